@@ -1,0 +1,40 @@
+#include "oci/base/clock.h"
+
+#include <limits.h>
+#include <time.h>
+
+static int64_t read_clock(clockid_t id)
+{
+	struct timespec ts;
+	clock_gettime(id, &ts);
+	return (int64_t)ts.tv_sec * NSEC_PER_SEC + ts.tv_nsec;
+}
+
+int64_t clock_now(void)
+{
+	return read_clock(CLOCK_MONOTONIC);
+}
+
+int64_t clock_real(void)
+{
+	return read_clock(CLOCK_REALTIME);
+}
+
+int64_t clock_cpu(void)
+{
+	return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}
+
+int64_t deadline_in(int64_t nsec)
+{
+	return clock_now() + nsec;
+}
+
+int deadline_left_ms(int64_t deadline)
+{
+	int64_t left = deadline - clock_now();
+	if (left <= 0)
+		return 0;
+	int64_t ms = (left + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC;
+	return ms > INT_MAX ? INT_MAX : (int)ms;
+}

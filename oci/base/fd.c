@@ -1,0 +1,353 @@
+#include "oci/base/fd.h"
+
+#include "oci/base/clock.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int fd_close(int fd)
+{
+	if (fd >= 0) {
+		int saved = errno;
+		close(fd);
+		errno = saved;
+	}
+	return -1;
+}
+
+void fd_closep(int *fd)
+{
+	*fd = fd_close(*fd);
+}
+
+int fd_open(int dirfd, const char *path, int flags, mode_t mode)
+{
+	int fd = openat(dirfd, path, flags | O_CLOEXEC, mode);
+	return fd < 0 ? -errno : fd;
+}
+
+static int open_beneath(int root, const char *path, int flags, uint64_t resolve)
+{
+	struct open_how how = {
+		.flags = (uint64_t)flags | O_CLOEXEC,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | resolve,
+	};
+	long fd = syscall(SYS_openat2, root, path, &how, sizeof(how));
+	return fd < 0 ? -errno : (int)fd;
+}
+
+int fd_open_beneath(int root, const char *path, int flags)
+{
+	return open_beneath(root, path, flags, 0);
+}
+
+int fd_open_on_root(int root, const char *path, int flags)
+{
+	return open_beneath(root, path, flags, RESOLVE_NO_XDEV);
+}
+
+int fd_open_dir(int dirfd, const char *path)
+{
+	return fd_open(dirfd, path, O_RDONLY | O_DIRECTORY, 0);
+}
+
+ssize_t fd_read_all(int fd, void *buf, size_t size)
+{
+	size_t done = 0;
+	while (done < size) {
+		ssize_t n = read(fd, (char *)buf + done, size - done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+ssize_t fd_pread_all(int fd, void *buf, size_t size, off_t off)
+{
+	size_t done = 0;
+	while (done < size) {
+		ssize_t n = pread(fd, (char *)buf + done, size - done, off + (off_t)done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+int fd_write_all(int fd, const void *buf, size_t size)
+{
+	size_t done = 0;
+	while (done < size) {
+		ssize_t n = write(fd, (const char *)buf + done, size - done);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+int fd_slurp(int fd, size_t cap, char **ret, size_t *ret_len)
+{
+	size_t have = 0, room = 16384;
+	char *buf = malloc(room + 1);
+	if (!buf)
+		return -ENOMEM;
+	for (;;) {
+		ssize_t n = fd_read_all(fd, buf + have, room - have);
+		if (n < 0) {
+			free(buf);
+			return (int)n;
+		}
+		have += (size_t)n;
+		if (have < room)
+			break;
+		if (have > cap) {
+			free(buf);
+			return -EFBIG;
+		}
+		room = room * 4 > cap + 1 ? cap + 1 : room * 4;
+		char *bigger = realloc(buf, room + 1);
+		if (!bigger) {
+			free(buf);
+			return -ENOMEM;
+		}
+		buf = bigger;
+	}
+	if (have > cap) {
+		free(buf);
+		return -EFBIG;
+	}
+	buf[have] = 0;
+	*ret = buf;
+	*ret_len = have;
+	return 0;
+}
+
+int fd_read_text(int dirfd, const char *path, char *buf, size_t size)
+{
+	fd_auto fd = fd_open(dirfd, path, O_RDONLY, 0);
+	if (fd < 0)
+		return fd;
+	ssize_t n = fd_read_all(fd, buf, size - 1);
+	if (n < 0)
+		return (int)n;
+	while (n > 0 && buf[n - 1] == '\n')
+		n--;
+	buf[n] = 0;
+	return 0;
+}
+
+int fd_write_text(int dirfd, const char *path, const char *text)
+{
+	fd_auto fd = fd_open(dirfd, path, O_WRONLY, 0);
+	if (fd < 0)
+		return fd;
+	return fd_write_all(fd, text, strlen(text));
+}
+
+int fd_send(int sock, const void *buf, size_t size, const int *fds, size_t n)
+{
+	union {
+		char space[CMSG_SPACE(sizeof(int) * FD_PASS_MAX)];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = {.iov_base = (void *)buf, .iov_len = size};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (n > FD_PASS_MAX)
+		return -E2BIG;
+	if (n) {
+		memset(&control, 0, CMSG_SPACE(sizeof(int) * n));
+		msg.msg_control = control.space;
+		msg.msg_controllen = CMSG_SPACE(sizeof(int) * n);
+		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int) * n);
+		memcpy(CMSG_DATA(c), fds, sizeof(int) * n);
+	}
+	ssize_t sent;
+	do
+		sent = sendmsg(sock, &msg, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	if (sent < 0)
+		return -errno;
+	return (size_t)sent == size ? 0 : -EMSGSIZE;
+}
+
+static size_t take_fds(struct msghdr *msg, int *fds, size_t max)
+{
+	size_t have = 0;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (size_t i = 0; i < n; i++) {
+			int fd;
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+			if (have < max)
+				fds[have++] = fd;
+			else
+				fd_close(fd);
+		}
+	}
+	return have;
+}
+
+ssize_t fd_recv(int sock, void *buf, size_t size, int *fds, size_t max, size_t *ret_n)
+{
+	union {
+		char space[CMSG_SPACE(sizeof(int) * FD_PASS_MAX)];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = {.iov_base = buf, .iov_len = size};
+	struct msghdr msg = {.msg_iov = &iov,
+		.msg_iovlen = 1,
+		/* nobody asks for any: the kernel drops what comes, where to close them could wait for a file system */
+		.msg_control = max ? control.space : NULL,
+		.msg_controllen = max ? sizeof(control.space) : 0};
+
+	*ret_n = 0;
+	ssize_t got;
+	do /* ECONNRESET, once: the peer left something unread; what it said itself comes next (net/unix/af_unix.c) */
+		got = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+	while (got < 0 && (errno == EINTR || errno == ECONNRESET));
+	if (got < 0)
+		return -errno;
+	size_t n = take_fds(&msg, fds, max);
+	int bad = msg.msg_flags & MSG_TRUNC ? -EMSGSIZE : msg.msg_flags & MSG_CTRUNC ? (max ? -EMFILE : -EPROTO) : 0;
+	if (bad) {
+		while (n)
+			fd_close(fds[--n]);
+		return bad;
+	}
+	*ret_n = n;
+	return got;
+}
+
+int fd_wait(int fd, short events, int64_t deadline)
+{
+	struct pollfd p = {.fd = fd, .events = events};
+	for (;;) {
+		int r = poll(&p, 1, deadline_left_ms(deadline));
+		if (r < 0 && errno != EINTR)
+			return -errno;
+		if (r > 0)
+			return 1;
+		if (deadline_left_ms(deadline) == 0)
+			return 0;
+	}
+}
+
+bool fd_is_hung_up(int sock)
+{
+	struct pollfd p = {.fd = sock};
+	return poll(&p, 1, 0) == 1 && p.revents & POLLHUP;
+}
+
+bool fd_is(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+static int close_range_compat(unsigned first, unsigned last)
+{
+	if (first > last)
+		return 0;
+	if (syscall(SYS_close_range, first, last, 0) == 0)
+		return 0;
+	if (errno != ENOSYS) /* kernels before 5.9 */
+		return -errno;
+	DIR *d = opendir("/proc/self/fd");
+	if (!d)
+		return -errno;
+	for (struct dirent *de; (de = readdir(d));) {
+		int fd = atoi(de->d_name);
+		if (de->d_name[0] != '.' && fd != dirfd(d) && (unsigned)fd >= first && (unsigned)fd <= last)
+			fd_close(fd);
+	}
+	closedir(d);
+	return 0;
+}
+
+int fd_close_all_but(const int *keep, size_t n)
+{
+	unsigned from = 3;
+	for (;;) {
+		/* the smallest kept fd that is not below `from` */
+		unsigned next = ~0U;
+		for (size_t i = 0; i < n; i++)
+			if (keep[i] >= 0 && (unsigned)keep[i] >= from && (unsigned)keep[i] < next)
+				next = (unsigned)keep[i];
+		int r = close_range_compat(from, next == ~0U ? ~0U : next - 1);
+		if (r < 0 || next == ~0U)
+			return r;
+		from = next + 1;
+	}
+}
+
+void fd_hold_stdio(void)
+{
+	int fd;
+	do
+		fd = fd_open(AT_FDCWD, "/", O_PATH, 0); /* nothing can be read from it or written to it */
+	while (fd >= 0 && fd < 3);
+	fd_close(fd);
+}
+
+int fd_null_stdio(unsigned which)
+{
+	int null = fd_open(AT_FDCWD, "/dev/null", O_RDWR, 0);
+	if (null < 0)
+		return null;
+	for (int fd = 0; fd < 3; fd++) {
+		if (null == fd) {
+			/* the number itself was free: keep it there, inheritable as stdio is, and take another */
+			fcntl(null, F_SETFD, 0);
+			null = fd_open(AT_FDCWD, "/dev/null", O_RDWR, 0);
+			if (null < 0)
+				return null;
+		} else if ((which & 1U << fd) || !fd_is(fd)) {
+			if (dup2(null, fd) < 0) {
+				int r = -errno;
+				fd_close(null);
+				return r;
+			}
+		}
+	}
+	fd_close(null);
+	return 0;
+}
+
+int fd_count(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	if (!d)
+		return -errno;
+	int n = -1; /* the directory's own */
+	for (struct dirent *de; (de = readdir(d));)
+		n += de->d_name[0] != '.';
+	closedir(d);
+	return n;
+}

@@ -1,0 +1,269 @@
+#include "oci/base/process.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define KILL_MS 50 /* for a child that was killed to be gone */
+
+static int read_proc(pid_t pid, const char *name, char *buf, size_t size)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	int r = fd_read_text(AT_FDCWD, path, buf, size);
+	return r == -ENOENT ? -ESRCH : r;
+}
+
+int process_status(pid_t pid, const char *field, char *buf, size_t size)
+{
+	char text[8192], key[64];
+	text[0] = '\n'; /* so that the first field is found as the others are */
+	int r = read_proc(pid, "status", text + 1, sizeof(text) - 1);
+	if (r < 0)
+		return r;
+	int n = snprintf(key, sizeof(key), "\n%s:", field);
+	char *at = strstr(text, key);
+	if (!at)
+		return -ENODATA;
+	at += n;
+	at += strspn(at, "\t ");
+	size_t len = strcspn(at, "\n");
+	if (len >= size)
+		return -ENOBUFS;
+	memcpy(buf, at, len);
+	buf[len] = 0;
+	return 0;
+}
+
+/* 32 levels at most (MAX_PID_NS_LEVEL), of seven digits */
+#define NSPID_MAX 512
+
+int process_nspid_depth(pid_t pid)
+{
+	char text[NSPID_MAX];
+	int r = process_status(pid, "NSpid", text, sizeof(text));
+	for (const char *at = text; r >= 0 && at; at = strchr(at + 1, '\t'))
+		r++;
+	return r;
+}
+
+int process_nspid_at(pid_t pid, unsigned depth, pid_t *ret)
+{
+	char text[NSPID_MAX];
+	int r = process_status(pid, "NSpid", text, sizeof(text));
+	const char *at = text;
+	while (r == 0 && at && --depth)
+		at = strchr(at + 1, '\t');
+	if (r < 0)
+		return r;
+	*ret = at ? atoi(at) : 0;
+	return *ret > 0 ? 0 : -ESRCH;
+}
+
+int process_nspid(pid_t pid, pid_t *ret)
+{
+	char text[NSPID_MAX];
+	int r = process_status(pid, "NSpid", text, sizeof(text));
+	if (r < 0)
+		return r;
+	const char *last = strrchr(text, '\t');
+	*ret = atoi(last ? last + 1 : text);
+	return *ret > 0 ? 0 : -ENODATA;
+}
+
+/* The fields behind the command name, which may itself hold spaces and parentheses. */
+static int stat_fields(pid_t pid, char *buf, size_t size, char **ret)
+{
+	int r = read_proc(pid, "stat", buf, size);
+	if (r < 0)
+		return r;
+	char *end = strrchr(buf, ')');
+	if (!end || end[1] != ' ')
+		return -EBADMSG;
+	*ret = end + 2;
+	return 0;
+}
+
+int process_start_time(pid_t pid, uint64_t *ret)
+{
+	char buf[1024], *at;
+	int r = stat_fields(pid, buf, sizeof(buf), &at);
+	if (r < 0)
+		return r;
+	for (int field = 3; field < 22; field++) { /* starttime is field 22 */
+		at = strchr(at, ' ');
+		if (!at)
+			return -EBADMSG;
+		at++;
+	}
+	*ret = strtoull(at, NULL, 10);
+	return 0;
+}
+
+pid_t process_parent(pid_t pid)
+{
+	char buf[1024], *at;
+	int r = stat_fields(pid, buf, sizeof(buf), &at);
+	if (r < 0)
+		return r;
+	at = strchr(at, ' ');
+	return at ? atoi(at + 1) : -EBADMSG;
+}
+
+void process_die_with(pid_t parent)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+}
+
+pid_t process_fork_quiet(void)
+{
+	return (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
+}
+
+void process_run_beside(pid_t child)
+{
+	cpu_set_t cpus;
+	int here = sched_getcpu();
+	if (child <= 0 || here < 0 || sched_getaffinity(0, sizeof(cpus), &cpus) < 0)
+		return;
+	CPU_CLR(here, &cpus);
+	sched_setaffinity(child, sizeof(cpus), &cpus); /* an empty set is refused */
+}
+
+int process_pidfd(pid_t pid)
+{
+	long fd = syscall(SYS_pidfd_open, pid, 0);
+	return fd < 0 ? -errno : (int)fd;
+}
+
+int process_kill(int pidfd)
+{
+	return syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0 ? -errno : 0;
+}
+
+int process_namespace(pid_t pid, const char *name, uint64_t *ret)
+{
+	char path[64];
+	struct stat st;
+	snprintf(path, sizeof(path), "/proc/%d/ns/%s", (int)pid, name);
+	if (stat(path, &st) < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	*ret = st.st_ino;
+	return 0;
+}
+
+int process_explain(pid_t init, int error, struct err *e)
+{
+	if (error != -ESRCH)
+		return err_set(e, error, "cannot look at the container's init (pid %d)", (int)init);
+	if (access("/proc/self", F_OK) < 0)
+		return err_say(
+			e, error, "cannot look at the container's init (pid %d): /proc is not mounted", (int)init);
+	return err_say(e, error, "the container's init (pid %d) is gone already", (int)init);
+}
+
+static int reap(pid_t child, int flags)
+{
+	int status;
+	pid_t r;
+	do
+		r = waitpid(child, &status, flags | __WALL);
+	while (r < 0 && errno == EINTR);
+	return r == child ? status : r == 0 ? -EAGAIN : -errno;
+}
+
+int process_wait(pid_t child, int64_t deadline)
+{
+	int r = reap(child, WNOHANG); /* -ECHILD: whoever it is, it is not ours to wait for or to kill */
+	if (r != -EAGAIN)
+		return r;
+	fd_auto pidfd = process_pidfd(child);
+	if (pidfd >= 0) {
+		r = fd_wait(pidfd, POLLIN, deadline);
+		if (r == 1)
+			return reap(child, 0);
+	} else {
+		while ((r = reap(child, WNOHANG)) == -EAGAIN && deadline_left_ms(deadline) > 0)
+			usleep(1000); /* no pidfd to be had (out of fds): rare, short */
+		if (r != -EAGAIN)
+			return r;
+	}
+	kill(child, SIGKILL);
+	/* in the kernel, waiting for a file system that never answers, it cannot be killed: whoever reaps us gets it */
+	int64_t last = clock_now() + KILL_MS * NSEC_PER_MSEC;
+	while ((r = reap(child, WNOHANG)) == -EAGAIN && clock_now() < last)
+		usleep(200);
+	return r < 0 && r != -EAGAIN ? r : -ETIMEDOUT;
+}
+
+const char *process_fate(int status, char *buf, size_t size)
+{
+	if (status == -ETIMEDOUT)
+		snprintf(buf, size, "did not finish within its time and was killed");
+	else if (status < 0)
+		snprintf(buf, size, "could not be waited for (%s)", strerror(-status));
+	else if (WIFSIGNALED(status))
+		snprintf(buf, size, "was killed by signal %d", WTERMSIG(status));
+	else
+		snprintf(buf, size, "exited with status %d", WEXITSTATUS(status));
+	return buf;
+}
+
+/* The numbers behind name and password of a line of /etc/passwd or /etc/group; how many there are, at most two. */
+static int find_numbers(const char *path, const char *name, unsigned *first, unsigned *second)
+{
+	fd_auto fd = fd_open(AT_FDCWD, path, O_RDONLY, 0);
+	if (fd < 0)
+		return fd;
+	char *text;
+	size_t len, n = strlen(name);
+	int r = fd_slurp(fd, 1 << 20, &text, &len);
+	if (r < 0)
+		return r;
+	r = -ENOENT;
+	for (char *line = text; line && *line && r < 0; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+		if (strncmp(line, name, n) != 0 || line[n] != ':')
+			continue;
+		const char *behind = line + n + 1 + strcspn(line + n + 1, ":\n"); /* a password may be empty */
+		int found = sscanf(behind, ":%u:%u", first, second);
+		r = found > 0 ? found : -ENOENT;
+	}
+	free(text);
+	return r;
+}
+
+int process_user(const char *name, uid_t *ret_uid, gid_t *ret_gid)
+{
+	unsigned uid, gid;
+	int r = find_numbers("/etc/passwd", name, &uid, &gid);
+	if (r < 2)
+		return r < 0 ? r : -ENOENT;
+	*ret_uid = uid;
+	*ret_gid = gid;
+	return 0;
+}
+
+int process_group(const char *name, gid_t *ret_gid)
+{
+	unsigned gid, unused;
+	int r = find_numbers("/etc/group", name, &gid, &unused);
+	if (r < 1)
+		return r < 0 ? r : -ENOENT;
+	*ret_gid = gid;
+	return 0;
+}

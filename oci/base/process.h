@@ -1,0 +1,54 @@
+/*
+ * process - what /proc says of a process (proc(5)), and children that are bounded in time.
+ */
+#pragma once
+
+#include "oci/base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* A field of /proc/PID/status, e.g. "NSpid"; text after the tab. -ESRCH when the process is gone. */
+int process_status(pid_t pid, const char *field, char *buf, size_t size);
+int process_nspid(pid_t pid, pid_t *ret); /* the last NSpid entry: its pid in its own pid namespace */
+/*
+ * Its pid in the pid namespace that lies `depth` (>= 1) levels below and including that of /proc: the depth-th entry of
+ * NSpid. -ESRCH: it is not seen there.
+ */
+int process_nspid_at(pid_t pid, unsigned depth, pid_t *ret);
+int process_nspid_depth(pid_t pid);		  /* how many entries NSpid has, or -errno */
+int process_start_time(pid_t pid, uint64_t *ret); /* clock ticks since boot: with pid, an identity */
+pid_t process_parent(pid_t pid);		  /* or -errno */
+int process_pidfd(pid_t pid);			  /* pidfd_open(2) or -errno */
+int process_kill(int pidfd);			  /* SIGKILL (pidfd_send_signal(2)); 0 or -errno */
+/* Why something above failed for the init of a container, as a sentence; returns `error`. */
+int process_explain(pid_t init, int error, struct err *e);
+/* The inode of /proc/PID/ns/NAME: equal numbers, same namespace. */
+int process_namespace(pid_t pid, const char *name, uint64_t *ret);
+
+/* In a child, at once: be killed when `parent` ends, also when it ended before this call (PR_SET_PDEATHSIG). */
+void process_die_with(pid_t parent);
+/*
+ * Let a child that was just forked run beside us, on another CPU that we may use: the kernel queues it behind us when
+ * no CPU was idle at that moment, and moves it no sooner than we sleep. Where there is no other CPU, nothing changes.
+ */
+void process_run_beside(pid_t child);
+/*
+ * fork(2) without a signal to the parent when the child ends, and invisible to a plain wait(2): for processes whose
+ * signals belong to somebody else. process_wait finds it. The caller has one thread.
+ */
+pid_t process_fork_quiet(void);
+/*
+ * Wait for a child until the deadline; then kill it and reap it, so that no zombie stays (unless the kernel itself
+ * holds it up: this call ends, 50 ms later, all the same).
+ * Returns its wait status (>= 0), or -ETIMEDOUT when it had to be killed, or -ECHILD when it is no child of ours.
+ */
+int process_wait(pid_t child, int64_t deadline);
+/* "exited with status 3", "was killed by signal 9" */
+const char *process_fate(int status, char *buf, size_t size);
+
+/* uid and gid of a system user by name from /etc/passwd, without NSS (this code also runs in static binaries). */
+int process_user(const char *name, uid_t *ret_uid, gid_t *ret_gid);
+int process_group(const char *name, gid_t *ret_gid); /* the same of /etc/group */

@@ -1,0 +1,21 @@
+/*
+ * engines - which container a name is: asked of the engines that are installed, with their own commands, because each
+ * keeps its names in a place and form of its own.
+ */
+#pragma once
+
+#include "oci/base/err.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct engine_container {
+	pid_t pid; /* of its init */
+	char id[256], name[256];
+};
+
+/*
+ * The first engine that knows it, in the order podman, docker, nerdctl, crictl, runc, crun. 0; -ENOENT: nobody does,
+ * and `e` says who was asked; -ESRCH: it does not run.
+ */
+int engines_find(const char *what, int64_t deadline, struct engine_container *ret, struct err *e);

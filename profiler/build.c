@@ -1,0 +1,484 @@
+#include "profiler/build.h"
+
+#include "oci/base/clock.h"
+#include "profiler/counted.h"
+#include "profiler/worker.h"
+#include "shim/strategy.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#define MODULE_SPACING (1ull << 40) /* modules lie apart, whatever their size: no two mappings overlap */
+
+/* One profile being built. */
+struct builder {
+	const struct window *w;
+	struct target *t;
+	const struct kernel_count *kernel;
+	struct aggregate *counts;
+	uint32_t spec;
+	struct profile *p;
+	uint32_t *locations;  /* by frame number of the aggregate */
+	uint32_t *label_sets; /* by number of who was sampled */
+	struct profile_label labels[PROFILE_LABELS_MAX];
+	uint64_t n_samples;
+	size_t n_fixed; /* labels that every sample has */
+	char user_keys[LABELS_MAX][72];
+};
+
+/* --- locations ----------------------------------------------------------------------------------------- */
+
+static int64_t add_mapping(struct builder *b, const struct module *m, unsigned has, uint64_t *ret_base)
+{
+	*ret_base = module_id(m) * MODULE_SPACING;
+	const struct elf *f = module_elf(m);
+	uint64_t start = 0, limit = MODULE_SPACING / 2, offset = 0;
+	for (unsigned i = 0; f && i < f->n_segments; i++)
+		if (f->segments[i].exec) {
+			start = f->segments[i].vaddr;
+			limit = start + f->segments[i].memsz;
+			offset = f->segments[i].offset;
+			break;
+		}
+	return profile_mapping(b->p, *ret_base + start, *ret_base + limit, offset, module_name(m),
+		module_build_id_hex(m), PROFILE_HAS_FUNCTIONS | has);
+}
+
+static int64_t named_location(struct builder *b, uint32_t mapping, uint64_t address, const char *name)
+{
+	int64_t fn = profile_function(b->p, &(struct profile_function){.name = name});
+	struct profile_line line = {.function = (uint32_t)fn};
+	return fn < 0 ? fn : profile_location(b->p, mapping, address, &line, 1);
+}
+
+/* Kernel addresses leave as names only. */
+static int64_t kernel_location(struct builder *b, uint64_t address)
+{
+	struct engine *g = b->t->engine;
+	/* tens of milliseconds, and a runtime may be waiting for a session's end: only for a profile that needs them */
+	if (!g->kallsyms && g->kallsyms_fd >= 0)
+		engine_read_kallsyms(g);
+	const char *name = g->kallsyms ? kallsyms_find(g->kallsyms, address) : NULL;
+	int64_t m = profile_mapping(b->p, 0, 0, 0, "[kernel]", "", PROFILE_HAS_FUNCTIONS);
+	return m < 0 ? m : named_location(b, (uint32_t)m, 0, name ? name : "[kernel]");
+}
+
+/* The functions at an address and which of a mapping's flags (profile.h) they are worth. -errno. */
+static int add_lines(struct builder *b, const struct frame *f, const struct named_line *named, size_t n,
+	struct profile_line *ret, unsigned *ret_has)
+{
+	char own[MODULE_NAME_MAX];
+	*ret_has = n > 1 ? PROFILE_HAS_INLINE_FRAMES : 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct named_line *l = &named[i];
+		struct profile_function fn = {l->name, l->linkage, l->file, l->start};
+		if (!l->name[0])
+			fn.name = i + 1 < n ? "[inlined]" : module_frame_name(f->module, f->vaddr, own, sizeof(own));
+		int64_t id = profile_function(b->p, &fn);
+		if (id < 0)
+			return (int)id;
+		ret[i] = (struct profile_line){(uint32_t)id, l->line};
+		*ret_has |= (l->file[0] ? PROFILE_HAS_FILENAMES : 0) | (l->line ? PROFILE_HAS_LINE_NUMBERS : 0);
+	}
+	return 0;
+}
+
+/* By what the symbolizer said, else by the file's symbols. */
+static int64_t user_location(struct builder *b, const struct frame *f)
+{
+	char name[MODULE_NAME_MAX];
+	struct profile_line lines[NAMES_LINES_MAX];
+	const struct named_line *named;
+	size_t n;
+	unsigned has = 0;
+	uint64_t base;
+	if (!module_names(f->module, f->vaddr, &named, &n) || n == 0) {
+		module_frame_name(f->module, f->vaddr, name, sizeof(name));
+		if (!f->module)
+			return named_location(b, PROFILE_NONE, 0, name);
+		int64_t m = add_mapping(b, f->module, 0, &base);
+		return m < 0 ? m : named_location(b, (uint32_t)m, base + f->vaddr, name);
+	}
+	int r = add_lines(b, f, named, n, lines, &has);
+	int64_t m = r < 0 ? r : add_mapping(b, f->module, has, &base);
+	return m < 0 ? m : profile_location(b->p, (uint32_t)m, base + f->vaddr, lines, n);
+}
+
+static int64_t jit_location(struct builder *b, const struct frame *f)
+{
+	struct profile_function fn = {0};
+	struct profile_line line = {0};
+	if (!jit_find(f->jit, f->vaddr, &fn.name, &fn.file, &line.line))
+		return named_location(b, PROFILE_NONE, 0, "[anon]");
+	int64_t id = profile_function(b->p, &fn);
+	line.function = (uint32_t)id;
+	/* code is moved and thrown away: the address says nothing */
+	return id < 0 ? id : profile_location(b->p, PROFILE_NONE, 0, &line, 1);
+}
+
+static int64_t frame_location(struct builder *b, const struct frame *f)
+{
+	switch (f->kind) {
+	case FRAME_KERNEL:
+		return kernel_location(b, f->vaddr);
+	case FRAME_JIT:
+		return jit_location(b, f);
+	case FRAME_SPECIAL:
+		return named_location(b, PROFILE_NONE, 0, f->name);
+	default:
+		return user_location(b, f);
+	}
+}
+
+static int add_locations(struct builder *b)
+{
+	size_t n = aggregate_frames(b->counts);
+	b->locations = malloc((n ? n : 1) * sizeof(b->locations[0]));
+	if (!b->locations)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		int64_t id = frame_location(b, aggregate_frame(b->counts, (uint32_t)i));
+		if (id < 0)
+			return (int)id;
+		b->locations[i] = (uint32_t)id;
+	}
+	return 0;
+}
+
+/* --- labels -------------------------------------------------------------------------------------------- */
+
+static void put(struct builder *b, size_t *n, const char *key, const char *value)
+{
+	if (value[0] && *n < PROFILE_LABELS_MAX)
+		b->labels[(*n)++] = (struct profile_label){.key = key, .str = value};
+}
+
+static void put_number(struct builder *b, size_t *n, const char *key, int64_t value)
+{
+	if (*n < PROFILE_LABELS_MAX)
+		b->labels[(*n)++] = (struct profile_label){.key = key, .num = value};
+}
+
+static const char *user_label(const struct target_desc *d, const char *key)
+{
+	for (uint32_t i = 0; i < d->n_labels; i++)
+		if (!strcmp(d->labels[i].key, key))
+			return d->labels[i].value;
+	return NULL;
+}
+
+static const char *service_name(const struct target_desc *d)
+{
+	const char *asked = user_label(d, "service_name");
+	return asked ? asked : d->service[0] ? d->service : d->name[0] ? d->name : d->id;
+}
+
+/* A tenant's labels stand below "user.", so they cannot pass for ours. */
+static void fixed_labels(struct builder *b)
+{
+	const struct target_desc *d = &b->t->desc;
+	size_t n = 0;
+	put(b, &n, "service_name", service_name(d));
+	put(b, &n, "container", d->name);
+	put(b, &n, "container_id", d->id);
+	put(b, &n, "pod", d->pod);
+	put(b, &n, "namespace", d->pod_namespace);
+	put(b, &n, "node", b->t->engine->node);
+	for (uint32_t i = 0; i < d->n_labels; i++) {
+		snprintf(b->user_keys[i], sizeof(b->user_keys[i]), "user.%s", d->labels[i].key);
+		put(b, &n, b->user_keys[i], d->labels[i].value);
+	}
+	b->n_fixed = n;
+}
+
+static int64_t add_labels(struct builder *b, const struct who *who)
+{
+	size_t labels = b->n_fixed;
+	put(b, &labels, "process", who->process);
+	put(b, &labels, "exe", who->exe);
+	put(b, &labels, "thread", who->thread);
+	if (who->pid) {
+		put_number(b, &labels, "pid", who->pid);
+		put_number(b, &labels, "tid", who->tid);
+	}
+	return profile_labels(b->p, b->labels, labels);
+}
+
+/* The set of labels of everybody who was sampled: made once, not for each sample. */
+static int add_whos(struct builder *b)
+{
+	size_t n = aggregate_whos(b->counts);
+	b->label_sets = malloc((n ? n : 1) * sizeof(b->label_sets[0]));
+	if (!b->label_sets)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		b->label_sets[i] = PROFILE_NONE;
+	return 0;
+}
+
+static int add_samples(struct builder *b)
+{
+	struct aggregate_sample s;
+	int r = add_whos(b);
+	for (size_t i = 0; r == 0 && i < aggregate_samples(b->counts); i++) {
+		aggregate_sample(b->counts, i, &s);
+		uint32_t *set = &b->label_sets[s.who_number];
+		int64_t made = *set == PROFILE_NONE ? add_labels(b, &s.who) : *set;
+		if (made < 0)
+			return (int)made;
+		*set = (uint32_t)made;
+		b->n_samples += s.count;
+		for (size_t f = 0; f < s.n; f++)
+			s.frames[f] = b->locations[s.frames[f]];
+		r = profile_sample_of(b->p, s.frames, s.n,
+			(int64_t[]){(int64_t)s.count, (int64_t)counted_scaled(s.weight, b->kernel->correct)}, *set);
+	}
+	return r;
+}
+
+/* --- what is missing ----------------------------------------------------------------------------------- */
+
+static int add_loss(struct builder *b, const char *frame, uint64_t count, uint64_t weight)
+{
+	static const struct who nobody = {.process = "", .thread = "", .exe = ""};
+	int64_t loc = named_location(b, PROFILE_NONE, 0, frame);
+	int64_t set = loc < 0 ? loc : add_labels(b, &nobody);
+	return set < 0 ? (int)set
+		       : profile_sample_of(b->p, (uint32_t[]){(uint32_t)loc}, 1,
+				 (int64_t[]){(int64_t)count, (int64_t)weight}, (uint32_t)set);
+}
+
+static int comment(struct builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int comment(struct builder *b, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return profile_comment(b->p, text);
+}
+
+static int add_unsampled(struct builder *b)
+{
+	uint64_t period = b->t->desc.events[b->spec].period;
+	if (!b->kernel->unsampled)
+		return 0;
+	if (!b->t->desc.kernel)
+		return comment(b,
+			"CPU time by the kernel's count: %.2f s, of which %.2f s were not sampled: kernel code, or "
+			"threads "
+			"that ended between two samples",
+			(double)b->kernel->counted / NSEC_PER_SEC, (double)b->kernel->unsampled / NSEC_PER_SEC);
+	int r = add_loss(b, "[unsampled]", b->kernel->unsampled / period, b->kernel->unsampled);
+	return r < 0 ? r
+		     : comment(b,
+			       "[unsampled] is CPU time of threads that ended between two samples: a higher rate shows "
+			       "more of them, and attaching by cgroup all");
+}
+
+static int add_unseen(struct builder *b)
+{
+	const struct target_tally *y = &b->w->tally;
+	uint64_t period = b->t->desc.events[b->spec].period;
+	int r = 0;
+	if (!y->restarts)
+		return 0;
+	if (b->kernel->unseen)
+		r = add_loss(b, "[lost: profiler restarted]", b->kernel->unseen / period, b->kernel->unseen);
+	return r < 0 ? r
+		     : comment(b,
+			       "the profiler was restarted %" PRIu64
+			       " times: of %.2f s at most, it did not come to count what it had seen",
+			       y->restarts, (double)y->gap / NSEC_PER_SEC);
+}
+
+static int add_losses(struct builder *b)
+{
+	const struct target_tally *y = &b->w->tally;
+	uint64_t overflow = aggregate_overflow(b->counts);
+	int r = 0;
+	if (b->kernel->lost)
+		r = add_loss(b, "[lost]", b->kernel->lost, b->kernel->lost_weight);
+	if (r == 0)
+		r = add_unseen(b);
+	if (r == 0)
+		r = add_unsampled(b);
+	if (r == 0 && !b->kernel->lost_known && y->lost_shared)
+		r = comment(b,
+			"lost on rings shared with other targets: %" PRIu64 " records, of which targets is unknown",
+			y->lost_shared);
+	if (r == 0 && y->throttled)
+		r = comment(b, "throttled by the kernel %" PRIu64 " times: kernel.perf_event_max_sample_rate",
+			y->throttled);
+	if (r == 0 && y->doubled)
+		r = comment(b, "events of threads that were attached to twice and then once: %" PRIu64, y->doubled);
+	if (r == 0 && overflow)
+		r = comment(b,
+			"[lost: table full] %" PRIu64 " samples of stacks that were new: there was no room for more "
+			"(setting table_size, or %u stacks)",
+			overflow, AGGREGATE_SAMPLES_MAX);
+	if (r == 0 && y->malformed)
+		r = comment(b, "malformed records: %" PRIu64, y->malformed);
+	if (r == 0 && b->t->uncovered)
+		r = comment(b, "[lost: cpu not covered] %u events on CPUs that came up after pilliond started",
+			b->t->uncovered);
+	return r;
+}
+
+/* Processes in the container's cgroup that no record ever spoke of. */
+static int name_unseen(struct builder *b)
+{
+	char text[WHO_MAX], list[512] = "", *save = NULL, *name;
+	size_t at = 0;
+	if (worker_ask_who(b->t->engine, b->t->number, text, sizeof(text)) < 0)
+		return 0;
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		unsigned long pid = strtoul(line, &name, 10);
+		const struct task *p = tasks_find(b->t->tasks, (uint32_t)pid);
+		if (!(p && p->sampled) && at < sizeof(list))
+			at += (size_t)snprintf(
+				list + at, sizeof(list) - at, "%s%s (pid %lu)", at ? ", " : "", name + 1, pid);
+	}
+	return list[0] ? comment(b, "in the container but not sampled so far: %s", list) : 0;
+}
+
+/*
+ * The strategy `process` does not see what was not forked by the init (exec sessions) nor what execs a setuid or
+ * unreadable program (the kernel detaches events there). The container's own CPU account tells how much that was.
+ */
+static int add_not_covered(struct builder *b)
+{
+	struct target *t = b->t;
+	/* what the profile has already */
+	uint64_t sampled = counted_scaled(b->w->tally.weight[b->spec], b->kernel->correct) + b->kernel->lost_weight +
+			   b->kernel->unsampled + b->kernel->unseen;
+	const struct event_kind *k = event_kind(t->desc.events[b->spec].kind);
+	if (t->desc.strategy != STRATEGY_PROCESS || !k->clock)
+		return 0;
+	int r = comment(b, "strategy process: exec sessions and setuid or unreadable programs are not in this profile");
+	if (r < 0 || t->cpu_stat < 0)
+		return r;
+	uint64_t used = b->w->cpu_used * 1000;
+	if (t->desc.kernel && used > sampled && used - sampled > 50 * NSEC_PER_MSEC && used - sampled > used / 20)
+		r = add_loss(b, "[lost: not covered by strategy process]",
+			(used - sampled) / t->desc.events[b->spec].period, used - sampled);
+	return r < 0 ? r : name_unseen(b);
+}
+
+/* "stack snapshots: 1530 of 8 KiB, 412 of 32 KiB" */
+static int add_snapshots(struct builder *b)
+{
+	const uint64_t *rungs = b->w->tally.rungs[b->spec];
+	char list[128] = "";
+	for (uint32_t i = 1; i <= PERF_RUNGS; i++) {
+		size_t at = strlen(list);
+		if (rungs[i])
+			snprintf(list + at, sizeof(list) - at, "%s%" PRIu64 " of %u KiB", at ? ", " : "", rungs[i],
+				b->t->ladders[b->spec].size[i] / 1024);
+	}
+	return list[0] ? comment(b, "stack snapshots: %s", list) : 0;
+}
+
+/* Sampling that was lowered: by how much, how, and why. Weights are right without it. */
+static int add_rate(struct builder *b)
+{
+	const struct window *w = b->w;
+	const struct rates *all = &b->t->engine->rates;
+	int r = 0;
+	if (w->rate_most > 1)
+		r = comment(b,
+			"rate lowered: sampled at 1/%.1f of the rate that was asked for, by %s; weights are scaled",
+			w->rate_most, rates_way_name(b->t));
+	if (r == 0 && w->by_cap)
+		r = comment(b,
+			"rate lowered: more than target_rate (%" PRIu64 " samples) or target_bytes (%" PRIu64
+			") a second",
+			all->limits.samples, all->limits.bytes);
+	if (r == 0 && w->by_budget)
+		r = comment(b, "rate lowered: all targets together cost more than cpu_budget (%.2f s a minute)",
+			(double)all->allowed * ALLOWANCE_SECONDS / NSEC_PER_SEC);
+	if (r == 0 && w->early)
+		r = comment(b,
+			"this window ended early: stacks of all targets took more than three quarters of table_size");
+	return r;
+}
+
+static int add_comments(struct builder *b)
+{
+	struct target *t = b->t;
+	const struct target_tally *y = &b->w->tally;
+	struct utsname u = {0};
+	uname(&u);
+	int r = comment(b, "pillion %s, kernel %s, strategy %s, %s", VERSION, u.release,
+		strategy_name(t->desc.strategy), t->desc.kernel ? "user and kernel code" : "user code only");
+	if (r == 0 && t->desc.notes[0])
+		r = comment(b, "%s", t->desc.notes);
+	if (r == 0 && t->engine->rings_note[0])
+		r = comment(b, "%s", t->engine->rings_note);
+	if (r == 0)
+		r = comment(b,
+			"samples: %" PRIu64 ", before the program started (not counted): %" PRIu64
+			", outside of the pid namespace: %" PRIu64,
+			y->samples, y->before, y->outside);
+	if (r == 0)
+		r = add_snapshots(b);
+	if (r == 0)
+		r = add_rate(b);
+	if (r == 0 && t->files.silent)
+		r = comment(
+			b, "[unreadable] files were not read, or not to their end: the file system does not answer");
+	if (r == 0 && files_broken(t->engine->files))
+		r = comment(b, "[unreadable] files were not read: no process could be had for it");
+	if (r == 0 && !symbolizing_works(t->engine))
+		r = comment(b, "no source lines, no demangled names: the symbolizer has ended");
+	for (unsigned i = UNWIND_END + 1; r == 0 && i < UNWIND_STOPS; i++)
+		if (y->stops[i])
+			r = comment(b, "%s %" PRIu64 " of %" PRIu64 " stacks", unwind_stop_name(i), y->stops[i],
+				y->samples);
+	return r;
+}
+
+/* --- all of it ------------------------------------------------------------------------------------------ */
+
+static int build(struct builder *b)
+{
+	const struct event_spec *spec = &b->t->desc.events[b->spec];
+	const struct event_kind *k = event_kind(spec->kind);
+	struct profile_info info = {
+		.time_ns = b->w->real,
+		.duration_ns = b->w->duration,
+		.n_types = 2,
+		.types = {{"samples", "count"}, {event_sample_type(spec), k->sample_unit}},
+		.period_type = {event_sample_type(spec), k->sample_unit},
+		.period = (int64_t)spec->period,
+	};
+	int r = profile_new(&info, &b->p);
+	if (r < 0)
+		return r;
+	fixed_labels(b);
+	r = add_locations(b);
+	if (r == 0)
+		r = add_samples(b);
+	if (r == 0)
+		r = add_losses(b);
+	if (r == 0)
+		r = add_not_covered(b);
+	return r < 0 ? r : add_comments(b);
+}
+
+int build_profile(const struct window *w, uint32_t spec, struct profile **ret, uint64_t *ret_samples)
+{
+	struct builder b = {.w = w, .t = w->t, .kernel = &w->kernel[spec], .counts = w->counts[spec], .spec = spec};
+	int r = build(&b);
+	free(b.locations);
+	free(b.label_sets);
+	*ret_samples = b.n_samples;
+	*ret = r < 0 ? profile_free(b.p) : b.p;
+	return r;
+}

@@ -1,0 +1,108 @@
+/* ps: what the running service profiles. */
+#include "profiler/command.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "profiler/listed.h"
+#include "shim/service.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define ASK_MS 10000
+
+static int collect(int sock, struct listed *ret, struct err *e)
+{
+	static union msg m;
+	int64_t deadline = deadline_in(ASK_MS * NSEC_PER_MSEC);
+	int r = msg_tell(sock, &m, MSG_LIST, NULL, 0, e);
+	while (r == 0) {
+		r = msg_answer(sock, deadline, &m, MSG_LISTING, e);
+		if (r == 0 && (r = listed_add(ret, &m.listing)) < 0)
+			err_set(e, r, "the list of targets");
+	}
+	return r < 0 ? r : 0;
+}
+
+static int cannot_ask(const char *self, const struct settings *s, int error, const struct err *e)
+{
+	if (error == -ENOENT || error == -ENOTDIR || error == -ECONNREFUSED)
+		return command_fail(self, EXIT_FAILED,
+			"no pilliond listens at %s: start one as root with '%s --control %s'", s->control, s->daemon,
+			s->control);
+	if (error == -EACCES || error == -EPERM)
+		return command_fail(self, EXIT_FAILED,
+			"only root and the members of users_group may list targets of pilliond: %s", e->text);
+	return command_fail(self, EXIT_FAILED, "%s", e->text);
+}
+
+static int ask(const char *self, const struct settings *s, struct listed *ret)
+{
+	struct err e = {0};
+	fd_auto sock = service_connect(s->control, &e);
+	if (sock < 0)
+		return cannot_ask(self, s, sock, &e);
+	return collect(sock, ret, &e) < 0 ? command_fail(self, EXIT_FAILED, "%s", e.text) : EXIT_DONE;
+}
+
+static int run(int argc, char **argv)
+{
+	static struct options o;
+	const char *control = NULL;
+	bool json = false, full = false;
+	const struct command_option flags[] = {{.name = "--json", .on = &json}, {.name = "--no-trunc", .on = &full},
+		{.name = "--control", .value = &control}, {0}};
+	struct err e = {0};
+	struct listed l = {0};
+	int n = command_options(argc, argv, flags);
+	if (n < 0)
+		return EXIT_USAGE;
+	if (n > 0)
+		return command_fail(argv[0], EXIT_USAGE, "it takes no argument, so '%s' is one too many", argv[1]);
+	command_settings(&o, 1, argv, &e);
+	if (!e.code && control)
+		options_set(&o, OPTION_FLAG, "control", control, &e);
+	if (e.code)
+		return command_fail(argv[0], EXIT_USAGE, "%s", e.text);
+	int code = ask(argv[0], &o.settings, &l);
+	int r = code != EXIT_DONE ? 0 : json ? listed_json(&l, stdout) : listed_table(&l, full, stdout);
+	listed_done(&l);
+	return r < 0 ? command_fail(argv[0], EXIT_FAILED, "cannot write the list: %s", strerror(-r)) : code;
+}
+
+const struct command cmd_ps = {
+	.name = "ps",
+	.line = "what the running service profiles",
+	.help = "usage: pillion ps [--json] [--no-trunc] [--control SOCKET]\n"
+		"\n"
+		"Asks the service on this host for its targets: one line each, the latest first, and one of sums. "
+		"Sessions "
+		"serve\n"
+		"one target each and are not listed. Only root may ask (and who started the service).\n"
+		"\n"
+		"  STATE      registered, armed (its program has not begun), started, ending (names are waited for)\n"
+		"  STRATEGY   how it is attached to; \":user\": without kernel code\n"
+		"  PER-S      samples per second since its window began\n"
+		"  LOWERED    sampled at that part of the rate that was asked for: it alone brought too much (cap), or "
+		"all cost\n"
+		"             too much (budget); weights are scaled\n"
+		"  BYTES      of its records, samples or not\n"
+		"  LOST       samples, as the kernel counted them until the last window's end; \"+N?\": records lost "
+		"since "
+		"then\n"
+		"             on the rings that all targets share\n"
+		"  CPU        what it used since it was armed, by its cgroup's account\n"
+		"  COST       CPU time of pilliond for it: its windows, and by number of records its share of reading "
+		"the "
+		"rings\n"
+		"             (beside it the symbolizer's time for its names: naming_us of --json, by the wall clock)\n"
+		"  MEMORY     what was counted for it in this window, and its events\n"
+		"  PROFILE    the last one written\n"
+		"\n"
+		"  --json             an array with an object for each target instead\n"
+		"  --no-trunc         ids, names and paths in full\n"
+		"  --control SOCKET   of the service (PILLION_CONTROL; default /run/pillion/control.sock)\n"
+		"\n"
+		"example: pillion ps --json | jq -r '.[] | select(.lost > 0) | .name'\n",
+	.run = run,
+};

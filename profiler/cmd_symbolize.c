@@ -1,0 +1,217 @@
+/* symbolize: names and lines for profiles that were written without them. A profile is replaced whole or not at all. */
+#include "profiler/command.h"
+
+#include "oci/base/fd.h"
+#include "profiler/pprof.h"
+#include "profiler/symbolize.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define URLS "DEBUGINFOD_URLS" /* what libdebuginfod reads */
+
+struct job {
+	const char *name;
+	const char *out; /* NULL: in place */
+	struct symbolize *symbolize;
+	size_t changed;
+};
+
+/* --- writing ------------------------------------------------------------------------------------------- */
+
+/* like: whose owner and mode it gets; NULL: a new file's. */
+static int write_new(int dir, const char *file, const void *data, size_t len, const struct stat *like)
+{
+	fd_auto fd = fd_open(dir, file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, like ? 0600 : 0666);
+	if (fd < 0)
+		return fd;
+	int r = fd_write_all(fd, data, len);
+	if (r == 0 && like && (fchown(fd, like->st_uid, like->st_gid) < 0 || fchmod(fd, like->st_mode & 07777) < 0))
+		r = -errno;
+	return r == 0 && fsync(fd) < 0 ? -errno : r;
+}
+
+/* By a temporary file beside it, of a name that a spool tidies up; nothing but SIGKILL comes between. */
+static int replace(int dir, const char *file, const void *data, size_t len, const struct stat *like)
+{
+	char temporary[PATH_MAX];
+	sigset_t all, before;
+	const char *slash = strrchr(file, '/');
+	int n = slash ? (int)(slash - file) + 1 : 0;
+	if (snprintf(temporary, sizeof(temporary), "%.*s.writing.%d", n, file, (int)getpid()) >= (int)sizeof(temporary))
+		return -ENAMETOOLONG;
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	unlinkat(dir, temporary, 0);
+	int r = write_new(dir, temporary, data, len, like);
+	if (r == 0 && renameat(dir, temporary, dir, file) < 0)
+		r = -errno;
+	if (r < 0)
+		unlinkat(dir, temporary, 0);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return r;
+}
+
+/* What the user named may be a link: it stays one. */
+static int write_profile(const struct job *j, int dir, const char *file, const char *path, const void *data, size_t len)
+{
+	struct stat st;
+	bool there = fstatat(dir, file, &st, 0) == 0;
+	char *real = there && dir == AT_FDCWD ? realpath(file, NULL) : NULL;
+	int r = there && !S_ISREG(st.st_mode) ? -EINVAL
+					      : replace(dir, real ? real : file, data, len, there ? &st : NULL);
+	free(real);
+	if (r == -EINVAL)
+		return command_fail(j->name, r, "cannot write %s: it is no regular file", path);
+	return r < 0 ? command_fail(j->name, r, "cannot write %s: %s%s", path, strerror(-r),
+			       j->out ? "" : "; -o FILE writes elsewhere")
+		     : 0;
+}
+
+/* A profile that stays as it is, elsewhere. */
+static int copy(const struct job *j, int dir, const char *file, const char *path)
+{
+	char *data;
+	size_t len;
+	fd_auto fd = fd_open(dir, file, O_RDONLY, 0);
+	int r = fd < 0 ? fd : fd_slurp(fd, PPROF_READ_MAX, &data, &len);
+	if (r < 0)
+		return command_fail(j->name, r, "%s: cannot read it: %s", path, strerror(-r));
+	r = write_profile(j, AT_FDCWD, j->out, j->out, data, len);
+	free(data);
+	return r;
+}
+
+/* --- a profile ----------------------------------------------------------------------------------------- */
+
+static int save(const struct job *j, int dir, const char *file, const char *path, const struct profile *p)
+{
+	uint8_t *data;
+	size_t len;
+	int r = pprof_write(p, &data, &len);
+	if (r < 0)
+		return command_fail(j->name, r, "%s: cannot pack it: %s", path, strerror(-r));
+	r = j->out ? write_profile(j, AT_FDCWD, j->out, j->out, data, len)
+		   : write_profile(j, dir, file, path, data, len);
+	free(data);
+	return r;
+}
+
+static int symbolize_file(void *arg, int dir, const char *file, const char *path)
+{
+	struct job *j = arg;
+	struct err e = {0};
+	struct profile *p, *fresh = NULL;
+	int r = command_read(j->name, dir, file, path, &p);
+	if (r < 0)
+		return r;
+	r = symbolize_profile(j->symbolize, p, &fresh, &e);
+	if (r < 0)
+		command_fail(j->name, r, "%s: %s", path, e.text);
+	else if (fresh)
+		r = save(j, dir, file, path, fresh);
+	else if (j->out)
+		r = copy(j, dir, file, path);
+	j->changed += r == 0 && fresh;
+	profile_free(p);
+	profile_free(fresh);
+	return r;
+}
+
+/* --- the command --------------------------------------------------------------------------------------- */
+
+static int tell(const struct job *j)
+{
+	struct symbolize_sums sums;
+	symbolize_report(j->symbolize, stderr, &sums);
+	const char *why = symbolize_network_failure(j->symbolize), *urls = getenv(URLS);
+	if (why)
+		command_fail(j->name, 0, "%s", why);
+	if (sums.without && !(urls && *urls))
+		command_fail(j->name, 0,
+			"there is no debug information of %zu of %zu modules here: install their debug packages, or "
+			"name a debuginfod server by --debuginfod URL or " URLS
+			" (of Debian: https://debuginfod.debian.net)",
+			sums.without, sums.modules);
+	if (!sums.modules)
+		return command_fail(j->name, EXIT_DONE, "nothing is missing that a build-id could tell");
+	return j->changed || !sums.without ? EXIT_DONE : EXIT_NOTHING;
+}
+
+static bool is_url(const char *text)
+{
+	static const char *const schemes[] = {"http://", "https://", "file://"};
+	for (size_t i = 0; i < sizeof(schemes) / sizeof(*schemes); i++)
+		if (!strncmp(text, schemes[i], strlen(schemes[i])) && text[strlen(schemes[i])])
+			return true;
+	return false;
+}
+
+static int check(const struct job *j, int n, char **paths, const char *url)
+{
+	struct stat st;
+	if (url && !is_url(url))
+		return command_fail(
+			j->name, EXIT_USAGE, "'%s' is no server: give a URL as https://debuginfod.debian.net", url);
+	if (j->out && (n != 1 || (stat(paths[0], &st) == 0 && S_ISDIR(st.st_mode))))
+		return command_fail(j->name, EXIT_USAGE,
+			"-o takes one profile; without it each file is replaced, see 'pillion help %s'", j->name);
+	return EXIT_DONE;
+}
+
+static int run(int argc, char **argv)
+{
+	struct job j = {.name = argv[0]};
+	const char *url = NULL;
+	const struct command_option options[] = {
+		{.name = "--output", .alias = "-o", .value = &j.out}, {.name = "--debuginfod", .value = &url}, {0}};
+	struct err e = {0};
+	size_t files;
+
+	int n = command_options(argc, argv, options);
+	int code = n < 0 ? EXIT_USAGE : check(&j, n, argv + 1, url);
+	if (code != EXIT_DONE)
+		return code;
+	if (url)
+		setenv(URLS, url, 1);
+	const char *urls = getenv(URLS);
+	if (symbolize_open(urls && *urls, &j.symbolize, &e) < 0)
+		return command_fail(j.name, EXIT_FAILED, "%s", e.text);
+	code = command_files(j.name, n, argv + 1, symbolize_file, &j, &files);
+	if (code == EXIT_DONE)
+		code = tell(&j);
+	symbolize_close(j.symbolize);
+	return code;
+}
+
+const struct command cmd_symbolize = {
+	.name = "symbolize",
+	.line = "names and lines for profiles without them, by build-id",
+	.help = "usage: pillion symbolize FILE|DIR... [--debuginfod URL]\n"
+		"       pillion symbolize FILE -o OUT [--debuginfod URL]\n"
+		"\n"
+		"Fills in the function names, files, lines and inlined calls that a profile lacks, of any tool's that "
+		"has\n"
+		"mappings with build-ids. Each file is replaced, whole or not at all; one that lacks nothing is not "
+		"touched.\n"
+		"Debug information is looked for in this order, and anywhere but where the profile was made, too:\n"
+		"/usr/lib/debug/.build-id; the module itself, if it lies here and has the build-id; debuginfod "
+		"servers.\n"
+		"\n"
+		"  -o, --output OUT       leave FILE alone and write OUT\n"
+		"      --debuginfod URL   ask this server (default: those of DEBUGINFOD_URLS, else none). Needs the "
+		"package\n"
+		"                         libdebuginfod1, whose variables say the rest: DEBUGINFOD_CACHE_PATH,\n"
+		"                         DEBUGINFOD_TIMEOUT (here 30 s), ...; see debuginfod-find(1)\n"
+		"\n"
+		"example: pillion symbolize /var/lib/pillion/profiles/checkout --debuginfod "
+		"https://debuginfod.debian.net\n",
+	.run = run,
+};

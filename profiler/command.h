@@ -1,0 +1,65 @@
+/*
+ * command - the commands of `pillion`: one file profiler/cmd_X.c and one row of the table in pillion.c each.
+ *
+ * A command prints its result to stdout and every mistake as one sentence to stderr, naming the thing and the way
+ * out; it returns an exit code. `pillion help X` and `pillion X --help` print the row's help; commands do not see
+ * --help.
+ */
+#pragma once
+
+#include "oci/base/err.h"
+#include "oci/options.h"
+#include "profiler/profile.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { /* exit codes, the same for every command */
+	EXIT_DONE = 0,
+	EXIT_FAILED = 1,
+	EXIT_USAGE = 2,
+	EXIT_NOTHING = 3, /* nothing matched */
+};
+
+struct command {
+	const char *name, *line;	   /* what it does, in one line */
+	const char *help;		   /* usage, what it does, example */
+	int (*run)(int argc, char **argv); /* argv[0] is the command's name */
+	bool own_options;		   /* what follows may be another program's: it finds --help itself */
+};
+
+extern const struct command cmd_run, cmd_attach, cmd_ps, cmd_top, cmd_report, cmd_symbolize, cmd_on, cmd_off;
+
+struct command_option { /* `--name VALUE`, `--name=VALUE`; a switch where `value` is NULL */
+	const char *name, *alias;
+	const char **value;
+	bool *on;
+};
+
+/*
+ * Take the options out of argv, anywhere before "--". Returns how many other arguments there are, now at argv[1]...,
+ * or -EINVAL after having said what is wrong. `options` ends with a row without name.
+ */
+int command_options(int argc, char **argv, const struct command_option *options);
+/*
+ * Settings of whoever calls: flags > environment > user file > system file > defaults, with another control socket for
+ * a plain user and a shorter window for PID 1. What is wrong does not stop the rest; the first mistake is in `first`.
+ * Returns the index of the first argument that is no flag.
+ */
+int command_settings(struct options *o, int argc, char **argv, struct err *first);
+/* "pillion NAME: sentence" on stderr; returns `code`. */
+int command_fail(const char *name, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/*
+ * Every file named, and every *.pb.gz of the directories named (searched to the depth of a spool), in turn: `dir` and
+ * `file` open it, `path` is for people. What fn returns but 0 ends it; it has said why. Returns an exit code.
+ */
+typedef int command_file_fn(void *arg, int dir, const char *file, const char *path);
+int command_files(const char *name, int n, char **paths, command_file_fn *fn, void *arg, size_t *ret_files);
+int command_read(const char *name, int dir, const char *file, const char *path, struct profile **ret);
+/*
+ * All of them, merged. `type`: only files
+ * with this sample type; NULL: the types of the first. Files of other types are left out, and stderr says how many.
+ * Returns an exit code; on EXIT_DONE *ret and the index of the type (default: the last).
+ */
+int command_load(const char *name, int n, char **paths, const char *type, struct profile **ret, unsigned *ret_type);

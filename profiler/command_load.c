@@ -1,0 +1,171 @@
+#include "profiler/command.h"
+
+#include "oci/base/fd.h"
+#include "profiler/merge.h"
+#include "profiler/pprof.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define DEPTH_MAX 3 /* a state directory, its spool, a target */
+#define SUFFIX ".pb.gz"
+
+struct walk {
+	const char *name; /* of the command */
+	command_file_fn *fn;
+	void *arg;
+	size_t files;
+};
+
+struct loading {
+	const char *name; /* of the command */
+	const char *type;
+	struct profile *sum;
+	size_t skipped;
+	char skipped_path[256];
+};
+
+/* --- files and directories ----------------------------------------------------------------------------- */
+
+static int not_hidden(const struct dirent *de)
+{
+	return de->d_name[0] != '.';
+}
+
+static int visit(struct walk *w, int dir, const char *file, const char *path, unsigned depth);
+
+static int visit_dir(struct walk *w, int parent, const char *file, const char *path, unsigned depth)
+{
+	struct dirent **list;
+	fd_auto dir = fd_open_dir(parent, file);
+	if (dir < 0)
+		return command_fail(w->name, dir, "cannot open %s: %s", path, strerror(-dir));
+	int n = scandirat(dir, ".", &list, not_hidden, alphasort), r = 0;
+	if (n < 0)
+		return command_fail(w->name, -errno, "cannot list %s: %s", path, strerror(errno));
+	for (int i = 0; i < n; i++) {
+		char *below = NULL;
+		if (!r && asprintf(&below, "%s/%s", path, list[i]->d_name) < 0)
+			r = -ENOMEM;
+		if (!r)
+			r = visit(w, dir, list[i]->d_name, below, depth + 1);
+		free(below);
+		free(list[i]);
+	}
+	free(list);
+	return r;
+}
+
+/* depth 0: named by the user, so it must be a profile or a directory. */
+static int visit(struct walk *w, int dir, const char *file, const char *path, unsigned depth)
+{
+	struct stat st;
+	size_t len = strlen(file);
+	if (fstatat(dir, file, &st, depth ? AT_SYMLINK_NOFOLLOW : 0) < 0)
+		return errno == ENOENT && depth
+			       ? 0 /* retention was faster */
+			       : command_fail(w->name, -errno, "cannot open %s: %s", path, strerror(errno));
+	if (S_ISDIR(st.st_mode))
+		return depth < DEPTH_MAX ? visit_dir(w, dir, file, path, depth) : 0;
+	if (depth && (!S_ISREG(st.st_mode) || len < strlen(SUFFIX) || strcmp(file + len - strlen(SUFFIX), SUFFIX)))
+		return 0;
+	w->files++;
+	return w->fn(w->arg, dir, file, path);
+}
+
+int command_files(const char *name, int n, char **paths, command_file_fn *fn, void *arg, size_t *ret_files)
+{
+	struct walk w = {.name = name, .fn = fn, .arg = arg};
+	int r = 0;
+	if (n < 1)
+		return command_fail(
+			name, EXIT_USAGE, "which profile? Give files or a directory; see 'pillion help %s'", name);
+	for (int i = 0; !r && i < n; i++)
+		r = visit(&w, AT_FDCWD, paths[i], paths[i], 0);
+	if (r)
+		return EXIT_FAILED;
+	if (!w.files)
+		return command_fail(name, EXIT_NOTHING, "there is no profile (*" SUFFIX ") in %s", paths[0]);
+	*ret_files = w.files;
+	return EXIT_DONE;
+}
+
+/* --- reading and merging ------------------------------------------------------------------------------- */
+
+static int read_profile(int dir, const char *file, struct profile **ret, struct err *e)
+{
+	char *data;
+	size_t len;
+	fd_auto fd = fd_open(dir, file, O_RDONLY, 0);
+	if (fd < 0)
+		return err_set(e, fd, "cannot open it");
+	int r = fd_slurp(fd, PPROF_READ_MAX, &data, &len);
+	if (r < 0)
+		return err_set(e, r, "cannot read it");
+	r = pprof_read(data, len, ret, e);
+	free(data);
+	return r;
+}
+
+int command_read(const char *name, int dir, const char *file, const char *path, struct profile **ret)
+{
+	struct err e = {0};
+	int r = read_profile(dir, file, ret, &e);
+	return r < 0 ? command_fail(name, r, "%s: %s", path, e.text) : 0;
+}
+
+/* An empty profile is no profile of another kind: merge_add decides by the types alone. */
+static int load_file(void *arg, int dir, const char *file, const char *path)
+{
+	struct loading *l = arg;
+	struct err e = {0};
+	struct profile *p = NULL;
+	int r = command_read(l->name, dir, file, path, &p);
+	if (r < 0)
+		return r;
+	bool other = l->type && profile_type_find(p, l->type) < 0;
+	if (!other && !l->sum) {
+		l->sum = p;
+		return 0;
+	}
+	r = other ? -EINVAL : merge_add(l->sum, p, &e);
+	profile_free(p);
+	if (r != -EINVAL)
+		return r < 0 ? command_fail(l->name, r, "%s: %s", path, e.text) : 0;
+	if (!l->skipped++)
+		snprintf(l->skipped_path, sizeof(l->skipped_path), "%s", path);
+	return 0;
+}
+
+static int finish(struct loading *l, size_t files, unsigned *ret_type)
+{
+	if (!l->sum)
+		return command_fail(l->name, EXIT_NOTHING, "none of %zu profiles has the sample type '%s' (as %s)",
+			files, l->type, l->skipped_path);
+	if (l->skipped)
+		command_fail(l->name, 0,
+			"left out %zu of %zu profiles, of other sample types (as %s); "
+			"choose with --type",
+			l->skipped, files, l->skipped_path);
+	*ret_type = l->type ? (unsigned)profile_type_find(l->sum, l->type) : profile_info(l->sum)->n_types - 1;
+	return EXIT_DONE;
+}
+
+int command_load(const char *name, int n, char **paths, const char *type, struct profile **ret, unsigned *ret_type)
+{
+	struct loading l = {.name = name, .type = type};
+	size_t files;
+	int code = command_files(name, n, paths, load_file, &l, &files);
+	if (code == EXIT_DONE)
+		code = finish(&l, files, ret_type);
+	if (code == EXIT_DONE)
+		*ret = l.sum;
+	else
+		profile_free(l.sum);
+	return code;
+}

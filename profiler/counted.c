@@ -1,0 +1,159 @@
+#include "profiler/counted.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "profiler/target.h"
+#include "profiler/window.h"
+
+#include <unistd.h>
+
+uint64_t counted_scaled(uint64_t value, double scale)
+{
+	double to = (double)value * scale + 0.5;
+	return scale == 1 ? value : to < (double)INT64_MAX ? (uint64_t)to : INT64_MAX;
+}
+
+static bool is_inherited_clock(const struct target *t, uint32_t spec)
+{
+	return t->desc.strategy != STRATEGY_CGROUP && event_kind(t->desc.events[spec].kind)->clock;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t above(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+/*
+ * What the kernel counted and nobody has taken from the rings, because the profiler was killed and had not committed
+ * it. `missing` is what there is no sample for, whatever the reason: of CPU time, no more than could run meanwhile.
+ * Where kernel time is counted but not sampled, it is missing all the time: then as much as there was otherwise.
+ */
+static uint64_t while_restarting(const struct target *t, uint32_t spec, uint64_t missing)
+{
+	const struct target_tally *y = &t->tally;
+	uint64_t span = (uint64_t)(clock_now() - t->window_mono), rest = above(span, y->gap);
+	if (!y->restarts || !missing)
+		return 0;
+	if (!event_kind(t->desc.events[spec].kind)->clock)
+		return missing;
+	missing = smaller(missing, y->gap * rings_count(t->engine->rings));
+	if (!t->desc.kernel && rest)
+		missing = smaller(missing, (uint64_t)((double)y->weight[spec] * (double)y->gap / (double)rest));
+	return missing;
+}
+
+/* Reads every event of a kind: what it counted since it was read last, in ns or as it is, and samples lost. */
+static void read_events(
+	struct target *t, uint32_t spec, struct target_kernel *k, uint64_t *ret_counted, uint64_t *ret_lost)
+{
+	*ret_counted = *ret_lost = 0;
+	for (struct stream *st = t->streams; st; st = st->next_of_target) {
+		uint64_t value[2] = {0};
+		bool lost = st->layout.flags & LAYOUT_LOST;
+		if (st->role != PERF_SAMPLES || st->spec != spec ||
+			fd_read_all(st->fd, value, sizeof(value)) < (ssize_t)sizeof(value[0]))
+			continue;
+		*ret_counted += value[0] - st->value_seen;
+		st->value_seen = value[0];
+		k->lost_known |= lost;
+		*ret_lost += lost ? value[1] - st->lost_seen : 0;
+		st->lost_seen = value[1];
+	}
+}
+
+/*
+ * Where sampling is lowered by turns (profiler/rates.h), the kernel counts only while it is on; what it counted, and a
+ * sample that it lost, stand for as much as the samples that came at the same rate do on average.
+ */
+static void ask_events(struct target *t, uint32_t spec)
+{
+	struct target_kernel *k = &t->kernel[spec];
+	const struct target_tally *y = &t->tally;
+	uint64_t counted, lost, period = t->desc.events[spec].period;
+	uint64_t weight = y->weight[spec] - k->weight_then, taken = y->taken[spec] - k->taken_then;
+	uint64_t seen = y->counted[spec] - k->counted_then;
+	read_events(t, spec, k, &counted, &lost);
+	k->counted += counted_scaled(counted, seen ? (double)weight / (double)seen : rates_stands_for(t));
+	k->lost += lost;
+	k->lost_weight += counted_scaled(lost, taken ? (double)weight / (double)taken : (double)period);
+	k->weight_then = y->weight[spec];
+	k->taken_then = y->taken[spec];
+	k->counted_then = y->counted[spec];
+	t->saved.streams = t->saved.changed = true;
+}
+
+void counted_rate(struct target *t)
+{
+	for (uint32_t i = 0; i < t->desc.n_events; i++)
+		ask_events(t, i);
+}
+
+static uint64_t mean_weight(const struct target *t, uint32_t spec)
+{
+	uint64_t taken = t->tally.taken[spec];
+	return taken ? t->tally.weight[spec] / taken : t->desc.events[spec].period;
+}
+
+/*
+ * Events that are inherited begin a period with every thread, so one that ends before its first sample has none: many
+ * short ones would be missing without a word. The kernel's count has them all. (Under `cgroup` one event sees all.)
+ */
+static void ask_kernel(struct target *t, uint32_t spec, struct kernel_count *ret)
+{
+	struct target_kernel *k = &t->kernel[spec];
+	uint64_t seen = t->tally.weight[spec], weight = mean_weight(t, spec);
+	ask_events(t, spec);
+	*ret = (struct kernel_count){.lost_known = k->lost_known,
+		.lost = k->lost,
+		.lost_weight = k->lost_weight,
+		.counted = k->counted,
+		.correct = 1};
+	*k = (struct target_kernel){0};
+	if (!ret->lost_known) {
+		ret->lost = t->tally.lost;
+		ret->lost_weight = ret->lost * weight;
+	}
+	uint64_t missing = above(ret->counted, seen);
+	if (is_inherited_clock(t, spec)) /* under `threads` what is lost may be side-band: it stands for no time */
+		ret->lost_weight = smaller(ret->lost_weight, missing);
+	missing = above(missing, ret->lost_weight);
+	ret->unseen = while_restarting(t, spec, above(missing, t->tally.before_weight[spec]));
+	missing -= ret->unseen;
+	if (!is_inherited_clock(t, spec))
+		return;
+	ret->unsampled = missing < 10 * weight || missing < ret->counted / 50 ? 0 : missing;
+}
+
+/*
+ * Samples of intervals stand for what the target used as far as that was known as they were taken. What it did use in
+ * this window is known now: the lost ones by number, the others by weight share it.
+ */
+static void settle_weights(struct target *t, struct window *w)
+{
+	uint64_t ran = 0, then = t->ran_then;
+	bool known = rates_ran(t, &ran);
+	t->ran_then = ran ? ran : then;
+	for (uint32_t i = 0; known && ran > then && i < t->desc.n_events; i++) {
+		struct kernel_count *k = &w->kernel[i];
+		uint64_t seen = t->tally.weight[i], taken = t->tally.taken[i], all = ran - then;
+		if (!is_inherited_clock(t, i) || !seen || !(k->lost + taken))
+			continue;
+		k->lost_weight = counted_scaled(all, (double)k->lost / (double)(k->lost + taken));
+		k->unseen = smaller(k->unseen, all - k->lost_weight);
+		k->correct = (double)(all - k->lost_weight - k->unseen) / (double)seen;
+		k->unsampled = 0;
+		k->counted = all;
+	}
+}
+
+void counted_window(struct target *t, struct window *w)
+{
+	for (uint32_t i = 0; i < t->desc.n_events; i++)
+		ask_kernel(t, i, &w->kernel[i]);
+	settle_weights(t, w);
+}

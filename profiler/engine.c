@@ -1,0 +1,267 @@
+#include "profiler/engine.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "oci/base/log.h"
+#include "profiler/commit.h"
+#include "profiler/limits.h"
+#include "profiler/target.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+/*
+ * While programs begin, map files and end, records are looked at soon: a file may be gone later. While there is nothing
+ * but samples, the rings wake us when they fill up: what a round then finds is cold, and costs more than its samples.
+ */
+#define ROUND_MS 200
+#define ROUND_CALM_MS 1000
+/* A record is stamped, then written, then published: within microseconds, unless its CPU is taken away (a VM). */
+#define PUBLISH_NS (2 * NSEC_PER_MSEC)
+/* A drain is that long at most; then connections and other targets' windows have their turn. */
+#define DRAIN_NS (20 * NSEC_PER_MSEC)
+
+static void on_ring(void *arg, uint32_t events)
+{
+	struct engine *g = arg;
+	if (!g->behind) /* else every round drains */
+		engine_drain(g, false);
+}
+
+int engine_init(struct engine *g, struct err *e)
+{
+	static struct engine_at nobody_looks;
+	int r = streams_new(&g->streams);
+	g->at = g->at ? g->at : &nobody_looks;
+	if (r == 0)
+		r = modules_new(g->limits.modules, &g->modules);
+	g->jit_room.left = g->limits.jit;
+	if (r == 0)
+		r = unwind_new(&g->unwind);
+	for (unsigned i = 0; r == 0 && i < rings_count(g->rings); i++)
+		r = loop_add(g->loop, &g->ring_sources[i], rings_fd(g->rings, i), EPOLLIN, on_ring, g);
+	if (gethostname(g->node, sizeof(g->node) - 1) < 0)
+		g->node[0] = 0;
+	return r < 0 ? err_set(e, r, "cannot set up the profiler") : 0;
+}
+
+uint64_t engine_fds(const struct engine *g)
+{
+	return (g->rings ? rings_count(g->rings) : 0) + g->n_streams + 6 * (uint64_t)g->n_targets;
+}
+
+static bool any_ending(const struct engine *g)
+{
+	const struct target *t = g->targets;
+	while (t && !t->ending)
+		t = t->next;
+	return t;
+}
+
+static int settle(void *arg)
+{
+	struct engine *g = arg;
+	int wait = engine_round(g), other = export_round(g, clock_now());
+	wait = wait < 0 || (other >= 0 && other < wait) ? other : wait;
+	if (!any_ending(g))
+		loop_stop(g->loop);
+	return wait;
+}
+
+void engine_end(struct engine *g)
+{
+	do {
+		for (struct target *t = g->targets, *next; t; t = next) {
+			next = t->next;
+			if (t->armed)
+				target_end(t);
+		}
+		/* last windows that wait for names, for a bounded time; a signal may end the loop before */
+	} while (any_ending(g) && loop_run(g->loop, settle, g) == 0);
+}
+
+void engine_done(struct engine *g)
+{
+	symbolizer_free(g->symbolizer);
+	files_free(g->files);
+	fd_close(g->root);
+	unwind_free(g->unwind);
+	modules_free(g->modules);
+	streams_free(g->streams);
+	kallsyms_free(g->kallsyms);
+	kallsyms_free(g->kallsyms_partial);
+	commit_free(g->commit);
+	rings_close(g->rings);
+	export_hand_over(g);
+	fd_close(g->kallsyms_fd);
+	rates_close_account(&g->rates);
+	loop_free(g->loop);
+}
+
+/* One slice; true when there are more. */
+static bool read_kallsyms(struct engine *g)
+{
+	struct err e = {0};
+	int r = kallsyms_read_some(g->kallsyms_fd, &g->kallsyms_partial, &e);
+	if (r == 1)
+		return true;
+	if (r < 0)
+		log_line(LOG_WARNING, "outcome=\"kernel frames without names\" reason=\"%s\"", e.text);
+	g->kallsyms = g->kallsyms_partial;
+	g->kallsyms_partial = NULL;
+	g->kallsyms_fd = fd_close(g->kallsyms_fd);
+	return false;
+}
+
+void engine_read_kallsyms(struct engine *g)
+{
+	while (read_kallsyms(g))
+		;
+}
+
+/* A LOST record carries the id of the event that met the full ring; on a shared ring the losses may be anybody's. */
+static void on_lost(struct engine *g, struct target *t, const struct perf_event_header *h)
+{
+	struct record r;
+	struct perf_layout none = {0};
+	if (record_parse(h, &none, &r) < 0)
+		return;
+	if (g->single && t)
+		target_lost(t, r.lost.count, false);
+	else
+		for (struct target *each = g->targets; each; each = each->next)
+			target_lost(each, r.lost.count, true);
+}
+
+static void hand_over(struct engine *g, struct stream *st, const struct perf_event_header *h)
+{
+	struct target *t = st->target;
+	if (!t->drained++) {
+		t->next_drained = g->drained;
+		g->drained = t;
+	}
+	g->at->target = t->number;
+	target_record(t, st, h);
+}
+
+/* CPU time of a drain to the targets whose records it had. */
+static void share_out(struct engine *g, int64_t cpu, uint64_t records)
+{
+	while (g->drained) {
+		struct target *t = g->drained;
+		g->drained = t->next_drained;
+		t->cost += cpu * (int64_t)t->drained / (int64_t)records;
+		t->drained = 0;
+	}
+}
+
+static void on_record(void *arg, const struct perf_event_header *h, uint64_t id)
+{
+	struct engine *g = arg;
+	struct stream *st = streams_find(g->streams, id);
+	g->records++;
+	g->restless |= h->type == PERF_RECORD_MMAP2 || h->type == PERF_RECORD_COMM || h->type == PERF_RECORD_FORK;
+	if (h->type == PERF_RECORD_LOST || h->type == PERF_RECORD_LOST_SAMPLES)
+		on_lost(g, st ? st->target : g->targets, h);
+	else if (st)
+		hand_over(g, st, h);
+	else
+		g->unknown++; /* of a target that was let go a moment ago */
+}
+
+void engine_drain(struct engine *g, bool all)
+{
+	int64_t now = clock_now(), cpu = clock_cpu();
+	int64_t until = all ? now : now - PUBLISH_NS;
+	uint64_t n;
+	if (commit_waits(g->commit)) /* whose records they are is not known yet */
+		return;
+	g->behind = !rings_drain(g->rings, until, all ? INT64_MAX : now + DRAIN_NS, on_record, g, &n);
+	if (!g->behind)
+		g->rates.drained = until;
+	g->at->target = 0;
+	share_out(g, clock_cpu() - cpu, n);
+}
+
+/*
+ * A runtime waits for a session's end: what takes tens of milliseconds is done while the program still runs. In slices
+ * with pauses: at 999 Hz a ring is full after 15 ms. True when there is more to do.
+ */
+static bool read_ahead(struct engine *g)
+{
+	const struct target *t = g->targets;
+	return t && g->single && g->kallsyms_fd >= 0 && t->started && t->desc.kernel && read_kallsyms(g);
+}
+
+/* Milliseconds to the next look at all targets. */
+static int pace(struct engine *g)
+{
+	int calmer = g->round_ms + g->round_ms / 8;
+	g->round_ms = g->restless || !g->round_ms ? ROUND_MS : calmer < ROUND_CALM_MS ? calmer : ROUND_CALM_MS;
+	g->restless = false;
+	return g->round_ms;
+}
+
+void engine_stir(struct engine *g)
+{
+	int64_t soon = deadline_in(ROUND_MS * NSEC_PER_MSEC);
+	g->restless = true;
+	if (g->look_again > soon)
+		g->look_again = soon;
+}
+
+static int64_t in_ms(int64_t now, int ms)
+{
+	return ms < 0 ? INT64_MAX : now + ms * NSEC_PER_MSEC;
+}
+
+/*
+ * At all targets, or at those for which something is due: a look reads files of a target's, and of a thousand there is
+ * always one whose window ends. Returns when the next one is due.
+ */
+static int64_t look(struct engine *g, int64_t now, bool at_all)
+{
+	int64_t first = INT64_MAX;
+	for (struct target *t = g->targets, *next; t; t = next) {
+		unsigned n = g->n_targets;
+		int64_t due = t->due;
+		next = t->next;
+		if (at_all || due <= now) {
+			g->at->target = t->number;
+			due = in_ms(now, target_round(t, now));
+			if (g->n_targets == n) /* else it has gone */
+				t->due = due;
+		}
+		first = due < first ? due : first;
+	}
+	g->at->target = 0;
+	return first;
+}
+
+int engine_round(struct engine *g)
+{
+	if (!g->targets || commit_waits(g->commit))
+		return -1;
+	bool more = read_ahead(g);
+	int64_t now = clock_now();
+	int rates = rates_round(g, now);
+	bool at_all = now >= g->look_again;
+	if (g->behind || at_all || now >= g->due)
+		engine_drain(g, false);
+	if (at_all) {
+		rates_look(g, now);
+		limits_look(g);
+		g->look_again = in_ms(now, pace(g));
+	}
+	if (at_all || now >= g->due) { /* rings wake us far more often than targets change */
+		g->due = look(g, now, at_all);
+		int64_t commit = in_ms(now, commit_round(g->commit, g, now));
+		g->due = commit < g->due ? commit : g->due;
+	}
+	int64_t next = g->due < g->look_again ? g->due : g->look_again;
+	int wait = loop_sooner(deadline_left_ms(next), rates);
+	return !g->targets ? -1 : g->behind ? 0 : more ? 1 : wait;
+}

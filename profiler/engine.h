@@ -1,0 +1,97 @@
+/*
+ * engine - what all targets of a pilliond share, and the round that drives them: drain the rings, hand each record
+ * to its target, write windows that are due, let go of targets that ended.
+ */
+#pragma once
+
+#include "profiler/aggregate.h"
+#include "profiler/export.h"
+#include "profiler/files.h"
+#include "profiler/jit.h"
+#include "profiler/kallsyms.h"
+#include "profiler/loop.h"
+#include "profiler/module.h"
+#include "profiler/outcomes.h"
+#include "profiler/rates.h"
+#include "profiler/rings.h"
+#include "profiler/streams.h"
+#include "profiler/symbolizing.h"
+#include "profiler/unwind.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct target;
+struct commit;
+
+struct engine_limits { /* profiler/limits.h; 0: none */
+	uint32_t targets, fds;
+	size_t modules, jit; /* bytes */
+};
+
+struct engine {
+	struct loop *loop;
+	struct commit *commit; /* for a successor; NULL: there will be none */
+	struct rings *rings;
+	struct streams *streams;
+	struct modules *modules;
+	struct unwind *unwind;
+	struct jit_room jit_room;
+	struct exporting exporting;	/* who writes the spool */
+	struct symbolizing symbolizing; /* who has the names */
+	struct symbolizer *symbolizer;	/* NULL: nobody: names as the symbol tables have them */
+	struct files *files;		/* of targets, and of the host beneath `root`, DEBUG_DIR (O_PATH, -1: none) */
+	struct files_account host_files;
+	int root;
+	int kallsyms_fd;			      /* opened while privileged, read on first use */
+	struct kallsyms *kallsyms, *kallsyms_partial; /* whole; as far as read ahead */
+	bool single;				      /* a session: losses of a ring are this one target's */
+	bool modest;				      /* no service of a node's: smaller caps; see supervisor.h */
+	struct target *targets;
+	struct target *drained;	       /* those with records in the drain under way */
+	unsigned n_targets, n_streams; /* held now */
+	int64_t look_again;	       /* at all targets: ends, windows, names */
+	int64_t due;		       /* the first thing of one of them, or of the journal */
+	int round_ms;		       /* from one look to the next */
+	bool restless;		       /* since the last look, something else than samples came */
+	uint64_t last_serial;	       /* of a target */
+	struct engine_limits limits;
+	struct aggregate_room tables; /* of all targets */
+	struct rates rates;
+	uint64_t refused; /* targets for which there was no room */
+	bool behind;	  /* the last drain left something: what else there is to do came first */
+	char spool_path[1024];
+	uint64_t records, unknown; /* handed over; of events that nobody knows */
+	struct engine_at {
+		uint32_t target;  /* whose records or windows it is at, by number; 0: nobody's */
+	} * at;			  /* in memory that the supervisor shares: it outlives us */
+	int estate;		  /* estate.h: where it listens; or -1 */
+	uid_t trusted;		  /* beside root: who started us */
+	int journal[2];		  /* memory files, for profiler/commit.h; or -1 */
+	int channel, statm;	  /* worker.h; /proc/self/statm; or -1 */
+	bool resuming;		  /* a target comes that another worker had: its events write into our rings already */
+	struct outcomes outcomes; /* of hooks */
+	char rings_note[160];
+	char node[65]; /* host name */
+	struct loop_source ring_sources[RINGS_CPUS_MAX];
+};
+
+/* loop, rings, the exporter's setup and kallsyms_fd are given; the rest is made here. */
+int engine_init(struct engine *g, struct err *e);
+/* Ends every armed target and waits until its last window is written; those that are not armed belong to connections.
+ */
+void engine_end(struct engine *g);
+void engine_done(struct engine *g); /* no target is left */
+/* Drain what is older than a moment ago, or up to now when `all` (the writers of interest have ended). */
+void engine_drain(struct engine *g, bool all);
+/* Descriptors that we hold. Counted, not looked up: of thousands that takes long, and a start may be waiting. */
+uint64_t engine_fds(const struct engine *g);
+/* Kernel names, what is missing of them; once, when they are needed. */
+void engine_read_kallsyms(struct engine *g);
+/* One round; milliseconds until the next one, -1 = when something happens. */
+int engine_round(struct engine *g);
+/*
+ * Something begins: the next look at all targets is soon. Not now, as it reads a file of each: whoever registers one
+ * would wait for a thousand others.
+ */
+void engine_stir(struct engine *g);

@@ -1,0 +1,340 @@
+#include "profiler/files.h"
+
+#include "oci/base/fd.h"
+#include "oci/base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define READY_DEADLINE (500 * NSEC_PER_MSEC) /* of a new reader */
+#define READY_PAUSE (2 * NSEC_PER_SEC)	     /* after one that was not */
+#define ALIGNED (32u << 10)		     /* where a short read begins: what lies around it is mostly wanted next */
+
+struct files {
+	int server, sock; /* sock: of the reader; -1: none is asked for */
+	int alive;	  /* a pipe: the server kills the reader when its read end is closed */
+	uint32_t reader;  /* number of the reader */
+	bool ready;	  /* it said so */
+	bool broken, told;
+	int64_t again; /* a new one not before */
+	/* the last bytes that came: of this file from here */
+	uint32_t handle;
+	uint64_t offset;
+	size_t n;
+	bool eof;
+	struct {
+		struct reader_answer head;
+		uint8_t bytes[FILES_AT_ONCE];
+	} in;
+};
+
+/* --- a reader ------------------------------------------------------------------------------------------- */
+
+static void leave(struct files *s)
+{
+	s->sock = fd_close(s->sock);
+	s->alive = fd_close(s->alive);
+	s->n = 0;
+	s->ready = false;
+}
+
+static int ask_for_reader(struct files *s)
+{
+	int pair[2], pipe[2];
+	if (s->broken || clock_now() < s->again)
+		return -EPIPE;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	if (pipe2(pipe, O_CLOEXEC) < 0) {
+		int r = -errno;
+		fd_close(pair[0]);
+		fd_close(pair[1]);
+		return r;
+	}
+	int r = fd_send(s->server, "", 1, (int[]){pair[1], pipe[1]}, 2);
+	fd_close(pair[1]);
+	fd_close(pipe[1]);
+	s->sock = pair[0];
+	s->alive = pipe[0];
+	s->reader++;
+	if (r < 0) {
+		leave(s);
+		s->broken = r != -EAGAIN;
+	}
+	return r;
+}
+
+/* Nobody can be asked: of that there is one line, however many files are wanted. */
+static int without_reader(struct files *s, const char *reason)
+{
+	leave(s);
+	s->again = clock_now() + READY_PAUSE;
+	if (!s->told)
+		log_line(LOG_ERR, "outcome=\"files are not read\" reason=\"%s\"", reason);
+	s->told = true;
+	return -EPIPE;
+}
+
+/* Whole answers of the size that they say; -EPIPE: it ended; -ETIMEDOUT. */
+static int hear(struct files *s, int64_t deadline)
+{
+	size_t n;
+	int r = fd_wait(s->sock, POLLIN, deadline);
+	if (r <= 0)
+		return r < 0 ? r : -ETIMEDOUT;
+	ssize_t got = fd_recv(s->sock, &s->in, sizeof(s->in), NULL, 0, &n);
+	if (got == 0)
+		return -EPIPE;
+	if (got < 0)
+		return (int)got;
+	return (size_t)got >= sizeof(s->in.head) && s->in.head.bytes == (size_t)got - sizeof(s->in.head) ? 0 : -EBADMSG;
+}
+
+/* The time that a process takes to be there is not the target's. */
+static int have_reader(struct files *s)
+{
+	int r = s->sock >= 0 ? 0 : ask_for_reader(s);
+	if (r == 0 && !s->ready) {
+		r = hear(s, deadline_in(READY_DEADLINE));
+		s->ready = r == 0;
+	}
+	if (r == 0)
+		return 0;
+	return without_reader(s, s->broken ? "the symbolizer's server has ended" : "no process for it");
+}
+
+/* A reader whose server has ended is killed by nobody, should it hang: no file is asked of it any more. */
+void files_connect(struct files *s, int sock)
+{
+	leave(s);
+	fd_close(s->server);
+	s->server = sock;
+	s->broken = sock < 0;
+	s->told = false;
+	s->again = 0;
+	ask_for_reader(s);
+}
+
+int files_new(int sock, struct files **ret)
+{
+	struct files *s = calloc(1, sizeof(*s));
+	if (!s) {
+		fd_close(sock);
+		return -ENOMEM;
+	}
+	s->server = s->sock = s->alive = -1;
+	files_connect(s, sock);
+	*ret = s;
+	return 0;
+}
+
+int files_socket(const struct files *s)
+{
+	return s->server;
+}
+
+struct files *files_free(struct files *s)
+{
+	if (s) {
+		leave(s);
+		fd_close(s->server);
+	}
+	free(s);
+	return NULL;
+}
+
+bool files_broken(const struct files *s)
+{
+	return s->broken || s->told;
+}
+
+/* --- what a target may cost ----------------------------------------------------------------------------- */
+
+static bool has_credit(struct files_account *a)
+{
+	int64_t now = clock_now();
+	if (a->late < FILES_LATE_MAX && now >= a->again && a->spent < FILES_CREDIT + (now - a->born) / FILES_SHARE)
+		return true;
+	a->silent = true;
+	return false;
+}
+
+static void was_late(struct files_account *a)
+{
+	a->late++;
+	a->silent = true;
+	a->again = clock_now() + FILES_LATE_PAUSE;
+	if (!a->told)
+		log_line(LOG_WARNING,
+			"target=%s outcome=\"files are not read\" reason=\"its file system does not answer\"", a->name);
+	a->told = true;
+}
+
+/*
+ * One question, its answer in s->in. An answer that is late, wrong or none ends the reader: what it still has open goes
+ * with it.
+ */
+static int ask(struct files *s, struct files_account *a, const void *request, size_t size, const int *fds, size_t n)
+{
+	int64_t begin = clock_now();
+	s->n = 0;
+	int r = fd_send(s->sock, request, size, fds, n);
+	if (r == 0)
+		r = hear(s, begin + FILES_DEADLINE);
+	a->spent += clock_now() - begin;
+	if (r == 0)
+		return 0;
+	leave(s);
+	if (r == -ETIMEDOUT)
+		was_late(a);
+	return r;
+}
+
+/* --- files ---------------------------------------------------------------------------------------------- */
+
+/* What came with the answer is what the next reads are of. */
+static void keep(struct files *s, uint32_t handle, uint64_t offset, bool eof)
+{
+	s->handle = handle;
+	s->offset = offset;
+	s->n = s->in.head.bytes;
+	s->eof = eof;
+}
+
+static int open_once(
+	struct files *s, const struct files_place *p, struct files_account *a, const char *path, struct file *ret)
+{
+	struct {
+		struct reader_request head;
+		char path[PATH_MAX];
+	} q = {.head = {.kind = READER_OPEN, .no_links = p->no_links}};
+	size_t len = strlen(path);
+	int fds[] = {p->tree, p->passed};
+	if (len >= sizeof(q.path))
+		return -ENAMETOOLONG;
+	memcpy(q.path, path, len);
+	int r = ask(s, a, &q, sizeof(q.head) + len, fds, p->passed < 0 ? 1 : 2);
+	if (r < 0)
+		return r;
+	const struct reader_answer *got = &s->in.head;
+	if (got->result < 0)
+		return got->result > -4096 ? got->result : -EBADMSG;
+	if (got->result >= FILES_OPEN_MAX || got->bytes > FILES_BEGINNING_MAX || (got->passed && p->passed < 0)) {
+		leave(s);
+		return -EBADMSG;
+	}
+	*ret = (struct file){.files = s,
+		.account = a,
+		.handle = (uint32_t)got->result,
+		.reader = s->reader,
+		.fd = got->passed ? p->passed : p->tree,
+		.id = got->id};
+	if (!got->passed)
+		memcpy(ret->path, path, len + 1);
+	keep(s, ret->handle, 0, got->eof);
+	return 0;
+}
+
+/* A reader that ended while nobody looked is no reason to do without. */
+int files_open(
+	struct files *s, const struct files_place *p, struct files_account *a, const char *path, struct file *ret)
+{
+	int r = -EPIPE;
+	if (!has_credit(a))
+		return -ETIMEDOUT;
+	for (int tries = 0; tries < 2 && r == -EPIPE; tries++) {
+		r = have_reader(s);
+		if (r < 0)
+			return r;
+		r = open_once(s, p, a, path, ret);
+	}
+	return r;
+}
+
+/* At least one byte of the file at `off` to s->in, or none: it ends there. */
+static int fetch(struct files *s, const struct file *f, size_t size, uint64_t off)
+{
+	struct reader_request q = {.kind = READER_READ, .handle = f->handle, .size = FILES_AT_ONCE};
+	q.offset = size < FILES_AT_ONCE / 2 ? off & ~(uint64_t)(ALIGNED - 1) : off;
+	if (!has_credit(f->account))
+		return -ETIMEDOUT;
+	int r = ask(s, f->account, &q, sizeof(q), NULL, 0);
+	if (r < 0)
+		return r;
+	if (s->in.head.result < 0)
+		return s->in.head.result > -4096 ? s->in.head.result : -EBADMSG;
+	keep(s, f->handle, q.offset, s->in.head.bytes < q.size);
+	return 0;
+}
+
+static bool is_kept(const struct files *s, const struct file *f, uint64_t off)
+{
+	return s->n && s->handle == f->handle && off >= s->offset && off - s->offset < s->n;
+}
+
+static ssize_t read_some(const struct file *f, void *buf, size_t size, uint64_t off)
+{
+	struct files *s = f->files;
+	if (s->reader != f->reader || s->sock < 0)
+		return f->account->silent ? -ETIMEDOUT : -ESTALE;
+	if (!is_kept(s, f, off)) {
+		if (s->n && s->handle == f->handle && s->eof && off >= s->offset)
+			return 0;
+		int r = fetch(s, f, size, off);
+		if (r < 0 || !is_kept(s, f, off))
+			return r;
+	}
+	size_t at = (size_t)(off - s->offset), n = s->n - at < size ? s->n - at : size;
+	memcpy(buf, s->in.bytes + at, n);
+	return (ssize_t)n;
+}
+
+ssize_t file_read(const struct file *f, void *buf, size_t size, uint64_t off)
+{
+	size_t have = 0;
+	ssize_t n = 1;
+	if (off > INT64_MAX - size)
+		return 0;
+	if (!f->files)
+		return fd_pread_all(f->fd, buf, size, (off_t)off);
+	while (have < size && n > 0) {
+		n = read_some(f, (char *)buf + have, size - have, off + have);
+		if (n > 0)
+			have += (size_t)n;
+	}
+	return n < 0 ? n : (ssize_t)have;
+}
+
+/* Waited for as well: it is this file system that may hang, not the next one. */
+void file_close(struct file *f)
+{
+	struct files *s = f->files;
+	struct reader_request q = {.kind = READER_CLOSE, .handle = f->handle};
+	if (s && s->reader == f->reader && s->sock >= 0)
+		ask(s, f->account, &q, sizeof(q), NULL, 0);
+	if (!s)
+		fd_close(f->fd);
+	f->fd = -1;
+}
+
+void files_close_passed(struct files *s, struct files_account *a, int fd)
+{
+	struct reader_request q = {.kind = READER_CLOSE_PASSED};
+	if (fd >= 0 && has_credit(a) && have_reader(s) == 0 && ask(s, a, &q, sizeof(q), &fd, 1) == 0)
+		fd_close(fd);
+}
+
+static ssize_t read_source(void *arg, void *buf, size_t size, uint64_t off)
+{
+	return file_read(arg, buf, size, off);
+}
+
+struct elf_source file_source(const struct file *f)
+{
+	return (struct elf_source){.read = read_source, .arg = (void *)f};
+}

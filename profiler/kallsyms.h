@@ -1,0 +1,25 @@
+/*
+ * kallsyms - kernel address -> name (proc(5), /proc/kallsyms).
+ *
+ * The file is opened while privileged (addresses are checked at open) and read later without privilege.
+ * Addresses never leave this module: profiles carry names only.
+ */
+#pragma once
+
+#include "oci/base/err.h"
+
+#include <stdint.h>
+
+struct kallsyms;
+
+/* Reads text symbols (t, T, w, W) from `fd` (borrowed, read from offset 0). -EACCES: all addresses are zero. -EBADMSG:
+ * none at all. */
+int kallsyms_read(int fd, struct kallsyms **ret, struct err *e);
+/*
+ * The same in slices of about a millisecond, for who has rings to drain meanwhile: 1 = again with the same `k` (NULL at
+ * first), 0 = it is whole; on an error, as above, it is freed and NULL. Not to be searched before it is whole.
+ */
+int kallsyms_read_some(int fd, struct kallsyms **k, struct err *e);
+/* "do_syscall_64" or NULL. Module symbols carry " [module]" behind the name. Valid as long as the table. */
+const char *kallsyms_find(const struct kallsyms *k, uint64_t address);
+struct kallsyms *kallsyms_free(struct kallsyms *k);

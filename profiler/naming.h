@@ -1,0 +1,33 @@
+/*
+ * naming - which of the frames that a target's samples hit have no names yet, and asking the symbolizer for them.
+ *
+ * Addresses are asked about once per module, whoever was sampled there (module_names). Only where there is something
+ * to be had: debug information, or names to demangle.
+ */
+#pragma once
+
+#include "oci/base/clock.h"
+#include "profiler/aggregate.h"
+#include "profiler/engine.h"
+
+struct naming;
+
+/*
+ * What a target's names may cost, as time of jobs: a good deal at first, then a small part of the time that passes. A
+ * program at work brings new addresses for ever, each window fewer; to open debug information anew for a handful
+ * of them costs more than all samples do, so they have their functions' names, and lines a few windows later.
+ */
+#define NAMING_CREDIT (400 * NSEC_PER_MSEC)
+#define NAMING_SHARE 8000 /* of the time that passes, one part */
+
+/*
+ * Ask for what is missing of these aggregates' frames, if there is credit left, or `always`. done() is called once,
+ * when everything was answered or the deadline (clock_now) passed, from the loop; never from here. NULL: nothing is
+ * missing, or nobody can be asked.
+ */
+struct naming *naming_start(struct target *t, struct aggregate *const *counts, size_t n, bool always, int64_t deadline,
+	void (*done)(void *arg), void *arg);
+struct naming *naming_free(struct naming *n);	       /* NULL is fine; done is not called any more */
+void naming_hurry(struct naming *n, int64_t deadline); /* an earlier one */
+/* Past its deadline: done. Milliseconds until then, -1 = it was called. */
+int naming_round(struct naming *n, int64_t now);

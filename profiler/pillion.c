@@ -1,0 +1,116 @@
+/*
+ * pillion - the command line. Policy: needs no privilege but for `on` and `off`; a failure is one sentence on stderr
+ * and an exit code of command.h; nothing is logged.
+ */
+#include "profiler/command.h"
+#include "profiler/forkserver.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int run_help(int argc, char **argv);
+static int run_version(int argc, char **argv);
+
+static const struct command cmd_version = {
+	.name = "version",
+	.line = "print the version",
+	.help = "usage: pillion version\n"
+		"\n"
+		"example: pillion version\n",
+	.run = run_version,
+};
+
+static const struct command cmd_help = {
+	.name = "help",
+	.line = "this list, or the help of one command",
+	.help = "usage: pillion help [COMMAND]\n"
+		"\n"
+		"example: pillion help top\n",
+	.run = run_help,
+};
+
+static const struct command *const commands[] = {
+	&cmd_run,
+	&cmd_attach,
+	&cmd_ps,
+	&cmd_top,
+	&cmd_report,
+	&cmd_symbolize,
+	&cmd_on,
+	&cmd_off,
+	&cmd_version,
+	&cmd_help,
+};
+#define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+static const struct command *find_command(const char *name)
+{
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		if (!strcmp(commands[i]->name, name))
+			return commands[i];
+	fprintf(stderr, "pillion: there is no command '%s'; 'pillion help' lists them\n", name);
+	return NULL;
+}
+
+static void print_list(FILE *out)
+{
+	fputs("usage: pillion COMMAND ...\n\n", out);
+	for (size_t i = 0; i < N_COMMANDS; i++)
+		fprintf(out, "  %-9s  %s\n", commands[i]->name, commands[i]->line);
+	fputs("\n'pillion help COMMAND' says more.\n", out);
+}
+
+static int run_help(int argc, char **argv)
+{
+	const struct command *c = argc > 1 ? find_command(argv[1]) : NULL;
+	if (argc > 1 && !c)
+		return EXIT_USAGE;
+	if (c)
+		fputs(c->help, stdout);
+	else
+		print_list(stdout);
+	return EXIT_DONE;
+}
+
+static int run_version(int argc, char **argv)
+{
+	puts("pillion " VERSION);
+	return EXIT_DONE;
+}
+
+/* `pillion --help`, `pillion --version` */
+static const char *command_name(const char *arg)
+{
+	if (!strcmp(arg, "--help") || !strcmp(arg, "-h"))
+		return "help";
+	return strcmp(arg, "--version") ? arg : "version";
+}
+
+static bool asks_for_help(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+			return true;
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	forkserver_main(argc, argv); /* started by `symbolize` */
+	if (argc < 2) {
+		print_list(stderr);
+		return EXIT_USAGE;
+	}
+	const struct command *c = find_command(command_name(argv[1]));
+	if (!c)
+		return EXIT_USAGE;
+	argv[1] = (char *)c->name;
+	int code = EXIT_DONE;
+	if (!c->own_options && asks_for_help(argc - 1, argv + 1))
+		fputs(c->help, stdout);
+	else
+		code = c->run(argc - 1, argv + 1);
+	if ((fflush(stdout) || ferror(stdout)) && code == EXIT_DONE)
+		code = command_fail(c->name, EXIT_FAILED, "cannot write to standard output: %m");
+	return code;
+}

@@ -1,0 +1,126 @@
+#include "profiler/registry.h"
+
+#include "oci/base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum place { PLACE_CGROUP = 2, PLACE_EXE, PLACE_OPENED };
+
+/*
+ * The worker has no paths: what it reads of the cgroup again and again is opened here. Where the cgroup has no such
+ * file, or is gone, it does without.
+ */
+static void open_cgroup_files(struct registered *r)
+{
+	static const char *const names[] = {"cgroup.events", "cpu.stat"};
+	int dir = r->fds[PLACE_CGROUP];
+	for (unsigned i = 0; dir >= 0 && i < sizeof(names) / sizeof(names[0]); i++) {
+		if (r->fds[PLACE_OPENED + i] >= 0)
+			continue;
+		int fd = fd_open(dir, names[i], O_RDONLY | O_NONBLOCK, 0);
+		r->fds[PLACE_OPENED + i] = fd < 0 ? -1 : fd;
+		r->desc.fds |= fd < 0 ? 0 : 1u << (PLACE_OPENED + i);
+	}
+}
+
+struct registered *registered_new(const struct target_desc *d, const int *fds)
+{
+	struct registered *r = calloc(1, sizeof(*r));
+	size_t next = 0;
+	for (unsigned i = 0; i < TARGET_FDS_ALL; i++) {
+		int fd = d->fds & 1u << i ? fds[next++] : -1;
+		if (r)
+			r->fds[i] = fd;
+		else
+			fd_close(fd);
+	}
+	if (!r)
+		return NULL;
+	r->desc = *d;
+	r->relay = r->far = r->source.fd = -1;
+	open_cgroup_files(r);
+	return r;
+}
+
+static int make_room(struct registered *r, uint32_t n)
+{
+	uint32_t room = r->room ? r->room : 16;
+	while (room < r->n_events + n)
+		room *= 2;
+	if (room == r->room)
+		return 0;
+	struct event_desc *events = realloc(r->events, room * sizeof(*events));
+	r->events = events ? events : r->events;
+	int *fds = events ? realloc(r->event_fds, room * sizeof(*fds)) : NULL;
+	r->event_fds = fds ? fds : r->event_fds;
+	r->room = fds ? room : r->room;
+	return fds ? 0 : -ENOMEM;
+}
+
+int registered_add(struct registered *r, const struct msg_events *m, const int *fds)
+{
+	int error = r->total ? -EPROTO : make_room(r, m->n);
+	for (uint32_t i = 0; i < m->n; i++)
+		if (error < 0) {
+			fd_close(fds[i]);
+		} else {
+			r->events[r->n_events] = m->events[i];
+			r->event_fds[r->n_events++] = fds[i];
+		}
+	if (error == 0)
+		r->total = m->total;
+	return error;
+}
+
+int registered_cgroup(const struct registered *r)
+{
+	return r->fds[PLACE_CGROUP];
+}
+
+uint32_t registered_fds(const struct registered *r)
+{
+	return r->n_events + (uint32_t)__builtin_popcount(r->desc.fds) + 1;
+}
+
+/*
+ * Its file system is the target's, and close(2) of a file may wait for that for ever (FUSE, flush). So a child that
+ * shares our table of descriptors closes it: the number is free at once, and who waits is the child.
+ */
+void registered_let_go(int fd)
+{
+	if (fd < 0)
+		return;
+	long pid = syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
+	if (pid == 0) {
+		fd_close(fd);
+		_exit(0);
+	}
+	if (pid < 0)
+		fd_close(fd);
+}
+
+struct registered *registered_free(struct registered *r)
+{
+	if (!r)
+		return NULL;
+	for (uint32_t i = 0; i < r->n_events; i++)
+		fd_close(r->event_fds[i]);
+	for (unsigned i = 0; i < TARGET_FDS_ALL; i++)
+		if (i == PLACE_EXE)
+			registered_let_go(r->fds[i]);
+		else
+			fd_close(r->fds[i]);
+	fd_close(r->relay);
+	fd_close(r->far);
+	free(r->events);
+	free(r->event_fds);
+	free(r);
+	return NULL;
+}

@@ -1,0 +1,393 @@
+#include "profiler/spool.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TARGET_MAX 128
+#define KIND_MAX 32
+#define FILE_MAX 96
+#define SUFFIX ".pb.gz"
+#define TEMPORARY ".writing" /* the one unfinished file of a process in a target's directory: .writing.PID */
+#define STAMP "%Y%m%dT%H%M%SZ"
+#define STAMP_LEN 16
+#define SEQ_TRIES 1000
+#define MAKE_TRIES 10
+
+struct entry {
+	char *path; /* "<target>/<file>" */
+	uint64_t bytes;
+	int64_t start_s;
+};
+
+/* One to write. */
+struct file_of {
+	int64_t start_ns;
+	unsigned seq;
+	const char *kind;
+	const void *data;
+	size_t len;
+};
+
+struct spool {
+	int dir;
+	uint64_t cap_bytes, bytes, removed;
+	uint32_t cap_age_s;
+	struct entry *entries; /* oldest first, from `first` on */
+	size_t first, count, room;
+	bool tidied; /* something was removed from the directory under way */
+};
+
+/* --- names */
+
+static void safe_name(const char *text, char *buf, size_t size)
+{
+	size_t n = 0;
+	for (; text[n] && n + 1 < size; n++)
+		buf[n] = isalnum((unsigned char)text[n]) || strchr("_.-", text[n]) ? text[n] : '_';
+	buf[n] = 0;
+	if (!n || buf[0] == '.') /* never hidden, never "..": */
+		buf[0] = '_';
+	buf[n ? n : 1] = 0;
+}
+
+static void file_name(int64_t start_ns, unsigned seq, const char *kind, char *buf, size_t size)
+{
+	char stamp[32] = "19700101T000000Z", safe[KIND_MAX];
+	time_t start = (time_t)(start_ns / NSEC_PER_SEC);
+	struct tm tm;
+	if (start >= 0 && start < 253402300800 && gmtime_r(&start, &tm)) /* four digits of year */
+		strftime(stamp, sizeof(stamp), STAMP, &tm);
+	safe_name(kind, safe, sizeof(safe));
+	snprintf(buf, size, "%s-%06u-%s" SUFFIX, stamp, seq, safe);
+}
+
+/* Is it a name that file_name() makes, and of when? */
+static bool parse_name(const char *name, int64_t *ret_start_s)
+{
+	struct tm tm = {0};
+	size_t len = strlen(name);
+	if (len <= STAMP_LEN + strlen(SUFFIX) || strcmp(name + len - strlen(SUFFIX), SUFFIX))
+		return false;
+	const char *end = strptime(name, STAMP, &tm);
+	if (end != name + STAMP_LEN || *end != '-')
+		return false;
+	*ret_start_s = timegm(&tm);
+	return true;
+}
+
+/* --- what is held */
+
+static int add_entry(struct spool *s, const char *target, const char *file, uint64_t bytes, int64_t start_s)
+{
+	struct entry e = {.bytes = bytes, .start_s = start_s};
+	if (s->first + s->count == s->room) {
+		if (s->first > s->count) {
+			memmove(s->entries, s->entries + s->first, s->count * sizeof(e));
+			s->first = 0;
+		} else {
+			size_t room = s->room ? s->room * 2 : 64;
+			struct entry *bigger = reallocarray(s->entries, room, sizeof(e));
+			if (!bigger)
+				return -ENOMEM;
+			s->entries = bigger;
+			s->room = room;
+		}
+	}
+	if (asprintf(&e.path, "%s/%s", target, file) < 0)
+		return -ENOMEM;
+	s->entries[s->first + s->count++] = e;
+	s->bytes += bytes;
+	return 0;
+}
+
+/* Move the newest entry to its place: windows come nearly in order, so that is near. */
+static void settle_last(struct spool *s)
+{
+	size_t at = s->first + s->count - 1;
+	struct entry e = s->entries[at];
+	for (; at > s->first && s->entries[at - 1].start_s > e.start_s; at--)
+		s->entries[at] = s->entries[at - 1];
+	s->entries[at] = e;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+	if (x->start_s != y->start_s)
+		return x->start_s < y->start_s ? -1 : 1;
+	return strcmp(x->path, y->path);
+}
+
+static void remove_oldest(struct spool *s)
+{
+	struct entry *e = &s->entries[s->first++];
+	s->count--;
+	s->bytes -= e->bytes;
+	s->removed++;
+	unlinkat(s->dir, e->path, 0); /* may be gone already: somebody tidied up */
+	*strchr(e->path, '/') = 0;
+	unlinkat(s->dir, e->path, AT_REMOVEDIR); /* refused as long as there is a file */
+	free(e->path);
+}
+
+static void retain(struct spool *s, uint64_t coming)
+{
+	int64_t now_s = clock_real() / NSEC_PER_SEC;
+	while (s->count && s->cap_age_s && s->entries[s->first].start_s < now_s - s->cap_age_s)
+		remove_oldest(s);
+	while (s->count && s->cap_bytes && s->bytes + coming > s->cap_bytes)
+		remove_oldest(s);
+}
+
+/* --- opening: what a predecessor left */
+
+/* Unfinished, and whoever wrote it is gone. Other sessions may be writing just now. */
+static bool left_over(const char *file)
+{
+	if (strncmp(file, TEMPORARY, strlen(TEMPORARY)) != 0)
+		return false;
+	const char *dot = file + strlen(TEMPORARY);
+	pid_t pid = *dot == '.' ? (pid_t)strtol(dot + 1, NULL, 10) : 0;
+	return pid <= 0 || (kill(pid, 0) < 0 && errno == ESRCH);
+}
+
+static int scan_file(struct spool *s, int dir, const char *target, const char *file)
+{
+	struct stat st;
+	int64_t start_s;
+	if (left_over(file)) {
+		s->tidied |= unlinkat(dir, file, 0) == 0;
+		return 0;
+	}
+	if (!parse_name(file, &start_s) || fstatat(dir, file, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+		return 0;
+	return add_entry(s, target, file, (uint64_t)st.st_size, start_s);
+}
+
+typedef int scan_fn(struct spool *s, int dir, const char *parent, const char *name);
+
+/* Every entry of the directory to `fn`. */
+static int scan_dir(struct spool *s, int parent, const char *name, scan_fn *fn)
+{
+	int fd = fd_open(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	if (fd < 0)
+		return fd == -ENOTDIR || fd == -ELOOP || fd == -ENOENT ? 0 : fd;
+	DIR *d = fdopendir(fd);
+	if (!d) {
+		fd_close(fd);
+		return -ENOMEM;
+	}
+	int r = 0;
+	for (struct dirent *de; !r && (de = readdir(d));)
+		if (strcmp(de->d_name, ".") && strcmp(de->d_name, ".."))
+			r = fn(s, fd, name, de->d_name);
+	closedir(d);
+	return r;
+}
+
+static int scan_target(struct spool *s, int dir, const char *parent, const char *name)
+{
+	if (left_over(name)) { /* of an index */
+		unlinkat(dir, name, 0);
+		return 0;
+	}
+	s->tidied = false;
+	int r = scan_dir(s, dir, name, scan_file);
+	if (!r && s->tidied)			   /* else it is not ours to remove */
+		unlinkat(dir, name, AT_REMOVEDIR); /* if empty */
+	return r;
+}
+
+int spool_open_take(int dir, uint64_t cap_bytes, uint32_t cap_age_s, struct spool **ret, struct err *e)
+{
+	struct spool *s = calloc(1, sizeof(*s));
+	if (!s) {
+		fd_close(dir);
+		return err_set(e, -ENOMEM, "cannot open the spool");
+	}
+	*s = (struct spool){.dir = dir, .cap_bytes = cap_bytes, .cap_age_s = cap_age_s};
+	int r = scan_dir(s, dir, ".", scan_target);
+	if (r < 0) {
+		spool_close(s);
+		return err_set(e, r, "cannot list the spool");
+	}
+	if (s->count)
+		qsort(s->entries, s->count, sizeof(*s->entries), by_start);
+	*ret = s;
+	return 0;
+}
+
+/* --- writing */
+
+/* The target's directory, made if need be: fd or -errno. */
+static int open_target(struct spool *s, const char *name)
+{
+	if (mkdirat(s->dir, name, 0750) < 0 && errno != EEXIST)
+		return -errno;
+	return fd_open(s->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+}
+
+static int write_temporary(int dir, const char *temporary, const void *data, size_t len)
+{
+	unlinkat(dir, temporary, 0);
+	fd_auto fd = fd_open(dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0640);
+	if (fd < 0)
+		return fd;
+	int r = fd_write_all(fd, data, len);
+	if (!r && (fchmod(fd, 0640) < 0 /* whatever the umask */ || fsync(fd) < 0))
+		r = -errno;
+	return r;
+}
+
+/* rename(2) that replaces nothing. */
+static int rename_free(int dir, const char *from, const char *to)
+{
+	struct stat st;
+	if (renameat2(dir, from, dir, to, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != EINVAL) /* a file system that cannot: look first */
+		return -errno;
+	if (fstatat(dir, to, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return -EEXIST;
+	return renameat(dir, from, dir, to) < 0 ? -errno : 0;
+}
+
+/* Is it there already, byte for byte? */
+static bool is_the_same(int dir, const char *name, const uint8_t *data, size_t len)
+{
+	uint8_t there[16384];
+	struct stat st;
+	size_t at = 0;
+	fd_auto fd = fd_open(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || (size_t)st.st_size != len)
+		return false;
+	while (at < len) {
+		size_t want = len - at < sizeof(there) ? len - at : sizeof(there);
+		if (fd_read_all(fd, there, want) != (ssize_t)want || memcmp(there, data + at, want) != 0)
+			return false;
+		at += want;
+	}
+	return true;
+}
+
+/* The name of the finished file in `name`; 1: it was there. Sessions share a spool: a name is free only if the kernel
+ * says so. */
+static int publish(int dir, const char *temporary, const struct file_of *f, char *name, size_t size)
+{
+	int r = -EEXIST;
+	for (unsigned i = 0; i < SEQ_TRIES && r == -EEXIST; i++) {
+		file_name(f->start_ns, f->seq + i, f->kind, name, size);
+		r = rename_free(dir, temporary, name);
+		if (r == -EEXIST && is_the_same(dir, name, f->data, f->len)) {
+			unlinkat(dir, temporary, 0);
+			r = 1;
+		}
+	}
+	return r;
+}
+
+/* Directory and unfinished file. A session that starts just now takes an empty directory away: then once more. */
+static int begin(struct spool *s, const char *target, const char *temporary, const void *data, size_t len, int *ret_dir)
+{
+	int r = -ENOENT;
+	for (unsigned i = 0; i < MAKE_TRIES && r == -ENOENT; i++) {
+		fd_close(*ret_dir);
+		*ret_dir = open_target(s, target);
+		r = *ret_dir < 0 ? *ret_dir : write_temporary(*ret_dir, temporary, data, len);
+	}
+	return r;
+}
+
+int spool_write(struct spool *s, const char *target, int64_t start_ns, unsigned seq, const char *kind, const void *data,
+	size_t len, char *ret_path, size_t size, struct err *e)
+{
+	char safe[TARGET_MAX + 1], name[FILE_MAX], temporary[32];
+
+	snprintf(temporary, sizeof(temporary), TEMPORARY ".%d", (int)getpid());
+	safe_name(target, safe, sizeof(safe));
+	if (s->cap_bytes && len > s->cap_bytes)
+		return err_say(e, -EFBIG, "a profile of %s with %zu bytes is lost: the spool may hold %" PRIu64, safe,
+			len, s->cap_bytes);
+	retain(s, len);
+	fd_auto dir = -1;
+	const struct file_of f = {start_ns, seq, kind, data, len};
+	int r = begin(s, safe, temporary, data, len, &dir);
+	if (!r)
+		r = publish(dir, temporary, &f, name, sizeof(name));
+	if (r < 0) {
+		if (dir >= 0)
+			unlinkat(dir, temporary, 0);
+		unlinkat(s->dir, safe, AT_REMOVEDIR);
+		return err_set(e, r, "a profile of %s with %zu bytes is lost: cannot write to the spool", safe, len);
+	}
+	if (ret_path)
+		snprintf(ret_path, size, "%s/%s", safe, name);
+	/* out of memory: the file is there, only not counted until the next start */
+	if (r == 0 && add_entry(s, safe, name, len, start_ns / NSEC_PER_SEC) == 0)
+		settle_last(s);
+	return r;
+}
+
+void spool_limit(struct spool *s, uint64_t cap_bytes, uint32_t cap_age_s)
+{
+	s->cap_bytes = cap_bytes;
+	s->cap_age_s = cap_age_s;
+}
+
+uint64_t spool_bytes(const struct spool *s)
+{
+	return s->bytes;
+}
+
+size_t spool_files(const struct spool *s)
+{
+	return s->count;
+}
+
+uint64_t spool_removed(const struct spool *s)
+{
+	return s->removed;
+}
+
+void spool_tidy(struct spool *s)
+{
+	retain(s, 0);
+}
+
+const char *spool_file(const struct spool *s, size_t i, uint64_t *ret_bytes)
+{
+	const struct entry *e = &s->entries[s->first + i];
+	*ret_bytes = e->bytes;
+	return e->path;
+}
+
+int spool_dir(const struct spool *s)
+{
+	return s->dir;
+}
+
+struct spool *spool_close(struct spool *s)
+{
+	if (!s)
+		return NULL;
+	for (size_t i = 0; i < s->count; i++)
+		free(s->entries[s->first + i].path);
+	free(s->entries);
+	fd_close(s->dir);
+	free(s);
+	return NULL;
+}

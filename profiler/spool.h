@@ -1,0 +1,43 @@
+/*
+ * spool - the directory of finished windows: <dir>/<target>/<UTC start>-<seq>-<kind>.pb.gz, mode 0640.
+ *
+ * A file appears whole (temporary name in the same directory, fsync, rename) or not at all. Everything goes through one
+ * directory descriptor opened at the start, so it works under seccomp and after privileges are gone.
+ * Caps: bytes and age, oldest first, applied before a write. A full disk loses this profile, says so (-ENOSPC),
+ * removes its temporary file, and the next write tries again. Several processes may write to one spool (sessions do);
+ * each counts and removes by what it saw, so the cap on bytes is exact for a single writer only.
+ *
+ * Only files with names of this form are counted and removed; what else lies there is left alone. Age counts from the
+ * start of the window, as the name has it.
+ */
+#pragma once
+
+#include "oci/base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct spool;
+
+/* dir: an open directory (taken, also on failure). Temporary files of processes that are gone are removed. A cap of 0:
+ * none. */
+int spool_open_take(int dir, uint64_t cap_bytes, uint32_t cap_age_s, struct spool **ret, struct err *e);
+/*
+ * target: any text, made safe as a file name ([A-Za-z0-9_.-], at most 128). start_ns: since the epoch.
+ * kind: "cpu". ret_path (may be NULL): "<target>/<file>" relative to the spool. If that name is taken (a
+ * restart within the second, two containers of one name), the next free `seq` is used; but a file of one of those names
+ * that has these very bytes is this profile, written by somebody who could not say so any more: 1, and nothing is done.
+ * Else 0. -EFBIG: larger than the whole spool may be.
+ */
+int spool_write(struct spool *s, const char *target, int64_t start_ns, unsigned seq, const char *kind, const void *data,
+	size_t len, char *ret_path, size_t size, struct err *e);
+void spool_limit(struct spool *s, uint64_t cap_bytes, uint32_t cap_age_s); /* other caps, from the next write on */
+uint64_t spool_bytes(const struct spool *s);				   /* held now */
+size_t spool_files(const struct spool *s);
+uint64_t spool_removed(const struct spool *s); /* files, by caps, so far */
+/* What is too old or too much goes. Before each write that is done anyway. */
+void spool_tidy(struct spool *s);
+/* The i-th of spool_files(), oldest first; borrowed until the next write. */
+const char *spool_file(const struct spool *s, size_t i, uint64_t *ret_bytes);
+int spool_dir(const struct spool *s); /* borrowed */
+struct spool *spool_close(struct spool *s);

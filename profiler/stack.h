@@ -1,0 +1,13 @@
+/*
+ * stack - the frames of one sample: kernel frames from the call chain, user frames from registers and stack snapshot
+ * (or from the call chain where the kernel walked frame pointers), and at the root why it ends early.
+ */
+#pragma once
+
+#include "profiler/aggregate.h"
+#include "profiler/record.h"
+#include "profiler/tasks.h"
+
+/* Leaf first into `frames` (AGGREGATE_STACK_MAX of them); how many. *ret_stop: UNWIND_END for a complete stack. */
+size_t stack_frames(struct unwind *u, struct task *p, const struct record *r, const struct perf_layout *layout,
+	struct jit_room *room, struct frame *frames, enum unwind_stop *ret_stop);

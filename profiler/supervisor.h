@@ -1,0 +1,72 @@
+/*
+ * supervisor - holds what must outlive a worker: connections, targets as they were registered (registry.h), every
+ * descriptor, the rings' memory (when the last mapping of a ring goes, the kernel lets go of every event that writes
+ * into it). Not so where the engine is `modest`: the kernel charges every further mapping of a ring to the user's
+ * locked memory and never gives that back (kernel/events/core.c, perf_mmap; seen on 6.18), so there the worker's
+ * mapping is the only one, and a successor begins with empty rings. It forks the worker, passes on what is said, and
+ * forks another one when that dies. It reads no ring and no file of a target.
+ *
+ * A target that a worker was at each time when it died by its own fault (not by SIGKILL), SUPERVISOR_DEATHS_MAX times,
+ * is not given to the next one: it is let go, with a line in the log.
+ */
+#pragma once
+
+#include "profiler/engine.h"
+#include "profiler/oom.h"
+#include "profiler/registry.h"
+#include "profiler/worker.h"
+
+#define SUPERVISOR_DEATHS_MAX 3
+#define SUPERVISOR_QUIT_MS 10000 /* for the last windows */
+
+struct supervisor {
+	struct loop *loop;
+	struct engine *engine; /* what a worker begins with */
+	const struct settings *settings;
+	const struct oom *oom;
+	void (*in_worker)(void *arg); /* in a child: let go of what is not a worker's */
+	void *arg;
+	struct registered *targets;
+	unsigned n_targets;
+	uint64_t n_fds;
+	uint32_t last_number;
+	pid_t worker; /* -1: there is none */
+	int pidfd;    /* of it */
+	bool adopted; /* it is no child of ours */
+	int channel;
+	struct loop_source source;
+	int64_t born, again; /* when it was forked; when the next one may be, 0 = it is there */
+	unsigned failures;   /* in a row */
+	uint64_t restarts;
+	bool quitting;
+	int64_t quit_by;
+	union msg msg;
+};
+
+/* engine, settings, in_worker and arg are given; the rest is made here. */
+int supervisor_new(struct supervisor *s, struct err *e);
+int supervisor_start(struct supervisor *s, struct err *e); /* a worker, if there is none yet */
+/* estate.h: a worker that had another supervisor, and its targets (descriptors taken). supervisor_disown: not, after
+ * all */
+struct registered *supervisor_adopt(
+	struct supervisor *s, const struct target_desc *d, uint32_t number, int relay, const int *fds);
+int supervisor_inherit(struct supervisor *s, pid_t worker, int pidfd, int channel); /* takes them */
+void supervisor_disown(struct supervisor *s);
+uint32_t supervisor_room(const struct supervisor *s); /* descriptors that targets may still bring */
+/* A new target (descriptors taken, also on failure); what comes of it is told to r->answer. NULL: `e` says why. */
+struct registered *supervisor_register(
+	struct supervisor *s, const struct target_desc *d, const int *fds, struct err *e);
+/* One more message of who registered it (descriptors taken): EVENTS, TASKS. 0 or -errno. */
+int supervisor_pass(struct supervisor *s, struct registered *r, union msg *m, const int *fds, size_t n, struct err *e);
+/* It is to end; who is to hear what came of it has set r->answer, or not. Gone when the worker has said so, or at once.
+ */
+void supervisor_stop(struct supervisor *s, struct registered *r);
+void supervisor_look(struct supervisor *s, const char *id); /* has that one ended? */
+/* Its peer asks for a list: the worker's from here on (taken). */
+int supervisor_list(struct supervisor *s, int sock, struct err *e);
+void supervisor_outcome(struct supervisor *s, const struct msg_outcome *m);
+void supervisor_settings(struct supervisor *s, const struct settings *fresh);
+void supervisor_quit(struct supervisor *s); /* ends the loop when the worker has written what there is */
+/* Milliseconds until something is due, or -1. */
+int supervisor_round(struct supervisor *s);
+void supervisor_done(struct supervisor *s);

@@ -1,0 +1,18 @@
+/*
+ * text - names out of a target, made safe for a line of output: a terminal must not obey them.
+ *
+ * Control characters (C0, DEL, and C1 as UTF-8) become '?'. `pairs` replaces further single characters, "from" and "to"
+ * in turn: ";:\n " turns ';' into ':' and a newline into a space. NULL: none.
+ */
+#pragma once
+
+#include <stdio.h>
+
+/*
+ * Safe once and for all, in place: what control characters are, and bytes that are no UTF-8, becomes '?'. The text
+ * gets no longer.
+ */
+void text_clean(char *text);
+/* Length of the UTF-8 sequence at `s` (RFC 3629, section 4), 0 if there is none. */
+size_t text_utf8(const unsigned char *s);
+void text_print(FILE *out, const char *text, const char *pairs);

@@ -1,0 +1,259 @@
+#include "profiler/top.h"
+
+#include "oci/base/clock.h"
+#include "profiler/text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define TARGETS_SHOWN 3
+
+struct row {
+	const char *name;
+	__int128 flat, cum; /* sums of many 64-bit values */
+	size_t last;	    /* sample that counted here last, + 1 */
+};
+
+const char *top_amount(int64_t value, const char *unit, char *buf, size_t size)
+{
+	static const struct {
+		const char *unit, *shown;
+		double factor; /* rows of a unit: largest first */
+	} rows[] = {
+		{"nanoseconds", "hrs", 3600e9},
+		{"nanoseconds", "mins", 60e9},
+		{"nanoseconds", "s", 1e9},
+		{"nanoseconds", "ms", 1e6},
+		{"nanoseconds", "us", 1e3},
+		{"nanoseconds", "ns", 1},
+		{"bytes", "GB", 1u << 30}, /* as go tool pprof calls them */
+		{"bytes", "MB", 1u << 20},
+		{"bytes", "kB", 1u << 10},
+		{"bytes", "B", 1},
+		{"count", "", 1},
+	};
+	double absolute = value < 0 ? -(double)value : (double)value, factor = 1;
+	const char *shown = value ? unit : "";
+	for (size_t i = 0; value && i < sizeof(rows) / sizeof(rows[0]); i++) {
+		if (strcmp(rows[i].unit, unit) || (absolute < rows[i].factor && rows[i].factor > 1))
+			continue;
+		factor = rows[i].factor;
+		shown = rows[i].shown;
+		break;
+	}
+	int n = factor > 1 ? snprintf(buf, size, "%.2f", (double)value / factor)
+			   : snprintf(buf, size, "%" PRId64, value);
+	if (n > 3 && (size_t)n < size && !strcmp(buf + n - 3, ".00"))
+		n -= 3;
+	if (n >= 0 && (size_t)n < size)
+		snprintf(buf + n, size - (size_t)n, "%s", shown);
+	for (char *c = buf; *c; c++) /* a unit out of a file */
+		if (*c < ' ' || *c > '~')
+			*c = '?';
+	return buf;
+}
+
+/* The format of go tool pprof: two decimals, two digits below 1 %. */
+static const char *percent(__int128 value, __int128 total, char *buf, size_t size)
+{
+	double share = total ? (double)value / (double)total * 100 : 0;
+	if (share < 0)
+		share = -share;
+	if (share >= 99.95 && share <= 100.05)
+		snprintf(buf, size, "100%%");
+	else
+		snprintf(buf, size, share >= 1 ? "%.2f%%" : "%.2g%%", share);
+	return buf;
+}
+
+static int64_t clamp(__int128 value)
+{
+	return value > INT64_MAX ? INT64_MAX : value < INT64_MIN ? INT64_MIN : (int64_t)value;
+}
+
+/* One row per name; `row_of` has room for every string of the profile, the others for every function. */
+static size_t name_rows(const struct profile *p, struct row *rows, uint32_t *row_of, uint32_t *of_function)
+{
+	size_t n = 0;
+	for (uint32_t i = 0; i < profile_functions(p); i++) {
+		const char *name = profile_function_name(p, i);
+		int64_t string = profile_string_find(p, name);
+		if (!row_of[string]) {
+			rows[n] = (struct row){.name = name};
+			row_of[string] = (uint32_t)++n;
+		}
+		of_function[i] = row_of[string] - 1;
+	}
+	return n;
+}
+
+/* `value` of sample `sample` to every function of the location. */
+static void add_lines(
+	const struct profile_location *l, int64_t value, size_t sample, struct row *rows, const uint32_t *of_function)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		struct row *r = &rows[of_function[l->lines[i].function]];
+		if (r->last != sample + 1)
+			r->cum += value;
+		r->last = sample + 1;
+	}
+}
+
+static __int128 add_samples(const struct profile *p, unsigned type, struct row *rows, const uint32_t *of_function)
+{
+	__int128 total = 0;
+	for (size_t i = 0; i < profile_samples(p); i++) {
+		struct profile_sample s;
+		profile_sample_get(p, i, &s);
+		int64_t value = s.values[type];
+		total += value;
+		for (size_t k = 0; k < s.n; k++) {
+			struct profile_location l;
+			profile_location_get(p, s.locations[k], &l);
+			if (!k)
+				rows[of_function[l.lines[0].function]].flat += value;
+			add_lines(&l, value, i, rows, of_function);
+		}
+	}
+	return total;
+}
+
+/* A heap profile has many functions that hold nothing any more. */
+static size_t drop_empty(struct row *rows, size_t n)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < n; i++)
+		if (rows[i].flat || rows[i].cum)
+			rows[kept++] = rows[i];
+	return kept;
+}
+
+static int by_flat(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+	if (x->flat != y->flat)
+		return x->flat < y->flat ? 1 : -1;
+	if (x->cum != y->cum)
+		return x->cum < y->cum ? 1 : -1;
+	return strcmp(x->name, y->name);
+}
+
+static void print(const struct row *rows, size_t n, __int128 total, const char *unit, FILE *out)
+{
+	char flat[64], cum[64], share[3][32];
+	__int128 sum = 0;
+
+	fprintf(out, "%10s %6s %6s %10s %6s\n", "flat", "flat%", "sum%", "cum", "cum%");
+	for (size_t i = 0; i < n; i++) {
+		sum += rows[i].flat;
+		fprintf(out, "%10s %6s %6s %10s %6s  ", top_amount(clamp(rows[i].flat), unit, flat, sizeof(flat)),
+			percent(rows[i].flat, total, share[0], sizeof(share[0])),
+			percent(sum, total, share[1], sizeof(share[1])),
+			top_amount(clamp(rows[i].cum), unit, cum, sizeof(cum)),
+			percent(rows[i].cum, total, share[2], sizeof(share[2])));
+		text_print(out, rows[i].name, NULL);
+		putc('\n', out);
+	}
+}
+
+int top_write(const struct profile *p, unsigned type, size_t limit, FILE *out)
+{
+	const struct profile_info *info = profile_info(p);
+	if (type >= info->n_types)
+		return -EINVAL;
+	struct row *rows = calloc(profile_functions(p) + 1, sizeof(*rows));
+	uint32_t *row_of = calloc(profile_strings(p), sizeof(*row_of));
+	uint32_t *of_function = calloc(profile_functions(p) + 1, sizeof(*of_function));
+	int r = -ENOMEM;
+	if (rows && row_of && of_function) {
+		size_t n = name_rows(p, rows, row_of, of_function);
+		__int128 total = add_samples(p, type, rows, of_function);
+		n = drop_empty(rows, n);
+		qsort(rows, n, sizeof(*rows), by_flat);
+		print(rows, limit < n ? limit : n, total, info->types[type].unit, out);
+		if (limit < n)
+			fprintf(out, "%10s %zu more functions\n", "...", n - limit);
+		r = fflush(out) || ferror(out) ? -EIO : 0;
+	}
+	free(rows);
+	free(row_of);
+	free(of_function);
+	return r;
+}
+
+/* --- the header */
+
+static const char *label(const struct profile_sample *s, const char *key)
+{
+	for (size_t i = 0; i < s->n_labels; i++)
+		if (s->labels[i].str && !strcmp(s->labels[i].key, key))
+			return s->labels[i].str;
+	return NULL;
+}
+
+/* The values of the first label that names a target; how many, at most TARGETS_SHOWN + 1. */
+static size_t find_targets(const struct profile *p, const char **found)
+{
+	static const char *const keys[] = {"service_name", "container", "exe", "process"};
+	size_t n = 0;
+	for (size_t k = 0; !n && k < sizeof(keys) / sizeof(keys[0]); k++) {
+		for (size_t i = 0; i < profile_samples(p) && n <= TARGETS_SHOWN; i++) {
+			struct profile_sample s;
+			profile_sample_get(p, i, &s);
+			const char *value = label(&s, keys[k]);
+			bool known = !value;
+			for (size_t j = 0; !known && j < n; j++)
+				known = found[j] == value; /* interned */
+			if (!known)
+				found[n++] = value;
+		}
+	}
+	return n;
+}
+
+static void print_targets(const struct profile *p, const char *source, FILE *out)
+{
+	const char *found[TARGETS_SHOWN + 1];
+	size_t n = find_targets(p, found);
+	if (!n)
+		found[n++] = source;
+	fprintf(out, "%-9s ", "target");
+	for (size_t i = 0; i < n && i < TARGETS_SHOWN; i++) {
+		fputs(i ? ", " : "", out);
+		text_print(out, found[i], NULL);
+	}
+	fputs(n > TARGETS_SHOWN ? ", and more\n" : "\n", out);
+}
+
+int top_header(const struct profile *p, const char *source, FILE *out)
+{
+	const struct profile_info *info = profile_info(p);
+	char amount[64], when[64] = "unknown";
+	time_t start = (time_t)(info->time_ns / NSEC_PER_SEC);
+	struct tm tm;
+
+	print_targets(p, source, out);
+	if (info->time_ns && gmtime_r(&start, &tm))
+		strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &tm);
+	fprintf(out, "%-9s %s\n", "start", when);
+	if (info->duration_ns) /* a heap profile has none */
+		fprintf(out, "%-9s %s\n", "duration",
+			top_amount(info->duration_ns, "nanoseconds", amount, sizeof(amount)));
+	fprintf(out, "%-9s ", "total");
+	for (unsigned i = 0; i < info->n_types; i++) {
+		top_amount(profile_total(p, i), info->types[i].unit, amount, sizeof(amount));
+		fprintf(out, "%s%s ", i ? ", " : "", amount);
+		text_print(out, info->types[i].type, NULL);
+	}
+	putc('\n', out);
+	for (size_t i = 0; i < profile_comments(p); i++) {
+		fprintf(out, "%-9s ", "note");
+		text_print(out, profile_comment_get(p, i), NULL);
+		putc('\n', out);
+	}
+	return ferror(out) ? -EIO : 0;
+}

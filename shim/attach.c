@@ -1,0 +1,233 @@
+#include "shim/attach.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "oci/base/process.h"
+#include "shim/attacher.h"
+#include "shim/events.h"
+#include "shim/reach.h"
+#include "shim/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ATTACH_MS 8000 /* looks at threads and all; the profiler's own patience is longer */
+#define STOP_MS 10000  /* to write the last window */
+#define REAP_MS 200
+#define CLEAN_MS 500 /* for a session to be gone */
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x10U /* linux/memfd.h, since 6.3 */
+#endif
+
+int attach_find(pid_t pid, struct attach_target *ret, struct err *e)
+{
+	char text[64];
+	*ret = (struct attach_target){.pid = pid};
+	int r = process_status(pid, "Tgid", text, sizeof(text));
+	if (r < 0)
+		return r == -ESRCH ? err_say(e, r, "there is no process %d", (int)pid)
+				   : err_set(e, r, "process %d", (int)pid);
+	if (atoi(text) != pid)
+		return err_say(e, -EINVAL, "%d is a thread of process %d: attach to that", (int)pid, atoi(text));
+	r = process_status(pid, "Name", ret->name, sizeof(ret->name));
+	if (r < 0)
+		return err_set(e, r, "process %d", (int)pid);
+	snprintf(ret->id, sizeof(ret->id), "pid-%d", (int)pid);
+	return 0;
+}
+
+static int describe(const struct request *asked, const struct attach_target *t, struct attach_job *job, struct err *e)
+{
+	struct target_desc *d = &job->request.desc;
+	size_t n_events;
+	bool clamped;
+	int r = events_ask(asked->events, 0, d->events, &n_events, &clamped, e);
+	if (r < 0)
+		return r;
+	d->n_events = (uint32_t)n_events;
+	snprintf(d->id, sizeof(d->id), "%s", t->id);
+	snprintf(d->name, sizeof(d->name), "%s", t->name);
+	d->init_pid = d->host_pid = t->pid;
+	r = process_start_time(t->pid, &d->start_time);
+	if (r < 0)
+		return err_say(e, r, "process %d is gone already", (int)t->pid);
+	d->window_s = asked->window_s;
+	d->n_labels = asked->n_labels;
+	memcpy(d->labels, asked->labels, sizeof(d->labels));
+	job->request.stacks = asked->stacks;
+	/* a process that is asked for by its number is not all that is in its cgroup */
+	job->request.attach = asked->attach == ATTACH_AUTO && !t->container ? ATTACH_PROCESS : asked->attach;
+	job->container = t->container;
+	job->caller = getpid();
+	return 0;
+}
+
+/* --- a sealed copy of the opener ----------------------------------------------------------------------- */
+
+static int copy_all(int from, int to)
+{
+	struct stat st;
+	off_t at = 0;
+	if (fstat(from, &st) < 0)
+		return -errno;
+	while (at < st.st_size) {
+		ssize_t n = sendfile(to, from, &at, (size_t)(st.st_size - at));
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+	}
+	return 0;
+}
+
+/* Nobody can write to what a process of ours in a container runs from, whatever path leads there. */
+static int seal_program(const char *path, struct err *e)
+{
+	fd_auto program = fd_open(AT_FDCWD, path, O_RDONLY, 0);
+	if (program < 0)
+		return err_set(e, program, "cannot run %s", path);
+	int fd = memfd_create("pillion-opener", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create("pillion-opener", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return err_set(e, -errno, "cannot make a sealed copy of %s (sysctl vm.memfd_noexec?)", path);
+	int r = copy_all(program, fd);
+	if (r == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+		r = -errno;
+	if (r < 0)
+		return fd_close(fd), err_set(e, r, "cannot make a sealed copy of %s", path);
+	return fd;
+}
+
+static _Noreturn void exec_opener(int program, int line, int profiler)
+{
+	char *argv[] = {"pillion-opener", NULL}, *envp[] = {NULL};
+	/* out of the way of each other */
+	program = fcntl(program, F_DUPFD_CLOEXEC, 10);
+	line = fcntl(line, F_DUPFD_CLOEXEC, 10);
+	profiler = fcntl(profiler, F_DUPFD_CLOEXEC, 10);
+	const int keep[] = {ATTACHER_LINE, ATTACHER_PROFILER, program};
+	sigset_t none;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (dup2(line, ATTACHER_LINE) < 0 || dup2(profiler, ATTACHER_PROFILER) < 0)
+		_exit(126);
+	fd_close_all_but(keep, 3);
+	fexecve(program, argv, envp);
+	_exit(127);
+}
+
+/* Beside pilliond. */
+static int opener_path(const struct settings *s, char *buf, size_t size)
+{
+	const char *slash = strrchr(s->daemon, '/');
+	int n = snprintf(buf, size, "%.*s/pillion-opener", slash ? (int)(slash - s->daemon) : 0, s->daemon);
+	return n < (int)size ? 0 : -ENAMETOOLONG;
+}
+
+/*
+ * Both processes of the opener are ours. One that is held up in the container dies with us, or with the container,
+ * whose end then must not wait for us to reap it.
+ */
+static void reap_all(void)
+{
+	int64_t deadline = clock_now() + REAP_MS * NSEC_PER_MSEC;
+	while (waitpid(-1, NULL, WNOHANG | __WALL) >= 0 && clock_now() < deadline)
+		usleep(1000);
+	signal(SIGCHLD, SIG_IGN);
+	while (waitpid(-1, NULL, WNOHANG | __WALL) > 0)
+		;
+}
+
+static int hear(int line, int64_t deadline, struct attached *ret, struct err *e)
+{
+	static struct attach_report said;
+	size_t none;
+	if (fd_wait(line, POLLIN, deadline) != 1)
+		return err_say(e, -ETIMEDOUT, "attaching did not finish within %d s", ATTACH_MS / 1000);
+	if (fd_recv(line, &said, sizeof(said), NULL, 0, &none) != sizeof(said))
+		return err_say(e, -EIO, "the opener ended without a word: was it killed?");
+	said.text[sizeof(said.text) - 1] = said.notes[sizeof(said.notes) - 1] = 0;
+	memcpy(ret->notes, said.notes, sizeof(ret->notes));
+	return said.code < 0 ? err_say(e, said.code, "%s", said.text) : 0;
+}
+
+static int run_opener(const struct settings *s, const struct attach_job *job, struct attached *ret, struct err *e)
+{
+	char path[PATH_MAX];
+	int pair[2];
+	int r = opener_path(s, path, sizeof(path));
+	fd_auto program = r < 0 ? r : seal_program(path, e);
+	if (program < 0)
+		return r < 0 ? err_set(e, r, "pillion-opener") : e->code;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_set(e, -errno, "no socket to the opener");
+	pid_t self = getpid(), pid = fork();
+	int error = -errno;
+	if (pid == 0) {
+		process_die_with(self);
+		exec_opener(program, pair[1], ret->sock);
+	}
+	fd_close(pair[1]);
+	r = pid < 0 ? err_set(e, error, "cannot fork the opener") : fd_send(pair[0], job, sizeof(*job), NULL, 0);
+	if (pid >= 0 && (r == 0 || r == -EPIPE))
+		r = hear(pair[0], job->deadline, ret, e);
+	fd_close(pair[0]);
+	reap_all();
+	return r;
+}
+
+/* A session cannot remove its own cgroup: it has given up everything. */
+static void clean_up(const struct attached *a)
+{
+	if (!a->in_service)
+		session_clean(a->id, deadline_in(CLEAN_MS * NSEC_PER_MSEC));
+}
+
+int attach_start(const struct options *o, const struct attach_target *t, struct attached *ret, struct err *e)
+{
+	static struct attach_job job;
+	struct reached profiler;
+	*ret = (struct attached){.sock = -1};
+	memcpy(ret->id, t->id, sizeof(ret->id));
+	job.deadline = deadline_in(ATTACH_MS * NSEC_PER_MSEC);
+	int r = describe(&o->request, t, &job, e);
+	if (r < 0)
+		return r;
+	r = reach_profiler(&o->settings, t->id, job.request.desc.start_time, job.deadline, &profiler, e);
+	if (r < 0)
+		return clean_up(ret), r;
+	if (profiler.note[0])
+		target_note(&job.request.desc, profiler.note);
+	ret->sock = profiler.sock;
+	ret->in_service = profiler.in_service;
+	r = run_opener(&o->settings, &job, ret, e);
+	if (r < 0) {
+		ret->sock = fd_close(ret->sock);
+		clean_up(ret);
+	}
+	return r;
+}
+
+int attach_stop(struct attached *a, struct msg_ended *ret, struct err *e)
+{
+	static union msg m;
+	memset(&m, 0, sizeof(m));
+	int r = msg_call(a->sock, deadline_in(STOP_MS * NSEC_PER_MSEC), &m, MSG_STOP, NULL, 0, MSG_ENDED, e);
+	if (r == 0)
+		*ret = m.ended;
+	a->sock = fd_close(a->sock);
+	clean_up(a);
+	return r;
+}

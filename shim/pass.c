@@ -1,0 +1,441 @@
+#include "shim/pass.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "shim/batch.h"
+#include "shim/mappings.h"
+#include "shim/perf.h"
+#include "shim/strategy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define PASSES_MAX 10 /* over the threads of a target that runs */
+#define PASSES_MS 2000
+#define PAUSE_MS 10 /* longer than a thread is between inheriting events and being seen */
+/* Of the descriptors that there are, at most one in so many for a target with all rungs. */
+#define LADDER_SHARE 4
+/* Events that a thread inherits beyond those of one size: each costs its creation 1.2 us (tests/bench/idle.c). */
+#define INHERITED_MORE 32
+
+struct work {
+	const struct passing *p;
+	struct batch batch;
+	uint32_t events_max;
+	bool ladder; /* a sample event for each size of snapshot */
+	struct census *census;
+	bool too_many;
+	pid_t without_maps; /* a process whose mappings are still to be had from another thread */
+	size_t notes_told;  /* bytes of the notes that went with TARGET */
+};
+
+/* Descriptors for one batch beside the dozen that we hold anyway. */
+static uint32_t room_for_batch(void)
+{
+	struct rlimit l;
+	uint64_t used = 24;
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0)
+		return PROTOCOL_BATCH_MAX;
+	return l.rlim_cur <= used			? 1
+	       : l.rlim_cur - used < PROTOCOL_BATCH_MAX ? (uint32_t)(l.rlim_cur - used)
+							: PROTOCOL_BATCH_MAX;
+}
+
+void pass_look(struct pass_host *ret)
+{
+	ret->batch_max = room_for_batch();
+	ret->n_cpus = perf_online_cpus(ret->cpus, PASS_CPUS_MAX);
+}
+
+static struct target_desc *desc(const struct work *w)
+{
+	return &w->p->request->desc;
+}
+
+/* --- one event ----------------------------------------------------------------------------------------- */
+
+/* What older kernels do not have, newest first: left out one by one. */
+static bool want_less(struct perf_want *want)
+{
+	bool *features[] = {&want->lost, &want->build_id};
+	for (size_t i = 0; i < sizeof(features) / sizeof(features[0]); i++)
+		if (*features[i]) {
+			*features[i] = false;
+			return true;
+		}
+	return false;
+}
+
+/* thread: as our pid namespace numbers it; not looked at by the strategy `cgroup`. */
+static int open_one(struct work *w, const struct attempt *a, pid_t thread, struct perf_want *want, int cpu,
+	struct perf_layout *layout)
+{
+	struct perf_event_attr attr;
+	bool cgroup = a->strategy == STRATEGY_CGROUP;
+	int fd;
+	do {
+		perf_attr(want, &attr, layout);
+		fd = perf_open(&attr, cgroup ? w->p->cgroup : thread, cpu, cgroup ? PERF_FLAG_PID_CGROUP : 0);
+	} while (fd == -EINVAL && want_less(want));
+	return fd;
+}
+
+static struct event_desc describe(
+	const struct perf_want *want, uint32_t spec, int cpu, const struct perf_layout *layout)
+{
+	return (struct event_desc){.role = want->role,
+		.spec = spec,
+		.cpu = cpu,
+		.rung = (uint16_t)want->rung,
+		.idle = want->idle,
+		.layout = *layout};
+}
+
+/* -ESRCH, for a thread that is gone, comes without a sentence. */
+static int open_and_put(struct work *w, const struct attempt *a, pid_t thread, struct perf_want *want, uint32_t spec,
+	int cpu, struct err *e)
+{
+	struct perf_layout layout;
+	int fd = open_one(w, a, thread, want, cpu, &layout);
+	if ((fd == -EMFILE || fd == -ENFILE) && w->batch.n) {
+		int r = batch_flush_events(&w->batch, false, e); /* passing frees ours */
+		if (r < 0)
+			return r;
+		fd = open_one(w, a, thread, want, cpu, &layout);
+	}
+	if (fd == -ENODEV)
+		return 0; /* went offline since we looked */
+	if (fd == -ESRCH && a->strategy == STRATEGY_THREADS)
+		return fd;
+	if (fd < 0)
+		return perf_explain(fd, "perf_event_open", e);
+	struct event_desc d = describe(want, spec, cpu, &layout);
+	return batch_put_event(&w->batch, &d, fd, e);
+}
+
+static struct perf_want sideband(const struct attempt *a)
+{
+	return (struct perf_want){.role = PERF_SIDEBAND,
+		.kernel = a->kernel,
+		.inherit = a->strategy != STRATEGY_CGROUP,
+		.on_exec = a->strategy == STRATEGY_PROCESS,
+		.build_id = true};
+}
+
+static struct perf_want samples(const struct work *w, const struct attempt *a, uint32_t spec)
+{
+	struct perf_want want = sideband(a);
+	want.role = PERF_SAMPLES;
+	want.lost = true;
+	want.spec = desc(w)->events[spec];
+	want.stacks = w->p->request->stacks;
+	/* one event per thread and CPU less */
+	want.sideband = a->strategy == STRATEGY_THREADS && spec == 0;
+	return want;
+}
+
+/* --- strategies `cgroup` and `process`: per CPU -------------------------------------------------------- */
+
+/*
+ * Whether there are snapshots, and enough descriptors for each size of them. A quarter of the profiler's: who comes
+ * later has a profile as well. Each thread inherits all events: what that costs it is bounded.
+ */
+static bool has_ladder(struct work *w, const struct attempt *a)
+{
+	uint32_t stacks = w->p->request->stacks, cpus = (uint32_t)w->p->host->n_cpus;
+	uint32_t more = cpus * desc(w)->n_events * (PERF_RUNGS - 1), all = more + cpus * (1 + desc(w)->n_events);
+	bool few = all > w->events_max / LADDER_SHARE, many = a->strategy == STRATEGY_PROCESS && more > INHERITED_MORE;
+	if (stacks == STACKS_NONE || stacks == STACKS_FP)
+		return false;
+	if (few)
+		target_note(desc(w), "stack snapshots of one size: there are descriptors for no more (LimitNOFILE)");
+	else if (many)
+		target_note(desc(w), "stack snapshots of one size: every thread would inherit too many events");
+	return !few && !many;
+}
+
+static int pass_rungs(struct work *w, const struct attempt *a, uint32_t spec, int cpu, struct err *e)
+{
+	int r = 0;
+	for (uint32_t rung = 1; r == 0 && rung <= PERF_RUNGS; rung++) {
+		struct perf_want want = samples(w, a, spec);
+		want.rung = rung;
+		want.idle = rung != perf_first_rung(&want.spec);
+		r = open_and_put(w, a, desc(w)->init_pid, &want, spec, cpu, e);
+	}
+	return r;
+}
+
+static int pass_cpu(struct work *w, const struct attempt *a, int cpu, struct err *e)
+{
+	int r = 0;
+	for (uint32_t s = 0; r == 0 && s < desc(w)->n_events; s++) {
+		struct perf_want want = samples(w, a, s);
+		r = w->ladder ? pass_rungs(w, a, s, cpu, e) : open_and_put(w, a, desc(w)->init_pid, &want, s, cpu, e);
+	}
+	return r;
+}
+
+/* Everything but the side-band event of the first CPU, which `first` is. */
+static int pass_cpus(struct work *w, const struct attempt *a, int first_cpu, const struct perf_layout *layout,
+	int first, struct err *e)
+{
+	const struct pass_host *h = w->p->host;
+	struct perf_want want = sideband(a);
+	struct event_desc d = describe(&want, 0, first_cpu, layout);
+	int r = batch_put_event(&w->batch, &d, first, e);
+	for (int i = 0; r == 0 && i < h->n_cpus; i++) {
+		want = sideband(a);
+		if (h->cpus[i] != first_cpu)
+			r = open_and_put(w, a, desc(w)->init_pid, &want, 0, h->cpus[i], e);
+		if (r == 0)
+			r = pass_cpu(w, a, h->cpus[i], e);
+	}
+	return r;
+}
+
+/* --- strategy `threads`: on every thread, per CPU ------------------------------------------------------ */
+
+static void note(struct work *w, const char *fmt, unsigned a, unsigned b)
+{
+	char text[160];
+	snprintf(text, sizeof(text), fmt, a, b);
+	target_note(desc(w), text);
+}
+
+static int attach_thread(struct work *w, const struct attempt *a, pid_t thread, struct err *e)
+{
+	const struct pass_host *h = w->p->host;
+	int r = 0;
+	for (int i = 0; r == 0 && i < h->n_cpus; i++)
+		for (uint32_t s = 0; r == 0 && s < desc(w)->n_events; s++) {
+			struct perf_want want = samples(w, a, s);
+			r = open_and_put(w, a, thread, &want, s, h->cpus[i], e);
+		}
+	return r;
+}
+
+struct tally {
+	unsigned attached, refused, no_room;
+};
+
+/* Every thread that has not been tried yet. */
+static int attach_new(struct work *w, const struct attempt *a, struct tally *y, struct err *e)
+{
+	uint32_t each = (uint32_t)w->p->host->n_cpus * desc(w)->n_events;
+	for (size_t i = 0; i < census_count(w->census); i++) {
+		struct census_task *t = census_at(w->census, i);
+		if (t->done || !t->alive)
+			continue;
+		t->done = true;
+		if (w->batch.sent + w->batch.n + each > w->events_max) {
+			y->no_room++;
+			continue;
+		}
+		int r = attach_thread(w, a, t->tid, e);
+		if (r == -EACCES || r == -EPERM) /* setuid, or somebody else's */
+			y->refused++;
+		else if (r == 0)
+			y->attached++;
+		else if (r != -ESRCH)
+			return r;
+	}
+	return 0;
+}
+
+static int look(struct work *w, struct err *e)
+{
+	int r = census_look(w->census);
+	if (r == -E2BIG) {
+		if (!w->too_many)
+			note(w, "more than %u threads: the rest is left out%.0d", CENSUS_MAX, 0);
+		w->too_many = true;
+		return 0;
+	}
+	return r < 0 ? err_set(e, r, "cannot list the target's threads in /proc") : r;
+}
+
+/*
+ * Until a look after a pause shows nobody new: a thread is made between inheriting and being seen. One that comes
+ * meanwhile has inherited its creator's events, or shows up in the next look; one that does both has its own events
+ * taken away again by the profiler (profiler/heard.h).
+ */
+static int pass_threads(struct work *w, const struct attempt *a, struct err *e)
+{
+	struct tally y = {0};
+	int64_t end = clock_now() + PASSES_MS * NSEC_PER_MSEC;
+	int r = 0, new = 1;
+	for (int pass = 0; r == 0 && new > 0 && pass < PASSES_MAX &&clock_now() < end; pass++) {
+		if (pass)
+			usleep(PAUSE_MS * 1000);
+		new = look(w, e);
+		r = new < 0 ? new : attach_new(w, a, &y, e);
+	}
+	if (r == 0 && y.refused)
+		note(w, "%u of %u threads refused to be attached to (setuid, or another user's)", y.refused,
+			y.refused + y.attached);
+	if (r == 0 && y.no_room)
+		note(w, "%u of %u threads not attached to: the profiler has descriptors for no more (LimitNOFILE)",
+			y.no_room, y.no_room + y.attached);
+	if (r == 0 && !y.attached)
+		r = err_say(e, y.no_room ? -EMFILE : -ESRCH, "%s",
+			y.no_room ? "the profiler has descriptors for none of its threads: raise LimitNOFILE"
+				  : "the process is gone already");
+	return r;
+}
+
+/* --- what it consists of ------------------------------------------------------------------------------- */
+
+/* With the first thread of a process, or the next where that one has ended: it has no memory any more. */
+static int copy_mappings(struct work *w, const struct census_task *t)
+{
+	if (t->proc_pid != t->proc_tid && t->proc_pid != w->without_maps)
+		return -1;
+	int fd = mappings_copy(t->proc_pid, t->proc_tid);
+	w->without_maps = fd < 0 ? t->proc_pid : 0;
+	return fd < 0 ? -1 : fd;
+}
+
+static int put_task(struct work *w, struct census_task *t, struct err *e)
+{
+	struct task_desc d = {.pid = t->pid, .tid = t->tid};
+	census_rename(t);
+	memcpy(d.name, t->name, sizeof(d.name));
+	return batch_put_task(&w->batch, &d, copy_mappings(w, t), e);
+}
+
+/* All events are there and have a ring: from here on records tell of what changes. */
+static int pass_tasks(struct work *w, const struct attempt *a, struct err *e)
+{
+	unsigned late = 0;
+	int r = look(w, e);
+	for (size_t i = 0; r >= 0 && i < census_count(w->census); i++) {
+		struct census_task *t = census_at(w->census, i);
+		r = t->alive ? put_task(w, t, e) : 0;
+		late += t->alive && !t->done && t->pid == t->tid;
+	}
+	/* they have inherited, unless the fork began before its creator's turn: copying memory can take that long */
+	if (r >= 0 && late && a->strategy == STRATEGY_THREADS)
+		note(w, "%u processes came meanwhile: one whose fork took longer than attaching is missing%.0d", late,
+			0);
+	if (r < 0)
+		return r;
+	const char *notes = desc(w)->notes + w->notes_told;
+	return batch_end_tasks(&w->batch, notes + strspn(notes, "; "), e);
+}
+
+/* --- choosing a strategy ------------------------------------------------------------------------------- */
+
+static int announce(struct work *w, const struct attempt *a, struct err *e)
+{
+	union msg *m = &w->batch.msg;
+	desc(w)->strategy = a->strategy;
+	m->target.desc = *desc(w);
+	m->target.desc.kernel = a->kernel;
+	m->target.desc.running = w->p->running != NULL;
+	w->notes_told = strlen(desc(w)->notes);
+	int r = msg_send(w->p->sock, m, MSG_TARGET, w->p->target, w->p->n_target);
+	return r < 0 ? err_set(e, r, "sending to the peer") : 0;
+}
+
+/* The event that shows whether this row of the table is possible, on the first CPU that is online. */
+static int try_attempt(
+	struct work *w, const struct attempt *a, int *ret_cpu, struct perf_layout *ret_layout, struct err *e)
+{
+	bool threads = a->strategy == STRATEGY_THREADS;
+	if (a->strategy == STRATEGY_CGROUP && w->p->cgroup < 0)
+		return err_say(e, -ENOENT, "%s", w->p->request->no_cgroup);
+	int fd = -ENODEV;
+	for (int i = 0; i < w->p->host->n_cpus && fd == -ENODEV; i++) {
+		struct perf_want want = threads ? samples(w, a, 0) : sideband(a);
+		*ret_cpu = w->p->host->cpus[i];
+		fd = open_one(w, a, desc(w)->init_pid, &want, w->p->host->cpus[i], ret_layout);
+	}
+	if (threads && fd == -ESRCH) /* a leader that has ended before its threads: they will show */
+		return -ESRCH;
+	return fd < 0 ? perf_explain(fd, "perf_event_open", e) : fd;
+}
+
+/* The first row that works; its first event is left open, or *ret_first is -ESRCH. */
+static const struct attempt *choose(
+	struct work *w, int *ret_first, int *ret_cpu, struct perf_layout *ret_layout, struct err *e)
+{
+	const struct attempt *a;
+	char text[448];
+	enum attach asked = w->p->request->attach;
+	for (size_t i = 0; (a = strategy_attempt(asked, w->p->running, i)); i++) {
+		struct err why;
+		*ret_first = try_attempt(w, a, ret_cpu, ret_layout, &why);
+		if (*ret_first >= 0 || *ret_first == -ESRCH)
+			return a;
+		err_say(e, why.code, "%s", why.text);
+		snprintf(text, sizeof(text), "not by %s: %.300s", a->name, why.text);
+		target_note(desc(w), text);
+	}
+	return NULL;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static int welcome(struct work *w, struct err *e)
+{
+	const struct pass_host *h = w->p->host;
+	union msg *m = &w->batch.msg;
+	int r = msg_answer(w->p->sock, w->p->deadline, m, MSG_WELCOME, e);
+	if (r < 0)
+		return r;
+	w->events_max = m->welcome.events_max;
+	batch_start(&w->batch, w->p->sock, smaller(m->welcome.batch_max, h->batch_max), w->p->deadline);
+	return h->n_cpus > 0 ? 0 : err_say(e, -ENODATA, "no CPU is online");
+}
+
+static int pass_all(struct work *w, struct err *e)
+{
+	struct perf_layout layout;
+	int first, cpu = -1;
+	const struct attempt *a = choose(w, &first, &cpu, &layout, e);
+	if (!a)
+		return e->code;
+	bool threads = a->strategy == STRATEGY_THREADS;
+	w->ladder = !threads && has_ladder(w, a);
+	if (threads)
+		fd_close(first); /* it was an attempt: the passes open their own */
+	else if (first < 0)
+		return perf_explain(first, "perf_event_open", e);
+	int r = announce(w, a, e);
+	if (r == 0)
+		r = threads ? pass_threads(w, a, e) : pass_cpus(w, a, cpu, &layout, first, e);
+	if (r == 0)
+		r = batch_flush_events(&w->batch, true, e);
+	if (r == 0 && w->p->running)
+		r = pass_tasks(w, a, e);
+	/* its number may have been somebody else's by then */
+	if (r == 0 && w->p->running && fd_wait(w->p->target[0], POLLIN, 0) == 1)
+		r = err_say(e, -ESRCH, "it has ended meanwhile");
+	return r;
+}
+
+int pass_events(const struct passing *p, struct err *e)
+{
+	/* set field by field: pages that stay zero are never touched */
+	static struct work w;
+	w.p = p;
+	w.census = NULL;
+	w.too_many = false;
+	w.without_maps = 0;
+	int r = welcome(&w, e);
+	if (r == 0 && p->running && (r = census_new(p->running, &w.census)) < 0)
+		err_set(e, r, "no memory for a list of threads");
+	if (r == 0)
+		r = pass_all(&w, e);
+	census_free(w.census);
+	return r;
+}

@@ -1,0 +1,228 @@
+#include "shim/perf.h"
+
+#include "oci/base/fd.h"
+#include "oci/caps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SAMPLE_ID_TYPE (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU)
+
+#define FAST_HZ 250	/* above: a ring is 16 snapshots of 32 KiB, what a CPU takes in 64 ms at this rate */
+#define SAMPLE_REST 512 /* bytes of a sample beside its stack snapshot, about */
+
+uint32_t perf_stack_user(uint32_t rung)
+{
+	static const uint32_t sizes[PERF_RUNGS] = {8u << 10, PERF_STACK_USER_DEFAULT, PERF_STACK_USER_MAX};
+	return rung >= 1 && rung <= PERF_RUNGS ? sizes[rung - 1] : PERF_STACK_USER_DEFAULT;
+}
+
+uint32_t perf_first_rung(const struct event_spec *s)
+{
+	return event_kind(s->kind)->clock && s->period < 1000000000 / FAST_HZ ? 1 : 2;
+}
+
+/*
+ * A ring wakes its reader when half of it is full: seldom, since a reader that finds all cold takes longer to wake than
+ * to read. What could fill the other half before the reader runs, at a high rate or at one that nobody knows, calls it
+ * when its own samples take a quarter.
+ */
+static void wake_early(const struct event_spec *s, struct perf_event_attr *a)
+{
+	if (event_kind(s->kind)->clock && s->period >= 1000000000 / FAST_HZ)
+		return;
+	uint32_t size = a->sample_stack_user + SAMPLE_REST;
+	a->watermark = 0;
+	a->wakeup_events = (PERF_RING_BYTES / 4 + size / 2) / size;
+}
+
+static void sample_attr(const struct perf_want *w, struct perf_event_attr *a)
+{
+	const struct event_kind *k = event_kind(w->spec.kind);
+	a->type = k->type;
+	a->config = k->named ? w->spec.config : k->config;
+	/* Never PERF_SAMPLE_PERIOD: with it a fixed-period software event turns every event into a sample. */
+	a->sample_period = w->spec.period;
+	a->sample_type |= PERF_SAMPLE_IP;
+	bool dwarf = w->stacks != STACKS_FP && w->stacks != STACKS_NONE;
+	if (w->stacks != STACKS_NONE && (w->kernel || !dwarf))
+		a->sample_type |= PERF_SAMPLE_CALLCHAIN;
+	a->exclude_callchain_user = dwarf;
+	if (dwarf) {
+		a->sample_type |= PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+		a->sample_regs_user = PERF_REGS_USER_MASK;
+		a->sample_stack_user = perf_stack_user(w->rung);
+	}
+	wake_early(&w->spec, a);
+}
+
+static void dummy_attr(struct perf_event_attr *a)
+{
+	a->type = PERF_TYPE_SOFTWARE;
+	a->config = PERF_COUNT_SW_DUMMY;
+}
+
+static void sideband_attr(const struct perf_want *w, struct perf_event_attr *a)
+{
+	a->mmap = a->mmap2 = a->comm = a->comm_exec = a->task = 1;
+	a->build_id = w->build_id;
+}
+
+void perf_attr(const struct perf_want *w, struct perf_event_attr *a, struct perf_layout *ret_layout)
+{
+	memset(a, 0, sizeof(*a));
+	a->size = sizeof(*a);
+	a->sample_type = SAMPLE_ID_TYPE;
+	a->sample_id_all = 1;
+	a->use_clockid = 1;
+	a->clockid = CLOCK_MONOTONIC;
+	/* what does not wait for an exec counts from birth: there is no ring yet to write to, and no call to enable it
+	 * later */
+	a->disabled = w->on_exec || w->idle || w->role == PERF_OWNER;
+	/* by the ring's own mark, which its owner sets; the 1 says nothing but that there is one */
+	a->watermark = 1;
+	a->wakeup_watermark = 1;
+	if (w->role == PERF_SAMPLES)
+		sample_attr(w, a);
+	else
+		dummy_attr(a);
+	if (w->role == PERF_SIDEBAND || w->sideband)
+		sideband_attr(w, a);
+	a->exclude_hv = 1;
+	/* a tracepoint is in the kernel: without it there would never be a sample, and nobody would know why */
+	bool in_kernel = w->role == PERF_SAMPLES && a->type == PERF_TYPE_TRACEPOINT;
+	a->exclude_kernel = !w->kernel && !in_kernel;
+	a->exclude_callchain_kernel = !w->kernel;
+	if (w->lost)
+		a->read_format = PERF_FORMAT_LOST;
+	if (w->role == PERF_SIDEBAND)
+		a->read_format = PERF_FORMAT_TOTAL_TIME_RUNNING;
+	a->inherit = w->inherit;
+	a->enable_on_exec = w->on_exec && !w->idle;
+	*ret_layout = (struct perf_layout){.sample_type = a->sample_type,
+		.regs_user = a->sample_regs_user,
+		.stack_user = a->sample_stack_user,
+		.flags = w->role == PERF_SIDEBAND ? LAYOUT_RUNNING
+			 : w->lost		  ? LAYOUT_LOST
+						  : 0};
+}
+
+int perf_open(const struct perf_event_attr *attr, int target, int cpu, unsigned long flags)
+{
+	struct perf_event_attr copy = *attr; /* the kernel writes its size back on E2BIG */
+	long fd = syscall(SYS_perf_event_open, &copy, target, cpu, -1, flags | PERF_FLAG_FD_CLOEXEC);
+	return fd < 0 ? -errno : (int)fd;
+}
+
+uint64_t perf_caps(void)
+{
+	int paranoid = 2;
+	perf_paranoid(&paranoid);
+	if (!caps_known(CAP_PERFMON))
+		return CAP_BIT(CAP_SYS_ADMIN) | CAP_BIT(CAP_SYS_PTRACE);
+	return CAP_BIT(CAP_PERFMON) | (paranoid > 2 ? CAP_BIT(CAP_SYS_ADMIN) : 0);
+}
+
+int perf_paranoid(int *ret)
+{
+	/* kept: an opener has to explain a refusal from within seccomp, where it opens no file any more */
+	static bool known;
+	static int last;
+	char text[32];
+	int r = fd_read_text(AT_FDCWD, "/proc/sys/kernel/perf_event_paranoid", text, sizeof(text));
+	if (r < 0 && !(r == -EPERM && known))
+		return r;
+	if (r == 0)
+		last = atoi(text);
+	known = true;
+	*ret = last;
+	return 0;
+}
+
+/* The kernel's own gates say EACCES; EPERM comes from a filter, or a security module, before them. */
+static int explain_refusal(int error, const char *what, struct err *e)
+{
+	int paranoid = 0;
+	uint64_t caps = caps_effective();
+	bool admin = caps & CAP_BIT(CAP_SYS_ADMIN), perfmon = admin || caps & CAP_BIT(CAP_PERFMON);
+	if (error == -EPERM)
+		return err_say(e, error,
+			"%s: a seccomp filter or security module forbids perf_event_open; let it through, in a "
+			"container by "
+			"--security-opt seccomp=FILE",
+			what);
+	if (perf_paranoid(&paranoid) < 0)
+		return err_say(e, error, "%s: refused by the kernel (%s)", what, strerror(-error));
+	if (paranoid > 2 && !admin)
+		return err_say(e, error,
+			"%s: kernel.perf_event_paranoid is %d, which this distribution grants to CAP_SYS_ADMIN only; "
+			"run the hook as root of the host, or set it to 2",
+			what, paranoid);
+	if (paranoid > 0 && !perfmon)
+		return err_say(e, error,
+			"%s: kernel.perf_event_paranoid is %d and this process has no CAP_PERFMON; grant it, or lower "
+			"the "
+			"setting",
+			what, paranoid);
+	return err_say(e, error,
+		"%s: %s although capabilities and perf_event_paranoid (%d) allow it: a seccomp filter or security "
+		"module "
+		"refused",
+		what, strerror(-error), paranoid);
+}
+
+int perf_explain(int error, const char *what, struct err *e)
+{
+	struct rlimit nofile = {0};
+	int paranoid;
+	switch (-error) {
+	case EACCES:
+	case EPERM:
+		return explain_refusal(error, what, e);
+	case ENOSYS:
+		if (perf_paranoid(&paranoid) == 0)
+			return err_say(e, error, "%s: a seccomp filter hides perf_event_open", what);
+		return err_say(e, error, "%s: this kernel has no perf events (CONFIG_PERF_EVENTS)", what);
+	case EMFILE:
+		getrlimit(RLIMIT_NOFILE, &nofile);
+		return err_say(e, error, "%s: out of file descriptors (RLIMIT_NOFILE is %llu)", what,
+			(unsigned long long)nofile.rlim_cur);
+	case ENFILE:
+		return err_say(e, error, "%s: the host is out of file descriptors (fs.file-max)", what);
+	default:
+		return err_set(e, error, "%s", what);
+	}
+}
+
+/* "0-3,6,8-9", as the kernel prints cpu lists */
+int perf_online_cpus(int *cpus, size_t max)
+{
+	char text[4096];
+	int r = fd_read_text(AT_FDCWD, "/sys/devices/system/cpu/online", text, sizeof(text));
+	if (r < 0) { /* no sysfs: all configured ones are tried, offline ones answer ENODEV */
+		long n = sysconf(_SC_NPROCESSORS_CONF);
+		size_t count = 0;
+		for (; count < max && (long)count < n; count++)
+			cpus[count] = (int)count;
+		return (int)count;
+	}
+	size_t n = 0;
+	for (char *at = text; *at; at += *at == ',') {
+		char *end;
+		long first = strtol(at, &end, 10), last = first;
+		if (end == at)
+			return -EBADMSG;
+		if (*end == '-')
+			last = strtol(end + 1, &end, 10);
+		for (long cpu = first; cpu <= last && n < max; cpu++)
+			cpus[n++] = (int)cpu;
+		at = end;
+	}
+	return (int)n;
+}

@@ -1,0 +1,79 @@
+/*
+ * perf - opening perf events (perf_event_open(2)) the way pillion's rings expect them.
+ *
+ * Every event carries PERF_SAMPLE_IDENTIFIER and CLOCK_MONOTONIC timestamps, so that events of many targets
+ * can share one ring per CPU. Two roles: a *sample* event counts and samples; the *side-band* event
+ * (software DUMMY) carries MMAP2, COMM, FORK, EXIT and nothing else.
+ */
+#pragma once
+
+#include "oci/base/err.h"
+#include "oci/options.h"
+#include "shim/events.h"
+
+#include <linux/perf_event.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* General registers of the user's frame: AX..IP and R8..R15 (arch/x86/include/uapi/asm/perf_regs.h). */
+#define PERF_REGS_USER_MASK 0x00ff01ffULL
+#define PERF_REGS_USER_COUNT 17
+
+/*
+ * Stack snapshots: one event per CPU has one size for good, so for each size there is an event, a *rung* of a ladder of
+ * which one is enabled (strategies `cgroup` and `process`). Rungs are numbered from 1, the smallest; 0 is an event
+ * alone.
+ */
+#define PERF_RUNGS 3
+#define PERF_STACK_USER_DEFAULT (32u << 10) /* of rung 2, and of an event alone */
+#define PERF_STACK_USER_MAX 65528u	    /* attr.sample_stack_user: a multiple of 8 below 64 KiB */
+
+#define PERF_RING_BYTES (512u << 10) /* of a CPU's ring, where the locked-memory limit lets it */
+
+enum perf_role { PERF_SAMPLES = 1, PERF_SIDEBAND, PERF_OWNER };
+
+/* How the bytes of an event's records are laid out: what a reader must know. */
+struct perf_layout {
+	uint64_t sample_type;
+	uint64_t regs_user;
+	uint32_t stack_user; /* bytes reserved for the stack snapshot, 0 = none */
+	uint32_t flags;	     /* LAYOUT_* */
+};
+/* What read(2) yields instead of { u64 value; }. */
+#define LAYOUT_LOST 1u	  /* { u64 value, lost; } */
+#define LAYOUT_RUNNING 2u /* of the side-band: { u64 value, running; }, ns that those that it is on have run */
+
+struct perf_want {
+	enum perf_role role;
+	struct event_spec spec; /* PERF_SAMPLES */
+	enum stacks stacks;
+	bool kernel;   /* kernel frames and kernel time */
+	bool inherit;  /* children and threads to come, too: strategies `process` and `threads` */
+	bool on_exec;  /* counts from the next exec on: strategy `process` */
+	bool sideband; /* a sample event that carries the side-band as well: strategy `threads`, where events are many
+			*/
+	bool build_id; /* MMAP2 with build-ids (kernel >= 5.12) */
+	bool lost;     /* PERF_FORMAT_LOST: reading the event tells its own lost samples (kernel >= 6.0) */
+	bool idle;     /* another rung of its ladder counts: enabled by nobody but a call */
+	uint32_t rung; /* of stack snapshots */
+};
+
+/* Bytes of stack that a rung copies; of what is no rung, PERF_STACK_USER_DEFAULT. */
+uint32_t perf_stack_user(uint32_t rung);
+/* Where an event begins: at high rates a ring is full after a few large snapshots. */
+uint32_t perf_first_rung(const struct event_spec *s);
+
+void perf_attr(const struct perf_want *w, struct perf_event_attr *ret, struct perf_layout *ret_layout);
+/* perf_event_open; target is a pid, a cgroup descriptor (PERF_FLAG_PID_CGROUP in flags) or -1. fd or -errno. */
+int perf_open(const struct perf_event_attr *attr, int target, int cpu, unsigned long flags);
+
+/* What opening takes of a root process' capabilities: CAP_PERFMON, and CAP_SYS_ADMIN where only that opens the gate. */
+uint64_t perf_caps(void);
+/* perf_event_paranoid; -ENOENT: this kernel has no perf events. */
+int perf_paranoid(int *ret);
+/* Why an open failed, in words: which gate (paranoid, seccomp, LSM, capability, limit) and the way out. */
+int perf_explain(int error, const char *what, struct err *e);
+
+/* Online CPUs, ascending; count or -errno. */
+int perf_online_cpus(int *cpus, size_t max);

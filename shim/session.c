@@ -1,0 +1,279 @@
+#include "shim/session.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "oci/base/process.h"
+#include "oci/caps.h"
+#include "oci/cgroup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define KEEPER_MS 60	 /* before the caller gives up, its keeper has */
+#define SESSION_SOCKET 3 /* where the session finds its connection */
+
+static const struct cgroup_limits limits = {.memory = 64 << 20, .cpu_percent = 100, .pids = 16};
+
+static int enter_cgroup(const char *name, struct err *e)
+{
+	struct cgroup cg;
+	int r = 0;
+	for (int try = 0; try < 8; try++) {
+		r = cgroup_create(name, &limits, &cg, e);
+		if (r < 0)
+			return r;
+		if (try == 0 &&
+			!cgroup_is_empty(&cg)) /* later it may be us: entered in one hierarchy, swept in the next */
+			r = err_say(e, -EALREADY, "a session for this container runs already");
+		else
+			r = cgroup_enter(&cg, 0, e);
+		cgroup_done(&cg);
+		if (r != -ENODEV && r != -ENOENT) /* swept by another start between making and entering: again */
+			break;
+	}
+	return r;
+}
+
+static void raise_soft(int what)
+{
+	struct rlimit l;
+	if (getrlimit(what, &l) == 0) {
+		l.rlim_cur = l.rlim_max;
+		setrlimit(what, &l);
+	}
+}
+
+/* What a process inherits and the runtime may have bent. */
+static void reset_process(void)
+{
+	static const char zero_action[64]; /* the kernel's struct sigaction: SIG_DFL */
+	cpu_set_t all;
+	sigset_t none;
+	memset(&all, 0xff, sizeof(all));
+	sched_setaffinity(0, sizeof(all), &all);
+	setpriority(PRIO_PROCESS, 0, 0);
+	sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
+	for (int sig = 1; sig < NSIG; sig++) /* not by libc, which keeps 32 and 33 for itself */
+		syscall(SYS_rt_sigaction, sig, zero_action, NULL, NSIG / 8);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	umask(027);
+	prctl(PR_SET_PDEATHSIG, 0);
+	raise_soft(RLIMIT_NOFILE);
+	raise_soft(RLIMIT_MEMLOCK);
+	raise_soft(RLIMIT_FSIZE);
+	raise_soft(RLIMIT_CPU);
+	raise_soft(RLIMIT_AS);
+	raise_soft(RLIMIT_DATA);
+	struct rlimit no_core = {0, 0};
+	setrlimit(RLIMIT_CORE, &no_core);
+	/* the first to go when memory is short: never the application because of us */
+	fd_write_text(AT_FDCWD, "/proc/self/oom_score_adj", "500");
+	prctl(PR_SET_DUMPABLE, 0); /* from here on /proc/self belongs to root */
+	if (chdir("/") < 0)
+		_exit(126);
+}
+
+static _Noreturn void exec_session(const struct settings *s, const char *id)
+{
+	char bytes[32], age[16];
+	snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)s->spool_bytes);
+	snprintf(age, sizeof(age), "%us", s->spool_age_s);
+	char *argv[] = {"pilliond", "--session", (char *)id, "--spool", (char *)s->spool, "--spool-size", bytes,
+		"--spool-age", age, s->log[0] ? "--log" : NULL, (char *)s->log, NULL};
+	char *envp[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", NULL};
+	execve(s->daemon, argv, envp);
+	_exit(127);
+}
+
+/* What the starter tells: shared memory. */
+struct start {
+	int code;
+	/* by the keeper */
+	bool done;  /* the session is on its way */
+	bool stays; /* so the keeper must stay, too */
+	char text[320];
+	char note[sizeof(((struct session *)0)->note)];
+};
+
+static int prepare(const struct session *s, struct start *start, struct err *e)
+{
+	char cgroup[160];
+	/* '@' is in no container's id: else the sessions of "web" and "web.1" could be taken for each other */
+	snprintf(cgroup, sizeof(cgroup), "session-%.100s@%llu", s->id, (unsigned long long)s->start_time);
+	cgroup_sweep("session-"); /* what sessions before us left: an unprivileged process cannot remove its own */
+	int r = enter_cgroup(cgroup, e);
+	if (r < 0 && r != -EALREADY && s->share_cgroup) {
+		snprintf(start->note, sizeof(start->note), "the profiler has no cgroup of its own: %.190s", e->text);
+		r = 0;
+	}
+	if (r == 0 && access(s->settings->daemon, X_OK) < 0)
+		r = err_set(e, -errno, "cannot run %s", s->settings->daemon);
+	return r;
+}
+
+/* Makes the cgroup and enters it, so that the session is born there; its child is the session. */
+static _Noreturn void starter(const struct session *s, pid_t parent, int sock, struct start *start)
+{
+	struct err e = {0};
+	process_die_with(parent);
+	int r = prepare(s, start, &e);
+	if (r < 0) {
+		start->code = r;
+		snprintf(start->text, sizeof(start->text), "%s", e.text);
+		_exit(1);
+	}
+	if (sock != SESSION_SOCKET) {
+		dup2(sock, SESSION_SOCKET);
+		sock = SESSION_SOCKET;
+	}
+	fcntl(sock, F_SETFD, 0);
+	fd_close_all_but(&sock, 1);
+	fd_null_stdio(7);
+	setsid();
+	pid_t pid = fork();
+	if (pid != 0)
+		_exit(pid < 0);
+	reset_process();
+	exec_session(s->settings, s->id);
+}
+
+/* Stays until the caller ends: its own end would be seen. Holds nothing, can do nothing, hears nothing. */
+static _Noreturn void keep(void)
+{
+	caps_limit(0, NULL);
+	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+		;
+	for (;;)
+		pause();
+}
+
+/* Between the caller and the session; `done` ends when the starter has. */
+static _Noreturn void keeper(
+	const struct session *s, int sock, struct start *start, pid_t caller, int done, int64_t deadline)
+{
+	const int hold[] = {sock, done};
+	char fate[80];
+	sigset_t all;
+	process_die_with(caller);
+	setsid();
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	prctl(PR_SET_NAME, "pillion-keeper");
+	fd_close_all_but(hold, 2);
+	fd_null_stdio(7);
+	if (chdir("/") < 0)
+		_exit(126);
+	pid_t self = getpid(), pid = process_fork_quiet(); /* also where SIGCHLD is ignored */
+	if (pid == 0)
+		starter(s, self, sock, start);
+	int status = pid < 0 ? -errno : process_wait(pid, deadline - KEEPER_MS * NSEC_PER_MSEC);
+	if (status != 0 && start->code == 0) {
+		start->code = -EIO;
+		snprintf(start->text, sizeof(start->text), "its starter %s", process_fate(status, fate, sizeof(fate)));
+	}
+	start->done = status == 0;
+	start->stays =
+		start->done || waitpid(-1, NULL, WNOHANG | __WALL) == 0; /* what it leaves would be the caller's */
+	fd_close_all_but(NULL, 0);
+	if (!start->stays && clock_now() < deadline)
+		_exit(1); /* the caller still waits for us, and reaps us without a signal */
+	keep();
+}
+
+/* 0, or why not. */
+static int start_kept(const struct session *s, int sock, struct start *start, int64_t deadline, struct err *e)
+{
+	int done[2];
+	pid_t caller = getpid();
+	if (pipe2(done, O_CLOEXEC) < 0)
+		return err_set(e, -errno, "no pipe to the keeper");
+	pid_t pid = process_fork_quiet();
+	int error = -errno;
+	if (pid == 0)
+		keeper(s, sock, start, caller, done[1], deadline);
+	fd_close(done[1]);
+	int heard = pid < 0 ? 0 : fd_wait(done[0], POLLIN, deadline);
+	fd_close(done[0]);
+	if (pid < 0)
+		return err_set(e, error, "cannot fork the keeper");
+	if (heard == 1 && start->done)
+		return 0;
+	if (heard != 1) /* it stays: what it has begun must not become ours */
+		return err_say(e, -ETIMEDOUT, "its keeper was not done within the budget");
+	if (!start->stays)
+		process_wait(pid, deadline);
+	return start->code < 0 ? err_say(e, start->code, "%s", start->text) : err_say(e, -EIO, "its keeper died");
+}
+
+static int start_free(const struct session *s, int sock, struct start *start, int64_t deadline, struct err *e)
+{
+	char fate[80];
+	pid_t self = getpid(), pid = process_fork_quiet();
+	if (pid < 0)
+		return err_set(e, -errno, "cannot fork its starter");
+	if (pid == 0)
+		starter(s, self, sock, start);
+	int status = process_wait(pid, deadline);
+	if (status == 0)
+		return 0;
+	return start->code < 0 ? err_say(e, start->code, "%s", start->text)
+			       : err_say(e, -EIO, "its starter %s", process_fate(status, fate, sizeof(fate)));
+}
+
+/* After unshare(CLONE_NEWPID) without a fork the first child is PID 1, and with it the namespace would end. */
+static bool children_are_elsewhere(void)
+{
+	uint64_t ours, theirs;
+	if (process_namespace(getpid(), "pid", &ours) < 0)
+		return false; /* no /proc: nobody knows */
+	/* unreadable as long as it has no PID 1 */
+	return process_namespace(getpid(), "pid_for_children", &theirs) < 0 || ours != theirs;
+}
+
+int session_start(struct session *s, int64_t deadline, struct err *e)
+{
+	int pair[2];
+	if (children_are_elsewhere())
+		return err_say(e, -EINVAL,
+			"cannot start a session: children of this process would be born into another pid namespace");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_set(e, -errno, "cannot make a socket pair");
+	struct start *start = mmap(NULL, sizeof(*start), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int r = start == MAP_FAILED ? err_set(e, -errno, "no memory")
+		: s->keeper	    ? start_kept(s, pair[1], start, deadline, e)
+				    : start_free(s, pair[1], start, deadline, e);
+	fd_close(pair[1]);
+	if (start != MAP_FAILED) {
+		snprintf(s->note, sizeof(s->note), "%s", start->note);
+		munmap(start, sizeof(*start));
+	}
+	if (r == 0)
+		return pair[0];
+	fd_close(pair[0]);
+	return err_wrap(e, r, "cannot start a session");
+}
+
+void session_clean(const char *id, int64_t deadline)
+{
+	char prefix[160];
+	snprintf(prefix, sizeof(prefix), "session-%.100s@", id);
+	while (cgroup_sweep(prefix) == -EBUSY && deadline_left_ms(deadline) > 0)
+		usleep(2000);
+	cgroup_sweep("session-");
+}

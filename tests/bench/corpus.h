@@ -1,0 +1,16 @@
+/*
+ * corpus - a file of samples as they came from the kernel: what was mapped, registers, stack. Written by
+ * tests/bench/record.c, read by tests/bench/unwinders.c. Native byte order; the files that were mapped are looked up by
+ * their paths, so it is good on the machine that made it, for as long as these stay.
+ *
+ *	"PLNCORP1"
+ *	{ u32 'M', id, count; count * { u64 start, end, pgoff; u32 len; char path[len]; } }	a set of mappings
+ *	{ u32 'S', id; u64 regs[17]; u32 size; u8 stack[size]; }				a sample and its set
+ */
+#pragma once
+
+#include <stdint.h>
+
+#define CORPUS_MAGIC "PLNCORP1"
+#define CORPUS_MAPS 'M'
+#define CORPUS_SAMPLE 'S'

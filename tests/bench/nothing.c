@@ -1,0 +1,5 @@
+/* nothing - what it costs to start a static program and wait for it. */
+int main(void)
+{
+	return 0;
+}

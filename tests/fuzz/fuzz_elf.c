@@ -1,0 +1,25 @@
+/* elf and symbols over the same bytes. */
+#include "profiler/symbols.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct elf_memory m = {data, size};
+	struct elf *f;
+	struct symbols *s;
+	struct err e;
+	uint64_t vaddr, offset;
+
+	if (elf_read(elf_source_memory(&m), &f, &e) == 0) {
+		for (uint64_t at = 0; at < size; at += 64)
+			elf_vaddr_of_offset(f, at, &vaddr);
+		elf_free(f);
+	}
+	if (symbols_read(elf_source_memory(&m), SIZE_MAX, &s, &e) == 0) {
+		for (uint64_t at = 0; at < 2 * size; at += 16)
+			symbols_find(s, at, &offset);
+		symbols_free(s);
+	}
+	return 0;
+}

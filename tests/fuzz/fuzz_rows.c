@@ -1,0 +1,74 @@
+/* rows: bytes of .eh_frame, of .debug_frame, or of both. The table is in order, every address has an answer, every full
+ * rule can be tried. */
+#include "profiler/rows.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static bool read_word(void *arg, uint64_t addr, uint64_t *ret)
+{
+	*ret = addr * 3;
+	return addr % 5 != 0;
+}
+
+static void try_full(const struct rows *t, const struct rule *r)
+{
+	static const uint64_t regs[DWARF_REGS] = {1, 2, 3, 4, 5, 6, 7, 8};
+	const struct rule_full *f = rows_full(t, r);
+	uint64_t value, cfa = 4096;
+	if (f->cfa.how == PLACE_IS_EXPR)
+		rows_eval(t, &f->cfa, regs, UINT32_MAX, NULL, read_word, NULL, &value);
+	for (unsigned i = 0; i < DWARF_REGS; i++)
+		if (f->reg[i].how == PLACE_AT_EXPR || f->reg[i].how == PLACE_IS_EXPR)
+			rows_eval(t, &f->reg[i], regs, UINT32_MAX, &cfa, read_word, NULL, &value);
+}
+
+static struct elf_section copy(uint64_t vaddr, const uint8_t *data, size_t size)
+{
+	struct elf_section s = {vaddr, size, malloc(size ? size : 1)};
+	memcpy(s.data, data, size);
+	return s;
+}
+
+static void build(struct elf *elf, const uint8_t *data, size_t size)
+{
+	struct rows *t;
+	struct rows_stats st;
+	if (rows_build(elf, 64 << 20, &t) == 0) {
+		rows_stats(t, &st);
+		if (st.rows > 2 * size + 1 || st.left_out > st.entries)
+			abort();
+		/* around where code usually is, and at places that the input names */
+		for (uint64_t at = 0; at + 8 <= size && at < 512; at += 4) {
+			uint32_t v;
+			memcpy(&v, data + at, 4);
+			for (int absolute = 0; absolute < 2; absolute++) {
+				const struct rule *r = rows_find(t, absolute ? v : 0x1000 + at + v);
+				if (r->kind == RULE_FULL)
+					try_full(t, r);
+				if (r->kind > RULE_SWITCH || (r->kind == RULE_FRAME && r->cfa_reg >= DWARF_REGS))
+					abort();
+			}
+		}
+		rows_find(t, UINT64_MAX);
+		rows_find(t, 0);
+		rows_free(t);
+	}
+	free(elf->eh_frame.data);
+	free(elf->debug_frame.data);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	for (int kind = 0; kind < 3; kind++) {
+		size_t split = kind == 0 ? size : kind == 1 ? 0 : size / 2;
+		struct elf elf = {.machine = EM_X86_64,
+			.eh_frame = copy(0x1000, data, split),
+			.debug_frame = copy(0, data + split, size - split),
+			.n_segments = 1,
+			.segments = {{.memsz = 1 << 30, .exec = true}}};
+		build(&elf, data, size);
+	}
+	return 0;
+}

@@ -1,0 +1,107 @@
+# lines.sh - for the suites that look at names, files, lines and inlined calls, which source it: a program whose answers are
+# known, what a profile says (by `go tool pprof -raw`), and what addr2line says of the same addresses.
+
+. "$TOP/tests/integration/wrapped.sh"
+
+# --- programs: all time is spent in `churn`, into which `mix` and `next` are inlined; DWARF 4, which binutils reads best
+
+SOURCE='#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+namespace work {
+struct Random {
+	unsigned state;
+	unsigned next() {
+		for (int i = 0; i < 64; i++)
+			state = state * 1664525u + 1013904223u;
+		return state;
+	}
+};
+inline unsigned mix(Random &r, unsigned n) {
+	unsigned a = r.next();
+	for (int i = 0; i < 8; i++)
+		a = (a ^ n) * 2654435761u + (a >> 7);
+	return a;
+}
+template <typename T> __attribute__((noinline, visibility("hidden"))) T churn(Random &r, int rounds) {
+	T sum = 0;
+	for (int i = 0; i < rounds; i++)
+		sum += mix(r, i);
+	return sum;
+}
+}
+extern "C" __attribute__((noinline, visibility("default"))) unsigned long exported(work::Random &r) {
+	unsigned long sum = work::churn<unsigned long>(r, 100000);
+	return sum + 1;
+}
+int main(int argc, char **argv) {
+	work::Random r{1};
+	timespec now, start;
+	unsigned long sum = 0;
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	do {
+		sum += exported(r);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while ((now.tv_sec - start.tv_sec) + (now.tv_nsec - start.tv_nsec) / 1e9 < strtod(argv[1], nullptr));
+	printf("%lu\n", sum);
+}'
+NAMED='work::mix(work::Random&, unsigned int)'
+
+begin_symbols() { # [OPTION...] - with ./whole
+	begin_run --events cpu@499 "$@"
+	need g++
+	echo "$SOURCE" >a.cc
+	g++ -O2 -gdwarf-4 -fno-omit-frame-pointer -fno-optimize-sibling-calls -rdynamic -o whole a.cc
+	chmod 755 whole
+}
+
+# --- reading: a line for each function at an address, innermost first: ADDRESS-IN-FILE, a tab, NAME, a tab, FILE:LINE
+
+read -r -d '' LOCATIONS <<'AWK' || :
+/^Locations/ { part = 2; next }
+/^Mappings/ { part = 3; next }
+part == 2 && /^ +[0-9]+: 0x/ { at = $2; module = $3; sub(/^ +[0-9]+: 0x[0-9a-f]+ (M=[0-9]+ )?(\[F\] )?/, "") }
+part == 2 && match($0, / [^ ]*:[0-9]+(:[0-9]+)? s=[0-9]+/) {
+	place = substr($0, RSTART + 1, RLENGTH - 1)
+	sub(/ s=[0-9]+$/, "", place)
+	name = substr($0, 1, RSTART - 1)
+	sub(/^ +/, "", name)
+	sub(/\([^()]*\)$/, "", place)
+	lines[++n] = at "\t" module "\t" name "\t" place
+}
+part == 3 && /^[0-9]+: / { sub(/:/, "", $1); files["M=" $1] = $0; bases["M=" $1] = $2 }
+END {
+	for (i = 1; i <= n; i++) {
+		split(lines[i], f, "\t")
+		if (index(files[f[2]], program)) print f[1] "\t" f[3] "\t" f[4]
+	}
+}
+AWK
+raw() { go tool pprof -symbolize=none -raw "$1" 2>/dev/null; }
+# pillion lays a module's addresses at 2^40 times its number (profiler/window.c)
+locations() { # PROFILE PROGRAM
+	raw "$1" | awk -v program="/$2 " "$LOCATIONS" | while IFS=$'\t' read -r at name place; do
+		printf '0x%x\t%s\t%s\n' $((at & ((1 << 40) - 1))) "$name" "${place%:0}"
+	done
+}
+as_addr2line() { # PROGRAM - the same of the addresses on stdin
+	addr2line -a -f -i -C -e "$1" | awk '/^0x/ { at = $1; next } { name = $0; getline; sub(/ \(discriminator.*/, ""); print at "\t" name "\t" $0 }' |
+		while IFS=$'\t' read -r at name place; do printf '0x%x\t%s\t%s\n' "$at" "$name" "$place"; done
+}
+names_of() { raw "$1" | awk "${LOCATIONS%END*}"'END { for (i = 1; i <= n; i++) { split(lines[i], f, "\t"); print f[3] } }' | sort -u; }
+
+is_as_addr2line() { # PROFILE PROGRAM FILE-WITH-DEBUG-INFORMATION
+	locations "$1" "$2" >got
+	(($(cut -f 1 got | sort -u | wc -l) >= 3)) || fail "too few addresses: $(cat got)"
+	grep -qF "$NAMED" got || fail "nothing is inlined: $(cat got)"
+	cut -f 1 got | uniq | as_addr2line "$3" >want
+	diff <(known want) <(known got) || fail "it is not what addr2line says"
+}
+known() { # FILE - without the addresses that addr2line knows nothing of: start-up code
+	awk -F '\t' 'NR == FNR { if ($3 ~ /\?\?/) unknown[$1]; next } !($1 in unknown)' want "$1"
+}
+has_no_lines() { # PROFILE PROGRAM
+	locations "$1" "$2" >got
+	[[ -s got ]] || fail "nothing of it is in the profile: $(raw "$1")"
+	! grep -q 'a\.cc' got || fail "it has lines: $(cat got)"
+}

@@ -1,0 +1,130 @@
+# spine.sh - for the suites of an annotated container's profile, which source it: the product in a row, and how its profile is read.
+#
+# What a container used is known from the targets (tests/targets); what the profile says is read with `go tool pprof`,
+# not with our own code. Programs and targets run from $LAB/bin.
+
+ROW_TIMEOUT=120
+CPU=io.pillion.profile=cpu@499
+FINE=io.pillion.profile=cpu@999
+
+# --- the product in a row: its settings, its spool ./spool, its log ./log
+
+with() { # session|service [HOOK OPTION...]
+	MODE=$1
+	shift
+	need_root
+	need go
+	[[ -e $LAB/bin/burn-0711 ]] || install_all # the last of them: other suites install some
+	mkdir etc spool
+	chmod 755 .
+	# the budget is another suite's: here no start may go without a profile because the machine is busy
+	printf 'log_level = info\nbudget = 5s\n' >etc/pillion.conf
+	HOOK_ARGS=("$LAB/bin/pillion-hook" --etc "$ROW/etc" --control "$ROW/control.sock" --spool "$ROW/spool" --log "$ROW/log"
+		--daemon "$LAB/bin/pilliond" "$@")
+	[[ $MODE == session ]] || service
+}
+
+install_all() {
+	local target
+	lab_install pillion pilliond pillion-hook
+	for target in shape burn deep ctor libctor.so brief forker sigcount sleeper threads; do
+		lab_install "targets/$target"
+	done
+	install -m 4755 "$B/targets/burn" "$LAB/bin/burn-setuid"
+	install -m 0711 "$B/targets/burn" "$LAB/bin/burn-0711"
+}
+
+service() {
+	"$LAB/bin/pilliond" --control "$ROW/control.sock" --spool "$ROW/spool" --log "$ROW/log" --log-level info &
+	SERVICE=$!
+	until_true 10 grep -qs "pid=$SERVICE state=ready" log || fail "the service did not come up"
+	until_true 10 reader_is_there || : # the last of its processes, a moment later: from here on what is new is left behind
+}
+reader_is_there() {
+	local pid
+	for pid in $(profilers); do
+		[[ $(cat "/proc/$pid/comm") == pilliond-files ]] && return 0
+	done 2>/dev/null
+	return 1
+}
+
+profilers() { # pids of pilliond in this lab, whoever started it
+	{ find /proc/[0-9]* -maxdepth 1 -name exe -lname "$LAB/bin/pilliond*" 2>/dev/null || :; } | cut -d/ -f3
+}
+
+any_profiler() { [[ -n $(profilers) ]]; }
+
+wait_profiler() { # sets PROFILER to the one there is
+	until_true 10 any_profiler || fail "no pilliond runs"
+	PROFILER=$(profilers | head -n 1)
+}
+
+count_profiles() { find spool -name '*.pb.gz' | wc -l; }
+enough_profiles() { (($(count_profiles) >= $1)); }
+
+# The last window is written within two seconds of the end: we give it ten times that.
+profile() { # [COUNT] - sets PROFILE to the first of them
+	until_true 20 enough_profiles "${1:-1}" || fail "$(count_profiles) profiles, not ${1:-1}: $(cat log)"
+	PROFILE=$(find spool -name '*.pb.gz' | sort | head -n 1)
+}
+
+# --- reading a profile: one line a sample, with tabs: count, weight, labels (` key:[value]...`), stack root;...;leaf
+
+read -r -d '' RAW <<'AWK' || :
+/^Samples:/ { part = 1; next }
+/^Locations/ { part = 2; next }
+/^Mappings/ { part = 3 }
+part == 1 && match($0, /^ *[0-9]+ +[0-9]+: /) {
+	split(substr($0, 1, RLENGTH), v, /[ :]+/)
+	weights[++n] = $1 "\t" ($2 + 0)
+	stacks[n] = substr($0, RLENGTH + 1)
+	next
+}
+part == 1 && /^ +[a-z_]+[a-z_.A-Z0-9]*:\[/ { sub(/^ +/, " "); labels[n] = labels[n] $0 }
+part == 2 && /^ +[0-9]+: 0x/ {
+	id = $1 + 0
+	sub(/^ +[0-9]+: 0x[0-9a-f]+ (M=[0-9]+ )?(\[F\] )?/, "")
+	sub(/ [^ ]*:[0-9]+(:[0-9]+)? s=[0-9]+.*$/, "")
+	names[id] = $0
+	next
+}
+part == 2 && /^ +[^ ]/ { # what the function above was inlined into
+	sub(/^ +/, "")
+	sub(/ [^ ]*:[0-9]+(:[0-9]+)? s=[0-9]+.*$/, "")
+	names[id] = outer ? $0 : $0 ";" names[id]
+}
+END {
+	for (i = 1; i <= n; i++) {
+		depth = split(stacks[i], ids, " ")
+		stack = ""
+		for (d = depth; d > 0; d--)
+			stack = stack (d < depth ? ";" : "") names[ids[d]]
+		print weights[i] "\t" labels[i] " \t" stack
+	}
+}
+AWK
+
+samples() { go tool pprof -symbolize=none -raw "${1:-$PROFILE}" 2>/dev/null | awk -v outer="${OUTER-}" "$RAW"; }
+comments() { go tool pprof -symbolize=none -comments "${1:-$PROFILE}" 2>/dev/null; }
+
+# Milliseconds of the samples whose line (labels and stack) has this.
+msec() { # REGEX [FILE]
+	samples "${2-}" | awk -F '\t' -v want="$1" '$0 ~ want { sum += $2 } END { printf "%.0f\n", sum / 1e6 }'
+}
+
+between() { # WHAT GOT LEAST MOST
+	awk -v g="$2" -v a="$3" -v b="$4" 'BEGIN { exit !(g >= a && g <= b) }' || fail "$1 is $2, not between $3 and $4"
+}
+
+# Milliseconds of samples with REGEX. A busy machine lets rings run over, and the profile says by how much: so what is there
+# may be less by what is lost, never more, and never nothing.
+spent() { # WHAT REGEX LEAST MOST
+	local there lost
+	there=$(msec "$2") lost=$(msec '\t\\[lost\\]$')
+	between "the time in $1, ms," "$there" $(($3 / 10)) "$4"
+	between "the time in $1 and that lost, ms," $((there + lost)) "$3" 1000000
+}
+
+has_not() { # WHAT TEXT REGEX
+	[[ ! $2 =~ $3 ]] || fail "$1 has \"${BASH_REMATCH[0]}\""
+}

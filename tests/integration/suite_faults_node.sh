@@ -1,0 +1,157 @@
+# suite_faults_node - one service, many targets: peers and targets that do their worst. The service lives, and what another target
+# used meanwhile is in its profiles: all of it, or lost and said so.
+
+. "$TOP/tests/integration/service.sh"
+lab_install tools/peer tools/herd targets/wild
+ROW_TIMEOUT=90
+LEAST_MB=96 # what pilliond may take, all of its processes
+LOST=0 # per cent, where nothing need be
+! sanitized || { LEAST_MB=2000 && LOST=20; }
+
+# --- the service, before and after
+
+begin_faults() { # [HOOK OPTION...]
+	begin_service "$@"
+	ct_need runc
+	good_start good
+}
+end_faults() { # PERCENT [LOST]
+	local after
+	kill -0 "$SERVICE" || fail "the service is gone: $(tail -n 3 service.log)"
+	good_end good "$1" "${2:-$LOST}"
+	GOOD_MS=700
+	good_start after
+	good_end after 4 $LOST
+	between "MiB of pilliond's memory" "$(memory_of_all)" 1 $LEAST_MB
+	end_service
+}
+memory_of_all() {
+	local pid
+	for pid in $(profilers); do cat "/proc/$pid/smaps_rollup"; done 2>/dev/null | awk '/^Rss/ { n += $2 } END { printf "%.0f", n / 1024 }'
+}
+
+# --- peers
+
+test_silent_crowd() {
+	begin_faults --budget 500ms
+	"$LAB/bin/peer" crowd "$SOCKET" 1000 >crowd &
+	until_true 30 test -s crowd || fail "no end of the crowd"
+	has "what the crowd got" "$(cat crowd)" "^[0-9]+ accepted, [0-9]+ refused: pilliond has [0-9]+ connections open already"
+	ct_start runc refused -a $NAMES=cpu -- "$LAB/bin/sleeper" 60
+	has "the hook's log" "$(cat hook.log)" 'outcome=unprofiled reason="refused: pilliond has [0-9]+ connections open'
+	kill %%
+	until_true 10 eval '"${PS[@]}" >/dev/null 2>&1' || fail "it does not recover"
+	ct_stop refused
+	ct_rm refused
+	end_faults 3
+}
+row "1,000 connections that send nothing" test_silent_crowd
+
+test_peers() { # MODE TIMES ANSWER
+	begin_faults
+	local i
+	for ((i = 0; i < $2; i++)); do "$LAB/bin/peer" call "$SOCKET" "$1"; done >answers
+	is "the answers" "$(sed -E "s/$3.*/as it should/" answers | sort | uniq -c | xargs)" "$2 as it should"
+	end_faults 3
+}
+row "half a message, 300 times" test_peers half 300 "refused: the peer does not speak pillion's protocol"
+row "descriptors that are no perf events, 300 times" test_peers files 300 "refused: .*a descriptor that is no perf event: "
+
+# What is called directly needs no runtime: the annotations are in the state, and config.json is the bundle's.
+called() { # EVENTS-AND-MORE STARTS - sets HERD
+	HERD=$V2$LAB_CGROUP/$ROW_NUMBER
+	mkdir -p "$HERD"
+	"$LAB/bin/herd" -g "$HERD" -u "$ROW/bundle" -b 5000 -x /bin/true -e "$1" "$2" -- "${HOOK_ARGS[@]}" ||
+		fail "a start failed, or was late"
+	rmdir "$HERD"
+}
+
+test_labels() {
+	begin_faults
+	mkdir bundle
+	# as many as fit below the cap of config.json, whose annotations are read as well
+	awk 'BEGIN { printf "{\"ociVersion\": \"1.0.2\", \"root\": {\"path\": \"/\"}, \"annotations\": {"
+		for (i = 0; i < 1000000; i++) printf "\"l%d\":\"v\",", i
+		print "\"last\": \"v\"}, \"process\": {\"args\": [\"true\"]}}" }' >bundle/config.json
+	called cpu 3
+	has "the hook's log" "$(tail -n 1 hook.log)" 'outcome=unprofiled reason="config.json: JSON has more than [0-9]+ values'
+	echo '{"ociVersion": "1.0.2", "root": {"path": "/"}, "process": {"args": ["true"]}}' >bundle/config.json
+	called "cpu\", \"io.pillion.labels\": \"$(awk 'BEGIN { for (i = 0; i < 130; i++) printf "%sk%d=%d", i ? "," : "", i, i }')" 3
+	has "the hook's log" "$(tail -n 1 hook.log)" 'outcome=unprofiled reason="annotation io.pillion.labels: '
+	end_faults 3
+}
+row "a million annotations, and more labels than there may be" test_labels
+
+# --- targets
+
+pids_max() { # NAME N
+	local dir
+	for dir in "/sys/fs/cgroup/pids" "$V2"; do
+		[[ -e $dir$(ct_cgroup "$1")/pids.max ]] && echo "$2" >"$dir$(ct_cgroup "$1")/pids.max" && return
+	done
+	skip "no pids controller"
+}
+
+test_wild() { # MODE PERCENT LOST
+	begin_faults
+	mkfifo wild.gate
+	ct_start runc wild -a "$NAMES=cpu@499" -v "$ROW:$ROW" -- sh -c ": <$ROW/wild.gate; exec $LAB/bin/wild $1 4"
+	until_true 5 says wild .state started || fail "it is $(of wild .state)"
+	pids_max wild 150
+	: >wild.gate
+	ct_wait wild 60 || fail "it does not end"
+	ct_rm wild
+	until_true 15 eval '[[ -z $(of wild .state) ]]' || fail "it is $(of wild .state)"
+	first_of wild >/dev/null
+	end_faults "$2" "$3"
+}
+row "a target that forks without end" test_wild fork 5 100
+row "a target that maps a file a million times" test_wild maps 5 100
+row "a target that renames its threads constantly" test_wild rename 5 100
+row "a target that execs in a loop" test_wild exec 5 100
+row "a target whose threads end at once" test_wild churn 5 100
+
+# --- the machine
+
+test_overflow() { # nobody reads the rings for two seconds
+	GOOD_RATE=999
+	begin_faults
+	sleep 0.5
+	local reader
+	reader=$(pgrep -P "$SERVICE" -x pilliond-worker)
+	kill -STOP "$reader"
+	sleep 2
+	kill -CONT "$reader"
+	GOOD_RATE=199
+	until_true 10 eval '(($(of good ".lost + .lost_shared") > 0))' || fail "nothing was lost"
+	end_faults 5 90
+}
+row "the rings overflow: what was lost closes the gap" test_overflow
+
+# What the kernel ends for want of memory is the worker, and the next one goes on with what was there.
+test_memory() {
+	local dir limit usage
+	for dir in /sys/fs/cgroup/memory "$V2"; do
+		[[ -e $dir/memory.limit_in_bytes || -e $dir/memory.max ]] && break
+		grep -qs memory "$dir/cgroup.controllers" && echo +memory >"$dir/cgroup.subtree_control" && break
+	done
+	MEMORY=$dir$LAB_CGROUP/$ROW_NUMBER.service
+	mkdir -p "$MEMORY"
+	limit=$MEMORY/memory.max usage=$MEMORY/memory.current
+	[[ -e $limit ]] || limit=$MEMORY/memory.limit_in_bytes usage=$MEMORY/memory.usage_in_bytes
+	[[ -e $limit ]] || skip "no memory controller"
+	SERVICE_UNDER=(sh -c 'echo $$ >"$0/cgroup.procs"; exec "$@"' "$MEMORY")
+	begin_faults
+	echo $(($(cat "$usage") + 3000000)) >"$limit"
+	"$LAB/bin/peer" targets "$SOCKET" 500 >crowd 2>&1 &
+	until_true 30 oom_killed || fail "no process of it was killed: $(cat "$usage") of $(cat "$limit") bytes, $(cat crowd)"
+	kill %%
+	echo 268435456 >"$limit"
+	until_true 20 eval '"${PS[@]}" >/dev/null 2>&1' || fail "the service does not answer: $(tail -n 3 service.log)"
+	end_faults 15 100
+	until_true 5 rmdir "$MEMORY"
+}
+oom_killed() {
+	{ cat "$MEMORY/memory.oom_control" "$MEMORY/memory.events" 2>/dev/null || :; } | awk '/^oom_kill / { n = $2 } END { exit !(n > 0) }'
+}
+row "the memory limit of its cgroup is reached" test_memory

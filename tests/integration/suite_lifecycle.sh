@@ -1,0 +1,118 @@
+# suite_lifecycle - targets that are paused, that come and go by the hundred. (CPUs that go and come back, and clocks that step, need a
+# machine of their own: tests/vm/checks.)
+
+. "$TOP/tests/integration/service.sh"
+lab_install tools/herd
+SHORT=${SHORT:-200} # short containers; `make soak` has 5000 of them
+ROW_TIMEOUT=$((120 + SHORT / 4))
+
+# --- the freezer
+
+test_paused() {
+	begin_service
+	ct_need runc
+	good_start good -a io.pillion.window=5s
+	until_true 20 eval '(($(usage_of good) - $(cat before.good) > 800000))'
+	ct_find good
+	bare_ pause good
+	local frozen samples
+	frozen=$(usage_of good)
+	sleep 0.5
+	samples=$(of good .samples)
+	sleep 6 # a window begins and ends in it
+	is "its CPU time" "$(usage_of good)" "$frozen"
+	is "its samples" "$(of good .samples)" "$samples"
+	is "its state" "$(of good .state)" started
+	is "lost, throttled" "$(of good '.lost + .lost_shared + .throttled')" 0
+	bare_ resume good
+	good_end good 3
+	end_service
+}
+row "a paused container: its profile goes on when it does, and the pause is no loss" test_paused
+
+test_stopped_paused() { # removed without ever running again
+	begin_service
+	ct_need runc
+	ct_start runc c1 -a $NAMES=cpu@199 -- "$LAB/bin/burn" 60
+	until_true 5 says c1 .state started || fail "it is $(of c1 .state)"
+	sleep 1
+	ct_find c1
+	bare_ pause c1
+	bare_ kill c1 KILL # which runc follows up by thawing it
+	bare_ resume c1 2>/dev/null || :
+	ct_wait c1 5 || fail "it lives"
+	ct_rm c1
+	until_true 5 lists 0 || fail "it is $(of c1 .state)"
+	(($(written_of c1 burn_loop) > 100)) || fail "few samples of burn_loop"
+	end_service
+}
+row "a paused container that is killed: its last window is written" test_stopped_paused
+
+# --- many short ones
+
+service_holds() { # KiB of RSS, descriptors, threads, mounts
+	local pid
+	for pid in $(profilers); do
+		echo "$(awk '/^Rss/ { print $2 }' "/proc/$pid/smaps_rollup") $(find "/proc/$pid/fd" -mindepth 1 | wc -l)" \
+			"$(find "/proc/$pid/task" -mindepth 1 -maxdepth 1 | wc -l) $(wc -l <"/proc/$pid/mountinfo")"
+	done 2>/dev/null | awk '{ for (i = 1; i <= 4; i++) n[i] += $i } END { print n[1], n[2], n[3], n[4] }'
+}
+short_ones() { # NAME COUNT MS
+	"$LAB/bin/herd" -g "$HERD" -u "$ROW/bundle" -j 3 -b 5000 -n "$1" -e cpu@99 -x "$LAB/bin/burn" -a "$3" "$2" -- "${HOOK_ARGS[@]}"
+}
+begin_short() {
+	begin_service --log-level info
+	HERD=$V2$LAB_CGROUP/$ROW_NUMBER
+	mkdir -p "$HERD" bundle
+	echo '{"ociVersion": "1.0.2", "root": {"path": "/"}, "process": {"args": ["burn"]}}' >bundle/config.json
+}
+unnamed() { # NAME - those that have no profile with names
+	local dir
+	for dir in spool/"$1"-*; do
+		"$LAB/bin/pillion" report --folded "$dir" | grep -q burn_loop || echo "$dir"
+	done
+}
+
+test_short() {
+	local before after i
+	begin_short
+	short_ones warm $((SHORT / 4)) 0.06 || fail "a start failed, or was late"
+	until_true 10 lists 0
+	before=$(service_holds)
+	short_ones short "$SHORT" 0.06 || fail "a start failed, or was late"
+	until_true 10 lists 0 || fail "still listed: $(ask length)"
+	after=$(service_holds)
+	echo "RSS, descriptors, threads, mounts: $before, then $after"
+	read -r -a before <<<"$before"
+	read -r -a after <<<"$after"
+	between "KiB that it has grown" $((after[0] - before[0])) -100000 1024
+	for i in 1 2 3; do
+		is "descriptors, threads, mounts ($i)" "${after[i]}" "${before[i]}"
+	done
+	is "with a profile" "$(find spool -path '*/short-*/*.pb.gz' | wc -l)" "$SHORT"
+	is "without names" "$(unnamed short)" ""
+	rmdir "$HERD"
+	end_service
+}
+row "$SHORT short containers: no growth, and each that used 60 ms has its profile, with names" test_short
+
+test_spool_cap() { # what is beyond the cap goes, the oldest first
+	SERVICE_OPTIONS=(--spool-size 1MiB)
+	mkdir -p spool/old
+	chmod 777 spool/old
+	local hours youngest
+	for hours in 4 3 2; do
+		youngest=$(date -u -d "-$hours hours" +%Y%m%dT%H%M%SZ)-000000-cpu.pb.gz
+		head -c 700000 /dev/zero >"spool/old/$youngest"
+	done
+	begin_short
+	short_ones short $((SHORT / 4)) 0.02 || fail "a start failed, or was late"
+	until_true 10 lists 0
+	local bytes
+	bytes=$(find spool -type f -printf '%s\n' | awk '{ n += $1 } END { print n + 0 }')
+	between "bytes in the spool" "$bytes" 1 1048576
+	is "the oldest" "$(find spool/old -name '*-cpu.pb.gz' -printf '%f\n' | sort | xargs)" "$youngest"
+	rmdir "$HERD"
+	end_service
+}
+row "$((SHORT / 4)) short containers on a full spool: it stays below its cap" test_spool_cap

@@ -1,0 +1,172 @@
+# suite_rates - how often a service samples: a noisy target beside a quiet one, what profiling may cost, and what there is
+# room for.
+
+. "$TOP/tests/integration/service.sh"
+lab_install pillion-opener tools/peer targets/threads
+ROW_TIMEOUT=150
+
+begin_rates() { # [SERVICE OPTION...]
+	ct_need runc
+	mkdir service.etc
+	SERVICE_OPTIONS=(--etc "$ROW/service.etc" "$@")
+	begin_service
+}
+
+true_of() { # NAME JQ-CONDITION
+	[[ $(of "$1" "$2") == true ]]
+}
+seconds_of() { # NAME - of CPU time in all its profiles
+	profiles_of "$1" | grep -- '-cpu.pb.gz' | while read -r file; do
+		"$LAB/bin/pillion" report --folded --type cpu "$file"
+	done | awk '{ ns += $NF } END { printf "%.3f", ns / 1e9 }'
+}
+all_comments() { # NAME
+	local file
+	for file in $(profiles_of "$1"); do gunzip -c "$file"; done | tr -c '[:print:]' '\n'
+}
+
+# --- a noisy target; bounds so low that a program meets them also where it gets a tenth of a CPU
+
+test_noisy() { # STRATEGY WAY
+	local strategy=$1 way=$2 before after
+	begin_rates --target-rate 50 --cpu-budget 0
+	ct_start runc quiet -a $NAMES=cpu@19 -a io.pillion.window=5s -a "io.pillion.attach=$strategy" -- "$LAB/bin/burn" 6
+	ct_start runc noisy -a $NAMES=cpu@999 -a io.pillion.window=5s -a "io.pillion.attach=$strategy" -- "$LAB/bin/threads" 200 0.1
+	until_true 30 true_of noisy '.capped_by > 2' || fail "not capped: $(cat list.json)"
+	is "the strategy" "$(of noisy .strategy)" "$strategy"
+	is "the quiet one's cap" "$(of quiet .capped_by)" 1
+	has "the table" "$("${PS[@]}")" ' 1/[0-9.]+ cap '
+	has "the log" "$(cat service.log)" "target=noisy name=\"\" outcome=capped rate=1/[0-9.]+ way=\"$way\" reason=\"more than target_rate=50 "
+	# as it is sampled by the CPU time that it gets, that is the measure: of two CPUs, or of what others leave of them
+	before=$(of noisy '"\(.samples) \(.cpu_us) \(.age_ms)"')
+	sleep 5
+	after=$(of noisy '"\(.samples) \(.cpu_us) \(.age_ms)"')
+	set -- $before $after
+	between "samples a second of the noisy one" $((($4 - $1) * 1000 / ($6 - $3))) 0 100
+	between "samples for a second of its CPU time" $((($4 - $1) * 1000000 / ($5 - $2))) $((20 / $(nproc))) 400
+	until_true 60 lists 0 || fail "no end: $("${PS[@]}")"
+	between "seconds of the quiet one" "$(seconds_of quiet)" 5.7 6.4
+	between "seconds of the noisy one" "$(seconds_of noisy)" 19 21
+	has "its profiles" "$(all_comments noisy)" "rate lowered: sampled at 1/[0-9.]+ of the rate that was asked for, by $way"
+	has "its profiles" "$(all_comments noisy)" 'rate lowered: more than target_rate .50 samples.'
+	[[ $(all_comments quiet) != *"rate lowered"* ]] || fail "the quiet one was lowered, too"
+	ct_rm quiet
+	ct_rm noisy
+	end_service
+}
+row "200 threads at 999 Hz, by cgroup: capped, and the sums are right" test_noisy cgroup "longer periods"
+row "200 threads at 999 Hz, by process: capped, and the sums are right" test_noisy process "intervals"
+
+test_uncapped() {
+	begin_rates --target-rate 50 --cpu-budget 0
+	ct_start runc c1 -a $NAMES=cpu@999 -a io.pillion.window=60s -- sh -c "$LAB/bin/burn 4; exec $LAB/bin/sleeper"
+	until_true 30 true_of c1 '.capped_by > 2' || fail "not capped: $(cat list.json)"
+	until_true 60 true_of c1 '.capped_by == 1' || fail "still capped: $(cat list.json)"
+	has "the log" "$(cat service.log)" 'target=c1 name="" outcome=uncapped was=1/'
+	ct_stop c1
+	ct_rm c1
+	end_service
+}
+row "a cap ends when its reason does" test_uncapped
+
+# --- what profiling may cost
+
+# 2.5 ms a second, whatever the number of CPUs: busy programs at 999 Hz cost many times that, idle ones a part of it
+test_budget() {
+	begin_rates --cpu-budget "$(awk -v n="$(nproc)" 'BEGIN { printf "%.3f", 0.25 / n }')%"
+	local name
+	for name in c1 c2; do
+		ct_start runc $name -a $NAMES=cpu@999 -a io.pillion.window=60s -- sh -c "$LAB/bin/burn 6; exec $LAB/bin/sleeper"
+	done
+	until_true 50 grep -qs 'all rates lowered' service.log || fail "not lowered: $("${PS[@]}")"
+	is "each is lowered" "$(ask 'map(.lowered_by > 1) | unique | join(" ")')" true
+	is "caps" "$(ask 'map(.capped_by) | unique | join(" ")')" 1
+	has "the log" "$(cat service.log)" 'outcome="all rates lowered" rate=1/[0-9.]+ was=1/1.0 spent=[0-9.]+s reason="cpu_budget is 0.15 s a minute"'
+	has "the table" "$("${PS[@]}")" ' 1/[0-9.]+ budget .* of a budget of [0-9]+ms in the last minute'
+	until_true 110 grep -qE 'outcome="all rates (raised|as asked for)"' service.log ||
+		fail "not raised: $("${PS[@]}") $(cat service.log)"
+	ct_stop c1
+	ct_stop c2
+	until_true 10 lists 0 || fail "no end: $("${PS[@]}")"
+	for name in c1 c2; do
+		between "seconds of $name" "$(seconds_of $name)" 5.6 6.4
+		has "its profile" "$(all_comments $name)" 'rate lowered: all targets together cost more than cpu_budget'
+		ct_rm $name
+	done
+	end_service
+}
+row "beyond the budget all rates are lowered, and raised again" test_budget
+
+test_reloaded() {
+	begin_rates --cpu-budget 0
+	echo 'target_rate = 20' >service.etc/pillion.conf
+	ct_start runc c1 -a $NAMES=cpu@999 -- "$LAB/bin/burn" 60
+	until_true 30 true_of c1 '.samples > 300' || fail "no samples: $(cat list.json)"
+	is "a cap by default" "$(of c1 .capped_by)" 1
+	kill -HUP "$SERVICE"
+	until_true 30 true_of c1 '.capped_by > 2' || fail "not capped: $(cat list.json) $(cat service.log)"
+	has "the log" "$(cat service.log)" 'outcome=reloaded changed="target_rate"'
+	ct_stop c1
+	ct_rm c1
+	end_service
+}
+row "a cap that comes by SIGHUP" test_reloaded
+
+# --- what there is room for
+
+crowd() { # COUNT
+	"$LAB/bin/peer" targets "$SOCKET" "$1" >crowd &
+	CROWD=$!
+	until_true 30 test -s crowd || fail "no end of the targets"
+}
+
+test_targets() {
+	begin_rates --targets 5
+	crowd 5
+	is "the targets" "$(cat crowd)" "5 armed"
+	ct_start runc c1 -a $NAMES=cpu -- "$LAB/bin/sleeper"
+	has "the hook's log" "$(cat hook.log)" 'pilliond profiles 5 targets already: raise its setting targets'
+	lists 5 || fail "the targets are $("${PS[@]}")"
+	kill $CROWD
+	until_true 20 lists 0 || fail "still there: $("${PS[@]}")"
+	ct_start runc c2 -a $NAMES=cpu -- "$LAB/bin/sleeper"
+	until_true 20 lists 1 || fail "there is room again, and no target: $(cat hook.log)"
+	ct_stop c1
+	ct_stop c2
+	ct_rm c1
+	ct_rm c2
+	end_service
+}
+row "one target too many is refused by name of the setting" test_targets
+
+# Each has a pidfd, an event and a connection to the worker, at least.
+test_fds() {
+	begin_rates --fds 64
+	crowd 30
+	between "the targets" "$(sed 's/ armed//' crowd)" 5 20
+	ct_start runc c1 -a $NAMES=cpu -- "$LAB/bin/sleeper"
+	has "the hook's log" "$(cat hook.log)" 'out of file descriptors .* or its setting fds'
+	kill $CROWD
+	until_true 20 lists 0 || fail "still there: $("${PS[@]}")"
+	ct_start runc c2 -a $NAMES=cpu -- "$LAB/bin/sleeper"
+	until_true 20 lists 1 || fail "there is room again, and no target: $(cat hook.log)"
+	ct_stop c1
+	ct_stop c2
+	ct_rm c1
+	ct_rm c2
+	end_service
+}
+row "descriptors beyond the setting are refused by name" test_fds
+
+test_tables() {
+	begin_rates --table-size 1MiB --cpu-budget 0
+	ct_start runc c1 -a "$NAMES=cpu@499,page-faults/1" -a io.pillion.window=600s -- \
+		sh -c 'while :; do /bin/true; done'
+	until_true 90 written c1 || fail "no early window: $("${PS[@]}")"
+	has "the log" "$(cat service.log)" 'target=c1 name="" outcome="window ended early" tables=[0-9]+ reason="table_size is 1048576"'
+	has "its profile" "$(all_comments c1)" 'this window ended early: stacks of all targets took more than three quarters of table_size'
+	ct_stop c1
+	ct_rm c1
+	end_service
+}
+row "full tables: the window of the largest target ends early" test_tables

@@ -1,0 +1,366 @@
+# suite_restart - processes of a service that die, are killed, or are somebody else's by now: what it profiles goes on.
+
+. "$TOP/tests/integration/wrapped.sh"
+lab_install pillion-hook pillion-opener targets/threads targets/libtaken.so
+ROW_TIMEOUT=120
+
+begin_service() { # [VARIABLE=VALUE...] - of its environment
+	begin_run --window 5s
+	need jq gcc
+	PS=("$LAB/bin/pillion" ps --control "$SOCKET")
+	mkdir -p spool
+	start_service "$@"
+}
+start_service() {
+	: >service.state
+	env INVOCATION_ID=x "$@" "$LAB/bin/pilliond" --control "$SOCKET" --spool "$ROW/spool" --log "$ROW/service.log" \
+		--log-level info --metrics "$ROW/run/http.sock" </dev/null >>service.out 2>&1 &
+	SERVICE=$!
+	until_true 10 grep -qs "pid=$SERVICE state=ready" service.log || fail "no service: $(cat service.log service.out)"
+}
+end_service() {
+	kill -TERM "$SERVICE"
+	wait "$SERVICE" || fail "the service's exit status is $?: $(cat service.out)"
+	end_run
+}
+named() { # COMM - pids of ours that are called so
+	local pid
+	for pid in $(profilers); do
+		[[ $(cat "/proc/$pid/comm") == "$1" ]] && echo "$pid"
+	done 2>/dev/null
+	:
+}
+worker() { named pilliond-worker | tail -n 1; }
+has_worker() { [[ -n $(worker) ]]; }
+kill_worker() { # SIGNAL
+	until_true 5 has_worker || fail "there is no worker: $(cat service.log)"
+	kill "-$1" "$(worker)"
+}
+ask() { # JQ-FILTER
+	"${PS[@]}" --json >list.json 2>/dev/null && jq -r "$1" list.json
+}
+started() { # NAMES, sorted
+	[[ $(ask 'map(select(.state == "started").name) | sort | join(" ")') == "$1" ]]
+}
+seconds_of() { # NAME - of all its samples, losses included
+	profiles_of "$1" | while read -r file; do
+		"$LAB/bin/pillion" report --folded "$file"
+	done | awk '{ n += $NF } END { printf "%.2f", n / 1e9 }'
+}
+
+# --- who may what
+
+test_roles() {
+	local pid field value
+	begin_service
+	"${RUN[@]}" -- "$LAB/bin/burn" 3 >/dev/null &
+	until_true 10 started burn || fail "not profiled: $(cat service.log)"
+	is "processes" "$(for pid in $(profilers); do cat "/proc/$pid/comm"; done | sed 's/^exe$/pilliond/' | sort -u | xargs)" \
+		"pilliond pilliond-export pilliond-files pilliond-fork pilliond-names pilliond-worker"
+	for pid in $(profilers); do
+		for field in CapInh:0000000000000000 CapPrm:0000000000000000 CapEff:0000000000000000 CapAmb:0000000000000000 \
+			NoNewPrivs:1 Seccomp:2; do
+			value=$(sed -n "s/^${field%:*}:\t//p" "/proc/$pid/status")
+			is "$(cat "/proc/$pid/comm")'s ${field%:*}" "$value" "${field#*:}"
+		done
+		is "users of $(cat "/proc/$pid/comm")" "$(sed -n 's/^Uid:\t//p' "/proc/$pid/status" | tr '\t' '\n' | sort -u | wc -l)" 1
+		[[ $(sed -n 's/^Uid:\t\([0-9]*\).*/\1/p' "/proc/$pid/status") != 0 ]] || fail "$pid is root's"
+	done
+	wait %2
+	end_service
+}
+row "no process of it has a privilege, each a seccomp role" test_roles
+
+test_taken_over() {
+	local attempt result
+	truncate -s 4096 taken
+	chmod 666 taken
+	begin_service TAKEN="$ROW/taken" LD_PRELOAD="$LAB/bin/libtaken.so"
+	"${RUN[@]}" -- "$LAB/bin/burn" 4 >/dev/null &
+	until_true 10 started burn || fail "not profiled: $(cat service.log)"
+	printf 'go\n' | dd of=taken conv=notrunc status=none
+	until_true 10 grep -qsa done taken || fail "it did not do what it was told: $(tr -d '\0' <taken)"
+	tr -d '\0' <taken >attempts
+	[[ $(grep -c . attempts) -gt 20 ]] || fail "attempts: $(cat attempts)"
+	while read -r attempt result; do
+		[[ $attempt == done || $result == -1 ]] || fail "$attempt came to $result"
+	done <attempts
+	wait %2
+	until_true 10 written burn || fail "no profile: $(cat service.log)"
+	end_service
+}
+row "a worker taken over opens nothing, starts nothing, reaches nobody" test_taken_over
+
+# --- the worker
+
+# What it used itself is what its profiles come to: what was sampled, and what nobody came to count.
+test_worker_killed() {
+	local i kills=${FULL:+100} cpu all
+	: "${kills:=25}"
+	begin_service
+	cat >app.c <<-'C'
+		#include <stdio.h>
+		#include <time.h>
+		#include <unistd.h>
+		static volatile long n;
+		void at_work(void) { for (int i = 0; i < 1000000; i++) n++; }
+		int main(void) {
+			while (access("stop", F_OK) < 0)
+				at_work();
+			struct timespec t;
+			clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+			printf("%ld.%03ld\n", t.tv_sec, t.tv_nsec / 1000000);
+		}
+	C
+	gcc -O1 -g -o app app.c
+	chmod -R a+rX .
+	"${RUN[@]}" -- "$LAB/bin/threads" 2 600 >/dev/null &
+	local threads=$!
+	"${RUN[@]}" -- ./app >cpu &
+	local app=$!
+	until_true 10 started "app threads" || fail "not profiled: $(cat service.log)"
+	for ((i = 0; i < kills; i++)); do
+		sleep "0.$((RANDOM % 6 + 1))"
+		kill_worker KILL
+		until_true 5 started "app threads" || fail "after $((i + 1)) kills: $(ask 'map(.name + " " + .state)' | xargs) $(tail -n 5 service.log)"
+	done
+	: >stop
+	wait "$app"
+	kill "$threads"
+	until_true 20 grep -qs 'name="app" state=ended' service.log || fail "it has not ended: $(cat service.log)"
+	until_true 20 grep -qs 'name="threads" state=ended' service.log || fail "the other has not ended: $(cat service.log)"
+	is "workers that died" "$(grep -c 'outcome="worker died"' service.log)" "$kills"
+	cpu=$(cat cpu)
+	profiles_of app | while read -r file; do "$LAB/bin/pillion" report --folded "$file"; done >all.folded
+	near "seconds of its profiles" "$(seconds_of app)" "$cpu" 5
+	all=$(grep -vF '[lost' all.folded | awk '{ n += $NF } END { printf "%.2f", n / 1e9 }')
+	awk -v n="$all" -v cpu="$cpu" 'BEGIN { exit !(n <= cpu * 1.02 + 0.05) }' || fail "$all s were sampled of $cpu s: some twice"
+	awk -v n="$all" -v cpu="$cpu" 'BEGIN { exit !(n >= cpu / 3) }' || fail "only $all s were sampled of $cpu s"
+	(($(grep -vF '[lost' all.folded | share at_work) >= 90)) || fail "names are missing: $(cat all.folded)"
+	end_service
+}
+row "the worker is killed again and again, faster than a window: no target is lost, and what is not counted is said" test_worker_killed
+
+test_culprit() {
+	begin_service LD_PRELOAD="$LAB/bin/libtaken.so" ASAN_OPTIONS="${ASAN_OPTIONS-}:handle_segv=0" # the signal, and no report
+	cat >crash.c <<-'C'
+		#include <sys/prctl.h>
+		#include <time.h>
+		int main(void) {
+			prctl(PR_SET_NAME, "crashme");
+			for (time_t end = time(NULL) + 8; time(NULL) < end;)
+				;
+		}
+	C
+	gcc -O1 -o crash crash.c
+	chmod 755 crash
+	"${RUN[@]}" -- "$LAB/bin/burn" 12 >/dev/null &
+	until_true 10 started burn || fail "not profiled: $(cat service.log)"
+	"${RUN[@]}" -- ./crash &
+	until_true 20 grep -qs 'outcome="let go"' service.log || fail "it is not let go: $(cat service.log)"
+	has "the log" "$(cat service.log)" 'target=run-[0-9]* outcome="let go" reason="profiling it has ended the profiler again and again"'
+	is "workers that died" "$(grep -c 'outcome="worker died"' service.log)" 3
+	until_true 5 started burn || fail "the other is gone: $(ask 'map(.name)')"
+	wait %2 %3
+	is "workers that died" "$(grep -c 'outcome="worker died"' service.log)" 3
+	until_true 20 written burn || fail "no profile: $(cat service.log)"
+	end_service
+}
+row "a target that ends the worker each time is let go, and nobody else" test_culprit
+
+# --- the supervisor
+
+test_supervisor_killed() {
+	local i cpu
+	begin_service
+	cat >app.c <<-'C'
+		#include <dlfcn.h>
+		#include <stdio.h>
+		#include <stdlib.h>
+		#include <time.h>
+		#include <unistd.h>
+		static void until(time_t end, void (*work)(void)) { while (time(NULL) < end) if (work) work(); }
+		int main(int argc, char **argv) {
+			time_t begin = time(NULL);
+			while (access("load", F_OK) < 0 && time(NULL) < begin + 20) ;
+			void *lib = dlopen("./late.so", RTLD_NOW);
+			until(begin + 20, lib ? (void (*)(void))dlsym(lib, "loaded_late") : NULL);
+			struct timespec t;
+			clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+			printf("%ld.%03ld\n", t.tv_sec, t.tv_nsec / 1000000);
+		}
+	C
+	cat >late.c <<-'C'
+		static volatile long n;
+		void loaded_late(void) { for (int i = 0; i < 1000000; i++) n++; }
+	C
+	gcc -O1 -o app app.c && gcc -O1 -shared -fPIC -o late.so late.c
+	chmod -R a+rX .
+	"${RUN[@]}" -- ./app >cpu &
+	until_true 10 started app || fail "not profiled: $(cat service.log)"
+	for ((i = 0; i < 20; i++)); do
+		sleep 0.3
+		kill -KILL "$SERVICE"
+		wait "$SERVICE" || :
+		((i != 10)) || : >load
+		sleep 0.2
+		start_service
+		until_true 5 started app || fail "after $((i + 1)) kills it is not there: $(tail -n 5 service.log)"
+	done 2>/dev/null
+	wait %2
+	cpu=$(cat cpu)
+	until_true 20 written app || fail "no profile: $(cat service.log)"
+	until_true 10 grep -qs 'name="app" state=ended' service.log || fail "it has not ended: $(cat service.log)"
+	is "takings over" "$(grep -c 'outcome="taken over"' service.log)" 20
+	near "seconds of its profiles" "$(seconds_of app)" "$cpu" 5
+	profiles_of app | while read -r file; do "$LAB/bin/pillion" report --folded "$file"; done >all.folded
+	has "its functions" "$(cat all.folded)" 'loaded_late'
+	end_service
+}
+row "the supervisor is killed 20 times: programs go on, nothing is missing, what was loaded meanwhile has names" test_supervisor_killed
+
+test_both_killed() { # worker of another supervisor
+	begin_service
+	"${RUN[@]}" -- "$LAB/bin/burn" 6 >/dev/null &
+	until_true 10 started burn || fail "not profiled: $(cat service.log)"
+	kill -KILL "$SERVICE"
+	wait "$SERVICE" || :
+	start_service
+	until_true 5 started burn || fail "it is not there: $(cat service.log)"
+	kill_worker KILL
+	until_true 5 started burn || fail "it is not there: $(cat service.log)"
+	wait %2 2>/dev/null || wait
+	until_true 20 written burn || fail "no profile: $(cat service.log)"
+	end_service
+}
+row "a worker that was taken over is killed" test_both_killed
+
+# --- who has the names
+
+# Names that only a symbolizer has: those of a C++ program are mangled in its symbol table, and what is inlined has none.
+begin_names() { # COUNT - ./app0, ./app1, ...: other programs each
+	local i
+	begin_service
+	need g++
+	cat >app.cc <<-'CC'
+		#include <ctime>
+		static volatile long n;
+		namespace work {
+		static inline __attribute__((always_inline)) void inner() { for (int i = 0; i < 1000000; i++) n = n + i; }
+		__attribute__((noinline)) void churn() { inner(); }
+		}
+		int main() { for (clock_t end = CLOCKS_PER_SEC / 2; clock() < end;) work::churn(); }
+	CC
+	for ((i = 0; i < $1; i++)); do
+		g++ -O1 -g -Wl,--build-id="0x$(printf 'abcdef%02d' "$i")" -o "app$i" app.cc
+	done
+	chmod -R a+rX .
+	"${RUN[@]}" -- "$LAB/bin/threads" 2 600 >/dev/null &
+	BYSTANDER=$!
+	until_true 10 started threads || fail "not profiled: $(cat service.log)"
+	until_true 10 has_names || fail "there is no symbolizer: $(cat service.log)"
+}
+end_names() {
+	kill "$BYSTANDER"
+	until_true 20 grep -qs 'name="threads" state=ended' service.log || fail "it has not ended: $(cat service.log)"
+	until_true 20 written threads || fail "no profile of who was there all the time: $(cat service.log)"
+	end_service
+}
+symbolizer() { named pilliond-names | tail -n 1; }
+has_names() { [[ -n $(symbolizer) && -n $(named pilliond-files) ]]; }
+has_others() { # PID
+	has_names && [[ $(symbolizer) != "$1" ]]
+}
+is_named() { # PROGRAM - it runs, and its functions have the names that a symbolizer gives
+	"${RUN[@]}" -- "./$1" >/dev/null
+	folded_of "$1" >"$1.folded"
+	(($(share 'work::churn[(][)];inner ' <"$1.folded") >= 80)) || fail "its names: $(cat "$1.folded" service.log)"
+}
+metric() { # NAME
+	curl -sS --max-time 5 --unix-socket run/http.sock http://localhost/metrics | awk -v n="$1" '$1 == n { print $2 }'
+}
+says_metric() { # NAME VALUE
+	[[ $(metric "$1") == "$2" ]]
+}
+lines_of() { grep -c "$1" service.log || :; }
+
+# The first two are followed at once: who asks meanwhile waits for them.
+test_symbolizer_killed() {
+	local i before
+	begin_names 10
+	for ((i = 0; i < 10; i++)); do
+		before=$(symbolizer)
+		kill -KILL "$before"
+		((i < 2)) || until_true 10 has_others "$before" || fail "no other one after $((i + 1)) kills: $(cat service.log)"
+		is_named "app$i"
+	done
+	is "those that died" "$(lines_of 'outcome="\(another symbolizer\|no source lines, no demangled names\)"')" 10
+	has "the log of the last" "$(cat service.log)" 'reason="10 symbolizers have ended, one soon after the other" again_ms=5000'
+	is "workers that died" "$(lines_of 'outcome="worker died"')" 0
+	is "its symbolizer" "$(metric pillion_symbolizer_up) $(metric pillion_readers_up) $(metric pillion_symbolizer_renewable)" "1 1 1"
+	end_names
+}
+row "the symbolizer is killed ten times: names come back" test_symbolizer_killed
+
+test_reader_killed() {
+	local before
+	begin_names 2
+	kill -KILL $(named pilliond-files)
+	is_named app0
+	before=$(symbolizer)
+	kill -KILL "$before" $(named pilliond-files)
+	is_named app1
+	until_true 5 has_others "$before" || fail "they are not there: $(cat service.log)"
+	is "its symbolizer" "$(metric pillion_symbolizer_up) $(metric pillion_readers_up)" "1 1"
+	end_names
+}
+row "a reader of files is killed, alone and with its server" test_reader_killed
+
+# The supervisor's copies are those of the one that there is.
+test_symbolizer_and_worker() {
+	local before i
+	begin_names 4
+	for i in 0 1; do
+		before=$(symbolizer)
+		kill -KILL "$before"
+		until_true 10 has_others "$before" || fail "no other symbolizer: $(cat service.log)"
+		before=$(symbolizer)
+		kill_worker KILL
+		until_true 5 started threads || fail "it is not there: $(cat service.log)"
+		is_named "app$i"
+		is "the symbolizer" "$(symbolizer)" "$before"
+	done
+	kill -KILL "$(symbolizer)" "$(worker)" # together
+	until_true 5 started threads || fail "it is not there: $(cat service.log)"
+	is_named app2
+	kill -KILL "$SERVICE"
+	wait "$SERVICE" || :
+	before=$(symbolizer)
+	kill -KILL "$before"
+	start_service
+	until_true 5 started threads || fail "it is not there: $(cat service.log)"
+	until_true 10 has_others "$before" || fail "no other symbolizer: $(cat service.log)"
+	is_named app3
+	end_names
+} 2>/dev/null
+row "the symbolizer is killed, then the worker; and while there is no supervisor" test_symbolizer_and_worker
+
+test_forkserver_killed() {
+	local before
+	begin_names 2
+	before=$(symbolizer)
+	kill -KILL "$(named pilliond-fork)"
+	until_true 5 says_metric pillion_symbolizer_renewable 0 || fail "it is renewable: $(cat service.log)"
+	is_named app0
+	is "the symbolizer" "$(symbolizer)" "$before"
+	is "its symbolizer" "$(metric pillion_symbolizer_up) $(metric pillion_readers_up)" "1 1"
+	kill -KILL "$before"
+	until_true 5 says_metric pillion_symbolizer_up 0 || fail "it is up: $(cat service.log)"
+	"${RUN[@]}" -- ./app1 >/dev/null
+	(($(folded_of app1 | share '_ZN4work5churn') >= 80)) || fail "its names: $(folded_of app1)"
+	is "lines of who forks them" "$(lines_of 'outcome="no further symbolizer" reason="who forks them was killed by signal 9"')" 1
+	is "lines of the last" "$(lines_of 'outcome="no source lines, no demangled names" reason="the symbolizer has ended"')" 1
+	is "another one" "$(symbolizer)" ""
+	end_names
+}
+row "who forks symbolizers is killed: the one that is there goes on, and is the last" test_forkserver_killed

@@ -1,0 +1,553 @@
+# suite_run - `pillion run`: the program is profiled, nothing about it changes, and whatever goes wrong, it runs. Rows are
+# called as root and as a plain user, with a session, a service, or something worse in a service's place. FULL=1: as
+# often as the promise says.
+
+. "$TOP/tests/integration/wrapped.sh"
+lab_install tools/deny tools/peer targets/sigcount targets/identity targets/deep
+TIMES=${FULL:+12} # each fault at each step; in all a thousand starts
+START_MS=10000 # ten times the second within which a program runs
+
+# --- the job itself
+
+test_profiled() { # session|service WHO...
+	begin_run
+	local who=$1
+	shift
+	[[ $who == session ]] || service_run
+	"$@" "${RUN[@]}" -- "$LAB/bin/burn" 0.6 >burn.out 2>burn.err || fail "burn: exit status $?"
+	is "stderr" "$(cat burn.err)" ""
+	(($(folded_of burn | share 'burn_loop') >= 90)) || fail "burn_loop has not 90 %: $(folded_of burn | tail)"
+	[[ $who == session ]] || kill -TERM "$SERVICE"
+	end_run
+}
+test_children() {
+	begin_run --events cpu@499
+	"${NOBODY[@]}" "${RUN[@]}" -- sh -c "$LAB/bin/burn 0.3; $LAB/bin/burn 0.3 & wait" >/dev/null
+	(($(folded_of sh | share 'burn_loop') >= 80)) || fail "the children are missing: $(folded_of sh | tail)"
+	end_run
+}
+
+row "session, root: a program is profiled" test_profiled session "${AS_ROOT[@]}"
+row "session, plain user: a program is profiled" test_profiled session "${NOBODY[@]}"
+row "service, root: a program is profiled" test_profiled service "${AS_ROOT[@]}"
+row "session, plain user: children are profiled" test_children
+test_unreadable() { # PROGRAM - whose file the profiler's user may not read
+	begin_run
+	install -m 0711 "$LAB/bin/burn" ./burn
+	"${RUN[@]}" -- "$1" 0.5 >/dev/null
+	(($(folded_of burn | share 'burn_loop') >= 90)) || fail "burn_loop has not 90 %: $(folded_of burn | tail)"
+	end_run
+}
+row "root: a program that only root may read has names" test_unreadable ./burn
+
+kinds_of() { profiles_of "$1" | sed 's/^.*-[0-9]*-//; s/\.pb\.gz$//' | sort -u | tr '\n' ' '; }
+test_tracepoint() {
+	begin_run --events cpu,tracepoint:sched:sched_process_exec/1
+	[[ -r /sys/kernel/tracing/events/sched/sched_process_exec/id ]] || skip "no tracefs at /sys/kernel/tracing"
+	"${RUN[@]}" -- sh -c "$LAB/bin/burn 0.3; true; $LAB/bin/burn 0.1" >/dev/null
+	first_of sh >/dev/null
+	is "kinds of profiles" "$(kinds_of sh)" "cpu sched_sched_process_exec "
+	has "its samples" "$("$LAB/bin/pillion" top "$(profiles_of sh | grep sched_)")" 'total +[23] samples, [23] sched:sched_process_exec'
+	end_run
+}
+row "a tracepoint beside CPU time" test_tracepoint
+
+# --- stack snapshots as large as the stacks
+
+snapshots_of() { comments_of "$1" | grep -o 'stack snapshots: .*'; }
+lost_of() { folded_of "$1" | { grep -F '[lost]' || :; }; }
+test_shallow() {
+	begin_run --events cpu@999
+	"${NOBODY[@]}" "${RUN[@]}" -- "$LAB/bin/deep" 3 1 >/dev/null
+	has "the snapshots" "$(snapshots_of deep)" '^stack snapshots: [0-9]+ of 8 KiB[^,]*$'
+	# a machine that is busy with another lab may stop the reader for longer than a ring lasts
+	(($(folded_of deep | share '\[lost\]') <= 2)) || fail "lost: $(lost_of deep)"
+	(($(folded_of deep | share 'main;bottom;down;down;leaf_work') >= 95)) || fail "$(folded_of deep | tail)"
+	end_run
+}
+row "shallow stacks at 999 Hz: small snapshots, and hardly any is lost" test_shallow
+
+# Children that were there at a move, and some that come after it; the first process sleeps meanwhile. More processes than
+# CPUs that are free: a timer that is late by periods has one sample for all of them, with or without moves.
+test_moves() { # WHO...
+	local goal
+	begin_run --events cpu@999
+	"$@" "${RUN[@]}" -- sh -c "$LAB/bin/deep 2 1 48 & $LAB/bin/deep 2 48 1 & wait; $LAB/bin/deep 6 1 1; $LAB/bin/deep 1 20" >times
+	has "the snapshots" "$(snapshots_of sh)" '[0-9]+ of 8 KiB, [0-9]{3,} of 32 KiB, [0-9]{4,} of 63 KiB'
+	goal=$(awk '{ sum += $2 } END { printf "%d", sum / 1e6 }' times)
+	folded_of sh | awk -v goal="$goal" '{ ms += $NF / 1e6 } /truncated: stack/ { cut += $NF / 1e6 }
+		END { print "ms", ms, "of", goal, "cut", cut; exit ms < goal * 0.95 || ms > goal * 1.03 || cut > goal * 0.05 }' ||
+		fail "$(folded_of sh | tail)"
+	end_run
+}
+row "snapshots change their size, plain user: no time is missing or there twice" test_moves "${NOBODY[@]}"
+
+test_one_size() {
+	begin_run
+	"${NOBODY[@]}" prlimit --nofile=110:110 "${RUN[@]}" -- "$LAB/bin/deep" 1 20 >/dev/null
+	has "a comment" "$(comments_of deep)" 'stack snapshots of one size: there are descriptors for no more .LimitNOFILE.'
+	(($(folded_of deep | share 'main;bottom(;down)+;leaf_work') >= 90)) || fail "$(folded_of deep | tail)"
+	end_run
+}
+row "few descriptors: snapshots of one size, and it says so" test_one_size
+
+# A ring of 64 KiB has room for snapshots of 8 KiB and no more: another session has what memory the user may lock.
+test_small_rings() {
+	local user=(setpriv --reuid 64999 --regid 64999 --clear-groups) bytes=$(($(nproc) * 17 * 4096))
+	[[ $(cat /proc/sys/kernel/perf_event_mlock_kb) == 516 ]] || skip "perf_event_mlock_kb is not 516"
+	begin_run
+	mkdir -m 777 out/other
+	"${user[@]}" prlimit --memlock=0:0 "${RUN[@]}" --output "$ROW/out/other" -- sleep 30 &
+	until_true 10 pgrep -u 64999 -x sleep >/dev/null || fail "no other session"
+	"${user[@]}" prlimit --memlock=$bytes:$bytes "${RUN[@]}" -- "$LAB/bin/deep" 1.5 20 >/dev/null
+	kill $!
+	has "a comment" "$(comments_of deep)" 'rings of 64 KiB instead of 512 KiB'
+	has "the snapshots" "$(snapshots_of deep)" '^stack snapshots: [0-9]{3,} of 8 KiB'
+	end_run
+}
+row "small rings: small snapshots" test_small_rings
+
+# flag > environment > user file > system file (which is the host's, and not ours to write)
+test_precedence() { # WANTED-KINDS FILE-EVENTS ENV-EVENTS FLAG-EVENTS, - for none
+	begin_run
+	mkdir -p -m 777 home/pillion
+	[[ $2 == - ]] || echo "events = $2 # no comment: part of the value" | sed 's/ #.*//' >home/pillion/pillion.conf
+	local environment=(XDG_CONFIG_HOME="$ROW/home") flag=()
+	[[ $3 == - ]] || environment+=(PILLION_EVENTS="$3")
+	[[ $4 == - ]] || flag=(--events "$4")
+	env "${environment[@]}" "${RUN[@]}" "${flag[@]}" -- "$LAB/bin/burn" 0.2 >/dev/null 2>said
+	is "stderr" "$(cat said)" ""
+	first_of burn >/dev/null
+	is "kinds of profiles" "$(kinds_of burn)" "$1 "
+	end_run
+}
+row "settings: the default" test_precedence cpu - - -
+row "settings: the user's file" test_precedence page-faults page-faults/1 - -
+row "settings: the environment goes before the file" test_precedence page-faults cpu page-faults/1 -
+row "settings: a flag goes before both" test_precedence page-faults cpu cpu page-faults/1
+test_config() { # the file that --config names, and PILLION_CONFIG; a line that is wrong costs no profile
+	begin_run
+	printf '# ours\nevents = page-faults/1\nwindwo = 7s\n' >my.conf
+	PILLION_CONFIG="$ROW/my.conf" "${RUN[@]}" -- "$LAB/bin/burn" 0.2 >/dev/null 2>said
+	has "stderr" "$(cat said)" "^pillion run: $ROW/my.conf, line 3: no such option: windwo\$"
+	first_of burn >/dev/null
+	is "kinds of profiles" "$(kinds_of burn)" "page-faults "
+	end_run
+}
+row "settings: a file by name, with a mistake in it" test_config
+test_off() {
+	begin_run
+	PILLION_ENABLED=0 "${RUN[@]}" -- "$LAB/bin/burn" 0.5 >/dev/null 2>said &
+	sleep 0.3
+	any_profiler && fail "a profiler runs"
+	wait $!
+	is "stderr" "$(cat said)" ""
+	until_true 20 no_profiler || fail "a profiler is left"
+	is "profiles" "$(profiles_of burn)" ""
+	end_run
+}
+row "settings: PILLION_ENABLED=0 is a plain exec" test_off
+
+test_container() { # WHY OPTION... - `pillion run` as PID 1 of a container that nobody gave any privilege
+	local says=$1 runs
+	shift
+	begin_run
+	ct_need podman-runc
+	chmod 777 "$ROW"
+	podman --root "$LAB/podman/root" --runroot "$LAB/podman/run" --tmpdir "$LAB/podman/tmp" --cgroup-manager cgroupfs \
+		--events-backend none --runtime runc run --rm --network none --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 \
+		--cgroup-parent "$LAB_CGROUP" "$@" --rootfs /:O "$LAB/bin/pillion" run --daemon "$LAB/bin/pilliond" \
+		--output /tmp/out -- sh -c 'echo it runs as $$; exit 7' </dev/null >ran 2>said && fail "exit status 0"
+	is "its output" "$(cat ran)" "it runs as 1"
+	has "stderr" "$(cat said)" "^pillion run: $says; the program runs without a profile\$"
+	end_run
+}
+row "in a container where seccomp forbids perf" test_container \
+	'refused: ring on a CPU: a seccomp filter or security module forbids perf_event_open; let it through, in a container by --security-opt seccomp=FILE'
+row "in a container where seccomp forbids perf, as a plain user" test_container \
+	'refused: ring on a CPU: a seccomp filter or security module forbids perf_event_open; .*' --user 1000:1000
+
+# --- nothing about it changes
+
+# What a process is, as text: tests/targets/identity.c, in the shell that it is started from.
+test_identity() { # SCRIPT WHO... - which runs "$@" IDENTITY
+	local script=$1 side
+	shift
+	begin_run
+	for side in without with; do
+		mkdir -m 777 $side
+		local way=()
+		[[ $side == without ]] || way=("${RUN[@]}" --)
+		OUT=$ROW/$side "$@" sh -c "$script" sh "${way[@]}" "$LAB/bin/identity" "$ROW/$side/identity"
+	done
+	diff without/identity with/identity || fail "it is not the same"
+	has "what was compared" "$(cat with/identity)" "SigIgn"
+	end_run
+}
+
+row "root: the program is what it was" test_identity 'exec "$@"' "${AS_ROOT[@]}"
+row "plain user: the program is what it was" test_identity 'exec "$@"' "${NOBODY[@]}"
+row "signals blocked and ignored stay so" test_identity 'trap "" INT HUP PIPE CHLD; exec "$@"' "${NOBODY[@]}"
+row "limits, niceness, affinity, OOM score and timer slack stay" test_identity \
+	'ulimit -S -n 99; ulimit -c 7; exec nice -n 3 taskset -c 1 choom -n 77 -- "$@"' "${NOBODY[@]}"
+row "standard input closed" test_identity 'exec "$@" <&-' "${NOBODY[@]}"
+row "standard output closed" test_identity 'exec "$@" >&-' "${NOBODY[@]}"
+row "standard error closed" test_identity 'exec "$@" 2>&-' "${NOBODY[@]}"
+row "all three closed" test_identity 'exec "$@" <&- >&- 2>&-' "${NOBODY[@]}"
+test_closed() { # a keeper takes the three for /dev/null: none may be a socket of ours
+	begin_run --windwo
+	"$LAB/bin/identity" --subreaper bash -c 'exec "$@" <&- >&- 2>&-' sh "${RUN[@]}" "$LAB/bin/burn" 0.4 || :
+	(($(folded_of burn | share 'burn_loop') >= 80)) || fail "burn_loop has not 80 %"
+	end_run
+}
+row "all three closed, something to say, a keeper, and it is profiled" test_closed
+row "descriptors of its caller's are there" test_identity 'exec 5</dev/null 9>&1; exec "$@"' "${NOBODY[@]}"
+
+# What there is to say goes where nobody hears it, and nothing else does.
+test_unheard() { # SCRIPT
+	begin_run --daemon /no/such
+	is "the exit status" "$(status_of timeout 20 "${NOBODY[@]}" bash -c "$1" sh "${RUN[@]}" sh -c 'exit 7')" 7
+	end_run
+}
+row "a warning with stderr closed" test_unheard '"$@" 2>&-'
+row "a warning with all three closed" test_unheard '"$@" <&- >&- 2>&-'
+row "a warning into a pipe that nobody reads" test_unheard '{ "$@"; echo $? >&3; } 3>&1 2>&1 >/dev/null | true; exit 7'
+row "a warning into a full disk" test_unheard '"$@" 2>/dev/full'
+row "a warning into a pipe that is full" test_unheard \
+	'mkfifo out/full; exec 7<>out/full; timeout 0.5 cat /dev/zero >&7; "$@" 2>&7'
+row "a warning into a file at its limit" test_unheard 'ulimit -f 0; "$@" 2>"$PWD/out/limited"'
+row "help with stdout closed" test_unheard 'timeout 10 "${@:1:2}" --help >&-; (($? != 124)) && exit 7'
+
+test_pid() {
+	begin_run
+	"${NOBODY[@]}" sh -c 'echo $$ $PPID; exec "$@"' sh "${RUN[@]}" -- sh -c 'echo $$ $PPID' >pids
+	is "pid and parent" "$(head -n 1 pids)" "$(tail -n 1 pids)"
+	end_run
+}
+row "it is the process that its caller started" test_pid
+
+test_apart() { # its profiler has nothing of the program's stdio, process group and session
+	begin_run
+	"${NOBODY[@]}" "${RUN[@]}" -- "$LAB/bin/burn" 2 2>&1 | cat >apart.out &
+	until_true 10 all_profilers || fail "not five processes: $(profilers)"
+	local profiler
+	for profiler in $(profilers); do
+		is_apart "$profiler"
+	done
+	wait
+	end_run
+}
+all_profilers() { (($(profilers | wc -l) == 6)); } # supervisor, worker, exporter, fork server, symbolizer, reader of files
+is_apart() { # PID
+	local profiler=$1 program
+	program=$({ find /proc/[0-9]* -maxdepth 1 -name exe -lname "$LAB/bin/burn" || :; } 2>/dev/null | cut -d/ -f3)
+	is "standard streams of the profiler" "$(readlink "/proc/$profiler/fd/"{0,1,2} | sort -u)" /dev/null
+	is "descriptors of the program's pipe" "$(find "/proc/$profiler/fd" -lname "$(readlink "/proc/$program/fd/1")" | wc -l)" 0
+	is "its session" "$(ps -o sid= -p "$profiler" | tr -d ' ')" "$(ps -o pgid= -p "$profiler" | tr -d ' ')"
+	[[ $(ps -o sid= -p "$profiler") != $(ps -o sid= -p $$) ]] || fail "it is in the program's session"
+	has "its OOM score" "$(cat "/proc/$profiler/oom_score_adj")" '^(500|[6-9]..|1000)$'
+}
+row "its profiler lives apart" test_apart
+
+# --- exit statuses and mistakes
+
+test_exit() { # STATUS STDERR-REGEX ARG... - as a plain user
+	local status=$1 says=$2
+	shift 2
+	begin_run
+	printf 'no program\n' >text
+	install -m 755 /dev/null empty
+	is "the exit status" "$(status_of "${NOBODY[@]}" "${RUN[@]}" "$@" 2>said)" "$status"
+	has "stderr" "$(cat said)" "$says"
+	(($(wc -l <said) <= 1)) || fail "more than one line: $(cat said)"
+	end_run
+}
+IGNORED='; the program runs without a profile$'
+row "the program's own exit status" test_exit 7 '^$' sh -c 'exit 7'
+row "the program dies by a signal" test_exit 139 '' sh -c 'kill -SEGV $$'
+row "no such program" test_exit 127 '^pillion run: cannot run no-such: No such file or directory$' no-such
+row "no such program by path" test_exit 127 '^pillion run: cannot run /no/such: No such file or directory$' /no/such
+row "a file that is no program" test_exit 126 '^pillion run: cannot run ./text: Permission denied$' ./text
+row "a directory" test_exit 126 '^pillion run: cannot run /: Is a directory$' /
+row "an empty program is an empty script" test_exit 0 '^$' ./empty
+row "no program at all" test_exit 2 "^pillion run: no program is given; see 'pillion help run'$" --window 9s
+row "an unknown option is told, and the profile is taken" test_exit 3 '^pillion run: no such option: --windwo=7s$' \
+	--windwo=7s -- sh -c 'exit 3'
+row "a bad value is told" test_exit 3 '^pillion run: --window: "soon" is not 5s to 3600s$' --window soon sh -c 'exit 3'
+row "an unknown event" test_exit 3 "^pillion run: .*cpus.*$IGNORED" --events cpus -- sh -c 'exit 3'
+row "an unknown option under --strict" test_exit 125 '^pillion run: no such option: --windwo$' --strict --windwo -- true
+row "an unknown event under --strict" test_exit 125 '^pillion run: .*cpus' --strict --events cpus -- true
+row "the program's own --help is the program's" test_exit 4 '^$' sh -c '[ "$1" = --help ] && exit 4' sh --help
+row "attaching by cgroup is not for run" test_exit 0 "^pillion run: .*--attach is auto or process$IGNORED" --attach cgroup true
+row "no daemon" test_exit 0 "^pillion run: cannot start a session: cannot run /no/such: No such file or directory$IGNORED" \
+	--daemon /no/such true
+row "no directory to write to" test_exit 0 "^pillion run: refused: cannot make /proc/x: No such file or directory$IGNORED" \
+	--output /proc/x true
+test_output() { # as root, into a directory with files of root's in it: it stays as it is, and says so
+	begin_run
+	mkdir theirs && touch theirs/file
+	"${RUN[@]}" --output "$ROW/theirs" true 2>said
+	has "stderr" "$(cat said)" "theirs holds files of user 0: name a new directory, or give it to user [0-9]+$IGNORED"
+	is "its owner and mode" "$(stat -c '%u %a' theirs)" "0 755"
+	ln -s theirs link
+	"${RUN[@]}" --output "$ROW/link" true 2>said
+	has "stderr" "$(cat said)" "cannot open .*link: .*$IGNORED"
+	end_run
+}
+row "as root, into somebody's directory" test_output
+test_user_directory() { # its own directories stay, empty or not
+	begin_run
+	mkdir -m 777 out/empty
+	"${NOBODY[@]}" "${RUN[@]}" "$LAB/bin/burn" 0.2 >/dev/null
+	first_of burn >/dev/null
+	[[ -d out/empty ]] || fail "an empty directory of the user's is gone"
+	end_run
+}
+row "a user's own empty directory is not tidied away" test_user_directory
+row "switched off" test_exit 0 '^$' --enabled=0 --daemon /no/such --events nonsense true
+
+# --- at every step something goes wrong: the program runs, and one line says why there is no profile
+
+runs() { # [WRAPPER...] - with RUN; leaves stderr in ./said
+	local start=${EPOCHREALTIME/./} ms
+	is "the exit status" "$(status_of "$@" "${RUN[@]}" -- sh -c 'echo it runs; exit 7' 2>said)" 7
+	ms=$(((${EPOCHREALTIME/./} - start) / 1000))
+	((ms < START_MS)) || fail "it took $ms ms"
+	has "its output" "$(cat said)" "it runs"
+	(($(wc -l <said) <= 2)) || fail "more than one line: $(cat said)"
+}
+runs_anyway() { # REGEX [WRAPPER...]
+	runs "${@:2}"
+	has "stderr" "$(grep -v '^it runs$' said)" "^pillion run: $1; the program runs without a profile$"
+}
+
+fake_run() { # MODE
+	rm -f "$SOCKET"
+	"$LAB/bin/peer" serve "$SOCKET" "$1" </dev/null >fake.out 2>&1 &
+	FAKE=$!
+	until_true 10 grep -q ready fake.out || fail "no fake service: $(cat fake.out)"
+}
+fake_gone() {
+	kill -KILL "$FAKE" 2>/dev/null || :
+	wait "$FAKE" 2>/dev/null || :
+	FAKE=
+}
+fake_session() { # MODE
+	printf '#!/bin/sh\nexec %s session %s\n' "$LAB/bin/peer" "$1" >daemon
+	chmod 755 daemon
+}
+fake_session_gone() { # one that stopped is there still: it would end when it runs on
+	pkill -KILL -f "$LAB/bin/peer session" || :
+}
+
+test_deaf() {
+	begin_run --budget 500ms
+	fake_run deaf
+	runs_anyway "pilliond at .* does not accept connections"
+	fake_gone
+	end_run
+}
+row "a service that accepts nothing" test_deaf
+
+# The steps: 1 greeting, 2 description, then one message for each event (the peer takes one at a time).
+LAST_STEP=$((2 + 2 * $(nproc)))
+((LAST_STEP <= 6)) || LAST_STEP=6
+test_steps() { # service|session FAULT REGEX [LAST-STEP]
+	local step time
+	begin_run --budget 500ms
+	[[ $1 == service ]] || RUN+=(--daemon "$ROW/daemon")
+	for ((step = 1; step <= ${4:-$LAST_STEP}; step++)); do
+		for ((time = 0; time < ${TIMES:-1}; time++)); do
+			"fake_${1/service/run}" "$2-$step"
+			runs_anyway "$3"
+			if [[ $1 == service ]]; then fake_gone; else fake_session_gone; fi
+		done
+	done
+	end_run
+}
+GONE="the peer went away in the middle"
+for who in service session; do
+	row "a $who that falls silent, at each step" test_steps $who silent "the peer did not answer in time"
+	row "a $who that talks garbage, at each step" test_steps $who garbage "the peer does not speak pillion's protocol"
+	row "a $who of the next version, at each step" test_steps $who version "the peer speaks protocol version 2, .*"
+	row "a $who that answers out of order" test_steps $who confused "(the peer answered with message type [0-9]+|$GONE)" 2
+	row "a $who that refuses, at each step" test_steps $who refuse "refused: not today"
+	row "a $who that hangs up, at each step" test_steps $who hangup "$GONE"
+	row "a $who that is killed, at each step" test_steps $who die "$GONE"
+	row "a $who that stops, at each step" test_steps $who stop "the peer did not answer in time"
+done
+
+test_daemon() { # SCRIPT REGEX - a session that is none; its socket is descriptor 3
+	begin_run --budget 500ms --daemon "$ROW/daemon"
+	printf '#!/bin/sh\n%s\n' "$1" >daemon
+	chmod 755 daemon
+	runs_anyway "$2" "${NOBODY[@]}"
+	end_run
+}
+row "a session that ends at once" test_daemon "exit 0" "$GONE"
+row "a session that crashes" test_daemon 'kill -SEGV $$' "$GONE"
+
+# What nobody thought of: any one of the calls that we make fails, in any of these ways.
+test_calls() { # service|session ERRNO
+	local call
+	begin_run --budget 500ms
+	[[ $1 == session ]] || service_run
+	for call in socket connect socketpair sendmsg recvmsg perf_event_open clone pipe2 eventfd2 getcwd prctl pidfd_open \
+		getrlimit prlimit64 faccessat2 readlink sched_setaffinity setsid; do
+		runs "$LAB/bin/deny" $call "$2"
+	done
+	[[ $1 == session ]] || kill -TERM "$SERVICE"
+	end_run
+}
+for who in service session; do
+	for errno in EMFILE ENOMEM EPERM; do
+		row "a $who, and any one call fails with $errno" test_calls $who $errno
+	done
+done
+
+test_denied_run() { # SYSCALL ERRNO REGEX
+	begin_run --budget 500ms
+	runs_anyway "$3" "$LAB/bin/deny" "$1" "$2"
+	end_run
+}
+row "perf is forbidden" test_denied_run perf_event_open EACCES "refused: ring on a CPU: .*"
+row "perf is forbidden by a seccomp filter" test_denied_run perf_event_open EPERM "refused: ring on a CPU: .*"
+row "perf is not there" test_denied_run perf_event_open ENOSYS "refused: ring on a CPU: .*"
+row "no descriptors for events" test_denied_run perf_event_open EMFILE "refused: ring on a CPU: .*"
+row "no memory for events" test_denied_run perf_event_open ENOMEM "refused: ring on a CPU: .*"
+row "no sockets" test_denied_run socketpair EMFILE "cannot make a socket pair: Too many open files"
+row "nothing can be sent" test_denied_run sendmsg ENOMEM "cannot greet pilliond: .*Cannot allocate memory"
+row "nothing can be received" test_denied_run recvmsg ENOMEM "receiving from the peer: Cannot allocate memory"
+
+test_no_setting() {
+	begin_run --budget 500ms
+	runs_anyway "refused: ring on a CPU: this kernel has no perf events \\(CONFIG_PERF_EVENTS\\)" \
+		unshare --mount sh -c 'mount -t tmpfs none /proc/sys/kernel && exec "$@"' sh \
+		"$LAB/bin/deny" perf_event_open ENOSYS
+	end_run
+}
+row "perf is not there, nor its setting" test_no_setting
+test_no_proc() { # the program runs, and what can be profiled is
+	begin_run
+	runs unshare --mount sh -c 'mount -t tmpfs none /proc && exec "$@"' sh
+	is "stderr" "$(cat said)" "it runs"
+	end_run
+}
+row "no /proc" test_no_proc
+test_full() { # a disk that is full
+	begin_run
+	mkdir full
+	mount -t tmpfs -o size=64k,mode=777 none full
+	dd if=/dev/zero of=full/all bs=1k 2>/dev/null || :
+	"${NOBODY[@]}" "${RUN[@]}" --output "$ROW/full/out" -- "$LAB/bin/burn" 0.3 >burn.out 2>said || fail "exit status $?: $(cat said)"
+	until_true 10 no_profiler || fail "a profiler is left"
+	has "what is said" "$(cat said run/log 2>/dev/null)" 'No space left on device'
+	is "what is left there" "$(find full -type f ! -name all | wc -l)" 0
+	umount full
+	end_run
+}
+row "a full disk" test_full
+
+test_limits() { # LIMIT... - a user whom no service ran as: the kernel forgets to give locked memory back
+	begin_run --budget 5s
+	setpriv --reuid 65531 --regid 65531 --clear-groups --inh-caps=-all prlimit "$@" "${RUN[@]}" -- "$LAB/bin/burn" 0.3 >/dev/null 2>said || fail "exit status $?: $(cat said)"
+	is "stderr" "$(cat said)" ""
+	(($(folded_of burn | share 'burn_loop') >= 80)) || fail "burn_loop has not 80 %"
+	end_run
+}
+row "16 descriptors, of which more may be asked for" test_limits --nofile=16:4096
+row "no locked memory" test_limits --memlock=0:0
+
+test_few_descriptors() {
+	begin_run --budget 500ms
+	runs_anyway "refused: pilliond is out of file descriptors.*" "${NOBODY[@]}" prlimit --nofile=16:16
+	end_run
+}
+row "16 descriptors and no more" test_few_descriptors
+
+test_no_processes() {
+	begin_run --budget 500ms
+	runs_anyway "cannot start a session: cannot fork its starter: Resource temporarily unavailable" \
+		setpriv --reuid 65533 --regid 65533 --clear-groups --inh-caps=-all prlimit --nproc=1:1 --
+	end_run
+}
+row "one process at most" test_no_processes
+
+# --- no signal, no child: whatever becomes of the profiler
+
+kill_profiler_at() { # MS
+	until_true 10 any_profiler || return 0
+	sleep "0.$(printf %03d "$1")"
+	kill -KILL $(profilers) 2>/dev/null || :
+}
+test_slow_start() { # WRAPPER... - the daemon does nothing for longer than the budget
+	begin_run --budget 200ms --daemon "$ROW/daemon"
+	printf '#!/bin/sh\nexec sleep 1\n' >daemon
+	chmod 755 daemon
+	"$@" "${RUN[@]}" -- "$LAB/bin/sigcount" 1.5 >count 2>said || fail "$(cat count said)"
+	is "what it saw" "$(tr '\n' ' ' <count)" "ready signals 0 waitpid ECHILD "
+	end_run
+}
+test_no_signal() { # WRAPPER... - of `pillion run`
+	local i killer
+	begin_run
+	for ((i = 1; i <= ${FULL:+20}+0 || i <= 5; i++)); do
+		kill_profiler_at $((RANDOM % 400)) &
+		killer=$!
+		"$@" "${RUN[@]}" -- "$LAB/bin/sigcount" 0.7 >count 2>&1 || fail "run $i: $(cat count)"
+		is "what it saw, run $i" "$(tr '\n' ' ' <count)" "ready signals 0 waitpid ECHILD "
+		wait $killer
+		until_true 10 no_profiler || fail "a profiler is left"
+	done
+	end_run
+}
+row "a child subreaper that ignores SIGCHLD" test_identity 'trap "" CHLD; exec "$@"' "$LAB/bin/identity" --subreaper
+test_pending_namespace() { # what pillion must not do: be PID 1 there, and end it
+	begin_run
+	is "what it can do" "$(unshare --pid "${RUN[@]}" sh -c 'sh -c "echo forks"' 2>said)" forks
+	has "stderr" "$(cat said)" "would be born into another pid namespace$IGNORED"
+	end_run
+}
+row "a process whose children are born into a new pid namespace" test_pending_namespace
+row "a session that starts too slowly, below PID 1" test_slow_start unshare --fork --pid --mount-proc --kill-child
+row "a session that starts too slowly, below a subreaper" test_slow_start "$LAB/bin/identity" --subreaper
+row "an ordinary process whose profiler is killed" test_no_signal "${NOBODY[@]}"
+row "PID 1 whose profiler is killed" test_no_signal unshare --fork --pid --mount-proc --kill-child
+row "a child subreaper whose profiler is killed" test_no_signal "$LAB/bin/identity" --subreaper
+
+# What PID 1 can see of the keeper when it looks closely, and when somebody kills the keeper: README, limits.
+test_keeper() { # KILL|- ARGUMENT WHAT-IT-SEES
+	local init keeper
+	begin_run
+	unshare --fork --pid --mount-proc --kill-child "${RUN[@]}" -- "$LAB/bin/sigcount" 1 $2 >count &
+	until_true 10 grep -q ready count || fail "it does not run"
+	init=$(child_of $!)
+	keeper=$(child_of "$init")
+	is "its only child" "$(cat "/proc/$keeper/comm") $(wc -w <"/proc/$init/task/$init/children")" "pillion-keeper 1"
+	is "capabilities of the keeper" "$(grep -h '^CapEff' "/proc/$keeper/status" | cut -f2)" 0000000000000000
+	[[ $1 == - ]] || kill -KILL "$keeper"
+	wait $! || :
+	has "what it saw" "$(tr '\n' ' ' <count)" "^ready $3 $"
+	end_run
+}
+child_of() { { read -r child _ <"/proc/$1/task/$1/children" || :; } 2>/dev/null; echo "${child:-1}"; }
+row "PID 1 finds its keeper by waitpid with __WALL alone" test_keeper - all "signals 0 waitpid has children"
+row "PID 1 whose keeper is killed gets one SIGCHLD" test_keeper KILL "" "signal 17 .*signals 1 waitpid has children"
+
+test_plain_double_fork() { # so that the row above can fail
+	begin_run
+	is "the exit status" "$(status_of unshare --fork --pid --mount-proc --kill-child sh -c \
+		'(sleep 0.3 & exit 0); exec "$@"' sh "$LAB/bin/sigcount" 0.7 2>count)" 1
+	has "what it saw" "$(tr '\n' ' ' <count)" "signal 17 .*waitpid has children"
+	end_run
+}
+row "PID 1 whose plain double-forked helper ends sees it" test_plain_double_fork
+
+test_pid_1() { # the last window is lost with PID 1; the ones before are not, and the profile says so
+	begin_run --window 5s
+	unshare --fork --pid --mount-proc --kill-child "${RUN[@]}" -- "$LAB/bin/burn" 6 >/dev/null
+	(($(folded_of burn | share 'burn_loop') >= 90)) || fail "burn_loop has not 90 %"
+	has "a comment" "$(comments_of burn)" "PID 1 and ends us with itself"
+	end_run
+}
+row "PID 1 is profiled, but for its last window" test_pid_1

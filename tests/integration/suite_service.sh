@@ -1,0 +1,270 @@
+# suite_service - a service that runs for long: what it profiles, and how that is asked.
+
+. "$TOP/tests/integration/service.sh"
+lab_install pillion-opener tools/peer targets/threads
+ROW_TIMEOUT=90
+
+cpu_ticks() { # of all of its processes
+	local pid
+	for pid in $(profilers); do
+		cat "/proc/$pid/stat"
+	done | awk '{ n += $14 + $15 } END { print n }'
+}
+
+# --- what it tells
+
+test_listed() {
+	begin_service
+	ct_need podman-runc
+	ct_start podman-runc web -a "$NAMES=cpu@199,page-faults/50" -a io.pillion.labels=team=blue -- "$LAB/bin/burn" 60
+	ct_start runc db -a $NAMES=cpu -a io.pillion.labels=team=red -a io.pillion.attach=process -- "$LAB/bin/burn" 60
+	"$LAB/bin/threads" 2 60 >/dev/null &
+	local threads=$! attach
+	until_true 5 grep -qsx threads "/proc/$threads/comm" || fail "it does not begin"
+	env --default-signal=INT "$LAB/bin/pillion" attach "$threads" --budget 5s --events cpu@299 --control "$SOCKET" \
+		--daemon "$LAB/bin/pilliond" >path 2>said &
+	attach=$!
+	until_true 10 grep -qs attached said || fail "not attached: $(cat said)"
+	sleep 3
+	is "the targets" "$(ask 'map(if .name == "" then .id else .name end) | sort | join(" ")')" "db threads web"
+	is "their states" "$(ask 'map(.state) | unique | join(" ")')" started
+	is "events of web" "$(of web '.events | join(" ")')" "cpu@199 page-faults/50"
+	is "events of db" "$(of db '.events | join(" ")')" cpu@99
+	is "events of threads" "$(of threads '.events | join(" ")')" cpu@299
+	is "the strategies of db and threads" "$(of db .strategy) $(of threads .strategy)" "process threads"
+	is "the id of web" "$(of web .id)" "$(ct_id web)"
+	is "the pid of db" "$(of db .pid)" "$(ct_pid db)"
+	# three programs want two CPUs: it has what it has, and as many samples as that
+	between "samples of db in a second of its time" $(($(of db .samples) * 1000000 / $(usage_of db))) 50 105
+	between "samples a second of db" "$(of db .samples_per_second)" 1 105
+	between "samples of web" "$(of web .samples)" 100 5000
+	between "the age of web, ms," "$(of web .age_ms)" 3000 30000
+	[[ $(of web .strategy) != cgroup ]] || between "the CPU time of web, us," "$(of web .cpu_us)" 500000 30000000
+	is "the CPU time of threads" "$(of threads .cpu_us)" null
+	# a busy machine lets rings run over; more than a little would be ours
+	between "% lost" "$(ask '(map(.lost + .lost_shared + .throttled) | add) * 100 / (map(.samples) | add)')" 0 5
+	is "targets that cost nothing" "$(ask 'map(select(.cost_us == 0 or .memory_bytes == 0)) | length')" 0
+	# all of it is a part of what pilliond took; to the tick
+	between "their cost, us," "$(ask 'map(.cost_us) | add')" 100 \
+		$(($(cpu_ticks) * 1000000 / $(getconf CLK_TCK) + 20000))
+
+	"${PS[@]}" >table || fail "no table"
+	is "lines" "$(wc -l <table)" 5
+	has "the header" "$(head -n 1 table)" '^ID +NAME +POD +STATE +STRATEGY +EVENTS +AGE +SAMPLES +PER-S +LOWERED +BYTES +LOST +THROTTLED +CPU +COST +MEMORY +PROFILE$'
+	has "the line of web" "$(cat table)" $'\n'"$(ct_id web | cut -c 1-12) +web +- +started +[a-z:]+ +cpu@199,page-faults/50 +[0-9]+s +[0-9]+ +[0-9.]+ +- +[0-9.]+[kM]B +0(\+[0-9]+\?)? +0 "
+	has "the last line" "$(tail -n 1 table)" "^3 targets, [0-9]+ of [0-9]+ descriptors, [0-9]+ rings of [0-9.]+[kM]B, [0-9]+ records, [0-9]+ unknown, [0-9.]+MB of memory, [0-9.]+m?s of CPU in the worker; ([0-9.]+[mu]?s|0) of a budget of [0-9.]+s in the last minute; profiles in $ROW/spool\$"
+	has "without cutting" "$("${PS[@]}" --no-trunc)" "$(ct_id web) +web "
+
+	kill -INT $attach
+	wait $attach || fail "attach: exit status $?: $(cat said)"
+	kill $threads
+	until_true 5 lists 2 || fail "still listed: $(ask 'map(.name)')"
+	ct_stop web
+	ct_stop db
+	until_true 10 lists 0 || fail "still listed: $(ask 'map(.name)')"
+	is "a table without targets" "$("${PS[@]}" | wc -l)" 1
+	is "a list without targets" "$(ask 'length')" 0
+	ct_rm web
+	ct_rm db
+	end_service
+}
+row "two containers and a process that is attached to, each as it is" test_listed
+
+# A container that is created, started, and ends while nobody can say its names.
+test_states() {
+	begin_service
+	ct_need runc
+	"$LAB/bin/peer" call "$SOCKET" linger &
+	until_true 5 says peer .state registered || fail "the peer is $(of peer .state)"
+	is "the CPU time of what only registered" "$(of peer .cpu_us)" null
+	kill $!
+	until_true 5 lists 0 || fail "the peer has gone and is $(of peer .state)"
+	local symbolizer
+	symbolizer=$(pgrep -P "$(pgrep -P "$SERVICE" -x pilliond-fork)" -x pilliond-names)
+	kill -STOP "$symbolizer"
+	ct_parse runc c1 -a $NAMES=cpu -- "$LAB/bin/burn" 60
+	ct_bundle
+	bare_ create --bundle "$C_DIR" --pid-file "$C_DIR/pid" c1 </dev/null >"$C_DIR/out" 2>&1
+	is "a container that is created" "$(of c1 .state)" armed
+	is "its samples a second" "$("${PS[@]}" | awk '$2 ~ /^c1|-$/ && $4 == "armed" { print $9 }')" -
+	bare_ start c1
+	until_true 5 says c1 .state started || fail "started, it is $(of c1 .state)"
+	sleep 1
+	bare_ kill c1 KILL
+	until_true 2 says c1 .state ending || fail "ended, it is \"$(of c1 .state)\""
+	kill -CONT "$symbolizer"
+	until_true 5 lists 0 || fail "its names are there, and it is $(of c1 .state)"
+	ct_rm c1
+	end_service
+}
+row "registered, armed, started, ending, gone" test_states
+
+# A program that works and then sleeps: all that it will ever be sampled is known before it ends.
+test_sums() {
+	begin_service
+	ct_need runc
+	ct_start runc c1 -a "$NAMES=cpu@499,page-faults/5" -a io.pillion.window=5s -- sh -c "$LAB/bin/burn 2; exec $LAB/bin/sleeper"
+	sleep 3.5
+	local samples total
+	until_true 15 eval '[[ -n $(of c1 .profile) ]]' || fail "no profile"
+	[[ -s $(of c1 .profile) ]] || fail "there is no file $(of c1 .profile)"
+	sleep 1.5
+	samples=$(of c1 .samples)
+	ct_stop c1
+	until_true 10 lists 0 || fail "it is $(of c1 .state)"
+	total=$(written_of c1 .)
+	echo "told $samples, in the profiles $total"
+	((samples > 700)) || fail "only $samples samples"
+	between "the samples that were written" $((total - $(written_of c1 '\[(lost|unsampled)'))) "$samples" $((samples + 10))
+	ct_rm c1
+	end_service
+}
+row "the samples that it tells are those that it writes" test_sums
+
+test_lost() { # what the rings could not hold while nobody read them
+	begin_service
+	ct_need runc
+	ct_start runc c1 -a $NAMES=cpu@999 -a io.pillion.window=5s -- "$LAB/bin/burn" 60
+	until_true 5 says c1 .state started || fail "it is $(of c1 .state)"
+	sleep 1
+	local worker
+	worker=$(pgrep -P "$SERVICE" -x pilliond-worker)
+	kill -STOP "$worker"
+	sleep 2
+	kill -CONT "$worker"
+	until_true 5 eval '(($(of c1 ".lost + .lost_shared") > 0))' || fail "nothing lost: $(cat list.json)"
+	has "the table" "$("${PS[@]}")" ' [0-9]+\+[0-9]+\? '
+	until_true 10 eval '(($(of c1 .lost) > 0))' || fail "lost nothing when its window ended: $(cat list.json)"
+	until_true 15 told_is_written || fail "lost $(of c1 .lost), in the profiles $(written_of c1 '\[lost\]')"
+	ct_stop c1
+	until_true 10 lists 0 || fail "it is $(of c1 .state)"
+	ct_rm c1
+	end_service
+}
+told_is_written() { # once names have come
+	[[ $(written_of c1 '\[lost\]') == "$(of c1 .lost)" ]]
+}
+row "what was lost is told at once as anybody's, and by target when its window is over" test_lost
+
+# --- many, and peers that do not behave
+
+crowd() { # COUNT - sets CROWD
+	"$LAB/bin/peer" targets "$SOCKET" "$1" >crowd &
+	CROWD=$!
+	until_true 30 test -s crowd || fail "no end of the targets"
+	is "the targets" "$(cat crowd)" "$1 armed"
+}
+end_crowd() {
+	kill "$CROWD"
+	until_true 20 lists 0 || fail "still listed: $(ask length)"
+	end_service
+}
+
+test_many() {
+	begin_service
+	crowd 300
+	is "targets in the list" "$(ask 'map(.id) | unique | length')" 300
+	is "the first and the last" "$(ask '.[0].id, .[299].id' | xargs)" "peer-0299 peer-0000"
+	is "lines of the table" "$("${PS[@]}" | wc -l)" 302
+	has "its last line" "$("${PS[@]}" | tail -n 1)" '^300 targets, '
+	end_crowd
+}
+row "300 targets are listed completely" test_many
+
+test_gazer() {
+	begin_service
+	ct_need runc
+	crowd 300
+	"$LAB/bin/peer" call "$SOCKET" gazer >gazer &
+	local gazer=$!
+	ct_start runc c1 -a $NAMES=cpu@199 -- "$LAB/bin/burn" 60
+	until_true 5 says c1 .state started || fail "it is $(of c1 .state)"
+	local before
+	before=$(of c1 .samples)
+	sleep 2
+	between "samples in two seconds" $(($(of c1 .samples) - before)) 100 600
+	is "targets in the list" "$(ask length)" 301
+	wait $gazer
+	between "seconds until it was hung up on" "$(sed -n 's/^hung up after \(.*\) s$/\1/p' gazer)" 8 14
+	ct_stop c1
+	ct_rm c1
+	end_crowd
+}
+row "a peer that asks and never reads is hung up on, and disturbs nobody" test_gazer
+
+# --- who may not, and where nobody is
+
+refuses() { # STATUS STDERR-REGEX COMMAND...
+	local wanted=$1 says=$2 status=0
+	shift 2
+	"$@" >printed 2>said || status=$?
+	is "the exit status" $status "$wanted"
+	has "stderr" "$(cat said)" "^pillion ps: $says\$"
+	is "lines on stderr" "$(wc -l <said)" 1
+	is "stdout" "$(cat printed)" ""
+}
+
+test_others() { # a tenant can neither see nor stop another's profile
+	begin_service
+	ct_need runc
+	ct_start runc secret -a $NAMES=cpu -- "$LAB/bin/burn" 60
+	refuses 1 "only root and the members of users_group may list targets of pilliond: cannot connect to $SOCKET: Permission denied" \
+		setpriv --reuid 1234 --regid 1234 --clear-groups "${PS[@]}"
+	# who gets as far as the socket, as the group's users do
+	chmod 777 run "$SOCKET"
+	refuses 1 'refused: user 1234 may neither register targets nor list them: only root may' \
+		setpriv --reuid 1234 --regid 1234 --clear-groups "${PS[@]}" --json
+	refuses 1 'refused: user 65534 may neither register targets nor list them: only root may' "${NOBODY[@]}" "${PS[@]}"
+	until_true 5 says secret .state started || fail "root sees $(of secret .state)"
+	ct_stop secret
+	ct_rm secret
+	end_service
+}
+row "another user is refused in one sentence" test_others
+
+test_own() { # who started the service
+	begin_run
+	need jq
+	chown 65534 run
+	mkdir -m 777 spool
+	"${NOBODY[@]}" "$LAB/bin/pilliond" --control "$SOCKET" --spool "$ROW/spool" --log "$ROW/run/service.log" \
+		--log-level info </dev/null >service.out 2>&1 &
+	SERVICE=$!
+	until_true 10 grep -qs state=ready run/service.log || skip "no service without privileges here: $(cat service.out)"
+	PS=("${NOBODY[@]}" "$LAB/bin/pillion" ps --control "$SOCKET")
+	is "the list" "$(ask length)" 0
+	end_service
+}
+row "who started the service may ask it" test_own
+
+test_nobody() {
+	begin_run
+	PS=("$LAB/bin/pillion" ps)
+	local start="start one as root with '[^ ]*/pilliond --control [^ ]*'"
+	refuses 1 "no pilliond listens at $SOCKET: $start" "${PS[@]}" --control "$SOCKET"
+	refuses 1 "no pilliond listens at $SOCKET: $start" env PILLION_CONTROL="$SOCKET" "${PS[@]}" --json
+	refuses 1 "no pilliond listens at /run/[^ ]*: $start" env PILLION_CONTROL=/run/no/such.sock "${PS[@]}"
+	refuses 1 "no pilliond listens at $ROW/etc/x: $start" "${PS[@]}" --control="$ROW/etc/x"
+	: >run/file
+	refuses 1 "no pilliond listens at $ROW/run/file: $start" "${PS[@]}" --control "$ROW/run/file"
+	refuses 2 '--control: "here" is not an absolute path.*' "${PS[@]}" --control here
+	refuses 2 "option '--control' needs a value; see 'pillion help ps'" "${PS[@]}" --control
+	refuses 2 "there is no option '--jsno'; see 'pillion help ps'" "${PS[@]}" --jsno
+	refuses 2 "it takes no argument, so 'web' is one too many" "${PS[@]}" web
+	has "its help" "$("${PS[@]}" --help)" '^usage: pillion ps .*example: pillion ps '
+	end_run
+}
+row "no service, and mistakes: a sentence each" test_nobody
+
+test_strange_service() { # MODE SENTENCE
+	begin_run
+	"$LAB/bin/peer" serve "$SOCKET" "$1" >peer.out &
+	until_true 5 grep -qs ready peer.out || fail "no peer"
+	refuses 1 "$2" "$LAB/bin/pillion" ps --control "$SOCKET"
+	kill $!
+	end_run
+}
+row "a service that says garbage" test_strange_service garbage "the peer does not speak pillion's protocol"
+row "a service of another version" test_strange_service version 'the peer speaks protocol version 2, we speak 1 to 1: .*'
+row "a service that hangs up" test_strange_service hangup-1 'the peer went away in the middle'
+row "a service that says nothing" test_strange_service silent 'the peer did not answer in time'

@@ -1,0 +1,231 @@
+# suite_users - a service that profiles for members of a group, too: each has processes, rings and a part of the spool apart
+# from everybody else's.
+
+. "$TOP/tests/integration/service.sh"
+lab_install pillion-opener tools/tenant tools/peer targets/threads targets/deep
+ROW_TIMEOUT=120
+GROUP=users # there is one on every Debian
+ANNE=64901 BERT=64902
+
+as() { # UID COMMAND... - a member
+	setpriv --reuid "$1" --regid "$1" --groups "$GROUP" "${@:2}"
+}
+begin_users() { # [OPTION...]
+	jobs=()
+	SERVICE_OPTIONS=(--users-group "$GROUP" "$@")
+	begin_service
+	USERS=$ROW/run/users.sock
+	mkdir -m 777 copies
+}
+names_of() { # UID - of what he is told
+	as "$1" "${PS[@]}" --json | jq -r 'map(.name) | sort | join(" ")'
+}
+sees() { [[ $(names_of "$1") == "$2" ]]; }
+all_of() { "${PS[@]}" --json | jq -r 'map(.name) | sort | join(" ")'; }
+user_processes() { pgrep -P "$(pgrep -P "$SERVICE" -x pilliond-users)" -x pilliond-user | wc -l; }
+no_user_process() { [[ $(user_processes) == 0 ]]; }
+worker_of() { # UID
+	local pid
+	for pid in $(pgrep -P "$(pgrep -P "$SERVICE" -x pilliond-users)" -x pilliond-user); do
+		grep -q "prog=pilliond-user-$1 pid=$pid " service.log && pgrep -P "$pid" -x pilliond-worker
+	done
+}
+copied() { # UID NAME - what this user can read of its profiles, as root's copy
+	local file
+	until_true 20 eval '[[ -n $(ls spool/.users/'"$1/$2"'/*.pb.gz 2>/dev/null) ]]' || fail "no profile of $2: $(tail service.log)"
+	for file in "spool/.users/$1/$2"/*.pb.gz; do
+		as "$1" cat "$file" || fail "user $1 cannot read $file"
+	done >"$ROW/copies/$1-$2"
+}
+seconds_of() { # UID|root NAME
+	local files=("spool/.users/$1/$2"/*.pb.gz)
+	[[ $1 != root ]] || files=("$(first_of "$2")")
+	"$LAB/bin/pillion" report --folded "${files[@]}" | awk '{ n += $NF } END { printf "%.2f", n / 1e9 }'
+}
+
+# Root's program and a user's, while something happens; then each profile has all of its time.
+both_burn() { # SECONDS
+	"${RUN[@]}" -- "$LAB/bin/burn" "$1" >/dev/null &
+	jobs+=($!)
+	as $ANNE "${RUN[@]}" -- "$LAB/bin/threads" 1 "$1" >/dev/null &
+	jobs+=($!)
+	until_true 10 sees $ANNE threads || fail "user $ANNE sees \"$(names_of $ANNE)\""
+}
+both_have() { # SECONDS
+	wait "${jobs[@]}"
+	copied $ANNE threads
+	near "seconds of burn" "$(seconds_of root burn)" "$1" 5
+	near "seconds of threads" "$(seconds_of $ANNE threads)" "$1" 10 # of kernel code a user has no samples
+}
+
+status_of_process() { # PID
+	sed -nE 's/^(CapPrm|CapEff|CapBnd|NoNewPrivs|Seccomp):\t/\1=/p' "/proc/$1/status" | xargs echo -n
+	echo " root=$(awk '/^[UG]id:/ { for (i = 2; i <= 5; i++) n += $i == 0 } END { print n }' "/proc/$1/status")"
+}
+
+test_apart() {
+	local pid
+	begin_users
+	"${RUN[@]}" -- "$LAB/bin/burn" 4 >/dev/null &
+	jobs+=($!)
+	as $ANNE "${RUN[@]}" -- "$LAB/bin/threads" 2 3 >/dev/null &
+	jobs+=($!)
+	as $BERT "${RUN[@]}" -- "$LAB/bin/deep" 3 20 >/dev/null &
+	jobs+=($!)
+	until_true 10 sees $ANNE threads || fail "user $ANNE sees \"$(names_of $ANNE)\""
+	until_true 10 sees $BERT deep || fail "user $BERT sees \"$(names_of $BERT)\""
+	is "what root sees" "$(all_of)" burn
+	is "processes for users" "$(user_processes)" 2
+	for pid in $(profilers); do
+		is "privileges of $(cat "/proc/$pid/comm")" "$(status_of_process "$pid")" \
+			"CapPrm=0000000000000000 CapEff=0000000000000000 CapBnd=0000000000000000 NoNewPrivs=1 Seccomp=2 root=0"
+	done
+	wait "${jobs[@]}"
+	copied $ANNE threads
+	copied $BERT deep
+	has "its functions" "$("$LAB/bin/pillion" report --folded copies/$ANNE-threads)" ';thread_work'
+	has "its functions" "$("$LAB/bin/pillion" report --folded copies/$BERT-deep)" ';leaf_work'
+	near "seconds of threads" "$(seconds_of $ANNE threads)" 6 10
+	near "seconds of deep" "$(seconds_of $BERT deep)" 3 10
+	is "what another user is told of the directory" "$(as $BERT ls "spool/.users/$ANNE" 2>&1 || :)" \
+		"ls: cannot open directory 'spool/.users/$ANNE': Permission denied"
+	as $ANNE touch "spool/.users/$ANNE/mine" 2>/dev/null && fail "user $ANNE can write there"
+	as $ANNE ls spool 2>/dev/null && fail "user $ANNE can list the spool"
+	near "seconds of burn" "$(seconds_of root burn)" 4 5
+	until_true 30 no_user_process || fail "left for users: $(user_processes)"
+	end_service
+}
+row "members of users_group: each has his own profiles, and sees nobody else's" test_apart
+
+test_others() {
+	begin_users
+	SERVICE_OPTIONS=()
+	setpriv --reuid 64903 --regid 64903 --clear-groups "${RUN[@]}" -- "$LAB/bin/burn" 0.5 >/dev/null 2>said || fail "exit status $?"
+	has "his own session's profile" "$(folded_of burn)" ';burn_loop'
+	is "processes for users" "$(user_processes)" 0
+	chmod 777 run "$SOCKET" # as far as the socket
+	"${NOBODY[@]}" "${PS[@]}" 2>said && fail "he sees something"
+	has "stderr" "$(cat said)" 'refused: user 65534 may neither register targets nor list them: only root may$'
+	end_service
+}
+row "who is no member has a session of his own" test_others
+
+# Root's openers are trusted with the rings of all; on kernels where a ring can be mapped through another event than its
+# own, that is what they would see.
+test_keeps() {
+	local said
+	begin_users
+	both_burn 5
+	said=$(as $BERT "$LAB/bin/tenant" keep "$USERS" 3)
+	has "what he saw" "$said" '^samples [0-9]+ foreign 0 taken [0-9]+ rings [0-9]+$'
+	[[ $said == *"rings 0" ]] || between "samples of his own" "$(awk '{ print $2 }' <<<"$said")" 500 10000
+	echo "$said"
+	both_have 5
+	said=$("$LAB/bin/tenant" keep "$SOCKET" 1)
+	echo "root: $said"
+	end_service
+}
+row "who keeps copies of his events reads and alters nobody else's profile" test_keeps
+
+test_wrong() {
+	begin_users
+	both_burn 4
+	is "a layout that was not said" "$(as $BERT "$LAB/bin/tenant" layout "$USERS" 2)" "done"
+	has "events that have a ring" "$(as $BERT "$LAB/bin/tenant" early "$USERS" 1 || :)" '^refused: event on CPU'
+	is "of one who has targets" "$(as $ANNE "$LAB/bin/tenant" layout "$USERS" 1)" "done"
+	both_have 4
+	is "processes of root's that died" "$(grep 'prog=pilliond ' service.log | grep -c died || :)" 0
+	end_service
+}
+row "records of a user that are laid out otherwise than said: nobody else's profile has less" test_wrong
+
+test_worker() {
+	begin_users
+	both_burn 5
+	for _ in 1 2 3; do
+		sleep 1
+		kill -KILL "$(worker_of $ANNE)"
+	done
+	both_have 5
+	has "its functions" "$("$LAB/bin/pillion" report --folded copies/$ANNE-threads)" ';thread_work'
+	is "workers of root that died" "$(grep 'prog=pilliond ' service.log | grep -c 'worker died' || :)" 0
+	end_service
+}
+row "a user's worker is killed: his target goes on, and others' do not notice" test_worker
+
+test_too_many() {
+	begin_users --users-max 1
+	as $ANNE "${RUN[@]}" -- "$LAB/bin/burn" 1 >/dev/null
+	as $BERT "${RUN[@]}" -- "$LAB/bin/threads" 1 1 >/dev/null 2>said || fail "exit status $?"
+	has "stderr" "$(cat said)" 'pilliond profiles for 1 users already: raise users_max'
+	copied $ANNE burn
+	until_true 30 no_user_process || fail "left for users: $(user_processes)"
+	as $BERT "${RUN[@]}" -- "$LAB/bin/threads" 1 1 >/dev/null
+	copied $BERT threads
+	end_service
+}
+row "more users than users_max: refused in a sentence, until there is room" test_too_many
+
+test_broken() {
+	begin_users
+	both_burn 4
+	sleep 1
+	kill -KILL "$(pgrep -P "$SERVICE" -x pilliond-users)"
+	until_true 5 eval '! pgrep -P $SERVICE -x pilliond-users >/dev/null' || fail "it lives"
+	as $BERT "${RUN[@]}" -- "$LAB/bin/deep" 0.2 20 >/dev/null 2>said || fail "exit status $?"
+	has "a session's profile" "$("$LAB/bin/pillion" report --folded "$(first_of deep)")" ';leaf_work'
+	wait "${jobs[@]}"
+	copied $ANNE threads # what there was
+	near "seconds of burn" "$(seconds_of root burn)" 4 5
+	end_service
+}
+test_attach() {
+	local target path
+	begin_users
+	as $ANNE "$LAB/bin/burn" 6 >/dev/null &
+	until_true 5 pgrep -u $ANNE -x burn >/dev/null || fail "it does not run"
+	target=$(pgrep -u $ANNE -x burn)
+	as $BERT "$LAB/bin/pillion" attach --daemon "$LAB/bin/pilliond" --control "$SOCKET" --duration 1s "$target" >path 2>said && fail "another's process: $(cat said)"
+	path=$(as $ANNE "$LAB/bin/pillion" attach --daemon "$LAB/bin/pilliond" --control "$SOCKET" --duration 3s "$target" 2>said) || fail "$(cat said)"
+	has "where it is" "$path" "^$ROW/spool/.users/$ANNE/burn/.*pb.gz$"
+	has "its functions" "$(as $ANNE cat "$path" | "$LAB/bin/pillion" report --folded /dev/stdin)" ';burn_loop'
+	wait $!
+	end_service
+}
+row "a user attaches to a process of his own, and to nobody else's" test_attach
+
+# The rings of one who is gone are the next one's only when nobody maps them any more.
+test_heir() {
+	local pid said
+	begin_users --users-max 1
+	as $ANNE "$LAB/bin/tenant" keep "$USERS" 30 >/dev/null &
+	jobs+=($!)
+	until_true 10 sees $ANNE tenant || fail "user $ANNE sees \"$(names_of $ANNE)\""
+	pid=$(worker_of $ANNE)
+	kill -STOP "$pid"
+	kill -KILL "$(sed -n 's/^PPid:\t//p' "/proc/$pid/status")"
+	until_true 5 no_user_process || fail "it lives"
+	said=$(as $BERT "$LAB/bin/tenant" keep "$USERS" 1 || :)
+	has "what the next one is told" "$said" 'pilliond profiles for 1 users already: raise users_max'
+	kill -KILL "$pid"
+	until_true 5 eval '[[ $(as $BERT "$LAB/bin/tenant" keep "$USERS" 1) == *" foreign 0 "* ]]' || fail "there is no room for him"
+	pkill -KILL -u $ANNE -x tenant || :
+	end_service
+}
+row "a user's processes die one by one: the next user has no ring of his" test_heir
+
+test_flood() {
+	begin_users
+	ct_need runc
+	as $ANNE "$LAB/bin/peer" flood "$USERS" 8 &
+	jobs+=($!)
+	for n in 1 2 3 4 5; do
+		ct_run runc "c$n" -a $NAMES=cpu -- "$LAB/bin/burn" 0.2 >/dev/null
+		until_true 10 written "c$n" || fail "no profile of c$n: $(cat hook.log)"
+	done
+	wait "${jobs[@]}"
+	end_service
+}
+row "a user connects without end: containers are profiled" test_flood
+
+row "the users' process is killed: what there was is written, root's goes on, and users have sessions" test_broken

@@ -1,0 +1,59 @@
+# wrapped.sh - for the suites of `pillion run`, which source it: the command, and what it leaves.
+
+lab_install pilliond pillion targets/burn
+NOBODY=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+AS_ROOT=(env) # a command that changes nothing
+SERVICE_OPTIONS=() SERVICE_UNDER=()
+
+begin_run() { # [OPTION...] - sets RUN
+	need_root
+	chmod 755 "$LAB" .
+	mkdir -m 777 -p out run
+	SOCKET=$ROW/run/control.sock
+	RUN=("$LAB/bin/pillion" run --budget 5s --daemon "$LAB/bin/pilliond" --control "$SOCKET" --output "$ROW/out"
+		--log "$ROW/run/log" "$@")
+	leak_mark
+}
+end_run() {
+	until_true 20 no_profiler || fail "a profiler is left"
+	# an unprivileged process cannot remove its own cgroup: the next start does. It is empty by now, or stays and is found
+	find /sys/fs/cgroup -depth -type d -path '*/pillion/session-run-*' -exec rmdir {} + 2>/dev/null || :
+	leak_check 10
+}
+
+written() { [[ -n $(profiles_of "$1") ]]; }
+profiles_of() { { find out spool -path "*/$1/*.pb.gz" ! -name '.*' || :; } 2>/dev/null | sort; }
+first_of() { # NAME - its first profile
+	local list
+	until_true 20 written "$1" || fail "no profile: $(cat run/log 2>/dev/null)"
+	mapfile -t list < <(profiles_of "$1")
+	echo "${list[0]}"
+}
+folded_of() { "$LAB/bin/pillion" report --folded "$(first_of "$1")"; }
+comments_of() { gunzip -c "$(first_of "$1")" | tr -c '[:print:]' '\n'; }
+near() { # WHAT GOT WANTED PERCENT
+	awk -v g="$2" -v w="$3" -v p="$4" 'BEGIN { d = g - w; d = d < 0 ? -d : d; exit !(d <= w * p / 100) }' ||
+		fail "$1: $2, not $3 within $4 %"
+}
+share() { # REGEX - percent of the weight on stdin
+	awk -v re="$1" '{n = $NF; sum += n; if ($0 ~ re) part += n} END {printf "%d", sum ? 100 * part / sum : 0}'
+}
+profilers() { { find /proc/[0-9]* -maxdepth 1 -name exe -lname "$LAB/bin/pilliond*" || :; } 2>/dev/null | cut -d/ -f3; }
+any_profiler() { [[ -n $(profilers) ]]; }
+no_profiler() { [[ -z $(profilers) ]]; }
+
+service_run() { # SERVICE_OPTIONS: more of them; SERVICE_UNDER: a command that runs it
+	mkdir -p spool
+	INVOCATION_ID=x ${SERVICE_UNDER[@]+"${SERVICE_UNDER[@]}"} "$LAB/bin/pilliond" \
+		${SERVICE_OPTIONS[@]+"${SERVICE_OPTIONS[@]}"} --control "$SOCKET" --spool "$ROW/spool" \
+		--log "$ROW/service.log" --log-level info </dev/null >service.out 2>&1 &
+	SERVICE=$!
+	until_true 10 grep -qs state=ready service.log || fail "no service: $(cat service.log service.out)"
+}
+tags_of() { # NAME KEY - the values of a label over all its profiles, one a line
+	first_of "$1" >/dev/null
+	profiles_of "$1" | while read -r file; do
+		go tool pprof -tags "$file" 2>/dev/null | awk -v key="$2:" '$1 ~ /:$/ && $2 == "Total" {on = $1 == key; next}
+			on && NF {sub(/^[^:]*: /, ""); print}'
+	done | sort -u
+}

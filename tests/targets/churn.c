@@ -1,0 +1,74 @@
+/*
+ * churn RATE MS SECONDS FILE - a process that is all coming and going: RATE threads a second begin (each names itself
+ * c-N), burn MS milliseconds of CPU time in churn_work and end, each made by the one before, for SECONDS. Ten times a
+ * second a line "time cpu" goes to FILE: CLOCK_REALTIME and the CPU time of the whole process so far, in ns.
+ */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "tests/targets/cpu.h"
+
+static long rate, count;
+static int64_t nsec, end;
+static FILE *out;
+
+FRAME int64_t churn_work(int64_t spin);
+
+FRAME int64_t churn_work(int64_t spin)
+{
+	return cpu_spin(spin);
+}
+
+static int64_t now(clockid_t id)
+{
+	struct timespec ts;
+	clock_gettime(id, &ts);
+	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
+}
+
+static void pause_ns(int64_t ns)
+{
+	struct timespec ts = {ns / 1000000000, ns % 1000000000};
+	nanosleep(&ts, NULL);
+}
+
+static void *work(void *arg)
+{
+	char name[16];
+	pthread_t next;
+	long n = (long)(intptr_t)arg;
+
+	snprintf(name, sizeof(name), "c-%ld", n % 1000);
+	pthread_setname_np(pthread_self(), name);
+	pause_ns(1000000000 / rate);
+	if (now(CLOCK_MONOTONIC) < end) {
+		if (pthread_create(&next, NULL, work, (void *)(intptr_t)(n + 1)) == 0)
+			pthread_detach(next);
+	}
+	churn_work(nsec);
+	__atomic_add_fetch(&count, 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t first;
+	rate = argc > 1 ? strtol(argv[1], NULL, 10) : 0;
+	nsec = (int64_t)(argc > 2 ? strtod(argv[2], NULL) * 1e6 : 0);
+	double seconds = argc > 3 ? strtod(argv[3], NULL) : 0;
+	out = argc > 4 ? fopen(argv[4], "w") : NULL;
+	if (rate < 1 || rate > 100000 || nsec < 0 || seconds <= 0 || !out) {
+		fprintf(stderr, "usage: %s RATE MS SECONDS FILE\n", argv[0]);
+		return 2;
+	}
+	end = now(CLOCK_MONOTONIC) + (int64_t)(seconds * 1e9);
+	if (pthread_create(&first, NULL, work, NULL))
+		return 1;
+	while (now(CLOCK_MONOTONIC) < end + 200000000) {
+		fprintf(out, "%lld %lld\n", (long long)now(CLOCK_REALTIME), (long long)now(CLOCK_PROCESS_CPUTIME_ID));
+		fflush(out);
+		pause_ns(100000000);
+	}
+	printf("threads %ld\n", count);
+	return 0;
+}

@@ -1,0 +1,28 @@
+# What the tests need beside the product. Programs of known shape: one file each, $(B)/targets/NAME.
+# They are what is profiled, so they get fixed flags in every MODE: optimised, no frame pointers, every call a call.
+TARGETS := $(patsubst tests/targets/%.c,$(B)/targets/%,$(filter-out tests/targets/lib%.c,$(wildcard tests/targets/*.c)))
+TARGET_CFLAGS := -std=gnu11 -O2 -g -fomit-frame-pointer -fno-optimize-sibling-calls -Wall -Wextra \
+	-Wno-unused-parameter -D_GNU_SOURCE -I. -MMD -MP
+
+targets: $(TARGETS) $(B)/targets/libtaken.so $(B)/tools/deny $(B)/tools/peer $(B)/tools/tenant $(B)/tools/herd
+$(B)/tools/deny: tests/tools/deny.c
+	@mkdir -p $(@D)
+	gcc $(TARGET_CFLAGS) -o $@ $< -lseccomp
+# Thousands of children are forked from it: small
+$(B)/tools/herd: tests/tools/herd.c tests/tools/fault.c
+	@mkdir -p $(@D)
+	gcc $(TARGET_CFLAGS) -static -o $@ $(filter %.c,$^)
+# They speak the product's own protocol, so they are built as the product is
+$(B)/tools/peer $(B)/tools/tenant: $(B)/tools/%: tests/tools/%.c $(B)/libshim.a $(B)/liboci.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.a,$^) $(LIBS_oci)
+$(B)/targets/%: tests/targets/%.c
+	@mkdir -p $(@D)
+	gcc $(TARGET_CFLAGS) -o $@ $(filter %.c %.so,$^) -pthread $(TARGET_LDFLAGS)
+$(B)/targets/lib%.so: tests/targets/lib%.c
+	@mkdir -p $(@D)
+	gcc $(TARGET_CFLAGS) -fPIC -shared -Wl,-z,nocombreloc -Wl,-soname,$(@F) -o $@ $<
+$(B)/targets/ctor: $(B)/targets/libctor.so
+$(B)/targets/ctor: TARGET_LDFLAGS = -Wl,-rpath,'$$ORIGIN'
+
+.PHONY: targets

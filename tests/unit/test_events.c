@@ -1,0 +1,225 @@
+#include "shim/events.h"
+
+#include "oci/base/fd.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <string.h>
+
+#define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
+#define NSEC 1000000000ull
+
+static int fds;
+
+static void count_fds(void)
+{
+	fds = fd_count();
+}
+
+enum { CPU, FAULTS, TRACEPOINT };
+
+static const struct {
+	const char *text;
+	uint32_t max_rate;
+	bool clamped;
+	size_t n;
+	struct event_spec specs[2];
+} good[] = {
+	{"cpu", 0, false, 1, {{CPU, NSEC / 99, 0, ""}}},
+	{"cpu@199", 0, false, 1, {{CPU, NSEC / 199, 0, ""}}},
+	{"cpu@1", 0, false, 1, {{CPU, NSEC, 0, ""}}},
+	{"cpu@100000", 0, false, 1, {{CPU, 10000, 0, ""}}},
+	{"cpu@0099", 0, false, 1, {{CPU, NSEC / 99, 0, ""}}},
+	{"cpu@999", 999, false, 1, {{CPU, NSEC / 999, 0, ""}}},
+	{"cpu@1000", 999, true, 1, {{CPU, NSEC / 999, 0, ""}}},
+	{"cpu@18446744073709551615", 999, true, 1, {{CPU, NSEC / 999, 0, ""}}},
+	{"cpu", 10, true, 1, {{CPU, NSEC / 10, 0, ""}}},
+	{"page-faults", 0, false, 1, {{FAULTS, 100, 0, ""}}},
+	{"page-faults/1", 0, false, 1, {{FAULTS, 1, 0, ""}}},
+	{"page-faults/5000", 10, false, 1, {{FAULTS, 5000, 0, ""}}}, /* a period is no rate */
+	{"page-faults/9223372036854775807", 0, false, 1, {{FAULTS, INT64_MAX, 0, ""}}},
+	{"cpu,page-faults", 0, false, 2, {{CPU, NSEC / 99, 0, ""}, {FAULTS, 100, 0, ""}}},
+	{"page-faults/7,cpu@50", 0, false, 2, {{FAULTS, 7, 0, ""}, {CPU, NSEC / 50, 0, ""}}},
+	{"tracepoint:sched:sched_switch", 0, false, 1, {{TRACEPOINT, 1, 0, "sched:sched_switch"}}},
+	{"tracepoint:a-b:c_D9/50,cpu", 0, false, 2, {{TRACEPOINT, 50, 0, "a-b:c_D9"}, {CPU, NSEC / 99, 0, ""}}},
+	{"tracepoint:a:b,tracepoint:a:c", 0, false, 2, {{TRACEPOINT, 1, 0, "a:b"}, {TRACEPOINT, 1, 0, "a:c"}}},
+	{"page-faults/7,cpu@5000", 999, true, 2, {{FAULTS, 7, 0, ""}, {CPU, NSEC / 999, 0, ""}}},
+};
+
+START_TEST(lists_that_mean_something)
+{
+	struct event_spec specs[EVENTS_MAX];
+	struct err e = {0};
+	size_t n = 99;
+	bool clamped = !good[_i].clamped;
+
+	int r = events_parse(good[_i].text, good[_i].max_rate, specs, &n, &clamped, &e);
+	ck_assert_msg(r == 0 && n == good[_i].n, "\"%s\": %s", good[_i].text, e.text);
+	ck_assert_msg(clamped == good[_i].clamped, "\"%s\"", good[_i].text);
+	for (size_t i = 0; i < n; i++)
+		ck_assert_msg(specs[i].kind == good[_i].specs[i].kind && specs[i].period == good[_i].specs[i].period &&
+				      !strcmp(specs[i].name, good[_i].specs[i].name),
+			"\"%s\": item %zu", good[_i].text, i);
+	ck_assert_int_eq(fd_count(), fds);
+}
+END_TEST
+
+static const struct {
+	struct event_spec spec;
+	const char *text;
+} texts[] = {
+	{{CPU, NSEC / 99, 0, ""}, "cpu@99"},
+	{{CPU, NSEC / 999, 0, ""}, "cpu@999"},
+	{{CPU, NSEC / 30011, 0, ""}, "cpu@30011"},
+	{{FAULTS, 1, 0, ""}, "page-faults/1"},
+	{{FAULTS, UINT64_MAX, 0, ""}, "page-faults/18446744073709551615"},
+	{{TRACEPOINT, 10, 7, "sched:sched_switch"}, "tracepoint:sched:sched_switch/10"},
+};
+
+START_TEST(said_as_it_is_asked_for)
+{
+	char text[EVENT_TEXT_MAX];
+	struct event_spec again[EVENTS_MAX];
+	size_t n;
+	bool clamped;
+	ck_assert_str_eq(event_text(&texts[_i].spec, text), texts[_i].text);
+	if (texts[_i].spec.period <= INT64_MAX) { /* nothing that could be asked for is more */
+		ck_assert_int_eq(events_parse(text, 0, again, &n, &clamped, NULL), 0);
+		ck_assert_uint_eq(again[0].period, texts[_i].spec.period);
+	}
+	ck_assert_int_eq(fd_count(), fds);
+}
+END_TEST
+
+#define KNOWN "; there are cpu, page-faults, tracepoint"
+#define WRITTEN ": a tracepoint is written tracepoint:SYSTEM:NAME, as in tracepoint:sched:sched_switch"
+#define WHOLE " needs a positive whole number behind "
+
+static const struct {
+	const char *text, *sentence;
+} bad[] = {
+	{"", "events, column 1: no event \"\"" KNOWN},
+	{"cycles", "events, column 1: no event \"cycles\"" KNOWN},
+	{"CPU", "events, column 1: no event \"CPU\"" KNOWN},
+	{"cp", "events, column 1: no event \"cp\"" KNOWN},
+	{"cpux", "events, column 1: no event \"cpux\"" KNOWN},
+	{" cpu", "events, column 1: no event \" cpu\"" KNOWN},
+	{"cpu ", "events, column 1: no event \"cpu \"" KNOWN},
+	{"@99", "events, column 1: no event \"\"" KNOWN},
+	{"cpu,", "events, column 5: no event \"\"" KNOWN},
+	{",cpu", "events, column 1: no event \"\"" KNOWN},
+	{"cpu,,page-faults", "events, column 5: no event \"\"" KNOWN},
+	{"cpu@199,branches", "events, column 9: no event \"branches\"" KNOWN},
+	{"aaaaaaaaaabbbbbbbbbbccccccccccddddddddddeeeee",
+		"events, column 1: no event \"aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd\"" KNOWN},
+	{"cpu@", "events, column 1: \"cpu@\"" WHOLE "'@'"},
+	{"cpu@0", "events, column 1: \"cpu@0\"" WHOLE "'@'"},
+	{"cpu@-1", "events, column 1: \"cpu@-1\"" WHOLE "'@'"},
+	{"cpu@+1", "events, column 1: \"cpu@+1\"" WHOLE "'@'"},
+	{"cpu@ 1", "events, column 1: \"cpu@ 1\"" WHOLE "'@'"},
+	{"cpu@1 ", "events, column 1: \"cpu@1 \"" WHOLE "'@'"},
+	{"cpu@1.5", "events, column 1: \"cpu@1.5\"" WHOLE "'@'"},
+	{"cpu@0x10", "events, column 1: \"cpu@0x10\"" WHOLE "'@'"},
+	{"cpu@99Hz", "events, column 1: \"cpu@99Hz\"" WHOLE "'@'"},
+	{"cpu@9@9", "events, column 1: \"cpu@9@9\"" WHOLE "'@'"},
+	{"cpu@18446744073709551616", "events, column 1: \"cpu@18446744073709551616\"" WHOLE "'@'"},
+	{"page-faults/1,cpu@x", "events, column 15: \"cpu@x\"" WHOLE "'@'"},
+	{"page-faults/9223372036854775808", "events, column 1: \"page-faults/9223372036854775808\"" WHOLE "'/'"},
+	{"cpu@100001", "events, column 1: at most 100000 Hz"},
+	{"cpu/100", "events, column 1: cpu takes a rate, as in cpu@199"},
+	{"page-faults@100", "events, column 1: page-faults takes a period, as in page-faults/50"},
+	{"cpu:x", "events, column 1: no event \"cpu:x\"" KNOWN},
+	{"tracepoint", "events, column 1" WRITTEN},
+	{"tracepoint:", "events, column 1" WRITTEN},
+	{"tracepoint:sched", "events, column 1" WRITTEN},
+	{"tracepoint:sched:", "events, column 1" WRITTEN},
+	{"tracepoint::x", "events, column 1" WRITTEN},
+	{"tracepoint:a:b:c", "events, column 1" WRITTEN},
+	{"tracepoint:..:b", "events, column 1" WRITTEN},
+	{"cpu,tracepoint:a b:c", "events, column 5" WRITTEN},
+	{"tracepoint:a:b@9", "events, column 1: tracepoint takes a period, as in page-faults/50"},
+	{"tracepoint:a:b,tracepoint:a:b/2", "events, column 16: a:b is there twice"},
+	{"tracepoint:a:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", "events, column 1" WRITTEN},
+	{"cpu,cpu", "events, column 5: cpu is there twice"},
+	{"cpu@99,page-faults,cpu@100", "events, column 20: cpu is there twice"},
+};
+
+START_TEST(lists_that_mean_nothing)
+{
+	struct event_spec specs[EVENTS_MAX] = {{.kind = 77}};
+	struct err e = {0};
+	size_t n = 99;
+	bool clamped = true;
+
+	int r = events_parse(bad[_i].text, 0, specs, &n, &clamped, &e);
+	ck_assert_msg(r == -EINVAL && !strcmp(e.text, bad[_i].sentence), "\"%s\": %d, %s", bad[_i].text, r, e.text);
+	ck_assert(n == 99 && clamped && specs[0].kind == 77); /* untouched */
+	ck_assert_int_eq(fd_count(), fds);
+}
+END_TEST
+
+START_TEST(the_catalogue)
+{
+	for (uint32_t i = 0; i < event_kinds(); i++) {
+		const struct event_kind *k = event_kind(i);
+		ck_assert(k->name[0] && k->sample_type[0] && k->sample_unit[0] && k->help[0]);
+		ck_assert_uint_gt(k->period, 0);
+		ck_assert_ptr_null(strpbrk(k->name, "@/, "));
+		for (uint32_t j = 0; j < i; j++)
+			ck_assert_str_ne(k->name, event_kind(j)->name);
+	}
+	ck_assert_ptr_null(event_kind((uint32_t)event_kinds()));
+	ck_assert_ptr_null(event_kind(UINT32_MAX));
+	ck_assert_int_eq(event_kind(CPU)->config, PERF_COUNT_SW_CPU_CLOCK);
+	ck_assert_int_eq(event_kind(FAULTS)->config, PERF_COUNT_SW_PAGE_FAULTS);
+	ck_assert_int_eq(fd_count(), fds);
+}
+END_TEST
+
+static bool tracefs_is_ours(void)
+{
+	fd_auto fd = fd_open(AT_FDCWD, "/sys/kernel/tracing/events/sched/sched_switch/id", O_RDONLY, 0);
+	return fd >= 0;
+}
+
+START_TEST(tracepoints_have_ids)
+{
+	struct event_spec specs[EVENTS_MAX];
+	struct err e = {0};
+	size_t n;
+	bool clamped;
+	int r = events_ask("cpu,tracepoint:sched:sched_switch", 0, specs, &n, &clamped, &e);
+	if (tracefs_is_ours())
+		ck_assert_msg(r == 0 && specs[1].config > 0 && specs[0].config == 0, "%s", e.text);
+	else
+		ck_assert_msg(r < 0 && strstr(e.text, "tracepoint sched:sched_switch"), "%s", e.text);
+	r = events_ask("tracepoint:no:such", 0, specs, &n, &clamped, &e);
+	ck_assert_int_lt(r, 0);
+	ck_assert_msg(strstr(e.text, "no:such"), "%s", e.text);
+	if (tracefs_is_ours())
+		ck_assert_str_eq(e.text, "there is no tracepoint no:such in this kernel");
+	ck_assert_int_eq(events_ask("tracepoint:no", 0, specs, &n, &clamped, &e), -EINVAL);
+	ck_assert_int_eq(fd_count(), fds);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("events");
+	TCase *t = tcase_create("events");
+
+	tcase_add_checked_fixture(t, count_fds, NULL);
+	tcase_add_loop_test(t, lists_that_mean_something, 0, LENGTH(good));
+	tcase_add_loop_test(t, said_as_it_is_asked_for, 0, LENGTH(texts));
+	tcase_add_loop_test(t, lists_that_mean_nothing, 0, LENGTH(bad));
+	tcase_add_test(t, the_catalogue);
+	tcase_add_test(t, tracepoints_have_ids);
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}

@@ -1,0 +1,412 @@
+/* files: what a reader opens and reads, one that is late, dies or lies, and a server that does not wait for the dead.
+ */
+#include "profiler/files.h"
+
+#include "oci/base/fd.h"
+#include "oci/base/process.h"
+
+#include "forked.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
+#define LARGE (5u << 20)
+
+static char dir[64];
+static int tree = -1, fds_before;
+static struct forked forked;
+static struct files *files;
+static struct files_account account;
+static pid_t server;
+
+static void must(const char *command)
+{
+	char line[1024];
+	snprintf(line, sizeof(line), "cd %s && { %s; }", dir, command);
+	ck_assert_msg(system(line) == 0, "%s", command);
+}
+
+static pid_t child_of(pid_t pid)
+{
+	char path[64], text[256];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
+	return fd_read_text(AT_FDCWD, path, text, sizeof(text)) < 0 ? 0 : (pid_t)strtol(text, NULL, 10);
+}
+
+static bool ends(pid_t pid)
+{
+	int64_t deadline = clock_now() + 5 * NSEC_PER_SEC;
+	char state[32];
+	while (process_status(pid, "State", state, sizeof(state)) == 0 && state[0] != 'Z' && clock_now() < deadline)
+		usleep(1000);
+	return clock_now() < deadline;
+}
+
+static pid_t await_reader(pid_t other)
+{
+	pid_t pid;
+	int64_t deadline = clock_now() + 5 * NSEC_PER_SEC;
+	while ((!(pid = child_of(server)) || pid == other) && clock_now() < deadline)
+		usleep(1000);
+	ck_assert(pid && pid != other);
+	return pid;
+}
+
+static void begin(void)
+{
+	fds_before = fd_count();
+	signal(SIGPIPE, SIG_IGN);
+	snprintf(dir, sizeof(dir), "/tmp/test_files.XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	tree = fd_open(AT_FDCWD, dir, O_PATH | O_DIRECTORY, 0);
+	account = (struct files_account){.name = "test", .born = clock_now()};
+}
+
+static void setup(void)
+{
+	begin();
+	forked_start(&forked, (struct symbolizer_limits){.jobs = 1, .memory = 64 << 20});
+	server = forked.server;
+	ck_assert_int_eq(files_new(forked.sockets.readers, &files), 0);
+	forked.sockets.readers = -1;
+	must("mkdir d tmp && printf '\\177ELF\\n' >d/text && ln -s text d/link && ln -s /etc/passwd d/out && mkfifo "
+	     "fifo");
+	must("{ printf '\\177ELF' && head -c 5242876 /dev/urandom; } >large");
+	must("echo secret >d/secret && : >tmp/perf-7.map && cp d/secret tmp/perf-8.map.key && cp d/secret "
+	     "d/perf-7.map");
+	must("ln -s ../d/secret tmp/perf-9.map && printf DTiJrest >d/jit-7.dump");
+}
+
+static void done(void)
+{
+	char command[128];
+	tree = fd_close(tree);
+	ck_assert_int_eq(fd_count(), fds_before);
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	ck_assert_int_eq(system(command), 0);
+}
+
+static void teardown(void)
+{
+	pid_t reader = child_of(server);
+	files = files_free(files);
+	forked_end(&forked);
+	ck_assert_msg(ends(server) && (!reader || ends(reader)), "a process is left");
+	done();
+}
+
+static int open_it(const char *path, bool no_links, struct file *f)
+{
+	struct files_place p = {tree, -1, no_links};
+	return files_open(files, &p, &account, path, f);
+}
+
+static void is_text(struct file *f)
+{
+	char text[16];
+	ck_assert_int_eq(file_read(f, text, sizeof(text), 0), 5);
+	ck_assert_int_eq(memcmp(text, "\177ELF\n", 5), 0);
+	ck_assert_int_eq(file_read(f, text, 2, 3), 2);
+	ck_assert_int_eq(memcmp(text, "F\n", 2), 0);
+	ck_assert_int_eq(file_read(f, text, 1, 5), 0);
+	ck_assert_int_eq(file_read(f, text, 1, UINT64_MAX), 0);
+}
+
+/* --- what is opened ------------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name, *path;
+	bool no_links;
+	int result;
+} paths[] = {
+	{"a file", "/d/text", false, 0},
+	{"through a link", "/d/link", false, 0},
+	{"a link is not wanted", "/d/link", true, -ELOOP},
+	{"a link out of the tree stays in it", "/d/out", false, -ENOENT},
+	{"dots out of the tree stay in it", "/../../../../etc/passwd", false, -ENOENT},
+	{"not there", "/d/none", false, -ENOENT},
+	{"a directory", "/d", false, -EINVAL},
+	{"a FIFO that nobody writes to", "/fifo", false, -EINVAL},
+	{"a secret", "/d/secret", false, -EINVAL},
+	{"a secret that is called like a perf map", "/d/perf-7.map", false, -EINVAL},
+	{"a secret that is almost called like a perf map", "/tmp/perf-8.map.key", false, -EINVAL},
+	{"a perf map that is a link to a secret", "/tmp/perf-9.map", false, -ELOOP},
+};
+
+START_TEST(what_is_opened)
+{
+	struct file f = FILE_NONE;
+	int r = open_it(paths[_i].path, paths[_i].no_links, &f);
+	ck_assert_msg(r == paths[_i].result, "%s: %d", paths[_i].name, r);
+	if (r < 0)
+		return;
+	is_text(&f);
+	ck_assert_uint_eq(f.id.size, 5);
+	file_close(&f);
+	ck_assert(!file_is_open(&f));
+}
+END_TEST
+
+START_TEST(a_long_path)
+{
+	char path[PATH_MAX + 1];
+	struct file f;
+	memset(path, 'a', PATH_MAX);
+	path[PATH_MAX] = 0;
+	ck_assert_int_eq(open_it(path, false, &f), -ENAMETOOLONG);
+}
+END_TEST
+
+START_TEST(an_empty_file)
+{
+	struct file f;
+	char any;
+	ck_assert_int_eq(open_it("/tmp/perf-7.map", false, &f), 0);
+	ck_assert_int_eq(file_read(&f, &any, 1, 0), 0);
+	file_close(&f);
+}
+END_TEST
+
+/* In pieces of many sizes and from anywhere it is what it is. */
+START_TEST(a_large_file)
+{
+	static uint8_t want[LARGE], got[LARGE];
+	struct file f;
+	fd_auto fd = fd_open(tree, "large", O_RDONLY, 0);
+	ck_assert_int_eq(fd_pread_all(fd, want, LARGE, 0), LARGE);
+	ck_assert_int_eq(open_it("/large", false, &f), 0);
+	ck_assert_int_eq(file_read(&f, got, LARGE, 0), LARGE);
+	ck_assert_int_eq(memcmp(got, want, LARGE), 0);
+	for (int i = 0; i < 300; i++) {
+		size_t at = (size_t)rand() % LARGE, n = (size_t)rand() % (i % 3 ? 4096 : 400000);
+		size_t left = LARGE - at < n ? LARGE - at : n;
+		ck_assert_int_eq(file_read(&f, got, n, at), (ssize_t)left);
+		ck_assert_int_eq(memcmp(got, want + at, left), 0);
+	}
+	file_close(&f);
+}
+END_TEST
+
+START_TEST(a_file_that_shrinks)
+{
+	static uint8_t bytes[LARGE];
+	struct file f;
+	ck_assert_int_eq(open_it("/large", false, &f), 0);
+	ck_assert_int_eq(file_read(&f, bytes, 1000, 0), 1000);
+	must("truncate -s 300000 large");
+	ck_assert_int_eq(file_read(&f, bytes, LARGE, 0), 300000);
+	ck_assert_int_eq(file_read(&f, bytes, 1, 300000), 0);
+	file_close(&f);
+}
+END_TEST
+
+START_TEST(several_at_once)
+{
+	struct file f[FILES_OPEN_MAX], more;
+	char byte;
+	for (size_t i = 0; i < LENGTH(f); i++)
+		ck_assert_int_eq(open_it(i % 2 ? "/large" : "/d/text", false, &f[i]), 0);
+	ck_assert_int_eq(open_it("/large", false, &more), -EMFILE);
+	for (size_t i = 0; i < LENGTH(f); i++)
+		ck_assert_int_eq(file_read(&f[i], &byte, 1, 4000000), i % 2);
+	for (size_t i = 0; i < LENGTH(f); i++)
+		file_close(&f[i]);
+	ck_assert_int_eq(open_it("/large", false, &more), 0);
+	file_close(&more);
+}
+END_TEST
+
+/* --- a reader that is late, or gone ------------------------------------------------------------------------ */
+
+START_TEST(a_reader_that_stops)
+{
+	struct file f, other;
+	char byte;
+	struct files_account second = {.name = "other", .born = clock_now()};
+	struct files_place p = {tree, -1, false};
+	pid_t reader = await_reader(0);
+	ck_assert_int_eq(open_it("/large", false, &f), 0);
+	ck_assert_int_eq(kill(reader, SIGSTOP), 0);
+	int64_t begin_at = clock_now();
+	ck_assert_int_eq(file_read(&f, &byte, 1, 4000000), -ETIMEDOUT);
+	int64_t took = clock_now() - begin_at;
+	ck_assert_msg(took >= FILES_DEADLINE && took < 5 * FILES_DEADLINE, "%lld", (long long)took);
+	ck_assert(account.silent && account.late == 1);
+	begin_at = clock_now();
+	ck_assert_int_eq(file_read(&f, &byte, 1, 4000000), -ETIMEDOUT); /* and nobody waits for it again */
+	file_close(&f);
+	ck_assert_int_eq(open_it("/d/text", false, &other), -ETIMEDOUT);
+	ck_assert_int_lt(clock_now() - begin_at, FILES_DEADLINE / 2);
+	ck_assert_int_eq(files_open(files, &p, &second, "/d/text", &other), 0); /* another target is served */
+	is_text(&other);
+	file_close(&other);
+	ck_assert_msg(ends(reader), "it was not killed");
+	ck_assert(!second.silent && !files_broken(files));
+}
+END_TEST
+
+START_TEST(a_target_without_credit)
+{
+	struct file f;
+	account.late = FILES_LATE_MAX;
+	ck_assert_int_eq(open_it("/d/text", false, &f), -ETIMEDOUT);
+	account.late = 0;
+	account.spent = FILES_CREDIT + NSEC_PER_SEC;
+	ck_assert_int_eq(open_it("/d/text", false, &f), -ETIMEDOUT);
+	account.born -= (FILES_SHARE + 1) * NSEC_PER_SEC;
+	ck_assert_int_eq(open_it("/d/text", false, &f), 0);
+	file_close(&f);
+}
+END_TEST
+
+START_TEST(a_reader_that_dies)
+{
+	struct file f;
+	char byte;
+	pid_t reader = await_reader(0);
+	ck_assert_int_eq(open_it("/large", false, &f), 0);
+	ck_assert_int_eq(kill(reader, SIGKILL), 0);
+	ck_assert(ends(reader));
+	ck_assert_int_lt(file_read(&f, &byte, 1, 4000000), 0);
+	file_close(&f);
+	ck_assert_int_eq(open_it("/d/text", false, &f), 0);
+	is_text(&f);
+	reader = await_reader(reader);
+	ck_assert_int_eq(kill(reader, SIGKILL), 0);
+	ck_assert(ends(reader));
+	file_close(&f);
+	ck_assert_int_eq(open_it("/d/text", false, &f), 0); /* the one before ended while nobody looked */
+	file_close(&f);
+	ck_assert(!account.silent && !files_broken(files));
+}
+END_TEST
+
+START_TEST(the_server_dies)
+{
+	struct file f;
+	pid_t reader = await_reader(0);
+	ck_assert_int_eq(open_it("/d/text", false, &f), 0);
+	file_close(&f);
+	ck_assert_int_eq(kill(server, SIGKILL), 0);
+	ck_assert(ends(server));
+	ck_assert_int_eq(open_it("/d/text", false, &f), 0); /* its reader goes on */
+	file_close(&f);
+	ck_assert_int_eq(kill(reader, SIGKILL), 0);
+	ck_assert(ends(reader));
+	ck_assert_int_eq(open_it("/d/text", false, &f), -EPIPE);
+	ck_assert(files_broken(files));
+	symbolizer_close(&forked.sockets);
+	forked_more(&forked);
+	server = forked.server;
+	files_connect(files, forked.sockets.readers);
+	forked.sockets.readers = -1;
+	ck_assert(!files_broken(files));
+	ck_assert_int_eq(open_it("/d/text", false, &f), 0); /* at once */
+	is_text(&f);
+	file_close(&f);
+}
+END_TEST
+
+/* Should it hang, nobody would kill the reader that is there. */
+START_TEST(a_reader_of_the_last_server)
+{
+	struct file f;
+	char byte;
+	pid_t reader = await_reader(0), last = server;
+	ck_assert_int_eq(open_it("/large", false, &f), 0);
+	symbolizer_close(&forked.sockets);
+	forked_more(&forked);
+	server = forked.server;
+	files_connect(files, forked.sockets.readers);
+	forked.sockets.readers = -1;
+	ck_assert_msg(ends(reader) && ends(last), "it is left");
+	ck_assert_int_eq(file_read(&f, &byte, 1, 4000000), -ESTALE);
+	file_close(&f);
+	ck_assert_int_eq(open_it("/large", false, &f), 0);
+	file_close(&f);
+}
+END_TEST
+
+/* --- a reader that lies ------------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	struct reader_answer answer;
+	size_t more; /* bytes behind it */
+	int result;
+} lies[] = {
+	{"bytes that are not there", {.bytes = 10}, 9, -EBADMSG},
+	{"bytes that it does not speak of", {.bytes = 0}, 1, -EBADMSG},
+	{"a handle of its own making", {.result = FILES_OPEN_MAX}, 0, -EBADMSG},
+	{"an error of its own making", {.result = INT32_MIN}, 0, -EBADMSG},
+	{"what nobody passed", {.passed = 1}, 0, -EBADMSG},
+	{"a beginning that is too long", {.bytes = FILES_BEGINNING_MAX + 1}, FILES_BEGINNING_MAX + 1, -EBADMSG},
+};
+
+START_TEST(a_reader_that_lies)
+{
+	static struct {
+		struct reader_answer head;
+		char bytes[FILES_AT_ONCE];
+	} lie;
+	struct reader_answer ready = {0};
+	int pair[2], fds[2];
+	size_t n;
+	char any;
+	struct file f;
+	begin();
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	ck_assert_int_eq(files_new(pair[0], &files), 0);
+	ck_assert_int_eq(fd_recv(pair[1], &any, 1, fds, 2, &n), 1);
+	ck_assert_uint_eq(n, 2);
+	lie.head = lies[_i].answer;
+	ck_assert_int_eq(fd_send(fds[0], &ready, sizeof(ready), NULL, 0), 0);
+	ck_assert_int_eq(fd_send(fds[0], &lie, sizeof(lie.head) + lies[_i].more, NULL, 0), 0);
+	int r = open_it("/d/text", false, &f);
+	ck_assert_msg(r == lies[_i].result, "%s: %d", lies[_i].name, r);
+	files = files_free(files);
+	fd_close(fds[0]);
+	fd_close(fds[1]);
+	fd_close(pair[1]);
+	done();
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	forkserver_main(argc, argv);
+	Suite *s = suite_create("files");
+	TCase *t = tcase_create("reader");
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 60);
+	tcase_add_loop_test(t, what_is_opened, 0, LENGTH(paths));
+	tcase_add_test(t, a_long_path);
+	tcase_add_test(t, an_empty_file);
+	tcase_add_test(t, a_large_file);
+	tcase_add_test(t, a_file_that_shrinks);
+	tcase_add_test(t, several_at_once);
+	tcase_add_test(t, a_reader_that_stops);
+	tcase_add_test(t, a_target_without_credit);
+	tcase_add_test(t, a_reader_that_dies);
+	tcase_add_test(t, the_server_dies);
+	tcase_add_test(t, a_reader_of_the_last_server);
+	suite_add_tcase(s, t);
+	t = tcase_create("lies");
+	tcase_add_loop_test(t, a_reader_that_lies, 0, LENGTH(lies));
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}

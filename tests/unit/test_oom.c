@@ -1,0 +1,83 @@
+#include "profiler/oom.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int score(void)
+{
+	char text[16] = "";
+	int fd = open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+	ck_assert_int_gt(n, 0);
+	close(fd);
+	return atoi(text);
+}
+
+/* 0 to 1000, of who is forked now */
+static int score_of_child(void)
+{
+	int ends[2], got = -1, status;
+	ck_assert_int_eq(pipe(ends), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		got = score();
+		_exit(write(ends[1], &got, sizeof(got)) != sizeof(got));
+	}
+	ck_assert_int_eq(read(ends[0], &got, sizeof(got)), sizeof(got));
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	close(ends[0]);
+	close(ends[1]);
+	return got;
+}
+
+START_TEST(children_go_first)
+{
+	int own = score();
+	struct oom o = oom_open();
+	ck_assert_int_eq(o.own, own);
+	oom_expendable(&o, 1);
+	int first = score_of_child();
+	oom_expendable(&o, 0);
+	ck_assert_int_eq(first, own + 300 < 1000 ? own + 300 : 1000);
+	ck_assert_int_eq(score(), own);
+	ck_assert_int_eq(score_of_child(), own);
+	close(o.fd);
+}
+END_TEST
+
+START_TEST(never_beyond_the_most)
+{
+	struct oom o = oom_open();
+	o.own = 900;
+	oom_expendable(&o, 1);
+	ck_assert_int_eq(score(), 1000);
+	close(o.fd);
+}
+END_TEST
+
+START_TEST(without_proc)
+{
+	struct oom o = {.fd = -1};
+	int own = score();
+	oom_expendable(&o, 1);
+	ck_assert_int_eq(score(), own);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("oom");
+	TCase *t = tcase_create("score");
+	tcase_add_test(t, children_go_first);
+	tcase_add_test(t, never_beyond_the_most);
+	tcase_add_test(t, without_proc);
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}

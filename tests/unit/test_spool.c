@@ -1,0 +1,397 @@
+#include "profiler/spool.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define N(a) (sizeof(a) / sizeof((a)[0]))
+#define DAY (86400 * NSEC_PER_SEC)
+
+static char top[] = "/tmp/test_spool.XXXXXX";
+static int fds;
+
+static void setup(void)
+{
+	fds = fd_count();
+	ck_assert_ptr_nonnull(mkdtemp(strcpy(top, "/tmp/test_spool.XXXXXX")));
+}
+
+static void teardown(void)
+{
+	char command[64];
+	snprintf(command, sizeof(command), "rm -rf %s", top);
+	ck_assert_int_eq(system(command), 0);
+	ck_assert_int_eq(fd_count(), fds);
+}
+
+static struct spool *open_spool(uint64_t cap_bytes, uint32_t cap_age_s)
+{
+	struct spool *s = NULL;
+	struct err e = {0};
+	int r = spool_open_take(fd_open_dir(AT_FDCWD, top), cap_bytes, cap_age_s, &s, &e);
+	ck_assert_msg(r == 0, "%s", e.text);
+	return s;
+}
+
+static void write_ok(struct spool *s, const char *target, int64_t start_ns, unsigned seq, size_t len)
+{
+	static const char data[1 << 20];
+	struct err e = {0};
+	ck_assert_msg(spool_write(s, target, start_ns, seq, "cpu", data, len, NULL, 0, &e) == 0, "%s", e.text);
+}
+
+/* Files below the spool; those that a reader would see, or all. */
+static size_t count_files(bool hidden_too)
+{
+	char command[128], answer[32];
+	snprintf(command, sizeof(command), "find %s -type f %s | wc -l", top, hidden_too ? "" : "-name '[!.]*'");
+	FILE *f = popen(command, "re");
+	ck_assert_ptr_nonnull(fgets(answer, sizeof(answer), f));
+	pclose(f);
+	return (size_t)atol(answer);
+}
+
+static bool exists(const char *path)
+{
+	char full[256];
+	snprintf(full, sizeof(full), "%s/%s", top, path);
+	return access(full, F_OK) == 0;
+}
+
+static const struct {
+	const char *scenario, *target, *kind, *expect;
+	int64_t start_ns;
+} names[] = {
+	{"a plain name", "shop", "cpu", "shop/20231114T221320Z-000007-cpu.pb.gz", 1700000000 * NSEC_PER_SEC},
+	{"a path", "../../etc/passwd", "cpu", "_._.._etc_passwd/20231114T221320Z-000007-cpu.pb.gz",
+		1700000000 * NSEC_PER_SEC},
+	{"the directory above", "..", "cpu", "_./20231114T221320Z-000007-cpu.pb.gz", 1700000000 * NSEC_PER_SEC},
+	{"nothing", "", "", "_/20231114T221320Z-000007-_.pb.gz", 1700000000 * NSEC_PER_SEC},
+	{"a kind with a slash", "shop", "a/b", "shop/20231114T221320Z-000007-a_b.pb.gz", 1700000000 * NSEC_PER_SEC},
+	{"spaces and newlines", "a b\nc", "cpu", "a_b_c/20231114T221320Z-000007-cpu.pb.gz", 1700000000 * NSEC_PER_SEC},
+	{"not ASCII", "caf\xc3\xa9", "cpu", "caf__/20231114T221320Z-000007-cpu.pb.gz", 1700000000 * NSEC_PER_SEC},
+	{"before the epoch", "shop", "cpu", "shop/19700101T000000Z-000007-cpu.pb.gz", -5 * NSEC_PER_SEC},
+};
+
+START_TEST(test_names)
+{
+	struct spool *s = open_spool(0, 0);
+	char path[256];
+	struct err e = {0};
+	mode_t old = umask(077);
+	ck_assert_int_eq(
+		spool_write(s, names[_i].target, names[_i].start_ns, 7, names[_i].kind, "x", 1, path, sizeof(path), &e),
+		0);
+	umask(old);
+	ck_assert_msg(!strcmp(path, names[_i].expect), "%s: %s", names[_i].scenario, path);
+	struct stat st;
+	char full[400];
+	snprintf(full, sizeof(full), "%s/%s", top, path);
+	ck_assert_msg(stat(full, &st) == 0 && st.st_size == 1, "%s: %s", names[_i].scenario, full);
+	ck_assert_uint_eq(st.st_mode & 07777, 0640);
+	ck_assert_uint_eq(count_files(true), 1);
+	spool_close(s);
+}
+END_TEST
+
+START_TEST(test_a_long_name_is_cut)
+{
+	struct spool *s = open_spool(0, 0);
+	char target[4000], path[256];
+	memset(target, 'x', sizeof(target) - 1);
+	target[sizeof(target) - 1] = 0;
+	ck_assert_int_eq(spool_write(s, target, 0, 1, target, "x", 1, path, sizeof(path), NULL), 0);
+	ck_assert_ptr_eq(strchr(path, '/'), path + 128);
+	spool_close(s);
+}
+END_TEST
+
+START_TEST(test_a_name_that_is_taken_gets_the_next_number)
+{
+	struct spool *s = open_spool(0, 0);
+	char path[256];
+	write_ok(s, "shop", 0, 1, 10);
+	ck_assert_int_eq(spool_write(s, "shop", 0, 1, "cpu", "new", 3, path, sizeof(path), NULL), 0);
+	ck_assert_str_eq(path, "shop/19700101T000000Z-000002-cpu.pb.gz");
+	ck_assert_uint_eq(spool_bytes(s), 13);
+	spool_close(s);
+}
+END_TEST
+
+static const struct {
+	const char *scenario;
+	unsigned others; /* of its name, before it */
+	const char *bytes, *path;
+	int result;
+} again[] = {
+	{"it is there", 0, "mine", "shop/19700101T000000Z-000001-cpu.pb.gz", 1},
+	{"it is there, behind two others", 2, "mine", "shop/19700101T000000Z-000003-cpu.pb.gz", 1},
+	{"another of as many bytes", 0, "nine", "shop/19700101T000000Z-000002-cpu.pb.gz", 0},
+	{"a shorter one", 0, "min", "shop/19700101T000000Z-000002-cpu.pb.gz", 0},
+	{"a longer one", 0, "mine?", "shop/19700101T000000Z-000002-cpu.pb.gz", 0},
+};
+
+START_TEST(test_the_same_bytes_are_the_same_profile)
+{
+	struct spool *s = open_spool(0, 0);
+	char path[256];
+	for (unsigned i = 0; i < again[_i].others; i++)
+		write_ok(s, "shop", 0, 1, 4 + i);
+	ck_assert_int_eq(spool_write(s, "shop", 0, 1, "cpu", "mine", 4, NULL, 0, NULL), 0);
+	size_t files = spool_files(s), bytes = spool_bytes(s);
+	const char *now = again[_i].bytes;
+	ck_assert_msg(
+		spool_write(s, "shop", 0, 1, "cpu", now, strlen(now), path, sizeof(path), NULL) == again[_i].result,
+		"%s", again[_i].scenario);
+	ck_assert_str_eq(path, again[_i].path);
+	ck_assert_uint_eq(spool_files(s), files + !again[_i].result);
+	ck_assert_uint_eq(spool_bytes(s), bytes + (again[_i].result ? 0 : strlen(now)));
+	ck_assert_uint_eq(count_files(true), files + !again[_i].result);
+	spool_close(s);
+}
+END_TEST
+
+START_TEST(test_caps_without_a_write)
+{
+	struct spool *s = open_spool(0, 3600);
+	int64_t now = clock_real();
+	write_ok(s, "a", now - 3000 * NSEC_PER_SEC, 1, 10);
+	write_ok(s, "a", now, 2, 10);
+	spool_tidy(s);
+	ck_assert_uint_eq(spool_files(s), 2);
+	spool_limit(s, 0, 1800);
+	spool_tidy(s);
+	ck_assert_uint_eq(spool_files(s), 1);
+	ck_assert_uint_eq(spool_removed(s), 1);
+	ck_assert_uint_eq(count_files(true), 1);
+	spool_close(s);
+}
+END_TEST
+
+START_TEST(test_retention_by_bytes)
+{
+	struct spool *s = open_spool(1000, 0);
+	write_ok(s, "b", 20 * NSEC_PER_SEC, 1, 400);
+	write_ok(s, "a", 10 * NSEC_PER_SEC, 1, 400); /* comes later, is older */
+	ck_assert_uint_eq(spool_bytes(s), 800);
+	write_ok(s, "b", 30 * NSEC_PER_SEC, 2, 400);
+	ck_assert_msg(!exists("a"), "the oldest went, and its empty directory");
+	ck_assert_uint_eq(count_files(true), 2);
+	ck_assert_uint_eq(spool_bytes(s), 800);
+	write_ok(s, "b", 40 * NSEC_PER_SEC, 3, 1000);
+	ck_assert_uint_eq(count_files(true), 1);
+	struct err e = {0};
+	static char big[1001];
+	ck_assert_int_eq(spool_write(s, "b", 0, 1, "cpu", big, 1001, NULL, 0, &e), -EFBIG);
+	ck_assert_str_eq(e.text, "a profile of b with 1001 bytes is lost: the spool may hold 1000");
+	ck_assert_uint_eq(count_files(true), 1);
+	spool_close(s);
+}
+END_TEST
+
+START_TEST(test_retention_by_age)
+{
+	struct spool *s = open_spool(0, 3600);
+	int64_t now = clock_real();
+	write_ok(s, "a", now - DAY, 1, 10);
+	write_ok(s, "a", now - 1800 * NSEC_PER_SEC, 2, 10);
+	write_ok(s, "a", now, 3, 10); /* applied before a write */
+	ck_assert_uint_eq(count_files(true), 2);
+	ck_assert_uint_eq(spool_bytes(s), 20);
+	spool_close(s);
+}
+END_TEST
+
+START_TEST(test_a_restart_counts_what_is_there)
+{
+	struct spool *s = open_spool(0, 0);
+	for (int i = 0; i < 200; i++)
+		write_ok(s, i % 2 ? "a" : "b", i * NSEC_PER_SEC, 1, 10);
+	spool_close(s);
+	char command[256];
+	snprintf(command, sizeof(command),
+		"cd %s && echo x >a/.writing && echo mine >a/notes.txt && mkdir c && echo x >c/.writing "
+		"&& echo x >a/20231114-old.pb.gz && ln -s / link && ln -s /etc/passwd "
+		"a/19990101T000000Z-000001-cpu.pb.gz",
+		top);
+	ck_assert_int_eq(system(command), 0);
+	s = open_spool(100, 0);
+	ck_assert_uint_eq(spool_bytes(s), 2000);
+	ck_assert_msg(!exists("a/.writing") && !exists("c"), "left-over temporary files are gone");
+	write_ok(s, "a", 500 * NSEC_PER_SEC, 1, 10);
+	ck_assert_uint_eq(spool_bytes(s), 100);
+	ck_assert_msg(exists("a/notes.txt") && exists("a/20231114-old.pb.gz"), "what is not ours stays");
+	ck_assert(exists("b/19700101T000318Z-000001-cpu.pb.gz"));
+	ck_assert(!exists("b/19700101T000000Z-000001-cpu.pb.gz"));
+	ck_assert(exists("a/19990101T000000Z-000001-cpu.pb.gz"));
+	spool_close(s);
+}
+END_TEST
+
+START_TEST(test_files_removed_by_others)
+{
+	struct spool *s = open_spool(100, 0);
+	char command[64];
+	write_ok(s, "a", 0, 1, 90);
+	snprintf(command, sizeof(command), "rm -rf %s/a", top);
+	ck_assert_int_eq(system(command), 0);
+	write_ok(s, "a", 0, 2, 90);
+	ck_assert_uint_eq(spool_bytes(s), 90);
+	ck_assert_uint_eq(count_files(true), 1);
+	spool_close(s);
+}
+END_TEST
+
+START_TEST(test_a_symlink_for_a_target_is_not_followed)
+{
+	struct spool *s = open_spool(0, 0);
+	struct err e = {0};
+	char link[64];
+	snprintf(link, sizeof(link), "%s/shop", top);
+	ck_assert_int_eq(symlink("/tmp", link), 0);
+	ck_assert_int_lt(spool_write(s, "shop", 0, 1, "cpu", "x", 1, NULL, 0, &e), 0);
+	ck_assert_uint_eq(spool_bytes(s), 0);
+	spool_close(s);
+}
+END_TEST
+
+/* --- a disk that is full, a writer that dies */
+
+/* In a mount namespace of its own: a file system of 256 KiB. */
+static int on_a_full_disk(void)
+{
+	static char data[200 << 10];
+	struct err e = {0};
+	char path[128];
+	snprintf(path, sizeof(path), "%s/a/19700101T000000Z-000001-cpu.pb.gz", top);
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+		mount("none", top, "tmpfs", 0, "size=256k") < 0)
+		return 77;
+	struct spool *s = open_spool(0, 0);
+	write_ok(s, "a", 0, 1, sizeof(data));
+	if (spool_write(s, "b", 0, 2, "cpu", data, sizeof(data), NULL, 0, &e) != -ENOSPC)
+		return 1;
+	if (strcmp(e.text,
+		    "a profile of b with 204800 bytes is lost: cannot write to the spool: No space left on device"))
+		return 2;
+	if (count_files(true) != 1 || spool_bytes(s) != sizeof(data) || exists("b"))
+		return 3;
+	unlinkat(AT_FDCWD, path, 0);
+	if (spool_write(s, "b", 0, 3, "cpu", data, sizeof(data), NULL, 0, &e) != 0)
+		return 4;
+	spool_close(s);
+	return fd_count() == fds ? 0 : 5;
+}
+
+START_TEST(test_full_disk)
+{
+	int status;
+	pid_t child = fork();
+	if (child == 0)
+		_exit(on_a_full_disk());
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+		ck_assert_msg(!getenv("NO_SKIP"), "no mount namespace");
+		fputs("skipped: a full disk needs a mount namespace with a tmpfs (root)\n", stderr);
+		return;
+	}
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+START_TEST(test_the_writer_dies_in_the_middle_of_a_file)
+{
+	int status;
+	pid_t child = fork();
+	if (child == 0) {
+		/* SIGXFSZ ends the process inside write(2), behind the first 64 KiB */
+		setrlimit(RLIMIT_FSIZE, &(struct rlimit){65536, 65536});
+		setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+		signal(SIGXFSZ, SIG_DFL);
+		write_ok(open_spool(0, 0), "a", 0, 1, 1 << 20);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ);
+	ck_assert_uint_eq(count_files(false), 0);
+	ck_assert_uint_eq(count_files(true), 1);
+	spool_close(open_spool(0, 0));
+	ck_assert_uint_eq(count_files(true), 0);
+}
+END_TEST
+
+/* Are all visible files whole? */
+static void check_whole(size_t len)
+{
+	char command[160], answer[32];
+	snprintf(command, sizeof(command), "find %s -type f -name '[!.]*' -not -size %zuc | wc -l", top, len);
+	FILE *f = popen(command, "re");
+	ck_assert_ptr_nonnull(fgets(answer, sizeof(answer), f));
+	pclose(f);
+	ck_assert_msg(atol(answer) == 0, "%s files are cut off", answer);
+}
+
+START_TEST(test_kill_at_any_moment_leaves_whole_files)
+{
+	const size_t len = 1 << 20;
+	for (unsigned i = 0; i < 30; i++) {
+		int status;
+		pid_t child = fork();
+		if (child == 0) {
+			struct spool *s = open_spool(8 << 20, 0);
+			for (unsigned k = 0;; k++)
+				write_ok(s, "a", (int64_t)k * NSEC_PER_SEC, i, len);
+		}
+		usleep(1000 + i * 700);
+		kill(child, SIGKILL);
+		ck_assert_int_eq(waitpid(child, &status, 0), child);
+		ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "status %x", (unsigned)status);
+		check_whole(len);
+	}
+	spool_close(open_spool(8 << 20, 0));
+	ck_assert_uint_eq(count_files(true), count_files(false));
+	ck_assert_uint_gt(count_files(false), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("spool");
+	TCase *t = tcase_create("spool");
+	tcase_set_timeout(t, 60);
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_loop_test(t, test_names, 0, N(names));
+	tcase_add_test(t, test_a_long_name_is_cut);
+	tcase_add_test(t, test_a_name_that_is_taken_gets_the_next_number);
+	tcase_add_loop_test(t, test_the_same_bytes_are_the_same_profile, 0, N(again));
+	tcase_add_test(t, test_caps_without_a_write);
+	tcase_add_test(t, test_retention_by_bytes);
+	tcase_add_test(t, test_retention_by_age);
+	tcase_add_test(t, test_a_restart_counts_what_is_there);
+	tcase_add_test(t, test_files_removed_by_others);
+	tcase_add_test(t, test_a_symlink_for_a_target_is_not_followed);
+	tcase_add_test(t, test_full_disk);
+	tcase_add_test(t, test_the_writer_dies_in_the_middle_of_a_file);
+	tcase_add_test(t, test_kill_at_any_moment_leaves_whole_files);
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}

@@ -1,0 +1,56 @@
+#include "profiler/text.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
+
+static const struct {
+	const char *scenario, *text, *clean;
+} cleans[] = {
+	{"nothing", "", ""},
+	{"plain", "web-0.shop", "web-0.shop"},
+	{"other letters", "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"},
+	{"an escape sequence", "\x1b[31mred", "?[31mred"},
+	{"newline, tab, delete", "a\nb\tc\x7f", "a?b?c?"},
+	{"C1 as UTF-8",
+		"\xc2\x9b"
+		"31m",
+		"?31m"},
+	{"what follows C1", "\xc2\xa0", "\xc2\xa0"},
+	{"C1 alone",
+		"\x9b"
+		"31m",
+		"?31m"},
+	{"a lead byte at the end", "ab\xe2\x82", "ab??"},
+	{"a lead byte in front of a letter", "\xc3z", "?z"},
+	{"overlong", "\xc0\xaf", "??"},
+	{"a surrogate", "\xed\xa0\x80", "???"},
+	{"beyond the last", "\xf4\x90\x80\x80", "????"},
+};
+
+START_TEST(safe_for_a_terminal_and_json)
+{
+	char *text = strdup(cleans[_i].text); /* ends where its memory does */
+	text_clean(text);
+	ck_assert_msg(!strcmp(text, cleans[_i].clean), "%s: \"%s\"", cleans[_i].scenario, text);
+	text_clean(text);
+	ck_assert_str_eq(text, cleans[_i].clean);
+	free(text);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("text");
+	TCase *t = tcase_create("text");
+
+	tcase_add_loop_test(t, safe_for_a_terminal_and_json, 0, LENGTH(cleans));
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
