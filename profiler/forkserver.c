@@ -5,6 +5,7 @@
 #include "oci/base/log.h"
 #include "oci/base/process.h"
 #include "oci/seccomp.h"
+#include "profiler/oom.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -121,7 +122,7 @@ void forkserver_abandon(struct forkserver *f)
 /* --- the process ---------------------------------------------------------------------------------------- */
 
 /* All that a server needs and its role does not allow; the rest is the server's own (symbolizer_serve). */
-static void become_forkserver(void)
+static void become_forkserver(struct oom *oom)
 {
 	fd_close_all_but((int[]){FORKSERVER_SOCKET}, 1);
 	fd_null_stdio(7);
@@ -131,6 +132,7 @@ static void become_forkserver(void)
 	sigset_t none;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	*oom = oom_open(); /* after the next line it is root's */
 	prctl(PR_SET_DUMPABLE, 0);
 	prctl(PR_SET_NAME, "pilliond-fork"); /* exec left "exe" */
 	/* of a command the parent has not done it, and without it a plain user may enter no role */
@@ -138,14 +140,18 @@ static void become_forkserver(void)
 }
 
 /* False: nobody will ask any more. */
-static bool fork_next(const struct symbolizer_limits *limits)
+static bool fork_next(const struct symbolizer_limits *limits, struct oom *oom)
 {
 	int fds[2];
 	size_t n = 0;
 	char any;
 	ssize_t got = fd_recv(FORKSERVER_SOCKET, &any, sizeof(any), fds, 2, &n);
+	oom_release(oom);
+	oom_expendable(oom, 1); /* its servers can be had again, and it cannot */
 	if (n == 2 && fork() == 0)
 		symbolizer_serve(limits, &(struct symbolizer_sockets){fds[0], fds[1]});
+	oom_expendable(oom, 0);
+	oom_reserve(oom);
 	while (n)
 		fd_close(fds[--n]);
 	return got > 0 || got == -EMFILE;
@@ -161,10 +167,11 @@ void forkserver_main(int argc, char **argv)
 		.seconds = (unsigned)strtoul(argv[4], NULL, 10)};
 	if (limits.jobs < 1 || limits.jobs > SYMBOLIZER_JOBS_MAX || !fd_is(FORKSERVER_SOCKET))
 		_exit(2);
-	become_forkserver();
+	struct oom oom;
+	become_forkserver(&oom);
 	if (seccomp_enter(SECCOMP_SYMBOLIZER, &e) < 0)
 		_exit(1);
-	while (fork_next(&limits))
+	while (fork_next(&limits, &oom))
 		;
 	_exit(0);
 }

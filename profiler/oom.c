@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define ABOVE 300 /* of 1000: as if it had that part of the memory more */
@@ -29,4 +30,19 @@ void oom_expendable(const struct oom *o, unsigned how)
 	int n = snprintf(text, sizeof(text), "%d", adj < MOST ? adj : MOST);
 	if (o->fd >= 0 && write(o->fd, text, (size_t)n) < 0)
 		return; /* then they are alike, as they were */
+}
+
+void oom_reserve(struct oom *o)
+{
+	if (o->fd < 0 || o->reserve)
+		return;
+	void *at = mmap(NULL, OOM_RESERVE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	o->reserve = at == MAP_FAILED ? NULL : at;
+}
+
+void oom_release(struct oom *o)
+{
+	if (o->reserve)
+		munmap(o->reserve, OOM_RESERVE);
+	o->reserve = NULL;
 }

@@ -2,6 +2,10 @@
  * oom - who goes first when the kernel ends processes for want of memory, the cgroup's or the machine's: children,
  * which are started again or can be missed, and not the supervisor, with which everything would go. By oom_score_adj
  * (proc(5)), which children inherit; it is raised around a fork, and what was may be had back without privilege.
+ *
+ * In a fork the one that forks is as expendable as its child. Who forks when there may be no memory left holds a
+ * reserve, which is let go for the fork and had again before the child goes on: the fork then takes nothing from
+ * elsewhere, and the child's first page is the child's affair.
  */
 #pragma once
 
@@ -10,8 +14,13 @@
 struct oom {
 	int fd; /* opened while /proc is ours to write; -1: nothing happens */
 	int own;
+	void *reserve;
 };
 
 struct oom oom_open(void);
 /* Whoever is forked meanwhile: not before us (0), ours (1), or a user's (2: before those). */
 void oom_expendable(const struct oom *o, unsigned how);
+/* What a fork takes in the kernel and for the parent's pages (some 300 KiB here, kernel 6.18), and room. */
+#define OOM_RESERVE (512u << 10)
+void oom_reserve(struct oom *o); /* nothing where scores are not changed */
+void oom_release(struct oom *o);

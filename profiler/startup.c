@@ -405,10 +405,8 @@ static void start_forkserver(struct startup *s, struct engine *g, struct err *e)
 int startup_drop(struct startup *s, struct engine *g, struct err *e)
 {
 	int r = drop(s, e);
-	oom_expendable(&s->oom, 1);
 	if (r == 0)
 		start_forkserver(s, g, e);
-	oom_expendable(&s->oom, 0);
 	if (r == 0)
 		r = seccomp_enter(SECCOMP_SUPERVISOR, e);
 	return r;

@@ -178,6 +178,14 @@ static void be_worker(struct supervisor *s)
 	loop_free(s->loop);
 }
 
+/* The worker's first message, and nothing in it: we are no longer as expendable as it is (oom.h). */
+static void await_go(int channel)
+{
+	char go;
+	if (recv(channel, &go, sizeof(go), 0) != sizeof(go))
+		_exit(1);
+}
+
 static int start(struct supervisor *s)
 {
 	int channel[2];
@@ -189,20 +197,24 @@ static int start(struct supervisor *s)
 	s->engine->at->target = 0;
 	if (s->engine->modest)
 		rings_unmap(s->engine->rings);
+	oom_release(s->oom);
 	oom_expendable(s->oom, 1);
 	pid_t pid = r == 0 ? fork() : -1;
 	if (pid == 0) {
 		s->channel = channel[0];
+		await_go(channel[1]);
 		be_worker(s);
 		_exit(worker_main(s->engine, s->settings, channel[1], s->targets));
 	}
 	int error = -errno;
 	oom_expendable(s->oom, 0);
+	oom_reserve(s->oom);
 	if (pid < 0) {
 		r = r < 0 ? r : error;
 		unwind_start(s, channel);
 		return r;
 	}
+	fd_send(channel[0], "", 1, NULL, 0);
 	fd_close(channel[1]);
 	for (struct registered *t = s->targets; t; t = t->next)
 		t->far = fd_close(t->far);
@@ -568,6 +580,7 @@ int supervisor_start(struct supervisor *s, struct err *e)
 	if (r < 0)
 		return r == -EMFILE ? cannot_start(r, e) : r;
 	symbolizing_start(&s->engine->symbolizing, s->loop);
+	oom_reserve(s->oom);
 	if (s->worker >= 0) /* another supervisor's: so is its exporter */
 		order(s, &(struct order){.kind = ORDER_EXPORTER}, s->engine->exporting.process.sock);
 	r = s->worker < 0 ? start(s) : 0;

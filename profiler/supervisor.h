@@ -23,7 +23,7 @@ struct supervisor {
 	struct loop *loop;
 	struct engine *engine; /* what a worker begins with */
 	const struct settings *settings;
-	const struct oom *oom;
+	struct oom *oom;
 	void (*in_worker)(void *arg); /* in a child: let go of what is not a worker's */
 	void *arg;
 	struct registered *targets;

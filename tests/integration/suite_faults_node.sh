@@ -129,29 +129,63 @@ test_overflow() { # nobody reads the rings for two seconds
 row "the rings overflow: what was lost closes the gap" test_overflow
 
 # What the kernel ends for want of memory is the worker, and the next one goes on with what was there.
-test_memory() {
-	local dir limit usage
+limited() { # sets MEMORY, LIMIT, USAGE: of the cgroup in which the next service begins
+	local dir
 	for dir in /sys/fs/cgroup/memory "$V2"; do
 		[[ -e $dir/memory.limit_in_bytes || -e $dir/memory.max ]] && break
 		grep -qs memory "$dir/cgroup.controllers" && echo +memory >"$dir/cgroup.subtree_control" && break
 	done
 	MEMORY=$dir$LAB_CGROUP/$ROW_NUMBER.service
 	mkdir -p "$MEMORY"
-	limit=$MEMORY/memory.max usage=$MEMORY/memory.current
-	[[ -e $limit ]] || limit=$MEMORY/memory.limit_in_bytes usage=$MEMORY/memory.usage_in_bytes
-	[[ -e $limit ]] || skip "no memory controller"
+	LIMIT=$MEMORY/memory.max USAGE=$MEMORY/memory.current
+	[[ -e $LIMIT ]] || LIMIT=$MEMORY/memory.limit_in_bytes USAGE=$MEMORY/memory.usage_in_bytes
+	[[ -e $LIMIT ]] || skip "no memory controller"
 	SERVICE_UNDER=(sh -c 'echo $$ >"$0/cgroup.procs"; exec "$@"' "$MEMORY")
-	begin_faults
-	echo $(($(cat "$usage") + 3000000)) >"$limit"
-	"$LAB/bin/peer" targets "$SOCKET" 500 >crowd 2>&1 &
-	until_true 30 oom_killed || fail "no process of it was killed: $(cat "$usage") of $(cat "$limit") bytes, $(cat crowd)"
-	kill %%
-	echo 268435456 >"$limit"
+}
+limit() { echo $(($(cat "$USAGE") + $1)) >"$LIMIT"; } # BYTES more than now
+unlimited() {
+	echo 268435456 >"$LIMIT"
+	! mountpoint -q ballast || umount ballast
 	until_true 20 eval '"${PS[@]}" >/dev/null 2>&1' || fail "the service does not answer: $(tail -n 3 service.log)"
 	end_faults 15 100
 	until_true 5 rmdir "$MEMORY"
 }
-oom_killed() {
-	{ cat "$MEMORY/memory.oom_control" "$MEMORY/memory.events" 2>/dev/null || :; } | awk '/^oom_kill / { n = $2 } END { exit !(n > 0) }'
+oom_kills() {
+	{ cat "$MEMORY/memory.oom_control" "$MEMORY/memory.events" 2>/dev/null || :; } | awk '/^oom_kill / { n = $2 } END { print n + 0 }'
+}
+test_memory() {
+	limited
+	begin_faults
+	limit 3000000
+	"$LAB/bin/peer" targets "$SOCKET" 500 >crowd 2>&1 &
+	until_true 30 eval '(($(oom_kills) > 0))' ||
+		fail "no process of it was killed: $(cat "$USAGE") of $(cat "$LIMIT") bytes, $(cat crowd)"
+	kill %% || fail "the crowd has ended: $(cat crowd)"
+	unlimited
 }
 row "the memory limit of its cgroup is reached" test_memory
+
+# The worker has died, and there is next to no memory for another one: the fork itself is what the kernel has none for.
+test_memory_fork() {
+	local reader names before
+	limited
+	begin_faults
+	names=$(pgrep -P "$(pgrep -P "$SERVICE" -x pilliond-fork)" -x pilliond-names)
+	reader=$(pgrep -P "$SERVICE" -x pilliond-worker)
+	kill -STOP "$SERVICE"
+	kill -KILL "$reader"
+	until_true 5 eval '[[ $(ps -o stat= "$reader") == Z* ]]'
+	before=$(oom_kills)
+	kill -STOP "$names" # who would take some as well
+	{ echo 0 >"$MEMORY/memory.force_empty" || echo 64M >"$MEMORY/memory.reclaim" || :; } 2>/dev/null # what is only cached
+	mkdir ballast && mount -t tmpfs tmpfs ballast # scores are by the limit, and this one is no small one
+	sh -c 'echo $$ >"$0/cgroup.procs"; exec head -c 64M /dev/zero' "$MEMORY" >ballast/all
+	limit 4000
+	kill -CONT "$SERVICE"
+	until_true 4 eval '(($(oom_kills) > before))' || fail "no process of it was killed: $(tail -n 3 service.log)"
+	echo 268435456 >"$LIMIT"
+	kill -0 "$SERVICE" || fail "the service is gone: $(tail -n 3 service.log)"
+	kill -CONT "$names" 2>/dev/null || :
+	unlimited
+}
+row "no memory for another worker" test_memory_fork

@@ -169,13 +169,13 @@ START_TEST(as_many_as_are_asked_for)
 }
 END_TEST
 
-/* What is a server's it does not keep, and a server nothing of another's. */
+/* What is a server's it does not keep (its own: stdio, the socket, its score), and a server nothing of another's. */
 START_TEST(it_holds_one_socket)
 {
 	char command[128];
 	more(0);
 	more(1);
-	snprintf(command, sizeof(command), "test $(ls /proc/%d/fd | wc -l) = 4 && test $(ls /proc/%d/fd | wc -l) = 5",
+	snprintf(command, sizeof(command), "test $(ls /proc/%d/fd | wc -l) = 5 && test $(ls /proc/%d/fd | wc -l) = 5",
 		from->pid, forked[1].server);
 	ck_assert_int_eq(system(command), 0);
 }

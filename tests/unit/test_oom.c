@@ -3,6 +3,7 @@
 #include <check.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,6 +68,35 @@ START_TEST(without_proc)
 }
 END_TEST
 
+/* bytes of it that are there */
+static size_t resident(const struct oom *o)
+{
+	unsigned char pages[OOM_RESERVE >> 12];
+	size_t n = 0;
+	ck_assert_int_eq(mincore(o->reserve, OOM_RESERVE, pages), 0);
+	for (size_t i = 0; i < sizeof(pages); i++)
+		n += pages[i] & 1 ? 4096 : 0;
+	return n;
+}
+
+START_TEST(a_reserve)
+{
+	struct oom o = oom_open();
+	oom_reserve(&o);
+	ck_assert_uint_eq(resident(&o), OOM_RESERVE);
+	void *at = o.reserve;
+	oom_reserve(&o);
+	ck_assert_ptr_eq(o.reserve, at);
+	oom_release(&o);
+	ck_assert_ptr_null(o.reserve);
+	oom_release(&o);
+	close(o.fd);
+	o.fd = -1;
+	oom_reserve(&o);
+	ck_assert_ptr_null(o.reserve);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("oom");
@@ -74,6 +104,7 @@ int main(void)
 	tcase_add_test(t, children_go_first);
 	tcase_add_test(t, never_beyond_the_most);
 	tcase_add_test(t, without_proc);
+	tcase_add_test(t, a_reserve);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);
