@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define ABOVE 300 /* of 1000: as if it had that part of the memory more */
+#define ABOVE 400 /* of 1000: as if it had that part of the memory more */
 #define MOST 1000
 
 struct oom oom_open(void)

@@ -8,12 +8,14 @@
 #
 # Variables: TOP the tree, B the build, LAB the one temporary directory, ROW the row's own.
 # REQUIRE_ALL=1: a skip is a failure. ONLY=regex: only the rows whose name matches. KEEP=1: leave LAB for a look.
-# SLOW_ROWS=FILE: how long each row took.
+# SLOW_ROWS=FILE: how long each row took. AGAIN=N: so many rows of a lab may have a second try, and each says `again - name`
+# with what it said first; not where a sanitizer spoke.
 
 ROW_TIMEOUT=${ROW_TIMEOUT:-60}
 ROW_NUMBER=0
 ROW_PID=
 ROW_CLOCK=
+AGAIN=${AGAIN:-0}
 
 # Under a sanitizer: leaks are looked for by ptrace, which no role of ours may; libraries are preloaded into some; and nobody
 # waits a second at its end for a race.
@@ -123,26 +125,41 @@ lab_unmount() { # DIR - what is mounted below it, last first
 # --- rows
 
 row() { # "name in words" function [arg...]
-	local name=$1 status late= began=${EPOCHREALTIME/./}
-	shift
-	[[ -n ${ONLY-} && ! $name =~ $ONLY ]] && return
+	[[ -n ${ONLY-} && ! $1 =~ $ONLY ]] && return
+	local status
+	row_run "$@"
+	if ((AGAIN > 0 && status == ROW_FAILED)) && [[ ! -e $ROW.skip ]]; then
+		AGAIN=$((AGAIN - 1))
+		echo "again - $1"
+		row_said
+		row_clean
+		row_run "$@"
+	fi
+	row_report "$1" "$status"
+	row_clean
+}
+ROW_FAILED=1 ROW_LATE=2 ROW_UNSANE=3
+
+row_run() { # NAME FUNCTION [ARG...] - sets status: 0 or one of these
+	local began=${EPOCHREALTIME/./}
 	ROW=$LAB/row.$((++ROW_NUMBER))
 	mkdir "$ROW"
 	set -m
-	(row_body "$@") </dev/null >"$ROW.out" 2>&1 &
+	(row_body "${@:2}") </dev/null >"$ROW.out" 2>&1 &
 	ROW_PID=$!
 	set +m
 	timeout "$ROW_TIMEOUT" tail --pid=$ROW_PID -s 0.01 -f /dev/null &
 	ROW_CLOCK=$!
-	wait $ROW_CLOCK || late=" (no end within $ROW_TIMEOUT s)" # a wait, so that signals are acted on at once
+	status=0
+	wait $ROW_CLOCK || status=$ROW_LATE # a wait, so that signals are acted on at once
 	kill -KILL -- -$ROW_PID 2>/dev/null
-	wait $ROW_PID 2>/dev/null
-	status=$?
+	wait $ROW_PID 2>/dev/null || ((status)) || status=$ROW_FAILED
 	ROW_PID=
 	declare -F ct_rm_all >/dev/null && ct_rm_all "$ROW" >>"$ROW.out" 2>&1
-	sanitizers_silent || status=1
-	row_report "$name$late" "$status"
-	[[ -z ${SLOW_ROWS-} ]] || echo "$(((${EPOCHREALTIME/./} - began) / 1000)) ms $name" >>"$SLOW_ROWS"
+	sanitizers_silent || status=$ROW_UNSANE
+	[[ -z ${SLOW_ROWS-} ]] || echo "$(((${EPOCHREALTIME/./} - began) / 1000)) ms $1" >>"$SLOW_ROWS"
+}
+row_clean() {
 	lab_unmount "$ROW"
 	[[ -n ${KEEP-} ]] || rm -rf --one-file-system "$ROW" "$ROW".*
 }
@@ -172,11 +189,16 @@ row_report() { # NAME STATUS
 		echo "ok - $1"
 		echo passed >>"$LAB/results"
 	else
-		echo "not ok - $1${skipped:+: skipped: $skipped}"
-		sed 's/^/    /' "$ROW.out"
-		[[ ! -s $ROW/log ]] || tail -n 20 "$ROW/log" | sed 's/^/    log: /'
+		(($2 != ROW_LATE)) || skipped="no end within $ROW_TIMEOUT s"
+		echo "not ok - $1${skipped:+ ($skipped)}"
+		row_said
 		echo failed >>"$LAB/results"
 	fi
+}
+
+row_said() {
+	sed 's/^/    /' "$ROW.out"
+	[[ ! -s $ROW/log ]] || tail -n 20 "$ROW/log" | sed 's/^/    log: /'
 }
 
 lab_summary() { # the last line; 1 when something failed

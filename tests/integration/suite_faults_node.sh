@@ -141,11 +141,13 @@ limited() { # sets MEMORY, LIMIT, USAGE: of the cgroup in which the next service
 	[[ -e $LIMIT ]] || LIMIT=$MEMORY/memory.limit_in_bytes USAGE=$MEMORY/memory.usage_in_bytes
 	[[ -e $LIMIT ]] || skip "no memory controller"
 	SERVICE_UNDER=(sh -c 'echo $$ >"$0/cgroup.procs"; exec "$@"' "$MEMORY")
+	mkdir ballast && mount -t tmpfs tmpfs ballast # scores go by the limit, which is no small one with this
+	"${SERVICE_UNDER[@]}" head -c 64M /dev/zero >ballast/all
 }
 limit() { echo $(($(cat "$USAGE") + $1)) >"$LIMIT"; } # BYTES more than now
 unlimited() {
 	echo 268435456 >"$LIMIT"
-	! mountpoint -q ballast || umount ballast
+	umount ballast
 	until_true 20 eval '"${PS[@]}" >/dev/null 2>&1' || fail "the service does not answer: $(tail -n 3 service.log)"
 	end_faults 15 100
 	until_true 5 rmdir "$MEMORY"
@@ -178,8 +180,6 @@ test_memory_fork() {
 	before=$(oom_kills)
 	kill -STOP "$names" # who would take some as well
 	{ echo 0 >"$MEMORY/memory.force_empty" || echo 64M >"$MEMORY/memory.reclaim" || :; } 2>/dev/null # what is only cached
-	mkdir ballast && mount -t tmpfs tmpfs ballast # scores are by the limit, and this one is no small one
-	sh -c 'echo $$ >"$0/cgroup.procs"; exec head -c 64M /dev/zero' "$MEMORY" >ballast/all
 	limit 4000
 	kill -CONT "$SERVICE"
 	until_true 4 eval '(($(oom_kills) > before))' || fail "no process of it was killed: $(tail -n 3 service.log)"

@@ -120,13 +120,9 @@ crowd() { # COUNT
 	until_true 30 test -s crowd || fail "no end of the targets"
 }
 
-test_targets() {
-	begin_rates --targets 5
-	crowd 5
-	is "the targets" "$(cat crowd)" "5 armed"
+one_too_many() { # REASON - of a container that is refused; when the crowd has gone, there is room for one
 	ct_start runc c1 -a $NAMES=cpu -- "$LAB/bin/sleeper"
-	has "the hook's log" "$(cat hook.log)" 'pilliond profiles 5 targets already: raise its setting targets'
-	lists 5 || fail "the targets are $("${PS[@]}")"
+	has "the hook's log" "$(cat hook.log)" "$1"
 	kill $CROWD
 	until_true 20 lists 0 || fail "still there: $("${PS[@]}")"
 	ct_start runc c2 -a $NAMES=cpu -- "$LAB/bin/sleeper"
@@ -137,6 +133,14 @@ test_targets() {
 	ct_rm c2
 	end_service
 }
+
+test_targets() {
+	begin_rates --targets 5
+	crowd 5
+	is "the targets" "$(cat crowd)" "5 armed"
+	lists 5 || fail "the targets are $("${PS[@]}")"
+	one_too_many 'pilliond profiles 5 targets already: raise its setting targets'
+}
 row "one target too many is refused by name of the setting" test_targets
 
 # Each has a pidfd, an event and a connection to the worker, at least.
@@ -144,17 +148,7 @@ test_fds() {
 	begin_rates --fds 64
 	crowd 30
 	between "the targets" "$(sed 's/ armed//' crowd)" 5 20
-	ct_start runc c1 -a $NAMES=cpu -- "$LAB/bin/sleeper"
-	has "the hook's log" "$(cat hook.log)" 'out of file descriptors .* or its setting fds'
-	kill $CROWD
-	until_true 20 lists 0 || fail "still there: $("${PS[@]}")"
-	ct_start runc c2 -a $NAMES=cpu -- "$LAB/bin/sleeper"
-	until_true 20 lists 1 || fail "there is room again, and no target: $(cat hook.log)"
-	ct_stop c1
-	ct_stop c2
-	ct_rm c1
-	ct_rm c2
-	end_service
+	one_too_many 'out of file descriptors .* or its setting fds'
 }
 row "descriptors beyond the setting are refused by name" test_fds
 

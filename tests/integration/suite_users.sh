@@ -139,6 +139,23 @@ test_wrong() {
 }
 row "records of a user that are laid out otherwise than said: nobody else's profile has less" test_wrong
 
+# Whoever opens one of those pipes waits for ever.
+test_pipes() {
+	local tries
+	begin_users
+	as $BERT "$LAB/bin/tenant" hang "$USERS" 8 >said &
+	until_true 10 sees $BERT tenant || fail "user $BERT sees \"$(names_of $BERT)\""
+	for tries in {1..6}; do
+		sleep 1
+		sees $BERT tenant || fail "after $tries s user $BERT sees \"$(names_of $BERT)\""
+	done
+	wait $!
+	is "what he heard" "$(cat said)" "done"
+	until_true 10 sees $BERT "" || fail "user $BERT sees \"$(names_of $BERT)\""
+	end_service
+}
+row "a user's cgroup that is a directory of pipes: his processes answer" test_pipes
+
 test_worker() {
 	begin_users
 	both_burn 5

@@ -11,6 +11,8 @@
  *					"done"
  *	tenant early SOCKET SECONDS	maps his events before he registers them; prints what
  *					comes of that
+ *	tenant hang SOCKET SECONDS	his cgroup is a directory of pipes that nobody writes; prints
+ *					"done"
  */
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
@@ -20,12 +22,14 @@
 #include "tests/targets/cpu.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -99,6 +103,29 @@ static void describe(void)
 	snprintf(d->name, sizeof(d->name), "tenant");
 }
 
+static const char *const pipes[] = {"cgroup.procs", "cgroup.events", "cpu.stat", "cpuacct.usage"};
+static char hollow[] = "/tmp/tenant.XXXXXX";
+
+static int make_hollow(void)
+{
+	if (!mkdtemp(hollow))
+		die(hollow, errno);
+	int dir = open(hollow, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	for (size_t i = 0; i < sizeof(pipes) / sizeof(pipes[0]); i++)
+		mkfifoat(dir, pipes[i], 0666);
+	return dir;
+}
+
+static void unmake_hollow(int dir)
+{
+	if (dir < 0)
+		return;
+	for (size_t i = 0; i < sizeof(pipes) / sizeof(pipes[0]); i++)
+		unlinkat(dir, pipes[i], 0);
+	close(dir);
+	rmdir(hollow);
+}
+
 static int expect(int sock, enum msg_type type)
 {
 	struct err e = {0};
@@ -108,15 +135,18 @@ static int expect(int sock, enum msg_type type)
 	return r;
 }
 
-static int enlist(int sock, const char *mode)
+static int enlist(int sock, const char *mode, int cgroup)
 {
 	fd_auto pidfd = process_pidfd(getpid());
+	const int fds[] = {pidfd, cgroup};
 	memset(&m, 0, sizeof(m));
 	msg_send(sock, &m, MSG_HELLO, NULL, 0);
 	if (expect(sock, MSG_WELCOME) < 0)
 		return -1;
 	describe();
-	msg_send(sock, &m, MSG_TARGET, &pidfd, 1);
+	if (cgroup >= 0)
+		m.target.desc.fds |= TARGET_CGROUP;
+	msg_send(sock, &m, MSG_TARGET, fds, cgroup >= 0 ? 2 : 1);
 	memset(&m, 0, sizeof(m));
 	open_events(strcmp(mode, "layout") != 0);
 	if (!strcmp(mode, "early") &&
@@ -169,14 +199,16 @@ static void look(struct mapping *o)
 int main(int argc, char **argv)
 {
 	if (argc != 4) {
-		fprintf(stderr, "usage: tenant keep|layout|early SOCKET SECONDS\n");
+		fprintf(stderr, "usage: tenant keep|layout|early|hang SOCKET SECONDS\n");
 		return 2;
 	}
 	bool keeps = !strcmp(argv[1], "keep");
 	n_cpus = perf_online_cpus(cpus, CPUS_MAX);
-	int sock = reach(argv[2]);
-	if (enlist(sock, argv[1]) < 0)
+	int sock = reach(argv[2]), cgroup = strcmp(argv[1], "hang") ? -1 : make_hollow();
+	if (enlist(sock, argv[1], cgroup) < 0) {
+		unmake_hollow(cgroup);
 		return 1;
+	}
 	for (int i = 0; keeps && i < n_cpus; i++)
 		map(i);
 	for (int64_t end = clock_now() + cpu_arg(argc, argv, 3, "1"); clock_now() < end;) {
@@ -189,5 +221,6 @@ int main(int argc, char **argv)
 		printf("samples %lu foreign %lu taken %lu rings %lu\n", samples, foreign, taken, rings);
 	else
 		puts("done");
+	unmake_hollow(cgroup);
 	return 0;
 }

@@ -42,7 +42,7 @@ START_TEST(children_go_first)
 	oom_expendable(&o, 1);
 	int first = score_of_child();
 	oom_expendable(&o, 0);
-	ck_assert_int_eq(first, own + 300 < 1000 ? own + 300 : 1000);
+	ck_assert_int_eq(first, own + 400 < 1000 ? own + 400 : 1000);
 	ck_assert_int_eq(score(), own);
 	ck_assert_int_eq(score_of_child(), own);
 	close(o.fd);
