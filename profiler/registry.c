@@ -1,6 +1,8 @@
 #include "profiler/registry.h"
 
+#include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#define CLOSING_MAX 16
+#define HURRY_NS (10 * NSEC_PER_MSEC)
 
 enum place { PLACE_CGROUP = 2, PLACE_EXE, PLACE_OPENED };
 
@@ -89,13 +95,37 @@ uint32_t registered_fds(const struct registered *r)
 	return r->n_events + (uint32_t)__builtin_popcount(r->desc.fds) + 1;
 }
 
+static pid_t closing[CLOSING_MAX]; /* 0: a place */
+
+void registered_reap(void)
+{
+	for (unsigned i = 0; i < CLOSING_MAX; i++)
+		if (closing[i] && waitpid(closing[i], NULL, WNOHANG) != 0)
+			closing[i] = 0;
+}
+
+/* A place, or NULL. Where all wait, one of them is told to hurry. */
+static pid_t *find_place(void)
+{
+	static unsigned last;
+	registered_reap();
+	for (unsigned i = 0; i < CLOSING_MAX; i++)
+		if (!closing[i])
+			return &closing[i];
+	pid_t *oldest = &closing[last++ % CLOSING_MAX];
+	return process_wait(*oldest, clock_now() + HURRY_NS) == -ETIMEDOUT ? NULL : oldest;
+}
+
 /*
  * Its file system is the target's, and close(2) of a file may wait for that for ever (FUSE, flush). So a child that
- * shares our table of descriptors closes it: the number is free at once, and who waits is the child.
+ * shares our table of descriptors closes it: the number is free at once, and who waits is the child. Where that many
+ * wait and cannot be killed, the file stays open: descriptors have a limit that refuses targets, processes are others'
+ * too.
  */
 void registered_let_go(int fd)
 {
-	if (fd < 0)
+	pid_t *place = fd < 0 ? NULL : find_place();
+	if (!place)
 		return;
 	long pid = syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
 	if (pid == 0) {
@@ -104,6 +134,7 @@ void registered_let_go(int fd)
 	}
 	if (pid < 0)
 		fd_close(fd);
+	*place = pid < 0 ? 0 : (pid_t)pid;
 }
 
 struct registered *registered_free(struct registered *r)

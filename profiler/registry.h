@@ -42,4 +42,5 @@ int registered_cgroup(const struct registered *r); /* its directory, or -1 */
 /* How many descriptors it holds, itself and its connection. */
 uint32_t registered_fds(const struct registered *r);
 void registered_let_go(int fd); /* close(2), which may hang, of a file that somebody chose; -1 is fine */
+void registered_reap(void);	/* the processes in which that was done, now and then */
 struct registered *registered_free(struct registered *r); /* must be in no list and no loop */

@@ -570,6 +570,7 @@ static void clear_journal(struct supervisor *s)
 int supervisor_round(struct supervisor *s)
 {
 	int wait = watch_worker(s);
+	registered_reap();
 	wait = loop_sooner(wait, watch_symbolizer(s));
 	return loop_sooner(wait, watch_exporter(s));
 }

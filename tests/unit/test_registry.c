@@ -1,0 +1,65 @@
+/* registry: files that are let go are closed by children, and of those none stays. */
+#include "profiler/registry.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MANY 100
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+START_TEST(many_are_closed_and_no_child_stays)
+{
+	int fds[MANY];
+	for (int i = 0; i < MANY; i++)
+		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	for (int i = 0; i < MANY; i++)
+		registered_let_go(fds[i]);
+	for (int tries = 0; tries < 200; tries++) {
+		usleep(1000);
+		registered_reap();
+	}
+	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+	ck_assert_int_eq(errno, ECHILD);
+	for (int i = 0; i < MANY; i++)
+		ck_assert(!is_open(fds[i]));
+}
+END_TEST
+
+/* Somebody else's children are nobody's of ours. */
+START_TEST(other_children_are_left_alone)
+{
+	int status;
+	pid_t other = fork();
+	if (other == 0)
+		_exit(7);
+	registered_let_go(open("/dev/null", O_RDONLY | O_CLOEXEC));
+	usleep(50000);
+	registered_reap();
+	ck_assert_int_eq(waitpid(other, &status, 0), other);
+	ck_assert_int_eq(WEXITSTATUS(status), 7);
+	registered_let_go(-1);
+	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("registry");
+	TCase *t = tcase_create("closing");
+	tcase_add_test(t, many_are_closed_and_no_child_stays);
+	tcase_add_test(t, other_children_are_left_alone);
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
