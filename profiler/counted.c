@@ -99,6 +99,11 @@ static uint64_t mean_weight(const struct target *t, uint32_t spec)
 	return taken ? t->tally.weight[spec] / taken : t->desc.events[spec].period;
 }
 
+static uint64_t worth_saying(uint64_t missing, uint64_t weight, uint64_t of)
+{
+	return missing < 10 * weight || missing < of / 50 ? 0 : missing;
+}
+
 /*
  * Events that are inherited begin a period with every thread, so one that ends before its first sample has none: many
  * short ones would be missing without a word. The kernel's count has them all. (Under `cgroup` one event sees all.)
@@ -124,14 +129,40 @@ static void ask_kernel(struct target *t, uint32_t spec, struct kernel_count *ret
 	missing = above(missing, ret->lost_weight);
 	ret->unseen = while_restarting(t, spec, above(missing, t->tally.before_weight[spec]));
 	missing -= ret->unseen;
-	if (!is_inherited_clock(t, spec))
-		return;
-	ret->unsampled = missing < 10 * weight || missing < ret->counted / 50 ? 0 : missing;
+	if (is_inherited_clock(t, spec))
+		ret->unsampled = worth_saying(missing, weight, ret->counted);
+}
+
+/* The lost ones by number, the others by weight share what it did use. */
+static void settle_all(const struct target *t, uint32_t spec, struct kernel_count *k, uint64_t all)
+{
+	uint64_t seen = t->tally.weight[spec], taken = t->tally.taken[spec];
+	k->lost_weight = counted_scaled(all, (double)k->lost / (double)(k->lost + taken));
+	k->unseen = smaller(k->unseen, all - k->lost_weight);
+	k->correct = (double)(all - k->lost_weight - k->unseen) / (double)seen;
+	k->unsampled = 0;
+	k->counted = all;
+}
+
+/*
+ * A clock counts kernel code also where that is not sampled (kernel/events/core.c, perf_swevent_hrtimer: the sample is
+ * left out, the count goes on). So it is by the count that samples stand for too much or too little, and what is left
+ * is kernel code.
+ */
+static void settle_user(const struct target *t, uint32_t spec, struct kernel_count *k, uint64_t all)
+{
+	uint64_t seen = t->tally.weight[spec], weight = mean_weight(t, spec);
+	k->correct = (double)all / (double)k->counted;
+	k->lost_weight = counted_scaled(k->lost_weight, k->correct);
+	k->unseen = counted_scaled(k->unseen, k->correct);
+	k->counted = all;
+	uint64_t there = counted_scaled(seen, k->correct) + k->lost_weight + k->unseen;
+	k->unsampled = worth_saying(above(all, there), weight, all);
 }
 
 /*
  * Samples of intervals stand for what the target used as far as that was known as they were taken. What it did use in
- * this window is known now: the lost ones by number, the others by weight share it.
+ * this window is known now.
  */
 static void settle_weights(struct target *t, struct window *w)
 {
@@ -140,14 +171,12 @@ static void settle_weights(struct target *t, struct window *w)
 	t->ran_then = ran ? ran : then;
 	for (uint32_t i = 0; known && ran > then && i < t->desc.n_events; i++) {
 		struct kernel_count *k = &w->kernel[i];
-		uint64_t seen = t->tally.weight[i], taken = t->tally.taken[i], all = ran - then;
-		if (!is_inherited_clock(t, i) || !seen || !(k->lost + taken))
+		if (!is_inherited_clock(t, i) || !t->tally.weight[i] || !(k->lost + t->tally.taken[i]))
 			continue;
-		k->lost_weight = counted_scaled(all, (double)k->lost / (double)(k->lost + taken));
-		k->unseen = smaller(k->unseen, all - k->lost_weight);
-		k->correct = (double)(all - k->lost_weight - k->unseen) / (double)seen;
-		k->unsampled = 0;
-		k->counted = all;
+		if (t->desc.kernel)
+			settle_all(t, i, k, ran - then);
+		else if (k->counted)
+			settle_user(t, i, k, ran - then);
 	}
 }
 

@@ -2,17 +2,21 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "profiler/counted.h"
 #include "profiler/limits.h"
 #include "profiler/target.h"
+#include "profiler/window.h"
 #include "shim/perf.h"
 #include "skip.h"
 
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -71,12 +75,19 @@ static pid_t leader;
 static int counter = -1; /* the CPU time of them all */
 static int go[2];
 
+static bool user_only; /* it is sampled so, and works in the kernel as well */
+
 static _Noreturn void work(void)
 {
+	static char zeros[1 << 20];
 	int64_t end = clock_now() + 300 * NSEC_PER_SEC; /* also where the test has been killed */
-	while (clock_now() < end)
+	int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	while (clock_now() < end) {
 		for (volatile unsigned i = 0; i < 100000; i++)
 			;
+		if (user_only && read(zero, zeros, sizeof(zeros)) < 0)
+			break;
+	}
 	_exit(0);
 }
 
@@ -269,11 +280,16 @@ static bool begin_target(enum strategy strategy, int processes)
 	struct perf_want want = {.role = PERF_SAMPLES,
 		.spec = {.period = PERIOD},
 		.stacks = STACKS_NONE,
-		.kernel = true,
+		.kernel = !user_only,
 		.inherit = strategy != STRATEGY_CGROUP,
 		.rung = 0};
-	struct target_desc d = {
-		.id = "c1", .strategy = strategy, .running = 1, .window_s = 60, .n_events = 1, .events = {want.spec}};
+	struct target_desc d = {.id = "c1",
+		.strategy = strategy,
+		.running = 1,
+		.window_s = 60,
+		.n_events = 1,
+		.events = {want.spec},
+		.kernel = want.kernel};
 	static const struct msg_tasks none = {.last = 1};
 	struct options o;
 	struct err e = {0};
@@ -509,6 +525,41 @@ START_TEST(what_came_is_counted)
 }
 END_TEST
 
+/* Its threads' time in user and kernel code; the sum of both is exact, the parts are as ticks saw them. */
+static double user_part(void)
+{
+	char path[32], text[1024];
+	unsigned long user, system;
+	snprintf(path, sizeof(path), "/proc/%d/stat", leader);
+	ck_assert_int_ge(fd_read_text(AT_FDCWD, path, text, sizeof(text)), 0);
+	const char *fields = strrchr(text, ')');
+	ck_assert_int_eq(sscanf(fields, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system), 2);
+	return (double)user / (double)(user + system);
+}
+
+/* The clock goes on in kernel code, and there are no samples of it. */
+START_TEST(what_is_not_sampled_is_given_to_nobody)
+{
+	user_only = true;
+	if (!begin_target(STRATEGY_PROCESS, 1))
+		return;
+	limit_to(100);
+	run_until(is_lowered, "user code");
+	run_cpu_ms(4000);
+	struct window w = {0};
+	counted_window(target, &w);
+	double part = user_part(), all = (double)w.kernel[0].counted;
+	double sampled = (double)target->tally.weight[0] * w.kernel[0].correct / all;
+	ck_assert_msg(part > 0.2 && part < 0.9, "%f of it is user code", part);
+	ck_assert_msg(fabs(all / (double)used() - 1) < ROOM, "%f s of %f", all / 1e9, (double)used() / 1e9);
+	ck_assert_msg(fabs(sampled - part) < ROOM, "samples stand for %f, user code is %f", sampled, part);
+	ck_assert_msg(fabs((double)w.kernel[0].unsampled / all - (1 - sampled)) < 0.02, "%f is said to have none",
+		(double)w.kernel[0].unsampled / all);
+	end_target();
+	user_only = false;
+}
+END_TEST
+
 /* --- a drain has an end, whoever writes */
 
 static uint64_t handed_over, last_time;
@@ -570,6 +621,7 @@ int main(void)
 	tcase_add_loop_test(t, a_successor_takes_over, 0, LENGTH(ways) - 1);
 	tcase_add_test(t, a_session_gets_what_it_asked_for);
 	tcase_add_test(t, what_came_is_counted);
+	tcase_add_test(t, what_is_not_sampled_is_given_to_nobody);
 	tcase_add_test(t, a_drain_ends_at_its_deadline_and_goes_on_from_there);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
