@@ -56,7 +56,7 @@ any_profiler() { [[ -n $(profilers) ]]; }
 
 wait_profiler() { # sets PROFILER to the one there is
 	until_true 10 any_profiler || fail "no pilliond runs"
-	PROFILER=$(profilers | head -n 1)
+	PROFILER=$(profilers | sed -n 1p)
 }
 
 count_profiles() { find spool -name '*.pb.gz' | wc -l; }

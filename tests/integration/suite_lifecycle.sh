@@ -69,7 +69,7 @@ begin_short() {
 unnamed() { # NAME - those that have no profile with names
 	local dir
 	for dir in spool/"$1"-*; do
-		"$LAB/bin/pillion" report --folded "$dir" | grep -q burn_loop || echo "$dir"
+		grep -q burn_loop < <("$LAB/bin/pillion" report --folded "$dir") || echo "$dir"
 	done
 }
 

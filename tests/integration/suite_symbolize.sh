@@ -142,7 +142,7 @@ test_shared() { # dwz: a part of the debug information is in a file that several
 	mkdir served
 	cp program.debug served/
 	dwz -m served/common.debug -M /nowhere/common.debug served/program.debug other.debug
-	readelf -S served/program.debug | grep -q gnu_debugaltlink || fail "nothing is shared"
+	grep -q gnu_debugaltlink < <(readelf -S served/program.debug) || fail "nothing is shared"
 	serve served 200
 	symbolize 0 p.pb.gz --debuginfod "$URL"
 	is_named
@@ -356,7 +356,7 @@ row "a server that sends garbage in all of it" test_garbage_sent .debug_info .de
 test_without_library() { # local files do, and the network has one sentence
 	begin_symbolize
 	local library
-	library=$(ldconfig -p | awk '/libdebuginfod.so.1 / {print $NF; exit}')
+	library=$(ldconfig -p | awk '/libdebuginfod.so.1 / && !n++ { print $NF }')
 	[[ -n $library ]] || skip "libdebuginfod1 is not installed"
 	hidden() { unshare -m sh -c 'mount --bind /dev/null "$1" && shift && exec "$@"' sh "$(readlink -f "$library")" "$@"; }
 	is "the exit status" "$(status_of hidden "${SYMBOLIZE[@]}" p.pb.gz --debuginfod http://127.0.0.1:1 2>said)" 3
