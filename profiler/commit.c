@@ -477,6 +477,14 @@ static void commit_at_once(struct commit *c)
 	c->again = now;
 }
 
+void commit_tasks(struct commit *c, struct target *t)
+{
+	if (!is_in(c, t))
+		return;
+	save_changes(c, t);
+	commit_at_once(c);
+}
+
 void commit_window(struct commit *c, struct window *w)
 {
 	if (!is_in(c, w->t))

@@ -9,7 +9,8 @@
  * when the window ends (profiler/window.c).
  *
  * A window that is over is written down as such before anything is made of it, and struck out when it has been written
- * to the spool. Between the two lies a moment where it may be written again: target.written is for who knows.
+ * to the spool. Between the two lies a moment where it may be handed over again: the exporter knows what it has
+ * written.
  *
  * All of these take NULL for an engine that has no successor.
  */
@@ -40,6 +41,7 @@ int commit_round(struct commit *c, struct engine *g, int64_t now);
 /* Side-band, of which nothing is changed yet: h is where r was parsed from. */
 void commit_record(struct commit *c, struct target *t, const struct record *r, const struct perf_event_header *h);
 void commit_lossy(struct commit *c, struct target *t);		       /* records were lost */
+void commit_tasks(struct commit *c, struct target *t);		       /* nobody will say them again */
 void commit_window(struct commit *c, struct window *w);		       /* it is over */
 void commit_written(struct commit *c, struct target *t, unsigned seq); /* it is in the spool, or was none */
 void commit_gone(struct commit *c, struct target *t);

@@ -174,8 +174,8 @@ static double length_on(const struct target *t)
 	const struct rate *r = &t->rate;
 	int64_t cycle = 2 * r->intervals.cost * CYCLE_COSTS * t->engine->rates.n_switched;
 	int64_t least = (int64_t)(CYCLE_NS * r->factor / CYCLE_FACTOR);
-	least = least < CYCLE_NS ? CYCLE_NS : least;
-	cycle = cycle < least ? least : cycle > CYCLE_MAX_NS ? CYCLE_MAX_NS : cycle;
+	cycle = cycle < least ? least : cycle;
+	cycle = cycle < CYCLE_NS ? CYCLE_NS : cycle > CYCLE_MAX_NS ? CYCLE_MAX_NS : cycle;
 	double on = (double)cycle / r->factor;
 	return on < ON_NS ? ON_NS : on;
 }
@@ -293,6 +293,9 @@ static void set_intervals(struct target *t, double factor)
 		r->intervals.on = true;
 		r->intervals.rest = 0;
 		begin_interval(t);
+	} else if (r->intervals.off) { /* a pause that was meant for a higher factor ends sooner */
+		int64_t longest = clock_now() + (int64_t)(1.5 * length_on(t) * (factor - 1));
+		r->intervals.next = r->intervals.next < longest ? r->intervals.next : longest;
 	}
 	begin_scale(t, clock_now());
 }

@@ -333,24 +333,17 @@ static void on_window(struct target *t, struct saved *s)
 	window_restore(t, w);
 }
 
-/* Windows that are in the spool. */
-static void drop_windows(struct target *t, unsigned from, unsigned below)
-{
-	for (struct window **at = &t->windows, *w; (w = *at);) {
-		if (w->seq >= from && w->seq < below) {
-			*at = w->next;
-			window_free(w);
-		} else {
-			at = &w->next;
-		}
-	}
-}
-
+/* It is in the spool. */
 static void on_written(struct target *t, struct saved *s)
 {
 	unsigned seq = (unsigned)saved_number(s);
-	if (!s->bad)
-		drop_windows(t, seq, seq + 1);
+	struct window **at = &t->windows, *w;
+	while ((w = *at) && w->seq != seq)
+		at = &w->next;
+	if (s->bad || !w)
+		return;
+	*at = w->next;
+	window_free(w);
 }
 
 static void forget_counts(struct target *t)
@@ -445,23 +438,11 @@ static void read_unlisted(struct target *t)
 	}
 }
 
-/* Nothing of a window that is in the spool comes again, whatever the journal knows. */
-static void keep_unwritten(struct target *t, int64_t now)
-{
-	drop_windows(t, 0, t->written);
-	if (t->seq >= t->written)
-		return;
-	forget_counts(t);
-	t->seq = t->written;
-	t->tally = (struct target_tally){.cpu_usage = t->cpu_last};
-	target_window_from(t, now);
-	target_begin_clock(t);
-}
-
 static void settle(struct resume *r, struct ref *ref)
 {
 	struct target *t = ref->t;
-	if (ref->blank && !t->started) {
+	/* where it was damaged, whether it has begun is not known: its exec may be long past */
+	if ((ref->blank || (ref->bad && t->armed)) && !t->started) {
 		target_resume_blank(t);
 		return;
 	}
@@ -473,7 +454,6 @@ static void settle(struct resume *r, struct ref *ref)
 	}
 	if (t->window_mono > r->now)
 		t->window_mono = r->now;
-	keep_unwritten(t, r->now);
 	for (uint32_t i = 0; i < t->desc.n_events; i++)
 		mark_sampled(t, t->counts[i]);
 	if (t->started)

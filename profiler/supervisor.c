@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define ANEW "the profiler had to start anew: try again"
 #define REAP_NS (200 * NSEC_PER_MSEC) /* how it died decides whose fault it was */
 #define STEADY_NS (5 * NSEC_PER_SEC)  /* who lived that long did not fail at the start */
 #define BACKOFF_MS 50		      /* doubled with every failure in a row, behind the first few */
@@ -122,6 +123,10 @@ static size_t list_processes(int cgroup, char *text, size_t size)
 	size_t at = 0;
 	if (cgroup < 0 || fd_read_text(cgroup, "cgroup.procs", procs, sizeof(procs)) < 0)
 		return 0;
+	if (strlen(procs) == sizeof(procs) - 1) { /* the last number may be a part of one */
+		char *end = strrchr(procs, '\n');
+		*(end ? end : procs) = 0;
+	}
 	for (char *line = strtok_r(procs, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		pid_t host = atoi(line), pid;
 		if (host <= 0 || process_nspid(host, &pid) < 0 || process_status(host, "Name", name, sizeof(name)) < 0)
@@ -262,8 +267,8 @@ static void sort_out(struct supervisor *s, bool by_itself)
 		r->deaths += by_itself && r->number == at;
 		if (r->deaths >= SUPERVISOR_DEATHS_MAX)
 			let_go(s, r, "profiling it has ended the profiler again and again");
-		else if (r->described && r->owed)
-			let_go(s, r, "the profiler had to start anew: try again");
+		else if (r->described && (r->owed || !r->whole))
+			let_go(s, r, ANEW);
 	}
 }
 
@@ -385,6 +390,8 @@ int supervisor_pass(struct supervisor *s, struct registered *r, union msg *m, co
 {
 	enum msg_type type = (enum msg_type)m->head.type;
 	int error = r->owed ? err_say(e, -EPROTO, "more before the answer") : 0;
+	if (type == MSG_TASKS && s->worker < 0) /* the next one would know nothing of them */
+		error = err_say(e, -ECONNRESET, ANEW);
 	if (error == 0)
 		error = msg_send(r->relay, m, type, fds, n);
 	/* the worker has hung up: its last word is under way, or it has died, and the next one will answer */

@@ -264,8 +264,10 @@ void target_tasks(struct target *t, const struct msg_tasks *m, const int *maps)
 		fd_close(maps[next++]);
 	}
 	t->saved.tasks = t->saved.changed = true;
-	if (m->last)
+	if (m->last) {
 		begin_running(t, m->notes);
+		commit_tasks(t->engine->commit, t);
+	}
 }
 
 static void drop_stream(struct target *t, struct stream *st)
@@ -701,6 +703,5 @@ void target_resume_blank(struct target *t)
 	rates_resume(t);
 	target_begin_clock(t);
 	tasks_lossy(t->tasks);
-	t->seq = t->written;
 	log_line(LOG_INFO, "target=%s outcome=\"begun anew\"", t->desc.id);
 }

@@ -99,7 +99,6 @@ struct target {
 		bool left_out;	     /* it takes too much */
 		bool streams, tasks; /* to be written whole */
 	} saved;
-	unsigned written; /* windows before this one are in the spool: told to a successor, who may know less */
 };
 
 /* Takes the descriptors (in the order of enum target_fd) also on failure. -EALREADY: this very container is known. */

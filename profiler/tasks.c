@@ -23,6 +23,7 @@ struct tasks {
 	size_t count;
 	uint64_t swept; /* record time of the last look for retired ones */
 	bool lossy;
+	bool all_lossy; /* each of them, at this moment: full rings say so with nearly every sample */
 };
 
 int tasks_new(map_resolve_fn *resolve, void *arg, struct tasks **ret)
@@ -186,6 +187,7 @@ static void on_comm(struct tasks *t, const struct record *r)
 		if (space_new(t->files, &fresh) == 0) {
 			space_free(p->space);
 			p->space = fresh;
+			t->all_lossy = false;
 		}
 		free_threads(p);
 		p->jit = jit_unref(p->jit);
@@ -301,7 +303,9 @@ int tasks_adopt_maps(struct tasks *t, uint32_t pid, int maps, size_t *left)
 
 void tasks_lossy(struct tasks *t)
 {
-	t->lossy = true;
+	if (t->all_lossy)
+		return;
+	t->lossy = t->all_lossy = true;
 	for (size_t i = 0; i < BUCKETS; i++)
 		for (struct task *p = t->buckets[i]; p; p = p->next)
 			space_set_lossy(p->space);

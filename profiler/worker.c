@@ -464,9 +464,11 @@ static void take_over(struct worker *w, struct registered *k)
 	int r = c ? target_new(w->engine, &k->desc, fds, &t, &e) : err_set(&e, -ENOMEM, "pilliond");
 	if (r == 0)
 		adopt(c, t);
-	for (uint32_t i = 0; r == 0 && i < k->n_events; i++)
-		if (k->event_fds[i] >= 0)
+	for (uint32_t i = 0; i < k->n_events; i++)
+		if (r == 0 && k->event_fds[i] >= 0)
 			r = target_add_event(t, &k->events[i], k->event_fds[i], &e);
+		else
+			fd_close(k->event_fds[i]);
 	for (struct stream *st = r == 0 ? t->streams : NULL; st; st = st->next_of_target)
 		st->index = index_of(k, st->fd);
 	if (r == 0 && k->total)
@@ -479,6 +481,8 @@ static void take_over(struct worker *w, struct registered *k)
 		msg_refuse(k->far, &e);
 		if (c)
 			hang_up(c);
+		else
+			fd_close(k->far);
 	}
 }
 
