@@ -139,22 +139,39 @@ test_wrong() {
 }
 row "records of a user that are laid out otherwise than said: nobody else's profile has less" test_wrong
 
-# Whoever opens one of those pipes waits for ever.
-test_pipes() {
-	local tries
+# Whoever opens a file there waits for as long as its file system is stopped.
+end_fuse() {
+	kill -CONT "$FUSE" && umount -l fuse
+	wait "$FUSE" || :
+	trap - EXIT
+} 2>/dev/null
+test_hangs() {
+	local tenant tries
+	need fuse-overlayfs
+	[[ -c /dev/fuse ]] || skip "there is no /dev/fuse"
 	begin_users
-	as $BERT "$LAB/bin/tenant" hang "$USERS" 8 >said &
+	mkdir low fuse
+	setsid fuse-overlayfs -f -o lowerdir="$ROW/low",allow_other "$ROW/fuse" >fuse.out 2>&1 &
+	FUSE=$!
+	trap end_fuse EXIT
+	until_true 5 mountpoint -q fuse || fail "fuse-overlayfs: $(cat fuse.out)"
+	(cd fuse && exec setpriv --reuid $BERT --regid $BERT --groups "$GROUP" "$LAB/bin/tenant" hang "$USERS" 8) >said &
+	tenant=$!
+	until_true 5 eval '[[ $(ps -o state= -p $tenant) == T ]]' || fail "he does not stop"
+	kill -STOP "$FUSE"
+	kill -CONT $tenant
 	until_true 10 sees $BERT tenant || fail "user $BERT sees \"$(names_of $BERT)\""
 	for tries in {1..6}; do
 		sleep 1
 		sees $BERT tenant || fail "after $tries s user $BERT sees \"$(names_of $BERT)\""
 	done
-	wait $!
+	wait $tenant
 	is "what he heard" "$(cat said)" "done"
 	until_true 10 sees $BERT "" || fail "user $BERT sees \"$(names_of $BERT)\""
+	end_fuse
 	end_service
 }
-row "a user's cgroup that is a directory of pipes: his processes answer" test_pipes
+row "a user's cgroup on a file system that does not answer: his processes do" test_hangs
 
 test_worker() {
 	begin_users

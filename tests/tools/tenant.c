@@ -11,8 +11,8 @@
  *					"done"
  *	tenant early SOCKET SECONDS	maps his events before he registers them; prints what
  *					comes of that
- *	tenant hang SOCKET SECONDS	his cgroup is a directory of pipes that nobody writes; prints
- *					"done"
+ *	tenant hang SOCKET SECONDS	his cgroup is the current directory; stops when he has it
+ *					open; prints "done"
  */
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
@@ -24,12 +24,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -103,27 +103,14 @@ static void describe(void)
 	snprintf(d->name, sizeof(d->name), "tenant");
 }
 
-static const char *const pipes[] = {"cgroup.procs", "cgroup.events", "cpu.stat", "cpuacct.usage"};
-static char hollow[] = "/tmp/tenant.XXXXXX";
-
-static int make_hollow(void)
+/* Stops when it has it: then its file system may be stopped. */
+static int open_here(void)
 {
-	if (!mkdtemp(hollow))
-		die(hollow, errno);
-	int dir = open(hollow, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	for (size_t i = 0; i < sizeof(pipes) / sizeof(pipes[0]); i++)
-		mkfifoat(dir, pipes[i], 0666);
-	return dir;
-}
-
-static void unmake_hollow(int dir)
-{
+	int dir = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
-		return;
-	for (size_t i = 0; i < sizeof(pipes) / sizeof(pipes[0]); i++)
-		unlinkat(dir, pipes[i], 0);
-	close(dir);
-	rmdir(hollow);
+		die(".", errno);
+	raise(SIGSTOP);
+	return dir;
 }
 
 static int expect(int sock, enum msg_type type)
@@ -204,11 +191,9 @@ int main(int argc, char **argv)
 	}
 	bool keeps = !strcmp(argv[1], "keep");
 	n_cpus = perf_online_cpus(cpus, CPUS_MAX);
-	int sock = reach(argv[2]), cgroup = strcmp(argv[1], "hang") ? -1 : make_hollow();
-	if (enlist(sock, argv[1], cgroup) < 0) {
-		unmake_hollow(cgroup);
+	int sock = reach(argv[2]), cgroup = strcmp(argv[1], "hang") ? -1 : open_here();
+	if (enlist(sock, argv[1], cgroup) < 0)
 		return 1;
-	}
 	for (int i = 0; keeps && i < n_cpus; i++)
 		map(i);
 	for (int64_t end = clock_now() + cpu_arg(argc, argv, 3, "1"); clock_now() < end;) {
@@ -221,6 +206,5 @@ int main(int argc, char **argv)
 		printf("samples %lu foreign %lu taken %lu rings %lu\n", samples, foreign, taken, rings);
 	else
 		puts("done");
-	unmake_hollow(cgroup);
 	return 0;
 }
