@@ -41,6 +41,7 @@ struct worker {
 	struct loop_source source; /* the channel */
 	struct connection *connections;
 	unsigned n;
+	int64_t first; /* of their deadlines, or earlier */
 	union msg msg; /* one message at a time */
 	struct order order;
 	struct settings settings;
@@ -70,7 +71,7 @@ static void on_ended(void *arg, const struct msg_ended *ended)
 	struct connection *c = arg;
 	union msg m = {.ended = *ended};
 	c->target = NULL;
-	c->deadline = 0; /* hung up in the next round */
+	c->deadline = c->worker->first = 0; /* hung up in the next round */
 	msg_send(c->sock, &m, MSG_ENDED, NULL, 0);
 }
 
@@ -269,6 +270,7 @@ static struct connection *add_connection(struct worker *w, int sock, uint32_t nu
 	}
 	w->connections = c;
 	w->n++;
+	w->first = c->deadline < w->first ? c->deadline : w->first;
 	return c;
 }
 
@@ -289,15 +291,18 @@ int worker_serve(struct worker *w, int sock, uint32_t number)
 
 int worker_round(struct worker *w)
 {
-	int64_t now = clock_now(), first = INT64_MAX;
-	for (struct connection *c = w->connections, *next; c; c = next) {
-		next = c->next;
-		if (c->deadline <= now)
-			hang_up(c);
-		else if (c->deadline < first)
-			first = c->deadline;
+	int64_t now = clock_now();
+	if (w->first <= now) { /* rings wake us far more often than connections end */
+		w->first = INT64_MAX;
+		for (struct connection *c = w->connections, *next; c; c = next) {
+			next = c->next;
+			if (c->deadline <= now)
+				hang_up(c);
+			else if (c->deadline < w->first)
+				w->first = c->deadline;
+		}
 	}
-	return first == INT64_MAX ? -1 : deadline_left_ms(first);
+	return w->first == INT64_MAX ? -1 : deadline_left_ms(w->first);
 }
 
 unsigned worker_connections(const struct worker *w)
