@@ -22,7 +22,7 @@ struct startup {
 	int left; /* connected to what a service before us left (estate.h); or -1 */
 };
 
-/* Opens everything into `g` and `s`. Works unprivileged too, with less (see rings.h). */
+/* Opens everything into `g` and `s`, and starts the users' process. Works unprivileged too, with less (see rings.h). */
 int startup_open(const struct settings *set, bool session, struct engine *g, struct startup *s, struct err *e);
 /* Starts who forks symbolizers on the way; from here on nothing can be gained. */
 int startup_drop(struct startup *s, struct engine *g, struct err *e);
