@@ -375,9 +375,9 @@ static int set_up(struct broker *b, const struct users_setup *setup, int channel
 		b->users[i].source.fd = b->users[i].death.fd = b->users[i].release.fd = -1;
 	}
 	setpriority(PRIO_PROCESS, 0, NICE); /* users choose rates as they like */
+	setrlimit(RLIMIT_NPROC, &l);	    /* before the fork server: its servers and their jobs count as well */
 	int r = setup->drop(setup->arg, &b->forkserver, e);
 	keep_own(setup, channel, &b->forkserver);
-	setrlimit(RLIMIT_NPROC, &l);
 	if (r == 0)
 		r = seccomp_enter(SECCOMP_SUPERVISOR, e);
 	if (r == 0)

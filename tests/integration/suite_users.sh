@@ -63,8 +63,12 @@ status_of_process() { # PID
 	echo " root=$(awk '/^[UG]id:/ { for (i = 2; i <= 5; i++) n += $i == 0 } END { print n }' "/proc/$1/status")"
 }
 
+processes_of() { # PID - as many as its limit says
+	awk '/^Max processes/ { print $3 }' "/proc/$1/limits"
+}
+
 test_apart() {
-	local pid
+	local pid users
 	begin_users
 	"${RUN[@]}" -- "$LAB/bin/burn" 4 >/dev/null &
 	jobs+=($!)
@@ -80,6 +84,11 @@ test_apart() {
 		is "privileges of $(cat "/proc/$pid/comm")" "$(status_of_process "$pid")" \
 			"CapPrm=0000000000000000 CapEff=0000000000000000 CapBnd=0000000000000000 NoNewPrivs=1 Seccomp=2 root=0"
 	done
+	users=$(pgrep -P "$SERVICE" -x pilliond-users)
+	for pid in "$users" $(pgrep -P "$users"); do
+		between "processes that $(cat "/proc/$pid/comm") may have beside it" "$(processes_of "$pid")" 1 160
+	done
+	has "processes for users" "$(pgrep -P "$users" | xargs -I{} cat /proc/{}/comm)" pilliond-fork
 	wait "${jobs[@]}"
 	copied $ANNE threads
 	copied $BERT deep
