@@ -1054,6 +1054,53 @@ START_TEST(connections_that_say_nothing)
 }
 END_TEST
 
+/* They fill all places, and are never idle. */
+START_TEST(connections_that_say_little)
+{
+	int slow[HTTP_CONNECTIONS_MAX];
+	for (size_t i = 0; i < LENGTH(slow); i++)
+		slow[i] = connect_to();
+	for (int s = 0; s < HTTP_WHOLE_S + 1; s += HTTP_IDLE_S - 2) {
+		for (size_t i = 0; i < LENGTH(slow); i++)
+			send(slow[i], "G", 1, MSG_NOSIGNAL);
+		run_until(never, (HTTP_IDLE_S - 2) * NSEC_PER_SEC);
+	}
+	for (size_t i = 0; i < LENGTH(slow); i++) {
+		errno = 0;
+		ck_assert(recv(slow[i], page, 1, MSG_DONTWAIT) <= 0 && errno != EAGAIN);
+		fd_close(slow[i]);
+	}
+	ck_assert_msg(strstr(get(GET("/metrics")), " 200 "), "%s", page);
+}
+END_TEST
+
+static pid_t flood(void)
+{
+	pid_t pid = fork();
+	while (pid == 0)
+		fd_close(connect_to());
+	return pid;
+}
+
+/* More of them than it can serve: it does not do that alone. */
+START_TEST(connections_that_come_and_go)
+{
+	pid_t pids[6];
+	for (size_t i = 0; i < LENGTH(pids); i++)
+		pids[i] = flood();
+	for (unsigned i = 0; i < 20; i++) {
+		run_until(never, 50 * NSEC_PER_MSEC);
+		ck_assert_int_eq(put(i, 10, NULL, NULL), 0);
+		done(i + 1);
+	}
+	for (size_t i = 0; i < LENGTH(pids); i++) {
+		kill(pids[i], SIGKILL);
+		ck_assert(ends(pids[i]));
+	}
+	ck_assert_msg(strstr(get(GET("/metrics")), " 200 "), "%s", page);
+}
+END_TEST
+
 START_TEST(a_worker_that_does_not_answer)
 {
 	int gone[2]; /* its answers go nowhere */
@@ -1170,6 +1217,8 @@ int main(void)
 	tcase_add_loop_test(h, others_are_refused, 0, LENGTH(requests));
 	tcase_add_test(h, a_header_without_end);
 	tcase_add_test(h, connections_that_say_nothing);
+	tcase_add_test(h, connections_that_say_little);
+	tcase_add_test(h, connections_that_come_and_go);
 	tcase_add_test(h, a_worker_that_does_not_answer);
 	tcase_add_test(h, it_serves_after_its_predecessor_was_killed);
 	suite_add_tcase(s, h);
