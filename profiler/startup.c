@@ -329,6 +329,9 @@ static void start_users(const struct settings *set, struct startup *s, struct en
 		.drop = drop_for_users,
 		.arg = &arg};
 	int r = open_users(set, &setup, &e);
+	if (r < 0 && setup.n)
+		log_line(LOG_WARNING, "outcome=\"room for %u users\" users_max=%u reason=\"%s\"", setup.n,
+			(unsigned)set->users_max, e.text);
 	if (setup.n) {
 		make_cgroup(&arg.cgroup, g);
 		raise_memlock(setup.n, rings_count(setup.rings[0]));
