@@ -205,6 +205,11 @@ static int pace(struct engine *g)
 	return g->round_ms;
 }
 
+int engine_peer_level(const struct engine *g)
+{
+	return g->modest && !g->single ? LOG_INFO : LOG_WARNING;
+}
+
 void engine_stir(struct engine *g)
 {
 	int64_t soon = deadline_in(ROUND_MS * NSEC_PER_MSEC);

@@ -86,7 +86,7 @@ static void hang_up(struct connection *c)
 		}
 	} else if (c->target) {
 		if (!c->target->armed)
-			log_line(LOG_WARNING,
+			log_line(engine_peer_level(w->engine),
 				"target=%s outcome=unprofiled reason=\"the hook went away before it was armed\"",
 				c->target->desc.id);
 		msg_send(c->sock, &(union msg){.ended = {.samples = 0}}, MSG_ENDED, NULL, 0);
@@ -231,7 +231,8 @@ static void take_message(struct connection *c)
 		r = handle(c, m, fds, n, &e);
 	if (r < 0) {
 		if (e.code) {
-			log_line(LOG_WARNING, "peer=hook outcome=refused reason=\"%s\"", e.text);
+			log_line(engine_peer_level(c->worker->engine), "peer=hook outcome=refused reason=\"%s\"",
+				e.text);
 			msg_refuse(c->sock, &e);
 		}
 		hang_up(c);

@@ -148,6 +148,19 @@ test_wrong() {
 }
 row "records of a user that are laid out otherwise than said: nobody else's profile has less" test_wrong
 
+# The log is the administrator's, and these are lines of which a user can have as many as he likes.
+test_quiet() {
+	local his="prog=pilliond-user-$BERT "
+	begin_users
+	as $BERT "$LAB/bin/peer" call "$USERS" leave
+	has "what he hears" "$(as $BERT "$LAB/bin/peer" call "$USERS" files)" '^refused: '
+	until_true 5 grep -q "$his.*went away before it was armed" service.log || fail "nothing of the first: $(cat service.log)"
+	until_true 5 grep -q "$his.*outcome=refused" service.log || fail "nothing of the second: $(cat service.log)"
+	is "more than information" "$(grep "$his" service.log | grep outcome= | grep -v level=info || :)" ""
+	end_service
+}
+row "what a user has written to the log by misbehaving is not there by default" test_quiet
+
 # Whoever opens one of those pipes waits for ever.
 test_pipes() {
 	local tries
