@@ -154,7 +154,7 @@ static enum MHD_Result send_text(struct MHD_Connection *c, const struct answer *
 			free(text);
 		return MHD_NO;
 	}
-	mhd.add_response_header(r, "Connection", "close"); /* it is cut off after a while: better between two requests */
+	mhd.add_response_header(r, "Connection", "close"); /* cut_late: better here than in a request */
 	mhd.add_response_header(r, "Content-Type", a->type);
 	mhd.add_response_header(r, "Cache-Control", "no-store");
 	mhd.add_response_header(r, "X-Content-Type-Options", "nosniff");
