@@ -253,6 +253,52 @@ test_heir() {
 }
 row "a user's processes die one by one: the next user has no ring of his" test_heir
 
+ticks_of() { # PID - of CPU time
+	awk '{ print $14 + $15 }' "/proc/$1/stat"
+}
+
+test_short() {
+	local users before n=0
+	begin_users
+	users=$(pgrep -P "$SERVICE" -x pilliond-users)
+	while [[ -e /proc/$users/fd/$n ]]; do n=$((n + 1)); done
+	prlimit --pid "$users" --nofile=$n:
+	as $ANNE "${RUN[@]}" -- "$LAB/bin/burn" 3 >/dev/null 2>said &
+	jobs+=($!)
+	sleep 1
+	before=$(ticks_of "$users")
+	sleep 1
+	between "ticks while nobody can be let in" $(($(ticks_of "$users") - before)) 0 5
+	prlimit --pid "$users" --nofile=1024:
+	wait "${jobs[@]}" || fail "exit status $?: $(cat said)"
+	as $ANNE "${RUN[@]}" -- "$LAB/bin/threads" 1 1 >/dev/null
+	copied $ANNE threads
+	end_service
+}
+row "no descriptor is left for a user who connects: nobody spins, and later there is one" test_short
+
+# A process of his that nothing ends holds what the next user would get; the service ends all the same.
+test_left_behind() {
+	local users pid
+	begin_users
+	as $ANNE "$LAB/bin/tenant" keep "$USERS" 60 >/dev/null &
+	jobs+=($!)
+	until_true 10 sees $ANNE tenant || fail "user $ANNE sees \"$(names_of $ANNE)\""
+	users=$(pgrep -P "$SERVICE" -x pilliond-users)
+	pid=$(worker_of $ANNE)
+	kill -STOP "$pid"
+	kill -KILL "$(sed -n 's/^PPid:\t//p' "/proc/$pid/status")"
+	until_true 5 no_user_process || fail "it lives"
+	kill -TERM "$SERVICE"
+	wait "$SERVICE" || fail "the service's exit status is $?: $(cat service.out)"
+	until_true 20 eval '! kill -0 '"$users"' 2>/dev/null' || fail "the users' process is left"
+	has "the log" "$(cat service.log)" "user=$ANNE outcome=\"left behind\""
+	kill -KILL "$pid"
+	pkill -KILL -u $ANNE -x tenant || :
+	end_run
+}
+row "a user's process that nothing ends: the service's end waits for it no longer than for others" test_left_behind
+
 test_flood() {
 	begin_users
 	ct_need runc
