@@ -79,7 +79,7 @@ void engine_end(struct engine *g)
 			if (t->armed)
 				target_end(t);
 		}
-		/* last windows that wait for names, for a bounded time; a signal may end the loop before */
+		/* last windows that wait for names, for a bounded time: their deadlines alone end that */
 	} while (any_ending(g) && loop_run(g->loop, settle, g) == 0);
 }
 
