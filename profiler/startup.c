@@ -375,8 +375,6 @@ int startup_open(const struct settings *set, bool session, struct engine *g, str
 	if (r == 0 && !session) {
 		own_cgroup();
 		r = open_control(set, s, g, e);
-		if (r == 0)
-			open_metrics(set, s, g);
 	}
 	if (r == 0)
 		r = rings_open(&g->rings, g->rings_note, sizeof(g->rings_note), e);
@@ -392,6 +390,8 @@ int startup_open(const struct settings *set, bool session, struct engine *g, str
 	s->signals = open_signals(session);
 	if (!session && set->users_group[0])
 		start_users(set, s, g);
+	if (!session)
+		open_metrics(set, s, g); /* behind the users' process: there is a token, which is nobody's of theirs */
 	return s->signals < 0 ? err_set(e, s->signals, "cannot watch signals") : 0;
 }
 
