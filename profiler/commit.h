@@ -6,7 +6,7 @@
  * their room back: none is lost, and the last one may come twice, which changes nothing. Counts are written once a
  * second, when there are new ones. So a successor, who reads the rings on from where the kernel was told that they were
  * read, lacks at most a second of samples, and has none twice. How much that is the kernel's own count tells
- * when the window ends (profiler/window.c).
+ * when the window ends (profiler/counted.c).
  *
  * A window that is over is written down as such before anything is made of it, and struck out when it has been written
  * to the spool. Between the two lies a moment where it may be handed over again: the exporter knows what it has

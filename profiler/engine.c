@@ -79,7 +79,7 @@ void engine_end(struct engine *g)
 			if (t->armed)
 				target_end(t);
 		}
-		/* last windows that wait for names, for a bounded time; a signal may end the loop before */
+		/* last windows that wait for names, for a bounded time: their deadlines alone end that */
 	} while (any_ending(g) && loop_run(g->loop, settle, g) == 0);
 }
 
@@ -203,6 +203,11 @@ static int pace(struct engine *g)
 	g->round_ms = g->restless || !g->round_ms ? ROUND_MS : calmer < ROUND_CALM_MS ? calmer : ROUND_CALM_MS;
 	g->restless = false;
 	return g->round_ms;
+}
+
+int engine_peer_level(const struct engine *g)
+{
+	return g->modest && !g->single ? LOG_INFO : LOG_WARNING;
 }
 
 void engine_stir(struct engine *g)

@@ -91,6 +91,11 @@ void engine_read_kallsyms(struct engine *g);
 /* One round; milliseconds until the next one, -1 = when something happens. */
 int engine_round(struct engine *g);
 /*
+ * The level of a line in the log that a peer can have written as often as he likes. Of a service for one user (users.h)
+ * its peers are that user, and the log is the administrator's.
+ */
+int engine_peer_level(const struct engine *g);
+/*
  * Something begins: the next look at all targets is soon. Not now, as it reads a file of each: whoever registers one
  * would wait for a thousand others.
  */

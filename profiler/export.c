@@ -11,6 +11,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
 
@@ -90,6 +91,7 @@ void export_abandon(struct exporting *x)
 	fd_close(x->pidfd);
 	fd_close(x->setup.spool);
 	fd_close(x->setup.http);
+	explicit_bzero(x->setup.token, sizeof(x->setup.token)); /* who parses what targets say has no use for it */
 }
 
 void export_close(struct exporting *x, struct loop *l)

@@ -54,7 +54,8 @@ struct exporter {
 	/* what the worker says of itself */
 	struct listed listed, coming;
 	struct export_state state;
-	bool has_state, has_listed, asked;
+	bool listing; /* pages come: their state has come before them */
+	bool has_listed, asked;
 	int64_t asked_at, listed_at;
 	union {
 		struct export_head head;
@@ -204,17 +205,21 @@ static void end_listing(struct exporter *x, bool whole)
 		x->listed_at = clock_now();
 	}
 	listed_done(&x->coming);
-	x->asked = false;
+	x->listing = x->asked = false;
 	http_ready(x->http);
 }
 
+/*
+ * Of a worker that was slow, or that died, a listing may come when we have asked twice, or nobody waits any more: as
+ * good as any. A page without its state is the rest of one that is over.
+ */
 static bool on_page(struct exporter *x, size_t size)
 {
 	struct err e;
 	union msg *m = &x->in.page;
-	if (!x->asked || !x->has_state || msg_check(m, size, 0, &e) < 0 || m->head.type != MSG_LISTING)
+	if (msg_check(m, size, 0, &e) < 0 || m->head.type != MSG_LISTING)
 		return false;
-	int r = listed_add(&x->coming, &m->listing);
+	int r = x->listing ? listed_add(&x->coming, &m->listing) : 0;
 	if (r)
 		end_listing(x, r == 1);
 	return true;
@@ -227,11 +232,11 @@ static void on_limits(struct exporter *x)
 		spool_limit(x->spool, x->limits.spool_bytes, x->limits.spool_age_s);
 }
 
-static bool on_state(struct exporter *x)
+static void begin_listing(struct exporter *x)
 {
+	listed_done(&x->coming); /* its worker died */
 	x->state = x->in.state;
-	x->has_state = true;
-	return x->asked;
+	x->listing = true;
 }
 
 /* False: nobody of ours talks like that. Takes the descriptors. */
@@ -249,7 +254,10 @@ static bool take(struct exporter *x, size_t size, int fd, size_t n)
 	}
 	if (!x->http || n)
 		return false;
-	return export_check(&x->in, size, n, EXPORT_STATE) ? on_state(x) : on_page(x, size);
+	if (!export_check(&x->in, size, n, EXPORT_STATE))
+		return on_page(x, size);
+	begin_listing(x);
+	return true;
 }
 
 static void on_socket(void *arg, uint32_t events)
@@ -282,8 +290,6 @@ static int want(void *arg, enum http_page page)
 	/* one that was asked for and never came is asked for again: it may have been a worker's that died */
 	if (x->asked && now - x->asked_at < HTTP_PATIENCE_MS * NSEC_PER_MSEC)
 		return 0;
-	listed_done(&x->coming);
-	x->has_state = false;
 	x->asked = fd_send(x->sock, &ask, sizeof(ask), NULL, 0) == 0;
 	x->asked_at = now;
 	return !x->asked;

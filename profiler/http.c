@@ -12,6 +12,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 #define LIBRARY "libmicrohttpd.so.12"
 
@@ -24,14 +25,20 @@ struct waiting {
 	int64_t deadline;
 };
 
+struct place {
+	struct MHD_Connection *connection; /* NULL: it is free */
+	int64_t until;
+};
+
 struct http {
 	struct loop *loop;
 	struct loop_source source;
 	struct MHD_Daemon *daemon;
 	struct http_pages pages;
 	struct waiting *waiting;
+	struct place places[HTTP_CONNECTIONS_MAX];
 	uint16_t port;
-	bool freed; /* a connection ended in this run */
+	bool freed; /* a connection ended in this run, so that another one may have its place */
 	char token[64];
 };
 
@@ -43,6 +50,7 @@ static struct {
 	__typeof__(&MHD_run) run;
 	__typeof__(&MHD_get_timeout) get_timeout;
 	__typeof__(&MHD_get_daemon_info) get_daemon_info;
+	__typeof__(&MHD_get_connection_info) get_connection_info;
 	__typeof__(&MHD_suspend_connection) suspend_connection;
 	__typeof__(&MHD_resume_connection) resume_connection;
 	__typeof__(&MHD_lookup_connection_value) lookup_connection_value;
@@ -64,6 +72,7 @@ int http_load(struct err *e)
 		{"MHD_run", &mhd.run},
 		{"MHD_get_timeout", &mhd.get_timeout},
 		{"MHD_get_daemon_info", &mhd.get_daemon_info},
+		{"MHD_get_connection_info", &mhd.get_connection_info},
 		{"MHD_suspend_connection", &mhd.suspend_connection},
 		{"MHD_resume_connection", &mhd.resume_connection},
 		{"MHD_lookup_connection_value", &mhd.lookup_connection_value},
@@ -86,19 +95,47 @@ int http_load(struct err *e)
 	return library ? 0 : err_say(e, -ENOENT, LIBRARY " is not there; install the package libmicrohttpd12");
 }
 
-/* With all places taken the library listens no more, and looks for a free one at the beginning of a run. */
+/* --- connections ---------------------------------------------------------------------------------------- */
+
+/*
+ * With all places taken the library listens no more, and looks for a free one at the beginning of a run. Who connects
+ * and hangs up without end would keep us here: where so many runs were not enough, the loop has its turn (http_round).
+ */
 static void run(struct http *h)
 {
+	unsigned n = 0;
 	do {
 		h->freed = false;
 		mhd.run(h->daemon);
-	} while (h->freed);
+	} while (h->freed && ++n < HTTP_CONNECTIONS_MAX);
 }
 
 static void on_connection(void *arg, struct MHD_Connection *c, void **mine, enum MHD_ConnectionNotificationCode code)
 {
 	struct http *h = arg;
-	h->freed |= code == MHD_CONNECTION_NOTIFY_CLOSED;
+	bool begins = code == MHD_CONNECTION_NOTIFY_STARTED;
+	struct place *p = h->places;
+	while (p < h->places + HTTP_CONNECTIONS_MAX && p->connection != (begins ? NULL : c))
+		p++;
+	if (p < h->places + HTTP_CONNECTIONS_MAX)
+		*p = (struct place){begins ? c : NULL, begins ? deadline_in(HTTP_WHOLE_S * NSEC_PER_SEC) : 0};
+	h->freed |= !begins;
+}
+
+/* The library knows idling alone: a byte now and then, and a place is taken for good. It closes what has ended. */
+static int64_t cut_late(struct http *h, int64_t now)
+{
+	int64_t first = INT64_MAX;
+	for (struct place *p = h->places; p < h->places + HTTP_CONNECTIONS_MAX; p++) {
+		if (p->connection && p->until <= now) {
+			shutdown(mhd.get_connection_info(p->connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd,
+				SHUT_RDWR);
+			p->until = INT64_MAX;
+		}
+		if (p->connection && p->until < first)
+			first = p->until;
+	}
+	return first;
 }
 
 /* --- answering ------------------------------------------------------------------------------------------ */
@@ -117,6 +154,7 @@ static enum MHD_Result send_text(struct MHD_Connection *c, const struct answer *
 			free(text);
 		return MHD_NO;
 	}
+	mhd.add_response_header(r, "Connection", "close"); /* cut_late: better here than in a request */
 	mhd.add_response_header(r, "Content-Type", a->type);
 	mhd.add_response_header(r, "Cache-Control", "no-store");
 	mhd.add_response_header(r, "X-Content-Type-Options", "nosniff");
@@ -304,10 +342,9 @@ struct http *http_free(struct http *h)
 	return NULL;
 }
 
-int http_round(struct http *h, int64_t now)
+static int64_t resume_late(struct http *h, int64_t now)
 {
 	int64_t first = INT64_MAX;
-	MHD_UNSIGNED_LONG_LONG ms;
 	bool late = false;
 	for (struct waiting *w = h->waiting; w; w = w->next)
 		if (w->waits && w->deadline <= now) {
@@ -318,13 +355,21 @@ int http_round(struct http *h, int64_t now)
 		}
 	if (late)
 		run(h);
-	int left = first == INT64_MAX ? -1 : deadline_left_ms(first);
-	if (mhd.get_timeout(h->daemon, &ms) != MHD_YES)
-		return left;
-	if (ms == 0) {
+	return first;
+}
+
+int http_round(struct http *h, int64_t now)
+{
+	MHD_UNSIGNED_LONG_LONG ms;
+	int64_t first = resume_late(h, now), cut = cut_late(h, now);
+	first = cut < first ? cut : first;
+	if (h->freed)
 		run(h);
-		ms = 1;
+	int left = first == INT64_MAX ? -1 : deadline_left_ms(first);
+	if (mhd.get_timeout(h->daemon, &ms) == MHD_YES) {
+		if (ms == 0)
+			run(h);
+		left = loop_sooner(left, ms == 0 ? 1 : ms < INT_MAX ? (int)ms : INT_MAX);
 	}
-	int wait = ms < INT_MAX ? (int)ms : INT_MAX;
-	return left < 0 || wait < left ? wait : left;
+	return h->freed ? 0 : left;
 }

@@ -20,6 +20,7 @@
 #define HTTP_CONNECTIONS_MAX 16
 #define HTTP_MEMORY_MAX (16u << 10) /* of a connection: its request, and what stands before its answer */
 #define HTTP_IDLE_S 5
+#define HTTP_WHOLE_S 10	      /* from its beginning to its end, for one request */
 #define HTTP_PATIENCE_MS 2000 /* for an answer that is not there yet */
 
 enum http_page { HTTP_NONE, HTTP_METRICS, HTTP_HEALTH };

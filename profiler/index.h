@@ -9,8 +9,8 @@
  *
  * A line is appended by one write(2), so lines of several writers (a service, sessions) do not mix; who appends or
  * rewrites holds a flock(2), but nobody waits for it for long. It is rewritten (temporary file, rename) when it does
- *not match the directory: at a start, and some time after files were removed. So a line may be there for a file that
- *has just gone, and a reader may meet the last line half written: it is one without a newline.
+ * not match the directory: at a start, and some time after files were removed. So a line may be there for a file that
+ * has just gone, and a reader may meet the last line half written: it is one without a newline.
  *
  * It is made from the directory where it is lost: the files are the spool, not the index. Whoever can write to the
  * spool is trusted no more for that: lines are bytes, and are kept or dropped by the path at their beginning.

@@ -76,6 +76,7 @@ static int make_token(char *buf, size_t size)
 		return -errno;
 	for (size_t i = 0; i < sizeof(bytes); i++)
 		snprintf(buf + 2 * i, size - 2 * i, "%02x", bytes[i]);
+	explicit_bzero(bytes, sizeof(bytes));
 	return 0;
 }
 
@@ -83,10 +84,12 @@ static int make_token(char *buf, size_t size)
 static int open_token(const char *path, gid_t gid, char *buf, size_t size)
 {
 	char text[4 * TOKEN_BYTES];
-	if (fd_read_text(AT_FDCWD, path, text, sizeof(text)) == 0 && is_token(text)) {
+	bool there = fd_read_text(AT_FDCWD, path, text, sizeof(text)) == 0 && is_token(text);
+	if (there)
 		snprintf(buf, size, "%.*s", 2 * TOKEN_BYTES, text);
+	explicit_bzero(text, sizeof(text)); /* children have our stack */
+	if (there)
 		return 0;
-	}
 	int r = make_token(buf, size);
 	if (r < 0)
 		return r;

@@ -1,10 +1,13 @@
 /*
  * serving - the socket where metrics are served, opened while we are privileged: `metrics` of pillion.conf.
  *
- *	(nothing)	 http.sock beside the control socket, which is /run/pillion/http.sock
- *	/PATH		 a Unix socket there, 0660, root and the group of the service
- *	127.0.0.1:PORT	 and a token, which is in http.token beside the control socket (0640, the same owners). One that
- *is there already is kept: whoever scrapes was told it. off
+ *	(nothing)	http.sock beside the control socket, which is /run/pillion/http.sock
+ *	/PATH		a Unix socket there, 0660, root and the group of the service
+ *	127.0.0.1:PORT	and a token (below)
+ *	off		nowhere
+ *
+ * The token is in http.token beside the control socket (0640, the same owners). One that is there already is kept:
+ * whoever scrapes was told it.
  */
 #pragma once
 

@@ -329,6 +329,9 @@ static void start_users(const struct settings *set, struct startup *s, struct en
 		.drop = drop_for_users,
 		.arg = &arg};
 	int r = open_users(set, &setup, &e);
+	if (r < 0 && setup.n)
+		log_line(LOG_WARNING, "outcome=\"room for %u users\" users_max=%u reason=\"%s\"", setup.n,
+			(unsigned)set->users_max, e.text);
 	if (setup.n) {
 		make_cgroup(&arg.cgroup, g);
 		raise_memlock(setup.n, rings_count(setup.rings[0]));
@@ -372,8 +375,6 @@ int startup_open(const struct settings *set, bool session, struct engine *g, str
 	if (r == 0 && !session) {
 		own_cgroup();
 		r = open_control(set, s, g, e);
-		if (r == 0)
-			open_metrics(set, s, g);
 	}
 	if (r == 0)
 		r = rings_open(&g->rings, g->rings_note, sizeof(g->rings_note), e);
@@ -389,6 +390,8 @@ int startup_open(const struct settings *set, bool session, struct engine *g, str
 	s->signals = open_signals(session);
 	if (!session && set->users_group[0])
 		start_users(set, s, g);
+	if (!session)
+		open_metrics(set, s, g); /* behind the users' process: there is a token, which is nobody's of theirs */
 	return s->signals < 0 ? err_set(e, s->signals, "cannot watch signals") : 0;
 }
 

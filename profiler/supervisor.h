@@ -62,7 +62,7 @@ int supervisor_pass(struct supervisor *s, struct registered *r, union msg *m, co
  */
 void supervisor_stop(struct supervisor *s, struct registered *r);
 void supervisor_look(struct supervisor *s, const char *id); /* has that one ended? */
-/* Its peer asks for a list: the worker's from here on (taken). */
+/* Its peer asks for a list: the worker's from here on; taken, but not on failure. */
 int supervisor_list(struct supervisor *s, int sock, struct err *e);
 void supervisor_outcome(struct supervisor *s, const struct msg_outcome *m);
 void supervisor_settings(struct supervisor *s, const struct settings *fresh);

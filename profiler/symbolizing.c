@@ -78,6 +78,16 @@ static int watch(struct symbolizing *x)
 	return loop_add(x->loop, &x->source, x->sockets.questions, EPOLLIN, on_word, x);
 }
 
+/* The fork server's end is logged where it is watched. Who has no more than its socket learns of it here. */
+static void end_for_good(struct symbolizing *x)
+{
+	x->renewable = false;
+	x->again = 0;
+	if (forkserver_is_there(x->from) && x->from->pidfd < 0)
+		log_line(LOG_ERR, "outcome=\"no source lines, no demangled names\" reason=\"who forks symbolizers has "
+				  "ended\"");
+}
+
 static void begin(struct symbolizing *x)
 {
 	int r = forkserver_fork(x->from, &x->sockets);
@@ -87,10 +97,12 @@ static void begin(struct symbolizing *x)
 	if (r == 0)
 		return;
 	symbolizer_close(&x->sockets);
+	if (r == -EPIPE) {
+		end_for_good(x);
+		return;
+	}
 	x->again = deadline_in(FAILED_NS);
-	if (r != -EPIPE) /* that is logged where it is seen */
-		log_line(LOG_ERR, "outcome=\"no source lines, no demangled names\" reason=\"no symbolizer: %s\"",
-			strerror(-r));
+	log_line(LOG_ERR, "outcome=\"no source lines, no demangled names\" reason=\"no symbolizer: %s\"", strerror(-r));
 }
 
 void symbolizing_adopt(struct symbolizing *x, const struct symbolizer_sockets *theirs)

@@ -259,8 +259,8 @@ void target_tasks(struct target *t, const struct msg_tasks *m, const int *maps)
 			continue;
 		int r = tasks_adopt_maps(t->tasks, (uint32_t)d->pid, maps[next], &t->maps_left);
 		if (r < 0)
-			log_line(LOG_WARNING, "target=%s pid=%d outcome=\"no mappings\" reason=\"%s\"", t->desc.id,
-				d->pid, strerror(-r));
+			log_line(engine_peer_level(t->engine), "target=%s pid=%d outcome=\"no mappings\" reason=\"%s\"",
+				t->desc.id, d->pid, strerror(-r));
 		fd_close(maps[next++]);
 	}
 	t->saved.tasks = t->saved.changed = true;

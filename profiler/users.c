@@ -25,6 +25,8 @@
 #define NICE 10
 #define PROCESSES 160		    /* of our user, of its 256: those are the service's own */
 #define QUIT_NS (15 * NSEC_PER_SEC) /* a tenant, when its channel has ended (SUPERVISOR_QUIT_MS and a little) */
+#define LAST_NS (2 * NSEC_PER_SEC)  /* those that were killed then, to be gone */
+#define PAUSE_NS (100 * NSEC_PER_MSEC)
 #define GRACE_NS (3 * NSEC_PER_SEC) /* all of them, at the service's end */
 
 /* --- the supervisor's side ------------------------------------------------------------------------------- */
@@ -108,7 +110,9 @@ static struct broker {
 	struct loop_source source, calls;
 	struct user users[USERS_MAX];
 	unsigned n;
+	int64_t calls_from; /* nobody is heard until then; 0: whoever calls */
 	bool quitting;
+	int64_t quit_by;
 } broker;
 
 static void dismiss(struct user *u)
@@ -286,12 +290,30 @@ static int who_calls(int sock, uid_t *ret, struct err *e)
 	return who.uid ? 0 : err_say(e, -EPERM, "this socket is for users: root has the control socket");
 }
 
+static void on_connect(void *arg, uint32_t events);
+
+/* Who could not be let in is still there, and would wake us again at once. */
+static void pause_calls(struct broker *b)
+{
+	loop_del(b->loop, &b->calls);
+	b->calls_from = deadline_in(PAUSE_NS);
+}
+
+static void resume_calls(struct broker *b)
+{
+	b->calls_from = 0;
+	if (loop_add(b->loop, &b->calls, b->setup->listener, EPOLLIN, on_connect, b) < 0)
+		b->calls_from = deadline_in(PAUSE_NS);
+}
+
 static void on_connect(void *arg, uint32_t events)
 {
 	struct broker *b = arg;
 	struct err e = {0};
 	uid_t uid;
 	fd_auto sock = accept4(b->setup->listener, NULL, NULL, SOCK_CLOEXEC);
+	if (sock < 0 && fd_is_short(errno))
+		pause_calls(b);
 	if (sock < 0)
 		return;
 	int r = who_calls(sock, &uid, &e);
@@ -307,8 +329,10 @@ static void quit(struct broker *b)
 {
 	loop_del(b->loop, &b->source);
 	loop_del(b->loop, &b->calls);
+	b->calls_from = 0;
 	fd_close(b->setup->listener); /* the next service has one of its own */
 	b->quitting = true;
+	b->quit_by = deadline_in(QUIT_NS + LAST_NS);
 	for (unsigned i = 0; i < b->n; i++)
 		if (b->users[i].pid && b->users[i].channel >= 0)
 			dismiss(&b->users[i]);
@@ -327,10 +351,19 @@ static void on_channel(void *arg, uint32_t events)
 		quit(b);
 }
 
-static int due(void *arg)
+/* A process that nothing ends (its last close waits for a file system that is gone) shares what it holds. */
+static void give_up(struct broker *b)
 {
-	struct broker *b = arg;
-	int64_t now = clock_now();
+	for (unsigned i = 0; i < b->n; i++)
+		if (!is_free(&b->users[i]))
+			log_line(LOG_WARNING,
+				"user=%u outcome=\"left behind\" reason=\"a process of its does not end\"",
+				(unsigned)b->users[i].uid);
+	loop_stop(b->loop);
+}
+
+static int watch_users(struct broker *b, int64_t now)
+{
 	int wait = -1;
 	for (unsigned i = 0; i < b->n; i++) {
 		struct user *u = &b->users[i];
@@ -343,6 +376,19 @@ static int due(void *arg)
 		wait = loop_sooner(wait, deadline_left_ms(u->kill_at));
 	}
 	return wait;
+}
+
+static int due(void *arg)
+{
+	struct broker *b = arg;
+	int64_t now = clock_now();
+	int wait = watch_users(b, now);
+	if (b->quitting && now >= b->quit_by)
+		give_up(b);
+	if (b->calls_from && now >= b->calls_from)
+		resume_calls(b);
+	wait = loop_sooner(wait, b->quitting ? deadline_left_ms(b->quit_by) : -1);
+	return loop_sooner(wait, b->calls_from ? deadline_left_ms(b->calls_from) : -1);
 }
 
 static void keep_own(const struct users_setup *setup, int channel, const struct forkserver *f)
@@ -375,9 +421,9 @@ static int set_up(struct broker *b, const struct users_setup *setup, int channel
 		b->users[i].source.fd = b->users[i].death.fd = b->users[i].release.fd = -1;
 	}
 	setpriority(PRIO_PROCESS, 0, NICE); /* users choose rates as they like */
+	setrlimit(RLIMIT_NPROC, &l);	    /* before the fork server: its servers and their jobs count as well */
 	int r = setup->drop(setup->arg, &b->forkserver, e);
 	keep_own(setup, channel, &b->forkserver);
-	setrlimit(RLIMIT_NPROC, &l);
 	if (r == 0)
 		r = seccomp_enter(SECCOMP_SUPERVISOR, e);
 	if (r == 0)

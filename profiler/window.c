@@ -272,7 +272,7 @@ static void end(struct target *t, bool last)
 {
 	struct window now, *w = malloc(sizeof(*w));
 	if (!t->started) {
-		log_line(LOG_WARNING,
+		log_line(engine_peer_level(t->engine),
 			"target=%s outcome=empty reason=\"the container ended before its program started\"",
 			t->desc.id);
 		free(w);

@@ -30,8 +30,8 @@
  *
  * Lock-step: the next batch goes out when the one before is answered, so at most one batch of
  * descriptors is in flight (and a target's own few). Every message starts with struct msg_head; a receiver takes
- *version N and N-1, and answers anything else with REFUSE. EOF at any point means the peer is dead: a target that is
- *not armed is forgotten. All waits share one deadline.
+ * version N and N-1, and answers anything else with REFUSE. EOF at any point means the peer is dead: a target that is
+ * not armed is forgotten. All waits share one deadline.
  */
 #pragma once
 

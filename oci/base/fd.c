@@ -266,6 +266,11 @@ bool fd_is_hung_up(int sock)
 	return poll(&p, 1, 0) == 1 && p.revents & POLLHUP;
 }
 
+bool fd_is_short(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
 bool fd_is(int fd)
 {
 	return fcntl(fd, F_GETFD) >= 0;

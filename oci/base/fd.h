@@ -46,6 +46,8 @@ ssize_t fd_recv(int sock, void *buf, size_t size, int *fds, size_t max, size_t *
 int fd_wait(int fd, short events, int64_t deadline);
 
 bool fd_is_hung_up(int sock); /* nobody has its other end */
+/* An errno of accept(2) with which whoever connects stays in the queue: there was no descriptor or memory for him. */
+bool fd_is_short(int error);
 
 bool fd_is(int fd);				 /* open in this process */
 int fd_close_all_but(const int *keep, size_t n); /* everything >= 3 except `keep` (any order) */

@@ -76,7 +76,11 @@ static const int attacher_calls[] = {
 	CALL(nanosleep),
 	CALL(clock_nanosleep),
 };
-/* What it forks keeps this list, so it has what they need, too. */
+/*
+ * What it forks keeps this list, and a child's own lies over it: so it has what they need, too (allow_forks,
+ * allow_exporters). Of openat(2) that is all, with every flag, as the exporter writes; what it opens itself, its
+ * settings and the state of cgroups, it reads, and what a target could make hang is a reader's (profiler/files.h).
+ */
 static const int supervisor_calls[] = {
 	CALL(pread64),
 	CALL(readv),
@@ -92,8 +96,6 @@ static const int supervisor_calls[] = {
 	CALL(sendto),
 	CALL(recvfrom),
 	CALL(getsockopt),
-	/* its settings, the state of cgroups: read only; what a target could make hang is a reader's
-	 * (profiler/files.h), what is written the exporter's */
 	CALL(nanosleep),
 	CALL(clock_nanosleep),
 	CALL(getuid),

@@ -111,15 +111,29 @@ test_scraped() {
 }
 row "scraped without a pause, it leaves the worker alone" test_scraped
 
+memory_of() { # PID - what it may write to
+	local from to
+	while IFS=- read -r from to; do
+		dd if="/proc/$1/mem" bs=4096 skip=$((0x$from / 4096)) count=$(((0x$to - 0x$from) / 4096)) 2>/dev/null || :
+	done < <(sed -nE 's/^([0-9a-f]+-[0-9a-f]+) rw.*/\1/p' "/proc/$1/maps")
+}
+with_token() { # TOKEN - the names of the processes that have it
+	local pid
+	for pid in $(profilers); do
+		(($({ memory_of "$pid" | grep -acF "$1"; } || :) == 0)) || cat "/proc/$pid/comm"
+	done | sort | xargs echo
+}
+
 test_port() {
 	local port=$((20000 + RANDOM % 10000)) token
-	begin_exporter --metrics 127.0.0.1:$port
+	begin_exporter --metrics 127.0.0.1:$port --users-group users
 	token=$(cat run/http.token)
 	is "the token's mode" "$(stat -c %a run/http.token)" 640
 	asked() { curl -sS -o metrics -w '%{http_code}' --max-time 5 "$@" "http://127.0.0.1:$port/metrics"; }
 	is "without a token" "$(asked)" 401
 	is "with it" "$(asked -H "Authorization: Bearer $token")" 200
 	has "the page" "$(cat metrics)" 'pillion_worker_up 1'
+	is "who knows it" "$(with_token "$token")" "pilliond pilliond-export"
 	is "with another host" "$(asked -H "Authorization: Bearer $token" -H 'Host: evil.example')" 403
 	[[ ! -e run/http.sock ]] || fail "there is a socket as well"
 	kill -TERM "$SERVICE"

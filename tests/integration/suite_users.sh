@@ -63,8 +63,12 @@ status_of_process() { # PID
 	echo " root=$(awk '/^[UG]id:/ { for (i = 2; i <= 5; i++) n += $i == 0 } END { print n }' "/proc/$1/status")"
 }
 
+processes_of() { # PID - as many as its limit says
+	awk '/^Max processes/ { print $3 }' "/proc/$1/limits"
+}
+
 test_apart() {
-	local pid
+	local pid users
 	begin_users
 	"${RUN[@]}" -- "$LAB/bin/burn" 4 >/dev/null &
 	jobs+=($!)
@@ -80,6 +84,11 @@ test_apart() {
 		is "privileges of $(cat "/proc/$pid/comm")" "$(status_of_process "$pid")" \
 			"CapPrm=0000000000000000 CapEff=0000000000000000 CapBnd=0000000000000000 NoNewPrivs=1 Seccomp=2 root=0"
 	done
+	users=$(pgrep -P "$SERVICE" -x pilliond-users)
+	for pid in "$users" $(pgrep -P "$users"); do
+		between "processes that $(cat "/proc/$pid/comm") may have beside it" "$(processes_of "$pid")" 1 160
+	done
+	has "processes for users" "$(pgrep -P "$users" | xargs -I{} cat /proc/{}/comm)" pilliond-fork
 	wait "${jobs[@]}"
 	copied $ANNE threads
 	copied $BERT deep
@@ -138,6 +147,19 @@ test_wrong() {
 	end_service
 }
 row "records of a user that are laid out otherwise than said: nobody else's profile has less" test_wrong
+
+# The log is the administrator's, and these are lines of which a user can have as many as he likes.
+test_quiet() {
+	local his="prog=pilliond-user-$BERT "
+	begin_users
+	as $BERT "$LAB/bin/peer" call "$USERS" leave
+	has "what he hears" "$(as $BERT "$LAB/bin/peer" call "$USERS" files)" '^refused: '
+	until_true 5 grep -q "$his.*went away before it was armed" service.log || fail "nothing of the first: $(cat service.log)"
+	until_true 5 grep -q "$his.*outcome=refused" service.log || fail "nothing of the second: $(cat service.log)"
+	is "more than information" "$(grep "$his" service.log | grep outcome= | grep -v level=info || :)" ""
+	end_service
+}
+row "what a user has written to the log by misbehaving is not there by default" test_quiet
 
 # Whoever opens a file there waits for as long as its file system is stopped.
 end_fuse() {
@@ -247,6 +269,55 @@ test_heir() {
 	end_service
 }
 row "a user's processes die one by one: the next user has no ring of his" test_heir
+
+ticks_of() { # PID - of CPU time
+	awk '{ print $14 + $15 }' "/proc/$1/stat"
+}
+
+test_short() {
+	local users before own n=0
+	begin_users
+	users=$(pgrep -P "$SERVICE" -x pilliond-users)
+	while [[ -e /proc/$users/fd/$n ]]; do n=$((n + 1)); done
+	# the files of one that is not dumpable are root's
+	own=(setpriv --reuid "$(awk '/^Uid:/ { print $2 }' "/proc/$users/status")"
+		--regid "$(awk '/^Gid:/ { print $2 }' "/proc/$users/status")" --clear-groups)
+	"${own[@]}" prlimit --pid "$users" --nofile=$n:
+	as $ANNE "${RUN[@]}" -- "$LAB/bin/burn" 3 >/dev/null 2>said &
+	jobs+=($!)
+	sleep 1
+	before=$(ticks_of "$users")
+	sleep 1
+	between "ticks while nobody can be let in" $(($(ticks_of "$users") - before)) 0 5
+	"${own[@]}" prlimit --pid "$users" --nofile=1024:
+	wait "${jobs[@]}" || fail "exit status $?: $(cat said)"
+	as $ANNE "${RUN[@]}" -- "$LAB/bin/threads" 1 1 >/dev/null
+	copied $ANNE threads
+	end_service
+}
+row "no descriptor is left for a user who connects: nobody spins, and later there is one" test_short
+
+# A process of his that nothing ends holds what the next user would get; the service ends all the same.
+test_left_behind() {
+	local users pid
+	begin_users
+	as $ANNE "$LAB/bin/tenant" keep "$USERS" 60 >/dev/null &
+	jobs+=($!)
+	until_true 10 sees $ANNE tenant || fail "user $ANNE sees \"$(names_of $ANNE)\""
+	users=$(pgrep -P "$SERVICE" -x pilliond-users)
+	pid=$(worker_of $ANNE)
+	kill -STOP "$pid"
+	kill -KILL "$(sed -n 's/^PPid:\t//p' "/proc/$pid/status")"
+	until_true 5 no_user_process || fail "it lives"
+	kill -TERM "$SERVICE"
+	wait "$SERVICE" || fail "the service's exit status is $?: $(cat service.out)"
+	until_true 20 eval '! kill -0 '"$users"' 2>/dev/null' || fail "the users' process is left"
+	has "the log" "$(cat service.log)" "user=$ANNE outcome=\"left behind\""
+	kill -KILL "$pid"
+	pkill -KILL -u $ANNE -x tenant || :
+	end_run
+}
+row "a user's process that nothing ends: the service's end waits for it no longer than for others" test_left_behind
 
 test_flood() {
 	begin_users

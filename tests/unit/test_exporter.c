@@ -760,7 +760,7 @@ static const struct {
 	{"more than there may be", TOO_LARGE, "web", "cpu", NULL, true},
 	{"no bytes", EMPTY, "web", "cpu", NULL, true},
 	{"garbage", GARBAGE, "web", "cpu", NULL, true},
-	{"a listing that nobody wanted", LISTING, "web", "cpu", NULL, true},
+	{"a listing, where nothing is served", LISTING, "web", "cpu", NULL, true},
 };
 
 static int send_thing(enum thing thing, struct export_profile *p)
@@ -918,6 +918,93 @@ START_TEST(scrapes_cost_one_listing_a_second)
 }
 END_TEST
 
+static void ask_twice(int *ret)
+{
+	for (int i = 0; i < 2; i++) {
+		ret[i] = connect_to();
+		ck_assert_int_eq(fd_write_all(ret[i], GET("/metrics"), strlen(GET("/metrics"))), 0);
+		usleep(HTTP_PATIENCE_MS * 1000 + 200000);
+	}
+}
+
+/* Nobody waits any more for what it says to the second one, itself or by its successor. */
+START_TEST(a_worker_that_was_slow)
+{
+	int pages[2];
+	ask_twice(pages);
+	if (_i == 1)
+		another_worker();
+	run_until(never, 2 * EXPORT_LISTING_NS);
+	ck_assert_uint_eq(heard.listings, 2);
+	ck_assert_uint_eq(heard.lost, 0);
+	ck_assert_msg(strstr(get(GET("/metrics")), "\npillion_exporter_starts_total 1\n"), "%s", page);
+	ck_assert_msg(strstr(page, "\npillion_targets 60\n"), "%s", page);
+	fd_close(pages[0]);
+	fd_close(pages[1]);
+}
+END_TEST
+
+enum listing_part { STATE = 's', PAGE = 'p', LAST = 'l', LONG_STATE = 'S', OTHER = 'o', LONG_PAGE = 'P' };
+static const struct {
+	const char *scenario, *parts;
+	bool lost;
+} unasked[] = {
+	{"a page", "p", false},
+	{"the last page", "l", false},
+	{"states", "sss", false},
+	{"a listing", "sppl", false},
+	{"one that is not ended, and another", "spsl", false},
+	{"pages behind the last", "slpl", false},
+	{"a state that is too long", "S", true},
+	{"a page that is too long", "sP", true},
+	{"what only others say", "so", true},
+};
+
+static int say_part(char part)
+{
+	static union msg m;
+	struct {
+		struct export_state state;
+		char more;
+	} s = {.state.head = {EXPORT_MAGIC, EXPORT_STATE, 0}};
+	memset(&m, 0, sizeof(m));
+	m.listing.last = part == LAST;
+	m.listing.n = 1;
+	m.listing.targets[0] = (struct listed_target){
+		.serial = 1, .state = LISTED_STARTED, .strategy = STRATEGY_CGROUP, .n_events = 1, .id = "id"};
+	m.listing.targets[0].events[0].period = 1;
+	if (part == STATE || part == LONG_STATE)
+		return fd_send(process.sock, &s, sizeof(s.state) + (part == LONG_STATE), NULL, 0);
+	if (part != LONG_PAGE)
+		return msg_send(process.sock, &m, part == OTHER ? MSG_OK : MSG_LISTING, NULL, 0);
+	m.head = (struct msg_head){PROTOCOL_MAGIC, PROTOCOL_VERSION, MSG_LISTING, sizeof(m.listing), 0};
+	return fd_send(process.sock, &m, sizeof(m.listing) - 1, NULL, 0);
+}
+
+START_TEST(a_listing_that_nobody_asked_for)
+{
+	struct export_profile p = profile_of(1, 10);
+	size_t n;
+	begin();
+	listen_unix();
+	ck_assert_int_eq(exporter_load(NULL), 0);
+	start();
+	for (const char *part = unasked[_i].parts; *part; part++)
+		ck_assert(say_part(*part) == 0 || unasked[_i].lost); /* it may have ended already */
+	p.head = (struct export_head){EXPORT_MAGIC, EXPORT_PROFILE, 77};
+	int sent = send_thing(SEALED, &p);
+	ck_assert_int_eq(fd_wait(process.sock, POLLIN, deadline_in(PATIENCE_NS)), 1);
+	ssize_t got = fd_recv(process.sock, &said, sizeof(said), NULL, 0, &n);
+	if (unasked[_i].lost)
+		ck_assert_msg(got == 0 || got == -ECONNRESET, "%s: %zd", unasked[_i].scenario, got);
+	else
+		ck_assert_msg(sent == 0 && got > 0 && export_check(&said, (size_t)got, 0, EXPORT_DONE), "%s: %zd",
+			unasked[_i].scenario, got);
+	fd_close(process.sock);
+	teardown();
+}
+END_TEST
+
 static const struct {
 	const char *scenario, *request, *answer;
 } requests[] = {
@@ -964,6 +1051,53 @@ START_TEST(connections_that_say_nothing)
 	ck_assert_msg(strstr(get(GET("/metrics")), " 200 "), "%s", page);
 	for (size_t i = 0; i < LENGTH(idle); i++)
 		fd_close(idle[i]);
+}
+END_TEST
+
+/* They fill all places, and are never idle. */
+START_TEST(connections_that_say_little)
+{
+	int slow[HTTP_CONNECTIONS_MAX];
+	for (size_t i = 0; i < LENGTH(slow); i++)
+		slow[i] = connect_to();
+	for (int s = 0; s < HTTP_WHOLE_S + 1; s += HTTP_IDLE_S - 2) {
+		for (size_t i = 0; i < LENGTH(slow); i++)
+			send(slow[i], "G", 1, MSG_NOSIGNAL);
+		run_until(never, (HTTP_IDLE_S - 2) * NSEC_PER_SEC);
+	}
+	for (size_t i = 0; i < LENGTH(slow); i++) {
+		errno = 0;
+		ck_assert(recv(slow[i], page, 1, MSG_DONTWAIT) <= 0 && errno != EAGAIN);
+		fd_close(slow[i]);
+	}
+	ck_assert_msg(strstr(get(GET("/metrics")), " 200 "), "%s", page);
+}
+END_TEST
+
+static pid_t flood(void)
+{
+	pid_t pid = fork();
+	while (pid == 0)
+		fd_close(connect_to());
+	return pid;
+}
+
+/* More of them than it can serve: it does not do that alone. */
+START_TEST(connections_that_come_and_go)
+{
+	pid_t pids[6];
+	for (size_t i = 0; i < LENGTH(pids); i++)
+		pids[i] = flood();
+	for (unsigned i = 0; i < 20; i++) {
+		run_until(never, 50 * NSEC_PER_MSEC);
+		ck_assert_int_eq(put(i, 10, NULL, NULL), 0);
+		done(i + 1);
+	}
+	for (size_t i = 0; i < LENGTH(pids); i++) {
+		kill(pids[i], SIGKILL);
+		ck_assert(ends(pids[i]));
+	}
+	ck_assert_msg(strstr(get(GET("/metrics")), " 200 "), "%s", page);
 }
 END_TEST
 
@@ -1072,15 +1206,19 @@ int main(void)
 	tcase_set_timeout(w, 30);
 	tcase_add_loop_test(w, a_worker_may_say_anything, 0, LENGTH(works));
 	tcase_add_test(w, ages_count_while_nothing_is_written);
+	tcase_add_loop_test(w, a_listing_that_nobody_asked_for, 0, LENGTH(unasked));
 	tcase_add_loop_test(w, on_a_port_it_asks_who, 0, LENGTH(callers));
 	suite_add_tcase(s, w);
 	tcase_set_timeout(h, 30);
 	tcase_add_checked_fixture(h, setup_pages, teardown);
 	tcase_add_test(h, metrics_of_all_targets);
 	tcase_add_test(h, scrapes_cost_one_listing_a_second);
+	tcase_add_loop_test(h, a_worker_that_was_slow, 0, 2);
 	tcase_add_loop_test(h, others_are_refused, 0, LENGTH(requests));
 	tcase_add_test(h, a_header_without_end);
 	tcase_add_test(h, connections_that_say_nothing);
+	tcase_add_test(h, connections_that_say_little);
+	tcase_add_test(h, connections_that_come_and_go);
 	tcase_add_test(h, a_worker_that_does_not_answer);
 	tcase_add_test(h, it_serves_after_its_predecessor_was_killed);
 	suite_add_tcase(s, h);

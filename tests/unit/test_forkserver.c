@@ -339,6 +339,26 @@ START_TEST(those_that_die_at_once_come_later_each_time)
 }
 END_TEST
 
+/* One of several whose symbolizers are forked by one that somebody else watches. */
+START_TEST(who_has_its_socket_alone_learns_of_its_end)
+{
+	struct forkserver socket_alone = FORKSERVER_NONE;
+	socket_alone.sock = dup(from->sock);
+	x = (struct symbolizing)SYMBOLIZING_NONE;
+	x.from = &socket_alone;
+	symbolizing_start(&x, loop);
+	ck_assert(comes(is_there, SECONDS(10)));
+	ck_assert_int_eq(kill(from->pid, SIGKILL), 0);
+	ck_assert(ends(from->pid));
+	kill_it();
+	ck_assert(comes(is_none, SECONDS(10)));
+	ck_assert_uint_eq(symbolizing_state(&x), 0);
+	ck_assert_int_eq(symbolizing_round(&x), -1); /* it is not tried again */
+	symbolizing_close(&x);
+	fd_close(socket_alone.sock);
+}
+END_TEST
+
 START_TEST(what_is_there_goes_on_without_a_fork_server)
 {
 	supervise();
@@ -403,6 +423,7 @@ int main(int argc, char **argv)
 	tcase_set_timeout(p, 60);
 	tcase_add_test(p, another_one_comes);
 	tcase_add_test(p, those_that_die_at_once_come_later_each_time);
+	tcase_add_test(p, who_has_its_socket_alone_learns_of_its_end);
 	tcase_add_test(p, what_is_there_goes_on_without_a_fork_server);
 	tcase_add_test(p, one_that_was_taken_over);
 	tcase_add_test(p, a_stopped_one_ends_with_its_supervisor);
