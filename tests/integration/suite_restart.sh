@@ -330,8 +330,10 @@ test_symbolizer_and_worker() {
 		is_named "app$i"
 		is "the symbolizer" "$(symbolizer)" "$before"
 	done
-	kill -KILL "$(symbolizer)" "$(worker)" # together
+	before=$(symbolizer)
+	kill -KILL "$before" "$(worker)" # together
 	until_true 5 started threads || fail "it is not there: $(cat service.log)"
+	until_true 10 has_others "$before" || fail "no other symbolizer: $(cat service.log)"
 	is_named app2
 	kill -KILL "$SERVICE"
 	wait "$SERVICE" || :
