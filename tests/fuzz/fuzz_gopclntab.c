@@ -51,7 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			/* the signal trampoline */
 			if (r->kind == RULE_FULL && (!r->signal || !rows_full(t, r)))
 				abort();
-			if (r->kind > RULE_FULL || (r->kind == RULE_FRAME && (r->cfa_reg != DWARF_RSP || r->cfa < 8)))
+			if (r->kind > RULE_SWITCH || (r->kind == RULE_FRAME && (r->cfa_reg != DWARF_RSP || r->cfa < 8)))
 				abort();
 		}
 		rows_free(t);
