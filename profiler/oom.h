@@ -4,8 +4,8 @@
  * (proc(5)), which children inherit; it is raised around a fork, and what was may be had back without privilege.
  *
  * In a fork the one that forks is as expendable as its child. Who forks when there may be no memory left holds a
- * reserve, which is let go for the fork and had again before the child goes on: the fork then takes nothing from
- * elsewhere, and the child's first page is the child's affair.
+ * reserve, which is let go for the fork and had again behind it: the fork then takes nothing from elsewhere. A child
+ * that takes much memory at once waits for that (supervisor.c).
  */
 #pragma once
 
@@ -20,7 +20,10 @@ struct oom {
 struct oom oom_open(void);
 /* Whoever is forked meanwhile: not before us (0), ours (1), or a user's (2: before those). */
 void oom_expendable(const struct oom *o, unsigned how);
-/* What a fork takes in the kernel and for the parent's pages (some 300 KiB here, kernel 6.18), and room. */
+/*
+ * What a fork takes in the kernel and for the parent's pages, and room: with one target it went through with 300 KB to
+ * spare, and not with 200 (kernel 6.18).
+ */
 #define OOM_RESERVE (512u << 10)
 void oom_reserve(struct oom *o); /* nothing where scores are not changed */
 void oom_release(struct oom *o);

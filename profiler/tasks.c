@@ -397,6 +397,7 @@ int tasks_restore(struct tasks *t, struct saved *s, tasks_find_fn *find, void *a
 	int r = 0;
 	t->swept = saved_number(s);
 	t->lossy = saved_below(s, 2);
+	t->all_lossy = false; /* each space says so itself */
 	size_t n = saved_count(s, 10);
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = restore_task(t, s, &known, find, arg);

@@ -250,6 +250,8 @@ START_TEST(losses_are_remembered)
 	ck_assert(space_lossy(tasks_get(tasks, 9)->space));
 	comm(7, 7, "perl", true);
 	ck_assert(!space_lossy(tasks_get(tasks, 7)->space)); /* from an exec on everything was seen */
+	tasks_lossy(tasks);
+	ck_assert(space_lossy(tasks_get(tasks, 7)->space)); /* until more is lost */
 }
 END_TEST
 
