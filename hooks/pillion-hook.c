@@ -36,7 +36,7 @@
 
 static struct options options;
 static struct intake intake;
-static struct opener opener = {.line = -1};
+static struct opener opener;
 
 static int read_settings(const char *etc, int argc, char **argv, struct err *e)
 {

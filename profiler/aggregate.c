@@ -175,6 +175,8 @@ static int64_t add_stack(struct aggregate *a, const struct frame *frames, size_t
 	if (n > AGGREGATE_STACK_MAX)
 		n = AGGREGATE_STACK_MAX;
 	size_t i = shared_with_last(a, frames, n);
+	for (size_t k = i; k < n; k++)
+		pairs_prefetch(&a->frames, frame_what(&frames[n - 1 - k]), frames[n - 1 - k].vaddr);
 	int64_t node = i ? a->last[i - 1].node : ROOT;
 	for (a->n_last = i; i < n; i++) {
 		const struct frame *f = &frames[n - 1 - i];

@@ -29,6 +29,11 @@ struct builder {
 	uint64_t n_samples;
 	size_t n_fixed; /* labels that every sample has */
 	char user_keys[LABELS_MAX][72];
+	struct { /* the last one: most frames are of the module that the one before was of */
+		const struct module *module;
+		int64_t id;
+		unsigned has;
+	} mapping;
 };
 
 /* --- locations ----------------------------------------------------------------------------------------- */
@@ -36,6 +41,8 @@ struct builder {
 static int64_t add_mapping(struct builder *b, const struct module *m, unsigned has, uint64_t *ret_base)
 {
 	*ret_base = module_id(m) * MODULE_SPACING;
+	if (m == b->mapping.module && !(has & ~b->mapping.has))
+		return b->mapping.id;
 	const struct elf *f = module_elf(m);
 	uint64_t start = 0, limit = MODULE_SPACING / 2, offset = 0;
 	for (unsigned i = 0; f && i < f->n_segments; i++)
@@ -45,8 +52,11 @@ static int64_t add_mapping(struct builder *b, const struct module *m, unsigned h
 			offset = f->segments[i].offset;
 			break;
 		}
-	return profile_mapping(b->p, *ret_base + start, *ret_base + limit, offset, module_name(m),
+	b->mapping.id = profile_mapping(b->p, *ret_base + start, *ret_base + limit, offset, module_name(m),
 		module_build_id_hex(m), PROFILE_HAS_FUNCTIONS | has);
+	b->mapping.module = m;
+	b->mapping.has = has;
+	return b->mapping.id;
 }
 
 static int64_t named_location(struct builder *b, uint32_t mapping, uint64_t address, const char *name)

@@ -12,7 +12,7 @@
 
 #define ROUND_NS (1 * NSEC_PER_SEC)
 #define ROUND_FIRST_NS (50 * NSEC_PER_MSEC) /* behind a restart: who was killed once may be killed again soon */
-#define EARLY 10			    /* one part of it earlier: better with a look that takes place anyway */
+#define EARLY 10			    /* one part of it earlier at least */
 #define AGAIN_NS (60 * NSEC_PER_SEC)	    /* what did not fit may have become less */
 #define TARGET_MAX (8u << 20)	 /* bytes of one target: it is left out beyond it, and no other for its sake */
 #define SNAPSHOT_MAX (24u << 20) /* of all: the rest is for what comes until the next one */
@@ -411,6 +411,12 @@ static void commit(struct commit *c, struct engine *g, int64_t now)
 		journal_seen(c->journal, now);
 }
 
+/* By how much sooner than it has to be: it would be what we wake up for next, or a look takes place anyway. */
+static int64_t early(const struct commit *c, const struct engine *g)
+{
+	return g->pause > c->round / EARLY ? g->pause : c->round / EARLY;
+}
+
 int commit_round(struct commit *c, struct engine *g, int64_t now)
 {
 	if (!c || !c->resumed)
@@ -419,7 +425,7 @@ int commit_round(struct commit *c, struct engine *g, int64_t now)
 		snapshot(c, g, now);
 	if (c->off)
 		return -1;
-	if (now - c->last >= c->round - c->round / EARLY) {
+	if (now - c->last >= c->round - early(c, g)) {
 		commit(c, g, now);
 		c->round = 2 * c->round < ROUND_NS ? 2 * c->round : ROUND_NS;
 	}

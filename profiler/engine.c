@@ -253,7 +253,10 @@ int engine_round(struct engine *g)
 	bool more = read_ahead(g);
 	int64_t now = clock_now();
 	int rates = rates_round(g, now);
-	bool at_all = now >= g->look_again;
+	g->pause = g->woken ? now - g->woken : 0;
+	g->woken = now;
+	/* sooner than it has to be, where it would be the next thing that we wake up for */
+	bool at_all = now + g->pause >= g->look_again;
 	if (g->behind || at_all || now >= g->due)
 		engine_drain(g, false);
 	if (at_all) {

@@ -25,10 +25,14 @@ static uint64_t mix(uint64_t a, uint64_t b)
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+static size_t first_slot(const struct pairs *t, uint64_t a, uint64_t b)
+{
+	return mix(mix(a ^ key.a, key.b | 1) ^ b, key.a) & (t->n_slots - 1);
+}
+
 static uint32_t *probe(const struct pairs *t, uint64_t a, uint64_t b)
 {
-	size_t mask = t->n_slots - 1;
-	for (size_t i = mix(mix(a ^ key.a, key.b | 1) ^ b, key.a) & mask;; i = (i + 1) & mask) {
+	for (size_t i = first_slot(t, a, b);; i = (i + 1) & (t->n_slots - 1)) {
 		uint32_t *slot = &t->slots[i];
 		if (!*slot || (t->items[*slot - 1].a == a && t->items[*slot - 1].b == b))
 			return slot;
@@ -54,6 +58,12 @@ static int grow(struct pairs *t)
 	for (size_t i = 0; i < t->count; i++)
 		*probe(t, items[i].a, items[i].b) = (uint32_t)i + 1;
 	return 0;
+}
+
+void pairs_prefetch(const struct pairs *t, uint64_t a, uint64_t b)
+{
+	if (t->n_slots)
+		__builtin_prefetch(&t->slots[first_slot(t, a, b)]);
 }
 
 /* Of equal ones the last is found. */

@@ -24,5 +24,7 @@ struct pairs { /* all zero: an empty table */
 int64_t pairs_add(struct pairs *t, uint64_t a, uint64_t b);
 int64_t pairs_append(struct pairs *t, uint64_t a, uint64_t b); /* a number of its own, also for a pair that is there */
 int64_t pairs_find(const struct pairs *t, uint64_t a, uint64_t b); /* -ENOENT */
+/* It will be looked for in a moment: what is cold comes while others are looked for. */
+void pairs_prefetch(const struct pairs *t, uint64_t a, uint64_t b);
 size_t pairs_memory(const struct pairs *t);			   /* bytes held */
 void pairs_done(struct pairs *t);

@@ -79,7 +79,7 @@ static int64_t add_text(struct profile *p, const char *text)
 /* The lasting copy of `text`; NULL when out of memory. */
 static const char *keep_text(struct profile *p, const char *text)
 {
-	int64_t id = add_text(p, text);
+	int64_t id = p->strings.count && (!text || !text[0]) ? 0 : add_text(p, text);
 	return id < 0 ? NULL : p->strings.items[id].data;
 }
 

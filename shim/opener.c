@@ -286,7 +286,13 @@ static void *shared_memory(size_t size)
 int opener_start(struct opener *op, struct intake *in, const struct settings *settings, int64_t deadline, struct err *e)
 {
 	int pair[2];
-	*op = (struct opener){.settings = settings, .intake = in, .deadline = deadline, .hook = getpid(), .line = -1};
+	/* field by field: the pages of `container` are not touched before the fork, which would have them copied */
+	op->settings = settings;
+	op->intake = in;
+	op->deadline = deadline;
+	op->hook = getpid();
+	op->outer = 0;
+	op->line = -1;
 	op->report = shared_memory(sizeof(*op->report));
 	op->shared = shared_memory(sizeof(*op->shared));
 	if (!op->report || !op->shared)
@@ -401,7 +407,8 @@ enum opener_outcome opener_wait(struct opener *op, char *notes, size_t notes_siz
 void opener_done(struct opener *op)
 {
 	struct err e;
+	if (!op->shared)
+		return; /* never started */
 	op->line = fd_close(op->line);
-	if (op->shared)
-		wait_for_both(op, op->deadline, &e);
+	wait_for_both(op, op->deadline, &e);
 }

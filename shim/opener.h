@@ -40,7 +40,7 @@ struct opener {
 	int line; /* socket to both: its end is theirs */
 };
 
-/* Fork it. `in` has been started; both are borrowed until opener_done. 0 or -errno. */
+/* Fork it. `op` is zeroed, `in` has been started; both are borrowed until opener_done. 0 or -errno. */
 int opener_start(
 	struct opener *op, struct intake *in, const struct settings *settings, int64_t deadline, struct err *e);
 /*
