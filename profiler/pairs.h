@@ -26,5 +26,5 @@ int64_t pairs_append(struct pairs *t, uint64_t a, uint64_t b); /* a number of it
 int64_t pairs_find(const struct pairs *t, uint64_t a, uint64_t b); /* -ENOENT */
 /* It will be looked for in a moment: what is cold comes while others are looked for. */
 void pairs_prefetch(const struct pairs *t, uint64_t a, uint64_t b);
-size_t pairs_memory(const struct pairs *t);			   /* bytes held */
+size_t pairs_memory(const struct pairs *t); /* bytes held */
 void pairs_done(struct pairs *t);

@@ -211,16 +211,24 @@ END_TEST
 static void call_as_32_bit(const void *arg)
 {
 	struct err e;
-	long r = 20; /* getpid there, writev here */
-	MUST(caps_limit(0, &e) == 0);
-	MUST(seccomp_enter(roles[*(const int *)arg].role, &e) == 0);
+	long r = 20;		  /* getpid there, writev here */
+	signal(SIGSEGV, SIG_DFL); /* a sanitizer's would say something and exit */
+	if (arg) {
+		MUST(caps_limit(0, &e) == 0);
+		MUST(seccomp_enter(roles[*(const int *)arg].role, &e) == 0);
+	}
 	__asm__ volatile("int $0x80" : "+a"(r) : : "memory", "r8", "r9", "r10", "r11");
+	if (!arg)
+		_exit(0);
 }
 
 START_TEST(calls_of_another_architecture_end_the_process)
 {
-	int status = in_child(call_as_32_bit, &_i);
-	ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS, "%s: %x", roles[_i].name, status);
+	/* some kernels have none of these calls (ia32_emulation=0, PVM): who makes one ends all the same */
+	int without = in_child(call_as_32_bit, NULL), status = in_child(call_as_32_bit, &_i);
+	int signal = without == 0 ? SIGSYS : SIGSEGV;
+	ck_assert(without == 0 || (WIFSIGNALED(without) && WTERMSIG(without) == SIGSEGV));
+	ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == signal, "%s: %x", roles[_i].name, status);
 	ck_assert_int_eq(fd_count(), fds);
 }
 END_TEST
