@@ -25,6 +25,7 @@ struct row {
 
 struct rows {
 	uint64_t base; /* lowest address with an entry */
+	uint32_t serial;
 	struct row *rows;
 	struct rule *rules;
 	struct rule_full *full;
@@ -483,6 +484,14 @@ static int build(struct builder *b)
 	return r == 0 ? index_pages(t) : r;
 }
 
+/* Of 4 billion tables two may have the same. */
+static uint32_t next_serial(void)
+{
+	static uint32_t last;
+	uint32_t n = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+	return n ? n : 1;
+}
+
 int rows_build(const struct elf *f, size_t max, struct rows **ret)
 {
 	struct rows *t = calloc(1, sizeof(*t));
@@ -508,6 +517,7 @@ int rows_build(const struct elf *f, size_t max, struct rows **ret)
 		return r;
 	}
 	shrink(t);
+	t->serial = next_serial();
 	*ret = t;
 	return 0;
 }
@@ -556,6 +566,12 @@ const struct rule *rows_find(const struct rows *t, uint64_t vaddr)
 			lo = mid + 1;
 	}
 	return lo ? &t->rules[t->rows[lo - 1].rule] : &none;
+}
+
+uint64_t rows_key(const struct rows *t, uint64_t vaddr)
+{
+	uint64_t at = vaddr - t->base;
+	return vaddr < t->base || at > UINT32_MAX ? 0 : (uint64_t)t->serial << 32 | at;
 }
 
 const struct rule_full *rows_full(const struct rows *t, const struct rule *r)

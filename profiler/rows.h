@@ -41,6 +41,8 @@ size_t rows_bytes(const struct rows *t);
 void rows_stats(const struct rows *t, struct rows_stats *ret);
 
 const struct rule *rows_find(const struct rows *t, uint64_t vaddr); /* never NULL */
+/* Of an address in a table, unlike that of any other table ever; 0: the table has none there. */
+uint64_t rows_key(const struct rows *t, uint64_t vaddr);
 const struct rule_full *rows_full(const struct rows *t, const struct rule *r);
 
 /* Evaluate the expression of a place (expression.h), which is one of this table. */

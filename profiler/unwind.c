@@ -51,12 +51,24 @@ struct cache { /* what libunwind keeps for one set of mappings */
 #define PLACES 64
 #define THREADS 32 /* told apart by where their stacks are */
 struct places {
-	unsigned n;
+	unsigned n, n_rules;
 	uint64_t at[PLACES];
+	uint16_t rules[PLACES]; /* where the rules were */
+};
+
+/*
+ * Rules of late. Most calls were seen a moment ago, and the way to a rule through its table is half a dozen lines of
+ * cold memory; here it is one, and which one is known ahead.
+ */
+#define RULES_BITS 11
+struct recent_rule {
+	uint64_t key; /* rows_key */
+	struct rule rule;
 };
 
 struct unwind {
 	struct places places[THREADS];
+	struct recent_rule rules[1u << RULES_BITS];
 	uint64_t last_resorts;
 	bool no_last_resort;
 	size_t reach;
@@ -547,7 +559,9 @@ static void prefetch_places(struct walk *w)
 	for (unsigned i = 0; i < p->n; i++)
 		if (p->at[i] - w->stack_start < w->stack_end - w->stack_start)
 			__builtin_prefetch(w->stack + (p->at[i] - w->stack_start));
-	p->n = 0;
+	for (unsigned i = 0; i < p->n_rules; i++)
+		__builtin_prefetch(&w->owner->rules[p->rules[i]]);
+	p->n = p->n_rules = 0;
 }
 
 /* What lies at an address; NULL: nothing is mapped there. */
@@ -585,6 +599,23 @@ static bool locate(struct walk *w, struct unwind_frame *ret)
 	return true;
 }
 
+static const struct rule *find_rule(struct walk *w)
+{
+	static const struct rule none = {.kind = RULE_NONE};
+	if (!w->rows)
+		return &none;
+	uint64_t key = w->exact ? 0 : rows_key(w->rows, w->vaddr); /* what is no call may be anywhere */
+	if (!key)
+		return rows_find(w->rows, w->vaddr);
+	uint16_t at = (uint16_t)(key * 0x9e3779b97f4a7c15ull >> (64 - RULES_BITS));
+	struct recent_rule *recent = &w->owner->rules[at];
+	if (w->places->n_rules < PLACES)
+		w->places->rules[w->places->n_rules++] = at;
+	if (recent->key != key)
+		*recent = (struct recent_rule){key, *rows_find(w->rows, w->vaddr)};
+	return &recent->rule;
+}
+
 /* A stack of its own, as a signal handler's may be, is another. */
 static void note_reach(struct walk *w)
 {
@@ -595,14 +626,13 @@ static void note_reach(struct walk *w)
 
 static enum unwind_stop walk(struct walk *w, struct unwind_frame *frames, size_t max, size_t *ret_n)
 {
-	static const struct rule none = {.kind = RULE_NONE};
 	enum unwind_stop stop;
 	do {
 		struct unwind_frame frame;
 		if (*ret_n == max)
 			return UNWIND_DEPTH;
 		bool known = locate(w, &frame);
-		const struct rule *rule = w->rows ? rows_find(w->rows, w->vaddr) : &none;
+		const struct rule *rule = find_rule(w);
 		/* the kernel "called" a signal trampoline at its first byte, not after a call */
 		frame.vaddr += rule->signal && !w->exact;
 		if (known || !*ret_n) /* a leaf may be anywhere, but nothing is called from where no code is */

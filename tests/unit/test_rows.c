@@ -490,6 +490,26 @@ START_TEST(far_apart)
 }
 END_TEST
 
+/* Who keeps what was found in a table must not take it for what is in the one made after it, nor in another's. */
+START_TEST(keys)
+{
+	struct rows *other;
+	add_cie((struct text)TEXT(CIE));
+	add_fde(CODE, 0x100, (struct text)TEXT("\x44\x0e\x10"));
+	ck_assert_int_eq(rows_build(&elf, SIZE_MAX, &rows), 0);
+	ck_assert_int_eq(rows_build(&elf, SIZE_MAX, &other), 0);
+	uint64_t key = rows_key(rows, CODE + 8);
+	ck_assert(key && key == rows_key(rows, CODE + 8) && key != rows_key(rows, CODE + 9));
+	ck_assert_uint_ne(key, rows_key(other, CODE + 8));
+	ck_assert_uint_eq(rows_key(rows, CODE - 1), 0);
+	ck_assert_uint_eq(rows_key(rows, CODE + (1ull << 32)), 0);
+	rows_free(other);
+	rows = rows_free(rows);
+	ck_assert_int_eq(rows_build(&elf, SIZE_MAX, &rows), 0);
+	ck_assert_uint_ne(key, rows_key(rows, CODE + 8));
+}
+END_TEST
+
 START_TEST(our_own_table)
 {
 	struct elf *own = NULL;
@@ -519,6 +539,7 @@ int main(void)
 	tcase_add_loop_test(t, instructions, 0, LENGTH(cases));
 	tcase_add_test(t, entries_out_of_order_and_over_each_other);
 	tcase_add_test(t, neighbours_and_limits);
+	tcase_add_test(t, keys);
 	tcase_add_test(t, cies);
 	tcase_add_test(t, cut_anywhere);
 	tcase_add_test(t, far_apart);
