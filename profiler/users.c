@@ -26,7 +26,7 @@
 #define PROCESSES 160		    /* of our user, of its 256: those are the service's own */
 #define QUIT_NS (15 * NSEC_PER_SEC) /* a tenant, when its channel has ended (SUPERVISOR_QUIT_MS and a little) */
 #define LAST_NS (2 * NSEC_PER_SEC)  /* those that were killed then, to be gone */
-#define PAUSE_NS (100 * NSEC_PER_MSEC)
+#define PAUSE_MS 100
 #define GRACE_NS (3 * NSEC_PER_SEC) /* all of them, at the service's end */
 
 /* --- the supervisor's side ------------------------------------------------------------------------------- */
@@ -110,7 +110,6 @@ static struct broker {
 	struct loop_source source, calls;
 	struct user users[USERS_MAX];
 	unsigned n;
-	int64_t calls_from; /* nobody is heard until then; 0: whoever calls */
 	bool quitting;
 	int64_t quit_by;
 } broker;
@@ -290,22 +289,6 @@ static int who_calls(int sock, uid_t *ret, struct err *e)
 	return who.uid ? 0 : err_say(e, -EPERM, "this socket is for users: root has the control socket");
 }
 
-static void on_connect(void *arg, uint32_t events);
-
-/* Who could not be let in is still there, and would wake us again at once. */
-static void pause_calls(struct broker *b)
-{
-	loop_del(b->loop, &b->calls);
-	b->calls_from = deadline_in(PAUSE_NS);
-}
-
-static void resume_calls(struct broker *b)
-{
-	b->calls_from = 0;
-	if (loop_add(b->loop, &b->calls, b->setup->listener, EPOLLIN, on_connect, b) < 0)
-		b->calls_from = deadline_in(PAUSE_NS);
-}
-
 static void on_connect(void *arg, uint32_t events)
 {
 	struct broker *b = arg;
@@ -313,7 +296,7 @@ static void on_connect(void *arg, uint32_t events)
 	uid_t uid;
 	fd_auto sock = accept4(b->setup->listener, NULL, NULL, SOCK_CLOEXEC);
 	if (sock < 0 && fd_is_short(errno))
-		pause_calls(b);
+		loop_pause(b->loop, &b->calls, PAUSE_MS);
 	if (sock < 0)
 		return;
 	int r = who_calls(sock, &uid, &e);
@@ -329,7 +312,6 @@ static void quit(struct broker *b)
 {
 	loop_del(b->loop, &b->source);
 	loop_del(b->loop, &b->calls);
-	b->calls_from = 0;
 	fd_close(b->setup->listener); /* the next service has one of its own */
 	b->quitting = true;
 	b->quit_by = deadline_in(QUIT_NS + LAST_NS);
@@ -385,10 +367,7 @@ static int due(void *arg)
 	int wait = watch_users(b, now);
 	if (b->quitting && now >= b->quit_by)
 		give_up(b);
-	if (b->calls_from && now >= b->calls_from)
-		resume_calls(b);
-	wait = loop_sooner(wait, b->quitting ? deadline_left_ms(b->quit_by) : -1);
-	return loop_sooner(wait, b->calls_from ? deadline_left_ms(b->calls_from) : -1);
+	return loop_sooner(wait, b->quitting ? deadline_left_ms(b->quit_by) : -1);
 }
 
 static void keep_own(const struct users_setup *setup, int channel, const struct forkserver *f)

@@ -23,7 +23,7 @@
 
 #define DEAF_MAX 100
 #define WHO_PATIENCE_NS (50 * NSEC_PER_MSEC)
-#define PAUSE_NS (100 * NSEC_PER_MSEC)
+#define PAUSE_MS 100
 
 struct connection {
 	struct worker *worker;
@@ -47,7 +47,6 @@ struct worker {
 	struct order order;
 	struct settings settings;
 	int64_t orphan_until; /* 0: there is a supervisor */
-	int64_t heirs_from;   /* nobody is heard until then; 0: whoever comes */
 	unsigned deaf;	      /* orders in a row that could not be received */
 };
 
@@ -516,20 +515,6 @@ static bool may_inherit(const struct engine *g, int sock)
 	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && (who.uid == 0 || who.uid == g->trusted);
 }
 
-/* Who could not be let in is still there, and would wake us again at once. */
-static void pause_heirs(struct worker *w)
-{
-	loop_del(w->engine->loop, &w->source);
-	w->heirs_from = deadline_in(PAUSE_NS);
-}
-
-static void resume_heirs(struct worker *w)
-{
-	w->heirs_from = 0;
-	if (loop_add(w->engine->loop, &w->source, w->engine->estate, EPOLLIN, on_heir, w) < 0)
-		w->heirs_from = deadline_in(PAUSE_NS);
-}
-
 static void on_heir(void *arg, uint32_t events)
 {
 	struct worker *w = arg;
@@ -537,7 +522,7 @@ static void on_heir(void *arg, uint32_t events)
 	int channel[2];
 	fd_auto sock = accept4(g->estate, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (sock < 0 && fd_is_short(errno))
-		pause_heirs(w);
+		loop_pause(g->loop, &w->source, PAUSE_MS);
 	if (sock < 0 || !may_inherit(g, sock) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) < 0)
 		return;
 	int r = estate_give(g, sock, channel[1], connect_anew, w);
@@ -562,10 +547,7 @@ static int due(void *arg)
 	struct worker *w = arg;
 	if (w->orphan_until && clock_now() > w->orphan_until)
 		loop_stop(w->engine->loop);
-	if (w->heirs_from && clock_now() >= w->heirs_from)
-		resume_heirs(w);
 	int wait = w->orphan_until ? deadline_left_ms(w->orphan_until) : -1;
-	wait = loop_sooner(wait, w->heirs_from ? deadline_left_ms(w->heirs_from) : -1);
 	wait = loop_sooner(wait, engine_round(w->engine));
 	wait = loop_sooner(wait, worker_round(w)); /* behind it: connections of targets that ended are over */
 	return loop_sooner(wait, export_round(w->engine, clock_now()));

@@ -204,6 +204,33 @@ START_TEST(what_is_due_stops_it_without_another_wait)
 }
 END_TEST
 
+/* One that is removed meanwhile, or paused again, is no trouble. */
+START_TEST(a_source_that_is_not_heard_for_a_while)
+{
+	struct owner *o = owner_new(), *gone = owner_new();
+	loop_pause(loop, &o->source, 10); /* not in it: nothing happens */
+	ck_assert_int_eq(loop_add(loop, &o->source, o->p[0], EPOLLIN, on_event, o), 0);
+	ck_assert_int_eq(loop_add(loop, &gone->source, gone->p[0], EPOLLIN, on_event, gone), 0);
+	put(o);
+	put(gone);
+	loop_pause(loop, &gone->source, 20);
+	loop_pause(loop, &o->source, 5000);
+	loop_pause(loop, &o->source, 100);
+	owner_free(gone);
+	int64_t start = clock_now();
+	while (!o->calls && clock_now() - start < 10 * NSEC_PER_SEC) {
+		rounds = 1;
+		ck_assert_int_eq(loop_run(loop, stop_after_rounds, NULL), 0);
+	}
+	ck_assert_uint_eq(o->calls, 1);
+	ck_assert_int_ge(clock_now() - start, 99 * NSEC_PER_MSEC);
+	put(o);
+	run(2);
+	ck_assert_uint_eq(o->calls, 2);
+	owner_free(o);
+}
+END_TEST
+
 START_TEST(what_cannot_be_waited_for)
 {
 	struct owner *o = owner_new();
@@ -241,6 +268,7 @@ int main(void)
 	tcase_add_test(t, a_handler_stops_it);
 	tcase_add_test(t, what_is_due_is_asked_before_each_wait_and_after_each_time);
 	tcase_add_test(t, what_is_due_stops_it_without_another_wait);
+	tcase_add_test(t, a_source_that_is_not_heard_for_a_while);
 	tcase_add_test(t, what_cannot_be_waited_for);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
