@@ -253,7 +253,8 @@ int engine_round(struct engine *g)
 	bool more = read_ahead(g);
 	int64_t now = clock_now();
 	int rates = rates_round(g, now);
-	g->pause = g->woken ? now - g->woken : 0;
+	/* a service is woken often enough, and its rates go by whole seconds */
+	g->pause = g->woken && g->single ? now - g->woken : 0;
 	g->woken = now;
 	/* sooner than it has to be, where it would be the next thing that we wake up for */
 	bool at_all = now + g->pause >= g->look_again;

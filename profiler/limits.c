@@ -72,7 +72,7 @@ void limits_look(struct engine *g)
 	}
 	if (!largest || !tables_of(largest))
 		return;
-	log_line(LOG_WARNING,
+	log_line(engine_peer_level(g),
 		"target=%s name=\"%s\" outcome=\"window ended early\" tables=%zu reason=\"table_size is %zu\"",
 		largest->desc.id, largest->desc.name, g->tables.used, g->tables.max);
 	largest->early = true;

@@ -336,15 +336,15 @@ static void say_cap(const struct target *t, double had)
 	const struct cap_limits *l = &t->engine->rates.limits;
 	double has = cap_factor(&t->rate.cap);
 	if (had == 1 && has > 1)
-		log_line(LOG_WARNING,
+		log_line(engine_peer_level(t->engine),
 			"target=%s name=\"%s\" outcome=capped rate=1/%.1f way=\"%s\" reason=\"more than "
 			"target_rate=%llu "
 			"samples or target_bytes=%llu a second\"",
 			t->desc.id, t->desc.name, has, rates_way_name(t), (unsigned long long)l->samples,
 			(unsigned long long)l->bytes);
 	else if (had > 1 && has == 1)
-		log_line(LOG_WARNING, "target=%s name=\"%s\" outcome=uncapped was=1/%.1f", t->desc.id, t->desc.name,
-			had);
+		log_line(engine_peer_level(t->engine), "target=%s name=\"%s\" outcome=uncapped was=1/%.1f", t->desc.id,
+			t->desc.name, had);
 }
 
 /*
@@ -425,10 +425,11 @@ static uint64_t spent_since(struct rates *r)
 	return (now > before ? now - before : 0) + sampling;
 }
 
-static void say_budget(const struct rates *r, double had)
+static void say_budget(const struct engine *g, double had)
 {
+	const struct rates *r = &g->rates;
 	double has = allowance_factor(&r->allowance);
-	log_line(LOG_WARNING,
+	log_line(engine_peer_level(g),
 		"outcome=\"%s\" rate=1/%.1f was=1/%.1f spent=%.2fs reason=\"cpu_budget is %.2f s a minute\"",
 		has > had ? "all rates lowered"
 		: has > 1 ? "all rates raised"
@@ -450,7 +451,7 @@ void rates_look(struct engine *g, int64_t now)
 	if (first) /* what is there to be seen has been since when? */
 		return;
 	if (allowance_look(&all->allowance, (unsigned)((span + LOOK_NS / 2) / LOOK_NS), spent, all->allowed))
-		say_budget(all, had);
+		say_budget(g, had);
 	for (struct target *t = g->targets; t; t = t->next)
 		if (t->started && !t->ending)
 			look_at(t, now, span);

@@ -398,7 +398,7 @@ void target_settle(struct target *t)
 	if (t->unwritten && clock_now() < t->written_by)
 		return;
 	if (t->unwritten)
-		log_line(LOG_WARNING,
+		log_line(engine_peer_level(t->engine),
 			"target=%s outcome=late reason=\"the spool is slow: %u profiles are not written yet\"",
 			t->desc.id, t->unwritten);
 	log_line(LOG_INFO, "target=%s name=\"%s\" state=ended", t->desc.id, t->desc.name);

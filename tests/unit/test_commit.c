@@ -421,6 +421,29 @@ START_TEST(an_idle_target_costs_nothing)
 }
 END_TEST
 
+/* With what woke us, where it would be all that we wake up for next; never later than a second. */
+START_TEST(a_commit_comes_early_rather_than_alone)
+{
+	static const struct {
+		int64_t pause, since;
+		bool comes;
+	} rows[] = {{0, SECOND / 2, false}, {SECOND / 3, SECOND / 2, false}, {SECOND / 3, SECOND * 3 / 4, true},
+		{SECOND / 2, SECOND / 2, true}, {SECOND / 100, SECOND * 8 / 9, false}, {0, SECOND * 9 / 10, true}};
+	begin_program(t);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		g->pause = 0;
+		t->saved.changed = true;
+		commit_now();
+		t->saved.changed = true;
+		uint64_t bytes = commit_bytes(g->commit);
+		g->pause = rows[i].pause;
+		now += rows[i].since;
+		commit_round(g->commit, g, now);
+		ck_assert_msg((commit_bytes(g->commit) > bytes) == rows[i].comes, "row %zu", i);
+	}
+}
+END_TEST
+
 START_TEST(the_gap_is_from_the_last_look_on)
 {
 	begin_program(t);
@@ -1300,6 +1323,7 @@ int main(int argc, char **argv)
 	tcase_add_test(c, without_a_journal_they_count_from_now_on);
 	tcase_add_test(c, nothing_is_read_before_it_is_known_whose_it_is);
 	tcase_add_test(c, an_idle_target_costs_nothing);
+	tcase_add_test(c, a_commit_comes_early_rather_than_alone);
 	tcase_add_test(c, the_gap_is_from_the_last_look_on);
 	tcase_add_test(c, lowered_rates_come_back);
 	tcase_add_test(c, a_rate_is_a_number_whatever_was_written);
