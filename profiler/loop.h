@@ -26,7 +26,7 @@ struct loop *loop_free(struct loop *l);
 /* events: EPOLLIN, EPOLLPRI, ... */
 int loop_add(struct loop *l, struct loop_source *s, int fd, uint32_t events, loop_fn *fn, void *arg);
 void loop_del(struct loop *l, struct loop_source *s);
-/* Not heard for so long: who calls on a socket when nobody can be let in is still there, and would call again at once. */
+/* Not heard for so long: who calls when nobody can be let in is still there, and would call again at once. */
 void loop_pause(struct loop *l, struct loop_source *s, int ms);
 /*
  * `due` is asked before each wait and does what is due: it returns the milliseconds until it wants to be asked again,
