@@ -42,13 +42,17 @@ profilers() { { find /proc/[0-9]* -maxdepth 1 -name exe -lname "$LAB/bin/pillion
 any_profiler() { [[ -n $(profilers) ]]; }
 no_profiler() { [[ -z $(profilers) ]]; }
 
+times_ready() { { cat service.log 2>/dev/null || :; } | grep -c state=ready || :; }
+ready_again() { (($(times_ready) > $1)); }
 service_run() { # SERVICE_OPTIONS: more of them; SERVICE_UNDER: a command that runs it
+	local had # by others before it, in the same log
+	had=$(times_ready)
 	mkdir -p spool
 	INVOCATION_ID=x ${SERVICE_UNDER[@]+"${SERVICE_UNDER[@]}"} "$LAB/bin/pilliond" \
 		${SERVICE_OPTIONS[@]+"${SERVICE_OPTIONS[@]}"} --control "$SOCKET" --spool "$ROW/spool" \
 		--log "$ROW/service.log" --log-level info </dev/null >service.out 2>&1 &
 	SERVICE=$!
-	until_true 10 grep -qs state=ready service.log || fail "no service: $(cat service.log service.out)"
+	until_true 10 ready_again "$had" || fail "no service: $(cat service.log service.out)"
 }
 tags_of() { # NAME KEY - the values of a label over all its profiles, one a line
 	first_of "$1" >/dev/null
