@@ -53,7 +53,7 @@ struct engine {
 	int64_t look_again;	       /* at all targets: ends, windows, names */
 	int64_t due;		       /* the first thing of one of them, or of the journal */
 	int round_ms;		       /* from one look to the next */
-	int64_t woken, pause;	       /* the last round, and how long before it the one before was */
+	int64_t woken, pause;	       /* the last round, and how long behind the one before; 0 in a service */
 	bool restless;		       /* since the last look, something else than samples came */
 	uint64_t last_serial;	       /* of a target */
 	struct engine_limits limits;
