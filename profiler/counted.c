@@ -101,7 +101,7 @@ static uint64_t mean_weight(const struct target *t, uint32_t spec)
 
 static uint64_t worth_saying(uint64_t missing, uint64_t weight, uint64_t of)
 {
-	return missing < 10 * weight || missing < of / 50 ? 0 : missing;
+	return missing < 10 * weight || missing < of / 200 ? 0 : missing;
 }
 
 /*

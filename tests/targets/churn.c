@@ -1,9 +1,12 @@
 /*
  * churn RATE MS SECONDS FILE - a process that is all coming and going: RATE threads a second begin (each names itself
  * c-N), burn MS milliseconds of CPU time in churn_work and end, each made by the one before, for SECONDS. Ten times a
- * second a line "time cpu" goes to FILE: CLOCK_REALTIME and the CPU time of the whole process so far, in ns.
+ * second a line "time cpu counted" goes to FILE, in ns: CLOCK_REALTIME, the CPU time of the whole process so far, and as
+ * much of it as a perf counter of its own has seen (-1 without one; no event sees all of a thread's beginning and end).
  */
+#include <linux/perf_event.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/targets/cpu.h"
@@ -24,6 +27,19 @@ static int64_t now(clockid_t id)
 	struct timespec ts;
 	clock_gettime(id, &ts);
 	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
+}
+
+static int open_counter(void)
+{
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE, .size = sizeof(attr), .config = PERF_COUNT_SW_CPU_CLOCK, .inherit = 1};
+	return (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+static int64_t counted(int fd)
+{
+	int64_t value;
+	return read(fd, &value, sizeof(value)) == sizeof(value) ? value : -1;
 }
 
 static void pause_ns(int64_t ns)
@@ -61,11 +77,13 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: %s RATE MS SECONDS FILE\n", argv[0]);
 		return 2;
 	}
+	int counter = open_counter();
 	end = now(CLOCK_MONOTONIC) + (int64_t)(seconds * 1e9);
 	if (pthread_create(&first, NULL, work, NULL))
 		return 1;
 	while (now(CLOCK_MONOTONIC) < end + 200000000) {
-		fprintf(out, "%lld %lld\n", (long long)now(CLOCK_REALTIME), (long long)now(CLOCK_PROCESS_CPUTIME_ID));
+		fprintf(out, "%lld %lld %lld\n", (long long)now(CLOCK_REALTIME), (long long)now(CLOCK_PROCESS_CPUTIME_ID),
+			(long long)counted(counter));
 		fflush(out);
 		pause_ns(100000000);
 	}
