@@ -6,6 +6,7 @@
 #include "oci/base/process.h"
 #include "profiler/engine.h"
 #include "profiler/listing.h"
+#include "profiler/oom.h"
 #include "profiler/window.h"
 #include "profiler/worker.h"
 
@@ -40,7 +41,9 @@ int export_start(struct exporting *x, struct loop *l, struct err *e)
 {
 	x->started = clock_now();
 	x->source.fd = x->pidfd = -1;
+	oom_before_fork(x->oom, 1);
 	int r = exporter_start(&x->setup, &x->process, e);
+	oom_after_fork(x->oom);
 	if (r < 0) {
 		x->process.sock = -1;
 		return r;

@@ -5,12 +5,14 @@
 #pragma once
 
 #include "profiler/exporter.h"
+#include "profiler/oom.h"
 
 struct engine;
 
 struct exporting {			/* all zero but for process.sock, -1: there is none, and profiles are lost */
 	struct exporter_client *client; /* the worker's */
 	struct exporter_setup setup;	/* its descriptors are ours */
+	struct oom *oom;		/* the supervisor's */
 	struct exporter_process process;
 	int pidfd;
 	struct loop_source source;

@@ -146,12 +146,10 @@ static bool fork_next(const struct symbolizer_limits *limits, struct oom *oom)
 	size_t n = 0;
 	char any;
 	ssize_t got = fd_recv(FORKSERVER_SOCKET, &any, sizeof(any), fds, 2, &n);
-	oom_release(oom);
-	oom_expendable(oom, 1); /* its servers can be had again, and it cannot */
+	oom_before_fork(oom, 1); /* its servers can be had again, and it cannot */
 	if (n == 2 && fork() == 0)
 		symbolizer_serve(limits, &(struct symbolizer_sockets){fds[0], fds[1]});
-	oom_expendable(oom, 0);
-	oom_reserve(oom);
+	oom_after_fork(oom);
 	while (n)
 		fd_close(fds[--n]);
 	return got > 0 || got == -EMFILE;

@@ -9,8 +9,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define ABOVE 400 /* of 1000: as if it had that part of the memory more */
 #define MOST 1000
+/* Of 1000: as if it had that part of the memory more. In a small cgroup the supervisor is the largest of them all. */
+static const int above[] = {0, 800, 900};
 
 struct oom oom_open(void)
 {
@@ -23,12 +24,14 @@ struct oom oom_open(void)
 	return o;
 }
 
-void oom_expendable(const struct oom *o, unsigned how)
+static void expendable(const struct oom *o, unsigned how)
 {
 	char text[16];
-	int adj = o->own + (int)how * ABOVE;
+	if (o->fd < 0)
+		return;
+	int adj = o->own + above[how];
 	int n = snprintf(text, sizeof(text), "%d", adj < MOST ? adj : MOST);
-	if (o->fd >= 0 && write(o->fd, text, (size_t)n) < 0)
+	if (write(o->fd, text, (size_t)n) < 0)
 		return; /* then they are alike, as they were */
 }
 
@@ -40,9 +43,25 @@ void oom_reserve(struct oom *o)
 	o->reserve = at == MAP_FAILED ? NULL : at;
 }
 
-void oom_release(struct oom *o)
+static void release(struct oom *o)
 {
 	if (o->reserve)
 		munmap(o->reserve, OOM_RESERVE);
 	o->reserve = NULL;
+}
+
+void oom_before_fork(struct oom *o, unsigned how)
+{
+	if (!o)
+		return;
+	release(o);
+	expendable(o, how);
+}
+
+void oom_after_fork(struct oom *o)
+{
+	if (!o)
+		return;
+	expendable(o, 0);
+	oom_reserve(o);
 }

@@ -18,12 +18,12 @@ struct oom {
 };
 
 struct oom oom_open(void);
-/* Whoever is forked meanwhile: not before us (0), ours (1), or a user's (2: before those). */
-void oom_expendable(const struct oom *o, unsigned how);
 /*
  * What a fork takes in the kernel and for the parent's pages, and room: with one target it went through with 300 KB to
  * spare, and not with 200 (kernel 6.18).
  */
 #define OOM_RESERVE (512u << 10)
 void oom_reserve(struct oom *o); /* nothing where scores are not changed */
-void oom_release(struct oom *o);
+/* Who is forked between the two goes before us: ours (1), or a user's (2: before those). NULL: nothing happens. */
+void oom_before_fork(struct oom *o, unsigned how);
+void oom_after_fork(struct oom *o); /* in the parent; takes a reserve */

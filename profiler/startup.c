@@ -335,9 +335,9 @@ static void start_users(const struct settings *set, struct startup *s, struct en
 	if (setup.n) {
 		make_cgroup(&arg.cgroup, g);
 		raise_memlock(setup.n, rings_count(setup.rings[0]));
-		oom_expendable(&s->oom, 2);
+		oom_before_fork(&s->oom, 2);
 		r = users_start(&s->users, &setup, &e);
-		oom_expendable(&s->oom, 0);
+		oom_after_fork(&s->oom);
 		cgroup_done(&arg.cgroup);
 	}
 	if (r < 0)

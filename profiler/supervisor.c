@@ -202,8 +202,7 @@ static int start(struct supervisor *s)
 	s->engine->at->target = 0;
 	if (s->engine->modest)
 		rings_unmap(s->engine->rings);
-	oom_release(s->oom);
-	oom_expendable(s->oom, 1);
+	oom_before_fork(s->oom, 1);
 	pid_t pid = r == 0 ? fork() : -1;
 	if (pid == 0) {
 		s->channel = channel[0];
@@ -212,8 +211,7 @@ static int start(struct supervisor *s)
 		_exit(worker_main(s->engine, s->settings, channel[1], s->targets));
 	}
 	int error = -errno;
-	oom_expendable(s->oom, 0);
-	oom_reserve(s->oom);
+	oom_after_fork(s->oom);
 	if (pid < 0) {
 		r = r < 0 ? r : error;
 		unwind_start(s, channel);
@@ -584,6 +582,7 @@ int supervisor_round(struct supervisor *s)
 
 int supervisor_start(struct supervisor *s, struct err *e)
 {
+	s->engine->exporting.oom = s->oom;
 	int r = export_start(&s->engine->exporting, s->loop, e);
 	if (r < 0)
 		return r == -EMFILE ? cannot_start(r, e) : r;

@@ -70,9 +70,9 @@ at_rest() {
 	[[ $(usage_of "$1") == "$before" ]]
 }
 
-# What it used is in its profiles, `[lost]` and all, within PERCENT; of that LOST percent at most were lost, the rest has
-# a name.
-good_end() { # NAME PERCENT [LOST]
+# What it used is in its profiles, `[lost]` and all, within PERCENT; of that LOST percent at most were lost, of the rest
+# NAMED percent at least have a name.
+good_end() { # NAME PERCENT [LOST [NAMED]]
 	local used all lost named
 	until_true 60 worked "$1" || fail "$1 has not used its time: $(usage_of "$1") us"
 	until_true 10 at_rest "$1" || fail "$1 is not at rest"
@@ -87,5 +87,5 @@ good_end() { # NAME PERCENT [LOST]
 	echo "$1 used $used us, profiles have $((all / 1000)), lost $((lost / 1000)), in burn_loop $((named / 1000))"
 	between "% of the time of $1" $((all / 10 / used)) $((100 - $2)) $((100 + $2))
 	between "% of it lost" $((lost * 100 / all)) 0 "${3:-0}"
-	((all == lost)) || between "% of the rest in burn_loop" $((named * 100 / (all - lost))) 95 100
+	((all == lost)) || between "% of the rest in burn_loop" $((named * 100 / (all - lost))) "${4:-95}" 100
 }

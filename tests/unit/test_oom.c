@@ -39,10 +39,16 @@ START_TEST(children_go_first)
 	int own = score();
 	struct oom o = oom_open();
 	ck_assert_int_eq(o.own, own);
-	oom_expendable(&o, 1);
+	oom_reserve(&o);
+	oom_before_fork(&o, 1);
+	ck_assert_ptr_null(o.reserve);
 	int first = score_of_child();
-	oom_expendable(&o, 0);
-	ck_assert_int_eq(first, own + 400 < 1000 ? own + 400 : 1000);
+	oom_before_fork(&o, 2);
+	int second = score_of_child();
+	oom_after_fork(&o);
+	ck_assert_ptr_nonnull(o.reserve);
+	ck_assert_int_eq(first, own + 800 < 1000 ? own + 800 : 1000);
+	ck_assert_int_eq(second, own + 900 < 1000 ? own + 900 : 1000);
 	ck_assert_int_eq(score(), own);
 	ck_assert_int_eq(score_of_child(), own);
 	close(o.fd);
@@ -53,7 +59,7 @@ START_TEST(never_beyond_the_most)
 {
 	struct oom o = oom_open();
 	o.own = 900;
-	oom_expendable(&o, 1);
+	oom_before_fork(&o, 1);
 	ck_assert_int_eq(score(), 1000);
 	close(o.fd);
 }
@@ -63,7 +69,11 @@ START_TEST(without_proc)
 {
 	struct oom o = {.fd = -1};
 	int own = score();
-	oom_expendable(&o, 1);
+	oom_before_fork(&o, 1);
+	oom_after_fork(&o);
+	oom_before_fork(NULL, 1);
+	oom_after_fork(NULL);
+	ck_assert_ptr_null(o.reserve);
 	ck_assert_int_eq(score(), own);
 }
 END_TEST
@@ -87,9 +97,9 @@ START_TEST(a_reserve)
 	void *at = o.reserve;
 	oom_reserve(&o);
 	ck_assert_ptr_eq(o.reserve, at);
-	oom_release(&o);
+	oom_before_fork(&o, 1);
 	ck_assert_ptr_null(o.reserve);
-	oom_release(&o);
+	oom_before_fork(&o, 1);
 	close(o.fd);
 	o.fd = -1;
 	oom_reserve(&o);
