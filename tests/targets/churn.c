@@ -1,8 +1,9 @@
 /*
  * churn RATE MS SECONDS FILE - a process that is all coming and going: RATE threads a second begin (each names itself
  * c-N), burn MS milliseconds of CPU time in churn_work and end, each made by the one before, for SECONDS. Ten times a
- * second a line "time cpu counted" goes to FILE, in ns: CLOCK_REALTIME, the CPU time of the whole process so far, and as
- * much of it as a perf counter of its own has seen (-1 without one; no event sees all of a thread's beginning and end).
+ * second a line "time cpu counted" goes to FILE, in ns: CLOCK_REALTIME, the CPU time of the whole process so far, and
+ * as much of it as a perf counter of its own has seen (-1 without one; no event sees all of a thread's beginning and
+ * end).
  */
 #include <linux/perf_event.h>
 #include <pthread.h>
@@ -82,8 +83,8 @@ int main(int argc, char **argv)
 	if (pthread_create(&first, NULL, work, NULL))
 		return 1;
 	while (now(CLOCK_MONOTONIC) < end + 200000000) {
-		fprintf(out, "%lld %lld %lld\n", (long long)now(CLOCK_REALTIME), (long long)now(CLOCK_PROCESS_CPUTIME_ID),
-			(long long)counted(counter));
+		fprintf(out, "%lld %lld %lld\n", (long long)now(CLOCK_REALTIME),
+			(long long)now(CLOCK_PROCESS_CPUTIME_ID), (long long)counted(counter));
 		fflush(out);
 		pause_ns(100000000);
 	}
