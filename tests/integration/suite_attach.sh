@@ -118,6 +118,7 @@ path = "/proc/self/task/%d/comm" % t.native_id
 for i in range(1000):
     time.sleep(0.02)
     with open(path, "w") as f: f.write("worker-%d" % (i % 3))'
+	until_true 20 eval 'grep -qsx "worker-[0-2]" /proc/$TARGET/task/*/comm' || fail "it has not begun: $(cat target.out)"
 	"${ATTACH[@]}" "$TARGET" --events cpu@499 --duration 3s >path 2>said || fail "exit status $?: $(cat said)"
 	local total
 	total=$(folded_of python3 | awk '{sum += $NF} END {printf "%.0f", sum / 1e6}')
