@@ -238,7 +238,7 @@ row "a container that ends: the profile is complete" test_ends
 test_stopped() { # SIGNAL
 	begin_attach
 	start "$LAB/bin/sigcount" 60 all
-	env --default-signal=INT "${ATTACH[@]}" "$TARGET" >path 2>said &
+	env --default-signal=INT,HUP "${ATTACH[@]}" "$TARGET" >path 2>said &
 	local attach=$! profiler
 	until_true 10 grep -qs attached said || fail "not attached: $(cat said)"
 	profiler=$(profilers)
