@@ -28,7 +28,8 @@ struct command {
 	bool own_options;		   /* what follows may be another program's: it finds --help itself */
 };
 
-extern const struct command cmd_run, cmd_attach, cmd_ps, cmd_top, cmd_report, cmd_symbolize, cmd_on, cmd_off;
+extern const struct command cmd_run, cmd_attach, cmd_ps, cmd_top, cmd_report, cmd_events, cmd_symbolize, cmd_on,
+	cmd_off;
 
 struct command_option { /* `--name VALUE`, `--name=VALUE`; a switch where `value` is NULL */
 	const char *name, *alias;

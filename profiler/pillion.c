@@ -35,6 +35,7 @@ static const struct command *const commands[] = {
 	&cmd_ps,
 	&cmd_top,
 	&cmd_report,
+	&cmd_events,
 	&cmd_symbolize,
 	&cmd_on,
 	&cmd_off,

@@ -6,6 +6,7 @@
  *	cpu				99 samples per second of CPU time
  *	cpu@199				199 of them
  *	page-faults/50			every 50th page fault
+ *	context-switches		every 100th time that a thread goes off its CPU
  *	tracepoint:sched:sched_switch	each time that the kernel passes there; of what there is, see tracefs
  *
  * One grammar for annotation, flag, environment and file.
@@ -29,7 +30,8 @@ struct event_kind {
 	uint64_t period;		       /* default: Hz for a clock, else a count */
 	const char *sample_type, *sample_unit; /* pprof */
 	const char *help;
-	bool named; /* behind a colon stands which one: event_spec.name and .config */
+	bool named;	/* behind a colon stands which one: event_spec.name and .config */
+	bool in_kernel; /* happens in kernel code alone: whoever may not see that has none of them */
 };
 
 struct event_spec {

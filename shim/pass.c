@@ -352,7 +352,7 @@ static int try_attempt(
 		return err_say(e, -ENOENT, "%s", w->p->request->no_cgroup);
 	int fd = -ENODEV;
 	for (int i = 0; i < w->p->host->n_cpus && fd == -ENODEV; i++) {
-		struct perf_want want = threads ? samples(w, a, 0) : sideband(a);
+		struct perf_want want = sideband(a);
 		*ret_cpu = w->p->host->cpus[i];
 		fd = open_one(w, a, desc(w)->init_pid, &want, w->p->host->cpus[i], ret_layout);
 	}
@@ -380,6 +380,43 @@ static const struct attempt *choose(
 	return NULL;
 }
 
+/* Whether it is there wherever this row of the table is possible. */
+static bool is_certain(const struct event_spec *s)
+{
+	const struct event_kind *k = event_kind(s->kind);
+	return k->type == PERF_TYPE_SOFTWARE && !k->in_kernel;
+}
+
+/* Only what says that there is no such event for us: whatever else happens will happen again. */
+static int try_event(struct work *w, const struct attempt *a, uint32_t spec, int cpu, struct err *e)
+{
+	struct perf_want want = samples(w, a, spec);
+	struct perf_layout layout;
+	int fd = open_one(w, a, desc(w)->init_pid, &want, cpu, &layout);
+	if (fd == -ENOENT || fd == -EOPNOTSUPP || fd == -EINVAL || fd == -EACCES || fd == -EPERM)
+		return perf_explain(fd, event_name(&want.spec), e);
+	fd_close(fd);
+	return 0;
+}
+
+/* An event that cannot be had is no reason to do without the others. */
+static int leave_out(struct work *w, const struct attempt *a, int cpu, struct err *e)
+{
+	struct target_desc *d = desc(w);
+	uint32_t kept = 0;
+	char text[448];
+	for (uint32_t i = 0; i < d->n_events; i++) {
+		if (!is_certain(&d->events[i]) && try_event(w, a, i, cpu, e) < 0) {
+			snprintf(text, sizeof(text), "left out: %.400s", e->text);
+			target_note(d, text);
+		} else {
+			d->events[kept++] = d->events[i];
+		}
+	}
+	d->n_events = kept;
+	return kept ? 0 : e->code;
+}
+
 static uint32_t smaller(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
@@ -405,12 +442,15 @@ static int pass_all(struct work *w, struct err *e)
 	if (!a)
 		return e->code;
 	bool threads = a->strategy == STRATEGY_THREADS;
+	int r = first >= 0 ? leave_out(w, a, cpu, e) : 0;
+	if (r < 0)
+		return fd_close(first), r;
 	w->ladder = !threads && has_ladder(w, a);
 	if (threads)
 		fd_close(first); /* it was an attempt: the passes open their own */
 	else if (first < 0)
 		return perf_explain(first, "perf_event_open", e);
-	int r = announce(w, a, e);
+	r = announce(w, a, e);
 	if (r == 0)
 		r = threads ? pass_threads(w, a, e) : pass_cpus(w, a, cpu, &layout, first, e);
 	if (r == 0)

@@ -95,8 +95,8 @@ void perf_attr(const struct perf_want *w, struct perf_event_attr *a, struct perf
 	if (w->role == PERF_SIDEBAND || w->sideband)
 		sideband_attr(w, a);
 	a->exclude_hv = 1;
-	/* a tracepoint is in the kernel: without it there would never be a sample, and nobody would know why */
-	bool in_kernel = w->role == PERF_SAMPLES && a->type == PERF_TYPE_TRACEPOINT;
+	/* what happens in the kernel alone: without it there would never be a sample, and nobody would know why */
+	bool in_kernel = w->role == PERF_SAMPLES && event_kind(w->spec.kind)->in_kernel;
 	a->exclude_kernel = !w->kernel && !in_kernel;
 	a->exclude_callchain_kernel = !w->kernel;
 	if (w->lost)
@@ -189,6 +189,10 @@ int perf_explain(int error, const char *what, struct err *e)
 		if (perf_paranoid(&paranoid) == 0)
 			return err_say(e, error, "%s: a seccomp filter hides perf_event_open", what);
 		return err_say(e, error, "%s: this kernel has no perf events (CONFIG_PERF_EVENTS)", what);
+	case ENOENT:
+	case EOPNOTSUPP:
+		return err_say(
+			e, error, "%s: this machine has no such counter (or is a virtual one that gets none)", what);
 	case EMFILE:
 		getrlimit(RLIMIT_NOFILE, &nofile);
 		return err_say(e, error, "%s: out of file descriptors (RLIMIT_NOFILE is %llu)", what,

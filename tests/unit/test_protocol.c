@@ -255,7 +255,7 @@ static const struct {
 	{"no events", MSG_TARGET, DESC(n_events), 0, "too many labels or events"},
 	{"more events than there is room", MSG_TARGET, DESC(n_events), EVENTS_MAX + 1, "too many labels or events"},
 	{"more events than were filled in", MSG_TARGET, DESC(n_events), 3, "an unknown event"},
-	{"an event nobody knows", MSG_TARGET, DESC(events[1].kind), 3, "an unknown event"},
+	{"an event nobody knows", MSG_TARGET, DESC(events[1].kind), 200, "an unknown event"},
 	{"an event's name without end", MSG_TARGET, DESC(events[1].name), 'a', "an unknown event"},
 	{"an event far behind the table", MSG_TARGET, DESC(events[0].kind), UINT32_MAX, "an unknown event"},
 	{"a period of 0", MSG_TARGET, DESC(events[0].period), 0, "an unknown event"},

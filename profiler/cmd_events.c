@@ -1,0 +1,164 @@
+/* events: the catalogue, and what of it this host has for whoever asks. */
+#include "profiler/command.h"
+
+#include "oci/base/fd.h"
+#include "oci/json.h"
+#include "shim/perf.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct found {
+	const char *works; /* "yes", "user code only", "no" */
+	struct err why;	   /* but for "yes" */
+};
+
+/* An event on ourselves. */
+static int try(uint32_t kind, const struct event_spec *spec, bool kernel, struct err *e)
+{
+	struct perf_want want = {.role = PERF_SAMPLES, .spec = *spec, .stacks = STACKS_NONE, .kernel = kernel};
+	struct perf_event_attr attr;
+	struct perf_layout layout;
+	perf_attr(&want, &attr, &layout);
+	int fd = perf_open(&attr, 0, -1, 0);
+	if (fd < 0)
+		return perf_explain(fd, "perf_event_open", e);
+	fd_close(fd);
+	return 0;
+}
+
+/* Of tracepoints one that every kernel has stands for all. */
+static int example_of(uint32_t kind, struct event_spec *ret, struct err *e)
+{
+	*ret = (struct event_spec){.kind = kind, .period = 1000000000};
+	if (!event_kind(kind)->named)
+		return 0;
+	snprintf(ret->name, sizeof(ret->name), "sched:sched_switch");
+	return events_resolve(ret, 1, e);
+}
+
+static void find(uint32_t kind, struct found *ret)
+{
+	struct event_spec spec;
+	struct err user;
+	*ret = (struct found){.works = "no"};
+	if (example_of(kind, &spec, &ret->why) < 0)
+		return;
+	if (try(kind, &spec, true, &ret->why) == 0) {
+		ret->works = "yes";
+	} else if (!event_kind(kind)->in_kernel) {
+		if (try(kind, &spec, false, &user) == 0)
+			ret->works = "user code only";
+		else
+			ret->why = user;
+	}
+}
+
+/* Most have the same one. Numbers from 1. */
+static unsigned reason(struct err *reasons, unsigned *n, const struct err *why)
+{
+	unsigned i = 0;
+	while (i < *n && strcmp(reasons[i].text, why->text))
+		i++;
+	if (i == *n)
+		reasons[(*n)++] = *why;
+	return i + 1;
+}
+
+static int print_table(void)
+{
+	struct err *reasons = calloc(event_kinds(), sizeof(*reasons));
+	unsigned n = 0;
+	if (!reasons)
+		return -ENOMEM;
+	printf("%-22s %-10s %-19s %s\n", "EVENT", "DEFAULT", "HERE", "COUNTS");
+	for (uint32_t i = 0; i < event_kinds(); i++) {
+		const struct event_kind *k = event_kind(i);
+		struct found found;
+		char period[24], here[32];
+		find(i, &found);
+		int at = snprintf(here, sizeof(here), "%s", found.works);
+		if (found.why.code)
+			snprintf(here + at, sizeof(here) - (size_t)at, " (%u)", reason(reasons, &n, &found.why));
+		snprintf(period, sizeof(period), "%c%" PRIu64, k->clock ? '@' : '/', k->period);
+		printf("%-22s %-10s %-19s %s\n", k->name, period, here, k->help);
+	}
+	for (unsigned i = 0; i < n; i++)
+		printf("%s(%u) %s\n", i ? "" : "\n", i + 1, reasons[i].text);
+	free(reasons);
+	return 0;
+}
+
+static struct json *describe(uint32_t kind)
+{
+	const struct event_kind *k = event_kind(kind);
+	struct json *o = json_new_object();
+	struct found found;
+	find(kind, &found);
+	int r = json_add(o, "name", json_new_text(k->name));
+	if (r == 0)
+		r = json_add(o, k->clock ? "default_hz" : "default_period", json_new_number((int64_t)k->period));
+	if (r == 0)
+		r = json_add(o, "sample_type", json_new_text(k->sample_type));
+	if (r == 0)
+		r = json_add(o, "unit", json_new_text(k->sample_unit));
+	if (r == 0)
+		r = json_add(o, "works", json_new_text(found.works));
+	if (r == 0 && found.why.code)
+		r = json_add(o, "why", json_new_text(found.why.text));
+	if (r == 0)
+		r = json_add(o, "counts", json_new_text(k->help));
+	return r < 0 ? json_free(o) : o;
+}
+
+static int print_json(void)
+{
+	struct json *list = json_new_array();
+	int r = 0;
+	for (uint32_t i = 0; r == 0 && i < event_kinds(); i++)
+		r = json_add(list, NULL, describe(i));
+	if (r == 0)
+		r = json_write(list, stdout);
+	json_free(list);
+	return r;
+}
+
+static int run(int argc, char **argv)
+{
+	bool json = false;
+	const struct command_option flags[] = {{.name = "--json", .on = &json}, {0}};
+	int n = command_options(argc, argv, flags);
+	if (n < 0)
+		return EXIT_USAGE;
+	if (n > 0)
+		return command_fail(argv[0], EXIT_USAGE, "it takes no argument, so '%s' is one too many", argv[1]);
+	int r = json ? print_json() : print_table();
+	if (r < 0)
+		return command_fail(argv[0], EXIT_FAILED, "cannot write the list: %s", strerror(-r));
+	return EXIT_DONE;
+}
+
+const struct command cmd_events = {
+	.name = "events",
+	.line = "what can be sampled, and what of it works here",
+	.help = "usage: pillion events [--json]\n"
+		"\n"
+		"The names that --events, PILLION_EVENTS and the annotation io.pillion.profile take, each tried by "
+		"whoever\n"
+		"asks on himself: what works for him here, and why the rest does not.\n"
+		"\n"
+		"  DEFAULT   @99: so many samples a second of the time; /100: every hundredth is a sample\n"
+		"  HERE      yes, no, or \"user code only\": without what the kernel does for the program\n"
+		"\n"
+		"  --json    an array with an object for each instead\n"
+		"\n"
+		"A list is separated by commas, each with a rate or a period of its own where the default does not "
+		"fit. What\n"
+		"a profile was asked for and cannot have is left out, and the profile says so.\n"
+		"\n"
+		"example: pillion run --events cpu@199,page-faults/50,context-switches -- ./server\n",
+	.run = run,
+};

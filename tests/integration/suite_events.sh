@@ -1,0 +1,119 @@
+# suite_events - what can be sampled: the list of it, counts that agree with perf's, and events that are not to be had.
+
+. "$TOP/tests/integration/wrapped.sh"
+lab_install targets/counted
+
+EVENTS=("$LAB/bin/pillion" events)
+
+# --- the list
+
+works() { jq -r --arg name "$1" '.[] | select(.name == $name) | .works' list; }
+why() { jq -r --arg name "$1" '.[] | select(.name == $name) | .why // ""' list; }
+test_list() { # WORKS-OF-SWITCHES WORKS-OF-CPU WHO...
+	need jq
+	chmod 755 "$LAB"
+	"${@:3}" "${EVENTS[@]}" --json >list || fail "exit status $?"
+	is "events" "$(jq -r '.[].name' list | sort -u | wc -l)" "$(jq length list)"
+	is "cpu" "$(works cpu)" "$2"
+	is "context-switches" "$(works context-switches)" "$1"
+	[[ $1 == yes ]] || has "why" "$(why context-switches)" 'perf_event_paranoid is [0-9]+ and this process has no CAP_PERFMON'
+	"${@:3}" "${EVENTS[@]}" >table || fail "exit status $?"
+	is "lines" "$(grep -c '^[a-zA-Z0-9-]* *[@/][0-9]' table)" "$(jq length list)"
+	has "cpu" "$(cat table)" "cpu +@99 +$2( \\([0-9]\\))? +CPU time"
+	is "reasons" "$(grep -c '^([0-9]*) ' table)" "$(jq -r '[.[].why | select(.)] | unique | length' list)"
+}
+paranoid() { cat /proc/sys/kernel/perf_event_paranoid; }
+test_list_user() {
+	[[ $(paranoid) == 2 ]] || skip "perf_event_paranoid is $(paranoid), not 2"
+	test_list no "user code only" "${NOBODY[@]}"
+}
+row "root: the list, and what works" test_list yes yes "${AS_ROOT[@]}"
+row "plain user: the list, and why the kernel's part does not work" test_list_user
+test_list_mistakes() {
+	is "an argument too many" "$(status_of "${EVENTS[@]}" cpu 2>said)" 2
+	has "stderr" "$(cat said)" "it takes no argument, so 'cpu' is one too many"
+}
+row "the list: mistakes" test_list_mistakes
+
+# --- counts
+
+profile_of() { # NAME EVENT
+	local list
+	first_of "$1" >/dev/null
+	list=$(profiles_of "$1" | grep -- "-$2.pb.gz") || fail "no profile of $2: $(profiles_of "$1")"
+	echo "$list"
+}
+counted_of() { # EVENT [REGEX] - of the process `counted`
+	"$LAB/bin/pillion" report --folded "$(profile_of perf "$1")" |
+		awk -v re="^counted;(.*;)?${2-}" '$0 ~ re { sum += $NF } END { printf "%.0f", sum }'
+}
+counted_by_perf() { awk -F, -v e="$1" '$3 == e { print $1 }' perf.txt; }
+# perf counts the program, and pillion both; perf's own are another process. All samples must have room in the rings:
+# those of whole stacks have it for some thousand a second.
+test_counts() { # PERCENT STACKS US SWITCHES/PERIOD FAULTS/PERIOD
+	local percent=$1 switches=${4%/*} faults=${5%/*}
+	need perf
+	begin_run --events "$4,$5" --stacks "$2"
+	"${RUN[@]}" -- perf stat -x, -o perf.txt -e "$switches,$faults" -- "$LAB/bin/counted" 2000 20000 "$3" >counted.out
+	cat perf.txt counted.out
+	near "$switches" "$(counted_of "$switches")" "$(counted_by_perf "$switches")" "$percent"
+	near "$faults" "$(counted_of "$faults")" "$(counted_by_perf "$faults")" "$percent"
+	near "$faults in counted_touch" "$(counted_of "$faults" 'counted_touch')" 20000 "$((percent + 1))"
+	[[ $2 == fp ]] || # libc has no frame pointers
+		near "$switches in counted_sleep" "$(counted_of "$switches" 'counted_sleep;.*nanosleep')" 2000 $((percent + 12)) # of two hundred
+	end_run
+}
+row "context switches and page faults, each a sample: perf stat's counts" test_counts 1 fp 100 context-switches/1 page-faults/1
+row "context switches and minor faults, one in ten a sample: perf stat's counts" \
+	test_counts 3 dwarf 1000 context-switches/10 minor-faults/10
+
+# --- what is not to be had
+
+HARDWARE=cycles
+no_pmu() { [[ $("${EVENTS[@]}" --json | jq -r --arg name $HARDWARE '.[] | select(.name == $name) | .works') == no ]]; }
+test_left_out() { # WHO...
+	need jq
+	no_pmu || skip "this machine counts $HARDWARE"
+	begin_run --events "$HARDWARE,cpu@499"
+	"$@" "${RUN[@]}" -- "$LAB/bin/burn" 0.5 >/dev/null 2>said
+	is "stderr" "$(cat said)" ""
+	has "a comment" "$(comments_of burn)" "left out: $HARDWARE: this machine has no such counter"
+	is "profiles" "$(profiles_of burn | sed 's/^.*-[0-9]*-//' | sort -u)" "cpu.pb.gz"
+	(($(folded_of burn | share 'burn_loop') >= 90)) || fail "burn_loop has not 90 %: $(folded_of burn | tail)"
+	end_run
+}
+row "no such counter here: the other events run, and the profile says so" test_left_out "${AS_ROOT[@]}"
+test_left_out_user() {
+	[[ $(paranoid) == 2 ]] || skip "perf_event_paranoid is $(paranoid), not 2"
+	begin_run --events "context-switches,cpu@499"
+	"${NOBODY[@]}" "${RUN[@]}" -- "$LAB/bin/burn" 0.5 >/dev/null 2>said
+	is "stderr" "$(cat said)" ""
+	has "a comment" "$(comments_of burn)" 'left out: context-switches: kernel.perf_event_paranoid is 2'
+	is "profiles" "$(profiles_of burn | sed 's/^.*-[0-9]*-//' | sort -u)" "cpu.pb.gz"
+	end_run
+}
+row "plain user: events of the kernel's are left out, the others run" test_left_out_user
+test_nothing_left() { # nothing to profile: the program runs
+	need jq
+	no_pmu || skip "this machine counts $HARDWARE"
+	begin_run --events "$HARDWARE"
+	"${RUN[@]}" -- "$LAB/bin/burn" 0.2 >burn.out 2>said || fail "exit status $?"
+	has "stderr" "$(cat said)" "$HARDWARE: this machine has no such counter"
+	[[ -z $(profiles_of burn) ]] || fail "a profile: $(profiles_of burn)"
+	end_run
+}
+row "no such counter here, and nothing else asked for: it says so, and the program runs" test_nothing_left
+test_attach_left_out() { # to what runs already
+	need jq
+	no_pmu || skip "this machine counts $HARDWARE"
+	lab_install pillion-opener
+	begin_run
+	"$LAB/bin/burn" 20 >/dev/null &
+	"$LAB/bin/pillion" attach $! --budget 5s --daemon "$LAB/bin/pilliond" --control "$SOCKET" --output "$ROW/out" --log "$ROW/run/log" \
+		--events "$HARDWARE,context-switches/1,cpu@499" --duration 1s >path 2>said || fail "exit status $?: $(cat said)"
+	kill $!
+	has "a comment" "$(comments_of burn)" "left out: $HARDWARE: this machine has no such counter"
+	is "profiles" "$(profiles_of burn | sed 's/^.*-[0-9]*-//' | sort -u | tr '\n' ' ')" "context-switches.pb.gz cpu.pb.gz "
+	end_run
+}
+row "attached to what runs: the other events run" test_attach_left_out
