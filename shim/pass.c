@@ -387,12 +387,16 @@ static bool is_certain(const struct event_spec *s)
 	return k->type == PERF_TYPE_SOFTWARE && !k->in_kernel;
 }
 
-/* Only what says that there is no such event for us: whatever else happens will happen again. */
+/*
+ * Only what says that there is no such event for us: whatever else happens will happen again. Of a process that runs
+ * its first thread may have ended: on ourselves.
+ */
 static int try_event(struct work *w, const struct attempt *a, uint32_t spec, int cpu, struct err *e)
 {
 	struct perf_want want = samples(w, a, spec);
 	struct perf_layout layout;
-	int fd = open_one(w, a, desc(w)->init_pid, &want, cpu, &layout);
+	pid_t thread = a->strategy == STRATEGY_THREADS ? 0 : desc(w)->init_pid;
+	int fd = open_one(w, a, thread, &want, cpu, &layout);
 	if (fd == -ENOENT || fd == -EOPNOTSUPP || fd == -EINVAL || fd == -EACCES || fd == -EPERM)
 		return perf_explain(fd, event_name(&want.spec), e);
 	fd_close(fd);
@@ -405,16 +409,17 @@ static int leave_out(struct work *w, const struct attempt *a, int cpu, struct er
 	struct target_desc *d = desc(w);
 	uint32_t kept = 0;
 	char text[448];
+	struct err why = {0};
 	for (uint32_t i = 0; i < d->n_events; i++) {
-		if (!is_certain(&d->events[i]) && try_event(w, a, i, cpu, e) < 0) {
-			snprintf(text, sizeof(text), "left out: %.400s", e->text);
+		if (!is_certain(&d->events[i]) && try_event(w, a, i, cpu, &why) < 0) {
+			snprintf(text, sizeof(text), "left out: %.400s", why.text);
 			target_note(d, text);
 		} else {
 			d->events[kept++] = d->events[i];
 		}
 	}
 	d->n_events = kept;
-	return kept ? 0 : e->code;
+	return kept ? 0 : err_say(e, why.code, "%s", why.text);
 }
 
 static uint32_t smaller(uint32_t a, uint32_t b)
@@ -442,7 +447,7 @@ static int pass_all(struct work *w, struct err *e)
 	if (!a)
 		return e->code;
 	bool threads = a->strategy == STRATEGY_THREADS;
-	int r = first >= 0 ? leave_out(w, a, cpu, e) : 0;
+	int r = leave_out(w, a, cpu, e);
 	if (r < 0)
 		return fd_close(first), r;
 	w->ladder = !threads && has_ladder(w, a);
