@@ -35,7 +35,7 @@ static void expendable(const struct oom *o, unsigned how)
 		return; /* then they are alike, as they were */
 }
 
-void oom_reserve(struct oom *o)
+static void reserve(struct oom *o)
 {
 	if (o->fd < 0 || o->reserve)
 		return;
@@ -63,5 +63,5 @@ void oom_after_fork(struct oom *o)
 	if (!o)
 		return;
 	expendable(o, 0);
-	oom_reserve(o);
+	reserve(o);
 }

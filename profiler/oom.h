@@ -23,7 +23,6 @@ struct oom oom_open(void);
  * spare, and not with 200 (kernel 6.18).
  */
 #define OOM_RESERVE (512u << 10)
-void oom_reserve(struct oom *o); /* nothing where scores are not changed */
 /* Who is forked between the two goes before us: ours (1), or a user's (2: before those). NULL: nothing happens. */
 void oom_before_fork(struct oom *o, unsigned how);
-void oom_after_fork(struct oom *o); /* in the parent; takes a reserve */
+void oom_after_fork(struct oom *o); /* in the parent; takes a reserve, but where scores are not changed */

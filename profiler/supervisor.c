@@ -587,7 +587,6 @@ int supervisor_start(struct supervisor *s, struct err *e)
 	if (r < 0)
 		return r == -EMFILE ? cannot_start(r, e) : r;
 	symbolizing_start(&s->engine->symbolizing, s->loop);
-	oom_reserve(s->oom);
 	if (s->worker >= 0) /* another supervisor's: so is its exporter */
 		order(s, &(struct order){.kind = ORDER_EXPORTER}, s->engine->exporting.process.sock);
 	r = s->worker < 0 ? start(s) : 0;

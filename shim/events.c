@@ -28,7 +28,8 @@
 
 /*
  * A row's number is part of the protocol: new ones come last. Names are perf's (tools/perf/util/evsel.c). Default
- * periods: some hundred samples a second of a program that has many of them, all where they are rare.
+ * periods are meant to give some hundred samples a second of a program that has many of them; those of hardware events
+ * are by what a CPU of 3 GHz can have at most, and were never tried on one.
  */
 static const struct event_kind kinds[] = {
 	{"cpu", SOFTWARE(CPU_CLOCK), true, 99, "cpu", "nanoseconds", "CPU time, by a timer on each CPU", false, false},

@@ -89,7 +89,7 @@ span_of() { # PROFILE - its start and end, ns since the epoch
 	start=$(date -u -d "$(sed -n 's/^Time: \(.*\) UTC$/\1/p' <<<"$raw")" +%s%N)
 	echo "$start $(awk -v start="$start" '$1 == "Duration:" {printf "%.0f", start + $2 * 1e9}' <<<"$raw")"
 }
-test_churn() { # RATE MS EVENTS COLUMN
+test_churn() { # RATE MS EVENTS COLUMN PER-MILLE
 	begin_attach
 	start "$LAB/bin/churn" "$1" "$2" 9 "$ROW/cpu"
 	"${ATTACH[@]}" "$TARGET" --events "$3" --duration 5s >path 2>said || fail "exit status $?: $(cat said)"
@@ -98,14 +98,15 @@ test_churn() { # RATE MS EVENTS COLUMN
 	used=$(used_between cpu "$4" $(span_of "$(cat path)"))
 	total=$(folded_of churn | awk '{sum += $NF} END {printf "%.0f", sum}')
 	echo "used $used ns, in the profile $total ns"
-	((used > 1000000000 && 100 * total > 97 * used && 100 * total < 103 * used)) || fail "not within 3 %"
+	((used > 1000000000 && 1000 * total > (1000 - $5) * used && 1000 * total < (1000 + $5) * used)) || fail "not within $5 in 1000"
 	has "what it says" "$(comments_of churn)" 'attached to twice and then once'
 	end_run
 }
-row "100 threads a second begin and end: the CPU time is right" test_churn 100 8 cpu@999 2
-row "100 threads a second that end before their first sample: the CPU time is right" test_churn 100 5 cpu@99 2
+# What is missing and not said, half a percent at most, is the closer bound of the first row.
+row "100 threads a second begin and end: the CPU time is right" test_churn 100 8 cpu@999 2 15
+row "100 threads a second that end before their first sample: the CPU time is right" test_churn 100 5 cpu@99 2 30
 # Some 5 to 20 us of a thread's beginning and end are no event's: of 1 ms that is too much for the process's own account.
-row "1000 threads a second: the CPU time is right" test_churn 1000 1 cpu@1999 3
+row "1000 threads a second: the CPU time is right" test_churn 1000 1 cpu@1999 3 30
 test_renamed() { # by another thread of the process: that says nothing of who carries the event either
 	begin_attach
 	start taskset -c 1 python3 -c '

@@ -105,6 +105,7 @@ test_left_out() { # WHO...
 	end_run
 }
 row "no such counter here: the other events run, and the profile says so" test_left_out "${AS_ROOT[@]}"
+row "plain user, no such counter here: the other events run, and the profile says so" test_left_out "${NOBODY[@]}"
 test_left_out_user() {
 	[[ $(paranoid) == 2 ]] || skip "perf_event_paranoid is $(paranoid), not 2"
 	begin_run --events "context-switches,cpu@499"

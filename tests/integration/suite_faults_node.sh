@@ -167,6 +167,32 @@ test_memory() {
 }
 row "the memory limit of its cgroup is reached" test_memory
 
+score_of() { cat "/proc/$1/oom_score_adj"; }
+test_scores() { # the kernel ends the one with the highest score first
+	local pid own
+	begin_service
+	own=$(score_of "$SERVICE")
+	until_true 10 all_there || fail "processes: $(profilers | xargs -I{} cat /proc/{}/comm)"
+	for pid in $(profilers); do
+		echo "$(cat "/proc/$pid/comm") $(($(score_of "$pid") - own))" >>scored
+	done
+	# who holds all and who can start the others stay to the last
+	is "scores above its own" "$(sort scored | tr '\n' ' ')" "$(expected_scores | sort | tr '\n' ' ')"
+	kill -KILL "$(pgrep -P "$SERVICE" -x pilliond-export)"
+	until_true 10 another_exporter || fail "no other exporter"
+	is "the score of another exporter" "$(score_of "$(cat another)")" "$((own < 200 ? own + 800 : 1000))"
+	is "the service's score" "$(score_of "$SERVICE")" "$own"
+	end_service
+}
+all_there() { (($(profilers | wc -l) == 6)); }
+expected_scores() {
+	local above=$((own < 200 ? 800 : 1000 - own)) name
+	for name in pilliond pilliond-fork; do echo "$name 0"; done
+	for name in pilliond-worker pilliond-export pilliond-names pilliond-files; do echo "$name $above"; done
+}
+another_exporter() { grep -q 'outcome="another exporter"' service.log && pgrep -P "$SERVICE" -x pilliond-export >another; }
+row "who goes first for want of memory: whoever can be had again" test_scores
+
 # The worker has died, and there is next to no memory for another one: the fork itself is what the kernel has none for.
 test_memory_fork() {
 	local reader names before

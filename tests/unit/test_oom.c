@@ -39,7 +39,7 @@ START_TEST(children_go_first)
 	int own = score();
 	struct oom o = oom_open();
 	ck_assert_int_eq(o.own, own);
-	oom_reserve(&o);
+	oom_after_fork(&o);
 	oom_before_fork(&o, 1);
 	ck_assert_ptr_null(o.reserve);
 	int first = score_of_child();
@@ -92,17 +92,17 @@ static size_t resident(const struct oom *o)
 START_TEST(a_reserve)
 {
 	struct oom o = oom_open();
-	oom_reserve(&o);
+	oom_after_fork(&o);
 	ck_assert_uint_eq(resident(&o), OOM_RESERVE);
 	void *at = o.reserve;
-	oom_reserve(&o);
+	oom_after_fork(&o);
 	ck_assert_ptr_eq(o.reserve, at);
 	oom_before_fork(&o, 1);
 	ck_assert_ptr_null(o.reserve);
 	oom_before_fork(&o, 1);
 	close(o.fd);
 	o.fd = -1;
-	oom_reserve(&o);
+	oom_after_fork(&o);
 	ck_assert_ptr_null(o.reserve);
 }
 END_TEST
