@@ -25,7 +25,7 @@ static int try(uint32_t kind, const struct event_spec *spec, bool kernel, struct
 	perf_attr(&want, &attr, &layout);
 	int fd = perf_open(&attr, 0, -1, 0);
 	if (fd < 0)
-		return perf_explain(fd, "perf_event_open", e);
+		return perf_explain_event(fd, "perf_event_open", e);
 	fd_close(fd);
 	return 0;
 }

@@ -398,7 +398,7 @@ static int try_event(struct work *w, const struct attempt *a, uint32_t spec, int
 	pid_t thread = a->strategy == STRATEGY_THREADS ? 0 : desc(w)->init_pid;
 	int fd = open_one(w, a, thread, &want, cpu, &layout);
 	if (fd == -ENOENT || fd == -EOPNOTSUPP || fd == -EINVAL || fd == -EACCES || fd == -EPERM)
-		return perf_explain(fd, event_name(&want.spec), e);
+		return perf_explain_event(fd, event_name(&want.spec), e);
 	fd_close(fd);
 	return 0;
 }

@@ -189,10 +189,6 @@ int perf_explain(int error, const char *what, struct err *e)
 		if (perf_paranoid(&paranoid) == 0)
 			return err_say(e, error, "%s: a seccomp filter hides perf_event_open", what);
 		return err_say(e, error, "%s: this kernel has no perf events (CONFIG_PERF_EVENTS)", what);
-	case ENOENT:
-	case EOPNOTSUPP:
-		return err_say(
-			e, error, "%s: this machine has no such counter (or is a virtual one that gets none)", what);
 	case EMFILE:
 		getrlimit(RLIMIT_NOFILE, &nofile);
 		return err_say(e, error, "%s: out of file descriptors (RLIMIT_NOFILE is %llu)", what,
@@ -202,6 +198,14 @@ int perf_explain(int error, const char *what, struct err *e)
 	default:
 		return err_set(e, error, "%s", what);
 	}
+}
+
+int perf_explain_event(int error, const char *what, struct err *e)
+{
+	if (error == -ENOENT || error == -EOPNOTSUPP)
+		return err_say(
+			e, error, "%s: this machine has no such counter (or is a virtual one that gets none)", what);
+	return perf_explain(error, what, e);
 }
 
 /* "0-3,6,8-9", as the kernel prints cpu lists */

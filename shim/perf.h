@@ -74,6 +74,8 @@ uint64_t perf_caps(void);
 int perf_paranoid(int *ret);
 /* Why an open failed, in words: which gate (paranoid, seccomp, LSM, capability, limit) and the way out. */
 int perf_explain(int error, const char *what, struct err *e);
+/* The same, where another event could be opened: then it is this one that there is not. */
+int perf_explain_event(int error, const char *what, struct err *e);
 
 /* Online CPUs, ascending; count or -errno. */
 int perf_online_cpus(int *cpus, size_t max);

@@ -411,7 +411,7 @@ test_sandbox() { # KEY
 	is "targets" "$(grep -c state=armed service.log)" 0
 }
 
-row "an unknown event" test_annotation 'annotation io.pillion.profile: events, column 1: no event "moon"; there are ' \
+row "an unknown event" test_annotation 'annotation io.pillion.profile: events, column 1: no event "moon"; .pillion events. lists what there is"' \
 	io.pillion.profile moon
 row "an unknown way to attach" test_annotation 'annotation io.pillion.attach: "glue" is not auto, cgroup, process' \
 	io.pillion.attach glue
