@@ -340,7 +340,13 @@ static void forget_spaces(void)
 
 /* --- libdw */
 
-static Dwfl *dwfls[SETS_MAX];
+struct handle {
+	uint64_t layout; /* of the files that it knows: a hash of their names and places */
+	Dwfl *dwfl;
+	struct handle *next;
+};
+
+static struct handle *handles[SETS_MAX], *all_handles;
 static const struct sample *now;
 
 static pid_t dw_next(Dwfl *d, void *arg, void **thread_arg)
@@ -374,6 +380,17 @@ static int no_debuginfo(
 	return -1;
 }
 
+/* Where its file lies, if it is one that libdw can use. */
+static bool dw_base(const struct mapping *m, uint64_t *base)
+{
+	const struct elf *elf = module_elf(mapping_module(m));
+	uint64_t vaddr;
+	if (!elf || mapping_key(m)->path[0] != '/' || !elf_vaddr_of_offset(elf, m->pgoff, &vaddr))
+		return false;
+	*base = m->start - vaddr;
+	return true;
+}
+
 static Dwfl *dw_begin(const struct space *s)
 {
 	static const Dwfl_Callbacks callbacks = {.find_elf = dwfl_build_id_find_elf, .find_debuginfo = no_debuginfo};
@@ -384,12 +401,11 @@ static Dwfl *dw_begin(const struct space *s)
 	dwfl_report_begin(d);
 	for (size_t i = 0; i < space_count(s); i++) {
 		const struct mapping *m = space_at(s, i);
-		const struct elf *elf = module_elf(mapping_module(m));
-		uint64_t vaddr;
-		if (!elf || mapping_key(m)->path[0] != '/' || !elf_vaddr_of_offset(elf, m->pgoff, &vaddr))
+		const char *path = mapping_key(m)->path;
+		uint64_t base;
+		if (!dw_base(m, &base))
 			continue;
-		Dwfl_Module *x =
-			dwfl_report_elf(d, mapping_key(m)->path, mapping_key(m)->path, -1, m->start - vaddr, false);
+		Dwfl_Module *x = dwfl_report_elf(d, path, path, -1, base, false);
 		first = first ? first : x;
 	}
 	dwfl_report_end(d, NULL, NULL);
@@ -397,6 +413,59 @@ static Dwfl *dw_begin(const struct space *s)
 	Elf *elf = first ? dwfl_module_getelf(first, &bias) : NULL;
 	dwfl_attach_state(d, elf, 1, &threads, NULL);
 	return d;
+}
+
+/* FNV-1a */
+static uint64_t hash_of(uint64_t hash, const void *data, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		hash = (hash ^ ((const uint8_t *)data)[i]) * 0x100000001b3;
+	return hash;
+}
+
+static uint64_t dw_layout(const struct space *s)
+{
+	uint64_t hash = 0xcbf29ce484222325, base;
+	for (size_t i = 0; i < space_count(s); i++) {
+		const char *path = mapping_key(space_at(s, i))->path;
+		if (!dw_base(space_at(s, i), &base))
+			continue;
+		hash = hash_of(hash, path, strlen(path));
+		hash = hash_of(hash, &base, sizeof(base));
+	}
+	return hash;
+}
+
+/* Processes with the same files in the same places share one: of many short ones (Go's compiler) each takes 40 MB. */
+static Dwfl *dw_handle(uint32_t set)
+{
+	if (handles[set])
+		return handles[set]->dwfl;
+	uint64_t layout = dw_layout(sets[set]);
+	struct handle *h = all_handles;
+	while (h && h->layout != layout)
+		h = h->next;
+	if (!h) {
+		h = malloc(sizeof(*h));
+		if (!h)
+			die("memory");
+		*h = (struct handle){.layout = layout, .dwfl = dw_begin(sets[set]), .next = all_handles};
+		all_handles = h;
+	}
+	handles[set] = h;
+	return h->dwfl;
+}
+
+/* They hold files open. */
+static void forget_handles(void)
+{
+	while (all_handles) {
+		struct handle *h = all_handles;
+		all_handles = h->next;
+		dwfl_end(h->dwfl);
+		free(h);
+	}
+	memset(handles, 0, sizeof(handles));
 }
 
 static int dw_frame(Dwfl_Frame *f, void *arg)
@@ -413,10 +482,8 @@ static int dw_frame(Dwfl_Frame *f, void *arg)
 static void unwind_libdw(const struct sample *s, struct stack *ret)
 {
 	now = s;
-	if (!dwfls[s->set])
-		dwfls[s->set] = dw_begin(sets[s->set]);
 	ret->n = 0;
-	ret->complete = dwfl_getthread_frames(dwfls[s->set], 1, dw_frame, ret) == 0;
+	ret->complete = dwfl_getthread_frames(dw_handle(s->set), 1, dw_frame, ret) == 0;
 }
 
 /* --- the tables */
@@ -692,10 +759,7 @@ static void compare(const char *name)
 	show_stops();
 	show_last_resorts();
 	fflush(stdout);
-	for (size_t i = 0; i < SETS_MAX; i++) { /* they hold files open */
-		dwfl_end(dwfls[i]);
-		dwfls[i] = NULL;
-	}
+	forget_handles();
 }
 
 int main(int argc, char **argv)
