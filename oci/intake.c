@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define MEMORY_MAX (384ul << 20) /* a config.json of CONFIG_MAX as a json-c tree, with room */
+#define MEMORY_MAX (128ul << 20) /* a config.json of CONFIG_MAX, its copy and its values, with room */
 #define CPU_SECONDS_MAX 2
 #define EXIT_NO_MEMORY 12
 

@@ -1,59 +1,213 @@
 #include "oci/json.h"
 
 #include <errno.h>
-#include <json-c/json.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* json-c's type is the document; the casts below are the only place that knows. */
-static struct json_object *object_of(const struct json *v)
+#define JSMN_STATIC
+#define JSMN_STRICT
+#define JSMN_PARENT_LINKS
+#include <jsmn.h>
+
+enum kind { OBJECT = JSMN_OBJECT, ARRAY = JSMN_ARRAY, STRING = JSMN_STRING, PRIMITIVE = JSMN_PRIMITIVE };
+
+/* One of jsmn's tokens; those of a document lie one behind the other, its text behind the last. */
+struct json {
+	enum kind kind;
+	unsigned depth;	  /* of an object or array: 1 for the document */
+	const char *key;  /* of a member */
+	const char *text; /* of a string or primitive: without its escapes, NUL behind it */
+	size_t len;
+	struct json *first, *last; /* of what is in it */
+	struct json *next;	   /* to what is in the same */
+};
+
+/* --- strings ------------------------------------------------------------------------------------------------ */
+
+static char *put_utf8(char *to, uint32_t c)
 {
-	return (struct json_object *)v;
+	static const uint8_t lead[] = {0x00, 0xc0, 0xe0, 0xf0};
+	unsigned more = (c > 0x7f) + (c > 0x7ff) + (c > 0xffff);
+	*to++ = (char)(lead[more] | c >> 6 * more);
+	while (more-- > 0)
+		*to++ = (char)(0x80 | (c >> 6 * more & 0x3f));
+	return to;
 }
 
-static const struct json *value_of(const struct json_object *o)
+static uint32_t hex4(const char *s)
 {
-	return (const struct json *)o;
+	char digits[5] = {s[0], s[1], s[2], s[3]};
+	return (uint32_t)strtoul(digits, NULL, 16);
 }
 
-/* Values are set apart by one of , : [ { outside of strings; counted before a byte is spent on them. */
-static size_t count_values(const char *text, size_t len)
+/* Behind "\u". Half of a surrogate pair alone becomes U+FFFD, as in RFC 8259, section 8.2, it may. */
+static const char *take_u(const char *from, const char *end, char **to)
 {
-	size_t n = 1;
-	bool quoted = false;
-
-	for (size_t i = 0; i < len; i++) {
-		char c = text[i];
-		if (quoted && c == '\\')
-			i++;
-		else if (c == '"')
-			quoted = !quoted;
-		else if (!quoted)
-			n += c == ',' || c == ':' || c == '[' || c == '{';
+	uint32_t c = hex4(from);
+	from += 4;
+	bool high = c >= 0xd800 && c < 0xdc00, pair = high && end - from >= 6 && from[0] == '\\' && from[1] == 'u';
+	uint32_t low = pair ? hex4(from + 2) : 0;
+	if (low >= 0xdc00 && low < 0xe000) {
+		c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+		from += 6;
+	} else if (c >= 0xd800 && c < 0xe000) {
+		c = 0xfffd;
 	}
+	*to = put_utf8(*to, c);
+	return from;
+}
+
+/* In place: no escape is shorter than what it stands for. jsmn has looked at each. */
+static size_t unescape(char *text, const char *end)
+{
+	static const char escapes[] = "b\bf\fn\nr\rt\t";
+	const char *from = text;
+	char *to = text;
+	while (from < end) {
+		char c = *from++;
+		if (c == '\\' && from < end) {
+			c = *from++;
+			if (c == 'u' && end - from >= 4) {
+				from = take_u(from, end, &to);
+				continue;
+			}
+			const char *escape = strchr(escapes, c);
+			c = escape ? escape[1] : c;
+		}
+		*to++ = c;
+	}
+	*to = 0;
+	return (size_t)(to - text);
+}
+
+/* --- primitives --------------------------------------------------------------------------------------------- */
+
+static const char *skip_digits(const char *s)
+{
+	return s + strspn(s, "0123456789");
+}
+
+/* RFC 8259, section 6 */
+static bool is_number(const char *s)
+{
+	s += *s == '-';
+	const char *end = skip_digits(s);
+	if (end == s || (*s == '0' && end > s + 1))
+		return false;
+	if (*end == '.') {
+		s = end + 1;
+		end = skip_digits(s);
+		if (end == s)
+			return false;
+	}
+	if (*end == 'e' || *end == 'E') {
+		s = end + 1;
+		s += *s == '+' || *s == '-';
+		end = skip_digits(s);
+	}
+	return end > s && !*end;
+}
+
+static bool is_primitive(const char *s)
+{
+	return is_number(s) || !strcmp(s, "null") || !strcmp(s, "true") || !strcmp(s, "false");
+}
+
+/* --- a document --------------------------------------------------------------------------------------------- */
+
+static int unexpected(size_t at, struct err *e)
+{
+	return err_say(e, -EINVAL, "not JSON: unexpected character at byte %zu", at);
+}
+
+/* What jsmn says: how many tokens there are, or one of its errors. */
+static int explain(int said, size_t at, size_t len, struct err *e)
+{
+	if (said == JSMN_ERROR_PART || said == 0)
+		return err_say(e, -EINVAL, "JSON ends in the middle (after %zu bytes)", len);
+	if (said < 0 || at != len) /* a NUL byte ends it */
+		return unexpected(at, e);
+	if ((unsigned)said > JSON_VALUES)
+		return err_say(e, -EINVAL, "JSON has more than %u values", JSON_VALUES);
+	return 0;
+}
+
+static int tokenize(const char *text, size_t len, jsmntok_t **ret, struct err *e)
+{
+	jsmn_parser p;
+	jsmn_init(&p);
+	int n = jsmn_parse(&p, text, len, NULL, 0);
+	int r = explain(n, p.pos, len, e);
+	if (r < 0)
+		return r;
+	jsmntok_t *tokens = calloc((size_t)n, sizeof(*tokens));
+	if (!tokens)
+		return err_set(e, -ENOMEM, "JSON");
+	jsmn_init(&p);
+	n = jsmn_parse(&p, text, len, tokens, (unsigned)n);
+	r = explain(n, p.pos, len, e);
+	if (r < 0) {
+		free(tokens);
+		return r;
+	}
+	*ret = tokens;
 	return n;
 }
 
-static int explain(enum json_tokener_error code, size_t at, struct err *e)
+static void append(struct json *to, struct json *v)
 {
-	switch (code) {
-	case json_tokener_continue:
-		return err_say(e, -EINVAL, "JSON ends in the middle (after %zu bytes)", at);
-	case json_tokener_error_depth:
-		return err_say(e, -EINVAL, "JSON is nested deeper than %d", JSON_DEPTH);
-	default:
-		return err_say(e, -EINVAL, "not JSON: %s at byte %zu", json_tokener_error_desc(code), at);
-	}
+	*(to->last ? &to->last->next : &to->first) = v;
+	to->last = v;
 }
 
-static int check_document(struct json_object *doc, enum json_tokener_error code, size_t at, struct err *e)
+static int put_text(struct json *v, const jsmntok_t *t, char *text)
 {
-	if (code != json_tokener_success)
-		return explain(code, at, e);
-	/* json-c 0.16 says "success" without a value for the text `null` and when malloc failed: both mean no document
-	 */
-	if (!json_object_is_type(doc, json_type_object))
+	text[t->end] = 0;
+	v->text = text + t->start;
+	v->len = v->kind == STRING ? unescape(text + t->start, text + t->end) : (size_t)(t->end - t->start);
+	return v->kind == STRING || is_primitive(v->text) ? 0 : -EINVAL;
+}
+
+/*
+ * jsmn tells what is in what, but lets names without a value, values without a name and more than one document pass:
+ * here they do not. It does not miss a comma where nothing else is wrong.
+ */
+static int place(struct json *values, const jsmntok_t *tokens, int i)
+{
+	struct json *v = &values[i];
+	const jsmntok_t *t = &tokens[i], *in = i ? &tokens[t->parent] : NULL;
+	if (i == 0 || t->parent < 0)
+		return i == 0 && t->parent < 0 ? 0 : -EINVAL;
+	if (in->type == JSMN_OBJECT) /* a name: of what comes next */
+		return v->kind == STRING && t->size == 1 ? 0 : -EINVAL;
+	if (v->kind == STRING && t->size != 0)
+		return -EINVAL;
+	if (in->type == JSMN_STRING && in->parent >= 0 && tokens[in->parent].type == JSMN_OBJECT) {
+		v->key = values[t->parent].text;
+		in = &tokens[in->parent];
+	} else if (in->type != JSMN_ARRAY) {
+		return -EINVAL;
+	}
+	v->depth = values[in - tokens].depth + (v->kind == OBJECT || v->kind == ARRAY);
+	append(&values[in - tokens], v);
+	return 0;
+}
+
+static int build(struct json *values, const jsmntok_t *tokens, int n, char *text, struct err *e)
+{
+	if (tokens[0].type != JSMN_OBJECT)
 		return err_say(e, -EINVAL, "JSON is not an object");
+	values[0].depth = 1;
+	for (int i = 0; i < n; i++) {
+		struct json *v = &values[i];
+		v->kind = (enum kind)tokens[i].type;
+		bool open = v->kind == OBJECT || v->kind == ARRAY;
+		if (place(values, tokens, i) < 0 || (!open && put_text(v, &tokens[i], text) < 0))
+			return unexpected((size_t)tokens[i].start - (v->kind == STRING), e);
+		if (v->depth > JSON_DEPTH)
+			return err_say(e, -EINVAL, "JSON is nested deeper than %d", JSON_DEPTH);
+	}
 	return 0;
 }
 
@@ -61,24 +215,30 @@ int json_parse(const char *text, size_t len, struct json **ret, struct err *e)
 {
 	if (len == 0)
 		return err_say(e, -EINVAL, "empty");
-	/* a value takes two bytes at least, so an ordinary document is not even counted */
-	if (len > INT_MAX || (len / 2 >= JSON_VALUES && count_values(text, len) > JSON_VALUES))
-		return err_say(e, -EINVAL, "JSON has more than %u values", JSON_VALUES);
-
-	/* json-c counts what is inside the innermost level as one more */
-	struct json_tokener *tok = json_tokener_new_ex(JSON_DEPTH + 1);
-	if (!tok)
-		return err_set(e, -ENOMEM, "JSON");
-	json_tokener_set_flags(tok, JSON_TOKENER_STRICT);
-	struct json_object *doc = json_tokener_parse_ex(tok, text, (int)len);
-	int r = check_document(doc, json_tokener_get_error(tok), json_tokener_get_parse_end(tok), e);
-	json_tokener_free(tok);
+	if (len >= INT_MAX)
+		return err_say(e, -EINVAL, "JSON is longer than %d bytes", INT_MAX);
+	jsmntok_t *tokens = NULL;
+	int n = tokenize(text, len, &tokens, e);
+	if (n < 0)
+		return n;
+	struct json *values = calloc(1, (size_t)n * sizeof(*values) + len + 1);
+	char *own = values ? (char *)&values[n] : NULL;
+	if (own)
+		memcpy(own, text, len);
+	int r = own ? build(values, tokens, n, own, e) : err_set(e, -ENOMEM, "JSON");
+	free(tokens);
 	if (r < 0) {
-		json_object_put(doc);
+		free(values);
 		return r;
 	}
-	*ret = (struct json *)doc;
+	*ret = values;
 	return 0;
+}
+
+struct json *json_free(struct json *doc)
+{
+	free(doc);
+	return NULL;
 }
 
 /* --- skimming: each function returns where it stopped, `len` when that is nowhere */
@@ -147,48 +307,54 @@ void json_skim(char *text, size_t len, const char *const keep[])
 	}
 }
 
-struct json *json_free(struct json *doc)
-{
-	json_object_put(object_of(doc));
-	return NULL;
-}
+/* --- look-ups ----------------------------------------------------------------------------------------------- */
 
-const struct json *json_member(const struct json *object, const char *key)
+static const struct json *unless_null(const struct json *v)
 {
-	struct json_object *found = NULL;
-
-	if (!json_is_object(object))
-		return NULL;
-	json_object_object_get_ex(object_of(object), key, &found);
-	return value_of(found);
-}
-
-const struct json *json_item(const struct json *array, size_t i)
-{
-	if (!json_object_is_type(object_of(array), json_type_array))
-		return NULL;
-	return value_of(json_object_array_get_idx(object_of(array), i));
+	return v && v->kind == PRIMITIVE && *v->text == 'n' ? NULL : v;
 }
 
 bool json_is_object(const struct json *v)
 {
-	return json_object_is_type(object_of(v), json_type_object);
+	return v && v->kind == OBJECT;
+}
+
+const struct json *json_member(const struct json *object, const char *key)
+{
+	const struct json *found = NULL;
+
+	if (!json_is_object(object))
+		return NULL;
+	for (const struct json *v = object->first; v; v = v->next)
+		if (!strcmp(v->key, key))
+			found = v;
+	return unless_null(found);
+}
+
+const struct json *json_item(const struct json *array, size_t i)
+{
+	if (!array || array->kind != ARRAY)
+		return NULL;
+	const struct json *v = array->first;
+	while (v && i-- > 0)
+		v = v->next;
+	return unless_null(v);
 }
 
 const char *json_text(const struct json *v, size_t *ret_len)
 {
-	if (!json_object_is_type(object_of(v), json_type_string))
+	if (!v || v->kind != STRING)
 		return NULL;
 	if (ret_len)
-		*ret_len = (size_t)json_object_get_string_len(object_of(v));
-	return json_object_get_string(object_of(v));
+		*ret_len = v->len;
+	return v->text;
 }
 
 int json_number(const struct json *v, int64_t *ret)
 {
-	if (!json_object_is_type(object_of(v), json_type_int))
+	if (!v || v->kind != PRIMITIVE || *skip_digits(v->text + (*v->text == '-')))
 		return -EINVAL;
-	*ret = json_object_get_int64(object_of(v));
+	*ret = strtoll(v->text, NULL, 10);
 	return 0;
 }
 
@@ -196,78 +362,10 @@ int json_each(const struct json *object, json_fn *fn, void *arg)
 {
 	if (!json_is_object(object))
 		return 0;
-	json_object_object_foreach(object_of(object), key, value)
-	{
-		int r = fn(arg, key, value_of(value));
+	for (const struct json *v = object->first; v; v = v->next) {
+		int r = fn(arg, v->key, unless_null(v));
 		if (r)
 			return r;
 	}
 	return 0;
-}
-
-/* --- writing */
-
-struct json *json_new_object(void)
-{
-	return (struct json *)json_object_new_object();
-}
-
-struct json *json_new_array(void)
-{
-	return (struct json *)json_object_new_array();
-}
-
-struct json *json_new_text(const char *text)
-{
-	return (struct json *)json_object_new_string(text);
-}
-
-struct json *json_new_number(int64_t value)
-{
-	return (struct json *)json_object_new_int64(value);
-}
-
-struct json *json_new_tenths(double value)
-{
-	char text[64];
-	snprintf(text, sizeof(text), "%.1f", value);
-	return (struct json *)json_object_new_double_s(value, text);
-}
-
-struct json *json_new_bool(bool value)
-{
-	return (struct json *)json_object_new_boolean(value);
-}
-
-int json_add(struct json *to, const char *key, struct json *value)
-{
-	int r = -1;
-	if (to && value)
-		r = key ? json_object_object_add(object_of(to), key, object_of(value))
-			: json_object_array_add(object_of(to), object_of(value));
-	if (r < 0)
-		json_free(value);
-	return r < 0 ? -ENOMEM : 0;
-}
-
-int json_add_null(struct json *object, const char *key)
-{
-	return object && json_object_object_add(object_of(object), key, NULL) == 0 ? 0 : -ENOMEM;
-}
-
-static int write_as(const struct json *doc, int how, FILE *out)
-{
-	const char *text = doc ? json_object_to_json_string_ext(object_of(doc), how) : NULL;
-	return !text ? -ENOMEM : fputs(text, out) < 0 || fputc('\n', out) < 0 ? -EIO : 0;
-}
-
-int json_write(const struct json *doc, FILE *out)
-{
-	int how = JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE;
-	return write_as(doc, how, out);
-}
-
-int json_write_line(const struct json *doc, FILE *out)
-{
-	return write_as(doc, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, out);
 }

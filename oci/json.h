@@ -1,7 +1,7 @@
 /*
- * json - read JSON that may be hostile: bounded parse, then typed look-ups that never fail loudly. And write it.
+ * json - read JSON that may be hostile: bounded parse, then typed look-ups that never fail loudly.
  *
- * The only file that knows json-c. A look-up takes NULL and gives NULL, so a path is a chain and absence
+ * The only file that knows jsmn. A look-up takes NULL and gives NULL, so a path is a chain and absence
  * anywhere in it shows once, at its end:
  *
  *	const char *path = json_text(json_member(json_member(doc, "root"), "path"), NULL);
@@ -16,10 +16,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #define JSON_DEPTH 32	   /* nested objects and arrays */
-#define JSON_VALUES 65536u /* in one document: json-c spends up to 750 bytes on each */
+#define JSON_VALUES 65536u /* in one document, names among them: 76 bytes each */
 
 struct json;
 
@@ -48,19 +47,3 @@ int json_number(const struct json *v, int64_t *ret);
 /* Calls `fn` for each member of an object, until it returns non-zero; returns that, or 0. */
 typedef int json_fn(void *arg, const char *key, const struct json *value);
 int json_each(const struct json *object, json_fn *fn, void *arg);
-
-/*
- * Writing. `key` of what goes into an array is NULL. Everything made belongs to who made it, until json_add has put it
- * into something: that takes it, also on failure. A NULL is no memory, and json_add says so: what is made need not be
- * looked at before.
- */
-struct json *json_new_object(void);
-struct json *json_new_array(void);
-struct json *json_new_text(const char *text); /* UTF-8 */
-struct json *json_new_number(int64_t value);
-struct json *json_new_tenths(double value); /* one decimal */
-struct json *json_new_bool(bool value);
-int json_add(struct json *to, const char *key, struct json *value); /* 0 or -ENOMEM */
-int json_add_null(struct json *object, const char *key);
-int json_write(const struct json *doc, FILE *out);	/* with a newline at its end: 0, -ENOMEM, -EIO */
-int json_write_line(const struct json *doc, FILE *out); /* the same, and that newline is the only one */

@@ -475,14 +475,14 @@ int options_read_file(struct options *o, enum option_source source, const char *
 
 int options_read_fd(struct options *o, enum option_source source, int fd, const char *path, struct err *e)
 {
-	size_t len;
-	char *text;
-	int r = fd_slurp(fd, FILE_MAX, &text, &len);
-	if (r < 0)
-		return err_set(e, r, "cannot read %s", path);
-	r = strlen(text) == len ? read_lines(o, source, path, text, e) : err_say(e, -EINVAL, "%s is not text", path);
-	free(text);
-	return r;
+	/* not of the heap: the policy says what becomes of a container also where there is no memory */
+	static char text[FILE_MAX + 2];
+	ssize_t n = fd_read_all(fd, text, FILE_MAX + 1);
+	if (n < 0 || n > FILE_MAX)
+		return err_set(e, n < 0 ? (int)n : -EFBIG, "cannot read %s", path);
+	text[n] = 0;
+	return strlen(text) == (size_t)n ? read_lines(o, source, path, text, e)
+					 : err_say(e, -EINVAL, "%s is not text", path);
 }
 
 int options_read_env(struct options *o, struct err *e)

@@ -2,7 +2,7 @@
 #include "profiler/command.h"
 
 #include "oci/base/fd.h"
-#include "oci/json.h"
+#include "profiler/jsonout.h"
 #include "shim/perf.h"
 
 #include <errno.h>
@@ -92,37 +92,37 @@ static int print_table(void)
 	return 0;
 }
 
-static struct json *describe(uint32_t kind)
+static struct jsonout *describe(uint32_t kind)
 {
 	const struct event_kind *k = event_kind(kind);
-	struct json *o = json_new_object();
+	struct jsonout *o = jsonout_object();
 	struct found found;
 	find(kind, &found);
-	int r = json_add(o, "name", json_new_text(k->name));
+	int r = jsonout_add(o, "name", jsonout_text(k->name));
 	if (r == 0)
-		r = json_add(o, k->clock ? "default_hz" : "default_period", json_new_number((int64_t)k->period));
+		r = jsonout_add(o, k->clock ? "default_hz" : "default_period", jsonout_number((int64_t)k->period));
 	if (r == 0)
-		r = json_add(o, "sample_type", json_new_text(k->sample_type));
+		r = jsonout_add(o, "sample_type", jsonout_text(k->sample_type));
 	if (r == 0)
-		r = json_add(o, "unit", json_new_text(k->sample_unit));
+		r = jsonout_add(o, "unit", jsonout_text(k->sample_unit));
 	if (r == 0)
-		r = json_add(o, "works", json_new_text(found.works));
+		r = jsonout_add(o, "works", jsonout_text(found.works));
 	if (r == 0 && found.why.code)
-		r = json_add(o, "why", json_new_text(found.why.text));
+		r = jsonout_add(o, "why", jsonout_text(found.why.text));
 	if (r == 0)
-		r = json_add(o, "counts", json_new_text(k->help));
-	return r < 0 ? json_free(o) : o;
+		r = jsonout_add(o, "counts", jsonout_text(k->help));
+	return r < 0 ? jsonout_free(o) : o;
 }
 
 static int print_json(void)
 {
-	struct json *list = json_new_array();
+	struct jsonout *list = jsonout_array();
 	int r = 0;
 	for (uint32_t i = 0; r == 0 && i < event_kinds(); i++)
-		r = json_add(list, NULL, describe(i));
+		r = jsonout_add(list, NULL, describe(i));
 	if (r == 0)
-		r = json_write(list, stdout);
-	json_free(list);
+		r = jsonout_write(list, stdout);
+	jsonout_free(list);
 	return r;
 }
 

@@ -2,7 +2,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "oci/json.h"
+#include "profiler/jsonout.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,31 +40,31 @@ struct file_entry {
 
 /* --- a line --------------------------------------------------------------------------------------------- */
 
-static int add_text(struct json *o, const char *key, const char *text)
+static int add_text(struct jsonout *o, const char *key, const char *text)
 {
-	return json_add(o, key, json_new_text(text));
+	return jsonout_add(o, key, jsonout_text(text));
 }
 
-static int add_number(struct json *o, const char *key, uint64_t n)
+static int add_number(struct jsonout *o, const char *key, uint64_t n)
 {
-	return json_add(o, key, json_new_number(n > INT64_MAX ? INT64_MAX : (int64_t)n));
+	return jsonout_add(o, key, jsonout_number(n > INT64_MAX ? INT64_MAX : (int64_t)n));
 }
 
-static struct json *known_line(const struct export_profile *p, const char *file, uint64_t bytes)
+static struct jsonout *known_line(const struct export_profile *p, const char *file, uint64_t bytes)
 {
-	struct json *o = json_new_object();
+	struct jsonout *o = jsonout_object();
 	if (!o || add_text(o, "file", file) < 0 || add_text(o, "id", p->id) < 0 || add_text(o, "name", p->name) < 0 ||
 		add_text(o, "pod", p->pod) < 0 || add_text(o, "namespace", p->pod_namespace) < 0 ||
 		add_text(o, "event", p->event) < 0 || add_number(o, "seq", p->seq) < 0 ||
 		add_number(o, "start_ns", (uint64_t)p->start_ns) < 0 ||
 		add_number(o, "duration_ns", (uint64_t)p->duration_ns) < 0 ||
 		add_number(o, "samples", p->samples) < 0 || add_number(o, "bytes", bytes) < 0)
-		return json_free(o);
+		return jsonout_free(o);
 	return o;
 }
 
 /* "<target>/20260101T000000Z-000012-cpu.pb.gz", as spool.c makes them */
-static struct json *line_of_name(const char *path, uint64_t bytes)
+static struct jsonout *line_of_name(const char *path, uint64_t bytes)
 {
 	char event[64] = "";
 	unsigned seq = 0;
@@ -73,22 +73,22 @@ static struct json *line_of_name(const char *path, uint64_t bytes)
 	const char *behind = name ? strptime(name + 1, "%Y%m%dT%H%M%SZ-", &tm) : NULL;
 	if (behind && sscanf(behind, "%u-%63[^.]", &seq, event) < 1)
 		behind = NULL;
-	struct json *o = json_new_object();
-	if (!o || add_text(o, "file", path) < 0 || json_add_null(o, "id") < 0 || json_add_null(o, "name") < 0 ||
-		json_add_null(o, "pod") < 0 || json_add_null(o, "namespace") < 0 || add_text(o, "event", event) < 0 ||
-		add_number(o, "seq", seq) < 0 ||
+	struct jsonout *o = jsonout_object();
+	if (!o || add_text(o, "file", path) < 0 || jsonout_add_null(o, "id") < 0 || jsonout_add_null(o, "name") < 0 ||
+		jsonout_add_null(o, "pod") < 0 || jsonout_add_null(o, "namespace") < 0 ||
+		add_text(o, "event", event) < 0 || add_number(o, "seq", seq) < 0 ||
 		add_number(o, "start_ns", behind ? (uint64_t)timegm(&tm) * NSEC_PER_SEC : 0) < 0 ||
-		json_add_null(o, "duration_ns") < 0 || json_add_null(o, "samples") < 0 ||
+		jsonout_add_null(o, "duration_ns") < 0 || jsonout_add_null(o, "samples") < 0 ||
 		add_number(o, "bytes", bytes) < 0)
-		return json_free(o);
+		return jsonout_free(o);
 	return o;
 }
 
 /* Takes the object. */
-static int print(struct json *o, FILE *out)
+static int print(struct jsonout *o, FILE *out)
 {
-	int r = o ? json_write_line(o, out) : -ENOMEM;
-	json_free(o);
+	int r = o ? jsonout_write_line(o, out) : -ENOMEM;
+	jsonout_free(o);
 	return r;
 }
 

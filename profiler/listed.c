@@ -1,7 +1,7 @@
 #include "profiler/listed.h"
 
 #include "oci/base/clock.h"
-#include "oci/json.h"
+#include "profiler/jsonout.h"
 #include "profiler/text.h"
 #include "profiler/top.h"
 #include "shim/strategy.h"
@@ -303,78 +303,78 @@ int listed_table(const struct listed *l, bool full, FILE *out)
 
 /* --- JSON ---------------------------------------------------------------------------------------------- */
 
-static struct json *text_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *text_of(const struct listed *l, const struct listed_target *t, size_t at)
 {
-	return json_new_text((const char *)t + at);
+	return jsonout_text((const char *)t + at);
 }
 
-static struct json *number_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *number_of(const struct listed *l, const struct listed_target *t, size_t at)
 {
 	uint64_t value;
 	memcpy(&value, (const char *)t + at, sizeof(value));
-	return json_new_number(value > INT64_MAX ? INT64_MAX : (int64_t)value);
+	return jsonout_number(value > INT64_MAX ? INT64_MAX : (int64_t)value);
 }
 
-static struct json *pid_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *pid_of(const struct listed *l, const struct listed_target *t, size_t at)
 {
-	return json_new_number(t->host_pid);
+	return jsonout_number(t->host_pid);
 }
 
-static struct json *state_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *state_of(const struct listed *l, const struct listed_target *t, size_t at)
 {
-	return json_new_text(states[t->state]);
+	return jsonout_text(states[t->state]);
 }
 
-static struct json *strategy_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *strategy_of(const struct listed *l, const struct listed_target *t, size_t at)
 {
-	return json_new_text(strategy_name(t->strategy));
+	return jsonout_text(strategy_name(t->strategy));
 }
 
-static struct json *kernel_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *kernel_of(const struct listed *l, const struct listed_target *t, size_t at)
 {
-	return json_new_bool(t->kernel);
+	return jsonout_bool(t->kernel);
 }
 
-static struct json *events_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *events_of(const struct listed *l, const struct listed_target *t, size_t at)
 {
 	char text[EVENT_TEXT_MAX];
-	struct json *list = json_new_array();
+	struct jsonout *list = jsonout_array();
 	for (uint32_t i = 0; i < t->n_events; i++)
-		if (json_add(list, NULL, json_new_text(event_text(&t->events[i], text))) < 0)
-			return json_free(list);
+		if (jsonout_add(list, NULL, jsonout_text(event_text(&t->events[i], text))) < 0)
+			return jsonout_free(list);
 	return list;
 }
 
-static struct json *window_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *window_of(const struct listed *l, const struct listed_target *t, size_t at)
 {
-	return json_new_number(t->window_s);
+	return jsonout_number(t->window_s);
 }
 
-static struct json *rate_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *rate_of(const struct listed *l, const struct listed_target *t, size_t at)
 {
-	return json_new_tenths(rate(t));
+	return jsonout_tenths(rate(t));
 }
 
-static struct json *factor_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *factor_of(const struct listed *l, const struct listed_target *t, size_t at)
 {
 	uint64_t hundredths;
 	memcpy(&hundredths, (const char *)t + at, sizeof(hundredths));
-	return json_new_tenths((double)hundredths / 100);
+	return jsonout_tenths((double)hundredths / 100);
 }
 
-static struct json *profile_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *profile_of(const struct listed *l, const struct listed_target *t, size_t at)
 {
 	char path[CELL_MAX] = "";
 	if (t->profile[0])
 		snprintf(path, sizeof(path), "%s/%s", l->spool, t->profile);
-	return json_new_text(path);
+	return jsonout_text(path);
 }
 
 #define AT(field) offsetof(struct listed_target, field)
 
 static const struct key {
 	const char *name;
-	struct json *(*value)(const struct listed *l, const struct listed_target *t, size_t at);
+	struct jsonout *(*value)(const struct listed *l, const struct listed_target *t, size_t at);
 	size_t at; /* of its field, for those that several keys have */
 } keys[] = {
 	{"id", text_of, AT(id)},
@@ -406,30 +406,30 @@ static const struct key {
 	{"profile", profile_of, 0},
 };
 
-static int add_key(struct json *object, const struct key *k, const struct listed *l, const struct listed_target *t)
+static int add_key(struct jsonout *object, const struct key *k, const struct listed *l, const struct listed_target *t)
 {
 	if (k->at == AT(cpu_us) && t->cpu_us == LISTED_UNKNOWN)
-		return json_add_null(object, k->name);
-	return json_add(object, k->name, k->value(l, t, k->at));
+		return jsonout_add_null(object, k->name);
+	return jsonout_add(object, k->name, k->value(l, t, k->at));
 }
 
-static struct json *object_of(const struct listed *l, const struct listed_target *t)
+static struct jsonout *object_of(const struct listed *l, const struct listed_target *t)
 {
-	struct json *object = json_new_object();
+	struct jsonout *object = jsonout_object();
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (add_key(object, &keys[i], l, t) < 0)
-			return json_free(object);
+			return jsonout_free(object);
 	return object;
 }
 
 int listed_json(const struct listed *l, FILE *out)
 {
-	struct json *list = json_new_array();
+	struct jsonout *list = jsonout_array();
 	int r = list ? 0 : -ENOMEM;
 	for (size_t i = 0; r == 0 && i < l->n; i++)
-		r = json_add(list, NULL, object_of(l, &l->targets[i]));
+		r = jsonout_add(list, NULL, object_of(l, &l->targets[i]));
 	if (r == 0)
-		r = json_write(list, out);
-	json_free(list);
+		r = jsonout_write(list, out);
+	jsonout_free(list);
 	return r;
 }

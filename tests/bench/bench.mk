@@ -10,10 +10,10 @@ $(B)/bench/starts: $(B)/tests/bench/starts.o $(B)/liboci.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
 $(B)/bench/sampling: $(B)/tests/bench/sampling.o $(B)/libshim.a $(B)/liboci.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS_oci)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
 $(UNWINDERS) $(COMMIT): $(B)/bench/%: $(B)/tests/bench/%.o $(B)/libprofiler.a $(B)/libshim.a $(B)/liboci.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS_$(@F)) $(LIBS_profiler) $(LIBS_oci)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS_$(@F)) $(LIBS_profiler)
 LIBS_unwinders = -ldw -lelf
 $(B)/bench/%: tests/bench/%.c
 	@mkdir -p $(@D)

@@ -162,6 +162,11 @@ end() {
 	nothing_left
 }
 
+# What the hook's C library calls an error: musl, or glibc where the hook is not static (sanitizers) or there is no musl.
+NO_MEMORY="(Out of memory|Cannot allocate memory)"
+NO_FILES="(No file descriptors available|Too many open files)"
+A_LOOP="(Symbolic link loop|Too many levels)"
+
 fault() { # REGEX [WRAPPER...]
 	local sentence=$1
 	shift

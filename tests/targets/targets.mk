@@ -15,7 +15,7 @@ $(B)/tools/herd: tests/tools/herd.c tests/tools/fault.c
 # They speak the product's own protocol, so they are built as the product is
 $(B)/tools/peer $(B)/tools/tenant: $(B)/tools/%: tests/tools/%.c $(B)/libshim.a $(B)/liboci.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.a,$^) $(LIBS_oci)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.a,$^)
 $(B)/targets/%: tests/targets/%.c
 	@mkdir -p $(@D)
 	gcc $(TARGET_CFLAGS) -o $@ $(filter %.c %.so,$^) -pthread $(TARGET_LDFLAGS)
