@@ -15,8 +15,11 @@ $(UNWINDERS) $(COMMIT): $(B)/bench/%: $(B)/tests/bench/%.o $(B)/libprofiler.a $(
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS_$(@F)) $(LIBS_profiler)
 LIBS_unwinders = -ldw -lelf
+# the floor of what the hook is compared with: with its C library
+$(B)/bench/nothing: STATIC_CC = $(CC_static)
+STATIC_CC = gcc
 $(B)/bench/%: tests/bench/%.c
 	@mkdir -p $(@D)
-	gcc $(TARGET_CFLAGS) -static -o $@ $<
+	$(STATIC_CC) $(TARGET_CFLAGS) -static -o $@ $<
 
 .PHONY: bench-programs bench-unwinders
