@@ -310,6 +310,19 @@ struct naming *naming_free(struct naming *a)
 	return NULL;
 }
 
+size_t naming_left(const struct naming *a)
+{
+	const struct named_line *lines;
+	size_t left = 0, n;
+	for (size_t i = 0; a && i < a->n; i++) {
+		const struct part *p = &a->parts[i];
+		const struct missing *from = p->job ? p->question : p->first, *to = p->first + p->n;
+		for (; from < to; from++)
+			left += !module_names(p->module, from->vaddr, &lines, &n);
+	}
+	return left;
+}
+
 void naming_hurry(struct naming *a, int64_t deadline)
 {
 	if (deadline < a->deadline)

@@ -14,13 +14,12 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
-#define ALL ".users"
 #define ALL_MODE 0751 /* they pass through */
 #define MODE 0750
 
 void user_spool_name(uid_t user, char *buf, size_t size)
 {
-	snprintf(buf, size, ALL "/%u", (unsigned)user);
+	snprintf(buf, size, USER_SPOOLS "/%u", (unsigned)user);
 }
 
 struct acl {
@@ -53,9 +52,9 @@ int user_spool_open(int spool, uid_t user)
 {
 	char name[32];
 	user_spool_name(user, name, sizeof(name));
-	if (mkdirat(spool, ALL, ALL_MODE) < 0 && errno != EEXIST)
+	if (mkdirat(spool, USER_SPOOLS, ALL_MODE) < 0 && errno != EEXIST)
 		return -errno;
-	fd_auto all = fd_open(spool, ALL, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	fd_auto all = fd_open(spool, USER_SPOOLS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 	if (all < 0)
 		return all;
 	if (fchmod(all, ALL_MODE) < 0 || (mkdirat(all, strchr(name, '/') + 1, MODE) < 0 && errno != EEXIST))

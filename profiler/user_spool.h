@@ -7,6 +7,8 @@
 
 #include <sys/types.h>
 
+#define USER_SPOOLS ".users" /* in the spool: all of them */
+
 void user_spool_name(uid_t user, char *buf, size_t size); /* ".users/1000" */
 /*
  * Makes it, where it is missing, and opens it: descriptor or -errno. Where the file system has no such lists the user

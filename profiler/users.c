@@ -7,6 +7,7 @@
 #include "oci/seccomp.h"
 #include "profiler/loop.h"
 #include "profiler/tenant.h"
+#include "profiler/tending.h"
 #include "shim/protocol.h"
 
 #include <errno.h>
@@ -97,6 +98,7 @@ struct user {
 	int held;
 	struct loop_source source, death, release;
 	uint64_t passed; /* connections */
+	int waiting;	 /* one that came while it ends; -1: none */
 	int64_t kill_at;
 	struct rings *rings;
 };
@@ -110,6 +112,7 @@ static struct broker {
 	struct loop_source source, calls;
 	struct user users[USERS_MAX];
 	unsigned n;
+	struct tending tending;
 	bool quitting;
 	int64_t quit_by;
 } broker;
@@ -140,6 +143,8 @@ static void stop_if_empty(struct broker *b)
 		loop_stop(b->loop);
 }
 
+static void take_waiting(struct user *u);
+
 static void on_death(void *arg, uint32_t events)
 {
 	struct user *u = arg;
@@ -152,6 +157,7 @@ static void on_death(void *arg, uint32_t events)
 	dismiss(u);
 	u->pidfd = fd_close(u->pidfd);
 	u->pid = 0;
+	take_waiting(u);
 	stop_if_empty(u->broker);
 }
 
@@ -160,6 +166,7 @@ static void on_release(void *arg, uint32_t events)
 	struct user *u = arg;
 	loop_del(u->broker->loop, &u->release);
 	u->held = fd_close(u->held);
+	take_waiting(u);
 	stop_if_empty(u->broker);
 }
 
@@ -249,6 +256,21 @@ static int start(struct user *u, uid_t uid, int sock)
 	return r;
 }
 
+/* Who called while the one before was ending: it has ended. */
+static void take_waiting(struct user *u)
+{
+	struct err e = {0};
+	if (!is_free(u) || u->waiting < 0)
+		return;
+	int sock = u->waiting, r = start(u, u->uid, sock);
+	u->waiting = -1;
+	if (r < 0) {
+		err_set(&e, r, "pilliond cannot begin for user %u", (unsigned)u->uid);
+		msg_refuse(sock, &e);
+	}
+	fd_close(sock);
+}
+
 /* Whom this user has, or a place for him. */
 static struct user *find(struct broker *b, uid_t uid)
 {
@@ -271,6 +293,10 @@ static int serve(struct broker *b, uid_t uid, int sock, struct err *e)
 	if (is_free(u)) {
 		int r = start(u, uid, sock);
 		return r < 0 ? err_set(e, r, "pilliond cannot begin for user %u", (unsigned)uid) : 0;
+	}
+	if (u->channel < 0 && u->waiting < 0) {
+		u->waiting = fcntl(sock, F_DUPFD_CLOEXEC, 3);
+		return u->waiting < 0 ? err_set(e, -errno, "pilliond cannot begin for user %u", (unsigned)uid) : 0;
 	}
 	int r = u->channel < 0 ? -EAGAIN : fd_send(u->channel, &nothing, sizeof(nothing), &sock, 1);
 	if (r < 0)
@@ -315,9 +341,11 @@ static void quit(struct broker *b)
 	fd_close(b->setup->listener); /* the next service has one of its own */
 	b->quitting = true;
 	b->quit_by = deadline_in(QUIT_NS + LAST_NS);
-	for (unsigned i = 0; i < b->n; i++)
+	for (unsigned i = 0; i < b->n; i++) {
+		b->users[i].waiting = fd_close(b->users[i].waiting);
 		if (b->users[i].pid && b->users[i].channel >= 0)
 			dismiss(&b->users[i]);
+	}
 	stop_if_empty(b);
 }
 
@@ -367,7 +395,7 @@ static int due(void *arg)
 	int wait = watch_users(b, now);
 	if (b->quitting && now >= b->quit_by)
 		give_up(b);
-	return loop_sooner(wait, b->quitting ? deadline_left_ms(b->quit_by) : -1);
+	return loop_sooner(wait, b->quitting ? deadline_left_ms(b->quit_by) : tending_round(&b->tending));
 }
 
 static void keep_own(const struct users_setup *setup, int channel, const struct forkserver *f)
@@ -387,6 +415,15 @@ static void keep_own(const struct users_setup *setup, int channel, const struct 
 	fd_close_all_but(keep, n);
 }
 
+static bool is_there(void *arg, uid_t uid)
+{
+	const struct broker *b = arg;
+	for (unsigned i = 0; i < b->n; i++)
+		if (!is_free(&b->users[i]) && b->users[i].uid == uid)
+			return true;
+	return false;
+}
+
 static int set_up(struct broker *b, const struct users_setup *setup, int channel, struct err *e)
 {
 	struct rlimit l = {PROCESSES, PROCESSES};
@@ -394,9 +431,10 @@ static int set_up(struct broker *b, const struct users_setup *setup, int channel
 	b->settings = *setup->settings;
 	b->channel = channel;
 	b->n = setup->n;
+	b->tending = (struct tending){.spool = setup->spool, .settings = &b->settings, .is_there = is_there, .arg = b};
 	for (unsigned i = 0; i < b->n; i++) {
-		b->users[i] =
-			(struct user){.broker = b, .channel = -1, .pidfd = -1, .held = -1, .rings = setup->rings[i]};
+		b->users[i] = (struct user){
+			.broker = b, .channel = -1, .pidfd = -1, .held = -1, .waiting = -1, .rings = setup->rings[i]};
 		b->users[i].source.fd = b->users[i].death.fd = b->users[i].release.fd = -1;
 	}
 	setpriority(PRIO_PROCESS, 0, NICE); /* users choose rates as they like */

@@ -237,6 +237,7 @@ static void on_named(void *arg)
 			*at = w->next;
 			break;
 		}
+	w->unnamed = naming_left(w->naming);
 	write_all(w);
 	window_free(w);
 	t->cost += clock_cpu() - cpu;

@@ -16,6 +16,7 @@ struct window {
 	bool by_cap, by_budget; /* sampling was lowered */
 	double rate_most;
 	unsigned seq;
+	size_t unnamed; /* addresses whose names did not come in time */
 	int64_t real, duration;
 	uint64_t cpu_used; /* us, by the container's own account */
 	struct target_tally tally;

@@ -312,6 +312,8 @@ test_hit() { # SIGNAL server|job WHEN
 	else
 		plain_names whole
 	fi
+	[[ $1$2 != STOPserver ]] || grep -qE '[0-9]+ addresses were not looked up in time' < <(raw "$(first_of whole)") ||
+		fail "the profile does not say that lines are missing"
 	end_run
 }
 row "the symbolizer's server is killed before it is asked" test_hit KILL server 0

@@ -270,6 +270,43 @@ test_heir() {
 }
 row "a user's processes die one by one: the next user has no ring of his" test_heir
 
+# He calls again while what he had is ending.
+test_again() {
+	local pid
+	begin_users
+	as $ANNE "$LAB/bin/tenant" keep "$USERS" 30 >/dev/null &
+	jobs+=($!)
+	until_true 10 sees $ANNE tenant || fail "user $ANNE sees \"$(names_of $ANNE)\""
+	pid=$(worker_of $ANNE)
+	kill -STOP "$pid"
+	kill -KILL "$(sed -n 's/^PPid:\t//p' "/proc/$pid/status")"
+	until_true 5 no_user_process || fail "it lives"
+	(sleep 0.2 && kill -KILL "$pid") &
+	as $ANNE "${RUN[@]}" -- "$LAB/bin/threads" 1 1 >/dev/null 2>said || fail "exit status $?"
+	[[ $(cat said) != *refused* ]] || fail "stderr: $(cat said)"
+	copied $ANNE threads
+	pkill -KILL -u $ANNE -x tenant || :
+	end_service
+}
+row "a user who comes while what he had is ending: he waits for the end of it, and is served" test_again
+
+profiles_left() { # UID
+	find "spool/.users/$1" -name '*.pb.gz' | wc -l
+}
+test_old() {
+	begin_users --spool-age 14s
+	as $ANNE "${RUN[@]}" -- "$LAB/bin/threads" 1 0.5 >/dev/null
+	as $BERT "${RUN[@]}" -- "$LAB/bin/deep" 0.5 20 >/dev/null
+	copied $ANNE threads
+	copied $BERT deep
+	until_true 30 no_user_process || fail "left for users: $(user_processes)"
+	until_true 40 eval '[[ $(profiles_left $ANNE)$(profiles_left $BERT) == 00 ]]' ||
+		fail "profiles of those who are gone: $(find spool/.users)"
+	is "what is listed" "$(cat spool/.users/*/index.jsonl)" ""
+	end_service
+}
+row "users who do not come back: their profiles go when they are old" test_old
+
 ticks_of() { # PID - of CPU time
 	awk '{ print $14 + $15 }' "/proc/$1/stat"
 }
