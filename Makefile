@@ -16,7 +16,7 @@ OPT_fuzz = -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover
 # Only in release are hook and opener static: sanitizers need the dynamic runtime. With musl where that is installed: to
 # start, glibc asks the CPU a hundred times what it is (CPUID), which in a virtual machine takes 0.1 to 0.8 ms.
 STATIC_release = -static
-MUSL := $(shell command -v musl-gcc)
+MUSL := $(shell command -v musl-gcc 2>/dev/null)
 CC_static_release = $(or $(MUSL),$(CC))
 CC_static := $(or $(CC_static_$(MODE)),$(CC))
 # the kernel's headers, which musl does not bring
@@ -49,7 +49,8 @@ EXECUTABLES := pilliond pillion pillion-hook pillion-opener
 
 all: $(addprefix $(B)/,$(EXECUTABLES)) ## build the programs (MODE=release|asan|tsan|fuzz)
 
-S := $(B)/static
+# of another compiler they are other objects
+S := $(B)/static-$(notdir $(CC_static))
 $(B)/liboci.a: $(call obj,$(SRC_oci))
 $(B)/libshim.a: $(call obj,$(SRC_shim))
 $(S)/liboci.a: $(patsubst %.c,$(S)/%.o,$(SRC_oci))

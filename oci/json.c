@@ -15,7 +15,6 @@ enum kind { OBJECT = JSMN_OBJECT, ARRAY = JSMN_ARRAY, STRING = JSMN_STRING, PRIM
 /* One of jsmn's tokens; those of a document lie one behind the other, its text behind the last. */
 struct json {
 	enum kind kind;
-	unsigned depth;	  /* of an object or array: 1 for the document */
 	const char *key;  /* of a member */
 	const char *text; /* of a string or primitive: without its escapes, NUL behind it */
 	size_t len;
@@ -114,6 +113,19 @@ static bool is_primitive(const char *s)
 	return is_number(s) || !strcmp(s, "null") || !strcmp(s, "true") || !strcmp(s, "false");
 }
 
+/* --- structure ---------------------------------------------------------------------------------------------- */
+
+/* Behind a string, `len` where it has no end. */
+static size_t skip_string(const char *text, size_t len, size_t at)
+{
+	for (at++; at < len; at++)
+		if (text[at] == '\\')
+			at++;
+		else if (text[at] == '"')
+			return at + 1;
+	return len;
+}
+
 /* --- a document --------------------------------------------------------------------------------------------- */
 
 static int unexpected(size_t at, struct err *e)
@@ -133,12 +145,62 @@ static int explain(int said, size_t at, size_t len, struct err *e)
 	return 0;
 }
 
+static bool is_space(char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* Whether a value or name ends in what came last: '"', a bracket, or '0' for any primitive. */
+static bool is_end(char last)
+{
+	return last == '"' || last == '}' || last == ']' || last == '0';
+}
+
+/*
+ * Brackets, commas and colons, which jsmn takes nearly as they come: at a bracket that closes, it looks for the one
+ * that it closes among all that are around, so those must not be many.
+ */
+static int check_structure(const char *text, size_t len, struct err *e)
+{
+	char open[JSON_DEPTH], last = 0;
+	unsigned depth = 0;
+	for (size_t i = 0; i < len; i++) {
+		const char c = text[i];
+		bool good = true;
+		if (is_space(c))
+			continue;
+		if (c == '{' || c == '[') {
+			if (depth == JSON_DEPTH)
+				return err_say(e, -EINVAL, "JSON is nested deeper than %d", JSON_DEPTH);
+			open[depth++] = c;
+			good = !is_end(last);
+		} else if (c == '}' || c == ']') {
+			good = depth && open[--depth] == (c == '}' ? '{' : '[') && last != ',' && last != ':';
+		} else if (c == ',') {
+			good = is_end(last);
+		} else if (c == ':') {
+			good = last == '"' && depth && open[depth - 1] == '{';
+		} else {
+			good = !is_end(last) || (c != '"' && last == '0' && !is_space(text[i - 1]));
+		}
+		if (!good)
+			return unexpected(i, e);
+		if (c == '"')
+			i = skip_string(text, len, i) - 1;
+		last = strchr("{}[],:\"", c) && c ? c : '0';
+	}
+	return 0;
+}
+
 static int tokenize(const char *text, size_t len, jsmntok_t **ret, struct err *e)
 {
 	jsmn_parser p;
+	int r = check_structure(text, len, e);
+	if (r < 0)
+		return r;
 	jsmn_init(&p);
 	int n = jsmn_parse(&p, text, len, NULL, 0);
-	int r = explain(n, p.pos, len, e);
+	r = explain(n, p.pos, len, e);
 	if (r < 0)
 		return r;
 	jsmntok_t *tokens = calloc((size_t)n, sizeof(*tokens));
@@ -170,8 +232,7 @@ static int put_text(struct json *v, const jsmntok_t *t, char *text)
 }
 
 /*
- * jsmn tells what is in what, but lets names without a value, values without a name and more than one document pass:
- * here they do not. It does not miss a comma where nothing else is wrong.
+ * jsmn tells what is in what, but lets names without a value and values without a name pass: here they do not.
  */
 static int place(struct json *values, const jsmntok_t *tokens, int i)
 {
@@ -189,7 +250,6 @@ static int place(struct json *values, const jsmntok_t *tokens, int i)
 	} else if (in->type != JSMN_ARRAY) {
 		return -EINVAL;
 	}
-	v->depth = values[in - tokens].depth + (v->kind == OBJECT || v->kind == ARRAY);
 	append(&values[in - tokens], v);
 	return 0;
 }
@@ -198,15 +258,12 @@ static int build(struct json *values, const jsmntok_t *tokens, int n, char *text
 {
 	if (tokens[0].type != JSMN_OBJECT)
 		return err_say(e, -EINVAL, "JSON is not an object");
-	values[0].depth = 1;
 	for (int i = 0; i < n; i++) {
 		struct json *v = &values[i];
 		v->kind = (enum kind)tokens[i].type;
 		bool open = v->kind == OBJECT || v->kind == ARRAY;
 		if (place(values, tokens, i) < 0 || (!open && put_text(v, &tokens[i], text) < 0))
 			return unexpected((size_t)tokens[i].start - (v->kind == STRING), e);
-		if (v->depth > JSON_DEPTH)
-			return err_say(e, -EINVAL, "JSON is nested deeper than %d", JSON_DEPTH);
 	}
 	return 0;
 }
@@ -245,19 +302,9 @@ struct json *json_free(struct json *doc)
 
 static size_t skip_space(const char *text, size_t len, size_t at)
 {
-	while (at < len && (text[at] == ' ' || text[at] == '\t' || text[at] == '\n' || text[at] == '\r'))
+	while (at < len && is_space(text[at]))
 		at++;
 	return at;
-}
-
-static size_t skip_string(const char *text, size_t len, size_t at)
-{
-	for (at++; at < len; at++)
-		if (text[at] == '\\')
-			at++;
-		else if (text[at] == '"')
-			return at + 1;
-	return len;
 }
 
 /* At the comma or bracket behind a member's value. */

@@ -448,7 +448,7 @@ static int add_comments(struct builder *b)
 	if (r == 0 && !symbolizing_works(t->engine))
 		r = comment(b, "no source lines, no demangled names: the symbolizer has ended");
 	if (r == 0 && b->w->unnamed)
-		r = comment(b, "%zu addresses were not looked up in time: `pillion symbolize` adds their lines",
+		r = comment(b, "up to %zu addresses were not looked up in time: `pillion symbolize` adds their lines",
 			b->w->unnamed);
 	for (unsigned i = UNWIND_END + 1; r == 0 && i < UNWIND_STOPS; i++)
 		if (y->stops[i])

@@ -44,6 +44,7 @@ struct naming {
 	void (*done)(void *arg);
 	void *arg;
 	struct missing *list;
+	size_t given_up;      /* addresses of questions that failed */
 	size_t n, next, open; /* parts; the first that is not answered; questions that are open */
 	struct part parts[];
 };
@@ -153,6 +154,7 @@ static void on_done(void *arg, enum symbolizer_outcome outcome)
 		p->n += (size_t)(p->first - p->question);
 		p->first = p->question;
 	} else if (outcome != SYMBOLIZER_COMPLETE) {
+		a->given_up += p->n + (size_t)(p->first - p->question);
 		p->n = 0; /* what was not answered is missing in the next window as well */
 	}
 	if (outcome == SYMBOLIZER_BROKEN)
@@ -313,7 +315,7 @@ struct naming *naming_free(struct naming *a)
 size_t naming_left(const struct naming *a)
 {
 	const struct named_line *lines;
-	size_t left = 0, n;
+	size_t left = a ? a->given_up : 0, n;
 	for (size_t i = 0; a && i < a->n; i++) {
 		const struct part *p = &a->parts[i];
 		const struct missing *from = p->job ? p->question : p->first, *to = p->first + p->n;

@@ -29,6 +29,6 @@ struct naming *naming_start(struct target *t, struct aggregate *const *counts, s
 	void (*done)(void *arg), void *arg);
 struct naming *naming_free(struct naming *n);	       /* NULL is fine; done is not called any more */
 void naming_hurry(struct naming *n, int64_t deadline); /* an earlier one */
-size_t naming_left(const struct naming *n);	       /* addresses that were not answered; of NULL none */
+size_t naming_left(const struct naming *n);	       /* addresses that were not answered, at most; of NULL none */
 /* Past its deadline: done. Milliseconds until then, -1 = it was called. */
 int naming_round(struct naming *n, int64_t now);

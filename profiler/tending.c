@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #define ROUND_MIN_S 10
 #define ROUNDS_OF_AGE 10 /* in the time that a profile is kept */
 #define PAUSE_MS 200	 /* an exporter takes to tidy */
+#define PATIENCE_S 60	 /* with one on a disk that does not answer */
 
 /* Whose name is the next one by number; 0: there are no more. */
 static uid_t next_user(const struct tending *t)
@@ -53,6 +55,20 @@ static void tidy(struct tending *t, uid_t user)
 	}
 	fd_close(p.sock);
 	t->pid = p.pid;
+	t->until = deadline_in(PATIENCE_S * NSEC_PER_SEC);
+}
+
+/* It is not looked after by anybody else meanwhile; what nothing ends stays. */
+static int wait_for(struct tending *t)
+{
+	if (t->until >= 0 && clock_now() < t->until)
+		return PAUSE_MS;
+	if (t->until >= 0)
+		log_line(LOG_WARNING, "user=%u outcome=\"spool not tidied\" reason=\"the disk does not answer\"",
+			(unsigned)t->last);
+	t->until = -1;
+	kill(t->pid, SIGKILL);
+	return ROUND_MIN_S * 1000;
 }
 
 static int64_t pause_s(const struct settings *s)
@@ -64,7 +80,7 @@ static int64_t pause_s(const struct settings *s)
 int tending_round(struct tending *t)
 {
 	if (t->pid && waitpid(t->pid, NULL, WNOHANG | __WALL) == 0)
-		return PAUSE_MS;
+		return wait_for(t);
 	t->pid = 0;
 	if (clock_now() < t->next)
 		return deadline_left_ms(t->next);

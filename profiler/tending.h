@@ -18,9 +18,10 @@ struct tending {
 	bool (*is_there)(void *arg, uid_t user); /* he has an exporter */
 	void *arg;
 	/* its own: 0 at first */
-	uid_t last;   /* who was looked after last in this round */
-	int64_t next; /* clock_now() of the next round */
-	pid_t pid;    /* the exporter; 0: there is none */
+	uid_t last;    /* who was looked after last in this round */
+	int64_t next;  /* clock_now() of the next round */
+	pid_t pid;     /* the exporter; 0: there is none */
+	int64_t until; /* it is killed then, -1: it was */
 };
 
 /* To be called again after so many ms. */

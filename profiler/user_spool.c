@@ -57,11 +57,12 @@ int user_spool_open(int spool, uid_t user)
 	fd_auto all = fd_open(spool, USER_SPOOLS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 	if (all < 0)
 		return all;
-	if (fchmod(all, ALL_MODE) < 0 || (mkdirat(all, strchr(name, '/') + 1, MODE) < 0 && errno != EEXIST))
+	bool fresh = fchmod(all, ALL_MODE) == 0 && mkdirat(all, strchr(name, '/') + 1, MODE) == 0;
+	if (!fresh && errno != EEXIST)
 		return -errno;
 	int dir = fd_open(all, strchr(name, '/') + 1, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 	int r = dir < 0 ? 0 : let_read(dir, user);
-	if (r < 0)
+	if (r < 0 && fresh)
 		log_line(LOG_WARNING, "user=%u outcome=\"cannot read its profiles\" reason=\"%s: %s\"", (unsigned)user,
 			name, strerror(-r));
 	return dir;

@@ -262,7 +262,7 @@ static void take_waiting(struct user *u)
 	struct err e = {0};
 	if (!is_free(u) || u->waiting < 0)
 		return;
-	int sock = u->waiting, r = start(u, u->uid, sock);
+	int sock = u->waiting, r = fd_is_hung_up(sock) ? 0 : start(u, u->uid, sock);
 	u->waiting = -1;
 	if (r < 0) {
 		err_set(&e, r, "pilliond cannot begin for user %u", (unsigned)u->uid);
@@ -294,6 +294,8 @@ static int serve(struct broker *b, uid_t uid, int sock, struct err *e)
 		int r = start(u, uid, sock);
 		return r < 0 ? err_set(e, r, "pilliond cannot begin for user %u", (unsigned)uid) : 0;
 	}
+	if (u->waiting >= 0 && fd_is_hung_up(u->waiting))
+		u->waiting = fd_close(u->waiting);
 	if (u->channel < 0 && u->waiting < 0) {
 		u->waiting = fcntl(sock, F_DUPFD_CLOEXEC, 3);
 		return u->waiting < 0 ? err_set(e, -errno, "pilliond cannot begin for user %u", (unsigned)uid) : 0;

@@ -208,18 +208,27 @@ int perf_explain_event(int error, const char *what, struct err *e)
 	return perf_explain(error, what, e);
 }
 
+/* Of "cpu", "cpu0", "cpu1", ... those with a number: they come first (proc_stat(5)). */
+static int cpus_of_stat(int *cpus, size_t max)
+{
+	static char text[256 << 10];
+	size_t n = 0;
+	int r = fd_read_text(AT_FDCWD, "/proc/stat", text, sizeof(text));
+	for (const char *line = text; r == 0 && line && !strncmp(line, "cpu", 3); line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (n < max && line[3] >= '0' && line[3] <= '9')
+			cpus[n++] = atoi(line + 3);
+	}
+	return r < 0 ? r : (int)n;
+}
+
 /* "0-3,6,8-9", as the kernel prints cpu lists */
 int perf_online_cpus(int *cpus, size_t max)
 {
 	char text[4096];
 	int r = fd_read_text(AT_FDCWD, "/sys/devices/system/cpu/online", text, sizeof(text));
-	if (r < 0) { /* no sysfs: all configured ones are tried, offline ones answer ENODEV */
-		long n = sysconf(_SC_NPROCESSORS_CONF);
-		size_t count = 0;
-		for (; count < max && (long)count < n; count++)
-			cpus[count] = (int)count;
-		return (int)count;
-	}
+	if (r < 0) /* no sysfs */
+		return cpus_of_stat(cpus, max);
 	size_t n = 0;
 	for (char *at = text; *at; at += *at == ',') {
 		char *end;

@@ -66,7 +66,7 @@ static void reset_process(void)
 	memset(&all, 0xff, sizeof(all));
 	sched_setaffinity(0, sizeof(all), &all);
 	setpriority(PRIO_PROCESS, 0, 0);
-	sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
+	syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &(struct sched_param){0}); /* musl has none */
 	for (int sig = 1; sig < NSIG; sig++) /* not by libc, which keeps 32 and 33 for itself */
 		syscall(SYS_rt_sigaction, sig, zero_action, NULL, NSIG / 8);
 	sigemptyset(&none);
@@ -171,7 +171,7 @@ static _Noreturn void keeper(
 	sigset_t all;
 	process_die_with(caller);
 	setsid();
-	sigfillset(&all);
+	memset(&all, 0xff, sizeof(all)); /* sigfillset(3) leaves out what libc wants */
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	prctl(PR_SET_NAME, "pillion-keeper");

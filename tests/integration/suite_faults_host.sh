@@ -235,6 +235,17 @@ test_session_under() { # WRAPPER...
 	lesser "" "$@"
 }
 
+test_session_batch() {
+	local session
+	begin
+	call chrt --batch 0
+	armed ""
+	session=$(sessions)
+	is "sessions" "$(wc -w <<<"$session")" 1
+	is "its scheduling policy" "$(cut -d ' ' -f 41 "/proc/$session/stat")" 0
+	end
+}
+
 test_many_fds() { # 20,000, or as many as this host allows
 	local n=20000 most
 	most=$(ulimit -Hn)
@@ -285,6 +296,7 @@ test_session_alone() { # one process of its user and no more, and nobody who may
 	end
 }
 row "RLIMIT_NPROC is 1, without a service" test_session_alone
+row "the runtime runs as a batch: a session does not" test_session_batch
 row "signals are ignored and blocked" test_under env --ignore-signal --block-signal
 mounts_changed "mount -t proc -o hidepid=2 proc /proc"
 row "/proc hides processes" test_under "${UNDER[@]}"

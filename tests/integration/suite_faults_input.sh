@@ -318,7 +318,7 @@ test_zombie_init() {
 
 row "the state is empty" test_state "state: empty" ""
 row "the state is truncated" test_state_truncated
-row "the state is no JSON" test_state "state: not JSON: .* at byte 0" "who is there?"
+row "the state is no JSON" test_state "state: not JSON: .* at byte [0-9]+" "who is there?"
 row "the state is no object" test_state "state: JSON is not an object" "[1, 2]"
 row "the state is 64 MB long" test_state_large
 row "the state never ends" test_state_endless
@@ -352,11 +352,8 @@ row "config.json leads to itself" test_config "config.json of the bundle cannot 
 	"ln -s config.json config.json"
 row "config.json has 17 MB" test_config "config.json of the bundle cannot be read: File too large" \
 	"head -c 17M /dev/zero >config.json"
-many() { head -c "$2" /dev/zero | tr '\0' "$1"; }
-row "config.json is nested 30,000 deep" test_config "config.json: JSON is nested deeper than 32" \
-	'echo "{\"annotations\": $(many [ 30000)$(many ] 30000)}" >config.json'
-row "config.json is nested 100,000 deep" test_config "config.json: JSON has more than 65536 values" \
-	"many [ 100000 >config.json"
+row "config.json is nested 100,000 deep" test_config "config.json: JSON is nested deeper than 32" \
+	"head -c 100000 /dev/zero | tr '\0' '[' >config.json"
 row "config.json has millions of values" test_config "config.json: JSON has more than [0-9]+ values" \
 	"(echo '{\"process\": [0'; head -c 7000000 /dev/zero | sed 's/\x00/,0/g'; echo ']}') >config.json"
 row "config.json has no root" test_config "config.json: root.path is missing" "echo '{}' >config.json"
