@@ -276,20 +276,22 @@ static int comment(struct builder *b, const char *fmt, ...)
 
 static int add_unsampled(struct builder *b)
 {
-	uint64_t period = b->t->desc.events[b->spec].period;
+	const struct event_spec *spec = &b->t->desc.events[b->spec];
+	const bool clock = event_kind(spec->kind)->clock;
 	if (!b->kernel->unsampled)
 		return 0;
-	if (!b->t->desc.kernel)
+	if (clock && !b->t->desc.kernel)
 		return comment(b,
 			"CPU time by the kernel's count: %.2f s, of which %.2f s were not sampled: kernel code, or "
 			"threads "
 			"that ended between two samples",
 			(double)b->kernel->counted / NSEC_PER_SEC, (double)b->kernel->unsampled / NSEC_PER_SEC);
-	int r = add_loss(b, "[unsampled]", b->kernel->unsampled / period, b->kernel->unsampled);
+	int r = add_loss(b, "[unsampled]", b->kernel->unsampled / spec->period, b->kernel->unsampled);
 	return r < 0 ? r
-		     : comment(b,
-			       "[unsampled] is CPU time of threads that ended between two samples: a higher rate shows "
-			       "more of them, and attaching by cgroup all");
+		     : comment(b, "[unsampled] is %s: a %s shows more of it, and attaching by cgroup all",
+			       clock ? "CPU time of threads that ended between two samples"
+				     : "what threads did behind their last samples",
+			       clock ? "higher rate" : "shorter period");
 }
 
 static int add_unseen(struct builder *b)

@@ -13,9 +13,14 @@ uint64_t counted_scaled(uint64_t value, double scale)
 	return scale == 1 ? value : to < (double)INT64_MAX ? (uint64_t)to : INT64_MAX;
 }
 
+static bool is_inherited(const struct target *t)
+{
+	return t->desc.strategy != STRATEGY_CGROUP;
+}
+
 static bool is_inherited_clock(const struct target *t, uint32_t spec)
 {
-	return t->desc.strategy != STRATEGY_CGROUP && event_kind(t->desc.events[spec].kind)->clock;
+	return is_inherited(t) && event_kind(t->desc.events[spec].kind)->clock;
 }
 
 static uint64_t smaller(uint64_t a, uint64_t b)
@@ -105,8 +110,9 @@ static uint64_t worth_saying(uint64_t missing, uint64_t weight, uint64_t of)
 }
 
 /*
- * Events that are inherited begin a period with every thread, so one that ends before its first sample has none: many
- * short ones would be missing without a word. The kernel's count has them all. (Under `cgroup` one event sees all.)
+ * Events that are inherited begin a period with every thread, on every CPU, so one that ends before its first sample
+ * has none: many short ones would be missing without a word. The kernel's count has them all. (Under `cgroup` one event
+ * sees all.)
  */
 static void ask_kernel(struct target *t, uint32_t spec, struct kernel_count *ret)
 {
@@ -129,7 +135,7 @@ static void ask_kernel(struct target *t, uint32_t spec, struct kernel_count *ret
 	missing = above(missing, ret->lost_weight);
 	ret->unseen = while_restarting(t, spec, above(missing, t->tally.before_weight[spec]));
 	missing -= ret->unseen;
-	if (is_inherited_clock(t, spec))
+	if (is_inherited(t))
 		ret->unsampled = worth_saying(missing, weight, ret->counted);
 }
 

@@ -214,11 +214,9 @@ static int cpus_of_stat(int *cpus, size_t max)
 	static char text[256 << 10];
 	size_t n = 0;
 	int r = fd_read_text(AT_FDCWD, "/proc/stat", text, sizeof(text));
-	for (const char *line = text; r == 0 && line && !strncmp(line, "cpu", 3); line = strchr(line, '\n')) {
-		line += *line == '\n';
+	for (const char *line = text; r == 0 && !strncmp(line, "cpu", 3); line = strchrnul(line, '\n'), line += !!*line)
 		if (n < max && line[3] >= '0' && line[3] <= '9')
 			cpus[n++] = atoi(line + 3);
-	}
 	return r < 0 ? r : (int)n;
 }
 

@@ -43,9 +43,10 @@ profile_of() { # NAME EVENT
 	list=$(profiles_of "$1" | grep -- "-$2.pb.gz") || fail "no profile of $2: $(profiles_of "$1")"
 	echo "$list"
 }
-counted_of() { # NAME EVENT [REGEX] - of the process `counted`
+counted_of() { # NAME EVENT [REGEX] - of the process `counted`; of all, also what its threads did behind their last sample
 	"$LAB/bin/pillion" report --folded "$(profile_of "$1" "$2")" |
-		awk -v re="^counted;(.*;)?${3-}" '$0 ~ re { sum += $NF } END { printf "%.0f", sum }'
+		awk -v re="^counted;(.*;)?${3-}" -v all="${3-1}" '
+			$0 ~ re || (all == 1 && /\[unsampled\]/) { sum += $NF } END { printf "%.0f", sum }'
 }
 counted_by_perf() { awk -F, -v e="$1" '$3 == e { print $1 }' perf.txt; }
 # perf counts the program, and pillion both; perf's own are another process. All samples must have room in the rings:
