@@ -46,7 +46,8 @@ test_noisy() { # STRATEGY WAY
 	between "samples for a second of its CPU time" $((($4 - $1) * 1000000 / ($5 - $2))) $((20 / $(nproc))) 400
 	until_true 60 lists 0 || fail "no end: $("${PS[@]}")"
 	between "seconds of the quiet one" "$(seconds_of quiet)" 5.7 6.4
-	between "seconds of the noisy one" "$(seconds_of noisy)" 19 21
+	# by intervals it is an estimate: 18.85 to 20.1 were seen
+	between "seconds of the noisy one" "$(seconds_of noisy)" "$([[ $strategy == cgroup ]] && echo 19 || echo 18)" 21
 	has "its profiles" "$(all_comments noisy)" "rate lowered: sampled at 1/[0-9.]+ of the rate that was asked for, by $way"
 	has "its profiles" "$(all_comments noisy)" 'rate lowered: more than target_rate .50 samples.'
 	[[ $(all_comments quiet) != *"rate lowered"* ]] || fail "the quiet one was lowered, too"
