@@ -126,23 +126,9 @@ static size_t skip_string(const char *text, size_t len, size_t at)
 	return len;
 }
 
-/* --- a document --------------------------------------------------------------------------------------------- */
-
 static int unexpected(size_t at, struct err *e)
 {
 	return err_say(e, -EINVAL, "not JSON: unexpected character at byte %zu", at);
-}
-
-/* What jsmn says: how many tokens there are, or one of its errors. */
-static int explain(int said, size_t at, size_t len, struct err *e)
-{
-	if (said == JSMN_ERROR_PART || said == 0)
-		return err_say(e, -EINVAL, "JSON ends in the middle (after %zu bytes)", len);
-	if (said < 0 || at != len) /* a NUL byte ends it */
-		return unexpected(at, e);
-	if ((unsigned)said > JSON_VALUES)
-		return err_say(e, -EINVAL, "JSON has more than %u values", JSON_VALUES);
-	return 0;
 }
 
 static bool is_space(char c)
@@ -158,14 +144,16 @@ static bool is_end(char last)
 
 /*
  * Brackets, commas and colons, which jsmn takes nearly as they come: at a bracket that closes, it looks for the one
- * that it closes among all that are around, so those must not be many.
+ * that it closes among all that are around, so those must not be many. How many tokens there are, or -EINVAL.
  */
-static int check_structure(const char *text, size_t len, struct err *e)
+static int64_t check_structure(const char *text, size_t len, struct err *e)
 {
 	char open[JSON_DEPTH], last = 0;
 	unsigned depth = 0;
+	int64_t tokens = 0;
 	for (size_t i = 0; i < len; i++) {
 		const char c = text[i];
+		const bool within = last == '0' && !is_space(text[i - 1]); /* a primitive, unless it ends here */
 		bool good = true;
 		if (is_space(c))
 			continue;
@@ -174,6 +162,7 @@ static int check_structure(const char *text, size_t len, struct err *e)
 				return err_say(e, -EINVAL, "JSON is nested deeper than %d", JSON_DEPTH);
 			open[depth++] = c;
 			good = !is_end(last);
+			tokens++;
 		} else if (c == '}' || c == ']') {
 			good = depth && open[--depth] == (c == '}' ? '{' : '[') && last != ',' && last != ':';
 		} else if (c == ',') {
@@ -181,7 +170,9 @@ static int check_structure(const char *text, size_t len, struct err *e)
 		} else if (c == ':') {
 			good = last == '"' && depth && open[depth - 1] == '{';
 		} else {
-			good = !is_end(last) || (c != '"' && last == '0' && !is_space(text[i - 1]));
+			const bool goes_on = within && c != '"';
+			good = goes_on || !is_end(last);
+			tokens += !goes_on;
 		}
 		if (!good)
 			return unexpected(i, e);
@@ -189,32 +180,33 @@ static int check_structure(const char *text, size_t len, struct err *e)
 			i = skip_string(text, len, i) - 1;
 		last = strchr("{}[],:\"", c) && c ? c : '0';
 	}
-	return 0;
+	return tokens;
 }
+
+/* --- a document --------------------------------------------------------------------------------------------- */
 
 static int tokenize(const char *text, size_t len, jsmntok_t **ret, struct err *e)
 {
 	jsmn_parser p;
-	int r = check_structure(text, len, e);
-	if (r < 0)
-		return r;
-	jsmn_init(&p);
-	int n = jsmn_parse(&p, text, len, NULL, 0);
-	r = explain(n, p.pos, len, e);
-	if (r < 0)
-		return r;
-	jsmntok_t *tokens = calloc((size_t)n, sizeof(*tokens));
+	int64_t n = check_structure(text, len, e);
+	if (n < 0)
+		return (int)n;
+	if (n > JSON_VALUES)
+		return err_say(e, -EINVAL, "JSON has more than %u values", JSON_VALUES);
+	jsmntok_t *tokens = calloc((size_t)n + 1, sizeof(*tokens)); /* none is no reason to count for jsmn */
 	if (!tokens)
 		return err_set(e, -ENOMEM, "JSON");
 	jsmn_init(&p);
-	n = jsmn_parse(&p, text, len, tokens, (unsigned)n);
-	r = explain(n, p.pos, len, e);
-	if (r < 0) {
+	int found = jsmn_parse(&p, text, len, tokens, (unsigned)n + 1);
+	if (found == JSMN_ERROR_PART || found == 0)
+		found = err_say(e, -EINVAL, "JSON ends in the middle (after %zu bytes)", len);
+	else if (found < 0 || p.pos != len) /* a NUL byte ends it */
+		found = unexpected(p.pos, e);
+	if (found < 0)
 		free(tokens);
-		return r;
-	}
-	*ret = tokens;
-	return n;
+	else
+		*ret = tokens;
+	return found;
 }
 
 static void append(struct json *to, struct json *v)

@@ -12,6 +12,6 @@
 void user_spool_name(uid_t user, char *buf, size_t size); /* ".users/1000" */
 /*
  * Makes it, where it is missing, and opens it: descriptor or -errno. Where the file system has no such lists the user
- * cannot read it, and the log says so.
+ * cannot read it, and the log says so when it is made.
  */
 int user_spool_open(int spool, uid_t user);

@@ -250,17 +250,22 @@ test_attach() {
 }
 row "a user attaches to a process of his own, and to nobody else's" test_attach
 
-# The rings of one who is gone are the next one's only when nobody maps them any more.
-test_heir() {
-	local pid said
-	begin_users --users-max 1
-	as $ANNE "$LAB/bin/tenant" keep "$USERS" 30 >/dev/null &
+# Anne has a program; her worker is stopped, and who would have reaped it killed. Sets `pid`: the worker's.
+half_dead() {
+	as $ANNE "$LAB/bin/tenant" keep "$USERS" 60 >/dev/null &
 	jobs+=($!)
 	until_true 10 sees $ANNE tenant || fail "user $ANNE sees \"$(names_of $ANNE)\""
 	pid=$(worker_of $ANNE)
 	kill -STOP "$pid"
 	kill -KILL "$(sed -n 's/^PPid:\t//p' "/proc/$pid/status")"
 	until_true 5 no_user_process || fail "it lives"
+}
+
+# The rings of one who is gone are the next one's only when nobody maps them any more.
+test_heir() {
+	local pid said
+	begin_users --users-max 1
+	half_dead
 	said=$(as $BERT "$LAB/bin/tenant" keep "$USERS" 1 || :)
 	has "what the next one is told" "$said" 'pilliond profiles for 1 users already: raise users_max'
 	kill -KILL "$pid"
@@ -274,13 +279,7 @@ row "a user's processes die one by one: the next user has no ring of his" test_h
 test_again() {
 	local pid
 	begin_users
-	as $ANNE "$LAB/bin/tenant" keep "$USERS" 30 >/dev/null &
-	jobs+=($!)
-	until_true 10 sees $ANNE tenant || fail "user $ANNE sees \"$(names_of $ANNE)\""
-	pid=$(worker_of $ANNE)
-	kill -STOP "$pid"
-	kill -KILL "$(sed -n 's/^PPid:\t//p' "/proc/$pid/status")"
-	until_true 5 no_user_process || fail "it lives"
+	half_dead
 	(sleep 0.2 && kill -KILL "$pid") &
 	as $ANNE "${RUN[@]}" -- "$LAB/bin/threads" 1 1 >/dev/null 2>said || fail "exit status $?"
 	[[ $(cat said) != *refused* ]] || fail "stderr: $(cat said)"
@@ -338,14 +337,8 @@ row "no descriptor is left for a user who connects: nobody spins, and later ther
 test_left_behind() {
 	local users pid
 	begin_users
-	as $ANNE "$LAB/bin/tenant" keep "$USERS" 60 >/dev/null &
-	jobs+=($!)
-	until_true 10 sees $ANNE tenant || fail "user $ANNE sees \"$(names_of $ANNE)\""
 	users=$(pgrep -P "$SERVICE" -x pilliond-users)
-	pid=$(worker_of $ANNE)
-	kill -STOP "$pid"
-	kill -KILL "$(sed -n 's/^PPid:\t//p' "/proc/$pid/status")"
-	until_true 5 no_user_process || fail "it lives"
+	half_dead
 	kill -TERM "$SERVICE"
 	wait "$SERVICE" || fail "the service's exit status is $?: $(cat service.out)"
 	until_true 20 eval '! kill -0 '"$users"' 2>/dev/null' || fail "the users' process is left"
