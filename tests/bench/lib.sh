@@ -3,7 +3,7 @@
 say() { printf '%s\n' "$*"; }
 
 machine() {
-	say "machine: $(uname -srm), $(nproc) CPUs ($(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)), cgroups:" \
+	say "machine: $(uname -srm), $(nproc) CPUs ($(sed -n 's/^model name.*: //p' /proc/cpuinfo | sed -n 1p)), cgroups:" \
 		"$(cgroup_layout), paranoid $(cat /proc/sys/kernel/perf_event_paranoid), load $(cut -d' ' -f1-3 /proc/loadavg)"
 	say "pillion $(cat "$TOP/VERSION"), $(version runc), $(version crun), $(version perf)"
 }
@@ -13,7 +13,7 @@ cgroup_layout() {
 	*) mountpoint -q /sys/fs/cgroup/unified && echo hybrid || echo v1 ;;
 	esac
 }
-version() { "$1" --version 2>/dev/null | head -n 1 | sed 's/ version//' || echo "no $1"; }
+version() { "$1" --version 2>/dev/null | sed -n 1p | sed 's/ version//' || echo "no $1"; }
 
 # What is kept is no job of this shell, which would report its end.
 service_start() { # pid in SERVICE_PID

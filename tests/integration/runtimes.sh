@@ -135,7 +135,7 @@ ct_id() {
 
 ct_output() { cat "$LAB/ct/$1/out"; }
 
-ct_cgroup() { sed -n 's/^[0-9]*:pids:\|^0:://p' "/proc/$(ct_pid "$1")/cgroup" | head -n 1; }
+ct_cgroup() { sed -n 's/^[0-9]*:pids:\|^0:://p' "/proc/$(ct_pid "$1")/cgroup" | sed -n 1p; }
 
 ct_gone() {
 	local pid state
@@ -185,7 +185,7 @@ podman_hook() {
 
 # podman 4 reads the option as comma-separated values, so one with a comma in it needs CSV's quotes.
 podman_word() { # KEY=VALUE
-	[[ $1 == *,* ]] && podman create --help | grep -q -- '--annotation strings' && set -- "\"${1//\"/\"\"}\""
+	[[ $1 == *,* ]] && podman create --help | grep -- '--annotation strings' >/dev/null && set -- "\"${1//\"/\"\"}\""
 	echo "$1"
 }
 

@@ -65,7 +65,7 @@ enough_profiles() { (($(count_profiles) >= $1)); }
 # The last window is written within two seconds of the end: we give it ten times that.
 profile() { # [COUNT] - sets PROFILE to the first of them
 	until_true 20 enough_profiles "${1:-1}" || fail "$(count_profiles) profiles, not ${1:-1}: $(cat log)"
-	PROFILE=$(find spool -name '*.pb.gz' | sort | head -n 1)
+	PROFILE=$(find spool -name '*.pb.gz' | sort | sed -n 1p)
 }
 
 # --- reading a profile: one line a sample, with tabs: count, weight, labels (` key:[value]...`), stack root;...;leaf

@@ -330,7 +330,7 @@ test_refused() { # STATUS STDERR-REGEX WHO TARGET-OR-WORD [OPTION...]
 	[[ $who == root ]] || self=${NOBODY[*]}
 	case $what in
 	TARGET) what=$TARGET ;;
-	THREAD) what=$(ls "/proc/$TARGET/task" | grep -vx "$TARGET" | head -n 1) ;;
+	THREAD) what=$(ls "/proc/$TARGET/task" | grep -vx "$TARGET" | sed -n 1p) ;;
 	esac
 	is "the exit status" "$(status_of $self "${ATTACH[@]}" "$@" $what 2>said)" "$status"
 	has "stderr" "$(cat said)" "^pillion attach: $says\$"

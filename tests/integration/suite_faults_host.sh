@@ -2,6 +2,7 @@
 # most important faults in real containers. How a row is made: parked.sh.
 
 . "$TOP/tests/integration/parked.sh"
+lab_install tools/batch
 
 # --- refusals of the kernel
 
@@ -303,6 +304,10 @@ row "/proc hides processes" test_under "${UNDER[@]}"
 row "/proc hides processes, without a service" test_session_under "${UNDER[@]}"
 row "there is no /proc, with a service" test_no_proc service
 row "there is no /proc, without a service" test_no_proc session
+
+# musl's sendmsg(2) refuses more than 252 descriptors.
+test_batch() { is "a full batch" "$("$LAB/bin/batch")" "ok 253"; }
+row "the hook's C library: a batch of 253 descriptors arrives whole" test_batch
 
 # --- strict is the administrator's
 

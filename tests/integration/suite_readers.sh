@@ -27,7 +27,7 @@ same_shares() { # WHAT LIST-A LIST-B POINTS [ROWS: the largest so many of A only
 	local bad
 	bad=$(awk -F '\t' -v points="$4" 'NR == FNR { b[$1] = $2; next } !($1 in b) { b[$1] = 0; gone = " (not there)" }
 		{ d = $2 - b[$1]; if (d > points || -d > points || (gone && points < 2)) print $1, $2, b[$1] gone; gone = "" }' \
-		"$3" <(sort -t $'\t' -k 2,2nr "$2" | head -n "${5:-1000000}"))
+		"$3" <(sort -t $'\t' -k 2,2nr "$2" | sed -n "1,${5:-1000000}p"))
 	is "$1: further than $4 points apart" "$bad" ""
 }
 

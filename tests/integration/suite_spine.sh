@@ -124,7 +124,7 @@ first_child() { # RUNTIME TIMES [OPTION...]
 }
 
 lowest() { # FILE
-	sort -n "$1" | head -n 1
+	sort -n "$1" | sed -n 1p
 }
 
 # runc's init is a Go program, whose threads take a varying number of pids of the container's before the app does. The
@@ -295,9 +295,9 @@ test_status() { # RUNTIME MODE MEMORY
 		grep -qE "^[0-9]+:([a-z]+,)*$name(,[a-z]+)*:" "/proc/$p/cgroup" || continue # not v1
 		has "its cgroup in $name" "$(grep -E "^[0-9]+:([a-z]+,)*$name(,[a-z]+)*:" "/proc/$p/cgroup")" ":/pillion/$2"
 	done
-	path=$(sed -n 's/^[0-9]*:memory://p; s/^0:://p' "/proc/$p/cgroup" | head -n 1)
+	path=$(sed -n 's/^[0-9]*:memory://p; s/^0:://p' "/proc/$p/cgroup" | sed -n 1p)
 	is "its memory limit" "$(cat "/sys/fs/cgroup/memory$path/memory.limit_in_bytes" "/sys/fs/cgroup$path/memory.max" \
-		2>/dev/null | head -n 1 || :)" "$3"
+		2>/dev/null | sed -n 1p || :)" "$3"
 	is "its own limit on core dumps" "$(awk '/^Max core/ { print $5, $6 }' "/proc/$p/limits")" "0 0"
 	is "who may look at it" "$(stat -c %u "/proc/$p/mem")" 0
 	for uid in "$uid" 1234; do
@@ -476,7 +476,7 @@ test_windows() { # RUNTIME MODE
 		msec 'burn_loop|\\[lost\\]' "$file"
 		go tool pprof -symbolize=none -raw "$file" 2>/dev/null | awk '/^Duration/ { print $2 > "/dev/stderr" }' 2>>spans
 	done >times
-	between "the windows' length" "$(head -n 2 spans | sort -n | head -n 1)" 4.9 8
+	between "the windows' length" "$(head -n 2 spans | sort -n | sed -n 1p)" 4.9 8
 	between "their time in all" "$(awk '{ sum += $1 } END { print sum }' times)" 10500 11500
 	is "windows without the function" "$(grep -cx 0 times)" 0
 }

@@ -212,7 +212,7 @@ test_foreign() { # Go's own profile: mappings as the kernel made them, nothing a
 	has "its functions" "$(raw p.pb.gz)" ' burn_in_c [^ ]*main\.go:[78] '
 	has "its functions" "$(raw p.pb.gz)" ' a_thread [^ ]*main\.go:10 '
 	(($("$LAB/bin/pillion" report --folded p.pb.gz | share 'a_thread;burn_in_c ') >= 80)) ||
-		fail "burn_in_c has not 80 %: $("$LAB/bin/pillion" report --folded p.pb.gz | head)"
+		fail "burn_in_c has not 80 %: $("$LAB/bin/pillion" report --folded p.pb.gz | sed -n 1,10p)"
 }
 row "a profile that Go wrote, of C code: debuginfod has its names and lines" test_foreign
 
@@ -347,7 +347,7 @@ test_garbage_sent() { # SECTION... - of the right build-id; the symbol table is 
 	serve_file sent
 	"${SYMBOLIZE[@]}" p.pb.gz --debuginfod "$URL" 2>said || :
 	(($("$LAB/bin/pillion" report --folded p.pb.gz | share 'work::churn|program\+0x') >= 80)) ||
-		fail "churn has not 80 %: $(cat said; "$LAB/bin/pillion" report --folded p.pb.gz | head -n 5)"
+		fail "churn has not 80 %: $(cat said; "$LAB/bin/pillion" report --folded p.pb.gz | sed -n 1,5p)"
 	go tool pprof -symbolize=none -top p.pb.gz >/dev/null 2>&1 || fail "it is no profile any more"
 }
 row "a server that sends garbage in .debug_info" test_garbage_sent .debug_info

@@ -65,7 +65,7 @@ begin_container() { # sets HOOK_ARGS
 in_container() { # SCRIPT - what its init's shell does; sets PROFILE
 	ct_run podman-runc c1 -a io.pillion.profile=cpu@499 -- sh -c "cd $ROW && $1" >/dev/null
 	until_true 20 a_profile || fail "no profile: $(cat log)"
-	PROFILE=$(find spool -name '*.pb.gz' | sort | head -n 1)
+	PROFILE=$(find spool -name '*.pb.gz' | sort | sed -n 1p)
 }
 a_profile() { [[ -n $(find spool -name '*.pb.gz') ]]; }
 # What the container writes is in its own tree alone.
@@ -135,7 +135,7 @@ test_javascript() { # OPTION
 	locations_of_all "$PROFILE" >names
 	has "its functions" "$(cat names)" '(JS|LazyCompile):[*~+^]?fibber '
 	(($("$LAB/bin/pillion" report --folded "$PROFILE" | share 'fibber ') >= 70)) ||
-		fail "fibber has not 70 %: $("$LAB/bin/pillion" report --folded "$PROFILE" | head -n 5)"
+		fail "fibber has not 70 %: $("$LAB/bin/pillion" report --folded "$PROFILE" | sed -n 1,5p)"
 	"$LAB/bin/pillion" report --folded "$PROFILE" | grep 'fibber ' | grep -vF '[truncated' | sed -n 1p >stack
 	has "a stack from its beginning" "$(cat stack)" ';_start;.*node::Start'
 	leak_check 10
@@ -257,7 +257,7 @@ a_symbolizer() { # sets SYMBOLIZER
 	for pid in $(profilers); do
 		is_called "$pid" pilliond-names || continue
 		parent=$(ps -o ppid= -p "$pid" | tr -d ' ')
-		profilers | grep -qx "${parent:-0}" && SYMBOLIZER=$pid && return 0
+		profilers | grep -x "${parent:-0}" >/dev/null && SYMBOLIZER=$pid && return 0
 	done
 	return 1
 }

@@ -4,7 +4,8 @@ TARGETS := $(patsubst tests/targets/%.c,$(B)/targets/%,$(filter-out tests/target
 TARGET_CFLAGS := -std=gnu11 -O2 -g -fomit-frame-pointer -fno-optimize-sibling-calls -Wall -Wextra \
 	-Wno-unused-parameter -D_GNU_SOURCE -I. -MMD -MP
 
-targets: $(TARGETS) $(B)/targets/libtaken.so $(B)/tools/deny $(B)/tools/peer $(B)/tools/tenant $(B)/tools/herd
+targets: $(TARGETS) $(B)/targets/libtaken.so $(B)/tools/deny $(B)/tools/peer $(B)/tools/tenant $(B)/tools/herd \
+	$(B)/tools/batch
 $(B)/tools/deny: tests/tools/deny.c
 	@mkdir -p $(@D)
 	gcc $(TARGET_CFLAGS) -o $@ $< -lseccomp
@@ -16,6 +17,10 @@ $(B)/tools/herd: tests/tools/herd.c tests/tools/fault.c
 $(B)/tools/peer $(B)/tools/tenant: $(B)/tools/%: tests/tools/%.c $(B)/libshim.a $(B)/liboci.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.a,$^)
+# what the hook's C library does otherwise
+$(B)/tools/batch: tests/tools/batch.c $(S)/liboci.a
+	@mkdir -p $(@D)
+	$(CC_static) $(CFLAGS) $(LDFLAGS) $(STATIC_$(MODE)) -o $@ $(filter %.c %.a,$^)
 $(B)/targets/%: tests/targets/%.c
 	@mkdir -p $(@D)
 	gcc $(TARGET_CFLAGS) -o $@ $(filter %.c %.so,$^) -pthread $(TARGET_LDFLAGS)

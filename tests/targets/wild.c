@@ -1,10 +1,12 @@
 /*
  * wild MODE SECONDS - a program that does nothing but one thing, as fast as it can:
  *
- *	fork	processes that fork, each of them, until there may be no more of them (give it a pids cgroup); they go
- *on when others have ended maps	maps its own program executable at another address each time, and unmaps it: a
- *million times, however long rename	four threads that give themselves new names exec	runs itself again and
- *again churn	threads that end at once
+ *	fork	processes that fork, each of them, until there may be no more (give it a pids cgroup), and go on when
+ *		others have ended
+ *	maps	maps its own program executable at another address each time, and unmaps it: a million times
+ *	rename	four threads that give themselves new names
+ *	exec	runs itself again and again
+ *	churn	threads that end at once
  */
 #include <fcntl.h>
 #include <pthread.h>

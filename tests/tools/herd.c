@@ -12,9 +12,9 @@
  *	-e EVENTS		the annotation io.pillion.profile ("cpu")
  *	-j JOBS			so many at a time (1)
  *	-k			all stay until SIGTERM; prints "ready" when the last has started
- *	-f SEED			one fault in every start, at random; SEED repeats the same faults (their moments but
- *roughly) -b MS			the hook's budget: a call that takes SLACK_MS more is late (500) -o FILE
- *a line for each: id, ms of the hook from spawn to exit, its exit status, that of the program, fault
+ *	-f SEED			one fault in every start, at random; SEED repeats them (their moments but roughly)
+ *	-b MS			the hook's budget: a call that takes SLACK_MS more is late (500)
+ *	-o FILE			a line each: id, ms of the hook from spawn to exit, its status, the program's, fault
  *
  * Prints a table, a line for each fault: starts, those that failed (the hook's exit status is not 0, or the program's
  * is not that of a program that ran, though nobody killed it), those that were late, and p50, p90, p99 and max of the

@@ -1,9 +1,8 @@
 /*
- * peer - the other end of the control socket, misbehaving: what the tests of faults put in a service's or a hook's
- *place.
+ * peer - the other end of the control socket, misbehaving: what the tests of faults put in place of a service or hook.
  *
- *	peer serve SOCKET MODE		a service, until it is killed; prints "ready"
- *	peer session MODE		a session: what it serves is descriptor 3
+ *	peer serve SOCKET MODE	a service, until it is killed; prints "ready"
+ *	peer session MODE	a session: what it serves is descriptor 3
  *		deaf		(a service) never accepts, and its backlog is full
  *		FAULT-N		answers as it should, until the Nth message (1 when left out), at which it
  *			silent		answers no more
@@ -14,8 +13,9 @@
  *			hangup		hangs up (0: at once)
  *			die		is killed
  *			stop		stops
- *	peer call SOCKET MODE		a hook; prints what comes back: "ok", "welcome", "refused: ...", "nothing",
- *"end" half		half a greeting empty		a head that says it is all there is
+ *	peer call SOCKET MODE	a hook; prints the answer: "ok", "welcome", "refused: ...", "nothing", "end"
+ *		half		half a greeting
+ *		empty		a head that says it is all there is
  *		garbage		bytes that are no message
  *		version		a greeting in the next version
  *		unasked		events without a target
@@ -24,11 +24,10 @@
  *		linger		greets, says all of a target's description, and waits
  *		stranger	greets as user 65534
  *		gazer		asks for the list of targets and reads nothing until it is hung up on
- *	peer targets SOCKET N		registers N targets, all of them itself; prints how many are armed; until it is
- *killed
+ *	peer targets SOCKET N	registers N targets, all itself; prints how many are armed; until it is killed
  *	peer flood SOCKET SECONDS	connects and hangs up
- *	peer crowd SOCKET N		N connections that say nothing; prints what each got, in sums; until it is
- *killed peer inherit N COMMAND...	runs a command with N more descriptors open
+ *	peer crowd SOCKET N	N connections that say nothing; prints what each got, in sums; until it is killed
+ *	peer inherit N COMMAND...	runs a command with N more descriptors open
  */
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
