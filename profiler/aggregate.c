@@ -254,11 +254,22 @@ static int64_t add_sample(struct aggregate *a, const struct frame *frames, size_
 	return id;
 }
 
+static const struct who nobody = {.process = "", .thread = "", .exe = ""};
+
+int64_t aggregate_put(struct aggregate *a, const struct frame *frames, size_t n)
+{
+	size_t had = a->samples.count;
+	a->full = is_full(a);
+	int64_t id = add_sample(a, frames, n, &nobody);
+	if (a->samples.count != had)
+		settle(a);
+	return id < 0 ? -ENOSPC : id;
+}
+
 void aggregate_add(struct aggregate *a, const struct frame *frames, size_t n, const struct who *who, uint64_t count,
 	uint64_t weight)
 {
 	static const struct frame full = {.kind = FRAME_SPECIAL, .name = frame_table_full};
-	static const struct who nobody = {.process = "", .thread = "", .exe = ""};
 	size_t had = a->samples.count;
 	a->full = is_full(a);
 	int64_t id = add_sample(a, frames, n, who);

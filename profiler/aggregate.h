@@ -52,6 +52,9 @@ void aggregate_share(struct aggregate *a, struct aggregate_room *room); /* from 
 void aggregate_add(struct aggregate *a, const struct frame *frames, size_t n, const struct who *who, uint64_t count,
 	uint64_t weight);
 
+/* The number of such a sample of nobody's, old or new, for aggregate_sample(); what it counts stays. -ENOSPC: full. */
+int64_t aggregate_put(struct aggregate *a, const struct frame *frames, size_t n);
+
 /* Reading back. */
 struct aggregate_sample {
 	uint64_t count, weight;

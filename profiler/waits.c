@@ -1,0 +1,450 @@
+#include "profiler/waits.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS 1024
+#define CPUS_MAX 4096
+#define DEAD UINT32_MAX /* what the kernel calls a thread whose number is gone */
+
+struct amount {
+	uint64_t count, ns;
+};
+
+struct wait_place {
+	struct wait_place *next; /* most recently used first */
+	uint64_t ip, sp;
+	struct amount untold;
+	int64_t stack; /* in `stacks`, -1: none */
+	uint32_t generation;
+};
+
+struct waiter {
+	struct waiter *next;
+	uint32_t pid, tid;
+	uint64_t off;		  /* since when it is on no CPU, 0: it is on one, or nothing is known */
+	uint64_t wait;		  /* ns of that wait that are told already */
+	struct wait_place *place; /* where it went off, NULL: nowhere */
+	struct wait_place *places;
+	unsigned n_places;
+	uint64_t seen; /* on seen_cpu, since it went off; 0: it was not */
+	uint32_t seen_cpu;
+	bool ran;				/* in this window */
+	struct amount nowhere, too_short, lost; /* untold */
+};
+
+struct clock { /* as it was when somebody went off last; its event begins with zeros */
+	uint64_t time, count, ran;
+};
+
+struct window_end {
+	uint64_t time;
+	const struct wait_clock *clocks;
+	size_t n;
+};
+
+struct waits {
+	struct waiter *threads[BUCKETS];
+	size_t n_threads, n_places;
+	struct clock *clocks; /* by CPU */
+	uint32_t n_clocks;
+	uint64_t min;
+	waits_fn *fn;
+	void *arg;
+	struct aggregate *stacks; /* all that were sampled */
+	struct aggregate_room *room;
+	uint32_t generation;		   /* of stacks: those of an older one are gone */
+	const struct window_end *ending;   /* for the moment */
+	uint64_t lost, lost_from, lost_to; /* records; in this window, all of them from then to then */
+};
+
+int waits_new(uint64_t min_ns, struct aggregate_room *room, waits_fn *fn, void *arg, struct waits **ret)
+{
+	struct waits *w = calloc(1, sizeof(*w));
+	int r = w ? aggregate_new(&w->stacks) : -ENOMEM;
+	if (r < 0) {
+		free(w);
+		return r;
+	}
+	aggregate_share(w->stacks, room);
+	w->room = room;
+	w->min = min_ns;
+	w->fn = fn;
+	w->arg = arg;
+	*ret = w;
+	return 0;
+}
+
+/* Of the room that it shares with others. NULL: there is none. */
+static void *take(struct waits *w, size_t size)
+{
+	struct aggregate_room *room = w->room;
+	void *p = room && room->max && room->used + size > room->max ? NULL : calloc(1, size);
+	if (p && room)
+		room->used += size;
+	return p;
+}
+
+static void give_back(struct waits *w, void *p, size_t size)
+{
+	if (w->room)
+		w->room->used -= size;
+	free(p);
+}
+
+static void free_places(struct waits *w, struct waiter *t)
+{
+	for (struct wait_place *p = t->places, *next; p; p = next) {
+		next = p->next;
+		give_back(w, p, sizeof(*p));
+	}
+	w->n_places -= t->n_places;
+	t->places = t->place = NULL;
+	t->n_places = 0;
+}
+
+static void free_waiter(struct waits *w, struct waiter *t)
+{
+	free_places(w, t);
+	give_back(w, t, sizeof(*t));
+	w->n_threads--;
+}
+
+struct waits *waits_free(struct waits *w)
+{
+	for (size_t i = 0; w && i < BUCKETS; i++)
+		for (struct waiter *t = w->threads[i], *next; t; t = next) {
+			next = t->next;
+			free_waiter(w, t);
+		}
+	if (w) {
+		aggregate_free(w->stacks);
+		free(w->clocks);
+	}
+	free(w);
+	return NULL;
+}
+
+size_t waits_threads(const struct waits *w)
+{
+	return w->n_threads;
+}
+
+uint64_t waits_lost(const struct waits *w)
+{
+	return w->lost;
+}
+
+/* --- threads and places --------------------------------------------------------------------------------- */
+
+static struct waiter **find(struct waits *w, uint32_t tid)
+{
+	struct waiter **at = &w->threads[tid % BUCKETS];
+	while (*at && (*at)->tid != tid)
+		at = &(*at)->next;
+	return at;
+}
+
+static struct waiter *thread_of(struct waits *w, uint32_t pid, uint32_t tid)
+{
+	struct waiter *t = *find(w, tid);
+	if (t || tid == 0 || tid == DEAD || w->n_threads >= WAITS_THREADS)
+		return t;
+	t = take(w, sizeof(*t));
+	if (!t)
+		return NULL;
+	t->pid = pid;
+	t->tid = tid;
+	t->next = w->threads[tid % BUCKETS];
+	w->threads[tid % BUCKETS] = t;
+	w->n_threads++;
+	return t;
+}
+
+/* The one that was not used for longest, unless it has waits still to be told. */
+static struct wait_place *reuse(struct waiter *t)
+{
+	struct wait_place **at = &t->places;
+	while (*at && (*at)->next)
+		at = &(*at)->next;
+	struct wait_place *oldest = *at;
+	if (!oldest || oldest->untold.count || oldest == t->place)
+		return NULL;
+	*at = NULL;
+	return oldest;
+}
+
+static struct wait_place *new_place(struct waits *w, struct waiter *t)
+{
+	struct wait_place *p = NULL;
+	if (t->n_places < WAITS_PLACES && w->n_places < WAITS_PLACES_ALL)
+		p = take(w, sizeof(*p));
+	if (!p)
+		return reuse(t);
+	t->n_places++;
+	w->n_places++;
+	return p;
+}
+
+static struct wait_place *place_of(struct waits *w, struct waiter *t, uint64_t ip, uint64_t sp)
+{
+	struct wait_place **at = &t->places, *p;
+	while (*at && ((*at)->ip != ip || (*at)->sp != sp))
+		at = &(*at)->next;
+	p = *at;
+	if (p) {
+		*at = p->next;
+	} else {
+		p = new_place(w, t);
+		if (!p)
+			return NULL;
+		*p = (struct wait_place){.ip = ip, .sp = sp, .stack = -1};
+	}
+	p->next = t->places;
+	t->places = p;
+	return p;
+}
+
+/* --- waits ---------------------------------------------------------------------------------------------- */
+
+static void add(struct amount *a, uint64_t ns)
+{
+	a->count++;
+	a->ns += ns;
+}
+
+static uint64_t overlap(uint64_t from, uint64_t to, uint64_t with_from, uint64_t with_to)
+{
+	uint64_t a = from > with_from ? from : with_from, b = to < with_to ? to : with_to;
+	return b > a ? b - a : 0;
+}
+
+/* The wait under way is over, or a window is. */
+static void account(struct waits *w, struct waiter *t, uint64_t to)
+{
+	if (!t->off || to <= t->off)
+		return;
+	uint64_t lost = overlap(t->off, to, w->lost_from, w->lost_to);
+	uint64_t ns = to - t->off - lost;
+	if (lost)
+		add(&t->lost, lost);
+	if (ns)
+		add(t->wait + ns < w->min ? &t->too_short : t->place ? &t->place->untold : &t->nowhere, ns);
+}
+
+static void come_back(struct waits *w, struct waiter *t, uint64_t time)
+{
+	account(w, t, time);
+	t->off = t->wait = 0;
+	t->ran = true;
+}
+
+void waits_born(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time)
+{
+	struct waiter *t = thread_of(w, pid, tid);
+	if (!t)
+		return;
+	t->pid = pid;
+	t->off = time;
+	t->place = NULL;
+}
+
+/* How long the thread ran that now goes off this CPU; UINT64_MAX: nobody knows. */
+static uint64_t ran_until(struct waits *w, const struct wait_out *o)
+{
+	if (o->cpu >= w->n_clocks) {
+		struct clock *more = o->cpu < CPUS_MAX ? realloc(w->clocks, (o->cpu + 1) * sizeof(*more)) : NULL;
+		if (!more)
+			return UINT64_MAX;
+		memset(more + w->n_clocks, 0, (o->cpu + 1 - w->n_clocks) * sizeof(*more));
+		w->clocks = more;
+		w->n_clocks = o->cpu + 1;
+	}
+	struct clock *c = &w->clocks[o->cpu], last = *c;
+	*c = (struct clock){o->time, o->count, o->ran};
+	if (o->count <= last.count || o->ran < last.ran)
+		return UINT64_MAX;
+	if (o->count - last.count > 1) {
+		w->lost += o->count - last.count - 1;
+		w->lost_from = w->lost_to && w->lost_from < last.time ? w->lost_from : last.time;
+		w->lost_to = o->time;
+	}
+	return o->ran - last.ran;
+}
+
+void waits_out(struct waits *w, const struct wait_out *o)
+{
+	uint64_t ran = o->timed ? ran_until(w, o) : 0;
+	struct waiter *t = thread_of(w, o->pid, o->tid);
+	if (!t)
+		return;
+	if (o->timed && t->off && ran != UINT64_MAX)
+		come_back(w, t, o->time - ran);
+	t->pid = o->pid;
+	t->ran = true;
+	t->off = o->time;
+	t->wait = t->seen = 0;
+	t->place = o->ip ? place_of(w, t, o->ip, o->sp) : NULL;
+}
+
+void waits_in(struct waits *w, uint32_t tid, uint64_t time)
+{
+	struct waiter *t = *find(w, tid);
+	if (t && t->off)
+		come_back(w, t, time);
+}
+
+void waits_seen(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
+{
+	struct waiter *t = *find(w, tid);
+	if (!t || !t->off || time <= t->off)
+		return;
+	t->seen = time;
+	t->seen_cpu = cpu;
+}
+
+/* --- what is told --------------------------------------------------------------------------------------- */
+
+static int64_t stack_at(const struct waits *w, const struct wait_place *p)
+{
+	return p->generation == w->generation ? p->stack : -1;
+}
+
+static void tell(struct waits *w, const struct waiter *t, enum wait_kind kind, struct amount *a)
+{
+	if (a->count)
+		w->fn(w->arg, &(struct wait_part){.kind = kind,
+				      .idle = w->ending && !t->ran,
+				      .pid = t->pid,
+				      .tid = t->tid,
+				      .count = a->count,
+				      .ns = a->ns});
+	*a = (struct amount){0};
+}
+
+static void tell_place(struct waits *w, const struct waiter *t, struct wait_place *p)
+{
+	struct wait_part part = {.kind = WAIT_PLACE,
+		.idle = w->ending && !t->ran,
+		.pid = t->pid,
+		.tid = t->tid,
+		.count = p->untold.count,
+		.ns = p->untold.ns,
+		.ip = p->ip};
+	struct frame frames[AGGREGATE_STACK_MAX];
+	struct aggregate_sample s;
+	int64_t stack = stack_at(w, p);
+	if (!part.count)
+		return;
+	if (stack >= 0) {
+		aggregate_sample(w->stacks, (size_t)stack, &s);
+		for (size_t i = 0; i < s.n; i++)
+			frames[i] = *aggregate_frame(w->stacks, s.frames[i]);
+		part.kind = WAIT_STACK;
+		part.frames = frames;
+		part.n = s.n;
+	}
+	p->untold = (struct amount){0};
+	w->fn(w->arg, &part);
+}
+
+static void tell_thread(struct waits *w, struct waiter *t, bool all)
+{
+	for (struct wait_place *p = t->places; p; p = p->next)
+		if (all || stack_at(w, p) >= 0)
+			tell_place(w, t, p);
+	tell(w, t, WAIT_NOWHERE, &t->nowhere);
+	tell(w, t, WAIT_SHORT, &t->too_short);
+	tell(w, t, WAIT_LOST, &t->lost);
+}
+
+static void each_thread(struct waits *w, void (*fn)(struct waits *w, struct waiter *t))
+{
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct waiter *t = w->threads[i]; t; t = t->next)
+			fn(w, t);
+}
+
+/* A stack takes the place of another: what was before is the other's. Where there was none, it is this one's. */
+void waits_stack(
+	struct waits *w, uint32_t pid, uint32_t tid, uint64_t ip, uint64_t sp, const struct frame *frames, size_t n)
+{
+	struct waiter *t = thread_of(w, pid, tid);
+	struct wait_place *p = t ? place_of(w, t, ip, sp) : NULL;
+	if (!p)
+		return;
+	int64_t had = stack_at(w, p), stack = aggregate_put(w->stacks, frames, n);
+	if (had >= 0 && stack != had)
+		tell_place(w, t, p);
+	if (stack == -ENOSPC) { /* all anew: those that matter come again */
+		aggregate_clear(w->stacks);
+		w->generation++;
+		stack = aggregate_put(w->stacks, frames, n);
+	}
+	p->stack = stack;
+	p->generation = w->generation;
+}
+
+void waits_exec(struct waits *w, uint32_t tid)
+{
+	struct waiter *t = *find(w, tid);
+	if (!t)
+		return;
+	tell_thread(w, t, true);
+	free_places(w, t);
+}
+
+void waits_exit(struct waits *w, uint32_t tid)
+{
+	struct waiter **at = find(w, tid), *t = *at;
+	if (!t)
+		return;
+	tell_thread(w, t, true);
+	*at = t->next;
+	free_waiter(w, t);
+}
+
+static void tell_known(struct waits *w, struct waiter *t)
+{
+	tell_thread(w, t, false);
+}
+
+void waits_tell(struct waits *w)
+{
+	each_thread(w, tell_known);
+}
+
+/* Until when it has waited, if it was seen since: its CPU's clock has gone on since somebody went off there last. */
+static uint64_t until(const struct waits *w, const struct waiter *t)
+{
+	const struct window_end *e = w->ending;
+	const struct clock *c = t->seen_cpu < w->n_clocks ? &w->clocks[t->seen_cpu] : NULL;
+	for (size_t i = 0; t->seen && c && i < e->n; i++)
+		if (e->clocks[i].cpu == t->seen_cpu && e->clocks[i].ran >= c->ran)
+			return e->time - (e->clocks[i].ran - c->ran);
+	return t->seen;
+}
+
+static void end_thread(struct waits *w, struct waiter *t)
+{
+	uint64_t time = w->ending->time;
+	if (t->seen) {
+		come_back(w, t, until(w, t));
+		t->seen = 0;
+	} else if (t->off && time > t->off) {
+		account(w, t, time);
+		t->wait += time - t->off;
+		t->off = time;
+	}
+	tell_thread(w, t, true);
+	t->ran = !t->off;
+}
+
+void waits_end(struct waits *w, uint64_t time, const struct wait_clock *clocks, size_t n)
+{
+	w->ending = &(struct window_end){time, clocks, n};
+	each_thread(w, end_thread);
+	w->ending = NULL;
+	w->lost_from = w->lost_to = 0;
+}

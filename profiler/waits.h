@@ -1,0 +1,83 @@
+/*
+ * waits - where the threads of a target were while they were on no CPU, and for how long.
+ *
+ * Whoever goes off a CPU leaves a small record: time, thread, the user's ip and sp, and by the event's own clock how
+ * long the target has run on that CPU so far (struct wait_out). From one such record of a CPU to the next only the
+ * thread of the next one ran there, so what its clock went on meanwhile is how long that thread ran: the rest of the
+ * time since it went off last was a wait. Nothing is recorded when it comes back. Where that clock cannot be had
+ * (events that are inherited), switch records say when a thread came back (waits_in).
+ *
+ * A place is a thread's (ip, sp): the same instruction of the same call depth. Now and then a stack is sampled as well
+ * (waits_stack), and it is that of all waits at its place until the next one. So sums are exact, per thread and per
+ * place, however seldom stacks are sampled; two stacks that share a place are told apart by samples.
+ *
+ * Bounded: WAITS_THREADS threads, WAITS_PLACES places of each and WAITS_PLACES_ALL in all, and a room that it shares;
+ * beyond it waits have no place or no stack, and are in the sums.
+ */
+#pragma once
+
+#include "profiler/aggregate.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WAITS_THREADS 32768
+#define WAITS_PLACES 128
+#define WAITS_PLACES_ALL 65536
+
+struct wait_out {
+	uint64_t time; /* CLOCK_MONOTONIC, ns */
+	uint32_t pid, tid, cpu;
+	uint64_t ip, sp;     /* of the user's frame; 0: not known */
+	bool timed;	     /* what follows is known */
+	uint64_t count, ran; /* of this CPU: threads that went off it so far, ns that the target ran */
+};
+
+/* What a CPU's event says now. */
+struct wait_clock {
+	uint32_t cpu;
+	uint64_t ran;
+};
+
+/* `count` waits of one thread, `ns` in all. */
+struct wait_part {
+	enum wait_kind {
+		WAIT_STACK,   /* frames */
+		WAIT_PLACE,   /* ip: no stack was sampled there */
+		WAIT_NOWHERE, /* neither: not known, or too many places */
+		WAIT_SHORT,   /* below the minimum, wherever */
+		WAIT_LOST     /* while records were lost: it may have run in between */
+	} kind;
+	bool idle; /* it was on no CPU all the window */
+	uint32_t pid, tid;
+	uint64_t count, ns, ip;
+	const struct frame *frames; /* leaf first */
+	size_t n;
+};
+typedef void waits_fn(void *arg, const struct wait_part *part);
+
+/* What is known is told to `fn`. A wait of less than min_ns is one of WAIT_SHORT. room: outlives it; NULL: no bound. */
+struct waits;
+int waits_new(uint64_t min_ns, struct aggregate_room *room, waits_fn *fn, void *arg, struct waits **ret);
+struct waits *waits_free(struct waits *w); /* NULL is fine */
+
+/* All in the order of time, which is that of records. */
+void waits_born(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time);
+void waits_out(struct waits *w, const struct wait_out *o);
+void waits_in(struct waits *w, uint32_t tid, uint64_t time);
+/* It was on this CPU then: so when a window ends it is not waiting, though it has not gone off again. */
+void waits_seen(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time);
+/* The stack with which this thread goes off at this place, of frames that the caller holds. */
+void waits_stack(
+	struct waits *w, uint32_t pid, uint32_t tid, uint64_t ip, uint64_t sp, const struct frame *frames, size_t n);
+void waits_exec(struct waits *w, uint32_t tid); /* its places are another program's from now on */
+void waits_exit(struct waits *w, uint32_t tid);
+
+/* Tells of waits that are over and whose stack is known. */
+void waits_tell(struct waits *w);
+/* Tells of all, also of those under way, up to `time`; what is left of them is the next window's. */
+void waits_end(struct waits *w, uint64_t time, const struct wait_clock *clocks, size_t n);
+
+size_t waits_threads(const struct waits *w);
+uint64_t waits_lost(const struct waits *w); /* records, by the kernel's count */

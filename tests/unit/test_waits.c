@@ -1,0 +1,425 @@
+/* waits: sums are the true ones, per thread and place, whatever the schedule; what is lost, short, idle is said. */
+#include "profiler/waits.h"
+
+#include "oci/base/fd.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ull
+#define TOLD_MAX 4096
+
+static struct waits *w;
+static struct aggregate_room room;
+static struct wait_part told[TOLD_MAX];
+static uint64_t leaf[TOLD_MAX]; /* of its frames */
+static size_t n_told;
+
+static void note(void *arg, const struct wait_part *p)
+{
+	ck_assert_uint_lt(n_told, TOLD_MAX);
+	ck_assert_uint_gt(p->count, 0);
+	leaf[n_told] = p->n ? p->frames[0].vaddr : 0;
+	told[n_told++] = *p;
+}
+
+static void begin_with(uint64_t min)
+{
+	w = waits_free(w);
+	n_told = 0;
+	ck_assert_int_eq(waits_new(min, &room, note, NULL, &w), 0);
+}
+
+static void begin(void)
+{
+	room = (struct aggregate_room){0};
+	begin_with(0);
+}
+
+static void end(void)
+{
+	w = waits_free(w);
+	ck_assert_uint_eq(room.used, 0);
+}
+
+static uint64_t sum(uint32_t tid, int kind)
+{
+	uint64_t ns = 0;
+	for (size_t i = 0; i < n_told; i++)
+		if (told[i].tid == tid && (kind < 0 || (int)told[i].kind == kind))
+			ns += told[i].ns;
+	return ns;
+}
+
+static uint64_t sum_at(uint32_t tid, uint64_t at)
+{
+	uint64_t ns = 0;
+	for (size_t i = 0; i < n_told; i++)
+		if (told[i].tid == tid && leaf[i] == at)
+			ns += told[i].ns;
+	return ns;
+}
+
+static struct frame kernel(uint64_t at)
+{
+	return (struct frame){.kind = FRAME_KERNEL, .vaddr = at};
+}
+
+static void stack(uint32_t tid, uint64_t ip, uint64_t sp, uint64_t at)
+{
+	const struct frame frames[] = {kernel(at), kernel(1)};
+	waits_stack(w, 1, tid, ip, sp, frames, 2);
+}
+
+/* One CPU whose clock is told. */
+static uint64_t outs, ran;
+static void out(uint32_t tid, uint64_t time, uint64_t ran_for, uint64_t ip)
+{
+	ran += ran_for;
+	waits_out(w, &(struct wait_out){.time = time,
+			     .pid = 1,
+			     .tid = tid,
+			     .ip = ip,
+			     .sp = 0x7000,
+			     .timed = true,
+			     .count = ++outs,
+			     .ran = ran});
+}
+
+static void restart_clock(void)
+{
+	begin();
+	outs = ran = 0;
+}
+
+/* --- a machine -------------------------------------------------------------------------------------------- */
+
+#define CPUS 3
+#define THREADS 7
+
+struct machine {
+	uint64_t now;
+	struct {
+		int thread; /* -1: idle */
+		uint64_t since, ran, count;
+	} cpus[CPUS];
+	struct {
+		uint64_t off, since; /* since 0: it runs */
+		bool known;
+	} threads[THREADS];
+};
+
+static unsigned dice(unsigned n)
+{
+	return (unsigned)rand() % n;
+}
+
+static void go_off(struct machine *m, uint32_t cpu, bool tell)
+{
+	int t = m->cpus[cpu].thread;
+	m->cpus[cpu].ran += m->now - m->cpus[cpu].since;
+	m->cpus[cpu].count++;
+	m->cpus[cpu].thread = -1;
+	m->threads[t].since = m->now;
+	m->threads[t].known |= tell;
+	if (tell)
+		waits_out(w, &(struct wait_out){.time = m->now,
+				     .pid = 1,
+				     .tid = (uint32_t)t + 1,
+				     .cpu = cpu,
+				     .ip = 0x1000 + dice(3),
+				     .sp = 0x7000,
+				     .timed = true,
+				     .count = m->cpus[cpu].count,
+				     .ran = m->cpus[cpu].ran});
+}
+
+static void come_on(struct machine *m, uint32_t cpu)
+{
+	int t = (int)dice(THREADS);
+	if (!m->threads[t].since)
+		return;
+	m->threads[t].off += m->threads[t].known ? m->now - m->threads[t].since : 0;
+	m->threads[t].since = 0;
+	m->cpus[cpu].thread = t;
+	m->cpus[cpu].since = m->now;
+}
+
+static void step(struct machine *m, bool tell)
+{
+	uint32_t cpu = dice(CPUS);
+	m->now += 1 + dice(50000);
+	if (m->cpus[cpu].thread < 0)
+		come_on(m, cpu);
+	else
+		go_off(m, cpu, tell);
+}
+
+static void finish_window(struct machine *m)
+{
+	struct wait_clock clocks[CPUS];
+	for (uint32_t c = 0; c < CPUS; c++) {
+		bool runs = m->cpus[c].thread >= 0;
+		clocks[c] = (struct wait_clock){c, m->cpus[c].ran + (runs ? m->now + 1 - m->cpus[c].since : 0)};
+		if (runs)
+			waits_seen(w, (uint32_t)m->cpus[c].thread + 1, c, m->now);
+	}
+	waits_end(w, ++m->now, clocks, CPUS);
+}
+
+static void start_machine(struct machine *m)
+{
+	*m = (struct machine){.now = 1000};
+	for (unsigned c = 0; c < CPUS; c++)
+		m->cpus[c].thread = -1;
+	for (unsigned t = 0; t < THREADS; t++)
+		m->threads[t].since = 1;
+}
+
+START_TEST(any_schedule_sums_up_to_the_nanosecond)
+{
+	struct machine m;
+	srand((unsigned)_i + 1);
+	start_machine(&m);
+	for (int window = 0; window < 20; window++) {
+		for (unsigned i = dice(400); i > 0; i--)
+			step(&m, true);
+		finish_window(&m);
+		for (unsigned t = 0; t < THREADS; t++) {
+			uint64_t off = m.threads[t].off;
+			if (m.threads[t].since && m.threads[t].known)
+				off += m.now - m.threads[t].since;
+			ck_assert_msg(sum(t + 1, -1) == off, "seed %d, window %d, thread %u: %lu, not %lu", _i + 1,
+				window, t + 1, (unsigned long)sum(t + 1, -1), (unsigned long)off);
+			ck_assert_uint_eq(sum(t + 1, WAIT_LOST), 0);
+		}
+	}
+}
+END_TEST
+
+START_TEST(what_is_lost_is_said_and_nothing_beside)
+{
+	struct machine m;
+	uint64_t lost = 0, untold = 0;
+	srand((unsigned)_i + 1);
+	start_machine(&m);
+	for (unsigned i = 0; i < 3000; i++) {
+		bool tell = i % 1000 < 900;
+		uint64_t before = m.cpus[0].count + m.cpus[1].count + m.cpus[2].count;
+		step(&m, tell);
+		untold += tell ? 0 : m.cpus[0].count + m.cpus[1].count + m.cpus[2].count - before;
+		if (i % 1000 == 999)
+			finish_window(&m);
+	}
+	/* behind the last record of a CPU nobody can know of more */
+	ck_assert_uint_le(waits_lost(w), untold);
+	ck_assert_uint_gt(waits_lost(w), 0);
+	for (unsigned t = 0; t < THREADS; t++) {
+		ck_assert_uint_le(sum(t + 1, -1), m.now);
+		lost += sum(t + 1, WAIT_LOST);
+	}
+	ck_assert_uint_gt(lost, 0);
+}
+END_TEST
+
+/* --- places ------------------------------------------------------------------------------------------------- */
+
+START_TEST(a_stack_is_that_of_all_waits_at_its_place_until_the_next)
+{
+	restart_clock();
+	out(5, 10 * MS, 0, 0xa);
+	out(5, 20 * MS, 1 * MS, 0xb); /* 9 ms at a */
+	stack(5, 0xa, 0x7000, 100);
+	out(5, 30 * MS, 1 * MS, 0xa); /* 9 ms at b, of which nothing is known */
+	out(5, 50 * MS, 1 * MS, 0xa); /* 19 ms at a */
+	stack(5, 0xa, 0x7000, 200);
+	out(5, 55 * MS, 1 * MS, 0xb); /* 4 ms at a, another one's */
+	waits_tell(w);
+	ck_assert_uint_eq(sum_at(5, 100), 28 * MS);
+	ck_assert_uint_eq(sum_at(5, 200), 4 * MS);
+	ck_assert_uint_eq(sum(5, WAIT_PLACE), 0); /* it may come to be known */
+	waits_end(w, 60 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, WAIT_PLACE), 14 * MS);
+	ck_assert_uint_eq(sum(5, -1), 46 * MS);
+	for (size_t i = 0; i < n_told; i++)
+		ck_assert_uint_eq(told[i].ip, told[i].kind == WAIT_PLACE ? 0xb : 0xa);
+}
+END_TEST
+
+START_TEST(another_depth_or_thread_is_another_place)
+{
+	restart_clock();
+	stack(5, 0xa, 0x6000, 100);
+	stack(6, 0xa, 0x7000, 200);
+	out(5, 10 * MS, 0, 0xa);
+	waits_end(w, 20 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, WAIT_PLACE), 10 * MS);
+	stack(5, 0xa, 0x7000, 300);
+	waits_end(w, 30 * MS, NULL, 0);
+	ck_assert_uint_eq(sum_at(5, 300), 10 * MS);
+}
+END_TEST
+
+START_TEST(another_program_has_other_places)
+{
+	restart_clock();
+	stack(5, 0xa, 0x7000, 100);
+	out(5, 10 * MS, 0, 0xa);
+	out(5, 20 * MS, 1 * MS, 0);
+	waits_exec(w, 5);
+	ck_assert_uint_eq(sum_at(5, 100), 9 * MS);
+	out(5, 30 * MS, 1 * MS, 0xa);
+	waits_end(w, 40 * MS, NULL, 0);
+	ck_assert_uint_eq(sum_at(5, 100), 9 * MS);
+	ck_assert_uint_eq(sum(5, WAIT_NOWHERE), 9 * MS);
+	ck_assert_uint_eq(sum(5, WAIT_PLACE), 10 * MS);
+}
+END_TEST
+
+START_TEST(who_ends_is_told_and_forgotten)
+{
+	restart_clock();
+	waits_born(w, 1, 5, 1 * MS);
+	out(5, 10 * MS, 4 * MS, 0xa); /* it had to wait for 5 ms before it ran */
+	out(5, 20 * MS, 1 * MS, 0xa);
+	waits_exit(w, 5);
+	ck_assert_uint_eq(sum(5, WAIT_NOWHERE), 5 * MS);
+	ck_assert_uint_eq(sum(5, WAIT_PLACE), 9 * MS);
+	ck_assert_uint_eq(waits_threads(w), 0);
+	out(UINT32_MAX, 21 * MS, 1 * MS, 0); /* as the kernel calls it when it goes off for good */
+	waits_born(w, 1, 5, 25 * MS);
+	out(5, 30 * MS, 5 * MS, 0xa);
+	waits_end(w, 31 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, -1), 15 * MS);
+	waits_exit(w, 9);
+	waits_exec(w, 9);
+}
+END_TEST
+
+START_TEST(short_ones_are_summed_wherever_they_were)
+{
+	restart_clock();
+	begin_with(2 * MS);
+	stack(5, 0xa, 0x7000, 100);
+	out(5, 10 * MS, 0, 0xa);
+	out(5, 12 * MS, 1 * MS, 0xa);	/* 1 ms */
+	out(5, 15 * MS, 1 * MS, 0xa);	/* 2 ms */
+	waits_end(w, 16 * MS, NULL, 0); /* 1 ms, as it seems, */
+	out(5, 19 * MS, 1 * MS, 0xa);	/* 3 ms, as it turns out */
+	waits_end(w, 19 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, WAIT_SHORT), 2 * MS);
+	ck_assert_uint_eq(sum_at(5, 100), 4 * MS);
+}
+END_TEST
+
+START_TEST(who_was_on_no_cpu_at_all_is_idle)
+{
+	restart_clock();
+	stack(5, 0xa, 0x7000, 100);
+	out(5, 10 * MS, 0, 0xa);
+	waits_end(w, 20 * MS, NULL, 0);
+	ck_assert(!told[0].idle);
+	waits_end(w, 30 * MS, NULL, 0);
+	ck_assert(told[1].idle);
+	waits_seen(w, 5, 0, 39 * MS); /* it runs, for 2 ms */
+	waits_end(w, 40 * MS, &(struct wait_clock){0, ran + 2 * MS}, 1);
+	ck_assert(!told[2].idle);
+	ck_assert_uint_eq(told[2].ns, 8 * MS);
+	waits_end(w, 50 * MS, &(struct wait_clock){0, ran + 12 * MS}, 1); /* and on */
+	ck_assert_uint_eq(n_told, 3);
+	out(5, 55 * MS, 17 * MS, 0xa);
+	waits_end(w, 60 * MS, NULL, 0);
+	ck_assert(!told[3].idle);
+	ck_assert_uint_eq(told[3].ns, 5 * MS);
+}
+END_TEST
+
+START_TEST(switches_in_tell_it_as_well)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		waits_out(w, &(struct wait_out){.time = (10 + i * 10) * MS, .pid = 1, .tid = 5, .cpu = i, .ip = 0xa});
+		waits_in(w, 5, (14 + i * 10) * MS);
+		waits_in(w, 5, (15 + i * 10) * MS);
+	}
+	waits_in(w, 6, 50 * MS);
+	waits_end(w, 60 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, -1), 12 * MS);
+	ck_assert_uint_eq(told[0].count, 3);
+}
+END_TEST
+
+/* --- bounds ------------------------------------------------------------------------------------------------- */
+
+START_TEST(threads_are_bounded)
+{
+	for (uint32_t i = 1; i <= WAITS_THREADS + 10; i++)
+		waits_born(w, 1, i, 1);
+	ck_assert_uint_eq(waits_threads(w), WAITS_THREADS);
+	out(WAITS_THREADS + 5, 10 * MS, 0, 0xa);
+}
+END_TEST
+
+START_TEST(places_are_bounded_and_the_sum_is_right)
+{
+	restart_clock();
+	for (unsigned i = 0; i < 1000; i++)
+		out(5, (10 + i) * MS, MS / 2, 0xa + i);
+	waits_end(w, 1010 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, -1), 999 * MS / 2 + MS);
+	ck_assert_uint_eq(sum(5, WAIT_PLACE), (WAITS_PLACES * MS) / 2);
+	for (unsigned i = 0; i < 100; i++) /* told: they can be others */
+		out(5, (1010 + i) * MS, MS / 2, 0xf000 + i);
+	n_told = 0;
+	waits_end(w, 1110 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, WAIT_NOWHERE), 0);
+}
+END_TEST
+
+START_TEST(stacks_are_bounded_and_come_again)
+{
+	restart_clock();
+	out(5, 10 * MS, 0, 0xa);
+	for (unsigned i = 0; i < AGGREGATE_SAMPLES_MAX + 100; i++)
+		stack(5, 0xb, 0x7000, 1000 + i);
+	stack(5, 0xa, 0x7000, 100);
+	waits_end(w, 20 * MS, NULL, 0);
+	ck_assert_uint_eq(sum_at(5, 100), 10 * MS);
+}
+END_TEST
+
+START_TEST(without_room_there_are_no_places)
+{
+	room.max = 1;
+	out(5, 10 * MS, 0, 0xa);
+	waits_end(w, 20 * MS, NULL, 0);
+	ck_assert_uint_eq(waits_threads(w), 0);
+	ck_assert_uint_eq(n_told, 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("waits");
+	TCase *t = tcase_create("waits");
+	tcase_add_checked_fixture(t, begin, end);
+	tcase_add_loop_test(t, any_schedule_sums_up_to_the_nanosecond, 0, 50);
+	tcase_add_loop_test(t, what_is_lost_is_said_and_nothing_beside, 0, 20);
+	tcase_add_test(t, a_stack_is_that_of_all_waits_at_its_place_until_the_next);
+	tcase_add_test(t, another_depth_or_thread_is_another_place);
+	tcase_add_test(t, another_program_has_other_places);
+	tcase_add_test(t, who_ends_is_told_and_forgotten);
+	tcase_add_test(t, short_ones_are_summed_wherever_they_were);
+	tcase_add_test(t, who_was_on_no_cpu_at_all_is_idle);
+	tcase_add_test(t, switches_in_tell_it_as_well);
+	tcase_add_test(t, threads_are_bounded);
+	tcase_add_test(t, places_are_bounded_and_the_sum_is_right);
+	tcase_add_test(t, stacks_are_bounded_and_come_again);
+	tcase_add_test(t, without_room_there_are_no_places);
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
