@@ -26,7 +26,9 @@ struct step {
 	uint32_t node;
 };
 
-const char frame_table_full[] = "[lost: table full]", frame_outside[] = "[outside pid namespace]";
+const char frame_table_full[] = "[lost: table full]", frame_outside[] = "[outside pid namespace]",
+	   frame_lost[] = "[lost]", frame_not_sampled[] = "[stack not sampled]", frame_nowhere[] = "[place unknown]",
+	   frame_short[] = "[short waits]";
 
 #define ROOT UINT32_MAX
 #define ROOM_FIRST 64  /* most of a node's containers are idle; a multiple of BITS */
@@ -426,10 +428,11 @@ void aggregate_save(struct aggregate *a, struct journal *j)
 /* The very literal. */
 static const char *special(const char *text)
 {
-	if (!strcmp(text, frame_table_full))
-		return frame_table_full;
-	if (!strcmp(text, frame_outside))
-		return frame_outside;
+	static const char *const names[] = {
+		frame_table_full, frame_outside, frame_lost, frame_not_sampled, frame_nowhere, frame_short};
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(text, names[i]))
+			return names[i];
 	for (unsigned i = 0; i < UNWIND_STOPS; i++) {
 		const char *name = unwind_stop_name(i);
 		if (name && !strcmp(text, name))

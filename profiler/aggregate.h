@@ -29,7 +29,8 @@ struct frame {
 	uint64_t vaddr;	       /* FRAME_KERNEL, FRAME_JIT: the address */
 	const char *name;      /* FRAME_SPECIAL: a literal, compared by where it is */
 };
-extern const char frame_table_full[], frame_outside[]; /* beside those of unwind_stop_name() */
+extern const char frame_table_full[], frame_outside[], frame_lost[], frame_not_sampled[], frame_nowhere[],
+	frame_short[]; /* beside those of unwind_stop_name() */
 
 /* Whose sample: pids as the container sees them. Names are copied. */
 struct who {

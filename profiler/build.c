@@ -277,7 +277,7 @@ static int comment(struct builder *b, const char *fmt, ...)
 static int add_unsampled(struct builder *b)
 {
 	const struct event_spec *spec = &b->t->desc.events[b->spec];
-	const bool clock = event_kind(spec->kind)->clock;
+	const bool clock = event_kind(spec->kind)->measure == MEASURES_CPU;
 	if (!b->kernel->unsampled)
 		return 0;
 	if (clock && !b->t->desc.kernel)
@@ -371,7 +371,7 @@ static int add_not_covered(struct builder *b)
 	uint64_t sampled = counted_scaled(b->w->tally.weight[b->spec], b->kernel->correct) + b->kernel->lost_weight +
 			   b->kernel->unsampled + b->kernel->unseen;
 	const struct event_kind *k = event_kind(t->desc.events[b->spec].kind);
-	if (t->desc.strategy != STRATEGY_PROCESS || !k->clock)
+	if (t->desc.strategy != STRATEGY_PROCESS || k->measure != MEASURES_CPU)
 		return 0;
 	int r = comment(b, "strategy process: exec sessions and setuid or unreadable programs are not in this profile");
 	if (r < 0 || t->cpu_stat < 0)
@@ -421,6 +421,28 @@ static int add_rate(struct builder *b)
 	return r;
 }
 
+/* What a profile of waits has, and has not. */
+static int add_waits(struct builder *b)
+{
+	const struct event_spec *spec = &b->t->desc.events[b->spec];
+	const struct target_tally *y = &b->w->tally;
+	if (event_kind(spec->kind)->measure != MEASURES_WAITS)
+		return 0;
+	int r = comment(b, "threads went off their CPUs %" PRIu64 " times; of %" PRIu64 " there is a stack",
+		y->switches, y->stacks);
+	if (r == 0 && spec->min_us)
+		r = comment(b, "%s is waits of less than %u us: offcpu:min=0 shows where they are", frame_short,
+			spec->min_us);
+	if (r == 0 && y->idle)
+		r = comment(b,
+			"%" PRIu64 " idle threads are left out, which were on no CPU all the window (%.2f s): "
+			"offcpu:idle shows where",
+			y->idle, (double)y->idle_ns / NSEC_PER_SEC);
+	if (r == 0 && y->waits_lost)
+		r = comment(b, "%s of %" PRIu64 " switches there was no room in the ring", frame_lost, y->waits_lost);
+	return r;
+}
+
 static int add_comments(struct builder *b)
 {
 	struct target *t = b->t;
@@ -442,6 +464,8 @@ static int add_comments(struct builder *b)
 		r = add_snapshots(b);
 	if (r == 0)
 		r = add_rate(b);
+	if (r == 0)
+		r = add_waits(b);
 	if (r == 0 && t->files.silent)
 		r = comment(
 			b, "[unreadable] files were not read, or not to their end: the file system does not answer");
@@ -471,7 +495,7 @@ static int build(struct builder *b)
 		.n_types = 2,
 		.types = {{"samples", "count"}, {event_sample_type(spec), k->sample_unit}},
 		.period_type = {event_sample_type(spec), k->sample_unit},
-		.period = (int64_t)spec->period,
+		.period = k->measure == MEASURES_WAITS ? 1 : (int64_t)spec->period,
 	};
 	int r = profile_new(&info, &b->p);
 	if (r < 0)

@@ -83,7 +83,7 @@ static int print_table(void)
 		int at = snprintf(here, sizeof(here), "%s", found.works);
 		if (found.why.code)
 			snprintf(here + at, sizeof(here) - (size_t)at, " (%u)", reason(reasons, &n, &found.why));
-		snprintf(period, sizeof(period), "%c%" PRIu64, k->clock ? '@' : '/', k->period);
+		snprintf(period, sizeof(period), "%c%" PRIu64, k->measure == MEASURES_COUNT ? '/' : '@', k->period);
 		printf("%-22s %-10s %-19s %s\n", k->name, period, here, k->help);
 	}
 	for (unsigned i = 0; i < n; i++)
@@ -100,7 +100,8 @@ static struct jsonout *describe(uint32_t kind)
 	find(kind, &found);
 	int r = jsonout_add(o, "name", jsonout_text(k->name));
 	if (r == 0)
-		r = jsonout_add(o, k->clock ? "default_hz" : "default_period", jsonout_number((int64_t)k->period));
+		r = jsonout_add(o, k->measure == MEASURES_COUNT ? "default_period" : "default_hz",
+			jsonout_number((int64_t)k->period));
 	if (r == 0)
 		r = jsonout_add(o, "sample_type", jsonout_text(k->sample_type));
 	if (r == 0)
@@ -154,6 +155,10 @@ const struct command cmd_events = {
 		"  HERE      yes, no, or \"user code only\": without what the kernel does for the program\n"
 		"\n"
 		"  --json    an array with an object for each instead\n"
+		"\n"
+		"offcpu is for containers: it needs a cgroup of the target's own. offcpu:min=0 shows also waits of "
+		"less than\n"
+		"a millisecond, offcpu:idle also threads that do nothing else.\n"
 		"\n"
 		"A list is separated by commas, each with a rate or a period of its own where the default does not "
 		"fit. What\n"

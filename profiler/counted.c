@@ -20,7 +20,7 @@ static bool is_inherited(const struct target *t)
 
 static bool is_inherited_clock(const struct target *t, uint32_t spec)
 {
-	return is_inherited(t) && event_kind(t->desc.events[spec].kind)->clock;
+	return is_inherited(t) && event_kind(t->desc.events[spec].kind)->measure == MEASURES_CPU;
 }
 
 static uint64_t smaller(uint64_t a, uint64_t b)
@@ -44,7 +44,7 @@ static uint64_t while_restarting(const struct target *t, uint32_t spec, uint64_t
 	uint64_t span = (uint64_t)(clock_now() - t->window_mono), rest = above(span, y->gap);
 	if (!y->restarts || !missing)
 		return 0;
-	if (!event_kind(t->desc.events[spec].kind)->clock)
+	if (event_kind(t->desc.events[spec].kind)->measure != MEASURES_CPU)
 		return missing;
 	missing = smaller(missing, y->gap * rings_count(t->engine->rings));
 	if (!t->desc.kernel && rest)
@@ -118,6 +118,10 @@ static void ask_kernel(struct target *t, uint32_t spec, struct kernel_count *ret
 {
 	struct target_kernel *k = &t->kernel[spec];
 	uint64_t seen = t->tally.weight[spec], weight = mean_weight(t, spec);
+	if (event_kind(t->desc.events[spec].kind)->measure == MEASURES_WAITS) { /* its own account is complete */
+		*ret = (struct kernel_count){.lost_known = true, .correct = 1};
+		return;
+	}
 	ask_events(t, spec);
 	*ret = (struct kernel_count){.lost_known = k->lost_known,
 		.lost = k->lost,

@@ -125,7 +125,8 @@ static int set_periods(struct target *t, double factor)
 	int r = 0;
 	for (struct stream *st = t->streams; r == 0 && st; st = st->next_of_target) {
 		uint64_t period = longer(t->desc.events[st->spec].period, factor);
-		if (st->role == PERF_SAMPLES && ioctl(st->fd, PERF_EVENT_IOC_PERIOD, &period) < 0)
+		bool waits = event_kind(t->desc.events[st->spec].kind)->measure == MEASURES_WAITS; /* offcpu.h */
+		if (st->role == PERF_SAMPLES && !waits && ioctl(st->fd, PERF_EVENT_IOC_PERIOD, &period) < 0)
 			r = -errno;
 	}
 	return r;
@@ -218,7 +219,7 @@ static bool read_clocks(const struct target *t, uint64_t *ret_ran, uint64_t *ret
 {
 	uint32_t clock = 0;
 	bool known = false;
-	while (clock < t->desc.n_events && !event_kind(t->desc.events[clock].kind)->clock)
+	while (clock < t->desc.n_events && event_kind(t->desc.events[clock].kind)->measure != MEASURES_CPU)
 		clock++;
 	*ret_ran = *ret_counted = 0;
 	for (struct stream *st = t->streams; st; st = st->next_of_target) {

@@ -76,20 +76,40 @@ static int parse_chain(struct cursor *c, struct record_sample *s)
 	return r;
 }
 
+static int parse_all_regs(struct cursor *c, struct unwind_regs *ret)
+{
+	const void *p;
+	int r = take(c, sizeof(*ret), &p);
+	if (r == 0)
+		memcpy(ret, p, sizeof(*ret));
+	return r;
+}
+
+static int parse_place(struct cursor *c, struct unwind_regs *ret)
+{
+	int r = take_u64(c, &ret->r[UNWIND_SP]);
+	return r < 0 ? r : take_u64(c, &ret->r[UNWIND_IP]);
+}
+
 /* { u64 abi; u64 regs[]; } with no registers for ABI_NONE (a kernel thread) */
-static int parse_regs(struct cursor *c, struct record_sample *s)
+static int parse_regs(struct cursor *c, uint64_t which, struct record_sample *s)
 {
 	uint64_t abi;
-	const void *p;
 	int r = take_u64(c, &abi);
 	if (r < 0 || abi == PERF_SAMPLE_REGS_ABI_NONE)
 		return r;
-	r = take(c, sizeof(s->regs), &p);
-	if (r == 0) {
-		memcpy(&s->regs, p, sizeof(s->regs));
-		s->has_regs = abi == PERF_SAMPLE_REGS_ABI_64;
-	}
+	r = which == UNWIND_REGS_MASK	    ? parse_all_regs(c, &s->regs)
+	    : which == PERF_REGS_PLACE_MASK ? parse_place(c, &s->regs)
+					    : -EBADMSG;
+	s->has_regs = r == 0 && abi == PERF_SAMPLE_REGS_ABI_64;
 	return r;
+}
+
+/* { u64 value; u64 time_running; }: the one format that has it */
+static int parse_read(struct cursor *c, struct record_sample *s)
+{
+	int r = take_u64(c, &s->value);
+	return r < 0 ? r : take_u64(c, &s->running);
 }
 
 /* { u64 size; char data[size]; u64 dyn_size; } with dyn_size only where size is not 0 */
@@ -127,10 +147,12 @@ static int parse_sample(struct cursor *c, const struct perf_layout *l, struct re
 		r = take_u64(c, &ret->time);
 	if (r == 0)
 		r = take_two_u32(c, &ret->cpu, &reserved);
+	if (r == 0 && l->sample_type & PERF_SAMPLE_READ)
+		r = l->flags & LAYOUT_RUNNING ? parse_read(c, s) : -EBADMSG;
 	if (r == 0 && l->sample_type & PERF_SAMPLE_CALLCHAIN)
 		r = parse_chain(c, s);
 	if (r == 0 && l->sample_type & PERF_SAMPLE_REGS_USER)
-		r = l->regs_user == UNWIND_REGS_MASK ? parse_regs(c, s) : -EBADMSG;
+		r = parse_regs(c, l->regs_user, s);
 	if (r == 0 && l->sample_type & PERF_SAMPLE_STACK_USER)
 		r = parse_stack(c, s);
 	return r;

@@ -27,8 +27,9 @@ struct record_sample {
 	uint64_t ip;
 	const uint64_t *chain; /* with PERF_CONTEXT_* markers */
 	uint64_t n_chain;
-	bool has_regs; /* 64-bit user registers */
-	struct unwind_regs regs;
+	uint64_t value, running; /* of the event, where its records tell (PERF_WAITS) */
+	bool has_regs;		 /* 64-bit user registers */
+	struct unwind_regs regs; /* of PERF_REGS_PLACE_MASK no more than sp and ip */
 	const uint8_t *stack;
 	uint64_t stack_size; /* bytes that are really there */
 };

@@ -83,6 +83,12 @@ static size_t from_snapshot(const struct sampled *of, const struct record_sample
 	return n;
 }
 
+struct frame stack_frame(struct task *p, uint64_t ip, struct jit_room *room)
+{
+	const struct sampled of = {NULL, p, room};
+	return user_frame(&of, ip, false);
+}
+
 size_t stack_frames(struct unwind *u, struct task *p, const struct record *r, const struct perf_layout *layout,
 	struct jit_room *room, struct frame *frames, enum unwind_stop *ret_stop)
 {
@@ -91,7 +97,7 @@ size_t stack_frames(struct unwind *u, struct task *p, const struct record *r, co
 	uint32_t mode = r->misc & PERF_RECORD_MISC_CPUMODE_MASK;
 	*ret_stop = UNWIND_END;
 	size_t n = from_chain(&of, s, frames, AGGREGATE_STACK_MAX - SPECIALS, ret_stop);
-	if (layout->sample_type & PERF_SAMPLE_REGS_USER && s->has_regs)
+	if (layout->sample_type & PERF_SAMPLE_STACK_USER && s->has_regs)
 		n += from_snapshot(&of, s, frames + n, AGGREGATE_STACK_MAX - SPECIALS - n, ret_stop);
 	if (n == 0) /* no stacks asked for, or none to be had: the address alone */
 		frames[n++] = mode == PERF_RECORD_MISC_KERNEL ? (struct frame){.kind = FRAME_KERNEL, .vaddr = s->ip}

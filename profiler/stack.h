@@ -11,3 +11,5 @@
 /* Leaf first into `frames` (AGGREGATE_STACK_MAX of them); how many. *ret_stop: UNWIND_END for a complete stack. */
 size_t stack_frames(struct unwind *u, struct task *p, const struct record *r, const struct perf_layout *layout,
 	struct jit_room *room, struct frame *frames, enum unwind_stop *ret_stop);
+/* Of an instruction alone. */
+struct frame stack_frame(struct task *p, uint64_t ip, struct jit_room *room);

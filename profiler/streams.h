@@ -21,6 +21,12 @@ struct stream {
 	struct target *target;
 	uint64_t lost_seen; /* what read(2) told last */
 	uint64_t value_seen;
+	struct stream_base { /* what the events with which it takes turns had counted when its turn began */
+		int64_t since;
+		uint64_t count, ran;
+	} base, base_before;
+	uint64_t allowed; /* records until it switches itself off */
+	uint64_t turn;	  /* what it had counted when its turn began */
 	struct stream *next_of_target, *next_of_bucket;
 };
 

@@ -8,6 +8,7 @@
 #include "profiler/debugfile.h"
 #include "profiler/maps.h"
 #include "profiler/naming.h"
+#include "profiler/offcpu.h"
 #include "profiler/stack.h"
 #include "profiler/window.h"
 #include "profiler/worker.h"
@@ -158,6 +159,8 @@ int target_new(struct engine *g, const struct target_desc *d, const int *fds, st
 		r = heard_new(&t->heard);
 	for (uint32_t i = 0; r == 0 && i < d->n_events; i++)
 		r = window_counts(t, &t->counts[i]);
+	if (r == 0)
+		r = offcpu_new(t);
 	t->next = g->targets;
 	g->targets = t;
 	g->n_targets++;
@@ -200,7 +203,7 @@ int target_add_event(struct target *t, const struct event_desc *d, int fd, struc
 {
 	struct stream *st = calloc(1, sizeof(*st));
 	int r = st ? 0 : -ENOMEM;
-	if (r == 0 && d->role == PERF_SAMPLES && d->spec >= t->desc.n_events)
+	if (r == 0 && d->role != PERF_SIDEBAND && d->spec >= t->desc.n_events)
 		r = -EINVAL;
 	if (r == 0 && ioctl(fd, PERF_EVENT_IOC_ID, &st->id) < 0)
 		r = err_set(e, -errno, "a descriptor that is no perf event");
@@ -255,6 +258,7 @@ void target_tasks(struct target *t, const struct msg_tasks *m, const int *maps)
 	for (uint32_t i = 0; i < m->n; i++) {
 		const struct task_desc *d = &m->tasks[i];
 		tasks_adopt(t->tasks, (uint32_t)d->pid, (uint32_t)d->tid, d->name);
+		offcpu_adopt(t, (uint32_t)d->pid, (uint32_t)d->tid);
 		if (!d->has_maps)
 			continue;
 		int r = tasks_adopt_maps(t->tasks, (uint32_t)d->pid, maps[next], &t->maps_left);
@@ -308,6 +312,7 @@ static void close_all(struct target *t)
 	for (unsigned i = 0; i < EVENTS_MAX; i++)
 		aggregate_free(t->counts[i]);
 	naming_free(t->ahead);
+	offcpu_free(t);
 	for (struct window *w = t->windows, *next; w; w = next) {
 		next = w->next;
 		window_free(w);
@@ -442,16 +447,19 @@ static struct stream *find_rung(const struct target *t, const struct stream *lik
 }
 
 /*
- * On every CPU the new one is enabled before the old one is disabled: no time is left out, and what happens in the
- * microseconds between is counted twice. A clock begins a period of its own there: of what was under way, less than a
- * period for each CPU (or each thread, where events are inherited), there is no sample.
+ * On every CPU the new one of a clock is enabled before the old one is disabled: no time is left out, and what happens
+ * in the microseconds between is counted twice. What the kernel counts must not be sampled by two at once
+ * (shim/perf.h). A clock begins a period of its own there: of what was under way, less than a period for each CPU (or
+ * each thread, where events are inherited), there is no sample.
  */
 static int move(struct target *t, uint32_t spec, uint32_t from, uint32_t to)
 {
+	const bool clock = event_kind(t->desc.events[spec].kind)->measure == MEASURES_CPU;
 	for (struct stream *st = t->streams; st; st = st->next_of_target) {
 		const struct stream *old = st->spec == spec && st->rung == to ? find_rung(t, st, from) : NULL;
-		if (old &&
-			(ioctl(st->fd, PERF_EVENT_IOC_ENABLE, 0) < 0 || ioctl(old->fd, PERF_EVENT_IOC_DISABLE, 0) < 0))
+		if (old && ((!clock && ioctl(old->fd, PERF_EVENT_IOC_DISABLE, 0) < 0) ||
+				   ioctl(st->fd, PERF_EVENT_IOC_ENABLE, 0) < 0 ||
+				   (clock && ioctl(old->fd, PERF_EVENT_IOC_DISABLE, 0) < 0)))
 			return -errno;
 	}
 	return 0;
@@ -509,12 +517,19 @@ int target_round(struct target *t, int64_t now)
 		return 0;
 	}
 	fit_snapshots(t, now);
-	if (t->started && now - t->window_mono >= t->desc.window_s * NSEC_PER_SEC)
-		window_end(t, false);
-	else
+	int call = 0;
+	if (t->started && now - t->window_mono >= t->desc.window_s * NSEC_PER_SEC) {
+		call = offcpu_call(t, now);
+		if (!call)
+			window_end(t, false);
+	} else {
 		name_ahead(t, now);
+	}
+	if (call)
+		return call;
+	int turn = offcpu_round(t, now);
 	int names = window_round(t, now), next = until_window_end(t, now);
-	return names >= 0 && (next < 0 || names < next) ? names : next;
+	return loop_sooner(loop_sooner(names, next), turn);
 }
 
 /* --- records ------------------------------------------------------------------------------------------- */
@@ -524,6 +539,7 @@ static void begin(struct target *t, const struct record *r)
 	int64_t now = clock_now();
 	t->started = true;
 	t->began = r->time < (uint64_t)now ? (int64_t)r->time : now; /* who opened the event chose what stands there */
+	offcpu_begin(t);
 	target_window_from(t, t->began);
 }
 
@@ -543,6 +559,7 @@ static void on_sample(struct target *t, const struct stream *st, const struct re
 	static const struct frame outside = {.kind = FRAME_SPECIAL, .name = frame_outside};
 	struct frame frames[AGGREGATE_STACK_MAX];
 	uint64_t weight = rates_weight(&t->rate, t->desc.events[st->spec].period, (int64_t)r->time);
+	bool waits = event_kind(t->desc.events[st->spec].kind)->measure == MEASURES_WAITS;
 	struct target_tally *tally = &t->tally;
 	/* one that is read behind its window's end is of the next: nothing is lost where a drain is late */
 	if (!t->started || (int64_t)r->time < t->began) {
@@ -550,13 +567,17 @@ static void on_sample(struct target *t, const struct stream *st, const struct re
 		tally->before_weight[st->spec] += weight;
 		return;
 	}
-	if (!rates_take(t, st->spec, (int64_t)r->time, weight, r->sample.stack_size))
+	if (!waits && !rates_take(t, st->spec, (int64_t)r->time, weight, r->sample.stack_size))
 		return;
 	tally->samples++;
 	t->samples++;
-	tally->weight[st->spec] += weight;
+	tally->weight[st->spec] += waits ? 0 : weight;
 	struct aggregate *a = t->counts[st->spec];
 	struct task *p = r->pid ? tasks_get(t->tasks, r->pid) : NULL;
+	if (!p && waits) {
+		offcpu_record(t, st, r, NULL, 0);
+		return;
+	}
 	if (!p) { /* pid 0: the kernel cannot name it in the opener's pid namespace */
 		struct who nobody = {.process = "", .thread = "", .exe = ""};
 		tally->outside++;
@@ -569,7 +590,10 @@ static void on_sample(struct target *t, const struct stream *st, const struct re
 	tally->stops[stop]++;
 	note_snapshot(t, st, &r->sample, stop);
 	p->sampled = true;
-	aggregate_add(a, frames, n, &who, 1, weight);
+	if (waits)
+		offcpu_record(t, st, r, frames, n);
+	else
+		aggregate_add(a, frames, n, &who, 1, weight);
 }
 
 void target_lost(struct target *t, uint64_t count, bool shared)
@@ -617,6 +641,7 @@ static void on_sideband(struct target *t, const struct record *r)
 	bool exec = r->type == PERF_RECORD_COMM && r->comm.exec;
 	if (exec && !t->started && !t->desc.running && r->pid == (uint32_t)t->desc.init_pid)
 		begin(t, r);
+	offcpu_sideband(t, r);
 	tasks_record(t->tasks, r);
 }
 
@@ -631,7 +656,8 @@ void target_record(struct target *t, struct stream *st, const struct perf_event_
 {
 	struct record r;
 	t->saved.changed = true;
-	rates_record(t, h->type == PERF_RECORD_SAMPLE, h->size);
+	if (st->role != PERF_WAITS)
+		rates_record(t, h->type == PERF_RECORD_SAMPLE, h->size);
 	if (record_parse(h, &st->layout, &r) < 0) {
 		t->tally.malformed++;
 		return;
@@ -640,6 +666,8 @@ void target_record(struct target *t, struct stream *st, const struct perf_event_
 		return;
 	if (r.type == PERF_RECORD_SAMPLE && st->role == PERF_SAMPLES) {
 		on_sample(t, st, &r);
+	} else if (r.type == PERF_RECORD_SAMPLE) {
+		offcpu_record(t, st, &r, NULL, 0);
 	} else if (r.type == PERF_RECORD_THROTTLE) {
 		t->tally.throttled++;
 	} else if (is_sideband(&r)) {
@@ -690,6 +718,7 @@ void target_resume(struct target *t, int64_t gap)
 		return;
 	set_rungs(t);
 	rates_resume(t);
+	offcpu_resume(t);
 	t->tally.restarts++;
 	t->tally.gap += (uint64_t)gap;
 	log_line(LOG_INFO, "target=%s outcome=resumed gap_ms=%lld samples=%llu", t->desc.id,
@@ -701,6 +730,7 @@ void target_resume_blank(struct target *t)
 	begin_running(t, "nothing is known of what was before: the profiler was restarted and had to begin anew");
 	set_rungs(t);
 	rates_resume(t);
+	offcpu_resume(t);
 	target_begin_clock(t);
 	tasks_lossy(t->tasks);
 	log_line(LOG_INFO, "target=%s outcome=\"begun anew\"", t->desc.id);

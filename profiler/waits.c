@@ -5,11 +5,14 @@
 #include <string.h>
 
 #define BUCKETS 1024
+#define AT_ONCE_NS 1000	   /* from one thread to the next */
+#define ENTRIES_LEAST 1000 /* so that a mean is one */
+#define LATE_MOST_NS 20000 /* no kernel takes longer */
 #define CPUS_MAX 4096
 #define DEAD UINT32_MAX /* what the kernel calls a thread whose number is gone */
 
 struct amount {
-	uint64_t count, ns;
+	uint64_t count, ns, entries; /* those that ended on a CPU that was idle or another's */
 };
 
 struct wait_place {
@@ -32,10 +35,13 @@ struct waiter {
 	uint32_t seen_cpu;
 	bool ran;				/* in this window */
 	struct amount nowhere, too_short, lost; /* untold */
+	bool entered;				/* in waits_out: the CPU was not ours before */
 };
 
 struct clock { /* as it was when somebody went off last; its event begins with zeros */
 	uint64_t time, count, ran;
+	struct waiter *ending; /* in no list any more: when it goes off here, it is for good */
+	uint64_t ended;
 };
 
 struct window_end {
@@ -49,6 +55,12 @@ struct waits {
 	size_t n_threads, n_places;
 	struct clock *clocks; /* by CPU */
 	uint32_t n_clocks;
+	/* by all clocks, and by the other account, so far; as they were when that was begun; entries since */
+	struct {
+		bool known;
+		uint64_t ran, ran_first, truly, truly_first, entries;
+	} account;
+	bool midway; /* a clock that is not known did not begin with zeros */
 	uint64_t min;
 	waits_fn *fn;
 	void *arg;
@@ -111,14 +123,34 @@ static void free_waiter(struct waits *w, struct waiter *t)
 	w->n_threads--;
 }
 
-struct waits *waits_free(struct waits *w)
+void waits_forget(struct waits *w)
 {
-	for (size_t i = 0; w && i < BUCKETS; i++)
-		for (struct waiter *t = w->threads[i], *next; t; t = next) {
-			next = t->next;
+	for (size_t i = 0; i < BUCKETS; i++)
+		while (w->threads[i]) {
+			struct waiter *t = w->threads[i];
+			w->threads[i] = t->next;
 			free_waiter(w, t);
 		}
+	for (uint32_t i = 0; i < w->n_clocks; i++) {
+		if (w->clocks[i].ending)
+			free_waiter(w, w->clocks[i].ending);
+		w->clocks[i].ending = NULL;
+	}
+	w->lost_from = w->lost_to = 0;
+}
+
+void waits_midway(struct waits *w)
+{
+	free(w->clocks);
+	w->clocks = NULL;
+	w->n_clocks = 0;
+	w->midway = true;
+}
+
+struct waits *waits_free(struct waits *w)
+{
 	if (w) {
+		waits_forget(w);
 		aggregate_free(w->stacks);
 		free(w->clocks);
 	}
@@ -208,9 +240,10 @@ static struct wait_place *place_of(struct waits *w, struct waiter *t, uint64_t i
 
 /* --- waits ---------------------------------------------------------------------------------------------- */
 
-static void add(struct amount *a, uint64_t ns)
+static void add(struct amount *a, uint64_t ns, bool entered)
 {
 	a->count++;
+	a->entries += entered;
 	a->ns += ns;
 }
 
@@ -228,9 +261,9 @@ static void account(struct waits *w, struct waiter *t, uint64_t to)
 	uint64_t lost = overlap(t->off, to, w->lost_from, w->lost_to);
 	uint64_t ns = to - t->off - lost;
 	if (lost)
-		add(&t->lost, lost);
+		add(&t->lost, lost, false);
 	if (ns)
-		add(t->wait + ns < w->min ? &t->too_short : t->place ? &t->place->untold : &t->nowhere, ns);
+		add(t->wait + ns < w->min ? &t->too_short : t->place ? &t->place->untold : &t->nowhere, ns, t->entered);
 }
 
 static void come_back(struct waits *w, struct waiter *t, uint64_t time)
@@ -250,20 +283,32 @@ void waits_born(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time)
 	t->place = NULL;
 }
 
+/* NULL: no memory. */
+static struct clock *clock_of(struct waits *w, uint32_t cpu)
+{
+	if (cpu >= w->n_clocks) {
+		struct clock *more = cpu < CPUS_MAX ? realloc(w->clocks, (cpu + 1) * sizeof(*more)) : NULL;
+		if (!more)
+			return NULL;
+		memset(more + w->n_clocks, 0, (cpu + 1 - w->n_clocks) * sizeof(*more));
+		w->clocks = more;
+		w->n_clocks = cpu + 1;
+	}
+	return &w->clocks[cpu];
+}
+
 /* How long the thread ran that now goes off this CPU; UINT64_MAX: nobody knows. */
 static uint64_t ran_until(struct waits *w, const struct wait_out *o)
 {
-	if (o->cpu >= w->n_clocks) {
-		struct clock *more = o->cpu < CPUS_MAX ? realloc(w->clocks, (o->cpu + 1) * sizeof(*more)) : NULL;
-		if (!more)
-			return UINT64_MAX;
-		memset(more + w->n_clocks, 0, (o->cpu + 1 - w->n_clocks) * sizeof(*more));
-		w->clocks = more;
-		w->n_clocks = o->cpu + 1;
-	}
-	struct clock *c = &w->clocks[o->cpu], last = *c;
-	*c = (struct clock){o->time, o->count, o->ran};
-	if (o->count <= last.count || o->ran < last.ran)
+	struct clock *c = clock_of(w, o->cpu);
+	if (!c)
+		return UINT64_MAX;
+	const struct clock last = *c;
+	c->time = o->time;
+	c->count = o->count;
+	c->ran = o->ran;
+	w->account.ran += o->ran > last.ran && last.count ? o->ran - last.ran : 0;
+	if (o->count <= last.count || o->ran < last.ran || (!last.count && w->midway))
 		return UINT64_MAX;
 	if (o->count - last.count > 1) {
 		w->lost += o->count - last.count - 1;
@@ -273,14 +318,49 @@ static uint64_t ran_until(struct waits *w, const struct wait_out *o)
 	return o->ran - last.ran;
 }
 
+static bool has_ended(struct waits *w, const struct wait_out *o, uint64_t ran);
+
+/* Nobody of ours had gone off that CPU just before. */
+static bool entered(uint64_t last, uint64_t on)
+{
+	return on > last + AT_ONCE_NS;
+}
+
+void waits_correct(struct waits *w, uint64_t ns)
+{
+	if (!w->account.known) {
+		w->account.known = true;
+		w->account.truly_first = ns;
+		w->account.ran_first = w->account.ran;
+		w->account.entries = 0;
+	}
+	w->account.truly = ns;
+}
+
+/* What an end is to be shortened by: ns. */
+static double late(const struct waits *w)
+{
+	double truly = (double)(w->account.truly - w->account.truly_first);
+	double ran = (double)(w->account.ran - w->account.ran_first);
+	double mean = w->account.entries >= ENTRIES_LEAST ? (truly - ran) / (double)w->account.entries : 0;
+	return mean < 0 ? 0 : mean < LATE_MOST_NS ? mean : LATE_MOST_NS;
+}
+
 void waits_out(struct waits *w, const struct wait_out *o)
 {
+	uint64_t before = o->timed && o->cpu < w->n_clocks ? w->clocks[o->cpu].time : 0;
 	uint64_t ran = o->timed ? ran_until(w, o) : 0;
+	if (has_ended(w, o, ran))
+		return;
 	struct waiter *t = thread_of(w, o->pid, o->tid);
 	if (!t)
 		return;
-	if (o->timed && t->off && ran != UINT64_MAX)
+	if (o->timed && t->off && ran != UINT64_MAX) {
+		t->entered = entered(before, o->time - ran);
+		w->account.entries += t->entered;
 		come_back(w, t, o->time - ran);
+		t->entered = false;
+	}
 	t->pid = o->pid;
 	t->ran = true;
 	t->off = o->time;
@@ -311,6 +391,12 @@ static int64_t stack_at(const struct waits *w, const struct wait_place *p)
 	return p->generation == w->generation ? p->stack : -1;
 }
 
+static uint64_t corrected(const struct waits *w, const struct amount *a)
+{
+	double less = late(w) * (double)a->entries;
+	return less < (double)a->ns ? a->ns - (uint64_t)less : 0;
+}
+
 static void tell(struct waits *w, const struct waiter *t, enum wait_kind kind, struct amount *a)
 {
 	if (a->count)
@@ -319,7 +405,7 @@ static void tell(struct waits *w, const struct waiter *t, enum wait_kind kind, s
 				      .pid = t->pid,
 				      .tid = t->tid,
 				      .count = a->count,
-				      .ns = a->ns});
+				      .ns = corrected(w, a)});
 	*a = (struct amount){0};
 }
 
@@ -330,7 +416,7 @@ static void tell_place(struct waits *w, const struct waiter *t, struct wait_plac
 		.pid = t->pid,
 		.tid = t->tid,
 		.count = p->untold.count,
-		.ns = p->untold.ns,
+		.ns = corrected(w, &p->untold),
 		.ip = p->ip};
 	struct frame frames[AGGREGATE_STACK_MAX];
 	struct aggregate_sample s;
@@ -395,14 +481,41 @@ void waits_exec(struct waits *w, uint32_t tid)
 	free_places(w, t);
 }
 
-void waits_exit(struct waits *w, uint32_t tid)
+static void finish(struct waits *w, struct clock *c, uint64_t until)
+{
+	struct waiter *t = c->ending;
+	c->ending = NULL;
+	come_back(w, t, until);
+	tell_thread(w, t, true);
+	free_waiter(w, t);
+}
+
+/* The last time that somebody goes off, who may have no number any more. */
+static bool has_ended(struct waits *w, const struct wait_out *o, uint64_t ran)
+{
+	struct clock *c = o->timed && o->cpu < w->n_clocks ? &w->clocks[o->cpu] : NULL;
+	if (!c || !c->ending)
+		return false;
+	bool it = o->tid == DEAD || o->tid == c->ending->tid;
+	finish(w, c, it && ran != UINT64_MAX ? o->time - ran : c->ended);
+	return it;
+}
+
+void waits_exit(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
 {
 	struct waiter **at = find(w, tid), *t = *at;
+	struct clock *c = clock_of(w, cpu), none = {0};
 	if (!t)
 		return;
-	tell_thread(w, t, true);
+	if (!c)
+		c = &none;
+	if (c->ending)
+		finish(w, c, c->ended);
 	*at = t->next;
-	free_waiter(w, t);
+	c->ending = t;
+	c->ended = time;
+	if (c == &none || !t->off)
+		finish(w, c, time);
 }
 
 static void tell_known(struct waits *w, struct waiter *t)
@@ -444,6 +557,9 @@ static void end_thread(struct waits *w, struct waiter *t)
 void waits_end(struct waits *w, uint64_t time, const struct wait_clock *clocks, size_t n)
 {
 	w->ending = &(struct window_end){time, clocks, n};
+	for (uint32_t i = 0; i < w->n_clocks; i++)
+		if (w->clocks[i].ending)
+			finish(w, &w->clocks[i], w->clocks[i].ended);
 	each_thread(w, end_thread);
 	w->ending = NULL;
 	w->lost_from = w->lost_to = 0;

@@ -7,6 +7,10 @@
  * time since it went off last was a wait. Nothing is recorded when it comes back. Where that clock cannot be had
  * (events that are inherited), switch records say when a thread came back (waits_in).
  *
+ * That clock begins a little late where a CPU was idle, or others' in between: putting events there takes time, which
+ * is the thread's all the same. Of waits of a few microseconds that is most. How much it is on average shows a true
+ * account of the CPU time (waits_correct), and so much shorter was each wait with such an end.
+ *
  * A place is a thread's (ip, sp): the same instruction of the same call depth. Now and then a stack is sampled as well
  * (waits_stack), and it is that of all waits at its place until the next one. So sums are exact, per thread and per
  * place, however seldom stacks are sampled; two stacks that share a place are told apart by samples.
@@ -72,12 +76,19 @@ void waits_seen(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time);
 void waits_stack(
 	struct waits *w, uint32_t pid, uint32_t tid, uint64_t ip, uint64_t sp, const struct frame *frames, size_t n);
 void waits_exec(struct waits *w, uint32_t tid); /* its places are another program's from now on */
-void waits_exit(struct waits *w, uint32_t tid);
+void waits_exit(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time); /* it goes off once more */
 
+/* All threads have run for `ns` so far, from any time on, by another account than the clocks. */
+void waits_correct(struct waits *w, uint64_t ns);
 /* Tells of waits that are over and whose stack is known. */
 void waits_tell(struct waits *w);
 /* Tells of all, also of those under way, up to `time`; what is left of them is the next window's. */
 void waits_end(struct waits *w, uint64_t time, const struct wait_clock *clocks, size_t n);
+
+/* Of nobody anything is known; the clocks of CPUs go on. */
+void waits_forget(struct waits *w);
+/* The clocks, too, are not known: events that have counted before. */
+void waits_midway(struct waits *w);
 
 size_t waits_threads(const struct waits *w);
 uint64_t waits_lost(const struct waits *w); /* records, by the kernel's count */

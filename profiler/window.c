@@ -5,6 +5,7 @@
 #include "profiler/build.h"
 #include "profiler/commit.h"
 #include "profiler/naming.h"
+#include "profiler/offcpu.h"
 #include "profiler/pprof.h"
 
 #include <errno.h>
@@ -191,6 +192,7 @@ static uint64_t lost_in(const struct window *w)
 
 static void fill(struct window *w, struct target *t, bool last)
 {
+	offcpu_end(t);
 	int64_t now = clock_now();
 	*w = (struct window){.t = t,
 		.last = last,

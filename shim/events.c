@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #define NSEC 1000000000ull
+#define WAITS_MIN_MOST_US 60000000u
+#define WAITS_MIN_US 1000 /* shorter waits are many, and seldom what somebody looks for */
 
 #define SOFTWARE(what) PERF_TYPE_SOFTWARE, PERF_COUNT_SW_##what
 #define HARDWARE(what) PERF_TYPE_HARDWARE, PERF_COUNT_HW_##what
@@ -19,11 +21,11 @@
 		PERF_COUNT_HW_CACHE_##cache | PERF_COUNT_HW_CACHE_OP_READ << 8 | PERF_COUNT_HW_CACHE_RESULT_MISS << 16
 #define COUNTS(name, what, period, help)                                                                               \
 	{                                                                                                              \
-		name, what, false, period, name, "count", help, false, false                                           \
+		name, what, MEASURES_COUNT, period, name, "count", help, false, false                                  \
 	}
 #define KERNEL_COUNTS(name, what, period, help)                                                                        \
 	{                                                                                                              \
-		name, what, false, period, name, "count", help, false, true                                            \
+		name, what, MEASURES_COUNT, period, name, "count", help, false, true                                   \
 	}
 
 /*
@@ -32,9 +34,10 @@
  * are by what a CPU of 3 GHz can have at most, and were never tried on one.
  */
 static const struct event_kind kinds[] = {
-	{"cpu", SOFTWARE(CPU_CLOCK), true, 99, "cpu", "nanoseconds", "CPU time, by a timer on each CPU", false, false},
+	{"cpu", SOFTWARE(CPU_CLOCK), MEASURES_CPU, 99, "cpu", "nanoseconds", "CPU time, by a timer on each CPU", false,
+		false},
 	COUNTS("page-faults", SOFTWARE(PAGE_FAULTS), 100, "page faults, minor and major"),
-	{"tracepoint", PERF_TYPE_TRACEPOINT, 0, false, 1, "tracepoint", "count",
+	{"tracepoint", PERF_TYPE_TRACEPOINT, 0, MEASURES_COUNT, 1, "tracepoint", "count",
 		"a place in the kernel, as in tracepoint:sched:sched_switch", true, true},
 	COUNTS("minor-faults", SOFTWARE(PAGE_FAULTS_MIN), 100, "page faults without a disk: memory used first"),
 	COUNTS("major-faults", SOFTWARE(PAGE_FAULTS_MAJ), 1, "page faults that waited for a disk"),
@@ -51,6 +54,8 @@ static const struct event_kind kinds[] = {
 	COUNTS("L1-dcache-load-misses", CACHE_MISS(L1D), 500000, "loads that the first level of cache had not"),
 	COUNTS("LLC-load-misses", CACHE_MISS(LL), 50000, "loads that the last level of cache had not"),
 	COUNTS("dTLB-load-misses", CACHE_MISS(DTLB), 50000, "loads whose address was in no TLB"),
+	{"offcpu", SOFTWARE(CONTEXT_SWITCHES), MEASURES_WAITS, 99, "offcpu", "nanoseconds",
+		"time on no CPU, by where threads wait", false, true},
 };
 
 size_t event_kinds(void)
@@ -76,9 +81,13 @@ const char *event_sample_type(const struct event_spec *s)
 const char *event_text(const struct event_spec *s, char buf[EVENT_TEXT_MAX])
 {
 	const struct event_kind *k = &kinds[s->kind];
-	uint64_t value = k->clock ? (NSEC + s->period / 2) / s->period : s->period;
-	snprintf(buf, EVENT_TEXT_MAX, "%s%s%.63s%c%" PRIu64, k->name, k->named ? ":" : "", s->name,
-		k->clock ? '@' : '/', value);
+	bool timed = k->measure != MEASURES_COUNT;
+	uint64_t value = timed ? (NSEC + s->period / 2) / s->period : s->period;
+	char options[32] = "";
+	if (k->measure == MEASURES_WAITS && s->min_us != WAITS_MIN_US)
+		snprintf(options, sizeof(options), ":min=%uus", s->min_us);
+	snprintf(buf, EVENT_TEXT_MAX, "%s%s%s%s%s%c%" PRIu64, k->name, k->named ? ":" : "", s->name, options,
+		s->idle ? ":idle" : "", timed ? '@' : '/', value);
 	return buf;
 }
 
@@ -91,18 +100,49 @@ static int find_kind(const char *name, size_t len)
 }
 
 /* ":system:name", each of what a directory of tracefs may be called. */
-static int parse_which(const char *which, size_t len, int column, char ret[static 64], struct err *e)
+static int parse_which(const char *which, size_t len, int column, char ret[static EVENT_NAME_MAX], struct err *e)
 {
 	static const char letters[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"; /* no '.', no '/' */
 	size_t system = len ? strspn(which + 1, letters) : 0, at = 1 + system;
 	size_t name = system && at < len && which[at] == ':' ? strspn(which + at + 1, letters) : 0;
-	if (!name || at + 1 + name != len || len > 63)
+	if (!name || at + 1 + name != len || len > EVENT_NAME_MAX)
 		return err_say(e, -EINVAL,
 			"events, column %d: a tracepoint is written tracepoint:SYSTEM:NAME, as in "
 			"tracepoint:sched:sched_switch",
 			column);
-	snprintf(ret, 64, "%.*s", (int)len - 1, which + 1);
+	snprintf(ret, EVENT_NAME_MAX, "%.*s", (int)len - 1, which + 1);
+	return 0;
+}
+
+/* ":min=100us:idle", in any order. */
+static int parse_waits(const char *options, size_t len, int column, struct event_spec *ret, struct err *e)
+{
+	static const struct {
+		const char *text;
+		uint32_t us;
+	} units[] = {{"us", 1}, {"ms", 1000}, {"s", 1000000}, {"", 0}};
+	const char *end = options + len;
+	for (const char *at = options, *next; at < end; at = next) {
+		char *rest = NULL;
+		size_t unit = 0;
+		next = at + 1 + strcspn(at + 1, ":@,");
+		uint64_t n = strncmp(at, ":min=", 5) || at[5] < '0' || at[5] > '9' ? 0 : strtoull(at + 5, &rest, 10);
+		size_t left = rest ? (size_t)(next - rest) : 0;
+		while (rest && unit < sizeof(units) / sizeof(units[0]) &&
+			(strlen(units[unit].text) != left || strncmp(units[unit].text, rest, left) != 0))
+			unit++;
+		if (next - at == 5 && !strncmp(at, ":idle", 5))
+			ret->idle = 1;
+		else if (rest && unit < sizeof(units) / sizeof(units[0]) && (n == 0 || units[unit].us) &&
+			 n <= WAITS_MIN_MOST_US / (units[unit].us ? units[unit].us : 1))
+			ret->min_us = (uint32_t)n * units[unit].us;
+		else
+			return err_say(e, -EINVAL,
+				"events, column %d: offcpu takes min=TIME (0 to 60s) and idle, as in "
+				"offcpu:min=100us:idle",
+				column);
+	}
 	return 0;
 }
 
@@ -114,9 +154,11 @@ static int parse_item(const char *text, const char *item, size_t len, uint32_t m
 	if (name_len > len)
 		name_len = len;
 	int kind = find_kind(item, kind_len < len ? kind_len : len);
-	*ret = (struct event_spec){0};
-	if (kind >= 0 && kinds[kind].named) {
-		int r = parse_which(item + kind_len, name_len - kind_len, column, ret->name, e);
+	const bool waits = kind >= 0 && kinds[kind].measure == MEASURES_WAITS;
+	*ret = (struct event_spec){.min_us = waits ? WAITS_MIN_US : 0};
+	if (kind >= 0 && (kinds[kind].named || waits)) {
+		int r = waits ? parse_waits(item + kind_len, name_len - kind_len, column, ret, e)
+			      : parse_which(item + kind_len, name_len - kind_len, column, ret->name, e);
 		if (r < 0)
 			return r;
 	} else if (kind_len < name_len) {
@@ -126,6 +168,7 @@ static int parse_item(const char *text, const char *item, size_t len, uint32_t m
 		return err_say(e, -EINVAL, "events, column %d: no event \"%.*s\"; 'pillion events' lists what there is",
 			column, name_len > 40 ? 40 : (int)name_len, item);
 	const struct event_kind *k = &kinds[kind];
+	bool timed = k->measure != MEASURES_COUNT;
 	char sign = name_len < len ? item[name_len] : 0;
 	uint64_t value = k->period;
 	if (sign) {
@@ -134,23 +177,30 @@ static int parse_item(const char *text, const char *item, size_t len, uint32_t m
 		errno = 0;
 		value = strtoull(digits, &end, 10);
 		if (*digits < '0' || *digits > '9' || errno || end != item + len || value == 0 ||
-			(!k->clock && value > INT64_MAX)) /* the kernel's own bound for a period */
+			(!timed && value > INT64_MAX)) /* the kernel's own bound for a period */
 			return err_say(e, -EINVAL,
 				"events, column %d: \"%.*s\" needs a positive whole number behind '%c'", column,
 				len > 40 ? 40 : (int)len, item, sign);
-		if ((sign == '@') != k->clock)
+		if ((sign == '@') != timed)
 			return err_say(e, -EINVAL, "events, column %d: %s takes %s, as in %s", column, k->name,
-				k->clock ? "a rate" : "a period", k->clock ? "cpu@199" : "page-faults/50");
+				timed ? "a rate" : "a period", timed ? "cpu@199" : "page-faults/50");
 	}
-	if (k->clock && max_rate && value > max_rate) {
+	if (timed && max_rate && value > max_rate) {
 		value = max_rate;
 		*ret_clamped = true;
 	}
-	if (k->clock && value > 100000)
+	if (timed && value > 100000)
 		return err_say(e, -EINVAL, "events, column %d: at most 100000 Hz", column);
 	ret->kind = (uint32_t)kind;
-	ret->period = k->clock ? NSEC / value : value;
+	ret->period = timed ? NSEC / value : value;
 	return 0;
+}
+
+/* Of one kind of the kernel's: two that record it garble each other's records (shim/perf.h). */
+static bool excludes(const struct event_spec *a, const struct event_spec *b)
+{
+	const struct event_kind *x = &kinds[a->kind], *y = &kinds[b->kind];
+	return x != y && !x->named && x->type == y->type && x->config == y->config;
 }
 
 int events_parse(const char *text, uint32_t max_rate, struct event_spec ret[EVENTS_MAX], size_t *ret_n,
@@ -166,6 +216,13 @@ int events_parse(const char *text, uint32_t max_rate, struct event_spec ret[EVEN
 		int r = parse_item(text, item, len, max_rate, &specs[n], &clamped, e);
 		if (r < 0)
 			return r;
+		for (size_t i = 0; i < n; i++)
+			if (excludes(&specs[i], &specs[n]))
+				return err_say(e, -EINVAL,
+					"events, column %d: %s and %s cannot be sampled together: the kernel garbles "
+					"records of "
+					"two such events",
+					(int)(item - text) + 1, event_name(&specs[n]), event_name(&specs[i]));
 		for (size_t i = 0; i < n; i++)
 			if (specs[i].kind == specs[n].kind && !strcmp(specs[i].name, specs[n].name))
 				return err_say(e, -EINVAL, "events, column %d: %s is there twice",

@@ -8,6 +8,8 @@
  *	page-faults/50			every 50th page fault
  *	context-switches		every 100th time that a thread goes off its CPU
  *	tracepoint:sched:sched_switch	each time that the kernel passes there; of what there is, see tracefs
+ *	offcpu				time that threads wait for 1 ms and longer, by 99 stacks a second of each CPU
+ *	offcpu:min=0:idle@199		also for less, and of threads that do nothing else, by 199 of them
  *
  * One grammar for annotation, flag, environment and file.
  */
@@ -21,13 +23,20 @@
 #include <stdio.h>
 
 #define EVENTS_MAX 8
+#define EVENT_NAME_MAX 56 /* with its end */
+
+enum event_measure {
+	MEASURES_COUNT,
+	MEASURES_CPU,	/* CPU time, by a timer: the kernel takes ns for clock events even with freq=1 */
+	MEASURES_WAITS, /* time on no CPU: every switch is recorded, of some the stack (profiler/waits.h) */
+};
 
 struct event_kind {
 	const char *name;
 	uint32_t type;	 /* PERF_TYPE_* */
 	uint64_t config; /* PERF_COUNT_* */
-	bool clock; /* period in nanoseconds, rates allowed (the kernel takes ns for clock events even with freq=1) */
-	uint64_t period;		       /* default: Hz for a clock, else a count */
+	enum event_measure measure;
+	uint64_t period;		       /* default: a count, or Hz for what measures time */
 	const char *sample_type, *sample_unit; /* pprof */
 	const char *help;
 	bool named;	/* behind a colon stands which one: event_spec.name and .config */
@@ -35,10 +44,12 @@ struct event_kind {
 };
 
 struct event_spec {
-	uint32_t kind;	 /* row of the catalogue */
-	uint64_t period; /* ns for a clock, else a count: the weight of one sample */
-	uint64_t config; /* of a named one: its id, found by events_resolve */
-	char name[64];	 /* of a named one: "sched:sched_switch" */
+	uint32_t kind;		   /* row of the catalogue */
+	uint64_t period;	   /* a count, or ns: the weight of one sample; MEASURES_WAITS: from stack to stack */
+	uint64_t config;	   /* of a named one: its id, found by events_resolve */
+	char name[EVENT_NAME_MAX]; /* of a named one: "sched:sched_switch" */
+	uint32_t min_us;	   /* MEASURES_WAITS: shorter ones are summed up without a place */
+	uint32_t idle;		   /* MEASURES_WAITS: also of threads that never run */
 };
 
 size_t event_kinds(void);

@@ -171,12 +171,36 @@ static int pass_rungs(struct work *w, const struct attempt *a, uint32_t spec, in
 	return r;
 }
 
+/* Stacks come later: a runtime's are of no use. */
+static int pass_waits(struct work *w, const struct attempt *a, uint32_t spec, int cpu, struct err *e)
+{
+	static const enum perf_role roles[] = {PERF_WAITS, PERF_SAMPLES, PERF_SEEN};
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < sizeof(roles) / sizeof(roles[0]); i++) {
+		struct perf_want want = samples(w, a, spec);
+		want.role = roles[i];
+		want.idle = want.role != PERF_WAITS;
+		r = open_and_put(w, a, desc(w)->init_pid, &want, spec, cpu, e);
+	}
+	return r;
+}
+
+static bool measures_waits(const struct work *w, uint32_t spec)
+{
+	return event_kind(desc(w)->events[spec].kind)->measure == MEASURES_WAITS;
+}
+
 static int pass_cpu(struct work *w, const struct attempt *a, int cpu, struct err *e)
 {
 	int r = 0;
 	for (uint32_t s = 0; r == 0 && s < desc(w)->n_events; s++) {
 		struct perf_want want = samples(w, a, s);
-		r = w->ladder ? pass_rungs(w, a, s, cpu, e) : open_and_put(w, a, desc(w)->init_pid, &want, s, cpu, e);
+		if (measures_waits(w, s))
+			r = pass_waits(w, a, s, cpu, e);
+		else if (w->ladder)
+			r = pass_rungs(w, a, s, cpu, e);
+		else
+			r = open_and_put(w, a, desc(w)->init_pid, &want, s, cpu, e);
 	}
 	return r;
 }
@@ -396,6 +420,8 @@ static int try_event(struct work *w, const struct attempt *a, uint32_t spec, int
 	struct perf_want want = samples(w, a, spec);
 	struct perf_layout layout;
 	pid_t thread = a->strategy == STRATEGY_THREADS ? 0 : desc(w)->init_pid;
+	if (measures_waits(w, spec) && a->strategy != STRATEGY_CGROUP)
+		return err_say(e, -EOPNOTSUPP, "%s: only by cgroup, and that is not to be had", event_name(&want.spec));
 	int fd = open_one(w, a, thread, &want, cpu, &layout);
 	if (fd == -ENOENT || fd == -EOPNOTSUPP || fd == -EINVAL || fd == -EACCES || fd == -EPERM)
 		return perf_explain_event(fd, event_name(&want.spec), e);

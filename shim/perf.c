@@ -25,7 +25,7 @@ uint32_t perf_stack_user(uint32_t rung)
 
 uint32_t perf_first_rung(const struct event_spec *s)
 {
-	return event_kind(s->kind)->clock && s->period < 1000000000 / FAST_HZ ? 1 : 2;
+	return event_kind(s->kind)->measure == MEASURES_CPU && s->period < 1000000000 / FAST_HZ ? 1 : 2;
 }
 
 /*
@@ -35,7 +35,7 @@ uint32_t perf_first_rung(const struct event_spec *s)
  */
 static void wake_early(const struct event_spec *s, struct perf_event_attr *a)
 {
-	if (event_kind(s->kind)->clock && s->period >= 1000000000 / FAST_HZ)
+	if (event_kind(s->kind)->measure != MEASURES_COUNT && s->period >= 1000000000 / FAST_HZ)
 		return;
 	uint32_t size = a->sample_stack_user + SAMPLE_REST;
 	a->watermark = 0;
@@ -59,10 +59,36 @@ static void sample_attr(const struct perf_want *w, struct perf_event_attr *a)
 		a->sample_regs_user = PERF_REGS_USER_MASK;
 		a->sample_stack_user = perf_stack_user(w->rung);
 	}
+	if (k->measure == MEASURES_WAITS) { /* in turn with that of waits_attr, of which it tells all as well */
+		a->sample_period = 1;
+		a->sample_type |= PERF_SAMPLE_READ | PERF_SAMPLE_REGS_USER;
+		a->sample_regs_user = PERF_REGS_USER_MASK;
+		a->read_format = PERF_FORMAT_TOTAL_TIME_RUNNING;
+	}
 	wake_early(&w->spec, a);
 }
 
-static void dummy_attr(struct perf_event_attr *a)
+/* Of each switch: by sp and ip one place is told from another (profiler/waits.h). */
+static void waits_attr(const struct perf_want *w, struct perf_event_attr *a)
+{
+	const struct event_kind *k = event_kind(w->spec.kind);
+	a->type = k->type;
+	a->config = k->config;
+	a->sample_period = 1;
+	a->sample_type |= PERF_SAMPLE_IP | PERF_SAMPLE_READ | PERF_SAMPLE_REGS_USER;
+	a->sample_regs_user = PERF_REGS_PLACE_MASK;
+	a->read_format = PERF_FORMAT_TOTAL_TIME_RUNNING;
+}
+
+static void seen_attr(const struct perf_want *w, struct perf_event_attr *a)
+{
+	a->type = PERF_TYPE_SOFTWARE;
+	a->config = PERF_COUNT_SW_CPU_CLOCK;
+	a->sample_period = PERF_SEEN_NS;
+	a->sample_type |= PERF_SAMPLE_IP;
+}
+
+static void dummy_attr(const struct perf_want *w, struct perf_event_attr *a)
 {
 	a->type = PERF_TYPE_SOFTWARE;
 	a->config = PERF_COUNT_SW_DUMMY;
@@ -73,6 +99,15 @@ static void sideband_attr(const struct perf_want *w, struct perf_event_attr *a)
 	a->mmap = a->mmap2 = a->comm = a->comm_exec = a->task = 1;
 	a->build_id = w->build_id;
 }
+
+typedef void attr_fn(const struct perf_want *w, struct perf_event_attr *a);
+static attr_fn *const attr_of[PERF_ROLES] = {
+	[PERF_SAMPLES] = sample_attr,
+	[PERF_SIDEBAND] = dummy_attr,
+	[PERF_OWNER] = dummy_attr,
+	[PERF_WAITS] = waits_attr,
+	[PERF_SEEN] = seen_attr,
+};
 
 void perf_attr(const struct perf_want *w, struct perf_event_attr *a, struct perf_layout *ret_layout)
 {
@@ -88,29 +123,26 @@ void perf_attr(const struct perf_want *w, struct perf_event_attr *a, struct perf
 	/* by the ring's own mark, which its owner sets; the 1 says nothing but that there is one */
 	a->watermark = 1;
 	a->wakeup_watermark = 1;
-	if (w->role == PERF_SAMPLES)
-		sample_attr(w, a);
-	else
-		dummy_attr(a);
+	attr_of[w->role](w, a);
 	if (w->role == PERF_SIDEBAND || w->sideband)
 		sideband_attr(w, a);
 	a->exclude_hv = 1;
 	/* what happens in the kernel alone: without it there would never be a sample, and nobody would know why */
-	bool in_kernel = w->role == PERF_SAMPLES && event_kind(w->spec.kind)->in_kernel;
+	bool in_kernel = w->role != PERF_SIDEBAND && w->role != PERF_OWNER && event_kind(w->spec.kind)->in_kernel;
 	a->exclude_kernel = !w->kernel && !in_kernel;
 	a->exclude_callchain_kernel = !w->kernel;
-	if (w->lost)
-		a->read_format = PERF_FORMAT_LOST;
 	if (w->role == PERF_SIDEBAND)
 		a->read_format = PERF_FORMAT_TOTAL_TIME_RUNNING;
+	else if (w->lost && !a->read_format)
+		a->read_format = PERF_FORMAT_LOST;
 	a->inherit = w->inherit;
 	a->enable_on_exec = w->on_exec && !w->idle;
 	*ret_layout = (struct perf_layout){.sample_type = a->sample_type,
 		.regs_user = a->sample_regs_user,
 		.stack_user = a->sample_stack_user,
-		.flags = w->role == PERF_SIDEBAND ? LAYOUT_RUNNING
-			 : w->lost		  ? LAYOUT_LOST
-						  : 0};
+		.flags = a->read_format & PERF_FORMAT_TOTAL_TIME_RUNNING ? LAYOUT_RUNNING
+			 : w->lost					 ? LAYOUT_LOST
+									 : 0};
 }
 
 int perf_open(const struct perf_event_attr *attr, int target, int cpu, unsigned long flags)

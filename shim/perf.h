@@ -2,8 +2,13 @@
  * perf - opening perf events (perf_event_open(2)) the way pillion's rings expect them.
  *
  * Every event carries PERF_SAMPLE_IDENTIFIER and CLOCK_MONOTONIC timestamps, so that events of many targets
- * can share one ring per CPU. Two roles: a *sample* event counts and samples; the *side-band* event
- * (software DUMMY) carries MMAP2, COMM, FORK, EXIT and nothing else.
+ * can share one ring per CPU. A *sample* event counts and samples; the *side-band* event (software DUMMY) carries
+ * MMAP2, COMM, FORK, EXIT and nothing else.
+ *
+ * Waits are measured by three events. That of the samples, with stacks, and PERF_WAITS, with no more than the user's ip
+ * and sp, take turns; PERF_SAMPLE_READ tells of either how long the target ran. PERF_SEEN tells while it is enabled who
+ * is on a CPU. They must take turns: since 6.3 the kernel keeps what it has found out for one sample for that of the
+ * next event of the same kind (do_perf_sw_event, perf_prepare_sample), its id and its size among it.
  */
 #pragma once
 
@@ -31,7 +36,10 @@
 
 #define PERF_RING_BYTES (512u << 10) /* of a CPU's ring, where the locked-memory limit lets it */
 
-enum perf_role { PERF_SAMPLES = 1, PERF_SIDEBAND, PERF_OWNER };
+#define PERF_REGS_PLACE_MASK 0x180ULL /* SP, IP */
+#define PERF_SEEN_NS 1000000
+
+enum perf_role { PERF_SAMPLES = 1, PERF_SIDEBAND, PERF_OWNER, PERF_WAITS, PERF_SEEN, PERF_ROLES };
 
 /* How the bytes of an event's records are laid out: what a reader must know. */
 struct perf_layout {
@@ -41,12 +49,14 @@ struct perf_layout {
 	uint32_t flags;	     /* LAYOUT_* */
 };
 /* What read(2) yields instead of { u64 value; }. */
-#define LAYOUT_LOST 1u	  /* { u64 value, lost; } */
-#define LAYOUT_RUNNING 2u /* of the side-band: { u64 value, running; }, ns that those that it is on have run */
+#define LAYOUT_LOST 1u /* { u64 value, lost; } */
+/* { u64 value, running; }, ns that those that it is on have run: of the side-band and of PERF_WAITS, there also in
+ * samples (PERF_SAMPLE_READ). */
+#define LAYOUT_RUNNING 2u
 
 struct perf_want {
 	enum perf_role role;
-	struct event_spec spec; /* PERF_SAMPLES */
+	struct event_spec spec; /* PERF_SAMPLES, PERF_WAITS, PERF_SEEN */
 	enum stacks stacks;
 	bool kernel;   /* kernel frames and kernel time */
 	bool inherit;  /* children and threads to come, too: strategies `process` and `threads` */

@@ -95,8 +95,8 @@ static const char *bad_events(const struct msg_events *m, size_t n_fds)
 		return "a count that does not match";
 	for (uint32_t i = 0; i < m->n; i++) {
 		const struct event_desc *d = &m->events[i];
-		if ((d->role != PERF_SAMPLES && d->role != PERF_SIDEBAND) || d->spec >= EVENTS_MAX || d->cpu < 0 ||
-			d->layout.stack_user > PERF_STACK_USER_MAX || d->rung > PERF_RUNGS || d->idle > !!d->rung)
+		if (d->role < PERF_SAMPLES || d->role >= PERF_ROLES || d->role == PERF_OWNER || d->spec >= EVENTS_MAX ||
+			d->cpu < 0 || d->layout.stack_user > PERF_STACK_USER_MAX || d->rung > PERF_RUNGS || d->idle > 1)
 			return "an event out of range";
 	}
 	return NULL;

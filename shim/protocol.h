@@ -138,7 +138,7 @@ struct event_desc {
 	uint32_t spec; /* PERF_SAMPLES: index into target_desc.events */
 	int32_t cpu;
 	uint16_t rung; /* 1 to PERF_RUNGS: others of the same spec and CPU have other snapshots; 0: it is alone */
-	uint16_t idle; /* another rung of these counts so far */
+	uint16_t idle; /* not yet on: another rung of these counts so far, or it is not its turn */
 	struct perf_layout layout;
 };
 

@@ -227,6 +227,7 @@ static const int file_reader_calls[] = {
 /* The requests pilliond makes on perf descriptors; the rest of ioctl(2) is closed. */
 static const unsigned worker_ioctls[] = {
 	PERF_EVENT_IOC_ENABLE,
+	PERF_EVENT_IOC_REFRESH,
 	PERF_EVENT_IOC_DISABLE,
 	PERF_EVENT_IOC_PERIOD,
 	PERF_EVENT_IOC_SET_OUTPUT,

@@ -18,7 +18,7 @@ static void count_fds(void)
 	fds = fd_count();
 }
 
-enum { CPU, FAULTS, TRACEPOINT };
+enum { CPU, FAULTS, TRACEPOINT, OFFCPU = 18 };
 
 static const struct {
 	const char *text;
@@ -27,25 +27,33 @@ static const struct {
 	size_t n;
 	struct event_spec specs[2];
 } good[] = {
-	{"cpu", 0, false, 1, {{CPU, NSEC / 99, 0, ""}}},
-	{"cpu@199", 0, false, 1, {{CPU, NSEC / 199, 0, ""}}},
-	{"cpu@1", 0, false, 1, {{CPU, NSEC, 0, ""}}},
-	{"cpu@100000", 0, false, 1, {{CPU, 10000, 0, ""}}},
-	{"cpu@0099", 0, false, 1, {{CPU, NSEC / 99, 0, ""}}},
-	{"cpu@999", 999, false, 1, {{CPU, NSEC / 999, 0, ""}}},
-	{"cpu@1000", 999, true, 1, {{CPU, NSEC / 999, 0, ""}}},
-	{"cpu@18446744073709551615", 999, true, 1, {{CPU, NSEC / 999, 0, ""}}},
-	{"cpu", 10, true, 1, {{CPU, NSEC / 10, 0, ""}}},
-	{"page-faults", 0, false, 1, {{FAULTS, 100, 0, ""}}},
-	{"page-faults/1", 0, false, 1, {{FAULTS, 1, 0, ""}}},
-	{"page-faults/5000", 10, false, 1, {{FAULTS, 5000, 0, ""}}}, /* a period is no rate */
-	{"page-faults/9223372036854775807", 0, false, 1, {{FAULTS, INT64_MAX, 0, ""}}},
-	{"cpu,page-faults", 0, false, 2, {{CPU, NSEC / 99, 0, ""}, {FAULTS, 100, 0, ""}}},
-	{"page-faults/7,cpu@50", 0, false, 2, {{FAULTS, 7, 0, ""}, {CPU, NSEC / 50, 0, ""}}},
-	{"tracepoint:sched:sched_switch", 0, false, 1, {{TRACEPOINT, 1, 0, "sched:sched_switch"}}},
-	{"tracepoint:a-b:c_D9/50,cpu", 0, false, 2, {{TRACEPOINT, 50, 0, "a-b:c_D9"}, {CPU, NSEC / 99, 0, ""}}},
-	{"tracepoint:a:b,tracepoint:a:c", 0, false, 2, {{TRACEPOINT, 1, 0, "a:b"}, {TRACEPOINT, 1, 0, "a:c"}}},
-	{"page-faults/7,cpu@5000", 999, true, 2, {{FAULTS, 7, 0, ""}, {CPU, NSEC / 999, 0, ""}}},
+	{"cpu", 0, false, 1, {{CPU, NSEC / 99, 0, "", 0, 0}}},
+	{"cpu@199", 0, false, 1, {{CPU, NSEC / 199, 0, "", 0, 0}}},
+	{"cpu@1", 0, false, 1, {{CPU, NSEC, 0, "", 0, 0}}},
+	{"cpu@100000", 0, false, 1, {{CPU, 10000, 0, "", 0, 0}}},
+	{"cpu@0099", 0, false, 1, {{CPU, NSEC / 99, 0, "", 0, 0}}},
+	{"cpu@999", 999, false, 1, {{CPU, NSEC / 999, 0, "", 0, 0}}},
+	{"cpu@1000", 999, true, 1, {{CPU, NSEC / 999, 0, "", 0, 0}}},
+	{"cpu@18446744073709551615", 999, true, 1, {{CPU, NSEC / 999, 0, "", 0, 0}}},
+	{"cpu", 10, true, 1, {{CPU, NSEC / 10, 0, "", 0, 0}}},
+	{"page-faults", 0, false, 1, {{FAULTS, 100, 0, "", 0, 0}}},
+	{"page-faults/1", 0, false, 1, {{FAULTS, 1, 0, "", 0, 0}}},
+	{"page-faults/5000", 10, false, 1, {{FAULTS, 5000, 0, "", 0, 0}}}, /* a period is no rate */
+	{"page-faults/9223372036854775807", 0, false, 1, {{FAULTS, INT64_MAX, 0, "", 0, 0}}},
+	{"cpu,page-faults", 0, false, 2, {{CPU, NSEC / 99, 0, "", 0, 0}, {FAULTS, 100, 0, "", 0, 0}}},
+	{"page-faults/7,cpu@50", 0, false, 2, {{FAULTS, 7, 0, "", 0, 0}, {CPU, NSEC / 50, 0, "", 0, 0}}},
+	{"tracepoint:sched:sched_switch", 0, false, 1, {{TRACEPOINT, 1, 0, "sched:sched_switch", 0, 0}}},
+	{"tracepoint:a-b:c_D9/50,cpu", 0, false, 2,
+		{{TRACEPOINT, 50, 0, "a-b:c_D9", 0, 0}, {CPU, NSEC / 99, 0, "", 0, 0}}},
+	{"tracepoint:a:b,tracepoint:a:c", 0, false, 2,
+		{{TRACEPOINT, 1, 0, "a:b", 0, 0}, {TRACEPOINT, 1, 0, "a:c", 0, 0}}},
+	{"offcpu", 0, false, 1, {{OFFCPU, NSEC / 99, 0, "", 1000, 0}}},
+	{"offcpu@5000", 999, true, 1, {{OFFCPU, NSEC / 999, 0, "", 1000, 0}}},
+	{"offcpu:min=0@199", 0, false, 1, {{OFFCPU, NSEC / 199, 0, "", 0, 0}}},
+	{"offcpu:min=50us", 0, false, 1, {{OFFCPU, NSEC / 99, 0, "", 50, 0}}},
+	{"offcpu:idle:min=2ms,cpu", 0, false, 2, {{OFFCPU, NSEC / 99, 0, "", 2000, 1}, {CPU, NSEC / 99, 0, "", 0, 0}}},
+	{"offcpu:min=60s", 0, false, 1, {{OFFCPU, NSEC / 99, 0, "", 60000000, 0}}},
+	{"page-faults/7,cpu@5000", 999, true, 2, {{FAULTS, 7, 0, "", 0, 0}, {CPU, NSEC / 999, 0, "", 0, 0}}},
 };
 
 START_TEST(lists_that_mean_something)
@@ -60,7 +68,9 @@ START_TEST(lists_that_mean_something)
 	ck_assert_msg(clamped == good[_i].clamped, "\"%s\"", good[_i].text);
 	for (size_t i = 0; i < n; i++)
 		ck_assert_msg(specs[i].kind == good[_i].specs[i].kind && specs[i].period == good[_i].specs[i].period &&
-				      !strcmp(specs[i].name, good[_i].specs[i].name),
+				      !strcmp(specs[i].name, good[_i].specs[i].name) &&
+				      specs[i].min_us == good[_i].specs[i].min_us &&
+				      specs[i].idle == good[_i].specs[i].idle,
 			"\"%s\": item %zu", good[_i].text, i);
 	ck_assert_int_eq(fd_count(), fds);
 }
@@ -70,12 +80,14 @@ static const struct {
 	struct event_spec spec;
 	const char *text;
 } texts[] = {
-	{{CPU, NSEC / 99, 0, ""}, "cpu@99"},
-	{{CPU, NSEC / 999, 0, ""}, "cpu@999"},
-	{{CPU, NSEC / 30011, 0, ""}, "cpu@30011"},
-	{{FAULTS, 1, 0, ""}, "page-faults/1"},
-	{{FAULTS, UINT64_MAX, 0, ""}, "page-faults/18446744073709551615"},
-	{{TRACEPOINT, 10, 7, "sched:sched_switch"}, "tracepoint:sched:sched_switch/10"},
+	{{CPU, NSEC / 99, 0, "", 0, 0}, "cpu@99"},
+	{{CPU, NSEC / 999, 0, "", 0, 0}, "cpu@999"},
+	{{CPU, NSEC / 30011, 0, "", 0, 0}, "cpu@30011"},
+	{{FAULTS, 1, 0, "", 0, 0}, "page-faults/1"},
+	{{FAULTS, UINT64_MAX, 0, "", 0, 0}, "page-faults/18446744073709551615"},
+	{{TRACEPOINT, 10, 7, "sched:sched_switch", 0, 0}, "tracepoint:sched:sched_switch/10"},
+	{{OFFCPU, NSEC / 99, 0, "", 1000, 0}, "offcpu@99"},
+	{{OFFCPU, NSEC / 99, 0, "", 0, 1}, "offcpu:min=0us:idle@99"},
 };
 
 START_TEST(said_as_it_is_asked_for)
@@ -95,6 +107,7 @@ END_TEST
 
 #define KNOWN "; 'pillion events' lists what there is"
 #define WRITTEN ": a tracepoint is written tracepoint:SYSTEM:NAME, as in tracepoint:sched:sched_switch"
+#define WAITS ": offcpu takes min=TIME (0 to 60s) and idle, as in offcpu:min=100us:idle"
 #define WHOLE " needs a positive whole number behind "
 
 static const struct {
@@ -131,6 +144,21 @@ static const struct {
 	{"cpu@100001", "events, column 1: at most 100000 Hz"},
 	{"cpu/100", "events, column 1: cpu takes a rate, as in cpu@199"},
 	{"page-faults@100", "events, column 1: page-faults takes a period, as in page-faults/50"},
+	{"offcpu:", "events, column 1" WAITS},
+	{"offcpu:min", "events, column 1" WAITS},
+	{"offcpu:min=", "events, column 1" WAITS},
+	{"offcpu:min=1", "events, column 1" WAITS},
+	{"offcpu:min=-1ms", "events, column 1" WAITS},
+	{"offcpu:min=1h", "events, column 1" WAITS},
+	{"offcpu:min=61s", "events, column 1" WAITS},
+	{"offcpu:min=99999999999999999999us", "events, column 1" WAITS},
+	{"cpu,offcpu:idle:", "events, column 5" WAITS},
+	{"offcpu:idler", "events, column 1" WAITS},
+	{"offcpu/100", "events, column 1: offcpu takes a rate, as in cpu@199"},
+	{"offcpu,offcpu:idle", "events, column 8: offcpu is there twice"},
+	{"offcpu,context-switches",
+		"events, column 8: context-switches and offcpu cannot be sampled together: the kernel garbles records "
+		"of two such events"},
 	{"cpu:x", "events, column 1: no event \"cpu:x\"" KNOWN},
 	{"tracepoint", "events, column 1" WRITTEN},
 	{"tracepoint:", "events, column 1" WRITTEN},

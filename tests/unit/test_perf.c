@@ -62,6 +62,13 @@ static const struct {
 		ID | PERF_SAMPLE_IP, false, false, PERF_COUNT_SW_CPU_CLOCK},
 	{"samples of page faults", {.role = PERF_SAMPLES, .spec = {1, 50}, .stacks = STACKS_NONE, .kernel = true},
 		ID | PERF_SAMPLE_IP, false, false, PERF_COUNT_SW_PAGE_FAULTS},
+	{"waits, with stacks", {.role = PERF_SAMPLES, .spec = {18, 10101010}, .kernel = true, .lost = true},
+		ID | PERF_SAMPLE_IP | PERF_SAMPLE_READ | CHAIN | SNAPSHOT, true, false, PERF_COUNT_SW_CONTEXT_SWITCHES},
+	{"waits, without", {.role = PERF_WAITS, .spec = {18, 10101010}, .kernel = true, .lost = true},
+		ID | PERF_SAMPLE_IP | PERF_SAMPLE_READ | PERF_SAMPLE_REGS_USER, false, false,
+		PERF_COUNT_SW_CONTEXT_SWITCHES},
+	{"who is on a CPU", {.role = PERF_SEEN, .spec = {18, 10101010}, .kernel = true}, ID | PERF_SAMPLE_IP, false,
+		false, PERF_COUNT_SW_CPU_CLOCK},
 	{"side band", {.role = PERF_SIDEBAND, .kernel = true, .build_id = true}, ID, false, true, PERF_COUNT_SW_DUMMY},
 	{"side band of an old kernel", {.role = PERF_SIDEBAND, .kernel = true}, ID, false, true, PERF_COUNT_SW_DUMMY},
 	{"the owner of a ring records nothing", {.role = PERF_OWNER, .kernel = true, .build_id = true}, ID, false,
@@ -80,8 +87,14 @@ START_TEST(what_is_recorded)
 		(unsigned long long)a.sample_type);
 	ck_assert_uint_eq(a.type, PERF_TYPE_SOFTWARE);
 	ck_assert_uint_eq(a.config, attrs[_i].config);
-	ck_assert_uint_eq(a.sample_period, w->role == PERF_SAMPLES ? w->spec.period : 0);
-	ck_assert_uint_eq(a.sample_regs_user, snapshot ? PERF_REGS_USER_MASK : 0);
+	const bool waits = attrs[_i].sample_type & PERF_SAMPLE_READ;
+	ck_assert_uint_eq(a.sample_period, waits		     ? 1
+					   : w->role == PERF_SEEN    ? PERF_SEEN_NS
+					   : w->role == PERF_SAMPLES ? w->spec.period
+								     : 0);
+	ck_assert_uint_eq(a.read_format, waits || sideband ? PERF_FORMAT_TOTAL_TIME_RUNNING : 0);
+	ck_assert_uint_eq(l.flags, waits || sideband ? LAYOUT_RUNNING : 0);
+	ck_assert_uint_eq(a.sample_regs_user, snapshot ? PERF_REGS_USER_MASK : waits ? PERF_REGS_PLACE_MASK : 0);
 	ck_assert_uint_eq(a.sample_stack_user, snapshot ? PERF_STACK_USER_DEFAULT : 0);
 	ck_assert_uint_eq(a.exclude_callchain_user, attrs[_i].no_user_chain);
 	ck_assert(a.mmap == sideband && a.mmap2 == sideband && a.comm == sideband && a.comm_exec == sideband);

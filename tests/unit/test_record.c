@@ -467,6 +467,38 @@ START_TEST(a_mapping_of_data)
 }
 END_TEST
 
+/* What is told of a switch, by either of the events that take turns. */
+START_TEST(a_switch)
+{
+	const bool small = _i == 0;
+	struct perf_layout l = {.sample_type = FIXED | PERF_SAMPLE_READ | REGS,
+		.regs_user = small ? PERF_REGS_PLACE_MASK : UNWIND_REGS_MASK,
+		.flags = LAYOUT_RUNNING};
+	struct record r;
+	begin(PERF_RECORD_SAMPLE, 0);
+	put_fixed();
+	put_u64(17);
+	put_u64(123456);
+	put_regs(PERF_SAMPLE_REGS_ABI_64, small ? 2 : UNWIND_REGS);
+	for (size_t n = 48; n <= out.n; n++) {
+		exact = malloc(n);
+		memcpy(exact, out.b, n);
+		exact->size = (uint16_t)n;
+		ck_assert_int_eq(record_parse(exact, &l, &r), n < out.n ? -EBADMSG : 0);
+		drop();
+	}
+	ck_assert(r.sample.value == 17 && r.sample.running == 123456 && r.sample.has_regs);
+	ck_assert_uint_eq(r.sample.regs.r[UNWIND_SP], 0x7000 + (small ? 0 : UNWIND_SP));
+	ck_assert_uint_eq(r.sample.regs.r[UNWIND_IP], 0x7000 + (small ? 1 : UNWIND_IP));
+	l.flags = 0; /* what is read is in another format */
+	exact = malloc(out.n);
+	memcpy(exact, out.b, out.n);
+	exact->size = (uint16_t)out.n;
+	ck_assert_int_eq(record_parse(exact, &l, &r), -EBADMSG);
+	drop();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("record");
@@ -481,6 +513,7 @@ int main(void)
 	tcase_add_test(t, a_name_that_is_no_exec);
 	tcase_add_loop_test(t, a_mapping_with_a_build_id, 0, LENGTH(build_ids));
 	tcase_add_test(t, a_mapping_of_data);
+	tcase_add_loop_test(t, a_switch, 0, 2);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);

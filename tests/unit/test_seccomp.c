@@ -95,6 +95,7 @@ static const struct probe {
 	{"opening beneath", SYMBOLIZER | FILES, 1, {SYS_openat2, AT_FDCWD, P("/dev/null"), P(&how), sizeof(how)}},
 	{"perf events", OPENER | ATTACHER, 1, {SYS_perf_event_open, P(&attr), 0, -1, -1, 0}},
 	{"enabling a perf event", BOTH, -EBADF, {SYS_ioctl, -1, PERF_EVENT_IOC_ENABLE, 0}},
+	{"so many samples of a perf event", BOTH, -EBADF, {SYS_ioctl, -1, PERF_EVENT_IOC_REFRESH, 1}},
 	{"redirecting a perf event", BOTH, -EBADF, {SYS_ioctl, -1, PERF_EVENT_IOC_SET_OUTPUT, -1}},
 	{"enabling a perf event, asked for in 64 bits", 0, 0, {SYS_ioctl, -1, HIGH | PERF_EVENT_IOC_ENABLE, 0}},
 	{"a program on a perf event", 0, 0, {SYS_ioctl, -1, PERF_EVENT_IOC_SET_BPF, -1}},

@@ -283,17 +283,22 @@ START_TEST(who_ends_is_told_and_forgotten)
 	waits_born(w, 1, 5, 1 * MS);
 	out(5, 10 * MS, 4 * MS, 0xa); /* it had to wait for 5 ms before it ran */
 	out(5, 20 * MS, 1 * MS, 0xa);
-	waits_exit(w, 5);
+	waits_exit(w, 5, 0, 40 * MS);
+	out(_i ? UINT32_MAX : 5, 41 * MS, 2 * MS, 0); /* as the kernel calls it when it goes off for good */
 	ck_assert_uint_eq(sum(5, WAIT_NOWHERE), 5 * MS);
-	ck_assert_uint_eq(sum(5, WAIT_PLACE), 9 * MS);
+	ck_assert_uint_eq(sum(5, WAIT_PLACE), (9 + 19) * MS);
 	ck_assert_uint_eq(waits_threads(w), 0);
-	out(UINT32_MAX, 21 * MS, 1 * MS, 0); /* as the kernel calls it when it goes off for good */
-	waits_born(w, 1, 5, 25 * MS);
-	out(5, 30 * MS, 5 * MS, 0xa);
-	waits_end(w, 31 * MS, NULL, 0);
-	ck_assert_uint_eq(sum(5, -1), 15 * MS);
-	waits_exit(w, 9);
+	waits_born(w, 1, 5, 45 * MS);
+	out(5, 50 * MS, 5 * MS, 0xa);
+	waits_end(w, 51 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, -1), (33 + 1) * MS);
+	waits_exit(w, 9, 0, 52 * MS);
 	waits_exec(w, 9);
+	waits_exit(w, 5, 0, 55 * MS); /* and nobody says when it went off */
+	waits_end(w, 60 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, -1), (33 + 1 + 4) * MS);
+	waits_born(w, 1, 5, 61 * MS);
+	waits_exit(w, 5, 1, 62 * MS); /* freed at the end, whatever comes */
 }
 END_TEST
 
@@ -408,7 +413,7 @@ int main(void)
 	tcase_add_test(t, a_stack_is_that_of_all_waits_at_its_place_until_the_next);
 	tcase_add_test(t, another_depth_or_thread_is_another_place);
 	tcase_add_test(t, another_program_has_other_places);
-	tcase_add_test(t, who_ends_is_told_and_forgotten);
+	tcase_add_loop_test(t, who_ends_is_told_and_forgotten, 0, 2);
 	tcase_add_test(t, short_ones_are_summed_wherever_they_were);
 	tcase_add_test(t, who_was_on_no_cpu_at_all_is_idle);
 	tcase_add_test(t, switches_in_tell_it_as_well);

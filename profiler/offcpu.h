@@ -1,0 +1,44 @@
+/*
+ * offcpu - a target's profile of waits: from records to profiler/waits.h, from there to what it counts.
+ *
+ * Each switch leaves a record: with a stack as long as there are few, else a small one, and then for a few milliseconds
+ * at a time with a stack, so that there are about as many of them a second as were asked for (the events take turns).
+ *
+ * When a window ends, who has not gone off his CPU since the last record may wait or run. So a moment before, who is on
+ * a CPU is called upon to say so: the events of PERF_SEEN are enabled for OFFCPU_CALL_MS.
+ */
+#pragma once
+
+#include "profiler/aggregate.h"
+#include "profiler/record.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define OFFCPU_CALL_MS 4 /* periods of PERF_SEEN_NS */
+
+struct target;
+struct stream;
+
+int offcpu_new(struct target *t); /* where one of its events measures waits; 0, -ENOMEM */
+void offcpu_free(struct target *t);
+/* Its program begins: what was before is the runtime's. */
+void offcpu_begin(struct target *t);
+/* One that was there before, and may have been off its CPU for long. */
+void offcpu_adopt(struct target *t, uint32_t pid, uint32_t tid);
+/* Behind a worker that was killed: what its events have counted is of before. */
+void offcpu_resume(struct target *t);
+
+/* A sample by one of its events: PERF_WAITS, PERF_SEEN, or of PERF_SAMPLES with these frames. */
+void offcpu_record(
+	struct target *t, const struct stream *st, const struct record *r, const struct frame *frames, size_t n);
+/* FORK, EXIT, COMM: before the processes hear of it. */
+void offcpu_sideband(struct target *t, const struct record *r);
+
+/* Whose turn it is, and into its counts what is known by now. Milliseconds until it is to be called again, -1: never.
+ */
+int offcpu_round(struct target *t, int64_t now);
+/* Its window is about to end: milliseconds until it can, 0 = now. */
+int offcpu_call(struct target *t, int64_t now);
+void offcpu_end(struct target *t); /* all of the window, into its counts */

@@ -1,0 +1,89 @@
+# suite_offcpu - time on no CPU: that its sums are those of the program's own clocks, and whose they are.
+
+. "$TOP/tests/integration/service.sh"
+lab_install pillion-opener targets/phases targets/threads targets/counted
+
+ns_of() { # NAME EVENT REGEX
+	profiles_of "$1" | grep -- "-$2.pb.gz" | while read -r file; do
+		"$LAB/bin/pillion" report --folded --type "$2" "$file"
+	done | awk -v re="$3" '$0 ~ re { n += $NF } END { printf "%.0f", n }'
+}
+ns_said() { # PHASE cpu|off - by the program itself, of all its threads
+	awk -v p="$1" -v w="$2" '$1 ~ p { n += 1e9 * (w == "cpu" ? $3 : $5) } END { printf "%.0f", n }' said
+}
+all_comments() { # NAME EVENT
+	profiles_of "$1" | grep -- "-$2.pb.gz" | while read -r file; do gunzip -c "$file"; done | tr -c '[:print:]' '\n'
+}
+# Within 3 %, or 20 ms; where the ring had no room, because the profiler had to wait for a CPU, that is said.
+near_ns() { # WHAT GOT WANTED [SAID-TO-BE-LOST]
+	awk -v g="$2" -v w="$3" -v l="${4:-0}" 'BEGIN { s = w * 0.03 > 20e6 ? w * 0.03 : 20e6; exit !(g - w <= s && w - g <= s + l) }' ||
+		fail "$1: $(($2 / 1000000)) ms, not $(($3 / 1000000)), $((${4:-0} / 1000000)) lost: $(cat said)"
+}
+
+test_phases() {
+	local phase frame lost
+	ct_need runc
+	begin_service
+	ct_run runc phases -a "$NAMES=cpu,offcpu:min=0" -- "$LAB/bin/phases" >said
+	first_of phases >/dev/null
+	near_ns "all time on no CPU" "$(ns_of phases offcpu .)" "$(ns_said . off)"
+	near_ns "all time on a CPU" "$(ns_of phases cpu .)" "$(ns_said . cpu)"
+	lost=$(ns_of phases offcpu '\[(lost|place unknown)\]')
+	# a thread of its own is told apart by its own first function
+	for phase in phase_cpu:- phase_sleep:- phase_lock:lock_thread phase_pipe:pong_thread phase_faults:-; do
+		frame=";(${phase/:/|})(;| )"
+		near_ns "off in ${phase%:*}" "$(ns_of phases offcpu "$frame")" "$(ns_said "${phase%:*}" off)" "$lost"
+	done
+	has "where it sleeps" "$("$LAB/bin/pillion" report --folded "$(profiles_of phases | grep offcpu | sed -n 1p)")" \
+		';phase_sleep;.*clock_nanosleep;.*;hrtimer_nanosleep;'
+	has "its comments" "$(all_comments phases offcpu)" 'threads went off their CPUs [0-9]+ times; of [0-9]+ there is a stack'
+	end_service
+}
+row "a program of known phases: every phase has its time, by its name" test_phases
+
+test_short() {
+	ct_need runc
+	begin_service
+	ct_run runc short -a "$NAMES=offcpu" -- "$LAB/bin/counted" 5000 1 100 >said
+	first_of short >/dev/null
+	between "ms of short waits" "$(($(ns_of short offcpu '\[short waits\]') / 1000000))" 500 20000
+	has "its comments" "$(all_comments short offcpu)" '.short waits. is waits of less than 1000 us: offcpu:min=0 shows where they are'
+	end_service
+}
+row "waits below a millisecond: in the sum, without a place" test_short
+
+test_idle() { # EVENT IDLE-LEAST-MS IDLE-MOST-MS
+	ct_need runc
+	begin_service
+	ct_start runc idle -a "$NAMES=$1" -a io.pillion.window=5s -- "$LAB/bin/sleeper" 12
+	until_true 30 lists 0 || fail "no end: $("${PS[@]}")"
+	between "ms of a sleeper" "$(($(ns_of idle offcpu .) / 1000000))" "$2" "$3"
+	ct_rm idle
+	end_service
+}
+row "a thread that does nothing all the window is left out, and the profile says so" test_idle offcpu 4000 8000
+row "a thread that does nothing, asked for: three windows' time" test_idle offcpu:idle 11500 13000
+
+# A worker that is killed begins anew with what is on no CPU.
+test_killed() {
+	ct_need runc
+	begin_service
+	ct_start runc killed -a "$NAMES=offcpu:min=0" -a io.pillion.window=5s -- "$LAB/bin/threads" 2 4
+	until_true 10 says killed .state started || fail "it is $(of killed .state)"
+	sleep 1
+	kill -KILL "$(pgrep -P "$SERVICE" -x pilliond-worker)"
+	until_true 30 lists 0 || fail "no end: $("${PS[@]}")"
+	first_of killed >/dev/null
+	between "ms" "$(($(ns_of killed offcpu .) / 1000000))" 0 20000
+	ct_rm killed
+	end_service
+}
+row "the worker is killed: there is a profile all the same" test_killed
+
+test_apart() {
+	begin_run
+	"${RUN[@]}" --events cpu,offcpu -- "$LAB/bin/counted" 10 1 >said || fail "exit status $?"
+	has "the profile" "$(comments_of counted)" 'left out: offcpu: only by cgroup, and that is not to be had'
+	end_run
+}
+row "no cgroup of one's own: the other events run, and the profile says why" test_apart
