@@ -173,6 +173,19 @@ static bool allow_more(struct target *t)
 	return spent;
 }
 
+/* The side-band's clock has run for longer. */
+void offcpu_arm(struct target *t)
+{
+	for (struct stream *st = t->streams; t->offcpu.waits && st; st = st->next_of_target) {
+		uint64_t own[2], all[2];
+		if (st->role != PERF_WAITS)
+			continue;
+		read_event(st, own);
+		read_event(partner(t, st, PERF_SIDEBAND), all);
+		st->base.ran = all[1] > own[1] ? all[1] - own[1] : 0;
+	}
+}
+
 static void take_turns(struct target *t, bool stacks)
 {
 	enum perf_role from = stacks ? PERF_WAITS : PERF_SAMPLES, to = stacks ? PERF_SAMPLES : PERF_WAITS;
@@ -232,6 +245,19 @@ static void end_rest(struct target *t, int64_t now)
 	look_again(t, now, t->offcpu.all ? LOOK_NS : TURN_NS);
 }
 
+/* By the account of its cgroup. */
+static void correct(struct target *t)
+{
+	uint64_t truly = target_cpu_usage(t) * 1000, ran = 0, value[2];
+	for (struct stream *st = t->streams; truly && st; st = st->next_of_target)
+		if (st->role == PERF_SIDEBAND) {
+			read_event(st, value);
+			ran += value[1];
+		}
+	if (truly)
+		waits_correct(t->offcpu.waits, truly, ran);
+}
+
 int offcpu_round(struct target *t, int64_t now)
 {
 	bool over = now >= t->offcpu.until;
@@ -251,8 +277,11 @@ int offcpu_round(struct target *t, int64_t now)
 			look_again(t, now, LOOK_NS);
 	}
 	t->offcpu.in_turn = 0;
-	waits_correct(t->offcpu.waits, target_cpu_usage(t) * 1000);
-	waits_tell(t->offcpu.waits);
+	if (now - t->offcpu.told >= NSEC_PER_SEC) {
+		t->offcpu.told = now;
+		correct(t);
+		waits_tell(t->offcpu.waits);
+	}
 	int64_t left = t->offcpu.until - now;
 	return left > 0 ? (int)((left + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC) : 0;
 }
@@ -263,6 +292,7 @@ void offcpu_begin(struct target *t)
 		return;
 	waits_forget(t->offcpu.waits);
 	look_again(t, clock_now(), FIRST_NS);
+	correct(t);
 }
 
 void offcpu_resume(struct target *t)
@@ -342,7 +372,7 @@ void offcpu_end(struct target *t)
 	struct wait_clock none, *clocks = calloc(t->n_announced + 1, sizeof(*clocks));
 	size_t n = clocks && t->offcpu.waits ? read_clocks(t, clocks, t->n_announced) : 0;
 	if (t->offcpu.waits) {
-		waits_correct(t->offcpu.waits, target_cpu_usage(t) * 1000);
+		correct(t);
 		waits_end(t->offcpu.waits, (uint64_t)clock_now(), clocks ? clocks : &none, n);
 		t->tally.waits_lost = waits_lost(t->offcpu.waits) - t->offcpu.lost_told;
 		t->offcpu.lost_told += t->tally.waits_lost;

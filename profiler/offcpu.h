@@ -23,6 +23,7 @@ struct stream;
 
 int offcpu_new(struct target *t); /* where one of its events measures waits; 0, -ENOMEM */
 void offcpu_free(struct target *t);
+void offcpu_arm(struct target *t); /* all its events are there */
 /* Its program begins: what was before is the runtime's. */
 void offcpu_begin(struct target *t);
 /* One that was there before, and may have been off its CPU for long. */

@@ -228,6 +228,7 @@ int target_arm(struct target *t, uint32_t n_events, struct err *e)
 	for (uint32_t i = 0; i < t->desc.n_events; i++)
 		ladder_limit(&t->ladders[i], rings_size(t->engine->rings));
 	watch_end(t);
+	offcpu_arm(t);
 	t->armed = true;
 	log_line(LOG_INFO, "target=%s name=\"%s\" state=armed strategy=%s kernel=%u events=%u", t->desc.id,
 		t->desc.name, strategy_name(t->desc.strategy), t->desc.kernel, t->n_announced);

@@ -50,6 +50,7 @@ struct target {
 		uint32_t spec;	     /* which of its events */
 		int64_t called;	     /* the roll call has begun */
 		uint64_t lost_told;
+		int64_t told;
 		bool stacks;	/* it is their turn, */
 		bool all;	/* for as long as switches are few */
 		uint64_t took;	/* stacks, in the last turn */

@@ -6,7 +6,6 @@
 
 #define BUCKETS 1024
 #define AT_ONCE_NS 1000	   /* from one thread to the next */
-#define ENTRIES_LEAST 1000 /* so that a mean is one */
 #define LATE_MOST_NS 20000 /* no kernel takes longer */
 #define CPUS_MAX 4096
 #define DEAD UINT32_MAX /* what the kernel calls a thread whose number is gone */
@@ -55,10 +54,11 @@ struct waits {
 	size_t n_threads, n_places;
 	struct clock *clocks; /* by CPU */
 	uint32_t n_clocks;
-	/* by all clocks, and by the other account, so far; as they were when that was begun; entries since */
 	struct {
 		bool known;
-		uint64_t ran, ran_first, truly, truly_first, entries;
+		double taken; /* ns off waits, of what the clocks missed */
+		double each;  /* of each end that is not told yet */
+		uint64_t ends;
 	} account;
 	bool midway; /* a clock that is not known did not begin with zeros */
 	uint64_t min;
@@ -137,6 +137,7 @@ void waits_forget(struct waits *w)
 		w->clocks[i].ending = NULL;
 	}
 	w->lost_from = w->lost_to = 0;
+	w->account.ends = 0;
 }
 
 void waits_midway(struct waits *w)
@@ -307,7 +308,6 @@ static uint64_t ran_until(struct waits *w, const struct wait_out *o)
 	c->time = o->time;
 	c->count = o->count;
 	c->ran = o->ran;
-	w->account.ran += o->ran > last.ran && last.count ? o->ran - last.ran : 0;
 	if (o->count <= last.count || o->ran < last.ran || (!last.count && w->midway))
 		return UINT64_MAX;
 	if (o->count - last.count > 1) {
@@ -326,24 +326,15 @@ static bool entered(uint64_t last, uint64_t on)
 	return on > last + AT_ONCE_NS;
 }
 
-void waits_correct(struct waits *w, uint64_t ns)
+/* What the clocks have missed goes to the ends that are not told yet; what they cannot take, to later ones. */
+void waits_correct(struct waits *w, uint64_t truly, uint64_t by_clocks)
 {
-	if (!w->account.known) {
-		w->account.known = true;
-		w->account.truly_first = ns;
-		w->account.ran_first = w->account.ran;
-		w->account.entries = 0;
-	}
-	w->account.truly = ns;
-}
-
-/* What an end is to be shortened by: ns. */
-static double late(const struct waits *w)
-{
-	double truly = (double)(w->account.truly - w->account.truly_first);
-	double ran = (double)(w->account.ran - w->account.ran_first);
-	double mean = w->account.entries >= ENTRIES_LEAST ? (truly - ran) / (double)w->account.entries : 0;
-	return mean < 0 ? 0 : mean < LATE_MOST_NS ? mean : LATE_MOST_NS;
+	double missed = (double)(int64_t)(truly - by_clocks);
+	if (!w->account.known)
+		w->account.taken = missed;
+	w->account.known = true;
+	double each = w->account.ends ? (missed - w->account.taken) / (double)w->account.ends : 0;
+	w->account.each = each < 0 ? 0 : each < LATE_MOST_NS ? each : LATE_MOST_NS;
 }
 
 void waits_out(struct waits *w, const struct wait_out *o)
@@ -357,7 +348,7 @@ void waits_out(struct waits *w, const struct wait_out *o)
 		return;
 	if (o->timed && t->off && ran != UINT64_MAX) {
 		t->entered = entered(before, o->time - ran);
-		w->account.entries += t->entered;
+		w->account.ends += t->entered;
 		come_back(w, t, o->time - ran);
 		t->entered = false;
 	}
@@ -391,10 +382,14 @@ static int64_t stack_at(const struct waits *w, const struct wait_place *p)
 	return p->generation == w->generation ? p->stack : -1;
 }
 
-static uint64_t corrected(const struct waits *w, const struct amount *a)
+static uint64_t corrected(struct waits *w, const struct amount *a)
 {
-	double less = late(w) * (double)a->entries;
-	return less < (double)a->ns ? a->ns - (uint64_t)less : 0;
+	double less = w->account.each * (double)a->entries;
+	if (less > (double)a->ns)
+		less = (double)a->ns;
+	w->account.taken += less;
+	w->account.ends -= a->entries;
+	return a->ns - (uint64_t)less;
 }
 
 static void tell(struct waits *w, const struct waiter *t, enum wait_kind kind, struct amount *a)

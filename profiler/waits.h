@@ -78,8 +78,8 @@ void waits_stack(
 void waits_exec(struct waits *w, uint32_t tid); /* its places are another program's from now on */
 void waits_exit(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time); /* it goes off once more */
 
-/* All threads have run for `ns` so far, from any time on, by another account than the clocks. */
-void waits_correct(struct waits *w, uint64_t ns);
+/* How long all threads have run by now, from any time on, truly and by the clocks of all CPUs: ns. */
+void waits_correct(struct waits *w, uint64_t truly, uint64_t by_clocks);
 /* Tells of waits that are over and whose stack is known. */
 void waits_tell(struct waits *w);
 /* Tells of all, also of those under way, up to `time`; what is left of them is the next window's. */

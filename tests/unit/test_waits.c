@@ -354,6 +354,31 @@ START_TEST(switches_in_tell_it_as_well)
 }
 END_TEST
 
+#define US 1000ull
+
+START_TEST(what_the_clock_misses_is_taken_off_ends_of_waits)
+{
+	restart_clock();
+	waits_correct(w, 7 * MS, 3 * MS); /* that was before */
+	out(5, 10 * MS, 0, 0xa);
+	out(5, 20 * MS, 1 * MS, 0xa);
+	out(6, 21 * MS, 1 * MS, 0xa); /* at once behind the other: nothing is late */
+	out(6, 30 * MS, 1 * MS, 0xa);
+	waits_correct(w, 10 * MS + 20 * US, 6 * MS);
+	waits_end(w, 30 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, -1), 19 * MS - 10 * US);
+	ck_assert_uint_eq(sum(6, -1), 8 * MS - 10 * US);
+	out(5, 40 * MS, 1 * MS, 0xa);
+	waits_correct(w, 12 * MS, 7 * MS); /* more than an end can take, */
+	waits_end(w, 40 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, -1), 28 * MS - 30 * US);
+	waits_correct(w, 12 * MS, 8 * MS); /* or less than was taken off */
+	out(5, 50 * MS, 1 * MS, 0xa);
+	waits_end(w, 50 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, -1), 37 * MS - 30 * US);
+}
+END_TEST
+
 /* --- bounds ------------------------------------------------------------------------------------------------- */
 
 START_TEST(threads_are_bounded)
@@ -417,6 +442,7 @@ int main(void)
 	tcase_add_test(t, short_ones_are_summed_wherever_they_were);
 	tcase_add_test(t, who_was_on_no_cpu_at_all_is_idle);
 	tcase_add_test(t, switches_in_tell_it_as_well);
+	tcase_add_test(t, what_the_clock_misses_is_taken_off_ends_of_waits);
 	tcase_add_test(t, threads_are_bounded);
 	tcase_add_test(t, places_are_bounded_and_the_sum_is_right);
 	tcase_add_test(t, stacks_are_bounded_and_come_again);
