@@ -16,6 +16,7 @@
 #define LOOK_NS (100 * NSEC_PER_MSEC) /* while they are few */
 #define FIRST_NS (20 * NSEC_PER_MSEC) /* until it is known whether they are many */
 #define TURN_NS (2 * NSEC_PER_MSEC)   /* of stacks, while they are many */
+#define REST_NS (10 * NSEC_PER_SEC)   /* the longest between two turns */
 #define TURN_STACKS 12		      /* of each CPU: three quarters of a ring */
 
 static struct frame special(const char *name)
@@ -128,6 +129,8 @@ static void read_event(const struct stream *st, uint64_t ret[2])
  */
 static void allow(struct stream *st, const uint64_t own[2])
 {
+	if (st->allowed < own[0]) /* of a predecessor's we know nothing */
+		st->allowed = own[0];
 	uint64_t left = st->allowed - own[0], more = left < TURN_STACKS ? TURN_STACKS - left : 0;
 	if (more)
 		ioctl(st->fd, PERF_EVENT_IOC_REFRESH, (unsigned long)more);
@@ -235,6 +238,7 @@ static void end_stacks(struct target *t, int64_t now)
 	t->offcpu.took = 0;
 	take_turns(t, false);
 	double rest = (double)t->offcpu.took / asked_for(t) * NSEC_PER_SEC;
+	rest = rest < REST_NS ? rest : REST_NS;
 	look_again(t, now, t->offcpu.all ? FIRST_NS : about(t, rest > TURN_NS ? rest : TURN_NS));
 }
 
@@ -371,6 +375,9 @@ void offcpu_end(struct target *t)
 {
 	struct wait_clock none, *clocks = calloc(t->n_announced + 1, sizeof(*clocks));
 	size_t n = clocks && t->offcpu.waits ? read_clocks(t, clocks, t->n_announced) : 0;
+	if (t->offcpu.called) /* it ends sooner than it was meant to */
+		switch_seen(t, PERF_EVENT_IOC_DISABLE);
+	t->offcpu.called = 0;
 	if (t->offcpu.waits) {
 		correct(t);
 		waits_end(t->offcpu.waits, (uint64_t)clock_now(), clocks ? clocks : &none, n);

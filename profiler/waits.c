@@ -241,8 +241,9 @@ static struct wait_place *place_of(struct waits *w, struct waiter *t, uint64_t i
 
 /* --- waits ---------------------------------------------------------------------------------------------- */
 
-static void add(struct amount *a, uint64_t ns, bool entered)
+static void add(struct waits *w, struct amount *a, uint64_t ns, bool entered)
 {
+	w->account.ends += entered;
 	a->count++;
 	a->entries += entered;
 	a->ns += ns;
@@ -262,9 +263,13 @@ static void account(struct waits *w, struct waiter *t, uint64_t to)
 	uint64_t lost = overlap(t->off, to, w->lost_from, w->lost_to);
 	uint64_t ns = to - t->off - lost;
 	if (lost)
-		add(&t->lost, lost, false);
+		add(w, &t->lost, lost, false);
 	if (ns)
-		add(t->wait + ns < w->min ? &t->too_short : t->place ? &t->place->untold : &t->nowhere, ns, t->entered);
+		add(w,
+			t->wait + ns < w->min ? &t->too_short
+			: t->place	      ? &t->place->untold
+					      : &t->nowhere,
+			ns, t->entered);
 }
 
 static void come_back(struct waits *w, struct waiter *t, uint64_t time)
@@ -308,7 +313,8 @@ static uint64_t ran_until(struct waits *w, const struct wait_out *o)
 	c->time = o->time;
 	c->count = o->count;
 	c->ran = o->ran;
-	if (o->count <= last.count || o->ran < last.ran || (!last.count && w->midway))
+	if (o->count <= last.count || o->ran < last.ran ||
+		(!last.count && (w->midway || o->count > 1))) /* of before there was a ring */
 		return UINT64_MAX;
 	if (o->count - last.count > 1) {
 		w->lost += o->count - last.count - 1;
@@ -348,7 +354,6 @@ void waits_out(struct waits *w, const struct wait_out *o)
 		return;
 	if (o->timed && t->off && ran != UINT64_MAX) {
 		t->entered = entered(before, o->time - ran);
-		w->account.ends += t->entered;
 		come_back(w, t, o->time - ran);
 		t->entered = false;
 	}
@@ -506,6 +511,7 @@ void waits_exit(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
 		c = &none;
 	if (c->ending)
 		finish(w, c, c->ended);
+	tell_thread(w, t, true); /* while it has a name */
 	*at = t->next;
 	c->ending = t;
 	c->ended = time;
