@@ -153,7 +153,6 @@ static int64_t check_structure(const char *text, size_t len, struct err *e)
 	int64_t tokens = 0;
 	for (size_t i = 0; i < len; i++) {
 		const char c = text[i];
-		const bool within = last == '0' && !is_space(text[i - 1]); /* a primitive, unless it ends here */
 		bool good = true;
 		if (is_space(c))
 			continue;
@@ -170,7 +169,7 @@ static int64_t check_structure(const char *text, size_t len, struct err *e)
 		} else if (c == ':') {
 			good = last == '"' && depth && open[depth - 1] == '{';
 		} else {
-			const bool goes_on = within && c != '"';
+			const bool goes_on = c != '"' && last == '0' && !is_space(text[i - 1]); /* a primitive */
 			good = goes_on || !is_end(last);
 			tokens += !goes_on;
 		}

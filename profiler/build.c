@@ -316,7 +316,7 @@ static int add_losses(struct builder *b)
 	uint64_t overflow = aggregate_overflow(b->counts);
 	int r = 0;
 	if (b->kernel->lost)
-		r = add_loss(b, "[lost]", b->kernel->lost, b->kernel->lost_weight);
+		r = add_loss(b, frame_lost, b->kernel->lost, b->kernel->lost_weight);
 	if (r == 0)
 		r = add_unseen(b);
 	if (r == 0)

@@ -27,7 +27,7 @@ test_phases() {
 	ct_run runc phases -a "$NAMES=cpu,offcpu:min=0" -- "$LAB/bin/phases" >said
 	first_of phases >/dev/null
 	near_ns "all time on no CPU" "$(ns_of phases offcpu .)" "$(ns_said . off)"
-	# of going on and off a CPU 200,000 times, as phase_pipe does, a clock event misses a third
+	# of going on and off a CPU 200,000 times, as phase_pipe does, a clock event misses more than a quarter
 	for phase in phase_cpu:- phase_faults:- phase_lock:lock_thread; do
 		near_ns "on a CPU in ${phase%:*}" "$(ns_of phases cpu ";(${phase/:/|})(;| )")" "$(ns_said "${phase%:*}" cpu)"
 	done
@@ -76,8 +76,7 @@ test_killed() {
 	sleep 1
 	kill -KILL "$(pgrep -P "$SERVICE" -x pilliond-worker)"
 	until_true 30 lists 0 || fail "no end: $("${PS[@]}")"
-	first_of killed >/dev/null
-	between "ms" "$(($(ns_of killed offcpu .) / 1000000))" 0 20000
+	has "the profile" "$(all_comments killed offcpu)" 'the profiler was restarted 1 times'
 	ct_rm killed
 	end_service
 }
