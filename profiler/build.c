@@ -438,6 +438,14 @@ static int add_waits(struct builder *b)
 			"%" PRIu64 " idle threads are left out, which were on no CPU all the window (%.2f s): "
 			"offcpu:idle shows where",
 			y->idle, (double)y->idle_ns / NSEC_PER_SEC);
+	if (r == 0 && y->unrecorded)
+		r = comment(b,
+			"for %.2f s of the window switches were not recorded, as there were more than %u a second, or "
+			"they cost too much; those that were stand for them",
+			(double)y->unrecorded / NSEC_PER_SEC, OFFCPU_SWITCHES);
+	if (r == 0 && y->restarts)
+		r = comment(
+			b, "waits under way when the profiler was restarted count from then on, as %s", frame_nowhere);
 	if (r == 0 && y->waits_lost)
 		r = comment(b, "%s of %" PRIu64 " switches there was no room in the ring", frame_lost, y->waits_lost);
 	return r;

@@ -5,6 +5,7 @@
 #include "oci/base/log.h"
 #include "profiler/commit.h"
 #include "profiler/limits.h"
+#include "profiler/offcpu.h"
 #include "profiler/target.h"
 
 #include <errno.h>
@@ -27,8 +28,15 @@
 static void on_ring(void *arg, uint32_t events)
 {
 	struct engine *g = arg;
-	if (!g->behind) /* else every round drains */
-		engine_drain(g, false);
+	if (g->behind) /* every round drains */
+		return;
+	engine_drain(g, false);
+	int64_t now = clock_now();
+	for (struct target *t = g->targets; t; t = t->next) {
+		int64_t due = offcpu_woken(t, now);
+		t->due = due < t->due ? due : t->due;
+		g->due = due < g->due ? due : g->due;
+	}
 }
 
 int engine_init(struct engine *g, struct err *e)
@@ -73,6 +81,9 @@ static int settle(void *arg)
 
 void engine_end(struct engine *g)
 {
+	for (struct target *t = g->targets; t; t = t->next)
+		if (t->armed && t->started)
+			offcpu_call(t, clock_now()); /* all at once: each would take milliseconds */
 	do {
 		for (struct target *t = g->targets, *next; t; t = next) {
 			next = t->next;
@@ -176,13 +187,14 @@ void engine_drain(struct engine *g, bool all)
 {
 	int64_t now = clock_now(), cpu = clock_cpu();
 	int64_t until = all ? now : now - PUBLISH_NS;
+	const uint32_t at = g->at->target;
 	uint64_t n;
 	if (commit_waits(g->commit)) /* whose records they are is not known yet */
 		return;
 	g->behind = !rings_drain(g->rings, until, all ? INT64_MAX : now + DRAIN_NS, on_record, g, &n);
 	if (!g->behind)
 		g->rates.drained = until;
-	g->at->target = 0;
+	g->at->target = at;
 	share_out(g, clock_cpu() - cpu, n);
 }
 

@@ -3,7 +3,7 @@
 #include "oci/base/log.h"
 #include "oci/options.h"
 #include "profiler/target.h"
-#include "profiler/window.h"
+#include "profiler/waits.h"
 
 #include <errno.h>
 #include <sys/resource.h>
@@ -56,7 +56,7 @@ static size_t tables_of(const struct target *t)
 	size_t n = 0;
 	for (uint32_t i = 0; t->started && i < t->desc.n_events; i++)
 		n += aggregate_memory(t->counts[i]);
-	return n;
+	return n + (t->started && t->offcpu.waits ? waits_memory(t->offcpu.waits) : 0);
 }
 
 void limits_look(struct engine *g)
@@ -75,8 +75,5 @@ void limits_look(struct engine *g)
 	log_line(engine_peer_level(g),
 		"target=%s name=\"%s\" outcome=\"window ended early\" tables=%zu reason=\"table_size is %zu\"",
 		largest->desc.id, largest->desc.name, g->tables.used, g->tables.max);
-	largest->early = true;
-	g->at->target = largest->number;
-	window_end(largest, false);
-	g->at->target = 0;
+	largest->early = true; /* and it is looked at next */
 }

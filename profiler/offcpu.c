@@ -8,16 +8,26 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 
 #define SPECIALS 2
-#define FEW_FOR 4		      /* times as many switches as stacks were asked for are few */
-#define LOOK_NS (100 * NSEC_PER_MSEC) /* while they are few */
-#define FIRST_NS (20 * NSEC_PER_MSEC) /* until it is known whether they are many */
-#define TURN_NS (2 * NSEC_PER_MSEC)   /* of stacks, while they are many */
-#define REST_NS (10 * NSEC_PER_SEC)   /* the longest between two turns */
-#define TURN_STACKS 12		      /* of each CPU: three quarters of a ring */
+#define FEW_FOR 4			   /* times as many switches as stacks were asked for are few */
+#define LOOK_NS (100 * NSEC_PER_MSEC)	   /* while they are few, */
+#define LOOK_MOST_NS NSEC_PER_SEC	   /* and while there are hardly any: a ring wakes us */
+#define HARDLY_ANY 4			   /* from look to look */
+#define WOKEN_NS (3 * NSEC_PER_MSEC)	   /* then all that it was woken for can be read */
+#define FIRST_NS (20 * NSEC_PER_MSEC)	   /* until it is known whether they are many */
+#define TURN_NS (2 * NSEC_PER_MSEC)	   /* of stacks, while they are many */
+#define REST_LEAST_NS (10 * NSEC_PER_MSEC) /* between two turns, which cost calls for each CPU */
+#define REST_NS (10 * NSEC_PER_SEC)
+#define ON_NS (10 * NSEC_PER_MSEC) /* from pause to pause */
+#define PAUSE_NS (200 * NSEC_PER_MSEC)
+#define BURST_NS (50 * NSEC_PER_MSEC) /* more at once than may come in that time is too much */
+#define BURST_LEAST 1000
+#define SCALE_MOST 1000.0
+#define TURN_STACKS 12 /* of each CPU: three quarters of a ring */
 
 static struct frame special(const char *name)
 {
@@ -38,23 +48,26 @@ static size_t frames_of(struct target *t, struct task *p, const struct wait_part
 	return 2;
 }
 
-static void on_told(void *arg, const struct wait_part *part)
+static bool on_told(void *arg, const struct wait_part *part)
 {
 	struct target *t = arg;
 	struct frame own[SPECIALS];
-	struct task *p = t->started ? tasks_get(t->tasks, part->pid) : NULL;
+	if (!t->started)
+		return true;
+	struct task *p = tasks_known(t->tasks, part->pid);
 	if (!p)
-		return;
+		return false;
 	if (part->idle && !t->desc.events[t->offcpu.spec].idle) {
 		t->tally.idle++;
 		t->tally.idle_ns += part->ns;
-		return;
+		return true;
 	}
 	bool sampled = part->kind == WAIT_STACK;
 	size_t n = sampled ? part->n : frames_of(t, p, part, own);
 	struct who who = {part->pid, part->tid, p->comm, tasks_thread_name(p, part->tid), p->exe};
 	p->sampled = true;
 	aggregate_add(t->counts[t->offcpu.spec], sampled ? part->frames : own, n, &who, part->count, part->ns);
+	return true;
 }
 
 int offcpu_new(struct target *t)
@@ -64,6 +77,7 @@ int offcpu_new(struct target *t)
 	while (i < d->n_events && event_kind(d->events[i].kind)->measure != MEASURES_WAITS)
 		i++;
 	t->offcpu.spec = i;
+	t->offcpu.time = t->offcpu.time_before = (struct offcpu_time){.scale = 1};
 	return i < d->n_events
 		       ? waits_new(d->events[i].min_us * 1000ull, &t->engine->tables, on_told, t, &t->offcpu.waits)
 		       : 0;
@@ -72,48 +86,28 @@ int offcpu_new(struct target *t)
 void offcpu_free(struct target *t)
 {
 	t->offcpu.waits = waits_free(t->offcpu.waits);
+	free(t->offcpu.cpus);
+	t->offcpu.cpus = NULL;
+	t->offcpu.n_cpus = 0;
 }
 
-void offcpu_adopt(struct target *t, uint32_t pid, uint32_t tid)
+/* --- clocks ----------------------------------------------------------------------------------------------- */
+
+static uint64_t scaled(uint64_t from, int64_t span, double scale)
 {
-	if (t->offcpu.waits)
-		waits_born(t->offcpu.waits, pid, tid, (uint64_t)clock_now());
+	return from + (uint64_t)(scale == 1 ? span : (int64_t)(scale * (double)span));
 }
 
-/* --- the roll call ---------------------------------------------------------------------------------------- */
-
-static void switch_seen(struct target *t, unsigned long how)
+/* What is read behind a change may be of before. */
+static uint64_t time_of(const struct offcpu *o, int64_t real)
 {
-	for (struct stream *st = t->streams; st; st = st->next_of_target)
-		if (st->role == PERF_SEEN)
-			ioctl(st->fd, how, 0); /* on a CPU that is gone nobody runs */
+	const struct offcpu_time *time = real >= o->time.since ? &o->time : &o->time_before;
+	return scaled(time->from, real - time->since, time->scale);
 }
 
-int offcpu_call(struct target *t, int64_t now)
+static const struct stream_base *base_of(const struct stream *st, int64_t real)
 {
-	if (!t->offcpu.waits)
-		return 0;
-	if (!t->offcpu.called) {
-		t->offcpu.called = now;
-		switch_seen(t, PERF_EVENT_IOC_ENABLE);
-	}
-	int64_t left = t->offcpu.called + OFFCPU_CALL_MS * NSEC_PER_MSEC - now;
-	if (left > 0)
-		return (int)(left / NSEC_PER_MSEC) + 1;
-	switch_seen(t, PERF_EVENT_IOC_DISABLE);
-	t->offcpu.called = 0;
-	engine_drain(t->engine, true);
-	return 0;
-}
-
-/* --- turns ------------------------------------------------------------------------------------------------ */
-
-static struct stream *partner(const struct target *t, const struct stream *like, enum perf_role role)
-{
-	struct stream *st = t->streams;
-	while (st && !(st->role == role && (st->spec == like->spec || role == PERF_SIDEBAND) && st->cpu == like->cpu))
-		st = st->next_of_target;
-	return st;
+	return real >= st->base.since ? &st->base : &st->base_before;
 }
 
 static void read_event(const struct stream *st, uint64_t ret[2])
@@ -123,15 +117,43 @@ static void read_event(const struct stream *st, uint64_t ret[2])
 		fd_read_all(st->fd, ret, 2 * sizeof(ret[0]));
 }
 
+/* How long the target has run there by now. */
+static uint64_t clock_of(const struct offcpu *o, const struct offcpu_cpu *c)
+{
+	uint64_t all[2];
+	read_event(c->sideband, all);
+	return scaled(c->ran, (int64_t)(all[1] - c->clock_then), o->time.scale);
+}
+
+void offcpu_adopt(struct target *t, uint32_t pid, uint32_t tid)
+{
+	if (t->offcpu.waits)
+		waits_born(t->offcpu.waits, pid, tid, time_of(&t->offcpu, clock_now()));
+}
+
+/* --- phases ----------------------------------------------------------------------------------------------- */
+
+static bool has_stacks(enum offcpu_phase p)
+{
+	return p == OFFCPU_TURN || p == OFFCPU_ALL;
+}
+
+/* What fits into three quarters of a ring, and few enough for the reader. */
+static uint64_t turn_stacks(const struct target *t, const struct stream *st)
+{
+	uint64_t fit = rings_size(t->engine->rings) / 4 * 3 / (st->layout.stack_user + 1024);
+	return fit < 1 ? 1 : fit < TURN_STACKS ? fit : TURN_STACKS;
+}
+
 /*
  * So that no more stacks are on their way than a ring has room for: behind the last one the event switches itself off,
  * until there are more. Nobody records then: that is told by the clock.
  */
-static void allow(struct stream *st, const uint64_t own[2])
+static void allow(const struct target *t, struct stream *st, uint64_t own)
 {
-	if (st->allowed < own[0]) /* of a predecessor's we know nothing */
-		st->allowed = own[0];
-	uint64_t left = st->allowed - own[0], more = left < TURN_STACKS ? TURN_STACKS - left : 0;
+	if (st->allowed < own) /* of a predecessor's we know nothing */
+		st->allowed = own;
+	uint64_t left = st->allowed - own, most = turn_stacks(t, st), more = left < most ? most - left : 0;
 	if (more)
 		ioctl(st->fd, PERF_EVENT_IOC_REFRESH, (unsigned long)more);
 	else
@@ -139,77 +161,141 @@ static void allow(struct stream *st, const uint64_t own[2])
 	st->allowed += more;
 }
 
-/*
- * For a few microseconds nobody records. The target's clock of that CPU is the side-band's, which is always on: how
- * long threads ran is right in all, whatever was not recorded.
- */
-static void pass_turn(struct target *t, struct stream *from, struct stream *to)
-{
-	uint64_t theirs[2], own[2], all[2];
-	ioctl(from->fd, PERF_EVENT_IOC_DISABLE, 0);
-	read_event(from, theirs);
-	read_event(to, own);
-	read_event(partner(t, to, PERF_SIDEBAND), all);
-	to->base_before = to->base;
-	to->base = (struct stream_base){clock_now(), theirs[0] + from->base.count - own[0], all[1] - own[1]};
-	t->offcpu.took += from->role == PERF_SAMPLES ? theirs[0] - from->turn : 0;
-	to->turn = own[0];
-	if (to->role == PERF_SAMPLES)
-		allow(to, own);
-	else
-		ioctl(to->fd, PERF_EVENT_IOC_ENABLE, 0);
-}
-
 /* True: one had none left, so somebody may have gone off since without a record. */
 static bool allow_more(struct target *t)
 {
 	bool spent = false;
-	for (struct stream *st = t->streams; st; st = st->next_of_target) {
+	for (size_t i = 0; i < t->offcpu.n_cpus; i++) {
+		struct stream *st = t->offcpu.cpus[i].stacks;
 		uint64_t own[2];
-		if (st->role != PERF_SAMPLES || st->spec != t->offcpu.spec)
-			continue;
 		read_event(st, own);
-		spent |= own[0] >= st->allowed;
-		if (own[0] < st->allowed)
-			allow(st, own);
+		spent |= st && own[0] >= st->allowed;
+		if (st && own[0] < st->allowed)
+			allow(t, st, own[0]);
 	}
 	return spent;
 }
 
-/* The side-band's clock has run for longer. */
-void offcpu_arm(struct target *t)
+static void switch_off(struct offcpu *o, struct offcpu_cpu *c, const struct stream *to)
 {
-	for (struct stream *st = t->streams; t->offcpu.waits && st; st = st->next_of_target) {
-		uint64_t own[2], all[2];
-		if (st->role != PERF_WAITS)
-			continue;
-		read_event(st, own);
-		read_event(partner(t, st, PERF_SIDEBAND), all);
-		st->base.ran = all[1] > own[1] ? all[1] - own[1] : 0;
+	uint64_t own[2];
+	if (c->active && c->active != to)
+		ioctl(c->active->fd, PERF_EVENT_IOC_DISABLE, 0);
+	read_event(c->active, own);
+	c->count = c->active ? c->active->base.count + own[0] : c->count;
+	o->took += c->active && c->active == c->stacks ? own[0] - c->active->turn : 0;
+}
+
+static void switch_on(struct target *t, struct stream *st, bool new)
+{
+	if (!new)
+		return;
+	if (st->role == PERF_SAMPLES)
+		allow(t, st, st->turn);
+	else
+		ioctl(st->fd, PERF_EVENT_IOC_ENABLE, 0);
+}
+
+/*
+ * For a few microseconds nobody records. The target's clock of that CPU is the side-band's, which is always on: how
+ * long threads ran is right in all, whatever was not recorded.
+ */
+static void pass_turn(struct target *t, struct offcpu_cpu *c, struct stream *to, double scale)
+{
+	struct offcpu *o = &t->offcpu;
+	bool new = to != c->active;
+	uint64_t own[2], all[2];
+	switch_off(o, c, to);
+	read_event(c->sideband, all);
+	c->ran = scaled(c->ran, (int64_t)(all[1] - c->clock_then), o->time.scale);
+	c->clock_then = all[1];
+	c->active = to;
+	if (!to)
+		return;
+	read_event(to, own);
+	to->base_before = to->base;
+	to->base = (struct stream_base){clock_now(), true, c->count - own[0], c->ran, own[1], scale};
+	to->turn = own[0];
+	switch_on(t, to, new);
+}
+
+/* Meant for so long: what was not recorded before is made up for in that time. */
+static void begin_phase(struct target *t, enum offcpu_phase phase, int64_t now, int64_t in)
+{
+	struct offcpu *o = &t->offcpu;
+	uint64_t from = time_of(o, now);
+	double late = (double)(now - (int64_t)from) / (double)(in > 0 ? in : 1), scale = phase != OFFCPU_PAUSE;
+	if (phase == OFFCPU_SMALL && from != (uint64_t)now)
+		scale = late < -0.5 ? 0.5 : late < SCALE_MOST ? 1 + late : SCALE_MOST;
+	o->took = 0;
+	for (size_t i = 0; i < o->n_cpus; i++) {
+		struct offcpu_cpu *c = &o->cpus[i];
+		pass_turn(t, c, phase == OFFCPU_PAUSE ? NULL : has_stacks(phase) ? c->stacks : c->small, scale);
 	}
+	if (o->phase == OFFCPU_PAUSE)
+		t->tally.unrecorded += (uint64_t)(now - o->looked);
+	o->phase = phase;
+	o->time_before = o->time;
+	o->time = (struct offcpu_time){now, from, scale};
+	o->in_turn = o->switches = 0;
+	o->looked = now;
+	o->look = in;
+	o->until = now + in;
 }
 
-static void take_turns(struct target *t, bool stacks)
+/* --- the roll call ---------------------------------------------------------------------------------------- */
+
+static void switch_seen(struct target *t, unsigned long how)
 {
-	enum perf_role from = stacks ? PERF_WAITS : PERF_SAMPLES, to = stacks ? PERF_SAMPLES : PERF_WAITS;
-	for (struct stream *st = t->streams; st; st = st->next_of_target) {
-		struct stream *other = st->spec == t->offcpu.spec && st->role == to ? partner(t, st, from) : NULL;
-		if (other)
-			pass_turn(t, other, st);
+	for (size_t i = 0; i < t->offcpu.n_cpus; i++)
+		if (t->offcpu.cpus[i].seen)
+			ioctl(t->offcpu.cpus[i].seen->fd, how, 0); /* on a CPU that is gone nobody runs */
+}
+
+int offcpu_call(struct target *t, int64_t now)
+{
+	struct offcpu *o = &t->offcpu;
+	if (!o->waits)
+		return 0;
+	if (o->phase == OFFCPU_PAUSE)
+		begin_phase(t, OFFCPU_SMALL, now, ON_NS);
+	if (!o->called) {
+		o->called = now;
+		switch_seen(t, PERF_EVENT_IOC_ENABLE);
 	}
-	t->offcpu.stacks = stacks;
-	t->offcpu.in_turn = 0;
+	int64_t left = o->called + OFFCPU_CALL_MS * NSEC_PER_MSEC - now;
+	if (left > 0)
+		return (int)(left / NSEC_PER_MSEC) + 1;
+	switch_seen(t, PERF_EVENT_IOC_DISABLE);
+	o->called = 0;
+	engine_drain(t->engine, true);
+	return 0;
 }
 
-/* Of a stream's clock and the others'. Records of before the last turn may be read behind it. */
-static const struct stream_base *base_of(const struct stream *st, int64_t time)
+void offcpu_call_now(struct target *t)
 {
-	return time >= st->base.since ? &st->base : &st->base_before;
+	for (int left; (left = offcpu_call(t, clock_now())) > 0;)
+		poll(NULL, 0, left);
 }
 
+/* --- whose turn it is ------------------------------------------------------------------------------------- */
+
+static double factor_of(const struct target *t)
+{
+	return t->rate.factor > 1 ? t->rate.factor : 1;
+}
+
+/* Stacks a second. */
 static double asked_for(const struct target *t)
 {
-	return (double)NSEC_PER_SEC / (double)t->desc.events[t->offcpu.spec].period * rings_count(t->engine->rings);
+	return (double)NSEC_PER_SEC / (double)t->desc.events[t->offcpu.spec].period * rings_count(t->engine->rings) /
+	       factor_of(t);
+}
+
+/* Switches a second. */
+static double recorded_most(const struct target *t)
+{
+	return OFFCPU_SWITCHES / factor_of(t);
 }
 
 /* By chance 0.5 to 1.5 of it, lest it keeps step with the program. */
@@ -219,94 +305,210 @@ static int64_t about(struct target *t, double ns)
 	return (int64_t)(ns * (0.5 + (double)(t->offcpu.random >> 33) / (double)(1u << 31)));
 }
 
-static void look_again(struct target *t, int64_t now, int64_t in)
+static double switches_a_second(const struct offcpu *o, int64_t now)
 {
-	t->offcpu.switches = 0;
-	t->offcpu.looked = now;
-	t->offcpu.until = now + in;
+	int64_t span = now - o->looked;
+	return (double)o->switches * (double)NSEC_PER_SEC / (double)(span > 0 ? span : 1);
 }
 
 /* For a stack of each. */
 static bool are_few(const struct target *t, int64_t now)
 {
-	double span = (double)(now - t->offcpu.looked) / NSEC_PER_SEC;
-	return (double)t->offcpu.switches <= span * FEW_FOR * asked_for(t);
+	return switches_a_second(&t->offcpu, now) <= FEW_FOR * asked_for(t);
 }
 
-static void end_stacks(struct target *t, int64_t now)
+static bool is_burst(const struct target *t)
 {
-	t->offcpu.took = 0;
-	take_turns(t, false);
-	double rest = (double)t->offcpu.took / asked_for(t) * NSEC_PER_SEC;
+	double most = recorded_most(t) * BURST_NS / NSEC_PER_SEC;
+	return (double)t->offcpu.switches > (most > BURST_LEAST ? most : BURST_LEAST);
+}
+
+static void begin_small(struct target *t, int64_t now, int64_t in)
+{
+	int64_t until_turn = t->offcpu.turn_due - now;
+	begin_phase(t, OFFCPU_SMALL, now, in < until_turn || until_turn < TURN_NS ? in : until_turn);
+}
+
+static void end_small(struct target *t, int64_t now)
+{
+	struct offcpu *o = &t->offcpu;
+	double rate = switches_a_second(o, now), most = recorded_most(t);
+	if (now >= o->turn_due) {
+		bool few = are_few(t, now);
+		begin_phase(t, few ? OFFCPU_ALL : OFFCPU_TURN, now, few ? LOOK_NS : TURN_NS);
+	} else if (rate > most) {
+		double pause = (double)(now - o->looked) * (rate / most - 1);
+		begin_phase(t, OFFCPU_PAUSE, now, about(t, pause < PAUSE_NS ? pause : PAUSE_NS));
+	} else {
+		begin_small(t, now, REST_NS);
+	}
+}
+
+static void end_turn(struct target *t, int64_t now)
+{
+	struct offcpu *o = &t->offcpu;
+	const bool was_all = o->phase == OFFCPU_ALL;
+	begin_phase(t, OFFCPU_SMALL, now, FIRST_NS);
+	double rest = (double)o->took / asked_for(t) * NSEC_PER_SEC;
 	rest = rest < REST_NS ? rest : REST_NS;
-	look_again(t, now, t->offcpu.all ? FIRST_NS : about(t, rest > TURN_NS ? rest : TURN_NS));
+	o->turn_due = now + (was_all ? FIRST_NS : about(t, rest > REST_LEAST_NS ? rest : REST_LEAST_NS));
+	o->until = o->turn_due < o->until ? o->turn_due : o->until;
 }
 
-static void end_rest(struct target *t, int64_t now)
+static void look_at_all(struct target *t, int64_t now)
 {
-	t->offcpu.all = are_few(t, now);
-	take_turns(t, true);
-	look_again(t, now, t->offcpu.all ? LOOK_NS : TURN_NS);
+	struct offcpu *o = &t->offcpu;
+	bool over = now >= o->until;
+	if (!over && !o->in_turn)
+		return;
+	bool spent = allow_more(t);
+	if (spent || (over && !are_few(t, now))) {
+		end_turn(t, now);
+	} else if (over) {
+		o->look = o->switches > HARDLY_ANY ? LOOK_NS : o->look < LOOK_MOST_NS / 2 ? 2 * o->look : LOOK_MOST_NS;
+		o->looked = now;
+		o->switches = 0;
+		o->until = now + o->look;
+	}
+	o->in_turn = 0;
 }
+
+static void end_pause(struct target *t, int64_t now)
+{
+	begin_small(t, now, about(t, ON_NS));
+}
+
+static void (*const end_of[])(struct target *t, int64_t now) = {
+	[OFFCPU_SMALL] = end_small, [OFFCPU_TURN] = end_turn, [OFFCPU_PAUSE] = end_pause};
+
+int64_t offcpu_woken(struct target *t, int64_t now)
+{
+	return t->offcpu.waits && t->offcpu.phase == OFFCPU_ALL ? now + WOKEN_NS : INT64_MAX;
+}
+
+/* --- the beginning ---------------------------------------------------------------------------------------- */
+
+static struct offcpu_cpu *cpu_of(struct offcpu *o, int cpu, size_t max)
+{
+	size_t i = 0;
+	while (i < o->n_cpus && o->cpus[i].sideband && o->cpus[i].sideband->cpu != cpu)
+		i++;
+	o->n_cpus += i == o->n_cpus && i < max;
+	return i < max ? &o->cpus[i] : NULL;
+}
+
+/* Which of its streams are of one CPU: the side-band is of each. */
+static int find_cpus(struct target *t)
+{
+	struct offcpu *o = &t->offcpu;
+	size_t max = 0;
+	for (struct stream *st = t->streams; st; st = st->next_of_target)
+		max += st->role == PERF_SIDEBAND;
+	free(o->cpus);
+	o->n_cpus = 0;
+	o->cpus = calloc(max + 1, sizeof(*o->cpus));
+	if (!o->cpus)
+		return -ENOMEM;
+	for (struct stream *st = t->streams; st; st = st->next_of_target)
+		if (st->role == PERF_SIDEBAND)
+			cpu_of(o, st->cpu, max)->sideband = st;
+	for (struct stream *st = t->streams; st; st = st->next_of_target) {
+		struct offcpu_cpu *c = cpu_of(o, st->cpu, o->n_cpus);
+		if (!c)
+			continue;
+		c->small = st->role == PERF_WAITS ? st : c->small;
+		c->seen = st->role == PERF_SEEN ? st : c->seen;
+		c->stacks = st->role == PERF_SAMPLES && st->spec == o->spec ? st : c->stacks;
+	}
+	return 0;
+}
+
+/* The side-band's clock has run for longer. */
+void offcpu_arm(struct target *t)
+{
+	struct offcpu *o = &t->offcpu;
+	if (!o->waits || find_cpus(t) < 0)
+		return;
+	for (size_t i = 0; i < o->n_cpus; i++) {
+		struct offcpu_cpu *c = &o->cpus[i];
+		uint64_t own[2], all[2];
+		read_event(c->small, own);
+		read_event(c->sideband, all);
+		c->active = c->small;
+		c->ran = c->clock_then = all[1];
+		if (c->small)
+			c->small->base = (struct stream_base){0, true, 0, all[1], own[1], 1};
+	}
+}
+
+/* --- rounds ----------------------------------------------------------------------------------------------- */
 
 /* By the account of its cgroup. */
 static void correct(struct target *t)
 {
 	uint64_t truly = target_cpu_usage(t) * 1000, ran = 0, value[2];
-	for (struct stream *st = t->streams; truly && st; st = st->next_of_target)
-		if (st->role == PERF_SIDEBAND) {
-			read_event(st, value);
-			ran += value[1];
-		}
-	if (truly)
+	for (size_t i = 0; truly && i < t->offcpu.n_cpus; i++) {
+		read_event(t->offcpu.cpus[i].sideband, value);
+		ran += value[1];
+	}
+	if (truly && !t->uncovered) /* what runs on CPUs without events is not missed by a clock */
 		waits_correct(t->offcpu.waits, truly, ran);
 }
 
 int offcpu_round(struct target *t, int64_t now)
 {
-	bool over = now >= t->offcpu.until;
-	if (!t->offcpu.waits || !t->started)
+	struct offcpu *o = &t->offcpu;
+	if (!o->waits || !t->started)
 		return -1;
-	if (!t->offcpu.stacks) {
-		if (over)
-			end_rest(t, now);
-	} else if (!t->offcpu.all) {
-		if (over)
-			end_stacks(t, now);
-	} else if (over || t->offcpu.in_turn) {
-		bool spent = allow_more(t);
-		if (spent || (over && !are_few(t, now)))
-			end_stacks(t, now);
-		else if (over)
-			look_again(t, now, LOOK_NS);
-	}
-	t->offcpu.in_turn = 0;
-	if (now - t->offcpu.told >= NSEC_PER_SEC) {
-		t->offcpu.told = now;
+	if (t->engine->behind) /* what is still to be read is of the phase as it is */
+		return 0;
+	if (o->phase == OFFCPU_ALL)
+		look_at_all(t, now);
+	else if (now >= o->until || (o->phase == OFFCPU_SMALL && is_burst(t)))
+		end_of[o->phase](t, now);
+	if (now - o->told >= NSEC_PER_SEC) {
+		o->told = now;
 		correct(t);
-		waits_tell(t->offcpu.waits);
+		waits_tell(o->waits);
 	}
-	int64_t left = t->offcpu.until - now;
+	int64_t left = o->until - now;
 	return left > 0 ? (int)((left + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC) : 0;
 }
 
 void offcpu_begin(struct target *t)
 {
-	if (!t->offcpu.waits)
+	struct offcpu *o = &t->offcpu;
+	int64_t now = clock_now();
+	if (!o->waits)
 		return;
-	waits_forget(t->offcpu.waits);
-	look_again(t, clock_now(), FIRST_NS);
+	waits_forget(o->waits);
+	o->switches = 0;
+	o->looked = now;
+	o->until = o->turn_due = now + FIRST_NS;
 	correct(t);
+}
+
+static void adopt_again(void *arg, uint32_t pid, uint32_t tid)
+{
+	offcpu_adopt(arg, pid, tid);
 }
 
 void offcpu_resume(struct target *t)
 {
-	if (!t->offcpu.waits)
+	struct offcpu *o = &t->offcpu;
+	if (!o->waits || find_cpus(t) < 0)
 		return;
-	waits_forget(t->offcpu.waits);
-	waits_midway(t->offcpu.waits);
+	waits_forget(o->waits);
+	waits_midway(o->waits);
 	switch_seen(t, PERF_EVENT_IOC_DISABLE);
-	take_turns(t, false);
+	for (size_t i = 0; i < o->n_cpus; i++) { /* whoever's turn it was */
+		struct offcpu_cpu *c = &o->cpus[i];
+		if (c->stacks)
+			ioctl(c->stacks->fd, PERF_EVENT_IOC_DISABLE, 0);
+	}
+	begin_phase(t, OFFCPU_SMALL, clock_now(), FIRST_NS);
+	o->turn_due = o->until;
+	tasks_each_thread(t->tasks, adopt_again, t);
 }
 
 /* --- records ---------------------------------------------------------------------------------------------- */
@@ -314,75 +516,78 @@ void offcpu_resume(struct target *t)
 void offcpu_record(
 	struct target *t, const struct stream *st, const struct record *r, const struct frame *frames, size_t n)
 {
+	struct offcpu *o = &t->offcpu;
 	const struct record_sample *s = &r->sample;
 	const struct stream_base *base = base_of(st, (int64_t)r->time);
-	const uint64_t *reg = s->regs.r;
+	const uint64_t *reg = s->regs.r, time = time_of(o, (int64_t)r->time);
 	const bool counts = t->started && (int64_t)r->time >= t->began;
-	if (!t->offcpu.waits)
+	if (!o->waits)
 		return;
 	if (st->role == PERF_SEEN) {
-		waits_seen(t->offcpu.waits, r->tid, r->cpu, r->time);
+		waits_seen(o->waits, r->tid, r->cpu, time);
 		return;
 	}
 	if (counts && frames && s->has_regs)
-		waits_stack(t->offcpu.waits, r->pid, r->tid, reg[UNWIND_IP], reg[UNWIND_SP], frames, n);
+		waits_stack(o->waits, r->pid, r->tid, reg[UNWIND_IP], reg[UNWIND_SP], frames, n);
 	/* of whom does not count there is the clock: how long others ran is told by it */
-	waits_out(t->offcpu.waits, &(struct wait_out){.time = r->time,
-					   .pid = r->pid,
-					   .tid = counts ? r->tid : 0,
-					   .cpu = (uint32_t)st->cpu,
-					   .ip = s->has_regs ? reg[UNWIND_IP] : 0,
-					   .sp = s->has_regs ? reg[UNWIND_SP] : 0,
-					   .timed = true,
-					   .count = s->value + base->count,
-					   .ran = s->running + base->ran});
-	t->offcpu.switches++;
+	waits_out(o->waits, &(struct wait_out){.time = time,
+				    .pid = r->pid,
+				    .tid = counts ? r->tid : 0,
+				    .cpu = (uint32_t)st->cpu,
+				    .ip = s->has_regs ? reg[UNWIND_IP] : 0,
+				    .sp = s->has_regs ? reg[UNWIND_SP] : 0,
+				    .timed = base->known,
+				    .count = s->value + base->count,
+				    .ran = scaled(base->ran, (int64_t)(s->running - base->from), base->scale),
+				    .scale = base->scale});
+	o->switches++;
 	t->tally.switches += counts;
 	t->tally.stacks += counts && frames;
-	t->offcpu.in_turn += frames != NULL;
-	if (t->offcpu.in_turn >= TURN_STACKS / 2) /* a look at whether there are too many */
+	o->in_turn += frames != NULL;
+	/* a look at whether there are too many */
+	if (o->in_turn >= TURN_STACKS / 2 || (o->phase == OFFCPU_SMALL && is_burst(t)))
 		t->due = t->engine->due = 0;
 }
 
 void offcpu_sideband(struct target *t, const struct record *r)
 {
 	struct waits *w = t->offcpu.waits;
+	uint64_t time = time_of(&t->offcpu, (int64_t)r->time);
 	if (!w)
 		return;
 	if (r->type == PERF_RECORD_EXIT)
-		waits_exit(w, r->tid, r->cpu, r->time);
+		waits_exit(w, r->tid, r->cpu, time);
 	else if (r->type == PERF_RECORD_FORK && t->started)
-		waits_born(w, r->pid, r->tid, r->time);
+		waits_born(w, r->pid, r->tid, time);
 	else if (r->type == PERF_RECORD_COMM && r->comm.exec)
-		waits_exec(w, r->tid);
+		waits_exec(w, r->pid, r->tid);
 }
 
 /* --- windows ---------------------------------------------------------------------------------------------- */
 
-static size_t read_clocks(const struct target *t, struct wait_clock *ret, size_t max)
+/* Of all targets' tables more than half is full. */
+static bool is_tight(const struct target *t)
 {
-	size_t n = 0;
-	for (struct stream *st = t->streams; st && n < max; st = st->next_of_target) {
-		uint64_t value[2];
-		bool counts = st->spec == t->offcpu.spec && st->role == (t->offcpu.stacks ? PERF_SAMPLES : PERF_WAITS);
-		if (counts && fd_read_all(st->fd, value, sizeof(value)) == sizeof(value))
-			ret[n++] = (struct wait_clock){(uint32_t)st->cpu, value[1] + st->base.ran};
-	}
-	return n;
+	const struct aggregate_room *room = &t->engine->tables;
+	return t->early || (room->max && room->used > room->max / 2);
 }
 
 void offcpu_end(struct target *t)
 {
-	struct wait_clock none, *clocks = calloc(t->n_announced + 1, sizeof(*clocks));
-	size_t n = clocks && t->offcpu.waits ? read_clocks(t, clocks, t->n_announced) : 0;
-	if (t->offcpu.called) /* it ends sooner than it was meant to */
+	struct offcpu *o = &t->offcpu;
+	struct wait_clock none, *clocks = o->waits ? calloc(o->n_cpus + 1, sizeof(*clocks)) : NULL;
+	if (!o->waits)
+		return;
+	if (o->called) /* it ends sooner than it was meant to */
 		switch_seen(t, PERF_EVENT_IOC_DISABLE);
-	t->offcpu.called = 0;
-	if (t->offcpu.waits) {
-		correct(t);
-		waits_end(t->offcpu.waits, (uint64_t)clock_now(), clocks ? clocks : &none, n);
-		t->tally.waits_lost = waits_lost(t->offcpu.waits) - t->offcpu.lost_told;
-		t->offcpu.lost_told += t->tally.waits_lost;
-	}
+	o->called = 0;
+	for (size_t i = 0; clocks && i < o->n_cpus; i++)
+		clocks[i] = (struct wait_clock){(uint32_t)o->cpus[i].sideband->cpu, clock_of(o, &o->cpus[i])};
+	correct(t);
+	waits_end(o->waits, time_of(o, clock_now()), clocks ? clocks : &none, clocks ? o->n_cpus : 0);
+	if (is_tight(t))
+		waits_shed(o->waits);
+	t->tally.waits_lost = waits_lost(o->waits) - o->lost_told;
+	o->lost_told += t->tally.waits_lost;
 	free(clocks);
 }

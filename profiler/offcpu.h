@@ -3,6 +3,8 @@
  *
  * Each switch leaves a record: with a stack as long as there are few, else a small one, and then for a few milliseconds
  * at a time with a stack, so that there are about as many of them a second as were asked for (the events take turns).
+ * Where there are more of the small ones than OFFCPU_SWITCHES a second, or cpu_budget lowers it, nothing is recorded
+ * for part of the time, and what is stands for that, too: its time goes on faster (struct offcpu_time).
  *
  * When a window ends, who has not gone off his CPU since the last record may wait or run. So a moment before, who is on
  * a CPU is called upon to say so: the events of PERF_SEEN are enabled for OFFCPU_CALL_MS.
@@ -16,16 +18,56 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define OFFCPU_CALL_MS 4 /* periods of PERF_SEEN_NS */
+#define OFFCPU_CALL_MS 4	/* periods of PERF_SEEN_NS */
+#define OFFCPU_SWITCHES 100000u /* recorded of one target, a second */
 
 struct target;
 struct stream;
+
+enum offcpu_phase {
+	OFFCPU_SMALL, /* records without stacks */
+	OFFCPU_TURN,  /* with, for a moment */
+	OFFCPU_ALL,   /* with, as long as there are few */
+	OFFCPU_PAUSE  /* none */
+};
+
+/* The time that waits are told. It stands still in a pause, and catches up behind it. */
+struct offcpu_time {
+	int64_t since;
+	uint64_t from;
+	double scale;
+};
+
+/* Of one target. */
+struct offcpu {
+	struct waits *waits; /* NULL: nobody asked */
+	uint32_t spec;	     /* which of its events */
+	struct offcpu_cpu {
+		struct stream *small, *stacks, *sideband, *seen;
+		struct stream *active;		 /* small or stacks; NULL: in a pause */
+		uint64_t count, ran, clock_then; /* when its turn began: records, clock, the side-band's */
+	} * cpus;
+	size_t n_cpus;
+	enum offcpu_phase phase;
+	struct offcpu_time time, time_before; /* now, and before the last change */
+	int64_t looked;			      /* since then: */
+	uint64_t switches;
+	int64_t until, look; /* the end of the phase; OFFCPU_ALL: how long it was meant to be */
+	int64_t turn_due;    /* of stacks, again */
+	uint64_t in_turn;    /* stacks, since the last round */
+	uint64_t took;	     /* stacks, in the last turn */
+	int64_t called;	     /* the roll call has begun */
+	int64_t told;
+	uint64_t lost_told, random;
+};
 
 int offcpu_new(struct target *t); /* where one of its events measures waits; 0, -ENOMEM */
 void offcpu_free(struct target *t);
 void offcpu_arm(struct target *t); /* all its events are there */
 /* Its program begins: what was before is the runtime's. */
 void offcpu_begin(struct target *t);
+/* A ring has woken us up. When it is to be called again, INT64_MAX: nothing hurries. */
+int64_t offcpu_woken(struct target *t, int64_t now);
 /* One that was there before, and may have been off its CPU for long. */
 void offcpu_adopt(struct target *t, uint32_t pid, uint32_t tid);
 /* Behind a worker that was killed: what its events have counted is of before. */
@@ -42,4 +84,5 @@ void offcpu_sideband(struct target *t, const struct record *r);
 int offcpu_round(struct target *t, int64_t now);
 /* Its window is about to end: milliseconds until it can, 0 = now. */
 int offcpu_call(struct target *t, int64_t now);
-void offcpu_end(struct target *t); /* all of the window, into its counts */
+void offcpu_call_now(struct target *t); /* waits for it */
+void offcpu_end(struct target *t);	/* all of the window, into its counts */

@@ -24,6 +24,7 @@
  */
 #define SAMPLE_NS 20000
 #define SAMPLE_NS_PER_KIB 150
+#define SWITCH_NS 300 /* a small record of a switch */
 
 /* Of many short cycles the sum is surer: a program works, and waits, for longer. */
 #define CYCLE_NS (40 * NSEC_PER_MSEC)
@@ -96,6 +97,13 @@ void rates_record(struct target *t, bool sample, size_t bytes)
 		t->rate.samples++;
 		t->rate.bytes += bytes;
 	}
+}
+
+void rates_switch(struct target *t, size_t bytes)
+{
+	t->records++;
+	t->bytes += bytes;
+	t->engine->rates.sampling += SWITCH_NS;
 }
 
 /* The scale is a whole number: of so many one is kept. */

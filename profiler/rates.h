@@ -107,6 +107,8 @@ void rates_close_account(struct rates *r);
 
 /* A record of a target's came. */
 void rates_record(struct target *t, bool sample, size_t bytes);
+/* A small one of a switch: profiler/offcpu.h has a bound of its own for these. */
+void rates_switch(struct target *t, size_t bytes);
 /* What the weight of a sample of then is to be multiplied by. */
 double rates_scale(const struct rate *r, int64_t time);
 /* What a sample of then stands for, where `period` was asked for. */

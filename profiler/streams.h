@@ -5,6 +5,7 @@
 
 #include "shim/perf.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct target;
@@ -21,9 +22,11 @@ struct stream {
 	struct target *target;
 	uint64_t lost_seen; /* what read(2) told last */
 	uint64_t value_seen;
-	struct stream_base { /* what the events with which it takes turns had counted when its turn began */
+	struct stream_base { /* profiler/offcpu.h: from its own numbers to those of its CPU, since its turn began */
 		int64_t since;
-		uint64_t count, ran;
+		bool known;
+		uint64_t count, ran, from; /* records of others; the CPU's clock, as its own said `from` */
+		double scale;
 	} base, base_before;
 	uint64_t allowed; /* records until it switches itself off */
 	uint64_t turn;	  /* what it had counted when its turn began */

@@ -377,6 +377,8 @@ void target_end(struct target *t)
 		return;
 	t->ending = true;    /* the drain below may bring records that lead here again */
 	target_cpu_usage(t); /* before anything else: the cgroup is about to go */
+	if (t->started && !target_has_ended(t))
+		offcpu_call_now(t);
 	engine_drain(t->engine, true);
 	window_end(t, true);
 	while (t->streams)
@@ -519,7 +521,7 @@ int target_round(struct target *t, int64_t now)
 	}
 	fit_snapshots(t, now);
 	int call = 0;
-	if (t->started && now - t->window_mono >= t->desc.window_s * NSEC_PER_SEC) {
+	if (t->started && (t->early || now - t->window_mono >= t->desc.window_s * NSEC_PER_SEC)) {
 		call = offcpu_call(t, now);
 		if (!call)
 			window_end(t, false);
@@ -657,7 +659,9 @@ void target_record(struct target *t, struct stream *st, const struct perf_event_
 {
 	struct record r;
 	t->saved.changed = true;
-	if (st->role != PERF_WAITS)
+	if (st->role == PERF_WAITS)
+		rates_switch(t, h->size);
+	else
 		rates_record(t, h->type == PERF_RECORD_SAMPLE, h->size);
 	if (record_parse(h, &st->layout, &r) < 0) {
 		t->tally.malformed++;

@@ -18,6 +18,7 @@
 #include "profiler/engine.h"
 #include "profiler/heard.h"
 #include "profiler/ladder.h"
+#include "profiler/offcpu.h"
 #include "profiler/pairs.h"
 #include "profiler/rates.h"
 #include "profiler/record.h"
@@ -45,21 +46,7 @@ struct target {
 	struct tasks *tasks;
 	struct heard *heard; /* STRATEGY_THREADS */
 	struct ladder ladders[EVENTS_MAX];
-	struct {
-		struct waits *waits; /* NULL: nobody asked */
-		uint32_t spec;	     /* which of its events */
-		int64_t called;	     /* the roll call has begun */
-		uint64_t lost_told;
-		int64_t told;
-		bool stacks;	/* it is their turn, */
-		bool all;	/* for as long as switches are few */
-		uint64_t took;	/* stacks, in the last turn */
-		int64_t until;	/* or it is not */
-		int64_t looked; /* so far: */
-		uint64_t switches;
-		uint64_t in_turn; /* stacks, since the last look */
-		uint64_t random;
-	} offcpu;
+	struct offcpu offcpu;
 	size_t maps_left;	 /* bytes of mappings that it may still bring */
 	uint64_t samples;	 /* of all windows */
 	uint64_t records, bytes; /* that its events wrote, of any kind */
@@ -104,6 +91,7 @@ struct target {
 		uint64_t rungs[EVENTS_MAX][PERF_RUNGS + 1];	      /* stacks by the size of their snapshots */
 		uint64_t cpu_usage;				      /* cpu.stat usage_usec at the beginning */
 		uint64_t switches, stacks, idle, idle_ns, waits_lost; /* profiler/offcpu.h */
+		uint64_t unrecorded;				      /* ns of pauses there */
 		uint64_t restarts, gap; /* times that we took over from one that was killed; ns that it may not have */
 		/* samples that the kernel wrote, and what it counted from one to the next (profiler/rates.h) */
 		uint64_t taken[EVENTS_MAX], counted[EVENTS_MAX];

@@ -85,6 +85,12 @@ const struct task *tasks_find(struct tasks *t, uint32_t pid)
 	return *slot(t, pid);
 }
 
+struct task *tasks_known(struct tasks *t, uint32_t pid)
+{
+	struct task *p = *slot(t, pid);
+	return p ? p : *slot(t, 0);
+}
+
 /* Drop processes that ended before `until`. */
 static void sweep(struct tasks *t, uint64_t until)
 {
@@ -323,6 +329,18 @@ void tasks_each(struct tasks *t, void (*fn)(void *arg, struct task *p), void *ar
 	for (size_t i = 0; i < BUCKETS; i++)
 		for (struct task *p = t->buckets[i]; p; p = p->next)
 			fn(arg, p);
+}
+
+void tasks_each_thread(struct tasks *t, void (*fn)(void *arg, uint32_t pid, uint32_t tid), void *arg)
+{
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (const struct task *p = t->buckets[i]; p; p = p->next) {
+			if (p->pid && !p->exited && !p->leader_gone)
+				fn(arg, p->pid, p->pid);
+			for (size_t k = 0; p->threads && k < THREAD_BUCKETS; k++)
+				for (const struct thread *th = p->threads[k]; th; th = th->next)
+					fn(arg, p->pid, th->tid);
+		}
 }
 
 static void save_task(const struct task *p, struct spaces_saved *known, struct journal *j)

@@ -47,12 +47,15 @@ int tasks_adopt_maps(struct tasks *t, uint32_t pid, int maps, size_t *left);
 /* The process; made if it was never heard of. NULL only out of memory. */
 struct task *tasks_get(struct tasks *t, uint32_t pid);
 const struct task *tasks_find(struct tasks *t, uint32_t pid);	   /* NULL if it was never heard of */
+struct task *tasks_known(struct tasks *t, uint32_t pid);	   /* the same, or the one that many share */
 const char *tasks_thread_name(const struct task *p, uint32_t tid); /* falls back to comm */
 /* Records were lost: what is not found may have been mapped all the same. */
 void tasks_lossy(struct tasks *t);
 size_t tasks_count(const struct tasks *t);
 
 void tasks_each(struct tasks *t, void (*fn)(void *arg, struct task *p), void *arg);
+/* Of all that have not ended. */
+void tasks_each_thread(struct tasks *t, void (*fn)(void *arg, uint32_t pid, uint32_t tid), void *arg);
 /* All of it, for a journal; code made at run time by its number (jit_serial). */
 void tasks_save(const struct tasks *t, struct journal *j);
 /* Into an empty one; `find`: the code of that number, borrowed, or NULL. -EBADMSG, -ENOMEM: it holds a part. */

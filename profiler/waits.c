@@ -9,9 +9,11 @@
 #define LATE_MOST_NS 20000 /* no kernel takes longer */
 #define CPUS_MAX 4096
 #define DEAD UINT32_MAX /* what the kernel calls a thread whose number is gone */
+#define GONE 64		/* threads that ended last */
 
 struct amount {
-	uint64_t count, ns, entries; /* those that ended on a CPU that was idle or another's */
+	double count;
+	uint64_t ns, entries; /* those that ended on a CPU that was idle or another's */
 };
 
 struct wait_place {
@@ -34,7 +36,9 @@ struct waiter {
 	uint32_t seen_cpu;
 	bool ran;				/* in this window */
 	struct amount nowhere, too_short, lost; /* untold */
-	bool entered;				/* in waits_out: the CPU was not ours before */
+	bool entered;				/* in waits_out: the CPU was not ours before, */
+	double scale;				/* and for how many it stands */
+	bool unknown;				/* who hears of it does not know it any more */
 };
 
 struct clock { /* as it was when somebody went off last; its event begins with zeros */
@@ -51,7 +55,10 @@ struct window_end {
 
 struct waits {
 	struct waiter *threads[BUCKETS];
-	size_t n_threads, n_places;
+	size_t n_threads, n_places, memory;
+	uint32_t gone[GONE]; /* in a circle: they may go off once more, under their own number */
+	unsigned n_gone;
+	double scale;	      /* of the last one that went off */
 	struct clock *clocks; /* by CPU */
 	uint32_t n_clocks;
 	struct {
@@ -82,6 +89,7 @@ int waits_new(uint64_t min_ns, struct aggregate_room *room, waits_fn *fn, void *
 	aggregate_share(w->stacks, room);
 	w->room = room;
 	w->min = min_ns;
+	w->scale = 1;
 	w->fn = fn;
 	w->arg = arg;
 	*ret = w;
@@ -95,6 +103,7 @@ static void *take(struct waits *w, size_t size)
 	void *p = room && room->max && room->used + size > room->max ? NULL : calloc(1, size);
 	if (p && room)
 		room->used += size;
+	w->memory += p ? size : 0;
 	return p;
 }
 
@@ -102,6 +111,7 @@ static void give_back(struct waits *w, void *p, size_t size)
 {
 	if (w->room)
 		w->room->used -= size;
+	w->memory -= size;
 	free(p);
 }
 
@@ -164,6 +174,11 @@ size_t waits_threads(const struct waits *w)
 	return w->n_threads;
 }
 
+size_t waits_memory(const struct waits *w)
+{
+	return w->memory + aggregate_memory(w->stacks);
+}
+
 uint64_t waits_lost(const struct waits *w)
 {
 	return w->lost;
@@ -179,16 +194,26 @@ static struct waiter **find(struct waits *w, uint32_t tid)
 	return at;
 }
 
+/* Where it is among those that ended last, NULL: it is not. */
+static uint32_t *gone(struct waits *w, uint32_t tid)
+{
+	for (unsigned i = 0; i < GONE; i++)
+		if (w->gone[i] == tid)
+			return &w->gone[i];
+	return NULL;
+}
+
 static struct waiter *thread_of(struct waits *w, uint32_t pid, uint32_t tid)
 {
 	struct waiter *t = *find(w, tid);
-	if (t || tid == 0 || tid == DEAD || w->n_threads >= WAITS_THREADS)
+	if (t || tid == 0 || tid == DEAD || w->n_threads >= WAITS_THREADS || gone(w, tid))
 		return t;
 	t = take(w, sizeof(*t));
 	if (!t)
 		return NULL;
 	t->pid = pid;
 	t->tid = tid;
+	t->scale = 1;
 	t->next = w->threads[tid % BUCKETS];
 	w->threads[tid % BUCKETS] = t;
 	w->n_threads++;
@@ -202,7 +227,7 @@ static struct wait_place *reuse(struct waiter *t)
 	while (*at && (*at)->next)
 		at = &(*at)->next;
 	struct wait_place *oldest = *at;
-	if (!oldest || oldest->untold.count || oldest == t->place)
+	if (!oldest || oldest->untold.count > 0 || oldest == t->place)
 		return NULL;
 	*at = NULL;
 	return oldest;
@@ -241,11 +266,11 @@ static struct wait_place *place_of(struct waits *w, struct waiter *t, uint64_t i
 
 /* --- waits ---------------------------------------------------------------------------------------------- */
 
-static void add(struct waits *w, struct amount *a, uint64_t ns, bool entered)
+static void add(struct waits *w, struct amount *a, uint64_t ns, const struct waiter *t)
 {
-	w->account.ends += entered;
-	a->count++;
-	a->entries += entered;
+	w->account.ends += t->entered;
+	a->count += t->scale;
+	a->entries += t->entered;
 	a->ns += ns;
 }
 
@@ -263,13 +288,13 @@ static void account(struct waits *w, struct waiter *t, uint64_t to)
 	uint64_t lost = overlap(t->off, to, w->lost_from, w->lost_to);
 	uint64_t ns = to - t->off - lost;
 	if (lost)
-		add(w, &t->lost, lost, false);
+		add(w, &t->lost, lost, &(struct waiter){.scale = 1});
 	if (ns)
 		add(w,
-			t->wait + ns < w->min ? &t->too_short
-			: t->place	      ? &t->place->untold
-					      : &t->nowhere,
-			ns, t->entered);
+			(double)(t->wait + ns) < (double)w->min * t->scale ? &t->too_short
+			: t->place					   ? &t->place->untold
+									   : &t->nowhere,
+			ns, t);
 }
 
 static void come_back(struct waits *w, struct waiter *t, uint64_t time)
@@ -281,6 +306,9 @@ static void come_back(struct waits *w, struct waiter *t, uint64_t time)
 
 void waits_born(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time)
 {
+	uint32_t *again = gone(w, tid);
+	if (again)
+		*again = 0;
 	struct waiter *t = thread_of(w, pid, tid);
 	if (!t)
 		return;
@@ -340,13 +368,14 @@ void waits_correct(struct waits *w, uint64_t truly, uint64_t by_clocks)
 		w->account.taken = missed;
 	w->account.known = true;
 	double each = w->account.ends ? (missed - w->account.taken) / (double)w->account.ends : 0;
-	w->account.each = each < 0 ? 0 : each < LATE_MOST_NS ? each : LATE_MOST_NS;
+	w->account.each = each < 0 ? 0 : each < LATE_MOST_NS * w->scale ? each : LATE_MOST_NS * w->scale;
 }
 
 void waits_out(struct waits *w, const struct wait_out *o)
 {
 	uint64_t before = o->timed && o->cpu < w->n_clocks ? w->clocks[o->cpu].time : 0;
 	uint64_t ran = o->timed ? ran_until(w, o) : 0;
+	w->scale = o->scale > 0 ? o->scale : 1;
 	if (has_ended(w, o, ran))
 		return;
 	struct waiter *t = thread_of(w, o->pid, o->tid);
@@ -354,7 +383,9 @@ void waits_out(struct waits *w, const struct wait_out *o)
 		return;
 	if (o->timed && t->off && ran != UINT64_MAX) {
 		t->entered = entered(before, o->time - ran);
+		t->scale = w->scale;
 		come_back(w, t, o->time - ran);
+		t->scale = 1;
 		t->entered = false;
 	}
 	t->pid = o->pid;
@@ -397,32 +428,37 @@ static uint64_t corrected(struct waits *w, const struct amount *a)
 	return a->ns - (uint64_t)less;
 }
 
-static void tell(struct waits *w, const struct waiter *t, enum wait_kind kind, struct amount *a)
+static uint64_t whole(double count)
 {
-	if (a->count)
-		w->fn(w->arg, &(struct wait_part){.kind = kind,
-				      .idle = w->ending && !t->ran,
-				      .pid = t->pid,
-				      .tid = t->tid,
-				      .count = a->count,
-				      .ns = corrected(w, a)});
+	return (uint64_t)(count + 0.5);
+}
+
+static void tell(struct waits *w, struct waiter *t, enum wait_kind kind, struct amount *a)
+{
+	if (a->count > 0)
+		t->unknown |= !w->fn(w->arg, &(struct wait_part){.kind = kind,
+						     .idle = w->ending && !t->ran,
+						     .pid = t->pid,
+						     .tid = t->tid,
+						     .count = whole(a->count),
+						     .ns = corrected(w, a)});
 	*a = (struct amount){0};
 }
 
-static void tell_place(struct waits *w, const struct waiter *t, struct wait_place *p)
+static void tell_place(struct waits *w, struct waiter *t, struct wait_place *p)
 {
 	struct wait_part part = {.kind = WAIT_PLACE,
 		.idle = w->ending && !t->ran,
 		.pid = t->pid,
 		.tid = t->tid,
-		.count = p->untold.count,
-		.ns = corrected(w, &p->untold),
+		.count = whole(p->untold.count),
 		.ip = p->ip};
 	struct frame frames[AGGREGATE_STACK_MAX];
 	struct aggregate_sample s;
 	int64_t stack = stack_at(w, p);
 	if (!part.count)
 		return;
+	part.ns = corrected(w, &p->untold);
 	if (stack >= 0) {
 		aggregate_sample(w->stacks, (size_t)stack, &s);
 		for (size_t i = 0; i < s.n; i++)
@@ -432,7 +468,7 @@ static void tell_place(struct waits *w, const struct waiter *t, struct wait_plac
 		part.n = s.n;
 	}
 	p->untold = (struct amount){0};
-	w->fn(w->arg, &part);
+	t->unknown |= !w->fn(w->arg, &part);
 }
 
 static void tell_thread(struct waits *w, struct waiter *t, bool all)
@@ -472,15 +508,6 @@ void waits_stack(
 	p->generation = w->generation;
 }
 
-void waits_exec(struct waits *w, uint32_t tid)
-{
-	struct waiter *t = *find(w, tid);
-	if (!t)
-		return;
-	tell_thread(w, t, true);
-	free_places(w, t);
-}
-
 static void finish(struct waits *w, struct clock *c, uint64_t until)
 {
 	struct waiter *t = c->ending;
@@ -488,6 +515,37 @@ static void finish(struct waits *w, struct clock *c, uint64_t until)
 	come_back(w, t, until);
 	tell_thread(w, t, true);
 	free_waiter(w, t);
+}
+
+/* Takes it out of its list, and tells of it. */
+static void drop(struct waits *w, struct waiter **at)
+{
+	struct waiter *t = *at;
+	*at = t->next;
+	tell_thread(w, t, true);
+	free_waiter(w, t);
+}
+
+/* The kernel gives whoever execs the number of the process, whatever its own was. All others have ended. */
+void waits_exec(struct waits *w, uint32_t pid, uint32_t tid)
+{
+	uint32_t *again = gone(w, tid);
+	if (again)
+		*again = 0;
+	for (uint32_t i = 0; i < w->n_clocks; i++)
+		if (w->clocks[i].ending && w->clocks[i].ending->tid == tid)
+			finish(w, &w->clocks[i], w->clocks[i].ended);
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct waiter **at = &w->threads[i]; *at;)
+			if ((*at)->pid == pid && (*at)->tid != tid)
+				drop(w, at);
+			else
+				at = &(*at)->next;
+	struct waiter *t = *find(w, tid);
+	if (!t)
+		return;
+	tell_thread(w, t, true);
+	free_places(w, t);
 }
 
 /* The last time that somebody goes off, who may have no number any more. */
@@ -505,6 +563,8 @@ void waits_exit(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
 {
 	struct waiter **at = find(w, tid), *t = *at;
 	struct clock *c = clock_of(w, cpu), none = {0};
+	if (!gone(w, tid))
+		w->gone[w->n_gone++ % GONE] = tid;
 	if (!t)
 		return;
 	if (!c)
@@ -564,4 +624,32 @@ void waits_end(struct waits *w, uint64_t time, const struct wait_clock *clocks, 
 	each_thread(w, end_thread);
 	w->ending = NULL;
 	w->lost_from = w->lost_to = 0;
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct waiter **at = &w->threads[i]; *at;)
+			if ((*at)->unknown)
+				drop(w, at);
+			else
+				at = &(*at)->next;
+}
+
+/* But for where it is now. */
+static void shed_places(struct waits *w, struct waiter *t)
+{
+	for (struct wait_place **at = &t->places, *p; (p = *at);) {
+		if (p == t->place || p->untold.count > 0) {
+			at = &p->next;
+			continue;
+		}
+		*at = p->next;
+		give_back(w, p, sizeof(*p));
+		t->n_places--;
+		w->n_places--;
+	}
+}
+
+void waits_shed(struct waits *w)
+{
+	aggregate_clear(w->stacks);
+	w->generation++;
+	each_thread(w, shed_places);
 }

@@ -15,6 +15,9 @@
  * (waits_stack), and it is that of all waits at its place until the next one. So sums are exact, per thread and per
  * place, however seldom stacks are sampled; two stacks that share a place are told apart by samples.
  *
+ * Where not all switches are recorded, what is stands for more: the caller lets time, and the clocks, go on faster then
+ * (wait_out.scale), so that a wait is as long as those that it stands for.
+ *
  * Bounded: WAITS_THREADS threads, WAITS_PLACES places of each and WAITS_PLACES_ALL in all, and a room that it shares;
  * beyond it waits have no place or no stack, and are in the sums.
  */
@@ -36,6 +39,7 @@ struct wait_out {
 	uint64_t ip, sp;     /* of the user's frame; 0: not known */
 	bool timed;	     /* what follows is known */
 	uint64_t count, ran; /* of this CPU: threads that went off it so far, ns that the target ran */
+	double scale;	     /* for how many this one stands, 0: one; `time` and `ran` go so much faster now */
 };
 
 /* What a CPU's event says now. */
@@ -59,7 +63,8 @@ struct wait_part {
 	const struct frame *frames; /* leaf first */
 	size_t n;
 };
-typedef void waits_fn(void *arg, const struct wait_part *part);
+/* False: there is no such thread any more. */
+typedef bool waits_fn(void *arg, const struct wait_part *part);
 
 /* What is known is told to `fn`. A wait of less than min_ns is one of WAIT_SHORT. room: outlives it; NULL: no bound. */
 struct waits;
@@ -75,7 +80,8 @@ void waits_seen(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time);
 /* The stack with which this thread goes off at this place, of frames that the caller holds. */
 void waits_stack(
 	struct waits *w, uint32_t pid, uint32_t tid, uint64_t ip, uint64_t sp, const struct frame *frames, size_t n);
-void waits_exec(struct waits *w, uint32_t tid); /* its places are another program's from now on */
+/* It is another program from now on, of this one thread. */
+void waits_exec(struct waits *w, uint32_t pid, uint32_t tid);
 void waits_exit(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time); /* it goes off once more */
 
 /* How long all threads have run by now, from any time on, truly and by the clocks of all CPUs: ns. */
@@ -89,6 +95,9 @@ void waits_end(struct waits *w, uint64_t time, const struct wait_clock *clocks, 
 void waits_forget(struct waits *w);
 /* The clocks, too, are not known: events that have counted before. */
 void waits_midway(struct waits *w);
+/* Behind a window's end: stacks, and places, give back what they take; what matters comes again. */
+void waits_shed(struct waits *w);
 
 size_t waits_threads(const struct waits *w);
+size_t waits_memory(const struct waits *w); /* bytes of the room */
 uint64_t waits_lost(const struct waits *w); /* records, by the kernel's count */

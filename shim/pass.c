@@ -148,7 +148,11 @@ static struct perf_want samples(const struct work *w, const struct attempt *a, u
 static bool has_ladder(struct work *w, const struct attempt *a)
 {
 	uint32_t stacks = w->p->request->stacks, cpus = (uint32_t)w->p->host->n_cpus;
-	uint32_t more = cpus * desc(w)->n_events * (PERF_RUNGS - 1), all = more + cpus * (1 + desc(w)->n_events);
+	uint32_t waits = 0, laddered = desc(w)->n_events;
+	for (uint32_t i = 0; i < desc(w)->n_events; i++)
+		waits += event_kind(desc(w)->events[i].kind)->measure == MEASURES_WAITS;
+	laddered -= waits;
+	uint32_t more = cpus * laddered * (PERF_RUNGS - 1), all = more + cpus * (1 + laddered + 3 * waits);
 	bool few = all > w->events_max / LADDER_SHARE, many = a->strategy == STRATEGY_PROCESS && more > INHERITED_MORE;
 	if (stacks == STACKS_NONE || stacks == STACKS_FP)
 		return false;

@@ -35,7 +35,7 @@ uint32_t perf_first_rung(const struct event_spec *s)
  */
 static void wake_early(const struct event_spec *s, struct perf_event_attr *a)
 {
-	if (event_kind(s->kind)->measure != MEASURES_COUNT && s->period >= 1000000000 / FAST_HZ)
+	if (event_kind(s->kind)->measure == MEASURES_CPU && s->period >= 1000000000 / FAST_HZ)
 		return;
 	uint32_t size = a->sample_stack_user + SAMPLE_REST;
 	a->watermark = 0;

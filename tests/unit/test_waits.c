@@ -15,19 +15,22 @@ static struct aggregate_room room;
 static struct wait_part told[TOLD_MAX];
 static uint64_t leaf[TOLD_MAX]; /* of its frames */
 static size_t n_told;
+static bool nobody; /* knows who it is */
 
-static void note(void *arg, const struct wait_part *p)
+static bool note(void *arg, const struct wait_part *p)
 {
 	ck_assert_uint_lt(n_told, TOLD_MAX);
 	ck_assert_uint_gt(p->count, 0);
 	leaf[n_told] = p->n ? p->frames[0].vaddr : 0;
 	told[n_told++] = *p;
+	return !nobody;
 }
 
 static void begin_with(uint64_t min)
 {
 	w = waits_free(w);
 	n_told = 0;
+	nobody = false;
 	ck_assert_int_eq(waits_new(min, &room, note, NULL, &w), 0);
 }
 
@@ -267,7 +270,7 @@ START_TEST(another_program_has_other_places)
 	stack(5, 0xa, 0x7000, 100);
 	out(5, 10 * MS, 0, 0xa);
 	out(5, 20 * MS, 1 * MS, 0);
-	waits_exec(w, 5);
+	waits_exec(w, 1, 5);
 	ck_assert_uint_eq(sum_at(5, 100), 9 * MS);
 	out(5, 30 * MS, 1 * MS, 0xa);
 	waits_end(w, 40 * MS, NULL, 0);
@@ -293,7 +296,7 @@ START_TEST(who_ends_is_told_and_forgotten)
 	waits_end(w, 51 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, -1), (33 + 1) * MS);
 	waits_exit(w, 9, 0, 52 * MS);
-	waits_exec(w, 9);
+	waits_exec(w, 2, 9);
 	waits_exit(w, 5, 0, 55 * MS); /* and nobody says when it went off */
 	waits_end(w, 60 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, -1), (33 + 1 + 4) * MS);
@@ -379,6 +382,92 @@ START_TEST(what_the_clock_misses_is_taken_off_ends_of_waits)
 }
 END_TEST
 
+/* Half of the time nothing is recorded: what goes off while it is stands for two. */
+START_TEST(what_is_recorded_stands_for_what_is_not)
+{
+	const struct wait_out o = {.pid = 1, .tid = 5, .ip = 0xa, .sp = 0x7000, .timed = true, .scale = 2};
+	struct wait_out next = o;
+	begin_with(3 * MS);
+	for (unsigned i = 0; i < 10; i++) { /* waits of 4 ms and of 2 ms, by a clock that goes twice as fast */
+		next.time += i % 2 ? 10 * MS : 6 * MS;
+		next.ran += 2 * MS;
+		next.count++;
+		waits_out(w, &next);
+	}
+	waits_tell(w);
+	waits_end(w, next.time, NULL, 0);
+	ck_assert_uint_eq(sum(5, WAIT_PLACE), 5 * 8 * MS);
+	ck_assert_uint_eq(sum(5, WAIT_SHORT), 4 * 4 * MS);
+	for (size_t i = 0; i < n_told; i++)
+		ck_assert_uint_eq(told[i].count, told[i].kind == WAIT_SHORT ? 8 : 10);
+}
+END_TEST
+
+/* --- who is gone -------------------------------------------------------------------------------------------- */
+
+START_TEST(of_a_program_that_begins_there_is_one_thread)
+{
+	restart_clock();
+	for (uint32_t tid = 5; tid < 9; tid++)
+		waits_born(w, 1, tid, 1 * MS);
+	waits_born(w, 2, 9, 1 * MS);
+	waits_exit(w, 5, 0, 10 * MS);		/* the leader: another thread wants to be another program, */
+	waits_exec(w, 1, 5);			/* and has its number from now on */
+	ck_assert_uint_eq(waits_threads(w), 1); /* of another process */
+	out(5, 12 * MS, 1 * MS, 0xa);
+	out(5, 15 * MS, 1 * MS, 0xa);
+	waits_end(w, 15 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, WAIT_PLACE), 2 * MS);
+	ck_assert_uint_eq(sum(6, -1), 0);
+	ck_assert_uint_eq(sum(9, -1), 14 * MS);
+	ck_assert_uint_eq(waits_threads(w), 2);
+}
+END_TEST
+
+START_TEST(who_goes_off_behind_its_end_is_nobody)
+{
+	restart_clock();
+	waits_exit(w, 5, 0, 10 * MS); /* of which nothing was known */
+	out(5, 11 * MS, 1 * MS, 0xa);
+	ck_assert_uint_eq(waits_threads(w), 0);
+	waits_born(w, 1, 5, 12 * MS); /* its number is another's */
+	out(5, 14 * MS, 1 * MS, 0xa);
+	ck_assert_uint_eq(waits_threads(w), 1);
+}
+END_TEST
+
+START_TEST(whom_nobody_knows_is_forgotten_at_the_windows_end)
+{
+	restart_clock();
+	out(5, 10 * MS, 1 * MS, 0xa);
+	waits_end(w, 20 * MS, NULL, 0);
+	ck_assert_uint_eq(waits_threads(w), 1);
+	nobody = true;
+	waits_end(w, 30 * MS, NULL, 0);
+	ck_assert_uint_eq(waits_threads(w), 0);
+}
+END_TEST
+
+START_TEST(what_was_shed_comes_again)
+{
+	restart_clock();
+	for (unsigned i = 0; i < 10; i++) {
+		stack(5, 0xa + i, 0x7000, 100 + i);
+		out(5, (10 + i) * MS, MS / 2, 0xa + i);
+	}
+	waits_end(w, 20 * MS, NULL, 0);
+	size_t before = waits_memory(w);
+	n_told = 0;
+	waits_shed(w);
+	ck_assert_uint_lt(waits_memory(w), before);
+	waits_end(w, 30 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, WAIT_PLACE), 10 * MS); /* where it is is known, not how it came there */
+	stack(5, 0xa + 9, 0x7000, 100);
+	waits_end(w, 40 * MS, NULL, 0);
+	ck_assert_uint_eq(sum_at(5, 100), 10 * MS);
+}
+END_TEST
+
 /* --- bounds ------------------------------------------------------------------------------------------------- */
 
 START_TEST(threads_are_bounded)
@@ -443,6 +532,11 @@ int main(void)
 	tcase_add_test(t, who_was_on_no_cpu_at_all_is_idle);
 	tcase_add_test(t, switches_in_tell_it_as_well);
 	tcase_add_test(t, what_the_clock_misses_is_taken_off_ends_of_waits);
+	tcase_add_test(t, what_is_recorded_stands_for_what_is_not);
+	tcase_add_test(t, of_a_program_that_begins_there_is_one_thread);
+	tcase_add_test(t, who_goes_off_behind_its_end_is_nobody);
+	tcase_add_test(t, whom_nobody_knows_is_forgotten_at_the_windows_end);
+	tcase_add_test(t, what_was_shed_comes_again);
 	tcase_add_test(t, threads_are_bounded);
 	tcase_add_test(t, places_are_bounded_and_the_sum_is_right);
 	tcase_add_test(t, stacks_are_bounded_and_come_again);
