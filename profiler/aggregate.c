@@ -23,6 +23,7 @@ struct count {
 
 struct step {
 	struct frame frame;
+	struct pair path;
 	uint32_t node;
 };
 
@@ -36,12 +37,17 @@ const char frame_table_full[] = "[lost: table full]", frame_outside[] = "[outsid
 
 /*
  * Stacks are a tree: a node is a frame and the node of its caller, so that a stack is the node of its leaf, and one
- * that differs from another by its leaf costs one node.
+ * that differs from another by its leaf costs one node. A node is looked for by its path, the frames from the root to
+ * it as one number: so all of a stack's nodes can be looked for at once, and of frames that are known nothing is.
  */
 struct aggregate {
 	struct pairs frames;  /* (what, address) */
-	struct pairs nodes;   /* (the caller's node, frame) */
+	struct pairs nodes;   /* by path */
 	struct pairs samples; /* (node, who) */
+	struct node {
+		uint32_t caller, frame;
+	} * node_list; /* by node number */
+	size_t node_room;
 	struct intern whos;
 	struct frame *frame_list; /* by frame number */
 	size_t frame_room;
@@ -102,6 +108,7 @@ void aggregate_clear(struct aggregate *a)
 	pairs_done(&a->samples);
 	intern_done(&a->whos);
 	free(a->frame_list);
+	free(a->node_list);
 	free(a->counts);
 	free(a->last);
 	free(a->touched);
@@ -171,23 +178,45 @@ static size_t shared_with_last(const struct aggregate *a, const struct frame *fr
 	return i;
 }
 
+static int64_t append_node(struct aggregate *a, struct pair path, uint32_t caller, uint32_t frame)
+{
+	if (grow((void **)&a->node_list, &a->node_room, a->nodes.count, sizeof(struct node)) < 0)
+		return -ENOMEM;
+	int64_t id = pairs_append(&a->nodes, path.a, path.b);
+	if (id >= 0)
+		a->node_list[id] = (struct node){caller, frame};
+	return id;
+}
+
+static int64_t add_node(struct aggregate *a, struct pair path, uint32_t caller, const struct frame *f)
+{
+	int64_t id = pairs_find(&a->nodes, path.a, path.b), frame = id < 0 ? add_frame(a, f) : 0;
+	if (id >= 0 || frame < 0)
+		return id >= 0 ? id : frame;
+	return a->full ? -ENOENT : append_node(a, path, caller, (uint32_t)frame);
+}
+
 /* The leaf's node; ROOT: a stack without frames. */
 static int64_t add_stack(struct aggregate *a, const struct frame *frames, size_t n)
 {
+	struct pair paths[AGGREGATE_STACK_MAX];
 	if (n > AGGREGATE_STACK_MAX)
 		n = AGGREGATE_STACK_MAX;
 	size_t i = shared_with_last(a, frames, n);
-	for (size_t k = i; k < n; k++)
-		pairs_prefetch(&a->frames, frame_what(&frames[n - 1 - k]), frames[n - 1 - k].vaddr);
+	struct pair path = i ? a->last[i - 1].path : (struct pair){0};
+	for (size_t k = i; k < n; k++) {
+		const struct frame *f = &frames[n - 1 - k];
+		path = paths[k] = pairs_chain(path, frame_what(f), f->vaddr);
+		pairs_prefetch(&a->nodes, path.a, path.b);
+	}
 	int64_t node = i ? a->last[i - 1].node : ROOT;
 	for (a->n_last = i; i < n; i++) {
 		const struct frame *f = &frames[n - 1 - i];
-		int64_t frame = add_frame(a, f);
-		node = frame < 0 ? frame : put(a, &a->nodes, (uint64_t)node, (uint64_t)frame);
+		node = add_node(a, paths[i], (uint32_t)node, f);
 		if (node < 0)
 			return node;
 		if (a->n_last == i && grow((void **)&a->last, &a->last_room, i, sizeof(struct step)) == 0)
-			a->last[a->n_last++] = (struct step){*f, (uint32_t)node};
+			a->last[a->n_last++] = (struct step){*f, paths[i], (uint32_t)node};
 	}
 	return node;
 }
@@ -304,8 +333,8 @@ void aggregate_sample(const struct aggregate *a, size_t i, struct aggregate_samp
 	ret->who = (struct who){who->pid, who->tid, who->process, who->thread, who->exe};
 	ret->who_number = (uint32_t)sample->b;
 	ret->n = 0;
-	for (uint64_t node = sample->a; node != ROOT; node = a->nodes.items[node].a)
-		ret->frames[ret->n++] = (uint32_t)a->nodes.items[node].b;
+	for (uint64_t node = sample->a; node != ROOT; node = a->node_list[node].caller)
+		ret->frames[ret->n++] = a->node_list[node].frame;
 }
 
 size_t aggregate_whos(const struct aggregate *a)
@@ -332,7 +361,8 @@ size_t aggregate_memory(const struct aggregate *a)
 {
 	return sizeof(*a) + pairs_memory(&a->frames) + pairs_memory(&a->nodes) + pairs_memory(&a->samples) +
 	       intern_memory(&a->whos) + a->frame_room * sizeof(a->frame_list[0]) +
-	       a->count_room * sizeof(a->counts[0]) + a->count_room / 8 + a->last_room * sizeof(a->last[0]);
+	       a->node_room * sizeof(a->node_list[0]) + a->count_room * sizeof(a->counts[0]) + a->count_room / 8 +
+	       a->last_room * sizeof(a->last[0]);
 }
 
 /* --- in a journal --------------------------------------------------------------------------------------- */
@@ -367,10 +397,10 @@ static void save_frame(struct journal *j, const struct frame *f)
 }
 
 /* A caller's node is older than the node: by how much, 0: it is the root. */
-static void save_node(struct journal *j, const struct pair *node, size_t number)
+static void save_node(struct journal *j, const struct node *node, size_t number)
 {
-	journal_number(j, node->a == ROOT ? 0 : number - node->a);
-	journal_number(j, node->b);
+	journal_number(j, node->caller == ROOT ? 0 : number - node->caller);
+	journal_number(j, node->frame);
 }
 
 static void save_who(struct journal *j, const struct who_key *key)
@@ -408,7 +438,7 @@ void aggregate_save(struct aggregate *a, struct journal *j)
 		save_frame(j, &a->frame_list[i]);
 	journal_number(j, a->nodes.count - a->saved.nodes);
 	for (size_t i = a->saved.nodes; i < a->nodes.count; i++)
-		save_node(j, &a->nodes.items[i], i);
+		save_node(j, &a->node_list[i], i);
 	journal_number(j, a->whos.count - a->saved.whos);
 	for (size_t i = a->saved.whos; i < a->whos.count; i++)
 		save_who(j, a->whos.items[i].data);
@@ -477,7 +507,9 @@ static int load_node(struct aggregate *a, struct saved *s)
 	size_t had = a->nodes.count;
 	if (s->bad || had >= AGGREGATE_NODES_MAX + AGGREGATE_STACK_MAX)
 		return -EBADMSG;
-	int64_t id = pairs_append(&a->nodes, up ? had - up : ROOT, frame);
+	const struct frame *f = &a->frame_list[frame];
+	struct pair path = pairs_chain(up ? a->nodes.items[had - up] : (struct pair){0}, frame_what(f), f->vaddr);
+	int64_t id = append_node(a, path, up ? (uint32_t)(had - up) : ROOT, (uint32_t)frame);
 	return id < 0 ? (int)id : 0;
 }
 
@@ -500,7 +532,7 @@ static bool is_stack(const struct aggregate *a, uint64_t node)
 {
 	size_t n = 0;
 	for (; node != ROOT && n <= AGGREGATE_STACK_MAX; n++)
-		node = a->nodes.items[node].a;
+		node = a->node_list[node].caller;
 	return n <= AGGREGATE_STACK_MAX;
 }
 

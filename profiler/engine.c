@@ -31,12 +31,10 @@ static void on_ring(void *arg, uint32_t events)
 	if (g->behind) /* every round drains */
 		return;
 	engine_drain(g, false);
-	int64_t now = clock_now();
-	for (struct target *t = g->targets; t; t = t->next) {
-		int64_t due = offcpu_woken(t, now);
-		t->due = due < t->due ? due : t->due;
-		g->due = due < g->due ? due : g->due;
-	}
+	int64_t now = clock_now(), due = INT64_MAX;
+	for (struct target *t = g->targets; t && due == INT64_MAX; t = t->next)
+		due = offcpu_woken(t, now);
+	g->due = due < g->due ? due : g->due; /* and drains again */
 }
 
 int engine_init(struct engine *g, struct err *e)
@@ -82,8 +80,8 @@ static int settle(void *arg)
 void engine_end(struct engine *g)
 {
 	for (struct target *t = g->targets; t; t = t->next)
-		if (t->armed && t->started)
-			offcpu_call(t, clock_now()); /* all at once: each would take milliseconds */
+		if (t->armed && t->started && !t->ending)
+			offcpu_call(t); /* all at once: each would take milliseconds */
 	do {
 		for (struct target *t = g->targets, *next; t; t = next) {
 			next = t->next;
@@ -244,17 +242,18 @@ static int64_t look(struct engine *g, int64_t now, bool at_all)
 	int64_t first = INT64_MAX;
 	for (struct target *t = g->targets, *next; t; t = next) {
 		unsigned n = g->n_targets;
-		int64_t due = t->due;
 		next = t->next;
-		if (at_all || due <= now) {
-			g->at->target = t->number;
-			due = in_ms(now, target_round(t, now));
-			if (g->n_targets == n) /* else it has gone */
-				t->due = due;
-		}
-		first = due < first ? due : first;
+		if (!at_all && t->due > now)
+			continue;
+		g->at->target = t->number;
+		t->due = INT64_MAX; /* records that are read meanwhile may make it sooner */
+		int64_t due = in_ms(now, target_round(t, now));
+		if (g->n_targets == n && due < t->due) /* else it has gone */
+			t->due = due;
 	}
 	g->at->target = 0;
+	for (const struct target *t = g->targets; t; t = t->next)
+		first = t->due < first ? t->due : first;
 	return first;
 }
 

@@ -24,7 +24,8 @@
 #define REST_NS (10 * NSEC_PER_SEC)
 #define ON_NS (10 * NSEC_PER_MSEC) /* from pause to pause */
 #define PAUSE_NS (200 * NSEC_PER_MSEC)
-#define BURST_NS (50 * NSEC_PER_MSEC) /* more at once than may come in that time is too much */
+#define BEHIND_NS (20 * NSEC_PER_MSEC) /* while the reader is */
+#define BURST_NS (50 * NSEC_PER_MSEC)  /* more at once than may come in that time is too much */
 #define BURST_LEAST 1000
 #define SCALE_MOST 1000.0
 #define TURN_STACKS 12 /* of each CPU: three quarters of a ring */
@@ -54,7 +55,8 @@ static bool on_told(void *arg, const struct wait_part *part)
 	struct frame own[SPECIALS];
 	if (!t->started)
 		return true;
-	struct task *p = tasks_known(t->tasks, part->pid);
+	/* who ran in this window is there, whether or not it was heard of */
+	struct task *p = part->idle ? tasks_known(t->tasks, part->pid) : tasks_get(t->tasks, part->pid);
 	if (!p)
 		return false;
 	if (part->idle && !t->desc.events[t->offcpu.spec].idle) {
@@ -77,7 +79,7 @@ int offcpu_new(struct target *t)
 	while (i < d->n_events && event_kind(d->events[i].kind)->measure != MEASURES_WAITS)
 		i++;
 	t->offcpu.spec = i;
-	t->offcpu.time = t->offcpu.time_before = (struct offcpu_time){.scale = 1};
+	t->offcpu.time = t->offcpu.time_before = (struct offcpu_time){.until = INT64_MAX, .scale = 1};
 	return i < d->n_events
 		       ? waits_new(d->events[i].min_us * 1000ull, &t->engine->tables, on_told, t, &t->offcpu.waits)
 		       : 0;
@@ -86,6 +88,10 @@ int offcpu_new(struct target *t)
 void offcpu_free(struct target *t)
 {
 	t->offcpu.waits = waits_free(t->offcpu.waits);
+}
+
+void offcpu_close(struct target *t)
+{
 	free(t->offcpu.cpus);
 	t->offcpu.cpus = NULL;
 	t->offcpu.n_cpus = 0;
@@ -98,11 +104,16 @@ static uint64_t scaled(uint64_t from, int64_t span, double scale)
 	return from + (uint64_t)(scale == 1 ? span : (int64_t)(scale * (double)span));
 }
 
+static uint64_t time_by(const struct offcpu_time *time, int64_t real)
+{
+	int64_t behind = real > time->until ? real - time->until : 0;
+	return scaled(time->from, real - behind - time->since, time->scale) + (uint64_t)behind;
+}
+
 /* What is read behind a change may be of before. */
 static uint64_t time_of(const struct offcpu *o, int64_t real)
 {
-	const struct offcpu_time *time = real >= o->time.since ? &o->time : &o->time_before;
-	return scaled(time->from, real - time->since, time->scale);
+	return time_by(real >= o->time.since ? &o->time : &o->time_before, real);
 }
 
 static const struct stream_base *base_of(const struct stream *st, int64_t real)
@@ -117,12 +128,13 @@ static void read_event(const struct stream *st, uint64_t ret[2])
 		fd_read_all(st->fd, ret, 2 * sizeof(ret[0]));
 }
 
-/* How long the target has run there by now. */
-static uint64_t clock_of(const struct offcpu *o, const struct offcpu_cpu *c)
+/* How long the target has run there by then. */
+static uint64_t clock_of(const struct offcpu *o, const struct offcpu_cpu *c, int64_t now, uint64_t all)
 {
-	uint64_t all[2];
-	read_event(c->sideband, all);
-	return scaled(c->ran, (int64_t)(all[1] - c->clock_then), o->time.scale);
+	double scale = o->time.scale;
+	if (now > o->time.until) /* of the whole span, on average */
+		scale = (double)(time_of(o, now) - o->time.from) / (double)(now - o->time.since);
+	return scaled(c->ran, (int64_t)(all - c->clock_then), scale);
 }
 
 void offcpu_adopt(struct target *t, uint32_t pid, uint32_t tid)
@@ -159,6 +171,7 @@ static void allow(const struct target *t, struct stream *st, uint64_t own)
 	else
 		ioctl(st->fd, PERF_EVENT_IOC_ENABLE, 0);
 	st->allowed += more;
+	st->fresh = 0;
 }
 
 /* True: one had none left, so somebody may have gone off since without a record. */
@@ -168,9 +181,11 @@ static bool allow_more(struct target *t)
 	for (size_t i = 0; i < t->offcpu.n_cpus; i++) {
 		struct stream *st = t->offcpu.cpus[i].stacks;
 		uint64_t own[2];
+		if (!st || !st->fresh)
+			continue;
 		read_event(st, own);
-		spent |= st && own[0] >= st->allowed;
-		if (st && own[0] < st->allowed)
+		spent |= own[0] >= st->allowed;
+		if (own[0] < st->allowed)
 			allow(t, st, own[0]);
 	}
 	return spent;
@@ -200,14 +215,14 @@ static void switch_on(struct target *t, struct stream *st, bool new)
  * For a few microseconds nobody records. The target's clock of that CPU is the side-band's, which is always on: how
  * long threads ran is right in all, whatever was not recorded.
  */
-static void pass_turn(struct target *t, struct offcpu_cpu *c, struct stream *to, double scale)
+static void pass_turn(struct target *t, struct offcpu_cpu *c, struct stream *to, int64_t now, double scale)
 {
 	struct offcpu *o = &t->offcpu;
 	bool new = to != c->active;
 	uint64_t own[2], all[2];
 	switch_off(o, c, to);
 	read_event(c->sideband, all);
-	c->ran = scaled(c->ran, (int64_t)(all[1] - c->clock_then), o->time.scale);
+	c->ran = clock_of(o, c, now, all[1]);
 	c->clock_then = all[1];
 	c->active = to;
 	if (!to)
@@ -230,14 +245,14 @@ static void begin_phase(struct target *t, enum offcpu_phase phase, int64_t now, 
 	o->took = 0;
 	for (size_t i = 0; i < o->n_cpus; i++) {
 		struct offcpu_cpu *c = &o->cpus[i];
-		pass_turn(t, c, phase == OFFCPU_PAUSE ? NULL : has_stacks(phase) ? c->stacks : c->small, scale);
+		pass_turn(t, c, phase == OFFCPU_PAUSE ? NULL : has_stacks(phase) ? c->stacks : c->small, now, scale);
 	}
 	if (o->phase == OFFCPU_PAUSE)
 		t->tally.unrecorded += (uint64_t)(now - o->looked);
 	o->phase = phase;
 	o->time_before = o->time;
-	o->time = (struct offcpu_time){now, from, scale};
-	o->in_turn = o->switches = 0;
+	o->time = (struct offcpu_time){now, phase == OFFCPU_SMALL ? now + in : INT64_MAX, from, scale};
+	o->switches = 0;
 	o->looked = now;
 	o->look = in;
 	o->until = now + in;
@@ -252,18 +267,20 @@ static void switch_seen(struct target *t, unsigned long how)
 			ioctl(t->offcpu.cpus[i].seen->fd, how, 0); /* on a CPU that is gone nobody runs */
 }
 
-int offcpu_call(struct target *t, int64_t now)
+int offcpu_call(struct target *t)
 {
 	struct offcpu *o = &t->offcpu;
 	if (!o->waits)
 		return 0;
-	if (o->phase == OFFCPU_PAUSE)
-		begin_phase(t, OFFCPU_SMALL, now, ON_NS);
-	if (!o->called) {
-		o->called = now;
-		switch_seen(t, PERF_EVENT_IOC_ENABLE);
+	if (o->phase == OFFCPU_PAUSE) {
+		engine_drain(t->engine, true);
+		begin_phase(t, OFFCPU_SMALL, clock_now(), OFFCPU_CALL_MS * NSEC_PER_MSEC);
 	}
-	int64_t left = o->called + OFFCPU_CALL_MS * NSEC_PER_MSEC - now;
+	if (!o->called) {
+		switch_seen(t, PERF_EVENT_IOC_ENABLE);
+		o->called = clock_now(); /* what was before may have taken long */
+	}
+	int64_t left = o->called + OFFCPU_CALL_MS * NSEC_PER_MSEC - clock_now();
 	if (left > 0)
 		return (int)(left / NSEC_PER_MSEC) + 1;
 	switch_seen(t, PERF_EVENT_IOC_DISABLE);
@@ -274,7 +291,7 @@ int offcpu_call(struct target *t, int64_t now)
 
 void offcpu_call_now(struct target *t)
 {
-	for (int left; (left = offcpu_call(t, clock_now())) > 0;)
+	for (int left; (left = offcpu_call(t)) > 0;)
 		poll(NULL, 0, left);
 }
 
@@ -329,16 +346,23 @@ static void begin_small(struct target *t, int64_t now, int64_t in)
 	begin_phase(t, OFFCPU_SMALL, now, in < until_turn || until_turn < TURN_NS ? in : until_turn);
 }
 
+/* Not for longer than a tenth of its life: what ends in a pause has no record of its end. */
+static void begin_pause(struct target *t, int64_t now, double ns)
+{
+	double most = (double)(now - t->began) / 10;
+	most = most < PAUSE_NS ? most : PAUSE_NS;
+	begin_phase(t, OFFCPU_PAUSE, now, about(t, ns < most ? ns : most));
+}
+
 static void end_small(struct target *t, int64_t now)
 {
 	struct offcpu *o = &t->offcpu;
 	double rate = switches_a_second(o, now), most = recorded_most(t);
-	if (now >= o->turn_due) {
+	if (rate > most) {
+		begin_pause(t, now, (double)(now - o->looked) * (rate / most - 1));
+	} else if (now >= o->turn_due) {
 		bool few = are_few(t, now);
 		begin_phase(t, few ? OFFCPU_ALL : OFFCPU_TURN, now, few ? LOOK_NS : TURN_NS);
-	} else if (rate > most) {
-		double pause = (double)(now - o->looked) * (rate / most - 1);
-		begin_phase(t, OFFCPU_PAUSE, now, about(t, pause < PAUSE_NS ? pause : PAUSE_NS));
 	} else {
 		begin_small(t, now, REST_NS);
 	}
@@ -358,10 +382,7 @@ static void end_turn(struct target *t, int64_t now)
 static void look_at_all(struct target *t, int64_t now)
 {
 	struct offcpu *o = &t->offcpu;
-	bool over = now >= o->until;
-	if (!over && !o->in_turn)
-		return;
-	bool spent = allow_more(t);
+	bool over = now >= o->until, spent = allow_more(t);
 	if (spent || (over && !are_few(t, now))) {
 		end_turn(t, now);
 	} else if (over) {
@@ -370,18 +391,20 @@ static void look_at_all(struct target *t, int64_t now)
 		o->switches = 0;
 		o->until = now + o->look;
 	}
-	o->in_turn = 0;
 }
 
 static void end_pause(struct target *t, int64_t now)
 {
-	begin_small(t, now, about(t, ON_NS));
+	if (now >= t->offcpu.turn_due)
+		begin_phase(t, OFFCPU_TURN, now, TURN_NS);
+	else
+		begin_small(t, now, about(t, ON_NS));
 }
 
 static void (*const end_of[])(struct target *t, int64_t now) = {
 	[OFFCPU_SMALL] = end_small, [OFFCPU_TURN] = end_turn, [OFFCPU_PAUSE] = end_pause};
 
-int64_t offcpu_woken(struct target *t, int64_t now)
+int64_t offcpu_woken(const struct target *t, int64_t now)
 {
 	return t->offcpu.waits && t->offcpu.phase == OFFCPU_ALL ? now + WOKEN_NS : INT64_MAX;
 }
@@ -460,9 +483,13 @@ int offcpu_round(struct target *t, int64_t now)
 	struct offcpu *o = &t->offcpu;
 	if (!o->waits || !t->started)
 		return -1;
-	if (t->engine->behind) /* what is still to be read is of the phase as it is */
-		return 0;
-	if (o->phase == OFFCPU_ALL)
+	const bool read =
+		t->engine->rates.drained > o->time.since; /* all of the last phase: of one before it none is */
+	if (!read)
+		;
+	else if (t->engine->behind && o->phase != OFFCPU_PAUSE)
+		begin_pause(t, now, BEHIND_NS);
+	else if (o->phase == OFFCPU_ALL)
 		look_at_all(t, now);
 	else if (now >= o->until || (o->phase == OFFCPU_SMALL && is_burst(t)))
 		end_of[o->phase](t, now);
@@ -472,7 +499,7 @@ int offcpu_round(struct target *t, int64_t now)
 		waits_tell(o->waits);
 	}
 	int64_t left = o->until - now;
-	return left > 0 ? (int)((left + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC) : 0;
+	return left > 0 ? (int)((left + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC) : 1;
 }
 
 void offcpu_begin(struct target *t)
@@ -513,13 +540,13 @@ void offcpu_resume(struct target *t)
 
 /* --- records ---------------------------------------------------------------------------------------------- */
 
-void offcpu_record(
-	struct target *t, const struct stream *st, const struct record *r, const struct frame *frames, size_t n)
+void offcpu_record(struct target *t, struct stream *st, const struct record *r, const struct frame *frames, size_t n)
 {
 	struct offcpu *o = &t->offcpu;
 	const struct record_sample *s = &r->sample;
 	const struct stream_base *base = base_of(st, (int64_t)r->time);
 	const uint64_t *reg = s->regs.r, time = time_of(o, (int64_t)r->time);
+	const uint64_t ran = scaled(base->ran, (int64_t)(s->running - base->from), base->scale);
 	const bool counts = t->started && (int64_t)r->time >= t->began;
 	if (!o->waits)
 		return;
@@ -538,14 +565,16 @@ void offcpu_record(
 				    .sp = s->has_regs ? reg[UNWIND_SP] : 0,
 				    .timed = base->known,
 				    .count = s->value + base->count,
-				    .ran = scaled(base->ran, (int64_t)(s->running - base->from), base->scale),
+				    .ran = ran,
 				    .scale = base->scale});
+	if (base == &st->base && (int64_t)r->time > o->time.until && base->scale != 1) /* it has caught up */
+		st->base = (struct stream_base){(int64_t)r->time, base->known, base->count, ran, s->running, 1};
 	o->switches++;
 	t->tally.switches += counts;
 	t->tally.stacks += counts && frames;
-	o->in_turn += frames != NULL;
+	st->fresh += frames != NULL;
 	/* a look at whether there are too many */
-	if (o->in_turn >= TURN_STACKS / 2 || (o->phase == OFFCPU_SMALL && is_burst(t)))
+	if ((frames && st->fresh >= turn_stacks(t, st) / 2) || (o->phase == OFFCPU_SMALL && is_burst(t)))
 		t->due = t->engine->due = 0;
 }
 
@@ -581,10 +610,15 @@ void offcpu_end(struct target *t)
 	if (o->called) /* it ends sooner than it was meant to */
 		switch_seen(t, PERF_EVENT_IOC_DISABLE);
 	o->called = 0;
-	for (size_t i = 0; clocks && i < o->n_cpus; i++)
-		clocks[i] = (struct wait_clock){(uint32_t)o->cpus[i].sideband->cpu, clock_of(o, &o->cpus[i])};
+	int64_t now = clock_now();
+	for (size_t i = 0; clocks && i < o->n_cpus; i++) {
+		struct stream *all = o->cpus[i].sideband;
+		uint64_t value[2];
+		read_event(all, value);
+		clocks[i] = (struct wait_clock){(uint32_t)all->cpu, clock_of(o, &o->cpus[i], now, value[1])};
+	}
 	correct(t);
-	waits_end(o->waits, time_of(o, clock_now()), clocks ? clocks : &none, clocks ? o->n_cpus : 0);
+	waits_end(o->waits, time_of(o, now), clocks ? clocks : &none, clocks ? o->n_cpus : 0);
 	if (is_tight(t))
 		waits_shed(o->waits);
 	t->tally.waits_lost = waits_lost(o->waits) - o->lost_told;

@@ -31,9 +31,9 @@ enum offcpu_phase {
 	OFFCPU_PAUSE  /* none */
 };
 
-/* The time that waits are told. It stands still in a pause, and catches up behind it. */
+/* The time that waits are told. It stands still in a pause, and catches up behind it; then it goes like any other. */
 struct offcpu_time {
-	int64_t since;
+	int64_t since, until;
 	uint64_t from;
 	double scale;
 };
@@ -54,7 +54,6 @@ struct offcpu {
 	uint64_t switches;
 	int64_t until, look; /* the end of the phase; OFFCPU_ALL: how long it was meant to be */
 	int64_t turn_due;    /* of stacks, again */
-	uint64_t in_turn;    /* stacks, since the last round */
 	uint64_t took;	     /* stacks, in the last turn */
 	int64_t called;	     /* the roll call has begun */
 	int64_t told;
@@ -66,16 +65,16 @@ void offcpu_free(struct target *t);
 void offcpu_arm(struct target *t); /* all its events are there */
 /* Its program begins: what was before is the runtime's. */
 void offcpu_begin(struct target *t);
-/* A ring has woken us up. When it is to be called again, INT64_MAX: nothing hurries. */
-int64_t offcpu_woken(struct target *t, int64_t now);
+/* A ring has woken us up. When all that it was woken for can be read, INT64_MAX: nothing hurries. */
+int64_t offcpu_woken(const struct target *t, int64_t now);
+void offcpu_close(struct target *t); /* its streams are about to go */
 /* One that was there before, and may have been off its CPU for long. */
 void offcpu_adopt(struct target *t, uint32_t pid, uint32_t tid);
 /* Behind a worker that was killed: what its events have counted is of before. */
 void offcpu_resume(struct target *t);
 
 /* A sample by one of its events: PERF_WAITS, PERF_SEEN, or of PERF_SAMPLES with these frames. */
-void offcpu_record(
-	struct target *t, const struct stream *st, const struct record *r, const struct frame *frames, size_t n);
+void offcpu_record(struct target *t, struct stream *st, const struct record *r, const struct frame *frames, size_t n);
 /* FORK, EXIT, COMM: before the processes hear of it. */
 void offcpu_sideband(struct target *t, const struct record *r);
 
@@ -83,6 +82,6 @@ void offcpu_sideband(struct target *t, const struct record *r);
  */
 int offcpu_round(struct target *t, int64_t now);
 /* Its window is about to end: milliseconds until it can, 0 = now. */
-int offcpu_call(struct target *t, int64_t now);
+int offcpu_call(struct target *t);
 void offcpu_call_now(struct target *t); /* waits for it */
 void offcpu_end(struct target *t);	/* all of the window, into its counts */

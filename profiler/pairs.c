@@ -25,6 +25,14 @@ static uint64_t mix(uint64_t a, uint64_t b)
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+struct pair pairs_chain(struct pair row, uint64_t a, uint64_t b)
+{
+	if (!key.a)
+		take_key();
+	uint64_t one = mix(a ^ key.a, b ^ key.b);
+	return (struct pair){mix(row.a ^ one, key.b | 1), mix(row.b + one, key.a) ^ row.a};
+}
+
 static size_t first_slot(const struct pairs *t, uint64_t a, uint64_t b)
 {
 	return mix(mix(a ^ key.a, key.b | 1) ^ b, key.a) & (t->n_slots - 1);

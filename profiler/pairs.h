@@ -26,5 +26,10 @@ int64_t pairs_append(struct pairs *t, uint64_t a, uint64_t b); /* a number of it
 int64_t pairs_find(const struct pairs *t, uint64_t a, uint64_t b); /* -ENOENT */
 /* It will be looked for in a moment: what is cold comes while others are looked for. */
 void pairs_prefetch(const struct pairs *t, uint64_t a, uint64_t b);
+/*
+ * A number of 128 bits for a row of pairs: of that without its last one, all zero for none, and that one. Two rows have
+ * the same one as often as two guesses of 64 bits are right, whoever chose them.
+ */
+struct pair pairs_chain(struct pair row, uint64_t a, uint64_t b);
 size_t pairs_memory(const struct pairs *t); /* bytes held */
 void pairs_done(struct pairs *t);

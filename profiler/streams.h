@@ -28,7 +28,8 @@ struct stream {
 		uint64_t count, ran, from; /* records of others; the CPU's clock, as its own said `from` */
 		double scale;
 	} base, base_before;
-	uint64_t allowed; /* records until it switches itself off */
+	uint64_t allowed; /* records until it switches itself off, */
+	uint64_t fresh;	  /* and of those how many were read since they were allowed */
 	uint64_t turn;	  /* what it had counted when its turn began */
 	struct stream *next_of_target, *next_of_bucket;
 };

@@ -300,6 +300,7 @@ static void close_all(struct target *t)
 		exporter_forget(g->exporting.client, t);
 	commit_gone(g->commit, t);
 	rates_release(t);
+	offcpu_close(t);
 	while (t->streams)
 		drop_stream(t, t->streams);
 	loop_del(g->loop, &t->pid_source);
@@ -381,6 +382,7 @@ void target_end(struct target *t)
 		offcpu_call_now(t);
 	engine_drain(t->engine, true);
 	window_end(t, true);
+	offcpu_close(t);
 	while (t->streams)
 		drop_stream(t, t->streams);
 	loop_del(t->engine->loop, &t->pid_source);
@@ -423,13 +425,14 @@ static void on_named_ahead(void *arg)
 
 /*
  * So that the end, for which a runtime may wait, finds most names there. Debug information is opened anew each time, so
- * less and less often: what a program does it does from the beginning, mostly.
+ * less and less often, and not behind the first window, whose end asks for all: what a program does it does from the
+ * beginning, mostly.
  */
 static void name_ahead(struct target *t, int64_t now)
 {
 	if (t->ahead && naming_round(t->ahead, now) < 0)
 		return;
-	if (!t->started || t->ahead || now < t->ahead_due)
+	if (!t->started || t->ahead || now < t->ahead_due || t->seq)
 		return;
 	t->ahead_step = t->ahead_step ? 2 * t->ahead_step : AHEAD_FIRST_NS;
 	t->ahead_due = now + t->ahead_step;
@@ -522,7 +525,7 @@ int target_round(struct target *t, int64_t now)
 	fit_snapshots(t, now);
 	int call = 0;
 	if (t->started && (t->early || now - t->window_mono >= t->desc.window_s * NSEC_PER_SEC)) {
-		call = offcpu_call(t, now);
+		call = offcpu_call(t);
 		if (!call)
 			window_end(t, false);
 	} else {
@@ -557,7 +560,7 @@ static void note_snapshot(
 	ladder_saw(&t->ladders[st->spec], st->rung, cut, unwind_reach(t->engine->unwind));
 }
 
-static void on_sample(struct target *t, const struct stream *st, const struct record *r)
+static void on_sample(struct target *t, struct stream *st, const struct record *r)
 {
 	static const struct frame outside = {.kind = FRAME_SPECIAL, .name = frame_outside};
 	struct frame frames[AGGREGATE_STACK_MAX];

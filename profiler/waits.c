@@ -7,6 +7,7 @@
 #define BUCKETS 1024
 #define AT_ONCE_NS 1000	   /* from one thread to the next */
 #define LATE_MOST_NS 20000 /* no kernel takes longer */
+#define TOO_MUCH 10
 #define CPUS_MAX 4096
 #define DEAD UINT32_MAX /* what the kernel calls a thread whose number is gone */
 #define GONE 64		/* threads that ended last */
@@ -63,8 +64,9 @@ struct waits {
 	uint32_t n_clocks;
 	struct {
 		bool known;
-		double taken; /* ns off waits, of what the clocks missed */
-		double each;  /* of each end that is not told yet */
+		double taken;	   /* ns off waits, of what the clocks missed */
+		double each;	   /* of each end that is not told yet */
+		unsigned too_much; /* times in a row that this was more than can be */
 		uint64_t ends;
 	} account;
 	bool midway; /* a clock that is not known did not begin with zeros */
@@ -129,7 +131,7 @@ static void free_places(struct waits *w, struct waiter *t)
 static void free_waiter(struct waits *w, struct waiter *t)
 {
 	free_places(w, t);
-	give_back(w, t, sizeof(*t));
+	free(t);
 	w->n_threads--;
 }
 
@@ -208,7 +210,7 @@ static struct waiter *thread_of(struct waits *w, uint32_t pid, uint32_t tid)
 	struct waiter *t = *find(w, tid);
 	if (t || tid == 0 || tid == DEAD || w->n_threads >= WAITS_THREADS || gone(w, tid))
 		return t;
-	t = take(w, sizeof(*t));
+	t = calloc(1, sizeof(*t)); /* not of the room: nothing could give it back */
 	if (!t)
 		return NULL;
 	t->pid = pid;
@@ -368,6 +370,11 @@ void waits_correct(struct waits *w, uint64_t truly, uint64_t by_clocks)
 		w->account.taken = missed;
 	w->account.known = true;
 	double each = w->account.ends ? (missed - w->account.taken) / (double)w->account.ends : 0;
+	w->account.too_much = each > LATE_MOST_NS * w->scale ? w->account.too_much + 1 : 0;
+	if (w->account.too_much > TOO_MUCH) { /* it runs where no clock of ours is */
+		w->account.taken = missed;
+		each = 0;
+	}
 	w->account.each = each < 0 ? 0 : each < LATE_MOST_NS * w->scale ? each : LATE_MOST_NS * w->scale;
 }
 
@@ -436,12 +443,12 @@ static uint64_t whole(double count)
 static void tell(struct waits *w, struct waiter *t, enum wait_kind kind, struct amount *a)
 {
 	if (a->count > 0)
-		t->unknown |= !w->fn(w->arg, &(struct wait_part){.kind = kind,
-						     .idle = w->ending && !t->ran,
-						     .pid = t->pid,
-						     .tid = t->tid,
-						     .count = whole(a->count),
-						     .ns = corrected(w, a)});
+		t->unknown = !w->fn(w->arg, &(struct wait_part){.kind = kind,
+						    .idle = w->ending && !t->ran,
+						    .pid = t->pid,
+						    .tid = t->tid,
+						    .count = whole(a->count),
+						    .ns = corrected(w, a)});
 	*a = (struct amount){0};
 }
 
@@ -468,7 +475,7 @@ static void tell_place(struct waits *w, struct waiter *t, struct wait_place *p)
 		part.n = s.n;
 	}
 	p->untold = (struct amount){0};
-	t->unknown |= !w->fn(w->arg, &part);
+	t->unknown = !w->fn(w->arg, &part);
 }
 
 static void tell_thread(struct waits *w, struct waiter *t, bool all)
@@ -555,6 +562,7 @@ static bool has_ended(struct waits *w, const struct wait_out *o, uint64_t ran)
 	if (!c || !c->ending)
 		return false;
 	bool it = o->tid == DEAD || o->tid == c->ending->tid;
+	c->ending->scale = it ? w->scale : 1;
 	finish(w, c, it && ran != UINT64_MAX ? o->time - ran : c->ended);
 	return it;
 }

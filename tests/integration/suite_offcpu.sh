@@ -31,7 +31,7 @@ test_phases() { # COMMENT [WRAPPER...]
 	for phase in phase_cpu:- phase_faults:- phase_lock:lock_thread; do
 		near_ns "on a CPU in ${phase%:*}" "$(ns_of phases cpu ";(${phase/:/|})(;| )")" "$(ns_said "${phase%:*}" cpu)"
 	done
-	lost=$(ns_of phases offcpu '\[(lost|place unknown)\]')
+	lost=$(ns_of phases offcpu '\[(lost|place unknown|stack not sampled)\]')
 	# a thread of its own is told apart by its own first function
 	for phase in phase_cpu:- phase_sleep:- phase_lock:lock_thread phase_pipe:pong_thread phase_faults:-; do
 		frame=";(${phase/:/|})(;| )"

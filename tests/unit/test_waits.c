@@ -512,8 +512,8 @@ START_TEST(without_room_there_are_no_places)
 	room.max = 1;
 	out(5, 10 * MS, 0, 0xa);
 	waits_end(w, 20 * MS, NULL, 0);
-	ck_assert_uint_eq(waits_threads(w), 0);
-	ck_assert_uint_eq(n_told, 0);
+	ck_assert_uint_eq(waits_threads(w), 1);
+	ck_assert_uint_eq(sum(5, WAIT_NOWHERE), 10 * MS);
 }
 END_TEST
 
