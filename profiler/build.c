@@ -19,9 +19,9 @@
 struct builder {
 	const struct window *w;
 	struct target *t;
-	const struct kernel_count *kernel;
+	const struct kernel_count *kernel; /* of that event */
 	struct aggregate *counts;
-	uint32_t spec;
+	uint32_t profile, spec; /* which one; the event that is at it */
 	struct profile *p;
 	uint32_t *locations;  /* by frame number of the aggregate */
 	uint32_t *label_sets; /* by number of who was sampled */
@@ -360,27 +360,59 @@ static int name_unseen(struct builder *b)
 	return list[0] ? comment(b, "in the container but not sampled so far: %s", list) : 0;
 }
 
+/* What the container's own account has beyond what is in the profile already. */
+static uint64_t beyond_account(const struct builder *b)
+{
+	const struct target_tally *y = &b->w->tally;
+	uint64_t used = b->w->cpu_used * 1000, sampled = counted_scaled(y->weight[b->spec], b->kernel->correct) +
+							 b->kernel->lost_weight + b->kernel->unsampled +
+							 b->kernel->unseen + y->before_weight[b->spec];
+	return b->t->cpu_stat >= 0 && b->t->desc.kernel && used > sampled ? used - sampled : 0;
+}
+
 /*
  * The strategy `process` does not see what was not forked by the init (exec sessions) nor what execs a setuid or
- * unreadable program (the kernel detaches events there). The container's own CPU account tells how much that was.
+ * unreadable program (the kernel detaches events there).
  */
 static int add_not_covered(struct builder *b)
 {
-	struct target *t = b->t;
-	/* what the profile has already */
-	uint64_t sampled = counted_scaled(b->w->tally.weight[b->spec], b->kernel->correct) + b->kernel->lost_weight +
-			   b->kernel->unsampled + b->kernel->unseen;
-	const struct event_kind *k = event_kind(t->desc.events[b->spec].kind);
-	if (t->desc.strategy != STRATEGY_PROCESS || k->measure != MEASURES_CPU)
-		return 0;
+	uint64_t missing = beyond_account(b), used = b->w->cpu_used * 1000;
 	int r = comment(b, "strategy process: exec sessions and setuid or unreadable programs are not in this profile");
-	if (r < 0 || t->cpu_stat < 0)
+	if (r < 0 || b->t->cpu_stat < 0)
 		return r;
-	uint64_t used = b->w->cpu_used * 1000;
-	if (t->desc.kernel && used > sampled && used - sampled > 50 * NSEC_PER_MSEC && used - sampled > used / 20)
-		r = add_loss(b, "[lost: not covered by strategy process]",
-			(used - sampled) / t->desc.events[b->spec].period, used - sampled);
+	if (missing > 50 * NSEC_PER_MSEC && missing > used / 20)
+		r = add_loss(b, "[lost: not covered by strategy process]", missing / b->t->desc.events[b->spec].period,
+			missing);
 	return r < 0 ? r : name_unseen(b);
+}
+
+/*
+ * By cgroup all is seen, but the clock of an event begins when it has been put on the CPU: of a thread that goes on
+ * and off all the time that is a good part.
+ */
+static int add_late_clock(struct builder *b)
+{
+	uint64_t missing = b->t->uncovered ? 0 : beyond_account(b), used = b->w->cpu_used * 1000;
+	if (missing < 50 * NSEC_PER_MSEC || missing < used / 50)
+		return 0;
+	int r = add_loss(b, "[unsampled]", missing / b->t->desc.events[b->spec].period, missing);
+	return r < 0 ? r
+		     : comment(b, "[unsampled] is CPU time by the container's account that no clock saw: going on a "
+				  "CPU, mostly");
+}
+
+static int add_account(struct builder *b)
+{
+	if (event_kind(b->t->desc.events[b->spec].kind)->measure != MEASURES_CPU)
+		return 0;
+	switch (b->t->desc.strategy) {
+	case STRATEGY_CGROUP:
+		return add_late_clock(b);
+	case STRATEGY_PROCESS:
+		return add_not_covered(b);
+	default:
+		return 0;
+	}
 }
 
 /* "stack snapshots: 1530 of 8 KiB, 412 of 32 KiB" */
@@ -468,12 +500,16 @@ static int add_comments(struct builder *b)
 			"samples: %" PRIu64 ", before the program started (not counted): %" PRIu64
 			", outside of the pid namespace: %" PRIu64,
 			y->samples, y->before, y->outside);
-	if (r == 0)
+	for (uint32_t i = 0; r == 0 && i < t->desc.n_events; i++) {
+		if (!build_has(t, b->profile, i))
+			continue;
+		b->spec = i;
 		r = add_snapshots(b);
+		if (r == 0)
+			r = add_waits(b);
+	}
 	if (r == 0)
 		r = add_rate(b);
-	if (r == 0)
-		r = add_waits(b);
 	if (r == 0 && t->files.silent)
 		r = comment(
 			b, "[unreadable] files were not read, or not to their end: the file system does not answer");
@@ -493,38 +529,66 @@ static int add_comments(struct builder *b)
 
 /* --- all of it ------------------------------------------------------------------------------------------ */
 
-static int build(struct builder *b)
+bool build_has(const struct target *t, uint32_t profile, uint32_t spec)
 {
-	const struct event_spec *spec = &b->t->desc.events[b->spec];
-	const struct event_kind *k = event_kind(spec->kind);
-	struct profile_info info = {
-		.time_ns = b->w->real,
-		.duration_ns = b->w->duration,
-		.n_types = 2,
-		.types = {{"samples", "count"}, {event_sample_type(spec), k->sample_unit}},
-		.period_type = {event_sample_type(spec), k->sample_unit},
-		.period = k->measure == MEASURES_WAITS ? 1 : (int64_t)spec->period,
-	};
-	int r = profile_new(&info, &b->p);
-	if (r < 0)
-		return r;
-	fixed_labels(b);
-	r = add_locations(b);
+	uint32_t in = t->desc.events[spec].profiles;
+	return profile == BUILD_WALL ? in != PROFILES_OWN : profile == spec && in != PROFILES_WALL;
+}
+
+/* What one event has to say. */
+static int add_part(struct builder *b, uint32_t spec)
+{
+	b->spec = spec;
+	b->kernel = &b->w->kernel[spec];
+	b->counts = b->w->counts[spec];
+	int r = add_locations(b);
 	if (r == 0)
 		r = add_samples(b);
 	if (r == 0)
 		r = add_losses(b);
 	if (r == 0)
-		r = add_not_covered(b);
+		r = add_account(b);
+	free(b->locations);
+	free(b->label_sets);
+	b->locations = b->label_sets = NULL;
+	return r;
+}
+
+static struct profile_info info_of(const struct builder *b)
+{
+	struct profile_info info = {.time_ns = b->w->real,
+		.duration_ns = b->w->duration,
+		.n_types = 2,
+		.types = {{"samples", "count"}, {EVENT_WALL, "nanoseconds"}},
+		.period_type = {EVENT_WALL, "nanoseconds"},
+		.period = 1};
+	if (b->profile == BUILD_WALL)
+		return info;
+	const struct event_spec *spec = &b->t->desc.events[b->profile];
+	const struct event_kind *k = event_kind(spec->kind);
+	info.types[1].type = info.period_type.type = event_sample_type(spec);
+	info.types[1].unit = info.period_type.unit = k->sample_unit;
+	info.period = k->measure == MEASURES_WAITS ? 1 : (int64_t)spec->period;
+	return info;
+}
+
+static int build(struct builder *b)
+{
+	struct profile_info info = info_of(b);
+	int r = profile_new(&info, &b->p);
+	if (r < 0)
+		return r;
+	fixed_labels(b);
+	for (uint32_t i = 0; r == 0 && i < b->t->desc.n_events; i++)
+		if (build_has(b->t, b->profile, i))
+			r = add_part(b, i);
 	return r < 0 ? r : add_comments(b);
 }
 
-int build_profile(const struct window *w, uint32_t spec, struct profile **ret, uint64_t *ret_samples)
+int build_profile(const struct window *w, uint32_t profile, struct profile **ret, uint64_t *ret_samples)
 {
-	struct builder b = {.w = w, .t = w->t, .kernel = &w->kernel[spec], .counts = w->counts[spec], .spec = spec};
+	struct builder b = {.w = w, .t = w->t, .profile = profile};
 	int r = build(&b);
-	free(b.locations);
-	free(b.label_sets);
 	*ret_samples = b.n_samples;
 	*ret = r < 0 ? profile_free(b.p) : b.p;
 	return r;

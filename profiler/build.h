@@ -1,11 +1,15 @@
 /*
- * build - the profile of one event of a window: its samples with names and labels, what is missing of them, and what
- * there is to say about it.
+ * build - a profile of a window, of one event or of those of `wall` (shim/events.h): samples with names and labels,
+ * what is missing of them, and what there is to say about it.
  */
 #pragma once
 
 #include "profiler/profile.h"
 #include "profiler/window.h"
 
+#define BUILD_WALL EVENTS_MAX /* beside the numbers of events */
+
+/* Whether that profile is asked for and has samples of that event. */
+bool build_has(const struct target *t, uint32_t profile, uint32_t spec);
 /* 0, or -errno and NULL. *ret_samples: those that were counted, in both cases as far as it came. */
-int build_profile(const struct window *w, uint32_t spec, struct profile **ret, uint64_t *ret_samples);
+int build_profile(const struct window *w, uint32_t profile, struct profile **ret, uint64_t *ret_samples);

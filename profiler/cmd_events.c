@@ -86,6 +86,9 @@ static int print_table(void)
 		snprintf(period, sizeof(period), "%c%" PRIu64, k->measure == MEASURES_COUNT ? '/' : '@', k->period);
 		printf("%-22s %-10s %-19s %s\n", k->name, period, here, k->help);
 	}
+	printf("\n%-22s %-56s %s\n", "LIST", "IS", "SHOWS");
+	for (size_t i = 0; event_preset(i); i++)
+		printf("%-22s %-56s %s\n", event_preset(i)->name, event_preset(i)->list, event_preset(i)->help);
 	for (unsigned i = 0; i < n; i++)
 		printf("%s(%u) %s\n", i ? "" : "\n", i + 1, reasons[i].text);
 	free(reasons);
@@ -152,6 +155,7 @@ const struct command cmd_events = {
 		"asks on himself: what works for him here, and why the rest does not.\n"
 		"\n"
 		"  DEFAULT   @99: so many samples a second of the time; /100: every hundredth is a sample\n"
+		"  LIST      a name for several, with their defaults; of wall there is one profile\n"
 		"  HERE      yes, no, or \"user code only\": without what the kernel does for the program\n"
 		"\n"
 		"  --json    an array with an object for each instead\n"

@@ -134,11 +134,8 @@ static void put_strategy(const struct cell *c, const struct listed_target *t)
 
 static void put_events(const struct cell *c, const struct listed_target *t)
 {
-	char text[EVENT_TEXT_MAX];
-	size_t at = 0;
-	for (uint32_t i = 0; i < t->n_events; i++)
-		at += (size_t)snprintf(
-			c->buf + at, CELL_MAX - at, "%s%s", i ? "," : "", event_text(&t->events[i], text));
+	char text[EVENTS_TEXT_MAX];
+	snprintf(c->buf, CELL_MAX, "%s", events_text(t->events, t->n_events, text));
 }
 
 static void put_age(const struct cell *c, const struct listed_target *t)
@@ -337,10 +334,11 @@ static struct jsonout *kernel_of(const struct listed *l, const struct listed_tar
 
 static struct jsonout *events_of(const struct listed *l, const struct listed_target *t, size_t at)
 {
-	char text[EVENT_TEXT_MAX];
+	char text[EVENTS_TEXT_MAX], *save = NULL;
 	struct jsonout *list = jsonout_array();
-	for (uint32_t i = 0; i < t->n_events; i++)
-		if (jsonout_add(list, NULL, jsonout_text(event_text(&t->events[i], text))) < 0)
+	events_text(t->events, t->n_events, text);
+	for (char *one = strtok_r(text, ",", &save); one; one = strtok_r(NULL, ",", &save))
+		if (jsonout_add(list, NULL, jsonout_text(one)) < 0)
 			return jsonout_free(list);
 	return list;
 }

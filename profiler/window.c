@@ -47,11 +47,12 @@ void window_written(void *engine, void *of, const struct export_profile *p, cons
 	target_settle(t);
 }
 
-static void describe(const struct window *w, uint32_t spec, struct export_profile *ret)
+static void describe(const struct window *w, uint32_t profile, struct export_profile *ret)
 {
 	const struct target_desc *d = &w->t->desc;
 	*ret = (struct export_profile){.start_ns = w->real, .duration_ns = w->duration, .seq = w->seq};
-	snprintf(ret->event, sizeof(ret->event), "%s", event_name(&d->events[spec]));
+	snprintf(ret->event, sizeof(ret->event), "%s",
+		profile == BUILD_WALL ? EVENT_WALL : event_name(&d->events[profile]));
 	snprintf(ret->id, sizeof(ret->id), "%s", d->id);
 	snprintf(ret->name, sizeof(ret->name), "%s", d->name);
 	snprintf(ret->pod, sizeof(ret->pod), "%s", d->pod);
@@ -73,15 +74,15 @@ static int hand_over(struct target *t, struct export_profile *p, uint8_t *bytes,
 }
 
 /* False: nobody will say that it was written. */
-static bool write_event(const struct window *w, uint32_t spec, uint32_t rest)
+static bool write_profile(const struct window *w, uint32_t profile, uint32_t rest)
 {
 	struct profile *built;
 	struct export_profile p;
 	uint8_t *bytes = NULL;
 	size_t len = 0;
 	struct err e = {0};
-	describe(w, spec, &p);
-	int r = build_profile(w, spec, &built, &p.samples);
+	describe(w, profile, &p);
+	int r = build_profile(w, profile, &built, &p.samples);
 	if (r == 0)
 		r = pprof_write(built, &bytes, &len);
 	p.bytes = len;
@@ -131,15 +132,23 @@ static void load_modules(struct window *w)
 	pairs_done(&seen);
 }
 
+static bool is_due(const struct window *w, uint32_t profile)
+{
+	for (uint32_t i = 0; i < w->t->desc.n_events; i++)
+		if (build_has(w->t, profile, i) && is_worth_it(w, i))
+			return true;
+	return false;
+}
+
 static void write_all(const struct window *w)
 {
-	uint32_t worth[EVENTS_MAX], n = 0;
+	uint32_t due[BUILD_WALL + 1], n = 0;
 	bool told = false;
-	for (uint32_t i = 0; i < w->t->desc.n_events; i++)
-		if (is_worth_it(w, i))
-			worth[n++] = i;
+	for (uint32_t i = 0; i <= BUILD_WALL; i++)
+		if ((i < w->t->desc.n_events || i == BUILD_WALL) && is_due(w, i))
+			due[n++] = i;
 	for (uint32_t i = 0; i < n; i++)
-		told |= write_event(w, worth[i], n - 1 - i);
+		told |= write_profile(w, due[i], n - 1 - i);
 	if (!told)
 		commit_written(w->t->engine->commit, w->t, w->seq);
 }

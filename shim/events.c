@@ -58,6 +58,18 @@ static const struct event_kind kinds[] = {
 		"time on no CPU, by where threads wait", false, true},
 };
 
+static const struct event_preset presets[] = {
+	{EVENT_WALL, "cpu,offcpu", "all time of all threads, on a CPU or not, in one profile", true},
+	{"latency", "cpu,offcpu", "where time goes, on a CPU and off it", false},
+	{"memory", "page-faults,major-faults", "where memory is used first, or comes from a disk", false},
+	{"all", "cpu,offcpu,page-faults,major-faults,cpu-migrations", "what every machine has", false},
+};
+
+const struct event_preset *event_preset(size_t row)
+{
+	return row < sizeof(presets) / sizeof(presets[0]) ? &presets[row] : NULL;
+}
+
 size_t event_kinds(void)
 {
 	return sizeof(kinds) / sizeof(kinds[0]);
@@ -164,6 +176,12 @@ static int parse_item(const char *text, const char *item, size_t len, uint32_t m
 	} else if (kind_len < name_len) {
 		kind = -1;
 	}
+	for (size_t i = 0; kind < 0 && event_preset(i); i++)
+		if (strlen(presets[i].name) == kind_len && !strncmp(presets[i].name, item, kind_len))
+			return err_say(e, -EINVAL,
+				"events, column %d: %s has no rate of its own: list its events beside it, as in "
+				"cpu@199,%s",
+				column, presets[i].name, presets[i].name);
 	if (kind < 0)
 		return err_say(e, -EINVAL, "events, column %d: no event \"%.*s\"; 'pillion events' lists what there is",
 			column, name_len > 40 ? 40 : (int)name_len, item);
@@ -203,38 +221,128 @@ static bool excludes(const struct event_spec *a, const struct event_spec *b)
 	return x != y && !x->named && x->type == y->type && x->config == y->config;
 }
 
+const char *events_text(const struct event_spec *specs, size_t n, char buf[EVENTS_TEXT_MAX])
+{
+	char text[EVENT_TEXT_MAX];
+	size_t at = 0;
+	bool wall = false;
+	buf[0] = 0;
+	for (size_t i = 0; i < n; i++) {
+		wall |= specs[i].profiles != PROFILES_OWN;
+		if (specs[i].profiles != PROFILES_WALL)
+			at += (size_t)snprintf(
+				buf + at, EVENTS_TEXT_MAX - at, "%s%s", at ? "," : "", event_text(&specs[i], text));
+	}
+	if (wall)
+		snprintf(buf + at, EVENTS_TEXT_MAX - at, "%s%s", at ? "," : "", EVENT_WALL);
+	return buf;
+}
+
+struct list {
+	const char *text;
+	uint32_t max_rate;
+	struct event_spec specs[EVENTS_MAX];
+	bool soft[EVENTS_MAX]; /* of a preset: what is listed by itself counts */
+	size_t n;
+	bool clamped, taken[sizeof(presets) / sizeof(presets[0])];
+};
+
+static bool is_same(const struct event_spec *a, const struct event_spec *b)
+{
+	return a->kind == b->kind && !strcmp(a->name, b->name);
+}
+
+/* The place for it: that of the same one, or a new one. */
+static int find_place(const struct list *l, const struct event_spec *s, int column, size_t *ret, struct err *e)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (excludes(&l->specs[i], s))
+			return err_say(e, -EINVAL,
+				"events, column %d: %s and %s cannot be sampled together: the kernel garbles records "
+				"of two such events",
+				column, event_name(s), event_name(&l->specs[i]));
+	*ret = 0;
+	while (*ret < l->n && !is_same(&l->specs[*ret], s))
+		++*ret;
+	return *ret < EVENTS_MAX ? 0 : err_say(e, -EINVAL, "events: more than %d of them", EVENTS_MAX);
+}
+
+static int add_item(struct list *l, const char *item, size_t len, struct err *e)
+{
+	struct event_spec s;
+	size_t at;
+	int column = (int)(item - l->text) + 1;
+	int r = parse_item(l->text, item, len, l->max_rate, &s, &l->clamped, e);
+	if (r == 0)
+		r = find_place(l, &s, column, &at, e);
+	if (r < 0)
+		return r;
+	if (at < l->n && !l->soft[at])
+		return err_say(e, -EINVAL, "events, column %d: %s is there twice", column, event_name(&s));
+	if (at < l->n && l->specs[at].profiles == PROFILES_WALL)
+		s.profiles = PROFILES_OWN_AND_WALL;
+	l->n += at == l->n;
+	l->specs[at] = s;
+	l->soft[at] = false;
+	return 0;
+}
+
+/* Whichever of the two is in more profiles. */
+static int add_preset(struct list *l, const char *item, const struct event_preset *preset, struct err *e)
+{
+	int column = (int)(item - l->text) + 1, r = 0;
+	bool *taken = &l->taken[preset - presets];
+	if (*taken)
+		return err_say(e, -EINVAL, "events, column %d: %s is there twice", column, preset->name);
+	*taken = true;
+	for (const char *at = preset->list; r == 0; at++) {
+		size_t len = strcspn(at, ","), place;
+		struct event_spec s;
+		r = parse_item(preset->list, at, len, l->max_rate, &s, &l->clamped, e);
+		if (r == 0)
+			r = find_place(l, &s, column, &place, e);
+		if (r < 0)
+			return r;
+		s.profiles = preset->wall ? PROFILES_WALL : PROFILES_OWN;
+		if (place == l->n) {
+			l->soft[l->n] = true;
+			l->specs[l->n++] = s;
+		} else if (l->specs[place].profiles != s.profiles) {
+			l->specs[place].profiles = PROFILES_OWN_AND_WALL;
+		}
+		at += len;
+		if (!*at)
+			break;
+	}
+	return r;
+}
+
+static const struct event_preset *find_preset(const char *item, size_t len)
+{
+	const struct event_preset *p;
+	for (size_t i = 0; (p = event_preset(i)); i++)
+		if (strlen(p->name) == len && !strncmp(p->name, item, len))
+			return p;
+	return NULL;
+}
+
 int events_parse(const char *text, uint32_t max_rate, struct event_spec ret[EVENTS_MAX], size_t *ret_n,
 	bool *ret_clamped, struct err *e)
 {
-	struct event_spec specs[EVENTS_MAX];
-	bool clamped = false;
-	size_t n = 0;
+	struct list l = {.text = text, .max_rate = max_rate};
 	for (const char *item = text;; item++) {
 		size_t len = strcspn(item, ",");
-		if (n == EVENTS_MAX)
-			return err_say(e, -EINVAL, "events: more than %d of them", EVENTS_MAX);
-		int r = parse_item(text, item, len, max_rate, &specs[n], &clamped, e);
+		const struct event_preset *preset = find_preset(item, len);
+		int r = preset ? add_preset(&l, item, preset, e) : add_item(&l, item, len, e);
 		if (r < 0)
 			return r;
-		for (size_t i = 0; i < n; i++)
-			if (excludes(&specs[i], &specs[n]))
-				return err_say(e, -EINVAL,
-					"events, column %d: %s and %s cannot be sampled together: the kernel garbles "
-					"records of "
-					"two such events",
-					(int)(item - text) + 1, event_name(&specs[n]), event_name(&specs[i]));
-		for (size_t i = 0; i < n; i++)
-			if (specs[i].kind == specs[n].kind && !strcmp(specs[i].name, specs[n].name))
-				return err_say(e, -EINVAL, "events, column %d: %s is there twice",
-					(int)(item - text) + 1, event_name(&specs[n]));
-		n++;
 		item += len;
 		if (!*item)
 			break;
 	}
-	memcpy(ret, specs, n * sizeof(specs[0]));
-	*ret_n = n;
-	*ret_clamped = clamped;
+	memcpy(ret, l.specs, l.n * sizeof(l.specs[0]));
+	*ret_n = l.n;
+	*ret_clamped = l.clamped;
 	return 0;
 }
 

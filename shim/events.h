@@ -11,6 +11,9 @@
  *	offcpu				time that threads wait for 1 ms and longer, by 99 stacks a second of each CPU
  *	offcpu:min=0:idle@199		also for less, and of threads that do nothing else, by 199 of them
  *
+ *	wall				cpu and offcpu in one profile: all time of all threads
+ *	latency, memory, all		several of them, see event_presets; what is listed by itself has its own rate
+ *
  * One grammar for annotation, flag, environment and file.
  */
 #pragma once
@@ -43,14 +46,26 @@ struct event_kind {
 	bool in_kernel; /* happens in kernel code alone: whoever may not see that has none of them */
 };
 
+/* Whose samples are in which profile. */
+enum event_profiles { PROFILES_OWN, PROFILES_OWN_AND_WALL, PROFILES_WALL };
+
 struct event_spec {
 	uint32_t kind;		   /* row of the catalogue */
 	uint64_t period;	   /* a count, or ns: the weight of one sample; MEASURES_WAITS: from stack to stack */
 	uint64_t config;	   /* of a named one: its id, found by events_resolve */
 	char name[EVENT_NAME_MAX]; /* of a named one: "sched:sched_switch" */
 	uint32_t min_us;	   /* MEASURES_WAITS: shorter ones are summed up without a place */
-	uint32_t idle;		   /* MEASURES_WAITS: also of threads that never run */
+	uint16_t idle;		   /* MEASURES_WAITS: also of threads that never run */
+	uint16_t profiles;	   /* enum event_profiles */
 };
+
+/* A name for a list. */
+struct event_preset {
+	const char *name, *list, *help;
+	bool wall; /* its events make up one profile */
+};
+#define EVENT_WALL "wall"			     /* its sample type */
+const struct event_preset *event_preset(size_t row); /* NULL beyond the table */
 
 size_t event_kinds(void);
 const struct event_kind *event_kind(uint32_t row);	   /* NULL beyond the table */
@@ -59,6 +74,9 @@ const char *event_sample_type(const struct event_spec *s); /* pprof */
 /* As it is asked for: "cpu@99", "page-faults/100". Returns buf. */
 #define EVENT_TEXT_MAX 128
 const char *event_text(const struct event_spec *s, char buf[EVENT_TEXT_MAX]);
+/* "cpu@99,wall" */
+#define EVENTS_TEXT_MAX (EVENTS_MAX * EVENT_TEXT_MAX)
+const char *events_text(const struct event_spec *specs, size_t n, char buf[EVENTS_TEXT_MAX]);
 
 /*
  * Parse a list. max_rate: the most Hz allowed (0 = no bound); a higher one is lowered to it and `*ret_clamped` set.

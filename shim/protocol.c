@@ -63,7 +63,8 @@ static bool ended(const char *s, size_t size)
 static const char *bad_specs(const struct event_spec *specs, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (!event_kind(specs[i].kind) || !specs[i].period || !ENDED(specs[i].name))
+		if (!event_kind(specs[i].kind) || !specs[i].period || !ENDED(specs[i].name) ||
+			specs[i].profiles > PROFILES_WALL)
 			return "an unknown event";
 	return NULL;
 }

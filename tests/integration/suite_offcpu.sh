@@ -24,9 +24,11 @@ test_phases() { # COMMENT [WRAPPER...]
 	local phase frame lost
 	ct_need runc
 	begin_service
-	ct_run runc phases -a "$NAMES=cpu,offcpu:min=0" -- "${@:2}" "$LAB/bin/phases" >said
+	ct_run runc phases -a "$NAMES=cpu,offcpu:min=0,wall" -- "${@:2}" "$LAB/bin/phases" >said
 	first_of phases >/dev/null
 	near_ns "all time on no CPU" "$(ns_of phases offcpu .)" "$(ns_said . off)"
+	near_ns "all time on a CPU" "$(ns_of phases cpu .)" "$(ns_said . cpu)"
+	near_ns "all time" "$(ns_of phases wall .)" $(($(ns_said . off) + $(ns_said . cpu)))
 	# of going on and off a CPU 200,000 times, as phase_pipe does, a clock event misses more than a quarter
 	for phase in phase_cpu:- phase_faults:- phase_lock:lock_thread; do
 		near_ns "on a CPU in ${phase%:*}" "$(ns_of phases cpu ";(${phase/:/|})(;| )")" "$(ns_said "${phase%:*}" cpu)"
@@ -39,6 +41,8 @@ test_phases() { # COMMENT [WRAPPER...]
 	done
 	has "where it sleeps" "$("$LAB/bin/pillion" report --folded "$(profiles_of phases | grep offcpu | sed -n 1p)")" \
 		';phase_sleep;.*clock_nanosleep;.*;hrtimer_nanosleep;'
+	near_ns "all of phase_lock" "$(ns_of phases wall ';(phase_lock|lock_thread)(;| )')" \
+		$(($(ns_said phase_lock off) + $(ns_said phase_lock cpu))) "$lost"
 	has "its comments" "$(all_comments phases offcpu)" "$1"
 	end_service
 }
@@ -47,6 +51,18 @@ row "a program of known phases: every phase has its time, by its name" test_phas
 # on one CPU a ping-pong needs no interrupts: there are several hundred thousand switches a second
 row "more switches than are recorded: what is stands for them, by the same 3 %" test_phases \
 	'switches were not recorded, as there were more than 100000 a second' /usr/bin/taskset -c 0
+
+test_wall_alone() {
+	ct_need runc
+	begin_service
+	ct_run runc alone -a "$NAMES=wall" -- "$LAB/bin/counted" 5000 1 100 >said
+	first_of alone >/dev/null
+	is "profiles" "$(profiles_of alone | grep -c .)" 1
+	between "ms of all time" "$(($(ns_of alone wall .) / 1000000))" 500 20000
+	has "its comments" "$(all_comments alone wall)" '.short waits. is waits of less than 1000 us'
+	end_service
+}
+row "wall: one profile" test_wall_alone
 
 test_short() {
 	ct_need runc

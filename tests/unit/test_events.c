@@ -27,33 +27,49 @@ static const struct {
 	size_t n;
 	struct event_spec specs[2];
 } good[] = {
-	{"cpu", 0, false, 1, {{CPU, NSEC / 99, 0, "", 0, 0}}},
-	{"cpu@199", 0, false, 1, {{CPU, NSEC / 199, 0, "", 0, 0}}},
-	{"cpu@1", 0, false, 1, {{CPU, NSEC, 0, "", 0, 0}}},
-	{"cpu@100000", 0, false, 1, {{CPU, 10000, 0, "", 0, 0}}},
-	{"cpu@0099", 0, false, 1, {{CPU, NSEC / 99, 0, "", 0, 0}}},
-	{"cpu@999", 999, false, 1, {{CPU, NSEC / 999, 0, "", 0, 0}}},
-	{"cpu@1000", 999, true, 1, {{CPU, NSEC / 999, 0, "", 0, 0}}},
-	{"cpu@18446744073709551615", 999, true, 1, {{CPU, NSEC / 999, 0, "", 0, 0}}},
-	{"cpu", 10, true, 1, {{CPU, NSEC / 10, 0, "", 0, 0}}},
-	{"page-faults", 0, false, 1, {{FAULTS, 100, 0, "", 0, 0}}},
-	{"page-faults/1", 0, false, 1, {{FAULTS, 1, 0, "", 0, 0}}},
-	{"page-faults/5000", 10, false, 1, {{FAULTS, 5000, 0, "", 0, 0}}}, /* a period is no rate */
-	{"page-faults/9223372036854775807", 0, false, 1, {{FAULTS, INT64_MAX, 0, "", 0, 0}}},
-	{"cpu,page-faults", 0, false, 2, {{CPU, NSEC / 99, 0, "", 0, 0}, {FAULTS, 100, 0, "", 0, 0}}},
-	{"page-faults/7,cpu@50", 0, false, 2, {{FAULTS, 7, 0, "", 0, 0}, {CPU, NSEC / 50, 0, "", 0, 0}}},
-	{"tracepoint:sched:sched_switch", 0, false, 1, {{TRACEPOINT, 1, 0, "sched:sched_switch", 0, 0}}},
+	{"cpu", 0, false, 1, {{CPU, NSEC / 99, 0, "", 0, 0, 0}}},
+	{"cpu@199", 0, false, 1, {{CPU, NSEC / 199, 0, "", 0, 0, 0}}},
+	{"cpu@1", 0, false, 1, {{CPU, NSEC, 0, "", 0, 0, 0}}},
+	{"cpu@100000", 0, false, 1, {{CPU, 10000, 0, "", 0, 0, 0}}},
+	{"cpu@0099", 0, false, 1, {{CPU, NSEC / 99, 0, "", 0, 0, 0}}},
+	{"cpu@999", 999, false, 1, {{CPU, NSEC / 999, 0, "", 0, 0, 0}}},
+	{"cpu@1000", 999, true, 1, {{CPU, NSEC / 999, 0, "", 0, 0, 0}}},
+	{"cpu@18446744073709551615", 999, true, 1, {{CPU, NSEC / 999, 0, "", 0, 0, 0}}},
+	{"cpu", 10, true, 1, {{CPU, NSEC / 10, 0, "", 0, 0, 0}}},
+	{"page-faults", 0, false, 1, {{FAULTS, 100, 0, "", 0, 0, 0}}},
+	{"page-faults/1", 0, false, 1, {{FAULTS, 1, 0, "", 0, 0, 0}}},
+	{"page-faults/5000", 10, false, 1, {{FAULTS, 5000, 0, "", 0, 0, 0}}}, /* a period is no rate */
+	{"page-faults/9223372036854775807", 0, false, 1, {{FAULTS, INT64_MAX, 0, "", 0, 0, 0}}},
+	{"cpu,page-faults", 0, false, 2, {{CPU, NSEC / 99, 0, "", 0, 0, 0}, {FAULTS, 100, 0, "", 0, 0, 0}}},
+	{"page-faults/7,cpu@50", 0, false, 2, {{FAULTS, 7, 0, "", 0, 0, 0}, {CPU, NSEC / 50, 0, "", 0, 0, 0}}},
+	{"tracepoint:sched:sched_switch", 0, false, 1, {{TRACEPOINT, 1, 0, "sched:sched_switch", 0, 0, 0}}},
 	{"tracepoint:a-b:c_D9/50,cpu", 0, false, 2,
-		{{TRACEPOINT, 50, 0, "a-b:c_D9", 0, 0}, {CPU, NSEC / 99, 0, "", 0, 0}}},
+		{{TRACEPOINT, 50, 0, "a-b:c_D9", 0, 0, 0}, {CPU, NSEC / 99, 0, "", 0, 0, 0}}},
 	{"tracepoint:a:b,tracepoint:a:c", 0, false, 2,
-		{{TRACEPOINT, 1, 0, "a:b", 0, 0}, {TRACEPOINT, 1, 0, "a:c", 0, 0}}},
-	{"offcpu", 0, false, 1, {{OFFCPU, NSEC / 99, 0, "", 1000, 0}}},
-	{"offcpu@5000", 999, true, 1, {{OFFCPU, NSEC / 999, 0, "", 1000, 0}}},
-	{"offcpu:min=0@199", 0, false, 1, {{OFFCPU, NSEC / 199, 0, "", 0, 0}}},
-	{"offcpu:min=50us", 0, false, 1, {{OFFCPU, NSEC / 99, 0, "", 50, 0}}},
-	{"offcpu:idle:min=2ms,cpu", 0, false, 2, {{OFFCPU, NSEC / 99, 0, "", 2000, 1}, {CPU, NSEC / 99, 0, "", 0, 0}}},
-	{"offcpu:min=60s", 0, false, 1, {{OFFCPU, NSEC / 99, 0, "", 60000000, 0}}},
-	{"page-faults/7,cpu@5000", 999, true, 2, {{FAULTS, 7, 0, "", 0, 0}, {CPU, NSEC / 999, 0, "", 0, 0}}},
+		{{TRACEPOINT, 1, 0, "a:b", 0, 0, 0}, {TRACEPOINT, 1, 0, "a:c", 0, 0, 0}}},
+	{"offcpu", 0, false, 1, {{OFFCPU, NSEC / 99, 0, "", 1000, 0, 0}}},
+	{"offcpu@5000", 999, true, 1, {{OFFCPU, NSEC / 999, 0, "", 1000, 0, 0}}},
+	{"offcpu:min=0@199", 0, false, 1, {{OFFCPU, NSEC / 199, 0, "", 0, 0, 0}}},
+	{"offcpu:min=50us", 0, false, 1, {{OFFCPU, NSEC / 99, 0, "", 50, 0, 0}}},
+	{"offcpu:idle:min=2ms,cpu", 0, false, 2,
+		{{OFFCPU, NSEC / 99, 0, "", 2000, 1, 0}, {CPU, NSEC / 99, 0, "", 0, 0, 0}}},
+	{"offcpu:min=60s", 0, false, 1, {{OFFCPU, NSEC / 99, 0, "", 60000000, 0, 0}}},
+	{"page-faults/7,cpu@5000", 999, true, 2, {{FAULTS, 7, 0, "", 0, 0, 0}, {CPU, NSEC / 999, 0, "", 0, 0, 0}}},
+	{"latency", 0, false, 2, {{CPU, NSEC / 99, 0, "", 0, 0, 0}, {OFFCPU, NSEC / 99, 0, "", 1000, 0, 0}}},
+	{"latency,cpu@199", 0, false, 2, {{CPU, NSEC / 199, 0, "", 0, 0, 0}, {OFFCPU, NSEC / 99, 0, "", 1000, 0, 0}}},
+	{"cpu@199,latency", 0, false, 2, {{CPU, NSEC / 199, 0, "", 0, 0, 0}, {OFFCPU, NSEC / 99, 0, "", 1000, 0, 0}}},
+	{"latency", 50, true, 2, {{CPU, NSEC / 50, 0, "", 0, 0, 0}, {OFFCPU, NSEC / 50, 0, "", 1000, 0, 0}}},
+	{"wall", 0, false, 2,
+		{{CPU, NSEC / 99, 0, "", 0, 0, PROFILES_WALL}, {OFFCPU, NSEC / 99, 0, "", 1000, 0, PROFILES_WALL}}},
+	{"offcpu:min=0,wall", 0, false, 2,
+		{{OFFCPU, NSEC / 99, 0, "", 0, 0, PROFILES_OWN_AND_WALL},
+			{CPU, NSEC / 99, 0, "", 0, 0, PROFILES_WALL}}},
+	{"wall,cpu@50", 0, false, 2,
+		{{CPU, NSEC / 50, 0, "", 0, 0, PROFILES_OWN_AND_WALL},
+			{OFFCPU, NSEC / 99, 0, "", 1000, 0, PROFILES_WALL}}},
+	{"wall,latency", 0, false, 2,
+		{{CPU, NSEC / 99, 0, "", 0, 0, PROFILES_OWN_AND_WALL},
+			{OFFCPU, NSEC / 99, 0, "", 1000, 0, PROFILES_OWN_AND_WALL}}},
 };
 
 START_TEST(lists_that_mean_something)
@@ -70,7 +86,8 @@ START_TEST(lists_that_mean_something)
 		ck_assert_msg(specs[i].kind == good[_i].specs[i].kind && specs[i].period == good[_i].specs[i].period &&
 				      !strcmp(specs[i].name, good[_i].specs[i].name) &&
 				      specs[i].min_us == good[_i].specs[i].min_us &&
-				      specs[i].idle == good[_i].specs[i].idle,
+				      specs[i].idle == good[_i].specs[i].idle &&
+				      specs[i].profiles == good[_i].specs[i].profiles,
 			"\"%s\": item %zu", good[_i].text, i);
 	ck_assert_int_eq(fd_count(), fds);
 }
@@ -80,14 +97,14 @@ static const struct {
 	struct event_spec spec;
 	const char *text;
 } texts[] = {
-	{{CPU, NSEC / 99, 0, "", 0, 0}, "cpu@99"},
-	{{CPU, NSEC / 999, 0, "", 0, 0}, "cpu@999"},
-	{{CPU, NSEC / 30011, 0, "", 0, 0}, "cpu@30011"},
-	{{FAULTS, 1, 0, "", 0, 0}, "page-faults/1"},
-	{{FAULTS, UINT64_MAX, 0, "", 0, 0}, "page-faults/18446744073709551615"},
-	{{TRACEPOINT, 10, 7, "sched:sched_switch", 0, 0}, "tracepoint:sched:sched_switch/10"},
-	{{OFFCPU, NSEC / 99, 0, "", 1000, 0}, "offcpu@99"},
-	{{OFFCPU, NSEC / 99, 0, "", 0, 1}, "offcpu:min=0us:idle@99"},
+	{{CPU, NSEC / 99, 0, "", 0, 0, 0}, "cpu@99"},
+	{{CPU, NSEC / 999, 0, "", 0, 0, 0}, "cpu@999"},
+	{{CPU, NSEC / 30011, 0, "", 0, 0, 0}, "cpu@30011"},
+	{{FAULTS, 1, 0, "", 0, 0, 0}, "page-faults/1"},
+	{{FAULTS, UINT64_MAX, 0, "", 0, 0, 0}, "page-faults/18446744073709551615"},
+	{{TRACEPOINT, 10, 7, "sched:sched_switch", 0, 0, 0}, "tracepoint:sched:sched_switch/10"},
+	{{OFFCPU, NSEC / 99, 0, "", 1000, 0, 0}, "offcpu@99"},
+	{{OFFCPU, NSEC / 99, 0, "", 0, 1, 0}, "offcpu:min=0us:idle@99"},
 };
 
 START_TEST(said_as_it_is_asked_for)
@@ -105,6 +122,30 @@ START_TEST(said_as_it_is_asked_for)
 }
 END_TEST
 
+static const struct {
+	const char *asked, *said;
+} lists[] = {
+	{"cpu", "cpu@99"},
+	{"wall", "wall"},
+	{"memory", "page-faults/100,major-faults/1"},
+	{"all", "cpu@99,offcpu@99,page-faults/100,major-faults/1,cpu-migrations/10"},
+	{"wall,offcpu:min=0", "offcpu:min=0us@99,wall"},
+	{"latency,wall", "cpu@99,offcpu@99,wall"},
+};
+
+START_TEST(a_list_is_said_as_one_that_means_the_same)
+{
+	char text[EVENTS_TEXT_MAX], again[EVENTS_TEXT_MAX];
+	struct event_spec specs[EVENTS_MAX];
+	size_t n;
+	bool clamped;
+	ck_assert_int_eq(events_parse(lists[_i].asked, 0, specs, &n, &clamped, NULL), 0);
+	ck_assert_str_eq(events_text(specs, n, text), lists[_i].said);
+	ck_assert_int_eq(events_parse(text, 0, specs, &n, &clamped, NULL), 0);
+	ck_assert_str_eq(events_text(specs, n, again), lists[_i].said);
+}
+END_TEST
+
 #define KNOWN "; 'pillion events' lists what there is"
 #define WRITTEN ": a tracepoint is written tracepoint:SYSTEM:NAME, as in tracepoint:sched:sched_switch"
 #define WAITS ": offcpu takes min=TIME (0 to 60s) and idle, as in offcpu:min=100us:idle"
@@ -114,6 +155,14 @@ static const struct {
 	const char *text, *sentence;
 } bad[] = {
 	{"", "events, column 1: no event \"\"" KNOWN},
+	{"wall@99", "events, column 1: wall has no rate of its own: list its events beside it, as in cpu@199,wall"},
+	{"cpu,latency:idle",
+		"events, column 5: latency has no rate of its own: list its events beside it, as in cpu@199,latency"},
+	{"wall,cpu,wall", "events, column 10: wall is there twice"},
+	{"latency,cpu,cpu", "events, column 13: cpu is there twice"},
+	{"context-switches,all", "events, column 18: offcpu and context-switches cannot be sampled together: the "
+				 "kernel garbles records of "
+				 "two such events"},
 	{"bicycles", "events, column 1: no event \"bicycles\"" KNOWN},
 	{"cycles@99", "events, column 1: cycles takes a period, as in page-faults/50"},
 	{"CPU", "events, column 1: no event \"CPU\"" KNOWN},
@@ -241,6 +290,7 @@ int main(void)
 
 	tcase_add_checked_fixture(t, count_fds, NULL);
 	tcase_add_loop_test(t, lists_that_mean_something, 0, LENGTH(good));
+	tcase_add_loop_test(t, a_list_is_said_as_one_that_means_the_same, 0, sizeof(lists) / sizeof(lists[0]));
 	tcase_add_loop_test(t, said_as_it_is_asked_for, 0, LENGTH(texts));
 	tcase_add_loop_test(t, lists_that_mean_nothing, 0, LENGTH(bad));
 	tcase_add_test(t, the_catalogue);
