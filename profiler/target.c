@@ -434,7 +434,7 @@ static void name_ahead(struct target *t, int64_t now)
 		return;
 	if (!t->started || t->ahead || now < t->ahead_due || t->seq)
 		return;
-	t->ahead_step = t->ahead_step ? 2 * t->ahead_step : AHEAD_FIRST_NS;
+	t->ahead_step = t->ahead_step ? 3 * t->ahead_step : AHEAD_FIRST_NS;
 	t->ahead_due = now + t->ahead_step;
 	int64_t cpu = clock_cpu();
 	if (t->ahead_step > AHEAD_FIRST_NS) /* the first time it has just begun */
