@@ -134,7 +134,7 @@ test-vm: ## the integration suites in QEMU: pure cgroup v2, Debian's own kernel,
 	@+$(MAKE) --no-print-directory -s all tools
 	@tests/vm/run
 
-bench: bench-hook bench-run bench-faults bench-unwind bench-commit bench-cost bench-node ## measure, print, assert nothing
+bench: bench-hook bench-run bench-faults bench-unwind bench-commit bench-cost bench-node bench-offcpu ## measure, print, assert nothing
 	@:
 bench-hook: ## the hook's own time, and what it adds to a container's start
 	@tests/tools/setup test
@@ -165,6 +165,11 @@ bench-cost: ## CPU time that the profiler itself takes, over ten minutes a row
 	@tests/tools/setup test bench
 	@+$(MAKE) --no-print-directory -s all
 	@tests/bench/cost
+
+bench-offcpu: ## what it costs to be asked where one waits, beside perf and bpftrace
+	@tests/tools/setup test bench
+	@+$(MAKE) --no-print-directory -s all tools
+	@tests/bench/offcpu
 
 bench-node: ## what one service costs with 100 containers on it, and 1,000 simulated
 	@tests/tools/setup test

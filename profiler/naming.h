@@ -17,7 +17,7 @@ struct naming;
  * program at work brings new addresses for ever, each window fewer; to open debug information anew for a handful
  * of them costs more than all samples do, so they have their functions' names, and lines a few windows later.
  */
-#define NAMING_CREDIT (300 * NSEC_PER_MSEC)
+#define NAMING_CREDIT (250 * NSEC_PER_MSEC)
 #define NAMING_SHARE 8000 /* of the time that passes, one part */
 
 /*

@@ -28,16 +28,16 @@ struct rings {
 };
 
 /*
- * An event that counts nothing and owns the ring; CPU-wide where we may, else on ourselves. It calls when its ring is
- * half full, whatever its size: that is what a watermark of 0 means (kernel/events/ring_buffer.c).
+ * An event that counts nothing and owns the ring; CPU-wide where we may, else on ourselves. It calls when so many bytes
+ * are in its ring; 0: half of it, whatever its size (kernel/events/ring_buffer.c).
  */
-static int open_owner(int cpu)
+static int open_owner(int cpu, uint32_t mark)
 {
 	struct perf_want want = {.role = PERF_OWNER, .kernel = true};
 	struct perf_event_attr attr;
 	struct perf_layout layout;
 	perf_attr(&want, &attr, &layout);
-	attr.wakeup_watermark = 0;
+	attr.wakeup_watermark = mark;
 	int fd = perf_open(&attr, -1, cpu, 0);
 	if (fd != -EACCES && fd != -EPERM)
 		return fd;
@@ -45,10 +45,10 @@ static int open_owner(int cpu)
 	return perf_open(&attr, 0, cpu, 0);
 }
 
-static int open_owners(struct rings *r, const int *cpus, int n)
+static int open_owners(struct rings *r, const int *cpus, int n, uint32_t mark)
 {
 	for (int i = 0; i < n; i++) {
-		int fd = open_owner(cpus[i]);
+		int fd = open_owner(cpus[i], mark);
 		if (fd >= 0)
 			r->all[r->n++] = (struct one){.cpu = cpus[i], .fd = fd};
 		else if (fd != -ENODEV) /* that one is offline by now */
@@ -57,7 +57,7 @@ static int open_owners(struct rings *r, const int *cpus, int n)
 	return 0;
 }
 
-int rings_reserve(struct rings **ret, struct err *e)
+static int reserve(struct rings **ret, uint32_t mark, struct err *e)
 {
 	static int cpus[RINGS_CPUS_MAX];
 	int n = perf_online_cpus(cpus, RINGS_CPUS_MAX);
@@ -68,13 +68,18 @@ int rings_reserve(struct rings **ret, struct err *e)
 		free(r);
 		return err_set(e, n < 0 ? n : -ENOMEM, "cannot make rings");
 	}
-	int error = open_owners(r, cpus, n);
+	int error = open_owners(r, cpus, n, mark);
 	if (error < 0) {
 		rings_close(r);
 		return perf_explain(error, "ring on a CPU", e);
 	}
 	*ret = r;
 	return 0;
+}
+
+int rings_reserve(struct rings **ret, struct err *e)
+{
+	return reserve(ret, 0, e);
 }
 
 /* Of this size for every CPU, or none at all: what the first ones take is not there for the last. */
@@ -109,9 +114,25 @@ int rings_fit(struct rings *r, char *note, size_t size, struct err *e)
 	return 0;
 }
 
+/* Of the size that was wanted, which is known before it is mapped: so it can call later than when half of it is full.
+ */
+static int open_whole(struct rings **ret)
+{
+	const size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
+	int error = reserve(ret, PERF_RING_MARK, NULL);
+	if (error == 0 && (error = map_all(*ret, PERF_RING_BYTES / page_size)) < 0)
+		rings_close(*ret);
+	if (error == 0)
+		(*ret)->size = PERF_RING_BYTES;
+	return error;
+}
+
 int rings_open(struct rings **ret, char *note, size_t size, struct err *e)
 {
 	struct rings *r;
+	note[0] = 0;
+	if (open_whole(ret) == 0)
+		return 0;
 	int error = rings_reserve(&r, e);
 	if (error == 0 && (error = rings_fit(r, note, size, e)) < 0)
 		rings_close(r);

@@ -14,7 +14,9 @@
 
 #define SAMPLE_ID_TYPE (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU)
 
-#define FAST_HZ 250	/* above: a ring is 16 snapshots of 32 KiB, what a CPU takes in 64 ms at this rate */
+#define FAST_HZ 250 /* above: a ring is 16 snapshots of 32 KiB, what a CPU takes in 64 ms at this rate */
+#define FEW_SAMPLES 8
+#define WAITS_BYTES 88	/* a record of waits_attr */
 #define SAMPLE_REST 512 /* bytes of a sample beside its stack snapshot, about */
 
 uint32_t perf_stack_user(uint32_t rung)
@@ -28,18 +30,27 @@ uint32_t perf_first_rung(const struct event_spec *s)
 	return event_kind(s->kind)->measure == MEASURES_CPU && s->period < 1000000000 / FAST_HZ ? 1 : 2;
 }
 
+/* Calls the reader when so much of a ring is taken by records of this size. */
+static void wake_at(struct perf_event_attr *a, uint32_t bytes, uint32_t size)
+{
+	a->watermark = 0;
+	a->wakeup_events = (bytes + size / 2) / size;
+}
+
 /*
- * A ring wakes its reader when half of it is full: seldom, since a reader that finds all cold takes longer to wake than
- * to read. What could fill the other half before the reader runs, at a high rate or at one that nobody knows, calls it
- * when its own samples take a quarter.
+ * A ring wakes its reader when three quarters of it are full: seldom, since a reader that finds all cold takes longer
+ * to wake than to read. The rest is for what comes before it runs. Where a quarter is but a few samples, they call it
+ * themselves when they take half; and what could fill more than that, at a high rate or at one that nobody knows, when
+ * it takes a quarter.
  */
 static void wake_early(const struct event_spec *s, struct perf_event_attr *a)
 {
-	if (event_kind(s->kind)->measure == MEASURES_CPU && s->period >= 1000000000 / FAST_HZ)
-		return;
+	bool slow = event_kind(s->kind)->measure == MEASURES_CPU && s->period >= 1000000000 / FAST_HZ;
 	uint32_t size = a->sample_stack_user + SAMPLE_REST;
-	a->watermark = 0;
-	a->wakeup_events = (PERF_RING_BYTES / 4 + size / 2) / size;
+	if (!slow)
+		wake_at(a, PERF_RING_BYTES / 4, size);
+	else if (size > PERF_RING_BYTES / 4 / FEW_SAMPLES)
+		wake_at(a, PERF_RING_BYTES / 2, size);
 }
 
 static void sample_attr(const struct perf_want *w, struct perf_event_attr *a)
@@ -78,6 +89,7 @@ static void waits_attr(const struct perf_want *w, struct perf_event_attr *a)
 	a->sample_type |= PERF_SAMPLE_IP | PERF_SAMPLE_READ | PERF_SAMPLE_REGS_USER;
 	a->sample_regs_user = PERF_REGS_PLACE_MASK;
 	a->read_format = PERF_FORMAT_TOTAL_TIME_RUNNING;
+	wake_at(a, PERF_RING_BYTES / 2, WAITS_BYTES);
 }
 
 static void seen_attr(const struct perf_want *w, struct perf_event_attr *a)

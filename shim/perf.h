@@ -34,7 +34,8 @@
 #define PERF_STACK_USER_DEFAULT (32u << 10) /* of rung 2, and of an event alone */
 #define PERF_STACK_USER_MAX 65528u	    /* attr.sample_stack_user: a multiple of 8 below 64 KiB */
 
-#define PERF_RING_BYTES (512u << 10) /* of a CPU's ring, where the locked-memory limit lets it */
+#define PERF_RING_BYTES (512u << 10)		 /* of a CPU's ring, where the locked-memory limit lets it */
+#define PERF_RING_MARK (PERF_RING_BYTES / 4 * 3) /* a whole one calls its reader */
 
 #define PERF_REGS_PLACE_MASK 0x180ULL /* SP, IP */
 #define PERF_SEEN_NS 1000000

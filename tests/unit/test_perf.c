@@ -220,9 +220,10 @@ static const struct {
 	const char *event;
 	enum stacks stacks;
 	uint32_t rung, samples; /* 0: by the ring's mark alone */
-} wakes[] = {{"cpu", STACKS_DWARF, 1, 0}, {"cpu@250", STACKS_DWARF, 3, 0}, {"cpu@251", STACKS_DWARF, 1, 15},
+} wakes[] = {{"cpu", STACKS_DWARF, 1, 0}, {"cpu@250", STACKS_DWARF, 3, 4}, {"cpu@251", STACKS_DWARF, 1, 15},
 	{"cpu@999", STACKS_DWARF, 2, 4}, {"cpu@999", STACKS_DWARF, 3, 2}, {"cpu@999", STACKS_FP, 0, 256},
-	{"page-faults/1", STACKS_DWARF, 2, 4}, {"page-faults/1000", STACKS_NONE, 0, 256}};
+	{"page-faults/1", STACKS_DWARF, 2, 4}, {"page-faults/1000", STACKS_NONE, 0, 256}, {"cpu", STACKS_DWARF, 2, 8},
+	{"cpu", STACKS_FP, 0, 0}, {"offcpu", STACKS_DWARF, 0, 4}};
 
 static struct perf_event_attr attr_of_wake(unsigned i)
 {
