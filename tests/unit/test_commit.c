@@ -235,6 +235,28 @@ START_TEST(everything_comes_back)
 }
 END_TEST
 
+START_TEST(each_special_frame_comes_back)
+{
+	const char *names[64] = {
+		frame_table_full, frame_outside, frame_lost, frame_not_sampled, frame_nowhere, frame_short};
+	const struct who who = {FED_INIT, FED_INIT, "a", "b", "c"};
+	size_t n = 6;
+	begin_program(t);
+	work(t, 0, 1000);
+	for (unsigned i = 0; i < UNWIND_STOPS; i++)
+		if (unwind_stop_name(i))
+			names[n++] = unwind_stop_name(i);
+	for (size_t i = 0; i < n; i++)
+		aggregate_add(t->counts[0], &(struct frame){.kind = FRAME_SPECIAL, .name = names[i]}, 1, &who, 1, i);
+	commit_now();
+	char *before = fed_dump(g);
+	for (size_t i = 0; i < n; i++)
+		ck_assert_msg(strstr(before, names[i]), "no %s", names[i]);
+	ck_assert_uint_eq(succeed(1), 1);
+	compare("specials", before, fed_dump(g));
+}
+END_TEST
+
 START_TEST(changes_add_up_to_the_whole)
 {
 	begin_program(t);
@@ -1314,6 +1336,7 @@ int main(int argc, char **argv)
 	tcase_set_timeout(c, 120);
 	tcase_add_checked_fixture(c, begin, end);
 	tcase_add_test(c, everything_comes_back);
+	tcase_add_test(c, each_special_frame_comes_back);
 	tcase_add_test(c, changes_add_up_to_the_whole);
 	tcase_add_test(c, counts_are_as_committed_and_records_as_taken);
 	tcase_add_test(c, a_record_that_comes_again_changes_nothing);
