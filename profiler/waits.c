@@ -92,6 +92,7 @@ struct waits {
 	uint32_t generation;		   /* of stacks: those of an older one are gone */
 	const struct window_end *ending;   /* for the moment */
 	uint64_t lost, lost_from, lost_to; /* records; in this window, all of them from then to then */
+	uint64_t blind_from, blind_to;	   /* the last time that somebody may have gone off without a record */
 };
 
 int waits_new(uint64_t min_ns, struct aggregate_room *room, waits_fn *fn, void *arg, struct waits **ret)
@@ -305,16 +306,29 @@ static struct place_stack *stack_in(struct wait_place *p, int64_t stack)
 	return NULL;
 }
 
-/* It is known with which stack it waited. */
-static void count_sampled(struct waits *w, struct waiter *t, uint64_t ns)
+void waits_blind(struct waits *w, uint32_t cpu, uint64_t time)
+{
+	uint64_t from = cpu < w->n_clocks ? w->clocks[cpu].time : time;
+	if (!w->blind_to || from > w->blind_to)
+		w->blind_from = from;
+	w->blind_from = from < w->blind_from ? from : w->blind_from;
+	w->blind_to = time;
+}
+
+/*
+ * It is known with which stack it waited. Not what was waited while nobody recorded: it may have been over by then, and
+ * others have begun.
+ */
+static void count_sampled(struct waits *w, struct waiter *t, uint64_t to, uint64_t ns)
 {
 	struct place_stack *s = NULL;
+	uint64_t blind = overlap(t->off, to, w->blind_from, w->blind_to);
 	if (t->place && t->stack >= 0 && t->place->generation == w->generation)
 		s = stack_in(t->place, t->stack);
 	if (!s)
 		return;
 	s->count += 1;
-	s->ns += (double)ns;
+	s->ns += (double)(ns > blind ? ns - blind : 0);
 }
 
 /* The wait under way is over, or a window is. */
@@ -326,7 +340,7 @@ static void account(struct waits *w, struct waiter *t, uint64_t to)
 	uint64_t ns = to - t->off - lost;
 	if (lost)
 		add(w, &t->lost, lost, &(struct waiter){.scale = 1});
-	count_sampled(w, t, ns);
+	count_sampled(w, t, to, ns);
 	if (ns)
 		add(w,
 			(double)(t->wait + ns) < (double)w->min * t->scale ? &t->too_short

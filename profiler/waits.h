@@ -82,6 +82,8 @@ void waits_seen(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time);
 /* The stack with which this thread goes off at this place, now: before waits_out(). Of frames that the caller holds. */
 void waits_stack(
 	struct waits *w, uint32_t pid, uint32_t tid, uint64_t ip, uint64_t sp, const struct frame *frames, size_t n);
+/* From the last record of that CPU until now whoever went off there left none. */
+void waits_blind(struct waits *w, uint32_t cpu, uint64_t time);
 /* It is another program from now on, of this one thread. */
 void waits_exec(struct waits *w, uint32_t pid, uint32_t tid);
 void waits_exit(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time); /* it goes off once more */

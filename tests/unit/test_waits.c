@@ -267,6 +267,21 @@ START_TEST(stacks_that_share_a_place_share_its_time_as_their_samples_do)
 }
 END_TEST
 
+START_TEST(what_nobody_recorded_is_no_samples_time)
+{
+	restart_clock();
+	stack(5, 0xa, 0x7000, 100);
+	out(5, 10 * MS, 0, 0xa);
+	stack(5, 0xa, 0x7000, 200);
+	out(5, 14 * MS, 1 * MS, 0xa); /* 3 ms by the first */
+	waits_blind(w, 0, 30 * MS);
+	out(5, 32 * MS, 1 * MS, 0xa); /* 17 ms by the second, as it seems: of 1 ms it is known */
+	waits_end(w, 32 * MS, NULL, 0);
+	ck_assert_uint_eq(sum_at(5, 100), 15 * MS);
+	ck_assert_uint_eq(sum_at(5, 200), 5 * MS);
+}
+END_TEST
+
 START_TEST(samples_of_late_count_for_more)
 {
 	uint64_t time = 0;
@@ -599,6 +614,7 @@ int main(void)
 	tcase_add_loop_test(t, what_is_lost_is_said_and_nothing_beside, 0, 20);
 	tcase_add_test(t, a_stack_is_that_of_all_waits_at_its_place);
 	tcase_add_test(t, stacks_that_share_a_place_share_its_time_as_their_samples_do);
+	tcase_add_test(t, what_nobody_recorded_is_no_samples_time);
 	tcase_add_test(t, samples_of_late_count_for_more);
 	tcase_add_test(t, of_too_many_stacks_at_a_place_the_least_is_forgotten);
 	tcase_add_test(t, another_depth_or_thread_is_another_place);
