@@ -198,8 +198,6 @@ static void switch_off(struct offcpu *o, struct offcpu_cpu *c, const struct stre
 		ioctl(c->active->fd, PERF_EVENT_IOC_DISABLE, 0);
 	read_event(c->active, own);
 	c->count = c->active ? c->active->base.count + own[0] : c->count;
-	if (c->active && c->active == c->stacks && own[0] >= c->stacks->allowed)
-		waits_blind(o->waits, (uint32_t)c->stacks->cpu, time_of(o, clock_now()));
 	o->took += c->active && c->active == c->stacks ? own[0] - c->active->turn : 0;
 }
 

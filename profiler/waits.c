@@ -10,10 +10,6 @@
 #define TOO_MUCH 10
 #define CPUS_MAX 4096
 #define DEAD UINT32_MAX /* what the kernel calls a thread whose number is gone */
-#define PLACE_STACKS 6	/* more than that share a place: the least is forgotten */
-#define RARE 2		/* waits at a place that anybody goes off by chance */
-#define MANY 16		/* such places at once are no coincidence, but for one with twice its part of the time */
-#define OLD 0.25	/* of what it counted, a sample counts for after it was told */
 #define GONE 64		/* threads that ended last */
 
 struct amount {
@@ -21,36 +17,26 @@ struct amount {
 	uint64_t ns, entries; /* those that ended on a CPU that was idle or another's */
 };
 
-struct place_stack {
-	int64_t stack; /* in waits.stacks */
-	double count;  /* of waits that were sampled with it, */
-	double ns;     /* and how long they took; what is long ago counts for less */
-};
-
 struct wait_place {
 	struct wait_place *next; /* most recently used first */
 	uint64_t ip, sp;
 	struct amount untold;
-	struct place_stack stacks[PLACE_STACKS]; /* the one that was sampled last is the first */
-	unsigned n;
-	uint32_t generation; /* of the stacks */
+	int64_t stack; /* in `stacks`, -1: none */
+	uint32_t generation;
 };
 
 struct waiter {
 	struct waiter *next;
 	uint32_t pid, tid;
-	uint64_t off;		   /* since when it is on no CPU, 0: it is on one, or nothing is known */
-	uint64_t wait;		   /* ns of that wait that are told already */
-	struct wait_place *place;  /* where it went off, NULL: nowhere */
-	int64_t stack, next_stack; /* with which it did, and is about to; -1: nobody sampled it */
+	uint64_t off;		  /* since when it is on no CPU, 0: it is on one, or nothing is known */
+	uint64_t wait;		  /* ns of that wait that are told already */
+	struct wait_place *place; /* where it went off, NULL: nowhere */
 	struct wait_place *places;
 	unsigned n_places;
 	uint64_t seen; /* on seen_cpu, since it went off; 0: it was not */
 	uint32_t seen_cpu;
 	bool ran;				/* in this window */
-	struct amount nowhere, too_short, lost; /* untold, */
-	struct amount crowded;			/* and at places for which there was no room */
-	bool no_room;				/* it is at one now */
+	struct amount nowhere, too_short, lost; /* untold */
 	bool entered;				/* in waits_out: the CPU was not ours before, */
 	double scale;				/* and for how many it stands */
 	bool unknown;				/* who hears of it does not know it any more */
@@ -92,7 +78,6 @@ struct waits {
 	uint32_t generation;		   /* of stacks: those of an older one are gone */
 	const struct window_end *ending;   /* for the moment */
 	uint64_t lost, lost_from, lost_to; /* records; in this window, all of them from then to then */
-	uint64_t blind_from, blind_to;	   /* the last time that somebody may have gone off without a record */
 };
 
 int waits_new(uint64_t min_ns, struct aggregate_room *room, waits_fn *fn, void *arg, struct waits **ret)
@@ -231,7 +216,6 @@ static struct waiter *thread_of(struct waits *w, uint32_t pid, uint32_t tid)
 	t->pid = pid;
 	t->tid = tid;
 	t->scale = 1;
-	t->stack = t->next_stack = -1;
 	t->next = w->threads[tid % BUCKETS];
 	w->threads[tid % BUCKETS] = t;
 	w->n_threads++;
@@ -275,7 +259,7 @@ static struct wait_place *place_of(struct waits *w, struct waiter *t, uint64_t i
 		p = new_place(w, t);
 		if (!p)
 			return NULL;
-		*p = (struct wait_place){.ip = ip, .sp = sp};
+		*p = (struct wait_place){.ip = ip, .sp = sp, .stack = -1};
 	}
 	p->next = t->places;
 	t->places = p;
@@ -298,39 +282,6 @@ static uint64_t overlap(uint64_t from, uint64_t to, uint64_t with_from, uint64_t
 	return b > a ? b - a : 0;
 }
 
-static struct place_stack *stack_in(struct wait_place *p, int64_t stack)
-{
-	for (unsigned i = 0; i < p->n; i++)
-		if (p->stacks[i].stack == stack)
-			return &p->stacks[i];
-	return NULL;
-}
-
-void waits_blind(struct waits *w, uint32_t cpu, uint64_t time)
-{
-	uint64_t from = cpu < w->n_clocks ? w->clocks[cpu].time : time;
-	if (!w->blind_to || from > w->blind_to)
-		w->blind_from = from;
-	w->blind_from = from < w->blind_from ? from : w->blind_from;
-	w->blind_to = time;
-}
-
-/*
- * It is known with which stack it waited. Not what was waited while nobody recorded: it may have been over by then, and
- * others have begun.
- */
-static void count_sampled(struct waits *w, struct waiter *t, uint64_t to, uint64_t ns)
-{
-	struct place_stack *s = NULL;
-	uint64_t blind = overlap(t->off, to, w->blind_from, w->blind_to);
-	if (t->place && t->stack >= 0 && t->place->generation == w->generation)
-		s = stack_in(t->place, t->stack);
-	if (!s)
-		return;
-	s->count += 1;
-	s->ns += (double)(ns > blind ? ns - blind : 0);
-}
-
 /* The wait under way is over, or a window is. */
 static void account(struct waits *w, struct waiter *t, uint64_t to)
 {
@@ -340,12 +291,10 @@ static void account(struct waits *w, struct waiter *t, uint64_t to)
 	uint64_t ns = to - t->off - lost;
 	if (lost)
 		add(w, &t->lost, lost, &(struct waiter){.scale = 1});
-	count_sampled(w, t, to, ns);
 	if (ns)
 		add(w,
 			(double)(t->wait + ns) < (double)w->min * t->scale ? &t->too_short
 			: t->place					   ? &t->place->untold
-			: t->no_room					   ? &t->crowded
 									   : &t->nowhere,
 			ns, t);
 }
@@ -368,7 +317,6 @@ void waits_born(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time)
 	t->pid = pid;
 	t->off = time;
 	t->place = NULL;
-	t->no_room = false;
 }
 
 /* NULL: no memory. */
@@ -452,9 +400,6 @@ void waits_out(struct waits *w, const struct wait_out *o)
 	t->off = o->time;
 	t->wait = t->seen = 0;
 	t->place = o->ip ? place_of(w, t, o->ip, o->sp) : NULL;
-	t->no_room = o->ip && !t->place;
-	t->stack = t->next_stack;
-	t->next_stack = -1;
 }
 
 void waits_in(struct waits *w, uint32_t tid, uint64_t time)
@@ -475,9 +420,9 @@ void waits_seen(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
 
 /* --- what is told --------------------------------------------------------------------------------------- */
 
-static bool has_stack(const struct waits *w, const struct wait_place *p)
+static int64_t stack_at(const struct waits *w, const struct wait_place *p)
 {
-	return p->n && p->generation == w->generation;
+	return p->generation == w->generation ? p->stack : -1;
 }
 
 static uint64_t corrected(struct waits *w, const struct amount *a)
@@ -507,46 +452,6 @@ static void tell(struct waits *w, struct waiter *t, enum wait_kind kind, struct 
 	*a = (struct amount){0};
 }
 
-static void tell_stack(struct waits *w, struct waiter *t, int64_t stack, struct wait_part *part)
-{
-	struct frame frames[AGGREGATE_STACK_MAX];
-	struct aggregate_sample s;
-	aggregate_sample(w->stacks, (size_t)stack, &s);
-	for (size_t i = 0; i < s.n; i++)
-		frames[i] = *aggregate_frame(w->stacks, s.frames[i]);
-	part->kind = WAIT_STACK;
-	part->frames = frames;
-	part->n = s.n;
-	t->unknown = !w->fn(w->arg, part);
-}
-
-/* What is left of the whole behind the shares of all others is the last one's, so that the sum is right. */
-static void share_out(struct waits *w, struct waiter *t, struct wait_place *p, const struct wait_part *whole_of_it)
-{
-	double ns = 0, count = 0;
-	uint64_t ns_left = whole_of_it->ns, count_left = whole_of_it->count;
-	for (unsigned i = 0; i < p->n; i++) {
-		ns += p->stacks[i].ns;
-		count += p->stacks[i].count;
-	}
-	for (unsigned i = p->n; i-- > 0;) { /* the first one last */
-		struct place_stack *s = &p->stacks[i];
-		struct wait_part part = *whole_of_it;
-		part.ns = i && ns > 0 ? (uint64_t)((double)whole_of_it->ns * s->ns / ns) : i ? 0 : ns_left;
-		part.count = i && count > 0 ? (uint64_t)((double)whole_of_it->count * s->count / count)
-			     : i	    ? 0
-					    : count_left;
-		part.ns = part.ns < ns_left ? part.ns : ns_left;
-		part.count = part.count < count_left ? part.count : count_left;
-		ns_left -= part.ns;
-		count_left -= part.count;
-		s->ns *= OLD;
-		s->count *= OLD;
-		if (part.ns || part.count)
-			tell_stack(w, t, s->stack, &part);
-	}
-}
-
 static void tell_place(struct waits *w, struct waiter *t, struct wait_place *p)
 {
 	struct wait_part part = {.kind = WAIT_PLACE,
@@ -555,85 +460,29 @@ static void tell_place(struct waits *w, struct waiter *t, struct wait_place *p)
 		.tid = t->tid,
 		.count = whole(p->untold.count),
 		.ip = p->ip};
+	struct frame frames[AGGREGATE_STACK_MAX];
+	struct aggregate_sample s;
+	int64_t stack = stack_at(w, p);
 	if (!part.count)
 		return;
 	part.ns = corrected(w, &p->untold);
-	p->untold = (struct amount){0};
-	if (has_stack(w, p))
-		share_out(w, t, p, &part);
-	else
-		t->unknown = !w->fn(w->arg, &part);
-}
-
-static bool is_rare(const struct wait_place *p)
-{
-	return p->untold.count > 0 && p->untold.count <= RARE;
-}
-
-/* How long was waited at rare places without a stack; 0: they are too few to be by chance. */
-static uint64_t rare_ns(const struct waits *w, const struct waiter *t)
-{
-	double n = t->crowded.count;
-	uint64_t ns = t->crowded.ns;
-	for (const struct wait_place *p = t->places; p; p = p->next)
-		if (is_rare(p) && !has_stack(w, p)) {
-			n += p->untold.count;
-			ns += p->untold.ns;
-		}
-	return n >= MANY ? ns : 0;
-}
-
-static void move(struct amount *to, struct amount *from)
-{
-	to->count += from->count;
-	to->ns += from->ns;
-	to->entries += from->entries;
-	*from = (struct amount){0};
-}
-
-/* Of all rare places: those with a stack, by how long was waited there, stand for those without. */
-static void share_rare(struct waits *w, struct waiter *t)
-{
-	struct wait_place *last = NULL;
-	double known = 0;
-	const uint64_t most = rare_ns(w, t) / MANY * 2;
-	if (!most)
-		return;
-	for (struct wait_place *p = t->places; p; p = p->next)
-		if (is_rare(p) && has_stack(w, p)) {
-			known += (double)p->untold.ns;
-			last = p;
-		}
-	if (!last || known <= 0)
-		return;
-	struct amount rest = {0};
-	move(&rest, &t->crowded);
-	for (struct wait_place *p = t->places; p; p = p->next)
-		if (is_rare(p) && !has_stack(w, p) && p->untold.ns < most)
-			move(&rest, &p->untold);
-	const struct amount all = rest;
-	for (struct wait_place *p = t->places; p != last; p = p->next) {
-		if (!is_rare(p) || !has_stack(w, p))
-			continue;
-		double share = (double)p->untold.ns / known;
-		struct amount its = {
-			all.count * share, (uint64_t)((double)all.ns * share), (uint64_t)((double)all.entries * share)};
-		rest.count -= its.count;
-		rest.ns -= its.ns < rest.ns ? its.ns : rest.ns;
-		rest.entries -= its.entries;
-		move(&p->untold, &its);
+	if (stack >= 0) {
+		aggregate_sample(w->stacks, (size_t)stack, &s);
+		for (size_t i = 0; i < s.n; i++)
+			frames[i] = *aggregate_frame(w->stacks, s.frames[i]);
+		part.kind = WAIT_STACK;
+		part.frames = frames;
+		part.n = s.n;
 	}
-	move(&last->untold, &rest);
+	p->untold = (struct amount){0};
+	t->unknown = !w->fn(w->arg, &part);
 }
 
 static void tell_thread(struct waits *w, struct waiter *t, bool all)
 {
-	share_rare(w, t);
 	for (struct wait_place *p = t->places; p; p = p->next)
-		if (all || has_stack(w, p))
+		if (all || stack_at(w, p) >= 0)
 			tell_place(w, t, p);
-	if (all)
-		move(&t->nowhere, &t->crowded);
 	tell(w, t, WAIT_NOWHERE, &t->nowhere);
 	tell(w, t, WAIT_SHORT, &t->too_short);
 	tell(w, t, WAIT_LOST, &t->lost);
@@ -646,23 +495,7 @@ static void each_thread(struct waits *w, void (*fn)(struct waits *w, struct wait
 			fn(w, t);
 }
 
-/* To the front, in the place of the one that counts least where there are too many. */
-static void put_stack(struct wait_place *p, int64_t stack)
-{
-	struct place_stack *s = stack_in(p, stack), put = {.stack = stack};
-	if (s) {
-		put = *s;
-	} else if (p->n < PLACE_STACKS) {
-		s = &p->stacks[p->n++];
-	} else {
-		s = &p->stacks[0];
-		for (unsigned i = 1; i < p->n; i++)
-			s = p->stacks[i].ns < s->ns ? &p->stacks[i] : s;
-	}
-	memmove(p->stacks + 1, p->stacks, (size_t)(s - p->stacks) * sizeof(*s));
-	p->stacks[0] = put;
-}
-
+/* A stack takes the place of another: what was before is the other's. Where there was none, it is this one's. */
 void waits_stack(
 	struct waits *w, uint32_t pid, uint32_t tid, uint64_t ip, uint64_t sp, const struct frame *frames, size_t n)
 {
@@ -670,19 +503,16 @@ void waits_stack(
 	struct wait_place *p = t ? place_of(w, t, ip, sp) : NULL;
 	if (!p)
 		return;
-	int64_t stack = aggregate_put(w->stacks, frames, n);
+	int64_t had = stack_at(w, p), stack = aggregate_put(w->stacks, frames, n);
+	if (had >= 0 && stack != had)
+		tell_place(w, t, p);
 	if (stack == -ENOSPC) { /* all anew: those that matter come again */
 		aggregate_clear(w->stacks);
 		w->generation++;
 		stack = aggregate_put(w->stacks, frames, n);
 	}
-	if (stack < 0)
-		return;
-	if (p->generation != w->generation)
-		p->n = 0;
+	p->stack = stack;
 	p->generation = w->generation;
-	put_stack(p, stack);
-	t->next_stack = stack;
 }
 
 static void finish(struct waits *w, struct clock *c, uint64_t until)

@@ -12,10 +12,8 @@
  * account of the CPU time (waits_correct), and so much shorter was each wait with such an end.
  *
  * A place is a thread's (ip, sp): the same instruction of the same call depth. Now and then a stack is sampled as well
- * (waits_stack). Where several stacks share a place, what was waited there is shared out by how long the waits took
- * that were sampled with each of them, those of late above all. So sums are exact, per thread and per place, however
- * seldom stacks are sampled. Whoever is made to wait for a CPU goes off anywhere: places where that was once or twice,
- * and no stack was sampled, are shared out to those of them where one was.
+ * (waits_stack), and it is that of all waits at its place until the next one. So sums are exact, per thread and per
+ * place, however seldom stacks are sampled; two stacks that share a place are told apart by samples.
  *
  * Where not all switches are recorded, what is stands for more: the caller lets time, and the clocks, go on faster then
  * (wait_out.scale), so that a wait is as long as those that it stands for.
@@ -79,11 +77,9 @@ void waits_out(struct waits *w, const struct wait_out *o);
 void waits_in(struct waits *w, uint32_t tid, uint64_t time);
 /* It was on this CPU then: so when a window ends it is not waiting, though it has not gone off again. */
 void waits_seen(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time);
-/* The stack with which this thread goes off at this place, now: before waits_out(). Of frames that the caller holds. */
+/* The stack with which this thread goes off at this place, of frames that the caller holds. */
 void waits_stack(
 	struct waits *w, uint32_t pid, uint32_t tid, uint64_t ip, uint64_t sp, const struct frame *frames, size_t n);
-/* From the last record of that CPU until now whoever went off there left none. */
-void waits_blind(struct waits *w, uint32_t cpu, uint64_t time);
 /* It is another program from now on, of this one thread. */
 void waits_exec(struct waits *w, uint32_t pid, uint32_t tid);
 void waits_exit(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time); /* it goes off once more */

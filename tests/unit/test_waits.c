@@ -228,90 +228,25 @@ END_TEST
 
 /* --- places ------------------------------------------------------------------------------------------------- */
 
-START_TEST(a_stack_is_that_of_all_waits_at_its_place)
+START_TEST(a_stack_is_that_of_all_waits_at_its_place_until_the_next)
 {
 	restart_clock();
-	stack(5, 0xa, 0x7000, 100);
 	out(5, 10 * MS, 0, 0xa);
 	out(5, 20 * MS, 1 * MS, 0xb); /* 9 ms at a */
+	stack(5, 0xa, 0x7000, 100);
 	out(5, 30 * MS, 1 * MS, 0xa); /* 9 ms at b, of which nothing is known */
 	out(5, 50 * MS, 1 * MS, 0xa); /* 19 ms at a */
+	stack(5, 0xa, 0x7000, 200);
+	out(5, 55 * MS, 1 * MS, 0xb); /* 4 ms at a, another one's */
 	waits_tell(w);
 	ck_assert_uint_eq(sum_at(5, 100), 28 * MS);
+	ck_assert_uint_eq(sum_at(5, 200), 4 * MS);
 	ck_assert_uint_eq(sum(5, WAIT_PLACE), 0); /* it may come to be known */
 	waits_end(w, 60 * MS, NULL, 0);
-	ck_assert_uint_eq(sum_at(5, 100), 38 * MS);
-	ck_assert_uint_eq(sum(5, WAIT_PLACE), 9 * MS);
+	ck_assert_uint_eq(sum(5, WAIT_PLACE), 14 * MS);
+	ck_assert_uint_eq(sum(5, -1), 46 * MS);
 	for (size_t i = 0; i < n_told; i++)
 		ck_assert_uint_eq(told[i].ip, told[i].kind == WAIT_PLACE ? 0xb : 0xa);
-}
-END_TEST
-
-/* Nine short waits by one stack and a long one by another; every third of either is sampled. */
-START_TEST(stacks_that_share_a_place_share_its_time_as_their_samples_do)
-{
-	uint64_t time = 0;
-	restart_clock();
-	for (unsigned i = 0; i < 300; i++) {
-		bool is_long = i % 10 == 9;
-		if (is_long ? i / 10 % 3 == 0 : i % 3 == 0)
-			stack(5, 0xa, 0x7000, is_long ? 200 : 100);
-		out(5, ++time * MS, i ? MS / 2 : 0, 0xa);
-		time += is_long ? 9 : 1;
-	}
-	waits_end(w, time * MS, NULL, 0);
-	double all = (double)sum(5, -1), one = (double)sum_at(5, 100), other = (double)sum_at(5, 200);
-	ck_assert_double_eq(one + other, all);
-	ck_assert_double_eq_tol(other / all, 30 * 9.5 / (30 * 9.5 + 270 * 1.5), 0.01);
-	ck_assert_uint_eq(sum(5, WAIT_PLACE), 0);
-}
-END_TEST
-
-START_TEST(what_nobody_recorded_is_no_samples_time)
-{
-	restart_clock();
-	stack(5, 0xa, 0x7000, 100);
-	out(5, 10 * MS, 0, 0xa);
-	stack(5, 0xa, 0x7000, 200);
-	out(5, 14 * MS, 1 * MS, 0xa); /* 3 ms by the first */
-	waits_blind(w, 0, 30 * MS);
-	out(5, 32 * MS, 1 * MS, 0xa); /* 17 ms by the second, as it seems: of 1 ms it is known */
-	waits_end(w, 32 * MS, NULL, 0);
-	ck_assert_uint_eq(sum_at(5, 100), 15 * MS);
-	ck_assert_uint_eq(sum_at(5, 200), 5 * MS);
-}
-END_TEST
-
-START_TEST(samples_of_late_count_for_more)
-{
-	uint64_t time = 0;
-	restart_clock();
-	for (unsigned phase = 0; phase < 4; phase++) {
-		n_told = 0;
-		for (unsigned i = 0; i < 100; i++) {
-			if (i % 10 == 0)
-				stack(5, 0xa, 0x7000, phase < 2 ? 100 : 200);
-			time += 2;
-			out(5, time * MS, time > 2 ? MS : 0, 0xa);
-		}
-		waits_tell(w);
-	}
-	ck_assert_double_ge((double)sum_at(5, 200), 0.9 * (double)sum(5, -1));
-}
-END_TEST
-
-START_TEST(of_too_many_stacks_at_a_place_the_least_is_forgotten)
-{
-	uint64_t time = 0;
-	restart_clock();
-	for (unsigned i = 0; i < 100; i++) {
-		stack(5, 0xa, 0x7000, i % 2 ? 100 : 1000 + i);
-		out(5, ++time * MS, i ? MS / 10 : 0, 0xa);
-		time += i % 2 ? 50 : 0;
-	}
-	waits_end(w, time * MS, NULL, 0);
-	ck_assert_double_ge((double)sum_at(5, 100), 0.9 * (double)sum(5, -1));
-	ck_assert_uint_eq(sum(5, -1), time * MS - 1 * MS - 99 * MS / 10);
 }
 END_TEST
 
@@ -444,29 +379,6 @@ START_TEST(what_the_clock_misses_is_taken_off_ends_of_waits)
 	out(5, 50 * MS, 1 * MS, 0xa);
 	waits_end(w, 50 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, -1), 37 * MS - 30 * US);
-}
-END_TEST
-
-/* Off its CPU anywhere, as it comes: there are more places than room, a few have a stack, by two ways to get there. */
-START_TEST(places_by_chance_have_the_stacks_of_those_that_were_sampled)
-{
-	uint64_t time = 0, all = 0;
-	restart_clock();
-	for (unsigned i = 0; i < 3000; i++) {
-		bool one = i % 4 == 3;
-		if (i % 10 == 0 || i % 10 == 3)
-			stack(5, 0x1000 + i, 0x7000, one ? 100 : 200);
-		out(5, time * MS + MS, i ? MS / 2 : 0, 0x1000 + i);
-		time += one ? 10 : 2;
-		all += one ? 10 : 2;
-		if (i % 100 == 99)
-			waits_tell(w);
-	}
-	waits_end(w, (time + 1) * MS, NULL, 0);
-	ck_assert_uint_eq(sum(5, -1), all * MS - 2999 * MS / 2);
-	ck_assert_double_eq_tol(
-		(double)sum_at(5, 100) / (double)sum(5, -1), 750 * 9.5 / (750 * 9.5 + 2250 * 1.5), 0.05);
-	ck_assert_uint_le(sum(5, WAIT_NOWHERE) + sum(5, WAIT_PLACE), all * MS / 50);
 }
 END_TEST
 
@@ -612,11 +524,7 @@ int main(void)
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_loop_test(t, any_schedule_sums_up_to_the_nanosecond, 0, 50);
 	tcase_add_loop_test(t, what_is_lost_is_said_and_nothing_beside, 0, 20);
-	tcase_add_test(t, a_stack_is_that_of_all_waits_at_its_place);
-	tcase_add_test(t, stacks_that_share_a_place_share_its_time_as_their_samples_do);
-	tcase_add_test(t, what_nobody_recorded_is_no_samples_time);
-	tcase_add_test(t, samples_of_late_count_for_more);
-	tcase_add_test(t, of_too_many_stacks_at_a_place_the_least_is_forgotten);
+	tcase_add_test(t, a_stack_is_that_of_all_waits_at_its_place_until_the_next);
 	tcase_add_test(t, another_depth_or_thread_is_another_place);
 	tcase_add_test(t, another_program_has_other_places);
 	tcase_add_loop_test(t, who_ends_is_told_and_forgotten, 0, 2);
@@ -624,7 +532,6 @@ int main(void)
 	tcase_add_test(t, who_was_on_no_cpu_at_all_is_idle);
 	tcase_add_test(t, switches_in_tell_it_as_well);
 	tcase_add_test(t, what_the_clock_misses_is_taken_off_ends_of_waits);
-	tcase_add_test(t, places_by_chance_have_the_stacks_of_those_that_were_sampled);
 	tcase_add_test(t, what_is_recorded_stands_for_what_is_not);
 	tcase_add_test(t, of_a_program_that_begins_there_is_one_thread);
 	tcase_add_test(t, who_goes_off_behind_its_end_is_nobody);
