@@ -160,7 +160,7 @@ static int64_t add_frame(struct aggregate *a, const struct frame *f)
 	size_t had = a->frames.count;
 	if (grow((void **)&a->frame_list, &a->frame_room, had, sizeof(struct frame)) < 0)
 		return -ENOMEM;
-	int64_t id = put(a, &a->frames, frame_what(f), f->vaddr);
+	int64_t id = pairs_add(&a->frames, frame_what(f), f->vaddr);
 	if (id >= 0 && a->frames.count > had) {
 		a->frame_list[id] = *f;
 		module_ref(f->module);
@@ -190,10 +190,11 @@ static int64_t append_node(struct aggregate *a, struct pair path, uint32_t calle
 
 static int64_t add_node(struct aggregate *a, struct pair path, uint32_t caller, const struct frame *f)
 {
-	int64_t id = pairs_find(&a->nodes, path.a, path.b), frame = id < 0 ? add_frame(a, f) : 0;
-	if (id >= 0 || frame < 0)
-		return id >= 0 ? id : frame;
-	return a->full ? -ENOENT : append_node(a, path, caller, (uint32_t)frame);
+	int64_t id = pairs_find(&a->nodes, path.a, path.b);
+	if (id >= 0 || a->full)
+		return id;
+	int64_t frame = add_frame(a, f);
+	return frame < 0 ? frame : append_node(a, path, caller, (uint32_t)frame);
 }
 
 /* The leaf's node; ROOT: a stack without frames. */

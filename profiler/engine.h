@@ -50,6 +50,7 @@ struct engine {
 	struct target *targets;
 	struct target *drained;	       /* those with records in the drain under way */
 	unsigned n_targets, n_streams; /* held now */
+	unsigned n_offcpu;	       /* targets whose waits are measured */
 	int64_t look_again;	       /* at all targets: ends, windows, names */
 	int64_t due;		       /* the first thing of one of them, or of the journal */
 	int round_ms;		       /* from one look to the next */

@@ -80,13 +80,16 @@ int offcpu_new(struct target *t)
 		i++;
 	t->offcpu.spec = i;
 	t->offcpu.time = t->offcpu.time_before = (struct offcpu_time){.until = INT64_MAX, .scale = 1};
-	return i < d->n_events
-		       ? waits_new(d->events[i].min_us * 1000ull, &t->engine->tables, on_told, t, &t->offcpu.waits)
-		       : 0;
+	if (i == d->n_events)
+		return 0;
+	int r = waits_new(d->events[i].min_us * 1000ull, &t->engine->tables, on_told, t, &t->offcpu.waits);
+	t->engine->n_offcpu += r == 0;
+	return r;
 }
 
 void offcpu_free(struct target *t)
 {
+	t->engine->n_offcpu -= t->offcpu.waits != NULL;
 	t->offcpu.waits = waits_free(t->offcpu.waits);
 }
 
@@ -201,10 +204,8 @@ static void switch_off(struct offcpu *o, struct offcpu_cpu *c, const struct stre
 	o->took += c->active && c->active == c->stacks ? own[0] - c->active->turn : 0;
 }
 
-static void switch_on(struct target *t, struct stream *st, bool new)
+static void switch_on(struct target *t, struct stream *st)
 {
-	if (!new)
-		return;
 	if (st->role == PERF_SAMPLES)
 		allow(t, st, st->turn);
 	else
@@ -231,7 +232,8 @@ static void pass_turn(struct target *t, struct offcpu_cpu *c, struct stream *to,
 	to->base_before = to->base;
 	to->base = (struct stream_base){clock_now(), true, c->count - own[0], c->ran, own[1], scale};
 	to->turn = own[0];
-	switch_on(t, to, new);
+	if (new)
+		switch_on(t, to);
 }
 
 /* Meant for so long: what was not recorded before is made up for in that time. */
@@ -478,21 +480,26 @@ static void correct(struct target *t)
 		waits_correct(t->offcpu.waits, truly, ran);
 }
 
-int offcpu_round(struct target *t, int64_t now)
+/* Not before all of the last one is read: what is of the one before that would not be known for it. */
+static void look_at_phase(struct target *t, int64_t now)
 {
 	struct offcpu *o = &t->offcpu;
-	if (!o->waits || !t->started)
-		return -1;
-	const bool read =
-		t->engine->rates.drained > o->time.since; /* all of the last phase: of one before it none is */
-	if (!read)
-		;
-	else if (t->engine->behind && o->phase != OFFCPU_PAUSE)
+	if (t->engine->rates.drained <= o->time.since)
+		return;
+	if (t->engine->behind && o->phase != OFFCPU_PAUSE)
 		begin_pause(t, now, BEHIND_NS);
 	else if (o->phase == OFFCPU_ALL)
 		look_at_all(t, now);
 	else if (now >= o->until || (o->phase == OFFCPU_SMALL && is_burst(t)))
 		end_of[o->phase](t, now);
+}
+
+int offcpu_round(struct target *t, int64_t now)
+{
+	struct offcpu *o = &t->offcpu;
+	if (!o->waits || !t->started)
+		return -1;
+	look_at_phase(t, now);
 	if (now - o->told >= NSEC_PER_SEC) {
 		o->told = now;
 		correct(t);

@@ -23,9 +23,10 @@ int rings_reserve(struct rings **ret, struct err *e);
 int rings_fit(struct rings *r, char *note, size_t size, struct err *e);
 struct rings *rings_close(struct rings *r);
 unsigned rings_count(const struct rings *r);
-size_t rings_size(const struct rings *r);	 /* of each, bytes */
-int rings_fd(const struct rings *r, unsigned i); /* to poll: readable when half full, or when an event calls */
-void rings_unmap(struct rings *r);		 /* what writes into them is detached: before anything does */
+size_t rings_size(const struct rings *r); /* of each, bytes */
+/* To poll: readable at PERF_RING_MARK (half, of one that was fitted), or when an event calls. */
+int rings_fd(const struct rings *r, unsigned i);
+void rings_unmap(struct rings *r); /* what writes into them is detached: before anything does */
 /* In a child of the process that opened them: its own view of the same rings, where the last reader left off. */
 int rings_map(struct rings *r);
 /* Rings that another process opened and maps still; takes the descriptors if it returns 0. */

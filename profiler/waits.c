@@ -268,11 +268,11 @@ static struct wait_place *place_of(struct waits *w, struct waiter *t, uint64_t i
 
 /* --- waits ---------------------------------------------------------------------------------------------- */
 
-static void add(struct waits *w, struct amount *a, uint64_t ns, const struct waiter *t)
+static void add(struct waits *w, struct amount *a, uint64_t ns, double count, bool entered)
 {
-	w->account.ends += t->entered;
-	a->count += t->scale;
-	a->entries += t->entered;
+	w->account.ends += entered;
+	a->count += count;
+	a->entries += entered;
 	a->ns += ns;
 }
 
@@ -290,13 +290,13 @@ static void account(struct waits *w, struct waiter *t, uint64_t to)
 	uint64_t lost = overlap(t->off, to, w->lost_from, w->lost_to);
 	uint64_t ns = to - t->off - lost;
 	if (lost)
-		add(w, &t->lost, lost, &(struct waiter){.scale = 1});
+		add(w, &t->lost, lost, 1, false);
 	if (ns)
 		add(w,
 			(double)(t->wait + ns) < (double)w->min * t->scale ? &t->too_short
 			: t->place					   ? &t->place->untold
 									   : &t->nowhere,
-			ns, t);
+			ns, t->scale, t->entered);
 }
 
 static void come_back(struct waits *w, struct waiter *t, uint64_t time)

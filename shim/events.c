@@ -59,7 +59,7 @@ static const struct event_kind kinds[] = {
 };
 
 static const struct event_preset presets[] = {
-	{EVENT_WALL, "cpu,offcpu", "all time of all threads, on a CPU or not, in one profile", true},
+	{EVENT_WALL, "cpu,offcpu", "time of threads on a CPU and off it, in one profile", true},
 	{"latency", "cpu,offcpu", "where time goes, on a CPU and off it", false},
 	{"memory", "page-faults,major-faults", "where memory is used first, or comes from a disk", false},
 	{"all", "cpu,offcpu,page-faults,major-faults,cpu-migrations", "what every machine has", false},
@@ -109,6 +109,15 @@ static int find_kind(const char *name, size_t len)
 		if (strlen(kinds[i].name) == len && !strncmp(kinds[i].name, name, len))
 			return (int)i;
 	return -1;
+}
+
+static const struct event_preset *find_preset(const char *item, size_t len)
+{
+	const struct event_preset *p;
+	for (size_t i = 0; (p = event_preset(i)); i++)
+		if (strlen(p->name) == len && !strncmp(p->name, item, len))
+			return p;
+	return NULL;
 }
 
 /* ":system:name", each of what a directory of tracefs may be called. */
@@ -176,12 +185,11 @@ static int parse_item(const char *text, const char *item, size_t len, uint32_t m
 	} else if (kind_len < name_len) {
 		kind = -1;
 	}
-	for (size_t i = 0; kind < 0 && event_preset(i); i++)
-		if (strlen(presets[i].name) == kind_len && !strncmp(presets[i].name, item, kind_len))
-			return err_say(e, -EINVAL,
-				"events, column %d: %s has no rate of its own: list its events beside it, as in "
-				"cpu@199,%s",
-				column, presets[i].name, presets[i].name);
+	const struct event_preset *preset = kind < 0 ? find_preset(item, kind_len) : NULL;
+	if (preset)
+		return err_say(e, -EINVAL,
+			"events, column %d: %s has no rate of its own: list its events beside it, as in cpu@199,%s",
+			column, preset->name, preset->name);
 	if (kind < 0)
 		return err_say(e, -EINVAL, "events, column %d: no event \"%.*s\"; 'pillion events' lists what there is",
 			column, name_len > 40 ? 40 : (int)name_len, item);
@@ -287,18 +295,18 @@ static int add_item(struct list *l, const char *item, size_t len, struct err *e)
 	return 0;
 }
 
-/* Whichever of the two is in more profiles. */
+/* What is there already keeps its rate. */
 static int add_preset(struct list *l, const char *item, const struct event_preset *preset, struct err *e)
 {
-	int column = (int)(item - l->text) + 1, r = 0;
+	int column = (int)(item - l->text) + 1;
 	bool *taken = &l->taken[preset - presets];
 	if (*taken)
 		return err_say(e, -EINVAL, "events, column %d: %s is there twice", column, preset->name);
 	*taken = true;
-	for (const char *at = preset->list; r == 0; at++) {
+	for (const char *at = preset->list;; at++) {
 		size_t len = strcspn(at, ","), place;
 		struct event_spec s;
-		r = parse_item(preset->list, at, len, l->max_rate, &s, &l->clamped, e);
+		int r = parse_item(preset->list, at, len, l->max_rate, &s, &l->clamped, e);
 		if (r == 0)
 			r = find_place(l, &s, column, &place, e);
 		if (r < 0)
@@ -312,18 +320,8 @@ static int add_preset(struct list *l, const char *item, const struct event_prese
 		}
 		at += len;
 		if (!*at)
-			break;
+			return 0;
 	}
-	return r;
-}
-
-static const struct event_preset *find_preset(const char *item, size_t len)
-{
-	const struct event_preset *p;
-	for (size_t i = 0; (p = event_preset(i)); i++)
-		if (strlen(p->name) == len && !strncmp(p->name, item, len))
-			return p;
-	return NULL;
 }
 
 int events_parse(const char *text, uint32_t max_rate, struct event_spec ret[EVENTS_MAX], size_t *ret_n,

@@ -11,8 +11,8 @@
  *	offcpu				time that threads wait for 1 ms and longer, by 99 stacks a second of each CPU
  *	offcpu:min=0:idle@199		also for less, and of threads that do nothing else, by 199 of them
  *
- *	wall				cpu and offcpu in one profile: all time of all threads
- *	latency, memory, all		several of them, see event_presets; what is listed by itself has its own rate
+ *	wall				cpu and offcpu in one profile
+ *	latency, memory, all		several of them, see event_preset(); what is listed by itself has its own rate
  *
  * One grammar for annotation, flag, environment and file.
  */
