@@ -32,8 +32,10 @@ static void on_ring(void *arg, uint32_t events)
 		return;
 	engine_drain(g, false);
 	int64_t now = clock_now(), due = INT64_MAX;
-	for (struct target *t = g->n_offcpu ? g->targets : NULL; t && due == INT64_MAX; t = t->next)
-		due = offcpu_woken(t, now);
+	for (struct target *t = g->n_offcpu ? g->targets : NULL; t; t = t->next) {
+		int64_t its = offcpu_woken(t, now);
+		due = its < due ? its : due;
+	}
 	g->due = due < g->due ? due : g->due; /* and drains again */
 }
 

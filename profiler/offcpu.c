@@ -22,11 +22,10 @@
 #define TURN_NS (2 * NSEC_PER_MSEC)	   /* of stacks, while they are many */
 #define REST_LEAST_NS (10 * NSEC_PER_MSEC) /* between two turns, which cost calls for each CPU */
 #define REST_NS (10 * NSEC_PER_SEC)
-#define ON_NS (10 * NSEC_PER_MSEC) /* from pause to pause */
+#define ON_NS (2 * NSEC_PER_MSEC)     /* from pause to pause: who ends in one has no record of its end, */
+#define ON_CPU_NS (NSEC_PER_MSEC / 4) /* and for each CPU, as either costs calls for each */
 #define PAUSE_NS (200 * NSEC_PER_MSEC)
 #define BEHIND_NS (20 * NSEC_PER_MSEC) /* while the reader is */
-#define BURST_NS (50 * NSEC_PER_MSEC)  /* more at once than may come in that time is too much */
-#define BURST_LEAST 1000
 #define SCALE_MOST 1000.0
 #define TURN_STACKS 12 /* of each CPU: three quarters of a ring */
 
@@ -255,6 +254,7 @@ static void begin_phase(struct target *t, enum offcpu_phase phase, int64_t now, 
 	o->time_before = o->time;
 	o->time = (struct offcpu_time){now, phase == OFFCPU_SMALL ? now + in : INT64_MAX, from, scale};
 	o->switches = 0;
+	o->woken = false;
 	o->looked = now;
 	o->look = in;
 	o->until = now + in;
@@ -311,6 +311,12 @@ static double asked_for(const struct target *t)
 	       factor_of(t);
 }
 
+/* From one pause to the next. */
+static int64_t on_ns(const struct target *t)
+{
+	return ON_NS + ON_CPU_NS * (int64_t)t->offcpu.n_cpus;
+}
+
 /* Switches a second. */
 static double recorded_most(const struct target *t)
 {
@@ -324,22 +330,27 @@ static int64_t about(struct target *t, double ns)
 	return (int64_t)(ns * (0.5 + (double)(t->offcpu.random >> 33) / (double)(1u << 31)));
 }
 
-static double switches_a_second(const struct offcpu *o, int64_t now)
+static double a_second(uint64_t n, int64_t span)
 {
-	int64_t span = now - o->looked;
-	return (double)o->switches * (double)NSEC_PER_SEC / (double)(span > 0 ? span : 1);
+	return (double)n * (double)NSEC_PER_SEC / (double)(span > 0 ? span : 1);
+}
+
+/* Since its turn began, also those that cannot be read yet: within a moment they fill a ring. */
+static uint64_t recorded(const struct offcpu *o)
+{
+	uint64_t n = 0, own[2];
+	for (size_t i = 0; i < o->n_cpus; i++) {
+		const struct stream *st = o->cpus[i].active;
+		read_event(st, own);
+		n += st ? own[0] - st->turn : 0;
+	}
+	return n;
 }
 
 /* For a stack of each. */
-static bool are_few(const struct target *t, int64_t now)
+static bool are_few(const struct target *t, double rate)
 {
-	return switches_a_second(&t->offcpu, now) <= FEW_FOR * asked_for(t);
-}
-
-static bool is_burst(const struct target *t)
-{
-	double most = recorded_most(t) * BURST_NS / NSEC_PER_SEC;
-	return (double)t->offcpu.switches > (most > BURST_LEAST ? most : BURST_LEAST);
+	return rate <= FEW_FOR * asked_for(t);
 }
 
 static void begin_small(struct target *t, int64_t now, int64_t in)
@@ -359,11 +370,12 @@ static void begin_pause(struct target *t, int64_t now, double ns)
 static void end_small(struct target *t, int64_t now)
 {
 	struct offcpu *o = &t->offcpu;
-	double rate = switches_a_second(o, now), most = recorded_most(t);
-	if (rate > most) {
+	double rate = a_second(recorded(o), now - o->looked), most = recorded_most(t);
+	o->too_many = rate > most;
+	if (o->too_many) {
 		begin_pause(t, now, (double)(now - o->looked) * (rate / most - 1));
 	} else if (now >= o->turn_due) {
-		bool few = are_few(t, now);
+		bool few = are_few(t, rate);
 		begin_phase(t, few ? OFFCPU_ALL : OFFCPU_TURN, now, few ? LOOK_NS : TURN_NS);
 	} else {
 		begin_small(t, now, REST_NS);
@@ -374,7 +386,10 @@ static void end_turn(struct target *t, int64_t now)
 {
 	struct offcpu *o = &t->offcpu;
 	const bool was_all = o->phase == OFFCPU_ALL;
-	begin_phase(t, OFFCPU_SMALL, now, FIRST_NS);
+	if (o->too_many && !was_all) /* there is hardly any room in the rings until the stacks are read */
+		begin_pause(t, now, TURN_NS);
+	else
+		begin_phase(t, OFFCPU_SMALL, now, FIRST_NS);
 	double rest = (double)o->took / asked_for(t) * NSEC_PER_SEC;
 	rest = rest < REST_NS ? rest : REST_NS;
 	o->turn_due = now + (was_all ? FIRST_NS : about(t, rest > REST_LEAST_NS ? rest : REST_LEAST_NS));
@@ -385,7 +400,7 @@ static void look_at_all(struct target *t, int64_t now)
 {
 	struct offcpu *o = &t->offcpu;
 	bool over = now >= o->until, spent = allow_more(t);
-	if (spent || (over && !are_few(t, now))) {
+	if (spent || (over && !are_few(t, a_second(o->switches, now - o->looked)))) {
 		end_turn(t, now);
 	} else if (over) {
 		o->look = o->switches > HARDLY_ANY ? LOOK_NS : o->look < LOOK_MOST_NS / 2 ? 2 * o->look : LOOK_MOST_NS;
@@ -400,15 +415,20 @@ static void end_pause(struct target *t, int64_t now)
 	if (now >= t->offcpu.turn_due)
 		begin_phase(t, OFFCPU_TURN, now, TURN_NS);
 	else
-		begin_small(t, now, about(t, ON_NS));
+		begin_small(t, now, about(t, (double)on_ns(t)));
 }
 
 static void (*const end_of[])(struct target *t, int64_t now) = {
 	[OFFCPU_SMALL] = end_small, [OFFCPU_TURN] = end_turn, [OFFCPU_PAUSE] = end_pause};
 
-int64_t offcpu_woken(const struct target *t, int64_t now)
+/* Small records alone fill half a ring when they call: another half, and there is no room. */
+int64_t offcpu_woken(struct target *t, int64_t now)
 {
-	return t->offcpu.waits && t->offcpu.phase == OFFCPU_ALL ? now + WOKEN_NS : INT64_MAX;
+	struct offcpu *o = &t->offcpu;
+	o->woken |= o->waits && o->phase == OFFCPU_SMALL;
+	if (o->woken)
+		t->due = now;
+	return o->woken ? now : o->waits && o->phase == OFFCPU_ALL ? now + WOKEN_NS : INT64_MAX;
 }
 
 /* --- the beginning ---------------------------------------------------------------------------------------- */
@@ -490,7 +510,7 @@ static void look_at_phase(struct target *t, int64_t now)
 		begin_pause(t, now, BEHIND_NS);
 	else if (o->phase == OFFCPU_ALL)
 		look_at_all(t, now);
-	else if (now >= o->until || (o->phase == OFFCPU_SMALL && is_burst(t)))
+	else if (now >= o->until || o->woken)
 		end_of[o->phase](t, now);
 }
 
@@ -505,7 +525,7 @@ int offcpu_round(struct target *t, int64_t now)
 		correct(t);
 		waits_tell(o->waits);
 	}
-	int64_t left = o->until - now;
+	int64_t left = o->woken ? 0 : o->until - now;
 	return left > 0 ? (int)((left + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC) : 1;
 }
 
@@ -547,12 +567,22 @@ void offcpu_resume(struct target *t)
 
 /* --- records ---------------------------------------------------------------------------------------------- */
 
+static struct wait_at place_of(struct target *t, const struct record *r, bool counts)
+{
+	const struct record_sample *s = &r->sample;
+	struct task *p = counts && s->has_regs ? tasks_get(t->tasks, r->pid) : NULL;
+	if (!s->has_regs)
+		return (struct wait_at){0};
+	return (struct wait_at){
+		s->regs.r[UNWIND_IP], s->regs.r[UNWIND_SP], p ? stack_callers(t->engine->unwind, p, s) : 0};
+}
+
 void offcpu_record(struct target *t, struct stream *st, const struct record *r, const struct frame *frames, size_t n)
 {
 	struct offcpu *o = &t->offcpu;
 	const struct record_sample *s = &r->sample;
 	const struct stream_base *base = base_of(st, (int64_t)r->time);
-	const uint64_t *reg = s->regs.r, time = time_of(o, (int64_t)r->time);
+	const uint64_t time = time_of(o, (int64_t)r->time);
 	const uint64_t ran = scaled(base->ran, (int64_t)(s->running - base->from), base->scale);
 	const bool counts = t->started && (int64_t)r->time >= t->began;
 	if (!o->waits)
@@ -561,15 +591,15 @@ void offcpu_record(struct target *t, struct stream *st, const struct record *r, 
 		waits_seen(o->waits, r->tid, r->cpu, time);
 		return;
 	}
-	if (counts && frames && s->has_regs)
-		waits_stack(o->waits, r->pid, r->tid, reg[UNWIND_IP], reg[UNWIND_SP], frames, n);
+	const struct wait_at at = place_of(t, r, counts);
+	if (counts && frames && at.ip)
+		waits_stack(o->waits, r->pid, r->tid, &at, frames, n);
 	/* of whom does not count there is the clock: how long others ran is told by it */
 	waits_out(o->waits, &(struct wait_out){.time = time,
 				    .pid = r->pid,
 				    .tid = counts ? r->tid : 0,
 				    .cpu = (uint32_t)st->cpu,
-				    .ip = s->has_regs ? reg[UNWIND_IP] : 0,
-				    .sp = s->has_regs ? reg[UNWIND_SP] : 0,
+				    .at = at,
 				    .timed = base->known,
 				    .count = s->value + base->count,
 				    .ran = ran,
@@ -580,8 +610,7 @@ void offcpu_record(struct target *t, struct stream *st, const struct record *r, 
 	t->tally.switches += counts;
 	t->tally.stacks += counts && frames;
 	st->fresh += frames != NULL;
-	/* a look at whether there are too many */
-	if ((frames && st->fresh >= turn_stacks(t, st) / 2) || (o->phase == OFFCPU_SMALL && is_burst(t)))
+	if (frames && st->fresh >= turn_stacks(t, st) / 2) /* a look at whether there are too many */
 		t->due = t->engine->due = 0;
 }
 

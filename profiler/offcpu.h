@@ -52,6 +52,8 @@ struct offcpu {
 	struct offcpu_time time, time_before; /* now, and before the last change */
 	int64_t looked;			      /* since then: */
 	uint64_t switches;
+	bool woken;	     /* by a ring that they fill */
+	bool too_many;	     /* lately */
 	int64_t until, look; /* the end of the phase; OFFCPU_ALL: how long it was meant to be */
 	int64_t turn_due;    /* of stacks, again */
 	uint64_t took;	     /* stacks, in the last turn */
@@ -66,7 +68,7 @@ void offcpu_arm(struct target *t); /* all its events are there */
 /* Its program begins: what was before is the runtime's. */
 void offcpu_begin(struct target *t);
 /* A ring has woken us up. When all that it was woken for can be read, INT64_MAX: nothing hurries. */
-int64_t offcpu_woken(const struct target *t, int64_t now);
+int64_t offcpu_woken(struct target *t, int64_t now);
 void offcpu_close(struct target *t); /* its streams are about to go */
 /* One that was there before, and may have been off its CPU for long. */
 void offcpu_adopt(struct target *t, uint32_t pid, uint32_t tid);

@@ -87,7 +87,9 @@ static int parse_all_regs(struct cursor *c, struct unwind_regs *ret)
 
 static int parse_place(struct cursor *c, struct unwind_regs *ret)
 {
-	int r = take_u64(c, &ret->r[UNWIND_SP]);
+	int r = take_u64(c, &ret->r[UNWIND_BP]);
+	if (r == 0)
+		r = take_u64(c, &ret->r[UNWIND_SP]);
 	return r < 0 ? r : take_u64(c, &ret->r[UNWIND_IP]);
 }
 

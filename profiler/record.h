@@ -29,7 +29,7 @@ struct record_sample {
 	uint64_t n_chain;
 	uint64_t value, running; /* of the event, where its records tell (PERF_WAITS) */
 	bool has_regs;		 /* 64-bit user registers */
-	struct unwind_regs regs; /* of PERF_REGS_PLACE_MASK no more than sp and ip */
+	struct unwind_regs regs; /* of PERF_REGS_PLACE_MASK no more than bp, sp and ip */
 	const uint8_t *stack;
 	uint64_t stack_size; /* bytes that are really there */
 };

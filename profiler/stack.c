@@ -4,6 +4,7 @@
 #include <string.h>
 
 #define SPECIALS 2
+#define CALLERS_MAX 8
 
 static bool is_marker(uint64_t ip)
 {
@@ -81,6 +82,23 @@ static size_t from_snapshot(const struct sampled *of, const struct record_sample
 	for (size_t i = 0; i < n; i++)
 		frames[i] = named_frame(of, found[i].module, found[i].vaddr, found[i].ip - (i > 0));
 	return n;
+}
+
+/* From a whole sample the same as from a small record of the same place. */
+uint64_t stack_callers(struct unwind *u, const struct task *p, const struct record_sample *s)
+{
+	struct unwind_frame found[CALLERS_MAX + 1];
+	struct unwind_regs regs = {0};
+	enum unwind_stop stop;
+	uint64_t hash = 0;
+	regs.r[UNWIND_BP] = s->regs.r[UNWIND_BP];
+	regs.r[UNWIND_SP] = s->regs.r[UNWIND_SP];
+	regs.r[UNWIND_IP] = s->regs.r[UNWIND_IP];
+	size_t size = s->stack_size < PERF_STACK_PLACE ? s->stack_size : PERF_STACK_PLACE;
+	size_t n = size ? unwind_user(u, p->space, &regs, s->stack, size, found, CALLERS_MAX + 1, &stop) : 0;
+	for (size_t i = 1; i < n; i++)
+		hash = (hash ^ found[i].ip) * 0x9e3779b97f4a7c15ull;
+	return hash;
 }
 
 struct frame stack_frame(struct task *p, uint64_t ip, struct jit_room *room)

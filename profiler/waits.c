@@ -19,7 +19,7 @@ struct amount {
 
 struct wait_place {
 	struct wait_place *next; /* most recently used first */
-	uint64_t ip, sp;
+	struct wait_at at;
 	struct amount untold;
 	int64_t stack; /* in `stacks`, -1: none */
 	uint32_t generation;
@@ -247,19 +247,24 @@ static struct wait_place *new_place(struct waits *w, struct waiter *t)
 	return p;
 }
 
-static struct wait_place *place_of(struct waits *w, struct waiter *t, uint64_t ip, uint64_t sp)
+static bool same(const struct wait_at *a, const struct wait_at *b)
 {
-	struct wait_place **at = &t->places, *p;
-	while (*at && ((*at)->ip != ip || (*at)->sp != sp))
-		at = &(*at)->next;
-	p = *at;
+	return a->ip == b->ip && a->sp == b->sp && a->callers == b->callers;
+}
+
+static struct wait_place *place_of(struct waits *w, struct waiter *t, const struct wait_at *at)
+{
+	struct wait_place **slot = &t->places, *p;
+	while (*slot && !same(&(*slot)->at, at))
+		slot = &(*slot)->next;
+	p = *slot;
 	if (p) {
-		*at = p->next;
+		*slot = p->next;
 	} else {
 		p = new_place(w, t);
 		if (!p)
 			return NULL;
-		*p = (struct wait_place){.ip = ip, .sp = sp, .stack = -1};
+		*p = (struct wait_place){.at = *at, .stack = -1};
 	}
 	p->next = t->places;
 	t->places = p;
@@ -399,7 +404,7 @@ void waits_out(struct waits *w, const struct wait_out *o)
 	t->ran = true;
 	t->off = o->time;
 	t->wait = t->seen = 0;
-	t->place = o->ip ? place_of(w, t, o->ip, o->sp) : NULL;
+	t->place = o->at.ip ? place_of(w, t, &o->at) : NULL;
 }
 
 void waits_in(struct waits *w, uint32_t tid, uint64_t time)
@@ -459,7 +464,7 @@ static void tell_place(struct waits *w, struct waiter *t, struct wait_place *p)
 		.pid = t->pid,
 		.tid = t->tid,
 		.count = whole(p->untold.count),
-		.ip = p->ip};
+		.ip = p->at.ip};
 	struct frame frames[AGGREGATE_STACK_MAX];
 	struct aggregate_sample s;
 	int64_t stack = stack_at(w, p);
@@ -497,10 +502,10 @@ static void each_thread(struct waits *w, void (*fn)(struct waits *w, struct wait
 
 /* A stack takes the place of another: what was before is the other's. Where there was none, it is this one's. */
 void waits_stack(
-	struct waits *w, uint32_t pid, uint32_t tid, uint64_t ip, uint64_t sp, const struct frame *frames, size_t n)
+	struct waits *w, uint32_t pid, uint32_t tid, const struct wait_at *at, const struct frame *frames, size_t n)
 {
 	struct waiter *t = thread_of(w, pid, tid);
-	struct wait_place *p = t ? place_of(w, t, ip, sp) : NULL;
+	struct wait_place *p = t ? place_of(w, t, at) : NULL;
 	if (!p)
 		return;
 	int64_t had = stack_at(w, p), stack = aggregate_put(w->stacks, frames, n);

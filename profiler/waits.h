@@ -11,9 +11,10 @@
  * is the thread's all the same. Of waits of a few microseconds that is most. How much it is on average shows a true
  * account of the CPU time (waits_correct), and so much shorter was each wait with such an end.
  *
- * A place is a thread's (ip, sp): the same instruction of the same call depth. Now and then a stack is sampled as well
- * (waits_stack), and it is that of all waits at its place until the next one. So sums are exact, per thread and per
- * place, however seldom stacks are sampled; two stacks that share a place are told apart by samples.
+ * A place is a thread's (ip, sp, callers): the same instruction of the same call depth, called the same way as far as
+ * is known without its stack. Now and then that is sampled as well (waits_stack), and it is that of all waits at its
+ * place until the next one. So sums are exact, per thread and per place, however seldom stacks are sampled; two stacks
+ * that share a place are told apart by samples.
  *
  * Where not all switches are recorded, what is stands for more: the caller lets time, and the clocks, go on faster then
  * (wait_out.scale), so that a wait is as long as those that it stands for.
@@ -33,10 +34,16 @@
 #define WAITS_PLACES 128
 #define WAITS_PLACES_ALL 65536
 
+/* Where a thread goes off. */
+struct wait_at {
+	uint64_t ip, sp;  /* of the user's frame; 0: not known */
+	uint64_t callers; /* a hash of those that are known, 0: none is */
+};
+
 struct wait_out {
 	uint64_t time; /* CLOCK_MONOTONIC, ns */
 	uint32_t pid, tid, cpu;
-	uint64_t ip, sp;     /* of the user's frame; 0: not known */
+	struct wait_at at;
 	bool timed;	     /* what follows is known */
 	uint64_t count, ran; /* of this CPU: threads that went off it so far, ns that the target ran */
 	double scale;	     /* for how many this one stands, 0: one; `time` and `ran` go so much faster now */
@@ -79,7 +86,7 @@ void waits_in(struct waits *w, uint32_t tid, uint64_t time);
 void waits_seen(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time);
 /* The stack with which this thread goes off at this place, of frames that the caller holds. */
 void waits_stack(
-	struct waits *w, uint32_t pid, uint32_t tid, uint64_t ip, uint64_t sp, const struct frame *frames, size_t n);
+	struct waits *w, uint32_t pid, uint32_t tid, const struct wait_at *at, const struct frame *frames, size_t n);
 /* It is another program from now on, of this one thread. */
 void waits_exec(struct waits *w, uint32_t pid, uint32_t tid);
 void waits_exit(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time); /* it goes off once more */

@@ -16,8 +16,8 @@
 
 #define FAST_HZ 250 /* above: a ring is 16 snapshots of 32 KiB, what a CPU takes in 64 ms at this rate */
 #define FEW_SAMPLES 8
-#define WAITS_BYTES 88	/* a record of waits_attr */
-#define SAMPLE_REST 512 /* bytes of a sample beside its stack snapshot, about */
+#define WAITS_BYTES (112 + PERF_STACK_PLACE) /* a record of waits_attr */
+#define SAMPLE_REST 512			     /* bytes of a sample beside its stack snapshot, about */
 
 uint32_t perf_stack_user(uint32_t rung)
 {
@@ -79,7 +79,7 @@ static void sample_attr(const struct perf_want *w, struct perf_event_attr *a)
 	wake_early(&w->spec, a);
 }
 
-/* Of each switch: by sp and ip one place is told from another (profiler/waits.h). */
+/* Of each switch: by ip, sp and the callers next to it one place is told from another (profiler/waits.h). */
 static void waits_attr(const struct perf_want *w, struct perf_event_attr *a)
 {
 	const struct event_kind *k = event_kind(w->spec.kind);
@@ -88,6 +88,10 @@ static void waits_attr(const struct perf_want *w, struct perf_event_attr *a)
 	a->sample_period = 1;
 	a->sample_type |= PERF_SAMPLE_IP | PERF_SAMPLE_READ | PERF_SAMPLE_REGS_USER;
 	a->sample_regs_user = PERF_REGS_PLACE_MASK;
+	if (w->stacks != STACKS_NONE && w->stacks != STACKS_FP) {
+		a->sample_type |= PERF_SAMPLE_STACK_USER;
+		a->sample_stack_user = PERF_STACK_PLACE;
+	}
 	a->read_format = PERF_FORMAT_TOTAL_TIME_RUNNING;
 	wake_at(a, PERF_RING_BYTES / 2, WAITS_BYTES);
 }

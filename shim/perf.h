@@ -5,10 +5,10 @@
  * can share one ring per CPU. A *sample* event counts and samples; the *side-band* event (software DUMMY) carries
  * MMAP2, COMM, FORK, EXIT and nothing else.
  *
- * Waits are measured by three events. That of the samples, with stacks, and PERF_WAITS, with no more than the user's ip
- * and sp, take turns; PERF_SAMPLE_READ tells of either how long the target ran. PERF_SEEN tells while it is enabled who
- * is on a CPU. They must take turns: since 6.3 the kernel keeps what it has found out for one sample for that of the
- * next event of the same kind (do_perf_sw_event, perf_prepare_sample), its id and its size among it.
+ * Waits are measured by three events. That of the samples, with stacks, and PERF_WAITS, with no more than what tells
+ * one place from another, take turns; PERF_SAMPLE_READ tells of either how long the target ran. PERF_SEEN tells while
+ * it is enabled who is on a CPU. They must take turns: since 6.3 the kernel keeps what it has found out for one sample
+ * for that of the next event of the same kind (do_perf_sw_event, perf_prepare_sample), its id and its size among it.
  */
 #pragma once
 
@@ -37,7 +37,8 @@
 #define PERF_RING_BYTES (512u << 10)		 /* of a CPU's ring, where the locked-memory limit lets it */
 #define PERF_RING_MARK (PERF_RING_BYTES / 4 * 3) /* a whole one calls its reader */
 
-#define PERF_REGS_PLACE_MASK 0x180ULL /* SP, IP */
+#define PERF_REGS_PLACE_MASK 0x1c0ULL /* BP, SP, IP */
+#define PERF_STACK_PLACE 128	      /* bytes: a system call's wrapper and who called it */
 #define PERF_SEEN_NS 1000000
 
 enum perf_role { PERF_SAMPLES = 1, PERF_SIDEBAND, PERF_OWNER, PERF_WAITS, PERF_SEEN, PERF_ROLES };

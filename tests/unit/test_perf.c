@@ -65,6 +65,9 @@ static const struct {
 	{"waits, with stacks", {.role = PERF_SAMPLES, .spec = {18, 10101010}, .kernel = true, .lost = true},
 		ID | PERF_SAMPLE_IP | PERF_SAMPLE_READ | CHAIN | SNAPSHOT, true, false, PERF_COUNT_SW_CONTEXT_SWITCHES},
 	{"waits, without", {.role = PERF_WAITS, .spec = {18, 10101010}, .kernel = true, .lost = true},
+		ID | PERF_SAMPLE_IP | PERF_SAMPLE_READ | SNAPSHOT, false, false, PERF_COUNT_SW_CONTEXT_SWITCHES},
+	{"waits, without, frame pointers",
+		{.role = PERF_WAITS, .spec = {18, 10101010}, .stacks = STACKS_FP, .kernel = true, .lost = true},
 		ID | PERF_SAMPLE_IP | PERF_SAMPLE_READ | PERF_SAMPLE_REGS_USER, false, false,
 		PERF_COUNT_SW_CONTEXT_SWITCHES},
 	{"who is on a CPU", {.role = PERF_SEEN, .spec = {18, 10101010}, .kernel = true}, ID | PERF_SAMPLE_IP, false,
@@ -78,7 +81,8 @@ static const struct {
 START_TEST(what_is_recorded)
 {
 	const struct perf_want *w = &attrs[_i].want;
-	const bool snapshot = attrs[_i].sample_type & PERF_SAMPLE_STACK_USER, sideband = attrs[_i].sideband;
+	const bool small = w->role == PERF_WAITS, sideband = attrs[_i].sideband;
+	const bool snapshot = attrs[_i].sample_type & PERF_SAMPLE_STACK_USER;
 	struct perf_event_attr a;
 	struct perf_layout l;
 
@@ -94,8 +98,8 @@ START_TEST(what_is_recorded)
 								     : 0);
 	ck_assert_uint_eq(a.read_format, waits || sideband ? PERF_FORMAT_TOTAL_TIME_RUNNING : 0);
 	ck_assert_uint_eq(l.flags, waits || sideband ? LAYOUT_RUNNING : 0);
-	ck_assert_uint_eq(a.sample_regs_user, snapshot ? PERF_REGS_USER_MASK : waits ? PERF_REGS_PLACE_MASK : 0);
-	ck_assert_uint_eq(a.sample_stack_user, snapshot ? PERF_STACK_USER_DEFAULT : 0);
+	ck_assert_uint_eq(a.sample_regs_user, small ? PERF_REGS_PLACE_MASK : snapshot ? PERF_REGS_USER_MASK : 0);
+	ck_assert_uint_eq(a.sample_stack_user, !snapshot ? 0 : small ? PERF_STACK_PLACE : PERF_STACK_USER_DEFAULT);
 	ck_assert_uint_eq(a.exclude_callchain_user, attrs[_i].no_user_chain);
 	ck_assert(a.mmap == sideband && a.mmap2 == sideband && a.comm == sideband && a.comm_exec == sideband);
 	ck_assert(a.task == sideband && a.build_id == (sideband && w->build_id));

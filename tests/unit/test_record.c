@@ -479,7 +479,7 @@ START_TEST(a_switch)
 	put_fixed();
 	put_u64(17);
 	put_u64(123456);
-	put_regs(PERF_SAMPLE_REGS_ABI_64, small ? 2 : UNWIND_REGS);
+	put_regs(PERF_SAMPLE_REGS_ABI_64, small ? 3 : UNWIND_REGS);
 	for (size_t n = 48; n <= out.n; n++) {
 		exact = malloc(n);
 		memcpy(exact, out.b, n);
@@ -488,8 +488,9 @@ START_TEST(a_switch)
 		drop();
 	}
 	ck_assert(r.sample.value == 17 && r.sample.running == 123456 && r.sample.has_regs);
-	ck_assert_uint_eq(r.sample.regs.r[UNWIND_SP], 0x7000 + (small ? 0 : UNWIND_SP));
-	ck_assert_uint_eq(r.sample.regs.r[UNWIND_IP], 0x7000 + (small ? 1 : UNWIND_IP));
+	ck_assert_uint_eq(r.sample.regs.r[UNWIND_SP], 0x7000 + (small ? 1 : UNWIND_SP));
+	ck_assert_uint_eq(r.sample.regs.r[UNWIND_IP], 0x7000 + (small ? 2 : UNWIND_IP));
+	ck_assert_uint_eq(r.sample.regs.r[UNWIND_BP], 0x7000 + (small ? 0 : UNWIND_BP));
 	l.flags = 0; /* what is read is in another format */
 	exact = malloc(out.n);
 	memcpy(exact, out.b, out.n);

@@ -202,6 +202,35 @@ START_TEST(a_chain_longer_than_any_stack)
 }
 END_TEST
 
+/* By frame pointers: `first` is called next to the top, `second` calls what is beyond PERF_STACK_PLACE. */
+static uint64_t callers_of(uint64_t first, uint64_t second, size_t size)
+{
+	enum { SP = 0x7ffc0000 };
+	static uint64_t stack[64];
+	struct record_sample s = {.has_regs = true, .stack = (const uint8_t *)stack, .stack_size = size};
+	stack[2] = SP + 20 * 8;
+	stack[3] = first;
+	stack[20] = SP + 30 * 8;
+	stack[21] = second;
+	s.regs.r[UNWIND_IP] = 0x400010;
+	s.regs.r[UNWIND_SP] = SP;
+	s.regs.r[UNWIND_BP] = SP + 2 * 8;
+	return stack_callers(unwind, tasks_get(tasks, 7), &s);
+}
+
+/* A whole sample and the small record of the same place have the same. */
+START_TEST(the_callers_next_to_a_place)
+{
+	uint64_t one = callers_of(0x400020, 0x400080, 64 * 8);
+	ck_assert_uint_ne(one, 0);
+	ck_assert_uint_eq(callers_of(0x400020, 0x400080, PERF_STACK_PLACE), one);
+	ck_assert_uint_eq(callers_of(0x400020, 0x400090, 64 * 8), one);
+	ck_assert_uint_ne(callers_of(0x400030, 0x400080, PERF_STACK_PLACE), one);
+	ck_assert_uint_eq(callers_of(0x400020, 0x400080, 16), 0);
+	ck_assert_uint_eq(callers_of(0x400020, 0x400080, 0), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("stack");
@@ -211,6 +240,7 @@ int main(void)
 	tcase_add_loop_test(t, by_the_call_chain, 0, LENGTH(chains));
 	tcase_add_loop_test(t, by_registers_and_stack, 0, LENGTH(snapshots));
 	tcase_add_test(t, a_chain_longer_than_any_stack);
+	tcase_add_test(t, the_callers_next_to_a_place);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);

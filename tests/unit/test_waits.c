@@ -15,7 +15,8 @@ static struct aggregate_room room;
 static struct wait_part told[TOLD_MAX];
 static uint64_t leaf[TOLD_MAX]; /* of its frames */
 static size_t n_told;
-static bool nobody; /* knows who it is */
+static bool nobody;	 /* knows who it is */
+static uint64_t callers; /* of what goes off next */
 
 static bool note(void *arg, const struct wait_part *p)
 {
@@ -37,6 +38,7 @@ static void begin_with(uint64_t min)
 static void begin(void)
 {
 	room = (struct aggregate_room){0};
+	callers = 0;
 	begin_with(0);
 }
 
@@ -72,7 +74,7 @@ static struct frame kernel(uint64_t at)
 static void stack(uint32_t tid, uint64_t ip, uint64_t sp, uint64_t at)
 {
 	const struct frame frames[] = {kernel(at), kernel(1)};
-	waits_stack(w, 1, tid, ip, sp, frames, 2);
+	waits_stack(w, 1, tid, &(struct wait_at){ip, sp, callers}, frames, 2);
 }
 
 /* One CPU whose clock is told. */
@@ -83,8 +85,7 @@ static void out(uint32_t tid, uint64_t time, uint64_t ran_for, uint64_t ip)
 	waits_out(w, &(struct wait_out){.time = time,
 			     .pid = 1,
 			     .tid = tid,
-			     .ip = ip,
-			     .sp = 0x7000,
+			     .at = {ip, 0x7000, callers},
 			     .timed = true,
 			     .count = ++outs,
 			     .ran = ran});
@@ -131,8 +132,7 @@ static void go_off(struct machine *m, uint32_t cpu, bool tell)
 				     .pid = 1,
 				     .tid = (uint32_t)t + 1,
 				     .cpu = cpu,
-				     .ip = 0x1000 + dice(3),
-				     .sp = 0x7000,
+				     .at = {0x1000 + dice(3), 0x7000, 0},
 				     .timed = true,
 				     .count = m->cpus[cpu].count,
 				     .ran = m->cpus[cpu].ran});
@@ -264,6 +264,24 @@ START_TEST(another_depth_or_thread_is_another_place)
 }
 END_TEST
 
+START_TEST(other_callers_are_another_place)
+{
+	restart_clock();
+	callers = 1;
+	stack(5, 0xa, 0x7000, 100);
+	callers = 2;
+	stack(5, 0xa, 0x7000, 200);
+	for (uint64_t i = 0; i < 10; i++) {
+		callers = 1 + i % 2;
+		out(5, (10 + i * 10) * MS, i ? 1 * MS * (1 + i % 2) : 0,
+			0xa); /* 8 ms behind the first, 9 behind the other */
+	}
+	waits_end(w, 109 * MS, NULL, 0);
+	ck_assert_uint_eq(sum_at(5, 100), 5 * 8 * MS);
+	ck_assert_uint_eq(sum_at(5, 200), 5 * 9 * MS);
+}
+END_TEST
+
 START_TEST(another_program_has_other_places)
 {
 	restart_clock();
@@ -346,7 +364,8 @@ END_TEST
 START_TEST(switches_in_tell_it_as_well)
 {
 	for (unsigned i = 0; i < 3; i++) {
-		waits_out(w, &(struct wait_out){.time = (10 + i * 10) * MS, .pid = 1, .tid = 5, .cpu = i, .ip = 0xa});
+		waits_out(w, &(struct wait_out){
+				     .time = (10 + i * 10) * MS, .pid = 1, .tid = 5, .cpu = i, .at = {0xa, 0, 0}});
 		waits_in(w, 5, (14 + i * 10) * MS);
 		waits_in(w, 5, (15 + i * 10) * MS);
 	}
@@ -385,7 +404,7 @@ END_TEST
 /* Half of the time nothing is recorded: what goes off while it is stands for two. */
 START_TEST(what_is_recorded_stands_for_what_is_not)
 {
-	const struct wait_out o = {.pid = 1, .tid = 5, .ip = 0xa, .sp = 0x7000, .timed = true, .scale = 2};
+	const struct wait_out o = {.pid = 1, .tid = 5, .at = {0xa, 0x7000, 0}, .timed = true, .scale = 2};
 	struct wait_out next = o;
 	begin_with(3 * MS);
 	for (unsigned i = 0; i < 10; i++) { /* waits of 4 ms and of 2 ms, by a clock that goes twice as fast */
@@ -526,6 +545,7 @@ int main(void)
 	tcase_add_loop_test(t, what_is_lost_is_said_and_nothing_beside, 0, 20);
 	tcase_add_test(t, a_stack_is_that_of_all_waits_at_its_place_until_the_next);
 	tcase_add_test(t, another_depth_or_thread_is_another_place);
+	tcase_add_test(t, other_callers_are_another_place);
 	tcase_add_test(t, another_program_has_other_places);
 	tcase_add_loop_test(t, who_ends_is_told_and_forgotten, 0, 2);
 	tcase_add_test(t, short_ones_are_summed_wherever_they_were);
