@@ -89,13 +89,12 @@ uint64_t stack_callers(struct unwind *u, const struct task *p, const struct reco
 {
 	struct unwind_frame found[CALLERS_MAX + 1];
 	struct unwind_regs regs = {0};
-	enum unwind_stop stop;
 	uint64_t hash = 0;
 	regs.r[UNWIND_BP] = s->regs.r[UNWIND_BP];
 	regs.r[UNWIND_SP] = s->regs.r[UNWIND_SP];
 	regs.r[UNWIND_IP] = s->regs.r[UNWIND_IP];
 	size_t size = s->stack_size < PERF_STACK_PLACE ? s->stack_size : PERF_STACK_PLACE;
-	size_t n = size ? unwind_user(u, p->space, &regs, s->stack, size, found, CALLERS_MAX + 1, &stop) : 0;
+	size_t n = size ? unwind_brief(u, p->space, &regs, s->stack, size, found, CALLERS_MAX + 1) : 0;
 	for (size_t i = 1; i < n; i++)
 		hash = (hash ^ found[i].ip) * 0x9e3779b97f4a7c15ull;
 	return hash;

@@ -67,7 +67,7 @@ struct recent_rule {
 };
 
 struct unwind {
-	struct places places[THREADS];
+	struct places places[THREADS], no_thread; /* no_thread: of brief walks */
 	struct recent_rule rules[1u << RULES_BITS];
 	uint64_t last_resorts;
 	bool no_last_resort;
@@ -99,6 +99,7 @@ struct walk {
 	unsigned next_code;
 	uint32_t known;	   /* bit mask of registers that are */
 	bool exact;	   /* the ip is that of an instruction, not a return address */
+	bool brief;	   /* no more than the usual rules */
 	bool other_stack;  /* a signal handler ran on one of its own, and what it interrupted is not in the snapshot */
 	struct code *code; /* what lies there */
 	const struct rows *rows;
@@ -529,7 +530,7 @@ static enum unwind_stop step(struct walk *w, const struct rule *r)
 	case RULE_FRAME:
 		return step_frame(w, r);
 	case RULE_FULL:
-		return step_full(w, r);
+		return w->brief ? UNWIND_NO_INFO : step_full(w, r);
 	case RULE_SWITCH:
 		return UNWIND_SWITCH;
 	case RULE_NONE:
@@ -556,6 +557,11 @@ static void prefetch_places(struct walk *w)
 {
 	const uint64_t mb = w->stack_start >> 20;
 	struct places *p = w->places = &w->owner->places[(mb ^ mb >> 8 ^ (uintptr_t)w->space >> 6) % THREADS];
+	if (w->brief) {
+		w->places = &w->owner->no_thread;
+		w->places->n = w->places->n_rules = 0;
+		return;
+	}
 	for (unsigned i = 0; i < p->n; i++)
 		if (p->at[i] - w->stack_start < w->stack_end - w->stack_start)
 			__builtin_prefetch(w->stack + (p->at[i] - w->stack_start));
@@ -644,7 +650,7 @@ static enum unwind_stop walk(struct walk *w, struct unwind_frame *frames, size_t
 		note_reach(w);
 		if (stop == UNWIND_BAD_MEMORY && other_stack)
 			return UNWIND_SWITCH;
-		if (stop == UNWIND_NO_INFO && rule->kind == RULE_NONE && is_beginning(w))
+		if (stop == UNWIND_NO_INFO && rule->kind == RULE_NONE && !w->brief && is_beginning(w))
 			return UNWIND_END;
 	} while (stop == UNWIND_END && w->reg[DWARF_RA]);
 	return stop;
@@ -687,30 +693,47 @@ static void take_regs(struct walk *w, const struct unwind_regs *regs)
 	w->known = (1u << DWARF_REGS) - 1;
 }
 
+static void begin_walk(struct walk *w, struct unwind *u, const struct space *s, const struct unwind_regs *regs,
+	const void *stack, size_t size, bool brief)
+{
+	w->space = s;
+	w->stack = stack;
+	w->stack_start = w->reached = regs->r[UNWIND_SP];
+	w->owner = u;
+	w->exact = true;
+	w->brief = brief;
+	w->other_stack = false;
+	w->walk_reads = WALK_READS;
+	w->look_ups = brief ? 0 : LOOK_UPS;
+	w->last_resorts = w->next_code = 0;
+	memset(w->codes, 0, sizeof(w->codes));
+	w->searching = false;
+	take_regs(w, regs);
+	if (size > UINT64_MAX - w->stack_start)
+		size = 0;
+	w->stack_end = w->stack_start + size;
+	prefetch_places(w);
+}
+
 size_t unwind_user(struct unwind *u, const struct space *s, const struct unwind_regs *regs, const void *stack,
 	size_t size, struct unwind_frame *frames, size_t max, enum unwind_stop *ret_stop)
 {
 	size_t n = 0;
 	struct walk w; /* the cursor in it is kilobytes that nobody needs cleared */
-	w.space = s;
-	w.stack = stack;
-	w.stack_start = w.reached = regs->r[UNWIND_SP];
-	w.owner = u;
-	w.exact = true;
-	w.other_stack = false;
-	w.walk_reads = WALK_READS;
-	w.look_ups = LOOK_UPS;
-	w.last_resorts = w.next_code = 0;
-	memset(w.codes, 0, sizeof(w.codes));
-	w.searching = false;
-	take_regs(&w, regs);
-	if (size > UINT64_MAX - w.stack_start)
-		size = 0;
-	w.stack_end = w.stack_start + size;
-	prefetch_places(&w);
+	begin_walk(&w, u, s, regs, stack, size, false);
 	*ret_stop = walk(&w, frames, max < UNWIND_FRAMES_MAX ? max : UNWIND_FRAMES_MAX, &n);
 	u->last_resorts += w.last_resorts;
 	u->reach = w.reached - w.stack_start;
+	return n;
+}
+
+size_t unwind_brief(struct unwind *u, const struct space *s, const struct unwind_regs *regs, const void *stack,
+	size_t size, struct unwind_frame *frames, size_t max)
+{
+	size_t n = 0;
+	struct walk w;
+	begin_walk(&w, u, s, regs, stack, size, true);
+	walk(&w, frames, max < UNWIND_FRAMES_MAX ? max : UNWIND_FRAMES_MAX, &n);
 	return n;
 }
 

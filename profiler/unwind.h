@@ -86,6 +86,12 @@ struct unwind *unwind_free(struct unwind *u); /* NULL is fine; returns NULL */
  */
 size_t unwind_user(struct unwind *u, const struct space *s, const struct unwind_regs *regs, const void *stack,
 	size_t size, struct unwind_frame *frames, size_t max, enum unwind_stop *ret_stop);
+/*
+ * The same for what comes a hundred thousand times a second: by rules of few instructions alone, whatever the tables of
+ * a tenant's file say; where there is another one it ends.
+ */
+size_t unwind_brief(struct unwind *u, const struct space *s, const struct unwind_regs *regs, const void *stack,
+	size_t size, struct unwind_frame *frames, size_t max);
 /* Bytes from its SP upward that the frames of the last stack take, the outermost's own excepted. */
 size_t unwind_reach(const struct unwind *u);
 uint64_t unwind_last_resorts(const struct unwind *u); /* steps that libunwind did */

@@ -32,9 +32,11 @@ static void walk(const struct space *s, const uint8_t *data)
 	enum unwind_stop stop;
 	memcpy(&regs, data, sizeof(regs));
 	regs.r[UNWIND_IP] = 0x400000 + regs.r[UNWIND_IP] % 0x10000;
-	if (u || unwind_new(&u) == 0)
-		for (int again = 0; again < 2; again++)
-			unwind_user(u, s, &regs, data + sizeof(regs), 512, frames, UNWIND_FRAMES_MAX, &stop);
+	if (!u && unwind_new(&u) < 0)
+		return;
+	for (int again = 0; again < 2; again++)
+		unwind_user(u, s, &regs, data + sizeof(regs), 512, frames, UNWIND_FRAMES_MAX, &stop);
+	unwind_brief(u, s, &regs, data + sizeof(regs), 128, frames, UNWIND_FRAMES_MAX);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

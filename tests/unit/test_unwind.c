@@ -176,6 +176,28 @@ START_TEST(a_recursion_without_frame_pointers_is_complete)
 }
 END_TEST
 
+/* The same frames from the same stack, and no more than there is of it. */
+START_TEST(a_brief_one_is_its_beginning)
+{
+	struct unwind_frame whole[UNWIND_FRAMES_MAX];
+	enum unwind_stop stop;
+	take_below_recursion();
+	size_t n = unwind_shot(UNWIND_FRAMES_MAX, &stop), reach = unwind_reach(unwinder), last = 0;
+	uint64_t last_resorts = unwind_last_resorts(unwinder);
+	memcpy(whole, frames, sizeof(whole));
+	for (size_t size = 0; size <= shot.size; size += 64) {
+		size_t some = unwind_brief(unwinder, space, &shot.regs, shot.stack, size, frames, UNWIND_FRAMES_MAX);
+		ck_assert(some >= last && some >= 1 && some <= n);
+		for (size_t i = 0; i < some; i++)
+			ck_assert(frames[i].ip == whole[i].ip && frames[i].vaddr == whole[i].vaddr);
+		last = some;
+	}
+	ck_assert_uint_gt(last, DEPTH);
+	ck_assert_uint_eq(unwind_reach(unwinder), reach);
+	ck_assert_uint_eq(unwind_last_resorts(unwinder), last_resorts);
+}
+END_TEST
+
 START_TEST(a_snapshot_of_its_reach_is_enough)
 {
 	enum unwind_stop stop;
@@ -483,6 +505,8 @@ START_TEST(the_last_resort)
 	ck_assert_ptr_nonnull(*space_cache(space));
 	rows_stats(module_rows(frames[0].module), &st);
 	ck_assert_uint_eq(st.left_out, 1);
+	ck_assert_uint_eq(unwind_brief(unwinder, space, &regs, stack, sizeof(stack), frames, 512), 1);
+	ck_assert_uint_eq(unwind_last_resorts(unwinder), 3);
 	unwind_no_last_resort(unwinder);
 	ck_assert_uint_eq(unwind_user(unwinder, space, &regs, stack, sizeof(stack), frames, 512, &stop), 1);
 	ck_assert_int_eq(stop, UNWIND_NO_INFO);
@@ -642,6 +666,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, a_recursion_without_frame_pointers_is_complete);
+	tcase_add_test(t, a_brief_one_is_its_beginning);
 	tcase_add_test(t, a_snapshot_of_its_reach_is_enough);
 	tcase_add_loop_test(t, damaged_samples, 0, sizeof(damages) / sizeof(*damages));
 	tcase_add_test(t, random_damage_ends);
