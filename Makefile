@@ -134,7 +134,7 @@ test-vm: ## the integration suites in QEMU: pure cgroup v2, Debian's own kernel,
 	@+$(MAKE) --no-print-directory -s all tools
 	@tests/vm/run
 
-bench: bench-hook bench-run bench-faults bench-unwind bench-commit bench-cost bench-node bench-offcpu ## measure, print, assert nothing
+bench: bench-hook bench-run bench-faults bench-unwind bench-commit bench-cost bench-node bench-offcpu bench-services ## measure, print, assert nothing
 	@:
 bench-hook: ## the hook's own time, and what it adds to a container's start
 	@tests/tools/setup test
@@ -170,6 +170,11 @@ bench-offcpu: ## what it costs to be asked where one waits, beside perf and bpft
 	@tests/tools/setup test bench
 	@+$(MAKE) --no-print-directory -s all tools
 	@tests/bench/offcpu
+
+bench-services: ## what it costs postgres and redis to be profiled, on a CPU and off it
+	@tests/tools/setup test bench
+	@+$(MAKE) --no-print-directory -s all tools
+	@tests/bench/services
 
 bench-node: ## what one service costs with 100 containers on it, and 1,000 simulated
 	@tests/tools/setup test
@@ -226,6 +231,6 @@ clean: ## remove what was built
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort | expand -t 14
 
-.PHONY: all unit unit-programs tools demo test test-vm lint fuzz fuzzers bench bench-hook bench-run bench-faults bench-unwind bench-commit bench-cost bench-node soak soak-ci install uninstall clean help
+.PHONY: all unit unit-programs tools demo test test-vm lint fuzz fuzzers bench bench-hook bench-run bench-faults bench-unwind bench-commit bench-cost bench-node bench-offcpu bench-services soak soak-ci install uninstall clean help
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

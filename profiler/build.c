@@ -472,9 +472,9 @@ static int add_waits(struct builder *b)
 			y->idle, (double)y->idle_ns / NSEC_PER_SEC);
 	if (r == 0 && y->unrecorded)
 		r = comment(b,
-			"for %.2f s of the window switches were not recorded, as there were more than %u a second, or "
-			"they cost too much; those that were stand for them",
-			(double)y->unrecorded / NSEC_PER_SEC, OFFCPU_SWITCHES);
+			"for %.2f s of the window switches were not recorded, as there were more than %u a second, %u "
+			"on a CPU, or they cost too much; those that were stand for them",
+			(double)y->unrecorded / NSEC_PER_SEC, OFFCPU_SWITCHES, OFFCPU_SWITCHES_CPU);
 	if (r == 0 && y->restarts)
 		r = comment(
 			b, "waits under way when the profiler was restarted count from then on, as %s", frame_nowhere);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 
-#define SPECIALS 2
+#define PLACE_FRAMES (1 + WAIT_CALLERS + 1)
 #define FEW_FOR 4			   /* times as many switches as stacks were asked for are few */
 #define LOOK_NS (100 * NSEC_PER_MSEC)	   /* while they are few, */
 #define LOOK_MOST_NS NSEC_PER_SEC	   /* and while there are hardly any: a ring wakes us */
@@ -25,9 +25,11 @@
 #define ON_NS (2 * NSEC_PER_MSEC)     /* from pause to pause: who ends in one has no record of its end, */
 #define ON_CPU_NS (NSEC_PER_MSEC / 4) /* and for each CPU, as either costs calls for each */
 #define PAUSE_NS (200 * NSEC_PER_MSEC)
+#define SHORT_PAUSE_NS (12 * NSEC_PER_MSEC)
 #define BEHIND_NS (20 * NSEC_PER_MSEC) /* while the reader is */
 #define SCALE_MOST 1000.0
-#define TURN_STACKS 12 /* of each CPU: three quarters of a ring */
+#define HARDLY_RUNNING 0.01 /* CPUs' time in time */
+#define TURN_STACKS 12	    /* of each CPU: three quarters of a ring */
 
 static struct frame special(const char *name)
 {
@@ -35,7 +37,7 @@ static struct frame special(const char *name)
 }
 
 /* Leaf first; how many. */
-static size_t frames_of(struct target *t, struct task *p, const struct wait_part *part, struct frame ret[SPECIALS])
+static size_t frames_of(struct target *t, struct task *p, const struct wait_part *part, struct frame ret[PLACE_FRAMES])
 {
 	static const char *const names[] = {
 		[WAIT_NOWHERE] = frame_nowhere, [WAIT_SHORT] = frame_short, [WAIT_LOST] = frame_lost};
@@ -43,15 +45,18 @@ static size_t frames_of(struct target *t, struct task *p, const struct wait_part
 		ret[0] = special(names[part->kind]);
 		return 1;
 	}
-	ret[0] = stack_frame(p, part->ip, &t->engine->jit_room);
-	ret[1] = special(frame_not_sampled);
-	return 2;
+	size_t n = 0;
+	ret[n++] = stack_frame(p, part->at.ip, false, &t->engine->jit_room);
+	for (size_t i = 0; i < WAIT_CALLERS && part->at.callers[i]; i++)
+		ret[n++] = stack_frame(p, part->at.callers[i], true, &t->engine->jit_room);
+	ret[n++] = special(frame_not_sampled);
+	return n;
 }
 
 static bool on_told(void *arg, const struct wait_part *part)
 {
 	struct target *t = arg;
-	struct frame own[SPECIALS];
+	struct frame own[PLACE_FRAMES];
 	if (!t->started)
 		return true;
 	/* who ran in this window is there, whether or not it was heard of */
@@ -118,7 +123,7 @@ static uint64_t time_of(const struct offcpu *o, int64_t real)
 	return time_by(real >= o->time.since ? &o->time : &o->time_before, real);
 }
 
-static const struct stream_base *base_of(const struct stream *st, int64_t real)
+static struct stream_base *base_of(struct stream *st, int64_t real)
 {
 	return real >= st->base.since ? &st->base : &st->base_before;
 }
@@ -130,12 +135,12 @@ static void read_event(const struct stream *st, uint64_t ret[2])
 		fd_read_all(st->fd, ret, 2 * sizeof(ret[0]));
 }
 
-/* How long the target has run there by then. */
+/* How long the target has run there by then: of the whole span, on average. */
 static uint64_t clock_of(const struct offcpu *o, const struct offcpu_cpu *c, int64_t now, uint64_t all)
 {
-	double scale = o->time.scale;
-	if (now > o->time.until) /* of the whole span, on average */
-		scale = (double)(time_of(o, now) - o->time.from) / (double)(now - o->time.since);
+	double scale = o->time.clock_scale;
+	if (now > o->time.until)
+		scale = 1 + (scale - 1) * (double)(o->time.until - o->time.since) / (double)(now - o->time.since);
 	return scaled(c->ran, (int64_t)(all - c->clock_then), scale);
 }
 
@@ -183,11 +188,11 @@ static bool allow_more(struct target *t)
 	for (size_t i = 0; i < t->offcpu.n_cpus; i++) {
 		struct stream *st = t->offcpu.cpus[i].stacks;
 		uint64_t own[2];
-		if (!st || !st->fresh)
+		if (!st)
 			continue;
 		read_event(st, own);
-		spent |= own[0] >= st->allowed;
-		if (own[0] < st->allowed)
+		spent |= own[0] >= st->allowed; /* also where a ring had no room for any */
+		if (st->fresh && own[0] < st->allowed)
 			allow(t, st, own[0]);
 	}
 	return spent;
@@ -195,12 +200,12 @@ static bool allow_more(struct target *t)
 
 static void switch_off(struct offcpu *o, struct offcpu_cpu *c, const struct stream *to)
 {
-	uint64_t own[2];
 	if (c->active && c->active != to)
 		ioctl(c->active->fd, PERF_EVENT_IOC_DISABLE, 0);
-	read_event(c->active, own);
-	c->count = c->active ? c->active->base.count + own[0] : c->count;
-	o->took += c->active && c->active == c->stacks ? own[0] - c->active->turn : 0;
+	c->read = clock_now();
+	read_event(c->active, c->own);
+	c->count = c->active ? c->active->base.count + c->own[0] : c->count;
+	o->took += c->active && c->active == c->stacks ? c->own[0] - c->active->turn : 0;
 }
 
 static void switch_on(struct target *t, struct stream *st)
@@ -211,48 +216,84 @@ static void switch_on(struct target *t, struct stream *st)
 		ioctl(st->fd, PERF_EVENT_IOC_ENABLE, 0);
 }
 
-/*
- * For a few microseconds nobody records. The target's clock of that CPU is the side-band's, which is always on: how
- * long threads ran is right in all, whatever was not recorded.
- */
-static void pass_turn(struct target *t, struct offcpu_cpu *c, struct stream *to, int64_t now, double scale)
+static struct stream *its_turn(const struct offcpu_cpu *c, enum offcpu_phase phase)
 {
-	struct offcpu *o = &t->offcpu;
-	bool new = to != c->active;
-	uint64_t own[2], all[2];
-	switch_off(o, c, to);
-	read_event(c->sideband, all);
-	c->ran = clock_of(o, c, now, all[1]);
-	c->clock_then = all[1];
+	return phase == OFFCPU_PAUSE ? NULL : has_stacks(phase) ? c->stacks : c->small;
+}
+
+static void enter_turn(struct target *t, struct offcpu_cpu *c, struct stream *to, double scale)
+{
+	const bool new = to != c->active;
 	c->active = to;
 	if (!to)
 		return;
-	read_event(to, own);
+	if (new) { /* the other one is as it was read: it counts */
+		c->read = clock_now();
+		read_event(to, c->own);
+	}
 	to->base_before = to->base;
-	to->base = (struct stream_base){clock_now(), true, c->count - own[0], c->ran, own[1], scale};
-	to->turn = own[0];
+	to->base = (struct stream_base){c->read, true, c->count - c->own[0], c->ran, c->own[1], scale};
+	to->turn = c->own[0];
 	if (new)
 		switch_on(t, to);
 }
 
-/* Meant for so long: what was not recorded before is made up for in that time. */
+/* ns of all CPUs */
+struct clocks {
+	int64_t ran, behind; /* since the phase began, by the side-band; of what was told by now */
+};
+
+/*
+ * For a few microseconds nobody records. The target's clock of a CPU is the side-band's, which is always on: how long
+ * threads ran is right in all, whatever was not recorded.
+ */
+static struct clocks leave_turns(struct offcpu *o, enum offcpu_phase next, int64_t now)
+{
+	struct clocks sum = {0};
+	for (size_t i = 0; i < o->n_cpus; i++) {
+		struct offcpu_cpu *c = &o->cpus[i];
+		uint64_t all[2];
+		switch_off(o, c, its_turn(c, next));
+		read_event(c->sideband, all);
+		c->ran = clock_of(o, c, now, all[1]);
+		sum.ran += (int64_t)(all[1] - c->clock_then);
+		sum.behind += (int64_t)(all[1] - c->ran);
+		c->clock_then = all[1];
+	}
+	return sum;
+}
+
+/* So that in this time is made up for what was not recorded before. */
+static double catch_up(double behind, double in, double least, double most)
+{
+	double scale = in > 0 ? 1 + behind / in : most;
+	return scale < least ? least : scale < most ? scale : most;
+}
+
+/* Meant for so long. */
 static void begin_phase(struct target *t, enum offcpu_phase phase, int64_t now, int64_t in)
 {
 	struct offcpu *o = &t->offcpu;
 	uint64_t from = time_of(o, now);
-	double late = (double)(now - (int64_t)from) / (double)(in > 0 ? in : 1), scale = phase != OFFCPU_PAUSE;
-	if (phase == OFFCPU_SMALL && from != (uint64_t)now)
-		scale = late < -0.5 ? 0.5 : late < SCALE_MOST ? 1 + late : SCALE_MOST;
+	double scale = phase != OFFCPU_PAUSE, clock_scale = scale;
 	o->took = 0;
-	for (size_t i = 0; i < o->n_cpus; i++) {
-		struct offcpu_cpu *c = &o->cpus[i];
-		pass_turn(t, c, phase == OFFCPU_PAUSE ? NULL : has_stacks(phase) ? c->stacks : c->small, now, scale);
+	const struct clocks sum = leave_turns(o, phase, now);
+	if (o->phase == OFFCPU_SMALL && now > o->time.since)
+		o->running = (double)sum.ran / (double)(now - o->time.since);
+	if (phase == OFFCPU_SMALL && from != (uint64_t)now) {
+		scale = catch_up((double)(now - (int64_t)from), (double)in, 0.5, SCALE_MOST);
+		clock_scale = o->running < HARDLY_RUNNING
+				      ? scale
+				      : catch_up((double)sum.behind, o->running * (double)in, scale * 0.7, scale * 1.4);
 	}
+	for (size_t i = 0; i < o->n_cpus; i++)
+		enter_turn(t, &o->cpus[i], its_turn(&o->cpus[i], phase), clock_scale);
 	if (o->phase == OFFCPU_PAUSE)
 		t->tally.unrecorded += (uint64_t)(now - o->looked);
+	o->before = o->phase;
 	o->phase = phase;
 	o->time_before = o->time;
-	o->time = (struct offcpu_time){now, phase == OFFCPU_SMALL ? now + in : INT64_MAX, from, scale};
+	o->time = (struct offcpu_time){now, phase == OFFCPU_SMALL ? now + in : INT64_MAX, from, scale, clock_scale};
 	o->switches = 0;
 	o->woken = false;
 	o->looked = now;
@@ -335,16 +376,23 @@ static double a_second(uint64_t n, int64_t span)
 	return (double)n * (double)NSEC_PER_SEC / (double)(span > 0 ? span : 1);
 }
 
+struct recorded {
+	uint64_t all, most; /* of one CPU */
+};
+
 /* Since its turn began, also those that cannot be read yet: within a moment they fill a ring. */
-static uint64_t recorded(const struct offcpu *o)
+static struct recorded recorded(const struct offcpu *o)
 {
-	uint64_t n = 0, own[2];
+	struct recorded r = {0};
 	for (size_t i = 0; i < o->n_cpus; i++) {
 		const struct stream *st = o->cpus[i].active;
+		uint64_t own[2], n;
 		read_event(st, own);
-		n += st ? own[0] - st->turn : 0;
+		n = st && own[0] > st->turn ? own[0] - st->turn : 0;
+		r.all += n;
+		r.most = n > r.most ? n : r.most;
 	}
-	return n;
+	return r;
 }
 
 /* For a stack of each. */
@@ -362,18 +410,34 @@ static void begin_small(struct target *t, int64_t now, int64_t in)
 /* Not for longer than a tenth of its life: what ends in a pause has no record of its end. */
 static void begin_pause(struct target *t, int64_t now, double ns)
 {
-	double most = (double)(now - t->began) / 10;
-	most = most < PAUSE_NS ? most : PAUSE_NS;
+	double most = (double)(now - t->began) / 10, longest = PAUSE_NS * factor_of(t);
+	longest = longest < NSEC_PER_SEC ? longest : NSEC_PER_SEC;
+	most = most < longest ? most : longest;
 	begin_phase(t, OFFCPU_PAUSE, now, about(t, ns < most ? ns : most));
+}
+
+/*
+ * Behind so many in that time. What a record costs its CPU, and its program, is a fraction of a microsecond: of many a
+ * CPU records a part, in turns so short that hardly anything begins or ends in between.
+ */
+static double pause_for(const struct target *t, const struct recorded *n, double span)
+{
+	double must = (double)n->all * NSEC_PER_SEC / recorded_most(t) - span;
+	double should = (double)n->most * NSEC_PER_SEC / (OFFCPU_SWITCHES_CPU / factor_of(t)) - span;
+	should = should < SHORT_PAUSE_NS ? should : SHORT_PAUSE_NS;
+	return must > should ? must : should;
 }
 
 static void end_small(struct target *t, int64_t now)
 {
 	struct offcpu *o = &t->offcpu;
-	double rate = a_second(recorded(o), now - o->looked), most = recorded_most(t);
-	o->too_many = rate > most;
+	const struct recorded n = recorded(o);
+	double rate = a_second(n.all, now - o->looked), pause = pause_for(t, &n, (double)(now - o->looked));
+	o->too_many = pause > 0;
 	if (o->too_many) {
-		begin_pause(t, now, (double)(now - o->looked) * (rate / most - 1));
+		begin_pause(t, now, pause);
+	} else if (o->woken && now < o->until) { /* of another's records, or of all that came in a long time */
+		o->woken = false;
 	} else if (now >= o->turn_due) {
 		bool few = are_few(t, rate);
 		begin_phase(t, few ? OFFCPU_ALL : OFFCPU_TURN, now, few ? LOOK_NS : TURN_NS);
@@ -412,7 +476,7 @@ static void look_at_all(struct target *t, int64_t now)
 
 static void end_pause(struct target *t, int64_t now)
 {
-	if (now >= t->offcpu.turn_due)
+	if (now >= t->offcpu.turn_due && t->offcpu.before == OFFCPU_SMALL) /* else it has to catch up first */
 		begin_phase(t, OFFCPU_TURN, now, TURN_NS);
 	else
 		begin_small(t, now, about(t, (double)on_ns(t)));
@@ -421,14 +485,18 @@ static void end_pause(struct target *t, int64_t now)
 static void (*const end_of[])(struct target *t, int64_t now) = {
 	[OFFCPU_SMALL] = end_small, [OFFCPU_TURN] = end_turn, [OFFCPU_PAUSE] = end_pause};
 
-/* Small records alone fill half a ring when they call: another half, and there is no room. */
+/* Where it was small records that filled it, it is half full: another half, and there is no room. */
 int64_t offcpu_woken(struct target *t, int64_t now)
 {
 	struct offcpu *o = &t->offcpu;
-	o->woken |= o->waits && o->phase == OFFCPU_SMALL;
-	if (o->woken)
+	if (!o->waits || !t->started || t->ending)
+		return INT64_MAX;
+	if (o->phase == OFFCPU_SMALL && now - o->checked >= on_ns(t) / 2) {
+		o->checked = now;
+		o->woken = true;
 		t->due = now;
-	return o->woken ? now : o->waits && o->phase == OFFCPU_ALL ? now + WOKEN_NS : INT64_MAX;
+	}
+	return o->woken ? now : o->phase == OFFCPU_ALL ? now + WOKEN_NS : INT64_MAX;
 }
 
 /* --- the beginning ---------------------------------------------------------------------------------------- */
@@ -501,9 +569,10 @@ static void correct(struct target *t)
 }
 
 /* Not before all of the last one is read: what is of the one before that would not be known for it. */
-static void look_at_phase(struct target *t, int64_t now)
+static void look_at_phase(struct target *t)
 {
 	struct offcpu *o = &t->offcpu;
+	const int64_t now = clock_now(); /* a phase is short: reading what there was may have taken longer */
 	if (t->engine->rates.drained <= o->time.since)
 		return;
 	if (t->engine->behind && o->phase != OFFCPU_PAUSE)
@@ -519,7 +588,7 @@ int offcpu_round(struct target *t, int64_t now)
 	struct offcpu *o = &t->offcpu;
 	if (!o->waits || !t->started)
 		return -1;
-	look_at_phase(t, now);
+	look_at_phase(t);
 	if (now - o->told >= NSEC_PER_SEC) {
 		o->told = now;
 		correct(t);
@@ -529,17 +598,31 @@ int offcpu_round(struct target *t, int64_t now)
 	return left > 0 ? (int)((left + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC) : 1;
 }
 
-void offcpu_begin(struct target *t)
+/* Nothing is known yet of how many there are. */
+void offcpu_attached(struct target *t)
 {
 	struct offcpu *o = &t->offcpu;
 	int64_t now = clock_now();
 	if (!o->waits)
 		return;
-	waits_forget(o->waits);
 	o->switches = 0;
-	o->looked = now;
+	o->woken = o->too_many = false;
+	o->looked = o->checked = now;
 	o->until = o->turn_due = now + FIRST_NS;
+	for (size_t i = 0; i < o->n_cpus; i++) {
+		uint64_t own[2];
+		read_event(o->cpus[i].active, own);
+		if (o->cpus[i].active)
+			o->cpus[i].active->turn = own[0];
+	}
 	correct(t);
+}
+
+void offcpu_begin(struct target *t)
+{
+	if (t->offcpu.waits)
+		waits_forget(t->offcpu.waits);
+	offcpu_attached(t);
 }
 
 static void adopt_again(void *arg, uint32_t pid, uint32_t tid)
@@ -570,21 +653,25 @@ void offcpu_resume(struct target *t)
 static struct wait_at place_of(struct target *t, const struct record *r, bool counts)
 {
 	const struct record_sample *s = &r->sample;
-	struct task *p = counts && s->has_regs ? tasks_get(t->tasks, r->pid) : NULL;
-	if (!s->has_regs)
-		return (struct wait_at){0};
-	return (struct wait_at){
-		s->regs.r[UNWIND_IP], s->regs.r[UNWIND_SP], p ? stack_callers(t->engine->unwind, p, s) : 0};
+	const struct task *p = counts && s->has_regs && r->pid ? tasks_find(t->tasks, r->pid) : NULL;
+	struct wait_at at = {0};
+	if (s->has_regs)
+		at = (struct wait_at){.ip = s->regs.r[UNWIND_IP], .sp = s->regs.r[UNWIND_SP]};
+	if (p)
+		stack_callers(t->engine->unwind, p, s, at.callers, WAIT_CALLERS);
+	return at;
 }
 
 void offcpu_record(struct target *t, struct stream *st, const struct record *r, const struct frame *frames, size_t n)
 {
 	struct offcpu *o = &t->offcpu;
 	const struct record_sample *s = &r->sample;
-	const struct stream_base *base = base_of(st, (int64_t)r->time);
+	struct stream_base *base = base_of(st, (int64_t)r->time);
 	const uint64_t time = time_of(o, (int64_t)r->time);
 	const uint64_t ran = scaled(base->ran, (int64_t)(s->running - base->from), base->scale);
 	const bool counts = t->started && (int64_t)r->time >= t->began;
+	const struct offcpu_time *of = (int64_t)r->time >= o->time.since ? &o->time : &o->time_before;
+	const bool caught_up = (int64_t)r->time > of->until;
 	if (!o->waits)
 		return;
 	if (st->role == PERF_SEEN) {
@@ -603,9 +690,12 @@ void offcpu_record(struct target *t, struct stream *st, const struct record *r, 
 				    .timed = base->known,
 				    .count = s->value + base->count,
 				    .ran = ran,
-				    .scale = base->scale});
-	if (base == &st->base && (int64_t)r->time > o->time.until && base->scale != 1) /* it has caught up */
-		st->base = (struct stream_base){(int64_t)r->time, base->known, base->count, ran, s->running, 1};
+				    .scale = caught_up ? 1 : of->scale});
+	if (caught_up) {
+		base->ran = ran;
+		base->from = s->running;
+		base->scale = 1;
+	}
 	o->switches++;
 	t->tally.switches += counts;
 	t->tally.stacks += counts && frames;

@@ -3,8 +3,9 @@
  *
  * Each switch leaves a record: with a stack as long as there are few, else a small one, and then for a few milliseconds
  * at a time with a stack, so that there are about as many of them a second as were asked for (the events take turns).
- * Where there are more of the small ones than OFFCPU_SWITCHES a second, or cpu_budget lowers it, nothing is recorded
- * for part of the time, and what is stands for that, too: its time goes on faster (struct offcpu_time).
+ * Where there are more of the small ones than OFFCPU_SWITCHES a second, or on a CPU OFFCPU_SWITCHES_CPU, or cpu_budget
+ * lowers that, nothing is recorded for part of the time, and what is stands for that, too: its time goes on faster
+ * (struct offcpu_time).
  *
  * When a window ends, who has not gone off his CPU since the last record may wait or run. So a moment before, who is on
  * a CPU is called upon to say so: the events of PERF_SEEN are enabled for OFFCPU_CALL_MS.
@@ -18,8 +19,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define OFFCPU_CALL_MS 4	/* periods of PERF_SEEN_NS */
-#define OFFCPU_SWITCHES 100000u /* recorded of one target, a second */
+#define OFFCPU_CALL_MS 4	   /* periods of PERF_SEEN_NS */
+#define OFFCPU_SWITCHES 100000u	   /* recorded of one target, a second, */
+#define OFFCPU_SWITCHES_CPU 20000u /* and of those of one CPU, about */
 
 struct target;
 struct stream;
@@ -31,11 +33,15 @@ enum offcpu_phase {
 	OFFCPU_PAUSE  /* none */
 };
 
-/* The time that waits are told. It stands still in a pause, and catches up behind it; then it goes like any other. */
+/*
+ * The time that waits are told. It stands still in a pause, and catches up behind it; then it goes like any other. So
+ * do the clocks of CPUs, by a scale of their own: a program for which records are made runs longer for each switch than
+ * in the pause for which they stand, and how long it ran then is known.
+ */
 struct offcpu_time {
 	int64_t since, until;
 	uint64_t from;
-	double scale;
+	double scale, clock_scale;
 };
 
 /* Of one target. */
@@ -46,13 +52,17 @@ struct offcpu {
 		struct stream *small, *stacks, *sideband, *seen;
 		struct stream *active;		 /* small or stacks; NULL: in a pause */
 		uint64_t count, ran, clock_then; /* when its turn began: records, clock, the side-band's */
+		uint64_t own[2];		 /* what the active one said then, */
+		int64_t read;			 /* and when */
 	} * cpus;
 	size_t n_cpus;
-	enum offcpu_phase phase;
+	enum offcpu_phase phase, before;
+	double running;			      /* CPUs' time in time, while small records were made last */
 	struct offcpu_time time, time_before; /* now, and before the last change */
 	int64_t looked;			      /* since then: */
 	uint64_t switches;
-	bool woken;	     /* by a ring that they fill */
+	bool woken;	     /* by a ring, which they may fill */
+	int64_t checked;     /* whether they do */
 	bool too_many;	     /* lately */
 	int64_t until, look; /* the end of the phase; OFFCPU_ALL: how long it was meant to be */
 	int64_t turn_due;    /* of stacks, again */
@@ -67,6 +77,7 @@ void offcpu_free(struct target *t);
 void offcpu_arm(struct target *t); /* all its events are there */
 /* Its program begins: what was before is the runtime's. */
 void offcpu_begin(struct target *t);
+void offcpu_attached(struct target *t); /* it runs already */
 /* A ring has woken us up. When all that it was woken for can be read, INT64_MAX: nothing hurries. */
 int64_t offcpu_woken(struct target *t, int64_t now);
 void offcpu_close(struct target *t); /* its streams are about to go */

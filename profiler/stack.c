@@ -84,26 +84,25 @@ static size_t from_snapshot(const struct sampled *of, const struct record_sample
 	return n;
 }
 
-/* From a whole sample the same as from a small record of the same place. */
-uint64_t stack_callers(struct unwind *u, const struct task *p, const struct record_sample *s)
+size_t stack_callers(struct unwind *u, const struct task *p, const struct record_sample *s, uint64_t *ret, size_t max)
 {
 	struct unwind_frame found[CALLERS_MAX + 1];
 	struct unwind_regs regs = {0};
-	uint64_t hash = 0;
 	regs.r[UNWIND_BP] = s->regs.r[UNWIND_BP];
 	regs.r[UNWIND_SP] = s->regs.r[UNWIND_SP];
 	regs.r[UNWIND_IP] = s->regs.r[UNWIND_IP];
 	size_t size = s->stack_size < PERF_STACK_PLACE ? s->stack_size : PERF_STACK_PLACE;
 	size_t n = size ? unwind_brief(u, p->space, &regs, s->stack, size, found, CALLERS_MAX + 1) : 0;
-	for (size_t i = 1; i < n; i++)
-		hash = (hash ^ found[i].ip) * 0x9e3779b97f4a7c15ull;
-	return hash;
+	max = max < CALLERS_MAX ? max : CALLERS_MAX;
+	for (size_t i = 1; i < n && i <= max; i++)
+		ret[i - 1] = found[i].ip;
+	return n > max ? max : n ? n - 1 : 0;
 }
 
-struct frame stack_frame(struct task *p, uint64_t ip, struct jit_room *room)
+struct frame stack_frame(struct task *p, uint64_t ip, bool is_return, struct jit_room *room)
 {
 	const struct sampled of = {NULL, p, room};
-	return user_frame(&of, ip, false);
+	return user_frame(&of, ip, is_return);
 }
 
 size_t stack_frames(struct unwind *u, struct task *p, const struct record *r, const struct perf_layout *layout,

@@ -11,8 +11,10 @@
 /* Leaf first into `frames` (AGGREGATE_STACK_MAX of them); how many. *ret_stop: UNWIND_END for a complete stack. */
 size_t stack_frames(struct unwind *u, struct task *p, const struct record *r, const struct perf_layout *layout,
 	struct jit_room *room, struct frame *frames, enum unwind_stop *ret_stop);
-/* Of all callers that the topmost PERF_STACK_PLACE bytes of the stack tell, for a place of waits; 0: they tell of none.
+/*
+ * The return addresses of the callers that the topmost PERF_STACK_PLACE bytes of the stack tell, at most `max`; how
+ * many. From a whole sample the same as from a small record of the same place.
  */
-uint64_t stack_callers(struct unwind *u, const struct task *p, const struct record_sample *s);
-/* Of an instruction alone. */
-struct frame stack_frame(struct task *p, uint64_t ip, struct jit_room *room);
+size_t stack_callers(struct unwind *u, const struct task *p, const struct record_sample *s, uint64_t *ret, size_t max);
+/* Of an address alone: an instruction's, or a return address. */
+struct frame stack_frame(struct task *p, uint64_t ip, bool is_return, struct jit_room *room);

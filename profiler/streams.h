@@ -26,7 +26,7 @@ struct stream {
 		int64_t since;
 		bool known;
 		uint64_t count, ran, from; /* records of others; the CPU's clock, as its own said `from` */
-		double scale;
+		double scale;		   /* of its own, from there on */
 	} base, base_before;
 	uint64_t allowed; /* records until it switches itself off, */
 	uint64_t fresh;	  /* and of those how many were read since they were allowed */

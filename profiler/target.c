@@ -250,6 +250,7 @@ static void begin_running(struct target *t, const char *notes)
 	t->started = true;
 	t->began = clock_now();
 	target_window_from(t, t->began);
+	offcpu_attached(t);
 	t->saved.streams = t->saved.changed = true;
 }
 

@@ -222,15 +222,34 @@ static struct waiter *thread_of(struct waits *w, uint32_t pid, uint32_t tid)
 	return t;
 }
 
-/* The one that was not used for longest, unless it has waits still to be told. */
-static struct wait_place *reuse(struct waiter *t)
+static void tell_place(struct waits *w, struct waiter *t, struct wait_place *p);
+
+static int64_t stack_at(const struct waits *w, const struct wait_place *p)
+{
+	return p->generation == w->generation ? p->stack : -1;
+}
+
+static void move(struct amount *to, struct amount *from)
+{
+	to->count += from->count;
+	to->ns += from->ns;
+	to->entries += from->entries;
+	*from = (struct amount){0};
+}
+
+/* The one that was not used for longest. Where there is no stack, there are thousands that nobody wants to see. */
+static struct wait_place *reuse(struct waits *w, struct waiter *t)
 {
 	struct wait_place **at = &t->places;
 	while (*at && (*at)->next)
 		at = &(*at)->next;
 	struct wait_place *oldest = *at;
-	if (!oldest || oldest->untold.count > 0 || oldest == t->place)
+	if (!oldest || oldest == t->place)
 		return NULL;
+	if (stack_at(w, oldest) >= 0)
+		tell_place(w, t, oldest);
+	else
+		move(&t->nowhere, &oldest->untold);
 	*at = NULL;
 	return oldest;
 }
@@ -241,7 +260,7 @@ static struct wait_place *new_place(struct waits *w, struct waiter *t)
 	if (t->n_places < WAITS_PLACES && w->n_places < WAITS_PLACES_ALL)
 		p = take(w, sizeof(*p));
 	if (!p)
-		return reuse(t);
+		return reuse(w, t);
 	t->n_places++;
 	w->n_places++;
 	return p;
@@ -249,7 +268,7 @@ static struct wait_place *new_place(struct waits *w, struct waiter *t)
 
 static bool same(const struct wait_at *a, const struct wait_at *b)
 {
-	return a->ip == b->ip && a->sp == b->sp && a->callers == b->callers;
+	return !memcmp(a, b, sizeof(*a)); /* words without a gap */
 }
 
 static struct wait_place *place_of(struct waits *w, struct waiter *t, const struct wait_at *at)
@@ -348,15 +367,16 @@ static uint64_t ran_until(struct waits *w, const struct wait_out *o)
 	c->time = o->time;
 	c->count = o->count;
 	c->ran = o->ran;
-	if (o->count <= last.count || o->ran < last.ran ||
-		(!last.count && (w->midway || o->count > 1))) /* of before there was a ring */
+	if (o->count <= last.count || (!last.count && (w->midway || o->count > 1))) /* of before there was a ring */
 		return UINT64_MAX;
+	if (o->ran < last.ran) /* it is by another event now, which does not stand for more */
+		c->ran = last.ran;
 	if (o->count - last.count > 1) {
 		w->lost += o->count - last.count - 1;
 		w->lost_from = w->lost_to && w->lost_from < last.time ? w->lost_from : last.time;
 		w->lost_to = o->time;
 	}
-	return o->ran - last.ran;
+	return c->ran - last.ran;
 }
 
 static bool has_ended(struct waits *w, const struct wait_out *o, uint64_t ran);
@@ -425,11 +445,6 @@ void waits_seen(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
 
 /* --- what is told --------------------------------------------------------------------------------------- */
 
-static int64_t stack_at(const struct waits *w, const struct wait_place *p)
-{
-	return p->generation == w->generation ? p->stack : -1;
-}
-
 static uint64_t corrected(struct waits *w, const struct amount *a)
 {
 	double less = w->account.each * (double)a->entries;
@@ -464,7 +479,7 @@ static void tell_place(struct waits *w, struct waiter *t, struct wait_place *p)
 		.pid = t->pid,
 		.tid = t->tid,
 		.count = whole(p->untold.count),
-		.ip = p->at.ip};
+		.at = p->at};
 	struct frame frames[AGGREGATE_STACK_MAX];
 	struct aggregate_sample s;
 	int64_t stack = stack_at(w, p);

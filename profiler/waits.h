@@ -33,11 +33,12 @@
 #define WAITS_THREADS 32768
 #define WAITS_PLACES 128
 #define WAITS_PLACES_ALL 65536
+#define WAIT_CALLERS 4
 
 /* Where a thread goes off. */
 struct wait_at {
-	uint64_t ip, sp;  /* of the user's frame; 0: not known */
-	uint64_t callers; /* a hash of those that are known, 0: none is */
+	uint64_t ip, sp;		/* of the user's frame; 0: not known */
+	uint64_t callers[WAIT_CALLERS]; /* their return addresses as far as they are known, then 0 */
 };
 
 struct wait_out {
@@ -59,14 +60,15 @@ struct wait_clock {
 struct wait_part {
 	enum wait_kind {
 		WAIT_STACK,   /* frames */
-		WAIT_PLACE,   /* ip: no stack was sampled there */
+		WAIT_PLACE,   /* at: no stack was sampled there */
 		WAIT_NOWHERE, /* neither: not known, or too many places */
 		WAIT_SHORT,   /* below the minimum, wherever */
 		WAIT_LOST     /* while records were lost: it may have run in between */
 	} kind;
 	bool idle; /* it was on no CPU all the window */
 	uint32_t pid, tid;
-	uint64_t count, ns, ip;
+	uint64_t count, ns;
+	struct wait_at at;
 	const struct frame *frames; /* leaf first */
 	size_t n;
 };

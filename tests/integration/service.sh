@@ -45,6 +45,11 @@ written_of() { # NAME REGEX - samples in all its profiles, of stacks with REGEX
 		"$LAB/bin/pillion" report --folded --type samples "$file"
 	done | awk -v re="$2" '$0 ~ re { n += $NF } END { print n + 0 }'
 }
+ns_of() { # NAME EVENT REGEX - by all its profiles, of stacks with REGEX
+	profiles_of "$1" | grep -- "-$2.pb.gz" | while read -r file; do
+		"$LAB/bin/pillion" report --folded --type "$2" "$file"
+	done | awk -v re="$3" '$0 ~ re { n += $NF } END { printf "%.0f", n }'
+}
 
 # --- one that is profiled while something happens: it uses GOOD_MS of CPU time behind a gate, and then sleeps
 

@@ -3,11 +3,6 @@
 . "$TOP/tests/integration/service.sh"
 lab_install pillion-opener targets/phases targets/threads targets/counted
 
-ns_of() { # NAME EVENT REGEX
-	profiles_of "$1" | grep -- "-$2.pb.gz" | while read -r file; do
-		"$LAB/bin/pillion" report --folded --type "$2" "$file"
-	done | awk -v re="$3" '$0 ~ re { n += $NF } END { printf "%.0f", n }'
-}
 ns_said() { # PHASE cpu|off - by the program itself, of all its threads
 	awk -v p="$1" -v w="$2" '$1 ~ p { n += 1e9 * (w == "cpu" ? $3 : $5) } END { printf "%.0f", n }' said
 }

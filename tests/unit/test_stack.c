@@ -203,7 +203,7 @@ START_TEST(a_chain_longer_than_any_stack)
 END_TEST
 
 /* By frame pointers: `first` is called next to the top, `second` calls what is beyond PERF_STACK_PLACE. */
-static uint64_t callers_of(uint64_t first, uint64_t second, size_t size)
+static size_t callers_of(uint64_t first, uint64_t second, size_t size, uint64_t ret[4])
 {
 	enum { SP = 0x7ffc0000 };
 	static uint64_t stack[64];
@@ -215,19 +215,19 @@ static uint64_t callers_of(uint64_t first, uint64_t second, size_t size)
 	s.regs.r[UNWIND_IP] = 0x400010;
 	s.regs.r[UNWIND_SP] = SP;
 	s.regs.r[UNWIND_BP] = SP + 2 * 8;
-	return stack_callers(unwind, tasks_get(tasks, 7), &s);
+	ret[0] = ret[1] = 0;
+	return stack_callers(unwind, tasks_get(tasks, 7), &s, ret, 4);
 }
 
 /* A whole sample and the small record of the same place have the same. */
 START_TEST(the_callers_next_to_a_place)
 {
-	uint64_t one = callers_of(0x400020, 0x400080, 64 * 8);
-	ck_assert_uint_ne(one, 0);
-	ck_assert_uint_eq(callers_of(0x400020, 0x400080, PERF_STACK_PLACE), one);
-	ck_assert_uint_eq(callers_of(0x400020, 0x400090, 64 * 8), one);
-	ck_assert_uint_ne(callers_of(0x400030, 0x400080, PERF_STACK_PLACE), one);
-	ck_assert_uint_eq(callers_of(0x400020, 0x400080, 16), 0);
-	ck_assert_uint_eq(callers_of(0x400020, 0x400080, 0), 0);
+	uint64_t at[4];
+	ck_assert(callers_of(0x400020, 0x400080, 64 * 8, at) == 1 && at[0] == 0x400020);
+	ck_assert(callers_of(0x400020, 0x400080, PERF_STACK_PLACE, at) == 1 && at[0] == 0x400020);
+	ck_assert(callers_of(0x400030, 0x400090, 64 * 8, at) == 1 && at[0] == 0x400030);
+	ck_assert_uint_eq(callers_of(0x400020, 0x400080, 16, at), 0);
+	ck_assert_uint_eq(callers_of(0x400020, 0x400080, 0, at), 0);
 }
 END_TEST
 
