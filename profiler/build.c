@@ -277,16 +277,15 @@ static int comment(struct builder *b, const char *fmt, ...)
 static int add_unsampled(struct builder *b)
 {
 	const struct event_spec *spec = &b->t->desc.events[b->spec];
-	const bool clock = event_kind(spec->kind)->measure == MEASURES_CPU;
+	const bool clock = event_kind(spec->kind)->measure == MEASURES_CPU, user = clock && !b->t->desc.kernel;
 	if (!b->kernel->unsampled)
 		return 0;
-	if (clock && !b->t->desc.kernel)
-		return comment(b,
-			"CPU time by the kernel's count: %.2f s, of which %.2f s were not sampled: kernel code, or "
-			"threads "
-			"that ended between two samples",
-			(double)b->kernel->counted / NSEC_PER_SEC, (double)b->kernel->unsampled / NSEC_PER_SEC);
-	int r = add_loss(b, "[unsampled]", b->kernel->unsampled / spec->period, b->kernel->unsampled);
+	int r = add_loss(b, user ? "[kernel, not permitted]" : "[unsampled]", b->kernel->unsampled / spec->period,
+		b->kernel->unsampled);
+	if (r == 0 && user)
+		return comment(b, "[kernel, not permitted] is CPU time by the kernel's count without a sample: kernel "
+				  "code, which "
+				  "kernel.perf_event_paranoid hides, or threads that ended between two samples");
 	return r < 0 ? r
 		     : comment(b, "[unsampled] is %s: a %s shows more of it, and attaching by cgroup all",
 			       clock ? "CPU time of threads that ended between two samples"

@@ -212,10 +212,11 @@ stop_service() {
 }
 
 fake() { # MODE - a service that is none
+	rm -f fake.out # of the one before
 	"$LAB/bin/peer" serve "$SOCKET" "$1" </dev/null >fake.out 2>&1 &
 	SERVICE=
 	FAKE=$!
-	until_true 10 grep -q ready fake.out || fail "no fake service: $(cat fake.out)"
+	until_true 10 grep -qs ready fake.out || fail "no fake service: $(cat fake.out)"
 }
 
 fake_end() {

@@ -117,6 +117,30 @@ test_left_out_user() {
 	end_run
 }
 row "plain user: events of the kernel's are left out, the others run" test_left_out_user
+# What it runs in the kernel is counted and not sampled: by getrusage(2) the two are as large.
+test_kernel_hidden() {
+	[[ $(paranoid) == 2 ]] || skip "perf_event_paranoid is $(paranoid), not 2"
+	need /usr/bin/python3
+	begin_run --events cpu@499
+	cat >both.py <<-'PY'
+		import os
+		zero, room = os.open("/dev/zero", os.O_RDONLY), bytearray(1 << 20)
+		def in_user(): sum(range(100000))
+		def in_kernel(): os.readv(zero, [room])
+		for field, work in ((0, in_user), (1, in_kernel)):
+		    while os.times()[field] < 2: work()
+		print(*os.times()[:2])
+	PY
+	"${NOBODY[@]}" "${RUN[@]}" -- /usr/bin/python3 both.py >times || fail "exit status $?"
+	folded_of python3 | awk '/\[kernel, not permitted\]/ { kernel += $NF; next } { user += $NF }
+		END { printf "%.2f %.2f\n", user / 1e9, kernel / 1e9 }' >profiled
+	cat times profiled
+	near "s in user code" "$(cut -d' ' -f1 profiled)" "$(cut -d' ' -f1 times)" 5
+	near "s in the kernel" "$(cut -d' ' -f2 profiled)" "$(cut -d' ' -f2 times)" 5
+	has "a comment" "$(comments_of python3)" 'kernel code, which kernel.perf_event_paranoid hides'
+	end_run
+}
+row "plain user: the kernel's part is one frame, of the time that it took" test_kernel_hidden
 test_nothing_left() { # nothing to profile: the program runs
 	need jq
 	no_pmu || skip "this machine counts $HARDWARE"

@@ -327,10 +327,10 @@ runs_anyway() { # REGEX [WRAPPER...]
 }
 
 fake_run() { # MODE
-	rm -f "$SOCKET"
+	rm -f "$SOCKET" fake.out # of the one before
 	"$LAB/bin/peer" serve "$SOCKET" "$1" </dev/null >fake.out 2>&1 &
 	FAKE=$!
-	until_true 10 grep -q ready fake.out || fail "no fake service: $(cat fake.out)"
+	until_true 10 grep -qs ready fake.out || fail "no fake service: $(cat fake.out)"
 }
 fake_gone() {
 	kill -KILL "$FAKE" 2>/dev/null || :
