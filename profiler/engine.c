@@ -192,8 +192,9 @@ void engine_drain(struct engine *g, bool all)
 	if (commit_waits(g->commit)) /* whose records they are is not known yet */
 		return;
 	g->behind = !rings_drain(g->rings, until, all ? INT64_MAX : now + DRAIN_NS, on_record, g, &n);
-	if (!g->behind)
-		g->rates.drained = until;
+	if (g->behind && rings_oldest(g->rings) < until)
+		until = rings_oldest(g->rings);
+	g->rates.drained = until > g->rates.drained ? until : g->rates.drained;
 	g->at->target = at;
 	share_out(g, clock_cpu() - cpu, n);
 }

@@ -22,8 +22,9 @@
 #define TURN_NS (2 * NSEC_PER_MSEC)	   /* of stacks, while they are many */
 #define REST_LEAST_NS (10 * NSEC_PER_MSEC) /* between two turns, which cost calls for each CPU */
 #define REST_NS (10 * NSEC_PER_SEC)
-#define ON_NS (2 * NSEC_PER_MSEC)     /* from pause to pause: who ends in one has no record of its end, */
-#define ON_CPU_NS (NSEC_PER_MSEC / 4) /* and for each CPU, as either costs calls for each */
+#define ON_NS (2 * NSEC_PER_MSEC) /* from pause to pause at least: who ends in one has no record of its end */
+#define ON_COSTS 10		  /* times what it costs to begin and to end it */
+#define REST_COSTS 20
 #define PAUSE_NS (200 * NSEC_PER_MSEC)
 #define SHORT_PAUSE_NS (12 * NSEC_PER_MSEC)
 #define BEHIND_NS (20 * NSEC_PER_MSEC) /* while the reader is */
@@ -83,7 +84,7 @@ int offcpu_new(struct target *t)
 	while (i < d->n_events && event_kind(d->events[i].kind)->measure != MEASURES_WAITS)
 		i++;
 	t->offcpu.spec = i;
-	t->offcpu.time = t->offcpu.time_before = (struct offcpu_time){.until = INT64_MAX, .scale = 1};
+	t->offcpu.time = t->offcpu.time_before = (struct offcpu_time){.until = INT64_MAX, .scale = 1, .clock_scale = 1};
 	if (i == d->n_events)
 		return 0;
 	int r = waits_new(d->events[i].min_us * 1000ull, &t->engine->tables, on_told, t, &t->offcpu.waits);
@@ -228,8 +229,12 @@ static void enter_turn(struct target *t, struct offcpu_cpu *c, struct stream *to
 	if (!to)
 		return;
 	if (new) { /* the other one is as it was read: it counts */
+		uint64_t all[2];
 		c->read = clock_now();
 		read_event(to, c->own);
+		read_event(c->sideband, all);
+		c->ran = scaled(c->ran, (int64_t)(all[1] - c->clock_then), scale);
+		c->clock_then = all[1];
 	}
 	to->base_before = to->base;
 	to->base = (struct stream_base){c->read, true, c->count - c->own[0], c->ran, c->own[1], scale};
@@ -270,6 +275,14 @@ static double catch_up(double behind, double in, double least, double most)
 	return scale < least ? least : scale < most ? scale : most;
 }
 
+static void note_cost(struct offcpu *o, int64_t cost)
+{
+	int64_t most = 2 * o->cost; /* else it was made to wait for a CPU */
+	if (!o->cost)
+		o->cost = cost;
+	o->cost += ((cost < most ? cost : most) - o->cost) / 8;
+}
+
 /* Meant for so long. */
 static void begin_phase(struct target *t, enum offcpu_phase phase, int64_t now, int64_t in)
 {
@@ -278,7 +291,7 @@ static void begin_phase(struct target *t, enum offcpu_phase phase, int64_t now, 
 	double scale = phase != OFFCPU_PAUSE, clock_scale = scale;
 	o->took = 0;
 	const struct clocks sum = leave_turns(o, phase, now);
-	if (o->phase == OFFCPU_SMALL && now > o->time.since)
+	if (o->phase == OFFCPU_SMALL && o->time.since && now > o->time.since)
 		o->running = (double)sum.ran / (double)(now - o->time.since);
 	if (phase == OFFCPU_SMALL && from != (uint64_t)now) {
 		scale = catch_up((double)(now - (int64_t)from), (double)in, 0.5, SCALE_MOST);
@@ -294,11 +307,12 @@ static void begin_phase(struct target *t, enum offcpu_phase phase, int64_t now, 
 	o->phase = phase;
 	o->time_before = o->time;
 	o->time = (struct offcpu_time){now, phase == OFFCPU_SMALL ? now + in : INT64_MAX, from, scale, clock_scale};
-	o->switches = 0;
+	o->switches = o->switches_then = 0;
 	o->woken = false;
 	o->looked = now;
 	o->look = in;
 	o->until = now + in;
+	note_cost(o, clock_now() - now);
 }
 
 /* --- the roll call ---------------------------------------------------------------------------------------- */
@@ -355,7 +369,7 @@ static double asked_for(const struct target *t)
 /* From one pause to the next. */
 static int64_t on_ns(const struct target *t)
 {
-	return ON_NS + ON_CPU_NS * (int64_t)t->offcpu.n_cpus;
+	return ON_NS + ON_COSTS * t->offcpu.cost;
 }
 
 /* Switches a second. */
@@ -455,8 +469,9 @@ static void end_turn(struct target *t, int64_t now)
 	else
 		begin_phase(t, OFFCPU_SMALL, now, FIRST_NS);
 	double rest = (double)o->took / asked_for(t) * NSEC_PER_SEC;
+	double least = (double)(REST_LEAST_NS + REST_COSTS * o->cost);
 	rest = rest < REST_NS ? rest : REST_NS;
-	o->turn_due = now + (was_all ? FIRST_NS : about(t, rest > REST_LEAST_NS ? rest : REST_LEAST_NS));
+	o->turn_due = now + (was_all ? FIRST_NS : about(t, rest > least ? rest : least));
 	o->until = o->turn_due < o->until ? o->turn_due : o->until;
 }
 
@@ -491,8 +506,10 @@ int64_t offcpu_woken(struct target *t, int64_t now)
 	struct offcpu *o = &t->offcpu;
 	if (!o->waits || !t->started || t->ending)
 		return INT64_MAX;
-	if (o->phase == OFFCPU_SMALL && now - o->checked >= on_ns(t) / 2) {
+	bool others = t->engine->n_offcpu > 1 && o->switches == o->switches_then; /* have filled it */
+	if (o->phase == OFFCPU_SMALL && !others && now - o->checked >= on_ns(t) / 2) {
 		o->checked = now;
+		o->switches_then = o->switches;
 		o->woken = true;
 		t->due = now;
 	}
@@ -575,9 +592,10 @@ static void look_at_phase(struct target *t)
 	const int64_t now = clock_now(); /* a phase is short: reading what there was may have taken longer */
 	if (t->engine->rates.drained <= o->time.since)
 		return;
-	if (t->engine->behind && o->phase != OFFCPU_PAUSE)
+	if (t->engine->behind && o->phase != OFFCPU_PAUSE) {
+		o->turn_due = now + BEHIND_NS > o->turn_due ? now + BEHIND_NS : o->turn_due;
 		begin_pause(t, now, BEHIND_NS);
-	else if (o->phase == OFFCPU_ALL)
+	} else if (o->phase == OFFCPU_ALL)
 		look_at_all(t, now);
 	else if (now >= o->until || o->woken)
 		end_of[o->phase](t, now);
@@ -599,13 +617,11 @@ int offcpu_round(struct target *t, int64_t now)
 }
 
 /* Nothing is known yet of how many there are. */
-void offcpu_attached(struct target *t)
+static void begin_anew(struct target *t)
 {
 	struct offcpu *o = &t->offcpu;
 	int64_t now = clock_now();
-	if (!o->waits)
-		return;
-	o->switches = 0;
+	o->switches = o->switches_then = 0;
 	o->woken = o->too_many = false;
 	o->looked = o->checked = now;
 	o->until = o->turn_due = now + FIRST_NS;
@@ -620,14 +636,23 @@ void offcpu_attached(struct target *t)
 
 void offcpu_begin(struct target *t)
 {
-	if (t->offcpu.waits)
-		waits_forget(t->offcpu.waits);
-	offcpu_attached(t);
+	if (!t->offcpu.waits)
+		return;
+	waits_forget(t->offcpu.waits);
+	begin_anew(t);
 }
 
 static void adopt_again(void *arg, uint32_t pid, uint32_t tid)
 {
 	offcpu_adopt(arg, pid, tid);
+}
+
+void offcpu_attached(struct target *t)
+{
+	if (!t->offcpu.waits)
+		return;
+	begin_anew(t);
+	tasks_each_thread(t->tasks, adopt_again, t); /* from now on, however long it took to hear of all */
 }
 
 void offcpu_resume(struct target *t)
@@ -668,7 +693,7 @@ void offcpu_record(struct target *t, struct stream *st, const struct record *r, 
 	const struct record_sample *s = &r->sample;
 	struct stream_base *base = base_of(st, (int64_t)r->time);
 	const uint64_t time = time_of(o, (int64_t)r->time);
-	const uint64_t ran = scaled(base->ran, (int64_t)(s->running - base->from), base->scale);
+	uint64_t ran = scaled(base->ran, (int64_t)(s->running - base->from), base->scale);
 	const bool counts = t->started && (int64_t)r->time >= t->began;
 	const struct offcpu_time *of = (int64_t)r->time >= o->time.since ? &o->time : &o->time_before;
 	const bool caught_up = (int64_t)r->time > of->until;
@@ -677,6 +702,11 @@ void offcpu_record(struct target *t, struct stream *st, const struct record *r, 
 	if (st->role == PERF_SEEN) {
 		waits_seen(o->waits, r->tid, r->cpu, time);
 		return;
+	}
+	if (caught_up &&
+		base->scale != 1) { /* who goes off has run without a break, the end of it by a clock like any other */
+		int64_t behind = (int64_t)r->time - of->until, run = (int64_t)(s->running - base->from);
+		ran -= (uint64_t)(int64_t)((base->scale - 1) * (double)(behind < run ? behind : run));
 	}
 	const struct wait_at at = place_of(t, r, counts);
 	if (counts && frames && at.ip)
@@ -737,6 +767,10 @@ void offcpu_end(struct target *t)
 		switch_seen(t, PERF_EVENT_IOC_DISABLE);
 	o->called = 0;
 	int64_t now = clock_now();
+	if (o->phase == OFFCPU_PAUSE) {
+		t->tally.unrecorded += (uint64_t)(now - o->looked);
+		o->looked = now;
+	}
 	for (size_t i = 0; clocks && i < o->n_cpus; i++) {
 		struct stream *all = o->cpus[i].sideband;
 		uint64_t value[2];

@@ -61,8 +61,10 @@ struct offcpu {
 	struct offcpu_time time, time_before; /* now, and before the last change */
 	int64_t looked;			      /* since then: */
 	uint64_t switches;
-	bool woken;	     /* by a ring, which they may fill */
-	int64_t checked;     /* whether they do */
+	bool woken;	 /* by a ring, which they may fill */
+	int64_t checked; /* whether they do, */
+	uint64_t switches_then;
+	int64_t cost;	     /* of a change of phases, ns: calls for each CPU */
 	bool too_many;	     /* lately */
 	int64_t until, look; /* the end of the phase; OFFCPU_ALL: how long it was meant to be */
 	int64_t turn_due;    /* of stacks, again */

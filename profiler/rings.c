@@ -272,6 +272,12 @@ bool rings_drain(struct rings *r, int64_t until, int64_t deadline, rings_fn *fn,
 	return !late;
 }
 
+int64_t rings_oldest(struct rings *r)
+{
+	const struct one *o = oldest(r);
+	return o && o->time < INT64_MAX ? (int64_t)o->time : INT64_MAX;
+}
+
 uint64_t rings_damaged(const struct rings *r)
 {
 	uint64_t n = 0;

@@ -344,11 +344,25 @@ static bool all_hung_up(const struct target *t)
 	return true;
 }
 
+static uint64_t cpu_weight(const struct target *t)
+{
+	for (uint32_t i = 0; i < t->desc.n_events; i++)
+		if (event_kind(t->desc.events[i].kind)->measure == MEASURES_CPU)
+			return t->tally.weight[i];
+	return 0;
+}
+
 uint64_t target_cpu_usage(struct target *t)
 {
-	if (t->cpu_stat >= 0)
-		cgroup_cpu_usage(t->cpu_stat, &t->cpu_last);
+	if (t->cpu_stat >= 0 && cgroup_cpu_usage(t->cpu_stat, &t->cpu_last) == 0)
+		t->cpu_weight = cpu_weight(t);
 	return t->cpu_last;
+}
+
+uint64_t target_cpu_used(struct target *t)
+{
+	uint64_t used = target_cpu_usage(t) - t->tally.cpu_usage, weight = cpu_weight(t);
+	return used + (weight > t->cpu_weight ? (weight - t->cpu_weight) / 1000 : 0);
 }
 
 bool target_has_ended(struct target *t)

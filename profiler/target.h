@@ -64,7 +64,8 @@ struct target {
 	int64_t written_by;	/* at its end: when it waits no longer for them, 0: it does not wait */
 	char last_profile[400]; /* below the spool, "" = none was written */
 	uint64_t cpu_first;	/* cpu.stat usage_usec as it was armed */
-	uint64_t cpu_last;	/* cpu.stat usage_usec as last read: the runtime removes the cgroup when it likes */
+	uint64_t cpu_last;	/* cpu.stat usage_usec as last read: the runtime removes the cgroup when it likes, */
+	uint64_t cpu_weight;	/* and ns of this window's samples of CPU time by then */
 	struct files_account files;
 	struct pairs not_named;	    /* of modules, by number: what naming.c found out about them here */
 	int64_t born, naming_spent; /* ns: when it came; time of jobs for its names */
@@ -128,6 +129,8 @@ void target_begin_clock(struct target *t);		 /* of a window that begins now, by 
 
 /* What the container has used (us); of a cgroup that is gone, the last that we saw. */
 uint64_t target_cpu_usage(struct target *t);
+/* In this window: behind the last reading, where the cgroup is gone, as much as there are samples of. */
+uint64_t target_cpu_used(struct target *t);
 bool target_has_ended(struct target *t);
 /* What is due for it now; it may be freed. Milliseconds until something is due again, -1 = nothing. */
 int target_round(struct target *t, int64_t now);

@@ -9,8 +9,9 @@
 #define LATE_MOST_NS 20000 /* no kernel takes longer */
 #define TOO_MUCH 10
 #define CPUS_MAX 4096
-#define DEAD UINT32_MAX /* what the kernel calls a thread whose number is gone */
-#define GONE 64		/* threads that ended last */
+#define DEAD UINT32_MAX	   /* what the kernel calls a thread whose number is gone */
+#define GONE 64		   /* threads that ended last */
+#define OWED_MOST 10000000 /* ns */
 
 struct amount {
 	double count;
@@ -39,6 +40,7 @@ struct waiter {
 	struct amount nowhere, too_short, lost; /* untold */
 	bool entered;				/* in waits_out: the CPU was not ours before, */
 	double scale;				/* and for how many it stands */
+	uint64_t owed;				/* ns that it ran by a clock, but not by the time */
 	bool unknown;				/* who hears of it does not know it any more */
 };
 
@@ -403,6 +405,23 @@ void waits_correct(struct waits *w, uint64_t truly, uint64_t by_clocks)
 	w->account.each = each < 0 ? 0 : each < LATE_MOST_NS * w->scale ? each : LATE_MOST_NS * w->scale;
 }
 
+/*
+ * Of a clock that is late, waits are too long, and then it makes up for that all at once. What is more than there was
+ * time is the next waits'.
+ */
+static uint64_t settle(struct waiter *t, uint64_t time, uint64_t ran)
+{
+	uint64_t since = time > t->off ? time - t->off : 0;
+	if (ran > since) {
+		t->owed += t->ran ? ran - since : 0;
+		t->owed = t->owed < OWED_MOST ? t->owed : OWED_MOST;
+		return ran;
+	}
+	uint64_t paid = t->owed < since - ran ? t->owed : since - ran;
+	t->owed -= paid;
+	return ran + paid;
+}
+
 void waits_out(struct waits *w, const struct wait_out *o)
 {
 	uint64_t before = o->timed && o->cpu < w->n_clocks ? w->clocks[o->cpu].time : 0;
@@ -416,7 +435,7 @@ void waits_out(struct waits *w, const struct wait_out *o)
 	if (o->timed && t->off && ran != UINT64_MAX) {
 		t->entered = entered(before, o->time - ran);
 		t->scale = w->scale;
-		come_back(w, t, o->time - ran);
+		come_back(w, t, o->time - settle(t, o->time, ran));
 		t->scale = 1;
 		t->entered = false;
 	}
@@ -573,6 +592,7 @@ void waits_exec(struct waits *w, uint32_t pid, uint32_t tid)
 		return;
 	tell_thread(w, t, true);
 	free_places(w, t);
+	t->owed = 0;
 }
 
 /* The last time that somebody goes off, who may have no number any more. */
@@ -641,6 +661,7 @@ static void end_thread(struct waits *w, struct waiter *t)
 	}
 	tell_thread(w, t, true);
 	t->ran = !t->off;
+	t->owed = 0;
 }
 
 void waits_end(struct waits *w, uint64_t time, const struct wait_clock *clocks, size_t n)

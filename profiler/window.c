@@ -183,6 +183,7 @@ static void next_window(struct target *t)
 	t->past.throttled += t->tally.throttled;
 	memset(&t->tally, 0, sizeof(t->tally));
 	t->tally.cpu_usage = t->cpu_last;
+	t->cpu_weight = 0;
 	rates_next_window(t);
 	t->early = false;
 	t->seq++;
@@ -213,7 +214,7 @@ static void fill(struct window *w, struct target *t, bool last)
 		.real = t->window_real};
 	w->duration = now - t->window_mono;
 	w->tally = t->tally;
-	w->cpu_used = target_cpu_usage(t) - t->tally.cpu_usage;
+	w->cpu_used = target_cpu_used(t);
 	counted_window(t, w);
 	t->past.lost += lost_in(w);
 	w->owns_counts = take_counts(w);
