@@ -277,9 +277,8 @@ static double catch_up(double behind, double in, double least, double most)
 
 static void note_cost(struct offcpu *o, int64_t cost)
 {
+	o->cost = o->cost ? o->cost : cost;
 	int64_t most = 2 * o->cost; /* else it was made to wait for a CPU */
-	if (!o->cost)
-		o->cost = cost;
 	o->cost += ((cost < most ? cost : most) - o->cost) / 8;
 }
 
