@@ -283,9 +283,9 @@ static int add_unsampled(struct builder *b)
 	int r = add_loss(b, user ? "[kernel, not permitted]" : "[unsampled]", b->kernel->unsampled / spec->period,
 		b->kernel->unsampled);
 	if (r == 0 && user)
-		return comment(b, "[kernel, not permitted] is CPU time by the kernel's count without a sample: kernel "
-				  "code, which "
-				  "kernel.perf_event_paranoid hides, or threads that ended between two samples");
+		return comment(b,
+			"[kernel, not permitted] is CPU time by the kernel's count without a sample: code that "
+			"kernel.perf_event_paranoid hides, or threads that ended between two samples");
 	return r < 0 ? r
 		     : comment(b, "[unsampled] is %s: a %s shows more of it, and attaching by cgroup all",
 			       clock ? "CPU time of threads that ended between two samples"

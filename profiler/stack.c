@@ -92,11 +92,11 @@ size_t stack_callers(struct unwind *u, const struct task *p, const struct record
 	regs.r[UNWIND_SP] = s->regs.r[UNWIND_SP];
 	regs.r[UNWIND_IP] = s->regs.r[UNWIND_IP];
 	size_t size = s->stack_size < PERF_STACK_PLACE ? s->stack_size : PERF_STACK_PLACE;
-	size_t n = size ? unwind_brief(u, p->space, &regs, s->stack, size, found, CALLERS_MAX + 1) : 0;
 	max = max < CALLERS_MAX ? max : CALLERS_MAX;
-	for (size_t i = 1; i < n && i <= max; i++)
+	size_t n = size ? unwind_brief(u, p->space, &regs, s->stack, size, found, max + 1) : 0;
+	for (size_t i = 1; i < n; i++)
 		ret[i - 1] = found[i].ip;
-	return n > max ? max : n ? n - 1 : 0;
+	return n ? n - 1 : 0;
 }
 
 struct frame stack_frame(struct task *p, uint64_t ip, bool is_return, struct jit_room *room)

@@ -137,7 +137,7 @@ test_kernel_hidden() {
 	cat times profiled
 	near "s in user code" "$(cut -d' ' -f1 profiled)" "$(cut -d' ' -f1 times)" 5
 	near "s in the kernel" "$(cut -d' ' -f2 profiled)" "$(cut -d' ' -f2 times)" 5
-	has "a comment" "$(comments_of python3)" 'kernel code, which kernel.perf_event_paranoid hides'
+	has "a comment" "$(comments_of python3)" 'code that kernel.perf_event_paranoid hides'
 	end_run
 }
 row "plain user: the kernel's part is one frame, of the time that it took" test_kernel_hidden

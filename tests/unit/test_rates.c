@@ -607,6 +607,8 @@ START_TEST(a_drain_ends_at_its_deadline_and_goes_on_from_there)
 	for (; !done && turns < 100000; turns++) {
 		done = rings_drain(engine.rings, until, clock_now(), hand_over, NULL, &n); /* which is over by then */
 		ck_assert_uint_le(n, RINGS_LOOK);
+		ck_assert((rings_oldest(engine.rings) < until) == !done);
+		ck_assert(rings_oldest(engine.rings) >= (int64_t)last_time);
 		all += n;
 	}
 	ck_assert(done && all == handed_over && all > 200);

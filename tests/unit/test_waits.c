@@ -498,6 +498,18 @@ START_TEST(threads_are_bounded)
 }
 END_TEST
 
+START_TEST(a_clock_that_was_late_shortens_what_comes_behind)
+{
+	restart_clock();
+	out(5, 10 * MS, 0, 0xa);
+	out(5, 20 * MS, 0, 0xa);      /* as it seems it did not run */
+	out(5, 21 * MS, 5 * MS, 0xa); /* of which 4 were before */
+	out(5, 40 * MS, 1 * MS, 0xa);
+	waits_end(w, 40 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, -1), (30 - 6) * MS);
+}
+END_TEST
+
 START_TEST(places_are_bounded_and_the_sum_is_right)
 {
 	restart_clock();
@@ -559,6 +571,7 @@ int main(void)
 	tcase_add_test(t, whom_nobody_knows_is_forgotten_at_the_windows_end);
 	tcase_add_test(t, what_was_shed_comes_again);
 	tcase_add_test(t, threads_are_bounded);
+	tcase_add_test(t, a_clock_that_was_late_shortens_what_comes_behind);
 	tcase_add_test(t, places_are_bounded_and_the_sum_is_right);
 	tcase_add_test(t, stacks_are_bounded_and_come_again);
 	tcase_add_test(t, without_room_there_are_no_places);
