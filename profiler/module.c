@@ -169,6 +169,17 @@ struct module *module_unref(struct module *m)
 	return NULL;
 }
 
+void modules_drop(struct modules *t, uint64_t generation)
+{
+	for (struct module *m = t->oldest, *next; m; m = next) {
+		next = m->newer;
+		if (m->key.build_id_len || m->key.generation != generation)
+			continue;
+		list_remove(m);
+		module_free(m);
+	}
+}
+
 /* Let go of what nobody references until `need` more bytes stay below the limit. */
 static bool make_room(struct modules *t, size_t need, size_t limit)
 {
@@ -215,6 +226,11 @@ static bool is_anonymous(const char *path)
 		if (has_prefix(path, prefixes[i]))
 			return !is_vdso(path);
 	return !*path;
+}
+
+bool module_has_file(const char *path)
+{
+	return !is_anonymous(path) && !is_vdso(path);
 }
 
 /* What is read of a file. */

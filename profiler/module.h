@@ -71,6 +71,10 @@ void modules_stats(const struct modules *t, struct modules_stats *ret);
  * the name fits the cap; -ENOMEM. Path "[vdso]" is this process' own vdso, which is the target's as well.
  */
 int modules_get(struct modules *t, const struct module_key *key, module_open_fn *open, void *arg, struct module **ret);
+/* Whether a mapping of that name has a file that is looked up. */
+bool module_has_file(const char *path);
+/* Those without a build-id that are of this generation, and that nobody references, are no use to anybody any more. */
+void modules_drop(struct modules *t, uint64_t generation);
 struct module *module_ref(struct module *m);
 struct module *module_unref(struct module *m); /* NULL is fine; returns NULL */
 

@@ -62,8 +62,10 @@ int target_module(struct target *t, const struct module_key *key, module_open_fn
 	struct module_key own = *key;
 	/* the file is looked up by its path in this target's tree, where another may lie by now: nobody else's business
 	 */
-	if (!own.build_id_len)
+	if (!own.build_id_len && module_has_file(own.path)) {
 		own.generation = t->serial;
+		t->has_own_modules = true;
+	}
 	return modules_get(t->engine->modules, &own, open, t, ret);
 }
 
@@ -323,6 +325,8 @@ static void close_all(struct target *t)
 	pairs_done(&t->not_named);
 	heard_free(t->heard);
 	tasks_free(t->tasks);
+	if (t->has_own_modules)
+		modules_drop(g->modules, t->serial);
 	free(t);
 }
 

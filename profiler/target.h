@@ -44,7 +44,8 @@ struct target {
 	int64_t began; /* ns, CLOCK_MONOTONIC: what was sampled before is not the program's */
 	bool early;    /* the window under way ends for want of room (profiler/limits.h) */
 	struct tasks *tasks;
-	struct heard *heard; /* STRATEGY_THREADS */
+	bool has_own_modules; /* of files without a build-id: they go with it */
+	struct heard *heard;  /* STRATEGY_THREADS */
 	struct ladder ladders[EVENTS_MAX];
 	struct offcpu offcpu;
 	size_t maps_left;	 /* bytes of mappings that it may still bring */

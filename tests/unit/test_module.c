@@ -254,6 +254,37 @@ START_TEST(the_cap_evicts_the_unreferenced_oldest_first)
 }
 END_TEST
 
+START_TEST(what_is_of_one_target_alone_goes_with_it)
+{
+	struct modules *t;
+	struct modules_stats stats;
+	struct module *m = NULL, *held;
+	modules_new(64 << 20, &t);
+	for (uint64_t generation = 1; generation <= 2; generation++) {
+		struct module_key key = {.path = "/bin/self", .generation = generation};
+		ck_assert_int_eq(modules_get(t, &key, open_by_name, NULL, &m), 0);
+		module_unref(m);
+		key.path = "/bin/script";
+		ck_assert_int_eq(modules_get(t, &key, open_by_name, NULL, &held), 0);
+		if (generation == 2)
+			module_unref(held);
+	}
+	modules_drop(t, 1); /* its script is in use */
+	modules_stats(t, &stats);
+	ck_assert_uint_eq(stats.count, 3);
+	modules_drop(t, 2);
+	modules_stats(t, &stats);
+	ck_assert_uint_eq(stats.count, 1);
+	modules_drop(t, 1);
+	modules_stats(t, &stats);
+	ck_assert_uint_eq(stats.count, 1);
+	modules_free(t);
+
+	ck_assert(module_has_file("/bin/self") && module_has_file("/lib/gone.so (deleted)"));
+	ck_assert(!module_has_file("[vdso]") && !module_has_file("//anon") && !module_has_file("/memfd:x (deleted)"));
+}
+END_TEST
+
 START_TEST(not_even_room_for_a_name)
 {
 	struct modules *t;
@@ -280,6 +311,7 @@ int main(void)
 	tcase_add_test(t, the_build_id_decides);
 	tcase_add_test(t, a_failure_is_tried_again_with_the_next_tree);
 	tcase_add_test(t, the_cap_evicts_the_unreferenced_oldest_first);
+	tcase_add_test(t, what_is_of_one_target_alone_goes_with_it);
 	tcase_add_test(t, not_even_room_for_a_name);
 	suite_add_tcase(suite, t);
 	SRunner *runner = srunner_create(suite);

@@ -6,6 +6,7 @@
 #include "tests/unit/fed.h"
 
 #include <check.h>
+#include <errno.h>
 
 static struct engine engine;
 static struct target *target;
@@ -52,6 +53,32 @@ START_TEST(what_is_read_behind_its_windows_end_is_of_the_next)
 }
 END_TEST
 
+static int nobody_opens(void *arg, const char *path, struct file *ret)
+{
+	return -ENOENT;
+}
+
+/* Of files without a build-id there is one for each target, which nobody could find behind its end. */
+START_TEST(its_modules_go_with_it_and_the_kernels_stay)
+{
+	static const char *const paths[] = {"[vdso]", "//anon", "/bin/busybox"};
+	struct modules_stats stats;
+	for (unsigned n = 2; n < 10; n++) {
+		struct target *t = fed_target(&engine, n);
+		for (unsigned i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+			struct module *m = NULL;
+			ck_assert_int_eq(target_module(t, &(struct module_key){.path = paths[i]}, nobody_opens, &m), 0);
+			module_unref(m);
+		}
+		modules_stats(engine.modules, &stats);
+		ck_assert_uint_eq(stats.count, 3);
+		target_forget(t);
+	}
+	modules_stats(engine.modules, &stats);
+	ck_assert_uint_eq(stats.count, 2);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("target");
@@ -60,6 +87,7 @@ int main(void)
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_test(t, what_was_before_the_program_does_not_count);
 	tcase_add_test(t, what_is_read_behind_its_windows_end_is_of_the_next);
+	tcase_add_test(t, its_modules_go_with_it_and_the_kernels_stay);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);
