@@ -29,7 +29,7 @@ struct step {
 
 const char frame_table_full[] = "[lost: table full]", frame_outside[] = "[outside pid namespace]",
 	   frame_lost[] = "[lost]", frame_not_sampled[] = "[stack not sampled]", frame_nowhere[] = "[place unknown]",
-	   frame_short[] = "[short waits]";
+	   frame_short[] = "[short waits]", frame_approximate[] = "[approximate]";
 
 #define ROOT UINT32_MAX
 #define ROOM_FIRST 64  /* most of a node's containers are idle; a multiple of BITS */
@@ -459,8 +459,8 @@ void aggregate_save(struct aggregate *a, struct journal *j)
 /* The very literal. */
 static const char *special(const char *text)
 {
-	static const char *const names[] = {
-		frame_table_full, frame_outside, frame_lost, frame_not_sampled, frame_nowhere, frame_short};
+	static const char *const names[] = {frame_table_full, frame_outside, frame_lost, frame_not_sampled,
+		frame_nowhere, frame_short, frame_approximate};
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strcmp(text, names[i]))
 			return names[i];

@@ -459,8 +459,16 @@ static int add_waits(struct builder *b)
 	const struct target_tally *y = &b->w->tally;
 	if (event_kind(spec->kind)->measure != MEASURES_WAITS)
 		return 0;
-	int r = comment(b, "threads went off their CPUs %" PRIu64 " times; of %" PRIu64 " there is a stack",
-		y->switches, y->stacks);
+	const bool cgroup = b->t->desc.strategy == STRATEGY_CGROUP;
+	int r = 0;
+	if (cgroup || b->t->desc.kernel)
+		r = comment(b, "threads went off their CPUs %" PRIu64 " times; of %" PRIu64 " there is a stack",
+			y->switches, y->stacks);
+	else
+		r = comment(b,
+			"threads went off their CPUs %" PRIu64 " times; %s: where they were seen last before, as "
+			"kernel.perf_event_paranoid hides where they waited",
+			y->switches, frame_approximate);
 	if (r == 0 && spec->min_us)
 		r = comment(b, "%s is waits of less than %u us: offcpu:min=0 shows where they are", frame_short,
 			spec->min_us);
@@ -469,15 +477,25 @@ static int add_waits(struct builder *b)
 			"%" PRIu64 " idle threads are left out, which were on no CPU all the window (%.2f s): "
 			"offcpu:idle shows where",
 			y->idle, (double)y->idle_ns / NSEC_PER_SEC);
-	if (r == 0 && y->unrecorded)
+	if (r == 0 && y->unrecorded && cgroup)
 		r = comment(b,
 			"for %.2f s of the window switches were not recorded, as there were more than %u a second, %u "
 			"on a CPU, or they cost too much; those that were stand for them",
 			(double)y->unrecorded / NSEC_PER_SEC, OFFCPU_SWITCHES, OFFCPU_SWITCHES_CPU);
+	else if (r == 0 && y->unrecorded)
+		r = comment(b,
+			"for %.2f s of the window switches were not recorded, as there were more than %u a second, or "
+			"they cost too much; those that were stand for them",
+			(double)y->unrecorded / NSEC_PER_SEC, OFFCPU_SWITCHES);
 	if (r == 0 && y->restarts)
 		r = comment(
 			b, "waits under way when the profiler was restarted count from then on, as %s", frame_nowhere);
-	if (r == 0 && y->waits_lost)
+	if (r == 0 && y->waits_lost && !cgroup)
+		r = comment(b,
+			"of %" PRIu64
+			" records of switches there was no room in the ring: their threads count as they were",
+			y->waits_lost);
+	else if (r == 0 && y->waits_lost)
 		r = comment(b, "%s of %" PRIu64 " switches there was no room in the ring", frame_lost, y->waits_lost);
 	return r;
 }

@@ -12,15 +12,17 @@
 #include <string.h>
 
 struct found {
-	const char *works; /* "yes", "user code only", "no" */
+	const char *works; /* "yes", "user code only", "approximate", "no" */
 	struct err why;	   /* but for "yes" */
 };
 
 /* An event on ourselves. */
 static int try(uint32_t kind, const struct event_spec *spec, bool kernel, struct err *e)
 {
+	const bool waits = event_kind(kind)->measure == MEASURES_WAITS;
 	struct perf_want want = {.role = PERF_SAMPLES, .spec = *spec, .stacks = STACKS_NONE, .kernel = kernel};
 	struct perf_event_attr attr;
+	want.inherit = waits && !kernel; /* without the kernel's part it is another event (shim/perf.h) */
 	struct perf_layout layout;
 	perf_attr(&want, &attr, &layout);
 	int fd = perf_open(&attr, 0, -1, 0);
@@ -49,9 +51,9 @@ static void find(uint32_t kind, struct found *ret)
 		return;
 	if (try(kind, &spec, true, &ret->why) == 0) {
 		ret->works = "yes";
-	} else if (!event_kind(kind)->in_kernel) {
+	} else if (!event_kind(kind)->in_kernel || event_kind(kind)->measure == MEASURES_WAITS) {
 		if (try(kind, &spec, false, &user) == 0)
-			ret->works = "user code only";
+			ret->works = event_kind(kind)->in_kernel ? "approximate" : "user code only";
 		else
 			ret->why = user;
 	}

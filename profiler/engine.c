@@ -141,10 +141,10 @@ static void on_lost(struct engine *g, struct target *t, const struct perf_event_
 	if (record_parse(h, &none, &r) < 0)
 		return;
 	if (g->single && t)
-		target_lost(t, r.lost.count, false);
+		target_lost(t, r.lost.count, r.cpu, (int64_t)r.time, false);
 	else
 		for (struct target *each = g->targets; each; each = each->next)
-			target_lost(each, r.lost.count, true);
+			target_lost(each, r.lost.count, r.cpu, (int64_t)r.time, true);
 }
 
 static void hand_over(struct engine *g, struct stream *st, const struct perf_event_header *h)

@@ -7,7 +7,7 @@
 #define ENTRIES_MAX 65536 /* where records are lost, ends of threads are */
 
 struct entry {
-	uint32_t tid, cpu, spec;
+	uint32_t tid, cpu, kind;
 	uint64_t id;
 	struct entry *next;
 };
@@ -34,16 +34,16 @@ struct heard *heard_free(struct heard *h)
 	return NULL;
 }
 
-uint64_t *heard_by(struct heard *h, uint32_t tid, uint32_t cpu, uint32_t spec)
+uint64_t *heard_by(struct heard *h, uint32_t tid, uint32_t cpu, uint32_t kind)
 {
 	struct entry **bucket = &h->buckets[tid % BUCKETS];
 	for (struct entry *e = *bucket; e; e = e->next)
-		if (e->tid == tid && e->cpu == cpu && e->spec == spec)
+		if (e->tid == tid && e->cpu == cpu && e->kind == kind)
 			return &e->id;
 	struct entry *e = h->count < ENTRIES_MAX ? calloc(1, sizeof(*e)) : NULL;
 	if (!e)
 		return NULL;
-	*e = (struct entry){.tid = tid, .cpu = cpu, .spec = spec, .next = *bucket};
+	*e = (struct entry){.tid = tid, .cpu = cpu, .kind = kind, .next = *bucket};
 	*bucket = e;
 	h->count++;
 	return &e->id;

@@ -26,7 +26,7 @@ struct heard *heard_free(struct heard *h); /* NULL is fine */
  * Where the id stands by which this thread is heard on this CPU by events of this kind: 0 = not yet, to be filled in.
  * NULL: no room, it goes unchecked.
  */
-uint64_t *heard_by(struct heard *h, uint32_t tid, uint32_t cpu, uint32_t spec);
+uint64_t *heard_by(struct heard *h, uint32_t tid, uint32_t cpu, uint32_t kind);
 /* A thread ended, or began: the number says nothing of who had it before. */
 void heard_forget(struct heard *h, uint32_t tid);
 size_t heard_count(const struct heard *h); /* entries held */

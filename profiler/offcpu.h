@@ -7,6 +7,9 @@
  * lowers that, nothing is recorded for part of the time, and what is stands for that, too: its time goes on faster
  * (struct offcpu_time).
  *
+ * Where events are inherited (profiler/offcpu_switches.c) records tell of both ends of a wait, and the same is done for
+ * places and stacks; a plain user's are where a thread was seen on a CPU last.
+ *
  * When a window ends, who has not gone off his CPU since the last record may wait or run. So a moment before, who is on
  * a CPU is called upon to say so: the events of PERF_SEEN are enabled for OFFCPU_CALL_MS.
  */
@@ -22,6 +25,8 @@
 #define OFFCPU_CALL_MS 4	   /* periods of PERF_SEEN_NS */
 #define OFFCPU_SWITCHES 100000u	   /* recorded of one target, a second, */
 #define OFFCPU_SWITCHES_CPU 20000u /* of one CPU: above, a part, a sixth at least */
+
+#define OFFCPU_RECENT 16
 
 struct target;
 struct stream;
@@ -46,6 +51,7 @@ struct offcpu_time {
 
 /* Of one target. */
 struct offcpu {
+	const struct offcpu_way *way;
 	struct waits *waits; /* NULL: nobody asked */
 	uint32_t spec;	     /* which of its events */
 	struct offcpu_cpu {
@@ -72,6 +78,8 @@ struct offcpu {
 	int64_t called;	     /* the roll call has begun */
 	int64_t told;
 	uint64_t lost_told, random;
+	int64_t recent[OFFCPU_RECENT]; /* by switches: when the last ones were, in a circle */
+	unsigned n_recent;
 };
 
 int offcpu_new(struct target *t); /* where one of its events measures waits; 0, -ENOMEM */
@@ -88,8 +96,13 @@ void offcpu_adopt(struct target *t, uint32_t pid, uint32_t tid);
 /* Behind a worker that was killed: what its events have counted is of before. */
 void offcpu_resume(struct target *t);
 
-/* A sample by one of its events: PERF_WAITS, PERF_SEEN, or of PERF_SAMPLES with these frames. */
+/*
+ * A sample by one of its events: PERF_WAITS, PERF_SEEN, or of PERF_SAMPLES with these frames; a record of
+ * PERF_SWITCHES; a sample of its CPU time.
+ */
 void offcpu_record(struct target *t, struct stream *st, const struct record *r, const struct frame *frames, size_t n);
+/* There was no room for so many records before then: 0: some, maybe others'. */
+void offcpu_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time);
 /* FORK, EXIT, COMM: before the processes hear of it. */
 void offcpu_sideband(struct target *t, const struct record *r);
 

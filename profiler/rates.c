@@ -147,8 +147,9 @@ static int switch_events(struct target *t, unsigned long how)
 {
 	int r = 0;
 	for (struct stream *st = t->streams; st; st = st->next_of_target) {
+		bool waits = event_kind(t->desc.events[st->spec].kind)->measure == MEASURES_WAITS; /* offcpu.h */
 		bool counts = st->role == PERF_SAMPLES && (!st->rung || st->rung == t->ladders[st->spec].at);
-		if (counts && ioctl(st->fd, how, 0) < 0)
+		if (counts && !waits && ioctl(st->fd, how, 0) < 0)
 			r = -errno;
 	}
 	return r;

@@ -341,7 +341,7 @@ static bool all_hung_up(const struct target *t)
 	bool threads = t->desc.strategy == STRATEGY_THREADS;
 	for (const struct stream *st = t->streams; st; st = st->next_of_target) {
 		struct pollfd p = {.fd = st->fd};
-		bool sideband = st->role == PERF_SIDEBAND || (threads && st->spec == 0);
+		bool sideband = st->role == PERF_SIDEBAND || (threads && st->role == PERF_SAMPLES);
 		if (sideband && (poll(&p, 1, 0) != 1 || !(p.revents & POLLHUP)))
 			return false;
 	}
@@ -584,7 +584,8 @@ static void on_sample(struct target *t, struct stream *st, const struct record *
 	static const struct frame outside = {.kind = FRAME_SPECIAL, .name = frame_outside};
 	struct frame frames[AGGREGATE_STACK_MAX];
 	uint64_t weight = rates_weight(&t->rate, t->desc.events[st->spec].period, (int64_t)r->time);
-	bool waits = event_kind(t->desc.events[st->spec].kind)->measure == MEASURES_WAITS;
+	const enum event_measure measure = event_kind(t->desc.events[st->spec].kind)->measure;
+	const bool waits = measure == MEASURES_WAITS;
 	struct target_tally *tally = &t->tally;
 	/* one that is read behind its window's end is of the next: nothing is lost where a drain is late */
 	if (!t->started || (int64_t)r->time < t->began) {
@@ -615,17 +616,18 @@ static void on_sample(struct target *t, struct stream *st, const struct record *
 	tally->stops[stop]++;
 	note_snapshot(t, st, &r->sample, stop);
 	p->sampled = true;
-	if (waits)
-		offcpu_record(t, st, r, frames, n);
-	else
+	if (!waits)
 		aggregate_add(a, frames, n, &who, 1, weight);
+	if (measure != MEASURES_COUNT)
+		offcpu_record(t, st, r, frames, n);
 }
 
-void target_lost(struct target *t, uint64_t count, bool shared)
+void target_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time, bool shared)
 {
 	if (!t->started)
 		return;
 	*(shared ? &t->tally.lost_shared : &t->tally.lost) += count;
+	offcpu_lost(t, shared ? 0 : count, cpu, time);
 	tasks_lossy(t->tasks);
 	commit_lossy(t->engine->commit, t);
 }
@@ -653,7 +655,7 @@ static bool keep_single(struct target *t, struct stream *st, const struct record
 	bool whoever = r->type == PERF_RECORD_SAMPLE && event_kind(t->desc.events[st->spec].kind)->named;
 	bool wanted = true;
 	if (!whoever && r->by && r->by != UINT32_MAX) {
-		uint64_t *by = heard_by(t->heard, r->by, (uint32_t)st->cpu, st->spec);
+		uint64_t *by = heard_by(t->heard, r->by, (uint32_t)st->cpu, st->spec + EVENTS_MAX * st->role);
 		wanted = !by || keep_earlier(t, st, by);
 	}
 	if (r->type == PERF_RECORD_FORK || r->type == PERF_RECORD_EXIT)
@@ -681,7 +683,7 @@ void target_record(struct target *t, struct stream *st, const struct perf_event_
 {
 	struct record r;
 	t->saved.changed = true;
-	if (st->role == PERF_WAITS)
+	if (st->role == PERF_WAITS || st->role == PERF_SWITCHES)
 		rates_switch(t, h->size);
 	else
 		rates_record(t, h->type == PERF_RECORD_SAMPLE, h->size);
@@ -693,7 +695,7 @@ void target_record(struct target *t, struct stream *st, const struct perf_event_
 		return;
 	if (r.type == PERF_RECORD_SAMPLE && st->role == PERF_SAMPLES) {
 		on_sample(t, st, &r);
-	} else if (r.type == PERF_RECORD_SAMPLE) {
+	} else if (r.type == PERF_RECORD_SAMPLE || r.type == PERF_RECORD_SWITCH) {
 		offcpu_record(t, st, &r, NULL, 0);
 	} else if (r.type == PERF_RECORD_THROTTLE) {
 		t->tally.throttled++;

@@ -116,7 +116,7 @@ int target_arm(struct target *t, uint32_t n_events, struct err *e);
 void target_tasks(struct target *t, const struct msg_tasks *m, const int *maps);
 /* A record of one of its events. */
 void target_record(struct target *t, struct stream *st, const struct perf_event_header *h);
-void target_lost(struct target *t, uint64_t count, bool shared);
+void target_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time, bool shared);
 
 /* For a successor (profiler/resume.h). */
 int target_module(struct target *t, const struct module_key *key, module_open_fn *open, struct module **ret);

@@ -6,6 +6,8 @@
 
 #define BUCKETS 1024
 #define AT_ONCE_NS 1000	   /* from one thread to the next */
+#define GAPS 64		   /* that are kept */
+#define LATE_OF 16	   /* of so many, about, is the average */
 #define LATE_MOST_NS 20000 /* no kernel takes longer */
 #define TOO_MUCH 10
 #define CPUS_MAX 4096
@@ -30,8 +32,10 @@ struct waiter {
 	struct waiter *next;
 	uint32_t pid, tid;
 	uint64_t off;		  /* since when it is on no CPU, 0: it is on one, or nothing is known */
+	uint64_t n_gaps;	  /* by switch records: that there were when it went off or came back */
 	uint64_t wait;		  /* ns of that wait that are told already */
 	struct wait_place *place; /* where it went off, NULL: nowhere */
+	struct wait_place *here;  /* where it was seen on a CPU last */
 	struct wait_place *places;
 	unsigned n_places;
 	uint64_t seen; /* on seen_cpu, since it went off; 0: it was not */
@@ -71,7 +75,9 @@ struct waits {
 		unsigned too_much; /* times in a row that this was more than can be */
 		uint64_t ends;
 	} account;
-	bool midway; /* a clock that is not known did not begin with zeros */
+	uint64_t gaps[GAPS], n_gaps; /* their middles, in a circle */
+	double late;		     /* a record of coming back, on average, ns */
+	bool midway;		     /* a clock that is not known did not begin with zeros */
 	uint64_t min;
 	waits_fn *fn;
 	void *arg;
@@ -126,7 +132,7 @@ static void free_places(struct waits *w, struct waiter *t)
 		give_back(w, p, sizeof(*p));
 	}
 	w->n_places -= t->n_places;
-	t->places = t->place = NULL;
+	t->places = t->place = t->here = NULL;
 	t->n_places = 0;
 }
 
@@ -246,7 +252,7 @@ static struct wait_place *reuse(struct waits *w, struct waiter *t)
 	while (*at && (*at)->next)
 		at = &(*at)->next;
 	struct wait_place *oldest = *at;
-	if (!oldest || oldest == t->place)
+	if (!oldest || oldest == t->place || oldest == t->here)
 		return NULL;
 	if (stack_at(w, oldest) >= 0)
 		tell_place(w, t, oldest);
@@ -329,6 +335,7 @@ static void come_back(struct waits *w, struct waiter *t, uint64_t time)
 {
 	account(w, t, time);
 	t->off = t->wait = 0;
+	t->n_gaps = w->n_gaps;
 	t->ran = true;
 }
 
@@ -341,6 +348,7 @@ void waits_born(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time)
 	if (!t)
 		return;
 	t->pid = pid;
+	t->n_gaps = w->n_gaps;
 	t->off = time;
 	t->place = NULL;
 }
@@ -446,11 +454,91 @@ void waits_out(struct waits *w, const struct wait_out *o)
 	t->place = o->at.ip ? place_of(w, t, &o->at) : NULL;
 }
 
-void waits_in(struct waits *w, uint32_t tid, uint64_t time)
+/* --- by switch records ---------------------------------------------------------------------------------- */
+
+/*
+ * What it does now it has not done before a gap, so it went off, or came back, in between: in one of those since it did
+ * the other, and as likely in each. Its records between two of them would have told. 0: there was none.
+ */
+static uint64_t in_gap(const struct waits *w, const struct waiter *t)
+{
+	if (t->n_gaps >= w->n_gaps)
+		return 0;
+	uint64_t kept = w->n_gaps > GAPS ? w->n_gaps - GAPS : 0, first = t->n_gaps > kept ? t->n_gaps : kept;
+	return w->gaps[(first + (w->n_gaps - 1 - first) / 2) % GAPS];
+}
+
+/* It is on a CPU: if it was off before a gap, it came back in between. */
+static void settle_gap(struct waits *w, struct waiter *t)
+{
+	uint64_t at = t->off ? in_gap(w, t) : 0;
+	if (at)
+		come_back(w, t, at > t->off ? at : t->off);
+}
+
+void waits_off(struct waits *w, uint32_t pid, uint32_t tid, uint32_t cpu, uint64_t time, const struct wait_at *at)
+{
+	struct clock *c = clock_of(w, cpu);
+	struct waiter *t = thread_of(w, pid, tid);
+	if (!t)
+		return;
+	settle_gap(w, t);
+	if (!t->off) {
+		t->off = time;
+		t->wait = 0;
+		t->n_gaps = w->n_gaps;
+		t->place = t->here;
+		if (c)
+			c->time = time;
+	}
+	t->pid = pid;
+	t->ran = true;
+	if (at && at->ip)
+		t->place = place_of(w, t, at);
+}
+
+/* Since the switch began. */
+static uint64_t came_back_at(struct waits *w, uint32_t cpu, uint64_t time)
+{
+	const struct clock *c = clock_of(w, cpu);
+	uint64_t late = c && c->time && c->time < time ? time - c->time : LATE_MOST_NS;
+	if (late >= LATE_MOST_NS)
+		return time - (uint64_t)w->late;
+	w->late += ((double)late - w->late) / LATE_OF;
+	return time - late;
+}
+
+void waits_on(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
 {
 	struct waiter *t = *find(w, tid);
-	if (t && t->off)
-		come_back(w, t, time);
+	uint64_t began = came_back_at(w, cpu, time);
+	if (!t)
+		return;
+	if (!t->off) {
+		t->off = in_gap(w, t);
+		t->place = t->here;
+	}
+	if (t->off)
+		come_back(w, t, began > t->off ? began : t->off);
+}
+
+void waits_runs(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time, const struct frame *frames, size_t n)
+{
+	static const struct wait_at seen = {.ip = 1};
+	if (n)
+		waits_stack(w, pid, tid, &seen, frames, n);
+	struct waiter *t = *find(w, tid);
+	if (!t)
+		return;
+	settle_gap(w, t);
+	t->here = n ? place_of(w, t, &seen) : NULL;
+}
+
+void waits_gap(struct waits *w, uint64_t count, uint32_t cpu, uint64_t time)
+{
+	uint64_t from = cpu < w->n_clocks && w->clocks[cpu].time < time ? w->clocks[cpu].time : 0;
+	w->lost += count;
+	w->gaps[w->n_gaps++ % GAPS] = from ? from + (time - from) / 2 : time;
 }
 
 void waits_seen(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
@@ -505,6 +593,8 @@ static void tell_place(struct waits *w, struct waiter *t, struct wait_place *p)
 	if (!part.count)
 		return;
 	part.ns = corrected(w, &p->untold);
+	if (stack < 0 && !p->at.sp) /* of waits_runs: its stack is gone */
+		part.kind = WAIT_NOWHERE;
 	if (stack >= 0) {
 		aggregate_sample(w->stacks, (size_t)stack, &s);
 		for (size_t i = 0; i < s.n; i++)
@@ -615,6 +705,7 @@ void waits_exit(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
 		w->gone[w->n_gone++ % GONE] = tid;
 	if (!t)
 		return;
+	settle_gap(w, t);
 	if (!c)
 		c = &none;
 	if (c->ending)
@@ -685,7 +776,7 @@ void waits_end(struct waits *w, uint64_t time, const struct wait_clock *clocks, 
 static void shed_places(struct waits *w, struct waiter *t)
 {
 	for (struct wait_place **at = &t->places, *p; (p = *at);) {
-		if (p == t->place || p->untold.count > 0) {
+		if (p == t->place || p == t->here || p->untold.count > 0) {
 			at = &p->next;
 			continue;
 		}

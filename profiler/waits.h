@@ -4,8 +4,11 @@
  * Whoever goes off a CPU leaves a small record: time, thread, the user's ip and sp, and by the event's own clock how
  * long the target has run on that CPU so far (struct wait_out). From one such record of a CPU to the next only the
  * thread of the next one ran there, so what its clock went on meanwhile is how long that thread ran: the rest of the
- * time since it went off last was a wait. Nothing is recorded when it comes back. Where that clock cannot be had
- * (events that are inherited), switch records say when a thread came back (waits_in).
+ * time since it went off last was a wait. Nothing is recorded when it comes back.
+ *
+ * Where that clock cannot be had (events that are inherited), switch records say when a thread goes off and when it
+ * comes back (waits_off, waits_on). The latter comes when everything else is done, and what a switch takes is CPU time
+ * of who comes: where one of ours has gone off that CPU just before, it came back then, and else as late as on average.
  *
  * That clock begins a little late where a CPU was idle, or others' in between: putting events there takes time, which
  * is the thread's all the same. Of waits of a few microseconds that is most. How much it is on average shows a true
@@ -83,7 +86,20 @@ struct waits *waits_free(struct waits *w); /* NULL is fine */
 /* All in the order of time, which is that of records. */
 void waits_born(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time);
 void waits_out(struct waits *w, const struct wait_out *o);
-void waits_in(struct waits *w, uint32_t tid, uint64_t time);
+/*
+ * By switch records. A record of where it goes off comes before that of its going off, at most: at NULL is not known,
+ * or where it was seen last.
+ */
+void waits_off(struct waits *w, uint32_t pid, uint32_t tid, uint32_t cpu, uint64_t time, const struct wait_at *at);
+void waits_on(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time);
+/* It runs then, with this stack: where it goes off next. */
+void waits_runs(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time, const struct frame *frames, size_t n);
+/*
+ * Of that CPU so many records are lost by then, or (WAITS_ALL_CPUS) time stood still: what threads do now their next
+ * record tells; who has come back, or gone off, in between did so in the middle.
+ */
+#define WAITS_ALL_CPUS UINT32_MAX
+void waits_gap(struct waits *w, uint64_t count, uint32_t cpu, uint64_t time);
 /* It was on this CPU then: so when a window ends it is not waiting, though it has not gone off again. */
 void waits_seen(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time);
 /* The stack with which this thread goes off at this place, of frames that the caller holds. */

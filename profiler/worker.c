@@ -588,7 +588,7 @@ static void resume_all(struct worker *w, struct registered *known)
 	g->at->target = 0;
 	commit_resume(g->commit, g, clock_now());
 	for (struct target *t = g->modest ? g->targets : NULL; t; t = t->next)
-		target_lost(t, 0, false); /* who knows what */
+		target_lost(t, 0, 0, clock_now(), false); /* who knows what */
 	for (struct connection *c = w->connections, *next; c; c = next) {
 		next = c->next;
 		if (c->stopping && c->target)

@@ -23,6 +23,11 @@
 /* Events that a thread inherits beyond those of one size: each costs its creation 1.2 us (tests/bench/idle.c). */
 #define INHERITED_MORE 32
 
+struct waits_role {
+	enum perf_role role;
+	bool idle;
+};
+
 struct work {
 	const struct passing *p;
 	struct batch batch;
@@ -127,6 +132,21 @@ static struct perf_want sideband(const struct attempt *a)
 		.build_id = true};
 }
 
+static bool measures_waits(const struct work *w, uint32_t spec)
+{
+	return event_kind(desc(w)->events[spec].kind)->measure == MEASURES_WAITS;
+}
+
+/* By which event the side-band comes with strategy `threads`: the first that is always on, UINT32_MAX: one of its own.
+ */
+static uint32_t carrier(const struct work *w)
+{
+	for (uint32_t i = 0; i < desc(w)->n_events; i++)
+		if (!measures_waits(w, i))
+			return i;
+	return UINT32_MAX;
+}
+
 static struct perf_want samples(const struct work *w, const struct attempt *a, uint32_t spec)
 {
 	struct perf_want want = sideband(a);
@@ -135,8 +155,46 @@ static struct perf_want samples(const struct work *w, const struct attempt *a, u
 	want.spec = desc(w)->events[spec];
 	want.stacks = w->p->request->stacks;
 	/* one event per thread and CPU less */
-	want.sideband = a->strategy == STRATEGY_THREADS && spec == 0;
+	want.sideband = a->strategy == STRATEGY_THREADS && spec == carrier(w);
 	return want;
+}
+
+static bool has_clock(const struct work *w)
+{
+	bool any = false;
+	for (uint32_t i = 0; i < desc(w)->n_events; i++)
+		any |= event_kind(desc(w)->events[i].kind)->measure == MEASURES_CPU;
+	return any;
+}
+
+/*
+ * The three events of waits (shim/perf.h). By cgroup stacks come later: a runtime's are of no use. Without kernel code
+ * the stacks are those of a clock, and the one that is there already will do.
+ */
+static size_t roles_of_waits(const struct work *w, const struct attempt *a, struct waits_role ret[3])
+{
+	bool cgroup = a->strategy == STRATEGY_CGROUP;
+	size_t n = 0;
+	ret[n++] = (struct waits_role){cgroup ? PERF_WAITS : PERF_SWITCHES, false};
+	if (cgroup || a->kernel || !has_clock(w))
+		ret[n++] = (struct waits_role){PERF_SAMPLES, cgroup};
+	if (cgroup || a->kernel)
+		ret[n++] = (struct waits_role){cgroup ? PERF_SEEN : PERF_WAITS, true};
+	return n;
+}
+
+static int put_waits(struct work *w, const struct attempt *a, pid_t thread, uint32_t spec, int cpu, struct err *e)
+{
+	struct waits_role roles[3];
+	size_t n = roles_of_waits(w, a, roles);
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		struct perf_want want = samples(w, a, spec);
+		want.role = roles[i].role;
+		want.idle = roles[i].idle;
+		r = open_and_put(w, a, thread, &want, spec, cpu, e);
+	}
+	return r;
 }
 
 /* --- strategies `cgroup` and `process`: per CPU -------------------------------------------------------- */
@@ -175,32 +233,13 @@ static int pass_rungs(struct work *w, const struct attempt *a, uint32_t spec, in
 	return r;
 }
 
-/* Stacks come later: a runtime's are of no use. */
-static int pass_waits(struct work *w, const struct attempt *a, uint32_t spec, int cpu, struct err *e)
-{
-	static const enum perf_role roles[] = {PERF_WAITS, PERF_SAMPLES, PERF_SEEN};
-	int r = 0;
-	for (size_t i = 0; r == 0 && i < sizeof(roles) / sizeof(roles[0]); i++) {
-		struct perf_want want = samples(w, a, spec);
-		want.role = roles[i];
-		want.idle = want.role != PERF_WAITS;
-		r = open_and_put(w, a, desc(w)->init_pid, &want, spec, cpu, e);
-	}
-	return r;
-}
-
-static bool measures_waits(const struct work *w, uint32_t spec)
-{
-	return event_kind(desc(w)->events[spec].kind)->measure == MEASURES_WAITS;
-}
-
 static int pass_cpu(struct work *w, const struct attempt *a, int cpu, struct err *e)
 {
 	int r = 0;
 	for (uint32_t s = 0; r == 0 && s < desc(w)->n_events; s++) {
 		struct perf_want want = samples(w, a, s);
 		if (measures_waits(w, s))
-			r = pass_waits(w, a, s, cpu, e);
+			r = put_waits(w, a, desc(w)->init_pid, s, cpu, e);
 		else if (w->ladder)
 			r = pass_rungs(w, a, s, cpu, e);
 		else
@@ -240,12 +279,27 @@ static int attach_thread(struct work *w, const struct attempt *a, pid_t thread, 
 {
 	const struct pass_host *h = w->p->host;
 	int r = 0;
-	for (int i = 0; r == 0 && i < h->n_cpus; i++)
+	for (int i = 0; r == 0 && i < h->n_cpus; i++) {
+		struct perf_want alone = sideband(a);
+		if (carrier(w) == UINT32_MAX)
+			r = open_and_put(w, a, thread, &alone, 0, h->cpus[i], e);
 		for (uint32_t s = 0; r == 0 && s < desc(w)->n_events; s++) {
 			struct perf_want want = samples(w, a, s);
-			r = open_and_put(w, a, thread, &want, s, h->cpus[i], e);
+			r = measures_waits(w, s) ? put_waits(w, a, thread, s, h->cpus[i], e)
+						 : open_and_put(w, a, thread, &want, s, h->cpus[i], e);
 		}
+	}
 	return r;
+}
+
+/* Of one thread on one CPU. */
+static uint32_t events_each(const struct work *w, const struct attempt *a)
+{
+	struct waits_role roles[3];
+	uint32_t n = carrier(w) == UINT32_MAX;
+	for (uint32_t s = 0; s < desc(w)->n_events; s++)
+		n += measures_waits(w, s) ? (uint32_t)roles_of_waits(w, a, roles) : 1;
+	return n;
 }
 
 struct tally {
@@ -255,7 +309,7 @@ struct tally {
 /* Every thread that has not been tried yet. */
 static int attach_new(struct work *w, const struct attempt *a, struct tally *y, struct err *e)
 {
-	uint32_t each = (uint32_t)w->p->host->n_cpus * desc(w)->n_events;
+	uint32_t each = (uint32_t)w->p->host->n_cpus * events_each(w, a);
 	for (size_t i = 0; i < census_count(w->census); i++) {
 		struct census_task *t = census_at(w->census, i);
 		if (t->done || !t->alive)
@@ -424,8 +478,6 @@ static int try_event(struct work *w, const struct attempt *a, uint32_t spec, int
 	struct perf_want want = samples(w, a, spec);
 	struct perf_layout layout;
 	pid_t thread = a->strategy == STRATEGY_THREADS ? 0 : desc(w)->init_pid;
-	if (measures_waits(w, spec) && a->strategy != STRATEGY_CGROUP)
-		return err_say(e, -EOPNOTSUPP, "%s: only by cgroup, and that is not to be had", event_name(&want.spec));
 	int fd = open_one(w, a, thread, &want, cpu, &layout);
 	if (fd == -ENOENT || fd == -EOPNOTSUPP || fd == -EINVAL || fd == -EACCES || fd == -EPERM)
 		return perf_explain_event(fd, event_name(&want.spec), e);

@@ -16,6 +16,9 @@
 
 #define FAST_HZ 250 /* above: a ring is 16 snapshots of 32 KiB, what a CPU takes in 64 ms at this rate */
 #define FEW_SAMPLES 8
+#define STACKS_BYTES                                                                                                   \
+	(16u << 10) /* of inherited ones: nothing bounds how many there are but what a ring has room for               \
+		     */
 #define WAITS_BYTES (112 + PERF_STACK_PLACE) /* a record of waits_attr */
 #define SAMPLE_REST 512			     /* bytes of a sample beside its stack snapshot, about */
 
@@ -53,6 +56,30 @@ static void wake_early(const struct event_spec *s, struct perf_event_attr *a)
 		wake_at(a, PERF_RING_BYTES / 2, size);
 }
 
+/* How long the target ran, in each record; not of inherited events. */
+static void tell_running(const struct perf_want *w, struct perf_event_attr *a)
+{
+	if (w->inherit)
+		return;
+	a->sample_type |= PERF_SAMPLE_READ;
+	a->read_format = PERF_FORMAT_TOTAL_TIME_RUNNING;
+}
+
+/* Of waits, in turn with that of waits_attr, of which it tells all as well. */
+static void stacks_attr(const struct perf_want *w, struct perf_event_attr *a)
+{
+	if (w->inherit && !w->kernel) {
+		a->config = PERF_COUNT_SW_CPU_CLOCK;
+		return;
+	}
+	a->sample_type |= PERF_SAMPLE_REGS_USER;
+	a->sample_regs_user = PERF_REGS_USER_MASK;
+	a->sample_period = 1;
+	if (w->inherit && a->sample_stack_user)
+		a->sample_stack_user = STACKS_BYTES;
+	tell_running(w, a);
+}
+
 static void sample_attr(const struct perf_want *w, struct perf_event_attr *a)
 {
 	const struct event_kind *k = event_kind(w->spec.kind);
@@ -70,12 +97,8 @@ static void sample_attr(const struct perf_want *w, struct perf_event_attr *a)
 		a->sample_regs_user = PERF_REGS_USER_MASK;
 		a->sample_stack_user = perf_stack_user(w->rung);
 	}
-	if (k->measure == MEASURES_WAITS) { /* in turn with that of waits_attr, of which it tells all as well */
-		a->sample_period = 1;
-		a->sample_type |= PERF_SAMPLE_READ | PERF_SAMPLE_REGS_USER;
-		a->sample_regs_user = PERF_REGS_USER_MASK;
-		a->read_format = PERF_FORMAT_TOTAL_TIME_RUNNING;
-	}
+	if (k->measure == MEASURES_WAITS)
+		stacks_attr(w, a);
 	wake_early(&w->spec, a);
 }
 
@@ -86,13 +109,13 @@ static void waits_attr(const struct perf_want *w, struct perf_event_attr *a)
 	a->type = k->type;
 	a->config = k->config;
 	a->sample_period = 1;
-	a->sample_type |= PERF_SAMPLE_IP | PERF_SAMPLE_READ | PERF_SAMPLE_REGS_USER;
+	a->sample_type |= PERF_SAMPLE_IP | PERF_SAMPLE_REGS_USER;
 	a->sample_regs_user = PERF_REGS_PLACE_MASK;
 	if (w->stacks != STACKS_NONE && w->stacks != STACKS_FP) {
 		a->sample_type |= PERF_SAMPLE_STACK_USER;
 		a->sample_stack_user = PERF_STACK_PLACE;
 	}
-	a->read_format = PERF_FORMAT_TOTAL_TIME_RUNNING;
+	tell_running(w, a);
 	wake_at(a, PERF_RING_BYTES / 2, WAITS_BYTES);
 }
 
@@ -110,10 +133,28 @@ static void dummy_attr(const struct perf_want *w, struct perf_event_attr *a)
 	a->config = PERF_COUNT_SW_DUMMY;
 }
 
+static void switches_attr(const struct perf_want *w, struct perf_event_attr *a)
+{
+	dummy_attr(w, a);
+	a->context_switch = 1;
+}
+
 static void sideband_attr(const struct perf_want *w, struct perf_event_attr *a)
 {
 	a->mmap = a->mmap2 = a->comm = a->comm_exec = a->task = 1;
 	a->build_id = w->build_id;
+}
+
+static bool has_spec(const struct perf_want *w)
+{
+	return w->role != PERF_SIDEBAND && w->role != PERF_OWNER;
+}
+
+/* For waits there is something else where events are inherited. */
+static bool needs_kernel(const struct perf_want *w)
+{
+	const struct event_kind *k = event_kind(w->spec.kind);
+	return k->in_kernel && !(w->inherit && k->measure == MEASURES_WAITS);
 }
 
 typedef void attr_fn(const struct perf_want *w, struct perf_event_attr *a);
@@ -123,6 +164,7 @@ static attr_fn *const attr_of[PERF_ROLES] = {
 	[PERF_OWNER] = dummy_attr,
 	[PERF_WAITS] = waits_attr,
 	[PERF_SEEN] = seen_attr,
+	[PERF_SWITCHES] = switches_attr,
 };
 
 void perf_attr(const struct perf_want *w, struct perf_event_attr *a, struct perf_layout *ret_layout)
@@ -144,8 +186,7 @@ void perf_attr(const struct perf_want *w, struct perf_event_attr *a, struct perf
 		sideband_attr(w, a);
 	a->exclude_hv = 1;
 	/* what happens in the kernel alone: without it there would never be a sample, and nobody would know why */
-	bool in_kernel = w->role != PERF_SIDEBAND && w->role != PERF_OWNER && event_kind(w->spec.kind)->in_kernel;
-	a->exclude_kernel = !w->kernel && !in_kernel;
+	a->exclude_kernel = !w->kernel && !(has_spec(w) && needs_kernel(w));
 	a->exclude_callchain_kernel = !w->kernel;
 	if (w->role == PERF_SIDEBAND)
 		a->read_format = PERF_FORMAT_TOTAL_TIME_RUNNING;

@@ -9,6 +9,11 @@
  * one place from another, take turns; PERF_SAMPLE_READ tells of either how long the target ran. PERF_SEEN tells while
  * it is enabled who is on a CPU. They must take turns: since 6.3 the kernel keeps what it has found out for one sample
  * for that of the next event of the same kind (do_perf_sw_event, perf_prepare_sample), its id and its size among it.
+ *
+ * Where events are inherited (`process`, `threads`) PERF_SAMPLE_READ is not to be had before 6.12. There PERF_SWITCHES
+ * tells when threads go off and come back (PERF_RECORD_SWITCH, which needs no privilege and has no stack), PERF_WAITS
+ * each place and PERF_SAMPLES stacks, in turns as well. Who may not see kernel code has neither of those two: no switch
+ * happens in user code. PERF_SAMPLES is a clock then.
  */
 #pragma once
 
@@ -41,7 +46,7 @@
 #define PERF_STACK_PLACE 128	      /* bytes: a system call's wrapper and who called it */
 #define PERF_SEEN_NS 1000000
 
-enum perf_role { PERF_SAMPLES = 1, PERF_SIDEBAND, PERF_OWNER, PERF_WAITS, PERF_SEEN, PERF_ROLES };
+enum perf_role { PERF_SAMPLES = 1, PERF_SIDEBAND, PERF_OWNER, PERF_WAITS, PERF_SEEN, PERF_SWITCHES, PERF_ROLES };
 
 /* How the bytes of an event's records are laid out: what a reader must know. */
 struct perf_layout {
@@ -58,7 +63,7 @@ struct perf_layout {
 
 struct perf_want {
 	enum perf_role role;
-	struct event_spec spec; /* PERF_SAMPLES, PERF_WAITS, PERF_SEEN */
+	struct event_spec spec; /* of all but PERF_SIDEBAND and PERF_OWNER */
 	enum stacks stacks;
 	bool kernel;   /* kernel frames and kernel time */
 	bool inherit;  /* children and threads to come, too: strategies `process` and `threads` */

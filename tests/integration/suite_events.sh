@@ -16,6 +16,7 @@ test_list() { # WORKS-OF-SWITCHES WORKS-OF-CPU WHO...
 	is "events" "$(jq -r '.[].name' list | sort -u | wc -l)" "$(jq length list)"
 	is "cpu" "$(works cpu)" "$2"
 	is "context-switches" "$(works context-switches)" "$1"
+	is "offcpu" "$(works offcpu)" "${1/no/approximate}"
 	[[ $1 == yes ]] || has "why" "$(why context-switches)" 'perf_event_paranoid is [0-9]+ and this process has no CAP_PERFMON'
 	"${@:3}" "${EVENTS[@]}" >table || fail "exit status $?"
 	is "lines" "$(grep -c '^[a-zA-Z0-9-]* *[@/][0-9]' table)" "$(jq length list)"

@@ -97,10 +97,65 @@ test_killed() {
 }
 row "the worker is killed: there is a profile all the same" test_killed
 
-test_apart() {
+# --- without a cgroup of one's own: events are inherited, and switch records tell
+
+# A plain user may raise no limit: what a ring has no room for is said, and is not told from the time before and behind.
+test_inherited() { # KERNEL-PART WHO...
+	local phase frame
 	begin_run
-	"${RUN[@]}" --events cpu,offcpu -- "$LAB/bin/counted" 10 1 >said || fail "exit status $?"
-	has "the profile" "$(comments_of counted)" 'left out: offcpu: only by cgroup, and that is not to be had'
+	"${@:2}" "${RUN[@]}" --attach process --events cpu@499,offcpu:min=0,wall -- "$LAB/bin/phases" >said || fail "exit status $?"
+	first_of phases >/dev/null
+	near "all time on no CPU" "$(ns_of phases offcpu .)" "$(ns_said . off)" 6
+	near "all time" "$(ns_of phases wall .)" $(($(ns_said . off) + $(ns_said . cpu))) 6
+	for phase in "${IN_PHASES[@]}"; do
+		frame=";(${phase/:/|})(;| )"
+		near_ns "off in ${phase%:*}" "$(ns_of phases offcpu "$frame")" "$(ns_said "${phase%:*}" off)" \
+			"$(ns_of phases offcpu '\[(place unknown|stack not sampled)\]')"
+	done
+	has "its comments" "$(all_comments phases offcpu)" "$1"
 	end_run
 }
-row "no cgroup of one's own: the other events run, and the profile says why" test_apart
+IN_PHASES=(phase_sleep:- phase_lock:lock_thread)
+row "no cgroup of one's own: the sums, and the places, by switch records" test_inherited \
+	'threads went off their CPUs [0-9]+ times; of [0-9]+ there is a stack' "${AS_ROOT[@]}"
+
+test_plain() {
+	[[ $(cat /proc/sys/kernel/perf_event_paranoid) == 2 ]] || skip "perf_event_paranoid is not 2"
+	IN_PHASES=()
+	test_inherited 'times; .approximate.: where they were seen last before, as kernel.perf_event_paranoid hides where they waited' \
+		"${NOBODY[@]}"
+	# it computes before it sleeps: that is where it was seen last
+	near_ns "off in phase_cpu or phase_sleep" "$(ns_of phases offcpu '\[approximate\];.*;phase_(cpu|sleep)(;| )')" \
+		$(($(ns_said phase_cpu off) + $(ns_said phase_sleep off)))
+	(($(ns_of phases offcpu '\[approximate\];.*;pong_thread(;| )') >= $(ns_said phase_pipe off) / 4)) ||
+		fail "pong_thread waits for $(ns_of phases offcpu pong_thread) ns"
+}
+row "plain user: the sums are the true ones, the places those where a thread was seen last" test_plain
+
+test_offcpu_alone() { # WHO...
+	begin_run
+	"$@" "${RUN[@]}" --attach process --events offcpu -- "$LAB/bin/phases" >said || fail "exit status $?"
+	first_of phases >/dev/null
+	near "all time on no CPU" "$(ns_of phases offcpu .)" "$(ns_said . off)" 6
+	is "profiles" "$(profiles_of phases | grep -c .)" 1
+	end_run
+}
+row "no cgroup of one's own, nothing but offcpu" test_offcpu_alone "${AS_ROOT[@]}"
+row "plain user, nothing but offcpu: stacks are those of a clock of its own" test_offcpu_alone "${NOBODY[@]}"
+
+# It runs already, in its first two seconds: what it does then is phase_cpu.
+test_attached() { # EVENTS WHO...
+	begin_run
+	("${@:2}" "$LAB/bin/phases" >said &
+		echo $! >pid)
+	sleep 0.5
+	"${@:2}" "$LAB/bin/pillion" attach "$(cat pid)" --budget 5s --daemon "$LAB/bin/pilliond" --control "$SOCKET" \
+		--output "$ROW/out" --log "$ROW/run/log" --events "$1" >path || fail "exit status $?"
+	# at most what it waited in its first second is missing
+	between "ms on no CPU" "$(($(ns_of phases offcpu .) / 1000000))" $(($(ns_said . off) / 1000000 - 1000)) \
+		$(($(ns_said . off) * 106 / 100 / 1000000))
+	(($(ns_of phases cpu .) >= $(ns_said . cpu) / 2)) || fail "cpu: $(ns_of phases cpu .) ns of $(ns_said . cpu)"
+	end_run
+}
+row "attached to by pid: its threads' waits from then on" test_attached offcpu:min=0,cpu "${AS_ROOT[@]}"
+row "attached to by pid, plain user" test_attached cpu,offcpu:min=0 "${NOBODY[@]}"

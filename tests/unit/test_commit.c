@@ -289,7 +289,7 @@ START_TEST(counts_are_as_committed_and_records_as_taken)
 	fed_task(t, PERF_RECORD_FORK, (uint64_t)now, 6000, 6000, FED_INIT);
 	fed_comm(t, (uint64_t)now, 6000, 6000, "child", true);
 	fed_task(t, PERF_RECORD_EXIT, (uint64_t)now, 6000, 6000, FED_INIT);
-	target_lost(t, 5, false);
+	target_lost(t, 5, 0, clock_now(), false);
 	work(t, 40, 45); /* not committed */
 	fed_comm(t, (uint64_t)now, FED_INIT, FED_INIT, "renamed", false);
 	succeed(1);

@@ -70,6 +70,17 @@ static const struct {
 		{.role = PERF_WAITS, .spec = {18, 10101010}, .stacks = STACKS_FP, .kernel = true, .lost = true},
 		ID | PERF_SAMPLE_IP | PERF_SAMPLE_READ | PERF_SAMPLE_REGS_USER, false, false,
 		PERF_COUNT_SW_CONTEXT_SWITCHES},
+	{"waits of inherited events, with stacks",
+		{.role = PERF_SAMPLES, .spec = {18, 10101010}, .kernel = true, .inherit = true},
+		ID | PERF_SAMPLE_IP | CHAIN | SNAPSHOT, true, false, PERF_COUNT_SW_CONTEXT_SWITCHES},
+	{"waits of inherited events, without",
+		{.role = PERF_WAITS, .spec = {18, 10101010}, .kernel = true, .inherit = true},
+		ID | PERF_SAMPLE_IP | SNAPSHOT, false, false, PERF_COUNT_SW_CONTEXT_SWITCHES},
+	{"waits of inherited events, a plain user's: a clock",
+		{.role = PERF_SAMPLES, .spec = {18, 10101010}, .inherit = true}, ID | PERF_SAMPLE_IP | SNAPSHOT, true,
+		false, PERF_COUNT_SW_CPU_CLOCK},
+	{"going off and coming back", {.role = PERF_SWITCHES, .spec = {18, 10101010}, .inherit = true}, ID, false,
+		false, PERF_COUNT_SW_DUMMY},
 	{"who is on a CPU", {.role = PERF_SEEN, .spec = {18, 10101010}, .kernel = true}, ID | PERF_SAMPLE_IP, false,
 		false, PERF_COUNT_SW_CPU_CLOCK},
 	{"side band", {.role = PERF_SIDEBAND, .kernel = true, .build_id = true}, ID, false, true, PERF_COUNT_SW_DUMMY},
@@ -92,14 +103,20 @@ START_TEST(what_is_recorded)
 	ck_assert_uint_eq(a.type, PERF_TYPE_SOFTWARE);
 	ck_assert_uint_eq(a.config, attrs[_i].config);
 	const bool waits = attrs[_i].sample_type & PERF_SAMPLE_READ;
-	ck_assert_uint_eq(a.sample_period, waits		     ? 1
+	const bool each = attrs[_i].config == PERF_COUNT_SW_CONTEXT_SWITCHES;
+	ck_assert_uint_eq(a.sample_period, each			     ? 1
 					   : w->role == PERF_SEEN    ? PERF_SEEN_NS
 					   : w->role == PERF_SAMPLES ? w->spec.period
 								     : 0);
 	ck_assert_uint_eq(a.read_format, waits || sideband ? PERF_FORMAT_TOTAL_TIME_RUNNING : 0);
 	ck_assert_uint_eq(l.flags, waits || sideband ? LAYOUT_RUNNING : 0);
 	ck_assert_uint_eq(a.sample_regs_user, small ? PERF_REGS_PLACE_MASK : snapshot ? PERF_REGS_USER_MASK : 0);
-	ck_assert_uint_eq(a.sample_stack_user, !snapshot ? 0 : small ? PERF_STACK_PLACE : PERF_STACK_USER_DEFAULT);
+	ck_assert_uint_eq(a.sample_stack_user, !snapshot	    ? 0
+					       : small		    ? PERF_STACK_PLACE
+					       : w->inherit && each ? 16 << 10
+								    : PERF_STACK_USER_DEFAULT);
+	ck_assert(a.context_switch == (w->role == PERF_SWITCHES));
+	ck_assert(a.exclude_kernel == !w->kernel || w->role == PERF_SEEN);
 	ck_assert_uint_eq(a.exclude_callchain_user, attrs[_i].no_user_chain);
 	ck_assert(a.mmap == sideband && a.mmap2 == sideband && a.comm == sideband && a.comm_exec == sideband);
 	ck_assert(a.task == sideband && a.build_id == (sideband && w->build_id));

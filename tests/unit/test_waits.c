@@ -361,18 +361,112 @@ START_TEST(who_was_on_no_cpu_at_all_is_idle)
 }
 END_TEST
 
-START_TEST(switches_in_tell_it_as_well)
+/* --- by switch records: threads 5 and 6 go off and come back */
+
+static const struct wait_at somewhere = {0xa, 0xb, {0}};
+
+START_TEST(a_wait_is_from_one_record_to_the_other)
 {
 	for (unsigned i = 0; i < 3; i++) {
-		waits_out(w, &(struct wait_out){
-				     .time = (10 + i * 10) * MS, .pid = 1, .tid = 5, .cpu = i, .at = {0xa, 0, {0}}});
-		waits_in(w, 5, (14 + i * 10) * MS);
-		waits_in(w, 5, (15 + i * 10) * MS);
+		waits_off(w, 1, 5, 0, (10 + i * 10) * MS, &somewhere); /* where it is, then that it goes */
+		waits_off(w, 1, 5, 0, (10 + i * 10) * MS + 1000, NULL);
+		waits_on(w, 5, 0, (14 + i * 10) * MS);
+		waits_on(w, 5, 0, (15 + i * 10) * MS);
 	}
-	waits_in(w, 6, 50 * MS);
+	waits_on(w, 6, 0, 50 * MS); /* nobody knows it */
 	waits_end(w, 60 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, -1), 12 * MS);
+	ck_assert_uint_eq(sum(5, WAIT_PLACE), 12 * MS);
 	ck_assert_uint_eq(told[0].count, 3);
+	ck_assert_uint_eq(sum(6, -1), 0);
+}
+END_TEST
+
+START_TEST(a_plain_users_wait_is_where_it_was_seen_last)
+{
+	const struct frame first = kernel(0xf), second = kernel(0xe);
+	waits_off(w, 1, 5, 0, 10 * MS, NULL);
+	waits_on(w, 5, 0, 11 * MS);
+	waits_runs(w, 1, 5, 12 * MS, &first, 1);
+	waits_off(w, 1, 5, 0, 20 * MS, NULL);
+	waits_on(w, 5, 0, 22 * MS);
+	waits_off(w, 1, 5, 0, 30 * MS, NULL);
+	waits_on(w, 5, 0, 34 * MS);
+	waits_runs(w, 1, 5, 35 * MS, &second, 1);
+	waits_off(w, 1, 5, 0, 40 * MS, NULL);
+	waits_end(w, 48 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, WAIT_NOWHERE), 1 * MS);
+	ck_assert_uint_eq(sum_at(5, 0xf), 6 * MS);
+	ck_assert_uint_eq(sum_at(5, 0xe), 8 * MS);
+	waits_shed(w); /* the stack is gone: no address that it never had */
+	waits_on(w, 5, 0, 50 * MS);
+	waits_end(w, 60 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, WAIT_NOWHERE), 3 * MS);
+	ck_assert_uint_eq(sum(5, WAIT_PLACE), 0);
+}
+END_TEST
+
+/* Of the time between 30 and 40 ms nothing is known. */
+static const struct {
+	const char *scenario;
+	bool off_before,
+		off_behind; /* at 10 ms it goes off or not; its first record behind, at 50 ms, is of going off */
+	uint64_t ms;
+} gaps[] = {
+	{"off, and came back in between", true, true, 35 - 10},
+	{"off all the time", true, false, 50 - 10},
+	{"on a CPU, and went off in between", false, false, 50 - 35},
+	{"on a CPU all the time", false, true, 0},
+};
+
+START_TEST(behind_a_gap_the_next_record_tells)
+{
+	waits_off(w, 1, 5, 0, 5 * MS, &somewhere);
+	waits_on(w, 5, 0, 6 * MS);
+	if (gaps[_i].off_before)
+		waits_off(w, 1, 5, 0, 10 * MS, &somewhere);
+	waits_off(w, 1, 9, 0, 30 * MS, NULL); /* of that CPU the last one that there is */
+	waits_gap(w, 7, 0, 40 * MS);
+	if (gaps[_i].off_behind)
+		waits_off(w, 1, 5, 0, 50 * MS, NULL);
+	else
+		waits_on(w, 5, 0, 50 * MS);
+	waits_end(w, 50 * MS, NULL, 0);
+	ck_assert_msg(
+		sum(5, -1) == (gaps[_i].ms + 1) * MS, "%s: %llu ns", gaps[_i].scenario, (unsigned long long)sum(5, -1));
+	ck_assert_uint_eq(waits_lost(w), 7);
+}
+END_TEST
+
+/* In one of them: the middle one is neither too early nor too late. */
+START_TEST(of_many_gaps_it_was_in_one)
+{
+	waits_off(w, 1, 5, 0, 10 * MS, &somewhere);
+	waits_off(w, 1, 6, 0, 10 * MS, &somewhere);
+	for (unsigned i = 1; i <= 200; i++) /* of which 137 to 200 are known */
+		waits_gap(w, 1, WAITS_ALL_CPUS, (10 + i) * MS);
+	waits_off(w, 1, 5, 0, 300 * MS, NULL);
+	waits_on(w, 6, 0, 300 * MS);
+	waits_end(w, 300 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, -1), 168 * MS);
+	ck_assert_uint_eq(sum(6, -1), 290 * MS);
+	ck_assert_uint_eq(waits_lost(w), 200);
+}
+END_TEST
+
+START_TEST(who_is_adopted_and_runs_has_not_waited)
+{
+	waits_born(w, 1, 5, 10 * MS);
+	waits_born(w, 1, 6, 10 * MS);
+	waits_born(w, 1, 7, 10 * MS);
+	waits_gap(w, 0, WAITS_ALL_CPUS, 10 * MS);
+	waits_runs(w, 1, 5, 20 * MS, NULL, 0);
+	waits_exit(w, 6, 0, 20 * MS);
+	waits_on(w, 7, 0, 20 * MS);
+	waits_end(w, 30 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, -1), 0);
+	ck_assert_uint_eq(sum(6, -1), 0);
+	ck_assert_uint_eq(sum(7, -1), 10 * MS);
 }
 END_TEST
 
@@ -563,7 +657,11 @@ int main(void)
 	tcase_add_loop_test(t, who_ends_is_told_and_forgotten, 0, 2);
 	tcase_add_test(t, short_ones_are_summed_wherever_they_were);
 	tcase_add_test(t, who_was_on_no_cpu_at_all_is_idle);
-	tcase_add_test(t, switches_in_tell_it_as_well);
+	tcase_add_test(t, a_wait_is_from_one_record_to_the_other);
+	tcase_add_test(t, a_plain_users_wait_is_where_it_was_seen_last);
+	tcase_add_loop_test(t, behind_a_gap_the_next_record_tells, 0, sizeof(gaps) / sizeof(gaps[0]));
+	tcase_add_test(t, of_many_gaps_it_was_in_one);
+	tcase_add_test(t, who_is_adopted_and_runs_has_not_waited);
 	tcase_add_test(t, what_the_clock_misses_is_taken_off_ends_of_waits);
 	tcase_add_test(t, what_is_recorded_stands_for_what_is_not);
 	tcase_add_test(t, of_a_program_that_begins_there_is_one_thread);
