@@ -492,8 +492,8 @@ static int add_waits(struct builder *b)
 			b, "waits under way when the profiler was restarted count from then on, as %s", frame_nowhere);
 	if (r == 0 && y->waits_lost && !cgroup)
 		r = comment(b,
-			"of %" PRIu64
-			" records of switches there was no room in the ring: their threads count as they were",
+			"of %" PRIu64 " records there was no room in the ring: what threads did then is taken from "
+				      "what they did before and behind",
 			y->waits_lost);
 	else if (r == 0 && y->waits_lost)
 		r = comment(b, "%s of %" PRIu64 " switches there was no room in the ring", frame_lost, y->waits_lost);

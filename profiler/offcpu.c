@@ -56,6 +56,12 @@ static bool on_told(void *arg, const struct wait_part *part)
 	return true;
 }
 
+bool offcpu_turns(const struct target *t, uint32_t spec)
+{
+	const bool waits = event_kind(t->desc.events[spec].kind)->measure == MEASURES_WAITS;
+	return waits && (t->desc.strategy == STRATEGY_CGROUP || t->desc.kernel);
+}
+
 int offcpu_new(struct target *t)
 {
 	const struct target_desc *d = &t->desc;
@@ -294,6 +300,16 @@ void offcpu_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time)
 		t->offcpu.way->lost(t, count, cpu, time);
 }
 
+/* One of before the beginning, read behind it, may be on a CPU by now: its next record tells. */
+static void born(struct target *t, const struct record *r, uint64_t time)
+{
+	struct waits *w = t->offcpu.waits;
+	const bool before = (int64_t)r->time < t->began && t->offcpu.way == &offcpu_by_switches;
+	waits_born(w, r->pid, r->tid, before ? offcpu_time_of(&t->offcpu, t->began) : time);
+	if (before)
+		waits_gap(w, 0, WAITS_ALL_CPUS, offcpu_time_of(&t->offcpu, t->began));
+}
+
 void offcpu_sideband(struct target *t, const struct record *r)
 {
 	struct waits *w = t->offcpu.waits;
@@ -303,7 +319,7 @@ void offcpu_sideband(struct target *t, const struct record *r)
 	if (r->type == PERF_RECORD_EXIT)
 		waits_exit(w, r->tid, r->cpu, time);
 	else if (r->type == PERF_RECORD_FORK && t->started)
-		waits_born(w, r->pid, r->tid, time);
+		born(t, r, time);
 	else if (r->type == PERF_RECORD_COMM && r->comm.exec)
 		waits_exec(w, r->pid, r->tid);
 }

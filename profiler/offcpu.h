@@ -80,8 +80,11 @@ struct offcpu {
 	uint64_t lost_told, random;
 	int64_t recent[OFFCPU_RECENT]; /* by switches: when the last ones were, in a circle */
 	unsigned n_recent;
+	int64_t rest; /* from one turn of stacks to the next */
 };
 
+/* Its events are switched here, and by nobody else. Not a clock that stands in for them. */
+bool offcpu_turns(const struct target *t, uint32_t spec);
 int offcpu_new(struct target *t); /* where one of its events measures waits; 0, -ENOMEM */
 void offcpu_free(struct target *t);
 void offcpu_arm(struct target *t); /* all its events are there */

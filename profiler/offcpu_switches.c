@@ -12,9 +12,10 @@
 #define HARDLY_ANY 4		     /* from look to look */
 #define WOKEN_NS (3 * NSEC_PER_MSEC) /* then all that a ring has called for can be read */
 #define FIRST_NS (20 * NSEC_PER_MSEC)
-#define FEW_FOR 4	      /* times as many switches as stacks were asked for are few */
-#define TURN_NS NSEC_PER_MSEC /* of stacks, while there are many: what a ring has room for */
-#define REST_NS (300 * NSEC_PER_MSEC)
+#define FEW_FOR 4		      /* times as many switches as stacks were asked for are few */
+#define TURN_NS NSEC_PER_MSEC	      /* of stacks, while there are many, and until what was before is read */
+#define REST_NS (300 * NSEC_PER_MSEC) /* from one to the next, more where a ring had no room for one */
+#define REST_MOST_NS (10 * NSEC_PER_SEC)
 #define REST_COSTS 20
 #define ON_NS (20 * NSEC_PER_MSEC) /* from pause to pause at least */
 #define ON_COSTS 10
@@ -83,9 +84,9 @@ static void begin_recording(struct target *t, int64_t now)
 {
 	struct offcpu *o = &t->offcpu;
 	const bool behind = offcpu_time_of(o, now) != (uint64_t)now;
-	int64_t in = behind		      ? ON_NS + ON_COSTS * o->cost
-		     : o->phase == OFFCPU_ALL ? FIRST_NS
-					      : REST_NS + REST_COSTS * o->cost;
+	int64_t in = behind					    ? ON_NS + ON_COSTS * o->cost
+		     : o->phase == OFFCPU_ALL && o->rest == REST_NS ? FIRST_NS
+								    : o->rest + REST_COSTS * o->cost;
 	begin_phase(t, by_clock(t) && !behind ? OFFCPU_ALL : OFFCPU_SMALL, now, offcpu_about(t, (double)in));
 }
 
@@ -150,6 +151,7 @@ static void begin(struct target *t)
 	o->woken = false;
 	o->looked = now;
 	o->look = FIRST_NS;
+	o->rest = REST_NS;
 	o->until = now + FIRST_NS;
 }
 
@@ -205,9 +207,11 @@ static void on_clock(struct target *t, const struct record *r, const struct fram
 static void record(struct target *t, struct stream *st, const struct record *r, const struct frame *frames, size_t n)
 {
 	struct offcpu *o = &t->offcpu;
+	const struct offcpu_time *of = (int64_t)r->time >= o->time.since ? &o->time : &o->time_before;
 	const uint64_t time = offcpu_time_of(o, (int64_t)r->time);
 	if (!t->started || (int64_t)r->time < t->began)
 		return;
+	waits_scale(o->waits, (int64_t)r->time > of->until || of->scale < 1 ? 1 : of->scale);
 	if (r->type == PERF_RECORD_SWITCH) {
 		on_switch(t, r, time);
 		return;
@@ -228,13 +232,42 @@ static void record(struct target *t, struct stream *st, const struct record *r, 
 	waits_off(o->waits, r->pid, r->tid, r->cpu, time, &at);
 }
 
+/* Stacks that a ring has no room for are no use to anybody: fewer of them. */
 static void lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time)
 {
 	struct offcpu *o = &t->offcpu;
 	waits_gap(o->waits, count, cpu, offcpu_time_of(o, time));
-	if (o->phase == OFFCPU_ALL && !by_clock(t))
+	if (by_clock(t) || (o->phase != OFFCPU_ALL && o->phase != OFFCPU_TURN))
+		return;
+	o->rest = o->rest < REST_MOST_NS / 2 ? 2 * o->rest : REST_MOST_NS;
+	if (o->phase == OFFCPU_ALL)
 		hurry(t);
 }
 
-const struct offcpu_way offcpu_by_switches = {
-	.arm = arm, .begin = begin, .woken = woken, .look = look, .resume = resume, .record = record, .lost = lost};
+/* What is not recorded in a pause is made up for before a window ends. */
+static int call(struct target *t)
+{
+	struct offcpu *o = &t->offcpu;
+	const int64_t now = clock_now();
+	if (o->phase == OFFCPU_PAUSE) {
+		engine_drain(t->engine, true);
+		begin_phase(t, OFFCPU_SMALL, now, OFFCPU_CALL_MS * NSEC_PER_MSEC);
+		o->called = now;
+	}
+	int64_t left = o->called ? o->called + OFFCPU_CALL_MS * NSEC_PER_MSEC - now : 0;
+	if (left > 0)
+		return (int)(left / NSEC_PER_MSEC) + 1;
+	if (o->called)
+		engine_drain(t->engine, true);
+	o->called = 0;
+	return 0;
+}
+
+const struct offcpu_way offcpu_by_switches = {.arm = arm,
+	.begin = begin,
+	.woken = woken,
+	.look = look,
+	.call = call,
+	.resume = resume,
+	.record = record,
+	.lost = lost};

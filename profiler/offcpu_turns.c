@@ -461,7 +461,7 @@ static void resume(struct target *t)
 }
 /* --- records ---------------------------------------------------------------------------------------------- */
 
-static void record(struct target *t, struct stream *st, const struct record *r, const struct frame *frames, size_t n)
+static void on_switch(struct target *t, struct stream *st, const struct record *r, const struct frame *frames, size_t n)
 {
 	struct offcpu *o = &t->offcpu;
 	const struct record_sample *s = &r->sample;
@@ -471,12 +471,6 @@ static void record(struct target *t, struct stream *st, const struct record *r, 
 	const bool counts = t->started && (int64_t)r->time >= t->began;
 	const struct offcpu_time *of = (int64_t)r->time >= o->time.since ? &o->time : &o->time_before;
 	const bool caught_up = (int64_t)r->time > of->until;
-	if (st->spec != o->spec) /* who is on a CPU the clocks tell */
-		return;
-	if (st->role == PERF_SEEN) {
-		waits_seen(o->waits, r->tid, r->cpu, time);
-		return;
-	}
 	if (caught_up &&
 		base->scale != 1) { /* who goes off has run without a break, the end of it by a clock like any other */
 		int64_t behind = (int64_t)r->time - of->until, run = (int64_t)(s->running - base->from);
@@ -506,6 +500,18 @@ static void record(struct target *t, struct stream *st, const struct record *r, 
 	st->fresh += frames != NULL;
 	if (frames && st->fresh >= turn_stacks(t, st) / 2) /* a look at whether there are too many */
 		t->due = t->engine->due = 0;
+}
+
+/* Of samples of CPU time none: who is on a CPU the clocks tell. */
+static void record(struct target *t, struct stream *st, const struct record *r, const struct frame *frames, size_t n)
+{
+	struct offcpu *o = &t->offcpu;
+	if (st->spec != o->spec || r->type != PERF_RECORD_SAMPLE)
+		return;
+	if (st->role == PERF_SEEN)
+		waits_seen(o->waits, r->tid, r->cpu, offcpu_time_of(o, (int64_t)r->time));
+	else
+		on_switch(t, st, r, frames, n);
 }
 
 static size_t clocks(struct target *t, int64_t now, struct wait_clock *ret)

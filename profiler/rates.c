@@ -133,7 +133,7 @@ static int set_periods(struct target *t, double factor)
 	int r = 0;
 	for (struct stream *st = t->streams; r == 0 && st; st = st->next_of_target) {
 		uint64_t period = longer(t->desc.events[st->spec].period, factor);
-		bool waits = event_kind(t->desc.events[st->spec].kind)->measure == MEASURES_WAITS; /* offcpu.h */
+		bool waits = offcpu_turns(t, st->spec);
 		if (st->role == PERF_SAMPLES && !waits && ioctl(st->fd, PERF_EVENT_IOC_PERIOD, &period) < 0)
 			r = -errno;
 	}
@@ -147,7 +147,7 @@ static int switch_events(struct target *t, unsigned long how)
 {
 	int r = 0;
 	for (struct stream *st = t->streams; st; st = st->next_of_target) {
-		bool waits = event_kind(t->desc.events[st->spec].kind)->measure == MEASURES_WAITS; /* offcpu.h */
+		bool waits = offcpu_turns(t, st->spec);
 		bool counts = st->role == PERF_SAMPLES && (!st->rung || st->rung == t->ladders[st->spec].at);
 		if (counts && !waits && ioctl(st->fd, how, 0) < 0)
 			r = -errno;

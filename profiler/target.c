@@ -184,7 +184,7 @@ static int add_stream(struct target *t, const struct event_desc *d, int fd, stru
 	st->fd = fd;
 	st->cpu = d->cpu;
 	st->role = d->role;
-	st->spec = d->spec;
+	st->spec = d->role == PERF_SIDEBAND ? 0 : d->spec; /* of none */
 	st->index = t->n_announced;
 	st->rung = d->role == PERF_SAMPLES ? d->rung : 0;
 	st->layout = d->layout;
@@ -695,7 +695,7 @@ void target_record(struct target *t, struct stream *st, const struct perf_event_
 		return;
 	if (r.type == PERF_RECORD_SAMPLE && st->role == PERF_SAMPLES) {
 		on_sample(t, st, &r);
-	} else if (r.type == PERF_RECORD_SAMPLE || r.type == PERF_RECORD_SWITCH) {
+	} else if (r.type == PERF_RECORD_SAMPLE || (r.type == PERF_RECORD_SWITCH && st->role == PERF_SWITCHES)) {
 		offcpu_record(t, st, &r, NULL, 0);
 	} else if (r.type == PERF_RECORD_THROTTLE) {
 		t->tally.throttled++;

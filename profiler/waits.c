@@ -32,7 +32,9 @@ struct waiter {
 	struct waiter *next;
 	uint32_t pid, tid;
 	uint64_t off;		  /* since when it is on no CPU, 0: it is on one, or nothing is known */
-	uint64_t n_gaps;	  /* by switch records: that there were when it went off or came back */
+	uint64_t on;		  /* by switch records: since when it was certainly on a CPU, */
+	uint64_t n_gaps;	  /* the gaps that there were when it went off or came back, */
+	bool placed;		  /* and the record of where it went off has come, not yet that of its going */
 	uint64_t wait;		  /* ns of that wait that are told already */
 	struct wait_place *place; /* where it went off, NULL: nowhere */
 	struct wait_place *here;  /* where it was seen on a CPU last */
@@ -223,6 +225,7 @@ static struct waiter *thread_of(struct waits *w, uint32_t pid, uint32_t tid)
 		return NULL;
 	t->pid = pid;
 	t->tid = tid;
+	t->n_gaps = w->n_gaps;
 	t->scale = 1;
 	t->next = w->threads[tid % BUCKETS];
 	w->threads[tid % BUCKETS] = t;
@@ -335,7 +338,9 @@ static void come_back(struct waits *w, struct waiter *t, uint64_t time)
 {
 	account(w, t, time);
 	t->off = t->wait = 0;
+	t->on = time;
 	t->n_gaps = w->n_gaps;
+	t->placed = false;
 	t->ran = true;
 }
 
@@ -468,12 +473,29 @@ static uint64_t in_gap(const struct waits *w, const struct waiter *t)
 	return w->gaps[(first + (w->n_gaps - 1 - first) / 2) % GAPS];
 }
 
+void waits_scale(struct waits *w, double scale)
+{
+	w->scale = scale;
+}
+
+static void come_back_scaled(struct waits *w, struct waiter *t, uint64_t time)
+{
+	t->scale = w->scale;
+	come_back(w, t, time > t->off ? time : t->off);
+	t->scale = 1;
+}
+
 /* It is on a CPU: if it was off before a gap, it came back in between. */
 static void settle_gap(struct waits *w, struct waiter *t)
 {
 	uint64_t at = t->off ? in_gap(w, t) : 0;
 	if (at)
-		come_back(w, t, at > t->off ? at : t->off);
+		come_back_scaled(w, t, at);
+}
+
+static uint64_t middle(uint64_t from, uint64_t to)
+{
+	return from < to ? from + (to - from) / 2 : to;
 }
 
 void waits_off(struct waits *w, uint32_t pid, uint32_t tid, uint32_t cpu, uint64_t time, const struct wait_at *at)
@@ -483,6 +505,8 @@ void waits_off(struct waits *w, uint32_t pid, uint32_t tid, uint32_t cpu, uint64
 	if (!t)
 		return;
 	settle_gap(w, t);
+	if (t->off && (at || !t->placed)) /* its coming back is lost */
+		come_back_scaled(w, t, middle(t->off, time));
 	if (!t->off) {
 		t->off = time;
 		t->wait = 0;
@@ -491,6 +515,7 @@ void waits_off(struct waits *w, uint32_t pid, uint32_t tid, uint32_t cpu, uint64
 		if (c)
 			c->time = time;
 	}
+	t->placed = at != NULL;
 	t->pid = pid;
 	t->ran = true;
 	if (at && at->ip)
@@ -501,11 +526,13 @@ void waits_off(struct waits *w, uint32_t pid, uint32_t tid, uint32_t cpu, uint64
 static uint64_t came_back_at(struct waits *w, uint32_t cpu, uint64_t time)
 {
 	const struct clock *c = clock_of(w, cpu);
-	uint64_t late = c && c->time && c->time < time ? time - c->time : LATE_MOST_NS;
-	if (late >= LATE_MOST_NS)
-		return time - (uint64_t)w->late;
-	w->late += ((double)late - w->late) / LATE_OF;
-	return time - late;
+	const double most = LATE_MOST_NS * w->scale;
+	double late = c && c->time && c->time < time ? (double)(time - c->time) : most;
+	if (late < most)
+		w->late += (late / w->scale - w->late) / LATE_OF;
+	else
+		late = w->late * w->scale;
+	return (double)time > late ? time - (uint64_t)late : time;
 }
 
 void waits_on(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
@@ -514,12 +541,14 @@ void waits_on(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
 	uint64_t began = came_back_at(w, cpu, time);
 	if (!t)
 		return;
-	if (!t->off) {
-		t->off = in_gap(w, t);
+	if (!t->off && (t->on || in_gap(w, t))) { /* its going off is lost */
+		uint64_t at = in_gap(w, t);
+		at = at ? at : middle(t->on, time);
+		t->off = at > t->on ? at : t->on;
 		t->place = t->here;
 	}
 	if (t->off)
-		come_back(w, t, began > t->off ? began : t->off);
+		come_back_scaled(w, t, began);
 }
 
 void waits_runs(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time, const struct frame *frames, size_t n)
@@ -531,6 +560,10 @@ void waits_runs(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time, cons
 	if (!t)
 		return;
 	settle_gap(w, t);
+	if (!t->off) {
+		t->on = time;
+		t->n_gaps = w->n_gaps;
+	}
 	t->here = n ? place_of(w, t, &seen) : NULL;
 }
 
@@ -538,7 +571,7 @@ void waits_gap(struct waits *w, uint64_t count, uint32_t cpu, uint64_t time)
 {
 	uint64_t from = cpu < w->n_clocks && w->clocks[cpu].time < time ? w->clocks[cpu].time : 0;
 	w->lost += count;
-	w->gaps[w->n_gaps++ % GAPS] = from ? from + (time - from) / 2 : time;
+	w->gaps[w->n_gaps++ % GAPS] = from ? middle(from, time) : time;
 }
 
 void waits_seen(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)

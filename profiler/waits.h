@@ -90,13 +90,15 @@ void waits_out(struct waits *w, const struct wait_out *o);
  * By switch records. A record of where it goes off comes before that of its going off, at most: at NULL is not known,
  * or where it was seen last.
  */
+void waits_scale(struct waits *w, double scale); /* of what is told from now on, as wait_out.scale */
 void waits_off(struct waits *w, uint32_t pid, uint32_t tid, uint32_t cpu, uint64_t time, const struct wait_at *at);
 void waits_on(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time);
 /* It runs then, with this stack: where it goes off next. */
 void waits_runs(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time, const struct frame *frames, size_t n);
 /*
  * Of that CPU so many records are lost by then, or (WAITS_ALL_CPUS) time stood still: what threads do now their next
- * record tells; who has come back, or gone off, in between did so in the middle.
+ * record tells; who has come back, or gone off, in between did so in the middle. A gap is known late where threads
+ * change CPUs: two records alike of one thread are taken for one as well.
  */
 #define WAITS_ALL_CPUS UINT32_MAX
 void waits_gap(struct waits *w, uint64_t count, uint32_t cpu, uint64_t time);

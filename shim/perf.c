@@ -70,6 +70,7 @@ static void stacks_attr(const struct perf_want *w, struct perf_event_attr *a)
 {
 	if (w->inherit && !w->kernel) {
 		a->config = PERF_COUNT_SW_CPU_CLOCK;
+		a->sample_stack_user = a->sample_stack_user ? perf_stack_user(1) : 0; /* his rings are small */
 		return;
 	}
 	a->sample_type |= PERF_SAMPLE_REGS_USER;

@@ -112,12 +112,18 @@ test_inherited() { # KERNEL-PART WHO...
 		near_ns "off in ${phase%:*}" "$(ns_of phases offcpu "$frame")" "$(ns_said "${phase%:*}" off)" \
 			"$(ns_of phases offcpu '\[(place unknown|stack not sampled)\]')"
 	done
+	if ((${#IN_PHASES[@]})); then
+		(($(ns_of phases offcpu '\[place unknown\]') <= $(ns_said . off) / 4)) ||
+			fail "$(ns_of phases offcpu '\[place unknown\]') ns have no place"
+		has "where it sleeps" "$("$LAB/bin/pillion" report --folded "$(profiles_of phases | grep offcpu | sed -n 1p)")" \
+			';phase_sleep;.*clock_nanosleep'
+	fi
 	has "its comments" "$(all_comments phases offcpu)" "$1"
 	end_run
 }
 IN_PHASES=(phase_sleep:- phase_lock:lock_thread)
 row "no cgroup of one's own: the sums, and the places, by switch records" test_inherited \
-	'threads went off their CPUs [0-9]+ times; of [0-9]+ there is a stack' "${AS_ROOT[@]}"
+	'threads went off their CPUs [0-9]+ times; of [1-9][0-9]+ there is a stack' "${AS_ROOT[@]}"
 
 test_plain() {
 	[[ $(cat /proc/sys/kernel/perf_event_paranoid) == 2 ]] || skip "perf_event_paranoid is not 2"
@@ -132,16 +138,17 @@ test_plain() {
 }
 row "plain user: the sums are the true ones, the places those where a thread was seen last" test_plain
 
-test_offcpu_alone() { # WHO...
+test_offcpu_alone() { # STACK WHO...
 	begin_run
-	"$@" "${RUN[@]}" --attach process --events offcpu -- "$LAB/bin/phases" >said || fail "exit status $?"
+	"${@:2}" "${RUN[@]}" --attach process --events offcpu -- "$LAB/bin/phases" >said || fail "exit status $?"
 	first_of phases >/dev/null
 	near "all time on no CPU" "$(ns_of phases offcpu .)" "$(ns_said . off)" 6
 	is "profiles" "$(profiles_of phases | grep -c .)" 1
+	(($(ns_of phases offcpu "$1") >= 1000000000)) || fail "$1: $(ns_of phases offcpu "$1") ns"
 	end_run
 }
-row "no cgroup of one's own, nothing but offcpu" test_offcpu_alone "${AS_ROOT[@]}"
-row "plain user, nothing but offcpu: stacks are those of a clock of its own" test_offcpu_alone "${NOBODY[@]}"
+row "no cgroup of one's own, nothing but offcpu" test_offcpu_alone ';phase_sleep;' "${AS_ROOT[@]}"
+row "plain user, nothing but offcpu: stacks are those of a clock of its own" test_offcpu_alone '\[approximate\];.*;phase_cpu;' "${NOBODY[@]}"
 
 # It runs already, in its first two seconds: what it does then is phase_cpu.
 test_attached() { # EVENTS WHO...

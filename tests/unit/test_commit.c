@@ -237,10 +237,10 @@ END_TEST
 
 START_TEST(each_special_frame_comes_back)
 {
-	const char *names[64] = {
-		frame_table_full, frame_outside, frame_lost, frame_not_sampled, frame_nowhere, frame_short};
+	const char *names[64] = {frame_table_full, frame_outside, frame_lost, frame_not_sampled, frame_nowhere,
+		frame_short, frame_approximate};
 	const struct who who = {FED_INIT, FED_INIT, "a", "b", "c"};
-	size_t n = 6;
+	size_t n = 7;
 	begin_program(t);
 	work(t, 0, 1000);
 	for (unsigned i = 0; i < UNWIND_STOPS; i++)

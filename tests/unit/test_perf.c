@@ -114,6 +114,7 @@ START_TEST(what_is_recorded)
 	ck_assert_uint_eq(a.sample_stack_user, !snapshot	    ? 0
 					       : small		    ? PERF_STACK_PLACE
 					       : w->inherit && each ? 16 << 10
+					       : w->inherit	    ? 8 << 10
 								    : PERF_STACK_USER_DEFAULT);
 	ck_assert(a.context_switch == (w->role == PERF_SWITCHES));
 	ck_assert(a.exclude_kernel == !w->kernel || w->role == PERF_SEEN);

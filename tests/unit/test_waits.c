@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define MS 1000000ull
+#define US 1000ull
 #define TOLD_MAX 4096
 
 static struct waits *w;
@@ -371,7 +372,6 @@ START_TEST(a_wait_is_from_one_record_to_the_other)
 		waits_off(w, 1, 5, 0, (10 + i * 10) * MS, &somewhere); /* where it is, then that it goes */
 		waits_off(w, 1, 5, 0, (10 + i * 10) * MS + 1000, NULL);
 		waits_on(w, 5, 0, (14 + i * 10) * MS);
-		waits_on(w, 5, 0, (15 + i * 10) * MS);
 	}
 	waits_on(w, 6, 0, 50 * MS); /* nobody knows it */
 	waits_end(w, 60 * MS, NULL, 0);
@@ -438,6 +438,56 @@ START_TEST(behind_a_gap_the_next_record_tells)
 }
 END_TEST
 
+/* Two alike: what was between them is lost, and was in the middle. */
+START_TEST(records_that_contradict_each_other)
+{
+	waits_off(w, 1, 5, 0, 10 * MS, &somewhere);
+	waits_off(w, 1, 5, 0, 20 * MS, &somewhere); /* back at 15 */
+	waits_off(w, 1, 5, 0, 20 * MS, NULL);
+	waits_on(w, 5, 0, 30 * MS);
+	waits_off(w, 1, 6, 0, 10 * MS, NULL);
+	waits_off(w, 1, 6, 0, 30 * MS, NULL); /* back at 20 */
+	waits_on(w, 6, 0, 40 * MS);
+	waits_runs(w, 1, 6, 50 * MS, NULL, 0);
+	waits_on(w, 6, 0, 60 * MS); /* off at 55 */
+	waits_end(w, 60 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, -1), 15 * MS);
+	ck_assert_uint_eq(sum(6, -1), (10 + 10 + 5) * MS);
+}
+END_TEST
+
+/* By turns, a millisecond each, 6 us from the one's going off to the record of the other's coming back. */
+START_TEST(what_a_switch_takes_is_no_wait)
+{
+	waits_off(w, 1, 6, 1, 1 * MS, &somewhere);
+	for (unsigned i = 1; i <= 200; i++) {
+		waits_off(w, 1, i % 2 ? 5 : 6, 0, i * MS, &somewhere);
+		waits_on(w, i % 2 ? 6 : 5, 0, i * MS + 6 * US);
+	}
+	waits_off(w, 1, 5, 0, 201 * MS, &somewhere);
+	waits_on(w, 5, 0, 211 * MS + 6 * US); /* from an idle CPU */
+	waits_end(w, 211 * MS + 6 * US, NULL, 0);
+	ck_assert_uint_ge(sum(5, -1), 110 * MS);
+	ck_assert_uint_le(sum(5, -1), 110 * MS + 10);
+}
+END_TEST
+
+/* Half of the time is not recorded, and for what is, it goes twice as fast. */
+START_TEST(what_stands_for_two_counts_twice)
+{
+	begin_with(1 * MS);
+	waits_scale(w, 2);
+	for (unsigned i = 1; i <= 10; i++) {
+		waits_off(w, 1, 5, 0, i * 20 * MS, &somewhere);
+		waits_on(w, 5, 0, i * 20 * MS + (i % 2 ? 8 : 1) * MS); /* 4 ms, or half a millisecond */
+	}
+	waits_end(w, 300 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, WAIT_PLACE), 5 * 8 * MS);
+	ck_assert_uint_eq(sum(5, WAIT_SHORT), 5 * 1 * MS);
+	ck_assert_uint_eq(told[0].count, 10);
+}
+END_TEST
+
 /* In one of them: the middle one is neither too early nor too late. */
 START_TEST(of_many_gaps_it_was_in_one)
 {
@@ -469,8 +519,6 @@ START_TEST(who_is_adopted_and_runs_has_not_waited)
 	ck_assert_uint_eq(sum(7, -1), 10 * MS);
 }
 END_TEST
-
-#define US 1000ull
 
 START_TEST(what_the_clock_misses_is_taken_off_ends_of_waits)
 {
@@ -660,6 +708,9 @@ int main(void)
 	tcase_add_test(t, a_wait_is_from_one_record_to_the_other);
 	tcase_add_test(t, a_plain_users_wait_is_where_it_was_seen_last);
 	tcase_add_loop_test(t, behind_a_gap_the_next_record_tells, 0, sizeof(gaps) / sizeof(gaps[0]));
+	tcase_add_test(t, records_that_contradict_each_other);
+	tcase_add_test(t, what_a_switch_takes_is_no_wait);
+	tcase_add_test(t, what_stands_for_two_counts_twice);
 	tcase_add_test(t, of_many_gaps_it_was_in_one);
 	tcase_add_test(t, who_is_adopted_and_runs_has_not_waited);
 	tcase_add_test(t, what_the_clock_misses_is_taken_off_ends_of_waits);
