@@ -493,7 +493,7 @@ static int add_waits(struct builder *b)
 	if (r == 0 && y->waits_lost && !cgroup)
 		r = comment(b,
 			"of %" PRIu64 " records there was no room in the ring: what threads did then is taken from "
-				      "what they did before and behind",
+			"what they did before and behind",
 			y->waits_lost);
 	else if (r == 0 && y->waits_lost)
 		r = comment(b, "%s of %" PRIu64 " switches there was no room in the ring", frame_lost, y->waits_lost);

@@ -269,7 +269,7 @@ bool rings_drain(struct rings *r, int64_t until, int64_t deadline, rings_fn *fn,
 		late = ++handed % RINGS_LOOK == 0 && deadline != INT64_MAX && clock_now() >= deadline;
 	}
 	*ret_n = handed;
-	return !late;
+	return !o || o->time >= (uint64_t)until;
 }
 
 int64_t rings_oldest(struct rings *r)

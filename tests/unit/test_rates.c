@@ -612,7 +612,7 @@ START_TEST(a_drain_ends_at_its_deadline_and_goes_on_from_there)
 		all += n;
 	}
 	ck_assert(done && all == handed_over && all > 200);
-	ck_assert_uint_eq(turns, all / RINGS_LOOK + 1);
+	ck_assert_uint_eq(turns, (all + RINGS_LOOK - 1) / RINGS_LOOK);
 	/* and without one it takes all */
 	work_cpu_ms(200);
 	pass_ms(4);
