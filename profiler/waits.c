@@ -5,10 +5,11 @@
 #include <string.h>
 
 #define BUCKETS 1024
-#define AT_ONCE_NS 1000	   /* from one thread to the next */
-#define GAPS 64		   /* that are kept */
-#define LATE_OF 16	   /* of so many, about, is the average */
-#define LATE_MOST_NS 20000 /* no kernel takes longer */
+#define AT_ONCE_NS 1000	    /* from one thread to the next */
+#define GAPS 64		    /* that are kept */
+#define SWITCH_MOST_NS 5000 /* from one thread to the next there is 1 to 2 us, between their records */
+#define LATE_OF 16	    /* of so many, about, is the average */
+#define LATE_MOST_NS 20000  /* no kernel takes longer */
 #define TOO_MUCH 10
 #define CPUS_MAX 4096
 #define DEAD UINT32_MAX	   /* what the kernel calls a thread whose number is gone */
@@ -52,6 +53,7 @@ struct waiter {
 
 struct clock { /* as it was when somebody went off last; its event begins with zeros */
 	uint64_t time, count, ran;
+	uint32_t tid;	       /* by switch records: who that was */
 	struct waiter *ending; /* in no list any more: when it goes off here, it is for good */
 	uint64_t ended;
 };
@@ -512,8 +514,10 @@ void waits_off(struct waits *w, uint32_t pid, uint32_t tid, uint32_t cpu, uint64
 		t->wait = 0;
 		t->n_gaps = w->n_gaps;
 		t->place = t->here;
-		if (c)
+		if (c) {
 			c->time = time;
+			c->tid = tid;
+		}
 	}
 	t->placed = at != NULL;
 	t->pid = pid;
@@ -522,12 +526,13 @@ void waits_off(struct waits *w, uint32_t pid, uint32_t tid, uint32_t cpu, uint64
 		t->place = place_of(w, t, at);
 }
 
-/* Since the switch began. */
-static uint64_t came_back_at(struct waits *w, uint32_t cpu, uint64_t time)
+/* Since the switch began: from one of ours to the other, or else, from an idle CPU, as long as that takes. */
+static uint64_t came_back_at(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
 {
 	const struct clock *c = clock_of(w, cpu);
-	const double most = LATE_MOST_NS * w->scale;
-	double late = c && c->time && c->time < time ? (double)(time - c->time) : most;
+	const double most = SWITCH_MOST_NS * w->scale;
+	const bool anothers = c && c->time && c->time < time && c->tid != tid;
+	double late = anothers ? (double)(time - c->time) : most;
 	if (late < most)
 		w->late += (late / w->scale - w->late) / LATE_OF;
 	else
@@ -538,7 +543,7 @@ static uint64_t came_back_at(struct waits *w, uint32_t cpu, uint64_t time)
 void waits_on(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
 {
 	struct waiter *t = *find(w, tid);
-	uint64_t began = came_back_at(w, cpu, time);
+	uint64_t began = came_back_at(w, tid, cpu, time);
 	if (!t)
 		return;
 	if (!t->off && (t->on || in_gap(w, t))) { /* its going off is lost */

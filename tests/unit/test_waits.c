@@ -456,19 +456,21 @@ START_TEST(records_that_contradict_each_other)
 }
 END_TEST
 
-/* By turns, a millisecond each, 6 us from the one's going off to the record of the other's coming back. */
+/* By turns, a millisecond each, 3 us from the one's going off to the record of the other's coming back. */
 START_TEST(what_a_switch_takes_is_no_wait)
 {
 	waits_off(w, 1, 6, 1, 1 * MS, &somewhere);
 	for (unsigned i = 1; i <= 200; i++) {
 		waits_off(w, 1, i % 2 ? 5 : 6, 0, i * MS, &somewhere);
-		waits_on(w, i % 2 ? 6 : 5, 0, i * MS + 6 * US);
+		waits_on(w, i % 2 ? 6 : 5, 0, i * MS + 3 * US);
 	}
+	waits_off(w, 1, 5, 0, 200 * MS + 500 * US, &somewhere);
+	waits_on(w, 5, 0, 200 * MS + 507 * US); /* nobody else was there in between: 4 us of a wait */
 	waits_off(w, 1, 5, 0, 201 * MS, &somewhere);
-	waits_on(w, 5, 0, 211 * MS + 6 * US); /* from an idle CPU */
-	waits_end(w, 211 * MS + 6 * US, NULL, 0);
-	ck_assert_uint_ge(sum(5, -1), 110 * MS);
-	ck_assert_uint_le(sum(5, -1), 110 * MS + 10);
+	waits_on(w, 5, 0, 211 * MS + 3 * US); /* from an idle CPU */
+	waits_end(w, 211 * MS + 3 * US, NULL, 0);
+	ck_assert_uint_ge(sum(5, -1), 110 * MS + 4 * US);
+	ck_assert_uint_le(sum(5, -1), 110 * MS + 4 * US + 10);
 }
 END_TEST
 
