@@ -8,7 +8,8 @@
  *
  * Where that clock cannot be had (events that are inherited), switch records say when a thread goes off and when it
  * comes back (waits_off, waits_on). The latter comes when everything else is done, and what a switch takes is CPU time
- * of who comes: where one of ours has gone off that CPU just before, it came back then, and else as late as on average.
+ * of who comes: where one of ours has gone off that CPU just before, it came back then, and else as late as on average
+ * there: from an idle CPU it takes longer, and the wait is some microseconds too long.
  *
  * That clock begins a little late where a CPU was idle, or others' in between: putting events there takes time, which
  * is the thread's all the same. Of waits of a few microseconds that is most. How much it is on average shows a true
