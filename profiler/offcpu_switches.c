@@ -119,6 +119,8 @@ static void look(struct target *t)
 	const bool many = o->woken || rate > offcpu_most(t) || !are_few(t, rate);
 	if (now < o->until && !o->woken)
 		return;
+	if (o->phase == OFFCPU_TURN && o->rest > REST_NS) /* doubled where it had no room: see lost() */
+		o->rest = o->rest * 3 / 4 > REST_NS ? o->rest * 3 / 4 : REST_NS;
 	if (o->phase == OFFCPU_PAUSE || o->phase == OFFCPU_TURN)
 		begin_recording(t, now);
 	else if (many)
