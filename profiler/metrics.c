@@ -104,7 +104,7 @@ static const struct row own_rows[] = {
 	{"pillion_profile_bytes_written_total", "counter", "Their size.", OWN(written_bytes), AS_IS},
 	{"pillion_profiles_failed_total", "counter",
 		"Profiles that it could not write: the spool is full, or read only.", OWN(failed), AS_IS},
-	{"pillion_spool_bytes", "gauge", "Size of the profiles in the spool.", OWN(spool_bytes), AS_IS},
+	{"pillion_spool_bytes", "gauge", "What the spool takes on the disk.", OWN(spool_bytes), AS_IS},
 	{"pillion_spool_files", "gauge", "Profiles in the spool.", OWN(spool_files), AS_IS},
 	{"pillion_spool_limit_bytes", "gauge", "Beyond this size the oldest profiles are removed; 0: never.",
 		OWN(spool_max), AS_IS},

@@ -26,6 +26,7 @@
 #define STAMP_LEN 16
 #define SEQ_TRIES 1000
 #define MAKE_TRIES 10
+#define BLOCK 4096u /* what file systems hand out: to a file by need, to a directory at least one */
 
 struct entry {
 	char *path; /* "<target>/<file>" */
@@ -44,7 +45,9 @@ struct file_of {
 
 struct spool {
 	int dir;
-	uint64_t cap_bytes, bytes, removed;
+	uint64_t cap_bytes, removed;
+	uint64_t blocks; /* of the files, and one of each directory made or found with files */
+	size_t directories;
 	uint32_t cap_age_s;
 	struct entry *entries; /* oldest first, from `first` on */
 	size_t first, count, room;
@@ -91,6 +94,26 @@ static bool parse_name(const char *name, int64_t *ret_start_s)
 
 /* --- what is held */
 
+static uint64_t blocks_of(uint64_t bytes)
+{
+	return (bytes + BLOCK - 1) / BLOCK;
+}
+
+static void count_directory(struct spool *s)
+{
+	s->directories++;
+	s->blocks++;
+}
+
+/* Refused, and nothing happens, as long as there is a file in it. */
+static void remove_directory(struct spool *s, const char *target)
+{
+	if (unlinkat(s->dir, target, AT_REMOVEDIR) == 0 && s->directories) {
+		s->directories--;
+		s->blocks--;
+	}
+}
+
 static int add_entry(struct spool *s, const char *target, const char *file, uint64_t bytes, int64_t start_s)
 {
 	struct entry e = {.bytes = bytes, .start_s = start_s};
@@ -110,7 +133,7 @@ static int add_entry(struct spool *s, const char *target, const char *file, uint
 	if (asprintf(&e.path, "%s/%s", target, file) < 0)
 		return -ENOMEM;
 	s->entries[s->first + s->count++] = e;
-	s->bytes += bytes;
+	s->blocks += blocks_of(bytes);
 	return 0;
 }
 
@@ -136,20 +159,21 @@ static void remove_oldest(struct spool *s)
 {
 	struct entry *e = &s->entries[s->first++];
 	s->count--;
-	s->bytes -= e->bytes;
+	s->blocks -= blocks_of(e->bytes);
 	s->removed++;
 	unlinkat(s->dir, e->path, 0); /* may be gone already: somebody tidied up */
 	*strchr(e->path, '/') = 0;
-	unlinkat(s->dir, e->path, AT_REMOVEDIR); /* refused as long as there is a file */
+	remove_directory(s, e->path);
 	free(e->path);
 }
 
+/* coming: blocks. */
 static void retain(struct spool *s, uint64_t coming)
 {
 	int64_t now_s = clock_real() / NSEC_PER_SEC;
 	while (s->count && s->cap_age_s && s->entries[s->first].start_s < now_s - s->cap_age_s)
 		remove_oldest(s);
-	while (s->count && s->cap_bytes && s->bytes + coming > s->cap_bytes)
+	while (s->count && s->cap_bytes && (s->blocks + coming) * BLOCK > s->cap_bytes)
 		remove_oldest(s);
 }
 
@@ -206,8 +230,11 @@ static int scan_target(struct spool *s, int dir, const char *parent, const char 
 		return 0;
 	}
 	s->tidied = false;
+	size_t before = s->count;
 	int r = scan_dir(s, dir, name, scan_file);
-	if (!r && s->tidied)			   /* else it is not ours to remove */
+	if (s->count > before)
+		count_directory(s);
+	else if (!r && s->tidied)		   /* else it is not ours to remove */
 		unlinkat(dir, name, AT_REMOVEDIR); /* if empty */
 	return r;
 }
@@ -236,7 +263,9 @@ int spool_open_take(int dir, uint64_t cap_bytes, uint32_t cap_age_s, struct spoo
 /* The target's directory, made if need be: fd or -errno. */
 static int open_target(struct spool *s, const char *name)
 {
-	if (mkdirat(s->dir, name, 0750) < 0 && errno != EEXIST)
+	if (mkdirat(s->dir, name, 0750) == 0)
+		count_directory(s);
+	else if (errno != EEXIST)
 		return -errno;
 	return fd_open(s->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 }
@@ -316,13 +345,14 @@ int spool_write(struct spool *s, const char *target, int64_t start_ns, unsigned 
 	size_t len, char *ret_path, size_t size, struct err *e)
 {
 	char safe[TARGET_MAX + 1], name[FILE_MAX], temporary[32];
+	const uint64_t blocks = blocks_of(len) + 1; /* with a directory that may have to be made */
 
 	snprintf(temporary, sizeof(temporary), TEMPORARY ".%d", (int)getpid());
 	safe_name(target, safe, sizeof(safe));
-	if (s->cap_bytes && len > s->cap_bytes)
+	if (s->cap_bytes && blocks * BLOCK > s->cap_bytes)
 		return err_say(e, -EFBIG, "a profile of %s with %zu bytes is lost: the spool may hold %" PRIu64, safe,
 			len, s->cap_bytes);
-	retain(s, len);
+	retain(s, blocks);
 	fd_auto dir = -1;
 	const struct file_of f = {start_ns, seq, kind, data, len};
 	int r = begin(s, safe, temporary, data, len, &dir);
@@ -331,7 +361,7 @@ int spool_write(struct spool *s, const char *target, int64_t start_ns, unsigned 
 	if (r < 0) {
 		if (dir >= 0)
 			unlinkat(dir, temporary, 0);
-		unlinkat(s->dir, safe, AT_REMOVEDIR);
+		remove_directory(s, safe);
 		return err_set(e, r, "a profile of %s with %zu bytes is lost: cannot write to the spool", safe, len);
 	}
 	if (ret_path)
@@ -350,7 +380,7 @@ void spool_limit(struct spool *s, uint64_t cap_bytes, uint32_t cap_age_s)
 
 uint64_t spool_bytes(const struct spool *s)
 {
-	return s->bytes;
+	return s->blocks * BLOCK;
 }
 
 size_t spool_files(const struct spool *s)

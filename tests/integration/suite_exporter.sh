@@ -80,7 +80,8 @@ test_metrics() {
 	sanitized || (($(metric 'pillion_process_resident_memory_bytes{process="pilliond-export"}') < 10000000)) || fail "it is large"
 	until_true 10 rises pillion_profiles_written_total 1 || fail "no window was written"
 	is "spool files" "$(metric pillion_spool_files)" "$(profiles | wc -l)"
-	is "spool bytes" "$(metric pillion_spool_bytes)" "$(profiles | xargs stat -c %s | awk '{ n += $1 } END { print n }')"
+	is "spool bytes" "$(metric pillion_spool_bytes)" "$(profiles | xargs stat -c %s | awk -v dirs="$(profiles | xargs dirname | sort -u | wc -l)" \
+		'{ n += 4096 * int(($1 + 4095) / 4096) } END { print n + 4096 * dirs }')"
 	! command -v promtool >/dev/null || promtool check metrics <metrics || fail "promtool"
 	has "its health" "$(curl -sS --unix-socket run/http.sock http://x/health)" ok
 	is "the status of POST" "$(curl -sS -o /dev/null -w '%{http_code}' -d x --unix-socket run/http.sock http://x/metrics)" 405
