@@ -291,11 +291,11 @@ END_TEST
 
 START_TEST(a_reason_comes_with_what_is_lost)
 {
-	exporter_client_limit(client, 1000, 0);
-	ck_assert_int_eq(put(1, 1001, NULL, NULL), 0);
+	exporter_client_limit(client, 8192, 0);
+	ck_assert_int_eq(put(1, 4097, NULL, NULL), 0); /* with its directory three blocks */
 	done(1);
 	ck_assert_uint_eq(heard.failed, 1);
-	ck_assert_str_eq(heard.why, "a profile of web with 1001 bytes is lost: the spool may hold 1000");
+	ck_assert_str_eq(heard.why, "a profile of web with 4097 bytes is lost: the spool may hold 8192");
 	ck_assert_int_eq(put(2, 600, NULL, NULL), 0);
 	ck_assert_int_eq(put(3, 600, NULL, NULL), 0);
 	done(3);
@@ -553,11 +553,11 @@ END_TEST
 /* What could not be written is tried again. */
 START_TEST(what_was_lost_is_not_remembered)
 {
-	exporter_client_limit(client, 100, 0);
+	exporter_client_limit(client, 4096, 0);
 	ck_assert_int_eq(put(7, 101, NULL, NULL), 0);
 	done(1);
 	ck_assert_uint_eq(heard.failed, 1);
-	exporter_client_limit(client, 1000, 0);
+	exporter_client_limit(client, 8192, 0);
 	ck_assert_int_eq(put(7, 101, NULL, NULL), 0);
 	done(2);
 	ck_assert_uint_eq(heard.failed, 1);
