@@ -57,6 +57,8 @@ static const struct row rows[] = {
 		"999", "1 to 100000", "samples per second that an annotation may ask for"},
 	{"tracepoints", OPTION_POLICY, parse_switch, FIELD(settings.tracepoints), 0, 0,
 		"0", "1 or 0", "an annotation may ask for tracepoints, whose rate nothing bounds"},
+	{"uprobes", OPTION_POLICY, parse_switch, FIELD(settings.uprobes), 0, 0,
+		"0", "1 or 0", "an annotation may ask for uprobes: every process that runs the same file is slowed down"},
 	{"sample-containers", OPTION_POLICY, parse_number, FIELD(settings.sample), 1, 1000000,
 		"1", "1 to 1000000", "one of so many annotated containers is profiled, chosen by its id"},
 	{"budget", USER, parse_ms, FIELD(settings.budget_ms), 50, 5000,

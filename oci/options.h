@@ -50,7 +50,7 @@ struct settings {
 	bool strict;		    /* a failure of ours fails the start */
 	uint32_t budget_ms;	    /* the whole handshake */
 	uint32_t max_rate;	    /* Hz, the most an annotation may ask for */
-	bool tracepoints;	    /* an annotation may ask for them */
+	bool tracepoints, uprobes;  /* an annotation may ask for them */
 	uint32_t sample;	    /* of so many containers that ask for a profile, one gets it */
 	int log_level;		    /* syslog(3) level */
 	char control[108];	    /* control socket path */

@@ -5,16 +5,34 @@
 #include "profiler/jsonout.h"
 #include "shim/perf.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 struct found {
 	const char *works; /* "yes", "user code only", "approximate", "no" */
 	struct err why;	   /* but for "yes" */
 };
+
+/* Where this program is entered: an instruction begins there. In its file; 0: who knows. */
+static uint64_t entry_offset(void)
+{
+	const Elf64_Phdr *p = (const Elf64_Phdr *)getauxval(AT_PHDR); // NOLINT(performance-no-int-to-ptr)
+	const uint64_t n = getauxval(AT_PHNUM), there = (uintptr_t)p;
+	uint64_t base = 0;
+	for (uint64_t i = 0; i < n; i++)
+		base = p[i].p_type == PT_PHDR ? there - p[i].p_vaddr : base;
+	for (uint64_t i = 0; i < n; i++) {
+		const uint64_t at = getauxval(AT_ENTRY) - base - p[i].p_vaddr;
+		if (p[i].p_type == PT_LOAD && p[i].p_flags & PF_X && at < p[i].p_filesz)
+			return p[i].p_offset + at;
+	}
+	return 0;
+}
 
 /* An event on ourselves. */
 static int try(uint32_t kind, const struct event_spec *spec, bool kernel, struct err *e)
@@ -22,6 +40,13 @@ static int try(uint32_t kind, const struct event_spec *spec, bool kernel, struct
 	const bool waits = event_kind(kind)->measure == MEASURES_WAITS;
 	struct perf_want want = {.role = PERF_SAMPLES, .spec = *spec, .stacks = STACKS_NONE, .kernel = kernel};
 	struct perf_event_attr attr;
+	if (event_is_uprobe(spec)) {
+		want.probe_type = perf_uprobe_type();
+		want.probe_file = "/proc/self/exe";
+		want.spec.config = entry_offset();
+		if (!want.probe_type || !want.spec.config)
+			return err_say(e, -EOPNOTSUPP, "this kernel has no uprobes (CONFIG_UPROBE_EVENTS)");
+	}
 	want.inherit = waits && !kernel; /* without the kernel's part it is another event (shim/perf.h) */
 	struct perf_layout layout;
 	perf_attr(&want, &attr, &layout);
@@ -38,7 +63,8 @@ static int example_of(uint32_t kind, struct event_spec *ret, struct err *e)
 	*ret = (struct event_spec){.kind = kind, .period = 1000000000};
 	if (!event_kind(kind)->named)
 		return 0;
-	snprintf(ret->name, sizeof(ret->name), "sched:sched_switch");
+	snprintf(ret->name, sizeof(ret->name), "%s",
+		event_is_uprobe(ret) ? "/proc/self/exe:_start" : "sched:sched_switch");
 	return events_resolve(ret, 1, e);
 }
 

@@ -8,6 +8,7 @@
 #include "oci/namespaces.h"
 #include "oci/seccomp.h"
 #include "shim/perf.h"
+#include "shim/probe.h"
 #include "shim/program.h"
 
 #include <errno.h>
@@ -23,7 +24,8 @@
 
 #define NOBODY 65534
 
-/* From outer to inner. With it go the descriptors that request.desc.fds names, then the cgroup's directory. */
+/* From outer to inner. With it go the descriptors that request.desc.fds names, the cgroup's directory, uprobes' files.
+ */
 struct parcel {
 	struct pass_request request;
 	struct census_scope scope;
@@ -57,7 +59,7 @@ static int become_opener(struct err *e)
 		gid = NOBODY;
 		process_user("pillion", &uid, &gid);
 	}
-	int r = caps_become(uid, gid, perf_caps() | CAP_BIT(CAP_SYS_PTRACE), e);
+	int r = caps_become(uid, gid, perf_caps(probes_count(&job.request.desc) > 0) | CAP_BIT(CAP_SYS_PTRACE), e);
 	hide();
 	return r;
 }
@@ -66,13 +68,14 @@ static int pass(struct parcel *parcel, const int *fds, size_t n, const struct pa
 {
 	size_t n_target = (size_t)__builtin_popcount(parcel->request.desc.fds);
 	bool has_cgroup = !parcel->request.no_cgroup[0];
-	if (n != n_target + has_cgroup)
+	if (n != n_target + has_cgroup + probes_count(&parcel->request.desc))
 		return err_say(e, -EPROTO, "the opener's processes misunderstood each other");
 	const struct passing p = {.host = host,
 		.request = &job.request,
 		.target = fds,
 		.n_target = n_target,
-		.cgroup = has_cgroup ? fds[n - 1] : -1,
+		.cgroup = has_cgroup ? fds[n_target] : -1,
+		.probes = fds + n_target + has_cgroup,
 		.running = &parcel->scope,
 		.sock = ATTACHER_PROFILER,
 		.deadline = job.deadline};
@@ -85,7 +88,7 @@ static _Noreturn void inner(int from_outer)
 	static struct parcel parcel;
 	static struct pass_host host;
 	struct err e = {0};
-	int fds[TARGET_FDS_MAX + 1];
+	int fds[TARGET_FDS_MAX + 1 + EVENTS_MAX];
 	size_t n = 0;
 	hide();
 	pass_look(&host);
@@ -95,7 +98,7 @@ static _Noreturn void inner(int from_outer)
 	if (r == 0)
 		r = seccomp_enter(SECCOMP_ATTACHER, &e);
 	if (fd_wait(from_outer, POLLIN, job.deadline) != 1 ||
-		fd_recv(from_outer, &parcel, sizeof(parcel), fds, TARGET_FDS_MAX + 1, &n) != sizeof(parcel))
+		fd_recv(from_outer, &parcel, sizeof(parcel), fds, sizeof(fds) / sizeof(fds[0]), &n) != sizeof(parcel))
 		_exit(0); /* outer gave up, and has said why */
 	if (r == 0)
 		r = pass(&parcel, fds, n, &host, &e);
@@ -111,6 +114,7 @@ struct outer {
 	int to_inner, ns_pid, ns_mnt, pidfd, root, tree, exe, self_fds;
 	bool same_pid, same_mnt;
 	struct cgroup_target cgroup;
+	int probes[EVENTS_MAX];
 };
 
 static struct target_desc *desc(struct outer *w)
@@ -215,7 +219,7 @@ static void find_scope(struct outer *w)
 static int hand_over(struct outer *w, struct err *e)
 {
 	const int target[] = {w->pidfd, w->tree, w->cgroup.events_dir, w->exe}; /* in the order of enum target_fd */
-	int fds[TARGET_FDS_MAX + 1], n = 0;
+	int fds[TARGET_FDS_MAX + 1 + EVENTS_MAX], n = 0;
 	for (unsigned i = 0; i < TARGET_FDS_MAX; i++)
 		if (target[i] >= 0) {
 			desc(w)->fds |= 1u << i;
@@ -223,6 +227,8 @@ static int hand_over(struct outer *w, struct err *e)
 		}
 	if (w->cgroup.perf_dir >= 0)
 		fds[n++] = w->cgroup.perf_dir;
+	for (size_t i = 0; i < probes_count(desc(w)); i++)
+		fds[n++] = w->probes[i];
 	int r = fd_send(w->to_inner, &w->parcel, sizeof(w->parcel), fds, (size_t)n);
 	/* -EPIPE: it died, and the end of the line says so */
 	return r < 0 && r != -EPIPE ? err_set(e, r, "no word to the opener's second process") : 0;
@@ -244,7 +250,8 @@ static int work(struct outer *w, struct err *e)
 		w->exe = program_open_unreadable(w->tree, w->self_fds, exe);
 	if (fd_wait(w->pidfd, POLLIN, 0) == 1) /* and what was looked up by its number may be another's */
 		return err_say(e, -ESRCH, "process %d is gone already", (int)w->pid);
-	return hand_over(w, e);
+	r = probes_find(desc(w), w->tree, w->self_fds, clock_now() + (job.deadline - clock_now()) / 2, w->probes, e);
+	return r < 0 ? r : hand_over(w, e);
 }
 
 _Noreturn void attacher_run(void)

@@ -56,6 +56,8 @@ static const struct event_kind kinds[] = {
 	COUNTS("dTLB-load-misses", CACHE_MISS(DTLB), 50000, "loads whose address was in no TLB"),
 	{"offcpu", SOFTWARE(CONTEXT_SWITCHES), MEASURES_WAITS, 99, "offcpu", "nanoseconds",
 		"time on no CPU, by where threads wait", false, true},
+	{"uprobe", EVENT_TYPE_UPROBE, 0, MEASURES_COUNT, 1, "uprobe", "count",
+		"calls of a function, as in uprobe:/usr/bin/x:work", true, false},
 };
 
 static const struct event_preset presets[] = {
@@ -80,14 +82,29 @@ const struct event_kind *event_kind(uint32_t row)
 	return row < event_kinds() ? &kinds[row] : NULL;
 }
 
+bool event_is_uprobe(const struct event_spec *s)
+{
+	return kinds[s->kind].type == EVENT_TYPE_UPROBE;
+}
+
+/* Of a uprobe without the directories. */
+static const char *short_name(const struct event_spec *s)
+{
+	const char *at = s->name, *colon = strchr(s->name, ':');
+	if (event_is_uprobe(s) && colon)
+		for (const char *c = s->name; c < colon; c++)
+			at = *c == '/' ? c + 1 : at;
+	return at;
+}
+
 const char *event_name(const struct event_spec *s)
 {
-	return kinds[s->kind].named ? s->name : kinds[s->kind].name;
+	return kinds[s->kind].named ? short_name(s) : kinds[s->kind].name;
 }
 
 const char *event_sample_type(const struct event_spec *s)
 {
-	return kinds[s->kind].named ? s->name : kinds[s->kind].sample_type;
+	return kinds[s->kind].named ? short_name(s) : kinds[s->kind].sample_type;
 }
 
 const char *event_text(const struct event_spec *s, char buf[EVENT_TEXT_MAX])
@@ -136,6 +153,33 @@ static int parse_which(const char *which, size_t len, int column, char ret[stati
 	return 0;
 }
 
+/* ":/path/of/a/file:function", printable and without spaces; '@' and what follows is a version, which no table has. */
+static int parse_probe(const char *which, size_t len, int column, char ret[static EVENT_NAME_MAX], struct err *e)
+{
+	const char *colon = len > 1 ? memchr(which + 1, ':', len - 1) : NULL;
+	bool good = colon && which[1] == '/' && colon[-1] != '/' && colon + 1 < which + len && len <= EVENT_NAME_MAX;
+	for (size_t i = 1; good && i < len; i++)
+		good = which[i] > ' ' && which[i] < 0x7f && (which[i] != ':' || which + i == colon) &&
+		       (which[i] != '@' || which + i < colon);
+	if (!good)
+		return err_say(e, -EINVAL,
+			"events, column %d: a uprobe is written uprobe:FILE:FUNCTION, as in uprobe:/usr/bin/x:work/10",
+			column);
+	snprintf(ret, EVENT_NAME_MAX, "%.*s", (int)len - 1, which + 1);
+	return 0;
+}
+
+/* Paths have slashes: of a uprobe, only one with digits behind it up to the end is that of a period. */
+static size_t name_length(const char *item, size_t len, bool probe)
+{
+	size_t at = len;
+	if (!probe)
+		return strcspn(item, "@/,");
+	while (at && item[at - 1] >= '0' && item[at - 1] <= '9')
+		at--;
+	return at && at < len && item[at - 1] == '/' ? at - 1 : len;
+}
+
 /* ":min=100us:idle", in any order. */
 static int parse_waits(const char *options, size_t len, int column, struct event_spec *ret, struct err *e)
 {
@@ -170,16 +214,19 @@ static int parse_waits(const char *options, size_t len, int column, struct event
 static int parse_item(const char *text, const char *item, size_t len, uint32_t max_rate, struct event_spec *ret,
 	bool *ret_clamped, struct err *e)
 {
-	size_t name_len = strcspn(item, "@/,"), kind_len = strcspn(item, ":@/,");
+	size_t kind_len = strcspn(item, ":@/,");
 	int column = (int)(item - text) + 1;
-	if (name_len > len)
-		name_len = len;
 	int kind = find_kind(item, kind_len < len ? kind_len : len);
 	const bool waits = kind >= 0 && kinds[kind].measure == MEASURES_WAITS;
+	const bool probe = kind >= 0 && kinds[kind].type == EVENT_TYPE_UPROBE;
+	size_t name_len = name_length(item, len, probe);
+	if (name_len > len)
+		name_len = len;
 	*ret = (struct event_spec){.min_us = waits ? WAITS_MIN_US : 0};
 	if (kind >= 0 && (kinds[kind].named || waits)) {
-		int r = waits ? parse_waits(item + kind_len, name_len - kind_len, column, ret, e)
-			      : parse_which(item + kind_len, name_len - kind_len, column, ret->name, e);
+		int r = waits	? parse_waits(item + kind_len, name_len - kind_len, column, ret, e)
+			: probe ? parse_probe(item + kind_len, name_len - kind_len, column, ret->name, e)
+				: parse_which(item + kind_len, name_len - kind_len, column, ret->name, e);
 		if (r < 0)
 			return r;
 	} else if (kind_len < name_len) {
@@ -365,7 +412,7 @@ static int read_id(const char *name, uint64_t *ret)
 int events_resolve(struct event_spec *specs, size_t n, struct err *e)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (!kinds[specs[i].kind].named)
+		if (kinds[specs[i].kind].type != PERF_TYPE_TRACEPOINT)
 			continue;
 		int r = read_id(specs[i].name, &specs[i].config);
 		if (r == -EACCES)

@@ -8,6 +8,7 @@
  *	page-faults/50			every 50th page fault
  *	context-switches		every 100th time that a thread goes off its CPU
  *	tracepoint:sched:sched_switch	each time that the kernel passes there; of what there is, see tracefs
+ *	uprobe:/usr/bin/x:work/10	every tenth call of that function of that file, as the container sees it
  *	offcpu				time that threads wait for 1 ms and longer, by 99 stacks a second of each CPU
  *	offcpu:min=0:idle@199		also for less, and of threads that do nothing else, by 199 of them
  *
@@ -26,7 +27,8 @@
 #include <stdio.h>
 
 #define EVENTS_MAX 8
-#define EVENT_NAME_MAX 56 /* with its end */
+#define EVENT_NAME_MAX 200	     /* with its end */
+#define EVENT_TYPE_UPROBE UINT32_MAX /* the kernel gives out its number as it starts */
 
 enum event_measure {
 	MEASURES_COUNT,
@@ -36,7 +38,7 @@ enum event_measure {
 
 struct event_kind {
 	const char *name;
-	uint32_t type;	 /* PERF_TYPE_* */
+	uint32_t type;	 /* PERF_TYPE_*, EVENT_TYPE_UPROBE */
 	uint64_t config; /* PERF_COUNT_* */
 	enum event_measure measure;
 	uint64_t period;		       /* default: a count, or Hz for what measures time */
@@ -52,8 +54,8 @@ enum event_profiles { PROFILES_OWN, PROFILES_OWN_AND_WALL, PROFILES_WALL };
 struct event_spec {
 	uint32_t kind;		   /* row of the catalogue */
 	uint64_t period;	   /* a count, or ns: the weight of one sample; MEASURES_WAITS: from stack to stack */
-	uint64_t config;	   /* of a named one: its id, found by events_resolve */
-	char name[EVENT_NAME_MAX]; /* of a named one: "sched:sched_switch" */
+	uint64_t config;	   /* of a named one: its id, found by events_resolve; of a uprobe, where in the file */
+	char name[EVENT_NAME_MAX]; /* of a named one: "sched:sched_switch", "/usr/bin/x:work" */
 	uint32_t min_us;	   /* MEASURES_WAITS: shorter ones are summed up without a place */
 	uint16_t idle;		   /* MEASURES_WAITS: also of threads that never run */
 	uint16_t profiles;	   /* enum event_profiles */
@@ -68,11 +70,12 @@ struct event_preset {
 const struct event_preset *event_preset(size_t row); /* NULL beyond the table */
 
 size_t event_kinds(void);
-const struct event_kind *event_kind(uint32_t row);	   /* NULL beyond the table */
-const char *event_name(const struct event_spec *s);	   /* "cpu", "sched:sched_switch" */
+const struct event_kind *event_kind(uint32_t row);  /* NULL beyond the table */
+const char *event_name(const struct event_spec *s); /* "cpu", "sched:sched_switch", "x:work" */
+bool event_is_uprobe(const struct event_spec *s);
 const char *event_sample_type(const struct event_spec *s); /* pprof */
 /* As it is asked for: "cpu@99", "page-faults/100". Returns buf. */
-#define EVENT_TEXT_MAX 128
+#define EVENT_TEXT_MAX 280
 const char *event_text(const struct event_spec *s, char buf[EVENT_TEXT_MAX]);
 /* "cpu@99,wall" */
 #define EVENTS_TEXT_MAX (EVENTS_MAX * EVENT_TEXT_MAX)

@@ -7,6 +7,7 @@
 #include "oci/namespaces.h"
 #include "shim/events.h"
 #include "shim/opener_inner.h"
+#include "shim/probe.h"
 #include "shim/program.h"
 #include "shim/service.h"
 #include "shim/session.h"
@@ -38,6 +39,7 @@ struct outer {
 	bool same_mnt, same_pid;
 	struct cgroup_target cgroup;
 	struct pass_request out;
+	int probes[EVENTS_MAX];
 };
 
 /* --- outer: looks, joins, forks ------------------------------------------------------------------------- */
@@ -135,13 +137,15 @@ static int describe(struct outer *w, struct err *e)
 	int r = events_ask(req->events, max_rate, d->events, &n_events, &clamped, e);
 	if (r < 0)
 		return err_wrap(e, r, "annotation io.pillion.profile");
-	for (size_t i = 0; i < n_events; i++)
-		if (event_kind(d->events[i].kind)->named && !w->settings->tracepoints)
+	for (size_t i = 0; i < n_events; i++) {
+		bool probe = event_is_uprobe(&d->events[i]);
+		const char *name = event_kind(d->events[i].kind)->name;
+		if (event_kind(d->events[i].kind)->named && !(probe ? w->settings->uprobes : w->settings->tracepoints))
 			return err_say(e, -EPERM,
-				"annotation io.pillion.profile: tracepoint %s: the administrator's policy does not "
-				"allow "
-				"tracepoints (policy.conf: tracepoints = yes)",
-				d->events[i].name);
+				"annotation io.pillion.profile: %s %s: the administrator's policy does not allow %ss "
+				"(policy.conf: %ss = yes)",
+				name, event_name(&d->events[i]), name, name);
+	}
 	d->n_events = (uint32_t)n_events;
 	snprintf(d->id, sizeof(d->id), "%s", c->id);
 	snprintf(d->name, sizeof(d->name), "%s", c->name);
@@ -166,7 +170,7 @@ static int describe(struct outer *w, struct err *e)
 static int hand_over(struct outer *w, struct err *e)
 {
 	const int target[] = {w->pidfd, w->tree, w->cgroup.events_dir, w->exe}; /* in the order of enum target_fd */
-	int fds[TARGET_FDS_MAX + 1], n = 0;
+	int fds[TARGET_FDS_MAX + 1 + EVENTS_MAX], n = 0;
 	for (unsigned i = 0; i < TARGET_FDS_MAX; i++)
 		if (target[i] >= 0) {
 			w->out.desc.fds |= 1u << i;
@@ -176,6 +180,8 @@ static int hand_over(struct outer *w, struct err *e)
 		fds[n++] = w->cgroup.perf_dir;
 	else
 		memcpy(w->out.no_cgroup, w->cgroup.reason, sizeof(w->out.no_cgroup));
+	for (size_t i = 0; i < probes_count(&w->out.desc); i++)
+		fds[n++] = w->probes[i];
 	int r = fd_send(w->parcel, &w->out, sizeof(w->out), fds, (size_t)n);
 	/* -EPIPE: it died, and its wait status says how */
 	return r < 0 && r != -EPIPE ? err_set(e, r, "no word to the opener's second process") : 0;
@@ -208,7 +214,9 @@ static int attach(struct outer *w, struct err *e)
 	w->self_fds = program_self_fds();
 	take_tree(w);
 	take_exe(w);
-	return hand_over(w, e);
+	r = probes_find(
+		&w->out.desc, w->tree, w->self_fds, clock_now() + (w->deadline - clock_now()) / 2, w->probes, e);
+	return r < 0 ? r : hand_over(w, e);
 }
 
 static int decide(struct outer *w, int prepared, const struct err *why, struct err *e)

@@ -6,8 +6,9 @@
  *	outer	root of the host. Opens the container's pidfd, cgroup and namespaces, joins its pid namespace, forks,
  *		joins its mount namespace for the detached tree. Opens no perf event.
  *	inner	born in the container's pid namespace, so that records carry the container's own pids. Becomes the
- *		service user with CAP_PERFMON alone (CAP_SYS_ADMIN as well where perf_event_paranoid >= 3 or a kernel
- *		before 5.8 demands it), enters seccomp, opens events, passes them in lock-step, and ends.
+ *		service user with CAP_PERFMON alone (CAP_SYS_ADMIN as well where perf_event_paranoid >= 3, a kernel
+ *		before 5.8 or, if policy allows them, uprobes demand it), enters seccomp, opens events, passes them in
+ *		lock-step, and ends.
  *
  * A container's start waits for all this, so the steps overlap and nobody waits for a third: outer is forked before
  * anything is known, hears from the reader (oci/intake.h) itself, looks at the init as soon as it has a pid, and

@@ -7,6 +7,7 @@
 #include "oci/seccomp.h"
 #include "shim/pass.h"
 #include "shim/perf.h"
+#include "shim/probe.h"
 #include "shim/service.h"
 
 #include <errno.h>
@@ -26,6 +27,7 @@ struct work {
 	int target[TARGET_FDS_MAX];
 	size_t n_target;
 	int cgroup;
+	int probes[EVENTS_MAX];
 	int sock; /* to the profiler, greeted; or why there is none */
 	struct err no_sock;
 };
@@ -59,6 +61,7 @@ static int converse(struct work *w, struct err *e)
 		.target = w->target,
 		.n_target = w->n_target,
 		.cgroup = w->cgroup,
+		.probes = w->probes,
 		.sock = w->sock,
 		.deadline = w->in->deadline};
 	return pass_events(&p, e);
@@ -88,27 +91,29 @@ void opener_report(struct opener_report *report, int code, const char *notes, co
 /* false: outer gave up, and has said why. */
 static bool receive_parcel(struct work *w)
 {
-	int fds[TARGET_FDS_MAX + 1];
+	int fds[TARGET_FDS_MAX + 1 + EVENTS_MAX];
 	size_t n = 0;
 	if (fd_wait(w->in->parcel, POLLIN, w->in->deadline) != 1)
 		return false;
 	ssize_t got = fd_recv(w->in->parcel, &w->parcel, sizeof(w->parcel), fds, sizeof(fds) / sizeof(fds[0]), &n);
 	w->n_target = (size_t)__builtin_popcount(w->parcel.desc.fds);
 	bool has_cgroup = !w->parcel.no_cgroup[0];
-	if (got != sizeof(w->parcel) || n != w->n_target + has_cgroup)
+	size_t n_probes = got == sizeof(w->parcel) ? probes_count(&w->parcel.desc) : 0;
+	if (got != sizeof(w->parcel) || n != w->n_target + has_cgroup + n_probes)
 		return false;
 	memcpy(w->target, fds, w->n_target * sizeof(fds[0]));
-	w->cgroup = has_cgroup ? fds[n - 1] : -1;
+	w->cgroup = has_cgroup ? fds[w->n_target] : -1;
+	memcpy(w->probes, fds + w->n_target + has_cgroup, n_probes * sizeof(fds[0]));
 	return true;
 }
 
 /* The service user, with as little as opening events takes. */
-static int become_opener(struct err *e)
+static int become_opener(bool uprobes, struct err *e)
 {
 	uid_t uid = NOBODY;
 	gid_t gid = NOBODY;
 	process_user("pillion", &uid, &gid);
-	int r = caps_become(uid, gid, perf_caps(), e);
+	int r = caps_become(uid, gid, perf_caps(uprobes), e);
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* cleared by the change of user */
 	return r;
 }
@@ -122,7 +127,7 @@ _Noreturn void inner_run(const struct inner *start)
 	/* as root, whose word pilliond takes for the layout of records: the kernel notes who connects */
 	w.sock = service_reach(start->settings, &w.no_sock);
 	pass_look(&w.host);
-	int r = become_opener(&e);
+	int r = become_opener(start->settings->uprobes, &e); /* whether any are asked for is said later */
 	if (fd_wait(w.in->line, POLLIN, 0) == 1)
 		_exit(0); /* the hook is gone already: no pid of its is seen from here, but the end of its line is */
 	if (r == 0)

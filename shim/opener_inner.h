@@ -28,7 +28,8 @@ void opener_report(struct opener_report *report, int code, const char *notes, co
 
 /*
  * From outer to inner comes one datagram: struct pass_request. With it go descriptors: those that `desc.fds` names,
- * in the order of enum target_fd, then, unless `no_cgroup` says why not, the directory for PERF_FLAG_PID_CGROUP.
+ * in the order of enum target_fd, then, unless `no_cgroup` says why not, the directory for PERF_FLAG_PID_CGROUP, then
+ * the files of uprobes, in the order of desc.events.
  */
 struct inner {
 	const struct settings *settings;

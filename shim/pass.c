@@ -37,6 +37,7 @@ struct work {
 	bool too_many;
 	pid_t without_maps; /* a process whose mappings are still to be had from another thread */
 	size_t notes_told;  /* bytes of the notes that went with TARGET */
+	char probe_files[EVENTS_MAX][32];
 };
 
 /* Descriptors for one batch beside the dozen that we hold anyway. */
@@ -55,6 +56,7 @@ void pass_look(struct pass_host *ret)
 {
 	ret->batch_max = room_for_batch();
 	ret->n_cpus = perf_online_cpus(ret->cpus, PASS_CPUS_MAX);
+	ret->uprobe_type = perf_uprobe_type();
 }
 
 static struct target_desc *desc(const struct work *w)
@@ -154,6 +156,8 @@ static struct perf_want samples(const struct work *w, const struct attempt *a, u
 	want.lost = true;
 	want.spec = desc(w)->events[spec];
 	want.stacks = w->p->request->stacks;
+	want.probe_type = w->p->host->uprobe_type;
+	want.probe_file = w->probe_files[spec];
 	/* one event per thread and CPU less */
 	want.sideband = a->strategy == STRATEGY_THREADS && spec == carrier(w);
 	return want;
@@ -477,6 +481,14 @@ static int try_event(struct work *w, const struct attempt *a, uint32_t spec, int
 {
 	struct perf_want want = samples(w, a, spec);
 	struct perf_layout layout;
+	if (event_is_uprobe(&want.spec) && !want.probe_type)
+		return err_say(e, -EOPNOTSUPP, "uprobe %s: this kernel has none (CONFIG_UPROBE_EVENTS)",
+			event_name(&want.spec));
+	if (event_is_uprobe(&want.spec) && want.inherit)
+		return err_say(e, -EOPNOTSUPP,
+			"uprobe %s: for containers, and what else has a cgroup (attach by cgroup): a process that "
+			"inherits one cannot fork",
+			event_name(&want.spec));
 	pid_t thread = a->strategy == STRATEGY_THREADS ? 0 : desc(w)->init_pid;
 	int fd = open_one(w, a, thread, &want, cpu, &layout);
 	if (fd == -ENOENT || fd == -EOPNOTSUPP || fd == -EINVAL || fd == -EACCES || fd == -EPERM)
@@ -497,6 +509,7 @@ static int leave_out(struct work *w, const struct attempt *a, int cpu, struct er
 			snprintf(text, sizeof(text), "left out: %.400s", why.text);
 			target_note(d, text);
 		} else {
+			memmove(w->probe_files[kept], w->probe_files[i], sizeof(w->probe_files[i]));
 			d->events[kept++] = d->events[i];
 		}
 	}
@@ -519,6 +532,15 @@ static int welcome(struct work *w, struct err *e)
 	w->events_max = m->welcome.events_max;
 	batch_start(&w->batch, w->p->sock, smaller(m->welcome.batch_max, h->batch_max), w->p->deadline);
 	return h->n_cpus > 0 ? 0 : err_say(e, -ENODATA, "no CPU is online");
+}
+
+/* By a path that says which descriptor: what was looked at is what is probed. */
+static void name_probes(struct work *w)
+{
+	const int *fd = w->p->probes;
+	for (uint32_t i = 0; i < desc(w)->n_events; i++)
+		if (event_is_uprobe(&desc(w)->events[i]))
+			snprintf(w->probe_files[i], sizeof(w->probe_files[i]), "/proc/self/fd/%d", *fd++);
 }
 
 static int pass_all(struct work *w, struct err *e)
@@ -561,6 +583,8 @@ int pass_events(const struct passing *p, struct err *e)
 	int r = welcome(&w, e);
 	if (r == 0 && p->running && (r = census_new(p->running, &w.census)) < 0)
 		err_set(e, r, "no memory for a list of threads");
+	if (r == 0)
+		name_probes(&w);
 	if (r == 0)
 		r = pass_all(&w, e);
 	census_free(w.census);

@@ -16,7 +16,8 @@
 
 /* What does not depend on the target. */
 struct pass_host {
-	uint32_t batch_max; /* descriptors that we may hold at once */
+	uint32_t batch_max;   /* descriptors that we may hold at once */
+	uint32_t uprobe_type; /* perf_uprobe_type */
 	int n_cpus, cpus[PASS_CPUS_MAX];
 };
 void pass_look(struct pass_host *ret); /* needs to open files */
@@ -34,6 +35,7 @@ struct passing {
 	const int *target; /* the descriptors that desc.fds names, in the order of enum target_fd */
 	size_t n_target;
 	int cgroup;			    /* its directory, or -1 */
+	const int *probes;		    /* files of its uprobes, in the order of desc.events */
 	const struct census_scope *running; /* what it consists of; NULL: nothing of it has run yet */
 	int sock;			    /* to the profiler: HELLO has been sent, WELCOME not yet read */
 	int64_t deadline;

@@ -81,11 +81,21 @@ static void stacks_attr(const struct perf_want *w, struct perf_event_attr *a)
 	tell_running(w, a);
 }
 
+static void probe_attr(const struct perf_want *w, struct perf_event_attr *a)
+{
+	a->type = w->probe_type;
+	a->config = 0; /* where it is entered */
+	a->uprobe_path = (uintptr_t)w->probe_file;
+	a->probe_offset = w->spec.config;
+}
+
 static void sample_attr(const struct perf_want *w, struct perf_event_attr *a)
 {
 	const struct event_kind *k = event_kind(w->spec.kind);
 	a->type = k->type;
 	a->config = k->named ? w->spec.config : k->config;
+	if (k->type == EVENT_TYPE_UPROBE)
+		probe_attr(w, a);
 	/* Never PERF_SAMPLE_PERIOD: with it a fixed-period software event turns every event into a sample. */
 	a->sample_period = w->spec.period;
 	a->sample_type |= PERF_SAMPLE_IP;
@@ -210,13 +220,20 @@ int perf_open(const struct perf_event_attr *attr, int target, int cpu, unsigned 
 	return fd < 0 ? -errno : (int)fd;
 }
 
-uint64_t perf_caps(void)
+uint32_t perf_uprobe_type(void)
+{
+	char text[32];
+	int r = fd_read_text(AT_FDCWD, "/sys/bus/event_source/devices/uprobe/type", text, sizeof(text));
+	return r < 0 ? 0 : (uint32_t)strtoul(text, NULL, 10);
+}
+
+uint64_t perf_caps(bool uprobes)
 {
 	int paranoid = 2;
 	perf_paranoid(&paranoid);
 	if (!caps_known(CAP_PERFMON))
 		return CAP_BIT(CAP_SYS_ADMIN) | CAP_BIT(CAP_SYS_PTRACE);
-	return CAP_BIT(CAP_PERFMON) | (paranoid > 2 ? CAP_BIT(CAP_SYS_ADMIN) : 0);
+	return CAP_BIT(CAP_PERFMON) | (paranoid > 2 || uprobes ? CAP_BIT(CAP_SYS_ADMIN) : 0);
 }
 
 int perf_paranoid(int *ret)

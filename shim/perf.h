@@ -74,7 +74,11 @@ struct perf_want {
 	bool lost;     /* PERF_FORMAT_LOST: reading the event tells its own lost samples (kernel >= 6.0) */
 	bool idle;     /* another rung of its ladder counts: enabled by nobody but a call */
 	uint32_t rung; /* of stack snapshots */
+	uint32_t probe_type; /* of a uprobe: the kernel's number for the type, and the file. Never with `inherit`: a */
+	const char *probe_file; /* child's event would be opened anew as its fork(2), which then fails (kernel 6.18) */
 };
+/* The kernel's number of the type of uprobes; 0: it has none (CONFIG_UPROBE_EVENTS). */
+uint32_t perf_uprobe_type(void);
 
 /* Bytes of stack that a rung copies; of what is no rung, PERF_STACK_USER_DEFAULT. */
 uint32_t perf_stack_user(uint32_t rung);
@@ -85,8 +89,9 @@ void perf_attr(const struct perf_want *w, struct perf_event_attr *ret, struct pe
 /* perf_event_open; target is a pid, a cgroup descriptor (PERF_FLAG_PID_CGROUP in flags) or -1. fd or -errno. */
 int perf_open(const struct perf_event_attr *attr, int target, int cpu, unsigned long flags);
 
-/* What opening takes of a root process' capabilities: CAP_PERFMON, and CAP_SYS_ADMIN where only that opens the gate. */
-uint64_t perf_caps(void);
+/* What opening takes of a root process' capabilities: CAP_PERFMON, and CAP_SYS_ADMIN where only that opens the gate, as
+ * that of uprobes (kernel 6.18: EACCES without). */
+uint64_t perf_caps(bool uprobes);
 /* perf_event_paranoid; -ENOENT: this kernel has no perf events. */
 int perf_paranoid(int *ret);
 /* Why an open failed, in words: which gate (paranoid, seccomp, LSM, capability, limit) and the way out. */

@@ -47,7 +47,7 @@
 #define PROTOCOL_BATCH_MAX 253 /* SCM_MAX_FD */
 
 #define PROTOCOL_TASKS_MAX 1024
-#define PROTOCOL_LISTED_MAX 28
+#define PROTOCOL_LISTED_MAX 18
 
 enum msg_type {
 	MSG_HELLO = 1,
@@ -262,7 +262,7 @@ union msg {
 _Static_assert(sizeof(struct msg_head) == 16, "wire format");
 _Static_assert(sizeof(struct event_desc) == 40, "wire format");
 _Static_assert(sizeof(struct task_desc) == 28, "wire format");
-_Static_assert(sizeof(struct listed_target) == 2280, "wire format");
+_Static_assert(sizeof(struct listed_target) == 3432, "wire format");
 _Static_assert(sizeof(union msg) <= 65536, "one message fits in 64 KiB");
 
 /* Fill in the head and send. What has n entries goes out only as long as they need. 0 or -errno. */

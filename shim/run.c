@@ -58,6 +58,7 @@ static int pass(struct run *w, struct err *e)
 	struct target_desc *d = &w->request.desc;
 	const int fds[] = {w->pidfd, w->tree, -1, w->exe}; /* in the order of enum target_fd */
 	int target[TARGET_FDS_MAX];
+	static const int no_probes[EVENTS_MAX] = {-1, -1, -1, -1, -1, -1, -1, -1}; /* they are left out: shim/pass.c */
 	size_t n = 0;
 	for (unsigned i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0) {
@@ -69,6 +70,7 @@ static int pass(struct run *w, struct err *e)
 		.target = target,
 		.n_target = n,
 		.cgroup = -1,
+		.probes = no_probes,
 		.sock = w->profiler.sock,
 		.deadline = w->deadline};
 	return pass_events(&p, e);

@@ -91,6 +91,79 @@ test_container() { # STRATEGY
 row "a container by its cgroup: its own account" test_container cgroup
 row "a container by its processes: its own account" test_container process
 
+# --- uprobes: calls of a function of the container's
+
+may_probe() { echo "uprobes = yes" >"$ROW/etc/policy.conf"; }
+# perf counts its own probe, of the whole machine: nobody else calls that function.
+probe_by_perf() { # FUNCTION
+	local traced=()
+	[[ -r /sys/kernel/tracing/uprobe_events ]] ||
+		traced=(unshare --mount --propagation private sh -c 'mount -t tracefs none /sys/kernel/tracing && exec "$@"' sh)
+	"${traced[@]}" sh -c 'perf probe -q -x "$1" --add "probe_lab:$2=$2" && {
+		echo >counting; perf stat -a -x, -o perf.txt -e "probe_lab:$2" -- sleep "$3"
+		perf probe -q --del "probe_lab:$2"; }' sh "$LAB/bin/counted" "$1" 6 >/dev/null 2>perf.err
+}
+test_uprobes() {
+	need perf
+	begin_service
+	may_probe
+	ct_need runc
+	probe_by_perf counted_sleep &
+	local perf=$!
+	until_true 10 test -e counting || skip "perf has no probe: $(cat perf.err)"
+	sleep 1
+	ct_start runc c1 -a "$NAMES=uprobe:$LAB/bin/counted:counted_sleep,uprobe:$LAB/bin/counted:counted_touch/10,cpu" \
+		-v "$ROW:$ROW" -- sh -c "$LAB/bin/counted 2000 20000 200 >$ROW/counted.out; exec $LAB/bin/sleeper"
+	until_true 20 grep -qs faults counted.out || fail "it does not end: $(of c1 .state)"
+	is "the strategy" "$(of c1 .strategy)" cgroup
+	ct_stop c1
+	until_true 10 lists 0 || fail "it is $(of c1 .state)"
+	ct_rm c1
+	wait $perf
+	cat perf.txt
+	is "comments" "$(comments_of c1 | grep -E 'left out|not by')" ""
+	near "counted_sleep" "$(counted_of c1 counted_counted_sleep 'main;counted_sleep')" 2000 1
+	near "perf stat's" "$(counted_by_perf probe_lab:counted_sleep)" 2000 1
+	near "counted_touch, every tenth" "$(counted_of c1 counted_counted_touch 'main;counted_touch')" 2000 1
+	has "its samples" "$("$LAB/bin/pillion" top "$(profile_of c1 counted_counted_sleep)")" '2000 counted:counted_sleep'
+	end_service
+}
+row "uprobes in a container: as many calls as there were, and as perf stat counts" test_uprobes
+
+probe_left_out() { # EVENTS REGEX
+	ct_start runc c1 -a "$NAMES=$1" -v "$ROW:$ROW" -- sh -c "$LAB/bin/burn 0.5; echo done >$ROW/done; exec $LAB/bin/sleeper"
+	until_true 20 test -e done || fail "it does not run"
+	ct_stop c1
+	until_true 10 lists 0 || fail "it is $(of c1 .state)"
+	has "a comment" "$(comments_of c1)" "$2"
+	is "profiles" "$(profiles_of c1 | sed 's/^.*-[0-9]*-//' | sort -u)" "cpu.pb.gz"
+	ct_rm c1
+	rm -rf done spool/c1
+}
+test_no_function() {
+	begin_service
+	may_probe
+	ct_need runc
+	probe_left_out "uprobe:$LAB/bin/burn:no_such,cpu@499" "left out: uprobe $LAB/bin/burn has no function no_such in its symbol"
+	probe_left_out "cpu@499,uprobe:/no/file:f" "left out: uprobe /no/file in the container: No such file"
+	probe_left_out "cpu@499,uprobe:/../../proc/self/exe:main" "left out: uprobe .* is on another file system than the root"
+	probe_left_out "cpu@499,uprobe:/etc/passwd:f" "left out: uprobe /etc/passwd is no 64-bit ELF program"
+	end_service
+}
+row "uprobes that cannot be: the other events run, and the profile says why" test_no_function
+
+# A process that inherits one could not fork: the kernel would open the child's anew, as the child's parent.
+test_probe_of_run() {
+	begin_run --events "cpu@499,uprobe:$LAB/bin/burn:burn_loop"
+	"$@" "${RUN[@]}" -- sh -c "$LAB/bin/burn 0.3; $LAB/bin/burn 0.3" >/dev/null 2>said
+	is "stderr" "$(cat said)" ""
+	has "a comment" "$(comments_of sh)" "left out: uprobe burn:burn_loop: for containers"
+	is "profiles" "$(profiles_of sh | sed 's/^.*-[0-9]*-//' | sort -u)" "cpu.pb.gz"
+	end_run
+}
+row "uprobes of a process: left out, and it forks" test_probe_of_run "${AS_ROOT[@]}"
+row "plain user, uprobes of a process: left out, and it forks" test_probe_of_run "${NOBODY[@]}"
+
 # --- what is not to be had
 
 HARDWARE=cycles

@@ -413,6 +413,10 @@ test_sandbox() { # KEY
 
 row "an unknown event" test_annotation 'annotation io.pillion.profile: events, column 1: no event "moon"; .pillion events. lists what there is"' \
 	io.pillion.profile moon
+row "a uprobe that policy does not allow" test_annotation "annotation io.pillion.profile: uprobe x:work: the administrator's policy does not allow uprobes \\(policy.conf: uprobes = yes\\)" \
+	io.pillion.profile cpu,uprobe:/usr/bin/x:work
+row "a uprobe of a file without its path" test_annotation 'annotation io.pillion.profile: events, column 5: a uprobe is written uprobe:FILE:FUNCTION, as in' \
+	io.pillion.profile cpu,uprobe:x:work
 row "an unknown way to attach" test_annotation 'annotation io.pillion.attach: "glue" is not auto, cgroup, process' \
 	io.pillion.attach glue
 row "a window that is too short" test_annotation 'annotation io.pillion.window: "1s" is not 5s to 3600s' \

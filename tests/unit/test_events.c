@@ -18,7 +18,7 @@ static void count_fds(void)
 	fds = fd_count();
 }
 
-enum { CPU, FAULTS, TRACEPOINT, OFFCPU = 18 };
+enum { CPU, FAULTS, TRACEPOINT, OFFCPU = 18, UPROBE };
 
 static const struct {
 	const char *text;
@@ -47,6 +47,11 @@ static const struct {
 		{{TRACEPOINT, 50, 0, "a-b:c_D9", 0, 0, 0}, {CPU, NSEC / 99, 0, "", 0, 0, 0}}},
 	{"tracepoint:a:b,tracepoint:a:c", 0, false, 2,
 		{{TRACEPOINT, 1, 0, "a:b", 0, 0, 0}, {TRACEPOINT, 1, 0, "a:c", 0, 0, 0}}},
+	{"uprobe:/usr/bin/x:work", 0, false, 1, {{UPROBE, 1, 0, "/usr/bin/x:work", 0, 0, 0}}},
+	{"uprobe:/a/2/b:net/http.(*conn).serve/50,cpu", 0, false, 2,
+		{{UPROBE, 50, 0, "/a/2/b:net/http.(*conn).serve", 0, 0, 0}, {CPU, NSEC / 99, 0, "", 0, 0, 0}}},
+	{"uprobe:/x@y:f/3,uprobe:/x@y:g", 0, false, 2,
+		{{UPROBE, 3, 0, "/x@y:f", 0, 0, 0}, {UPROBE, 1, 0, "/x@y:g", 0, 0, 0}}},
 	{"offcpu", 0, false, 1, {{OFFCPU, NSEC / 99, 0, "", 1000, 0, 0}}},
 	{"offcpu@5000", 999, true, 1, {{OFFCPU, NSEC / 999, 0, "", 1000, 0, 0}}},
 	{"offcpu:min=0@199", 0, false, 1, {{OFFCPU, NSEC / 199, 0, "", 0, 0, 0}}},
@@ -103,6 +108,7 @@ static const struct {
 	{{FAULTS, 1, 0, "", 0, 0, 0}, "page-faults/1"},
 	{{FAULTS, UINT64_MAX, 0, "", 0, 0, 0}, "page-faults/18446744073709551615"},
 	{{TRACEPOINT, 10, 7, "sched:sched_switch", 0, 0, 0}, "tracepoint:sched:sched_switch/10"},
+	{{UPROBE, 10, 7, "/usr/bin/x:work", 0, 0, 0}, "uprobe:/usr/bin/x:work/10"},
 	{{OFFCPU, NSEC / 99, 0, "", 1000, 0, 0}, "offcpu@99"},
 	{{OFFCPU, NSEC / 99, 0, "", 0, 1, 0}, "offcpu:min=0us:idle@99"},
 };
@@ -148,7 +154,9 @@ END_TEST
 
 #define KNOWN "; 'pillion events' lists what there is"
 #define WRITTEN ": a tracepoint is written tracepoint:SYSTEM:NAME, as in tracepoint:sched:sched_switch"
+#define PROBE ": a uprobe is written uprobe:FILE:FUNCTION, as in uprobe:/usr/bin/x:work/10"
 #define WAITS ": offcpu takes min=TIME (0 to 60s) and idle, as in offcpu:min=100us:idle"
+#define LONG "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
 #define WHOLE " needs a positive whole number behind "
 
 static const struct {
@@ -219,7 +227,21 @@ static const struct {
 	{"cpu,tracepoint:a b:c", "events, column 5" WRITTEN},
 	{"tracepoint:a:b@9", "events, column 1: tracepoint takes a period, as in page-faults/50"},
 	{"tracepoint:a:b,tracepoint:a:b/2", "events, column 16: a:b is there twice"},
-	{"tracepoint:a:bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb", "events, column 1" WRITTEN},
+	{"tracepoint:a:" LONG LONG LONG LONG, "events, column 1" WRITTEN},
+	{"uprobe:/" LONG LONG LONG ":" LONG, "events, column 1" PROBE},
+	{"uprobe", "events, column 1" PROBE},
+	{"uprobe:", "events, column 1" PROBE},
+	{"uprobe:/x", "events, column 1" PROBE},
+	{"uprobe:x:f", "events, column 1" PROBE},
+	{"uprobe:/x:", "events, column 1" PROBE},
+	{"uprobe:/x/:f", "events, column 1" PROBE},
+	{"uprobe:/:f", "events, column 1" PROBE},
+	{"uprobe:/x:f:g", "events, column 1" PROBE},
+	{"uprobe:/x:f g", "events, column 1" PROBE},
+	{"uprobe:/x:f@GLIBC_2.2.5", "events, column 1" PROBE},
+	{"cpu,uprobe:/x:f@99", "events, column 5" PROBE},
+	{"uprobe:/x:f/0", "events, column 1: \"uprobe:/x:f/0\"" WHOLE "'/'"},
+	{"uprobe:/x:f,uprobe:/x:f/2", "events, column 13: x:f is there twice"},
 	{"cpu,cpu", "events, column 5: cpu is there twice"},
 	{"cpu@99,page-faults,cpu@100", "events, column 20: cpu is there twice"},
 };
