@@ -22,6 +22,11 @@
 #define ROUND_CALM_MS 1000
 /* A record is stamped, then written, then published: within microseconds, unless its CPU is taken away (a VM). */
 #define PUBLISH_NS (2 * NSEC_PER_MSEC)
+/*
+ * A ring calls once for each PERF_RING_MARK bytes, not while it is full: with more than this in it behind a drain, it
+ * may fill up before it calls, and then never does.
+ */
+#define CROWDED(size) ((size) / 8)
 /* A drain is that long at most; then connections and other targets' windows have their turn. */
 #define DRAIN_NS (20 * NSEC_PER_MSEC)
 
@@ -195,6 +200,7 @@ void engine_drain(struct engine *g, bool all)
 	if (g->behind && rings_oldest(g->rings) < until)
 		until = rings_oldest(g->rings);
 	g->rates.drained = until > g->rates.drained ? until : g->rates.drained;
+	g->drain_again = rings_left(g->rings) > CROWDED(rings_size(g->rings)) ? now + PUBLISH_NS : INT64_MAX;
 	g->at->target = at;
 	share_out(g, clock_cpu() - cpu, n);
 }
@@ -272,7 +278,7 @@ int engine_round(struct engine *g)
 	g->woken = now;
 	/* sooner than it has to be, where it would be the next thing that we wake up for */
 	bool at_all = now + g->pause >= g->look_again;
-	if (g->behind || at_all || now >= g->due)
+	if (g->behind || at_all || now >= g->due || now >= g->drain_again)
 		engine_drain(g, false);
 	if (at_all) {
 		rates_look(g, now);
@@ -285,6 +291,7 @@ int engine_round(struct engine *g)
 		g->due = commit < g->due ? commit : g->due;
 	}
 	int64_t next = g->due < g->look_again ? g->due : g->look_again;
+	next = g->drain_again < next ? g->drain_again : next;
 	int wait = loop_sooner(deadline_left_ms(next), rates);
 	return !g->targets ? -1 : g->behind ? 0 : more ? 1 : wait;
 }

@@ -109,6 +109,12 @@ void ring_take(struct ring *r)
 	__atomic_store_n(&r->page->data_tail, r->tail, __ATOMIC_RELEASE);
 }
 
+size_t ring_left(const struct ring *r)
+{
+	uint64_t left = __atomic_load_n(&r->page->data_head, __ATOMIC_RELAXED) - r->tail;
+	return left < r->size ? (size_t)left : r->size;
+}
+
 uint64_t ring_damaged(const struct ring *r)
 {
 	return r->damaged;

@@ -25,6 +25,7 @@ void ring_look(struct ring *r);
  * the head) makes the ring skip to its head; ring_damaged counts that.
  */
 const struct perf_event_header *ring_peek(struct ring *r);
-void ring_take(struct ring *r); /* the peeked record is done with: its room belongs to the kernel again */
+void ring_take(struct ring *r);		/* the peeked record is done with: its room belongs to the kernel again */
+size_t ring_left(const struct ring *r); /* bytes that the kernel has written by now and nobody has taken */
 uint64_t ring_damaged(const struct ring *r);
 uint64_t ring_bytes(const struct ring *r); /* taken so far */

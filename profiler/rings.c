@@ -278,6 +278,16 @@ int64_t rings_oldest(struct rings *r)
 	return o && o->time < INT64_MAX ? (int64_t)o->time : INT64_MAX;
 }
 
+size_t rings_left(const struct rings *r)
+{
+	size_t most = 0;
+	for (unsigned i = 0; i < r->n; i++) {
+		size_t left = ring_left(r->all[i].ring);
+		most = left > most ? left : most;
+	}
+	return most;
+}
+
 uint64_t rings_damaged(const struct rings *r)
 {
 	uint64_t n = 0;
