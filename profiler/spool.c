@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #define TARGET_MAX 128
-#define KIND_MAX 32
-#define FILE_MAX 96
+#define KIND_MAX 64
+#define FILE_MAX 128
 #define SUFFIX ".pb.gz"
 #define TEMPORARY ".writing" /* the one unfinished file of a process in a target's directory: .writing.PID */
 #define STAMP "%Y%m%dT%H%M%SZ"
