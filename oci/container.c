@@ -90,7 +90,8 @@ static bool request_valid(const struct request *r)
 {
 	if (!*r->events || r->stacks > STACKS_NONE || r->attach > ATTACH_PROCESS)
 		return false;
-	if (r->window_s < WINDOW_MIN_S || r->window_s > WINDOW_MAX_S || r->n_labels > LABELS_MAX)
+	if (r->window_s < WINDOW_MIN_S || r->window_s > WINDOW_MAX_S || r->n_labels > LABELS_MAX ||
+		r->detail > DETAIL_ALL)
 		return false;
 	for (uint32_t i = 0; i < r->n_labels; i++) {
 		const struct label *l = &r->labels[i];

@@ -19,8 +19,8 @@ struct row;
 /* Text to `field`, or -EINVAL with `field` as it was. */
 typedef int parse_fn(const struct row *row, const char *text, void *field);
 
-static parse_fn parse_events, parse_labels, parse_word, parse_level, parse_switch, parse_seconds, parse_ms, parse_size,
-	parse_percent, parse_number, parse_path, parse_file, parse_log, parse_metrics, parse_name;
+static parse_fn parse_events, parse_labels, parse_word, parse_words, parse_level, parse_switch, parse_seconds, parse_ms,
+	parse_size, parse_percent, parse_number, parse_path, parse_file, parse_log, parse_metrics, parse_name;
 
 struct row {
 	const char *name;
@@ -47,6 +47,8 @@ static const struct row rows[] = {
 		"auto", "auto, cgroup, process", "how events attach to the target"},
 	{"labels", TENANT, parse_labels, FIELD(request.n_labels), 0, 0,
 		NULL, "k=v,... (at most 16, key <= 63, value <= 128)", "labels of the profile, shown as user.k"},
+	{"detail", TENANT, parse_words, FIELD(request.detail), 0, 0,
+		NULL, "cpu, time, cgroup", "labels that samples have besides: each makes profiles larger"},
 	{"window", TENANT, parse_seconds, FIELD(request.window_s), WINDOW_MIN_S, WINDOW_MAX_S,
 		"60s", "5s to 3600s", "the span of one profile"},
 	{"enabled", USER, parse_switch, FIELD(settings.enabled), 0, 0,
@@ -57,6 +59,8 @@ static const struct row rows[] = {
 		"999", "1 to 100000", "samples per second that an annotation may ask for"},
 	{"tracepoints", OPTION_POLICY, parse_switch, FIELD(settings.tracepoints), 0, 0,
 		"0", "1 or 0", "an annotation may ask for tracepoints, whose rate nothing bounds"},
+	{"kprobes", OPTION_POLICY, parse_switch, FIELD(settings.kprobes), 0, 0,
+		"0", "1 or 0", "an annotation may ask for kprobes: every process that comes by there is slowed down"},
 	{"uprobes", OPTION_POLICY, parse_switch, FIELD(settings.uprobes), 0, 0,
 		"0", "1 or 0", "an annotation may ask for uprobes: every process that runs the same file is slowed down"},
 	{"sample-containers", OPTION_POLICY, parse_number, FIELD(settings.sample), 1, 1000000,
@@ -138,20 +142,47 @@ static int parse_events(const struct row *row, const char *text, void *field)
 	return copy_text(row, strcmp(text, "on") ? text : "cpu", field);
 }
 
-/* The words of `allowed` are those of an enum, in its order. */
-static int parse_word(const struct row *row, const char *text, void *field)
+/* Which of the words of `allowed`. */
+static int find_word(const struct row *row, const char *text, size_t size, uint32_t *ret)
 {
 	const char *word = row->allowed;
 	size_t len = strcspn(word, ",");
 
-	for (uint32_t i = 0; len; i++, len = strcspn(word, ",")) {
-		if (strlen(text) == len && !strncmp(word, text, len)) {
-			memcpy(field, &i, sizeof(i));
+	for (*ret = 0; len; ++*ret, len = strcspn(word, ",")) {
+		if (size == len && !strncmp(word, text, len))
 			return 0;
-		}
 		word += len + strspn(word + len, ", ");
 	}
 	return -EINVAL;
+}
+
+/* They are those of an enum, in its order. */
+static int parse_word(const struct row *row, const char *text, void *field)
+{
+	uint32_t which;
+	int r = find_word(row, text, strlen(text), &which);
+
+	if (r == 0)
+		memcpy(field, &which, sizeof(which));
+	return r;
+}
+
+/* Some of them, with commas between: each is a bit. */
+static int parse_words(const struct row *row, const char *text, void *field)
+{
+	uint32_t mask = 0, which;
+
+	for (const char *at = text;; at++) {
+		size_t len = strcspn(at, ",");
+		if (find_word(row, at, len, &which) < 0)
+			return -EINVAL;
+		mask |= 1u << which;
+		at += len;
+		if (!*at)
+			break;
+	}
+	memcpy(field, &mask, sizeof(mask));
+	return 0;
 }
 
 static int parse_level(const struct row *row, const char *text, void *field)

@@ -43,7 +43,7 @@ const char frame_table_full[] = "[lost: table full]", frame_outside[] = "[outsid
 struct aggregate {
 	struct pairs frames;  /* (what, address) */
 	struct pairs nodes;   /* by path */
-	struct pairs samples; /* (node, who) */
+	struct pairs samples; /* (node, who), and what is of `struct when` in the upper halves */
 	struct node {
 		uint32_t caller, frame;
 	} * node_list; /* by node number */
@@ -273,26 +273,33 @@ static int grow_counts(struct aggregate *a, size_t n)
 	return 0;
 }
 
-static int64_t add_sample(struct aggregate *a, const struct frame *frames, size_t n, const struct who *who)
+static uint64_t both(int64_t low, uint32_t high)
+{
+	return (uint32_t)low | (uint64_t)high << 32;
+}
+
+static int64_t add_sample(
+	struct aggregate *a, const struct frame *frames, size_t n, const struct who *who, const struct when *when)
 {
 	size_t had = a->samples.count;
 	int r = grow_counts(a, had);
 	int64_t stack = r < 0 ? r : add_stack(a, frames, n), w = stack < 0 ? stack : add_who(a, who);
 	if (w < 0)
 		return w;
-	int64_t id = put(a, &a->samples, (uint64_t)stack, (uint64_t)w);
+	int64_t id = put(a, &a->samples, both(stack, when->cpu), both(w, when->us));
 	if (id >= 0 && a->samples.count > had)
 		a->counts[id] = (struct count){0};
 	return id;
 }
 
 static const struct who nobody = {.process = "", .thread = "", .exe = ""};
+static const struct when any_time;
 
 int64_t aggregate_put(struct aggregate *a, const struct frame *frames, size_t n)
 {
 	size_t had = a->samples.count;
 	a->full = is_full(a);
-	int64_t id = add_sample(a, frames, n, &nobody);
+	int64_t id = add_sample(a, frames, n, &nobody, &any_time);
 	if (a->samples.count != had)
 		settle(a);
 	return id < 0 ? -ENOSPC : id;
@@ -301,14 +308,20 @@ int64_t aggregate_put(struct aggregate *a, const struct frame *frames, size_t n)
 void aggregate_add(struct aggregate *a, const struct frame *frames, size_t n, const struct who *who, uint64_t count,
 	uint64_t weight)
 {
+	aggregate_add_at(a, frames, n, who, &any_time, count, weight);
+}
+
+void aggregate_add_at(struct aggregate *a, const struct frame *frames, size_t n, const struct who *who,
+	const struct when *when, uint64_t count, uint64_t weight)
+{
 	static const struct frame full = {.kind = FRAME_SPECIAL, .name = frame_table_full};
 	size_t had = a->samples.count;
 	a->full = is_full(a);
-	int64_t id = add_sample(a, frames, n, who);
+	int64_t id = add_sample(a, frames, n, who, when);
 	if (id < 0) {
 		a->full = false;
 		a->overflow += count;
-		id = add_sample(a, &full, 1, &nobody); /* one entry for all of them */
+		id = add_sample(a, &full, 1, &nobody, &any_time); /* one entry for all of them */
 	}
 	if (id >= 0) {
 		a->counts[id].count += count;
@@ -328,13 +341,14 @@ size_t aggregate_samples(const struct aggregate *a)
 void aggregate_sample(const struct aggregate *a, size_t i, struct aggregate_sample *ret)
 {
 	const struct pair *sample = &a->samples.items[i];
-	const struct who_key *who = a->whos.items[sample->b].data;
+	const struct who_key *who = a->whos.items[(uint32_t)sample->b].data;
 	ret->count = a->counts[i].count;
 	ret->weight = a->counts[i].weight;
 	ret->who = (struct who){who->pid, who->tid, who->process, who->thread, who->exe};
 	ret->who_number = (uint32_t)sample->b;
+	ret->when = (struct when){(uint32_t)(sample->a >> 32), (uint32_t)(sample->b >> 32)};
 	ret->n = 0;
-	for (uint64_t node = sample->a; node != ROOT; node = a->node_list[node].caller)
+	for (uint32_t node = (uint32_t)sample->a; node != ROOT; node = a->node_list[node].caller)
 		ret->frames[ret->n++] = a->node_list[node].frame;
 }
 
@@ -445,8 +459,11 @@ void aggregate_save(struct aggregate *a, struct journal *j)
 		save_who(j, a->whos.items[i].data);
 	journal_number(j, a->samples.count - a->saved.samples);
 	for (size_t i = a->saved.samples; i < a->samples.count; i++) {
-		journal_number(j, a->samples.items[i].a == ROOT ? 0 : a->samples.items[i].a + 1);
-		journal_number(j, a->samples.items[i].b);
+		const struct pair *sample = &a->samples.items[i];
+		journal_number(j, (uint32_t)sample->a == ROOT ? 0 : (uint32_t)sample->a + 1);
+		journal_number(j, (uint32_t)sample->b);
+		journal_number(j, sample->a >> 32);
+		journal_number(j, sample->b >> 32);
 	}
 	save_counts(a, j);
 	a->saved.frames = a->frames.count;
@@ -540,13 +557,14 @@ static bool is_stack(const struct aggregate *a, uint64_t node)
 static int load_sample(struct aggregate *a, struct saved *s)
 {
 	uint64_t node = saved_below(s, a->nodes.count + 1), who = saved_below(s, a->whos.count);
+	uint64_t cpu = saved_below(s, 1ull << 32), us = saved_below(s, 1ull << 32);
 	size_t had = a->samples.count;
 	node = node ? node - 1 : ROOT;
 	if (s->bad || had > AGGREGATE_SAMPLES_MAX || !is_stack(a, node))
 		return -EBADMSG;
 	if (grow_counts(a, had) < 0)
 		return -ENOMEM;
-	int64_t id = pairs_append(&a->samples, node, who);
+	int64_t id = pairs_append(&a->samples, both((int64_t)node, (uint32_t)cpu), both((int64_t)who, (uint32_t)us));
 	if (id >= 0)
 		a->counts[id] = (struct count){0};
 	return id < 0 ? (int)id : 0;
@@ -576,7 +594,7 @@ int aggregate_load(struct aggregate *a, struct saved *s, aggregate_find_fn *find
 		r = load_node(a, s);
 	for (size_t n = r < 0 ? 0 : saved_count(s, 5); r == 0 && n; n--)
 		r = load_who(a, s);
-	for (size_t n = r < 0 ? 0 : saved_count(s, 2); r == 0 && n; n--)
+	for (size_t n = r < 0 ? 0 : saved_count(s, 4); r == 0 && n; n--)
 		r = load_sample(a, s);
 	if (r == 0)
 		r = load_counts(a, s);

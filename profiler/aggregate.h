@@ -2,9 +2,10 @@
  * aggregate - counts stacks for one event of one target over one window.
  *
  * Frames (module + address, kernel address, or a named special), a tree of them (a node is a frame and its caller's
- * node), samples (leaf's node + who). A frame costs two look-ups, those that a stack shares with the last one nothing.
- * Capped: beyond AGGREGATE_SAMPLES_MAX distinct samples or AGGREGATE_NODES_MAX nodes, or out of memory, what is new
- * goes to one sample of nobody's, "[lost: table full]", so that sums stay right; samples already known are counted on.
+ * node), samples (leaf's node + who, and where it is asked for, when). A frame costs two look-ups, those that a stack
+ * shares with the last one nothing. Capped: beyond AGGREGATE_SAMPLES_MAX distinct samples or AGGREGATE_NODES_MAX nodes,
+ * or out of memory, what is new goes to one sample of nobody's, "[lost: table full]", so that sums stay right; samples
+ * already known are counted on.
  */
 #pragma once
 
@@ -38,6 +39,12 @@ struct who {
 	const char *process, *thread, *exe;
 };
 
+/* What a sample has besides, where it is asked for; all zero where not: samples of one stack are one then. */
+struct when {
+	uint32_t cpu; /* and 1 */
+	uint32_t us;  /* since the window began, and 1 */
+};
+
 /* What several of them may hold together; beyond it they are full, as above. */
 struct aggregate_room {
 	size_t max, used; /* bytes; 0: no bound */
@@ -53,6 +60,9 @@ void aggregate_share(struct aggregate *a, struct aggregate_room *room); /* from 
 void aggregate_add(struct aggregate *a, const struct frame *frames, size_t n, const struct who *who, uint64_t count,
 	uint64_t weight);
 
+void aggregate_add_at(struct aggregate *a, const struct frame *frames, size_t n, const struct who *who,
+	const struct when *when, uint64_t count, uint64_t weight);
+
 /* The number of such a sample of nobody's, old or new, for aggregate_sample(); what it counts stays. -ENOSPC: full. */
 int64_t aggregate_put(struct aggregate *a, const struct frame *frames, size_t n);
 
@@ -61,6 +71,7 @@ struct aggregate_sample {
 	uint64_t count, weight;
 	struct who who;
 	uint32_t who_number; /* below aggregate_whos() */
+	struct when when;
 	size_t n;
 	uint32_t frames[AGGREGATE_STACK_MAX]; /* ids for aggregate_frame, leaf first */
 };

@@ -168,10 +168,10 @@ static void put(struct builder *b, size_t *n, const char *key, const char *value
 		b->labels[(*n)++] = (struct profile_label){.key = key, .str = value};
 }
 
-static void put_number(struct builder *b, size_t *n, const char *key, int64_t value)
+static void put_number(struct builder *b, size_t *n, const char *key, int64_t value, const char *unit)
 {
 	if (*n < PROFILE_LABELS_MAX)
-		b->labels[(*n)++] = (struct profile_label){.key = key, .num = value};
+		b->labels[(*n)++] = (struct profile_label){.key = key, .num = value, .unit = unit};
 }
 
 static const char *user_label(const struct target_desc *d, const char *key)
@@ -199,6 +199,7 @@ static void fixed_labels(struct builder *b)
 	put(b, &n, "pod", d->pod);
 	put(b, &n, "namespace", d->pod_namespace);
 	put(b, &n, "node", b->t->engine->node);
+	put(b, &n, "cgroup", d->detail & DETAIL_CGROUP ? d->cgroup : "");
 	for (uint32_t i = 0; i < d->n_labels; i++) {
 		snprintf(b->user_keys[i], sizeof(b->user_keys[i]), "user.%s", d->labels[i].key);
 		put(b, &n, b->user_keys[i], d->labels[i].value);
@@ -206,16 +207,21 @@ static void fixed_labels(struct builder *b)
 	b->n_fixed = n;
 }
 
-static int64_t add_labels(struct builder *b, const struct who *who)
+/* The beginning of a profile is where `us` counts from: its samples are as far apart as they were. */
+static int64_t add_labels(struct builder *b, const struct who *who, const struct when *when)
 {
 	size_t labels = b->n_fixed;
 	put(b, &labels, "process", who->process);
 	put(b, &labels, "exe", who->exe);
 	put(b, &labels, "thread", who->thread);
 	if (who->pid) {
-		put_number(b, &labels, "pid", who->pid);
-		put_number(b, &labels, "tid", who->tid);
+		put_number(b, &labels, "pid", who->pid, NULL);
+		put_number(b, &labels, "tid", who->tid, NULL);
 	}
+	if (when->cpu)
+		put_number(b, &labels, "cpu", when->cpu - 1, NULL);
+	if (when->us)
+		put_number(b, &labels, "timestamp", b->w->real + (when->us - 1) * 1000ll, "nanoseconds");
 	return profile_labels(b->p, b->labels, labels);
 }
 
@@ -237,8 +243,8 @@ static int add_samples(struct builder *b)
 	int r = add_whos(b);
 	for (size_t i = 0; r == 0 && i < aggregate_samples(b->counts); i++) {
 		aggregate_sample(b->counts, i, &s);
-		uint32_t *set = &b->label_sets[s.who_number];
-		int64_t made = *set == PROFILE_NONE ? add_labels(b, &s.who) : *set;
+		uint32_t own = PROFILE_NONE, *set = s.when.cpu || s.when.us ? &own : &b->label_sets[s.who_number];
+		int64_t made = *set == PROFILE_NONE ? add_labels(b, &s.who, &s.when) : *set;
 		if (made < 0)
 			return (int)made;
 		*set = (uint32_t)made;
@@ -256,8 +262,9 @@ static int add_samples(struct builder *b)
 static int add_loss(struct builder *b, const char *frame, uint64_t count, uint64_t weight)
 {
 	static const struct who nobody = {.process = "", .thread = "", .exe = ""};
+	static const struct when any_time;
 	int64_t loc = named_location(b, PROFILE_NONE, 0, frame);
-	int64_t set = loc < 0 ? loc : add_labels(b, &nobody);
+	int64_t set = loc < 0 ? loc : add_labels(b, &nobody, &any_time);
 	return set < 0 ? (int)set
 		       : profile_sample_of(b->p, (uint32_t[]){(uint32_t)loc}, 1,
 				 (int64_t[]){(int64_t)count, (int64_t)weight}, (uint32_t)set);
@@ -274,6 +281,16 @@ static int comment(struct builder *b, const char *fmt, ...)
 	return profile_comment(b->p, text);
 }
 
+/* Of so many events without a sample; where a field's value is asked for, as much as those with one say on average. */
+static uint64_t worth(const struct builder *b, uint64_t weight)
+{
+	const struct target_tally *y = &b->w->tally;
+	const uint64_t seen = y->weight[b->spec];
+	if (!b->t->desc.events[b->spec].value_size)
+		return weight;
+	return seen ? counted_scaled(weight, (double)y->value[b->spec] / (double)seen) : 0;
+}
+
 static int add_unsampled(struct builder *b)
 {
 	const struct event_spec *spec = &b->t->desc.events[b->spec];
@@ -281,7 +298,7 @@ static int add_unsampled(struct builder *b)
 	if (!b->kernel->unsampled)
 		return 0;
 	int r = add_loss(b, user ? "[kernel, not permitted]" : "[unsampled]", b->kernel->unsampled / spec->period,
-		b->kernel->unsampled);
+		worth(b, b->kernel->unsampled));
 	if (r == 0 && user)
 		return comment(b,
 			"[kernel, not permitted] is CPU time by the kernel's count without a sample: code that "
@@ -301,7 +318,7 @@ static int add_unseen(struct builder *b)
 	if (!y->restarts)
 		return 0;
 	if (b->kernel->unseen)
-		r = add_loss(b, "[lost: profiler restarted]", b->kernel->unseen / period, b->kernel->unseen);
+		r = add_loss(b, "[lost: profiler restarted]", b->kernel->unseen / period, worth(b, b->kernel->unseen));
 	return r < 0 ? r
 		     : comment(b,
 			       "the profiler was restarted %" PRIu64
@@ -315,7 +332,7 @@ static int add_losses(struct builder *b)
 	uint64_t overflow = aggregate_overflow(b->counts);
 	int r = 0;
 	if (b->kernel->lost)
-		r = add_loss(b, frame_lost, b->kernel->lost, b->kernel->lost_weight);
+		r = add_loss(b, frame_lost, b->kernel->lost, worth(b, b->kernel->lost_weight));
 	if (r == 0)
 		r = add_unseen(b);
 	if (r == 0)
@@ -585,7 +602,7 @@ static struct profile_info info_of(const struct builder *b)
 	const struct event_kind *k = event_kind(spec->kind);
 	info.types[1].type = info.period_type.type = event_sample_type(spec);
 	info.types[1].unit = info.period_type.unit = k->sample_unit;
-	info.period = k->measure == MEASURES_WAITS ? 1 : (int64_t)spec->period;
+	info.period = k->measure == MEASURES_WAITS || spec->value_size ? 1 : (int64_t)spec->period;
 	return info;
 }
 

@@ -4,6 +4,7 @@
 #include "oci/base/fd.h"
 #include "profiler/jsonout.h"
 #include "shim/perf.h"
+#include "shim/tracepoint.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -40,13 +41,16 @@ static int try(uint32_t kind, const struct event_spec *spec, bool kernel, struct
 	const bool waits = event_kind(kind)->measure == MEASURES_WAITS;
 	struct perf_want want = {.role = PERF_SAMPLES, .spec = *spec, .stacks = STACKS_NONE, .kernel = kernel};
 	struct perf_event_attr attr;
-	if (event_is_uprobe(spec)) {
-		want.probe_type = perf_uprobe_type();
-		want.probe_file = "/proc/self/exe";
+	if (event_is(spec, NAMED_UPROBE)) {
+		want.probe = "/proc/self/exe";
 		want.spec.config = entry_offset();
-		if (!want.probe_type || !want.spec.config)
-			return err_say(e, -EOPNOTSUPP, "this kernel has no uprobes (CONFIG_UPROBE_EVENTS)");
+	} else if (event_is(spec, NAMED_KPROBE)) {
+		want.probe = spec->name;
 	}
+	want.probe_type = want.probe ? perf_probe_type(event_kind(kind)->type) : 0;
+	if (want.probe && !want.probe_type)
+		return err_say(e, -EOPNOTSUPP, "this kernel has no %ss (CONFIG_%s_EVENTS)", event_kind(kind)->name,
+			event_is(spec, NAMED_UPROBE) ? "UPROBE" : "KPROBE");
 	want.inherit = waits && !kernel; /* without the kernel's part it is another event (shim/perf.h) */
 	struct perf_layout layout;
 	perf_attr(&want, &attr, &layout);
@@ -57,15 +61,18 @@ static int try(uint32_t kind, const struct event_spec *spec, bool kernel, struct
 	return 0;
 }
 
-/* Of tracepoints one that every kernel has stands for all. */
+/* Of those with a name one that every kernel has stands for all; of raw ones 0x3c, Intel's unhalted core cycles. */
 static int example_of(uint32_t kind, struct event_spec *ret, struct err *e)
 {
-	*ret = (struct event_spec){.kind = kind, .period = 1000000000};
-	if (!event_kind(kind)->named)
-		return 0;
-	snprintf(ret->name, sizeof(ret->name), "%s",
-		event_is_uprobe(ret) ? "/proc/self/exe:_start" : "sched:sched_switch");
-	return events_resolve(ret, 1, e);
+	static const char *const examples[] = {[NAMED_NOT] = "",
+		[NAMED_TRACEPOINT] = "sched:sched_switch",
+		[NAMED_KPROBE] = "vfs_read",
+		[NAMED_UPROBE] = "/proc/self/exe:_start",
+		[NAMED_RAW] = "r3c"};
+	const enum event_naming naming = event_kind(kind)->naming;
+	*ret = (struct event_spec){.kind = kind, .period = 1000000000, .config = naming == NAMED_RAW ? 0x3c : 0};
+	snprintf(ret->name, sizeof(ret->name), "%s", examples[naming]);
+	return naming == NAMED_TRACEPOINT ? tracepoint_find(ret, e) : 0;
 }
 
 static void find(uint32_t kind, struct found *ret)
@@ -188,6 +195,11 @@ const struct command cmd_events = {
 		"\n"
 		"  --json    an array with an object for each instead\n"
 		"\n"
+		"Behind a name, in any order: stacks=auto|fp|dwarf|none, of this event alone; of what happens in user "
+		"and in\n"
+		"kernel code, user or kernel counts that alone, as in page-faults:user:stacks=fp/50.\n"
+		"tracepoint:SYSTEM:NAME.FIELD sums up a field of its records: "
+		"tracepoint:block:block_rq_issue.bytes.\n"
 		"offcpu:min=0 shows also waits of less than a millisecond, offcpu:idle also threads that do nothing "
 		"else.\n"
 		"Approximate: by where a thread was seen on a CPU last, not by where it waits.\n"

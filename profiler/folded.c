@@ -3,6 +3,7 @@
 #include "profiler/text.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +16,20 @@ struct line {
 	int64_t value;
 };
 
-static const char *process_of(const struct profile_sample *s)
+/* The value of a label; false: it has none. */
+static bool render_label(const struct profile_sample *s, const char *key, FILE *f)
 {
-	for (size_t i = 0; i < s->n_labels; i++)
-		if (s->labels[i].str && !strcmp(s->labels[i].key, "process"))
-			return s->labels[i].str;
-	return NULL;
+	for (size_t i = 0; i < s->n_labels; i++) {
+		const struct profile_label *l = &s->labels[i];
+		if (strcmp(l->key, key) != 0)
+			continue;
+		if (l->str)
+			text_print(f, l->str, PAIRS);
+		else
+			fprintf(f, "%" PRId64, l->num);
+		return true;
+	}
+	return false;
 }
 
 /* The functions of one location, each behind a ';' unless nothing stands before it. */
@@ -35,17 +44,15 @@ static void render_lines(const struct profile *p, uint32_t location, bool first,
 	}
 }
 
-static int render(const struct profile *p, const struct profile_sample *s, char **ret)
+static int render(const struct profile *p, const struct profile_sample *s, const char *by, char **ret)
 {
 	size_t size;
 	FILE *f = open_memstream(ret, &size);
 	if (!f)
 		return -ENOMEM;
-	const char *process = process_of(s);
-	if (process)
-		text_print(f, process, PAIRS);
+	bool labelled = render_label(s, by, f);
 	for (size_t i = s->n; i-- > 0;)
-		render_lines(p, s->locations[i], !process && i + 1 == s->n, f);
+		render_lines(p, s->locations[i], !labelled && i + 1 == s->n, f);
 	int bad = ferror(f);
 	if (fclose(f) || bad) {
 		free(*ret);
@@ -75,7 +82,7 @@ static void print(struct line *lines, size_t n, FILE *out)
 	}
 }
 
-int folded_write(const struct profile *p, unsigned type, FILE *out)
+int folded_write(const struct profile *p, unsigned type, const char *by, FILE *out)
 {
 	if (type >= profile_info(p)->n_types)
 		return -EINVAL;
@@ -88,7 +95,7 @@ int folded_write(const struct profile *p, unsigned type, FILE *out)
 		struct profile_sample s;
 		profile_sample_get(p, i, &s);
 		lines[i].value = s.values[type];
-		r = render(p, &s, &lines[i].text);
+		r = render(p, &s, by, &lines[i].text);
 	}
 	if (!r)
 		print(lines, n, out);

@@ -114,6 +114,19 @@ static int parse_read(struct cursor *c, struct record_sample *s)
 	return r < 0 ? r : take_u64(c, &s->running);
 }
 
+/* { u32 size; char data[size]; }, of 8 bytes' multiple in all */
+static int parse_raw(struct cursor *c, struct record_sample *s)
+{
+	const void *p = NULL;
+	int r = take(c, sizeof(s->raw_size), &p);
+	if (r < 0)
+		return r;
+	memcpy(&s->raw_size, p, sizeof(s->raw_size));
+	r = take(c, s->raw_size, &p);
+	s->raw = p;
+	return r;
+}
+
 /* { u64 size; char data[size]; u64 dyn_size; } with dyn_size only where size is not 0 */
 static int parse_stack(struct cursor *c, struct record_sample *s)
 {
@@ -153,6 +166,8 @@ static int parse_sample(struct cursor *c, const struct perf_layout *l, struct re
 		r = l->flags & LAYOUT_RUNNING ? parse_read(c, s) : -EBADMSG;
 	if (r == 0 && l->sample_type & PERF_SAMPLE_CALLCHAIN)
 		r = parse_chain(c, s);
+	if (r == 0 && l->sample_type & PERF_SAMPLE_RAW)
+		r = parse_raw(c, s);
 	if (r == 0 && l->sample_type & PERF_SAMPLE_REGS_USER)
 		r = parse_regs(c, l->regs_user, s);
 	if (r == 0 && l->sample_type & PERF_SAMPLE_STACK_USER)

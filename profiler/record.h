@@ -28,6 +28,8 @@ struct record_sample {
 	const uint64_t *chain; /* with PERF_CONTEXT_* markers */
 	uint64_t n_chain;
 	uint64_t value, running; /* of the event, where its records tell (PERF_WAITS) */
+	const uint8_t *raw;	 /* of a tracepoint, where they tell */
+	uint32_t raw_size;
 	bool has_regs;		 /* 64-bit user registers */
 	struct unwind_regs regs; /* of PERF_REGS_PLACE_MASK no more than bp, sp and ip */
 	const uint8_t *stack;

@@ -28,6 +28,7 @@
 #define LOOK_FOR_END_NS (2 * NSEC_PER_SEC)
 #define AHEAD_FIRST_NS (1 * NSEC_PER_SEC)
 #define AHEAD_NS (10 * NSEC_PER_SEC)
+#define VALUE_MAX (1ull << 44)	      /* of one sample: what is more is no amount, and thousands of them have a sum */
 #define WRITTEN_NS (5 * NSEC_PER_SEC) /* at the end, for the exporter: it writes them all the same */
 
 /* --- files of the target ------------------------------------------------------------------------------- */
@@ -579,6 +580,41 @@ static void note_snapshot(
 	ladder_saw(&t->ladders[st->spec], st->rung, cut, unwind_reach(t->engine->unwind));
 }
 
+/* Of a tracepoint with a field what that says, below 0 nothing (an error, mostly); of all else 1. */
+static uint64_t value_of(const struct event_spec *s, const struct record_sample *sample)
+{
+	uint64_t value = 0;
+	if (!s->value_size)
+		return 1;
+	if ((uint64_t)s->value_at + s->value_size > sample->raw_size || s->value_size > sizeof(value))
+		return 0;
+	memcpy(&value, sample->raw + s->value_at, s->value_size); /* x86: little-endian */
+	const bool negative = s->value_signed && value >> (8 * s->value_size - 1);
+	return negative ? 0 : value;
+}
+
+/* What it adds to the profile, in the unit of that. */
+static uint64_t worth_of(struct target *t, uint32_t spec, const struct record_sample *sample, uint64_t weight)
+{
+	uint64_t worth, *sum = &t->tally.value[spec];
+	if (!t->desc.events[spec].value_size)
+		return weight;
+	if (__builtin_mul_overflow(weight, value_of(&t->desc.events[spec], sample), &worth) || worth > VALUE_MAX)
+		worth = VALUE_MAX;
+	*sum = *sum + worth > INT64_MAX ? INT64_MAX : *sum + worth;
+	return worth;
+}
+
+static struct when when_of(const struct target *t, const struct record *r)
+{
+	const uint32_t detail = t->desc.detail;
+	const int64_t us = ((int64_t)r->time - t->window_mono) / 1000;
+	struct when when = {detail & DETAIL_CPU ? r->cpu + 1 : 0, 0};
+	if (detail & DETAIL_TIME) /* a window has an hour at most, which is less than 2^32 us */
+		when.us = us < 0 ? 1 : us < UINT32_MAX ? (uint32_t)us + 1 : UINT32_MAX;
+	return when;
+}
+
 static void on_sample(struct target *t, struct stream *st, const struct record *r)
 {
 	static const struct frame outside = {.kind = FRAME_SPECIAL, .name = frame_outside};
@@ -607,17 +643,18 @@ static void on_sample(struct target *t, struct stream *st, const struct record *
 	if (!p) { /* pid 0: the kernel cannot name it in the opener's pid namespace */
 		struct who nobody = {.process = "", .thread = "", .exe = ""};
 		tally->outside++;
-		aggregate_add(a, &outside, 1, &nobody, 1, weight);
+		aggregate_add(a, &outside, 1, &nobody, 1, worth_of(t, st->spec, &r->sample, weight));
 		return;
 	}
 	enum unwind_stop stop;
 	size_t n = stack_frames(t->engine->unwind, p, r, &st->layout, &t->engine->jit_room, frames, &stop);
 	struct who who = {r->pid, r->tid, p->comm, tasks_thread_name(p, r->tid), p->exe};
+	struct when when = when_of(t, r);
 	tally->stops[stop]++;
 	note_snapshot(t, st, &r->sample, stop);
 	p->sampled = true;
 	if (!waits)
-		aggregate_add(a, frames, n, &who, 1, weight);
+		aggregate_add_at(a, frames, n, &who, &when, 1, worth_of(t, st->spec, &r->sample, weight));
 	if (measure != MEASURES_COUNT)
 		offcpu_record(t, st, r, frames, n);
 }
@@ -652,7 +689,7 @@ static bool keep_earlier(struct target *t, struct stream *st, uint64_t *by)
 
 static bool keep_single(struct target *t, struct stream *st, const struct record *r)
 {
-	bool whoever = r->type == PERF_RECORD_SAMPLE && event_kind(t->desc.events[st->spec].kind)->named;
+	bool whoever = r->type == PERF_RECORD_SAMPLE && event_is(&t->desc.events[st->spec], NAMED_TRACEPOINT);
 	bool wanted = true;
 	if (!whoever && r->by && r->by != UINT32_MAX) {
 		uint64_t *by = heard_by(t->heard, r->by, (uint32_t)st->cpu, st->spec + EVENTS_MAX * st->role);

@@ -84,6 +84,7 @@ struct target {
 	int64_t window_real, window_mono; /* ns */
 	struct target_tally {
 		uint64_t samples, weight[EVENTS_MAX]; /* kept */
+		uint64_t value[EVENTS_MAX];	      /* of events whose samples stand for a field's value: their sum */
 		uint64_t before;		      /* seen before the program started: the runtime's */
 		uint64_t before_weight[EVENTS_MAX];
 		uint64_t outside; /* of tasks outside of the opener's pid namespace */

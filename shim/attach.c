@@ -6,6 +6,7 @@
 #include "shim/attacher.h"
 #include "shim/events.h"
 #include "shim/reach.h"
+#include "shim/tracepoint.h"
 #include "shim/session.h"
 
 #include <errno.h>
@@ -54,10 +55,13 @@ static int describe(const struct request *asked, const struct attach_target *t, 
 	struct target_desc *d = &job->request.desc;
 	size_t n_events;
 	bool clamped;
-	int r = events_ask(asked->events, 0, d->events, &n_events, &clamped, e);
+	int r = events_parse(asked->events, 0, d->events, &n_events, &clamped, e);
 	if (r < 0)
 		return r;
 	d->n_events = (uint32_t)n_events;
+	r = tracepoints_find(d, e);
+	if (r < 0)
+		return r;
 	snprintf(d->id, sizeof(d->id), "%s", t->id);
 	snprintf(d->name, sizeof(d->name), "%s", t->name);
 	d->init_pid = d->host_pid = t->pid;
@@ -65,6 +69,7 @@ static int describe(const struct request *asked, const struct attach_target *t, 
 	if (r < 0)
 		return err_say(e, r, "process %d is gone already", (int)t->pid);
 	d->window_s = asked->window_s;
+	d->detail = asked->detail;
 	d->n_labels = asked->n_labels;
 	memcpy(d->labels, asked->labels, sizeof(d->labels));
 	job->request.stacks = asked->stacks;

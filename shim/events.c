@@ -1,14 +1,12 @@
 #include "shim/events.h"
 
-#include "oci/base/fd.h"
+#include "oci/options.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <linux/perf_event.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define NSEC 1000000000ull
 #define WAITS_MIN_MOST_US 60000000u
@@ -21,11 +19,11 @@
 		PERF_COUNT_HW_CACHE_##cache | PERF_COUNT_HW_CACHE_OP_READ << 8 | PERF_COUNT_HW_CACHE_RESULT_MISS << 16
 #define COUNTS(name, what, period, help)                                                                               \
 	{                                                                                                              \
-		name, what, MEASURES_COUNT, period, name, "count", help, false, false                                  \
+		name, what, MEASURES_COUNT, period, name, "count", help, NAMED_NOT, false                              \
 	}
 #define KERNEL_COUNTS(name, what, period, help)                                                                        \
 	{                                                                                                              \
-		name, what, MEASURES_COUNT, period, name, "count", help, false, true                                   \
+		name, what, MEASURES_COUNT, period, name, "count", help, NAMED_NOT, true                               \
 	}
 
 /*
@@ -34,11 +32,11 @@
  * are by what a CPU of 3 GHz can have at most, and were never tried on one.
  */
 static const struct event_kind kinds[] = {
-	{"cpu", SOFTWARE(CPU_CLOCK), MEASURES_CPU, 99, "cpu", "nanoseconds", "CPU time, by a timer on each CPU", false,
-		false},
+	{"cpu", SOFTWARE(CPU_CLOCK), MEASURES_CPU, 99, "cpu", "nanoseconds", "CPU time, by a timer on each CPU",
+		NAMED_NOT, false},
 	COUNTS("page-faults", SOFTWARE(PAGE_FAULTS), 100, "page faults, minor and major"),
 	{"tracepoint", PERF_TYPE_TRACEPOINT, 0, MEASURES_COUNT, 1, "tracepoint", "count",
-		"a place in the kernel, as in tracepoint:sched:sched_switch", true, true},
+		"a place in the kernel, as in tracepoint:sched:sched_switch", NAMED_TRACEPOINT, true},
 	COUNTS("minor-faults", SOFTWARE(PAGE_FAULTS_MIN), 100, "page faults without a disk: memory used first"),
 	COUNTS("major-faults", SOFTWARE(PAGE_FAULTS_MAJ), 1, "page faults that waited for a disk"),
 	KERNEL_COUNTS("context-switches", SOFTWARE(CONTEXT_SWITCHES), 100, "threads that went off their CPU"),
@@ -55,9 +53,13 @@ static const struct event_kind kinds[] = {
 	COUNTS("LLC-load-misses", CACHE_MISS(LL), 50000, "loads that the last level of cache had not"),
 	COUNTS("dTLB-load-misses", CACHE_MISS(DTLB), 50000, "loads whose address was in no TLB"),
 	{"offcpu", SOFTWARE(CONTEXT_SWITCHES), MEASURES_WAITS, 99, "offcpu", "nanoseconds",
-		"time on no CPU, by where threads wait", false, true},
+		"time on no CPU, by where threads wait", NAMED_NOT, true},
 	{"uprobe", EVENT_TYPE_UPROBE, 0, MEASURES_COUNT, 1, "uprobe", "count",
-		"calls of a function, as in uprobe:/usr/bin/x:work", true, false},
+		"calls of a function, as in uprobe:/usr/bin/x:work", NAMED_UPROBE, false},
+	{"kprobe", EVENT_TYPE_KPROBE, 0, MEASURES_COUNT, 1, "kprobe", "count",
+		"calls of a function of the kernel, as in kprobe:vfs_read", NAMED_KPROBE, true},
+	{"raw", PERF_TYPE_RAW, 0, MEASURES_COUNT, 1000000, "raw", "count",
+		"a counter by the number that the CPU's manual gives, as in raw:r1c2", NAMED_RAW, false},
 };
 
 static const struct event_preset presets[] = {
@@ -82,16 +84,16 @@ const struct event_kind *event_kind(uint32_t row)
 	return row < event_kinds() ? &kinds[row] : NULL;
 }
 
-bool event_is_uprobe(const struct event_spec *s)
+bool event_is(const struct event_spec *s, enum event_naming naming)
 {
-	return kinds[s->kind].type == EVENT_TYPE_UPROBE;
+	return kinds[s->kind].naming == naming;
 }
 
 /* Of a uprobe without the directories. */
 static const char *short_name(const struct event_spec *s)
 {
 	const char *at = s->name, *colon = strchr(s->name, ':');
-	if (event_is_uprobe(s) && colon)
+	if (event_is(s, NAMED_UPROBE) && colon)
 		for (const char *c = s->name; c < colon; c++)
 			at = *c == '/' ? c + 1 : at;
 	return at;
@@ -99,12 +101,24 @@ static const char *short_name(const struct event_spec *s)
 
 const char *event_name(const struct event_spec *s)
 {
-	return kinds[s->kind].named ? short_name(s) : kinds[s->kind].name;
+	return kinds[s->kind].naming ? short_name(s) : kinds[s->kind].name;
 }
 
 const char *event_sample_type(const struct event_spec *s)
 {
-	return kinds[s->kind].named ? short_name(s) : kinds[s->kind].sample_type;
+	return kinds[s->kind].naming ? short_name(s) : kinds[s->kind].sample_type;
+}
+
+static const char *const stacks_words[] = {
+	[STACKS_AUTO] = "auto", [STACKS_FP] = "fp", [STACKS_DWARF] = "dwarf", [STACKS_NONE] = "none"};
+#define N_STACKS (sizeof(stacks_words) / sizeof(stacks_words[0]))
+static const char *const only_words[] = {[EVENT_ONLY_USER] = "user", [EVENT_ONLY_KERNEL] = "kernel"};
+#define N_ONLY (sizeof(only_words) / sizeof(only_words[0]))
+
+static void add_text(char buf[EVENT_TEXT_MAX], const char *before, const char *text)
+{
+	size_t at = strlen(buf);
+	snprintf(buf + at, EVENT_TEXT_MAX - at, "%s%s", before, text);
 }
 
 const char *event_text(const struct event_spec *s, char buf[EVENT_TEXT_MAX])
@@ -112,11 +126,19 @@ const char *event_text(const struct event_spec *s, char buf[EVENT_TEXT_MAX])
 	const struct event_kind *k = &kinds[s->kind];
 	bool timed = k->measure != MEASURES_COUNT;
 	uint64_t value = timed ? (NSEC + s->period / 2) / s->period : s->period;
-	char options[32] = "";
+	char number[32];
+	snprintf(buf, EVENT_TEXT_MAX, "%s%s%s", k->name, k->naming ? ":" : "", s->name);
+	snprintf(number, sizeof(number), "%uus", s->min_us);
 	if (k->measure == MEASURES_WAITS && s->min_us != WAITS_MIN_US)
-		snprintf(options, sizeof(options), ":min=%uus", s->min_us);
-	snprintf(buf, EVENT_TEXT_MAX, "%s%s%s%s%s%c%" PRIu64, k->name, k->named ? ":" : "", s->name, options,
-		s->idle ? ":idle" : "", timed ? '@' : '/', value);
+		add_text(buf, ":min=", number);
+	if (s->idle)
+		add_text(buf, ":", "idle");
+	if (s->stacks && s->stacks <= N_STACKS)
+		add_text(buf, ":stacks=", stacks_words[s->stacks - 1]);
+	if (s->only && s->only < N_ONLY)
+		add_text(buf, ":", only_words[s->only]);
+	snprintf(number, sizeof(number), "%" PRIu64, value);
+	add_text(buf, timed ? "@" : "/", number);
 	return buf;
 }
 
@@ -137,76 +159,205 @@ static const struct event_preset *find_preset(const char *item, size_t len)
 	return NULL;
 }
 
-/* ":system:name", each of what a directory of tracefs may be called. */
-static int parse_which(const char *which, size_t len, int column, char ret[static EVENT_NAME_MAX], struct err *e)
+/* --- names: what stands between the kind and its options ------------------------------------------------ */
+
+/* The first of `stops` from `from` on, or the end. */
+static size_t span(const char *item, size_t from, size_t len, const char *stops)
 {
-	static const char letters[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"; /* no '.', no '/' */
-	size_t system = len ? strspn(which + 1, letters) : 0, at = 1 + system;
-	size_t name = system && at < len && which[at] == ':' ? strspn(which + at + 1, letters) : 0;
-	if (!name || at + 1 + name != len || len > EVENT_NAME_MAX)
-		return err_say(e, -EINVAL,
-			"events, column %d: a tracepoint is written tracepoint:SYSTEM:NAME, as in "
-			"tracepoint:sched:sched_switch",
-			column);
-	snprintf(ret, EVENT_NAME_MAX, "%.*s", (int)len - 1, which + 1);
-	return 0;
+	size_t at = from < len ? from + strcspn(item + from, stops) : len;
+	return at < len ? at : len;
 }
 
-/* ":/path/of/a/file:function", printable and without spaces; '@' and what follows is a version, which no table has. */
-static int parse_probe(const char *which, size_t len, int column, char ret[static EVENT_NAME_MAX], struct err *e)
+/*
+ * Where the name of a uprobe ends. Paths have slashes, and names of Go's functions: without an option behind it, only a
+ * slash with digits behind it up to the end is that of a period.
+ */
+static size_t probe_end(const char *item, size_t kind, size_t len)
 {
-	const char *colon = len > 1 ? memchr(which + 1, ':', len - 1) : NULL;
-	bool good = colon && which[1] == '/' && colon[-1] != '/' && colon + 1 < which + len && len <= EVENT_NAME_MAX;
-	for (size_t i = 1; good && i < len; i++)
-		good = which[i] > ' ' && which[i] < 0x7f && (which[i] != ':' || which + i == colon) &&
-		       (which[i] != '@' || which + i < colon);
-	if (!good)
-		return err_say(e, -EINVAL,
-			"events, column %d: a uprobe is written uprobe:FILE:FUNCTION, as in uprobe:/usr/bin/x:work/10",
-			column);
-	snprintf(ret, EVENT_NAME_MAX, "%.*s", (int)len - 1, which + 1);
-	return 0;
-}
-
-/* Paths have slashes: of a uprobe, only one with digits behind it up to the end is that of a period. */
-static size_t name_length(const char *item, size_t len, bool probe)
-{
+	size_t function = span(item, kind + 1, len, ":"), end = span(item, function + 1, len, ":");
 	size_t at = len;
-	if (!probe)
-		return strcspn(item, "@/,");
+	if (end < len)
+		return end;
 	while (at && item[at - 1] >= '0' && item[at - 1] <= '9')
 		at--;
 	return at && at < len && item[at - 1] == '/' ? at - 1 : len;
 }
 
-/* ":min=100us:idle", in any order. */
-static int parse_waits(const char *options, size_t len, int column, struct event_spec *ret, struct err *e)
+static size_t name_end(enum event_naming naming, const char *item, size_t kind, size_t len)
+{
+	size_t at = naming == NAMED_NOT ? kind : span(item, kind + 1, len, ":@/");
+	if (naming == NAMED_UPROBE)
+		return probe_end(item, kind, len);
+	return naming == NAMED_TRACEPOINT && at < len && item[at] == ':' ? span(item, at + 1, len, ":@/") : at;
+}
+
+#define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+
+/* How many of these letters there are from `at` on. */
+static size_t run_of(const char *text, size_t at, size_t len, const char *letters)
+{
+	size_t n = at < len ? strspn(text + at, letters) : 0;
+	return at + n < len ? n : len > at ? len - at : 0;
+}
+
+/* "system:name" or "system:name.field", the first two of what a directory of tracefs may be called. */
+static bool is_tracepoint(const char *name, size_t len)
+{
+	size_t system = run_of(name, 0, len, LETTERS "-"), at = system + 1;
+	size_t point = system && system < len && name[system] == ':' ? run_of(name, at, len, LETTERS "-") : 0;
+	at += point;
+	if (!point || at == len)
+		return point;
+	return name[at] == '.' && at + 1 < len && run_of(name, at + 1, len, LETTERS) == len - at - 1;
+}
+
+/* "/path/of/a/file:function", printable and without spaces; '@' and what follows is a version, which no table has. */
+static bool is_probe(const char *name, size_t len)
+{
+	const char *colon = memchr(name, ':', len);
+	bool good = colon && name[0] == '/' && colon[-1] != '/' && colon + 1 < name + len;
+	for (size_t i = 0; good && i < len; i++)
+		good = name[i] > ' ' && name[i] < 0x7f && (name[i] != ':' || name + i == colon) &&
+		       (name[i] != '@' || name + i < colon);
+	return good;
+}
+
+/* "function" or "function+offset", decimal or 0x... */
+static bool is_kprobe(const char *name, size_t len, uint64_t *ret_offset)
+{
+	size_t function = run_of(name, 0, len, LETTERS ".");
+	char *end;
+	if (!function || function == len)
+		return function;
+	*ret_offset = strtoull(name + function + 1, &end, 0);
+	return name[function] == '+' && name[function + 1] >= '0' && name[function + 1] <= '9' && end == name + len &&
+	       *ret_offset <= UINT32_MAX;
+}
+
+/* "r1c2", as perf writes it */
+static bool is_raw(const char *name, size_t len, uint64_t *ret)
+{
+	size_t digits = name[0] == 'r' ? run_of(name, 1, len, "0123456789abcdefABCDEF") : 0;
+	*ret = digits ? strtoull(name + 1, NULL, 16) : 0;
+	return digits && digits == len - 1 && digits <= 16;
+}
+
+/* How each is written, and an example. */
+static const char *const written[] = {
+	[NAMED_TRACEPOINT] = "a tracepoint is written tracepoint:SYSTEM:NAME, or with .FIELD behind it, as in "
+			     "tracepoint:sched:sched_switch",
+	[NAMED_KPROBE] = "a kprobe is written kprobe:FUNCTION, or with +OFFSET behind it, as in kprobe:vfs_read/10",
+	[NAMED_UPROBE] = "a uprobe is written uprobe:FILE:FUNCTION, as in uprobe:/usr/bin/x:work/10",
+	[NAMED_RAW] = "a raw event is written raw:rHEX, as in raw:r1c2/100000",
+};
+
+static int parse_name(
+	enum event_naming naming, const char *name, size_t len, int column, struct event_spec *ret, struct err *e)
+{
+	bool good = len > 1 && len <= EVENT_NAME_MAX && name[0] == ':';
+	name++, len--;
+	switch (naming) {
+	case NAMED_NOT:
+		return 0;
+	case NAMED_TRACEPOINT:
+		good = good && is_tracepoint(name, len);
+		break;
+	case NAMED_KPROBE:
+		good = good && is_kprobe(name, len, &ret->config);
+		break;
+	case NAMED_UPROBE:
+		good = good && is_probe(name, len);
+		break;
+	case NAMED_RAW:
+		good = good && is_raw(name, len, &ret->config);
+		break;
+	}
+	if (!good)
+		return err_say(e, -EINVAL, "events, column %d: %s", column, written[naming]);
+	snprintf(ret->name, sizeof(ret->name), "%.*s", (int)len, name);
+	return 0;
+}
+
+/* --- options -------------------------------------------------------------------------------------------- */
+
+static bool is_word(const char *at, size_t len, const char *word)
+{
+	return strlen(word) == len && !strncmp(at, word, len);
+}
+
+/* "100us" */
+static bool parse_time(const char *at, size_t len, uint32_t *ret_us)
 {
 	static const struct {
 		const char *text;
 		uint32_t us;
 	} units[] = {{"us", 1}, {"ms", 1000}, {"s", 1000000}, {"", 0}};
-	const char *end = options + len;
-	for (const char *at = options, *next; at < end; at = next) {
-		char *rest = NULL;
-		size_t unit = 0;
-		next = at + 1 + strcspn(at + 1, ":@,");
-		uint64_t n = strncmp(at, ":min=", 5) || at[5] < '0' || at[5] > '9' ? 0 : strtoull(at + 5, &rest, 10);
-		size_t left = rest ? (size_t)(next - rest) : 0;
-		while (rest && unit < sizeof(units) / sizeof(units[0]) &&
-			(strlen(units[unit].text) != left || strncmp(units[unit].text, rest, left) != 0))
-			unit++;
-		if (next - at == 5 && !strncmp(at, ":idle", 5))
-			ret->idle = 1;
-		else if (rest && unit < sizeof(units) / sizeof(units[0]) && (n == 0 || units[unit].us) &&
-			 n <= WAITS_MIN_MOST_US / (units[unit].us ? units[unit].us : 1))
-			ret->min_us = (uint32_t)n * units[unit].us;
-		else
+	char *rest;
+	if (!len || at[0] < '0' || at[0] > '9')
+		return false;
+	uint64_t n = strtoull(at, &rest, 10);
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		uint32_t us = units[i].us;
+		if (!is_word(rest, (size_t)(at + len - rest), units[i].text))
+			continue;
+		*ret_us = (uint32_t)n * us;
+		return (n == 0 || us) && n <= WAITS_MIN_MOST_US / (us ? us : 1);
+	}
+	return false;
+}
+
+static bool parse_word(const char *at, size_t len, const char *const *words, size_t n, uint8_t *ret)
+{
+	for (size_t i = 0; i < n; i++)
+		if (words[i] && is_word(at, len, words[i])) {
+			*ret = (uint8_t)i;
+			return true;
+		}
+	return false;
+}
+
+/* Whether it may happen in user code and in kernel code. */
+static bool has_modes(const struct event_kind *k)
+{
+	return k->measure == MEASURES_COUNT && !k->in_kernel && k->naming != NAMED_UPROBE;
+}
+
+static bool parse_option(const struct event_kind *k, const char *at, size_t len, struct event_spec *ret)
+{
+	static const char min[] = "min=", stacks[] = "stacks=";
+	const size_t n_min = sizeof(min) - 1, n_stacks = sizeof(stacks) - 1;
+	const bool waits = k->measure == MEASURES_WAITS;
+	if (waits && len > n_min && !strncmp(at, min, n_min))
+		return parse_time(at + n_min, len - n_min, &ret->min_us);
+	if (len > n_stacks && !strncmp(at, stacks, n_stacks)) {
+		bool good = parse_word(at + n_stacks, len - n_stacks, stacks_words, N_STACKS, &ret->stacks);
+		ret->stacks++;
+		return good;
+	}
+	if (waits && is_word(at, len, "idle")) {
+		ret->idle = 1;
+		return true;
+	}
+	return has_modes(k) && !ret->only && parse_word(at, len, only_words, N_ONLY, &ret->only);
+}
+
+/* ":min=100us:idle", in any order. */
+static int parse_options(
+	const struct event_kind *k, const char *options, size_t len, int column, struct event_spec *ret, struct err *e)
+{
+	const bool waits = k->measure == MEASURES_WAITS;
+	for (size_t at = 0, next; at < len; at = next) {
+		next = span(options, at + 1, len, ":");
+		if (!parse_option(k, options + at + 1, next - at - 1, ret))
 			return err_say(e, -EINVAL,
-				"events, column %d: offcpu takes min=TIME (0 to 60s) and idle, as in "
-				"offcpu:min=100us:idle",
-				column);
+				"events, column %d: %s takes %sstacks=STACKS (auto, fp, dwarf, none), as in %s", column,
+				k->name,
+				waits	       ? "min=TIME (0 to 60s), idle and "
+				: has_modes(k) ? "user or kernel, and "
+					       : "",
+				waits	       ? "offcpu:min=100us:idle"
+				: has_modes(k) ? "page-faults:user:stacks=fp"
+					       : "cpu:stacks=fp");
 	}
 	return 0;
 }
@@ -214,24 +365,9 @@ static int parse_waits(const char *options, size_t len, int column, struct event
 static int parse_item(const char *text, const char *item, size_t len, uint32_t max_rate, struct event_spec *ret,
 	bool *ret_clamped, struct err *e)
 {
-	size_t kind_len = strcspn(item, ":@/,");
+	size_t kind_len = span(item, 0, len, ":@/,");
 	int column = (int)(item - text) + 1;
-	int kind = find_kind(item, kind_len < len ? kind_len : len);
-	const bool waits = kind >= 0 && kinds[kind].measure == MEASURES_WAITS;
-	const bool probe = kind >= 0 && kinds[kind].type == EVENT_TYPE_UPROBE;
-	size_t name_len = name_length(item, len, probe);
-	if (name_len > len)
-		name_len = len;
-	*ret = (struct event_spec){.min_us = waits ? WAITS_MIN_US : 0};
-	if (kind >= 0 && (kinds[kind].named || waits)) {
-		int r = waits	? parse_waits(item + kind_len, name_len - kind_len, column, ret, e)
-			: probe ? parse_probe(item + kind_len, name_len - kind_len, column, ret->name, e)
-				: parse_which(item + kind_len, name_len - kind_len, column, ret->name, e);
-		if (r < 0)
-			return r;
-	} else if (kind_len < name_len) {
-		kind = -1;
-	}
+	int kind = find_kind(item, kind_len);
 	const struct event_preset *preset = kind < 0 ? find_preset(item, kind_len) : NULL;
 	if (preset)
 		return err_say(e, -EINVAL,
@@ -239,14 +375,22 @@ static int parse_item(const char *text, const char *item, size_t len, uint32_t m
 			column, preset->name, preset->name);
 	if (kind < 0)
 		return err_say(e, -EINVAL, "events, column %d: no event \"%.*s\"; 'pillion events' lists what there is",
-			column, name_len > 40 ? 40 : (int)name_len, item);
+			column, kind_len > 40 ? 40 : (int)kind_len, item);
 	const struct event_kind *k = &kinds[kind];
 	bool timed = k->measure != MEASURES_COUNT;
-	char sign = name_len < len ? item[name_len] : 0;
+	*ret = (struct event_spec){.kind = (uint32_t)kind, .min_us = k->measure == MEASURES_WAITS ? WAITS_MIN_US : 0};
+	size_t name = name_end(k->naming, item, kind_len, len);
+	size_t options = name < len && item[name] == ':' ? span(item, name, len, "@/") : name;
+	int r = parse_name(k->naming, item + kind_len, name - kind_len, column, ret, e);
+	if (r == 0)
+		r = parse_options(k, item + name, options - name, column, ret, e);
+	if (r < 0)
+		return r;
+	char sign = options < len ? item[options] : 0;
 	uint64_t value = k->period;
 	if (sign) {
 		char *end;
-		const char *digits = item + name_len + 1;
+		const char *digits = item + options + 1;
 		errno = 0;
 		value = strtoull(digits, &end, 10);
 		if (*digits < '0' || *digits > '9' || errno || end != item + len || value == 0 ||
@@ -264,7 +408,6 @@ static int parse_item(const char *text, const char *item, size_t len, uint32_t m
 	}
 	if (timed && value > 100000)
 		return err_say(e, -EINVAL, "events, column %d: at most 100000 Hz", column);
-	ret->kind = (uint32_t)kind;
 	ret->period = timed ? NSEC / value : value;
 	return 0;
 }
@@ -273,7 +416,10 @@ static int parse_item(const char *text, const char *item, size_t len, uint32_t m
 static bool excludes(const struct event_spec *a, const struct event_spec *b)
 {
 	const struct event_kind *x = &kinds[a->kind], *y = &kinds[b->kind];
-	return x != y && !x->named && x->type == y->type && x->config == y->config;
+	size_t point = strcspn(a->name, ".");
+	if (x->naming == NAMED_TRACEPOINT && x == y)
+		return strcmp(a->name, b->name) && point == strcspn(b->name, ".") && !strncmp(a->name, b->name, point);
+	return x != y && !x->naming && x->type == y->type && x->config == y->config;
 }
 
 const char *events_text(const struct event_spec *specs, size_t n, char buf[EVENTS_TEXT_MAX])
@@ -389,50 +535,4 @@ int events_parse(const char *text, uint32_t max_rate, struct event_spec ret[EVEN
 	*ret_n = l.n;
 	*ret_clamped = l.clamped;
 	return 0;
-}
-
-/* --- tracepoints --------------------------------------------------------------------------------------- */
-
-static int read_id(const char *name, uint64_t *ret)
-{
-	static const char *const places[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
-	char path[160], text[32];
-	int colon = (int)strcspn(name, ":"), r = -ENOENT;
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		snprintf(path, sizeof(path), "%s/events/%.*s/%s/id", places[i], colon, name, name + colon + 1);
-		r = fd_read_text(AT_FDCWD, path, text, sizeof(text));
-		if (r == 0 || r != -ENOENT)
-			break;
-	}
-	if (r == 0)
-		*ret = strtoull(text, NULL, 10);
-	return r;
-}
-
-int events_resolve(struct event_spec *specs, size_t n, struct err *e)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (kinds[specs[i].kind].type != PERF_TYPE_TRACEPOINT)
-			continue;
-		int r = read_id(specs[i].name, &specs[i].config);
-		if (r == -EACCES)
-			return err_say(e, r, "tracepoint %s: tracefs is for root only on this host", specs[i].name);
-		if (r == -ENOENT && access("/sys/kernel/tracing/events", F_OK) < 0 &&
-			access("/sys/kernel/debug/tracing/events", F_OK) < 0)
-			return err_say(e, r,
-				"tracepoint %s: tracefs is not mounted: mount -t tracefs none /sys/kernel/tracing",
-				specs[i].name);
-		if (r == -ENOENT)
-			return err_say(e, r, "there is no tracepoint %s in this kernel", specs[i].name);
-		if (r < 0)
-			return err_set(e, r, "tracepoint %s", specs[i].name);
-	}
-	return 0;
-}
-
-int events_ask(const char *text, uint32_t max_rate, struct event_spec ret[EVENTS_MAX], size_t *ret_n, bool *ret_clamped,
-	struct err *e)
-{
-	int r = events_parse(text, max_rate, ret, ret_n, ret_clamped, e);
-	return r < 0 ? r : events_resolve(ret, *ret_n, e);
 }

@@ -1,14 +1,18 @@
 /*
  * events - the catalogue of what can be counted, and the grammar by which it is asked for.
  *
- *	list  = item { "," item }		item = name [ "@" Hz | "/" period ]
+ *	list  = item { "," item }		item = name { ":" option } [ "@" Hz | "/" period ]
  *
  *	cpu				99 samples per second of CPU time
  *	cpu@199				199 of them
  *	page-faults/50			every 50th page fault
  *	context-switches		every 100th time that a thread goes off its CPU
+ *	page-faults:user:stacks=fp	of user code alone, by frame pointers whatever the target's others have
  *	tracepoint:sched:sched_switch	each time that the kernel passes there; of what there is, see tracefs
+ *	tracepoint:block:block_rq_issue.bytes	the sum of that field of its records, in place of how many there were
+ *	kprobe:vfs_read+4/10		every tenth time that the kernel passes there, at an instruction of a function
  *	uprobe:/usr/bin/x:work/10	every tenth call of that function of that file, as the container sees it
+ *	raw:r1c2/100000			a counter of the CPU's own, by the number that its manual gives (perf-list(1))
  *	offcpu				time that threads wait for 1 ms and longer, by 99 stacks a second of each CPU
  *	offcpu:min=0:idle@199		also for less, and of threads that do nothing else, by 199 of them
  *
@@ -27,8 +31,10 @@
 #include <stdio.h>
 
 #define EVENTS_MAX 8
-#define EVENT_NAME_MAX 200	     /* with its end */
-#define EVENT_TYPE_UPROBE UINT32_MAX /* the kernel gives out its number as it starts */
+#define EVENT_NAME_MAX 200 /* with its end */
+/* The kernel gives out the numbers of these as it starts. */
+#define EVENT_TYPE_UPROBE UINT32_MAX
+#define EVENT_TYPE_KPROBE (UINT32_MAX - 1)
 
 enum event_measure {
 	MEASURES_COUNT,
@@ -36,29 +42,46 @@ enum event_measure {
 	MEASURES_WAITS, /* time on no CPU: every switch is recorded, of some the stack (profiler/waits.h) */
 };
 
+/* What stands behind the colon of a kind that stands for many: event_spec.name. */
+enum event_naming {
+	NAMED_NOT,
+	NAMED_TRACEPOINT, /* SYSTEM:NAME, and .FIELD; shim/tracepoint.h */
+	NAMED_KPROBE,	  /* FUNCTION, and +OFFSET */
+	NAMED_UPROBE,	  /* FILE:FUNCTION; shim/probe.h */
+	NAMED_RAW,	  /* rHEX */
+};
+
 struct event_kind {
 	const char *name;
-	uint32_t type;	 /* PERF_TYPE_*, EVENT_TYPE_UPROBE */
+	uint32_t type;	 /* PERF_TYPE_*, EVENT_TYPE_* */
 	uint64_t config; /* PERF_COUNT_* */
 	enum event_measure measure;
 	uint64_t period;		       /* default: a count, or Hz for what measures time */
 	const char *sample_type, *sample_unit; /* pprof */
 	const char *help;
-	bool named;	/* behind a colon stands which one: event_spec.name and .config */
+	enum event_naming naming;
 	bool in_kernel; /* happens in kernel code alone: whoever may not see that has none of them */
 };
 
 /* Whose samples are in which profile. */
 enum event_profiles { PROFILES_OWN, PROFILES_OWN_AND_WALL, PROFILES_WALL };
 
+/* In which code it counts. */
+enum event_only { EVENT_ANYWHERE, EVENT_ONLY_USER, EVENT_ONLY_KERNEL };
+
 struct event_spec {
 	uint32_t kind;		   /* row of the catalogue */
 	uint64_t period;	   /* a count, or ns: the weight of one sample; MEASURES_WAITS: from stack to stack */
-	uint64_t config;	   /* of a named one: its id, found by events_resolve; of a uprobe, where in the file */
+	uint64_t config;	   /* of a tracepoint: its id; a uprobe: where in the file; a kprobe: in the function */
 	char name[EVENT_NAME_MAX]; /* of a named one: "sched:sched_switch", "/usr/bin/x:work" */
 	uint32_t min_us;	   /* MEASURES_WAITS: shorter ones are summed up without a place */
 	uint16_t idle;		   /* MEASURES_WAITS: also of threads that never run */
 	uint16_t profiles;	   /* enum event_profiles */
+	uint8_t stacks;		   /* enum stacks + 1; 0: as the target's others */
+	uint8_t only;		   /* enum event_only */
+	/* of a tracepoint with a field: where it is in PERF_SAMPLE_RAW; size 1, 2, 4 or 8, 0: each counts as one */
+	uint8_t value_size, value_signed;
+	uint16_t value_at, reserved;
 };
 
 /* A name for a list. */
@@ -72,10 +95,10 @@ const struct event_preset *event_preset(size_t row); /* NULL beyond the table */
 size_t event_kinds(void);
 const struct event_kind *event_kind(uint32_t row);  /* NULL beyond the table */
 const char *event_name(const struct event_spec *s); /* "cpu", "sched:sched_switch", "x:work" */
-bool event_is_uprobe(const struct event_spec *s);
+bool event_is(const struct event_spec *s, enum event_naming naming);
 const char *event_sample_type(const struct event_spec *s); /* pprof */
 /* As it is asked for: "cpu@99", "page-faults/100". Returns buf. */
-#define EVENT_TEXT_MAX 280
+#define EVENT_TEXT_MAX 300
 const char *event_text(const struct event_spec *s, char buf[EVENT_TEXT_MAX]);
 /* "cpu@99,wall" */
 #define EVENTS_TEXT_MAX (EVENTS_MAX * EVENT_TEXT_MAX)
@@ -87,8 +110,3 @@ const char *events_text(const struct event_spec *specs, size_t n, char buf[EVENT
  */
 int events_parse(const char *text, uint32_t max_rate, struct event_spec ret[EVENTS_MAX], size_t *ret_n,
 	bool *ret_clamped, struct err *e);
-/* Find the ids of tracepoints in tracefs, which only root may read on most hosts. 0, -ENOENT, -EACCES. */
-int events_resolve(struct event_spec *specs, size_t n, struct err *e);
-/* Both, one after the other. */
-int events_ask(const char *text, uint32_t max_rate, struct event_spec ret[EVENTS_MAX], size_t *ret_n, bool *ret_clamped,
-	struct err *e);

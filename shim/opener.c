@@ -11,6 +11,7 @@
 #include "shim/program.h"
 #include "shim/service.h"
 #include "shim/session.h"
+#include "shim/tracepoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -125,28 +126,39 @@ static void take_exe(struct outer *w)
 	}
 }
 
+/* What an annotation may only ask for where the administrator says so. */
+static int ask_policy(const struct settings *s, const struct event_spec *spec, struct err *e)
+{
+	const struct event_kind *k = event_kind(spec->kind);
+	const bool allowed[] = {[NAMED_NOT] = true,
+		[NAMED_TRACEPOINT] = s->tracepoints,
+		[NAMED_KPROBE] = s->kprobes,
+		[NAMED_UPROBE] = s->uprobes,
+		[NAMED_RAW] = true};
+	return allowed[k->naming]
+		       ? 0
+		       : err_say(e, -EPERM,
+				 "%s %s: the administrator's policy does not allow %ss (policy.conf: %ss = yes)",
+				 k->name, event_name(spec), k->name, k->name);
+}
+
 static int describe(struct outer *w, struct err *e)
 {
 	const struct container *c = w->container;
 	const struct request *req = &c->request;
 	const unsigned max_rate = w->settings->max_rate;
 	struct target_desc *d = &w->out.desc;
-	size_t n_events;
+	size_t n_events = 0;
 	bool clamped = false;
 	char text[80];
-	int r = events_ask(req->events, max_rate, d->events, &n_events, &clamped, e);
+	int r = events_parse(req->events, max_rate, d->events, &n_events, &clamped, e);
+	for (size_t i = 0; r == 0 && i < n_events; i++)
+		r = ask_policy(w->settings, &d->events[i], e);
+	d->n_events = (uint32_t)n_events;
+	if (r == 0)
+		r = tracepoints_find(d, e);
 	if (r < 0)
 		return err_wrap(e, r, "annotation io.pillion.profile");
-	for (size_t i = 0; i < n_events; i++) {
-		bool probe = event_is_uprobe(&d->events[i]);
-		const char *name = event_kind(d->events[i].kind)->name;
-		if (event_kind(d->events[i].kind)->named && !(probe ? w->settings->uprobes : w->settings->tracepoints))
-			return err_say(e, -EPERM,
-				"annotation io.pillion.profile: %s %s: the administrator's policy does not allow %ss "
-				"(policy.conf: %ss = yes)",
-				name, event_name(&d->events[i]), name, name);
-	}
-	d->n_events = (uint32_t)n_events;
 	snprintf(d->id, sizeof(d->id), "%s", c->id);
 	snprintf(d->name, sizeof(d->name), "%s", c->name);
 	snprintf(d->pod, sizeof(d->pod), "%s", c->pod);
@@ -155,6 +167,7 @@ static int describe(struct outer *w, struct err *e)
 	snprintf(d->cgroup, sizeof(d->cgroup), "%s", w->cgroup.path);
 	d->host_pid = c->pid;
 	d->window_s = req->window_s;
+	d->detail = req->detail;
 	d->n_labels = req->n_labels;
 	memcpy(d->labels, req->labels, sizeof(d->labels));
 	w->out.attach = req->attach;

@@ -35,9 +35,9 @@ struct work {
 	bool ladder; /* a sample event for each size of snapshot */
 	struct census *census;
 	bool too_many;
-	pid_t without_maps; /* a process whose mappings are still to be had from another thread */
-	size_t notes_told;  /* bytes of the notes that went with TARGET */
-	char probe_files[EVENTS_MAX][32];
+	pid_t without_maps;			 /* a process whose mappings are still to be had from another thread */
+	size_t notes_told;			 /* bytes of the notes that went with TARGET */
+	char probes[EVENTS_MAX][EVENT_NAME_MAX]; /* perf_want.probe */
 };
 
 /* Descriptors for one batch beside the dozen that we hold anyway. */
@@ -56,7 +56,8 @@ void pass_look(struct pass_host *ret)
 {
 	ret->batch_max = room_for_batch();
 	ret->n_cpus = perf_online_cpus(ret->cpus, PASS_CPUS_MAX);
-	ret->uprobe_type = perf_uprobe_type();
+	ret->uprobe_type = perf_probe_type(EVENT_TYPE_UPROBE);
+	ret->kprobe_type = perf_probe_type(EVENT_TYPE_KPROBE);
 }
 
 static struct target_desc *desc(const struct work *w)
@@ -149,15 +150,28 @@ static uint32_t carrier(const struct work *w)
 	return UINT32_MAX;
 }
 
+static enum stacks stacks_of(const struct work *w, uint32_t spec)
+{
+	uint32_t own = desc(w)->events[spec].stacks;
+	return own ? own - 1 : w->p->request->stacks;
+}
+
+/* Of sizes that one may choose from. */
+static bool has_snapshots(const struct work *w, uint32_t spec)
+{
+	enum stacks s = stacks_of(w, spec);
+	return !measures_waits(w, spec) && s != STACKS_NONE && s != STACKS_FP;
+}
+
 static struct perf_want samples(const struct work *w, const struct attempt *a, uint32_t spec)
 {
 	struct perf_want want = sideband(a);
 	want.role = PERF_SAMPLES;
 	want.lost = true;
 	want.spec = desc(w)->events[spec];
-	want.stacks = w->p->request->stacks;
-	want.probe_type = w->p->host->uprobe_type;
-	want.probe_file = w->probe_files[spec];
+	want.stacks = stacks_of(w, spec);
+	want.probe_type = event_is(&want.spec, NAMED_UPROBE) ? w->p->host->uprobe_type : w->p->host->kprobe_type;
+	want.probe = w->probes[spec];
 	/* one event per thread and CPU less */
 	want.sideband = a->strategy == STRATEGY_THREADS && spec == carrier(w);
 	return want;
@@ -209,14 +223,14 @@ static int put_waits(struct work *w, const struct attempt *a, pid_t thread, uint
  */
 static bool has_ladder(struct work *w, const struct attempt *a)
 {
-	uint32_t stacks = w->p->request->stacks, cpus = (uint32_t)w->p->host->n_cpus;
-	uint32_t waits = 0, laddered = desc(w)->n_events;
-	for (uint32_t i = 0; i < desc(w)->n_events; i++)
-		waits += event_kind(desc(w)->events[i].kind)->measure == MEASURES_WAITS;
-	laddered -= waits;
-	uint32_t more = cpus * laddered * (PERF_RUNGS - 1), all = more + cpus * (1 + laddered + 3 * waits);
+	uint32_t cpus = (uint32_t)w->p->host->n_cpus, waits = 0, laddered = 0, n = desc(w)->n_events;
+	for (uint32_t i = 0; i < n; i++) {
+		waits += measures_waits(w, i);
+		laddered += has_snapshots(w, i);
+	}
+	uint32_t more = cpus * laddered * (PERF_RUNGS - 1), all = more + cpus * (1 + n - waits + 3 * waits);
 	bool few = all > w->events_max / LADDER_SHARE, many = a->strategy == STRATEGY_PROCESS && more > INHERITED_MORE;
-	if (stacks == STACKS_NONE || stacks == STACKS_FP)
+	if (!laddered)
 		return false;
 	if (few)
 		target_note(desc(w), "stack snapshots of one size: there are descriptors for no more (LimitNOFILE)");
@@ -244,7 +258,7 @@ static int pass_cpu(struct work *w, const struct attempt *a, int cpu, struct err
 		struct perf_want want = samples(w, a, s);
 		if (measures_waits(w, s))
 			r = put_waits(w, a, desc(w)->init_pid, s, cpu, e);
-		else if (w->ladder)
+		else if (w->ladder && has_snapshots(w, s))
 			r = pass_rungs(w, a, s, cpu, e);
 		else
 			r = open_and_put(w, a, desc(w)->init_pid, &want, s, cpu, e);
@@ -470,7 +484,36 @@ static const struct attempt *choose(
 static bool is_certain(const struct event_spec *s)
 {
 	const struct event_kind *k = event_kind(s->kind);
-	return k->type == PERF_TYPE_SOFTWARE && !k->in_kernel;
+	return k->type == PERF_TYPE_SOFTWARE && !k->in_kernel && s->only != EVENT_ONLY_KERNEL;
+}
+
+/* Of uprobes and kprobes: where they can be at all. */
+static int check_probe(const struct perf_want *want, struct err *e)
+{
+	bool user = event_is(&want->spec, NAMED_UPROBE);
+	const char *kind = event_kind(want->spec.kind)->name, *name = event_name(&want->spec);
+	if (!user && !event_is(&want->spec, NAMED_KPROBE))
+		return 0;
+	if (!want->probe_type)
+		return err_say(e, -EOPNOTSUPP, "%s %s: this kernel has none (CONFIG_%s_EVENTS)", kind, name,
+			user ? "UPROBE" : "KPROBE");
+	if (want->inherit)
+		return err_say(e, -EOPNOTSUPP,
+			"%s %s: for containers, and what else has a cgroup (attach by cgroup): a process that "
+			"inherits one cannot fork",
+			kind, name);
+	return 0;
+}
+
+static int explain_event(int error, const struct event_spec *s, struct err *e)
+{
+	if (event_is(s, NAMED_KPROBE) && (error == -ENOENT || error == -EADDRNOTAVAIL))
+		return err_say(
+			e, error, "kprobe %s: this kernel has no such function, or several of that name", s->name);
+	if (event_is(s, NAMED_KPROBE) && (error == -EINVAL || error == -EILSEQ))
+		return err_say(e, error, "kprobe %s: the kernel lets nobody probe it there%s", s->name,
+			error == -EILSEQ ? ": no instruction begins at this offset" : "");
+	return perf_explain_event(error, event_name(s), e);
 }
 
 /*
@@ -481,18 +524,16 @@ static int try_event(struct work *w, const struct attempt *a, uint32_t spec, int
 {
 	struct perf_want want = samples(w, a, spec);
 	struct perf_layout layout;
-	if (event_is_uprobe(&want.spec) && !want.probe_type)
-		return err_say(e, -EOPNOTSUPP, "uprobe %s: this kernel has none (CONFIG_UPROBE_EVENTS)",
-			event_name(&want.spec));
-	if (event_is_uprobe(&want.spec) && want.inherit)
-		return err_say(e, -EOPNOTSUPP,
-			"uprobe %s: for containers, and what else has a cgroup (attach by cgroup): a process that "
-			"inherits one cannot fork",
-			event_name(&want.spec));
+	int r = check_probe(&want, e);
+	if (r < 0)
+		return r;
+	if (want.spec.only == EVENT_ONLY_KERNEL && !want.kernel)
+		return perf_explain_event(-EACCES, event_name(&want.spec), e);
 	pid_t thread = a->strategy == STRATEGY_THREADS ? 0 : desc(w)->init_pid;
 	int fd = open_one(w, a, thread, &want, cpu, &layout);
-	if (fd == -ENOENT || fd == -EOPNOTSUPP || fd == -EINVAL || fd == -EACCES || fd == -EPERM)
-		return perf_explain_event(fd, event_name(&want.spec), e);
+	if (fd == -ENOENT || fd == -EOPNOTSUPP || fd == -EINVAL || fd == -EACCES || fd == -EPERM || fd == -EILSEQ ||
+		fd == -EADDRNOTAVAIL)
+		return explain_event(fd, &want.spec, e);
 	fd_close(fd);
 	return 0;
 }
@@ -501,20 +542,16 @@ static int try_event(struct work *w, const struct attempt *a, uint32_t spec, int
 static int leave_out(struct work *w, const struct attempt *a, int cpu, struct err *e)
 {
 	struct target_desc *d = desc(w);
-	uint32_t kept = 0;
-	char text[448];
 	struct err why = {0};
-	for (uint32_t i = 0; i < d->n_events; i++) {
-		if (!is_certain(&d->events[i]) && try_event(w, a, i, cpu, &why) < 0) {
-			snprintf(text, sizeof(text), "left out: %.400s", why.text);
-			target_note(d, text);
-		} else {
-			memmove(w->probe_files[kept], w->probe_files[i], sizeof(w->probe_files[i]));
-			d->events[kept++] = d->events[i];
+	for (uint32_t i = 0; i < d->n_events;) {
+		if (is_certain(&d->events[i]) || try_event(w, a, i, cpu, &why) == 0) {
+			i++;
+			continue;
 		}
+		target_leave_out(d, i, why.text);
+		memmove(w->probes[i], w->probes[i + 1], (d->n_events - i) * sizeof(w->probes[0]));
 	}
-	d->n_events = kept;
-	return kept ? 0 : err_say(e, why.code, "%s", why.text);
+	return d->n_events ? 0 : err_say(e, why.code, "%s", why.text);
 }
 
 static uint32_t smaller(uint32_t a, uint32_t b)
@@ -534,13 +571,17 @@ static int welcome(struct work *w, struct err *e)
 	return h->n_cpus > 0 ? 0 : err_say(e, -ENODATA, "no CPU is online");
 }
 
-/* By a path that says which descriptor: what was looked at is what is probed. */
+/* Of a file by a path that says which descriptor: what was looked at is what is probed. */
 static void name_probes(struct work *w)
 {
 	const int *fd = w->p->probes;
-	for (uint32_t i = 0; i < desc(w)->n_events; i++)
-		if (event_is_uprobe(&desc(w)->events[i]))
-			snprintf(w->probe_files[i], sizeof(w->probe_files[i]), "/proc/self/fd/%d", *fd++);
+	for (uint32_t i = 0; i < desc(w)->n_events; i++) {
+		const struct event_spec *s = &desc(w)->events[i];
+		if (event_is(s, NAMED_UPROBE))
+			snprintf(w->probes[i], sizeof(w->probes[i]), "/proc/self/fd/%d", *fd++);
+		else if (event_is(s, NAMED_KPROBE))
+			snprintf(w->probes[i], sizeof(w->probes[i]), "%.*s", (int)strcspn(s->name, "+"), s->name);
+	}
 }
 
 static int pass_all(struct work *w, struct err *e)

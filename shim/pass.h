@@ -16,8 +16,8 @@
 
 /* What does not depend on the target. */
 struct pass_host {
-	uint32_t batch_max;   /* descriptors that we may hold at once */
-	uint32_t uprobe_type; /* perf_uprobe_type */
+	uint32_t batch_max;		   /* descriptors that we may hold at once */
+	uint32_t uprobe_type, kprobe_type; /* perf_probe_type */
 	int n_cpus, cpus[PASS_CPUS_MAX];
 };
 void pass_look(struct pass_host *ret); /* needs to open files */

@@ -84,8 +84,8 @@ static void stacks_attr(const struct perf_want *w, struct perf_event_attr *a)
 static void probe_attr(const struct perf_want *w, struct perf_event_attr *a)
 {
 	a->type = w->probe_type;
-	a->config = 0; /* where it is entered */
-	a->uprobe_path = (uintptr_t)w->probe_file;
+	a->config = 0;			      /* where it is entered, not where it returns */
+	a->uprobe_path = (uintptr_t)w->probe; /* and kprobe_func */
 	a->probe_offset = w->spec.config;
 }
 
@@ -93,9 +93,12 @@ static void sample_attr(const struct perf_want *w, struct perf_event_attr *a)
 {
 	const struct event_kind *k = event_kind(w->spec.kind);
 	a->type = k->type;
-	a->config = k->named ? w->spec.config : k->config;
-	if (k->type == EVENT_TYPE_UPROBE)
+	a->config = k->naming ? w->spec.config : k->config;
+	if (k->naming == NAMED_UPROBE || k->naming == NAMED_KPROBE)
 		probe_attr(w, a);
+	if (w->spec.value_size)
+		a->sample_type |= PERF_SAMPLE_RAW;
+	a->exclude_user = w->spec.only == EVENT_ONLY_KERNEL;
 	/* Never PERF_SAMPLE_PERIOD: with it a fixed-period software event turns every event into a sample. */
 	a->sample_period = w->spec.period;
 	a->sample_type |= PERF_SAMPLE_IP;
@@ -197,7 +200,8 @@ void perf_attr(const struct perf_want *w, struct perf_event_attr *a, struct perf
 		sideband_attr(w, a);
 	a->exclude_hv = 1;
 	/* what happens in the kernel alone: without it there would never be a sample, and nobody would know why */
-	a->exclude_kernel = !w->kernel && !(has_spec(w) && needs_kernel(w));
+	a->exclude_kernel = (!w->kernel && !(has_spec(w) && needs_kernel(w))) ||
+			    (w->role == PERF_SAMPLES && w->spec.only == EVENT_ONLY_USER);
 	a->exclude_callchain_kernel = !w->kernel;
 	if (w->role == PERF_SIDEBAND)
 		a->read_format = PERF_FORMAT_TOTAL_TIME_RUNNING;
@@ -220,10 +224,12 @@ int perf_open(const struct perf_event_attr *attr, int target, int cpu, unsigned 
 	return fd < 0 ? -errno : (int)fd;
 }
 
-uint32_t perf_uprobe_type(void)
+uint32_t perf_probe_type(uint32_t type)
 {
+	static const char uprobe[] = "/sys/bus/event_source/devices/uprobe/type",
+			  kprobe[] = "/sys/bus/event_source/devices/kprobe/type";
 	char text[32];
-	int r = fd_read_text(AT_FDCWD, "/sys/bus/event_source/devices/uprobe/type", text, sizeof(text));
+	int r = fd_read_text(AT_FDCWD, type == EVENT_TYPE_UPROBE ? uprobe : kprobe, text, sizeof(text));
 	return r < 0 ? 0 : (uint32_t)strtoul(text, NULL, 10);
 }
 

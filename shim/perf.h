@@ -74,11 +74,15 @@ struct perf_want {
 	bool lost;     /* PERF_FORMAT_LOST: reading the event tells its own lost samples (kernel >= 6.0) */
 	bool idle;     /* another rung of its ladder counts: enabled by nobody but a call */
 	uint32_t rung; /* of stack snapshots */
-	uint32_t probe_type; /* of a uprobe: the kernel's number for the type, and the file. Never with `inherit`: a */
-	const char *probe_file; /* child's event would be opened anew as its fork(2), which then fails (kernel 6.18) */
+	/*
+	 * Of a uprobe and a kprobe: the kernel's number for the type, and the file or the function. Never with
+	 * `inherit`: a child's event would be opened anew as its fork(2), which then fails (kernel 6.18).
+	 */
+	uint32_t probe_type;
+	const char *probe;
 };
-/* The kernel's number of the type of uprobes; 0: it has none (CONFIG_UPROBE_EVENTS). */
-uint32_t perf_uprobe_type(void);
+/* The kernel's number for EVENT_TYPE_UPROBE or EVENT_TYPE_KPROBE; 0: it has none (CONFIG_UPROBE_EVENTS, ...). */
+uint32_t perf_probe_type(uint32_t type);
 
 /* Bytes of stack that a rung copies; of what is no rung, PERF_STACK_USER_DEFAULT. */
 uint32_t perf_stack_user(uint32_t rung);

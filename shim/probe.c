@@ -278,7 +278,7 @@ size_t probes_count(const struct target_desc *d)
 {
 	size_t n = 0;
 	for (uint32_t i = 0; i < d->n_events; i++)
-		n += event_is_uprobe(&d->events[i]);
+		n += event_is(&d->events[i], NAMED_UPROBE);
 	return n;
 }
 
@@ -295,24 +295,22 @@ static int find_one(
 
 int probes_find(struct target_desc *d, int tree, int self_fds, int64_t deadline, int ret[EVENTS_MAX], struct err *e)
 {
-	uint32_t kept = 0;
 	int n = 0;
-	char text[448];
+	char text[400];
 	struct err why = {0};
-	for (uint32_t i = 0; i < d->n_events; i++) {
-		struct event_spec s = d->events[i];
-		struct probe found = {.fd = -1};
-		if (event_is_uprobe(&s) && find_one(&s, tree, self_fds, deadline, &found, &why) < 0) {
-			snprintf(text, sizeof(text), "left out: uprobe %.400s", why.text);
-			target_note(d, text);
+	for (uint32_t i = 0; i < d->n_events;) {
+		struct event_spec *s = &d->events[i];
+		struct probe found;
+		if (event_is(s, NAMED_UPROBE) && find_one(s, tree, self_fds, deadline, &found, &why) < 0) {
+			snprintf(text, sizeof(text), "uprobe %.380s", why.text);
+			target_leave_out(d, i, text);
 			continue;
 		}
-		if (event_is_uprobe(&s)) {
-			s.config = found.offset;
+		if (event_is(s, NAMED_UPROBE)) {
+			s->config = found.offset;
 			ret[n++] = found.fd;
 		}
-		d->events[kept++] = s;
+		i++;
 	}
-	d->n_events = kept;
-	return kept ? n : err_say(e, why.code, "uprobe %s", why.text);
+	return d->n_events ? n : err_say(e, why.code, "uprobe %s", why.text);
 }

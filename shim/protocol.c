@@ -64,7 +64,8 @@ static const char *bad_specs(const struct event_spec *specs, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
 		if (!event_kind(specs[i].kind) || !specs[i].period || !ENDED(specs[i].name) ||
-			specs[i].profiles > PROFILES_WALL)
+			specs[i].profiles > PROFILES_WALL || specs[i].stacks > STACKS_NONE + 1 ||
+			specs[i].only > EVENT_ONLY_KERNEL || specs[i].value_size > 8)
 			return "an unknown event";
 	return NULL;
 }
@@ -82,6 +83,8 @@ static const char *bad_target(const struct target_desc *d, size_t n_fds)
 		return "an unknown strategy";
 	if (d->init_pid < 1 || d->host_pid < 1 || d->window_s < 1 || d->window_s > 3600)
 		return "a pid or window out of range";
+	if (d->detail > DETAIL_ALL)
+		return "an unknown detail";
 	if (d->n_labels > LABELS_MAX || d->n_events < 1 || d->n_events > EVENTS_MAX)
 		return "too many labels or events";
 	for (uint32_t i = 0; i < d->n_labels; i++)
@@ -184,6 +187,15 @@ void target_note(struct target_desc *d, const char *text)
 {
 	size_t at = strlen(d->notes);
 	snprintf(d->notes + at, sizeof(d->notes) - at, "%s%s", at ? "; " : "", text);
+}
+
+void target_leave_out(struct target_desc *d, uint32_t event, const char *why)
+{
+	char text[sizeof("left out: ") + sizeof(((struct err *)0)->text)];
+	snprintf(text, sizeof(text), "left out: %s", why);
+	target_note(d, text);
+	d->n_events--;
+	memmove(&d->events[event], &d->events[event + 1], (d->n_events - event) * sizeof(d->events[0]));
 }
 
 int msg_check(union msg *m, size_t size, size_t n_fds, struct err *e)

@@ -119,6 +119,7 @@ struct target_desc {
 	uint32_t kernel;     /* kernel frames and time are included */
 	uint32_t running;    /* it runs already: TASKS follow, and it lives as long as its connection */
 	uint32_t window_s;
+	uint32_t detail; /* mask of enum detail */
 	uint32_t n_labels;
 	uint32_t n_events;
 	struct label labels[LABELS_MAX];
@@ -127,6 +128,8 @@ struct target_desc {
 
 /* One more sentence; what does not fit is cut. */
 void target_note(struct target_desc *d, const char *text);
+/* One event less, and a sentence of it: the others have its place. */
+void target_leave_out(struct target_desc *d, uint32_t event, const char *why);
 
 struct msg_target {
 	struct msg_head head;
@@ -262,7 +265,7 @@ union msg {
 _Static_assert(sizeof(struct msg_head) == 16, "wire format");
 _Static_assert(sizeof(struct event_desc) == 40, "wire format");
 _Static_assert(sizeof(struct task_desc) == 28, "wire format");
-_Static_assert(sizeof(struct listed_target) == 3432, "wire format");
+_Static_assert(sizeof(struct listed_target) == 3496, "wire format");
 _Static_assert(sizeof(union msg) <= 65536, "one message fits in 64 KiB");
 
 /* Fill in the head and send. What has n entries goes out only as long as they need. 0 or -errno. */

@@ -8,6 +8,7 @@
 #include "shim/program.h"
 #include "shim/reach.h"
 #include "shim/service.h"
+#include "shim/tracepoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,16 +31,20 @@ static int describe(struct run *w, const struct request *asked, const char *prog
 	const char *slash = strrchr(program, '/');
 	size_t n_events;
 	bool clamped;
-	int r = events_ask(asked->events, 0, d->events, &n_events, &clamped, e);
+	int r = events_parse(asked->events, 0, d->events, &n_events, &clamped, e);
 	if (r < 0)
 		return r;
 	d->n_events = (uint32_t)n_events;
+	r = tracepoints_find(d, e);
+	if (r < 0)
+		return r;
 	snprintf(d->id, sizeof(d->id), "run-%d", (int)getpid());
 	snprintf(d->name, sizeof(d->name), "%s", slash ? slash + 1 : program);
 	d->init_pid = d->host_pid = getpid();
 	if (process_start_time(getpid(), &d->start_time) < 0)
 		d->start_time = (uint64_t)clock_now(); /* no /proc: unique all the same */
 	d->window_s = asked->window_s;
+	d->detail = asked->detail;
 	d->n_labels = asked->n_labels;
 	memcpy(d->labels, asked->labels, sizeof(d->labels));
 	w->request.stacks = asked->stacks;

@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (pprof_read(data, size, &p, &e) < 0)
 		return 0;
 	top_header(p, "fuzz", null);
-	if (top_write(p, 0, 10, null) < 0 || folded_write(p, 0, null) < 0)
+	if (top_write(p, 0, 10, null) < 0 || folded_write(p, 0, "process", null) < 0)
 		abort();
 	round_trip(p);
 	merge(p);

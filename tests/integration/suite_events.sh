@@ -91,6 +91,151 @@ test_container() { # STRATEGY
 row "a container by its cgroup: its own account" test_container cgroup
 row "a container by its processes: its own account" test_container process
 
+# --- tracepoints: how many there were, and the sum of a field of theirs
+
+in_tracefs() { # COMMAND... - where nobody has mounted it, with it
+	if [[ -r /sys/kernel/tracing/events/sched/sched_switch/id ]]; then
+		"$@"
+	else
+		unshare --mount --propagation private sh -c 'mount -t tracefs none /sys/kernel/tracing && exec "$@"' sh "$@"
+	fi
+}
+SLEEPS=syscalls:sys_enter_clock_nanosleep READ=syscalls:sys_exit_read.ret NO_FIELD=syscalls:sys_exit_write.no
+read_of() { # NAME - bytes that dd has read
+	"$LAB/bin/pillion" report --folded "$(profile_of "$1" "$(tr : _ <<<"$READ")")" |
+		awk '/^dd;/ { sum += $NF } END { printf "%.0f", sum }'
+}
+has_syscalls() { in_tracefs test -r /sys/kernel/tracing/events/syscalls/sys_exit_read/id; }
+# perf counts the program and pillion both. What is not to be had is left out, each with its reason.
+test_tracepoints() { # PERIOD PERCENT
+	need perf
+	has_syscalls || skip "this kernel has no tracepoints of system calls"
+	begin_run --stacks fp --events "tracepoint:$SLEEPS/$1,tracepoint:$READ:stacks=none/$1,tracepoint:no:such,tracepoint:$NO_FIELD"
+	in_tracefs "${RUN[@]}" -- perf stat -x, -o perf.txt -e "$SLEEPS" -- sh -c \
+		"$LAB/bin/counted 2000 10 200; dd if=/dev/zero of=/dev/null bs=1000 count=20000 2>&1" >counted.out
+	cat perf.txt counted.out
+	near "sleeps" "$(counted_of perf "$(tr : _ <<<$SLEEPS)")" "$(counted_by_perf $SLEEPS)" "$2"
+	near "sleeps" "$(counted_of perf "$(tr : _ <<<$SLEEPS)")" 2000 "$2"
+	near "bytes read" "$(read_of perf)" 20000000 "$2"
+	has "a comment" "$(comments_of perf)" 'left out: there is no tracepoint no:such in this kernel'
+	has "a comment" "$(comments_of perf)" "left out: tracepoint $NO_FIELD: it has no field no; those that are numbers: .*ret"
+	end_run
+}
+row "tracepoints, each a sample: as many as perf stat counts, and a field's sum" test_tracepoints 1 1
+row "tracepoints, one in ten a sample: as many as perf stat counts, and a field's sum" test_tracepoints 10 3
+test_tracepoints_of_container() {
+	has_syscalls || skip "this kernel has no tracepoints of system calls"
+	begin_service
+	echo "tracepoints = yes" >"$ROW/etc/policy.conf"
+	ct_need runc
+	printf '#!/bin/bash\n%s\nin_tracefs %q "$@"\n' "$(declare -f in_tracefs)" "${HOOK_ARGS[0]}" >"$ROW/hook"
+	chmod +x "$ROW/hook"
+	HOOK_ARGS[0]=$ROW/hook
+	ct_start runc c1 -a "$NAMES=tracepoint:$SLEEPS,tracepoint:$READ:stacks=none,tracepoint:sched:sched_process_exec.filename" -v "$ROW:$ROW" -- sh -c \
+		"$LAB/bin/counted 2000 10 1000; dd if=/dev/zero of=/dev/null bs=1000 count=2000; echo >$ROW/done; exec $LAB/bin/sleeper"
+	until_true 20 test -e done || fail "it does not end: $(of c1 .state)"
+	ct_stop c1
+	until_true 10 lists 0 || fail "it is $(of c1 .state)"
+	ct_rm c1
+	comments_of c1
+	near "sleeps" "$(counted_of c1 "$(tr : _ <<<$SLEEPS)")" 2000 1
+	near "bytes read" "$(read_of c1)" 2000000 1
+	has "a comment" "$(comments_of c1)" 'its field filename is no number but "__data_loc char\[\] filename"'
+	end_service
+}
+row "a container's tracepoints: as many as there were, and a field's sum" test_tracepoints_of_container
+test_no_tracefs() {
+	begin_run --events "tracepoint:sched:sched_switch,cpu@499,tracepoint:sched:sched_wakeup"
+	unshare --mount --propagation private sh -c 'umount -l /sys/kernel/tracing /sys/kernel/debug 2>/dev/null
+		mount -t tmpfs none /sys/kernel/debug; exec "$@"' sh "${RUN[@]}" -- "$LAB/bin/burn" 0.5 >/dev/null 2>said
+	is "stderr" "$(cat said)" ""
+	has "a comment" "$(comments_of burn)" \
+		'left out: tracepoint sched:sched_switch: tracefs is not mounted: mount -t tracefs none /sys/kernel/tracing'
+	is "profiles" "$(profiles_of burn | sed 's/^.*-[0-9]*-//' | sort -u)" "cpu.pb.gz"
+	end_run
+}
+row "tracefs is not mounted: the other events run, and the profile says so" test_no_tracefs
+
+# --- an event's own stacks, and user or kernel code alone
+
+test_own_ways() {
+	begin_run --events "page-faults:user:stacks=fp/1,cpu:stacks=none@499,minor-faults:kernel:stacks=fp/1"
+	"${RUN[@]}" -- "$LAB/bin/counted" 10 20000 100 >counted.out
+	near "faults of user code" "$(counted_of counted page-faults)" 20000 3
+	near "faults in counted_touch" "$(counted_of counted page-faults counted_touch)" 20000 2
+	(($(counted_of counted minor-faults 'counted_touch' no) == 0)) || fail "of kernel code: $(counted_of counted minor-faults counted_touch no)"
+	(($(counted_of counted minor-faults) > 0)) || fail "no fault of kernel code, which begins programs"
+	is "cpu: frames of the program" "$("$LAB/bin/pillion" report --folded "$(profile_of counted cpu)" | grep -c ';main' || :)" 0
+	end_run
+}
+row "an event has stacks of its own, and is counted in user or in kernel code alone" test_own_ways
+test_kernel_refused() {
+	[[ $(paranoid) == 2 ]] || skip "perf_event_paranoid is $(paranoid), not 2"
+	begin_run --events "page-faults:kernel,cpu@499"
+	"${NOBODY[@]}" "${RUN[@]}" -- "$LAB/bin/burn" 0.5 >/dev/null 2>said
+	is "stderr" "$(cat said)" ""
+	has "a comment" "$(comments_of burn)" 'left out: page-faults: kernel.perf_event_paranoid is 2'
+	is "profiles" "$(profiles_of burn | sed 's/^.*-[0-9]*-//' | sort -u)" "cpu.pb.gz"
+	end_run
+}
+row "plain user: what is asked of kernel code alone is left out" test_kernel_refused
+
+# --- labels that are to be had for the asking
+
+values_of() { # NAME EVENT LABEL - one a line, of samples of the program `burn`
+	"$LAB/bin/pillion" report --folded --by "$3" "$(profile_of "$1" "$2")" | awk -F';' '/;burn_loop/ { print $1 }' | sort -u
+}
+test_no_detail() {
+	begin_run --events cpu@499
+	"${RUN[@]}" -- "$LAB/bin/burn" 0.3 >/dev/null
+	is "times" "$(values_of burn cpu timestamp | grep -c '^[0-9]' || :)" 0
+	is "CPUs" "$(values_of burn cpu cpu | grep -c '^[0-9]' || :)" 0
+	end_run
+}
+row "no sample has a CPU or a time where nobody asks" test_no_detail
+test_detail() {
+	begin_run --events cpu@499,page-faults/1 --detail cpu,time
+	local began ended times
+	began=$(date +%s%N)
+	taskset -c 1 "${RUN[@]}" -- "$LAB/bin/burn" 1 >/dev/null
+	ended=$(date +%s%N)
+	is "CPUs" "$(values_of burn cpu cpu)" 1
+	times=$(values_of burn cpu timestamp)
+	near "times of its samples" "$(wc -l <<<"$times")" 499 15
+	awk -v began="$began" -v ended="$ended" '$1 < began || $1 > ended' <<<"$times" | { ! grep -q .; } || fail "a time is outside of the run: $began, $times, $ended"
+	end_run
+}
+row "each sample has its CPU and its time, where that is asked for" test_detail
+# Its first faults fill three quarters of a ring within the moment in which records are too young to be read.
+test_burst() {
+	local i lost
+	begin_run --events cpu@499,page-faults/1
+	for i in {1..4}; do
+		rm -rf out/burn
+		taskset -c 1 "${RUN[@]}" -- "$LAB/bin/burn" 0.5 >/dev/null
+		lost=$("$LAB/bin/pillion" report --folded "$(profile_of burn cpu)" | awk '/\[lost\]/ { n += $NF } END { printf "%d", n / 1e6 }')
+		((lost <= 50)) || fail "$lost of 500 ms are lost"
+	done
+	end_run
+}
+row "a burst as the program begins: what comes behind it is not lost" test_burst
+test_detail_of_container() {
+	begin_service
+	ct_need runc
+	ct_start runc c1 -a "$NAMES=cpu@499" -a io.pillion.detail=cgroup,time -v "$ROW:$ROW" -- sh -c "$LAB/bin/burn 1; echo >$ROW/done; exec $LAB/bin/sleeper"
+	until_true 20 test -e done || fail "it does not end"
+	sleep 1.5 # by then all of it is committed
+	kill -KILL "$(pgrep -P "$SERVICE" -x pilliond-worker)"
+	until_true 10 says c1 .state started || fail "it is $(of c1 .state)"
+	ct_stop c1
+	until_true 10 lists 0 || fail "it is $(of c1 .state)"
+	has "its cgroup" "$(values_of c1 cpu cgroup)" "^$LAB_CGROUP/.*c1"
+	near "times of its samples" "$(values_of c1 cpu timestamp | wc -l)" 499 15
+	ct_rm c1
+	end_service
+}
+row "a container's samples have their times, also behind a kill of the worker" test_detail_of_container
+
 # --- uprobes: calls of a function of the container's
 
 may_probe() { echo "uprobes = yes" >"$ROW/etc/policy.conf"; }
@@ -165,6 +310,16 @@ row "uprobes of a process: left out, and it forks" test_probe_of_run "${AS_ROOT[
 row "plain user, uprobes of a process: left out, and it forks" test_probe_of_run "${NOBODY[@]}"
 
 # --- what is not to be had
+
+test_no_kprobes() { # here, or of that name
+	begin_service
+	echo "kprobes = yes" >"$ROW/etc/policy.conf"
+	ct_need runc
+	probe_left_out "kprobe:no_such_function,cpu@499,raw:r1c2" \
+		"left out: kprobe no_such_function: this kernel has n(one \\(CONFIG_KPROBE_EVENTS|o such function)"
+	end_service
+}
+row "a kprobe that cannot be: the other events run, and the profile says why" test_no_kprobes
 
 HARDWARE=cycles
 no_pmu() { [[ $("${EVENTS[@]}" --json | jq -r --arg name $HARDWARE '.[] | select(.name == $name) | .works') == no ]]; }

@@ -415,6 +415,10 @@ row "an unknown event" test_annotation 'annotation io.pillion.profile: events, c
 	io.pillion.profile moon
 row "a uprobe that policy does not allow" test_annotation "annotation io.pillion.profile: uprobe x:work: the administrator's policy does not allow uprobes \\(policy.conf: uprobes = yes\\)" \
 	io.pillion.profile cpu,uprobe:/usr/bin/x:work
+row "a kprobe that policy does not allow" test_annotation "annotation io.pillion.profile: kprobe vfs_read: the administrator's policy does not allow kprobes \\(policy.conf: kprobes = yes\\)" \
+	io.pillion.profile cpu,kprobe:vfs_read
+row "an option that an event does not take" test_annotation 'annotation io.pillion.profile: events, column 5: page-faults takes user or kernel, and stacks=' \
+	io.pillion.profile cpu,page-faults:users
 row "a uprobe of a file without its path" test_annotation 'annotation io.pillion.profile: events, column 5: a uprobe is written uprobe:FILE:FUNCTION, as in' \
 	io.pillion.profile cpu,uprobe:x:work
 row "an unknown way to attach" test_annotation 'annotation io.pillion.attach: "glue" is not auto, cgroup, process' \

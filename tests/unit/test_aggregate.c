@@ -125,6 +125,27 @@ START_TEST(what_differs_is_kept_apart)
 }
 END_TEST
 
+/* Where and when are told apart only of those that have it. */
+START_TEST(samples_of_a_timeline_are_kept_apart)
+{
+	const struct frame frames[] = {KERNEL(0x10), KERNEL(0x20)};
+	static const struct when times[] = {{0, 0}, {1, 0}, {2, 0}, {0, 1}, {0, UINT32_MAX}, {UINT32_MAX, UINT32_MAX}};
+	struct aggregate_sample s;
+	for (int again = 0; again < 2; again++)
+		for (size_t i = 0; i < LENGTH(times); i++) {
+			aggregate_add_at(a, frames, 2, &perl, &times[i], 1, 10);
+			aggregate_add_at(a, frames, 0, &perl, &times[i], 1, 10);
+		}
+	ck_assert_uint_eq(aggregate_samples(a), 2 * LENGTH(times));
+	ck_assert_uint_eq(aggregate_whos(a), 1);
+	for (size_t i = 0; i < 2 * LENGTH(times); i++) {
+		aggregate_sample(a, i, &s);
+		ck_assert(s.count == 2 && s.weight == 20 && s.n == (i % 2 ? 0 : 2) && s.who.tid == 7);
+		ck_assert(s.when.cpu == times[i / 2].cpu && s.when.us == times[i / 2].us);
+	}
+}
+END_TEST
+
 START_TEST(modules_are_held_as_long_as_they_are_needed)
 {
 	struct module *m[2] = {module("/a.so"), module("/b.so")};
@@ -249,6 +270,7 @@ int main(void)
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_test(t, equal_samples_are_one);
 	tcase_add_loop_test(t, what_differs_is_kept_apart, 0, LENGTH(others));
+	tcase_add_test(t, samples_of_a_timeline_are_kept_apart);
 	tcase_add_test(t, modules_are_held_as_long_as_they_are_needed);
 	tcase_add_test(t, cleared_it_is_empty_and_works_again);
 	tcase_add_test(t, names_are_copied);

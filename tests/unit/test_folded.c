@@ -59,7 +59,7 @@ START_TEST(test_rows)
 	char *text;
 	size_t size;
 	FILE *f = open_memstream(&text, &size);
-	ck_assert_int_eq(folded_write(p, 1, f), 0);
+	ck_assert_int_eq(folded_write(p, 1, "process", f), 0);
 	fclose(f);
 	ck_assert_msg(!strcmp(text, rows[_i].expect), "%s: %s", rows[_i].scenario, text);
 	free(text);
@@ -92,7 +92,7 @@ START_TEST(test_inlined_functions)
 	profile_sample(p, stack, 2, (int64_t[]){3}, &l, !!l.str);
 	profile_sample(p, stack + 1, 1, (int64_t[]){1}, &l, !!l.str);
 	FILE *f = open_memstream(&text, &size);
-	ck_assert_int_eq(folded_write(p, 0, f), 0);
+	ck_assert_int_eq(folded_write(p, 0, "process", f), 0);
 	fclose(f);
 	ck_assert_msg(!strcmp(text, inlined_rows[_i].expect), "%s: %s", inlined_rows[_i].scenario, text);
 	free(text);
@@ -104,9 +104,9 @@ START_TEST(test_failures)
 {
 	int fds = fd_count();
 	struct profile *p = build(1);
-	ck_assert_int_eq(folded_write(p, 2, stdout), -EINVAL);
+	ck_assert_int_eq(folded_write(p, 2, "process", stdout), -EINVAL);
 	FILE *full = fopen("/dev/full", "we");
-	ck_assert_int_eq(folded_write(p, 1, full), -EIO);
+	ck_assert_int_eq(folded_write(p, 1, "process", full), -EIO);
 	fclose(full);
 	profile_free(p);
 	ck_assert_int_eq(fd_count(), fds);

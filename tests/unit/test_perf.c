@@ -125,6 +125,45 @@ START_TEST(what_is_recorded)
 }
 END_TEST
 
+static const struct {
+	const char *list;
+	uint32_t type;
+	uint64_t config, offset, raw; /* raw: PERF_SAMPLE_RAW or 0 */
+	const char *probe;
+	bool exclude_user, exclude_kernel;
+} specs[] = {
+	{"page-faults", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 0, 0, NULL, false, false},
+	{"page-faults:user", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 0, 0, NULL, false, true},
+	{"page-faults:kernel", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 0, 0, NULL, true, false},
+	{"raw:r1c2", PERF_TYPE_RAW, 0x1c2, 0, 0, NULL, false, false},
+	{"kprobe:f+0x10", 99, 0, 16, 0, "f", false, false},
+	{"uprobe:/x:f", 99, 0, 0, 0, "/x", false, false},
+	{"tracepoint:a:b", PERF_TYPE_TRACEPOINT, 0, 0, 0, NULL, false, false},
+	{"tracepoint:a:b.c", PERF_TYPE_TRACEPOINT, 0, 0, PERF_SAMPLE_RAW, NULL, false, false},
+};
+
+START_TEST(what_a_list_says)
+{
+	struct event_spec list[EVENTS_MAX];
+	struct perf_event_attr a;
+	struct perf_layout l;
+	size_t n;
+	bool clamped;
+	ck_assert_int_eq(events_parse(specs[_i].list, 0, list, &n, &clamped, NULL), 0);
+	list[0].value_size = specs[_i].raw ? 8 : 0; /* which tracefs tells */
+	struct perf_want w = {.role = PERF_SAMPLES, .spec = list[0], .kernel = true, .probe = specs[_i].probe};
+	w.probe_type = specs[_i].probe ? 99 : 0;
+	perf_attr(&w, &a, &l);
+	ck_assert_uint_eq(a.type, specs[_i].type);
+	ck_assert_uint_eq(a.config, specs[_i].config);
+	ck_assert_ptr_eq((const char *)(uintptr_t)a.uprobe_path, specs[_i].probe); // NOLINT(performance-no-int-to-ptr)
+	ck_assert_uint_eq(a.probe_offset, specs[_i].offset);
+	ck_assert_uint_eq(a.sample_type & PERF_SAMPLE_RAW, specs[_i].raw);
+	ck_assert_uint_eq(a.exclude_user, specs[_i].exclude_user);
+	ck_assert_uint_eq(a.exclude_kernel, specs[_i].exclude_kernel);
+}
+END_TEST
+
 /* Every combination of what can be asked for, by number. */
 static struct perf_want combination(unsigned i)
 {
@@ -745,6 +784,7 @@ int main(void)
 	tcase_set_timeout(t, 30);
 	tcase_add_checked_fixture(t, count_fds, NULL);
 	tcase_add_loop_test(t, what_is_recorded, 0, LENGTH(attrs));
+	tcase_add_loop_test(t, what_a_list_says, 0, sizeof(specs) / sizeof(specs[0]));
 	tcase_add_test(t, what_holds_for_every_event);
 	tcase_add_test(t, the_kernel_takes_all_of_them);
 	tcase_add_test(t, one_sample_per_period);

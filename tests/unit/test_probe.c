@@ -335,8 +335,8 @@ static int open_called(pid_t pid, bool inherit)
 	struct perf_want want = {.role = PERF_SAMPLES,
 		.stacks = STACKS_NONE,
 		.inherit = inherit,
-		.probe_type = perf_uprobe_type(),
-		.probe_file = "/proc/self/exe"};
+		.probe_type = perf_probe_type(EVENT_TYPE_UPROBE),
+		.probe = "/proc/self/exe"};
 	struct perf_event_attr a;
 	struct perf_layout layout;
 	size_t n;

@@ -133,6 +133,17 @@ static void make_full(void)
 	put_stack(64, 64, 40);
 }
 
+/* of a tracepoint: 12 bytes and 4 behind the size, which aligns them */
+static void make_raw(void)
+{
+	uint32_t size = 20;
+	make_chain();
+	put(&size, sizeof(size));
+	for (uint32_t i = 0; i < size; i++)
+		put(&(uint8_t){(uint8_t)(0x40 + i)}, 1);
+	put_regs(PERF_SAMPLE_REGS_ABI_64, UNWIND_REGS);
+}
+
 static void make_mmap(void)
 {
 	begin(PERF_RECORD_MMAP2, PERF_RECORD_MISC_USER);
@@ -225,6 +236,15 @@ static void see_full(const struct record *r)
 		ck_assert_uint_eq(r->sample.stack[i], i);
 }
 
+static void see_raw(const struct record *r)
+{
+	see_chain(r);
+	ck_assert_uint_eq(r->sample.raw_size, 20);
+	for (uint32_t i = 0; i < 20; i++)
+		ck_assert_uint_eq(r->sample.raw[i], 0x40 + i);
+	ck_assert(r->sample.has_regs && r->sample.regs.r[0] == 0x7000);
+}
+
 static void see_mmap(const struct record *r)
 {
 	const struct record_mmap *m = &r->mmap;
@@ -263,6 +283,8 @@ static const struct type {
 	{"a sample, nothing but its address", make_sample, see_sample, FIXED, false, false},
 	{"a sample with a chain", make_chain, see_chain, FIXED | CHAIN, false, false},
 	{"a sample with everything", make_full, see_full, FIXED | CHAIN | REGS | STACK, false, false},
+	{"a sample with a tracepoint's record", make_raw, see_raw, FIXED | CHAIN | PERF_SAMPLE_RAW | REGS, false,
+		false},
 	{"a mapping", make_mmap, see_mmap, FIXED, false, true},
 	{"a name", make_comm, see_comm, FIXED, false, true},
 	{"a fork", make_fork, see_task, FIXED, true, true},
