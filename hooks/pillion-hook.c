@@ -43,6 +43,7 @@ static int read_settings(const char *etc, int argc, char **argv, struct err *e)
 	char path[512];
 	struct err later;
 	options_default(&options);
+	snprintf(options.settings.etc, sizeof(options.settings.etc), "%s", etc);
 	/* all of them, whatever is wrong in one: they say whether a mistake fails the start, and where to log it */
 	snprintf(path, sizeof(path), "%.480s/policy.conf", etc);
 	int r = options_read_file(&options, OPTION_POLICY, path, e);
@@ -153,7 +154,7 @@ int main(int argc, char **argv)
 {
 	int64_t start = clock_now();
 	struct err e = {0};
-	const char *etc = "/etc/pillion";
+	const char *etc = OPTIONS_ETC;
 	char off[512];
 
 	signal(SIGPIPE, SIG_IGN);

@@ -63,6 +63,8 @@ static const struct row rows[] = {
 		"0", "1 or 0", "an annotation may ask for kprobes: every process that comes by there is slowed down"},
 	{"uprobes", OPTION_POLICY, parse_switch, FIELD(settings.uprobes), 0, 0,
 		"0", "1 or 0", "an annotation may ask for uprobes: every process that runs the same file is slowed down"},
+	{"raw", OPTION_POLICY, parse_switch, FIELD(settings.raw), 0, 0,
+		"0", "1 or 0", "an annotation may ask for any counter of the CPU's by its number"},
 	{"sample-containers", OPTION_POLICY, parse_number, FIELD(settings.sample), 1, 1000000,
 		"1", "1 to 1000000", "one of so many annotated containers is profiled, chosen by its id"},
 	{"budget", USER, parse_ms, FIELD(settings.budget_ms), 50, 5000,
@@ -180,6 +182,7 @@ static int parse_words(const struct row *row, const char *text, void *field)
 		at += len;
 		if (!*at)
 			break;
+		at += strspn(at + 1, " ");
 	}
 	memcpy(field, &mask, sizeof(mask));
 	return 0;
@@ -426,6 +429,7 @@ static int set_row(struct options *o, const struct row *row, const char *where, 
 void options_default(struct options *o)
 {
 	memset(o, 0, sizeof(*o));
+	snprintf(o->settings.etc, sizeof(o->settings.etc), "%s", OPTIONS_ETC);
 	for (size_t i = 0; i < LENGTH(rows); i++)
 		if (rows[i].fallback)
 			rows[i].parse(&rows[i], rows[i].fallback, (char *)o + rows[i].offset);

@@ -25,6 +25,7 @@ enum attach { ATTACH_AUTO, ATTACH_CGROUP, ATTACH_PROCESS };
 /* Labels of samples that are to be had for the asking: each makes profiles larger. */
 enum detail { DETAIL_CPU = 1, DETAIL_TIME = 2, DETAIL_CGROUP = 4, DETAIL_ALL = 7 };
 
+#define OPTIONS_ETC "/etc/pillion"
 #define WINDOW_MIN_S 5u
 #define WINDOW_MAX_S 3600u
 
@@ -49,25 +50,26 @@ struct request {
 
 /* What only the administrator or the user of the command line sets. */
 struct settings {
-	bool enabled;			    /* false = as if pillion were not there */
-	bool strict;			    /* a failure of ours fails the start */
-	uint32_t budget_ms;		    /* the whole handshake */
-	uint32_t max_rate;		    /* Hz, the most an annotation may ask for */
-	bool tracepoints, kprobes, uprobes; /* an annotation may ask for them */
-	uint32_t sample;		    /* of so many containers that ask for a profile, one gets it */
-	int log_level;			    /* syslog(3) level */
-	char control[108];		    /* control socket path */
-	char metrics[108];		    /* where a service serves them: see profiler/serving.h */
-	char spool[1024];		    /* directory of finished windows */
-	char output[1024];		    /* of `pillion run` and `attach`, "" = ./pillion-<pid> */
-	char daemon[1024];		    /* pilliond binary */
-	char log[1024];			    /* destination, "" = system log */
-	char config[1024];		    /* user file, "" = the usual place */
-	uint64_t spool_bytes;		    /* cap of the spool */
-	uint32_t spool_age_s;		    /* cap of a profile's age */
-	char users_group[64];		    /* whose members may register processes of their own, "" = root alone */
-	uint32_t users_max;		    /* of them at a time */
-	uint64_t users_spool_bytes;	    /* cap of each one's profiles */
+	bool enabled;				 /* false = as if pillion were not there */
+	bool strict;				 /* a failure of ours fails the start */
+	uint32_t budget_ms;			 /* the whole handshake */
+	uint32_t max_rate;			 /* Hz, the most an annotation may ask for */
+	bool tracepoints, kprobes, uprobes, raw; /* an annotation may ask for them */
+	uint32_t sample;			 /* of so many containers that ask for a profile, one gets it */
+	int log_level;				 /* syslog(3) level */
+	char control[108];			 /* control socket path */
+	char metrics[108];			 /* where a service serves them: see profiler/serving.h */
+	char spool[1024];			 /* directory of finished windows */
+	char output[1024];			 /* of `pillion run` and `attach`, "" = ./pillion-<pid> */
+	char daemon[1024];			 /* pilliond binary */
+	char log[1024];				 /* destination, "" = system log */
+	char etc[480];				 /* where policy and kill switch are; no option */
+	char config[1024];			 /* user file, "" = the usual place */
+	uint64_t spool_bytes;			 /* cap of the spool */
+	uint32_t spool_age_s;			 /* cap of a profile's age */
+	char users_group[64];	    /* whose members may register processes of their own, "" = root alone */
+	uint32_t users_max;	    /* of them at a time */
+	uint64_t users_spool_bytes; /* cap of each one's profiles */
 	/* of a service: profiler/limits.h */
 	uint32_t targets, fds;
 	uint64_t table_bytes, module_bytes, jit_bytes;

@@ -1,4 +1,4 @@
-/* on, off: the kill switch, a file that the hook looks for before anything else. */
+/* on, off: the kill switch, a file that the hook looks for before anything else, and every profiler watches for. */
 #include "profiler/command.h"
 
 #include "oci/base/fd.h"
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SWITCH_DIR "/etc/pillion"
+#define SWITCH_DIR OPTIONS_ETC
 #define SWITCH SWITCH_DIR "/off"
 
 static int fail(const char *name, const char *what, int r)
@@ -38,7 +38,7 @@ static int run_off(int argc, char **argv)
 	if (fd < 0)
 		return fail(argv[0], "create", fd);
 	fd_close(fd);
-	puts("off: containers that start from now on are not profiled, until 'pillion on'");
+	puts("off: nothing is profiled on this host, until 'pillion on'");
 	return EXIT_DONE;
 }
 
@@ -65,11 +65,13 @@ const struct command cmd_on = {
 
 const struct command cmd_off = {
 	.name = "off",
-	.line = "profile no further container on this host",
+	.line = "profile nothing on this host",
 	.help = "usage: pillion off\n"
 		"\n"
 		"Creates the kill switch " SWITCH ", which the hook looks at first. Needs root.\n"
-		"What is being profiled already goes on.\n"
+		"What is being profiled is let go within a second, with a last window; the programs go on. 'pillion "
+		"run' and\n"
+		"'attach' have no profile either. No service is needed for it.\n"
 		"\n"
 		"example: sudo pillion off\n",
 	.run = run_off,

@@ -34,7 +34,7 @@ static struct manager manager = {.sock = -1};
 static struct control *control;
 static struct supervisor supervisor;
 static bool session;
-static const char *etc = "/etc/pillion";
+static const char *etc = OPTIONS_ETC;
 static char **flags; /* [0] is no flag */
 static int n_flags;
 
@@ -49,6 +49,7 @@ static int read_settings(struct options *ret, struct err *e)
 {
 	int rest;
 	options_default(ret);
+	snprintf(ret->settings.etc, sizeof(ret->settings.etc), "%s", etc);
 	int r = read_file(ret, OPTION_FILE, "pillion.conf", e);
 	return r < 0 ? r : options_read_flags(ret, n_flags, flags, &rest, e);
 }

@@ -25,7 +25,8 @@ struct registered {
 	bool described;	   /* TASKS have begun: nobody but who sent them can say it again */
 	bool armed, whole; /* the worker has said so; TASKS have ended */
 	bool stopping;	   /* it was told to end */
-	unsigned deaths;   /* of workers that were at it */
+	unsigned deaths;   /* of workers that were at it, */
+	int64_t died;	   /* the first of them */
 	/* supervisor.h */
 	struct supervisor *supervisor;
 	int relay, far; /* connection to the worker; the worker's end of the next one, until it is forked */

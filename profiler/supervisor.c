@@ -27,7 +27,8 @@
 #define KILLED_NS (100 * NSEC_PER_MSEC) /* nor did who was killed later than that */
 #define FAILURES_FREE 8
 #define TELL_AGAIN_MS 50
-#define HASTY 2 /* deaths in a row, each soon after the start */
+#define DEATHS_NS (600 * NSEC_PER_SEC) /* in which so many are too many */
+#define HASTY 2			       /* deaths in a row, each soon after the start */
 
 static void forget(struct supervisor *s, struct registered *r)
 {
@@ -175,6 +176,7 @@ static void be_worker(struct supervisor *s)
 {
 	fd_close(s->channel);
 	fd_close(s->pidfd);
+	killswitch_close(&s->killswitch, NULL);
 	for (struct registered *r = s->targets; r; r = r->next)
 		fd_close(r->relay);
 	export_abandon(&s->engine->exporting);
@@ -257,12 +259,23 @@ static void let_go(struct supervisor *s, struct registered *r, const char *why)
 	forget(s, r);
 }
 
+static void note_death(struct registered *r)
+{
+	int64_t now = clock_now();
+	if (!r->deaths || now - r->died > DEATHS_NS) {
+		r->deaths = 0;
+		r->died = now;
+	}
+	r->deaths++;
+}
+
 static void sort_out(struct supervisor *s, bool by_itself)
 {
 	uint32_t at = s->engine->at->target;
 	for (struct registered *r = s->targets, *next; r; r = next) {
 		next = r->next;
-		r->deaths += by_itself && r->number == at;
+		if (by_itself && r->number == at)
+			note_death(r);
 		if (r->deaths >= SUPERVISOR_DEATHS_MAX)
 			let_go(s, r, "profiling it has ended the profiler again and again");
 		else if (r->described && (r->owed || !r->whole))
@@ -341,6 +354,10 @@ uint32_t supervisor_room(const struct supervisor *s)
 
 static bool admit(struct supervisor *s, struct err *e)
 {
+	if (s->killswitch.off) {
+		err_say(e, -EPERM, "switched off on this host (%s): 'pillion on' ends that", s->killswitch.file);
+		return false;
+	}
 	if (limits_admit(s->engine, s->n_targets, e) == 0)
 		return true;
 	s->engine->refused++; /* what the next worker begins with */
@@ -462,6 +479,17 @@ void supervisor_quit(struct supervisor *s)
 	}
 }
 
+static void on_switch(void *arg)
+{
+	struct supervisor *s = arg;
+	log_line(LOG_WARNING, "outcome=\"switched %s\" targets=%u file=%s", s->killswitch.off ? "off" : "on",
+		s->n_targets, s->killswitch.file);
+	for (struct registered *r = s->targets, *next; s->killswitch.off && r; r = next) {
+		next = r->next;
+		supervisor_stop(s, r);
+	}
+}
+
 static int watch_exporter(struct supervisor *s)
 {
 	bool fresh;
@@ -534,6 +562,8 @@ int supervisor_inherit(struct supervisor *s, pid_t worker, int pidfd, int channe
 	}
 	s->adopted = true;
 	int r = employ(s, worker, pidfd, channel);
+	if (s->killswitch.off)
+		on_switch(s);
 	return r < 0 ? r : order(s, &(struct order){.kind = ORDER_ESTATE}, s->engine->estate);
 }
 
@@ -561,6 +591,11 @@ int supervisor_new(struct supervisor *s, struct err *e)
 	for (unsigned i = 0; i < 2; i++)
 		s->engine->journal[i] = memfd_create("pillion-journal", MFD_CLOEXEC);
 	int r = loop_new(&s->loop);
+	s->killswitch.turned = on_switch;
+	s->killswitch.arg = s;
+	s->killswitch.fd = -1;
+	if (r == 0)
+		killswitch_open(&s->killswitch, s->settings->etc, s->loop);
 	return cannot_start(r, e);
 }
 
@@ -577,6 +612,7 @@ int supervisor_round(struct supervisor *s)
 	int wait = watch_worker(s);
 	registered_reap();
 	wait = loop_sooner(wait, watch_symbolizer(s));
+	wait = loop_sooner(wait, killswitch_round(&s->killswitch));
 	return loop_sooner(wait, watch_exporter(s));
 }
 
@@ -597,6 +633,7 @@ void supervisor_done(struct supervisor *s)
 {
 	while (s->targets)
 		forget(s, s->targets);
+	killswitch_close(&s->killswitch, s->loop);
 	loop_del(s->loop, &s->source);
 	s->channel = fd_close(s->channel);
 	s->pidfd = fd_close(s->pidfd);

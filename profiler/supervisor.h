@@ -6,12 +6,13 @@
  * mapping is the only one, and a successor begins with empty rings. It forks the worker, passes on what is said, and
  * forks another one when that dies. It reads no ring and no file of a target.
  *
- * A target that a worker was at each time when it died by its own fault (not by SIGKILL), SUPERVISOR_DEATHS_MAX times,
- * is not given to the next one: it is let go, with a line in the log.
+ * A target that a worker was at each time when it died by its own fault (not by SIGKILL), SUPERVISOR_DEATHS_MAX times
+ * in ten minutes, is not given to the next one: it is let go, with a line in the log.
  */
 #pragma once
 
 #include "profiler/engine.h"
+#include "profiler/killswitch.h"
 #include "profiler/oom.h"
 #include "profiler/registry.h"
 #include "profiler/worker.h"
@@ -40,6 +41,7 @@ struct supervisor {
 	uint64_t restarts;
 	bool quitting;
 	int64_t quit_by;
+	struct killswitch killswitch; /* off: targets are let go, and none is taken */
 	union msg msg;
 };
 

@@ -93,8 +93,8 @@ static _Noreturn void exec_session(const struct settings *s, const char *id)
 	char bytes[32], age[16];
 	snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)s->spool_bytes);
 	snprintf(age, sizeof(age), "%us", s->spool_age_s);
-	char *argv[] = {"pilliond", "--session", (char *)id, "--spool", (char *)s->spool, "--spool-size", bytes,
-		"--spool-age", age, s->log[0] ? "--log" : NULL, (char *)s->log, NULL};
+	char *argv[] = {"pilliond", "--session", (char *)id, "--etc", (char *)s->etc, "--spool", (char *)s->spool,
+		"--spool-size", bytes, "--spool-age", age, s->log[0] ? "--log" : NULL, (char *)s->log, NULL};
 	char *envp[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", NULL};
 	execve(s->daemon, argv, envp);
 	_exit(127);

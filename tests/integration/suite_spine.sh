@@ -87,6 +87,24 @@ test_snapshots() { # RUNTIME MODE
 	is "stacks that are not whole" "$(grep -Evm 3 '(^|;)main;bottom(;down)+;leaf_work(;|$)' leaves)" ""
 	has "a deep one" "$(cat leaves)" '(;down){49};leaf_work'
 }
+test_session_off() { # RUNTIME
+	ct_need "$1"
+	leak_mark
+	with session
+	ct_start "$1" c1 -a "$CPU" -- "$LAB/bin/burn" 1000
+	wait_profiler
+	sleep 1
+	: >etc/off
+	until_true 10 eval '! any_profiler' || fail "it goes on: $(cat log)"
+	[[ -d /proc/$(ct_pid c1) ]] || fail "the container has ended"
+	(($(find spool -name '*.pb.gz' | wc -l) == 1)) || fail "no last window: $(cat log)"
+	rm etc/off
+	ct_stop c1
+	ct_rm c1
+	leak_check
+}
+row "runc, session: switched off, it writes its last window and ends, and the container goes on" test_session_off runc
+row "podman-crun, session: switched off, it writes its last window and ends, and the container goes on" test_session_off podman-crun
 row "runc, session: deep stacks are whole after a moment, and all time is there" test_snapshots runc session
 row "crun, service: deep stacks are whole after a moment, and all time is there" test_snapshots crun service
 
