@@ -39,7 +39,7 @@ static int cannot_ask(const char *self, const struct settings *s, int error, con
 static int ask(const char *self, const struct settings *s, struct listed *ret)
 {
 	struct err e = {0};
-	fd_auto sock = service_connect(s->control, &e);
+	fd_auto sock = service_connect_anyway(s->control, &e);
 	if (sock < 0)
 		return cannot_ask(self, s, sock, &e);
 	return collect(sock, ret, &e) < 0 ? command_fail(self, EXIT_FAILED, "%s", e.text) : EXIT_DONE;

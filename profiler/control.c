@@ -184,6 +184,7 @@ static bool hand_over_list(struct connection *c)
 	struct err e = {0};
 	if (c->greeted || recv(c->sock, &h, sizeof(h), MSG_PEEK | MSG_DONTWAIT) != sizeof(h) || h.type != MSG_LIST)
 		return false;
+	service_memory_reset(c->control->memory);
 	loop_del(loop_of(c->control), &c->source);
 	if (supervisor_list(c->control->supervisor, c->sock, &e) == 0)
 		c->sock = -1;

@@ -56,12 +56,17 @@ static int connect_to(const char *path, struct err *e)
 
 int service_connect(const char *control, struct err *e)
 {
-	char users[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	fd_auto memory = open_memory(control, O_RDONLY);
 	uint32_t n = memory < 0 ? 0 : failures(memory);
 	if (n >= SERVICE_FAILURES)
 		return err_say(e, -EBUSY,
 			"pilliond at %s did not answer %u starts in a row and is skipped until it is back", control, n);
+	return service_connect_anyway(control, e);
+}
+
+int service_connect_anyway(const char *control, struct err *e)
+{
+	char users[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	struct err why = {0}, unused;
 	int fd = connect_to(control, &why);
 	if (fd == -EACCES && service_users_path(control, users, sizeof(users)) == 0 &&

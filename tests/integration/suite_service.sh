@@ -256,6 +256,49 @@ test_nobody() {
 }
 row "no service, and mistakes: a sentence each" test_nobody
 
+test_asked_anyway() {
+	begin_service
+	printf '\3\0\0\0' >run/hook.state
+	lists 0 || fail "a person is not answered"
+	is "what is remembered" "$(od -An -tu4 run/hook.state | tr -d ' ')" 0
+	end_service
+}
+row "a service that starts skip answers a person, and is skipped no more" test_asked_anyway
+
+# --- the administrator's switch
+
+test_switched_off() { # DIR - of the service's, below the row's
+	local began name
+	SERVICE_OPTIONS=(--etc "$ROW/$1")
+	begin_service
+	ct_need runc
+	for name in c1 c2; do ct_start runc $name -a "$NAMES=cpu@99" -- "$LAB/bin/burn" 1000; done
+	for name in c1 c2; do until_true 5 says $name .state started || fail "$name is $(of $name .state)"; done
+	sleep 1
+	mkdir -p "$1"
+	began=${EPOCHREALTIME/./}
+	: >"$1/off"
+	until_true 10 lists 0 || fail "they are profiled: $(ask '.[].state')"
+	echo "let go within $(((${EPOCHREALTIME/./} - began) / 1000)) ms"
+	for name in c1 c2; do
+		[[ -d /proc/$(ct_pid $name) ]] || fail "$name has ended"
+		(($(ns_of $name cpu burn_loop) > 0)) || fail "$name has no last window: $(tail -n 5 service.log)"
+	done
+	has "the log" "$(cat service.log)" 'outcome="switched off" targets=2'
+	ct_start runc c3 -a "$NAMES=cpu@99" -- "$LAB/bin/sleeper"
+	is "targets" "$(ask length)" 0
+	[[ $1 == etc ]] || has "the hook's log" "$(cat hook.log)" 'switched off on this host .*: .pillion on. ends that'
+	rm "$1/off"
+	until_true 10 grep -q 'outcome="switched on"' service.log || fail "it is off still"
+	ct_start runc c4 -a "$NAMES=cpu@99" -- "$LAB/bin/sleeper"
+	until_true 5 says c4 .state started || fail "c4 is $(of c4 .state)"
+	for name in c1 c2 c3 c4; do ct_rm $name; done
+	until_true 10 lists 0 || fail "c4 is $(of c4 .state)"
+	end_service
+}
+row "switched off: what runs is let go with a last window and goes on, and on again" test_switched_off etc
+row "switched off in a directory that was not there before" test_switched_off late
+
 test_strange_service() { # MODE SENTENCE
 	begin_run
 	"$LAB/bin/peer" serve "$SOCKET" "$1" >peer.out &
@@ -265,6 +308,6 @@ test_strange_service() { # MODE SENTENCE
 	end_run
 }
 row "a service that says garbage" test_strange_service garbage "the peer does not speak pillion's protocol"
-row "a service of another version" test_strange_service version 'the peer speaks protocol version 2, we speak 1 to 1: .*'
+row "a service of another version" test_strange_service version 'the peer speaks protocol version 3, we speak 2 to 2: .*'
 row "a service that hangs up" test_strange_service hangup-1 'the peer went away in the middle'
 row "a service that says nothing" test_strange_service silent 'the peer did not answer in time'
