@@ -58,7 +58,7 @@ struct aggregate {
 		size_t frames, nodes, whos, samples;
 		bool changed; /* since then */
 	} saved;	      /* how many of each */
-	uint64_t overflow;
+	uint64_t overflow, untimed;
 	struct aggregate_room *room;
 	size_t held;			   /* of it */
 	bool full;			   /* what is there is found, nothing is added */
@@ -316,6 +316,10 @@ void aggregate_add_at(struct aggregate *a, const struct frame *frames, size_t n,
 {
 	static const struct frame full = {.kind = FRAME_SPECIAL, .name = frame_table_full};
 	size_t had = a->samples.count;
+	if (had >= AGGREGATE_TIMED_MAX && (when->cpu || when->us)) {
+		a->untimed += count;
+		when = &any_time;
+	}
 	a->full = is_full(a);
 	int64_t id = add_sample(a, frames, n, who, when);
 	if (id < 0) {
@@ -325,7 +329,8 @@ void aggregate_add_at(struct aggregate *a, const struct frame *frames, size_t n,
 	}
 	if (id >= 0) {
 		a->counts[id].count += count;
-		a->counts[id].weight += weight;
+		uint64_t sum = a->counts[id].weight + weight;
+		a->counts[id].weight = sum <= INT64_MAX ? sum : INT64_MAX; /* a profile's numbers */
 		a->touched[id / BITS] |= 1ull << id % BITS;
 	}
 	a->saved.changed = true;
@@ -370,6 +375,11 @@ const struct frame *aggregate_frame(const struct aggregate *a, uint32_t id)
 uint64_t aggregate_overflow(const struct aggregate *a)
 {
 	return a->overflow;
+}
+
+uint64_t aggregate_untimed(const struct aggregate *a)
+{
+	return a->untimed;
 }
 
 size_t aggregate_memory(const struct aggregate *a)
@@ -448,6 +458,7 @@ static void save_counts(struct aggregate *a, struct journal *j)
 void aggregate_save(struct aggregate *a, struct journal *j)
 {
 	journal_number(j, a->overflow);
+	journal_number(j, a->untimed);
 	journal_number(j, a->frames.count - a->saved.frames);
 	for (size_t i = a->saved.frames; i < a->frames.count; i++)
 		save_frame(j, &a->frame_list[i]);
@@ -588,6 +599,7 @@ int aggregate_load(struct aggregate *a, struct saved *s, aggregate_find_fn *find
 {
 	int r = 0;
 	a->overflow = saved_number(s);
+	a->untimed = saved_number(s);
 	for (size_t n = saved_count(s, 2); r == 0 && n; n--)
 		r = load_frame(a, s, find, arg);
 	for (size_t n = r < 0 ? 0 : saved_count(s, 2); r == 0 && n; n--)

@@ -18,6 +18,8 @@
 #include <stdint.h>
 
 #define AGGREGATE_SAMPLES_MAX 65536
+#define AGGREGATE_TIMED_MAX                                                                                            \
+	16384 /* of one window may have a time or a CPU: each takes a kilobyte as its profile is built */
 #define AGGREGATE_NODES_MAX (1u << 19) /* frames of all stacks, those counted once that they share towards the root */
 #define AGGREGATE_STACK_MAX 1024       /* kernel + user + specials */
 
@@ -82,6 +84,7 @@ size_t aggregate_frames(const struct aggregate *a);
 const struct frame *aggregate_frame(const struct aggregate *a, uint32_t id);
 size_t aggregate_memory(const struct aggregate *a);	/* bytes held, but for modules */
 uint64_t aggregate_overflow(const struct aggregate *a); /* samples that met a full table */
+uint64_t aggregate_untimed(const struct aggregate *a);	/* that were one too many to have a time or a CPU */
 
 /*
  * For a journal: what is new or has changed since the last time. Whose modules and code it refers to by number

@@ -28,6 +28,7 @@ struct builder {
 	struct profile_label labels[PROFILE_LABELS_MAX];
 	uint64_t n_samples;
 	size_t n_fixed; /* labels that every sample has */
+	bool kernel_nameless;
 	char user_keys[LABELS_MAX][72];
 	struct { /* the last one: most frames are of the module that the one before was of */
 		const struct module *module;
@@ -74,6 +75,7 @@ static int64_t kernel_location(struct builder *b, uint64_t address)
 	if (!g->kallsyms && g->kallsyms_fd >= 0)
 		engine_read_kallsyms(g);
 	const char *name = g->kallsyms ? kallsyms_find(g->kallsyms, address) : NULL;
+	b->kernel_nameless |= !name;
 	int64_t m = profile_mapping(b->p, 0, 0, 0, "[kernel]", "", PROFILE_HAS_FUNCTIONS);
 	return m < 0 ? m : named_location(b, (uint32_t)m, 0, name ? name : "[kernel]");
 }
@@ -344,6 +346,11 @@ static int add_losses(struct builder *b)
 	if (r == 0 && y->throttled)
 		r = comment(b, "throttled by the kernel %" PRIu64 " times: kernel.perf_event_max_sample_rate",
 			y->throttled);
+	if (r == 0 && b->kernel->had_counter < COUNTED_ALWAYS)
+		r = comment(b,
+			"counted for %.1f %% of the time, as the CPU has fewer counters than there are events: scaled "
+			"up",
+			100 * b->kernel->had_counter);
 	if (r == 0 && y->doubled)
 		r = comment(b, "events of threads that were attached to twice and then once: %" PRIu64, y->doubled);
 	if (r == 0 && overflow)
@@ -351,6 +358,11 @@ static int add_losses(struct builder *b)
 			"[lost: table full] %" PRIu64 " samples of stacks that were new: there was no room for more "
 			"(setting table_size, or %u stacks)",
 			overflow, AGGREGATE_SAMPLES_MAX);
+	if (r == 0 && aggregate_untimed(b->counts))
+		r = comment(b,
+			"%" PRIu64 " samples have no time and no CPU: %u of a window have them at most; a shorter "
+			"window shows more",
+			aggregate_untimed(b->counts), AGGREGATE_TIMED_MAX);
 	if (r == 0 && y->malformed)
 		r = comment(b, "malformed records: %" PRIu64, y->malformed);
 	if (r == 0 && b->t->uncovered)
@@ -409,12 +421,15 @@ static int add_not_covered(struct builder *b)
 static int add_late_clock(struct builder *b)
 {
 	uint64_t missing = b->t->uncovered ? 0 : beyond_account(b), used = b->w->cpu_used * 1000;
+	const bool stopped = b->w->tally.throttled;
 	if (missing < 50 * NSEC_PER_MSEC || missing < used / 50)
 		return 0;
-	int r = add_loss(b, "[unsampled]", missing / b->t->desc.events[b->spec].period, missing);
+	int r = add_loss(
+		b, stopped ? "[throttled]" : "[unsampled]", missing / b->t->desc.events[b->spec].period, missing);
 	return r < 0 ? r
-		     : comment(b, "[unsampled] is CPU time by the container's account that no clock saw: going on a "
-				  "CPU, mostly");
+		     : comment(b, "%s is CPU time by the container's account that no clock saw: %s",
+			       stopped ? "[throttled]" : "[unsampled]",
+			       stopped ? "the kernel had stopped sampling" : "going on a CPU, mostly");
 }
 
 static int add_account(struct builder *b)
@@ -547,6 +562,11 @@ static int add_comments(struct builder *b)
 	if (r == 0 && t->files.silent)
 		r = comment(
 			b, "[unreadable] files were not read, or not to their end: the file system does not answer");
+	if (r == 0 && b->kernel_nameless && t->engine->kallsyms_none.code)
+		r = comment(
+			b, "functions of the kernel have no names, [kernel] alone: %s", t->engine->kallsyms_none.text);
+	if (r == 0 && t->desc.detail & DETAIL_CGROUP && !t->desc.cgroup[0])
+		r = comment(b, "no label cgroup: what is profiled is processes, not a cgroup");
 	if (r == 0 && files_broken(t->engine->files))
 		r = comment(b, "[unreadable] files were not read: no process could be had for it");
 	if (r == 0 && !symbolizing_works(t->engine))

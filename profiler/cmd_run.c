@@ -119,14 +119,16 @@ static void warn(const char *fmt, ...)
 /* Everything that is ours. 0, or the exit status with which the program is not run. */
 static int arm(struct options *o, const struct err *mistake, const char *program)
 {
-	struct err e = {0};
+	struct err e = {0}, less = {0};
 	if (mistake->code && o->settings.strict)
 		return command_fail("run", EXIT_OURS, "%s", mistake->text);
 	if (mistake->code) /* costs no profile */
 		warn("%s", mistake->text);
 	int r = reach_output(&o->settings, getpid(), &e);
 	if (r == 0)
-		r = run_arm(o, program, &e);
+		r = run_arm(o, program, &less, &e);
+	if (r == 0 && less.code)
+		warn("%s", less.text);
 	if (r < 0 && o->settings.strict)
 		return command_fail("run", EXIT_OURS, "%s", e.text);
 	if (r < 0)

@@ -245,7 +245,7 @@ static void save_window(struct commit *c, struct target *t, const struct window 
 	for (uint32_t i = 0; i < t->desc.n_events; i++) {
 		const struct kernel_count *k = &w->kernel[i];
 		const struct kernel_state n = {k->lost_known, k->lost, k->lost_weight, k->unsampled, k->counted,
-			k->unseen, rates_bits(k->correct)};
+			k->unseen, rates_bits(k->correct), rates_bits(k->had_counter)};
 		journal_numbers(j, (const uint64_t *)&n, sizeof(n) / sizeof(uint64_t));
 	}
 	journal_end(j);

@@ -52,22 +52,46 @@ static uint64_t while_restarting(const struct target *t, uint32_t spec, uint64_t
 	return missing;
 }
 
+bool counted_read(const struct stream *st, struct counted_reading *ret)
+{
+	const bool times = st->layout.flags & LAYOUT_TIMES, lost = st->layout.flags & LAYOUT_LOST;
+	uint64_t n[4] = {0};
+	size_t size = (1 + 2 * times + lost) * sizeof(n[0]); /* no more: a read of what is left would fail */
+	if (fd_read_all(st->fd, n, size) != (ssize_t)size)
+		return false;
+	*ret = (struct counted_reading){n[0], lost ? n[1 + 2 * times] : 0, times ? n[1] : 0, times ? n[2] : 0};
+	return true;
+}
+
+void counted_skip(struct stream *st)
+{
+	struct counted_reading now;
+	if (!counted_read(st, &now))
+		return;
+	st->value_seen = now.value;
+	st->lost_seen = now.lost;
+	st->enabled_seen = now.enabled;
+	st->running_seen = now.running;
+}
+
 /* Reads every event of a kind: what it counted since it was read last, in ns or as it is, and samples lost. */
 static void read_events(
 	struct target *t, uint32_t spec, struct target_kernel *k, uint64_t *ret_counted, uint64_t *ret_lost)
 {
 	*ret_counted = *ret_lost = 0;
 	for (struct stream *st = t->streams; st; st = st->next_of_target) {
-		uint64_t value[2] = {0};
-		bool lost = st->layout.flags & LAYOUT_LOST;
-		if (st->role != PERF_SAMPLES || st->spec != spec ||
-			fd_read_all(st->fd, value, sizeof(value)) < (ssize_t)sizeof(value[0]))
+		struct counted_reading now;
+		if (st->role != PERF_SAMPLES || st->spec != spec || !counted_read(st, &now))
 			continue;
-		*ret_counted += value[0] - st->value_seen;
-		st->value_seen = value[0];
-		k->lost_known |= lost;
-		*ret_lost += lost ? value[1] - st->lost_seen : 0;
-		st->lost_seen = value[1];
+		*ret_counted += now.value - st->value_seen;
+		*ret_lost += now.lost - st->lost_seen;
+		k->enabled += now.enabled - st->enabled_seen;
+		k->running += now.running - st->running_seen;
+		k->lost_known |= (st->layout.flags & LAYOUT_LOST) != 0;
+		st->value_seen = now.value;
+		st->lost_seen = now.lost;
+		st->enabled_seen = now.enabled;
+		st->running_seen = now.running;
 	}
 }
 
@@ -109,6 +133,19 @@ static uint64_t worth_saying(uint64_t missing, uint64_t weight, uint64_t of)
 	return missing < 10 * weight || missing < of / 200 ? 0 : missing;
 }
 
+/* Of more events than the CPU has counters each counts for a part of the time. */
+static void scale_up(struct kernel_count *k, uint64_t enabled, uint64_t running)
+{
+	k->had_counter = enabled ? (double)running / (double)enabled : 1;
+	if (k->had_counter <= 0 || k->had_counter >= COUNTED_ALWAYS)
+		return;
+	k->correct = 1 / k->had_counter;
+	k->counted = counted_scaled(k->counted, k->correct);
+	k->lost_weight = counted_scaled(k->lost_weight, k->correct);
+	k->unsampled = counted_scaled(k->unsampled, k->correct);
+	k->unseen = counted_scaled(k->unseen, k->correct);
+}
+
 /*
  * Events that are inherited begin a period with every thread, on every CPU, so one that ends before its first sample
  * has none: many short ones would be missing without a word. The kernel's count has them all. (Under `cgroup` one event
@@ -119,7 +156,7 @@ static void ask_kernel(struct target *t, uint32_t spec, struct kernel_count *ret
 	struct target_kernel *k = &t->kernel[spec];
 	uint64_t seen = t->tally.weight[spec], weight = mean_weight(t, spec);
 	if (event_kind(t->desc.events[spec].kind)->measure == MEASURES_WAITS) { /* its own account is complete */
-		*ret = (struct kernel_count){.lost_known = true, .correct = 1};
+		*ret = (struct kernel_count){.lost_known = true, .correct = 1, .had_counter = 1};
 		return;
 	}
 	ask_events(t, spec);
@@ -128,6 +165,7 @@ static void ask_kernel(struct target *t, uint32_t spec, struct kernel_count *ret
 		.lost_weight = k->lost_weight,
 		.counted = k->counted,
 		.correct = 1};
+	const uint64_t enabled = k->enabled, running = k->running;
 	*k = (struct target_kernel){0};
 	if (!ret->lost_known) {
 		ret->lost = t->tally.lost;
@@ -141,6 +179,7 @@ static void ask_kernel(struct target *t, uint32_t spec, struct kernel_count *ret
 	missing -= ret->unseen;
 	if (is_inherited(t))
 		ret->unsampled = worth_saying(missing, weight, ret->counted);
+	scale_up(ret, enabled, running);
 }
 
 /* The lost ones by number, the others by weight share what it did use. */

@@ -120,12 +120,12 @@ void engine_done(struct engine *g)
 /* One slice; true when there are more. */
 static bool read_kallsyms(struct engine *g)
 {
-	struct err e = {0};
-	int r = kallsyms_read_some(g->kallsyms_fd, &g->kallsyms_partial, &e);
+	struct err *e = &g->kallsyms_none;
+	int r = kallsyms_read_some(g->kallsyms_fd, &g->kallsyms_partial, e);
 	if (r == 1)
 		return true;
 	if (r < 0)
-		log_line(LOG_WARNING, "outcome=\"kernel frames without names\" reason=\"%s\"", e.text);
+		log_line(LOG_WARNING, "outcome=\"kernel frames without names\" reason=\"%s\"", e->text);
 	g->kallsyms = g->kallsyms_partial;
 	g->kallsyms_partial = NULL;
 	g->kallsyms_fd = fd_close(g->kallsyms_fd);

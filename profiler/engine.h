@@ -45,6 +45,7 @@ struct engine {
 	int root;
 	int kallsyms_fd;			      /* opened while privileged, read on first use */
 	struct kallsyms *kallsyms, *kallsyms_partial; /* whole; as far as read ahead */
+	struct err kallsyms_none;		      /* why there are none */
 	bool single;				      /* a session: losses of a ring are this one target's */
 	bool modest;				      /* no service of a node's: smaller caps; see supervisor.h */
 	struct target *targets;

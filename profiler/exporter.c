@@ -34,7 +34,7 @@
 struct written {
 	int64_t start_ns;
 	uint32_t seq;
-	char id[256], event[64], path[400];
+	char id[256], event[EVENT_NAME_MAX], path[400];
 };
 
 struct exporter {

@@ -58,7 +58,7 @@ struct export_profile {
 	int64_t start_ns, duration_ns; /* since the epoch */
 	uint32_t seq;
 	uint32_t rest; /* profiles of the same window that come behind it */
-	char event[64], id[256], name[256], pod[256], pod_namespace[256];
+	char event[EVENT_NAME_MAX], id[256], name[256], pod[256], pod_namespace[256];
 };
 
 struct export_limits {

@@ -80,7 +80,8 @@ struct offcpu {
 	uint64_t lost_told, random;
 	int64_t recent[OFFCPU_RECENT]; /* by switches: when the last ones were, in a circle */
 	unsigned n_recent;
-	int64_t rest; /* from one turn of stacks to the next */
+	int64_t rest;	/* from one turn of stacks to the next */
+	bool own_clock; /* of a plain user's: there is one beside that of `cpu`, whose stacks are others */
 };
 
 /* Its events are switched here, and by nobody else. Not a clock that stands in for them. */

@@ -218,7 +218,8 @@ static void record(struct target *t, struct stream *st, const struct record *r, 
 		on_switch(t, r, time);
 		return;
 	}
-	if (by_clock(t)) {
+	o->own_clock |= by_clock(t) && st->spec == o->spec;
+	if (by_clock(t) && (st->spec == o->spec || !o->own_clock)) {
 		if (frames)
 			on_clock(t, r, frames, n, time);
 		return;

@@ -2,6 +2,7 @@
 
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "profiler/counted.h"
 #include "profiler/pairs.h"
 
 #include <errno.h>
@@ -301,7 +302,8 @@ static void read_window(struct window *w, struct saved *s)
 			.unsampled = k.unsampled,
 			.counted = k.counted,
 			.unseen = k.unseen,
-			.correct = k.correct ? rates_double(k.correct, 0, 1e9) : 1};
+			.correct = k.correct ? rates_double(k.correct, 0, 1e9) : 1,
+			.had_counter = rates_double(k.had_counter, 0, 1)};
 	}
 }
 
@@ -430,11 +432,8 @@ static void read_all(struct resume *r, struct saved all)
 static void read_unlisted(struct target *t)
 {
 	for (struct stream *st = t->streams; t->heard && st; st = st->next_of_target) {
-		uint64_t value[2] = {0};
-		if (st->value_seen || st->role != PERF_SAMPLES || fd_read_all(st->fd, value, sizeof(value)) <= 0)
-			continue;
-		st->value_seen = value[0];
-		st->lost_seen = value[1];
+		if (!st->value_seen && st->role == PERF_SAMPLES)
+			counted_skip(st);
 	}
 }
 

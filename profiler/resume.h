@@ -29,7 +29,7 @@ enum {
 	ENTRY_RATES,   /* numbers of struct rates_saved: of all targets */
 };
 
-#define KERNEL_NUMBERS 7
+#define KERNEL_NUMBERS 9
 
 /* Numbers that are written as they are, signed ones too, and doubles by their bits. More may be added behind. */
 struct state {
@@ -48,7 +48,7 @@ struct window_state {
 
 struct kernel_state {
 	uint64_t lost_known, lost, lost_weight, unsampled, counted, unseen;
-	uint64_t correct;
+	uint64_t correct, had_counter;
 };
 
 /* Into the engine's targets. Never fails: an entry that cannot be read is the end of its target's state. */

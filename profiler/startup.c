@@ -387,6 +387,8 @@ int startup_open(const struct settings *set, bool session, struct engine *g, str
 	s->oom = oom_open();
 	g->root = fd_open(AT_FDCWD, DEBUG_DIR, O_PATH | O_DIRECTORY, 0);
 	g->kallsyms_fd = fd_open(AT_FDCWD, "/proc/kallsyms", O_RDONLY, 0);
+	if (g->kallsyms_fd < 0)
+		err_set(&g->kallsyms_none, g->kallsyms_fd, "cannot open /proc/kallsyms");
 	s->signals = open_signals(session);
 	if (!session && set->users_group[0])
 		start_users(set, s, g);

@@ -22,6 +22,7 @@ struct stream {
 	struct target *target;
 	uint64_t lost_seen; /* what read(2) told last */
 	uint64_t value_seen;
+	uint64_t enabled_seen, running_seen;
 	struct stream_base { /* profiler/offcpu.h: from its own numbers to those of its CPU, since its turn began */
 		int64_t since;
 		bool known;

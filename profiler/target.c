@@ -5,6 +5,7 @@
 #include "oci/base/log.h"
 #include "oci/cgroup.h"
 #include "profiler/commit.h"
+#include "profiler/counted.h"
 #include "profiler/debugfile.h"
 #include "profiler/maps.h"
 #include "profiler/naming.h"
@@ -244,11 +245,8 @@ static void begin_running(struct target *t, const char *notes)
 	if (notes[0])
 		target_note(&t->desc, notes);
 	for (struct stream *st = t->streams; st; st = st->next_of_target) {
-		uint64_t value[2] = {0};
-		if (st->role != PERF_SAMPLES || fd_read_all(st->fd, value, sizeof(value)) <= 0)
-			continue;
-		st->value_seen = value[0];
-		st->lost_seen = value[1];
+		if (st->role == PERF_SAMPLES)
+			counted_skip(st);
 	}
 	t->started = true;
 	t->began = clock_now();

@@ -78,6 +78,7 @@ struct target {
 	struct target_kernel { /* of an event's kind, up to the last change of its rate */
 		uint64_t lost_known, lost, lost_weight, counted;
 		uint64_t weight_then, taken_then, counted_then; /* of the tally */
+		uint64_t enabled, running;			/* ns, where events take turns */
 	} kernel[EVENTS_MAX];					/* numbers of 64 bits alone, as the tally */
 	uint64_t ran_then;					/* ns, of all its threads until this window began */
 	unsigned seq;

@@ -3,10 +3,9 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/process.h"
+#include "shim/asked.h"
 #include "shim/attacher.h"
-#include "shim/events.h"
 #include "shim/reach.h"
-#include "shim/tracepoint.h"
 #include "shim/session.h"
 
 #include <errno.h>
@@ -53,13 +52,7 @@ int attach_find(pid_t pid, struct attach_target *ret, struct err *e)
 static int describe(const struct request *asked, const struct attach_target *t, struct attach_job *job, struct err *e)
 {
 	struct target_desc *d = &job->request.desc;
-	size_t n_events;
-	bool clamped;
-	int r = events_parse(asked->events, 0, d->events, &n_events, &clamped, e);
-	if (r < 0)
-		return r;
-	d->n_events = (uint32_t)n_events;
-	r = tracepoints_find(d, e);
+	int r = asked_events(asked->events, NULL, d, e);
 	if (r < 0)
 		return r;
 	snprintf(d->id, sizeof(d->id), "%s", t->id);

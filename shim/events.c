@@ -89,6 +89,11 @@ bool event_is(const struct event_spec *s, enum event_naming naming)
 	return kinds[s->kind].naming == naming;
 }
 
+bool event_shares_counters(const struct event_kind *k)
+{
+	return k->type == PERF_TYPE_HARDWARE || k->type == PERF_TYPE_HW_CACHE || k->type == PERF_TYPE_RAW;
+}
+
 /* Of a uprobe without the directories. */
 static const char *short_name(const struct event_spec *s)
 {
@@ -229,7 +234,7 @@ static bool is_kprobe(const char *name, size_t len, uint64_t *ret_offset)
 	char *end;
 	if (!function || function == len)
 		return function;
-	*ret_offset = strtoull(name + function + 1, &end, 0);
+	*ret_offset = strtoull(name + function + 1, &end, strncmp(name + function + 1, "0x", 2) ? 10 : 16);
 	return name[function] == '+' && name[function + 1] >= '0' && name[function + 1] <= '9' && end == name + len &&
 	       *ret_offset <= UINT32_MAX;
 }
@@ -446,7 +451,18 @@ struct list {
 	bool soft[EVENTS_MAX]; /* of a preset: what is listed by itself counts */
 	size_t n;
 	bool clamped, taken[sizeof(presets) / sizeof(presets[0])];
+	events_left_fn *left;
+	void *arg;
 };
+
+/* 0, where the others of the list are taken without it. */
+static int leave_out(const struct list *l, int error, const struct err *why, struct err *e)
+{
+	if (l->left)
+		l->left(l->arg, why->text);
+	err_say(e, why->code, "%s", why->text);
+	return l->left ? 0 : error;
+}
 
 static bool is_same(const struct event_spec *a, const struct event_spec *b)
 {
@@ -465,7 +481,9 @@ static int find_place(const struct list *l, const struct event_spec *s, int colu
 	*ret = 0;
 	while (*ret < l->n && !is_same(&l->specs[*ret], s))
 		++*ret;
-	return *ret < EVENTS_MAX ? 0 : err_say(e, -EINVAL, "events: more than %d of them", EVENTS_MAX);
+	return *ret < EVENTS_MAX ? 0
+				 : err_say(e, -EINVAL, "events, column %d: %s is one more than %d, which is the most",
+					   column, event_name(s), EVENTS_MAX);
 }
 
 static int add_item(struct list *l, const char *item, size_t len, struct err *e)
@@ -493,19 +511,22 @@ static int add_preset(struct list *l, const char *item, const struct event_prese
 {
 	int column = (int)(item - l->text) + 1;
 	bool *taken = &l->taken[preset - presets];
+	struct err why = {0};
 	if (*taken)
 		return err_say(e, -EINVAL, "events, column %d: %s is there twice", column, preset->name);
 	*taken = true;
 	for (const char *at = preset->list;; at++) {
 		size_t len = strcspn(at, ","), place;
 		struct event_spec s;
-		int r = parse_item(preset->list, at, len, l->max_rate, &s, &l->clamped, e);
+		int r = parse_item(preset->list, at, len, l->max_rate, &s, &l->clamped, &why);
 		if (r == 0)
-			r = find_place(l, &s, column, &place, e);
-		if (r < 0)
+			r = find_place(l, &s, column, &place, &why);
+		if (r < 0 && leave_out(l, r, &why, e) < 0)
 			return r;
 		s.profiles = preset->wall ? PROFILES_WALL : PROFILES_OWN;
-		if (place == l->n) {
+		if (r < 0) {
+			/* without it */
+		} else if (place == l->n) {
 			l->soft[l->n] = true;
 			l->specs[l->n++] = s;
 		} else if (l->specs[place].profiles != s.profiles) {
@@ -517,15 +538,18 @@ static int add_preset(struct list *l, const char *item, const struct event_prese
 	}
 }
 
-int events_parse(const char *text, uint32_t max_rate, struct event_spec ret[EVENTS_MAX], size_t *ret_n,
-	bool *ret_clamped, struct err *e)
+int events_parse_some(const char *text, uint32_t max_rate, struct event_spec ret[EVENTS_MAX], size_t *ret_n,
+	bool *ret_clamped, events_left_fn *left, void *arg, struct err *e)
 {
-	struct list l = {.text = text, .max_rate = max_rate};
+	struct list l = {.text = text, .max_rate = max_rate, .left = left, .arg = arg};
+	struct err why = {0};
+	int last = 0;
 	for (const char *item = text;; item++) {
 		size_t len = strcspn(item, ",");
 		const struct event_preset *preset = find_preset(item, len);
-		int r = preset ? add_preset(&l, item, preset, e) : add_item(&l, item, len, e);
-		if (r < 0)
+		int r = preset ? add_preset(&l, item, preset, &why) : add_item(&l, item, len, &why);
+		last = r < 0 ? r : last;
+		if (r < 0 && leave_out(&l, r, &why, e) < 0)
 			return r;
 		item += len;
 		if (!*item)
@@ -534,5 +558,11 @@ int events_parse(const char *text, uint32_t max_rate, struct event_spec ret[EVEN
 	memcpy(ret, l.specs, l.n * sizeof(l.specs[0]));
 	*ret_n = l.n;
 	*ret_clamped = l.clamped;
-	return 0;
+	return l.n ? 0 : last;
+}
+
+int events_parse(const char *text, uint32_t max_rate, struct event_spec ret[EVENTS_MAX], size_t *ret_n,
+	bool *ret_clamped, struct err *e)
+{
+	return events_parse_some(text, max_rate, ret, ret_n, ret_clamped, NULL, NULL, e);
 }

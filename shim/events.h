@@ -96,6 +96,7 @@ size_t event_kinds(void);
 const struct event_kind *event_kind(uint32_t row);  /* NULL beyond the table */
 const char *event_name(const struct event_spec *s); /* "cpu", "sched:sched_switch", "x:work" */
 bool event_is(const struct event_spec *s, enum event_naming naming);
+bool event_shares_counters(const struct event_kind *k);	   /* of a PMU, which has a few: they may have to take turns */
 const char *event_sample_type(const struct event_spec *s); /* pprof */
 /* As it is asked for: "cpu@99", "page-faults/100". Returns buf. */
 #define EVENT_TEXT_MAX 300
@@ -110,3 +111,7 @@ const char *events_text(const struct event_spec *specs, size_t n, char buf[EVENT
  */
 int events_parse(const char *text, uint32_t max_rate, struct event_spec ret[EVENTS_MAX], size_t *ret_n,
 	bool *ret_clamped, struct err *e);
+/* The same without what of it is no event: `left` is told of each. As above when nothing is left. */
+typedef void events_left_fn(void *arg, const char *why);
+int events_parse_some(const char *text, uint32_t max_rate, struct event_spec ret[EVENTS_MAX], size_t *ret_n,
+	bool *ret_clamped, events_left_fn *left, void *arg, struct err *e);

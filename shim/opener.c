@@ -5,13 +5,13 @@
 #include "oci/base/process.h"
 #include "oci/cgroup.h"
 #include "oci/namespaces.h"
+#include "shim/asked.h"
 #include "shim/events.h"
 #include "shim/opener_inner.h"
 #include "shim/probe.h"
 #include "shim/program.h"
 #include "shim/service.h"
 #include "shim/session.h"
-#include "shim/tracepoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -126,37 +126,12 @@ static void take_exe(struct outer *w)
 	}
 }
 
-/* What an annotation may only ask for where the administrator says so. */
-static int ask_policy(const struct settings *s, const struct event_spec *spec, struct err *e)
-{
-	const struct event_kind *k = event_kind(spec->kind);
-	const bool allowed[] = {[NAMED_NOT] = true,
-		[NAMED_TRACEPOINT] = s->tracepoints,
-		[NAMED_KPROBE] = s->kprobes,
-		[NAMED_UPROBE] = s->uprobes,
-		[NAMED_RAW] = true};
-	return allowed[k->naming]
-		       ? 0
-		       : err_say(e, -EPERM,
-				 "%s %s: the administrator's policy does not allow %ss (policy.conf: %ss = yes)",
-				 k->name, event_name(spec), k->name, k->name);
-}
-
 static int describe(struct outer *w, struct err *e)
 {
 	const struct container *c = w->container;
 	const struct request *req = &c->request;
-	const unsigned max_rate = w->settings->max_rate;
 	struct target_desc *d = &w->out.desc;
-	size_t n_events = 0;
-	bool clamped = false;
-	char text[80];
-	int r = events_parse(req->events, max_rate, d->events, &n_events, &clamped, e);
-	for (size_t i = 0; r == 0 && i < n_events; i++)
-		r = ask_policy(w->settings, &d->events[i], e);
-	d->n_events = (uint32_t)n_events;
-	if (r == 0)
-		r = tracepoints_find(d, e);
+	int r = asked_events(req->events, w->settings, d, e);
 	if (r < 0)
 		return err_wrap(e, r, "annotation io.pillion.profile");
 	snprintf(d->id, sizeof(d->id), "%s", c->id);
@@ -174,9 +149,6 @@ static int describe(struct outer *w, struct err *e)
 	w->out.stacks = req->stacks;
 	if (c->warning[0])
 		target_note(&w->out.desc, c->warning);
-	snprintf(text, sizeof(text), "rate lowered to %u Hz by policy", max_rate);
-	if (clamped)
-		target_note(&w->out.desc, text);
 	return 0;
 }
 

@@ -58,6 +58,7 @@ void pass_look(struct pass_host *ret)
 	ret->n_cpus = perf_online_cpus(ret->cpus, PASS_CPUS_MAX);
 	ret->uprobe_type = perf_probe_type(EVENT_TYPE_UPROBE);
 	ret->kprobe_type = perf_probe_type(EVENT_TYPE_KPROBE);
+	ret->max_rate = perf_max_rate();
 }
 
 static struct target_desc *desc(const struct work *w)
@@ -156,11 +157,14 @@ static enum stacks stacks_of(const struct work *w, uint32_t spec)
 	return own ? own - 1 : w->p->request->stacks;
 }
 
-/* Of sizes that one may choose from. */
+/* Of sizes that one may choose from. Each event of a probe is one more handler that everybody runs who comes by there.
+ */
 static bool has_snapshots(const struct work *w, uint32_t spec)
 {
+	const struct event_spec *e = &desc(w)->events[spec];
+	const bool probe = event_is(e, NAMED_UPROBE) || event_is(e, NAMED_KPROBE);
 	enum stacks s = stacks_of(w, spec);
-	return !measures_waits(w, spec) && s != STACKS_NONE && s != STACKS_FP;
+	return !probe && !measures_waits(w, spec) && s != STACKS_NONE && s != STACKS_FP;
 }
 
 static struct perf_want samples(const struct work *w, const struct attempt *a, uint32_t spec)
@@ -177,11 +181,12 @@ static struct perf_want samples(const struct work *w, const struct attempt *a, u
 	return want;
 }
 
-static bool has_clock(const struct work *w)
+/* One with such stacks. */
+static bool has_clock(const struct work *w, enum stacks stacks)
 {
 	bool any = false;
 	for (uint32_t i = 0; i < desc(w)->n_events; i++)
-		any |= event_kind(desc(w)->events[i].kind)->measure == MEASURES_CPU;
+		any |= event_kind(desc(w)->events[i].kind)->measure == MEASURES_CPU && stacks_of(w, i) == stacks;
 	return any;
 }
 
@@ -189,12 +194,12 @@ static bool has_clock(const struct work *w)
  * The three events of waits (shim/perf.h). By cgroup stacks come later: a runtime's are of no use. Without kernel code
  * the stacks are those of a clock, and the one that is there already will do.
  */
-static size_t roles_of_waits(const struct work *w, const struct attempt *a, struct waits_role ret[3])
+static size_t roles_of_waits(const struct work *w, const struct attempt *a, uint32_t spec, struct waits_role ret[3])
 {
 	bool cgroup = a->strategy == STRATEGY_CGROUP;
 	size_t n = 0;
 	ret[n++] = (struct waits_role){cgroup ? PERF_WAITS : PERF_SWITCHES, false};
-	if (cgroup || a->kernel || !has_clock(w))
+	if (cgroup || a->kernel || !has_clock(w, stacks_of(w, spec)))
 		ret[n++] = (struct waits_role){PERF_SAMPLES, cgroup};
 	if (cgroup || a->kernel)
 		ret[n++] = (struct waits_role){cgroup ? PERF_SEEN : PERF_WAITS, true};
@@ -204,7 +209,7 @@ static size_t roles_of_waits(const struct work *w, const struct attempt *a, stru
 static int put_waits(struct work *w, const struct attempt *a, pid_t thread, uint32_t spec, int cpu, struct err *e)
 {
 	struct waits_role roles[3];
-	size_t n = roles_of_waits(w, a, roles);
+	size_t n = roles_of_waits(w, a, spec, roles);
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		struct perf_want want = samples(w, a, spec);
@@ -316,7 +321,7 @@ static uint32_t events_each(const struct work *w, const struct attempt *a)
 	struct waits_role roles[3];
 	uint32_t n = carrier(w) == UINT32_MAX;
 	for (uint32_t s = 0; s < desc(w)->n_events; s++)
-		n += measures_waits(w, s) ? (uint32_t)roles_of_waits(w, a, roles) : 1;
+		n += measures_waits(w, s) ? (uint32_t)roles_of_waits(w, a, s, roles) : 1;
 	return n;
 }
 
@@ -584,6 +589,19 @@ static void name_probes(struct work *w)
 	}
 }
 
+/* Faster than that the kernel stops a clock until its next tick, again and again. */
+static void keep_to_rate(struct work *w)
+{
+	const uint32_t most = w->p->host->max_rate;
+	for (uint32_t i = 0; most && i < desc(w)->n_events; i++) {
+		struct event_spec *s = &desc(w)->events[i];
+		if (event_kind(s->kind)->measure != MEASURES_CPU || s->period >= NSEC_PER_SEC / most)
+			continue;
+		s->period = NSEC_PER_SEC / most;
+		note(w, "rate lowered to %u Hz: kernel.perf_event_max_sample_rate%.0d", most, 0);
+	}
+}
+
 static int pass_all(struct work *w, struct err *e)
 {
 	struct perf_layout layout;
@@ -624,8 +642,10 @@ int pass_events(const struct passing *p, struct err *e)
 	int r = welcome(&w, e);
 	if (r == 0 && p->running && (r = census_new(p->running, &w.census)) < 0)
 		err_set(e, r, "no memory for a list of threads");
-	if (r == 0)
+	if (r == 0) {
 		name_probes(&w);
+		keep_to_rate(&w);
+	}
 	if (r == 0)
 		r = pass_all(&w, e);
 	census_free(w.census);

@@ -18,6 +18,7 @@
 struct pass_host {
 	uint32_t batch_max;		   /* descriptors that we may hold at once */
 	uint32_t uprobe_type, kprobe_type; /* perf_probe_type */
+	uint32_t max_rate;		   /* kernel.perf_event_max_sample_rate; 0: unknown */
 	int n_cpus, cpus[PASS_CPUS_MAX];
 };
 void pass_look(struct pass_host *ret); /* needs to open files */

@@ -207,14 +207,18 @@ void perf_attr(const struct perf_want *w, struct perf_event_attr *a, struct perf
 		a->read_format = PERF_FORMAT_TOTAL_TIME_RUNNING;
 	else if (w->lost && !a->read_format)
 		a->read_format = PERF_FORMAT_LOST;
+	const bool times = w->role == PERF_SAMPLES && event_shares_counters(event_kind(w->spec.kind));
+	if (times)
+		a->read_format |= PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
 	a->inherit = w->inherit;
 	a->enable_on_exec = w->on_exec && !w->idle;
 	*ret_layout = (struct perf_layout){.sample_type = a->sample_type,
 		.regs_user = a->sample_regs_user,
 		.stack_user = a->sample_stack_user,
-		.flags = a->read_format & PERF_FORMAT_TOTAL_TIME_RUNNING ? LAYOUT_RUNNING
-			 : w->lost					 ? LAYOUT_LOST
-									 : 0};
+		.flags = (times							   ? LAYOUT_TIMES
+				 : a->read_format & PERF_FORMAT_TOTAL_TIME_RUNNING ? LAYOUT_RUNNING
+										   : 0) |
+			 (a->read_format & PERF_FORMAT_LOST ? LAYOUT_LOST : 0)};
 }
 
 int perf_open(const struct perf_event_attr *attr, int target, int cpu, unsigned long flags)
@@ -230,6 +234,13 @@ uint32_t perf_probe_type(uint32_t type)
 			  kprobe[] = "/sys/bus/event_source/devices/kprobe/type";
 	char text[32];
 	int r = fd_read_text(AT_FDCWD, type == EVENT_TYPE_UPROBE ? uprobe : kprobe, text, sizeof(text));
+	return r < 0 ? 0 : (uint32_t)strtoul(text, NULL, 10);
+}
+
+uint32_t perf_max_rate(void)
+{
+	char text[32];
+	int r = fd_read_text(AT_FDCWD, "/proc/sys/kernel/perf_event_max_sample_rate", text, sizeof(text));
 	return r < 0 ? 0 : (uint32_t)strtoul(text, NULL, 10);
 }
 

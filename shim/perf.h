@@ -60,6 +60,8 @@ struct perf_layout {
 /* { u64 value, running; }, ns that those that it is on have run: of the side-band and of PERF_WAITS, there also in
  * samples (PERF_SAMPLE_READ). */
 #define LAYOUT_RUNNING 2u
+/* { u64 value, enabled, running; }, ns, and `lost` behind it: of those that share the few counters of a CPU. */
+#define LAYOUT_TIMES 4u
 
 struct perf_want {
 	enum perf_role role;
@@ -83,6 +85,9 @@ struct perf_want {
 };
 /* The kernel's number for EVENT_TYPE_UPROBE or EVENT_TYPE_KPROBE; 0: it has none (CONFIG_UPROBE_EVENTS, ...). */
 uint32_t perf_probe_type(uint32_t type);
+
+/* kernel.perf_event_max_sample_rate, Hz; 0: unknown. */
+uint32_t perf_max_rate(void);
 
 /* Bytes of stack that a rung copies; of what is no rung, PERF_STACK_USER_DEFAULT. */
 uint32_t perf_stack_user(uint32_t rung);

@@ -244,6 +244,11 @@ static int explain(int error, const char *path, const char *symbol, struct err *
 {
 	switch (-error) {
 	case ENOENT:
+		if (strchr(symbol, '+'))
+			return err_say(e, error,
+				"%s has no function %s: a uprobe is where one begins, without +OFFSET, as a breakpoint "
+				"within an instruction would break the program",
+				path, symbol);
 		return err_say(e, error,
 			"%s has no function %s in its symbol tables; 'nm' and 'nm -D' print what it has", path, symbol);
 	case ENOEXEC:

@@ -42,8 +42,8 @@
 #include <stdint.h>
 
 #define PROTOCOL_MAGIC 0x6e6c6c70 /* "plln" */
-#define PROTOCOL_VERSION 1
-#define PROTOCOL_OLDEST 1
+#define PROTOCOL_VERSION 2
+#define PROTOCOL_OLDEST 2      /* the first one had events without fields, stacks and modes of their own */
 #define PROTOCOL_BATCH_MAX 253 /* SCM_MAX_FD */
 
 #define PROTOCOL_TASKS_MAX 1024

@@ -3,12 +3,11 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/process.h"
-#include "shim/events.h"
+#include "shim/asked.h"
 #include "shim/pass.h"
 #include "shim/program.h"
 #include "shim/reach.h"
 #include "shim/service.h"
-#include "shim/tracepoint.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,19 +24,16 @@ struct run {
 	struct reached profiler;
 };
 
-static int describe(struct run *w, const struct request *asked, const char *program, struct err *e)
+static int describe(
+	struct run *w, const struct request *asked, const char *program, struct err *ret_less, struct err *e)
 {
 	struct target_desc *d = &w->request.desc;
 	const char *slash = strrchr(program, '/');
-	size_t n_events;
-	bool clamped;
-	int r = events_parse(asked->events, 0, d->events, &n_events, &clamped, e);
+	int r = asked_events(asked->events, NULL, d, e);
 	if (r < 0)
 		return r;
-	d->n_events = (uint32_t)n_events;
-	r = tracepoints_find(d, e);
-	if (r < 0)
-		return r;
+	if (d->notes[0])
+		err_say(ret_less, -EINVAL, "%s", d->notes);
 	snprintf(d->id, sizeof(d->id), "run-%d", (int)getpid());
 	snprintf(d->name, sizeof(d->name), "%s", slash ? slash + 1 : program);
 	d->init_pid = d->host_pid = getpid();
@@ -90,12 +86,12 @@ static int open_program(int tree, const char *program)
 	return program_open_unreadable(tree, self_fds, program);
 }
 
-int run_arm(struct options *o, const char *program, struct err *e)
+int run_arm(struct options *o, const char *program, struct err *ret_less, struct err *e)
 {
 	static struct run w;
 	w.settings = &o->settings;
 	w.deadline = deadline_in(o->settings.budget_ms * NSEC_PER_MSEC);
-	int r = describe(&w, &o->request, program, e);
+	int r = describe(&w, &o->request, program, ret_less, e);
 	if (r < 0)
 		return r;
 	w.pidfd = process_pidfd(getpid());

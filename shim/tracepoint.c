@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,17 +95,35 @@ int tracepoint_field(const char *format, const char *field, const char *name, st
 
 /* --- tracefs ------------------------------------------------------------------------------------------- */
 
-static const char *const places[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
-#define N_PLACES (sizeof(places) / sizeof(places[0]))
+/* The usual places, then wherever else it is mounted (proc_pid_mounts(5)). */
+static const char *place(size_t i)
+{
+	static const char *const usual[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
+	static char found[PATH_MAX];
+	const size_t n = sizeof(usual) / sizeof(usual[0]);
+	struct mntent m;
+	char line[2 * PATH_MAX];
+	if (i < n)
+		return usual[i];
+	FILE *mounts = i == n ? setmntent("/proc/self/mounts", "re") : NULL;
+	found[0] = 0;
+	while (mounts && !found[0] && getmntent_r(mounts, &m, line, sizeof(line)))
+		if (!strcmp(m.mnt_type, "tracefs"))
+			snprintf(found, sizeof(found), "%s", m.mnt_dir);
+	if (mounts)
+		endmntent(mounts);
+	return found[0] ? found : NULL;
+}
 
 /* A file of the tracepoint "system:name" or "system:name.field". */
 static int read_of(const char *name, const char *file, char *ret, size_t size)
 {
-	char path[EVENT_NAME_MAX + 80];
+	char path[PATH_MAX + EVENT_NAME_MAX + 32];
+	const char *at;
 	int system = (int)strcspn(name, ":"), point = (int)strcspn(name + system + 1, "."), r = -ENOENT;
-	for (size_t i = 0; i < N_PLACES && r == -ENOENT; i++) {
-		snprintf(path, sizeof(path), "%s/events/%.*s/%.*s/%s", places[i], system, name, point,
-			name + system + 1, file);
+	for (size_t i = 0; r == -ENOENT && (at = place(i)); i++) {
+		snprintf(
+			path, sizeof(path), "%s/events/%.*s/%.*s/%s", at, system, name, point, name + system + 1, file);
 		r = fd_read_text(AT_FDCWD, path, ret, size);
 	}
 	return r;
@@ -111,9 +131,10 @@ static int read_of(const char *name, const char *file, char *ret, size_t size)
 
 static bool is_mounted(void)
 {
-	char path[80];
-	for (size_t i = 0; i < N_PLACES; i++) {
-		snprintf(path, sizeof(path), "%s/events", places[i]);
+	char path[PATH_MAX + 16];
+	const char *at;
+	for (size_t i = 0; (at = place(i)); i++) {
+		snprintf(path, sizeof(path), "%s/events", at);
 		if (access(path, F_OK) == 0)
 			return true;
 	}

@@ -112,11 +112,13 @@ hook_log_ms() { # WORDS ID-PREFIX LAST
 		sort -n | awk '{ v[NR] = $1 } END { print NR ? v[int((NR + 1) / 2)] : "none" }')" 2
 }
 
-# ns in all profiles of a target, and of these what is not sampled but known
+# ns in all profiles of a target, of these what the kernel said was lost, and besides what was filled up from the cgroup's
+# account: a sum with that says nothing of the samples
 weight_of() { # ID
 	local dir=$LAB/spool/$1
-	[[ -d $dir ]] || { echo "0 0" && return; }
-	"$LAB/bin/pillion" report --folded "$dir" | awk '{ n += $NF } /\[(lost|unsampled)/ { l += $NF } END { printf "%.0f %.0f\n", n, l }'
+	[[ -d $dir ]] || { echo "0 0 0" && return; }
+	"$LAB/bin/pillion" report --folded "$dir" |
+		awk '/\[(unsampled|throttled)\]/ { u += $NF; next } { n += $NF } /\[lost/ { l += $NF } END { printf "%.0f %.0f %.0f\n", n, l, u }'
 }
 
 # --- a table of figures and bars

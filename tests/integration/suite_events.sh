@@ -9,6 +9,10 @@ EVENTS=("$LAB/bin/pillion" events)
 
 works() { jq -r --arg name "$1" '.[] | select(.name == $name) | .works' list; }
 why() { jq -r --arg name "$1" '.[] | select(.name == $name) | .why // ""' list; }
+lacks() { # EVENT REGEX
+	is "$1" "$(works "$1")" no
+	has "why there is no $1" "$(why "$1")" "$2"
+}
 test_list() { # WORKS-OF-SWITCHES WORKS-OF-CPU WHO...
 	need jq
 	chmod 755 "$LAB"
@@ -17,6 +21,8 @@ test_list() { # WORKS-OF-SWITCHES WORKS-OF-CPU WHO...
 	is "cpu" "$(works cpu)" "$2"
 	is "context-switches" "$(works context-switches)" "$1"
 	is "offcpu" "$(works offcpu)" "${1/no/approximate}"
+	[[ -e /sys/bus/event_source/devices/cpu ]] || lacks cycles 'perf_event_open: this machine has no such counter'
+	[[ -e /sys/bus/event_source/devices/kprobe ]] || lacks kprobe 'this kernel has no kprobes \(CONFIG_KPROBE_EVENTS\)'
 	[[ $1 == yes ]] || has "why" "$(why context-switches)" 'perf_event_paranoid is [0-9]+ and this process has no CAP_PERFMON'
 	"${@:3}" "${EVENTS[@]}" >table || fail "exit status $?"
 	is "lines" "$(grep -c '^[a-zA-Z0-9-]* *[@/][0-9]' table)" "$(jq length list)"
@@ -148,13 +154,79 @@ test_no_tracefs() {
 	begin_run --events "tracepoint:sched:sched_switch,cpu@499,tracepoint:sched:sched_wakeup"
 	unshare --mount --propagation private sh -c 'umount -l /sys/kernel/tracing /sys/kernel/debug 2>/dev/null
 		mount -t tmpfs none /sys/kernel/debug; exec "$@"' sh "${RUN[@]}" -- "$LAB/bin/burn" 0.5 >/dev/null 2>said
-	is "stderr" "$(cat said)" ""
+	has "stderr" "$(cat said)" '^pillion run: left out: tracepoint sched:sched_switch: tracefs is not mounted'
 	has "a comment" "$(comments_of burn)" \
 		'left out: tracepoint sched:sched_switch: tracefs is not mounted: mount -t tracefs none /sys/kernel/tracing'
 	is "profiles" "$(profiles_of burn | sed 's/^.*-[0-9]*-//' | sort -u)" "cpu.pb.gz"
 	end_run
 }
 row "tracefs is not mounted: the other events run, and the profile says so" test_no_tracefs
+test_tracefs_elsewhere() {
+	begin_run --events "tracepoint:sched:sched_switch:stacks=none"
+	mkdir elsewhere
+	unshare --mount --propagation private sh -c 'umount -l /sys/kernel/tracing /sys/kernel/debug 2>/dev/null
+		mount -t tracefs none elsewhere; exec "$@"' sh "${RUN[@]}" -- "$LAB/bin/counted" 100 10 >counted.out 2>said
+	is "stderr" "$(cat said)" ""
+	(($(counted_of counted sched_sched_switch) >= 100)) || fail "$(counted_of counted sched_sched_switch) switches of 100"
+	end_run
+}
+row "tracefs is mounted at a place of its own" test_tracefs_elsewhere
+test_tracefs_of_root() {
+	begin_run --events "tracepoint:sched:sched_switch,cpu@499"
+	in_tracefs "${NOBODY[@]}" "${RUN[@]}" -- "$LAB/bin/burn" 0.5 >/dev/null 2>said
+	has "stderr" "$(cat said)" '^pillion run: left out: tracepoint sched:sched_switch: tracefs is for root only on this host$'
+	has "a comment" "$(comments_of burn)" 'left out: tracepoint sched:sched_switch: tracefs is for root only on this host'
+	is "profiles" "$(profiles_of burn | sed 's/^.*-[0-9]*-//' | sort -u)" "cpu.pb.gz"
+	end_run
+}
+row "plain user: tracefs that he may not read, and the other events run" test_tracefs_of_root
+
+# --- names of the kernel's functions, and of threads
+
+test_kallsyms() {
+	begin_run --events "cpu@499"
+	sed "s/^[0-9a-f]*/0000000000000000/" /proc/kallsyms >zeros
+	unshare --mount --propagation private sh -c 'mount --bind zeros /proc/kallsyms && exec "$@"' sh "${RUN[@]}" -- \
+		sh -c 'dd if=/dev/zero of=/dev/null bs=1 count=400000 2>/dev/null'
+	has "a comment" "$(comments_of sh)" "functions of the kernel have no names, \[kernel\] alone: kernel addresses are hidden \\(kernel.kptr_restrict, or no CAP_SYSLOG\\)"
+	(($("$LAB/bin/pillion" report --folded "$(profile_of sh cpu)" | grep -c ';\[kernel\]') > 0)) || fail "no frame [kernel]"
+	end_run
+}
+row "kallsyms is hidden: frames [kernel] alone, and the profile says why" test_kallsyms
+test_thread_names() {
+	begin_run --events "cpu@499"
+	cat >names.py <<-'EOF'
+		import ctypes, threading, time
+		def work():
+		    ctypes.CDLL(None).prctl(15, b"a\nb\xff\"c")
+		    end = time.thread_time() + 0.3
+		    while time.thread_time() < end: pass
+		t = threading.Thread(target=work)
+		t.start()
+		t.join()
+	EOF
+	"${RUN[@]}" -- python3 names.py
+	"$LAB/bin/pillion" report --folded --by thread "$(profile_of python3 cpu)" >folded
+	is "lines that are no stack" "$(grep -cvE '^([^;]+;.*|\[unsampled\]) [0-9]+$' folded || :)" 0
+	near "ms of the thread" "$(awk -F';' '$1 ~ /^a.b.*c$/ { n = split($NF, w, " "); sum += w[n] } END { print sum / 1e6 }' folded)" 300 15
+	end_run
+}
+row "a thread whose name has a newline and no valid UTF-8" test_thread_names
+
+# --- lists by name
+
+test_preset() { # NAME PROFILE...
+	local profile name=$1
+	shift
+	begin_run --events "$name"
+	"${RUN[@]}" -- "$LAB/bin/counted" 100 20000 1000 >/dev/null 2>said
+	is "stderr" "$(cat said)" ""
+	for profile in "$@"; do profile_of counted "$profile" >/dev/null; done
+	end_run
+}
+row "what is called latency" test_preset latency cpu offcpu
+row "what is called memory" test_preset memory page-faults
+row "what is called all" test_preset all cpu offcpu page-faults
 
 # --- an event's own stacks, and user or kernel code alone
 
@@ -290,6 +362,9 @@ test_no_function() {
 	may_probe
 	ct_need runc
 	probe_left_out "uprobe:$LAB/bin/burn:no_such,cpu@499" "left out: uprobe $LAB/bin/burn has no function no_such in its symbol"
+	probe_left_out "cpu@499,uprobe:$LAB/bin/burn:burn_loop+4" "left out: uprobe .* without \\+OFFSET, as a breakpoint within an instruction"
+	strip -o "$LAB/bin/bare" "$LAB/bin/burn"
+	probe_left_out "cpu@499,uprobe:$LAB/bin/bare:burn_loop" "left out: uprobe $LAB/bin/bare has no function burn_loop in its symbol"
 	probe_left_out "cpu@499,uprobe:/no/file:f" "left out: uprobe /no/file in the container: No such file"
 	probe_left_out "cpu@499,uprobe:/../../proc/self/exe:main" "left out: uprobe .* is on another file system than the root"
 	probe_left_out "cpu@499,uprobe:/etc/passwd:f" "left out: uprobe /etc/passwd is no 64-bit ELF program"

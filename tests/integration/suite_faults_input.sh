@@ -382,6 +382,13 @@ test_annotation() { # REGEX KEY VALUE
 	fault "$1"
 }
 
+test_lesser() { # REGEX KEY VALUE
+	begin
+	service
+	state ".annotations[\"$2\"] = \"$3\""
+	lesser "$1"
+}
+
 test_unknown_key() {
 	begin
 	service
@@ -413,14 +420,22 @@ test_sandbox() { # KEY
 
 row "an unknown event" test_annotation 'annotation io.pillion.profile: events, column 1: no event "moon"; .pillion events. lists what there is"' \
 	io.pillion.profile moon
-row "a uprobe that policy does not allow" test_annotation "annotation io.pillion.profile: uprobe x:work: the administrator's policy does not allow uprobes \\(policy.conf: uprobes = yes\\)" \
+NOT_ALLOWED="the administrator's policy does not allow it"
+row "a uprobe alone that policy does not allow" test_annotation "annotation io.pillion.profile: uprobe x:work: $NOT_ALLOWED \\(policy.conf: uprobes = yes\\)" \
+	io.pillion.profile uprobe:/usr/bin/x:work
+row "a uprobe that policy does not allow: the others run" test_lesser "left out: uprobe x:work: $NOT_ALLOWED \\(policy.conf: uprobes = yes\\)" \
 	io.pillion.profile cpu,uprobe:/usr/bin/x:work
-row "a kprobe that policy does not allow" test_annotation "annotation io.pillion.profile: kprobe vfs_read: the administrator's policy does not allow kprobes \\(policy.conf: kprobes = yes\\)" \
+row "a kprobe that policy does not allow: the others run" test_lesser "left out: kprobe vfs_read: $NOT_ALLOWED \\(policy.conf: kprobes = yes\\)" \
 	io.pillion.profile cpu,kprobe:vfs_read
-row "an option that an event does not take" test_annotation 'annotation io.pillion.profile: events, column 5: page-faults takes user or kernel, and stacks=' \
+row "a raw counter that policy does not allow: the others run" test_lesser "left out: raw r3c: $NOT_ALLOWED \\(policy.conf: raw = yes\\)" \
+	io.pillion.profile raw:r3c,cpu
+row "an unknown event among others: they run" test_lesser 'left out: events, column 5: no event .{0,1}"moon' io.pillion.profile cpu,moon
+row "an event that is there twice: once" test_lesser 'left out: events, column 9: cpu is there twice' io.pillion.profile cpu@199,cpu
+row "an option that an event does not take: the others run" test_lesser 'left out: events, column 5: page-faults takes user or kernel, and stacks=' \
 	io.pillion.profile cpu,page-faults:users
-row "a uprobe of a file without its path" test_annotation 'annotation io.pillion.profile: events, column 5: a uprobe is written uprobe:FILE:FUNCTION, as in' \
+row "a uprobe of a file without its path: the others run" test_lesser 'left out: events, column 5: a uprobe is written uprobe:FILE:FUNCTION, as in' \
 	io.pillion.profile cpu,uprobe:x:work
+row "a list with nothing in it" test_annotation 'annotation io.pillion.profile: events, column 2: no event ""' io.pillion.profile ,
 row "an unknown way to attach" test_annotation 'annotation io.pillion.attach: "glue" is not auto, cgroup, process' \
 	io.pillion.attach glue
 row "a window that is too short" test_annotation 'annotation io.pillion.window: "1s" is not 5s to 3600s' \

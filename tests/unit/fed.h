@@ -213,13 +213,13 @@ static inline void fed_dump_counts(FILE *f, const struct aggregate *a)
 	static struct aggregate_sample s;
 	for (size_t i = 0; i < aggregate_samples(a); i++) {
 		aggregate_sample(a, i, &s);
-		fprintf(f, "  %zu %" PRIu64 " %" PRIu64 " %u/%u %s %s %s:", i, s.count, s.weight, s.who.pid, s.who.tid,
-			s.who.process, s.who.thread, s.who.exe);
+		fprintf(f, "  %zu %" PRIu64 " %" PRIu64 " %u/%u %s %s %s at %u/%u:", i, s.count, s.weight, s.who.pid,
+			s.who.tid, s.who.process, s.who.thread, s.who.exe, s.when.cpu, s.when.us);
 		for (size_t k = 0; k < s.n; k++)
 			fed_dump_frame(f, aggregate_frame(a, s.frames[k]));
 		fputc('\n', f);
 	}
-	fprintf(f, "  overflow %" PRIu64 "\n", aggregate_overflow(a));
+	fprintf(f, "  overflow %" PRIu64 " untimed %" PRIu64 "\n", aggregate_overflow(a), aggregate_untimed(a));
 }
 
 static inline int fed_by_pid(const void *a, const void *b)

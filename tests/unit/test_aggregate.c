@@ -255,6 +255,34 @@ START_TEST(a_full_table)
 }
 END_TEST
 
+/* Then those of one stack are one again, and sums are right. */
+START_TEST(more_times_than_there_may_be)
+{
+	const uint64_t all = 2 * AGGREGATE_TIMED_MAX;
+	const struct frame f = KERNEL(1);
+	uint64_t count, weight;
+	for (uint64_t i = 0; i < all; i++)
+		aggregate_add_at(a, &f, 1, &perl, &(struct when){0, (uint32_t)i + 1}, 1, 10);
+	ck_assert_uint_eq(aggregate_samples(a), AGGREGATE_TIMED_MAX + 1);
+	ck_assert_uint_eq(aggregate_untimed(a), AGGREGATE_TIMED_MAX);
+	ck_assert_uint_eq(aggregate_overflow(a), 0);
+	total(&count, &weight);
+	ck_assert(count == all && weight == 10 * all);
+}
+END_TEST
+
+/* What a profile cannot hold: a sum of fields that are no amounts. */
+START_TEST(sums_stay_numbers)
+{
+	const struct frame f = KERNEL(1);
+	uint64_t count, weight;
+	for (int i = 0; i < 3; i++)
+		aggregate_add(a, &f, 1, &perl, 1, 1ull << 62);
+	total(&count, &weight);
+	ck_assert(count == 3 && weight == INT64_MAX);
+}
+END_TEST
+
 START_TEST(freeing_nothing)
 {
 	ck_assert_ptr_null(aggregate_free(NULL));
@@ -276,6 +304,8 @@ int main(void)
 	tcase_add_test(t, names_are_copied);
 	tcase_add_test(t, a_stack_that_is_too_deep_is_cut);
 	tcase_add_test(t, a_full_table);
+	tcase_add_test(t, more_times_than_there_may_be);
+	tcase_add_test(t, sums_stay_numbers);
 	tcase_add_test(t, freeing_nothing);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);

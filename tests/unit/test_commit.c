@@ -481,7 +481,7 @@ END_TEST
 
 /* --- rates */
 
-static const struct target_kernel counted_by_kernel = {1, 2, 3, 4, 5, 6, 7};
+static const struct target_kernel counted_by_kernel = {1, 2, 3, 4, 5, 6, 7, 8, 9};
 
 static void lower(void)
 {
@@ -572,8 +572,8 @@ static struct window *put_window(void)
 	*w = (struct window){.t = t, .seq = t->seq, .real = t->window_real, .duration = SECOND, .tally = t->tally};
 	w->early = w->by_budget = true;
 	w->rate_most = 2.5;
-	w->kernel[0] =
-		(struct kernel_count){.lost_known = true, .lost = 3, .lost_weight = 30, .unseen = 7, .correct = 1.25};
+	w->kernel[0] = (struct kernel_count){
+		.lost_known = true, .lost = 3, .lost_weight = 30, .unseen = 7, .correct = 1.25, .had_counter = 0.5};
 	for (unsigned i = 0; i < 2; i++) {
 		w->counts[i] = t->counts[i];
 		ck_assert_int_eq(aggregate_new(&t->counts[i]), 0);
@@ -603,6 +603,7 @@ START_TEST(a_window_that_waits_comes_back_and_is_written_once)
 	ck_assert(t->windows && t->windows->kernel[0].lost == 3 && t->windows->kernel[0].unseen == 7);
 	ck_assert(t->windows->kernel[0].lost_known && !t->tally.lost);
 	ck_assert(t->windows->kernel[0].correct == 1.25 && t->windows->kernel[1].correct == 1);
+	ck_assert(t->windows->kernel[0].had_counter == 0.5);
 	ck_assert(t->windows->early && t->windows->by_budget && !t->windows->by_cap && t->windows->rate_most == 2.5);
 	open_spool();
 	window_round(t, now);

@@ -6,6 +6,7 @@
 #include <check.h>
 #include <errno.h>
 #include <linux/perf_event.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
@@ -86,6 +87,7 @@ static const struct {
 	{"kprobe:vfs_read", 0, false, 1, {SPEC(KPROBE, 1, 0, "vfs_read", 0, 0, 0)}},
 	{"kprobe:a.isra.0+0x10/7,cpu", 0, false, 2,
 		{SPEC(KPROBE, 7, 16, "a.isra.0+0x10", 0, 0, 0), SPEC(CPU, NSEC / 99, 0, "", 0, 0, 0)}},
+	{"kprobe:f+010", 0, false, 1, {SPEC(KPROBE, 1, 10, "f+010", 0, 0, 0)}},
 	{"raw:r1C2", 0, false, 1, {SPEC(RAW, 1000000, 0x1c2, "r1C2", 0, 0, 0)}},
 	{"raw:rffffffffffffffff/5", 0, false, 1, {SPEC(RAW, 5, UINT64_MAX, "rffffffffffffffff", 0, 0, 0)}},
 	{"cpu:stacks=fp@9", 0, false, 1, {{.kind = CPU, .period = NSEC / 9, .stacks = STACKS_FP + 1}}},
@@ -285,6 +287,7 @@ static const struct {
 	{"kprobe:f+", "events, column 1" KPROBES},
 	{"kprobe:f+-1", "events, column 1" KPROBES},
 	{"kprobe:f+8x", "events, column 1" KPROBES},
+	{"kprobe:f+0xg", "events, column 1" KPROBES},
 	{"kprobe:f+4294967296", "events, column 1" KPROBES},
 	{"kprobe:f@9", "events, column 1: kprobe takes a period, as in page-faults/50"},
 	{"raw", "events, column 1" RAWS},
@@ -335,6 +338,54 @@ START_TEST(lists_that_mean_nothing)
 }
 END_TEST
 
+static const struct {
+	const char *text, *kept, *left; /* sentences, with a newline behind each */
+	int code;
+} parts[] = {
+	{"cpu", "cpu@99", "", 0},
+	{"cpu,moon,page-faults", "cpu@99,page-faults/100", "events, column 5: no event \"moon\"" KNOWN "\n", 0},
+	{"moon,sun", "",
+		"events, column 1: no event \"moon\"" KNOWN "\n"
+		"events, column 6: no event \"sun\"" KNOWN "\n",
+		-EINVAL},
+	{"cpu@0,page-faults/1", "page-faults/1",
+		"events, column 1: \"cpu@0\" needs a positive whole number behind '@'\n", 0},
+	{"cpu@199,cpu", "cpu@199", "events, column 9: cpu is there twice\n", 0},
+	{"cpu,", "cpu@99", "events, column 5: no event \"\"" KNOWN "\n", 0},
+	{"", "", "events, column 1: no event \"\"" KNOWN "\n", -EINVAL},
+	{"context-switches,latency", "context-switches/100,cpu@99",
+		"events, column 18: offcpu and context-switches cannot be sampled together: the kernel garbles records "
+		"of two such events\n",
+		0},
+	{"all,cycles,instructions,branches,raw:r1,cpu@7",
+		"cpu@7,offcpu@99,page-faults/100,major-faults/1,cpu-migrations/10,cycles/10000000,"
+		"instructions/10000000,branches/2000000",
+		"events, column 34: r1 is one more than 8, which is the most\n", 0},
+};
+
+static void keep_sentence(void *arg, const char *why)
+{
+	fprintf(arg, "%s\n", why);
+}
+
+START_TEST(what_is_no_event_is_left_out)
+{
+	struct event_spec specs[EVENTS_MAX];
+	char kept[EVENTS_TEXT_MAX], *left;
+	struct err e = {0};
+	size_t n = 0, size;
+	bool clamped;
+	FILE *f = open_memstream(&left, &size);
+	int r = events_parse_some(parts[_i].text, 0, specs, &n, &clamped, keep_sentence, f, &e);
+	fclose(f);
+	ck_assert_int_eq(r, parts[_i].code);
+	ck_assert_str_eq(left, parts[_i].left);
+	ck_assert_str_eq(events_text(specs, n, kept), parts[_i].kept);
+	ck_assert(r == 0 || strstr(left, e.text));
+	free(left);
+}
+END_TEST
+
 START_TEST(the_catalogue)
 {
 	for (uint32_t i = 0; i < event_kinds(); i++) {
@@ -363,6 +414,7 @@ int main(void)
 	tcase_add_loop_test(t, a_list_is_said_as_one_that_means_the_same, 0, sizeof(lists) / sizeof(lists[0]));
 	tcase_add_loop_test(t, said_as_it_is_asked_for, 0, LENGTH(texts));
 	tcase_add_loop_test(t, lists_that_mean_nothing, 0, LENGTH(bad));
+	tcase_add_loop_test(t, what_is_no_event_is_left_out, 0, LENGTH(parts));
 	tcase_add_test(t, the_catalogue);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);

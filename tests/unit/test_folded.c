@@ -100,6 +100,32 @@ START_TEST(test_inlined_functions)
 }
 END_TEST
 
+START_TEST(test_labels)
+{
+	struct profile_info info = {.n_types = 1, .types = {{"samples", "count"}}};
+	struct profile *p;
+	char *text;
+	size_t size;
+	const struct profile_label labels[] = {
+		{.key = "process", .str = "web"}, {.key = "pid", .num = -7}, {.key = "thread", .str = "a\nb\xff;c"}};
+	ck_assert_int_eq(profile_new(&info, &p), 0);
+	int64_t f = profile_function(p, &(struct profile_function){.name = "main"});
+	uint32_t stack =
+		(uint32_t)profile_location(p, PROFILE_NONE, 0, &(struct profile_line){.function = (uint32_t)f}, 1);
+	profile_sample(p, &stack, 1, (int64_t[]){3}, labels, N(labels));
+	profile_sample(p, &stack, 1, (int64_t[]){4}, labels, 1);
+	FILE *out = open_memstream(&text, &size);
+	ck_assert_int_eq(folded_write(p, 0, "pid", out), 0);
+	ck_assert_int_eq(folded_write(p, 0, "thread", out), 0);
+	ck_assert_int_eq(folded_write(p, 0, "no", out), 0);
+	fclose(out);
+	ck_assert_msg(!strncmp(text, "-7;main 3\nmain 4\na b", 20) && strstr(text, ":c;main 3\nmain 4\nmain 7\n"), "%s",
+		text);
+	free(text);
+	profile_free(p);
+}
+END_TEST
+
 START_TEST(test_failures)
 {
 	int fds = fd_count();
@@ -120,6 +146,7 @@ int main(void)
 	tcase_add_loop_test(t, test_rows, 0, N(rows));
 	tcase_add_loop_test(t, test_inlined_functions, 0, N(inlined_rows));
 	tcase_add_test(t, test_failures);
+	tcase_add_test(t, test_labels);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);

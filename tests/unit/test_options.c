@@ -117,6 +117,16 @@ static const struct value_case {
 	{"no labels", OPTION_FLAG, "labels", "", 0, NULL},
 	{"labels, one of them empty, one with '='", OPTION_FLAG, "labels", "a=,b.c-d_e=x=y, f=z", 0, NULL},
 	{"sixteen labels", OPTION_FLAG, "labels", "a=,b=,c=,d=,e=,f=,g=,h=,i=,j=,k=,l=,m=,n=,o=,p=", 0, NULL},
+	{"a detail", OPTION_ANNOTATION, "detail", "time", 0, NULL},
+	{"all details", OPTION_FLAG, "detail", "cpu,time,cgroup", 0, NULL},
+	{"details as help writes them", OPTION_FLAG, "detail", "cpu, time", 0, NULL},
+	{"a detail twice", OPTION_FLAG, "detail", "cpu,cpu", 0, NULL},
+	{"no such detail", OPTION_FLAG, "detail", "cpu,moon", -EINVAL, "cpu, time, cgroup"},
+	{"part of a detail", OPTION_FLAG, "detail", "tim", -EINVAL, "cpu, time, cgroup"},
+	{"a comma behind details", OPTION_FLAG, "detail", "cpu,", -EINVAL, "cpu, time, cgroup"},
+	{"no detail", OPTION_FLAG, "detail", "", -EINVAL, "cpu, time, cgroup"},
+	{"raw counters, by a tenant", OPTION_ANNOTATION, "raw", "yes", -ENOENT, "no such option"},
+	{"raw counters from the policy", OPTION_POLICY, "raw", "yes", 0, NULL},
 	{"seventeen labels", OPTION_FLAG, "labels", "a=,b=,c=,d=,e=,f=,g=,h=,i=,j=,k=,l=,m=,n=,o=,p=,q=", -EINVAL,
 		"at most 16"},
 	{"a label without '='", OPTION_FLAG, "labels", "team", -EINVAL, "\"team\""},
@@ -156,6 +166,8 @@ START_TEST(values_land_in_their_fields)
 	options_set(&o, OPTION_FLAG, "attach", "cgroup", NULL);
 	options_set(&o, OPTION_FLAG, "window", "2m", NULL);
 	options_set(&o, OPTION_FLAG, "labels", "team=web, tier=a=b", NULL);
+	options_set(&o, OPTION_FLAG, "detail", "cgroup, cpu", NULL);
+	ck_assert_uint_eq(o.request.detail, DETAIL_CGROUP | DETAIL_CPU);
 	options_set(&o, OPTION_FLAG, "budget", "2s", NULL);
 	options_set(&o, OPTION_FLAG, "spool-size", "64MiB", NULL);
 	options_set(&o, OPTION_FLAG, "spool-age", "2h", NULL);

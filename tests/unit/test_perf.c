@@ -136,6 +136,7 @@ static const struct {
 	{"page-faults:user", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 0, 0, NULL, false, true},
 	{"page-faults:kernel", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS, 0, 0, NULL, true, false},
 	{"raw:r1c2", PERF_TYPE_RAW, 0x1c2, 0, 0, NULL, false, false},
+	{"cycles:user", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, 0, 0, NULL, false, true},
 	{"kprobe:f+0x10", 99, 0, 16, 0, "f", false, false},
 	{"uprobe:/x:f", 99, 0, 0, 0, "/x", false, false},
 	{"tracepoint:a:b", PERF_TYPE_TRACEPOINT, 0, 0, 0, NULL, false, false},
@@ -159,6 +160,9 @@ START_TEST(what_a_list_says)
 	ck_assert_ptr_eq((const char *)(uintptr_t)a.uprobe_path, specs[_i].probe); // NOLINT(performance-no-int-to-ptr)
 	ck_assert_uint_eq(a.probe_offset, specs[_i].offset);
 	ck_assert_uint_eq(a.sample_type & PERF_SAMPLE_RAW, specs[_i].raw);
+	const bool turns = specs[_i].type == PERF_TYPE_RAW || specs[_i].type == PERF_TYPE_HARDWARE;
+	ck_assert_uint_eq(a.read_format, turns ? PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING : 0);
+	ck_assert_uint_eq(l.flags, turns ? LAYOUT_TIMES : 0);
 	ck_assert_uint_eq(a.exclude_user, specs[_i].exclude_user);
 	ck_assert_uint_eq(a.exclude_kernel, specs[_i].exclude_kernel);
 }

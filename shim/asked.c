@@ -1,0 +1,63 @@
+#include "shim/asked.h"
+
+#include "shim/tracepoint.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static void note_left_out(void *arg, const char *why)
+{
+	char text[sizeof("left out: ") + sizeof(((struct err *)0)->text)];
+	snprintf(text, sizeof(text), "left out: %s", why);
+	target_note(arg, text);
+}
+
+static int ask_policy(const struct settings *s, const struct event_spec *spec, struct err *e)
+{
+	const struct event_kind *k = event_kind(spec->kind);
+	const struct {
+		bool allowed;
+		const char *key;
+	} rules[] = {[NAMED_NOT] = {true, NULL},
+		[NAMED_TRACEPOINT] = {s->tracepoints, "tracepoints"},
+		[NAMED_KPROBE] = {s->kprobes, "kprobes"},
+		[NAMED_UPROBE] = {s->uprobes, "uprobes"},
+		[NAMED_RAW] = {s->raw, "raw"}};
+	return rules[k->naming].allowed
+		       ? 0
+		       : err_say(e, -EPERM,
+				 "%s %s: the administrator's policy does not allow it (policy.conf: %s = yes)", k->name,
+				 event_name(spec), rules[k->naming].key);
+}
+
+static int obey_policy(struct target_desc *d, const struct settings *policy, struct err *e)
+{
+	struct err why = {0};
+	for (uint32_t i = 0; i < d->n_events;)
+		if (ask_policy(policy, &d->events[i], &why) < 0)
+			target_leave_out(d, i, why.text);
+		else
+			i++;
+	return d->n_events ? 0 : err_say(e, why.code, "%s", why.text);
+}
+
+int asked_events(const char *list, const struct settings *policy, struct target_desc *d, struct err *e)
+{
+	const uint32_t max_rate = policy ? policy->max_rate : 0;
+	char text[80];
+	size_t n = 0;
+	bool clamped = false;
+	struct err why = {0};
+	int r = events_parse_some(list, max_rate, d->events, &n, &clamped, note_left_out, d, &why);
+	d->n_events = (uint32_t)n;
+	if (r < 0)
+		return err_say(e, r, "%s", why.text);
+	if (policy)
+		r = obey_policy(d, policy, e);
+	if (r == 0)
+		r = tracepoints_find(d, e);
+	snprintf(text, sizeof(text), "rate lowered to %u Hz by policy", max_rate);
+	if (r == 0 && clamped)
+		target_note(d, text);
+	return r;
+}
