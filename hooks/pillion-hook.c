@@ -125,7 +125,7 @@ static int conclude(int r, int64_t start, const struct err *e)
 {
 	const struct container *c = &opener.container;
 	char text[sizeof(e->text)];
-	if (r == 0)
+	if (r == 0 || options_off(options.settings.etc) == 1) /* meanwhile */
 		return 0;
 	log_line(LOG_WARNING, "container=%s pid=%d outcome=%s reason=\"%s\"", c->id[0] ? c->id : "?", c->pid,
 		options.settings.strict ? "refused" : "unprofiled", e->text);
@@ -155,7 +155,6 @@ int main(int argc, char **argv)
 	int64_t start = clock_now();
 	struct err e = {0};
 	const char *etc = OPTIONS_ETC;
-	char off[512];
 
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL); /* an ignored SIGCHLD would reap our children before we could ask how they ended */
@@ -165,8 +164,7 @@ int main(int argc, char **argv)
 		etc = argv[2];
 		argc -= 2, argv += 2;
 	}
-	snprintf(off, sizeof(off), "%.500s/off", etc);
-	if (access(off, F_OK) == 0) {
+	if (options_off(etc) == 1) {
 		swallow_state(start);
 		return 0;
 	}

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 
 #define FILE_MAX (64u << 10)
 #define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
@@ -424,6 +425,16 @@ static int set_row(struct options *o, const struct row *row, const char *where, 
 	if (row->parse(row, value, (char *)o + row->offset) == 0)
 		return 0;
 	return err_say(e, -EINVAL, "%s: \"%s\" is not %s", where, err_shown(value, strlen(value), text), row->allowed);
+}
+
+int options_off(const char *dir)
+{
+	char path[512];
+	struct stat st;
+	snprintf(path, sizeof(path), "%.500s/off", dir);
+	if (fstatat(AT_FDCWD, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return 1;
+	return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
 }
 
 void options_default(struct options *o)

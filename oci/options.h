@@ -93,6 +93,9 @@ enum option_source {
 	OPTION_POLICY = 16, /* the administrator's policy.conf: strict and the clamps, nothing else */
 };
 
+/* The kill switch DIR/off, whatever it is: 1 it is there, 0 it is not, -errno: who knows. */
+int options_off(const char *dir);
+
 void options_default(struct options *o);
 void request_default(struct request *r); /* as options_default, but events = "" (absent) */
 

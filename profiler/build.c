@@ -346,7 +346,9 @@ static int add_losses(struct builder *b)
 	if (r == 0 && y->throttled)
 		r = comment(b, "throttled by the kernel %" PRIu64 " times: kernel.perf_event_max_sample_rate",
 			y->throttled);
-	if (r == 0 && b->kernel->had_counter < COUNTED_ALWAYS)
+	if (r == 0 && b->kernel->had_counter <= 0)
+		r = comment(b, "never counted: the CPU has fewer counters than there are events");
+	else if (r == 0 && b->kernel->had_counter < COUNTED_ALWAYS)
 		r = comment(b,
 			"counted for %.1f %% of the time, as the CPU has fewer counters than there are events: scaled "
 			"up",

@@ -32,6 +32,7 @@ static int run_off(int argc, char **argv)
 {
 	if (no_arguments(argc, argv) < 0)
 		return EXIT_USAGE;
+	umask(022); /* profilers look for it as a user of their own */
 	if (mkdir(SWITCH_DIR, 0755) < 0 && errno != EEXIST)
 		return fail(argv[0], "create", -errno);
 	int fd = fd_open(AT_FDCWD, SWITCH, O_WRONLY | O_CREAT | O_NOFOLLOW, 0644);

@@ -201,6 +201,8 @@ static void save_streams(struct commit *c, struct target *t)
 		journal_number(j, st->id);
 		journal_number(j, st->lost_seen);
 		journal_number(j, st->value_seen);
+		journal_number(j, st->enabled_seen);
+		journal_number(j, st->running_seen);
 	}
 	journal_end(j);
 	t->saved.streams = false;

@@ -133,10 +133,15 @@ static uint64_t worth_saying(uint64_t missing, uint64_t weight, uint64_t of)
 	return missing < 10 * weight || missing < of / 200 ? 0 : missing;
 }
 
-/* Of more events than the CPU has counters each counts for a part of the time. */
-static void scale_up(struct kernel_count *k, uint64_t enabled, uint64_t running)
+/*
+ * Of more events than the CPU has counters each counts for a part of the time. Where there is one for each thread on
+ * each CPU, all of them are enabled while it runs on one (kernel/events/core.c, __perf_update_times).
+ */
+static void scale_up(const struct target *t, struct kernel_count *k, uint64_t enabled, uint64_t running)
 {
-	k->had_counter = enabled ? (double)running / (double)enabled : 1;
+	const unsigned cpus = is_inherited(t) && t->engine->rings ? rings_count(t->engine->rings) : 1;
+	const double had = enabled ? (double)running / ((double)enabled / cpus) : 1;
+	k->had_counter = had < 1 ? had : 1;
 	if (k->had_counter <= 0 || k->had_counter >= COUNTED_ALWAYS)
 		return;
 	k->correct = 1 / k->had_counter;
@@ -179,7 +184,7 @@ static void ask_kernel(struct target *t, uint32_t spec, struct kernel_count *ret
 	missing -= ret->unseen;
 	if (is_inherited(t))
 		ret->unsampled = worth_saying(missing, weight, ret->counted);
-	scale_up(ret, enabled, running);
+	scale_up(t, ret, enabled, running);
 }
 
 /* The lost ones by number, the others by weight share what it did use. */

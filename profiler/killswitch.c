@@ -2,25 +2,28 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/log.h"
+#include "oci/options.h"
 
-#include <fcntl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define LOOK_MS 500
 
-/* Whatever it is: a link that leads nowhere, too. */
 static void look(struct killswitch *k)
 {
-	struct stat st;
-	bool off = fstatat(AT_FDCWD, k->file, &st, AT_SYMLINK_NOFOLLOW) == 0;
-	if (off == k->off)
+	int r = options_off(k->dir);
+	if (r < 0 && !k->told)
+		log_line(LOG_WARNING, "outcome=\"'pillion off' may go unheard\" reason=\"%s: %s\"", k->dir,
+			strerror(-r));
+	k->told = r < 0;
+	if (r < 0 || (r == 1) == k->off)
 		return;
-	k->off = off;
+	k->off = r == 1;
 	k->turned(k->arg);
 }
 
@@ -33,9 +36,10 @@ static bool watch(struct killswitch *k)
 	if (slash)
 		slash[slash == parent] = 0;
 	bool outer = slash && inotify_add_watch(k->fd, parent, IN_CREATE | IN_MOVED_TO | IN_ONLYDIR) >= 0;
+	errno = 0;
 	bool inner =
 		inotify_add_watch(k->fd, k->dir, IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_MOVED_FROM | IN_ONLYDIR) >= 0;
-	return outer || inner;
+	return inner || (outer && errno == ENOENT);
 }
 
 static void on_change(void *arg, uint32_t events)
@@ -44,14 +48,15 @@ static void on_change(void *arg, uint32_t events)
 	char some[4096];
 	while (read(k->fd, some, sizeof(some)) > 0)
 		; /* what it was does not matter */
-	watch(k);
+	if (!watch(k))
+		killswitch_close(k, k->loop);
 	look(k);
 }
 
 void killswitch_open(struct killswitch *k, const char *dir, struct loop *loop)
 {
 	snprintf(k->dir, sizeof(k->dir), "%s", dir);
-	snprintf(k->file, sizeof(k->file), "%s/off", k->dir);
+	k->loop = loop;
 	k->source.fd = -1;
 	k->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	if (k->fd >= 0 && (!watch(k) || loop_add(loop, &k->source, k->fd, EPOLLIN, on_change, k) < 0))

@@ -13,10 +13,11 @@
 #include <stdint.h>
 
 struct killswitch {
-	char dir[512], file[520];
+	char dir[480];
 	int fd; /* -1: it is looked for */
 	int64_t due;
-	bool off;
+	bool off, told; /* that it cannot be looked for */
+	struct loop *loop;
 	struct loop_source source;
 	void (*turned)(void *arg); /* `off` has changed */
 	void *arg;

@@ -227,13 +227,16 @@ static void on_state(struct target *t, struct saved *s)
 
 static void on_streams(struct resume *r, struct target *t, struct saved *s)
 {
-	size_t n = saved_count(s, 3);
+	size_t n = saved_count(s, 5);
 	for (size_t i = 0; i < n && !s->bad; i++) {
 		uint64_t id = saved_number(s), lost = saved_number(s), value = saved_number(s);
+		uint64_t enabled = saved_number(s), running = saved_number(s);
 		struct stream *st = streams_find(r->g->streams, id);
 		if (!s->bad && st && st->target == t) {
 			st->lost_seen = lost;
 			st->value_seen = value;
+			st->enabled_seen = enabled;
+			st->running_seen = running;
 		}
 	}
 }

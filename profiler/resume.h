@@ -15,7 +15,7 @@ enum {
 	ENTRY_TARGET = 1, /* target; id, host_pid, start_time */
 	ENTRY_GONE,	  /* target: nothing of it counts */
 	ENTRY_STATE,	  /* target; numbers of struct state, of the tally, of the ladders; last_profile; notes */
-	ENTRY_STREAMS,	  /* target; how many, of each id, lost_seen, value_seen */
+	ENTRY_STREAMS,	  /* target; how many, of each id, lost_, value_, enabled_ and running_seen */
 	ENTRY_TASKS,	  /* target; tasks_save */
 	ENTRY_RECORD,	  /* target; a side-band record */
 	ENTRY_LOSSY,	  /* target */

@@ -27,6 +27,7 @@
 #define KILLED_NS (100 * NSEC_PER_MSEC) /* nor did who was killed later than that */
 #define FAILURES_FREE 8
 #define TELL_AGAIN_MS 50
+#define SWITCHED_OFF "switched off on this host: 'pillion on' ends that"
 #define DEATHS_NS (600 * NSEC_PER_SEC) /* in which so many are too many */
 #define HASTY 2			       /* deaths in a row, each soon after the start */
 
@@ -355,7 +356,7 @@ uint32_t supervisor_room(const struct supervisor *s)
 static bool admit(struct supervisor *s, struct err *e)
 {
 	if (s->killswitch.off) {
-		err_say(e, -EPERM, "switched off on this host (%s): 'pillion on' ends that", s->killswitch.file);
+		err_say(e, -EPERM, SWITCHED_OFF);
 		return false;
 	}
 	if (limits_admit(s->engine, s->n_targets, e) == 0)
@@ -482,11 +483,14 @@ void supervisor_quit(struct supervisor *s)
 static void on_switch(void *arg)
 {
 	struct supervisor *s = arg;
-	log_line(LOG_WARNING, "outcome=\"switched %s\" targets=%u file=%s", s->killswitch.off ? "off" : "on",
-		s->n_targets, s->killswitch.file);
+	log_line(LOG_WARNING, "outcome=\"switched %s\" targets=%u file=%s/off", s->killswitch.off ? "off" : "on",
+		s->n_targets, s->killswitch.dir);
 	for (struct registered *r = s->targets, *next; s->killswitch.off && r; r = next) {
 		next = r->next;
-		supervisor_stop(s, r);
+		if (r->armed)
+			supervisor_stop(s, r);
+		else /* who is at it hears of it, and forgets it */
+			let_go(s, r, SWITCHED_OFF);
 	}
 }
 

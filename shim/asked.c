@@ -41,10 +41,19 @@ static int obey_policy(struct target_desc *d, const struct settings *policy, str
 	return d->n_events ? 0 : err_say(e, why.code, "%s", why.text);
 }
 
+/* Notes have an end, and a tenant may have filled them. */
+static void note_first(struct target_desc *d, uint32_t max_rate)
+{
+	char others[sizeof(d->notes)];
+	snprintf(others, sizeof(others), "%s", d->notes);
+	snprintf(d->notes, sizeof(d->notes), "rate lowered to %u Hz by policy", max_rate);
+	if (others[0])
+		target_note(d, others);
+}
+
 int asked_events(const char *list, const struct settings *policy, struct target_desc *d, struct err *e)
 {
 	const uint32_t max_rate = policy ? policy->max_rate : 0;
-	char text[80];
 	size_t n = 0;
 	bool clamped = false;
 	struct err why = {0};
@@ -52,12 +61,11 @@ int asked_events(const char *list, const struct settings *policy, struct target_
 	d->n_events = (uint32_t)n;
 	if (r < 0)
 		return err_say(e, r, "%s", why.text);
+	if (clamped)
+		note_first(d, max_rate);
 	if (policy)
 		r = obey_policy(d, policy, e);
 	if (r == 0)
 		r = tracepoints_find(d, e);
-	snprintf(text, sizeof(text), "rate lowered to %u Hz by policy", max_rate);
-	if (r == 0 && clamped)
-		target_note(d, text);
 	return r;
 }

@@ -88,7 +88,7 @@ good_end() { # NAME PERCENT [LOST [NAMED]]
 	profiles_of "$1" >"profiles.$1"
 	[[ -s profiles.$1 ]] || fail "no profile of $1: $(tail -n 5 service.log)"
 	read -r all lost named < <("$LAB/bin/pillion" report --folded $(cat "profiles.$1") |
-		awk '/\[unsampled\]/ { next } { n += $NF } /\[lost/ { l += $NF } /burn_loop/ { b += $NF } END { printf "%.0f %.0f %.0f\n", n, l, b }')
+		awk '/\[(unsampled|throttled)\]/ { next } { n += $NF } /\[lost/ { l += $NF } /burn_loop/ { b += $NF } END { printf "%.0f %.0f %.0f\n", n, l, b }')
 	echo "$1 used $used us, profiles have $((all / 1000)), lost $((lost / 1000)), in burn_loop $((named / 1000))"
 	between "% of the time of $1" $((all / 10 / used)) $((100 - $2)) $((100 + $2))
 	between "% of it lost" $((lost * 100 / all)) 0 "${3:-0}"

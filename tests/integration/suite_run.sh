@@ -556,3 +556,20 @@ test_pid_1() { # the last window is lost with PID 1; the ones before are not, an
 	end_run
 }
 row "PID 1 is profiled, but for its last window" test_pid_1
+
+# --- the administrator's switch, in an /etc of its own
+
+test_run_off() {
+	begin_run
+	mkdir upper work
+	printf '%s\n' '#!/bin/sh' 'mount -t overlay overlay -o lowerdir=/etc,upperdir=upper,workdir=work /etc || exit' \
+		'umask 077' "$LAB/bin/pillion off >off || exit" 'exec "$@"' >within
+	unshare --mount --propagation private sh within "${RUN[@]}" -- "$LAB/bin/burn" 0.2 >burned 2>said || fail "$(cat said)"
+	is "what 'off' says" "$(cat off)" "off: nothing is profiled on this host, until 'pillion on'"
+	is "its file, and where a profiler of another user looks for it" "$(stat -c %a upper/pillion/off upper/pillion | xargs)" "644 755"
+	has "the program" "$(cat burned)" '^burn_loop '
+	is "stderr" "$(cat said)" "pillion run: switched off on this host ('pillion on' ends that): the program runs without a profile"
+	is "profiles" "$(find out -type f | wc -l)" 0
+	end_run
+}
+row "switched off: the program runs, and is told why it has no profile" test_run_off

@@ -274,6 +274,8 @@ test_switched_off() { # DIR - of the service's, below the row's
 	ct_need runc
 	for name in c1 c2; do ct_start runc $name -a "$NAMES=cpu@99" -- "$LAB/bin/burn" 1000; done
 	for name in c1 c2; do until_true 5 says $name .state started || fail "$name is $(of $name .state)"; done
+	"$LAB/bin/peer" call "$SOCKET" linger & # in the middle of saying what is to be profiled
+	local peer=$!
 	sleep 1
 	mkdir -p "$1"
 	began=${EPOCHREALTIME/./}
@@ -284,10 +286,12 @@ test_switched_off() { # DIR - of the service's, below the row's
 		[[ -d /proc/$(ct_pid $name) ]] || fail "$name has ended"
 		(($(ns_of $name cpu burn_loop) > 0)) || fail "$name has no last window: $(tail -n 5 service.log)"
 	done
-	has "the log" "$(cat service.log)" 'outcome="switched off" targets=2'
+	has "the log" "$(cat service.log)" 'outcome="switched off" targets=3'
+	has "the log" "$(cat service.log)" 'target=peer outcome="let go" reason="switched off on this host'
+	kill $peer
 	ct_start runc c3 -a "$NAMES=cpu@99" -- "$LAB/bin/sleeper"
 	is "targets" "$(ask length)" 0
-	[[ $1 == etc ]] || has "the hook's log" "$(cat hook.log)" 'switched off on this host .*: .pillion on. ends that'
+	[[ $1 == etc ]] || has "the hook's log" "$(cat hook.log)" "switched off on this host: 'pillion on' ends that"
 	rm "$1/off"
 	until_true 10 grep -q 'outcome="switched on"' service.log || fail "it is off still"
 	ct_start runc c4 -a "$NAMES=cpu@99" -- "$LAB/bin/sleeper"

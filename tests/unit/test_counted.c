@@ -101,6 +101,26 @@ START_TEST(events_that_take_turns)
 }
 END_TEST
 
+/* There is one for each CPU of the program's, each enabled all the time that it runs, on whichever. */
+START_TEST(events_of_each_cpu)
+{
+	const uint64_t numbers[] = {20 * PERIOD, 1000 * MS, 500 * MS, 0};
+	char note[160];
+	struct err e = {0};
+	struct window w = {0};
+	if (rings_open(&engine.rings, note, sizeof(note), &e) < 0)
+		return;
+	target->desc.strategy = STRATEGY_PROCESS;
+	st->layout.flags = LAYOUT_TIMES | LAYOUT_LOST;
+	samples(20);
+	says(numbers, 4);
+	counted_window(target, &w);
+	double had = 0.5 * rings_count(engine.rings);
+	ck_assert_msg(fabs(w.kernel[1].had_counter - (had < 1 ? had : 1)) < 1e-9, "%f", w.kernel[1].had_counter);
+	engine.rings = rings_close(engine.rings);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("counted");
@@ -108,6 +128,7 @@ int main(void)
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_loop_test(t, what_an_event_says, 0, LENGTH(readings));
 	tcase_add_loop_test(t, events_that_take_turns, 0, LENGTH(turns));
+	tcase_add_test(t, events_of_each_cpu);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);
