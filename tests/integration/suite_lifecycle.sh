@@ -4,7 +4,7 @@
 . "$TOP/tests/integration/service.sh"
 lab_install tools/herd
 SHORT=${SHORT:-200} # short containers; `make soak` has 5000 of them
-ROW_TIMEOUT=$((120 + SHORT / 4))
+ROW_TIMEOUT=$((120 + SHORT / 4 + ${FULL:+20}0))
 
 # --- the freezer
 
@@ -29,6 +29,33 @@ test_paused() {
 	end_service
 }
 row "a paused container: its profile goes on when it does, and the pause is no loss" test_paused
+
+# --- its worker is killed again and again
+
+# What is missing of its own account is what its profiles say was not counted, within a twentieth of that.
+test_worker_of_container() {
+	local i kills=${FULL:+100} used all lost
+	: "${kills:=10}"
+	begin_service
+	ct_need runc
+	GOOD_MS=$((kills * 1600))
+	good_start good -a io.pillion.window=5s
+	for ((i = 0; i < kills; i++)); do
+		sleep 1.$((RANDOM % 10))
+		kill -KILL "$(pgrep -P "$SERVICE" -x pilliond-worker)"
+		until_true 5 says good .state started || fail "after $((i + 1)) kills it is $(of good .state): $(tail -n 5 service.log)"
+	done
+	good_end good 3 70 90 >said || fail "$(cat said)"
+	cat said
+	read -r used all lost < <(sed -nE 's/.* used ([0-9]+) us, profiles have ([0-9]+), lost ([0-9]+),.*/\1 \2 \3/p' said)
+	awk -v used="$used" -v sampled=$((all - lost)) -v lost="$lost" 'BEGIN {
+		missing = used - sampled; off = missing - lost; off = off < 0 ? -off : off
+		printf "missing %d us, said to be lost %d us: %.1f %% off\n", missing, lost, 100 * off / (lost + 1)
+		exit !(lost > 0 && off <= 0.05 * lost + 0.003 * used) }' || fail "what is missing is not what is said"
+	(($(grep -c 'outcome="worker died"' service.log) == kills)) || fail "not $kills: $(grep -c 'outcome="worker died"' service.log)"
+	end_service
+}
+row "a container whose worker is killed again and again: what is missing is what is said" test_worker_of_container
 
 test_stopped_paused() { # removed without ever running again
 	begin_service
