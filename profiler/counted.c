@@ -63,15 +63,19 @@ bool counted_read(const struct stream *st, struct counted_reading *ret)
 	return true;
 }
 
+static void keep(struct stream *st, const struct counted_reading *now)
+{
+	st->value_seen = now->value;
+	st->lost_seen = now->lost;
+	st->enabled_seen = now->enabled;
+	st->running_seen = now->running;
+}
+
 void counted_skip(struct stream *st)
 {
 	struct counted_reading now;
-	if (!counted_read(st, &now))
-		return;
-	st->value_seen = now.value;
-	st->lost_seen = now.lost;
-	st->enabled_seen = now.enabled;
-	st->running_seen = now.running;
+	if (counted_read(st, &now))
+		keep(st, &now);
 }
 
 /* Reads every event of a kind: what it counted since it was read last, in ns or as it is, and samples lost. */
@@ -88,10 +92,7 @@ static void read_events(
 		k->enabled += now.enabled - st->enabled_seen;
 		k->running += now.running - st->running_seen;
 		k->lost_known |= (st->layout.flags & LAYOUT_LOST) != 0;
-		st->value_seen = now.value;
-		st->lost_seen = now.lost;
-		st->enabled_seen = now.enabled;
-		st->running_seen = now.running;
+		keep(st, &now);
 	}
 }
 

@@ -7,9 +7,7 @@
 
 static void note_left_out(void *arg, const char *why)
 {
-	char text[sizeof("left out: ") + sizeof(((struct err *)0)->text)];
-	snprintf(text, sizeof(text), "left out: %s", why);
-	target_note(arg, text);
+	target_note_left_out(arg, why);
 }
 
 static int ask_policy(const struct settings *s, const struct event_spec *spec, struct err *e)
@@ -65,7 +63,5 @@ int asked_events(const char *list, const struct settings *policy, struct target_
 		note_first(d, max_rate);
 	if (policy)
 		r = obey_policy(d, policy, e);
-	if (r == 0)
-		r = tracepoints_find(d, e);
-	return r;
+	return r < 0 ? r : tracepoints_find(d, e);
 }

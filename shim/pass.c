@@ -157,8 +157,7 @@ static enum stacks stacks_of(const struct work *w, uint32_t spec)
 	return own ? own - 1 : w->p->request->stacks;
 }
 
-/* Of sizes that one may choose from. Each event of a probe is one more handler that everybody runs who comes by there.
- */
+/* Of sizes that one may choose from. Of a probe each event is one more handler for everybody who comes by there. */
 static bool has_snapshots(const struct work *w, uint32_t spec)
 {
 	const struct event_spec *e = &desc(w)->events[spec];

@@ -128,6 +128,7 @@ struct target_desc {
 
 /* One more sentence; what does not fit is cut. */
 void target_note(struct target_desc *d, const char *text);
+void target_note_left_out(struct target_desc *d, const char *why);
 /* One event less, and a sentence of it: the others have its place. */
 void target_leave_out(struct target_desc *d, uint32_t event, const char *why);
 
