@@ -210,7 +210,7 @@ install: all ## programs, units, hook and its registration below DESTDIR and PRE
 	@test -n "$(DESTDIR)" || getent passwd pillion >/dev/null || test "$$(id -u)" != 0 || \
 		useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin pillion
 	$(call PUT,644,hooks/pilliond.socket,$(UNITS)/pilliond.socket)
-	@mkdir -p $(UNITS) && sed 's|@LIBEXEC@|$(PREFIX)/libexec|' hooks/pilliond.service.in >$(UNITS)/pilliond.service.new
+	@mkdir -p $(UNITS) && sed 's|@LIBEXEC@|$(PREFIX)/libexec|; s|@BIN@|$(PREFIX)/bin|' hooks/pilliond.service.in >$(UNITS)/pilliond.service.new
 	mv $(UNITS)/pilliond.service.new $(UNITS)/pilliond.service
 	@! { $(SYSTEMD); } || systemctl daemon-reload || :
 	@mkdir -p $(HOOKS_D) && sed 's|@HOOK@|$(HOOK)|' hooks/50-pillion.json.in >$(HOOKS_D)/50-pillion.json.new

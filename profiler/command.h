@@ -29,7 +29,7 @@ struct command {
 };
 
 extern const struct command cmd_run, cmd_attach, cmd_ps, cmd_top, cmd_report, cmd_events, cmd_symbolize, cmd_on,
-	cmd_off;
+	cmd_off, cmd_remap;
 
 struct command_option { /* `--name VALUE`, `--name=VALUE`; a switch where `value` is NULL */
 	const char *name, *alias;

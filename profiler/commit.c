@@ -377,8 +377,9 @@ unsigned commit_resume(struct commit *c, struct engine *g, int64_t now)
 		n = resume(g, (struct saved){.at = bytes, .end = bytes + size}, seen, now);
 		free(bytes);
 	}
-	for (struct target *t = g->targets; r < 0 && t; t = t->next)
-		if (t->armed)
+	/* a detached one had begun, or nobody would have kept it: an end that was not meant for it struck it out */
+	for (struct target *t = g->targets; t; t = t->next)
+		if (t->armed && (r < 0 || (t->detached && !t->saved.known)))
 			target_resume_blank(t);
 	c->resumed = true;
 	c->round = g->targets ? ROUND_FIRST_NS : ROUND_NS;
@@ -417,6 +418,12 @@ static void commit(struct commit *c, struct engine *g, int64_t now)
 static int64_t early(const struct commit *c, const struct engine *g)
 {
 	return g->pause > c->round / EARLY ? g->pause : c->round / EARLY;
+}
+
+void commit_flush(struct commit *c, struct engine *g, int64_t now)
+{
+	if (c && c->resumed && !c->off)
+		commit(c, g, now);
 }
 
 int commit_round(struct commit *c, struct engine *g, int64_t now)

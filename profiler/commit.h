@@ -38,6 +38,7 @@ bool commit_waits(const struct commit *c); /* for commit_resume */
 
 /* Counts, when a second is over. Milliseconds until there is something to do, -1: nothing. */
 int commit_round(struct commit *c, struct engine *g, int64_t now);
+void commit_flush(struct commit *c, struct engine *g, int64_t now);
 /* Side-band, of which nothing is changed yet: h is where r was parsed from. */
 void commit_record(struct commit *c, struct target *t, const struct record *r, const struct perf_event_header *h);
 void commit_lossy(struct commit *c, struct target *t);		       /* records were lost */

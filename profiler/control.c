@@ -22,6 +22,7 @@ struct connection {
 	int64_t deadline;
 	bool greeted;
 	struct registered *target; /* registered here, not armed yet; or it runs already, and lives as long as we do */
+	bool remaps, waits;	   /* or it only hears what it has mapped; one of those is to be said */
 };
 
 struct control {
@@ -43,10 +44,10 @@ static struct loop *loop_of(const struct control *ctl)
 static void hang_up(struct connection *c)
 {
 	struct control *ctl = c->control;
-	if (c->target) {
+	if (c->target)
 		c->target->answer = NULL;
+	if (c->target && !c->remaps)
 		supervisor_stop(ctl->supervisor, c->target);
-	}
 	for (struct connection **at = &ctl->connections; *at; at = &(*at)->next)
 		if (*at == c) {
 			*at = c->next;
@@ -68,8 +69,8 @@ static void on_answer(void *arg, const union msg *m)
 	fd_send(c->sock, m, m->head.size, NULL, 0);
 	if (m->head.type != MSG_OK) {
 		c->target = NULL;
-		c->deadline = 0;		   /* hung up in the next round */
-	} else if (t->armed && !t->desc.running) { /* lives by itself now */
+		c->deadline = 0;					       /* hung up in the next round */
+	} else if (t->armed && !t->desc.running && (t->whole || !c->remaps)) { /* lives by itself now */
 		t->answer = NULL;
 		c->target = NULL;
 	} else if (t->armed && t->whole) {
@@ -138,13 +139,40 @@ static int on_more(struct connection *c, union msg *m, const int *fds, size_t n,
 static int on_stop(struct connection *c, union msg *m, const int *fds, size_t n, struct err *e)
 {
 	struct supervisor *s = c->control->supervisor;
-	if (c->greeted && c->target && c->target->armed) {
+	if (c->greeted && c->target && c->target->armed && !c->remaps) {
 		supervisor_stop(s, c->target);
 		return 0;
 	}
 	if (!c->greeted)
 		supervisor_look(s, m->stop.id);
 	return -ESHUTDOWN; /* a notice: nobody waits for an answer */
+}
+
+/* The next one whose processes are to be told, or that there is none; in a later round if that is not known yet. */
+static int offer(struct connection *c)
+{
+	union msg *m = &c->control->msg;
+	bool later;
+	struct registered *r = supervisor_unmapped(c->control->supervisor, &later);
+	if (!r && later)
+		return 0;
+	c->waits = false;
+	c->deadline = deadline_in(CONTROL_PATIENCE_MS * NSEC_PER_MSEC);
+	if (!r)
+		return msg_send(c->sock, m, MSG_OK, NULL, 0);
+	r->unmapped = r->whole = false; /* once: who fails at it would fail again */
+	r->answer = on_answer;
+	r->arg = c;
+	c->target = r;
+	m->target.desc = r->desc;
+	m->target.desc.fds = TARGET_PIDFD;
+	return msg_send(c->sock, m, MSG_TARGET, &r->fds[0], 1);
+}
+
+static int on_remap(struct connection *c, union msg *m, const int *fds, size_t n, struct err *e)
+{
+	c->remaps = c->waits = true;
+	return offer(c);
 }
 
 static int on_outcome(struct connection *c, union msg *m, const int *fds, size_t n, struct err *e)
@@ -164,6 +192,7 @@ static const struct handler {
 	[MSG_TASKS] = {on_more, true, true},
 	[MSG_STOP] = {on_stop, .whenever = true},
 	[MSG_OUTCOME] = {on_outcome, .whenever = true},
+	[MSG_REMAP] = {on_remap, true, false},
 };
 
 static int handle(struct connection *c, union msg *m, const int *fds, size_t n, struct err *e)
@@ -357,7 +386,7 @@ int control_round(struct control *ctl)
 	int64_t now = clock_now(), first = INT64_MAX;
 	for (struct connection *c = ctl->connections, *next; c; c = next) {
 		next = c->next;
-		if (c->deadline <= now)
+		if (c->deadline <= now || (c->waits && offer(c) < 0))
 			hang_up(c);
 		else if (c->deadline < first)
 			first = c->deadline;

@@ -18,6 +18,7 @@
  * While programs begin, map files and end, records are looked at soon: a file may be gone later. While there is nothing
  * but samples, the rings wake us when they fill up: what a round then finds is cold, and costs more than its samples.
  */
+#define PARK_NS (5 * NSEC_PER_SEC)
 #define ROUND_MS 200
 #define ROUND_CALM_MS 1000
 /* A record is stamped, then written, then published: within microseconds, unless its CPU is taken away (a VM). */
@@ -97,6 +98,39 @@ void engine_end(struct engine *g)
 		}
 		/* last windows that wait for names, for a bounded time: their deadlines alone end that */
 	} while (any_ending(g) && loop_run(g->loop, settle, g) == 0);
+}
+
+static bool any_unwritten(const struct engine *g)
+{
+	const struct target *t = g->targets;
+	while (t && !t->windows && !t->unwritten)
+		t = t->next;
+	return t;
+}
+
+static int write_out(void *arg)
+{
+	struct engine *g = arg;
+	int wait = loop_sooner(engine_round(g), export_round(g, clock_now()));
+	if (!any_unwritten(g) || clock_now() > g->park_by)
+		loop_stop(g->loop);
+	return loop_sooner(wait, deadline_left_ms(g->park_by));
+}
+
+void engine_park(struct engine *g)
+{
+	g->park_by = deadline_in(PARK_NS);
+	for (struct target *t = g->targets; t; t = t->next)
+		if (t->armed && t->started && !t->ending)
+			offcpu_call(t);
+	engine_drain(g, true);
+	for (struct target *t = g->targets; t; t = t->next)
+		if (t->armed && t->started && !t->ending)
+			window_end(t, false);
+	if (any_unwritten(g))
+		loop_run(g->loop, write_out, g);
+	engine_drain(g, true);
+	commit_flush(g->commit, g, clock_now());
 }
 
 void engine_done(struct engine *g)

@@ -61,7 +61,8 @@ struct engine {
 	struct engine_limits limits;
 	struct aggregate_room tables; /* of all targets */
 	struct rates rates;
-	uint64_t refused;    /* targets for which there was no room */
+	uint64_t refused; /* targets for which there was no room */
+	int64_t park_by;
 	bool behind;	     /* the last drain left something: what else there is to do came first */
 	int64_t drain_again; /* it left much that was too young; INT64_MAX: it did not */
 	char spool_path[1024];
@@ -70,6 +71,7 @@ struct engine {
 		uint32_t target;  /* whose records or windows it is at, by number; 0: nobody's */
 	} * at;			  /* in memory that the supervisor shares: it outlives us */
 	int estate;		  /* estate.h: where it listens; or -1 */
+	bool leaving;		  /* whoever asks there has a worker of its own */
 	uid_t trusted;		  /* beside root: who started us */
 	int journal[2];		  /* memory files, for profiler/commit.h; or -1 */
 	int channel, statm;	  /* worker.h; /proc/self/statm; or -1 */
@@ -85,6 +87,11 @@ int engine_init(struct engine *g, struct err *e);
 /* Ends every armed target and waits until its last window is written; those that are not armed belong to connections.
  */
 void engine_end(struct engine *g);
+/*
+ * For a successor of another program, which may not read our journal: windows end and are written, as far as that can
+ * be in a few seconds; targets go on, and what is counted meanwhile is in the journal.
+ */
+void engine_park(struct engine *g);
 void engine_done(struct engine *g); /* no target is left */
 /* Drain what is older than a moment ago, or up to now when `all` (the writers of interest have ended). */
 void engine_drain(struct engine *g, bool all);

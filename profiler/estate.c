@@ -129,6 +129,7 @@ static int give_head(struct engine *g, int sock, int64_t deadline, int channel, 
 		fds[n++] = symbolizer_socket(g->symbolizer);
 		fds[n++] = files_socket(g->files);
 	}
+	it->head.has |= g->leaving ? ESTATE_LEAVING : 0;
 	return put(sock, deadline, it, fds, (size_t)n);
 }
 
@@ -246,7 +247,7 @@ static int take_fd(struct taking *k, size_t i)
 static int take_head(struct taking *k)
 {
 	const struct estate_item *it = &k->it;
-	bool helpers = it->head.has == (ESTATE_SYMBOLIZER | ESTATE_READERS);
+	bool helpers = (it->head.has & ~(uint32_t)ESTATE_LEAVING) == (ESTATE_SYMBOLIZER | ESTATE_READERS);
 	if (k->headed || k->n != HEAD_FDS_LEAST + (helpers ? 2u : 0u) || it->head.rings < 1 ||
 		it->head.rings > RINGS_CPUS_MAX)
 		return -EPROTO;
@@ -254,6 +255,7 @@ static int take_head(struct taking *k)
 		return -EPROTONOSUPPORT;
 	k->headed = true;
 	k->pid = it->head.pid;
+	k->s->replaces = it->head.has & ESTATE_LEAVING;
 	k->rings_wanted = it->head.rings;
 	k->ring_size = it->head.ring_size;
 	k->ring_fds = calloc(k->rings_wanted, sizeof(int));

@@ -15,13 +15,18 @@
 
 #include "profiler/supervisor.h"
 
-#define ESTATE_LAYOUT 5 /* counts up with every change of what is passed on */
+#define ESTATE_LAYOUT 6 /* counts up with every change of what is passed on */
 #define ESTATE_PATIENCE_MS 60000
 #define ESTATE_DEADLINE_MS 5000 /* for all of it */
 #define ESTATE_RINGS_AT_ONCE 128
 
 enum estate_kind { ESTATE_HEAD = 1, ESTATE_RINGS, ESTATE_TARGET, ESTATE_EVENTS, ESTATE_END };
-enum estate_has { ESTATE_SYMBOLIZER = 1, ESTATE_READERS = 2, ESTATE_HAS = 2 /* how many there may be */ };
+enum estate_has {
+	ESTATE_SYMBOLIZER = 1,
+	ESTATE_READERS = 2,
+	ESTATE_HAS = 2 /* how many there may be */,
+	ESTATE_LEAVING = 4
+};
 
 struct estate_item {
 	uint32_t kind, n; /* n: of rings or events in this item */
@@ -29,7 +34,7 @@ struct estate_item {
 		struct {
 			uint32_t layout; /* of all of this */
 			int32_t pid;
-			uint32_t has; /* mask of enum estate_has */
+			uint32_t has; /* mask of enum estate_has; LEAVING: it is to be replaced (ORDER_PARK) */
 			uint32_t rings;
 			uint64_t ring_size;
 		} head;

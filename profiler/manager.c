@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #define FIRST_FD 3 /* SD_LISTEN_FDS_START */
-#define FDS_MAX 64
-#define NAME "control"
+#define FDS_MAX 65536
+#define CONTROL "control"
 
 /* A variable, as it was: "" when there is none. Nobody below us shall find it. */
 static const char *take(const char *name, char *buf, size_t size)
@@ -38,19 +38,7 @@ static uint64_t take_number(const char *name)
 	return *end || errno || text[0] == '-' ? 0 : value;
 }
 
-/* --- the socket that is handed over --------------------------------------------------------------------- */
-
-/* Which of n is the control socket, -1 = none. */
-static int find_control(int n, const char *names)
-{
-	for (int i = 0; i < n; i++) {
-		size_t len = strcspn(names, ":");
-		if (len == strlen(NAME) && !strncmp(names, NAME, len))
-			return i;
-		names += len + (names[len] == ':');
-	}
-	return n == 1 ? 0 : -1;
-}
+/* --- what is handed over -------------------------------------------------------------------------------- */
 
 static bool is(int fd, int option, int wanted)
 {
@@ -71,28 +59,84 @@ static int check_listener(int fd, struct err *e)
 	return 0;
 }
 
-int manager_listener(int *ret, struct err *e)
+/* The next one of the names, which ':' divide; there may be fewer than descriptors. */
+static const char *next_name(char **names)
 {
-	char names[512];
+	char *name = *names, *end = name + strcspn(name, ":");
+	*names = *end ? end + 1 : end;
+	*end = 0;
+	return name;
+}
+
+struct sockets {
+	int n, control, other; /* how many; the one of that name; the first of another; or -1 */
+};
+
+static void sort_in(struct handed *h, struct sockets *sockets, const char *name, int fd)
+{
+	if (!strncmp(name, MANAGER_KEPT, strlen(MANAGER_KEPT)) && strlen(name) < MANAGER_NAME_MAX) {
+		struct kept *k = &h->kept[h->n_kept++];
+		snprintf(k->name, sizeof(k->name), "%s", name);
+		k->fd = fd;
+		fcntl(fd, F_SETFD, FD_CLOEXEC);
+		return;
+	}
+	sockets->n++;
+	if (!strcmp(name, CONTROL) && sockets->control < 0)
+		sockets->control = fd;
+	else if (sockets->other < 0)
+		sockets->other = fd;
+	else
+		fd_close(fd);
+}
+
+/* One alone may be called as it likes. */
+static int choose(struct sockets *sockets, struct err *e)
+{
+	if (sockets->control < 0 && sockets->n == 1)
+		sockets->control = sockets->other;
+	else
+		fd_close(sockets->other);
+	if (sockets->control >= 0 || !sockets->n)
+		return 0;
+	return err_say(e, -EINVAL,
+		"the service manager hands over %d sockets, and none has FileDescriptorName=" CONTROL, sockets->n);
+}
+
+int manager_handed(struct handed *ret, struct err *e)
+{
+	struct sockets sockets = {0, -1, -1};
 	bool ours = take_number("LISTEN_PID") == (uint64_t)getpid();
 	uint64_t n = take_number("LISTEN_FDS");
-	take("LISTEN_FDNAMES", names, sizeof(names));
-	*ret = -1;
-	if (!ours || n == 0)
-		return 0;
-	if (n > FDS_MAX)
-		return err_say(e, -EINVAL, "the service manager hands over %llu sockets", (unsigned long long)n);
-	int control = find_control((int)n, names);
-	for (int i = 0; i < (int)n; i++)
-		if (i != control)
-			fd_close(FIRST_FD + i);
-	if (control < 0)
-		return err_say(e, -EINVAL,
-			"the service manager hands over %d sockets, and none has FileDescriptorName=" NAME, (int)n);
-	int r = check_listener(FIRST_FD + control, e);
+	const char *said = getenv("LISTEN_FDNAMES");
+	char *names = strdup(said ? said : ""), *at = names;
+	unsetenv("LISTEN_FDNAMES");
+	*ret = (struct handed){.listener = -1};
+	int r = 0;
+	if (ours && n > FDS_MAX)
+		r = err_say(e, -EINVAL, "the service manager hands over %llu sockets", (unsigned long long)n);
+	else if (ours && n && (!names || !(ret->kept = calloc(n, sizeof(*ret->kept)))))
+		r = err_set(e, -ENOMEM, "what the service manager hands over");
+	for (int i = 0; ours && r == 0 && i < (int)n; i++)
+		sort_in(ret, &sockets, next_name(&at), FIRST_FD + i);
+	free(names);
 	if (r == 0)
-		*ret = FIRST_FD + control;
+		r = choose(&sockets, e);
+	if (r == 0 && sockets.control >= 0)
+		r = check_listener(sockets.control, e);
+	if (r == 0)
+		ret->listener = sockets.control;
+	else
+		manager_handed_done(ret);
 	return r;
+}
+
+void manager_handed_done(struct handed *h)
+{
+	while (h->n_kept)
+		fd_close(h->kept[--h->n_kept].fd);
+	free(h->kept);
+	h->kept = NULL;
 }
 
 /* --- what it hears -------------------------------------------------------------------------------------- */
@@ -153,6 +197,18 @@ void manager_say(const struct manager *m, const char *fmt, ...)
 	va_end(ap);
 	fd_wait(m->sock, POLLOUT, deadline_in(MANAGER_PATIENCE_MS * NSEC_PER_MSEC));
 	say(m, text);
+}
+
+int manager_keep(const struct manager *m, const char *name, int fd)
+{
+	char text[32 + MANAGER_NAME_MAX];
+	int n = snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=%s", name);
+	return m->sock < 0 ? -ENOTCONN : fd_send(m->sock, text, (size_t)n, &fd, 1);
+}
+
+void manager_drop(const struct manager *m, const char *name)
+{
+	manager_say(m, "FDSTOREREMOVE=1\nFDNAME=%s", name);
 }
 
 int manager_round(struct manager *m, unsigned targets)

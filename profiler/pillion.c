@@ -39,6 +39,7 @@ static const struct command *const commands[] = {
 	&cmd_symbolize,
 	&cmd_on,
 	&cmd_off,
+	&cmd_remap,
 	&cmd_version,
 	&cmd_help,
 };

@@ -1,7 +1,8 @@
 /*
  * pilliond - the profiler. As a service: `pilliond [--etc DIR] [options]`. Targets register on the control socket,
- * which it makes or gets from a service manager (manager.h); SIGHUP reads the settings anew (reload.h). For one target:
- * `pilliond --session ID [options]`, started by the hook with a connected socket as descriptor 3.
+ * which it makes or gets from a service manager (manager.h); SIGHUP reads the settings anew (reload.h), SIGUSR2 leaves
+ * everything to the next pilliond. For one target: `pilliond --session ID [options]`, started by the hook with a
+ * connected socket as descriptor 3.
  *
  *	1. settings				2. open what needs privilege (startup.h)
  *	3. drop every privilege			4. fork the worker (supervisor.h)
@@ -24,8 +25,10 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 #define SESSION_SOCKET 3
+#define HANDED_MAX 65536
 
 static struct options options;
 static struct engine engine;
@@ -106,6 +109,15 @@ static void read_anew(void)
 		r < 0 ? e.text : "");
 }
 
+/* SIGUSR2: an upgrade. What we have is the next one's, which is about to be started. */
+static void leave(void)
+{
+	manager_say(&manager, "STOPPING=1\nSTATUS=Leaving all to the next one");
+	control_refuse(control);
+	users_quit(&startup.users);
+	supervisor_leave(&supervisor);
+}
+
 static void quit(void)
 {
 	manager_say(&manager, "STOPPING=1\nSTATUS=Writing the last windows");
@@ -122,6 +134,8 @@ static void on_signal(void *arg, uint32_t events)
 		return;
 	if (info.ssi_signo == SIGHUP)
 		read_anew();
+	else if (info.ssi_signo == SIGUSR2)
+		leave();
 	else
 		quit();
 }
@@ -158,18 +172,27 @@ static void let_go(void *arg)
 	fd_close(manager.sock);
 }
 
-/* Of a service that was killed; what cannot be had is begun anew. */
-static void take_estate(void)
+/* Of a service that was killed, or has left; what cannot be had is begun anew. False: its worker is somewhere. */
+static bool take_estate(void)
 {
 	struct err e = {0};
-	if (startup.left < 0)
-		return;
-	if (estate_take(&supervisor, startup.left, &e) < 0)
+	int r = startup.left < 0 ? 0 : estate_take(&supervisor, startup.left, &e);
+	if (r < 0)
 		log_line(LOG_WARNING, "outcome=\"begun anew\" reason=\"%s\"", e.text);
-	else
+	else if (startup.left >= 0)
 		log_line(LOG_WARNING, "outcome=\"taken over\" worker=%d targets=%u", (int)supervisor.worker,
 			supervisor.n_targets);
 	startup.left = fd_close(startup.left);
+	return r == 0;
+}
+
+/* Of a service that was killed with its worker; what there is already stays. */
+static void take_kept(bool journal)
+{
+	const size_t had = startup.handed.n_kept;
+	const unsigned n = keeping_take(&supervisor, &startup.handed, journal);
+	if (n)
+		log_line(LOG_WARNING, "outcome=\"taken back\" targets=%u kept=%zu", n, had);
 }
 
 static int serve(struct err *e)
@@ -177,7 +200,7 @@ static int serve(struct err *e)
 	struct loop_source signals;
 	int r = supervisor_new(&supervisor, e);
 	if (r == 0)
-		take_estate();
+		take_kept(take_estate());
 	if (r == 0)
 		r = loop_add(supervisor.loop, &signals, startup.signals, EPOLLIN, on_signal, NULL);
 	if (r == 0)
@@ -195,6 +218,10 @@ static int serve(struct err *e)
 		return r;
 	ready();
 	r = loop_run(supervisor.loop, due, NULL);
+	if (supervisor.leaving) {
+		users_end(&startup.users);
+		_exit(0); /* not to take anything along */
+	}
 	return r < 0 ? err_set(e, r, "the event loop") : 0;
 }
 
@@ -219,6 +246,7 @@ static int run(struct err *e)
 	supervisor.engine = &engine;
 	supervisor.settings = &options.settings;
 	supervisor.oom = &startup.oom;
+	supervisor.manager = &manager;
 	supervisor.in_worker = let_go;
 	int r = startup_open(&options.settings, session, &engine, &startup, e);
 	if (r == 0)
@@ -262,10 +290,12 @@ static void say_why(const struct err *e)
 static void close_inherited(void)
 {
 	const char *handed = getenv("LISTEN_FDS"); /* manager.h */
-	int keep[16], n = session ? 1 : handed ? atoi(handed) : 0;
-	for (int i = 0; i < n && i < 16; i++)
+	const long given = session ? 1 : handed ? strtol(handed, NULL, 10) : 0, n = given < HANDED_MAX ? given : 0;
+	int *keep = n > 0 ? calloc((size_t)n, sizeof(int)) : NULL;
+	for (int i = 0; keep && i < n; i++)
 		keep[i] = SESSION_SOCKET + i;
-	fd_close_all_but(keep, (size_t)(n < 0 ? 0 : n < 16 ? n : 16));
+	fd_close_all_but(keep, keep ? (size_t)n : 0);
+	free(keep);
 }
 
 int main(int argc, char **argv)

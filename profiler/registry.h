@@ -25,8 +25,12 @@ struct registered {
 	bool described;	   /* TASKS have begun: nobody but who sent them can say it again */
 	bool armed, whole; /* the worker has said so; TASKS have ended */
 	bool stopping;	   /* it was told to end */
-	unsigned deaths;   /* of workers that were at it, */
-	int64_t died;	   /* the first of them */
+	bool unmapped;	   /* and what it has mapped since nobody was told (shim/protocol.h, REMAP) */
+	bool detached;	   /* its events write into no ring: those that they wrote into are gone (keeping.h) */
+	enum { KEPT_YET, KEPT, KEPT_NOT } kept; /* not yet; by the service manager, under a name with */
+	uint32_t turn;				/* this number; it cannot be */
+	unsigned deaths;			/* of workers that were at it, */
+	int64_t died;				/* the first of them */
 	/* supervisor.h */
 	struct supervisor *supervisor;
 	int relay, far; /* connection to the worker; the worker's end of the next one, until it is forked */

@@ -10,7 +10,6 @@
 #include "profiler/debugfile.h"
 #include "profiler/estate.h"
 #include "profiler/limits.h"
-#include "profiler/manager.h"
 #include "profiler/serving.h"
 #include "shim/perf.h"
 #include "shim/service.h"
@@ -147,7 +146,8 @@ static void compare_address(int listener, const char *control)
 
 static int open_listener(const struct settings *set, struct startup *s, struct err *e)
 {
-	int r = manager_listener(&s->listener, e);
+	int r = manager_handed(&s->handed, e);
+	s->listener = s->handed.listener;
 	if (s->listener >= 0)
 		compare_address(s->listener, set->control);
 	else if (r == 0)
@@ -194,8 +194,10 @@ static int open_signals(bool session)
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
-	if (!session)
+	if (!session) {
 		sigaddset(&set, SIGHUP);
+		sigaddset(&set, SIGUSR2);
+	}
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGHUP, session ? SIG_IGN : SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);

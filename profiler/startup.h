@@ -9,6 +9,7 @@
 
 #include "oci/options.h"
 #include "profiler/engine.h"
+#include "profiler/manager.h"
 #include "profiler/oom.h"
 #include "profiler/users.h"
 
@@ -19,7 +20,8 @@ struct startup {
 	struct oom oom;
 	struct users users;
 	struct forkserver forkserver;
-	int left; /* connected to what a service before us left (estate.h); or -1 */
+	int left;	      /* connected to what a service before us left (estate.h); or -1 */
+	struct handed handed; /* what the service manager kept (keeping.h); without the listener */
 };
 
 /* Opens everything into `g` and `s`, and starts the users' process. Works unprivileged too, with less (see rings.h). */

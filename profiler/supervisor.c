@@ -29,10 +29,12 @@
 #define TELL_AGAIN_MS 50
 #define SWITCHED_OFF "switched off on this host: 'pillion on' ends that"
 #define DEATHS_NS (600 * NSEC_PER_SEC) /* in which so many are too many */
+#define LEAVE_NS (5 * NSEC_PER_SEC)    /* for the last windows of what ends with us */
 #define HASTY 2			       /* deaths in a row, each soon after the start */
 
 static void forget(struct supervisor *s, struct registered *r)
 {
+	keeping_forget(s, r);
 	for (struct registered **at = &s->targets; *at; at = &(*at)->next)
 		if (*at == r) {
 			*at = r->next;
@@ -83,6 +85,7 @@ static void on_relay(void *arg, uint32_t events)
 		return;
 	}
 	r->owed = false;
+	r->detached &= m->head.type != MSG_OK;
 	r->armed |= m->head.type == MSG_OK && r->total;
 	answer(r, m);
 	if (is_last)
@@ -298,8 +301,14 @@ static void on_death(struct supervisor *s)
 	s->pidfd = fd_close(s->pidfd);
 	bool by_itself = status > 0 && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	s->worker = -1;
-	if (s->quitting) {
+	if (s->quitting || s->leaving) {
 		loop_stop(s->loop);
+		return;
+	}
+	if (s->replaces) {
+		log_line(LOG_INFO, "outcome=\"worker replaced\" targets=%u", s->n_targets);
+		s->replaces = false;
+		s->again = clock_now();
 		return;
 	}
 	log_line(LOG_ERR, "outcome=\"worker died\" reason=\"%s\"",
@@ -422,9 +431,20 @@ int supervisor_pass(struct supervisor *s, struct registered *r, union msg *m, co
 	}
 	while (n)
 		fd_close(fds[--n]);
-	r->described = true;
+	r->described = r->desc.running;
 	r->owed |= error == 0;
 	return error;
+}
+
+struct registered *supervisor_unmapped(struct supervisor *s, bool *ret_later)
+{
+	*ret_later = false;
+	for (struct registered *r = s->targets; r; r = r->next) {
+		if (r->unmapped && !r->owed && s->worker >= 0)
+			return r;
+		*ret_later |= r->unmapped;
+	}
+	return NULL;
 }
 
 void supervisor_stop(struct supervisor *s, struct registered *r)
@@ -480,6 +500,39 @@ void supervisor_quit(struct supervisor *s)
 	}
 }
 
+void supervisor_leave(struct supervisor *s)
+{
+	if (s->quitting || s->leaving)
+		return;
+	s->leaving = true;
+	s->quit_by = deadline_in(LEAVE_NS);
+	for (struct registered *r = s->targets; r; r = r->next)
+		if (r->desc.running && r->armed)
+			supervisor_stop(s, r);
+}
+
+/* Or is being registered: whoever does that shall not begin anew. */
+static bool any_of_ours(const struct supervisor *s)
+{
+	const struct registered *r = s->targets;
+	while (r && r->armed && !r->desc.running)
+		r = r->next;
+	return r;
+}
+
+/* The worker hears of it, and then nobody: it waits for the next one (estate.h). */
+static int watch_leaving(struct supervisor *s)
+{
+	if (!s->leaving)
+		return -1;
+	if (any_of_ours(s) && clock_now() < s->quit_by)
+		return deadline_left_ms(s->quit_by);
+	if (order(s, &(struct order){.kind = ORDER_LEAVE}, -1) < 0)
+		log_line(LOG_WARNING, "outcome=\"the worker stays\" reason=\"it cannot be told\"");
+	loop_stop(s->loop);
+	return -1;
+}
+
 static void on_switch(void *arg)
 {
 	struct supervisor *s = arg;
@@ -520,7 +573,7 @@ static int watch_symbolizer(struct supervisor *s)
 
 static int watch_worker(struct supervisor *s)
 {
-	int64_t now = clock_now(), next = s->quitting ? s->quit_by : s->again;
+	int64_t now = clock_now(), next = s->quitting || s->replaces ? s->quit_by : s->again;
 	if (!next)
 		return -1;
 	if (now < next)
@@ -529,6 +582,12 @@ static int watch_worker(struct supervisor *s)
 		log_line(LOG_ERR, "outcome=\"worker killed\" reason=\"it does not end\"");
 		kill_worker(s);
 		loop_stop(s->loop);
+		return -1;
+	}
+	if (s->replaces) {
+		log_line(LOG_ERR, "outcome=\"worker killed\" reason=\"it does not make room\"");
+		kill_worker(s);
+		s->quit_by = deadline_in(SUPERVISOR_QUIT_MS * NSEC_PER_MSEC);
 		return -1;
 	}
 	start_again(s);
@@ -569,6 +628,18 @@ int supervisor_inherit(struct supervisor *s, pid_t worker, int pidfd, int channe
 	if (s->killswitch.off)
 		on_switch(s);
 	return r < 0 ? r : order(s, &(struct order){.kind = ORDER_ESTATE}, s->engine->estate);
+}
+
+void supervisor_restore(struct supervisor *s, struct registered *r, uint32_t number)
+{
+	r->supervisor = s;
+	r->number = number;
+	s->last_number = number > s->last_number ? number : s->last_number;
+	r->armed = r->owed = true; /* owed: that its events write again */
+	r->next = s->targets;
+	s->targets = r;
+	s->n_targets++;
+	s->n_fds += registered_fds(r);
 }
 
 void supervisor_disown(struct supervisor *s)
@@ -617,6 +688,8 @@ int supervisor_round(struct supervisor *s)
 	registered_reap();
 	wait = loop_sooner(wait, watch_symbolizer(s));
 	wait = loop_sooner(wait, killswitch_round(&s->killswitch));
+	wait = loop_sooner(wait, keeping_round(s));
+	wait = loop_sooner(wait, watch_leaving(s));
 	return loop_sooner(wait, watch_exporter(s));
 }
 
@@ -629,6 +702,10 @@ int supervisor_start(struct supervisor *s, struct err *e)
 	symbolizing_start(&s->engine->symbolizing, s->loop);
 	if (s->worker >= 0) /* another supervisor's: so is its exporter */
 		order(s, &(struct order){.kind = ORDER_EXPORTER}, s->engine->exporting.process.sock);
+	if (s->replaces) {
+		order(s, &(struct order){.kind = ORDER_PARK}, -1);
+		s->quit_by = deadline_in(SUPERVISOR_QUIT_MS * NSEC_PER_MSEC);
+	}
 	r = s->worker < 0 ? start(s) : 0;
 	return cannot_start(r, e);
 }

@@ -271,10 +271,14 @@ void target_tasks(struct target *t, const struct msg_tasks *m, const int *maps)
 		fd_close(maps[next++]);
 	}
 	t->saved.tasks = t->saved.changed = true;
-	if (m->last) {
+	if (!m->last)
+		return;
+	if (t->desc.running)
 		begin_running(t, m->notes);
-		commit_tasks(t->engine->commit, t);
-	}
+	else
+		log_line(LOG_INFO, "target=%s outcome=remapped tasks=%zu", t->desc.id, tasks_count(t->tasks));
+	t->maps_left = MAPS_OF_TARGET;
+	commit_tasks(t->engine->commit, t);
 }
 
 static void drop_stream(struct target *t, struct stream *st)

@@ -41,6 +41,7 @@ struct target {
 	struct stream *streams;
 	uint32_t n_announced, uncovered; /* events that came; on CPUs that came up after us */
 	bool armed, started, ending;
+	bool detached; /* its events wrote into no ring for a while (keeping.h) */
 	int64_t began; /* ns, CLOCK_MONOTONIC: what was sampled before is not the program's */
 	bool early;    /* the window under way ends for want of room (profiler/limits.h) */
 	struct tasks *tasks;

@@ -291,6 +291,8 @@ void tasks_record(struct tasks *t, const struct record *r)
 void tasks_adopt(struct tasks *t, uint32_t pid, uint32_t tid, const char *name)
 {
 	struct task *p = get_own(t, pid);
+	if (p)
+		p->exited = 0;
 	if (p && tid != pid)
 		thread_set(p, tid, name);
 	else if (p)

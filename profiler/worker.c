@@ -47,7 +47,8 @@ struct worker {
 	struct order order;
 	struct settings settings;
 	int64_t orphan_until; /* 0: there is a supervisor */
-	unsigned deaf;	      /* orders in a row that could not be received */
+	bool parking;
+	unsigned deaf; /* orders in a row that could not be received */
 };
 
 size_t order_size(const struct order *o)
@@ -141,7 +142,7 @@ static int on_events(struct connection *c, union msg *m, const int *fds, struct 
 static int on_tasks(struct connection *c, union msg *m, const int *fds, struct err *e)
 {
 	struct target *t = c->target;
-	if (!t->armed || t->started) {
+	if (!t->armed || (t->started && t->desc.running)) {
 		for (uint32_t i = 0; i < m->head.fds; i++)
 			fd_close(fds[i]);
 		return err_say(e, -EPROTO, "tasks out of turn");
@@ -379,6 +380,13 @@ static void obey(struct worker *w, const struct order *o, const int *fds, size_t
 	case ORDER_LOOK:
 		look(w, o->id);
 		break;
+	case ORDER_LEAVE:
+		w->engine->leaving = true;
+		break;
+	case ORDER_PARK:
+		w->parking = true;
+		loop_stop(w->engine->loop);
+		break;
 	case ORDER_SETTINGS:
 		reload(&w->settings, &o->settings, w->engine, &unused);
 		break;
@@ -467,10 +475,12 @@ static void take_over(struct worker *w, struct registered *k)
 			fds[n++] = k->fds[i];
 	w->engine->at->target = k->number;
 	/* else the worker before us may not have come so far, or took the rings with it (supervisor.h) */
-	w->engine->resuming = k->armed && !w->engine->modest;
+	w->engine->resuming = k->armed && !w->engine->modest && !k->detached;
 	int r = c ? target_new(w->engine, &k->desc, fds, &t, &e) : err_set(&e, -ENOMEM, "pilliond");
 	if (r == 0)
 		adopt(c, t);
+	if (r == 0)
+		t->detached = k->detached;
 	for (uint32_t i = 0; i < k->n_events; i++)
 		if (r == 0 && k->event_fds[i] >= 0)
 			r = target_add_event(t, &k->events[i], k->event_fds[i], &e);
@@ -530,6 +540,8 @@ static void on_heir(void *arg, uint32_t events)
 	if (r < 0) {
 		log_line(LOG_WARNING, "outcome=\"not taken over\" reason=\"%s\"", strerror(-r));
 		fd_close(channel[0]);
+		if (g->leaving) /* the next one is of another make */
+			loop_stop(g->loop);
 		return;
 	}
 	loop_del(g->loop, &w->source);
@@ -587,8 +599,9 @@ static void resume_all(struct worker *w, struct registered *known)
 	g->resuming = false;
 	g->at->target = 0;
 	commit_resume(g->commit, g, clock_now());
-	for (struct target *t = g->modest ? g->targets : NULL; t; t = t->next)
-		target_lost(t, 0, 0, clock_now(), false); /* who knows what */
+	for (struct target *t = g->targets; t; t = t->next)
+		if (g->modest || t->detached)
+			target_lost(t, 0, 0, clock_now(), false); /* who knows what */
 	for (struct connection *c = w->connections, *next; c; c = next) {
 		next = c->next;
 		if (c->stopping && c->target)
@@ -610,6 +623,10 @@ int worker_main(struct engine *g, const struct settings *set, int channel, struc
 	w->settings = *set;
 	resume_all(w, known);
 	r = loop_run(g->loop, due, w);
+	if (w->parking) { /* targets and all are the next one's */
+		engine_park(g);
+		return 0;
+	}
 	engine_end(g);
 	worker_free(w);
 	engine_done(g);

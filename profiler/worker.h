@@ -26,6 +26,8 @@ enum order_kind {
 	ORDER_EXPORTER,	 /* with a socket: there is another one */
 	ORDER_ESTATE,	 /* with the socket where the next supervisor will ask */
 	ORDER_QUIT,
+	ORDER_LEAVE,	  /* the supervisor goes, and the next one is to have a worker of its own */
+	ORDER_PARK,	  /* to whoever was told so: here it is (engine_park) */
 	ORDER_SYMBOLIZER, /* symbolizing_hear(): `number` is the state; with both sockets: there is another one */
 };
 

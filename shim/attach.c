@@ -6,6 +6,7 @@
 #include "shim/asked.h"
 #include "shim/attacher.h"
 #include "shim/reach.h"
+#include "shim/service.h"
 #include "shim/session.h"
 
 #include <errno.h>
@@ -26,6 +27,7 @@
 #define ATTACH_MS 8000 /* looks at threads and all; the profiler's own patience is longer */
 #define STOP_MS 10000  /* to write the last window */
 #define REAP_MS 200
+#define REMAP_MS 30000 /* of all; a unit is not ready before */
 #define CLEAN_MS 500 /* for a session to be gone */
 
 #ifndef MFD_EXEC
@@ -216,6 +218,72 @@ int attach_start(const struct options *o, const struct attach_target *t, struct 
 		clean_up(ret);
 	}
 	return r;
+}
+
+/* --- a service that was started again ------------------------------------------------------------------ */
+
+static void describe_again(const struct target_desc *d, struct attach_job *job)
+{
+	*job = (struct attach_job){.remap = true, .caller = getpid()};
+	job->request.desc = *d;
+	job->request.desc.fds = 0;
+	job->request.attach = d->strategy == STRATEGY_CGROUP ? ATTACH_CGROUP : ATTACH_PROCESS;
+	job->deadline = deadline_in(ATTACH_MS * NSEC_PER_MSEC);
+}
+
+/* 1: a target that wants it, in job; 0: no other. */
+static int ask_for_one(int sock, struct attach_job *job, struct err *e)
+{
+	static union msg m;
+	int64_t deadline = deadline_in(ATTACH_MS * NSEC_PER_MSEC);
+	int pidfd = -1;
+	size_t n;
+	memset(&m, 0, sizeof(m.remap));
+	int r = msg_tell(sock, &m, MSG_REMAP, NULL, 0, e);
+	if (r == 0)
+		r = msg_recv(sock, deadline, &m, &pidfd, 1, &n, e);
+	if (r < 0)
+		return r;
+	if (n)
+		fd_close(pidfd); /* the opener has one of its own, by number and time of start */
+	if (m.head.type == MSG_REFUSE)
+		return err_say(e, m.refuse.code, "refused: %s", m.refuse.text);
+	if (m.head.type == MSG_TARGET)
+		describe_again(&m.target.desc, job);
+	return m.head.type == MSG_TARGET;
+}
+
+static int reach_again(const struct options *o, int *ret, struct err *e)
+{
+	union msg m;
+	*ret = service_connect_anyway(o->settings.control, e);
+	int r = *ret < 0 ? *ret : service_greet(*ret, &o->settings, e);
+	return r < 0 ? r : msg_answer(*ret, deadline_in(ATTACH_MS * NSEC_PER_MSEC), &m, MSG_WELCOME, e);
+}
+
+int attach_remap(const struct options *o, void (*say)(const char *id, const struct err *why), struct err *e)
+{
+	static struct attach_job job;
+	struct attached a = {.sock = -1, .in_service = true};
+	struct err why;
+	const int64_t end = deadline_in(REMAP_MS * NSEC_PER_MSEC);
+	int told = 0, r = reach_again(o, &a.sock, e);
+	if (r == -ENOENT || r == -ECONNREFUSED)
+		return 0;
+	while (r == 0 && clock_now() < end && (r = ask_for_one(a.sock, &job, e)) == 1) {
+		r = run_opener(&o->settings, &job, &a, &why);
+		told += r == 0;
+		if (r == 0)
+			continue;
+		say(job.request.desc.id, &why); /* and its answer may still come: another connection */
+		a.sock = fd_close(a.sock);
+		r = reach_again(o, &a.sock, e);
+	}
+	fd_close(a.sock);
+	if (r == 0 && clock_now() >= end)
+		r = err_say(e, -ETIMEDOUT, "after %d s: what the others have mapped meanwhile has no names",
+			REMAP_MS / 1000);
+	return r < 0 ? r : told;
 }
 
 int attach_stop(struct attached *a, struct msg_ended *ret, struct err *e)

@@ -28,5 +28,10 @@ int attach_find(pid_t pid, struct attach_target *ret, struct err *e);
 /* settings.spool says where a session writes. 0: armed. Else -errno with a sentence; nothing is left. From here on the
  * caller's children are not waited for: SIGCHLD is ignored. */
 int attach_start(const struct options *o, const struct attach_target *t, struct attached *ret, struct err *e);
+/*
+ * Tells a service that was started again what those of its targets consist of of which it could not hear: root's. How
+ * many, 0 also when nobody listens; -errno with a sentence. What cannot be told of one is told to `say`.
+ */
+int attach_remap(const struct options *o, void (*say)(const char *id, const struct err *why), struct err *e);
 /* Let go of it, unless it has ended: 0, and what came of it; bounded. */
 int attach_stop(struct attached *a, struct msg_ended *ret, struct err *e);

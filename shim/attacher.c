@@ -59,7 +59,8 @@ static int become_opener(struct err *e)
 		gid = NOBODY;
 		process_user("pillion", &uid, &gid);
 	}
-	int r = caps_become(uid, gid, perf_caps(probes_count(&job.request.desc) > 0) | CAP_BIT(CAP_SYS_PTRACE), e);
+	uint64_t events = job.remap ? 0 : perf_caps(probes_count(&job.request.desc) > 0);
+	int r = caps_become(uid, gid, events | CAP_BIT(CAP_SYS_PTRACE), e);
 	hide();
 	return r;
 }
@@ -67,8 +68,8 @@ static int become_opener(struct err *e)
 static int pass(struct parcel *parcel, const int *fds, size_t n, const struct pass_host *host, struct err *e)
 {
 	size_t n_target = (size_t)__builtin_popcount(parcel->request.desc.fds);
-	bool has_cgroup = !parcel->request.no_cgroup[0];
-	if (n != n_target + has_cgroup + probes_count(&parcel->request.desc))
+	bool has_cgroup = !job.remap && !parcel->request.no_cgroup[0];
+	if (n != n_target + has_cgroup + (job.remap ? 0 : probes_count(&parcel->request.desc)))
 		return err_say(e, -EPROTO, "the opener's processes misunderstood each other");
 	const struct passing p = {.host = host,
 		.request = &job.request,
@@ -80,7 +81,7 @@ static int pass(struct parcel *parcel, const int *fds, size_t n, const struct pa
 		.sock = ATTACHER_PROFILER,
 		.deadline = job.deadline};
 	job.request = parcel->request;
-	return pass_events(&p, e);
+	return job.remap ? pass_remapped(&p, e) : pass_events(&p, e);
 }
 
 static _Noreturn void inner(int from_outer)
@@ -198,6 +199,15 @@ static void name_exe(const struct outer *w, char exe[static PATH_MAX])
 	exe[n < 0 ? 0 : n] = 0;
 }
 
+/* The same as when it was attached to: its init may have gone deeper since (systemd does). */
+static const char *scope_path(struct outer *w)
+{
+	const char *asked = desc(w)->cgroup;
+	size_t n = strlen(asked);
+	bool above = !strncmp(asked, w->cgroup.path, n) && (w->cgroup.path[n] == '/' || !w->cgroup.path[n]);
+	return job.remap && n && above ? asked : w->cgroup.path;
+}
+
 /* Whose threads are looked for, and for PERF_FLAG_PID_CGROUP where. */
 static void find_scope(struct outer *w)
 {
@@ -212,8 +222,8 @@ static void find_scope(struct outer *w)
 		return;
 	}
 	snprintf(scope->controller, sizeof(scope->controller), "%s", w->cgroup.v1 ? "perf_event" : "");
-	snprintf(scope->cgroup, sizeof(scope->cgroup), "%s", w->cgroup.path);
-	snprintf(desc(w)->cgroup, sizeof(desc(w)->cgroup), "%s", w->cgroup.path);
+	snprintf(scope->cgroup, sizeof(scope->cgroup), "%s", scope_path(w));
+	snprintf(desc(w)->cgroup, sizeof(desc(w)->cgroup), "%s", scope->cgroup);
 }
 
 static int hand_over(struct outer *w, struct err *e)
@@ -225,9 +235,9 @@ static int hand_over(struct outer *w, struct err *e)
 			desc(w)->fds |= 1u << i;
 			fds[n++] = target[i];
 		}
-	if (w->cgroup.perf_dir >= 0)
+	if (w->cgroup.perf_dir >= 0 && !job.remap)
 		fds[n++] = w->cgroup.perf_dir;
-	for (size_t i = 0; i < probes_count(desc(w)); i++)
+	for (size_t i = 0; i < probes_count(desc(w)) && !job.remap; i++)
 		fds[n++] = w->probes[i];
 	int r = fd_send(w->to_inner, &w->parcel, sizeof(w->parcel), fds, (size_t)n);
 	/* -EPIPE: it died, and the end of the line says so */
@@ -244,6 +254,8 @@ static int work(struct outer *w, struct err *e)
 	}
 	if (r < 0)
 		return r;
+	if (job.remap)
+		return hand_over(w, e);
 	name_exe(w, exe);
 	take_tree(w);
 	if (w->tree >= 0 && exe[0] && geteuid() == 0)

@@ -23,6 +23,7 @@
 struct attach_job {
 	struct pass_request request; /* desc.host_pid and start_time say whom */
 	bool container;		     /* all that is in its cgroup; else the process and its descendants */
+	bool remap;		     /* no events: what it consists of, for a profiler that had to begin anew */
 	pid_t caller;
 	int64_t deadline; /* CLOCK_MONOTONIC, ns */
 };

@@ -414,7 +414,7 @@ static int put_task(struct work *w, struct census_task *t, struct err *e)
 }
 
 /* All events are there and have a ring: from here on records tell of what changes. */
-static int pass_tasks(struct work *w, const struct attempt *a, struct err *e)
+static int pass_tasks(struct work *w, bool threads, struct err *e)
 {
 	unsigned late = 0;
 	int r = look(w, e);
@@ -424,7 +424,7 @@ static int pass_tasks(struct work *w, const struct attempt *a, struct err *e)
 		late += t->alive && !t->done && t->pid == t->tid;
 	}
 	/* they have inherited, unless the fork began before its creator's turn: copying memory can take that long */
-	if (r >= 0 && late && a->strategy == STRATEGY_THREADS)
+	if (r >= 0 && late && threads)
 		note(w, "%u processes came meanwhile: one whose fork took longer than attaching is missing%.0d", late,
 			0);
 	if (r < 0)
@@ -623,24 +623,42 @@ static int pass_all(struct work *w, struct err *e)
 	if (r == 0)
 		r = batch_flush_events(&w->batch, true, e);
 	if (r == 0 && w->p->running)
-		r = pass_tasks(w, a, e);
+		r = pass_tasks(w, threads, e);
 	/* its number may have been somebody else's by then */
 	if (r == 0 && w->p->running && fd_wait(w->p->target[0], POLLIN, 0) == 1)
 		r = err_say(e, -ESRCH, "it has ended meanwhile");
 	return r;
 }
 
-int pass_events(const struct passing *p, struct err *e)
+static int begin(struct work *w, const struct passing *p, struct err *e)
 {
 	/* set field by field: pages that stay zero are never touched */
+	w->p = p;
+	w->census = NULL;
+	w->too_many = false;
+	w->without_maps = 0;
+	w->notes_told = strlen(p->request->desc.notes);
+	int r = p->running ? census_new(p->running, &w->census) : 0;
+	return r < 0 ? err_set(e, r, "no memory for a list of threads") : 0;
+}
+
+int pass_remapped(const struct passing *p, struct err *e)
+{
 	static struct work w;
-	w.p = p;
-	w.census = NULL;
-	w.too_many = false;
-	w.without_maps = 0;
-	int r = welcome(&w, e);
-	if (r == 0 && p->running && (r = census_new(p->running, &w.census)) < 0)
-		err_set(e, r, "no memory for a list of threads");
+	int r = begin(&w, p, e);
+	batch_start(&w.batch, p->sock, p->host->batch_max, p->deadline);
+	if (r == 0)
+		r = pass_tasks(&w, false, e);
+	census_free(w.census);
+	return r;
+}
+
+int pass_events(const struct passing *p, struct err *e)
+{
+	static struct work w;
+	int r = begin(&w, p, e);
+	if (r == 0)
+		r = welcome(&w, e);
 	if (r == 0) {
 		name_probes(&w);
 		keep_to_rate(&w);

@@ -43,3 +43,5 @@ struct passing {
 };
 /* 0: armed. */
 int pass_events(const struct passing *p, struct err *e);
+/* No events: what `running` consists of, to a profiler that has answered REMAP. */
+int pass_remapped(const struct passing *p, struct err *e);

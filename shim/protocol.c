@@ -26,6 +26,7 @@ static const struct shape {
 	[MSG_LIST] = {sizeof(struct msg_list)},
 	[MSG_LISTING] = {offsetof(struct msg_listing, targets), sizeof(struct listed_target), 0, PROTOCOL_LISTED_MAX},
 	[MSG_OUTCOME] = {sizeof(struct msg_outcome)},
+	[MSG_REMAP] = {sizeof(struct msg_remap)},
 };
 
 _Static_assert(offsetof(struct msg_events, n) == sizeof(struct msg_head), "wire format");

@@ -28,6 +28,15 @@
  *
  *	OUTCOME				->		 (a notice)
  *
+ * A service that was started again and could not hear what its targets had mapped meanwhile is told, by root:
+ *
+ *	HELLO				->
+ *					<- WELCOME | REFUSE
+ *	REMAP				->
+ *					<- TARGET + pidfd (one of those) | OK (there is none, or no other)
+ *	TASKS   + n files of mappings	->		 (as above)
+ *					<- OK | REFUSE	 (and REMAP again)
+ *
  * Lock-step: the next batch goes out when the one before is answered, so at most one batch of
  * descriptors is in flight (and a target's own few). Every message starts with struct msg_head; a receiver takes
  * version N and N-1, and answers anything else with REFUSE. EOF at any point means the peer is dead: a target that is
@@ -62,6 +71,7 @@ enum msg_type {
 	MSG_LIST,
 	MSG_LISTING,
 	MSG_OUTCOME,
+	MSG_REMAP,
 	MSG_TYPES
 };
 
@@ -231,6 +241,10 @@ struct msg_ok {
 	struct msg_head head;
 };
 
+struct msg_remap {
+	struct msg_head head;
+};
+
 struct msg_stop {
 	struct msg_head head;
 	char id[256];
@@ -261,6 +275,7 @@ union msg {
 	struct msg_list list;
 	struct msg_listing listing;
 	struct msg_outcome outcome;
+	struct msg_remap remap;
 };
 
 _Static_assert(sizeof(struct msg_head) == 16, "wire format");

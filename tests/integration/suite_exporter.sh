@@ -134,7 +134,8 @@ test_port() {
 	is "without a token" "$(asked)" 401
 	is "with it" "$(asked -H "Authorization: Bearer $token")" 200
 	has "the page" "$(cat metrics)" 'pillion_worker_up 1'
-	is "who knows it" "$(with_token "$token")" "pilliond pilliond-export"
+	# a sanitizer's memory is terabytes
+	sanitized || is "who knows it" "$(with_token "$token")" "pilliond pilliond-export"
 	is "with another host" "$(asked -H "Authorization: Bearer $token" -H 'Host: evil.example')" 403
 	[[ ! -e run/http.sock ]] || fail "there is a socket as well"
 	kill -TERM "$SERVICE"

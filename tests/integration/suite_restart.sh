@@ -170,9 +170,7 @@ row "a target that ends the worker each time is let go, and nobody else" test_cu
 
 # --- the supervisor
 
-test_supervisor_killed() {
-	local i cpu
-	begin_service
+make_late() { # ./app, which loads a library when there is ./load, and prints its CPU time
 	cat >app.c <<-'C'
 		#include <dlfcn.h>
 		#include <stdio.h>
@@ -181,10 +179,10 @@ test_supervisor_killed() {
 		#include <unistd.h>
 		static void until(time_t end, void (*work)(void)) { while (time(NULL) < end) if (work) work(); }
 		int main(int argc, char **argv) {
-			time_t begin = time(NULL);
-			while (access("load", F_OK) < 0 && time(NULL) < begin + 20) ;
+			time_t end = time(NULL) + atoi(argv[1]);
+			while (access("load", F_OK) < 0 && time(NULL) < end) ;
 			void *lib = dlopen("./late.so", RTLD_NOW);
-			until(begin + 20, lib ? (void (*)(void))dlsym(lib, "loaded_late") : NULL);
+			until(end, lib ? (void (*)(void))dlsym(lib, "loaded_late") : NULL);
 			struct timespec t;
 			clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
 			printf("%ld.%03ld\n", t.tv_sec, t.tv_nsec / 1000000);
@@ -196,7 +194,13 @@ test_supervisor_killed() {
 	C
 	gcc -O1 -o app app.c && gcc -O1 -shared -fPIC -o late.so late.c
 	chmod -R a+rX .
-	"${RUN[@]}" -- ./app >cpu &
+}
+
+test_supervisor_killed() {
+	local i cpu
+	begin_service
+	make_late
+	"${RUN[@]}" -- ./app 20 >cpu &
 	until_true 10 started app || fail "not profiled: $(cat service.log)"
 	for ((i = 0; i < 20; i++)); do
 		sleep 0.3
@@ -218,6 +222,90 @@ test_supervisor_killed() {
 	end_service
 }
 row "the supervisor is killed 20 times: programs go on, nothing is missing, what was loaded meanwhile has names" test_supervisor_killed
+
+# --- all of it, and a service manager that keeps descriptors for it (tests/tools/manager in systemd's place; tests/vm/systemd)
+
+begin_kept() {
+	begin_run --window 5s
+	need jq gcc python3
+	PS=("$LAB/bin/pillion" ps --control "$SOCKET")
+	mkdir -p spool
+	chmod 755 .
+	START_POST="$LAB/bin/pillion remap --control $SOCKET --daemon $LAB/bin/pilliond" "$TOP/tests/tools/manager" "$ROW/run" "$LAB/bin/pilliond" --control "$SOCKET" --spool "$ROW/spool" --log "$ROW/service.log" \
+		--log-level info --metrics "$ROW/run/http.sock" </dev/null >starts 2>>service.out &
+	SERVICE=$!
+	until_true 10 ready_again 0 || fail "no service: $(cat service.log service.out)"
+}
+supervisor() { tail -n 1 starts; }
+
+test_all_killed() {
+	local i kills=5 cpu ready all
+	[[ -z ${FULL-} ]] || kills=20
+	begin_kept
+	make_late
+	"${RUN[@]}" -- ./app $((kills * 2)) >cpu &
+	until_true 10 started app || fail "not profiled: $(cat service.log)"
+	for ((i = 0; i < kills; i++)); do
+		sleep 1
+		ready=$(times_ready)
+		kill -KILL $(profilers)
+		((i != kills / 2)) || : >load
+		until_true 10 ready_again "$ready" || fail "after $((i + 1)) kills it is not there: $(tail service.log) $(cat service.out)"
+		until_true 5 started app || fail "after $((i + 1)) kills the target is not there: $(tail service.log)"
+	done 2>/dev/null
+	wait %2
+	cpu=$(cat cpu)
+	until_true 20 written app || fail "no profile: $(cat service.log)"
+	until_true 10 grep -qs 'name="app" state=ended' service.log || fail "it has not ended: $(cat service.log)"
+	is "how often it was taken back" "$(grep -c 'outcome="taken back" targets=1 ' service.log)" $kills
+	near "seconds of its profiles" "$(seconds_of app)" "$cpu" 5
+	profiles_of app | while read -r file; do "$LAB/bin/pillion" report --folded "$file"; done >all.folded
+	has "its functions" "$(cat all.folded)" 'loaded_late'
+	is "what remap says" "$(cat service.out)" "$(for ((i = 0; i < kills; i++)); do echo "remapped: 1"; done)"
+	end_service
+}
+row "supervisor and worker are killed together, again and again: what the service manager kept goes on" test_all_killed
+
+# As `systemctl restart` does it: the worker stays until the next supervisor has all of it, and makes room for that one's own.
+test_upgrade() {
+	local i times=3 cpu before attached
+	[[ -z ${FULL-} ]] || times=20
+	begin_kept
+	need_root
+	make_late
+	"${RUN[@]}" -- ./app $((times * 2 + 4)) >cpu &
+	until_true 10 started app || fail "not profiled: $(cat service.log)"
+	"$LAB/bin/threads" 2 600 >/dev/null &
+	attached=$!
+	"$LAB/bin/pillion" attach $attached --control "$SOCKET" --daemon "$LAB/bin/pilliond" >attach.out 2>attach.err &
+	until_true 10 grep -qs '^attached' attach.err || fail "not attached: $(cat attach.err)"
+	for ((i = 0; i < times; i++)); do
+		sleep 1
+		before=$(worker)
+		kill -USR2 "$(supervisor)"
+		((i != times / 2)) || : >load
+		until_true 10 replaced "$before" || fail "its worker is the old one: $(tail service.log)"
+		until_true 5 started app || fail "after $((i + 1)) times it is not there: $(tail service.log)"
+		# who was attached has its last window, and the next may come
+		((i)) || until_true 10 test -s attach.out || fail "attach has not ended: $(cat attach.err service.log)"
+	done
+	kill $attached
+	wait %2
+	cpu=$(cat cpu)
+	until_true 20 written app || fail "no profile: $(cat service.log)"
+	until_true 10 grep -qs 'name="app" state=ended' service.log || fail "it has not ended: $(cat service.log)"
+	is "workers that made room" "$(grep -c 'outcome="worker replaced" targets=1' service.log)" $times
+	near "seconds of its profiles" "$(seconds_of app)" "$cpu" 3
+	profiles_of app | while read -r file; do "$LAB/bin/pillion" report --folded "$file"; done >all.folded
+	has "its functions" "$(cat all.folded)" 'loaded_late'
+	(($(share '\[lost: profiler restarted\]' <all.folded) == 0)) || fail "something is missing: $(cat all.folded)"
+	is "errors in the log" "$(grep -c 'level=err' service.log)" 0
+	end_service
+}
+replaced() { # PID
+	[[ -n $(worker) && $(worker) != "$1" ]]
+}
+row "it is restarted for an upgrade: nothing is missing, nobody notices" test_upgrade
 
 test_both_killed() { # worker of another supervisor
 	begin_service

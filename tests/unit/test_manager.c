@@ -61,14 +61,14 @@ static int make(int what)
 	return fd;
 }
 
-static const struct handed {
+static const struct given {
 	const char *scenario;
 	int what[4], n;
 	const char *names, *count; /* NULL: none; the true one */
 	long pid;		   /* 0: ours */
 	int got;		   /* descriptor, or -1 */
 	const char *sentence;
-} handed[] = {
+} given[] = {
 	{"one socket", {LISTENS}, 1, NULL, NULL, 0, 3, NULL},
 	{"one socket, by name", {LISTENS}, 1, "control", NULL, 0, 3, NULL},
 	{"one socket of any name", {LISTENS}, 1, "pilliond.socket", NULL, 0, 3, NULL},
@@ -94,9 +94,9 @@ static const struct handed {
 /* Where a manager puts them: from 3 on, open across exec. */
 static void take_over(const void *arg)
 {
-	const struct handed *c = arg;
+	const struct given *c = arg;
 	struct err e = {0};
-	int fd = 0;
+	struct handed h;
 	fd_close_all_but(NULL, 0);
 	for (int i = 0; i < c->n; i++)
 		MUST(make(c->what[i]) == (c->what[i] == NOTHING ? -1 : 3 + i));
@@ -106,8 +106,10 @@ static void take_over(const void *arg)
 		setenv("LISTEN_FDS", c->count, 1);
 	if (c->names)
 		setenv("LISTEN_FDNAMES", c->names, 1);
-	int r = manager_listener(&fd, &e);
+	int r = manager_handed(&h, &e), fd = h.listener;
 	MUST(fd == c->got);
+	MUST(!h.n_kept);
+	manager_handed_done(&h);
 	MUST(r == (c->sentence ? -EINVAL : 0));
 	MUST(!c->sentence || strstr(e.text, c->sentence));
 	MUST(!getenv("LISTEN_PID") && !getenv("LISTEN_FDS") && !getenv("LISTEN_FDNAMES"));
@@ -118,7 +120,51 @@ static void take_over(const void *arg)
 
 START_TEST(a_socket_that_is_handed_over)
 {
-	ck_assert_msg(in_child(take_over, &handed[_i]) == 0, "%s", handed[_i].scenario);
+	ck_assert_msg(in_child(take_over, &given[_i]) == 0, "%s", given[_i].scenario);
+}
+END_TEST
+
+static const struct mixed {
+	const char *scenario, *names;
+	int what[5], n, listener, n_kept;
+	const char *kept; /* "NAME=DESCRIPTOR " of each */
+} mixed[] = {
+	{"kept ones behind the socket", "control:pillion.a.1:pillion.b", {LISTENS, FILE_, FILE_}, 3, 3, 2,
+		"pillion.a.1=4 pillion.b=5 "},
+	{"before it", "pillion.a:control", {FILE_, LISTENS}, 2, 4, 1, "pillion.a=3 "},
+	{"a socket of another name beside them", "pillion.a:x:pillion.b", {FILE_, LISTENS, FILE_}, 3, 4, 2,
+		"pillion.a=3 pillion.b=5 "},
+	{"nothing but them", "pillion.a:pillion.a", {FILE_, FILE_}, 2, -1, 2, "pillion.a=3 pillion.a=4 "},
+	{"one of somebody else's", "stored:control:pillion.a", {FILE_, LISTENS, FILE_}, 3, 4, 1, "pillion.a=5 "},
+};
+
+static void take_kept(const void *arg)
+{
+	const struct mixed *c = arg;
+	struct err e = {0};
+	struct handed h;
+	char text[200] = "";
+	fd_close_all_but(NULL, 0);
+	for (int i = 0; i < c->n; i++)
+		MUST(make(c->what[i]) == 3 + i);
+	set_number("LISTEN_PID", getpid());
+	set_number("LISTEN_FDS", c->n);
+	setenv("LISTEN_FDNAMES", c->names, 1);
+	MUST(manager_handed(&h, &e) == 0);
+	MUST(h.listener == c->listener && (int)h.n_kept == c->n_kept);
+	for (size_t i = 0; i < h.n_kept; i++) {
+		MUST(fcntl(h.kept[i].fd, F_GETFD) & FD_CLOEXEC);
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s=%d ", h.kept[i].name, h.kept[i].fd);
+	}
+	MUST(!strcmp(text, c->kept));
+	manager_handed_done(&h);
+	for (int i = 0; i < c->n; i++)
+		MUST(fd_is(3 + i) == (3 + i == c->listener));
+}
+
+START_TEST(descriptors_that_it_kept)
+{
+	ck_assert_msg(in_child(take_kept, &mixed[_i]) == 0, "%s", mixed[_i].scenario);
 }
 END_TEST
 
@@ -126,10 +172,12 @@ START_TEST(without_a_manager)
 {
 	struct manager m;
 	struct err e = {0};
-	int fd = 0;
+	struct handed h;
 
-	ck_assert_int_eq(manager_listener(&fd, &e), 0);
-	ck_assert_int_eq(fd, -1);
+	ck_assert_int_eq(manager_handed(&h, &e), 0);
+	ck_assert_int_eq(h.listener, -1);
+	ck_assert_uint_eq(h.n_kept, 0);
+	ck_assert_int_eq(manager_keep(&(struct manager){.sock = -1}, "pillion.x", 0), -ENOTCONN);
 	ck_assert_int_eq(manager_open(&m, &e), 0);
 	ck_assert_int_eq(m.sock, -1);
 	manager_say(&m, "READY=1");
@@ -194,6 +242,32 @@ START_TEST(it_hears_us)
 	manager_close(&m);
 	manager_say(&m, "STOPPING=1");
 	ck_assert_str_eq(heard(), "");
+	listen_no_more();
+	same_fds();
+}
+END_TEST
+
+START_TEST(it_keeps_what_we_ask_it_to)
+{
+	struct manager m;
+	struct err e = {0};
+	char text[200] = "";
+	int fd = -1;
+	size_t n = 0;
+
+	listen_at(false);
+	ck_assert_int_eq(manager_open(&m, &e), 0);
+	ck_assert_int_eq(manager_keep(&m, "pillion.target.1.0", m.sock), 0);
+	ck_assert_int_gt(fd_recv(ear, text, sizeof(text) - 1, &fd, 1, &n), 0);
+	ck_assert_str_eq(text, "FDSTORE=1\nFDPOLL=0\nFDNAME=pillion.target.1.0");
+	ck_assert_uint_eq(n, 1);
+	fd_close(fd);
+	manager_drop(&m, "pillion.target.1.0");
+	ck_assert_str_eq(heard(), "FDSTOREREMOVE=1\nFDNAME=pillion.target.1.0");
+	while (send(m.sock, "x", 1, 0) == 1)
+		;
+	ck_assert_int_eq(manager_keep(&m, "pillion.target.1.0", m.sock), -EAGAIN);
+	manager_close(&m);
 	listen_no_more();
 	same_fds();
 }
@@ -303,9 +377,11 @@ int main(void)
 	TCase *t = tcase_create("manager");
 
 	tcase_add_checked_fixture(t, count_fds, NULL);
-	tcase_add_loop_test(t, a_socket_that_is_handed_over, 0, LENGTH(handed));
+	tcase_add_loop_test(t, a_socket_that_is_handed_over, 0, LENGTH(given));
+	tcase_add_loop_test(t, descriptors_that_it_kept, 0, LENGTH(mixed));
 	tcase_add_test(t, without_a_manager);
 	tcase_add_loop_test(t, it_hears_us, 0, 2);
+	tcase_add_test(t, it_keeps_what_we_ask_it_to);
 	tcase_add_loop_test(t, an_address_that_is_none, 0, LENGTH(addresses));
 	tcase_add_loop_test(t, a_watchdog_is_fed_in_time, 0, LENGTH(watchdogs));
 	tcase_add_test(t, one_that_does_not_read_holds_nobody_up);

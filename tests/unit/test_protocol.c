@@ -117,6 +117,7 @@ static const struct kind {
 	{MSG_LIST, sizeof(struct msg_list), 0, fill_nothing},
 	{MSG_LISTING, LISTING_SIZE(2), 0, fill_listing},
 	{MSG_OUTCOME, sizeof(struct msg_outcome), 0, fill_outcome},
+	{MSG_REMAP, sizeof(struct msg_remap), 0, fill_nothing},
 };
 _Static_assert(LENGTH(kinds) == MSG_TYPES - 1, "every type has its row");
 

@@ -1,0 +1,260 @@
+#include "profiler/keeping.h"
+
+#include "oci/base/fd.h"
+#include "oci/base/log.h"
+#include "profiler/supervisor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define TARGET_NAME MANAGER_KEPT "target.%u.%u"
+#define JOURNAL_NAME MANAGER_KEPT "journal.%u"
+#define QUEUE_BYTES (4 << 20) /* as much of it as net.core.wmem_max lets us have */
+#define AGAIN_MS 100
+
+/* --- packing ------------------------------------------------------------------------------------------- */
+
+static int pack_target(int sock, const struct registered *r, union msg *m)
+{
+	int fds[TARGET_FDS_ALL];
+	size_t n = 0;
+	m->target.desc = r->desc;
+	for (unsigned i = 0; i < TARGET_FDS_ALL; i++)
+		if (r->desc.fds & 1u << i)
+			fds[n++] = r->fds[i];
+	return msg_send(sock, m, MSG_TARGET, fds, n);
+}
+
+/* Of those that are not closed by now (ASKED_CLOSE). */
+static int pack_events(int sock, const struct registered *r, union msg *m)
+{
+	int fds[PROTOCOL_BATCH_MAX], error = 0;
+	uint32_t total = 0, left;
+	for (uint32_t i = 0; i < r->n_events; i++)
+		total += r->event_fds[i] >= 0;
+	left = total;
+	m->events.n = 0;
+	for (uint32_t i = 0; i < r->n_events && error == 0; i++) {
+		if (r->event_fds[i] < 0)
+			continue;
+		fds[m->events.n] = r->event_fds[i];
+		m->events.events[m->events.n++] = r->events[i];
+		left--;
+		if (left && m->events.n < PROTOCOL_BATCH_MAX)
+			continue;
+		m->events.total = left ? 0 : total;
+		error = msg_send(sock, m, MSG_EVENTS, fds, m->events.n);
+		m->events.n = 0;
+	}
+	return error;
+}
+
+int keeping_pack(const struct registered *r)
+{
+	static union msg m;
+	const int bytes = QUEUE_BYTES;
+	int pair[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+		return -errno;
+	setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	int error = pack_target(pair[0], r, &m);
+	if (error == 0)
+		error = pack_events(pair[0], r, &m);
+	fd_close(pair[0]);
+	return error < 0 ? fd_close(pair[1]), error : pair[1];
+}
+
+/* --- unpacking ----------------------------------------------------------------------------------------- */
+
+static int next_message(int sock, union msg *m, int *fds, size_t *ret_n)
+{
+	struct err e;
+	*ret_n = 0;
+	ssize_t got = fd_recv(sock, m, sizeof(*m), fds, PROTOCOL_BATCH_MAX, ret_n);
+	int r = got <= 0 ? (int)got : msg_check(m, (size_t)got, *ret_n, &e);
+	if (got > 0 && r == 0)
+		return 0;
+	while (*ret_n)
+		fd_close(fds[--*ret_n]);
+	return got == 0 ? -EPIPE : r;
+}
+
+static int add_events(struct registered *r, const union msg *m, const int *fds, size_t n)
+{
+	if (m->head.type == MSG_EVENTS)
+		return registered_add(r, &m->events, fds);
+	while (n)
+		fd_close(fds[--n]);
+	return -EPROTO;
+}
+
+int keeping_unpack(int sock, struct registered **ret)
+{
+	static union msg m;
+	int fds[PROTOCOL_BATCH_MAX];
+	size_t n;
+	fcntl(sock, F_SETFL, O_NONBLOCK);
+	int error = next_message(sock, &m, fds, &n);
+	if (error == 0 && m.head.type != MSG_TARGET) {
+		while (n)
+			fd_close(fds[--n]);
+		error = -EPROTO;
+	}
+	if (error < 0)
+		return error;
+	struct registered *r = registered_new(&m.target.desc, fds);
+	error = r ? 0 : -ENOMEM;
+	while (error == 0 && !r->total) {
+		error = next_message(sock, &m, fds, &n);
+		if (error == 0)
+			error = add_events(r, &m, fds, n);
+	}
+	if (error < 0) {
+		registered_free(r);
+		return error == -EPIPE ? -EPROTO : error;
+	}
+	*ret = r;
+	return 0;
+}
+
+/* --- keeping ------------------------------------------------------------------------------------------- */
+
+static void name_of(const struct registered *r, char name[static MANAGER_NAME_MAX])
+{
+	snprintf(name, MANAGER_NAME_MAX, TARGET_NAME, r->number, r->turn);
+}
+
+/* False: its queue is full. What fails otherwise will fail again. */
+static bool keep(struct supervisor *s, struct registered *r)
+{
+	char name[MANAGER_NAME_MAX];
+	fd_auto packed = keeping_pack(r);
+	name_of(r, name);
+	int error = packed < 0 ? packed : manager_keep(s->manager, name, packed);
+	if (packed >= 0 && error == -EAGAIN)
+		return false;
+	r->kept = error < 0 ? KEPT_NOT : KEPT;
+	if (error < 0)
+		log_line(LOG_WARNING, "target=%s outcome=\"not kept by the service manager\" reason=\"%s\"", r->desc.id,
+			strerror(-error));
+	return true;
+}
+
+static bool keep_journal(struct supervisor *s)
+{
+	char name[MANAGER_NAME_MAX];
+	for (unsigned i = 0; i < 2 && s->engine->journal[i] >= 0; i++) {
+		snprintf(name, sizeof(name), JOURNAL_NAME, i);
+		manager_drop(s->manager, name); /* another one's, maybe */
+		if (manager_keep(s->manager, name, s->engine->journal[i]) == -EAGAIN)
+			return false;
+	}
+	s->journal_kept = true;
+	return true;
+}
+
+int keeping_round(struct supervisor *s)
+{
+	if (!s->manager || s->manager->sock < 0 || s->quitting)
+		return -1;
+	bool done = s->journal_kept || keep_journal(s);
+	for (struct registered *r = s->targets; r && done; r = r->next)
+		if (r->armed && !r->desc.running && r->kept == KEPT_YET)
+			done = keep(s, r);
+	return done ? -1 : AGAIN_MS;
+}
+
+void keeping_forget(struct supervisor *s, struct registered *r)
+{
+	char name[MANAGER_NAME_MAX];
+	name_of(r, name);
+	if (s->manager && r->kept == KEPT)
+		manager_drop(s->manager, name);
+	r->kept = KEPT_YET;
+}
+
+/* --- what it kept -------------------------------------------------------------------------------------- */
+
+/* The same as the one that the estate had, or another's. */
+static struct registered *find_same(struct supervisor *s, const struct target_desc *d)
+{
+	struct registered *r = s->targets;
+	while (r &&
+		!(r->desc.host_pid == d->host_pid && r->desc.start_time == d->start_time && !strcmp(r->desc.id, d->id)))
+		r = r->next;
+	return r;
+}
+
+static struct registered *find_number(struct supervisor *s, uint32_t number)
+{
+	struct registered *r = s->targets;
+	while (r && r->number != number)
+		r = r->next;
+	return r;
+}
+
+static int take_target(struct supervisor *s, const struct kept *k, uint32_t number, uint32_t turn)
+{
+	struct registered *r = find_number(s, number);
+	if (r) { /* of the estate: it is kept as it is */
+		r->turn = turn;
+		r->kept = KEPT;
+		return -EALREADY;
+	}
+	int error = s->killswitch.off ? -EPERM : keeping_unpack(k->fd, &r);
+	if (error == 0 && find_same(s, &r->desc)) {
+		registered_free(r);
+		error = -EEXIST;
+	}
+	if (error == 0) {
+		r->turn = turn + 1;
+		r->detached = r->unmapped = true;
+		supervisor_restore(s, r, number);
+		keep(s, r);
+	}
+	manager_drop(s->manager, k->name);
+	return error;
+}
+
+/* Where an estate was taken its journal is this one. */
+static void take_journal(struct supervisor *s, struct kept *k, unsigned i)
+{
+	if (i > 1 || s->adopted)
+		return;
+	fd_close(s->engine->journal[i]);
+	s->engine->journal[i] = k->fd;
+	k->fd = -1;
+}
+
+static bool has_journal(const struct handed *h)
+{
+	char name[MANAGER_NAME_MAX];
+	unsigned found = 0;
+	for (size_t i = 0; i < h->n_kept; i++)
+		for (unsigned k = 0; k < 2; k++) {
+			snprintf(name, sizeof(name), JOURNAL_NAME, k);
+			found |= !strcmp(h->kept[i].name, name) ? 1u << k : 0;
+		}
+	return found == 3;
+}
+
+unsigned keeping_take(struct supervisor *s, struct handed *h, bool journal)
+{
+	const bool both = journal && has_journal(h);
+	unsigned taken = 0, number, turn;
+	for (size_t i = 0; i < h->n_kept; i++) {
+		struct kept *k = &h->kept[i];
+		if (sscanf(k->name, TARGET_NAME, &number, &turn) == 2)
+			taken += take_target(s, k, number, turn) == 0;
+		else if (both && sscanf(k->name, JOURNAL_NAME, &number) == 1)
+			take_journal(s, k, number);
+	}
+	manager_handed_done(h);
+	return taken;
+}

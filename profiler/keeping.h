@@ -1,0 +1,33 @@
+/*
+ * keeping - targets in the keeping of the service manager (manager.h), for the day on which supervisor and worker die
+ * together: no process of ours is left then that could hand anything over (estate.h).
+ *
+ * It keeps one descriptor for each target, however many events that has: a socket in whose queue lie the messages by
+ * which the target was registered (TARGET, EVENTS; shim/protocol.h), with their descriptors, and whose other end is
+ * closed. Besides, the journal's two files. Whoever is started next reads the queues, has its rings, into which the
+ * events are made to write again, and goes on from the journal. What was counted meanwhile shows when the window ends;
+ * what was mapped meanwhile nobody was told: pillion-opener says it (shim/spaces.h).
+ *
+ * A name says which target it is and how often it was packed: "pillion.target.NUMBER.TURN". A queue that was read is
+ * empty, so it is packed anew, under the next name, before the old one is let go.
+ */
+#pragma once
+
+#include "profiler/manager.h"
+#include "profiler/registry.h"
+
+struct supervisor;
+
+/* All of an armed target as a socket; or -errno: -EAGAIN, it does not fit into a queue. */
+int keeping_pack(const struct registered *r);
+/* Reads what was packed. 0; -EPIPE: it is empty; -EPROTO, -ENOMEM, -errno. */
+int keeping_unpack(int sock, struct registered **ret);
+
+/* Armed targets that it does not have yet, and the journal. Milliseconds until it is tried again, or -1. */
+int keeping_round(struct supervisor *s);
+void keeping_forget(struct supervisor *s, struct registered *r);
+/*
+ * At the start, after estate_take: what it kept (descriptors taken) becomes `s`' and its engine's, as far as that is
+ * not there already. `journal`: not where somebody else may still write to it. How many targets.
+ */
+unsigned keeping_take(struct supervisor *s, struct handed *h, bool journal);

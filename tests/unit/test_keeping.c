@@ -1,0 +1,187 @@
+/* keeping: a target as a socket whose other end is closed, and what becomes of it again. */
+#include "profiler/keeping.h"
+
+#include "oci/base/fd.h"
+#include "profiler/supervisor.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
+
+static int fds;
+
+static void count_fds(void)
+{
+	fds = fd_count();
+}
+
+static void same_fds(void)
+{
+	ck_assert_int_eq(fd_count(), fds);
+}
+
+/* A file that can be told from others. */
+static int mark(unsigned what)
+{
+	int fd = memfd_create("mark", MFD_CLOEXEC);
+	ck_assert_int_eq(write(fd, &what, sizeof(what)), sizeof(what));
+	return fd;
+}
+
+static unsigned marked(int fd)
+{
+	unsigned what = 0;
+	ck_assert_int_eq(pread(fd, &what, sizeof(what), 0), sizeof(what));
+	return what;
+}
+
+static struct registered *make(uint32_t n_events)
+{
+	static struct target_desc d;
+	static struct msg_events m;
+	int files[] = {mark(1000), mark(1001)}, events[PROTOCOL_BATCH_MAX];
+	d = (struct target_desc){.id = "one", .name = "its name", .init_pid = 7, .host_pid = 4711, .start_time = 99};
+	d.fds = TARGET_PIDFD | TARGET_TREE;
+	d.strategy = STRATEGY_CGROUP;
+	d.window_s = 60;
+	d.n_events = 1;
+	d.events[0] = (struct event_spec){.kind = 0, .period = 1000};
+	struct registered *r = registered_new(&d, files);
+	for (uint32_t i = 0; i < n_events; i += m.n) {
+		m.n = n_events - i < PROTOCOL_BATCH_MAX ? n_events - i : PROTOCOL_BATCH_MAX;
+		m.total = i + m.n == n_events ? n_events : 0;
+		for (uint32_t k = 0; k < m.n; k++) {
+			m.events[k] = (struct event_desc){.role = PERF_SAMPLES, .cpu = (int32_t)(i + k)};
+			events[k] = mark(i + k);
+		}
+		ck_assert_int_eq(registered_add(r, &m, events), 0);
+	}
+	r->armed = true;
+	return r;
+}
+
+/* On one message, or several. */
+static const uint32_t sizes[] = {1, 2, PROTOCOL_BATCH_MAX, PROTOCOL_BATCH_MAX + 1, 700};
+
+START_TEST(it_comes_back_as_it_was)
+{
+	const uint32_t n = sizes[_i];
+	struct registered *r = make(n), *back = NULL;
+	int packed = keeping_pack(r);
+	ck_assert_int_ge(packed, 0);
+	registered_free(r); /* what it held is in the queue alone */
+	ck_assert_int_eq(fd_count(), fds + 1);
+	ck_assert_int_eq(keeping_unpack(packed, &back), 0);
+	ck_assert_str_eq(back->desc.id, "one");
+	ck_assert_str_eq(back->desc.name, "its name");
+	ck_assert_int_eq(back->desc.host_pid, 4711);
+	ck_assert_uint_eq(back->n_events, n);
+	ck_assert_uint_eq(back->total, n);
+	ck_assert_uint_eq(marked(back->fds[0]), 1000);
+	ck_assert_uint_eq(marked(back->fds[1]), 1001);
+	for (uint32_t i = 0; i < n; i++) {
+		ck_assert_uint_eq(marked(back->event_fds[i]), i);
+		ck_assert_int_eq(back->events[i].cpu, (int32_t)i);
+	}
+	registered_free(back);
+	ck_assert_int_eq(keeping_unpack(packed, &back), -EPIPE); /* it was read */
+	fd_close(packed);
+	same_fds();
+}
+END_TEST
+
+START_TEST(events_that_are_closed_are_left_out)
+{
+	struct registered *r = make(PROTOCOL_BATCH_MAX + 3), *back = NULL;
+	r->event_fds[0] = fd_close(r->event_fds[0]);
+	r->event_fds[PROTOCOL_BATCH_MAX + 2] = fd_close(r->event_fds[PROTOCOL_BATCH_MAX + 2]);
+	r->event_fds[9] = fd_close(r->event_fds[9]);
+	int packed = keeping_pack(r);
+	registered_free(r);
+	ck_assert_int_eq(keeping_unpack(packed, &back), 0);
+	ck_assert_uint_eq(back->n_events, PROTOCOL_BATCH_MAX);
+	ck_assert_uint_eq(back->total, PROTOCOL_BATCH_MAX);
+	ck_assert_uint_eq(marked(back->event_fds[0]), 1);
+	ck_assert_uint_eq(marked(back->event_fds[8]), 10);
+	registered_free(back);
+	fd_close(packed);
+	same_fds();
+}
+END_TEST
+
+enum { NOTHING, WORDS, NO_EVENTS, NOT_ALL_EVENTS, EVENTS_FIRST, TWO_TARGETS };
+
+static const struct {
+	const char *scenario;
+	int what, error;
+} bad[] = {
+	{"nothing in it", NOTHING, -EPIPE},
+	{"words", WORDS, -EPROTO},
+	{"a target without events", NO_EVENTS, -EPROTO},
+	{"it ends before its last events", NOT_ALL_EVENTS, -EPROTO},
+	{"events first", EVENTS_FIRST, -EPROTO},
+	{"two targets", TWO_TARGETS, -EPROTO},
+};
+
+static void put_target(int sock, const struct registered *r)
+{
+	static union msg m;
+	m.target.desc = r->desc;
+	ck_assert_int_eq(msg_send(sock, &m, MSG_TARGET, r->fds, 2), 0);
+}
+
+static void put_event(int sock, const struct registered *r)
+{
+	static union msg m;
+	m.events.n = 1;
+	m.events.total = 0;
+	m.events.events[0] = r->events[0];
+	ck_assert_int_eq(msg_send(sock, &m, MSG_EVENTS, r->event_fds, 1), 0);
+}
+
+START_TEST(what_is_no_target)
+{
+	struct registered *r = make(2), *back = NULL;
+	int pair[2], what = bad[_i].what;
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	if (what == WORDS)
+		ck_assert_int_eq(send(pair[0], "words", 5, 0), 5);
+	if (what == EVENTS_FIRST)
+		put_event(pair[0], r);
+	if (what >= NO_EVENTS)
+		put_target(pair[0], r);
+	if (what == NOT_ALL_EVENTS)
+		put_event(pair[0], r);
+	if (what == TWO_TARGETS)
+		put_target(pair[0], r);
+	fd_close(pair[0]);
+	registered_free(r);
+	ck_assert_msg(keeping_unpack(pair[1], &back) == bad[_i].error, "%s", bad[_i].scenario);
+	fd_close(pair[1]);
+	same_fds();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("keeping");
+	TCase *t = tcase_create("keeping");
+	tcase_set_timeout(t, 30);
+	tcase_add_checked_fixture(t, count_fds, NULL);
+	tcase_add_loop_test(t, it_comes_back_as_it_was, 0, LENGTH(sizes));
+	tcase_add_test(t, events_that_are_closed_are_left_out);
+	tcase_add_loop_test(t, what_is_no_target, 0, LENGTH(bad));
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
