@@ -307,6 +307,26 @@ replaced() { # PID
 }
 row "it is restarted for an upgrade: nothing is missing, nobody notices" test_upgrade
 
+# Told to end by somebody who is not its manager: the last windows are written, and what was kept begins anew.
+test_ended_not_stopped() {
+	begin_kept
+	"${RUN[@]}" -- "$LAB/bin/burn" 5 >/dev/null &
+	until_true 10 started burn || fail "not profiled: $(cat service.log)"
+	sleep 1
+	kill -TERM "$(supervisor)"
+	until_true 10 ready_again 1 || fail "it is not there: $(cat service.log service.out)"
+	until_true 5 started burn || fail "the target is not there: $(cat service.log)"
+	wait %2
+	until_true 10 eval '(($(profiles_of burn | wc -l) == 2))' || fail "its profiles: $(profiles_of burn; cat service.log)"
+	between_seconds burn 4.3 5.1
+	end_service
+}
+between_seconds() { # NAME LEAST MOST
+	awk -v s="$(seconds_of "$1")" -v a="$2" -v b="$3" 'BEGIN { exit !(s >= a && s <= b) }' ||
+		fail "$(seconds_of "$1") s of it are in its profiles, not $2 to $3"
+}
+row "it is told to end, but not stopped: what was kept begins anew" test_ended_not_stopped
+
 test_both_killed() { # worker of another supervisor
 	begin_service
 	"${RUN[@]}" -- "$LAB/bin/burn" 6 >/dev/null &
