@@ -15,7 +15,6 @@
 
 #define TARGET_NAME MANAGER_KEPT "target.%u.%u"
 #define JOURNAL_NAME MANAGER_KEPT "journal.%u"
-#define QUEUE_BYTES (4 << 20) /* as much of it as net.core.wmem_max lets us have */
 #define AGAIN_MS 100
 
 /* --- packing ------------------------------------------------------------------------------------------- */
@@ -58,11 +57,9 @@ static int pack_events(int sock, const struct registered *r, union msg *m)
 int keeping_pack(const struct registered *r)
 {
 	static union msg m;
-	const int bytes = QUEUE_BYTES;
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
 		return -errno;
-	setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 	int error = pack_target(pair[0], r, &m);
 	if (error == 0)
 		error = pack_events(pair[0], r, &m);

@@ -4,9 +4,10 @@
  *
  * It keeps one descriptor for each target, however many events that has: a socket in whose queue lie the messages by
  * which the target was registered (TARGET, EVENTS; shim/protocol.h), with their descriptors, and whose other end is
- * closed. Besides, the journal's two files. Whoever is started next reads the queues, has its rings, into which the
- * events are made to write again, and goes on from the journal. What was counted meanwhile shows when the window ends;
- * what was mapped meanwhile nobody was told: pillion-opener says it (shim/spaces.h).
+ * closed (net.core.wmem_default has room for some 4,000 events). Besides, the journal's two files. Whoever is started
+ * next reads the queues, has its rings, into which the events are made to write again, and goes on from the journal.
+ * What was counted meanwhile shows when the window ends; what was mapped meanwhile nobody was told: pillion-opener says
+ * it (shim/spaces.h).
  *
  * A name says which target it is and how often it was packed: "pillion.target.NUMBER.TURN". A queue that was read is
  * empty, so it is packed anew, under the next name, before the old one is let go.

@@ -6,6 +6,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,6 +170,29 @@ START_TEST(what_is_no_target)
 }
 END_TEST
 
+START_TEST(more_than_a_queue_takes)
+{
+	struct registered *r = make(1);
+	static struct msg_events m;
+	int events[PROTOCOL_BATCH_MAX], packed = 0;
+	r->total = 0;
+	m.n = PROTOCOL_BATCH_MAX;
+	for (unsigned k = 0; k < m.n; k++)
+		m.events[k] = (struct event_desc){.role = PERF_SAMPLES, .cpu = 0};
+	for (unsigned i = 0; i < 50 && packed >= 0; i++) {
+		for (unsigned k = 0; k < m.n; k++)
+			events[k] = fcntl(r->fds[0], F_DUPFD_CLOEXEC, 3);
+		ck_assert_int_eq(registered_add(r, &m, events), 0);
+		packed = keeping_pack(r);
+		fd_close(packed);
+	}
+	ck_assert_int_eq(packed, -EAGAIN);
+	ck_assert_uint_gt(r->n_events, 2000);
+	registered_free(r);
+	same_fds();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("keeping");
@@ -178,6 +202,7 @@ int main(void)
 	tcase_add_loop_test(t, it_comes_back_as_it_was, 0, LENGTH(sizes));
 	tcase_add_test(t, events_that_are_closed_are_left_out);
 	tcase_add_loop_test(t, what_is_no_target, 0, LENGTH(bad));
+	tcase_add_test(t, more_than_a_queue_takes);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);
