@@ -367,9 +367,11 @@ static int add_losses(struct builder *b)
 			aggregate_untimed(b->counts), AGGREGATE_TIMED_MAX);
 	if (r == 0 && y->malformed)
 		r = comment(b, "malformed records: %" PRIu64, y->malformed);
-	if (r == 0 && b->t->uncovered)
-		r = comment(b, "[lost: cpu not covered] %u events on CPUs that came up after pilliond started",
-			b->t->uncovered);
+	if (r == 0 && b->w->uncovered[0])
+		r = comment(b,
+			"not covered: CPU %s, which came up after events were opened, or went and came back: what runs "
+			"there has no sample",
+			b->w->uncovered);
 	return r;
 }
 
@@ -417,21 +419,28 @@ static int add_not_covered(struct builder *b)
 }
 
 /*
- * By cgroup all is seen, but the clock of an event begins when it has been put on the CPU: of a thread that goes on
- * and off all the time that is a good part.
+ * By cgroup all is seen, but where there is no event to see it; and the clock of an event begins when it has been put
+ * on the CPU: of a thread that goes on and off all the time that is a good part. How much is of what cannot be told
+ * apart, so the one that takes most is named for all of it.
  */
-static int add_late_clock(struct builder *b)
+static int add_unclocked(struct builder *b)
 {
-	uint64_t missing = b->t->uncovered ? 0 : beyond_account(b), used = b->w->cpu_used * 1000;
-	const bool stopped = b->w->tally.throttled;
-	if (missing < 50 * NSEC_PER_MSEC || missing < used / 50)
+	const struct window *w = b->w;
+	uint64_t missing = beyond_account(b), used = w->cpu_used * 1000;
+	char bare[sizeof("[lost: cpu  not covered]") + COVERAGE_LIST_MAX];
+	const char *frame = "[unsampled]", *why = "going on a CPU, mostly";
+	if (missing < BUILD_UNCLOCKED_NS || missing < used / 50)
 		return 0;
-	int r = add_loss(
-		b, stopped ? "[throttled]" : "[unsampled]", missing / b->t->desc.events[b->spec].period, missing);
-	return r < 0 ? r
-		     : comment(b, "%s is CPU time by the container's account that no clock saw: %s",
-			       stopped ? "[throttled]" : "[unsampled]",
-			       stopped ? "the kernel had stopped sampling" : "going on a CPU, mostly");
+	if (w->uncovered[0]) {
+		snprintf(bare, sizeof(bare), "[lost: cpu %s not covered]", w->uncovered);
+		frame = bare;
+		why = "there was no event of the container's, mostly";
+	} else if (w->tally.throttled) {
+		frame = "[throttled]";
+		why = "the kernel had stopped sampling";
+	}
+	int r = add_loss(b, frame, missing / b->t->desc.events[b->spec].period, missing);
+	return r < 0 ? r : comment(b, "%s is CPU time by the container's account that no clock saw: %s", frame, why);
 }
 
 static int add_account(struct builder *b)
@@ -440,7 +449,7 @@ static int add_account(struct builder *b)
 		return 0;
 	switch (b->t->desc.strategy) {
 	case STRATEGY_CGROUP:
-		return add_late_clock(b);
+		return add_unclocked(b);
 	case STRATEGY_PROCESS:
 		return add_not_covered(b);
 	default:

@@ -4,10 +4,13 @@
  */
 #pragma once
 
+#include "oci/base/clock.h"
 #include "profiler/profile.h"
 #include "profiler/window.h"
 
 #define BUILD_WALL EVENTS_MAX /* beside the numbers of events */
+#define BUILD_UNCLOCKED_NS                                                                                             \
+	(50 * NSEC_PER_MSEC) /* CPU time by an account alone: of less nobody can tell that it is any */
 
 /* Whether that profile is asked for and has samples of that event. */
 bool build_has(const struct target *t, uint32_t profile, uint32_t spec);

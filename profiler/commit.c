@@ -203,6 +203,7 @@ static void save_streams(struct commit *c, struct target *t)
 		journal_number(j, st->value_seen);
 		journal_number(j, st->enabled_seen);
 		journal_number(j, st->running_seen);
+		journal_number(j, (uint64_t)st->off_since);
 	}
 	journal_end(j);
 	t->saved.streams = false;
@@ -250,6 +251,7 @@ static void save_window(struct commit *c, struct target *t, const struct window 
 			k->unseen, rates_bits(k->correct), rates_bits(k->had_counter)};
 		journal_numbers(j, (const uint64_t *)&n, sizeof(n) / sizeof(uint64_t));
 	}
+	journal_text(j, w->uncovered);
 	journal_end(j);
 }
 

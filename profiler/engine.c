@@ -4,6 +4,7 @@
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "profiler/commit.h"
+#include "profiler/coverage.h"
 #include "profiler/limits.h"
 #include "profiler/offcpu.h"
 #include "profiler/target.h"
@@ -144,6 +145,7 @@ void engine_done(struct engine *g)
 	kallsyms_free(g->kallsyms);
 	kallsyms_free(g->kallsyms_partial);
 	commit_free(g->commit);
+	coverage_free(g->coverage);
 	rings_close(g->rings);
 	export_hand_over(g);
 	fd_close(g->kallsyms_fd);
@@ -317,6 +319,7 @@ int engine_round(struct engine *g)
 	if (at_all) {
 		rates_look(g, now);
 		limits_look(g);
+		coverage_look(g, now);
 		g->look_again = in_ms(now, pace(g));
 	}
 	if (at_all || now >= g->due) { /* rings wake us far more often than targets change */

@@ -23,6 +23,7 @@
 
 struct target;
 struct commit;
+struct coverage;
 
 struct engine_limits { /* profiler/limits.h; 0: none */
 	uint32_t targets, fds;
@@ -33,6 +34,7 @@ struct engine {
 	struct loop *loop;
 	struct commit *commit; /* for a successor; NULL: there will be none */
 	struct rings *rings;
+	struct coverage *coverage; /* NULL: nobody knows which CPUs are up */
 	struct streams *streams;
 	struct modules *modules;
 	struct unwind *unwind;

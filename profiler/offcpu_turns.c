@@ -409,7 +409,7 @@ static void correct(struct target *t)
 		read_event(t->offcpu.cpus[i].sideband, value);
 		ran += value[1];
 	}
-	if (truly && !t->uncovered) /* what runs on CPUs without events is not missed by a clock */
+	if (truly && !t->uncovered && !t->bare) /* what runs on CPUs without events is not missed by a clock */
 		waits_correct(t->offcpu.waits, truly, ran);
 }
 

@@ -227,16 +227,18 @@ static void on_state(struct target *t, struct saved *s)
 
 static void on_streams(struct resume *r, struct target *t, struct saved *s)
 {
-	size_t n = saved_count(s, 5);
+	size_t n = saved_count(s, 6);
 	for (size_t i = 0; i < n && !s->bad; i++) {
 		uint64_t id = saved_number(s), lost = saved_number(s), value = saved_number(s);
 		uint64_t enabled = saved_number(s), running = saved_number(s);
+		int64_t off_since = span(saved_number(s));
 		struct stream *st = streams_find(r->g->streams, id);
 		if (!s->bad && st && st->target == t) {
 			st->lost_seen = lost;
 			st->value_seen = value;
 			st->enabled_seen = enabled;
 			st->running_seen = running;
+			st->off_since = off_since;
 		}
 	}
 }
@@ -308,6 +310,7 @@ static void read_window(struct window *w, struct saved *s)
 			.correct = k.correct ? rates_double(k.correct, 0, 1e9) : 1,
 			.had_counter = rates_double(k.had_counter, 0, 1)};
 	}
+	snprintf(w->uncovered, sizeof(w->uncovered), "%s", saved_text(s, sizeof(w->uncovered) - 1));
 }
 
 static void on_window(struct target *t, struct saved *s)

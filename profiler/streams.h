@@ -23,6 +23,7 @@ struct stream {
 	uint64_t lost_seen; /* what read(2) told last */
 	uint64_t value_seen;
 	uint64_t enabled_seen, running_seen;
+	int64_t off_since;   /* ns: when its CPU was seen to have gone, and it with it; 0: it counts */
 	struct stream_base { /* profiler/offcpu.h: from its own numbers to those of its CPU, since its turn began */
 		int64_t since;
 		bool known;

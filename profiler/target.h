@@ -40,6 +40,7 @@ struct target {
 	struct loop_source pid_source, cgroup_source;
 	struct stream *streams;
 	uint32_t n_announced, uncovered; /* events that came; on CPUs that came up after us */
+	bool bare;			 /* a CPU was up on which none of them counts (profiler/coverage.h) */
 	bool armed, started, ending;
 	bool detached; /* its events wrote into no ring for a while (keeping.h) */
 	int64_t began; /* ns, CLOCK_MONOTONIC: what was sampled before is not the program's */

@@ -97,11 +97,18 @@ static bool write_profile(const struct window *w, uint32_t profile, uint32_t res
 	return r == 0;
 }
 
+/* All that it ran was on CPUs without events: its account tells. */
+static bool ran_unseen(const struct window *w, uint32_t spec)
+{
+	return w->uncovered[0] && w->cpu_used * 1000 >= BUILD_UNCLOCKED_NS &&
+	       event_kind(w->t->desc.events[spec].kind)->measure == MEASURES_CPU;
+}
+
 /* A window without a sample is none, unless it is the only one, or the kernel knows of samples lost or time used. */
 static bool is_worth_it(const struct window *w, uint32_t spec)
 {
 	const struct kernel_count *k = &w->kernel[spec];
-	return aggregate_samples(w->counts[spec]) || k->lost || k->unsampled || k->unseen ||
+	return aggregate_samples(w->counts[spec]) || k->lost || k->unsampled || k->unseen || ran_unseen(w, spec) ||
 	       (w->last && !w->t->handed && !w->t->windows);
 }
 
@@ -215,6 +222,8 @@ static void fill(struct window *w, struct target *t, bool last)
 	w->duration = now - t->window_mono;
 	w->tally = t->tally;
 	w->cpu_used = target_cpu_used(t);
+	coverage_look(t->engine, now);
+	coverage_list(t, t->window_mono, w->uncovered);
 	counted_window(t, w);
 	t->past.lost += lost_in(w);
 	w->owns_counts = take_counts(w);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "profiler/counted.h"
+#include "profiler/coverage.h"
 #include "profiler/exporter.h"
 #include "profiler/target.h"
 
@@ -19,6 +20,7 @@ struct window {
 	size_t unnamed; /* addresses whose names did not come in time */
 	int64_t real, duration;
 	uint64_t cpu_used; /* us, by the container's own account */
+	char uncovered[COVERAGE_LIST_MAX];
 	struct target_tally tally;
 	struct aggregate *counts[EVENTS_MAX];
 	struct kernel_count kernel[EVENTS_MAX];

@@ -5,6 +5,7 @@
 #include "oci/base/log.h"
 #include "oci/seccomp.h"
 #include "profiler/commit.h"
+#include "profiler/coverage.h"
 #include "profiler/estate.h"
 #include "profiler/listing.h"
 #include "profiler/reload.h"
@@ -571,6 +572,7 @@ static int set_up(struct worker *w, int channel, struct err *e)
 	prctl(PR_SET_NAME, "pilliond-worker");
 	g->channel = channel;
 	g->statm = fd_open(AT_FDCWD, "/proc/self/statm", O_RDONLY, 0);
+	coverage_new_take(fd_open(AT_FDCWD, PERF_ONLINE, O_RDONLY, 0), &g->coverage);
 	int r = loop_new(&g->loop);
 	if (r == 0)
 		r = rings_map(g->rings);

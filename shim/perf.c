@@ -344,15 +344,17 @@ static int cpus_of_stat(int *cpus, size_t max)
 	return r < 0 ? r : (int)n;
 }
 
-/* "0-3,6,8-9", as the kernel prints cpu lists */
 int perf_online_cpus(int *cpus, size_t max)
 {
 	char text[4096];
-	int r = fd_read_text(AT_FDCWD, "/sys/devices/system/cpu/online", text, sizeof(text));
-	if (r < 0) /* no sysfs */
-		return cpus_of_stat(cpus, max);
+	int r = fd_read_text(AT_FDCWD, PERF_ONLINE, text, sizeof(text));
+	return r < 0 ? cpus_of_stat(cpus, max) : perf_parse_cpus(text, cpus, max); /* there may be no sysfs */
+}
+
+int perf_parse_cpus(const char *text, int *cpus, size_t max)
+{
 	size_t n = 0;
-	for (char *at = text; *at; at += *at == ',') {
+	for (const char *at = text; *at && *at != '\n'; at += *at == ',') {
 		char *end;
 		long first = strtol(at, &end, 10), last = first;
 		if (end == at)

@@ -39,6 +39,8 @@
 #define PERF_STACK_USER_DEFAULT (32u << 10) /* of rung 2, and of an event alone */
 #define PERF_STACK_USER_MAX 65528u	    /* attr.sample_stack_user: a multiple of 8 below 64 KiB */
 
+#define PERF_ONLINE "/sys/devices/system/cpu/online"
+
 #define PERF_RING_BYTES (512u << 10)		 /* of a CPU's ring, where the locked-memory limit lets it */
 #define PERF_RING_MARK (PERF_RING_BYTES / 4 * 3) /* a whole one calls its reader */
 
@@ -110,3 +112,5 @@ int perf_explain_event(int error, const char *what, struct err *e);
 
 /* Online CPUs, ascending; count or -errno. */
 int perf_online_cpus(int *cpus, size_t max);
+/* "0-3,6,8-9", as the kernel prints lists of CPUs: the same. */
+int perf_parse_cpus(const char *text, int *cpus, size_t max);

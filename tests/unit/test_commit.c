@@ -572,6 +572,7 @@ static struct window *put_window(void)
 	*w = (struct window){.t = t, .seq = t->seq, .real = t->window_real, .duration = SECOND, .tally = t->tally};
 	w->early = w->by_budget = true;
 	w->rate_most = 2.5;
+	strcpy(w->uncovered, "1,3-5");
 	w->kernel[0] = (struct kernel_count){
 		.lost_known = true, .lost = 3, .lost_weight = 30, .unseen = 7, .correct = 1.25, .had_counter = 0.5};
 	for (unsigned i = 0; i < 2; i++) {
@@ -605,6 +606,7 @@ START_TEST(a_window_that_waits_comes_back_and_is_written_once)
 	ck_assert(t->windows->kernel[0].correct == 1.25 && t->windows->kernel[1].correct == 1);
 	ck_assert(t->windows->kernel[0].had_counter == 0.5);
 	ck_assert(t->windows->early && t->windows->by_budget && !t->windows->by_cap && t->windows->rate_most == 2.5);
+	ck_assert_str_eq(t->windows->uncovered, "1,3-5");
 	open_spool();
 	window_round(t, now);
 	ck_assert(!t->windows);
@@ -740,6 +742,45 @@ START_TEST(a_profile_is_the_same_with_and_without_a_restart)
 	open_spool();
 	window_end(t, false);
 	compare("profile", before, read_profile());
+}
+END_TEST
+
+static void says(int fd, const char *text)
+{
+	ck_assert_int_eq(ftruncate(fd, 0), 0);
+	ck_assert_int_eq(pwrite(fd, text, strlen(text), 0), (ssize_t)strlen(text));
+}
+
+/* All that it runs is where its events were taken off: no sample says so, and whether they were a successor cannot see.
+ */
+START_TEST(what_ran_on_a_cpu_that_came_back_is_written)
+{
+	const int online = memfd_create("online", MFD_CLOEXEC), stat = memfd_create("cpu.stat", MFD_CLOEXEC);
+	ck_assert_int_eq(coverage_new_take(dup(online), &g->coverage), 0);
+	fed_events(t, 0)->cpu = 1;
+	says(online, "0-1");
+	coverage_look(g, now);
+	begin_program(t);
+	says(online, "0");
+	coverage_look(g, now + 1);
+	commit_now();
+	coverage_free(g->coverage);
+	succeed(1);
+	ck_assert_int_eq(fed_events(t, 0)->off_since, now - SECOND + 1);
+	says(online, "0-1");
+	ck_assert_int_eq(coverage_new_take(online, &g->coverage), 0);
+	fed_events(t, 0)->cpu = 1;
+	t->cpu_stat = stat;
+	says(stat, "usage_usec 0");
+	t->tally.cpu_usage = target_cpu_usage(t);
+	says(stat, "usage_usec 700000");
+	open_spool();
+	window_end(t, false);
+	char *text = read_profile();
+	ck_assert_msg(strstr(text, "[lost: cpu 1 not covered] 69 700000000 "), "%s", text);
+	ck_assert_int_eq(spooled(), 1);
+	free(text);
+	coverage_free(g->coverage);
 }
 END_TEST
 
@@ -1356,6 +1397,7 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(c, a_window_that_was_handed_over_is_not_lost, 0, 2);
 	tcase_add_test(c, a_window_is_written_with_its_last_profile);
 	tcase_add_test(c, a_profile_is_the_same_with_and_without_a_restart);
+	tcase_add_test(c, what_ran_on_a_cpu_that_came_back_is_written);
 	tcase_add_test(c, modules_are_read_again_for_a_window);
 	tcase_add_test(c, what_nobody_counted_is_in_the_profile);
 	tcase_add_test(c, the_rung_that_counts_is_the_one_that_did);
