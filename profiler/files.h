@@ -126,6 +126,8 @@ struct reader_answer {
 _Noreturn void files_reader(int sock);
 /*
  * For who opens a file himself: beneath a tree, as a reader does. fd or -errno. Only what a profiler has business with,
- * whoever asks (he may have been taken over): ELF files, jitdumps, and perf maps by their name. -EINVAL: another one.
+ * whoever asks (he may have been taken over): ELF files but core dumps, jitdumps, and perf maps by their name. -EINVAL:
+ * another one. That is all that keeps a container's secrets from him: the tree has their mounts (oci/namespaces.h). One
+ * that begins as a program does is none.
  */
 int files_open_here(int tree, const char *path, bool no_links, struct file_id *ret);

@@ -3,8 +3,10 @@
 #include "oci/base/fd.h"
 #include "oci/seccomp.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -63,15 +65,22 @@ static bool is_perf_map(const char *path)
 	return sscanf(path, "/tmp/perf-%u.map%n", &pid, &end) == 1 && end && !path[end];
 }
 
+/* ELF of either byte order, and all that a process had in its memory. */
+static bool is_core_dump(const char *begin)
+{
+	const char *type = begin + offsetof(Elf64_Ehdr, e_type);
+	return !memcmp(begin, ELFMAG, SELFMAG) && (type[0] == ET_CORE || type[1] == ET_CORE);
+}
+
 /* By its first bytes: ELF, or jitdump of either byte order (jitdump-specification.txt). */
 static bool is_for_profilers(int fd)
 {
-	static const char magics[][4] = {"\177ELF", "JiTD", "DTiJ"};
-	char begin[4];
-	if (fd_pread_all(fd, begin, sizeof(begin), 0) != sizeof(begin))
+	static const char magics[][4] = {ELFMAG, "JiTD", "DTiJ"};
+	char begin[offsetof(Elf64_Ehdr, e_machine)] = "";
+	if (fd_pread_all(fd, begin, sizeof(begin), 0) < (ssize_t)sizeof(magics[0]) || is_core_dump(begin))
 		return false;
 	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++)
-		if (!memcmp(begin, magics[i], sizeof(begin)))
+		if (!memcmp(begin, magics[i], sizeof(magics[0])))
 			return true;
 	return false;
 }

@@ -91,6 +91,48 @@ test_taken_over() {
 }
 row "a worker taken over opens nothing, starts nothing, reaches nobody" test_taken_over
 
+# Who reads files for it reads no Pod's secrets: of a volume that the container has mounted, readable for all, it gets
+# programs and nothing else, by whichever name.
+test_taken_over_secrets() {
+	local wanted="readable for all"
+	truncate -s 4096 taken
+	chmod 666 taken
+	mkdir -m 755 secrets
+	mount -t tmpfs -o mode=755 secrets secrets
+	echo "$wanted" >secrets/token
+	chmod 644 secrets/token
+	cp "$LAB/bin/burn" secrets/program
+	cp secrets/program secrets/core
+	printf '\4' | dd of=secrets/core bs=1 seek=16 conv=notrunc status=none # ET_CORE
+	cp secrets/token secrets/perf-7.map
+	begin_service TAKEN="$ROW/taken" LD_PRELOAD="$LAB/bin/libtaken.so"
+	HOOK_ARGS=("$LAB/bin/pillion-hook" --etc "$ROW/etc" --control "$SOCKET" --spool "$ROW/spool" --log "$ROW/hook.log"
+		--daemon "$LAB/bin/pilliond")
+	ct_start runc c1 -a io.pillion.profile=cpu -v "$ROW/secrets:/run/secrets:ro" -- sh -c \
+		"ln -s /run/secrets/token /tmp/perf-8.map; ln -s /run/secrets/token /tmp/jit-8.dump; exec $LAB/bin/burn 20"
+	until_true 10 eval '[[ $(ask ".[].state") == started ]]' || fail "not profiled: $(cat service.log hook.log)"
+	is "the secret, in the container" "$(nsenter -t "$(ct_pid c1)" -m setpriv --reuid 65534 cat /var/run/secrets/token)" "$wanted"
+	printf '%s\n' go /run/secrets/program /run/secrets/token /var/run/secrets/token /run/secrets/core \
+		/run/secrets/perf-7.map /tmp/perf-8.map /tmp/jit-8.dump /etc/passwd /proc/1/environ |
+		dd of=taken conv=notrunc status=none
+	until_true 10 grep -qsa done taken || fail "it did not do what it was told: $(tr -d '\0' <taken)"
+	tr -d '\0' <taken | sed -n 's/^asked //p' >asked
+	has "a program of that volume" "$(sed -n 1p asked)" '^/run/secrets/program 0 .177ELF'
+	is "what it asked for besides" "$(sed '1d; s/ $//' asked)" "/run/secrets/token -22
+/var/run/secrets/token -22
+/run/secrets/core -22
+/run/secrets/perf-7.map -22
+/tmp/perf-8.map -40
+/tmp/jit-8.dump -22
+/etc/passwd -22
+/proc/1/environ -13"
+	ct_rm c1
+	umount secrets
+	until_true 10 written c1 || fail "no profile: $(cat service.log)"
+	end_service
+}
+row "a worker taken over reads no secret of a Pod's through its reader" test_taken_over_secrets
+
 # --- the worker
 
 # What it used itself is what its profiles come to: what was sampled, and what nobody came to count.

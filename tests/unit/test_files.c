@@ -84,6 +84,9 @@ static void setup(void)
 	must("{ printf '\\177ELF' && head -c 5242876 /dev/urandom; } >large");
 	must("echo secret >d/secret && : >tmp/perf-7.map && cp d/secret tmp/perf-8.map.key && cp d/secret "
 	     "d/perf-7.map");
+	must("{ printf '\\177ELF' && head -c 12 /dev/zero && printf '\\4\\0'; } >d/core && { printf '\\177ELF' && head "
+	     "-c "
+	     "12 /dev/zero && printf '\\0\\4'; } >d/big-endian-core");
 	must("ln -s ../d/secret tmp/perf-9.map && printf DTiJrest >d/jit-7.dump");
 }
 
@@ -140,6 +143,8 @@ static const struct {
 	{"a secret", "/d/secret", false, -EINVAL},
 	{"a secret that is called like a perf map", "/d/perf-7.map", false, -EINVAL},
 	{"a secret that is almost called like a perf map", "/tmp/perf-8.map.key", false, -EINVAL},
+	{"a core dump", "/d/core", false, -EINVAL},
+	{"a core dump of another machine", "/d/big-endian-core", false, -EINVAL},
 	{"a perf map that is a link to a secret", "/tmp/perf-9.map", false, -ELOOP},
 };
 
