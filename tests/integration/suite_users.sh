@@ -119,6 +119,39 @@ test_others() {
 }
 row "who is no member has a session of his own" test_others
 
+# By an id that he should not even know: on his own socket, and on root's, should he ever get there.
+test_stops() {
+	local uid id how mode n=0
+	begin_users
+	both_burn 6
+	"${PS[@]}" --json | jq -r '.[].id' >ids
+	as $ANNE "${PS[@]}" --json | jq -r '.[].id' >>ids
+	is "ids" "$(wc -l <ids)" 2
+	sees $BERT "" || fail "user $BERT sees \"$(names_of $BERT)\""
+	mode=$(stat -c %a "$SOCKET")
+	chmod 777 "$SOCKET"
+	has "what root's socket tells him" "$(as $BERT "${PS[@]}" --json 2>&1 || :)" "refused: user $BERT may neither register"
+	for id in $(cat ids); do
+		for how in unasked greeted claimed armed; do
+			is "what Bert hears, $how" "$(as $BERT "$LAB/bin/peer" stop "$USERS" "$id" $how)" "end"
+			for uid in $ANNE $BERT 65534; do
+				has "what user $uid hears of root, $how" \
+					"$(setpriv --reuid $uid --regid $uid --clear-groups "$LAB/bin/peer" stop "$SOCKET" "$id" $how)" \
+					"^refused: user $uid may neither register targets nor list them"
+			done
+			n=$((n + 1))
+		done
+	done
+	is "tries" $n 8
+	chmod "$mode" "$SOCKET"
+	is "what root sees" "$(all_of)" burn
+	sees $ANNE threads || fail "user $ANNE sees \"$(names_of $ANNE)\""
+	is "what ended" "$(grep -E 'state=ended' service.log | grep -vc "prog=pilliond-user-$BERT " || :)" 0
+	both_have 6
+	end_service
+}
+row "a user says that another's target is to be stopped, and root's: he neither sees nor stops them" test_stops
+
 # Root's openers are trusted with the rings of all; on kernels where a ring can be mapped through another event than its
 # own, that is what they would see.
 test_keeps() {

@@ -24,6 +24,11 @@
  *		linger		greets, says all of a target's description, and waits
  *		stranger	greets as user 65534
  *		gazer		asks for the list of targets and reads nothing until it is hung up on
+ *	peer stop SOCKET ID HOW	says that this target is to be stopped; prints the answer
+ *		unasked		as the first thing, as a runtime's poststop hook does
+ *		greeted		behind a greeting
+ *		claimed		behind a target of its own that it calls so
+ *		armed		the same, of which it has an event
  *	peer targets SOCKET N	registers N targets, all itself; prints how many are armed; until it is killed
  *	peer flood SOCKET SECONDS	connects and hangs up
  *	peer crowd SOCKET N	N connections that say nothing; prints what each got, in sums; until it is killed
@@ -353,6 +358,28 @@ static bool arm(int sock)
 	return !strcmp(heard(sock, PATIENCE), "ok");
 }
 
+static int stop(const char *path, const char *id, const char *how)
+{
+	int sock = connect_to(path, 0);
+	if (sock < 0)
+		die(path);
+	if (strcmp(how, "unasked")) {
+		greet(sock);
+		const char *answer = heard(sock, PATIENCE);
+		if (strcmp(answer, "welcome"))
+			return puts(answer), 0;
+	}
+	if (!strcmp(how, "claimed") || !strcmp(how, "armed"))
+		describe(sock, id);
+	if (!strcmp(how, "armed") && !arm(sock))
+		return puts("not armed"), 0;
+	memset(&m, 0, sizeof(m));
+	snprintf(m.stop.id, sizeof(m.stop.id), "%s", id);
+	msg_send(sock, &m, MSG_STOP, NULL, 0);
+	puts(heard(sock, PATIENCE));
+	return 0;
+}
+
 static int targets(const char *path, int n)
 {
 	char id[32];
@@ -405,6 +432,8 @@ int main(int argc, char **argv)
 		return serve_one(3, argv[2]), 0;
 	if (argc >= 4 && !strcmp(argv[1], "call"))
 		return call(argv[2], argv[3]);
+	if (argc >= 5 && !strcmp(argv[1], "stop"))
+		return stop(argv[2], argv[3], argv[4]);
 	if (argc >= 4 && !strcmp(argv[1], "targets"))
 		return targets(argv[2], atoi(argv[3]));
 	if (argc >= 4 && !strcmp(argv[1], "flood"))
