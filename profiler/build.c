@@ -29,6 +29,8 @@ struct builder {
 	uint64_t n_samples;
 	size_t n_fixed; /* labels that every sample has */
 	bool kernel_nameless;
+	const struct module *quarantined[QUARANTINE_MAX];
+	unsigned n_quarantined;
 	char user_keys[LABELS_MAX][72];
 	struct { /* the last one: most frames are of the module that the one before was of */
 		const struct module *module;
@@ -100,6 +102,15 @@ static int add_lines(struct builder *b, const struct frame *f, const struct name
 	return 0;
 }
 
+static void note_quarantined(struct builder *b, const struct module *m)
+{
+	for (unsigned i = 0; i < b->n_quarantined; i++)
+		if (b->quarantined[i] == m)
+			return;
+	if (b->n_quarantined < QUARANTINE_MAX)
+		b->quarantined[b->n_quarantined++] = m;
+}
+
 /* By what the symbolizer said, else by the file's symbols. */
 static int64_t user_location(struct builder *b, const struct frame *f)
 {
@@ -109,6 +120,8 @@ static int64_t user_location(struct builder *b, const struct frame *f)
 	size_t n;
 	unsigned has = 0;
 	uint64_t base;
+	if (module_state(f->module) == MODULE_QUARANTINED)
+		note_quarantined(b, f->module);
 	if (!module_names(f->module, f->vaddr, &named, &n) || n == 0) {
 		module_frame_name(f->module, f->vaddr, name, sizeof(name));
 		if (!f->module)
@@ -573,6 +586,11 @@ static int add_comments(struct builder *b)
 	if (r == 0 && t->files.silent)
 		r = comment(
 			b, "[unreadable] files were not read, or not to their end: the file system does not answer");
+	for (unsigned i = 0; r == 0 && i < b->n_quarantined; i++)
+		r = comment(b,
+			"quarantined, as reading it has ended the profiler again and again: functions are addresses "
+			"only in %s",
+			module_name(b->quarantined[i]));
 	if (r == 0 && b->kernel_nameless && t->engine->kallsyms_none.code)
 		r = comment(
 			b, "functions of the kernel have no names, [kernel] alone: %s", t->engine->kallsyms_none.text);

@@ -53,6 +53,8 @@ int engine_init(struct engine *g, struct err *e)
 	g->at = g->at ? g->at : &nobody_looks;
 	if (r == 0)
 		r = modules_new(g->limits.modules, &g->modules);
+	if (r == 0)
+		modules_guard(g->modules, g->at, &g->quarantine);
 	g->jit_room.left = g->limits.jit;
 	if (r == 0)
 		r = unwind_new(&g->unwind);

@@ -12,6 +12,7 @@
 #include "profiler/loop.h"
 #include "profiler/module.h"
 #include "profiler/outcomes.h"
+#include "profiler/quarantine.h"
 #include "profiler/rates.h"
 #include "profiler/rings.h"
 #include "profiler/streams.h"
@@ -68,15 +69,14 @@ struct engine {
 	bool behind;	     /* the last drain left something: what else there is to do came first */
 	int64_t drain_again; /* it left much that was too young; INT64_MAX: it did not */
 	char spool_path[1024];
-	uint64_t records, unknown; /* handed over; of events that nobody knows */
-	struct engine_at {
-		uint32_t target;  /* whose records or windows it is at, by number; 0: nobody's */
-	} * at;			  /* in memory that the supervisor shares: it outlives us */
-	int estate;		  /* estate.h: where it listens; or -1 */
-	bool leaving;		  /* whoever asks there has a worker of its own */
-	uid_t trusted;		  /* beside root: who started us */
-	int journal[2];		  /* memory files, for profiler/commit.h; or -1 */
-	int channel, statm;	  /* worker.h; /proc/self/statm; or -1 */
+	uint64_t records, unknown;    /* handed over; of events that nobody knows */
+	struct engine_at *at;	      /* in memory that the supervisor shares: it outlives us */
+	struct quarantine quarantine; /* the supervisor's, as it was when we were forked */
+	int estate;		      /* estate.h: where it listens; or -1 */
+	bool leaving;		      /* whoever asks there has a worker of its own */
+	uid_t trusted;		      /* beside root: who started us */
+	int journal[2];		      /* memory files, for profiler/commit.h; or -1 */
+	int channel, statm;	      /* worker.h; /proc/self/statm; or -1 */
 	bool resuming;		  /* a target comes that another worker had: its events write into our rings already */
 	struct outcomes outcomes; /* of hooks */
 	char rings_note[160];

@@ -1,11 +1,12 @@
 #include "profiler/module.h"
 
 #include "profiler/cfi.h"
-
+#include "profiler/quarantine.h"
 #include "profiler/symbols.h"
 
 #include <elf.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +42,9 @@ struct modules {
 	uint32_t last_id;
 	struct module *oldest, *newest; /* unreferenced, by time of release */
 	struct modules_stats stats;
+	struct engine_at *at; /* NULL: nobody wants to know */
+	const struct quarantine *quarantine;
+	uint32_t noted; /* id of the module there */
 	struct module *buckets[BUCKETS];
 };
 
@@ -77,6 +81,31 @@ int modules_new(size_t cap_bytes, struct modules **ret)
 	t->cap = cap_bytes;
 	*ret = t;
 	return 0;
+}
+
+void modules_guard(struct modules *t, struct engine_at *at, const struct quarantine *q)
+{
+	t->at = at;
+	t->quarantine = q;
+}
+
+void module_enter(const struct module *m)
+{
+	struct modules *t = m->table;
+	if (!t->at)
+		return;
+	if (t->noted != m->id) /* an unwinder comes by here again and again */
+		quarantine_note(t->at, &m->key);
+	t->noted = m->id;
+	t->at->reading = 1;
+	atomic_signal_fence(memory_order_seq_cst); /* before the first byte */
+}
+
+void module_leave(const struct module *m)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	if (m->table->at)
+		m->table->at->reading = 0;
 }
 
 static void set_hex(struct module *m, const uint8_t *id, size_t len)
@@ -353,7 +382,9 @@ static void load_file(struct module *m, module_open_fn *open, void *arg)
 		return;
 	}
 	m->file = f.id;
+	module_enter(m);
 	load_source(m, file_source(&f));
+	module_leave(m);
 	file_close(&f);
 }
 
@@ -366,6 +397,8 @@ static void load(struct module *m, module_open_fn *open, void *arg)
 	}
 	if (is_vdso(m->key.path))
 		load_vdso(m);
+	else if (t->at && quarantine_has(t->quarantine, &m->key, t->at->target))
+		fail(m, MODULE_QUARANTINED, "reading it has ended the profiler again and again");
 	else
 		load_file(m, open, arg);
 	(*(m->state == MODULE_LOADED ? &t->stats.loads : &t->stats.failures))++;
@@ -546,8 +579,11 @@ const char *module_frame_name(const struct module *m, uint64_t vaddr, char *buf,
 	else {
 		/* without a symbol a function is where its unwind information begins: its addresses count as one */
 		uint64_t start = vaddr;
-		if (module_elf(m))
+		if (module_elf(m)) {
+			module_enter(m);
 			cfi_start(module_elf(m), vaddr, &start);
+			module_leave(m);
+		}
 		snprintf(buf, size, "%s%s+0x%llx", module_state(m) == MODULE_UNREADABLE ? "[unreadable] " : "",
 			slash ? slash + 1 : name, (unsigned long long)start);
 	}

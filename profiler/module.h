@@ -8,7 +8,7 @@
  * The file is a tenant's and hostile: the caller opens it (beneath the target's tree, never a FIFO), here it
  * must be a regular file, an ELF file, and carry the build-id that the kernel saw in the mapping. What
  * fails keeps a name and a reason; the next modules_get() of the same key tries again, since another target
- * may be allowed to read what this one was not.
+ * may be allowed to read what this one was not. A file of which workers died is not looked at (quarantine.h).
  *
  * Memory: a byte cap over everything held. Modules nobody references stay as a cache, and the one released
  * longest ago goes first. 1/8 of the cap is kept for modules that are a name only, so that large files cannot
@@ -30,12 +30,13 @@
 #define MODULE_NAME_MAX 512 /* enough for any module_frame_name() that is not cut */
 
 enum module_state {
-	MODULE_LOADED,	   /* unwind tables, symbols (perhaps none) */
-	MODULE_UNREADABLE, /* the open or a read failed: EACCES, ENOENT, deleted, the tree is gone */
-	MODULE_NOT_ELF,	   /* no regular file, or no ELF file that we can parse */
-	MODULE_OTHER_FILE, /* another build-id than the mapping's: replaced since */
-	MODULE_NO_ROOM,	   /* over the byte cap */
-	MODULE_ANONYMOUS,  /* no file behind it: "//anon", "[heap]", JIT code */
+	MODULE_LOADED,	    /* unwind tables, symbols (perhaps none) */
+	MODULE_UNREADABLE,  /* the open or a read failed: EACCES, ENOENT, deleted, the tree is gone */
+	MODULE_NOT_ELF,	    /* no regular file, or no ELF file that we can parse */
+	MODULE_OTHER_FILE,  /* another build-id than the mapping's: replaced since */
+	MODULE_NO_ROOM,	    /* over the byte cap */
+	MODULE_QUARANTINED, /* its file has ended workers: it is not read */
+	MODULE_ANONYMOUS,   /* no file behind it: "//anon", "[heap]", JIT code */
 };
 
 /* A file's identity as the MMAP2 record gives it. build_id_len > 0: the numbers are not looked at. */
@@ -63,6 +64,10 @@ struct modules_stats {
 };
 
 int modules_new(size_t cap_bytes, struct modules **ret);
+/* Where it is noted which file is read, and which ones are not to be; both outlive it. */
+struct engine_at;
+struct quarantine;
+void modules_guard(struct modules *t, struct engine_at *at, const struct quarantine *q);
 struct modules *modules_free(struct modules *t); /* every module must have been released */
 void modules_stats(const struct modules *t, struct modules_stats *ret);
 
@@ -77,6 +82,12 @@ bool module_has_file(const char *path);
 void modules_drop(struct modules *t, uint64_t generation);
 struct module *module_ref(struct module *m);
 struct module *module_unref(struct module *m); /* NULL is fine; returns NULL */
+/*
+ * Around all that looks at bytes of its file, or of the debug information that belongs to it, wherever they lie: should
+ * it kill us, the supervisor knows of which file it was. They do not nest: behind an inner one nothing is noted.
+ */
+void module_enter(const struct module *m);
+void module_leave(const struct module *m);
 
 /* All of these take NULL for "unknown". Strings live as long as the module. */
 uint32_t module_id(const struct module *m);		 /* from 1, never used twice; 0: unknown */

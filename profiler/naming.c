@@ -147,6 +147,8 @@ static void on_done(void *arg, enum symbolizer_outcome outcome)
 {
 	struct part *p = arg;
 	struct naming *a = p->naming;
+	struct engine_at *at = a->target->engine->at;
+	at->target = a->target->number; /* should its files kill us: the loop has brought us here */
 	p->job = NULL;
 	a->open--;
 	a->target->naming_spent += clock_now() - p->asked;
@@ -162,6 +164,7 @@ static void on_done(void *arg, enum symbolizer_outcome outcome)
 	ask_next(a);
 	if (is_over(a))
 		a->done(a->arg);
+	at->target = 0;
 }
 
 static void find_debug(struct target *t, struct module *m, struct debug_files *ret)
@@ -172,10 +175,12 @@ static void find_debug(struct target *t, struct module *m, struct debug_files *r
 	*ret = none;
 	if (lacks_debug(t, m))
 		return;
+	module_enter(m);
 	if (debug_files_find(m, &places, ret, &e) < 0 || !file_is_open(&ret->debug))
 		pairs_add(&t->not_named, module_id(m), NO_DEBUG);
 	else if (ret->separate)
 		module_add_symbols(m, &ret->debug);
+	module_leave(m);
 }
 
 /* Without debug information only names that are mangled are worth a question; nor what a job answered that was lost. */

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "profiler/loop.h"
+#include "profiler/quarantine.h"
 #include "shim/protocol.h"
 
 #include <stdbool.h>
@@ -29,8 +30,7 @@ struct registered {
 	bool detached;	   /* its events write into no ring: those that they wrote into are gone (keeping.h) */
 	enum { KEPT_YET, KEPT, KEPT_NOT } kept; /* not yet; by the service manager, under a name with */
 	uint32_t turn;				/* this number; it cannot be */
-	unsigned deaths;			/* of workers that were at it, */
-	int64_t died;				/* the first of them */
+	struct blame blame;			/* for workers that died at it */
 	/* supervisor.h */
 	struct supervisor *supervisor;
 	int relay, far; /* connection to the worker; the worker's end of the next one, until it is forked */

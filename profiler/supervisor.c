@@ -28,9 +28,8 @@
 #define FAILURES_FREE 8
 #define TELL_AGAIN_MS 50
 #define SWITCHED_OFF "switched off on this host: 'pillion on' ends that"
-#define DEATHS_NS (600 * NSEC_PER_SEC) /* in which so many are too many */
-#define LEAVE_NS (5 * NSEC_PER_SEC)    /* for the last windows of what ends with us */
-#define HASTY 2			       /* deaths in a row, each soon after the start */
+#define LEAVE_NS (5 * NSEC_PER_SEC) /* for the last windows of what ends with us */
+#define HASTY 2			    /* deaths in a row, each soon after the start */
 
 static void forget(struct supervisor *s, struct registered *r)
 {
@@ -205,7 +204,7 @@ static int start(struct supervisor *s)
 	int r = 0;
 	for (struct registered *t = s->targets; t && r == 0; t = t->next)
 		r = connect_relay(s, t);
-	s->engine->at->target = 0;
+	s->engine->at->target = s->engine->at->reading = 0;
 	if (s->engine->modest)
 		rings_unmap(s->engine->rings);
 	oom_before_fork(s->oom, 1);
@@ -263,24 +262,26 @@ static void let_go(struct supervisor *s, struct registered *r, const char *why)
 	forget(s, r);
 }
 
-static void note_death(struct registered *r)
+/* Of a death by its own fault: whose it was. True: that of a file that it was at. */
+static bool blame_file(struct supervisor *s)
 {
-	int64_t now = clock_now();
-	if (!r->deaths || now - r->died > DEATHS_NS) {
-		r->deaths = 0;
-		r->died = now;
-	}
-	r->deaths++;
+	const struct engine_at at = *s->engine->at; /* the worker's word: it stays as it is now */
+	struct registered *r = find(s, at.target);
+	struct quarantine_file f;
+	enum verdict v = r ? quarantine_judge(&s->engine->quarantine, &at, &r->blame, clock_now(), &f) : VERDICT_TARGET;
+	if (v == VERDICT_QUARANTINE)
+		log_line(LOG_ERR,
+			"target=%s module=\"%.500s\" outcome=quarantined reason=\"reading it has ended the profiler "
+			"again and again: its functions are addresses only\"",
+			r->desc.id, f.path);
+	return v != VERDICT_TARGET;
 }
 
-static void sort_out(struct supervisor *s, bool by_itself)
+static void sort_out(struct supervisor *s)
 {
-	uint32_t at = s->engine->at->target;
 	for (struct registered *r = s->targets, *next; r; r = next) {
 		next = r->next;
-		if (by_itself && r->number == at)
-			note_death(r);
-		if (r->deaths >= SUPERVISOR_DEATHS_MAX)
+		if (r->blame.own.n >= SUPERVISOR_DEATHS_MAX)
 			let_go(s, r, "profiling it has ended the profiler again and again");
 		else if (r->described && (r->owed || !r->whole))
 			let_go(s, r, ANEW);
@@ -314,9 +315,9 @@ static void on_death(struct supervisor *s)
 	log_line(LOG_ERR, "outcome=\"worker died\" reason=\"%s\"",
 		status == -ECHILD ? "it was another supervisor's" : process_fate(status, fate, sizeof(fate)));
 	s->failures = clock_now() - s->born > (by_itself ? STEADY_NS : KILLED_NS) ? 0 : s->failures + 1;
-	if (by_itself && s->failures >= HASTY)
+	if (by_itself && !blame_file(s) && s->failures >= HASTY)
 		clear_journal(s);
-	sort_out(s, by_itself);
+	sort_out(s);
 	s->again = deadline_in(backoff_ms(s->failures) * NSEC_PER_MSEC);
 }
 

@@ -7,7 +7,8 @@
  * forks another one when that dies. It reads no ring and no file of a target.
  *
  * A target that a worker was at each time when it died by its own fault (not by SIGKILL), SUPERVISOR_DEATHS_MAX times
- * in ten minutes, is not given to the next one: it is let go, with a line in the log.
+ * in ten minutes, is not given to the next one: it is let go, with a line in the log. Deaths while a worker read a
+ * file are that file's first (quarantine.h).
  */
 #pragma once
 

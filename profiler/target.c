@@ -99,8 +99,11 @@ static bool known(const struct engine *g, const struct target_desc *d)
 static void on_end_signal(void *arg, uint32_t events)
 {
 	struct target *t = arg;
+	struct engine_at *at = t->engine->at;
 	if (target_has_ended(t)) {
+		at->target = t->number; /* should its last window kill us */
 		target_end(t);
+		at->target = 0;
 		return;
 	}
 	/* The init is gone but others live on (--pid=host), or the cgroup only changed: a pidfd stays readable */

@@ -512,13 +512,27 @@ static enum unwind_stop step_last_resort(struct walk *w)
 	return enter_caller(w, sp, ip, unw_is_signal_frame(&w->cursor) > 0, false);
 }
 
-static bool left_out(struct walk *w)
+static bool may_be_left_out(struct walk *w)
 {
-	uint64_t entry;
 	struct rows_stats stats;
 	rows_stats(w->rows, &stats);
-	return !w->owner->no_last_resort && stats.left_out && w->look_ups && w->look_ups-- &&
-	       cfi_find(w->code->elf, w->vaddr, &entry) == 0;
+	return !w->owner->no_last_resort && stats.left_out && w->look_ups && w->look_ups--;
+}
+
+static enum unwind_stop step_left_out(struct walk *w)
+{
+	uint64_t entry;
+	return cfi_find(w->code->elf, w->vaddr, &entry) == 0 ? step_last_resort(w) : step_pointer(w);
+}
+
+/* By bytes of the file itself: its expressions, or what could not be compiled. */
+static enum unwind_stop step_by_file(struct walk *w, const struct rule *r)
+{
+	const struct module *m = w->code->module;
+	module_enter(m);
+	enum unwind_stop stop = r->kind == RULE_FULL ? step_full(w, r) : step_left_out(w);
+	module_leave(m);
+	return stop;
 }
 
 static enum unwind_stop step(struct walk *w, const struct rule *r)
@@ -530,13 +544,13 @@ static enum unwind_stop step(struct walk *w, const struct rule *r)
 	case RULE_FRAME:
 		return step_frame(w, r);
 	case RULE_FULL:
-		return w->brief ? UNWIND_NO_INFO : step_full(w, r);
+		return w->brief ? UNWIND_NO_INFO : step_by_file(w, r);
 	case RULE_SWITCH:
 		return UNWIND_SWITCH;
 	case RULE_NONE:
 		break;
 	}
-	return w->rows && left_out(w) ? step_last_resort(w) : step_pointer(w);
+	return w->rows && may_be_left_out(w) ? step_by_file(w, r) : step_pointer(w);
 }
 
 /*
