@@ -210,6 +210,66 @@ test_culprit() {
 }
 row "a target that ends the worker each time is let go, and nobody else" test_culprit
 
+# The third worker does not read it, nor does the next one, which finds frames of it in the journal.
+test_bad_file() {
+	local kills
+	begin_service LD_PRELOAD="$LAB/bin/libtaken.so" ASAN_OPTIONS="${ASAN_OPTIONS-}:handle_segv=0"
+	cat >bad.c <<-'C'
+		static volatile long n;
+		__attribute__((used)) static char before_the_symbols[1 << 20] = {1}; /* they are not in what comes at once */
+		static __attribute__((noinline)) void crash_the_reader(void) { for (int i = 0; i < 1000000; i++) n++; }
+		void go_there(void) { crash_the_reader(); n++; }
+	C
+	cat >app.c <<-'C'
+		#include <unistd.h>
+		static volatile long n;
+		void go_there(void);
+		void at_work(void) { for (int i = 0; i < 1000000; i++) n++; }
+		int main(void) {
+			while (access("stop", F_OK) < 0) {
+				at_work();
+				if (access("bad", F_OK) == 0)
+					go_there();
+			}
+		}
+	C
+	gcc -O1 -fno-omit-frame-pointer -fno-optimize-sibling-calls -fPIC -shared -Wl,-soname,libbad.so -o libbad.so bad.c
+	gcc -O1 -g -o app app.c -L. -lbad -Wl,-rpath,'$ORIGIN'
+	chmod -R a+rX .
+	"${RUN[@]}" -- ./app &
+	local app=$!
+	until_true 10 started app || fail "not profiled: $(cat service.log)"
+	sleep 2 # what was counted before is in the journal, and stays there
+	: >bad
+	until_true 20 grep -qs 'outcome=quarantined' service.log || fail "it is not quarantined: $(cat service.log)"
+	has "the log" "$(cat service.log)" 'target=run-[0-9]* module="[^"]*/libbad.so" outcome=quarantined reason="reading it has ended'
+	sleep 2
+	kills=$(grep -c 'outcome="worker died"' service.log)
+	is "workers that died of it" "$kills" 2
+	kill_worker KILL # the next one reads the journal, in which frames are its
+	until_true 5 started app || fail "it is gone: $(ask 'map(.name)')"
+	sleep 6 # a window begins and ends
+	: >stop
+	wait "$app" || fail "the program's exit status is $?"
+	until_true 20 grep -qs 'name="app" state=ended' service.log || fail "it has not ended: $(cat service.log)"
+	is "workers that died" "$(grep -c 'outcome="worker died"' service.log)" 3
+	! grep -q 'outcome="let go"' service.log || fail "it is let go: $(cat service.log)"
+	! grep -q 'outcome="begun anew"' service.log || fail "what was counted before is forgotten: $(cat service.log)"
+	is "times that it is quarantined" "$(grep -c outcome=quarantined service.log)" 1
+	profiles_of app | while read -r file; do
+		"$LAB/bin/pillion" report --folded "$file"
+		"$LAB/bin/pillion" top "$file" >>top
+	done >all.folded
+	! grep -q crash_the_reader all.folded || fail "it was read: $(cat all.folded)"
+	has "its frames" "$(cat all.folded)" 'main;libbad.so\+0x[0-9a-f]+'
+	(($(grep -vF '[lost' all.folded | share at_work) >= 30)) || fail "names are missing: $(cat all.folded)"
+	(($(grep -vF '[lost' all.folded | share 'libbad.so\+0x') >= 20)) || fail "its frames are missing: $(cat all.folded)"
+	has "a note" "$(cat top)" 'note *quarantined, as reading it has ended the profiler again and again: functions are addresses only in .*/libbad.so'
+	awk '/^note .*restarted/ { found = 1 } END { exit !found }' top || fail "no note of restarts: $(cat top)"
+	end_service
+}
+row "a file that ends who reads it is quarantined, and its program goes on being profiled" test_bad_file
+
 # --- the supervisor
 
 make_late() { # ./app, which loads a library when there is ./load, and prints its CPU time

@@ -4,7 +4,7 @@
  * line "ATTEMPT RESULT" each, RESULT 0 or -errno. Lines behind "go" are files: of each the worker asks the reader that
  * it has (profiler/files.h), beneath every directory that it holds, and "asked FILE RESULT BYTES" is the best that came
  * of it, RESULT -errno or 0, and then what the file begins with. A target whose thread is called "crashme" ends the
- * worker that counts it.
+ * worker that counts it, a file with a symbol "crash_the_reader" the worker that reads its symbols.
  */
 #include "profiler/files.h"
 
@@ -189,6 +189,16 @@ int epoll_wait(int epfd, struct epoll_event *events, int max, int timeout)
 static int copied(const char *format, const char *to, int n)
 {
 	if (worker == getpid() && !strcmp(format, "%s") && n == 7 && !strcmp(to, "crashme"))
+		abort();
+	return n;
+}
+
+/* By this come the bytes of files: the first of them when it is opened, others when they are asked for. */
+ssize_t recvmsg(int fd, struct msghdr *m, int flags)
+{
+	ssize_t n = syscall(SYS_recvmsg, fd, m, flags);
+	bool first = n > 0 && (size_t)n <= m->msg_iov[0].iov_len && worker == getpid();
+	if (first && memmem(m->msg_iov[0].iov_base, (size_t)n, "crash_the_reader", 16))
 		abort();
 	return n;
 }
