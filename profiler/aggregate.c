@@ -29,7 +29,8 @@ struct step {
 
 const char frame_table_full[] = "[lost: table full]", frame_outside[] = "[outside pid namespace]",
 	   frame_lost[] = "[lost]", frame_not_sampled[] = "[stack not sampled]", frame_nowhere[] = "[place unknown]",
-	   frame_short[] = "[short waits]", frame_approximate[] = "[approximate]";
+	   frame_short[] = "[short waits]", frame_approximate[] = "[approximate]",
+	   frame_quarantined[] = "[quarantined]";
 
 #define ROOT UINT32_MAX
 #define ROOM_FIRST 64  /* most of a node's containers are idle; a multiple of BITS */
@@ -488,7 +489,7 @@ void aggregate_save(struct aggregate *a, struct journal *j)
 static const char *special(const char *text)
 {
 	static const char *const names[] = {frame_table_full, frame_outside, frame_lost, frame_not_sampled,
-		frame_nowhere, frame_short, frame_approximate};
+		frame_nowhere, frame_short, frame_approximate, frame_quarantined};
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		if (!strcmp(text, names[i]))
 			return names[i];

@@ -33,7 +33,7 @@ struct frame {
 	const char *name;      /* FRAME_SPECIAL: a literal, compared by where it is */
 };
 extern const char frame_table_full[], frame_outside[], frame_lost[], frame_not_sampled[], frame_nowhere[],
-	frame_short[], frame_approximate[]; /* beside those of unwind_stop_name() */
+	frame_short[], frame_approximate[], frame_quarantined[]; /* beside those of unwind_stop_name() */
 
 /* Whose sample: pids as the container sees them. Names are copied. */
 struct who {

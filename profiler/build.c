@@ -122,6 +122,10 @@ static int64_t user_location(struct builder *b, const struct frame *f)
 	uint64_t base;
 	if (module_state(f->module) == MODULE_QUARANTINED)
 		note_quarantined(b, f->module);
+	if (!f->module && f->vaddr) { /* stack_plain */
+		snprintf(name, sizeof(name), "0x%llx", (unsigned long long)f->vaddr);
+		return named_location(b, PROFILE_NONE, f->vaddr, name);
+	}
 	if (!module_names(f->module, f->vaddr, &named, &n) || n == 0) {
 		module_frame_name(f->module, f->vaddr, name, sizeof(name));
 		if (!f->module)
@@ -586,6 +590,8 @@ static int add_comments(struct builder *b)
 	if (r == 0 && t->files.silent)
 		r = comment(
 			b, "[unreadable] files were not read, or not to their end: the file system does not answer");
+	if (r == 0 && t->plain)
+		r = comment(b, "[quarantined] addresses only: profiling it has ended the profiler again and again");
 	for (unsigned i = 0; r == 0 && i < b->n_quarantined; i++)
 		r = comment(b,
 			"quarantined, as reading it has ended the profiler again and again: functions are addresses "

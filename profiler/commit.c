@@ -152,6 +152,7 @@ static void save_identity(struct commit *c, struct target *t)
 	journal_text(j, t->desc.id);
 	journal_number(j, (uint32_t)t->desc.host_pid);
 	journal_number(j, t->desc.start_time);
+	journal_number(j, t->plain);
 	journal_end(j);
 }
 

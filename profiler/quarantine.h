@@ -3,9 +3,9 @@
  *
  * A worker notes, in memory that it shares with the supervisor (struct engine_at), at which target it is, and of which
  * module while it looks at bytes that somebody else wrote: headers, symbols, unwind tables, debug information. When
- * it dies by its own fault (not by SIGKILL) there, that counts for the file, not for the target. The second death puts
+ * it dies by its own fault (not by SIGKILL) there, that counts for the file, not for the target. The third death puts
  * the file in quarantine: the supervisor's next workers, who inherit the list when they are forked, keep its frames as
- * module and offset (module.h), which profile and log say. So its target, which the third death would end, goes on.
+ * module and offset (module.h), which profile and log say. A target that is to blame itself is kept as addresses only.
  * Nobody lets a file out again; the list ends with the supervisor, and is short: the oldest goes first.
  *
  * A file is known as modules are: by its build-id, whoever's it is; without one by path, device and inode, of one
@@ -23,8 +23,8 @@
 #include <stdint.h>
 
 #define QUARANTINE_MAX 16	 /* files that are remembered */
-#define QUARANTINE_DEATHS 2	 /* of a file: fewer than end a target (supervisor.h) */
-#define QUARANTINE_EXCUSED 8	 /* of a target: four files */
+#define QUARANTINE_DEATHS 3	 /* of a file, or of a target by its own fault */
+#define QUARANTINE_EXCUSED 12	 /* of a target: four files */
 #define QUARANTINE_PATH_MAX 1024 /* a longer one is cut */
 
 struct module_key;

@@ -30,6 +30,7 @@ struct registered {
 	bool detached;	   /* its events write into no ring: those that they wrote into are gone (keeping.h) */
 	enum { KEPT_YET, KEPT, KEPT_NOT } kept; /* not yet; by the service manager, under a name with */
 	uint32_t turn;				/* this number; it cannot be */
+	bool plain;				/* quarantined: kept as addresses only */
 	struct blame blame;			/* for workers that died at it */
 	/* supervisor.h */
 	struct supervisor *supervisor;

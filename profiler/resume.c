@@ -168,13 +168,14 @@ static struct target *find_target(struct engine *g, const char *id, uint64_t hos
 static void on_target(struct resume *r, uint64_t serial, struct saved *s)
 {
 	const char *id = saved_text(s, TEXT_MAX);
-	uint64_t host_pid = saved_number(s), start_time = saved_number(s);
+	uint64_t host_pid = saved_number(s), start_time = saved_number(s), plain = saved_number(s);
 	struct target *t = s->bad ? NULL : find_target(r->g, id, host_pid, start_time);
 	if (!t || t->saved.known ||
 		!add_number(&r->targets, (void **)&r->refs, &r->refs_room, sizeof(*r->refs), serial))
 		return;
 	t->saved.known = true; /* by one of them */
-	r->refs[r->targets.count - 1] = (struct ref){.t = t};
+	/* what is known of one that is quarantined now may be what it is quarantined for */
+	r->refs[r->targets.count - 1] = (struct ref){.t = t, .bad = t->plain && !plain};
 }
 
 /* Times and spans that can be added to each other, whoever wrote them. */

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 enum {
-	ENTRY_TARGET = 1, /* target; id, host_pid, start_time */
+	ENTRY_TARGET = 1, /* target; id, host_pid, start_time, plain */
 	ENTRY_GONE,	  /* target: nothing of it counts */
 	ENTRY_STATE,	  /* target; numbers of struct state, of the tally, of the ladders; last_profile; notes */
 	ENTRY_STREAMS,	  /* target; how many, of each id, lost_, value_, enabled_ and running_seen */

@@ -84,6 +84,25 @@ static size_t from_snapshot(const struct sampled *of, const struct record_sample
 	return n;
 }
 
+size_t stack_plain(const struct record *r, struct frame *frames)
+{
+	const struct record_sample *s = &r->sample;
+	const bool in_kernel = (r->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
+	uint64_t context = 0, own = in_kernel ? s->has_regs ? s->regs.r[UNWIND_IP] : 0 : s->ip;
+	size_t n = 0;
+	for (uint64_t i = 0; i < s->n_chain && n < AGGREGATE_STACK_MAX - SPECIALS; i++) {
+		if (is_marker(s->chain[i]))
+			context = s->chain[i];
+		else if (context == (uint64_t)PERF_CONTEXT_KERNEL)
+			frames[n++] = (struct frame){.kind = FRAME_KERNEL, .vaddr = s->chain[i]};
+		else if (context == (uint64_t)PERF_CONTEXT_USER && !own)
+			own = s->chain[i];
+	}
+	frames[n++] = (struct frame){.kind = FRAME_USER, .vaddr = own};
+	frames[n++] = (struct frame){.kind = FRAME_SPECIAL, .name = frame_quarantined};
+	return n;
+}
+
 size_t stack_callers(struct unwind *u, const struct task *p, const struct record_sample *s, uint64_t *ret, size_t max)
 {
 	struct unwind_frame found[CALLERS_MAX + 1];

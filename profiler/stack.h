@@ -11,6 +11,8 @@
 /* Leaf first into `frames` (AGGREGATE_STACK_MAX of them); how many. *ret_stop: UNWIND_END for a complete stack. */
 size_t stack_frames(struct unwind *u, struct task *p, const struct record *r, const struct perf_layout *layout,
 	struct jit_room *room, struct frame *frames, enum unwind_stop *ret_stop);
+/* Of a target that is quarantined: the kernel's frames, one address of its own, and that it is so. How many. */
+size_t stack_plain(const struct record *r, struct frame *frames);
 /*
  * The return addresses of the callers that the topmost PERF_STACK_PLACE bytes of the stack tell, at most `max`; how
  * many. From a whole sample the same as from a small record of the same place.

@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define AGAIN "profiling it has ended the profiler again and again"
 #define ANEW "the profiler had to start anew: try again"
 #define REAP_NS (200 * NSEC_PER_MSEC) /* how it died decides whose fault it was */
 #define STEADY_NS (5 * NSEC_PER_SEC)  /* who lived that long did not fail at the start */
@@ -277,12 +278,21 @@ static bool blame_file(struct supervisor *s)
 	return v != VERDICT_TARGET;
 }
 
+static void quarantine(struct registered *r)
+{
+	log_line(LOG_ERR, "target=%s outcome=\"quarantined: addresses only\" reason=\"" AGAIN "\"", r->desc.id);
+	r->plain = true;
+	r->blame.own.n = 0;
+}
+
 static void sort_out(struct supervisor *s)
 {
 	for (struct registered *r = s->targets, *next; r; r = next) {
 		next = r->next;
-		if (r->blame.own.n >= SUPERVISOR_DEATHS_MAX)
-			let_go(s, r, "profiling it has ended the profiler again and again");
+		if (r->blame.own.n >= QUARANTINE_DEATHS && r->plain)
+			let_go(s, r, AGAIN);
+		else if (r->blame.own.n >= QUARANTINE_DEATHS)
+			quarantine(r);
 		else if (r->described && (r->owed || !r->whole))
 			let_go(s, r, ANEW);
 	}

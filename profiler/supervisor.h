@@ -6,9 +6,9 @@
  * mapping is the only one, and a successor begins with empty rings. It forks the worker, passes on what is said, and
  * forks another one when that dies. It reads no ring and no file of a target.
  *
- * A target that a worker was at each time when it died by its own fault (not by SIGKILL), SUPERVISOR_DEATHS_MAX times
- * in ten minutes, is not given to the next one: it is let go, with a line in the log. Deaths while a worker read a
- * file are that file's first (quarantine.h).
+ * A target that workers were at when they died by their own fault (not by SIGKILL, nor by a file's: quarantine.h),
+ * QUARANTINE_DEATHS times in ten minutes, is quarantined: the next worker begins anew with it, and keeps addresses and
+ * nothing else (struct target, plain). Once more as often and it is let go, with a line in the log.
  */
 #pragma once
 
@@ -19,7 +19,6 @@
 #include "profiler/registry.h"
 #include "profiler/worker.h"
 
-#define SUPERVISOR_DEATHS_MAX 3
 #define SUPERVISOR_QUIT_MS 10000 /* for the last windows */
 
 struct supervisor {

@@ -263,6 +263,10 @@ void target_tasks(struct target *t, const struct msg_tasks *m, const int *maps)
 	size_t next = 0;
 	for (uint32_t i = 0; i < m->n; i++) {
 		const struct task_desc *d = &m->tasks[i];
+		if (t->plain && d->has_maps)
+			fd_close(maps[next++]);
+		if (t->plain)
+			continue;
 		tasks_adopt(t->tasks, (uint32_t)d->pid, (uint32_t)d->tid, d->name);
 		offcpu_adopt(t, (uint32_t)d->pid, (uint32_t)d->tid);
 		if (!d->has_maps)
@@ -620,6 +624,19 @@ static struct when when_of(const struct target *t, const struct record *r)
 	return when;
 }
 
+static void on_plain(struct target *t, struct stream *st, const struct record *r, uint64_t weight)
+{
+	struct frame frames[AGGREGATE_STACK_MAX];
+	const struct who who = {r->pid, r->tid, "", "", ""};
+	const struct when when = when_of(t, r);
+	const enum event_measure measure = event_kind(t->desc.events[st->spec].kind)->measure;
+	if (measure != MEASURES_WAITS)
+		aggregate_add_at(t->counts[st->spec], frames, stack_plain(r, frames), &who, &when, 1,
+			worth_of(t, st->spec, &r->sample, weight));
+	if (measure != MEASURES_COUNT)
+		offcpu_record(t, st, r, NULL, 0);
+}
+
 static void on_sample(struct target *t, struct stream *st, const struct record *r)
 {
 	static const struct frame outside = {.kind = FRAME_SPECIAL, .name = frame_outside};
@@ -640,6 +657,10 @@ static void on_sample(struct target *t, struct stream *st, const struct record *
 	t->samples++;
 	tally->weight[st->spec] += waits ? 0 : weight;
 	struct aggregate *a = t->counts[st->spec];
+	if (t->plain) {
+		on_plain(t, st, r, weight);
+		return;
+	}
 	struct task *p = r->pid ? tasks_get(t->tasks, r->pid) : NULL;
 	if (!p && waits) {
 		offcpu_record(t, st, r, NULL, 0);
@@ -711,7 +732,8 @@ static void on_sideband(struct target *t, const struct record *r)
 	if (exec && !t->started && !t->desc.running && r->pid == (uint32_t)t->desc.init_pid)
 		begin(t, r);
 	offcpu_sideband(t, r);
-	tasks_record(t->tasks, r);
+	if (!t->plain)
+		tasks_record(t->tasks, r);
 }
 
 /* Beside these nothing changes what is known of processes. */
@@ -742,7 +764,8 @@ void target_record(struct target *t, struct stream *st, const struct perf_event_
 	} else if (r.type == PERF_RECORD_THROTTLE) {
 		t->tally.throttled++;
 	} else if (is_sideband(&r)) {
-		commit_record(t->engine->commit, t, &r, h);
+		if (!t->plain)
+			commit_record(t->engine->commit, t, &r, h);
 		on_sideband(t, &r);
 	}
 }

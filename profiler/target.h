@@ -42,6 +42,7 @@ struct target {
 	uint32_t n_announced, uncovered; /* events that came; on CPUs that came up after us */
 	bool bare;			 /* a CPU was up on which none of them counts (profiler/coverage.h) */
 	bool armed, started, ending;
+	bool plain;    /* quarantined: of its samples there is an address, and nothing that it says of itself is read */
 	bool detached; /* its events wrote into no ring for a while (keeping.h) */
 	int64_t began; /* ns, CLOCK_MONOTONIC: what was sampled before is not the program's */
 	bool early;    /* the window under way ends for want of room (profiler/limits.h) */

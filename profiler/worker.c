@@ -480,8 +480,10 @@ static void take_over(struct worker *w, struct registered *k)
 	int r = c ? target_new(w->engine, &k->desc, fds, &t, &e) : err_set(&e, -ENOMEM, "pilliond");
 	if (r == 0)
 		adopt(c, t);
-	if (r == 0)
+	if (r == 0) {
 		t->detached = k->detached;
+		t->plain = k->plain;
+	}
 	for (uint32_t i = 0; i < k->n_events; i++)
 		if (r == 0 && k->event_fds[i] >= 0)
 			r = target_add_event(t, &k->events[i], k->event_fds[i], &e);

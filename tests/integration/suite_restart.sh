@@ -186,31 +186,43 @@ row "the worker is killed again and again, faster than a window: no target is lo
 test_culprit() {
 	begin_service LD_PRELOAD="$LAB/bin/libtaken.so" ASAN_OPTIONS="${ASAN_OPTIONS-}:handle_segv=0" # the signal, and no report
 	cat >crash.c <<-'C'
+		#include <stdio.h>
 		#include <sys/prctl.h>
 		#include <time.h>
 		int main(void) {
 			prctl(PR_SET_NAME, "crashme");
 			for (time_t end = time(NULL) + 8; time(NULL) < end;)
 				;
+			printf("%.3f\n", (double)clock() / CLOCKS_PER_SEC);
 		}
 	C
 	gcc -O1 -o crash crash.c
 	chmod 755 crash
 	"${RUN[@]}" -- "$LAB/bin/burn" 12 >/dev/null &
 	until_true 10 started burn || fail "not profiled: $(cat service.log)"
-	"${RUN[@]}" -- ./crash &
-	until_true 20 grep -qs 'outcome="let go"' service.log || fail "it is not let go: $(cat service.log)"
-	has "the log" "$(cat service.log)" 'target=run-[0-9]* outcome="let go" reason="profiling it has ended the profiler again and again"'
+	"${RUN[@]}" -- ./crash >cpu &
+	until_true 20 grep -qs 'outcome="quarantined: addresses only"' service.log || fail "it is not quarantined: $(cat service.log)"
+	has "the log" "$(cat service.log)" 'target=run-[0-9]* outcome="quarantined: addresses only" reason="profiling it has ended the profiler again and again"'
 	is "workers that died" "$(grep -c 'outcome="worker died"' service.log)" 3
-	until_true 5 started burn || fail "the other is gone: $(ask 'map(.name)')"
+	until_true 5 started "burn crash" || fail "one is gone: $(ask 'map(.name)')"
+	kill_worker KILL # what is known of it from here on is kept
 	wait %2 %3
-	is "workers that died" "$(grep -c 'outcome="worker died"' service.log)" 3
+	is "workers that died" "$(grep -c 'outcome="worker died"' service.log)" 4
 	until_true 20 written burn || fail "no profile: $(cat service.log)"
+	until_true 20 written crash || fail "no profile of it: $(cat service.log)"
+	profiles_of crash | while read -r file; do
+		"$LAB/bin/pillion" report --folded "$file"
+		go tool pprof -comments "$file" 2>/dev/null >>comments
+	done >all.folded
+	has "its stacks" "$(cat all.folded)" '\[quarantined\];0x[0-9a-f]+ '
+	! grep -E ';main|;_start' all.folded || fail "they are no addresses"
+	has "what it says of it" "$(cat comments)" '\[quarantined\] addresses only: profiling it has ended the profiler again and again'
+	near "seconds of its profiles" "$(seconds_of crash)" "$(cat cpu)" 5
 	end_service
 }
-row "a target that ends the worker each time is let go, and nobody else" test_culprit
+row "a target that ends the worker each time is kept as addresses only, and nobody else" test_culprit
 
-# The third worker does not read it, nor does the next one, which finds frames of it in the journal.
+# The fourth worker does not read it, nor does the next one, which finds frames of it in the journal.
 test_bad_file() {
 	local kills
 	begin_service LD_PRELOAD="$LAB/bin/libtaken.so" ASAN_OPTIONS="${ASAN_OPTIONS-}:handle_segv=0"
@@ -245,14 +257,14 @@ test_bad_file() {
 	has "the log" "$(cat service.log)" 'target=run-[0-9]* module="[^"]*/libbad.so" outcome=quarantined reason="reading it has ended'
 	sleep 2
 	kills=$(grep -c 'outcome="worker died"' service.log)
-	is "workers that died of it" "$kills" 2
+	is "workers that died of it" "$kills" 3
 	kill_worker KILL # the next one reads the journal, in which frames are its
 	until_true 5 started app || fail "it is gone: $(ask 'map(.name)')"
 	sleep 6 # a window begins and ends
 	: >stop
 	wait "$app" || fail "the program's exit status is $?"
 	until_true 20 grep -qs 'name="app" state=ended' service.log || fail "it has not ended: $(cat service.log)"
-	is "workers that died" "$(grep -c 'outcome="worker died"' service.log)" 3
+	is "workers that died" "$(grep -c 'outcome="worker died"' service.log)" 4
 	! grep -q 'outcome="let go"' service.log || fail "it is let go: $(cat service.log)"
 	! grep -q 'outcome="begun anew"' service.log || fail "what was counted before is forgotten: $(cat service.log)"
 	is "times that it is quarantined" "$(grep -c outcome=quarantined service.log)" 1

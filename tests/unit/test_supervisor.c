@@ -98,25 +98,37 @@ static off_t journal_size(void)
 	return st.st_size;
 }
 
+static const struct registered *the_target(void)
+{
+	const struct registered *r = supervisor.targets;
+	while (r && r->number != TARGET)
+		r = r->next;
+	ck_assert_ptr_nonnull(r);
+	return r;
+}
+
 static const struct module_key bad = {.path = "/lib/bad.so", .ino = 3};
 
-START_TEST(a_target_at_which_three_died_is_let_go_and_nobody_else)
+START_TEST(a_target_at_which_three_died_is_kept_as_addresses_and_at_six_let_go)
 {
 	begin();
-	for (unsigned i = 0; i < 3; i++) {
+	for (unsigned i = 0; i < 6; i++) {
 		ck_assert_uint_eq(supervisor.n_targets, 2);
+		ck_assert(the_target()->plain == (i >= 3));
 		die(TARGET, NULL, SIGSEGV);
 	}
 	ck_assert_uint_eq(supervisor.n_targets, 1);
 	ck_assert_uint_eq(supervisor.targets->number, TARGET + 1);
+	ck_assert(!supervisor.targets->plain);
 	ck_assert_int_eq(journal_size(), 0); /* it may have been that as well */
 	end();
 }
 END_TEST
 
-START_TEST(a_file_of_which_two_died_is_in_quarantine_and_its_target_stays)
+START_TEST(a_file_of_which_three_died_is_in_quarantine_and_its_target_is_as_it_was)
 {
 	begin();
+	die(TARGET, &bad, SIGSEGV);
 	die(TARGET, &bad, SIGSEGV);
 	ck_assert(!quarantine_has(&engine.quarantine, &bad, TARGET));
 	die(TARGET, &bad, SIGABRT);
@@ -126,8 +138,9 @@ START_TEST(a_file_of_which_two_died_is_in_quarantine_and_its_target_stays)
 	die(TARGET, NULL, SIGSEGV);
 	die(TARGET, NULL, SIGSEGV);
 	ck_assert_uint_eq(supervisor.n_targets, 2);
+	ck_assert(!the_target()->plain);
 	die(TARGET, NULL, SIGSEGV);
-	ck_assert_uint_eq(supervisor.n_targets, 1);
+	ck_assert(the_target()->plain);
 	end();
 }
 END_TEST
@@ -160,8 +173,8 @@ int main(void)
 	Suite *s = suite_create("supervisor");
 	TCase *t = tcase_create("deaths");
 	tcase_set_timeout(t, 30);
-	tcase_add_test(t, a_target_at_which_three_died_is_let_go_and_nobody_else);
-	tcase_add_test(t, a_file_of_which_two_died_is_in_quarantine_and_its_target_stays);
+	tcase_add_test(t, a_target_at_which_three_died_is_kept_as_addresses_and_at_six_let_go);
+	tcase_add_test(t, a_file_of_which_three_died_is_in_quarantine_and_its_target_is_as_it_was);
 	tcase_add_test(t, who_is_killed_has_done_nothing);
 	tcase_add_test(t, a_worker_that_names_nobody_blames_nobody);
 	suite_add_tcase(s, t);
