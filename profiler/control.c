@@ -71,6 +71,7 @@ static void on_answer(void *arg, const union msg *m)
 		c->target = NULL;
 		c->deadline = 0;					       /* hung up in the next round */
 	} else if (t->armed && !t->desc.running && (t->whole || !c->remaps)) { /* lives by itself now */
+		t->unmapped = false;
 		t->answer = NULL;
 		c->target = NULL;
 	} else if (t->armed && t->whole) {
@@ -160,7 +161,8 @@ static int offer(struct connection *c)
 	c->deadline = deadline_in(CONTROL_PATIENCE_MS * NSEC_PER_MSEC);
 	if (!r)
 		return msg_send(c->sock, m, MSG_OK, NULL, 0);
-	r->unmapped = r->whole = false; /* once: who fails at it would fail again */
+	r->offered++;
+	r->whole = false;
 	r->answer = on_answer;
 	r->arg = c;
 	c->target = r;
@@ -397,4 +399,12 @@ int control_round(struct control *ctl)
 unsigned control_connections(const struct control *ctl)
 {
 	return ctl->n;
+}
+
+bool control_registering(const struct control *ctl)
+{
+	for (const struct connection *c = ctl->connections; c; c = c->next)
+		if (!c->remaps && (!c->target || !c->target->armed))
+			return true;
+	return false;
 }

@@ -31,3 +31,4 @@ void control_abandon(struct control *c); /* in a child: none of the descriptors 
 /* Close what is overdue; milliseconds until the next deadline or -1. */
 int control_round(struct control *c);
 unsigned control_connections(const struct control *c);
+bool control_registering(const struct control *c); /* somebody has begun to, or may have */

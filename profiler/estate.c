@@ -227,7 +227,7 @@ struct taking {
 	int fds[FD_PASS_MAX];
 	size_t n;
 	/* of the head */
-	bool headed;
+	bool headed, leaving;
 	int channel, pidfd, journal[2];
 	struct symbolizer_sockets symbolizer;
 	pid_t pid;
@@ -255,7 +255,7 @@ static int take_head(struct taking *k)
 		return -EPROTONOSUPPORT;
 	k->headed = true;
 	k->pid = it->head.pid;
-	k->s->replaces = it->head.has & ESTATE_LEAVING;
+	k->leaving = it->head.has & ESTATE_LEAVING;
 	k->rings_wanted = it->head.rings;
 	k->ring_size = it->head.ring_size;
 	k->ring_fds = calloc(k->rings_wanted, sizeof(int));
@@ -357,6 +357,7 @@ static int use(struct taking *k)
 		k->journal[i] = -1;
 	}
 	r = supervisor_inherit(k->s, k->pid, k->pidfd, k->channel);
+	k->s->replaces = k->leaving;
 	k->pidfd = k->channel = -1;
 	return r;
 }

@@ -1,11 +1,14 @@
 #include "profiler/keeping.h"
 
+#include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "oci/base/process.h"
 #include "profiler/supervisor.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +18,10 @@
 
 #define TARGET_NAME MANAGER_KEPT "target.%u.%u"
 #define JOURNAL_NAME MANAGER_KEPT "journal.%u"
+#define WORKER_NAME MANAGER_KEPT "worker"
 #define AGAIN_MS 100
+#define DROPS_MAX 65536
+#define OUTLAST_NS (3 * NSEC_PER_SEC)
 
 /* --- packing ------------------------------------------------------------------------------------------- */
 
@@ -127,6 +133,34 @@ static void name_of(const struct registered *r, char name[static MANAGER_NAME_MA
 	snprintf(name, MANAGER_NAME_MAX, TARGET_NAME, r->number, r->turn);
 }
 
+/* One that cannot be told now is told later: a manager that does not read holds up nobody. */
+static bool tell_drop(struct supervisor *s, uint32_t number, uint32_t turn)
+{
+	char name[MANAGER_NAME_MAX];
+	snprintf(name, sizeof(name), TARGET_NAME, number, turn);
+	return manager_drop(s->manager, name) != -EAGAIN;
+}
+
+static void drop(struct supervisor *s, uint32_t number, uint32_t turn)
+{
+	struct keeping_drop *more = NULL;
+	if (!s->n_drops && tell_drop(s, number, turn))
+		return;
+	if (s->n_drops < DROPS_MAX)
+		more = realloc(s->drops, (s->n_drops + 1) * sizeof(*more));
+	if (!more)
+		return; /* it goes with the unit, or when it is handed over */
+	s->drops = more;
+	s->drops[s->n_drops++] = (struct keeping_drop){number, turn};
+}
+
+static bool drop_all(struct supervisor *s)
+{
+	while (s->n_drops && tell_drop(s, s->drops[s->n_drops - 1].number, s->drops[s->n_drops - 1].turn))
+		s->n_drops--;
+	return !s->n_drops;
+}
+
 /* False: its queue is full. What fails otherwise will fail again. */
 static bool keep(struct supervisor *s, struct registered *r)
 {
@@ -143,24 +177,40 @@ static bool keep(struct supervisor *s, struct registered *r)
 	return true;
 }
 
+/* In the place of another one, maybe. */
+static bool keep_instead(struct supervisor *s, const char *name, int fd)
+{
+	int r = manager_drop(s->manager, name);
+	if (r == 0)
+		r = manager_keep(s->manager, name, fd);
+	if (r < 0 && r != -EAGAIN)
+		log_line(LOG_WARNING, "kept=%s outcome=\"not kept by the service manager\" reason=\"%s\"", name,
+			strerror(-r));
+	return r != -EAGAIN;
+}
+
 static bool keep_journal(struct supervisor *s)
 {
 	char name[MANAGER_NAME_MAX];
-	for (unsigned i = 0; i < 2 && s->engine->journal[i] >= 0; i++) {
+	bool done = true;
+	for (unsigned i = 0; i < 2 && s->engine->journal[i] >= 0 && done; i++) {
 		snprintf(name, sizeof(name), JOURNAL_NAME, i);
-		manager_drop(s->manager, name); /* another one's, maybe */
-		if (manager_keep(s->manager, name, s->engine->journal[i]) == -EAGAIN)
-			return false;
+		done = keep_instead(s, name, s->engine->journal[i]);
 	}
-	s->journal_kept = true;
-	return true;
+	return s->journal_kept = done;
+}
+
+/* So that the next one knows whether somebody may still write to the journal. */
+static bool keep_worker(struct supervisor *s)
+{
+	return s->worker_kept = s->pidfd < 0 || keep_instead(s, WORKER_NAME, s->pidfd);
 }
 
 int keeping_round(struct supervisor *s)
 {
 	if (!s->manager || s->manager->sock < 0 || s->quitting)
 		return -1;
-	bool done = s->journal_kept || keep_journal(s);
+	bool done = drop_all(s) && (s->journal_kept || keep_journal(s)) && (s->worker_kept || keep_worker(s));
 	for (struct registered *r = s->targets; r && done; r = r->next)
 		if (r->armed && !r->desc.running && r->kept == KEPT_YET)
 			done = keep(s, r);
@@ -169,10 +219,8 @@ int keeping_round(struct supervisor *s)
 
 void keeping_forget(struct supervisor *s, struct registered *r)
 {
-	char name[MANAGER_NAME_MAX];
-	name_of(r, name);
 	if (s->manager && r->kept == KEPT)
-		manager_drop(s->manager, name);
+		drop(s, r->number, r->turn);
 	r->kept = KEPT_YET;
 }
 
@@ -196,27 +244,69 @@ static struct registered *find_number(struct supervisor *s, uint32_t number)
 	return r;
 }
 
+static int restore(struct supervisor *s, const struct kept *k, uint32_t number, uint32_t turn)
+{
+	struct registered *r;
+	int error = keeping_unpack(k->fd, &r);
+	if (error < 0) {
+		log_line(LOG_WARNING, "kept=%s outcome=\"not taken back\" reason=\"%s\"", k->name,
+			error == -EPIPE ? "it was taken before" : strerror(-error));
+		return error;
+	}
+	if (find_same(s, &r->desc)) {
+		registered_free(r);
+		return -EEXIST;
+	}
+	r->turn = turn + 1;
+	r->detached = r->unmapped = true;
+	supervisor_restore(s, r, number);
+	keep(s, r);
+	return 0;
+}
+
+/* Where there is a worker, what it did not have has ended. */
 static int take_target(struct supervisor *s, const struct kept *k, uint32_t number, uint32_t turn)
 {
 	struct registered *r = find_number(s, number);
-	if (r) { /* of the estate: it is kept as it is */
+	if (r) { /* it is kept as it is */
 		r->turn = turn;
 		r->kept = KEPT;
 		return -EALREADY;
 	}
-	int error = s->killswitch.off ? -EPERM : keeping_unpack(k->fd, &r);
-	if (error == 0 && find_same(s, &r->desc)) {
-		registered_free(r);
-		error = -EEXIST;
-	}
-	if (error == 0) {
-		r->turn = turn + 1;
-		r->detached = r->unmapped = true;
-		supervisor_restore(s, r, number);
-		keep(s, r);
-	}
-	manager_drop(s->manager, k->name);
+	int error = s->worker >= 0 || s->killswitch.off ? -ESRCH : restore(s, k, number, turn);
+	drop(s, number, turn);
 	return error;
+}
+
+/* Of a supervisor that died between packing it anew and letting go of the old one. */
+static bool has_later(const struct handed *h, uint32_t number, uint32_t turn)
+{
+	unsigned n, t;
+	for (size_t i = 0; i < h->n_kept; i++)
+		if (sscanf(h->kept[i].name, TARGET_NAME, &n, &t) == 2 && n == number && t > turn)
+			return true;
+	return false;
+}
+
+/*
+ * A worker that is there and gave us nothing: it writes its last windows, or waits for us somewhere else. In its
+ * journal there is room for one. False: it does not end, however.
+ */
+static bool outlast(int pidfd)
+{
+	if (fd_wait(pidfd, POLLIN, deadline_in(OUTLAST_NS)) == 1)
+		return true;
+	log_line(LOG_ERR, "outcome=\"worker killed\" reason=\"it was another service's, and does not end\"");
+	process_kill(pidfd);
+	return fd_wait(pidfd, POLLIN, deadline_in(OUTLAST_NS)) == 1;
+}
+
+static bool journal_is_free(const struct supervisor *s, const struct handed *h)
+{
+	for (size_t i = 0; i < h->n_kept && !s->adopted; i++)
+		if (!strcmp(h->kept[i].name, WORKER_NAME) && !outlast(h->kept[i].fd))
+			return false;
+	return true;
 }
 
 /* Where an estate was taken its journal is this one. */
@@ -243,11 +333,13 @@ static bool has_journal(const struct handed *h)
 
 unsigned keeping_take(struct supervisor *s, struct handed *h, bool journal)
 {
-	const bool both = journal && has_journal(h);
+	const bool both = journal && has_journal(h) && journal_is_free(s, h);
 	unsigned taken = 0, number, turn;
 	for (size_t i = 0; i < h->n_kept; i++) {
 		struct kept *k = &h->kept[i];
-		if (sscanf(k->name, TARGET_NAME, &number, &turn) == 2)
+		if (sscanf(k->name, TARGET_NAME, &number, &turn) == 2 && has_later(h, number, turn))
+			drop(s, number, turn);
+		else if (sscanf(k->name, TARGET_NAME, &number, &turn) == 2)
 			taken += take_target(s, k, number, turn) == 0;
 		else if (both && sscanf(k->name, JOURNAL_NAME, &number) == 1)
 			take_journal(s, k, number);

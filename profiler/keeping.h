@@ -4,7 +4,9 @@
  *
  * It keeps one descriptor for each target, however many events that has: a socket in whose queue lie the messages by
  * which the target was registered (TARGET, EVENTS; shim/protocol.h), with their descriptors, and whose other end is
- * closed (net.core.wmem_default has room for some 4,000 events). Besides, the journal's two files. Whoever is started
+ * closed (net.core.wmem_default has room for some 4,000 events). The kernel counts what lies there against our user,
+ * and refuses a process of ours with a smaller limit of files to pass any more (unix(7), ETOOMANYREFS): openers raise
+ * theirs (shim/pass.c). Besides, the journal's two files. Whoever is started
  * next reads the queues, has its rings, into which the events are made to write again, and goes on from the journal.
  * What was counted meanwhile shows when the window ends; what was mapped meanwhile nobody was told: pillion-opener says
  * it (shim/spaces.h).
@@ -18,6 +20,9 @@
 #include "profiler/registry.h"
 
 struct supervisor;
+struct keeping_drop { /* a target's name that the manager is still to be told of */
+	uint32_t number, turn;
+};
 
 /* All of an armed target as a socket; or -errno: -EAGAIN, it does not fit into a queue. */
 int keeping_pack(const struct registered *r);

@@ -206,9 +206,11 @@ int manager_keep(const struct manager *m, const char *name, int fd)
 	return m->sock < 0 ? -ENOTCONN : fd_send(m->sock, text, (size_t)n, &fd, 1);
 }
 
-void manager_drop(const struct manager *m, const char *name)
+int manager_drop(const struct manager *m, const char *name)
 {
-	manager_say(m, "FDSTOREREMOVE=1\nFDNAME=%s", name);
+	char text[32 + MANAGER_NAME_MAX];
+	int n = snprintf(text, sizeof(text), "FDSTOREREMOVE=1\nFDNAME=%s", name);
+	return m->sock < 0 ? -ENOTCONN : fd_send(m->sock, text, (size_t)n, NULL, 0);
 }
 
 int manager_round(struct manager *m, unsigned targets)

@@ -50,7 +50,7 @@ void manager_say(const struct manager *m, const char *fmt, ...) __attribute__((f
  * business (FileDescriptorStoreMax=).
  */
 int manager_keep(const struct manager *m, const char *name, int fd);
-void manager_drop(const struct manager *m, const char *name); /* all of that name */
+int manager_drop(const struct manager *m, const char *name); /* all of that name; as above */
 /* A sign of life and `targets` as the status, when due; milliseconds until the next, -1 = none. */
 int manager_round(struct manager *m, unsigned targets);
 void manager_close(struct manager *m);

@@ -29,6 +29,8 @@
 
 #define SESSION_SOCKET 3
 #define HANDED_MAX 65536
+#define LEAVE_NS (2 * NSEC_PER_SEC) /* for those who have begun to register a target */
+#define LEAVE_LOOK_MS 5
 
 static struct options options;
 static struct engine engine;
@@ -37,6 +39,7 @@ static struct manager manager = {.sock = -1};
 static struct control *control;
 static struct supervisor supervisor;
 static bool session;
+static int64_t leave_by; /* 0: nobody has asked for it */
 static const char *etc = OPTIONS_ETC;
 static char **flags; /* [0] is no flag */
 static int n_flags;
@@ -115,11 +118,24 @@ static void leave(void)
 	manager_say(&manager, "STOPPING=1\nSTATUS=Leaving all to the next one");
 	control_refuse(control);
 	users_quit(&startup.users);
+	leave_by = deadline_in(LEAVE_NS);
+}
+
+/* Not while somebody is about to register a target: he would be turned away. */
+static int leave_when_calm(void)
+{
+	if (!leave_by)
+		return -1;
+	if (control_registering(control) && clock_now() < leave_by)
+		return LEAVE_LOOK_MS;
+	leave_by = 0;
 	supervisor_leave(&supervisor);
+	return 0;
 }
 
 static void quit(void)
 {
+	leave_by = 0;
 	manager_say(&manager, "STOPPING=1\nSTATUS=Writing the last windows");
 	manager_close(&manager);
 	control_refuse(control);
@@ -142,7 +158,7 @@ static void on_signal(void *arg, uint32_t events)
 
 static int due(void *arg)
 {
-	int wait = control_round(control);
+	int wait = loop_sooner(control_round(control), leave_when_calm());
 	wait = loop_sooner(wait, supervisor_round(&supervisor));
 	wait = loop_sooner(wait, manager_round(&manager, supervisor.n_targets));
 	/* a session is over when its one target has ended, or never came */
@@ -298,9 +314,19 @@ static void close_inherited(void)
 	free(keep);
 }
 
+/* It comes whenever a manager likes, and ends who does not expect it: at the start there is an estate to be lost. */
+static void block_leave(void)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	struct err e = {0};
+	block_leave();
 	fd_null_stdio(0);
 	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
 		return usage();

@@ -26,6 +26,7 @@ struct registered {
 	bool described;	   /* TASKS have begun: nobody but who sent them can say it again */
 	bool armed, whole; /* the worker has said so; TASKS have ended */
 	bool stopping;	   /* it was told to end */
+	unsigned offered;  /* times that somebody was asked to say */
 	bool unmapped;	   /* and what it has mapped since nobody was told (shim/protocol.h, REMAP) */
 	bool detached;	   /* its events write into no ring: those that they wrote into are gone (keeping.h) */
 	enum { KEPT_YET, KEPT, KEPT_NOT } kept; /* not yet; by the service manager, under a name with */

@@ -30,6 +30,7 @@
 #define TELL_AGAIN_MS 50
 #define SWITCHED_OFF "switched off on this host: 'pillion on' ends that"
 #define LEAVE_NS (5 * NSEC_PER_SEC) /* for the last windows of what ends with us */
+#define REMAPS_MAX 2		    /* attempts for one target: a worker may die meanwhile */
 #define HASTY 2			    /* deaths in a row, each soon after the start */
 
 static void forget(struct supervisor *s, struct registered *r)
@@ -166,6 +167,7 @@ static void unwind_start(struct supervisor *s, int *channel)
 
 static int employ(struct supervisor *s, pid_t pid, int pidfd, int channel)
 {
+	s->worker_kept = false;
 	s->worker = pid;
 	s->pidfd = pidfd;
 	s->channel = channel;
@@ -320,6 +322,7 @@ static void on_death(struct supervisor *s)
 		log_line(LOG_INFO, "outcome=\"worker replaced\" targets=%u", s->n_targets);
 		s->replaces = false;
 		s->again = clock_now();
+		sort_out(s);
 		return;
 	}
 	log_line(LOG_ERR, "outcome=\"worker died\" reason=\"%s\"",
@@ -451,9 +454,10 @@ struct registered *supervisor_unmapped(struct supervisor *s, bool *ret_later)
 {
 	*ret_later = false;
 	for (struct registered *r = s->targets; r; r = r->next) {
-		if (r->unmapped && !r->owed && s->worker >= 0)
+		bool wants = r->unmapped && !r->answer && r->offered < REMAPS_MAX;
+		if (wants && !r->owed && s->worker >= 0)
 			return r;
-		*ret_later |= r->unmapped;
+		*ret_later |= wants;
 	}
 	return NULL;
 }
@@ -501,6 +505,7 @@ void supervisor_quit(struct supervisor *s)
 	if (s->quitting)
 		return;
 	s->quitting = true;
+	s->leaving = false;
 	s->quit_by = deadline_in(SUPERVISOR_QUIT_MS * NSEC_PER_MSEC);
 	if (s->worker < 0)
 		loop_stop(s->loop);
@@ -734,4 +739,5 @@ void supervisor_done(struct supervisor *s)
 	fd_close(s->engine->journal[0]);
 	fd_close(s->engine->journal[1]);
 	munmap(s->engine->at, sizeof(*s->engine->at));
+	free(s->drops);
 }

@@ -27,7 +27,9 @@ struct supervisor {
 	const struct settings *settings;
 	struct oom *oom;
 	const struct manager *manager; /* who keeps targets for the next one; NULL: nobody */
-	bool journal_kept;
+	bool journal_kept, worker_kept;
+	struct keeping_drop *drops;
+	size_t n_drops;
 	void (*in_worker)(void *arg); /* in a child: let go of what is not a worker's */
 	void *arg;
 	struct registered *targets;

@@ -392,6 +392,7 @@ static void obey(struct worker *w, const struct order *o, const int *fds, size_t
 		reload(&w->settings, &o->settings, w->engine, &unused);
 		break;
 	default:
+		w->parking = false;
 		loop_stop(w->engine->loop);
 	}
 	fd_close(fd);
@@ -627,10 +628,10 @@ int worker_main(struct engine *g, const struct settings *set, int channel, struc
 	w->settings = *set;
 	resume_all(w, known);
 	r = loop_run(g->loop, due, w);
-	if (w->parking) { /* targets and all are the next one's */
+	if (w->parking)
 		engine_park(g);
+	if (w->parking) /* still: targets and all are the next one's */
 		return 0;
-	}
 	engine_end(g);
 	worker_free(w);
 	engine_done(g);

@@ -28,7 +28,7 @@
 #define STOP_MS 10000  /* to write the last window */
 #define REAP_MS 200
 #define REMAP_MS 30000 /* of all; a unit is not ready before */
-#define CLEAN_MS 500 /* for a session to be gone */
+#define CLEAN_MS 500   /* for a session to be gone */
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x10U /* linux/memfd.h, since 6.3 */
@@ -261,6 +261,15 @@ static int reach_again(const struct options *o, int *ret, struct err *e)
 	return r < 0 ? r : msg_answer(*ret, deadline_in(ATTACH_MS * NSEC_PER_MSEC), &m, MSG_WELCOME, e);
 }
 
+/* Nor will there be: it is not asked again. */
+static int say_nothing(int sock, struct err *e)
+{
+	static union msg m;
+	memset(&m, 0, sizeof(m.tasks));
+	m.tasks.last = 1;
+	return msg_call(sock, deadline_in(ATTACH_MS * NSEC_PER_MSEC), &m, MSG_TASKS, NULL, 0, MSG_OK, e);
+}
+
 int attach_remap(const struct options *o, void (*say)(const char *id, const struct err *why), struct err *e)
 {
 	static struct attach_job job;
@@ -275,7 +284,10 @@ int attach_remap(const struct options *o, void (*say)(const char *id, const stru
 		told += r == 0;
 		if (r == 0)
 			continue;
-		say(job.request.desc.id, &why); /* and its answer may still come: another connection */
+		say(job.request.desc.id, &why);
+		if (r == -EPERM && (r = say_nothing(a.sock, &why)) == 0)
+			continue;
+		/* its answer may still come: another connection */
 		a.sock = fd_close(a.sock);
 		r = reach_again(o, &a.sock, e);
 	}

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #define NOBODY 65534
+#define DEEPER_MAX 2
 
 /* From outer to inner. With it go the descriptors that request.desc.fds names, the cgroup's directory, uprobes' files.
  */
@@ -146,6 +147,8 @@ static int identify(struct outer *w, struct err *e)
 		w->ns_mnt = ns_open(w->pid, NS_MNT, &w->same_mnt, e);
 	if (w->ns_pid < 0 || w->ns_mnt < 0)
 		return e->code;
+	if (job.remap && w->same_pid)
+		return err_say(e, -EPERM, "only of what has a pid namespace of its own");
 	snprintf(path, sizeof(path), "/proc/%d/root", (int)w->pid);
 	w->root = fd_open(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0);
 	return 0;
@@ -199,13 +202,27 @@ static void name_exe(const struct outer *w, char exe[static PATH_MAX])
 	exe[n < 0 ? 0 : n] = 0;
 }
 
-/* The same as when it was attached to: its init may have gone deeper since (systemd does). */
+/* Of a cgroup that may be a container's: one above it is everybody's. */
+static bool may_be_whole(const char *path, size_t n)
+{
+	static const char slice[] = ".slice";
+	return n > 1 && (n < sizeof(slice) || memcmp(path + n - sizeof(slice) + 1, slice, sizeof(slice) - 1) != 0);
+}
+
+/*
+ * The same as when it was attached to: its init may have gone deeper since, by a cgroup or two (systemd does). Whoever
+ * asks for that is a profiler without privileges, who shall not learn of others what they have mapped where.
+ */
 static const char *scope_path(struct outer *w)
 {
-	const char *asked = desc(w)->cgroup;
+	const char *asked = desc(w)->cgroup, *own = w->cgroup.path;
 	size_t n = strlen(asked);
-	bool above = !strncmp(asked, w->cgroup.path, n) && (w->cgroup.path[n] == '/' || !w->cgroup.path[n]);
-	return job.remap && n && above ? asked : w->cgroup.path;
+	unsigned deeper = 0;
+	if (!job.remap || !may_be_whole(asked, n) || strncmp(asked, own, n) != 0 || (own[n] != '/' && own[n]))
+		return own;
+	for (const char *c = own + n; *c; c++)
+		deeper += *c == '/';
+	return deeper <= DEEPER_MAX ? asked : own;
 }
 
 /* Whose threads are looked for, and for PERF_FLAG_PID_CGROUP where. */
@@ -254,6 +271,8 @@ static int work(struct outer *w, struct err *e)
 	}
 	if (r < 0)
 		return r;
+	if (job.remap && fd_wait(w->pidfd, POLLIN, 0) == 1)
+		return err_say(e, -ESRCH, "process %d is gone already", (int)w->pid);
 	if (job.remap)
 		return hand_over(w, e);
 	name_exe(w, exe);

@@ -52,9 +52,27 @@ static uint32_t room_for_batch(void)
 							: PROTOCOL_BATCH_MAX;
 }
 
+/*
+ * What the profiler's user has in queues (profiler/keeping.h) counts, for each of that user who passes descriptors,
+ * against his own limit: unix(7), ETOOMANYREFS. We hold no more than a batch.
+ */
+static void raise_files(void)
+{
+	struct rlimit l;
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur >= PASS_FILES)
+		return;
+	const rlim_t hard = l.rlim_max;
+	l = (struct rlimit){PASS_FILES, hard > PASS_FILES ? hard : PASS_FILES};
+	if (setrlimit(RLIMIT_NOFILE, &l) == 0)
+		return;
+	l = (struct rlimit){hard, hard};
+	setrlimit(RLIMIT_NOFILE, &l);
+}
+
 void pass_look(struct pass_host *ret)
 {
 	ret->batch_max = room_for_batch();
+	raise_files();
 	ret->n_cpus = perf_online_cpus(ret->cpus, PASS_CPUS_MAX);
 	ret->uprobe_type = perf_probe_type(EVENT_TYPE_UPROBE);
 	ret->kprobe_type = perf_probe_type(EVENT_TYPE_KPROBE);
@@ -649,6 +667,8 @@ int pass_remapped(const struct passing *p, struct err *e)
 	batch_start(&w.batch, p->sock, p->host->batch_max, p->deadline);
 	if (r == 0)
 		r = pass_tasks(&w, false, e);
+	if (r == 0 && fd_wait(p->target[0], POLLIN, 0) == 1)
+		r = err_say(e, -ESRCH, "it has ended meanwhile");
 	census_free(w.census);
 	return r;
 }

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #define PASS_CPUS_MAX 4096
+#define PASS_FILES 65536 /* no less than the service's (LimitNOFILE) */
 
 /* What does not depend on the target. */
 struct pass_host {

@@ -40,7 +40,7 @@ ask() { # JQ-FILTER
 	"${PS[@]}" --json >list.json 2>/dev/null && jq -r "$1" list.json
 }
 started() { # NAMES, sorted
-	[[ $(ask 'map(select(.state == "started").name) | sort | join(" ")') == "$1" ]]
+	[[ $(ask 'map(select(.state == "started") | if .name == "" then .id else .name end) | sort | join(" ")') == "$1" ]]
 }
 seconds_of() { # NAME - of all its samples, losses included
 	profiles_of "$1" | while read -r file; do
@@ -353,31 +353,62 @@ begin_kept() {
 supervisor() { tail -n 1 starts; }
 
 test_all_killed() {
-	local i kills=5 cpu ready all
+	local i kills=5 ready
 	[[ -z ${FULL-} ]] || kills=20
+	need_root
+	need runc
 	begin_kept
 	make_late
-	"${RUN[@]}" -- ./app $((kills * 2)) >cpu &
-	until_true 10 started app || fail "not profiled: $(cat service.log)"
+	printf '#!/bin/sh\ncd %s && ./app %d >cpu\n' "$ROW" $((kills * 2)) >begin
+	chmod 755 begin && chmod 777 .
+	mkdir etc
+	HOOK_ARGS=("$LAB/bin/pillion-hook" --etc "$ROW/etc" --control "$SOCKET" --spool "$ROW/spool" --log "$ROW/hook.log"
+		--daemon "$LAB/bin/pilliond" --budget 5s)
+	ct_start runc app -a io.pillion.profile=cpu@99 -v "$ROW:$ROW" -- "$ROW/begin"
+	"${RUN[@]}" -- "$LAB/bin/burn" $((kills * 2)) >/dev/null &
+	until_true 10 started "app burn" || fail "not profiled: $(cat service.log hook.log)"
 	for ((i = 0; i < kills; i++)); do
 		sleep 1
 		ready=$(times_ready)
 		kill -KILL $(profilers)
 		((i != kills / 2)) || : >load
 		until_true 10 ready_again "$ready" || fail "after $((i + 1)) kills it is not there: $(tail service.log) $(cat service.out)"
-		until_true 5 started app || fail "after $((i + 1)) kills the target is not there: $(tail service.log)"
+		until_true 5 started "app burn" || fail "after $((i + 1)) kills they are not there: $(tail service.log)"
 	done 2>/dev/null
 	wait %2
-	cpu=$(cat cpu)
-	until_true 20 written app || fail "no profile: $(cat service.log)"
-	until_true 10 grep -qs 'name="app" state=ended' service.log || fail "it has not ended: $(cat service.log)"
-	is "how often it was taken back" "$(grep -c 'outcome="taken back" targets=1 ' service.log)" $kills
-	near "seconds of its profiles" "$(seconds_of app)" "$cpu" 5
+	until_true 20 written burn || fail "no profile: $(cat service.log)"
+	until_true 10 grep -qs 'target=app .*state=ended' service.log || fail "it has not ended: $(cat service.log)"
+	ct_rm app
+	is "how often they were taken back" "$(grep -c 'outcome="taken back" targets=2 ' service.log)" $kills
+	near "seconds of its profiles" "$(seconds_of app)" "$(cat cpu)" 5
 	profiles_of app | while read -r file; do "$LAB/bin/pillion" report --folded "$file"; done >all.folded
 	has "its functions" "$(cat all.folded)" 'loaded_late'
-	is "what remap says" "$(cat service.out)" "$(for ((i = 0; i < kills; i++)); do echo "remapped: 1"; done)"
+	(($(share '\[truncated: lost mapping\]' <all.folded) <= 5)) || fail "nobody said what it has mapped: $(cat all.folded)"
+	is "what remap says" "$(grep -c '^remapped: 1$' service.out)" $kills
+	# of what is among all others it says nothing: a profiler that was taken over might ask for anybody
+	is "of the other" "$(grep -c 'run-[0-9]*: what it has mapped .* only of what has a pid namespace of its own' service.out)" $kills
 	end_service
 }
+# Nobody is there as it ends: it is let go, and nothing of it is held.
+test_ended_meanwhile() {
+	begin_kept
+	"${RUN[@]}" -- "$LAB/bin/burn" 30 >/dev/null &
+	until_true 10 started burn || fail "not profiled: $(cat service.log)"
+	until_true 5 kept || fail "it is not kept"
+	kill -STOP "$SERVICE" # the manager: nothing is started again
+	kill -KILL "$(supervisor)"
+	kill -KILL "$(jobs -p %2)"
+	until_true 10 grep -qs 'name="burn" state=ended' service.log || fail "its end is not seen: $(cat service.log)"
+	kill -CONT "$SERVICE"
+	until_true 10 ready_again 1 || fail "it is not there: $(cat service.log service.out)"
+	is "targets that are there" "$(ask length)" 0
+	is "what the supervisor holds of it" "$(find "/proc/$(supervisor)/fd" -lname '*perf_event*' | wc -l)" $(($(nproc) + 1)) # rings, and the one that is parked
+	until_true 5 eval '! kept' || fail "it is still kept"
+	end_service
+}
+kept() { find "/proc/$SERVICE/fd" -lname 'socket:*' | wc -l | grep -vqx '[01]'; }
+row "a target ends while there is no supervisor: nothing of it comes back" test_ended_meanwhile
+
 row "supervisor and worker are killed together, again and again: what the service manager kept goes on" test_all_killed
 
 # As `systemctl restart` does it: the worker stays until the next supervisor has all of it, and makes room for that one's own.
@@ -431,7 +462,7 @@ test_ended_not_stopped() {
 	until_true 10 ready_again 1 || fail "it is not there: $(cat service.log service.out)"
 	until_true 5 started burn || fail "the target is not there: $(cat service.log)"
 	wait %2
-	until_true 10 eval '(($(profiles_of burn | wc -l) == 2))' || fail "its profiles: $(profiles_of burn; cat service.log)"
+	until_true 10 eval '(($(profiles_of burn | wc -l) >= 2))' || fail "its profiles: $(profiles_of burn; cat service.log)"
 	between_seconds burn 4.3 5.1
 	end_service
 }
