@@ -350,12 +350,31 @@ START_TEST(the_exec_that_begins_counting_is_not_lost)
 }
 END_TEST
 
+/* Of one that nobody could hear for a while: it goes on as it was, with what is said now (pillion remap). */
+START_TEST(what_is_said_anew_is_added)
+{
+	static struct msg_tasks m = {
+		.n = 1, .last = 1, .notes = "not for it", .tasks = {{.pid = 9, .tid = 9, .name = "nine"}}};
+	fed_map(t, (uint64_t)now, FED_INIT, 0x400000, 0x1000, "/runc");
+	fed_comm(t, (uint64_t)now, FED_INIT, FED_INIT, "init", true);
+	int64_t at = t->window_mono;
+	target_tasks(t, &m, NULL);
+	ck_assert(t->started && t->window_mono == at);
+	ck_assert(tasks_find(t->tasks, 9) && tasks_find(t->tasks, FED_INIT));
+	char *before = fed_dump(g);
+	ck_assert_ptr_null(strstr(before, "not for it"));
+	succeed(1);
+	compare("said anew", before, fed_dump(g));
+}
+END_TEST
+
 START_TEST(what_a_running_one_consists_of_comes_back)
 {
 	static struct msg_tasks m = {.n = 2,
 		.last = 1,
 		.notes = "a note",
 		.tasks = {{.pid = 7, .tid = 7, .name = "seven"}, {.pid = 7, .tid = 8, .name = "eight"}}};
+	t->desc.running = 1;
 	target_tasks(t, &m, NULL); /* who says so hears at once that it is done */
 	now = clock_now();
 	ck_assert(t->started);
@@ -1384,6 +1403,7 @@ int main(int argc, char **argv)
 	tcase_add_test(c, a_record_that_comes_again_changes_nothing);
 	tcase_add_test(c, the_exec_that_begins_counting_is_not_lost);
 	tcase_add_test(c, what_a_running_one_consists_of_comes_back);
+	tcase_add_test(c, what_is_said_anew_is_added);
 	tcase_add_test(c, what_is_gone_or_another_does_not_come_back);
 	tcase_add_test(c, without_a_journal_they_count_from_now_on);
 	tcase_add_test(c, nothing_is_read_before_it_is_known_whose_it_is);
