@@ -57,13 +57,17 @@ struct offcpu {
 	struct offcpu_cpu {
 		struct stream *small, *stacks, *sideband, *seen;
 		struct stream *active;		 /* small or stacks; NULL: in a pause */
-		uint64_t count, ran, clock_then; /* when its turn began: records, clock, the side-band's */
+		uint64_t count, ran, clock_then; /* when its turn began: records, clock, the side-band's, */
+		uint64_t switched_then;		 /* and that's count of switches; 0: it has none */
 		uint64_t own[2];		 /* what the active one said then, */
 		int64_t read;			 /* and when */
 	} * cpus;
 	size_t n_cpus;
 	enum offcpu_phase phase, before;
-	double running;			      /* CPUs' time in time, while small records were made last */
+	double running;	     /* CPUs' time in time, while small records were made last */
+	struct offcpu_pace { /* how long they ran from switch to switch, */
+		double switches, ran;
+	} recorded, unrecorded;		      /* with small records, and without any */
 	struct offcpu_time time, time_before; /* now, and before the last change */
 	int64_t looked;			      /* since then: */
 	uint64_t switches;

@@ -26,7 +26,9 @@
 #define BEHIND_NS (20 * NSEC_PER_MSEC) /* while the reader is */
 #define SCALE_MOST 1000.0
 #define HARDLY_RUNNING 0.01 /* CPUs' time in time */
-#define TURN_STACKS 12	    /* of each CPU: three quarters of a ring */
+#define PACE_OF 100000
+#define PACE_LEAST 1000
+#define TURN_STACKS 12 /* of each CPU: three quarters of a ring */
 
 /* --- clocks ----------------------------------------------------------------------------------------------- */
 
@@ -135,6 +137,7 @@ static void enter_turn(struct target *t, struct offcpu_cpu *c, struct stream *to
 		read_event(c->sideband, all);
 		c->ran = offcpu_scaled(c->ran, (int64_t)(all[1] - c->clock_then), scale);
 		c->clock_then = all[1];
+		c->switched_then = all[0];
 	}
 	to->base_before = to->base;
 	to->base = (struct stream_base){c->read, true, c->count - c->own[0], c->ran, c->own[1], scale};
@@ -146,6 +149,7 @@ static void enter_turn(struct target *t, struct offcpu_cpu *c, struct stream *to
 /* ns of all CPUs */
 struct clocks {
 	int64_t ran, behind; /* since the phase began, by the side-band; of what was told by now */
+	uint64_t switches;
 };
 
 /*
@@ -163,9 +167,38 @@ static struct clocks leave_turns(struct offcpu *o, enum offcpu_phase next, int64
 		c->ran = clock_of(o, c, now, all[1]);
 		sum.ran += (int64_t)(all[1] - c->clock_then);
 		sum.behind += (int64_t)(all[1] - c->ran);
+		sum.switches += all[0] - c->switched_then;
 		c->clock_then = all[1];
+		c->switched_then = all[0];
 	}
 	return sum;
+}
+
+/* Of the last hundred thousand, about. */
+static void note_pace(struct offcpu *o, const struct clocks *sum)
+{
+	struct offcpu_pace *p = o->phase == OFFCPU_PAUSE ? &o->unrecorded : &o->recorded;
+	if (has_stacks(o->phase) || !sum->switches)
+		return;
+	if (p->switches > PACE_OF) {
+		p->switches /= 2;
+		p->ran /= 2;
+	}
+	p->switches += (double)sum->switches;
+	p->ran += (double)sum->ran;
+}
+
+/*
+ * A record is made by whoever goes off, and who comes waits for that. How long, the clocks tell: from switch to switch
+ * they run longer than in a pause.
+ */
+static void tell_pace(struct offcpu *o)
+{
+	const struct offcpu_pace *with = &o->recorded, *without = &o->unrecorded;
+	if (with->switches < PACE_LEAST || without->switches < PACE_LEAST)
+		return;
+	waits_longer(o->waits, with->ran / with->switches - without->ran / without->switches,
+		without->switches / (with->switches + without->switches));
 }
 
 /* Meant for so long. */
@@ -176,6 +209,7 @@ static void begin_phase(struct target *t, enum offcpu_phase phase, int64_t now, 
 	double scale = phase != OFFCPU_PAUSE, clock_scale = scale;
 	o->took = 0;
 	const struct clocks sum = leave_turns(o, phase, now);
+	note_pace(o, &sum);
 	if (o->phase == OFFCPU_SMALL && o->time.since && now > o->time.since)
 		o->running = (double)sum.ran / (double)(now - o->time.since);
 	if (phase == OFFCPU_SMALL && from != (uint64_t)now) {
@@ -395,6 +429,7 @@ static void arm(struct target *t)
 		read_event(c->sideband, all);
 		c->active = c->small;
 		c->ran = c->clock_then = all[1];
+		c->switched_then = all[0];
 		if (c->small)
 			c->small->base = (struct stream_base){0, true, 0, all[1], own[1], 1};
 	}
@@ -409,6 +444,7 @@ static void correct(struct target *t)
 		read_event(t->offcpu.cpus[i].sideband, value);
 		ran += value[1];
 	}
+	tell_pace(&t->offcpu);
 	if (truly && !t->uncovered && !t->bare) /* what runs on CPUs without events is not missed by a clock */
 		waits_correct(t->offcpu.waits, truly, ran);
 }

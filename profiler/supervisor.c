@@ -291,7 +291,7 @@ static void sort_out(struct supervisor *s)
 {
 	for (struct registered *r = s->targets, *next; r; r = next) {
 		next = r->next;
-		if (r->blame.own.n >= QUARANTINE_DEATHS && r->plain)
+		if (r->blame.own.n >= QUARANTINE_DEATHS && (r->plain || !r->armed))
 			let_go(s, r, AGAIN);
 		else if (r->blame.own.n >= QUARANTINE_DEATHS)
 			quarantine(r);

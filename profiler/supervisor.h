@@ -8,7 +8,8 @@
  *
  * A target that workers were at when they died by their own fault (not by SIGKILL, nor by a file's: quarantine.h),
  * QUARANTINE_DEATHS times in ten minutes, is quarantined: the next worker begins anew with it, and keeps addresses and
- * nothing else (struct target, plain). Once more as often and it is let go, with a line in the log.
+ * nothing else (struct target, plain). Once more as often and it is let go, with a line in the log; so is one that is
+ * not armed yet.
  */
 #pragma once
 

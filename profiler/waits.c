@@ -11,6 +11,8 @@
 #define LATE_OF 16	    /* of so many, about, is the average */
 #define LATE_MOST_NS 20000  /* no kernel takes longer */
 #define TOO_MUCH 10
+#define LONGER_MOST_NS 10000 /* no record takes longer */
+#define LONGER_LEAST 100     /* waits, of which there is an average */
 #define CPUS_MAX 4096
 #define DEAD UINT32_MAX	   /* what the kernel calls a thread whose number is gone */
 #define GONE 64		   /* threads that ended last */
@@ -79,6 +81,7 @@ struct waits {
 		unsigned too_much; /* times in a row that this was more than can be */
 		uint64_t ends;
 	} account;
+	double longer, unrecorded;   /* waits_longer */
 	uint64_t gaps[GAPS], n_gaps; /* their middles, in a circle */
 	double late;		     /* a record of coming back, on average, ns */
 	bool midway;		     /* a clock that is not known did not begin with zeros */
@@ -645,8 +648,51 @@ static void tell_place(struct waits *w, struct waiter *t, struct wait_place *p)
 	t->unknown = !w->fn(w->arg, &part);
 }
 
+void waits_longer(struct waits *w, double ns, double unrecorded)
+{
+	w->longer = ns < 0 ? 0 : ns < LONGER_MOST_NS ? ns : LONGER_MOST_NS;
+	w->unrecorded = unrecorded < 0 ? 0 : unrecorded < 1 ? unrecorded : 1;
+}
+
+/* A wait that was not recorded is as long as one that was without what that took, and as much longer as all are. */
+static void shift(struct amount *a, double mean, double longer, double unrecorded)
+{
+	if (a->count <= 0)
+		return;
+	double own = (double)a->ns / a->count;
+	double more = unrecorded * longer * a->count * ((own - longer) / (mean - longer) - 1);
+	a->ns = (double)a->ns + more > 0 ? (uint64_t)((double)a->ns + more) : 0;
+}
+
+static void add_amount(struct amount *sum, const struct amount *a)
+{
+	sum->count += a->count;
+	sum->ns += a->ns;
+}
+
+/* Of this thread, between what is about to be told; in all it is what it was. */
+static void even_out(struct waits *w, struct waiter *t, bool all)
+{
+	struct amount sum = {0}, *others[] = {&t->nowhere, &t->too_short};
+	for (struct wait_place *p = t->places; p; p = p->next)
+		if (all || stack_at(w, p) >= 0)
+			add_amount(&sum, &p->untold);
+	for (unsigned i = 0; i < 2; i++)
+		add_amount(&sum, others[i]);
+	const double mean = sum.count > 0 ? (double)sum.ns / sum.count : 0;
+	const double longer = w->longer < mean / 2 ? w->longer : mean / 2;
+	if (longer <= 0 || sum.count < LONGER_LEAST)
+		return;
+	for (struct wait_place *p = t->places; p; p = p->next)
+		if (all || stack_at(w, p) >= 0)
+			shift(&p->untold, mean, longer, w->unrecorded);
+	for (unsigned i = 0; i < 2; i++)
+		shift(others[i], mean, longer, w->unrecorded);
+}
+
 static void tell_thread(struct waits *w, struct waiter *t, bool all)
 {
+	even_out(w, t, all);
 	for (struct wait_place *p = t->places; p; p = p->next)
 		if (all || stack_at(w, p) >= 0)
 			tell_place(w, t, p);

@@ -159,6 +159,15 @@ static bool measures_waits(const struct work *w, uint32_t spec)
 	return event_kind(desc(w)->events[spec].kind)->measure == MEASURES_WAITS;
 }
 
+/* Where waits are recorded a part of the time: how many switches there are in the rest of it. */
+static struct perf_want own_sideband(const struct work *w, const struct attempt *a)
+{
+	struct perf_want want = sideband(a);
+	for (uint32_t i = 0; i < desc(w)->n_events; i++)
+		want.counts |= a->strategy == STRATEGY_CGROUP && a->kernel && measures_waits(w, i);
+	return want;
+}
+
 /* By which event the side-band comes with strategy `threads`: the first that is always on, UINT32_MAX: one of its own.
  */
 static uint32_t carrier(const struct work *w)
@@ -293,11 +302,11 @@ static int pass_cpus(struct work *w, const struct attempt *a, int first_cpu, con
 	int first, struct err *e)
 {
 	const struct pass_host *h = w->p->host;
-	struct perf_want want = sideband(a);
+	struct perf_want want = own_sideband(w, a);
 	struct event_desc d = describe(&want, 0, first_cpu, layout);
 	int r = batch_put_event(&w->batch, &d, first, e);
 	for (int i = 0; r == 0 && i < h->n_cpus; i++) {
-		want = sideband(a);
+		want = own_sideband(w, a);
 		if (h->cpus[i] != first_cpu)
 			r = open_and_put(w, a, desc(w)->init_pid, &want, 0, h->cpus[i], e);
 		if (r == 0)
@@ -474,7 +483,7 @@ static int try_attempt(
 		return err_say(e, -ENOENT, "%s", w->p->request->no_cgroup);
 	int fd = -ENODEV;
 	for (int i = 0; i < w->p->host->n_cpus && fd == -ENODEV; i++) {
-		struct perf_want want = sideband(a);
+		struct perf_want want = own_sideband(w, a);
 		*ret_cpu = w->p->host->cpus[i];
 		fd = open_one(w, a, desc(w)->init_pid, &want, w->p->host->cpus[i], ret_layout);
 	}

@@ -147,6 +147,14 @@ static void dummy_attr(const struct perf_want *w, struct perf_event_attr *a)
 	a->config = PERF_COUNT_SW_DUMMY;
 }
 
+/* Without a period: it counts, and has no samples. */
+static void alone_attr(const struct perf_want *w, struct perf_event_attr *a)
+{
+	dummy_attr(w, a);
+	if (w->counts)
+		a->config = PERF_COUNT_SW_CONTEXT_SWITCHES;
+}
+
 static void switches_attr(const struct perf_want *w, struct perf_event_attr *a)
 {
 	dummy_attr(w, a);
@@ -174,7 +182,7 @@ static bool needs_kernel(const struct perf_want *w)
 typedef void attr_fn(const struct perf_want *w, struct perf_event_attr *a);
 static attr_fn *const attr_of[PERF_ROLES] = {
 	[PERF_SAMPLES] = sample_attr,
-	[PERF_SIDEBAND] = dummy_attr,
+	[PERF_SIDEBAND] = alone_attr,
 	[PERF_OWNER] = dummy_attr,
 	[PERF_WAITS] = waits_attr,
 	[PERF_SEEN] = seen_attr,

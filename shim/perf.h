@@ -72,6 +72,7 @@ struct perf_want {
 	bool kernel;   /* kernel frames and kernel time */
 	bool inherit;  /* children and threads to come, too: strategies `process` and `threads` */
 	bool on_exec;  /* counts from the next exec on: strategy `process` */
+	bool counts;   /* the side-band: switches as well, by its value (needs `kernel`) */
 	bool sideband; /* a sample event that carries the side-band as well: strategy `threads`, where events are many
 			*/
 	bool build_id; /* MMAP2 with build-ids (kernel >= 5.12) */

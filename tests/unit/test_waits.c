@@ -693,6 +693,38 @@ START_TEST(without_room_there_are_no_places)
 }
 END_TEST
 
+/*
+ * One of each ten switches is recorded, and each record makes the wait 2 us longer: of 8 and of 38 us, nine and one of
+ * ten, in truth; short ones shall be that part of it, but for the tenth that was recorded.
+ */
+START_TEST(short_waits_are_as_long_as_without_their_records)
+{
+	uint64_t time = 1000000, all = 0;
+	restart_clock();
+	stack(5, 0xa, 0x7000, 0x51);
+	stack(5, 0xb, 0x7000, 0x52);
+	struct wait_out o = {.pid = 1, .tid = 5, .at = {0xa, 0x7000, {callers}}, .timed = true, .scale = 10};
+	for (unsigned i = 0; i <= 1000; i++) {
+		const uint64_t wait = i % 10 ? 10000 : 40000; /* with its record; ten times as long in the time told */
+		o.at.ip = (i + 1) % 10 ? 0xa : 0xb;
+		o.count = i + 1;
+		o.time = time += i ? 10 * (wait + 1000) : 0;
+		o.ran = ran += i ? 10000 : 0;
+		all += i ? 10 * wait : 0;
+		waits_out(w, &o);
+	}
+	waits_longer(w, _i ? 2000 : 0, 0.9);
+	waits_tell(w);
+	const double a = (double)sum_at(5, 0x51), b = (double)sum_at(5, 0x52);
+	ck_assert_double_eq_tol(a + b, (double)all, 10);
+	if (!_i) {
+		ck_assert_double_eq_tol(a / (a + b), 90. / 130, 0.001);
+		return;
+	}
+	ck_assert_double_eq_tol(a / (a + b), 0.1 * 90 / 130 + 0.9 * 72 / 110, 0.001);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("waits");
@@ -717,6 +749,7 @@ int main(void)
 	tcase_add_test(t, who_is_adopted_and_runs_has_not_waited);
 	tcase_add_test(t, what_the_clock_misses_is_taken_off_ends_of_waits);
 	tcase_add_test(t, what_is_recorded_stands_for_what_is_not);
+	tcase_add_loop_test(t, short_waits_are_as_long_as_without_their_records, 0, 2);
 	tcase_add_test(t, of_a_program_that_begins_there_is_one_thread);
 	tcase_add_test(t, who_goes_off_behind_its_end_is_nobody);
 	tcase_add_test(t, whom_nobody_knows_is_forgotten_at_the_windows_end);
