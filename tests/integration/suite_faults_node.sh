@@ -206,7 +206,7 @@ test_memory_fork() {
 	before=$(oom_kills)
 	kill -STOP "$names" # who would take some as well
 	{ echo 0 >"$MEMORY/memory.force_empty" || echo 64M >"$MEMORY/memory.reclaim" || :; } 2>/dev/null # what is only cached
-	limit $([[ $B == */tsan ]] && echo 4000000 || echo 4000) # TSan has some of its own in the one that is to stay
+	limit $(sanitized && echo 4000000 || echo 4000) # a sanitizer has some of its own in the one that is to stay
 	kill -CONT "$SERVICE"
 	until_true 4 eval '(($(oom_kills) > before))' || fail "no process of it was killed: $(tail -n 3 service.log)"
 	echo 268435456 >"$LIMIT"
