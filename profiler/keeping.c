@@ -278,12 +278,21 @@ static int take_target(struct supervisor *s, const struct kept *k, uint32_t numb
 	return error;
 }
 
-/* Of a supervisor that died between packing it anew and letting go of the old one. */
-static bool has_later(const struct handed *h, uint32_t number, uint32_t turn)
+/* Which target each of them is, 0: none. NULL: no memory, or there is nothing. */
+static struct keeping_drop *parse_names(const struct handed *h)
 {
-	unsigned n, t;
-	for (size_t i = 0; i < h->n_kept; i++)
-		if (sscanf(h->kept[i].name, TARGET_NAME, &n, &t) == 2 && n == number && t > turn)
+	struct keeping_drop *all = h->n_kept ? calloc(h->n_kept, sizeof(*all)) : NULL;
+	for (size_t i = 0; all && i < h->n_kept; i++)
+		if (sscanf(h->kept[i].name, TARGET_NAME, &all[i].number, &all[i].turn) != 2)
+			all[i].number = 0;
+	return all;
+}
+
+/* Of a supervisor that died between packing it anew and letting go of the old one. */
+static bool has_later(const struct keeping_drop *all, size_t n, const struct keeping_drop *it)
+{
+	for (size_t i = 0; i < n; i++)
+		if (all[i].number == it->number && all[i].turn > it->turn)
 			return true;
 	return false;
 }
@@ -334,16 +343,18 @@ static bool has_journal(const struct handed *h)
 unsigned keeping_take(struct supervisor *s, struct handed *h, bool journal)
 {
 	const bool both = journal && has_journal(h) && journal_is_free(s, h);
-	unsigned taken = 0, number, turn;
-	for (size_t i = 0; i < h->n_kept; i++) {
+	struct keeping_drop *all = parse_names(h);
+	unsigned taken = 0, number;
+	for (size_t i = 0; all && i < h->n_kept; i++) {
 		struct kept *k = &h->kept[i];
-		if (sscanf(k->name, TARGET_NAME, &number, &turn) == 2 && has_later(h, number, turn))
-			drop(s, number, turn);
-		else if (sscanf(k->name, TARGET_NAME, &number, &turn) == 2)
-			taken += take_target(s, k, number, turn) == 0;
+		if (all[i].number && has_later(all, h->n_kept, &all[i]))
+			drop(s, all[i].number, all[i].turn);
+		else if (all[i].number)
+			taken += take_target(s, k, all[i].number, all[i].turn) == 0;
 		else if (both && sscanf(k->name, JOURNAL_NAME, &number) == 1)
 			take_journal(s, k, number);
 	}
+	free(all);
 	manager_handed_done(h);
 	return taken;
 }

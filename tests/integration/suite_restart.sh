@@ -36,6 +36,7 @@ kill_worker() { # SIGNAL
 	until_true 5 has_worker || fail "there is no worker: $(cat service.log)"
 	kill "-$1" "$(worker)"
 }
+lines_of() { grep -c "$1" service.log || :; }
 ask() { # JQ-FILTER
 	"${PS[@]}" --json >list.json 2>/dev/null && jq -r "$1" list.json
 }
@@ -444,7 +445,7 @@ test_upgrade() {
 	profiles_of app | while read -r file; do "$LAB/bin/pillion" report --folded "$file"; done >all.folded
 	has "its functions" "$(cat all.folded)" 'loaded_late'
 	(($(share '\[lost: profiler restarted\]' <all.folded) == 0)) || fail "something is missing: $(cat all.folded)"
-	is "errors in the log" "$(grep -c 'level=err' service.log)" 0
+	is "errors in the log" "$(lines_of level=err)" 0
 	end_service
 }
 replaced() { # PID
@@ -543,7 +544,6 @@ metric() { # NAME
 says_metric() { # NAME VALUE
 	[[ $(metric "$1") == "$2" ]]
 }
-lines_of() { grep -c "$1" service.log || :; }
 
 ten_died() { [[ $(lines_of 'outcome="\(another symbolizer\|no source lines, no demangled names\)"') == 10 ]]; }
 
