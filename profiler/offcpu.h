@@ -24,7 +24,7 @@
 
 #define OFFCPU_CALL_MS 4	   /* periods of PERF_SEEN_NS */
 #define OFFCPU_SWITCHES 100000u	   /* recorded of one target, a second, */
-#define OFFCPU_SWITCHES_CPU 20000u /* of one CPU: above, a part, a sixth at least */
+#define OFFCPU_SWITCHES_CPU 12000u /* of one CPU: above, a part, a sixth at least */
 
 #define OFFCPU_RECENT 16
 

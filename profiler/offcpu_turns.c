@@ -197,8 +197,7 @@ static void tell_pace(struct offcpu *o)
 	const struct offcpu_pace *with = &o->recorded, *without = &o->unrecorded;
 	if (with->switches < PACE_LEAST || without->switches < PACE_LEAST)
 		return;
-	waits_longer(o->waits, with->ran / with->switches - without->ran / without->switches,
-		without->switches / (with->switches + without->switches));
+	waits_longer(o->waits, with->ran / with->switches - without->ran / without->switches);
 }
 
 /* Meant for so long. */

@@ -21,6 +21,7 @@
 struct amount {
 	double count;
 	uint64_t ns, entries; /* those that ended on a CPU that was idle or another's */
+	double more, more_ns; /* of these, those for which others stand: they were not recorded */
 };
 
 struct wait_place {
@@ -81,7 +82,7 @@ struct waits {
 		unsigned too_much; /* times in a row that this was more than can be */
 		uint64_t ends;
 	} account;
-	double longer, unrecorded;   /* waits_longer */
+	double longer;		     /* waits_longer */
 	uint64_t gaps[GAPS], n_gaps; /* their middles, in a circle */
 	double late;		     /* a record of coming back, on average, ns */
 	bool midway;		     /* a clock that is not known did not begin with zeros */
@@ -250,6 +251,8 @@ static void move(struct amount *to, struct amount *from)
 	to->count += from->count;
 	to->ns += from->ns;
 	to->entries += from->entries;
+	to->more += from->more;
+	to->more_ns += from->more_ns;
 	*from = (struct amount){0};
 }
 
@@ -314,6 +317,8 @@ static void add(struct waits *w, struct amount *a, uint64_t ns, double count, bo
 	a->count += count;
 	a->entries += entered;
 	a->ns += ns;
+	a->more += count > 1 ? count - 1 : 0;
+	a->more_ns += count > 1 ? (double)ns * (1 - 1 / count) : 0;
 }
 
 static uint64_t overlap(uint64_t from, uint64_t to, uint64_t with_from, uint64_t with_to)
@@ -648,46 +653,38 @@ static void tell_place(struct waits *w, struct waiter *t, struct wait_place *p)
 	t->unknown = !w->fn(w->arg, &part);
 }
 
-void waits_longer(struct waits *w, double ns, double unrecorded)
+void waits_longer(struct waits *w, double ns)
 {
 	w->longer = ns < 0 ? 0 : ns < LONGER_MOST_NS ? ns : LONGER_MOST_NS;
-	w->unrecorded = unrecorded < 0 ? 0 : unrecorded < 1 ? unrecorded : 1;
 }
 
 /* A wait that was not recorded is as long as one that was without what that took, and as much longer as all are. */
-static void shift(struct amount *a, double mean, double longer, double unrecorded)
+static void shift(struct amount *a, double mean, double longer)
 {
-	if (a->count <= 0)
+	if (a->more <= 0)
 		return;
-	double own = (double)a->ns / a->count;
-	double more = unrecorded * longer * a->count * ((own - longer) / (mean - longer) - 1);
+	double own = a->more_ns / a->more, more = longer * a->more * ((own - longer) / (mean - longer) - 1);
 	a->ns = (double)a->ns + more > 0 ? (uint64_t)((double)a->ns + more) : 0;
-}
-
-static void add_amount(struct amount *sum, const struct amount *a)
-{
-	sum->count += a->count;
-	sum->ns += a->ns;
 }
 
 /* Of this thread, between what is about to be told; in all it is what it was. */
 static void even_out(struct waits *w, struct waiter *t, bool all)
 {
-	struct amount sum = {0}, *others[] = {&t->nowhere, &t->too_short};
+	struct amount *others[] = {&t->nowhere, &t->too_short};
+	double more = t->nowhere.more + t->too_short.more, ns = t->nowhere.more_ns + t->too_short.more_ns;
 	for (struct wait_place *p = t->places; p; p = p->next)
-		if (all || stack_at(w, p) >= 0)
-			add_amount(&sum, &p->untold);
-	for (unsigned i = 0; i < 2; i++)
-		add_amount(&sum, others[i]);
-	const double mean = sum.count > 0 ? (double)sum.ns / sum.count : 0;
-	const double longer = w->longer < mean / 2 ? w->longer : mean / 2;
-	if (longer <= 0 || sum.count < LONGER_LEAST)
+		if (all || stack_at(w, p) >= 0) {
+			more += p->untold.more;
+			ns += p->untold.more_ns;
+		}
+	const double mean = more > 0 ? ns / more : 0, longer = w->longer < mean / 2 ? w->longer : mean / 2;
+	if (longer <= 0 || more < LONGER_LEAST)
 		return;
 	for (struct wait_place *p = t->places; p; p = p->next)
 		if (all || stack_at(w, p) >= 0)
-			shift(&p->untold, mean, longer, w->unrecorded);
+			shift(&p->untold, mean, longer);
 	for (unsigned i = 0; i < 2; i++)
-		shift(others[i], mean, longer, w->unrecorded);
+		shift(others[i], mean, longer);
 }
 
 static void tell_thread(struct waits *w, struct waiter *t, bool all)

@@ -115,10 +115,10 @@ void waits_exit(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time); /* 
 /* How long all threads have run by now, from any time on, truly and by the clocks of all CPUs: ns. */
 void waits_correct(struct waits *w, uint64_t truly, uint64_t by_clocks);
 /*
- * That it is recorded makes a wait longer, by so many ns on average; so many (of 1) of the waits for which those stand
- * were not. In all they are as long as they are, but short ones are a smaller part of it.
+ * That it is recorded makes a wait longer, by so many ns on average; those for which it stands were not. In all they
+ * are as long as they are, but short ones are a smaller part of it.
  */
-void waits_longer(struct waits *w, double ns, double unrecorded);
+void waits_longer(struct waits *w, double ns);
 /* Tells of waits that are over and whose stack is known. */
 void waits_tell(struct waits *w);
 /* Tells of all, also of those under way, up to `time`; what is left of them is the next window's. */
