@@ -94,6 +94,7 @@ static _Noreturn void inner(int from_outer)
 	size_t n = 0;
 	hide();
 	pass_look(&host);
+	pass_raise_files();
 	int r = become_opener(&e);
 	if (fd_wait(ATTACHER_LINE, POLLIN, 0) == 1)
 		_exit(0); /* who started us is gone already */

@@ -127,6 +127,7 @@ _Noreturn void inner_run(const struct inner *start)
 	/* as root, whose word pilliond takes for the layout of records: the kernel notes who connects */
 	w.sock = service_reach(start->settings, &w.no_sock);
 	pass_look(&w.host);
+	pass_raise_files();
 	int r = become_opener(start->settings->uprobes, &e); /* whether any are asked for is said later */
 	if (fd_wait(w.in->line, POLLIN, 0) == 1)
 		_exit(0); /* the hook is gone already: no pid of its is seen from here, but the end of its line is */

@@ -56,7 +56,7 @@ static uint32_t room_for_batch(void)
  * What the profiler's user has in queues (profiler/keeping.h) counts, for each of that user who passes descriptors,
  * against his own limit: unix(7), ETOOMANYREFS. We hold no more than a batch.
  */
-static void raise_files(void)
+void pass_raise_files(void)
 {
 	struct rlimit l;
 	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur >= PASS_FILES)
@@ -72,7 +72,6 @@ static void raise_files(void)
 void pass_look(struct pass_host *ret)
 {
 	ret->batch_max = room_for_batch();
-	raise_files();
 	ret->n_cpus = perf_online_cpus(ret->cpus, PASS_CPUS_MAX);
 	ret->uprobe_type = perf_probe_type(EVENT_TYPE_UPROBE);
 	ret->kprobe_type = perf_probe_type(EVENT_TYPE_KPROBE);

@@ -23,6 +23,7 @@ struct pass_host {
 	int n_cpus, cpus[PASS_CPUS_MAX];
 };
 void pass_look(struct pass_host *ret); /* needs to open files */
+void pass_raise_files(void);	       /* behind it, of a process that is an opener and nothing else */
 
 /* What is asked for. No pointers: it may come from another process. */
 struct pass_request {
