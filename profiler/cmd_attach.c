@@ -54,15 +54,6 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-/* Names and cgroups are the target's choice, and this goes to a terminal. */
-static const char *clean(char *text)
-{
-	for (char *c = text; *c; c++)
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			*c = '?';
-	return text;
-}
-
 /* Until the target's life has ended, a signal says stop, or the time is over. */
 static void wait_for_end(const struct attached *a, int signals, uint32_t duration_s)
 {
@@ -97,10 +88,10 @@ static int profile(const char *self, struct options *o, const struct attach_targ
 	if (r == 0)
 		r = attach_start(o, t, &a, &e);
 	if (r < 0)
-		return command_fail(
-			self, EXIT_FAILED, "cannot attach to %s (pid %d): %s", t->name, (int)t->pid, clean(e.text));
-	fprintf(stderr, "attached to %s (pid %d)%s%s%s\n", t->name, (int)t->pid, a.notes[0] ? ": " : "", clean(a.notes),
-		o->settings.duration_s ? "" : "; Ctrl-C ends it");
+		return command_fail(self, EXIT_FAILED, "cannot attach to %s (pid %d): %s", t->name, (int)t->pid,
+			command_clean(e.text));
+	fprintf(stderr, "attached to %s (pid %d)%s%s%s\n", t->name, (int)t->pid, a.notes[0] ? ": " : "",
+		command_clean(a.notes), o->settings.duration_s ? "" : "; Ctrl-C ends it");
 	wait_for_end(&a, signals, o->settings.duration_s);
 	r = attach_stop(&a, &ended, &e);
 	fd_close(signals);
@@ -140,7 +131,7 @@ static int help(void)
 static int cannot_find(const char *self, int error, struct err *e)
 {
 	int code = error == -ENOENT || error == -ESRCH ? EXIT_NOTHING : error == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
-	return command_fail(self, code, "%s", clean(e->text));
+	return command_fail(self, code, "%s", command_clean(e->text));
 }
 
 static int run(int argc, char **argv)
@@ -162,7 +153,7 @@ static int run(int argc, char **argv)
 	int r = find(argv[next], &t, &e);
 	if (r < 0)
 		return cannot_find(argv[0], r, &e);
-	clean(t.name);
+	command_clean(t.name);
 	return profile(argv[0], &o, &t);
 }
 

@@ -8,12 +8,10 @@
 
 static void say(const char *id, const struct err *why)
 {
-	char clean[256]; /* it is the container's choice, and this goes to a terminal */
-	size_t n = 0;
-	for (; id[n] && n < sizeof(clean) - 1; n++)
-		clean[n] = (unsigned char)id[n] < 0x20 || id[n] == 0x7f ? '?' : id[n];
-	clean[n] = 0;
-	command_fail("remap", EXIT_FAILED, "%s: what it has mapped meanwhile has no names: %s", clean, why->text);
+	char name[256];
+	snprintf(name, sizeof(name), "%s", id);
+	command_fail("remap", EXIT_FAILED, "%s: what it has mapped meanwhile has no names: %s", command_clean(name),
+		why->text);
 }
 
 static int run(int argc, char **argv)

@@ -62,3 +62,11 @@ int command_options(int argc, char **argv, const struct command_option *options)
 	}
 	return kept;
 }
+
+const char *command_clean(char *text)
+{
+	for (char *c = text; *c; c++)
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			*c = '?';
+	return text;
+}

@@ -48,6 +48,8 @@ int command_options(int argc, char **argv, const struct command_option *options)
  * Returns the index of the first argument that is no flag.
  */
 int command_settings(struct options *o, int argc, char **argv, struct err *first);
+/* What a target chose, for a terminal: the same text, without control characters. */
+const char *command_clean(char *text);
 /* "pillion NAME: sentence" on stderr; returns `code`. */
 int command_fail(const char *name, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 

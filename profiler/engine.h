@@ -64,8 +64,8 @@ struct engine {
 	struct engine_limits limits;
 	struct aggregate_room tables; /* of all targets */
 	struct rates rates;
-	uint64_t refused; /* targets for which there was no room */
-	int64_t park_by;
+	uint64_t refused;    /* targets for which there was no room */
+	int64_t park_by;     /* engine_park's end */
 	bool behind;	     /* the last drain left something: what else there is to do came first */
 	int64_t drain_again; /* it left much that was too young; INT64_MAX: it did not */
 	char spool_path[1024];

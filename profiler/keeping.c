@@ -28,11 +28,8 @@
 static int pack_target(int sock, const struct registered *r, union msg *m)
 {
 	int fds[TARGET_FDS_ALL];
-	size_t n = 0;
+	size_t n = registered_list(r, fds);
 	m->target.desc = r->desc;
-	for (unsigned i = 0; i < TARGET_FDS_ALL; i++)
-		if (r->desc.fds & 1u << i)
-			fds[n++] = r->fds[i];
 	return msg_send(sock, m, MSG_TARGET, fds, n);
 }
 
@@ -236,14 +233,6 @@ static struct registered *find_same(struct supervisor *s, const struct target_de
 	return r;
 }
 
-static struct registered *find_number(struct supervisor *s, uint32_t number)
-{
-	struct registered *r = s->targets;
-	while (r && r->number != number)
-		r = r->next;
-	return r;
-}
-
 static int restore(struct supervisor *s, const struct kept *k, uint32_t number, uint32_t turn)
 {
 	struct registered *r;
@@ -267,7 +256,7 @@ static int restore(struct supervisor *s, const struct kept *k, uint32_t number, 
 /* Where there is a worker, what it did not have has ended. */
 static int take_target(struct supervisor *s, const struct kept *k, uint32_t number, uint32_t turn)
 {
-	struct registered *r = find_number(s, number);
+	struct registered *r = supervisor_find(s, number);
 	if (r) { /* it is kept as it is */
 		r->turn = turn;
 		r->kept = KEPT;

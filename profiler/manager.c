@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #define FIRST_FD 3 /* SD_LISTEN_FDS_START */
-#define FDS_MAX 65536
 #define CONTROL "control"
 
 /* A variable, as it was: "" when there is none. Nobody below us shall find it. */
@@ -113,7 +112,7 @@ int manager_handed(struct handed *ret, struct err *e)
 	unsetenv("LISTEN_FDNAMES");
 	*ret = (struct handed){.listener = -1};
 	int r = 0;
-	if (ours && n > FDS_MAX)
+	if (ours && n > MANAGER_FDS_MAX)
 		r = err_say(e, -EINVAL, "the service manager hands over %llu sockets", (unsigned long long)n);
 	else if (ours && n && (!names || !(ret->kept = calloc(n, sizeof(*ret->kept)))))
 		r = err_set(e, -ENOMEM, "what the service manager hands over");

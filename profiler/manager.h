@@ -17,6 +17,7 @@
 #define MANAGER_PATIENCE_MS 1000
 #define MANAGER_KEPT "pillion." /* what it keeps for us is called so, and something behind it */
 #define MANAGER_NAME_MAX 64
+#define MANAGER_FDS_MAX 65536 /* that it may hand over */
 
 struct kept {
 	char name[MANAGER_NAME_MAX];

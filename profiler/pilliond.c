@@ -28,7 +28,6 @@
 #include <unistd.h>
 
 #define SESSION_SOCKET 3
-#define HANDED_MAX 65536
 #define LEAVE_NS (2 * NSEC_PER_SEC) /* for those who have begun to register a target */
 #define LEAVE_LOOK_MS 5
 
@@ -306,7 +305,10 @@ static void say_why(const struct err *e)
 static void close_inherited(void)
 {
 	const char *handed = getenv("LISTEN_FDS"); /* manager.h */
-	const long given = session ? 1 : handed ? strtol(handed, NULL, 10) : 0, n = given < HANDED_MAX ? given : 0;
+	const long given = session  ? 1
+			   : handed ? strtol(handed, NULL, 10)
+				    : 0,
+		   n = given <= MANAGER_FDS_MAX ? given : 0;
 	int *keep = n > 0 ? calloc((size_t)n, sizeof(int)) : NULL;
 	for (int i = 0; keep && i < n; i++)
 		keep[i] = SESSION_SOCKET + i;

@@ -90,6 +90,15 @@ int registered_cgroup(const struct registered *r)
 	return r->fds[PLACE_CGROUP];
 }
 
+size_t registered_list(const struct registered *r, int ret[static TARGET_FDS_ALL])
+{
+	size_t n = 0;
+	for (unsigned i = 0; i < TARGET_FDS_ALL; i++)
+		if (r->desc.fds & 1u << i)
+			ret[n++] = r->fds[i];
+	return n;
+}
+
 uint32_t registered_fds(const struct registered *r)
 {
 	return r->n_events + (uint32_t)__builtin_popcount(r->desc.fds) + 1;

@@ -46,6 +46,8 @@ struct registered *registered_new(const struct target_desc *d, const int *fds);
 /* Takes them, also on failure. Not more than `room`. 0 or -errno. */
 int registered_add(struct registered *r, const struct msg_events *m, const int *fds);
 int registered_cgroup(const struct registered *r); /* its directory, or -1 */
+/* Those that desc.fds names, in the order in which a message has them; how many. */
+size_t registered_list(const struct registered *r, int ret[static TARGET_FDS_ALL]);
 /* How many descriptors it holds, itself and its connection. */
 uint32_t registered_fds(const struct registered *r);
 void registered_let_go(int fd); /* close(2), which may hang, of a file that somebody chose; -1 is fine */

@@ -33,6 +33,17 @@
 #define REMAPS_MAX 2		    /* attempts for one target: a worker may die meanwhile */
 #define HASTY 2			    /* deaths in a row, each soon after the start */
 
+/* Its descriptors are counted by the caller, when it has all of them. */
+static void enlist(struct supervisor *s, struct registered *r, uint32_t number)
+{
+	r->supervisor = s;
+	r->number = number;
+	s->last_number = number > s->last_number ? number : s->last_number;
+	r->next = s->targets;
+	s->targets = r;
+	s->n_targets++;
+}
+
 static void forget(struct supervisor *s, struct registered *r)
 {
 	keeping_forget(s, r);
@@ -108,7 +119,7 @@ static int connect_relay(struct supervisor *s, struct registered *r)
 
 /* --- what the worker asks ------------------------------------------------------------------------------ */
 
-static struct registered *find(struct supervisor *s, uint32_t number)
+struct registered *supervisor_find(struct supervisor *s, uint32_t number)
 {
 	struct registered *r = s->targets;
 	while (r && r->number != number)
@@ -118,7 +129,7 @@ static struct registered *find(struct supervisor *s, uint32_t number)
 
 static void close_event(struct supervisor *s, uint32_t number, uint32_t index)
 {
-	struct registered *r = find(s, number);
+	struct registered *r = supervisor_find(s, number);
 	if (r && r->armed && index < r->n_events)
 		r->event_fds[index] = fd_close(r->event_fds[index]);
 }
@@ -148,7 +159,7 @@ static size_t list_processes(int cgroup, char *text, size_t size)
 static void tell_who(struct supervisor *s, uint32_t number, int sock)
 {
 	char text[WHO_MAX];
-	struct registered *r = find(s, number);
+	struct registered *r = supervisor_find(s, number);
 	fcntl(sock, F_SETFL, O_NONBLOCK);
 	fd_send(sock, text, r ? list_processes(registered_cgroup(r), text, sizeof(text)) : 0, NULL, 0);
 }
@@ -269,7 +280,7 @@ static void let_go(struct supervisor *s, struct registered *r, const char *why)
 static bool blame_file(struct supervisor *s)
 {
 	const struct engine_at at = *s->engine->at; /* the worker's word: it stays as it is now */
-	struct registered *r = find(s, at.target);
+	struct registered *r = supervisor_find(s, at.target);
 	struct quarantine_file f;
 	enum verdict v = r ? quarantine_judge(&s->engine->quarantine, &at, &r->blame, clock_now(), &f) : VERDICT_TARGET;
 	if (v == VERDICT_QUARANTINE)
@@ -398,11 +409,7 @@ struct registered *supervisor_register(struct supervisor *s, const struct target
 		registered_free(r);
 		return NULL;
 	}
-	r->supervisor = s;
-	r->number = ++s->last_number;
-	r->next = s->targets;
-	s->targets = r;
-	s->n_targets++;
+	enlist(s, r, s->last_number + 1);
 	s->n_fds += registered_fds(r);
 	int error = connect_relay(s, r);
 	if (error == 0)
@@ -410,11 +417,8 @@ struct registered *supervisor_register(struct supervisor *s, const struct target
 	r->far = fd_close(r->far);
 	union msg *m = &s->msg;
 	int passed[TARGET_FDS_ALL];
-	size_t n = 0;
+	size_t n = registered_list(r, passed);
 	m->target.desc = r->desc;
-	for (unsigned i = 0; i < TARGET_FDS_ALL; i++)
-		if (m->target.desc.fds & 1u << i)
-			passed[n++] = r->fds[i];
 	if (error == 0)
 		error = msg_send(r->relay, m, MSG_TARGET, passed, n);
 	if (error < 0) {
@@ -620,14 +624,9 @@ struct registered *supervisor_adopt(
 		fd_close(relay);
 		return NULL;
 	}
-	r->supervisor = s;
-	r->number = number;
-	s->last_number = number > s->last_number ? number : s->last_number;
+	enlist(s, r, number);
 	r->relay = relay;
 	r->armed = true;
-	r->next = s->targets;
-	s->targets = r;
-	s->n_targets++;
 	return r;
 }
 
@@ -648,13 +647,8 @@ int supervisor_inherit(struct supervisor *s, pid_t worker, int pidfd, int channe
 
 void supervisor_restore(struct supervisor *s, struct registered *r, uint32_t number)
 {
-	r->supervisor = s;
-	r->number = number;
-	s->last_number = number > s->last_number ? number : s->last_number;
+	enlist(s, r, number);
 	r->armed = r->owed = true; /* owed: that its events write again */
-	r->next = s->targets;
-	s->targets = r;
-	s->n_targets++;
 	s->n_fds += registered_fds(r);
 }
 

@@ -61,6 +61,7 @@ struct registered *supervisor_adopt(
 	struct supervisor *s, const struct target_desc *d, uint32_t number, int relay, const int *fds);
 int supervisor_inherit(struct supervisor *s, pid_t worker, int pidfd, int channel); /* takes them */
 void supervisor_disown(struct supervisor *s);
+struct registered *supervisor_find(struct supervisor *s, uint32_t number); /* or NULL */
 /* A target that somebody kept (taken), for the worker that is yet to be started. */
 void supervisor_restore(struct supervisor *s, struct registered *r, uint32_t number);
 uint32_t supervisor_room(const struct supervisor *s); /* descriptors that targets may still bring */

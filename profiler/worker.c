@@ -471,10 +471,8 @@ static void take_over(struct worker *w, struct registered *k)
 	struct err e = {0};
 	struct connection *c = add_connection(w, k->far, k->number);
 	struct target *t = NULL;
-	int fds[TARGET_FDS_ALL], n = 0;
-	for (unsigned i = 0; i < TARGET_FDS_ALL; i++)
-		if (k->desc.fds & 1u << i)
-			fds[n++] = k->fds[i];
+	int fds[TARGET_FDS_ALL];
+	registered_list(k, fds);
 	w->engine->at->target = k->number;
 	/* else the worker before us may not have come so far, or took the rings with it (supervisor.h) */
 	w->engine->resuming = k->armed && !w->engine->modest && !k->detached;
