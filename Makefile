@@ -40,15 +40,23 @@ endif
 # One list per part; a new source file is found by its folder.
 SRC_oci := $(wildcard oci/base/*.c oci/*.c)
 SRC_shim := $(wildcard shim/*.c)
+# libpillion: what lives in somebody else's process (shim/inproc/sys.h), and what of the other folders it is made with.
+# Where a file takes the place of a function of libc's, that is in front_*.c, which no other program is linked with.
+SRC_inproc := $(wildcard shim/inproc/*.c)
+FRONT_inproc := $(wildcard shim/inproc/front_*.c)
+DYNAMIC_inproc := $(addprefix shim/inproc/front_,alloc.c seccomp.c dlclose.c signal.c thread.c)
+WITH_inproc :=
 MAIN_profiler := profiler/pilliond.c profiler/pillion.c
 SRC_profiler := $(filter-out $(MAIN_profiler),$(wildcard profiler/*.c))
 GEN := $(B)/profiler/profile.pb-c.h $(B)/oci/seccomp_filters.h
 obj = $(patsubst %.c,$(B)/%.o,$(1))
 
-LIBS_profiler = -ljson-c -lunwind-x86_64 -lunwind -lprotobuf-c -lz -llzma -ldw -lelf -liberty -ldl
-EXECUTABLES := pilliond pillion pillion-hook pillion-opener
+LIBS_profiler = -ljson-c -lunwind-x86_64 -lunwind -lprotobuf-c -lz -llzma -ldw -lelf -liberty -ldl -lm
+EXECUTABLES := pilliond pillion pillion-hook pillion-opener pillion-runc pillion-nri
 
-all: $(addprefix $(B)/,$(EXECUTABLES)) ## build the programs (MODE=release|asan|tsan|fuzz)
+LIBRARIES := libpillion.so libpillion.a
+
+all: $(addprefix $(B)/,$(EXECUTABLES) $(LIBRARIES)) ## build the programs (MODE=release|asan|tsan|fuzz)
 
 # of another compiler they are other objects
 S := $(B)/static-$(notdir $(CC_static))
@@ -57,14 +65,33 @@ $(B)/libshim.a: $(call obj,$(SRC_shim))
 $(S)/liboci.a: $(patsubst %.c,$(S)/%.o,$(SRC_oci))
 $(S)/libshim.a: $(patsubst %.c,$(S)/%.o,$(SRC_shim))
 $(B)/libprofiler.a: $(call obj,$(SRC_profiler)) $(B)/profiler/profile.pb-c.o
+$(B)/profiler/flame.o: profiler/flame.html
+$(B)/profiler/templates.o: $(wildcard hooks/*.in) hooks/runtimeclass.yaml
 $(B)/%.a:
 	@rm -f $@
 	ar rcs $@ $^
 
-$(B)/pillion-hook $(B)/pillion-opener: $(B)/%: $(S)/hooks/%.o $(S)/libshim.a $(S)/liboci.a
+$(B)/pillion-hook $(B)/pillion-opener $(B)/pillion-runc: $(B)/%: $(S)/hooks/%.o $(S)/libshim.a $(S)/liboci.a
 	$(CC_static) $(CFLAGS) $(LDFLAGS) $(STATIC_$(MODE)) -o $@ $^
-$(B)/pilliond $(B)/pillion: $(B)/%: $(B)/profiler/%.o $(B)/libprofiler.a $(B)/libshim.a $(B)/liboci.a
+$(B)/pillion-nri: $(patsubst %.c,$(S)/%.o,$(wildcard hooks/nri_*.c) hooks/pillion-nri.c) $(S)/libshim.a $(S)/liboci.a
+	$(CC_static) $(CFLAGS) $(LDFLAGS) $(STATIC_$(MODE)) -o $@ $^
+$(B)/pilliond $(B)/pillion: $(B)/%: $(B)/profiler/%.o $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $(B)/liboci.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS_profiler)
+
+# One file for glibc and musl: it names neither (no DT_NEEDED, no symbol versions) and takes the few functions that both
+# have from whichever is there (tests/tools/inproc). Thread-local memory is where every thread has it from its beginning.
+INPROC_CFLAGS := -fPIC -ftls-model=initial-exec -fno-stack-protector -U_FORTIFY_SOURCE -fno-builtin-malloc
+P := $(B)/inproc
+$(P)/%.o: %.c | $(GEN)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(INPROC_CFLAGS) -c -o $@ $<
+$(B)/libpillion.so: $(patsubst %.c,$(P)/%.o,$(SRC_inproc) $(WITH_inproc))
+	$(CC) $(CFLAGS) $(LDFLAGS) -shared -nostdlib -Wl,-soname,libpillion.so.0 -Wl,-z,relro,-z,now,-z,noexecstack -o $@ $^
+# Hidden is hidden from who links it, too. What stands before libc's functions finds them by the dynamic linker: not here.
+$(P)/libpillion.o: $(patsubst %.c,$(P)/%.o,$(filter-out $(DYNAMIC_inproc),$(SRC_inproc)) $(WITH_inproc))
+	$(LD) -r -o $@.new $^ && objcopy --localize-hidden $@.new && mv $@.new $@
+$(B)/libpillion.a: $(P)/libpillion.o
+$(B)/libinproc.a: $(call obj,$(filter-out $(FRONT_inproc),$(SRC_inproc)))
 
 $(B)/gen/%: oci/gen/%.c
 	@mkdir -p $(@D)
@@ -89,7 +116,7 @@ $(B)/%.o: %.c | $(GEN)
 UNIT_LONGEST := commit exporter debugfile lines debugdata intervals symbolizer lookup perfmap
 UNIT_NAMES := $(patsubst tests/unit/test_%.c,%,$(wildcard tests/unit/test_*.c))
 UNIT := $(addprefix $(B)/unit/test_,$(UNIT_LONGEST) $(filter-out $(UNIT_LONGEST),$(UNIT_NAMES)))
-$(B)/unit/%: $(B)/tests/unit/%.o $(B)/libprofiler.a $(B)/libshim.a $(B)/liboci.a
+$(B)/unit/%: $(B)/tests/unit/%.o $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $(B)/liboci.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcheck -lsubunit -lm -lrt -lpthread $(LIBS_profiler)
 unit-programs: $(UNIT)
@@ -99,7 +126,7 @@ unit: $(UNIT) ## build and run the unit tests
 
 # --- fuzzers: tests/fuzz/fuzz_X.c with tests/fuzz/corpus/X (MODE=fuzz)
 FUZZ := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-$(B)/fuzz/%: $(B)/tests/fuzz/%.o $(B)/libprofiler.a $(B)/libshim.a $(B)/liboci.a
+$(B)/fuzz/%: $(B)/tests/fuzz/%.o $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $(B)/liboci.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(LIBS_profiler)
 
@@ -129,17 +156,36 @@ fuzz: ## every fuzzer for FUZZ_SECONDS (60), from its corpus
 	@tests/fuzz/run $(FUZZ_SECONDS)
 fuzzers: $(FUZZ)
 
-test-vm: ## the integration suites in QEMU: pure cgroup v2, Debian's own kernel, perf_event_paranoid=3
+screenshots: ## what a person sees, as PNGs in build/screenshots, by a real Chromium
+	@tests/tools/setup test
+	@+$(MAKE) --no-print-directory -s all
+	@tests/tools/screenshots
+
+test-vm: ## the same in QEMU: Debian's kernels 5.10 to 7, cgroup v1 and v2, systemd, 64 CPUs, Pods of a kubelet; 3 hours
 	@tests/tools/setup test vm
 	@+$(MAKE) --no-print-directory -s all tools
-	@tests/vm/run
+	@tests/tools/kubelet $(CURDIR)/build/kubelet
+	@tests/vm/matrix $(MACHINES)
 
-bench: bench-hook bench-run bench-faults bench-unwind bench-commit bench-cost bench-node bench-offcpu bench-services ## measure, print, assert nothing
+test-kubelet: ## Pods of a real kubelet in QEMU alone; the kubelet is built first, which takes some minutes once
+	@+$(MAKE) --no-print-directory -s test-vm MACHINES=kubelet
+
+bench: bench-hook bench-wrapper bench-nri bench-run bench-faults bench-unwind bench-commit bench-cost bench-node bench-offcpu bench-services bench-alloc bench-tree bench-labels bench-flame bench-push ## measure, print, assert nothing
 	@:
 bench-hook: ## the hook's own time, and what it adds to a container's start
 	@tests/tools/setup test
 	@+$(MAKE) --no-print-directory -s all
 	@tests/bench/hook
+
+bench-wrapper: ## what pillion-runc adds to a container's start, by runc and by crun
+	@tests/tools/setup test
+	@+$(MAKE) --no-print-directory -s all
+	@tests/bench/wrapper
+
+bench-nri: ## what pillion-nri adds to the start of a Pod's container
+	@tests/tools/setup test
+	@+$(MAKE) --no-print-directory -s all tools
+	@tests/bench/nri
 
 bench-run: ## what `pillion run` costs a program's start and its work
 	@tests/tools/setup test
@@ -176,6 +222,31 @@ bench-services: ## what it costs postgres and redis to be profiled, on a CPU and
 	@+$(MAKE) --no-print-directory -s all tools
 	@tests/bench/services
 
+bench-alloc: ## what it costs to know what a program allocates, beside what allocators have for it
+	@tests/tools/setup test bench
+	@+$(MAKE) --no-print-directory -s all
+	@tests/bench/alloc
+
+bench-tree: ## what a call costs whose function has the compiler's hooks, beside -pg and uftrace
+	@tests/tools/setup bench
+	@+$(MAKE) --no-print-directory -s all
+	@tests/bench/tree
+
+bench-labels: ## what it costs a thread to say what it works at
+	@tests/tools/setup bench
+	@+$(MAKE) --no-print-directory -s all
+	@tests/bench/labels
+
+bench-flame: ## until a flame graph of 100,000 stacks is painted, and a zoom, beside d3-flame-graph and speedscope
+	@tests/tools/setup test
+	@+$(MAKE) --no-print-directory -s all tools
+	@tests/bench/flame
+
+bench-push: ## what it costs to send profiles, beside curl, and to wait for a server that is away
+	@tests/tools/setup test
+	@+$(MAKE) --no-print-directory -s all
+	@tests/bench/push
+
 bench-node: ## what one service costs with 100 containers on it, and 1,000 simulated
 	@tests/tools/setup test
 	@+$(MAKE) --no-print-directory -s all tools
@@ -193,37 +264,98 @@ soak: ## half an hour of churn, kills and faults in STARTS (100000) starts; then
 soak-ci: ## the same in two minutes, in which all tables still fill up
 	@+FLAT=10 $(MAKE) --no-print-directory -s soak SOAK_SECONDS=110 STARTS=3000 SHORT=300
 
-# --- installation: binaries first, the registration last and by rename: a half-done install starts no container wrongly
-LIBEXEC := $(DESTDIR)$(PREFIX)/libexec
-HOOK := $(PREFIX)/libexec/oci/hooks.d/pillion-hook
-HOOKS_D := $(DESTDIR)$(PREFIX)/share/containers/oci/hooks.d
-UNITS := $(DESTDIR)$(PREFIX)/lib/systemd/system
+# --- installation: one table; what is installed last is what engines look for, so that a half-done install starts no container
+# wrongly, and it goes first. A place that ends with / takes several files.
+UNITS := lib/systemd/system
+DOC := share/doc/pillion
+HOOK := libexec/oci/hooks.d/pillion-hook
+REGISTRATION := share/containers/oci/hooks.d/50-pillion.json
+MAN := $(B)/man
+M := $(B)/made
+# MODE SOURCE PLACE
+define INSTALLED
+755 $(B)/pillion bin/pillion
+755 $(B)/pilliond libexec/pillion/pilliond
+755 $(B)/pillion-opener libexec/pillion/pillion-opener
+755 $(B)/pillion-runc libexec/pillion/pillion-runc
+755 $(B)/pillion-nri libexec/pillion/pillion-nri
+644 $(B)/libpillion.so lib/libpillion.so.0
+link libpillion.so.0 lib/libpillion.so
+link ../../lib/libpillion.so.0 libexec/pillion/libpillion.so
+644 $(B)/libpillion.a lib/libpillion.a
+644 $(M)/pillion.pc lib/pkgconfig/pillion.pc
+644 shim/inproc/pillion.h include/pillion.h
+644 profiler/completion/pillion.bash share/bash-completion/completions/pillion
+644 profiler/completion/_pillion share/zsh/vendor-completions/_pillion
+644 profiler/completion/pillion.fish share/fish/vendor_completions.d/pillion.fish
+644 $(MAN)/pillion*.1 share/man/man1/
+644 shim/inproc/pillion.3 share/man/man3/
+644 $(MAN)/pillion*.5 share/man/man5/
+644 profiler/pilliond.8 share/man/man8/
+644 hooks/pillion-*.8 share/man/man8/
+644 README.md $(DOC)/
+644 NEWS $(DOC)/
+644 profiler/*.md $(DOC)/profiler/
+644 profiler/monitoring/* $(DOC)/profiler/monitoring/
+644 hooks/*.md $(DOC)/hooks/
+644 hooks/kubernetes/base/* $(DOC)/hooks/kubernetes/base/
+644 hooks/kubernetes/examples/* $(DOC)/hooks/kubernetes/examples/
+644 hooks/kubernetes/paranoid/* $(DOC)/hooks/kubernetes/paranoid/
+644 hooks/kubernetes/push/* $(DOC)/hooks/kubernetes/push/
+644 oci/*.md $(DOC)/oci/
+644 shim/*.md $(DOC)/shim/
+644 shim/inproc/*.md $(DOC)/shim/inproc/
+644 hooks/pilliond.socket $(UNITS)/pilliond.socket
+644 $(M)/pilliond.service $(UNITS)/pilliond.service
+644 $(M)/pillion-nri.service $(UNITS)/pillion-nri.service
+644 $(M)/pillion-push.service $(UNITS)/pillion-push.service
+755 $(B)/pillion-hook $(HOOK)
+644 $(M)/50-pillion.json $(REGISTRATION)
+endef
+export INSTALLED
+FILL := sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@LIBEXEC@|$(PREFIX)/libexec|; s|@BIN@|$(PREFIX)/bin|; s|@HOOK@|$(PREFIX)/$(HOOK)|'
 # of the machine that runs, and not of an image that is being made
-SYSTEMD = test -z "$(DESTDIR)" && test -d /run/systemd/system
-PUT = install -D -m $(1) $(2) $(3).new && mv $(3).new $(3)
+SYSTEMD := test -z "$(DESTDIR)" && test -d /run/systemd/system
 
-install: all ## programs, units, hook and its registration below DESTDIR and PREFIX (/usr)
-	$(call PUT,755,$(B)/pillion,$(DESTDIR)$(PREFIX)/bin/pillion)
-	$(call PUT,755,$(B)/pilliond,$(LIBEXEC)/pillion/pilliond)
-	$(call PUT,755,$(B)/pillion-opener,$(LIBEXEC)/pillion/pillion-opener)
-	$(call PUT,755,$(B)/pillion-hook,$(DESTDIR)$(HOOK))
+# once, with the PREFIX of this time
+installed: all
+	@mkdir -p $(MAN) $(M)
+	@for page in $$($(B)/pillion manual); do $(B)/pillion manual $$page >$(MAN)/$$page.new && mv $(MAN)/$$page.new $(MAN)/$$page || exit 1; done
+	@for file in hooks/pilliond.service hooks/pillion-nri.service hooks/pillion-push.service hooks/50-pillion.json shim/inproc/pillion.pc; do \
+		$(FILL) $$file.in >$(M)/$${file##*/} || exit 1; done
+
+install: installed ## programs, units, manual, hook and its registration below DESTDIR and PREFIX (/usr)
 	@test -n "$(DESTDIR)" || getent passwd pillion >/dev/null || test "$$(id -u)" != 0 || \
 		useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin pillion
-	$(call PUT,644,hooks/pilliond.socket,$(UNITS)/pilliond.socket)
-	@mkdir -p $(UNITS) && sed 's|@LIBEXEC@|$(PREFIX)/libexec|; s|@BIN@|$(PREFIX)/bin|' hooks/pilliond.service.in >$(UNITS)/pilliond.service.new
-	mv $(UNITS)/pilliond.service.new $(UNITS)/pilliond.service
+	@hooks/installed put "$(DESTDIR)$(PREFIX)"
 	@! { $(SYSTEMD); } || systemctl daemon-reload || :
-	@mkdir -p $(HOOKS_D) && sed 's|@HOOK@|$(HOOK)|' hooks/50-pillion.json.in >$(HOOKS_D)/50-pillion.json.new
-	mv $(HOOKS_D)/50-pillion.json.new $(HOOKS_D)/50-pillion.json
 
 uninstall: ## the registration first, so that no container meets a missing hook
-	rm -f $(HOOKS_D)/50-pillion.json
-	@! { $(SYSTEMD); } || systemctl disable --now pilliond.socket pilliond.service 2>/dev/null || :
-	rm -f $(UNITS)/pilliond.socket $(UNITS)/pilliond.service
+	@test -n "$(DESTDIR)" || ! test -e /var/lib/pillion/install.json || $(PREFIX)/bin/pillion uninstall
+	rm -f $(DESTDIR)$(PREFIX)/$(REGISTRATION)
+	@! { $(SYSTEMD); } || for unit in pilliond.socket pilliond.service pillion-nri.service pillion-push.service; do \
+		systemctl disable --now $$unit 2>/dev/null || :; done # one that is not there would keep the others
+	@hooks/installed remove "$(DESTDIR)$(PREFIX)"
 	@! { $(SYSTEMD); } || systemctl daemon-reload || :
-	rm -f $(DESTDIR)$(HOOK) $(LIBEXEC)/pillion/pilliond $(LIBEXEC)/pillion/pillion-opener \
-		$(DESTDIR)$(PREFIX)/bin/pillion
-	-rmdir $(LIBEXEC)/pillion 2>/dev/null
+
+# --- packages, in build/packages: of the same tree and NEWS they are the same bytes. A tree of its own, with PREFIX /usr
+PACKAGES := build/packages
+# the day of this version's NEWS; pages of the manual have it, too
+RELEASED := $(shell date -u -d "$$(sed -n '1s/.*(\(.*\)).*/\1/p' NEWS)" +%s)
+package-tree:
+	@rm -rf $(PACKAGES)/tree && mkdir -p $(PACKAGES)
+	@+SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$(RELEASED)} $(MAKE) --no-print-directory -s install PREFIX=/usr \
+		DESTDIR=$(abspath $(PACKAGES))/tree M=$(PACKAGES)/made MAN=$(PACKAGES)/man
+deb: package-tree ## Debian packages, in build/packages
+	@hooks/debian/build $(PACKAGES)/tree $(PACKAGES)
+	@ls $(PACKAGES)/*_$(VERSION)_*.deb
+# what they are linked with comes along, beside them
+$(B)/portable/pilliond $(B)/portable/pillion: $(B)/portable/%: $(B)/profiler/%.o $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $(B)/liboci.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/lib:$$ORIGIN/../libexec/pillion/lib',--disable-new-dtags -o $@ $^ $(LIBS_profiler)
+tarball: package-tree $(B)/portable/pilliond $(B)/portable/pillion ## for other distributions: all of it but glibc, in build/packages
+	@SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$(RELEASED)} hooks/tarball/build $(PACKAGES)/tree $(B)/portable $(PACKAGES) $(VERSION)
+	@ls $(PACKAGES)/pillion-$(VERSION)-*.tar.xz
 
 clean: ## remove what was built
 	rm -rf build
@@ -231,6 +363,6 @@ clean: ## remove what was built
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort | expand -t 14
 
-.PHONY: all unit unit-programs tools demo test test-vm lint fuzz fuzzers bench bench-hook bench-run bench-faults bench-unwind bench-commit bench-cost bench-node bench-offcpu bench-services soak soak-ci install uninstall clean help
+.PHONY: all unit unit-programs tools demo test screenshots test-vm test-kubelet lint fuzz fuzzers bench bench-hook bench-wrapper bench-nri bench-run bench-faults bench-unwind bench-commit bench-cost bench-node bench-offcpu bench-services bench-alloc bench-tree bench-labels bench-flame bench-push soak soak-ci install installed uninstall package-tree deb tarball clean help
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

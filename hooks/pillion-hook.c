@@ -1,6 +1,7 @@
 /*
  * pillion-hook - the OCI hook: `pillion-hook [--etc DIR] [options]`, state JSON on stdin. One registration serves two
  * stages: at createRuntime (or prestart) it attaches, at poststop, when the state says "stopped", it tidies up.
+ * pillion-runc calls it, too, between create and start: then the init has the container's own root already.
  *
  * Who we are: root, in the runtime's namespaces, between a container's creation and its start. What we
  * promise: exit 0 whatever becomes of the profile (1 only under the administrator's `strict`), within the budget.
@@ -22,6 +23,7 @@
 #include "shim/protocol.h"
 #include "shim/service.h"
 #include "shim/session.h"
+#include "shim/starting.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -38,22 +40,6 @@ static struct options options;
 static struct intake intake;
 static struct opener opener;
 
-static int read_settings(const char *etc, int argc, char **argv, struct err *e)
-{
-	char path[512];
-	struct err later;
-	options_default(&options);
-	snprintf(options.settings.etc, sizeof(options.settings.etc), "%s", etc);
-	/* all of them, whatever is wrong in one: they say whether a mistake fails the start, and where to log it */
-	snprintf(path, sizeof(path), "%.480s/policy.conf", etc);
-	int r = options_read_file(&options, OPTION_POLICY, path, e);
-	snprintf(path, sizeof(path), "%.480s/pillion.conf", etc);
-	int file = options_read_file(&options, OPTION_FILE, path, r < 0 ? &later : e);
-	r = r < 0 ? r : file;
-	int rest, flags = options_read_flags(&options, argc, argv, &rest, r < 0 ? &later : e);
-	return r < 0 ? r : flags;
-}
-
 /* A notice, best effort: pilliond sees the end of a target by itself. */
 static int stopped(const char *id, int64_t start, struct err *e)
 {
@@ -67,19 +53,6 @@ static int stopped(const char *id, int64_t start, struct err *e)
 	}
 	session_clean(id, start + POSTSTOP_WAIT_MS * NSEC_PER_MSEC);
 	return 0;
-}
-
-/* A notice, best effort; of what was armed the opener has told. */
-static void tell_outcome(enum hook_outcome outcome, int64_t start)
-{
-	struct err unheard;
-	int sock = service_connect(options.settings.control, &unheard);
-	if (sock < 0)
-		return;
-	union msg m;
-	m.outcome = (struct msg_outcome){.outcome = outcome, .us = (uint32_t)((clock_now() - start) / 1000)};
-	msg_send(sock, &m, MSG_OUTCOME, NULL, 0);
-	fd_close(sock);
 }
 
 /* Of which "one of N" it is, where the policy has such a thing. */
@@ -106,10 +79,14 @@ static int run(int64_t start, struct err *e)
 			notes);
 		return 0;
 	case OPENER_UNSAMPLED:
-		tell_outcome(HOOK_UNSAMPLED, start);
+		starting_outcome(&options.settings, HOOK_UNSAMPLED, start);
 		log_line(LOG_INFO,
 			"container=%s pid=%d outcome=unsampled reason=\"policy: one container of %u is profiled\"",
 			c->id, c->pid, options.settings.sample);
+		return 0;
+	case OPENER_FORBIDDEN: /* also under strict: the administrator has it so */
+		starting_outcome(&options.settings, HOOK_UNPROFILED, start);
+		log_line(LOG_WARNING, "container=%s pid=%d outcome=forbidden reason=\"%s\"", c->id, c->pid, e->text);
 		return 0;
 	case OPENER_STOPPED:
 		return c->id[0] && container_sampled(c->id, options.settings.sample) ? stopped(c->id, start, e) : 0;
@@ -132,7 +109,7 @@ static int conclude(int r, int64_t start, const struct err *e)
 	if (fd_wait(2, POLLOUT, 0) == 1) /* a runtime that reads no stderr must not hold us up */
 		dprintf(2, "pillion-hook: %s%s\n", err_clean(text, e),
 			options.settings.strict ? " (policy: strict)" : "; the container starts without a profile");
-	tell_outcome(options.settings.strict ? HOOK_REFUSED : HOOK_UNPROFILED, start);
+	starting_outcome(&options.settings, options.settings.strict ? HOOK_REFUSED : HOOK_UNPROFILED, start);
 	return options.settings.strict ? 1 : 0;
 }
 
@@ -170,7 +147,7 @@ int main(int argc, char **argv)
 	}
 	struct err no_reader = {0};
 	int reads = intake_start(&intake, 0, &no_reader); /* it needs none of our settings */
-	int r = read_settings(etc, argc, argv, &e);
+	int r = starting_settings(&options, etc, argc, argv, &e);
 	log_open("pillion-hook", options.settings.log[0] ? options.settings.log : NULL);
 	log_level(options.settings.log_level);
 	if (r == 0 && options.settings.enabled)

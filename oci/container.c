@@ -19,6 +19,7 @@ static const struct {
 	STRING(bundle, TEXT_PATH),
 	STRING(root, TEXT_PATH),
 	STRING(exe, TEXT_ANY),
+	STRING(sidecar, TEXT_ANY),
 	STRING(name, TEXT_PRINTABLE),
 	STRING(pod, TEXT_PRINTABLE),
 	STRING(pod_namespace, TEXT_PRINTABLE),
@@ -33,6 +34,15 @@ void container_init(struct container *c)
 	memset(c, 0, sizeof(*c));
 	c->magic = CONTAINER_MAGIC;
 	c->size = sizeof(*c);
+}
+
+size_t container_name_copy(char *to, const char *text, size_t len)
+{
+	size_t n = len < CONTAINER_NAME_SIZE ? len : CONTAINER_NAME_SIZE - 1;
+	for (size_t i = 0; i < n; i++)
+		to[i] = text[i] < 0x20 || text[i] > 0x7e ? '?' : text[i];
+	to[n] = 0;
+	return n;
 }
 
 bool container_id_valid(const char *id)

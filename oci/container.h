@@ -29,8 +29,9 @@ struct container {
 	int32_t pid;	  /* of the init, in the runtime's pid namespace; 0 = not known */
 	char id[256];	  /* [A-Za-z0-9_+.-]+, runtime-spec and runc/crun's own rule */
 	char bundle[4096];
-	char root[4096]; /* root.path of config.json made absolute with the bundle */
-	char exe[4096];	 /* process.args[0], "" if absent; not cleaned */
+	char root[4096];    /* root.path of config.json made absolute with the bundle */
+	char exe[4096];	    /* process.args[0], "" if absent; not cleaned */
+	char sidecar[4096]; /* on the host, what is mounted at /run/pillion (shim/sidecar.h), "" if nothing is */
 	/* The names below are printable ASCII: anything else became '?' */
 	char name[256]; /* container name where a runtime tells it, else "" */
 	char pod[256];
@@ -42,6 +43,13 @@ struct container {
 };
 
 void container_init(struct container *c); /* all zero but magic and size */
+
+/*
+ * A name that a runtime tells, for one of the fields above: printable, and cut where it does not fit. Names go to logs,
+ * labels and file names. Returns how many bytes are left of it.
+ */
+#define CONTAINER_NAME_SIZE sizeof(((struct container *)0)->name)
+size_t container_name_copy(char *to, const char *text, size_t len);
 
 /* An id that can be a file name and a cgroup name: the rule above, and neither "." nor "..". */
 bool container_id_valid(const char *id);

@@ -63,20 +63,6 @@ static _Noreturn void exec_engine(const struct engine *g, const char *what, int 
 	_exit(127);
 }
 
-/* All that comes before the deadline; NUL-terminated. Bytes. */
-static size_t read_answer(int from, int64_t deadline, char *buf, size_t size)
-{
-	size_t n = 0;
-	while (n < size - 1 && fd_wait(from, POLLIN, deadline) == 1) {
-		ssize_t got = read(from, buf + n, size - 1 - n);
-		if (got <= 0)
-			break;
-		n += (size_t)got;
-	}
-	buf[n] = 0;
-	return n;
-}
-
 static int ask(const struct engine *g, const char *what, int64_t deadline, char *buf, size_t size)
 {
 	int ends[2];
@@ -90,7 +76,7 @@ static int ask(const struct engine *g, const char *what, int64_t deadline, char 
 	}
 	fd_close(ends[1]);
 	if (pid > 0)
-		read_answer(ends[0], deadline, buf, size);
+		buf[fd_read_until(ends[0], buf, size - 1, deadline)] = 0;
 	fd_close(ends[0]);
 	return pid < 0 ? error : process_wait(pid, deadline) == 0 ? 0 : -ENOENT;
 }
@@ -118,6 +104,8 @@ static int parse_state(const char *text, size_t len, struct engine_container *re
 	if (r == 0) {
 		snprintf(ret->id, sizeof(ret->id), "%s", id);
 		snprintf(ret->name, sizeof(ret->name), "%s", id);
+		const char *bundle = json_text(json_member(doc, "bundle"), NULL);
+		snprintf(ret->bundle, sizeof(ret->bundle), "%s", bundle ? bundle : "");
 		ret->pid = status && !strcmp(status, "stopped") ? 0 : (pid_t)pid;
 	}
 	json_free(doc);
@@ -139,22 +127,29 @@ static int find_by(const struct engine *g, const char *what, int64_t deadline, s
 int engines_find(const char *what, int64_t deadline, struct engine_container *ret, struct err *e)
 {
 	char asked[128] = "", shown[ERR_SHOWN];
+	const char *slow = NULL;
 	size_t at = 0;
 	err_shown(what, strlen(what), shown);
 	if (what[0] == '-')
 		return err_say(e, -EINVAL, "\"%s\" is neither a process nor a container", shown);
-	for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
+	for (size_t i = 0; !slow && i < sizeof(engines) / sizeof(engines[0]); i++) {
 		const struct engine *g = &engines[i];
 		*ret = (struct engine_container){0};
 		if (!is_installed(g->program))
 			continue;
 		at += (size_t)snprintf(asked + at, sizeof(asked) - at, "%s%s", at ? ", " : "", g->program);
-		if (find_by(g, what, deadline, ret) < 0)
+		if (find_by(g, what, deadline, ret) < 0) {
+			slow = deadline_left_ms(deadline) > 0 ? NULL : g->program;
 			continue;
+		}
 		if (ret->pid > 0)
 			return 0;
 		return err_say(e, -ESRCH, "container %s (%s) is not running", shown, g->program);
 	}
+	if (slow)
+		return err_say(e, -ETIMEDOUT,
+			"no container \"%s\" yet, and no more time: %s takes long to answer; give a pid, or try again",
+			shown, slow);
 	return err_say(e, -ENOENT, "no container \"%s\" (%s%s): give a name, an id or a pid", shown,
 		at ? "asked " : "no engine is installed", asked);
 }

@@ -12,6 +12,7 @@
 struct engine_container {
 	pid_t pid; /* of its init */
 	char id[256], name[256];
+	char bundle[4096]; /* where an engine tells, else "" */
 };
 
 /*

@@ -67,13 +67,37 @@ static int read_state(struct reader *r, int state_fd, struct container *ret)
 	return n;
 }
 
-static int read_config(struct reader *r, struct container *ret)
+/* The config.json of the directory that the hook was called in. */
+struct here {
+	int config;
+	char path[sizeof(((struct container *)0)->bundle)];
+};
+
+/*
+ * Runtimes call hooks in the bundle, and where a container has users of its own, only they may look into that (podman
+ * --uidmap: 0700, theirs). So what is there is opened while we may.
+ */
+static void open_here(struct here *h)
 {
-	char path[sizeof(ret->bundle) + 16], *text;
+	h->config = getcwd(h->path, sizeof(h->path))
+			    ? fd_open(AT_FDCWD, "config.json", O_RDONLY | O_NONBLOCK | O_NOFOLLOW, 0)
+			    : -errno;
+}
+
+static int open_config(const struct here *h, const struct container *c)
+{
+	char path[sizeof(c->bundle) + 16];
+	snprintf(path, sizeof(path), "%s/config.json", c->bundle);
+	int fd = fd_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0);
+	return fd == -EACCES && h->config >= 0 && !strcmp(h->path, c->bundle) ? h->config : fd;
+}
+
+static int read_config(struct reader *r, const struct here *h, struct container *ret)
+{
+	char *text;
 	struct stat st;
 	size_t len;
-	snprintf(path, sizeof(path), "%s/config.json", ret->bundle);
-	fd_auto fd = fd_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0);
+	fd_auto fd = open_config(h, ret);
 	if (fd < 0)
 		return invalid(ret, "config.json of the bundle cannot be opened", fd);
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
@@ -113,7 +137,7 @@ static int say_pid(int say, int32_t pid)
 	return fd_write_all(say, &pid, sizeof(pid));
 }
 
-static int parse(int state_fd, int say, pid_t runtime, struct container *ret)
+static int parse(int state_fd, int say, pid_t runtime, const struct here *h, struct container *ret)
 {
 	struct reader *reader;
 	int r = reader_new(&reader);
@@ -128,17 +152,19 @@ static int parse(int state_fd, int say, pid_t runtime, struct container *ret)
 	if (r == 0)
 		r = reader_decide(reader, ret);
 	if (r == 0 && (ret->verdict == VERDICT_PROFILE || ret->verdict == VERDICT_UNDECIDED))
-		r = read_config(reader, ret);
+		r = read_config(reader, h, ret);
 	return r; /* the reader's memory goes with the process */
 }
 
 static _Noreturn void child(int state_fd, int say, pid_t hook, pid_t runtime, struct container *ret)
 {
 	struct err e = {0};
+	static struct here here; /* pages that nobody touches are nobody's */
 	int keep[] = {state_fd, say};
 	process_die_with(hook);
 	fd_close_all_but(keep, 2);
 	fd_null_stdio(state_fd == 0 ? 6 : 7);
+	open_here(&here);
 	limit_resources();
 	int r = caps_limit(0, &e);
 	if (r == 0)
@@ -148,7 +174,7 @@ static _Noreturn void child(int state_fd, int say, pid_t hook, pid_t runtime, st
 		snprintf(ret->reason, sizeof(ret->reason), "%.300s", e.text);
 		r = say_pid(say, 0);
 	} else {
-		r = parse(state_fd, say, runtime, ret);
+		r = parse(state_fd, say, runtime, &here, ret);
 	}
 	ret->magic = CONTAINER_MAGIC;
 	ret->size = sizeof(*ret);
@@ -163,7 +189,8 @@ static bool hear(struct intake *in, void *buf, size_t size, int64_t deadline)
 	return fd_wait(in->said, POLLIN, deadline) == 1 && fd_read_all(in->said, buf, size) == (ssize_t)size;
 }
 
-int intake_start(struct intake *in, int state_fd, struct err *e)
+/* *ret_say: where the answer will be announced. */
+static int open_answer(struct intake *in, int *ret_say, struct err *e)
 {
 	int said[2];
 	*in = (struct intake){.said = -1};
@@ -175,14 +202,36 @@ int intake_start(struct intake *in, int state_fd, struct err *e)
 	}
 	if (pipe2(said, O_CLOEXEC) < 0)
 		return err_set(e, -errno, "no pipe for the reader");
+	in->said = said[0];
+	*ret_say = said[1];
+	return 0;
+}
+
+int intake_answered(struct intake *in, const struct container *c, struct err *e)
+{
+	int say, r = open_answer(in, &say, e);
+	if (r < 0)
+		return r;
+	*in->answer = *c;
+	r = say_pid(say, c->pid);
+	if (r == 0)
+		r = fd_write_all(say, "", 1);
+	fd_close(say);
+	return r < 0 ? err_set(e, r, "no word from the reader") : 0;
+}
+
+int intake_start(struct intake *in, int state_fd, struct err *e)
+{
+	int say, r = open_answer(in, &say, e);
+	if (r < 0)
+		return r;
 	pid_t hook = getpid(), runtime = getppid();
 	in->child = fork();
 	int error = -errno;
 	if (in->child == 0)
-		child(state_fd, said[1], hook, runtime, in->answer);
+		child(state_fd, say, hook, runtime, in->answer);
 	process_run_beside(in->child);
-	fd_close(said[1]);
-	in->said = said[0];
+	fd_close(say);
 	return in->child < 0 ? err_set(e, error, "cannot fork the reader") : 0;
 }
 

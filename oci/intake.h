@@ -4,6 +4,7 @@
  *
  * Who we are: a child of the hook, which is root. It gives up every capability before it touches a byte of the input.
  * It stays uid 0 only to read a bundle that is mode 0700; it can open, for reading, what root may, and nothing else.
+ * Before that it opens the config.json of the working directory, for bundles that are a container's own root's.
  */
 #pragma once
 
@@ -17,6 +18,9 @@ struct intake {
 
 /* Fork the reader: state JSON from `state_fd` (borrowed), then the bundle's config.json. 0 or -errno. */
 int intake_start(struct intake *in, int state_fd, struct err *e);
+
+/* There is no reader: what it would have said is known already, and is checked as its answer would be. 0 or -errno. */
+int intake_answered(struct intake *in, const struct container *c, struct err *e);
 
 /* The next two may be called in another child of the process that forked the reader. */
 /* The init's pid as soon as the state is read, if it may come to a profile; else 0, and intake_finish says why. */

@@ -21,7 +21,8 @@ struct row;
 typedef int parse_fn(const struct row *row, const char *text, void *field);
 
 static parse_fn parse_events, parse_labels, parse_word, parse_words, parse_level, parse_switch, parse_seconds, parse_ms,
-	parse_size, parse_percent, parse_number, parse_path, parse_file, parse_log, parse_metrics, parse_name;
+	parse_size, parse_percent, parse_number, parse_path, parse_file, parse_log, parse_metrics, parse_name,
+	parse_patterns;
 
 struct row {
 	const char *name;
@@ -66,6 +67,14 @@ static const struct row rows[] = {
 		"0", "1 or 0", "an annotation may ask for uprobes: every process that runs the same file is slowed down"},
 	{"raw", OPTION_POLICY, parse_switch, FIELD(settings.raw), 0, 0,
 		"0", "1 or 0", "an annotation may ask for any counter of the CPU's by its number"},
+	{"sidecars", OPTION_POLICY, parse_switch, FIELD(settings.sidecars), 0, 0,
+		"0", "1 or 0", "a container's Pod may bring its own profiler: user code alone"},
+	{"namespaces", OPTION_POLICY, parse_patterns, FIELD(settings.allow_namespaces), 0, 0,
+		NULL, "patterns with commas between them (* is any text)", "whose Pods may have a profile; all"},
+	{"users", OPTION_POLICY, parse_patterns, FIELD(settings.allow_users), 0, 0,
+		NULL, "patterns with commas between them (* is any text)", "whose containers may, by name or number; all"},
+	{"events", OPTION_POLICY, parse_patterns, FIELD(settings.allow_events), 0, 0,
+		NULL, "patterns with commas between them (* is any text)", "what an annotation may ask for; all"},
 	{"sample-containers", OPTION_POLICY, parse_number, FIELD(settings.sample), 1, 1000000,
 		"1", "1 to 1000000", "one of so many annotated containers is profiled, chosen by its id"},
 	{"budget", USER, parse_ms, FIELD(settings.budget_ms), 50, 5000,
@@ -78,6 +87,10 @@ static const struct row rows[] = {
 		"1GiB", "1MiB to 1048576GiB", "beyond it the oldest profiles are removed"},
 	{"spool-age", USER, parse_seconds, FIELD(settings.spool_age_s), 1, 3650u * 86400,
 		"7d", "1s to 3650d", "beyond it a profile is removed"},
+	{"node", USER, parse_name, FIELD(settings.node), 0, 0,
+		NULL, "a name", "what profiles say of where they are from; the host's name"},
+	{"target-root", OPTION_FLAG | OPTION_FILE, parse_path, FIELD(settings.target_root), 0, 0,
+		NULL, "an absolute path (<= 1023 bytes)", "where files of targets are read that come without their own: a sidecar's"},
 	{"users-group", USER, parse_name, FIELD(settings.users_group), 0, 0,
 		NULL, "the name of a group", "whose members a service profiles processes of their own for; root's only"},
 	{"users-max", USER, parse_number, FIELD(settings.users_max), 1, USERS_MAX,
@@ -109,6 +122,8 @@ static const struct row rows[] = {
 		NULL, "1s to 3650d", "when `pillion attach` lets go; when the target ends"},
 	{"daemon", USER, parse_path, FIELD(settings.daemon), 0, 0,
 		"/usr/libexec/pillion/pilliond", "an absolute path (<= 1023 bytes)", "the program that a session starts"},
+	{"runtime", OPTION_FILE, parse_path, FIELD(settings.runtime), 0, 0,
+		NULL, "an absolute path (<= 1023 bytes)", "the OCI runtime behind pillion-runc; the first runc or crun that is there"},
 	{"config", OPTION_FLAG | OPTION_ENV, parse_path, FIELD(settings.config), 0, 0,
 		NULL, "an absolute path (<= 1023 bytes)", "the user's configuration file"},
 	{"log", USER, parse_log, FIELD(settings.log), 0, 0,
@@ -328,6 +343,11 @@ static int parse_name(const struct row *row, const char *text, void *field)
 	return printable(text) && !strpbrk(text, ": ,") ? copy_text(row, text, field) : -EINVAL;
 }
 
+static int parse_patterns(const struct row *row, const char *text, void *field)
+{
+	return *text && printable(text) && text[strspn(text, ", ")] ? copy_text(row, text, field) : -EINVAL;
+}
+
 static int parse_log(const struct row *row, const char *text, void *field)
 {
 	bool named = !*text || !strcmp(text, "syslog") || !strcmp(text, "stderr");
@@ -489,7 +509,7 @@ static char *trim(char *s)
 	return s;
 }
 
-static int read_line(struct options *o, enum option_source source, char *line, struct err *e)
+static int read_line(char *line, options_pair_fn *fn, void *arg, struct err *e)
 {
 	char *eq = strchr(line, '=');
 
@@ -499,17 +519,29 @@ static int read_line(struct options *o, enum option_source source, char *line, s
 	if (!eq)
 		return err_say(e, -EINVAL, "not of the form key = value");
 	*eq = 0;
-	return options_set(o, source, trim(line), trim(eq + 1), e);
+	return fn(arg, trim(line), trim(eq + 1), e);
 }
 
-static int read_lines(struct options *o, enum option_source source, const char *path, char *text, struct err *e)
+static int read_lines(const char *path, char *text, options_pair_fn *fn, void *arg, struct err *e)
 {
 	for (int number = 1; text; number++) {
 		char *line = strsep(&text, "\n");
-		if (read_line(o, source, line, e) < 0)
+		if (read_line(line, fn, arg, e) < 0)
 			return err_wrap(e, -EINVAL, "%s, line %d", path, number);
 	}
 	return 0;
+}
+
+int options_read_pairs(int fd, const char *path, options_pair_fn *fn, void *arg, struct err *e)
+{
+	/* not of the heap: the policy says what becomes of a container also where there is no memory */
+	static char text[FILE_MAX + 2];
+	ssize_t n = fd_read_all(fd, text, FILE_MAX + 1);
+	if (n < 0 || n > FILE_MAX)
+		return err_set(e, n < 0 ? (int)n : -EFBIG, "cannot read %s", path);
+	text[n] = 0;
+	return strlen(text) == (size_t)n ? read_lines(path, text, fn, arg, e)
+					 : err_say(e, -EINVAL, "%s is not text", path);
 }
 
 int options_read_file(struct options *o, enum option_source source, const char *path, struct err *e)
@@ -521,16 +553,20 @@ int options_read_file(struct options *o, enum option_source source, const char *
 	return fd < 0 ? err_set(e, fd, "cannot open %s", path) : options_read_fd(o, source, fd, path, e);
 }
 
+struct from_file {
+	struct options *o;
+	enum option_source source;
+};
+
+static int set_pair(void *arg, const char *key, const char *value, struct err *e)
+{
+	const struct from_file *f = arg;
+	return options_set(f->o, f->source, key, value, e);
+}
+
 int options_read_fd(struct options *o, enum option_source source, int fd, const char *path, struct err *e)
 {
-	/* not of the heap: the policy says what becomes of a container also where there is no memory */
-	static char text[FILE_MAX + 2];
-	ssize_t n = fd_read_all(fd, text, FILE_MAX + 1);
-	if (n < 0 || n > FILE_MAX)
-		return err_set(e, n < 0 ? (int)n : -EFBIG, "cannot read %s", path);
-	text[n] = 0;
-	return strlen(text) == (size_t)n ? read_lines(o, source, path, text, e)
-					 : err_say(e, -EINVAL, "%s is not text", path);
+	return options_read_pairs(fd, path, set_pair, &(struct from_file){o, source}, e);
 }
 
 int options_read_env(struct options *o, struct err *e)

@@ -55,18 +55,22 @@ struct settings {
 	uint32_t budget_ms;			 /* the whole handshake */
 	uint32_t max_rate;			 /* Hz, the most an annotation may ask for */
 	bool tracepoints, kprobes, uprobes, raw; /* an annotation may ask for them */
-	uint32_t sample;			 /* of so many containers that ask for a profile, one gets it */
-	int log_level;				 /* syslog(3) level */
-	char control[108];			 /* control socket path */
-	char metrics[108];			 /* where a service serves them: see profiler/serving.h */
-	char spool[1024];			 /* directory of finished windows */
-	char output[1024];			 /* of `pillion run` and `attach`, "" = ./pillion-<pid> */
-	char daemon[1024];			 /* pilliond binary */
-	char log[1024];				 /* destination, "" = system log */
-	char etc[480];				 /* where policy and kill switch are; no option */
-	char config[1024];			 /* user file, "" = the usual place */
-	uint64_t spool_bytes;			 /* cap of the spool */
-	uint32_t spool_age_s;			 /* cap of a profile's age */
+	bool sidecars;				 /* a Pod may bring its own profiler: shim/sidecar.h */
+	/* patterns, "" = all: oci/policy.h */
+	char allow_namespaces[1024], allow_users[1024], allow_events[1024];
+	uint32_t sample;	    /* of so many containers that ask for a profile, one gets it */
+	int log_level;		    /* syslog(3) level */
+	char control[108];	    /* control socket path */
+	char metrics[108];	    /* where a service serves them: see profiler/serving.h */
+	char spool[1024];	    /* directory of finished windows */
+	char output[1024];	    /* of `pillion run` and `attach`, "" = ./pillion-<pid> */
+	char daemon[1024];	    /* pilliond binary */
+	char runtime[1024];	    /* the OCI runtime behind pillion-runc, "" = the first that is there */
+	char log[1024];		    /* destination, "" = system log */
+	char etc[480];		    /* where policy and kill switch are; no option */
+	char config[1024];	    /* user file, "" = the usual place */
+	uint64_t spool_bytes;	    /* cap of the spool */
+	uint32_t spool_age_s;	    /* cap of a profile's age */
 	char users_group[64];	    /* whose members may register processes of their own, "" = root alone */
 	uint32_t users_max;	    /* of them at a time */
 	uint64_t users_spool_bytes; /* cap of each one's profiles */
@@ -76,6 +80,8 @@ struct settings {
 	uint64_t target_rate, target_bytes; /* of each, a second; 0 = none */
 	uint32_t cpu_budget;		    /* thousandths of a per cent of the machine; 0 = none */
 	uint32_t duration_s;		    /* of `pillion attach`, 0 = until the target ends */
+	char node[254];			    /* in labels; "": the host's name */
+	char target_root[1024];		    /* where files of targets are that come without their own, "" = nowhere */
 };
 
 struct options {
@@ -118,6 +124,9 @@ const char *options_name(enum option_source source, size_t i);
 int options_read_file(struct options *o, enum option_source source, const char *path, struct err *e);
 /* The same of a file that is open (borrowed); `path` is for the sentences. */
 int options_read_fd(struct options *o, enum option_source source, int fd, const char *path, struct err *e);
+/* Any file of such lines: `fn` gets each in turn, and says what is wrong with it. For one thread. */
+typedef int options_pair_fn(void *arg, const char *key, const char *value, struct err *e);
+int options_read_pairs(int fd, const char *path, options_pair_fn *fn, void *arg, struct err *e);
 /*
  * PILLION_* of this process' environment, unknown ones ignored; nothing under AT_SECURE. -EINVAL names the first bad
  * one; the others have been applied.

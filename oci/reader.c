@@ -9,32 +9,49 @@
 
 #define FIELD(f) offsetof(struct container, f)
 
-/* What runtimes and engines call things. Of one field the first row that is there counts. */
+const char *const reader_name_keys[] = {
+	"io.kubernetes.cri.container-name", /* containerd */
+	"io.kubernetes.container.name",	    /* CRI-O */
+	"nerdctl/name",
+	NULL,
+};
+
+/* What they call other things. Of one field the first row that is there counts. */
 static const struct {
 	const char *key;
 	size_t field;
 } names[] = {
-	{"io.kubernetes.cri.container-name", FIELD(name)}, /* containerd */
-	{"io.kubernetes.container.name", FIELD(name)},	   /* CRI-O */
-	{"nerdctl/name", FIELD(name)},
 	{"io.kubernetes.cri.sandbox-name", FIELD(pod)},
 	{"io.kubernetes.pod.name", FIELD(pod)},
 	{"io.kubernetes.cri.sandbox-namespace", FIELD(pod_namespace)},
 	{"io.kubernetes.pod.namespace", FIELD(pod_namespace)},
 	{"app.kubernetes.io/name", FIELD(service)},
 };
-#define NAME_SIZE sizeof(((struct container *)0)->name) /* of each of those fields */
 
-static const char *const sandbox_keys[] = {
+const char *const reader_sandbox_keys[] = {
 	"io.kubernetes.cri.container-type",  /* containerd */
 	"io.kubernetes.cri-o.ContainerType", /* CRI-O, podman pods */
+	NULL,
+};
+
+/* What a runtime runs without becoming it. A value that begins so. */
+#define WASM                                                                                                           \
+	"its program is WebAssembly, which the runtime runs itself, so nothing of it begins: when it runs, `pillion "  \
+	"attach` its name or pid"
+static const struct {
+	const char *key, *value, *why;
+} handlers[] = {
+	{"run.oci.handler", "wasm", WASM},
+	{"run.oci.handler", "wws", WASM},
+	{"run.oci.handler", "krun", "it is a virtual machine: what runs in there can only be profiled in there"},
+	{"module.wasm.image/variant", "compat", WASM},
 };
 
 #define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 
 struct reader {
 	struct json *state, *config;
-	char hint[NAME_SIZE];
+	char hint[CONTAINER_NAME_SIZE];
 	struct err problem; /* the first of id, pid, bundle, root; counts only if a profile is asked for */
 };
 
@@ -91,22 +108,20 @@ static int add_annotation(void *arg, const char *key, const struct json *value)
 	return annotations_add(arg, key, json_text(value, NULL));
 }
 
-/* Names go to logs, labels and file names: printable, and cut where they do not fit. */
 static void copy_name(char *to, const struct json *v, struct container *c)
 {
 	size_t len = 0;
 	const char *text = json_text(v, &len);
-	size_t n = len < NAME_SIZE ? len : NAME_SIZE - 1;
+	size_t n = container_name_copy(to, text, len);
 
-	for (size_t i = 0; i < n; i++)
-		to[i] = text[i] < 0x20 || text[i] > 0x7e ? '?' : text[i];
-	to[n] = 0;
 	if (n < len)
 		snprintf(c->warning, sizeof(c->warning), "a name was cut to %zu bytes: %.64s...", n, to);
 }
 
 static void fill_names(const struct reader *r, struct container *c)
 {
+	for (size_t i = 0; reader_name_keys[i] && !*c->name; i++)
+		copy_name(c->name, annotation(r, reader_name_keys[i]), c);
 	for (size_t i = 0; i < LENGTH(names); i++) {
 		char *field = (char *)c + names[i].field;
 		if (!*field)
@@ -118,12 +133,23 @@ static void fill_names(const struct reader *r, struct container *c)
 
 static bool is_sandbox(const struct reader *r)
 {
-	for (size_t i = 0; i < LENGTH(sandbox_keys); i++) {
-		const char *type = json_text(annotation(r, sandbox_keys[i]), NULL);
+	for (size_t i = 0; reader_sandbox_keys[i]; i++) {
+		const char *type = json_text(annotation(r, reader_sandbox_keys[i]), NULL);
 		if (type && !strcmp(type, "sandbox"))
 			return true;
 	}
 	return false;
+}
+
+/* NULL: it becomes its program, as usual. */
+static const char *handled_otherwise(const struct reader *r)
+{
+	for (size_t i = 0; i < LENGTH(handlers); i++) {
+		const char *value = json_text(annotation(r, handlers[i].key), NULL);
+		if (value && !strncmp(value, handlers[i].value, strlen(handlers[i].value)))
+			return handlers[i].why;
+	}
+	return NULL;
 }
 
 /* The state's come last, so of one key theirs counts. `e` is set for -EINVAL and -E2BIG. */
@@ -162,6 +188,7 @@ static int decide(const struct reader *r, struct container *c)
 	struct err e = {0};
 
 	fill_names(r, c);
+	const char *otherwise = handled_otherwise(r);
 	int ret = read_request(r, c, &e);
 	if (ret == -ENOMEM)
 		return ret;
@@ -172,6 +199,8 @@ static int decide(const struct reader *r, struct container *c)
 	else if (r->problem.code)
 		return say_invalid(c, &r->problem);
 	else if (ret < 0)
+		return say_invalid(c, &e);
+	else if (otherwise && err_say(&e, -ENOTSUP, "%s", otherwise) < 0)
 		return say_invalid(c, &e);
 	else
 		c->verdict = VERDICT_PROFILE;
@@ -313,9 +342,27 @@ static void fill_exe(struct reader *r, struct container *c)
 		snprintf(c->warning, sizeof(c->warning), "process.args[0] was cut to %zu bytes", sizeof(c->exe) - 1);
 }
 
+#define SIDECAR_AT "/run/pillion"
+#define MOUNTS_MAX 256 /* that are looked at */
+
+/* The last one there is what the container sees. Engines write a destination as the user did. */
+static void fill_sidecar(const struct reader *r, struct container *c)
+{
+	const struct json *mounts = json_member(r->config, "mounts"), *m;
+
+	for (size_t i = 0; i < MOUNTS_MAX && (m = json_item(mounts, i)); i++) {
+		const char *at = json_text(json_member(m, "destination"), NULL);
+		const char *source = json_text(json_member(m, "source"), NULL);
+		if (!at || (strcmp(at, SIDECAR_AT) && strcmp(at, SIDECAR_AT "/")))
+			continue;
+		const bool fits = source && *source == '/' && strlen(source) < sizeof(c->sidecar);
+		memcpy(c->sidecar, fits ? source : "", fits ? strlen(source) + 1 : 1);
+	}
+}
+
 int reader_config(struct reader *r, char *text, size_t len, struct container *ret)
 {
-	static const char *const looked_at[] = {"annotations", "process", "root", NULL};
+	static const char *const looked_at[] = {"annotations", "mounts", "process", "root", NULL};
 
 	if (ret->verdict != VERDICT_PROFILE && ret->verdict != VERDICT_UNDECIDED)
 		return 0;
@@ -326,5 +373,6 @@ int reader_config(struct reader *r, char *text, size_t len, struct container *re
 		return code == -ENOMEM ? code : 0;
 	fill_root(r, ret);
 	fill_exe(r, ret);
+	fill_sidecar(r, ret);
 	return decide(r, ret);
 }

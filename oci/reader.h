@@ -15,7 +15,8 @@
  *	2. VERDICT_SANDBOX	a pause container
  *	3. VERDICT_INVALID	id, pid, bundle or root are missing or bad (the pid is absent after the end: poststop)
  *	4. VERDICT_INVALID	an annotation has a bad value
- *	5. VERDICT_PROFILE
+ *	5. VERDICT_INVALID	the runtime runs it without becoming it (WebAssembly, a virtual machine of crun's)
+ *	6. VERDICT_PROFILE
  * A document that cannot be parsed is VERDICT_INVALID at once. Whatever was valid has been filled in all cases.
  */
 #pragma once
@@ -27,6 +28,10 @@
 
 #define STATE_MAX (1u << 20)
 #define CONFIG_MAX (16u << 20)
+
+/* Annotations by which runtimes name a container, the first that is there counts, and say that it is a sandbox. They
+ * end with NULL. */
+extern const char *const reader_name_keys[], *const reader_sandbox_keys[];
 
 struct reader;
 int reader_new(struct reader **ret);

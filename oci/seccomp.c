@@ -27,6 +27,10 @@ static const struct role {
 	[SECCOMP_SYMBOLIZER_JOB] = ROLE(symbolizer_job),
 	[SECCOMP_FILE_READER] = ROLE(file_reader),
 	[SECCOMP_EXPORTER] = ROLE(exporter),
+	[SECCOMP_PAGE] = ROLE(page),
+	[SECCOMP_NRI] = ROLE(nri),
+	[SECCOMP_PUSH] = ROLE(push),
+	[SECCOMP_MAKER] = ROLE(maker),
 };
 
 int seccomp_enter(enum seccomp_role which, struct err *e)

@@ -13,9 +13,13 @@ enum seccomp_role {
 	SECCOMP_SYMBOLIZER,	/* forks jobs that read debug information, readers of files, and its like */
 	SECCOMP_SYMBOLIZER_JOB, /* reads files that are open already, writes its answer */
 	SECCOMP_FILE_READER,	/* opens files of targets and reads them */
-	SECCOMP_EXPORTER,	/* writes the spool, answers on a socket that listens already */
+	SECCOMP_EXPORTER,	/* writes the spool, answers on a socket that listens already, forks makers of pages */
+	SECCOMP_PAGE,		/* reads the spool and makes a page of it */
+	SECCOMP_PUSH,		/* sends what lies in the spool to other machines */
+	SECCOMP_MAKER,		/* forks who makes requests of what is to be sent */
 	SECCOMP_SUPERVISOR, /* pilliond when it has opened what needs privilege; all that it forks is held by this */
 	SECCOMP_WORKER,	    /* reads the rings; no paths, no processes */
+	SECCOMP_NRI, /* speaks with a container engine: two sockets, no paths but to ask whether a file is there */
 };
 
 /* Needs no_new_privs (caps_limit). Cannot be undone. */

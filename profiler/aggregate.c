@@ -3,6 +3,7 @@
 #include "profiler/intern.h"
 #include "profiler/pairs.h"
 #include "profiler/unwind.h"
+#include "shim/inproc/label_text.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -15,6 +16,7 @@
 struct who_key {
 	uint32_t pid, tid;
 	char process[64], thread[16], exe[64];
+	char labels[LABEL_TEXT_MAX + 1]; /* of the key, as far as there are any */
 };
 
 struct count {
@@ -229,19 +231,27 @@ static bool is_who(const struct aggregate *a, uint32_t id, const struct who *who
 	return key->pid == who->pid && key->tid == who->tid &&
 	       !strncmp(key->process, who->process, sizeof(key->process) - 1) &&
 	       !strncmp(key->thread, who->thread, sizeof(key->thread) - 1) &&
-	       !strncmp(key->exe, who->exe, sizeof(key->exe) - 1);
+	       !strncmp(key->exe, who->exe, sizeof(key->exe) - 1) &&
+	       !strcmp(key->labels, who->labels ? who->labels : "");
+}
+
+static size_t who_size(const struct who_key *key)
+{
+	return offsetof(struct who_key, labels) + strlen(key->labels) + 1;
 }
 
 static int64_t put_who(struct aggregate *a, const struct who *who)
 {
 	struct who_key key;
-	memset(&key, 0, sizeof(key));
+	memset(&key, 0, offsetof(struct who_key, labels));
 	key.pid = who->pid;
 	key.tid = who->tid;
 	snprintf(key.process, sizeof(key.process), "%s", who->process);
 	snprintf(key.thread, sizeof(key.thread), "%s", who->thread);
 	snprintf(key.exe, sizeof(key.exe), "%s", who->exe);
-	return a->full ? intern_find(&a->whos, &key, sizeof(key)) : intern_add(&a->whos, &key, sizeof(key));
+	snprintf(key.labels, sizeof(key.labels), "%s", who->labels ? who->labels : "");
+	const size_t size = who_size(&key);
+	return a->full ? intern_find(&a->whos, &key, size) : intern_add(&a->whos, &key, size);
 }
 
 static int64_t add_who(struct aggregate *a, const struct who *who)
@@ -296,14 +306,30 @@ static int64_t add_sample(
 static const struct who nobody = {.process = "", .thread = "", .exe = ""};
 static const struct when any_time;
 
-int64_t aggregate_put(struct aggregate *a, const struct frame *frames, size_t n)
+int64_t aggregate_put_of(struct aggregate *a, const struct frame *frames, size_t n, const struct who *who)
 {
 	size_t had = a->samples.count;
 	a->full = is_full(a);
-	int64_t id = add_sample(a, frames, n, &nobody, &any_time);
-	if (a->samples.count != had)
+	int64_t id = add_sample(a, frames, n, who, &any_time);
+	if (a->samples.count != had) {
+		a->saved.changed = true;
 		settle(a);
+	}
 	return id < 0 ? -ENOSPC : id;
+}
+
+int64_t aggregate_put(struct aggregate *a, const struct frame *frames, size_t n)
+{
+	return aggregate_put_of(a, frames, n, &nobody);
+}
+
+void aggregate_count(struct aggregate *a, uint32_t id, uint64_t count, uint64_t weight)
+{
+	const uint64_t sum = a->counts[id].weight + weight;
+	a->counts[id].count += count;
+	a->counts[id].weight = sum <= INT64_MAX ? sum : INT64_MAX; /* a profile's numbers */
+	a->touched[id / BITS] |= 1ull << id % BITS;
+	a->saved.changed = true;
 }
 
 void aggregate_add(struct aggregate *a, const struct frame *frames, size_t n, const struct who *who, uint64_t count,
@@ -328,12 +354,8 @@ void aggregate_add_at(struct aggregate *a, const struct frame *frames, size_t n,
 		a->overflow += count;
 		id = add_sample(a, &full, 1, &nobody, &any_time); /* one entry for all of them */
 	}
-	if (id >= 0) {
-		a->counts[id].count += count;
-		uint64_t sum = a->counts[id].weight + weight;
-		a->counts[id].weight = sum <= INT64_MAX ? sum : INT64_MAX; /* a profile's numbers */
-		a->touched[id / BITS] |= 1ull << id % BITS;
-	}
+	if (id >= 0)
+		aggregate_count(a, (uint32_t)id, count, weight);
 	a->saved.changed = true;
 	if (a->samples.count != had)
 		settle(a);
@@ -350,7 +372,7 @@ void aggregate_sample(const struct aggregate *a, size_t i, struct aggregate_samp
 	const struct who_key *who = a->whos.items[(uint32_t)sample->b].data;
 	ret->count = a->counts[i].count;
 	ret->weight = a->counts[i].weight;
-	ret->who = (struct who){who->pid, who->tid, who->process, who->thread, who->exe};
+	ret->who = (struct who){who->pid, who->tid, who->process, who->thread, who->exe, who->labels};
 	ret->who_number = (uint32_t)sample->b;
 	ret->when = (struct when){(uint32_t)(sample->a >> 32), (uint32_t)(sample->b >> 32)};
 	ret->n = 0;
@@ -436,6 +458,7 @@ static void save_who(struct journal *j, const struct who_key *key)
 	journal_text(j, key->process);
 	journal_text(j, key->thread);
 	journal_text(j, key->exe);
+	journal_text(j, key->labels);
 }
 
 static void save_counts(struct aggregate *a, struct journal *j)
@@ -547,13 +570,14 @@ static int load_who(struct aggregate *a, struct saved *s)
 {
 	struct who_key key;
 	size_t had = a->whos.count;
-	memset(&key, 0, sizeof(key));
+	memset(&key, 0, offsetof(struct who_key, labels));
 	key.pid = (uint32_t)saved_below(s, 1ull << 32);
 	key.tid = (uint32_t)saved_below(s, 1ull << 32);
 	snprintf(key.process, sizeof(key.process), "%s", saved_text(s, sizeof(key.process) - 1));
 	snprintf(key.thread, sizeof(key.thread), "%s", saved_text(s, sizeof(key.thread) - 1));
 	snprintf(key.exe, sizeof(key.exe), "%s", saved_text(s, sizeof(key.exe) - 1));
-	int64_t id = s->bad ? -EBADMSG : intern_add(&a->whos, &key, sizeof(key));
+	snprintf(key.labels, sizeof(key.labels), "%s", saved_text(s, sizeof(key.labels) - 1));
+	int64_t id = s->bad ? -EBADMSG : intern_add(&a->whos, &key, who_size(&key));
 	return id < 0 ? (int)id : (size_t)id == had ? 0 : -EBADMSG;
 }
 

@@ -35,10 +35,10 @@ struct frame {
 extern const char frame_table_full[], frame_outside[], frame_lost[], frame_not_sampled[], frame_nowhere[],
 	frame_short[], frame_approximate[], frame_quarantined[]; /* beside those of unwind_stop_name() */
 
-/* Whose sample: pids as the container sees them. Names are copied. */
+/* Whose sample: pids as the container sees them. Names are copied. labels: "key=value\n" for each; NULL: none. */
 struct who {
 	uint32_t pid, tid;
-	const char *process, *thread, *exe;
+	const char *process, *thread, *exe, *labels;
 };
 
 /* What a sample has besides, where it is asked for; all zero where not: samples of one stack are one then. */
@@ -65,8 +65,10 @@ void aggregate_add(struct aggregate *a, const struct frame *frames, size_t n, co
 void aggregate_add_at(struct aggregate *a, const struct frame *frames, size_t n, const struct who *who,
 	const struct when *when, uint64_t count, uint64_t weight);
 
-/* The number of such a sample of nobody's, old or new, for aggregate_sample(); what it counts stays. -ENOSPC: full. */
-int64_t aggregate_put(struct aggregate *a, const struct frame *frames, size_t n);
+/* The number of such a sample, old or new, for aggregate_sample(); what it counts stays. -ENOSPC: full. */
+int64_t aggregate_put_of(struct aggregate *a, const struct frame *frames, size_t n, const struct who *who);
+int64_t aggregate_put(struct aggregate *a, const struct frame *frames, size_t n);	     /* of nobody's */
+void aggregate_count(struct aggregate *a, uint32_t sample, uint64_t count, uint64_t weight); /* more of that number */
 
 /* Reading back. */
 struct aggregate_sample {

@@ -1,8 +1,10 @@
 #include "profiler/build.h"
 
 #include "oci/base/clock.h"
+#include "profiler/apps.h"
 #include "profiler/counted.h"
 #include "profiler/worker.h"
+#include "shim/inproc/label_text.h"
 #include "shim/strategy.h"
 
 #include <errno.h>
@@ -32,7 +34,10 @@ struct builder {
 	const struct module *quarantined[QUARANTINE_MAX];
 	unsigned n_quarantined;
 	char user_keys[LABELS_MAX][72];
-	struct { /* the last one: most frames are of the module that the one before was of */
+	struct {
+		char key[sizeof("user.") + LABEL_KEY_MAX], value[LABEL_VALUE_MAX + 1];
+	} thread_labels[LABEL_COUNT_MAX]; /* of the one at hand */
+	struct {			  /* the last one: most frames are of the module that the one before was of */
 		const struct module *module;
 		int64_t id;
 		unsigned has;
@@ -226,6 +231,20 @@ static void fixed_labels(struct builder *b)
 	b->n_fixed = n;
 }
 
+/* What the program calls its work; a key that the whole target has is that one's. */
+static void put_thread_labels(struct builder *b, const char *text, size_t *n)
+{
+	struct label_part part;
+	const size_t size = text ? strlen(text) : 0;
+	for (size_t at = 0, i = 0; i < LABEL_COUNT_MAX && label_next(text, size, &at, &part); i++) {
+		char *key = b->thread_labels[i].key, *value = b->thread_labels[i].value;
+		snprintf(key, sizeof(b->thread_labels[i].key), "user.%.*s", (int)part.key_len, part.key);
+		snprintf(value, sizeof(b->thread_labels[i].value), "%.*s", (int)part.value_len, part.value);
+		if (!user_label(&b->t->desc, key + strlen("user.")))
+			put(b, n, key, value);
+	}
+}
+
 /* The beginning of a profile is where `us` counts from: its samples are as far apart as they were. */
 static int64_t add_labels(struct builder *b, const struct who *who, const struct when *when)
 {
@@ -237,6 +256,7 @@ static int64_t add_labels(struct builder *b, const struct who *who, const struct
 		put_number(b, &labels, "pid", who->pid, NULL);
 		put_number(b, &labels, "tid", who->tid, NULL);
 	}
+	put_thread_labels(b, who->labels, &labels);
 	if (when->cpu)
 		put_number(b, &labels, "cpu", when->cpu - 1, NULL);
 	if (when->us)
@@ -256,22 +276,36 @@ static int add_whos(struct builder *b)
 	return 0;
 }
 
+/* The values of a sample of the event that is at it, as the profile's types have them. */
+static void values_of(const struct builder *b, uint64_t count, uint64_t weight, int64_t ret[PROFILE_TYPES_MAX])
+{
+	const enum event_measure m = event_kind(b->t->desc.events[b->spec].kind)->measure;
+	const bool parts = m == MEASURES_ALLOC || m == MEASURES_HEAP;
+	const unsigned at = m == MEASURES_HEAP ? 2 : 0; /* behind alloc_objects and alloc_space */
+	memset(ret, 0, PROFILE_TYPES_MAX * sizeof(ret[0]));
+	ret[at] = (int64_t)(parts ? (count + INUSE_PART / 2) / INUSE_PART : count);
+	ret[at + 1] = (int64_t)weight;
+}
+
 static int add_samples(struct builder *b)
 {
+	int64_t values[PROFILE_TYPES_MAX];
 	struct aggregate_sample s;
 	int r = add_whos(b);
 	for (size_t i = 0; r == 0 && i < aggregate_samples(b->counts); i++) {
 		aggregate_sample(b->counts, i, &s);
+		if (!s.count && !s.weight) /* of what is in use no more */
+			continue;
 		uint32_t own = PROFILE_NONE, *set = s.when.cpu || s.when.us ? &own : &b->label_sets[s.who_number];
 		int64_t made = *set == PROFILE_NONE ? add_labels(b, &s.who, &s.when) : *set;
 		if (made < 0)
 			return (int)made;
 		*set = (uint32_t)made;
-		b->n_samples += s.count;
+		b->n_samples += event_is_of_app(&b->t->desc.events[b->spec]) ? 0 : s.count;
 		for (size_t f = 0; f < s.n; f++)
 			s.frames[f] = b->locations[s.frames[f]];
-		r = profile_sample_of(b->p, s.frames, s.n,
-			(int64_t[]){(int64_t)s.count, (int64_t)counted_scaled(s.weight, b->kernel->correct)}, *set);
+		values_of(b, s.count, counted_scaled(s.weight, b->kernel->correct), values);
+		r = profile_sample_of(b->p, s.frames, s.n, values, *set);
 	}
 	return r;
 }
@@ -284,9 +318,8 @@ static int add_loss(struct builder *b, const char *frame, uint64_t count, uint64
 	static const struct when any_time;
 	int64_t loc = named_location(b, PROFILE_NONE, 0, frame);
 	int64_t set = loc < 0 ? loc : add_labels(b, &nobody, &any_time);
-	return set < 0 ? (int)set
-		       : profile_sample_of(b->p, (uint32_t[]){(uint32_t)loc}, 1,
-				 (int64_t[]){(int64_t)count, (int64_t)weight}, (uint32_t)set);
+	int64_t values[PROFILE_TYPES_MAX] = {(int64_t)count, (int64_t)weight};
+	return set < 0 ? (int)set : profile_sample_of(b->p, (uint32_t[]){(uint32_t)loc}, 1, values, (uint32_t)set);
 }
 
 static int comment(struct builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -313,7 +346,9 @@ static uint64_t worth(const struct builder *b, uint64_t weight)
 static int add_unsampled(struct builder *b)
 {
 	const struct event_spec *spec = &b->t->desc.events[b->spec];
-	const bool clock = event_kind(spec->kind)->measure == MEASURES_CPU, user = clock && !b->t->desc.kernel;
+	const bool timers = b->t->desc.strategy == STRATEGY_TIMERS;
+	const bool clock = event_kind(spec->kind)->measure == MEASURES_CPU,
+		   user = clock && !timers && !b->t->desc.kernel;
 	if (!b->kernel->unsampled)
 		return 0;
 	int r = add_loss(b, user ? "[kernel, not permitted]" : "[unsampled]", b->kernel->unsampled / spec->period,
@@ -322,6 +357,12 @@ static int add_unsampled(struct builder *b)
 		return comment(b,
 			"[kernel, not permitted] is CPU time by the kernel's count without a sample: code that "
 			"kernel.perf_event_paranoid hides, or threads that ended between two samples");
+	if (r == 0 && timers)
+		return comment(b,
+			"[unsampled] is CPU time by the processes' own account without a sample: of threads that ended "
+			"before they were seen, of programs that began or ended between two samples, of those that "
+			"block "
+			"all signals");
 	return r < 0 ? r
 		     : comment(b, "[unsampled] is %s: a %s shows more of it, and attaching by cgroup all",
 			       clock ? "CPU time of threads that ended between two samples"
@@ -345,6 +386,20 @@ static int add_unseen(struct builder *b)
 			       y->restarts, (double)y->gap / NSEC_PER_SEC);
 }
 
+/* As much as the others of this window on average. */
+static int add_lost_memory(struct builder *b)
+{
+	const struct target_tally *y = &b->w->tally;
+	const struct event_spec *spec = &b->t->desc.events[b->spec];
+	const double taken = (double)y->taken[b->spec], lost = (double)y->apps_lost;
+	if (event_kind(spec->kind)->measure != MEASURES_ALLOC || !y->apps_lost)
+		return 0;
+	if (!y->taken[b->spec])
+		return add_loss(b, frame_lost, y->apps_lost, y->apps_lost * spec->period);
+	return add_loss(b, frame_lost, (uint64_t)((double)y->counted[b->spec] / INUSE_PART / taken * lost),
+		counted_scaled(y->weight[b->spec], lost / taken));
+}
+
 static int add_losses(struct builder *b)
 {
 	const struct target_tally *y = &b->w->tally;
@@ -352,6 +407,8 @@ static int add_losses(struct builder *b)
 	int r = 0;
 	if (b->kernel->lost)
 		r = add_loss(b, frame_lost, b->kernel->lost, worth(b, b->kernel->lost_weight));
+	if (r == 0)
+		r = add_lost_memory(b);
 	if (r == 0)
 		r = add_unseen(b);
 	if (r == 0)
@@ -509,10 +566,81 @@ static int add_rate(struct builder *b)
 	if (r == 0 && w->early)
 		r = comment(b,
 			"this window ended early: stacks of all targets took more than three quarters of table_size");
+	if (r == 0 && w->tally.labels_lost)
+		r = comment(b,
+			"labels changed more often than they were read, %" PRIu64
+			" times unseen: then their threads have none, until their next one",
+			w->tally.labels_lost);
 	return r;
 }
 
 /* What a profile of waits has, and has not. */
+/* Whoever has libpillion and is not in it, and whether anybody is. */
+static int add_missing(struct builder *b)
+{
+	int error, r = 0;
+	const unsigned unable = apps_unable(b->t->apps, &error);
+	if (unable)
+		r = comment(b,
+			"%u processes with libpillion so far are not in this profile: they have no memory to share "
+			"(%s)",
+			unable, strerror(-error));
+	else if (!apps_seen(b->t->apps))
+		r = comment(b,
+			"no process has libpillion: a static program loads no library, and one that was given another "
+			"environment does not know of it");
+	return r;
+}
+
+/* Of memory and calls: who took part, and what of it is not there. */
+static int add_apps(struct builder *b)
+{
+	const struct target_tally *y = &b->w->tally;
+	const struct event_spec *spec = &b->t->desc.events[b->spec];
+	const enum event_measure measure = event_kind(spec->kind)->measure;
+	const unsigned seen = apps_seen(b->t->apps);
+	int r = 0;
+	if (measure == MEASURES_CRASH)
+		r = comment(b, "crashes: of %u processes with libpillion so far", seen);
+	else if (measure == MEASURES_ALLOC)
+		r = comment(b, "memory: %u processes with libpillion so far, a sample every %" PRIu64 " bytes", seen,
+			spec->period);
+	else if (measure == MEASURES_CALLS)
+		r = comment(b, "calls: all, in %u processes with libpillion so far", seen);
+	else
+		return 0;
+	if (r == 0 && measure == MEASURES_CALLS && seen && !aggregate_samples(b->counts))
+		r = comment(b, "there were none: functions are counted that are compiled with -finstrument-functions");
+	if (r == 0)
+		r = add_missing(b);
+	if (r == 0 && apps_turned_away(b->t->apps))
+		r = comment(b,
+			"more than %u processes with libpillion at a time: %" PRIu64
+			" times one more was turned away so far",
+			APPS_MAX, apps_turned_away(b->t->apps));
+	if (r == 0 && measure != MEASURES_CALLS && y->apps_lost)
+		r = comment(b,
+			"[lost] %" PRIu64 " %s: there was no room in their process' area, or it ended as it wrote them",
+			y->apps_lost, measure == MEASURES_CRASH ? "crashes" : "samples of memory");
+	return r;
+}
+
+/* Of CPU time by timers. */
+static int add_timers(struct builder *b)
+{
+	const struct target *t = b->t;
+	if (t->desc.strategy != STRATEGY_TIMERS || event_kind(t->desc.events[b->spec].kind)->measure != MEASURES_CPU)
+		return 0;
+	int r = comment(b,
+		"timers: %u processes with libpillion so far, %u of them with a sample, by CPU timers of their "
+		"threads, as "
+		"perf events are refused; what the kernel did for them is at the system call; programs without it are "
+		"not "
+		"in this profile, nor are those that handle every signal (Go's)",
+		apps_seen(t->apps), apps_sampled(t->apps));
+	return r < 0 ? r : add_missing(b);
+}
+
 static int add_waits(struct builder *b)
 {
 	const struct event_spec *spec = &b->t->desc.events[b->spec];
@@ -584,6 +712,10 @@ static int add_comments(struct builder *b)
 		r = add_snapshots(b);
 		if (r == 0)
 			r = add_waits(b);
+		if (r == 0)
+			r = add_apps(b);
+		if (r == 0)
+			r = add_timers(b);
 	}
 	if (r == 0)
 		r = add_rate(b);
@@ -621,6 +753,8 @@ static int add_comments(struct builder *b)
 bool build_has(const struct target *t, uint32_t profile, uint32_t spec)
 {
 	uint32_t in = t->desc.events[spec].profiles;
+	if (in == PROFILES_ALLOC)
+		return profile < BUILD_WALL && event_kind(t->desc.events[profile].kind)->measure == MEASURES_ALLOC;
 	return profile == BUILD_WALL ? in != PROFILES_OWN : profile == spec && in != PROFILES_WALL;
 }
 
@@ -633,9 +767,11 @@ static int add_part(struct builder *b, uint32_t spec)
 	int r = add_locations(b);
 	if (r == 0)
 		r = add_samples(b);
-	if (r == 0)
+	const bool is_heap =
+		event_kind(b->t->desc.events[spec].kind)->measure == MEASURES_HEAP; /* what is lost is in it */
+	if (r == 0 && !is_heap)
 		r = add_losses(b);
-	if (r == 0)
+	if (r == 0 && !is_heap)
 		r = add_account(b);
 	free(b->locations);
 	free(b->label_sets);
@@ -655,6 +791,22 @@ static struct profile_info info_of(const struct builder *b)
 		return info;
 	const struct event_spec *spec = &b->t->desc.events[b->profile];
 	const struct event_kind *k = event_kind(spec->kind);
+	if (k->measure == MEASURES_ALLOC) { /* as Go's have them, which tools know */
+		info.n_types = 4;
+		info.types[0] = (struct profile_type){"alloc_objects", "count"};
+		info.types[1] = (struct profile_type){"alloc_space", "bytes"};
+		info.types[2] = (struct profile_type){"inuse_objects", "count"};
+		info.types[3] = (struct profile_type){"inuse_space", "bytes"};
+		info.period_type = (struct profile_type){"space", "bytes"};
+		info.period = (int64_t)spec->period;
+		return info;
+	}
+	if (k->measure == MEASURES_CALLS) {
+		info.n_types = spec->with_time ? 2 : 1;
+		info.types[0] = info.period_type = (struct profile_type){"calls", "count"};
+		info.types[1] = (struct profile_type){"time", "nanoseconds"};
+		return info;
+	}
 	info.types[1].type = info.period_type.type = event_sample_type(spec);
 	info.types[1].unit = info.period_type.unit = k->sample_unit;
 	info.period = k->measure == MEASURES_WAITS || spec->value_size ? 1 : (int64_t)spec->period;

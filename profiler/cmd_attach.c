@@ -1,5 +1,6 @@
 /* attach: profile what runs already, until it ends, the time is over or somebody says stop. */
 #include "profiler/command.h"
+#include "profiler/progress.h"
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
@@ -92,7 +93,9 @@ static int profile(const char *self, struct options *o, const struct attach_targ
 			command_clean(e.text));
 	fprintf(stderr, "attached to %s (pid %d)%s%s%s\n", t->name, (int)t->pid, a.notes[0] ? ": " : "",
 		command_clean(a.notes), o->settings.duration_s ? "" : "; Ctrl-C ends it");
+	progress_show("pillion attach: profiling");
 	wait_for_end(&a, signals, o->settings.duration_s);
+	progress_end();
 	r = attach_stop(&a, &ended, &e);
 	fd_close(signals);
 	return r < 0 ? command_fail(self, EXIT_FAILED, "the profiler of %s is gone: %s", t->name, e.text)
@@ -122,9 +125,7 @@ static bool asks_for_help(int argc, char **argv)
 
 static int help(void)
 {
-	fputs(cmd_attach.help, stdout);
-	puts("\noptions, each also as PILLION_NAME and in pillion.conf:");
-	options_help(stdout, OPTION_FLAG);
+	command_help(&cmd_attach, stdout);
 	return EXIT_DONE;
 }
 
@@ -171,4 +172,5 @@ const struct command cmd_attach = {
 		"example: pillion attach web --duration 10s\n",
 	.run = run,
 	.own_options = true,
+	.settings = true,
 };

@@ -80,6 +80,10 @@ static void find(uint32_t kind, struct found *ret)
 	struct event_spec spec;
 	struct err user;
 	*ret = (struct found){.works = "no"};
+	if (event_kind(kind)->type == EVENT_TYPE_APP) { /* libpillion's, in the program */
+		ret->works = "yes";
+		return;
+	}
 	if (example_of(kind, &spec, &ret->why) < 0)
 		return;
 	if (try(kind, &spec, true, &ret->why) == 0) {
@@ -114,11 +118,15 @@ static int print_table(void)
 		const struct event_kind *k = event_kind(i);
 		struct found found;
 		char period[24], here[32];
+		if (k->measure == MEASURES_HEAP)
+			continue;
 		find(i, &found);
 		int at = snprintf(here, sizeof(here), "%s", found.works);
 		if (found.why.code)
 			snprintf(here + at, sizeof(here) - (size_t)at, " (%u)", reason(reasons, &n, &found.why));
-		snprintf(period, sizeof(period), "%c%" PRIu64, k->measure == MEASURES_COUNT ? '/' : '@', k->period);
+		snprintf(period, sizeof(period),
+			k->measure == MEASURES_CALLS || k->measure == MEASURES_CRASH ? "all" : "%c%" PRIu64,
+			event_is_timed(k) ? '@' : '/', k->period);
 		printf("%-22s %-10s %-19s %s\n", k->name, period, here, k->help);
 	}
 	printf("\n%-22s %-56s %s\n", "LIST", "IS", "SHOWS");
@@ -138,8 +146,8 @@ static struct jsonout *describe(uint32_t kind)
 	find(kind, &found);
 	int r = jsonout_add(o, "name", jsonout_text(k->name));
 	if (r == 0)
-		r = jsonout_add(o, k->measure == MEASURES_COUNT ? "default_period" : "default_hz",
-			jsonout_number((int64_t)k->period));
+		r = jsonout_add(
+			o, event_is_timed(k) ? "default_hz" : "default_period", jsonout_number((int64_t)k->period));
 	if (r == 0)
 		r = jsonout_add(o, "sample_type", jsonout_text(k->sample_type));
 	if (r == 0)
@@ -158,7 +166,8 @@ static int print_json(void)
 	struct jsonout *list = jsonout_array();
 	int r = 0;
 	for (uint32_t i = 0; r == 0 && i < event_kinds(); i++)
-		r = jsonout_add(list, NULL, describe(i));
+		if (event_kind(i)->measure != MEASURES_HEAP)
+			r = jsonout_add(list, NULL, describe(i));
 	if (r == 0)
 		r = jsonout_write(list, stdout);
 	jsonout_free(list);

@@ -1,49 +1,9 @@
 /* ps: what the running service profiles. */
 #include "profiler/command.h"
 
-#include "oci/base/clock.h"
-#include "oci/base/fd.h"
 #include "profiler/listed.h"
-#include "shim/service.h"
 
-#include <errno.h>
 #include <string.h>
-
-#define ASK_MS 10000
-
-static int collect(int sock, struct listed *ret, struct err *e)
-{
-	static union msg m;
-	int64_t deadline = deadline_in(ASK_MS * NSEC_PER_MSEC);
-	int r = msg_tell(sock, &m, MSG_LIST, NULL, 0, e);
-	while (r == 0) {
-		r = msg_answer(sock, deadline, &m, MSG_LISTING, e);
-		if (r == 0 && (r = listed_add(ret, &m.listing)) < 0)
-			err_set(e, r, "the list of targets");
-	}
-	return r < 0 ? r : 0;
-}
-
-static int cannot_ask(const char *self, const struct settings *s, int error, const struct err *e)
-{
-	if (error == -ENOENT || error == -ENOTDIR || error == -ECONNREFUSED)
-		return command_fail(self, EXIT_FAILED,
-			"no pilliond listens at %s: start one as root with '%s --control %s'", s->control, s->daemon,
-			s->control);
-	if (error == -EACCES || error == -EPERM)
-		return command_fail(self, EXIT_FAILED,
-			"only root and the members of users_group may list targets of pilliond: %s", e->text);
-	return command_fail(self, EXIT_FAILED, "%s", e->text);
-}
-
-static int ask(const char *self, const struct settings *s, struct listed *ret)
-{
-	struct err e = {0};
-	fd_auto sock = service_connect_anyway(s->control, &e);
-	if (sock < 0)
-		return cannot_ask(self, s, sock, &e);
-	return collect(sock, ret, &e) < 0 ? command_fail(self, EXIT_FAILED, "%s", e.text) : EXIT_DONE;
-}
 
 static int run(int argc, char **argv)
 {
@@ -64,7 +24,7 @@ static int run(int argc, char **argv)
 		options_set(&o, OPTION_FLAG, "control", control, &e);
 	if (e.code)
 		return command_fail(argv[0], EXIT_USAGE, "%s", e.text);
-	int code = ask(argv[0], &o.settings, &l);
+	int code = command_listed(argv[0], o.settings.control, o.settings.daemon, &l);
 	int r = code != EXIT_DONE ? 0 : json ? listed_json(&l, stdout) : listed_table(&l, full, stdout);
 	listed_done(&l);
 	return r < 0 ? command_fail(argv[0], EXIT_FAILED, "cannot write the list: %s", strerror(-r)) : code;

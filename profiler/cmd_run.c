@@ -78,9 +78,7 @@ static int cannot_run(const char *program, int error)
 
 static int run_help(void)
 {
-	fputs(cmd_run.help, stdout);
-	puts("\noptions, each also as PILLION_NAME and in pillion.conf:");
-	options_help(stdout, OPTION_FLAG);
+	command_help(&cmd_run, stdout);
 	return EXIT_DONE;
 }
 
@@ -180,4 +178,5 @@ const struct command cmd_run = {
 		"example: pillion run --output prof -- xz -9 file; pillion top prof\n",
 	.run = run_run,
 	.own_options = true,
+	.settings = true,
 };

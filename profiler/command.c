@@ -1,19 +1,73 @@
 #include "profiler/command.h"
+#include "profiler/progress.h"
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+static bool keeps;
+static char said[512], taken[sizeof(said)];
+
+void command_keep_saying(bool keep)
+{
+	keeps = keep;
+}
+
+void command_progress(const char *name, size_t file, const char *path)
+{
+	char text[512];
+	snprintf(text, sizeof(text), "pillion %s: file %zu, %s", name, file, path);
+	if (!keeps)
+		progress_show(text);
+}
+
+const char *command_said(void)
+{
+	memcpy(taken, said, sizeof(taken));
+	said[0] = 0;
+	return taken;
+}
 
 int command_fail(const char *name, int code, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
-	fprintf(stderr, "pillion %s: ", name);
-	vfprintf(stderr, fmt, ap);
+	progress_end();
+	if (keeps) {
+		vsnprintf(said, sizeof(said), fmt, ap);
+	} else {
+		fprintf(stderr, "pillion %s: ", name);
+		vfprintf(stderr, fmt, ap);
+		putc('\n', stderr);
+	}
 	va_end(ap);
-	putc('\n', stderr);
 	return code;
+}
+
+bool command_rows(const char *text, size_t *ret)
+{
+	char *end;
+	if (!strcmp(text, "all")) {
+		*ret = SIZE_MAX;
+		return true;
+	}
+	unsigned long n = strtoul(text, &end, 10);
+	if (text[0] < '0' || text[0] > '9' || *end || n < 1)
+		return false;
+	*ret = n;
+	return true;
+}
+
+void command_help(const struct command *c, FILE *out)
+{
+	fputs(c->help, out);
+	if (!c->settings)
+		return;
+	fputs("\noptions, each also as PILLION_NAME and in pillion.conf:\n", out);
+	options_help(out, OPTION_FLAG);
 }
 
 /* The row of `arg`; for "--name=value" *ret_inline is behind the '='. */
@@ -50,12 +104,18 @@ int command_options(int argc, char **argv, const struct command_option *options)
 		if (!o)
 			return command_fail(
 				argv[0], -EINVAL, "there is no option '%s'; see 'pillion help %s'", argv[i], argv[0]);
-		if (o->value && !value && i + 1 < argc)
+		const bool wants = o->value || o->terms;
+		if (wants && !value && i + 1 < argc)
 			value = argv[++i];
-		if (o->value ? !value : !!value)
+		if (wants ? !value : !!value)
 			return command_fail(argv[0], -EINVAL, "option '%s' %s; see 'pillion help %s'", o->name,
-				o->value ? "needs a value" : "takes no value", argv[0]);
-		if (o->value)
+				wants ? "needs a value" : "takes no value", argv[0]);
+		if (o->terms && o->terms->n == FILTER_TERMS_MAX)
+			return command_fail(argv[0], -EINVAL, "option '%s' may be there %d times at most", o->name,
+				FILTER_TERMS_MAX);
+		if (o->terms)
+			o->terms->terms[o->terms->n++] = value;
+		else if (o->value)
 			*o->value = value;
 		else
 			*o->on = true;

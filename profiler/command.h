@@ -9,10 +9,12 @@
 
 #include "oci/base/err.h"
 #include "oci/options.h"
+#include "profiler/filter.h"
 #include "profiler/profile.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 enum { /* exit codes, the same for every command */
 	EXIT_DONE = 0,
@@ -26,15 +28,23 @@ struct command {
 	const char *help;		   /* usage, what it does, example */
 	int (*run)(int argc, char **argv); /* argv[0] is the command's name */
 	bool own_options;		   /* what follows may be another program's: it finds --help itself */
+	bool settings;			   /* it takes those of OPTION_FLAG, too */
+	bool hidden;			   /* of interest to programs alone */
 };
 
-extern const struct command cmd_run, cmd_attach, cmd_ps, cmd_top, cmd_report, cmd_events, cmd_symbolize, cmd_on,
-	cmd_off, cmd_remap;
+/* In pillion.c; the list ends with NULL. */
+extern const struct command *const commands[];
+const struct command *command_find(const char *name); /* NULL: there is none */
+
+extern const struct command cmd_run, cmd_attach, cmd_ps, cmd_top, cmd_report, cmd_flame, cmd_diff, cmd_events,
+	cmd_symbolize, cmd_tree, cmd_export, cmd_push, cmd_crashes, cmd_inject, cmd_install, cmd_uninstall, cmd_doctor,
+	cmd_on, cmd_off, cmd_remap, cmd_complete, cmd_manual;
 
 struct command_option { /* `--name VALUE`, `--name=VALUE`; a switch where `value` is NULL */
 	const char *name, *alias;
 	const char **value;
 	bool *on;
+	struct filter *terms; /* with a value, and may be there several times */
 };
 
 /*
@@ -50,8 +60,15 @@ int command_options(int argc, char **argv, const struct command_option *options)
 int command_settings(struct options *o, int argc, char **argv, struct err *first);
 /* What a target chose, for a terminal: the same text, without control characters. */
 const char *command_clean(char *text);
+/* How many rows of a table: 1, 2, ..., or "all" (SIZE_MAX). */
+bool command_rows(const char *text, size_t *ret);
+/* What a person gets to read of it. */
+void command_help(const struct command *c, FILE *out);
 /* "pillion NAME: sentence" on stderr; returns `code`. */
 int command_fail(const char *name, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* A file becomes this, whole or not at all; its owner and mode stay. 0, or -errno with a sentence about `path`. */
+int command_replace(int dir, const char *file, const char *path, const void *data, size_t len, struct err *e);
 
 /*
  * Every file named, and every *.pb.gz of the directories named (searched to the depth of a spool), in turn: `dir` and
@@ -66,3 +83,15 @@ int command_read(const char *name, int dir, const char *file, const char *path, 
  * Returns an exit code; on EXIT_DONE *ret and the index of the type (default: the last).
  */
 int command_load(const char *name, int n, char **paths, const char *type, struct profile **ret, unsigned *ret_type);
+/* In its place the samples that fit; says so where none does. Without a term it stays as it is. */
+int command_filter(const char *name, const struct filter *f, struct profile **p);
+
+struct listed;
+/* What the service behind this socket profiles. Returns an exit code. */
+int command_listed(const char *name, const char *control, const char *daemon, struct listed *ret);
+
+/* From now on what command_fail says is kept in place of being printed: command_said() is the last of it. */
+void command_keep_saying(bool keep);
+const char *command_said(void); /* "": nothing since it was asked last */
+/* progress.h, unless the terminal is live's. */
+void command_progress(const char *name, size_t file, const char *path);

@@ -3,10 +3,12 @@
 #include "oci/base/fd.h"
 #include "profiler/merge.h"
 #include "profiler/pprof.h"
+#include "profiler/progress.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +76,7 @@ static int visit(struct walk *w, int dir, const char *file, const char *path, un
 		return depth < DEPTH_MAX ? visit_dir(w, dir, file, path, depth) : 0;
 	if (depth && (!S_ISREG(st.st_mode) || len < strlen(SUFFIX) || strcmp(file + len - strlen(SUFFIX), SUFFIX)))
 		return 0;
-	w->files++;
+	command_progress(w->name, ++w->files, path);
 	return w->fn(w->arg, dir, file, path);
 }
 
@@ -87,6 +89,7 @@ int command_files(const char *name, int n, char **paths, command_file_fn *fn, vo
 			name, EXIT_USAGE, "which profile? Give files or a directory; see 'pillion help %s'", name);
 	for (int i = 0; !r && i < n; i++)
 		r = visit(&w, AT_FDCWD, paths[i], paths[i], 0);
+	progress_end();
 	if (r)
 		return EXIT_FAILED;
 	if (!w.files)
@@ -101,10 +104,16 @@ static int read_profile(int dir, const char *file, struct profile **ret, struct 
 {
 	char *data;
 	size_t len;
+	struct stat st;
 	fd_auto fd = fd_open(dir, file, O_RDONLY, 0);
 	if (fd < 0)
 		return err_set(e, fd, "cannot open it");
-	int r = fd_slurp(fd, PPROF_READ_MAX, &data, &len);
+	/* a regular one that is too large is not read to find that out */
+	const bool large = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > PPROF_READ_MAX;
+	int r = large ? -EFBIG : fd_slurp(fd, PPROF_READ_MAX, &data, &len);
+	if (r == -EFBIG)
+		return err_say(e, r, "it is larger than %u MiB, the most that is read: is it a profile?",
+			PPROF_READ_MAX >> 20);
 	if (r < 0)
 		return err_set(e, r, "cannot read it");
 	r = pprof_read(data, len, ret, e);
@@ -115,7 +124,11 @@ static int read_profile(int dir, const char *file, struct profile **ret, struct 
 int command_read(const char *name, int dir, const char *file, const char *path, struct profile **ret)
 {
 	struct err e = {0};
+	const char *suffix = strrchr(file, '.');
 	int r = read_profile(dir, file, ret, &e);
+	if (r == -EBADMSG && suffix && !strcmp(suffix, ".json"))
+		return command_fail(name, r,
+			"%s is no profile; if it is a crash, see it with 'pillion report --text %s'", path, path);
 	return r < 0 ? command_fail(name, r, "%s: %s", path, e.text) : 0;
 }
 
@@ -168,4 +181,22 @@ int command_load(const char *name, int n, char **paths, const char *type, struct
 	else
 		profile_free(l.sum);
 	return code;
+}
+
+int command_filter(const char *name, const struct filter *f, struct profile **p)
+{
+	struct err e = {0};
+	struct profile *some;
+	if (!f->n)
+		return EXIT_DONE;
+	if (!filter_count(*p, f))
+		return command_fail(name, EXIT_NOTHING,
+			"no sample of %zu has %s'%s': give KEY=TEXT of a label, or a part of a function's name",
+			profile_samples(*p), f->n > 1 ? "all that is asked for, the last of it " : "",
+			f->terms[f->n - 1]);
+	if (filter_apply(*p, f, &some, &e) < 0)
+		return command_fail(name, EXIT_FAILED, "%s", e.text);
+	profile_free(*p);
+	*p = some;
+	return EXIT_DONE;
 }

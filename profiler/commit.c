@@ -2,6 +2,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/log.h"
+#include "profiler/apps.h"
 #include "profiler/journal.h"
 #include "profiler/pairs.h"
 #include "profiler/resume.h"
@@ -263,6 +264,7 @@ static void save_changes(struct commit *c, struct target *t)
 	if (t->saved.tasks)
 		save_tasks(c, t);
 	save_counts(c, t, t->counts);
+	apps_save(t->apps, c->journal, t->serial);
 	if (t->saved.streams)
 		save_streams(c, t);
 	save_state(c, t);
@@ -285,6 +287,7 @@ static void save_parts(struct commit *c, struct target *t)
 		save_window(c, t, w);
 	}
 	save_anew(t, t->counts);
+	apps_save_anew(t->apps);
 	save_changes(c, t);
 }
 
@@ -415,6 +418,8 @@ static void commit(struct commit *c, struct engine *g, int64_t now)
 		snapshot(c, g, now);
 	else
 		journal_seen(c->journal, now);
+	for (struct target *t = g->targets; t; t = t->next)
+		apps_saved(t->apps);
 }
 
 /* By how much sooner than it has to be: it would be what we wake up for next, or a look takes place anyway. */

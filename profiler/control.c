@@ -27,7 +27,7 @@ struct connection {
 
 struct control {
 	struct supervisor *supervisor;
-	int listener, memory, spare;
+	int listener, memory, spare, tree;
 	uid_t trusted;
 	enum control_peers peers;
 	struct loop_source source;
@@ -81,26 +81,29 @@ static void on_answer(void *arg, const union msg *m)
 
 static int on_hello(struct connection *c, union msg *m, const int *fds, size_t n, struct err *e)
 {
+	const struct engine *g = c->control->supervisor->engine;
 	uint32_t room = supervisor_room(c->control->supervisor);
 	service_memory_reset(c->control->memory);
 	if (room < 8)
 		return err_say(e, -EMFILE,
 			"pilliond is out of file descriptors (%u left): raise its LimitNOFILE, or its setting fds",
 			room);
+	if (g->no_perf.code && !(m->hello.flags & HELLO_NO_PERF))
+		return err_say(e, g->no_perf.code, "%s", g->no_perf.text);
 	c->greeted = true;
-	m->welcome = (struct msg_welcome){
-		.batch_max = room < PROTOCOL_BATCH_MAX ? room : PROTOCOL_BATCH_MAX, .events_max = room / 2};
+	m->welcome = (struct msg_welcome){.batch_max = room < PROTOCOL_BATCH_MAX ? room : PROTOCOL_BATCH_MAX,
+		.events_max = g->no_perf.code ? 0 : room / 2};
 	return msg_send(c->sock, m, MSG_WELCOME, NULL, 0);
 }
 
 /* In a user's directory or file there may be names to be opened that hang, or lead elsewhere: those are left out. */
-static const uint32_t target_fds[] = {[CONTROL_ROOT] = TARGET_PIDFD | TARGET_TREE | TARGET_CGROUP | TARGET_EXE,
-	[CONTROL_USER] = TARGET_PIDFD | TARGET_TREE};
+static const uint32_t target_fds[] = {
+	[CONTROL_ROOT] = TARGET_OUTSIDE, [CONTROL_USER] = TARGET_PIDFD | TARGET_TREE | TARGET_APP};
 
 static void leave_out(struct target_desc *d, uint32_t wanted, const int *fds, int *ret)
 {
 	size_t taken = 0, kept = 0;
-	for (uint32_t bit = 1; bit < 1u << TARGET_FDS_MAX; bit <<= 1)
+	for (uint32_t bit = 1; bit < 1u << TARGET_FDS_ALL; bit <<= 1)
 		if (d->fds & wanted & bit)
 			ret[kept++] = fds[taken++];
 		else if (d->fds & bit)
@@ -108,20 +111,34 @@ static void leave_out(struct target_desc *d, uint32_t wanted, const int *fds, in
 	d->fds &= wanted;
 }
 
+/* In its place by the order of enum target_fd. */
+static void lend_tree(struct target_desc *d, int tree, int *fds)
+{
+	const int n = __builtin_popcount(d->fds), at = __builtin_popcount(d->fds & (TARGET_TREE - 1));
+	const int copy = tree < 0 || d->fds & TARGET_TREE ? -1 : fcntl(tree, F_DUPFD_CLOEXEC, 3);
+	if (copy < 0)
+		return;
+	memmove(fds + at + 1, fds + at, (size_t)(n - at) * sizeof(*fds));
+	fds[at] = copy;
+	d->fds |= TARGET_TREE;
+}
+
 static int on_target(struct connection *c, union msg *m, const int *fds, size_t n, struct err *e)
 {
 	int kept[TARGET_FDS_MAX];
-	if (m->target.desc.fds >= 1u << TARGET_FDS_MAX) {
+	if (m->target.desc.fds & ~(uint32_t)TARGET_OUTSIDE) {
 		while (n)
 			registered_let_go(fds[--n]);
 		return err_say(e, -EPROTO, "descriptors that are not for others to send");
 	}
 	leave_out(&m->target.desc, target_fds[c->control->peers], fds, kept);
+	lend_tree(&m->target.desc, c->control->tree, kept);
 	c->target = supervisor_register(c->control->supervisor, &m->target.desc, kept, e);
 	if (!c->target)
 		return e->code;
 	c->target->answer = on_answer;
 	c->target->arg = c;
+	c->target->whole |= m->target.desc.strategy == STRATEGY_TIMERS; /* what it consists of connects */
 	return 0;
 }
 
@@ -225,6 +242,12 @@ static bool hand_over_list(struct connection *c)
 	return true;
 }
 
+/* A session's only peer says itself what it was told; a user may say what he likes. */
+static int level_of_refusal(const struct control *ctl)
+{
+	return ctl->peers == CONTROL_ROOT && !ctl->supervisor->engine->single ? LOG_WARNING : LOG_INFO;
+}
+
 static void on_message(void *arg, uint32_t events)
 {
 	struct connection *c = arg;
@@ -247,8 +270,7 @@ static void on_message(void *arg, uint32_t events)
 		r = handle(c, m, fds, n, &e);
 	if (r < 0) {
 		if (e.code) {
-			log_line(c->control->peers == CONTROL_ROOT ? LOG_WARNING : LOG_INFO,
-				"peer=hook outcome=refused reason=\"%s\"", e.text);
+			log_line(level_of_refusal(c->control), "peer=hook outcome=refused reason=\"%s\"", e.text);
 			msg_refuse(c->sock, &e);
 		}
 		hang_up(c);
@@ -341,7 +363,7 @@ int control_new(struct supervisor *s, int listener, int memory, uid_t trusted, e
 	ctl->memory = memory;
 	ctl->trusted = trusted;
 	ctl->peers = peers;
-	ctl->spare = -1;
+	ctl->spare = ctl->tree = -1;
 	ctl->source.fd = -1;
 	if (listener >= 0) {
 		ctl->spare = fcntl(listener, F_DUPFD_CLOEXEC, 3);
@@ -353,6 +375,11 @@ int control_new(struct supervisor *s, int listener, int memory, uid_t trusted, e
 	}
 	*ret = ctl;
 	return 0;
+}
+
+void control_tree(struct control *ctl, int tree)
+{
+	ctl->tree = tree;
 }
 
 void control_refuse(struct control *ctl)
@@ -370,6 +397,7 @@ struct control *control_free(struct control *ctl)
 	fd_close(ctl->listener);
 	fd_close(ctl->memory);
 	fd_close(ctl->spare);
+	fd_close(ctl->tree);
 	free(ctl);
 	return NULL;
 }
@@ -381,6 +409,7 @@ void control_abandon(struct control *ctl)
 	fd_close(ctl->listener);
 	fd_close(ctl->memory);
 	fd_close(ctl->spare);
+	fd_close(ctl->tree);
 }
 
 int control_round(struct control *ctl)

@@ -25,6 +25,8 @@ int control_new(struct supervisor *s, int listener, int memory, uid_t trusted, e
 	struct control **ret, struct err *e);
 /* Serve an already connected socket (taken): the one connection of a session. */
 int control_serve(struct control *c, int sock);
+/* Targets that come without files have those beneath this directory (taken; -1: none). */
+void control_tree(struct control *c, int tree);
 void control_refuse(struct control *c); /* nobody new is let in */
 struct control *control_free(struct control *c);
 void control_abandon(struct control *c); /* in a child: none of the descriptors is its own */

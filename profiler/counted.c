@@ -153,6 +153,22 @@ static void scale_up(const struct target *t, struct kernel_count *k, uint64_t en
 }
 
 /*
+ * What their processes have used, and no sample stands for: threads that ended before they were seen, or blocked all
+ * signals. Of samples that were lost as much as there are of them, on average.
+ */
+static void ask_apps(const struct target *t, uint32_t spec, struct kernel_count *ret)
+{
+	const struct target_tally *y = &t->tally;
+	const uint64_t seen = y->weight[spec], weight = mean_weight(t, spec), missing = above(y->apps_cpu, seen);
+	*ret = (struct kernel_count){.lost_known = true, .counted = y->apps_cpu, .correct = 1, .had_counter = 1};
+	ret->lost = y->apps_lost;
+	ret->lost_weight = smaller(missing, ret->lost * weight);
+	ret->unsampled = missing - ret->lost_weight;
+	if (ret->unsampled < t->desc.events[spec].period || ret->unsampled < ret->counted / 200)
+		ret->unsampled = 0;
+}
+
+/*
  * Events that are inherited begin a period with every thread, on every CPU, so one that ends before its first sample
  * has none: many short ones would be missing without a word. The kernel's count has them all. (Under `cgroup` one event
  * sees all.)
@@ -161,8 +177,13 @@ static void ask_kernel(struct target *t, uint32_t spec, struct kernel_count *ret
 {
 	struct target_kernel *k = &t->kernel[spec];
 	uint64_t seen = t->tally.weight[spec], weight = mean_weight(t, spec);
-	if (event_kind(t->desc.events[spec].kind)->measure == MEASURES_WAITS) { /* its own account is complete */
+	if (event_kind(t->desc.events[spec].kind)->measure == MEASURES_WAITS ||
+		event_is_of_app(&t->desc.events[spec])) { /* its own account is complete */
 		*ret = (struct kernel_count){.lost_known = true, .correct = 1, .had_counter = 1};
+		return;
+	}
+	if (t->desc.strategy == STRATEGY_TIMERS) {
+		ask_apps(t, spec, ret);
 		return;
 	}
 	ask_events(t, spec);

@@ -129,7 +129,7 @@ void coverage_list(const struct target *t, int64_t since, char ret[COVERAGE_LIST
 	static int64_t covered[CPUS];
 	const struct coverage *c = t->engine->coverage;
 	ret[0] = 0;
-	if (!c)
+	if (!c || t->desc.strategy == STRATEGY_TIMERS) /* of events */
 		return;
 	fill_covered(t, covered);
 	for (int cpu = 0, first = -1; cpu <= CPUS; cpu++) {

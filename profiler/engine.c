@@ -3,6 +3,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "profiler/apps.h"
 #include "profiler/commit.h"
 #include "profiler/coverage.h"
 #include "profiler/limits.h"
@@ -60,7 +61,7 @@ int engine_init(struct engine *g, struct err *e)
 		r = unwind_new(&g->unwind);
 	for (unsigned i = 0; r == 0 && i < rings_count(g->rings); i++)
 		r = loop_add(g->loop, &g->ring_sources[i], rings_fd(g->rings, i), EPOLLIN, on_ring, g);
-	if (gethostname(g->node, sizeof(g->node) - 1) < 0)
+	if (!g->node[0] && gethostname(g->node, sizeof(g->node) - 1) < 0)
 		g->node[0] = 0;
 	return r < 0 ? err_set(e, r, "cannot set up the profiler") : 0;
 }
@@ -106,7 +107,7 @@ void engine_end(struct engine *g)
 static bool any_unwritten(const struct engine *g)
 {
 	const struct target *t = g->targets;
-	while (t && !t->windows && !t->unwritten)
+	while (t && !t->windows && !t->crashes && !t->unwritten)
 		t = t->next;
 	return t;
 }
@@ -234,6 +235,8 @@ void engine_drain(struct engine *g, bool all)
 	uint64_t n;
 	if (commit_waits(g->commit)) /* whose records they are is not known yet */
 		return;
+	for (struct target *t = g->targets; t; t = t->next)
+		apps_read_labels(t->apps, (uint64_t)g->rates.drained);
 	g->behind = !rings_drain(g->rings, until, all ? INT64_MAX : now + DRAIN_NS, on_record, g, &n);
 	if (g->behind && rings_oldest(g->rings) < until)
 		until = rings_oldest(g->rings);
@@ -265,6 +268,13 @@ static int pace(struct engine *g)
 int engine_peer_level(const struct engine *g)
 {
 	return g->modest && !g->single ? LOG_INFO : LOG_WARNING;
+}
+
+void engine_soon(struct engine *g, struct target *t, int64_t nsec)
+{
+	const int64_t at = deadline_in(nsec);
+	t->due = at < t->due ? at : t->due;
+	g->due = at < g->due ? at : g->due;
 }
 
 void engine_stir(struct engine *g)

@@ -80,7 +80,8 @@ struct engine {
 	bool resuming;		  /* a target comes that another worker had: its events write into our rings already */
 	struct outcomes outcomes; /* of hooks */
 	char rings_note[160];
-	char node[65]; /* host name */
+	struct err no_perf; /* a session without rings: perf events are refused, and why */
+	char node[254];	    /* in labels; "" before engine_init: the host's name */
 	struct loop_source ring_sources[RINGS_CPUS_MAX];
 };
 
@@ -108,6 +109,8 @@ int engine_round(struct engine *g);
  * its peers are that user, and the log is the administrator's.
  */
 int engine_peer_level(const struct engine *g);
+/* A look at that target, and a drain before it, so soon. */
+void engine_soon(struct engine *g, struct target *t, int64_t nsec);
 /*
  * Something begins: the next look at all targets is soon. Not now, as it reads a file of each: whoever registers one
  * would wait for a thousand others.

@@ -113,7 +113,7 @@ void export_close(struct exporting *x, struct loop *l)
 /* Whether it has died, or talks nonsense and lives: the supervisor knows, or is told. */
 static void on_lost(void *arg)
 {
-	worker_tell(arg, &(struct asked){ASKED_EXPORTER, 0, 0});
+	worker_tell(arg, &(struct asked){ASKED_EXPORTER, 0, 0}, -1);
 }
 
 static void on_state(void *arg, struct export_state *ret)

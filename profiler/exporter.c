@@ -5,9 +5,11 @@
 #include "oci/base/log.h"
 #include "oci/base/process.h"
 #include "oci/seccomp.h"
+#include "profiler/crashdir.h"
 #include "profiler/http.h"
 #include "profiler/index.h"
 #include "profiler/metrics.h"
+#include "profiler/pagejob.h"
 #include "profiler/text.h"
 #include "profiler/user_spool.h"
 
@@ -51,6 +53,7 @@ struct exporter {
 	uint64_t n_written;			/* in all */
 	struct metrics metrics;
 	struct http *http;
+	struct pagejobs *jobs;
 	/* what the worker says of itself */
 	struct listed listed, coming;
 	struct export_state state;
@@ -165,6 +168,13 @@ static int write_profile(
 		return r;
 	if (!data)
 		return err_say(e, -EBADMSG, "its bytes are not what was said of them");
+	if (p->head.type == EXPORT_CRASH) {
+		r = crashdir_write(spool_dir(x->spool), p->name[0] ? p->name : p->id, p->start_ns, p->seq, data,
+			p->bytes, path, size, e);
+		munmap((void *)data, p->bytes);
+		x->metrics.crashes += r == 0;
+		return r;
+	}
 	r = spool_write(
 		x->spool, p->name[0] ? p->name : p->id, p->start_ns, p->seq, p->event, data, p->bytes, path, size, e);
 	munmap((void *)data, p->bytes);
@@ -242,7 +252,7 @@ static void begin_listing(struct exporter *x)
 /* False: nobody of ours talks like that. Takes the descriptors. */
 static bool take(struct exporter *x, size_t size, int fd, size_t n)
 {
-	if (export_check(&x->in, size, n, EXPORT_PROFILE)) {
+	if (export_check(&x->in, size, n, EXPORT_PROFILE) || export_check(&x->in, size, n, EXPORT_CRASH)) {
 		on_profile(x, fd);
 		return true;
 	}
@@ -280,9 +290,9 @@ static void on_socket(void *arg, uint32_t events)
 
 /* --- pages ---------------------------------------------------------------------------------------------- */
 
-static int want(void *arg, enum http_page page)
+/* 1: what the worker has said of itself is good, or it says nothing. */
+static int want_listing(struct exporter *x)
 {
-	struct exporter *x = arg;
 	struct export_ask ask = {{EXPORT_MAGIC, EXPORT_ASK, 0}};
 	int64_t now = clock_now();
 	if (x->has_listed && now - x->listed_at < FRESH_NS)
@@ -303,6 +313,7 @@ static bool is_fresh(const struct exporter *x)
 static void print_metrics(struct exporter *x, FILE *out)
 {
 	struct process_use processes[PROCESSES_MAX];
+	struct pushed pushed[PUSHED_MAX];
 	struct metrics *m = &x->metrics;
 	m->scrapes++;
 	m->listed = is_fresh(x) ? &x->listed : NULL;
@@ -313,17 +324,17 @@ static void print_metrics(struct exporter *x, FILE *out)
 	m->spool_max = x->limits.spool_bytes;
 	m->processes = processes;
 	m->n_processes = processes_look(getppid(), processes);
+	m->pushed = pushed;
+	m->n_pushed = x->spool ? pushed_read(spool_dir(x->spool), pushed) : 0;
 	metrics_write(m, out);
 }
 
-static char *make(void *arg, enum http_page page, size_t *ret_len, unsigned *ret_status)
+static char *make_text(struct exporter *x, enum http_page page, size_t *ret_len)
 {
-	struct exporter *x = arg;
 	char *text = NULL;
 	FILE *out = open_memstream(&text, ret_len);
 	if (!out)
 		return NULL;
-	*ret_status = page == HTTP_METRICS || is_fresh(x) ? 200 : 503;
 	if (page == HTTP_METRICS)
 		print_metrics(x, out);
 	else
@@ -332,6 +343,103 @@ static char *make(void *arg, enum http_page page, size_t *ret_len, unsigned *ret
 		return text;
 	free(text);
 	return NULL;
+}
+
+/* --- pages for people, each made by a process (pagejob.h) ------------------------------------------------ */
+
+struct wanted { /* of one that is asked for */
+	struct exporter *x;
+	struct pagejob *job;
+	int64_t listing_by; /* it is begun without one then */
+	int refused;
+};
+
+static void on_page_made(void *arg)
+{
+	struct wanted *w = arg;
+	http_ready(w->x->http);
+}
+
+static struct page_question question_of(const struct exporter *x, const struct http_asked *asked)
+{
+	struct page_question q = {.spool = x->setup->spool, .listed = is_fresh(x) ? &x->listed : NULL};
+	snprintf(q.path, sizeof(q.path), "%s", asked->path);
+	snprintf(q.nonce, sizeof(q.nonce), "%s", asked->nonce);
+	for (size_t i = 0; i < PAGE_ARGUMENTS; i++)
+		snprintf(q.arguments[i], sizeof(q.arguments[i]), "%s", http_argument(asked, page_arguments[i]));
+	return q;
+}
+
+static int want_page(struct exporter *x, struct http_asked *asked)
+{
+	struct wanted *w = asked->of;
+	struct page_answer a;
+	if (!w)
+		asked->of = w = calloc(1, sizeof(*w));
+	if (!w)
+		return 1;
+	if (!w->x)
+		*w = (struct wanted){.x = x, .listing_by = deadline_in(HTTP_PATIENCE_MS * NSEC_PER_MSEC)};
+	if (w->job)
+		return pagejob_answer(w->job, &a) != -EINPROGRESS;
+	if (!want_listing(x) && clock_now() < w->listing_by)
+		return 0;
+	const struct page_question q = question_of(x, asked);
+	w->refused = pagejob_start(x->jobs, &q, on_page_made, w, &w->job);
+	return w->refused < 0 && w->refused != -EAGAIN;
+}
+
+static int say_no_page(struct http_answer *ret, const char *text)
+{
+	*ret = (struct http_answer){
+		.status = 503, .kind = HTTP_TEXT, .text = strdup(text), .len = strlen(text), .fd = -1};
+	return ret->text ? 0 : -ENOMEM;
+}
+
+static int make_page(struct http_asked *asked, struct http_answer *ret)
+{
+	static const enum http_kind kinds[PAGE_KINDS] = {[PAGE_IS_HTML] = HTTP_HTML,
+		[PAGE_IS_FLAME] = HTTP_GRAPH,
+		[PAGE_IS_PICTURE] = HTTP_PICTURE,
+		[PAGE_IS_PROFILE] = HTTP_PROFILE,
+		[PAGE_IS_REPORT] = HTTP_JSON};
+	static struct page_answer a; /* its name is used until the answer is queued */
+	struct wanted *w = asked->of;
+	int r = w && w->job ? pagejob_answer(w->job, &a) : -EAGAIN;
+	if (r == -EPIPE)
+		return say_no_page(ret, "what was to make this page took too much time or memory, or died: ask for a "
+					"shorter range, or again\n");
+	if (r < 0)
+		return say_no_page(ret, "there are other pages to be made: try again in a moment\n");
+	*ret = (struct http_answer){.status = a.status, .kind = kinds[a.kind], .file = a.file};
+	ret->fd = fcntl(a.fd, F_DUPFD_CLOEXEC, 3);
+	return ret->fd < 0 ? -errno : 0;
+}
+
+static int want(void *arg, struct http_asked *asked)
+{
+	return asked->page == HTTP_OTHER ? want_page(arg, asked) : want_listing(arg);
+}
+
+static int make(void *arg, struct http_asked *asked, struct http_answer *ret)
+{
+	struct exporter *x = arg;
+	if (asked->page == HTTP_OTHER)
+		return make_page(asked, ret);
+	*ret = (struct http_answer){.status = asked->page == HTTP_METRICS || is_fresh(x) ? 200 : 503,
+		.kind = asked->page == HTTP_METRICS ? HTTP_EXPOSITION : HTTP_TEXT,
+		.fd = -1};
+	ret->text = make_text(x, asked->page, &ret->len);
+	return ret->text ? 0 : -ENOMEM;
+}
+
+static void forget(void *arg, struct http_asked *asked)
+{
+	struct wanted *w = asked->of;
+	if (w)
+		pagejob_forget(w->job);
+	free(w);
+	asked->of = NULL;
 }
 
 /* --- the process ---------------------------------------------------------------------------------------- */
@@ -349,14 +457,15 @@ static int due(void *arg)
 static int begin(struct exporter *x, struct err *e)
 {
 	const struct exporter_setup *setup = x->setup;
-	const struct http_pages pages = {x, want, make};
+	const struct http_pages pages = {x, want, make, forget};
 	struct err why = {0};
 	int r = loop_new(&x->loop);
 	if (r == 0)
 		r = loop_add(x->loop, &x->source, x->sock, EPOLLIN, on_socket, x);
 	if (r < 0)
 		return err_set(e, r, "the exporter's loop");
-	if (setup->http >= 0 && http_new(x->loop, setup->http, setup->port, setup->token, &pages, &x->http, &why) < 0)
+	if (setup->http >= 0 && pagejobs_new(x->loop, &x->jobs) == 0 &&
+		http_new(x->loop, setup->http, setup->port, setup->token, &pages, &x->http, &why) < 0)
 		log_line(LOG_WARNING, "outcome=\"no metrics\" reason=\"%s\"", why.text);
 	return seccomp_enter(SECCOMP_EXPORTER, e);
 }

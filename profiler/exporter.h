@@ -44,6 +44,7 @@ enum export_type {
 	EXPORT_STATE,	    /* to the exporter; then come MSG_LISTINGs (shim/protocol.h) */
 	EXPORT_DONE,	    /* of a profile */
 	EXPORT_ASK,	    /* for a state and listings */
+	EXPORT_CRASH,	    /* to the exporter: as a profile, but it is a report (crashdir.h) */
 };
 
 struct export_head {
@@ -56,8 +57,8 @@ struct export_profile {
 	struct export_head head;
 	uint64_t bytes, samples;
 	int64_t start_ns, duration_ns; /* since the epoch */
-	uint32_t seq;
-	uint32_t rest; /* profiles of the same window that come behind it */
+	uint32_t seq;		       /* of a report: the pid */
+	uint32_t rest;		       /* profiles of the same window that come behind it */
 	char event[EVENT_NAME_MAX], id[256], name[256], pod[256], pod_namespace[256];
 };
 
@@ -143,7 +144,8 @@ int exporter_client_connect(struct exporter_client *c, int sock);
 bool exporter_client_connected(const struct exporter_client *c);
 void exporter_client_limit(struct exporter_client *c, uint64_t spool_bytes, uint32_t spool_age_s);
 /*
- * Takes `bytes` (malloc'ed), also on failure; of `p` the head is made here. `of` is given back with the answer, which
+ * Takes `bytes` (malloc'ed), also on failure; of `p` the head is made here, but for its
+ * type: 0 is EXPORT_PROFILE. `of` is given back with the answer, which
  * never comes before this returns. -ENOBUFS: too many are not answered.
  */
 int exporter_write(struct exporter_client *c, struct export_profile *p, uint8_t *bytes, void *of, struct err *e);

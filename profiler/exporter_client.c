@@ -53,15 +53,16 @@ bool export_check(const void *message, size_t size, size_t n_fds, enum export_ty
 		[EXPORT_LIMITS] = sizeof(struct export_limits),
 		[EXPORT_STATE] = sizeof(struct export_state),
 		[EXPORT_DONE] = sizeof(struct export_done),
-		[EXPORT_ASK] = sizeof(struct export_ask)};
+		[EXPORT_ASK] = sizeof(struct export_ask),
+		[EXPORT_CRASH] = sizeof(struct export_profile)};
+	const bool brings = type == EXPORT_PROFILE || type == EXPORT_CRASH;
 	const struct export_head *h = message;
-	if (size < sizeof(*h) || h->magic != EXPORT_MAGIC || h->type != type || size != sizes[type] ||
-		n_fds != (type == EXPORT_PROFILE))
+	if (size < sizeof(*h) || h->magic != EXPORT_MAGIC || h->type != type || size != sizes[type] || n_fds != brings)
 		return false;
 	const struct export_profile *p = message;
 	const struct export_done *d = message;
 #define ENDED(field) memchr(field, 0, sizeof(field))
-	if (type == EXPORT_PROFILE)
+	if (brings)
 		return ENDED(p->event) && ENDED(p->id) && ENDED(p->name) && ENDED(p->pod) && ENDED(p->pod_namespace) &&
 		       p->bytes > 0 && p->bytes <= EXPORT_PROFILE_MAX;
 	if (type == EXPORT_DONE)
@@ -363,7 +364,7 @@ int exporter_write(struct exporter_client *c, struct export_profile *p, uint8_t 
 		return err_say(e, -ENOBUFS, "the spool is slow: %llu profiles with %llu bytes wait to be written",
 			(unsigned long long)c->n_held, (unsigned long long)c->held_bytes);
 	}
-	p->head = (struct export_head){EXPORT_MAGIC, EXPORT_PROFILE, ++c->last_id};
+	p->head = (struct export_head){EXPORT_MAGIC, p->head.type ? p->head.type : EXPORT_PROFILE, ++c->last_id};
 	*h = (struct held){.profile = *p, .bytes = bytes, .memfd = -1, .of = of};
 	struct held **at = &c->held;
 	while (*at)

@@ -8,7 +8,7 @@
 
 struct entry {
 	uint32_t tid, cpu, kind;
-	uint64_t id;
+	struct heard_by by;
 	struct entry *next;
 };
 
@@ -34,19 +34,19 @@ struct heard *heard_free(struct heard *h)
 	return NULL;
 }
 
-uint64_t *heard_by(struct heard *h, uint32_t tid, uint32_t cpu, uint32_t kind)
+struct heard_by *heard_by(struct heard *h, uint32_t tid, uint32_t cpu, uint32_t kind)
 {
 	struct entry **bucket = &h->buckets[tid % BUCKETS];
 	for (struct entry *e = *bucket; e; e = e->next)
 		if (e->tid == tid && e->cpu == cpu && e->kind == kind)
-			return &e->id;
+			return &e->by;
 	struct entry *e = h->count < ENTRIES_MAX ? calloc(1, sizeof(*e)) : NULL;
 	if (!e)
 		return NULL;
 	*e = (struct entry){.tid = tid, .cpu = cpu, .kind = kind, .next = *bucket};
 	*bucket = e;
 	h->count++;
-	return &e->id;
+	return &e->by;
 }
 
 void heard_forget(struct heard *h, uint32_t tid)

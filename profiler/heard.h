@@ -10,6 +10,9 @@
  * opened later (the kernel counts ids up) is superfluous, and nobody who carries it lacks the other. It is closed,
  * which takes it from all that carry it.
  *
+ * Since 6.3 (perf_prepare_sample) the kernel writes one id into the records of two software events of a kind that count
+ * the same thing at the same moment: those differ in nothing, and the second one is not heard.
+ *
  * Not every record is of the thread that carries the event: a tracepoint may be delivered to the task that it is about
  * (perf_tp_event), by another that did it. Those must not come here.
  */
@@ -22,11 +25,12 @@ struct heard;
 int heard_new(struct heard **ret);
 struct heard *heard_free(struct heard *h); /* NULL is fine */
 
-/*
- * Where the id stands by which this thread is heard on this CPU by events of this kind: 0 = not yet, to be filled in.
- * NULL: no room, it goes unchecked.
- */
-uint64_t *heard_by(struct heard *h, uint32_t tid, uint32_t cpu, uint32_t kind);
+/* By which event, 0 = not yet; and when last, of samples. To be filled in. */
+struct heard_by {
+	uint64_t id, time;
+};
+/* Of this thread, on this CPU, by events of this kind. NULL: no room, it goes unchecked. */
+struct heard_by *heard_by(struct heard *h, uint32_t tid, uint32_t cpu, uint32_t kind);
 /* A thread ended, or began: the number says nothing of who had it before. */
 void heard_forget(struct heard *h, uint32_t tid);
 size_t heard_count(const struct heard *h); /* entries held */

@@ -3,6 +3,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 
+#include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -12,15 +13,21 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #define LIBRARY "libmicrohttpd.so.12"
+#define HTTP_PATH_MAX 512
+#define ASK_AGAIN_NS (200 * NSEC_PER_MSEC)
+#define SECRET 33 /* 16 bytes as text */
 
 /* A request that waits for its page. */
 struct waiting {
 	struct waiting *next;
 	struct MHD_Connection *connection;
-	enum http_page page;
+	struct http_asked asked;
+	char path[HTTP_PATH_MAX];
 	bool waits, answered;
 	int64_t deadline;
 };
@@ -40,6 +47,7 @@ struct http {
 	uint16_t port;
 	bool freed; /* a connection ended in this run, so that another one may have its place */
 	char token[64];
+	char way[SECRET], cookie[SECRET]; /* of a person who came by the token */
 };
 
 static struct {
@@ -55,6 +63,7 @@ static struct {
 	__typeof__(&MHD_resume_connection) resume_connection;
 	__typeof__(&MHD_lookup_connection_value) lookup_connection_value;
 	__typeof__(&MHD_create_response_from_buffer) create_response_from_buffer;
+	__typeof__(&MHD_create_response_from_fd64) create_response_from_fd64;
 	__typeof__(&MHD_add_response_header) add_response_header;
 	__typeof__(&MHD_queue_response) queue_response;
 	__typeof__(&MHD_destroy_response) destroy_response;
@@ -77,6 +86,7 @@ int http_load(struct err *e)
 		{"MHD_resume_connection", &mhd.resume_connection},
 		{"MHD_lookup_connection_value", &mhd.lookup_connection_value},
 		{"MHD_create_response_from_buffer", &mhd.create_response_from_buffer},
+		{"MHD_create_response_from_fd64", &mhd.create_response_from_fd64},
 		{"MHD_add_response_header", &mhd.add_response_header},
 		{"MHD_queue_response", &mhd.queue_response},
 		{"MHD_destroy_response", &mhd.destroy_response},
@@ -140,97 +150,270 @@ static int64_t cut_late(struct http *h, int64_t now)
 
 /* --- answering ------------------------------------------------------------------------------------------ */
 
-struct answer {
-	unsigned status;
-	const char *type, *header, *value; /* header NULL: none more */
+/* What a browser may do with it: nothing comes from elsewhere, and no script runs but the graph's own. */
+#define POLICY "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; "
+static const struct {
+	const char *type, *policy; /* %s: the nonce */
+} kinds[] = {
+	[HTTP_TEXT] = {"text/plain; charset=utf-8", POLICY},
+	[HTTP_EXPOSITION] = {"text/plain; version=0.0.4; charset=utf-8", POLICY},
+	[HTTP_HTML] = {"text/html; charset=utf-8", POLICY "form-action 'self'; style-src 'nonce-%s'"},
+	[HTTP_GRAPH] = {"text/html; charset=utf-8",
+		POLICY "form-action 'none'; style-src 'nonce-%s'; script-src 'nonce-%s'"},
+	[HTTP_PICTURE] = {"image/svg+xml; charset=utf-8", POLICY "style-src 'unsafe-inline'"},
+	[HTTP_PROFILE] = {"application/octet-stream", POLICY},
+	[HTTP_JSON] = {"application/json", POLICY},
 };
 
-static enum MHD_Result send_text(struct MHD_Connection *c, const struct answer *a, char *text, size_t len, bool ours)
+struct header {
+	const char *name, *value;
+};
+
+static void add_headers(struct MHD_Response *r, enum http_kind kind, const char *nonce)
 {
-	struct MHD_Response *r =
-		mhd.create_response_from_buffer(len, text, ours ? MHD_RESPMEM_MUST_FREE : MHD_RESPMEM_PERSISTENT);
-	if (!r) {
-		if (ours)
-			free(text);
-		return MHD_NO;
-	}
-	mhd.add_response_header(r, "Connection", "close"); /* cut_late: better here than in a request */
-	mhd.add_response_header(r, "Content-Type", a->type);
-	mhd.add_response_header(r, "Cache-Control", "no-store");
-	mhd.add_response_header(r, "X-Content-Type-Options", "nosniff");
-	if (a->header)
-		mhd.add_response_header(r, a->header, a->value);
-	enum MHD_Result sent = mhd.queue_response(c, a->status, r);
+	char policy[256];
+	const struct header headers[] = {
+		{"Connection", "close"}, /* cut_late: better here than in a request */
+		{"Content-Type", kinds[kind].type},
+		{"Content-Security-Policy", policy},
+		{"Cache-Control", "no-store"},
+		{"X-Content-Type-Options", "nosniff"},
+		{"Referrer-Policy", "no-referrer"},
+		{"Cross-Origin-Resource-Policy", "same-origin"},
+	};
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	snprintf(policy, sizeof(policy), kinds[kind].policy, nonce, nonce);
+#pragma GCC diagnostic pop
+	for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
+		mhd.add_response_header(r, headers[i].name, headers[i].value);
+}
+
+static enum MHD_Result queue(struct MHD_Connection *c, unsigned status, struct MHD_Response *r)
+{
+	enum MHD_Result sent = mhd.queue_response(c, status, r);
 	mhd.destroy_response(r);
 	return sent;
 }
 
+/* In a sentence. */
 static enum MHD_Result refuse(
 	struct MHD_Connection *c, unsigned status, const char *text, const char *header, const char *value)
 {
-	struct answer a = {status, "text/plain; charset=utf-8", header, value};
-	return send_text(c, &a, (char *)text, strlen(text), false);
+	struct MHD_Response *r =
+		mhd.create_response_from_buffer(strlen(text), (char *)(uintptr_t)text, MHD_RESPMEM_PERSISTENT);
+	if (!r)
+		return MHD_NO;
+	add_headers(r, HTTP_TEXT, "");
+	if (header)
+		mhd.add_response_header(r, header, value);
+	return queue(c, status, r);
+}
+
+/* Names come out of the spool: nothing in them may end the header. */
+static void add_file_name(struct MHD_Response *r, const char *file)
+{
+	char text[320];
+	int n = snprintf(text, sizeof(text), "attachment; filename=\"%s", file);
+	n = n < (int)sizeof(text) - 2 ? n : (int)sizeof(text) - 2;
+	for (char *c = text + strlen("attachment; filename=\""); c < text + n; c++)
+		if (!isalnum((unsigned char)*c) && !strchr("_.-", *c))
+			*c = '_';
+	memcpy(text + n, "\"", 2);
+	mhd.add_response_header(r, "Content-Disposition", text);
+}
+
+/* The library takes what it is given, if it does. */
+static struct MHD_Response *response_of(const struct http_answer *a)
+{
+	struct stat st;
+	struct MHD_Response *r = a->text ? mhd.create_response_from_buffer(a->len, a->text, MHD_RESPMEM_MUST_FREE)
+				 : fstat(a->fd, &st) == 0 ? mhd.create_response_from_fd64((uint64_t)st.st_size, a->fd)
+							  : NULL;
+	if (!r && a->text)
+		free(a->text);
+	else if (!r)
+		fd_close(a->fd);
+	return r;
 }
 
 static enum MHD_Result answer(struct http *h, struct waiting *w)
 {
-	size_t len = 0;
-	unsigned status = 500;
-	char *text = h->pages.make(h->pages.arg, w->page, &len, &status);
-	struct answer a = {status,
-		w->page == HTTP_METRICS ? "text/plain; version=0.0.4; charset=utf-8" : "text/plain; charset=utf-8",
-		NULL, NULL};
+	struct http_answer a = {.status = 500, .fd = -1};
 	w->answered = true;
-	return text ? send_text(w->connection, &a, text, len, true)
-		    : refuse(w->connection, 500, "out of memory\n", NULL, NULL);
+	if (h->pages.make(h->pages.arg, &w->asked, &a) < 0)
+		return refuse(w->connection, 500, "out of memory\n", NULL, NULL);
+	struct MHD_Response *r = response_of(&a);
+	if (!r)
+		return MHD_NO;
+	add_headers(r, a.kind, w->asked.nonce);
+	if (a.file && a.file[0])
+		add_file_name(r, a.file);
+	return queue(w->connection, a.status, r);
 }
 
-/* "127.0.0.1:9100", also without the port, as some say it */
+const char *http_argument(const struct http_asked *asked, const char *name)
+{
+	const char *value = mhd.lookup_connection_value(asked->connection, MHD_GET_ARGUMENT_KIND, name);
+	return value ? value : "";
+}
+
+/* --- who may ask ---------------------------------------------------------------------------------------- */
+
+/* "127.0.0.1:9100", also without the port, as some say it; port 0: with any */
 static bool names_us(const char *host, uint16_t port)
 {
 	static const char *const names[] = {"127.0.0.1", "localhost"};
-	char ours[32];
+	char ours[16];
+	snprintf(ours, sizeof(ours), ":%u", port);
 	for (size_t i = 0; host && i < sizeof(names) / sizeof(names[0]); i++) {
-		snprintf(ours, sizeof(ours), "%s:%u", names[i], port);
-		if (!strcasecmp(host, ours) || !strcasecmp(host, names[i]))
+		const char *rest = host + strlen(names[i]);
+		if (!strncasecmp(host, names[i], strlen(names[i])) &&
+			(!*rest || !strcmp(rest, ours) || (!port && *rest == ':')))
 			return true;
 	}
 	return false;
 }
 
 /* In a time that says nothing of where they differ. */
-static bool has_token(const char *said, const char *token)
+static bool is_secret(const char *said, const char *secret)
 {
-	static const char kind[] = "Bearer ";
 	unsigned char differ = 0;
-	size_t len = strlen(token);
-	if (!said || strncasecmp(said, kind, sizeof(kind) - 1) != 0 || strlen(said + sizeof(kind) - 1) != len)
+	size_t len = strlen(secret);
+	if (!said || strlen(said) != len)
 		return false;
 	for (size_t i = 0; i < len; i++)
-		differ |= (unsigned char)(said[sizeof(kind) - 1 + i] ^ token[i]);
+		differ |= (unsigned char)(said[i] ^ secret[i]);
 	return len && !differ;
 }
 
-static enum http_page page_of(const char *url)
+static bool has_token(const char *said, const char *token)
 {
-	return !strcmp(url, "/metrics") ? HTTP_METRICS : !strcmp(url, "/health") ? HTTP_HEALTH : HTTP_NONE;
+	static const char kind[] = "Bearer ";
+	return said && !strncasecmp(said, kind, sizeof(kind) - 1) && is_secret(said + sizeof(kind) - 1, token);
 }
 
-/* 0: there is a page for it. Else it was answered, *ret. */
-static int refuse_others(
-	struct http *h, struct MHD_Connection *c, const char *url, const char *method, enum MHD_Result *ret)
+/* What stands behind the way of a person who has the cookie; NULL: it is another's. */
+static const char *below_way(const struct http *h, struct MHD_Connection *c, const char *url)
 {
-	if (h->port && !names_us(mhd.lookup_connection_value(c, MHD_HEADER_KIND, "Host"), h->port))
-		*ret = refuse(c, 403, "not this host\n", NULL, NULL);
-	else if (h->port && !has_token(mhd.lookup_connection_value(c, MHD_HEADER_KIND, "Authorization"), h->token))
-		*ret = refuse(c, 401, "a token is needed\n", "WWW-Authenticate", "Bearer");
-	else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-		*ret = refuse(c, 405, "GET and HEAD only\n", "Allow", "GET, HEAD");
-	else if (page_of(url) == HTTP_NONE)
-		*ret = refuse(c, 404, "there are /metrics and /health\n", NULL, NULL);
+	const size_t len = strlen(h->way);
+	if (!h->port || url[0] != '/' || strncmp(url + 1, h->way, len) != 0 || url[1 + len] != '/')
+		return NULL;
+	return is_secret(mhd.lookup_connection_value(c, MHD_COOKIE_KIND, "pillion"), h->cookie) ? url + 1 + len : NULL;
+}
+
+static enum MHD_Result log_in(const struct http *h, struct MHD_Connection *c)
+{
+	char cookie[160], to[SECRET + 4];
+	if (!is_secret(mhd.lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "token"), h->token))
+		return refuse(c, 401, "this is not the token: it is in http.token beside the control socket\n",
+			"WWW-Authenticate", "Bearer");
+	snprintf(cookie, sizeof(cookie), "pillion=%s; Path=/%s/; HttpOnly; SameSite=Strict", h->cookie, h->way);
+	snprintf(to, sizeof(to), "/%s/", h->way);
+	struct MHD_Response *r = mhd.create_response_from_buffer(0, (char *)(uintptr_t) "", MHD_RESPMEM_PERSISTENT);
+	if (!r)
+		return MHD_NO;
+	add_headers(r, HTTP_TEXT, "");
+	mhd.add_response_header(r, "Set-Cookie", cookie);
+	mhd.add_response_header(r, "Location", to);
+	return queue(c, 303, r);
+}
+
+static enum http_page page_of(const char *path)
+{
+	return !strcmp(path, "/metrics") ? HTTP_METRICS : !strcmp(path, "/health") ? HTTP_HEALTH : HTTP_OTHER;
+}
+
+/* A browser says so of what another site's page, or mail, asks for. */
+static bool is_foreign(struct MHD_Connection *c)
+{
+	const char *site = mhd.lookup_connection_value(c, MHD_HEADER_KIND, "Sec-Fetch-Site");
+	return site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0;
+}
+
+static unsigned others(const struct http *h)
+{
+	unsigned n = 0;
+	for (const struct waiting *w = h->waiting; w; w = w->next)
+		n += w->asked.page == HTTP_OTHER;
+	return n;
+}
+
+/* 1: it was answered, *ret. */
+static int refuse_other(struct http *h, struct MHD_Connection *c, const char *path, enum MHD_Result *ret)
+{
+	if (!names_us(mhd.lookup_connection_value(c, MHD_HEADER_KIND, "Host"), h->port))
+		*ret = refuse(c, 403, "not this host: pages are there for localhost and 127.0.0.1\n", NULL, NULL);
+	else if (is_foreign(c))
+		*ret = refuse(c, 403, "asked for by another site: type the address\n", NULL, NULL);
+	else if (strlen(path) >= HTTP_PATH_MAX)
+		*ret = refuse(c, 414, "the address is too long\n", NULL, NULL);
+	else if (others(h) >= HTTP_OTHER_MAX)
+		*ret = refuse(
+			c, 503, "too many pages are asked for at once: try again in a moment\n", "Retry-After", "5");
 	else
 		return 0;
 	return 1;
+}
+
+/* NULL: it was answered, *ret. Else the path of the page. */
+static const char *let_in(
+	struct http *h, struct MHD_Connection *c, const char *url, const char *method, enum MHD_Result *ret)
+{
+	const char *path = below_way(h, c, url);
+	if (h->port && !names_us(mhd.lookup_connection_value(c, MHD_HEADER_KIND, "Host"), h->port))
+		*ret = refuse(c, 403, "not this host\n", NULL, NULL);
+	else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+		*ret = refuse(c, 405, "GET and HEAD only\n", "Allow", "GET, HEAD");
+	else if (h->port && !strcmp(url, "/login"))
+		*ret = log_in(h, c);
+	else if (h->port && !path &&
+		 !has_token(mhd.lookup_connection_value(c, MHD_HEADER_KIND, "Authorization"), h->token))
+		*ret = refuse(
+			c, 401, "a token is needed; in a browser: /login?token=TOKEN\n", "WWW-Authenticate", "Bearer");
+	else
+		return path ? path : url;
+	return NULL;
+}
+
+/* --- a request ------------------------------------------------------------------------------------------ */
+
+static int make_secret(char buf[static SECRET])
+{
+	uint8_t bytes[(SECRET - 1) / 2];
+	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+		return -errno;
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		snprintf(buf + 2 * i, SECRET - 2 * i, "%02x", bytes[i]);
+	return 0;
+}
+
+/* A person's pages take longer, and so does their way through a tunnel. */
+static void give_time(struct http *h, struct MHD_Connection *c)
+{
+	for (struct place *p = h->places; p < h->places + HTTP_CONNECTIONS_MAX; p++)
+		if (p->connection == c)
+			p->until = deadline_in(HTTP_OTHER_WHOLE_S * NSEC_PER_SEC);
+}
+
+static struct waiting *new_waiting(struct http *h, struct MHD_Connection *c, const char *path)
+{
+	struct waiting *w = calloc(1, sizeof(*w));
+	const bool other = page_of(path) == HTTP_OTHER;
+	if (!w || make_secret(w->asked.nonce) < 0) {
+		free(w);
+		return NULL;
+	}
+	snprintf(w->path, sizeof(w->path), "%s", path);
+	w->next = h->waiting;
+	w->connection = w->asked.connection = c;
+	w->asked.page = page_of(path);
+	w->asked.path = w->path;
+	w->deadline = deadline_in((other ? HTTP_OTHER_PATIENCE_MS : HTTP_PATIENCE_MS) * NSEC_PER_MSEC);
+	if (other)
+		give_time(h, c);
+	h->waiting = w;
+	return w;
 }
 
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url, const char *method,
@@ -238,7 +421,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 {
 	struct http *h = arg;
 	struct waiting *w = *mine;
-	enum MHD_Result r;
+	enum MHD_Result r = MHD_NO;
 	if (w && w->answered) { /* what comes behind the headers is not read */
 		*size = 0;
 		return MHD_YES;
@@ -247,18 +430,13 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 		return answer(h, w);
 	if (w)
 		return MHD_YES;
-	if (refuse_others(h, c, url, method, &r))
+	const char *path = let_in(h, c, url, method, &r);
+	if (!path || (page_of(path) == HTTP_OTHER && refuse_other(h, c, path, &r)))
 		return r;
-	w = calloc(1, sizeof(*w));
+	*mine = w = new_waiting(h, c, path);
 	if (!w)
 		return MHD_NO;
-	*w = (struct waiting){.next = h->waiting,
-		.connection = c,
-		.page = page_of(url),
-		.deadline = deadline_in(HTTP_PATIENCE_MS * NSEC_PER_MSEC)};
-	h->waiting = w;
-	*mine = w;
-	if (h->pages.want(h->pages.arg, w->page))
+	if (h->pages.want(h->pages.arg, &w->asked))
 		return answer(h, w);
 	w->waits = true;
 	mhd.suspend_connection(c);
@@ -274,6 +452,8 @@ static void on_completed(void *arg, struct MHD_Connection *c, void **mine, enum 
 			*at = w->next;
 			break;
 		}
+	if (w)
+		h->pages.forget(h->pages.arg, &w->asked);
 	free(w);
 	*mine = NULL;
 }
@@ -289,7 +469,8 @@ static void resume(struct waiting *w)
 void http_ready(struct http *h)
 {
 	for (struct waiting *w = h->waiting; w; w = w->next)
-		resume(w);
+		if (w->waits && h->pages.want(h->pages.arg, &w->asked))
+			resume(w);
 	run(h);
 }
 
@@ -311,6 +492,13 @@ int http_new(struct loop *l, int listener, uint16_t port, const char *token, con
 		return err_set(e, mhd.library ? -ENOMEM : -ENOENT, "cannot serve metrics");
 	*h = (struct http){.loop = l, .source.fd = -1, .pages = *pages, .port = port};
 	snprintf(h->token, sizeof(h->token), "%s", token);
+	int r = make_secret(h->way);
+	if (r == 0)
+		r = make_secret(h->cookie);
+	if (r < 0) {
+		free(h);
+		return err_set(e, r, "cannot serve metrics");
+	}
 	h->daemon = mhd.start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, h,
 		MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL, MHD_OPTION_LISTEN_SOCKET, listener,
 		MHD_OPTION_CONNECTION_LIMIT, (unsigned)HTTP_CONNECTIONS_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
@@ -318,7 +506,7 @@ int http_new(struct loop *l, int listener, uint16_t port, const char *token, con
 		MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
 		MHD_OPTION_END);
 	const union MHD_DaemonInfo *info = h->daemon ? mhd.get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
-	int r = info ? loop_add(l, &h->source, info->epoll_fd, EPOLLIN, on_epoll, h) : -EIO;
+	r = info ? loop_add(l, &h->source, info->epoll_fd, EPOLLIN, on_epoll, h) : -EIO;
 	if (r < 0) {
 		http_free(h);
 		return err_set(e, r, "cannot serve metrics");
@@ -342,17 +530,27 @@ struct http *http_free(struct http *h)
 	return NULL;
 }
 
+/* For a page there may be room now, or no hope of a listing any more. */
+static bool is_due(struct http *h, struct waiting *w, int64_t now)
+{
+	return w->deadline <= now || (w->asked.page == HTTP_OTHER && h->pages.want(h->pages.arg, &w->asked));
+}
+
 static int64_t resume_late(struct http *h, int64_t now)
 {
 	int64_t first = INT64_MAX;
 	bool late = false;
-	for (struct waiting *w = h->waiting; w; w = w->next)
-		if (w->waits && w->deadline <= now) {
+	for (struct waiting *w = h->waiting; w; w = w->next) {
+		if (!w->waits)
+			continue;
+		if (is_due(h, w, now)) {
 			late = true;
 			resume(w);
-		} else if (w->waits && w->deadline < first) {
-			first = w->deadline;
+			continue;
 		}
+		int64_t next = w->asked.page == HTTP_OTHER ? now + ASK_AGAIN_NS : w->deadline;
+		first = next < first ? next : first;
+	}
 	if (late)
 		run(h);
 	return first;

@@ -35,11 +35,21 @@ struct jsonout *jsonout_number(int64_t value)
 	return (struct jsonout *)json_object_new_int64(value);
 }
 
-struct jsonout *jsonout_tenths(double value)
+static struct jsonout *decimals(double value, int n)
 {
 	char text[64];
-	snprintf(text, sizeof(text), "%.1f", value);
+	snprintf(text, sizeof(text), "%.*f", n, value);
 	return (struct jsonout *)json_object_new_double_s(value, text);
+}
+
+struct jsonout *jsonout_tenths(double value)
+{
+	return decimals(value, 1);
+}
+
+struct jsonout *jsonout_share(double value)
+{
+	return decimals(value, 6);
 }
 
 struct jsonout *jsonout_bool(bool value)

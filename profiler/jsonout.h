@@ -18,6 +18,7 @@ struct jsonout *jsonout_array(void);
 struct jsonout *jsonout_text(const char *text); /* UTF-8 */
 struct jsonout *jsonout_number(int64_t value);
 struct jsonout *jsonout_tenths(double value); /* one decimal */
+struct jsonout *jsonout_share(double value);  /* of 1, six decimals */
 struct jsonout *jsonout_bool(bool value);
 int jsonout_add(struct jsonout *to, const char *key, struct jsonout *value); /* 0 or -ENOMEM */
 int jsonout_add_null(struct jsonout *object, const char *key);

@@ -110,7 +110,7 @@ int keeping_unpack(int sock, struct registered **ret)
 		return error;
 	struct registered *r = registered_new(&m.target.desc, fds);
 	error = r ? 0 : -ENOMEM;
-	while (error == 0 && !r->total) {
+	while (error == 0 && !registered_is_complete(r)) {
 		error = next_message(sock, &m, fds, &n);
 		if (error == 0)
 			error = add_events(r, &m, fds, n);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CELL_MAX 2048
+#define CELL_MAX LISTED_CELL_MAX
 #define ID_SHOWN 12
 #define NAME_SHOWN 32
 #define MORE "\u2026"
@@ -56,6 +56,18 @@ int listed_add(struct listed *l, const struct msg_listing *page)
 	snprintf(l->spool, sizeof(l->spool), "%s", page->spool);
 	text_clean(l->spool);
 	return !!page->last;
+}
+
+int listed_ask(int sock, int64_t deadline, struct listed *l, struct err *e)
+{
+	static union msg m;
+	int r = msg_tell(sock, &m, MSG_LIST, NULL, 0, e);
+	while (r == 0) {
+		r = msg_answer(sock, deadline, &m, MSG_LISTING, e);
+		if (r == 0 && (r = listed_add(l, &m.listing)) < 0)
+			err_set(e, r, "the list of targets");
+	}
+	return r < 0 ? r : 0;
 }
 
 void listed_done(struct listed *l)
@@ -245,6 +257,16 @@ static const struct column {
 	{"PROFILE", false, put_profile},
 };
 #define COLUMNS (sizeof(columns) / sizeof(columns[0]))
+
+const char *listed_cell(const struct listed *l, const struct listed_target *t, const char *title, char *buf)
+{
+	const struct cell cell = {l, true, buf};
+	snprintf(buf, CELL_MAX, "-");
+	for (size_t i = 0; i < COLUMNS; i++)
+		if (!strcmp(columns[i].title, title))
+			columns[i].put(&cell, t);
+	return buf;
+}
 
 static void print_cell(size_t column, const char *text, size_t wide, FILE *out)
 {

@@ -22,6 +22,8 @@ struct listed { /* all zero: nothing */
 
 /* One page more: 1 when it was the last, else 0; -E2BIG, -ENOMEM. */
 int listed_add(struct listed *l, const struct msg_listing *page);
+/* All of it, of a service that is connected to. 0, or -errno with a sentence. */
+int listed_ask(int sock, int64_t deadline, struct listed *l, struct err *e);
 void listed_done(struct listed *l);
 
 /*
@@ -31,3 +33,6 @@ void listed_done(struct listed *l);
 int listed_table(const struct listed *l, bool full, FILE *out);
 /* An array with an object for each target. 0, -ENOMEM, -EIO. */
 int listed_json(const struct listed *l, FILE *out);
+/* What the table has of a target under this title ("STATE"); "-" is none. `buf` is returned. */
+#define LISTED_CELL_MAX 2048
+const char *listed_cell(const struct listed *l, const struct listed_target *t, const char *title, char *buf);

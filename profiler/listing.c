@@ -39,7 +39,7 @@ static void fill_one(struct target *t, int64_t now, struct listed_target *l)
 		.kernel = d->kernel,
 		.host_pid = d->host_pid,
 		.window_s = d->window_s,
-		.n_events = d->n_events,
+		.n_events = target_n_asked(t),
 		.serial = t->serial,
 		.age_ms = (uint64_t)((now - t->born) / NSEC_PER_MSEC),
 		.window_ms = t->started ? (uint64_t)((now - t->window_mono) / NSEC_PER_MSEC) : 0,

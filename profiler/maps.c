@@ -57,16 +57,11 @@ int maps_line(char *line, uint64_t *ret_start, uint64_t *ret_len, uint64_t *ret_
 	return 1;
 }
 
-int maps_read(int fd, struct space *s, size_t *left, char *ret_exe, size_t size)
+int maps_text(char *text, struct space *s, char *ret_exe, size_t size)
 {
-	char *text, *save = NULL;
-	size_t len, max = *left < MAPPINGS_MAX ? *left : MAPPINGS_MAX;
-	struct stat st;
-	int n = 0, r = fstat(fd, &st) < 0 ? -errno : S_ISREG(st.st_mode) ? fd_slurp(fd, max, &text, &len) : -EINVAL;
+	char *save = NULL;
+	int n = 0;
 	ret_exe[0] = 0;
-	if (r < 0)
-		return r;
-	*left -= len;
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		uint64_t start, bytes, pgoff;
 		struct module_key key;
@@ -76,6 +71,20 @@ int maps_read(int fd, struct space *s, size_t *left, char *ret_exe, size_t size)
 			snprintf(ret_exe, size, "%s", key.path);
 		n++;
 	}
-	free(text);
 	return n;
+}
+
+int maps_read(int fd, struct space *s, size_t *left, char *ret_exe, size_t size)
+{
+	char *text;
+	size_t len, max = *left < MAPPINGS_MAX ? *left : MAPPINGS_MAX;
+	struct stat st;
+	int r = fstat(fd, &st) < 0 ? -errno : S_ISREG(st.st_mode) ? fd_slurp(fd, max, &text, &len) : -EINVAL;
+	ret_exe[0] = 0;
+	if (r < 0)
+		return r;
+	*left -= len;
+	r = maps_text(text, s, ret_exe, size);
+	free(text);
+	return r;
 }

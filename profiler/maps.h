@@ -20,3 +20,4 @@ int maps_line(char *line, uint64_t *ret_start, uint64_t *ret_len, uint64_t *ret_
  * it is no regular file (which could make us wait), -errno.
  */
 int maps_read(int fd, struct space *s, size_t *left, char *ret_exe, size_t size);
+int maps_text(char *text, struct space *s, char *ret_exe, size_t size); /* the same of a text, which it changes */

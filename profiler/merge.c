@@ -20,6 +20,7 @@ struct merge {
 	const struct profile *from;
 	uint32_t *mappings, *functions, *locations; /* number in `from` -> number in `to` */
 	merge_lines_fn *lines;			    /* NULL: all have their own */
+	merge_want_fn *want;			    /* NULL: all samples */
 	void *arg;
 };
 
@@ -80,6 +81,8 @@ static int add_sample(struct merge *g, size_t i)
 {
 	struct profile_sample s;
 	profile_sample_get(g->from, i, &s);
+	if (g->want && !g->want(g->arg, g->from, &s))
+		return 0;
 	uint32_t *stack = reallocarray(NULL, s.n + 1, sizeof(*stack));
 	if (!stack)
 		return -ENOMEM;
@@ -144,16 +147,27 @@ int merge_add(struct profile *to, const struct profile *from, struct err *e)
 	return r;
 }
 
+static int copy(struct merge *g, struct profile **ret, struct err *e)
+{
+	int r = profile_new(profile_info(g->from), &g->to);
+	if (r < 0)
+		return err_set(e, r, "cannot copy a profile");
+	r = run(g, e);
+	if (r < 0)
+		profile_free(g->to);
+	else
+		*ret = g->to;
+	return r;
+}
+
 int merge_copy(const struct profile *from, merge_lines_fn *lines, void *arg, struct profile **ret, struct err *e)
 {
 	struct merge g = {.from = from, .lines = lines, .arg = arg};
-	int r = profile_new(profile_info(from), &g.to);
-	if (r < 0)
-		return err_set(e, r, "cannot copy a profile");
-	r = run(&g, e);
-	if (r < 0)
-		profile_free(g.to);
-	else
-		*ret = g.to;
-	return r;
+	return copy(&g, ret, e);
+}
+
+int merge_some(const struct profile *from, merge_want_fn *want, void *arg, struct profile **ret, struct err *e)
+{
+	struct merge g = {.from = from, .want = want, .arg = arg};
+	return copy(&g, ret, e);
 }

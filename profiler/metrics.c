@@ -104,6 +104,8 @@ static const struct row own_rows[] = {
 	{"pillion_profile_bytes_written_total", "counter", "Their size.", OWN(written_bytes), AS_IS},
 	{"pillion_profiles_failed_total", "counter",
 		"Profiles that it could not write: the spool is full, or read only.", OWN(failed), AS_IS},
+	{"pillion_crashes_total", "counter", "Crashes of programs of which this exporter wrote a report.", OWN(crashes),
+		AS_IS},
 	{"pillion_spool_bytes", "gauge", "What the spool takes on the disk.", OWN(spool_bytes), AS_IS},
 	{"pillion_spool_files", "gauge", "Profiles in the spool.", OWN(spool_files), AS_IS},
 	{"pillion_spool_limit_bytes", "gauge", "Beyond this size the oldest profiles are removed; 0: never.",
@@ -299,6 +301,42 @@ static void processes(const struct metrics *m, FILE *out)
 	}
 }
 
+static void pushes(const struct metrics *m, FILE *out)
+{
+	static const struct row rows[] = {
+		{"pillion_push_profiles_total", "counter",
+			"Profiles that an endpoint of `pillion push` took, since its process began.",
+			offsetof(struct pushed, sent), AS_IS},
+		{"pillion_push_bytes_total", "counter", "What was sent of them.", offsetof(struct pushed, bytes),
+			AS_IS},
+		{"pillion_push_refused_total", "counter", "Profiles that it will never take: its log says why.",
+			offsetof(struct pushed, refused), AS_IS},
+		{"pillion_push_lost_total", "counter",
+			"Profiles that the spool's caps removed before they could be sent.",
+			offsetof(struct pushed, lost), AS_IS},
+		{"pillion_push_failures_total", "counter", "Tries that were not answered, or by \"later\".",
+			offsetof(struct pushed, failures), AS_IS},
+		{"pillion_push_waiting", "gauge", "Profiles that are yet to be sent.", offsetof(struct pushed, waiting),
+			AS_IS},
+		{"pillion_push_oldest_seconds", "gauge", "Since the one that waits longest began; 0: none waits.",
+			offsetof(struct pushed, oldest_s), AS_IS},
+		{"pillion_push_failing_seconds", "gauge", "For how long nothing has been taken; 0: all is well.",
+			offsetof(struct pushed, failing_s), AS_IS},
+		{"pillion_push_heard_seconds", "gauge",
+			"Since the endpoint's process told this; it does so each 30 s while it lives.",
+			offsetof(struct pushed, heard_s), AS_IS},
+	};
+	for (const struct row *r = rows; r < rows + COUNT(rows); r++) {
+		head(r->name, r->type, r->help, out);
+		for (unsigned i = 0; i < m->n_pushed; i++) {
+			fprintf(out, "%s{", r->name);
+			label("endpoint", m->pushed[i].name, true, out);
+			fputc('}', out);
+			number(field(&m->pushed[i], r->at), r->unit, out);
+		}
+	}
+}
+
 static void single(const char *name, const char *help, unsigned value, FILE *out)
 {
 	head(name, "gauge", help, out);
@@ -315,6 +353,7 @@ int metrics_write(const struct metrics *m, FILE *out)
 		m->listed && m->state, out);
 	plain(own_rows, COUNT(own_rows), m, out);
 	processes(m, out);
+	pushes(m, out);
 	if (m->state) {
 		plain(state_rows, COUNT(state_rows), m->state, out);
 		single("pillion_symbolizer_up",

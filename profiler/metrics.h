@@ -10,16 +10,19 @@
 #include "profiler/exporter.h"
 #include "profiler/listed.h"
 #include "profiler/processes.h"
+#include "profiler/pushed.h"
 
 #include <stdio.h>
 
 struct metrics {
 	const struct listed *listed;	  /* NULL: the worker did not answer */
 	const struct export_state *state; /* the same */
-	uint64_t written, written_bytes, failed, scrapes;
+	uint64_t written, written_bytes, failed, scrapes, crashes;
 	uint64_t spool_bytes, spool_files, spool_max, spool_removed;
 	const struct process_use *processes;
 	unsigned n_processes;
+	const struct pushed *pushed; /* endpoints of `pillion push` */
+	unsigned n_pushed;
 };
 
 int metrics_write(const struct metrics *m, FILE *out); /* 0, -ENOMEM, -EIO */

@@ -1,14 +1,17 @@
 #include "profiler/offcpu_way.h"
 
 #include "oci/base/clock.h"
+#include "profiler/apps.h"
 #include "profiler/stack.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define PLACE_FRAMES (1 + WAIT_CALLERS + 1)
+#define SETS_MAX 1024 /* sets of them, of a target */
 #define PAUSE_NS (200 * NSEC_PER_MSEC)
 
 static struct frame special(const char *name)
@@ -50,7 +53,8 @@ static bool on_told(void *arg, const struct wait_part *part)
 	}
 	bool sampled = part->kind == WAIT_STACK;
 	size_t n = sampled ? part->n : frames_of(t, p, part, own);
-	struct who who = {part->pid, part->tid, p->comm, tasks_thread_name(p, part->tid), p->exe};
+	struct who who = {part->pid, part->tid, p->comm, tasks_thread_name(p, part->tid), p->exe,
+		part->at.labels ? t->offcpu.labels.items[part->at.labels - 1].data : NULL};
 	p->sampled = true;
 	aggregate_add(t->counts[t->offcpu.spec], sampled ? part->frames : own, n, &who, part->count, part->ns);
 	return true;
@@ -82,6 +86,7 @@ void offcpu_free(struct target *t)
 {
 	t->engine->n_offcpu -= t->offcpu.waits != NULL;
 	t->offcpu.waits = waits_free(t->offcpu.waits);
+	intern_done(&t->offcpu.labels);
 }
 
 void offcpu_close(struct target *t)
@@ -185,6 +190,26 @@ void offcpu_enter(struct target *t, enum offcpu_phase phase, int64_t now, int64_
 	offcpu_note_cost(o, clock_now() - now);
 }
 
+uint64_t offcpu_labels(struct target *t, const struct record *r)
+{
+	struct intern *all = &t->offcpu.labels;
+	const char *text = apps_labels(t->apps, r->pid, r->tid, r->time);
+	if (!*text)
+		return 0;
+	const size_t size = strlen(text) + 1;
+	const int64_t n = all->count < SETS_MAX ? intern_add(all, text, size) : intern_find(all, text, size);
+	return n < 0 ? 0 : (uint64_t)n + 1;
+}
+
+/* Some are still in use by waits that go on, which do without from now on. */
+static void shed_labels(struct target *t)
+{
+	if (t->offcpu.labels.count < SETS_MAX / 2)
+		return;
+	waits_unlabel(t->offcpu.waits);
+	intern_done(&t->offcpu.labels);
+}
+
 struct wait_at offcpu_place(struct target *t, const struct record *r, bool counts)
 {
 	const struct record_sample *s = &r->sample;
@@ -192,8 +217,10 @@ struct wait_at offcpu_place(struct target *t, const struct record *r, bool count
 	struct wait_at at = {0};
 	if (s->has_regs)
 		at = (struct wait_at){.ip = s->regs.r[UNWIND_IP], .sp = s->regs.r[UNWIND_SP]};
-	if (p)
+	if (p) {
 		stack_callers(t->engine->unwind, p, s, at.callers, WAIT_CALLERS);
+		at.labels = offcpu_labels(t, r);
+	}
 	return at;
 }
 
@@ -351,6 +378,7 @@ void offcpu_end(struct target *t)
 	waits_end(o->waits, offcpu_time_of(o, now), clocks ? clocks : &none, n);
 	if (is_tight(t))
 		waits_shed(o->waits);
+	shed_labels(t);
 	t->tally.waits_lost = waits_lost(o->waits) - o->lost_told;
 	o->lost_told += t->tally.waits_lost;
 	free(clocks);

@@ -16,6 +16,7 @@
 #pragma once
 
 #include "profiler/aggregate.h"
+#include "profiler/intern.h"
 #include "profiler/record.h"
 
 #include <stdbool.h>
@@ -84,7 +85,9 @@ struct offcpu {
 	uint64_t lost_told, random;
 	int64_t recent[OFFCPU_RECENT]; /* by switches: when the last ones were, in a circle */
 	unsigned n_recent;
-	int64_t rest;	/* from one turn of stacks to the next */
+	int64_t rest; /* from one turn of stacks to the next */
+	struct intern
+		labels; /* that threads had when they went off: wait_at.labels is one more than the number there */
 	bool own_clock; /* of a plain user's: there is one beside that of `cpu`, whose stacks are others */
 };
 

@@ -203,7 +203,7 @@ static void on_clock(struct target *t, const struct record *r, const struct fram
 	memcpy(all, frames, n * sizeof(all[0]));
 	all[n] = (struct frame){.kind = FRAME_SPECIAL, .name = frame_approximate};
 	t->tally.stacks++;
-	waits_runs(t->offcpu.waits, r->pid, r->tid, time, all, n + 1);
+	waits_runs(t->offcpu.waits, r->pid, r->tid, time, offcpu_labels(t, r), all, n + 1);
 }
 
 static void record(struct target *t, struct stream *st, const struct record *r, const struct frame *frames, size_t n)
@@ -225,7 +225,7 @@ static void record(struct target *t, struct stream *st, const struct record *r, 
 		return;
 	}
 	if (st->spec != o->spec) {
-		waits_runs(o->waits, r->pid, r->tid, time, NULL, 0);
+		waits_runs(o->waits, r->pid, r->tid, time, 0, NULL, 0);
 		return;
 	}
 	const struct wait_at at = offcpu_place(t, r, true);

@@ -27,7 +27,8 @@ struct offcpu_way {
 extern const struct offcpu_way offcpu_by_turns, offcpu_by_switches;
 
 uint64_t offcpu_scaled(uint64_t from, int64_t span, double scale);
-uint64_t offcpu_time_of(const struct offcpu *o, int64_t real); /* what waits are told */
+uint64_t offcpu_time_of(const struct offcpu *o, int64_t real);	  /* what waits are told */
+uint64_t offcpu_labels(struct target *t, const struct record *r); /* wait_at.labels */
 struct wait_at offcpu_place(struct target *t, const struct record *r, bool counts);
 
 double offcpu_factor(const struct target *t);	   /* by which cpu_budget lowers all of these, >= 1 */

@@ -14,9 +14,11 @@ static int run_version(int argc, char **argv);
 static const struct command cmd_version = {
 	.name = "version",
 	.line = "print the version",
-	.help = "usage: pillion version\n"
+	.help = "usage: pillion version [--json]\n"
 		"\n"
-		"example: pillion version\n",
+		"  --json   an object with name and version, for scripts\n"
+		"\n"
+		"example: pillion version --json | jq -r .version\n",
 	.run = run_version,
 };
 
@@ -29,36 +31,101 @@ static const struct command cmd_help = {
 	.run = run_help,
 };
 
-static const struct command *const commands[] = {
+const struct command *const commands[] = {
 	&cmd_run,
 	&cmd_attach,
 	&cmd_ps,
 	&cmd_top,
 	&cmd_report,
+	&cmd_flame,
+	&cmd_diff,
 	&cmd_events,
 	&cmd_symbolize,
+	&cmd_tree,
+	&cmd_export,
+	&cmd_push,
+	&cmd_crashes,
+	&cmd_inject,
+	&cmd_install,
+	&cmd_uninstall,
+	&cmd_doctor,
 	&cmd_on,
 	&cmd_off,
 	&cmd_remap,
 	&cmd_version,
 	&cmd_help,
+	&cmd_complete,
+	&cmd_manual,
+	NULL,
 };
-#define N_COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+const struct command *command_find(const char *name)
+{
+	for (size_t i = 0; commands[i]; i++)
+		if (!strcmp(commands[i]->name, name))
+			return commands[i];
+	return NULL;
+}
+
+#define TYPED_MAX 32
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* How many letters are to be changed, left out or put in, or to change places with their neighbour. */
+static size_t distance(const char *a, const char *b)
+{
+	size_t d[TYPED_MAX + 1][TYPED_MAX + 1], n = strlen(a), m = strlen(b);
+	if (n > TYPED_MAX || m > TYPED_MAX)
+		return TYPED_MAX;
+	for (size_t i = 0; i <= n; i++)
+		for (size_t k = 0; k <= m; k++) {
+			if (!i || !k) {
+				d[i][k] = i + k;
+				continue;
+			}
+			d[i][k] = least(d[i - 1][k - 1] + (a[i - 1] != b[k - 1]), least(d[i - 1][k], d[i][k - 1]) + 1);
+			if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
+				d[i][k] = least(d[i][k], d[i - 2][k - 2] + 1);
+		}
+	return d[n][m];
+}
+
+/* NULL: nothing is near enough to be meant */
+static const char *meant(const char *typed)
+{
+	const char *best = NULL;
+	size_t near = strlen(typed) > 4 ? 3 : 2; /* less than that */
+	for (size_t i = 0; commands[i]; i++) {
+		const size_t d = commands[i]->hidden ? TYPED_MAX : distance(typed, commands[i]->name);
+		if (d < near) {
+			near = d;
+			best = commands[i]->name;
+		}
+	}
+	return best;
+}
 
 static const struct command *find_command(const char *name)
 {
-	for (size_t i = 0; i < N_COMMANDS; i++)
-		if (!strcmp(commands[i]->name, name))
-			return commands[i];
-	fprintf(stderr, "pillion: there is no command '%s'; 'pillion help' lists them\n", name);
-	return NULL;
+	const struct command *c = command_find(name);
+	const char *other = c ? NULL : meant(name);
+	if (other)
+		fprintf(stderr, "pillion: there is no command '%s'; is '%s' meant? 'pillion help' lists them\n", name,
+			other);
+	else if (!c)
+		fprintf(stderr, "pillion: there is no command '%s'; 'pillion help' lists them\n", name);
+	return c;
 }
 
 static void print_list(FILE *out)
 {
 	fputs("usage: pillion COMMAND ...\n\n", out);
-	for (size_t i = 0; i < N_COMMANDS; i++)
-		fprintf(out, "  %-9s  %s\n", commands[i]->name, commands[i]->line);
+	for (size_t i = 0; commands[i]; i++)
+		if (!commands[i]->hidden)
+			fprintf(out, "  %-9s  %s\n", commands[i]->name, commands[i]->line);
 	fputs("\n'pillion help COMMAND' says more.\n", out);
 }
 
@@ -68,7 +135,7 @@ static int run_help(int argc, char **argv)
 	if (argc > 1 && !c)
 		return EXIT_USAGE;
 	if (c)
-		fputs(c->help, stdout);
+		command_help(c, stdout);
 	else
 		print_list(stdout);
 	return EXIT_DONE;
@@ -76,7 +143,14 @@ static int run_help(int argc, char **argv)
 
 static int run_version(int argc, char **argv)
 {
-	puts("pillion " VERSION);
+	bool json = false;
+	const struct command_option options[] = {{.name = "--json", .on = &json}, {0}};
+	const int n = command_options(argc, argv, options);
+	if (n < 0)
+		return EXIT_USAGE;
+	if (n > 0)
+		return command_fail(argv[0], EXIT_USAGE, "it takes no argument, so '%s' is one too many", argv[1]);
+	puts(json ? "{\"name\": \"pillion\", \"version\": \"" VERSION "\"}" : "pillion " VERSION);
 	return EXIT_DONE;
 }
 
@@ -109,7 +183,7 @@ int main(int argc, char **argv)
 	argv[1] = (char *)c->name;
 	int code = EXIT_DONE;
 	if (!c->own_options && asks_for_help(argc - 1, argv + 1))
-		fputs(c->help, stdout);
+		command_help(c, stdout);
 	else
 		code = c->run(argc - 1, argv + 1);
 	if ((fflush(stdout) || ferror(stdout)) && code == EXIT_DONE)

@@ -2,7 +2,7 @@
  * pilliond - the profiler. As a service: `pilliond [--etc DIR] [options]`. Targets register on the control socket,
  * which it makes or gets from a service manager (manager.h); SIGHUP reads the settings anew (reload.h), SIGUSR2 leaves
  * everything to the next pilliond. For one target: `pilliond --session ID [options]`, started by the hook with a
- * connected socket as descriptor 3.
+ * connected socket as descriptor 3. For a process that asks for itself: library.h.
  *
  *	1. settings				2. open what needs privilege (startup.h)
  *	3. drop every privilege			4. fork the worker (supervisor.h)
@@ -11,14 +11,17 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "oci/places.h"
 #include "profiler/control.h"
 #include "profiler/estate.h"
+#include "profiler/library.h"
 #include "profiler/manager.h"
 #include "profiler/reload.h"
 #include "profiler/startup.h"
 #include "shim/protocol.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +41,7 @@ static struct manager manager = {.sock = -1};
 static struct control *control;
 static struct supervisor supervisor;
 static bool session;
+static bool of_user;	 /* so we were started; root's becomes one who is nobody */
 static int64_t leave_by; /* 0: nobody has asked for it */
 static const char *etc = OPTIONS_ETC;
 static char **flags; /* [0] is no flag */
@@ -55,7 +59,14 @@ static int read_settings(struct options *ret, struct err *e)
 	int rest;
 	options_default(ret);
 	snprintf(ret->settings.etc, sizeof(ret->settings.etc), "%s", etc);
+	const bool system = !strcmp(etc, OPTIONS_ETC);
+	if (of_user && !system)
+		places_use(ret);
 	int r = read_file(ret, OPTION_FILE, "pillion.conf", e);
+	if (of_user && system)
+		places_use(ret); /* what the system's file says of places is root's */
+	if (r == 0 && of_user)
+		r = places_read_user(ret, e);
 	return r < 0 ? r : options_read_flags(ret, n_flags, flags, &rest, e);
 }
 
@@ -226,6 +237,8 @@ static int serve(struct err *e)
 		r = control_new(
 			&supervisor, startup.listener, startup.memory, startup.started_by, CONTROL_ROOT, &control, e);
 	if (r == 0)
+		control_tree(control, startup.tree);
+	if (r == 0)
 		r = supervisor_start(&supervisor, e);
 	if (r == 0 && session)
 		r = control_serve(control, SESSION_SOCKET);
@@ -284,10 +297,17 @@ static void open_manager(void)
 static int usage(void)
 {
 	printf("usage: pilliond [--etc DIR] [options]	(SIGHUP: reads DIR anew, /etc/pillion)\n"
-	       "       pilliond --session ID [options]	(started by the hook)\n\n");
+	       "       pilliond --session ID [options]	(started by the hook)\n"
+	       "       pilliond --version\n\n");
 	options_help(stdout, OPTION_FLAG);
 	printf("\nDIR/policy.conf, read by the hook at every start:\n");
 	options_help(stdout, OPTION_POLICY);
+	return 0;
+}
+
+static int version(void)
+{
+	printf("pilliond " VERSION "\n");
 	return 0;
 }
 
@@ -332,7 +352,11 @@ int main(int argc, char **argv)
 	fd_null_stdio(0);
 	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
 		return usage();
+	if (argc > 1 && !strcmp(argv[1], "--version"))
+		return version();
 	forkserver_main(argc, argv);
+	if (argc > 1 && !strcmp(argv[1], "--library"))
+		return library_main(argc, argv);
 	if (argc > 2 && (session = !strcmp(argv[1], "--session")))
 		argc -= 2, argv += 2;
 	if (argc > 2 && !strcmp(argv[1], "--etc")) {
@@ -341,6 +365,7 @@ int main(int argc, char **argv)
 	}
 	close_inherited();
 	n_flags = argc, flags = argv;
+	of_user = geteuid() != 0 || places_rootless();
 	int r = read_settings(&options, &e);
 	log_open("pilliond", options.settings.log[0] ? options.settings.log : NULL);
 	log_level(options.settings.log_level);

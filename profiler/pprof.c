@@ -366,7 +366,8 @@ out:
 /* --- reading */
 
 struct budget {
-	size_t left; /* 0: something was refused */
+	size_t left;	/* 0: something was refused */
+	bool no_memory; /* for what was not */
 };
 
 static void *budget_alloc(void *arg, size_t size)
@@ -377,7 +378,9 @@ static void *budget_alloc(void *arg, size_t size)
 		return NULL;
 	}
 	b->left -= size + 16; /* what malloc itself takes */
-	return malloc(size);
+	void *pointer = malloc(size);
+	b->no_memory |= !pointer;
+	return pointer;
 }
 
 static void budget_free(void *arg, void *pointer)
@@ -538,15 +541,23 @@ static void read_locations(struct reader *r)
 	}
 }
 
-/* The sample's stack in r->stack. */
-static void read_stack(struct reader *r, const Sample *s)
+/* In the place of a stack that a sample has not: else it would be in sums, and nowhere else. */
+static uint32_t no_stack(struct reader *r)
 {
-	if (s->n_location_id > r->stack_room) {
-		size_t room = s->n_location_id * 2;
+	const struct profile_function f = {.name = "[no stack]", .system_name = "", .file = ""};
+	const struct profile_line line = {.function = note(r, profile_function(r->out, &f))};
+	return r->code ? 0 : note(r, profile_location(r->out, PROFILE_NONE, 0, &line, 1));
+}
+
+/* The sample's stack in r->stack; how many locations it has. */
+static size_t read_stack(struct reader *r, const Sample *s)
+{
+	if (s->n_location_id >= r->stack_room) {
+		size_t room = s->n_location_id * 2 + 1;
 		uint32_t *stack = reallocarray(r->stack, room, sizeof(*stack));
 		if (!stack) {
 			note(r, -ENOMEM);
-			return;
+			return 0;
 		}
 		r->stack = stack;
 		r->stack_room = room;
@@ -554,12 +565,15 @@ static void read_stack(struct reader *r, const Sample *s)
 	for (size_t k = 0; k < s->n_location_id && !r->code; k++) {
 		uint32_t at = find_id(r, &r->location_ids, s->location_id[k], "location");
 		if (r->code)
-			return;
+			return 0;
 		r->total += r->locations[at].frames;
 		if (r->total > FRAMES_MAX)
 			r->code = err_say(r->e, -EFBIG, "it has more than %u frames", FRAMES_MAX);
 		r->stack[k] = r->locations[at].id;
 	}
+	if (!s->n_location_id)
+		r->stack[0] = no_stack(r);
+	return s->n_location_id ? s->n_location_id : 1;
 }
 
 static void read_sample(struct reader *r, const Sample *s)
@@ -567,8 +581,8 @@ static void read_sample(struct reader *r, const Sample *s)
 	struct profile_label labels[PROFILE_LABELS_MAX];
 	int64_t values[PROFILE_TYPES_MAX];
 	size_t n_labels = s->n_label;
+	const size_t n = read_stack(r, s);
 
-	read_stack(r, s);
 	if (!r->code && s->n_value != r->in->n_sample_type)
 		r->code = err_say(r->e, -EBADMSG, "a sample has %zu values, not %zu", s->n_value, r->in->n_sample_type);
 	if (r->code)
@@ -587,7 +601,7 @@ static void read_sample(struct reader *r, const Sample *s)
 			.num = l->num};
 	}
 	if (!r->code)
-		note(r, profile_sample(r->out, r->stack, s->n_location_id, values, labels, n_labels));
+		note(r, profile_sample(r->out, r->stack, n, values, labels, n_labels));
 }
 
 static void read_samples(struct reader *r)
@@ -642,6 +656,8 @@ static int read_plain(const uint8_t *data, size_t len, struct profile **ret, str
 	struct budget budget = {.left = UNPACKED_MAX};
 	ProtobufCAllocator allocator = {budget_alloc, budget_free, &budget};
 	Profile *in = perftools__profiles__profile__unpack(&allocator, len, data);
+	if (!in && budget.no_memory)
+		return err_set(e, -ENOMEM, "cannot read the profile");
 	if (!in)
 		return budget.left ? err_say(e, -EBADMSG, "it is not a pprof profile")
 				   : err_say(e, -EFBIG, "it needs more than %u MiB of memory", UNPACKED_MAX >> 20);
@@ -693,6 +709,8 @@ int pprof_read(const void *data, size_t len, struct profile **ret, struct err *e
 	const uint8_t *bytes = data;
 	if (len > PPROF_READ_MAX)
 		return err_say(e, -EFBIG, "it is larger than %u MiB", PPROF_READ_MAX >> 20);
+	if (!len)
+		return err_say(e, -EBADMSG, "it is empty: its writing was cut short, or it is no profile");
 	if (len < 2 || bytes[0] != 0x1f || bytes[1] != 0x8b)
 		return read_plain(bytes, len, ret, e);
 	z_stream z = {.next_in = (Bytef *)bytes, .avail_in = (uInt)len};

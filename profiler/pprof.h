@@ -17,6 +17,6 @@
 int pprof_write(const struct profile *p, uint8_t **ret, size_t *ret_len);
 /* From gzip'ed or plain bytes; a foreign but valid file (Go's, perf's) is read too. What
  * is dropped: lines and labels beyond what a profile holds (a comment says so), line numbers beyond 32 bits, columns.
- * The default sample type becomes the last one.
+ * The default sample type becomes the last one. A sample without a stack gets "[no stack]".
  * The bytes are hostile: -EBADMSG with a sentence for anything else, -EFBIG over a cap. */
 int pprof_read(const void *data, size_t len, struct profile **ret, struct err *e);

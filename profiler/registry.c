@@ -85,6 +85,31 @@ int registered_add(struct registered *r, const struct msg_events *m, const int *
 	return error;
 }
 
+void registered_remember(struct registered *r, uint32_t key, int fd)
+{
+	uint32_t i = 0;
+	while (i < r->n_memories && r->memories[i].key != key)
+		i++;
+	if (i < r->n_memories) {
+		fd_close(r->memories[i].fd);
+		r->memories[i] = r->memories[--r->n_memories];
+	}
+	struct registered_memory *more = fd >= 0 && r->n_memories < REGISTERED_MEMORIES
+						 ? reallocarray(r->memories, r->n_memories + 1, sizeof(*more))
+						 : NULL;
+	if (!more) {
+		fd_close(fd);
+		return;
+	}
+	r->memories = more;
+	r->memories[r->n_memories++] = (struct registered_memory){key, fd};
+}
+
+bool registered_is_complete(const struct registered *r)
+{
+	return r->total || r->desc.strategy == STRATEGY_TIMERS;
+}
+
 int registered_cgroup(const struct registered *r)
 {
 	return r->fds[PLACE_CGROUP];
@@ -101,7 +126,7 @@ size_t registered_list(const struct registered *r, int ret[static TARGET_FDS_ALL
 
 uint32_t registered_fds(const struct registered *r)
 {
-	return r->n_events + (uint32_t)__builtin_popcount(r->desc.fds) + 1;
+	return r->n_events + r->n_memories + (uint32_t)__builtin_popcount(r->desc.fds) + 1;
 }
 
 static pid_t closing[CLOSING_MAX]; /* 0: a place */
@@ -157,8 +182,11 @@ struct registered *registered_free(struct registered *r)
 			registered_let_go(r->fds[i]);
 		else
 			fd_close(r->fds[i]);
+	while (r->n_memories)
+		fd_close(r->memories[--r->n_memories].fd);
 	fd_close(r->relay);
 	fd_close(r->far);
+	free(r->memories);
 	free(r->events);
 	free(r->event_fds);
 	free(r);

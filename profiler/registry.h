@@ -32,7 +32,12 @@ struct registered {
 	enum { KEPT_YET, KEPT, KEPT_NOT } kept; /* not yet; by the service manager, under a name with */
 	uint32_t turn;				/* this number; it cannot be */
 	bool plain;				/* quarantined: kept as addresses only */
-	struct blame blame;			/* for workers that died at it */
+	struct registered_memory {		/* that processes of it have passed to the worker */
+		uint32_t key;
+		int fd;
+	} * memories;
+	uint32_t n_memories;
+	struct blame blame; /* for workers that died at it */
 	/* supervisor.h */
 	struct supervisor *supervisor;
 	int relay, far; /* connection to the worker; the worker's end of the next one, until it is forked */
@@ -45,7 +50,11 @@ struct registered {
 struct registered *registered_new(const struct target_desc *d, const int *fds);
 /* Takes them, also on failure. Not more than `room`. 0 or -errno. */
 int registered_add(struct registered *r, const struct msg_events *m, const int *fds);
-int registered_cgroup(const struct registered *r); /* its directory, or -1 */
+/* Taken, also where there is no room for one more; one with the same key is let go of. fd -1: of that alone. */
+#define REGISTERED_MEMORIES 256
+void registered_remember(struct registered *r, uint32_t key, int fd);
+bool registered_is_complete(const struct registered *r); /* all events are there, of which it may have none */
+int registered_cgroup(const struct registered *r);	 /* its directory, or -1 */
 /* Those that desc.fds names, in the order in which a message has them; how many. */
 size_t registered_list(const struct registered *r, int ret[static TARGET_FDS_ALL]);
 /* How many descriptors it holds, itself and its connection. */

@@ -2,6 +2,7 @@
 
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "profiler/apps.h"
 #include "profiler/counted.h"
 #include "profiler/pairs.h"
 
@@ -339,6 +340,7 @@ static void on_window(struct target *t, struct saved *s)
 		w->counts[i] = t->counts[i];
 		t->counts[i] = empty;
 	}
+	apps_forget_held(t->apps);
 	window_restore(t, w);
 }
 
@@ -359,6 +361,7 @@ static void forget_counts(struct target *t)
 {
 	for (uint32_t i = 0; i < t->desc.n_events; i++)
 		aggregate_clear(t->counts[i]);
+	apps_forget_held(t->apps);
 }
 
 /* --- the journal */
@@ -401,6 +404,9 @@ static void on_target_entry(struct resume *r, uint32_t type, struct saved *s)
 		break;
 	case ENTRY_WRITTEN:
 		on_written(t, s);
+		break;
+	case ENTRY_HELD:
+		apps_load(t->apps, s);
 		break;
 	case ENTRY_BLANK:
 		ref->blank = t->armed;
@@ -456,6 +462,7 @@ static void settle(struct resume *r, struct ref *ref)
 		log_line(LOG_WARNING, "target=%s outcome=\"some of it is lost\" reason=\"a damaged journal\"",
 			t->desc.id);
 		forget_counts(t);
+		apps_blank(t->apps);
 		tasks_lossy(t->tasks);
 	}
 	if (t->window_mono > r->now)

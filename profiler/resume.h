@@ -27,6 +27,7 @@ enum {
 	ENTRY_WRITTEN, /* target; seq: such a window waits no more */
 	ENTRY_BLANK,   /* target: what there was of it was too much */
 	ENTRY_RATES,   /* numbers of struct rates_saved: of all targets */
+	ENTRY_HELD,    /* target; apps_save */
 };
 
 #define KERNEL_NUMBERS 9

@@ -77,6 +77,15 @@ static int reserve(struct rings **ret, uint32_t mark, struct err *e)
 	return 0;
 }
 
+int rings_none(struct rings **ret)
+{
+	struct rings *r = calloc(1, sizeof(*r));
+	if (!r)
+		return -ENOMEM;
+	*ret = r;
+	return 0;
+}
+
 int rings_reserve(struct rings **ret, struct err *e)
 {
 	return reserve(ret, 0, e);

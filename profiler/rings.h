@@ -18,6 +18,7 @@ struct rings;
 
 /* 0 with `note` empty, or saying what is less than wanted. */
 int rings_open(struct rings **ret, char *note, size_t size, struct err *e);
+int rings_none(struct rings **ret); /* there is no event that could write */
 /* The same in two steps: what takes privilege; then the memory, by whoever will read them. */
 int rings_reserve(struct rings **ret, struct err *e);
 int rings_fit(struct rings *r, char *note, size_t size, struct err *e);

@@ -17,7 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TARGET_MAX 128
 #define KIND_MAX 64
 #define FILE_MAX 128
 #define SUFFIX ".pb.gz"
@@ -56,7 +55,7 @@ struct spool {
 
 /* --- names */
 
-static void safe_name(const char *text, char *buf, size_t size)
+void spool_safe_name(const char *text, char *buf, size_t size)
 {
 	size_t n = 0;
 	for (; text[n] && n + 1 < size; n++)
@@ -74,12 +73,11 @@ static void file_name(int64_t start_ns, unsigned seq, const char *kind, char *bu
 	struct tm tm;
 	if (start >= 0 && start < 253402300800 && gmtime_r(&start, &tm)) /* four digits of year */
 		strftime(stamp, sizeof(stamp), STAMP, &tm);
-	safe_name(kind, safe, sizeof(safe));
+	spool_safe_name(kind, safe, sizeof(safe));
 	snprintf(buf, size, "%s-%06u-%s" SUFFIX, stamp, seq, safe);
 }
 
-/* Is it a name that file_name() makes, and of when? */
-static bool parse_name(const char *name, int64_t *ret_start_s)
+bool spool_parse_name(const char *name, int64_t *ret_start_s)
 {
 	struct tm tm = {0};
 	size_t len = strlen(name);
@@ -90,6 +88,16 @@ static bool parse_name(const char *name, int64_t *ret_start_s)
 		return false;
 	*ret_start_s = timegm(&tm);
 	return true;
+}
+
+const char *spool_event(const char *name, size_t *ret_len)
+{
+	const char *dash = strchr(name, '-');
+	dash = dash ? strchr(dash + 1, '-') : NULL;
+	const size_t len = dash ? strcspn(dash + 1, ".") : 0;
+	if (ret_len)
+		*ret_len = len;
+	return len ? dash + 1 : NULL;
 }
 
 /* --- what is held */
@@ -197,7 +205,8 @@ static int scan_file(struct spool *s, int dir, const char *target, const char *f
 		s->tidied |= unlinkat(dir, file, 0) == 0;
 		return 0;
 	}
-	if (!parse_name(file, &start_s) || fstatat(dir, file, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+	if (!spool_parse_name(file, &start_s) || fstatat(dir, file, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		!S_ISREG(st.st_mode))
 		return 0;
 	return add_entry(s, target, file, (uint64_t)st.st_size, start_s);
 }
@@ -344,11 +353,11 @@ static int begin(struct spool *s, const char *target, const char *temporary, con
 int spool_write(struct spool *s, const char *target, int64_t start_ns, unsigned seq, const char *kind, const void *data,
 	size_t len, char *ret_path, size_t size, struct err *e)
 {
-	char safe[TARGET_MAX + 1], name[FILE_MAX], temporary[32];
+	char safe[SPOOL_TARGET_MAX + 1], name[FILE_MAX], temporary[32];
 	const uint64_t blocks = blocks_of(len) + 1; /* with a directory that may have to be made */
 
 	snprintf(temporary, sizeof(temporary), TEMPORARY ".%d", (int)getpid());
-	safe_name(target, safe, sizeof(safe));
+	spool_safe_name(target, safe, sizeof(safe));
 	if (s->cap_bytes && blocks * BLOCK > s->cap_bytes)
 		return err_say(e, -EFBIG, "a profile of %s with %zu bytes is lost: the spool may hold %" PRIu64, safe,
 			len, s->cap_bytes);

@@ -16,6 +16,7 @@
 
 #include "oci/base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,3 +44,10 @@ void spool_tidy(struct spool *s);
 const char *spool_file(const struct spool *s, size_t i, uint64_t *ret_bytes);
 int spool_dir(const struct spool *s); /* borrowed */
 struct spool *spool_close(struct spool *s);
+
+/* What readers need of its names: a target's directory; is it a profile's file, and of when? */
+void spool_safe_name(const char *text, char *buf, size_t size);
+#define SPOOL_TARGET_MAX 128
+bool spool_parse_name(const char *name, int64_t *ret_start_s);
+/* The event in "<UTC start>-<seq>-<event>.pb.gz", with what is behind it; NULL: there is none. */
+const char *spool_event(const char *name, size_t *ret_len);

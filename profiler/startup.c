@@ -6,6 +6,7 @@
 #include "oci/base/process.h"
 #include "oci/caps.h"
 #include "oci/cgroup.h"
+#include "oci/places.h"
 #include "oci/seccomp.h"
 #include "profiler/debugfile.h"
 #include "profiler/estate.h"
@@ -349,6 +350,17 @@ static void start_users(const struct settings *set, struct startup *s, struct en
 		rings_close(setup.rings[--setup.n]);
 }
 
+/* A session may do without: whoever it was started for says so, or hears why there is no profile. */
+static int open_rings(bool session, struct engine *g, struct err *e)
+{
+	int r = rings_open(&g->rings, g->rings_note, sizeof(g->rings_note), e);
+	if (!session || (r != -EACCES && r != -EPERM && r != -ENOSYS) || perf_refused(&g->no_perf) == 0)
+		return r;
+	g->no_perf = *e;
+	r = rings_none(&g->rings);
+	return r < 0 ? err_set(e, r, "cannot make rings") : 0;
+}
+
 int startup_open(const struct settings *set, bool session, struct engine *g, struct startup *s, struct err *e)
 {
 	*s = (struct startup){.started_by = geteuid(),
@@ -360,8 +372,9 @@ int startup_open(const struct settings *set, bool session, struct engine *g, str
 		.parked = -1,
 		.oom.fd = -1,
 		.forkserver = FORKSERVER_NONE,
+		.tree = -1,
 		.left = -1};
-	if (geteuid() != 0) {
+	if (geteuid() != 0 || places_rootless()) { /* profiles are the user's */
 		s->uid = geteuid();
 		s->gid = getegid();
 	} else {
@@ -379,15 +392,19 @@ int startup_open(const struct settings *set, bool session, struct engine *g, str
 		r = open_control(set, s, g, e);
 	}
 	if (r == 0)
-		r = rings_open(&g->rings, g->rings_note, sizeof(g->rings_note), e);
+		r = open_rings(session, g, e);
 	if (r < 0)
 		return r;
 	limits_use(g, set);
+	snprintf(g->node, sizeof(g->node), "%s", set->node);
 	if (!session)
 		g->rates.account = rates_open_account();
 	s->parked = session ? -1 : open_parked();
 	s->oom = oom_open();
 	g->root = fd_open(AT_FDCWD, DEBUG_DIR, O_PATH | O_DIRECTORY, 0);
+	s->tree = set->target_root[0] ? fd_open(AT_FDCWD, set->target_root, O_PATH | O_DIRECTORY, 0) : -1;
+	if (set->target_root[0] && s->tree < 0)
+		return err_set(e, s->tree, "target_root: cannot open %s", set->target_root);
 	g->kallsyms_fd = fd_open(AT_FDCWD, "/proc/kallsyms", O_RDONLY, 0);
 	if (g->kallsyms_fd < 0)
 		err_set(&g->kallsyms_none, g->kallsyms_fd, "cannot open /proc/kallsyms");

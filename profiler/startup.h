@@ -17,6 +17,7 @@ struct startup {
 	uid_t started_by, uid; /* then, from startup_drop on */
 	gid_t gid;
 	int listener, memory, signals, parked; /* -1 = none */
+	int tree;			       /* setting `target_root`, for control.h (O_PATH); -1 = none */
 	struct oom oom;
 	struct users users;
 	struct forkserver forkserver;

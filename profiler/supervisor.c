@@ -98,7 +98,7 @@ static void on_relay(void *arg, uint32_t events)
 	}
 	r->owed = false;
 	r->detached &= m->head.type != MSG_OK;
-	r->armed |= m->head.type == MSG_OK && r->total;
+	r->armed |= m->head.type == MSG_OK && registered_is_complete(r);
 	answer(r, m);
 	if (is_last)
 		forget(s, r);
@@ -132,6 +132,18 @@ static void close_event(struct supervisor *s, uint32_t number, uint32_t index)
 	struct registered *r = supervisor_find(s, number);
 	if (r && r->armed && index < r->n_events)
 		r->event_fds[index] = fd_close(r->event_fds[index]);
+}
+
+static void remember(struct supervisor *s, const struct asked *q, int fd)
+{
+	struct registered *r = supervisor_find(s, q->number);
+	if (!r) {
+		fd_close(fd);
+		return;
+	}
+	s->n_fds -= registered_fds(r);
+	registered_remember(r, q->index, fd);
+	s->n_fds += registered_fds(r);
 }
 
 static size_t list_processes(int cgroup, char *text, size_t size)
@@ -360,6 +372,8 @@ static void on_channel(void *arg, uint32_t events)
 		export_end(&s->engine->exporting);
 	else if (q.kind == ASKED_CLOSE)
 		close_event(s, q.number, q.index);
+	else if (q.kind == ASKED_REMEMBER)
+		remember(s, &q, n ? fd : -1), n = 0;
 	else if (n)
 		tell_who(s, q.number, fd);
 	fd_close(n ? fd : -1);
@@ -426,6 +440,7 @@ struct registered *supervisor_register(struct supervisor *s, const struct target
 		forget(s, r);
 		return NULL;
 	}
+	r->owed = registered_is_complete(r);
 	return r;
 }
 

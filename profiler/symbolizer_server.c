@@ -13,23 +13,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define LINES_SHARE 2 /* of a job's memory that libdw may take before it is opened anew */
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SHADOWED 1 /* a sanitizer's memory is terabytes */
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SHADOWED 1
-#endif
-#endif
-#ifndef SHADOWED
-#define SHADOWED 0
-#endif
 
 #define SERVED_MAX (SYMBOLIZER_JOBS_MAX + 2 + SYMBOLIZER_LINGERING_MAX)
 #define END_MS 200 /* at the end, for those that were killed */
@@ -92,13 +80,6 @@ static void map_files(const struct question_head *head, int sock, struct elf_mem
 		*alt = map_file(&head->alt, fds[at]);
 }
 
-static void limit_memory(size_t bytes)
-{
-	struct rlimit l = {bytes, bytes};
-	if (!SHADOWED)
-		setrlimit(RLIMIT_DATA, &l);
-}
-
 /* Holds the question, the pipe and what is mapped; what it gets at by way of a fault in a library is that. */
 static _Noreturn void run_job(const struct server *s, const int *fds)
 {
@@ -111,7 +92,7 @@ static _Noreturn void run_job(const struct server *s, const int *fds)
 		_exit(1);
 	map_files(&head, fds[QUESTION_FILES], &debug, &alt);
 	fd_close_all_but(fds, QUESTION_FILES);
-	limit_memory(limits->memory + debug.size + alt.size); /* the kernel counts those as data, too */
+	process_bound(limits->memory + debug.size + alt.size, 0); /* the kernel counts those as data, too */
 	if (seccomp_enter(SECCOMP_SYMBOLIZER_JOB, &e) < 0)
 		_exit(1);
 	int r = symbolizer_answer(

@@ -4,8 +4,10 @@
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "oci/cgroup.h"
+#include "profiler/apps.h"
 #include "profiler/commit.h"
 #include "profiler/counted.h"
+#include "profiler/crash.h"
 #include "profiler/debugfile.h"
 #include "profiler/maps.h"
 #include "profiler/naming.h"
@@ -132,12 +134,34 @@ int target_tasks_new(struct target *t)
 
 static void take_fds(struct target *t, const int *fds)
 {
-	int *fields[] = {
-		&t->pidfd, &t->tree, &t->cgroup, &t->exe, &t->cgroup_events, &t->cpu_stat}; /* as enum target_fd */
+	int *fields[] = {&t->pidfd, &t->tree, &t->cgroup, &t->exe, &t->cgroup_events, &t->cpu_stat,
+		&t->app}; /* as enum target_fd */
 	int n = 0;
 	for (unsigned bit = 0; bit < sizeof(fields) / sizeof(fields[0]); bit++)
 		if (t->desc.fds & 1u << bit)
 			*fields[bit] = fds[n++];
+}
+
+/* What is in use belongs to what is allocated, as far as there is a place for one more. */
+static void add_heap(struct target_desc *d)
+{
+	for (uint32_t i = 0; i < d->n_events; i++)
+		if (event_kind(d->events[i].kind)->measure == MEASURES_ALLOC) {
+			if (d->n_events == EVENTS_MAX) {
+				target_note(d, "alloc: what is in use is left out: one event less, and it has a place");
+				return;
+			}
+			d->events[d->n_events++] = (struct event_spec){.kind = (uint32_t)event_heap(),
+				.period = d->events[i].period,
+				.profiles = PROFILES_ALLOC};
+			return;
+		}
+}
+
+uint32_t target_n_asked(const struct target *t)
+{
+	const uint32_t n = t->desc.n_events;
+	return n && t->desc.events[n - 1].profiles == PROFILES_ALLOC ? n - 1 : n;
 }
 
 int target_new(struct engine *g, const struct target_desc *d, const int *fds, struct target **ret, struct err *e)
@@ -157,17 +181,20 @@ int target_new(struct engine *g, const struct target_desc *d, const int *fds, st
 	t->serial = ++g->last_serial;
 	t->born = clock_now();
 	t->desc = *d;
+	add_heap(&t->desc);
 	t->files = (struct files_account){.name = t->desc.id, .born = t->born};
-	t->pidfd = t->tree = t->cgroup = t->exe = t->cgroup_events = t->cpu_stat = -1;
+	t->pidfd = t->tree = t->cgroup = t->exe = t->cgroup_events = t->cpu_stat = t->app = -1;
 	t->pid_source.fd = t->cgroup_source.fd = -1;
 	take_fds(t, fds);
 	int r = target_tasks_new(t);
 	if (r == 0 && d->strategy == STRATEGY_THREADS)
 		r = heard_new(&t->heard);
-	for (uint32_t i = 0; r == 0 && i < d->n_events; i++)
+	for (uint32_t i = 0; r == 0 && i < t->desc.n_events; i++)
 		r = window_counts(t, &t->counts[i]);
 	if (r == 0)
 		r = offcpu_new(t);
+	if (r == 0)
+		r = apps_new(t, &t->apps);
 	t->next = g->targets;
 	g->targets = t;
 	g->n_targets++;
@@ -210,7 +237,8 @@ int target_add_event(struct target *t, const struct event_desc *d, int fd, struc
 {
 	struct stream *st = calloc(1, sizeof(*st));
 	int r = st ? 0 : -ENOMEM;
-	if (r == 0 && d->role != PERF_SIDEBAND && d->spec >= t->desc.n_events)
+	if (r == 0 && d->role != PERF_SIDEBAND &&
+		(d->spec >= t->desc.n_events || event_is_of_app(&t->desc.events[d->spec])))
 		r = -EINVAL;
 	if (r == 0 && ioctl(fd, PERF_EVENT_IOC_ID, &st->id) < 0)
 		r = err_set(e, -errno, "a descriptor that is no perf event");
@@ -229,7 +257,7 @@ int target_add_event(struct target *t, const struct event_desc *d, int fd, struc
 
 int target_arm(struct target *t, uint32_t n_events, struct err *e)
 {
-	if (n_events != t->n_announced || !t->streams)
+	if (n_events != t->n_announced || (!t->streams && t->desc.strategy != STRATEGY_TIMERS))
 		return err_say(e, -EPROTO, "%u events announced, %u received", n_events, t->n_announced);
 	t->tally.cpu_usage = t->cpu_first = target_cpu_usage(t);
 	for (uint32_t i = 0; i < t->desc.n_events; i++)
@@ -256,6 +284,12 @@ static void begin_running(struct target *t, const char *notes)
 	target_window_from(t, t->began);
 	offcpu_attached(t);
 	t->saved.streams = t->saved.changed = true;
+}
+
+void target_begin(struct target *t)
+{
+	if (!t->started && t->armed)
+		begin_running(t, "");
 }
 
 void target_tasks(struct target *t, const struct msg_tasks *m, const int *maps)
@@ -314,6 +348,8 @@ static void close_all(struct target *t)
 	commit_gone(g->commit, t);
 	rates_release(t);
 	offcpu_close(t);
+	t->apps = apps_free(t->apps);
+	fd_close(t->app);
 	while (t->streams)
 		drop_stream(t, t->streams);
 	loop_del(g->loop, &t->pid_source);
@@ -332,6 +368,7 @@ static void close_all(struct target *t)
 		next = w->next;
 		window_free(w);
 	}
+	crash_forget(t);
 	pairs_done(&t->not_named);
 	heard_free(t->heard);
 	tasks_free(t->tasks);
@@ -388,6 +425,8 @@ bool target_has_ended(struct target *t)
 		return false;
 	if (t->desc.strategy == STRATEGY_PROCESS)
 		return all_hung_up(t);
+	if (t->desc.strategy == STRATEGY_TIMERS)
+		return fd_wait(t->pidfd, POLLIN, 0) == 1 && !apps_alive(t->apps);
 	if (t->desc.strategy == STRATEGY_THREADS) /* of many events, only looked at when the first process is gone */
 		return fd_wait(t->pidfd, POLLIN, 0) == 1 && all_hung_up(t);
 	return fd_wait(t->pidfd, POLLIN, 0) == 1; /* perf_event on v1: the init's end is all there is */
@@ -410,6 +449,8 @@ void target_end(struct target *t)
 	if (t->started && !target_has_ended(t))
 		offcpu_call_now(t);
 	engine_drain(t->engine, true);
+	if (t->desc.strategy == STRATEGY_TIMERS) /* nobody has connected: that is what its profile says */
+		target_begin(t);
 	window_end(t, true);
 	offcpu_close(t);
 	while (t->streams)
@@ -430,7 +471,7 @@ static void wait_for_exporter(struct target *t)
 
 void target_settle(struct target *t)
 {
-	if (!t->ending || t->windows)
+	if (!t->ending || t->windows || t->crashes)
 		return;
 	if (t->unwritten && !t->written_by)
 		wait_for_exporter(t);
@@ -538,8 +579,11 @@ int target_round(struct target *t, int64_t now)
 {
 	if (!t->armed)
 		return -1;
+	const int crashes = crash_round(t, now);
 	if (t->ending && t->windows)
-		return window_round(t, now);
+		return loop_sooner(window_round(t, now), crashes);
+	if (t->ending && t->crashes)
+		return crashes;
 	if (t->ending) {
 		int left = deadline_left_ms(t->written_by);
 		target_settle(t); /* there it may end */
@@ -552,6 +596,7 @@ int target_round(struct target *t, int64_t now)
 		return 0;
 	}
 	fit_snapshots(t, now);
+	apps_drain(t->apps, t->engine->rates.drained, false);
 	int call = 0;
 	if (t->started && (t->early || now - t->window_mono >= t->desc.window_s * NSEC_PER_SEC)) {
 		call = offcpu_call(t);
@@ -564,7 +609,7 @@ int target_round(struct target *t, int64_t now)
 		return call;
 	int turn = offcpu_round(t, now);
 	int names = window_round(t, now), next = until_window_end(t, now);
-	return loop_sooner(loop_sooner(names, next), turn);
+	return loop_sooner(loop_sooner(loop_sooner(names, next), turn), crashes);
 }
 
 /* --- records ------------------------------------------------------------------------------------------- */
@@ -614,7 +659,7 @@ static uint64_t worth_of(struct target *t, uint32_t spec, const struct record_sa
 	return worth;
 }
 
-static struct when when_of(const struct target *t, const struct record *r)
+struct when target_when(const struct target *t, const struct record *r)
 {
 	const uint32_t detail = t->desc.detail;
 	const int64_t us = ((int64_t)r->time - t->window_mono) / 1000;
@@ -627,8 +672,8 @@ static struct when when_of(const struct target *t, const struct record *r)
 static void on_plain(struct target *t, struct stream *st, const struct record *r, uint64_t weight)
 {
 	struct frame frames[AGGREGATE_STACK_MAX];
-	const struct who who = {r->pid, r->tid, "", "", ""};
-	const struct when when = when_of(t, r);
+	const struct who who = {r->pid, r->tid, "", "", "", NULL};
+	const struct when when = target_when(t, r);
 	const enum event_measure measure = event_kind(t->desc.events[st->spec].kind)->measure;
 	if (measure != MEASURES_WAITS)
 		aggregate_add_at(t->counts[st->spec], frames, stack_plain(r, frames), &who, &when, 1,
@@ -674,8 +719,9 @@ static void on_sample(struct target *t, struct stream *st, const struct record *
 	}
 	enum unwind_stop stop;
 	size_t n = stack_frames(t->engine->unwind, p, r, &st->layout, &t->engine->jit_room, frames, &stop);
-	struct who who = {r->pid, r->tid, p->comm, tasks_thread_name(p, r->tid), p->exe};
-	struct when when = when_of(t, r);
+	struct who who = {r->pid, r->tid, p->comm, tasks_thread_name(p, r->tid), p->exe,
+		apps_labels(t->apps, r->pid, r->tid, r->time)};
+	struct when when = target_when(t, r);
 	tally->stops[stop]++;
 	note_snapshot(t, st, &r->sample, stop);
 	p->sampled = true;
@@ -696,30 +742,33 @@ void target_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time, b
 }
 
 /* What is heard by two events keeps the earlier one (profiler/heard.h). False: the record came by the other. */
-static bool keep_earlier(struct target *t, struct stream *st, uint64_t *by)
+static bool keep_earlier(struct target *t, struct stream *st, struct heard_by *by)
 {
-	struct stream *other = *by ? streams_find(t->engine->streams, *by) : NULL;
+	struct stream *other = by->id ? streams_find(t->engine->streams, by->id) : NULL;
 	if (!other || other == st) { /* the first time, or the one that it was heard by is closed by now */
-		*by = st->id;
+		by->id = st->id;
 		return true;
 	}
 	struct stream *later = st->id > other->id ? st : other;
-	*by = later == st ? other->id : st->id;
+	by->id = later == st ? other->id : st->id;
 	t->tally.doubled++;
 	/* the supervisor holds it, too: until that is closed, every new thread inherits it, and pays for it */
 	ioctl(later->fd, PERF_EVENT_IOC_DISABLE, 0);
-	worker_tell(t->engine, &(struct asked){ASKED_CLOSE, t->number, later->index});
+	worker_tell(t->engine, &(struct asked){ASKED_CLOSE, t->number, later->index}, -1);
 	drop_stream(t, later);
 	return later != st;
 }
 
 static bool keep_single(struct target *t, struct stream *st, const struct record *r)
 {
-	bool whoever = r->type == PERF_RECORD_SAMPLE && event_is(&t->desc.events[st->spec], NAMED_TRACEPOINT);
+	const bool sample = r->type == PERF_RECORD_SAMPLE;
+	bool whoever = sample && event_is(&t->desc.events[st->spec], NAMED_TRACEPOINT);
 	bool wanted = true;
 	if (!whoever && r->by && r->by != UINT32_MAX) {
-		uint64_t *by = heard_by(t->heard, r->by, (uint32_t)st->cpu, st->spec + EVENTS_MAX * st->role);
-		wanted = !by || keep_earlier(t, st, by);
+		struct heard_by *by = heard_by(t->heard, r->by, (uint32_t)st->cpu, st->spec + EVENTS_MAX * st->role);
+		wanted = !by || (!(sample && by->time == r->time) && keep_earlier(t, st, by));
+		if (by && sample)
+			by->time = r->time;
 	}
 	if (r->type == PERF_RECORD_FORK || r->type == PERF_RECORD_EXIT)
 		heard_forget(t->heard, r->tid);
@@ -732,6 +781,10 @@ static void on_sideband(struct target *t, const struct record *r)
 	if (exec && !t->started && !t->desc.running && r->pid == (uint32_t)t->desc.init_pid)
 		begin(t, r);
 	offcpu_sideband(t, r);
+	if (exec || (r->type == PERF_RECORD_EXIT && r->pid == r->tid))
+		apps_image_ends(t->apps, r->pid, (int64_t)r->time);
+	if (r->type == PERF_RECORD_EXIT)
+		apps_thread_ended(t->apps, r->pid, r->tid, r->time);
 	if (!t->plain)
 		tasks_record(t->tasks, r);
 }
@@ -827,5 +880,6 @@ void target_resume_blank(struct target *t)
 	offcpu_resume(t);
 	target_begin_clock(t);
 	tasks_lossy(t->tasks);
+	apps_blank(t->apps);
 	log_line(LOG_INFO, "target=%s outcome=\"begun anew\"", t->desc.id);
 }

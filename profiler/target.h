@@ -5,8 +5,9 @@
  * armed: all events are there and enabled.
  * started: the init has exec'ed the program; from here on samples count. What came before only builds address spaces,
  * because it is the runtime's. A target that ran already: everything is known that was there before the first record
- * (target_tasks).
- * ended: cgroup empty, or (other strategies) every event hung up; last window, everything closed.
+ * (target_tasks). One without events: libpillion in it has connected (apps.h).
+ * ended: cgroup empty, or (other strategies) every event hung up, or nobody is connected; last window, everything
+ * closed.
  *
  * What a target costs us, `cost`: CPU time of windows and of asking for names is measured, as they are few. Of records
  * there are many: the CPU time of reading the rings, each time, is shared out by how many records each target had among
@@ -37,6 +38,8 @@ struct target {
 	void *on_ended_arg;
 	struct target_desc desc;
 	int pidfd, tree, cgroup, exe, cgroup_events, cpu_stat; /* -1 = none; cgroup: a directory, to pass on */
+	int app;					       /* where processes with libpillion connect */
+	struct apps *apps;				       /* NULL: none do */
 	struct loop_source pid_source, cgroup_source;
 	struct stream *streams;
 	uint32_t n_announced, uncovered; /* events that came; on CPUs that came up after us */
@@ -75,6 +78,8 @@ struct target {
 	int64_t born, naming_spent; /* ns: when it came; time of jobs for its names */
 	struct naming *ahead;	    /* names asked for while the window is under way */
 	int64_t ahead_due, ahead_step;
+	struct crash *crashes;		      /* whose reports wait for names (profiler/crash.h) */
+	int64_t crash_credit;		      /* as of when it may have another report; ns, CLOCK_MONOTONIC */
 	struct window *windows;		      /* that are over and wait for names */
 	struct aggregate *counts[EVENTS_MAX]; /* of the window under way */
 	/* the window under way */
@@ -99,10 +104,13 @@ struct target {
 		uint64_t cpu_usage;				      /* cpu.stat usage_usec at the beginning */
 		uint64_t switches, stacks, idle, idle_ns, waits_lost; /* profiler/offcpu.h */
 		uint64_t unrecorded;				      /* ns of pauses there */
+		uint64_t apps_lost;				      /* samples of memory */
+		uint64_t labels_lost;				      /* changes of threads' labels */
 		uint64_t restarts, gap; /* times that we took over from one that was killed; ns that it may not have */
 		/* samples that the kernel wrote, and what it counted from one to the next (profiler/rates.h) */
 		uint64_t taken[EVENTS_MAX], counted[EVENTS_MAX];
-	} tally; /* numbers of 64 bits alone (profiler/commit.c) */
+		uint64_t apps_cpu; /* ns of CPU time, by their own account */
+	} tally;		   /* numbers of 64 bits alone (profiler/commit.c) */
 	/* what of it a journal has (profiler/commit.h) */
 	struct {
 		bool known, changed; /* it is in it; since then something has changed */
@@ -117,8 +125,12 @@ int target_new(struct engine *g, const struct target_desc *d, const int *fds, st
 /* Takes the descriptor. */
 int target_add_event(struct target *t, const struct event_desc *d, int fd, struct err *e);
 int target_arm(struct target *t, uint32_t n_events, struct err *e);
+/* Of its events, those that were asked for. */
+uint32_t target_n_asked(const struct target *t);
 /* What it consists of, as far as it ran before it was armed: takes the maps. The last of them starts it. */
 void target_tasks(struct target *t, const struct msg_tasks *m, const int *maps);
+void target_begin(struct target *t); /* one without events, for which there is no record that tells */
+struct when target_when(const struct target *t, const struct record *r); /* of a sample */
 /* A record of one of its events. */
 void target_record(struct target *t, struct stream *st, const struct perf_event_header *h);
 void target_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time, bool shared);

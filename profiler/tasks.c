@@ -179,6 +179,22 @@ static void thread_drop(struct task *p, uint32_t tid)
 	free(th);
 }
 
+/* A new image: nothing of the old one is left. */
+static void begin_anew(struct tasks *t, struct task *p)
+{
+	struct space *fresh;
+	if (space_new(t->files, &fresh) == 0) {
+		space_free(p->space);
+		p->space = fresh;
+		t->all_lossy = false;
+	}
+	free_threads(p);
+	p->jit = jit_unref(p->jit);
+	p->exe[0] = 0;
+	p->exited = 0;
+	p->leader_gone = false;
+}
+
 static void on_comm(struct tasks *t, const struct record *r)
 {
 	struct task *p = get_own(t, r->pid);
@@ -188,19 +204,8 @@ static void on_comm(struct tasks *t, const struct record *r)
 		thread_set(p, r->tid, r->comm.name);
 		return;
 	}
-	if (r->comm.exec) { /* a new image: nothing of the old one is left */
-		struct space *fresh;
-		if (space_new(t->files, &fresh) == 0) {
-			space_free(p->space);
-			p->space = fresh;
-			t->all_lossy = false;
-		}
-		free_threads(p);
-		p->jit = jit_unref(p->jit);
-		p->exe[0] = 0;
-		p->exited = 0;
-		p->leader_gone = false;
-	}
+	if (r->comm.exec)
+		begin_anew(t, p);
 	snprintf(p->comm, sizeof(p->comm), "%s", r->comm.name);
 }
 
@@ -307,6 +312,27 @@ int tasks_adopt_maps(struct tasks *t, uint32_t pid, int maps, size_t *left)
 	if (r > 0 && exe[0])
 		set_exe(p, exe);
 	return r;
+}
+
+int tasks_adopt_text(struct tasks *t, uint32_t pid, char *text)
+{
+	char exe[4096];
+	struct task *p = get_own(t, pid);
+	int r = p ? maps_text(text, p->space, exe, sizeof(exe)) : -ENOMEM;
+	if (r > 0 && exe[0] && !p->exe[0])
+		set_exe(p, exe);
+	if (p && !p->comm[0])
+		snprintf(p->comm, sizeof(p->comm), "%.15s", p->exe);
+	return r;
+}
+
+void tasks_exec(struct tasks *t, uint32_t pid)
+{
+	struct task *p = get_own(t, pid);
+	if (p)
+		begin_anew(t, p);
+	if (p)
+		p->comm[0] = 0;
 }
 
 void tasks_lossy(struct tasks *t)

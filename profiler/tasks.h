@@ -44,6 +44,9 @@ void tasks_record(struct tasks *t, const struct record *r);
  */
 void tasks_adopt(struct tasks *t, uint32_t pid, uint32_t tid, const char *name);
 int tasks_adopt_maps(struct tasks *t, uint32_t pid, int maps, size_t *left);
+/* The same of a text, which may be a part of them; without a name by then, the process has its program's. */
+int tasks_adopt_text(struct tasks *t, uint32_t pid, char *text);
+void tasks_exec(struct tasks *t, uint32_t pid); /* nothing of what it had is left */
 /* The process; made if it was never heard of. NULL only out of memory. */
 struct task *tasks_get(struct tasks *t, uint32_t pid);
 const struct task *tasks_find(struct tasks *t, uint32_t pid);	   /* NULL if it was never heard of */

@@ -113,6 +113,7 @@ static void fill(struct tenant *t, const struct tenant_setup *setup)
 		.http = -1};
 	g->rates.account = -1;
 	limits_use(g, &t->settings);
+	snprintf(g->node, sizeof(g->node), "%s", t->settings.node);
 	t->supervisor.engine = g;
 	t->supervisor.settings = &t->settings;
 	t->supervisor.oom = &t->oom;

@@ -32,6 +32,25 @@ size_t text_utf8(const unsigned char *s)
 	return 0;
 }
 
+uint32_t text_decode(const unsigned char *s, size_t length)
+{
+	static const unsigned char first[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
+	uint32_t c = s[0] & first[length];
+	for (size_t i = 1; i < length; i++)
+		c = c << 6 | (s[i] & 0x3f);
+	return c;
+}
+
+bool text_misleads(uint32_t c)
+{
+	static const uint32_t ranges[][2] = {
+		{0x80, 0x9f}, {0x61c, 0x61c}, {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}};
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
+		if (c >= ranges[i][0] && c <= ranges[i][1])
+			return true;
+	return c < 0x20 || c == 0x7f;
+}
+
 static char replace(char c, const char *pairs)
 {
 	for (const char *p = pairs; p && p[0] && p[1]; p += 2)

@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 /*
@@ -15,4 +17,7 @@
 void text_clean(char *text);
 /* Length of the UTF-8 sequence at `s` (RFC 3629, section 4), 0 if there is none. */
 size_t text_utf8(const unsigned char *s);
+uint32_t text_decode(const unsigned char *s, size_t length); /* of such a sequence */
+/* Control characters, zero-width ones and those of bidirectional text: they make a name look like another. */
+bool text_misleads(uint32_t c);
 void text_print(FILE *out, const char *text, const char *pairs);

@@ -1,6 +1,8 @@
 #include "profiler/top.h"
 
 #include "oci/base/clock.h"
+#include "profiler/columns.h"
+#include "profiler/functions.h"
 #include "profiler/text.h"
 
 #include <errno.h>
@@ -11,12 +13,7 @@
 #include <time.h>
 
 #define TARGETS_SHOWN 3
-
-struct row {
-	const char *name;
-	__int128 flat, cum; /* sums of many 64-bit values */
-	size_t last;	    /* sample that counted here last, + 1 */
-};
+#define NAME_COLUMN 45 /* where names begin */
 
 const char *top_amount(int64_t value, const char *unit, char *buf, size_t size)
 {
@@ -75,66 +72,9 @@ static int64_t clamp(__int128 value)
 	return value > INT64_MAX ? INT64_MAX : value < INT64_MIN ? INT64_MIN : (int64_t)value;
 }
 
-/* One row per name; `row_of` has room for every string of the profile, the others for every function. */
-static size_t name_rows(const struct profile *p, struct row *rows, uint32_t *row_of, uint32_t *of_function)
-{
-	size_t n = 0;
-	for (uint32_t i = 0; i < profile_functions(p); i++) {
-		const char *name = profile_function_name(p, i);
-		int64_t string = profile_string_find(p, name);
-		if (!row_of[string]) {
-			rows[n] = (struct row){.name = name};
-			row_of[string] = (uint32_t)++n;
-		}
-		of_function[i] = row_of[string] - 1;
-	}
-	return n;
-}
-
-/* `value` of sample `sample` to every function of the location. */
-static void add_lines(
-	const struct profile_location *l, int64_t value, size_t sample, struct row *rows, const uint32_t *of_function)
-{
-	for (size_t i = 0; i < l->n; i++) {
-		struct row *r = &rows[of_function[l->lines[i].function]];
-		if (r->last != sample + 1)
-			r->cum += value;
-		r->last = sample + 1;
-	}
-}
-
-static __int128 add_samples(const struct profile *p, unsigned type, struct row *rows, const uint32_t *of_function)
-{
-	__int128 total = 0;
-	for (size_t i = 0; i < profile_samples(p); i++) {
-		struct profile_sample s;
-		profile_sample_get(p, i, &s);
-		int64_t value = s.values[type];
-		total += value;
-		for (size_t k = 0; k < s.n; k++) {
-			struct profile_location l;
-			profile_location_get(p, s.locations[k], &l);
-			if (!k)
-				rows[of_function[l.lines[0].function]].flat += value;
-			add_lines(&l, value, i, rows, of_function);
-		}
-	}
-	return total;
-}
-
-/* A heap profile has many functions that hold nothing any more. */
-static size_t drop_empty(struct row *rows, size_t n)
-{
-	size_t kept = 0;
-	for (size_t i = 0; i < n; i++)
-		if (rows[i].flat || rows[i].cum)
-			rows[kept++] = rows[i];
-	return kept;
-}
-
 static int by_flat(const void *a, const void *b)
 {
-	const struct row *x = a, *y = b;
+	const struct function_sum *x = a, *y = b;
 	if (x->flat != y->flat)
 		return x->flat < y->flat ? 1 : -1;
 	if (x->cum != y->cum)
@@ -142,47 +82,64 @@ static int by_flat(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-static void print(const struct row *rows, size_t n, __int128 total, const char *unit, FILE *out)
+static int by_cum(const void *a, const void *b)
+{
+	const struct function_sum *x = a, *y = b;
+	return x->cum == y->cum ? by_flat(a, b) : x->cum < y->cum ? 1 : -1;
+}
+
+static void print_name(const char *name, unsigned columns, FILE *out)
+{
+	if (columns)
+		columns_print(out, name, columns > NAME_COLUMN ? columns - NAME_COLUMN : 1);
+	else
+		text_print(out, name, NULL);
+	putc('\n', out);
+}
+
+/* Those before `skip` count in sum%, too. */
+static void print(const struct functions *f, const struct top_view *v, size_t end, const char *unit, FILE *out)
 {
 	char flat[64], cum[64], share[3][32];
 	__int128 sum = 0;
 
 	fprintf(out, "%10s %6s %6s %10s %6s\n", "flat", "flat%", "sum%", "cum", "cum%");
-	for (size_t i = 0; i < n; i++) {
-		sum += rows[i].flat;
-		fprintf(out, "%10s %6s %6s %10s %6s  ", top_amount(clamp(rows[i].flat), unit, flat, sizeof(flat)),
-			percent(rows[i].flat, total, share[0], sizeof(share[0])),
-			percent(sum, total, share[1], sizeof(share[1])),
-			top_amount(clamp(rows[i].cum), unit, cum, sizeof(cum)),
-			percent(rows[i].cum, total, share[2], sizeof(share[2])));
-		text_print(out, rows[i].name, NULL);
-		putc('\n', out);
+	for (size_t i = 0; i < end; i++) {
+		const struct function_sum *row = &f->rows[i];
+		sum += row->flat;
+		if (i < v->skip)
+			continue;
+		fprintf(out, "%10s %6s %6s %10s %6s  ", top_amount(clamp(row->flat), unit, flat, sizeof(flat)),
+			percent(row->flat, f->total, share[0], sizeof(share[0])),
+			percent(sum, f->total, share[1], sizeof(share[1])),
+			top_amount(clamp(row->cum), unit, cum, sizeof(cum)),
+			percent(row->cum, f->total, share[2], sizeof(share[2])));
+		print_name(row->name, v->columns, out);
 	}
 }
 
-int top_write(const struct profile *p, unsigned type, size_t limit, FILE *out)
+int top_write_view(const struct profile *p, const struct top_view *v, size_t *ret_n, FILE *out)
 {
-	const struct profile_info *info = profile_info(p);
-	if (type >= info->n_types)
-		return -EINVAL;
-	struct row *rows = calloc(profile_functions(p) + 1, sizeof(*rows));
-	uint32_t *row_of = calloc(profile_strings(p), sizeof(*row_of));
-	uint32_t *of_function = calloc(profile_functions(p) + 1, sizeof(*of_function));
-	int r = -ENOMEM;
-	if (rows && row_of && of_function) {
-		size_t n = name_rows(p, rows, row_of, of_function);
-		__int128 total = add_samples(p, type, rows, of_function);
-		n = drop_empty(rows, n);
-		qsort(rows, n, sizeof(*rows), by_flat);
-		print(rows, limit < n ? limit : n, total, info->types[type].unit, out);
-		if (limit < n)
-			fprintf(out, "%10s %zu more functions\n", "...", n - limit);
-		r = fflush(out) || ferror(out) ? -EIO : 0;
-	}
-	free(rows);
-	free(row_of);
-	free(of_function);
+	struct functions f;
+	int r = functions_sum(p, v->type, &f);
+	if (r < 0)
+		return r;
+	const size_t skip = v->skip < f.n ? v->skip : f.n, end = f.n - skip < v->rows ? f.n : skip + v->rows;
+	if (f.n)
+		qsort(f.rows, f.n, sizeof(*f.rows), v->by_cum ? by_cum : by_flat);
+	print(&f, v, end, profile_info(p)->types[v->type].unit, out);
+	if (end < f.n && !v->bare)
+		fprintf(out, "%10s %zu more functions\n", "...", f.n - end);
+	if (ret_n)
+		*ret_n = f.n;
+	r = fflush(out) || ferror(out) ? -EIO : 0;
+	functions_done(&f);
 	return r;
+}
+
+int top_write(const struct profile *p, unsigned type, size_t rows, FILE *out)
+{
+	return top_write_view(p, &(struct top_view){.type = type, .rows = rows}, NULL, out);
 }
 
 /* --- the header */

@@ -9,6 +9,7 @@
 
 #include "profiler/profile.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -23,3 +24,12 @@ int top_write(const struct profile *p, unsigned type, size_t rows, FILE *out);
 int top_header(const struct profile *p, const char *source, FILE *out);
 /* "1.23s", "450ms", "12.50MiB", "17": `value` in `unit` for a person; `buf` is returned. */
 const char *top_amount(int64_t value, const char *unit, char *buf, size_t size);
+struct top_view {
+	unsigned type;
+	bool by_cum;	   /* largest cum first; else the largest flat */
+	size_t skip, rows; /* so many from the top are not shown; of the others so many at most */
+	unsigned columns;  /* lines are cut there; 0: never */
+	bool bare;	   /* without the line that says how many more there are */
+};
+/* ret_n (NULL: not asked): how many functions there are. As top_write. */
+int top_write_view(const struct profile *p, const struct top_view *v, size_t *ret_n, FILE *out);

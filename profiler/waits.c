@@ -52,6 +52,7 @@ struct waiter {
 	double scale;				/* and for how many it stands */
 	uint64_t owed;				/* ns that it ran by a clock, but not by the time */
 	bool unknown;				/* who hears of it does not know it any more */
+	bool labelled;				/* one of its places is, or was */
 };
 
 struct clock { /* as it was when somebody went off last; its event begins with zeros */
@@ -256,6 +257,16 @@ static void move(struct amount *to, struct amount *from)
 	*from = (struct amount){0};
 }
 
+/* Its stack, or that of one that differs in labels alone; -1: there is none. */
+static int64_t stack_of(const struct waits *w, const struct waiter *t, const struct wait_place *p)
+{
+	int64_t stack = stack_at(w, p);
+	for (const struct wait_place *q = t->labelled ? t->places : NULL; q && stack < 0; q = q->next)
+		if (!memcmp(&q->at, &p->at, offsetof(struct wait_at, labels)))
+			stack = stack_at(w, q);
+	return stack;
+}
+
 /* The one that was not used for longest. Where there is no stack, there are thousands that nobody wants to see. */
 static struct wait_place *reuse(struct waits *w, struct waiter *t)
 {
@@ -265,7 +276,7 @@ static struct wait_place *reuse(struct waits *w, struct waiter *t)
 	struct wait_place *oldest = *at;
 	if (!oldest || oldest == t->place || oldest == t->here)
 		return NULL;
-	if (stack_at(w, oldest) >= 0)
+	if (stack_of(w, t, oldest) >= 0)
 		tell_place(w, t, oldest);
 	else
 		move(&t->nowhere, &oldest->untold);
@@ -303,10 +314,17 @@ static struct wait_place *place_of(struct waits *w, struct waiter *t, const stru
 		if (!p)
 			return NULL;
 		*p = (struct wait_place){.at = *at, .stack = -1};
+		t->labelled |= at->labels != 0;
 	}
 	p->next = t->places;
 	t->places = p;
 	return p;
+}
+
+/* That of waits_runs. */
+static struct wait_at seen_at(uint64_t labels)
+{
+	return (struct wait_at){.ip = 1, .labels = labels};
 }
 
 /* --- waits ---------------------------------------------------------------------------------------------- */
@@ -508,6 +526,15 @@ static uint64_t middle(uint64_t from, uint64_t to)
 	return from < to ? from + (to - from) / 2 : to;
 }
 
+/* A thread that has not been seen yet will be: until then it is where that will have been. */
+static struct wait_place *where_seen(struct waits *w, struct waiter *t)
+{
+	const struct wait_at at = seen_at(0);
+	if (!t->here)
+		t->here = place_of(w, t, &at);
+	return t->here;
+}
+
 void waits_off(struct waits *w, uint32_t pid, uint32_t tid, uint32_t cpu, uint64_t time, const struct wait_at *at)
 {
 	struct clock *c = clock_of(w, cpu);
@@ -521,7 +548,7 @@ void waits_off(struct waits *w, uint32_t pid, uint32_t tid, uint32_t cpu, uint64
 		t->off = time;
 		t->wait = 0;
 		t->n_gaps = w->n_gaps;
-		t->place = t->here;
+		t->place = where_seen(w, t);
 		if (c) {
 			c->time = time;
 			c->tid = tid;
@@ -558,17 +585,18 @@ void waits_on(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
 		uint64_t at = in_gap(w, t);
 		at = at ? at : middle(t->on, time);
 		t->off = at > t->on ? at : t->on;
-		t->place = t->here;
+		t->place = where_seen(w, t);
 	}
 	if (t->off)
 		come_back_scaled(w, t, began);
 }
 
-void waits_runs(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time, const struct frame *frames, size_t n)
+void waits_runs(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time, uint64_t labels, const struct frame *frames,
+	size_t n)
 {
-	static const struct wait_at seen = {.ip = 1};
+	const struct wait_at at = seen_at(labels);
 	if (n)
-		waits_stack(w, pid, tid, &seen, frames, n);
+		waits_stack(w, pid, tid, &at, frames, n);
 	struct waiter *t = *find(w, tid);
 	if (!t)
 		return;
@@ -577,7 +605,7 @@ void waits_runs(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time, cons
 		t->on = time;
 		t->n_gaps = w->n_gaps;
 	}
-	t->here = n ? place_of(w, t, &seen) : NULL;
+	t->here = n ? place_of(w, t, &at) : NULL;
 }
 
 void waits_gap(struct waits *w, uint64_t count, uint32_t cpu, uint64_t time)
@@ -635,7 +663,7 @@ static void tell_place(struct waits *w, struct waiter *t, struct wait_place *p)
 		.at = p->at};
 	struct frame frames[AGGREGATE_STACK_MAX];
 	struct aggregate_sample s;
-	int64_t stack = stack_at(w, p);
+	int64_t stack = stack_of(w, t, p);
 	if (!part.count)
 		return;
 	part.ns = corrected(w, &p->untold);
@@ -673,7 +701,7 @@ static void even_out(struct waits *w, struct waiter *t, bool all)
 	struct amount *others[] = {&t->nowhere, &t->too_short};
 	double more = t->nowhere.more + t->too_short.more, ns = t->nowhere.more_ns + t->too_short.more_ns;
 	for (struct wait_place *p = t->places; p; p = p->next)
-		if (all || stack_at(w, p) >= 0) {
+		if (all || stack_of(w, t, p) >= 0) {
 			more += p->untold.more;
 			ns += p->untold.more_ns;
 		}
@@ -681,7 +709,7 @@ static void even_out(struct waits *w, struct waiter *t, bool all)
 	if (longer <= 0 || more < LONGER_LEAST)
 		return;
 	for (struct wait_place *p = t->places; p; p = p->next)
-		if (all || stack_at(w, p) >= 0)
+		if (all || stack_of(w, t, p) >= 0)
 			shift(&p->untold, mean, longer);
 	for (unsigned i = 0; i < 2; i++)
 		shift(others[i], mean, longer);
@@ -691,7 +719,7 @@ static void tell_thread(struct waits *w, struct waiter *t, bool all)
 {
 	even_out(w, t, all);
 	for (struct wait_place *p = t->places; p; p = p->next)
-		if (all || stack_at(w, p) >= 0)
+		if (all || stack_of(w, t, p) >= 0)
 			tell_place(w, t, p);
 	tell(w, t, WAIT_NOWHERE, &t->nowhere);
 	tell(w, t, WAIT_SHORT, &t->too_short);
@@ -873,4 +901,17 @@ void waits_shed(struct waits *w)
 	aggregate_clear(w->stacks);
 	w->generation++;
 	each_thread(w, shed_places);
+}
+
+static void unlabel(struct waits *w, struct waiter *t)
+{
+	for (struct wait_place *p = t->places; p; p = p->next)
+		p->at.labels = 0;
+	t->labelled = false;
+}
+
+void waits_unlabel(struct waits *w)
+{
+	each_thread(w, shed_places);
+	each_thread(w, unlabel);
 }

@@ -18,7 +18,8 @@
  * A place is a thread's (ip, sp, callers): the same instruction of the same call depth, called the same way as far as
  * is known without its stack. Now and then that is sampled as well (waits_stack), and it is that of all waits at its
  * place until the next one. So sums are exact, per thread and per place, however seldom stacks are sampled; two stacks
- * that share a place are told apart by samples.
+ * that share a place are told apart by samples. What the thread was called then (labels) is of the place, too; a place
+ * that has no stack has that of another one that differs in labels alone.
  *
  * Where not all switches are recorded, what is stands for more: the caller lets time, and the clocks, go on faster then
  * (wait_out.scale), so that a wait is as long as those that it stands for.
@@ -43,6 +44,7 @@
 struct wait_at {
 	uint64_t ip, sp;		/* of the user's frame; 0: not known */
 	uint64_t callers[WAIT_CALLERS]; /* their return addresses as far as they are known, then 0 */
+	uint64_t labels;		/* the caller's number of what the thread is called, 0: nothing */
 };
 
 struct wait_out {
@@ -89,13 +91,14 @@ void waits_born(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time);
 void waits_out(struct waits *w, const struct wait_out *o);
 /*
  * By switch records. A record of where it goes off comes before that of its going off, at most: at NULL is not known,
- * or where it was seen last.
+ * or where it was seen last; until it is seen for the first time, where that will have been.
  */
 void waits_scale(struct waits *w, double scale); /* of what is told from now on, as wait_out.scale */
 void waits_off(struct waits *w, uint32_t pid, uint32_t tid, uint32_t cpu, uint64_t time, const struct wait_at *at);
 void waits_on(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time);
 /* It runs then, with this stack: where it goes off next. */
-void waits_runs(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time, const struct frame *frames, size_t n);
+void waits_runs(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time, uint64_t labels, const struct frame *frames,
+	size_t n);
 /*
  * Of that CPU so many records are lost by then, or (WAITS_ALL_CPUS) time stood still: what threads do now their next
  * record tells; who has come back, or gone off, in between did so in the middle. A gap is known late where threads
@@ -130,6 +133,7 @@ void waits_forget(struct waits *w);
 void waits_midway(struct waits *w);
 /* Behind a window's end: stacks, and places, give back what they take; what matters comes again. */
 void waits_shed(struct waits *w);
+void waits_unlabel(struct waits *w); /* so, too: the numbers of labels are no numbers any more */
 
 size_t waits_threads(const struct waits *w);
 size_t waits_memory(const struct waits *w); /* bytes of the room */

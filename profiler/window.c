@@ -2,8 +2,10 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/log.h"
+#include "profiler/apps.h"
 #include "profiler/build.h"
 #include "profiler/commit.h"
+#include "profiler/crash.h"
 #include "profiler/naming.h"
 #include "profiler/offcpu.h"
 #include "profiler/pprof.h"
@@ -31,6 +33,10 @@ static void note_lost(struct target *t, const struct export_profile *p, const st
 void window_written(void *engine, void *of, const struct export_profile *p, const char *path, const struct err *e)
 {
 	struct target *t = of;
+	if (p->head.type == EXPORT_CRASH) {
+		crash_written(t, p, path, e);
+		return;
+	}
 	if (path)
 		log_line(LOG_INFO, "target=%s event=%s outcome=written file=\"%s\" bytes=%" PRIu64, p->id, p->event,
 			path, p->bytes);
@@ -210,6 +216,10 @@ static uint64_t lost_in(const struct window *w)
 static void fill(struct window *w, struct target *t, bool last)
 {
 	offcpu_end(t);
+	apps_drain(t->apps, t->engine->rates.drained, last);
+	apps_window(t->apps, last);
+	t->tally.apps_lost += apps_lost(t->apps);
+	t->tally.labels_lost += apps_labels_lost(t->apps);
 	int64_t now = clock_now();
 	*w = (struct window){.t = t,
 		.last = last,
@@ -227,6 +237,7 @@ static void fill(struct window *w, struct target *t, bool last)
 	counted_window(t, w);
 	t->past.lost += lost_in(w);
 	w->owns_counts = take_counts(w);
+	apps_next_window(t->apps, w->counts, t->counts);
 	if (w->tally.restarts)
 		load_modules(w);
 	refresh_jits(w);

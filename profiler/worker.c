@@ -4,6 +4,7 @@
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "oci/seccomp.h"
+#include "profiler/apps.h"
 #include "profiler/commit.h"
 #include "profiler/coverage.h"
 #include "profiler/estate.h"
@@ -122,6 +123,10 @@ static int on_target(struct connection *c, union msg *m, const int *fds, struct 
 	int r = target_new(c->worker->engine, &m->target.desc, fds, &c->target, e);
 	if (r == 0)
 		adopt(c, c->target);
+	if (r == 0 && m->target.desc.strategy == STRATEGY_TIMERS) {
+		r = target_arm(c->target, 0, e);
+		return r < 0 ? r : msg_send(c->sock, m, MSG_OK, NULL, 0);
+	}
 	return r;
 }
 
@@ -433,10 +438,10 @@ static void on_order(void *arg, uint32_t events)
 	obey(w, o, fds, n);
 }
 
-void worker_tell(const struct engine *g, const struct asked *what)
+void worker_tell(const struct engine *g, const struct asked *what, int fd)
 {
 	if (g->channel >= 0)
-		fd_send(g->channel, what, sizeof(*what), NULL, 0);
+		fd_send(g->channel, what, sizeof(*what), &fd, fd >= 0);
 }
 
 int worker_ask_who(const struct engine *g, uint32_t number, char *text, size_t size)
@@ -488,9 +493,14 @@ static void take_over(struct worker *w, struct registered *k)
 			r = target_add_event(t, &k->events[i], k->event_fds[i], &e);
 		else
 			fd_close(k->event_fds[i]);
+	for (uint32_t i = 0; i < k->n_memories; i++)
+		if (r == 0)
+			apps_remember(t->apps, k->memories[i].fd);
+		else
+			fd_close(k->memories[i].fd);
 	for (struct stream *st = r == 0 ? t->streams : NULL; st; st = st->next_of_target)
 		st->index = index_of(k, st->fd);
-	if (r == 0 && k->total)
+	if (r == 0 && registered_is_complete(k))
 		r = target_arm(t, t->n_announced, &e);
 	if (r == 0 && k->owed)
 		r = msg_send(c->sock, &w->msg, MSG_OK, NULL, 0);

@@ -45,9 +45,10 @@ size_t order_size(const struct order *o); /* of what is sent of it */
 /*
  * What the worker asks. ASKED_WHO, of a target, with a socket for the answer: a line "PID NAME" for each process in its
  * cgroup, PID as the target's own pid namespace has it. ASKED_EXPORTER: another one; this one is no good. ASKED_CLOSE:
- * that target's event of this index, for good.
+ * that target's event of this index, for good. ASKED_REMEMBER: memory of one of its processes, with a descriptor or
+ * without it any more, for the worker that may come; `index` tells one from the other.
  */
-enum asked_kind { ASKED_WHO = 1, ASKED_EXPORTER, ASKED_CLOSE };
+enum asked_kind { ASKED_WHO = 1, ASKED_EXPORTER, ASKED_CLOSE, ASKED_REMEMBER };
 struct asked {
 	uint32_t kind, number, index;
 };
@@ -70,6 +71,6 @@ struct worker *worker_free(struct worker *w);
  * with.
  */
 int worker_main(struct engine *g, const struct settings *set, int channel, struct registered *known);
-void worker_tell(const struct engine *g, const struct asked *what);
+void worker_tell(const struct engine *g, const struct asked *what, int fd); /* -1: none */
 /* Of one of our targets: who is in its cgroup. Bytes of `text`, or -errno. */
 int worker_ask_who(const struct engine *g, uint32_t number, char *text, size_t size);

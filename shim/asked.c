@@ -1,5 +1,6 @@
 #include "shim/asked.h"
 
+#include "oci/policy.h"
 #include "shim/tracepoint.h"
 
 #include <errno.h>
@@ -21,6 +22,11 @@ static int ask_policy(const struct settings *s, const struct event_spec *spec, s
 		[NAMED_KPROBE] = {s->kprobes, "kprobes"},
 		[NAMED_UPROBE] = {s->uprobes, "uprobes"},
 		[NAMED_RAW] = {s->raw, "raw"}};
+	char name[EVENT_TEXT_MAX];
+	snprintf(name, sizeof(name), "%s%s%s", k->name, spec->name[0] ? ":" : "", spec->name);
+	if (!policy_lets(s->allow_events, name))
+		return err_say(
+			e, -EPERM, "%s: the administrator's policy does not allow it (policy.conf: events)", name);
 	return rules[k->naming].allowed
 		       ? 0
 		       : err_say(e, -EPERM,

@@ -71,6 +71,7 @@ static int describe(const struct request *asked, const struct attach_target *t, 
 	/* a process that is asked for by its number is not all that is in its cgroup */
 	job->request.attach = asked->attach == ATTACH_AUTO && !t->container ? ATTACH_PROCESS : asked->attach;
 	job->container = t->container;
+	job->except = t->except;
 	job->caller = getpid();
 	return 0;
 }
@@ -163,7 +164,9 @@ static int hear(int line, int64_t deadline, struct attached *ret, struct err *e)
 	return said.code < 0 ? err_say(e, said.code, "%s", said.text) : 0;
 }
 
-static int run_opener(const struct settings *s, const struct attach_job *job, struct attached *ret, struct err *e)
+/* listener: goes with the job; 0: none. */
+static int run_opener(
+	const struct settings *s, const struct attach_job *job, int listener, struct attached *ret, struct err *e)
 {
 	char path[PATH_MAX];
 	int pair[2];
@@ -180,7 +183,8 @@ static int run_opener(const struct settings *s, const struct attach_job *job, st
 		exec_opener(program, pair[1], ret->sock);
 	}
 	fd_close(pair[1]);
-	r = pid < 0 ? err_set(e, error, "cannot fork the opener") : fd_send(pair[0], job, sizeof(*job), NULL, 0);
+	r = pid < 0 ? err_set(e, error, "cannot fork the opener")
+		    : fd_send(pair[0], job, sizeof(*job), &listener, listener > 0);
 	if (pid >= 0 && (r == 0 || r == -EPIPE))
 		r = hear(pair[0], job->deadline, ret, e);
 	fd_close(pair[0]);
@@ -195,6 +199,13 @@ static void clean_up(const struct attached *a)
 		session_clean(a->id, deadline_in(CLEAN_MS * NSEC_PER_MSEC));
 }
 
+/* With libpillion in it there are timers. */
+static uint32_t greeting(const struct attach_target *t)
+{
+	struct err refused = {0};
+	return t->listener && perf_refused(&refused) < 0 ? HELLO_NO_PERF : 0;
+}
+
 int attach_start(const struct options *o, const struct attach_target *t, struct attached *ret, struct err *e)
 {
 	static struct attach_job job;
@@ -205,14 +216,14 @@ int attach_start(const struct options *o, const struct attach_target *t, struct 
 	int r = describe(&o->request, t, &job, e);
 	if (r < 0)
 		return r;
-	r = reach_profiler(&o->settings, t->id, job.request.desc.start_time, job.deadline, &profiler, e);
+	r = reach_profiler(&o->settings, t->id, job.request.desc.start_time, greeting(t), job.deadline, &profiler, e);
 	if (r < 0)
 		return clean_up(ret), r;
 	if (profiler.note[0])
 		target_note(&job.request.desc, profiler.note);
 	ret->sock = profiler.sock;
 	ret->in_service = profiler.in_service;
-	r = run_opener(&o->settings, &job, ret, e);
+	r = run_opener(&o->settings, &job, t->listener, ret, e);
 	if (r < 0) {
 		ret->sock = fd_close(ret->sock);
 		clean_up(ret);
@@ -257,7 +268,7 @@ static int reach_again(const struct options *o, int *ret, struct err *e)
 {
 	union msg m;
 	*ret = service_connect_anyway(o->settings.control, e);
-	int r = *ret < 0 ? *ret : service_greet(*ret, &o->settings, e);
+	int r = *ret < 0 ? *ret : service_greet(*ret, &o->settings, 0, e);
 	return r < 0 ? r : msg_answer(*ret, deadline_in(ATTACH_MS * NSEC_PER_MSEC), &m, MSG_WELCOME, e);
 }
 
@@ -280,7 +291,7 @@ int attach_remap(const struct options *o, void (*say)(const char *id, const stru
 	if (r == -ENOENT || r == -ECONNREFUSED)
 		return 0;
 	while (r == 0 && clock_now() < end && (r = ask_for_one(a.sock, &job, e)) == 1) {
-		r = run_opener(&o->settings, &job, &a, &why);
+		r = run_opener(&o->settings, &job, 0, &a, &why);
 		told += r == 0;
 		if (r == 0)
 			continue;

@@ -14,6 +14,8 @@ struct attach_target {
 	pid_t pid;	/* the process, or the init of the container */
 	bool container; /* everything in its cgroup; else the process and its descendants */
 	char id[256], name[256];
+	int listener; /* where libpillion in it connects (TARGET_APP); 0: nowhere */
+	pid_t except; /* a child of it that is ours, and what is below that; 0: there is none */
 };
 
 struct attached {

@@ -114,7 +114,7 @@ static _Noreturn void inner(int from_outer)
 struct outer {
 	struct parcel parcel;
 	pid_t pid;
-	int to_inner, ns_pid, ns_mnt, pidfd, root, tree, exe, self_fds;
+	int to_inner, ns_pid, ns_mnt, pidfd, root, tree, exe, app, self_fds;
 	bool same_pid, same_mnt;
 	struct cgroup_target cgroup;
 	int probes[EVENTS_MAX];
@@ -232,6 +232,7 @@ static void find_scope(struct outer *w)
 	struct census_scope *scope = &w->parcel.scope;
 	bool whole = job.container || job.request.attach == ATTACH_CGROUP;
 	scope->root = w->pid;
+	scope->except = job.except;
 	snprintf(w->cgroup.reason, sizeof(w->cgroup.reason), "one process is asked for, not its cgroup");
 	if (whole)
 		cgroup_find_running(w->pid, job.container ? desc(w)->id : "", &w->cgroup);
@@ -246,9 +247,10 @@ static void find_scope(struct outer *w)
 
 static int hand_over(struct outer *w, struct err *e)
 {
-	const int target[] = {w->pidfd, w->tree, w->cgroup.events_dir, w->exe}; /* in the order of enum target_fd */
+	/* in the order of enum target_fd */
+	const int target[] = {w->pidfd, w->tree, w->cgroup.events_dir, w->exe, -1, -1, w->app};
 	int fds[TARGET_FDS_MAX + 1 + EVENTS_MAX], n = 0;
-	for (unsigned i = 0; i < TARGET_FDS_MAX; i++)
+	for (unsigned i = 0; i < sizeof(target) / sizeof(target[0]); i++)
 		if (target[i] >= 0) {
 			desc(w)->fds |= 1u << i;
 			fds[n++] = target[i];
@@ -289,17 +291,18 @@ static int work(struct outer *w, struct err *e)
 _Noreturn void attacher_run(void)
 {
 	static struct outer w = {
-		.to_inner = -1, .ns_pid = -1, .ns_mnt = -1, .pidfd = -1, .root = -1, .tree = -1, .exe = -1};
-	const int keep[] = {ATTACHER_LINE, ATTACHER_PROFILER};
+		.to_inner = -1, .ns_pid = -1, .ns_mnt = -1, .pidfd = -1, .root = -1, .tree = -1, .exe = -1, .app = -1};
+	int keep[] = {ATTACHER_LINE, ATTACHER_PROFILER, -1};
 	struct err e = {0};
-	size_t none;
+	size_t n;
 	w.cgroup.perf_dir = w.cgroup.events_dir = -1;
-	if (fd_recv(ATTACHER_LINE, &job, sizeof(job), NULL, 0, &none) != sizeof(job))
+	if (fd_recv(ATTACHER_LINE, &job, sizeof(job), &w.app, 1, &n) != sizeof(job))
 		_exit(2); /* somebody typed our name */
 	hide();
 	if (getppid() != job.caller)
 		_exit(1);
-	fd_close_all_but(keep, 2);
+	keep[2] = w.app;
+	fd_close_all_but(keep, 3);
 	fd_null_stdio(7);
 	w.self_fds = program_self_fds();
 	w.parcel.request = job.request;

@@ -209,7 +209,7 @@ static void spread(struct census *c)
 		more = false;
 		for (size_t i = 0; i < c->n_processes; i++) {
 			struct process *p = &c->processes[i];
-			if (!p->member && p->parent > 0 && is_member(c, p->parent))
+			if (!p->member && p->parent > 0 && p->pid != c->scope.except && is_member(c, p->parent))
 				p->member = more = true;
 		}
 	}

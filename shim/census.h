@@ -16,6 +16,7 @@
 /* What belongs to the target. */
 struct census_scope {
 	pid_t root;	     /* this process and its descendants, unless ... */
+	pid_t except;	     /* ... they are this one, or below it (0: none), or ... */
 	char controller[16]; /* v1 controller whose hierarchy `cgroup` is in, "" = v2 */
 	char cgroup[1024];   /* ... here stands a path: everything in this cgroup and below */
 	unsigned depth;	     /* of our pid namespace below that of /proc, which is 1; 0 as well: it is that one */

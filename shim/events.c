@@ -60,6 +60,14 @@ static const struct event_kind kinds[] = {
 		"calls of a function of the kernel, as in kprobe:vfs_read", NAMED_KPROBE, true},
 	{"raw", PERF_TYPE_RAW, 0, MEASURES_COUNT, 1000000, "raw", "count",
 		"a counter by the number that the CPU's manual gives, as in raw:r1c2", NAMED_RAW, false},
+	{"alloc", EVENT_TYPE_APP, 0, MEASURES_ALLOC, 512 << 10, "alloc_space", "bytes",
+		"memory that is allocated, and what of it is in use", NAMED_NOT, false},
+	{"heap", EVENT_TYPE_APP, 1, MEASURES_HEAP, 1, "inuse_space", "bytes", "what of alloc is in use", NAMED_NOT,
+		false},
+	{"calls", EVENT_TYPE_APP, 2, MEASURES_CALLS, 1, "calls", "count",
+		"calls, each of them, in programs built with -finstrument-functions", NAMED_NOT, false},
+	{"crash", EVENT_TYPE_APP, 3, MEASURES_CRASH, 1, "crashes", "count",
+		"signals that end a program: a report of each (pillion crashes)", NAMED_NOT, false},
 };
 
 static const struct event_preset presets[] = {
@@ -87,6 +95,24 @@ const struct event_kind *event_kind(uint32_t row)
 bool event_is(const struct event_spec *s, enum event_naming naming)
 {
 	return kinds[s->kind].naming == naming;
+}
+
+bool event_is_of_app(const struct event_spec *s)
+{
+	return kinds[s->kind].type == EVENT_TYPE_APP;
+}
+
+bool event_is_timed(const struct event_kind *k)
+{
+	return k->measure == MEASURES_CPU || k->measure == MEASURES_WAITS;
+}
+
+int event_heap(void)
+{
+	int row = 0;
+	while (kinds[row].measure != MEASURES_HEAP)
+		row++;
+	return row;
 }
 
 bool event_shares_counters(const struct event_kind *k)
@@ -129,7 +155,7 @@ static void add_text(char buf[EVENT_TEXT_MAX], const char *before, const char *t
 const char *event_text(const struct event_spec *s, char buf[EVENT_TEXT_MAX])
 {
 	const struct event_kind *k = &kinds[s->kind];
-	bool timed = k->measure != MEASURES_COUNT;
+	bool timed = event_is_timed(k);
 	uint64_t value = timed ? (NSEC + s->period / 2) / s->period : s->period;
 	char number[32];
 	snprintf(buf, EVENT_TEXT_MAX, "%s%s%s", k->name, k->naming ? ":" : "", s->name);
@@ -138,19 +164,23 @@ const char *event_text(const struct event_spec *s, char buf[EVENT_TEXT_MAX])
 		add_text(buf, ":min=", number);
 	if (s->idle)
 		add_text(buf, ":", "idle");
+	if (s->with_time)
+		add_text(buf, ":", "time");
 	if (s->stacks && s->stacks <= N_STACKS)
 		add_text(buf, ":stacks=", stacks_words[s->stacks - 1]);
 	if (s->only && s->only < N_ONLY)
 		add_text(buf, ":", only_words[s->only]);
 	snprintf(number, sizeof(number), "%" PRIu64, value);
-	add_text(buf, timed ? "@" : "/", number);
+	if (k->measure != MEASURES_CALLS)
+		add_text(buf, timed ? "@" : "/", number);
 	return buf;
 }
 
 static int find_kind(const char *name, size_t len)
 {
 	for (size_t i = 0; i < event_kinds(); i++)
-		if (strlen(kinds[i].name) == len && !strncmp(kinds[i].name, name, len))
+		if (kinds[i].measure != MEASURES_HEAP && strlen(kinds[i].name) == len &&
+			!strncmp(kinds[i].name, name, len))
 			return (int)i;
 	return -1;
 }
@@ -332,6 +362,10 @@ static bool parse_option(const struct event_kind *k, const char *at, size_t len,
 	static const char min[] = "min=", stacks[] = "stacks=";
 	const size_t n_min = sizeof(min) - 1, n_stacks = sizeof(stacks) - 1;
 	const bool waits = k->measure == MEASURES_WAITS;
+	if (k->measure == MEASURES_CALLS) {
+		ret->with_time = is_word(at, len, "time");
+		return ret->with_time;
+	}
 	if (waits && len > n_min && !strncmp(at, min, n_min))
 		return parse_time(at + n_min, len - n_min, &ret->min_us);
 	if (len > n_stacks && !strncmp(at, stacks, n_stacks)) {
@@ -353,7 +387,10 @@ static int parse_options(
 	const bool waits = k->measure == MEASURES_WAITS;
 	for (size_t at = 0, next; at < len; at = next) {
 		next = span(options, at + 1, len, ":");
-		if (!parse_option(k, options + at + 1, next - at - 1, ret))
+		const bool good = parse_option(k, options + at + 1, next - at - 1, ret);
+		if (!good && k->measure == MEASURES_CALLS)
+			return err_say(e, -EINVAL, "events, column %d: calls takes time, as in calls:time", column);
+		if (!good)
 			return err_say(e, -EINVAL,
 				"events, column %d: %s takes %sstacks=STACKS (auto, fp, dwarf, none), as in %s", column,
 				k->name,
@@ -382,7 +419,7 @@ static int parse_item(const char *text, const char *item, size_t len, uint32_t m
 		return err_say(e, -EINVAL, "events, column %d: no event \"%.*s\"; 'pillion events' lists what there is",
 			column, kind_len > 40 ? 40 : (int)kind_len, item);
 	const struct event_kind *k = &kinds[kind];
-	bool timed = k->measure != MEASURES_COUNT;
+	bool timed = event_is_timed(k);
 	*ret = (struct event_spec){.kind = (uint32_t)kind, .min_us = k->measure == MEASURES_WAITS ? WAITS_MIN_US : 0};
 	size_t name = name_end(k->naming, item, kind_len, len);
 	size_t options = name < len && item[name] == ':' ? span(item, name, len, "@/") : name;
@@ -393,6 +430,8 @@ static int parse_item(const char *text, const char *item, size_t len, uint32_t m
 		return r;
 	char sign = options < len ? item[options] : 0;
 	uint64_t value = k->period;
+	if (sign && k->measure == MEASURES_CALLS)
+		return err_say(e, -EINVAL, "events, column %d: calls are counted all: there is no period", column);
 	if (sign) {
 		char *end;
 		const char *digits = item + options + 1;
@@ -407,6 +446,8 @@ static int parse_item(const char *text, const char *item, size_t len, uint32_t m
 			return err_say(e, -EINVAL, "events, column %d: %s takes %s, as in %s", column, k->name,
 				timed ? "a rate" : "a period", timed ? "cpu@199" : "page-faults/50");
 	}
+	if (k->measure == MEASURES_CRASH && value != 1)
+		return err_say(e, -EINVAL, "events, column %d: %s takes no period: each is reported", column, k->name);
 	if (timed && max_rate && value > max_rate) {
 		value = max_rate;
 		*ret_clamped = true;
@@ -434,8 +475,9 @@ const char *events_text(const struct event_spec *specs, size_t n, char buf[EVENT
 	bool wall = false;
 	buf[0] = 0;
 	for (size_t i = 0; i < n; i++) {
-		wall |= specs[i].profiles != PROFILES_OWN;
-		if (specs[i].profiles != PROFILES_WALL)
+		const uint16_t in = specs[i].profiles;
+		wall |= in == PROFILES_WALL || in == PROFILES_OWN_AND_WALL;
+		if (in == PROFILES_OWN || in == PROFILES_OWN_AND_WALL)
 			at += (size_t)snprintf(
 				buf + at, EVENTS_TEXT_MAX - at, "%s%s", at ? "," : "", event_text(&specs[i], text));
 	}

@@ -12,9 +12,15 @@
  *	tracepoint:block:block_rq_issue.bytes	the sum of that field of its records, in place of how many there were
  *	kprobe:vfs_read+4/10		every tenth time that the kernel passes there, at an instruction of a function
  *	uprobe:/usr/bin/x:work/10	every tenth call of that function of that file, as the container sees it
+ *	uprobe:/usr/bin/x:work+0x1c	each time that the program comes by that instruction of it
  *	raw:r1c2/100000			a counter of the CPU's own, by the number that its manual gives (perf-list(1))
  *	offcpu				time that threads wait for 1 ms and longer, by 99 stacks a second of each CPU
  *	offcpu:min=0:idle@199		also for less, and of threads that do nothing else, by 199 of them
+ *	alloc				memory that is allocated, and what of it is in use, by a sample every 512 KiB
+ *	alloc/4096			by one every 4 KiB
+ *	calls				each call of functions compiled with -finstrument-functions
+ *	calls:time			and the time that they take
+ *	crash				signals that end a program: a report of each
  *
  *	wall				cpu and offcpu in one profile
  *	latency, memory, all		several of them, see event_preset(); what is listed by itself has its own rate
@@ -35,11 +41,17 @@
 /* The kernel gives out the numbers of these as it starts. */
 #define EVENT_TYPE_UPROBE UINT32_MAX
 #define EVENT_TYPE_KPROBE (UINT32_MAX - 1)
+#define EVENT_TYPE_APP                                                                                                 \
+	(UINT32_MAX - 2) /* no event of the kernel's: libpillion counts it in the process (shim/inproc) */
 
 enum event_measure {
 	MEASURES_COUNT,
 	MEASURES_CPU,	/* CPU time, by a timer: the kernel takes ns for clock events even with freq=1 */
 	MEASURES_WAITS, /* time on no CPU: every switch is recorded, of some the stack (profiler/waits.h) */
+	MEASURES_ALLOC, /* bytes that are allocated (shim/inproc/sample.h) */
+	MEASURES_HEAP,	/* of those, what is in use at the end of a window: comes with the former, is not asked for */
+	MEASURES_CALLS, /* calls, all of them (shim/inproc/tree.h) */
+	MEASURES_CRASH, /* signals that end a process (shim/inproc/crash.h): a report of each (profiler/crash.h) */
 };
 
 /* What stands behind the colon of a kind that stands for many: event_spec.name. */
@@ -64,7 +76,7 @@ struct event_kind {
 };
 
 /* Whose samples are in which profile. */
-enum event_profiles { PROFILES_OWN, PROFILES_OWN_AND_WALL, PROFILES_WALL };
+enum event_profiles { PROFILES_OWN, PROFILES_OWN_AND_WALL, PROFILES_WALL, PROFILES_ALLOC };
 
 /* In which code it counts. */
 enum event_only { EVENT_ANYWHERE, EVENT_ONLY_USER, EVENT_ONLY_KERNEL };
@@ -81,7 +93,8 @@ struct event_spec {
 	uint8_t only;		   /* enum event_only */
 	/* of a tracepoint with a field: where it is in PERF_SAMPLE_RAW; size 1, 2, 4 or 8, 0: each counts as one */
 	uint8_t value_size, value_signed;
-	uint16_t value_at, reserved;
+	uint16_t value_at;
+	uint16_t with_time; /* MEASURES_CALLS */
 };
 
 /* A name for a list. */
@@ -96,6 +109,9 @@ size_t event_kinds(void);
 const struct event_kind *event_kind(uint32_t row);  /* NULL beyond the table */
 const char *event_name(const struct event_spec *s); /* "cpu", "sched:sched_switch", "x:work" */
 bool event_is(const struct event_spec *s, enum event_naming naming);
+bool event_is_of_app(const struct event_spec *s);	   /* EVENT_TYPE_APP */
+bool event_is_timed(const struct event_kind *k);	   /* it has a rate, not a period */
+int event_heap(void);					   /* the row of MEASURES_HEAP */
 bool event_shares_counters(const struct event_kind *k);	   /* of a PMU, which has a few: they may have to take turns */
 const char *event_sample_type(const struct event_spec *s); /* pprof */
 /* As it is asked for: "cpu@99", "page-faults/100". Returns buf. */

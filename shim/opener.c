@@ -5,13 +5,18 @@
 #include "oci/base/process.h"
 #include "oci/cgroup.h"
 #include "oci/namespaces.h"
+#include "oci/places.h"
+#include "oci/policy.h"
+#include "shim/app_inside.h"
 #include "shim/asked.h"
 #include "shim/events.h"
+#include "shim/inits.h"
 #include "shim/opener_inner.h"
 #include "shim/probe.h"
 #include "shim/program.h"
 #include "shim/service.h"
 #include "shim/session.h"
+#include "shim/sidecar.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +26,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define LAST_WORD_MS 20 /* beyond the deadline, to say what went wrong */
@@ -36,14 +42,31 @@ struct outer {
 	pid_t init;
 	int line;   /* socket to the hook, for inner */
 	int parcel; /* socket to inner */
-	int pidfd, tree, exe, ns_mnt, ns_pid, self_fds;
+	int pidfd, tree, exe, app, ns_mnt, ns_pid, self_fds;
+	int root; /* the init's, if it has gone there already */
 	bool same_mnt, same_pid;
 	struct cgroup_target cgroup;
 	struct pass_request out;
 	int probes[EVENTS_MAX];
+	int sidecar; /* connection to the profiler in its Pod */
 };
 
 /* --- outer: looks, joins, forks ------------------------------------------------------------------------- */
+
+/*
+ * At createRuntime the container's root is a path of the runtime's yet. Who calls us at `start` finds an init for which
+ * that path is no more: its root is the container's.
+ */
+static int root_of(pid_t init)
+{
+	struct stat ours, theirs;
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/root", (int)init);
+	int fd = fd_open(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0);
+	if (fd < 0 || fstat(fd, &theirs) < 0 || stat("/", &ours) < 0)
+		return fd_close(fd);
+	return theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino ? fd_close(fd) : fd;
+}
 
 static int identify(struct outer *w, struct err *e)
 {
@@ -53,6 +76,7 @@ static int identify(struct outer *w, struct err *e)
 		r = ns_pid_in(w->ns_pid, w->init, &d->init_pid);
 	if (r < 0)
 		return process_explain(w->init, r, e);
+	w->root = root_of(w->init);
 	w->ns_mnt = ns_open(w->init, NS_MNT, &w->same_mnt, e);
 	return w->ns_mnt < 0 ? e->code : 0;
 }
@@ -99,7 +123,7 @@ static void take_tree(struct outer *w)
 {
 	struct err e = {0};
 	if (w->same_mnt || ns_join(w->ns_mnt, NS_MNT, &e) == 0)
-		w->tree = ns_tree(w->container->root, &e);
+		w->tree = w->root < 0 ? ns_tree(w->container->root, &e) : ns_tree_at(w->root, &e);
 	if (w->tree < 0) {
 		w->tree = -1;
 		target_note(&w->out.desc, "no names of functions");
@@ -107,23 +131,53 @@ static void take_tree(struct outer *w)
 	}
 }
 
+typedef int open_exe_fn(int tree, int self_fds, const char *path);
+
 /* process.args[0], by the default PATH where it is a bare name */
-static void take_exe(struct outer *w)
+static int open_exe(const struct outer *w, open_exe_fn *open)
 {
 	static const char *const dirs[] = {
 		"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"};
 	const char *exe = w->container->exe;
 	char path[4200];
+	int fd = -1;
 	if (w->tree < 0 || !exe[0])
-		return;
-	if (strchr(exe, '/')) {
-		w->exe = program_open_unreadable(w->tree, w->self_fds, exe);
-		return;
-	}
-	for (size_t i = 0; w->exe < 0 && i < sizeof(dirs) / sizeof(dirs[0]); i++) {
+		return -1;
+	if (strchr(exe, '/'))
+		return open(w->tree, w->self_fds, exe);
+	for (size_t i = 0; fd < 0 && i < sizeof(dirs) / sizeof(dirs[0]); i++) {
 		snprintf(path, sizeof(path), "%s/%s", dirs[i], exe);
-		w->exe = program_open_unreadable(w->tree, w->self_fds, path);
+		fd = open(w->tree, w->self_fds, path);
 	}
+	return fd;
+}
+
+/* Where libpillion in it connects; without it, what only that counts is left out. */
+static int take_app(struct outer *w, struct err *e)
+{
+	struct target_desc *d = &w->out.desc;
+	struct err why = {0};
+	char text[400];
+	uint32_t i = 0;
+	while (i < d->n_events && !event_is_of_app(&d->events[i]))
+		i++;
+	if (i == d->n_events)
+		return 0;
+	fd_auto exe = open_exe(w, program_open);
+	/* not the tree, which nobody can write to: what lies there, by the way that led to it */
+	fd_auto root = w->tree < 0   ? w->tree
+		       : w->root < 0 ? fd_open(AT_FDCWD, w->container->root, O_PATH | O_DIRECTORY, 0)
+				     : fd_open(w->root, ".", O_PATH | O_DIRECTORY, 0);
+	w->app = root < 0 ? err_say(&why, -ENOENT, "the container's files cannot be reached")
+			  : app_listen_inside(root, exe, w->container->exe, &why);
+	while (w->app < 0 && i < d->n_events) {
+		snprintf(text, sizeof(text), "%s: %.300s", event_name(&d->events[i]), why.text);
+		if (event_is_of_app(&d->events[i]))
+			target_leave_out(d, i, text);
+		else
+			i++;
+	}
+	return d->n_events ? 0 : err_say(e, why.code, "%s", text);
 }
 
 static int describe(struct outer *w, struct err *e)
@@ -140,7 +194,7 @@ static int describe(struct outer *w, struct err *e)
 	snprintf(d->pod_namespace, sizeof(d->pod_namespace), "%s", c->pod_namespace);
 	snprintf(d->service, sizeof(d->service), "%s", c->service);
 	snprintf(d->cgroup, sizeof(d->cgroup), "%s", w->cgroup.path);
-	d->host_pid = c->pid;
+	d->host_pid = w->sidecar < 0 ? c->pid : d->init_pid;
 	d->window_s = req->window_s;
 	d->detail = req->detail;
 	d->n_labels = req->n_labels;
@@ -152,21 +206,54 @@ static int describe(struct outer *w, struct err *e)
 	return 0;
 }
 
+/*
+ * To a tenant: user code alone, by its processes, and nothing that leads out of the Pod. Or to the node's, with a note,
+ * where that is not allowed.
+ */
+static int find_sidecar(struct outer *w, struct err *e)
+{
+	static struct settings own;
+	if (!w->container->sidecar[0])
+		return 0;
+	if (!w->settings->sidecars) {
+		target_note(&w->out.desc, "not by the volume at " SIDECAR_DIR ": policy allows no sidecars");
+		return 0;
+	}
+	w->sidecar = sidecar_reach(w->container->sidecar, &w->cgroup, e);
+	if (w->sidecar < 0)
+		return e->code;
+	own = *w->settings;
+	own.tracepoints = own.kprobes = own.uprobes = own.raw = false;
+	w->settings = &own;
+	cgroup_target_done(&w->cgroup);
+	w->cgroup = (struct cgroup_target){
+		.perf_dir = -1, .events_dir = -1, .reason = "a sidecar has no other container's cgroup"};
+	w->out.user_only = true;
+	target_note(&w->out.desc, "by a sidecar of its Pod: user code alone, and no tracepoint, probe or raw counter");
+	return 0;
+}
+
 static int hand_over(struct outer *w, struct err *e)
 {
 	const int target[] = {w->pidfd, w->tree, w->cgroup.events_dir, w->exe}; /* in the order of enum target_fd */
-	int fds[TARGET_FDS_MAX + 1 + EVENTS_MAX], n = 0;
-	for (unsigned i = 0; i < TARGET_FDS_MAX; i++)
+	int fds[PARCEL_FDS_MAX], n = 0;
+	for (unsigned i = 0; i < sizeof(target) / sizeof(target[0]); i++)
 		if (target[i] >= 0) {
 			w->out.desc.fds |= 1u << i;
 			fds[n++] = target[i];
 		}
+	if (w->app >= 0) {
+		w->out.desc.fds |= TARGET_APP;
+		fds[n++] = w->app;
+	}
 	if (w->cgroup.perf_dir >= 0)
 		fds[n++] = w->cgroup.perf_dir;
 	else
 		memcpy(w->out.no_cgroup, w->cgroup.reason, sizeof(w->out.no_cgroup));
 	for (size_t i = 0; i < probes_count(&w->out.desc); i++)
 		fds[n++] = w->probes[i];
+	if (w->sidecar >= 0)
+		fds[n++] = w->sidecar;
 	int r = fd_send(w->parcel, &w->out, sizeof(w->out), fds, (size_t)n);
 	/* -EPIPE: it died, and its wait status says how */
 	return r < 0 && r != -EPIPE ? err_set(e, r, "no word to the opener's second process") : 0;
@@ -176,7 +263,9 @@ static int hand_over(struct outer *w, struct err *e)
 static int prepare(struct outer *w, struct err *e)
 {
 	w->pidfd = process_pidfd(w->init);
-	int r = w->pidfd < 0 ? process_explain(w->init, w->pidfd, e) : fork_inner(w, e);
+	int r = w->pidfd < 0 ? process_explain(w->init, w->pidfd, e) : init_check(w->init, e);
+	if (r == 0)
+		r = fork_inner(w, e);
 	if (r == 0)
 		r = identify(w, e);
 	if (r < 0)
@@ -193,12 +282,18 @@ static int attach(struct outer *w, struct err *e)
 			? err_say(e, -EBADMSG, "the reader of state and config contradicts itself")
 			: 0;
 	if (r == 0)
+		r = find_sidecar(w, e);
+	if (r == 0)
 		r = describe(w, e);
 	if (r < 0)
 		return r;
 	w->self_fds = program_self_fds();
-	take_tree(w);
-	take_exe(w);
+	if (w->sidecar < 0)
+		take_tree(w);
+	w->exe = open_exe(w, program_open_unreadable);
+	r = take_app(w, e);
+	if (r < 0)
+		return r;
 	r = probes_find(
 		&w->out.desc, w->tree, w->self_fds, clock_now() + (w->deadline - clock_now()) / 2, w->probes, e);
 	return r < 0 ? r : hand_over(w, e);
@@ -208,8 +303,8 @@ static int decide(struct outer *w, int prepared, const struct err *why, struct e
 {
 	const struct container *c = w->container;
 	w->report->outcome = c->stopped ? OPENER_STOPPED : OPENER_NOTHING;
-	if (c->stopped)
-		return 0;
+	if (c->stopped) /* so says runc, too, of one that it restores, but with a pid */
+		return c->verdict == VERDICT_PROFILE && c->pid > 0 ? init_check(c->pid, e) : 0;
 	switch ((enum verdict)c->verdict) {
 	case VERDICT_OFF:
 	case VERDICT_SANDBOX:
@@ -219,6 +314,11 @@ static int decide(struct outer *w, int prepared, const struct err *why, struct e
 	case VERDICT_PROFILE:
 		if (!container_sampled(c->id, w->settings->sample)) {
 			w->report->outcome = OPENER_UNSAMPLED;
+			return 0;
+		}
+		if (policy_permits(w->settings, c, e) < 0) {
+			snprintf(w->report->text, sizeof(w->report->text), "%s", e->text);
+			w->report->outcome = OPENER_FORBIDDEN;
 			return 0;
 		}
 		w->report->outcome = OPENER_DIED;
@@ -255,8 +355,9 @@ static _Noreturn void outer(const struct opener *op, int line)
 	w.report = op->report;
 	w.deadline = op->deadline;
 	w.line = line;
-	w.pidfd = w.tree = w.exe = w.ns_mnt = w.ns_pid = w.parcel = w.self_fds = -1;
+	w.pidfd = w.tree = w.exe = w.app = w.root = w.ns_mnt = w.ns_pid = w.parcel = w.self_fds = -1;
 	w.cgroup.perf_dir = w.cgroup.events_dir = -1;
+	w.sidecar = -1;
 	const int keep[] = {line, op->intake->said};
 	process_die_with(op->hook);
 	prctl(PR_SET_DUMPABLE, 0); /* nobody in the namespaces we join may look into us */
@@ -322,8 +423,12 @@ static int start_session(struct opener *op, struct err *e)
 	r = process_start_time(op->container.pid, &start);
 	if (r < 0)
 		return process_explain(op->container.pid, r, e);
-	struct session session = {.settings = op->settings, .id = op->container.id, .start_time = start};
+	struct session session = {.settings = op->settings,
+		.id = op->container.id,
+		.start_time = start,
+		.share_cgroup = places_in_userns()};
 	fd_auto sock = session_start(&session, op->deadline, e);
+	op->in_session = sock >= 0;
 	r = sock < 0 ? sock : fd_send(op->line, "", 1, &sock, 1);
 	return sock >= 0 && r < 0 ? err_set(e, r, "no word to the opener") : r;
 }
@@ -371,6 +476,9 @@ static int explain(struct opener *op, const struct opener_report *report, struct
 		return err_say(e, report->code, "%s", report->text);
 	case OPENER_DIED:
 		return err_say(e, -EIO, "the opener ended without a word");
+	case OPENER_FORBIDDEN:
+		err_say(e, 0, "%s", report->text);
+		return 0;
 	default:
 		return 0;
 	}
@@ -394,6 +502,8 @@ enum opener_outcome opener_wait(struct opener *op, char *notes, size_t notes_siz
 	if (r == -ETIMEDOUT && report.in_service)
 		service_failed(op->settings->control);
 	snprintf(notes, notes_size, "%s", r < 0 ? "" : report.notes);
+	if (r < 0 && op->in_session) /* else the next start would take it for one that profiles the container */
+		session_clean(op->container.id, op->deadline);
 	return r < 0 ? OPENER_FAILED : (enum opener_outcome)report.outcome;
 }
 

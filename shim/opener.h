@@ -25,6 +25,7 @@ enum opener_outcome {
 	OPENER_NO_ANSWER, /* from the reader */
 	OPENER_NOTHING,	  /* not asked for */
 	OPENER_UNSAMPLED, /* asked for, and policy chose others */
+	OPENER_FORBIDDEN, /* the same, and policy does not let it have one, with a sentence */
 	OPENER_STOPPED,	  /* the container has ended */
 	OPENER_FAILED,
 	OPENER_ARMED,
@@ -38,7 +39,8 @@ struct opener {
 	struct container container; /* a copy, checked; all zero when there is none */
 	struct opener_report *report;
 	pid_t hook, outer;
-	int line; /* socket to both: its end is theirs */
+	int line;	 /* socket to both: its end is theirs */
+	bool in_session; /* one was started for it */
 };
 
 /* Fork it. `op` is zeroed, `in` has been started; both are borrowed until opener_done. 0 or -errno. */

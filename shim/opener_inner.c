@@ -4,6 +4,7 @@
 #include "oci/base/fd.h"
 #include "oci/base/process.h"
 #include "oci/caps.h"
+#include "oci/places.h"
 #include "oci/seccomp.h"
 #include "shim/pass.h"
 #include "shim/perf.h"
@@ -40,11 +41,13 @@ static int ask_for_session(struct work *w, struct err *e)
 	if (fd_send(w->in->line, &byte, 1, NULL, 0) < 0 || fd_wait(w->in->line, POLLIN, w->in->deadline) != 1 ||
 		fd_recv(w->in->line, &byte, 1, &w->sock, 1, &n) != 1 || n != 1)
 		return err_say(e, -ETIMEDOUT, "the handshake did not finish within its budget");
-	return service_greet(w->sock, w->in->settings, e);
+	return service_greet(w->sock, w->in->settings, 0, e);
 }
 
 static int reach(struct work *w, struct err *e)
 {
+	if (w->parcel.user_only)
+		return service_greet(w->sock, w->in->settings, 0, e);
 	if (w->sock == -ENOENT || w->sock == -ECONNREFUSED)
 		return ask_for_session(w, e);
 	w->in->report->in_service = true;
@@ -91,7 +94,7 @@ void opener_report(struct opener_report *report, int code, const char *notes, co
 /* false: outer gave up, and has said why. */
 static bool receive_parcel(struct work *w)
 {
-	int fds[TARGET_FDS_MAX + 1 + EVENTS_MAX];
+	int fds[PARCEL_FDS_MAX];
 	size_t n = 0;
 	if (fd_wait(w->in->parcel, POLLIN, w->in->deadline) != 1)
 		return false;
@@ -99,8 +102,13 @@ static bool receive_parcel(struct work *w)
 	w->n_target = (size_t)__builtin_popcount(w->parcel.desc.fds);
 	bool has_cgroup = !w->parcel.no_cgroup[0];
 	size_t n_probes = got == sizeof(w->parcel) ? probes_count(&w->parcel.desc) : 0;
-	if (got != sizeof(w->parcel) || n != w->n_target + has_cgroup + n_probes)
+	bool sidecar = w->parcel.user_only;
+	if (got != sizeof(w->parcel) || n != w->n_target + has_cgroup + n_probes + sidecar)
 		return false;
+	if (sidecar) {
+		fd_close(w->sock);
+		w->sock = fds[n - 1];
+	}
 	memcpy(w->target, fds, w->n_target * sizeof(fds[0]));
 	w->cgroup = has_cgroup ? fds[w->n_target] : -1;
 	memcpy(w->probes, fds + w->n_target + has_cgroup, n_probes * sizeof(fds[0]));
@@ -112,8 +120,11 @@ static int become_opener(bool uprobes, struct err *e)
 {
 	uid_t uid = NOBODY;
 	gid_t gid = NOBODY;
+	uint64_t caps = perf_caps(uprobes);
 	process_user("pillion", &uid, &gid);
-	int r = caps_become(uid, gid, perf_caps(uprobes), e);
+	/* no capability of a user's own namespace counts for perf events, but one: to look at an init that is not
+	 * dumpable, and is the user's */
+	int r = places_in_userns() ? caps_limit(CAP_BIT(CAP_SYS_PTRACE), e) : caps_become(uid, gid, caps, e);
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* cleared by the change of user */
 	return r;
 }
@@ -125,7 +136,7 @@ _Noreturn void inner_run(const struct inner *start)
 	struct err e = {0};
 	w.in = start;
 	/* as root, whose word pilliond takes for the layout of records: the kernel notes who connects */
-	w.sock = service_reach(start->settings, &w.no_sock);
+	w.sock = service_reach(start->settings, 0, &w.no_sock);
 	pass_look(&w.host);
 	pass_raise_files();
 	int r = become_opener(start->settings->uprobes, &e); /* whether any are asked for is said later */

@@ -153,6 +153,11 @@ static struct perf_want sideband(const struct attempt *a)
 		.build_id = true};
 }
 
+static bool is_of_app(const struct work *w, uint32_t spec)
+{
+	return event_is_of_app(&desc(w)->events[spec]);
+}
+
 static bool measures_waits(const struct work *w, uint32_t spec)
 {
 	return event_kind(desc(w)->events[spec].kind)->measure == MEASURES_WAITS;
@@ -172,7 +177,7 @@ static struct perf_want own_sideband(const struct work *w, const struct attempt 
 static uint32_t carrier(const struct work *w)
 {
 	for (uint32_t i = 0; i < desc(w)->n_events; i++)
-		if (!measures_waits(w, i))
+		if (!measures_waits(w, i) && !is_of_app(w, i))
 			return i;
 	return UINT32_MAX;
 }
@@ -189,7 +194,7 @@ static bool has_snapshots(const struct work *w, uint32_t spec)
 	const struct event_spec *e = &desc(w)->events[spec];
 	const bool probe = event_is(e, NAMED_UPROBE) || event_is(e, NAMED_KPROBE);
 	enum stacks s = stacks_of(w, spec);
-	return !probe && !measures_waits(w, spec) && s != STACKS_NONE && s != STACKS_FP;
+	return !probe && !measures_waits(w, spec) && !is_of_app(w, spec) && s != STACKS_NONE && s != STACKS_FP;
 }
 
 static struct perf_want samples(const struct work *w, const struct attempt *a, uint32_t spec)
@@ -285,6 +290,8 @@ static int pass_cpu(struct work *w, const struct attempt *a, int cpu, struct err
 {
 	int r = 0;
 	for (uint32_t s = 0; r == 0 && s < desc(w)->n_events; s++) {
+		if (is_of_app(w, s))
+			continue;
 		struct perf_want want = samples(w, a, s);
 		if (measures_waits(w, s))
 			r = put_waits(w, a, desc(w)->init_pid, s, cpu, e);
@@ -332,6 +339,8 @@ static int attach_thread(struct work *w, const struct attempt *a, pid_t thread, 
 		if (carrier(w) == UINT32_MAX)
 			r = open_and_put(w, a, thread, &alone, 0, h->cpus[i], e);
 		for (uint32_t s = 0; r == 0 && s < desc(w)->n_events; s++) {
+			if (is_of_app(w, s))
+				continue;
 			struct perf_want want = samples(w, a, s);
 			r = measures_waits(w, s) ? put_waits(w, a, thread, s, h->cpus[i], e)
 						 : open_and_put(w, a, thread, &want, s, h->cpus[i], e);
@@ -346,7 +355,7 @@ static uint32_t events_each(const struct work *w, const struct attempt *a)
 	struct waits_role roles[3];
 	uint32_t n = carrier(w) == UINT32_MAX;
 	for (uint32_t s = 0; s < desc(w)->n_events; s++)
-		n += measures_waits(w, s) ? (uint32_t)roles_of_waits(w, a, s, roles) : 1;
+		n += measures_waits(w, s) ? (uint32_t)roles_of_waits(w, a, s, roles) : !is_of_app(w, s);
 	return n;
 }
 
@@ -486,20 +495,28 @@ static int try_attempt(
 		*ret_cpu = w->p->host->cpus[i];
 		fd = open_one(w, a, desc(w)->init_pid, &want, w->p->host->cpus[i], ret_layout);
 	}
+	if (fd >= 0 && !w->events_max) {
+		fd_close(fd);
+		return err_say(e, -EPERM, "the profiler may not use perf events");
+	}
 	if (threads && fd == -ESRCH) /* a leader that has ended before its threads: they will show */
 		return -ESRCH;
 	return fd < 0 ? perf_explain(fd, "perf_event_open", e) : fd;
 }
 
-/* The first row that works; its first event is left open, or *ret_first is -ESRCH. */
+/* The first row that works; its first event is left open, or *ret_first is -ESRCH. `timers` have none. */
 static const struct attempt *choose(
 	struct work *w, int *ret_first, int *ret_cpu, struct perf_layout *ret_layout, struct err *e)
 {
 	const struct attempt *a;
 	char text[448];
 	enum attach asked = w->p->request->attach;
-	for (size_t i = 0; (a = strategy_attempt(asked, w->p->running, i)); i++) {
+	for (size_t i = 0; (a = strategy_attempt(asked, w->p->running, desc(w)->fds & TARGET_APP, i)); i++) {
 		struct err why;
+		if (a->strategy == STRATEGY_TIMERS)
+			return a;
+		if (a->kernel && w->p->request->user_only)
+			continue;
 		*ret_first = try_attempt(w, a, ret_cpu, ret_layout, &why);
 		if (*ret_first >= 0 || *ret_first == -ESRCH)
 			return a;
@@ -546,12 +563,29 @@ static int explain_event(int error, const struct event_spec *s, struct err *e)
 	return perf_explain_event(error, event_name(s), e);
 }
 
+static bool is_cpu(const struct event_spec *s)
+{
+	return event_kind(s->kind)->measure == MEASURES_CPU;
+}
+
 /*
  * Only what says that there is no such event for us: whatever else happens will happen again. Of a process that runs
  * its first thread may have ended: on ourselves.
  */
 static int try_event(struct work *w, const struct attempt *a, uint32_t spec, int cpu, struct err *e)
 {
+	const struct event_spec *s = &desc(w)->events[spec];
+	if (a->strategy == STRATEGY_TIMERS && !is_cpu(s) && !is_of_app(w, spec))
+		return err_say(e, -EOPNOTSUPP, "%s takes perf events, which are refused", event_name(s));
+	if (is_of_app(w, spec))
+		return desc(w)->fds & TARGET_APP
+			       ? 0
+			       : err_say(e, -EOPNOTSUPP,
+					 "%s is known within a program alone: start it by `pillion run "
+					 "--events %s`",
+					 event_name(s), event_name(s));
+	if (a->strategy == STRATEGY_TIMERS)
+		return 0;
 	struct perf_want want = samples(w, a, spec);
 	struct perf_layout layout;
 	int r = check_probe(&want, e);
@@ -574,7 +608,8 @@ static int leave_out(struct work *w, const struct attempt *a, int cpu, struct er
 	struct target_desc *d = desc(w);
 	struct err why = {0};
 	for (uint32_t i = 0; i < d->n_events;) {
-		if (is_certain(&d->events[i]) || try_event(w, a, i, cpu, &why) == 0) {
+		const bool certain = a->strategy != STRATEGY_TIMERS && is_certain(&d->events[i]);
+		if (certain || try_event(w, a, i, cpu, &why) == 0) {
 			i++;
 			continue;
 		}
@@ -627,6 +662,17 @@ static void keep_to_rate(struct work *w)
 	}
 }
 
+/* What a CPU does is all that is left of `wall`. */
+static int pass_timers(struct work *w, const struct attempt *a, struct err *e)
+{
+	int r = leave_out(w, a, -1, e);
+	for (uint32_t i = 0; r == 0 && i < desc(w)->n_events; i++)
+		desc(w)->events[i].profiles = PROFILES_OWN;
+	if (r == 0)
+		r = announce(w, a, e);
+	return r < 0 ? r : msg_answer(w->p->sock, w->p->deadline, &w->batch.msg, MSG_OK, e);
+}
+
 static int pass_all(struct work *w, struct err *e)
 {
 	struct perf_layout layout;
@@ -634,6 +680,8 @@ static int pass_all(struct work *w, struct err *e)
 	const struct attempt *a = choose(w, &first, &cpu, &layout, e);
 	if (!a)
 		return e->code;
+	if (a->strategy == STRATEGY_TIMERS)
+		return pass_timers(w, a, e);
 	bool threads = a->strategy == STRATEGY_THREADS;
 	int r = leave_out(w, a, cpu, e);
 	if (r < 0)

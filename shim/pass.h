@@ -29,6 +29,7 @@ void pass_raise_files(void);	       /* behind it, of a process that is an opener
 struct pass_request {
 	struct target_desc desc; /* init_pid as this process sees it; strategy and kernel are found out here */
 	uint32_t attach, stacks; /* enum attach, enum stacks */
+	uint32_t user_only;	 /* code of the kernel is not for the profiler to see: shim/sidecar.h */
 	char no_cgroup[200];	 /* why there is no cgroup for PERF_FLAG_PID_CGROUP, "" = there is one */
 };
 

@@ -2,8 +2,10 @@
 
 #include "oci/base/fd.h"
 #include "oci/caps.h"
+#include "oci/places.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -281,7 +283,7 @@ int perf_paranoid(int *ret)
 static int explain_refusal(int error, const char *what, struct err *e)
 {
 	int paranoid = 0;
-	uint64_t caps = caps_effective();
+	uint64_t caps = places_in_userns() ? 0 : caps_effective(); /* those of a user's namespace do not count */
 	bool admin = caps & CAP_BIT(CAP_SYS_ADMIN), perfmon = admin || caps & CAP_BIT(CAP_PERFMON);
 	if (error == -EPERM)
 		return err_say(e, error,
@@ -330,6 +332,18 @@ int perf_explain(int error, const char *what, struct err *e)
 	default:
 		return err_set(e, error, "%s", what);
 	}
+}
+
+int perf_refused(struct err *e)
+{
+	const struct perf_want want = {.role = PERF_SIDEBAND};
+	struct perf_event_attr attr;
+	struct perf_layout layout;
+	perf_attr(&want, &attr, &layout);
+	/* of a process that there is none of: whether we may is asked first, and the first event of a machine takes
+	 * long */
+	const int fd = perf_open(&attr, INT_MAX, -1, 0);
+	return fd == -EACCES || fd == -EPERM || fd == -ENOSYS ? perf_explain(fd, "perf_event_open", e) : 0;
 }
 
 int perf_explain_event(int error, const char *what, struct err *e)

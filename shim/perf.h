@@ -106,6 +106,8 @@ int perf_open(const struct perf_event_attr *attr, int target, int cpu, unsigned 
 uint64_t perf_caps(bool uprobes);
 /* perf_event_paranoid; -ENOENT: this kernel has no perf events. */
 int perf_paranoid(int *ret);
+/* Whether anything at all can be sampled of ourselves. 0, or why not, as it is everywhere then. */
+int perf_refused(struct err *e);
 /* Why an open failed, in words: which gate (paranoid, seccomp, LSM, capability, limit) and the way out. */
 int perf_explain(int error, const char *what, struct err *e);
 /* The same, where another event could be opened: then it is this one that there is not. */

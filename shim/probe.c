@@ -4,6 +4,7 @@
 #include "oci/base/process.h"
 #include "oci/caps.h"
 #include "oci/seccomp.h"
+#include "shim/insn.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -99,7 +100,7 @@ static bool is_named(const struct names *names, uint32_t at)
 }
 
 /* 1: found. -ENOSYS: it is there, and who is called is found out at run time. */
-static int find_function(const struct file *f, const Elf64_Shdr *table, const struct names *names, uint64_t *ret)
+static int find_function(const struct file *f, const Elf64_Shdr *table, const struct names *names, Elf64_Sym *ret)
 {
 	const Elf64_Sym *syms = (const Elf64_Sym *)(const void *)piece;
 	const uint64_t count = table->sh_size / sizeof(*syms), most = PIECE / sizeof(*syms);
@@ -113,7 +114,7 @@ static int find_function(const struct file *f, const Elf64_Shdr *table, const st
 			unsigned type = ELF64_ST_TYPE(syms[i].st_info);
 			if (syms[i].st_shndx == SHN_UNDEF || !is_named(names, syms[i].st_name))
 				continue;
-			*ret = syms[i].st_value;
+			*ret = syms[i];
 			if (type == STT_FUNC)
 				return 1;
 			if (type == STT_GNU_IFUNC)
@@ -139,25 +140,77 @@ static int offset_of(const struct file *f, uint64_t address, uint64_t *ret)
 	return -ENOEXEC;
 }
 
+/* Where instructions begin, from the function's beginning on, in pieces that overlap by the longest of them. */
+static int step_to(const struct file *f, uint64_t begin, uint64_t into, struct probe_found *ret)
+{
+	const uint64_t all = into + INSN_MAX;
+	uint64_t at = 0, from = 0, have = 0;
+	while (at < into) {
+		if (at + INSN_MAX > from + have && from + have < all) {
+			from = at;
+			have = all - at < PIECE ? all - at : PIECE;
+			have = begin + from + have > f->size ? f->size - begin - from : have;
+			int r = read_at(f, piece, have, begin + from);
+			if (r < 0)
+				return r;
+		}
+		const int n = insn_length((const uint8_t *)piece + (at - from), have - (at - from));
+		if (n < 0)
+			return -EOPNOTSUPP;
+		ret->before = (uint32_t)at;
+		at += (uint64_t)n;
+		ret->behind = (uint32_t)at;
+	}
+	return at == into ? 0 : -EILSEQ;
+}
+
+static int find_place(const struct file *f, const Elf64_Sym *function, uint64_t into, struct probe_found *ret)
+{
+	int r = offset_of(f, function->st_value, &ret->offset);
+	if (r < 0 || !into)
+		return r;
+	if (into >= function->st_size || into > PROBE_INTO_MAX)
+		return -ERANGE;
+	r = step_to(f, ret->offset, into, ret);
+	ret->offset += into;
+	return r;
+}
+
+/* "function+offset": its length, and the offset; it may be a part of the function's name as well (C++ has no '+'). */
+static size_t split(const char *symbol, uint64_t *ret_into)
+{
+	const char *plus = strrchr(symbol, '+');
+	char *end;
+	*ret_into = 0;
+	if (!plus || plus == symbol || plus[1] < '0' || plus[1] > '9')
+		return strlen(symbol);
+	*ret_into = strtoull(plus + 1, &end, strncmp(plus + 1, "0x", 2) ? 10 : 16);
+	return *end ? strlen(symbol) : (size_t)(plus - symbol);
+}
+
 /* Both tables: a library of a distribution has .dynsym alone. */
-int probe_lookup(int fd, const char *symbol, uint64_t *ret_offset)
+int probe_lookup(int fd, const char *symbol, struct probe_found *ret)
 {
 	struct file f;
+	char function[EVENT_NAME_MAX];
+	uint64_t into;
 	int r = open_file(fd, &f), found = -ENOENT;
+	*ret = (struct probe_found){0};
+	snprintf(function, sizeof(function), "%.*s", (int)split(symbol, &into), symbol);
 	for (unsigned i = 0; r == 0 && i < f.head.e_shnum; i++) {
 		Elf64_Shdr table, strings;
 		struct names names;
-		uint64_t address = 0;
+		Elf64_Sym it = {0};
 		r = section(&f, i, &table);
 		if (r < 0 || (table.sh_type != SHT_SYMTAB && table.sh_type != SHT_DYNSYM))
 			continue;
 		r = section(&f, table.sh_link, &strings);
 		if (r == 0)
-			r = find_names(&f, &strings, symbol, &names);
+			r = find_names(&f, &strings, function, &names);
 		if (r == 0 && names.n)
-			r = find_function(&f, &table, &names, &address);
+			r = find_function(&f, &table, &names, &it);
 		if (r == 1)
-			return offset_of(&f, address, ret_offset);
+			return find_place(&f, &it, into, ret);
 		if (r == -ENOSYS) {
 			found = r;
 			r = 0;
@@ -171,7 +224,7 @@ int probe_lookup(int fd, const char *symbol, uint64_t *ret_offset)
 struct answer {
 	int32_t code;
 	uint32_t pad;
-	uint64_t offset;
+	struct probe_found found;
 };
 
 static _Noreturn void child(int file, int say, const char *symbol, pid_t parent)
@@ -187,7 +240,7 @@ static _Noreturn void child(int file, int say, const char *symbol, pid_t parent)
 	if (a.code == 0)
 		a.code = seccomp_enter(SECCOMP_SYMBOLIZER_JOB, &e);
 	if (a.code == 0)
-		a.code = probe_lookup(file, symbol, &a.offset);
+		a.code = probe_lookup(file, symbol, &a.found);
 	_exit(fd_write_all(say, &a, sizeof(a)) < 0);
 }
 
@@ -215,7 +268,7 @@ static int stay_outside(void)
 	return setns(self, CLONE_NEWPID) < 0 && errno != EPERM ? -errno : 0;
 }
 
-static int ask_child(int file, const char *symbol, int64_t deadline, uint64_t *ret)
+static int ask_child(int file, const char *symbol, int64_t deadline, struct probe_found *ret)
 {
 	struct answer a;
 	int pair[2];
@@ -234,23 +287,33 @@ static int ask_child(int file, const char *symbol, int64_t deadline, uint64_t *r
 			     fd_read_all(pair[0], &a, sizeof(a)) == (ssize_t)sizeof(a);
 		r = heard ? a.code : -ETIMEDOUT;
 		process_wait(pid, heard ? deadline : 0);
-		*ret = heard ? a.offset : 0;
+		*ret = heard ? a.found : (struct probe_found){0};
 	}
 	fd_close(pair[0]);
 	return r > 0 ? -EBADMSG : r;
 }
 
-static int explain(int error, const char *path, const char *symbol, struct err *e)
+static int explain(int error, const char *path, const char *symbol, const struct probe_found *found, struct err *e)
 {
+	const char *plus = strrchr(symbol, '+');
+	const int function = (int)(plus ? plus - symbol : (long)strlen(symbol));
 	switch (-error) {
 	case ENOENT:
-		if (strchr(symbol, '+'))
-			return err_say(e, error,
-				"%s has no function %s: a uprobe is where one begins, without +OFFSET, as a breakpoint "
-				"within an instruction would break the program",
-				path, symbol);
 		return err_say(e, error,
-			"%s has no function %s in its symbol tables; 'nm' and 'nm -D' print what it has", path, symbol);
+			"%s has no function %.*s in its symbol tables; 'nm' and 'nm -D' print what it has", path,
+			function, symbol);
+	case EILSEQ:
+		return err_say(e, error,
+			"%s: no instruction of %.*s begins at %s: a breakpoint within one would break the program; "
+			"+%u and +%u are where they begin",
+			path, function, symbol, plus ? plus : "", found->before, found->behind);
+	case ERANGE:
+		return err_say(e, error, "%s: %.*s is not that long, or nobody knows how long it is (%s)", path,
+			function, symbol, plus ? plus : "");
+	case EOPNOTSUPP:
+		return err_say(e, error,
+			"%s: of %.*s it is not known where instructions begin from +%u on, so %s may be within one",
+			path, function, symbol, found->behind, plus ? plus : "");
 	case ENOEXEC:
 		return err_say(e, error, "%s is no 64-bit ELF program or library, or a broken one", path);
 	case ENOSYS:
@@ -266,15 +329,18 @@ static int explain(int error, const char *path, const char *symbol, struct err *
 int probe_find(int tree, int self_fds, const char *path, const char *symbol, int64_t deadline, struct probe *ret,
 	struct err *e)
 {
+	struct probe_found found = {0};
 	int fd = open_binary(tree, self_fds, path);
 	*ret = (struct probe){.fd = -1};
 	if (fd == -EXDEV)
 		return err_say(e, fd, "%s is on another file system than the root of the container", path);
 	if (fd < 0)
-		return fd == -ENOEXEC ? explain(fd, path, symbol, e) : err_set(e, fd, "%s in the container", path);
-	int r = ask_child(fd, symbol, deadline, &ret->offset);
+		return fd == -ENOEXEC ? explain(fd, path, symbol, &found, e)
+				      : err_set(e, fd, "%s in the container", path);
+	int r = ask_child(fd, symbol, deadline, &found);
 	ret->fd = r < 0 ? fd_close(fd) : fd;
-	return r < 0 ? explain(r, path, symbol, e) : 0;
+	ret->offset = found.offset;
+	return r < 0 ? explain(r, path, symbol, &found, e) : 0;
 }
 
 /* --- all of a target ------------------------------------------------------------------------------------ */

@@ -11,3 +11,4 @@
  */
 int program_self_fds(void);
 int program_open_unreadable(int tree, int self_fds, const char *path);
+int program_open(int tree, int self_fds, const char *path); /* also one that he may read */

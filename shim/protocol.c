@@ -64,9 +64,10 @@ static bool ended(const char *s, size_t size)
 static const char *bad_specs(const struct event_spec *specs, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (!event_kind(specs[i].kind) || !specs[i].period || !ENDED(specs[i].name) ||
-			specs[i].profiles > PROFILES_WALL || specs[i].stacks > STACKS_NONE + 1 ||
-			specs[i].only > EVENT_ONLY_KERNEL || specs[i].value_size > 8)
+		if (!event_kind(specs[i].kind) || event_kind(specs[i].kind)->measure == MEASURES_HEAP ||
+			!specs[i].period || !ENDED(specs[i].name) || specs[i].profiles > PROFILES_WALL ||
+			specs[i].stacks > STACKS_NONE + 1 || specs[i].only > EVENT_ONLY_KERNEL ||
+			specs[i].value_size > 8)
 			return "an unknown event";
 	return NULL;
 }
@@ -80,8 +81,10 @@ static const char *bad_target(const struct target_desc *d, size_t n_fds)
 		return "no id";
 	if (d->fds >= 1u << TARGET_FDS_ALL || (size_t)__builtin_popcount(d->fds) != n_fds || !(d->fds & TARGET_PIDFD))
 		return "descriptors that do not match";
-	if (d->strategy < STRATEGY_CGROUP || d->strategy > STRATEGY_THREADS)
+	if (d->strategy < STRATEGY_CGROUP || d->strategy > STRATEGY_TIMERS)
 		return "an unknown strategy";
+	if (d->strategy == STRATEGY_TIMERS && !(d->fds & TARGET_APP))
+		return "timers in a program that nobody could hear";
 	if (d->init_pid < 1 || d->host_pid < 1 || d->window_s < 1 || d->window_s > 3600)
 		return "a pid or window out of range";
 	if (d->detail > DETAIL_ALL)
@@ -129,7 +132,7 @@ static const char *bad_listed(const struct listed_target *t)
 		return "a text without end";
 	if (t->state < LISTED_REGISTERED || t->state > LISTED_ENDING)
 		return "an unknown state";
-	if (t->strategy < STRATEGY_CGROUP || t->strategy > STRATEGY_THREADS)
+	if (t->strategy < STRATEGY_CGROUP || t->strategy > STRATEGY_TIMERS)
 		return "an unknown strategy";
 	if (t->n_events < 1 || t->n_events > EVENTS_MAX)
 		return "too many events";

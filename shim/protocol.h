@@ -9,6 +9,8 @@
  *					<- OK | REFUSE
  *	STOP				->		(poststop, a connection of its own)
  *
+ * A target of strategy `timers` has no events: it is armed by its TARGET, and that is answered.
+ *
  * The OK to the last batch means "armed": the container may start. A target that runs already (`pillion attach`)
  * is not told by records what it consists of, so that comes behind the last batch, and the target then lives as long
  * as its connection:
@@ -86,13 +88,14 @@ struct msg_head {
 struct msg_hello {
 	struct msg_head head;
 	uint32_t budget_ms;
-	uint32_t reserved;
+	uint32_t flags;
 };
+#define HELLO_NO_PERF 1 /* where pilliond may not use perf events either, that is no reason to refuse */
 
 struct msg_welcome {
 	struct msg_head head;
 	uint32_t batch_max;  /* descriptors per message that the receiver can take now */
-	uint32_t events_max; /* events that one target may have */
+	uint32_t events_max; /* events that one target may have; 0: pilliond may not use perf events */
 };
 
 struct msg_refuse {
@@ -103,7 +106,8 @@ struct msg_refuse {
 
 /*
  * In the order of the descriptors. TARGET_EXE: the init's program, when the service user may not read it; known by
- * device and inode. The last two are added within pilliond: files of the cgroup, for a process that has no paths.
+ * device and inode. TARGET_APP: the socket where its processes connect that have libpillion (shim/inproc/area.h); it
+ * listens. The two before it are added within pilliond: files of the cgroup, for a process that has no paths.
  */
 enum target_fd {
 	TARGET_PIDFD = 1,
@@ -111,11 +115,13 @@ enum target_fd {
 	TARGET_CGROUP = 4,
 	TARGET_EXE = 8,
 	TARGET_CGROUP_EVENTS = 16,
-	TARGET_CPU_STAT = 32
+	TARGET_CPU_STAT = 32,
+	TARGET_APP = 64
 };
-#define TARGET_FDS_MAX 4 /* from outside */
-#define TARGET_FDS_ALL 6
-enum strategy { STRATEGY_CGROUP = 1, STRATEGY_PROCESS, STRATEGY_THREADS };
+#define TARGET_OUTSIDE (TARGET_PIDFD | TARGET_TREE | TARGET_CGROUP | TARGET_EXE | TARGET_APP) /* from outside */
+#define TARGET_FDS_MAX 5
+#define TARGET_FDS_ALL 7
+enum strategy { STRATEGY_CGROUP = 1, STRATEGY_PROCESS, STRATEGY_THREADS, STRATEGY_TIMERS };
 
 struct target_desc {
 	char id[256], name[256], pod[256], pod_namespace[256], service[256];

@@ -32,8 +32,8 @@ static bool inherits_orphans(void)
 	return getpid() == 1 || subreaper;
 }
 
-static int start_session(const struct settings *settings, const char *id, uint64_t start_time, int64_t deadline,
-	struct reached *ret, struct err *e)
+static int start_session(const struct settings *settings, const char *id, uint64_t start_time, uint32_t hello,
+	int64_t deadline, struct reached *ret, struct err *e)
 {
 	struct session s = {.settings = settings,
 		.id = id,
@@ -42,7 +42,7 @@ static int start_session(const struct settings *settings, const char *id, uint64
 		.keeper = inherits_orphans()};
 	int sock = session_start(&s, deadline, e);
 	snprintf(ret->note, sizeof(ret->note), "%s", s.note);
-	int r = sock < 0 ? sock : service_greet(sock, settings, e);
+	int r = sock < 0 ? sock : service_greet(sock, settings, hello, e);
 	return r < 0 ? fd_close(sock), r : sock;
 }
 
@@ -52,13 +52,13 @@ static bool is_absent(int error)
 	return error == -ENOENT || error == -ECONNREFUSED || error == -EACCES || error == -EPERM || error == -ENOTDIR;
 }
 
-int reach_profiler(const struct settings *s, const char *id, uint64_t start_time, int64_t deadline, struct reached *ret,
-	struct err *e)
+int reach_profiler(const struct settings *s, const char *id, uint64_t start_time, uint32_t hello, int64_t deadline,
+	struct reached *ret, struct err *e)
 {
 	ret->note[0] = 0;
-	ret->sock = service_reach(s, e);
+	ret->sock = service_reach(s, hello, e);
 	ret->in_service = ret->sock >= 0;
 	if (is_absent(ret->sock))
-		ret->sock = start_session(s, id, start_time, deadline, ret, e);
+		ret->sock = start_session(s, id, start_time, hello, deadline, ret, e);
 	return ret->sock < 0 ? ret->sock : 0;
 }

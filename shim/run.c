@@ -3,8 +3,10 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/process.h"
+#include "shim/app.h"
 #include "shim/asked.h"
 #include "shim/pass.h"
+#include "shim/perf.h"
 #include "shim/program.h"
 #include "shim/reach.h"
 #include "shim/service.h"
@@ -12,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,6 +25,8 @@ struct run {
 	struct pass_request request;
 	int tree, pidfd, exe;
 	struct reached profiler;
+	struct app app;
+	struct err refused, no_timers; /* perf events are; and what is in the way of doing without */
 };
 
 static int describe(
@@ -57,7 +62,7 @@ static int describe(
 static int pass(struct run *w, struct err *e)
 {
 	struct target_desc *d = &w->request.desc;
-	const int fds[] = {w->pidfd, w->tree, -1, w->exe}; /* in the order of enum target_fd */
+	const int fds[] = {w->pidfd, w->tree, -1, w->exe, -1, -1, w->app.listener}; /* in the order of enum target_fd */
 	int target[TARGET_FDS_MAX];
 	static const int no_probes[EVENTS_MAX] = {-1, -1, -1, -1, -1, -1, -1, -1}; /* they are left out: shim/pass.c */
 	size_t n = 0;
@@ -77,6 +82,68 @@ static int pass(struct run *w, struct err *e)
 	return pass_events(&p, e);
 }
 
+static bool any_of_app(const struct target_desc *d)
+{
+	bool any = false;
+	for (uint32_t i = 0; i < d->n_events; i++)
+		any |= event_is_of_app(&d->events[i]);
+	return any;
+}
+
+/* What cannot be is left out, and the other events run. */
+static int prepare_app(struct run *w, const char *program, struct err *ret_less, struct err *e)
+{
+	struct target_desc *d = &w->request.desc;
+	struct err why = {0};
+	perf_refused(&w->refused);
+	if ((!any_of_app(d) && !w->refused.code) || app_listen(w->settings, program, &w->app, &why) == 0)
+		return 0;
+	w->no_timers = why;
+	for (uint32_t i = 0; i < d->n_events; i++)
+		if (event_is_of_app(&d->events[i])) {
+			err_say(ret_less, why.code, "%s: %s", event_name(&d->events[i]), why.text);
+			target_leave_out(d, i, ret_less->text);
+		}
+	return d->n_events ? 0 : err_say(e, ret_less->code, "%s", ret_less->text);
+}
+
+static uint32_t greeting(const struct run *w)
+{
+	return w->refused.code && w->app.listener >= 0 ? HELLO_NO_PERF : 0;
+}
+
+static bool asks_for_cpu(const struct target_desc *d)
+{
+	uint32_t i = 0;
+	while (i < d->n_events && event_kind(d->events[i].kind)->measure != MEASURES_CPU)
+		i++;
+	return i < d->n_events;
+}
+
+/* In one line, whatever there was to say already. */
+static void say_timers(const struct run *w, struct err *ret_less)
+{
+	char said[sizeof(ret_less->text)];
+	snprintf(said, sizeof(said), "%s", ret_less->code ? ret_less->text : "");
+	err_say(ret_less, w->refused.code, "%s%s%s: %s", said, said[0] ? "; " : "",
+		asks_for_cpu(&w->request.desc) ? "CPU time is sampled by timers in the program"
+					       : "only processes with libpillion are known",
+		w->refused.text);
+}
+
+/* What came of it, where perf events are refused. */
+static int conclude(const struct run *w, int r, struct err *ret_less, struct err *e)
+{
+	if (r == 0 && w->request.desc.strategy == STRATEGY_TIMERS)
+		say_timers(w, ret_less);
+	if (r < 0 && w->refused.code && w->no_timers.code) {
+		char said[sizeof(e->text)];
+		snprintf(said, sizeof(said), "%s", e->text);
+		err_say(e, r, "%.160s; nor by timers: %s", said, w->no_timers.text);
+	}
+	return r;
+}
+
 /* The profiler will not be root. */
 static int open_program(int tree, const char *program)
 {
@@ -88,18 +155,26 @@ static int open_program(int tree, const char *program)
 
 int run_arm(struct options *o, const char *program, struct err *ret_less, struct err *e)
 {
-	static struct run w;
+	static struct run w = {.app = APP_NONE};
 	w.settings = &o->settings;
 	w.deadline = deadline_in(o->settings.budget_ms * NSEC_PER_MSEC);
 	int r = describe(&w, &o->request, program, ret_less, e);
+	if (r == 0)
+		r = prepare_app(&w, program, ret_less, e);
 	if (r < 0)
 		return r;
 	w.pidfd = process_pidfd(getpid());
-	if (w.pidfd < 0)
+	if (w.pidfd < 0) {
+		app_forget(&w.app);
 		return err_set(e, w.pidfd, "no descriptor of this process");
-	r = reach_profiler(w.settings, w.request.desc.id, w.request.desc.start_time, w.deadline, &w.profiler, e);
-	if (r < 0)
-		return fd_close(w.pidfd), r;
+	}
+	r = reach_profiler(
+		w.settings, w.request.desc.id, w.request.desc.start_time, greeting(&w), w.deadline, &w.profiler, e);
+	if (r < 0) {
+		fd_close(w.pidfd);
+		app_forget(&w.app);
+		return conclude(&w, r, ret_less, e);
+	}
 	if (w.profiler.note[0])
 		target_note(&w.request.desc, w.profiler.note);
 	w.tree = fd_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
@@ -112,5 +187,13 @@ int run_arm(struct options *o, const char *program, struct err *ret_less, struct
 	fd_close(w.pidfd);
 	fd_close(w.tree);
 	fd_close(w.exe);
-	return r;
+	if (w.app.listener >= 0 && r == 0 && app_environment(&w.app) < 0)
+		err_say(ret_less, -E2BIG,
+			"LD_PRELOAD is too long for one more library: nothing is known from within the program");
+	else if (w.app.listener >= 0 && r < 0)
+		app_forget(&w.app);
+	fd_close(w.app.listener);
+	if (r == 0)
+		unsetenv("PILLION_EVENTS"); /* libpillion in the program would start another session for it */
+	return conclude(&w, r, ret_less, e);
 }

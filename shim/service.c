@@ -80,18 +80,18 @@ int service_connect_anyway(const char *control, struct err *e)
 	return fd;
 }
 
-int service_greet(int sock, const struct settings *s, struct err *e)
+int service_greet(int sock, const struct settings *s, uint32_t flags, struct err *e)
 {
 	union msg m;
-	m.hello = (struct msg_hello){.budget_ms = s->budget_ms};
+	m.hello = (struct msg_hello){.budget_ms = s->budget_ms, .flags = flags};
 	int r = msg_tell(sock, &m, MSG_HELLO, NULL, 0, e);
 	return r < 0 ? err_wrap(e, r, "cannot greet pilliond") : 0;
 }
 
-int service_reach(const struct settings *s, struct err *e)
+int service_reach(const struct settings *s, uint32_t flags, struct err *e)
 {
 	int sock = service_connect(s->control, e);
-	int r = sock < 0 ? sock : service_greet(sock, s, e);
+	int r = sock < 0 ? sock : service_greet(sock, s, flags, e);
 	if (r >= 0)
 		return sock;
 	if (sock >= 0)

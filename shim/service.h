@@ -25,9 +25,9 @@ int service_connect(const char *control, struct err *e);
 /* The same for a person, who can wait: it is never skipped. */
 int service_connect_anyway(const char *control, struct err *e);
 /* HELLO. A peer that has hung up is no error yet: it may have said why, and who reads the answer learns it. */
-int service_greet(int sock, const struct settings *s, struct err *e);
+int service_greet(int sock, const struct settings *s, uint32_t flags, struct err *e); /* HELLO_... */
 /* Both; a service that accepts nothing any more is remembered as one that does not answer. */
-int service_reach(const struct settings *s, struct err *e);
+int service_reach(const struct settings *s, uint32_t flags, struct err *e);
 void service_failed(const char *control); /* one more start without an answer */
 
 /* pilliond's side: opens (making it) the memory beside `control`; descriptor or -errno. */

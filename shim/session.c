@@ -94,7 +94,14 @@ static _Noreturn void exec_session(const struct settings *s, const char *id)
 	snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)s->spool_bytes);
 	snprintf(age, sizeof(age), "%us", s->spool_age_s);
 	char *argv[] = {"pilliond", "--session", (char *)id, "--etc", (char *)s->etc, "--spool", (char *)s->spool,
-		"--spool-size", bytes, "--spool-age", age, s->log[0] ? "--log" : NULL, (char *)s->log, NULL};
+		"--spool-size", bytes, "--spool-age", age, NULL, NULL, NULL, NULL, NULL};
+	size_t n = sizeof(argv) / sizeof(argv[0]) - 5;
+	const char *const texts[][2] = {{"--log", s->log}, {"--node", s->node}};
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (texts[i][1][0]) {
+			argv[n++] = (char *)texts[i][0];
+			argv[n++] = (char *)texts[i][1];
+		}
 	char *envp[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", NULL};
 	execve(s->daemon, argv, envp);
 	_exit(127);

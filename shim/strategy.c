@@ -7,19 +7,22 @@ static const struct attempt table[] = {
 	{STRATEGY_PROCESS, false, "process, user code only"},
 	{STRATEGY_THREADS, true, "threads"},
 	{STRATEGY_THREADS, false, "threads, user code only"},
+	{STRATEGY_TIMERS, false, "timers"},
 };
 
-static bool fits(const struct attempt *a, enum attach asked, bool running)
+static bool fits(const struct attempt *a, enum attach asked, bool running, bool app)
 {
 	if (a->strategy == STRATEGY_CGROUP)
 		return asked != ATTACH_PROCESS;
+	if (a->strategy == STRATEGY_TIMERS)
+		return asked != ATTACH_CGROUP && app;
 	return asked != ATTACH_CGROUP && (a->strategy == STRATEGY_THREADS) == running;
 }
 
-const struct attempt *strategy_attempt(enum attach asked, bool running, size_t i)
+const struct attempt *strategy_attempt(enum attach asked, bool running, bool app, size_t i)
 {
 	for (size_t row = 0; row < sizeof(table) / sizeof(table[0]); row++)
-		if (fits(&table[row], asked, running) && i-- == 0)
+		if (fits(&table[row], asked, running, app) && i-- == 0)
 			return &table[row];
 	return NULL;
 }
@@ -27,7 +30,7 @@ const struct attempt *strategy_attempt(enum attach asked, bool running, size_t i
 const char *strategy_name(enum strategy strategy)
 {
 	size_t row = 0;
-	while (table[row].strategy != strategy || !table[row].kernel)
+	while (table[row].strategy != strategy)
 		row++;
 	return table[row].name;
 }

@@ -6,9 +6,11 @@
  *	process	per CPU on the init with inherit and enable_on_exec: works unprivileged; loses what was not
  *		forked by the init (exec sessions) and what execs a setuid or unreadable program.
  *	threads	per CPU on every thread that there is, with inherit: what runs already, unprivileged as well.
+ *	timers	no perf events at all: CPU timers of its threads, by libpillion in the program (shim/inproc/timers.h).
  *
- * Each comes with and without kernel frames. `auto` tries them in that order; every refusal is kept as a sentence. What
- * runs already cannot be attached to by `process`, what has not begun yet needs no `threads`.
+ * Each but the last comes with and without kernel frames. `auto` tries them in that order; every refusal is kept as a
+ *sentence. What runs already cannot be attached to by `process`, what has not begun yet needs no `threads`; `timers`
+ *are for what has a socket for libpillion (TARGET_APP), where perf is refused.
  */
 #pragma once
 
@@ -21,6 +23,6 @@ struct attempt {
 	const char *name; /* "cgroup", "process, user code only" */
 };
 
-/* Row `i` of the table for what was asked; NULL behind the last. running: the target runs already. */
-const struct attempt *strategy_attempt(enum attach asked, bool running, size_t i);
+/* Row `i` of the table for what was asked; NULL behind the last. running: the target runs already; app: TARGET_APP. */
+const struct attempt *strategy_attempt(enum attach asked, bool running, bool app, size_t i);
 const char *strategy_name(enum strategy strategy); /* "cgroup" */

@@ -56,6 +56,11 @@ int fd_open_on_root(int root, const char *path, int flags)
 	return open_beneath(root, path, flags, RESOLVE_NO_XDEV);
 }
 
+int fd_open_no_links(int root, const char *path, int flags)
+{
+	return open_beneath(root, path, flags, RESOLVE_NO_SYMLINKS);
+}
+
 int fd_open_dir(int dirfd, const char *path)
 {
 	return fd_open(dirfd, path, O_RDONLY | O_DIRECTORY, 0);
@@ -258,6 +263,18 @@ int fd_wait(int fd, short events, int64_t deadline)
 		if (deadline_left_ms(deadline) == 0)
 			return 0;
 	}
+}
+
+size_t fd_read_until(int fd, void *buf, size_t size, int64_t deadline)
+{
+	size_t n = 0;
+	while (n < size && fd_wait(fd, POLLIN, deadline) == 1) {
+		const ssize_t got = read(fd, (char *)buf + n, size - n);
+		if (got <= 0)
+			break;
+		n += (size_t)got;
+	}
+	return n;
 }
 
 bool fd_is_hung_up(int sock)

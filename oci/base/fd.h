@@ -21,13 +21,16 @@ void fd_closep(int *fd); /* for __attribute__((cleanup)) */
 int fd_open(int dirfd, const char *path, int flags, mode_t mode); /* fd or -errno */
 /* openat2(2) with RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS: `path` never leaves `root`. */
 int fd_open_beneath(int root, const char *path, int flags);
-int fd_open_on_root(int root, const char *path, int flags); /* the same, and on the mount of `root` only */
+int fd_open_on_root(int root, const char *path, int flags);  /* the same, and on the mount of `root` only */
+int fd_open_no_links(int root, const char *path, int flags); /* the same; -ELOOP where any part is a symbolic link */
 int fd_open_dir(int dirfd, const char *path);
 
 /* Until EOF or `size` bytes; bytes read or -errno. */
 ssize_t fd_read_all(int fd, void *buf, size_t size);
 ssize_t fd_pread_all(int fd, void *buf, size_t size, off_t off);
 int fd_write_all(int fd, const void *buf, size_t size);
+/* Until EOF, `size` bytes, an error or the deadline: how many came. */
+size_t fd_read_until(int fd, void *buf, size_t size, int64_t deadline);
 /* Whole file, NUL added behind it, malloc'ed for the caller. -EFBIG beyond `cap` bytes. */
 int fd_slurp(int fd, size_t cap, char **ret, size_t *ret_len);
 /* Small text file (/proc, /sys, cgroupfs) into a caller's buffer, NUL-terminated, trailing newline cut. */

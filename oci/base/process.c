@@ -12,10 +12,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SHADOWED 1 /* a sanitizer's memory is terabytes */
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SHADOWED 1
+#endif
+#endif
+#ifndef SHADOWED
+#define SHADOWED 0
+#endif
 
 #define KILL_MS 50 /* for a child that was killed to be gone */
 
@@ -211,6 +223,20 @@ int process_wait(pid_t child, int64_t deadline)
 	return r < 0 && r != -EAGAIN ? r : -ETIMEDOUT;
 }
 
+int process_bound(size_t bytes, unsigned seconds)
+{
+	const struct rlimit memory = {bytes, bytes};
+	sigset_t alarms;
+	if (seconds) {
+		sigemptyset(&alarms);
+		sigaddset(&alarms, SIGALRM);
+		signal(SIGALRM, SIG_DFL);
+		sigprocmask(SIG_UNBLOCK, &alarms, NULL);
+		alarm(seconds);
+	}
+	return !SHADOWED && setrlimit(RLIMIT_DATA, &memory) < 0 ? -errno : 0;
+}
+
 const char *process_fate(int status, char *buf, size_t size)
 {
 	if (status == -ETIMEDOUT)
@@ -256,6 +282,29 @@ int process_user(const char *name, uid_t *ret_uid, gid_t *ret_gid)
 	*ret_uid = uid;
 	*ret_gid = gid;
 	return 0;
+}
+
+int process_user_name(uid_t uid, char *buf, size_t size)
+{
+	char *text;
+	size_t len;
+	unsigned found;
+	int r = -ENOENT;
+	fd_auto fd = fd_open(AT_FDCWD, "/etc/passwd", O_RDONLY, 0);
+	if (fd < 0)
+		return fd;
+	int read = fd_slurp(fd, 1 << 20, &text, &len);
+	if (read < 0)
+		return read;
+	for (char *line = text; line && r < 0; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+		const size_t name = strcspn(line, ":\n");
+		const char *behind = line + name + (line[name] == ':');
+		behind += strcspn(behind, ":\n"); /* a password may be empty */
+		if (name && name < size && sscanf(behind, ":%u:", &found) == 1 && found == uid)
+			r = snprintf(buf, size, "%.*s", (int)name, line) < 0 ? -ENOENT : 0;
+	}
+	free(text);
+	return r;
 }
 
 int process_group(const char *name, gid_t *ret_gid)

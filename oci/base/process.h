@@ -49,6 +49,13 @@ int process_wait(pid_t child, int64_t deadline);
 /* "exited with status 3", "was killed by signal 9" */
 const char *process_fate(int status, char *buf, size_t size);
 
+/*
+ * For a child that has one thing to do: its memory (RLIMIT_DATA) ends at `bytes`, but for a sanitizer's, and it itself
+ * (SIGALRM) after so long; 0 seconds: not. 0 or -errno.
+ */
+int process_bound(size_t bytes, unsigned seconds);
+
 /* uid and gid of a system user by name from /etc/passwd, without NSS (this code also runs in static binaries). */
 int process_user(const char *name, uid_t *ret_uid, gid_t *ret_gid);
+int process_user_name(uid_t uid, char *buf, size_t size);
 int process_group(const char *name, gid_t *ret_gid); /* the same of /etc/group */

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <linux/netlink.h>
 #include <linux/perf_event.h>
 #include <netinet/in.h>
 #include <sched.h>
@@ -18,6 +19,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -171,6 +173,80 @@ static const int exporter_calls[] = {
 	CALL(getppid),
 	CALL(getrusage),
 	CALL(set_robust_list),
+	/* a page is sent from its file, made in a process of its own (profiler/pagejob.h) that has an end and a role */
+	CALL(sendfile),
+	CALL(memfd_create),
+	CALL(close_range),
+	CALL(alarm),
+	CALL(setitimer), /* the same, where there is no alarm(2) */
+	CALL(rseq),
+};
+/* Makes a page of what lies in the spool. */
+static const int page_calls[] = {
+	CALL(getdents64),
+	CALL(pread64),
+	CALL(memfd_create),
+	CALL(sendmsg),
+};
+/* Speaks with servers through a library (libcurl), which has names looked up by threads; notes what they have. */
+static const int push_calls[] = {
+	CALL(openat),
+	CALL(mkdirat),
+	CALL(unlinkat),
+	CALL(renameat),
+	CALL(renameat2),
+	CALL(fsync),
+	CALL(fdatasync),
+	CALL(flock),
+	CALL(access),
+	CALL(faccessat),
+	CALL(faccessat2),
+	CALL(readlink),
+	CALL(readlinkat),
+	CALL(getdents64),
+	CALL(pread64),
+	CALL(nanosleep),
+	CALL(clock_nanosleep),
+	CALL(clock_getres),
+	CALL(pipe2),
+	CALL(eventfd2),
+	CALL(connect),
+	CALL(bind),
+	CALL(getsockname),
+	CALL(getpeername),
+	CALL(getsockopt),
+	CALL(setsockopt),
+	CALL(recvmsg),
+	CALL(recvfrom),
+	CALL(sendmsg),
+	CALL(sendmmsg),
+	CALL(sendto),
+	CALL(readv),
+	CALL(writev),
+	CALL(shutdown),
+	CALL(uname),
+	CALL(sysinfo),
+	CALL(getuid),
+	CALL(geteuid),
+	CALL(getgid),
+	CALL(getegid),
+	CALL(sched_getaffinity), /* a thread that asks where its stack is */
+	CALL(set_robust_list),
+	CALL(rseq),
+	CALL(memfd_create), /* for a job's answer */
+	CALL(wait4),	    /* for the maker's end */
+	CALL(pidfd_open),
+};
+/* Forks a job for each file; the page's role then lies over this one. */
+static const int maker_calls[] = {
+	CALL(recvmsg),
+	CALL(sendmsg),
+	CALL(close_range),
+	CALL(pread64),
+	CALL(alarm),
+	CALL(setitimer), /* the same, where there is no alarm(2) */
+	CALL(set_robust_list),
+	CALL(rseq),
 };
 /* Waits for questions, forks a job for each (or a server, profiler/forkserver.h); the job's own role then lies over
  * this one, when its files are open. */
@@ -227,6 +303,7 @@ static const int file_reader_calls[] = {
 	CALL(exit),
 	CALL(exit_group),
 };
+static const int nri_calls[] = {CALL(sendmsg), CALL(recvmsg)};
 /* The requests pilliond makes on perf descriptors; the rest of ioctl(2) is closed. */
 static const unsigned worker_ioctls[] = {
 	PERF_EVENT_IOC_ENABLE,
@@ -250,11 +327,13 @@ static const struct role {
 	bool reads_limits; /* its own */
 	bool perf_ioctls;
 	bool fcntls;
-	bool pairs;   /* sockets with nobody at the other end but whom it gives that to */
-	bool bare;    /* nothing but its own list, and memory */
-	bool closes;  /* in a process that shares its table of descriptors */
-	bool forks;   /* kills them, and gives the child a role of its own */
-	bool exports; /* asks who lives (a writer before it), and sets what a library sets on a TCP socket */
+	bool pairs;    /* sockets with nobody at the other end but whom it gives that to */
+	bool bare;     /* nothing but its own list, and memory */
+	bool closes;   /* in a process that shares its table of descriptors */
+	bool forks;    /* and gives the child a role of its own */
+	bool kills;    /* what it has forked, or anything of its user's */
+	bool exports;  /* asks who lives (a writer before it), and sets what a library sets on a TCP socket */
+	bool connects; /* to other machines, and asks the network what addresses it has; names by threads */
 	/* A filter lies over its parent's: whoever starts an exporter needs all that it does, and to start it. */
 	bool starts_exporters;
 } roles[] = {
@@ -263,16 +342,21 @@ static const struct role {
 	[SECCOMP_ATTACHER] = {"attacher", attacher_calls, COUNT(attacher_calls), .opens_read_only = true,
 		.reads_limits = true, .fcntls = true},
 	[SECCOMP_SYMBOLIZER] = {"symbolizer", symbolizer_calls, COUNT(symbolizer_calls), .reads_limits = true,
-		.fcntls = true, .forks = true},
+		.fcntls = true, .forks = true, .kills = true},
 	[SECCOMP_SYMBOLIZER_JOB] = {"symbolizer_job", symbolizer_job_calls, COUNT(symbolizer_job_calls), .bare = true},
 	[SECCOMP_FILE_READER] = {"file_reader", file_reader_calls, COUNT(file_reader_calls), .bare = true},
 	[SECCOMP_EXPORTER] = {"exporter", exporter_calls, COUNT(exporter_calls), .reads_limits = true, .fcntls = true,
-		.exports = true},
+		.pairs = true, .forks = true, .exports = true},
+	[SECCOMP_PAGE] = {"page", page_calls, COUNT(page_calls), .opens_read_only = true, .fcntls = true},
+	[SECCOMP_PUSH] = {"push", push_calls, COUNT(push_calls), .reads_limits = true, .fcntls = true, .pairs = true,
+		.connects = true},
+	[SECCOMP_MAKER] = {"maker", maker_calls, COUNT(maker_calls), .fcntls = true, .forks = true},
 	[SECCOMP_SUPERVISOR] = {"supervisor", supervisor_calls, COUNT(supervisor_calls), .reads_limits = true,
-		.perf_ioctls = true, .fcntls = true, .pairs = true, .forks = true, .closes = true, .exports = true,
-		.starts_exporters = true},
+		.perf_ioctls = true, .fcntls = true, .pairs = true, .forks = true, .kills = true, .closes = true,
+		.exports = true, .starts_exporters = true},
 	[SECCOMP_WORKER] = {"worker", worker_calls, COUNT(worker_calls), .reads_limits = true, .perf_ioctls = true,
 		.fcntls = true, .pairs = true},
+	[SECCOMP_NRI] = {"nri", nri_calls, COUNT(nri_calls)},
 };
 
 static int allow(scmp_filter_ctx ctx, const int *calls, size_t n)
@@ -303,8 +387,6 @@ static int allow_forks(scmp_filter_ctx ctx)
 		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(prctl), 1, SCMP_A0(SCMP_CMP_EQ, PR_SET_SECCOMP));
 	if (r == 0)
 		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(prctl), 1, SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME));
-	if (r == 0)
-		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(kill), 1, SCMP_A1(SCMP_CMP_EQ, SIGKILL));
 	if (r == 0) /* a job's memory */
 		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(prlimit64), 2, SCMP_A0(SCMP_CMP_EQ, 0),
 			SCMP_A1(SCMP_CMP_EQ, RLIMIT_DATA));
@@ -318,6 +400,30 @@ static int allow_exports(scmp_filter_ctx ctx)
 	int r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(kill), 1, SCMP_A1(SCMP_CMP_EQ, 0));
 	return r < 0 ? r
 		     : seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(setsockopt), 1, SCMP_A1(SCMP_CMP_EQ, IPPROTO_TCP));
+}
+
+/*
+ * Not AF_UNIX: what listens on this machine in files is none of its business. A thread as pthread_create makes it;
+ * clone3(2), of which a filter sees no flags, is not there.
+ */
+static int allow_connections(scmp_filter_ctx ctx)
+{
+	static const int families[] = {AF_INET, AF_INET6};
+	static const unsigned long requests[] = {FIONBIO, FIONREAD};
+	const unsigned thread_flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |
+				      CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID;
+	int r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(clone), 1, SCMP_A0(SCMP_CMP_EQ, thread_flags));
+	if (r == 0)
+		r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO(ENOSYS), CALL(clone3), 0);
+	for (size_t i = 0; r == 0 && i < COUNT(families); i++)
+		r = seccomp_rule_add(
+			ctx, SCMP_ACT_ALLOW, CALL(socket), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i]));
+	if (r == 0) /* which addresses there are */
+		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(socket), 2, SCMP_A0(SCMP_CMP_EQ, AF_NETLINK),
+			SCMP_A2(SCMP_CMP_EQ, NETLINK_ROUTE));
+	for (size_t i = 0; r == 0 && i < COUNT(requests); i++)
+		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(ioctl), 1, SCMP_A1(SCMP_CMP_EQ, requests[i]));
+	return r;
 }
 
 /* By process_fork_quiet. */
@@ -349,8 +455,12 @@ static int build(scmp_filter_ctx ctx, const struct role *role)
 			ctx, SCMP_ACT_ALLOW, CALL(prlimit64), 2, SCMP_A0(SCMP_CMP_EQ, 0), SCMP_A2(SCMP_CMP_EQ, 0));
 	if (r == 0 && role->forks)
 		r = allow_forks(ctx);
+	if (r == 0 && role->kills)
+		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(kill), 1, SCMP_A1(SCMP_CMP_EQ, SIGKILL));
 	if (r == 0 && role->exports)
 		r = allow_exports(ctx);
+	if (r == 0 && role->connects)
+		r = allow_connections(ctx);
 	if (r == 0 && role->starts_exporters)
 		r = allow_exporters(ctx);
 	if (r == 0 && role->pairs)

@@ -3,7 +3,8 @@ BENCH := $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/*.c))
 
 UNWINDERS := $(addprefix $(B)/bench/,record unwinders tables)
 COMMIT := $(B)/bench/commit
-bench-programs: $(filter-out $(UNWINDERS) $(COMMIT),$(BENCH)) targets
+CALLED := $(addprefix $(B)/bench/,called called-hooks called-pg)
+bench-programs: $(filter-out $(UNWINDERS) $(COMMIT),$(BENCH)) $(CALLED) targets
 bench-unwinders: $(UNWINDERS)
 $(B)/bench/starts: $(B)/tests/bench/starts.o $(B)/liboci.a
 	@mkdir -p $(@D)
@@ -11,10 +12,19 @@ $(B)/bench/starts: $(B)/tests/bench/starts.o $(B)/liboci.a
 $(B)/bench/sampling: $(B)/tests/bench/sampling.o $(B)/libshim.a $(B)/liboci.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
-$(UNWINDERS) $(COMMIT): $(B)/bench/%: $(B)/tests/bench/%.o $(B)/libprofiler.a $(B)/libshim.a $(B)/liboci.a
+$(UNWINDERS) $(COMMIT): $(B)/bench/%: $(B)/tests/bench/%.o $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $(B)/liboci.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS_$(@F)) $(LIBS_profiler)
 LIBS_unwinders = -ldw -lelf
+# the same calls without hooks, with the compiler's, with gprof's; libc's own are in a library
+$(CALLED): $(B)/bench/%: tests/bench/called.c
+	@mkdir -p $(@D)
+	gcc $(filter-out -fomit-frame-pointer,$(TARGET_CFLAGS)) $(FLAGS_$*) -o $@ $<
+FLAGS_called-hooks = -finstrument-functions
+FLAGS_called-pg = -pg
+$(B)/bench/labels: tests/bench/labels.c $(B)/libpillion.so
+	@mkdir -p $(@D)
+	gcc $(TARGET_CFLAGS) -o $@ $(filter %.c %.so,$^) -Wl,-rpath,'$$ORIGIN'
 # the floor of what the hook is compared with: with its C library
 $(B)/bench/nothing: STATIC_CC = $(CC_static)
 STATIC_CC = gcc

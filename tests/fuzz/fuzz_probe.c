@@ -11,15 +11,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const char *const names[] = {"main", "x", "_start"};
+	static const char *const names[] = {"main", "x", "_start", "main+4", "x+1"};
 	static int file = -1;
-	uint64_t offset;
+	struct probe_found found;
 	if (file < 0)
 		file = memfd_create("file", MFD_CLOEXEC);
 	if (file < 0 || ftruncate(file, 0) < 0 || pwrite(file, data, size, 0) != (ssize_t)size)
 		abort();
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (probe_lookup(file, names[i], &offset) == 0 && offset >= size)
+		if (probe_lookup(file, names[i], &found) == 0 && found.offset >= size + PROBE_INTO_MAX)
 			abort();
 	return 0;
 }

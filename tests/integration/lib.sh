@@ -94,6 +94,7 @@ lab_close() {
 	local status=$? pid
 	trap '' INT TERM HUP
 	trap - EXIT
+	set +e # of a benchmark: all of what follows is to be done
 	if [[ -n $ROW_PID ]]; then
 		kill -KILL -- "-$ROW_PID"
 		kill "$ROW_CLOCK"
@@ -231,6 +232,9 @@ fail() { # SENTENCE
 	exit 1
 }
 
+between() { # WHAT GOT LEAST MOST
+	awk -v g="$2" -v a="$3" -v b="$4" 'BEGIN { exit !(g >= a && g <= b) }' || fail "$1 is $2, not between $3 and $4"
+}
 is() { # WHAT GOT WANTED
 	[[ $2 == "$3" ]] || fail "$1 is \"$2\", not \"$3\""
 }

@@ -8,6 +8,9 @@
 #	ct_stop NAME		SIGTERM, SIGKILL after a second	ct_wait NAME [SECONDS]	until its init is gone
 #	ct_rm NAME		also when it runs
 # Options: -a key=value (annotation), -v from:to[:ro] (volume), -e KEY=value, -u UID[:GID], --pid host|container:NAME.
+# -i DIR: an image of one's own, a directory (ct_image makes one), in place of the host's file system.
+# And what only one of the two kinds takes: -o OPTION (podman, as it stands), -j FILTER (a bundle's config.json, through jq),
+# which the other kind ignores.
 #
 # RUNTIME is one of CT_RUNTIMES. The root file system is the host's own, written to in an overlay that goes
 # with the container; the tree under test is mounted where it lies elsewhere. No network. Every engine has its storage
@@ -15,6 +18,8 @@
 # Hook: HOOK_ARGS is its argv, [0] the absolute path; HOOK_ENV its environment; HOOK_TIMEOUT seconds. It is called at
 # createRuntime and poststop; under podman only for containers with the annotation, as with the installed hooks.d JSON.
 # OCI_podman_runc and the like: another runtime binary for that row of the table (a wrapper, for example).
+# docker-runc is none of CT_RUNTIMES: it has no hooks of its own, takes images only (-i), and -o as podman does. Called by CDI, or
+# by a wrapper (OCI_docker_runc), which reads $LAB/docker/etc.
 
 CT_RUNTIMES=(podman-runc podman-crun runc crun ctr-runc)
 HOOK_ARGS=()
@@ -25,7 +30,7 @@ CT_PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 # --- the table: engine and OCI runtime of each
 
 ct_engine() { # RUNTIME - prefix of the functions below
-	case $1 in podman-*) echo podman ;; ctr-*) echo ctr ;; *) echo bare ;; esac
+	case $1 in podman-*) echo podman ;; ctr-*) echo ctr ;; docker-*) echo docker ;; *) echo bare ;; esac
 }
 
 ct_oci() { # RUNTIME - the binary
@@ -35,7 +40,7 @@ ct_oci() { # RUNTIME - the binary
 
 ct_need() { # RUNTIME - skip the row where it cannot run
 	need_root
-	case $1 in podman-*) need podman conmon ;; ctr-*) need containerd ctr jq runc ;; *) need jq runc ;; esac
+	case $1 in podman-*) need podman conmon ;; docker-*) docker_need ;; ctr-*) need containerd ctr jq runc ;; *) need jq runc ;; esac
 	need "${1##*-}"
 }
 
@@ -72,7 +77,7 @@ ct_crun_namespace() {
 # --- what is asked for: parsed once into C_*, which the engines read
 
 ct_parse() { # RUNTIME NAME [OPTION...] -- PROGRAM ARG...
-	C_RUNTIME=$1 C_NAME=$2 C_DIR=$LAB/ct/$2 C_USER=0:0 C_PID="" C_ANNOTATIONS=() C_VOLUMES=() C_ENV=()
+	C_RUNTIME=$1 C_NAME=$2 C_DIR=$LAB/ct/$2 C_USER=0:0 C_PID="" C_ANNOTATIONS=() C_VOLUMES=() C_ENV=() C_OPTIONS=() C_FILTER=. C_IMAGE=""
 	shift 2
 	while [[ $# -gt 0 && $1 != -- ]]; do
 		case $1 in
@@ -81,17 +86,41 @@ ct_parse() { # RUNTIME NAME [OPTION...] -- PROGRAM ARG...
 		-e) C_ENV+=("$2") ;;
 		-u) C_USER=$2 ;;
 		--pid) C_PID=$2 ;;
+		-i) C_IMAGE=$2 ;;
+		-o) C_OPTIONS+=("$2") ;;
+		-j) C_FILTER+=" | $2" ;;
 		*) fail "ct: $1 is no option" ;;
 		esac
 		shift 2
 	done
 	shift
 	C_ARGS=("$@")
-	[[ $(stat -c %d "$TOP") == $(stat -c %d /) ]] || C_VOLUMES+=("$TOP:$TOP:ro")
-	[[ $(stat -c %d "$LAB") == $(stat -c %d /) ]] || C_VOLUMES+=("$LAB/bin:$LAB/bin:ro")
 	mkdir "$C_DIR"
 	echo "$C_RUNTIME" >"$C_DIR/runtime"
 	echo "${ROW-}" >"$C_DIR/row"
+	[[ -z $C_IMAGE ]] || return 0 # has what it needs
+	[[ $(stat -c %d "$TOP") == $(stat -c %d /) ]] || C_VOLUMES+=("$TOP:$TOP:ro")
+	[[ $(stat -c %d "$LAB") == $(stat -c %d /) ]] || C_VOLUMES+=("$LAB/bin:$LAB/bin:ro")
+}
+
+# A small image of programs with what libraries they need, and the directories that engines mount on.
+ct_image() { # DIR PROGRAM[=PATH]... - programs of the host's, by default in /usr/bin
+	local dir=$1 program file to
+	mkdir -p "$dir"/{dev,etc,proc,run,sys,tmp,usr/bin,usr/lib}
+	ln -sfn usr/bin "$dir/bin"
+	ln -sfn usr/lib "$dir/lib"
+	ln -sfn usr/lib "$dir/lib64"
+	echo 'root:x:0:0::/:/bin/sh' >"$dir/etc/passwd"
+	echo 'root:x:0:' >"$dir/etc/group"
+	for program in "${@:2}"; do
+		file=$(command -v "${program%%=*}") || fail "ct: no program ${program%%=*} for an image"
+		to=/usr/bin/${file##*/}
+		[[ $program != *=* ]] || to=${program#*=}
+		install -D "$file" "$dir$to"
+		{ ldd "$file" 2>/dev/null || :; } | grep -o '/[^ ]*' | while read -r file; do
+			install -D "$(realpath "$file")" "$dir$(dirname "$file")/$(basename "$file")"
+		done
+	done
 }
 
 ct_find() { # NAME
@@ -189,17 +218,25 @@ podman_word() { # KEY=VALUE
 	echo "$1"
 }
 
+podman_image() { # the words that say what its root is
+	[[ -n $C_IMAGE ]] || { ROOT=(--rootfs /:O) && return; }
+	ROOT=("localhost/lab/$(basename "$C_IMAGE"):1")
+	podman_ image exists "${ROOT[0]}" || tar -C "$C_IMAGE" -c . | podman_ import -q - "${ROOT[0]}" >/dev/null
+}
+
 podman_create() { # --detach or --rm
-	local options=() item
+	local options=() item ROOT
+	podman_image
 	podman_hook
 	for item in ${C_ANNOTATIONS[@]+"${C_ANNOTATIONS[@]}"}; do options+=(--annotation "$(podman_word "$item")"); done
 	for item in ${C_VOLUMES[@]+"${C_VOLUMES[@]}"}; do options+=(--volume "$item"); done
 	for item in ${C_ENV[@]+"${C_ENV[@]}"}; do options+=(--env "$item"); done
 	[[ -n $C_PID ]] && options+=(--pid "$C_PID")
+	options+=(${C_OPTIONS[@]+"${C_OPTIONS[@]}"})
 	# Raising hard limits, podman's default, takes CAP_SYS_RESOURCE
 	podman_ run "$@" --name "$C_NAME" --pidfile "$C_DIR/pid" --cidfile "$C_DIR/id" --user "$C_USER" \
 		--network none --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 --cgroup-parent "$LAB_CGROUP" \
-		--log-driver k8s-file --log-opt "path=$C_DIR/log" ${options[@]+"${options[@]}"} --rootfs /:O "${C_ARGS[@]}"
+		--log-driver k8s-file --log-opt "path=$C_DIR/log" ${options[@]+"${options[@]}"} "${ROOT[@]}" "${C_ARGS[@]}"
 }
 
 podman_run() { podman_create --rm </dev/null; }
@@ -221,7 +258,7 @@ ct_pid_namespace() { # path of the pid namespace to join, for a bundle
 ct_bundle() {
 	local root=$C_DIR/rootfs
 	mkdir "$C_DIR/upper" "$C_DIR/work" "$root"
-	ct_in "$C_RUNTIME" mount -t overlay overlay -o "lowerdir=/,upperdir=$C_DIR/upper,workdir=$C_DIR/work" "$root"
+	ct_in "$C_RUNTIME" mount -t overlay overlay -o "lowerdir=${C_IMAGE:-/},upperdir=$C_DIR/upper,workdir=$C_DIR/work" "$root"
 	(cd "$C_DIR" && runc spec && mv config.json spec.json)
 	jq -f "$TOP/tests/integration/bundle.jq" --arg root "$root" --arg name "$C_NAME" --arg user "$C_USER" \
 		--arg pid "$(ct_pid_namespace)" --arg cgroup "$LAB_CGROUP/$C_NAME" --argjson hook_timeout "$HOOK_TIMEOUT" \
@@ -230,7 +267,7 @@ ct_bundle() {
 		--argjson volumes "$(json ${C_VOLUMES[@]+"${C_VOLUMES[@]}"})" \
 		--argjson env "$(json ${C_ENV[@]+"${C_ENV[@]}"})" \
 		--argjson hook_args "$(json ${HOOK_ARGS[@]+"${HOOK_ARGS[@]}"})" \
-		--argjson hook_env "$(json ${HOOK_ENV[@]+"${HOOK_ENV[@]}"})" "$C_DIR/spec.json" >"$C_DIR/config.json"
+		--argjson hook_env "$(json ${HOOK_ENV[@]+"${HOOK_ENV[@]}"})" "$C_DIR/spec.json" | jq "$C_FILTER" >"$C_DIR/config.json"
 }
 
 ct_bundle_done() {
@@ -323,3 +360,87 @@ ctr_rm() {
 	fi
 	ct_bundle_done
 }
+
+# --- Docker, of a newer suite than bookworm's, whose own knows no annotations; unpacked, not installed
+
+docker_() {
+	DOCKER_HOST=unix://$LAB/docker/sock DOCKER_CONFIG=$LAB/docker/client "$LAB/docker/bin/docker" "$@"
+}
+
+docker_need() {
+	local dir=$TOP/build/unpacked/docker program
+	[[ -e $LAB/docker/bin/docker ]] && return
+	"$TOP/tests/tools/unpack" trixie "$dir" docker.io docker-cli containerd >"$ROW/unpack.log" 2>&1 ||
+		skip "no Docker: $(tail -n 1 "$ROW/unpack.log")"
+	mkdir -p "$LAB/docker/bin" "$LAB/docker/cdi" "$LAB/docker/etc"
+	# not its runc, which wants a newer C library
+	for program in bin/docker bin/containerd bin/containerd-shim-runc-v2 sbin/dockerd; do
+		ln -sf "$dir/usr/$program" "$LAB/docker/bin/"
+	done
+}
+
+docker_daemon() {
+	local dir=$LAB/docker
+	[[ -s $LAB/keep/dockerd ]] && return
+	jq -n --arg dir "$dir" --arg runc "$(PATH=$CT_PATH command -v runc)" --arg wrapper "$LAB/bin/pillion-runc" '{"data-root": ($dir + "/data"),
+		"exec-root": ($dir + "/exec"), pidfile: ($dir + "/pid"), hosts: ["unix://" + $dir + "/sock"], bridge: "none",
+		iptables: false, ip6tables: false, "ip-forward": false, "userland-proxy": false, group: "root",
+		features: {cdi: true}, "cdi-spec-dirs": [$dir + "/cdi"],
+		runtimes: {plain: {path: $runc}, wrapped: {path: $wrapper}}, "default-runtime": "plain"}' >"$dir/daemon.json"
+	PATH=$dir/bin:$CT_PATH PILLION_ETC=$dir/etc lab_keep dockerd "$dir/bin/dockerd" --config-file "$dir/daemon.json"
+	until_true 20 docker_ version >/dev/null 2>&1 || fail "dockerd did not start: $(tail -n 3 "$LAB/keep/dockerd.log")"
+}
+
+# The row's hook as the CDI device pillion.io/profiler=default, for an engine that looks there.
+cdi_specification() { # DIR
+	jq -n --argjson args "$(json "${HOOK_ARGS[@]}")" --argjson env "$(json ${HOOK_ENV[@]+"${HOOK_ENV[@]}"})" --argjson timeout "$HOOK_TIMEOUT" '
+		{path: $args[0], args: $args, env: $env, timeout: $timeout} as $hook | {cdiVersion: "0.6.0",
+		kind: "pillion.io/profiler", devices: [{name: "default", containerEdits:
+		{hooks: [$hook + {hookName: "createRuntime"}, $hook + {hookName: "poststop"}]}}]}' >"$1/.new"
+	mv "$1/.new" "$1/pillion.json"
+}
+
+# How the hook comes in: C_ROUTE is the words for that.
+docker_route() {
+	C_ROUTE=()
+	if [[ -n ${OCI_docker_runc-} ]]; then
+		docker_settings "${HOOK_ARGS[@]:1}" >"$LAB/docker/etc/pillion.conf"
+		C_ROUTE=(--runtime wrapped)
+	elif [[ ${#HOOK_ARGS[@]} != 0 ]]; then
+		cdi_specification "$LAB/docker/cdi"
+		C_ROUTE=(--device pillion.io/profiler=default)
+	fi
+}
+
+docker_settings() { # HOOK OPTION... - as lines of pillion.conf
+	[[ $1 != --etc ]] || { cat "$2/pillion.conf" && shift 2; }
+	while [[ $# -gt 1 ]]; do
+		echo "${1#--} = $2"
+		shift 2
+	done
+}
+
+docker_create() { # --detach or --rm
+	local options=() item image C_ROUTE
+	[[ -n $C_IMAGE ]] || fail "ct: docker takes images only"
+	docker_daemon
+	docker_route
+	image=lab/$(basename "$C_IMAGE"):1
+	docker_ image inspect "$image" >/dev/null 2>&1 || tar -C "$C_IMAGE" -c . | docker_ import - "$image" >/dev/null
+	for item in ${C_ANNOTATIONS[@]+"${C_ANNOTATIONS[@]}"}; do options+=(--annotation "$item"); done
+	for item in ${C_VOLUMES[@]+"${C_VOLUMES[@]}"}; do options+=(--volume "$item"); done
+	for item in ${C_ENV[@]+"${C_ENV[@]}"}; do options+=(--env "$item"); done
+	[[ -n $C_PID ]] && options+=(--pid "$C_PID")
+	docker_ run "$@" --name "$C_NAME" --cidfile "$C_DIR/id" --user "$C_USER" --network none --cgroup-parent "$LAB_CGROUP" \
+		"${C_ROUTE[@]}" ${options[@]+"${options[@]}"} ${C_OPTIONS[@]+"${C_OPTIONS[@]}"} "$image" "${C_ARGS[@]}"
+}
+
+docker_run() { docker_create --rm </dev/null; }
+docker_start() {
+	docker_create --detach >/dev/null || return
+	docker_ inspect -f '{{.State.Pid}}' "$C_NAME" >"$C_DIR/pid"
+	docker_ logs --follow "$C_NAME" </dev/null >"$C_DIR/out" 2>&1 &
+}
+docker_exec() { docker_ exec --user "$1" "$C_NAME" "${@:2}"; }
+docker_stop() { docker_ stop --time 1 "$C_NAME" >/dev/null; }
+docker_rm() { [[ ! -s $C_DIR/id ]] || docker_ rm --force "$C_NAME" >/dev/null 2>&1; }

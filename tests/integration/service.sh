@@ -37,9 +37,6 @@ says() { # NAME JQ-FILTER WANTED
 lists() { # COUNT
 	[[ $(ask length) == "$1" ]]
 }
-between() { # WHAT GOT LEAST MOST
-	awk -v g="$2" -v a="$3" -v b="$4" 'BEGIN { exit !(g >= a && g <= b) }' || fail "$1 is $2, not between $3 and $4"
-}
 written_of() { # NAME REGEX - samples in all its profiles, of stacks with REGEX
 	profiles_of "$1" | while read -r file; do
 		"$LAB/bin/pillion" report --folded --type samples "$file"

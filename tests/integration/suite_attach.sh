@@ -341,6 +341,13 @@ test_refused() { # STATUS STDERR-REGEX WHO TARGET-OR-WORD [OPTION...]
 row "no such process" test_refused 3 'there is no process 4194303' root 4194303
 row "a thread" test_refused 2 '[0-9]+ is a thread of process [0-9]+: attach to that' root THREAD
 row "no such container" test_refused 3 'no container "no-such" \((asked .*|no engine is installed)\): give a name, an id or a pid' root no-such
+test_slow_engine() {
+	mkdir engines
+	printf '#!/bin/sh\nexec sleep 60\n' >engines/podman
+	chmod 755 engines/podman
+	PATH=$ROW/engines:$PATH test_refused 1 'no container "no-such" yet, and no more time: podman takes long to answer; give a pid, or try again' root no-such
+}
+row "an engine that does not answer: who, and the way out" test_slow_engine
 row "nothing to attach to" test_refused 2 "give one process or container; see 'pillion help attach'" root ""
 row "two things to attach to" test_refused 2 "give one process or container; see 'pillion help attach'" root "1 2"
 row "an unknown option behind it" test_refused 2 'no such option: --widnow=1' root "no-such --widnow=1"

@@ -25,7 +25,7 @@ test_list() { # WORKS-OF-SWITCHES WORKS-OF-CPU WHO...
 	[[ -e /sys/bus/event_source/devices/kprobe ]] || lacks kprobe 'this kernel has no kprobes \(CONFIG_KPROBE_EVENTS\)'
 	[[ $1 == yes ]] || has "why" "$(why context-switches)" 'perf_event_paranoid is [0-9]+ and this process has no CAP_PERFMON'
 	"${@:3}" "${EVENTS[@]}" >table || fail "exit status $?"
-	is "lines" "$(grep -c '^[a-zA-Z0-9-]* *[@/][0-9]' table)" "$(jq length list)"
+	is "lines" "$(grep -cE '^[a-zA-Z0-9-]+ +([@/][0-9]|all )' table)" "$(jq length list)"
 	has "cpu" "$(cat table)" "cpu +@99 +$2( \\([0-9]\\))? +CPU time"
 	is "reasons" "$(grep -c '^([0-9]*) ' table)" "$(jq -r '[.[].why | select(.)] | unique | length' list)"
 }
@@ -320,17 +320,25 @@ probe_by_perf() { # FUNCTION
 		echo >counting; perf stat -a -x, -o perf.txt -e "probe_lab:$2" -- sleep "$3"
 		perf probe -q --del "probe_lab:$2"; }' sh "$LAB/bin/counted" "$1" 6 >/dev/null 2>perf.err
 }
+# Where instructions of a function begin, behind the first one.
+begins_of() { # PROGRAM FUNCTION
+	objdump -d -w --no-show-raw-insn --disassemble="$2" "$LAB/bin/$1" | sed -n "s/^ *\\([0-9a-f]*\\):.*/0x\\1/p" |
+		while read -r at; do echo $((at - $(nm "$LAB/bin/$1" | awk -v f="$2" '$3 == f { print "0x" $1 }'))); done | sed 1d
+}
+within_of() { begins_of "$@" | awk '$1 > last + 1 { print $1 - 1; exit } { last = $1 }'; }
 test_uprobes() {
 	need perf
 	begin_service
 	may_probe
 	ct_need runc
+	local into
+	into=$(begins_of counted counted_sleep | sed -n 1p)
 	probe_by_perf counted_sleep &
 	local perf=$!
 	until_true 10 test -e counting || skip "perf has no probe: $(cat perf.err)"
 	sleep 1
-	ct_start runc c1 -a "$NAMES=uprobe:$LAB/bin/counted:counted_sleep,uprobe:$LAB/bin/counted:counted_touch/10,cpu" \
-		-v "$ROW:$ROW" -- sh -c "$LAB/bin/counted 2000 20000 200 >$ROW/counted.out; exec $LAB/bin/sleeper"
+	ct_start runc c1 -a "$NAMES=uprobe:$LAB/bin/counted:counted_sleep,uprobe:$LAB/bin/counted:counted_touch/10,uprobe:$LAB/bin/counted:counted_sleep+$into:stacks=none/10,cpu" \
+		-v "$ROW:$ROW" -- sh -c "$LAB/bin/counted 2000 20000 600 >$ROW/counted.out; exec $LAB/bin/sleeper"
 	until_true 20 grep -qs faults counted.out || fail "it does not end: $(of c1 .state)"
 	is "the strategy" "$(of c1 .strategy)" cgroup
 	ct_stop c1
@@ -340,6 +348,7 @@ test_uprobes() {
 	cat perf.txt
 	is "comments" "$(comments_of c1 | grep -E 'left out|not by')" ""
 	near "counted_sleep" "$(counted_of c1 counted_counted_sleep 'main;counted_sleep')" 2000 1
+	near "its second instruction" "$(counted_of c1 "counted_counted_sleep_$into" counted_sleep)" 2000 1
 	near "perf stat's" "$(counted_by_perf probe_lab:counted_sleep)" 2000 1
 	near "counted_touch, every tenth" "$(counted_of c1 counted_counted_touch 'main;counted_touch')" 2000 1
 	has "its samples" "$("$LAB/bin/pillion" top "$(profile_of c1 counted_counted_sleep)")" '2000 counted:counted_sleep'
@@ -362,7 +371,9 @@ test_no_function() {
 	may_probe
 	ct_need runc
 	probe_left_out "uprobe:$LAB/bin/burn:no_such,cpu@499" "left out: uprobe $LAB/bin/burn has no function no_such in its symbol"
-	probe_left_out "cpu@499,uprobe:$LAB/bin/burn:burn_loop+4" "left out: uprobe .* without \\+OFFSET, as a breakpoint within an instruction"
+	probe_left_out "cpu@499,uprobe:$LAB/bin/burn:burn_loop+$(within_of burn burn_loop)" \
+		"left out: uprobe .*: no instruction of burn_loop begins at \\+[0-9]+: a breakpoint within one would break the program"
+	probe_left_out "cpu@499,uprobe:$LAB/bin/burn:burn_loop+100000" "left out: uprobe .*: burn_loop is not that long, or"
 	strip -o "$LAB/bin/bare" "$LAB/bin/burn"
 	probe_left_out "cpu@499,uprobe:$LAB/bin/bare:burn_loop" "left out: uprobe $LAB/bin/bare has no function burn_loop in its symbol"
 	probe_left_out "cpu@499,uprobe:/no/file:f" "left out: uprobe /no/file in the container: No such file"

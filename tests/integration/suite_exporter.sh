@@ -85,7 +85,7 @@ test_metrics() {
 	! command -v promtool >/dev/null || promtool check metrics <metrics || fail "promtool"
 	has "its health" "$(curl -sS --unix-socket run/http.sock http://x/health)" ok
 	is "the status of POST" "$(curl -sS -o /dev/null -w '%{http_code}' -d x --unix-socket run/http.sock http://x/metrics)" 405
-	is "the status of another page" "$(curl -sS -o /dev/null -w '%{http_code}' --unix-socket run/http.sock http://x/)" 404
+	is "the status of another page" "$(curl -sS -o /dev/null -w '%{http_code}' --unix-socket run/http.sock http://localhost/x)" 404
 	setpriv --reuid 64999 --regid 64999 --clear-groups curl -sS --unix-socket run/http.sock http://x/metrics 2>/dev/null && fail "anybody may ask"
 	ct_stop web
 	until_true 10 listed_none || fail "it is still listed"

@@ -9,10 +9,14 @@ ns_said() { # PHASE cpu|off - by the program itself, of all its threads
 all_comments() { # NAME EVENT
 	profiles_of "$1" | grep -- "-$2.pb.gz" | while read -r file; do gunzip -c "$file"; done | tr -c '[:print:]' '\n'
 }
+most_of() { # NAME EVENT - where most of it is
+	profiles_of "$1" | grep -- "-$2.pb.gz" | while read -r file; do "$LAB/bin/pillion" report --folded --type "$2" "$file"; done |
+		awk '{ n = $NF; $NF = ""; print int(n / 1000000) " ms " $0 }' | sort -rn | sed -n 1,8p
+}
 # Within 3 %, or 20 ms; where the ring had no room, because the profiler had to wait for a CPU, that is said.
 near_ns() { # WHAT GOT WANTED [SAID-TO-BE-LOST]
 	awk -v g="$2" -v w="$3" -v l="${4:-0}" 'BEGIN { s = w * 0.03 > 20e6 ? w * 0.03 : 20e6; exit !(g - w <= s && w - g <= s + l) }' ||
-		fail "$1: $(($2 / 1000000)) ms, not $(($3 / 1000000)), $((${4:-0} / 1000000)) lost: $(cat said)"
+		fail "$1: $(($2 / 1000000)) ms, not $(($3 / 1000000)), $((${4:-0} / 1000000)) lost: $(cat said; most_of phases offcpu)"
 }
 
 test_phases() { # COMMENT [WRAPPER...]
@@ -138,7 +142,7 @@ test_plain() {
 	near_ns "off in phase_cpu or phase_sleep" "$(ns_of phases offcpu '\[approximate\];.*;phase_(cpu|sleep)(;| )')" \
 		$(($(ns_said phase_cpu off) + $(ns_said phase_sleep off)))
 	(($(ns_of phases offcpu '\[approximate\];.*;pong_thread(;| )') >= $(ns_said phase_pipe off) / 4)) ||
-		fail "pong_thread waits for $(ns_of phases offcpu pong_thread) ns"
+		fail "pong_thread waits for $(ns_of phases offcpu pong_thread) ns: $(most_of phases offcpu)"
 }
 row "plain user: the sums, and as places those where a thread was seen last" test_plain
 

@@ -23,15 +23,6 @@ end_service() {
 	wait "$SERVICE" || fail "the service's exit status is $?: $(cat service.out)"
 	end_run
 }
-named() { # COMM - pids of ours that are called so
-	local pid
-	for pid in $(profilers); do
-		[[ $(cat "/proc/$pid/comm") == "$1" ]] && echo "$pid"
-	done 2>/dev/null
-	:
-}
-worker() { named pilliond-worker | tail -n 1; }
-has_worker() { [[ -n $(worker) ]]; }
 kill_worker() { # SIGNAL
 	until_true 5 has_worker || fail "there is no worker: $(cat service.log)"
 	kill "-$1" "$(worker)"

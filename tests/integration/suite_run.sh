@@ -140,6 +140,18 @@ test_config() { # the file that --config names, and PILLION_CONFIG; a line that 
 	end_run
 }
 row "settings: a file by name, with a mistake in it" test_config
+test_node() { # WANTED VARIABLE FLAG, - for none
+	begin_run
+	local environment=() flag=()
+	[[ $2 == - ]] || environment+=(PILLION_NODE="$2")
+	[[ $3 == - ]] || flag=(--node "$3")
+	env ${environment[@]+"${environment[@]}"} "${RUN[@]}" ${flag[@]+"${flag[@]}"} -- "$LAB/bin/burn" 0.2 >/dev/null
+	is "where it says to be from" "$(tags_of burn node | sed 's/ *([^)]*)$//; s/.* //')" "$1"
+	end_run
+}
+row "settings: node is the host's name" test_node "$(uname -n)" - -
+row "settings: node, a variable" test_node rack7 rack7 -
+row "settings: node, a flag" test_node rack8 rack7 rack8
 test_off() {
 	begin_run
 	PILLION_ENABLED=0 "${RUN[@]}" -- "$LAB/bin/burn" 0.5 >/dev/null 2>said &
@@ -153,22 +165,29 @@ test_off() {
 }
 row "settings: PILLION_ENABLED=0 is a plain exec" test_off
 
+# A profiler without libpillion beside it, so that there is nothing to do without perf by (suite_timers has that).
+bare_daemon() {
+	mkdir bare
+	ln -s "$LAB/bin/pilliond" bare/
+	RUN+=(--daemon "$ROW/bare/pilliond")
+}
 test_container() { # WHY OPTION... - `pillion run` as PID 1 of a container that nobody gave any privilege
 	local says=$1 runs
 	shift
 	begin_run
+	bare_daemon
 	ct_need podman-runc
 	chmod 777 "$ROW"
 	podman --root "$LAB/podman/root" --runroot "$LAB/podman/run" --tmpdir "$LAB/podman/tmp" --cgroup-manager cgroupfs \
 		--events-backend none --runtime runc run --rm --network none --ulimit nofile=1024:1024 --ulimit nproc=1000:1000 \
-		--cgroup-parent "$LAB_CGROUP" "$@" --rootfs /:O "$LAB/bin/pillion" run --daemon "$LAB/bin/pilliond" \
+		--cgroup-parent "$LAB_CGROUP" "$@" --rootfs /:O "$LAB/bin/pillion" run --daemon "$ROW/bare/pilliond" \
 		--output /tmp/out -- sh -c 'echo it runs as $$; exit 7' </dev/null >ran 2>said && fail "exit status 0"
 	is "its output" "$(cat ran)" "it runs as 1"
 	has "stderr" "$(cat said)" "^pillion run: $says; the program runs without a profile\$"
 	end_run
 }
 row "in a container where seccomp forbids perf" test_container \
-	'refused: ring on a CPU: a seccomp filter or security module forbids perf_event_open; let it through, in a container by --security-opt seccomp=FILE'
+	'refused: ring on a CPU: a seccomp filter or security module forbids perf_event_open; let it through, in a container by --security-opt seccomp=FILE; nor by timers: .*'
 row "in a container where seccomp forbids perf, as a plain user" test_container \
 	'refused: ring on a CPU: a seccomp filter or security module forbids perf_event_open; .*' --user 1000:1000
 
@@ -412,6 +431,7 @@ done
 
 test_denied_run() { # SYSCALL ERRNO REGEX
 	begin_run --budget 500ms
+	bare_daemon
 	runs_anyway "$3" "$LAB/bin/deny" "$1" "$2"
 	end_run
 }
@@ -426,7 +446,8 @@ row "nothing can be received" test_denied_run recvmsg ENOMEM "receiving from the
 
 test_no_setting() {
 	begin_run --budget 500ms
-	runs_anyway "refused: ring on a CPU: this kernel has no perf events \\(CONFIG_PERF_EVENTS\\)" \
+	bare_daemon
+	runs_anyway "refused: ring on a CPU: this kernel has no perf events \\(CONFIG_PERF_EVENTS\\); nor by timers: .*" \
 		unshare --mount sh -c 'mount -t tmpfs none /proc/sys/kernel && exec "$@"' sh \
 		"$LAB/bin/deny" perf_event_open ENOSYS
 	end_run
@@ -520,7 +541,7 @@ row "an ordinary process whose profiler is killed" test_no_signal "${NOBODY[@]}"
 row "PID 1 whose profiler is killed" test_no_signal unshare --fork --pid --mount-proc --kill-child
 row "a child subreaper whose profiler is killed" test_no_signal "$LAB/bin/identity" --subreaper
 
-# What PID 1 can see of the keeper when it looks closely, and when somebody kills the keeper: README, limits.
+# What PID 1 can see of the keeper when it looks closely, and when somebody kills the keeper: profiler/limits.md.
 test_keeper() { # KILL|- ARGUMENT WHAT-IT-SEES
 	local init keeper
 	begin_run

@@ -4,15 +4,6 @@
 
 . "$TOP/tests/integration/spine.sh"
 
-# pillion's own line in each: nothing of us may ever be seen.
-nobody_of_ours() {
-	has_not "the profile" "$(samples | cut -f 3)" '(process|exe|thread):\[(pillion|pilliond|pillion-hook|runc|crun|conmon)[^]]*\]'
-}
-
-strategy_of() { # RUNTIME - what `auto` comes to. crun sees no v2 hierarchy where that is mounted beside v1 (runtimes.sh).
-	[[ $1 == *crun ]] && mountpoint -q /sys/fs/cgroup/unified && echo process || echo cgroup
-}
-
 # --- a profile, under every runtime
 
 test_basic() { # RUNTIME MODE
@@ -33,7 +24,6 @@ test_basic() { # RUNTIME MODE
 	nobody_of_ours
 	leak_check
 }
-ID_RULE='[A-Za-z0-9_+.-]+'
 
 test_ctor() { # RUNTIME MODE
 	ct_need "$1"
@@ -109,9 +99,6 @@ row "runc, session: deep stacks are whole after a moment, and all time is there"
 row "crun, service: deep stacks are whole after a moment, and all time is there" test_snapshots crun service
 
 # --- whose samples: pids as the container sees them, and who is in at all
-
-nspid() { sed -n 's/^NSpid:.*\t//p' "/proc/$1/status"; }
-pids_of() { samples | grep -F " process:[$1]" | grep -o ' pid:\[[0-9]*\]' | sort -u | tr -dc '0-9\n' | xargs; }
 
 test_foreign_pids() { # RUNTIME MODE
 	local want
@@ -219,11 +206,6 @@ test_brief() { # RUNTIME MODE
 	spent brief_work ';brief_work' 40 60
 	has_not "the stacks" "$(samples | cut -f 4)" '(^|;)brief\+0x'
 }
-
-holding() { # what the service and the lab hold: its descriptors by kind, without what is only for a moment
-	find "/proc/$SERVICE/fd" -type l -printf '%l\n' | sed 's/[0-9]\+//g' | grep -v /proc/kallsyms | sort | uniq -c
-}
-same_held() { [[ $(holding) == "$HELD" ]]; }
 
 test_cycles() { # RUNTIME MODE COUNT
 	local n=$3 # at the usual rate: a ring holds 150 ms of it, so that not even a busy machine loses any

@@ -356,12 +356,35 @@ test_install() { # DESTDIR PREFIX
 	begin
 	make_ install DESTDIR="$ROW/$1" PREFIX="$2"
 	is "what is installed" "$(installed "$ROW/$1$2")" "755 ./bin/pillion
+644 ./include/pillion.h
+644 ./lib/libpillion.a
+777 ./lib/libpillion.so
+644 ./lib/libpillion.so.0
+644 ./lib/pkgconfig/pillion.pc
+644 ./lib/systemd/system/pillion-nri.service
+644 ./lib/systemd/system/pillion-push.service
 644 ./lib/systemd/system/pilliond.service
 644 ./lib/systemd/system/pilliond.socket
 755 ./libexec/oci/hooks.d/pillion-hook
+777 ./libexec/pillion/libpillion.so
+755 ./libexec/pillion/pillion-nri
 755 ./libexec/pillion/pillion-opener
+755 ./libexec/pillion/pillion-runc
 755 ./libexec/pillion/pilliond
-644 ./share/containers/oci/hooks.d/50-pillion.json"
+644 ./share/bash-completion/completions/pillion
+644 ./share/containers/oci/hooks.d/50-pillion.json
+$(cd "$TOP" && find NEWS README.md oci shim profiler hooks -name NEWS -o -name '*.md' -o -path 'profiler/monitoring/*' -o -path 'hooks/kubernetes/*/*' |
+		sed 's|^|644 ./share/doc/pillion/|' | sort)
+644 ./share/fish/vendor_completions.d/pillion.fish
+$(printf '644 ./share/man/man1/pillion%s.1\n' -attach -crashes -diff -doctor -events -export -flame -help -inject -install -off -on \
+		-ps -push -remap -report -run -symbolize -top -tree -uninstall -version '' | sort)
+644 ./share/man/man3/pillion.3
+644 ./share/man/man5/pillion.conf.5
+644 ./share/man/man8/pillion-hook.8
+644 ./share/man/man8/pillion-nri.8
+644 ./share/man/man8/pillion-runc.8
+644 ./share/man/man8/pilliond.8
+644 ./share/zsh/vendor-completions/_pillion"
 	is "what is elsewhere" "$(find "$ROW/$1" -type f ! -path "$ROW/$1$2/*")" ""
 	has "the unit" "$(cat "$ROW/$1$2/lib/systemd/system/pilliond.service")" $'\n'"ExecStart=$2/libexec/pillion/pilliond"$'\n'
 	make_ install DESTDIR="$ROW/$1" PREFIX="$2" # again, over what is there
@@ -375,11 +398,13 @@ test_verify() {
 	need systemd-analyze
 	begin
 	make_ install DESTDIR=/. PREFIX="$ROW/usr" # a DESTDIR that is none: no user, no daemon-reload
-	SYSTEMD_UNIT_PATH=$units: systemd-analyze verify "$units/pilliond.service" "$units/pilliond.socket" >said 2>&1 ||
+	SYSTEMD_UNIT_PATH=$units: systemd-analyze verify "$units/pilliond.service" "$units/pilliond.socket" "$units/pillion-push.service" >said 2>&1 ||
 		fail "systemd-analyze verify: $(cat said)"
 	is "what it says" "$(cat said)" ""
 	systemd-analyze security --offline=true --threshold=28 "$units/pilliond.service" >said 2>&1 ||
 		fail "systemd-analyze security: $(tail -n 1 said)"
+	systemd-analyze security --offline=true --threshold=35 "$units/pillion-push.service" >said 2>&1 ||
+		fail "systemd-analyze security of pillion-push: $(tail -n 1 said)"
 	has "the control socket" "$(cat "$units/pilliond.socket")" \
 		$'\nListenSequentialPacket=/run/pillion/control.sock\n.*\nSocketGroup=pillion\nSocketMode=0660\n'
 }

@@ -41,6 +41,15 @@ share() { # REGEX - percent of the weight on stdin
 profilers() { { find /proc/[0-9]* -maxdepth 1 -name exe -lname "$LAB/bin/pilliond*" || :; } 2>/dev/null | cut -d/ -f3; }
 any_profiler() { [[ -n $(profilers) ]]; }
 no_profiler() { [[ -z $(profilers) ]]; }
+named() { # COMM - pids of ours that are called so
+	local pid
+	for pid in $(profilers); do
+		[[ $(cat "/proc/$pid/comm") == "$1" ]] && echo "$pid"
+	done 2>/dev/null
+	:
+}
+worker() { named pilliond-worker | tail -n 1; }
+has_worker() { [[ -n $(worker) ]]; }
 
 times_ready() { { cat service.log 2>/dev/null || :; } | grep -c state=ready || :; }
 ready_again() { (($(times_ready) > $1)); }

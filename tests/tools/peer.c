@@ -102,7 +102,7 @@ static void take(int sock)
 static void answer(int sock)
 {
 	if (m.head.type == MSG_HELLO) {
-		m.welcome = (struct msg_welcome){.batch_max = 1};
+		m.welcome = (struct msg_welcome){.batch_max = 1, .events_max = 8};
 		msg_send(sock, &m, MSG_WELCOME, NULL, 0);
 	} else if (m.head.type == MSG_EVENTS) {
 		msg_send(sock, &m, MSG_OK, NULL, 0);

@@ -49,7 +49,7 @@ static struct module *module(const char *path)
 	return m;
 }
 
-static const struct who perl = {7, 7, "perl", "perl", "perl5.36"};
+static const struct who perl = {7, 7, "perl", "perl", "perl5.36", NULL};
 
 /* Sums over all samples. */
 static void total(uint64_t *count, uint64_t *weight)
@@ -97,18 +97,22 @@ static const struct {
 	struct who who;
 	size_t samples, frames_known; /* after {0x10, 0x20} of perl and this */
 } others[] = {
-	{"the same again", {KERNEL(0x10), KERNEL(0x20)}, 2, {7, 7, "perl", "perl", "perl5.36"}, 1, 2},
-	{"the other way around", {KERNEL(0x20), KERNEL(0x10)}, 2, {7, 7, "perl", "perl", "perl5.36"}, 2, 2},
-	{"the beginning of it", {KERNEL(0x10)}, 1, {7, 7, "perl", "perl", "perl5.36"}, 2, 2},
-	{"no frames", {KERNEL(0)}, 0, {7, 7, "perl", "perl", "perl5.36"}, 2, 2},
-	{"one frame more", {KERNEL(0x10), KERNEL(0x20), KERNEL(0x30)}, 3, {7, 7, "perl", "perl", "perl5.36"}, 2, 3},
+	{"the same again", {KERNEL(0x10), KERNEL(0x20)}, 2, {7, 7, "perl", "perl", "perl5.36", NULL}, 1, 2},
+	{"the other way around", {KERNEL(0x20), KERNEL(0x10)}, 2, {7, 7, "perl", "perl", "perl5.36", NULL}, 2, 2},
+	{"the beginning of it", {KERNEL(0x10)}, 1, {7, 7, "perl", "perl", "perl5.36", NULL}, 2, 2},
+	{"no frames", {KERNEL(0)}, 0, {7, 7, "perl", "perl", "perl5.36", NULL}, 2, 2},
+	{"one frame more", {KERNEL(0x10), KERNEL(0x20), KERNEL(0x30)}, 3, {7, 7, "perl", "perl", "perl5.36", NULL}, 2,
+		3},
 	{"the same address of an unknown module", {{.kind = FRAME_USER, .vaddr = 0x10}, KERNEL(0x20)}, 2,
-		{7, 7, "perl", "perl", "perl5.36"}, 2, 3},
-	{"another thread", {KERNEL(0x10), KERNEL(0x20)}, 2, {7, 8, "perl", "perl", "perl5.36"}, 2, 2},
-	{"another process of that name", {KERNEL(0x10), KERNEL(0x20)}, 2, {9, 7, "perl", "perl", "perl5.36"}, 2, 2},
-	{"another name", {KERNEL(0x10), KERNEL(0x20)}, 2, {7, 7, "sh", "perl", "perl5.36"}, 2, 2},
-	{"another name of the thread", {KERNEL(0x10), KERNEL(0x20)}, 2, {7, 7, "perl", "gc", "perl5.36"}, 2, 2},
-	{"another program", {KERNEL(0x10), KERNEL(0x20)}, 2, {7, 7, "perl", "perl", "perl5.38"}, 2, 2},
+		{7, 7, "perl", "perl", "perl5.36", NULL}, 2, 3},
+	{"another thread", {KERNEL(0x10), KERNEL(0x20)}, 2, {7, 8, "perl", "perl", "perl5.36", NULL}, 2, 2},
+	{"another process of that name", {KERNEL(0x10), KERNEL(0x20)}, 2, {9, 7, "perl", "perl", "perl5.36", NULL}, 2,
+		2},
+	{"another name", {KERNEL(0x10), KERNEL(0x20)}, 2, {7, 7, "sh", "perl", "perl5.36", NULL}, 2, 2},
+	{"another name of the thread", {KERNEL(0x10), KERNEL(0x20)}, 2, {7, 7, "perl", "gc", "perl5.36", NULL}, 2, 2},
+	{"another program", {KERNEL(0x10), KERNEL(0x20)}, 2, {7, 7, "perl", "perl", "perl5.38", NULL}, 2, 2},
+	{"of that name's work something else", {KERNEL(0x10), KERNEL(0x20)}, 2,
+		{7, 7, "perl", "perl", "perl5.36", "kind=a\n"}, 2, 2},
 };
 
 START_TEST(what_differs_is_kept_apart)
@@ -199,7 +203,7 @@ START_TEST(names_are_copied)
 
 	memset(name, 'n', sizeof(name) - 1);
 	name[sizeof(name) - 1] = 0;
-	aggregate_add(a, &f, 1, &(struct who){1, 1, name, name, name}, 1, 1);
+	aggregate_add(a, &f, 1, &(struct who){1, 1, name, name, name, NULL}, 1, 1);
 	memset(name, 'x', sizeof(name) - 1);
 	aggregate_sample(a, 0, &s);
 	ck_assert_int_eq(strncmp(s.who.process, "nnn", 3), 0);
@@ -248,7 +252,8 @@ START_TEST(a_full_table)
 	aggregate_sample(a, 5, &s);
 	ck_assert_uint_eq(s.count, 101);
 	ck_assert_uint_eq(aggregate_overflow(a), 1000);
-	aggregate_add(a, &known, 1, &(struct who){8, 8, "sh", "sh", ""}, 3, 30); /* a known stack of somebody new */
+	aggregate_add(
+		a, &known, 1, &(struct who){8, 8, "sh", "sh", "", NULL}, 3, 30); /* a known stack of somebody new */
 	ck_assert_uint_eq(aggregate_overflow(a), 1003);
 	total(&count, &weight);
 	ck_assert(count == all + 103 && weight == 10 * all + 1030);

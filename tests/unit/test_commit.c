@@ -239,7 +239,7 @@ START_TEST(each_special_frame_comes_back)
 {
 	const char *names[64] = {frame_table_full, frame_outside, frame_lost, frame_not_sampled, frame_nowhere,
 		frame_short, frame_approximate};
-	const struct who who = {FED_INIT, FED_INIT, "a", "b", "c"};
+	const struct who who = {FED_INIT, FED_INIT, "a", "b", "c", NULL};
 	size_t n = 7;
 	begin_program(t);
 	work(t, 0, 1000);

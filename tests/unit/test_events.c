@@ -247,6 +247,7 @@ static const struct {
 	{"cpu@100001", "events, column 1: at most 100000 Hz"},
 	{"cpu/100", "events, column 1: cpu takes a rate, as in cpu@199"},
 	{"page-faults@100", "events, column 1: page-faults takes a period, as in page-faults/50"},
+	{"crash/5", "events, column 1: crash takes no period: each is reported"},
 	{"offcpu:", "events, column 1" WAITS},
 	{"offcpu:min", "events, column 1" WAITS},
 	{"offcpu:min=", "events, column 1" WAITS},

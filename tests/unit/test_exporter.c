@@ -1008,7 +1008,15 @@ END_TEST
 static const struct {
 	const char *scenario, *request, *answer;
 } requests[] = {
-	{"another page", GET("/"), " 404 "},
+	{"the list of targets", GET("/"), " 200 "},
+	{"another page", GET("/another"), " 404 "},
+	{"a target that is none", GET("/target/nobody/"), " 404 "},
+	{"a way out of the spool", GET("/target/..%2f..%2fetc/passwd"), " 404 "},
+	{"a page by another name", "GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n", " 403 "},
+	{"a page without a name", "GET / HTTP/1.0\r\n\r\n", " 403 "},
+	{"a page for another site",
+		"GET / HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: cross-site\r\nConnection: close\r\n\r\n",
+		" 403 "},
 	{"a path", GET("/metrics/../metrics"), " 404 "},
 	{"a page behind a page", GET("/metrics/x"), " 404 "},
 	{"post", "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc", " 405 "},

@@ -30,7 +30,7 @@ START_TEST(places_are_apart)
 		for (unsigned t = 0; t < 4; t++)
 			for (uint32_t cpu = 0; cpu < 3; cpu++)
 				for (uint32_t spec = 0; spec < 2; spec++) {
-					uint64_t *id = heard_by(h, tids[t], cpu, spec);
+					uint64_t *id = &heard_by(h, tids[t], cpu, spec)->id;
 					ck_assert_uint_eq(*id, pass ? ++n : 0);
 					if (!pass)
 						*id = ++n;
@@ -43,16 +43,16 @@ END_TEST
 START_TEST(a_thread_is_forgotten_on_all_cpus)
 {
 	for (uint32_t cpu = 0; cpu < 5; cpu++) {
-		*heard_by(h, 7, cpu, 0) = 1;
-		*heard_by(h, 4103, cpu, 0) = 2;
+		heard_by(h, 7, cpu, 0)->id = 1;
+		heard_by(h, 4103, cpu, 0)->id = 2;
 	}
 	heard_forget(h, 7);
 	heard_forget(h, 7);
 	heard_forget(h, 9);
 	ck_assert_uint_eq(heard_count(h), 5);
 	for (uint32_t cpu = 0; cpu < 5; cpu++) {
-		ck_assert_uint_eq(*heard_by(h, 4103, cpu, 0), 2);
-		ck_assert_uint_eq(*heard_by(h, 7, cpu, 0), 0);
+		ck_assert_uint_eq(heard_by(h, 4103, cpu, 0)->id, 2);
+		ck_assert_uint_eq(heard_by(h, 7, cpu, 0)->id, 0);
 	}
 }
 END_TEST

@@ -92,7 +92,7 @@ static struct target *put_target(const char *id)
 
 static void count(struct target *t, uint64_t from, uint64_t n)
 {
-	static const struct who who = {1, 1, "p", "p", "p"};
+	static const struct who who = {1, 1, "p", "p", "p", NULL};
 	for (uint64_t i = from; i < from + n; i++) {
 		struct frame f = {.kind = FRAME_KERNEL, .vaddr = i};
 		aggregate_add(t->counts[0], &f, 1, &who, 1, 1000);

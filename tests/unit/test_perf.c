@@ -279,6 +279,67 @@ START_TEST(one_sample_per_period)
 }
 END_TEST
 
+/* --- two events of one kind on one thread */
+
+static unsigned fault_samples(const struct perf_event_mmap_page *ring, uint64_t time[static 4], uint64_t id[static 4])
+{
+	const char *data = (const char *)ring + ring->data_offset;
+	unsigned n = 0;
+	for (uint64_t at = ring->data_tail; at < ring->data_head && n < 4;) {
+		const struct perf_event_header *h = (const void *)(data + at);
+		const uint64_t *words = (const void *)(h + 1); /* id, ip, pid and tid, time (perf_event_open(2)) */
+		at += h->size;
+		if (h->type != PERF_RECORD_SAMPLE)
+			continue;
+		id[n] = words[0];
+		time[n++] = words[3];
+	}
+	return n;
+}
+
+/* What profiler/heard.h builds upon: one occurrence is one time, whatever the ids say. */
+START_TEST(two_of_a_kind_count_at_one_time)
+{
+	struct perf_event_attr a = {.size = sizeof(a),
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_PAGE_FAULTS,
+		.sample_period = 1,
+		.exclude_kernel = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME};
+	const size_t size = 9 * 4096;
+	uint64_t time[2][4], id[2][4], own[2];
+	struct perf_event_mmap_page *ring[2];
+	int fd[2];
+	for (int i = 0; i < 2; i++) {
+		fd[i] = perf_open(&a, 0, -1, 0);
+		if (fd[i] < 0) {
+			skip(strerror(-fd[i]));
+			return;
+		}
+		ring[i] = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd[i], 0);
+		ck_assert_ptr_ne(ring[i], MAP_FAILED);
+		ck_assert_int_eq(ioctl(fd[i], PERF_EVENT_IOC_ID, &own[i]), 0);
+	}
+	for (int i = 0; i < 4; i++) /* the first time it is a page fault itself */
+		ring[i % 2]->data_tail = ring[i % 2]->data_head;
+	volatile char *memory = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (int i = 0; i < 4; i++)
+		memory[(size_t)i * 4096] = 1;
+	for (int i = 0; i < 2; i++)
+		ck_assert_uint_eq(fault_samples(ring[i], time[i], id[i]), 4);
+	for (int i = 0; i < 4; i++)
+		ck_assert_uint_eq(time[0][i], time[1][i]);
+	printf("two events of a kind: ids %s\n", id[0][0] == id[1][0] ? "of one of them in both" : "of their own");
+	munmap((void *)memory, 4 * 4096);
+	for (int i = 0; i < 2; i++) {
+		munmap(ring[i], size);
+		fd_close(fd[i]);
+	}
+}
+END_TEST
+
 /* --- when a ring's reader is woken */
 
 static const struct {
@@ -792,6 +853,7 @@ int main(void)
 	tcase_add_test(t, what_holds_for_every_event);
 	tcase_add_test(t, the_kernel_takes_all_of_them);
 	tcase_add_test(t, one_sample_per_period);
+	tcase_add_test(t, two_of_a_kind_count_at_one_time);
 	tcase_add_loop_test(t, fast_ones_call_early, 0, LENGTH(wakes));
 	tcase_add_loop_test(t, the_kernel_calls_the_owner, 0, LENGTH(calls));
 	tcase_add_test(t, sizes_of_snapshots);

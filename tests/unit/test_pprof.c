@@ -241,7 +241,7 @@ static const struct {
 	{"the smallest profile", BYTES(TYPE TEXT), 0, ""},
 	{"one sample, its location without a line", BYTES(TYPE TEXT LOCATION SAMPLE), 0, ""},
 	{"strings behind what names them", BYTES(SAMPLE LOCATION TEXT TYPE), 0, ""},
-	{"an empty file", BYTES(""), -EBADMSG, "it has 0 sample types, not 1 to 8"},
+	{"an empty file", BYTES(""), -EBADMSG, "it is empty: its writing was cut short, or it is no profile"},
 	{"some text", BYTES("hello, world"), -EBADMSG, "it is not a pprof profile"},
 	{"gzip that ends in the header", BYTES("\x1f\x8b\x08"), -EBADMSG, "it is cut off: the gzip data has no end"},
 	{"gzip of another method", BYTES("\x1f\x8b\x07\x00\x00\x00\x00\x00\x00\x03"), -EBADMSG,

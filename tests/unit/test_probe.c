@@ -88,6 +88,8 @@ static struct image image(void)
 	m.symbols[4] = symbol(OUTSIDE, STT_FUNC, 1, 0x5000 + sizeof(m.code));
 	m.symbols[5] = symbol(DATA, STT_OBJECT, 1, 0x5040);
 	memcpy(m.strings, STRINGS, sizeof(STRINGS));
+	memcpy(m.code + 0x20, (const char[]){0x55, 0x48, (char)0x89, (char)0xe5, 0x06, (char)0xc3}, 6);
+	m.symbols[2].st_size = 6; /* push, mov, none, ret */
 	return m;
 }
 
@@ -95,8 +97,9 @@ static int lookup(const struct image *m, size_t size, const char *name, uint64_t
 {
 	int fd = memfd_create("image", MFD_CLOEXEC);
 	ck_assert_int_eq(fd_write_all(fd, m, size), 0);
-	*ret = 0;
-	int r = probe_lookup(fd, name, ret);
+	struct probe_found found = {0};
+	int r = probe_lookup(fd, name, &found);
+	*ret = found.offset;
 	fd_close(fd);
 	return r;
 }
@@ -115,6 +118,18 @@ static const struct {
 	{"chosen", -ENOSYS, 0},
 	{"outside", -ENOEXEC, 0},
 	{"nothing", -ENOENT, 0},
+	{"work+0", 0, 0x20},
+	{"work+1", 0, 0x21},
+	{"work+0x4", 0, 0x24},
+	{"work+2", -EILSEQ, 0},
+	{"work+3", -EILSEQ, 0},
+	{"work+5", -EOPNOTSUPP, 0},
+	{"work+6", -ERANGE, 0},
+	{"work+18446744073709551616", -ERANGE, 0},
+	{"xwork+1", -ERANGE, 0}, /* nobody knows how long it is */
+	{"work+", -ENOENT, 0},
+	{"work+1x", -ENOENT, 0},
+	{"nothing+1", -ENOENT, 0},
 };
 
 START_TEST(a_function_has_a_place)
@@ -256,6 +271,7 @@ static const struct {
 	{"/etc", "f", "/etc is no 64-bit ELF program or library, or a broken one", -ENOEXEC},
 	{"/etc/passwd", "f", "/etc/passwd is no 64-bit ELF program or library, or a broken one", -ENOEXEC},
 	{"/proc/self/exe", "main", "/proc/self/exe is on another file system than the root of the container", -EXDEV},
+	{NULL, "no_such_function+4", " has no function no_such_function in its symbol tables; ", -ENOENT},
 	{NULL, "no_such_function", " has no function no_such_function in its symbol tables; 'nm' and 'nm -D' print ",
 		-ENOENT},
 };
@@ -344,7 +360,9 @@ static int open_called(pid_t pid, bool inherit)
 	struct event_spec specs[EVENTS_MAX];
 	fd_auto self = fd_open(AT_FDCWD, "/proc/self/exe", O_RDONLY, 0);
 	ck_assert_int_eq(events_parse("uprobe:/x:called", 0, specs, &n, &clamped, NULL), 0);
-	ck_assert_int_eq(probe_lookup(self, "called", &specs[0].config), 0);
+	struct probe_found found;
+	ck_assert_int_eq(probe_lookup(self, "called", &found), 0);
+	specs[0].config = found.offset;
 	want.spec = specs[0];
 	perf_attr(&want, &a, &layout);
 	return want.probe_type ? perf_open(&a, pid, -1, 0) : -EOPNOTSUPP;

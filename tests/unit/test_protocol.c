@@ -238,13 +238,14 @@ static const struct {
 	{"a window of an hour", MSG_TARGET, DESC(window_s), 3600, NULL},
 	{"a window beyond an hour", MSG_TARGET, DESC(window_s), 3601, "out of range"},
 	{"no strategy", MSG_TARGET, DESC(strategy), 0, "an unknown strategy"},
-	{"a strategy behind the last", MSG_TARGET, DESC(strategy), STRATEGY_THREADS + 1, "an unknown strategy"},
+	{"a strategy behind the last", MSG_TARGET, DESC(strategy), STRATEGY_TIMERS + 1, "an unknown strategy"},
+	{"timers, and no socket for the program", MSG_TARGET, DESC(strategy), STRATEGY_TIMERS, "nobody could hear"},
 	{"no pidfd among the descriptors", MSG_TARGET, DESC(fds), TARGET_TREE | TARGET_CGROUP,
 		"descriptors that do not"},
 	{"one descriptor more named", MSG_TARGET, DESC(fds), 7, "descriptors that do not match"},
 	{"one descriptor less named", MSG_TARGET, DESC(fds), TARGET_PIDFD, "descriptors that do not match"},
 	{"another second descriptor", MSG_TARGET, DESC(fds), TARGET_PIDFD | TARGET_EXE, NULL},
-	{"a descriptor nobody knows", MSG_TARGET, DESC(fds), 0x41, "descriptors that do not match"},
+	{"a descriptor nobody knows", MSG_TARGET, DESC(fds), 0x81, "descriptors that do not match"},
 	{"the highest descriptor bit", MSG_TARGET, DESC(fds), 0x80000001, "descriptors that do not match"},
 	{"no labels", MSG_TARGET, DESC(n_labels), 0, NULL},
 	{"all labels", MSG_TARGET, DESC(n_labels), LABELS_MAX, NULL},
@@ -302,7 +303,8 @@ static const struct {
 	{"no state", MSG_LISTING, AT(listing.targets[1].state), 0, "an unknown state"},
 	{"a state behind the last", MSG_LISTING, AT(listing.targets[1].state), LISTED_ENDING + 1, "an unknown state"},
 	{"no strategy listed", MSG_LISTING, AT(listing.targets[1].strategy), 0, "an unknown strategy"},
-	{"a listed strategy behind the last", MSG_LISTING, AT(listing.targets[1].strategy), STRATEGY_THREADS + 1,
+	{"the last strategy listed", MSG_LISTING, AT(listing.targets[1].strategy), STRATEGY_TIMERS, NULL},
+	{"a listed strategy behind the last", MSG_LISTING, AT(listing.targets[1].strategy), STRATEGY_TIMERS + 1,
 		"an unknown strategy"},
 	{"no events listed", MSG_LISTING, AT(listing.targets[1].n_events), 0, "too many events"},
 	{"more events listed than there is room", MSG_LISTING, AT(listing.targets[1].n_events), EVENTS_MAX + 1,
@@ -336,6 +338,22 @@ START_TEST(one_hostile_field)
 	ck_assert_msg(r == (hostile[_i].sentence ? -EPROTO : 0), "%s: %d %s", hostile[_i].scenario, r, e.text);
 	ck_assert_msg(
 		!hostile[_i].sentence || strstr(e.text, hostile[_i].sentence), "%s: %s", hostile[_i].scenario, e.text);
+	ck_assert_int_eq(fd_count(), fds);
+}
+END_TEST
+
+START_TEST(timers_in_a_program_that_is_heard)
+{
+	static union msg m;
+	struct err e = {0};
+	const struct kind *k = good(MSG_TARGET, &m);
+	m.target.desc.strategy = STRATEGY_TIMERS;
+	m.target.desc.fds = TARGET_PIDFD | TARGET_APP;
+	ck_assert_int_eq(check(&m, k->size, k->n_fds, &e), 0);
+	m.target.desc.running = 1; /* it asked for itself */
+	ck_assert_int_eq(check(&m, k->size, k->n_fds, &e), 0);
+	m.target.desc.fds = TARGET_PIDFD | TARGET_TREE;
+	ck_assert_int_eq(check(&m, k->size, k->n_fds, &e), -EPROTO);
 	ck_assert_int_eq(fd_count(), fds);
 }
 END_TEST
@@ -603,6 +621,7 @@ int main(void)
 	tcase_add_loop_test(t, one_hostile_field, 0, LENGTH(hostile));
 	tcase_add_test(t, an_empty_page_is_the_last);
 	tcase_add_test(t, the_largest_batch);
+	tcase_add_test(t, timers_in_a_program_that_is_heard);
 	tcase_add_loop_test(t, sent_and_received, 0, LENGTH(kinds));
 	tcase_add_test(t, descriptors_of_a_bad_message_are_closed);
 	tcase_add_loop_test(t, a_peer_that, 0, LENGTH(peers));

@@ -114,6 +114,9 @@ END_TEST
 #define STATE_WITH(annotations) "{\"id\":\"c1\",\"pid\":4242,\"bundle\":\"/b\",\"annotations\":{" annotations "}}"
 #define GOOD STATE("\"c1\"", "4242", "\"/b\"")
 
+#define OF_WASM                                                                                                        \
+	"its program is WebAssembly, which the runtime runs itself, so nothing of it begins: when it runs, `pillion "  \
+	"attach` its name or pid"
 static const struct text_case {
 	const char *scenario, *text;
 	uint32_t verdict;
@@ -144,6 +147,16 @@ static const struct text_case {
 	{"a pid as text", STATE("\"c1\"", "\"4242\"", "\"/b\""), VERDICT_INVALID, "state: pid is not a whole number"},
 	{"a pid with a fraction", STATE("\"c1\"", "4242.5", "\"/b\""), VERDICT_INVALID,
 		"state: pid is not a whole number"},
+	{"WebAssembly of crun's", STATE_WITH("\"io.pillion.profile\":\"on\",\"run.oci.handler\":\"wasmedge\""),
+		VERDICT_INVALID, OF_WASM},
+	{"a WebAssembly image",
+		STATE_WITH("\"io.pillion.profile\":\"on\",\"module.wasm.image/variant\":\"compat-smart\""),
+		VERDICT_INVALID, OF_WASM},
+	{"a virtual machine of crun's", STATE_WITH("\"io.pillion.profile\":\"on\",\"run.oci.handler\":\"krun\""),
+		VERDICT_INVALID, "it is a virtual machine: what runs in there can only be profiled in there"},
+	{"WebAssembly, not annotated", STATE_WITH("\"run.oci.handler\":\"wasm\""), VERDICT_OFF, ""},
+	{"another handler", STATE_WITH("\"io.pillion.profile\":\"on\",\"run.oci.handler\":\"mine\""), VERDICT_PROFILE,
+		""},
 	{"no id", "{\"pid\":4242,\"bundle\":\"/b\"," ON "}", VERDICT_INVALID, "state: id is missing"},
 	{"an empty id", STATE("\"\"", "4242", "\"/b\""), VERDICT_INVALID, "state: id is missing"},
 	{"an id that climbs", STATE("\"../x\"", "4242", "\"/b\""), VERDICT_INVALID,
@@ -266,6 +279,46 @@ START_TEST(configs_are_judged)
 	ck_assert_msg(!strcmp(c.root, t->root), "%s: root \"%s\"", t->scenario, c.root);
 	ck_assert_msg(!strcmp(c.exe, t->exe), "%s: exe \"%s\"", t->scenario, c.exe);
 	ck_assert_msg(container_check(&c) == 0, "%s", t->scenario);
+	ck_assert_int_eq(fd_count(), fds);
+}
+END_TEST
+
+/* --- a sidecar's volume --- */
+
+static const struct {
+	const char *scenario, *mounts, *sidecar;
+} mount_cases[] = {
+	{"none", "[]", ""},
+	{"one", "[{\"destination\":\"/x\",\"source\":\"/y\"},{\"destination\":\"/run/pillion\",\"source\":\"/v\"}]",
+		"/v"},
+	{"written otherwise", "[{\"destination\":\"/run/pillion/\",\"source\":\"/v\"}]", "/v"},
+	{"below it, beside it",
+		"[{\"destination\":\"/run/pillion/a\",\"source\":\"/v\"},"
+		"{\"destination\":\"/run/pillions\",\"source\":\"/v\"}]",
+		""},
+	{"the last one is on top",
+		"[{\"destination\":\"/run/pillion\",\"source\":\"/v\"},"
+		"{\"destination\":\"/run/pillion\",\"source\":\"/w\"}]",
+		"/w"},
+	{"a tmpfs on top",
+		"[{\"destination\":\"/run/pillion\",\"source\":\"/v\"},"
+		"{\"destination\":\"/run/pillion\",\"source\":\"tmpfs\"}]",
+		""},
+	{"of another kind", "[7,{\"destination\":7},{\"destination\":\"/run/pillion\",\"source\":{}}]", ""},
+	{"no list", "{\"destination\":\"/run/pillion\",\"source\":\"/v\"}", ""},
+};
+
+START_TEST(a_sidecar_is_found_by_its_volume)
+{
+	struct container c;
+	char config[1024];
+	const int n =
+		snprintf(config, sizeof(config), "{\"root\":{\"path\":\"/r\"},\"mounts\":%s}", mount_cases[_i].mounts);
+
+	ck_assert_int_eq(read_both(GOOD, strlen(GOOD), config, (size_t)n, &c), 0);
+	ck_assert_msg(c.verdict == VERDICT_PROFILE, "%s: \"%s\"", mount_cases[_i].scenario, c.reason);
+	ck_assert_msg(!strcmp(c.sidecar, mount_cases[_i].sidecar), "%s: \"%s\"", mount_cases[_i].scenario, c.sidecar);
+	ck_assert_int_eq(container_check(&c), 0);
 	ck_assert_int_eq(fd_count(), fds);
 }
 END_TEST
@@ -502,6 +555,7 @@ int main(void)
 	tcase_add_loop_test(t, real_input_is_understood, 0, LENGTH(samples));
 	tcase_add_loop_test(t, states_are_judged, 0, LENGTH(state_cases));
 	tcase_add_loop_test(t, configs_are_judged, 0, LENGTH(config_cases));
+	tcase_add_loop_test(t, a_sidecar_is_found_by_its_volume, 0, LENGTH(mount_cases));
 	tcase_add_test(t, names_come_from_either_document);
 	tcase_add_loop_test(t, strings_that_do_not_fit, 0, LENGTH(lengths));
 	tcase_add_test(t, depth_is_bounded);

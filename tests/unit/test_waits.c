@@ -75,7 +75,7 @@ static struct frame kernel(uint64_t at)
 static void stack(uint32_t tid, uint64_t ip, uint64_t sp, uint64_t at)
 {
 	const struct frame frames[] = {kernel(at), kernel(1)};
-	waits_stack(w, 1, tid, &(struct wait_at){ip, sp, {callers}}, frames, 2);
+	waits_stack(w, 1, tid, &(struct wait_at){ip, sp, {callers}, 0}, frames, 2);
 }
 
 /* One CPU whose clock is told. */
@@ -86,7 +86,7 @@ static void out(uint32_t tid, uint64_t time, uint64_t ran_for, uint64_t ip)
 	waits_out(w, &(struct wait_out){.time = time,
 			     .pid = 1,
 			     .tid = tid,
-			     .at = {ip, 0x7000, {callers}},
+			     .at = {ip, 0x7000, {callers}, 0},
 			     .timed = true,
 			     .count = ++outs,
 			     .ran = ran});
@@ -133,7 +133,7 @@ static void go_off(struct machine *m, uint32_t cpu, bool tell)
 				     .pid = 1,
 				     .tid = (uint32_t)t + 1,
 				     .cpu = cpu,
-				     .at = {0x1000 + dice(3), 0x7000, {0}},
+				     .at = {0x1000 + dice(3), 0x7000, {0}, 0},
 				     .timed = true,
 				     .count = m->cpus[cpu].count,
 				     .ran = m->cpus[cpu].ran});
@@ -364,7 +364,7 @@ END_TEST
 
 /* --- by switch records: threads 5 and 6 go off and come back */
 
-static const struct wait_at somewhere = {0xa, 0xb, {0}};
+static const struct wait_at somewhere = {0xa, 0xb, {0}, 0};
 
 START_TEST(a_wait_is_from_one_record_to_the_other)
 {
@@ -387,22 +387,71 @@ START_TEST(a_plain_users_wait_is_where_it_was_seen_last)
 	const struct frame first = kernel(0xf), second = kernel(0xe);
 	waits_off(w, 1, 5, 0, 10 * MS, NULL);
 	waits_on(w, 5, 0, 11 * MS);
-	waits_runs(w, 1, 5, 12 * MS, &first, 1);
+	waits_runs(w, 1, 5, 12 * MS, 0, &first, 1);
 	waits_off(w, 1, 5, 0, 20 * MS, NULL);
 	waits_on(w, 5, 0, 22 * MS);
 	waits_off(w, 1, 5, 0, 30 * MS, NULL);
 	waits_on(w, 5, 0, 34 * MS);
-	waits_runs(w, 1, 5, 35 * MS, &second, 1);
+	waits_runs(w, 1, 5, 35 * MS, 0, &second, 1);
 	waits_off(w, 1, 5, 0, 40 * MS, NULL);
 	waits_end(w, 48 * MS, NULL, 0);
-	ck_assert_uint_eq(sum(5, WAIT_NOWHERE), 1 * MS);
-	ck_assert_uint_eq(sum_at(5, 0xf), 6 * MS);
+	ck_assert_uint_eq(sum(5, WAIT_NOWHERE), 0);
+	ck_assert_uint_eq(sum_at(5, 0xf), 7 * MS); /* of which 1 ms is of before it was seen */
 	ck_assert_uint_eq(sum_at(5, 0xe), 8 * MS);
 	waits_shed(w); /* the stack is gone: no address that it never had */
 	waits_on(w, 5, 0, 50 * MS);
 	waits_end(w, 60 * MS, NULL, 0);
-	ck_assert_uint_eq(sum(5, WAIT_NOWHERE), 3 * MS);
+	ck_assert_uint_eq(sum(5, WAIT_NOWHERE), 2 * MS);
 	ck_assert_uint_eq(sum(5, WAIT_PLACE), 0);
+}
+END_TEST
+
+static uint64_t sum_labelled(uint64_t labels, int kind)
+{
+	uint64_t ns = 0;
+	for (size_t i = 0; i < n_told; i++)
+		if (told[i].at.labels == labels && (int)told[i].kind == kind)
+			ns += told[i].ns;
+	return ns;
+}
+
+static void wait_labelled(uint64_t from, uint64_t to, uint64_t ip, uint64_t labels)
+{
+	waits_off(w, 1, 5, 0, from * MS, &(struct wait_at){.ip = ip, .sp = 0x7000, .labels = labels});
+	waits_off(w, 1, 5, 0, from * MS, NULL);
+	waits_on(w, 5, 0, to * MS);
+}
+
+START_TEST(a_wait_is_labelled_as_its_thread_was_when_it_began)
+{
+	stack(5, 0xa, 0x7000, 0xf); /* sampled without labels: it is everybody's at that place */
+	wait_labelled(10, 11, 0xa, 1);
+	wait_labelled(20, 22, 0xa, 2);
+	wait_labelled(30, 34, 0xa, 0);
+	wait_labelled(40, 48, 0xb, 2); /* nobody has a stack there */
+	waits_end(w, 49 * MS, NULL, 0);
+	ck_assert_uint_eq(sum_labelled(1, WAIT_STACK), 1 * MS);
+	ck_assert_uint_eq(sum_labelled(2, WAIT_STACK), 2 * MS);
+	ck_assert_uint_eq(sum_labelled(0, WAIT_STACK), 4 * MS);
+	ck_assert_uint_eq(sum_at(5, 0xf), 7 * MS);
+	ck_assert_uint_eq(sum_labelled(2, WAIT_PLACE), 8 * MS);
+}
+END_TEST
+
+START_TEST(labels_whose_numbers_are_none_any_more_are_told_no_more)
+{
+	wait_labelled(10, 11, 0xa, 1);
+	waits_off(w, 1, 5, 0, 20 * MS, &(struct wait_at){.ip = 0xb, .sp = 0x7000, .labels = 3});
+	waits_off(w, 1, 5, 0, 20 * MS, NULL);
+	waits_end(w, 22 * MS, NULL, 0);
+	ck_assert_uint_eq(sum_labelled(1, WAIT_PLACE), 1 * MS);
+	ck_assert_uint_eq(sum_labelled(3, WAIT_PLACE), 2 * MS);
+	waits_unlabel(w);
+	n_told = 0;
+	waits_on(w, 5, 0, 30 * MS);
+	waits_end(w, 40 * MS, NULL, 0);
+	ck_assert_uint_eq(sum_labelled(3, WAIT_PLACE), 0);
+	ck_assert_uint_eq(sum_labelled(0, WAIT_PLACE), 8 * MS); /* which goes on */
 }
 END_TEST
 
@@ -448,7 +497,7 @@ START_TEST(records_that_contradict_each_other)
 	waits_off(w, 1, 6, 0, 10 * MS, NULL);
 	waits_off(w, 1, 6, 0, 30 * MS, NULL); /* back at 20 */
 	waits_on(w, 6, 0, 40 * MS);
-	waits_runs(w, 1, 6, 50 * MS, NULL, 0);
+	waits_runs(w, 1, 6, 50 * MS, 0, NULL, 0);
 	waits_on(w, 6, 0, 60 * MS); /* off at 55 */
 	waits_end(w, 60 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, -1), 15 * MS);
@@ -512,7 +561,7 @@ START_TEST(who_is_adopted_and_runs_has_not_waited)
 	waits_born(w, 1, 6, 10 * MS);
 	waits_born(w, 1, 7, 10 * MS);
 	waits_gap(w, 0, WAITS_ALL_CPUS, 10 * MS);
-	waits_runs(w, 1, 5, 20 * MS, NULL, 0);
+	waits_runs(w, 1, 5, 20 * MS, 0, NULL, 0);
 	waits_exit(w, 6, 0, 20 * MS);
 	waits_on(w, 7, 0, 20 * MS);
 	waits_end(w, 30 * MS, NULL, 0);
@@ -741,6 +790,8 @@ int main(void)
 	tcase_add_test(t, who_was_on_no_cpu_at_all_is_idle);
 	tcase_add_test(t, a_wait_is_from_one_record_to_the_other);
 	tcase_add_test(t, a_plain_users_wait_is_where_it_was_seen_last);
+	tcase_add_test(t, a_wait_is_labelled_as_its_thread_was_when_it_began);
+	tcase_add_test(t, labels_whose_numbers_are_none_any_more_are_told_no_more);
 	tcase_add_loop_test(t, behind_a_gap_the_next_record_tells, 0, sizeof(gaps) / sizeof(gaps[0]));
 	tcase_add_test(t, records_that_contradict_each_other);
 	tcase_add_test(t, what_a_switch_takes_is_no_wait);

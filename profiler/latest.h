@@ -1,0 +1,17 @@
+/*
+ * latest - the windows of a spool that were written last: of each directory the newest of each kind (cpu, offcpu, ...),
+ * by their names <UTC start>-<seq>-<kind>.pb.gz.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct latest { /* all zero: none */
+	char **paths;
+	size_t n;
+};
+
+/* Of this directory, and of the directories in it. 0, or -errno: -ENOENT, -ENOMEM, ... Adds to what is there. */
+int latest_add(struct latest *l, const char *dir);
+void latest_done(struct latest *l);

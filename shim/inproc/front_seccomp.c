@@ -1,0 +1,64 @@
+/*
+ * front_seccomp - who asks for a filter of system calls, for itself: from then on there are none of ours.
+ *
+ * By prctl(2), seccomp(2) through syscall(2), as libseccomp and everybody else does it. (A program that does it by an
+ * instruction of its own is not seen; and what a runtime has set before the program began is the runtime's list, which
+ * ours are on: getpid, gettid, sendto, recvfrom, process_vm_readv, of which a refusal does no harm.)
+ */
+#include "shim/inproc/behind.h"
+#include "shim/inproc/export.h"
+#include "shim/inproc/process.h"
+
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* In strict mode the counter of the CPU is forbidden as well (kernel/seccomp.c, disable_TSC). */
+static void look(int option, unsigned long mode)
+{
+	if (option == PR_SET_SECCOMP)
+		process_quiet(mode == SECCOMP_MODE_STRICT);
+	else if (option == PR_SET_TSC)
+		process_quiet(true);
+}
+
+PILLION_API int prctl(int option, ...)
+{
+	static void *kept;
+	unsigned long a[4];
+	va_list ap;
+	va_start(ap, option);
+	for (int i = 0; i < 4; i++)
+		a[i] = va_arg(ap, unsigned long);
+	va_end(ap);
+	look(option, a[0]);
+	int (*fn)(int, unsigned long, unsigned long, unsigned long, unsigned long) = behind_kept(&kept, "prctl");
+	if (fn)
+		return fn(option, a[0], a[1], a[2], a[3]);
+	errno = ENOSYS;
+	return -1;
+}
+
+PILLION_API long syscall(long number, ...)
+{
+	static void *kept;
+	long a[6];
+	va_list ap;
+	va_start(ap, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	if (number == SYS_seccomp)
+		process_quiet(a[0] == SECCOMP_SET_MODE_STRICT);
+	else if (number == SYS_prctl)
+		look((int)a[0], (unsigned long)a[1]);
+	long (*fn)(long, long, long, long, long, long, long) = behind_kept(&kept, "syscall");
+	if (fn)
+		return fn(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	errno = ENOSYS;
+	return -1;
+}

@@ -1,0 +1,402 @@
+# suite_library - a program that asks for its own profile: pillion_start(), or PILLION_EVENTS in its environment; and that
+# it never notices, whatever becomes of the profiler.
+
+. "$TOP/tests/integration/wrapped.sh"
+lab_install pillion-opener targets/asks tools/deny
+install "${B%/*}/release/libpillion.so" "$LAB/bin/" # a sanitizer's would need the sanitizer in every program
+ln -sf libpillion.so "$LAB/bin/libpillion.so.0"
+
+begin_asks() { # sets ASKS: a command that runs in a known environment
+	need_root
+	chmod 755 "$LAB" .
+	mkdir -m 777 -p out run run/user
+	SOCKET=$ROW/run/control.sock
+	ASKS=(env PILLION_BUDGET=5s "PILLION_DAEMON=$LAB/bin/pilliond" "PILLION_CONTROL=$SOCKET" "PILLION_OUTPUT=$ROW/out"
+		"PILLION_LOG=$ROW/run/log" "XDG_RUNTIME_DIR=$ROW/run/user")
+	leak_mark
+}
+no_sockets() { # of those that it told of
+	local path
+	for path in $(sed -n 's/^socket //p' said); do [[ ! -e $path ]] || return; done
+}
+end_asks() {
+	until_true 20 no_profiler || fail "a profiler is left: $(profilers | xargs -n1 -I{} tr '\0' ' ' </proc/{}/cmdline)"
+	until_true 5 no_sockets || fail "a socket is left: $(cat said)"
+	find /sys/fs/cgroup -depth -type d -path '*/pillion/session-*' -exec rmdir {} + 2>/dev/null || :
+	leak_check 10
+}
+settle() { [[ -n ${SERVICE-} ]] || until_true 20 no_profiler || fail "a profiler is left: $(profilers | xargs)"; }
+sum_of() { # TYPE REGEX - in millions, of the profiles of asks
+	local kind=-cpu
+	settle
+	[[ $1 == cpu ]] || kind=-alloc
+	profiles_of asks | grep -- $kind | xargs "$LAB/bin/pillion" report --folded --type "$1" |
+		awk -v re="$2" '$0 ~ re { n += $NF } END { printf "%d", n / 1e6 }'
+}
+library() { named pillion-library; }
+says() { grep -qE "$1" said || fail "it does not say $1: $(cat said)"; }
+says_not() { ! grep -qE "$1" said || fail "it says: $(cat said)"; }
+is_unharmed() { # nothing to wait for, no signal
+	says '^children 0 signals 0$'
+	says_not '^children [1-9]|^children 0 signals [1-9]'
+}
+shows() { # FUNCTION PERCENT TYPE - of the profiles of asks
+	local kind=-cpu
+	[[ $3 == cpu ]] || kind=-alloc
+	first_of asks >/dev/null
+	local got
+	settle
+	got=$(profiles_of asks | grep -- $kind | xargs "$LAB/bin/pillion" report --folded --type "$3" | share "$1")
+	((got >= $2)) || fail "$1 has $got % of $3, not $2: $(cat run/log 2>/dev/null)"
+}
+
+# --- it is profiled
+
+EVERYTHING=(start=cpu,alloc/32768 work=0.4 alloc=30000 socket tell stop socket tell)
+test_asks() { # COMMAND... - runs it under
+	begin_asks
+	"${ASKS[@]}" "$@" "$LAB/bin/asks" "${EVERYTHING[@]}" >said || fail "exit status $?: $(cat said)"
+	says '^start 0 ' && says '^stop 0$' && says '^socket /' && says '^socket unset$'
+	is_unharmed
+	shows 'asks_work' 80 cpu
+	shows 'asks_alloc;' 90 alloc_space
+	end_asks
+}
+row "it starts and stops: its profile is there as it has stopped, and nothing is left" test_asks env
+row "a plain user" test_asks "${NOBODY[@]}"
+row "PID 1" test_asks unshare --pid --fork --mount-proc
+row "perf events are refused: by timers" test_asks "$LAB/bin/deny" perf_event_open EPERM
+
+test_subreaper() { # no child, no signal, also as what was started ends
+	begin_asks
+	"${ASKS[@]}" "$LAB/bin/asks" subreaper "${EVERYTHING[@]}" sleep=0.5 tell start work=0.2 stop sleep=0.5 tell >said
+	is_unharmed
+	is "times" "$(grep -c '^children 0 signals 0$' said)" 4
+	is "stops" "$(grep -c '^stop 0$' said)" 2
+	shows 'asks_work' 80 cpu
+	end_asks
+}
+row "a child subreaper, twice: nothing to wait for, no signal" test_subreaper
+
+test_again() {
+	begin_asks
+	"${ASKS[@]}" "$LAB/bin/asks" start=cpu work=0.2 stop work=0.3 start=alloc/32768 alloc=30000 stop start=cpu work=0.2 tell >said
+	is "starts" "$(grep -c '^start 0 ' said)" 3
+	is_unharmed
+	shows 'asks_work' 80 cpu
+	shows 'asks_alloc;' 90 alloc_space
+	near "ms of CPU, but for those between" "$(sum_of cpu 'asks_work')" 400 15
+	end_asks
+}
+row "it stops and starts again; what was between is not in it; the last one ends with it" test_again
+
+test_environment() { # COMMAND... - PILLION_EVENTS, and the library is preloaded
+	begin_asks
+	"${ASKS[@]}" PILLION_EVENTS=cpu,alloc/32768 "LD_PRELOAD=$LAB/bin/libpillion.so" \
+		sh -c "$LAB/bin/burn 0.3; $LAB/bin/asks alloc=30000 socket & wait; exit 7" >said && fail "exit status 0"
+	is "exit status" "$?" 7
+	says '^socket /'
+	first_of sh >/dev/null
+	(($(profiles_of sh | grep -- -cpu | xargs "$LAB/bin/pillion" report --folded --type cpu | share burn_loop) >= 70)) ||
+		fail "burn_loop has no 70 %"
+	(($(profiles_of sh | grep -- -alloc | xargs "$LAB/bin/pillion" report --folded --type alloc_space | share 'asks_alloc;') >= 70)) ||
+		fail "asks_alloc has no 70 %"
+	end_asks
+}
+row "by the environment: one session for a shell and its programs" test_environment
+
+test_not_wanted() { # VARIABLE
+	begin_asks
+	"${ASKS[@]}" "$@" "LD_PRELOAD=$LAB/bin/libpillion.so" "$LAB/bin/asks" socket tell >said
+	says '^socket unset$'
+	is_unharmed
+	is "profiles" "$(find out -name '*.gz')" ""
+	end_asks
+}
+row "the environment says off" test_not_wanted PILLION_EVENTS=off
+row "the environment says that pillion is not enabled" test_not_wanted PILLION_EVENTS=cpu PILLION_ENABLED=0
+
+test_one() { # ACTION... - that start at the same time: one session
+	begin_asks
+	"${ASKS[@]}" "$LAB/bin/asks" "$@" sleep=0.5 tell >said &
+	until_true 10 library_there || fail "nothing was started: $(cat said run/log)"
+	sleep 0.2
+	is "sessions" "$(library | wc -l)" 1
+	wait $!
+	says_not '^start -'
+	end_asks
+}
+library_there() { [[ -n $(library) ]]; }
+row "four threads at once: one session" test_one both=cpu work=0.3
+row "a process and its child at once: one session" test_one fork start=cpu work=0.3 sleep=1 join
+
+test_children() { # forked, and execed: each connects by itself
+	begin_asks
+	"${ASKS[@]}" "$LAB/bin/asks" start=alloc/32768 fork alloc=30000 join exec alloc=30000 start tell >said
+	is "starts" "$(grep -c '^start 0 ' said)" 2
+	first_of asks >/dev/null
+	near "MB" "$(sum_of alloc_space 'asks_alloc;')" 90 9
+	end_asks
+}
+row "children that are forked and execed have their samples in it" test_children
+
+test_gone_thread() { # who has started it is no more
+	begin_asks
+	"${ASKS[@]}" "$LAB/bin/asks" subreaper thread=start=cpu work=0.4 tell stop >said
+	is_unharmed
+	says '^stop 0$'
+	shows 'asks_work' 80 cpu
+	end_asks
+}
+row "the thread that has started it ends" test_gone_thread
+
+test_in_service() {
+	begin_asks
+	service_run
+	"${ASKS[@]}" "$LAB/bin/asks" start=cpu work=0.4 tell stop >said
+	is_unharmed
+	says '^stop 0$'
+	shows 'asks_work' 80 cpu
+	kill -TERM "$SERVICE"
+	end_asks
+}
+row "a service that listens is used" test_in_service
+
+test_under_run() { # it is there already, and not for the program to stop
+	begin_asks
+	"${ASKS[@]}" "$LAB/bin/pillion" run --events cpu,alloc/32768 -- "$LAB/bin/asks" start=cpu alloc=30000 stop alloc=30000 work=0.1 >said
+	says '^start 0 ' && says '^stop -107$'
+	near "MB" "$(sum_of alloc_space 'asks_alloc;')" 60 9
+	is "CPU profiles" "$(profiles_of asks | grep -c -- -cpu)" 1
+	end_asks
+}
+row "under pillion run: that one is used" test_under_run
+
+test_under_run_by_environment() { # which is run's, and not the library's
+	begin_asks
+	"${ASKS[@]}" PILLION_EVENTS=cpu "$LAB/bin/pillion" run -- env "LD_PRELOAD=$LAB/bin/libpillion.so" "$LAB/bin/asks" work=0.2 socket tell >said
+	says '^socket unset$'
+	is_unharmed
+	settle
+	is "CPU profiles" "$(find out -name '*-cpu.pb.gz' | grep -c .)" 1
+	end_asks
+}
+row "under pillion run with PILLION_EVENTS: no session of its own" test_under_run_by_environment
+
+# --- labels
+
+label_of() { # KIND LABEL VALUE - its percent of all samples of that kind
+	settle
+	profiles_of asks | grep -- "-$1" | xargs "$LAB/bin/pillion" report --folded --type "$4" --by "$2" | share "^$3;"
+}
+test_labels() { # COMMAND... - each kind of samples has those that its thread had then
+	begin_asks
+	"${ASKS[@]}" "$@" "$LAB/bin/asks" label=kind=early start=cpu,alloc/32768 work=0.5 label=kind=größe label=b=x \
+		work=0.3 alloc=20000 label=kind work=0.2 label=b alloc=10000 stop tell >said
+	is_unharmed
+	first_of asks >/dev/null
+	points() { (($2 >= $3 - $4 && $2 <= $3 + $4)) || fail "$1: $2 %, not $3 within $4"; }
+	points "CPU, early" "$(label_of cpu user.kind early cpu)" 50 6
+	points "CPU, größe" "$(label_of cpu user.kind größe cpu)" 30 6
+	points "CPU, x" "$(label_of cpu user.b x cpu)" 50 6
+	points "alloc, größe" "$(label_of alloc user.kind größe alloc_space)" 66 8
+	points "alloc, early" "$(label_of alloc user.kind early alloc_space)" 0 1
+	end_asks
+}
+row "labels: by perf events, and of memory" test_labels env
+
+test_labels_waiting() { # [COMMAND...] - a wait has those that its thread had as it began
+	begin_asks
+	"${ASKS[@]}" "$@" "$LAB/bin/asks" label=kind=early start=cpu,offcpu work=0.1 sleep=0.5 label=kind=größe work=0.1 sleep=1 \
+		label=kind work=0.1 sleep=0.5 work=0.1 stop tell >said
+	is_unharmed
+	first_of asks >/dev/null
+	points() { (($2 >= $3 - $4 && $2 <= $3 + $4)) || fail "$1: $2 %, not $3 within $4"; }
+	points "early" "$(label_of offcpu user.kind early offcpu)" 25 6
+	points "größe" "$(label_of offcpu user.kind größe offcpu)" 50 6
+	end_asks
+}
+row "labels: of waits" test_labels_waiting env
+row "labels: of a plain user's waits, which are where it was seen last" test_labels_waiting "${NOBODY[@]}"
+
+row "labels: by timers" test_labels "$LAB/bin/deny" perf_event_open EPERM
+
+test_own_labels() {
+	local i
+	begin_asks
+	"${ASKS[@]}" "$LAB/bin/asks" start=cpu@499 own=8 own=8 stop >said
+	says '^start 0 ' && says '^stop 0'
+	first_of asks >/dev/null
+	for i in 0 1 2 3 4 5 6 7; do
+		points() { (($1 >= 9 && $1 <= 16)) || fail "w$i: $1 %"; }
+		points "$(label_of cpu user.kind w$i cpu)"
+	done
+	end_asks
+}
+row "labels: eight threads, and eight more with the numbers of others" test_own_labels
+
+test_labels_restarted() { # the worker dies, twice: the process comes back when it has something to say
+	begin_asks
+	service_run
+	"${ASKS[@]}" "$LAB/bin/asks" label=kind=a start=cpu work=2 label=kind=b work=2 stop >said &
+	for _ in 1 2; do
+		sleep 0.7
+		until_true 5 has_worker || fail "there is no worker"
+		kill -KILL "$(worker)"
+	done
+	wait $!
+	first_of asks >/dev/null
+	points() { (($2 >= $3 - $4 && $2 <= $3 + $4)) || fail "$1: $2 %, not $3 within $4"; }
+	points "b" "$(label_of cpu user.kind b cpu)" 60 15 # of a's half, what a worker had not yet committed is lost
+	kill -TERM "$SERVICE"
+	end_asks
+}
+row "labels: a worker killed twice" test_labels_restarted
+
+test_many_labels() { # as fast as they can be set, and while nobody reads: what is known is right, and what is not is said
+	begin_asks
+	"${ASKS[@]}" "$LAB/bin/asks" start=cpu labels=5000000 sleep=1 labels=20000 label=kind=c sleep=1 work=0.3 stop tell >said &
+	until_true 10 library_there || fail "nothing was started"
+	sleep 1
+	kill -STOP "$(worker)"
+	sleep 1
+	kill -CONT "$(worker)"
+	wait $!
+	is_unharmed
+	first_of asks >/dev/null
+	has "comments" "$(profiles_of asks | xargs gunzip -c | tr -c '[:print:]' '\n')" 'labels changed more often than they were read, [0-9]+ times unseen'
+	settle
+	(($(profiles_of asks | grep -- -cpu | xargs "$LAB/bin/pillion" report --folded --type cpu --by user.kind |
+		grep asks_work | share '^c;') >= 95)) || fail "asks_work is not c's"
+	end_asks
+}
+row "labels: millions of changes" test_many_labels
+
+# --- what may be wrong
+
+test_stale() { # PATH - in PILLION_SOCKET; one without a slash is the row's
+	begin_asks
+	[[ $1 == */* ]] || set -- "$ROW/run/user/$1"
+	perl -e 'use IO::Socket::UNIX; IO::Socket::UNIX->new(Type => SOCK_SEQPACKET, Local => $ARGV[0])' "$ROW/run/user/stale"
+	perl -e 'use IO::Socket::UNIX; $< = $> = 65533; my $s = IO::Socket::UNIX->new(Type => SOCK_SEQPACKET, Local => $ARGV[0], Listen => 5)
+		or die; chmod 0777, $ARGV[0]; sleep 60' "$ROW/run/user/others" &
+	until_true 5 test -S run/user/others
+	"${ASKS[@]}" "PILLION_SOCKET=$1" "$LAB/bin/asks" start=cpu work=0.3 tell stop >said
+	is_unharmed
+	says '^start 0 '
+	shows 'asks_work' 80 cpu
+	"${ASKS[@]}" "PILLION_SOCKET=$1" PILLION_EVENTS=cpu "LD_PRELOAD=$LAB/bin/libpillion.so" "$LAB/bin/burn" 0.3 >said
+	first_of burn >/dev/null
+	kill %1
+	end_asks
+}
+row "PILLION_SOCKET of one that is gone: another one" test_stale stale
+row "PILLION_SOCKET that is too long: another one" test_stale "/$(printf '%0200d' 0)"
+row "PILLION_SOCKET that is no socket: another one" test_stale "/etc/passwd"
+row "PILLION_SOCKET of another user: another one" test_stale others
+
+refused() { # SENTENCE ACTION... - after what begin_asks and ASKS say: it is told so, and goes on unharmed
+	local sentence=$1 began=${EPOCHREALTIME/./}
+	shift
+	[[ "$*" == *start=* ]] || set -- "$@" start=cpu
+	"${ASKS[@]}" "$LAB/bin/asks" "$@" socket tell work=0.05 alloc=1000 >said || fail "exit status $?: $(cat said)"
+	(((${EPOCHREALTIME/./} - began) / 1000 < 8000)) || fail "it was held up"
+	says "^start -[0-9]+ .*$sentence"
+	says '^socket unset$'
+	is_unharmed
+	is "lines" "$(wc -l <said)" 3
+	end_asks
+}
+test_daemon() { # SENTENCE PROGRAM
+	begin_asks
+	printf '#!/bin/sh\n%s\n' "$2" >"$ROW/run/daemon"
+	[[ $2 == none ]] || chmod 755 "$ROW/run/daemon"
+	ASKS+=("PILLION_DAEMON=$ROW/run/daemon" PILLION_BUDGET=300ms)
+	refused "$1"
+}
+row "pilliond may not be executed" test_daemon 'cannot run .*/daemon: it may not be executed' none
+row "pilliond dies before it listens" test_daemon 'daemon ended before it listened, without a word' 'kill -9 $$'
+row "pilliond says nothing" test_daemon 'daemon was started and has said nothing within its budget' 'exec sleep 3'
+row "pilliond is of another version: it does not know of this" test_daemon 'daemon ended before it listened' 'exit 1'
+row "pilliond is of another version: it says something else" test_daemon 'daemon is of another version' 'printf hello >&3'
+
+test_no_daemon() { # COMMAND...
+	begin_asks
+	ASKS+=(PILLION_DAEMON=/nowhere/pilliond "$@")
+	refused 'cannot run /nowhere/pilliond: there is no such program'
+	refused 'cannot run /nowhere/pilliond: there is no such program' subreaper
+}
+row "there is no pilliond" test_no_daemon
+row "there is no pilliond, for PID 1" test_no_daemon unshare --pid --fork --mount-proc
+
+test_told() { # SENTENCE ACTION... -- COMMAND...
+	local sentence=$1 actions=()
+	while shift && [[ $1 != -- ]]; do actions+=("$1"); done
+	begin_asks
+	ASKS+=("${@:2}")
+	refused "$sentence" ${actions[@]+"${actions[@]}"}
+}
+row "memfd_create is refused" test_told 'memfd_create is refused' -- "$LAB/bin/deny" memfd_create EPERM
+row "processes are refused" test_told 'cannot fork for .*pilliond: not permitted' -- "$LAB/bin/deny" clone EPERM
+row "no descriptor is left" test_told 'this process has no descriptor left' nofile=0 --
+row "none but one is left" test_told 'this process has no descriptor left' nofile=2 --
+row "an event that is none" test_told 'nonsense' start=nonsense --
+
+test_closes() { # all descriptors are closed while it is profiled
+	begin_asks
+	"${ASKS[@]}" "$LAB/bin/asks" start=cpu,alloc/32768 alloc=30000 close work=0.3 alloc=30000 tell stop start tell >said
+	is_unharmed
+	says '^stop -107$'
+	shows 'asks_work' 80 cpu
+	shows 'asks_alloc;' 90 alloc_space
+	end_asks
+}
+row "it closes all descriptors: it is profiled to its end" test_closes
+
+test_setuid() { # linked with the archive, as nothing is found beside such a program
+	begin_asks
+	gcc -O1 -I"$TOP" -D_GNU_SOURCE -o ./asks "$TOP/tests/targets/asks.c" "${B%/*}/release/libpillion.a" -pthread
+	ASKS+=(PILLION_EVENTS=cpu "${NOBODY[@]}" "$ROW/asks")
+	chmod 4755 ./asks
+	"${ASKS[@]}" socket start=cpu tell >said
+	says '^start -1 a program with more rights than its user \(setuid\)'
+	is_unharmed
+	is "profiles" "$(find out -name '*.gz')" ""
+	chmod 755 ./asks
+	"${ASKS[@]}" socket work=0.3 tell stop >said
+	says '^socket /' && says '^stop 0$'
+	shows 'asks_work' 80 cpu
+	end_asks
+}
+row "a setuid program is not profiled; the same without is" test_setuid
+
+test_session_dies() { # SIGNAL
+	begin_asks
+	"${ASKS[@]}" "$LAB/bin/asks" start=cpu,alloc/4096 work=0.5 sleep=0.5 tell alloc=1000 start=cpu work=0.3 stop tell >said &
+	until_true 10 library_there || fail "nothing was started"
+	sleep 0.3
+	kill -KILL $(profilers)
+	wait $! || fail "exit status $?"
+	is "starts" "$(grep -c '^start 0 ' said)" 2
+	is_unharmed
+	says '^stop 0$'
+	end_asks
+}
+row "the profiler is killed: the program goes on, and may start another one" test_session_dies
+
+test_musl() {
+	need musl-gcc
+	begin_asks
+	musl-gcc -O1 -g -I"$TOP" -D_GNU_SOURCE -idirafter /usr/include -idirafter "/usr/include/$(gcc -print-multiarch)" \
+		-o ./asks "$TOP/tests/targets/asks.c" -L"$LAB/bin" -lpillion -Wl,-rpath,"$LAB/bin"
+	"${ASKS[@]}" ./asks "${EVERYTHING[@]}" >said
+	is_unharmed
+	shows 'asks_work' 80 cpu
+	shows 'asks_alloc;' 80 alloc_space
+	rm -rf out/*
+	"${ASKS[@]}" PILLION_EVENTS=cpu ./asks socket exec socket work=0.3 stop >said
+	is "with a socket" "$(grep -c '^socket /' said)" 2
+	shows 'asks_work' 80 cpu
+	end_asks
+}
+row "a program of musl's" test_musl

@@ -1,0 +1,68 @@
+# suite_manifests - the files for Kubernetes: they are what kubectl takes for such, and say what they are to say. What they do is
+# seen in tests/vm/kubelet.
+
+K8S=$TOP/hooks/kubernetes
+
+needs_kustomize() {
+	need kubectl jq python3
+	python3 -c 'import yaml' 2>/dev/null || skip "python3 has no yaml"
+	kubectl kustomize "$K8S/base" >/dev/null 2>err || skip "kubectl is older than 1.21: $(head -n 1 err)"
+}
+built() { # DIRECTORY JQ-FILTER - of its objects
+	kubectl kustomize "$K8S/$1" 2>err | python3 -c 'import json, sys, yaml
+for doc in yaml.safe_load_all(sys.stdin): print(json.dumps(doc))' | jq -rs "$2" || fail "$(cat err)"
+}
+
+test_base() {
+	needs_kustomize
+	is "objects" "$(built base 'map(.kind) | sort | join(" ")')" "ConfigMap DaemonSet Namespace"
+	is "namespaces" "$(built base 'map(select(.kind != "Namespace").metadata.namespace) | unique | join(" ")')" pillion
+	is "files of the ConfigMap" "$(built base '.[] | select(.kind == "ConfigMap").data | keys | join(" ")')" "pillion.conf policy.conf"
+	is "what shares something with the host, or is privileged" "$(built base '[.. | objects | (.hostPID, .hostIPC, .hostNetwork, .privileged) | select(.)] | length')" 0
+	is "capabilities that the unit has not" "$(built base '.[] | select(.kind == "DaemonSet").spec.template.spec.containers[] | select(.name == "pilliond").securityContext.capabilities.add[]' |
+		while read -r cap; do grep -q "^CapabilityBoundingSet=.*CAP_$cap\b" "$TOP/hooks/pilliond.service.in" || echo "$cap"; done)" ""
+	is "volumes that are not mounted, or not there" "$(built base '.[] | select(.kind == "DaemonSet").spec.template.spec |
+		([.volumes[].name] | sort) - ([.containers[].volumeMounts[].name] | unique) + (([.containers[].volumeMounts[].name] | unique) - [.volumes[].name]) | join(" ")')" ""
+}
+
+test_paranoid() {
+	needs_kustomize
+	is "who has SYS_ADMIN" "$(built paranoid '[.[] | select(.kind == "DaemonSet").spec.template.spec.containers[] |
+		select(.securityContext.capabilities.add | index("SYS_ADMIN")) | .name, .securityContext.allowPrivilegeEscalation] | tostring')" '["pilliond",null]'
+	is "what else differs" "$(diff <(built base '[.. | scalars] | sort | .[]') <(built paranoid '[.. | scalars] | sort | .[]') | grep -c '^[<>]')" 2
+}
+
+test_push() {
+	needs_kustomize
+	is "containers" "$(built push '.[] | select(.kind == "DaemonSet").spec.template.spec.containers | map(.name) | join(" ")')" "installer pilliond push"
+	is "capabilities that the unit has not" "$(built push '.[] | select(.kind == "DaemonSet").spec.template.spec.containers[] | select(.name == "push").securityContext.capabilities.add[]' |
+		while read -r cap; do grep -q "^CapabilityBoundingSet=.*CAP_$cap\b" "$TOP/hooks/pillion-push.service.in" || echo "$cap"; done)" ""
+	is "the Secret that it has" "$(built push '.[] | select(.kind == "DaemonSet").spec.template.spec.volumes[] | select(.name == "push").secret.secretName')" \
+		"$(built push '.[] | select(.kind == "Secret").metadata.name')"
+	mkdir push.d
+	built push '.[] | select(.kind == "Secret").data["store.conf"]' | base64 -d >push.d/store.conf
+	mkdir spool
+	is "its end, by the clock" "$(status_of timeout 5 "$LAB/bin/pillion" push --follow --endpoints "$ROW/push.d" "$ROW/spool" 2>said)" 124
+}
+
+# Each annotation is one that pillion takes: the hook reads it as if it were a container's.
+test_examples() {
+	local key value n=0
+	needs_kustomize
+	while IFS=$'\t' read -r key value; do
+		n=$((n + 1))
+		jq -n --arg k "$key" --arg v "$value" --arg name "${key##*/container.}" '{ociVersion: "1.0.2", id: "c1", status: "creating", bundle: "/b",
+			annotations: {"io.pillion.profile": "cpu", ($k): $v, "io.kubernetes.cri.container-name": $name}}' >state
+		mkdir -p etc
+		"$LAB/bin/pillion-hook" --etc "$ROW/etc" --control "$ROW/none" --log "$ROW/log" <state 2>said
+		[[ $value == off ]] || has "what the hook says of $key=$value" "$(cat said)" 'state: pid is missing'
+	done < <(built examples '.[] | .metadata.annotations // {} | to_entries[] | [.key, .value] | @tsv')
+	((n >= 6)) || fail "only $n annotations"
+	is "those with a sidecar's volume" "$(built examples '[.[] | select(.kind == "Pod") | select([.spec.containers[].volumeMounts[]?.mountPath] | index("/run/pillion")).metadata.name] | join(" ")')" sidecar
+}
+
+lab_install pillion-hook pillion
+row "the DaemonSet: no host namespace, no capability that the unit has not, every volume" test_base
+row "the DaemonSet for perf_event_paranoid 3 and 4: one capability more, for one of its containers" test_paranoid
+row "the DaemonSet that pushes: one container more, whose endpoint is one that pillion takes" test_push
+row "the examples: annotations that the hook takes" test_examples
