@@ -260,6 +260,16 @@ until_true() { # SECONDS COMMAND... - poll; 1 when it never was
 
 # --- nothing stays behind
 
+# Remove cgroups that nobody is in, by `find` and -path. Who has ended, by what /proc says of its program, is in its own for a moment
+# yet; what is not empty after ten seconds stays, and is found as what was left behind.
+cgroups_remove() { # PATTERN
+	until_true 10 cgroups_removed "$1" || :
+}
+cgroups_removed() {
+	find /sys/fs/cgroup -depth -type d -path "$1" -exec rmdir {} + 2>/dev/null || :
+	[[ -z $(find /sys/fs/cgroup -type d -path "$1" 2>/dev/null) ]]
+}
+
 leak_list() {
 	lab_processes
 	lab_mounts

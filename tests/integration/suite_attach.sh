@@ -257,7 +257,7 @@ test_stopped() { # SIGNAL
 	kill -TERM "$TARGET"
 	wait "$TARGET" || :
 	# nobody was left to remove it: the next session does
-	[[ $1 != KILL ]] || find /sys/fs/cgroup -depth -type d -path "*/pillion/session-pid-$TARGET@*" -exec rmdir {} +
+	[[ $1 != KILL ]] || cgroups_remove "*/pillion/session-pid-$TARGET@*"
 	is "the signals that it had" "$(grep -v '^signal 15 ' target.out | tr '\n' ' ')" "ready signals 1 waitpid ECHILD "
 	end_run
 }

@@ -63,7 +63,7 @@ called() { # EVENTS-AND-MORE STARTS - sets HERD
 	mkdir -p "$HERD"
 	"$LAB/bin/herd" -g "$HERD" -u "$ROW/bundle" -b 5000 -x /bin/true -e "$1" "$2" -- "${HOOK_ARGS[@]}" ||
 		fail "a start failed, or was late"
-	rmdir "$HERD"
+	until_true 5 rmdir "$HERD" 2>/dev/null || fail "the herd's cgroup is not empty"
 }
 
 test_labels() {

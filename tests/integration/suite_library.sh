@@ -22,7 +22,7 @@ no_sockets() { # of those that it told of
 end_asks() {
 	until_true 20 no_profiler || fail "a profiler is left: $(profilers | xargs -n1 -I{} tr '\0' ' ' </proc/{}/cmdline)"
 	until_true 5 no_sockets || fail "a socket is left: $(cat said)"
-	find /sys/fs/cgroup -depth -type d -path '*/pillion/session-*' -exec rmdir {} + 2>/dev/null || :
+	cgroups_remove '*/pillion/session-*'
 	leak_check 10
 }
 settle() { [[ -n ${SERVICE-} ]] || until_true 20 no_profiler || fail "a profiler is left: $(profilers | xargs)"; }

@@ -16,7 +16,7 @@ scraped() { # ./metrics, of a service that profiles something and has started so
 	wait "$PROGRAM" || :
 	kill -TERM "$SERVICE"
 	wait "$SERVICE" || fail "the service's exit status is $?"
-	rmdir /sys/fs/cgroup/{*/,}pillion/service 2>/dev/null || :
+	cgroups_remove '*/pillion/service'
 }
 has_target() {
 	curl -sS --max-time 5 --unix-socket "$ROW/http.sock" http://localhost/metrics >metrics && grep -q '^pillion_target_info{' metrics
@@ -97,6 +97,6 @@ test_prometheus() {
 	kill -TERM "$SERVICE" "$push"
 	wait "$SERVICE" || fail "the service's exit status is $?"
 	wait "$push" || fail "push's exit status is $?: $(cat push.out)"
-	rmdir /sys/fs/cgroup/{*/,}pillion/service 2>/dev/null || :
+	cgroups_remove '*/pillion/service'
 }
 row "a real Prometheus, with the token: each panel has something in it, each alert can be evaluated, none speaks" test_prometheus

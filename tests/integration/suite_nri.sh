@@ -39,7 +39,7 @@ nri_end() {
 	nri_down
 	pods_done
 	[[ -z ${SERVICE-} ]] || { kill -TERM "$SERVICE" && wait "$SERVICE"; }
-	find /sys/fs/cgroup -depth -type d -path '*/pillion/session-*' -exec rmdir {} + 2>/dev/null || :
+	cgroups_remove '*/pillion/session-*'
 	leak_check 10
 }
 labels_of_the_pod() {
@@ -111,7 +111,7 @@ test_device() { # VERSION
 	one_by_device again
 	until_true 10 eval '! any_profiler' || fail "its session does not end"
 	# the session wrote longer than the hook of stage poststop waits; the next session would take its cgroup away
-	find /sys/fs/cgroup -depth -type d \( -path '*/pillion/service' -o -path '*/pillion/session-*' \) -exec rmdir {} + 2>/dev/null || :
+	cgroups_remove '*/pillion/se[rs]*' # service, session
 	leak_check 10
 }
 for version in "${PODS_VERSIONS[@]}"; do

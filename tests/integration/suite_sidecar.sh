@@ -27,7 +27,7 @@ end_pod() {
 	local name
 	for name in $(ls "$LAB/ct"); do ct_rm "$(basename "$name")"; done
 	in_pod ""
-	find /sys/fs/cgroup -depth -type d -path "*$LAB_CGROUP/pod*" -exec rmdir {} + 2>/dev/null || :
+	cgroups_remove "*$LAB_CGROUP/pod*"
 	leak_check 10
 }
 
@@ -125,7 +125,7 @@ test_host() { # nor one of the node's own
 	unprofiled "who listens at /run/pillion is not of the container's Pod"
 	kill $!
 	wait $! || :
-	rmdir /sys/fs/cgroup/*/pillion/service 2>/dev/null || :
+	cgroups_remove '*/pillion/service'
 	end_pod
 }
 

@@ -16,8 +16,7 @@ begin_run() { # [OPTION...] - sets RUN
 }
 end_run() {
 	until_true 20 no_profiler || fail "a profiler is left"
-	# an unprivileged process cannot remove its own cgroup: the next start does. It is empty by now, or stays and is found
-	find /sys/fs/cgroup -depth -type d -path '*/pillion/session-run-*' -exec rmdir {} + 2>/dev/null || :
+	cgroups_remove '*/pillion/session-run-*' # an unprivileged process cannot remove its own: the next start does
 	leak_check 10
 }
 
