@@ -8,6 +8,7 @@
 /* Where a value is, or where it would be. */
 struct place {
 	size_t at, end; /* the value's bytes; absent: both are where a member goes, behind the last one */
+	size_t key;	/* where its member begins; absent: nothing */
 	unsigned depth; /* keys of the path that were found */
 	bool first;	/* absent: the object has no member yet */
 	bool is_null;	/* in its place all that is missing of the path comes */
@@ -176,6 +177,7 @@ static int find_member(const char *t, size_t at, const char *key, struct place *
 			if (found)
 				return err_say(e, -EINVAL, "'%s' stands there twice", key);
 			found = true;
+			ret->key = at;
 			ret->at = value;
 			ret->end = end;
 		}
@@ -318,12 +320,40 @@ int splice_append(struct splice *s, const char *const path[], const char *json, 
 	return r;
 }
 
-char *splice_added(const struct splice *s, const char *before, size_t len)
+/* The member whose key is at `key` and whose value ends at `end`, out of its object. */
+static int cut_member(struct splice *s, size_t key, size_t end, struct err *e)
 {
-	size_t at = 0;
-	while (at < len && s->text[at] == before[at])
-		at++;
-	if (s->len <= len || memcmp(s->text + at + (s->len - len), before + at, len - at) != 0)
-		return NULL;
-	return strndup(s->text + at, s->len - len);
+	while (is_space(s->text[key - 1]))
+		key--;
+	const size_t next = skip_space(s->text, end);
+	if (s->text[key - 1] == ',')
+		key--;
+	else if (s->text[next] == ',') /* it was the first of several */
+		end = next + 1;
+	return replace(s, key, end, "", e);
+}
+
+static bool is_empty_object(const char *t, size_t at)
+{
+	return t[at] == '{' && t[skip_space(t, at + 1)] == '}';
+}
+
+int splice_drop(struct splice *s, const char *const path[], struct err *e)
+{
+	const char *way[SPLICE_PATH + 1] = {0};
+	struct place p;
+	unsigned n = 0;
+	for (; path[n] && n < SPLICE_PATH; n++)
+		way[n] = path[n];
+	int r = find(s, way, &p, e);
+	while (r == 0 && n) {
+		r = cut_member(s, p.key, p.end, e);
+		way[--n] = NULL;
+		if (r < 0 || !n)
+			break;
+		r = find(s, way, &p, e);
+		if (r == 0 && !is_empty_object(s->text, p.at))
+			break;
+	}
+	return r;
 }

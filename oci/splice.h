@@ -31,12 +31,12 @@ void splice_done(struct splice *s);
  */
 int splice_get(const struct splice *s, const char *const path[], const char **ret, size_t *ret_len, struct err *e);
 
-/*
- * The first bytes that are in the text now and were not in `before` (whose copy it was), if that is all that was done
- * to it: without them it is as it was. Malloc'ed; NULL: no memory, or something was replaced.
- */
-char *splice_added(const struct splice *s, const char *before, size_t len);
-
 /* `json` becomes the value there, or the last element of the array there. What is absent or null on the way is made. */
 int splice_set(struct splice *s, const char *const path[], const char *json, struct err *e);
 int splice_append(struct splice *s, const char *const path[], const char *json, struct err *e);
+
+/*
+ * The member at `path` goes, with its comma and the space before it, and so does each object on the way that has
+ * nothing else in it. 0; -ENOENT: it is absent or null; -EINVAL with a sentence: unclear.
+ */
+int splice_drop(struct splice *s, const char *const path[], struct err *e);

@@ -2,6 +2,7 @@
 #include "profiler/command.h"
 
 #include "oci/base/fd.h"
+#include "profiler/hooksd.h"
 #include "profiler/hostfiles.h"
 #include "profiler/registration.h"
 #include "profiler/rooted.h"
@@ -58,7 +59,7 @@ static int copy_program(struct registration *r, const char *from, const struct p
 	int n = fd < 0 ? fd : fd_slurp(fd, ROOTED_FILE_MAX, &data, &len);
 	if (n < 0)
 		return err_set(e, n, "cannot read %s", path);
-	const struct hostfile_change c = {.path = p->path, .data = data, .len = len, .mode = p->mode};
+	const struct hostfile_change c = {.path = p->path, .data = data, .len = len, .mode = p->mode, .program = true};
 	n = registration_put(r, &c, NULL, e);
 	free(data);
 	return n;
@@ -94,10 +95,11 @@ static DIR *open_list(int dir, const char *path)
 	return list;
 }
 
-/* containerd's shims call the runtime that they began with until the container is gone. */
-static bool wrapper_in_use(int root)
+/* Below a directory of containerd's shims, of which each calls the runtime that it began with until its container is
+ * gone. */
+static bool shims_use_wrapper(int root, const char *tasks)
 {
-	DIR *namespaces = open_list(root, "/run/containerd/io.containerd.runtime.v2.task"), *bundles;
+	DIR *namespaces = open_list(root, tasks), *bundles;
 	bool used = false;
 	for (struct dirent *ns; namespaces && !used && (ns = readdir(namespaces));) {
 		bundles = ns->d_name[0] == '.' ? NULL : open_list(dirfd(namespaces), ns->d_name);
@@ -114,6 +116,46 @@ static bool wrapper_in_use(int root)
 	if (namespaces)
 		closedir(namespaces);
 	return used;
+}
+
+/* Of containerd, and of the one that dockerd starts for itself where there is none. */
+static bool wrapper_in_use(int root)
+{
+	static const char *const states[] = {"/run/containerd", "/run/docker/containerd/daemon"};
+	bool used = false;
+	for (size_t i = 0; !used && i < sizeof(states) / sizeof(states[0]); i++) {
+		char tasks[96];
+		snprintf(tasks, sizeof(tasks), "%s/io.containerd.runtime.v2.task", states[i]);
+		used = shims_use_wrapper(root, tasks);
+	}
+	return used;
+}
+
+/* A file that names the program, because it was edited and therefore left, or was never ours: an engine would not find it. */
+static const char *who_names(int root, const char *program)
+{
+	static const char *const files[] = {
+		HOOKSD_DIR "/" HOOKSD_NAME, "/etc/cdi/pillion.json", "/etc/docker/daemon.json"};
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+		if (says(root, files[i], program))
+			return files[i];
+	return NULL;
+}
+
+static int may_go(int root, const char *path, bool dry, struct err *e)
+{
+	const char *file = dry ? NULL : who_names(root, path);
+	if (file)
+		return err_say(e, -EBUSY,
+			"%s stays: %s names it; take that file away, or the name out of it, and run "
+			"'pillion uninstall' again",
+			path, file);
+	if (!strcmp(path, REGISTRATION_WRAPPER) && wrapper_in_use(root))
+		return err_say(e, -EBUSY,
+			"%s stays: there are containers that were started by it and need it to end; run 'pillion "
+			"uninstall' again without them",
+			path);
+	return 0;
 }
 
 static void tell_fate(int fate, const char *path)
@@ -136,13 +178,9 @@ static int take_back(struct hostfiles *h, bool dry, struct err *e)
 		const char *last = hostfiles_path(h, hostfiles_count(h) - 1);
 		char path[PATH_MAX];
 		snprintf(path, sizeof(path), "%s", last);
-		if (!strcmp(path, REGISTRATION_WRAPPER) && wrapper_in_use(hostfiles_root(h)))
-			return err_say(e, -EBUSY,
-				"%s stays: there are containers that were started by it and need it to end; run "
-				"'pillion "
-				"uninstall' again without them",
-				path);
-		fate = hostfiles_take_back_last(h, e);
+		fate = may_go(hostfiles_root(h), path, dry, e);
+		if (fate == 0)
+			fate = hostfiles_take_back_last(h, e);
 		if (fate >= 0 && !dry)
 			tell_fate(fate, path);
 		else if (fate >= 0)

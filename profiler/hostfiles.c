@@ -2,6 +2,7 @@
 
 #include "oci/base/fd.h"
 #include "oci/json.h"
+#include "oci/splice.h"
 #include "profiler/jsonout.h"
 #include "profiler/rooted.h"
 
@@ -19,7 +20,6 @@
 
 #define STATE_VERSION 1
 #define STATE_CAP (4u << 20)
-#define LOCK HOSTFILES_DIR "/install.lock"
 
 struct sum { /* of a file's bytes; size < 0: there is none */
 	int64_t size;
@@ -27,7 +27,7 @@ struct sum { /* of a file's bytes; size < 0: there is none */
 };
 
 struct entry {
-	char *path, *mine;			    /* mine: NULL, or see struct hostfile_change */
+	char *path, *member, *mine;		    /* the last two: NULL, or see struct hostfile_change */
 	unsigned copy;				    /* of what was there before: HOSTFILES_COPIES/N; 0: nothing was */
 	struct sum before, written, written_before; /* the last: of a change that replaces one of ours */
 };
@@ -93,6 +93,7 @@ static int sum_now(const struct hostfiles *h, const char *path, struct sum *ret,
 static void entry_done(struct entry *en)
 {
 	free(en->path);
+	free(en->member);
 	free(en->mine);
 }
 
@@ -115,6 +116,8 @@ static struct jsonout *tell_entry(const struct entry *en)
 		r = add_sum(o, "written", en->written);
 	if (r == 0)
 		r = add_sum(o, "written_before", en->written_before);
+	if (r == 0 && en->member)
+		r = jsonout_add(o, "member", jsonout_text(en->member));
 	if (r == 0 && en->mine)
 		r = jsonout_add(o, "ours", jsonout_text(en->mine));
 	return r < 0 ? jsonout_free(o) : o;
@@ -180,7 +183,9 @@ static int grow(void *list, size_t n, size_t size)
 static int hear_entry(struct hostfiles *h, const struct json *v)
 {
 	int64_t copy = 0;
-	struct entry en = {.path = copy_text(json_member(v, "path")), .mine = copy_text(json_member(v, "ours"))};
+	struct entry en = {.path = copy_text(json_member(v, "path")),
+		.member = copy_text(json_member(v, "member")),
+		.mine = copy_text(json_member(v, "ours"))};
 	json_number(json_member(v, "copy"), &copy);
 	en.copy = (unsigned)copy;
 	en.before = hear_sum(json_member(v, "before"));
@@ -280,18 +285,14 @@ static int make_way(struct hostfiles *h, const char *path, struct err *e)
 
 /* --- opening ------------------------------------------------------------------------------------------------ */
 
-static int lock(struct hostfiles *h, struct err *e)
+/* On the root itself, which is there before us and behind us. */
+static int lock(struct hostfiles *h, const char *root, struct err *e)
 {
-	const char *name;
-	int r = make_way(h, LOCK, e);
-	if (r < 0)
-		return r;
-	fd_auto dir = rooted_parent(h->root, LOCK, &name);
-	h->lock = dir < 0 ? dir : fd_open(dir, ".", O_RDONLY | O_DIRECTORY, 0);
+	h->lock = fd_open(AT_FDCWD, root, O_RDONLY | O_DIRECTORY, 0);
 	if (h->lock < 0)
-		return err_set(e, h->lock, "cannot open %s", HOSTFILES_DIR);
+		return err_set(e, h->lock, "cannot open %s", root);
 	if (flock(h->lock, LOCK_EX | LOCK_NB) < 0)
-		return err_say(e, -EBUSY, "another 'pillion install' or 'uninstall' is at work");
+		return err_say(e, -EBUSY, "another 'pillion install' or 'uninstall' is at work: try again behind it");
 	return 0;
 }
 
@@ -300,10 +301,8 @@ static int open_all(struct hostfiles *h, const char *root, struct err *e)
 	h->root = fd_open(AT_FDCWD, root, O_PATH | O_DIRECTORY, 0);
 	if (h->root < 0)
 		return err_set(e, h->root, "cannot open %s", root);
-	int r = h->dry || hostfiles_exists(h, HOSTFILES_STATE) ? load(h, e) : 0;
-	if (r == 0 && !h->dry)
-		r = lock(h, e);
-	return r;
+	int r = h->dry ? 0 : lock(h, root, e); /* first: who is at work changes the list */
+	return r < 0 ? r : load(h, e);
 }
 
 int hostfiles_open(const char *root, bool dry, struct hostfiles **ret, struct err *e)
@@ -381,12 +380,13 @@ static int note_new(struct hostfiles *h, const struct hostfile_change *c, const 
 	const struct stat *st, struct entry **ret, struct err *e)
 {
 	struct entry en = {.path = strdup(c->path),
-		.mine = c->mine ? strdup(c->mine) : NULL,
+		.member = c->member ? strdup(c->member) : NULL,
+		.mine = c->member ? strdup(c->mine) : NULL,
 		.before = old ? sum_of(old, old_len) : nothing,
 		.written = nothing,
 		.written_before = nothing};
 	int r = old ? keep_copy(h, &en, old, old_len, st, e) : 0;
-	if (r == 0 && (!en.path || (c->mine && !en.mine) || grow(&h->entries, h->n, sizeof(en)) < 0))
+	if (r == 0 && (!en.path || (c->member && (!en.member || !en.mine)) || grow(&h->entries, h->n, sizeof(en)) < 0))
 		r = err_set(e, -ENOMEM, "%s", c->path);
 	if (r < 0) {
 		entry_done(&en);
@@ -418,14 +418,18 @@ static int act(
 	return r;
 }
 
+static bool edited(const struct entry *en, struct sum now)
+{
+	return !same(now, en->written) && !same(now, en->written_before) && !same(now, en->before);
+}
+
 static int put(struct hostfiles *h, const struct hostfile_change *c, const char *old, size_t old_len,
 	const struct stat *st, struct err *e)
 {
 	struct entry *en = find(h, c->path);
-	const struct sum now = old ? sum_of(old, old_len) : nothing;
 	int r = 0;
-	if (en && !same(now, en->written) && !same(now, en->written_before) && !same(now, en->before)) {
-		drop_entry(h, en); /* edited since: that is now what was there before */
+	if (en && edited(en, old ? sum_of(old, old_len) : nothing)) {
+		drop_entry(h, en); /* that is now what was there before */
 		en = NULL;
 	}
 	if (!en)
@@ -438,18 +442,22 @@ int hostfiles_put(struct hostfiles *h, const struct hostfile_change *c, struct e
 	char *old = NULL;
 	size_t len = 0;
 	struct stat st;
-	int r = rooted_read(h->root, c->path, &old, &len, &st, e);
-	if (r == 0 && len == c->len && !memcmp(old, c->data, len)) {
-		free(old);
-		return 0;
-	}
-	if (r == -ENOENT || r == 0) {
-		r = h->dry ? 0 : make_way(h, c->path, e);
-		if (r == 0 && !h->dry)
+	const struct entry *en = find(h, c->path);
+	int r = rooted_read(h->root, c->path, &old, &len, &st, e), how = HOSTFILE_WRITTEN;
+	if (r == 0 && len == c->len && !memcmp(old, c->data, len))
+		how = HOSTFILE_SAME;
+	else if (r == 0 && en && !c->program && !c->member && edited(en, sum_of(old, len)))
+		how = HOSTFILE_EDITED;
+	r = r == -ENOENT ? 0 : r;
+	if (r == 0 && how == HOSTFILE_WRITTEN && !h->dry) {
+		r = make_way(h, HOSTFILES_STATE, e);
+		if (r == 0)
+			r = make_way(h, c->path, e);
+		if (r == 0)
 			r = put(h, c, old, len, &st, e);
 	}
 	free(old);
-	return r < 0 ? r : 1;
+	return r < 0 ? r : how;
 }
 
 int hostfiles_scratch(
@@ -477,13 +485,6 @@ const char *hostfiles_path(const struct hostfiles *h, size_t i)
 	return h->entries[i].path;
 }
 
-int hostfiles_ours(const struct hostfiles *h, size_t i)
-{
-	struct sum now = nothing;
-	int r = sum_now(h, h->entries[i].path, &now, NULL);
-	return r == 0 && same(now, h->entries[i].written);
-}
-
 static int restore(const struct hostfiles *h, const struct entry *en, struct err *e)
 {
 	char copy[64], *data = NULL;
@@ -499,22 +500,38 @@ static int restore(const struct hostfiles *h, const struct entry *en, struct err
 	return r < 0 ? r : HOSTFILE_RESTORED;
 }
 
-/* An edited one: ours is taken out where it stands unchanged, once. */
+/* The member that is ours. -ENOENT: there is none, or it is somebody else's by now. */
+static int drop_member(struct splice *s, const struct entry *en)
+{
+	char keys[128];
+	const char *path[SPLICE_PATH + 1] = {0}, *value;
+	size_t n = 0, len;
+	snprintf(keys, sizeof(keys), "%s", en->member);
+	for (char *at, *key = strtok_r(keys, "/", &at); key && n < SPLICE_PATH; key = strtok_r(NULL, "/", &at))
+		path[n++] = key;
+	int r = splice_get(s, path, &value, &len, NULL);
+	if (r == 0 && !memmem(value, len, en->mine, strlen(en->mine)))
+		r = -ENOENT;
+	return r < 0 ? r : splice_drop(s, path, NULL);
+}
+
+/* An edited one. */
 static int take_out(const struct hostfiles *h, const struct entry *en, struct err *e)
 {
 	char *data = NULL;
 	size_t len;
 	struct stat st;
+	struct splice s = {0};
 	int r = rooted_read(h->root, en->path, &data, &len, &st, e);
-	char *at = r == 0 && en->mine ? strstr(data, en->mine) : NULL;
-	const size_t cut = at ? strlen(en->mine) : 0;
-	if (at && !strstr(at + 1, en->mine)) {
-		memmove(at, at + cut, len - (size_t)(at - data) - cut + 1);
-		r = rooted_replace(h->root, en->path, data, len - cut, &(struct rooted_like){.st = &st}, NULL, e);
+	if (r < 0)
+		return r;
+	if (en->member && en->mine && splice_open(&s, data, len, NULL) == 0 && drop_member(&s, en) == 0) {
+		r = rooted_replace(h->root, en->path, s.text, s.len, &(struct rooted_like){.st = &st}, NULL, e);
 		r = r < 0 ? r : HOSTFILE_WITHOUT_US;
-	} else if (r == 0) {
+	} else {
 		r = HOSTFILE_LEFT;
 	}
+	splice_done(&s);
 	free(data);
 	return r;
 }

@@ -29,8 +29,13 @@ struct hostfile_change {
 	const char *path;
 	const void *data;
 	size_t len;
-	mode_t mode;	  /* of a file that is new */
-	const char *mine; /* what of it is ours, where the rest was there before; NULL: all of it */
+	mode_t mode;  /* of a file that is new */
+	bool program; /* what somebody else put in its place since is written over: it is no edit */
+	/*
+	 * Of a JSON object of somebody else's: the one member that is ours ("runtimes/pillion"; keys without slashes),
+	 * as long as `mine` stands in its value. NULL: all of the file is.
+	 */
+	const char *member, *mine;
 	hostfile_check_fn *check;
 	void *arg;
 };
@@ -44,18 +49,21 @@ int hostfiles_root(const struct hostfiles *h); /* O_PATH, borrowed */
 int hostfiles_read(const struct hostfiles *h, const char *path, char **ret, size_t *ret_len, struct err *e);
 bool hostfiles_exists(const struct hostfiles *h, const char *path);
 
-/* 1: written; 0: it was like this already, and is not in the list; or -errno with a sentence, and it is as before. */
+enum hostfile_put {
+	HOSTFILE_SAME, /* it was like this already, and is not in the list */
+	HOSTFILE_WRITTEN,
+	HOSTFILE_EDITED, /* since we wrote it, all of it: it stays as it is */
+};
+/* enum hostfile_put; or -errno with a sentence, and it is as before. */
 int hostfiles_put(struct hostfiles *h, const struct hostfile_change *c, struct err *e);
 
 size_t hostfiles_count(const struct hostfiles *h);
 const char *hostfiles_path(const struct hostfiles *h, size_t i);
-/* Is it as we wrote it (1), or has it been edited or removed since (0)? */
-int hostfiles_ours(const struct hostfiles *h, size_t i);
 enum hostfile_fate {
 	HOSTFILE_AS_IT_WAS, /* already */
 	HOSTFILE_REMOVED,   /* it was not there before */
 	HOSTFILE_RESTORED,
-	HOSTFILE_WITHOUT_US, /* edited since: only what is ours was taken out */
+	HOSTFILE_WITHOUT_US, /* edited since: only our member was taken out */
 	HOSTFILE_LEFT,	     /* edited since: no longer ours */
 };
 /* The last of the list, off the list. enum hostfile_fate, or -errno with a sentence (it is in the list still). */

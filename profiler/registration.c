@@ -23,21 +23,34 @@ void registration_by_hand(struct registration *r, const char *fmt, ...)
 	r->by_hand++;
 }
 
+bool registration_tell(struct registration *r, const char *path, int how)
+{
+	if (how == HOSTFILE_EDITED)
+		registration_by_hand(r,
+			"left as it is: %s, which was edited since it was installed (without it, install writes a new "
+			"one)",
+			path);
+	else
+		fprintf(r->out, "%s %s\n", how == HOSTFILE_SAME ? "as it is:" : r->dry ? "would write" : "wrote", path);
+	r->written += how == HOSTFILE_WRITTEN;
+	return how == HOSTFILE_WRITTEN;
+}
+
 int registration_put(struct registration *r, const struct hostfile_change *c, bool *ret_written, struct err *e)
 {
 	struct err why = {0};
+	bool written = false;
 	int n = hostfiles_put(r->files, c, &why);
-	if (ret_written)
-		*ret_written = n > 0;
 	if (n == REGISTRATION_REFUSED) {
 		fprintf(r->out, "not written: %s: %s\n", c->path, why.text);
 		r->refused++;
-		return 0;
-	}
-	if (n < 0)
+	} else if (n < 0) {
 		return err_say(e, n, "%s", why.text);
-	r->written += n > 0;
-	fprintf(r->out, "%s %s\n", n == 0 ? "as it is:" : r->dry ? "would write" : "wrote", c->path);
+	} else {
+		written = registration_tell(r, c->path, n);
+	}
+	if (ret_written)
+		*ret_written = written;
 	return 0;
 }
 

@@ -43,6 +43,8 @@ int registration_crio_dirs(struct registration *r, const char *program, struct e
 int registration_containerd(struct registration *r, const char *program, struct err *e);
 int registration_docker(struct registration *r, const char *program, struct err *e);
 bool registration_has(const struct registration *r, const char *program); /* of ours */
+/* What hostfiles_put returned, said and counted: is it new? */
+bool registration_tell(struct registration *r, const char *path, int how);
 /* 0, also where an engine refuses the file: that is said and counted. Sets *ret_written when it is new. */
 int registration_put(struct registration *r, const struct hostfile_change *c, bool *ret_written, struct err *e);
 void registration_by_hand(struct registration *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -119,7 +119,6 @@ static int put(struct registration *r, struct containerd *c, const char *path, s
 {
 	struct err why = {0};
 	int n = REGISTRATION_REFUSED;
-	bool written = false;
 	const unsigned refused = r->refused;
 	for (int with_runc = 0; n == REGISTRATION_REFUSED && with_runc < 2; with_runc++) {
 		char *text = compose(c, with_runc);
@@ -137,9 +136,7 @@ static int put(struct registration *r, struct containerd *c, const char *path, s
 	}
 	if (n < 0)
 		return err_say(e, n, "%s", why.text);
-	written = n > 0;
-	r->written += written;
-	fprintf(r->out, "%s %s\n", !written ? "as it is:" : r->dry ? "would write" : "wrote", path);
+	const bool written = registration_tell(r, path, n);
 	if (written && !c->before)
 		fprintf(r->out, "not checked: %s cannot be run here\n", c->program);
 	if (written)

@@ -60,11 +60,17 @@ static const char *find_flag(const struct hostfiles *h)
 	return NULL;
 }
 
-static int put(struct registration *r, struct docker *d, const char *text, const char *mine, struct err *e)
+static int put(struct registration *r, struct docker *d, const char *text, struct err *e)
 {
 	bool written;
-	const struct hostfile_change c = {
-		.path = FILE_, .data = text, .len = strlen(text), .mode = 0644, .mine = mine, .check = check, .arg = d};
+	const struct hostfile_change c = {.path = FILE_,
+		.data = text,
+		.len = strlen(text),
+		.mode = 0644,
+		.member = "runtimes/pillion",
+		.mine = REGISTRATION_WRAPPER,
+		.check = check,
+		.arg = d};
 	int n = registration_put(r, &c, &written, e);
 	if (n == 0 && written && d->unasked)
 		fprintf(r->out, "not checked: %s cannot be asked here (--validate: Docker 23 and newer)\n", d->program);
@@ -75,8 +81,8 @@ static int put(struct registration *r, struct docker *d, const char *text, const
 	return n;
 }
 
-/* 1: *ret is the new text, *ret_added what is new in it, both malloc'ed; 0: it is there already. */
-static int add_runtime(const char *old, size_t len, char **ret, char **ret_added, struct err *e)
+/* 1: *ret is the new text, malloc'ed; 0: it is there already. */
+static int add_runtime(const char *old, size_t len, char **ret, struct err *e)
 {
 	static const char *const path[] = {"runtimes", "pillion", NULL};
 	struct splice s;
@@ -88,9 +94,8 @@ static int add_runtime(const char *old, size_t len, char **ret, char **ret_added
 	r = splice_get(&s, path, &had, &had_len, e);
 	if (r == -ENOENT) {
 		r = splice_set(&s, path, RUNTIME, e);
-		*ret_added = r == 0 ? splice_added(&s, old, len) : NULL;
-		*ret = r == 0 && *ret_added ? strdup(s.text) : NULL;
-		r = r < 0 ? r : *ret ? 1 : err_say(e, -EINVAL, "its \"runtimes\" cannot be added to");
+		*ret = r == 0 ? strdup(s.text) : NULL;
+		r = r < 0 ? r : *ret ? 1 : err_set(e, -ENOMEM, FILE_);
 	}
 	splice_done(&s);
 	return r;
@@ -98,12 +103,12 @@ static int add_runtime(const char *old, size_t len, char **ret, char **ret_added
 
 static int put_into(struct registration *r, struct docker *d, const char *old, size_t len, struct err *e)
 {
-	char *text = NULL, *added = NULL;
+	char *text = NULL;
 	struct err why = {0};
 	const bool empty = old[strspn(old, " \t\r\n")] == 0;
 	int n = empty ? 0 : validate(d, FILE_, &why);
 	if (n >= 0)
-		n = empty ? 1 : add_runtime(old, len, &text, &added, &why);
+		n = empty ? 1 : add_runtime(old, len, &text, &why);
 	if (n < 0) {
 		fprintf(r->out, "not written: " FILE_ " is left as it is, for it is not valid: %s\n", why.text);
 		r->refused++;
@@ -111,10 +116,9 @@ static int put_into(struct registration *r, struct docker *d, const char *old, s
 	} else if (n == 0) {
 		fprintf(r->out, "as it is: " FILE_ "\n");
 	} else {
-		n = put(r, d, empty ? ALONE : text, empty ? NULL : added, e);
+		n = put(r, d, empty ? ALONE : text, e);
 	}
 	free(text);
-	free(added);
 	return n;
 }
 
@@ -136,7 +140,7 @@ int registration_docker(struct registration *r, const char *program, struct err 
 		return 0;
 	}
 	int n = hostfiles_read(r->files, FILE_, &old, &len, e);
-	n = n == -ENOENT ? put(r, &d, ALONE, NULL, e) : n < 0 ? n : put_into(r, &d, old, len, e);
+	n = n == -ENOENT ? put(r, &d, ALONE, e) : n < 0 ? n : put_into(r, &d, old, len, e);
 	free(old);
 	return n;
 }

@@ -22,6 +22,12 @@ static void config(const char *text, size_t len)
 	if (changed && s.len < len)
 		abort();
 	splice_done(&again);
+	static const char *const hooks[] = {"hooks", "createRuntime", NULL}, *const root[] = {"root", "path", NULL};
+	splice_drop(&s, hooks, NULL);
+	splice_drop(&s, root, NULL);
+	if (splice_open(&again, s.text, s.len, NULL) < 0)
+		abort();
+	splice_done(&again);
 	splice_done(&s);
 }
 

@@ -139,21 +139,77 @@ goes_back() {
 }
 ROW_TIMEOUT=180 row "install and uninstall, killed at each step: the next one goes on, and all is as it was" test_killed
 
+# What is in daemon.json before, what the administrator makes of it (sed, of the whole), and what stays of it.
+EDITS=(
+	'{"debug": false}|s/"debug": false/"debug": true, "mtu": 1400/|{"debug": true, "mtu": 1400}'
+	'{}|s/}\n$/, "debug": true}\n/|{ "debug": true}' # behind ours, which is alone
+	'{"runtimes": {}}|s/}}\n$/, "nvidia": {"path": "\/n"}}}\n/|{"runtimes": { "nvidia": {"path": "/n"}}}'
+	'|s/\n}\n$/, "debug": true}\n/|{ "debug": true}' # the file is ours
+	'{"mtu": 1}|s/[[:space:]]//g;s/}$/,"debug":true}\n/|{"mtu":1,"debug":true}' # written anew by a program
+	'{"mtu": 1}|s/pillion-runc/other/|' # the runtime is his now
+)
+test_edited_docker() {
+	local one before edit after now=host/etc/docker/daemon.json
+	for one in "${EDITS[@]}"; do
+		IFS='|' read -r before edit after <<<"$one"
+		rm -rf host programs
+		tree dockerd
+		mkdir -p host/etc/docker
+		[[ -z $before ]] || echo "$before" >$now
+		install_ >/dev/null
+		cp $now installed
+		sed -i -z "$edit" $now
+		jq -e . $now >/dev/null && ! cmp -s $now installed || fail "the edit $edit is none: $(cat $now)"
+		cp $now edited
+		if [[ -z $after ]]; then
+			uninstall_ >said || fail "exit status $?: $(cat said)"
+			cmp edited $now || fail "his runtime: $(cat $now)"
+			has "what it says" "$(cat said)" "left as it is: /etc/docker/daemon.json, which was edited"
+			continue
+		fi
+		uninstall_ >said || fail "exit status $?: $(cat said)"
+		is "$before, $edit" "$(cat $now)" "$after"
+		has "what it says" "$(cat said)" "took ours out of /etc/docker/daemon.json, which was edited"
+	done
+}
+row "uninstall: our runtime goes from daemon.json, whatever an administrator has put around it" test_edited_docker
+
 test_edited() {
 	tree podman dockerd
-	mkdir -p host/etc/docker
-	echo '{"debug": false}' >host/etc/docker/daemon.json
 	install_ >/dev/null
-	sed -i 's/"debug": false/"debug": true, "mtu": 1400/' host/etc/docker/daemon.json
 	echo '{"edited": 1}' >host/etc/cdi/pillion.json
-	uninstall_ >said || fail "exit status $?: $(cat said)"
-	is "Docker's" "$(cat host/etc/docker/daemon.json)" '{"debug": true, "mtu": 1400}'
+	sed -i 's/"timeout": [0-9]*/"timeout": 7/' host/$HOOKSD
+	cp host/$HOOKSD edited
+	install_ >said || fail "again: exit status $?: $(cat said)"
+	has "what it says of a second install" "$(cat said)" "left as it is: /$HOOKSD, which was edited since it was installed"
+	cmp edited host/$HOOKSD || fail "a second install writes over it"
+	is "exit status" "$(status_of uninstall_ 2>said)" 1
+	has "what it says" "$(cat said)" "/usr/libexec/oci/hooks.d/pillion-hook stays: /$HOOKSD names it"
+	cmp edited host/$HOOKSD && [[ -e host/usr/libexec/oci/hooks.d/pillion-hook && -e host/usr/libexec/pillion/pilliond ]] ||
+		fail "the hook that it names is gone"
+	rm host/$HOOKSD
+	uninstall_ >done || fail "without it: exit status $?: $(cat done)"
 	is "CDI" "$(cat host/etc/cdi/pillion.json)" '{"edited": 1}'
-	has "what it says" "$(cat said)" "left as it is: /etc/cdi/pillion.json, which was edited"
-	has "what it says" "$(cat said)" "took ours out of /etc/docker/daemon.json, which was edited"
-	[[ ! -e host/var/lib/pillion ]] || fail "the list stays"
+	[[ ! -e host/var/lib/pillion && ! -e host/usr/libexec/pillion ]] || fail "something stays: $(find host)"
 }
 row "install: what an administrator edited since stays his" test_edited
+
+# The second one has looked before the first one is done.
+test_two() {
+	local other
+	need strace
+	tree podman dockerd
+	strace -qq -o /dev/null -e trace=flock -e inject=flock:delay_enter=1000000 "$PILLION" install --root "$PWD/host" --from programs >other &
+	other=$!
+	sleep 0.3
+	install_ >said || fail "exit status $?: $(cat said)"
+	wait $other || fail "the other one: exit status $?: $(cat other)"
+	has "the other one" "$(cat other)" "nothing to do"
+	uninstall_ >said || fail "uninstall: exit status $?: $(cat said)"
+	has "what it took back" "$(cat said)" "removed /$HOOKSD"
+	[[ ! -e host/$HOOKSD && ! -e host/var/lib/pillion ]] || fail "something stays: $(find host)"
+}
+row "install: two at a time: the second one goes on from what the first one did" test_two
 
 test_tree_of_programs() {
 	tree podman
