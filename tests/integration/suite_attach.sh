@@ -348,6 +348,22 @@ test_slow_engine() {
 	PATH=$ROW/engines:$PATH test_refused 1 'no container "no-such" yet, and no more time: podman takes long to answer; give a pid, or try again' root no-such
 }
 row "an engine that does not answer: who, and the way out" test_slow_engine
+test_other_engine() { # that knows it
+	local began=${EPOCHREALTIME/./}
+	mkdir engines
+	printf '#!/bin/sh\nexec sleep 60\n' >engines/podman
+	begin_attach
+	start "$LAB/bin/burn" 30
+	printf '#!/bin/sh\necho "{\\"id\\": \\"$2\\", \\"pid\\": %d, \\"status\\": \\"running\\"}"\n' "$TARGET" >engines/runc
+	chmod 755 engines/*
+	PATH=$ROW/engines:$PATH "${ATTACH[@]}" c1 --duration 1s >path 2>said || fail "exit status $?: $(cat said)"
+	[[ -s $(cat path) ]] || fail "no profile: $(cat said)"
+	(((${EPOCHREALTIME/./} - began) / 1000 < 30000)) || fail "it was held up"
+	[[ -z $(pgrep -f "$ROW/engines" || :) ]] || fail "the engine that hangs was left behind"
+	end_target
+	end_run
+}
+row "an engine that does not answer, and another one that knows it" test_other_engine
 row "nothing to attach to" test_refused 2 "give one process or container; see 'pillion help attach'" root ""
 row "two things to attach to" test_refused 2 "give one process or container; see 'pillion help attach'" root "1 2"
 row "an unknown option behind it" test_refused 2 'no such option: --widnow=1' root "no-such --widnow=1"
