@@ -132,7 +132,7 @@ static int help(void)
 static int cannot_find(const char *self, int error, struct err *e)
 {
 	int code = error == -ENOENT || error == -ESRCH ? EXIT_NOTHING : error == -EINVAL ? EXIT_USAGE : EXIT_FAILED;
-	return command_fail(self, code, "%s", command_clean(e->text));
+	return command_fail(self, code, "%s", e->text);
 }
 
 static int run(int argc, char **argv)

@@ -25,8 +25,9 @@ static void print_side(const char *name, const struct profile *p, const char *ty
 	const unsigned i = (unsigned)profile_type_find(p, type);
 	const int count = profile_type_find(p, "samples");
 	char amount[64], duration[64];
-	printf("%-9s %s %s", name,
-		top_amount(profile_total(p, i), profile_info(p)->types[i].unit, amount, sizeof(amount)), type);
+	printf("%-9s %s ", name,
+		top_amount(profile_total(p, i), profile_info(p)->types[i].unit, amount, sizeof(amount)));
+	text_print(stdout, type, NULL);
 	if (count >= 0 && (unsigned)count != i)
 		printf(", %lld samples", (long long)profile_total(p, (unsigned)count));
 	if (profile_info(p)->duration_ns)

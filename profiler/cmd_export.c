@@ -11,22 +11,16 @@
 
 static int write_pprof(const char *self, const struct profile *p, const char *output)
 {
-	struct err e = {0};
 	uint8_t *data;
 	size_t len;
 	int r = pprof_write(p, &data, &len);
 	if (r < 0)
 		return command_fail(self, EXIT_FAILED, "cannot pack the profile: %s", strerror(-r));
-	if (!strcmp(output, "-"))
-		r = fwrite(data, 1, len, stdout) == len ? 0 : -EIO; /* main says why */
-	else
-		r = command_replace(AT_FDCWD, output, output, data, len, &e);
+	r = command_write(self, output, data, len);
 	free(data);
-	if (r < 0 && e.code)
-		return command_fail(self, EXIT_FAILED, "%s", e.text);
-	if (r == 0 && strcmp(output, "-") != 0)
+	if (r == EXIT_DONE && strcmp(output, "-") != 0)
 		printf("%s\n", output);
-	return EXIT_DONE;
+	return r;
 }
 
 static int run(int argc, char **argv)
@@ -42,10 +36,9 @@ static int run(int argc, char **argv)
 		return EXIT_USAGE;
 	if (!output)
 		return command_fail(argv[0], EXIT_USAGE, "where to? Give --output FILE, or '-' for standard output");
-	if (!strcmp(output, "-") && isatty(STDOUT_FILENO))
-		return command_fail(argv[0], EXIT_USAGE,
-			"a profile is no text for a terminal: give --output FILE, or send it through a pipe");
-	int code = command_load(argv[0], n, argv + 1, type_name, &p, &type);
+	int code = command_may_write(argv[0], output);
+	if (code == EXIT_DONE)
+		code = command_load(argv[0], n, argv + 1, type_name, &p, &type);
 	if (code != EXIT_DONE)
 		return code;
 	code = command_filter(argv[0], &filter, &p);

@@ -1,8 +1,8 @@
 #include "profiler/command.h"
 #include "profiler/flame.h"
+#include "profiler/top.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,39 +10,51 @@
 #define OUTPUT "flame.html"
 #define OUTPUT_SVG "flame.svg"
 
-/* As a file that is there whole or not at all; "-" is stdout. */
-static int write_to(const struct flame *f, bool svg, const char *path, struct err *e)
+static int write_to(const char *name, const struct flame *f, bool svg, const char *output)
 {
 	char *text = NULL;
 	size_t len;
-	const bool is_stdout = !strcmp(path, "-");
-	FILE *out = is_stdout ? stdout : open_memstream(&text, &len);
+	FILE *out = open_memstream(&text, &len);
 	int r = out ? (svg ? flame_svg : flame_page)(f, out) : -ENOMEM;
-	if (out && !is_stdout && fclose(out) && r == 0)
+	if (out && fclose(out) && r == 0)
 		r = -ENOMEM;
-	if (r < 0)
-		err_say(e, r, "cannot draw %s: %s", path,
-			r == -EINVAL ? "the profiles to be compared have different sample types" : strerror(-r));
-	else if (!is_stdout)
-		r = command_replace(AT_FDCWD, path, path, text, len, e);
+	r = r < 0 ? command_fail(name, EXIT_FAILED, "cannot draw %s: %s", output,
+			    r == -EINVAL ? "the profiles to be compared have different sample types" : strerror(-r))
+		  : command_write(name, output, text, len);
 	free(text);
 	return r;
 }
 
-/* What they are called: the target's name where there is one. */
-static const char *title_of(const struct profile *p, int n, char **paths, char *buf, size_t size)
+/* What they are called: the targets' names where there are some. */
+static char *title_of(const struct profile *p, int n, char **paths)
 {
-	struct profile_sample s;
+	char *text = NULL;
+	size_t len;
 	const char *slash = strrchr(paths[0], '/');
-	const char *name = n > 1 ? "several profiles" : slash && slash[1] ? slash + 1 : paths[0];
-	if (profile_samples(p))
-		profile_sample_get(p, 0, &s);
-	for (size_t i = 0; profile_samples(p) && i < s.n_labels; i++)
-		if (s.labels[i].str &&
-			(!strcmp(s.labels[i].key, "service_name") || !strcmp(s.labels[i].key, "container")))
-			name = s.labels[i].str;
-	snprintf(buf, size, "%s", name);
-	return buf;
+	FILE *out = open_memstream(&text, &len);
+	if (!out)
+		return NULL;
+	top_targets(p, n > 1 ? "several profiles" : slash && slash[1] ? slash + 1 : paths[0], out);
+	fclose(out);
+	return text;
+}
+
+/* What it is compared with may have nothing that fits: that is new, then. */
+static int load_before(
+	const char *name, const char *path, const char *type, const struct filter *filter, struct profile **ret)
+{
+	char *paths[] = {(char *)(uintptr_t)path};
+	struct profile *some;
+	struct err e = {0};
+	unsigned unheard;
+	int code = command_load(name, 1, paths, type, ret, &unheard);
+	if (code != EXIT_DONE || !filter->n)
+		return code;
+	if (filter_apply(*ret, filter, &some, &e) < 0)
+		return command_fail(name, EXIT_FAILED, "%s: %s", path, e.text);
+	profile_free(*ret);
+	*ret = some;
+	return EXIT_DONE;
 }
 
 static int run(int argc, char **argv)
@@ -54,9 +66,7 @@ static int run(int argc, char **argv)
 		{.name = "--type", .value = &type_name}, {.name = "--before", .value = &before_path},
 		{.name = "--svg", .on = &svg}, {.name = "--filter", .terms = &filter}, {0}};
 	struct profile *p, *before = NULL;
-	struct err e = {0};
-	char title[256];
-	unsigned type, before_type;
+	unsigned type;
 	int n = command_options(argc, argv, options);
 	if (n < 0)
 		return EXIT_USAGE;
@@ -65,22 +75,16 @@ static int run(int argc, char **argv)
 	if (code != EXIT_DONE)
 		return code;
 	code = command_filter(argv[0], &filter, &p);
-	if (code == EXIT_DONE && before_path) {
-		char *paths[] = {(char *)(uintptr_t)before_path};
-		code = command_load(argv[0], 1, paths, profile_info(p)->types[type].type, &before, &before_type);
-		if (code == EXIT_DONE)
-			code = command_filter(argv[0], &filter, &before);
-	}
+	if (code == EXIT_DONE && before_path)
+		code = load_before(argv[0], before_path, profile_info(p)->types[type].type, &filter, &before);
+	char *title = title_of(p, n, argv + 1);
 	if (code == EXIT_DONE) {
-		const struct flame f = {.of = p,
-			.before = before,
-			.type = type,
-			.title = title_of(p, n, argv + 1, title, sizeof(title))};
-		if (write_to(&f, svg, output, &e) < 0)
-			code = command_fail(argv[0], EXIT_FAILED, "%s", e.text);
-		else if (strcmp(output, "-") != 0)
+		const struct flame f = {.of = p, .before = before, .type = type, .title = title ? title : ""};
+		code = write_to(argv[0], &f, svg, output);
+		if (code == EXIT_DONE && strcmp(output, "-") != 0)
 			printf("%s\n", output);
 	}
+	free(title);
 	profile_free(before);
 	profile_free(p);
 	return code;

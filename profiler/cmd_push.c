@@ -54,6 +54,8 @@ static int push_one(void *arg, int dir, const char *file, const char *path)
 	struct once *o = arg;
 	struct err e = {0};
 	int r = stop ? err_say(&e, -EINTR, "stopped before %s", path) : push_file(o->push, dir, file, path, &e);
+	if (r == -EAGAIN && !o->sent)
+		return command_fail(o->name, r, "%s; nothing was sent", e.text);
 	if (r == -EAGAIN)
 		return command_fail(o->name, r, "%s; %zu were sent before it, and are again when this is repeated",
 			e.text, o->sent);

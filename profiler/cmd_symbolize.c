@@ -22,13 +22,14 @@ struct job {
 
 /* --- writing ------------------------------------------------------------------------------------------- */
 
+/* Elsewhere, or in its place. */
 static int write_profile(const struct job *j, int dir, const char *file, const char *path, const void *data, size_t len)
 {
 	struct err e = {0};
+	if (j->out)
+		return command_write(j->name, j->out, data, len) == EXIT_DONE ? 0 : -EIO;
 	int r = command_replace(dir, file, path, data, len, &e);
-	return r < 0 ? command_fail(
-			       j->name, r, "%s%s", e.text, j->out || r == -EINVAL ? "" : "; -o FILE writes elsewhere")
-		     : 0;
+	return r < 0 ? command_fail(j->name, r, "%s%s", e.text, r == -EINVAL ? "" : "; -o FILE writes elsewhere") : 0;
 }
 
 /* A profile that stays as it is, elsewhere. */
@@ -40,7 +41,7 @@ static int copy(const struct job *j, int dir, const char *file, const char *path
 	int r = fd < 0 ? fd : fd_slurp(fd, PPROF_READ_MAX, &data, &len);
 	if (r < 0)
 		return command_fail(j->name, r, "%s: cannot read it: %s", path, strerror(-r));
-	r = write_profile(j, AT_FDCWD, j->out, j->out, data, len);
+	r = write_profile(j, dir, file, path, data, len);
 	free(data);
 	return r;
 }
@@ -54,8 +55,7 @@ static int save(const struct job *j, int dir, const char *file, const char *path
 	int r = pprof_write(p, &data, &len);
 	if (r < 0)
 		return command_fail(j->name, r, "%s: cannot pack it: %s", path, strerror(-r));
-	r = j->out ? write_profile(j, AT_FDCWD, j->out, j->out, data, len)
-		   : write_profile(j, dir, file, path, data, len);
+	r = write_profile(j, dir, file, path, data, len);
 	free(data);
 	return r;
 }
@@ -140,7 +140,9 @@ static int run(int argc, char **argv)
 	const char *urls = getenv(URLS);
 	if (symbolize_open(urls && *urls, &j.symbolize, &e) < 0)
 		return command_fail(j.name, EXIT_FAILED, "%s", e.text);
-	code = command_files(j.name, n, argv + 1, symbolize_file, &j, &files);
+	code = j.out ? command_may_write(j.name, j.out) : EXIT_DONE;
+	if (code == EXIT_DONE)
+		code = command_files(j.name, n, argv + 1, symbolize_file, &j, &files);
 	if (code == EXIT_DONE)
 		code = tell(&j);
 	symbolize_close(j.symbolize);
@@ -161,7 +163,7 @@ const struct command cmd_symbolize = {
 		"/usr/lib/debug/.build-id; the module itself, if it lies here and has the build-id; debuginfod "
 		"servers.\n"
 		"\n"
-		"  -o, --output OUT       leave FILE alone and write OUT\n"
+		"  -o, --output OUT       leave FILE alone and write OUT; -: to stdout\n"
 		"      --debuginfod URL   ask this server (default: those of DEBUGINFOD_URLS, else none). Needs the "
 		"package\n"
 		"                         libdebuginfod1, whose variables say the rest: DEBUGINFOD_CACHE_PATH,\n"

@@ -51,15 +51,14 @@ static int read_all(const struct asked *a, int n, char **paths, struct profile *
 
 static int write_pprof(const struct asked *a, const struct profile *p)
 {
-	struct err e = {0};
 	uint8_t *data;
 	size_t len;
 	int r = pprof_write(p, &data, &len);
 	if (r < 0)
 		return command_fail(a->name, EXIT_FAILED, "cannot pack the profile: %s", strerror(-r));
-	r = command_replace(AT_FDCWD, a->pprof, a->pprof, data, len, &e);
+	r = command_write(a->name, a->pprof, data, len);
 	free(data);
-	return r < 0 ? command_fail(a->name, EXIT_FAILED, "%s", e.text) : EXIT_DONE;
+	return r;
 }
 
 static int write_folded(const struct asked *a, const struct profile *p)
@@ -95,6 +94,8 @@ static int run(int argc, char **argv)
 		return command_fail(a.name, EXIT_USAGE, "give one of --folded and --pprof; see 'pillion help tree'");
 	if (a.type && !a.folded)
 		return command_fail(a.name, EXIT_USAGE, "--type goes with --folded; see 'pillion help tree'");
+	if (a.pprof && command_may_write(a.name, a.pprof) != EXIT_DONE)
+		return EXIT_USAGE;
 	if (read_all(&a, n, argv + 1, &p) < 0)
 		return EXIT_FAILED;
 	int code = a.folded ? write_folded(&a, p) : a.pprof ? write_pprof(&a, p) : write_text(&a, p);
@@ -120,7 +121,7 @@ const struct command cmd_tree = {
 		"  --sites       calls of a function from several places each by itself\n"
 		"  --folded      one line per path, \"root;...;leaf VALUE\": input of flame graph tools\n"
 		"  --type TYPE   calls or time (default: time, if it was taken)\n"
-		"  --pprof OUT   a profile, with calls and time\n"
+		"  --pprof OUT   a profile, with calls and time; -: to stdout\n"
 		"\n"
 		"example: pillion tree --folded --type calls app.tree | flamegraph.pl > app.svg\n",
 	.run = run,

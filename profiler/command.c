@@ -1,5 +1,6 @@
 #include "profiler/command.h"
 #include "profiler/progress.h"
+#include "profiler/text.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -39,9 +40,13 @@ int command_fail(const char *name, int code, const char *fmt, ...)
 	if (keeps) {
 		vsnprintf(said, sizeof(said), fmt, ap);
 	} else {
+		char *text = NULL; /* which may name files, and quote them */
 		fprintf(stderr, "pillion %s: ", name);
-		vfprintf(stderr, fmt, ap);
+		if (vasprintf(&text, fmt, ap) < 0)
+			text = NULL;
+		text_print(stderr, text ? text : fmt, NULL);
 		putc('\n', stderr);
+		free(text);
 	}
 	va_end(ap);
 	return code;

@@ -69,6 +69,9 @@ int command_fail(const char *name, int code, const char *fmt, ...) __attribute__
 
 /* A file becomes this, whole or not at all; its owner and mode stay. 0, or -errno with a sentence about `path`. */
 int command_replace(int dir, const char *file, const char *path, const void *data, size_t len, struct err *e);
+/* The same of what --output names: a file, or '-' for standard output. An exit code; what is wrong has been said. */
+int command_write(const char *name, const char *output, const void *data, size_t len);
+int command_may_write(const char *name, const char *output); /* no profile goes to a terminal. An exit code */
 
 /*
  * Every file named, and every *.pb.gz of the directories named (searched to the depth of a spool), in turn: `dir` and

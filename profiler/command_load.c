@@ -29,7 +29,7 @@ struct loading {
 	const char *type;
 	struct profile *sum;
 	size_t skipped;
-	char skipped_path[256];
+	char skipped_path[256], skipped_types[256]; /* of the first */
 };
 
 /* --- files and directories ----------------------------------------------------------------------------- */
@@ -133,6 +133,15 @@ int command_read(const char *name, int dir, const char *file, const char *path, 
 }
 
 /* An empty profile is no profile of another kind: merge_add decides by the types alone. */
+/* "samples, cpu" */
+static void list_types(const struct profile *p, char *buf, size_t size)
+{
+	const struct profile_info *info = profile_info(p);
+	size_t at = 0;
+	for (unsigned i = 0; i < info->n_types && at < size; i++)
+		at += (size_t)snprintf(buf + at, size - at, "%s%s", i ? ", " : "", info->types[i].type);
+}
+
 static int load_file(void *arg, int dir, const char *file, const char *path)
 {
 	struct loading *l = arg;
@@ -147,19 +156,19 @@ static int load_file(void *arg, int dir, const char *file, const char *path)
 		return 0;
 	}
 	r = other ? -EINVAL : merge_add(l->sum, p, &e);
-	profile_free(p);
-	if (r != -EINVAL)
-		return r < 0 ? command_fail(l->name, r, "%s: %s", path, e.text) : 0;
-	if (!l->skipped++)
+	if (r == -EINVAL && !l->skipped++) {
 		snprintf(l->skipped_path, sizeof(l->skipped_path), "%s", path);
-	return 0;
+		list_types(p, l->skipped_types, sizeof(l->skipped_types));
+	}
+	profile_free(p);
+	return r < 0 && r != -EINVAL ? command_fail(l->name, r, "%s: %s", path, e.text) : 0;
 }
 
 static int finish(struct loading *l, size_t files, unsigned *ret_type)
 {
 	if (!l->sum)
-		return command_fail(l->name, EXIT_NOTHING, "none of %zu profiles has the sample type '%s' (as %s)",
-			files, l->type, l->skipped_path);
+		return command_fail(l->name, EXIT_NOTHING, "none of %zu profiles has the sample type '%s': %s has %s",
+			files, l->type, l->skipped_path, l->skipped_types);
 	if (l->skipped)
 		command_fail(l->name, 0,
 			"left out %zu of %zu profiles, of other sample types (as %s); "

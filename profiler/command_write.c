@@ -58,3 +58,23 @@ int command_replace(int dir, const char *file, const char *path, const void *dat
 		return err_say(e, r, "cannot write %s: it is no regular file", path);
 	return r < 0 ? err_set(e, r, "cannot write %s", path) : 0;
 }
+
+int command_write(const char *name, const char *output, const void *data, size_t len)
+{
+	struct err e = {0};
+	if (!strcmp(output, "-")) {
+		fwrite(data, 1, len, stdout); /* main says what came of it */
+		return EXIT_DONE;
+	}
+	return command_replace(AT_FDCWD, output, output, data, len, &e) < 0
+		       ? command_fail(name, EXIT_FAILED, "%s", e.text)
+		       : EXIT_DONE;
+}
+
+int command_may_write(const char *name, const char *output)
+{
+	if (strcmp(output, "-") != 0 || !isatty(STDOUT_FILENO))
+		return EXIT_DONE;
+	return command_fail(
+		name, EXIT_USAGE, "a profile is no text for a terminal: give a file, or send it through a pipe");
+}

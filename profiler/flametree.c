@@ -122,12 +122,6 @@ static int make_room(struct flametree *t, size_t had)
 	return 0;
 }
 
-static int64_t sum(int64_t a, int64_t b)
-{
-	int64_t r;
-	return __builtin_add_overflow(a, b, &r) ? (a < 0 ? INT64_MIN : INT64_MAX) : r;
-}
-
 /* half: 0 of the one, 1 of what it is compared with */
 static int add_sample(struct flametree *t, const struct profile *p, const struct profile_sample *s, unsigned half)
 {
@@ -139,7 +133,7 @@ static int add_sample(struct flametree *t, const struct profile *p, const struct
 	int r = row < 0 ? (int)row : t->rows.count > had ? make_room(t, had) : 0;
 	for (unsigned i = 0; r == 0 && i < t->n_types; i++) {
 		int64_t *value = &t->values[((size_t)row * 2 + half) * t->n_types + i];
-		*value = sum(*value, s->values[i]);
+		*value = profile_sum(*value, s->values[i]);
 	}
 	return r;
 }
@@ -155,18 +149,10 @@ static int add_profile(struct flametree *t, const struct profile *p, unsigned ha
 	return r;
 }
 
-static bool same_types(const struct profile_info *a, const struct profile_info *b)
-{
-	for (unsigned i = 0; i < a->n_types && i < b->n_types; i++)
-		if (strcmp(a->types[i].type, b->types[i].type) || strcmp(a->types[i].unit, b->types[i].unit))
-			return false;
-	return a->n_types == b->n_types;
-}
-
 int flametree_build(struct flametree *t, const struct profile *of, const struct profile *before)
 {
 	*t = (struct flametree){.n_types = profile_info(of)->n_types};
-	if (before && !same_types(profile_info(of), profile_info(before)))
+	if (before && !profile_same_types(profile_info(of), profile_info(before)))
 		return -EINVAL;
 	int r = add_profile(t, of, 0);
 	return r == 0 && before ? add_profile(t, before, 1) : r;

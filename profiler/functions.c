@@ -88,3 +88,8 @@ void functions_done(struct functions *f)
 	free(f->rows);
 	*f = (struct functions){0};
 }
+
+int64_t functions_clamp(__int128 sum)
+{
+	return sum > INT64_MAX ? INT64_MAX : sum < INT64_MIN ? INT64_MIN : (int64_t)sum;
+}

@@ -24,3 +24,4 @@ struct functions {
 /* By this sample type: 0, -EINVAL (no such type), -ENOMEM. The rows are in no order. */
 int functions_sum(const struct profile *p, unsigned type, struct functions *ret);
 void functions_done(struct functions *f);
+int64_t functions_clamp(__int128 sum); /* as near as 64 bits come */

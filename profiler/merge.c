@@ -5,16 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool same_types(const struct profile_info *a, const struct profile_info *b)
-{
-	if (a->n_types != b->n_types)
-		return false;
-	for (unsigned i = 0; i < a->n_types; i++)
-		if (strcmp(a->types[i].type, b->types[i].type) || strcmp(a->types[i].unit, b->types[i].unit))
-			return false;
-	return true;
-}
-
 struct merge {
 	struct profile *to;
 	const struct profile *from;
@@ -110,14 +100,8 @@ static int add_all(struct merge *g)
 static int add_comments(struct profile *to, const struct profile *from)
 {
 	int r = 0;
-	for (size_t i = 0; !r && i < profile_comments(from); i++) {
-		const char *text = profile_comment_get(from, i);
-		bool known = false;
-		for (size_t k = 0; !known && k < profile_comments(to); k++)
-			known = !strcmp(profile_comment_get(to, k), text);
-		if (!known)
-			r = profile_comment(to, text);
-	}
+	for (size_t i = 0; !r && i < profile_comments(from); i++)
+		r = profile_comment_once(to, profile_comment_get(from, i));
 	return r;
 }
 
@@ -126,19 +110,21 @@ static int run(struct merge *g, struct err *e)
 	g->mappings = calloc(profile_mappings(g->from) + 1, sizeof(*g->mappings));
 	g->functions = calloc(profile_functions(g->from) + 1, sizeof(*g->functions));
 	g->locations = calloc(profile_locations(g->from) + 1, sizeof(*g->locations));
+	profile_steady(g->to, !g->lines); /* what `lines` says comes from anywhere */
 	int r = g->mappings && g->functions && g->locations ? add_all(g) : -ENOMEM;
 	free(g->mappings);
 	free(g->functions);
 	free(g->locations);
 	if (!r)
 		r = add_comments(g->to, g->from);
+	profile_steady(g->to, false);
 	return r < 0 ? err_set(e, r, "cannot merge") : 0;
 }
 
 int merge_add(struct profile *to, const struct profile *from, struct err *e)
 {
 	const struct profile_info *info = profile_info(from);
-	if (!same_types(profile_info(to), info))
+	if (!profile_same_types(profile_info(to), info))
 		return err_say(e, -EINVAL, "its sample types differ from those of the files before it");
 	struct merge g = {.to = to, .from = from};
 	int r = run(&g, e);

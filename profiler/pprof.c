@@ -482,6 +482,8 @@ static void read_info(struct reader *r)
 			(struct profile_type){text(r, in->period_type->type), text(r, in->period_type->unit)};
 	if (!r->code)
 		note(r, profile_new(&info, &r->out));
+	if (!r->code)
+		profile_steady(r->out, true); /* texts of the file's table */
 }
 
 static unsigned read_has(const Mapping *m)
@@ -665,10 +667,12 @@ static int read_plain(const uint8_t *data, size_t len, struct profile **ret, str
 	int code = read_all(&r);
 	reader_done(&r);
 	perftools__profiles__profile__free_unpacked(in, &allocator);
-	if (code < 0)
+	if (code < 0) {
 		profile_free(r.out);
-	else
-		*ret = r.out;
+		return code;
+	}
+	profile_steady(r.out, false);
+	*ret = r.out;
 	return code;
 }
 

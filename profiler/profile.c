@@ -40,7 +40,12 @@ struct profile {
 	size_t values_room;
 	const char **comments;
 	size_t n_comments, comments_room;
+	bool steady;
+	struct intern seen; /* pointers to long texts that are steady */
+	const char **kept;  /* of each of them */
+	size_t kept_room;
 };
+#define LONG_TEXT 512 /* bytes; a shorter one is read as fast as its pointer is found */
 
 /* --- text */
 
@@ -76,11 +81,51 @@ static int64_t add_text(struct profile *p, const char *text)
 	return id;
 }
 
-/* The lasting copy of `text`; NULL when out of memory. */
-static const char *keep_text(struct profile *p, const char *text)
+static const char *copy_text(struct profile *p, const char *text)
 {
 	int64_t id = p->strings.count && (!text || !text[0]) ? 0 : add_text(p, text);
 	return id < 0 ? NULL : p->strings.items[id].data;
+}
+
+/* Room for `need` items of `size` bytes in an array that holds `*room`. */
+static int grow(void *array, size_t *room, size_t need, size_t size)
+{
+	void **at = array;
+	if (need <= *room)
+		return 0;
+	size_t bigger = *room * 2 > need ? *room * 2 : need + 15;
+	void *fresh = reallocarray(*at, bigger, size);
+	if (!fresh)
+		return -ENOMEM;
+	*at = fresh;
+	*room = bigger;
+	return 0;
+}
+
+static const char *copy_long_text(struct profile *p, const char *text)
+{
+	const size_t before = p->seen.count;
+	const int64_t id = intern_add(&p->seen, &text, sizeof(text));
+	if (id < 0 || grow(&p->kept, &p->kept_room, p->seen.count, sizeof(*p->kept)) < 0)
+		return NULL;
+	if (p->seen.count > before)
+		p->kept[id] = copy_text(p, text);
+	return p->kept[id];
+}
+
+/* The lasting copy of `text`; NULL when out of memory. */
+static const char *keep_text(struct profile *p, const char *text)
+{
+	return p->steady && text && strlen(text) >= LONG_TEXT ? copy_long_text(p, text) : copy_text(p, text);
+}
+
+void profile_steady(struct profile *p, bool on)
+{
+	p->steady = on;
+	intern_done(&p->seen);
+	free(p->kept);
+	p->kept = NULL;
+	p->kept_room = 0;
 }
 
 static int keep_type(struct profile *p, struct profile_type *t)
@@ -120,26 +165,12 @@ struct profile *profile_free(struct profile *p)
 		&p->strings, &p->mappings, &p->functions, &p->locations, &p->stacks, &p->labels, &p->samples};
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
 		intern_done(tables[i]);
+	profile_steady(p, false);
 	free(p->has);
 	free(p->values);
 	free(p->comments);
 	free(p);
 	return NULL;
-}
-
-/* Room for `need` items of `size` bytes in an array that holds `*room`. */
-static int grow(void *array, size_t *room, size_t need, size_t size)
-{
-	void **at = array;
-	if (need <= *room)
-		return 0;
-	size_t bigger = *room * 2 > need ? *room * 2 : need + 15;
-	void *fresh = reallocarray(*at, bigger, size);
-	if (!fresh)
-		return -ENOMEM;
-	*at = fresh;
-	*room = bigger;
-	return 0;
 }
 
 /* --- building */
@@ -236,7 +267,7 @@ static int64_t keep_labels(struct profile *p, const struct profile_label *labels
 	return (int64_t)have;
 }
 
-static int64_t add_saturating(int64_t a, int64_t b)
+int64_t profile_sum(int64_t a, int64_t b)
 {
 	int64_t sum;
 	if (__builtin_add_overflow(a, b, &sum))
@@ -256,7 +287,7 @@ static int add_values(struct profile *p, struct sample_key key, const int64_t *v
 		return (int)id;
 	int64_t *sum = &p->values[(size_t)id * n];
 	for (unsigned i = 0; i < n; i++)
-		sum[i] = p->samples.count > before ? values[i] : add_saturating(sum[i], values[i]);
+		sum[i] = p->samples.count > before ? values[i] : profile_sum(sum[i], values[i]);
 	return 0;
 }
 
@@ -296,6 +327,25 @@ int profile_comment(struct profile *p, const char *text)
 		return -ENOMEM;
 	p->comments[p->n_comments++] = kept;
 	return 0;
+}
+
+int profile_comment_once(struct profile *p, const char *text)
+{
+	const char *kept = keep_text(p, text);
+	for (size_t i = 0; kept && i < p->n_comments; i++)
+		if (p->comments[i] == kept)
+			return 0;
+	return kept ? profile_comment(p, kept) : -ENOMEM;
+}
+
+bool profile_same_types(const struct profile_info *a, const struct profile_info *b)
+{
+	if (a->n_types != b->n_types)
+		return false;
+	for (unsigned i = 0; i < a->n_types; i++)
+		if (strcmp(a->types[i].type, b->types[i].type) || strcmp(a->types[i].unit, b->types[i].unit))
+			return false;
+	return true;
 }
 
 /* --- reading back */
@@ -389,7 +439,7 @@ int64_t profile_total(const struct profile *p, unsigned type)
 {
 	int64_t sum = 0;
 	for (size_t i = 0; i < p->samples.count; i++)
-		sum = add_saturating(sum, p->values[i * p->info.n_types + type]);
+		sum = profile_sum(sum, p->values[i * p->info.n_types + type]);
 	return sum;
 }
 
@@ -405,5 +455,5 @@ void profile_extend(struct profile *p, int64_t time_ns, int64_t duration_ns)
 {
 	if (time_ns && (!p->info.time_ns || time_ns < p->info.time_ns))
 		p->info.time_ns = time_ns;
-	p->info.duration_ns = add_saturating(p->info.duration_ns, duration_ns);
+	p->info.duration_ns = profile_sum(p->info.duration_ns, duration_ns);
 }

@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -81,6 +82,11 @@ int profile_sample_of(
 int profile_sample(struct profile *p, const uint32_t *locations, size_t n, const int64_t *values,
 	const struct profile_label *labels, size_t n_labels);
 int profile_comment(struct profile *p, const char *text);
+int profile_comment_once(struct profile *p, const char *text); /* unless it is there */
+/* From here on until it is called with false, texts stay where they are and as they are: a long one is read once. */
+void profile_steady(struct profile *p, bool on);
+bool profile_same_types(const struct profile_info *a, const struct profile_info *b);
+int64_t profile_sum(int64_t a, int64_t b); /* the largest or smallest, where that is too much */
 
 /* Reading back, for the writers. */
 const struct profile_info *profile_info(const struct profile *p);

@@ -27,11 +27,6 @@ static void put_values(const char *key, const int64_t *values, unsigned n, FILE 
 	putc(']', out);
 }
 
-static int64_t clamp(__int128 value)
-{
-	return value > INT64_MAX ? INT64_MAX : value < INT64_MIN ? INT64_MIN : (int64_t)value;
-}
-
 static int find_sums(const struct profile *p, struct sums *s)
 {
 	int r = 0;
@@ -44,8 +39,8 @@ static int find_sums(const struct profile *p, struct sums *s)
 		r = functions_sum(p, type, &f);
 		for (size_t i = 0; r == 0 && i < f.n; i++) {
 			const int64_t name = profile_string_find(p, f.rows[i].name);
-			s->flat[name][type] = clamp(f.rows[i].flat);
-			s->cum[name][type] = clamp(f.rows[i].cum);
+			s->flat[name][type] = functions_clamp(f.rows[i].flat);
+			s->cum[name][type] = functions_clamp(f.rows[i].cum);
 		}
 		if (r == 0)
 			functions_done(&f);

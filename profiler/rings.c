@@ -296,11 +296,3 @@ size_t rings_left(const struct rings *r)
 	}
 	return most;
 }
-
-uint64_t rings_damaged(const struct rings *r)
-{
-	uint64_t n = 0;
-	for (unsigned i = 0; i < r->n; i++)
-		n += ring_damaged(r->all[i].ring);
-	return n;
-}

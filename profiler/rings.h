@@ -49,4 +49,3 @@ bool rings_drain(struct rings *r, int64_t until, int64_t deadline, rings_fn *fn,
 /* Of what the last drain left: all before that was handed over. INT64_MAX: it saw nothing else. */
 int64_t rings_oldest(struct rings *r);
 size_t rings_left(const struct rings *r); /* bytes in the fullest one */
-uint64_t rings_damaged(const struct rings *r);

@@ -77,12 +77,13 @@ void text_clean(char *text)
 
 void text_print(FILE *out, const char *text, const char *pairs)
 {
-	for (const unsigned char *s = (const unsigned char *)text; *s; s++) {
-		unsigned char c = (unsigned char)replace((char)*s, pairs);
-		if (c == 0xc2 && s[1] >= 0x80 && s[1] <= 0x9f) {
-			c = '?';
-			s++;
-		}
-		putc(c < 0x20 || c == 0x7f ? '?' : c, out);
+	size_t n;
+	for (const unsigned char *s = (const unsigned char *)text; *s; s += n ? n : 1) {
+		const unsigned char c = (unsigned char)replace((char)*s, pairs);
+		n = text_utf8(s);
+		if (n > 1 && !text_misleads(text_decode(s, n)))
+			fwrite(s, 1, n, out);
+		else
+			putc(n != 1 || text_misleads(c) ? '?' : c, out);
 	}
 }

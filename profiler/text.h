@@ -1,8 +1,5 @@
 /*
  * text - names out of a target, made safe for a line of output: a terminal must not obey them.
- *
- * Control characters (C0, DEL, and C1 as UTF-8) become '?'. `pairs` replaces further single characters, "from" and "to"
- * in turn: ";:\n " turns ';' into ':' and a newline into a space. NULL: none.
  */
 #pragma once
 
@@ -20,4 +17,8 @@ size_t text_utf8(const unsigned char *s);
 uint32_t text_decode(const unsigned char *s, size_t length); /* of such a sequence */
 /* Control characters, zero-width ones and those of bidirectional text: they make a name look like another. */
 bool text_misleads(uint32_t c);
+/*
+ * For a terminal: what misleads, and bytes that are no UTF-8, are shown as '?'. `pairs` replaces single characters
+ * before that, "from" and "to" in turn: ";:\n " turns ';' into ':' and a newline into a space. NULL: none.
+ */
 void text_print(FILE *out, const char *text, const char *pairs);

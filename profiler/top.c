@@ -13,6 +13,7 @@
 #include <time.h>
 
 #define TARGETS_SHOWN 3
+#define NOTES_SHOWN 20
 #define NAME_COLUMN 45 /* where names begin */
 
 const char *top_amount(int64_t value, const char *unit, char *buf, size_t size)
@@ -67,11 +68,6 @@ static const char *percent(__int128 value, __int128 total, char *buf, size_t siz
 	return buf;
 }
 
-static int64_t clamp(__int128 value)
-{
-	return value > INT64_MAX ? INT64_MAX : value < INT64_MIN ? INT64_MIN : (int64_t)value;
-}
-
 static int by_flat(const void *a, const void *b)
 {
 	const struct function_sum *x = a, *y = b;
@@ -109,10 +105,11 @@ static void print(const struct functions *f, const struct top_view *v, size_t en
 		sum += row->flat;
 		if (i < v->skip)
 			continue;
-		fprintf(out, "%10s %6s %6s %10s %6s  ", top_amount(clamp(row->flat), unit, flat, sizeof(flat)),
+		fprintf(out, "%10s %6s %6s %10s %6s  ",
+			top_amount(functions_clamp(row->flat), unit, flat, sizeof(flat)),
 			percent(row->flat, f->total, share[0], sizeof(share[0])),
 			percent(sum, f->total, share[1], sizeof(share[1])),
-			top_amount(clamp(row->cum), unit, cum, sizeof(cum)),
+			top_amount(functions_clamp(row->cum), unit, cum, sizeof(cum)),
 			percent(row->cum, f->total, share[2], sizeof(share[2])));
 		print_name(row->name, v->columns, out);
 	}
@@ -172,18 +169,31 @@ static size_t find_targets(const struct profile *p, const char **found)
 	return n;
 }
 
-static void print_targets(const struct profile *p, const char *source, FILE *out)
+void top_targets(const struct profile *p, const char *source, FILE *out)
 {
 	const char *found[TARGETS_SHOWN + 1];
 	size_t n = find_targets(p, found);
 	if (!n)
 		found[n++] = source;
-	fprintf(out, "%-9s ", "target");
 	for (size_t i = 0; i < n && i < TARGETS_SHOWN; i++) {
 		fputs(i ? ", " : "", out);
 		text_print(out, found[i], NULL);
 	}
-	fputs(n > TARGETS_SHOWN ? ", and more\n" : "\n", out);
+	if (n > TARGETS_SHOWN)
+		fputs(", and more", out);
+}
+
+/* Of many windows there are many, which say much the same. */
+static void print_notes(const struct profile *p, FILE *out)
+{
+	const size_t n = profile_comments(p);
+	for (size_t i = 0; i < n && i < NOTES_SHOWN; i++) {
+		fprintf(out, "%-9s ", "note");
+		text_print(out, profile_comment_get(p, i), NULL);
+		putc('\n', out);
+	}
+	if (n > NOTES_SHOWN)
+		fprintf(out, "%-9s %zu more, of other windows\n", "...", n - NOTES_SHOWN);
 }
 
 int top_header(const struct profile *p, const char *source, FILE *out)
@@ -193,7 +203,9 @@ int top_header(const struct profile *p, const char *source, FILE *out)
 	time_t start = (time_t)(info->time_ns / NSEC_PER_SEC);
 	struct tm tm;
 
-	print_targets(p, source, out);
+	fprintf(out, "%-9s ", "target");
+	top_targets(p, source, out);
+	putc('\n', out);
 	if (info->time_ns && gmtime_r(&start, &tm))
 		strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S UTC", &tm);
 	fprintf(out, "%-9s %s\n", "start", when);
@@ -207,10 +219,6 @@ int top_header(const struct profile *p, const char *source, FILE *out)
 		text_print(out, info->types[i].type, NULL);
 	}
 	putc('\n', out);
-	for (size_t i = 0; i < profile_comments(p); i++) {
-		fprintf(out, "%-9s ", "note");
-		text_print(out, profile_comment_get(p, i), NULL);
-		putc('\n', out);
-	}
+	print_notes(p, out);
 	return ferror(out) ? -EIO : 0;
 }

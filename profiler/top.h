@@ -22,6 +22,7 @@ int top_write(const struct profile *p, unsigned type, size_t rows, FILE *out);
  * them). `source`: what to call the target where no label names it.
  */
 int top_header(const struct profile *p, const char *source, FILE *out);
+void top_targets(const struct profile *p, const char *source, FILE *out); /* their names: "web, db" */
 /* "1.23s", "450ms", "12.50MiB", "17": `value` in `unit` for a person; `buf` is returned. */
 const char *top_amount(int64_t value, const char *unit, char *buf, size_t size);
 struct top_view {

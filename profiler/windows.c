@@ -30,20 +30,13 @@ static int is_window(const struct dirent *de)
 
 /* --- targets -------------------------------------------------------------------------------------------- */
 
-/* As the directory has it, not as it was asked for. */
+/* One name of the spool's, and not a hidden one. */
 static int open_target(int spool, const char *target)
 {
-	struct dirent **list;
-	int r = -ENOENT, n = scandirat(spool, ".", &list, not_hidden, NULL);
-	if (n < 0)
-		return -errno;
-	for (int i = 0; i < n; i++) {
-		if (!strcmp(list[i]->d_name, target))
-			r = fd_open(spool, list[i]->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-		free(list[i]);
-	}
-	free(list);
-	return r == -ENOTDIR || r == -ELOOP || r == -EACCES ? -ENOENT : r;
+	if (!target[0] || target[0] == '.' || strchr(target, '/'))
+		return -ENOENT;
+	int r = fd_open(spool, target, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	return r == -ENOTDIR || r == -ELOOP || r == -EACCES || r == -ENAMETOOLONG ? -ENOENT : r;
 }
 
 static bool has_windows(int spool, const char *name)

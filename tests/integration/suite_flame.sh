@@ -108,6 +108,8 @@ test_before() {
 	is "red" "$(sed -n 4,5p seen | tr -d '\n')" '"hsl(8 85% 70%)""idle"'
 	"$LAB/bin/pillion" flame --svg p.pb.gz --before before.pb.gz -o p.svg >/dev/null
 	has "the picture" "$(cat p.svg)" 'idle 600ms, 60.00 %, before 20.00 %'
+	"$LAB/bin/pillion" flame --svg p.pb.gz --before before.pb.gz --filter fresh -o fresh.svg >/dev/null || fail "exit status $? of what is new"
+	has "what is new" "$(cat fresh.svg)" 'fresh 50ms, 100.00 %, before 0.00 %'
 	"$UNFOLD" other.pb.gz alloc bytes <<<'a;main 5'
 	is "another type: status" "$(status_of "$LAB/bin/pillion" flame p.pb.gz --before other.pb.gz -o x.html 2>said)" 3
 	has "what it says" "$(cat said)" 'other.pb.gz'
@@ -196,7 +198,7 @@ test_misleading() { # a name that is written from right to left, none that is se
 	is "on the page" "$(cat seen)" "$(printf '"left?right? zero?width no\xef\xbf\xbfxml\xef\xbf\xbe back\\\\u202eslash"')"
 	"$LAB/bin/pillion" flame --svg p.pb.gz -o p.svg >/dev/null
 	is "in the picture" "$(python3 -c 'import xml.dom.minidom as m; print(*sorted(t.firstChild.data for t in m.parse("p.svg").getElementsByTagName("text"))[1:])')" \
-		'back\u202eslash left?right? no?xml? p.pb.gz zero?width'
+		'back\u202eslash left?right? no?xml? p zero?width'
 	"$LAB/bin/pillion" report --json p.pb.gz >json
 	is "in JSON, for a terminal" "$(grep -c "$(printf '\u202e')" json || :)" 0
 	has "in JSON, exactly" "$(jq -r '.. | strings' json)" "$(printf 'left\u202eright')"

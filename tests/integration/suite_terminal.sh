@@ -162,6 +162,18 @@ assert sum(s["values"][0] for s in doc["samples"]) == doc["types"][0]["total"] =
 assert {s["labels"]["thread"] for s in doc["samples"]} == {"one", "two"}
 EOF
 }
+test_hostile_words() { # sample types, names of files
+	local file=$'b\e[31m\u202e.pb.gz'
+	"$B/tools/unfold" a.pb.gz $'cpu\e]0;x\a' $'s\e[31m' <<<'a;main 5'
+	echo none >"$file"
+	"$LAB/bin/pillion" diff a.pb.gz a.pb.gz >said 2>&1
+	"$LAB/bin/pillion" flame a.pb.gz --before "$GO_CPU" -o x.html >>said 2>&1 && fail "it compares them"
+	"$LAB/bin/pillion" top "$file" >>said 2>&1 && fail "it reads it"
+	"$LAB/bin/pillion" top --type heap a.pb.gz >>said 2>&1 && fail "it has heap"
+	! grep -P '\x1b|\x07|\xe2\x80\xae' said || fail "an escape sequence"
+	has "what it says" "$(cat said)" 'cpu\?\]0;x\?.*b\?\[31m\?.pb.gz'
+}
+row "sample types and names of files with escapes" test_hostile_words
 row "reports: names with escapes, newlines, 64 KiB, no UTF-8: safe text, valid JSON" test_hostile_forms
 
 # --- forms and filters
@@ -199,6 +211,8 @@ test_export() {
 	is "its output" "$("$LAB/bin/pillion" export spool -o both.pb.gz)" both.pb.gz
 	is "its total" "$("$LAB/bin/pillion" report --json both.pb.gz | jq '.types[1].total')" 580000000
 	"$LAB/bin/pillion" export spool -o - | cmp - both.pb.gz || fail "stdout has another profile"
+	"$LAB/bin/pillion" symbolize both.pb.gz -o - 2>said | cmp - both.pb.gz || fail "symbolize: stdout has another profile: $(cat said)"
+	[[ ! -e - ]] || fail "a file that is called -"
 	is "left over" "$(find . -name '*.writing*')" ''
 	! command -v go >/dev/null || has "go tool pprof" "$(go tool pprof -top -symbolize=none both.pb.gz 2>&1)" 'sort.partition'
 }
@@ -236,7 +250,7 @@ top empty			3	empty			\*.pb.gz
 top broken.pb.gz		1	broken.pb.gz		cut off|truncated|ends|incomplete|no profile|not a profile
 top zero.pb.gz			1	zero.pb.gz		empty
 top text.pb.gz			1	text.pb.gz		profile
-top --type heap go.pb.gz	3	'heap'			go.pb.gz
+top --type heap go.pb.gz	3	'heap'			go.pb.gz has samples, cpu
 top --filter nobody go.pb.gz	3	'nobody'		KEY=TEXT
 report go.pb.gz			2	--text, --folded	pillion help report
 report --text --json go.pb.gz	2	--text, --folded	pillion help report
@@ -355,6 +369,7 @@ test_service_live() {
 	terminal 90 14
 	keys "'$LAB/bin/pillion' top --control '$SOCKET'" Enter
 	see '^q quit|no target has a window yet'
+	keys s # by total: it has little itself
 	until_true 20 shows 'burn_loop' || fail "no function of it: $(screen)"
 	see 'last windows of all targets'
 	keys / process=burn Enter

@@ -601,6 +601,34 @@ START_TEST(test_we_read_what_go_writes)
 }
 END_TEST
 
+/* 20,000 functions that are called the same, by 60 KB: 1.2 GB of text, if each mention were read. */
+START_TEST(test_a_long_text_is_read_once)
+{
+	const struct profile_info info = {.n_types = 1, .types = {{"samples", "count"}}};
+	static char name[60000];
+	struct profile *p, *again;
+	uint8_t *data;
+	size_t len;
+	memset(name, 'x', sizeof(name) - 1);
+	ck_assert_int_eq(profile_new(&info, &p), 0);
+	profile_steady(p, true);
+	for (int i = 0; i < 20000; i++) {
+		const int64_t f = profile_function(p, &(struct profile_function){.name = name, .start_line = i + 1});
+		const uint32_t at = (uint32_t)profile_location(
+			p, PROFILE_NONE, 0, &(struct profile_line){.function = (uint32_t)f}, 1);
+		ck_assert_int_eq(profile_sample(p, &at, 1, (int64_t[]){1}, NULL, 0), 0);
+	}
+	profile_steady(p, false);
+	ck_assert_int_eq(pprof_write(p, &data, &len), 0);
+	ck_assert_int_eq(pprof_read(data, len, &again, NULL), 0);
+	ck_assert_uint_eq(profile_functions(again), 20000);
+	ck_assert_int_eq(profile_total(again, 0), 20000);
+	profile_free(again);
+	free(data);
+	profile_free(p);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("pprof");
@@ -619,6 +647,7 @@ int main(void)
 	tcase_add_loop_test(t, test_line_numbers, 0, N(line_rows));
 	tcase_add_loop_test(t, test_lines_that_multiply, 0, N(multiply_rows));
 	tcase_add_test(t, test_lines_beyond_the_limit_are_dropped_and_said);
+	tcase_add_test(t, test_a_long_text_is_read_once);
 	tcase_add_test(t, test_go_reads_what_we_write);
 	tcase_add_loop_test(t, test_we_read_what_go_writes, 0, N(foreign));
 	suite_add_tcase(s, t);

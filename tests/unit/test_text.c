@@ -41,12 +41,42 @@ START_TEST(safe_for_a_terminal_and_json)
 }
 END_TEST
 
+/* Beyond that, what makes a name look like another one. */
+static const struct {
+	const char *text, *pairs, *printed;
+} prints[] = {
+	{"caf\xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x98\x80", NULL, "caf\xc3\xa9 \xe6\xbc\xa2 \xf0\x9f\x98\x80"},
+	{"a\xe2\x80\xae"
+	 "b\xe2\x80\x8b"
+	 "c\xef\xbb\xbf",
+		NULL, "a?b?c?"},
+	{"\x1b[31m\x7f\xc2\x9b", NULL, "?[31m??"},
+	{"\x9b"
+	 "31m\xe2\x82",
+		NULL, "?31m??"},
+	{"a;b\nc\td", ";:\n ", "a:b c?d"},
+	{"", NULL, ""},
+};
+
+START_TEST(printed_for_a_terminal)
+{
+	char *text;
+	size_t len;
+	FILE *out = open_memstream(&text, &len);
+	text_print(out, prints[_i].text, prints[_i].pairs);
+	fclose(out);
+	ck_assert_str_eq(text, prints[_i].printed);
+	free(text);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("text");
 	TCase *t = tcase_create("text");
 
 	tcase_add_loop_test(t, safe_for_a_terminal_and_json, 0, LENGTH(cleans));
+	tcase_add_loop_test(t, printed_for_a_terminal, 0, LENGTH(prints));
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);

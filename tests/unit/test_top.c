@@ -175,10 +175,34 @@ START_TEST(test_failures)
 }
 END_TEST
 
+/* Of 100 windows merged. */
+START_TEST(test_many_notes)
+{
+	const struct profile_info info = {.n_types = 1, .types = {{"cpu", "nanoseconds"}}};
+	struct profile *p;
+	char note[32], *text;
+	size_t len;
+	ck_assert_int_eq(profile_new(&info, &p), 0);
+	for (int i = 0; i < 200; i++) {
+		snprintf(note, sizeof(note), "samples: %d", i / 2);
+		ck_assert_int_eq(profile_comment_once(p, note), 0);
+	}
+	ck_assert_uint_eq(profile_comments(p), 100);
+	FILE *out = open_memstream(&text, &len);
+	ck_assert_int_eq(top_header(p, "x", out), 0);
+	fclose(out);
+	ck_assert_ptr_nonnull(strstr(text, "note      samples: 19\n...       80 more, of other windows\n"));
+	ck_assert_ptr_null(strstr(text, "samples: 20"));
+	free(text);
+	profile_free(p);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("top");
 	TCase *t = tcase_create("top");
+	tcase_add_test(t, test_many_notes);
 	tcase_add_loop_test(t, test_table, 0, N(rows));
 	tcase_add_test(t, test_inlined_functions);
 	tcase_add_test(t, test_header_says_what_was_lost);
