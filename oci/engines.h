@@ -16,8 +16,8 @@ struct engine_container {
 };
 
 /*
- * The first engine that knows it, in the order podman, docker, nerdctl, crictl, runc, crun; all are asked at a time, and
- * who hangs is passed over when another one knows it. 0; -ENOENT: nobody does, and `e` says who was asked; -ETIMEDOUT:
- * nor does who has answered; -ESRCH: it does not run.
+ * The first engine that knows it, in the order podman, docker, nerdctl, crictl, runc, crun; all are asked at a time,
+ * and who hangs is passed over when another one knows it. 0; -ENOENT: nobody does, and `e` says who was asked;
+ * -ETIMEDOUT: nor does who has answered; -ESRCH: it does not run.
  */
 int engines_find(const char *what, int64_t deadline, struct engine_container *ret, struct err *e);

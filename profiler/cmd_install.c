@@ -131,7 +131,8 @@ static bool wrapper_in_use(int root)
 	return used;
 }
 
-/* A file that names the program, because it was edited and therefore left, or was never ours: an engine would not find it. */
+/* A file that names the program, because it was edited and therefore left, or was never ours: an engine would not find
+ * it. */
 static const char *who_names(int root, const char *program)
 {
 	static const char *const files[] = {
