@@ -1,22 +1,23 @@
 /*
  * pillion-nri - a plugin of the Node Resource Interface (containerd 1.7 and later, CRI-O): profiles containers of Pods
- *by their annotations, with no hook in any configuration.
+ * by their annotations, with no hook in any configuration.
  *
  *	pillion-nri [--etc DIR] [--nri SOCKET] [options]
- *	pillion-nri [--nri SOCKET] --inject-hook [--hook PATH] [-- HOOK-ARGUMENT...]	only has the runtime call our
- *hook
+ *	pillion-nri [--nri SOCKET] --inject-hook [--hook PATH] [-- HOOK-ARGUMENT...]
+ *
+ * The second form only has the runtime call our hook.
  *
  * Where NRI_PLUGIN_SOCKET is set, the runtime started us as one of its own plugins (/opt/nri/plugins/50-pillion): that
- *connection is served, and its end is ours. Else we connect, and connect again, by ever longer pauses up to five
- *seconds, when the runtime is restarted.
+ * connection is served, and its end is ours. Else we connect, and connect again, by ever longer pauses up to five
+ * seconds, when the runtime is restarted.
  *
- * Two parts:
- *	starter	this process: root of the host. Connects, forks the others, writes the log. Parses nothing from the
- *runtime. talker	a child for each connection, without any privilege: speaks the protocol (hooks/nri_talker.h).
- * and a child for each container that asks for a profile, which does what the hook does (hooks/nri_start.h).
+ * Two parts, and a child for each container that asks for a profile, which does what the hook does (hooks/nri_start.h):
+ *
+ *	starter	this process, root of the host: it connects, forks the others, writes the log, and parses nothing
+ *	talker	a child for each connection, without any privilege: it speaks the protocol (hooks/nri_talker.h)
  *
  * What we promise: no container fails to start because of us, nor waits longer than the budget (500 ms), whichever part
- *is stopped, killed, or taken over. What is profiled already does not end with us: pilliond has it.
+ * is stopped, killed, or taken over. What is profiled already does not end with us: pilliond has it.
  */
 #include "hooks/nri_pair.h"
 #include "hooks/nri_start.h"
@@ -40,7 +41,7 @@
 #include <unistd.h>
 
 #define HOOK_PATH "/usr/libexec/oci/hooks.d/pillion-hook"
-#define HOOK_TIMEOUT_S 5
+#define HOOK_TIMEOUT_S 10 /* twice the largest budget */
 #define STARTS_MAX 64
 #define PAUSE_MIN_MS 100
 #define PAUSE_MAX_MS 5000

@@ -24,6 +24,7 @@
 #include "oci/base/log.h"
 #include "oci/base/process.h"
 #include "oci/invocation.h"
+#include "oci/places.h"
 #include "oci/reader.h"
 #include "oci/shadow.h"
 #include "shim/app.h"
@@ -95,7 +96,7 @@ static bool is_too_deep(void)
 }
 
 /* As engines read it: the last line of the log that they gave, and stderr. */
-static int missing(const char *why)
+static void say(const char *why)
 {
 	fd_auto file = asked.log ? fd_open(AT_FDCWD, asked.log, O_WRONLY | O_APPEND | O_CREAT, 0644) : -1;
 	const bool json = asked.log_format && !strcmp(asked.log_format, "json");
@@ -105,6 +106,11 @@ static int missing(const char *why)
 			     : "level=error msg=\"pillion-runc: %s\"\n",
 			why);
 	dprintf(2, "pillion-runc: %s\n", why);
+}
+
+static int missing(const char *why)
+{
+	say(why);
 	return STATUS_MISSING;
 }
 
@@ -133,8 +139,11 @@ static pid_t spawn(char *const argv[], int in, int out, int err)
 	_exit(STATUS_MISSING);
 }
 
-/* What the real runtime says of the container, with the global options that came. Malloc'ed, or NULL. */
-static char *ask_state(char **argv, size_t *ret_len)
+/*
+ * What the real runtime says of the container, with the global options that came: 0 and malloc'ed; -ENOENT: it knows of
+ * none, and its own start will say so; else it has not answered.
+ */
+static int ask_state(char **argv, char **ret, size_t *ret_len)
 {
 	const int n = asked.at;
 	const int64_t deadline = deadline_in(STATE_NS);
@@ -143,7 +152,7 @@ static char *ask_state(char **argv, size_t *ret_len)
 	if (!words || !text || pipe2(pipe_fds, O_CLOEXEC) < 0) {
 		free(words);
 		free(text);
-		return NULL;
+		return -ENOMEM;
 	}
 	memcpy(words, argv, (size_t)n * sizeof(*words));
 	words[0] = real;
@@ -154,14 +163,16 @@ static char *ask_state(char **argv, size_t *ret_len)
 	fd_close(pipe_fds[1]);
 	const size_t len = child > 0 ? fd_read_until(pipe_fds[0], text, STATE_MAX, deadline) : 0;
 	fd_close(pipe_fds[0]);
-	const int status = child > 0 ? process_wait(child, deadline) : -1;
+	const int status =
+		child > 0 ? process_wait(child, deadline) : child; /* one that is not read to its end is killed */
 	free(words);
-	if (len > 0 && status == 0) { /* one that is not read to its end is killed */
+	if (status == 0 && len > 0) {
+		*ret = text;
 		*ret_len = len;
-		return text;
+		return 0;
 	}
 	free(text);
-	return NULL;
+	return status < 0 ? status : !WIFEXITED(status) || WEXITSTATUS(status) == STATUS_MISSING ? -EIO : -ENOENT;
 }
 
 /* In memory: as long as it takes the hook to read it. */
@@ -191,14 +202,25 @@ static bool find_hook(char hook[static PATH_MAX])
 
 /* --- start, delete ------------------------------------------------------------------------------------------------ */
 
+/* As runc has it (rootless_linux.go): a user's own, also one's who is root in a user namespace alone. */
+static const char *run_dir(void)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR"), *user = getenv("USER");
+	const bool is_user = geteuid() != 0 || (places_in_userns() && (!user || strcmp(user, "root") != 0));
+	return is_user && runtime && *runtime ? runtime : "/run";
+}
+
+/* Absolute: who sweeps bundles looks at it from elsewhere. */
 static void find_state_dir(char ret[static PATH_MAX])
 {
-	const char *name = dialect_of(real) == DIALECT_CRUN ? "crun" : "runc", *runtime = getenv("XDG_RUNTIME_DIR");
-	if (asked.root)
+	const char *name = dialect_of(real) == DIALECT_CRUN ? "crun" : "runc";
+	char here[2000] = "";
+	if (!asked.root)
+		snprintf(ret, PATH_MAX, "%.2000s/%s/%.1000s", run_dir(), name, asked.id);
+	else if (asked.root[0] == '/' || !getcwd(here, sizeof(here)))
 		snprintf(ret, PATH_MAX, "%.2000s/%.1000s", asked.root, asked.id);
 	else
-		snprintf(ret, PATH_MAX, "%.2000s/%s/%.1000s", geteuid() == 0 || !runtime ? "/run" : runtime, name,
-			asked.id);
+		snprintf(ret, PATH_MAX, "%s/%.1000s/%.1000s", here, asked.root, asked.id);
 }
 
 /*
@@ -235,7 +257,20 @@ static bool has_status(const char *text, size_t len, const char *status)
 	return (size_t)(end - at) >= strlen(status) && !memcmp(at, status, strlen(status));
 }
 
-/* 1: under the administrator's `strict` the start has failed. */
+/* Nobody else has said it. 1: under the administrator's `strict` the start has failed. */
+static int unprofiled(const char *why)
+{
+	const bool refuses = options.settings.strict && asked.command == INVOKED_START;
+	char text[200];
+	log_line(LOG_WARNING, "container=%s outcome=%s reason=\"%s\"", asked.id, refuses ? "refused" : "unprofiled",
+		why);
+	snprintf(text, sizeof(text), "it is not started, for strict is set and it cannot be profiled: %s", why);
+	if (refuses)
+		say(text);
+	return refuses;
+}
+
+/* The hook says why it could not. 1: see above. */
 static int run_hook(const char *hook, const char *state, size_t len)
 {
 	const int64_t deadline = deadline_in(options.settings.budget_ms * NSEC_PER_MSEC + HOOK_MORE_NS);
@@ -243,26 +278,26 @@ static int run_hook(const char *hook, const char *state, size_t len)
 	fd_auto in = hold("state", state, len, MFD_CLOEXEC), null = fd_open(AT_FDCWD, "/dev/null", O_RDWR, 0);
 	const pid_t child = in < 0 || null < 0 ? -EIO : spawn(words, in, null, 2);
 	const int status = child > 0 ? process_wait(child, deadline) : -EIO;
-	if (status < 0 || !WIFEXITED(status))
-		log_line(LOG_WARNING, "container=%s outcome=unprofiled reason=\"the hook %s\"", asked.id,
-			status == -ETIMEDOUT ? "did not end in time" : "could not run");
+	if (status < 0 || !WIFEXITED(status) || WEXITSTATUS(status) == STATUS_MISSING)
+		return unprofiled(status == -ETIMEDOUT ? "the hook did not end in time" : "the hook could not run");
 	return options.settings.strict && status != 0;
 }
 
 /* The hook, if it is asked for and the container's status is this one. 1: see above. */
 static int at_status(char **argv, const char *status)
 {
-	char hook[PATH_MAX], *state;
+	char hook[PATH_MAX], *state = NULL;
 	size_t len;
-	int r = 0;
 	if (!may_be_asked())
 		return 0;
-	if (!find_hook(hook)) {
-		log_line(LOG_WARNING, "container=%s outcome=unprofiled reason=\"there is no pillion-hook\"", asked.id);
-		return options.settings.strict;
-	}
-	state = ask_state(argv, &len);
-	if (state && has_status(state, len, status) &&
+	if (!find_hook(hook))
+		return unprofiled("there is no pillion-hook");
+	int r = ask_state(argv, &state, &len);
+	if (r < 0)
+		return r == -ENOENT ? 0
+				    : unprofiled(r == -ETIMEDOUT ? "the runtime takes long to say its state"
+								 : "the runtime cannot be asked for its state");
+	if (has_status(state, len, status) &&
 		memmem(state, len, ANNOTATION_PREFIX "profile", strlen(ANNOTATION_PREFIX "profile")))
 		r = run_hook(hook, state, len);
 	free(state);
@@ -297,10 +332,26 @@ static int instrument(struct splice *s, struct err *e)
 	return changed;
 }
 
-/* The command line with two more words before the id. NULL: no memory. */
-static char **with_words(int argc, char **argv, const char *option, const char *value)
+/* The command line with another value in the word that ends with this one: "B", "-b=B". NULL: no memory. */
+static char **with_value(int argc, char **argv, const char *had, const char *value)
 {
-	char **words = calloc((size_t)argc + 3, sizeof(*words));
+	char **words = calloc((size_t)argc + 1, sizeof(*words));
+	for (int i = 0; words && i < argc; i++) {
+		const uintptr_t at = (uintptr_t)had, begins = (uintptr_t)argv[i];
+		words[i] = argv[i];
+		if (at >= begins && at <= begins + strlen(argv[i]) &&
+			asprintf(&words[i], "%.*s%s", (int)(at - begins), argv[i], value) < 0)
+			return NULL;
+	}
+	return words;
+}
+
+/* With this option, which is there already (`had`: runc takes none twice) or comes before the id. NULL: no memory. */
+static char **with_option(int argc, char **argv, const char *option, const char *had, const char *value)
+{
+	char **words = had ? NULL : calloc((size_t)argc + 3, sizeof(*words));
+	if (had)
+		return with_value(argc, argv, had, value);
 	if (!words)
 		return NULL;
 	const size_t n = (size_t)asked.id_at;
@@ -323,21 +374,20 @@ static char **by_config(int argc, char **argv, const struct splice *s, struct er
 		return NULL;
 	}
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", high);
-	return with_words(argc, argv, "--config", path);
+	return with_option(argc, argv, "--config", asked.config, path);
 }
 
 static char **by_shadow(int argc, char **argv, struct splice *s, const char *bundle, struct err *e)
 {
-	const char *runtime = getenv("XDG_RUNTIME_DIR");
 	char place[PATH_MAX], state[PATH_MAX], shadow[PATH_MAX];
 	if (instrument_root(s, bundle, e) < 0)
 		return NULL;
-	snprintf(place, sizeof(place), "%.1000s/pillion/bundles", geteuid() == 0 || !runtime ? "/run" : runtime);
+	snprintf(place, sizeof(place), "%.1000s/pillion/bundles", run_dir());
 	find_state_dir(state);
 	shadow_sweep(place);
 	if (shadow_make(place, bundle, state, s->text, s->len, shadow, e) < 0)
 		return NULL;
-	return with_words(argc, argv, "--bundle", shadow);
+	return with_option(argc, argv, "--bundle", asked.bundle, shadow);
 }
 
 static char **splice_and_go(int argc, char **argv, const char *bundle, const char *text, size_t len, struct err *e)
@@ -423,6 +473,6 @@ int main(int argc, char **argv)
 		argv = before(argc, argv, &refused);
 	log_close();
 	if (refused)
-		return 1; /* the hook has said why */
+		return 1; /* it has been said why */
 	return become(argv);
 }

@@ -1,18 +1,18 @@
 /*
  * nri - the plugin's end of a connection to the Node Resource Interface of containerd and CRI-O: its two layers of
- *framing and its calls (containerd/nri pkg/net/multiplex, pkg/api/api.proto; containerd/ttrpc PROTOCOL.md). No I/O: who
- *has the socket feeds what came, and sends what is there to send.
+ * framing and its calls (containerd/nri pkg/net/multiplex, pkg/api/api.proto; containerd/ttrpc PROTOCOL.md). No I/O is
+ * here: who has the socket feeds what came, and sends what is there to send.
  *
- *	mux	u32 connection, u32 length, big-endian; of our two connections one is that on which the runtime calls us
- *		(service Plugin), the other that on which we call it (service Runtime). Any other is skipped. Frames of
- *a connection are a stream: a message may begin and end anywhere in them.
- *	ttrpc	u32 length, u32 stream, big-endian, u8 type (1 request, 2 response), u8 flags; then a protobuf `Request`
- *or `Response`. A message has 4 MiB at most.
+ *	mux	u32 connection, u32 length, big-endian; of our two connections one is that on which the runtime calls
+ *		us (service Plugin), the other that on which we call it (service Runtime). Any other is skipped.
+ *		Frames of a connection are a stream: a message may begin and end anywhere in them.
+ *	ttrpc	u32 length, u32 stream, big-endian, u8 type (1 request, 2 response), u8 flags; then a protobuf
+ *		`Request` or `Response`. A message has 4 MiB at most.
  *
  * The runtime is no enemy, but what it passes on comes from tenants, and it may be of any version. A frame that makes
- *no sense ends the connection (-EBADMSG, -EMSGSIZE with a sentence): the runtime then goes on without us, where an
- *error for an answer would fail the container's start. Memory is bounded by two messages, one for each connection;
- *nobody reads while more than NRI_UNSENT_MAX wait to be sent (nri_full).
+ * no sense ends the connection (-EBADMSG, -EMSGSIZE with a sentence): the runtime then goes on without us, where an
+ * error for an answer would fail the container's start. Memory is bounded by two messages, one for each connection;
+ * nobody reads while more than NRI_UNSENT_MAX wait to be sent (nri_full).
  */
 #pragma once
 

@@ -16,7 +16,8 @@
 #define CONFIG "config.json"
 #define STATE ".container" /* a link to where the runtime has its state */
 #define YOUNG_S 60	   /* until then its runtime may not have begun */
-#define SWEPT 64	   /* at a time */
+#define SWEPT 64	   /* at a time, */
+#define SEEN 4096	   /* of so many that are looked at */
 
 static bool is_dots(const char *name)
 {
@@ -115,11 +116,14 @@ void shadow_sweep(const char *place)
 	char path[PATH_MAX];
 	fd_auto dir = fd_open_dir(AT_FDCWD, place);
 	DIR *list = dir < 0 ? NULL : fdopendir(dup(dir));
-	unsigned n = 0;
-	for (struct dirent *de; list && n < SWEPT && (de = readdir(list)); n++)
-		if (!is_dots(de->d_name) && is_over(dir, de->d_name) &&
-			snprintf(path, sizeof(path), "%s/%s", place, de->d_name) < (int)sizeof(path))
-			remove_all(path);
+	unsigned seen = 0, swept = 0;
+	for (struct dirent *de; list && swept < SWEPT && seen < SEEN && (de = readdir(list)); seen++) {
+		if (is_dots(de->d_name) || !is_over(dir, de->d_name) ||
+			snprintf(path, sizeof(path), "%s/%s", place, de->d_name) >= (int)sizeof(path))
+			continue;
+		remove_all(path);
+		swept++;
+	}
 	if (list)
 		closedir(list);
 }

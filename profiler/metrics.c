@@ -261,7 +261,7 @@ static void hooks(const struct outcomes *o, FILE *out)
 		"reach the service are not in it.",
 		out);
 	for (unsigned i = 1; i < HOOK_OUTCOMES; i++)
-		for (unsigned s = 0; s <= STRATEGY_THREADS; s++)
+		for (unsigned s = 0; s <= STRATEGY_TIMERS; s++)
 			if (o->count[i][s])
 				fprintf(out, "pillion_hook_starts_total{outcome=\"%s\",strategy=\"%s\"} %" PRIu64 "\n",
 					outcome_name(i), s ? strategy_name(s) : "", o->count[i][s]);

@@ -9,7 +9,7 @@
 #define OUTCOME_BUCKETS 12 /* the last one has no end */
 
 struct outcomes {
-	uint64_t count[HOOK_OUTCOMES][STRATEGY_THREADS + 1];
+	uint64_t count[HOOK_OUTCOMES][STRATEGY_TIMERS + 1];
 	uint64_t bucket[OUTCOME_BUCKETS]; /* of all of them, by duration: not summed up */
 	uint64_t sum_us, n;
 };

@@ -1,5 +1,6 @@
 #include "shim/instrument.h"
 
+#include "oci/json.h"
 #include "oci/options.h"
 #include "oci/reader.h"
 #include "shim/app_inside.h"
@@ -10,8 +11,8 @@
 #include <string.h>
 
 #define SWITCH ANNOTATION_PREFIX "profile"
-#define HOOK_TIMEOUT 5
-#define TEXT_MAX 4400 /* an annotation's value, and a key */
+#define HOOK_TIMEOUT 10 /* seconds: twice the largest budget, so that the runtime never ends it */
+#define TEXT_MAX 4400	/* an annotation's value, and a key */
 
 static bool contains(const char *text, size_t len, const char *what)
 {
@@ -127,6 +128,52 @@ static bool asks_within(const char *list, size_t len)
 	return false;
 }
 
+static bool is_read_only(const struct json *mount)
+{
+	const struct json *options = json_member(mount, "options");
+	const char *one;
+	for (size_t i = 0; (one = json_text(json_item(options, i), NULL)); i++)
+		if (!strcmp(one, "ro") || !strcmp(one, "rro"))
+			return true;
+	return false;
+}
+
+/* A directory on the way to our mount point: it is made there, or the container does not start. */
+static bool is_on_the_way(const char *destination)
+{
+	static const char *const dirs[] = {"/run", "/var/run", APP_INSIDE_DIR, "/var" APP_INSIDE_DIR};
+	size_t len = strlen(destination);
+	while (len > 1 && destination[len - 1] == '/')
+		len--;
+	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++)
+		if (strlen(dirs[i]) == len && !strncmp(destination, dirs[i], len))
+			return true;
+	return false;
+}
+
+/* 1, or -EINVAL with a sentence: the runtime could not make the mount point. */
+static int has_place(const struct splice *s, struct err *e)
+{
+	static const char *const mounts[] = {"mounts", NULL};
+	struct json *doc = NULL;
+	const char *list, *destination;
+	char *text = NULL;
+	size_t len;
+	if (splice_get(s, mounts, &list, &len, NULL) < 0)
+		return 1;
+	int r = asprintf(&text, "{\"mounts\":%.*s}", (int)len, list);
+	r = r < 0 ? err_set(e, -ENOMEM, "no memory") : json_parse(text, (size_t)r, &doc, e);
+	const struct json *all = json_member(doc, "mounts"), *mount;
+	for (size_t i = 0; r == 0 && (mount = json_item(all, i)); i++) {
+		destination = json_text(json_member(mount, "destination"), NULL);
+		if (destination && is_on_the_way(destination) && is_read_only(mount))
+			r = err_say(e, -EINVAL, "%.100s is mounted read-only, and it would be in there", destination);
+	}
+	json_free(doc);
+	free(text);
+	return r < 0 ? r : 1;
+}
+
 int instrument_wants_library(const struct splice *s, struct err *e)
 {
 	static const char *const annotations[] = {"annotations", NULL}, *const namespaces[] = {
@@ -139,9 +186,11 @@ int instrument_wants_library(const struct splice *s, struct err *e)
 	if (is_sandbox(s) || !request_of(s, &text, &len) || !asks_within(text, len))
 		return 0;
 	r = splice_get(s, namespaces, &text, &len, e);
-	if (r < 0)
-		return r == -ENOENT ? 1 : r;
-	return contains(text, len, "\"user\"") ? err_say(e, -EINVAL, "libpillion does nothing in a user namespace") : 1;
+	if (r < 0 && r != -ENOENT)
+		return r;
+	return r == 0 && contains(text, len, "\"user\"")
+		       ? err_say(e, -EINVAL, "libpillion does nothing in a user namespace")
+		       : has_place(s, e);
 }
 
 /* "LD_PRELOAD=a" becomes "LD_PRELOAD=a:ours". */

@@ -153,7 +153,7 @@ static const char *bad_outcome(const struct msg_outcome *m, size_t n_fds)
 {
 	if (m->outcome < HOOK_ARMED || m->outcome >= HOOK_OUTCOMES)
 		return "an unknown outcome";
-	if (m->strategy > STRATEGY_THREADS || (m->outcome == HOOK_ARMED) != (m->strategy > 0))
+	if (m->strategy > STRATEGY_TIMERS || (m->outcome == HOOK_ARMED) != (m->strategy > 0))
 		return "an unknown strategy";
 	return n_fds ? "descriptors" : NULL;
 }

@@ -23,7 +23,7 @@ static size_t texts(const union msg *m)
 {
 	const struct target_desc *d = &m->target.desc;
 	if (m->head.type == MSG_OUTCOME &&
-		(m->outcome.outcome >= HOOK_OUTCOMES || m->outcome.strategy > STRATEGY_THREADS))
+		(m->outcome.outcome >= HOOK_OUTCOMES || m->outcome.strategy > STRATEGY_TIMERS))
 		abort();
 	if (m->head.type == MSG_LISTING)
 		return listed(&m->listing);

@@ -166,6 +166,18 @@ test_lossless() { # RUNTIME
 row "runc: run, with a config.json of 12 MB and keys that nobody knows" test_lossless runc
 row "crun: run, with a config.json of 12 MB and keys that nobody knows" test_lossless crun
 
+test_forms() { # RUNTIME WORD... - of the bundle, as people write it: the runtime gets another one in its place
+	local words
+	begin_bundle "$1" "$BURNS"
+	for words in "${@:2}"; do
+		wrapped run $words c1 >out 2>&1 </dev/null || fail "run $words: $(cat out)"
+		until_true 20 enough_profiles 1 || fail "run $words: no profile: $(cat log)"
+		rm -r spool/*
+	done
+}
+row "runc: run, the bundle in every form" test_forms runc '-b b' '-b=b' '--bundle b' '--bundle=b' '-bundle b' '-b none -b b'
+row "crun: run, the bundle and its config.json in every form" test_forms crun '-b b' '-bb' '--bundle=b' '-b b -f config.json' '-b b --config=config.json'
+
 test_unclear() { # RUNTIME: the container runs, and the log says why there is no profile
 	local config
 	begin_bundle "$1" "$BURNS"
@@ -251,6 +263,20 @@ test_faults() { # whatever of ours fails, the container runs
 	wrapped create --bundle b c1 </dev/null >out 2>&1 || fail "create: $(cat out)"
 	is "strict: its status" "$(status_of wrapped start c1 2>said)" 1
 	is "strict: what it says" "$(cat said)" refused
+	rm bin/pillion-hook
+	is "strict, no hook: its status" "$(status_of wrapped start c1 2>said)" 1
+	has "strict, no hook: what it says" "$(cat said)" '^pillion-runc: it is not started, for strict is set .*: there is no pillion-hook$'
+	printf '#!/bin/sh\nexec sleep 1000\n' >bin/pillion-hook
+	chmod 755 bin/pillion-hook
+	is "strict, a hook that hangs: its status" "$(status_of wrapped --log "$ROW/engine.log" start c1 2>said)" 1
+	has "strict, a hook that hangs: what it says" "$(cat said engine.log)" 'the hook did not end in time.*the hook did not end in time'
+	cp etc/pillion.conf conf
+	printf '#!/bin/sh\ncase "$*" in *state*) exec sleep 1000 ;; esac\nexec %s "$@"\n' "$REAL" >slow
+	chmod 755 slow
+	sed -i "s|^runtime = .*|runtime = $ROW/slow|" etc/pillion.conf
+	is "strict, a state that nobody says: its status" "$(status_of wrapped start c1 2>said)" 1
+	has "strict, a state that nobody says: what it says" "$(cat said)" 'takes long to say its state'
+	mv conf etc/pillion.conf
 	touch etc/off
 	wrapped start c1 2>said || fail "switched off: $(cat said)"
 	until_true 10 eval 'wrapped delete c1 2>/dev/null' || fail "delete"

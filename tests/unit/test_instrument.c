@@ -18,6 +18,10 @@ static void open_text(const char *text)
 	ck_assert_int_eq(splice_open(&s, text, strlen(text), NULL), 0);
 }
 
+#define MOUNTED(at, options)                                                                                           \
+	"{\"annotations\":{\"io.pillion.profile\":\"alloc\"},\"mounts\":[{\"destination\":\"/proc\"},"                 \
+	"{\"destination\":\"" at "\",\"options\":[" options "]}]}"
+
 static const struct {
 	const char *text;
 	int wants;
@@ -44,6 +48,13 @@ static const struct {
 		-EINVAL},
 	{"{\"annotations\":{\"io.pillion.profile\":\"alloc\"},\"linux\":{\"namespaces\":[{\"type\":\"pid\"}]}}", 1},
 	{"{\"annotations\":{},\"annotations\":{}}", -EINVAL},
+	/* where it would be mounted, no mount point can be made */
+	{MOUNTED("/run", "\"rbind\",\"ro\""), -EINVAL},
+	{MOUNTED("/run/", "\"ro\""), -EINVAL},
+	{MOUNTED("/var/run/pillion", "\"rro\""), -EINVAL},
+	{MOUNTED("/run/pillion", "\"rbind\",\"rw\""), 1},
+	{MOUNTED("/run/secrets", "\"ro\""), 1},
+	{MOUNTED("/runs", "\"ro\""), 1},
 };
 
 START_TEST(who_asks_for_an_event_within_the_program)
@@ -85,9 +96,9 @@ START_TEST(the_hook_is_there_once)
 	ck_assert_int_eq(instrument_hook(&s, "/x/pillion-hook", "/e", NULL), 0);
 	ck_assert_str_eq(s.text, "{\"hooks\":{\"prestart\":[],\n\t\t\"createRuntime\": "
 				 "[{\"path\":\"/x/pillion-hook\",\"args\":[\"pillion-hook\",\"--etc\","
-				 "\"/e\"],\"timeout\":5}],\n\t\t\"poststop\": "
+				 "\"/e\"],\"timeout\":10}],\n\t\t\"poststop\": "
 				 "[{\"path\":\"/x/pillion-hook\",\"args\":[\"pillion-hook\",\"--etc\",\"/e\"],"
-				 "\"timeout\":5}]}}");
+				 "\"timeout\":10}]}}");
 	char *once = strdup(s.text);
 	ck_assert_int_eq(instrument_hook(&s, "/x/pillion-hook", NULL, NULL), 0);
 	ck_assert_str_eq(s.text, once);

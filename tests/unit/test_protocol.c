@@ -217,7 +217,7 @@ static const struct {
 	{"no outcome", MSG_OUTCOME, AT(outcome.outcome), 0, "an unknown outcome"},
 	{"an outcome behind the last", MSG_OUTCOME, AT(outcome.outcome), HOOK_OUTCOMES, "an unknown outcome"},
 	{"armed by no strategy", MSG_OUTCOME, AT(outcome.strategy), 0, "an unknown strategy"},
-	{"armed by a strategy behind the last", MSG_OUTCOME, AT(outcome.strategy), STRATEGY_THREADS + 1,
+	{"armed by a strategy behind the last", MSG_OUTCOME, AT(outcome.strategy), STRATEGY_TIMERS + 1,
 		"an unknown strategy"},
 	{"a strategy of what was not armed", MSG_OUTCOME, AT(outcome.outcome), HOOK_UNPROFILED, "an unknown strategy"},
 	{"any time", MSG_OUTCOME, AT(outcome.us), UINT32_MAX, NULL},
