@@ -7,6 +7,7 @@
 #include "profiler/worker.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -163,14 +164,19 @@ static void begin_image(struct app *p)
 	struct apps *a = p->apps;
 	struct target *t = a->target;
 	uint64_t used = p->inbox.pid == (uint32_t)t->desc.init_pid && !t->started ? UINT64_MAX : 0;
+	uint64_t seen = 0; /* by the one that was there last: it is one clock */
+	bool known = false;
 	for (struct app *other = a->first, *next; other; other = next) {
 		next = other->next;
 		if (other == p || other->hello_by || other->inbox.pid != p->inbox.pid)
 			continue;
-		drain(other, clock_now(), false);
+		if (!drain(other, clock_now(), false))
+			continue;
 		app_look_at_calls(other);
-		used = other->inbox.cpu_seen;
+		seen = other->inbox.cpu_seen > seen ? other->inbox.cpu_seen : seen;
+		known = true;
 	}
+	used = known ? seen : used;
 	if (!p->inbox.cpu_seen && used)
 		inbox_skip_cpu(&p->inbox, used);
 	tasks_exec(t->tasks, p->inbox.pid);
@@ -253,6 +259,10 @@ static int hear(struct app *p)
 	const ssize_t got = fd_recv(p->sock, &m, sizeof(m), &memory, 1, &n);
 	if (got == -EAGAIN)
 		return 0;
+	if (n && fcntl(memory, F_GET_SEALS) < 0) { /* no memfd: a file's system may not let go of whoever closes it */
+		files_close_passed(p->apps->target->engine->files, &p->apps->target->files, memory);
+		return -EPIPE;
+	}
 	if (p->hello_by && got == sizeof(m.hello) && n)
 		return on_hello(p, &m.hello, memory);
 	if (p->hello_by && got == sizeof(m.none) && !n)
@@ -346,10 +356,10 @@ static void hear_last(struct apps *a)
 		i < APPS_MAX && (sock = accept4(a->source.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0; i++)
 		take_in(a, sock);
 	for (struct app *p = a->first, *next; p; p = next) {
-		next = p->next;
 		int r = p->sock < 0 ? 0 : hear(p);
 		for (unsigned i = 1; r == 0 && p->sock >= 0 && i < LAST_MESSAGES; i++)
 			r = hear(p);
+		next = p->next; /* not before: who says hello takes over from another one, which is gone then */
 		if (r < 0)
 			hang_up(p);
 	}

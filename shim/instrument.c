@@ -141,7 +141,7 @@ static bool is_read_only(const struct json *mount)
 /* A directory on the way to our mount point: it is made there, or the container does not start. */
 static bool is_on_the_way(const char *destination)
 {
-	static const char *const dirs[] = {"/run", "/var/run", APP_INSIDE_DIR, "/var" APP_INSIDE_DIR};
+	static const char *const dirs[] = {"/run", "/var/run", APP_INSIDE_DIR, ("/var" APP_INSIDE_DIR)};
 	size_t len = strlen(destination);
 	while (len > 1 && destination[len - 1] == '/')
 		len--;
