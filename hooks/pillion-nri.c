@@ -26,6 +26,7 @@
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "oci/base/process.h"
+#include "shim/instrument.h"
 #include "shim/starting.h"
 
 #include <errno.h>
@@ -41,7 +42,6 @@
 #include <unistd.h>
 
 #define HOOK_PATH "/usr/libexec/oci/hooks.d/pillion-hook"
-#define HOOK_TIMEOUT_S 10 /* twice the largest budget */
 #define STARTS_MAX 64
 #define PAUSE_MIN_MS 100
 #define PAUSE_MAX_MS 5000

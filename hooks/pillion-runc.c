@@ -349,9 +349,9 @@ static char **with_value(int argc, char **argv, const char *had, const char *val
 /* With this option, which is there already (`had`: runc takes none twice) or comes before the id. NULL: no memory. */
 static char **with_option(int argc, char **argv, const char *option, const char *had, const char *value)
 {
-	char **words = had ? NULL : calloc((size_t)argc + 3, sizeof(*words));
 	if (had)
 		return with_value(argc, argv, had, value);
+	char **words = calloc((size_t)argc + 3, sizeof(*words));
 	if (!words)
 		return NULL;
 	const size_t n = (size_t)asked.id_at;

@@ -210,8 +210,7 @@ static int tell_unknown(const struct question *qs, size_t n, const char *shown, 
 		if (qs[i].state == PENDING)
 			return err_say(e, -ETIMEDOUT,
 				"no container \"%s\" yet, and no more time: %s takes long to answer; give a pid, or "
-				"try "
-				"again",
+				"try again",
 				shown, qs[i].engine->program);
 		at += (size_t)snprintf(asked + at, sizeof(asked) - at, "%s%s", at ? ", " : "", qs[i].engine->program);
 	}

@@ -163,8 +163,7 @@ static void begin_image(struct app *p)
 {
 	struct apps *a = p->apps;
 	struct target *t = a->target;
-	uint64_t used = p->inbox.pid == (uint32_t)t->desc.init_pid && !t->started ? UINT64_MAX : 0;
-	uint64_t seen = 0; /* by the one that was there last: it is one clock */
+	uint64_t used = 0; /* by the one that was there last: it is one clock */
 	bool known = false;
 	for (struct app *other = a->first, *next; other; other = next) {
 		next = other->next;
@@ -173,10 +172,11 @@ static void begin_image(struct app *p)
 		if (!drain(other, clock_now(), false))
 			continue;
 		app_look_at_calls(other);
-		seen = other->inbox.cpu_seen > seen ? other->inbox.cpu_seen : seen;
+		used = other->inbox.cpu_seen > used ? other->inbox.cpu_seen : used;
 		known = true;
 	}
-	used = known ? seen : used;
+	if (!known && p->inbox.pid == (uint32_t)t->desc.init_pid && !t->started)
+		used = UINT64_MAX;
 	if (!p->inbox.cpu_seen && used)
 		inbox_skip_cpu(&p->inbox, used);
 	tasks_exec(t->tasks, p->inbox.pid);

@@ -11,8 +11,7 @@
 #include <string.h>
 
 #define SWITCH ANNOTATION_PREFIX "profile"
-#define HOOK_TIMEOUT 10 /* seconds: twice the largest budget, so that the runtime never ends it */
-#define TEXT_MAX 4400	/* an annotation's value, and a key */
+#define TEXT_MAX 4400 /* an annotation's value, and a key */
 
 static bool contains(const char *text, size_t len, const char *what)
 {
@@ -55,7 +54,7 @@ int instrument_hook(struct splice *s, const char *hook, const char *etc, struct 
 		r = plain(etc, e);
 	const int n =
 		snprintf(entry, sizeof(entry), "{\"path\":\"%s\",\"args\":[\"pillion-hook\"%s%s%s],\"timeout\":%d}",
-			hook, etc ? ",\"--etc\",\"" : "", etc ? etc : "", etc ? "\"" : "", HOOK_TIMEOUT);
+			hook, etc ? ",\"--etc\",\"" : "", etc ? etc : "", etc ? "\"" : "", HOOK_TIMEOUT_S);
 	if (r == 0 && (n < 0 || (size_t)n >= sizeof(entry)))
 		r = err_say(e, -EINVAL, "the hook's path is too long");
 	for (size_t i = 0; r == 0 && i < sizeof(stages) / sizeof(stages[0]); i++) {

@@ -8,6 +8,9 @@
 
 #include "oci/splice.h"
 
+/* Twice the largest budget, so that the runtime never ends the hook; 50-pillion.json and the CDI file say the same. */
+#define HOOK_TIMEOUT_S 10
+
 /* Its text names our switch at all: without that there is nothing to do, and nothing to parse. */
 bool instrument_is_asked(const char *text, size_t len);
 
@@ -17,7 +20,8 @@ int instrument_hook(struct splice *s, const char *hook, const char *etc, struct 
 
 /*
  * 1: the container's own annotation (that for its name wins) asks for an event within the program, it is no sandbox,
- * and it has no user namespace, where libpillion trusts nobody. 0: it does not. -EINVAL: unclear.
+ * and it has no user namespace, where libpillion trusts nobody. 0: it does not. -EINVAL with a sentence: unclear, or
+ * the library's mount point would be in a directory that is mounted read-only.
  */
 int instrument_wants_library(const struct splice *s, struct err *e);
 /* A read-only mount, LD_PRELOAD behind what is there, PILLION_SOCKET. */
