@@ -1,20 +1,20 @@
 /*
- * ctor - 30 ms of CPU time in an ELF constructor, then main returns at once: only a profiler that was there
- * before the first instruction sees any of it. libctor.so gives the dynamic linker work before that.
+ * ctor [SECONDS] - 30 ms of CPU time, or SECONDS, in an ELF constructor, then main returns at once: only a profiler
+ * that was there before the first instruction sees any of it. libctor.so gives the dynamic linker work before that.
  */
 #include "tests/targets/cpu.h"
 
-FRAME int64_t ctor_work(void);
+FRAME int64_t ctor_work(int64_t nsec);
 const void *ctor_table(unsigned i); /* libctor.c */
 
-FRAME int64_t ctor_work(void)
+FRAME int64_t ctor_work(int64_t nsec)
 {
-	return cpu_spin(30 * MSEC);
+	return cpu_spin(nsec);
 }
 
-static __attribute__((constructor)) void begin(void)
+static __attribute__((constructor)) void begin(int argc, char **argv) /* as glibc calls it */
 {
-	ctor_work();
+	ctor_work(cpu_arg(argc, argv, 1, "0.03"));
 }
 
 int main(void)

@@ -653,6 +653,7 @@ static int mode_leader(void)
 	pillion_session_run(s);
 	printf("who reads used %.1f %% of a CPU\n", 100.0 * (double)(cpu_used() - before) / (double)(now() - begin));
 	pthread_join(t, NULL);
+	print_status(s);
 	pillion_session_detach(s);
 	pillion_session_close(s);
 	compare();
