@@ -59,6 +59,14 @@ static void remember(const struct app *p, int memory)
 	worker_tell(t->engine, &(struct asked){ASKED_REMEMBER, t->number, (uint32_t)p->inbox.cookie}, memory);
 }
 
+static bool has_pid(const struct apps *a, uint32_t pid)
+{
+	const struct app *p = a->first;
+	while (p && p->inbox.pid != pid)
+		p = p->next;
+	return p;
+}
+
 static void forget(struct app *p)
 {
 	struct apps *a = p->apps;
@@ -79,6 +87,8 @@ static void forget(struct app *p)
 	inuse_done(&p->inuse);
 	called_done(&p->called);
 	labelled_done(&p->labels);
+	if (a->timers && p->inbox.pid && !has_pid(a, p->inbox.pid))
+		tasks_ended(a->target->tasks, p->inbox.pid, (uint64_t)clock_now());
 	free(p);
 }
 
@@ -470,7 +480,7 @@ void apps_read_labels(struct apps *a, uint64_t settled)
 {
 	for (struct app *p = a ? a->first : NULL; p; p = p->next)
 		if (!p->hello_by && p->inbox.memory >= 0)
-			labelled_read(&p->labels, p->inbox.memory, settled);
+			labelled_read(&p->labels, p->inbox.memory, settled, (uint64_t)clock_now());
 }
 
 /* The last one that came: it has execed. */

@@ -24,6 +24,20 @@ struct calling {
 	bool unknown;
 };
 
+/* One reference of each; false: there is no room. Whose it is already, it is once. */
+static bool keep(struct calling *c, struct module *m)
+{
+	size_t i = 0;
+	while (i < c->n_modules && c->modules[i] != m)
+		i++;
+	const bool known = i < c->n_modules, room = i < CALLED_GONE_MAX;
+	if (known || !room)
+		module_unref(m);
+	else
+		c->modules[c->n_modules++] = m;
+	return known || room;
+}
+
 /* Of a module that is not there any more: where it was. */
 static struct frame gone_frame(struct calling *c, const struct called_fn *fn)
 {
@@ -33,10 +47,11 @@ static struct frame gone_frame(struct calling *c, const struct called_fn *fn)
 	uint64_t start, len, offset;
 	snprintf(line, sizeof(line), "%s", fn->gone);
 	line[strcspn(line, "\n")] = 0; /* its build-id */
-	if (c->n_modules == CALLED_GONE_MAX || maps_line(line, &start, &len, &offset, &key) != 1 ||
-		target_module(c->t, &key, target_open_file, &ret.module) < 0)
+	struct module *m;
+	if (maps_line(line, &start, &len, &offset, &key) != 1 || target_module(c->t, &key, target_open_file, &m) < 0 ||
+		!keep(c, m))
 		return ret;
-	c->modules[c->n_modules++] = ret.module;
+	ret.module = m;
 	ret.vaddr = module_vaddr(ret.module, fn->fn - start + offset);
 	return ret;
 }

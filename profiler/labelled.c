@@ -60,12 +60,24 @@ static struct labelled_line *line_of(struct labelled *l, uint32_t tid)
 	return id < 0 ? NULL : &l->lines[id];
 }
 
+/* How many there are until `time`. */
+static uint32_t behind(const struct labelled_line *line, uint64_t time)
+{
+	uint32_t low = 0, high = line->n;
+	while (low < high) {
+		const uint32_t middle = low + (high - low) / 2;
+		if (line->at[middle].time <= time)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 /* What was before `settled` is one moment. */
 static void trim(struct labelled_line *line, uint64_t settled)
 {
-	uint32_t old = 0;
-	while (old + 1 < line->n && line->at[old + 1].time <= settled)
-		old++;
+	const uint32_t n = behind(line, settled), old = n ? n - 1 : 0;
 	memmove(line->at, line->at + old, (line->n - old) * sizeof(line->at[0]));
 	line->n -= old;
 }
@@ -92,7 +104,7 @@ static void add(struct labelled *l, uint32_t tid, uint64_t time, uint32_t set, u
 }
 
 /* How many were taken of those; fewer: one is not there yet. */
-static size_t take(struct labelled *l, const struct area_change *c, size_t n, uint64_t settled)
+static size_t take(struct labelled *l, const struct area_change *c, size_t n, uint64_t settled, uint64_t now)
 {
 	for (size_t i = 0; i < n; i++) {
 		const bool there = c[i].number == l->next + 1;
@@ -102,12 +114,12 @@ static size_t take(struct labelled *l, const struct area_change *c, size_t n, ui
 		l->next++;
 		l->lost += !there;
 		if (there)
-			add(l, c[i].tid, c[i].time, c[i].set, settled);
+			add(l, c[i].tid, c[i].time < now ? c[i].time : now, c[i].set, settled);
 	}
 	return n;
 }
 
-int labelled_read(struct labelled *l, int memory, uint64_t settled)
+int labelled_read(struct labelled *l, int memory, uint64_t settled, uint64_t now)
 {
 	struct area_change some[AT_ONCE];
 	uint64_t tail;
@@ -125,7 +137,7 @@ int labelled_read(struct labelled *l, int memory, uint64_t settled)
 		uint64_t n = left < AT_ONCE ? left : AT_ONCE;
 		n = n < AREA_CHANGES - place ? n : AREA_CHANGES - place;
 		r = read_at(memory, some, n * sizeof(some[0]), AREA_CHANGES_AT + place * sizeof(some[0]));
-		if (r == 0 && take(l, some, n, settled) < n)
+		if (r == 0 && take(l, some, n, settled, now) < n)
 			break;
 	}
 	return r;
@@ -155,9 +167,7 @@ const char *labelled_at(struct labelled *l, int memory, uint32_t tid, uint64_t t
 {
 	const int64_t id = l->tids.count ? pairs_find(&l->tids, tid, 0) : -ENOENT;
 	const struct labelled_line *line = id < 0 ? NULL : &l->lines[id];
-	uint32_t n = line ? line->n : 0;
-	while (n && line->at[n - 1].time > time)
-		n--;
+	const uint32_t n = line ? behind(line, time) : 0;
 	return n ? labelled_of(l, memory, line->at[n - 1].set) : "";
 }
 

@@ -257,6 +257,14 @@ static void on_fork(struct tasks *t, const struct record *r)
 	memcpy(p->exe, parent->exe, sizeof(p->exe));
 }
 
+static void sweep_when_due(struct tasks *t, uint64_t time)
+{
+	if (time <= t->swept + TASKS_GRACE)
+		return;
+	sweep(t, time - TASKS_GRACE);
+	t->swept = time;
+}
+
 static void retire(struct tasks *t, const struct record *r)
 {
 	struct task *p = *slot(t, r->pid);
@@ -268,10 +276,7 @@ static void retire(struct tasks *t, const struct record *r)
 		p->leader_gone = true;
 	if (p->leader_gone && !p->n_threads) /* a leader may end long before its threads */
 		p->exited = r->time;
-	if (r->time > t->swept + TASKS_GRACE) {
-		sweep(t, r->time - TASKS_GRACE);
-		t->swept = r->time;
-	}
+	sweep_when_due(t, r->time);
 }
 
 void tasks_record(struct tasks *t, const struct record *r)
@@ -333,6 +338,14 @@ void tasks_exec(struct tasks *t, uint32_t pid)
 		begin_anew(t, p);
 	if (p)
 		p->comm[0] = 0;
+}
+
+void tasks_ended(struct tasks *t, uint32_t pid, uint64_t time)
+{
+	struct task *p = *slot(t, pid);
+	if (p)
+		p->exited = time;
+	sweep_when_due(t, time);
 }
 
 void tasks_lossy(struct tasks *t)

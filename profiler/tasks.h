@@ -47,6 +47,8 @@ int tasks_adopt_maps(struct tasks *t, uint32_t pid, int maps, size_t *left);
 /* The same of a text, which may be a part of them; without a name by then, the process has its program's. */
 int tasks_adopt_text(struct tasks *t, uint32_t pid, char *text);
 void tasks_exec(struct tasks *t, uint32_t pid); /* nothing of what it had is left */
+/* Where no record tells of it; nobody holds a task by then. */
+void tasks_ended(struct tasks *t, uint32_t pid, uint64_t time);
 /* The process; made if it was never heard of. NULL only out of memory. */
 struct task *tasks_get(struct tasks *t, uint32_t pid);
 const struct task *tasks_find(struct tasks *t, uint32_t pid);	   /* NULL if it was never heard of */

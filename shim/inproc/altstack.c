@@ -111,6 +111,16 @@ void altstack_give(void)
 		altstack_use(a);
 }
 
+void altstack_in_child(void)
+{
+	stack_t now;
+	if (sys_call(sigaltstack, NULL, &now) < 0 || now.ss_flags & SS_DISABLE)
+		return;
+	for (struct altstack *a = stacks; a < stacks + ALTSTACK_MAX; a++)
+		if (a->at && a->at == now.ss_sp)
+			__atomic_store_n(&a->tid, (uint32_t)sys_call(gettid), __ATOMIC_RELEASE);
+}
+
 bool altstack_is_ours(const stack_t *s)
 {
 	for (const struct altstack *a = stacks; a < stacks + ALTSTACK_MAX; a++)

@@ -23,4 +23,5 @@ struct altstack *altstack_take(void);	   /* for a thread to be; NULL: there is n
 void *altstack_room(struct altstack *a);   /* some bytes, until then */
 void altstack_use(struct altstack *a);	   /* by that thread */
 void altstack_release(struct altstack *a); /* nobody uses it; by that thread, or where there will be none */
+void altstack_in_child(void);		   /* forks.h: it has what its parent's thread had, under another number */
 bool altstack_is_ours(const stack_t *s);   /* that a thread has */

@@ -17,12 +17,25 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* In strict mode the counter of the CPU is forbidden as well (kernel/seccomp.c, disable_TSC). */
-static void look(int option, unsigned long mode)
+/*
+ * In strict mode the counter of the CPU is forbidden as well (kernel/seccomp.c, disable_TSC). What cannot succeed is a
+ * question: libseccomp asks so what the kernel knows.
+ */
+static void look_at_seccomp(long operation, long flags, long program)
 {
-	if (option == PR_SET_SECCOMP)
-		process_quiet(mode == SECCOMP_MODE_STRICT);
-	else if (option == PR_SET_TSC)
+	if (operation == SECCOMP_SET_MODE_STRICT && !flags && !program)
+		process_quiet(true);
+	else if (operation == SECCOMP_SET_MODE_FILTER && program)
+		process_quiet(false);
+}
+
+static void look_at_prctl(long option, long mode, long program)
+{
+	if (option == PR_SET_SECCOMP && mode == SECCOMP_MODE_STRICT)
+		process_quiet(true);
+	else if (option == PR_SET_SECCOMP && mode == SECCOMP_MODE_FILTER && program)
+		process_quiet(false);
+	else if (option == PR_SET_TSC && mode == PR_TSC_SIGSEGV)
 		process_quiet(true);
 }
 
@@ -35,7 +48,7 @@ PILLION_API int prctl(int option, ...)
 	for (int i = 0; i < 4; i++)
 		a[i] = va_arg(ap, unsigned long);
 	va_end(ap);
-	look(option, a[0]);
+	look_at_prctl(option, (long)a[0], (long)a[1]);
 	int (*fn)(int, unsigned long, unsigned long, unsigned long, unsigned long) = behind_kept(&kept, "prctl");
 	if (fn)
 		return fn(option, a[0], a[1], a[2], a[3]);
@@ -53,9 +66,9 @@ PILLION_API long syscall(long number, ...)
 		a[i] = va_arg(ap, long);
 	va_end(ap);
 	if (number == SYS_seccomp)
-		process_quiet(a[0] == SECCOMP_SET_MODE_STRICT);
+		look_at_seccomp(a[0], a[1], a[2]);
 	else if (number == SYS_prctl)
-		look((int)a[0], (unsigned long)a[1]);
+		look_at_prctl((int)a[0], a[1], a[2]);
 	long (*fn)(long, long, long, long, long, long, long) = behind_kept(&kept, "syscall");
 	if (fn)
 		return fn(number, a[0], a[1], a[2], a[3], a[4], a[5]);

@@ -44,7 +44,7 @@ static bool keep(int sig, const struct sigaction *to, struct sigaction *ret)
 	if (sig != timers_signal() || !sig)
 		return false;
 	if (to && is_handler(to->sa_handler)) {
-		timers_yield();
+		timers_yield(sig);
 		theirs = (struct sigaction){0};
 		return false;
 	}
@@ -140,7 +140,7 @@ static const sigset_t *without(const sigset_t *set, sigset_t *room)
 	if (!(bits & bit))
 		return set;
 	if ((bits & others(sig)) != others(sig)) {
-		timers_yield();
+		timers_yield(sig);
 		return set;
 	}
 	*room = *set;

@@ -33,8 +33,9 @@ static bool tell_part(struct process *p, struct code *c, long fd, uint64_t *at)
 		.stack = (uint32_t)len,
 		.more = sizeof(*more)};
 	timers_name(more);
-	memset(text + len, 0, 8); /* the sum is of whole words */
-	place.size = (uint32_t)(sizeof(*to) + sizeof(*more) + ((len + 7) & ~7u));
+	const size_t rest = -len & 7; /* the sum is of whole words */
+	memset(text + len, 0, rest);
+	place.size = (uint32_t)(sizeof(*to) + sizeof(*more) + len + rest);
 	area_publish(&p->area, &place);
 	return full && whole;
 }

@@ -40,12 +40,12 @@ int pillion_start(const struct pillion_start_options *options, char *error, unsi
 int pillion_stop(void);
 
 /*
- * A label of the calling thread: its samples have it (those of waits do not), until it has another value, or none
- * (NULL). At most 8 of a thread; a key is [A-Za-z_][A-Za-z0-9_.-]*, at most 63 bytes, and comes out as "user.KEY"; a
- * value is UTF-8 without control characters, at most 127 bytes. For few values (a kind of request, not its number): a
- * process has 1024 different sets of labels, and keeps them. No system call is made, but for a thread's first, and the
- * thread needs no profiler. A handler may call it. -EINVAL; -E2BIG: one too many of a thread; -ENOSPC: one set too
- * many. Then the thread has what it had.
+ * A label of the calling thread: its samples and waits have it, until it has another value, or none (NULL). At most 8
+ * of a thread; a key is [A-Za-z_][A-Za-z0-9_.-]*, at most 63 bytes, and comes out as "user.KEY"; a value is UTF-8
+ * without control characters, at most 127 bytes. For few values (a kind of request, not its number): a process has 1024
+ * different sets of labels, and keeps them. No system call is made, but for a thread's first and, now and
+ * then, to the profiler; the thread needs none. A handler may call it. -EINVAL; -E2BIG: one too many of a thread;
+ * -ENOSPC: one set too many. Then the thread has what it had.
  */
 int pillion_label_set(const char *key, const char *value);
 

@@ -319,7 +319,7 @@ static struct process *get(bool answer)
 	if (!p)
 		return NULL;
 	uint32_t state = __atomic_load_n(&p->state, __ATOMIC_ACQUIRE);
-	if (state == PROCESS_NEW && !process_is_quiet() && process_clock() >= p->look_again &&
+	if (state == PROCESS_NEW && !process_is_quiet() && process_clock() >= p->look_again && !process_is_borrowed() &&
 		__atomic_compare_exchange_n(
 			&p->state, &fresh, PROCESS_CONNECTING, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
 		connect_first(p, answer);

@@ -24,10 +24,11 @@ static void copy_out(const struct self_ring *r, uint64_t from, void *to, size_t 
 	memcpy((uint8_t *)to + first, r->data, n - first);
 }
 
-/* Each record from `at` to the head; returns the head. */
-static uint64_t each_record(struct pillion_reader *r, struct self_source *s, uint64_t at, self_record_fn *fn, void *arg)
+/* Each record from `at` to the head; returns the head. A callback may add a source, and so move them all. */
+static uint64_t each_record(struct pillion_reader *r, size_t source, uint64_t at, self_record_fn *fn, void *arg)
 {
-	const struct self_ring *ring = &s->ring;
+	struct self_source *s = &r->sources[source];
+	const struct self_ring of = s->ring, *ring = &of;
 	/* pairs with the kernel's barrier before it publishes data_head (kernel/events/ring_buffer.c) */
 	const uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
 	while (at != head) {
@@ -43,6 +44,7 @@ static uint64_t each_record(struct pillion_reader *r, struct self_source *s, uin
 			copy_out(ring, at, r->joined, h.size);
 		s->at = at + h.size;
 		fn(arg, s, (const struct perf_event_header *)(whole ? ring->data + place : r->joined));
+		s = &r->sources[source];
 		if (!s->ring.page) /* its event was closed for it */
 			return head;
 		at += h.size;
@@ -50,21 +52,21 @@ static uint64_t each_record(struct pillion_reader *r, struct self_source *s, uin
 	return head;
 }
 
-static void drain_one(struct pillion_reader *r, struct self_source *s)
+static void drain_one(struct pillion_reader *r, size_t source)
 {
-	struct perf_event_mmap_page *page = s->ring.page;
+	struct perf_event_mmap_page *page = r->sources[source].ring.page;
 	if (!page)
 		return;
 	const uint64_t tail = page->data_tail;
-	const uint64_t head = each_record(r, s, tail, r->record, r->arg);
-	if (s->ring.page)
+	const uint64_t head = each_record(r, source, tail, r->record, r->arg);
+	if (r->sources[source].ring.page)
 		__atomic_store_n(&page->data_tail, head, __ATOMIC_RELEASE);
 }
 
 void self_reader_drain(struct pillion_reader *r)
 {
 	for (size_t i = 0; i < r->n; i++)
-		drain_one(r, &r->sources[i]);
+		drain_one(r, i);
 }
 
 void self_reader_scan(struct pillion_reader *r, self_record_fn *fn, void *arg)
@@ -72,7 +74,7 @@ void self_reader_scan(struct pillion_reader *r, self_record_fn *fn, void *arg)
 	for (size_t i = 0; i < r->n; i++) {
 		struct self_source *s = &r->sources[i];
 		if (s->ring.page)
-			s->scanned = each_record(r, s,
+			s->scanned = each_record(r, i,
 				s->scanned > s->ring.page->data_tail ? s->scanned : s->ring.page->data_tail, fn, arg);
 	}
 }

@@ -125,13 +125,22 @@ static bool raise_limit(struct pillion_session *s)
 	return s->status.raised;
 }
 
+static void free_leaders(struct pillion_session *s)
+{
+	if (s->leaders)
+		self_unmap(s->leaders, 2 * (size_t)s->n_cpus * sizeof(*s->leaders));
+	s->leaders = s->bells = NULL;
+}
+
 static int take_cpus(struct pillion_session *s)
 {
 	int online[SELF_CPUS_MAX];
-	s->n_cpus = self_cpus(s->cpus, SELF_CPUS_MAX);
-	if (s->n_cpus <= 0)
-		return self_fail(
-			s->n_cpus ? s->n_cpus : -ENODEV, "session: which CPUs there are is not to be found out");
+	const int n = self_cpus(s->cpus, SELF_CPUS_MAX);
+	if (n <= 0)
+		return self_fail(n ? n : -ENODEV, "session: which CPUs there are is not to be found out");
+	if (n != s->n_cpus) /* one was plugged in since it was opened */
+		free_leaders(s);
+	s->n_cpus = n;
 	const int up = self_online_cpus(online, SELF_CPUS_MAX);
 	s->status.cpus_offline = up > 0 && up < s->n_cpus ? (uint32_t)(s->n_cpus - up) : 0;
 	const size_t bytes = (size_t)s->n_cpus * sizeof(*s->leaders);
@@ -147,8 +156,7 @@ static int take_cpus(struct pillion_session *s)
 
 static struct pillion_session *free_session(struct pillion_session *s)
 {
-	if (s->leaders)
-		self_unmap(s->leaders, 2 * (size_t)s->n_cpus * sizeof(*s->leaders));
+	free_leaders(s);
 	self_unmap(s->events, s->events_room);
 	self_unmap(s->tids, s->tids_room);
 	self_unmap(s->superfluous, s->superfluous_room);

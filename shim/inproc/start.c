@@ -1,10 +1,10 @@
 #include "shim/inproc/start.h"
 
+#include "shim/inproc/forks.h"
 #include "shim/inproc/process.h"
 #include "shim/inproc/sys.h"
 #include "shim/inproc/text_out.h"
 #include "shim/inproc/thread.h"
-#include "shim/inproc/timers.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -177,7 +177,7 @@ static void put_by_libc(const char *socket)
 
 int start_now(const struct launch *l, struct started *ret)
 {
-	timers_follow_forks();
+	forks_follow();
 	return start(l, put_by_libc, ret);
 }
 

@@ -3,6 +3,7 @@
 #include "shim/inproc/action.h"
 #include "shim/inproc/code.h"
 #include "shim/inproc/context.h"
+#include "shim/inproc/forks.h"
 #include "shim/inproc/labels.h"
 #include "shim/inproc/maps_area.h"
 #include "shim/inproc/process.h"
@@ -31,14 +32,11 @@
 #define HEAD ((uint32_t)(sizeof(struct area_record) + sizeof(struct area_more)))
 #define MAPS_NS (NSEC / 10) /* from one time to the next */
 #define MAPS_MOST_NS (2 * NSEC)
+#define PATIENCE_MS 200
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
-
-extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *)
-	__attribute__((weak));									 /* glibc's */
-extern int pthread_atfork(void (*)(void), void (*)(void), void (*)(void)) __attribute__((weak)); /* musl's */
 
 struct known {
 	uint32_t tid, seen; /* 0: a free place; in which look */
@@ -112,6 +110,18 @@ static bool enter(uint64_t *ret_mask)
 	if (__atomic_compare_exchange_n(&timers.lock, &nobody, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return true;
 	sys_call(rt_sigprocmask, SIG_SETMASK, ret_mask, 0, 8);
+	return false;
+}
+
+/* Who has it is looking for threads, or at what is mapped: that does not take long. A child's may be its parent's. */
+static bool enter_soon(uint64_t *ret_mask)
+{
+	const struct timespec pause = {0, NSEC / 1000};
+	for (unsigned ms = 0; ms < PATIENCE_MS; ms++) {
+		if (enter(ret_mask))
+			return true;
+		sys_call(nanosleep, &pause, NULL);
+	}
 	return false;
 }
 
@@ -447,7 +457,7 @@ void timers_want(uint64_t period)
 {
 	uint64_t mask;
 	const bool same = timers.pid == (uint32_t)sys_call(getpid) && period == timers.period;
-	if (timers.over || same || (!period && !timers.period) || !enter(&mask))
+	if (timers.over || same || (!period && !timers.period) || !enter_soon(&mask))
 		return;
 	if (timers.pid == (uint32_t)sys_call(getpid))
 		stop_all();
@@ -462,7 +472,7 @@ void timers_end(void)
 	uint64_t mask;
 	const bool any = timers.period && timers.pid == (uint32_t)sys_call(getpid);
 	timers.over = 1;
-	if (!any || !enter(&mask))
+	if (!any || !enter_soon(&mask))
 		return;
 	stop_all();
 	leave(&mask);
@@ -489,12 +499,16 @@ static void give_back(void)
 	action_set(timers.signal, &to, NULL);
 }
 
-void timers_yield(void)
+void timers_yield(int signal)
 {
 	uint64_t mask;
-	const uint64_t period = timers.period;
-	if (!enter(&mask))
+	if (!enter_soon(&mask))
 		return;
+	const uint64_t period = timers.period;
+	if (timers.signal != (uint32_t)signal || !period) { /* another thread was first */
+		leave(&mask);
+		return;
+	}
 	stop_all();
 	give_back();
 	const uint64_t not_that = mask | 1ull << (timers.signal - 1);
@@ -504,7 +518,7 @@ void timers_yield(void)
 	leave(&mask);
 }
 
-static void in_child(void)
+void timers_in_child(void)
 {
 	uint64_t mask;
 	timers.lock = 0; /* whoever had it is in another process */
@@ -514,23 +528,12 @@ static void in_child(void)
 	leave(&mask);
 }
 
-void timers_follow_forks(void)
-{
-	static uint32_t followed;
-	if (__atomic_exchange_n(&followed, 1, __ATOMIC_RELAXED))
-		return;
-	if (__register_atfork)
-		__register_atfork(NULL, NULL, in_child, NULL);
-	else if (pthread_atfork)
-		pthread_atfork(NULL, NULL, in_child);
-}
-
 __attribute__((constructor)) static void begin_early(void)
 {
 	struct thread *t = &thread_own;
 	if (!process_is_asked())
 		return;
-	timers_follow_forks();
+	forks_follow();
 	if (!thread_enter(t))
 		return;
 	struct process *p = process_get();

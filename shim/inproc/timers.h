@@ -20,7 +20,7 @@
  * wants the number for himself gets it, and we take another one. Whoever does that by instructions of his own is not
  * seen: should he set it to SIG_DFL, the next sample ends the process.
  *
- * fork(2): a child begins as it does (pthread_atfork(3)), and connects by its first sample. exec: by the constructor.
+ * fork(2): a child begins as it does (forks.h), and connects by its first sample. exec: by the constructor.
  * Handlers run with all signals blocked, on the alternate stack where a thread has one.
  */
 #pragma once
@@ -32,10 +32,10 @@
 
 void timers_want(uint64_t period); /* ns of CPU time from sample to sample, 0: none. By the profiler */
 void timers_end(void);		   /* for good */
-void timers_follow_forks(void);	   /* a child's timers begin with it; for who is not asked from the beginning */
+void timers_in_child(void);	   /* forks.h: its timers begin with it */
 /* Bytes of what records have besides, while CPU time is sampled here; else 0: somebody else knows. */
 uint32_t timers_more(void);
 void timers_name(struct area_more *ret); /* the calling thread's name, and no registers */
 int timers_signal(void);		 /* that of this very process (not of vfork(2)'s child); 0: there is none */
-void timers_yield(void);		 /* the application wants it, for a handler of its own */
+void timers_yield(int signal);		 /* the application wants it, for a handler of its own */
 void timers_ignore(bool theirs); /* how it wants to have it: what somebody else sends is ignored, or ends the process */

@@ -203,6 +203,12 @@ test_child() {
 }
 row "a forked child has none of it" test_child
 
+test_adding() {
+	need_root # so many pages are locked
+	has "what it says" "$(self adding events=200)" 'added 200, samples all'
+}
+row "a callback adds events to the reader that calls it" test_adding
+
 test_again() { # KEY=VALUE...
 	self again "$@"
 	has "what is left" "$(cat said)" 'left: descriptors 0 mappings 0'

@@ -14,6 +14,7 @@
  *	records	What each callback of a listener is told
  *	leader	The thread that attached is gone: who reads does not spin, and reads all
  *	child	A forked child has no session
+ *	adding	events=100: so many more are added to a reader by its first callback
  *	switches	A session of context switches
  *	again	Attached and detached in turn: nothing is left of it
  *	errors	Every mistake and what is said of it
@@ -691,6 +692,48 @@ static int mode_child(void)
 	return 0;
 }
 
+/* --- a reader that grows while it reads --------------------------------------------------------------------- */
+
+static struct {
+	struct pillion_reader *reader;
+	struct pillion_event *events[1000];
+	long n;
+	size_t samples;
+} adding;
+
+static void add_many(void *arg, const struct pillion_record *r)
+{
+	static const struct pillion_event_spec nothing = {
+		.size = sizeof(nothing), .type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_DUMMY};
+	adding.samples += r->addr != 0;
+	for (; adding.n < key("events") && adding.n < 1000; adding.n++) {
+		struct pillion_event **e = &adding.events[adding.n];
+		if (pillion_event_open(&nothing, 0, -1, 0, e) < 0 || pillion_event_map(*e, PAGE) < 0 ||
+			pillion_reader_add(adding.reader, *e) < 0)
+			fail("adding", -1);
+	}
+}
+
+static int mode_adding(void)
+{
+	const struct pillion_listener l = {.size = sizeof(l), .sample = add_many};
+	struct pillion_event *e;
+	if (pillion_event_open(&events[0], 0, -1, 0, &e) < 0 || pillion_event_map(e, 1 << 16) < 0 ||
+		pillion_reader_open(&l, 0, 0, &adding.reader) < 0 || pillion_reader_add(adding.reader, e) < 0)
+		fail("adding", -1);
+	for (int i = 0; i < 10; i++)
+		*(volatile char *)mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) = 1;
+	pillion_event_disable(e);
+	pillion_reader_stop(adding.reader);
+	pillion_reader_run(adding.reader);
+	printf("added %ld, samples %s\n", adding.n, adding.samples >= 10 ? "all" : "lost");
+	pillion_reader_close(adding.reader);
+	while (adding.n)
+		pillion_event_close(adding.events[--adding.n]);
+	pillion_event_close(e);
+	return 0;
+}
+
 static int lines_of(const char *path)
 {
 	FILE *f = fopen(path, "r");
@@ -829,7 +872,7 @@ static const struct {
 	int (*fn)(void);
 } modes[] = {{"count", mode_count}, {"naive", mode_naive}, {"stop", mode_stop}, {"fields", mode_fields},
 	{"records", mode_records}, {"leader", mode_leader}, {"child", mode_child}, {"again", mode_again},
-	{"switches", mode_switches}, {"errors", mode_errors}};
+	{"switches", mode_switches}, {"errors", mode_errors}, {"adding", mode_adding}};
 
 int main(int argc, char **argv)
 {

@@ -11,6 +11,7 @@
 #include "profiler/inbox.h"
 #include "profiler/target.h"
 #include "shim/inproc/altstack.h"
+#include "shim/inproc/forks.h"
 #include "shim/inproc/process.h"
 
 #include <check.h>
@@ -307,6 +308,27 @@ START_TEST(stacks_are_used_again)
 }
 END_TEST
 
+/* It goes on with that of the thread that forked: nobody else may have it. */
+START_TEST(a_child_keeps_the_stack_of_its_handlers)
+{
+	int status;
+	forks_follow();
+	struct altstack *own = altstack_take();
+	ck_assert_ptr_nonnull(own);
+	altstack_use(own);
+	const pid_t pid = fork();
+	if (pid == 0) {
+		for (unsigned n = 0; n < ALTSTACK_MAX + 64; n++)
+			if (altstack_take() == own)
+				_exit(1);
+		_exit(0);
+	}
+	altstack_release(own);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 /* --- the directory -------------------------------------------------------------------------------------------- */
 
 static unsigned files_in(const char *path)
@@ -430,6 +452,7 @@ int main(int argc, char **argv)
 	suite_add_tcase(s, t);
 	t = tcase_create("files");
 	tcase_add_test(t, stacks_are_used_again);
+	tcase_add_test(t, a_child_keeps_the_stack_of_its_handlers);
 	tcase_add_test(t, reports_of_a_target_are_few);
 	tcase_add_loop_test(t, what_it_was, 0, sizeof(whats) / sizeof(whats[0]));
 	suite_add_tcase(s, t);

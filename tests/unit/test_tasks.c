@@ -208,6 +208,21 @@ START_TEST(the_dead_are_kept_for_a_while)
 }
 END_TEST
 
+START_TEST(without_records_their_end_is_told)
+{
+	for (uint32_t pid = 2; pid < 3 * TASKS_MAX; pid++) {
+		tasks_exec(tasks, pid);
+		tasks_adopt(tasks, pid, pid, "short");
+		ck_assert_str_eq(tasks_known(tasks, pid)->comm, "short");
+		now += SECOND / 1000;
+		tasks_ended(tasks, pid, now);
+	}
+	tasks_ended(tasks, 1, now); /* never heard of */
+	ck_assert_ptr_null(tasks_find(tasks, 1));
+	ck_assert_uint_lt(tasks_count(tasks), 10000);
+}
+END_TEST
+
 START_TEST(a_leader_ends_before_its_threads)
 {
 	comm(7, 7, "go", true);
@@ -326,6 +341,7 @@ int main(void)
 	tcase_add_test(t, threads_have_names_of_their_own);
 	tcase_add_test(t, names_of_very_many_threads);
 	tcase_add_test(t, the_dead_are_kept_for_a_while);
+	tcase_add_test(t, without_records_their_end_is_told);
 	tcase_add_test(t, a_leader_ends_before_its_threads);
 	tcase_add_test(t, a_number_is_used_again_at_once);
 	tcase_add_test(t, losses_are_remembered);
