@@ -234,3 +234,16 @@ test_filtered() { # it asks for a filter, so there are no more samples of it, an
 	end_run
 }
 row "it asks for a seccomp filter of its own" test_filtered
+
+test_asked() { # as libseccomp does before anything else: a mode with a flag that it has not, a filter without a program
+	begin_timers --events cpu@499
+	"${TIMED[@]}" -- python3 -c 'import ctypes, time
+libc = ctypes.CDLL(None, use_errno=True)
+print(libc.syscall(317, 0, 1, None), libc.syscall(317, 1, 0, None), libc.prctl(22, 2, None, 0, 0), libc.prctl(26, 1, 0, 0, 0))
+while time.process_time() < 0.5: pass' 2>/dev/null >said
+	is "what the kernel said" "$(cat said)" "-1 -1 -1 0"
+	first_of python3 >/dev/null
+	(($(cpu_of python3 | share '^\[unsampled\]') <= 20)) || fail "it was switched off: $(cpu_of python3 | grep -F '[unsampled]')"
+	end_run
+}
+row "it asks what seccomp there is, and sets nothing" test_asked
