@@ -38,6 +38,7 @@ struct apps {
 	uint64_t lost, turned_away;
 	unsigned unable; /* that have no memory to share, and why the last one has none */
 	int unable_error;
+	bool deaf; /* what they passed could not be let go of: no descriptor is taken any more */
 };
 
 /* What counts what is in use; NULL: nobody asked. */

@@ -266,11 +266,11 @@ static int hear(struct app *p)
 	} m;
 	int memory = -1;
 	size_t n = 0;
-	const ssize_t got = fd_recv(p->sock, &m, sizeof(m), &memory, 1, &n);
+	const ssize_t got = fd_recv(p->sock, &m, sizeof(m), &memory, !p->apps->deaf, &n);
 	if (got == -EAGAIN)
 		return 0;
 	if (n && fcntl(memory, F_GET_SEALS) < 0) { /* no memfd: a file's system may not let go of whoever closes it */
-		files_close_passed(p->apps->target->engine->files, &p->apps->target->files, memory);
+		p->apps->deaf |= !files_close_passed(p->apps->target->engine->files, &p->apps->target->files, memory);
 		return -EPIPE;
 	}
 	if (p->hello_by && got == sizeof(m.hello) && n)
@@ -314,14 +314,19 @@ static void on_message(void *arg, uint32_t events)
 }
 
 /* One that has hung up has told what there was, most likely. What it has in use is another matter. */
+static bool may_go(const struct apps *a, const struct app *p)
+{
+	const bool needed = p->inbox.pid == (uint32_t)a->target->desc.init_pid || (apps_heap(a) && !has_ended(p));
+	return p->sock < 0 && !p->orphan && !needed;
+}
+
 static void make_room(struct apps *a)
 {
-	struct app *p = a->first;
-	while (p && (p->sock >= 0 || p->orphan || p->inbox.pid == (uint32_t)a->target->desc.init_pid ||
-			    (apps_heap(a) && !has_ended(p))))
-		p = p->next;
-	if (p && drain(p, clock_now(), true))
-		forget(p);
+	struct app *oldest = NULL;
+	for (struct app *p = a->first; p; p = p->next)
+		oldest = may_go(a, p) ? p : oldest;
+	if (oldest && drain(oldest, clock_now(), true))
+		forget(oldest);
 }
 
 static void take_in(struct apps *a, int sock)

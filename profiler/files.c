@@ -322,11 +322,15 @@ void file_close(struct file *f)
 	f->fd = -1;
 }
 
-void files_close_passed(struct files *s, struct files_account *a, int fd)
+bool files_close_passed(struct files *s, struct files_account *a, int fd)
 {
 	struct reader_request q = {.kind = READER_CLOSE_PASSED};
-	if (fd >= 0 && has_credit(a) && have_reader(s) == 0 && ask(s, a, &q, sizeof(q), &fd, 1) == 0)
-		fd_close(fd);
+	if (fd < 0)
+		return true;
+	if (!has_credit(a) || have_reader(s) < 0 || ask(s, a, &q, sizeof(q), &fd, 1) < 0)
+		return false;
+	fd_close(fd);
+	return true;
 }
 
 static ssize_t read_source(void *arg, void *buf, size_t size, uint64_t off)

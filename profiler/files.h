@@ -97,9 +97,9 @@ int files_open(
 	struct files *s, const struct files_place *p, struct files_account *a, const char *path, struct file *ret);
 /*
  * To close a descriptor that is a file of the target's calls its file system (FUSE: flush). A reader closes one first;
- * where that does not succeed ours stays open for good.
+ * where that does not succeed ours stays open for good, and it is false.
  */
-void files_close_passed(struct files *s, struct files_account *a, int fd);
+bool files_close_passed(struct files *s, struct files_account *a, int fd);
 bool files_broken(const struct files *s); /* no reader could be had; until the server is another one */
 
 /* --- the reader's side --- */

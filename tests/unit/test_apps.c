@@ -1,0 +1,157 @@
+/*
+ * apps: processes with libpillion at a target's socket, where nothing else tells of them, and those among them that are
+ * hostile. (What programs have of it is in tests/integration: suite_alloc, suite_timers, suite_calls.)
+ */
+#include "profiler/apps.h"
+
+#include "oci/base/clock.h"
+#include "profiler/app.h"
+#include "tests/unit/fed.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+static int fds;
+static struct engine engine;
+static struct target *target;
+static struct sockaddr_un at = {.sun_family = AF_UNIX};
+
+static void begin(void)
+{
+	socklen_t len = sizeof(at);
+	fed_engine(&engine); /* what it keeps is there from then on */
+	fed_engine_done(&engine);
+	fds = fd_count();
+	fed_n_events = 1;
+	fed_engine(&engine);
+	target = fed_target(&engine, 1);
+	target->desc.strategy = STRATEGY_TIMERS;
+	target->app = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	ck_assert_int_eq(
+		bind(target->app, (struct sockaddr *)&at, sizeof(at.sun_family)), 0); /* a name of the kernel's */
+	ck_assert_int_eq(getsockname(target->app, (struct sockaddr *)&at, &len), 0);
+	ck_assert_int_eq(listen(target->app, 64), 0);
+	ck_assert_int_eq(apps_new(target, &target->apps), 0);
+}
+
+static void end(void)
+{
+	fed_engine_done(&engine);
+	ck_assert_int_eq(fd_count(), fds);
+}
+
+/* --- processes ---------------------------------------------------------------------------------------------- */
+
+static int area_of(uint32_t pid, uint64_t cookie)
+{
+	const struct area_head h = {.magic = AREA_MAGIC, .version = AREA_VERSION, .pid = pid, .cookie = cookie};
+	const int memory = memfd_create("area", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	ck_assert(memory >= 0 && ftruncate(memory, (off_t)AREA_SIZE) == 0);
+	ck_assert_int_eq(fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+	ck_assert_int_eq(pwrite(memory, &h, sizeof(h), 0), sizeof(h));
+	return memory;
+}
+
+static int say_hello(int memory)
+{
+	const struct area_hello hello = {AREA_MAGIC, AREA_VERSION, AREA_SIZE};
+	const int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(connect(sock, (struct sockaddr *)&at, sizeof(sa_family_t) + 6), 0);
+	ck_assert_int_eq(fd_send(sock, &hello, sizeof(hello), &memory, 1), 0);
+	return sock;
+}
+
+static void hear_all(void)
+{
+	apps_drain(target->apps, clock_now(), true);
+}
+
+static unsigned known(void)
+{
+	return target->apps->n;
+}
+
+/* --- rows ----------------------------------------------------------------------------------------------------- */
+
+START_TEST(who_comes_again_while_last_words_are_heard)
+{
+	const int memory = area_of(7, 99), first = say_hello(memory);
+	hear_all();
+	ck_assert_uint_eq(known(), 1);
+	const int again = say_hello(memory);
+	hear_all();
+	ck_assert_uint_eq(known(), 1);
+	ck_assert_uint_eq(apps_seen(target->apps), 1);
+	close(first);
+	close(again);
+	close(memory);
+}
+END_TEST
+
+START_TEST(an_area_without_sense_when_its_pid_is_anothers)
+{
+	const uint64_t tail = UINT64_MAX;
+	const int bad = area_of(7, 1), good = area_of(7, 2), first = say_hello(bad);
+	hear_all();
+	ck_assert_int_eq(pwrite(bad, &tail, sizeof(tail), offsetof(struct area_head, tail)), sizeof(tail));
+	const int next = say_hello(good);
+	hear_all();
+	ck_assert_uint_eq(known(), 1);
+	ck_assert_uint_eq(target->apps->first->inbox.cookie, 2);
+	close(first);
+	close(next);
+	close(bad);
+	close(good);
+}
+END_TEST
+
+START_TEST(more_processes_than_there_are_places_for)
+{
+	const unsigned n = 2 * APPS_MAX;
+	for (unsigned i = 0; i < n; i++) {
+		const int memory = area_of(100 + i, i);
+		close(say_hello(memory));
+		close(memory);
+		hear_all();
+	}
+	ck_assert_uint_eq(known(), APPS_MAX);
+	ck_assert_uint_eq(apps_seen(target->apps), n);
+	ck_assert_uint_ne(tasks_find(target->tasks, 100)->exited, 0); /* its name and mappings go as well */
+	ck_assert_uint_eq(tasks_find(target->tasks, 100 + n - 1)->exited, 0);
+}
+END_TEST
+
+/* There is nobody here who could close it for us: one stays, and no other is taken. */
+START_TEST(what_is_no_memory)
+{
+	const int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	for (unsigned i = 0; i < 100; i++) {
+		close(say_hello(file));
+		hear_all();
+	}
+	close(file);
+	ck_assert_uint_eq(known(), 0);
+	fds++;
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("apps");
+	TCase *t = tcase_create("apps");
+	tcase_set_timeout(t, 60);
+	tcase_add_checked_fixture(t, begin, end);
+	tcase_add_test(t, who_comes_again_while_last_words_are_heard);
+	tcase_add_test(t, an_area_without_sense_when_its_pid_is_anothers);
+	tcase_add_test(t, more_processes_than_there_are_places_for);
+	tcase_add_test(t, what_is_no_memory);
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_ENV);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed != 0;
+}
