@@ -1,6 +1,7 @@
 #include "oci/nri_container.h"
 
 #include "oci/annotations.h"
+#include "oci/reader.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,8 +14,6 @@ enum { LABELS = 5, ANNOTATIONS = 6 }; /* of both */
 
 #define SERVICE_KEY "app.kubernetes.io/name"
 #define KEY_MAX 600 /* longer than any that is ours */
-
-static const char *const sandbox_keys[] = {"io.kubernetes.cri.container-type", "io.kubernetes.cri-o.ContainerType"};
 
 /* What is looked at: fields that are not there are "". */
 struct parts {
@@ -107,9 +106,18 @@ static int add_annotation(void *arg, const struct pb_field *key, const struct pb
 
 static int is_sandbox(void *arg, const struct pb_field *key, const struct pb_field *value)
 {
-	for (size_t i = 0; i < sizeof(sandbox_keys) / sizeof(sandbox_keys[0]); i++)
-		if (pb_equals(key, sandbox_keys[i]) && pb_equals(value, "sandbox"))
+	for (size_t i = 0; reader_sandbox_keys[i]; i++)
+		if (pb_equals(key, reader_sandbox_keys[i]) && pb_equals(value, "sandbox"))
 			return 1;
+	return 0;
+}
+
+static int find_handler(void *arg, const struct pb_field *key, const struct pb_field *value)
+{
+	for (const struct reader_handler *h = reader_handlers; h->key; h++)
+		if (pb_equals(key, h->key) && value->len >= strlen(h->value) &&
+			!memcmp(value->data, h->value, strlen(h->value)))
+			*(const char **)arg = h->why;
 	return 0;
 }
 
@@ -212,6 +220,7 @@ int nri_container(enum nri_call call, const void *payload, size_t len, struct co
 {
 	struct parts p;
 	struct err e = {0}, problem = {0};
+	const char *otherwise = NULL;
 	container_init(ret);
 	find(call, payload, len, &p);
 	if (p.bad)
@@ -220,6 +229,7 @@ int nri_container(enum nri_call call, const void *payload, size_t len, struct co
 	fill_exe(&p, ret);
 	if (fill_id(&p, ret, problem.code ? NULL : &problem) == 0 && call != NRI_CREATE_CONTAINER)
 		fill_pid(&p, ret, problem.code ? NULL : &problem);
+	each_pair(&p.container, ANNOTATIONS, find_handler, &otherwise);
 	int r = read_request(&p, ret, &e);
 	if (r == -ENOMEM)
 		return r;
@@ -230,6 +240,8 @@ int nri_container(enum nri_call call, const void *payload, size_t len, struct co
 	else if (problem.code)
 		return say_invalid(ret, &problem);
 	else if (r < 0)
+		return say_invalid(ret, &e);
+	else if (otherwise && err_say(&e, -ENOTSUP, "%s", otherwise) < 0)
 		return say_invalid(ret, &e);
 	else
 		ret->verdict = VERDICT_PROFILE;

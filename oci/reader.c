@@ -34,17 +34,15 @@ const char *const reader_sandbox_keys[] = {
 	NULL,
 };
 
-/* What a runtime runs without becoming it. A value that begins so. */
 #define WASM                                                                                                           \
 	"its program is WebAssembly, which the runtime runs itself, so nothing of it begins: when it runs, `pillion "  \
 	"attach` its name or pid"
-static const struct {
-	const char *key, *value, *why;
-} handlers[] = {
+const struct reader_handler reader_handlers[] = {
 	{"run.oci.handler", "wasm", WASM},
 	{"run.oci.handler", "wws", WASM},
 	{"run.oci.handler", "krun", "it is a virtual machine: what runs in there can only be profiled in there"},
 	{"module.wasm.image/variant", "compat", WASM},
+	{NULL, NULL, NULL},
 };
 
 #define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
@@ -144,10 +142,10 @@ static bool is_sandbox(const struct reader *r)
 /* NULL: it becomes its program, as usual. */
 static const char *handled_otherwise(const struct reader *r)
 {
-	for (size_t i = 0; i < LENGTH(handlers); i++) {
-		const char *value = json_text(annotation(r, handlers[i].key), NULL);
-		if (value && !strncmp(value, handlers[i].value, strlen(handlers[i].value)))
-			return handlers[i].why;
+	for (const struct reader_handler *h = reader_handlers; h->key; h++) {
+		const char *value = json_text(annotation(r, h->key), NULL);
+		if (value && !strncmp(value, h->value, strlen(h->value)))
+			return h->why;
 	}
 	return NULL;
 }

@@ -32,6 +32,11 @@
 /* Annotations by which runtimes name a container, the first that is there counts, and say that it is a sandbox. They
  * end with NULL. */
 extern const char *const reader_name_keys[], *const reader_sandbox_keys[];
+/* By which a runtime is told to run it without becoming it: a value that begins so. The last one has no key. */
+struct reader_handler {
+	const char *key, *value, *why;
+};
+extern const struct reader_handler reader_handlers[];
 
 struct reader;
 int reader_new(struct reader **ret);

@@ -62,6 +62,14 @@ static const struct told {
 		"id is not a name", NULL, ""},
 	{"no names at all", ID, NULL, NULL, 99, {0}, {"io.pillion.profile", "cpu"}, {0}, VERDICT_PROFILE, NULL, "cpu",
 		""},
+	{"a module of WebAssembly", ID, "web", "shop", 99, {"run.oci.handler", "wasm-smart"},
+		{"io.pillion.profile", "cpu"}, {0}, VERDICT_INVALID, "its program is WebAssembly", NULL, ""},
+	{"a virtual machine", ID, "web", "shop", 99, {"run.oci.handler", "krun"}, {"io.pillion.profile", "cpu"}, {0},
+		VERDICT_INVALID, "it is a virtual machine", NULL, ""},
+	{"a virtual machine that nobody asked for", ID, "web", "shop", 99, {"run.oci.handler", "krun"}, {0}, {0},
+		VERDICT_OFF, NULL, "", ""},
+	{"a handler that is none of those", ID, "web", "shop", 99, {"run.oci.handler", "was"},
+		{"io.pillion.profile", "cpu"}, {0}, VERDICT_PROFILE, NULL, "cpu", ""},
 };
 
 static uint8_t buf[4 << 20], inner[4 << 20];
