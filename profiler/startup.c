@@ -163,7 +163,8 @@ static int open_control(const struct settings *set, struct startup *s, struct en
 	if (!slash || slash == set->control)
 		return err_say(e, -EINVAL, "control socket \"%s\" is not an absolute path", set->control);
 	snprintf(dir, sizeof(dir), "%.*s", (int)(slash - set->control), set->control);
-	fd_auto made = make_dir(dir, false, 0, s->gid, set->users_group[0] ? 0751 : 0750, e);
+	/* what is in there is of its own mode; below app/ is whom any user's program reaches by name (shim/app.c) */
+	fd_auto made = make_dir(dir, false, 0, s->gid, 0751, e);
 	if (made < 0)
 		return made;
 	int r = open_listener(set, s, e);

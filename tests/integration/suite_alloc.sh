@@ -330,6 +330,21 @@ recv(C, $got, 100, 0); print "got ", length($got), "\n"' >heard &
 }
 row "PILLION_SOCKET: another user's hears nothing" test_impostor
 
+test_turned() { # /run/pillion is the service's there
+	begin_run --events alloc/1024
+	chmod 755 "$LAB"
+	printf '%s\n' 'mount -t tmpfs tmpfs /run || exit' \
+		"$LAB/bin/pilliond --control /run/pillion/control.sock --spool $ROW/spool --log $ROW/node.log --metrics off &" \
+		'until test -S /run/pillion/control.sock; do sleep 0.1; done' \
+		'"$@"; status=$?; kill $!; wait; exit $status' >within
+	unshare --mount --propagation private timeout 60 sh within "${RUN[@]}" -- \
+		setpriv --reuid 64999 --regid 64999 --clear-groups "$LAB/bin/sites" 100 10 1000 >told
+	first_of setpriv >/dev/null
+	near "objects" "$(values_of alloc_objects setpriv | total)" $((100 * 1023)) 10
+	end_run
+}
+row "root's program becomes another user: what that allocates is there" test_turned
+
 test_deaf() { # it accepts, and says nothing
 	local began
 	begin_run
