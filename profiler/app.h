@@ -16,6 +16,7 @@ struct app {
 	int64_t hello_by; /* 0: it has said it */
 	int64_t heard;	  /* when it hung up, or was read of last since then */
 	int64_t asked;	  /* when its mappings were wanted last */
+	int process;	  /* pidfd of one that has hung up, where nothing else tells of its end; -1: not known */
 	bool sampled;	  /* it had CPU time */
 	struct inbox inbox;
 	struct inuse inuse;

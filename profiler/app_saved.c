@@ -55,8 +55,13 @@ static struct app *add_orphan(struct apps *a, uint64_t cookie, uint32_t pid)
 	struct app *p = a->n < APPS_MAX ? calloc(1, sizeof(*p)) : NULL;
 	if (!p)
 		return NULL;
-	*p = (struct app){
-		.apps = a, .next = a->first, .sock = -1, .orphan = true, .heard = clock_now(), .called = CALLED_NONE};
+	*p = (struct app){.apps = a,
+		.next = a->first,
+		.sock = -1,
+		.process = -1,
+		.orphan = true,
+		.heard = clock_now(),
+		.called = CALLED_NONE};
 	p->source.fd = p->inbox.memory = -1;
 	p->inbox.cookie = cookie;
 	p->inbox.pid = pid;

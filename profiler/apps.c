@@ -8,20 +8,26 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#ifndef SO_PEERPIDFD /* since Linux 6.5 */
+#define SO_PEERPIDFD 77
+#endif
 #define LAST_MESSAGES 4 /* a greeting, a tree, and that there is something to read */
 #define HELLO_NS (2 * NSEC_PER_SEC)
 #define AGAIN_NS (3 * NSEC_PER_MSEC)  /* what was too young is not any more */
 #define QUIET_NS (3 * NSEC_PER_SEC)   /* of one that has hung up, and of which no exit record tells */
 #define ORPHAN_NS (60 * NSEC_PER_SEC) /* to come back: it may be asleep, and does so when it runs */
 
-/* Nothing tells: it has closed its descriptors, or is gone. */
+/* It has closed its descriptors, or is gone. Where nothing tells which, by its silence. */
 static bool is_quiet(const struct app *p)
 {
+	if (p->sock < 0 && p->process >= 0)
+		return fd_wait(p->process, POLLIN, 0) != 0;
 	return p->sock < 0 && clock_now() - p->heard > (p->orphan ? ORPHAN_NS : QUIET_NS);
 }
 
@@ -83,6 +89,7 @@ static void forget(struct app *p)
 	a->target->tally.apps_cpu += p->inbox.cpu;
 	loop_del(a->target->engine->loop, &p->source);
 	fd_close(p->sock);
+	fd_close(p->process);
 	inbox_close(&p->inbox);
 	inuse_done(&p->inuse);
 	called_done(&p->called);
@@ -138,10 +145,20 @@ static bool drain(struct app *p, int64_t until, bool all)
 	return false;
 }
 
+/* Who connected; -1 before Linux 6.5. */
+static int process_of(int sock)
+{
+	int fd = -1;
+	socklen_t size = sizeof(fd);
+	return getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0 ? fd : -1;
+}
+
 static void hang_up(struct app *p)
 {
 	struct target *t = p->apps->target;
 	loop_del(t->engine->loop, &p->source);
+	if (p->apps->timers && !p->hello_by)
+		p->process = process_of(p->sock);
 	p->sock = fd_close(p->sock);
 	p->heard = p->apps->hung_up = clock_now();
 	if (p->apps->timers)
@@ -153,7 +170,7 @@ static void hang_up(struct app *p)
 bool apps_alive(const struct apps *a)
 {
 	for (const struct app *p = a ? a->first : NULL; p; p = p->next)
-		if (p->sock >= 0 || (p->orphan && !is_quiet(p)))
+		if (p->sock >= 0 || ((p->orphan || p->process >= 0) && !is_quiet(p)))
 			return true;
 	return a && a->hung_up && clock_now() - a->hung_up < APPS_LINGER_NS;
 }
@@ -182,6 +199,7 @@ static void begin_image(struct app *p)
 		if (!drain(other, clock_now(), false))
 			continue;
 		app_look_at_calls(other);
+		other->process = fd_close(other->process); /* that is another one now */
 		used = other->inbox.cpu_seen > used ? other->inbox.cpu_seen : used;
 		known = true;
 	}
@@ -343,6 +361,7 @@ static void take_in(struct apps *a, int sock)
 	*p = (struct app){.apps = a,
 		.next = a->first,
 		.sock = sock,
+		.process = -1,
 		.hello_by = deadline_in(HELLO_NS),
 		.inbox.memory = -1,
 		.called = CALLED_NONE};

@@ -3,7 +3,8 @@
  *
  * Each connects by itself at the target's socket (TARGET_APP) and passes its area (shim/inproc/area.h). It can do no
  * more there than have samples of its own target, and read nothing. One whose connection ends may live on (it closed
- * its descriptors): its area is looked at until it has ended, as far as records tell.
+ * its descriptors): its area is looked at until it has ended, as far as records tell, or its pidfd where there are none
+ * (since Linux 6.5).
  *
  * Where there are no perf events (STRATEGY_TIMERS) they have CPU time, too, and nothing else tells of them: the target
  * begins with the first of them, which says what it has mapped and what its threads are called. It ends when its first

@@ -192,6 +192,17 @@ row "xz" test_runs_same sh -c 'head -c 3000000 "$0" | xz -T4 -1 | xz -d | cksum'
 
 # --- the profiler
 
+test_detached() { # it closes what it has, ours as well, and is silent for longer than one that is gone
+	awk -F. '{ exit !($1 > 6 || ($1 == 6 && $2 >= 5)) }' /proc/sys/kernel/osrelease || skip "before Linux 6.5 nobody tells who it was (SO_PEERPIDFD)"
+	begin_timers --events cpu@999
+	"${TIMED[@]}" -- perl -MPOSIX -e "$PERL_CPU"'
+		exit if fork; setsid; $0 = "late"; burn(0.2); POSIX::close($_) for 0 .. 1023; sleep 5; burn(0.8)' >/dev/null 2>&1
+	first_of perl >/dev/null
+	near "ms in all" "$(cpu_of perl | total_ms)" 820 15
+	end_run
+}
+row "a daemon that closes all descriptors and rests: what it does then is there" test_detached
+
 test_worker_killed() { # three times
 	local i
 	begin_timers
