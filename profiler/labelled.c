@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define THREADS_MAX 65536
+#define THREADS_MAX 16384
 #define PATIENCE 8
 #define AT_ONCE 512
 

@@ -22,7 +22,7 @@ struct map_file {
 struct map_files {
 	map_resolve_fn *resolve;
 	void *arg;
-	size_t count;
+	size_t count, mappings;
 	struct map_file *buckets[FILE_BUCKETS];
 };
 
@@ -106,6 +106,7 @@ struct module *mapping_module(const struct mapping *m)
 /* --- the array of mappings, shared until somebody changes it */
 
 struct map_set {
+	struct map_files *files;
 	size_t refs, count, room;
 	struct mapping *maps; /* sorted, disjoint */
 	struct space_cache *cache;
@@ -133,6 +134,7 @@ static void set_put(struct map_set *set)
 	set_drop_cache(set);
 	for (size_t i = 0; i < set->count; i++)
 		file_put(set->maps[i].file);
+	set->files->mappings -= set->count;
 	free(set->maps);
 	free(set);
 }
@@ -146,6 +148,8 @@ static struct map_set *set_copy(const struct map_set *from, size_t room)
 		free(set);
 		return NULL;
 	}
+	set->files = from->files;
+	set->files->mappings += from->count;
 	set->refs = 1;
 	set->room = room;
 	set->count = from->count;
@@ -190,6 +194,7 @@ int space_new(struct map_files *files, struct space **ret)
 		return -ENOMEM;
 	}
 	set->refs = 1;
+	set->files = files;
 	s->files = files;
 	s->set = set;
 	*ret = s;
@@ -217,6 +222,8 @@ struct space *space_free(struct space *s)
 
 /* --- changing it */
 
+#define DROP_PART 64 /* of all that came since the oldest one that is there */
+
 /* The first mapping that ends above the address. */
 static size_t first_above(const struct map_set *set, uint64_t addr)
 {
@@ -236,6 +243,7 @@ static struct mapping *insert(struct map_set *set, size_t at, struct mapping m)
 	memmove(set->maps + at + 1, set->maps + at, (set->count - at) * sizeof(m));
 	set->maps[at] = m;
 	set->count++;
+	set->files->mappings++;
 	return set->maps + at;
 }
 
@@ -245,6 +253,7 @@ static void remove_range(struct map_set *set, size_t from, size_t to)
 		file_put(set->maps[i].file);
 	memmove(set->maps + from, set->maps + to, (set->count - to) * sizeof(*set->maps));
 	set->count -= to - from;
+	set->files->mappings -= to - from;
 }
 
 static void trim_front(struct mapping *m, uint64_t start)
@@ -276,16 +285,27 @@ static size_t punch(struct map_set *set, uint64_t start, uint64_t end)
 	return i;
 }
 
+/* And what is hardly younger: to look for each of them alone would cost more than all else. */
 static void drop_oldest(struct space *s)
 {
 	struct map_set *set = s->set;
-	size_t oldest = 0;
-	for (size_t i = 1; i < set->count; i++)
-		if (set->maps[i].born < set->maps[oldest].born)
-			oldest = i;
-	remove_range(set, oldest, oldest + 1);
+	uint64_t oldest = UINT64_MAX, newest = 0;
+	size_t kept = 0;
+	for (size_t i = 0; i < set->count; i++) {
+		const uint64_t born = set->maps[i].born;
+		oldest = born < oldest ? born : oldest;
+		newest = born > newest ? born : newest;
+	}
+	const uint64_t until = oldest + (newest - oldest) / DROP_PART;
+	for (size_t i = 0; i < set->count; i++)
+		if (set->maps[i].born > until)
+			set->maps[kept++] = set->maps[i];
+		else
+			file_put(set->maps[i].file);
+	s->dropped += set->count - kept;
+	s->files->mappings -= set->count - kept;
+	set->count = kept;
 	set_drop_cache(set);
-	s->dropped++;
 	s->lossy = true;
 }
 
@@ -302,8 +322,20 @@ static bool is_there(const struct space *s, const struct mapping *m)
 	return old && old->file == m->file && old->end >= m->end && old->pgoff + (m->start - old->start) == m->pgoff;
 }
 
+/* It would take a copy of all that it shares, and two more. */
+static bool is_full(const struct space *s)
+{
+	const size_t copied = s->set->refs > 1 ? s->set->count : 0;
+	return s->files->mappings + copied + 2 > SPACES_MAPPINGS_MAX;
+}
+
 static int space_put_take(struct space *s, const struct mapping *m)
 {
+	if (is_full(s)) {
+		s->dropped++;
+		s->lossy = true;
+		return 1;
+	}
 	int r = set_own(s, 2);
 	if (r < 0)
 		return r;
@@ -323,7 +355,7 @@ int space_map(struct space *s, uint64_t start, uint64_t len, uint64_t pgoff, con
 	m.file = file_get(s->files, file);
 	if (!m.file)
 		return -ENOMEM;
-	int r = is_there(s, &m) ? 1 : space_put_take(s, &m);
+	int r = is_there(s, &m) ? 1 : space_put_take(s, &m); /* 1: it is not kept */
 	if (r)
 		file_put(m.file);
 	return r < 0 ? r : 0;
@@ -477,7 +509,7 @@ static int restore_mapping(
 
 static int restore_set(struct map_files *files, struct spaces_restored *known, struct saved *s)
 {
-	static const struct map_set none;
+	const struct map_set none = {.files = files};
 	uint64_t at = 0;
 	size_t n = saved_count(s, 5);
 	if (s->bad || n > SPACE_MAPPINGS_MAX)
@@ -488,7 +520,7 @@ static int restore_set(struct map_files *files, struct spaces_restored *known, s
 		set_put(set);
 		return r;
 	}
-	for (; r == 0 && set->count < n; set->count += r == 0)
+	for (; r == 0 && set->count < n; set->count += r == 0, files->mappings += r == 0)
 		r = restore_mapping(files, known, s, &at, &set->maps[set->count]);
 	return r;
 }

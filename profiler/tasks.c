@@ -22,6 +22,7 @@ struct tasks {
 	struct task *buckets[BUCKETS];
 	size_t count;
 	uint64_t swept; /* record time of the last look for retired ones */
+	uint64_t turn;	/* counts records */
 	bool lossy;
 	bool all_lossy; /* each of them, at this moment: full rings say so with nearly every sample */
 };
@@ -107,6 +108,30 @@ static void sweep(struct tasks *t, uint64_t until)
 		}
 }
 
+/*
+ * Room for new ones where the ends of old ones were lost: those of which nobody has heard for the longest time. That
+ * one of them may just be asleep is less than that all that come are without a name.
+ */
+static void evict(struct tasks *t)
+{
+	uint64_t oldest = t->turn;
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (const struct task *p = t->buckets[i]; p; p = p->next)
+			oldest = p->heard < oldest && p->pid ? p->heard : oldest;
+	const uint64_t until = oldest + (t->turn - oldest) / 4;
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct task **at = &t->buckets[i]; *at;) {
+			struct task *p = *at;
+			if (p->heard > until || !p->pid) {
+				at = &p->next;
+				continue;
+			}
+			*at = p->next;
+			t->count--;
+			task_free(p);
+		}
+}
+
 static struct task *add(struct tasks *t, uint32_t pid, struct task **at)
 {
 	struct task *p = calloc(1, sizeof(*p));
@@ -115,6 +140,7 @@ static struct task *add(struct tasks *t, uint32_t pid, struct task **at)
 		return NULL;
 	}
 	p->pid = pid;
+	p->heard = t->turn;
 	if (t->lossy)
 		space_set_lossy(p->space);
 	*at = p;
@@ -125,8 +151,10 @@ static struct task *add(struct tasks *t, uint32_t pid, struct task **at)
 struct task *tasks_get(struct tasks *t, uint32_t pid)
 {
 	struct task **at = slot(t, pid);
-	if (*at)
+	if (*at) {
+		(*at)->heard = t->turn;
 		return *at;
+	}
 	if (t->count >= TASKS_MAX && pid != 0)
 		return tasks_get(t, 0);
 	return add(t, pid, at);
@@ -281,9 +309,12 @@ static void retire(struct tasks *t, const struct record *r)
 
 void tasks_record(struct tasks *t, const struct record *r)
 {
+	t->turn++;
 	/* Here nobody holds a task; a record may bring two. Not for every record: a sweep looks at all of them. */
 	if (t->count + 2 > TASKS_MAX && r->time > t->swept + TASKS_GRACE / 16) {
 		sweep(t, UINT64_MAX);
+		if (t->lossy && t->count + 2 > TASKS_MAX)
+			evict(t);
 		t->swept = r->time;
 	}
 	switch (r->type) {

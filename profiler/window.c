@@ -342,12 +342,12 @@ int window_round(struct target *t, int64_t now)
 	int wait = -1;
 	for (struct window *w = t->windows, *next; w; w = next) {
 		next = w->next;
-		bool only = w == t->windows && !next; /* the target goes with the last one of all */
+		const bool last = t->ending && w == t->windows && !next; /* its target goes with it */
 		bool asked = w->naming;
 		if (!asked)
 			ask_names(w);
 		int left = asked ? naming_round(w->naming, now) : 0;
-		if (left < 0 && only && t->ending)
+		if (left < 0 && last)
 			return -1;
 		if (left >= 0 && (wait < 0 || left < wait))
 			wait = left;

@@ -312,6 +312,23 @@ START_TEST(those_beyond_the_cap_share_one_that_says_nothing)
 }
 END_TEST
 
+/* Their ends were lost. */
+START_TEST(at_the_cap_the_silent_make_room)
+{
+	comm(1, 1, "busy", true);
+	tasks_lossy(tasks);
+	for (uint32_t pid = 2; pid < 3 * TASKS_MAX; pid++) {
+		now += SECOND;
+		fork_of(1, pid);
+		comm(pid, pid, "short", true);
+		ck_assert_str_eq(tasks_known(tasks, pid)->comm, "short");
+		tasks_get(tasks, 1); /* it has a sample */
+	}
+	ck_assert_str_eq(tasks_known(tasks, 1)->comm, "busy");
+	ck_assert_uint_le(tasks_count(tasks), TASKS_MAX);
+}
+END_TEST
+
 START_TEST(at_the_cap_the_dead_make_room)
 {
 	fill();
@@ -347,6 +364,7 @@ int main(void)
 	tcase_add_test(t, losses_are_remembered);
 	tcase_add_test(t, strange_records);
 	tcase_add_test(t, those_beyond_the_cap_share_one_that_says_nothing);
+	tcase_add_test(t, at_the_cap_the_silent_make_room);
 	tcase_add_test(t, at_the_cap_the_dead_make_room);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
