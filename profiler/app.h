@@ -18,6 +18,7 @@ struct app {
 	int64_t asked;	  /* when its mappings were wanted last */
 	int process;	  /* pidfd of one that has hung up, where nothing else tells of its end; -1: not known */
 	bool sampled;	  /* it had CPU time */
+	uint64_t ino;	  /* of its area */
 	struct inbox inbox;
 	struct inuse inuse;
 	struct called called;
@@ -35,6 +36,9 @@ struct apps {
 	int64_t blank;				 /* calls from before may be in a profile already */
 	int64_t hung_up;			 /* when the last one did */
 	struct app *first;
+	size_t called_nodes;
+	uint64_t label_changes; /* that may be read by now, as of label_time */
+	int64_t label_time;
 	unsigned n, seen, sampled;
 	uint64_t lost, turned_away;
 	unsigned unable; /* that have no memory to share, and why the last one has none */

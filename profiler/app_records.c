@@ -1,6 +1,7 @@
 #include "profiler/app.h"
 
 #include "oci/base/clock.h"
+#include "oci/base/log.h"
 #include "profiler/calling.h"
 #include "profiler/crash.h"
 #include "profiler/stack.h"
@@ -178,10 +179,15 @@ void app_look_at_calls(struct app *p)
 	bool unknown = false;
 	if (p->called.memory < 0 || !a->target->started)
 		return;
-	if (!p->called.n && p->called.born < a->blank)
-		called_skip(&p->called);
-	else if (calling_count(&p->called, a->target, a->calls, p->inbox.pid, &unknown) < 0)
+	const bool skip = !p->called.n && p->called.born < a->blank;
+	const int r =
+		skip ? called_skip(&p->called) : calling_count(&p->called, a->target, a->calls, p->inbox.pid, &unknown);
+	if (r < 0) {
+		log_line(engine_peer_level(a->target->engine),
+			"target=%s pid=%u outcome=\"calls left alone\" reason=\"%s\"", a->target->desc.id, p->inbox.pid,
+			strerror(-r));
 		called_close(&p->called);
+	}
 	if (unknown && a->timers)
 		inbox_want_maps(&p->inbox);
 }

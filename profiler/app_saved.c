@@ -63,6 +63,7 @@ static struct app *add_orphan(struct apps *a, uint64_t cookie, uint32_t pid)
 		.heard = clock_now(),
 		.called = CALLED_NONE};
 	p->source.fd = p->inbox.memory = -1;
+	p->called.account = &a->called_nodes;
 	p->inbox.cookie = cookie;
 	p->inbox.pid = pid;
 	a->first = p;
@@ -79,6 +80,7 @@ void apps_remember(struct apps *a, int memory)
 		return;
 	}
 	p->called = c;
+	p->called.account = &a->called_nodes;
 	a->seen++;
 }
 

@@ -4,6 +4,7 @@
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "profiler/commit.h"
+#include "profiler/limits.h"
 #include "profiler/worker.h"
 
 #include <errno.h>
@@ -13,10 +14,15 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
+#define LABEL_CHANGES 500000 /* a second that are read, of a target */
+#define LABEL_THREADS 65536  /* whose labels are known, of a target */
+#define LABEL_THREADS_LEAST 256
 #ifndef SO_PEERPIDFD /* since Linux 6.5 */
 #define SO_PEERPIDFD 77
 #endif
+#define APP_FDS 3	/* its connection, or its process; its area; its trees */
 #define LAST_MESSAGES 4 /* a greeting, a tree, and that there is something to read */
 #define HELLO_NS (2 * NSEC_PER_SEC)
 #define AGAIN_NS (3 * NSEC_PER_MSEC)  /* what was too young is not any more */
@@ -238,6 +244,19 @@ static int on_tree(struct app *p, const struct area_tree *t, int memory)
 	return r;
 }
 
+/* One area under two names: each of them would cost us as much, and that one nothing. */
+static bool is_anothers(struct app *p)
+{
+	struct stat st;
+	if (fstat(p->inbox.memory, &st) < 0)
+		return true;
+	p->ino = st.st_ino;
+	const struct app *other = p->apps->first;
+	while (other && (other == p || other->ino != p->ino || other->inbox.cookie == p->inbox.cookie))
+		other = other->next;
+	return other;
+}
+
 /* -errno: it is nobody whom we know. */
 static int on_hello(struct app *p, const struct area_hello *h, int memory)
 {
@@ -254,6 +273,10 @@ static int on_hello(struct app *p, const struct area_hello *h, int memory)
 	int r = inbox_open(memory, &p->inbox);
 	if (r < 0)
 		return r;
+	if (is_anothers(p)) {
+		inbox_close(&p->inbox);
+		return -EPROTO;
+	}
 	if ((old = app_find_cookie(p->apps, p->inbox.cookie, p)))
 		take_over(p, old);
 	else if (a->timers)
@@ -350,9 +373,11 @@ static void make_room(struct apps *a)
 static void take_in(struct apps *a, int sock)
 {
 	struct loop *loop = a->target->engine->loop;
+	const struct engine *g = a->target->engine;
 	if (a->n >= APPS_MAX)
 		make_room(a);
-	struct app *p = a->n < APPS_MAX ? calloc(1, sizeof(*p)) : NULL;
+	const bool room = a->n < APPS_MAX && limits_fds(g, engine_fds(g)) >= APP_FDS;
+	struct app *p = room ? calloc(1, sizeof(*p)) : NULL;
 	a->turned_away += !p;
 	if (!p) {
 		fd_close(sock);
@@ -366,6 +391,7 @@ static void take_in(struct apps *a, int sock)
 		.inbox.memory = -1,
 		.called = CALLED_NONE};
 	p->source.fd = -1;
+	p->called.account = &a->called_nodes;
 	a->first = p;
 	a->n++;
 	if (loop_add(loop, &p->source, sock, EPOLLIN, on_message, p) < 0)
@@ -470,6 +496,11 @@ unsigned apps_seen(const struct apps *a)
 	return a ? a->seen : 0;
 }
 
+uint64_t apps_fds(const struct apps *a)
+{
+	return a ? APP_FDS * (uint64_t)a->n : 0;
+}
+
 uint64_t apps_turned_away(const struct apps *a)
 {
 	return a ? a->turned_away : 0;
@@ -500,11 +531,28 @@ uint64_t apps_lost(struct apps *a)
 
 /* --- labels ---------------------------------------------------------------------------------------------------- */
 
+/* How many there may be by now. */
+static uint64_t label_changes(struct apps *a, int64_t now)
+{
+	const uint64_t since = a->label_time ? (uint64_t)(now - a->label_time) : NSEC_PER_SEC;
+	a->label_time = now;
+	a->label_changes += since < NSEC_PER_SEC ? since * LABEL_CHANGES / NSEC_PER_SEC : LABEL_CHANGES;
+	return a->label_changes < LABEL_CHANGES ? a->label_changes : LABEL_CHANGES;
+}
+
 void apps_read_labels(struct apps *a, uint64_t settled)
 {
-	for (struct app *p = a ? a->first : NULL; p; p = p->next)
+	if (!a || !a->first)
+		return;
+	const int64_t now = clock_now();
+	struct labelled_limits limits = {.settled = settled,
+		.now = (uint64_t)now,
+		.changes = label_changes(a, now),
+		.threads = LABEL_THREADS / a->n > LABEL_THREADS_LEAST ? LABEL_THREADS / a->n : LABEL_THREADS_LEAST};
+	for (struct app *p = a->first; p; p = p->next)
 		if (!p->hello_by && p->inbox.memory >= 0)
-			labelled_read(&p->labels, p->inbox.memory, settled, (uint64_t)clock_now());
+			labelled_read(&p->labels, p->inbox.memory, &limits);
+	a->label_changes = limits.changes;
 }
 
 /* The last one that came: it has execed. */

@@ -64,6 +64,15 @@ int called_open(struct called *c, int memory)
 	return r;
 }
 
+static void free_nodes(struct called *c)
+{
+	if (c->account)
+		*c->account -= c->n;
+	free(c->nodes);
+	c->nodes = NULL;
+	c->n = 0;
+}
+
 void called_close(struct called *c)
 {
 	c->memory = fd_close(c->memory);
@@ -72,13 +81,13 @@ void called_close(struct called *c)
 void called_done(struct called *c)
 {
 	called_close(c);
-	free(c->nodes);
+	free_nodes(c);
 	*c = (struct called)CALLED_NONE;
 }
 
 void called_take(struct called *c, struct called *from)
 {
-	free(c->nodes);
+	free_nodes(c);
 	if (c->memory < 0) {
 		*c = *from;
 		from->memory = -1;
@@ -95,12 +104,16 @@ static bool make_room(struct called *c, size_t n)
 {
 	if (n <= c->n)
 		return true;
+	if (c->account && *c->account + n - c->n > CALLED_NODES_MAX)
+		return false;
 	/* what nobody uses of a region is not there (memfd); so it is with this: never written, never there */
 	struct called_node *more = n > NODES_MAX ? NULL : calloc(n, sizeof(*more));
 	if (!more)
 		return false;
 	if (c->n)
 		memcpy(more, c->nodes, c->n * sizeof(*more));
+	if (c->account)
+		*c->account += n - c->n;
 	free(c->nodes);
 	c->nodes = more;
 	c->n = n;

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #define CALLED_MOST (1ull << 56)
+#define CALLED_NODES_MAX (2u << 20)
 #define CALLED_GONE_MAX 256 /* modules that are gone, the last ones */
 
 struct called_node;
@@ -27,6 +28,7 @@ struct called {
 	uint32_t pid;		   /* as it knows itself */
 	struct called_node *nodes; /* by number, as they were last */
 	size_t n;
+	size_t *account; /* nodes of all that have the same one: CALLED_NODES_MAX at most; NULL: nobody counts */
 	uint64_t unplaced;
 	bool anew, changed; /* what a journal has of them is not what they are */
 };

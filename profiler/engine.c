@@ -68,7 +68,10 @@ int engine_init(struct engine *g, struct err *e)
 
 uint64_t engine_fds(const struct engine *g)
 {
-	return (g->rings ? rings_count(g->rings) : 0) + g->n_streams + 6 * (uint64_t)g->n_targets;
+	uint64_t n = (g->rings ? rings_count(g->rings) : 0) + g->n_streams + 6 * (uint64_t)g->n_targets;
+	for (const struct target *t = g->targets; t; t = t->next)
+		n += apps_fds(t->apps);
+	return n;
 }
 
 static bool any_ending(const struct engine *g)

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define THREADS_MAX 16384
 #define PATIENCE 8
 #define AT_ONCE 512
 
@@ -84,8 +83,6 @@ static void trim(struct labelled_line *line, uint64_t settled)
 
 static void add(struct labelled *l, uint32_t tid, uint64_t time, uint32_t set, uint64_t settled)
 {
-	if (l->tids.count >= THREADS_MAX)
-		forget(l);
 	struct labelled_line *line = line_of(l, tid);
 	if (!line)
 		return;
@@ -104,7 +101,7 @@ static void add(struct labelled *l, uint32_t tid, uint64_t time, uint32_t set, u
 }
 
 /* How many were taken of those; fewer: one is not there yet. */
-static size_t take(struct labelled *l, const struct area_change *c, size_t n, uint64_t settled, uint64_t now)
+static size_t take(struct labelled *l, const struct area_change *c, size_t n, const struct labelled_limits *of)
 {
 	for (size_t i = 0; i < n; i++) {
 		const bool there = c[i].number == l->next + 1;
@@ -113,31 +110,42 @@ static size_t take(struct labelled *l, const struct area_change *c, size_t n, ui
 		l->patience = 0;
 		l->next++;
 		l->lost += !there;
+		if (l->tids.count >= of->threads)
+			forget(l);
 		if (there)
-			add(l, c[i].tid, c[i].time < now ? c[i].time : now, c[i].set, settled);
+			add(l, c[i].tid, c[i].time < of->now ? c[i].time : of->now, c[i].set, of->settled);
 	}
 	return n;
 }
 
-int labelled_read(struct labelled *l, int memory, uint64_t settled, uint64_t now)
+/* Up to there: nobody knows what they were. */
+static void skip(struct labelled *l, uint64_t to)
+{
+	if (l->next) {
+		forget(l);
+		l->lost += to - l->next; /* what was before us is nobody's loss */
+	}
+	l->next = to;
+}
+
+int labelled_read(struct labelled *l, int memory, struct labelled_limits *limits)
 {
 	struct area_change some[AT_ONCE];
 	uint64_t tail;
 	int r = read_at(memory, &tail, sizeof(tail), offsetof(struct area_head, changes));
 	if (r < 0 || tail == l->next)
 		return r;
-	if (tail - l->next > AREA_CHANGES) {
-		if (l->next)
-			forget(l);
-		l->lost += l->next ? tail - AREA_CHANGES - l->next : 0; /* what was before us is nobody's loss */
-		l->next = tail - AREA_CHANGES;
-	}
+	if (tail - l->next > AREA_CHANGES)
+		skip(l, tail - AREA_CHANGES);
+	if (tail - l->next > limits->changes)
+		skip(l, tail);
+	limits->changes -= tail - l->next;
 	while (r == 0 && l->next != tail) {
 		const uint64_t place = l->next % AREA_CHANGES, left = tail - l->next;
 		uint64_t n = left < AT_ONCE ? left : AT_ONCE;
 		n = n < AREA_CHANGES - place ? n : AREA_CHANGES - place;
 		r = read_at(memory, some, n * sizeof(some[0]), AREA_CHANGES_AT + place * sizeof(some[0]));
-		if (r == 0 && take(l, some, n, settled, now) < n)
+		if (r == 0 && take(l, some, n, limits) < n)
 			break;
 	}
 	return r;

@@ -26,9 +26,14 @@ struct labelled { /* all zero: nothing was read */
 	char *sets[AREA_SETS]; /* "": it is none; NULL: not read yet */
 };
 
-/* `settled`: no sample comes that is older; what says to be of later than `now` is of now. 0 or -errno: the area is not
- * to be used any more. */
-int labelled_read(struct labelled *l, int memory, uint64_t settled, uint64_t now);
+struct labelled_limits {
+	uint64_t settled; /* no sample comes that is older */
+	uint64_t now;	  /* what says to be of later is of now */
+	uint64_t changes; /* that may be read, counts down: a target's for a while; beyond it they are lost */
+	size_t threads;	  /* of this one that are known; one more, and none of them is */
+};
+/* 0 or -errno: the area is not to be used any more. */
+int labelled_read(struct labelled *l, int memory, struct labelled_limits *limits);
 /* "key=value\n" for each, or ""; valid as long as `l` is. */
 const char *labelled_at(struct labelled *l, int memory, uint32_t tid, uint64_t time);
 const char *labelled_of(struct labelled *l, int memory, uint64_t set); /* of a record that says which */

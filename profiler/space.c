@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 /* --- identities of files */
 
@@ -105,6 +106,14 @@ struct module *mapping_module(const struct mapping *m)
 
 /* --- the array of mappings, shared until somebody changes it */
 
+static size_t all_mappings;
+
+static void account(struct map_files *files, ssize_t n)
+{
+	files->mappings += (size_t)n;
+	all_mappings += (size_t)n;
+}
+
 struct map_set {
 	struct map_files *files;
 	size_t refs, count, room;
@@ -134,7 +143,7 @@ static void set_put(struct map_set *set)
 	set_drop_cache(set);
 	for (size_t i = 0; i < set->count; i++)
 		file_put(set->maps[i].file);
-	set->files->mappings -= set->count;
+	account(set->files, -(ssize_t)set->count);
 	free(set->maps);
 	free(set);
 }
@@ -149,7 +158,7 @@ static struct map_set *set_copy(const struct map_set *from, size_t room)
 		return NULL;
 	}
 	set->files = from->files;
-	set->files->mappings += from->count;
+	account(set->files, (ssize_t)from->count);
 	set->refs = 1;
 	set->room = room;
 	set->count = from->count;
@@ -243,7 +252,7 @@ static struct mapping *insert(struct map_set *set, size_t at, struct mapping m)
 	memmove(set->maps + at + 1, set->maps + at, (set->count - at) * sizeof(m));
 	set->maps[at] = m;
 	set->count++;
-	set->files->mappings++;
+	account(set->files, 1);
 	return set->maps + at;
 }
 
@@ -253,7 +262,7 @@ static void remove_range(struct map_set *set, size_t from, size_t to)
 		file_put(set->maps[i].file);
 	memmove(set->maps + from, set->maps + to, (set->count - to) * sizeof(*set->maps));
 	set->count -= to - from;
-	set->files->mappings -= to - from;
+	account(set->files, -(ssize_t)(to - from));
 }
 
 static void trim_front(struct mapping *m, uint64_t start)
@@ -285,25 +294,36 @@ static size_t punch(struct map_set *set, uint64_t start, uint64_t end)
 	return i;
 }
 
+/* Made at run time, most likely, and gone again: programs and libraries stay. */
+static bool is_memory(const struct mapping *m)
+{
+	return m->file->key.path[0] != '/' || m->file->key.path[1] == '/';
+}
+
 /* And what is hardly younger: to look for each of them alone would cost more than all else. */
 static void drop_oldest(struct space *s)
 {
 	struct map_set *set = s->set;
 	uint64_t oldest = UINT64_MAX, newest = 0;
-	size_t kept = 0;
+	size_t kept = 0, memory = 0;
+	for (size_t i = 0; i < set->count; i++)
+		memory += is_memory(&set->maps[i]);
+	const bool files = memory < set->count / 2; /* those go as well */
 	for (size_t i = 0; i < set->count; i++) {
 		const uint64_t born = set->maps[i].born;
+		if (!files && !is_memory(&set->maps[i]))
+			continue;
 		oldest = born < oldest ? born : oldest;
 		newest = born > newest ? born : newest;
 	}
 	const uint64_t until = oldest + (newest - oldest) / DROP_PART;
 	for (size_t i = 0; i < set->count; i++)
-		if (set->maps[i].born > until)
+		if (set->maps[i].born > until || (!files && !is_memory(&set->maps[i])))
 			set->maps[kept++] = set->maps[i];
 		else
 			file_put(set->maps[i].file);
 	s->dropped += set->count - kept;
-	s->files->mappings -= set->count - kept;
+	account(s->files, -(ssize_t)(set->count - kept));
 	set->count = kept;
 	set_drop_cache(set);
 	s->lossy = true;
@@ -325,8 +345,8 @@ static bool is_there(const struct space *s, const struct mapping *m)
 /* It would take a copy of all that it shares, and two more. */
 static bool is_full(const struct space *s)
 {
-	const size_t copied = s->set->refs > 1 ? s->set->count : 0;
-	return s->files->mappings + copied + 2 > SPACES_MAPPINGS_MAX;
+	const size_t more = (s->set->refs > 1 ? s->set->count : 0) + 2;
+	return s->files->mappings + more > SPACES_MAPPINGS_MAX || all_mappings + more > ALL_MAPPINGS_MAX;
 }
 
 static int space_put_take(struct space *s, const struct mapping *m)
@@ -520,7 +540,7 @@ static int restore_set(struct map_files *files, struct spaces_restored *known, s
 		set_put(set);
 		return r;
 	}
-	for (; r == 0 && set->count < n; set->count += r == 0, files->mappings += r == 0)
+	for (; r == 0 && set->count < n; set->count += r == 0, account(files, r == 0))
 		r = restore_mapping(files, known, s, &at, &set->maps[set->count]);
 	return r;
 }

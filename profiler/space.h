@@ -19,8 +19,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SPACE_MAPPINGS_MAX 65536       /* the oldest are dropped beyond it; vm.max_map_count is 65530 */
-#define SPACES_MAPPINGS_MAX (1u << 20) /* of a table, those that are shared once; beyond it new ones are dropped */
+/* Of code. Beyond it the oldest are dropped, those of memory first: what is unmapped stays until something lies over
+ * it. */
+#define SPACE_MAPPINGS_MAX 16384
+#define SPACES_MAPPINGS_MAX (1u << 19) /* of a table, those that are shared once; beyond it new ones are dropped */
+#define ALL_MAPPINGS_MAX (1u << 21)    /* of all tables there are */
 
 /* A module for the identity, referenced for the table, or NULL: usually modules_get() with the target's tree. */
 typedef struct module *map_resolve_fn(void *arg, const struct module_key *key);

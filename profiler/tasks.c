@@ -109,8 +109,9 @@ static void sweep(struct tasks *t, uint64_t until)
 }
 
 /*
- * Room for new ones where the ends of old ones were lost: those of which nobody has heard for the longest time. That
- * one of them may just be asleep is less than that all that come are without a name.
+ * Room for new ones: those go, a quarter at most, of which nobody has heard for the longest time. Most of them have
+ * ended and it was not told (records were lost, or their CPU has no events). That one may just be asleep is less than
+ * that all that come are without a name.
  */
 static void evict(struct tasks *t)
 {
@@ -119,8 +120,9 @@ static void evict(struct tasks *t)
 		for (const struct task *p = t->buckets[i]; p; p = p->next)
 			oldest = p->heard < oldest && p->pid ? p->heard : oldest;
 	const uint64_t until = oldest + (t->turn - oldest) / 4;
+	const size_t least = t->count - t->count / 4;
 	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct task **at = &t->buckets[i]; *at;) {
+		for (struct task **at = &t->buckets[i]; *at && t->count > least;) {
 			struct task *p = *at;
 			if (p->heard > until || !p->pid) {
 				at = &p->next;
@@ -313,7 +315,7 @@ void tasks_record(struct tasks *t, const struct record *r)
 	/* Here nobody holds a task; a record may bring two. Not for every record: a sweep looks at all of them. */
 	if (t->count + 2 > TASKS_MAX && r->time > t->swept + TASKS_GRACE / 16) {
 		sweep(t, UINT64_MAX);
-		if (t->lossy && t->count + 2 > TASKS_MAX)
+		if (t->count + 2 > TASKS_MAX)
 			evict(t);
 		t->swept = r->time;
 	}

@@ -3,8 +3,8 @@
  *
  * Pids are those of the container. An exec gives a process a new space and name; a fork shares its parent's; an exit
  * retires it TASKS_GRACE later, because a sample of another CPU may still be on its way. At most TASKS_MAX processes;
- * beyond it all that retired go at once, where records were lost those of which nothing was heard for the longest time,
- * and then new ones share one process without name and mappings.
+ * beyond it all that retired go at once, then those of which nothing was heard for the longest time; of what comes all
+ * at once beyond it, new ones share one process without name and mappings.
  */
 #pragma once
 

@@ -83,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	inbox_drain(&i, INT64_MAX, true, on_record, NULL);
 	if (size % SLOTS_SELDOM == 0) /* there are so many that nothing else would be tried */
 		inbox_slots(&i, on_slot, NULL);
-	labelled_read(&labels, i.memory, 1000, 2000);
+	labelled_read(&labels, i.memory, &(struct labelled_limits){1000, 2000, 10000, 256});
 	labelled_ended(&labels, 1, 2000);
 	for (uint32_t tid = 0; tid < 8; tid++)
 		sink += strlen(labelled_at(&labels, i.memory, tid, data[0]));

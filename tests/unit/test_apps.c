@@ -108,6 +108,23 @@ START_TEST(an_area_without_sense_when_its_pid_is_anothers)
 }
 END_TEST
 
+/* An area that changes its cookie is not two. */
+START_TEST(one_area_under_two_names)
+{
+	const uint64_t cookie = 2;
+	const int memory = area_of(7, 1), first = say_hello(memory);
+	hear_all();
+	ck_assert_int_eq(pwrite(memory, &cookie, sizeof(cookie), offsetof(struct area_head, cookie)), sizeof(cookie));
+	const int second = say_hello(memory);
+	hear_all();
+	ck_assert_uint_eq(known(), 1);
+	ck_assert_uint_eq(target->apps->first->inbox.cookie, 1);
+	close(first);
+	close(second);
+	close(memory);
+}
+END_TEST
+
 START_TEST(more_processes_than_there_are_places_for)
 {
 	const unsigned n = 2 * APPS_MAX;
@@ -146,6 +163,7 @@ int main(void)
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_test(t, who_comes_again_while_last_words_are_heard);
 	tcase_add_test(t, an_area_without_sense_when_its_pid_is_anothers);
+	tcase_add_test(t, one_area_under_two_names);
 	tcase_add_test(t, more_processes_than_there_are_places_for);
 	tcase_add_test(t, what_is_no_memory);
 	suite_add_tcase(s, t);

@@ -189,6 +189,21 @@ static void succeed(struct journal *j)
 	ck_assert_int_eq(called_open(&called, dup(memory)), 0);
 }
 
+START_TEST(what_all_may_know_together)
+{
+	size_t all = CALLED_NODES_MAX - 10;
+	put(2, A, put(1, TREE_FN_ROOT, 0, 0), 1);
+	called.account = &all;
+	ck_assert_str_eq(look(), strerror(ENOMEM));
+	ck_assert_uint_eq(all, CALLED_NODES_MAX - 10);
+	all = 0;
+	ck_assert_str_eq(look(), "A 1");
+	ck_assert(called.n && all == called.n);
+	called_done(&called);
+	ck_assert_uint_eq(all, 0);
+}
+END_TEST
+
 START_TEST(a_successor_knows_what_was_told)
 {
 	struct journal *j = open_journal();
@@ -412,6 +427,7 @@ int main(void)
 	tcase_add_test(t, growth_is_told_once);
 	tcase_add_test(t, what_somebody_else_has_is_skipped);
 	tcase_add_test(t, a_path_ends_near_the_leaf);
+	tcase_add_test(t, what_all_may_know_together);
 	tcase_add_test(t, a_successor_knows_what_was_told);
 	tcase_add_test(t, entries_that_are_no_nodes);
 	tcase_add_test(t, gone_modules_are_known_by_their_text);

@@ -217,10 +217,27 @@ START_TEST(over_the_cap_the_oldest_goes)
 }
 END_TEST
 
+START_TEST(over_the_cap_code_made_at_run_time_goes_first)
+{
+	struct map_files *files;
+	struct space *s;
+	map_files_new(resolve_nothing, NULL, &files);
+	space_new(files, &s);
+	map(s, 0, 8, 0, "/lib/libc.so.6");
+	for (uint64_t i = 1; i <= 4 * SPACE_MAPPINGS_MAX; i++)
+		map(s, i * 16, i * 16 + 8, 0, "//anon");
+	ck_assert_uint_le(space_count(s), SPACE_MAPPINGS_MAX);
+	ck_assert_ptr_nonnull(space_find(s, 0));
+	ck_assert_ptr_null(space_find(s, 16));
+	space_free(s);
+	map_files_free(files);
+}
+END_TEST
+
 /* A child has its own as soon as it maps something: so many children have so many times what their parent has. */
 START_TEST(all_spaces_of_a_table_have_a_cap)
 {
-	enum { PARENT = SPACE_MAPPINGS_MAX, CHILDREN = 50 };
+	enum { PARENT = SPACE_MAPPINGS_MAX, CHILDREN = 100 };
 	struct map_files *files;
 	struct space *s, *children[CHILDREN], *image;
 	size_t all = 0;
@@ -297,6 +314,7 @@ int main(void)
 	tcase_add_test(t, a_fork_shares_until_one_side_changes);
 	tcase_add_test(t, a_module_is_asked_for_once_per_identity);
 	tcase_add_test(t, over_the_cap_the_oldest_goes);
+	tcase_add_test(t, over_the_cap_code_made_at_run_time_goes_first);
 	tcase_add_test(t, all_spaces_of_a_table_have_a_cap);
 	tcase_add_test(t, what_was_derived_is_dropped_when_it_may_be_wrong);
 	suite_add_tcase(suite, t);
