@@ -426,6 +426,8 @@ static void find_go_text(struct elf *f, struct elf_source src, const struct elf_
 	struct elf_section module = {0}, rela = {0};
 	uint32_t first;
 	uint64_t list = word_at(&f->gopclntab, HEADER_FUNCS);
+	if (f->gopclntab.size < HEADER_FUNCS + sizeof(list)) /* it has no such header */
+		return;
 	if (word_at(&f->gopclntab, HEADER_TEXT) || list > f->gopclntab.size || f->gopclntab.size - list < 4)
 		return;
 	memcpy(&first, f->gopclntab.data + list, sizeof(first));

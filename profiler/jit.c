@@ -37,13 +37,32 @@ static char *find_dump(const struct space *space, uint32_t pid)
 	return NULL;
 }
 
+/* Generations that nobody looks into are let go of: a program may fork without end. */
+static void forget_ancestors(struct jit *j)
+{
+	for (int i = 1; j && i < PARENTS_MAX; i++)
+		j = j->parent;
+	if (j)
+		j->parent = jit_unref(j->parent);
+}
+
 static struct jit *make(uint32_t pid, struct jit *parent, struct jit_room *room)
 {
 	struct jit *j = calloc(1, sizeof(*j));
 	if (j)
 		*j = (struct jit){
 			.refs = 1, .pid = pid, .serial = ++room->serial, .parent = jit_ref(parent), .room = room};
+	forget_ancestors(j);
 	return j;
+}
+
+static void account(struct jit *j)
+{
+	size_t now = sizeof(*j) + (j->dump_path ? strlen(j->dump_path) : 0) + (j->map ? perfmap_memory(j->map) : 0) +
+		     (j->dump ? jitdump_memory(j->dump) : 0);
+	size_t all = j->room->left + j->held;
+	j->room->left = all > now ? all - now : 0;
+	j->held = all - j->room->left;
 }
 
 int jit_new(uint32_t pid, const struct space *space, struct jit *parent, struct jit_room *room, struct jit **ret)
@@ -52,6 +71,7 @@ int jit_new(uint32_t pid, const struct space *space, struct jit *parent, struct 
 	if (!j)
 		return -ENOMEM;
 	j->dump_path = find_dump(space, pid);
+	account(j);
 	*ret = j;
 	return 0;
 }
@@ -62,6 +82,7 @@ int jit_restore(uint32_t pid, const char *dump_path, struct jit *parent, struct 
 	if (!j)
 		return -ENOMEM;
 	j->dump_path = dump_path[0] ? strdup(dump_path) : NULL;
+	account(j);
 	*ret = j;
 	return 0;
 }
@@ -105,14 +126,6 @@ struct jit *jit_unref(struct jit *j)
 		j = parent;
 	}
 	return NULL;
-}
-
-static void account(struct jit *j)
-{
-	size_t now = (j->map ? perfmap_memory(j->map) : 0) + (j->dump ? jitdump_memory(j->dump) : 0);
-	size_t all = j->room->left + j->held;
-	j->room->left = all > now ? all - now : 0;
-	j->held = all - j->room->left;
 }
 
 static int read_map(struct jit *j, const struct file *f)

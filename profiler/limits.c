@@ -4,6 +4,7 @@
 #include "oci/options.h"
 #include "profiler/target.h"
 #include "profiler/waits.h"
+#include "profiler/window.h"
 
 #include <errno.h>
 #include <sys/resource.h>
@@ -59,14 +60,24 @@ static size_t tables_of(const struct target *t)
 	return n + (t->started && t->offcpu.waits ? waits_memory(t->offcpu.waits) : 0);
 }
 
+/* What windows hold that are over, and soon give it back. */
+static size_t waiting(const struct engine *g)
+{
+	size_t n = 0;
+	for (const struct target *t = g->targets; t; t = t->next)
+		for (const struct window *w = t->windows; w; w = w->next)
+			for (uint32_t i = 0; w->owns_counts && i < t->desc.n_events; i++)
+				n += aggregate_memory(w->counts[i]);
+	return n;
+}
+
 void limits_look(struct engine *g)
 {
 	struct target *largest = NULL;
-	if (!g->tables.max || g->tables.used < g->tables.max / 4 * 3)
+	if (!g->tables.max || g->tables.used < g->tables.max / 4 * 3 ||
+		less(g->tables.used, waiting(g)) < g->tables.max / 4 * 3)
 		return;
 	for (struct target *t = g->targets; t; t = t->next) {
-		if (t->windows) /* which will give back what it has */
-			return;
 		if (!t->ending && (!largest || tables_of(t) > tables_of(largest)))
 			largest = t;
 	}

@@ -12,6 +12,7 @@
 #define PAGE_SHIFT 12
 #define PAGES_MAX (1u << 20) /* 4 GiB of code */
 #define BUCKETS_MIN 1024
+#define SEARCHED_MAX (1ull << 30) /* half a second; real files have few expressions, and search a few MB */
 #define PROBES_MAX 64
 #define FRAMES 256
 #define ROWS_STEP (64u << 10) /* bytes by which they grow where there is address space */
@@ -50,6 +51,7 @@ struct builder {
 	struct cfi_program programs[ENTRIES_CFI];
 	uint32_t frames[FRAMES]; /* rules of Go's usual frames, by their words: index + 1 */
 	size_t go_steps;	 /* its tables may be shared by functions, so the section's size bounds nothing */
+	size_t searched;	 /* bytes of expressions: a byte of the section may ask for a search of all of them */
 };
 
 /* --- rules */
@@ -119,11 +121,15 @@ static inline int64_t intern(struct builder *b, const struct rule *r)
 }
 
 /* The expression of a place, from a section into the table. */
-static int keep_expression(struct rows *t, const struct elf_section *from, struct place *p)
+static int keep_expression(struct builder *b, const struct elf_section *from, struct place *p)
 {
+	struct rows *t = b->t;
 	if (p->how != PLACE_AT_EXPR && p->how != PLACE_IS_EXPR)
 		return 0;
 	const uint8_t *bytes = from->data + p->n;
+	b->searched += t->n_bytes;
+	if (b->searched > SEARCHED_MAX)
+		return -E2BIG;
 	const uint8_t *same = t->bytes ? memmem(t->bytes, t->n_bytes, bytes, p->len) : NULL;
 	if (!t->bytes && !(t->bytes = malloc(ROWS_EXPRESSIONS_MAX)))
 		return -ENOMEM;
@@ -142,9 +148,9 @@ static int64_t to_full(struct builder *b, const struct cfi_state *s, const struc
 	struct rows *t = b->t;
 	struct rule_full full;
 	cfi_to_full(s, &full);
-	int error = keep_expression(t, from, &full.cfa);
+	int error = keep_expression(b, from, &full.cfa);
 	for (unsigned i = 0; i < DWARF_REGS && error == 0; i++)
-		error = keep_expression(t, from, &full.reg[i]);
+		error = keep_expression(b, from, &full.reg[i]);
 	if (error < 0)
 		return error;
 	r->kind = RULE_FULL;

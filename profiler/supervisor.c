@@ -62,7 +62,7 @@ static void kill_worker(struct supervisor *s)
 {
 	if (s->pidfd >= 0)
 		process_kill(s->pidfd);
-	else if (!s->adopted)
+	else if (!s->adopted && s->worker > 0) /* between two of them there is none */
 		kill(s->worker, SIGKILL);
 }
 

@@ -130,7 +130,10 @@ static void refresh_jits(struct window *w)
 		}
 }
 
-/* Modules of which a predecessor has told the name alone: samples that come now have theirs loaded, as always. */
+/*
+ * Modules of which a predecessor has told the name alone, and those whose files did not answer when they were first
+ * wanted: who is there already has them for good.
+ */
 static void load_modules(struct window *w)
 {
 	struct pairs seen = {0};
@@ -238,7 +241,7 @@ static void fill(struct window *w, struct target *t, bool last)
 	t->past.lost += lost_in(w);
 	w->owns_counts = take_counts(w);
 	apps_next_window(t->apps, w->counts, t->counts);
-	if (w->tally.restarts)
+	if (w->tally.restarts || t->files.silent || files_broken(t->engine->files))
 		load_modules(w);
 	refresh_jits(w);
 	target_window_from(t, now);

@@ -220,6 +220,21 @@ START_TEST(where_the_text_is_since_go_1_26)
 }
 END_TEST
 
+/* Shorter than its header, whose last words would be read as 0. */
+START_TEST(a_table_that_is_no_table)
+{
+	struct go_image *x = malloc(sizeof(*x));
+	for (uint64_t size = 5; size < 80; size++) {
+		make_image(x);
+		x->sh[1].sh_size = size;
+		x->module[22] = TEXT;
+		x->module[20] = TEXT + 0xfffffff1; /* as if the table's first word were the first function */
+		ck_assert(!has_rows(x));
+	}
+	free(x);
+}
+END_TEST
+
 START_TEST(rows_of_it)
 {
 	uint8_t table[512];
@@ -294,6 +309,7 @@ int main(void)
 	tcase_add_loop_test(t, cut_anywhere, 0, LENGTH(magics));
 	tcase_add_test(t, a_table_of_go_1_15);
 	tcase_add_test(t, where_the_text_is_since_go_1_26);
+	tcase_add_test(t, a_table_that_is_no_table);
 	tcase_add_test(t, rows_of_it);
 	tcase_add_test(t, the_signal_trampoline);
 	tcase_add_test(t, a_switch_of_stacks);

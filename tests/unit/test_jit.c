@@ -92,6 +92,25 @@ START_TEST(a_map_is_read_on_as_it_grows)
 }
 END_TEST
 
+/* A program that forks without end, and each child of it is seen in such code. */
+START_TEST(generations_are_not_kept_for_ever)
+{
+	struct jit *j = NULL, *child;
+	size_t left = 0;
+	for (uint32_t pid = 1; pid <= 1000; pid++) {
+		ck_assert_int_eq(jit_new(pid, space, j, &room, &child), 0);
+		jit_unref(j);
+		j = child;
+		left = pid == 100 ? room.left : left;
+	}
+	ck_assert_uint_eq(room.left, left);
+	append("tmp/perf-998.map", "1000 10 first\n");
+	jit_refresh(j, 1, open_here, NULL);
+	ck_assert_str_eq(name_at(j, 0x1000), "first");
+	jit_unref(j);
+}
+END_TEST
+
 START_TEST(the_same_moment_reads_once)
 {
 	struct jit *j;
@@ -191,6 +210,7 @@ int main(void)
 	TCase *t = tcase_create("jit");
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_test(t, a_map_is_read_on_as_it_grows);
+	tcase_add_test(t, generations_are_not_kept_for_ever);
 	tcase_add_test(t, the_same_moment_reads_once);
 	tcase_add_test(t, a_child_has_its_own_names_and_its_parents);
 	tcase_add_test(t, a_jitdump_is_found_by_its_mapping);

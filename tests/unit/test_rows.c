@@ -530,6 +530,46 @@ START_TEST(our_own_table)
 }
 END_TEST
 
+static size_t put_expression(uint8_t *at, unsigned reg, unsigned id)
+{
+	const uint8_t head[] = {0x10 /* DW_CFA_expression */, (uint8_t)reg, 120};
+	memcpy(at, head, sizeof(head));
+	memset(at + 3, 0x96 /* DW_OP_nop */, 117);
+	at[120] = 0x0a /* DW_OP_const2u */;
+	at[121] = (uint8_t)id;
+	at[122] = (uint8_t)(id >> 8);
+	return 123;
+}
+
+/* The table of expressions is full, 16 registers have the last of them, and then there is a row for each byte. */
+START_TEST(a_search_for_each_byte)
+{
+	enum { ROWS = 1 << 20 };
+	struct rows_stats st;
+	uint8_t *program = malloc(ROWS + 200 * 124);
+	size_t n = 0;
+	unsigned id = 0;
+	for (; id < 118; id++) {
+		n += put_expression(program + n, 3, id);
+		program[n++] = 0x41; /* DW_CFA_advance_loc 1 */
+	}
+	for (unsigned reg = 0; reg < 16; reg++)
+		n += put_expression(program + n, reg, id - 1);
+	memset(program + n, 0x41, ROWS);
+	add_cie((struct text)TEXT(CIE));
+	add_fde(CODE, 0x100, (struct text)TEXT("\x41\x0e\x10"));
+	add_fde(CODE + 0x100, 0x40000000, (struct text){n + ROWS, (const char *)program});
+	free(program);
+	elf.n_segments = 1;
+	elf.segments[0].memsz = 0x70000000;
+	elf.segments[0].exec = 1;
+	ck_assert_int_eq(rows_build(&elf, 64 << 20, &rows), 0);
+	rows_stats(rows, &st);
+	ck_assert_uint_ge(st.left_out, 1);
+	ck_assert_int_eq(rows_find(rows, CODE + 1)->kind, RULE_FRAME);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("rows");
@@ -549,6 +589,7 @@ int main(void)
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, five_million_rows, 0, 3);
+	tcase_add_test(t, a_search_for_each_byte);
 	suite_add_tcase(s, t);
 	t = tcase_create("debug_frame");
 	tcase_add_checked_fixture(t, begin_debug, end_debug);
