@@ -2,6 +2,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "profiler/spool.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -21,7 +22,6 @@
 #define SUFFIX ".json"
 #define STAMP "%Y%m%dT%H%M%S"
 #define STAMP_LEN 25 /* 20261125T133510.123456789Z without its end */
-#define TEMPORARY ".writing"
 
 /* --- names ------------------------------------------------------------------------------------------------ */
 
@@ -142,15 +142,31 @@ static void make_room(int dir, const char *coming)
 
 /* --- writing ------------------------------------------------------------------------------------------------ */
 
+/* What who was killed has begun. */
+static void tidy(int dir)
+{
+	const int copy = fd_open_dir(dir, ".");
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	if (copy >= 0 && !d)
+		fd_close(copy);
+	for (const struct dirent *de; d && (de = readdir(d));)
+		if (spool_left_over(de->d_name))
+			unlinkat(dir, de->d_name, 0);
+	if (d)
+		closedir(d);
+}
+
 static int write_file(int dir, const char *name, const void *data, size_t len)
 {
-	unlinkat(dir, TEMPORARY, 0);
-	fd_auto fd = fd_open(dir, TEMPORARY, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0640);
+	char temporary[32];
+	spool_temporary(temporary);
+	unlinkat(dir, temporary, 0);
+	fd_auto fd = fd_open(dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0640);
 	int r = fd < 0 ? fd : fd_write_all(fd, data, len);
-	if (r == 0 && (fchmod(fd, 0640) < 0 || fsync(fd) < 0 || renameat(dir, TEMPORARY, dir, name) < 0))
+	if (r == 0 && (fchmod(fd, 0640) < 0 || fsync(fd) < 0 || renameat(dir, temporary, dir, name) < 0))
 		r = -errno;
 	if (r < 0)
-		unlinkat(dir, TEMPORARY, 0);
+		unlinkat(dir, temporary, 0);
 	return r;
 }
 
@@ -164,6 +180,7 @@ int crashdir_write(int spool, const char *target, int64_t start_ns, uint32_t pid
 	fd_auto dir = fd_open(spool, CRASHDIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 	if (dir < 0)
 		return err_set(e, dir, "cannot open " CRASHDIR);
+	tidy(dir);
 	make_room(dir, name);
 	const int r = write_file(dir, name, data, len);
 	if (r < 0)

@@ -354,23 +354,32 @@ static int copy_into(int dir, const char *file, int fd)
 	return r;
 }
 
+/* One level below `base`, which is made if need be. */
+static int step_into(int base, const char *name)
+{
+	char safe[SPOOL_TARGET_MAX + 1];
+	spool_safe_name(name, safe, sizeof(safe));
+	if (mkdirat(base, safe, 0750) < 0 && errno != EEXIST)
+		return -errno;
+	return fd_open(base, safe, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+}
+
+/* NODE/TARGET/FILE, as put_path() of pushform.c has it. */
 static int copy_file(struct push *h, struct flight *f, struct err *e)
 {
-	char target[SPOOL_TARGET_MAX + 1], kind[64], safe[SPOOL_TARGET_MAX + 1];
+	char target[SPOOL_TARGET_MAX + 1], kind[64];
 	struct push_source of;
 	const char *slash = strrchr(f->path, '/');
 	source_of(h, f, target, kind, &of);
-	spool_safe_name(target, safe, sizeof(safe));
 	fd_auto base = fd_open_dir(AT_FDCWD, h->endpoint->base);
 	if (base < 0)
 		return err_set(e, base, "cannot open %s", h->endpoint->base);
-	if (mkdirat(base, safe, 0750) < 0 && errno != EEXIST)
-		return err_set(e, -errno, "cannot make %s/%s", h->endpoint->base, safe);
-	fd_auto dir = fd_open(base, safe, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	fd_auto node = h->node[0] ? step_into(base, h->node) : dup(base);
+	fd_auto dir = node < 0 ? node : step_into(node, target);
 	int r = dir < 0				? dir
 		: lseek(f->fd, 0, SEEK_SET) < 0 ? -errno
 						: copy_into(dir, slash ? slash + 1 : f->path, f->fd);
-	return r < 0 ? err_set(e, r, "cannot write into %s/%s", h->endpoint->base, safe) : 0;
+	return r < 0 ? err_set(e, r, "cannot write into %s/%s/%s", h->endpoint->base, h->node, target) : 0;
 }
 
 /* --- sending ---------------------------------------------------------------------------------------------- */

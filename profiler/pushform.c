@@ -199,9 +199,14 @@ static void put_segment(struct wire *w, const char *text, size_t len)
 			wire_print(w, "%%%02X", (unsigned char)text[i]);
 }
 
+/* /NODE/TARGET/FILE: two nodes may have a target of one name that began in one second. */
 static void put_path(struct wire *w, const struct push_source *of)
 {
 	const char *at = of->file;
+	if (of->node[0]) {
+		wire_put(w, "/", 1);
+		put_segment(w, of->node, strlen(of->node));
+	}
 	if (!strchr(at, '/') && of->target[0]) {
 		wire_put(w, "/", 1);
 		put_segment(w, of->target, strlen(of->target));

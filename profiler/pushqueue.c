@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SENT_MAX (64u << 20)
+#define SENT_MAX (256u << 20) /* a spool of a million files has half of it */
 #define STALE_LINES(n) (256 + 2 * (n))
 /* A directory that changed as shortly ago as its clock ticks may change again without showing it. */
 #define FRESH_S 1
@@ -312,6 +312,14 @@ static void drop_gone(struct queue *q, struct target *t)
 	t->first = 0;
 }
 
+/* *ret NULL: that is all. An error is not: what it has not named would be taken for gone. */
+static int next_entry(DIR *d, struct dirent **ret)
+{
+	errno = 0;
+	*ret = readdir(d);
+	return *ret ? 0 : -errno;
+}
+
 static int list(struct queue *q, struct target *t, int dir)
 {
 	struct dirent *de;
@@ -326,7 +334,7 @@ static int list(struct queue *q, struct target *t, int dir)
 	}
 	for (size_t i = 0; i < t->n; i++)
 		t->files[i]->seen = false;
-	while (r == 0 && (de = readdir(d)))
+	while (r == 0 && (r = next_entry(d, &de)) == 0 && de)
 		if (spool_parse_name(de->d_name, &start_s) && event_of(de->d_name, event, sizeof(event)) &&
 			!strchr(de->d_name, '\n'))
 			r = add_file(q, t, de->d_name, start_s, !q->wants(q->arg, event));
@@ -387,7 +395,7 @@ static int scan_names(struct queue *q, DIR *d, struct err *e)
 {
 	struct dirent *de;
 	int r = 0;
-	while (r == 0 && (de = readdir(d)))
+	while (r == 0 && (r = next_entry(d, &de)) == 0 && de)
 		if (de->d_name[0] != '.' && strlen(de->d_name) <= SPOOL_TARGET_MAX && !strchr(de->d_name, '\n') &&
 			(de->d_type == DT_DIR || de->d_type == DT_UNKNOWN))
 			r = scan_one(q, de->d_name, e);

@@ -187,8 +187,12 @@ static void retain(struct spool *s, uint64_t coming)
 
 /* --- opening: what a predecessor left */
 
-/* Unfinished, and whoever wrote it is gone. Other sessions may be writing just now. */
-static bool left_over(const char *file)
+void spool_temporary(char ret[static 32])
+{
+	snprintf(ret, 32, TEMPORARY ".%d", (int)getpid());
+}
+
+bool spool_left_over(const char *file)
 {
 	if (strncmp(file, TEMPORARY, strlen(TEMPORARY)) != 0)
 		return false;
@@ -201,7 +205,7 @@ static int scan_file(struct spool *s, int dir, const char *target, const char *f
 {
 	struct stat st;
 	int64_t start_s;
-	if (left_over(file)) {
+	if (spool_left_over(file)) {
 		s->tidied |= unlinkat(dir, file, 0) == 0;
 		return 0;
 	}
@@ -234,7 +238,7 @@ static int scan_dir(struct spool *s, int parent, const char *name, scan_fn *fn)
 
 static int scan_target(struct spool *s, int dir, const char *parent, const char *name)
 {
-	if (left_over(name)) { /* of an index */
+	if (spool_left_over(name)) { /* of an index */
 		unlinkat(dir, name, 0);
 		return 0;
 	}
@@ -356,7 +360,7 @@ int spool_write(struct spool *s, const char *target, int64_t start_ns, unsigned 
 	char safe[SPOOL_TARGET_MAX + 1], name[FILE_MAX], temporary[32];
 	const uint64_t blocks = blocks_of(len) + 1; /* with a directory that may have to be made */
 
-	snprintf(temporary, sizeof(temporary), TEMPORARY ".%d", (int)getpid());
+	spool_temporary(temporary);
 	spool_safe_name(target, safe, sizeof(safe));
 	if (s->cap_bytes && blocks * BLOCK > s->cap_bytes)
 		return err_say(e, -EFBIG, "a profile of %s with %zu bytes is lost: the spool may hold %" PRIu64, safe,

@@ -51,3 +51,7 @@ void spool_safe_name(const char *text, char *buf, size_t size);
 bool spool_parse_name(const char *name, int64_t *ret_start_s);
 /* The event in "<UTC start>-<seq>-<event>.pb.gz", with what is behind it; NULL: there is none. */
 const char *spool_event(const char *name, size_t *ret_len);
+/* What this process' unfinished file in a directory is called; and one that is unfinished, and whoever wrote it is
+ * gone: other sessions may be writing just now. */
+void spool_temporary(char ret[static 32]);
+bool spool_left_over(const char *file);

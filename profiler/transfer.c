@@ -181,7 +181,9 @@ static int set_up(struct transfers *t, struct transfer *one, const struct push_r
 	t->setopt(easy, CURLOPT_PROXY, t->endpoint->proxy); /* "": not what an environment has */
 	t->setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	t->setopt(easy, CURLOPT_CONNECTTIMEOUT, (long)TRANSFER_CONNECT_S);
-	t->setopt(easy, CURLOPT_TIMEOUT, (long)TRANSFER_S);
+	t->setopt(easy, CURLOPT_TIMEOUT, (long)(TRANSFER_S + r->len / TRANSFER_SLOWEST));
+	t->setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+	t->setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)TRANSFER_S);
 	t->setopt(easy, CURLOPT_USERAGENT, "pillion/" VERSION);
 	t->setopt(easy, CURLOPT_WRITEFUNCTION, on_answer);
 	t->setopt(easy, CURLOPT_WRITEDATA, one);
@@ -256,7 +258,7 @@ struct transfers *transfers_close(struct transfers *t)
 
 static enum transfer_outcome outcome_of(unsigned status)
 {
-	static const unsigned later[] = {401, 403, 404, 405, 407, 408, 421, 425, 429};
+	static const unsigned later[] = {401, 402, 403, 404, 405, 407, 408, 409, 410, 415, 421, 425, 426, 429, 499};
 	if (status >= 200 && status < 300)
 		return TRANSFER_DONE;
 	if (status == 413)
@@ -281,9 +283,6 @@ static const char *said(struct transfer *one, char buf[SHOWN_MAX + 8])
 		n--;
 	buf[n] = 0;
 	text_clean(buf);
-	for (char *c = buf; *c; c++)
-		if (*c == '"') /* a reason stands between such ones in the log */
-			*c = '\'';
 	return buf;
 }
 
@@ -357,6 +356,9 @@ static void read_answer(struct transfers *t, struct transfer *one, CURLcode code
 		explain_status(t, one, ret);
 	else if (t->endpoint->form == PUSH_OTLP)
 		read_otlp(one, ret);
+	for (char *c = ret->why.text; *c; c++)
+		if (*c == '"') /* a reason stands between such ones in the log */
+			*c = '\'';
 }
 
 static void take_out(struct transfers *t, struct transfer *one)

@@ -16,8 +16,9 @@
 #include <stdint.h>
 
 #define TRANSFER_CONNECT_S 10
-#define TRANSFER_S 60
-#define TRANSFER_LATER_MAX_S 300 /* of what a server asks for by Retry-After */
+#define TRANSFER_S 60		     /* without a byte; or for all of it, and what */
+#define TRANSFER_SLOWEST (16u << 10) /* bytes a second need */
+#define TRANSFER_LATER_MAX_S 300     /* of what a server asks for by Retry-After */
 
 enum transfer_outcome {
 	TRANSFER_DONE,

@@ -29,7 +29,7 @@ window_at() { # TARGET MINUTE SECOND [VALUE [EVENT]] - a profile in ./spool, as 
 	echo "web;main;work ${4:-7}" | "$UNFOLD" "$ROW/w.pb.gz" samples count
 	mv "$ROW/w.pb.gz" "spool/$1/$file"
 }
-paths_taken() { jq -r .path rec/taken 2>/dev/null; }
+paths_taken() { jq -r .path rec/taken 2>/dev/null | sed "s|^/$(hostname)/|/|"; }
 times_taken() { { cat rec/taken 2>/dev/null || :; } | grep -c . || :; }
 took() { (($(times_taken) >= $1)); }
 in_spool() { (cd spool && find . -name '*.pb.gz' ! -path './.*/*' | sed 's/^\.//' | sort); }
@@ -84,7 +84,7 @@ test_recorded() { # FORM
 row "push: a recorded profile to Pyroscope's push.v1" test_recorded pyroscope '"method":"POST","path":"/push.v1.PusherService/Push".*"content-type":"application/proto"'
 row "push: a recorded profile to Pyroscope's /ingest" test_recorded ingest '"path":"/ingest\?name=burn.*multipart/form-data'
 row "push: a recorded profile to an OTLP server" test_recorded otlp '"path":"/v1development/profiles".*application/x-protobuf.*"content-encoding":"gzip"'
-row "push: a recorded profile by PUT" test_recorded put '"method":"PUT","path":"/burn/2.*-cpu.pb.gz"'
+row "push: a recorded profile by PUT" test_recorded put '"method":"PUT","path":"/'"$(hostname)"'/burn/2.*-cpu.pb.gz"'
 
 test_directory() {
 	begin_push
@@ -92,7 +92,7 @@ test_directory() {
 	[[ $EUID != 0 ]] || chown nobody store # which is no hindrance to root
 	for s in 1 2 3; do window_at web 0 $s; done
 	"${PUSH[@]}" --to "file://$ROW/store" spool >said || fail "$(cat said)"
-	diff -r spool store || fail "the copy is another"
+	diff -r spool "store/$(hostname)" || fail "the copy is another"
 	rm -r store
 	is "the status without it" "$("${PUSH[@]}" --to "file://$ROW/store" spool 2>said >&2; echo $?)" 1
 	has "what it says" "$(cat said)" "cannot open $ROW/store: No such file or directory"
@@ -115,7 +115,7 @@ test_identity() {
 	echo bounce >rec/mode
 	"${PUSH[@]}" --to "put+http://127.0.0.1:$PORT" --token-file "$ROW/token" spool >said 2>&1 || :
 	is "requests that went on" "$(grep -c . rec/refused)" 1
-	has "what it says" "$(cat said)" "it answers 307 and sends us to http://127.0.0.1:$PORT/web/.*: give that as the url"
+	has "what it says" "$(cat said)" "it answers 307 and sends us to http://127.0.0.1:$PORT/$(hostname)/web/.*: give that as the url"
 	! grep -rq s3cret said push.log spool/.push 2>/dev/null || fail "the token is told"
 }
 row "push: tokens, a user, headers; a redirect is told and not followed" test_identity
@@ -161,7 +161,7 @@ test_proxy() {
 	window_at web 0 1
 	http_proxy=http://127.0.0.1:1 ALL_PROXY=http://127.0.0.1:1 "${PUSH[@]}" --to "put+http://127.0.0.1:$PORT" spool || fail "it goes where the environment says"
 	"${PUSH[@]}" --to put+http://nowhere.invalid:80/x --proxy "http://127.0.0.1:$PORT" spool || fail "not by the proxy"
-	has "what the proxy is asked for" "$(jq -r .path rec/taken | tail -n 1)" '^http://nowhere.invalid(:80)?/x/web/'
+	has "what the proxy is asked for" "$(jq -r .path rec/taken | tail -n 1)" "^http://nowhere.invalid(:80)?/x/$(hostname)/web/"
 }
 row "push: by the proxy that it is told, and not by the environment's" test_proxy
 

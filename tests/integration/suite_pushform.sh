@@ -38,7 +38,7 @@ test_kind() { # KIND
 		done
 		formed put "$file" put
 		cmp put/000.body "$file" || fail "put: other bytes"
-		is "put" "$(sed -n '1,3p' put/000.head | xargs)" "method PUT path /the-target/$(basename "$file") type application/octet-stream"
+		is "put" "$(sed -n '1,3p' put/000.head | xargs)" "method PUT path /the-node/the-target/$(basename "$file") type application/octet-stream"
 	done
 }
 for kind in cpu offcpu wall counted alloc calls; do

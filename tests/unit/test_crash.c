@@ -343,6 +343,24 @@ static unsigned files_in(const char *path)
 	return (unsigned)n;
 }
 
+/* Another session writes, and one that was killed has begun. */
+START_TEST(what_others_write_stays)
+{
+	char path[64], written[256];
+	struct err e = {0};
+	snprintf(path, sizeof(path), "%s", dir);
+	ck_assert_ptr_nonnull(mkdtemp(path));
+	fd_auto spool = fd_open_dir(AT_FDCWD, path);
+	ck_assert_int_eq(crashdir_write(spool, "web", 1000, 1, "{}", 2, written, sizeof(written), &e), 0);
+	fd_auto at = fd_open_dir(spool, CRASHDIR);
+	close(openat(at, ".writing.1", O_WRONLY | O_CREAT, 0640));
+	close(openat(at, ".writing.4194305", O_WRONLY | O_CREAT, 0640)); /* no pid is that high */
+	ck_assert_int_eq(crashdir_write(spool, "web", 2000, 1, "{}", 2, written, sizeof(written), &e), 0);
+	ck_assert_int_eq(unlinkat(at, ".writing.1", 0), 0);
+	ck_assert_int_eq(unlinkat(at, ".writing.4194305", 0), -1);
+}
+END_TEST
+
 START_TEST(reports_of_a_target_are_few)
 {
 	char path[64], below[256], first[256], other[128];
@@ -453,6 +471,7 @@ int main(int argc, char **argv)
 	t = tcase_create("files");
 	tcase_add_test(t, stacks_are_used_again);
 	tcase_add_test(t, a_child_keeps_the_stack_of_its_handlers);
+	tcase_add_test(t, what_others_write_stays);
 	tcase_add_test(t, reports_of_a_target_are_few);
 	tcase_add_loop_test(t, what_it_was, 0, sizeof(whats) / sizeof(whats[0]));
 	suite_add_tcase(s, t);

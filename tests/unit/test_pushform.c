@@ -812,20 +812,22 @@ START_TEST(test_same_bytes)
 END_TEST
 
 static const struct {
-	const char *target, *file, *path;
+	const char *node, *target, *file, *path;
 } paths[] = {
-	{"web", "web/20260101T000000Z-000001-cpu.pb.gz", "/web/20260101T000000Z-000001-cpu.pb.gz"},
-	{"web", "alone.pb.gz", "/web/alone.pb.gz"},
-	{"a b", "x", "/a%20b/x"},
-	{"", "../../etc/passwd", "/%2E%2E/%2E%2E/etc/passwd"},
-	{"", "//a///b?c#d%", "/a/b%3Fc%23d%25"},
-	{"", "\xc3\xa9", "/%C3%A9"},
+	{"node-1", "web", "web/20260101T000000Z-000001-cpu.pb.gz", "/node-1/web/20260101T000000Z-000001-cpu.pb.gz"},
+	{"", "web", "web/20260101T000000Z-000001-cpu.pb.gz", "/web/20260101T000000Z-000001-cpu.pb.gz"},
+	{"../n", "web", "alone.pb.gz", "/..%2Fn/web/alone.pb.gz"},
+	{"n", "a b", "x", "/n/a%20b/x"},
+	{"..", "", "../../etc/passwd", "/%2E%2E/%2E%2E/%2E%2E/etc/passwd"},
+	{"", "", "//a///b?c#d%", "/a/b%3Fc%23d%25"},
+	{"", "", "\xc3\xa9", "/%C3%A9"},
 };
 
 START_TEST(test_put)
 {
 	struct push_source of = source;
 	for (size_t i = 0; i < N(paths); i++) {
+		of.node = paths[i].node;
 		of.target = paths[i].target;
 		of.file = paths[i].file;
 		struct made m = make_of(PUSH_PUT, NULL, (struct push_limits){1, 1}, &of);
