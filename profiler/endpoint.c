@@ -141,15 +141,28 @@ static int check_url(const struct scheme *s, const char *rest, struct err *e)
 	return host ? 0 : err_say(e, -EINVAL, "has no host: write %shost:port", s->prefix);
 }
 
+/* FNV-1a, 32 bits */
+static uint32_t hash_of(const char *text)
+{
+	uint32_t h = 2166136261u;
+	for (; *text; text++)
+		h = (h ^ (uint8_t)*text) * 16777619u;
+	return h;
+}
+
 /* Another url is another endpoint: what one has had, the other has not. */
 static void name_after(struct endpoint *p)
 {
+	const char *c = p->url;
 	size_t n = 0;
-	for (const char *c = p->url; *c && n < sizeof(p->name) - 1; c++)
+	for (; *c && n < sizeof(p->name) - 1; c++)
 		if (isalnum((unsigned char)*c) || *c == '.' || *c == '_')
 			p->name[n++] = *c;
 		else if (n && p->name[n - 1] != '-')
 			p->name[n++] = '-';
+	if (*c) /* what is cut off may be all that two of them differ by */
+		n = sizeof(p->name) - 10 +
+		    (size_t)snprintf(p->name + sizeof(p->name) - 10, 10, "-%08x", hash_of(p->url));
 	while (n && p->name[n - 1] == '-')
 		n--;
 	p->name[n] = 0;

@@ -109,6 +109,24 @@ START_TEST(flags_give_it_the_name_of_its_url)
 }
 END_TEST
 
+START_TEST(long_urls_have_names_of_their_own)
+{
+	static const char url[] =
+		"pyroscope+http://pyroscope-distributor.monitoring-platform.svc.cluster.local:4040/tenant-";
+	char text[sizeof(url) + 1];
+	struct endpoint p[2];
+	struct err e = {0};
+	for (int i = 0; i < 2; i++) {
+		endpoint_default(&p[i], "");
+		snprintf(text, sizeof(text), "%s%c", url, 'a' + i);
+		ck_assert_int_eq(endpoint_set(&p[i], "--to", text, &e), 0);
+		ck_assert_uint_eq(strlen(p[i].name), sizeof(p[i].name) - 1);
+		ck_assert_int_eq(strncmp(p[i].name, "pyroscope-http-pyroscope-distributor.monitoring-platfo-", 55), 0);
+	}
+	ck_assert_str_ne(p[0].name, p[1].name);
+}
+END_TEST
+
 START_TEST(a_mistake_is_named_and_its_value_is_not_taken)
 {
 	struct endpoint p, before;
@@ -214,6 +232,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(t, a_url_says_where_and_how, 0, LENGTH(urls));
 	tcase_add_test(t, flags_give_it_the_name_of_its_url);
+	tcase_add_test(t, long_urls_have_names_of_their_own);
 	tcase_add_loop_test(t, a_mistake_is_named_and_its_value_is_not_taken, 0, LENGTH(mistakes));
 	tcase_add_loop_test(t, a_file_that_is_not_whole_is_no_endpoint, 0, LENGTH(files));
 	tcase_add_test(t, files_are_read_in_order_with_their_secrets);
