@@ -72,7 +72,7 @@ uint64_t apps_labels_lost(struct apps *a);		    /* changes of them, since it was
 unsigned apps_seen(const struct apps *a);		    /* that have connected so far */
 unsigned apps_sampled(const struct apps *a);		    /* of those, with CPU time; since the profiler began */
 uint64_t apps_fds(const struct apps *a);		    /* descriptors that it may hold */
-uint64_t apps_turned_away(const struct apps *a);	    /* that came when there were APPS_MAX, each time */
+uint64_t apps_turned_away(const struct apps *a);	    /* when there were APPS_MAX or no descriptors, each time */
 unsigned apps_unable(const struct apps *a, int *ret_error); /* that had no memory to share, and why: -errno */
 bool apps_alive(const struct apps *a);			    /* one is there, or may be on its way */
 uint64_t apps_lost(struct apps *a);			    /* samples, since it was asked last */

@@ -615,7 +615,7 @@ static int add_apps(struct builder *b)
 		r = add_missing(b);
 	if (r == 0 && apps_turned_away(b->t->apps))
 		r = comment(b,
-			"more than %u processes with libpillion at a time: %" PRIu64
+			"more than %u processes with libpillion at a time, or no descriptors for them: %" PRIu64
 			" times one more was turned away so far",
 			APPS_MAX, apps_turned_away(b->t->apps));
 	if (r == 0 && measure != MEASURES_CALLS && y->apps_lost)

@@ -374,8 +374,8 @@ static int copy_file(struct push *h, struct flight *f, struct err *e)
 	fd_auto base = fd_open_dir(AT_FDCWD, h->endpoint->base);
 	if (base < 0)
 		return err_set(e, base, "cannot open %s", h->endpoint->base);
-	fd_auto node = h->node[0] ? step_into(base, h->node) : dup(base);
-	fd_auto dir = node < 0 ? node : step_into(node, target);
+	fd_auto node = h->node[0] ? step_into(base, h->node) : -1;
+	fd_auto dir = h->node[0] && node < 0 ? node : step_into(node < 0 ? base : node, target);
 	int r = dir < 0				? dir
 		: lseek(f->fd, 0, SEEK_SET) < 0 ? -errno
 						: copy_into(dir, slash ? slash + 1 : f->path, f->fd);

@@ -356,9 +356,14 @@ static void read_answer(struct transfers *t, struct transfer *one, CURLcode code
 		explain_status(t, one, ret);
 	else if (t->endpoint->form == PUSH_OTLP)
 		read_otlp(one, ret);
-	for (char *c = ret->why.text; *c; c++)
-		if (*c == '"') /* a reason stands between such ones in the log */
-			*c = '\'';
+}
+
+/* Whatever a server may have put there: a reason stands between such ones in the log. */
+static void unquote(char *text)
+{
+	for (; *text; text++)
+		if (*text == '"')
+			*text = '\'';
 }
 
 static void take_out(struct transfers *t, struct transfer *one)
@@ -382,6 +387,7 @@ bool transfers_next(struct transfers *t, void **ret_of, struct transfer_result *
 		t->getinfo(m->easy_handle, CURLINFO_PRIVATE, &one);
 		take_out(t, one);
 		read_answer(t, one, code, ret);
+		unquote(ret->why.text);
 		*ret_of = one->of;
 		let_go(t, one);
 		return true;

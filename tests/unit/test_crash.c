@@ -358,6 +358,8 @@ START_TEST(what_others_write_stays)
 	ck_assert_int_eq(crashdir_write(spool, "web", 2000, 1, "{}", 2, written, sizeof(written), &e), 0);
 	ck_assert_int_eq(unlinkat(at, ".writing.1", 0), 0);
 	ck_assert_int_eq(unlinkat(at, ".writing.4194305", 0), -1);
+	snprintf(written, sizeof(written), "rm -rf %s", path);
+	ck_assert_int_eq(system(written), 0);
 }
 END_TEST
 
