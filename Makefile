@@ -111,18 +111,27 @@ $(B)/%.o: %.c | $(GEN)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -c -o $@ $<
 
-# --- unit tests: tests/unit/test_X.c, one program each, all linked with everything below the mains
-# those that take longest first; most of them wait more than they work
-UNIT_LONGEST := commit exporter debugfile lines debugdata intervals symbolizer lookup perfmap
+# --- unit tests: tests/unit/test_X.c, a suite each, all in one program, linked with everything below the mains.
+# Those that take longest come first.
+UNIT_LONGEST := commit pushform symbolizer debugdata area tree exporter rates
 UNIT_NAMES := $(patsubst tests/unit/test_%.c,%,$(wildcard tests/unit/test_*.c))
-UNIT := $(addprefix $(B)/unit/test_,$(UNIT_LONGEST) $(filter-out $(UNIT_LONGEST),$(UNIT_NAMES)))
-$(B)/unit/%: $(B)/tests/unit/%.o $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $(B)/liboci.a
+UNIT_SUITES := $(UNIT_LONGEST) $(filter-out $(UNIT_LONGEST),$(UNIT_NAMES))
+UNITS := $(B)/unit/units
+# rewritten only where the names are others
+$(B)/unit/suites.c: FORCE
 	@mkdir -p $(@D)
+	@{ echo '#include "tests/unit/suites.h"'; printf 'Suite *%s_suite(void);\n' $(UNIT_SUITES); \
+		echo 'const struct unit_suite unit_suites[] = {'; \
+		for name in $(UNIT_SUITES); do echo "	{\"$$name\", $${name}_suite},"; done; echo '	{0}};'; } >$@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(B)/unit/suites.o: $(B)/unit/suites.c
+	$(CC) $(CFLAGS) -c -o $@ $<
+$(UNITS): $(B)/unit/suites.o $(call obj,$(wildcard tests/unit/*.c)) $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $(B)/liboci.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcheck -lsubunit -lm -lrt -lpthread $(LIBS_profiler)
-unit-programs: $(UNIT)
-unit: $(UNIT) ## build and run the unit tests
-	@export CK_VERBOSITY=$${CK_VERBOSITY:-normal}; printf '%s\n' $(UNIT) | \
-		xargs -P "$$(($$(nproc) + 1))" -I PROGRAM sh -c 'said=$$(PROGRAM 2>&1); status=$$?; printf "%s\n" "$$said"; exit $$status'
+unit: $(UNITS) ## build and run the unit tests (MODE=release|asan|tsan)
+	@$(UNITS)
+unit-%: $(UNITS)
+	@CK_VERBOSITY=$${CK_VERBOSITY:-normal} $(UNITS) $*
 
 # --- fuzzers: tests/fuzz/fuzz_X.c with tests/fuzz/corpus/X (MODE=fuzz)
 FUZZ := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -143,6 +152,18 @@ demo: ## profile a real program in a real container and print where its time wen
 test: ## all tests: layers, units (also under sanitizers), real runtimes; REQUIRE_ALL=1: a skip fails
 	@tests/tools/setup test
 	@+tests/run
+
+# --- one test, and one row many times
+B_ROWS = $(if $(filter-out release,$(MODE)),B=build/$(MODE))
+suite: ## the rows of SUITE (all) whose names match ONLY, with real runtimes
+	@+$(MAKE) --no-print-directory -s -j"$$(nproc)" all tools
+	@ONLY='$(ONLY)' $(B_ROWS) tests/integration/run $(SUITE)
+
+N ?= 20
+LOAD ?= 2
+repeat: ## the same N (20) times each, beside LOAD (2) busy loops: how often each row fails, and how
+	@+$(MAKE) --no-print-directory -s -j"$$(nproc)" all tools
+	@$(B_ROWS) tests/tools/repeat '$(SUITE)' '$(ONLY)' $(N) $(LOAD)
 
 lint: ## layers, banned functions, formatting
 	@tests/tools/layers
@@ -363,6 +384,6 @@ clean: ## remove what was built
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort | expand -t 14
 
-.PHONY: all unit unit-programs tools demo test screenshots test-vm test-kubelet lint fuzz fuzzers bench bench-hook bench-wrapper bench-nri bench-run bench-faults bench-unwind bench-commit bench-cost bench-node bench-offcpu bench-services bench-alloc bench-tree bench-labels bench-flame bench-push soak soak-ci install installed uninstall package-tree deb tarball clean help
+.PHONY: all FORCE unit tools demo test suite repeat screenshots test-vm test-kubelet lint fuzz fuzzers bench bench-hook bench-wrapper bench-nri bench-run bench-faults bench-unwind bench-commit bench-cost bench-node bench-offcpu bench-services bench-alloc bench-tree bench-labels bench-flame bench-push soak soak-ci install installed uninstall package-tree deb tarball clean help
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -8,14 +8,14 @@
 #
 # Variables: TOP the tree, B the build, LAB the one temporary directory, ROW the row's own.
 # REQUIRE_ALL=1: a skip is a failure. ONLY=regex: only the rows whose name matches. KEEP=1: leave LAB for a look.
-# SLOW_ROWS=FILE: how long each row took. AGAIN=N: so many rows of a lab may have a second try, and each says `again - name`
-# with what it said first; not where a sanitizer spoke.
+# SLOW_ROWS=FILE: how long each row took. REPEAT=N: each row so many times; then a line says how often it failed
+# (tests/tools/repeat). A row runs once otherwise, whatever comes of it.
 
 ROW_TIMEOUT=${ROW_TIMEOUT:-60}
 ROW_NUMBER=0
 ROW_PID=
 ROW_CLOCK=
-AGAIN=${AGAIN:-0}
+REPEAT=${REPEAT:-1}
 
 # Under a sanitizer: leaks are looked for by ptrace, which no role of ours may; libraries are preloaded into some; and nobody
 # waits a second at its end for a race.
@@ -127,17 +127,13 @@ lab_unmount() { # DIR - what is mounted below it, last first
 
 row() { # "name in words" function [arg...]
 	[[ -n ${ONLY-} && ! $1 =~ $ONLY ]] && return
-	local status
-	row_run "$@"
-	if ((AGAIN > 0 && status == ROW_FAILED)) && [[ ! -e $ROW.skip ]]; then
-		AGAIN=$((AGAIN - 1))
-		echo "again - $1"
-		row_said
-		row_clean
+	local status time failed=0
+	for ((time = 0; time < REPEAT; time++)); do
 		row_run "$@"
-	fi
-	row_report "$1" "$status"
-	row_clean
+		row_report "$1" "$status" || failed=$((failed + 1))
+		row_clean
+	done
+	((REPEAT == 1)) || echo "repeat - $failed of $REPEAT failed - $1"
 }
 ROW_FAILED=1 ROW_LATE=2 ROW_UNSANE=3
 
@@ -180,7 +176,7 @@ sanitizers_silent() {
 	[[ -z $said ]] || ! echo "$said" >>"$ROW.out"
 }
 
-row_report() { # NAME STATUS
+row_report() { # NAME STATUS - 1: it failed
 	local skipped
 	skipped=$(cat "$ROW.skip" 2>/dev/null)
 	if [[ -n $skipped && -z ${REQUIRE_ALL-} ]]; then
@@ -194,6 +190,7 @@ row_report() { # NAME STATUS
 		echo "not ok - $1${skipped:+ ($skipped)}"
 		row_said
 		echo failed >>"$LAB/results"
+		return 1
 	fi
 }
 

@@ -1,6 +1,7 @@
 #include "profiler/aggregate.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -294,7 +295,7 @@ START_TEST(freeing_nothing)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(aggregate)
 {
 	Suite *s = suite_create("aggregate");
 	TCase *t = tcase_create("aggregate");
@@ -313,9 +314,5 @@ int main(void)
 	tcase_add_test(t, sums_stay_numbers);
 	tcase_add_test(t, freeing_nothing);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

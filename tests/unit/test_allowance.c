@@ -1,5 +1,7 @@
 #include "profiler/allowance.h"
 
+#include "suite.h"
+
 #include <check.h>
 #include <stdlib.h>
 
@@ -130,7 +132,7 @@ START_TEST(a_service_that_was_held_up)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(allowance)
 {
 	Suite *s = suite_create("allowance");
 	TCase *t = tcase_create("allowance");
@@ -146,9 +148,5 @@ int main(void)
 	tcase_add_test(t, no_bound);
 	tcase_add_test(t, a_service_that_was_held_up);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

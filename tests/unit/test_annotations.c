@@ -1,6 +1,7 @@
 #include "oci/annotations.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -113,7 +114,7 @@ START_TEST(annotations_are_bounded)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(annotations)
 {
 	Suite *s = suite_create("annotations");
 	TCase *t = tcase_create("annotations");
@@ -122,9 +123,5 @@ int main(void)
 	tcase_add_loop_test(t, annotations_yield_a_request, 0, LENGTH(annotation_cases));
 	tcase_add_test(t, annotations_are_bounded);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

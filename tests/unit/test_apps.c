@@ -6,6 +6,7 @@
 
 #include "oci/base/clock.h"
 #include "profiler/app.h"
+#include "suite.h"
 #include "tests/unit/fed.h"
 
 #include <check.h>
@@ -155,7 +156,7 @@ START_TEST(what_is_no_memory)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(apps)
 {
 	Suite *s = suite_create("apps");
 	TCase *t = tcase_create("apps");
@@ -167,9 +168,5 @@ int main(void)
 	tcase_add_test(t, more_processes_than_there_are_places_for);
 	tcase_add_test(t, what_is_no_memory);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

@@ -2,6 +2,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "profiler/inbox.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -414,7 +415,7 @@ START_TEST(slots_that_cannot_be)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(area)
 {
 	Suite *s = suite_create("area");
 	TCase *c = tcase_create("area");
@@ -437,9 +438,5 @@ int main(void)
 	tcase_add_test(c, a_stack_that_is_longer_than_its_record);
 	tcase_add_test(c, slots_that_cannot_be);
 	suite_add_tcase(s, c);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

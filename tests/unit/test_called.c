@@ -2,6 +2,7 @@
 #include "profiler/called.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -418,7 +419,7 @@ START_TEST(no_region)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(called)
 {
 	Suite *s = suite_create("called");
 	TCase *t = tcase_create("called");
@@ -437,9 +438,5 @@ int main(void)
 	tcase_add_test(t, counts_that_fall);
 	tcase_add_loop_test(t, no_region, 0, sizeof(refused) / sizeof(refused[0]));
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

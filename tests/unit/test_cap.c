@@ -1,6 +1,7 @@
 #include "profiler/cap.h"
 
 #include "oci/base/clock.h"
+#include "suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -109,7 +110,7 @@ START_TEST(a_look_without_time_says_nothing)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(cap)
 {
 	Suite *s = suite_create("cap");
 	TCase *t = tcase_create("cap");
@@ -122,9 +123,5 @@ int main(void)
 	tcase_add_test(t, what_others_lowered_is_not_given_back);
 	tcase_add_test(t, a_look_without_time_says_nothing);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

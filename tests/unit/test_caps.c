@@ -1,8 +1,9 @@
 #include "oci/caps.h"
 
 #include "child.h"
-#include "skip.h"
 #include "oci/base/fd.h"
+#include "skip.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -226,7 +227,7 @@ START_TEST(known_ones)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(caps)
 {
 	Suite *s = suite_create("caps");
 	TCase *t = tcase_create("caps");
@@ -240,9 +241,5 @@ int main(void)
 	tcase_add_test(t, root_that_may_not_lock_itself_out);
 	tcase_add_test(t, known_ones);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -4,6 +4,7 @@
 #include "child.h"
 #include "oci/base/fd.h"
 #include "oci/cgroup.h"
+#include "suite.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -165,7 +166,7 @@ START_TEST(whose_parent_is_gone_stays)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(census)
 {
 	Suite *s = suite_create("census");
 	TCase *t = tcase_create("census");
@@ -177,9 +178,5 @@ int main(void)
 	tcase_add_test(t, a_cgroup_that_nobody_is_in);
 	tcase_add_test(t, whose_parent_is_gone_stays);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -2,6 +2,7 @@
 #include "profiler/cfi.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -153,16 +154,12 @@ START_TEST(the_search)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(cfi)
 {
 	Suite *suite = suite_create("cfi");
 	TCase *t = tcase_create("cfi");
 	tcase_add_loop_test(t, what_is_let_through, 0, sizeof(rows) / sizeof(*rows));
 	tcase_add_test(t, the_search);
 	suite_add_tcase(suite, t);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite;
 }

@@ -1,8 +1,9 @@
 #include "oci/cgroup.h"
 
 #include "child.h"
-#include "skip.h"
 #include "oci/base/fd.h"
+#include "skip.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -428,7 +429,7 @@ START_TEST(cpu_time_that_was_used)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(cgroup)
 {
 	Suite *s = suite_create("cgroup");
 	TCase *t = tcase_create("cgroup");
@@ -447,9 +448,5 @@ int main(void)
 	tcase_add_loop_test(t, what_cgroup_events_says, 0, LENGTH(events));
 	tcase_add_test(t, cpu_time_that_was_used);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

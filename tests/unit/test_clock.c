@@ -1,6 +1,7 @@
 #include "oci/base/clock.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <limits.h>
@@ -65,7 +66,7 @@ START_TEST(something_is_left_until_the_deadline_is_there)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(clock)
 {
 	Suite *s = suite_create("clock");
 	TCase *t = tcase_create("clock");
@@ -75,9 +76,5 @@ int main(void)
 	tcase_add_loop_test(t, milliseconds_left, 0, LENGTH(cases));
 	tcase_add_test(t, something_is_left_until_the_deadline_is_there);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -1,5 +1,7 @@
 #include "shim/inproc/code.h"
 
+#include "suite.h"
+
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
@@ -74,7 +76,7 @@ START_TEST(more_than_there_is_room_for)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(code)
 {
 	Suite *s = suite_create("code");
 	TCase *t = tcase_create("code");
@@ -83,9 +85,5 @@ int main(void)
 	tcase_add_test(t, addresses);
 	tcase_add_test(t, more_than_there_is_room_for);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

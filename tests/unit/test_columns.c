@@ -1,5 +1,7 @@
 #include "profiler/columns.h"
 
+#include "suite.h"
+
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,16 +52,12 @@ START_TEST(fits_in_columns)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(columns)
 {
 	Suite *s = suite_create("columns");
 	TCase *t = tcase_create("columns");
 
 	tcase_add_loop_test(t, fits_in_columns, 0, LENGTH(rows));
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

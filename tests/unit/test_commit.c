@@ -11,6 +11,7 @@
 #include "profiler/pprof.h"
 #include "profiler/resume.h"
 #include "skip.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -1388,9 +1389,8 @@ START_TEST(many_that_are_large_have_a_bound)
 }
 END_TEST
 
-int main(int argc, char **argv)
+UNIT_SUITE(commit)
 {
-	forkserver_main(argc, argv);
 	Suite *s = suite_create("commit");
 	TCase *c = tcase_create("commit");
 
@@ -1428,9 +1428,5 @@ int main(int argc, char **argv)
 	tcase_add_test(c, who_has_become_small_is_in_it_again);
 	tcase_add_test(c, many_that_are_large_have_a_bound);
 	suite_add_tcase(s, c);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -1,6 +1,7 @@
 #include "oci/container.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -192,7 +193,7 @@ START_TEST(a_sample_is_as_large_as_asked_for)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(container)
 {
 	Suite *s = suite_create("container");
 	TCase *t = tcase_create("container");
@@ -205,9 +206,5 @@ int main(void)
 	tcase_add_loop_test(t, a_sample_is_the_same_for_ever, 0, LENGTH(samples));
 	tcase_add_loop_test(t, a_sample_is_as_large_as_asked_for, 0, LENGTH(one_ins));
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

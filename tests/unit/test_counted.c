@@ -3,6 +3,7 @@
 
 #include "oci/base/clock.h"
 #include "profiler/window.h"
+#include "suite.h"
 #include "tests/unit/fed.h"
 
 #include <check.h>
@@ -121,7 +122,7 @@ START_TEST(events_of_each_cpu)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(counted)
 {
 	Suite *s = suite_create("counted");
 	TCase *t = tcase_create("counted");
@@ -130,9 +131,5 @@ int main(void)
 	tcase_add_loop_test(t, events_that_take_turns, 0, LENGTH(turns));
 	tcase_add_test(t, events_of_each_cpu);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

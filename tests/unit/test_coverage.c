@@ -3,6 +3,7 @@
 
 #include "oci/base/clock.h"
 #include "profiler/build.h"
+#include "suite.h"
 #include "tests/unit/fed.h"
 
 #include <check.h>
@@ -210,7 +211,7 @@ START_TEST(what_ran_there_is_in_the_profile)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(coverage)
 {
 	Suite *s = suite_create("coverage");
 	TCase *t = tcase_create("coverage");
@@ -220,9 +221,5 @@ int main(void)
 	tcase_add_test(t, who_does_not_look_knows_of_none);
 	tcase_add_loop_test(t, what_ran_there_is_in_the_profile, 0, LENGTH(profiles));
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -5,6 +5,7 @@
 #include "profiler/rows.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 #include "tests/unit/skip.h"
 
 #include <fcntl.h>
@@ -107,7 +108,7 @@ START_TEST(the_same_rules)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(debug_frame)
 {
 	Suite *s = suite_create("debug_frame");
 	TCase *t = tcase_create("debug_frame");
@@ -115,9 +116,5 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, the_same_rules);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

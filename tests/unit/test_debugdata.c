@@ -1,5 +1,6 @@
 /* debugdata: what liblzma packed comes out again; cut, damaged, not xz, and bombs do not. */
 #include "profiler/debugdata.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -124,7 +125,7 @@ START_TEST(beyond_the_file)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(debugdata)
 {
 	Suite *s = suite_create("debugdata");
 	TCase *t = tcase_create("debugdata");
@@ -136,9 +137,5 @@ int main(void)
 	tcase_add_loop_test(t, bomb, 0, COUNT(bombs));
 	tcase_add_test(t, beyond_the_file);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

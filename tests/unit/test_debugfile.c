@@ -5,6 +5,7 @@
 #include "profiler/debugfile.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 #include "tests/unit/here.h"
 #include "tests/unit/made.h"
 #include "tests/unit/skip.h"
@@ -365,7 +366,7 @@ START_TEST(an_alternative_by_hand)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(debugfile)
 {
 	Suite *s = suite_create("debugfile");
 	TCase *t = tcase_create("debugfile");
@@ -384,9 +385,5 @@ int main(void)
 	tcase_add_test(t, an_alternative_by_dwz);
 	tcase_add_loop_test(t, an_alternative_by_hand, 0, LENGTH(bad_alts));
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -1,6 +1,7 @@
 /* demangle: names as c++filt(1) prints them and Rust's as rustfilt does; and what is left as it is. */
 #include "profiler/demangle.h"
 
+#include "suite.h"
 #include "tests/unit/skip.h"
 
 #include <check.h>
@@ -168,7 +169,7 @@ START_TEST(very_long)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(demangle)
 {
 	Suite *s = suite_create("demangle");
 	TCase *t = tcase_create("demangle");
@@ -181,9 +182,5 @@ int main(void)
 	tcase_add_loop_test(t, long_but_not_hostile, 0, 3);
 	tcase_add_loop_test(t, very_long, 0, 3);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -2,6 +2,7 @@
 #include "profiler/elf.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -551,7 +552,7 @@ START_TEST(the_vdso_in_memory)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(elf)
 {
 	Suite *s = suite_create("elf");
 	TCase *t = tcase_create("elf");
@@ -564,9 +565,5 @@ int main(void)
 	tcase_add_loop_test(t, same_as_readelf, 0, 3);
 	tcase_add_test(t, the_vdso_in_memory);
 	suite_add_tcase(s, t);
-	SRunner *runner = srunner_create(s);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return s;
 }

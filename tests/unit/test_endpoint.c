@@ -2,6 +2,7 @@
 #include "profiler/endpoint.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -225,7 +226,7 @@ START_TEST(a_line_that_is_no_header_is_not_sent)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(endpoint)
 {
 	Suite *s = suite_create("endpoint");
 	TCase *t = tcase_create("all");
@@ -239,9 +240,5 @@ int main(void)
 	tcase_add_test(t, a_directory_that_is_missing_has_none_and_one_that_is_full_says_so);
 	tcase_add_loop_test(t, a_line_that_is_no_header_is_not_sent, 0, LENGTH(headers));
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

@@ -1,6 +1,7 @@
 #include "oci/base/err.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -85,7 +86,7 @@ START_TEST(a_long_sentence_is_cut)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(err)
 {
 	Suite *s = suite_create("err");
 	TCase *t = tcase_create("err");
@@ -97,9 +98,5 @@ int main(void)
 	tcase_add_test(t, nobody_listens);
 	tcase_add_test(t, a_long_sentence_is_cut);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -6,6 +6,7 @@
 #include "oci/base/process.h"
 #include "profiler/target.h"
 #include "skip.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -223,7 +224,7 @@ START_TEST(of_strangers_nothing_is_taken)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(estate)
 {
 	Suite *s = suite_create("estate");
 	TCase *t = tcase_create("estate");
@@ -232,9 +233,5 @@ int main(void)
 	tcase_add_test(t, all_of_it_comes_over);
 	tcase_add_loop_test(t, of_strangers_nothing_is_taken, 0, sizeof(strangers) / sizeof(strangers[0]));
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return s;
 }

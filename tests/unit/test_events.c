@@ -2,6 +2,7 @@
 #include "shim/events.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -405,7 +406,7 @@ START_TEST(the_catalogue)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(events)
 {
 	Suite *s = suite_create("events");
 	TCase *t = tcase_create("events");
@@ -418,9 +419,5 @@ int main(void)
 	tcase_add_loop_test(t, what_is_no_event_is_left_out, 0, LENGTH(parts));
 	tcase_add_test(t, the_catalogue);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

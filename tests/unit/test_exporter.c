@@ -6,6 +6,7 @@
 #include "oci/base/process.h"
 #include "profiler/http.h"
 #include "profiler/spool.h"
+#include "suite.h"
 
 #include <arpa/inet.h>
 #include <check.h>
@@ -1177,7 +1178,7 @@ START_TEST(it_serves_after_its_predecessor_was_killed)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(exporter)
 {
 	Suite *s = suite_create("exporter");
 	TCase *t = tcase_create("writing"), *p = tcase_create("an exporter that is none"),
@@ -1230,9 +1231,5 @@ int main(void)
 	tcase_add_test(h, a_worker_that_does_not_answer);
 	tcase_add_test(h, it_serves_after_its_predecessor_was_killed);
 	suite_add_tcase(s, h);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -1,5 +1,6 @@
 /* expression: what each operation yields, and what is refused. */
 #include "profiler/expression.h"
+#include "suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -70,7 +71,7 @@ START_TEST(what_is_known)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(expression)
 {
 	Suite *s = suite_create("expression");
 	TCase *t = tcase_create("expression");
@@ -78,9 +79,5 @@ int main(void)
 	tcase_add_test(t, expressions);
 	tcase_add_test(t, what_is_known);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

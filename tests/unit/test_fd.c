@@ -1,6 +1,7 @@
 #include "oci/base/fd.h"
 
 #include "child.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -513,7 +514,7 @@ START_TEST(counting)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(fd)
 {
 	Suite *s = suite_create("fd");
 	TCase *t = tcase_create("fd");
@@ -538,9 +539,5 @@ int main(void)
 	tcase_add_loop_test(t, stdio_becomes_null_where_chosen_and_where_closed, 0, 64);
 	tcase_add_test(t, counting);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

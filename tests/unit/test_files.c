@@ -6,6 +6,7 @@
 #include "oci/base/process.h"
 
 #include "forked.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -389,9 +390,8 @@ START_TEST(a_reader_that_lies)
 }
 END_TEST
 
-int main(int argc, char **argv)
+UNIT_SUITE(files)
 {
-	forkserver_main(argc, argv);
 	Suite *s = suite_create("files");
 	TCase *t = tcase_create("reader");
 	tcase_add_checked_fixture(t, setup, teardown);
@@ -411,9 +411,5 @@ int main(int argc, char **argv)
 	t = tcase_create("lies");
 	tcase_add_loop_test(t, a_reader_that_lies, 0, LENGTH(lies));
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

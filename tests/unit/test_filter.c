@@ -1,5 +1,7 @@
 #include "profiler/filter.h"
 
+#include "suite.h"
+
 #include <check.h>
 #include <string.h>
 
@@ -61,16 +63,12 @@ START_TEST(those_that_fit)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(filter)
 {
 	Suite *s = suite_create("filter");
 	TCase *t = tcase_create("filter");
 
 	tcase_add_loop_test(t, those_that_fit, 0, LENGTH(rows));
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -3,6 +3,7 @@
 
 #include "oci/json.h"
 #include "profiler/flametree.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -133,7 +134,7 @@ START_TEST(other_types_cannot_be_compared)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(flame)
 {
 	Suite *s = suite_create("flame");
 	TCase *t = tcase_create("flame");
@@ -144,9 +145,5 @@ int main(void)
 	tcase_add_test(t, nothing_is_a_page_and_a_picture_too);
 	tcase_add_test(t, other_types_cannot_be_compared);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

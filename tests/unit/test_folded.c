@@ -1,6 +1,7 @@
 #include "profiler/folded.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -139,7 +140,7 @@ START_TEST(test_failures)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(folded)
 {
 	Suite *s = suite_create("folded");
 	TCase *t = tcase_create("folded");
@@ -148,9 +149,5 @@ int main(void)
 	tcase_add_test(t, test_failures);
 	tcase_add_test(t, test_labels);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

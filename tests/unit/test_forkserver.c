@@ -11,6 +11,7 @@
 #include "profiler/symbolizing.h"
 
 #include "forked.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -403,9 +404,8 @@ START_TEST(a_stopped_one_ends_with_its_supervisor)
 }
 END_TEST
 
-int main(int argc, char **argv)
+UNIT_SUITE(forkserver)
 {
-	forkserver_main(argc, argv);
 	log_level(LOG_EMERG);
 	Suite *s = suite_create("forkserver");
 	TCase *t = tcase_create("servers"), *p = tcase_create("supervisor");
@@ -428,9 +428,5 @@ int main(int argc, char **argv)
 	tcase_add_test(p, one_that_was_taken_over);
 	tcase_add_test(p, a_stopped_one_ends_with_its_supervisor);
 	suite_add_tcase(s, p);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -3,6 +3,7 @@
 
 #include "oci/base/fd.h"
 #include "profiler/symbols.h"
+#include "suite.h"
 #include "tests/unit/go_table.h"
 #include "tests/unit/skip.h"
 
@@ -259,7 +260,7 @@ START_TEST(lines_of_a_stripped_program)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(golines)
 {
 	Suite *s = suite_create("golines");
 	TCase *t = tcase_create("gopclntab");
@@ -273,9 +274,5 @@ int main(void)
 	tcase_add_test(real, names_of_a_stripped_program);
 	tcase_add_test(real, lines_of_a_stripped_program);
 	suite_add_tcase(s, real);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -3,6 +3,7 @@
 
 #include "profiler/rows.h"
 
+#include "suite.h"
 #include "tests/unit/go_table.h"
 #include "tests/unit/skip.h"
 
@@ -299,7 +300,7 @@ START_TEST(a_switch_of_stacks)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(gopclntab)
 {
 	Suite *s = suite_create("gopclntab");
 	TCase *t = tcase_create("gopclntab");
@@ -314,9 +315,5 @@ int main(void)
 	tcase_add_test(t, the_signal_trampoline);
 	tcase_add_test(t, a_switch_of_stacks);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

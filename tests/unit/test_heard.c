@@ -2,6 +2,7 @@
 #include "profiler/heard.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 
@@ -70,7 +71,7 @@ START_TEST(a_flood_is_bounded)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(heard)
 {
 	Suite *s = suite_create("heard");
 	TCase *t = tcase_create("heard");
@@ -80,9 +81,5 @@ int main(void)
 	tcase_add_test(t, a_thread_is_forgotten_on_all_cpus);
 	tcase_add_test(t, a_flood_is_bounded);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -1,6 +1,7 @@
 #include "profiler/inbox.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -151,7 +152,7 @@ START_TEST(mappings_are_wanted_once_more)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(inbox)
 {
 	Suite *s = suite_create("inbox");
 	TCase *t = tcase_create("inbox");
@@ -163,9 +164,5 @@ int main(void)
 	tcase_add_test(t, cpu_time_of_before_is_not_counted);
 	tcase_add_test(t, mappings_are_wanted_once_more);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -4,6 +4,7 @@
 #include "child.h"
 #include "oci/base/fd.h"
 #include "oci/json.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -302,7 +303,7 @@ START_TEST(several_write_and_rewrite_at_once)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(index)
 {
 	Suite *s = suite_create("index");
 	TCase *t = tcase_create("index");
@@ -319,9 +320,5 @@ int main(void)
 	tcase_add_test(t, a_disk_that_is_full);
 	tcase_add_test(t, several_write_and_rewrite_at_once);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

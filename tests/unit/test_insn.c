@@ -1,6 +1,7 @@
 /* insn: every instruction of this machine's C library has the length that objdump says; what is none, or is cut, has
  * none. */
 #include "shim/insn.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -97,7 +98,7 @@ START_TEST(as_objdump_has_them)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(insn)
 {
 	Suite *s = suite_create("insn");
 	TCase *c = tcase_create("insn");
@@ -105,9 +106,5 @@ int main(void)
 	tcase_add_loop_test(c, lengths, 0, LENGTH(rows));
 	tcase_add_test(c, as_objdump_has_them);
 	suite_add_tcase(s, c);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

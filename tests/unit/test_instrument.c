@@ -2,6 +2,7 @@
 #include "shim/instrument.h"
 
 #include "oci/json.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -125,7 +126,7 @@ START_TEST(a_root_is_made_absolute)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(instrument)
 {
 	Suite *suite = suite_create("instrument");
 	TCase *t = tcase_create("instrument");
@@ -134,9 +135,5 @@ int main(void)
 	tcase_add_test(t, the_hook_is_there_once);
 	tcase_add_loop_test(t, a_root_is_made_absolute, 0, N(roots));
 	suite_add_tcase(suite, t);
-	SRunner *r = srunner_create(suite);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return suite;
 }

@@ -2,6 +2,7 @@
 #include "profiler/intervals.h"
 
 #include "oci/base/clock.h"
+#include "suite.h"
 #include "tests/unit/many.h"
 
 #include <check.h>
@@ -143,7 +144,7 @@ START_TEST(many_in_bounded_time)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(intervals)
 {
 	Suite *s = suite_create("intervals");
 	TCase *t = tcase_create("intervals");
@@ -154,9 +155,5 @@ int main(void)
 	tcase_add_test(t, within_a_limit);
 	tcase_add_loop_test(t, many_in_bounded_time, 0, 5);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

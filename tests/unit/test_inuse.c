@@ -1,5 +1,6 @@
 /* inuse: by the slots of an area what is in use, and where; over windows, many that come and go, and a journal. */
 #include "profiler/inuse.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -139,7 +140,7 @@ START_TEST(nobody_knows_what_was_freed)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(inuse)
 {
 	Suite *s = suite_create("inuse");
 	TCase *c = tcase_create("inuse");
@@ -151,9 +152,5 @@ int main(void)
 	tcase_add_test(c, come_and_go);
 	tcase_add_test(c, nobody_knows_what_was_freed);
 	suite_add_tcase(s, c);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -1,5 +1,6 @@
 /* invocation: what engines and people write, in both dialects; and what nobody can be sure of. */
 #include "oci/invocation.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -110,16 +111,12 @@ START_TEST(a_dialect_is_that_of_its_file)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(invocation)
 {
 	Suite *s = suite_create("invocation");
 	TCase *t = tcase_create("invocation");
 	tcase_add_loop_test(t, a_line_is_read_as_the_runtime_reads_it, 0, N(rows));
 	tcase_add_test(t, a_dialect_is_that_of_its_file);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

@@ -2,6 +2,7 @@
 #include "profiler/jit.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 #include "tests/unit/here.h"
 
 #include <check.h>
@@ -204,7 +205,7 @@ START_TEST(all_of_them_share_one_limit)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(jit)
 {
 	Suite *s = suite_create("jit");
 	TCase *t = tcase_create("jit");
@@ -217,9 +218,5 @@ int main(void)
 	tcase_add_test(t, a_link_in_place_of_the_map_is_not_followed);
 	tcase_add_test(t, all_of_them_share_one_limit);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

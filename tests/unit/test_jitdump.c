@@ -3,6 +3,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "suite.h"
 #include "tests/unit/many.h"
 
 #include <check.h>
@@ -450,7 +451,7 @@ START_TEST(hostile_in_bounded_time)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(jitdump)
 {
 	Suite *s = suite_create("jitdump");
 	TCase *t = tcase_create("jitdump");
@@ -465,9 +466,5 @@ int main(void)
 	tcase_add_test(t, no_more_than_the_cap);
 	tcase_add_test(t, hostile_in_bounded_time);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

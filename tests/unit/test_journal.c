@@ -3,6 +3,7 @@
 
 #include "child.h"
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <signal.h>
@@ -308,7 +309,7 @@ START_TEST(whenever_the_writer_is_killed_the_log_is_whole)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(journal)
 {
 	Suite *s = suite_create("journal");
 	TCase *t = tcase_create("journal");
@@ -323,9 +324,5 @@ int main(void)
 	tcase_add_test(t, an_entry_that_does_not_add_up_yields_nothing);
 	tcase_add_test(t, whenever_the_writer_is_killed_the_log_is_whole);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -1,5 +1,7 @@
 #include "oci/json.h"
 
+#include "suite.h"
+
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -198,7 +200,7 @@ END_TEST
 
 #define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 
-int main(void)
+UNIT_SUITE(json)
 {
 	Suite *s = suite_create("json");
 	TCase *t = tcase_create("json");
@@ -208,9 +210,5 @@ int main(void)
 	tcase_add_loop_test(t, whole_numbers, 0, LENGTH(numbers));
 	tcase_add_test(t, look_ups);
 	suite_add_tcase(s, t);
-	SRunner *runner = srunner_create(s);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -3,6 +3,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "suite.h"
 #include "tests/unit/many.h"
 
 #include <check.h>
@@ -194,7 +195,7 @@ START_TEST(the_running_kernel)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(kallsyms)
 {
 	Suite *s = suite_create("kallsyms");
 	TCase *t = tcase_create("kallsyms");
@@ -205,9 +206,5 @@ int main(void)
 	tcase_add_test(t, two_hundred_thousand_lines);
 	tcase_add_test(t, the_running_kernel);
 	suite_add_tcase(s, t);
-	SRunner *runner = srunner_create(s);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -3,6 +3,7 @@
 
 #include "oci/base/fd.h"
 #include "profiler/supervisor.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -193,7 +194,7 @@ START_TEST(more_than_a_queue_takes)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(keeping)
 {
 	Suite *s = suite_create("keeping");
 	TCase *t = tcase_create("keeping");
@@ -204,9 +205,5 @@ int main(void)
 	tcase_add_loop_test(t, what_is_no_target, 0, LENGTH(bad));
 	tcase_add_test(t, more_than_a_queue_takes);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -3,6 +3,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -136,7 +137,7 @@ START_TEST(what_cannot_be_watched_is_looked_for)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(killswitch)
 {
 	Suite *s = suite_create("killswitch");
 	TCase *t = tcase_create("killswitch");
@@ -148,9 +149,5 @@ int main(void)
 	tcase_add_test(t, its_directory_comes_later_and_goes);
 	tcase_add_test(t, what_cannot_be_watched_is_looked_for);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -1,5 +1,6 @@
 /* label_text: sets of labels as text; what is none is refused, whoever wrote it. */
 #include "shim/inproc/label_text.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -99,7 +100,7 @@ START_TEST(no_set)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(label_text)
 {
 	Suite *s = suite_create("label_text");
 	TCase *c = tcase_create("label_text");
@@ -108,9 +109,5 @@ int main(void)
 	tcase_add_test(c, eight_of_the_longest_fit);
 	tcase_add_loop_test(c, no_set, 0, sizeof(none) / sizeof(none[0]));
 	suite_add_tcase(s, c);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

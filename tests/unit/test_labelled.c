@@ -2,6 +2,7 @@
 #include "profiler/labelled.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -235,7 +236,7 @@ START_TEST(more_threads_than_are_kept)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(labelled)
 {
 	Suite *s = suite_create("labelled");
 	TCase *c = tcase_create("labelled");
@@ -254,9 +255,5 @@ int main(void)
 	tcase_add_test(c, more_threads_than_are_kept);
 	tcase_add_test(c, times_that_are_still_to_come);
 	suite_add_tcase(s, c);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

@@ -2,6 +2,7 @@
 #include "profiler/ladder.h"
 
 #include "oci/base/clock.h"
+#include "suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -155,7 +156,7 @@ START_TEST(what_is_no_ladder_stays)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(ladder)
 {
 	Suite *s = suite_create("ladder");
 	TCase *t = tcase_create("ladder");
@@ -165,9 +166,5 @@ int main(void)
 	tcase_add_loop_test(t, no_snapshot_is_larger_than_the_ring_takes, 0, LENGTH(limits));
 	tcase_add_loop_test(t, what_is_no_ladder_stays, 0, LENGTH(odd));
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -4,6 +4,7 @@
 #include "oci/options.h"
 #include "profiler/target.h"
 #include "profiler/window.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -154,7 +155,7 @@ START_TEST(nothing_happens_below_three_quarters)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(limits)
 {
 	Suite *s = suite_create("limits");
 	TCase *t = tcase_create("limits");
@@ -166,9 +167,5 @@ int main(void)
 	tcase_add_test(t, stacks_of_all_share_one_room);
 	tcase_add_test(t, nothing_happens_below_three_quarters);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -6,6 +6,7 @@
 #include "profiler/lines.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 #include "tests/unit/child.h"
 #include "tests/unit/made.h"
 #include "tests/unit/skip.h"
@@ -773,7 +774,7 @@ START_TEST(in_circles)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(lines)
 {
 	Suite *s = suite_create("lines");
 	TCase *t = tcase_create("compilers"), *hand = tcase_create("by hand"), *bad = tcase_create("damaged");
@@ -805,9 +806,5 @@ int main(void)
 	tcase_add_test(bad, cut_off);
 	tcase_add_loop_test(bad, in_circles, 0, LENGTH(circles));
 	suite_add_tcase(s, bad);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

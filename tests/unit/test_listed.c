@@ -2,6 +2,7 @@
 
 #include "oci/base/fd.h"
 #include "oci/json.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -293,7 +294,7 @@ START_TEST(nobody_takes_it)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(listed)
 {
 	Suite *s = suite_create("listed");
 	TCase *t = tcase_create("listed");
@@ -308,9 +309,5 @@ int main(void)
 	tcase_add_test(t, pages_without_end_are_refused);
 	tcase_add_test(t, nobody_takes_it);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -2,9 +2,10 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "profiler/worker.h"
 #include "profiler/target.h"
+#include "profiler/worker.h"
 #include "skip.h"
+#include "suite.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -309,7 +310,7 @@ START_TEST(who_asks_for_lists_registers_nothing)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(listing)
 {
 	Suite *s = suite_create("listing");
 	TCase *t = tcase_create("listing");
@@ -323,9 +324,5 @@ int main(void)
 	tcase_add_test(t, a_peer_that_leaves_after_a_page);
 	tcase_add_test(t, who_asks_for_lists_registers_nothing);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -2,6 +2,7 @@
 
 #include "child.h"
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -195,7 +196,7 @@ START_TEST(a_place_that_cannot_be_a_log_is_dropped)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(log)
 {
 	Suite *s = suite_create("log");
 	TCase *t = tcase_create("log");
@@ -210,9 +211,5 @@ int main(void)
 	tcase_add_test(t, standard_error_is_copied_not_taken);
 	tcase_add_loop_test(t, a_place_that_cannot_be_a_log_is_dropped, 0, LENGTH(refused));
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

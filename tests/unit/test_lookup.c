@@ -3,6 +3,7 @@
 
 #include "oci/base/fd.h"
 #include "profiler/symbols.h"
+#include "suite.h"
 #include "tests/unit/many.h"
 
 #include <check.h>
@@ -138,7 +139,7 @@ START_TEST(ten_million_symbols_take_no_memory)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(lookup)
 {
 	Suite *s = suite_create("lookup");
 	TCase *t = tcase_create("lookup");
@@ -146,9 +147,5 @@ int main(void)
 	tcase_add_loop_test(t, as_the_table_says, 0, LENGTH(files));
 	tcase_add_test(t, ten_million_symbols_take_no_memory);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

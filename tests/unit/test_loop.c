@@ -2,6 +2,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -255,7 +256,7 @@ START_TEST(what_cannot_be_waited_for)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(loop)
 {
 	Suite *s = suite_create("loop");
 	TCase *t = tcase_create("loop");
@@ -271,9 +272,5 @@ int main(void)
 	tcase_add_test(t, a_source_that_is_not_heard_for_a_while);
 	tcase_add_test(t, what_cannot_be_waited_for);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

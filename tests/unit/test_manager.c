@@ -2,6 +2,7 @@
 
 #include "child.h"
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -371,7 +372,7 @@ START_TEST(one_that_does_not_read_holds_nobody_up)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(manager)
 {
 	Suite *s = suite_create("manager");
 	TCase *t = tcase_create("manager");
@@ -386,9 +387,5 @@ int main(void)
 	tcase_add_loop_test(t, a_watchdog_is_fed_in_time, 0, LENGTH(watchdogs));
 	tcase_add_test(t, one_that_does_not_read_holds_nobody_up);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -3,6 +3,7 @@
 
 #include "child.h"
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -57,7 +58,7 @@ START_TEST(nobody)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(mappings)
 {
 	Suite *s = suite_create("mappings");
 	TCase *t = tcase_create("mappings");
@@ -66,9 +67,5 @@ int main(void)
 	tcase_add_test(t, our_code);
 	tcase_add_test(t, nobody);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

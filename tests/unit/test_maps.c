@@ -2,6 +2,7 @@
 #include "profiler/maps.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -138,7 +139,7 @@ START_TEST(rubbish_is_no_mapping)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(maps)
 {
 	Suite *s = suite_create("maps");
 	TCase *t = tcase_create("maps");
@@ -148,9 +149,5 @@ int main(void)
 	tcase_add_test(t, our_own);
 	tcase_add_test(t, rubbish_is_no_mapping);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -3,6 +3,7 @@
 
 #include "oci/base/fd.h"
 #include "oci/base/process.h"
+#include "suite.h"
 
 #include <check.h>
 #include <ctype.h>
@@ -344,7 +345,7 @@ START_TEST(no_room_to_write_to)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(metrics)
 {
 	Suite *s = suite_create("metrics");
 	TCase *t = tcase_create("metrics");
@@ -362,9 +363,5 @@ int main(void)
 	tcase_add_test(t, hundreds_of_targets);
 	tcase_add_test(t, no_room_to_write_to);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -2,6 +2,7 @@
 #include "profiler/module.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 #include "tests/unit/here.h"
 
 #include <check.h>
@@ -299,7 +300,7 @@ START_TEST(not_even_room_for_a_name)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(module)
 {
 	Suite *suite = suite_create("module");
 	TCase *t = tcase_create("module");
@@ -314,9 +315,5 @@ int main(void)
 	tcase_add_test(t, what_is_of_one_target_alone_goes_with_it);
 	tcase_add_test(t, not_even_room_for_a_name);
 	suite_add_tcase(suite, t);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite;
 }

@@ -1,5 +1,6 @@
 /* moved: shares of two profiles, and how likely a change comes by chance. */
 #include "profiler/moved.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -121,7 +122,7 @@ START_TEST(nothing_has_moved_nowhere)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(moved)
 {
 	Suite *s = suite_create("moved");
 	TCase *t = tcase_create("moved");
@@ -132,9 +133,5 @@ int main(void)
 	tcase_add_test(t, without_samples_chance_is_not_known);
 	tcase_add_test(t, nothing_has_moved_nowhere);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

@@ -1,5 +1,6 @@
 /* names: what was put is what is got, texts are copied and kept once, and memory is told. */
 #include "profiler/names.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -129,7 +130,7 @@ START_TEST(many_addresses)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(names)
 {
 	Suite *s = suite_create("names");
 	TCase *t = tcase_create("names");
@@ -142,9 +143,5 @@ int main(void)
 	tcase_add_test(t, as_many_as_there_may_be);
 	tcase_add_test(t, many_addresses);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -1,8 +1,9 @@
 #include "oci/namespaces.h"
 
 #include "child.h"
-#include "skip.h"
 #include "oci/base/fd.h"
+#include "skip.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -321,7 +322,7 @@ START_TEST(the_wrong_descriptor)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(namespaces)
 {
 	Suite *s = suite_create("namespaces");
 	TCase *t = tcase_create("namespaces");
@@ -338,9 +339,5 @@ int main(void)
 	tcase_add_loop_test(t, a_process_that_is_gone, 0, 2);
 	tcase_add_test(t, the_wrong_descriptor);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

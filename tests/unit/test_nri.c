@@ -1,6 +1,7 @@
 #include "oci/nri.h"
 
 #include "nri_said.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -197,7 +198,7 @@ START_TEST(nobody_reads)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(nri)
 {
 	Suite *s = suite_create("nri");
 	TCase *t = tcase_create("nri");
@@ -210,9 +211,5 @@ int main(void)
 	tcase_add_test(t, saying);
 	tcase_add_test(t, nobody_reads);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -2,6 +2,7 @@
 
 #include "nri_said.h"
 #include "oci/annotations.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -252,7 +253,7 @@ START_TEST(injecting)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(nri_container)
 {
 	Suite *s = suite_create("nri_container");
 	TCase *t = tcase_create("nri_container");
@@ -265,9 +266,5 @@ int main(void)
 	tcase_add_test(t, other_calls);
 	tcase_add_test(t, injecting);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -1,5 +1,7 @@
 #include "profiler/oom.h"
 
+#include "suite.h"
+
 #include <check.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -107,7 +109,7 @@ START_TEST(a_reserve)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(oom)
 {
 	Suite *s = suite_create("oom");
 	TCase *t = tcase_create("score");
@@ -116,9 +118,5 @@ int main(void)
 	tcase_add_test(t, without_proc);
 	tcase_add_test(t, a_reserve);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

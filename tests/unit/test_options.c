@@ -1,6 +1,7 @@
 #include "oci/options.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -404,7 +405,7 @@ START_TEST(help_lists_the_rows_of_a_source)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(options)
 {
 	Suite *s = suite_create("options");
 	TCase *t = tcase_create("options");
@@ -420,9 +421,5 @@ int main(void)
 	tcase_add_loop_test(t, flags_stop_at_the_program, 0, LENGTH(flag_cases));
 	tcase_add_test(t, help_lists_the_rows_of_a_source);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

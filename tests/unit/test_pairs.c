@@ -1,5 +1,6 @@
 /* pairs: against a list, over its growth; what differs in one half only is kept apart. */
 #include "profiler/pairs.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -46,7 +47,7 @@ START_TEST(nothing_is_in_an_empty_table)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(pairs)
 {
 	Suite *s = suite_create("pairs");
 	TCase *c = tcase_create("pairs");
@@ -55,9 +56,5 @@ int main(void)
 	tcase_add_test(c, each_half_counts);
 	tcase_add_test(c, nothing_is_in_an_empty_table);
 	suite_add_tcase(s, c);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

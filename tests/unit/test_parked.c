@@ -1,5 +1,7 @@
 #include "oci/parked.h"
 
+#include "suite.h"
+
 #include <check.h>
 #include <errno.h>
 #include <signal.h>
@@ -39,7 +41,7 @@ START_TEST(one_that_has_ended)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(parked)
 {
 	Suite *s = suite_create("parked");
 	TCase *t = tcase_create("parked");
@@ -47,9 +49,5 @@ int main(void)
 	tcase_add_test(t, one_with_the_name_of_a_runtime);
 	tcase_add_test(t, one_that_has_ended);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -1,11 +1,12 @@
 #include "shim/perf.h"
 
 #include "child.h"
-#include "skip.h"
 #include "oci/base/fd.h"
 #include "oci/caps.h"
 #include "oci/seccomp.h"
 #include "profiler/rings.h"
+#include "skip.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -841,7 +842,7 @@ START_TEST(why_an_open_failed_told_by_an_opener)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(perf)
 {
 	Suite *s = suite_create("perf");
 	TCase *t = tcase_create("perf");
@@ -864,9 +865,5 @@ int main(void)
 	tcase_add_loop_test(t, why_an_open_failed, 0, LENGTH(reasons));
 	tcase_add_test(t, why_an_open_failed_told_by_an_opener);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -3,6 +3,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "suite.h"
 #include "tests/unit/many.h"
 
 #include <check.h>
@@ -300,7 +301,7 @@ START_TEST(many_lines_in_bounded_time)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(perfmap)
 {
 	Suite *s = suite_create("perfmap");
 	TCase *t = tcase_create("perfmap");
@@ -315,9 +316,5 @@ int main(void)
 	tcase_add_test(t, no_more_than_256_mebibytes);
 	tcase_add_loop_test(t, many_lines_in_bounded_time, 0, 3);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

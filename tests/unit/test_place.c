@@ -1,5 +1,6 @@
 /* place: mappings as pillion writes them and as the kernel makes them, of files as linkers and objcopy write them. */
 #include "profiler/place.h"
+#include "suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -98,15 +99,11 @@ START_TEST(places)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(place)
 {
 	Suite *s = suite_create("place");
 	TCase *t = tcase_create("place");
 	tcase_add_loop_test(t, places, 0, LENGTH(rows));
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -2,6 +2,7 @@
 #include "oci/places.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -122,7 +123,7 @@ START_TEST(no_link)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(places)
 {
 	Suite *s = suite_create("places");
 	TCase *t = tcase_create("places");
@@ -133,9 +134,5 @@ int main(void)
 	tcase_add_loop_test(t, users_file, 0, sizeof(files) / sizeof(files[0]));
 	tcase_add_test(t, no_link);
 	suite_add_tcase(s, t);
-	SRunner *runner = srunner_create(s);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return s;
 }

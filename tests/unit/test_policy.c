@@ -1,5 +1,7 @@
 #include "oci/policy.h"
 
+#include "suite.h"
+
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +57,7 @@ START_TEST(users_by_number)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(policy)
 {
 	Suite *s = suite_create("policy");
 	TCase *t = tcase_create("policy");
@@ -63,9 +65,5 @@ int main(void)
 	tcase_add_test(t, long_patterns_let_nobody);
 	tcase_add_test(t, users_by_number);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

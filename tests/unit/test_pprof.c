@@ -2,6 +2,7 @@
 
 #include "oci/base/fd.h"
 #include "profiler/top.h"
+#include "suite.h"
 #include "tests/unit/profile_dump.h"
 
 #include <check.h>
@@ -629,7 +630,7 @@ START_TEST(test_a_long_text_is_read_once)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(pprof)
 {
 	Suite *s = suite_create("pprof");
 	TCase *t = tcase_create("pprof");
@@ -651,9 +652,5 @@ int main(void)
 	tcase_add_test(t, test_go_reads_what_we_write);
 	tcase_add_loop_test(t, test_we_read_what_go_writes, 0, N(foreign));
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

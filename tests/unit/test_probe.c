@@ -3,6 +3,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "shim/program.h"
+#include "suite.h"
 
 #include <check.h>
 #include <elf.h>
@@ -117,7 +118,7 @@ static const struct {
 	{"data", -ENOENT, 0},
 	{"chosen", -ENOSYS, 0},
 	{"outside", -ENOEXEC, 0},
-	{"nothing", -ENOENT, 0},
+	{"no_such_function", -ENOENT, 0},
 	{"work+0", 0, 0x20},
 	{"work+1", 0, 0x21},
 	{"work+0x4", 0, 0x24},
@@ -129,7 +130,7 @@ static const struct {
 	{"xwork+1", -ERANGE, 0}, /* nobody knows how long it is */
 	{"work+", -ENOENT, 0},
 	{"work+1x", -ENOENT, 0},
-	{"nothing+1", -ENOENT, 0},
+	{"no_such_function+1", -ENOENT, 0},
 };
 
 START_TEST(a_function_has_a_place)
@@ -293,8 +294,9 @@ static const struct {
 	int result;
 } lists[] = {
 	{"cpu", "cpu", "", 0},
-	{"uprobe:SELF:probe_find,cpu", "test_probe:probe_find,cpu", "", 1},
-	{"uprobe:SELF:nothing,cpu,uprobe:SELF:probes_count/5", "cpu,test_probe:probes_count", "left out: uprobe ", 1},
+	{"uprobe:SELF:probe_find,cpu", "units:probe_find,cpu", "", 1},
+	{"uprobe:SELF:no_such_function,cpu,uprobe:SELF:probes_count/5", "cpu,units:probes_count", "left out: uprobe ",
+		1},
 	{"uprobe:/no/file:f", "", "left out: uprobe /no/file in the container: No such file", -ENOENT},
 };
 
@@ -434,7 +436,7 @@ START_TEST(who_inherits_one_cannot_fork)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(probe)
 {
 	Suite *s = suite_create("probe");
 	TCase *t = tcase_create("probe");
@@ -448,9 +450,5 @@ int main(void)
 	tcase_add_test(t, a_probe_counts_calls);
 	tcase_add_test(t, who_inherits_one_cannot_fork);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

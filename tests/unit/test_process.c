@@ -1,9 +1,10 @@
 #include "oci/base/process.h"
 
 #include "child.h"
-#include "skip.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "skip.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -55,7 +56,7 @@ START_TEST(fields_of_status)
 	ck_assert_int_eq(process_status(getpid(), "Tgid", text, sizeof(text)), 0);
 	ck_assert_int_eq(atoi(text), getpid());
 	ck_assert_int_eq(process_status(getpid(), "Name", text, sizeof(text)), 0); /* the first line */
-	ck_assert_str_eq(text, "test_process");
+	ck_assert_str_eq(text, "units");
 	ck_assert_int_eq(process_status(getpid(), "NoSuch", text, sizeof(text)), -ENODATA);
 	ck_assert_int_eq(process_status(getpid(), "VmSize", small, sizeof(small)), -ENOBUFS);
 	ck_assert_int_eq(fd_count(), fds);
@@ -326,7 +327,7 @@ START_TEST(users_by_name)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(process)
 {
 	Suite *s = suite_create("process");
 	TCase *t = tcase_create("process");
@@ -344,9 +345,5 @@ int main(void)
 	tcase_add_test(t, why_an_init_cannot_be_looked_at);
 	tcase_add_loop_test(t, users_by_name, 0, LENGTH(databases));
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -2,6 +2,7 @@
 
 #include "oci/base/fd.h"
 #include "profiler/merge.h"
+#include "suite.h"
 #include "tests/unit/profile_dump.h"
 
 #include <check.h>
@@ -438,7 +439,7 @@ START_TEST(test_copy_with_other_lines)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(profile)
 {
 	Suite *s = suite_create("profile");
 	TCase *t = tcase_create("profile");
@@ -459,9 +460,5 @@ int main(void)
 	tcase_add_test(t, test_merge_keeps_everything);
 	tcase_add_test(t, test_copy_with_other_lines);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

@@ -1,5 +1,7 @@
 #include "oci/protobuf.h"
 
+#include "suite.h"
+
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +96,7 @@ START_TEST(what_does_not_fit)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(protobuf)
 {
 	Suite *s = suite_create("protobuf");
 	TCase *t = tcase_create("protobuf");
@@ -102,9 +104,5 @@ int main(void)
 	tcase_add_test(t, what_is_written_is_read);
 	tcase_add_test(t, what_does_not_fit);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

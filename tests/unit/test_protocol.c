@@ -2,6 +2,7 @@
 
 #include "child.h"
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -608,7 +609,7 @@ START_TEST(a_long_refusal_is_cut)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(protocol)
 {
 	Suite *s = suite_create("protocol");
 	TCase *t = tcase_create("protocol");
@@ -627,9 +628,5 @@ int main(void)
 	tcase_add_loop_test(t, a_peer_that, 0, LENGTH(peers));
 	tcase_add_test(t, a_long_refusal_is_cut);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

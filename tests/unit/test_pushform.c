@@ -6,6 +6,7 @@
 #include "profiler/pprof.h"
 #include "profiler/pushlabels.h"
 #include "profiler/pushpart.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -861,7 +862,7 @@ START_TEST(test_forms)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(pushform)
 {
 	Suite *s = suite_create("pushform");
 	TCase *t = tcase_create("pushform");
@@ -886,9 +887,5 @@ int main(void)
 	tcase_add_test(t, test_put);
 	tcase_add_test(t, test_forms);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

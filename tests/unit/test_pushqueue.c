@@ -3,6 +3,7 @@
 
 #include "oci/base/fd.h"
 #include "profiler/endpoint.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -290,7 +291,7 @@ START_TEST(two_do_not_serve_one_endpoint)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(pushqueue)
 {
 	Suite *s = suite_create("pushqueue");
 	TCase *t = tcase_create("all");
@@ -308,9 +309,5 @@ int main(void)
 	tcase_add_test(t, a_new_endpoint_that_cannot_be_noted_is_new_the_next_time);
 	tcase_add_test(t, two_do_not_serve_one_endpoint);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

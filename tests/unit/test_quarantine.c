@@ -5,6 +5,7 @@
 #include "oci/base/fd.h"
 #include "profiler/module.h"
 #include "profiler/supervisor.h"
+#include "suite.h"
 #include "tests/unit/here.h"
 
 #include <check.h>
@@ -266,7 +267,7 @@ START_TEST(a_file_in_quarantine_is_not_opened_and_is_module_and_offset)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(quarantine)
 {
 	Suite *s = suite_create("quarantine");
 	TCase *t = tcase_create("blame"), *m = tcase_create("modules");
@@ -284,9 +285,5 @@ int main(void)
 	tcase_add_test(m, a_file_in_quarantine_is_not_opened_and_is_module_and_offset);
 	suite_add_tcase(s, t);
 	suite_add_tcase(s, m);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return s;
 }

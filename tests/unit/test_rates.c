@@ -8,6 +8,7 @@
 #include "profiler/window.h"
 #include "shim/perf.h"
 #include "skip.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -622,7 +623,7 @@ START_TEST(a_drain_ends_at_its_deadline_and_goes_on_from_there)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(rates)
 {
 	Suite *s = suite_create("rates");
 	TCase *t = tcase_create("rates");
@@ -639,9 +640,5 @@ int main(void)
 	tcase_add_test(t, what_is_not_sampled_is_given_to_nobody);
 	tcase_add_test(t, a_drain_ends_at_its_deadline_and_goes_on_from_there);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -2,6 +2,7 @@
 
 #include "oci/annotations.h"
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -546,7 +547,7 @@ START_TEST(a_name_from_elsewhere_chooses_the_annotation)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(reader)
 {
 	Suite *s = suite_create("reader");
 	TCase *t = tcase_create("reader");
@@ -566,9 +567,5 @@ int main(void)
 	tcase_add_loop_test(t, worth_looking_at, 0, LENGTH(asks));
 	tcase_add_test(t, a_name_from_elsewhere_chooses_the_annotation);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

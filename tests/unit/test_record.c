@@ -2,6 +2,7 @@
 #include "profiler/record.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -522,7 +523,7 @@ START_TEST(a_switch)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(record)
 {
 	Suite *s = suite_create("record");
 	TCase *t = tcase_create("record");
@@ -538,9 +539,5 @@ int main(void)
 	tcase_add_test(t, a_mapping_of_data);
 	tcase_add_loop_test(t, a_switch, 0, 2);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

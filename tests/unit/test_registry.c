@@ -1,5 +1,6 @@
 /* registry: files that are let go are closed by children, and of those none stays. */
 #include "profiler/registry.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -50,16 +51,12 @@ START_TEST(other_children_are_left_alone)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(registry)
 {
 	Suite *s = suite_create("registry");
 	TCase *t = tcase_create("closing");
 	tcase_add_test(t, many_are_closed_and_no_child_stays);
 	tcase_add_test(t, other_children_are_left_alone);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

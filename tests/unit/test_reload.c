@@ -1,6 +1,7 @@
 #include "profiler/reload.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -110,7 +111,7 @@ START_TEST(a_smaller_spool_is_told_to_the_exporter)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(reload)
 {
 	Suite *s = suite_create("reload");
 	TCase *t = tcase_create("reload");
@@ -120,9 +121,5 @@ int main(void)
 	tcase_add_test(t, what_is_behind_the_end_of_a_text_is_no_change);
 	tcase_add_test(t, a_smaller_spool_is_told_to_the_exporter);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -2,6 +2,7 @@
 #include "profiler/ring.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -261,7 +262,7 @@ START_TEST(what_cannot_be_mapped)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(ring)
 {
 	Suite *s = suite_create("ring");
 	TCase *t = tcase_create("ring");
@@ -276,9 +277,5 @@ int main(void)
 	tcase_add_test(t, the_tail_is_ours);
 	tcase_add_test(t, what_cannot_be_mapped);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -3,6 +3,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -521,7 +522,7 @@ START_TEST(our_own_table)
 	ck_assert_int_eq(rows_build(own, 64 << 20, &rows), 0);
 	rows_stats(rows, &st);
 	ck_assert_uint_gt(st.entries, 100);
-	ck_assert_uint_eq(st.left_out, 0);
+	ck_assert_uint_le(st.left_out, 1); /* a wrong one that test_unwind has on purpose */
 	ck_assert_uint_gt(st.rows, st.entries);
 	ck_assert_uint_lt(st.rules, st.rows / 4);
 	ck_assert_uint_lt(rows_bytes(rows), st.rows * 16 + 65536);
@@ -570,7 +571,7 @@ START_TEST(a_search_for_each_byte)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(rows)
 {
 	Suite *s = suite_create("rows");
 	TCase *t = tcase_create("rows");
@@ -598,9 +599,5 @@ int main(void)
 	tcase_add_test(t, debug_frame_cut_anywhere);
 	tcase_add_test(t, stubs);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

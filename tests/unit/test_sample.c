@@ -1,5 +1,6 @@
 /* sample: distances are exponential, and a thread's first allocation is as likely to be sampled as any. */
 #include "shim/inproc/sample.h"
+#include "suite.h"
 
 #include <check.h>
 #include <math.h>
@@ -30,16 +31,12 @@ START_TEST(distances)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(sample)
 {
 	Suite *s = suite_create("sample");
 	TCase *c = tcase_create("sample");
 	tcase_set_timeout(c, 60);
 	tcase_add_loop_test(c, distances, 0, 4);
 	suite_add_tcase(s, c);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -3,6 +3,7 @@
 #include "child.h"
 #include "oci/base/fd.h"
 #include "oci/caps.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -269,7 +270,7 @@ START_TEST(no_filter_without_no_new_privs)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(seccomp)
 {
 	Suite *s = suite_create("seccomp");
 	TCase *t = tcase_create("seccomp");
@@ -282,9 +283,5 @@ int main(void)
 #endif
 	tcase_add_test(t, no_filter_without_no_new_privs);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -6,6 +6,7 @@
 #include "shim/inproc/self_record.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -403,7 +404,7 @@ START_TEST(test_sentences)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(self_record)
 {
 	Suite *s = suite_create("self_record");
 	TCase *c = tcase_create("records"), *r = tcase_create("rings"), *o = tcase_create("others");
@@ -424,9 +425,5 @@ int main(void)
 	suite_add_tcase(s, c);
 	suite_add_tcase(s, r);
 	suite_add_tcase(s, o);
-	SRunner *runner = srunner_create(s);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed != 0;
+	return s;
 }

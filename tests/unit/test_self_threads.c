@@ -2,6 +2,7 @@
 #include "shim/inproc/self_event.h"
 #include "shim/inproc/self_heard.h"
 #include "shim/inproc/self_threads.h"
+#include "suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -200,7 +201,7 @@ START_TEST(test_forgotten)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(self_threads)
 {
 	Suite *s = suite_create("self_threads");
 	TCase *c = tcase_create("all");
@@ -210,9 +211,5 @@ int main(void)
 	tcase_add_test(c, test_ended);
 	tcase_add_loop_test(c, test_heard, 0, sizeof(heard) / sizeof(heard[0]));
 	tcase_add_test(c, test_forgotten);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

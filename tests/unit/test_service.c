@@ -2,6 +2,7 @@
 
 #include "child.h"
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -256,7 +257,7 @@ START_TEST(paths_that_cannot_be)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(service)
 {
 	Suite *s = suite_create("service");
 	TCase *t = tcase_create("service");
@@ -272,9 +273,5 @@ int main(void)
 	tcase_add_test(t, a_memory_that_is_a_link_is_none);
 	tcase_add_test(t, paths_that_cannot_be);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

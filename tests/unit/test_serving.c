@@ -2,6 +2,7 @@
 #include "profiler/serving.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -157,7 +158,7 @@ START_TEST(a_token_that_is_there)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(serving)
 {
 	Suite *s = suite_create("serving");
 	TCase *t = tcase_create("serving");
@@ -171,9 +172,5 @@ int main(void)
 	tcase_add_test(t, a_port_has_a_token);
 	tcase_add_loop_test(t, a_token_that_is_there, 0, sizeof(tokens) / sizeof(tokens[0]));
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -1,6 +1,7 @@
 #include "shim/sidecar.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -60,7 +61,7 @@ START_TEST(a_long_path_is_in_none)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(sidecar)
 {
 	Suite *s = suite_create("sidecar");
 	TCase *tc = tcase_create("sidecar");
@@ -68,9 +69,5 @@ int main(void)
 	tcase_add_loop_test(tc, a_pod_is_known_by_the_name_above, 0, LENGTH(cases));
 	tcase_add_test(tc, a_long_path_is_in_none);
 	suite_add_tcase(s, tc);
-	SRunner *sr = srunner_create(s);
-	srunner_run_all(sr, CK_ENV);
-	int failed = srunner_ntests_failed(sr);
-	srunner_free(sr);
-	return failed != 0;
+	return s;
 }

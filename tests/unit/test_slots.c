@@ -1,5 +1,6 @@
 /* slots: what is in use is found by its address, and what is not costs one look at a counter that is zero. */
 #include "shim/inproc/slots.h"
+#include "suite.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -134,7 +135,7 @@ START_TEST(several_at_once)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(slots)
 {
 	Suite *s = suite_create("slots");
 	TCase *c = tcase_create("slots");
@@ -146,9 +147,5 @@ int main(void)
 	tcase_add_test(c, a_counter_that_is_full);
 	tcase_add_test(c, several_at_once);
 	suite_add_tcase(s, c);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -2,6 +2,7 @@
 #include "profiler/space.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 #include "tests/unit/many.h"
 
 #include <check.h>
@@ -302,7 +303,7 @@ START_TEST(what_was_derived_is_dropped_when_it_may_be_wrong)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(space)
 {
 	Suite *suite = suite_create("space");
 	TCase *t = tcase_create("space");
@@ -318,9 +319,5 @@ int main(void)
 	tcase_add_test(t, all_spaces_of_a_table_have_a_cap);
 	tcase_add_test(t, what_was_derived_is_dropped_when_it_may_be_wrong);
 	suite_add_tcase(suite, t);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite;
 }

@@ -2,6 +2,7 @@
 #include "oci/splice.h"
 
 #include "oci/json.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -150,7 +151,7 @@ START_TEST(a_member_is_taken_out_with_its_comma)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(splice)
 {
 	Suite *s = suite_create("splice");
 	TCase *t = tcase_create("splice");
@@ -160,9 +161,5 @@ int main(void)
 	tcase_add_test(t, a_value_is_got_and_set);
 	tcase_add_loop_test(t, a_member_is_taken_out_with_its_comma, 0, N(drops));
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

@@ -2,6 +2,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -373,7 +374,7 @@ START_TEST(test_kill_at_any_moment_leaves_whole_files)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(spool)
 {
 	Suite *s = suite_create("spool");
 	TCase *t = tcase_create("spool");
@@ -393,9 +394,5 @@ int main(void)
 	tcase_add_test(t, test_the_writer_dies_in_the_middle_of_a_file);
 	tcase_add_test(t, test_kill_at_any_moment_leaves_whole_files);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

@@ -1,6 +1,7 @@
 #include "profiler/stack.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -231,7 +232,7 @@ START_TEST(the_callers_next_to_a_place)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(stack)
 {
 	Suite *s = suite_create("stack");
 	TCase *t = tcase_create("stack");
@@ -242,9 +243,5 @@ int main(void)
 	tcase_add_test(t, a_chain_longer_than_any_stack);
 	tcase_add_test(t, the_callers_next_to_a_place);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -1,6 +1,7 @@
 #include "shim/strategy.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -69,7 +70,7 @@ START_TEST(each_has_a_name)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(strategy)
 {
 	Suite *s = suite_create("strategy");
 	TCase *t = tcase_create("strategy");
@@ -78,9 +79,5 @@ int main(void)
 	tcase_add_loop_test(t, the_attempts_in_their_order, 0, LENGTH(cases));
 	tcase_add_test(t, each_has_a_name);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -1,6 +1,7 @@
 #include "profiler/streams.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -84,7 +85,7 @@ START_TEST(as_many_as_a_node_has)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(streams)
 {
 	Suite *s = suite_create("streams");
 	TCase *t = tcase_create("streams");
@@ -94,9 +95,5 @@ int main(void)
 	tcase_add_test(t, an_id_twice);
 	tcase_add_test(t, as_many_as_a_node_has);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

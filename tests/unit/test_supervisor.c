@@ -5,6 +5,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/process.h"
+#include "suite.h"
 
 #include <check.h>
 #include <signal.h>
@@ -168,7 +169,7 @@ START_TEST(a_worker_that_names_nobody_blames_nobody)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(supervisor)
 {
 	Suite *s = suite_create("supervisor");
 	TCase *t = tcase_create("deaths");
@@ -178,9 +179,5 @@ int main(void)
 	tcase_add_test(t, who_is_killed_has_done_nothing);
 	tcase_add_test(t, a_worker_that_names_nobody_blames_nobody);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return s;
 }

@@ -7,6 +7,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "profiler/forkserver.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -204,9 +205,8 @@ START_TEST(the_symbolizer_dies)
 }
 END_TEST
 
-int main(int argc, char **argv)
+UNIT_SUITE(symbolize)
 {
-	forkserver_main(argc, argv);
 	Suite *s = suite_create("symbolize");
 	TCase *t = tcase_create("symbolize");
 	tcase_add_unchecked_fixture(t, build, unbuild);
@@ -216,9 +216,5 @@ int main(int argc, char **argv)
 	tcase_add_test(t, twice);
 	tcase_add_test(t, the_symbolizer_dies);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -9,6 +9,7 @@
 #include "oci/base/process.h"
 
 #include "forked.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -812,9 +813,8 @@ START_TEST(bad_answers)
 }
 END_TEST
 
-int main(int argc, char **argv)
+UNIT_SUITE(symbolizer)
 {
-	forkserver_main(argc, argv);
 	Suite *s = suite_create("symbolizer");
 	TCase *t = tcase_create("server"), *p = tcase_create("programs"), *a = tcase_create("answers");
 
@@ -846,9 +846,5 @@ int main(int argc, char **argv)
 	tcase_add_loop_test(a, made_up_facts, 0, LENGTH(made_up));
 	tcase_add_loop_test(a, bad_answers, 0, LENGTH(lies));
 	suite_add_tcase(s, a);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

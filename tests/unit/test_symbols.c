@@ -3,6 +3,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -572,7 +573,7 @@ START_TEST(the_vdso_in_memory)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(symbols)
 {
 	Suite *s = suite_create("symbols");
 	TCase *t = tcase_create("symbols");
@@ -588,9 +589,5 @@ int main(void)
 	tcase_add_test(t, libc_truncated_at_every_64th_byte);
 	tcase_add_test(t, the_vdso_in_memory);
 	suite_add_tcase(s, t);
-	SRunner *runner = srunner_create(s);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -2,6 +2,7 @@
 #include "profiler/tail.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -67,16 +68,12 @@ START_TEST(what_is_another_file)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(tail)
 {
 	Suite *s = suite_create("tail");
 	TCase *t = tcase_create("tail");
 
 	tcase_add_test(t, what_is_another_file);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -3,6 +3,7 @@
 
 #include "oci/base/clock.h"
 #include "profiler/window.h"
+#include "suite.h"
 #include "tests/unit/fed.h"
 
 #include <check.h>
@@ -138,7 +139,7 @@ START_TEST(a_fields_value)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(target)
 {
 	Suite *s = suite_create("target");
 	TCase *t = tcase_create("target");
@@ -149,9 +150,5 @@ int main(void)
 	tcase_add_test(t, its_modules_go_with_it_and_the_kernels_stay);
 	tcase_add_loop_test(t, a_fields_value, 0, sizeof(fields) / sizeof(fields[0]));
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -1,6 +1,7 @@
 #include "profiler/tasks.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <linux/perf_event.h>
@@ -346,7 +347,7 @@ START_TEST(at_the_cap_the_dead_make_room)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(tasks)
 {
 	Suite *s = suite_create("tasks");
 	TCase *t = tcase_create("tasks");
@@ -369,9 +370,5 @@ int main(void)
 	tcase_add_test(t, at_the_cap_the_silent_make_room);
 	tcase_add_test(t, at_the_cap_the_dead_make_room);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -1,5 +1,7 @@
 #include "profiler/text.h"
 
+#include "suite.h"
+
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +72,7 @@ START_TEST(printed_for_a_terminal)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(text)
 {
 	Suite *s = suite_create("text");
 	TCase *t = tcase_create("text");
@@ -78,9 +80,5 @@ int main(void)
 	tcase_add_loop_test(t, safe_for_a_terminal_and_json, 0, LENGTH(cleans));
 	tcase_add_loop_test(t, printed_for_a_terminal, 0, LENGTH(prints));
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

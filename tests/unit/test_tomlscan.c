@@ -1,5 +1,7 @@
 #include "profiler/tomlscan.h"
 
+#include "suite.h"
+
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +67,7 @@ START_TEST(numbers)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(tomlscan)
 {
 	Suite *s = suite_create("tomlscan");
 	TCase *t = tcase_create("tomlscan");
@@ -73,9 +75,5 @@ int main(void)
 	tcase_add_loop_test(t, compares, 0, N(texts));
 	tcase_add_test(t, numbers);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

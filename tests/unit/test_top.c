@@ -1,6 +1,7 @@
 #include "profiler/top.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -198,7 +199,7 @@ START_TEST(test_many_notes)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(top)
 {
 	Suite *s = suite_create("top");
 	TCase *t = tcase_create("top");
@@ -209,9 +210,5 @@ int main(void)
 	tcase_add_loop_test(t, test_amounts, 0, N(amounts));
 	tcase_add_test(t, test_failures);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

@@ -1,6 +1,7 @@
 #include "shim/tracepoint.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -127,7 +128,7 @@ START_TEST(those_of_this_kernel)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(tracepoint)
 {
 	Suite *s = suite_create("tracepoint");
 	TCase *t = tcase_create("tracepoint");
@@ -136,9 +137,5 @@ int main(void)
 	tcase_add_test(t, a_format_that_ends_anywhere);
 	tcase_add_test(t, those_of_this_kernel);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -3,6 +3,7 @@
 
 #include "oci/base/fd.h"
 #include "shim/inproc/arena.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -588,7 +589,7 @@ START_TEST(exclusive_time)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(tree)
 {
 	Suite *s = suite_create("tree");
 	TCase *t = tcase_create("tree");
@@ -614,9 +615,5 @@ int main(void)
 	tcase_add_test(t, off_and_on);
 	tcase_add_loop_test(t, exclusive_time, 0, 2);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

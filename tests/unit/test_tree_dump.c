@@ -6,6 +6,7 @@
 #include "shim/inproc/text_out.h"
 #include "shim/inproc/tree.h"
 #include "shim/inproc/tree_setting.h"
+#include "suite.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -81,7 +82,7 @@ START_TEST(written_and_read)
 	ck_assert_uint_eq(f->nodes[1].parent, 0);
 	const struct treefile_mapping *m = treefile_find(f, &code, 0);
 	ck_assert_ptr_nonnull(m);
-	ck_assert_ptr_nonnull(strstr(m->path, "test_tree_dump"));
+	ck_assert_ptr_nonnull(strstr(m->path, "/units"));
 	ck_assert_uint_ge(strlen(m->build_id), 16);
 	treefile_free(f);
 }
@@ -151,7 +152,7 @@ START_TEST(numbers)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(tree_dump)
 {
 	Suite *s = suite_create("tree_dump");
 	TCase *t = tcase_create("tree_dump");
@@ -162,9 +163,5 @@ int main(void)
 	tcase_add_loop_test(t, a_path, 0, N(paths));
 	tcase_add_test(t, numbers);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

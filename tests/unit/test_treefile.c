@@ -3,6 +3,7 @@
 #include "profiler/calltree.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -179,7 +180,7 @@ START_TEST(a_deep_file)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(treefile)
 {
 	Suite *s = suite_create("treefile");
 	TCase *t = tcase_create("treefile");
@@ -190,9 +191,5 @@ int main(void)
 	tcase_add_loop_test(t, a_tree, 0, N(trees));
 	tcase_add_test(t, a_deep_file);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return s;
 }

@@ -8,8 +8,9 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/process.h"
-#include "tests/unit/unwind_shapes.h"
+#include "suite.h"
 #include "tests/unit/here.h"
+#include "tests/unit/unwind_shapes.h"
 
 #include <check.h>
 #include <errno.h>
@@ -657,7 +658,7 @@ START_TEST(samples_of_a_child)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(unwind)
 {
 	unwind_new(&unwinder); /* libunwind's own two descriptors, before they are counted */
 	unwinder = unwind_free(unwinder);
@@ -679,9 +680,5 @@ int main(void)
 	tcase_add_test(t, the_beginning_without_a_description);
 	tcase_add_loop_test(t, samples_of_a_child, 0, sizeof(children) / sizeof(*children));
 	suite_add_tcase(suite, t);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite;
 }

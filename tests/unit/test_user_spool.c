@@ -4,6 +4,7 @@
 #include "oci/base/fd.h"
 #include "profiler/spool.h"
 #include "skip.h"
+#include "suite.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -125,7 +126,7 @@ START_TEST(a_link)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(user_spool)
 {
 	Suite *s = suite_create("user_spool");
 	TCase *t = tcase_create("user_spool");
@@ -133,9 +134,5 @@ int main(void)
 	tcase_add_test(t, who_reads);
 	tcase_add_test(t, a_link);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

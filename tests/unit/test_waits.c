@@ -2,6 +2,7 @@
 #include "profiler/waits.h"
 
 #include "oci/base/fd.h"
+#include "suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -774,7 +775,7 @@ START_TEST(short_waits_are_as_long_as_without_their_records)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(waits)
 {
 	Suite *s = suite_create("waits");
 	TCase *t = tcase_create("waits");
@@ -811,9 +812,5 @@ int main(void)
 	tcase_add_test(t, stacks_are_bounded_and_come_again);
 	tcase_add_test(t, without_room_there_are_no_places);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

@@ -3,6 +3,7 @@
 
 #include "oci/base/fd.h"
 #include "profiler/pprof.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -166,7 +167,7 @@ START_TEST(what_has_gone_was_none)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(windows)
 {
 	Suite *s = suite_create("windows");
 	TCase *c = tcase_create("windows");
@@ -178,9 +179,5 @@ int main(void)
 	tcase_add_test(c, what_cannot_be_read_is_named);
 	tcase_add_test(c, what_has_gone_was_none);
 	suite_add_tcase(s, c);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

@@ -2,6 +2,7 @@
 
 #include "oci/base/fd.h"
 #include "oci/protobuf.h"
+#include "suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -143,7 +144,7 @@ START_TEST(test_failed)
 }
 END_TEST
 
-int main(void)
+UNIT_SUITE(wire)
 {
 	Suite *s = suite_create("wire");
 	TCase *t = tcase_create("wire");
@@ -151,9 +152,5 @@ int main(void)
 	tcase_add_test(t, test_grows);
 	tcase_add_test(t, test_failed);
 	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_ENV);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return s;
 }

@@ -1,0 +1,155 @@
+/*
+ * units [-l] [NAME...] - the unit tests in one program: every suite, or those named. -l: lists their names.
+ *
+ * Each suite runs in a process of its own, one more than there are CPUs at a time, and what it prints comes when it is
+ * over. Check's environment works: CK_RUN_CASE, CK_VERBOSITY, CK_FORK. The last lines name the suites that failed. Exit
+ * status 1 when one did, 2 when there is none of that name.
+ */
+#include "tests/unit/suites.h"
+
+#include "oci/base/clock.h"
+#include "profiler/forkserver.h"
+
+#include <err.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct run {
+	const struct unit_suite *suite;
+	pid_t pid; /* 0: it has not begun, or is over */
+	int output;
+	int64_t began;
+	bool failed;
+};
+
+static int run_suite(const struct unit_suite *suite)
+{
+	SRunner *runner = srunner_create(suite->make());
+	srunner_run_all(runner, getenv("CK_VERBOSITY") ? CK_ENV : CK_NORMAL);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static void start_run(struct run *r)
+{
+	r->output = memfd_create("output", MFD_CLOEXEC);
+	if (r->output < 0)
+		err(2, "memfd_create");
+	fflush(NULL);
+	r->began = clock_now();
+	r->pid = fork();
+	if (r->pid < 0)
+		err(2, "fork");
+	if (r->pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		int output = r->output;
+		dup2(output, STDOUT_FILENO);
+		dup2(output, STDERR_FILENO);
+		close(output);
+		exit(run_suite(r->suite));
+	}
+}
+
+static void print_output(int output)
+{
+	struct stat st;
+	off_t at = 0;
+	char buf[65536];
+	ssize_t n;
+
+	if (fstat(output, &st) < 0)
+		return;
+	while (at < st.st_size && (n = pread(output, buf, sizeof(buf), at)) > 0) {
+		fwrite(buf, 1, (size_t)n, stdout);
+		at += n;
+	}
+	fflush(stdout);
+}
+
+static void end_run(struct run *r, int status)
+{
+	print_output(r->output);
+	close(r->output);
+	r->pid = 0;
+	r->failed = status != 0;
+	if (WIFSIGNALED(status))
+		printf("%s: ended by signal %d\n", r->suite->name, WTERMSIG(status));
+	if (getenv("UNIT_TIMES"))
+		printf("%s: %lld ms\n", r->suite->name, (long long)((clock_now() - r->began) / NSEC_PER_MSEC));
+}
+
+/* One of those that go on ends. */
+static void wait_run(struct run *runs, unsigned n)
+{
+	int status;
+	pid_t pid = waitpid(-1, &status, 0);
+	if (pid < 0)
+		err(2, "waitpid");
+	for (unsigned i = 0; i < n; i++)
+		if (runs[i].pid == pid)
+			end_run(&runs[i], status);
+}
+
+static const struct unit_suite *find_suite(const char *name)
+{
+	for (const struct unit_suite *s = unit_suites; s->name; s++)
+		if (strcmp(s->name, name) == 0)
+			return s;
+	fprintf(stderr, "units: there is no suite '%s'; units -l lists them\n", name);
+	exit(2);
+}
+
+static int run_all(struct run *runs, unsigned n)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	unsigned at_a_time = (unsigned)(cpus > 0 ? cpus : 1) + 1, running = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (running == at_a_time) {
+			wait_run(runs, n);
+			running--;
+		}
+		start_run(&runs[i]);
+		running++;
+	}
+	for (; running; running--)
+		wait_run(runs, n);
+	int status = EXIT_SUCCESS;
+	for (unsigned i = 0; i < n; i++)
+		if (runs[i].failed) {
+			printf("failed: %s\n", runs[i].suite->name);
+			status = EXIT_FAILURE;
+		}
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	static struct run runs[UNIT_SUITES_MAX];
+	unsigned n = 0;
+
+	forkserver_main(argc, argv);
+	if (argc == 2 && strcmp(argv[1], "-l") == 0) {
+		for (const struct unit_suite *s = unit_suites; s->name; s++)
+			puts(s->name);
+		return EXIT_SUCCESS;
+	}
+	if (argc == 2)
+		return run_suite(find_suite(argv[1]));
+	for (int i = 1; i < argc && n < UNIT_SUITES_MAX; i++)
+		runs[n++].suite = find_suite(argv[i]);
+	if (argc == 1)
+		for (const struct unit_suite *s = unit_suites; s->name && n < UNIT_SUITES_MAX; s++)
+			runs[n++].suite = s;
+	return run_all(runs, n);
+}
