@@ -149,9 +149,18 @@ demo: ## profile a real program in a real container and print where its time wen
 	@+$(MAKE) --no-print-directory -s all
 	@tests/tools/demo
 
-test: ## all tests: layers, units (also under sanitizers), real runtimes; REQUIRE_ALL=1: a skip fails
+# --- tests, by what they cost; CONTRIBUTING.md says what each covers
+check: ## lint and the unit tests: a minute, no root, no network
+	@+tests/run check
+
+test: ## check, the unit tests under sanitizers, a scenario of each capability with real runtimes: 10 minutes; root
 	@tests/tools/setup test
-	@+tests/run
+	@+tests/run check test
+
+test-all: ## test, and all suites, fuzzers, churn, kernels and Pods in QEMU: 45 minutes. LEVELS=all: without test
+	@tests/tools/setup test vm
+	@+tests/run $(LEVELS)
+LEVELS ?= check test all
 
 # --- one test, and one row many times
 B_ROWS = $(if $(filter-out release,$(MODE)),B=build/$(MODE))
@@ -384,6 +393,6 @@ clean: ## remove what was built
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort | expand -t 14
 
-.PHONY: all FORCE unit tools demo test suite repeat screenshots test-vm test-kubelet lint fuzz fuzzers bench bench-hook bench-wrapper bench-nri bench-run bench-faults bench-unwind bench-commit bench-cost bench-node bench-offcpu bench-services bench-alloc bench-tree bench-labels bench-flame bench-push soak soak-ci install installed uninstall package-tree deb tarball clean help
+.PHONY: all FORCE unit tools demo check test test-all suite repeat screenshots test-vm test-kubelet lint fuzz fuzzers bench bench-hook bench-wrapper bench-nri bench-run bench-faults bench-unwind bench-commit bench-cost bench-node bench-offcpu bench-services bench-alloc bench-tree bench-labels bench-flame bench-push soak soak-ci install installed uninstall package-tree deb tarball clean help
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -7,7 +7,8 @@
 # What a row started in the background, and its containers (runtimes.sh), end with it.
 #
 # Variables: TOP the tree, B the build, LAB the one temporary directory, ROW the row's own.
-# REQUIRE_ALL=1: a skip is a failure. ONLY=regex: only the rows whose name matches. KEEP=1: leave LAB for a look.
+# REQUIRE_ALL=1: a skip is a failure. ONLY=regex: only the rows whose name matches. ROWS=FILE: only
+# those that it names, one a line. KEEP=1: leave LAB for a look.
 # SLOW_ROWS=FILE: how long each row took. REPEAT=N: each row so many times; then a line says how often it failed
 # (tests/tools/repeat). A row runs once otherwise, whatever comes of it.
 
@@ -127,6 +128,7 @@ lab_unmount() { # DIR - what is mounted below it, last first
 
 row() { # "name in words" function [arg...]
 	[[ -n ${ONLY-} && ! $1 =~ $ONLY ]] && return
+	[[ -n ${ROWS-} ]] && ! grep -qxF -e "$1" "$ROWS" && return
 	local status time failed=0
 	for ((time = 0; time < REPEAT; time++)); do
 		row_run "$@"

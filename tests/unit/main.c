@@ -19,7 +19,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,11 +30,17 @@ struct run {
 	bool failed;
 };
 
+static struct counts { /* shared with the suites' processes, which add to it */
+	_Atomic int checks, failed;
+} * counts;
+
 static int run_suite(const struct unit_suite *suite)
 {
 	SRunner *runner = srunner_create(suite->make());
 	srunner_run_all(runner, getenv("CK_VERBOSITY") ? CK_ENV : CK_NORMAL);
 	int failed = srunner_ntests_failed(runner);
+	counts->checks += srunner_ntests_run(runner);
+	counts->failed += failed;
 	srunner_free(runner);
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
@@ -60,32 +65,44 @@ static void start_run(struct run *r)
 	}
 }
 
-static void print_output(int output)
+/* All of it, or the lines that tell of a skipped check; returns how many of those there are. */
+static int print_output(const struct run *r, bool all)
 {
-	struct stat st;
-	off_t at = 0;
-	char buf[65536];
-	ssize_t n;
+	char *line = NULL;
+	size_t size = 0;
+	int skipped = 0;
+	FILE *f = fdopen(r->output, "r");
 
-	if (fstat(output, &st) < 0)
-		return;
-	while (at < st.st_size && (n = pread(output, buf, sizeof(buf), at)) > 0) {
-		fwrite(buf, 1, (size_t)n, stdout);
-		at += n;
+	if (!f)
+		err(2, "fdopen");
+	rewind(f);
+	while (getline(&line, &size, f) > 0) {
+		bool skip = strncmp(line, "skipped:", 8) == 0;
+		skipped += skip;
+		if (all)
+			fputs(line, stdout);
+		else if (skip)
+			printf("%s: %s", r->suite->name, line);
 	}
-	fflush(stdout);
+	free(line);
+	fclose(f);
+	return skipped;
 }
+
+static int skipped; /* checks */
 
 static void end_run(struct run *r, int status)
 {
-	print_output(r->output);
-	close(r->output);
 	r->pid = 0;
 	r->failed = status != 0;
-	if (WIFSIGNALED(status))
+	skipped += print_output(r, r->failed);
+	if (WIFSIGNALED(status)) {
 		printf("%s: ended by signal %d\n", r->suite->name, WTERMSIG(status));
+		counts->failed++;
+	}
 	if (getenv("UNIT_TIMES"))
 		printf("%s: %lld ms\n", r->suite->name, (long long)((clock_now() - r->began) / NSEC_PER_MSEC));
+	fflush(stdout);
 }
 
 /* One of those that go on ends. */
@@ -130,6 +147,8 @@ static int run_all(struct run *runs, unsigned n)
 			printf("failed: %s\n", runs[i].suite->name);
 			status = EXIT_FAILURE;
 		}
+	int passed = counts->checks - counts->failed;
+	printf("%d passed, %d failed, %d skipped\n", passed > skipped ? passed - skipped : 0, counts->failed, skipped);
 	return status;
 }
 
@@ -139,6 +158,9 @@ int main(int argc, char **argv)
 	unsigned n = 0;
 
 	forkserver_main(argc, argv);
+	counts = mmap(NULL, sizeof(*counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (counts == MAP_FAILED)
+		err(2, "mmap");
 	if (argc == 2 && strcmp(argv[1], "-l") == 0) {
 		for (const struct unit_suite *s = unit_suites; s->name; s++)
 			puts(s->name);
