@@ -296,7 +296,7 @@ soak-ci: ## the same in two minutes, in which all tables still fill up
 
 # --- installation: one table; what is installed last is what engines look for, so that a half-done install starts no container
 # wrongly, and it goes first. A place that ends with / takes several files.
-UNITS := lib/systemd/system
+SYSTEMD_UNITS := lib/systemd/system
 DOC := share/doc/pillion
 HOOK := libexec/oci/hooks.d/pillion-hook
 REGISTRATION := share/containers/oci/hooks.d/50-pillion.json
@@ -335,10 +335,10 @@ link ../../lib/libpillion.so.0 libexec/pillion/libpillion.so
 644 oci/*.md $(DOC)/oci/
 644 shim/*.md $(DOC)/shim/
 644 shim/inproc/*.md $(DOC)/shim/inproc/
-644 hooks/pilliond.socket $(UNITS)/pilliond.socket
-644 $(M)/pilliond.service $(UNITS)/pilliond.service
-644 $(M)/pillion-nri.service $(UNITS)/pillion-nri.service
-644 $(M)/pillion-push.service $(UNITS)/pillion-push.service
+644 hooks/pilliond.socket $(SYSTEMD_UNITS)/pilliond.socket
+644 $(M)/pilliond.service $(SYSTEMD_UNITS)/pilliond.service
+644 $(M)/pillion-nri.service $(SYSTEMD_UNITS)/pillion-nri.service
+644 $(M)/pillion-push.service $(SYSTEMD_UNITS)/pillion-push.service
 755 $(B)/pillion-hook $(HOOK)
 644 $(M)/50-pillion.json $(REGISTRATION)
 endef
