@@ -24,7 +24,8 @@ struct app {
 	struct called called;
 	struct labelled labels;
 	uint64_t read_saved;
-	bool orphan; /* a predecessor knew it */
+	bool orphan;	 /* a predecessor knew it */
+	bool remembered; /* its area, by the supervisor */
 };
 
 struct apps {

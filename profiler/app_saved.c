@@ -4,6 +4,7 @@
 #include "profiler/resume.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 struct app *app_find_cookie(const struct apps *a, uint64_t cookie, const struct app *but)
 {
@@ -71,17 +72,47 @@ static struct app *add_orphan(struct apps *a, uint64_t cookie, uint32_t pid)
 	return p;
 }
 
-void apps_remember(struct apps *a, int memory)
+/* One that has come from a predecessor already, by the other of its memories, or a new one. */
+static struct app *get_orphan(struct apps *a, uint64_t cookie, uint32_t pid)
+{
+	struct app *p = a ? app_find_cookie(a, cookie, NULL) : NULL;
+	if (a && !p && (p = add_orphan(a, cookie, pid)))
+		a->seen++;
+	return p;
+}
+
+static void remember_area(struct apps *a, int memory)
+{
+	struct stat st;
+	struct inbox i;
+	struct app *p = inbox_open(memory, &i) == 0 ? get_orphan(a, i.cookie, i.pid) : NULL;
+	if (!p || p->inbox.memory >= 0) {
+		inbox_close(&i);
+		return;
+	}
+	p->inbox = i;
+	p->ino = fstat(memory, &st) == 0 ? st.st_ino : 0;
+	p->remembered = true;
+}
+
+static void remember_tree(struct apps *a, int memory)
 {
 	struct called c = CALLED_NONE;
-	struct app *p = called_open(&c, memory) == 0 && a ? add_orphan(a, c.cookie, c.pid) : NULL;
-	if (!p) {
+	struct app *p = called_open(&c, memory) == 0 ? get_orphan(a, c.cookie, c.pid) : NULL;
+	if (!p || p->called.memory >= 0) {
 		called_close(&c);
 		return;
 	}
 	p->called = c;
 	p->called.account = &a->called_nodes;
-	a->seen++;
+}
+
+void apps_remember(struct apps *a, int memory)
+{
+	if (inbox_is_area(memory))
+		remember_area(a, memory);
+	else
+		remember_tree(a, memory);
 }
 
 void apps_blank(struct apps *a)

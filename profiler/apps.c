@@ -44,7 +44,7 @@ static bool has_ended(const struct app *p)
 	if (p->apps->timers)
 		return is_quiet(p);
 	const struct task *task = tasks_find(p->apps->target->tasks, p->inbox.pid);
-	return task ? task->exited : p->sock < 0;
+	return task ? task->exited != 0 : p->orphan ? is_quiet(p) : p->sock < 0;
 }
 
 void apps_window(struct apps *a, bool last)
@@ -65,10 +65,18 @@ void apps_next_window(struct apps *a, struct aggregate *const *last, struct aggr
 /* --- connections --------------------------------------------------------------------------------------------- */
 
 /* The supervisor has it for who comes behind us, should we be killed; -1: no more. */
-static void remember(const struct app *p, int memory)
+static void remember(const struct app *p, uint32_t key, int memory)
 {
 	const struct target *t = p->apps->target;
-	worker_tell(t->engine, &(struct asked){ASKED_REMEMBER, t->number, (uint32_t)p->inbox.cookie}, memory);
+	worker_tell(t->engine, &(struct asked){ASKED_REMEMBER, t->number, key}, memory);
+}
+static uint32_t key_of_area(const struct app *p)
+{
+	return (uint32_t)(p->inbox.cookie >> 32);
+}
+static uint32_t key_of_tree(const struct app *p)
+{
+	return (uint32_t)p->inbox.cookie;
 }
 
 static bool has_pid(const struct apps *a, uint32_t pid)
@@ -90,7 +98,9 @@ static void forget(struct app *p)
 		}
 	app_look_at_calls(p);
 	if (p->called.memory >= 0)
-		remember(p, -1);
+		remember(p, key_of_tree(p), -1);
+	if (p->remembered)
+		remember(p, key_of_area(p), -1);
 	a->lost += p->inbox.lost + p->inbox.missed;
 	a->target->tally.apps_cpu += p->inbox.cpu;
 	loop_del(a->target->engine->loop, &p->source);
@@ -188,6 +198,7 @@ static void take_over(struct app *p, struct app *old)
 	inuse_take(&p->inuse, &old->inuse);
 	called_take(&p->called, &old->called);
 	p->sampled = old->sampled;
+	old->remembered = false; /* by the same key */
 	forget(old);
 }
 
@@ -240,7 +251,7 @@ static int on_tree(struct app *p, const struct area_tree *t, int memory)
 	if (r < 0)
 		called_close(&p->called);
 	else
-		remember(p, p->called.memory);
+		remember(p, key_of_tree(p), p->called.memory);
 	return r;
 }
 
@@ -283,6 +294,10 @@ static int on_hello(struct app *p, const struct area_hello *h, int memory)
 		begin_image(p);
 	p->hello_by = 0;
 	p->apps->seen += !old;
+	if (!a->timers) { /* others take samples of it, which have its labels */
+		remember(p, key_of_area(p), p->inbox.memory);
+		p->remembered = true;
+	}
 	return fd_send(p->sock, &w, sizeof(w), NULL, 0);
 }
 

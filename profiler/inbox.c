@@ -64,7 +64,7 @@ void inbox_skip_cpu(struct inbox *i, uint64_t until)
 		i->cpu_seen = until < h.cpu ? until : h.cpu;
 }
 
-static bool is_area(int memory)
+bool inbox_is_area(int memory)
 {
 	struct stat st;
 	const int seals = fcntl(memory, F_GET_SEALS);
@@ -77,7 +77,7 @@ int inbox_open(int memory, struct inbox *ret)
 {
 	struct area_head h;
 	*ret = (struct inbox){.memory = memory};
-	int r = is_area(memory) ? read_at(ret, &h, sizeof(h), 0) : -EPROTO;
+	int r = inbox_is_area(memory) ? read_at(ret, &h, sizeof(h), 0) : -EPROTO;
 	if (r == 0 && (h.magic != AREA_MAGIC || h.version != AREA_VERSION || !h.pid))
 		r = -EPROTO;
 	if (r < 0) {

@@ -33,6 +33,7 @@ struct inbox {
 	uint32_t left;		     /* AREA_UNITs, by the last drain */
 };
 
+bool inbox_is_area(int memory); /* by its size and seals */
 /* Takes the descriptor, also on failure: -EPROTO: it is no area. */
 int inbox_open(int memory, struct inbox *ret);
 void inbox_close(struct inbox *i);

@@ -6,8 +6,9 @@
  * a copy of ours as far as they are used, and each change with its time and thread, so that samples which others take
  * (perf events) have their labels, too. What was set before it came is told when it has come (labels_tell_all).
  *
- * A profiler that was started again, or its worker, hears of them when the process comes back to it: at its next sample
- * of its own, or when a label changes. Until then the samples of others have none.
+ * A worker that was started again has the area of its predecessor, and so knows them. A profiler that was started again
+ * hears of them when the process comes back to it: at its next sample of its own, or when a label changes. Until then
+ * the samples of others have none.
  *
  * No locks: who dies in the middle loses a place in a table.
  */

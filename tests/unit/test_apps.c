@@ -6,6 +6,7 @@
 
 #include "oci/base/clock.h"
 #include "profiler/app.h"
+#include "profiler/worker.h"
 #include "suite.h"
 #include "tests/unit/fed.h"
 
@@ -156,6 +157,53 @@ START_TEST(what_is_no_memory)
 }
 END_TEST
 
+/* The worker is killed behind the first label: the next one has it, and the process has not said a word to it. */
+START_TEST(labels_outlive_a_worker)
+{
+	static const struct area_change change = {.number = 1, .time = 1000, .tid = 8, .set = 1};
+	const struct area_set set = {.size = 7, .text = "kind=a\n"};
+	const uint64_t changes = 1;
+	struct asked asked = {0};
+	int channel[2], memory = area_of(7, 99ull << 32 | 5), passed = -1;
+	size_t n = 0;
+	ck_assert_int_eq(pwrite(memory, &set, sizeof(set), AREA_SETS_AT), sizeof(set));
+	ck_assert_int_eq(pwrite(memory, &change, sizeof(change), AREA_CHANGES_AT), sizeof(change));
+	ck_assert_int_eq(
+		pwrite(memory, &changes, sizeof(changes), offsetof(struct area_head, changes)), sizeof(changes));
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, channel), 0);
+	apps_free(target->apps);
+	target->desc.strategy = STRATEGY_CGROUP;
+	target->desc.running = true;
+	ck_assert_int_eq(apps_new(target, &target->apps), 0);
+	engine.channel = channel[0];
+	const int first = say_hello(memory);
+	hear_all();
+	ck_assert_int_eq(fd_recv(channel[1], &asked, sizeof(asked), &passed, 1, &n), sizeof(asked));
+	ck_assert_uint_eq(asked.kind, ASKED_REMEMBER);
+	ck_assert_uint_eq(n, 1);
+	engine.channel = -1; /* who is killed says nothing more */
+	target->apps = apps_free(target->apps);
+
+	ck_assert_int_eq(apps_new(target, &target->apps), 0);
+	apps_remember(target->apps, passed);
+	apps_drain(target->apps, clock_now(), false);
+	apps_read_labels(target->apps, 0);
+	ck_assert_str_eq(apps_labels(target->apps, 7, 8, 999), "");
+	ck_assert_str_eq(apps_labels(target->apps, 7, 8, 1000), "kind=a\n");
+	const int again = say_hello(memory);
+	hear_all();
+	apps_read_labels(target->apps, 0);
+	ck_assert_str_eq(apps_labels(target->apps, 7, 8, 1000), "kind=a\n");
+	ck_assert_uint_eq(known(), 1);
+	ck_assert_uint_eq(apps_seen(target->apps), 1);
+	close(first);
+	close(again);
+	close(memory);
+	close(channel[0]);
+	close(channel[1]);
+}
+END_TEST
+
 UNIT_SUITE(apps)
 {
 	Suite *s = suite_create("apps");
@@ -167,6 +215,7 @@ UNIT_SUITE(apps)
 	tcase_add_test(t, one_area_under_two_names);
 	tcase_add_test(t, more_processes_than_there_are_places_for);
 	tcase_add_test(t, what_is_no_memory);
+	tcase_add_test(t, labels_outlive_a_worker);
 	suite_add_tcase(s, t);
 	return s;
 }
