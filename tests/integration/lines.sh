@@ -3,11 +3,13 @@
 
 . "$TOP/tests/integration/wrapped.sh"
 
-# --- programs: all time is spent in `churn`, into which `mix` and `next` are inlined; DWARF 4, which binutils reads best
+# --- programs: `whole SECONDS [FILE]` uses so much CPU time, all of it in `churn`, into which `mix` and `next` are inlined, says so,
+# and goes on until there is FILE, if it was told of one. DWARF 4, which binutils reads best
 
 SOURCE='#include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <unistd.h>
 namespace work {
 struct Random {
 	unsigned state;
@@ -36,13 +38,16 @@ extern "C" __attribute__((noinline, visibility("default"))) unsigned long export
 }
 int main(int argc, char **argv) {
 	work::Random r{1};
-	timespec now, start;
 	unsigned long sum = 0;
-	clock_gettime(CLOCK_MONOTONIC, &start);
+	timespec used;
 	do {
 		sum += exported(r);
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while ((now.tv_sec - start.tv_sec) + (now.tv_nsec - start.tv_nsec) / 1e9 < strtod(argv[1], nullptr));
+		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+	} while (used.tv_sec + used.tv_nsec / 1e9 < strtod(argv[1], nullptr));
+	printf("worked\n");
+	fflush(stdout);
+	while (argc > 2 && access(argv[2], F_OK) < 0)
+		sum += exported(r);
 	printf("%lu\n", sum);
 }'
 NAMED='work::mix(work::Random&, unsigned int)'
@@ -51,8 +56,14 @@ begin_symbols() { # [OPTION...] - with ./whole
 	begin_run --events cpu@499 "$@"
 	need g++
 	echo "$SOURCE" >a.cc
-	g++ -O2 -gdwarf-4 -fno-omit-frame-pointer -fno-optimize-sibling-calls -rdynamic -o whole a.cc
-	chmod 755 whole
+	build_once whole -rdynamic
+	cp "$LAB/lines/whole" whole
+}
+BUILD=(g++ -O2 -gdwarf-4 -fno-omit-frame-pointer -fno-optimize-sibling-calls)
+build_once() { # NAME [OPTION...] - $LAB/lines/NAME
+	[[ ! -e $LAB/lines/$1 ]] || return 0
+	mkdir -p "$LAB/lines"
+	(cd "$LAB/lines" && echo "$SOURCE" >a.cc && "${BUILD[@]}" "${@:2}" -o ".$1" a.cc && chmod 755 ".$1" && mv ".$1" "$1")
 }
 
 # --- reading: a line for each function at an address, innermost first: ADDRESS-IN-FILE, a tab, NAME, a tab, FILE:LINE
@@ -90,15 +101,27 @@ as_addr2line() { # PROGRAM - the same of the addresses on stdin
 }
 names_of() { raw "$1" | awk "${LOCATIONS%END*}"'END { for (i = 1; i <= n; i++) { split(lines[i], f, "\t"); print f[3] } }' | sort -u; }
 
-is_as_addr2line() { # PROFILE PROGRAM FILE-WITH-DEBUG-INFORMATION
+# A last window waits 1.5 s for lines, no longer: on a busy machine some come too late, and the profile says how many at most.
+not_in_time() { # PROFILE
+	gunzip -c "$1" | tr -c '[:print:]' '\n' | sed -n 's/.*up to \([0-9]*\) addresses were not looked up in time.*/\1/p' | grep . || echo 0
+}
+is_as_addr2line() { # PROFILE PROGRAM FILE-WITH-DEBUG-INFORMATION [LATE] - so many may lack it, instead of what it says itself
+	local late
+	late=${4-$(not_in_time "$1")}
 	locations "$1" "$2" >got
 	(($(cut -f 1 got | sort -u | wc -l) >= 3)) || fail "too few addresses: $(cat got)"
-	grep -qF "$NAMED" got || fail "nothing is inlined: $(cat got)"
 	cut -f 1 got | uniq | as_addr2line "$3" >want
-	diff <(known want) <(known got) || fail "it is not what addr2line says"
+	awk -F '\t' 'FILENAME == "got" && $3 ~ /:[0-9]+$/ { there[$1] } FILENAME == "want" && $3 ~ /:[0-9]+$/ && !($1 in there) { print $1 }' \
+		got want | sort -u >lineless
+	(($(wc -l <lineless) <= late)) || fail "$(wc -l <lineless) addresses have no line, and the profile says that of $late: $(cat got)"
+	((late)) || grep -qF "$NAMED" got || fail "nothing is inlined: $(cat got)"
+	known want >known.want
+	diff known.want <(known got) || fail "it is not what addr2line says"
 }
-known() { # FILE - without start-up code, of which addr2line knows nothing, or the file alone, by .symtab
-	awk -F '\t' 'NR == FNR { if ($3 ~ /\?\?|^crtstuff\.c:\?$/) unknown[$1]; next } !($1 in unknown)' want "$1"
+# Without those, and without start-up code, of which addr2line knows nothing, or the file alone, by .symtab.
+known() { # FILE
+	awk -F '\t' '$3 ~ /\?\?|^crtstuff\.c:\?$/ { print $1 }' want | cat lineless - >unknown
+	awk -F '\t' 'FILENAME == ARGV[1] { unknown[$1]; next } !($1 in unknown)' unknown "$1"
 }
 has_no_lines() { # PROFILE PROGRAM
 	locations "$1" "$2" >got
