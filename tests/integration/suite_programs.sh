@@ -23,7 +23,8 @@ sampled() { # NAME PID... - each is in the profile
 
 test_job_control() {
 	begin_program bash
-	local way script='set -m; sleep 30 & p=$!; kill -STOP %1; sleep 0.2; jobs; kill -CONT %1; sleep 0.2; jobs; kill %1
+	local way script='set -m; is() { until [[ $(jobs) == *$1* ]]; do sleep 0.02; done; jobs; }
+		sleep 30 & p=$!; kill -STOP %1; is Stopped; kill -CONT %1; is Running; kill %1
 		wait $p; echo "status $?"; '"$LAB/bin/burn"' 0.3 >/dev/null & wait $!; echo "status $?"; (exit 5) & wait $!; echo $?'
 	"${AS_USER[@]}" bash -c "$script" 2>&1 | sed 's/bash: line [0-9]*: //' >without
 	"${AS_USER[@]}" "${RUN[@]}" bash -c "$script" 2>&1 | sed 's/bash: line [0-9]*: //' >with
@@ -34,8 +35,12 @@ test_job_control() {
 test_timeout() {
 	begin_program timeout
 	is "the exit status" "$(status_of "${AS_USER[@]}" timeout 0.5 "${RUN[@]}" sleep 30)" 124
-	is "the exit status" "$(status_of "${AS_USER[@]}" timeout --preserve-status 0.5 "${RUN[@]}" \
-		sh -c 'trap "exit 9" TERM; sleep 0.1 & while :; do wait; done')" 9
+	"${AS_USER[@]}" timeout --preserve-status 60 "${RUN[@]}" sh -c 'trap "exit 9" TERM; echo trapped; sleep 60 & while :; do wait; done' >told &
+	until_true 20 grep -qs trapped told || fail "it does not begin"
+	kill -TERM $! # which it passes on, as when time is over
+	local status=0
+	wait $! || status=$?
+	is "the exit status" $status 9
 	end_run
 }
 test_supervisor() { # starts, signals, waits: what it sees is what it would see
@@ -43,11 +48,11 @@ test_supervisor() { # starts, signals, waits: what it sees is what it would see
 	local way seen
 	for way in without with; do
 		[[ $way == without ]] && seen=() || seen=("${RUN[@]}")
-		"${AS_USER[@]}" sh -c '"$@" & pid=$!; sleep 0.8; kill -USR1 $pid; wait $pid; echo "status $?"' sh "${seen[@]}" \
-			sh -c 'trap "echo signalled; exit 6" USR1; while :; do sleep 0.05; done' >$way
+		"${AS_USER[@]}" sh -c '"$@" & pid=$!; until grep -q trapped "$0"; do sleep 0.05; done; kill -USR1 $pid; wait $pid; echo "status $?"' \
+			$way "${seen[@]}" sh -c 'trap "echo signalled; exit 6" USR1; echo trapped; while :; do sleep 0.05; done' >$way
 	done
 	diff without with || fail "a supervisor sees something else"
-	has "what it saw" "$(tr '\n' ' ' <with)" "signalled status 6"
+	has "what it saw" "$(tr '\n' ' ' <with)" "trapped signalled status 6"
 	end_run
 }
 test_strace() {

@@ -230,31 +230,48 @@ test_outputs() {
 }
 row "text, call sites, pprof" test_outputs
 
-test_time() { # 0.2 s each of two functions, one of them with a child
+test_time() { # of two functions, one of them with a child, as they have measured it themselves
 	cat >a.c <<-'C'
+		#include <stdio.h>
 		#include <time.h>
-		__attribute__((noinline)) static void spend(long ms)
+		#define SINCE(a, b) ((b.tv_sec - a.tv_sec) * 1000000000 + b.tv_nsec - a.tv_nsec)
+		__attribute__((noinline)) static long spend(long ms)
 		{
 			struct timespec a, b;
 			clock_gettime(CLOCK_MONOTONIC, &a);
 			do
 				clock_gettime(CLOCK_MONOTONIC, &b);
-			while ((b.tv_sec - a.tv_sec) * 1000000000 + b.tv_nsec - a.tv_nsec < ms * 1000000);
+			while (SINCE(a, b) < ms * 1000000);
+			return SINCE(a, b);
 		}
 		__attribute__((noinline, no_instrument_function)) static void quietly(long ms)
 		{
 			nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, 0);
 		}
-		__attribute__((noinline)) static void waits(void) { quietly(200); spend(100); }
-		int main(void) { spend(200); waits(); }
+		__attribute__((noinline)) static long waits(long *spent)
+		{
+			struct timespec a, b;
+			clock_gettime(CLOCK_MONOTONIC, &a);
+			quietly(200);
+			clock_gettime(CLOCK_MONOTONIC, &b);
+			*spent = spend(100);
+			return SINCE(a, b);
+		}
+		int main(void)
+		{
+			long spent, first = spend(200), waited = waits(&spent);
+			printf("%ld %ld %ld\n", first, waited, spent);
+		}
 	C
 	gcc -g -O1 -finstrument-functions -o a a.c
-	traced tree,time ./a
+	traced tree,time ./a >own
+	local first waited spent
+	read -r first waited spent <own
 	"$LAB/bin/pillion" tree --folded tree >said
-	near() { awk -v at="$1" -v ms="$2" '$1 == at { ok = $2 / 1e6 > ms - 5 && $2 / 1e6 < ms + 60 } END { exit !ok }' said || fail "$1 has not $2 ms: $(cat said)"; }
-	near 'main;spend' 200
-	near 'main;waits' 200
-	near 'main;waits;spend' 100
+	near() { awk -v at="$1" -v ns="$2" '$1 == at { ok = $2 >= ns && $2 < ns + 5e6 } END { exit !ok }' said || fail "$1 has not $2 ns: $(cat said)"; }
+	near 'main;spend' "$first"
+	near 'main;waits' "$waited"
+	near 'main;waits;spend' "$spent"
 }
 row "time in the function itself, waiting too" test_time
 
