@@ -8,6 +8,8 @@
  *	labels=TIMES			kind=a and kind=b in turn, so many times
  *	own=THREADS			so many at once, each of which works 0.2 s as kind=w0, w1, ...
  *	sleep=SECONDS close nofile=N subreaper
+ *	delayed				how long the kernel let it wait for a CPU so far, in ms
+ *	until=FILE			says so, and waits for it to be there
  *	fork join			both go on; the child ends here, and is waited for
  *	thread=ACTION			by a thread of its own, which ends
  *	exec				this program anew, which does the rest
@@ -127,6 +129,24 @@ static void close_all(const char *unused)
 		close(fd);
 }
 
+static void tell_delay(const char *unused)
+{
+	unsigned long long used, delayed = 0;
+	FILE *f = fopen("/proc/self/schedstat", "r");
+	if (f && fscanf(f, "%llu %llu", &used, &delayed) == 2)
+		printf("delayed %llu\n", delayed / 1000000);
+	if (f)
+		fclose(f);
+}
+
+static void wait_for(const char *file)
+{
+	printf("until %s\n", file);
+	fflush(stdout);
+	while (access(file, F_OK) < 0)
+		usleep(5000);
+}
+
 /* All of them are taken but so many. */
 static void limit_files(const char *left)
 {
@@ -177,7 +197,7 @@ static const struct {
 } actions[] = {{"start", start}, {"both", both}, {"stop", stop}, {"work", asks_work}, {"alloc", asks_alloc},
 	{"label", label}, {"labels", many_labels}, {"own", own}, {"sleep", nap}, {"close", close_all},
 	{"nofile", limit_files}, {"subreaper", subreaper}, {"fork", do_fork}, {"join", join}, {"thread", in_thread},
-	{"socket", tell_socket}, {"tell", tell}};
+	{"socket", tell_socket}, {"tell", tell}, {"delayed", tell_delay}, {"until", wait_for}};
 
 static void act(const char *text)
 {
