@@ -257,6 +257,11 @@ until_true() { # SECONDS COMMAND... - poll; 1 when it never was
 	done
 }
 
+has_used() { # PID MS - of CPU time, as the kernel counts it
+	local used
+	{ read -r used _ <"/proc/$1/schedstat"; } 2>/dev/null && ((used >= $2 * 1000000))
+}
+
 # --- nothing stays behind
 
 # Remove cgroups that nobody is in, by `find` and -path. Who has ended, by what /proc says of its program, is in its own for a moment
