@@ -50,10 +50,21 @@ profile_of() { # NAME EVENT
 	list=$(profiles_of "$1" | grep -- "-$2.pb.gz") || fail "no profile of $2: $(profiles_of "$1")"
 	echo "$list"
 }
-counted_of() { # NAME EVENT [REGEX] - of the process `counted`; of all, also what its threads did behind their last sample
+# Of the process `counted`; of all, also what its threads did behind their last sample, and samples for which a ring had no room.
+counted_of() { # NAME EVENT [REGEX]
 	"$LAB/bin/pillion" report --folded "$(profile_of "$1" "$2")" |
 		awk -v re="^counted;(.*;)?${3-}" -v all="${3-1}" '
-			$0 ~ re || (all == 1 && /\[unsampled\]/) { sum += $NF } END { printf "%.0f", sum }'
+			$0 ~ re || (all == 1 && /\[(unsampled|lost)\]/) { sum += $NF } END { printf "%.0f", sum }'
+}
+lost_of() { # NAME EVENT - by the kernel's count of them
+	"$LAB/bin/pillion" report --folded "$(profile_of "$1" "$2")" | awk '/\[lost\]/ { sum += $NF } END { printf "%.0f", sum }'
+}
+# What has a stack is within PERCENT of what was wanted, but for samples that were lost.
+near_but_lost() { # WHAT EVENT GOT WANTED PERCENT [NAME]
+	local lost
+	lost=$(lost_of "${6:-counted}" "$2")
+	awk -v g="$3" -v w="$4" -v p="$5" -v l="$lost" 'BEGIN { s = w * p / 100; exit !(g - w <= s && w - g <= s + l) }' ||
+		fail "$1: $3, not $4 within $5 %, $lost lost"
 }
 counted_by_perf() { awk -F, -v e="$1" '$3 == e { print $1 }' perf.txt; }
 # perf counts the program, and pillion both; perf's own are another process. All samples must have room in the rings:
@@ -66,9 +77,10 @@ test_counts() { # PERCENT STACKS US SWITCHES/PERIOD FAULTS/PERIOD
 	cat perf.txt counted.out
 	near "$switches" "$(counted_of perf "$switches")" "$(counted_by_perf "$switches")" "$percent"
 	near "$faults" "$(counted_of perf "$faults")" "$(counted_by_perf "$faults")" "$percent"
-	near "$faults in counted_touch" "$(counted_of perf "$faults" 'counted_touch')" 20000 "$((percent + 1))"
+	near_but_lost "$faults in counted_touch" "$faults" "$(counted_of perf "$faults" 'counted_touch')" 20000 "$((percent + 1))" perf
 	[[ $2 == fp ]] || # libc has no frame pointers
-		near "$switches in counted_sleep" "$(counted_of perf "$switches" 'counted_sleep;.*nanosleep')" 2000 $((percent + 12)) # of two hundred
+		near_but_lost "$switches in counted_sleep" "$switches" "$(counted_of perf "$switches" 'counted_sleep;.*nanosleep')" 2000 \
+			$((percent + 12)) perf # of two hundred
 	end_run
 }
 row "context switches and page faults, each a sample: perf stat's counts" test_counts 1 fp 100 context-switches/1 page-faults/1
@@ -208,7 +220,7 @@ test_thread_names() {
 	"${RUN[@]}" -- python3 names.py
 	"$LAB/bin/pillion" report --folded --by thread "$(profile_of python3 cpu)" >folded
 	is "lines that are no stack" "$(grep -cvE '^([^;]+;.*|\[unsampled\]) [0-9]+$' folded || :)" 0
-	near "ms of the thread" "$(awk -F';' '$1 ~ /^a.b.*c$/ { n = split($NF, w, " "); sum += w[n] } END { print sum / 1e6 }' folded)" 300 15
+	(($(grep -cE '^a.b[^;]*c;' folded || :) > 0)) || fail "no sample of the thread: $(cut -d';' -f1 folded | sort -u)"
 	end_run
 }
 row "a thread whose name has a newline and no valid UTF-8" test_thread_names
@@ -234,7 +246,7 @@ test_own_ways() {
 	begin_run --events "page-faults:user:stacks=fp/1,cpu:stacks=none@499,minor-faults:kernel:stacks=fp/1"
 	"${RUN[@]}" -- "$LAB/bin/counted" 10 20000 100 >counted.out
 	near "faults of user code" "$(counted_of counted page-faults)" 20000 3
-	near "faults in counted_touch" "$(counted_of counted page-faults counted_touch)" 20000 2
+	near_but_lost "faults in counted_touch" page-faults "$(counted_of counted page-faults counted_touch)" 20000 2
 	(($(counted_of counted minor-faults 'counted_touch' no) == 0)) || fail "of kernel code: $(counted_of counted minor-faults counted_touch no)"
 	(($(counted_of counted minor-faults) > 0)) || fail "no fault of kernel code, which begins programs"
 	is "cpu: frames of the program" "$("$LAB/bin/pillion" report --folded "$(profile_of counted cpu)" | grep -c ';main' || :)" 0
@@ -257,9 +269,21 @@ row "plain user: what is asked of kernel code alone is left out" test_kernel_ref
 values_of() { # NAME EVENT LABEL - one a line, of samples of the program `burn`
 	"$LAB/bin/pillion" report --folded --by "$3" "$(profile_of "$1" "$2")" | awk -F';' '/;burn_loop/ { print $1 }' | sort -u
 }
+samples_of() { # NAME EVENT - of the program `burn`
+	"$LAB/bin/pillion" report --folded --type samples "$(profile_of "$1" "$2")" | awk '/;burn_loop/ { n += $NF } END { print n + 0 }'
+}
+# One thread is sampled: each of its samples has a time that no other one has. In MAKING it was made.
+has_times() { # NAME EVENT MADE-FROM MADE-TO
+	local times
+	(($(samples_of "$1" "$2") > 0)) || fail "no sample of $1"
+	times=$(values_of "$1" "$2" timestamp)
+	is "times of its samples" "$(grep -c '^[0-9]*$' <<<"$times")" "$(samples_of "$1" "$2")"
+	awk -v began="$3" -v ended="$4" '$1 < began || $1 > ended' <<<"$times" | { ! grep -q .; } || fail "a time is outside of the run: $3, $times, $4"
+}
 test_no_detail() {
 	begin_run --events cpu@499
-	"${RUN[@]}" -- "$LAB/bin/burn" 0.3 >/dev/null
+	"${RUN[@]}" -- "$LAB/bin/burn" 0.1 >/dev/null
+	(($(samples_of burn cpu) > 0)) || fail "no sample"
 	is "times" "$(values_of burn cpu timestamp | grep -c '^[0-9]' || :)" 0
 	is "CPUs" "$(values_of burn cpu cpu | grep -c '^[0-9]' || :)" 0
 	end_run
@@ -267,14 +291,12 @@ test_no_detail() {
 row "no sample has a CPU or a time where nobody asks" test_no_detail
 test_detail() {
 	begin_run --events cpu@499,page-faults/1 --detail cpu,time
-	local began ended times
+	local began ended
 	began=$(date +%s%N)
-	taskset -c 1 "${RUN[@]}" -- "$LAB/bin/burn" 1 >/dev/null
+	taskset -c 1 "${RUN[@]}" -- "$LAB/bin/burn" 0.2 >/dev/null
 	ended=$(date +%s%N)
 	is "CPUs" "$(values_of burn cpu cpu)" 1
-	times=$(values_of burn cpu timestamp)
-	near "times of its samples" "$(wc -l <<<"$times")" 499 15
-	awk -v began="$began" -v ended="$ended" '$1 < began || $1 > ended' <<<"$times" | { ! grep -q .; } || fail "a time is outside of the run: $began, $times, $ended"
+	has_times burn cpu "$began" "$ended"
 	end_run
 }
 row "each sample has its CPU and its time, where that is asked for" test_detail
@@ -291,18 +313,29 @@ test_burst() {
 	end_run
 }
 row "a burst as the program begins: what comes behind it is not lost" test_burst
+# A worker writes what it has counted into its journal once a second (profiler/commit.h): one that has answered since, has written.
+await_commit() { # NAME
+	local age
+	until_true 20 eval "((\$(of $1 .samples) > 0))" || fail "no sample: $(cat list.json)"
+	age=$(of "$1" .age_ms)
+	until_true 20 eval "((\$(of $1 .age_ms) > age + 1100))" || fail "it does not answer"
+	of "$1" .age_ms >/dev/null
+}
 test_detail_of_container() {
+	local began killed
 	begin_service
 	ct_need runc
-	ct_start runc c1 -a "$NAMES=cpu@499" -a io.pillion.detail=cgroup,time -v "$ROW:$ROW" -- sh -c "$LAB/bin/burn 1; echo >$ROW/done; exec $LAB/bin/sleeper"
-	until_true 20 test -e done || fail "it does not end"
-	sleep 1.5 # by then all of it is committed
+	began=$(date +%s%N)
+	ct_start runc c1 -a "$NAMES=cpu@499" -a io.pillion.detail=cgroup,time -- sh -c "$LAB/bin/burn 0.1; exec $LAB/bin/sleeper"
+	await_commit c1
+	killed=$(date +%s%N)
 	kill -KILL "$(pgrep -P "$SERVICE" -x pilliond-worker)"
 	until_true 10 says c1 .state started || fail "it is $(of c1 .state)"
 	ct_stop c1
 	until_true 10 lists 0 || fail "it is $(of c1 .state)"
 	has "its cgroup" "$(values_of c1 cpu cgroup)" "^$LAB_CGROUP/.*c1"
-	near "times of its samples" "$(values_of c1 cpu timestamp | wc -l)" 499 15
+	has_times c1 cpu "$began" "$killed"
+	has "a comment" "$(comments_of c1)" 'the profiler was restarted 1 times'
 	ct_rm c1
 	end_service
 }
@@ -317,8 +350,8 @@ probe_by_perf() { # FUNCTION
 	[[ -r /sys/kernel/tracing/uprobe_events ]] ||
 		traced=(unshare --mount --propagation private sh -c 'mount -t tracefs none /sys/kernel/tracing && exec "$@"' sh)
 	"${traced[@]}" sh -c 'perf probe -q -x "$1" --add "probe_lab:$2=$2" && {
-		echo >counting; perf stat -a -x, -o perf.txt -e "probe_lab:$2" -- sleep "$3"
-		perf probe -q --del "probe_lab:$2"; }' sh "$LAB/bin/counted" "$1" 6 >/dev/null 2>perf.err
+		perf stat -a -x, -o perf.txt -e "probe_lab:$2" -- sh -c "echo >counting; read -r over <enough"
+		perf probe -q --del "probe_lab:$2"; }' sh "$LAB/bin/counted" "$1" >/dev/null 2>perf.err
 }
 # Where instructions of a function begin, behind the first one.
 begins_of() { # PROGRAM FUNCTION
@@ -333,13 +366,14 @@ test_uprobes() {
 	ct_need runc
 	local into
 	into=$(begins_of counted counted_sleep | sed -n 1p)
+	mkfifo enough
 	probe_by_perf counted_sleep &
 	local perf=$!
-	until_true 10 test -e counting || skip "perf has no probe: $(cat perf.err)"
-	sleep 1
+	until_true 20 test -e counting || skip "perf has no probe: $(cat perf.err)"
 	ct_start runc c1 -a "$NAMES=uprobe:$LAB/bin/counted:counted_sleep,uprobe:$LAB/bin/counted:counted_touch/10,uprobe:$LAB/bin/counted:counted_sleep+$into:stacks=none/10,cpu" \
 		-v "$ROW:$ROW" -- sh -c "$LAB/bin/counted 2000 20000 600 >$ROW/counted.out; exec $LAB/bin/sleeper"
 	until_true 20 grep -qs faults counted.out || fail "it does not end: $(of c1 .state)"
+	echo >enough
 	is "the strategy" "$(of c1 .strategy)" cgroup
 	ct_stop c1
 	until_true 10 lists 0 || fail "it is $(of c1 .state)"
@@ -347,11 +381,12 @@ test_uprobes() {
 	wait $perf
 	cat perf.txt
 	is "comments" "$(comments_of c1 | grep -E 'left out|not by')" ""
-	near "counted_sleep" "$(counted_of c1 counted_counted_sleep 'main;counted_sleep')" 2000 1
-	near "its second instruction" "$(counted_of c1 "counted_counted_sleep_$into" counted_sleep)" 2000 1
-	near "perf stat's" "$(counted_by_perf probe_lab:counted_sleep)" 2000 1
-	near "counted_touch, every tenth" "$(counted_of c1 counted_counted_touch 'main;counted_touch')" 2000 1
-	has "its samples" "$("$LAB/bin/pillion" top "$(profile_of c1 counted_counted_sleep)")" '2000 counted:counted_sleep'
+	near_but_lost "counted_sleep" counted_counted_sleep "$(counted_of c1 counted_counted_sleep 'main;counted_sleep')" 2000 1 c1
+	near_but_lost "its second instruction" "counted_counted_sleep_$into" \
+		"$(counted_of c1 "counted_counted_sleep_$into" counted_sleep)" 2000 1 c1
+	is "perf stat's" "$(counted_by_perf probe_lab:counted_sleep)" 2000
+	near_but_lost "counted_touch, every tenth" counted_counted_touch "$(counted_of c1 counted_counted_touch 'main;counted_touch')" 2000 1 c1
+	has "its samples" "$("$LAB/bin/pillion" top "$(profile_of c1 counted_counted_sleep)")" '[0-9]+ counted:counted_sleep'
 	end_service
 }
 row "uprobes in a container: as many calls as there were, and as perf stat counts" test_uprobes
