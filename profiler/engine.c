@@ -246,6 +246,7 @@ void engine_drain(struct engine *g, bool all)
 	g->rates.drained = until > g->rates.drained ? until : g->rates.drained;
 	g->drain_again = rings_left(g->rings) > CROWDED(rings_size(g->rings)) ? now + PUBLISH_NS : INT64_MAX;
 	g->at->target = at;
+	g->had_room = clock_now();
 	share_out(g, clock_cpu() - cpu, n);
 }
 

@@ -68,6 +68,7 @@ struct engine {
 	int64_t park_by;     /* engine_park's end */
 	bool behind;	     /* the last drain left something: what else there is to do came first */
 	int64_t drain_again; /* it left much that was too young; INT64_MAX: it did not */
+	int64_t had_room;    /* a drain ended: behind that there was room in all rings */
 	char spool_path[1024];
 	uint64_t records, unknown;    /* handed over; of events that nobody knows */
 	struct engine_at *at;	      /* in memory that the supervisor shares: it outlives us */

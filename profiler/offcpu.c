@@ -245,13 +245,19 @@ static void adopt_again(void *arg, uint32_t pid, uint32_t tid)
 	offcpu_adopt(arg, pid, tid);
 }
 
+static void gap_until(struct offcpu *o, int64_t real)
+{
+	const uint64_t time = offcpu_time_of(o, real);
+	waits_gap(o->waits, 0, WAITS_ALL_CPUS, time, time);
+}
+
 /* By switch records: what they do, running or waiting, the next one of each tells. */
 static void adopt_all(struct target *t)
 {
 	struct offcpu *o = &t->offcpu;
 	tasks_each_thread(t->tasks, adopt_again, t);
 	if (o->way == &offcpu_by_switches)
-		waits_gap(o->waits, 0, WAITS_ALL_CPUS, offcpu_time_of(o, clock_now()));
+		gap_until(o, clock_now());
 }
 
 void offcpu_attached(struct target *t)
@@ -334,7 +340,7 @@ static void born(struct target *t, const struct record *r, uint64_t time)
 	const bool before = (int64_t)r->time < t->began && t->offcpu.way == &offcpu_by_switches;
 	waits_born(w, r->pid, r->tid, before ? offcpu_time_of(&t->offcpu, t->began) : time);
 	if (before)
-		waits_gap(w, 0, WAITS_ALL_CPUS, offcpu_time_of(&t->offcpu, t->began));
+		gap_until(&t->offcpu, t->began);
 }
 
 void offcpu_sideband(struct target *t, const struct record *r)
@@ -375,6 +381,8 @@ void offcpu_end(struct target *t)
 	if (clocks && o->way->clocks)
 		n = o->way->clocks(t, now, clocks);
 	correct(t);
+	if (t->ending && t->offcpu.way == &offcpu_by_switches && target_has_ended(t))
+		waits_over(o->waits);
 	waits_end(o->waits, offcpu_time_of(o, now), clocks ? clocks : &none, n);
 	if (is_tight(t))
 		waits_shed(o->waits);

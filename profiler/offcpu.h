@@ -113,7 +113,7 @@ void offcpu_resume(struct target *t);
  */
 void offcpu_record(struct target *t, struct stream *st, const struct record *r, const struct frame *frames, size_t n);
 /* There was no room for so many records before then: 0: some, maybe others'. */
-void offcpu_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time);
+void offcpu_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time); /* by then */
 /* FORK, EXIT, COMM: before the processes hear of it. */
 void offcpu_sideband(struct target *t, const struct record *r);
 

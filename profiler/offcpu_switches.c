@@ -61,7 +61,7 @@ static void begin_phase(struct target *t, enum offcpu_phase phase, int64_t now, 
 	double scale = phase != OFFCPU_PAUSE;
 	set_events(t, phase);
 	if (o->phase == OFFCPU_PAUSE)
-		waits_gap(o->waits, 0, WAITS_ALL_CPUS, from);
+		waits_gap(o->waits, 0, WAITS_ALL_CPUS, from, from);
 	if (phase == OFFCPU_SMALL && from != (uint64_t)now)
 		scale = offcpu_catch_up((double)(now - (int64_t)from), (double)in, 0.5, SCALE_MOST);
 	offcpu_enter(t, phase, now, in, from, scale, scale);
@@ -239,7 +239,7 @@ static void record(struct target *t, struct stream *st, const struct record *r, 
 static void lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time)
 {
 	struct offcpu *o = &t->offcpu;
-	waits_gap(o->waits, count, cpu, offcpu_time_of(o, time));
+	waits_gap(o->waits, count, cpu, offcpu_time_of(o, t->engine->had_room), offcpu_time_of(o, time));
 	if (by_clock(t) || (o->phase != OFFCPU_ALL && o->phase != OFFCPU_TURN))
 		return;
 	o->rest = o->rest < REST_MOST_NS / 2 ? 2 * o->rest : REST_MOST_NS;

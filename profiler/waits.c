@@ -595,24 +595,27 @@ void waits_runs(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time, uint
 	size_t n)
 {
 	const struct wait_at at = seen_at(labels);
-	if (n)
-		waits_stack(w, pid, tid, &at, frames, n);
 	struct waiter *t = *find(w, tid);
+	if (t)
+		settle_gap(w, t);
+	if (t && t->off) /* its coming back is lost, and was no longer ago than a clock takes */
+		come_back_scaled(w, t, time);
+	if (n) /* behind that: the wait was where it was seen before */
+		waits_stack(w, pid, tid, &at, frames, n);
+	t = *find(w, tid);
 	if (!t)
 		return;
-	settle_gap(w, t);
-	if (!t->off) {
-		t->on = time;
-		t->n_gaps = w->n_gaps;
-	}
+	t->on = time;
+	t->n_gaps = w->n_gaps;
 	t->here = n ? place_of(w, t, &at) : NULL;
 }
 
-void waits_gap(struct waits *w, uint64_t count, uint32_t cpu, uint64_t time)
+void waits_gap(struct waits *w, uint64_t count, uint32_t cpu, uint64_t room, uint64_t time)
 {
 	uint64_t from = cpu < w->n_clocks && w->clocks[cpu].time < time ? w->clocks[cpu].time : 0;
+	const uint64_t to = room > from && room < time ? room : time;
 	w->lost += count;
-	w->gaps[w->n_gaps++ % GAPS] = from ? middle(from, time) : time;
+	w->gaps[w->n_gaps++ % GAPS] = from ? middle(from, to) : to;
 }
 
 void waits_seen(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
@@ -862,6 +865,11 @@ static void end_thread(struct waits *w, struct waiter *t)
 	tell_thread(w, t, true);
 	t->ran = !t->off;
 	t->owed = 0;
+}
+
+void waits_over(struct waits *w)
+{
+	each_thread(w, settle_gap);
 }
 
 void waits_end(struct waits *w, uint64_t time, const struct wait_clock *clocks, size_t n)

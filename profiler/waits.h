@@ -102,10 +102,13 @@ void waits_runs(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time, uint
 /*
  * Of that CPU so many records are lost by then, or (WAITS_ALL_CPUS) time stood still: what threads do now their next
  * record tells; who has come back, or gone off, in between did so in the middle. A gap is known late where threads
- * change CPUs: two records alike of one thread are taken for one as well.
+ * change CPUs: two records alike of one thread are taken for one as well. The kernel tells of it when something happens
+ * on that CPU again, which may be much later than when the ring had room again.
  */
 #define WAITS_ALL_CPUS UINT32_MAX
-void waits_gap(struct waits *w, uint64_t count, uint32_t cpu, uint64_t time);
+void waits_gap(struct waits *w, uint64_t count, uint32_t cpu, uint64_t room, uint64_t time);
+/* All threads have ended. Of whom no end was told, it was lost. */
+void waits_over(struct waits *w);
 /* It was on this CPU then: so when a window ends it is not waiting, though it has not gone off again. */
 void waits_seen(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time);
 /* The stack with which this thread goes off at this place, of frames that the caller holds. */

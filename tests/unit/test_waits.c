@@ -476,7 +476,7 @@ START_TEST(behind_a_gap_the_next_record_tells)
 	if (gaps[_i].off_before)
 		waits_off(w, 1, 5, 0, 10 * MS, &somewhere);
 	waits_off(w, 1, 9, 0, 30 * MS, NULL); /* of that CPU the last one that there is */
-	waits_gap(w, 7, 0, 40 * MS);
+	waits_gap(w, 7, 0, 40 * MS, 40 * MS);
 	if (gaps[_i].off_behind)
 		waits_off(w, 1, 5, 0, 50 * MS, NULL);
 	else
@@ -540,13 +540,62 @@ START_TEST(what_stands_for_two_counts_twice)
 }
 END_TEST
 
+/* Its coming back, at 30 ms, is lost with the ring's other records: what it does behind that is another place. */
+START_TEST(what_is_seen_behind_a_wait_is_not_its_place)
+{
+	const struct frame before = kernel(0xf), behind = kernel(0xe);
+	waits_runs(w, 1, 5, 5 * MS, 0, &before, 1);
+	waits_off(w, 1, 5, 0, 10 * MS, NULL);
+	if (_i)
+		waits_gap(w, 3, 0, 50 * MS, 50 * MS);
+	waits_runs(w, 1, 5, 50 * MS, 0, &behind, 1);
+	waits_off(w, 1, 5, 0, 60 * MS, NULL);
+	waits_on(w, 5, 0, 70 * MS);
+	waits_end(w, 80 * MS, NULL, 0);
+	ck_assert_uint_eq(sum_at(5, 0xf), _i ? 20 * MS : 40 * MS); /* where that is known, in the middle of the gap */
+	ck_assert_uint_eq(sum_at(5, 0xe), 10 * MS);
+}
+END_TEST
+
+/*
+ * A ring is full as a thread goes to sleep for three seconds, and has room 2 ms later. The kernel tells so with the
+ * first record behind that, which is of its coming back.
+ */
+START_TEST(what_was_lost_before_a_long_sleep_was_not_lost_in_the_middle_of_it)
+{
+	waits_off(w, 1, 5, 0, 5 * MS, &somewhere);
+	waits_on(w, 5, 0, 6 * MS);
+	waits_runs(w, 1, 5, 9 * MS, 0, NULL, 0); /* at 10 ms it goes off */
+	waits_gap(w, 1, 0, 11 * MS, 3010 * MS);
+	waits_on(w, 5, 0, 3010 * MS);
+	waits_end(w, 3020 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, -1), (1 + 3001) * MS); /* since 9 ms, as it ran then */
+}
+END_TEST
+
+/* Its end, at 20 ms, is lost: it does not wait until its program ends. */
+START_TEST(whose_end_is_lost_has_ended_all_the_same)
+{
+	waits_off(w, 1, 5, 0, 10 * MS, &somewhere);
+	waits_off(w, 1, 6, 0, 10 * MS, &somewhere);
+	waits_gap(w, 9, 0, 30 * MS, 500 * MS);
+	waits_on(w, 6, 0, 500 * MS);
+	waits_exit(w, 6, 0, 501 * MS);
+	waits_over(w);
+	waits_end(w, 501 * MS, NULL, 0);
+	ck_assert_uint_eq(sum(5, -1), 10 * MS);
+	ck_assert_uint_eq(sum(6, -1), 490 * MS);
+	ck_assert_uint_eq(waits_lost(w), 9);
+}
+END_TEST
+
 /* In one of them: the middle one is neither too early nor too late. */
 START_TEST(of_many_gaps_it_was_in_one)
 {
 	waits_off(w, 1, 5, 0, 10 * MS, &somewhere);
 	waits_off(w, 1, 6, 0, 10 * MS, &somewhere);
 	for (unsigned i = 1; i <= 200; i++) /* of which 137 to 200 are known */
-		waits_gap(w, 1, WAITS_ALL_CPUS, (10 + i) * MS);
+		waits_gap(w, 1, WAITS_ALL_CPUS, (10 + i) * MS, (10 + i) * MS);
 	waits_off(w, 1, 5, 0, 300 * MS, NULL);
 	waits_on(w, 6, 0, 300 * MS);
 	waits_end(w, 300 * MS, NULL, 0);
@@ -561,7 +610,7 @@ START_TEST(who_is_adopted_and_runs_has_not_waited)
 	waits_born(w, 1, 5, 10 * MS);
 	waits_born(w, 1, 6, 10 * MS);
 	waits_born(w, 1, 7, 10 * MS);
-	waits_gap(w, 0, WAITS_ALL_CPUS, 10 * MS);
+	waits_gap(w, 0, WAITS_ALL_CPUS, 10 * MS, 10 * MS);
 	waits_runs(w, 1, 5, 20 * MS, 0, NULL, 0);
 	waits_exit(w, 6, 0, 20 * MS);
 	waits_on(w, 7, 0, 20 * MS);
@@ -798,6 +847,9 @@ UNIT_SUITE(waits)
 	tcase_add_test(t, what_a_switch_takes_is_no_wait);
 	tcase_add_test(t, what_stands_for_two_counts_twice);
 	tcase_add_test(t, of_many_gaps_it_was_in_one);
+	tcase_add_test(t, what_was_lost_before_a_long_sleep_was_not_lost_in_the_middle_of_it);
+	tcase_add_test(t, whose_end_is_lost_has_ended_all_the_same);
+	tcase_add_loop_test(t, what_is_seen_behind_a_wait_is_not_its_place, 0, 2);
 	tcase_add_test(t, who_is_adopted_and_runs_has_not_waited);
 	tcase_add_test(t, what_the_clock_misses_is_taken_off_ends_of_waits);
 	tcase_add_test(t, what_is_recorded_stands_for_what_is_not);
