@@ -187,6 +187,7 @@ static int hear_welcome(struct process *p)
 	if (w.magic != AREA_MAGIC || w.version != AREA_VERSION)
 		return -EPROTO;
 	__atomic_store_n(&p->mean, w.alloc, __ATOMIC_RELEASE);
+	__atomic_store_n(&p->told, 1, __ATOMIC_RELAXED);
 	timers_want(w.cpu);
 	tree_shared_welcome(p, w.calls);
 	crash_want(w.crash);
@@ -273,6 +274,8 @@ static int connect_first(struct process *p, bool answer)
 		: wanted && is_worth_another_try(r) ? PROCESS_NEW
 						    : PROCESS_OFF,
 		__ATOMIC_RELEASE);
+	if (late)
+		timers_await();
 	return r;
 }
 
@@ -378,7 +381,8 @@ void process_tend(struct process *p, int64_t now)
 		!__atomic_compare_exchange_n(&p->reconnecting, &nobody, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return;
 	look_for_profiler(p);
-	__atomic_store_n(&p->look_again, now + AGAIN_NS, __ATOMIC_RELAXED);
+	const int64_t step = __atomic_load_n(&p->told, __ATOMIC_RELAXED) ? AGAIN_NS : SOON_NS;
+	__atomic_store_n(&p->look_again, now + step, __ATOMIC_RELAXED);
 	__atomic_store_n(&p->reconnecting, 0, __ATOMIC_RELEASE);
 }
 

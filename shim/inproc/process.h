@@ -31,6 +31,7 @@ struct process {
 	struct held sock, memory;
 	int64_t look_again, tried; /* when it is seen whether there is a profiler; when it was connected to last */
 	uint32_t reconnecting;	   /* by one thread at a time */
+	uint32_t told;		   /* what the profiler wants */
 };
 
 /*

@@ -33,6 +33,7 @@
 #define MAPS_NS (NSEC / 10) /* from one time to the next */
 #define MAPS_MOST_NS (2 * NSEC)
 #define PATIENCE_MS 200
+#define ASK_NS (NSEC / 50) /* of CPU time, while the profiler has not said what it wants */
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
@@ -49,7 +50,8 @@ static struct {
 	uint64_t period;
 	uint32_t pid; /* whose timers these are: a child has none of them */
 	uint32_t signal;
-	int32_t timer; /* of the process; -1: none */
+	int32_t timer;	 /* of the process; -1: none */
+	uint32_t asking; /* it hears what the profiler wants, which has not answered yet */
 	uint32_t lock;
 	uint32_t over, ignored;
 	uint32_t look, n; /* which one; threads with a timer */
@@ -386,9 +388,13 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 	struct known *k = process ? NULL : (struct known *)of;
 	if (!p && process_is_off())
 		timers_end();
+	if (p && timers.asking) {
+		account(p);
+		process_tend(p, process_clock());
+	}
 	if (p && k && k->tid == (uint32_t)sys_call(gettid))
 		sample(p, k, context);
-	if (timers.over)
+	if (timers.over || !timers.period)
 		return;
 	look(process);
 	watch_process();
@@ -420,6 +426,7 @@ static void stop_all(void)
 	if (timers.timer >= 0)
 		sys_call(timer_delete, timers.timer);
 	timers.timer = -1;
+	timers.asking = 0;
 	for (uint32_t i = 0; i < KNOWN; i++)
 		if (known[i].tid)
 			let_go(&known[i]);
@@ -435,15 +442,22 @@ static void forget_all(void)
 	}
 	timers.n = 0;
 	timers.timer = -1;
+	timers.asking = 0;
 }
 
-static void begin(uint64_t period, uint64_t mask, bool child)
+/* False: all signals are somebody's. */
+static bool prepare(uint64_t mask)
 {
 	forget_all();
 	timers.pid = (uint32_t)sys_call(getpid);
 	timers.maps_told = UINT64_MAX;
 	timers.signal = timers.signal ? timers.signal : take_signal(mask);
-	if (!timers.signal)
+	return timers.signal != 0;
+}
+
+static void begin(uint64_t period, uint64_t mask, bool child)
+{
+	if (!prepare(mask))
 		return;
 	timers.period = period;
 	if (child)
@@ -453,40 +467,18 @@ static void begin(uint64_t period, uint64_t mask, bool child)
 	watch_process();
 }
 
-void timers_want(uint64_t period)
+static void ask(uint64_t mask)
 {
-	uint64_t mask;
-	const bool same = timers.pid == (uint32_t)sys_call(getpid) && period == timers.period;
-	if (timers.over || same || (!period && !timers.period) || !enter_soon(&mask))
+	if (!prepare(mask))
 		return;
-	if (timers.pid == (uint32_t)sys_call(getpid))
-		stop_all();
-	timers.period = 0;
-	if (period)
-		begin(period, mask, false);
-	leave(&mask);
+	timers.timer = start_timer(CLOCK_PROCESS_CPUTIME_ID, 0, &timers, ASK_NS, ASK_NS);
+	timers.asking = timers.timer >= 0;
 }
 
-void timers_end(void)
+/* Of this very process. */
+static bool is_on(void)
 {
-	uint64_t mask;
-	const bool any = timers.period && timers.pid == (uint32_t)sys_call(getpid);
-	timers.over = 1;
-	if (!any || !enter_soon(&mask))
-		return;
-	stop_all();
-	leave(&mask);
-}
-
-int timers_signal(void)
-{
-	const bool any = timers.signal && timers.period && !process_is_quiet();
-	return any && timers.pid == (uint32_t)sys_call(getpid) ? (int)timers.signal : 0;
-}
-
-void timers_ignore(bool theirs)
-{
-	timers.ignored = theirs;
+	return (timers.period || timers.asking) && timers.pid == (uint32_t)sys_call(getpid);
 }
 
 /* Ignored for a moment, it is also taken from those for whom it has come already (kernel/signal.c, do_sigaction). */
@@ -497,6 +489,54 @@ static void give_back(void)
 	if (!timers.ignored)
 		to.plain = SIG_DFL;
 	action_set(timers.signal, &to, NULL);
+	timers.signal = timers.ignored = 0;
+}
+
+void timers_want(uint64_t period)
+{
+	uint64_t mask;
+	const bool on = is_on(), asked = on && timers.asking;
+	const bool same = period == timers.period && !asked && timers.pid == (uint32_t)sys_call(getpid);
+	if (timers.over || same || (!period && !timers.period && !asked) || !enter_soon(&mask))
+		return;
+	if (on)
+		stop_all();
+	timers.period = 0;
+	if (period)
+		begin(period, mask, false);
+	else if (asked)
+		give_back();
+	leave(&mask);
+}
+
+void timers_await(void)
+{
+	uint64_t mask;
+	if (timers.over || is_on() || !enter_soon(&mask))
+		return;
+	ask(mask);
+	leave(&mask);
+}
+
+void timers_end(void)
+{
+	uint64_t mask;
+	const bool any = is_on();
+	timers.over = 1;
+	if (!any || !enter_soon(&mask))
+		return;
+	stop_all();
+	leave(&mask);
+}
+
+int timers_signal(void)
+{
+	return timers.signal && !process_is_quiet() && is_on() ? (int)timers.signal : 0;
+}
+
+void timers_ignore(bool theirs)
+{
+	timers.ignored = theirs;
 }
 
 void timers_yield(int signal)
@@ -505,16 +545,19 @@ void timers_yield(int signal)
 	if (!enter_soon(&mask))
 		return;
 	const uint64_t period = timers.period;
-	if (timers.signal != (uint32_t)signal || !period) { /* another thread was first */
+	const bool asked = timers.asking;
+	if (timers.signal != (uint32_t)signal || (!period && !asked)) { /* another thread was first */
 		leave(&mask);
 		return;
 	}
 	stop_all();
-	give_back();
 	const uint64_t not_that = mask | 1ull << (timers.signal - 1);
-	timers.signal = timers.ignored = 0;
+	give_back();
 	timers.period = 0;
-	begin(period, not_that, false);
+	if (asked)
+		ask(not_that);
+	else
+		begin(period, not_that, false);
 	leave(&mask);
 }
 
@@ -522,9 +565,13 @@ void timers_in_child(void)
 {
 	uint64_t mask;
 	timers.lock = 0; /* whoever had it is in another process */
-	if (timers.over || !timers.period || timers.pid == (uint32_t)sys_call(getpid) || !enter(&mask))
+	const bool any = timers.period || timers.asking;
+	if (timers.over || !any || timers.pid == (uint32_t)sys_call(getpid) || !enter(&mask))
 		return;
-	begin(timers.period, mask, true);
+	if (timers.period)
+		begin(timers.period, mask, true);
+	else
+		ask(mask);
 	leave(&mask);
 }
 
@@ -537,14 +584,14 @@ __attribute__((constructor)) static void begin_early(void)
 	if (!thread_enter(t))
 		return;
 	struct process *p = process_get();
-	if (p && timers.period)
+	if (p && is_on())
 		account(p); /* it may end before its first sample */
 	thread_leave(t);
 }
 
 __attribute__((destructor)) static void end_late(void)
 {
-	struct process *p = timers.period && !timers.over && !process_is_quiet() ? process_now() : NULL;
-	if (p && timers.pid == (uint32_t)sys_call(getpid))
+	struct process *p = !timers.over && !process_is_quiet() && is_on() ? process_now() : NULL;
+	if (p)
 		account(p);
 }

@@ -31,6 +31,7 @@
 #include <stdint.h>
 
 void timers_want(uint64_t period); /* ns of CPU time from sample to sample, 0: none. By the profiler */
+void timers_await(void);	   /* it has not said so yet: that is heard as soon as this process uses CPU time */
 void timers_end(void);		   /* for good */
 void timers_in_child(void);	   /* forks.h: its timers begin with it */
 /* Bytes of what records have besides, while CPU time is sampled here; else 0: somebody else knows. */
