@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define TARGET_NAME MANAGER_KEPT "target.%u.%u"
@@ -76,7 +77,7 @@ static int next_message(int sock, union msg *m, int *fds, size_t *ret_n)
 {
 	struct err e;
 	*ret_n = 0;
-	ssize_t got = fd_recv(sock, m, sizeof(*m), fds, PROTOCOL_BATCH_MAX, ret_n);
+	ssize_t got = fd_peek(sock, m, sizeof(*m), fds, PROTOCOL_BATCH_MAX, ret_n);
 	int r = got <= 0 ? (int)got : msg_check(m, (size_t)got, *ret_n, &e);
 	if (got > 0 && r == 0)
 		return 0;
@@ -233,7 +234,7 @@ static struct registered *find_same(struct supervisor *s, const struct target_de
 	return r;
 }
 
-static int restore(struct supervisor *s, const struct kept *k, uint32_t number, uint32_t turn)
+static int restore(struct supervisor *s, const struct kept *k, uint32_t number)
 {
 	struct registered *r;
 	int error = keeping_unpack(k->fd, &r);
@@ -246,24 +247,24 @@ static int restore(struct supervisor *s, const struct kept *k, uint32_t number, 
 		registered_free(r);
 		return -EEXIST;
 	}
-	r->turn = turn + 1;
 	r->detached = r->unmapped = true;
 	supervisor_restore(s, r, number);
-	keep(s, r);
 	return 0;
 }
 
-/* Where there is a worker, what it did not have has ended. */
+/* It is kept as it is. Where there is a worker, what it did not have has ended. */
 static int take_target(struct supervisor *s, const struct kept *k, uint32_t number, uint32_t turn)
 {
+	int error = supervisor_find(s, number)		  ? -EALREADY
+		    : s->worker >= 0 || s->killswitch.off ? -ESRCH
+							  : restore(s, k, number);
 	struct registered *r = supervisor_find(s, number);
-	if (r) { /* it is kept as it is */
-		r->turn = turn;
-		r->kept = KEPT;
-		return -EALREADY;
+	if (!r) {
+		drop(s, number, turn);
+		return error;
 	}
-	int error = s->worker >= 0 || s->killswitch.off ? -ESRCH : restore(s, k, number, turn);
-	drop(s, number, turn);
+	r->turn = turn;
+	r->kept = KEPT;
 	return error;
 }
 
@@ -277,7 +278,7 @@ static struct keeping_drop *parse_names(const struct handed *h)
 	return all;
 }
 
-/* Of a supervisor that died between packing it anew and letting go of the old one. */
+/* Of a supervisor of 0.1.0, which packed anew what it had read, and died before it had let go of the old one. */
 static bool has_later(const struct keeping_drop *all, size_t n, const struct keeping_drop *it)
 {
 	for (size_t i = 0; i < n; i++)
@@ -307,14 +308,23 @@ static bool journal_is_free(const struct supervisor *s, const struct handed *h)
 	return true;
 }
 
-/* Where an estate was taken its journal is this one. */
+static bool is_same_file(int a, int b)
+{
+	struct stat x, y;
+	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Where an estate was taken its journal is the worker's, and this one most likely. */
 static void take_journal(struct supervisor *s, struct kept *k, unsigned i)
 {
-	if (i > 1 || s->adopted)
-		return;
-	fd_close(s->engine->journal[i]);
-	s->engine->journal[i] = k->fd;
-	k->fd = -1;
+	int *ours = &s->engine->journal[i];
+	if (!s->adopted) {
+		fd_close(*ours);
+		*ours = k->fd;
+		k->fd = -1;
+	} else if (!is_same_file(*ours, k->fd)) {
+		s->journal_kept = false;
+	}
 }
 
 static bool has_journal(const struct handed *h)
@@ -331,16 +341,17 @@ static bool has_journal(const struct handed *h)
 
 unsigned keeping_take(struct supervisor *s, struct handed *h, bool journal)
 {
-	const bool both = journal && has_journal(h) && journal_is_free(s, h);
 	struct keeping_drop *all = parse_names(h);
+	const bool both = all && journal && has_journal(h) && journal_is_free(s, h);
 	unsigned taken = 0, number;
+	s->journal_kept = both; /* and stays so: at no moment is it with nobody */
 	for (size_t i = 0; all && i < h->n_kept; i++) {
 		struct kept *k = &h->kept[i];
 		if (all[i].number && has_later(all, h->n_kept, &all[i]))
 			drop(s, all[i].number, all[i].turn);
 		else if (all[i].number)
 			taken += take_target(s, k, all[i].number, all[i].turn) == 0;
-		else if (both && sscanf(k->name, JOURNAL_NAME, &number) == 1)
+		else if (both && sscanf(k->name, JOURNAL_NAME, &number) == 1 && number < 2)
 			take_journal(s, k, number);
 	}
 	free(all);

@@ -6,13 +6,13 @@
  * which the target was registered (TARGET, EVENTS; shim/protocol.h), with their descriptors, and whose other end is
  * closed (net.core.wmem_default has room for some 4,000 events). The kernel counts what lies there against our user,
  * and refuses a process of ours with a smaller limit of files to pass any more (unix(7), ETOOMANYREFS): openers raise
- * theirs (shim/pass.c). Besides, the journal's two files. Whoever is started
- * next reads the queues, has its rings, into which the events are made to write again, and goes on from the journal.
- * What was counted meanwhile shows when the window ends; what was mapped meanwhile nobody was told: pillion-opener says
- * it (shim/spaces.h).
+ * theirs (shim/pass.c). Besides, the journal's two files. Whoever is started next reads what lies in the queues, has
+ * its rings, into which the events are made to write again, and goes on from the journal. What was counted meanwhile
+ * shows when the window ends; what was mapped meanwhile nobody was told: pillion-opener says it (shim/spaces.h).
  *
- * A name says which target it is and how often it was packed: "pillion.target.NUMBER.TURN". A queue that was read is
- * empty, so it is packed anew, under the next name, before the old one is let go.
+ * Reading takes nothing out of a queue, and the journal stays where it is: at no moment do we alone have what the
+ * manager kept, whichever of us is killed. A name says which target it is, and how often a supervisor of 0.1.0 packed
+ * it anew, because its reading took everything out: "pillion.target.NUMBER.TURN".
  */
 #pragma once
 
@@ -26,7 +26,8 @@ struct keeping_drop { /* a target's name that the manager is still to be told of
 
 /* All of an armed target as a socket; or -errno: -EAGAIN, it does not fit into a queue. */
 int keeping_pack(const struct registered *r);
-/* Reads what was packed. 0; -EPIPE: it is empty; -EPROTO, -ENOMEM, -errno. */
+/* What was packed, and stays there. fd_peek_from_first(sock) comes first. 0; -EPIPE: it is empty; -EPROTO, -ENOMEM,
+ * -errno. */
 int keeping_unpack(int sock, struct registered **ret);
 
 /* Armed targets that it does not have yet, and the journal. Milliseconds until it is tried again, or -1. */

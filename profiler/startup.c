@@ -148,6 +148,8 @@ static void compare_address(int listener, const char *control)
 static int open_listener(const struct settings *set, struct startup *s, struct err *e)
 {
 	int r = manager_handed(&s->handed, e);
+	for (size_t i = 0; i < s->handed.n_kept; i++) /* targets among them (keeping.h); our role may not */
+		fd_peek_from_first(s->handed.kept[i].fd);
 	s->listener = s->handed.listener;
 	if (s->listener >= 0)
 		compare_address(s->listener, set->control);

@@ -99,6 +99,8 @@ static void on_relay(void *arg, uint32_t events)
 	r->owed = false;
 	r->detached &= m->head.type != MSG_OK;
 	r->armed |= m->head.type == MSG_OK && registered_is_complete(r);
+	if (r->armed && r->kept == KEPT_YET)
+		keeping_round(s); /* before anybody counts on it */
 	answer(r, m);
 	if (is_last)
 		forget(s, r);

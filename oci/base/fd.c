@@ -220,7 +220,7 @@ static size_t take_fds(struct msghdr *msg, int *fds, size_t max)
 	return have;
 }
 
-ssize_t fd_recv(int sock, void *buf, size_t size, int *fds, size_t max, size_t *ret_n)
+static ssize_t receive(int sock, int flags, void *buf, size_t size, int *fds, size_t max, size_t *ret_n)
 {
 	union {
 		char space[CMSG_SPACE(sizeof(int) * FD_PASS_MAX)];
@@ -236,7 +236,7 @@ ssize_t fd_recv(int sock, void *buf, size_t size, int *fds, size_t max, size_t *
 	*ret_n = 0;
 	ssize_t got;
 	do /* ECONNRESET, once: the peer left something unread; what it said itself comes next (net/unix/af_unix.c) */
-		got = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
+		got = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | flags);
 	while (got < 0 && (errno == EINTR || errno == ECONNRESET));
 	if (got < 0)
 		return -errno;
@@ -249,6 +249,22 @@ ssize_t fd_recv(int sock, void *buf, size_t size, int *fds, size_t max, size_t *
 	}
 	*ret_n = n;
 	return got;
+}
+
+ssize_t fd_recv(int sock, void *buf, size_t size, int *fds, size_t max, size_t *ret_n)
+{
+	return receive(sock, 0, buf, size, fds, max, ret_n);
+}
+
+ssize_t fd_peek(int sock, void *buf, size_t size, int *fds, size_t max, size_t *ret_n)
+{
+	return receive(sock, MSG_PEEK, buf, size, fds, max, ret_n);
+}
+
+int fd_peek_from_first(int sock)
+{
+	const int first = 0;
+	return setsockopt(sock, SOL_SOCKET, SO_PEEK_OFF, &first, sizeof(first)) < 0 ? -errno : 0;
 }
 
 int fd_wait(int fd, short events, int64_t deadline)

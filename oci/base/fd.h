@@ -45,6 +45,13 @@ int fd_send(int sock, const void *buf, size_t size, const int *fds, size_t n);
  * belong to the caller, also none on error.
  */
 ssize_t fd_recv(int sock, void *buf, size_t size, int *fds, size_t max, size_t *ret_n);
+/*
+ * As fd_recv, of a Unix socket of packets, and all of it stays in the queue: the next call is for the next datagram.
+ * fd_peek_from_first, which every reader calls first: from the first one on (SO_PEEK_OFF, which all who hold the socket
+ * share).
+ */
+ssize_t fd_peek(int sock, void *buf, size_t size, int *fds, size_t max, size_t *ret_n);
+int fd_peek_from_first(int sock);
 /* Wait for events on one fd until the deadline: 1 ready, 0 deadline passed, -errno. */
 int fd_wait(int fd, short events, int64_t deadline);
 
