@@ -4,6 +4,7 @@ lab_install pilliond pillion targets/burn
 NOBODY=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 AS_ROOT=(env) # a command that changes nothing
 SERVICE_OPTIONS=() SERVICE_UNDER=()
+PATIENCE=60 # seconds until what was awaited is taken not to come: as long as a busy machine may need
 
 begin_run() { # [OPTION...] - sets RUN
 	need_root
@@ -15,7 +16,7 @@ begin_run() { # [OPTION...] - sets RUN
 	leak_mark
 }
 end_run() {
-	until_true 20 no_profiler || fail "a profiler is left"
+	until_true "$PATIENCE" no_profiler || fail "a profiler is left"
 	cgroups_remove '*/pillion/session-run-*' # an unprivileged process cannot remove its own: the next start does
 	leak_check 10
 }
@@ -24,7 +25,7 @@ written() { [[ -n $(profiles_of "$1") ]]; }
 profiles_of() { { find out spool -path "*/$1/*.pb.gz" ! -name '.*' || :; } 2>/dev/null | sort; }
 first_of() { # NAME - its first profile
 	local list
-	until_true 20 written "$1" || fail "no profile: $(cat run/log 2>/dev/null)"
+	until_true "$PATIENCE" written "$1" || fail "no profile: $(cat run/log 2>/dev/null)"
 	mapfile -t list < <(profiles_of "$1")
 	echo "${list[0]}"
 }
@@ -50,6 +51,9 @@ named() { # COMM - pids of ours that are called so
 worker() { named pilliond-worker | tail -n 1; }
 has_worker() { [[ -n $(worker) ]]; }
 
+# What the worker had no CPU for, though it wanted one, in us: nobody read its rings then (schedstat).
+worker_waited() { awk '{ printf "%.0f", $2 / 1000 }' "/proc/$(worker)/schedstat"; }
+
 times_ready() { { cat service.log 2>/dev/null || :; } | grep -c state=ready || :; }
 ready_again() { (($(times_ready) > $1)); }
 service_run() { # SERVICE_OPTIONS: more of them; SERVICE_UNDER: a command that runs it
@@ -60,7 +64,7 @@ service_run() { # SERVICE_OPTIONS: more of them; SERVICE_UNDER: a command that r
 		${SERVICE_OPTIONS[@]+"${SERVICE_OPTIONS[@]}"} --control "$SOCKET" --spool "$ROW/spool" \
 		--log "$ROW/service.log" --log-level info </dev/null >service.out 2>&1 &
 	SERVICE=$!
-	until_true 10 ready_again "$had" || fail "no service: $(cat service.log service.out)"
+	until_true "$PATIENCE" ready_again "$had" || fail "no service: $(cat service.log service.out)"
 }
 tags_of() { # NAME KEY - the values of a label over all its profiles, one a line
 	first_of "$1" >/dev/null
