@@ -5,8 +5,9 @@ lab_install pillion pilliond targets/self targets/notes
 chmod 755 "$LAB"
 
 in_vm() { grep -q 'pillion\.order=' /proc/cmdline; }
+# Threads wait for who reads, so nothing is lost; how long it takes to reach them all is the machine's business.
+LOAD=(threads=200 pages=6 turns=5 seconds=1 passes=1000 budget=20000)
 # A machine that is emulated has few threads that do little, and time.
-LOAD=(threads=200 pages=6 turns=5)
 ! in_vm || LOAD=(threads=40 pages=3 turns=20 seconds=6 passes=30 budget=20000)
 
 self() { "$LAB/bin/self" "$@" | tee said; }
@@ -25,14 +26,9 @@ exact() {
 
 # --- who is counted
 
-# Where the machine was too busy, to read all or to reach all threads within its passes (the session says so), again with
-# threads that rest for twice as long.
 counted() { # COMMAND...
-	local rest
-	for rest in 5 10 20 40 80; do
-		"$@" rest="$rest" | tee said
-		(($(last lost) > 0 || ($(last stable) == 0 && $(last late) > 0))) || break
-	done
+	"$@" | tee said
+	(($(last stable) == 1 || $(last late) == 0)) || fail "not all threads were reached: $(cat said)"
 	exact
 }
 test_count() { # KEY=VALUE...
@@ -65,13 +61,9 @@ test_perf_stat() {
 row "per core: all of it is within 2 % of perf stat" test_perf_stat
 
 # What everybody would write, on the same threads: it must be wrong, or the rows above show nothing.
-test_naive() {
-	local turns
-	for turns in 5 20 40; do # on a loaded machine all that a look has found may have ended before their turn
-		self naive "${LOAD[@]}" turns=$turns
-		(($(last more) == 0)) || return 0
-	done
-	fail "nobody is counted twice: $(cat said)"
+test_naive() { # threads that live until all looks are over
+	self naive "${LOAD[@]}" turns=1000
+	(($(last more) > 0)) || fail "nobody is counted twice: $(cat said)"
 }
 row "events on the threads of three looks, by hand: some are counted twice" test_naive
 

@@ -42,6 +42,7 @@
 #define PAGE 4096
 #define SAMPLES_MAX (16u << 20)
 #define FEW 2
+#define RECORD_MOST 256 /* a quarter of that is a sample; threads that begin and end have records, too */
 #define LIVES_MAX (1u << 20)
 
 static struct {
@@ -109,6 +110,10 @@ struct life {
 static struct life *lives;
 static atomic_uint n_lives, alive;
 static atomic_bool counting, over;
+static char *pages_of_all;
+/* Of these, since then: faults that a thread has begun, and samples of them. */
+static atomic_ulong counting_from, made, read_back;
+static unsigned long ahead_most; /* no more are under way: a ring has room for them; 0: whatever becomes of them */
 
 static long faults_of_thread(void)
 {
@@ -124,6 +129,17 @@ static void note_life(uint64_t begin, uint64_t end, long faults)
 		lives[i] = (struct life){(uint32_t)syscall(SYS_gettid), begin, end, faults};
 }
 
+/* Until who reads has room for so many more. */
+static void await_room(unsigned long more)
+{
+	unsigned long had = made;
+	while (ahead_most && !over &&
+		(had + more > read_back + ahead_most || !atomic_compare_exchange_strong(&made, &had, had + more))) {
+		usleep(1000);
+		had = made;
+	}
+}
+
 static void *live(void *arg)
 {
 	const size_t size = (size_t)key("pages") * PAGE;
@@ -135,8 +151,10 @@ static void *live(void *arg)
 			before = faults_of_thread();
 			begin = now();
 		}
+		if (begin)
+			await_room((unsigned long)key("pages"));
 		madvise(pages, size, MADV_DONTNEED);
-		for (size_t at = 0; at < size; at += PAGE)
+		for (size_t at = 0; at < (begin ? size : PAGE); at += PAGE) /* nobody reads yet */
 			*(volatile char *)(pages + at) = 1;
 		usleep((useconds_t)key("rest") * 1000);
 	}
@@ -154,13 +172,13 @@ static void *live(void *arg)
 
 static void begin_lives(void)
 {
+	const size_t size = (size_t)key("pages") * PAGE, all = size * (size_t)key("threads");
 	alive = (unsigned)key("threads");
+	pages_of_all = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	madvise(pages_of_all, all, MADV_NOHUGEPAGE);
 	for (unsigned i = 0; i < (unsigned)key("threads"); i++) {
 		pthread_t t;
-		void *pages = mmap(
-			NULL, (size_t)key("pages") * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		madvise(pages, (size_t)key("pages") * PAGE, MADV_NOHUGEPAGE);
-		if (pthread_create(&t, NULL, live, pages)) {
+		if (pthread_create(&t, NULL, live, pages_of_all + i * size)) {
 			perror("self: no thread");
 			exit(3);
 		}
@@ -190,6 +208,8 @@ static bool naive;
 static void on_sample(void *arg, const struct pillion_record *r)
 {
 	of_spec[r->spec < PILLION_EVENTS_MAX ? r->spec : PILLION_EVENTS_MAX]++;
+	read_back += r->spec == 0 && r->time >= counting_from &&
+		     r->addr - (uintptr_t)pages_of_all < (uint64_t)(key("pages") * key("threads") * PAGE);
 	if ((r->spec == 0 || naive) && n_seen < SAMPLES_MAX)
 		seen[n_seen++] = (struct seen){r->tid, r->time};
 }
@@ -317,6 +337,7 @@ static void print_status(struct pillion_session *s)
 		t.threads, t.inherited, t.late, t.left_out, t.refused, t.passes, t.stable, t.events, t.rings, t.fds,
 		t.ring_bytes, t.user_only, t.timed, t.raised, t.cpus_offline, t.superfluous,
 		(unsigned long long)t.twice, (unsigned long long)t.clock_error);
+	ahead_most = t.ring_bytes / RECORD_MOST;
 }
 
 static void *stop_later(void *arg)
@@ -353,6 +374,7 @@ static int mode_count(void)
 		fail("attach", r);
 	printf("attached in %.1f ms\n", (double)(now() - before) / 1e6);
 	print_status(s);
+	counting_from = now();
 	counting = true;
 	if (!key("attach"))
 		begin_lives();
@@ -436,6 +458,7 @@ static int mode_naive(void)
 		}
 	}
 	printf("threads %d\n", n);
+	counting_from = now();
 	counting = true;
 	pthread_create(&stopper, NULL, stop_reader_later, r);
 	pillion_reader_run(r);
@@ -648,6 +671,8 @@ static int mode_leader(void)
 	begin_lives();
 	pthread_create(&t, NULL, attach_and_end, s);
 	pthread_join(t, NULL);
+	print_status(s);
+	counting_from = now();
 	counting = true;
 	pthread_create(&t, NULL, stop_later, s);
 	const uint64_t before = cpu_used(), begin = now();
