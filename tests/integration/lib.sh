@@ -248,12 +248,12 @@ status_of() { # COMMAND... - its exit status on stdout, its output on stderr
 	echo $status
 }
 
-until_true() { # SECONDS COMMAND... - poll; 1 when it never was
-	local end=$((${EPOCHREALTIME/./} + $1 * 1000000))
+until_true() { # SECONDS COMMAND... - poll; 1 when it never was. What takes long is asked less often: asking takes CPU time.
+	local end=$((${EPOCHREALTIME/./} + $1 * 1000000)) asked=0
 	shift
 	until "$@"; do
 		((${EPOCHREALTIME/./} < end)) || return 1
-		sleep 0.02
+		((asked++ < 10)) && sleep 0.02 || sleep 0.1
 	done
 }
 
