@@ -2,8 +2,8 @@
 # that is full, read only or hung nor its own death costs a window more than it must.
 
 . "$TOP/tests/integration/wrapped.sh"
-lab_install pillion-hook pillion-opener
-ROW_TIMEOUT=120
+lab_install pillion-hook pillion-opener targets/pulse
+ROW_TIMEOUT=300
 NAMES=io.pillion.profile
 
 begin_exporter() { # [pilliond OPTION...] - sets SERVICE
@@ -18,7 +18,7 @@ begin_exporter() { # [pilliond OPTION...] - sets SERVICE
 	INVOCATION_ID=x "$LAB/bin/pilliond" --control "$SOCKET" --spool "$ROW/spool" --log "$ROW/service.log" \
 		--log-level info "$@" </dev/null >service.out 2>&1 &
 	SERVICE=$!
-	until_true 10 grep -qs state=ready service.log || fail "no service: $(cat service.log service.out)"
+	until_true "$PATIENCE" grep -qs state=ready service.log || fail "no service: $(cat service.log service.out)"
 }
 end_exporter() {
 	kill -TERM "$SERVICE"
@@ -37,10 +37,16 @@ rises() { # SERIES LEAST
 	value=$(metric "$1")
 	awk -v v="${value:-0}" -v l="$2" 'BEGIN { exit !(v >= l) }'
 }
-container() { # NAME SECONDS [OPTION...]
-	local name=$1 seconds=$2
-	shift 2
-	ct_start runc "$name" -a "$NAMES=cpu" -a io.pillion.window=5s "$@" -- "$LAB/bin/burn" "$seconds"
+container() { # NAME PROGRAM ARG... - which goes on, a fifth of a CPU's time, where there is no PROGRAM
+	local name=$1 program=(pulse 20)
+	shift
+	[[ $# == 0 ]] || program=("$@")
+	ct_start runc "$name" -a "$NAMES=cpu" -a io.pillion.window=5s -- "$LAB/bin/${program[0]}" "${program[@]:1}"
+}
+samples_of() { "${PS[@]}" --json | jq ".[] | select(.id == \"$1\") | .samples"; }
+has_samples() { # NAME LEAST
+	local n
+	n=$(samples_of "$1") && ((${n:-0} >= $2))
 }
 listed_none() { [[ $("${PS[@]}" --json | jq length) == 0 ]]; }
 profiles() { find spool -name '*.pb.gz' | sort; }
@@ -65,51 +71,54 @@ windows_of() { # NAME - how many, by their numbers
 
 test_metrics() {
 	begin_exporter
-	container web 60
-	until_true 10 rises "pillion_target_samples_total$WEB" 50 || fail "no samples: $(cat metrics)"
+	container web
+	until_true "$PATIENCE" rises "pillion_target_samples_total$WEB" 50 || fail "no samples: $(cat metrics)"
 	is "the socket" "$(stat -c '%a %F' run/http.sock)" "660 socket"
 	is "targets" "$(metric pillion_targets)" 1
 	is "the worker" "$(metric pillion_worker_up)" 1
 	is "starts" "$(grep '^pillion_hook_starts_total{outcome="armed"' metrics | awk '{ print $NF }')" 1
 	is "how long it took, in all" "$(metric pillion_hook_duration_seconds_count)" 1
 	ct_start runc bad -a "$NAMES=nonsense" -- "$LAB/bin/burn" 0.1
-	sleep 1.1 # a listing is good for a second
-	is "starts without a profile" "$(metric 'pillion_hook_starts_total{outcome="unprofiled",strategy=""}')" 1
+	until_true "$PATIENCE" rises 'pillion_hook_starts_total{outcome="unprofiled",strategy=""}' 1 || fail "it is not counted: $(cat metrics)"
 	is "how long they took, in all" "$(metric pillion_hook_duration_seconds_count)" 2
 	ct_rm bad
 	sanitized || (($(metric 'pillion_process_resident_memory_bytes{process="pilliond-export"}') < 10000000)) || fail "it is large"
-	until_true 10 rises pillion_profiles_written_total 1 || fail "no window was written"
-	is "spool files" "$(metric pillion_spool_files)" "$(profiles | wc -l)"
-	is "spool bytes" "$(metric pillion_spool_bytes)" "$(profiles | xargs stat -c %s | awk -v dirs="$(profiles | xargs dirname | sort -u | wc -l)" \
-		'{ n += 4096 * int(($1 + 4095) / 4096) } END { print n + 4096 * dirs }')"
+	until_true "$PATIENCE" rises pillion_profiles_written_total 1 || fail "no window was written"
+	until_true "$PATIENCE" spool_agrees || fail "of the spool: $(grep ^pillion_spool metrics), $(spool_holds)"
 	! command -v promtool >/dev/null || promtool check metrics <metrics || fail "promtool"
 	has "its health" "$(curl -sS --unix-socket run/http.sock http://x/health)" ok
 	is "the status of POST" "$(curl -sS -o /dev/null -w '%{http_code}' -d x --unix-socket run/http.sock http://x/metrics)" 405
 	is "the status of another page" "$(curl -sS -o /dev/null -w '%{http_code}' --unix-socket run/http.sock http://localhost/x)" 404
 	setpriv --reuid 64999 --regid 64999 --clear-groups curl -sS --unix-socket run/http.sock http://x/metrics 2>/dev/null && fail "anybody may ask"
 	ct_stop web
-	until_true 10 listed_none || fail "it is still listed"
-	scrape
-	! grep -q target= metrics || fail "it is in the metrics: $(grep target= metrics)"
+	until_true "$PATIENCE" listed_none || fail "it is still listed"
+	until_true "$PATIENCE" no_target || fail "it is in the metrics: $(grep target= metrics)"
 	index_matches
 	has "the index" "$(cat spool/index.jsonl)" '"id":"web",.*"event":"cpu","seq":0,.*"samples":[1-9]'
 	ct_rm web
 	end_exporter
 }
+no_target() { scrape && ! grep -q target= metrics; }
+spool_holds() { # files, bytes of the disk
+	echo "$(profiles | wc -l) $(profiles | xargs stat -c %s | awk -v dirs="$(profiles | xargs dirname | sort -u | wc -l)" \
+		'{ n += 4096 * int(($1 + 4095) / 4096) } END { print n + 4096 * dirs }')"
+}
+spool_agrees() { [[ "$(metric pillion_spool_files) $(metric pillion_spool_bytes)" == "$(spool_holds)" ]]; } # a window may end meanwhile
 row "a container's numbers, the service's, and who may ask" test_metrics
 
 test_scraped() {
 	begin_exporter
-	container web 60
-	local before after i
-	sleep 1
-	before=$(awk '{ print $14 + $15 }' "/proc/$SERVICE/stat")
-	for ((i = 0; i < 300; i++)); do scrape; done
-	after=$(awk '{ print $14 + $15 }' "/proc/$SERVICE/stat")
-	((after - before <= 25)) || fail "300 scrapes took $((after - before)) ticks of the worker"
+	container web
+	local before used i
+	until_true "$PATIENCE" has_samples web 1 || fail "it is not profiled: $("${PS[@]}")"
+	before=$(worker_used)
+	for ((i = 0; i < 100; i++)); do scrape; done
+	used=$(($(worker_used) - before))
+	((used <= 100000)) || fail "100 scrapes took $used us of the worker"
 	ct_rm web
 	end_exporter
 }
+worker_used() { awk '{ printf "%.0f", $1 / 1000 }' "/proc/$(worker)/schedstat"; } # us of CPU time
 row "scraped without a pause, it leaves the worker alone" test_scraped
 
 memory_of() { # PID - what it may write to
@@ -150,7 +159,7 @@ begin_again() {
 	INVOCATION_ID=x "$LAB/bin/pilliond" --control "$SOCKET" --spool "$ROW/spool" --log "$ROW/service.log" \
 		--log-level info "$@" </dev/null >service.out 2>&1 &
 	SERVICE=$!
-	until_true 10 grep -qs state=ready service.log || fail "no service: $(cat service.log service.out)"
+	until_true "$PATIENCE" grep -qs state=ready service.log || fail "no service: $(cat service.log service.out)"
 }
 row "on a port: a token, and no name but the machine's own" test_port
 
@@ -158,9 +167,9 @@ test_off() {
 	begin_exporter --metrics off
 	[[ ! -e run/http.sock ]] || fail "there is a socket"
 	is "listening sockets of the exporter" "$(find "/proc/$(exporter)/fd" -lname 'socket:*' | wc -l)" 1
-	container web 0.5
-	until_true 10 listed_none || fail "it is still listed"
-	until_true 5 written web || fail "no profile"
+	container web burn 0.3
+	until_true "$PATIENCE" listed_none || fail "it is still listed"
+	until_true "$PATIENCE" written web || fail "no profile"
 	ct_rm web
 	end_exporter
 }
@@ -170,8 +179,8 @@ row "metrics off: it listens nowhere" test_off
 
 test_role() {
 	begin_exporter
-	container web 60
-	sleep 1
+	container web
+	until_true "$PATIENCE" has_samples web 1 || fail "it is not profiled: $("${PS[@]}")"
 	local pid field
 	pid=$(exporter)
 	for field in CapInh CapPrm CapEff CapBnd CapAmb; do
@@ -206,13 +215,13 @@ end_tmpfs() {
 test_full() {
 	begin_tmpfs 256k
 	until ! head -c 4096 /dev/zero >>spool/ballast; do :; done 2>/dev/null
-	container web 60
-	until_true 20 grep -q 'target=web .*outcome=lost .*No space left' service.log || fail "not a word: $(cat service.log)"
-	until_true 5 rises pillion_profiles_failed_total 1 || fail "no failure is counted"
+	container web
+	until_true "$PATIENCE" grep -q 'target=web .*outcome=lost .*No space left' service.log || fail "not a word: $(cat service.log)"
+	until_true "$PATIENCE" rises pillion_profiles_failed_total 1 || fail "no failure is counted"
 	rises "pillion_target_lost_samples_total$WEB" 1 || fail "nothing is lost"
 	is "files" "$(find spool -type f ! -name ballast ! -name index.jsonl)" ""
 	rm spool/ballast
-	until_true 20 grep -q 'target=web .*outcome=written' service.log || fail "it does not recover"
+	until_true "$PATIENCE" grep -q 'target=web .*outcome=written' service.log || fail "it does not recover"
 	index_matches
 	ct_rm web
 	end_tmpfs
@@ -221,17 +230,14 @@ row "the spool is full: windows are lost and said so; with room the next one is 
 
 test_read_only() {
 	begin_tmpfs 1m
-	container web 60
-	until_true 20 grep -q 'target=web .*outcome=written' service.log || fail "no window"
+	container web
+	until_true "$PATIENCE" grep -q 'target=web .*outcome=written' service.log || fail "no window"
 	mount -o remount,ro spool
-	until_true 20 grep -q 'target=web .*outcome=lost .*Read-only file system' service.log || fail "not a word"
-	local samples
-	samples=$("${PS[@]}" --json | jq '.[0].samples')
-	sleep 1
-	(($("${PS[@]}" --json | jq '.[0].samples') > samples)) || fail "it is not profiled any more"
+	until_true "$PATIENCE" grep -q 'target=web .*outcome=lost .*Read-only file system' service.log || fail "not a word"
+	until_true "$PATIENCE" has_samples web $(($(samples_of web) + 5)) || fail "it is not profiled any more"
 	mount -o remount,rw spool
 	: >service.log
-	until_true 20 grep -q 'target=web .*outcome=written' service.log || fail "it does not recover"
+	until_true "$PATIENCE" grep -q 'target=web .*outcome=written' service.log || fail "it does not recover"
 	index_matches
 	ct_rm web
 	end_tmpfs
@@ -248,26 +254,24 @@ test_hung() {
 		"$ROW/spool" >fuse.out 2>&1 &
 	FUSE=$!
 	trap 'kill -CONT $FUSE; umount -l "$ROW/spool"; kill $FUSE' EXIT
-	until_true 5 grep -q " $ROW/spool " /proc/self/mountinfo || fail "fuse-overlayfs: $(cat fuse.out)"
+	until_true "$PATIENCE" grep -q " $ROW/spool " /proc/self/mountinfo || fail "fuse-overlayfs: $(cat fuse.out)"
 	begin_exporter
-	container web 60
-	until_true 20 grep -q 'target=web .*outcome=written' service.log || fail "no window"
+	container web
+	until_true "$PATIENCE" grep -q 'target=web .*outcome=written' service.log || fail "no window"
 	kill -STOP "$FUSE"
-	container db 1
-	local start=${EPOCHREALTIME/./} ms samples
-	until_true 12 eval '! "${PS[@]}" --json | jq -e ".[] | select(.id == \"db\")"' >/dev/null || fail "db does not end"
+	container db burn 0.5
+	local start=${EPOCHREALTIME/./} ms
+	until_true "$PATIENCE" eval '! "${PS[@]}" --json | jq -e ".[] | select(.id == \"db\")"' >/dev/null || fail "db does not end"
 	ms=$(((${EPOCHREALTIME/./} - start) / 1000))
 	echo "db ended after $ms ms"
 	has "the log" "$(cat service.log)" 'target=db outcome=late reason="the spool is slow'
-	samples=$("${PS[@]}" --json | jq '.[0].samples')
-	sleep 8
-	(($("${PS[@]}" --json | jq '.[0].samples') > samples + 100)) || fail "web is not profiled any more"
-	container later 2 # a start is not held up
+	until_true "$PATIENCE" has_samples web $(($(samples_of web) + 160)) || fail "web is not profiled any more" # more than a window
+	container later burn 0.5 # a start is not held up
 	kill -CONT "$FUSE"
-	until_true 20 grep -q 'target=db .*outcome=written' service.log || fail "db is not written: $(cat service.log)"
+	until_true "$PATIENCE" grep -q 'target=db .*outcome=written' service.log || fail "db is not written: $(cat service.log)"
 	ct_stop web
-	until_true 10 listed_none || fail "web is still listed"
-	until_true 10 eval '[[ $(profiles | wc -l) == $(wc -l <spool/index.jsonl) ]]' || :
+	until_true "$PATIENCE" listed_none || fail "web is still listed"
+	until_true "$PATIENCE" eval '[[ $(profiles | wc -l) == $(wc -l <spool/index.jsonl) ]]' || :
 	index_matches
 	is "lost" "$(grep -c outcome=lost service.log || :)" 0
 	(($(windows_of web) >= 3)) || fail "web has $(windows_of web) windows"
@@ -287,20 +291,18 @@ test_killed() { # TIMES
 	begin_exporter
 	local i kills=0
 	for i in 1 2 3 4 5; do
-		container c$i 100
-		sleep 0.7
+		container c$i
+		sleep 0.7 # their windows end one behind the other
 	done
-	local end=$((SECONDS + 34 * $1 / 20)) # windows are of 5 s
-	while ((SECONDS < end)); do
+	until ((kills >= $1)) && enough_windows $(($1 / 4)); do
 		sleep 0.$((RANDOM % 9 + 1))
 		kill -KILL "$(exporter)" 2>/dev/null && kills=$((kills + 1))
 	done
 	echo "$kills times"
-	((kills >= $1)) || fail "killed $kills times only"
 	for i in 1 2 3 4 5; do ct_stop c$i; done
-	until_true 15 listed_none || fail "still listed: $("${PS[@]}")"
+	until_true "$PATIENCE" listed_none || fail "still listed: $("${PS[@]}")"
 	is "lost" "$(grep -c outcome=lost service.log || :)" 0
-	until_true 5 eval '[[ -n $(exporter) ]]' || fail "there is none"
+	until_true "$PATIENCE" eval '[[ -n $(exporter) ]]' || fail "there is none"
 	index_matches
 	for i in 1 2 3 4 5; do
 		(($(windows_of c$i) >= $1 / 4)) || fail "c$i has $(windows_of c$i) windows"
@@ -310,6 +312,12 @@ test_killed() { # TIMES
 	is "lines without a word" "$(grep -c null spool/index.jsonl || :)" 0
 	end_exporter
 }
+enough_windows() { # LEAST - of each
+	local i
+	for i in 1 2 3 4 5; do
+		(($(profiles_of c$i | wc -l) >= $1)) || return 1
+	done
+}
 KILLS=${FULL:+20}
 KILLS=${KILLS:-8}
 row "killed $KILLS times while windows end: each is there, once" test_killed $KILLS
@@ -317,22 +325,19 @@ row "killed $KILLS times while windows end: each is there, once" test_killed $KI
 # In the middle of a write: behind strace each of its calls takes long.
 test_killed_writing() {
 	begin_exporter
-	container web 60
-	until_true 20 grep -q 'target=web .*outcome=written' service.log || fail "no window"
-	kill -STOP "$(exporter)"
-	sleep 6 # a window is handed over
+	container web
+	until_true "$PATIENCE" grep -q 'target=web .*outcome=written' service.log || fail "no window"
 	need strace
 	strace -qq -e trace=fsync -e inject=fsync:delay_enter=3000000 -p "$(exporter)" -o trace &
 	local tracer=$!
-	until_true 5 grep -qs TracerPid:.*[1-9] "/proc/$(exporter)/status" || fail "not traced"
-	kill -CONT "$(exporter)"
-	until_true 10 eval '[[ -n $(find spool -name ".writing*") ]]' || fail "nothing is being written"
+	until_true "$PATIENCE" grep -qs TracerPid:.*[1-9] "/proc/$(exporter)/status" || fail "not traced"
+	until_true "$PATIENCE" eval '[[ -n $(find spool -name ".writing*") ]]' || fail "nothing is being written"
 	kill -KILL "$(exporter)"
 	wait $tracer || :
-	until_true 10 eval '(($(grep -c "target=web .*outcome=written" service.log) >= 2))' || fail "not written again"
+	until_true "$PATIENCE" eval '(($(grep -c "target=web .*outcome=written" service.log) >= 2))' || fail "not written again"
 	index_matches
 	ct_stop web
-	until_true 10 listed_none || fail "web is still listed"
+	until_true "$PATIENCE" listed_none || fail "web is still listed"
 	is "windows" "$(windows_of web)" "$(profiles | wc -l)"
 	ct_rm web
 	end_exporter
@@ -344,9 +349,9 @@ row "killed while it writes: nothing half, nothing lost" test_killed_writing
 test_session() {
 	begin_run
 	need jq
-	"${RUN[@]}" -- "$LAB/bin/burn" 1 >/dev/null
-	until_true 10 written burn || fail "no profile: $(cat run/log)"
-	until_true 10 no_profiler || fail "a profiler is left"
+	"${RUN[@]}" -- "$LAB/bin/burn" 0.3 >/dev/null
+	until_true "$PATIENCE" written burn || fail "no profile: $(cat run/log)"
+	until_true "$PATIENCE" no_profiler || fail "a profiler is left"
 	is "the index" "$(jq -r '.file, .event' out/index.jsonl | xargs)" "$(cd out && echo burn/*.pb.gz) cpu"
 	end_run
 }
