@@ -7,18 +7,18 @@
 ID=b2a3c4d5e6f70819203a4b5c6d7e8f9012345679
 ID_FILE=/usr/lib/debug/.build-id/${ID:0:2}/${ID:2}.debug
 SYMBOLIZE=("$LAB/bin/pillion" symbolize)
-BUILD=(g++ -O2 -gdwarf-4 -fno-omit-frame-pointer -fno-optimize-sibling-calls)
 
 # ./program without any symbol, ./whole, ./program.debug; and its profile, ./p.pb.gz, with a copy of it, ./was.pb.gz.
 begin_symbolize() {
 	begin_symbols
-	"${BUILD[@]}" -Wl,--build-id=0x$ID -o whole a.cc
+	build_once symbolized -Wl,--build-id=0x$ID
+	cp "$LAB/lines/symbolized" whole
 	objcopy --only-keep-debug whole program.debug
 	strip -o program whole
 	[[ ! -e $ID_FILE ]] || fail "$ID_FILE is there already"
 	unset DEBUGINFOD_URLS
 	export DEBUGINFOD_CACHE_PATH=$ROW/cache
-	"${RUN[@]}" -- ./program 1 >/dev/null
+	"${RUN[@]}" -- ./program 0.3 >/dev/null
 	cp "$(first_of program)" p.pb.gz
 	cp p.pb.gz was.pb.gz
 	INODE=$(stat -c %i p.pb.gz)
@@ -38,7 +38,7 @@ is_as_before() { # the very file
 	cmp p.pb.gz was.pb.gz || fail "the profile is another one: $(cat said)"
 	is "its inode" "$(stat -c %i p.pb.gz)" "$INODE"
 }
-is_named() { is_as_addr2line p.pb.gz program whole; }
+is_named() { is_as_addr2line p.pb.gz program whole 0; }
 
 # --- servers on loopback; each sets URL
 
@@ -107,7 +107,7 @@ test_as_profiled() { # what the profiler says of the same addresses, when the de
 	says "by $ID_FILE"
 	is_named
 	begin_run --events cpu@499
-	"${RUN[@]}" -- ./program 1 >/dev/null
+	"${RUN[@]}" -- ./program 0.3 >/dev/null
 	locations p.pb.gz program | sort >afterwards
 	locations "$(first_of program)" program | sort >profiled
 	join -t $'\t' -j 1 -o 0 <(cut -f 1 afterwards | uniq) <(cut -f 1 profiled | uniq) >both
@@ -240,7 +240,7 @@ test_out() {
 	cp whole program
 	symbolize 0 p.pb.gz -o new.pb.gz
 	is_as_before
-	is_as_addr2line new.pb.gz program whole
+	is_as_addr2line new.pb.gz program whole 0
 	strip program
 	symbolize 3 was.pb.gz -o new.pb.gz
 	cmp was.pb.gz new.pb.gz || fail "what was not changed is another one"
@@ -256,7 +256,7 @@ test_directory() { # two windows and a stranger's file
 	cp whole program
 	symbolize 0 spool
 	is "lines about the program" "$(grep -c ^program said)" 1
-	is_as_addr2line spool/program/1-cpu.pb.gz program whole
+	is_as_addr2line spool/program/1-cpu.pb.gz program whole 0
 	cmp spool/program/[12]-cpu.pb.gz || fail "they differ"
 	is "the other file" "$(cat spool/program/notes.txt)" text
 }
