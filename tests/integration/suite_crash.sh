@@ -123,19 +123,26 @@ row "a signal that somebody sends" test_sent
 
 # --- core files
 
-core_of() { # COMMAND... - what gdb says of its core file; none: there is none
+core_of() { # NAME COMMAND... - cores/NAME/core, if it leaves one
+	mkdir -p "cores/$1"
 	(
 		ulimit -S -c unlimited
-		mkdir -p cores && cd cores
-		"$@" >/dev/null 2>&1 || :
+		cd "cores/$1"
+		"${@:2}" >/dev/null 2>&1 || :
 	)
 	local core
-	core=$(find cores -type f | awk 'NR == 1')
-	[[ -n $core ]] || { echo none; return; }
-	gdb -q -batch -nx -ex 'p $_siginfo.si_signo' -ex 'p $_siginfo.si_code' -ex 'p $_siginfo.si_errno' -ex 'info frame' \
-		-ex 'bt 1' "$C" "$core" 2>gdb.said | sed -nE 's/^(\$[0-9]+ = .*)/\1/p; s/^ rip = 0x[0-9a-f]+ in ([a-z_0-9]+).*/at \1/p
-		s/^#0 +(0x[0-9a-f]+ in )?([a-z_0-9]+).*/in \2/p'
-	rm -r cores
+	core=$(find "cores/$1" -type f | awk 'NR == 1')
+	[[ -z $core || $core -ef cores/$1/core ]] || mv "$core" "cores/$1/core"
+}
+read_cores() { # by one gdb, into cores/NAME/says
+	local core script=()
+	for core in cores/*/core; do
+		script+=(-ex "echo == ${core%/core}\\n" -ex "core-file $core" -ex 'p $_siginfo.si_signo' -ex 'p $_siginfo.si_code'
+			-ex 'p $_siginfo.si_errno' -ex 'info frame' -ex 'bt 1')
+	done
+	gdb -q -batch -nx "$C" "${script[@]}" 2>gdb.said | sed -nE 's/^== /== /p; s/^\$[0-9]+( = .*)/is\1/p
+		s/^ rip = 0x[0-9a-f]+ in ([a-z_0-9]+).*/at \1/p; s/^#0 +(0x[0-9a-f]+ in )?([a-z_0-9]+).*/in \2/p' |
+		awk '$1 == "==" { file = $2 "/says"; next } { print >file }'
 }
 test_core() { # WAY...
 	need gdb
@@ -143,9 +150,14 @@ test_core() { # WAY...
 	[[ $(cat /proc/sys/kernel/core_pattern) != [/\|]* ]] || skip "core files go elsewhere: kernel.core_pattern"
 	local way plain
 	for way; do
-		plain=$(core_of "$C" "$way")
+		core_of "plain.$way" "$C" "$way"
+		core_of "ours.$way" "${RUN[@]}" -- "$C" "$way"
+	done
+	read_cores
+	for way; do
+		plain=$(cat "cores/plain.$way/says" 2>/dev/null) || :
 		[[ $plain == *' = '*' = '*'in '* ]] || fail "$way: no core file even without us: $plain $(cat gdb.said)"
-		is "core of $way" "$(core_of "${RUN[@]}" -- "$C" "$way")" "$plain"
+		is "core of $way" "$(cat "cores/ours.$way/says" 2>/dev/null || echo none)" "$plain"
 	done
 	end_run
 }

@@ -1,8 +1,11 @@
 /*
- * deep SECONDS KIB... - stacks of known depth: for each KIB in turn, SECONDS of CPU time in leaf_work below about so
- * many KiB of frames (`down`, 1 KiB each; entered from `bottom`). The CPU time of all is printed at the end.
+ * deep SECONDS KIB[/N]... - stacks of known depth: for each KIB in turn, SECONDS of CPU time in leaf_work below about
+ * so many KiB of frames (`down`, 1 KiB each; entered from `bottom`); /N: it works the Nth part of the time. The CPU
+ * time of all is printed at the end.
  */
 #include "tests/targets/cpu.h"
+
+#include <string.h>
 
 FRAME int64_t leaf_work(int64_t nsec);
 FRAME int64_t down(int kib, int64_t nsec);
@@ -29,11 +32,21 @@ FRAME int64_t bottom(int kib, int64_t nsec)
 	return used;
 }
 
+#define TURN (20 * MSEC)
+
+/* All calls are main's own: its stacks are `main;bottom;down...`. */
 int main(int argc, char **argv)
 {
 	int64_t goal = cpu_arg(argc, argv, 1, "2"), used = 0;
-	for (int i = 2; i < argc; i++)
-		used += bottom(atoi(argv[i]), goal);
+	for (int i = 2; i < argc; i++) {
+		const char *part = strchr(argv[i], '/');
+		const int64_t rest = part ? (atoi(part + 1) - 1) * TURN : 0, until = used + goal;
+		while (used < until) {
+			used += bottom(atoi(argv[i]), rest ? TURN : goal);
+			if (rest)
+				nanosleep(&(struct timespec){rest / SEC, rest % SEC}, NULL);
+		}
+	}
 	printf("cpu %lld ns\n", (long long)used);
 	return 0;
 }
