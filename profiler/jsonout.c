@@ -1,6 +1,7 @@
 #include "profiler/jsonout.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <json-c/json.h>
 
 /* json-c's type is the document; the casts below are the only place that knows. */
@@ -73,19 +74,121 @@ int jsonout_add_null(struct jsonout *object, const char *key)
 	return object && json_object_object_add(object_of(object), key, NULL) == 0 ? 0 : -ENOMEM;
 }
 
-static int write_as(const struct jsonout *doc, int how, FILE *out)
+/*
+ * The text is ours: json-c's own differs from version to version, in what is empty and in spaces. Members and elements
+ * are on lines of their own, but for one line; what is empty is [] or {}.
+ */
+static void write_string(const char *text, FILE *out)
 {
-	const char *text = doc ? json_object_to_json_string_ext(object_of(doc), how) : NULL;
-	return !text ? -ENOMEM : fputs(text, out) < 0 || fputc('\n', out) < 0 ? -EIO : 0;
+	static const char *const short_escapes[0x60] = {['\b'] = "\\b",
+		['\t'] = "\\t",
+		['\n'] = "\\n",
+		['\f'] = "\\f",
+		['\r'] = "\\r",
+		['"'] = "\\\"",
+		['\\'] = "\\\\"};
+	fputc('"', out);
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+		if (c < 0x60 && short_escapes[c])
+			fputs(short_escapes[c], out);
+		else if (c < 0x20)
+			fprintf(out, "\\u%04x", c);
+		else
+			fputc(c, out);
+	}
+	fputc('"', out);
+}
+
+#define ONE_LINE (-1) /* as depth */
+
+static void begin_line(int depth, FILE *out)
+{
+	if (depth != ONE_LINE)
+		fprintf(out, "\n%*s", 2 * depth, "");
+}
+
+static int deeper(int depth)
+{
+	return depth == ONE_LINE ? ONE_LINE : depth + 1;
+}
+
+static void write_value(struct json_object *value, int depth, FILE *out);
+
+static void write_object(struct json_object *object, int depth, FILE *out)
+{
+	const char *before = "";
+	fputc('{', out);
+	json_object_object_foreach(object, key, member)
+	{
+		fputs(before, out);
+		begin_line(deeper(depth), out);
+		write_string(key, out);
+		fputs(depth == ONE_LINE ? ":" : ": ", out);
+		write_value(member, deeper(depth), out);
+		before = ",";
+	}
+	if (*before)
+		begin_line(depth, out);
+	fputc('}', out);
+}
+
+static void write_array(struct json_object *array, int depth, FILE *out)
+{
+	size_t n = json_object_array_length(array);
+	fputc('[', out);
+	for (size_t i = 0; i < n; i++) {
+		fputs(i ? "," : "", out);
+		begin_line(deeper(depth), out);
+		write_value(json_object_array_get_idx(array, i), deeper(depth), out);
+	}
+	if (n)
+		begin_line(depth, out);
+	fputc(']', out);
+}
+
+static void write_value(struct json_object *value, int depth, FILE *out)
+{
+	switch (json_object_get_type(value)) {
+	case json_type_object:
+		write_object(value, depth, out);
+		break;
+	case json_type_array:
+		write_array(value, depth, out);
+		break;
+	case json_type_string:
+		write_string(json_object_get_string(value), out);
+		break;
+	case json_type_int:
+		fprintf(out, "%" PRId64, json_object_get_int64(value));
+		break;
+	case json_type_boolean:
+		fputs(json_object_get_boolean(value) ? "true" : "false", out);
+		break;
+	case json_type_double:
+		fputs(json_object_get_userdata(value), out); /* decimals()'s text */
+		break;
+	case json_type_null:
+		fputs("null", out);
+		break;
+	}
+}
+
+static int write_line(const struct jsonout *doc, int depth, FILE *out)
+{
+	if (!doc)
+		return -ENOMEM;
+	write_value(object_of(doc), depth, out);
+	fputc('\n', out);
+	return ferror(out) ? -EIO : 0;
 }
 
 int jsonout_write(const struct jsonout *doc, FILE *out)
 {
-	int how = JSON_C_TO_STRING_PRETTY | JSON_C_TO_STRING_SPACED | JSON_C_TO_STRING_NOSLASHESCAPE;
-	return write_as(doc, how, out);
+	return write_line(doc, 0, out);
 }
 
 int jsonout_write_line(const struct jsonout *doc, FILE *out)
 {
-	return write_as(doc, JSON_C_TO_STRING_PLAIN | JSON_C_TO_STRING_NOSLASHESCAPE, out);
+	return write_line(doc, ONE_LINE, out);
 }

@@ -104,7 +104,7 @@ START_TEST(no_target_is_a_header_and_an_empty_array)
 			       "MEMORY  PROFILE\n");
 	free(text);
 	text = written(true, false);
-	ck_assert_str_eq(text, "[\n]\n");
+	ck_assert_str_eq(text, "[]\n");
 	free(text);
 }
 END_TEST
