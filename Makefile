@@ -93,13 +93,17 @@ $(P)/libpillion.o: $(patsubst %.c,$(P)/%.o,$(filter-out $(DYNAMIC_inproc),$(SRC_
 $(B)/libpillion.a: $(P)/libpillion.o
 $(B)/libinproc.a: $(call obj,$(filter-out $(FRONT_inproc),$(SRC_inproc)))
 
-$(B)/gen/%: oci/gen/%.c
+# Before anything is built: the headers and commands are there, or the command that installs them is printed. Asked once.
+$(B)/there-%:
+	@CC=$(CC) tests/tools/setup there $*
+	@mkdir -p $(@D) && touch $@
+$(B)/gen/%: oci/gen/%.c | $(B)/there-build
 	@mkdir -p $(@D)
 	$(CC) -O1 -std=gnu11 -Wall -Wextra -Wno-missing-field-initializers -D_GNU_SOURCE -I. -MMD -MP -o $@ $< -lseccomp
 $(B)/oci/seccomp_filters.h: $(B)/gen/seccomp-filters
 	@mkdir -p $(@D)
 	$< >$@.new && mv $@.new $@
-$(B)/%.pb-c.c $(B)/%.pb-c.h: %.proto
+$(B)/%.pb-c.c $(B)/%.pb-c.h: %.proto | $(B)/there-build
 	@mkdir -p $(@D)
 	protoc-c --c_out=$(B) $<
 $(B)/%.pb-c.o: $(B)/%.pb-c.c
@@ -128,6 +132,7 @@ $(B)/unit/suites.o: $(B)/unit/suites.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 $(UNITS): $(B)/unit/suites.o $(call obj,$(wildcard tests/unit/*.c)) $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $(B)/liboci.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcheck -lsubunit -lm -lrt -lpthread $(LIBS_profiler)
+$(call obj,$(wildcard tests/unit/*.c)) $(B)/unit/suites.o: | $(B)/there-check
 unit: $(UNITS) ## build and run the unit tests (MODE=release|asan|tsan)
 	@$(UNITS)
 unit-%: $(UNITS)

@@ -220,7 +220,7 @@ skip() { # WHY
 need() { # COMMAND... - skip where one is not installed
 	local command
 	for command; do
-		command -v "$command" >/dev/null || skip "$command is not installed"
+		command -v "$command" >/dev/null || skip "$command is not installed ($("$TOP/tests/tools/setup" brings "$command"))"
 	done
 }
 

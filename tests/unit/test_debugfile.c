@@ -343,10 +343,8 @@ END_TEST
 /* As dwz writes it: no program headers, and by its type a relocatable object. */
 START_TEST(an_alternative_by_dwz)
 {
-	if (system("command -v dwz >/dev/null") != 0) {
-		skip("dwz is not installed");
+	if (skip_without("dwz"))
 		return;
-	}
 	must("cp whole app/p && cp whole2 app/p2 && dwz -m common -M /common app/p app/p2");
 	finds("/app/p", "app/p", "common");
 }

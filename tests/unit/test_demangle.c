@@ -99,10 +99,8 @@ START_TEST(as_cxxfilt)
 	char text[1024];
 	if (!rows[_i].filt)
 		return;
-	if (system("command -v c++filt >/dev/null") != 0) {
-		skip("c++filt is not installed");
+	if (skip_without("c++filt"))
 		return;
-	}
 	filtered(rows[_i].name, text, sizeof(text));
 	ck_assert_str_eq(rows[_i].text ? rows[_i].text : rows[_i].name, text);
 }

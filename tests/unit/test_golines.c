@@ -177,10 +177,8 @@ START_TEST(names_of_a_stripped_program)
 	struct symbols *s = NULL;
 	struct err e = {0};
 	size_t n = 0, mine = 0;
-	if (!have_go) {
-		skip("no go");
+	if (skip_without("go"))
 		return;
-	}
 	FILE *f = open_file("stripped");
 	int fd = fileno(f);
 	ck_assert_msg(symbols_read(elf_source_fd(&fd), SIZE_MAX, &s, &e) == 0, "%s", e.text);
@@ -227,10 +225,8 @@ START_TEST(lines_of_a_stripped_program)
 	struct gopclntab t;
 	struct gofunc g;
 	size_t n = 0;
-	if (!have_go) {
-		skip("no go");
+	if (skip_without("go"))
 		return;
-	}
 	uint8_t *data = table_of_stripped(&t);
 	snprintf(asked, sizeof(asked), "%s/asked", dir);
 	FILE *f = fopen(asked, "w");

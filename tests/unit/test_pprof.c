@@ -3,6 +3,7 @@
 #include "oci/base/fd.h"
 #include "profiler/top.h"
 #include "suite.h"
+#include "tests/unit/skip.h"
 #include "tests/unit/profile_dump.h"
 
 #include <check.h>
@@ -107,10 +108,11 @@ static void command_output(const char *command, char *buf, size_t size)
 
 static bool have_go(void)
 {
+	if (skip_without("go"))
+		return false;
 	if (system("go tool -n pprof >/dev/null 2>&1") == 0)
 		return true;
-	ck_assert_msg(!getenv("NO_SKIP"), "go tool pprof is not there");
-	fputs("skipped: go tool pprof is not there\n", stderr);
+	skip("go has no pprof");
 	return false;
 }
 
