@@ -434,6 +434,7 @@ int startup_drop(struct startup *s, struct engine *g, struct err *e)
 	int r = drop(s, e);
 	if (r == 0)
 		start_forkserver(s, g, e);
+	process_run_soon(); /* a ring fills up while its reader waits for a CPU; who looks up names may wait */
 	if (r == 0)
 		r = seccomp_enter(SECCOMP_SUPERVISOR, e);
 	return r;

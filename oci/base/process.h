@@ -36,6 +36,12 @@ void process_die_with(pid_t parent);
  */
 void process_run_beside(pid_t child);
 /*
+ * Ask for short turns (sched_setattr(2), the least slice; Linux 6.12): a process that waits most of the time and has to
+ * run soon when it wakes goes before those that compute, with no larger share of the CPU. Children inherit it; niceness
+ * stays. An older kernel changes nothing.
+ */
+void process_run_soon(void);
+/*
  * fork(2) without a signal to the parent when the child ends, and invisible to a plain wait(2): for processes whose
  * signals belong to somebody else. process_wait finds it. The caller has one thread.
  */

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
@@ -327,6 +328,42 @@ START_TEST(users_by_name)
 }
 END_TEST
 
+static uint64_t slice(void)
+{
+	char line[128];
+	unsigned long long ns = 0;
+	FILE *f = fopen("/proc/self/sched", "r");
+	while (f && fgets(line, sizeof(line), f))
+		sscanf(line, "se.slice : %llu", &ns);
+	if (f)
+		fclose(f);
+	return ns;
+}
+
+static void ask_for_short_turns(const void *arg)
+{
+	MUST(setpriority(PRIO_PROCESS, 0, 3) == 0);
+	process_run_soon();
+	pid_t child = fork();
+	MUST(child >= 0);
+	if (child == 0)
+		_exit(slice() != 100000);
+	int status;
+	MUST(waitpid(child, &status, 0) == child && status == 0);
+	MUST(slice() == 100000);
+	MUST(getpriority(PRIO_PROCESS, 0) == 3);
+}
+
+START_TEST(who_asks_for_short_turns_has_them_and_so_do_its_children)
+{
+	if (!slice()) {
+		skip("this kernel tells no slice");
+		return;
+	}
+	ck_assert_int_eq(in_child(ask_for_short_turns, NULL), 0);
+}
+END_TEST
+
 UNIT_SUITE(process)
 {
 	Suite *s = suite_create("process");
@@ -344,6 +381,7 @@ UNIT_SUITE(process)
 	tcase_add_test(t, fates_that_are_no_status);
 	tcase_add_test(t, why_an_init_cannot_be_looked_at);
 	tcase_add_loop_test(t, users_by_name, 0, LENGTH(databases));
+	tcase_add_test(t, who_asks_for_short_turns_has_them_and_so_do_its_children);
 	suite_add_tcase(s, t);
 	return s;
 }
