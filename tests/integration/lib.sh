@@ -262,6 +262,11 @@ has_used() { # PID MS - of CPU time, as the kernel counts it
 	{ read -r used _ <"/proc/$1/schedstat"; } 2>/dev/null && ((used >= $2 * 1000000))
 }
 
+# Sets PORT: nobody listens there, and the kernel gives it to no client.
+port_free() {
+	while PORT=$((10000 + RANDOM % 20000)) && (: <"/dev/tcp/127.0.0.1/$PORT") 2>/dev/null; do :; done
+}
+
 # --- nothing stays behind
 
 # Remove cgroups that nobody is in, by `find` and -path. Who has ended, by what /proc says of its program, is in its own for a moment

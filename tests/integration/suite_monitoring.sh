@@ -8,7 +8,7 @@ scraped() { # ./metrics, of a service that profiles something and has started so
 	"$LAB/bin/pilliond" --control "$ROW/control.sock" --spool "$ROW/spool" --log "$ROW/log" --log-level info </dev/null >service.out 2>&1 &
 	SERVICE=$!
 	until_true 10 grep -qs state=ready log || fail "no service: $(cat log service.out)"
-	"$LAB/bin/pillion" run --budget 5s --control "$ROW/control.sock" -- sleep 20 &
+	"$LAB/bin/pillion" run --budget 5s --control "$ROW/control.sock" -- sleep 1000 &
 	PROGRAM=$!
 	until_true 10 grep -q state=armed log || fail "not armed: $(cat log)"
 	until_true 10 has_target || fail "no target in $(cat metrics)"
@@ -19,7 +19,7 @@ scraped() { # ./metrics, of a service that profiles something and has started so
 	cgroups_remove '*/pillion/service'
 }
 has_target() {
-	curl -sS --max-time 5 --unix-socket "$ROW/http.sock" http://localhost/metrics >metrics && grep -q '^pillion_target_info{' metrics
+	curl -sS --max-time 30 --unix-socket "$ROW/http.sock" http://localhost/metrics >metrics && grep -q '^pillion_target_info{' metrics
 }
 names_of() { grep -ohE 'pillion_[a-z_]+' "$@" | sort -u; } # FILE...
 # as HELP has them, and what a histogram is made of
@@ -59,22 +59,25 @@ row "the dashboard is whole, and Prometheus understands all that it asks" test_d
 
 # A real one, that scrapes by the port and its token, as monitoring.md says.
 prometheus_run() { # PORT OF-PILLIOND
-	PROMETHEUS=127.0.0.1:$(($1 + 1))
+	port_free
+	PROMETHEUS=127.0.0.1:$PORT
 	printf '%s\n' 'global: {scrape_interval: 1s, evaluation_interval: 1s}' "rule_files: [$MONITORING/alerts.yml]" 'scrape_configs:' \
 		"  - {job_name: pillion, honor_labels: true, authorization: {credentials_file: $ROW/http.token}, static_configs: [{targets: ['127.0.0.1:$1']}]}" >prometheus.yml
 	prometheus --config.file=prometheus.yml --storage.tsdb.path="$ROW/tsdb" --web.listen-address="$PROMETHEUS" --log.level=warn </dev/null >prometheus.log 2>&1 &
 	until_true 30 curl -sSf -o /dev/null "http://$PROMETHEUS/-/ready" 2>/dev/null || fail "no prometheus: $(cat prometheus.log)"
 }
 query() { # EXPRESSION - series in its result
-	curl -sS --max-time 10 --data-urlencode "query=$1" "http://$PROMETHEUS/api/v1/query" >answer
+	curl -sS --max-time 30 --data-urlencode "query=$1" "http://$PROMETHEUS/api/v1/query" >answer
 	[[ $(jq -r .status answer) == success ]] || fail "$1: $(cat answer)"
 	jq '.data.result | length' answer
 }
 scraped_often() { (($(query 'count_over_time(pillion_target_samples_total[1m]) >= 5') > 0)); }
 
 test_prometheus() {
-	local port=$((20000 + RANDOM % 10000)) expression n empty=
+	local port expression n empty=
 	need prometheus curl jq
+	port_free
+	port=$PORT
 	lab_install targets/burn
 	"$LAB/bin/pilliond" --control "$ROW/control.sock" --spool "$ROW/spool" --metrics 127.0.0.1:$port --log "$ROW/log" --log-level info </dev/null >service.out 2>&1 &
 	SERVICE=$!

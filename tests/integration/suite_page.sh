@@ -11,7 +11,7 @@ STAMPS=(20260101T000000Z-000000 20260101T000100Z-000001 20260101T000200Z-000002)
 begin_page() { # [pilliond OPTION...] - a service on a port; sets SERVICE, PORT, TOKEN
 	begin_run
 	need curl
-	PORT=$((20000 + RANDOM % 10000))
+	port_free
 	SERVICE_OPTIONS=(--metrics 127.0.0.1:$PORT "$@")
 	service_run
 	TOKEN=$(cat run/http.token)
@@ -150,7 +150,8 @@ row "a range and two compared, in a browser: sums, search, dark, zoom, a functio
 test_refresh() {
 	begin_page
 	shop
-	(sleep 5 && echo 'shop;main;fresh 50' | window_of shop 20260101T000300Z-000003) &
+	: >seen
+	(until_true 50 grep -q false seen && echo 'shop;main;fresh 50' | window_of shop 20260101T000300Z-000003) &
 	look 'target/shop/live?event=cpu' 'eval:D.names.includes("fresh")' 'eval:(document.getElementById("search").value = "main", mark(), 1)' on:main key:t \
 		'until:document.readyState === "complete" && D.names.includes("fresh")' \
 		'eval:[document.getElementById("search").value, nameOf(state.zoom), document.documentElement.dataset.theme].join()'
@@ -249,19 +250,19 @@ test_killed() {
 	local asked pid status
 	ask_page "$MANY" >status &
 	asked=$!
-	until_true 5 has_maker || fail "nobody makes it"
+	until_true 20 has_maker || fail "nobody makes it"
 	pid=$(maker)
 	kill -STOP "$pid"
 	is "its role, its capabilities" "$(awk '/^(Seccomp|CapEff|NoNewPrivs):/ { printf "%s ", $2 }' "/proc/$pid/status")" "0000000000000000 1 2 "
 	is "directories that it has" "$(for fd in /proc/$pid/fd/*; do [[ ! -d $fd ]] || readlink "$fd"; done | sort -u | xargs)" "$ROW/spool $ROW/spool/many"
-	is "metrics while it is made" "$(curl -sS -o got.metrics -w '%{http_code}' --max-time 5 -H "Authorization: Bearer $TOKEN" "$PAGE_HOME/metrics")" 200
-	is "health" "$(curl -sS -o /dev/null -w '%{http_code}' --max-time 5 -H "Authorization: Bearer $TOKEN" "$PAGE_HOME/health")" 200
-	is "another page" "$(curl -sS -o /dev/null -w '%{http_code}' --max-time 10 -H "Authorization: Bearer $TOKEN" "$PAGE_HOME/target/shop/")" 200
+	is "metrics while it is made" "$(curl -sS -o got.metrics -w '%{http_code}' --max-time 30 -H "Authorization: Bearer $TOKEN" "$PAGE_HOME/metrics")" 200
+	is "health" "$(curl -sS -o /dev/null -w '%{http_code}' --max-time 30 -H "Authorization: Bearer $TOKEN" "$PAGE_HOME/health")" 200
+	is "another page" "$(curl -sS -o /dev/null -w '%{http_code}' --max-time 30 -H "Authorization: Bearer $TOKEN" "$PAGE_HOME/target/shop/")" 200
 	kill -KILL "$pid"
 	wait $asked || fail "no answer"
 	is "what was asked for" "$(cat status)" 503
 	is "in one sentence" "$(wc -l <got) $(grep -c 'ask for a shorter range, or again' got)" "1 1"
-	until_true 5 no_maker || fail "it is there still"
+	until_true 20 no_maker || fail "it is there still"
 	gets "/target/shop/flame?$RANGE"
 	pid=$(exporter_of)
 	status=$(ask_page '/target/heavy/flame?event=cpu&from=2026-01-01T00:00&to=2026-01-01T00:30')
@@ -281,11 +282,11 @@ test_crowd() {
 	chmod 644 spool/big/*
 	local i pids=() file=/target/big/${STAMPS[0]}-cpu.pb.gz
 	for i in 1 2 3 4 5 6 7 8 9; do # as slow as somebody can be
-		curl -sS --limit-rate 1k --max-time 6 -o /dev/null -H "Authorization: Bearer $TOKEN" "$PAGE_HOME$file" 2>/dev/null &
+		curl -sS --limit-rate 1k -o "slow.$i" -H "Authorization: Bearer $TOKEN" "$PAGE_HOME$file" 2>/dev/null &
 		pids+=($!)
 	done
-	sleep 1
-	is "metrics beside slow readers" "$(curl -sS -o /dev/null -w '%{http_code}' --max-time 5 -H "Authorization: Bearer $TOKEN" "$PAGE_HOME/metrics")" 200
+	until_true 20 eval '(($(find . -name "slow.*" -size +0 | wc -l) == 9))' || fail "slow readers: $(find . -name 'slow.*' -size +0)"
+	is "metrics beside slow readers" "$(curl -sS -o /dev/null -w '%{http_code}' --max-time 30 -H "Authorization: Bearer $TOKEN" "$PAGE_HOME/metrics")" 200
 	is "one page too many" "$(ask_page /)" 503
 	has "what it says" "$(cat got)" 'too many pages'
 	kill "${pids[@]}" 2>/dev/null || :
@@ -299,7 +300,7 @@ test_crowd() {
 	echo "100 at once: $(cat status.* | sort | uniq -c | xargs)"
 	(($(cat status.* | grep -c -e 200 -e 503) == 100)) || fail "some had no answer"
 	until_true 10 eval '[[ $(ask_page /) == 200 ]]' || fail "it does not recover: $(cat got)"
-	until_true 5 no_maker || fail "a maker is left"
+	until_true 20 no_maker || fail "a maker is left"
 	end_page
 }
 row "nine slow readers, a hundred at once" test_crowd

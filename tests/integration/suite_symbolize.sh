@@ -42,7 +42,7 @@ is_named() { is_as_addr2line p.pb.gz program whole 0; }
 
 # --- servers on loopback; each sets URL
 
-a_port() { PORT=$((20000 + RANDOM % 30000)) && URL=http://127.0.0.1:$PORT; }
+a_port() { port_free && URL=http://127.0.0.1:$PORT; }
 answers() { # REGEX - what the server says of our build-id
 	local line
 	exec 3<>"/dev/tcp/127.0.0.1/$PORT" || return 1
