@@ -50,7 +50,7 @@ ns_of() { # NAME EVENT REGEX - by all its profiles, of stacks with REGEX
 
 # --- one that is profiled while something happens: it uses GOOD_MS of CPU time behind a gate, and then sleeps
 
-GOOD_MS=2000
+GOOD_MS=1000
 good_start() { # NAME [OPTION...]
 	local name=$1
 	shift
@@ -59,12 +59,13 @@ good_start() { # NAME [OPTION...]
 		"$(printf '%d.%03d' $((GOOD_MS / 1000)) $((GOOD_MS % 1000)))" "$LAB/bin/sleeper" >"good.$name"
 	chmod 755 "good.$name"
 	ct_start runc "$name" -a "$NAMES=cpu@${GOOD_RATE:-199}" -v "$ROW:$ROW" "$@" -- "$ROW/good.$name"
-	until_true 5 says "$name" .state started || fail "$name is $(of "$name" .state)"
+	until_true 10 says "$name" .state started || fail "$name is $(of "$name" .state)"
 	usage_of "$name" >"before.$name"
+	worker_waited >"waited.$name"
 	: >"gate.$name"
 }
 usage_of() { sed -n 's/^usage_usec //p' "$V2$(ct_cgroup "$1")/cpu.stat"; }
-worked() { (($(usage_of "$1") - $(cat "before.$1") >= GOOD_MS * 1000)); }
+used() { (($(usage_of "$1") - $(cat "before.$1") >= $2 * 1000)); } # NAME MS - since its start
 at_rest() {
 	local before
 	before=$(usage_of "$1")
@@ -72,22 +73,37 @@ at_rest() {
 	[[ $(usage_of "$1") == "$before" ]]
 }
 
-# What it used is in its profiles, `[lost]` and all, within PERCENT, without what was filled up from its account; of that LOST percent at most were lost, of the rest
-# NAMED percent at least have a name.
+# "PID US" - how long the worker was able to run and had no CPU, by the kernel's count
+worker_waited() {
+	local pid
+	pid=$(worker)
+	echo "${pid:-0} $(awk '{ printf "%d", $2 / 1000 }' "/proc/$pid/schedstat" 2>/dev/null)"
+}
+# Since the start of NAME, us; of another worker, all of its life. Whoever reads no rings for that long may have lost as much.
+worker_waited_since() { # NAME
+	local pid us before pid_before
+	read -r pid us < <(worker_waited)
+	read -r pid_before before <"waited.$1"
+	echo $((us - (pid == pid_before ? before : 0)))
+}
+
+# What it used is in its profiles, `[lost]` and all, within PERCENT, without what was filled up from its account; of that LOST
+# percent at most were lost, and what came while the worker had no CPU; of the rest NAMED percent at least have a name.
 good_end() { # NAME PERCENT [LOST [NAMED]]
-	local used all lost named
-	until_true 60 worked "$1" || fail "$1 has not used its time: $(usage_of "$1") us"
+	local used all lost named waited
+	until_true 60 used "$1" "$GOOD_MS" || fail "$1 has not used its time: $(usage_of "$1") us"
 	until_true 10 at_rest "$1" || fail "$1 is not at rest"
 	used=$(($(usage_of "$1") - $(cat "before.$1")))
 	ct_stop "$1"
-	until_true 15 eval "[[ -z \$(of $1 .state) ]]" || fail "$1 is $(of "$1" .state)"
+	until_true 30 eval "[[ -z \$(of $1 .state) ]]" || fail "$1 is $(of "$1" .state)"
+	waited=$(worker_waited_since "$1")
 	ct_rm "$1"
 	profiles_of "$1" >"profiles.$1"
 	[[ -s profiles.$1 ]] || fail "no profile of $1: $(tail -n 5 service.log)"
 	read -r all lost named < <("$LAB/bin/pillion" report --folded $(cat "profiles.$1") |
 		awk '/\[(unsampled|throttled)\]/ { next } { n += $NF } /\[lost/ { l += $NF } /burn_loop/ { b += $NF } END { printf "%.0f %.0f %.0f\n", n, l, b }')
-	echo "$1 used $used us, profiles have $((all / 1000)), lost $((lost / 1000)), in burn_loop $((named / 1000))"
+	echo "$1 used $used us, profiles have $((all / 1000)), lost $((lost / 1000)), in burn_loop $((named / 1000)); its reader waited $waited"
 	between "% of the time of $1" $((all / 10 / used)) $((100 - $2)) $((100 + $2))
-	between "% of it lost" $((lost * 100 / all)) 0 "${3:-0}"
+	between "us of it lost" $((lost / 1000)) 0 $((used * ${3:-0} / 100 + waited))
 	((all == lost)) || between "% of the rest in burn_loop" $((named * 100 / (all - lost))) "${4:-95}" 100
 }
