@@ -14,6 +14,7 @@ begin_users() { # [OPTION...]
 	jobs=()
 	SERVICE_OPTIONS=(--users-group "$GROUP" "$@")
 	begin_service
+	RUN+=(--window 3600s) # one profile of each, however long it takes
 	USERS=$ROW/run/users.sock
 	mkdir -m 777 copies
 }
@@ -43,24 +44,54 @@ seconds_of() { # UID|root NAME
 	"$LAB/bin/pillion" report --folded "${files[@]}" | awk '{ n += $NF } END { printf "%.2f", n / 1e9 }'
 }
 
-# Root's program and a user's, while something happens; then each profile has all of its time.
-both_burn() { # SECONDS
-	"${RUN[@]}" -- "$LAB/bin/burn" "$1" >/dev/null &
-	jobs+=($!)
-	as $ANNE "${RUN[@]}" -- "$LAB/bin/threads" 1 "$1" >/dev/null &
-	jobs+=($!)
-	until_true 10 sees $ANNE threads || fail "user $ANNE sees \"$(names_of $ANNE)\""
+# Programs that begin to work when they are told to (open_gate go), and stay until they are told that, too (open_gate leave):
+# however long it takes to look at them, they are there. What CPU time a program had, by the kernel's count, is in NAME.times.
+stays() { # NAME ARG... - makes ./stay/NAME
+	mkdir -p -m 777 stay
+	[[ -p go ]] || mkfifo -m 666 go leave
+	printf '#!/bin/sh\n: <%s\n%s >/dev/null\ntimes >%s\n: <%s\n' "$ROW/go" "$LAB/bin/$*" "$ROW/stay/$1.times" "$ROW/leave" >"stay/$1"
+	chmod 755 "stay/$1"
+	STAYS=$ROW/stay/$1
 }
-both_have() { # SECONDS
-	wait "${jobs[@]}"
-	copied $ANNE threads
-	near "seconds of burn" "$(seconds_of root burn)" "$1" 5
-	near "seconds of threads" "$(seconds_of $ANNE threads)" "$1" 10 # of kernel code a user has no samples
+open_gate() { # go|leave
+	if [[ $1 == go ]]; then exec 8<>go; else exec 9<>leave; fi
+}
+time_of() { # NAME [user|all] - seconds that its program had, or of those its own code's
+	awk -v all="${2-}" 'function seconds(t) { split(t, part, "[ms]"); return part[1] * 60 + part[2] }
+		NR == 2 { printf "%.3f", seconds($1) + (all == "user" ? 0 : seconds($2)) }' "stay/$1.times"
 }
 
-status_of_process() { # PID
-	sed -nE 's/^(CapPrm|CapEff|CapBnd|NoNewPrivs|Seccomp):\t/\1=/p' "/proc/$1/status" | xargs echo -n
-	echo " root=$(awk '/^[UG]id:/ { for (i = 2; i <= 5; i++) n += $i == 0 } END { print n }' "/proc/$1/status")"
+# Root's program and a user's, while something happens; then each profile has all of its time.
+both_burn() { # SECONDS
+	stays burn "$1"
+	"${RUN[@]}" -- "$STAYS" >/dev/null &
+	jobs+=($!)
+	stays threads 1 "$1"
+	as $ANNE "${RUN[@]}" -- "$STAYS" >/dev/null &
+	jobs+=($!)
+	until_true 20 sees $ANNE threads || fail "user $ANNE sees \"$(names_of $ANNE)\""
+	open_gate go
+}
+both_have() {
+	open_gate leave
+	wait "${jobs[@]}"
+	copied $ANNE threads
+	has_all root burn
+	has_all $ANNE threads
+}
+has_all() { # UID|root NAME
+	if [[ $1 == root ]]; then
+		near "seconds of $2" "$(seconds_of root "$2")" "$(time_of "$2")" 5
+	else
+		near "seconds of $2" "$(seconds_of "$1" "$2")" "$(time_of "$2" user)" 10 # of kernel code a user has no samples
+	fi
+}
+
+status_of_process() { # PID - 1: it has ended, as a process does that has one thing to do
+	local status
+	status=$(cat "/proc/$1/status" 2>/dev/null) || return 1
+	awk '/^(CapPrm|CapEff|CapBnd|NoNewPrivs|Seccomp):/ { sub(":", "", $1); printf "%s=%s ", $1, $2 }
+		/^[UG]id:/ { for (i = 2; i <= 5; i++) n += $i == 0 } END { print "root=" n + 0 }' <<<"$status"
 }
 
 processes_of() { # PID - as many as its limit says
@@ -68,39 +99,47 @@ processes_of() { # PID - as many as its limit says
 }
 
 test_apart() {
-	local pid users
+	local pid users status seen=0
 	begin_users
-	"${RUN[@]}" -- "$LAB/bin/burn" 4 >/dev/null &
+	stays burn 1
+	"${RUN[@]}" -- "$STAYS" >/dev/null &
 	jobs+=($!)
-	as $ANNE "${RUN[@]}" -- "$LAB/bin/threads" 2 3 >/dev/null &
+	stays threads 2 0.5
+	as $ANNE "${RUN[@]}" -- "$STAYS" >/dev/null &
 	jobs+=($!)
-	as $BERT "${RUN[@]}" -- "$LAB/bin/deep" 3 20 >/dev/null &
+	stays deep 1 20
+	as $BERT "${RUN[@]}" -- "$STAYS" >/dev/null &
 	jobs+=($!)
-	until_true 10 sees $ANNE threads || fail "user $ANNE sees \"$(names_of $ANNE)\""
-	until_true 10 sees $BERT deep || fail "user $BERT sees \"$(names_of $BERT)\""
+	until_true 20 sees $ANNE threads || fail "user $ANNE sees \"$(names_of $ANNE)\""
+	until_true 20 sees $BERT deep || fail "user $BERT sees \"$(names_of $BERT)\""
+	open_gate go
 	is "what root sees" "$(all_of)" burn
 	is "processes for users" "$(user_processes)" 2
 	for pid in $(profilers); do
-		is "privileges of $(cat "/proc/$pid/comm")" "$(status_of_process "$pid")" \
+		status=$(status_of_process "$pid") || continue
+		is "privileges of $pid" "$status" \
 			"CapPrm=0000000000000000 CapEff=0000000000000000 CapBnd=0000000000000000 NoNewPrivs=1 Seccomp=2 root=0"
+		seen=$((seen + 1))
 	done
+	((seen >= 10)) || fail "but $seen processes were looked at"
 	users=$(pgrep -P "$SERVICE" -x pilliond-users)
 	for pid in "$users" $(pgrep -P "$users"); do
 		between "processes that $(cat "/proc/$pid/comm") may have beside it" "$(processes_of "$pid")" 1 160
 	done
 	has "processes for users" "$(pgrep -P "$users" | xargs -I{} cat /proc/{}/comm)" pilliond-fork
+	open_gate leave
 	wait "${jobs[@]}"
 	copied $ANNE threads
 	copied $BERT deep
 	has "its functions" "$("$LAB/bin/pillion" report --folded copies/$ANNE-threads)" ';thread_work'
 	has "its functions" "$("$LAB/bin/pillion" report --folded copies/$BERT-deep)" ';leaf_work'
-	near "seconds of threads" "$(seconds_of $ANNE threads)" 6 10
-	near "seconds of deep" "$(seconds_of $BERT deep)" 3 10
+	has_all $ANNE threads
+	has_all $BERT deep
 	is "what another user is told of the directory" "$(as $BERT ls "spool/.users/$ANNE" 2>&1 || :)" \
 		"ls: cannot open directory 'spool/.users/$ANNE': Permission denied"
 	as $ANNE touch "spool/.users/$ANNE/mine" 2>/dev/null && fail "user $ANNE can write there"
 	as $ANNE ls spool 2>/dev/null && fail "user $ANNE can list the spool"
-	near "seconds of burn" "$(seconds_of root burn)" 4 5
+	has_all root burn
 	until_true 30 no_user_process || fail "left for users: $(user_processes)"
 	end_service
 }
@@ -123,7 +162,7 @@ row "who is no member has a session of his own" test_others
 test_stops() {
 	local uid id how mode n=0
 	begin_users
-	both_burn 6
+	both_burn 1
 	"${PS[@]}" --json | jq -r '.[].id' >ids
 	as $ANNE "${PS[@]}" --json | jq -r '.[].id' >>ids
 	is "ids" "$(wc -l <ids)" 2
@@ -147,7 +186,7 @@ test_stops() {
 	is "what root sees" "$(all_of)" burn
 	sees $ANNE threads || fail "user $ANNE sees \"$(names_of $ANNE)\""
 	is "what ended" "$(grep -E 'state=ended' service.log | grep -vc "prog=pilliond-user-$BERT " || :)" 0
-	both_have 6
+	both_have
 	end_service
 }
 row "a user says that another's target is to be stopped, and root's: he neither sees nor stops them" test_stops
@@ -157,12 +196,12 @@ row "a user says that another's target is to be stopped, and root's: he neither 
 test_keeps() {
 	local said
 	begin_users
-	both_burn 5
-	said=$(as $BERT "$LAB/bin/tenant" keep "$USERS" 3)
-	has "what he saw" "$said" '^samples [0-9]+ foreign 0 taken [0-9]+ rings [0-9]+$'
-	[[ $said == *"rings 0" ]] || between "samples of his own" "$(awk '{ print $2 }' <<<"$said")" 500 10000
+	both_burn 1
+	said=$(as $BERT "$LAB/bin/tenant" keep "$USERS" 1)
+	has "what he saw" "$said" '^samples [0-9]+ foreign 0 taken [0-9]+ rings [0-9]+ cpu [0-9]+$'
+	[[ $said == *" rings 0 "* ]] || between "% of his CPU time of which he saw samples" "$(awk '{ print 100 * $2 / $10 }' <<<"$said")" 17 300
 	echo "$said"
-	both_have 5
+	both_have
 	said=$("$LAB/bin/tenant" keep "$SOCKET" 1)
 	echo "root: $said"
 	end_service
@@ -171,11 +210,11 @@ row "who keeps copies of his events reads and alters nobody else's profile" test
 
 test_wrong() {
 	begin_users
-	both_burn 4
+	both_burn 1
 	is "a layout that was not said" "$(as $BERT "$LAB/bin/tenant" layout "$USERS" 2)" "done"
 	has "events that have a ring" "$(as $BERT "$LAB/bin/tenant" early "$USERS" 1 || :)" '^refused: event on CPU'
 	is "of one who has targets" "$(as $ANNE "$LAB/bin/tenant" layout "$USERS" 1)" "done"
-	both_have 4
+	both_have
 	is "processes of root's that died" "$(grep 'prog=pilliond ' service.log | grep -c died || :)" 0
 	end_service
 }
@@ -187,8 +226,8 @@ test_quiet() {
 	begin_users
 	as $BERT "$LAB/bin/peer" call "$USERS" leave
 	has "what he hears" "$(as $BERT "$LAB/bin/peer" call "$USERS" files)" '^refused: '
-	until_true 5 grep -q "$his.*went away before it was armed" service.log || fail "nothing of the first: $(cat service.log)"
-	until_true 5 grep -q "$his.*outcome=refused" service.log || fail "nothing of the second: $(cat service.log)"
+	until_true 20 grep -q "$his.*went away before it was armed" service.log || fail "nothing of the first: $(cat service.log)"
+	until_true 20 grep -q "$his.*outcome=refused" service.log || fail "nothing of the second: $(cat service.log)"
 	is "more than information" "$(grep "$his" service.log | grep outcome= | grep -v level=info || :)" ""
 	end_service
 }
@@ -209,10 +248,10 @@ test_hangs() {
 	setsid fuse-overlayfs -f -o lowerdir="$ROW/low",allow_other "$ROW/fuse" >fuse.out 2>&1 &
 	FUSE=$!
 	trap end_fuse EXIT
-	until_true 5 mountpoint -q fuse || fail "fuse-overlayfs: $(cat fuse.out)"
+	until_true 20 mountpoint -q fuse || fail "fuse-overlayfs: $(cat fuse.out)"
 	(cd fuse && exec setpriv --reuid $BERT --regid $BERT --groups "$GROUP" "$LAB/bin/tenant" hang "$USERS" 8) >said &
 	tenant=$!
-	until_true 5 eval '[[ $(ps -o state= -p $tenant) == T ]]' || fail "he does not stop"
+	until_true 20 eval '[[ $(ps -o state= -p $tenant) == T ]]' || fail "he does not stop"
 	kill -STOP "$FUSE"
 	kill -CONT $tenant
 	until_true 10 sees $BERT tenant || fail "user $BERT sees \"$(names_of $BERT)\""
@@ -228,14 +267,28 @@ test_hangs() {
 }
 row "a user's cgroup on a file system that does not answer: his processes do" test_hangs
 
+ticks_of() { # PID - of CPU time
+	awk '{ print $14 + $15 }' "/proc/$1/stat"
+}
+has_worked() { # for a fifth of a second at least
+	[[ -s stay/threads.times ]] || (($(ticks_of "$(pgrep -n -u $ANNE -x threads)") >= 20))
+}
+another_worker_of() { # UID PID
+	local pid
+	pid=$(worker_of "$1")
+	[[ -n $pid && $pid != "$2" ]]
+}
 test_worker() {
+	local before
 	begin_users
-	both_burn 5
+	both_burn 1
+	until_true 60 has_worked || fail "it does not work"
 	for _ in 1 2 3; do
-		sleep 1
-		kill -KILL "$(worker_of $ANNE)"
+		before=$(worker_of $ANNE)
+		kill -KILL "$before"
+		until_true 20 another_worker_of $ANNE "$before" || fail "no other worker: $(tail -n 5 service.log)"
 	done
-	both_have 5
+	both_have
 	has "its functions" "$("$LAB/bin/pillion" report --folded copies/$ANNE-threads)" ';thread_work'
 	is "workers of root that died" "$(grep 'prog=pilliond ' service.log | grep -c 'worker died' || :)" 0
 	end_service
@@ -257,22 +310,23 @@ row "more users than users_max: refused in a sentence, until there is room" test
 
 test_broken() {
 	begin_users
-	both_burn 4
-	sleep 1
+	both_burn 1
+	until_true 60 has_worked || fail "it does not work"
 	kill -KILL "$(pgrep -P "$SERVICE" -x pilliond-users)"
-	until_true 5 eval '! pgrep -P $SERVICE -x pilliond-users >/dev/null' || fail "it lives"
+	until_true 20 eval '! pgrep -P $SERVICE -x pilliond-users >/dev/null' || fail "it lives"
 	as $BERT "${RUN[@]}" -- "$LAB/bin/deep" 0.2 20 >/dev/null 2>said || fail "exit status $?"
 	has "a session's profile" "$("$LAB/bin/pillion" report --folded "$(first_of deep)")" ';leaf_work'
+	open_gate leave
 	wait "${jobs[@]}"
 	copied $ANNE threads # what there was
-	near "seconds of burn" "$(seconds_of root burn)" 4 5
+	has_all root burn
 	end_service
 }
 test_attach() {
 	local target path
 	begin_users
 	as $ANNE "$LAB/bin/burn" 6 >/dev/null &
-	until_true 5 pgrep -u $ANNE -x burn >/dev/null || fail "it does not run"
+	until_true 20 pgrep -u $ANNE -x burn >/dev/null || fail "it does not run"
 	target=$(pgrep -u $ANNE -x burn)
 	as $BERT "$LAB/bin/pillion" attach --daemon "$LAB/bin/pilliond" --control "$SOCKET" --duration 1s "$target" >path 2>said && fail "another's process: $(cat said)"
 	path=$(as $ANNE "$LAB/bin/pillion" attach --daemon "$LAB/bin/pilliond" --control "$SOCKET" --duration 3s "$target" 2>said) || fail "$(cat said)"
@@ -291,7 +345,7 @@ half_dead() {
 	pid=$(worker_of $ANNE)
 	kill -STOP "$pid"
 	kill -KILL "$(sed -n 's/^PPid:\t//p' "/proc/$pid/status")"
-	until_true 5 no_user_process || fail "it lives"
+	until_true 20 no_user_process || fail "it lives"
 }
 
 # The rings of one who is gone are the next one's only when nobody maps them any more.
@@ -302,7 +356,7 @@ test_heir() {
 	said=$(as $BERT "$LAB/bin/tenant" keep "$USERS" 1 || :)
 	has "what the next one is told" "$said" 'pilliond profiles for 1 users already: raise users_max'
 	kill -KILL "$pid"
-	until_true 5 eval '[[ $(as $BERT "$LAB/bin/tenant" keep "$USERS" 1) == *" foreign 0 "* ]]' || fail "there is no room for him"
+	until_true 20 eval '[[ $(as $BERT "$LAB/bin/tenant" keep "$USERS" 1) == *" foreign 0 "* ]]' || fail "there is no room for him"
 	pkill -KILL -u $ANNE -x tenant || :
 	end_service
 }
@@ -326,22 +380,20 @@ profiles_left() { # UID
 	find "spool/.users/$1" -name '*.pb.gz' | wc -l
 }
 test_old() {
+	local program
 	begin_users --spool-age 14s
 	as $ANNE "${RUN[@]}" -- "$LAB/bin/threads" 1 0.5 >/dev/null
 	as $BERT "${RUN[@]}" -- "$LAB/bin/deep" 0.5 20 >/dev/null
-	copied $ANNE threads
-	copied $BERT deep
+	for program in threads deep; do # what is written may be old before it can be read
+		until_true 20 grep -q "outcome=written file=\"$program/" service.log || fail "no profile of $program: $(cat service.log)"
+	done
 	until_true 30 no_user_process || fail "left for users: $(user_processes)"
 	until_true 40 eval '[[ $(profiles_left $ANNE)$(profiles_left $BERT) == 00 ]]' ||
 		fail "profiles of those who are gone: $(find spool/.users)"
-	is "what is listed" "$(cat spool/.users/*/index.jsonl)" ""
+	until_true 20 eval '[[ -z $(cat spool/.users/*/index.jsonl) ]]' || fail "these are listed: $(cat spool/.users/*/index.jsonl)"
 	end_service
 }
 row "users who do not come back: their profiles go when they are old" test_old
-
-ticks_of() { # PID - of CPU time
-	awk '{ print $14 + $15 }' "/proc/$1/stat"
-}
 
 test_short() {
 	local users before own n=0

@@ -4,9 +4,9 @@
  * says how far its reader has come (the others cannot: kernel/events/core.c, perf_mmap_fault).
  *
  *	tenant keep SOCKET SECONDS	maps the rings through his events; prints
- *					"samples N foreign N taken N rings N": of any pid,
- *					of another pid than his, how often he took
- *					what was unread
+ *					"samples N foreign N taken N rings N cpu MS": of
+ *					any pid, of another pid than his, how often he
+ *					took what was unread, and what he used
  *	tenant layout SOCKET SECONDS	his records are laid out otherwise than he says; prints
  *					"done"
  *	tenant early SOCKET SECONDS	maps his events before he registers them; prints what
@@ -203,7 +203,8 @@ int main(int argc, char **argv)
 				look(&mappings[i]);
 	}
 	if (keeps)
-		printf("samples %lu foreign %lu taken %lu rings %lu\n", samples, foreign, taken, rings);
+		printf("samples %lu foreign %lu taken %lu rings %lu cpu %lld\n", samples, foreign, taken, rings,
+			(long long)(cpu_now() / MSEC));
 	else
 		puts("done");
 	return 0;
