@@ -138,7 +138,7 @@ gone() { # poststop, and the runtime removes the cgroup
 	jq -n --arg id "$ID" --arg bundle "$ROW/bundle" '{ociVersion: "1.0.2", id: $id, status: "stopped", pid: 0,
 		bundle: $bundle, annotations: {"io.pillion.profile": "on"}}' >stopped
 	[[ -n ${NO_POSTSTOP-} ]] || "${HOOK_ARGS[@]}" <stopped || fail "poststop: exit status $?"
-	until_true 5 rmdir "${INIT_CGROUPS[@]}" 2>/dev/null || fail "the container's cgroup cannot be removed"
+	until_true 20 rmdir "${INIT_CGROUPS[@]}" 2>/dev/null || fail "the container's cgroup cannot be removed"
 }
 
 # Other suites and other people's containers may run at the same time: ours carry the lab's name.
@@ -150,7 +150,7 @@ left_none() {
 	return 1
 }
 nothing_left() {
-	until_true 5 left_none || fail "left behind: $(cat left.now)"
+	until_true 20 left_none || fail "left behind: $(cat left.now)"
 	[[ ! -e spool ]] || is "unfinished files in the spool" "$(find spool -name '.*' -type f)" ""
 }
 

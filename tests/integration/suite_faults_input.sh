@@ -23,17 +23,18 @@ test_healthy_session() {
 	has "the profile" "$(folded)" "burn_loop"
 }
 
+# What waits for the service has a second: on a busy machine half of one is what it takes to read the state.
 test_stopped_service() {
-	begin --budget 500ms
+	begin --budget 1s
 	service
 	kill -STOP "$SERVICE"
 	for _ in first second; do
 		call
 		unprofiled "(the peer did not answer in time|the handshake did not finish within its budget)"
 	done
+	HOOK_ARGS+=(--budget 5s) # had it waited, it would be late (SLOWEST_MS)
 	call
 	unprofiled "pilliond at $SOCKET did not answer 2 starts in a row and is skipped until it is back"
-	((MS < 400)) || fail "it was not skipped at once: $MS ms"
 	strictly on
 	call
 	refused "pilliond at $SOCKET did not answer 2 starts in a row and is skipped until it is back"
@@ -79,7 +80,7 @@ others_end() {
 		read -r PARKED GATE cgroups <<<"$other"
 		echo >"$GATE"
 		ends "the exit status of another" "$PARKED" 7
-		until_true 5 rmdir $cgroups 2>/dev/null || fail "its cgroup cannot be removed"
+		until_true 20 rmdir $cgroups 2>/dev/null || fail "its cgroup cannot be removed"
 	done
 }
 
@@ -117,7 +118,7 @@ row "without a fault the same calls give a profile: session" test_healthy_sessio
 row "no service, and no daemon to start a session of" test_no_service
 row "the service is stopped: two starts wait, the third skips it, and it is forgiven when it runs on" test_stopped_service
 row "a service that accepts and stays silent" test_fake silent \
-	"(the peer did not answer in time|the handshake did not finish within its budget)" 500ms
+	"(the peer did not answer in time|the handshake did not finish within its budget)" 1s
 row "a service that accepts nothing any more" test_fake deaf "pilliond at .* does not accept connections"
 row "a service that talks garbage" test_fake garbage "the peer does not speak pillion's protocol"
 row "a service of the next version" test_fake version \
@@ -165,7 +166,7 @@ hooks_of() { # PID - children of it that run pillion-hook (a zombie runs nothing
 
 test_hit() { # SIGNAL reader|opener REGEX
 	local budget=5s mode
-	[[ $1 == STOP ]] && budget=500ms
+	[[ $1 == STOP ]] && budget=1s
 	begin --budget $budget
 	[[ $1 != SEGV ]] || export ASAN_OPTIONS=${ASAN_OPTIONS-}:handle_segv=0 # the signal, and no report
 	fake silent
@@ -190,7 +191,7 @@ test_hit() { # SIGNAL reader|opener REGEX
 test_unkillable() { # REGEX
 	FREEZER=$(awk '$3 == "cgroup" && $4 ~ /(^|,)freezer(,|$)/ {print $2; exit}' /proc/mounts)
 	[[ -n $FREEZER ]] || skip "needs a v1 freezer"
-	begin --budget 500ms
+	begin --budget 1s
 	FREEZER+=$LAB_CGROUP/$ID-freezer
 	mkdir -p "$FREEZER"
 	fake silent
@@ -199,7 +200,7 @@ test_unkillable() { # REGEX
 	unprofiled "$1"
 	wait $HIT
 	echo THAWED >"$FREEZER/freezer.state"
-	until_true 5 rmdir "$FREEZER" 2>/dev/null || fail "the opener lives on: $(cat "$FREEZER/cgroup.procs")"
+	until_true 20 rmdir "$FREEZER" 2>/dev/null || fail "the opener lives on: $(cat "$FREEZER/cgroup.procs")"
 	end
 }
 
@@ -215,21 +216,26 @@ no_hook() { # not in a pipe, where a grep for the name would be listed and found
 	processes=$(lab_processes)
 	[[ $processes != *" $LAB/bin/pillion-hook "* ]]
 }
-test_killed_hook() { # INPUT CHILDREN - the runtime's patience ends before ours, and before theirs
-	local hook status=0 children
+waits_for() { # HOOK reader|opener - that it has both its children, or that its opener is in the container's pid namespace
+	local child
+	for child in $(hooks_of "$1"); do
+		[[ $2 == opener ]] && grep -qsP '^NSpid:\t[0-9]+\t[0-9]+$' "/proc/$child/status" && return
+	done
+	[[ $2 == reader && $(hooks_of "$1" | wc -l) == 2 ]]
+}
+test_killed_hook() { # INPUT reader|opener - the runtime's patience ends before ours, and before theirs
+	local hook status=0
 	begin --budget 5s
 	fake silent
 	mkfifo held_up
 	exec 9<>held_up
 	"${HOOK_ARGS[@]}" <"$1" 2>/dev/null &
 	hook=$!
-	sleep 0.5 # it waits now
-	mapfile -t children < <(hooks_of $hook)
-	is "its children" ${#children[@]} "$2"
+	until_true 4 waits_for $hook "$2" || fail "its children: $(hooks_of $hook)"
 	kill -KILL $hook
 	wait $hook 2>/dev/null || status=$?
 	is "the hook's end" $status 137
-	until_true 2 no_hook || fail "left behind: $(lab_processes)" # not only when the budget is over
+	until_true 3 no_hook || fail "left behind: $(lab_processes)" # not only when the budget is over
 	end
 }
 
@@ -247,8 +253,8 @@ row "the opener crashes" test_hit SEGV opener "the opener was killed by signal 1
 row "the opener stops" test_hit STOP opener \
 	"(the peer did not answer in time|the handshake did not finish within its budget)"
 row "the opener cannot be killed" test_unkillable "the handshake did not finish within its budget"
-row "the hook itself is killed while reader and opener wait for input" test_killed_hook held_up 2
-row "the hook itself is killed while its opener waits for the service" test_killed_hook state 1
+row "the hook itself is killed while reader and opener wait for input" test_killed_hook held_up reader
+row "the hook itself is killed while its opener waits for the service" test_killed_hook state opener
 
 # --- the state
 

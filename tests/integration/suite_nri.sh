@@ -373,7 +373,7 @@ test_mistakes() {
 	is "the status without a runtime's descriptor" "$(NRI_PLUGIN_SOCKET=77 status_of "$LAB/bin/pillion-nri" 2>said)" 2
 	has "the sentence" "$(cat said)" 'NRI_PLUGIN_SOCKET=77'
 	"$LAB/bin/pillion-nri" --etc "$ROW/etc" --nri "$ROW/none.sock" "${OPTIONS[@]}" &
-	until_true 5 grep -qs 'state=waiting reason="no runtime at .*none.sock .*disable = false' log || fail "not said: $(cat log)"
+	until_true 20 grep -qs 'state=waiting reason="no runtime at .*none.sock .*disable = false' log || fail "not said: $(cat log)"
 	sleep 1
 	is "how often it was said" "$(grep -c state=waiting log)" 1
 	kill -TERM $!

@@ -47,7 +47,7 @@ begin_slow() { # [OPTION...] - with ./fuse/slow on a file system of ./low, whose
 	setsid fuse-overlayfs -f -o lowerdir="$ROW/low",allow_other "$ROW/fuse" >fuse.out 2>&1 &
 	FUSE=$!
 	trap 'end_slow || :' EXIT
-	until_true 5 test -e fuse/slow || fail "fuse-overlayfs: $(cat fuse.out)"
+	until_true 20 test -e fuse/slow || fail "fuse-overlayfs: $(cat fuse.out)"
 }
 end_slow() { # it answers again or is gone, whatever became of the row
 	kill -CONT "$FUSE" && umount -l fuse
@@ -83,11 +83,11 @@ test_others() {
 	sleep 1
 	echo "$SOURCE" >a.cc
 	g++ -O2 -o whole a.cc
-	timeout 8 "${RUN[@]}" -- ./whole 1 >/dev/null
-	until_true 3 written whole || fail "the other has no profile; pilliond: $(cat /proc/$SERVICE/wchan) $(cat /proc/$SERVICE/stack 2>/dev/null)"
+	timeout 40 "${RUN[@]}" -- ./whole 1 >/dev/null
+	until_true 20 written whole || fail "the other has no profile; pilliond: $(cat /proc/$SERVICE/wchan) $(cat /proc/$SERVICE/stack 2>/dev/null)"
 	has "the other's names" "$(folded_of whole)" 'churn'
 	ends_well
-	until_true 3 written slow || fail "no profile"
+	until_true 20 written slow || fail "no profile"
 	has "its names" "$(folded_of slow)" '\[unreadable\] libslow.so'
 	kill "$SERVICE"
 	end_slow
@@ -102,11 +102,11 @@ test_session() {
 	ends_well
 	ms=$(((${EPOCHREALTIME/./} - start) / 1000))
 	((ms < 3500)) || fail "the program's end was there after $ms ms"
-	until_true 5 written slow || fail "no profile: $(cat run/log)"
+	until_true 20 written slow || fail "no profile: $(cat run/log)"
 	has "its names" "$(folded_of slow)" '\[unreadable\] libslow.so'
 	has "its notes" "$(comments_of slow)" 'the file system does not answer'
 	is "lines in the log" "$(grep -c 'its file system does not answer' run/log)" 1
-	until_true 5 no_profiler || fail "a profiler is left: $(profilers)"
+	until_true 20 no_profiler || fail "a profiler is left: $(profilers)"
 	end_slow
 	end_run
 }
@@ -128,9 +128,9 @@ test_debug_file() { # beside the program, where gdb looks for it
 	sleep 1
 	kill -STOP "$FUSE"
 	wait "$program"
-	until_true 5 written program || fail "no profile: $(cat run/log)"
+	until_true 20 written program || fail "no profile: $(cat run/log)"
 	has "its names" "$(folded_of program)" 'churn'
-	until_true 5 no_profiler || fail "a profiler is left: $(profilers)"
+	until_true 20 no_profiler || fail "a profiler is left: $(profilers)"
 	umount -l app/.debug
 	end_slow
 	end_run
@@ -152,7 +152,7 @@ begin_deaf() { # [OPTION...] - with ./app/program, whose debug file is on a deaf
 	"$LAB/bin/deaf" app/.debug >fuse.out 2>&1 &
 	FUSE=$!
 	trap 'end_deaf || :' EXIT
-	until_true 5 test -e app/.debug/program.debug || fail "deaf: $(cat fuse.out)"
+	until_true 20 test -e app/.debug/program.debug || fail "deaf: $(cat fuse.out)"
 }
 end_deaf() {
 	kill -KILL "$FUSE"
@@ -175,10 +175,10 @@ test_lingering_session() {
 	"${RUN[@]}" -- ./app/program 3 >/dev/null
 	ms=$(((${EPOCHREALTIME/./} - start) / 1000))
 	((ms < 4500)) || fail "the program's end was there after $ms ms"
-	until_true 5 written program || fail "no profile: $(cat run/log)"
+	until_true 20 written program || fail "no profile: $(cat run/log)"
 	has "its names" "$(folded_of program)" 'churn'
-	until_true 2 is_lingering || fail "none waits: the row says nothing"
-	until_true 5 only_lingering || fail "left: $(profilers), of which these wait: $(lingering)"
+	until_true 20 is_lingering || fail "none waits: the row says nothing"
+	until_true 20 only_lingering || fail "left: $(profilers), of which these wait: $(lingering)"
 	end_deaf
 	end_run
 }
@@ -193,10 +193,10 @@ test_lingering_service() {
 	until_true 10 is_lingering || fail "none waits: the row says nothing"
 	cp app/program whole
 	"${RUN[@]}" -- ./whole 1 >/dev/null
-	until_true 4 written whole || fail "the other has no profile: $(cat service.log)"
+	until_true 20 written whole || fail "the other has no profile: $(cat service.log)"
 	has "the other's names" "$(folded_of whole)" 'churn'
 	wait "$program"
-	until_true 4 written program || fail "no profile: $(cat service.log)"
+	until_true 20 written program || fail "no profile: $(cat service.log)"
 	has "its names" "$(folded_of program)" 'churn'
 	kill "$SERVICE"
 	wait "$SERVICE" || :

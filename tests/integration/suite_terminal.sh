@@ -331,9 +331,9 @@ feed() { sleep "$1" && cat "$GO_CPU" >slow.pb.gz; } # SECONDS
 test_progress() {
 	terminal 80 12
 	mkfifo slow.pb.gz
-	feed 4 &
 	keys "'$LAB/bin/pillion' top -n 1 slow.pb.gz" Enter
-	see '^pillion top: file 1, slow.pb.gz, [1-3] s'
+	see '^pillion top: file 1, slow.pb.gz, [0-9]+ s'
+	feed 0
 	see 'sort.partition'
 	! shows 'file 1, slow' || fail "it is still there: $(screen)"
 	feed 2 &

@@ -218,7 +218,7 @@ test_parent_dies() {
 	is_real() { [[ -s child && $(tr '\0' ' ' <"/proc/$(cat child)/cmdline") == "sleep 1000 " ]]; }
 	until_true 10 is_real 2>/dev/null || fail "it did not become the real one"
 	kill -KILL $parent
-	until_true 5 eval '! is_real 2>/dev/null' || fail "it lives on: $(kill -KILL "$(cat child)")"
+	until_true 20 eval '! is_real 2>/dev/null' || fail "it lives on: $(kill -KILL "$(cat child)")"
 }
 row "the real one dies with its parent, as the engine asked for" test_parent_dies
 
