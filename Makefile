@@ -8,10 +8,13 @@ CC_release = gcc
 CC_asan = gcc
 CC_tsan = gcc
 CC_fuzz = clang
+CC_mutants = gcc
 CC := $(CC_$(MODE))
 OPT_release = -O2
 OPT_asan = -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 OPT_tsan = -O1 -fsanitize=thread
+# for tests/tools/mutants: quick to compile, each function says that it runs
+OPT_mutants = -O1 -fno-inline -fsanitize-coverage=trace-pc
 OPT_fuzz = -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
 # Only in release are hook and opener static: sanitizers need the dynamic runtime. With musl where that is installed: to
 # start, glibc asks the CPU a hundred times what it is (CPUID), each of which a virtual machine traps: 0.6 ms where it was
@@ -130,13 +133,26 @@ $(B)/unit/suites.c: FORCE
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 $(B)/unit/suites.o: $(B)/unit/suites.c
 	$(CC) $(CFLAGS) -c -o $@ $<
-$(UNITS): $(B)/unit/suites.o $(call obj,$(wildcard tests/unit/*.c)) $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $(B)/liboci.a
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ -lcheck -lsubunit -lm -lrt -lpthread $(LIBS_profiler)
+WITH_mutants := $(B)/tests/mutants/ran.o
+UNITS_OF := $(B)/unit/suites.o $(call obj,$(wildcard tests/unit/*.c)) $(WITH_$(MODE)) $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $(B)/liboci.a
+UNITS_LIBS := -lcheck -lsubunit -lm -lrt -lpthread $(LIBS_profiler)
+$(UNITS): $(UNITS_OF)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(UNITS_LIBS)
 $(call obj,$(wildcard tests/unit/*.c)) $(B)/unit/suites.o: | $(B)/there-check
 unit: $(UNITS) ## build and run the unit tests (MODE=release|asan|tsan)
 	@$(UNITS)
 unit-%: $(UNITS)
 	@CK_VERBOSITY=$${CK_VERBOSITY:-normal} $(UNITS) $*
+
+# --- mutants: small faults, put into the code one at a time; the unit tests have to see them
+$(WITH_mutants): override CFLAGS += -fno-sanitize-coverage=trace-pc
+mutants: ## at least 120 small faults one at a time: what the unit tests do not see, and why; ONLY=MODULE
+	@+$(MAKE) --no-print-directory -s -j"$$(nproc)" MODE=mutants build/mutants/unit/units
+	@+$(MAKE) --no-print-directory -s MODE=mutants mutants-run
+mutants-run: export COMPILE = $(CC) $(CFLAGS)
+mutants-run: export LINK = $(CC) $(LDFLAGS) $(UNITS_OF) $(UNITS_LIBS)
+mutants-run:
+	@tests/mutants/run $(ONLY)
 
 # --- fuzzers: tests/fuzz/fuzz_X.c with tests/fuzz/corpus/X (MODE=fuzz)
 FUZZ := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))

@@ -61,7 +61,7 @@ good_start() { # NAME [OPTION...]
 	ct_start runc "$name" -a "$NAMES=cpu@${GOOD_RATE:-199}" -v "$ROW:$ROW" "$@" -- "$ROW/good.$name"
 	until_true 10 says "$name" .state started || fail "$name is $(of "$name" .state)"
 	usage_of "$name" >"before.$name"
-	worker_waited >"waited.$name"
+	worker_and_wait >"waited.$name"
 	: >"gate.$name"
 }
 usage_of() { sed -n 's/^usage_usec //p' "$V2$(ct_cgroup "$1")/cpu.stat"; }
@@ -74,7 +74,7 @@ at_rest() {
 }
 
 # "PID US" - how long the worker was able to run and had no CPU, by the kernel's count
-worker_waited() {
+worker_and_wait() {
 	local pid
 	pid=$(worker)
 	echo "${pid:-0} $(awk '{ printf "%d", $2 / 1000 }' "/proc/$pid/schedstat" 2>/dev/null)"
@@ -82,7 +82,7 @@ worker_waited() {
 # Since the start of NAME, us; of another worker, all of its life. Whoever reads no rings for that long may have lost as much.
 worker_waited_since() { # NAME
 	local pid us before pid_before
-	read -r pid us < <(worker_waited)
+	read -r pid us < <(worker_and_wait)
 	read -r pid_before before <"waited.$1"
 	echo $((us - (pid == pid_before ? before : 0)))
 }

@@ -29,7 +29,7 @@ test_paused() {
 	is "its state" "$(of good .state)" started
 	is "its samples, and what is lost" "$(counted)" "$before"
 	bare_ resume good
-	until_true 60 worked good || fail "it has not used its time"
+	until_true 60 used good "$GOOD_MS" || fail "it has not used its time"
 	waited=$(($(worker_waited) - waited)) # us in which nobody read the rings: one thread can lose no more
 	good_end good 3 $((waited / 10 / GOOD_MS + 1))
 	end_service
@@ -55,7 +55,7 @@ test_worker_of_container() {
 	good_start good -a io.pillion.window=5s
 	for ((i = 0; i < kills; i++)); do
 		used=$(($(usage_of good) + 100000 + RANDOM * 20))
-		until_true 60 eval '(($(usage_of good) >= used)) || worked good' || fail "it does not run"
+		until_true 60 eval '(($(usage_of good) >= used)) || used good "$GOOD_MS"' || fail "it does not run"
 		kill -KILL "$(worker)"
 		until_true "$PATIENCE" says good .state started || fail "after $((i + 1)) kills it is $(of good .state): $(tail -n 5 service.log)"
 	done

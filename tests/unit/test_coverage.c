@@ -74,6 +74,7 @@ static const struct {
 	{"it has gone in this window", STRATEGY_CGROUP, {1}, 1, {"0-2", "0-1"}, 20, "2"},
 	{"one has gone: until then it was covered", STRATEGY_CGROUP, {1}, 1, {"0-1", "0"}, 10, ""},
 	{"one went and came back", STRATEGY_CGROUP, {1}, 1, {"0-1", "0", "0-1"}, 10, "1"},
+	{"the first one, too", STRATEGY_CGROUP, {1}, 1, {"0-1", "1", "0-1"}, 10, "0"},
 	{"and went again", STRATEGY_CGROUP, {1}, 1, {"0-1", "0", "0-1", "0"}, 40, "1"},
 	{"and stays away", STRATEGY_CGROUP, {1}, 1, {"0-1", "0", "0-1", "0"}, 41, ""},
 	{"threads' events count again", STRATEGY_PROCESS, {1}, 1, {"0-1", "0", "0-1"}, 10, ""},

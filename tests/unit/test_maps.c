@@ -127,6 +127,7 @@ START_TEST(rubbish_is_no_mapping)
 	/* no room for it, and nothing that may make us wait */
 	lseek(fd, 0, SEEK_SET);
 	ck_assert_int_eq(maps_read(fd, s, &left, exe, sizeof(exe)), -EFBIG);
+	ck_assert_str_eq(exe, "");
 	fd_close(fd);
 	int ends[2];
 	ck_assert_int_eq(pipe(ends), 0);

@@ -168,6 +168,20 @@ START_TEST(test_the_same_bytes_are_the_same_profile)
 }
 END_TEST
 
+/* Compared piece by piece, to the last byte of the last one. */
+START_TEST(test_the_same_many_bytes_are_the_same_profile)
+{
+	static char bytes[40000];
+	struct spool *s = open_spool(0, 0);
+	memset(bytes, 'b', sizeof(bytes));
+	ck_assert_int_eq(spool_write(s, "shop", 0, 1, "cpu", bytes, sizeof(bytes), NULL, 0, NULL), 0);
+	ck_assert_int_eq(spool_write(s, "shop", 0, 1, "cpu", bytes, sizeof(bytes), NULL, 0, NULL), 1);
+	bytes[sizeof(bytes) - 1] = 'e';
+	ck_assert_int_eq(spool_write(s, "shop", 0, 1, "cpu", bytes, sizeof(bytes), NULL, 0, NULL), 0);
+	spool_close(s);
+}
+END_TEST
+
 START_TEST(test_caps_without_a_write)
 {
 	struct spool *s = open_spool(0, 3600);
@@ -384,6 +398,7 @@ UNIT_SUITE(spool)
 	tcase_add_test(t, test_a_long_name_is_cut);
 	tcase_add_test(t, test_a_name_that_is_taken_gets_the_next_number);
 	tcase_add_loop_test(t, test_the_same_bytes_are_the_same_profile, 0, N(again));
+	tcase_add_test(t, test_the_same_many_bytes_are_the_same_profile);
 	tcase_add_test(t, test_caps_without_a_write);
 	tcase_add_test(t, test_retention_by_bytes);
 	tcase_add_test(t, test_retention_by_age);

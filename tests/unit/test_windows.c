@@ -92,8 +92,10 @@ START_TEST(no_name_leads_out)
 	struct windows w;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		ck_assert_msg(windows_list(spool, names[i], &w) == -ENOENT, "%s", names[i]);
+	must("mkdir web/20260101T000400Z-000004-cpu.pb.gz && mkfifo web/20260101T000500Z-000005-cpu.pb.gz");
 	w = list_web();
-	static const char *const files[] = {"", "..", "../secret", "notes", "20260101T000300Z-000003-cpu.pb.gz"};
+	static const char *const files[] = {"", "..", "../secret", "notes", "20260101T000300Z-000003-cpu.pb.gz",
+		"20260101T000400Z-000004-cpu.pb.gz", "20260101T000500Z-000005-cpu.pb.gz"};
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
 		ck_assert_msg(windows_open(&w, files[i]) == -ENOENT, "%s", files[i]);
 	windows_done(&w);
