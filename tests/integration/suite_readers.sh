@@ -1,7 +1,7 @@
 # suite_readers - real programs in containers: perf record, which watches the whole machine, and pprof say the same of them.
 
 . "$TOP/tests/integration/spine.sh"
-ROW_TIMEOUT=150
+ROW_TIMEOUT=300
 
 # Self time by function in percent of all, "name<TAB>percent". By name: what has none counts for its module.
 self_of() { awk -F '\t' '{ all += $2; self[$1] += $2 } END { for (f in self) printf "%s\t%.4f\n", f, 100 * self[f] / all }' | sort; }
@@ -35,10 +35,13 @@ same_shares() { # WHAT LIST-A LIST-B POINTS [ROWS: the largest so many of A only
 # Without build-ids: of some on the machine perf 6.1 dies.
 perf_start() {
 	need perf
-	perf record -q -N -B -a -e cpu-clock -F 997 -o perf.data -- sleep 1000 >perf.out 2>&1 &
+	local word
+	mkfifo perf.control perf.ack
+	exec 8<>perf.control 9<>perf.ack
+	perf record -q -N -B -a -e cpu-clock -F 997 -D -1 --control fd:8,9 -o perf.data -- sleep 1000 >perf.out 2>&1 &
 	PERF=$!
-	until_true 20 test -s perf.data || fail "perf record does not work here: $(cat perf.out)"
-	sleep 0.5
+	echo enable >&8
+	read -r -t 60 word <&9 || fail "perf record does not work here: $(cat perf.out)"
 }
 
 # As perf names them, also from separate debug files that the machine may have.
@@ -63,7 +66,7 @@ test_real() { # MODE NAME... - a function that must be named, COMMAND...
 	with "$1"
 	shift 2
 	need "$1"
-	head -c 16000000 "$(command -v podman)" >data
+	head -c 9000000 "$(command -v podman)" >data
 	perf_start
 	ct_start podman-runc c1 -a $FINE -v "$ROW:/volume" -- "$@"
 	pid=$(ct_pid c1)
@@ -86,8 +89,8 @@ test_real() { # MODE NAME... - a function that must be named, COMMAND...
 }
 
 row "perl in podman, session: named; pillion top, pprof and perf record agree" \
-	test_real session Perl_runops_standard /usr/bin/perl -e "${PERL/N/9_000_000}"
+	test_real session Perl_runops_standard /usr/bin/perl -e "${PERL/N/5_000_000}"
 row "python in podman, service: named; pillion top, pprof and perf record agree" \
-	test_real service _PyEval_EvalFrameDefault /usr/bin/python3 -IS -c "${PYTHON/N/3000}"
+	test_real service _PyEval_EvalFrameDefault /usr/bin/python3 -IS -c "${PYTHON/N/1500}"
 row "xz in podman, session: named; pillion top, pprof and perf record agree" \
 	test_real session lzma_code /usr/bin/xz -9e -T1 /volume/data
