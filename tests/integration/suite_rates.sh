@@ -25,13 +25,28 @@ all_comments() { # NAME
 	for file in $(profiles_of "$1"); do gunzip -c "$file"; done | tr -c '[:print:]' '\n'
 }
 
+# What it has used by the kernel's count, in seconds, when it is stopped for good: nothing of it runs any more.
+freeze() { # NAME
+	local at
+	at=$V2$(ct_cgroup "$1")
+	echo 1 >"$at/cgroup.freeze"
+	until_true 20 grep -qx 'frozen 1' "$at/cgroup.events" || fail "$1 is not frozen"
+	awk -v us="$(usage_of "$1")" 'BEGIN { printf "%.3f", us / 1e6 }'
+}
+end_burn() { # NAME - the program of its first process' child
+	pkill -KILL -x -P "$(ct_pid "$1")" burn || fail "$1 burns no more"
+}
+close_to() { # WHAT GOT WANTED PERCENT-LESS PERCENT-MORE
+	between "$1" "$2" "$(awk -v w="$3" -v p="$4" 'BEGIN { print w * (1 - p / 100) }')" "$(awk -v w="$3" -v p="$5" 'BEGIN { print w * (1 + p / 100) }')"
+}
+
 # --- a noisy target; bounds so low that a program meets them also where it gets a tenth of a CPU
 
 test_noisy() { # STRATEGY WAY
-	local strategy=$1 way=$2 before after
+	local strategy=$1 way=$2 before after used
 	begin_rates --target-rate 50 --cpu-budget 0
-	ct_start runc quiet -a $NAMES=cpu@19 -a io.pillion.window=5s -a "io.pillion.attach=$strategy" -- "$LAB/bin/burn" 6
-	ct_start runc noisy -a $NAMES=cpu@999 -a io.pillion.window=5s -a "io.pillion.attach=$strategy" -- "$LAB/bin/threads" 200 0.1
+	ct_start runc quiet -a $NAMES=cpu@19 -a io.pillion.window=5s -a "io.pillion.attach=$strategy" -- "$LAB/bin/burn" 2
+	ct_start runc noisy -a $NAMES=cpu@999 -a io.pillion.window=5s -a "io.pillion.attach=$strategy" -- "$LAB/bin/threads" 200 60
 	until_true 30 true_of noisy '.capped_by > 2' || fail "not capped: $(cat list.json)"
 	is "the strategy" "$(of noisy .strategy)" "$strategy"
 	is "the quiet one's cap" "$(of quiet .capped_by)" 1
@@ -39,15 +54,17 @@ test_noisy() { # STRATEGY WAY
 	has "the log" "$(cat service.log)" "target=noisy name=\"\" outcome=capped rate=1/[0-9.]+ way=\"$way\" reason=\"more than target_rate=50 "
 	# as it is sampled by the CPU time that it gets, that is the measure: of two CPUs, or of what others leave of them
 	before=$(of noisy '"\(.samples) \(.cpu_us) \(.age_ms)"')
-	sleep 5
+	until_true 60 true_of noisy ".cpu_us > $(cut -d' ' -f2 <<<"$before") + 2000000" || fail "it does not run: $(cat list.json)"
 	after=$(of noisy '"\(.samples) \(.cpu_us) \(.age_ms)"')
 	set -- $before $after
 	between "samples a second of the noisy one" $((($4 - $1) * 1000 / ($6 - $3))) 0 100
 	between "samples for a second of its CPU time" $((($4 - $1) * 1000000 / ($5 - $2))) $((20 / $(nproc))) 400
+	used=$(freeze noisy)
+	ct_stop noisy
 	until_true 60 lists 0 || fail "no end: $("${PS[@]}")"
-	between "seconds of the quiet one" "$(seconds_of quiet)" 5.7 6.4
-	# by intervals it is an estimate: 18.85 to 20.1 were seen
-	between "seconds of the noisy one" "$(seconds_of noisy)" "$([[ $strategy == cgroup ]] && echo 19 || echo 18)" 21
+	between "seconds of the quiet one" "$(seconds_of quiet)" 1.9 2.13 # of 19 samples each
+	# by intervals it is an estimate
+	close_to "seconds of the noisy one" "$(seconds_of noisy)" "$used" "$([[ $strategy == cgroup ]] && echo 5 || echo 10)" 5
 	has "its profiles" "$(all_comments noisy)" "rate lowered: sampled at 1/[0-9.]+ of the rate that was asked for, by $way"
 	has "its profiles" "$(all_comments noisy)" 'rate lowered: more than target_rate .50 samples.'
 	[[ $(all_comments quiet) != *"rate lowered"* ]] || fail "the quiet one was lowered, too"
@@ -60,8 +77,9 @@ row "200 threads at 999 Hz, by process: capped, and the sums are right" test_noi
 
 test_uncapped() {
 	begin_rates --target-rate 50 --cpu-budget 0
-	ct_start runc c1 -a $NAMES=cpu@999 -a io.pillion.window=60s -- sh -c "$LAB/bin/burn 4; exec $LAB/bin/sleeper"
+	ct_start runc c1 -a $NAMES=cpu@999 -a io.pillion.window=60s -- sh -c "$LAB/bin/burn 600; exec $LAB/bin/sleeper"
 	until_true 30 true_of c1 '.capped_by > 2' || fail "not capped: $(cat list.json)"
+	end_burn c1
 	until_true 60 true_of c1 '.capped_by == 1' || fail "still capped: $(cat list.json)"
 	has "the log" "$(cat service.log)" 'target=c1 name="" outcome=uncapped was=1/'
 	ct_stop c1
@@ -77,9 +95,16 @@ test_budget() {
 	begin_rates --cpu-budget "$(awk -v n="$(nproc)" 'BEGIN { printf "%.3f", 0.25 / n }')%"
 	local name
 	for name in c1 c2; do
-		ct_start runc $name -a $NAMES=cpu@999 -a io.pillion.window=60s -- sh -c "$LAB/bin/burn 6; exec $LAB/bin/sleeper"
+		ct_start runc $name -a $NAMES=cpu@999 -a io.pillion.window=60s -- sh -c "$LAB/bin/burn 600; exec $LAB/bin/sleeper"
 	done
 	until_true 50 grep -qs 'all rates lowered' service.log || fail "not lowered: $("${PS[@]}")"
+	for name in c1 c2; do until_true 60 eval "((\$(usage_of $name) > 1000000))"; done
+	end_burn c1
+	end_burn c2
+	for name in c1 c2; do
+		until_true 10 at_rest $name || fail "$name is not at rest"
+		usage_of $name >"used.$name"
+	done
 	is "each is lowered" "$(ask 'map(.lowered_by > 1) | unique | join(" ")')" true
 	is "caps" "$(ask 'map(.capped_by) | unique | join(" ")')" 1
 	has "the log" "$(cat service.log)" 'outcome="all rates lowered" rate=1/[0-9.]+ was=1/1.0 spent=[0-9.]+s reason="cpu_budget is 0.15 s a minute"'
@@ -90,7 +115,7 @@ test_budget() {
 	ct_stop c2
 	until_true 10 lists 0 || fail "no end: $("${PS[@]}")"
 	for name in c1 c2; do
-		between "seconds of $name" "$(seconds_of $name)" 5.6 6.4
+		close_to "seconds of $name" "$(seconds_of $name)" "$(awk '{ print $1 / 1e6 }' "used.$name")" 6 6
 		has "its profile" "$(all_comments $name)" 'rate lowered: all targets together cost more than cpu_budget'
 		ct_rm $name
 	done
