@@ -1,6 +1,7 @@
 #include "profiler/loop.h"
 
 #include "oci/base/clock.h"
+#include "oci/base/clock_driven.h"
 #include "oci/base/fd.h"
 
 #include <errno.h>
@@ -107,12 +108,14 @@ int loop_run(struct loop *l, int (*due)(void *arg), void *arg)
 		int timeout = loop_sooner(due(arg), end_pauses(l));
 		if (l->stop)
 			break;
-		int n = epoll_wait(l->epoll, &ev, 1, timeout);
+		int n = epoll_wait(l->epoll, &ev, 1, clock_block_ms(timeout));
 		if (n < 0 && errno != EINTR)
 			return -errno;
 		if (n == 1) {
 			struct loop_source *s = ev.data.ptr;
 			s->fn(s->arg, ev.events);
+		} else if (n == 0) {
+			clock_blocked(timeout);
 		}
 	}
 	return 0;

@@ -1,7 +1,12 @@
 #include "oci/base/clock.h"
 
+#include "oci/base/clock_driven.h"
+
 #include <limits.h>
+#include <stddef.h>
 #include <time.h>
+
+static struct clock_driven *driven;
 
 static int64_t read_clock(clockid_t id)
 {
@@ -12,12 +17,12 @@ static int64_t read_clock(clockid_t id)
 
 int64_t clock_now(void)
 {
-	return read_clock(CLOCK_MONOTONIC);
+	return driven ? driven->now : read_clock(CLOCK_MONOTONIC);
 }
 
 int64_t clock_real(void)
 {
-	return read_clock(CLOCK_REALTIME);
+	return driven ? driven->now + driven->to_real : read_clock(CLOCK_REALTIME);
 }
 
 int64_t clock_cpu(void)
@@ -37,4 +42,32 @@ int deadline_left_ms(int64_t deadline)
 		return 0;
 	int64_t ms = (left + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC;
 	return ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+void clock_drive(struct clock_driven *c)
+{
+	driven = NULL;
+	if (c) {
+		c->now = clock_now();
+		c->to_real = clock_real() - c->now;
+	}
+	driven = c;
+}
+
+void clock_move(int64_t nsec)
+{
+	driven->now += nsec;
+}
+
+int clock_block_ms(int ms)
+{
+	if (!driven || ms == 0 || (driven->leaps && ms < 0))
+		return ms;
+	return driven->leaps ? 0 : 1;
+}
+
+void clock_blocked(int ms)
+{
+	if (driven && driven->leaps && ms > 0)
+		clock_move(ms * NSEC_PER_MSEC);
 }

@@ -1,6 +1,7 @@
 #include "oci/base/fd.h"
 
 #include "oci/base/clock.h"
+#include "oci/base/clock_driven.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -271,11 +272,13 @@ int fd_wait(int fd, short events, int64_t deadline)
 {
 	struct pollfd p = {.fd = fd, .events = events};
 	for (;;) {
-		int r = poll(&p, 1, deadline_left_ms(deadline));
+		int left = deadline_left_ms(deadline), r = poll(&p, 1, clock_block_ms(left));
 		if (r < 0 && errno != EINTR)
 			return -errno;
 		if (r > 0)
 			return 1;
+		if (r == 0)
+			clock_blocked(left);
 		if (deadline_left_ms(deadline) == 0)
 			return 0;
 	}
