@@ -44,7 +44,8 @@ struct modules {
 	struct modules_stats stats;
 	struct engine_at *at; /* NULL: nobody wants to know */
 	const struct quarantine *quarantine;
-	uint32_t noted; /* id of the module there */
+	uint32_t noted;		/* id of the module there */
+	struct elf_memory vdso; /* of another kernel; NULL: ours is the targets' */
 	struct module *buckets[BUCKETS];
 };
 
@@ -345,6 +346,10 @@ static void load_source(struct module *m, struct elf_source src)
 /* The image is the kernel's, so its headers are trusted: segments, and section headers behind them. */
 static void load_vdso(struct module *m)
 {
+	if (m->table->vdso.data) {
+		load_source(m, elf_source_memory(&m->table->vdso));
+		return;
+	}
 	const Elf64_Ehdr *h = (const void *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);
 	if (!h) {
 		fail(m, MODULE_UNREADABLE, "this kernel has no vdso");
@@ -448,6 +453,11 @@ int modules_get(struct modules *t, const struct module_key *key, module_open_fn 
 	load(m, open, arg);
 	*ret = m;
 	return 0;
+}
+
+void modules_use_vdso(struct modules *t, const struct elf_memory *image)
+{
+	t->vdso = *image;
 }
 
 void modules_stats(const struct modules *t, struct modules_stats *ret)

@@ -68,12 +68,15 @@ int modules_new(size_t cap_bytes, struct modules **ret);
 struct engine_at;
 struct quarantine;
 void modules_guard(struct modules *t, struct engine_at *at, const struct quarantine *q);
+/* Where targets ran under another kernel: its vdso (borrowed), in place of ours. */
+void modules_use_vdso(struct modules *t, const struct elf_memory *image);
 struct modules *modules_free(struct modules *t); /* every module must have been released */
 void modules_stats(const struct modules *t, struct modules_stats *ret);
 
 /*
  * The module for a key, referenced: 0, whatever became of its file (see module_state). -ENOSPC: not even
- * the name fits the cap; -ENOMEM. Path "[vdso]" is this process' own vdso, which is the target's as well.
+ * the name fits the cap; -ENOMEM. Path "[vdso]" is this process' own vdso, which is the target's as well, or
+ * that of modules_use_vdso.
  */
 int modules_get(struct modules *t, const struct module_key *key, module_open_fn *open, void *arg, struct module **ret);
 /* Whether a mapping of that name has a file that is looked up. */
