@@ -162,6 +162,7 @@ $(B)/fuzz/%: $(B)/tests/fuzz/%.o $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshi
 
 include tests/targets/targets.mk
 include tests/bench/bench.mk
+include tests/replay/replay.mk
 tools: targets
 
 # --- what a newcomer types. Both install missing packages where they may, else print the command.

@@ -1,0 +1,8 @@
+import sys
+
+
+def fib(n):
+    return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+
+fib(int(sys.argv[1]))
