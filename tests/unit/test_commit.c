@@ -12,6 +12,7 @@
 #include "profiler/resume.h"
 #include "skip.h"
 #include "suite.h"
+#include "tests/unit/full.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -20,6 +21,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SECOND NSEC_PER_SEC
@@ -1096,6 +1098,29 @@ static void profile_burner(bool again)
 	}
 }
 
+/* The worker has committed so often, and the program has used so much CPU time since. */
+static void await_commits(int n, uint64_t ns)
+{
+	char was[2][64] = {{0}}, is[2][64];
+	uint64_t then = 0, now_counted;
+	for (; n >= 0; n--) {
+		do {
+			usleep(1000);
+			for (int i = 0; i < 2; i++)
+				ck_assert_int_ge(pread(files[i], is[i], sizeof(is[i]), 0), 0);
+		} while (n && memcmp(was, is, sizeof(is)) == 0);
+		memcpy(was, is, sizeof(is));
+	}
+	for (int i = 0; i < n_burner_events; i++)
+		then += count_of(burner_events[i]);
+	do {
+		usleep(1000);
+		now_counted = 0;
+		for (int i = 0; i < n_burner_events; i++)
+			now_counted += count_of(burner_events[i]);
+	} while (now_counted - then < ns);
+}
+
 START_TEST(time_of_a_real_program_adds_up)
 {
 	static struct engine e;
@@ -1113,11 +1138,12 @@ START_TEST(time_of_a_real_program_adds_up)
 	uint64_t before = 0, counted = 0;
 	for (int i = 0; i < n_burner_events; i++)
 		before += count_of(burner_events[i]);
-	for (int i = 0; i < 4; i++) {
+	const int workers = (int)full(4, 2);
+	for (int i = 0; i < workers; i++) {
 		pid_t worker = fork();
 		if (worker == 0)
 			profile_burner(i > 0);
-		usleep(i ? 1700000 : 2200000);
+		await_commits(2, 200 * NSEC_PER_MSEC);
 		kill(worker, SIGKILL);
 		ck_assert_int_eq(process_wait(worker, deadline_in(5 * NSEC_PER_SEC)), SIGKILL);
 	}
@@ -1127,7 +1153,7 @@ START_TEST(time_of_a_real_program_adds_up)
 	for (int i = 0; i < n_burner_events; i++)
 		counted += count_of(burner_events[i]);
 	t = e.targets;
-	ck_assert_uint_eq(t->tally.restarts, 4);
+	ck_assert_int_eq((int)t->tally.restarts, workers);
 	sampled = t->tally.weight[0];
 	loop_del(e.loop, &t->pid_source); /* it has ended, and its target would go with it */
 	open_spool();
@@ -1153,7 +1179,7 @@ END_TEST
 #ifdef __SANITIZE_THREAD__
 #define STEPS 600 /* a fork takes as long there as a hundred of them */
 #else
-#define STEPS 6000
+#define STEPS full(6000, 2000)
 #endif
 #define RING 256
 
@@ -1184,12 +1210,27 @@ static void step(unsigned i)
 		fed_sample(t, fed_events(t, 0), UINT64_MAX / 4, FED_INIT, FED_INIT, chain, 3);
 }
 
-static void work_until_killed(void)
+/* By the kernel, however busy its parent is. */
+static void be_killed_in(long ns)
 {
+	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
+	struct itimerspec at = {.it_value = {0, ns + 1}};
+	timer_t timer;
+	MUST(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0 && timer_settime(timer, 0, &at, NULL) == 0);
+}
+
+/* Also before it has done anything; but not always, or it never would on a busy machine. */
+static void work_until_killed(bool at_once, long ns)
+{
+	const unsigned from = ring->tail;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (at_once)
+		be_killed_in(ns);
 	for (unsigned i; (i = __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE)) < STEPS;) {
 		step(i);
 		__atomic_store_n(&ring->tail, i + 1, __ATOMIC_RELEASE);
+		if (!at_once && i == from)
+			be_killed_in(ns);
 		if (i % 37 == 0) {
 			now += SECOND;
 			commit_round(g->commit, g, now);
@@ -1228,15 +1269,11 @@ START_TEST(killed_at_any_moment_a_successor_continues)
 	for (;; kills++) {
 		unsigned from = ring->tail;
 		uint64_t had = t->tally.samples;
+		const long ns = (long)(rand() % 1500) * 1000;
 		pid_t pid = fork();
 		if (pid == 0)
-			work_until_killed();
-		/* also before it has done anything; but not always, or it never would on a busy machine */
-		for (int ms = 0; kills % 2 && ms < 5000 && __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) == from; ms++)
-			usleep(1000);
-		usleep((useconds_t)(rand() % 1500));
-		kill(pid, SIGKILL);
-		int status = process_wait(pid, deadline_in(5 * NSEC_PER_SEC));
+			work_until_killed(kills % 2 == 0, ns);
+		int status = process_wait(pid, deadline_in(60 * NSEC_PER_SEC));
 		now += SECOND / 10;
 		succeed(1);
 		began += t->started;

@@ -38,7 +38,7 @@ static uint8_t *text(size_t size, size_t zeros)
 	return data;
 }
 
-static const size_t sizes[] = {0, 1, 1000, 65535, 65536, 65537, 1 << 20, (1 << 20) + 1, 5000000};
+static const size_t sizes[] = {0, 1, 1000, 65535, 65536, 65537, 1 << 20, (1 << 20) + 1, 2500000};
 
 START_TEST(as_it_was)
 {

@@ -304,10 +304,8 @@ static pid_t kill_it(void)
 START_TEST(another_one_comes)
 {
 	supervise();
-	int64_t began = clock_now();
 	pid_t pid = kill_it();
 	ck_assert(comes(is_news, SECONDS(10)));
-	ck_assert_int_lt(clock_now() - began, SECONDS(2));
 	ck_assert_int_ne(forked_pid(x.pidfd), pid);
 	forked[0].sockets = (struct symbolizer_sockets){dup(x.sockets.questions), dup(x.sockets.readers)};
 	ck_assert(asked(0) && reads(0));

@@ -130,7 +130,7 @@ START_TEST(many_in_bounded_time)
 {
 	enum { MANY = MANY_OF(250000) };
 	struct intervals t = {0};
-	int64_t begin = clock_now();
+	int64_t begin = clock_cpu();
 	for (uint32_t n = 0; n < MANY; n++) {
 		const uint64_t shapes[][2] = {{n, 2 * (MANY - n)}, {MANY - n, 2 * n + 1}, {7, 7}, {16 * n, 16},
 			{(n * 2654435761u) % MANY * 16, 40}};
@@ -138,7 +138,7 @@ START_TEST(many_in_bounded_time)
 	}
 	for (uint32_t n = 0; n < MANY; n++)
 		at(&t, n * 16);
-	ck_assert_int_lt(clock_now() - begin, 20 * NSEC_PER_SEC);
+	ck_assert_int_lt(clock_cpu() - begin, 20 * NSEC_PER_SEC);
 	ck_assert_uint_lt(t.count, 2 * MANY);
 	intervals_done(&t);
 }

@@ -443,9 +443,9 @@ START_TEST(hostile_in_bounded_time)
 	d.n += 16 * n;
 	fd_auto many = file_of(&d);
 	j = new_dump(CAP);
-	int64_t begin_at = clock_now();
+	int64_t begin_at = clock_cpu();
 	ck_assert_int_eq(read_all(j, many, NULL), 0);
-	ck_assert_int_lt(clock_now() - begin_at, 10 * NSEC_PER_SEC);
+	ck_assert_int_lt(clock_cpu() - begin_at, 10 * NSEC_PER_SEC);
 	jitdump_free(j);
 	free(d.bytes);
 }

@@ -136,9 +136,9 @@ START_TEST(two_hundred_thousand_lines)
 	int fd = memory_file(text, size);
 	free(text);
 	struct kallsyms *k = NULL;
-	int64_t start = clock_now();
+	int64_t start = clock_cpu();
 	ck_assert_int_eq(kallsyms_read(fd, &k, NULL), 0);
-	int64_t took = clock_now() - start;
+	int64_t took = clock_cpu() - start;
 	printf("kallsyms: %d lines in %.1f ms\n", LINES, (double)took / 1e6);
 	ck_assert_int_lt(took, 2000 * NSEC_PER_MSEC); /* 20 ms are usual; sanitizers and busy machines are slower */
 	snprintf(first, sizeof(first), "some_kernel_function_%06d", LINES / 2);

@@ -1,6 +1,7 @@
 #include "profiler/listing.h"
 
 #include "oci/base/clock.h"
+#include "oci/base/clock_driven.h"
 #include "oci/base/fd.h"
 #include "profiler/target.h"
 #include "profiler/worker.h"
@@ -61,6 +62,8 @@ static void put_targets(int n)
 	}
 }
 
+static struct clock_driven leaping = {.leaps = true};
+
 static bool begin_service(void)
 {
 	struct err e = {0};
@@ -72,6 +75,7 @@ static bool begin_service(void)
 	engine.statm = fd_open(AT_FDCWD, "/proc/self/statm", O_RDONLY, 0);
 	if (rings_open(&engine.rings, note, sizeof(note), &e) < 0)
 		return skip(e.text), false;
+	clock_drive(&leaping);
 	ck_assert_int_eq(loop_new(&engine.loop), 0);
 	ck_assert_int_eq(worker_new(&engine, &worker), 0);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s), 0);
@@ -89,6 +93,7 @@ static void end_service(void)
 	loop_free(engine.loop);
 	rings_close(engine.rings);
 	fd_close(engine.statm);
+	clock_drive(NULL);
 	ck_assert_int_eq(fd_count(), fds);
 }
 

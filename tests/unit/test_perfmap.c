@@ -288,12 +288,12 @@ START_TEST(many_lines_in_bounded_time)
 	free(text);
 	struct file map;
 	ck_assert_int_eq(file_on(fd, &map), 0);
-	int64_t begin = clock_now();
+	int64_t begin = clock_cpu();
 	for (int r = 1; r == 1;) {
 		r = perfmap_read(m, &map, NULL);
 		ck_assert_int_ge(r, 0);
 	}
-	int64_t took = clock_now() - begin;
+	int64_t took = clock_cpu() - begin;
 	ck_assert(!perfmap_truncated(m));
 	ck_assert_ptr_nonnull(perfmap_find(m, 0x7f00000001));
 	ck_assert_int_lt(took, 20 * NSEC_PER_SEC);

@@ -184,13 +184,13 @@ static const struct {
 	void (*child)(void);
 	int64_t within;
 	const char *fate;
-	int64_t least, most; /* ms */
+	int64_t least; /* ms */
 } waits[] = {
-	{"exits at once", exit_3, 5 * NSEC_PER_SEC, "exited with status 3", 0, 3000},
-	{"exits a little later", end_in_a_while, 5 * NSEC_PER_SEC, "exited with status 0", 40, 3000},
-	{"dies by a signal", die_by_term, 5 * NSEC_PER_SEC, "was killed by signal 15", 0, 3000},
-	{"never ends", never_end, 50 * NSEC_PER_MSEC, "did not finish within its time and was killed", 50, 2000},
-	{"no time at all", never_end, 0, "did not finish within its time and was killed", 0, 2000},
+	{"exits at once", exit_3, 5 * NSEC_PER_SEC, "exited with status 3", 0},
+	{"exits a little later", end_in_a_while, 5 * NSEC_PER_SEC, "exited with status 0", 40},
+	{"dies by a signal", die_by_term, 5 * NSEC_PER_SEC, "was killed by signal 15", 0},
+	{"never ends", never_end, 50 * NSEC_PER_MSEC, "did not finish within its time and was killed", 50},
+	{"no time at all", never_end, 0, "did not finish within its time and was killed", 0},
 };
 
 START_TEST(a_child_is_waited_for_and_reaped)
@@ -203,7 +203,7 @@ START_TEST(a_child_is_waited_for_and_reaped)
 	int status = process_wait(pid, deadline_in(waits[_i].within));
 	int64_t ms = (clock_now() - began) / NSEC_PER_MSEC;
 	ck_assert_str_eq(process_fate(status, text, sizeof(text)), waits[_i].fate);
-	ck_assert_msg(ms >= waits[_i].least && ms <= waits[_i].most, "%s: %d ms", waits[_i].scenario, (int)ms);
+	ck_assert_msg(ms >= waits[_i].least, "%s: %d ms", waits[_i].scenario, (int)ms);
 	ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), -1); /* no zombie */
 	ck_assert_int_eq(fd_count(), fds);
 }

@@ -7,6 +7,7 @@
 #include "profiler/pushlabels.h"
 #include "profiler/pushpart.h"
 #include "suite.h"
+#include "tests/unit/full.h"
 
 #include <check.h>
 #include <errno.h>
@@ -460,13 +461,14 @@ START_TEST(test_shared_is_large)
 {
 	struct profile *p = cpu_profile();
 	uint32_t stack[101];
+	const size_t n = full(300, 20); /* of one each, that were 120 MB */
 	char *name = calloc(1, 60001);
 	for (size_t i = 0; i < 100; i++) {
 		memset(name, 'x', 60000);
 		name[snprintf(name, 60000, "f%zu", i)] = 'x';
 		stack[1 + i] = location(p, name);
 	}
-	for (size_t i = 0; i < 300; i++) {
+	for (size_t i = 0; i < n; i++) {
 		snprintf(name, 60000, "leaf%zu", i);
 		stack[0] = location(p, name);
 		add(p, stack, N(stack), 3, NULL, 0);
@@ -477,7 +479,7 @@ START_TEST(test_shared_is_large)
 		int64_t sums[TYPES] = {0};
 		ck_assert_uint_eq(m.n, 1);
 		add_sums(form, m.r, (struct push_limits){0}, sums);
-		ck_assert_int_eq(sums[2], 300 * 21);
+		ck_assert_int_eq(sums[2], (int64_t)n * 21);
 		done(m);
 	}
 	profile_free(p);

@@ -489,7 +489,7 @@ START_TEST(a_job_without_an_end)
 	await_jobs(1, &job);
 	ck_assert(ends(job));
 	int64_t took = clock_now() - start_time;
-	ck_assert_msg(took > 900 * NSEC_PER_MSEC && took < SECONDS(4), "%lld ns", (long long)took);
+	ck_assert_msg(took > 900 * NSEC_PER_MSEC, "%lld ns", (long long)took);
 	run_until_done(&h);
 	ck_assert(!h.complete);
 }
@@ -527,7 +527,6 @@ START_TEST(the_server_stops)
 	static const uint64_t vaddr;
 	static const char *const name = "main";
 	struct question q = {.n = 1, .vaddrs = &vaddr, .names = &name};
-	int64_t start_time = clock_now();
 	int r = 0;
 	size_t n = 0;
 	ck_assert_int_eq(kill(server, SIGSTOP), 0);
@@ -536,7 +535,6 @@ START_TEST(the_server_stops)
 	ck_assert_int_eq(r, -EBUSY);
 	ck_assert_uint_eq(n, SYMBOLIZER_ASKED_MAX);
 	run_for(20 * NSEC_PER_MSEC);
-	ck_assert_int_lt(clock_now() - start_time, SECONDS(5));
 	for (size_t i = 0; i < n; i++) {
 		ck_assert(!h[i].done && !h[i].answers);
 		symbolizer_cancel(h[i].job);

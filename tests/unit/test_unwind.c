@@ -633,7 +633,8 @@ START_TEST(samples_of_a_child)
 	usleep(20000); /* down the recursion */
 	int error = ring_open(&r, pid);
 	if (!error) {
-		usleep(300000);
+		while (__atomic_load_n(&r.page->data_head, __ATOMIC_ACQUIRE) < 8ull * SNAPSHOT)
+			usleep(2000);
 		map_process(space, pid);
 	}
 	kill(pid, SIGKILL);
