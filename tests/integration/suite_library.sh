@@ -405,6 +405,7 @@ test_session_dies() { # SIGNAL
 	"${ASKS[@]}" "$LAB/bin/asks" start=cpu,alloc/4096 work=0.1 until=one tell alloc=1000 start=cpu work=0.1 stop tell >said &
 	comes_to one
 	kill -KILL $(profilers) 2>/dev/null || : # some end when others have
+	until_true 10 no_profiler || fail "it lives on"
 	touch one
 	wait $! || fail "exit status $?"
 	is "starts" "$(grep -c '^start 0 ' said)" 2
