@@ -334,6 +334,7 @@ int engine_round(struct engine *g)
 		engine_drain(g, false);
 	if (at_all) {
 		rates_look(g, now);
+		rates = rates_round(g, now); /* of intervals that begin with it, too */
 		limits_look(g);
 		coverage_look(g, now);
 		g->look_again = in_ms(now, pace(g));

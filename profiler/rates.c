@@ -458,8 +458,11 @@ void rates_look(struct engine *g, int64_t now)
 	bool first = !all->looked;
 	uint64_t spent = spent_since(all);
 	all->looked = now;
-	if (first) /* what is there to be seen has been since when? */
+	if (first) { /* what is there to be seen has been since when? */
+		for (struct target *t = g->targets; t; t = t->next)
+			t->rate.samples = t->rate.bytes = 0;
 		return;
+	}
 	if (allowance_look(&all->allowance, (unsigned)((span + LOOK_NS / 2) / LOOK_NS), spent, all->allowed))
 		say_budget(g, had);
 	for (struct target *t = g->targets; t; t = t->next)
