@@ -65,12 +65,20 @@ static void start_run(struct run *r)
 	}
 }
 
-/* All of it, or the lines that tell of a skipped check; returns how many of those there are. */
+static void print_skips(const char *suite, const char *line, int times)
+{
+	if (times)
+		printf("%s: %.*s%s", suite, (int)strcspn(line, "\n"), line, times == 1 ? "\n" : "");
+	if (times > 1)
+		printf(" (%d times)\n", times);
+}
+
+/* All of it, or the lines that tell of skipped checks, one for several alike; returns how many checks those are. */
 static int print_output(const struct run *r, bool all)
 {
-	char *line = NULL;
+	char *line = NULL, last[512] = "";
 	size_t size = 0;
-	int skipped = 0;
+	int skips = 0, alike = 0;
 	FILE *f = fdopen(r->output, "r");
 
 	if (!f)
@@ -78,15 +86,21 @@ static int print_output(const struct run *r, bool all)
 	rewind(f);
 	while (getline(&line, &size, f) > 0) {
 		bool skip = strncmp(line, "skipped:", 8) == 0;
-		skipped += skip;
+		skips += skip;
 		if (all)
 			fputs(line, stdout);
-		else if (skip)
-			printf("%s: %s", r->suite->name, line);
+		else if (skip && strncmp(line, last, sizeof(last) - 1) != 0) {
+			print_skips(r->suite->name, last, alike);
+			snprintf(last, sizeof(last), "%s", line);
+			alike = 1;
+		} else {
+			alike += skip;
+		}
 	}
+	print_skips(r->suite->name, last, alike);
 	free(line);
 	fclose(f);
-	return skipped;
+	return skips;
 }
 
 static int skipped; /* checks */

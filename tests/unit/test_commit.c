@@ -1132,6 +1132,10 @@ START_TEST(time_of_a_real_program_adds_up)
 	t = fed_target(g, 1);
 	if (!start_burner()) {
 		kill(burner, SIGKILL);
+		waitpid(burner, NULL, 0);
+		fd_close(burner_pidfd);
+		for (int i = 0; i < n_burner_events; i++)
+			fd_close(burner_events[i]);
 		skip("no perf events here");
 		return;
 	}

@@ -11,6 +11,7 @@
 #include "profiler/symbolizing.h"
 
 #include "forked.h"
+#include "skip.h"
 #include "suite.h"
 
 #include <check.h>
@@ -174,6 +175,10 @@ END_TEST
 START_TEST(it_holds_one_socket)
 {
 	char command[128];
+	if (geteuid() != 0) {
+		skip("descriptors of a process that is not dumpable: root alone sees them");
+		return;
+	}
 	more(0);
 	more(1);
 	snprintf(command, sizeof(command), "test $(ls /proc/%d/fd | wc -l) = 5 && test $(ls /proc/%d/fd | wc -l) = 5",
