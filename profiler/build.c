@@ -192,8 +192,12 @@ static void put(struct builder *b, size_t *n, const char *key, const char *value
 		b->labels[(*n)++] = (struct profile_label){.key = key, .str = value};
 }
 
+/* Go's decoder (github.com/google/pprof, profile/encode.go, postDecode) drops a number of 0 that has no unit: CPU 0,
+ * pid 0. */
 static void put_number(struct builder *b, size_t *n, const char *key, int64_t value, const char *unit)
 {
+	if (!unit && value == 0)
+		unit = "number";
 	if (*n < PROFILE_LABELS_MAX)
 		b->labels[(*n)++] = (struct profile_label){.key = key, .num = value, .unit = unit};
 }

@@ -93,7 +93,7 @@ each_step() { # BEFORE COMMAND BEHIND: functions; BEHIND gets "CALL N"
 }
 sane() { # nothing that an engine reads is half a file
 	local files
-	mapfile -t files < <(find host/usr/share/containers/oci/hooks.d host/etc/cdi host/etc/docker -type f 2>/dev/null)
+	mapfile -t files < <(find host/usr/share/containers/oci/hooks.d host/etc/cdi host/etc/docker -type f ! -name '.*' 2>/dev/null || :)
 	((${#files[@]} == 0)) || jq -e -s "all and length == ${#files[@]}" "${files[@]}" >/dev/null || fail "$1: one of them is no JSON: ${files[*]}"
 	find host -path '*.d/*' -name '*pillion-new*' | grep . && fail "$1: a temporary file where engines read"
 	[[ ! -e host/$HOOKSD || -s host/usr/libexec/oci/hooks.d/pillion-hook ]] || fail "$1: registered, and there is no hook"
