@@ -96,7 +96,7 @@ test_large() { # STACKS BYTES MOST REQUESTS - 0 bytes: the default, which is les
 	done
 }
 row "100,000 stacks: as many requests as Pyroscope's limits ask for, together all of it, the same bytes each time" test_large 100000 0 2097152 7
-row "40,000 stacks by 300,000 bytes: each request is within them, together all of it" test_large 40000 300000 300000 15
+row "40,000 stacks by 300,000 bytes: each request is within them, together all of it" test_large 40000 300000 300000 5
 
 test_names() {
 	local form
