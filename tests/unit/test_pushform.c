@@ -7,6 +7,7 @@
 #include "profiler/pushlabels.h"
 #include "profiler/pushpart.h"
 #include "suite.h"
+#include "tests/unit/full.h"
 
 #include <check.h>
 #include <errno.h>
@@ -473,7 +474,8 @@ START_TEST(test_shared_is_large)
 		add(p, stack, N(stack), 3, NULL, 0);
 	}
 	free(name);
-	for (enum push_form form = PUSH_PYROSCOPE; form <= PUSH_OTLP; form++) {
+	/* what is done about it is the same for all of them */
+	for (enum push_form form = full(PUSH_PYROSCOPE, PUSH_OTLP); form <= PUSH_OTLP; form++) {
 		struct made m = make(form, p, (struct push_limits){0});
 		int64_t sums[TYPES] = {0};
 		ck_assert_uint_eq(m.n, 1);
