@@ -172,7 +172,8 @@ int main(int argc, char **argv)
 	unsigned n = 0;
 
 	forkserver_main(argc, argv);
-	setenv("CK_DEFAULT_TIMEOUT", "120", 0); /* seconds: what hangs, and not what has no CPU for a while */
+	setenv("CK_DEFAULT_TIMEOUT", "60", 0);	 /* seconds: what hangs, and not what has no CPU for a while */
+	setenv("CK_TIMEOUT_MULTIPLIER", "8", 0); /* of those that a suite has for itself, too */
 	counts = mmap(NULL, sizeof(*counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (counts == MAP_FAILED)
 		err(2, "mmap");
