@@ -8,6 +8,8 @@
  *	--user		without kernel code, as for a plain user
  *	--ring KIB	of a CPU; default 16384, where nothing is lost on a busy machine either
  *	--step MS	from one look at the rings to the next; default 50
+ *	--tell		of a cgroup: each sample tells the event's count (the product does not ask for it)
+ *	--first		with a real-time priority: other programs do not take its CPUs away
  *
  * The command gets an empty environment and no input; what it prints is dropped. To add a recording to those that
  * tests/unit/test_replay.c replays: make record RECORDING=NAME COMMAND='...' [OPTIONS='...'].
@@ -25,6 +27,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <lzma.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,10 +48,10 @@ struct event {
 
 static struct {
 	const char *events;
-	bool process, kernel;
+	bool process, kernel, first, tell;
 	size_t ring_size;
 	unsigned step_ms;
-} options = {"cpu@999", false, true, 16 << 20, 50};
+} options = {"cpu@999", false, true, false, false, 16 << 20, 50};
 
 static struct {
 	char *bytes;
@@ -155,6 +158,11 @@ static int open_event(struct perf_want *want, pid_t pid, int cpu, struct perf_la
 {
 	struct perf_event_attr attr;
 	perf_attr(want, &attr, ret);
+	if (options.tell && want->role == PERF_SAMPLES) {
+		ret->sample_type = attr.sample_type |= PERF_SAMPLE_READ;
+		attr.read_format = PERF_FORMAT_TOTAL_TIME_RUNNING; /* in place of LOST */
+		ret->flags = LAYOUT_RUNNING;
+	}
 	return options.process ? perf_open(&attr, pid, cpu, 0)
 			       : perf_open(&attr, run.cgroup_fd, cpu, PERF_FLAG_PID_CGROUP);
 }
@@ -527,6 +535,8 @@ static pid_t start(char **argv, int *ret_go)
 				_exit(126);
 			close(procs);
 		}
+		if (options.first && sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){1}) < 0)
+			_exit(125);
 		close(ends[1]);
 		if (read(ends[0], &byte, 1) != 1)
 			_exit(127);
@@ -564,7 +574,8 @@ static void parse_options(int argc, char **argv)
 {
 	static const struct option long_options[] = {{"events", required_argument, NULL, 'e'},
 		{"process", no_argument, NULL, 'p'}, {"user", no_argument, NULL, 'u'},
-		{"ring", required_argument, NULL, 'r'}, {"step", required_argument, NULL, 's'}, {0}};
+		{"ring", required_argument, NULL, 'r'}, {"step", required_argument, NULL, 's'},
+		{"first", no_argument, NULL, 'f'}, {"tell", no_argument, NULL, 't'}, {0}};
 	int c;
 	while ((c = getopt_long(argc, argv, "+", long_options, NULL)) >= 0) {
 		if (c == 'e')
@@ -573,6 +584,10 @@ static void parse_options(int argc, char **argv)
 			options.process = true;
 		else if (c == 'u')
 			options.kernel = false;
+		else if (c == 'f')
+			options.first = true;
+		else if (c == 't')
+			options.tell = true;
 		else if (c == 'r')
 			options.ring_size = strtoul(optarg, NULL, 10) << 10;
 		else if (c == 's')
@@ -581,7 +596,8 @@ static void parse_options(int argc, char **argv)
 			exit(2);
 	}
 	if (argc - optind < 2) {
-		fprintf(stderr, "usage: record [--events LIST] [--process] [--user] [--ring KIB] [--step MS] FILE "
+		fprintf(stderr, "usage: record [--events LIST] [--process] [--user] [--ring KIB] [--step MS] [--first] "
+				"[--tell] FILE "
 				"COMMAND...\n");
 		exit(2);
 	}

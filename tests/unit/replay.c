@@ -163,6 +163,9 @@ static void prepare(uint32_t type, uint8_t *body, uint32_t size)
 		memcpy(&w.ret->run, body, sizeof(w.ret->run));
 	else if (type == RECORDING_EVENT)
 		memcpy(&w.events[w.n_events++], body, sizeof(w.events[0]));
+	else if (type == RECORDING_RING)
+		while (w.ring_size < 2 * (size_t)size) /* a drain leaves what is too young */
+			w.ring_size *= 2;
 	else if (type == RECORDING_FILE)
 		put_file(body);
 	else if (type == RECORDING_VDSO)
@@ -205,7 +208,6 @@ static void on_profile(void *arg, uint32_t events)
 static void open_rings(void)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	w.ring_size = 2 * w.ret->run.ring_size; /* a drain leaves what is too young, and the next may be a whole one */
 	for (unsigned i = 0; i < w.n_events; i++) {
 		unsigned k = 0;
 		while (k < w.n_cpus && w.cpus[k] != (int)w.events[i].cpu)
@@ -232,8 +234,11 @@ static void write_ring(const uint8_t *body, uint32_t size)
 	struct perf_event_mmap_page *page = (void *)w.rings[i];
 	uint8_t *data = w.rings[i] + sysconf(_SC_PAGESIZE);
 	uint64_t head = page->data_head;
-	for (uint32_t k = sizeof(cpu); k < size; k++, head++)
-		data[head & (w.ring_size - 1)] = body[k];
+	for (uint32_t k = sizeof(cpu), n; k < size; k += n, head += n) {
+		const size_t at = head & (w.ring_size - 1);
+		n = w.ring_size - at < size - k ? (uint32_t)(w.ring_size - at) : size - k;
+		memcpy(data + at, body + k, n);
+	}
 	ck_assert_uint_le(head - page->data_tail, w.ring_size);
 	__atomic_store_n(&page->data_head, head, __ATOMIC_RELEASE);
 }
@@ -336,8 +341,6 @@ static void note_counts(void)
 		const bool times = st->layout.flags & LAYOUT_TIMES;
 		if (pread(st->fd, n, sizeof(n), 0) <= 0)
 			continue;
-		if (st->role == PERF_SIDEBAND && st->layout.flags & LAYOUT_RUNNING)
-			w.ret->ran += n[1];
 		if (st->role != PERF_SAMPLES)
 			continue;
 		w.ret->counted[st->spec] += n[0];
@@ -457,8 +460,9 @@ void replay_run(struct replay *r, const char *name, const struct replay_options 
 	start_engine();
 	start_exporter();
 	w.cpu_stat = file_of("usage_usec 0\n", 13);
-	each_part(1u << RECORDING_RUN | 1u << RECORDING_EVENT | 1u << RECORDING_FILE | 1u << RECORDING_KALLSYMS |
-			  1u << RECORDING_VDSO | 1u << RECORDING_TRUTH,
+	w.ring_size = 1 << 17;
+	each_part(1u << RECORDING_RUN | 1u << RECORDING_EVENT | 1u << RECORDING_RING | 1u << RECORDING_FILE |
+			  1u << RECORDING_KALLSYMS | 1u << RECORDING_VDSO | 1u << RECORDING_TRUTH,
 		prepare);
 	for (unsigned i = 0; i < w.n_events; i++)
 		w.counts[i] = file_of("", 0);

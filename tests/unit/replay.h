@@ -35,7 +35,6 @@ struct replay {
 	struct event_spec specs[EVENTS_MAX];
 	/* what the kernel sent and counted, of all CPUs, by event */
 	uint64_t samples[EVENTS_MAX], lost[EVENTS_MAX], counted[EVENTS_MAX], lost_by_read[EVENTS_MAX];
-	uint64_t ran;					     /* ns of CPU time, where events are inherited */
 	struct replay_profile profiles[REPLAY_PROFILES_MAX]; /* in the order of windows */
 	size_t n_profiles;
 	uint64_t malformed; /* records that do not fit their event */
