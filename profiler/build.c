@@ -445,6 +445,12 @@ static int add_losses(struct builder *b)
 			aggregate_untimed(b->counts), AGGREGATE_TIMED_MAX);
 	if (r == 0 && y->malformed)
 		r = comment(b, "malformed records: %" PRIu64, y->malformed);
+	if (r == 0 && y->damaged)
+		r = comment(b,
+			"skipped a ring %" PRIu64
+			" times, as it held what no kernel writes: the records behind that, nobody knows how "
+			"many, are in no profile",
+			y->damaged);
 	if (r == 0 && b->w->uncovered[0])
 		r = comment(b,
 			"not covered: CPU %s, which came up after events were opened, or went and came back: what runs "

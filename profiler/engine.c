@@ -230,6 +230,14 @@ static void on_record(void *arg, const struct perf_event_header *h, uint64_t id)
 		g->unknown++; /* of a target that was let go a moment ago */
 }
 
+/* What a ring has skipped may have been anybody's, and nobody knows how much it was. */
+static void note_damage(struct engine *g, int64_t now)
+{
+	const uint64_t n = rings_damaged(g->rings);
+	for (struct target *t = g->targets; n && t; t = t->next)
+		target_damaged(t, n, now);
+}
+
 void engine_drain(struct engine *g, bool all)
 {
 	int64_t now = clock_now(), cpu = clock_cpu();
@@ -241,6 +249,7 @@ void engine_drain(struct engine *g, bool all)
 	for (struct target *t = g->targets; t; t = t->next)
 		apps_read_labels(t->apps, (uint64_t)g->rates.drained);
 	g->behind = !rings_drain(g->rings, until, all ? INT64_MAX : now + DRAIN_NS, on_record, g, &n);
+	note_damage(g, now);
 	if (g->behind && rings_oldest(g->rings) < until)
 		until = rings_oldest(g->rings);
 	g->rates.drained = until > g->rates.drained ? until : g->rates.drained;

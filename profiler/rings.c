@@ -19,6 +19,7 @@ struct one {
 	struct ring *ring;
 	const struct perf_event_header *next; /* peeked */
 	uint64_t id, time;
+	uint64_t damaged; /* and not yet asked for */
 };
 
 struct rings {
@@ -245,7 +246,9 @@ int rings_redirect(struct rings *r, int cpu, int fd)
 static void advance(struct one *o)
 {
 	for (;;) {
+		const uint64_t before = ring_damaged(o->ring);
 		o->next = ring_peek(o->ring);
+		o->damaged += ring_damaged(o->ring) - before;
 		if (!o->next || record_peek(o->next, &o->id, &o->time) == 0)
 			return;
 		ring_take(o->ring); /* too short to be one of ours */
@@ -279,6 +282,16 @@ bool rings_drain(struct rings *r, int64_t until, int64_t deadline, rings_fn *fn,
 	}
 	*ret_n = handed;
 	return !o || o->time >= (uint64_t)until;
+}
+
+uint64_t rings_damaged(struct rings *r)
+{
+	uint64_t n = 0;
+	for (unsigned i = 0; i < r->n; i++) {
+		n += r->all[i].damaged;
+		r->all[i].damaged = 0;
+	}
+	return n;
 }
 
 int64_t rings_oldest(struct rings *r)

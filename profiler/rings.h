@@ -46,6 +46,8 @@ int rings_redirect(struct rings *r, int cpu, int fd);
 #define RINGS_LOOK 16 /* records */
 typedef void rings_fn(void *arg, const struct perf_event_header *h, uint64_t id);
 bool rings_drain(struct rings *r, int64_t until, int64_t deadline, rings_fn *fn, void *arg, uint64_t *ret_n);
+/* How often, since it was last asked for, a ring was skipped to its head (ring_damaged): records of anybody's. */
+uint64_t rings_damaged(struct rings *r);
 /* Of what the last drain left: all before that was handed over. INT64_MAX: it saw nothing else. */
 int64_t rings_oldest(struct rings *r);
 size_t rings_left(const struct rings *r); /* bytes in the fullest one */

@@ -741,6 +741,13 @@ void target_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time, b
 	commit_lossy(t->engine->commit, t);
 }
 
+void target_damaged(struct target *t, uint64_t times, int64_t time)
+{
+	t->saved.changed = true;
+	t->tally.damaged += times;
+	target_lost(t, 0, 0, time, false);
+}
+
 /* What is heard by two events keeps the earlier one (profiler/heard.h). False: the record came by the other. */
 static bool keep_earlier(struct target *t, struct stream *st, struct heard_by *by)
 {

@@ -98,6 +98,7 @@ struct target {
 		uint64_t before_weight[EVENTS_MAX];
 		uint64_t outside; /* of tasks outside of the opener's pid namespace */
 		uint64_t lost, lost_shared, throttled, malformed;
+		uint64_t damaged; /* times that a ring was skipped to its head */
 		uint64_t doubled; /* threads whose own events were taken away again */
 		uint64_t stops[UNWIND_STOPS];
 		uint64_t rungs[EVENTS_MAX][PERF_RUNGS + 1];	      /* stacks by the size of their snapshots */
@@ -134,6 +135,7 @@ struct when target_when(const struct target *t, const struct record *r); /* of a
 /* A record of one of its events. */
 void target_record(struct target *t, struct stream *st, const struct perf_event_header *h);
 void target_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time, bool shared);
+void target_damaged(struct target *t, uint64_t times, int64_t time); /* rings, with who knows what in them */
 
 /* For a successor (profiler/resume.h). */
 int target_module(struct target *t, const struct module_key *key, module_open_fn *open, struct module **ret);
