@@ -120,7 +120,7 @@ $(B)/%.o: %.c | $(GEN)
 
 # --- unit tests: tests/unit/test_X.c, a suite each, all in one program, linked with everything below the mains.
 # Those that take longest come first.
-UNIT_LONGEST := commit pushform symbolizer debugdata area tree exporter rates
+UNIT_LONGEST := exporter pushform debugdata rates commit area intervals lines tree pprof sample
 UNIT_NAMES := $(patsubst tests/unit/test_%.c,%,$(wildcard tests/unit/test_*.c))
 UNIT_SUITES := $(UNIT_LONGEST) $(filter-out $(UNIT_LONGEST),$(UNIT_NAMES))
 UNITS := $(B)/unit/units
