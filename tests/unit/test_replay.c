@@ -451,6 +451,28 @@ static void look_at_children(const char *recording)
 	ck_assert_int_ge(100 * samples, 80 * sum_of(0));
 }
 
+START_TEST(what_runs_before_main_is_there)
+{
+	int64_t in_loader = 0;
+	replay("ctor", NULL);
+	const struct profile *p = first();
+	ck_assert_int_eq(samples_with("begin"), samples_with("ctor_work"));
+	for (size_t i = 0; i < profile_samples(p); i++) {
+		struct profile_sample s;
+		struct profile_location l;
+		struct profile_mapping m;
+		profile_sample_get(p, i, &s);
+		ck_assert(place_of(p, &s, "ctor_work") < 0 || place_of(p, &s, "main") < 0);
+		profile_location_get(p, s.locations[s.n - 1], &l);
+		if (l.mapping == PROFILE_NONE)
+			continue;
+		profile_mapping_get(p, l.mapping, &m);
+		in_loader += strstr(m.file, "/ld-linux") ? s.values[0] : 0;
+	}
+	ck_assert_int_ge(in_loader, 5);
+}
+END_TEST
+
 START_TEST(each_child_has_samples)
 {
 	look_at_children("forker");
@@ -460,6 +482,9 @@ END_TEST
 START_TEST(each_inherited_child_has_samples)
 {
 	look_at_children("forker-process");
+	ck_assert(has_comment(first(), "strategy process: exec sessions and setuid or unreadable programs are not in "
+				       "this profile"));
+	ck_assert_int_gt(samples_with("[unsampled]"), 0);
 }
 END_TEST
 
@@ -721,6 +746,7 @@ UNIT_SUITE(replay)
 	tcase_add_test(t, what_was_not_copied_is_truncated_and_says_so);
 	tcase_add_loop_test(t, functions_have_their_names, 0, LENGTH(names));
 	tcase_add_test(t, inlined_functions_have_lines);
+	tcase_add_test(t, what_runs_before_main_is_there);
 	tcase_add_test(t, each_child_has_samples);
 	tcase_add_test(t, each_inherited_child_has_samples);
 	tcase_add_test(t, a_process_is_what_it_has_executed);
