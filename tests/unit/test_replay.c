@@ -122,7 +122,7 @@ static bool has_comment(const struct profile *p, const char *part)
 /* --- all of them: each sample that the kernel sent is in a profile ------------------------------------------- */
 
 static const char *const all[] = {"burn", "shape", "deep", "forker", "forker-process", "ctor", "lost", "user",
-	"windows", "faults", "perl", "python", "inlined", "family", "late"};
+	"windows", "faults", "perl", "python", "inlined", "family", "late", "faults-process"};
 
 struct sums {
 	int64_t samples, lost, unsampled; /* by the profile: kept; that stand for what is missing */
@@ -195,6 +195,11 @@ static void each_sample_is_in_a_profile(void)
 	}
 	ck_assert_int_gt(kept, 0);
 	ck_assert_int_eq(kept + before, sent);
+	for (unsigned i = 0; i < events_of(); i++) {
+		struct sums s;
+		sums_of(i, &s);
+		ck_assert_int_eq(s.said, kept); /* of all events */
+	}
 }
 
 /*
