@@ -21,7 +21,7 @@ same_list() { # RUNTIME [OPTION...]
 	rm -r spool/*
 	[[ -z ${BEFORE-} ]] || "$BEFORE"
 	leak_mark
-	HELD=$(holding)
+	hold_settled
 	one_start service "$@"
 	until_true 10 same_held || fail "the service held $HELD and holds $(holding)"
 	leak_check

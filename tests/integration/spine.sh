@@ -160,3 +160,14 @@ holding() { # what the service and the lab hold: its descriptors by kind, withou
 	find "/proc/$SERVICE/fd" -type l -printf '%l\n' | sed 's/[0-9]\+//g' | grep -v /proc/kallsyms | sort | uniq -c
 }
 same_held() { [[ $(holding) == "$HELD" ]]; }
+# Sets HELD to what the service holds when its first target is let go of, a moment after its profile is there.
+hold_settled() {
+	until_true 20 grep -q 'state=ended' log || fail "its first target has not ended: $(cat log)"
+	until_true 20 is_settled || fail "it holds $HELD and then $(holding)"
+}
+is_settled() {
+	HELD=$(holding)
+	! grep "/sys/fs/cgroup/.*${LAB_CGROUP//[0-9]/}/" <<<"$HELD" >/dev/null || return 1
+	sleep 0.2
+	same_held
+}

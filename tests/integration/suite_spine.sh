@@ -216,7 +216,7 @@ test_cycles() { # RUNTIME MODE COUNT
 	ct_run "$1" c0 -a io.pillion.profile=on -- "$LAB/bin/brief" >/dev/null
 	profile 1
 	leak_mark
-	[[ $2 == session ]] || HELD=$(holding)
+	[[ $2 == session ]] || hold_settled
 	for ((i = 1; i <= n; i++)); do
 		ct_run "$1" "c$i" -a io.pillion.profile=on -- "$LAB/bin/brief" >>out 2>&1 || fail "cycle $i: status $?: $(tail -n 3 out)"
 	done
