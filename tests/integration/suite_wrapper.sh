@@ -105,6 +105,8 @@ said_by() { # DIR PROGRAM WORDS - ./DIR/out, err, status
 	eval "words=($3)"
 	runtime "$2" "${words[@]}" </dev/null >"$1/out" 2>"$1/err" || status=$?
 	echo $status >"$1/status"
+	# a runtime that fails behind the start kills its container, which may have printed by then, or not
+	((status == 5)) || sed -i -E '/^(hello|oops)$/d' "$1"/{out,err}
 	runtime "$REAL" delete --force x >/dev/null 2>&1 || :
 	runtime "$REAL" delete --force create >/dev/null 2>&1 || :
 	sed -i -E 's/"?time"?[=:] ?"[^"]*"/time/g; s/20[0-9-]+T[0-9:.]+Z?/TIME/g; s/[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?/TIME/g; s/(process_linux|pid|PID)[=: ]*[0-9]+/\1 N/g' "$1"/{out,err}
@@ -114,12 +116,9 @@ test_same_bytes() { # RUNTIME CASES
 	local words n=0
 	begin_bundle "$1"
 	while IFS= read -r words; do
-		for try in 1 2 3; do # one that fails behind its start kills what may have printed by then
-			said_by real "$REAL" "$words"
-			said_by wrapped "$WRAPPER" "$words"
-			! diff -r real wrapped >differs || break
-		done
-		[[ ! -s differs ]] || fail "'$words': not the same: $(cat differs)"
+		said_by real "$REAL" "$words"
+		said_by wrapped "$WRAPPER" "$words"
+		diff -r real wrapped >differs || fail "'$words': not the same: $(cat differs)"
 		n=$((n + 1))
 	done < <(tr '|' '\n' <<<"${2:1}")
 	echo "$n invocations"
