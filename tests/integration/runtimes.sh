@@ -71,7 +71,7 @@ ct_namespace() {
 ct_crun_namespace() {
 	lab_keep crun unshare --mount --propagation private \
 		sh -c 'umount /sys/fs/cgroup/unified && echo ready && exec sleep 1000000'
-	until_true 5 grep -q ready "$LAB/keep/crun.log" || fail "no mount namespace for crun"
+	until_true 20 grep -qs ready "$LAB/keep/crun.log" || fail "no mount namespace for crun"
 }
 
 # --- what is asked for: parsed once into C_*, which the engines read
