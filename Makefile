@@ -179,7 +179,7 @@ test: ## check, the unit tests under sanitizers, a scenario of each capability w
 	@tests/tools/setup test
 	@+tests/run check test
 
-test-all: ## test, and all suites, fuzzers, churn, kernels and Pods in QEMU: 45 minutes. LEVELS=all: without test
+test-all: ## test, and all suites, fuzzers, churn, kernels and Pods in QEMU: an hour. LEVELS=all: without test
 	@tests/tools/setup test vm
 	@+tests/run $(LEVELS)
 LEVELS ?= check test all
