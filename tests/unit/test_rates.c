@@ -571,7 +571,7 @@ static void hand_over(void *arg, const struct perf_event_header *h, uint64_t id)
 static void add_events(void)
 {
 	struct perf_want want = {
-		.role = PERF_SAMPLES, .spec = {.period = PERIOD}, .stacks = STACKS_NONE, .kernel = true};
+		.role = PERF_SAMPLES, .spec = {.period = PERIOD}, .stacks = STACKS_NONE, .kernel = geteuid() == 0};
 	struct err e = {0};
 	int cpus[64], n = perf_online_cpus(cpus, 64);
 	for (int i = 0; i < n; i++) {
