@@ -8,8 +8,11 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -129,46 +132,102 @@ uint32_t registered_fds(const struct registered *r)
 	return r->n_events + r->n_memories + (uint32_t)__builtin_popcount(r->desc.fds) + 1;
 }
 
-static pid_t closing[CLOSING_MAX]; /* 0: a place */
+/* Processes that close a descriptor each. `begun` is memory that they share with us. */
+static struct closer {
+	pid_t pid; /* 0: a place */
+	int fd;
+} closing[CLOSING_MAX];
+static atomic_char *begun;
 
-void registered_reap(void)
+/* Descriptors that are still to be closed: there was no place, or their process was killed before it had begun. */
+static struct {
+	int *fds;
+	size_t n, room;
+} late;
+
+static void close_later(int fd)
 {
-	for (unsigned i = 0; i < CLOSING_MAX; i++)
-		if (closing[i] && waitpid(closing[i], NULL, WNOHANG) != 0)
-			closing[i] = 0;
+	if (late.n == late.room) {
+		size_t room = late.room ? 2 * late.room : 64;
+		int *more = realloc(late.fds, room * sizeof(*more));
+		if (!more)
+			return; /* it stays open */
+		late.fds = more;
+		late.room = room;
+	}
+	late.fds[late.n++] = fd;
 }
 
-/* A place, or NULL. Where all wait, one of them is told to hurry. */
-static pid_t *find_place(void)
+static void end_closer(struct closer *c)
 {
-	static unsigned last;
-	registered_reap();
-	for (unsigned i = 0; i < CLOSING_MAX; i++)
-		if (!closing[i])
-			return &closing[i];
-	pid_t *oldest = &closing[last++ % CLOSING_MAX];
-	return process_wait(*oldest, clock_now() + HURRY_NS) == -ETIMEDOUT ? NULL : oldest;
+	c->pid = 0;
+	if (!begun[c - closing])
+		close_later(c->fd);
 }
 
-/*
- * Its file system is the target's, and close(2) of a file may wait for that for ever (FUSE, flush). So a child that
- * shares our table of descriptors closes it: the number is free at once, and who waits is the child. Where that many
- * wait and cannot be killed, the file stays open: descriptors have a limit that refuses targets, processes are others'
- * too.
- */
-void registered_let_go(int fd)
+static void start_closer(struct closer *c, int fd)
 {
-	pid_t *place = fd < 0 ? NULL : find_place();
-	if (!place)
-		return;
+	atomic_char *mark = &begun[c - closing];
+	*mark = 0;
 	long pid = syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
 	if (pid == 0) {
+		*mark = 1;
 		fd_close(fd);
 		_exit(0);
 	}
 	if (pid < 0)
 		fd_close(fd);
-	*place = pid < 0 ? 0 : (pid_t)pid;
+	*c = (struct closer){pid < 0 ? 0 : (pid_t)pid, fd};
+}
+
+void registered_reap(void)
+{
+	for (unsigned i = 0; i < CLOSING_MAX; i++)
+		if (closing[i].pid && waitpid(closing[i].pid, NULL, WNOHANG) != 0)
+			end_closer(&closing[i]);
+	for (unsigned i = 0; i < CLOSING_MAX && late.n; i++)
+		if (!closing[i].pid)
+			start_closer(&closing[i], late.fds[--late.n]);
+}
+
+/* A place, or NULL. Where all wait, one of them is ended; one that has had no CPU yet would be ended in vain. */
+static struct closer *find_place(void)
+{
+	static unsigned last;
+	registered_reap();
+	for (unsigned i = 0; i < CLOSING_MAX; i++)
+		if (!closing[i].pid)
+			return &closing[i];
+	struct closer *oldest = &closing[last++ % CLOSING_MAX];
+	if (!begun[oldest - closing] || process_wait(oldest->pid, clock_now() + HURRY_NS) == -ETIMEDOUT)
+		return NULL;
+	end_closer(oldest);
+	return oldest;
+}
+
+static bool share_marks(void)
+{
+	if (begun)
+		return true;
+	void *page = mmap(NULL, CLOSING_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	begun = page == MAP_FAILED ? NULL : page;
+	return begun != NULL;
+}
+
+/*
+ * Its file system is the target's, and close(2) of a file may wait for that for ever (FUSE, flush). So a child that
+ * shares our table of descriptors closes it: the number is free at once, and the child waits. While that many wait, a
+ * descriptor stays open, and is closed later: descriptors have a limit that refuses targets, processes are others' too.
+ */
+void registered_let_go(int fd)
+{
+	if (fd < 0 || !share_marks())
+		return;
+	struct closer *place = find_place();
+	if (place)
+		start_closer(place, fd);
+	else
+		close_later(fd);
 }
 
 struct registered *registered_free(struct registered *r)

@@ -4,6 +4,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <sched.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <sys/wait.h>
@@ -34,6 +35,33 @@ START_TEST(many_are_closed_and_no_child_stays)
 }
 END_TEST
 
+/* As where no process of ours has a CPU for a while: those that close are stopped before they have begun. */
+START_TEST(what_has_no_process_is_closed_later)
+{
+	enum { FEW = 40 }; /* more than there are processes */
+	int fds[FEW], open_now = 0;
+	cpu_set_t one;
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	ck_assert_int_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+	/* Children have our policy: by SCHED_FIFO none runs before we rest. */
+	const bool alone = sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){.sched_priority = 1}) == 0;
+	for (int i = 0; i < FEW; i++)
+		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	for (int i = 0; i < FEW; i++)
+		registered_let_go(fds[i]);
+	for (int i = 0; i < FEW; i++)
+		open_now += is_open(fds[i]);
+	ck_assert(!alone || open_now == FEW);
+	while (waitid(P_ALL, 0, &(siginfo_t){0}, WEXITED | WNOHANG | WNOWAIT) == 0) {
+		usleep(1000);
+		registered_reap();
+	}
+	for (int i = 0; i < FEW; i++)
+		ck_assert(!is_open(fds[i]));
+}
+END_TEST
+
 /* Somebody else's children are nobody's of ours. */
 START_TEST(other_children_are_left_alone)
 {
@@ -56,6 +84,7 @@ UNIT_SUITE(registry)
 	Suite *s = suite_create("registry");
 	TCase *t = tcase_create("closing");
 	tcase_add_test(t, many_are_closed_and_no_child_stays);
+	tcase_add_test(t, what_has_no_process_is_closed_later);
 	tcase_add_test(t, other_children_are_left_alone);
 	suite_add_tcase(s, t);
 	return s;
