@@ -158,6 +158,7 @@ WAY at_wide(void) /* its stack pointer is beyond what is there */
 
 static void *run(void *way)
 {
+	pthread_setname_np(pthread_self(), "worker");
 	((void (*)(void))way)();
 	return NULL;
 }
@@ -165,7 +166,6 @@ static void in_thread(void (*way)(void))
 {
 	pthread_t t;
 	pthread_create(&t, NULL, run, (void *)way);
-	pthread_setname_np(t, "worker");
 	pthread_join(t, NULL);
 }
 WAY thread(void)
