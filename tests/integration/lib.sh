@@ -294,7 +294,7 @@ leak_none() {
 	[[ ! -s $ROW.leak ]]
 }
 leak_check() { # [SECONDS]
-	until_true "${1:-5}" leak_none || fail "left behind: $(leak_tell)"
+	until_true "${1:-30}" leak_none || fail "left behind: $(leak_tell)"
 }
 leak_tell() {
 	local kind what pid

@@ -30,7 +30,7 @@ same_list() { # RUNTIME [OPTION...]
 	rm -r spool/*
 	one_start session "$@"
 	until_true 10 eval '! any_profiler' || fail "its session does not end"
-	leak_check 10
+	leak_check
 }
 
 one_start() { # service|session RUNTIME [OPTION...]

@@ -42,7 +42,7 @@ test_attach() { # by the name that docker knows
 	is "its pid" "$(pids_of first)" 1
 	has "the profile" "$(samples | awk 'NR == 1')" " container:\[web-$ROW_NUMBER\] .*process:\[first\]"
 	has "the functions" "$(samples | cut -f 4)" ';main;then_work'
-	leak_check 10
+	leak_check
 	ct_stop "web-$ROW_NUMBER"
 }
 row "$D: pillion attach by its name" test_attach

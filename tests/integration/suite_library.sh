@@ -23,7 +23,7 @@ end_asks() {
 	until_true 20 no_profiler || fail "a profiler is left: $(profilers | xargs -n1 -I{} tr '\0' ' ' </proc/{}/cmdline)"
 	until_true 5 no_sockets || fail "a socket is left: $(cat said)"
 	cgroups_remove '*/pillion/session-*'
-	leak_check 10
+	leak_check
 }
 settle() { [[ -n ${SERVICE-} ]] || until_true 20 no_profiler || fail "a profiler is left: $(profilers | xargs)"; }
 sum_of() { # TYPE REGEX - in millions, of the profiles of asks

@@ -40,7 +40,7 @@ nri_end() {
 	pods_done
 	[[ -z ${SERVICE-} ]] || { kill -TERM "$SERVICE" && wait "$SERVICE"; }
 	cgroups_remove '*/pillion/session-*'
-	leak_check 10
+	leak_check
 }
 labels_of_the_pod() {
 	has "the labels" "$(samples)" ' container:\[web\] container_id:\['"$CONTAINER"'\] .*namespace:\[prod\].* pod:\[shop-0\].* service_name:\[till\]'
@@ -112,7 +112,7 @@ test_device() { # VERSION
 	until_true 10 eval '! any_profiler' || fail "its session does not end"
 	# the session wrote longer than the hook of stage poststop waits; the next session would take its cgroup away
 	cgroups_remove '*/pillion/se[rs]*' # service, session
-	leak_check 10
+	leak_check
 }
 for version in "${PODS_VERSIONS[@]}"; do
 	row "containerd $version, CRI: a CDI device and the annotation; and when the service has died" in_pods test_device "$version"

@@ -28,7 +28,7 @@ end_pod() {
 	for name in $(ls "$LAB/ct"); do ct_rm "$(basename "$name")"; done
 	in_pod ""
 	cgroups_remove "*$LAB_CGROUP/pod*"
-	leak_check 10
+	leak_check
 }
 
 side() { # [OPTION...] - the sidecar, user 1000 of its container, with the volume

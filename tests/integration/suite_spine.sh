@@ -222,7 +222,7 @@ test_cycles() { # RUNTIME MODE COUNT
 	done
 	has_not "the runtime's output" "$(cat out)" '[Bb]usy|EBUSY|[Ee]rror'
 	profile $((n + 1))
-	leak_check 10
+	leak_check
 	[[ $2 == session ]] || until_true 10 same_held || fail "the service held $HELD and holds $(holding)"
 	for file in spool/*/*.pb.gz; do
 		between "brief_work in $file" "$("$LAB/bin/pillion" report --folded "$file" | grep -c ';brief_work')" 1 1000

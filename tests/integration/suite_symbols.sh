@@ -78,7 +78,7 @@ test_in_container() { # SCRIPT ON-THE-HOST
 	eval "$2"
 	in_container "$1 && exec ./app/program $SOME"
 	is_as_addr2line "$PROFILE" program whole
-	leak_check 10
+	leak_check
 }
 row "container: debug information beside it" test_in_container 'mv program.debug app/' true
 row "container: debug information in .debug" test_in_container 'mkdir app/.debug && mv program.debug app/.debug/' true
@@ -140,7 +140,7 @@ test_javascript() { # OPTION
 		fail "fibber has not 70 %: $("$LAB/bin/pillion" report --folded "$PROFILE" | sed -n 1,5p)"
 	"$LAB/bin/pillion" report --folded "$PROFILE" | grep 'fibber ' | grep -vF '[truncated' | sed -n 1p >stack
 	has "a stack from its beginning" "$(cat stack)" ';_start;.*node::Start'
-	leak_check 10
+	leak_check
 }
 test_java() {
 	begin_container
@@ -150,7 +150,7 @@ test_java() {
 		-keystore /tmp/keys"
 	locations_of_all "$PROFILE" >names
 	has "its functions" "$(cat names)" 'java\.math\.BigInteger\.'
-	leak_check 10
+	leak_check
 }
 locations_of_all() { raw "$1" | awk '/^Locations/ { on = 1 } /^Mappings/ { on = 0 } on'; }
 row "node in a container, by its perf map: JavaScript functions" test_javascript --perf-basic-prof
@@ -379,7 +379,7 @@ test_container_hit() { # SIGNAL
 	grep -q _ZN4work5churn < <(raw "$(find spool -name '*.pb.gz')") || fail "its function has no name"
 	# the poststop hook waits 400 ms for a session's end, a last window 1.5 s for names: the next start tidies up
 	find /sys/fs/cgroup -depth -type d -path '*/pillion/session-*' -exec rmdir {} + 2>/dev/null || :
-	leak_check 10
+	leak_check
 }
 row "container: the symbolizer's server is killed" test_container_hit KILL
 row "container: the symbolizer's server stops" test_container_hit STOP
