@@ -145,7 +145,9 @@ unit-%: $(UNITS)
 	@CK_VERBOSITY=$${CK_VERBOSITY:-normal} $(UNITS) $*
 
 # --- mutants: small faults, put into the code one at a time; the unit tests have to see them
-$(WITH_mutants): override CFLAGS += -fno-sanitize-coverage=trace-pc
+ifeq ($(MODE),mutants) # the tests do not say it: some unwind their own stacks
+$(WITH_mutants) $(B)/unit/suites.o $(call obj,$(wildcard tests/unit/*.c)): override CFLAGS += -fno-sanitize-coverage=trace-pc
+endif
 mutants: ## at least 120 small faults one at a time: what the unit tests do not see, and why; ONLY=MODULE
 	@+$(MAKE) --no-print-directory -s -j"$$(nproc)" MODE=mutants build/mutants/unit/units
 	@+$(MAKE) --no-print-directory -s MODE=mutants mutants-run

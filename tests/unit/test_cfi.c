@@ -154,12 +154,28 @@ START_TEST(the_search)
 }
 END_TEST
 
+START_TEST(where_a_function_begins)
+{
+	struct image im;
+	uint64_t start = 0;
+	build(&im, rows[0].cie, rows[0].instructions);
+	struct elf f = {.eh_frame_hdr = {BASE, sizeof(im.hdr), im.hdr}};
+	ck_assert_int_eq(cfi_start(&f, CODE - 1, &start), -ENOENT);
+	ck_assert_uint_eq(start, 0);
+	ck_assert_int_eq(cfi_start(&f, CODE, &start), 0);
+	ck_assert_uint_eq(start, CODE);
+	ck_assert_int_eq(cfi_start(&f, CODE + 0x80, &start), 0);
+	ck_assert_uint_eq(start, CODE);
+}
+END_TEST
+
 UNIT_SUITE(cfi)
 {
 	Suite *suite = suite_create("cfi");
 	TCase *t = tcase_create("cfi");
 	tcase_add_loop_test(t, what_is_let_through, 0, sizeof(rows) / sizeof(*rows));
 	tcase_add_test(t, the_search);
+	tcase_add_test(t, where_a_function_begins);
 	suite_add_tcase(suite, t);
 	return suite;
 }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <zlib.h>
 
 #define LIBC "/lib/x86_64-linux-gnu/libc.so.6"
 #define VADDR 0x400000
@@ -552,6 +553,75 @@ START_TEST(the_vdso_in_memory)
 }
 END_TEST
 
+/* Whatever lay there before: strings are looked for in these bytes. */
+START_TEST(a_zero_after_the_bytes)
+{
+	static const char text[300] = "text";
+	struct elf_memory m = {text, sizeof(text)};
+	for (uint64_t size = 0; size <= sizeof(text); size += 20) {
+		uint8_t *bytes = malloc(size + 1);
+		memset(bytes, 0xa5, size + 1);
+		free(bytes);
+		ck_assert_int_eq(elf_bytes(elf_source_memory(&m), 0, size, "text", &bytes, NULL), 0);
+		ck_assert_mem_eq(bytes, text, size);
+		ck_assert_uint_eq(bytes[size], 0);
+		free(bytes);
+	}
+}
+END_TEST
+
+/* --- .debug_frame, compressed */
+
+static const struct {
+	unsigned type;
+	uint64_t claimed; /* of 200 bytes */
+	uint64_t cut;	  /* from the section's end */
+	bool flips;
+	size_t expect;
+} compressed[] = {
+	{ELFCOMPRESS_ZLIB, 200, 0, false, 200}, {ELFCOMPRESS_ZLIB, 300, 0, false, 200},
+	{ELFCOMPRESS_ZLIB, 199, 0, false, 0}, {ELFCOMPRESS_ZLIB, 200, 1, false, 0}, {ELFCOMPRESS_ZLIB, 200, 0, true, 0},
+	{ELFCOMPRESS_ZLIB, ELF_UNWIND_MAX, 0, false, 200}, {ELFCOMPRESS_ZLIB, ELF_UNWIND_MAX + 1, 0, false, 0},
+	{ELFCOMPRESS_ZLIB + 1, 200, 0, false, 0},
+	{ELFCOMPRESS_ZLIB, 200, UINT64_MAX, false, 0}, /* only a part of the header */
+};
+
+START_TEST(debug_frame_decompressed)
+{
+	struct {
+		struct image im;
+		Elf64_Chdr head;
+		uint8_t bytes[256];
+	} file = {.head = {.ch_type = compressed[_i].type, .ch_size = compressed[_i].claimed}};
+	uint8_t frame[200];
+	uLongf n = sizeof(file.bytes);
+	struct elf *f = NULL;
+
+	image_make(&file.im);
+	for (size_t i = 0; i < sizeof(frame); i++)
+		frame[i] = (uint8_t)(i * i);
+	frame[0] = 0x53; /* the checksum ends in 0, as do the bytes that are read of a section: still one too few */
+	ck_assert_int_eq(compress(file.bytes, &n, frame, sizeof(frame)), Z_OK);
+	ck_assert_uint_eq(file.bytes[n - 1], 0);
+	if (compressed[_i].flips)
+		file.bytes[n - 1] ^= 1;
+	strcpy(file.im.names + 1, ".debug_frame");
+	uint64_t size = sizeof(file.head) + n - compressed[_i].cut;
+	file.im.sh[SH_NOTE] = (Elf64_Shdr){.sh_name = 1,
+		.sh_type = SHT_PROGBITS,
+		.sh_flags = SHF_COMPRESSED,
+		.sh_offset = (uint64_t)((char *)&file.head - (char *)&file),
+		.sh_size = compressed[_i].cut == UINT64_MAX ? sizeof(file.head) - 1 : size};
+	struct elf_memory m = {&file, sizeof(file)};
+	ck_assert_int_eq(elf_read(elf_source_memory(&m), &f, NULL), 0);
+	ck_assert_uint_eq(f->debug_frame.size, compressed[_i].expect);
+	ck_assert(!f->debug_frame.size == !f->debug_frame.data);
+	if (f->debug_frame.size)
+		ck_assert_mem_eq(f->debug_frame.data, frame, sizeof(frame));
+	elf_free(f);
+}
+END_TEST
+
 UNIT_SUITE(elf)
 {
 	Suite *s = suite_create("elf");
@@ -564,6 +634,8 @@ UNIT_SUITE(elf)
 	tcase_add_test(t, libc_truncated_at_every_64th_byte);
 	tcase_add_loop_test(t, same_as_readelf, 0, 3);
 	tcase_add_test(t, the_vdso_in_memory);
+	tcase_add_test(t, a_zero_after_the_bytes);
+	tcase_add_loop_test(t, debug_frame_decompressed, 0, sizeof(compressed) / sizeof(compressed[0]));
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -3,6 +3,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "profiler/cfi_entries.h"
 #include "suite.h"
 
 #include <check.h>
@@ -225,8 +226,13 @@ START_TEST(cies)
 	};
 	for (size_t i = 0; i < LENGTH(kinds); i++) {
 		char buf[160];
+		struct cfi_section section = {.bytes = &elf.eh_frame};
+		struct cfi_entry entry;
 		add_cie(kinds[i].cie);
+		const uint32_t fde = (uint32_t)elf.eh_frame.size;
 		add_fde(CODE, 0x100, (struct text)TEXT(""));
+		ck_assert(!cfi_entry_read(&section, 0, &entry)); /* the CIE itself */
+		ck_assert_msg(cfi_entry_read(&section, fde, &entry) == !!strcmp(kinds[i].at, "none"), "%zu", i);
 		ck_assert_int_eq(rows_build(&elf, 64 << 20, &rows), 0);
 		describe(CODE, buf, sizeof(buf));
 		ck_assert_msg(!strcmp(buf, kinds[i].at), "%zu: \"%s\", not \"%s\"", i, buf, kinds[i].at);
@@ -235,6 +241,52 @@ START_TEST(cies)
 		elf.eh_frame.data = NULL;
 		elf.eh_frame.size = 0;
 	}
+}
+END_TEST
+
+/* An entry that ends within its addresses, and what comes after it. */
+START_TEST(addresses_cut_off)
+{
+	for (uint32_t len = 4; len < 13; len++) {
+		struct rows_stats st;
+		add_cie((struct text)TEXT(CIE));
+		uint8_t *p = add(4 + len);
+		put(p, len);
+		put(p + 4, (uint32_t)(p + 4 - elf.eh_frame.data));
+		memset(p + 8, 1, len - 4);
+		add_fde(CODE, 0x100, (struct text)TEXT("\x0e\x10"));
+		ck_assert_int_eq(rows_build(&elf, 64 << 20, &rows), 0);
+		check_at(CODE, "r7+16 ra-1");
+		rows_stats(rows, &st);
+		ck_assert_uint_eq(st.entries, 2);
+		ck_assert_uint_eq(st.left_out, 1);
+		rows = rows_free(rows);
+		free(elf.eh_frame.data);
+		elf.eh_frame.data = NULL;
+		elf.eh_frame.size = 0;
+	}
+}
+END_TEST
+
+/* They fill the room that the table has for them; what is beyond has no rule. */
+START_TEST(too_many_expressions)
+{
+	enum { LEN = 125, FIT = ROWS_EXPRESSIONS_MAX / LEN };
+	struct rows_stats st;
+	add_cie((struct text)TEXT(CIE));
+	for (uint32_t i = 0; i < FIT + 2; i++) {
+		char program[2 + LEN] = {0x0f, LEN, 0x77, 8}; /* rsp + 8, and then 41 times a byte is added */
+		for (unsigned at = 4; at < sizeof(program); at += 3)
+			memcpy(program + at, (char[]){0x08, (char)(i + 1), 0x22}, 3);
+		add_fde(CODE + 0x100 * i, 0x80, (struct text){sizeof(program), program});
+	}
+	ck_assert_int_eq(rows_build(&elf, 64 << 20, &rows), 0);
+	check_at(CODE, "full");
+	check_at(CODE + 0x100 * (FIT - 1), "full");
+	check_at(CODE + 0x100 * FIT, "none");
+	check_at(CODE + 0x100 * (FIT + 1), "none");
+	rows_stats(rows, &st);
+	ck_assert_uint_eq(st.left_out, 2);
 }
 END_TEST
 
@@ -582,6 +634,8 @@ UNIT_SUITE(rows)
 	tcase_add_test(t, neighbours_and_limits);
 	tcase_add_test(t, keys);
 	tcase_add_test(t, cies);
+	tcase_add_test(t, addresses_cut_off);
+	tcase_add_test(t, too_many_expressions);
 	tcase_add_test(t, cut_anywhere);
 	tcase_add_test(t, far_apart);
 	tcase_add_test(t, our_own_table);
