@@ -256,6 +256,35 @@ START_TEST(replaced_since)
 }
 END_TEST
 
+/* It would be the directory's ".debug". */
+START_TEST(a_build_id_of_one_byte)
+{
+	make("gcc -g -o one -Wl,--build-id=0x77 p.c && objcopy --only-keep-debug one one.debug && strip -o one.p one",
+		"one.debug one.p");
+	must("cp one.p app/p && mkdir -p usr/lib/debug/.build-id/77 && "
+	     "cp one.debug usr/lib/debug/.build-id/77/.debug");
+	finds("/app/p", "", "");
+}
+END_TEST
+
+/* Nothing of what was there before is left. */
+START_TEST(facts_of_a_file)
+{
+	static struct debug_facts clean, used;
+	char path[128];
+	struct file f;
+	memset(&used, 0xa5, sizeof(used));
+	snprintf(path, sizeof(path), "%s/p", dir);
+	ck_assert_int_eq(open_on_host(NULL, path, &f), 0);
+	ck_assert_int_eq(debug_facts_read(file_source(&f), &clean, NULL), 0);
+	ck_assert_int_eq(debug_facts_read(file_source(&f), &used, NULL), 0);
+	file_close(&f);
+	ck_assert_uint_eq(used.id.len, 20);
+	ck_assert(!used.has_debug && !used.link[0] && !used.alt[0]);
+	ck_assert_mem_eq(&used, &clean, sizeof(used));
+}
+END_TEST
+
 /* --- .gnu_debuglink and .gnu_debugaltlink that somebody wrote by hand */
 
 static const struct {
@@ -376,6 +405,8 @@ UNIT_SUITE(debugfile)
 	tcase_add_test(t, of_this_host);
 	tcase_add_loop_test(t, cannot_be_looked_at, 0, LENGTH(unusable));
 	tcase_add_loop_test(t, replaced_since, 0, LENGTH(replacements));
+	tcase_add_test(t, a_build_id_of_one_byte);
+	tcase_add_test(t, facts_of_a_file);
 	tcase_add_loop_test(t, a_link_by_hand, 0, LENGTH(links));
 	tcase_add_test(t, a_link_at_its_longest);
 	tcase_add_loop_test(t, an_alternative_file, 0, LENGTH(alts));

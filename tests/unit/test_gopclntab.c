@@ -69,6 +69,11 @@ START_TEST(functions_and_their_deltas)
 	ck_assert(gopclntab_func(&t, 1, &f));
 	ck_assert(f.is_root && f.start == TEXT + 0x40 && f.end == TEXT + 0x50);
 	ck_assert(!gopclntab_func(&t, 1u << 30, &f));
+	ck_assert(!gopclntab_find(&t, TEXT - 1, &f));
+	ck_assert(gopclntab_find(&t, TEXT, &f) && f.start == TEXT);
+	ck_assert(gopclntab_find(&t, TEXT + 0x3f, &f) && f.start == TEXT);
+	ck_assert(gopclntab_find(&t, TEXT + 0x40, &f) && f.start == TEXT + 0x40);
+	ck_assert(!gopclntab_find(&t, TEXT + 0x50, &f));
 }
 END_TEST
 

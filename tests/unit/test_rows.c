@@ -543,6 +543,20 @@ START_TEST(far_apart)
 }
 END_TEST
 
+/* How far apart they are counts, not how far from 0. */
+START_TEST(far_up)
+{
+	add_cie((struct text)TEXT(CIE));
+	add_fde(0x7fffe000, 0x100, (struct text)TEXT("\x0e\x10"));
+	add_fde(0x7ffff000, 0x100, (struct text)TEXT("\x0e\x20"));
+	ck_assert_int_eq(rows_build(&elf, 1 << 20, &rows), 0);
+	check_at(0x7fffdfff, "none");
+	check_at(0x7fffe000, "r7+16 ra-1");
+	check_at(0x7ffff000, "r7+32 ra-1");
+	check_at(0x7ffff100, "none");
+}
+END_TEST
+
 /* Who keeps what was found in a table must not take it for what is in the one made after it, nor in another's. */
 START_TEST(keys)
 {
@@ -638,6 +652,7 @@ UNIT_SUITE(rows)
 	tcase_add_test(t, too_many_expressions);
 	tcase_add_test(t, cut_anywhere);
 	tcase_add_test(t, far_apart);
+	tcase_add_test(t, far_up);
 	tcase_add_test(t, our_own_table);
 	suite_add_tcase(s, t);
 	t = tcase_create("caps");
