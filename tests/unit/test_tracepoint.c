@@ -2,12 +2,17 @@
 
 #include "oci/base/fd.h"
 #include "suite.h"
+#include "tests/unit/skip.h"
 
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -128,6 +133,31 @@ START_TEST(those_of_this_kernel)
 }
 END_TEST
 
+/* In a mount namespace of its own, whose /sys is empty. */
+static int without_tracefs(void)
+{
+	struct err e = {0};
+	struct target_desc d = ask("tracepoint:sched:sched_switch");
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+		mount("none", "/sys", "tmpfs", 0, NULL) < 0)
+		return 2;
+	return tracepoints_find(&d, &e) == -ENOENT && strstr(e.text, "tracefs is not mounted") ? 0 : 1;
+}
+
+START_TEST(where_tracefs_is_not_mounted)
+{
+	int status;
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(without_tracefs());
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
+		skip("no mount namespace to be had");
+	else
+		ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 UNIT_SUITE(tracepoint)
 {
 	Suite *s = suite_create("tracepoint");
@@ -136,6 +166,7 @@ UNIT_SUITE(tracepoint)
 	tcase_add_loop_test(t, fields_that_are_none, 0, LENGTH(others));
 	tcase_add_test(t, a_format_that_ends_anywhere);
 	tcase_add_test(t, those_of_this_kernel);
+	tcase_add_test(t, where_tracefs_is_not_mounted);
 	suite_add_tcase(s, t);
 	return s;
 }
