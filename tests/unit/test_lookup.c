@@ -69,6 +69,38 @@ START_TEST(as_the_table_says)
 }
 END_TEST
 
+static size_t count_named(const struct elf_memory *image)
+{
+	uint64_t vaddrs[1000];
+	const char *names[LENGTH(vaddrs)];
+	size_t named = 0;
+	for (size_t i = 0; i < LENGTH(vaddrs); i++)
+		vaddrs[i] = i * (image->size / LENGTH(vaddrs));
+	ck_assert_int_eq(lookup_symbols(image, vaddrs, LENGTH(vaddrs), names, NULL), 0);
+	for (size_t i = 0; i < LENGTH(vaddrs); i++)
+		named += names[i] != NULL;
+	return named;
+}
+
+/* The section of the number 0 is none, whatever it says (gABI, "Special Sections"). */
+START_TEST(no_table_in_the_first_section)
+{
+	struct elf_memory image = map(files[1]);
+	ck_assert_int_eq(mprotect((void *)image.data, image.size, PROT_READ | PROT_WRITE), 0);
+	const Elf64_Ehdr *h = image.data;
+	Elf64_Shdr *s = (Elf64_Shdr *)((char *)image.data + h->e_shoff);
+	ck_assert_uint_gt(count_named(&image), 100);
+	for (size_t i = 1; i < h->e_shnum; i++)
+		if (s[i].sh_type == SHT_SYMTAB || s[i].sh_type == SHT_DYNSYM) {
+			s[0] = s[i];
+			s[i].sh_type = SHT_PROGBITS;
+		}
+	ck_assert_uint_eq(s[0].sh_entsize, sizeof(Elf64_Sym));
+	ck_assert_uint_eq(count_named(&image), 0);
+	munmap((void *)image.data, image.size);
+}
+END_TEST
+
 /* --- ten million symbols: a file of holes, but for its headers, its names and one symbol in a thousand */
 
 #define MANY MANY_OF(10000000ull)
@@ -146,6 +178,7 @@ UNIT_SUITE(lookup)
 	TCase *t = tcase_create("lookup");
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, as_the_table_says, 0, LENGTH(files));
+	tcase_add_test(t, no_table_in_the_first_section);
 	tcase_add_test(t, ten_million_symbols_take_no_memory);
 	suite_add_tcase(s, t);
 	return s;
