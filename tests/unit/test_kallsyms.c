@@ -99,6 +99,8 @@ static const struct {
 	{"an empty file", "", -EBADMSG},
 	{"data only", "ffffffff81000000 D data\n", -EBADMSG},
 	{"no lines at all", "ffffffff81000000 T name", -EBADMSG},
+	{"no space before the kind", "ffffffff81000000:T name\n", -EBADMSG},
+	{"no space behind it", "ffffffff81000000 T:name\n", -EBADMSG},
 };
 
 START_TEST(not_a_table)
