@@ -91,6 +91,17 @@ START_TEST(equal_samples_are_one)
 }
 END_TEST
 
+/* Also of the stack that came first of all, when another came between. */
+START_TEST(the_first_one_again)
+{
+	const struct frame first = KERNEL(0x10), second = KERNEL(0x20);
+	for (int i = 0; i < 4; i++)
+		aggregate_add(a, i % 2 ? &second : &first, 1, &perl, 1, 1);
+	ck_assert_uint_eq(aggregate_samples(a), 2);
+	ck_assert_uint_eq(aggregate_frames(a), 2);
+}
+END_TEST
+
 static const struct {
 	const char *scenario;
 	struct frame frames[3];
@@ -303,6 +314,7 @@ UNIT_SUITE(aggregate)
 	tcase_set_timeout(t, 30);
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_test(t, equal_samples_are_one);
+	tcase_add_test(t, the_first_one_again);
 	tcase_add_loop_test(t, what_differs_is_kept_apart, 0, LENGTH(others));
 	tcase_add_test(t, samples_of_a_timeline_are_kept_apart);
 	tcase_add_test(t, modules_are_held_as_long_as_they_are_needed);

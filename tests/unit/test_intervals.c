@@ -48,6 +48,8 @@ static const struct {
 		{{UINT64_MAX, 0}, {UINT64_MAX - 2, NONE}, {0, NONE}}},
 	{"the last byte", {{UINT64_MAX, 1}, {UINT64_MAX - 4, 5}, {UINT64_MAX - 2, 1}},
 		{{UINT64_MAX, 1}, {UINT64_MAX - 2, 2}, {UINT64_MAX - 5, NONE}}},
+	{"the last byte but one", {{UINT64_MAX - 4, 4}},
+		{{UINT64_MAX - 5, NONE}, {UINT64_MAX - 1, 0}, {UINT64_MAX, NONE}}},
 	{"everything", {{0, UINT64_MAX}}, {{0, 0}, {0xfffffffe, 0}, {0xffffffff, NONE}}},
 };
 

@@ -156,11 +156,27 @@ START_TEST(what_is_no_ladder_stays)
 }
 END_TEST
 
+/* Not down to where no event was opened. */
+START_TEST(a_rung_that_is_missing)
+{
+	struct ladder l = {0};
+	int64_t now = 1;
+	unsigned moves = 0;
+	for (uint32_t rung = 2; rung <= PERF_RUNGS; rung++)
+		ladder_add(&l, rung, perf_stack_user(rung), rung != 2);
+	ladder_limit(&l, RING);
+	go(&l, &(struct phase){200, 20, 0, 100}, &now, &moves);
+	ck_assert_uint_eq(l.at, 2);
+	ck_assert_uint_eq(moves, 0);
+}
+END_TEST
+
 UNIT_SUITE(ladder)
 {
 	Suite *s = suite_create("ladder");
 	TCase *t = tcase_create("ladder");
 
+	tcase_add_test(t, a_rung_that_is_missing);
 	tcase_add_loop_test(t, up_and_down, 0, LENGTH(runs));
 	tcase_add_test(t, what_comes_by_another_rung_says_nothing);
 	tcase_add_loop_test(t, no_snapshot_is_larger_than_the_ring_takes, 0, LENGTH(limits));
