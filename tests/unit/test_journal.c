@@ -218,6 +218,21 @@ START_TEST(a_head_that_does_not_add_up_is_none)
 }
 END_TEST
 
+START_TEST(the_older_one_where_the_newer_does_not_add_up)
+{
+	uint64_t head[10] = {0};
+	memcpy(head, good, sizeof(good));
+	ck_assert_int_eq(pwrite(files[0], head, sizeof(head), 0), sizeof(head));
+	ck_assert_int_eq(read_anew(), 0);
+	ck_assert_int_eq(with_head(2, 2), 0);
+	head[2] = 3;
+	head[3] = 17; /* there are 16 */
+	ck_assert_int_eq(pwrite(files[1], head, sizeof(head), 0), sizeof(head));
+	ck_assert_int_eq(read_anew(), 0);
+	ck_assert_uint_eq(size, 16);
+}
+END_TEST
+
 static struct saved of(const void *at, size_t n)
 {
 	return (struct saved){.at = at, .end = (const uint8_t *)at + n};
@@ -321,6 +336,7 @@ UNIT_SUITE(journal)
 	tcase_add_test(t, snapshots_take_turns_and_give_memory_back);
 	tcase_add_test(t, a_full_one_says_so);
 	tcase_add_test(t, a_head_that_does_not_add_up_is_none);
+	tcase_add_test(t, the_older_one_where_the_newer_does_not_add_up);
 	tcase_add_test(t, an_entry_that_does_not_add_up_yields_nothing);
 	tcase_add_test(t, whenever_the_writer_is_killed_the_log_is_whole);
 	suite_add_tcase(s, t);
