@@ -752,6 +752,7 @@ START_TEST(a_profile_is_the_same_with_and_without_a_restart)
 	fed_commit(fresh, files);
 	struct target *next = fed_target(fresh, 1);
 	ck_assert_uint_eq(commit_resume(fresh->commit, fresh, now), 1);
+	ck_assert_uint_eq(commit_resume(fresh->commit, fresh, now), 0); /* once */
 	g->commit = commit_free(g->commit);
 	window_end(t, false);
 	char *before = read_profile();
