@@ -4,6 +4,7 @@
 
 #include <check.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -140,6 +141,51 @@ START_TEST(nobody_knows_what_was_freed)
 }
 END_TEST
 
+START_TEST(as_many_as_there_may_be)
+{
+	const int64_t at = place(0x10);
+	struct inuse full = {.n = 4u << 20, .room = 4u << 20}; /* what one more would be written to is not there */
+	inuse_add(&full, NULL, 1, 500, at);
+	ck_assert_uint_eq(full.n, 4u << 20);
+}
+END_TEST
+
+START_TEST(a_journal_has_all_of_them)
+{
+	const int files[2] = {memfd_create("journal", MFD_CLOEXEC), memfd_create("journal", MFD_CLOEXEC)};
+	struct journal *j;
+	struct inuse back = {0};
+	struct saved all, s;
+	uint32_t type;
+	uint8_t *bytes;
+	size_t size;
+	int64_t seen;
+	inuse_add(&u, NULL, 1, 500, place(0x10));
+	inuse_add(&u, NULL, 2, 700, place(0x20));
+	u.anew = true;
+	ck_assert_int_eq(journal_open_take(dup(files[0]), dup(files[1]), &j), 0);
+	journal_snapshot(j);
+	journal_begin(j, 1);
+	inuse_save(&u, j);
+	journal_end(j);
+	ck_assert(journal_snapshot_done(j, 1));
+	journal_close(j);
+	ck_assert_int_eq(journal_open_take(files[0], files[1], &j), 0);
+	ck_assert_int_eq(journal_read(j, &bytes, &size, &seen), 0);
+	all = (struct saved){.at = bytes, .end = bytes + size};
+	ck_assert(saved_next(&all, &type, &s));
+	inuse_load(&back, &s, a);
+	ck_assert(!s.bad);
+	ck_assert_uint_eq(back.n, 2);
+	inuse_count(&back, NULL, MEAN, a);
+	ck_assert_uint_eq(bytes_at(0x10), worth(500));
+	ck_assert_uint_eq(bytes_at(0x20), worth(700));
+	inuse_done(&back);
+	free(bytes);
+	journal_close(j);
+}
+END_TEST
+
 UNIT_SUITE(inuse)
 {
 	Suite *s = suite_create("inuse");
@@ -151,6 +197,8 @@ UNIT_SUITE(inuse)
 	tcase_add_test(c, the_next_window);
 	tcase_add_test(c, come_and_go);
 	tcase_add_test(c, nobody_knows_what_was_freed);
+	tcase_add_test(c, as_many_as_there_may_be);
+	tcase_add_test(c, a_journal_has_all_of_them);
 	suite_add_tcase(s, c);
 	return s;
 }
