@@ -705,6 +705,8 @@ START_TEST(a_window_is_written_with_its_last_profile)
 END_TEST
 
 /* What a profile says, but for when it was made. */
+static bool with_comments; /* they tell of restarts, too */
+
 static char *read_profile(void)
 {
 	char path[512];
@@ -732,10 +734,29 @@ static char *read_profile(void)
 		}
 		fprintf(f, "%" PRId64 " %" PRId64 " %zu\n", s.values[0], s.values[1], s.n_labels);
 	}
+	for (size_t i = 0; with_comments && i < profile_comments(p); i++)
+		fprintf(f, "# %s\n", profile_comment_get(p, i));
 	fclose(f);
 	profile_free(p);
 	return text;
 }
+
+START_TEST(a_profile_says_how_it_came_about)
+{
+	open_spool();
+	begin_program(t);
+	work(t, 0, 500);
+	t->tally.stops[UNWIND_STACK] = 3;
+	t->tally.stops[UNWIND_STOPS - 1] = 4;
+	with_comments = true;
+	window_end(t, false);
+	char *text = read_profile();
+	with_comments = false;
+	ck_assert_ptr_nonnull(strstr(text, " 3 of "));
+	ck_assert_ptr_nonnull(strstr(text, " 4 of "));
+	free(text);
+}
+END_TEST
 
 START_TEST(a_profile_is_the_same_with_and_without_a_restart)
 {
@@ -1458,6 +1479,7 @@ UNIT_SUITE(commit)
 	tcase_add_test(c, a_window_that_was_written_is_not_written_again);
 	tcase_add_loop_test(c, a_window_that_was_handed_over_is_not_lost, 0, 2);
 	tcase_add_test(c, a_window_is_written_with_its_last_profile);
+	tcase_add_test(c, a_profile_says_how_it_came_about);
 	tcase_add_test(c, a_profile_is_the_same_with_and_without_a_restart);
 	tcase_add_test(c, what_ran_on_a_cpu_that_came_back_is_written);
 	tcase_add_test(c, modules_are_read_again_for_a_window);
