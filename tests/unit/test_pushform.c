@@ -823,6 +823,7 @@ static const struct {
 	{"../n", "web", "alone.pb.gz", "/..%2Fn/web/alone.pb.gz"},
 	{"n", "a b", "x", "/n/a%20b/x"},
 	{"..", "", "../../etc/passwd", "/%2E%2E/%2E%2E/%2E%2E/etc/passwd"},
+	{".", "", "./x", "/%2E/%2E/x"},
 	{"", "", "//a///b?c#d%", "/a/b%3Fc%23d%25"},
 	{"", "", "\xc3\xa9", "/%C3%A9"},
 };
