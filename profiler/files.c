@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -80,13 +82,42 @@ static int without_reader(struct files *s, const char *reason)
 	return -EPIPE;
 }
 
-/* Whole answers of the size that they say; -EPIPE: it ended; -ETIMEDOUT. */
-static int hear(struct files *s, int64_t deadline)
+/* Something of ours is in the socket: the reader has not had the CPU for it (net/unix/af_unix.c, unix_outq_len). */
+static bool is_untaken(const struct files *s)
+{
+	int bytes = 0;
+	return ioctl(s->sock, SIOCOUTQ, &bytes) == 0 && bytes > 0;
+}
+
+/* How long the reader has been waited for: until it took what it was asked, and since; in turns (FILES_TURN). */
+struct wait {
+	int64_t idle, busy;
+};
+
+/* 1: there is something to hear; 0: it has been waited for so long; -errno. */
+static int wait_for_reader(const struct files *s, int64_t patience, struct wait *w)
+{
+	while (w->busy < patience && w->idle < FILES_IDLE) {
+		int64_t begin = clock_now();
+		int r = fd_wait(s->sock, POLLIN, begin + FILES_TURN);
+		int64_t took = clock_now() - begin, turn = took < FILES_TURN ? took : FILES_TURN;
+		if (r == 0 && is_untaken(s))
+			w->idle += turn;
+		else
+			w->busy += turn;
+		if (r != 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Whole answers of the size that they say; -EPIPE: it ended; -ETIMEDOUT; -EBUSY: it does not take what it is asked. */
+static int hear(struct files *s, int64_t patience, struct wait *w)
 {
 	size_t n;
-	int r = fd_wait(s->sock, POLLIN, deadline);
+	int r = wait_for_reader(s, patience, w);
 	if (r <= 0)
-		return r < 0 ? r : -ETIMEDOUT;
+		return r < 0 ? r : w->busy < patience ? -EBUSY : -ETIMEDOUT;
 	ssize_t got = fd_recv(s->sock, &s->in, sizeof(s->in), NULL, 0, &n);
 	if (got == 0)
 		return -EPIPE;
@@ -100,7 +131,7 @@ static int have_reader(struct files *s)
 {
 	int r = s->sock >= 0 ? 0 : ask_for_reader(s);
 	if (r == 0 && !s->ready) {
-		r = hear(s, deadline_in(READY_DEADLINE));
+		r = hear(s, READY_DEADLINE, &(struct wait){0});
 		s->ready = r == 0;
 	}
 	if (r == 0)
@@ -181,14 +212,16 @@ static void was_late(struct files_account *a)
  */
 static int ask(struct files *s, struct files_account *a, const void *request, size_t size, const int *fds, size_t n)
 {
-	int64_t begin = clock_now();
+	struct wait waited = {0};
 	s->n = 0;
 	int r = fd_send(s->sock, request, size, fds, n);
 	if (r == 0)
-		r = hear(s, begin + FILES_DEADLINE);
-	a->spent += clock_now() - begin;
+		r = hear(s, FILES_DEADLINE, &waited);
+	a->spent += waited.busy;
 	if (r == 0)
 		return 0;
+	if (r == -EBUSY)
+		return without_reader(s, "its process does not run");
 	leave(s);
 	if (r == -ETIMEDOUT)
 		was_late(a);

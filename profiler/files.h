@@ -7,6 +7,10 @@
  * thing at a time, and whoever asks waits for FILES_DEADLINE at most. A reader that is late is left alone, which makes
  * the server kill it, and another one is asked for at the next need.
  *
+ * On a busy machine a process waits longer for a CPU than a file system takes to answer. So time counts against a
+ * target only from when the reader has taken the request from its socket, and between two looks of whoever waits it
+ * counts for FILES_TURN at most, however late he gets the CPU himself.
+ *
  * A target has a credit (struct files_account): two answers that never came, or FILES_CREDIT of waiting and a part of
  * the time that passes, and its files are not opened any more. What a reader says is untrusted: it is of the kind asked
  * for and no longer, or the reader is left alone.
@@ -24,6 +28,8 @@
 #include <sys/types.h>
 
 #define FILES_DEADLINE (200 * NSEC_PER_MSEC) /* of an answer */
+#define FILES_TURN (20 * NSEC_PER_MSEC)	     /* of waiting, between two looks */
+#define FILES_IDLE (2 * NSEC_PER_SEC)	     /* of a reader that does not take what it is asked */
 #define FILES_LATE_MAX 2		     /* answers that did not come */
 #define FILES_LATE_PAUSE (1 * NSEC_PER_SEC)  /* after the first: it may have been a moment's trouble */
 #define FILES_CREDIT (2 * NSEC_PER_SEC)
@@ -42,7 +48,7 @@ bool file_id_equal(const struct file_id *a, const struct file_id *b);
 struct files;
 struct files_account {	     /* of a target, or of the host */
 	const char *name;    /* for the log */
-	int64_t born, spent; /* clock_now() when it came; ns waited for answers */
+	int64_t born, spent; /* clock_now() when it came; ns waited for answers, as FILES_TURN counts them */
 	int64_t again;	     /* not before */
 	unsigned late;	     /* answers that did not come */
 	bool told, silent;   /* it was logged; files were not opened or read to their end for it */

@@ -372,6 +372,8 @@ static void fail_open(struct module *m, int r)
 		fail(m, MODULE_NOT_ELF, "not a regular file");
 	} else if (r == -ETIMEDOUT) {
 		fail(m, MODULE_UNREADABLE, "its file system does not answer");
+	} else if (r == -EPIPE) {
+		fail(m, MODULE_UNREADABLE, "there was no process to read it");
 	} else {
 		err_set(&e, r, "cannot open %s", m->key.path);
 		fail(m, MODULE_UNREADABLE, e.text);

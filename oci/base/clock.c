@@ -68,6 +68,9 @@ int clock_block_ms(int ms)
 
 void clock_blocked(int ms)
 {
-	if (driven && driven->leaps && ms > 0)
-		clock_move(ms * NSEC_PER_MSEC);
+	if (!driven || !driven->leaps || ms <= 0)
+		return;
+	clock_move(ms * NSEC_PER_MSEC);
+	if (driven->leapt)
+		driven->leapt(driven);
 }

@@ -15,6 +15,7 @@ struct clock_driven {
 	_Atomic int64_t now; /* what clock_now() says, ns */
 	int64_t to_real;     /* from there to what clock_real() says */
 	bool leaps;
+	void (*leapt)(struct clock_driven *c); /* NULL, or called behind each leap: what happens at that time */
 };
 void clock_drive(struct clock_driven *c); /* from the kernel's time on; NULL: the kernel's again */
 void clock_move(int64_t nsec);		  /* the driven one */

@@ -12,6 +12,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -237,33 +238,124 @@ END_TEST
 
 /* --- a reader that is late, or gone ------------------------------------------------------------------------ */
 
-static struct clock_driven leaping = {.leaps = true};
+/* A reader that we play ourselves: what it is asked lies in its socket until it is taken from there. */
+static int played, played_alive, played_server;
 
+static void play_reader(void)
+{
+	struct reader_answer ready = {0};
+	int pair[2], passed[2];
+	size_t n;
+	char any;
+	begin();
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	ck_assert_int_eq(files_new(pair[0], &files), 0);
+	played_server = pair[1];
+	ck_assert_int_eq(fd_recv(played_server, &any, 1, passed, 2, &n), 1);
+	ck_assert_uint_eq(n, 2);
+	played = passed[0];
+	played_alive = passed[1];
+	ck_assert_int_eq(fd_send(played, &ready, sizeof(ready), NULL, 0), 0);
+}
+
+static void end_played(void)
+{
+	files = files_free(files);
+	fd_close(played);
+	fd_close(played_alive);
+	fd_close(played_server);
+	done();
+}
+
+#define MS NSEC_PER_MSEC
+#define NEVER INT64_MAX
+
+/* ns from the request on. */
+static const struct late_reader {
+	const char *name;
+	int64_t starved;      /* who asks wakes up so much later than he wanted to */
+	int64_t take, answer; /* the reader does so */
+	int result;
+	int64_t spent, until;
+} late_readers[] = {
+	{"a slow file system", 0, 20 * MS, 160 * MS, 0, 160 * MS, 160 * MS},
+	{"one that does not answer", 0, 20 * MS, NEVER, -ETIMEDOUT, FILES_DEADLINE, FILES_DEADLINE},
+	{"a reader without a CPU", 0, 3 * FILES_DEADLINE, 3 * FILES_DEADLINE, 0, FILES_TURN, 3 * FILES_DEADLINE},
+	{"the same, and then no answer", 0, 3 * FILES_DEADLINE, NEVER, -ETIMEDOUT, FILES_DEADLINE,
+		4 * FILES_DEADLINE - FILES_TURN},
+	{"nobody has a CPU", 80 * MS, 0, 4 * FILES_DEADLINE, 0, 8 * FILES_TURN, 4 * FILES_DEADLINE},
+	{"a reader that does not run", 0, NEVER, NEVER, -EPIPE, 0, FILES_IDLE},
+};
+static const struct late_reader *late_reader;
+static int64_t asked_at;
+static bool taken, answered;
+
+static void play_late_reader(struct clock_driven *c)
+{
+	static const struct reader_answer answer = {.result = 3};
+	static char request[sizeof(struct reader_request) + PATH_MAX];
+	int passed[2];
+	size_t n;
+	c->now += late_reader->starved;
+	if (!taken && c->now - asked_at >= late_reader->take) {
+		ck_assert_int_gt(fd_recv(played, request, sizeof(request), passed, 2, &n), 0);
+		ck_assert_uint_eq(n, 1);
+		fd_close(passed[0]);
+		taken = true;
+	}
+	if (!answered && c->now - asked_at >= late_reader->answer) {
+		ck_assert_int_eq(fd_send(played, &answer, sizeof(answer), NULL, 0), 0);
+		answered = true;
+	}
+}
+
+/* Nothing counts against a target but the time in which its file system had a reader that ran. */
+START_TEST(a_reader_that_is_late)
+{
+	struct clock_driven c = {.leaps = true, .leapt = play_late_reader};
+	struct file f;
+	late_reader = &late_readers[_i];
+	taken = answered = false;
+	play_reader();
+	clock_drive(&c);
+	account.born = asked_at = clock_now();
+	int r = open_it("/d/text", false, &f);
+	const char *name = late_reader->name;
+	int64_t took = clock_now() - asked_at;
+	if (r < 0) { /* nobody waits for it again, nor soon for another one */
+		ck_assert_msg(open_it("/d/text", false, &f) == r, "%s", name);
+		ck_assert_msg(clock_now() - asked_at == took, "%s", name);
+	}
+	clock_drive(NULL);
+	ck_assert_msg(r == late_reader->result, "%s: %d", name, r);
+	ck_assert_msg(account.spent == late_reader->spent, "%s: %" PRId64 " ns spent", name, account.spent);
+	ck_assert_msg(took == late_reader->until, "%s: it took %" PRId64 " ns", name, took);
+	ck_assert_msg(account.late == (r == -ETIMEDOUT) && account.silent == (r == -ETIMEDOUT), "%s", name);
+	ck_assert_msg(files_broken(files) == (r == -EPIPE), "%s", name);
+	end_played();
+}
+END_TEST
+
+/* It is killed, and another one serves who asks next. */
 START_TEST(a_reader_that_stops)
 {
-	struct file f, other;
+	static struct clock_driven clock = {.leaps = true};
+	struct file f;
 	char byte;
-	struct files_account second = {.name = "other", .born = clock_now()};
-	struct files_place p = {tree, -1, false};
 	pid_t reader = await_reader(0);
 	ck_assert_int_eq(open_it("/large", false, &f), 0);
 	ck_assert_int_eq(kill(reader, SIGSTOP), 0);
-	clock_drive(&leaping);
-	int64_t begin_at = clock_now();
-	ck_assert_int_eq(file_read(&f, &byte, 1, 4000000), -ETIMEDOUT);
-	ck_assert_int_eq(clock_now() - begin_at, FILES_DEADLINE);
-	ck_assert(account.silent && account.late == 1);
-	begin_at = clock_now();
-	ck_assert_int_eq(file_read(&f, &byte, 1, 4000000), -ETIMEDOUT); /* and nobody waits for it again */
+	clock_drive(&clock);
+	ck_assert_int_eq(file_read(&f, &byte, 1, 4000000), -EPIPE);
 	file_close(&f);
-	ck_assert_int_eq(open_it("/d/text", false, &other), -ETIMEDOUT);
-	ck_assert_int_eq(clock_now(), begin_at);
+	clock_move(10 * NSEC_PER_SEC); /* there is a pause behind a reader that was not to be had */
+	clock.leaps = false;
+	ck_assert_int_eq(open_it("/d/text", false, &f), 0);
 	clock_drive(NULL);
-	ck_assert_int_eq(files_open(files, &p, &second, "/d/text", &other), 0); /* another target is served */
-	is_text(&other);
-	file_close(&other);
+	is_text(&f);
+	file_close(&f);
 	ck_assert_msg(ends(reader), "it was not killed");
-	ck_assert(!second.silent && !files_broken(files));
+	ck_assert(!account.silent && !account.late);
 }
 END_TEST
 
@@ -371,26 +463,13 @@ START_TEST(a_reader_that_lies)
 		struct reader_answer head;
 		char bytes[FILES_AT_ONCE];
 	} lie;
-	struct reader_answer ready = {0};
-	int pair[2], fds[2];
-	size_t n;
-	char any;
 	struct file f;
-	begin();
-	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	ck_assert_int_eq(files_new(pair[0], &files), 0);
-	ck_assert_int_eq(fd_recv(pair[1], &any, 1, fds, 2, &n), 1);
-	ck_assert_uint_eq(n, 2);
+	play_reader();
 	lie.head = lies[_i].answer;
-	ck_assert_int_eq(fd_send(fds[0], &ready, sizeof(ready), NULL, 0), 0);
-	ck_assert_int_eq(fd_send(fds[0], &lie, sizeof(lie.head) + lies[_i].more, NULL, 0), 0);
+	ck_assert_int_eq(fd_send(played, &lie, sizeof(lie.head) + lies[_i].more, NULL, 0), 0);
 	int r = open_it("/d/text", false, &f);
 	ck_assert_msg(r == lies[_i].result, "%s: %d", lies[_i].name, r);
-	files = files_free(files);
-	fd_close(fds[0]);
-	fd_close(fds[1]);
-	fd_close(pair[1]);
-	done();
+	end_played();
 }
 END_TEST
 
@@ -412,7 +491,8 @@ UNIT_SUITE(files)
 	tcase_add_test(t, the_server_dies);
 	tcase_add_test(t, a_reader_of_the_last_server);
 	suite_add_tcase(s, t);
-	t = tcase_create("lies");
+	t = tcase_create("played");
+	tcase_add_loop_test(t, a_reader_that_is_late, 0, LENGTH(late_readers));
 	tcase_add_loop_test(t, a_reader_that_lies, 0, LENGTH(lies));
 	suite_add_tcase(s, t);
 	return s;

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <linux/perf_event.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
@@ -103,6 +104,7 @@ static const struct probe {
 	{"enabling a perf event", BOTH, -EBADF, {SYS_ioctl, -1, PERF_EVENT_IOC_ENABLE, 0}},
 	{"so many samples of a perf event", BOTH, -EBADF, {SYS_ioctl, -1, PERF_EVENT_IOC_REFRESH, 1}},
 	{"redirecting a perf event", BOTH, -EBADF, {SYS_ioctl, -1, PERF_EVENT_IOC_SET_OUTPUT, -1}},
+	{"how much of what was sent is unread", BOTH, -EBADF, {SYS_ioctl, -1, SIOCOUTQ, P(buf)}},
 	{"enabling a perf event, asked for in 64 bits", 0, 0, {SYS_ioctl, -1, HIGH | PERF_EVENT_IOC_ENABLE, 0}},
 	{"a program on a perf event", 0, 0, {SYS_ioctl, -1, PERF_EVENT_IOC_SET_BPF, -1}},
 	{"a filter on a perf event", 0, 0, {SYS_ioctl, -1, PERF_EVENT_IOC_SET_FILTER, 0}},
