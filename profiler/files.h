@@ -8,8 +8,8 @@
  * the server kill it, and another one is asked for at the next need.
  *
  * On a busy machine a process waits longer for a CPU than a file system takes to answer. So time counts against a
- * target only from when the reader has taken the request from its socket, and between two looks of whoever waits it
- * counts for FILES_TURN at most, however late he gets the CPU himself.
+ * target only from when the reader has taken the request from its socket, and between two looks of the process that
+ * waits it counts for FILES_TURN at most, however late that process gets the CPU itself.
  *
  * A target has a credit (struct files_account): two answers that never came, or FILES_CREDIT of waiting and a part of
  * the time that passes, and its files are not opened any more. What a reader says is untrusted: it is of the kind asked
@@ -33,9 +33,10 @@
 #define FILES_LATE_MAX 2		     /* answers that did not come */
 #define FILES_LATE_PAUSE (1 * NSEC_PER_SEC)  /* after the first: it may have been a moment's trouble */
 #define FILES_CREDIT (2 * NSEC_PER_SEC)
-#define FILES_SHARE 20			/* of the time that passes, one part */
-#define FILES_OPEN_MAX 8		/* of a reader, at once */
-#define FILES_AT_ONCE (128u << 10)	/* bytes of an answer */
+#define FILES_SHARE 20		   /* of the time that passes, one part */
+#define FILES_BELIEVED 8	   /* a reader says how long it took: no less than this part of the waiting counts */
+#define FILES_OPEN_MAX 8	   /* of a reader, at once */
+#define FILES_AT_ONCE (128u << 10) /* bytes of an answer */
 #define FILES_BEGINNING_MAX (32u << 10) /* come with what was opened: the headers, mostly all of a small file */
 
 /* Which file it is, as it was when it was opened. */
@@ -125,6 +126,7 @@ struct reader_answer {
 	uint32_t passed; /* READER_OPEN: it is the file that was passed */
 	uint32_t bytes;	 /* that follow */
 	uint32_t eof;	 /* READER_OPEN: and that is all of it */
+	uint64_t took;	 /* ns, since it took the request */
 	struct file_id id;
 };
 

@@ -178,6 +178,7 @@ static bool answer_next(struct reader *r)
 	ssize_t got = fd_recv(r->sock, &in, sizeof(in) - 1, fds, 2, &n);
 	if (got < (ssize_t)sizeof(in.head))
 		return false;
+	const int64_t begin = clock_now();
 	((char *)&in)[got] = 0;
 	memset(&out.head, 0, sizeof(out.head));
 	out.head.result = answer(r, fds);
@@ -185,6 +186,7 @@ static bool answer_next(struct reader *r)
 	for (size_t i = 0; i < 2; i++)
 		if (fds[i] >= 0)
 			fd_close(fds[i]);
+	out.head.took = (uint64_t)(clock_now() - begin);
 	return say(r);
 }
 

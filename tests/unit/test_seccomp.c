@@ -78,7 +78,7 @@ static const struct probe {
 } probes[] = {
 	{"reading", ALL & ~FILES, 0, {SYS_read, 0, P(buf), 0}},
 	{"writing", ALL & ~FILES, 0, {SYS_write, 2, P(buf), 0}},
-	{"asking the time", ALL & ~FILES, 0, {SYS_clock_gettime, CLOCK_MONOTONIC, P(&ts)}},
+	{"asking the time", ALL, 0, {SYS_clock_gettime, CLOCK_MONOTONIC, P(&ts)}},
 	{"waiting", ALL & ~JOB & ~FILES, 0, {SYS_poll, P(&none), 0, 0}},
 	{"memory", ALL, 1, {SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0}},
 	{"memory that runs", 0, 0, {SYS_mmap, 0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0}},
