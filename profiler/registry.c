@@ -180,12 +180,21 @@ static void start_closer(struct closer *c, int fd)
 	*c = (struct closer){pid < 0 ? 0 : (pid_t)pid, fd};
 }
 
+static bool share_marks(void)
+{
+	if (begun)
+		return true;
+	void *page = mmap(NULL, CLOSING_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	begun = page == MAP_FAILED ? NULL : page;
+	return begun != NULL;
+}
+
 void registered_reap(void)
 {
 	for (unsigned i = 0; i < CLOSING_MAX; i++)
 		if (closing[i].pid && waitpid(closing[i].pid, NULL, WNOHANG) != 0)
 			end_closer(&closing[i]);
-	for (unsigned i = 0; i < CLOSING_MAX && late.n; i++)
+	for (unsigned i = 0; i < CLOSING_MAX && late.n && share_marks(); i++)
 		if (!closing[i].pid)
 			start_closer(&closing[i], late.fds[--late.n]);
 }
@@ -205,15 +214,6 @@ static struct closer *find_place(void)
 	return oldest;
 }
 
-static bool share_marks(void)
-{
-	if (begun)
-		return true;
-	void *page = mmap(NULL, CLOSING_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	begun = page == MAP_FAILED ? NULL : page;
-	return begun != NULL;
-}
-
 /*
  * Its file system is the target's, and close(2) of a file may wait for that for ever (FUSE, flush). So a child that
  * shares our table of descriptors closes it: the number is free at once, and the child waits. While that many wait, a
@@ -221,9 +221,9 @@ static bool share_marks(void)
  */
 void registered_let_go(int fd)
 {
-	if (fd < 0 || !share_marks())
+	if (fd < 0)
 		return;
-	struct closer *place = find_place();
+	struct closer *place = share_marks() ? find_place() : NULL;
 	if (place)
 		start_closer(place, fd);
 	else
