@@ -452,7 +452,8 @@ static struct symbols *read_file(const char *path)
 }
 
 #define NM                                                                                                             \
-	"nm %s --defined-only %s | awk '$2 ~ /[TtWwi]/ && $3 !~ /^(data_start|_*etext)$/ {sub(/@.*/, \"\", $3); "      \
+	"nm %s --defined-only %s | awk '$2 ~ /[TtWwi]/ && $3 !~ /^(data_start|_*etext|_[.]stapsdt[.]base)$/ "          \
+	"{sub(/@.*/, \"\", $3); "                                                                                      \
 	"print "                                                                                                       \
 	"$1, $3}'"
 #define STUBS "objdump -d %s %s | sed -n 's/^\\([0-9a-f]*\\) <\\(.*@plt\\)>:/\\1 \\2/p'"
