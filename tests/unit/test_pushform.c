@@ -777,6 +777,28 @@ START_TEST(test_otlp_zeros)
 }
 END_TEST
 
+/* A part of nothing but zeros is left out, and those behind it are sent. */
+START_TEST(test_otlp_zeros_in_front)
+{
+	struct profile *p = cpu_profile();
+	int64_t sums[TYPES] = {0};
+	for (int64_t i = 0; i < 30; i++) {
+		char name[32];
+		snprintf(name, sizeof(name), "f_%d", (int)i);
+		const uint32_t stack[] = {location(p, name)};
+		add(p, stack, 1, 0, NULL, 0);
+		profile_sample(p, stack, 1, (int64_t[]){i < 10 ? -1 : 0, 0, i < 10 ? 0 : 5}, NULL, 0);
+	}
+	struct made m = make(PUSH_OTLP, p, (struct push_limits){0, 10});
+	ck_assert_uint_eq(m.n, 2);
+	for (size_t i = 0; i < m.n; i++)
+		add_sums(PUSH_OTLP, &m.r[i], (struct push_limits){0, 10}, sums);
+	ck_assert_int_eq(sums[2], profile_total(p, 2));
+	done(m);
+	profile_free(p);
+}
+END_TEST
+
 /* --- all forms */
 
 START_TEST(test_empty)
@@ -886,6 +908,7 @@ UNIT_SUITE(pushform)
 	tcase_add_test(t, test_many_labels);
 	tcase_add_test(t, test_otlp);
 	tcase_add_test(t, test_otlp_zeros);
+	tcase_add_test(t, test_otlp_zeros_in_front);
 	tcase_add_test(t, test_empty);
 	tcase_add_test(t, test_same_bytes);
 	tcase_add_test(t, test_put);
