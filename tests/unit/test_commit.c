@@ -705,6 +705,25 @@ START_TEST(a_window_is_written_with_its_last_profile)
 }
 END_TEST
 
+/* The first is known to be written when all of it is, and not only with the last profile that was handed over. */
+START_TEST(windows_that_end_before_an_answer_are_written_once)
+{
+	begin_program(t);
+	work(t, 0, 200);
+	open_spool();
+	window_end(t, false);
+	work(t, 200, 300);
+	window_end(t, false);
+	ck_assert_uint_eq(t->unwritten, 4); /* two events */
+	run_until_left(0);
+	ck_assert_int_eq(spooled(), 4);
+	catch_up();
+	commit_now();
+	succeed(1);
+	ck_assert(!t->windows && t->seq == 2 && t->samples == 300);
+}
+END_TEST
+
 /* What a profile says, but for when it was made. */
 static bool with_comments; /* they tell of restarts, too */
 
@@ -755,6 +774,25 @@ START_TEST(a_profile_says_how_it_came_about)
 	with_comments = false;
 	ck_assert_ptr_nonnull(strstr(text, " 3 of "));
 	ck_assert_ptr_nonnull(strstr(text, " 4 of "));
+	free(text);
+}
+END_TEST
+
+/* Where there are no perf events a person has to know what is not in it. */
+START_TEST(a_profile_by_timers_says_so)
+{
+	target_forget(t);
+	fed_n_events = 1; /* its profile is the last one */
+	t = fed_target(g, 1);
+	open_spool();
+	begin_program(t);
+	fed_sample(t, fed_events(t, 0), (uint64_t)now + 1, FED_INIT, FED_INIT, (uint64_t[]){USER, 0x400500}, 2);
+	t->desc.strategy = STRATEGY_TIMERS;
+	with_comments = true;
+	window_end(t, false);
+	char *text = read_profile();
+	with_comments = false;
+	ck_assert_ptr_nonnull(strstr(text, "# timers: 0 processes with libpillion so far"));
 	free(text);
 }
 END_TEST
@@ -1513,7 +1551,9 @@ UNIT_SUITE(commit)
 	tcase_add_test(c, a_window_that_was_written_is_not_written_again);
 	tcase_add_loop_test(c, a_window_that_was_handed_over_is_not_lost, 0, 2);
 	tcase_add_test(c, a_window_is_written_with_its_last_profile);
+	tcase_add_test(c, windows_that_end_before_an_answer_are_written_once);
 	tcase_add_test(c, a_profile_says_how_it_came_about);
+	tcase_add_test(c, a_profile_by_timers_says_so);
 	tcase_add_test(c, a_profile_is_the_same_with_and_without_a_restart);
 	tcase_add_test(c, what_ran_on_a_cpu_that_came_back_is_written);
 	tcase_add_test(c, modules_are_read_again_for_a_window);
