@@ -7,10 +7,15 @@
  *		...
  *		return s;
  *	}
+ *
+ * A test case that compares what the kernel measures of programs that really run has the tag SUITE_MEASURED:
+ * CK_EXCLUDE_TAGS=measured leaves it out.
  */
 #pragma once
 
 #include <check.h>
+
+#define SUITE_MEASURED "measured"
 
 #define UNIT_SUITE(name)                                                                                               \
 	Suite *name##_suite(void);                                                                                     \

@@ -1559,12 +1559,17 @@ UNIT_SUITE(commit)
 	tcase_add_test(c, modules_are_read_again_for_a_window);
 	tcase_add_test(c, what_nobody_counted_is_in_the_profile);
 	tcase_add_test(c, the_rung_that_counts_is_the_one_that_did);
-	tcase_add_test(c, time_of_a_real_program_adds_up);
 	tcase_add_test(c, killed_at_any_moment_a_successor_continues);
 	tcase_add_test(c, a_damaged_journal_is_read_to_its_end);
 	tcase_add_test(c, a_target_that_takes_too_much_is_left_out_alone);
 	tcase_add_test(c, who_has_become_small_is_in_it_again);
 	tcase_add_test(c, many_that_are_large_have_a_bound);
 	suite_add_tcase(s, c);
+	TCase *m = tcase_create("measured");
+	tcase_set_tags(m, SUITE_MEASURED);
+	tcase_set_timeout(m, 120);
+	tcase_add_checked_fixture(m, begin, end);
+	tcase_add_test(m, time_of_a_real_program_adds_up);
+	suite_add_tcase(s, m);
 	return s;
 }

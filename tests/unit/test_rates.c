@@ -657,7 +657,6 @@ UNIT_SUITE(rates)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, a_sample_has_the_weight_of_its_time);
 	tcase_add_test(t, of_many_changes_the_last_are_known);
-	tcase_add_loop_test(t, what_the_kernel_takes_and_whom_it_reaches, 0, LENGTH(kernels));
 	tcase_add_loop_test(t, sums_stay_right_while_it_is_sampled_less, 0, LENGTH(ways));
 	tcase_add_test(t, the_budget_lowers_and_raises_all);
 	tcase_add_loop_test(t, a_successor_takes_over, 0, LENGTH(ways));
@@ -666,5 +665,10 @@ UNIT_SUITE(rates)
 	tcase_add_test(t, what_is_not_sampled_is_given_to_nobody);
 	tcase_add_test(t, a_drain_ends_at_its_deadline_and_goes_on_from_there);
 	suite_add_tcase(s, t);
+	TCase *m = tcase_create("measured");
+	tcase_set_tags(m, SUITE_MEASURED);
+	tcase_set_timeout(m, 120);
+	tcase_add_loop_test(m, what_the_kernel_takes_and_whom_it_reaches, 0, LENGTH(kernels));
+	suite_add_tcase(s, m);
 	return s;
 }
