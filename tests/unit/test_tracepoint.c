@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -134,27 +135,72 @@ START_TEST(those_of_this_kernel)
 END_TEST
 
 /* In a mount namespace of its own, whose /sys is empty. */
+static bool enter_empty_sys(void)
+{
+	return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+	       mount("none", "/sys", "tmpfs", 0, NULL) == 0;
+}
+
 static int without_tracefs(void)
 {
 	struct err e = {0};
 	struct target_desc d = ask("tracepoint:sched:sched_switch");
-	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-		mount("none", "/sys", "tmpfs", 0, NULL) < 0)
+	if (!enter_empty_sys())
 		return 2;
 	return tracepoints_find(&d, &e) == -ENOENT && strstr(e.text, "tracefs is not mounted") ? 0 : 1;
 }
 
-START_TEST(where_tracefs_is_not_mounted)
+static bool put_file(const char *path, const char *text)
+{
+	fd_auto fd = fd_open(AT_FDCWD, path, O_WRONLY | O_CREAT, 0600);
+	return fd >= 0 && fd_write_all(fd, text, strlen(text)) == 0;
+}
+
+/* Whatever this kernel has: what is there is as tracefs would have it. */
+static int with_tracepoints(void)
+{
+	static const char *const dirs[] = {"/sys/kernel", "/sys/kernel/tracing", "/sys/kernel/tracing/events",
+		"/sys/kernel/tracing/events/made", "/sys/kernel/tracing/events/made/up"};
+	struct err e = {0};
+	struct target_desc whole = ask("tracepoint:made:up"), ret = ask("tracepoint:made:up.ret"),
+			   none = ask("tracepoint:made:up.no");
+	if (!enter_empty_sys())
+		return 2;
+	for (size_t i = 0; i < LENGTH(dirs); i++)
+		if (mkdir(dirs[i], 0700) < 0)
+			return 2;
+	if (!put_file("/sys/kernel/tracing/events/made/up/id", "1234\n") ||
+		!put_file("/sys/kernel/tracing/events/made/up/format", format))
+		return 2;
+	if (tracepoints_find(&whole, &e) < 0 || whole.events[0].config != 1234 || whole.events[0].value_size)
+		return 1;
+	if (tracepoints_find(&ret, &e) < 0 || ret.events[0].config != 1234 || ret.events[0].value_at != 24)
+		return 1;
+	return tracepoints_find(&none, &e) == -ENOENT && strstr(e.text, "made:up.no: it has no field no;") ? 0 : 1;
+}
+
+static void in_a_child(int (*fn)(void))
 {
 	int status;
 	pid_t pid = fork();
 	if (pid == 0)
-		_exit(without_tracefs());
+		_exit(fn());
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 2)
 		skip("no mount namespace to be had");
 	else
 		ck_assert_int_eq(status, 0);
+}
+
+START_TEST(where_tracefs_is_not_mounted)
+{
+	in_a_child(without_tracefs);
+}
+END_TEST
+
+START_TEST(where_tracefs_is_mounted)
+{
+	in_a_child(with_tracepoints);
 }
 END_TEST
 
@@ -167,6 +213,7 @@ UNIT_SUITE(tracepoint)
 	tcase_add_test(t, a_format_that_ends_anywhere);
 	tcase_add_test(t, those_of_this_kernel);
 	tcase_add_test(t, where_tracefs_is_not_mounted);
+	tcase_add_test(t, where_tracefs_is_mounted);
 	suite_add_tcase(s, t);
 	return s;
 }
