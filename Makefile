@@ -13,7 +13,7 @@ CC := $(CC_$(MODE))
 OPT_release = -O2
 OPT_asan = -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 OPT_tsan = -O1 -fsanitize=thread
-# for tests/tools/mutants: quick to compile, each function says that it runs
+# for tests/mutants: quick to compile, each function says that it runs
 OPT_mutants = -O1 -fno-inline -fsanitize-coverage=trace-pc
 OPT_fuzz = -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
 # Only in release are hook and opener static: sanitizers need the dynamic runtime. With musl where that is installed: to
