@@ -8,14 +8,17 @@
  *		return s;
  *	}
  *
- * A test case that compares what the kernel measures of programs that really run has the tag SUITE_MEASURED:
- * CK_EXCLUDE_TAGS=measured leaves it out.
+ * Tags of test cases, which CK_EXCLUDE_TAGS='measured stepped' leaves out:
+ *
+ *	SUITE_MEASURED	compares what the kernel measures of programs that really run
+ *	SUITE_STEPPED	stops at every instruction: in code with a compiler's hooks it takes ten times as long
  */
 #pragma once
 
 #include <check.h>
 
 #define SUITE_MEASURED "measured"
+#define SUITE_STEPPED "stepped"
 
 #define UNIT_SUITE(name)                                                                                               \
 	Suite *name##_suite(void);                                                                                     \

@@ -605,15 +605,20 @@ UNIT_SUITE(tree)
 	tcase_add_test(t, threads_sum_exactly);
 	tcase_add_test(t, short_threads);
 	tcase_add_test(t, a_handler_interrupts_all_of_it);
-#ifndef __SANITIZE_THREAD__ /* which calls handlers when it likes */
-	tcase_add_test(t, a_handler_between_any_two_instructions);
-#else
-	(void)a_handler_between_any_two_instructions;
-#endif
 	tcase_add_test(t, a_forked_child_begins_anew);
 	tcase_add_test(t, memory_from_outside);
 	tcase_add_test(t, off_and_on);
 	tcase_add_loop_test(t, exclusive_time, 0, 2);
 	suite_add_tcase(s, t);
+#ifndef __SANITIZE_THREAD__ /* which calls handlers when it likes */
+	TCase *stepped = tcase_create("stepped");
+	tcase_set_tags(stepped, SUITE_STEPPED);
+	tcase_add_checked_fixture(stepped, begin, end);
+	tcase_set_timeout(stepped, 120);
+	tcase_add_test(stepped, a_handler_between_any_two_instructions);
+	suite_add_tcase(s, stepped);
+#else
+	(void)a_handler_between_any_two_instructions;
+#endif
 	return s;
 }
