@@ -2,6 +2,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -9,4 +10,15 @@ static inline size_t full(size_t whole, size_t part)
 {
 	const char *asked = getenv("FULL");
 	return asked && *asked ? whole : part;
+}
+
+/* False where every byte costs ten times as much (a sanitizer's program) and FULL is not asked for: tests of many MB.
+ */
+static inline bool full_bytes(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	return full(1, 0);
+#else
+	return true;
+#endif
 }

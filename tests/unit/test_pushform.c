@@ -410,6 +410,8 @@ static const struct {
 
 START_TEST(test_alone)
 {
+	if (alone[_i].depth * alone[_i].text > 10 << 20 && !full_bytes())
+		return;
 	struct profile *p = deep(alone[_i].depth, alone[_i].text);
 	for (enum push_form form = PUSH_PYROSCOPE; form <= PUSH_OTLP; form++) {
 		struct push_request *r;
@@ -897,7 +899,8 @@ UNIT_SUITE(pushform)
 	tcase_add_loop_test(t, test_splits, 0, N(splits));
 	tcase_add_test(t, test_parts_say_so);
 	tcase_add_loop_test(t, test_alone, 0, N(alone));
-	tcase_add_test(t, test_shared_is_large);
+	if (full_bytes())
+		tcase_add_test(t, test_shared_is_large);
 	tcase_add_loop_test(t, test_kinds, 0, N(kinds));
 	tcase_add_test(t, test_names);
 	tcase_add_test(t, test_cut);
