@@ -2,6 +2,7 @@
 
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "oci/base/nearest.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -117,7 +118,7 @@ static const struct row rows[] = {
 	{"cpu-budget", USER, parse_percent, FIELD(settings.cpu_budget), 0, 100000,
 		"1%", "0% to 100% of the machine, 0 = no bound", "CPU time that profiling may take: beyond it a service samples all less often"},
 	{"output", USER, parse_file, FIELD(settings.output), 0, 0,
-		NULL, "a path (<= 1023 bytes)", "where `pillion run` and `attach` write; ./pillion-<pid>/"},
+		NULL, "a path (<= 1023 bytes)", "where `pillion run` and `attach` write, also -o; ./pillion-<pid>/"},
 	{"duration", USER, parse_seconds, FIELD(settings.duration_s), 1, 3650u * 86400,
 		NULL, "1s to 3650d", "when `pillion attach` lets go; when the target ends"},
 	{"daemon", USER, parse_path, FIELD(settings.daemon), 0, 0,
@@ -587,40 +588,127 @@ int options_read_env(struct options *o, struct err *e)
 	return first;
 }
 
-/* One flag at argv[i]; *ret_took: how many arguments it took, also when they are wrong. */
-static int read_flag(struct options *o, char **argv, int i, int argc, int *ret_took, struct err *e)
-{
-	const char *name = argv[i] + 2, *eq = strchr(argv[i], '=');
-	size_t len = eq ? (size_t)(eq - name) : strlen(name);
-	char text[ERR_SHOWN + 12];
-	const struct row *row = strncmp(argv[i], "--", 2) ? NULL : find_row(name, len, OPTION_FLAG);
+/* A flag's short name. */
+static const struct {
+	char letter;
+	const char *name;
+} letters[] = {{'o', "output"}};
 
-	*ret_took = 1;
+/* `len`: without what is behind a '='. */
+static const struct row *find_flag(const char *flag, size_t len)
+{
+	if (!strncmp(flag, "--", 2))
+		return find_row(flag + 2, len - 2, OPTION_FLAG);
+	for (size_t i = 0; i < LENGTH(letters); i++)
+		if (len == 2 && flag[1] == letters[i].letter)
+			return find_row(letters[i].name, strlen(letters[i].name), OPTION_FLAG);
+	return NULL;
+}
+
+/* Which one was meant; NULL: none is near. */
+static const struct row *nearest_row(const char *flag, size_t len)
+{
+	const struct row *best = NULL;
+	if (strncmp(flag, "--", 2) != 0)
+		return NULL;
+	size_t near = nearest_limit(len - 2);
+	for (size_t i = 0; i < LENGTH(rows); i++) {
+		const size_t d =
+			rows[i].from & OPTION_FLAG ? nearest_distance(flag + 2, len - 2, rows[i].name) : NEAREST_MAX;
+		if (d < near) {
+			near = d;
+			best = &rows[i];
+		}
+	}
+	return best;
+}
+
+struct flag {
+	const struct row *row;	 /* NULL: there is no such option */
+	const struct row *meant; /* then: this one was */
+	const char *value;	 /* NULL: without one */
+	int took;		 /* arguments */
+};
+
+static bool is_dashes(int argc, char **argv, int i)
+{
+	return i < argc && !strcmp(argv[i], "--");
+}
+
+/* From argv[i] on there are options of ours, with their values, up to a "--". */
+static bool leads_to_dashes(int argc, char **argv, int i)
+{
+	for (; i < argc && !is_dashes(argc, argv, i); i++) {
+		const size_t len = strcspn(argv[i], "=");
+		if (argv[i][0] != '-' || (!find_flag(argv[i], len) && !nearest_row(argv[i], len)))
+			return false;
+		i += i + 1 < argc && argv[i + 1][0] != '-';
+	}
+	return i < argc;
+}
+
+/*
+ * Is argv[i], behind a flag, its value, or the program? A switch needs none: 0 and 1 are no programs, a word is its
+ * value with a "--" behind it. For a flag that is not ours it is as for the one that was meant; else it is its value
+ * when there is a "--" further on, so that a typing error does not run a program of that name.
+ */
+static bool is_value(const struct flag *f, int argc, char **argv, int i)
+{
+	const struct row *row = f->row ? f->row : f->meant;
+	bool unused;
+	if (i >= argc || is_dashes(argc, argv, i))
+		return false;
 	if (!row)
-		return err_say(e, -EINVAL, "no such option: %s", err_shown(argv[i], strlen(argv[i]), text));
-	spelling(row, OPTION_FLAG, text, sizeof(text));
-	if (eq)
-		return set_row(o, row, text, eq + 1, e);
-	if (row->parse == parse_switch)
-		return set_row(o, row, text, "1", e);
-	if (i + 1 == argc)
-		return err_say(e, -EINVAL, "%s needs a value: %s", text, row->allowed);
-	*ret_took = 2;
-	return set_row(o, row, text, argv[i + 1], e);
+		return argv[i][0] != '-' && leads_to_dashes(argc, argv, i + 1);
+	if (row->parse != parse_switch)
+		return f->row || argv[i][0] != '-';
+	return !strcmp(argv[i], "0") || !strcmp(argv[i], "1") ||
+	       (parse_switch(row, argv[i], &unused) == 0 && is_dashes(argc, argv, i + 1));
+}
+
+static struct flag look_at_flag(int argc, char **argv, int i)
+{
+	const size_t len = strcspn(argv[i], "=");
+	struct flag f = {.row = find_flag(argv[i], len), .took = 1};
+	f.meant = f.row ? NULL : nearest_row(argv[i], len);
+	if (argv[i][len]) {
+		f.value = argv[i] + len + 1;
+	} else if (is_value(&f, argc, argv, i + 1)) {
+		f.value = argv[i + 1];
+		f.took = 2;
+	}
+	return f;
+}
+
+static int set_flag(struct options *o, const struct flag *f, const char *arg, struct err *e)
+{
+	char text[ERR_SHOWN + 12];
+	if (!f->row && f->meant)
+		return err_say(e, -EINVAL, "no such option: %s; is --%s meant?", err_shown(arg, strlen(arg), text),
+			f->meant->name);
+	if (!f->row)
+		return err_say(e, -EINVAL, "no such option: %s", err_shown(arg, strlen(arg), text));
+	spelling(f->row, OPTION_FLAG, text, sizeof(text));
+	if (f->value)
+		return set_row(o, f->row, text, f->value, e);
+	return f->row->parse == parse_switch ? set_row(o, f->row, text, "1", e)
+					     : err_say(e, -EINVAL, "%s needs a value: %s", text, f->row->allowed);
 }
 
 int options_read_flags(struct options *o, int argc, char **argv, int *ret_next, struct err *e)
 {
 	struct err later;
-	int i = 1, first = 0, took;
+	int i = 1, first = 0;
 
-	for (; i < argc && argv[i][0] == '-' && argv[i][1]; i += took) {
-		if (!strcmp(argv[i], "--")) {
+	for (; i < argc && argv[i][0] == '-' && argv[i][1];) {
+		if (is_dashes(argc, argv, i)) {
 			i++;
 			break;
 		}
-		int r = read_flag(o, argv, i, argc, &took, first < 0 ? &later : e);
+		const struct flag f = look_at_flag(argc, argv, i);
+		int r = set_flag(o, &f, argv[i], first < 0 ? &later : e);
 		first = first < 0 ? first : r;
+		i += f.took;
 	}
 	*ret_next = i;
 	return first;

@@ -133,10 +133,11 @@ int options_read_pairs(int fd, const char *path, options_pair_fn *fn, void *arg,
  */
 int options_read_env(struct options *o, struct err *e);
 /*
- * Flags from argv[1] on, in front of the first argument that is none (or behind "--"). `--name value` and
- * `--name=value`; a switch may stand alone and takes a value by '=' only. *ret_next: index of the first argument that
- * is not ours. -EINVAL names the first that is wrong (bad value, missing value, no such option); the others have
- * been applied.
+ * Flags from argv[1] on, in front of the first argument that is none, or of a "--". `--name value`
+ * and `--name=value`; a switch may stand alone, and its value as an argument is 0 or 1, or a word in front of a "--".
+ * *ret_next: index of the first argument that is not ours. -EINVAL names the first that is wrong (bad value, missing
+ * value, no such option, with the nearest name); the others have been applied. What stands in front of a "--" is never
+ * taken for the program.
  */
 int options_read_flags(struct options *o, int argc, char **argv, int *ret_next, struct err *e);
 

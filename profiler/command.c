@@ -1,4 +1,5 @@
 #include "profiler/command.h"
+#include "oci/base/nearest.h"
 #include "profiler/progress.h"
 #include "profiler/text.h"
 
@@ -91,6 +92,24 @@ static const struct command_option *find_option(const char *arg, const struct co
 	return NULL;
 }
 
+static int no_option(const char *command, const char *arg, const struct command_option *o)
+{
+	const char *meant = NULL;
+	const size_t len = strcspn(arg, "=");
+	size_t near = strncmp(arg, "--", 2) ? 0 : nearest_limit(len - 2);
+	for (; o->name; o++) {
+		const size_t d = nearest_distance(arg, len, o->name);
+		if (d < near) {
+			near = d;
+			meant = o->name;
+		}
+	}
+	if (meant)
+		return command_fail(command, -EINVAL, "there is no option '%s'; is '%s' meant? 'pillion help %s'", arg,
+			meant, command);
+	return command_fail(command, -EINVAL, "there is no option '%s'; see 'pillion help %s'", arg, command);
+}
+
 int command_options(int argc, char **argv, const struct command_option *options)
 {
 	int kept = 0;
@@ -107,8 +126,7 @@ int command_options(int argc, char **argv, const struct command_option *options)
 		}
 		const struct command_option *o = find_option(argv[i], options, &value);
 		if (!o)
-			return command_fail(
-				argv[0], -EINVAL, "there is no option '%s'; see 'pillion help %s'", argv[i], argv[0]);
+			return no_option(argv[0], argv[i], options);
 		const bool wants = o->value || o->terms;
 		if (wants && !value && i + 1 < argc)
 			value = argv[++i];

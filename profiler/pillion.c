@@ -2,6 +2,7 @@
  * pillion - the command line. Policy: needs no privilege but for `on` and `off`; a failure is one sentence on stderr
  * and an exit code of command.h; nothing is logged.
  */
+#include "oci/base/nearest.h"
 #include "profiler/command.h"
 #include "profiler/forkserver.h"
 
@@ -67,39 +68,14 @@ const struct command *command_find(const char *name)
 	return NULL;
 }
 
-#define TYPED_MAX 32
-
-static size_t least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
-/* How many letters are to be changed, left out or put in, or to change places with their neighbour. */
-static size_t distance(const char *a, const char *b)
-{
-	size_t d[TYPED_MAX + 1][TYPED_MAX + 1], n = strlen(a), m = strlen(b);
-	if (n > TYPED_MAX || m > TYPED_MAX)
-		return TYPED_MAX;
-	for (size_t i = 0; i <= n; i++)
-		for (size_t k = 0; k <= m; k++) {
-			if (!i || !k) {
-				d[i][k] = i + k;
-				continue;
-			}
-			d[i][k] = least(d[i - 1][k - 1] + (a[i - 1] != b[k - 1]), least(d[i - 1][k], d[i][k - 1]) + 1);
-			if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
-				d[i][k] = least(d[i][k], d[i - 2][k - 2] + 1);
-		}
-	return d[n][m];
-}
-
 /* NULL: nothing is near enough to be meant */
 static const char *meant(const char *typed)
 {
 	const char *best = NULL;
-	size_t near = strlen(typed) > 4 ? 3 : 2; /* less than that */
+	size_t near = nearest_limit(strlen(typed));
 	for (size_t i = 0; commands[i]; i++) {
-		const size_t d = commands[i]->hidden ? TYPED_MAX : distance(typed, commands[i]->name);
+		const size_t d =
+			commands[i]->hidden ? NEAREST_MAX : nearest_distance(typed, strlen(typed), commands[i]->name);
 		if (d < near) {
 			near = d;
 			best = commands[i]->name;

@@ -389,8 +389,8 @@ test_other_engine() { # that knows it
 row "an engine that does not answer, and another one that knows it" test_other_engine
 row "nothing to attach to" test_refused 2 "give one process or container; see 'pillion help attach'" root ""
 row "two things to attach to" test_refused 2 "give one process or container; see 'pillion help attach'" root "1 2"
-row "an unknown option behind it" test_refused 2 'no such option: --widnow=1' root "no-such --widnow=1"
-row "an unknown option" test_refused 2 'no such option: --widnow' root TARGET --widnow
+row "an unknown option behind it" test_refused 2 'no such option: --widnow=1; is --window meant[?]' root "no-such --widnow=1"
+row "an unknown option" test_refused 2 'no such option: --widnow; is --window meant[?]' root TARGET --widnow
 row "a bad duration" test_refused 2 '--duration: "soon" is not 1s to 3650d' root TARGET --duration soon
 row "an unknown event" test_refused 1 'cannot attach to threads \(pid [0-9]+\): events, column 1: .*' root TARGET --events no-such
 row "no daemon" test_refused 1 'cannot attach to threads .*: cannot start a session: cannot run /no/such: No such file or directory' \

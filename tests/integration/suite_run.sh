@@ -305,11 +305,16 @@ row "a file that is no program" test_exit 126 '^pillion run: cannot run ./text: 
 row "a directory" test_exit 126 '^pillion run: cannot run /: Is a directory$' /
 row "an empty program is an empty script" test_exit 0 '^$' ./empty
 row "no program at all" test_exit 2 "^pillion run: no program is given; see 'pillion help run'$" --window 9s
-row "an unknown option is told, and the profile is taken" test_exit 3 '^pillion run: no such option: --windwo=7s$' \
+row "an unknown option is told, and the profile is taken" test_exit 3 '^pillion run: no such option: --windwo=7s; is --window meant[?]$' \
 	--windwo=7s -- sh -c 'exit 3'
+row "an unknown option's value is no program" test_exit 3 '^pillion run: no such option: --evnets; is --events meant[?]$' \
+	--evnets ls -- sh -c 'exit 3'
+row "the value of one that is like no other, neither" test_exit 3 '^pillion run: no such option: -F$' -F ls -- sh -c 'exit 3'
+row "a switch may have its value behind it" test_exit 3 '^$' --strict 1 --enabled 1 sh -c 'exit 3'
+row "-o is --output" test_exit 0 "^pillion run: refused: cannot make /proc/x: .*$IGNORED" -o /proc/x true
 row "a bad value is told" test_exit 3 '^pillion run: --window: "soon" is not 5s to 3600s$' --window soon sh -c 'exit 3'
 row "an unknown event" test_exit 3 "^pillion run: .*cpus.*$IGNORED" --events cpus -- sh -c 'exit 3'
-row "an unknown option under --strict" test_exit 125 '^pillion run: no such option: --windwo$' --strict --windwo -- true
+row "an unknown option under --strict" test_exit 125 '^pillion run: no such option: --windwo; is --window meant[?]$' --strict --windwo -- true
 row "an unknown event under --strict" test_exit 125 '^pillion run: .*cpus' --strict --events cpus -- true
 row "the program's own --help is the program's" test_exit 4 '^$' sh -c '[ "$1" = --help ] && exit 4' sh --help
 row "attaching by cgroup is not for run" test_exit 0 "^pillion run: .*--attach is auto or process$IGNORED" --attach cgroup true

@@ -266,7 +266,7 @@ test_nobody() {
 	refuses 1 "no pilliond listens at $ROW/run/file: $start" "${PS[@]}" --control "$ROW/run/file"
 	refuses 2 '--control: "here" is not an absolute path.*' "${PS[@]}" --control here
 	refuses 2 "option '--control' needs a value; see 'pillion help ps'" "${PS[@]}" --control
-	refuses 2 "there is no option '--jsno'; see 'pillion help ps'" "${PS[@]}" --jsno
+	refuses 2 "there is no option '--jsno'; is '--json' meant[?] 'pillion help ps'" "${PS[@]}" --jsno
 	refuses 2 "it takes no argument, so 'web' is one too many" "${PS[@]}" web
 	has "its help" "$("${PS[@]}" --help)" '^usage: pillion ps .*example: pillion ps '
 	end_run

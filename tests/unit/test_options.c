@@ -357,8 +357,28 @@ static const struct flag_case {
 	{"'--' ends our part", {"run", "--strict", "--", "--window"}, 3, NULL, 60, true},
 	{"a single dash is a program's argument", {"run", "-"}, 1, NULL, 60, false},
 	{"the value is missing", {"run", "--window"}, 2, "--window needs a value: 5s to 3600s", 60, false},
-	{"an unknown flag", {"run", "--windows=70s"}, 2, "no such option: --windows=70s", 60, false},
+	{"an unknown flag", {"run", "--windows=70s"}, 2, "no such option: --windows=70s; is --window meant?", 60,
+		false},
+	{"one that is near takes a value as it would", {"run", "--windwo", "70s", "app"}, 3, "is --window meant?", 60,
+		false},
+	{"near a switch", {"run", "--strcit", "app"}, 2, "is --strict meant?", 60, false},
+	{"near nothing", {"run", "--colour", "app"}, 2, "no such option: --colour", 60, false},
 	{"a short flag", {"run", "-w", "70s"}, 2, "no such option: -w", 60, false},
+	{"what stands in front of '--' is no program", {"run", "-F", "prof", "--", "app"}, 4, "no such option: -F", 60,
+		false},
+	{"nor with options between", {"run", "-F", "prof", "--window", "70s", "--", "app"}, 6, "no such option: -F", 70,
+		false},
+	{"a program's own '--'", {"run", "-F", "prof", "run", "--", "app"}, 2, "no such option: -F", 60, false},
+	{"a program's own '--', without a mistake", {"run", "--strict", "app", "--", "x"}, 2, NULL, 60, true},
+	{"a letter", {"run", "-o", "there", "app"}, 3, NULL, 60, false},
+	{"a letter with '='", {"run", "-o=there", "app"}, 2, NULL, 60, false},
+	{"a letter of none", {"run", "-oo", "app"}, 2, "no such option: -oo", 60, false},
+	{"a switch and 1", {"run", "--strict", "1", "app"}, 3, NULL, 60, true},
+	{"a switch and 0", {"run", "--strict", "0", "--", "app"}, 4, NULL, 60, false},
+	{"a switch and a program that is a word", {"run", "--strict", "true", "x"}, 2, NULL, 60, true},
+	{"a switch and a word", {"run", "--strict", "false", "--", "app"}, 4, NULL, 60, false},
+	{"a switch and a word that is none", {"run", "--strict", "maybe", "--", "app"}, 2, NULL, 60, true},
+	{"no value in front of '--'", {"run", "--window", "--", "app"}, 3, "--window needs a value", 60, false},
 	{"a policy row as a flag", {"run", "--max-rate=5"}, 2, "no such option", 60, false},
 	{"what follows a mistake counts, and the program is found", {"run", "-w", "--window", "3s", "--strict", "app"},
 		5, "no such option: -w", 60, true},
@@ -381,6 +401,8 @@ START_TEST(flags_stop_at_the_program)
 		ck_assert_msg(strstr(e.text, c->sentence) != NULL, "%s: \"%s\"", c->scenario, e.text);
 	ck_assert_msg(o.request.window_s == c->window_s, "%s: window %u", c->scenario, o.request.window_s);
 	ck_assert_msg(o.settings.strict == c->strict, "%s: strict", c->scenario);
+	if (argc > 1 && !strncmp(c->argv[1], "-o", 2) && !c->sentence)
+		ck_assert_str_eq(o.settings.output, "there");
 	same_fds();
 }
 END_TEST
