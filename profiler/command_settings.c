@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define SYSTEM_FILE "/etc/pillion/pillion.conf"
@@ -16,10 +17,30 @@ static void keep_first(struct err *first, const struct err *e, int r)
 		*first = *e;
 }
 
-/* What differs from the defaults of a service: another user has places of his own, PID 1 a short window. */
+/* In a build tree the daemon lies beside this program; where it was installed, no program of that name does. */
+static void use_daemon_beside(struct options *o)
+{
+	char path[PATH_MAX];
+	const ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof("pilliond"));
+	if (n <= 0)
+		return;
+	path[n] = 0;
+	char *base = strrchr(path, '/');
+	if (!base)
+		return;
+	snprintf(base + 1, sizeof("pilliond"), "pilliond");
+	if (access(path, X_OK) == 0)
+		options_set(o, OPTION_FILE, "daemon", path, NULL);
+}
+
+/*
+ * What differs from the defaults of a service: another user has places of his own, PID 1 a short window, a build tree
+ * its own daemon.
+ */
 static void set_defaults(struct options *o)
 {
 	options_default(o);
+	use_daemon_beside(o);
 	if (geteuid() != 0)
 		places_use(o);
 	if (getpid() == 1)

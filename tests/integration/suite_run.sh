@@ -322,6 +322,18 @@ row "no daemon" test_exit 0 "^pillion run: cannot start a session: cannot run /n
 	--daemon /no/such true
 row "no directory to write to" test_exit 0 "^pillion run: refused: cannot make /proc/x: No such file or directory$IGNORED" \
 	--output /proc/x true
+test_daemon_beside() { # as in a build tree: nothing is installed, and nothing names it
+	begin_run
+	local run=("$LAB/bin/pillion" run --control "$ROW/none.sock" --output)
+	is "stderr" "$("${NOBODY[@]}" "${run[@]}" "$ROW/out" -- "$LAB/bin/burn" 0.3 2>&1 >/dev/null)" ""
+	until_true 20 written burn || fail "no profile"
+	cp "$LAB/bin/pillion" alone
+	run[0]=./alone
+	[[ -e /usr/libexec/pillion/pilliond ]] ||
+		has "alone" "$("${run[@]}" "$ROW/other" -- true 2>&1)" "^pillion run: .* cannot run /usr/libexec/pillion/pilliond: "
+	end_run
+}
+row "without --daemon it is the one beside it" test_daemon_beside
 test_output() { # as root, into a directory with files of root's in it: it stays as it is, and says so
 	begin_run
 	mkdir theirs && touch theirs/file
