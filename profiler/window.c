@@ -223,7 +223,6 @@ static void fill(struct window *w, struct target *t, bool last)
 	apps_window(t->apps, last);
 	t->tally.apps_lost += apps_lost(t->apps);
 	t->tally.labels_lost += apps_labels_lost(t->apps);
-	int64_t now = clock_now();
 	*w = (struct window){.t = t,
 		.last = last,
 		.early = t->early,
@@ -232,12 +231,13 @@ static void fill(struct window *w, struct target *t, bool last)
 		.rate_most = t->rate.most,
 		.seq = t->seq,
 		.real = t->window_real};
-	w->duration = now - t->window_mono;
 	w->tally = t->tally;
 	w->cpu_used = target_cpu_used(t);
+	counted_window(t, w);
+	const int64_t now = clock_now(); /* what was counted is of the time until here, however long it took to ask */
+	w->duration = now - t->window_mono;
 	coverage_look(t->engine, now);
 	coverage_list(t, t->window_mono, w->uncovered);
-	counted_window(t, w);
 	t->past.lost += lost_in(w);
 	w->owns_counts = take_counts(w);
 	apps_next_window(t->apps, w->counts, t->counts);

@@ -30,6 +30,10 @@ static int64_t now(clockid_t id)
 	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
 }
 
+struct line {
+	int64_t time, cpu, counted;
+};
+
 static int open_counter(void)
 {
 	struct perf_event_attr attr = {
@@ -41,6 +45,21 @@ static int64_t counted(int fd)
 {
 	int64_t value;
 	return read(fd, &value, sizeof(value)) == sizeof(value) ? value : -1;
+}
+
+/* All at one time, to 100 us: where the CPU was taken away in between, it is asked again. */
+static struct line look(int counter)
+{
+	struct line l;
+	int64_t after;
+	int tries = 0;
+	do {
+		l.time = now(CLOCK_REALTIME);
+		l.cpu = now(CLOCK_PROCESS_CPUTIME_ID);
+		l.counted = counted(counter);
+		after = now(CLOCK_REALTIME);
+	} while (after - l.time > 100000 && ++tries < 100);
+	return l;
 }
 
 static void pause_ns(int64_t ns)
@@ -83,8 +102,8 @@ int main(int argc, char **argv)
 	if (pthread_create(&first, NULL, work, NULL))
 		return 1;
 	while (now(CLOCK_MONOTONIC) < end + 200000000) {
-		fprintf(out, "%lld %lld %lld\n", (long long)now(CLOCK_REALTIME),
-			(long long)now(CLOCK_PROCESS_CPUTIME_ID), (long long)counted(counter));
+		const struct line l = look(counter);
+		fprintf(out, "%lld %lld %lld\n", (long long)l.time, (long long)l.cpu, (long long)l.counted);
 		fflush(out);
 		pause_ns(100000000);
 	}

@@ -95,10 +95,14 @@ static int ask(int sock, int tree, const char *path, struct reader_answer *head,
 	*c = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
 	memcpy(CMSG_DATA(c), &tree, sizeof(tree));
 	struct pollfd p = {.fd = sock, .events = POLLIN};
-	if (sendmsg(sock, &m, 0) < 0 || poll(&p, 1, 2000) != 1)
+	if (sendmsg(sock, &m, 0) < 0)
 		return -1;
-	m = (struct msghdr){.msg_iov = in, .msg_iovlen = 2};
-	return recvmsg(sock, &m, 0) < (ssize_t)sizeof(*head) ? -1 : 0;
+	do { /* the first one may be what it says when it is ready: of no file */
+		m = (struct msghdr){.msg_iov = in, .msg_iovlen = 2};
+		if (poll(&p, 1, 2000) != 1 || recvmsg(sock, &m, 0) < (ssize_t)sizeof(*head))
+			return -1;
+	} while (head->result >= 0 && !head->id.ino);
+	return 0;
 }
 
 static void say_bytes(FILE *to, const char *bytes, uint32_t n)
