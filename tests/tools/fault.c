@@ -168,6 +168,41 @@ static int take_listener(int pidfd)
 	return fd;
 }
 
+static double starved;
+
+double fault_starved(void)
+{
+	return starved;
+}
+
+/* 0: the kernel does not count it. */
+static double starved_so_far(pid_t pid)
+{
+	char path[64];
+	unsigned long long waited = 0;
+	snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)pid);
+	FILE *f = fopen(path, "re");
+	if (f && fscanf(f, "%*u %llu", &waited) != 1)
+		waited = 0;
+	if (f)
+		fclose(f);
+	return (double)waited / 1e6;
+}
+
+/* Its wait status; what it waited for a CPU is there until then. */
+static int reap(pid_t hook)
+{
+	siginfo_t info;
+	int status;
+	while (waitid(P_PID, (id_t)hook, &info, WEXITED | WNOWAIT) < 0)
+		if (errno != EINTR)
+			die("wait");
+	starved += starved_so_far(hook);
+	if (waitpid(hook, &status, 0) < 0)
+		die("wait");
+	return status;
+}
+
 /* Until nobody is left who has the filter: the hook's children may outlive it by a moment. */
 static int attend(pid_t hook, struct watch *w)
 {
@@ -177,8 +212,10 @@ static int attend(pid_t hook, struct watch *w)
 	while (poll(p, 2, -1) > 0 || errno == EINTR) {
 		if (p[0].revents & POLLIN && !answer(listener, w, status >= 0))
 			break;
-		if (p[1].revents & POLLIN && waitpid(hook, &status, 0) == hook)
+		if (p[1].revents & POLLIN) {
+			status = reap(hook);
 			break;
+		}
 		if (p[0].revents & POLLHUP)
 			p[0].fd = -1;
 	}
@@ -248,13 +285,12 @@ static void strike(enum fault f, pid_t hook, pid_t init)
 		kill(victim, f == FAULT_CHILD_STOP ? SIGSTOP : SIGKILL);
 }
 
-int fault_run(enum fault f, char **hook, int in, pid_t init)
+static int run_hook(enum fault f, char **hook, int in, pid_t init)
 {
 	static const int errors[] = {
 		EPERM, EACCES, ENOMEM, EMFILE, ENFILE, ENOSYS, EINTR, EIO, EAGAIN, EINVAL, ENOSPC, ESRCH};
 	struct watch w = {.kills = f == FAULT_DEATH, .at = 1 + chance(CALLS_MAX)};
 	unsigned size = chance(1u << 30);
-	int status;
 	w.error = errors[chance(sizeof(errors) / sizeof(errors[0]))];
 	told[0] = 0;
 	atomic_store(shared, -1);
@@ -271,8 +307,14 @@ int fault_run(enum fault f, char **hook, int in, pid_t init)
 			f == FAULT_FILES ? 4 + size % 40 : (2u << 20) + size % (24u << 20));
 	if (f == FAULT_CHILD_KILL || f == FAULT_CHILD_STOP || f == FAULT_INIT)
 		strike(f, pid, init);
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			die("wait");
+	return reap(pid);
+}
+
+int fault_run(enum fault f, char **hook, int in, pid_t init)
+{
+	const double before = starved_so_far(getpid());
+	starved = 0;
+	int status = run_hook(f, hook, in, init);
+	starved += starved_so_far(getpid()) - before;
 	return status;
 }

@@ -31,3 +31,5 @@ void fault_text(enum fault f, char *text, size_t *len);
  * its wait status.
  */
 int fault_run(enum fault f, char **hook, int in, pid_t init);
+/* How long the hook, or we, were ready to run then and had no CPU, in ms (Documentation/scheduler/sched-stats.rst). */
+double fault_starved(void);

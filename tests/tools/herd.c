@@ -13,7 +13,8 @@
  *	-j JOBS			so many at a time (1)
  *	-k			all stay until SIGTERM; prints "ready" when the last has started
  *	-f SEED			one fault in every start, at random; SEED repeats them (their moments but roughly)
- *	-b MS			the hook's budget: a call that takes SLACK_MS more is late (500)
+ *	-b MS			the hook's budget: a call that takes SLACK_MS more is late (500);
+ *			what the hook and herd waited for a CPU does not count
  *	-o FILE			a line each: id, ms of the hook from spawn to exit, its status, the program's, fault
  *
  * Prints a table, a line for each fault: starts, those that failed (the hook's exit status is not 0, or the program's
@@ -39,7 +40,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SLACK_MS 100 /* of a machine that others work on */
+#define SLACK_MS 100 /* for the end of the children that the hook kills */
 #define LIVE_MAX 4096
 
 struct member {
@@ -48,8 +49,8 @@ struct member {
 	int gate; /* released by a byte */
 	enum fault fault;
 	int hook_status;
-	double ms;
-	char told[160]; /* what was done to it */
+	double ms, starved; /* starved: of these, without a CPU */
+	char told[160];	    /* what was done to it */
 };
 
 struct tally {
@@ -157,6 +158,7 @@ static int call_hook(struct member *m, bool stopped)
 	int status = fault_run(fault, set.hook, in[0], m->pid);
 	if (!stopped) {
 		m->ms = now_ms() - start;
+		m->starved = fault_starved();
 		snprintf(m->told, sizeof(m->told), "%s", fault_tell(fault));
 	}
 	close(in[0]);
@@ -171,7 +173,7 @@ static void account(const struct member *m, int program)
 	bool killed = m->fault == FAULT_INIT && WIFSIGNALED(program) && WTERMSIG(program) == SIGKILL;
 	bool ran = killed || (WIFEXITED(program) && WEXITSTATUS(program) == 0) ||
 		   (set.keep && WIFSIGNALED(program) && WTERMSIG(program) == SIGKILL);
-	bool late = m->ms > set.budget_ms + SLACK_MS, failed = m->hook_status != 0 || !ran;
+	bool late = m->ms - m->starved > set.budget_ms + SLACK_MS, failed = m->hook_status != 0 || !ran;
 	t->ms = realloc(t->ms, (t->starts + 1) * sizeof(t->ms[0]));
 	if (!t->ms)
 		die("memory");
@@ -179,8 +181,10 @@ static void account(const struct member *m, int program)
 	t->failed += failed;
 	t->late += late;
 	if (failed || late)
-		fprintf(stderr, "herd: %s-%u: %s (%s), hook status %#x, program %#x, %.1f ms\n", set.name, m->number,
-			failed ? "failed" : "late", m->told, m->hook_status, program, m->ms);
+		fprintf(stderr,
+			"herd: %s-%u: %s (%s), hook status %#x, program %#x, %.1f ms, %.1f of them without a CPU\n",
+			set.name, m->number, failed ? "failed" : "late", m->told, m->hook_status, program, m->ms,
+			m->starved);
 	if (set.out)
 		fprintf(set.out, "%s-%u %.3f %d %d %s\n", set.name, m->number, m->ms, m->hook_status, program,
 			fault_name(m->fault));
