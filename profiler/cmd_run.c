@@ -144,7 +144,7 @@ static int run_run(int argc, char **argv)
 	char path[PATH_MAX];
 	struct err mistake = {0};
 	fd_hold_stdio(); /* what is closed stays closed for the program, and is not ours meanwhile */
-	int next = command_settings(&o, argc, argv, &mistake);
+	int next = command_session_settings(&o, argc, argv, &mistake);
 	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
 		return run_help();
 	if (next >= argc)

@@ -58,6 +58,8 @@ int command_options(int argc, char **argv, const struct command_option *options)
  * Returns the index of the first argument that is no flag.
  */
 int command_settings(struct options *o, int argc, char **argv, struct err *first);
+/* The same of a command that starts a daemon: the one beside this program goes before the installed one. */
+int command_session_settings(struct options *o, int argc, char **argv, struct err *first);
 /* What a target chose, for a terminal: the same text, without control characters. */
 const char *command_clean(char *text);
 /* How many rows of a table: 1, 2, ..., or "all" (SIZE_MAX). */

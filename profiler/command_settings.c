@@ -37,10 +37,11 @@ static void use_daemon_beside(struct options *o)
  * What differs from the defaults of a service: another user has places of his own, PID 1 a short window, a build tree
  * its own daemon.
  */
-static void set_defaults(struct options *o)
+static void set_defaults(struct options *o, bool starts_daemon)
 {
 	options_default(o);
-	use_daemon_beside(o);
+	if (starts_daemon)
+		use_daemon_beside(o);
 	if (geteuid() != 0)
 		places_use(o);
 	if (getpid() == 1)
@@ -53,7 +54,7 @@ static int read_user_file(struct options *o, const struct options *named, struct
 					 : places_read_user(o, e);
 }
 
-int command_settings(struct options *o, int argc, char **argv, struct err *first)
+static int read_settings(struct options *o, int argc, char **argv, bool starts_daemon, struct err *first)
 {
 	static struct options named; /* the user's file is named by flag or environment */
 	struct err e = {0};
@@ -61,10 +62,20 @@ int command_settings(struct options *o, int argc, char **argv, struct err *first
 	options_default(&named);
 	options_read_env(&named, NULL);
 	options_read_flags(&named, argc, argv, &next, NULL);
-	set_defaults(o);
+	set_defaults(o, starts_daemon);
 	keep_first(first, &e, options_read_file(o, OPTION_FILE, SYSTEM_FILE, &e));
 	keep_first(first, &e, read_user_file(o, &named, &e));
 	keep_first(first, &e, options_read_env(o, &e));
 	keep_first(first, &e, options_read_flags(o, argc, argv, &next, &e));
 	return next;
+}
+
+int command_settings(struct options *o, int argc, char **argv, struct err *first)
+{
+	return read_settings(o, argc, argv, false, first);
+}
+
+int command_session_settings(struct options *o, int argc, char **argv, struct err *first)
+{
+	return read_settings(o, argc, argv, true, first);
 }

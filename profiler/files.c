@@ -89,35 +89,33 @@ static bool is_untaken(const struct files *s)
 	return ioctl(s->sock, SIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 
-/* How long the reader has been waited for: until it took what it was asked, and since; in turns (FILES_TURN). */
-struct wait {
-	int64_t idle, busy;
-};
-
-/* 1: there is something to hear; 0: it has been waited for so long; -errno. */
-static int wait_for_reader(const struct files *s, int64_t patience, struct wait *w)
+/*
+ * 1: there is something to hear; 0: it has been waited for so long; -errno. *ret_busy: how long, in turns (FILES_TURN),
+ * since the reader took what it was asked.
+ */
+static int wait_for_reader(const struct files *s, int64_t patience, int64_t *ret_busy)
 {
-	while (w->busy < patience && w->idle < FILES_IDLE) {
+	const int64_t end = deadline_in(FILES_WAIT_MAX);
+	*ret_busy = 0;
+	while (*ret_busy < patience && clock_now() < end) {
 		int64_t begin = clock_now();
 		int r = fd_wait(s->sock, POLLIN, begin + FILES_TURN);
-		int64_t took = clock_now() - begin, turn = took < FILES_TURN ? took : FILES_TURN;
-		if (r == 0 && is_untaken(s))
-			w->idle += turn;
-		else
-			w->busy += turn;
+		int64_t took = clock_now() - begin;
+		if (r != 0 || !is_untaken(s))
+			*ret_busy += took < FILES_TURN ? took : FILES_TURN;
 		if (r != 0)
 			return r;
 	}
 	return 0;
 }
 
-/* Whole answers of the size that they say; -EPIPE: it ended; -ETIMEDOUT; -EBUSY: it does not take what it is asked. */
-static int hear(struct files *s, int64_t patience, struct wait *w)
+/* Whole answers of the size that they say; -EPIPE: it ended; -ETIMEDOUT; -EBUSY: there was no CPU for it. */
+static int hear(struct files *s, int64_t patience, int64_t *ret_busy)
 {
 	size_t n;
-	int r = wait_for_reader(s, patience, w);
+	int r = wait_for_reader(s, patience, ret_busy);
 	if (r <= 0)
-		return r < 0 ? r : w->busy < patience ? -EBUSY : -ETIMEDOUT;
+		return r < 0 ? r : *ret_busy < patience ? -EBUSY : -ETIMEDOUT;
 	ssize_t got = fd_recv(s->sock, &s->in, sizeof(s->in), NULL, 0, &n);
 	if (got == 0)
 		return -EPIPE;
@@ -129,9 +127,10 @@ static int hear(struct files *s, int64_t patience, struct wait *w)
 /* The time that a process takes to be there is not the target's. */
 static int have_reader(struct files *s)
 {
+	int64_t unused;
 	int r = s->sock >= 0 ? 0 : ask_for_reader(s);
 	if (r == 0 && !s->ready) {
-		r = hear(s, READY_DEADLINE, &(struct wait){0});
+		r = hear(s, READY_DEADLINE, &unused);
 		s->ready = r == 0;
 	}
 	if (r == 0)
@@ -220,16 +219,16 @@ static int64_t cost(int64_t waited, uint64_t took)
  */
 static int ask(struct files *s, struct files_account *a, const void *request, size_t size, const int *fds, size_t n)
 {
-	struct wait waited = {0};
+	int64_t busy = 0;
 	s->n = 0;
 	int r = fd_send(s->sock, request, size, fds, n);
 	if (r == 0)
-		r = hear(s, FILES_DEADLINE, &waited);
-	a->spent += r == 0 ? cost(waited.busy, s->in.head.took) : waited.busy;
+		r = hear(s, FILES_DEADLINE, &busy);
+	a->spent += r == 0 ? cost(busy, s->in.head.took) : busy;
 	if (r == 0)
 		return 0;
 	if (r == -EBUSY)
-		return without_reader(s, "its process does not run");
+		return without_reader(s, "its process had no CPU");
 	leave(s);
 	if (r == -ETIMEDOUT)
 		was_late(a);

@@ -9,7 +9,8 @@
  *
  * On a busy machine a process waits longer for a CPU than a file system takes to answer. So time counts against a
  * target only from when the reader has taken the request from its socket, and between two looks of the process that
- * waits it counts for FILES_TURN at most, however late that process gets the CPU itself.
+ * waits it counts for FILES_TURN at most, however late that process gets the CPU itself. At FILES_WAIT_MAX the wait is
+ * over in any case; the target does not pay for it then, and no reader is asked for a while.
  *
  * A target has a credit (struct files_account): two answers that never came, or FILES_CREDIT of waiting and a part of
  * the time that passes, and its files are not opened any more. What a reader says is untrusted: it is of the kind asked
@@ -29,7 +30,7 @@
 
 #define FILES_DEADLINE (200 * NSEC_PER_MSEC) /* of an answer */
 #define FILES_TURN (20 * NSEC_PER_MSEC)	     /* of waiting, between two looks */
-#define FILES_IDLE (2 * NSEC_PER_SEC)	     /* of a reader that does not take what it is asked */
+#define FILES_WAIT_MAX (600 * NSEC_PER_MSEC) /* all in all: the process that waits has other work */
 #define FILES_LATE_MAX 2		     /* answers that did not come */
 #define FILES_LATE_PAUSE (1 * NSEC_PER_SEC)  /* after the first: it may have been a moment's trouble */
 #define FILES_CREDIT (2 * NSEC_PER_SEC)

@@ -280,12 +280,11 @@ static const struct late_reader {
 } late_readers[] = {
 	{"a slow file system", 0, 20 * MS, 160 * MS, 0, 140 * MS, 160 * MS},
 	{"one that does not answer", 0, 20 * MS, NEVER, -ETIMEDOUT, FILES_DEADLINE, FILES_DEADLINE},
-	{"a reader without a CPU", 0, 3 * FILES_DEADLINE, 3 * FILES_DEADLINE, 0, FILES_TURN / FILES_BELIEVED,
-		3 * FILES_DEADLINE},
-	{"the same, and then no answer", 0, 3 * FILES_DEADLINE, NEVER, -ETIMEDOUT, FILES_DEADLINE,
-		4 * FILES_DEADLINE - FILES_TURN},
-	{"nobody has a CPU", 80 * MS, 0, 4 * FILES_DEADLINE, 0, 8 * FILES_TURN, 4 * FILES_DEADLINE},
-	{"a reader that does not run", 0, NEVER, NEVER, -EPIPE, 0, FILES_IDLE},
+	{"a reader without a CPU", 0, 400 * MS, 400 * MS, 0, FILES_TURN / FILES_BELIEVED, 400 * MS},
+	{"the same, and then no answer", 0, 300 * MS, NEVER, -ETIMEDOUT, FILES_DEADLINE, 480 * MS},
+	{"nobody has a CPU", 80 * MS, 0, 500 * MS, 0, 5 * FILES_TURN, 500 * MS},
+	{"nobody has one for longer", 80 * MS, 0, 800 * MS, -EPIPE, 6 * FILES_TURN, FILES_WAIT_MAX},
+	{"a reader that does not run", 0, NEVER, NEVER, -EPIPE, 0, FILES_WAIT_MAX},
 };
 static const struct late_reader *late_reader;
 static int64_t asked_at;
