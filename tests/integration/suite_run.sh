@@ -227,7 +227,7 @@ row "standard output closed" test_identity 'exec "$@" >&-' "${NOBODY[@]}"
 row "standard error closed" test_identity 'exec "$@" 2>&-' "${NOBODY[@]}"
 row "all three closed" test_identity 'exec "$@" <&- >&- 2>&-' "${NOBODY[@]}"
 test_closed() { # a keeper takes the three for /dev/null: none may be a socket of ours
-	begin_run --windwo
+	begin_run --windwo=7s
 	"$LAB/bin/identity" --subreaper bash -c 'exec "$@" <&- >&- 2>&-' sh "${RUN[@]}" "$LAB/bin/burn" 0.4 || :
 	(($(folded_of burn | share 'burn_loop') >= 80)) || fail "burn_loop has not 80 %"
 	end_run
