@@ -1,6 +1,7 @@
 #include "profiler/index.h"
 
 #include "oci/base/clock.h"
+#include "oci/base/clock_driven.h"
 #include "oci/base/fd.h"
 #include "profiler/jsonout.h"
 
@@ -99,8 +100,10 @@ static void lock(int fd)
 {
 	int64_t deadline = deadline_in(LOCK_NS);
 	const struct timespec step = {.tv_nsec = LOCK_STEP_NS};
-	while (flock(fd, LOCK_EX | LOCK_NB) < 0 && clock_now() < deadline)
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0 && clock_now() < deadline) {
 		nanosleep(&step, NULL);
+		clock_blocked(LOCK_STEP_NS / NSEC_PER_MSEC);
+	}
 }
 
 /* Open, locked, and still the index. */
