@@ -48,7 +48,7 @@ static void leave(struct files *s)
 static int ask_for_reader(struct files *s)
 {
 	int pair[2], pipe[2];
-	if (s->broken || clock_now() < s->again)
+	if (s->broken)
 		return -EPIPE;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
@@ -128,6 +128,8 @@ static int hear(struct files *s, int64_t patience, int64_t *ret_busy)
 static int have_reader(struct files *s)
 {
 	int64_t unused;
+	if (s->sock < 0 && clock_now() < s->again) /* an attempt does not prolong the pause */
+		return -EPIPE;
 	int r = s->sock >= 0 ? 0 : ask_for_reader(s);
 	if (r == 0 && !s->ready) {
 		r = hear(s, READY_DEADLINE, &unused);

@@ -4,8 +4,8 @@
  * A tenant's file system may be FUSE or NFS: open, read and even close may never return, and nothing interrupts them.
  * So pilliond holds no descriptor of a target's file. A *reader* opens, reads and closes them: a process that the
  * symbolizer's server (profiler/symbolizer.h) forks, in a seccomp role of its own; it is asked through a socket, one
- * thing at a time, and whoever asks waits for FILES_DEADLINE at most. A reader that is late is left alone, which makes
- * the server kill it, and another one is asked for at the next need.
+ * thing at a time, and the process that asks waits for FILES_DEADLINE, as counted below. A reader that is late is left
+ * alone, which makes the server kill it, and another one is asked for at the next need.
  *
  * On a busy machine a process waits longer for a CPU than a file system takes to answer. So time counts against a
  * target only from when the reader has taken the request from its socket, and between two looks of the process that
@@ -77,7 +77,8 @@ static inline bool file_is_open(const struct file *f)
 {
 	return f->fd >= 0;
 }
-/* `size` bytes unless it ends before: bytes or -errno. -ETIMEDOUT: no answer; -ESTALE: its reader is gone. */
+/* `size` bytes unless it ends before: bytes or -errno. -ETIMEDOUT: no answer; -ESTALE: its reader is gone; -EPIPE:
+ * it ended just now, or had no CPU. */
 ssize_t file_read(const struct file *f, void *buf, size_t size, uint64_t off);
 void file_close(struct file *f);		     /* then it is FILE_NONE; so it may be before */
 struct elf_source file_source(const struct file *f); /* borrows it */

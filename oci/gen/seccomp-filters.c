@@ -306,9 +306,8 @@ static const int file_reader_calls[] = {
 	CALL(exit_group),
 };
 static const int nri_calls[] = {CALL(sendmsg), CALL(recvmsg)};
-/* The requests pilliond makes on perf descriptors, and how much of what it sent is unread; the rest of ioctl(2) is
- * closed. */
-static const unsigned worker_requests[] = {
+/* The requests pilliond makes on perf descriptors, and one on a socket: how much is unread. Other ioctls are closed. */
+static const unsigned worker_ioctls[] = {
 	PERF_EVENT_IOC_ENABLE,
 	PERF_EVENT_IOC_REFRESH,
 	PERF_EVENT_IOC_DISABLE,
@@ -329,7 +328,7 @@ static const struct role {
 	size_t n;
 	bool opens_read_only;
 	bool reads_limits; /* its own */
-	bool requests;
+	bool ioctls;
 	bool fcntls;
 	bool pairs;    /* sockets with nobody at the other end but whom it gives that to */
 	bool bare;     /* nothing but its own list, and memory */
@@ -356,9 +355,9 @@ static const struct role {
 		.connects = true},
 	[SECCOMP_MAKER] = {"maker", maker_calls, COUNT(maker_calls), .fcntls = true, .forks = true},
 	[SECCOMP_SUPERVISOR] = {"supervisor", supervisor_calls, COUNT(supervisor_calls), .reads_limits = true,
-		.requests = true, .fcntls = true, .pairs = true, .forks = true, .kills = true, .closes = true,
+		.ioctls = true, .fcntls = true, .pairs = true, .forks = true, .kills = true, .closes = true,
 		.exports = true, .starts_exporters = true},
-	[SECCOMP_WORKER] = {"worker", worker_calls, COUNT(worker_calls), .reads_limits = true, .requests = true,
+	[SECCOMP_WORKER] = {"worker", worker_calls, COUNT(worker_calls), .reads_limits = true, .ioctls = true,
 		.fcntls = true, .pairs = true},
 	[SECCOMP_NRI] = {"nri", nri_calls, COUNT(nri_calls)},
 };
@@ -473,8 +472,8 @@ static int build(scmp_filter_ctx ctx, const struct role *role)
 		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(clone), 1, SCMP_A0(SCMP_CMP_EQ, CLONE_FILES | SIGCHLD));
 	for (size_t i = 0; r == 0 && role->fcntls && i < COUNT(profiler_fcntls); i++)
 		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(fcntl), 1, SCMP_A1(SCMP_CMP_EQ, profiler_fcntls[i]));
-	for (size_t i = 0; r == 0 && role->requests && i < COUNT(worker_requests); i++)
-		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(ioctl), 1, SCMP_A1(SCMP_CMP_EQ, worker_requests[i]));
+	for (size_t i = 0; r == 0 && role->ioctls && i < COUNT(worker_ioctls); i++)
+		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(ioctl), 1, SCMP_A1(SCMP_CMP_EQ, worker_ioctls[i]));
 	return r;
 }
 

@@ -123,7 +123,7 @@ START_TEST(events_of_each_cpu)
 }
 END_TEST
 
-/* --- what no sample stands for; in periods, of which each is 1 ms */
+/* --- what no sample stands for; in periods of 1 ms */
 
 static struct clock_driven driven;
 
@@ -171,8 +171,8 @@ START_TEST(what_was_used_while_the_profiler_was_away)
 END_TEST
 
 /*
- * Sampled by intervals, it used 600 ms, of which the kernel counted 300: all of it stands for twice as much. 100 ms are
- * samples, 10 were lost, 25 were in the gap; what is left of the 600 is kernel code.
+ * Sampled by intervals, it used 600 ms, and the kernel counted 300 of them: all of it stands for twice as much. 100 ms
+ * are samples, 10 were lost, 25 were in the gap; what is left of the 600 is kernel code.
  */
 START_TEST(a_gap_is_no_kernel_code)
 {

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -273,7 +274,7 @@ static void end_played(void)
 /* ns from the request on. */
 static const struct late_reader {
 	const char *name;
-	int64_t starved;      /* who asks wakes up so much later than he wanted to */
+	int64_t starved;      /* the process that asks wakes up so much later than it wanted to */
 	int64_t take, answer; /* the reader does so */
 	int result;
 	int64_t spent, until;
@@ -282,8 +283,8 @@ static const struct late_reader {
 	{"one that does not answer", 0, 20 * MS, NEVER, -ETIMEDOUT, FILES_DEADLINE, FILES_DEADLINE},
 	{"a reader without a CPU", 0, 400 * MS, 400 * MS, 0, FILES_TURN / FILES_BELIEVED, 400 * MS},
 	{"the same, and then no answer", 0, 300 * MS, NEVER, -ETIMEDOUT, FILES_DEADLINE, 480 * MS},
-	{"nobody has a CPU", 80 * MS, 0, 500 * MS, 0, 5 * FILES_TURN, 500 * MS},
-	{"nobody has one for longer", 80 * MS, 0, 800 * MS, -EPIPE, 6 * FILES_TURN, FILES_WAIT_MAX},
+	{"neither process has a CPU", 80 * MS, 0, 500 * MS, 0, 5 * FILES_TURN, 500 * MS},
+	{"neither has one, for longer", 80 * MS, 0, 800 * MS, -EPIPE, 6 * FILES_TURN, FILES_WAIT_MAX},
 	{"a reader that does not run", 0, NEVER, NEVER, -EPIPE, 0, FILES_WAIT_MAX},
 };
 static const struct late_reader *late_reader;
@@ -311,6 +312,23 @@ static void play_late_reader(struct clock_driven *c)
 	}
 }
 
+/* After the pause, also where files were wanted meanwhile. */
+static void is_asked_for_again(void)
+{
+	struct file f;
+	char any;
+	int passed[2];
+	size_t n;
+	clock_move(1500 * MS);
+	ck_assert_int_eq(open_it("/d/text", false, &f), -EPIPE);
+	clock_move(600 * MS);
+	ck_assert(!fd_wait(played_server, POLLIN, clock_now()));
+	ck_assert_int_eq(open_it("/d/text", false, &f), -EPIPE); /* the new one does not answer */
+	ck_assert_int_eq(fd_recv(played_server, &any, 1, passed, 2, &n), 1);
+	for (size_t i = 0; i < n; i++)
+		fd_close(passed[i]);
+}
+
 /* Nothing counts against a target but the time in which its file system had a reader that ran. */
 START_TEST(a_reader_that_is_late)
 {
@@ -324,10 +342,13 @@ START_TEST(a_reader_that_is_late)
 	int r = open_it("/d/text", false, &f);
 	const char *name = late_reader->name;
 	int64_t took = clock_now() - asked_at;
-	if (r < 0) { /* nobody waits for it again, nor soon for another one */
+	if (r < 0) { /* the next request does not wait, for this reader or another */
 		ck_assert_msg(open_it("/d/text", false, &f) == r, "%s", name);
 		ck_assert_msg(clock_now() - asked_at == took, "%s", name);
 	}
+	c.leapt = NULL;
+	if (r == -EPIPE)
+		is_asked_for_again();
 	clock_drive(NULL);
 	ck_assert_msg(r == late_reader->result, "%s: %d", name, r);
 	ck_assert_msg(account.spent == late_reader->spent, "%s: %" PRId64 " ns spent", name, account.spent);
@@ -338,7 +359,7 @@ START_TEST(a_reader_that_is_late)
 }
 END_TEST
 
-/* It is killed, and another one serves who asks next. */
+/* The server kills it, and another reader serves the next request. */
 START_TEST(a_reader_that_stops)
 {
 	static struct clock_driven clock = {.leaps = true};
