@@ -324,6 +324,7 @@ static void is_asked_for_again(void)
 	clock_move(600 * MS);
 	ck_assert(!fd_wait(played_server, POLLIN, clock_now()));
 	ck_assert_int_eq(open_it("/d/text", false, &f), -EPIPE); /* the new one does not answer */
+	ck_assert_int_eq(fd_wait(played_server, POLLIN, clock_now()), 1);
 	ck_assert_int_eq(fd_recv(played_server, &any, 1, passed, 2, &n), 1);
 	for (size_t i = 0; i < n; i++)
 		fd_close(passed[i]);
