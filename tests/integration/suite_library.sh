@@ -226,8 +226,9 @@ waited() { # LABEL MS - and what it waited for a CPU meanwhile, at most all that
 	local ms delayed
 	settle
 	delayed=$(sed -n 's/^delayed //p' said)
-	ms=$(profiles_of asks | grep -- -offcpu | xargs "$LAB/bin/pillion" report --folded --type offcpu --by user.kind |
-		awk -v label="^$1;" '$0 ~ label { n += $NF } END { printf "%d", n / 1e6 }')
+	profiles_of asks | grep -- -offcpu | xargs "$LAB/bin/pillion" report --folded --type offcpu --by user.kind >waits
+	cat waits
+	ms=$(awk -v label="^$1;" '$0 ~ label { n += $NF } END { printf "%d", n / 1e6 }' waits)
 	between "ms of waits as $1" "$ms" $(($2 * 95 / 100)) $(($2 * 105 / 100 + delayed))
 }
 row "labels: of waits" test_labels_waiting env

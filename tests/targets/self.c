@@ -44,6 +44,7 @@
 #define FEW 2
 #define RECORD_MOST 256 /* a quarter of that is a sample; threads that begin and end have records, too */
 #define LIVES_MAX (1u << 20)
+#define UNREAD_MOST 500 /* threads that end while nobody reads: what is recorded of them has room in any ring */
 
 static struct {
 	const char *name;
@@ -108,7 +109,7 @@ struct life {
 	long faults;
 };
 static struct life *lives;
-static atomic_uint n_lives, alive;
+static atomic_uint n_lives, alive, unread_lives;
 static atomic_bool counting, over;
 static char *pages_of_all;
 /* Of these, since then: faults that a thread has begun, and samples of them. */
@@ -154,13 +155,16 @@ static void *live(void *arg)
 		if (begin)
 			await_room((unsigned long)key("pages"));
 		madvise(pages, size, MADV_DONTNEED);
-		for (size_t at = 0; at < (begin ? size : PAGE); at += PAGE) /* nobody reads yet */
+		for (size_t at = 0; begin && at < size; at += PAGE)
 			*(volatile char *)(pages + at) = 1;
 		usleep((useconds_t)key("rest") * 1000);
 	}
 	if (begin) {
 		const long faults = faults_of_thread() - before;
 		note_life(begin, now(), faults);
+	} else if (unread_lives++ >= UNREAD_MOST) { /* however long it takes to attach */
+		while (!counting && !over)
+			usleep(1000);
 	}
 	pthread_t next;
 	if (over || pthread_create(&next, NULL, live, pages))
@@ -208,7 +212,7 @@ static bool naive;
 static void on_sample(void *arg, const struct pillion_record *r)
 {
 	of_spec[r->spec < PILLION_EVENTS_MAX ? r->spec : PILLION_EVENTS_MAX]++;
-	read_back += r->spec == 0 && r->time >= counting_from &&
+	read_back += (r->spec == 0 || naive) && r->time >= counting_from &&
 		     r->addr - (uintptr_t)pages_of_all < (uint64_t)(key("pages") * key("threads") * PAGE);
 	if ((r->spec == 0 || naive) && n_seen < SAMPLES_MAX)
 		seen[n_seen++] = (struct seen){r->tid, r->time};
@@ -439,6 +443,7 @@ static int mode_naive(void)
 	pthread_t stopper;
 	int n = 0;
 	naive = true;
+	ahead_most = (unsigned long)key("ring") / RECORD_MOST / 2;
 	if (pillion_reader_open(&listener, 0, 0, &r) < 0)
 		fail("naive", -1);
 	for (int look = 0; look < 3; look++) {
