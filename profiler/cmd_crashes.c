@@ -77,8 +77,10 @@ static int one(struct asked *a, const char *path)
 	struct stat st;
 	if (stat(path, &st) < 0)
 		return command_fail(a->self, EXIT_FAILED, "cannot read %s: %s", path, strerror(errno));
-	if (S_ISDIR(st.st_mode))
+	if (S_ISDIR(st.st_mode)) {
+		command_await(a->self, path);
 		return list_path(a, path);
+	}
 	a->found = true;
 	return show(a, AT_FDCWD, path, path, false);
 }

@@ -60,6 +60,8 @@ int command_options(int argc, char **argv, const struct command_option *options)
 int command_settings(struct options *o, int argc, char **argv, struct err *first);
 /* The same of a command that starts a daemon: the one beside this program goes before the installed one. */
 int command_session_settings(struct options *o, int argc, char **argv, struct err *first);
+/* The last line of a command that has profiled something: how many samples, and how to look at them. */
+void command_say_profile(const char *target, uint64_t samples, const char *path);
 /* What a target chose, for a terminal: the same text, without control characters. */
 const char *command_clean(char *text);
 /* How many rows of a table: 1, 2, ..., or "all" (SIZE_MAX). */
@@ -75,6 +77,9 @@ int command_replace(int dir, const char *file, const char *path, const void *dat
 int command_write(const char *name, const char *output, const void *data, size_t len);
 int command_may_write(const char *name, const char *output); /* no profile goes to a terminal. An exit code */
 
+/* Until no session owes the directory `path` the last window of a program that has ended (spool_lock.h); what takes
+ * long is said. */
+void command_await(const char *name, const char *path);
 /*
  * Every file named, and every *.pb.gz of the directories named (searched to the depth of a spool), in turn: `dir` and
  * `file` open it, `path` is for people. What fn returns but 0 ends it; it has said why. Returns an exit code.

@@ -1,9 +1,11 @@
 #include "profiler/command.h"
 
+#include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "profiler/merge.h"
 #include "profiler/pprof.h"
 #include "profiler/progress.h"
+#include "profiler/spool_lock.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #define DEPTH_MAX 3 /* a state directory, its spool, a target */
 #define SUFFIX ".pb.gz"
@@ -80,6 +84,26 @@ static int visit(struct walk *w, int dir, const char *file, const char *path, un
 	return w->fn(w->arg, dir, file, path);
 }
 
+/* --- what is still to come ------------------------------------------------------------------------------ */
+
+#define LOOK_NS (5 * NSEC_PER_MSEC)
+#define SAY_NS (300 * NSEC_PER_MSEC)
+
+void command_await(const char *name, const char *path)
+{
+	fd_auto dir = fd_open_dir(AT_FDCWD, path);
+	const int64_t began = clock_now();
+	bool said = !isatty(STDERR_FILENO);
+	while (dir >= 0 && spool_lock_pending(dir, clock_now() - began)) {
+		if (!said && clock_now() - began > SAY_NS) {
+			said = true;
+			fprintf(stderr, "pillion %s: waiting for the last window of the session that writes to %s\n",
+				name, path);
+		}
+		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
+	}
+}
+
 int command_files(const char *name, int n, char **paths, command_file_fn *fn, void *arg, size_t *ret_files)
 {
 	struct walk w = {.name = name, .fn = fn, .arg = arg};
@@ -87,8 +111,10 @@ int command_files(const char *name, int n, char **paths, command_file_fn *fn, vo
 	if (n < 1)
 		return command_fail(
 			name, EXIT_USAGE, "which profile? Give files or a directory; see 'pillion help %s'", name);
-	for (int i = 0; !r && i < n; i++)
+	for (int i = 0; !r && i < n; i++) {
+		command_await(name, paths[i]);
 		r = visit(&w, AT_FDCWD, paths[i], paths[i], 0);
+	}
 	progress_end();
 	if (r)
 		return EXIT_FAILED;

@@ -64,11 +64,12 @@ struct engine {
 	struct engine_limits limits;
 	struct aggregate_room tables; /* of all targets */
 	struct rates rates;
-	uint64_t refused;    /* targets for which there was no room */
-	int64_t park_by;     /* engine_park's end */
-	bool behind;	     /* the last drain left something: what else there is to do came first */
-	int64_t drain_again; /* it left much that was too young; INT64_MAX: it did not */
-	int64_t had_room;    /* a drain ended: behind that there was room in all rings */
+	uint64_t refused;	       /* targets for which there was no room */
+	int64_t park_by;	       /* engine_park's end */
+	bool behind;		       /* the last drain left something: what else there is to do came first */
+	int64_t drain_again;	       /* it left much that was too young; INT64_MAX: it did not */
+	int64_t had_room;	       /* a drain ended: behind that there was room in all rings */
+	struct spool_lock *spool_lock; /* of a session, or NULL */
 	char spool_path[1024];
 	uint64_t records, unknown;    /* handed over; of events that nobody knows */
 	struct engine_at *at;	      /* in memory that the supervisor shares: it outlives us */

@@ -87,6 +87,13 @@ static int open_spool(const struct settings *set, const struct startup *s, struc
 	return dir < 0 ? dir : 0;
 }
 
+/* Where it cannot be had, whoever reads there does not wait. */
+static void lock_spool(struct startup *s, struct engine *g)
+{
+	if (spool_lock_take(g->exporting.setup.spool, &s->spool_lock) == 0)
+		g->spool_lock = &s->spool_lock;
+}
+
 /* A service without metrics is one all the same. */
 static void open_metrics(const struct settings *set, const struct startup *s, struct engine *g)
 {
@@ -376,7 +383,8 @@ int startup_open(const struct settings *set, bool session, struct engine *g, str
 		.oom.fd = -1,
 		.forkserver = FORKSERVER_NONE,
 		.tree = -1,
-		.left = -1};
+		.left = -1,
+		.spool_lock = {.file = -1, .dir = -1}};
 	if (geteuid() != 0 || places_rootless()) { /* profiles are the user's */
 		s->uid = geteuid();
 		s->gid = getegid();
@@ -390,6 +398,8 @@ int startup_open(const struct settings *set, bool session, struct engine *g, str
 	raise_soft(RLIMIT_NOFILE);
 	raise_processes();
 	int r = open_spool(set, s, g, e);
+	if (r == 0 && session)
+		lock_spool(s, g);
 	if (r == 0 && !session) {
 		own_cgroup();
 		r = open_control(set, s, g, e);

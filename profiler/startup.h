@@ -11,6 +11,7 @@
 #include "profiler/engine.h"
 #include "profiler/manager.h"
 #include "profiler/oom.h"
+#include "profiler/spool_lock.h"
 #include "profiler/users.h"
 
 struct startup {
@@ -21,8 +22,9 @@ struct startup {
 	struct oom oom;
 	struct users users;
 	struct forkserver forkserver;
-	int left;	      /* connected to what a service before us left (estate.h); or -1 */
-	struct handed handed; /* what the service manager kept (keeping.h); without the listener */
+	int left;		      /* connected to what a service before us left (estate.h); or -1 */
+	struct handed handed;	      /* what the service manager kept (keeping.h); without the listener */
+	struct spool_lock spool_lock; /* of a session */
 };
 
 /* Opens everything into `g` and `s`, and starts the users' process. Works unprivileged too, with less (see rings.h). */

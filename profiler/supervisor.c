@@ -5,6 +5,7 @@
 #include "oci/base/log.h"
 #include "oci/base/process.h"
 #include "profiler/limits.h"
+#include "profiler/spool_lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -443,6 +444,7 @@ struct registered *supervisor_register(struct supervisor *s, const struct target
 		return NULL;
 	}
 	r->owed = registered_is_complete(r);
+	spool_lock_describe(s->engine->spool_lock, r->desc.host_pid, r->desc.start_time);
 	return r;
 }
 

@@ -12,6 +12,7 @@
 #include "profiler/maps.h"
 #include "profiler/naming.h"
 #include "profiler/offcpu.h"
+#include "profiler/spool_lock.h"
 #include "profiler/stack.h"
 #include "profiler/window.h"
 #include "profiler/worker.h"
@@ -109,8 +110,10 @@ static void on_end_signal(void *arg, uint32_t events)
 		return;
 	}
 	/* The init is gone but others live on (--pid=host), or the cgroup only changed: a pidfd stays readable */
-	if (t->pid_source.fd >= 0 && fd_wait(t->pidfd, POLLIN, 0) == 1)
+	if (t->pid_source.fd >= 0 && fd_wait(t->pidfd, POLLIN, 0) == 1) {
 		loop_del(t->engine->loop, &t->pid_source);
+		spool_lock_say(t->engine->spool_lock, SPOOL_LOCK_LIVES_ON);
+	}
 }
 
 static void watch_end(struct target *t)
@@ -444,7 +447,8 @@ void target_end(struct target *t)
 {
 	if (t->ending)
 		return;
-	t->ending = true;    /* the drain below may bring records that lead here again */
+	t->ending = true; /* the drain below may bring records that lead here again */
+	spool_lock_say(t->engine->spool_lock, SPOOL_LOCK_ENDED);
 	target_cpu_usage(t); /* before anything else: the cgroup is about to go */
 	if (t->started && !target_has_ended(t))
 		offcpu_call_now(t);

@@ -46,6 +46,14 @@ test_way() { # WAY SIGNAL FUNCTION WHAT
 	is "process" "$(field .process.name)" crasher
 	end_run
 }
+test_behind() { # `pillion crashes` waits for the report of what has just ended
+	begin_crash
+	status_of "${RUN[@]}" -- "$C" null >with.status 2>with.out
+	"$LAB/bin/pillion" crashes out >shown 2>said || fail "exit status $?: $(cat said with.out)"
+	has "what crashes shows" "$(cat shown)" 'crasher.*SIGSEGV.*at_null'
+	end_run
+}
+row "crashes right behind it: the crash is there" test_behind
 row "a write to 0" test_way null SIGSEGV at_null '^write to 0x0, where nothing is mapped$'
 row "a read of an address that is not mapped" test_way read SIGSEGV at_read '^read of 0xdead0000, where nothing is mapped$'
 row "a write to a constant" test_way constant SIGSEGV at_constant '^write to 0x[0-9a-f]*000, which the mapping there does not permit$'
