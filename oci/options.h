@@ -52,6 +52,7 @@ struct request {
 struct settings {
 	bool enabled;				 /* false = as if pillion were not there */
 	bool strict;				 /* a failure of ours fails the start */
+	bool quiet, wait;			 /* of `pillion run`: no line before the program, a process above it */
 	uint32_t budget_ms;			 /* the whole handshake */
 	uint32_t max_rate;			 /* Hz, the most an annotation may ask for */
 	bool tracepoints, kprobes, uprobes, raw; /* an annotation may ask for them */

@@ -73,8 +73,7 @@ static int print_result(const char *self, const struct attach_target *t, const s
 		return command_fail(self, EXIT_FAILED,
 			"no profile of %s was written: it used no CPU time, or the spool is full (see the log)",
 			t->name);
-	fprintf(stderr, "%llu samples of %s; look: pillion top %s\n", (unsigned long long)ended->samples, t->name,
-		ended->profile);
+	command_say_profile(t->name, ended->samples, ended->profile);
 	puts(ended->profile);
 	return EXIT_DONE;
 }

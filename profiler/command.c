@@ -33,6 +33,11 @@ const char *command_said(void)
 	return taken;
 }
 
+void command_say_profile(const char *target, uint64_t samples, const char *path)
+{
+	fprintf(stderr, "%llu samples of %s; look: pillion top %s\n", (unsigned long long)samples, target, path);
+}
+
 int command_fail(const char *name, int code, const char *fmt, ...)
 {
 	va_list ap;

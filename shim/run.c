@@ -153,8 +153,9 @@ static int open_program(int tree, const char *program)
 	return program_open_unreadable(tree, self_fds, program);
 }
 
-int run_arm(struct options *o, const char *program, struct err *ret_less, struct err *e)
+int run_arm(struct options *o, const char *program, struct run_armed *ret, struct err *e)
 {
+	struct err *ret_less = &ret->less;
 	static struct run w = {.app = APP_NONE};
 	w.settings = &o->settings;
 	w.deadline = deadline_in(o->settings.budget_ms * NSEC_PER_MSEC);
@@ -175,6 +176,7 @@ int run_arm(struct options *o, const char *program, struct err *ret_less, struct
 		app_forget(&w.app);
 		return conclude(&w, r, ret_less, e);
 	}
+	ret->in_service = w.profiler.in_service;
 	if (w.profiler.note[0])
 		target_note(&w.request.desc, w.profiler.note);
 	w.tree = fd_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);

@@ -10,7 +10,11 @@
 
 /*
  * `program`: the absolute path of what is going to be run, whose name the profile gets. 0: armed, or the settings say
- * that nothing is to be done. Else -errno with a sentence, after at most settings.budget_ms. `ret_less`: what of the
- * list of events cannot be had, or that it is sampled by timers for want of perf; or code 0.
+ * that nothing is to be done. Else -errno with a sentence, after at most settings.budget_ms.
  */
-int run_arm(struct options *o, const char *program, struct err *ret_less, struct err *e);
+struct run_armed {
+	struct err less; /* what of the list of events cannot be had, or that it is sampled by timers for want of perf;
+			    or code 0 */
+	bool in_service; /* and not in a session */
+};
+int run_arm(struct options *o, const char *program, struct run_armed *ret, struct err *e);

@@ -334,6 +334,118 @@ test_daemon_beside() { # as in a build tree: nothing is installed, and nothing n
 	end_run
 }
 row "without --daemon it is the one beside it" test_daemon_beside
+# --- what can be seen right behind it, and what is said
+
+# The program has ended: what reads waits for what is still on its way.
+test_behind() { # COMMAND... - of pillion; what it prints has the program's function
+	local i
+	begin_run
+	for i in 1 2 3; do
+		"${RUN[@]}" --output "$ROW/out.$i" -- "$LAB/bin/burn" 0.2 >burn.out
+		"$LAB/bin/pillion" "$@" "out.$i" >shown 2>said || fail "exit status $?: $(cat said)"
+		has "what $1 shows" "$(cat shown)" 'burn_loop'
+	done
+	end_run
+	is "what is left in the directory" "$(find out.1 -maxdepth 1 -name '.*' ! -name .)" ""
+}
+row "top behind it: the profile is there" test_behind top --once
+row "report behind it: the profile is there" test_behind report --folded
+says_state() { grep -qs "state=$1" out/.session-*; }
+test_lives_on() { # nobody waits for a program whose children are still there
+	begin_run
+	"${RUN[@]}" -- sh -c "$LAB/bin/burn 0.2; sleep 1000 >sleep.out & echo \$! >child" >sh.out
+	until_true "$PATIENCE" says_state l || fail "its session says nothing: $(cat out/.session-*)"
+	"$LAB/bin/pillion" top --once out >shown 2>&1 || :
+	is "its session" "$(sed -E 's/.*state=//' out/.session-*)" l
+	kill "$(cat child)"
+	first_of sh >/dev/null
+	end_run
+}
+row "its children live on: no command waits for them" test_lives_on
+
+on_terminal() { # FILE COMMAND... - what it writes there
+	local file=$1
+	shift
+	script -qec "$(printf '%q ' "$@")" /dev/null </dev/null | tr -d '\r' >"$file"
+}
+test_said() { # REGEX ARG...
+	begin_run
+	unset 'RUN[6]' 'RUN[7]' 'RUN[8]' 'RUN[9]' # --control and --output
+	on_terminal said "${RUN[@]}" --control "$SOCKET" "${@:2}" -- sh -c 'echo it runs'
+	has "the terminal" "$(cat said)" "$1"
+	until_true "$PATIENCE" no_profiler || fail "a profiler is left"
+	is "what is said without a terminal" "$("${RUN[@]}" --control "$SOCKET" "${@:2}" -- true 2>&1)" ""
+	end_run
+}
+row "on a terminal: where the profile will be" test_said \
+	'^pillion run: the profile of sh will be in prof; look: pillion top prof'$'\n''it runs$' --output prof
+row "on a terminal: where it will be without --output" test_said '^pillion run: the profile of sh will be in pillion-[0-9]+; look: pillion top pillion-'
+row "on a terminal, --quiet: nothing" test_said '^it runs$' --quiet
+test_said_of_service() {
+	begin_run
+	service_run
+	on_terminal said "${RUN[@]}" -- sh -c 'echo it runs'
+	has "the terminal" "$(cat said)" "^pillion run: the service at $SOCKET profiles sh; look: pillion ps, pillion top"
+	kill -TERM "$SERVICE"
+	end_run
+}
+row "on a terminal: a service has it" test_said_of_service
+
+# --- a process above it
+
+test_wait() { # STATUS STDERR-REGEX PROGRAM... - twice: by a session, by a service
+	local by=session
+	begin_run
+	for by in session service; do
+		[[ $by == session ]] || service_run
+		is "the exit status, $by" "$(status_of "${RUN[@]}" --wait -- "${@:3}" 2>said)" "$1"
+		has "the last line, $by" "$(tail -n 1 said)" "$2"
+	done
+	kill -TERM "$SERVICE"
+	end_run
+}
+LOOK='look: pillion top /?[^ ]*/20[0-9TZ-]+-cpu.pb.gz$'
+row "--wait: what was seen of it, and its exit status" test_wait 7 "^[1-9][0-9]* samples of sh; $LOOK" sh -c "$LAB/bin/burn 0.2; exit 7"
+row "--wait: it dies by a signal" test_wait 139 "^[1-9][0-9]* samples of sh; $LOOK" sh -c "$LAB/bin/burn 0.2; kill -SEGV \$\$"
+test_wait_shown() { # the line that it ends with can be repeated
+	begin_run
+	"${RUN[@]}" --wait -- "$LAB/bin/burn" 0.2 2>said >burn.out
+	"$LAB/bin/pillion" top --once "$(sed 's/.* //' said)" >shown || fail "exit status $?: $(cat said)"
+	has "what top shows" "$(cat shown)" 'burn_loop'
+	end_run
+}
+row "--wait: the file that it names" test_wait_shown
+test_wait_child() { # its parent is pillion, SIGCHLD is as it was
+	begin_run
+	("${RUN[@]}" --wait -- sh -c 'echo $PPID; grep SigIgn /proc/self/status' >said & echo $! >pid; wait $!)
+	is "its parent" "$(head -n 1 said)" "$(cat pid)"
+	is "where SIGCHLD is ignored" "$(status_of env --ignore-signal=CHLD "${RUN[@]}" --wait -- grep -E 'SigIgn:.*1....$' /proc/self/status)" 0
+	end_run
+}
+row "--wait: the program is its child" test_wait_child
+test_wait_signal() { # of which it says the name
+	begin_run
+	"${RUN[@]}" --wait -- sh -c "trap 'echo $1; exit 3' $1; echo ready; while :; do sleep 0.01; done" >said 2>err &
+	until_true "$PATIENCE" grep -q ready said || fail "it does not begin: $(cat err)"
+	kill "-$1" $!
+	local status=0
+	wait $! || status=$?
+	is "its exit status" "$status" 3
+	is "what the program got" "$(tail -n 1 said)" "$1"
+	end_run
+}
+row "--wait: SIGTERM is the program's" test_wait_signal TERM
+row "--wait: SIGUSR1 is the program's" test_wait_signal USR1
+test_wait_unprofiled() {
+	begin_run
+	is "its exit status" "$(status_of "${RUN[@]}" --wait --daemon /no/such -- sh -c 'exit 6' 2>said)" 6
+	is "stderr" "$(wc -l <said) $(grep -c "cannot run /no/such: .*$IGNORED" said)" "1 1"
+	is "no such program" "$(status_of "${RUN[@]}" --wait -- no-such 2>said)" 127
+	is "under --strict" "$(status_of "${RUN[@]}" --wait --strict --daemon /no/such -- true 2>said)" 125
+	end_run
+}
+row "--wait: without a profile" test_wait_unprofiled
+
 test_output() { # as root, into a directory with files of root's in it: it stays as it is, and says so
 	begin_run
 	mkdir theirs && touch theirs/file
