@@ -139,13 +139,15 @@ static void on_alloc(struct app *p, const struct area_record *from, struct task 
 	const double by = inuse_stands_for(from->bytes, a->mean);
 	take(p, from, task, r, &s);
 	ask_maps(p, &s);
-	aggregate_add(t->counts[a->alloc], s.frames, s.n, &s.who, inuse_parts(by), inuse_scaled(by, from->bytes));
+	const size_t own = s.n > 1; /* the allocator's function: who called it is asked for */
+	aggregate_add(
+		t->counts[a->alloc], s.frames + own, s.n - own, &s.who, inuse_parts(by), inuse_scaled(by, from->bytes));
 	t->tally.taken[a->alloc]++;
 	t->tally.weight[a->alloc] += inuse_scaled(by, from->bytes);
 	t->tally.counted[a->alloc] += inuse_parts(by);
 	if (from->id && apps_heap(a))
 		inuse_add(&p->inuse, &p->inbox, from->id, from->bytes,
-			aggregate_put_of(apps_heap(a), s.frames, s.n, &s.who));
+			aggregate_put_of(apps_heap(a), s.frames + own, s.n - own, &s.who));
 }
 
 void app_record(void *arg, const struct area_record *from)

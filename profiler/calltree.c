@@ -192,5 +192,5 @@ int calltree_write_by(const struct profile *p, unsigned type, uint32_t least, FI
 
 int calltree_write(const struct profile *p, FILE *out)
 {
-	return calltree_write_by(p, profile_info(p)->n_types - 1, 0, out);
+	return calltree_write_by(p, profile_default_type(p), 0, out);
 }

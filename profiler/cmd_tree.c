@@ -63,7 +63,7 @@ static int write_pprof(const struct asked *a, const struct profile *p)
 
 static int write_folded(const struct asked *a, const struct profile *p)
 {
-	int type = a->type ? profile_type_find(p, a->type) : (int)profile_info(p)->n_types - 1;
+	int type = a->type ? profile_type_find(p, a->type) : (int)profile_default_type(p);
 	if (type < 0)
 		return command_fail(a->name, EXIT_USAGE, "there is no '%s' in it: there is calls%s", a->type,
 			profile_info(p)->n_types > 1 ? " and time" : "; PILLION_TREE=FILE,time takes the time as well");

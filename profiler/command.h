@@ -90,7 +90,7 @@ int command_read(const char *name, int dir, const char *file, const char *path, 
 /*
  * All of them, merged. `type`: only files
  * with this sample type; NULL: the types of the first. Files of other types are left out, and stderr says how many.
- * Returns an exit code; on EXIT_DONE *ret and the index of the type (default: the last).
+ * Returns an exit code; on EXIT_DONE *ret and the index of the type (default: profile_default_type).
  */
 int command_load(const char *name, int n, char **paths, const char *type, struct profile **ret, unsigned *ret_type);
 /* In its place the samples that fit; says so where none does. Without a term it stays as it is. */

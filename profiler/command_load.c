@@ -200,7 +200,7 @@ static int finish(struct loading *l, size_t files, unsigned *ret_type)
 			"left out %zu of %zu profiles, of other sample types (as %s); "
 			"choose with --type",
 			l->skipped, files, l->skipped_path);
-	*ret_type = l->type ? (unsigned)profile_type_find(l->sum, l->type) : profile_info(l->sum)->n_types - 1;
+	*ret_type = l->type ? (unsigned)profile_type_find(l->sum, l->type) : profile_default_type(l->sum);
 	return EXIT_DONE;
 }
 

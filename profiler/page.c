@@ -315,7 +315,7 @@ static int show_window(struct page *p)
 	FILE *out = open_memstream(&text, &len);
 	r = out ? top_header(profile, p->target, out) : -ENOMEM;
 	if (r == 0)
-		r = top_write(profile, profile_info(profile)->n_types - 1, TOP_ROWS, out);
+		r = top_write(profile, profile_default_type(profile), TOP_ROWS, out);
 	profile_free(profile);
 	if (out && fclose(out) != 0 && r == 0)
 		r = -ENOMEM;
@@ -363,7 +363,7 @@ static int load_both(struct page *p, struct profile **ret, struct profile **ret_
 static unsigned type_of(const struct page *p, const struct profile *profile)
 {
 	const int asked = profile_type_find(profile, p->q->arguments[PAGE_TYPE]);
-	return asked >= 0 ? (unsigned)asked : profile_info(profile)->n_types - 1;
+	return asked >= 0 ? (unsigned)asked : profile_default_type(profile);
 }
 
 static int draw(struct page *p, const struct profile *of, const struct profile *before, unsigned refresh_s)

@@ -132,7 +132,7 @@ static void put_info(struct writer *w)
 	}
 	piece.n_sample_type = info->n_types;
 	piece.sample_type = pointers;
-	piece.default_sample_type = types[info->n_types - 1].type;
+	piece.default_sample_type = types[profile_default_type(w->p)].type;
 	piece.time_nanos = info->time_ns;
 	piece.duration_nanos = info->duration_ns;
 	piece.period_type = &period;
@@ -406,7 +406,6 @@ struct reader {
 	size_t stack_room;
 	uint64_t total; /* frames so far */
 	bool cut_lines, cut_labels;
-	unsigned order[PROFILE_TYPES_MAX]; /* ours -> theirs: their default becomes our last */
 };
 
 static const char *text(struct reader *r, int64_t i)
@@ -445,22 +444,6 @@ static uint32_t find_id(struct reader *r, const struct intern *ids, uint64_t id,
 	return at < 0 ? 0 : (uint32_t)at;
 }
 
-/* The default type changes places with the last one, unless that has its name, too. */
-static void order_types(struct reader *r)
-{
-	size_t n = r->in->n_sample_type;
-	bool is_last = r->in->sample_type[n - 1]->type == r->in->default_sample_type;
-	for (unsigned i = 0; i < n; i++)
-		r->order[i] = i;
-	for (unsigned i = 0; r->in->default_sample_type && !is_last && i + 1 < n; i++) {
-		if (r->in->sample_type[i]->type != r->in->default_sample_type)
-			continue;
-		r->order[i] = (unsigned)n - 1;
-		r->order[n - 1] = i;
-		break;
-	}
-}
-
 static void read_info(struct reader *r)
 {
 	const Profile *in = r->in;
@@ -471,12 +454,13 @@ static void read_info(struct reader *r)
 			r->e, -EBADMSG, "it has %zu sample types, not 1 to %d", in->n_sample_type, PROFILE_TYPES_MAX);
 		return;
 	}
-	order_types(r);
 	info.n_types = (unsigned)in->n_sample_type;
 	for (unsigned i = 0; i < info.n_types; i++) {
-		const ValueType *t = in->sample_type[r->order[i]];
+		const ValueType *t = in->sample_type[i];
 		info.types[i] = (struct profile_type){text(r, t->type), text(r, t->unit)};
 	}
+	if (in->default_sample_type)
+		info.default_type = text(r, in->default_sample_type);
 	if (in->period_type)
 		info.period_type =
 			(struct profile_type){text(r, in->period_type->type), text(r, in->period_type->unit)};
@@ -590,7 +574,7 @@ static void read_sample(struct reader *r, const Sample *s)
 	if (r->code)
 		return;
 	for (unsigned i = 0; i < s->n_value; i++)
-		values[i] = s->value[r->order[i]];
+		values[i] = s->value[i];
 	if (n_labels > PROFILE_LABELS_MAX) {
 		n_labels = PROFILE_LABELS_MAX;
 		r->cut_labels = true;

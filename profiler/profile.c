@@ -150,6 +150,8 @@ int profile_new(const struct profile_info *info, struct profile **ret)
 		r = keep_type(p, &p->info.types[i]);
 	if (!r)
 		r = keep_type(p, &p->info.period_type);
+	if (!r && info->default_type && !(p->info.default_type = keep_text(p, info->default_type)))
+		r = -ENOMEM;
 	if (r < 0)
 		profile_free(p);
 	else
@@ -353,6 +355,30 @@ bool profile_same_types(const struct profile_info *a, const struct profile_info 
 const struct profile_info *profile_info(const struct profile *p)
 {
 	return &p->info;
+}
+
+static unsigned stated_default(const struct profile_info *info)
+{
+	unsigned i = info->n_types - 1;
+	while (info->default_type && i && strcmp(info->types[i].type, info->default_type) != 0)
+		i--;
+	return info->default_type && strcmp(info->types[i].type, info->default_type) != 0 ? info->n_types - 1 : i;
+}
+
+unsigned profile_default_type(const struct profile *p)
+{
+	const unsigned stated = stated_default(&p->info);
+	unsigned last = stated;
+	bool any[PROFILE_TYPES_MAX] = {false};
+	struct profile_sample s;
+	for (size_t i = 0; i < profile_samples(p) && !any[stated]; i++) {
+		profile_sample_get(p, i, &s);
+		for (unsigned k = 0; k < p->info.n_types; k++)
+			any[k] |= s.values[k] != 0;
+	}
+	for (unsigned k = 0; !any[stated] && k < p->info.n_types; k++)
+		last = any[k] ? k : last;
+	return last;
 }
 
 size_t profile_samples(const struct profile *p)

@@ -34,7 +34,8 @@ struct profile_info {
 	int64_t time_ns; /* start, since the epoch */
 	int64_t duration_ns;
 	unsigned n_types;
-	struct profile_type types[PROFILE_TYPES_MAX]; /* the last one is the default */
+	struct profile_type types[PROFILE_TYPES_MAX];
+	const char *default_type; /* as a file says; NULL: the last one */
 	struct profile_type period_type;
 	int64_t period;
 };
@@ -90,6 +91,11 @@ int64_t profile_sum(int64_t a, int64_t b); /* the largest or smallest, where tha
 
 /* Reading back, for the writers. */
 const struct profile_info *profile_info(const struct profile *p);
+/*
+ * Which type is shown where nobody has chosen one: the default, or, where that is 0 in all samples, the last one that
+ * is not (of memory that has all been freed: what was allocated). An index.
+ */
+unsigned profile_default_type(const struct profile *p);
 size_t profile_samples(const struct profile *p);
 /* One sample; pointers valid until the profile changes. */
 struct profile_sample {

@@ -34,6 +34,18 @@ MANY=300
 row "ten places, nearly every object: bytes within 3 %" test_places 64 "${FULL:+1}$MANY" 512 0 3
 row "ten places, one object in eight: the large ones within 5 %" test_places 4096 $MANY 512 8 5
 
+test_opened() { # a program that has freed all: what is shown where no type was asked for
+	begin_run --events alloc/4096
+	"${RUN[@]}" -- "$LAB/bin/sites" 100 0 1000 10000 >told
+	"$LAB/bin/pillion" top --once "$(first_of sites)" >shown
+	has "top" "$(cat shown)" 'site_9'
+	has "go tool pprof" "$(go tool pprof -top "$(first_of sites)" 2>/dev/null)" $'Type: alloc_space\n.*site_9'
+	values_of_all sites alloc_space >stacks
+	[[ -z $(grep -E ';(malloc|calloc|realloc|operator new.*) [0-9]+$' stacks) ]] || fail "a leaf is the allocator's: $(cat stacks)"
+	end_run
+}
+row "nothing is in use: what was allocated is shown, by who called the allocator" test_opened
+
 is_of_site_9() { # PERCENT - of what is known
 	local known=$(($(total <space) - $(place '[lost]' <space)))
 	((known > 0 && $(place site_9 <space) * 100 >= known * $1)) || fail "not at site_9: $(cat space)"

@@ -65,7 +65,7 @@ test_asks() { # COMMAND... - runs it under
 	says '^start 0 ' && says '^stop 0$' && says '^socket /' && says '^socket unset$'
 	is_unharmed
 	shows 'asks_work' 80 cpu
-	shows 'asks_alloc;' 90 alloc_space
+	shows 'asks_alloc[ ;]' 90 alloc_space
 	end_asks
 }
 row "it starts and stops: its profile is there as it has stopped, and nothing is left" test_asks env
@@ -90,7 +90,7 @@ test_again() {
 	is "starts" "$(grep -c '^start 0 ' said)" 3
 	is_unharmed
 	shows 'asks_work' 80 cpu
-	shows 'asks_alloc;' 90 alloc_space
+	shows 'asks_alloc[ ;]' 90 alloc_space
 	near "ms of CPU, but for those between" "$(sum_of cpu 'asks_work')" 400 15
 	end_asks
 }
@@ -105,7 +105,7 @@ test_environment() { # COMMAND... - PILLION_EVENTS, and the library is preloaded
 	first_of sh >/dev/null
 	(($(profiles_of sh | grep -- -cpu | xargs "$LAB/bin/pillion" report --folded --type cpu | share burn_loop) >= 70)) ||
 		fail "burn_loop has no 70 %"
-	(($(profiles_of sh | grep -- -alloc | xargs "$LAB/bin/pillion" report --folded --type alloc_space | share 'asks_alloc;') >= 70)) ||
+	(($(profiles_of sh | grep -- -alloc | xargs "$LAB/bin/pillion" report --folded --type alloc_space | share 'asks_alloc[ ;]') >= 70)) ||
 		fail "asks_alloc has no 70 %"
 	end_asks
 }
@@ -142,7 +142,7 @@ test_children() { # forked, and execed: each connects by itself
 	"${ASKS[@]}" "$LAB/bin/asks" start=alloc/32768 fork alloc=30000 join exec alloc=30000 start tell >said
 	is "starts" "$(grep -c '^start 0 ' said)" 2
 	first_of asks >/dev/null
-	near "MB" "$(sum_of alloc_space 'asks_alloc;')" 90 9
+	near "MB" "$(sum_of alloc_space 'asks_alloc[ ;]')" 90 9
 	end_asks
 }
 row "children that are forked and execed have their samples in it" test_children
@@ -173,7 +173,7 @@ test_under_run() { # it is there already, and not for the program to stop
 	begin_asks
 	"${ASKS[@]}" "$LAB/bin/pillion" run --events cpu,alloc/32768 -- "$LAB/bin/asks" start=cpu alloc=30000 stop alloc=30000 work=0.1 >said
 	says '^start 0 ' && says '^stop -107$'
-	near "MB" "$(sum_of alloc_space 'asks_alloc;')" 60 9
+	near "MB" "$(sum_of alloc_space 'asks_alloc[ ;]')" 60 9
 	is "CPU profiles" "$(profiles_of asks | grep -c -- -cpu)" 1
 	end_asks
 }
@@ -378,8 +378,8 @@ test_closes() { # all descriptors are closed while it is profiled
 	is_unharmed
 	says '^stop -107$'
 	shows 'asks_work' 80 cpu
-	shows 'asks_alloc;' 90 alloc_space
-	near "MB, with what was lost: nobody is woken for it any more" "$(sum_of alloc_space 'asks_alloc;|\\[lost')" 60 9
+	shows 'asks_alloc[ ;]' 90 alloc_space
+	near "MB, with what was lost: nobody is woken for it any more" "$(sum_of alloc_space 'asks_alloc[ ;]|\\[lost')" 60 9
 	end_asks
 }
 row "it closes all descriptors: it is profiled to its end" test_closes
@@ -424,7 +424,7 @@ test_musl() {
 	"${ASKS[@]}" ./asks "${EVERYTHING[@]}" >said
 	is_unharmed
 	shows 'asks_work' 80 cpu
-	shows 'asks_alloc;' 80 alloc_space
+	shows 'asks_alloc[ ;]' 80 alloc_space
 	rm -rf out/*
 	"${ASKS[@]}" PILLION_EVENTS=cpu ./asks socket exec socket work=0.3 stop >said
 	is "with a socket" "$(grep -c '^socket /' said)" 2

@@ -378,22 +378,30 @@ START_TEST(test_two_bytes_that_cost_a_hundred)
 }
 END_TEST
 
+/* Two types, "a" and "b" by unit, in the file's order, and one sample with these values. */
 START_TEST(test_default_type)
 {
+#define VALUES(first, second) "\x12\x04\x12\x02" first second
 	static const struct {
 		const char *scenario, *data;
 		size_t len;
-		const char *last; /* unit of the last type */
+		unsigned index;
 	} rows[] = {
-		{"none said: the last", BYTES(TEXT TYPE "\x0a\x04\x08\x02\x10\x01"), "a"},
-		{"the first said", BYTES(TEXT TYPE "\x0a\x04\x08\x02\x10\x01\x70\x01"), "b"},
-		{"both have its name", BYTES(TEXT TYPE "\x0a\x04\x08\x01\x10\x01\x70\x01"), "a"},
+		{"none said: the last", BYTES(TEXT TYPE "\x0a\x04\x08\x02\x10\x01"), 1},
+		{"the first said", BYTES(TEXT TYPE "\x0a\x04\x08\x02\x10\x01\x70\x01"), 0},
+		{"both have its name", BYTES(TEXT TYPE "\x0a\x04\x08\x01\x10\x01\x70\x01"), 1},
+		{"the last is empty", BYTES(TEXT TYPE "\x0a\x04\x08\x02\x10\x01" VALUES("\x07", "\0")), 0},
+		{"the one said is empty", BYTES(TEXT TYPE "\x0a\x04\x08\x02\x10\x01\x70\x01" VALUES("\0", "\x07")), 1},
+		{"the first said, both have some",
+			BYTES(TEXT TYPE "\x0a\x04\x08\x02\x10\x01\x70\x01" VALUES("\x05", "\x07")), 0},
+		{"all are empty", BYTES(TEXT TYPE "\x0a\x04\x08\x02\x10\x01" VALUES("\0", "\0")), 1},
 	};
 	for (size_t i = 0; i < N(rows); i++) {
 		struct profile *p = NULL;
 		struct err e = {0};
 		ck_assert_msg(pprof_read(rows[i].data, rows[i].len, &p, &e) == 0, "%s: %s", rows[i].scenario, e.text);
-		ck_assert_msg(!strcmp(profile_info(p)->types[1].unit, rows[i].last), "%s", rows[i].scenario);
+		ck_assert_msg(
+			profile_default_type(p) == rows[i].index, "%s: %u", rows[i].scenario, profile_default_type(p));
 		profile_free(p);
 	}
 }
@@ -483,7 +491,7 @@ START_TEST(test_lines_beyond_the_limit_are_dropped_and_said)
 END_TEST
 
 static const struct {
-	const char *file, *last_type;
+	const char *file, *default_type;
 	unsigned n_types;
 	bool same; /* the original has no drop_frames, which pprof applies and we do not */
 } foreign[] = {
@@ -532,7 +540,7 @@ static void same_table(const struct profile *p, const char *path)
 	char command[512], *text;
 	size_t size;
 	FILE *f = open_memstream(&text, &size);
-	ck_assert_int_eq(top_write(p, profile_info(p)->n_types - 1, TOP_ALL, f), 0);
+	ck_assert_int_eq(top_write(p, profile_default_type(p), TOP_ALL, f), 0);
 	fclose(f);
 	snprintf(command, sizeof(command), PPROF "-top %s 2>&1", path);
 	command_output(command, out, sizeof(out));
@@ -583,7 +591,7 @@ START_TEST(test_we_read_what_go_writes)
 	struct err e = {0};
 	ck_assert_msg(pprof_read(data, len, &p, &e) == 0, "%s", e.text);
 	ck_assert_uint_eq(profile_info(p)->n_types, foreign[_i].n_types);
-	ck_assert_str_eq(profile_info(p)->types[foreign[_i].n_types - 1].type, foreign[_i].last_type);
+	ck_assert_str_eq(profile_info(p)->types[profile_default_type(p)].type, foreign[_i].default_type);
 	back = reread(p);
 	char *a = profile_dump(p), *b = profile_dump(back);
 	ck_assert_str_eq(a, b);
