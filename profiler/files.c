@@ -22,6 +22,7 @@ struct files {
 	int alive;	  /* a pipe: the server kills the reader when its read end is closed */
 	uint32_t reader;  /* number of the reader */
 	bool ready;	  /* it said so */
+	int stat;	  /* its /proc/PID/stat, which came with that; -1: none did */
 	bool broken, told;
 	int64_t again; /* a new one not before */
 	/* the last bytes that came: of this file from here */
@@ -41,6 +42,7 @@ static void leave(struct files *s)
 {
 	s->sock = fd_close(s->sock);
 	s->alive = fd_close(s->alive);
+	s->stat = fd_close(s->stat);
 	s->n = 0;
 	s->ready = false;
 }
@@ -89,9 +91,18 @@ static bool is_untaken(const struct files *s)
 	return ioctl(s->sock, SIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 
+/* It is on a CPU or waits for one, not for a file system (proc_pid_stat(5): state, behind the name in parentheses). */
+static bool is_runnable(const struct files *s)
+{
+	char text[64] = "";
+	const ssize_t n = s->stat < 0 ? -1 : pread(s->stat, text, sizeof(text) - 1, 0);
+	const char *name_end = n > 0 ? strrchr(text, ')') : NULL;
+	return name_end && !strncmp(name_end, ") R ", 4);
+}
+
 /*
  * 1: there is something to hear; 0: it has been waited for so long; -errno. *ret_busy: how long, in turns (FILES_TURN),
- * since the reader took what it was asked.
+ * since the reader took what it was asked, but for those at whose end it was runnable.
  */
 static int wait_for_reader(const struct files *s, int64_t patience, int64_t *ret_busy)
 {
@@ -101,7 +112,7 @@ static int wait_for_reader(const struct files *s, int64_t patience, int64_t *ret
 		int64_t begin = clock_now();
 		int r = fd_wait(s->sock, POLLIN, begin + FILES_TURN);
 		int64_t took = clock_now() - begin;
-		if (r != 0 || !is_untaken(s))
+		if (r != 0 || !(is_untaken(s) || is_runnable(s)))
 			*ret_busy += took < FILES_TURN ? took : FILES_TURN;
 		if (r != 0)
 			return r;
@@ -112,11 +123,14 @@ static int wait_for_reader(const struct files *s, int64_t patience, int64_t *ret
 /* Whole answers of the size that they say; -EPIPE: it ended; -ETIMEDOUT; -EBUSY: there was no CPU for it. */
 static int hear(struct files *s, int64_t patience, int64_t *ret_busy)
 {
-	size_t n;
+	size_t n = 0;
 	int r = wait_for_reader(s, patience, ret_busy);
 	if (r <= 0)
 		return r < 0 ? r : *ret_busy < patience ? -EBUSY : -ETIMEDOUT;
-	ssize_t got = fd_recv(s->sock, &s->in, sizeof(s->in), NULL, 0, &n);
+	int passed = -1; /* with its first word, before it has met a file of anybody's; never later */
+	ssize_t got = fd_recv(s->sock, &s->in, sizeof(s->in), &passed, !s->ready, &n);
+	if (n)
+		s->stat = passed;
 	if (got == 0)
 		return -EPIPE;
 	if (got < 0)
@@ -159,7 +173,7 @@ int files_new(int sock, struct files **ret)
 		fd_close(sock);
 		return -ENOMEM;
 	}
-	s->server = s->sock = s->alive = -1;
+	s->server = s->sock = s->alive = s->stat = -1;
 	files_connect(s, sock);
 	*ret = s;
 	return 0;

@@ -8,9 +8,10 @@
  * alone, which makes the server kill it, and another one is asked for at the next need.
  *
  * On a busy machine a process waits longer for a CPU than a file system takes to answer. So time counts against a
- * target only from when the reader has taken the request from its socket, and between two looks of the process that
- * waits it counts for FILES_TURN at most, however late that process gets the CPU itself. At FILES_WAIT_MAX the wait is
- * over in any case; the target does not pay for it then, and no reader is asked for a while.
+ * target only from when the reader has taken the request from its socket, and while it sleeps: what it waits for then
+ * is the file system (state S or D; runnable it is R). Between two looks of the process that waits it counts for
+ * FILES_TURN at most, however late that process gets the CPU itself. At FILES_WAIT_MAX the wait is over in any case;
+ * the target does not pay for it then, and no reader is asked for a while.
  *
  * A target has a credit (struct files_account): two answers that never came, or FILES_CREDIT of waiting and a part of
  * the time that passes, and its files are not opened any more. What a reader says is untrusted: it is of the kind asked

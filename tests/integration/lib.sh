@@ -143,6 +143,7 @@ row_run() { # NAME FUNCTION [ARG...] - sets status: 0 or one of these
 	local began=${EPOCHREALTIME/./}
 	ROW=$LAB/row.$((++ROW_NUMBER))
 	mkdir "$ROW"
+	STOLEN_MS=$(stolen_ms)
 	set -m
 	(row_body "${@:2}") </dev/null >"$ROW.out" 2>&1 &
 	ROW_PID=$!
@@ -246,6 +247,13 @@ status_of() { # COMMAND... - its exit status on stdout, its output on stderr
 	local status=0
 	"$@" >&2 || status=$?
 	echo $status
+}
+
+# What interrupts and a hypervisor took of all CPUs so far (proc_stat(5)); STOLEN_MS: as the row began.
+stolen_ms() {
+	local _ irq softirq steal
+	read -r _ _ _ _ _ _ irq softirq steal _ </proc/stat
+	echo $((10 * (irq + softirq + steal)))
 }
 
 until_true() { # SECONDS COMMAND... - poll; 1 when it never was. What takes long is asked less often: asking takes CPU time.

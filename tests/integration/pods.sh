@@ -49,7 +49,7 @@ containerd_config() { # VERSION
 		path = "$CRI/opt"
 		[plugins."io.containerd.nri.v1.nri"]
 		disable = false
-		plugin_request_timeout = "5s"
+		plugin_request_timeout = "3s"
 		plugin_config_path = "$CRI/nri/conf.d"
 		plugin_path = "$CRI/nri/plugins"
 		socket_path = "$CRI/nri/nri.sock"

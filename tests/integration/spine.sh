@@ -128,14 +128,15 @@ msec() { # REGEX [FILE]
 }
 
 # Milliseconds of samples with REGEX, at 999 Hz. A busy machine lets rings run over, and its clocks' interrupts come late: the profile
-# says by how much, where that is ten periods or more (worth_saying, profiler/counted.c). So what is there may be less by that,
-# never more, and never nothing.
+# says by how much, where that is ten periods or more (worth_saying, profiler/counted.c). So what is there may be less by that, and
+# never nothing; more only by what the machine itself lost of its CPUs since the row began, to interrupts and to a hypervisor: that is
+# in the clock of perf's events (perf_clock) and not in that of a thread (update_rq_clock_task, kernel/sched/core.c).
 UNSAID=10
 spent() { # WHAT REGEX LEAST MOST
 	local there other
 	there=$(msec "$2") other=$(msec '\t\\[(lost|unsampled)\\]$')
 	samples
-	between "the time in $1, ms," "$there" $(($3 / 10)) "$4"
+	between "the time in $1, ms," "$there" $(($3 / 10)) $(($4 + $(stolen_ms) - STOLEN_MS))
 	between "the time in $1 and that lost, ms," $((there + other)) $(($3 - UNSAID)) 1000000
 }
 

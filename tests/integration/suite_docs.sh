@@ -191,8 +191,8 @@ test_settings() {
 	options_of '/policy.conf/,$p' <help >policy
 	(($(wc -l <options) > 25 && $(wc -l <policy) > 8)) || fail "too few: $(cat options policy)"
 	# in a file alone; flags and environment alone
-	is "settings that service.md has, or the table, alone" "$(comm -3 <(told profiler/service.md Settings | grep -vx pillion.conf) <({ cat options && echo runtime; } | grep -vxE 'config|strict' | sort))" ""
-	grep -q -- '--config.*--strict' "$TOP/profiler/service.md" || fail "service.md does not tell of --config and --strict"
+	is "settings that service.md has, or the table, alone" "$(comm -3 <(told profiler/service.md Settings | grep -vx pillion.conf) <({ cat options && echo runtime; } | grep -vxE 'config|strict|quiet|wait' | sort))" ""
+	grep -q -- '--config.*--strict.*--quiet.*--wait' "$TOP/profiler/service.md" || fail "service.md does not tell of --config, --strict, --quiet and --wait"
 	is "keys of policy.conf that service.md has, or the table, alone" "$(comm -3 <(told profiler/service.md Policy | grep -vx policy.conf) policy)" ""
 	# a bound's default is the table's
 	local key default

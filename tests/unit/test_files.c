@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -240,7 +241,14 @@ END_TEST
 /* --- a reader that is late, or gone ------------------------------------------------------------------------ */
 
 /* A reader that we play ourselves: what it is asked lies in its socket until it is taken from there. */
-static int played, played_alive, played_server;
+static int played, played_alive, played_server, played_stat;
+
+static void play_state(char state)
+{
+	char text[32];
+	const int n = snprintf(text, sizeof(text), "7 (a ) R b) %c 1 7", state);
+	ck_assert_int_eq(pwrite(played_stat, text, (size_t)n, 0), n);
+}
 
 static void play_reader(void)
 {
@@ -256,11 +264,14 @@ static void play_reader(void)
 	ck_assert_uint_eq(n, 2);
 	played = passed[0];
 	played_alive = passed[1];
-	ck_assert_int_eq(fd_send(played, &ready, sizeof(ready), NULL, 0), 0);
+	played_stat = memfd_create("stat", MFD_CLOEXEC);
+	play_state('S');
+	ck_assert_int_eq(fd_send(played, &ready, sizeof(ready), &played_stat, 1), 0);
 }
 
 static void end_played(void)
 {
+	fd_close(played_stat);
 	files = files_free(files);
 	fd_close(played);
 	fd_close(played_alive);
@@ -278,14 +289,18 @@ static const struct late_reader {
 	int64_t take, answer; /* the reader does so */
 	int result;
 	int64_t spent, until;
+	int64_t runnable; /* until then, it waits for a CPU with the request in its hand */
 } late_readers[] = {
-	{"a slow file system", 0, 20 * MS, 160 * MS, 0, 140 * MS, 160 * MS},
-	{"one that does not answer", 0, 20 * MS, NEVER, -ETIMEDOUT, FILES_DEADLINE, FILES_DEADLINE},
-	{"a reader without a CPU", 0, 400 * MS, 400 * MS, 0, FILES_TURN / FILES_BELIEVED, 400 * MS},
-	{"the same, and then no answer", 0, 300 * MS, NEVER, -ETIMEDOUT, FILES_DEADLINE, 480 * MS},
-	{"neither process has a CPU", 80 * MS, 0, 500 * MS, 0, 5 * FILES_TURN, 500 * MS},
-	{"neither has one, for longer", 80 * MS, 0, 800 * MS, -EPIPE, 6 * FILES_TURN, FILES_WAIT_MAX},
-	{"a reader that does not run", 0, NEVER, NEVER, -EPIPE, 0, FILES_WAIT_MAX},
+	{"a slow file system", 0, 20 * MS, 160 * MS, 0, 140 * MS, 160 * MS, 0},
+	{"one that does not answer", 0, 20 * MS, NEVER, -ETIMEDOUT, FILES_DEADLINE, FILES_DEADLINE, 0},
+	{"a reader without a CPU", 0, 400 * MS, 400 * MS, 0, FILES_TURN / FILES_BELIEVED, 400 * MS, 0},
+	{"the same, and then no answer", 0, 300 * MS, NEVER, -ETIMEDOUT, FILES_DEADLINE, 480 * MS, 0},
+	{"neither process has a CPU", 80 * MS, 0, 500 * MS, 0, 5 * FILES_TURN, 500 * MS, 0},
+	{"neither has one, for longer", 80 * MS, 0, 800 * MS, -EPIPE, 6 * FILES_TURN, FILES_WAIT_MAX, 0},
+	{"a reader that does not run", 0, NEVER, NEVER, -EPIPE, 0, FILES_WAIT_MAX, 0},
+	{"it lost the CPU with the request", 0, 20 * MS, 500 * MS, 0, 60 * MS, 500 * MS, 460 * MS},
+	{"the same, and then no answer", 0, 20 * MS, NEVER, -ETIMEDOUT, FILES_DEADLINE, 440 * MS, 260 * MS},
+	{"it runs on and on", 0, 20 * MS, NEVER, -EPIPE, 0, FILES_WAIT_MAX, NEVER},
 };
 static const struct late_reader *late_reader;
 static int64_t asked_at;
@@ -298,6 +313,7 @@ static void play_late_reader(struct clock_driven *c)
 	int passed[2];
 	size_t n;
 	c->now += late_reader->starved;
+	play_state(c->now - asked_at < late_reader->runnable ? 'R' : 'D');
 	if (!taken && c->now - asked_at >= late_reader->take) {
 		ck_assert_int_gt(fd_recv(played, request, sizeof(request), passed, 2, &n), 0);
 		ck_assert_uint_eq(n, 1);
