@@ -285,6 +285,8 @@ static int run(struct err *e)
 		r = serve(e);
 	if (r == 0)
 		end();
+	else
+		spool_lock_drop(&startup.spool_lock);
 	return r;
 }
 

@@ -440,6 +440,7 @@ docker_start() {
 	docker_create --detach >/dev/null || return
 	docker_ inspect -f '{{.State.Pid}}' "$C_NAME" >"$C_DIR/pid"
 	docker_ logs --follow "$C_NAME" </dev/null >"$C_DIR/out" 2>&1 &
+	until_true 10 pgrep -f "logs --follow $C_NAME\$" >/dev/null # it is there when the row looks at what is
 }
 docker_exec() { docker_ exec --user "$1" "$C_NAME" "${@:2}"; }
 docker_stop() { docker_ stop --time 1 "$C_NAME" >/dev/null; }

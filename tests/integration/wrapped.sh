@@ -23,9 +23,16 @@ end_run() {
 
 written() { [[ -n $(profiles_of "$1") ]]; }
 profiles_of() { { find out spool -path "*/$1/*.pb.gz" ! -name '.*' || :; } 2>/dev/null | sort; }
-first_of() { # NAME - its first profile
+nothing_to_come() { # of a session whose program has ended (profiler/spool_lock.h)
+	local file
+	for file in out/.session-*; do
+		! grep -qs 'state=e' "$file" || ! kill -0 "${file##*-}" 2>/dev/null || return 1
+	done
+}
+first_of() { # NAME - its first profile; where its program has ended in a session, all are there
 	local list
 	until_true "$PATIENCE" written "$1" || fail "no profile: $(cat run/log 2>/dev/null)"
+	until_true "$PATIENCE" nothing_to_come || fail "a session goes on: $(cat run/log 2>/dev/null)"
 	mapfile -t list < <(profiles_of "$1")
 	echo "${list[0]}"
 }
