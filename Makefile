@@ -318,7 +318,7 @@ soak: ## half an hour of churn, kills and faults in STARTS (100000) starts; then
 	@SOAK_SECONDS=$(SOAK_SECONDS) STARTS=$(STARTS) tests/soak/soak
 	@SHORT=$(SHORT) ONLY='short containers' REQUIRE_ALL=1 tests/integration/run lifecycle
 soak-ci: ## the same in two minutes, in which all tables still fill up; what is held is compared when the last kill is over
-	@+FLAT=10 KILL_EVERY=10 KILL_SECONDS=50 $(MAKE) --no-print-directory -s soak SOAK_SECONDS=110 STARTS=3000 SHORT=300
+	@+FLAT=15 KILL_EVERY=10 KILL_SECONDS=50 $(MAKE) --no-print-directory -s soak SOAK_SECONDS=110 STARTS=3000 SHORT=300
 
 # --- installation: one table; what is installed last is what engines look for, so that a half-done install starts no container
 # wrongly, and it goes first. A place that ends with / takes several files.

@@ -76,7 +76,6 @@ static int ask_for_reader(struct files *s)
 /* Nobody can be asked: of that there is one line, however many files are wanted. */
 static int without_reader(struct files *s, const char *reason)
 {
-	leave(s);
 	s->again = clock_now() + READY_PAUSE;
 	if (!s->told)
 		log_line(LOG_ERR, "outcome=\"files are not read\" reason=\"%s\"", reason);
@@ -142,7 +141,7 @@ static int hear(struct files *s, int64_t patience, int64_t *ret_busy)
 static int have_reader(struct files *s)
 {
 	int64_t unused;
-	if (s->sock < 0 && clock_now() < s->again) /* an attempt does not prolong the pause */
+	if (!s->ready && clock_now() < s->again) /* an attempt does not prolong the pause */
 		return -EPIPE;
 	int r = s->sock >= 0 ? 0 : ask_for_reader(s);
 	if (r == 0 && !s->ready) {
@@ -151,6 +150,8 @@ static int have_reader(struct files *s)
 	}
 	if (r == 0)
 		return 0;
+	if (r != -ETIMEDOUT && r != -EBUSY) /* one that comes later, on a busy machine, is there behind the pause */
+		leave(s);
 	return without_reader(s, s->broken ? "the symbolizer's server has ended" : "no process for it");
 }
 
@@ -243,9 +244,9 @@ static int ask(struct files *s, struct files_account *a, const void *request, si
 	a->spent += r == 0 ? cost(busy, s->in.head.took) : busy;
 	if (r == 0)
 		return 0;
+	leave(s);
 	if (r == -EBUSY)
 		return without_reader(s, "its process had no CPU");
-	leave(s);
 	if (r == -ETIMEDOUT)
 		was_late(a);
 	return r;

@@ -250,9 +250,8 @@ static void play_state(char state)
 	ck_assert_int_eq(pwrite(played_stat, text, (size_t)n, 0), n);
 }
 
-static void play_reader(void)
+static void play_server(void)
 {
-	struct reader_answer ready = {0};
 	int pair[2], passed[2];
 	size_t n;
 	char any;
@@ -266,7 +265,18 @@ static void play_reader(void)
 	played_alive = passed[1];
 	played_stat = memfd_create("stat", MFD_CLOEXEC);
 	play_state('S');
+}
+
+static void say_ready(void)
+{
+	struct reader_answer ready = {0};
 	ck_assert_int_eq(fd_send(played, &ready, sizeof(ready), &played_stat, 1), 0);
+}
+
+static void play_reader(void)
+{
+	play_server();
+	say_ready();
 }
 
 static void end_played(void)
@@ -372,6 +382,33 @@ START_TEST(a_reader_that_is_late)
 	ck_assert_msg(took == late_reader->until, "%s: it took %" PRId64 " ns", name, took);
 	ck_assert_msg(account.late == (r == -ETIMEDOUT) && account.silent == (r == -ETIMEDOUT), "%s", name);
 	ck_assert_msg(files_broken(files) == (r == -EPIPE), "%s", name);
+	end_played();
+}
+END_TEST
+
+/* On a busy machine a process takes its time to be there. It is asked then, and no other one. */
+START_TEST(a_reader_that_is_ready_late)
+{
+	struct clock_driven c = {.leaps = true};
+	struct file f;
+	play_server();
+	clock_drive(&c);
+	const int64_t began = account.born = clock_now();
+	ck_assert_int_eq(open_it("/d/text", false, &f), -EPIPE);
+	ck_assert_int_ge(clock_now() - began, 500 * MS);
+	ck_assert(files_broken(files));
+	say_ready();
+	ck_assert_int_eq(open_it("/d/text", false, &f), -EPIPE);
+	ck_assert_int_lt(clock_now() - began, 700 * MS);
+	clock_move(2100 * MS);
+	late_reader = &late_readers[0];
+	taken = answered = false;
+	asked_at = clock_now();
+	c.leapt = play_late_reader;
+	ck_assert_int_eq(open_it("/d/text", false, &f), 0);
+	c.leapt = NULL;
+	ck_assert(!fd_wait(played_server, POLLIN, clock_now()));
+	clock_drive(NULL);
 	end_played();
 }
 END_TEST
@@ -532,6 +569,7 @@ UNIT_SUITE(files)
 	tcase_add_test(t, a_reader_of_the_last_server);
 	suite_add_tcase(s, t);
 	t = tcase_create("played");
+	tcase_add_test(t, a_reader_that_is_ready_late);
 	tcase_add_loop_test(t, a_reader_that_is_late, 0, LENGTH(late_readers));
 	tcase_add_loop_test(t, a_reader_that_lies, 0, LENGTH(lies));
 	suite_add_tcase(s, t);
