@@ -139,7 +139,7 @@ static void on_alloc(struct app *p, const struct area_record *from, struct task 
 	const double by = inuse_stands_for(from->bytes, a->mean);
 	take(p, from, task, r, &s);
 	ask_maps(p, &s);
-	const size_t own = s.n > 1; /* the allocator's function: who called it is asked for */
+	const size_t own = s.n > 1; /* the allocator's own function: the leaf is its caller */
 	aggregate_add(
 		t->counts[a->alloc], s.frames + own, s.n - own, &s.who, inuse_parts(by), inuse_scaled(by, from->bytes));
 	t->tally.taken[a->alloc]++;

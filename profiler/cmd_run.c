@@ -219,7 +219,7 @@ static void await_service(const struct settings *s, const char *id, char spool[s
 		nanosleep(&(struct timespec){.tv_nsec = LOOK_NS}, NULL);
 }
 
-/* `armed`: by whom it was profiled. */
+/* `armed`: ARMED_SESSION or ARMED_SERVICE. */
 static void say_result(const struct asked *a, char armed, pid_t program, int64_t since_ns)
 {
 	struct settings *s = &a->o->settings;

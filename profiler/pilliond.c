@@ -196,7 +196,7 @@ static void let_go(void *arg)
 	forkserver_abandon(&startup.forkserver);
 	fd_close(startup.oom.fd); /* it is the supervisor's own */
 	fd_close(manager.sock);
-	spool_lock_keep(&startup.spool_lock);
+	spool_lock_close_directory(&startup.spool_lock);
 }
 
 /* Of a service that was killed, or has left; what cannot be had is begun anew. False: its worker is somewhere. */
@@ -266,7 +266,7 @@ static void end(void)
 	rates_close_account(&engine.rates);
 	rings_close(engine.rings);
 	loop_free(supervisor.loop);
-	spool_lock_drop(&startup.spool_lock);
+	spool_lock_release(&startup.spool_lock);
 }
 
 static int run(struct err *e)
@@ -286,7 +286,7 @@ static int run(struct err *e)
 	if (r == 0)
 		end();
 	else
-		spool_lock_drop(&startup.spool_lock);
+		spool_lock_release(&startup.spool_lock);
 	return r;
 }
 

@@ -92,8 +92,8 @@ int64_t profile_sum(int64_t a, int64_t b); /* the largest or smallest, where tha
 /* Reading back, for the writers. */
 const struct profile_info *profile_info(const struct profile *p);
 /*
- * Which type is shown where nobody has chosen one: the default, or, where that is 0 in all samples, the last one that
- * is not (of memory that has all been freed: what was allocated). An index.
+ * The type that a command shows unless its user chooses one: the default, or, where that is 0 in all samples, the last
+ * one that is not (of memory that has all been freed: what was allocated). An index.
  */
 unsigned profile_default_type(const struct profile *p);
 size_t profile_samples(const struct profile *p);

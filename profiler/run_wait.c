@@ -9,7 +9,7 @@
 
 #define BY_SIGNAL 128 /* as a shell has it */
 
-/* What somebody may send to whoever started a program, and mean the program. */
+/* Signals that a user sends to this process and means for the program. */
 static const int passed_on[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 static void list_signals(sigset_t *set)
@@ -42,7 +42,7 @@ static int wait_for(pid_t child, const sigset_t *set)
 	}
 }
 
-/* What is ignored stays so for the program; but where SIGCHLD is, nobody would learn how it ended. */
+/* What is ignored stays so for the program; but where SIGCHLD is ignored, waitpid(2) has no status. */
 int run_wait(run_wait_fn *program, void *arg, pid_t *ret_child)
 {
 	const struct sigaction by_default = {.sa_handler = SIG_DFL};

@@ -60,11 +60,12 @@ static void name_of(pid_t pid, char ret[static 32])
 	snprintf(ret, 32, PREFIX "%d", (int)pid);
 }
 
-/* Of another session, between its making and its lock, the file may be removed: then nobody waits for that one. */
+/* Of another session, between its making and its lock, the file may be removed: then readers do not wait for that
+ * session. */
 int spool_lock_take(int spool, struct spool_lock *ret)
 {
 	char name[32], line[LINE_LEN + 1];
-	uint64_t namespace = 0; /* 0: no /proc, and nobody waits */
+	uint64_t namespace = 0; /* 0: no /proc, and readers do not wait */
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	remove_stale(spool);
 	name_of(getpid(), name);
@@ -76,7 +77,7 @@ int spool_lock_take(int spool, struct spool_lock *ret)
 	if (r == 0 && pwrite(ret->file, line, LINE_LEN, 0) != LINE_LEN)
 		r = -ENOSPC;
 	if (r < 0)
-		spool_lock_drop(ret);
+		spool_lock_release(ret);
 	return r;
 }
 
@@ -88,19 +89,19 @@ void spool_lock_describe(const struct spool_lock *l, pid_t pid, uint64_t start_t
 		return;
 }
 
-void spool_lock_say(const struct spool_lock *l, enum spool_lock_state state)
+void spool_lock_set_state(const struct spool_lock *l, enum spool_lock_state state)
 {
 	const char c = (char)state;
 	if (l && pwrite(l->file, &c, 1, STATE_AT) < 0)
 		return;
 }
 
-void spool_lock_keep(struct spool_lock *l)
+void spool_lock_close_directory(struct spool_lock *l)
 {
 	l->dir = fd_close(l->dir);
 }
 
-void spool_lock_drop(struct spool_lock *l)
+void spool_lock_release(struct spool_lock *l)
 {
 	char name[32];
 	name_of(getpid(), name);
@@ -110,7 +111,8 @@ void spool_lock_drop(struct spool_lock *l)
 	l->dir = fd_close(l->dir);
 }
 
-/* --- by who reads -------------------------------------------------------------------------------------------- */
+/* --- by a command that reads
+ * -------------------------------------------------------------------------------------------- */
 
 static bool is_running(pid_t pid, uint64_t start_time)
 {

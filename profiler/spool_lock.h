@@ -3,7 +3,7 @@
  * there can wait for the last window of a program that has just ended.
  *
  * <spool>/.session-<pid of the session>, mode 0640, one line: "pid=N start=N namespace=N state=C". It is held by a
- * write lock of its open file description (F_OFD_SETLK, fcntl(2)), which every process of the session has inherited:
+ * write lock of its open file description (F_OFD_SETLK, fcntl(2)), which the processes that the session forks inherit:
  * the kernel drops it with the last of them, however they end. A file that is not locked is what a killed session left;
  * the next session removes it.
  */
@@ -14,7 +14,7 @@
 #include <sys/types.h>
 
 enum spool_lock_state {
-	SPOOL_LOCK_RUNS = 'r', /* as far as the session knows; who reads sees sooner when its first process is gone */
+	SPOOL_LOCK_RUNS = 'r', /* as far as the session knows; a reader sees sooner that its first process is gone */
 	SPOOL_LOCK_LIVES_ON = 'l', /* the first process is gone, others of the target are not */
 	SPOOL_LOCK_ENDED = 'e',	   /* the last window is on its way */
 };
@@ -29,11 +29,11 @@ int spool_lock_take(int spool, struct spool_lock *ret);
  * stat). */
 void spool_lock_describe(const struct spool_lock *l, pid_t pid, uint64_t start_time);
 /* By any process of the session. `l` may be NULL, here and above: nothing happens. */
-void spool_lock_say(const struct spool_lock *l, enum spool_lock_state state);
+void spool_lock_set_state(const struct spool_lock *l, enum spool_lock_state state);
 /* A child of the one that has taken it keeps the lock, and not the directory. */
-void spool_lock_keep(struct spool_lock *l);
+void spool_lock_close_directory(struct spool_lock *l);
 /* Removes the file; by the process that has taken it, as the last one of the session. */
-void spool_lock_drop(struct spool_lock *l);
+void spool_lock_release(struct spool_lock *l);
 
 /*
  * Is a last window still to come from a session that writes to `dir`? `waited_ns`: how long the caller has waited

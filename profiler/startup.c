@@ -87,7 +87,7 @@ static int open_spool(const struct settings *set, const struct startup *s, struc
 	return dir < 0 ? dir : 0;
 }
 
-/* Where it cannot be had, whoever reads there does not wait. */
+/* Without the lock, commands that read there do not wait. */
 static void lock_spool(struct startup *s, struct engine *g)
 {
 	if (spool_lock_take(g->exporting.setup.spool, &s->spool_lock) == 0)

@@ -112,7 +112,7 @@ static void on_end_signal(void *arg, uint32_t events)
 	/* The init is gone but others live on (--pid=host), or the cgroup only changed: a pidfd stays readable */
 	if (t->pid_source.fd >= 0 && fd_wait(t->pidfd, POLLIN, 0) == 1) {
 		loop_del(t->engine->loop, &t->pid_source);
-		spool_lock_say(t->engine->spool_lock, SPOOL_LOCK_LIVES_ON);
+		spool_lock_set_state(t->engine->spool_lock, SPOOL_LOCK_LIVES_ON);
 	}
 }
 
@@ -448,7 +448,7 @@ void target_end(struct target *t)
 	if (t->ending)
 		return;
 	t->ending = true; /* the drain below may bring records that lead here again */
-	spool_lock_say(t->engine->spool_lock, SPOOL_LOCK_ENDED);
+	spool_lock_set_state(t->engine->spool_lock, SPOOL_LOCK_ENDED);
 	target_cpu_usage(t); /* before anything else: the cgroup is about to go */
 	if (t->started && !target_has_ended(t))
 		offcpu_call_now(t);

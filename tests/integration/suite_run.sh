@@ -351,7 +351,7 @@ test_behind() { # COMMAND... - of pillion; what it prints has the program's func
 row "top behind it: the profile is there" test_behind top --once
 row "report behind it: the profile is there" test_behind report --folded
 says_state() { grep -qs "state=$1" out/.session-*; }
-test_lives_on() { # nobody waits for a program whose children are still there
+test_lives_on() { # commands do not wait for a program with children that are still there
 	begin_run
 	"${RUN[@]}" -- sh -c "$LAB/bin/burn 0.2; sleep 1000 >sleep.out & echo \$! >child" >sh.out
 	until_true "$PATIENCE" says_state l || fail "its session says nothing: $(cat out/.session-*)"
@@ -423,7 +423,7 @@ test_wait_child() { # its parent is pillion, SIGCHLD is as it was
 	end_run
 }
 row "--wait: the program is its child" test_wait_child
-test_wait_signal() { # of which it says the name
+test_wait_signal() { # SIGNAL - the program prints its name
 	begin_run
 	"${RUN[@]}" --wait -- sh -c "trap 'echo $1; exit 3' $1; echo ready; while :; do sleep 0.01; done" >said 2>err &
 	until_true "$PATIENCE" grep -q ready said || fail "it does not begin: $(cat err)"

@@ -23,7 +23,7 @@ end_run() {
 
 written() { [[ -n $(profiles_of "$1") ]]; }
 profiles_of() { { find out spool -path "*/$1/*.pb.gz" ! -name '.*' || :; } 2>/dev/null | sort; }
-nothing_to_come() { # of a session whose program has ended (profiler/spool_lock.h)
+nothing_to_come() { # true when no session still has windows of an ended program to write (profiler/spool_lock.h)
 	local file
 	for file in out/.session-*; do
 		! grep -qs 'state=e' "$file" || ! kill -0 "${file##*-}" 2>/dev/null || return 1

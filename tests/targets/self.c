@@ -44,7 +44,7 @@
 #define FEW 2
 #define RECORD_MOST 256 /* a quarter of that is a sample; threads that begin and end have records, too */
 #define LIVES_MAX (1u << 20)
-#define UNREAD_MOST 500 /* threads that end while nobody reads: what is recorded of them has room in any ring */
+#define UNREAD_MOST 500 /* threads that end before rings are read: any ring has room for their records */
 
 static struct {
 	const char *name;

@@ -50,7 +50,7 @@ static const struct {
 	{LINE("a/1", "x", "100", "7") LINE("a/2", "x", "101", "8"), 2, 15, "a/2"},
 	{LINE("a/1", "x", "99", "7"), 0, 0, ""}, /* an older one of the same name */
 	{LINE("a/1", "x", "100", "7") LINE("b/1", "y", "100", "8"), 1, 7, "a/1"},
-	{LINE("a/1", "x", "100", "null"), 1, 0, "a/1"}, /* nobody knows how many it has */
+	{LINE("a/1", "x", "100", "null"), 1, 0, "a/1"}, /* its number of samples is unknown */
 	{LINE("a/1", "x", "100", "-7"), 1, 0, "a/1"},
 	{"{\"file\":\"a/1\"}\n{}\n[]\nx\n\n" LINE("a/2", "x", "100", "7"), 1, 7, "a/2"},
 	{LINE("a/1", "x", "100", "7") "{\"file\":\"a/2\",\"id\":\"x\",\"start_ns\":100,\"samp", 1, 7, "a/1"},

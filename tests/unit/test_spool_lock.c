@@ -92,7 +92,7 @@ START_TEST(target_has_not_come)
 {
 	take();
 	ck_assert(!spool_lock_pending(dir, 0));
-	spool_lock_drop(&lock);
+	spool_lock_release(&lock);
 }
 END_TEST
 
@@ -106,10 +106,10 @@ START_TEST(target_runs_and_ends)
 	ck_assert(spool_lock_pending(dir, 0));
 	ck_assert(spool_lock_pending(dir, SOON));
 	ck_assert(!spool_lock_pending(dir, LATER)); /* whatever the session waits for */
-	spool_lock_say(&lock, SPOOL_LOCK_ENDED);
+	spool_lock_set_state(&lock, SPOOL_LOCK_ENDED);
 	ck_assert(spool_lock_pending(dir, LATER));
 	ck_assert(!spool_lock_pending(dir, TOO_LATE));
-	spool_lock_drop(&lock);
+	spool_lock_release(&lock);
 	ck_assert(!spool_lock_pending(dir, 0));
 	ck_assert_uint_eq(count_files(), 0);
 	if (!_i)
@@ -121,11 +121,11 @@ START_TEST(others_of_the_target_live_on)
 {
 	take();
 	end_child(describe_child(), true);
-	spool_lock_say(&lock, SPOOL_LOCK_LIVES_ON);
+	spool_lock_set_state(&lock, SPOOL_LOCK_LIVES_ON);
 	ck_assert(!spool_lock_pending(dir, 0));
-	spool_lock_say(&lock, SPOOL_LOCK_ENDED);
+	spool_lock_set_state(&lock, SPOOL_LOCK_ENDED);
 	ck_assert(spool_lock_pending(dir, 0));
-	spool_lock_drop(&lock);
+	spool_lock_release(&lock);
 }
 END_TEST
 
@@ -138,7 +138,7 @@ START_TEST(pid_is_of_another_process_by_now)
 	ck_assert(!spool_lock_pending(dir, 0));
 	spool_lock_describe(&lock, getpid(), start - 1);
 	ck_assert(spool_lock_pending(dir, 0));
-	spool_lock_drop(&lock);
+	spool_lock_release(&lock);
 }
 END_TEST
 
@@ -157,7 +157,7 @@ START_TEST(other_pid_namespace)
 	end_child(describe_child(), true);
 	overwrite("namespace=", "namespace=                   1");
 	ck_assert(!spool_lock_pending(dir, 0));
-	spool_lock_drop(&lock);
+	spool_lock_release(&lock);
 }
 END_TEST
 
@@ -169,7 +169,7 @@ START_TEST(no_such_line)
 	ck_assert(!spool_lock_pending(dir, 0));
 	ck_assert_int_eq(pwrite(lock.file, "pid=x start=", 12, 0), 12);
 	ck_assert(!spool_lock_pending(dir, 0));
-	spool_lock_drop(&lock);
+	spool_lock_release(&lock);
 }
 END_TEST
 
@@ -185,8 +185,8 @@ START_TEST(session_is_killed)
 		take();
 		spool_lock_describe(&lock, 1, 0);
 		if (fork() == 0) {
-			spool_lock_keep(&lock);
-			spool_lock_say(&lock, SPOOL_LOCK_ENDED);
+			spool_lock_close_directory(&lock);
+			spool_lock_set_state(&lock, SPOOL_LOCK_ENDED);
 			close(hold[1]);
 			ck_assert_int_eq(write(tell[1], "", 1), 1);
 			_exit(read(hold[0], &c, 1) != 0);
@@ -203,7 +203,7 @@ START_TEST(session_is_killed)
 	ck_assert_uint_eq(count_files(), 1);
 	take();
 	ck_assert_uint_eq(count_files(), 1); /* and that is ours */
-	spool_lock_drop(&lock);
+	spool_lock_release(&lock);
 	ck_assert_uint_eq(count_files(), 0);
 	close(tell[0]);
 	close(hold[0]);
@@ -222,7 +222,7 @@ START_TEST(two_sessions)
 	ck_assert_int_eq(spool_lock_take(dir, &other), 0);
 	ck_assert_uint_eq(count_files(), 2);
 	ck_assert(spool_lock_pending(dir, 0));
-	spool_lock_drop(&other);
+	spool_lock_release(&other);
 	ck_assert(spool_lock_pending(dir, 0));
 	close(lock.file);
 	close(lock.dir);
@@ -237,8 +237,8 @@ START_TEST(none_can_be_had)
 	ck_assert_int_eq(lock.file, -1);
 	ck_assert_int_eq(lock.dir, -1);
 	spool_lock_describe(NULL, 1, 1);
-	spool_lock_say(NULL, SPOOL_LOCK_ENDED);
-	spool_lock_drop(&lock);
+	spool_lock_set_state(NULL, SPOOL_LOCK_ENDED);
+	spool_lock_release(&lock);
 	close(closed);
 }
 END_TEST
