@@ -659,8 +659,9 @@ test_no_signal() { # WRAPPER... - of `pillion run`
 	for ((i = 1; i <= ${FULL:+20}+0 || i <= 5; i++)); do
 		kill_profiler_at $((RANDOM % 400)) &
 		killer=$!
-		"$@" "${RUN[@]}" -- "$LAB/bin/sigcount" 0.7 >count 2>&1 || fail "run $i: $(cat count)"
+		"$@" "${RUN[@]}" -- "$LAB/bin/sigcount" 0.7 >count 2>said || fail "run $i: $(cat count said)"
 		is "what it saw, run $i" "$(tr '\n' ' ' <count)" "ready signals 0 waitpid ECHILD "
+		has "stderr, run $i" "$(cat said)" "^(pillion run: the peer went away in the middle; the program runs without a profile)?$"
 		wait $killer
 		until_true "$PATIENCE" no_profiler || fail "a profiler is left"
 	done

@@ -23,11 +23,17 @@ end_run() {
 
 written() { [[ -n $(profiles_of "$1") ]]; }
 profiles_of() { { find out spool -path "*/$1/*.pb.gz" ! -name '.*' || :; } 2>/dev/null | sort; }
-nothing_to_come() { # true when no session still has windows of an ended program to write (profiler/spool_lock.h)
+# True when no session still has windows of an ended program to write. The session's lock says that it lives, not its pid:
+# that is of the session's own pid namespace (profiler/spool_lock.h).
+nothing_to_come() {
 	local file
 	for file in out/.session-*; do
-		! grep -qs 'state=e' "$file" || ! kill -0 "${file##*-}" 2>/dev/null || return 1
+		! grep -qs 'state=e' "$file" || ! is_locked "$file" || return 1
 	done
+}
+is_locked() { # FILE - proc_locks(5)
+	local inode
+	inode=$(stat -c %i "$1" 2>/dev/null) && grep -q ":$inode " /proc/locks
 }
 first_of() { # NAME - its first profile; where its program has ended in a session, all are there
 	local list

@@ -41,18 +41,22 @@ static bool is_alive(pid_t pid)
 
 static bool ends(pid_t pid)
 {
-	int64_t deadline = deadline_in(SECONDS(5));
+	int64_t deadline = deadline_in(SECONDS(20));
 	while (is_alive(pid) && clock_now() < deadline)
 		usleep(1000);
 	return !is_alive(pid);
 }
 
+/* Also a child that had no CPU to die on while its parent waited for it, and that the parent left to whoever reaps it. */
 static bool is_gone(pid_t pid)
 {
 	char state[32];
-	int64_t deadline = deadline_in(SECONDS(5));
-	while (process_status(pid, "State", state, sizeof(state)) == 0 && clock_now() < deadline)
+	int64_t deadline = deadline_in(SECONDS(20));
+	while (process_status(pid, "State", state, sizeof(state)) == 0 && clock_now() < deadline) {
+		if (state[0] == 'Z')
+			waitpid(pid, NULL, WNOHANG | __WALL);
 		usleep(1000);
+	}
 	return clock_now() < deadline;
 }
 
