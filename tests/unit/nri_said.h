@@ -6,6 +6,8 @@
 
 #include "oci/protobuf.h"
 
+#include "pages.h"
+
 #include <string.h>
 
 static inline void said_head(struct pb_out *o, uint32_t a, uint32_t b)
@@ -28,8 +30,11 @@ static inline void said_frame(
 
 static inline void said_call(struct pb_out *o, uint32_t stream, const char *method, const void *payload, size_t len)
 {
-	static uint8_t buf[1 << 20];
-	struct pb_out body = {.buf = buf, .size = sizeof(buf)};
+	enum { BODY = 1 << 20 };
+	static uint8_t *buf;
+	if (!buf)
+		buf = pages_new(BODY);
+	struct pb_out body = {.buf = buf, .size = BODY};
 	pb_put_text(&body, 1, "nri.pkg.api.v1alpha1.Plugin");
 	pb_put_text(&body, 2, method);
 	pb_put_bytes(&body, 3, payload, len);

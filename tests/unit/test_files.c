@@ -7,6 +7,7 @@
 
 #include "forked.h"
 #include "oci/base/clock_driven.h"
+#include "pages.h"
 #include "suite.h"
 
 #include <check.h>
@@ -192,7 +193,7 @@ END_TEST
 /* In pieces of many sizes and from anywhere it is what it is. */
 START_TEST(a_large_file)
 {
-	static uint8_t want[LARGE], got[LARGE];
+	uint8_t *want = pages_new(LARGE), *got = pages_new(LARGE);
 	struct file f;
 	fd_auto fd = fd_open(tree, "large", O_RDONLY, 0);
 	ck_assert_int_eq(fd_pread_all(fd, want, LARGE, 0), LARGE);
@@ -211,7 +212,7 @@ END_TEST
 
 START_TEST(a_file_that_shrinks)
 {
-	static uint8_t bytes[LARGE];
+	uint8_t *bytes = pages_new(LARGE);
 	struct file f;
 	ck_assert_int_eq(open_it("/large", false, &f), 0);
 	ck_assert_int_eq(file_read(&f, bytes, 1000, 0), 1000);

@@ -47,7 +47,8 @@ static bool ends(pid_t pid)
 	return !is_alive(pid);
 }
 
-/* Also a child that had no CPU to die on while its parent waited for it, and that the parent left to whoever reaps it. */
+/* Also a child that had no CPU to die on while its parent waited for it, and that the parent left to whoever reaps it.
+ */
 static bool is_gone(pid_t pid)
 {
 	char state[32];

@@ -3,6 +3,7 @@
 
 #include "profiler/rows.h"
 
+#include "pages.h"
 #include "suite.h"
 #include "tests/unit/go_table.h"
 #include "tests/unit/skip.h"
@@ -122,7 +123,8 @@ END_TEST
 
 START_TEST(a_table_of_go_1_15)
 {
-	static uint8_t table[4 << 20];
+	enum { SIZE = 4 << 20 };
+	uint8_t *table = pages_new(SIZE);
 	struct gopclntab t;
 	struct gofunc f;
 	struct godeltas d;
@@ -133,7 +135,7 @@ START_TEST(a_table_of_go_1_15)
 		skip("no " OLD_TABLE);
 		return;
 	}
-	int size = gzread(file, table, sizeof(table));
+	int size = gzread(file, table, SIZE);
 	gzclose(file);
 	ck_assert_int_gt(size, 1000);
 	ck_assert(gopclntab_open(table, (size_t)size, &t));

@@ -1,6 +1,7 @@
 #include "oci/nri.h"
 
 #include "nri_said.h"
+#include "pages.h"
 #include "suite.h"
 
 #include <check.h>
@@ -28,11 +29,13 @@ static struct nri *begin(void)
 	return n;
 }
 
-static uint8_t buf[8 << 20];
+enum { BUF = 8 << 20 };
+static uint8_t *buf;
 
 static struct pb_out conversation(void)
 {
-	struct pb_out o = {.buf = buf, .size = sizeof(buf)};
+	buf = pages_new(BUF);
+	struct pb_out o = {.buf = buf, .size = BUF};
 	uint8_t no[64];
 	struct pb_out status = {.buf = no, .size = sizeof(no)}, answer = {.buf = no + 32, .size = 32};
 	said_frame(&o, 2, 1, 2, &answer); /* registered: an answer without anything */
@@ -65,8 +68,7 @@ END_TEST
 START_TEST(a_message_in_many_frames)
 {
 	struct pb_out whole = conversation();
-	static uint8_t all[1 << 20];
-	struct pb_out o = {.buf = all, .size = sizeof(all)};
+	struct pb_out o = {.buf = pages_new(1 << 20), .size = 1 << 20};
 	struct nri *n = begin();
 	for (size_t at = 0; at < whole.len;) {
 		uint32_t connection = whole.buf[at + 3], len = (uint32_t)whole.buf[at + 6] << 8 | whole.buf[at + 7];
@@ -115,7 +117,8 @@ END_TEST
 START_TEST(what_is_left_alone)
 {
 	static const uint8_t types[][2] = {{1, 0}, {1, 2}, {1, 3}, {1, 255}, {2, 1}, {2, 3}};
-	struct pb_out o = {.buf = buf, .size = sizeof(buf)}, nothing = {0};
+	buf = pages_new(BUF);
+	struct pb_out o = {.buf = buf, .size = BUF}, nothing = {0};
 	struct nri *n = begin();
 	nothing.buf = buf + 4096;
 	for (size_t i = 0; i < LENGTH(types); i++)
@@ -128,8 +131,7 @@ END_TEST
 
 START_TEST(the_largest_message)
 {
-	static uint8_t all[NRI_MESSAGE_MAX + 64];
-	struct pb_out o = {.buf = all, .size = sizeof(all)};
+	struct pb_out o = {.buf = pages_new(NRI_MESSAGE_MAX + 64), .size = NRI_MESSAGE_MAX + 64};
 	struct nri *n = begin();
 	said_head(&o, 1, NRI_MESSAGE_MAX + 10);
 	said_head(&o, NRI_MESSAGE_MAX, 5);

@@ -2,6 +2,7 @@
 
 #include "nri_said.h"
 #include "oci/annotations.h"
+#include "pages.h"
 #include "suite.h"
 
 #include <check.h>
@@ -73,7 +74,14 @@ static const struct told {
 		{"io.pillion.profile", "cpu"}, {0}, VERDICT_PROFILE, NULL, "cpu", ""},
 };
 
-static uint8_t buf[4 << 20], inner[4 << 20];
+enum { BUF = 4 << 20 };
+static uint8_t *buf, *inner;
+
+static void setup(void)
+{
+	buf = pages_new(BUF);
+	inner = pages_new(BUF);
+}
 
 static void put_pairs(struct pb_out *o, uint32_t number, const char *const *pairs)
 {
@@ -90,7 +98,7 @@ static void put_text(struct pb_out *o, uint32_t number, const char *text)
 /* Of StartContainer; `shift` 1: of StateChange. */
 static struct pb_out tell(const struct told *c, uint32_t shift)
 {
-	struct pb_out o = {.buf = buf, .size = sizeof(buf)}, in = {.buf = inner, .size = sizeof(inner)};
+	struct pb_out o = {.buf = buf, .size = BUF}, in = {.buf = inner, .size = BUF};
 	if (shift)
 		pb_put_number(&o, 1, NRI_EVENT_START_CONTAINER);
 	put_text(&in, 1, "pod-id");
@@ -166,7 +174,7 @@ START_TEST(odd_values)
 {
 	static char text[65536];
 	static struct container c;
-	struct pb_out in = {.buf = inner, .size = sizeof(inner)}, o = {.buf = buf, .size = sizeof(buf)};
+	struct pb_out in = {.buf = inner, .size = BUF}, o = {.buf = buf, .size = BUF};
 	memset(text, values[_i].fill, sizeof(text));
 	said_pair(&in, 6, "io.pillion.profile", text, values[_i].len);
 	pb_put_message(&o, 1, &in);
@@ -183,7 +191,7 @@ END_TEST
 START_TEST(too_many)
 {
 	static struct container c;
-	struct pb_out in = {.buf = inner, .size = sizeof(inner)}, o = {.buf = buf, .size = sizeof(buf)};
+	struct pb_out in = {.buf = inner, .size = BUF}, o = {.buf = buf, .size = BUF};
 	char key[64];
 	for (int i = 0; i <= ANNOTATIONS_MAX; i++) {
 		snprintf(key, sizeof(key), "io.pillion.x%d", i);
@@ -257,6 +265,7 @@ UNIT_SUITE(nri_container)
 {
 	Suite *s = suite_create("nri_container");
 	TCase *t = tcase_create("nri_container");
+	tcase_add_checked_fixture(t, setup, NULL);
 	tcase_set_timeout(t, 30);
 	tcase_add_loop_test(t, starting, 0, LENGTH(cases));
 	tcase_add_test(t, what_the_hook_would_find);

@@ -2,6 +2,7 @@
 
 #include "oci/base/fd.h"
 #include "profiler/top.h"
+#include "pages.h"
 #include "suite.h"
 #include "tests/unit/skip.h"
 #include "tests/unit/profile_dump.h"
@@ -349,9 +350,10 @@ static char *slurp(const char *path, size_t *ret_len)
 
 START_TEST(test_decompression_bomb)
 {
-	static char member[1 << 20];
+	enum { MEMBER = 1 << 20 };
+	char *member = pages_new(MEMBER);
 	FILE *f = popen("head -c 134217728 /dev/zero | gzip -9", "re");
-	size_t n = fread(member, 1, sizeof(member), f);
+	size_t n = fread(member, 1, MEMBER, f);
 	ck_assert_int_eq(pclose(f), 0);
 	char *bomb = malloc(3 * n); /* three members of 128 MiB are 400 KB */
 	for (int i = 0; i < 3; i++)

@@ -3,6 +3,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "pages.h"
 #include "suite.h"
 
 #include <check.h>
@@ -474,13 +475,14 @@ static const struct {
 
 START_TEST(same_as_binutils)
 {
-	static struct listed names[16384];
+	enum { MOST = 16384 };
+	struct listed *names = pages_new(MOST * sizeof(*names));
 	int fds = fd_count();
 	char path[300], command[1024];
 	snprintf(path, sizeof(path), "%s%s%s", files[_i].path[0] == '/' ? "" : dir, files[_i].path[0] == '/' ? "" : "/",
 		files[_i].path);
 	snprintf(command, sizeof(command), files[_i].command, files[_i].option, path);
-	size_t n = list(command, names, COUNT(names));
+	size_t n = list(command, names, MOST);
 	ck_assert_msg(n >= files[_i].at_least, "%s: only %zu from %s", files[_i].name, n, command);
 	struct symbols *s = read_file(path);
 	size_t exact = 0;
