@@ -8,17 +8,17 @@
  *		return s;
  *	}
  *
- * Tags of test cases, which CK_EXCLUDE_TAGS='measured stepped' leaves out:
+ * Tags of test cases, which CK_EXCLUDE_TAGS='measured long' leaves out:
  *
  *	SUITE_MEASURED	compares what the kernel measures of programs that really run
- *	SUITE_STEPPED	stops at every instruction: in code with a compiler's hooks it takes ten times as long
+ *	SUITE_LONG	takes ten seconds and more in code with a compiler's hooks
  */
 #pragma once
 
 #include <check.h>
 
 #define SUITE_MEASURED "measured"
-#define SUITE_STEPPED "stepped"
+#define SUITE_LONG "long"
 
 #define UNIT_SUITE(name)                                                                                               \
 	Suite *name##_suite(void);                                                                                     \

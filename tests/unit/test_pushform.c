@@ -899,8 +899,6 @@ UNIT_SUITE(pushform)
 	tcase_add_loop_test(t, test_splits, 0, N(splits));
 	tcase_add_test(t, test_parts_say_so);
 	tcase_add_loop_test(t, test_alone, 0, N(alone));
-	if (full_bytes())
-		tcase_add_test(t, test_shared_is_large);
 	tcase_add_loop_test(t, test_kinds, 0, N(kinds));
 	tcase_add_test(t, test_names);
 	tcase_add_test(t, test_cut);
@@ -917,5 +915,12 @@ UNIT_SUITE(pushform)
 	tcase_add_test(t, test_put);
 	tcase_add_test(t, test_forms);
 	suite_add_tcase(s, t);
+	TCase *large = tcase_create("large");
+	tcase_add_checked_fixture(large, setup, teardown);
+	tcase_set_timeout(large, 300);
+	tcase_set_tags(large, SUITE_LONG);
+	if (full_bytes())
+		tcase_add_test(large, test_shared_is_large);
+	suite_add_tcase(s, large);
 	return s;
 }

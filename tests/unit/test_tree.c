@@ -617,7 +617,7 @@ UNIT_SUITE(tree)
 	suite_add_tcase(s, t);
 #ifndef __SANITIZE_THREAD__ /* which calls handlers when it likes */
 	TCase *stepped = tcase_create("stepped");
-	tcase_set_tags(stepped, SUITE_STEPPED);
+	tcase_set_tags(stepped, SUITE_LONG);
 	tcase_add_checked_fixture(stepped, begin, end);
 	tcase_set_timeout(stepped, 120);
 	tcase_add_test(stepped, a_handler_between_any_two_instructions);
