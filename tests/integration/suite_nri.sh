@@ -390,7 +390,7 @@ test_injected() { # VERSION
 	start web -- /bin/burn 0.3
 	ended
 	profile
-	by_nri=$(samples | sed -n 1p | cut -f 3 | sed "s/$CONTAINER/ID/; s/ host_pid:[^ ]*//")
+	by_nri=$(samples | grep -m 1 burn_loop | cut -f 3 | sed "s/$CONTAINER/ID/; s/ host_pid:[^ ]*//")
 	nri_down
 	rm -r spool/*
 	AFTER=(-- --etc "$ROW/etc" "${OPTIONS[@]}")
@@ -401,7 +401,7 @@ test_injected() { # VERSION
 	profile
 	has "the log" "$(grep "container=$CONTAINER .*outcome=armed" log)" prog=pillion-hook
 	labels_of_the_pod
-	is "the labels" "$(samples | sed -n 1p | cut -f 3 | sed "s/$CONTAINER/ID/; s/ host_pid:[^ ]*//")" "$by_nri"
+	is "the labels" "$(samples | grep -m 1 burn_loop | cut -f 3 | sed "s/$CONTAINER/ID/; s/ host_pid:[^ ]*//")" "$by_nri"
 	nri_end
 }
 test_no_hook() {
