@@ -169,6 +169,44 @@ static int64_t frame_location(struct builder *b, const struct frame *f)
 	}
 }
 
+/* The program of the thread that has most, as `exe` of its samples (tasks.h): "" where none has one. -ENOMEM */
+static int find_program(const struct builder *b, char *ret, size_t size)
+{
+	size_t n = aggregate_whos(b->counts);
+	uint64_t *weights = calloc(n ? n : 1, sizeof(*weights)), most = 0;
+	struct aggregate_sample s;
+	ret[0] = 0;
+	if (!weights)
+		return -ENOMEM;
+	for (size_t i = 0; i < aggregate_samples(b->counts); i++) {
+		aggregate_sample(b->counts, i, &s);
+		uint64_t weight = weights[s.who_number] += s.weight;
+		if (weight > most && s.who.exe[0]) {
+			most = weight;
+			snprintf(ret, size, "%s", s.who.exe);
+		}
+	}
+	free(weights);
+	return 0;
+}
+
+/* The first mapping of a profile is its program (profile.proto): go tool pprof shows it as "File:". */
+static int add_program(struct builder *b)
+{
+	char exe[sizeof(((struct task *)NULL)->exe)];
+	uint64_t base;
+	int r = find_program(b, exe, sizeof(exe));
+	for (size_t i = 0; r == 0 && exe[0] && i < aggregate_frames(b->counts); i++) {
+		const struct frame *f = aggregate_frame(b->counts, (uint32_t)i);
+		const char *path = f->module ? module_name(f->module) : "", *name = strrchr(path, '/');
+		if (f->kind == FRAME_USER && name && !strncmp(name + 1, exe, sizeof(exe) - 1)) {
+			int64_t id = add_mapping(b, f->module, 0, &base);
+			return id < 0 ? (int)id : 0;
+		}
+	}
+	return r;
+}
+
 static int add_locations(struct builder *b)
 {
 	size_t n = aggregate_frames(b->counts);
@@ -774,7 +812,9 @@ static int add_part(struct builder *b, uint32_t spec)
 	b->spec = spec;
 	b->kernel = &b->w->kernel[spec];
 	b->counts = b->w->counts[spec];
-	int r = add_locations(b);
+	int r = add_program(b);
+	if (r == 0)
+		r = add_locations(b);
 	if (r == 0)
 		r = add_samples(b);
 	const bool is_heap =

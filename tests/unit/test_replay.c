@@ -403,6 +403,21 @@ START_TEST(functions_have_their_names)
 }
 END_TEST
 
+static const char *const programs[][2] = {{"burn", "burn"}, {"ctor", "ctor"}, {"shape", "shape"}, {"perl", "perl"},
+	{"python", "python3"}, {"inlined", "inlined"}, {"user", "shape"}};
+
+/* For go tool pprof that is the program (its line "File:"), and neither libc nor the kernel. */
+START_TEST(the_first_mapping_is_the_program)
+{
+	struct profile_mapping m;
+	replay(programs[_i][0], NULL);
+	profile_mapping_get(first(), 0, &m);
+	const char *name = strrchr(m.file, '/');
+	ck_assert_msg(name && !strncmp(name + 1, programs[_i][1], strlen(programs[_i][1])), "%s: %s", programs[_i][0],
+		m.file);
+}
+END_TEST
+
 START_TEST(inlined_functions_have_lines)
 {
 	replay("inlined", NULL);
@@ -750,6 +765,7 @@ UNIT_SUITE(replay)
 	tcase_add_test(t, shares_are_as_they_were);
 	tcase_add_test(t, what_was_not_copied_is_truncated_and_says_so);
 	tcase_add_loop_test(t, functions_have_their_names, 0, LENGTH(names));
+	tcase_add_loop_test(t, the_first_mapping_is_the_program, 0, LENGTH(programs));
 	tcase_add_test(t, inlined_functions_have_lines);
 	tcase_add_test(t, what_runs_before_main_is_there);
 	tcase_add_test(t, each_child_has_samples);
