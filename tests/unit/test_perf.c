@@ -764,29 +764,38 @@ END_TEST
 
 static const struct {
 	const char *paranoid; /* NULL: the file is not there */
+	uid_t uid;
 	uint64_t caps;
 	int error;
 	const char *sentence; /* its beginning */
 } reasons[] = {
-	{"2", NONE, EACCES, "open: kernel.perf_event_paranoid is 2 and this process has no CAP_PERFMON; grant it"},
-	{"1", NONE, EACCES, "open: kernel.perf_event_paranoid is 1 and this process has no CAP_PERFMON; grant it"},
-	{"4", NONE, EACCES,
-		"open: kernel.perf_event_paranoid is 4, which this distribution grants to CAP_SYS_ADMIN only;"},
-	{"3", PERFMON, EACCES,
-		"open: kernel.perf_event_paranoid is 3, which this distribution grants to CAP_SYS_ADMIN"},
-	{"2", NONE, EPERM, "open: a seccomp filter or security module forbids perf_event_open; let it through, in a"},
-	{"2", PERFMON, EPERM, "open: a seccomp filter or security module forbids perf_event_open"},
-	{"2", ADMIN, EACCES, "open: Permission denied although capabilities and perf_event_paranoid (2) allow it: a"},
-	{"4", ADMIN, EACCES, "open: Permission denied although capabilities and perf_event_paranoid (4) allow it: a"},
-	{"-1", NONE, EACCES, "open: Permission denied although capabilities and perf_event_paranoid (-1) allow it:"},
-	{NULL, NONE, EACCES, "open: refused by the kernel (Permission denied)"},
-	{NULL, NONE, EPERM, "open: a seccomp filter or security module forbids perf_event_open"},
-	{"2", NONE, ENOSYS, "open: a seccomp filter hides perf_event_open"},
-	{NULL, NONE, ENOSYS, "open: this kernel has no perf events (CONFIG_PERF_EVENTS)"},
-	{"2", NONE, EMFILE, "open: out of file descriptors (RLIMIT_NOFILE is "},
-	{"2", NONE, ENFILE, "open: the host is out of file descriptors (fs.file-max)"},
-	{"2", NONE, EBUSY, "open: Device or resource busy"},
-	{"2", NONE, ENODEV, "open: No such device"},
+	{"2", 0, NONE, EACCES, "open: kernel.perf_event_paranoid is 2 and this process has no CAP_PERFMON; grant it"},
+	{"1", 0, NONE, EACCES, "open: kernel.perf_event_paranoid is 1 and this process has no CAP_PERFMON; grant it"},
+	{"4", 0, NONE, EACCES,
+		"open: kernel.perf_event_paranoid is 4, which this distribution grants to CAP_SYS_ADMIN only; give the "
+		"container CAP_SYS_ADMIN (in Kubernetes: hooks/kubernetes/paranoid in place of base), or set it to 2"},
+	{"3", 0, PERFMON, EACCES,
+		"open: kernel.perf_event_paranoid is 3, which this distribution grants to CAP_SYS_ADMIN only; give "
+		"the"},
+	{"3", 65534, NONE, EACCES,
+		"open: kernel.perf_event_paranoid is 3, which this distribution grants to CAP_SYS_ADMIN only; run the "
+		"hook as root of the host, or set it to 2"},
+	{"2", 0, NONE, EPERM,
+		"open: a seccomp filter or security module forbids perf_event_open; let it through, in a"},
+	{"2", 0, PERFMON, EPERM, "open: a seccomp filter or security module forbids perf_event_open"},
+	{"2", 0, ADMIN, EACCES,
+		"open: Permission denied although capabilities and perf_event_paranoid (2) allow it: a"},
+	{"4", 0, ADMIN, EACCES,
+		"open: Permission denied although capabilities and perf_event_paranoid (4) allow it: a"},
+	{"-1", 0, NONE, EACCES, "open: Permission denied although capabilities and perf_event_paranoid (-1) allow it:"},
+	{NULL, 0, NONE, EACCES, "open: refused by the kernel (Permission denied)"},
+	{NULL, 0, NONE, EPERM, "open: a seccomp filter or security module forbids perf_event_open"},
+	{"2", 0, NONE, ENOSYS, "open: a seccomp filter hides perf_event_open"},
+	{NULL, 0, NONE, ENOSYS, "open: this kernel has no perf events (CONFIG_PERF_EVENTS)"},
+	{"2", 0, NONE, EMFILE, "open: out of file descriptors (RLIMIT_NOFILE is "},
+	{"2", 0, NONE, ENFILE, "open: the host is out of file descriptors (fs.file-max)"},
+	{"2", 0, NONE, EBUSY, "open: Device or resource busy"},
+	{"2", 0, NONE, ENODEV, "open: No such device"},
 };
 
 static void explain(const void *arg)
@@ -802,6 +811,7 @@ static void explain(const void *arg)
 		MUST(mount("none", "/proc/sys/kernel", "tmpfs", 0, NULL) == 0);
 		MUST(perf_paranoid(&paranoid) == -ENOENT && paranoid == 99);
 	}
+	MUST(setresuid(reasons[row].uid, reasons[row].uid, reasons[row].uid) == 0);
 	MUST(caps_limit(reasons[row].caps, NULL) == 0);
 	MUST(perf_explain(-reasons[row].error, "open", &e) == -reasons[row].error);
 	if (strncmp(e.text, reasons[row].sentence, strlen(reasons[row].sentence)) != 0) {
