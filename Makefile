@@ -169,6 +169,7 @@ tools: targets
 
 # --- what a newcomer types. Both install missing packages where they may, else print the command.
 demo: ## profile a real program in a real container and print where its time went
+	@echo "demo: missing packages are installed, pillion is built (a minute at first), and perl is profiled in a container"
 	@tests/tools/setup demo
 	@+$(MAKE) --no-print-directory -s all
 	@tests/tools/demo
