@@ -35,7 +35,7 @@ test_job_control() {
 test_timeout() {
 	begin_program timeout
 	is "the exit status" "$(status_of "${AS_USER[@]}" timeout 0.5 "${RUN[@]}" sleep 30)" 124
-	"${AS_USER[@]}" timeout --preserve-status 60 "${RUN[@]}" sh -c 'trap "exit 9" TERM; echo trapped; sleep 60 & while :; do wait; done' >told &
+	"${AS_USER[@]}" timeout --preserve-status 60 "${RUN[@]}" sh -c 'trap "exit 9" TERM; echo trapped; while :; do sleep 0.05; done' >told &
 	until_true 20 grep -qs trapped told || fail "it does not begin"
 	kill -TERM $! # which it passes on, as when time is over
 	local status=0

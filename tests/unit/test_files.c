@@ -49,13 +49,19 @@ static pid_t child_of(pid_t pid)
 	return fd_read_text(AT_FDCWD, path, text, sizeof(text)) < 0 ? 0 : (pid_t)strtol(text, NULL, 10);
 }
 
-static bool ends(pid_t pid)
+/* State: as proc_pid_status(5) has it; also true of a process that has gone. */
+static bool reaches(pid_t pid, char state)
 {
-	int64_t deadline = clock_now() + 5 * NSEC_PER_SEC;
-	char state[32];
-	while (process_status(pid, "State", state, sizeof(state)) == 0 && state[0] != 'Z' && clock_now() < deadline)
+	int64_t deadline = clock_now() + 20 * NSEC_PER_SEC;
+	char now[32];
+	while (process_status(pid, "State", now, sizeof(now)) == 0 && now[0] != state && clock_now() < deadline)
 		usleep(1000);
 	return clock_now() < deadline;
+}
+
+static bool ends(pid_t pid)
+{
+	return reaches(pid, 'Z');
 }
 
 static pid_t await_reader(pid_t other)
@@ -423,6 +429,7 @@ START_TEST(a_reader_that_stops)
 	pid_t reader = await_reader(0);
 	ck_assert_int_eq(open_it("/large", false, &f), 0);
 	ck_assert_int_eq(kill(reader, SIGSTOP), 0);
+	ck_assert(reaches(reader, 'T')); /* before that it may still take what it is asked */
 	clock_drive(&clock);
 	ck_assert_int_eq(file_read(&f, &byte, 1, 4000000), -EPIPE);
 	file_close(&f);
