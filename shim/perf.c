@@ -279,12 +279,10 @@ int perf_paranoid(int *ret)
 	return 0;
 }
 
-/* Root of the host without that capability is in a container that was not given it: the service of a DaemonSet. */
-static const char *way_to_admin(void)
+/* Root of the host without a capability is in a container that was not given it: the service of a DaemonSet. */
+static bool is_in_container(void)
 {
-	return geteuid() == 0 && !places_in_userns()
-		       ? "give the container CAP_SYS_ADMIN (in Kubernetes: hooks/kubernetes/paranoid in place of base)"
-		       : "run the hook as root of the host";
+	return geteuid() == 0 && !places_in_userns();
 }
 
 /* The kernel's own gates say EACCES; EPERM comes from a filter, or a security module, before them. */
@@ -301,11 +299,17 @@ static int explain_refusal(int error, const char *what, struct err *e)
 			what);
 	if (perf_paranoid(&paranoid) < 0)
 		return err_say(e, error, "%s: refused by the kernel (%s)", what, strerror(-error));
+	if (paranoid > 2 && !admin && is_in_container())
+		return err_say(e, error,
+			"%s: kernel.perf_event_paranoid is %d, which this distribution grants to CAP_SYS_ADMIN only; "
+			"give the container CAP_SYS_ADMIN (in Kubernetes: hooks/kubernetes/paranoid in place of base), "
+			"or set it to 2",
+			what, paranoid);
 	if (paranoid > 2 && !admin)
 		return err_say(e, error,
 			"%s: kernel.perf_event_paranoid is %d, which this distribution grants to CAP_SYS_ADMIN only; "
-			"%s, or set it to 2",
-			what, paranoid, way_to_admin());
+			"run the hook as root of the host, or set it to 2",
+			what, paranoid);
 	if (paranoid > 0 && !perfmon)
 		return err_say(e, error,
 			"%s: kernel.perf_event_paranoid is %d and this process has no CAP_PERFMON; grant it, or lower "
