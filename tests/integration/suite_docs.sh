@@ -108,6 +108,90 @@ test_printed() {
 }
 row "ps and doctor: service.md and install.md show what is printed" test_printed
 
+# --- the command lines of README.md and hooks/kubernetes.md: run as they are written, or named with who runs them or why nobody does
+
+commands_of() { # PAGE... - without prompts and comments
+	(cd "$TOP" && awk '/^```/ { on = !on; next } on' "$@") | sed -E 's/^\$ //; s/[[:space:]]+#.*//' |
+		grep -E '^(sudo|make|podman|pillion|go|ssh|kubectl|export|build/[^ ]*) '
+}
+# In the directory where README's reader is; what a program prints without an end is its answer.
+run_command() { # DIRECTORY COMMAND - its output is in ./ran
+	local status=0
+	case $2 in
+	go\ tool\ pprof\ -http=*) # it serves until it is ended
+		(cd "$1" && HOME=$ROW timeout 60 sh -c "$2") >ran 2>&1 &
+		until_true 30 grep -q 'Serving web UI' ran || fail "$2: $(cat ran)"
+		pkill -TERM -P $! || :
+		wait $! || :
+		;;
+	*)
+		(cd "$1" && PATH=/usr/bin:/bin:/usr/sbin:/sbin sh -c "${2#sudo }") >ran 2>&1 </dev/null || status=$?
+		# doctor's is 3 where something is left to do, as on this machine
+		[[ $status == 0 || $2 == *doctor && $status == 3 ]] || fail "$2: exit status $status: $(cat ran)"
+		;;
+	esac
+}
+has_latency() { host sh -c 'cd /var/lib/pillion/profiles/web && ls *-cpu.pb.gz *-offcpu.pb.gz' >/dev/null 2>&1; }
+
+test_commands() {
+	local command how more suite had
+	commands_of README.md hooks/kubernetes.md | sort -u >shown
+	grep -v '^#' "$TOP/tests/integration/commands.tsv" | cut -f1 | sort -u >known
+	diff shown known >differs || fail "commands of the pages that the table has not (<), or has too many (>): $(cat differs)"
+	while IFS=$'\t' read -r command how more; do
+		case $how in
+		row)
+			suite=$TOP/tests/integration/suite_${more%%: *}.sh
+			grep -qF "row \"${more#*: }\"" "$suite" || fail "there is no row ${more}"
+			;;
+		no) [[ -n $more ]] || fail "no reason why nobody runs $command" ;;
+		here | host) ;;
+		*) fail "$command: $how" ;;
+		esac
+	done < <(grep -v '^#' "$TOP/tests/integration/commands.tsv")
+}
+row "README.md and kubernetes.md: who runs each command line" test_commands
+
+test_commands_here() {
+	! sanitized || skip "the demo is the release's"
+	need_root
+	need podman make
+	local command how more
+	had=$([[ -e $TOP/flame.html ]] && echo yes || :)
+	while IFS=$'\t' read -r command how more; do
+		[[ $how == here ]] || continue
+		run_command "$TOP" "$command"
+		[[ $command != 'make demo' ]] || has "what the demo prints" "$(cat ran)" 'Each of these commands can be repeated'
+	done < <(grep -v '^#' "$TOP/tests/integration/commands.tsv")
+	[[ -s $TOP/flame.html ]] || fail "no flame.html"
+	[[ -n $had ]] || rm "$TOP/flame.html"
+}
+row "README.md: the commands of the first minute, in the sources" test_commands_here
+
+test_commands_on_host() {
+	local command how more
+	begin_printed
+	need go curl
+	ct_rm web
+	ct_start runc web -a io.pillion.profile=latency -a io.pillion.window=5s -- "$LAB/bin/burn" 60
+	mkdir work
+	cp "$LAB/bin/burn" work/burn
+	printf '#!/bin/sh\nexec ./burn 0.2\n' >work/job
+	chmod 755 work/job
+	until_true 60 has_latency || fail "no profile of web: $(cat service.log)"
+	declare -f run_command until_true fail has >functions
+	while IFS=$'\t' read -r command how more; do
+		[[ $how == host ]] || continue
+		host env ROW="$ROW" bash -c "cd $ROW && . ./functions && run_command $ROW/work \"\$1\"" bash "$command" >said 2>&1 ||
+			fail "$(cat said)"
+	done < <(grep -v '^#' "$TOP/tests/integration/commands.tsv")
+	[[ -s work/flame.html ]] || fail "no flame.html"
+	until_true 20 has_job_profile || fail "no profile of ./job: $(host find /var/lib/pillion/profiles)"
+	end_printed
+}
+has_job_profile() { [[ -n $(host find /var/lib/pillion/profiles -name '*.pb.gz' -not -path '*/web/*' -not -path '*/checkout/*') ]]; }
+row "README.md: the commands of the first hour, where pillion is installed" test_commands_on_host
+
 # Of a target with three functions, before and after one of them became slower.
 nothing_is_left() { # a session without privilege leaves its cgroup to the next one
 	find /sys/fs/cgroup -depth -type d -path '*/pillion/session-run-*' -exec rmdir {} + 2>/dev/null || :

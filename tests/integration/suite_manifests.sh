@@ -61,8 +61,20 @@ test_examples() {
 	is "those with a sidecar's volume" "$(built examples '[.[] | select(.kind == "Pod") | select([.spec.containers[].volumeMounts[]?.mountPath] | index("/run/pillion")).metadata.name] | join(" ")')" sidecar
 }
 
+# As kubernetes.md says it, up to `kubectl apply`.
+test_image() {
+	local IMAGE=registry.example.com/pillion:0.1.0 line overlay
+	needs_kustomize
+	line=$(grep -m 1 '^kubectl kustomize .* | kubectl apply -f -$' "$TOP/hooks/kubernetes.md") || fail "kubernetes.md has no such line"
+	for overlay in base paranoid push; do
+		(cd "$TOP" && export IMAGE && line=${line% | kubectl apply -f -} && sh -c "${line/kubernetes\/base/kubernetes/$overlay}") >applied
+		is "images of $overlay" "$(grep -E '^ *(- )?image: ' applied | sed 's/.*image: //' | sort -u)" "$IMAGE"
+	done
+}
+
 lab_install pillion-hook pillion
 row "the DaemonSet: no host namespace, no capability that the unit has not, every volume" test_base
 row "the DaemonSet for perf_event_paranoid 3 and 4: one capability more, for one of its containers" test_paranoid
 row "the DaemonSet that pushes: one container more, whose endpoint is one that pillion takes" test_push
+row "the documented line names your image in every container" test_image
 row "the examples: annotations that the hook takes" test_examples
