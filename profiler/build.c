@@ -169,7 +169,7 @@ static int64_t frame_location(struct builder *b, const struct frame *f)
 	}
 }
 
-/* The program of the thread that has most, as `exe` of its samples (tasks.h): "" where none has one. -ENOMEM */
+/* The program of the thread with the largest sum, as `exe` of its samples (tasks.h); "": no sample has one. -ENOMEM */
 static int find_program(const struct builder *b, char *ret, size_t size)
 {
 	size_t n = aggregate_whos(b->counts);
@@ -812,7 +812,7 @@ static int add_part(struct builder *b, uint32_t spec)
 	b->spec = spec;
 	b->kernel = &b->w->kernel[spec];
 	b->counts = b->w->counts[spec];
-	int r = add_program(b);
+	int r = profile_mappings(b->p) ? 0 : add_program(b); /* a profile of several events has its first by now */
 	if (r == 0)
 		r = add_locations(b);
 	if (r == 0)

@@ -111,8 +111,7 @@ void spool_lock_release(struct spool_lock *l)
 	l->dir = fd_close(l->dir);
 }
 
-/* --- by a command that reads
- * -------------------------------------------------------------------------------------------- */
+/* --- by a command that reads ------------------------------------------------------------------------------- */
 
 static bool is_running(pid_t pid, uint64_t start_time)
 {

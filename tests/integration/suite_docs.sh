@@ -108,13 +108,13 @@ test_printed() {
 }
 row "ps and doctor: service.md and install.md show what is printed" test_printed
 
-# --- the command lines of README.md and hooks/kubernetes.md: run as they are written, or named with who runs them or why nobody does
+# --- the command lines of README.md and hooks/kubernetes.md: commands.tsv
 
 commands_of() { # PAGE... - without prompts and comments
 	(cd "$TOP" && awk '/^```/ { on = !on; next } on' "$@") | sed -E 's/^\$ //; s/[[:space:]]+#.*//' |
 		grep -E '^(sudo|make|podman|pillion|go|ssh|kubectl|export|build/[^ ]*) '
 }
-# In the directory where README's reader is; what a program prints without an end is its answer.
+# As a reader of the page runs it. A server counts as run when it serves.
 run_command() { # DIRECTORY COMMAND - its output is in ./ran
 	local status=0
 	case $2 in
@@ -134,7 +134,7 @@ run_command() { # DIRECTORY COMMAND - its output is in ./ran
 has_latency() { host sh -c 'cd /var/lib/pillion/profiles/web && ls *-cpu.pb.gz *-offcpu.pb.gz' >/dev/null 2>&1; }
 
 test_commands() {
-	local command how more suite had
+	local command how more suite
 	commands_of README.md hooks/kubernetes.md | sort -u >shown
 	grep -v '^#' "$TOP/tests/integration/commands.tsv" | cut -f1 | sort -u >known
 	diff shown known >differs || fail "commands of the pages that the table has not (<), or has too many (>): $(cat differs)"
@@ -144,19 +144,19 @@ test_commands() {
 			suite=$TOP/tests/integration/suite_${more%%: *}.sh
 			grep -qF "row \"${more#*: }\"" "$suite" || fail "there is no row ${more}"
 			;;
-		no) [[ -n $more ]] || fail "no reason why nobody runs $command" ;;
+		no) [[ -n $more ]] || fail "there is no reason why $command is not run" ;;
 		here | host) ;;
 		*) fail "$command: $how" ;;
 		esac
 	done < <(grep -v '^#' "$TOP/tests/integration/commands.tsv")
 }
-row "README.md and kubernetes.md: who runs each command line" test_commands
+row "README.md and kubernetes.md: each command line is run, or has a reason why not" test_commands
 
 test_commands_here() {
 	! sanitized || skip "the demo is the release's"
 	need_root
 	need podman make
-	local command how more
+	local command how more had
 	had=$([[ -e $TOP/flame.html ]] && echo yes || :)
 	while IFS=$'\t' read -r command how more; do
 		[[ $how == here ]] || continue
@@ -179,7 +179,7 @@ test_commands_on_host() {
 	printf '#!/bin/sh\nexec ./burn 0.2\n' >work/job
 	chmod 755 work/job
 	until_true 60 has_latency || fail "no profile of web: $(cat service.log)"
-	declare -f run_command until_true fail has >functions
+	declare -f run_command until_true fail >functions
 	while IFS=$'\t' read -r command how more; do
 		[[ $how == host ]] || continue
 		host env ROW="$ROW" bash -c "cd $ROW && . ./functions && run_command $ROW/work \"\$1\"" bash "$command" >said 2>&1 ||

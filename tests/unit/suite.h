@@ -11,7 +11,7 @@
  * Tags of test cases, which CK_EXCLUDE_TAGS='measured long' leaves out:
  *
  *	SUITE_MEASURED	compares what the kernel measures of programs that really run
- *	SUITE_LONG	takes ten seconds and more in code with a compiler's hooks
+ *	SUITE_LONG	takes some ten seconds in code with a compiler's hooks
  */
 #pragma once
 

@@ -47,8 +47,7 @@ static bool ends(pid_t pid)
 	return !is_alive(pid);
 }
 
-/* Also a child that had no CPU to die on while its parent waited for it, and that the parent left to whoever reaps it.
- */
+/* Reaps a killed child that its parent gave up waiting for: without a CPU it dies later. */
 static bool is_gone(pid_t pid)
 {
 	char state[32];
