@@ -41,7 +41,7 @@ service_reader() { # who reads the rings: it has their memory mapped, and of tho
 		if grep -qs perf_event "/proc/$pid/maps"; then
 			echo "$(awk '{ print $14 + $15 }' "/proc/$pid/stat") $pid"
 		fi
-	done | sort -rn | awk '{ print $2; exit }'
+	done | sort -rn | awk 'NR == 1 { print $2 }'
 }
 service_stall() { # SECONDS
 	local pid

@@ -357,7 +357,7 @@ begins_of() { # PROGRAM FUNCTION
 	objdump -d -w --no-show-raw-insn --disassemble="$2" "$LAB/bin/$1" | sed -n "s/^ *\\([0-9a-f]*\\):.*/0x\\1/p" |
 		while read -r at; do echo $((at - $(nm "$LAB/bin/$1" | awk -v f="$2" '$3 == f { print "0x" $1 }'))); done | sed 1d
 }
-within_of() { begins_of "$@" | awk '$1 > last + 1 { print $1 - 1; exit } { last = $1 }'; }
+within_of() { begins_of "$@" | awk '$1 > last + 1 && !found++ { print $1 - 1 } { last = $1 }'; }
 test_uprobes() {
 	need perf
 	begin_service
