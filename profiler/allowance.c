@@ -9,25 +9,28 @@ double allowance_factor(const struct allowance *b)
 }
 
 /* Of `seconds` that ended so many ago. */
-static uint64_t sum(const struct allowance *b, unsigned ago, unsigned seconds)
+static struct allowance_cost sum(const struct allowance *b, unsigned ago, unsigned seconds)
 {
-	uint64_t n = 0;
-	for (unsigned i = ago; i < ago + seconds; i++)
-		n += b->spent[(b->at + ALLOWANCE_SECONDS - i) % ALLOWANCE_SECONDS];
+	struct allowance_cost n = {0};
+	for (unsigned i = ago; i < ago + seconds; i++) {
+		const struct allowance_cost *s = &b->spent[(b->at + ALLOWANCE_SECONDS - i) % ALLOWANCE_SECONDS];
+		n.sampling += s->sampling;
+		n.other += s->other;
+	}
 	return n;
 }
 
-uint64_t allowance_minute(const struct allowance *b)
+struct allowance_cost allowance_minute(const struct allowance *b)
 {
 	return sum(b, 0, ALLOWANCE_SECONDS);
 }
 
-static void put(struct allowance *b, unsigned seconds, uint64_t spent)
+static void put(struct allowance *b, unsigned seconds, const struct allowance_cost *spent)
 {
 	unsigned n = seconds < ALLOWANCE_SECONDS ? seconds : ALLOWANCE_SECONDS;
 	for (unsigned i = 0; i < n; i++) {
 		b->at = (b->at + 1) % ALLOWANCE_SECONDS;
-		b->spent[b->at] = spent / n;
+		b->spent[b->at] = (struct allowance_cost){spent->sampling / n, spent->other / n};
 	}
 	b->since = b->since > UINT32_MAX - seconds ? UINT32_MAX : b->since + seconds;
 	b->seconds += seconds;
@@ -41,41 +44,58 @@ static double least(double now, unsigned seconds)
 	return now < 1 ? 1 : now;
 }
 
-/* The dearest ten seconds of the time that patience takes. */
-static uint64_t dearest(const struct allowance *b)
+/* What ten seconds of sampling cost, of what the rest left for it. */
+static double share_of(const struct allowance *b, unsigned ago, uint64_t allowed)
 {
-	uint64_t most = 0;
+	const struct allowance_cost ten = sum(b, ago, ALLOWANCE_RECENT);
+	const double all = (double)allowed * ALLOWANCE_RECENT, most = all / ALLOWANCE_OTHER;
+	const double other = (double)ten.other;
+	return (double)ten.sampling / (all - (other < most ? other : most));
+}
+
+/* Of the dearest ten seconds of the time that patience takes. */
+static double dearest_share(const struct allowance *b, uint64_t allowed)
+{
+	double most = 0;
 	for (unsigned ago = 0; ago < ALLOWANCE_PATIENCE; ago += ALLOWANCE_RECENT) {
-		uint64_t n = sum(b, ago, ALLOWANCE_RECENT);
-		most = n > most ? n : most;
+		double share = share_of(b, ago, allowed);
+		most = share > most ? share : most;
 	}
 	return most;
 }
 
-static double share_of(uint64_t ten_seconds, uint64_t allowed)
+static bool is_above(const struct allowance *b, unsigned seconds, uint64_t allowed)
 {
-	return (double)ten_seconds / ALLOWANCE_RECENT / (double)allowed;
+	const struct allowance_cost spent = sum(b, 0, seconds);
+	return spent.sampling + spent.other > allowed * seconds;
+}
+
+bool allowance_has_room(const struct allowance *b, uint64_t allowed)
+{
+	const struct allowance_cost minute = allowance_minute(b);
+	const uint64_t all = allowed * ALLOWANCE_SECONDS, least = all / ALLOWANCE_OTHER;
+	const uint64_t left = all > minute.sampling ? all - minute.sampling : 0;
+	return !allowed || minute.other < (left > least ? left : least);
 }
 
 /* What ten seconds show was all spent at the present factor, or else they show nothing. */
 static double decide(const struct allowance *b, unsigned seconds, uint64_t allowed)
 {
-	double now = allowance_factor(b);
-	double share = share_of(sum(b, 0, ALLOWANCE_RECENT), allowed);
+	double now = allowance_factor(b), share = share_of(b, 0, allowed);
 	if (b->since < ALLOWANCE_RECENT)
 		return now;
-	if (share > 1 && allowance_minute(b) > allowed * ALLOWANCE_SECONDS) {
+	if (share > 1 && is_above(b, ALLOWANCE_RECENT, allowed) && is_above(b, ALLOWANCE_SECONDS, allowed)) {
 		double to = now * share / TARGET;
 		return to > ALLOWANCE_MOST ? ALLOWANCE_MOST : to;
 	}
 	if (now == 1 || b->since < ALLOWANCE_PATIENCE)
 		return now;
-	double to = now * share_of(dearest(b), allowed) / TARGET, floor = least(now, seconds);
+	double to = now * dearest_share(b, allowed) / TARGET, floor = least(now, seconds);
 	to = to < floor ? floor : to;
 	return to * RAISE_LEAST <= now || to == 1 ? to : now;
 }
 
-bool allowance_look(struct allowance *b, unsigned seconds, uint64_t spent, uint64_t allowed)
+bool allowance_look(struct allowance *b, unsigned seconds, const struct allowance_cost *spent, uint64_t allowed)
 {
 	double now = allowance_factor(b);
 	if (!seconds)

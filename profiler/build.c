@@ -609,7 +609,8 @@ static int add_rate(struct builder *b)
 			") a second",
 			all->limits.samples, all->limits.bytes);
 	if (r == 0 && w->by_budget)
-		r = comment(b, "rate lowered: all targets together cost more than cpu_budget (%.2f s a minute)",
+		r = comment(b,
+			"rate lowered: sampling all targets costs more than cpu_budget has for it (%.2f s a minute)",
 			(double)all->allowed * ALLOWANCE_SECONDS / NSEC_PER_SEC);
 	if (r == 0 && w->early)
 		r = comment(b,
@@ -789,6 +790,12 @@ static int add_comments(struct builder *b)
 	if (r == 0 && b->w->unnamed)
 		r = comment(b, "up to %zu addresses were not looked up in time: `pillion symbolize` adds their lines",
 			b->w->unnamed);
+	if (r == 0 && b->w->unasked)
+		r = comment(b,
+			"up to %zu addresses were not looked up: names have cost what this target, or cpu_budget, has "
+			"for "
+			"them; `pillion symbolize` adds their lines",
+			b->w->unasked);
 	for (unsigned i = UNWIND_END + 1; r == 0 && i < UNWIND_STOPS; i++)
 		if (y->stops[i])
 			r = comment(b, "%s %" PRIu64 " of %" PRIu64 " stacks", unwind_stop_name(i), y->stops[i],

@@ -258,7 +258,7 @@ void crash_take(
 	c->next = t->crashes;
 	t->crashes = c;
 	if (!many)
-		c->naming = naming_start(t, &c->counts, 1, true, clock_now() + NAMES_NS, on_named, c);
+		c->naming = naming_start(t, &c->counts, 1, NAMING_CRASH, clock_now() + NAMES_NS, on_named, c);
 	if (!c->naming)
 		finish(c);
 }

@@ -256,7 +256,9 @@ void engine_drain(struct engine *g, bool all)
 	g->drain_again = rings_left(g->rings) > CROWDED(rings_size(g->rings)) ? now + PUBLISH_NS : INT64_MAX;
 	g->at->target = at;
 	g->had_room = clock_now();
-	share_out(g, clock_cpu() - cpu, n);
+	cpu = clock_cpu() - cpu;
+	rates_drained(&g->rates, cpu);
+	share_out(g, cpu, n);
 }
 
 /*

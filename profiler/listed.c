@@ -281,7 +281,7 @@ static void print_cell(size_t column, const char *text, size_t wide, FILE *out)
 static void print_sums(const struct listed *l, FILE *out)
 {
 	const struct listed_sums *s = &l->sums;
-	char ring[32], memory[32], cpu[32], spent[32], allowed[32];
+	char ring[32], memory[32], cpu[32], spent[32], allowed[32], sampling[32];
 	fprintf(out,
 		"%zu target%s, %" PRIu64 " of %" PRIu64 " descriptors, %" PRIu64 " rings of %s, %" PRIu64
 		" records, %" PRIu64 " unknown, %s of memory, %s of CPU in the worker",
@@ -290,9 +290,10 @@ static void print_sums(const struct listed *l, FILE *out)
 		top_amount((int64_t)s->memory, "bytes", memory, sizeof(memory)),
 		top_amount((int64_t)s->cpu_us * 1000, "nanoseconds", cpu, sizeof(cpu)));
 	if (s->allowed_us)
-		fprintf(out, "; %s of a budget of %s in the last minute",
+		fprintf(out, "; %s of a budget of %s in the last minute, %s of it for sampling",
 			top_amount((int64_t)s->minute_us * 1000, "nanoseconds", spent, sizeof(spent)),
-			top_amount((int64_t)s->allowed_us * 1000, "nanoseconds", allowed, sizeof(allowed)));
+			top_amount((int64_t)s->allowed_us * 1000, "nanoseconds", allowed, sizeof(allowed)),
+			top_amount((int64_t)s->sampling_us * 1000, "nanoseconds", sampling, sizeof(sampling)));
 	fprintf(out, "; profiles in %s\n", l->spool);
 }
 

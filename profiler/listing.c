@@ -87,6 +87,7 @@ static uint64_t fds_max(const struct engine *g)
 
 static void fill_sums(const struct engine *g, struct listed_sums *s)
 {
+	const struct allowance_cost spent = allowance_minute(&g->rates.allowance);
 	*s = (struct listed_sums){
 		.targets = g->n_targets,
 		.fds = engine_fds(g),
@@ -97,7 +98,8 @@ static void fill_sums(const struct engine *g, struct listed_sums *s)
 		.unknown = g->unknown,
 		.memory = resident(g->statm),
 		.cpu_us = (uint64_t)clock_cpu() / 1000,
-		.minute_us = allowance_minute(&g->rates.allowance) / 1000,
+		.minute_us = (spent.sampling + spent.other) / 1000,
+		.sampling_us = spent.sampling / 1000,
 		.allowed_us = g->rates.allowed * ALLOWANCE_SECONDS / 1000,
 		.refused = g->refused,
 		.table_bytes = g->tables.used,

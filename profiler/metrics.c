@@ -55,7 +55,7 @@ static const struct row target_rows[] = {
 		"By how much the target is sampled less often because it alone brought too much (target_rate, "
 		"target_bytes): 4 is a quarter of the rate that was asked for, 1 all of it.",
 		TARGET(capped), HUNDREDTHS},
-	{"pillion_target_lowered_ratio", "gauge", "The same, because all targets together cost too much (cpu_budget).",
+	{"pillion_target_lowered_ratio", "gauge", "The same, because sampling all targets costs too much (cpu_budget).",
 		TARGET(lowered), HUNDREDTHS},
 	{"pillion_target_age_seconds", "gauge", "Time since the target registered.", TARGET(age_ms), MS},
 };
@@ -81,6 +81,8 @@ static const struct row sum_rows[] = {
 		"CPU time of profiling in the last minute, with an estimate of what samples cost where they were "
 		"taken.",
 		SUM(minute_us), US},
+	{"pillion_budget_sampling_seconds", "gauge",
+		"Of that, what sampling cost: it falls when all targets are sampled less often.", SUM(sampling_us), US},
 	{"pillion_budget_seconds", "gauge", "How much it may be in a minute (cpu_budget); 0: as much as it takes.",
 		SUM(allowed_us), US},
 	{"pillion_worker_memory_bytes", "gauge", "Resident memory of the worker.", SUM(memory), AS_IS},

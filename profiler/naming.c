@@ -284,11 +284,16 @@ static bool has_credit(const struct target *t)
 	return t->naming_spent < NAMING_CREDIT + lived / NAMING_SHARE;
 }
 
-struct naming *naming_start(struct target *t, struct aggregate *const *counts, size_t n_counts, bool always,
+static bool may_cost(const struct target *t, enum naming_use use)
+{
+	return use == NAMING_CRASH || (rates_have_room(t->engine) && (use == NAMING_LAST_WINDOW || has_credit(t)));
+}
+
+struct naming *naming_start(struct target *t, struct aggregate *const *counts, size_t n_counts, enum naming_use use,
 	int64_t deadline, void (*done)(void *arg), void *arg)
 {
 	size_t n = 0;
-	bool able = t->engine->symbolizer && (always || has_credit(t));
+	bool able = t->engine->symbolizer && may_cost(t, use);
 	struct missing *list = able ? collect(t, counts, n_counts, &n) : NULL;
 	struct naming *a = n ? naming_new(t, list, n) : NULL;
 	if (!a) {
@@ -300,6 +305,14 @@ struct naming *naming_start(struct target *t, struct aggregate *const *counts, s
 	a->arg = arg;
 	ask_next(a);
 	return is_over(a) ? naming_free(a) : a;
+}
+
+size_t naming_missing(const struct target *t, struct aggregate *const *counts, size_t n_counts)
+{
+	size_t n = 0;
+	if (t->engine->symbolizer)
+		free(collect(t, counts, n_counts, &n));
+	return n;
 }
 
 struct naming *naming_free(struct naming *a)

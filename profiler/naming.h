@@ -20,13 +20,22 @@ struct naming;
 #define NAMING_CREDIT (250 * NSEC_PER_MSEC)
 #define NAMING_SHARE 8000 /* of the time that passes, one part */
 
+/* What the names are for, and so what bounds their cost. In a session cpu_budget bounds nothing. */
+enum naming_use {
+	NAMING_WINDOW,	    /* the target's credit, and cpu_budget (rates_have_room) */
+	NAMING_LAST_WINDOW, /* cpu_budget alone: there is no later window */
+	NAMING_CRASH,	    /* nothing */
+};
+
 /*
- * Ask for what is missing of these aggregates' frames, if there is credit left, or `always`. done() is called once,
+ * Ask for what is missing of these aggregates' frames, as far as their cost is not bounded. done() is called once,
  * when everything was answered or the deadline (clock_now) passed, from the loop; never from here. NULL: nothing is
- * missing, or nobody can be asked.
+ * missing, or nothing may be asked for now, or nobody can be asked.
  */
-struct naming *naming_start(struct target *t, struct aggregate *const *counts, size_t n, bool always, int64_t deadline,
-	void (*done)(void *arg), void *arg);
+struct naming *naming_start(struct target *t, struct aggregate *const *counts, size_t n, enum naming_use use,
+	int64_t deadline, void (*done)(void *arg), void *arg);
+/* Addresses that a symbolizer could be asked about; where there is none, 0. */
+size_t naming_missing(const struct target *t, struct aggregate *const *counts, size_t n);
 struct naming *naming_free(struct naming *n);	       /* NULL is fine; done is not called any more */
 void naming_hurry(struct naming *n, int64_t deadline); /* an earlier one */
 size_t naming_left(const struct naming *n);	       /* addresses that were not answered, at most; of NULL none */

@@ -91,9 +91,12 @@ static void add_step(struct target *t, int64_t since, double scale)
 
 void rates_record(struct target *t, bool sample, size_t bytes)
 {
+	struct rates *all = &t->engine->rates;
 	t->records++;
 	t->bytes += bytes;
+	all->n_records++;
 	if (sample) {
+		all->n_samples++;
 		t->rate.samples++;
 		t->rate.bytes += bytes;
 	}
@@ -101,9 +104,20 @@ void rates_record(struct target *t, bool sample, size_t bytes)
 
 void rates_switch(struct target *t, size_t bytes)
 {
+	struct rates *all = &t->engine->rates;
 	t->records++;
 	t->bytes += bytes;
-	t->engine->rates.sampling += SWITCH_NS;
+	all->n_records++;
+	all->n_samples++;
+	all->sampling += SWITCH_NS;
+}
+
+/* What a program maps and forks costs the same, however seldom it is sampled. */
+void rates_drained(struct rates *r, int64_t cpu)
+{
+	if (r->n_records)
+		r->drains += (uint64_t)((double)cpu * (double)r->n_samples / (double)r->n_records);
+	r->n_samples = r->n_records = 0;
 }
 
 /* The scale is a whole number: of so many one is kept. */
@@ -424,27 +438,31 @@ static bool read_account(int fd, uint64_t *ret)
 	return at;
 }
 
-/* CPU time of our processes since we last looked, and of the samples that they were sent. */
-static uint64_t spent_since(struct rates *r)
+/* Since we last looked: CPU time of our processes, and of the samples that they were sent. */
+static struct allowance_cost spent_since(struct rates *r)
 {
-	uint64_t now, before = r->spent, sampling = r->sampling;
+	uint64_t now, before = r->spent;
 	if (!read_account(r->account, &now))
 		now = (uint64_t)clock_cpu();
+	uint64_t ours = now > before ? now - before : 0, drains = r->drains < ours ? r->drains : ours;
+	struct allowance_cost spent = {r->sampling + drains, ours - drains};
 	r->spent = now;
-	r->sampling = 0;
-	return (now > before ? now - before : 0) + sampling;
+	r->sampling = r->drains = 0;
+	return spent;
 }
 
 static void say_budget(const struct engine *g, double had)
 {
 	const struct rates *r = &g->rates;
 	double has = allowance_factor(&r->allowance);
+	const struct allowance_cost spent = allowance_minute(&r->allowance);
 	log_line(engine_peer_level(g),
-		"outcome=\"%s\" rate=1/%.1f was=1/%.1f spent=%.2fs reason=\"cpu_budget is %.2f s a minute\"",
+		"outcome=\"%s\" rate=1/%.1f was=1/%.1f spent=%.2fs sampling=%.2fs reason=\"cpu_budget is %.2f s a "
+		"minute\"",
 		has > had ? "all rates lowered"
 		: has > 1 ? "all rates raised"
 			  : "all rates as asked for",
-		has, had, (double)allowance_minute(&r->allowance) / NSEC_PER_SEC,
+		has, had, (double)(spent.sampling + spent.other) / NSEC_PER_SEC, (double)spent.sampling / NSEC_PER_SEC,
 		(double)r->allowed * ALLOWANCE_SECONDS / NSEC_PER_SEC);
 }
 
@@ -456,18 +474,23 @@ void rates_look(struct engine *g, int64_t now)
 		return;
 	double had = allowance_factor(&all->allowance);
 	bool first = !all->looked;
-	uint64_t spent = spent_since(all);
+	const struct allowance_cost spent = spent_since(all);
 	all->looked = now;
 	if (first) { /* what is there to be seen has been since when? */
 		for (struct target *t = g->targets; t; t = t->next)
 			t->rate.samples = t->rate.bytes = 0;
 		return;
 	}
-	if (allowance_look(&all->allowance, (unsigned)((span + LOOK_NS / 2) / LOOK_NS), spent, all->allowed))
+	if (allowance_look(&all->allowance, (unsigned)((span + LOOK_NS / 2) / LOOK_NS), &spent, all->allowed))
 		say_budget(g, had);
 	for (struct target *t = g->targets; t; t = t->next)
 		if (t->started && !t->ending)
 			look_at(t, now, span);
+}
+
+bool rates_have_room(const struct engine *g)
+{
+	return g->single || allowance_has_room(&g->rates.allowance, g->rates.allowed);
 }
 
 int rates_round(struct engine *g, int64_t now)
@@ -580,8 +603,11 @@ void rates_save_all(const struct rates *r, struct rates_saved *ret)
 {
 	const struct allowance *b = &r->allowance;
 	*ret = (struct rates_saved){.factor = rates_bits(b->factor), .since = b->since, .seconds = b->seconds};
-	for (unsigned i = 0; i < ALLOWANCE_SECONDS; i++)
-		ret->spent[i] = b->spent[(b->at + 1 + i) % ALLOWANCE_SECONDS];
+	for (unsigned i = 0; i < ALLOWANCE_SECONDS; i++) {
+		const struct allowance_cost *spent = &b->spent[(b->at + 1 + i) % ALLOWANCE_SECONDS];
+		ret->sampling[i] = spent->sampling;
+		ret->other[i] = spent->other;
+	}
 }
 
 void rates_restore_all(struct rates *r, const struct rates_saved *s)
@@ -591,7 +617,8 @@ void rates_restore_all(struct rates *r, const struct rates_saved *s)
 		.since = s->since < UINT32_MAX ? (unsigned)s->since : UINT32_MAX,
 		.seconds = s->seconds,
 		.at = ALLOWANCE_SECONDS - 1};
-	memcpy(b->spent, s->spent, sizeof(b->spent));
+	for (unsigned i = 0; i < ALLOWANCE_SECONDS; i++)
+		b->spent[i] = (struct allowance_cost){s->sampling[i], s->other[i]};
 }
 
 void rates_release(struct target *t)

@@ -1,6 +1,6 @@
 /*
  * rates - how often a service samples its targets: less than they asked for where one target would fill the rings of
- * all (profiler/cap.h), or all of them together cost more than they may (profiler/allowance.h). A session serves one
+ * all (profiler/cap.h), or sampling all of them costs more than it may (profiler/allowance.h). A session serves one
  * target, which gets what it asked for.
  *
  * Lowered by F, a target's sample stands for F times the time, so that sums stay what they were. The way depends on how
@@ -75,9 +75,11 @@ struct rates {
 	 */
 	int account;
 	struct allowance allowance;
-	int64_t looked;	   /* ns */
-	uint64_t spent;	   /* by the account, when last looked at */
-	uint64_t sampling; /* ns: what samples cost where they were taken, since then: an estimate */
+	int64_t looked;		       /* ns */
+	uint64_t spent;		       /* by the account, when last looked at */
+	uint64_t sampling;	       /* ns: what samples cost where they were taken, since then: an estimate */
+	uint64_t drains;	       /* ns: what the worker spent on them, since then */
+	uint64_t n_samples, n_records; /* of the drain under way */
 	unsigned n_switched;
 	int64_t drained; /* all records of before have been read */
 	uint64_t random;
@@ -90,7 +92,8 @@ struct rate_saved {
 	uint64_t n_steps, steps[RATE_KEPT][2];	 /* since, scale */
 };
 struct rates_saved {
-	uint64_t factor, since, seconds, spent[ALLOWANCE_SECONDS]; /* the oldest first */
+	uint64_t factor, since, seconds;
+	uint64_t sampling[ALLOWANCE_SECONDS], other[ALLOWANCE_SECONDS]; /* the oldest first */
 };
 uint64_t rates_bits(double value);
 double rates_double(uint64_t bits, double least, double most);
@@ -109,6 +112,10 @@ void rates_close_account(struct rates *r);
 void rates_record(struct target *t, bool sample, size_t bytes);
 /* A small one of a switch: profiler/offcpu.h has a bound of its own for these. */
 void rates_switch(struct target *t, size_t bytes);
+/* The records that came since the last call are drained; the worker's CPU time for it, ns. */
+void rates_drained(struct rates *r, int64_t cpu);
+/* Whether there is room in the budget for what is no sampling, and can be put off. */
+bool rates_have_room(const struct engine *g);
 /* What the weight of a sample of then is to be multiplied by. */
 double rates_scale(const struct rate *r, int64_t time);
 /* What a sample of then stands for, where `period` was asked for. */

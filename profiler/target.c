@@ -512,7 +512,8 @@ static void name_ahead(struct target *t, int64_t now)
 	t->ahead_due = now + t->ahead_step;
 	int64_t cpu = clock_cpu();
 	if (t->ahead_step > AHEAD_FIRST_NS) /* the first time it has just begun */
-		t->ahead = naming_start(t, t->counts, t->desc.n_events, false, now + AHEAD_NS, on_named_ahead, t);
+		t->ahead =
+			naming_start(t, t->counts, t->desc.n_events, NAMING_WINDOW, now + AHEAD_NS, on_named_ahead, t);
 	t->cost += clock_cpu() - cpu;
 }
 

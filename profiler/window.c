@@ -273,10 +273,17 @@ static void on_named(void *arg)
 			break;
 		}
 	w->unnamed = naming_left(w->naming);
+	w->unasked = w->naming ? 0 : naming_missing(t, w->counts, t->desc.n_events);
 	write_all(w);
 	window_free(w);
 	t->cost += clock_cpu() - cpu;
 	target_settle(t);
+}
+
+static struct naming *start_naming(struct window *w, int64_t deadline)
+{
+	return naming_start(w->t, w->counts, w->t->desc.n_events, w->last ? NAMING_LAST_WINDOW : NAMING_WINDOW,
+		deadline, on_named, w);
 }
 
 static void append(struct target *t, struct window *w)
@@ -299,7 +306,7 @@ static void ask_names(struct window *w)
 {
 	load_modules(w);
 	refresh_jits(w);
-	w->naming = naming_start(w->t, w->counts, w->t->desc.n_events, w->last, clock_now() + NAMES_NS, on_named, w);
+	w->naming = start_naming(w, clock_now() + NAMES_NS);
 	if (!w->naming)
 		on_named(w);
 }
@@ -321,13 +328,13 @@ static void end(struct target *t, bool last)
 			naming_hurry(other->naming, clock_now() + NAMES_LAST_NS);
 	if (w && now.owns_counts) {
 		*w = now;
-		w->naming = naming_start(t, w->counts, t->desc.n_events, last,
-			clock_now() + (last ? NAMES_LAST_NS : NAMES_NS), on_named, w);
+		w->naming = start_naming(w, clock_now() + (last ? NAMES_LAST_NS : NAMES_NS));
 	}
 	if (w && now.owns_counts && w->naming) {
 		append(t, w);
 		return;
 	}
+	now.unasked = naming_missing(t, now.counts, t->desc.n_events);
 	write_all(&now);
 	let_go(&now);
 	free(w);

@@ -229,6 +229,7 @@ struct listed_sums {
 	uint64_t memory;	   /* resident bytes of the worker; of each process: the metrics */
 	uint64_t cpu_us;	   /* of the worker, since it started */
 	uint64_t minute_us;	   /* of profiling in the last minute, samples included (an estimate) */
+	uint64_t sampling_us;	   /* of that, what falls when all are sampled less often */
 	uint64_t allowed_us;	   /* a minute, 0 = no bound */
 	uint64_t refused;	   /* targets for which there was no room */
 	uint64_t table_bytes;	   /* counted stacks of all targets */

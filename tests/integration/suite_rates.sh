@@ -107,8 +107,8 @@ test_budget() {
 	done
 	is "each is lowered" "$(ask 'map(.lowered_by > 1) | unique | join(" ")')" true
 	is "caps" "$(ask 'map(.capped_by) | unique | join(" ")')" 1
-	has "the log" "$(cat service.log)" 'outcome="all rates lowered" rate=1/[0-9.]+ was=1/1.0 spent=[0-9.]+s reason="cpu_budget is 0.15 s a minute"'
-	has "the table" "$("${PS[@]}")" ' 1/[0-9.]+ budget .* of a budget of [0-9]+ms in the last minute'
+	has "the log" "$(cat service.log)" 'outcome="all rates lowered" rate=1/[0-9.]+ was=1/1.0 spent=[0-9.]+s sampling=[0-9.]+s reason="cpu_budget is 0.15 s a minute"'
+	has "the table" "$("${PS[@]}")" ' 1/[0-9.]+ budget .* of a budget of [0-9]+ms in the last minute, [0-9.]+m?s of it for sampling'
 	until_true 110 grep -qE 'outcome="all rates (raised|as asked for)"' service.log ||
 		fail "not raised: $("${PS[@]}") $(cat service.log)"
 	ct_stop c1
@@ -116,12 +116,51 @@ test_budget() {
 	until_true 10 lists 0 || fail "no end: $("${PS[@]}")"
 	for name in c1 c2; do
 		close_to "seconds of $name" "$(seconds_of $name)" "$(awk '{ print $1 / 1e6 }' "used.$name")" 6 6
-		has "its profile" "$(all_comments $name)" 'rate lowered: all targets together cost more than cpu_budget'
+		has "its profile" "$(all_comments $name)" 'rate lowered: sampling all targets costs more than cpu_budget'
 		ct_rm $name
 	done
 	end_service
 }
 row "beyond the budget all rates are lowered, and raised again" test_budget
+
+# Each is another file, whose names nobody has asked for. It runs as long as a sample or two take.
+run_short() { # NUMBER
+	gcc -g -O1 -DNUMBER="$1" -o "short$1" -x c - <<'EOF' || fail "short$1 does not build"
+#include <time.h>
+volatile int number = NUMBER;
+int main(void)
+{
+	clock_t end = clock() + CLOCKS_PER_SEC / 10;
+	while (clock() < end)
+		number++;
+	return 0;
+}
+EOF
+	"$LAB/bin/pillion" run --control "$SOCKET" --profile cpu@99 -- "./short$1" || fail "short$1: exit status $?"
+}
+put_off() {
+	[[ $(all_comments "short*") == *"addresses were not looked up: names have cost what this target, or cpu_budget, has for them"* ]]
+}
+
+# A lower rate would not make their starts, files and names cheaper.
+test_short_programs() {
+	local n=0 end
+	need gcc
+	begin_rates --cpu-budget "$(awk -v n="$(nproc)" 'BEGIN { printf "%.3f", 0.25 / n }')%"
+	ct_start runc long -a $NAMES=cpu@19 -a io.pillion.window=60s -- "$LAB/bin/burn" 600
+	until_true 30 true_of long '.samples > 5' || fail "no samples: $(cat list.json)"
+	until put_off; do
+		((n < 200)) || fail "the names of $n programs were all looked up: $("${PS[@]}")"
+		run_short $((n++))
+	done
+	for ((end = SECONDS + 15; SECONDS < end; n++)); do run_short $n; done
+	is "the rate of the long one is lowered by" "$(of long .lowered_by)" 1
+	[[ $(cat service.log) != *"rates lowered"* ]] || fail "$(cat service.log)"
+	ct_stop long
+	ct_rm long
+	end_service
+}
+row "short programs cost the budget: their names are put off, and a long one keeps its rate" test_short_programs
 
 test_reloaded() {
 	begin_rates --cpu-budget 0

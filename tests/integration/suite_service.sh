@@ -64,7 +64,7 @@ test_listed() {
 	is "lines" "$(wc -l <table)" 5
 	has "the header" "$(head -n 1 table)" '^ID +NAME +POD +STATE +STRATEGY +EVENTS +AGE +SAMPLES +PER-S +LOWERED +BYTES +LOST +THROTTLED +CPU +COST +MEMORY +PROFILE$'
 	has "the line of web" "$(cat table)" $'\n'"$(ct_id web | cut -c 1-12) +web +- +started +[a-z:]+ +cpu@199,page-faults/50 +[0-9]+s +[0-9]+ +[0-9.]+ +- +[0-9.]+[kM]B +0(\+[0-9]+\?)? +0 "
-	has "the last line" "$(tail -n 1 table)" "^3 targets, [0-9]+ of [0-9]+ descriptors, [0-9]+ rings of [0-9.]+[kM]B, [0-9]+ records, [0-9]+ unknown, [0-9.]+MB of memory, [0-9.]+m?s of CPU in the worker; ([0-9.]+[mu]?s|0) of a budget of [0-9.]+s in the last minute; profiles in $ROW/spool\$"
+	has "the last line" "$(tail -n 1 table)" "^3 targets, [0-9]+ of [0-9]+ descriptors, [0-9]+ rings of [0-9.]+[kM]B, [0-9]+ records, [0-9]+ unknown, [0-9.]+MB of memory, [0-9.]+m?s of CPU in the worker; ([0-9.]+[mu]?s|0) of a budget of [0-9.]+s in the last minute, ([0-9.]+[mu]?s|0) of it for sampling; profiles in $ROW/spool\$"
 	has "without cutting" "$("${PS[@]}" --no-trunc)" "$(ct_id web) +web "
 
 	kill -INT $attach

@@ -49,7 +49,7 @@ static void begin(void)
 {
 	fds = fd_count();
 	page = (struct msg_listing){.last = 1,
-		.sums = {1, 57, 1024, 2, 1u << 19, 9000, 4, 9u << 20, 350000, 900000, 1200000},
+		.sums = {1, 57, 1024, 2, 1u << 19, 9000, 4, 9u << 20, 350000, 900000, 700000, 1200000},
 		.spool = "/spool"};
 }
 
@@ -134,7 +134,8 @@ START_TEST(a_line_for_each_and_one_of_sums)
 		"   "
 		"          -      0     0          0      -     0   1000B  -\n"
 		"2 targets, 57 of 1024 descriptors, 2 rings of 512kB, 9000 records, 4 unknown, 9MB of memory, 350ms of "
-		"CPU in the worker; 900ms of a budget of 1.20s in the last minute; profiles in /spool\n");
+		"CPU in the worker; 900ms of a budget of 1.20s in the last minute, 700ms of it for sampling; profiles "
+		"in /spool\n");
 	free(text);
 }
 END_TEST

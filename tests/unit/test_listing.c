@@ -161,11 +161,12 @@ START_TEST(the_sums)
 	engine.limits.fds = 77;
 	engine.tables.used = 8000;
 	engine.rates.allowed = 20000000;
-	engine.rates.allowance.spent[5] = 900000000;
+	engine.rates.allowance.spent[5] = (struct allowance_cost){700000000, 200000000};
 	listing_fill(&engine, UINT64_MAX, &msg.listing);
 	const struct listed_sums *s = &msg.listing.sums;
 	ck_assert(s->targets == 3 && s->records == 100 && s->unknown == 2);
 	ck_assert(s->refused == 7 && s->table_bytes == 8000 && s->minute_us == 900000 && s->allowed_us == 1200000);
+	ck_assert_uint_eq(s->sampling_us, 700000);
 	ck_assert_uint_eq(s->rings, rings_count(engine.rings));
 	ck_assert_uint_eq(s->ring_bytes, rings_size(engine.rings));
 	ck_assert_uint_eq(s->fds, s->rings + 50 + 3 * 6);

@@ -83,11 +83,16 @@ static void on_done(void *arg)
 }
 
 /* Whether anything is missing that is worth a question. */
-static bool start(void)
+static bool start_for(enum naming_use use)
 {
 	done = false;
-	naming = naming_start(target, &counts, 1, true, clock_now() + PATIENCE_NS, on_done, NULL);
+	naming = naming_start(target, &counts, 1, use, clock_now() + PATIENCE_NS, on_done, NULL);
 	return naming;
+}
+
+static bool start(void)
+{
+	return start_for(NAMING_LAST_WINDOW);
 }
 
 static int until_done(void *arg)
@@ -162,6 +167,36 @@ START_TEST(a_module_that_is_full_is_not_asked_about)
 }
 END_TEST
 
+static void spend(uint64_t other)
+{
+	engine.rates.allowance.spent[0].other = other;
+}
+
+static bool starts_for(enum naming_use use)
+{
+	bool started = start_for(use);
+	naming = naming_free(naming);
+	return started;
+}
+
+/* What may be put off is, and said to be missing; a crash has its names. */
+START_TEST(names_are_put_off_where_the_budget_is_spent)
+{
+	engine.rates.allowed = NSEC_PER_SEC / 60;
+	spend(2 * NSEC_PER_SEC);
+	ck_assert(!starts_for(NAMING_WINDOW) && !starts_for(NAMING_LAST_WINDOW));
+	ck_assert_uint_eq(naming_missing(target, &counts, 1), 1);
+	ck_assert(starts_for(NAMING_CRASH));
+	engine.single = true;
+	ck_assert(starts_for(NAMING_WINDOW));
+	engine.single = false;
+	spend(NSEC_PER_SEC / 2);
+	ck_assert(starts_for(NAMING_WINDOW));
+	target->naming_spent = 2 * NAMING_CREDIT;
+	ck_assert(!starts_for(NAMING_WINDOW) && starts_for(NAMING_LAST_WINDOW));
+}
+END_TEST
+
 UNIT_SUITE(naming)
 {
 	Suite *s = suite_create("naming");
@@ -170,6 +205,7 @@ UNIT_SUITE(naming)
 	tcase_add_test(t, a_module_whose_jobs_die_is_given_up);
 	tcase_add_test(t, what_has_a_name_is_not_asked_about);
 	tcase_add_test(t, a_module_that_is_full_is_not_asked_about);
+	tcase_add_test(t, names_are_put_off_where_the_budget_is_spent);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -81,8 +81,8 @@ static struct {
 	int clock, sideband, account;
 	bool on;
 	uint64_t period, ran, user, counted, samples;
-	int64_t left; /* of a period, ns */
-	uint64_t cpus, spent_a_second;
+	int64_t left;			  /* of a period, ns */
+	uint64_t cpus, usage, usage_a_ms; /* of our processes, us */
 	int64_t next_round;
 	int late; /* ms that we wake up too late, at most */
 	unsigned random;
@@ -191,17 +191,16 @@ static void show_counts(void)
 	char text[64];
 	says(kernel.clock, kernel.counted);
 	says(kernel.sideband, kernel.ran);
-	int n = snprintf(text, sizeof(text), "usage_usec %llu\n", (unsigned long long)kernel.spent_a_second);
+	int n = snprintf(text, sizeof(text), "usage_usec %llu\n", (unsigned long long)kernel.usage);
 	ck_assert_int_eq(pwrite(kernel.account, text, (size_t)n, 0), n);
 }
 
 static void run_ms(unsigned ms)
 {
 	for (unsigned i = 0; i < ms; i++) {
-		int64_t began = clock_now();
 		clock_move(MS);
 		run_program((uint64_t)(clock_now() / MS) % (pattern[0] + pattern[1]) < pattern[0]);
-		kernel.spent_a_second += (uint64_t)(clock_now() - began) / 1000000;
+		kernel.usage += kernel.usage_a_ms;
 		int64_t now = clock_now();
 		if (now < kernel.next_round)
 			continue;
@@ -293,7 +292,7 @@ START_TEST(sums_stay_right_while_it_is_sampled_less)
 }
 END_TEST
 
-/* By the estimate a thousand samples a second cost 20 ms; 5 are allowed, or all of the processes' own are spent. */
+/* By the estimate a thousand samples a second cost 20 ms; 5 are allowed. */
 START_TEST(the_budget_lowers_and_raises_all)
 {
 	begin_target(STRATEGY_CGROUP, 1);
@@ -306,6 +305,51 @@ START_TEST(the_budget_lowers_and_raises_all)
 	run_ms(2000);
 	ck_assert(target->rate.factor == 1);
 	check_sums("raised", 2000, 950, 1050);
+	end_target();
+}
+END_TEST
+
+/* 20 ms a second for samples, of 40; and 50 for names, say, which a lower rate would not lower. */
+START_TEST(what_is_no_sampling_lowers_nothing)
+{
+	begin_target(STRATEGY_CGROUP, 1);
+	engine.rates.allowed = 40 * MS;
+	kernel.usage_a_ms = 50;
+	ck_assert(rates_have_room(&engine));
+	run_ms(70000);
+	ck_assert_msg(target->rate.factor <= 1, "1/%f", target->rate.factor);
+	ck_assert(!target->rate.by_budget);
+	ck_assert(!rates_have_room(&engine));
+	kernel.usage_a_ms = 10;
+	run_ms(60000);
+	ck_assert(rates_have_room(&engine));
+	end_target();
+}
+END_TEST
+
+/* What a program maps and forks is read with its samples. */
+START_TEST(of_a_drain_samples_have_their_part)
+{
+	struct rates *r = &engine.rates;
+	begin_target(STRATEGY_CGROUP, 1);
+	rates_drained(r, MS);
+	r->drains = 0;
+	rates_drained(r, MS);
+	ck_assert_uint_eq(r->drains, 0);
+	for (unsigned i = 0; i < 4; i++)
+		rates_record(target, i > 0, 100);
+	rates_drained(r, 8 * MS);
+	ck_assert_uint_eq(r->drains, 6 * MS);
+	show_counts();
+	rates_look(&engine, clock_now()); /* from here on it is known what is spent */
+	kernel.usage = 10000;
+	show_counts();
+	r->drains = 6 * MS;
+	r->sampling = 1 * MS;
+	rates_look(&engine, clock_now() + NSEC_PER_SEC);
+	const struct allowance_cost spent = allowance_minute(&r->allowance);
+	ck_assert_uint_eq(spent.sampling, 7 * MS);
+	ck_assert_uint_eq(spent.other, 4 * MS);
 	end_target();
 }
 END_TEST
@@ -659,6 +703,8 @@ UNIT_SUITE(rates)
 	tcase_add_test(t, of_many_changes_the_last_are_known);
 	tcase_add_loop_test(t, sums_stay_right_while_it_is_sampled_less, 0, LENGTH(ways));
 	tcase_add_test(t, the_budget_lowers_and_raises_all);
+	tcase_add_test(t, what_is_no_sampling_lowers_nothing);
+	tcase_add_test(t, of_a_drain_samples_have_their_part);
 	tcase_add_loop_test(t, a_successor_takes_over, 0, LENGTH(ways));
 	tcase_add_test(t, a_session_gets_what_it_asked_for);
 	tcase_add_test(t, what_came_is_counted);
