@@ -119,9 +119,9 @@ run_command() { # DIRECTORY COMMAND - its output is in ./ran
 	local status=0
 	case $2 in
 	go\ tool\ pprof\ -http=*) # it serves until it is ended
-		(cd "$1" && HOME=$ROW timeout 60 sh -c "$2") >ran 2>&1 &
+		(cd "$1" && HOME=$ROW exec setsid timeout 60 sh -c "$2") >ran 2>&1 &
 		until_true 30 grep -q 'Serving web UI' ran || fail "$2: $(cat ran)"
-		pkill -TERM -P $! || :
+		kill -TERM -- -$! # go and the pprof that it has started, too
 		wait $! || :
 		;;
 	*)
