@@ -44,13 +44,12 @@ static double least(double now, unsigned seconds)
 	return now < 1 ? 1 : now;
 }
 
-/* What ten seconds of sampling cost, of what the rest left for it. */
-static double share_of(const struct allowance *b, unsigned ago, uint64_t allowed)
+/* What sampling cost in `seconds` that ended so many ago, of what the rest left for it. */
+static double share_of(const struct allowance *b, unsigned ago, unsigned seconds, uint64_t allowed)
 {
-	const struct allowance_cost ten = sum(b, ago, ALLOWANCE_RECENT);
-	const double all = (double)allowed * ALLOWANCE_RECENT, most = all / ALLOWANCE_OTHER;
-	const double other = (double)ten.other;
-	return (double)ten.sampling / (all - (other < most ? other : most));
+	const struct allowance_cost spent = sum(b, ago, seconds);
+	const double all = (double)allowed * seconds, most = all / ALLOWANCE_OTHER, other = (double)spent.other;
+	return (double)spent.sampling / (all - (other < most ? other : most));
 }
 
 /* Of the dearest ten seconds of the time that patience takes. */
@@ -58,16 +57,10 @@ static double dearest_share(const struct allowance *b, uint64_t allowed)
 {
 	double most = 0;
 	for (unsigned ago = 0; ago < ALLOWANCE_PATIENCE; ago += ALLOWANCE_RECENT) {
-		double share = share_of(b, ago, allowed);
+		double share = share_of(b, ago, ALLOWANCE_RECENT, allowed);
 		most = share > most ? share : most;
 	}
 	return most;
-}
-
-static bool is_above(const struct allowance *b, unsigned seconds, uint64_t allowed)
-{
-	const struct allowance_cost spent = sum(b, 0, seconds);
-	return spent.sampling + spent.other > allowed * seconds;
 }
 
 bool allowance_has_room(const struct allowance *b, uint64_t allowed)
@@ -81,10 +74,10 @@ bool allowance_has_room(const struct allowance *b, uint64_t allowed)
 /* What ten seconds show was all spent at the present factor, or else they show nothing. */
 static double decide(const struct allowance *b, unsigned seconds, uint64_t allowed)
 {
-	double now = allowance_factor(b), share = share_of(b, 0, allowed);
+	double now = allowance_factor(b), share = share_of(b, 0, ALLOWANCE_RECENT, allowed);
 	if (b->since < ALLOWANCE_RECENT)
 		return now;
-	if (share > 1 && is_above(b, ALLOWANCE_RECENT, allowed) && is_above(b, ALLOWANCE_SECONDS, allowed)) {
+	if (share > 1 && share_of(b, 0, ALLOWANCE_SECONDS, allowed) > 1) {
 		double to = now * share / TARGET;
 		return to > ALLOWANCE_MOST ? ALLOWANCE_MOST : to;
 	}

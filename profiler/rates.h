@@ -75,10 +75,11 @@ struct rates {
 	 */
 	int account;
 	struct allowance allowance;
-	int64_t looked;		       /* ns */
-	uint64_t spent;		       /* by the account, when last looked at */
-	uint64_t sampling;	       /* ns: what samples cost where they were taken, since then: an estimate */
-	uint64_t drains;	       /* ns: what the worker spent on them, since then */
+	int64_t looked;	   /* ns */
+	uint64_t spent;	   /* by the account, when last looked at */
+	uint64_t sampling; /* ns: what samples cost where they were taken, since then: an estimate */
+	uint64_t drains;   /* ns: what the worker spent on them, since then */
+	int64_t loading; /* ns: what it spent on files of modules, ever: each is read once, however seldom it is hit */
 	uint64_t n_samples, n_records; /* of the drain under way */
 	unsigned n_switched;
 	int64_t drained; /* all records of before have been read */
@@ -112,7 +113,7 @@ void rates_close_account(struct rates *r);
 void rates_record(struct target *t, bool sample, size_t bytes);
 /* A small one of a switch: profiler/offcpu.h has a bound of its own for these. */
 void rates_switch(struct target *t, size_t bytes);
-/* The records that came since the last call are drained; the worker's CPU time for it, ns. */
+/* The records that came since the last call are drained; the worker's CPU time for it but for `loading`, ns. */
 void rates_drained(struct rates *r, int64_t cpu);
 /* Whether there is room in the budget for what is no sampling, and can be put off. */
 bool rates_have_room(const struct engine *g);

@@ -71,7 +71,10 @@ int target_module(struct target *t, const struct module_key *key, module_open_fn
 		own.generation = t->serial;
 		t->has_own_modules = true;
 	}
-	return modules_get(t->engine->modules, &own, open, t, ret);
+	int64_t cpu = clock_cpu();
+	int r = modules_get(t->engine->modules, &own, open, t, ret);
+	t->engine->rates.loading += clock_cpu() - cpu;
+	return r;
 }
 
 static struct module *resolve(void *arg, const struct module_key *key)

@@ -136,7 +136,7 @@ int main(void)
 	return 0;
 }
 EOF
-	"$LAB/bin/pillion" run --control "$SOCKET" --profile cpu@99 -- "./short$1" || fail "short$1: exit status $?"
+	"$LAB/bin/pillion" run --control "$SOCKET" --events cpu@99 -- "./short$1" || fail "short$1: exit status $?"
 }
 put_off() {
 	[[ $(all_comments "short*") == *"addresses were not looked up: names have cost what this target, or cpu_budget, has for them"* ]]
@@ -154,7 +154,7 @@ test_short_programs() {
 		run_short $((n++))
 	done
 	for ((end = SECONDS + 15; SECONDS < end; n++)); do run_short $n; done
-	is "the rate of the long one is lowered by" "$(of long .lowered_by)" 1
+	is "the rate of the long one is lowered by, $(grep lowered service.log; "${PS[@]}")" "$(of long .lowered_by)" 1
 	[[ $(cat service.log) != *"rates lowered"* ]] || fail "$(cat service.log)"
 	ct_stop long
 	ct_rm long
