@@ -8,10 +8,10 @@
  * never less than three quarters of the budget.
  *
  * A minute's sum may be spent at any time in it, so a start that reads many symbols lowers nothing. When sampling took
- * more than there is for it in the last minute, and in the last ten seconds too, it is lowered by so much that those ten
- * would have been below; then ten seconds pass, for what was decided to be seen. What was lowered is raised again, by
- * half at most, when 85 % of what there is for sampling would do, and no sooner than 30 s after the last change: the two
- * marks lie apart, so that it does not swing.
+ * more than there is for it in the last minute, and in the last ten seconds too, it is lowered by so much that those
+ * ten would have been below; then ten seconds pass, for what was decided to be seen. What was lowered is raised again,
+ * by half at most, when 85 % of what there is for sampling would do, and no sooner than 30 s after the last change: the
+ * two marks lie apart, so that it does not swing.
  */
 #pragma once
 

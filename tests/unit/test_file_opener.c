@@ -41,7 +41,8 @@ static void setup(void)
 	     "fifo && ln -s /dev/null null && echo secret >d/secret && : >tmp/perf-7.map && ln -s ../d/secret "
 	     "tmp/perf-9.map && printf JiTD >d/jit-7.dump");
 	must("{ printf '\\177ELF' && head -c 12 /dev/zero && printf '\\4\\0'; } >d/core");
-	must("chmod 600 d/* tmp/perf-7.map && chmod 700 d"); /* nobody else gets at them */
+	must("chmod 600 d/program d/secret d/jit-7.dump d/core tmp/perf-7.map && chmod 700 d"); /* nobody else gets at
+												   them */
 	tree = fd_open(AT_FDCWD, dir, O_PATH | O_DIRECTORY, 0);
 	opener = file_opener_start(clock_now() + PATIENCE_NS, &e);
 	ck_assert_msg(opener >= 0, "%s", e.text);
