@@ -442,9 +442,13 @@ static void hear_last(struct apps *a)
 
 void apps_drain(struct apps *a, int64_t until, bool all)
 {
-	if (a && all)
+	if (!a)
+		return;
+	struct rates *rates = &a->target->engine->rates;
+	const int64_t began = rates_cpu(rates);
+	if (all)
 		hear_last(a);
-	for (struct app *p = a ? a->first : NULL, *next; p; p = next) {
+	for (struct app *p = a->first, *next; p; p = next) {
 		next = p->next;
 		const bool ended = has_ended(p);
 		if (p->hello_by && clock_now() > p->hello_by) {
@@ -455,6 +459,7 @@ void apps_drain(struct apps *a, int64_t until, bool all)
 		if (drain(p, until, all || ended) && ended && !needed)
 			forget(p);
 	}
+	rates_drained(rates, began);
 }
 
 static uint32_t find_event(const struct target *t, enum event_measure measure)

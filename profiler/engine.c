@@ -240,7 +240,7 @@ static void note_damage(struct engine *g, int64_t now)
 
 void engine_drain(struct engine *g, bool all)
 {
-	int64_t now = clock_now(), cpu = clock_cpu(), loading = g->rates.loading;
+	int64_t now = clock_now(), cpu = clock_cpu(), began = rates_cpu(&g->rates);
 	int64_t until = all ? now : now - PUBLISH_NS;
 	const uint32_t at = g->at->target;
 	uint64_t n;
@@ -256,9 +256,8 @@ void engine_drain(struct engine *g, bool all)
 	g->drain_again = rings_left(g->rings) > CROWDED(rings_size(g->rings)) ? now + PUBLISH_NS : INT64_MAX;
 	g->at->target = at;
 	g->had_room = clock_now();
-	cpu = clock_cpu() - cpu;
-	rates_drained(&g->rates, cpu - (g->rates.loading - loading));
-	share_out(g, cpu, n);
+	rates_drained(&g->rates, began);
+	share_out(g, clock_cpu() - cpu, n);
 }
 
 /*

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define JOURNAL_VERSION 9	       /* of everything in it: another one is not read */
+#define JOURNAL_VERSION 10	       /* of everything in it: another one is not read */
 #define JOURNAL_MAX ((size_t)32 << 20) /* bytes of each of the two; only what is written takes memory */
 
 struct journal;

@@ -307,10 +307,10 @@ struct naming *naming_start(struct target *t, struct aggregate *const *counts, s
 	return is_over(a) ? naming_free(a) : a;
 }
 
-size_t naming_missing(const struct target *t, struct aggregate *const *counts, size_t n_counts)
+size_t naming_put_off(const struct target *t, struct aggregate *const *counts, size_t n_counts, enum naming_use use)
 {
 	size_t n = 0;
-	if (t->engine->symbolizer)
+	if (t->engine->symbolizer && !may_cost(t, use))
 		free(collect(t, counts, n_counts, &n));
 	return n;
 }

@@ -34,8 +34,8 @@ enum naming_use {
  */
 struct naming *naming_start(struct target *t, struct aggregate *const *counts, size_t n, enum naming_use use,
 	int64_t deadline, void (*done)(void *arg), void *arg);
-/* Addresses that a symbolizer could be asked about; where there is none, 0. */
-size_t naming_missing(const struct target *t, struct aggregate *const *counts, size_t n);
+/* Addresses that it would ask about, and does not now for what it costs. */
+size_t naming_put_off(const struct target *t, struct aggregate *const *counts, size_t n, enum naming_use use);
 struct naming *naming_free(struct naming *n);	       /* NULL is fine; done is not called any more */
 void naming_hurry(struct naming *n, int64_t deadline); /* an earlier one */
 size_t naming_left(const struct naming *n);	       /* addresses that were not answered, at most; of NULL none */

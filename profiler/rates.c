@@ -25,6 +25,12 @@
 #define SAMPLE_NS 20000
 #define SAMPLE_NS_PER_KIB 150
 #define SWITCH_NS 300 /* a small record of a switch */
+/*
+ * To unwind and count a sample takes as long as to note down so many records of what programs map, fork and are called:
+ * on the same machine 4.4 us where stacks have three frames, and several times that where they are deep; 0.9 us for a
+ * record of a shell that runs one program after the other.
+ */
+#define SAMPLE_RECORDS 8
 
 /* Of many short cycles the sum is surer: a program works, and waits, for longer. */
 #define CYCLE_NS (40 * NSEC_PER_MSEC)
@@ -94,9 +100,9 @@ void rates_record(struct target *t, bool sample, size_t bytes)
 	struct rates *all = &t->engine->rates;
 	t->records++;
 	t->bytes += bytes;
-	all->n_records++;
+	all->n_records += sample ? SAMPLE_RECORDS : 1;
 	if (sample) {
-		all->n_samples++;
+		all->n_samples += SAMPLE_RECORDS;
 		t->rate.samples++;
 		t->rate.bytes += bytes;
 	}
@@ -112,10 +118,16 @@ void rates_switch(struct target *t, size_t bytes)
 	all->sampling += SWITCH_NS;
 }
 
-/* What a program maps and forks costs the same, however seldom it is sampled. */
-void rates_drained(struct rates *r, int64_t cpu)
+int64_t rates_cpu(const struct rates *r)
 {
-	if (r->n_records)
+	return clock_cpu() - r->loading;
+}
+
+/* What a program maps and forks costs the same, however seldom it is sampled. */
+void rates_drained(struct rates *r, int64_t began)
+{
+	const int64_t cpu = rates_cpu(r) - began;
+	if (r->n_records && cpu > 0)
 		r->drains += (uint64_t)((double)cpu * (double)r->n_samples / (double)r->n_records);
 	r->n_samples = r->n_records = 0;
 }

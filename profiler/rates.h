@@ -80,7 +80,7 @@ struct rates {
 	uint64_t sampling; /* ns: what samples cost where they were taken, since then: an estimate */
 	uint64_t drains;   /* ns: what the worker spent on them, since then */
 	int64_t loading; /* ns: what it spent on files of modules, ever: each is read once, however seldom it is hit */
-	uint64_t n_samples, n_records; /* of the drain under way */
+	uint64_t n_samples, n_records; /* of the drain under way, by what they take */
 	unsigned n_switched;
 	int64_t drained; /* all records of before have been read */
 	uint64_t random;
@@ -113,8 +113,10 @@ void rates_close_account(struct rates *r);
 void rates_record(struct target *t, bool sample, size_t bytes);
 /* A small one of a switch: profiler/offcpu.h has a bound of its own for these. */
 void rates_switch(struct target *t, size_t bytes);
-/* The records that came since the last call are drained; the worker's CPU time for it but for `loading`, ns. */
-void rates_drained(struct rates *r, int64_t cpu);
+/* The worker's CPU time so far but for `loading`, ns. */
+int64_t rates_cpu(const struct rates *r);
+/* The records that came since the last call are drained; rates_cpu() as that began. */
+void rates_drained(struct rates *r, int64_t began);
 /* Whether there is room in the budget for what is no sampling, and can be put off. */
 bool rates_have_room(const struct engine *g);
 /* What the weight of a sample of then is to be multiplied by. */

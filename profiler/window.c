@@ -262,6 +262,11 @@ void window_free(struct window *w)
 	free(w);
 }
 
+static enum naming_use use_of(const struct window *w)
+{
+	return w->last ? NAMING_LAST_WINDOW : NAMING_WINDOW;
+}
+
 static void on_named(void *arg)
 {
 	struct window *w = arg;
@@ -273,7 +278,7 @@ static void on_named(void *arg)
 			break;
 		}
 	w->unnamed = naming_left(w->naming);
-	w->unasked = w->naming ? 0 : naming_missing(t, w->counts, t->desc.n_events);
+	w->unasked = w->naming ? 0 : naming_put_off(t, w->counts, t->desc.n_events, use_of(w));
 	write_all(w);
 	window_free(w);
 	t->cost += clock_cpu() - cpu;
@@ -282,8 +287,7 @@ static void on_named(void *arg)
 
 static struct naming *start_naming(struct window *w, int64_t deadline)
 {
-	return naming_start(w->t, w->counts, w->t->desc.n_events, w->last ? NAMING_LAST_WINDOW : NAMING_WINDOW,
-		deadline, on_named, w);
+	return naming_start(w->t, w->counts, w->t->desc.n_events, use_of(w), deadline, on_named, w);
 }
 
 static void append(struct target *t, struct window *w)
@@ -334,7 +338,7 @@ static void end(struct target *t, bool last)
 		append(t, w);
 		return;
 	}
-	now.unasked = naming_missing(t, now.counts, t->desc.n_events);
+	now.unasked = naming_put_off(t, now.counts, t->desc.n_events, use_of(&now));
 	write_all(&now);
 	let_go(&now);
 	free(w);

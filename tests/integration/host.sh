@@ -11,6 +11,11 @@ begin_host() { # DIR... of / that are written to
 		host mount -t overlay overlay -o "lowerdir=$dir,upperdir=$PWD/over$dir/upper,workdir=$PWD/over$dir/work" "$dir"
 	done
 }
+# A start as long as a busy machine may need: the usual budget is half a second.
+give_time() {
+	host mkdir -p /etc/pillion
+	echo 'budget = 5s' | host tee /etc/pillion/pillion.conf >/dev/null
+}
 podman_default() { # with hooks from where podman looks
 	host podman --root "$LAB/podman/root" --runroot "$LAB/podman/run" --tmpdir "$LAB/podman/tmp" --cgroup-manager cgroupfs \
 		--events-backend none --runtime "$(ct_oci podman-runc)" "$@"

@@ -39,7 +39,7 @@ begin_printed() {
 	nsenter --mount="/proc/$CT_NAMESPACE/ns/mnt" -- env INVOCATION_ID=x /usr/libexec/pillion/pilliond --log "$ROW/service.log" --log-level info >service.out 2>&1 &
 	SERVICE=$!
 	until_true 10 grep -qs state=ready service.log || fail "no service: $(cat service.log service.out)"
-	HOOK_ARGS=(/usr/libexec/oci/hooks.d/pillion-hook)
+	HOOK_ARGS=(/usr/libexec/oci/hooks.d/pillion-hook --budget 5s)
 	ct_start runc web -a io.pillion.profile=cpu -- "$LAB/bin/burn" 60
 	ct_start runc 5b2f7c0a9d1e5b2f7c0a9d1e5b2f7c0a -a io.pillion.profile=cpu@199,page-faults/50 -a io.kubernetes.cri.container-name=checkout \
 		-a io.kubernetes.cri.sandbox-name=shop-0 -a io.kubernetes.cri.sandbox-namespace=prod -a io.pillion.window=5s -- "$LAB/bin/burn" 60

@@ -322,6 +322,7 @@ test_real() {
 	begin_host /etc /usr /var
 	host "$PILLION" install --from "$LAB/bin" >said || fail "exit status $?: $(cat said)"
 	has "what it says" "$(cat said)" "wrote /usr/share/containers/oci/hooks.d/50-pillion.json"
+	give_time
 	doctor
 	is "the hook" "$(link hook .what)" "/usr/libexec/oci/hooks.d/pillion-hook runs"
 	is "hooks.d" "$(link hooks.d .state)" ok
@@ -335,6 +336,7 @@ test_real() {
 	container burns --rm --annotation io.pillion.profile=cpu@499 -- "$LAB/bin/burn" 0.5 >/dev/null || fail "it does not start"
 	until_true 20 has_profile || fail "no profile: $(cat over/var/upper/log/pillion/* 2>/dev/null)"
 	host "$PILLION" uninstall >said || fail "uninstall: exit status $?: $(cat said)"
+	host rm /etc/pillion/pillion.conf
 	host_is_as_it_was
 	container after --rm --annotation io.pillion.profile=cpu@499 -- "$LAB/bin/burn" 0.1 >/dev/null || fail "after uninstall a container does not start"
 }
@@ -649,6 +651,7 @@ test_cdi() {
 	cp "$B/libpillion.so" "$LAB/bin/"
 	begin_host /etc /usr /var
 	host "$PILLION" install --from "$LAB/bin" >/dev/null
+	give_time
 	rm "$LAB/bin/libpillion.so"
 	host rm /usr/share/containers/oci/hooks.d/50-pillion.json
 	is "environment and mount, as inject says" "$(host jq -c '.devices[] | select(.name == "alloc").containerEdits | .env, (.mounts[] | [.hostPath, .containerPath, .options])' /etc/cdi/pillion.json)" \

@@ -185,7 +185,7 @@ START_TEST(names_are_put_off_where_the_budget_is_spent)
 	engine.rates.allowed = NSEC_PER_SEC / 60;
 	spend(2 * NSEC_PER_SEC);
 	ck_assert(!starts_for(NAMING_WINDOW) && !starts_for(NAMING_LAST_WINDOW));
-	ck_assert_uint_eq(naming_missing(target, &counts, 1), 1);
+	ck_assert_uint_eq(naming_put_off(target, &counts, 1, NAMING_LAST_WINDOW), 1);
 	ck_assert(starts_for(NAMING_CRASH));
 	engine.single = true;
 	ck_assert(starts_for(NAMING_WINDOW));
@@ -194,6 +194,8 @@ START_TEST(names_are_put_off_where_the_budget_is_spent)
 	ck_assert(starts_for(NAMING_WINDOW));
 	target->naming_spent = 2 * NAMING_CREDIT;
 	ck_assert(!starts_for(NAMING_WINDOW) && starts_for(NAMING_LAST_WINDOW));
+	ck_assert_uint_eq(naming_put_off(target, &counts, 1, NAMING_WINDOW), 1);
+	ck_assert_uint_eq(naming_put_off(target, &counts, 1, NAMING_LAST_WINDOW), 0);
 }
 END_TEST
 
