@@ -120,7 +120,7 @@ static const struct row rows[] = {
 	{"target-bytes", USER, parse_size, FIELD(settings.target_bytes), 0, 1ull << 40,
 		"128MiB", "a size, 0 = no bound", "the same in bytes of samples a second"},
 	{"cpu-budget", USER, parse_percent, FIELD(settings.cpu_budget), 0, 100000,
-		"1%", "0% to 100% of the machine, 0 = no bound", "CPU time that profiling may take: beyond it a service samples all less often"},
+		"1%", "0% to 100% of the machine, 0 = no bound", "CPU time that profiling may take: beyond it a service puts names off, then samples all less often"},
 	{"output", USER, parse_file, FIELD(settings.output), 0, 0,
 		NULL, "a path (<= 1023 bytes)", "where `pillion run` and `attach` write, also -o; ./pillion-<pid>/"},
 	{"duration", USER, parse_seconds, FIELD(settings.duration_s), 1, 3650u * 86400,

@@ -18,7 +18,7 @@ struct window {
 	double rate_most;
 	unsigned seq;
 	size_t unnamed; /* addresses whose names did not come in time */
-	size_t unasked; /* for which nobody was asked, as names had cost what they may */
+	size_t unasked; /* addresses that the symbolizer was not asked about: names had cost what they may */
 	int64_t real, duration;
 	uint64_t cpu_used; /* us, by the container's own account */
 	char uncovered[COVERAGE_LIST_MAX];
