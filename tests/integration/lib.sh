@@ -166,9 +166,14 @@ row_clean() {
 
 row_body() {
 	set -eE -o pipefail
-	trap 'echo "failed: ${BASH_SOURCE[0]##*/}:$LINENO: $BASH_COMMAND" >&2' ERR
+	trap 'row_error "failed: ${BASH_SOURCE[0]##*/}:$LINENO: $BASH_COMMAND"' ERR
 	cd "$ROW"
 	"$@"
+}
+
+row_error() { # SENTENCE - the first is the innermost
+	echo "$1" >&2
+	[[ -e $ROW.why ]] || echo "$1" 2>/dev/null >"$ROW.why" || :
 }
 
 # Whoever ends by a sanitizer's report may have a successor, and the row may never know.
@@ -198,7 +203,7 @@ row_report() { # NAME STATUS - 1: it failed
 }
 
 row_said() {
-	sed 's/^/    /' "$ROW.out"
+	cat "$ROW.why" "$ROW.out" 2>/dev/null | sed 's/^/    /'
 	[[ ! -s $ROW/log ]] || tail -n 20 "$ROW/log" | sed 's/^/    log: /'
 }
 
@@ -227,8 +232,9 @@ need() { # COMMAND... - skip where one is not installed
 
 need_root() { [[ $EUID == 0 ]] || skip "needs root"; }
 
-fail() { # SENTENCE
+fail() { # SENTENCE - of which the first line stands before all else that the row has said
 	echo "$*"
+	head -n 1 <<<"$*" 2>/dev/null >"$ROW.why" || :
 	exit 1
 }
 
