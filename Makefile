@@ -227,7 +227,7 @@ test-vm: ## the same in QEMU: Debian's kernels 5.10 to 7, cgroup v1 and v2, syst
 test-kubelet: ## Pods of a real kubelet in QEMU alone; the kubelet is built first, which takes some minutes once
 	@+$(MAKE) --no-print-directory -s test-vm MACHINES=kubelet
 
-bench: bench-hook bench-wrapper bench-nri bench-run bench-faults bench-unwind bench-commit bench-cost bench-node bench-offcpu bench-services bench-alloc bench-tree bench-labels bench-flame bench-push ## measure, print, assert nothing
+bench: bench-hook bench-wrapper bench-nri bench-run bench-faults bench-unwind bench-commit bench-cost bench-node bench-offcpu bench-services bench-short bench-alloc bench-tree bench-labels bench-flame bench-push ## measure, print, assert nothing
 	@:
 bench-hook: ## the hook's own time, and what it adds to a container's start
 	@tests/tools/setup test
@@ -278,6 +278,11 @@ bench-services: ## what it costs postgres and redis to be profiled, on a CPU and
 	@tests/tools/setup test bench
 	@+$(MAKE) --no-print-directory -s all tools
 	@tests/bench/services
+
+bench-short: ## what short programs leave a long one beside them
+	@tests/tools/setup test bench
+	@+$(MAKE) --no-print-directory -s all tools
+	@tests/bench/short
 
 bench-alloc: ## what it costs to know what a program allocates, beside what allocators have for it
 	@tests/tools/setup test bench
@@ -420,6 +425,6 @@ clean: ## remove what was built
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort | expand -t 14
 
-.PHONY: all FORCE unit tools demo check test test-all suite repeat screenshots test-vm test-kubelet lint fuzz fuzzers bench bench-hook bench-wrapper bench-nri bench-run bench-faults bench-unwind bench-commit bench-cost bench-node bench-offcpu bench-services bench-alloc bench-tree bench-labels bench-flame bench-push soak soak-ci install installed uninstall package-tree deb tarball clean help
+.PHONY: all FORCE unit tools demo check test test-all suite repeat screenshots test-vm test-kubelet lint fuzz fuzzers bench bench-hook bench-wrapper bench-nri bench-run bench-faults bench-unwind bench-commit bench-cost bench-node bench-offcpu bench-services bench-short bench-alloc bench-tree bench-labels bench-flame bench-push soak soak-ci install installed uninstall package-tree deb tarball clean help
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

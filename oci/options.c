@@ -122,7 +122,7 @@ static const struct row rows[] = {
 	{"cpu-budget", USER, parse_percent, FIELD(settings.cpu_budget), 0, 100000,
 		"1%", "0% to 100% of the machine, 0 = no bound", "CPU time that profiling may take: beyond it a service puts names off, then samples all less often"},
 	{"output", USER, parse_file, FIELD(settings.output), 0, 0,
-		NULL, "a path (<= 1023 bytes)", "where `pillion run` and `attach` write, also -o; ./pillion-<pid>/"},
+		NULL, "a path (<= 1023 bytes)", "where `pillion run` and `attach` write, also -o: by themselves, also where a service listens; ./pillion-<pid>/"},
 	{"duration", USER, parse_seconds, FIELD(settings.duration_s), 1, 3650u * 86400,
 		NULL, "1s to 3650d", "when `pillion attach` lets go; when the target ends"},
 	{"daemon", USER, parse_path, FIELD(settings.daemon), 0, 0,
@@ -452,6 +452,15 @@ static int set_row(struct options *o, const struct row *row, const char *where, 
 	return err_say(e, -EINVAL, "%s: \"%s\" is not %s", where, err_shown(value, strlen(value), text), row->allowed);
 }
 
+/* By who calls, with a flag or a variable: what he says himself goes before what a service would do. */
+static int set_by_caller(struct options *o, const struct row *row, const char *where, const char *value, struct err *e)
+{
+	int r = set_row(o, row, where, value, e);
+	if (r == 0 && row->offset == offsetof(struct options, settings.output))
+		o->settings.output_is_callers = o->settings.output[0] != 0;
+	return r;
+}
+
 int options_off(const char *dir)
 {
 	char path[512];
@@ -586,7 +595,7 @@ int options_read_env(struct options *o, struct err *e)
 		if (!(rows[i].from & OPTION_ENV))
 			continue;
 		const char *value = getenv(spelling(&rows[i], OPTION_ENV, name, sizeof(name)));
-		int r = value ? set_row(o, &rows[i], name, value, first < 0 ? &later : e) : 0;
+		int r = value ? set_by_caller(o, &rows[i], name, value, first < 0 ? &later : e) : 0;
 		first = first < 0 ? first : r;
 	}
 	return first;
@@ -694,7 +703,7 @@ static int set_flag(struct options *o, const struct flag *f, const char *arg, st
 		return err_say(e, -EINVAL, "no such option: %s", err_shown(arg, strlen(arg), text));
 	spelling(f->row, OPTION_FLAG, text, sizeof(text));
 	if (f->value)
-		return set_row(o, f->row, text, f->value, e);
+		return set_by_caller(o, f->row, text, f->value, e);
 	return f->row->parse == parse_switch ? set_row(o, f->row, text, "1", e)
 					     : err_say(e, -EINVAL, "%s needs a value: %s", text, f->row->allowed);
 }

@@ -1,5 +1,6 @@
 /*
- * reach - a profiler for one target: the service that listens, else a session of our own. Of `pillion run` and
+ * reach - a profiler for one target: the service that listens, else, or where the caller has said where to write, a
+ * session of our own. Of `pillion run` and
  * `pillion attach`, which may be called by anybody.
  */
 #pragma once

@@ -28,7 +28,7 @@ const char *pillion_version(void);
  */
 struct pillion_start_options { /* all zero, or NULL: as the environment and pillion.conf have it */
 	const char *events;    /* as --events of `pillion run`: "cpu,alloc"; NULL: PILLION_EVENTS, else "cpu" */
-	const char *output;    /* directory; NULL: PILLION_OUTPUT, else ./pillion-<pid> */
+	const char *output;    /* directory; NULL: PILLION_OUTPUT, else the service's or ./pillion-<pid> */
 	unsigned window_s;     /* of one profile; 0: PILLION_WINDOW, else 60 */
 	unsigned reserved;
 };

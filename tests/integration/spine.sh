@@ -3,7 +3,6 @@
 # What a container used is known from the targets (tests/targets); what the profile says is read with `go tool pprof`,
 # not with our own code. Programs and targets run from $LAB/bin.
 
-ROW_TIMEOUT=120
 CPU=io.pillion.profile=cpu@499
 FINE=io.pillion.profile=cpu@999
 

@@ -3,7 +3,6 @@
 
 . "$TOP/tests/integration/wrapped.sh"
 lab_install pillion-opener tools/peer targets/threads targets/churn targets/sigcount targets/sleeper targets/forker
-ROW_TIMEOUT=90
 
 # --- the job itself
 
@@ -57,6 +56,19 @@ test_threads() { # WHO...
 }
 row "root: a process by its threads" test_threads "${AS_ROOT[@]}"
 row "plain user: a process of one's own" test_threads "${NOBODY[@]}"
+
+test_output_beside_service() {
+	begin_attach
+	service_run
+	start "$LAB/bin/threads" 1 30
+	"${ATTACH[@]}" "$TARGET" --output "$ROW/out" --duration 1s >path 2>said || fail "exit status $?: $(cat said)"
+	has "where it is" "$(cat path)" "^$ROW/out/threads/"
+	is "profiles in the service's spool" "$(find spool -name '*.pb.gz')" ""
+	kill -TERM "$SERVICE"
+	end_target
+	end_run
+}
+row "--output beside a service: a session of its own writes there" test_output_beside_service
 
 test_children() { # what it has started before, and what it starts after
 	begin_attach

@@ -3,7 +3,6 @@
 
 . "$TOP/tests/integration/wrapped.sh"
 lab_install pillion-hook pillion-opener targets/pulse
-ROW_TIMEOUT=300
 NAMES=io.pillion.profile
 
 begin_exporter() { # [pilliond OPTION...] - sets SERVICE

@@ -3,7 +3,6 @@
 
 . "$TOP/tests/integration/service.sh"
 lab_install tools/peer tools/herd targets/wild
-ROW_TIMEOUT=90
 LEAST_MB=96 # what pilliond may take, all of its processes
 LOST=0 # per cent, where nothing need be
 ! sanitized || { LEAST_MB=2000 && LOST=20; }

@@ -192,7 +192,7 @@ test_hostile() {
 		rm "$kind.pb.gz"
 	done < <(node "$FOREIGN" list)
 }
-ROW_TIMEOUT=120 row "no types, texts out of range, ids that are 0 or twice, negative values, 20,000 labels, ...: read, or one sentence" test_hostile
+row "no types, texts out of range, ids that are 0 or twice, negative values, 20,000 labels, ...: read, or one sentence" test_hostile
 
 test_cut() { # at many places, and one byte changed
 	local size at
@@ -255,4 +255,4 @@ test_shown() {
 	# a long name is whole where there is room for it
 	is "the longest line of folded stacks" "$("$PILLION" report --folded template.pb.gz | wc -L)" $((65535 + 7))
 }
-ROW_TIMEOUT=120 row "markup, newlines, 64 KB, no UTF-8, sums below zero and beyond 63 bits: safe in HTML, SVG, JSON and on a terminal" test_shown
+row "markup, newlines, 64 KB, no UTF-8, sums below zero and beyond 63 bits: safe in HTML, SVG, JSON and on a terminal" test_shown

@@ -64,7 +64,7 @@ test_profiles() {
 	is "lines of another form" "$(grep -cvE '^[^;]+(;[^;]+)* [0-9]+$' folded || :)" 0
 	end_run
 }
-ROW_TIMEOUT=120 row "spool, index, sample types, labels, places, folded stacks: as formats.md has them" test_profiles
+row "spool, index, sample types, labels, places, folded stacks: as formats.md has them" test_profiles
 
 # A frame that the page tells of is one that the sources make, and those that they make are told.
 test_frames() {

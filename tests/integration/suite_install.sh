@@ -136,7 +136,7 @@ goes_back() {
 	is_as_it_was "$1"
 	[[ ! -e host/var/lib/pillion/install.json ]] || fail "$1: the list stays"
 }
-ROW_TIMEOUT=180 row "install and uninstall, killed at each step: the next one goes on, and all is as it was" test_killed
+row "install and uninstall, killed at each step: the next one goes on, and all is as it was" test_killed
 
 # What is in daemon.json before, what the administrator makes of it (sed, of the whole), and what stays of it.
 EDITS=(
@@ -371,7 +371,7 @@ starts_and_forgets() {
 	starts "$1"
 	host "$PILLION" uninstall >said || fail "$1, then uninstall: $(cat said)"
 }
-ROW_TIMEOUT=180 row "install and uninstall, killed at each step on the real paths: a container starts at every moment" test_starts_between
+row "install and uninstall, killed at each step on the real paths: a container starts at every moment" test_starts_between
 
 # --- engines' own parsers
 

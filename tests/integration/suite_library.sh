@@ -167,6 +167,17 @@ test_in_service() {
 	end_asks
 }
 row "a service that listens is used" test_in_service
+test_output_beside_service() {
+	begin_asks
+	service_run
+	"${ASKS[@]}" PILLION_OUTPUT="$ROW/out" "$LAB/bin/asks" start=cpu work=0.4 tell stop >said
+	is_unharmed
+	has "its profile" "$(first_of asks)" "^out/asks/"
+	is "profiles in the service's spool" "$(find spool -name '*.pb.gz')" ""
+	kill -TERM "$SERVICE"
+	end_asks
+}
+row "PILLION_OUTPUT beside a service: a session of its own writes there" test_output_beside_service
 
 test_under_run() { # it is there already, and not for the program to stop
 	begin_asks

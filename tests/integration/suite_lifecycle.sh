@@ -5,7 +5,7 @@
 lab_install tools/herd targets/pulse
 SHORT=${SHORT:-${FULL:+200}}
 SHORT=${SHORT:-100} # short containers; `make soak` has 5000 of them
-ROW_TIMEOUT=$((300 + SHORT / 4))
+ROW_TIMEOUT=$((600 + SHORT / 4))
 
 # --- the freezer
 

@@ -114,7 +114,7 @@ runs_service() {
 	is "the end of pilliond" "$status" 0
 	grep -qi 'service\|pilliond' doctor || fail "doctor says nothing of it: $(cat doctor)"
 }
-ROW_TIMEOUT=300 row "packages: in a clean Debian they install, run, upgrade, and purged it is as it was" test_round_of_packages
+row "packages: in a clean Debian they install, run, upgrade, and purged it is as it was" test_round_of_packages
 
 # --- the tarball
 

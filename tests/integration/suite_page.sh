@@ -5,7 +5,6 @@
 lab_install pillion-hook pillion-opener
 UNFOLD=$B/tools/unfold
 BROWSER=$TOP/tests/tools/browser
-ROW_TIMEOUT=120
 STAMPS=(20260101T000000Z-000000 20260101T000100Z-000001 20260101T000200Z-000002)
 
 begin_page() { # [pilliond OPTION...] - a service on a port; sets SERVICE, PORT, TOKEN

@@ -5,7 +5,6 @@
 . "$TOP/tests/integration/judged.sh"
 UNFOLD=$B/tools/unfold
 RECEIVER=$TOP/tests/tools/receiver.mjs
-ROW_TIMEOUT=120
 PUSH=("$LAB/bin/pillion" push)
 
 receiver_run() { # [CERT KEY] - below ./rec; what it is to do is in rec/mode
@@ -250,7 +249,7 @@ test_flood() {
 	echo flood >rec/mode
 	"${PUSH[@]}" --to "put+http://127.0.0.1:$PORT" spool >said 2>&1 || fail "$(cat said)"
 }
-ROW_TIMEOUT=40 row "push: an answer without an end is not read to it" test_flood
+row "push: an answer without an end is not read to it" test_flood
 
 # --- as they come
 
@@ -290,7 +289,7 @@ test_outage() {
 }
 failing() { [[ $(state_of .failing_since) -gt 0 ]]; }
 all_sent() { [[ $(in_spool | grep -c .) == "$(paths_taken | sort -u | grep -c .)" ]]; }
-ROW_TIMEOUT=$((120 + OUTAGE_SECONDS)) row "push: an outage: nothing is lost, in order, once" test_outage
+ROW_TIMEOUT=$((600 + OUTAGE_SECONDS)) row "push: an outage: nothing is lost, in order, once" test_outage
 
 # The spool's caps are what bounds an outage: what they remove is counted, and the rest comes.
 test_bounded() {

@@ -3,7 +3,6 @@
 
 . "$TOP/tests/integration/service.sh"
 lab_install pillion-opener tools/peer targets/threads
-ROW_TIMEOUT=150
 
 begin_rates() { # [SERVICE OPTION...]
 	ct_need runc

@@ -1,7 +1,6 @@
 # suite_readers - real programs in containers: perf record, which watches the whole machine, and pprof say the same of them.
 
 . "$TOP/tests/integration/spine.sh"
-ROW_TIMEOUT=300
 
 # Self time by function in percent of all, "name<TAB>percent". By name: what has none counts for its module.
 self_of() { awk -F '\t' '{ all += $2; self[$1] += $2 } END { for (f in self) printf "%s\t%.4f\n", f, 100 * self[f] / all }' | sort; }

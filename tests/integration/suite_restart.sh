@@ -2,7 +2,6 @@
 
 . "$TOP/tests/integration/wrapped.sh"
 lab_install pillion-hook pillion-opener targets/pulse targets/libtaken.so
-ROW_TIMEOUT=300
 V2=$(awk '$3 == "cgroup2" {print $2; exit}' /proc/mounts)
 
 # These programs use little: periods of 2 ms, of which what is not worth saying (all_told) is little as well.

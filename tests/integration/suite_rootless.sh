@@ -6,7 +6,6 @@ lab_install pillion pilliond pillion-hook targets/first tools/deny
 IMAGE=$LAB/image
 ct_image "$IMAGE" sh cat "$LAB/bin/first=/own/first"
 HIM=64910 # with the users from 6500000 on
-ROW_TIMEOUT=120
 UNDER=() # a command that his commands run under
 
 # The user exists in the row's mount namespace only. CGROUPS: hybrid, or what crun can live with, where that is mounted.

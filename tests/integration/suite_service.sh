@@ -2,7 +2,6 @@
 
 . "$TOP/tests/integration/service.sh"
 lab_install pillion-opener tools/peer targets/pulse
-ROW_TIMEOUT=300
 
 cpu_ticks() { # of all of its processes
 	local pid

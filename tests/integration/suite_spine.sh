@@ -258,12 +258,10 @@ for runtime in "${CT_RUNTIMES[@]}"; do
 	row "$runtime, session: a container that lives 50 ms and is removed at once is named" test_brief "$runtime" session
 done
 row "podman-runc, service: a container that lives 50 ms and is removed at once is named" test_brief podman-runc service
-ROW_TIMEOUT=${FULL:+1200}
-ROW_TIMEOUT=${ROW_TIMEOUT:-300}
+[[ -z ${FULL-} ]] || ROW_TIMEOUT=1200
 row "podman-runc, session: cycles of run and remove leave nothing" test_cycles podman-runc session 200
 row "runc, service: cycles of run and remove leave nothing" test_cycles runc service 200
 row "crun, service: cycles of run and remove leave nothing" test_cycles crun service 100
-ROW_TIMEOUT=120
 row "podman-runc, session: a volume's file system can be remade when its profile is there" test_volume podman-runc session
 row "runc, service: a volume's file system can be remade when its profile is there" test_volume runc service
 
@@ -423,11 +421,9 @@ for runtime in "${CT_RUNTIMES[@]}"; do
 done
 row "podman-runc, service: limits, cgroups, environment, mounts, parent, signals: as without us" \
 	test_portrait podman-runc service
-ROW_TIMEOUT=180
 row "runc, session: the profiler is killed at any moment, the app receives no signal" test_kill runc session 10
 row "crun, session: the profiler is killed at any moment, the app receives no signal" test_kill crun session 10
 row "podman-runc, service: the profiler is killed at any moment, the app receives no signal" test_kill podman-runc service 10
-ROW_TIMEOUT=120
 row "runc run in the foreground returns with the app, and its status" test_foreground runc
 row "crun run in the foreground returns with the app, and its status" test_foreground crun
 

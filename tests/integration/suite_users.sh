@@ -3,7 +3,6 @@
 
 . "$TOP/tests/integration/service.sh"
 lab_install pillion-opener tools/tenant tools/peer targets/threads targets/deep
-ROW_TIMEOUT=120
 GROUP=users # there is one on every Debian
 ANNE=64901 BERT=64902
 

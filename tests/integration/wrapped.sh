@@ -71,8 +71,25 @@ worker_waited() { awk '{ printf "%.0f", $2 / 1000 }' "/proc/$(worker)/schedstat"
 
 times_ready() { { cat service.log 2>/dev/null || :; } | grep -c state=ready || :; }
 ready_again() { (($(times_ready) > $1)); }
+# A service is not asked by who says himself where to write. So a file says it, which is for when none listens.
+output_by_file() {
+	local name i
+	echo "output = $ROW/out" >"$ROW/output.conf"
+	for name in RUN TIMED ATTACH ASKS; do
+		local -n words=$name
+		for i in "${!words[@]}"; do
+			case ${words[i]} in
+			--output) words[i]=--config ;;
+			"$ROW/out") words[i]=$ROW/output.conf ;;
+			"PILLION_OUTPUT=$ROW/out") words[i]=PILLION_CONFIG=$ROW/output.conf ;;
+			esac
+		done
+		unset -n words
+	done
+}
 service_run() { # SERVICE_OPTIONS: more of them; SERVICE_UNDER: a command that runs it
 	local had # by others before it, in the same log
+	output_by_file
 	had=$(times_ready)
 	mkdir -p spool
 	INVOCATION_ID=x ${SERVICE_UNDER[@]+"${SERVICE_UNDER[@]}"} "$LAB/bin/pilliond" \
