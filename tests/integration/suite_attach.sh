@@ -8,7 +8,7 @@ lab_install pillion-opener tools/peer targets/threads targets/churn targets/sigc
 
 begin_attach() { # [OPTION...] - sets ATTACH
 	begin_run
-	ATTACH=("$LAB/bin/pillion" attach --budget 5s --daemon "$LAB/bin/pilliond" --control "$SOCKET" --output "$ROW/out"
+	ATTACH=("$LAB/bin/pillion" attach --budget 5s --daemon "$LAB/bin/pilliond" --control "$SOCKET" --config "$ROW/output.conf"
 		--log "$ROW/run/log" "$@")
 }
 

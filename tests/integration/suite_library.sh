@@ -10,8 +10,9 @@ begin_asks() { # sets ASKS: a command that runs in a known environment
 	need_root
 	chmod 755 "$LAB" .
 	mkdir -m 777 -p out run run/user
+	output_by_file
 	SOCKET=$ROW/run/control.sock
-	ASKS=(env PILLION_BUDGET=5s "PILLION_DAEMON=$LAB/bin/pilliond" "PILLION_CONTROL=$SOCKET" "PILLION_OUTPUT=$ROW/out"
+	ASKS=(env PILLION_BUDGET=5s "PILLION_DAEMON=$LAB/bin/pilliond" "PILLION_CONTROL=$SOCKET" "PILLION_CONFIG=$ROW/output.conf"
 		"PILLION_LOG=$ROW/run/log" "XDG_RUNTIME_DIR=$ROW/run/user")
 	leak_mark
 }

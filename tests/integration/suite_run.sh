@@ -124,6 +124,7 @@ row "small rings: small snapshots" test_small_rings
 # flag > environment > user file > system file (which is the host's, and not ours to write)
 test_precedence() { # WANTED-KINDS FILE-EVENTS ENV-EVENTS FLAG-EVENTS, - for none
 	begin_run
+	RUN[8]=--output RUN[9]=$ROW/out # with --config the user's file is not read
 	mkdir -p -m 777 home/pillion
 	[[ $2 == - ]] || echo "events = $2 # no comment: part of the value" | sed 's/ #.*//' >home/pillion/pillion.conf
 	local environment=(XDG_CONFIG_HOME="$ROW/home") flag=()
@@ -141,6 +142,7 @@ row "settings: the environment goes before the file" test_precedence page-faults
 row "settings: a flag goes before both" test_precedence page-faults cpu cpu page-faults/1
 test_config() { # the file that --config names, and PILLION_CONFIG; a line that is wrong costs no profile
 	begin_run
+	RUN[8]=--output RUN[9]=$ROW/out # --config goes before PILLION_CONFIG
 	printf '# ours\nevents = page-faults/1\nwindwo = 7s\n' >my.conf
 	PILLION_CONFIG="$ROW/my.conf" "${RUN[@]}" -- "$LAB/bin/burn" 0.2 >/dev/null 2>said
 	has "stderr" "$(cat said)" "^pillion run: $ROW/my.conf, line 3: no such option: windwo\$"
@@ -371,7 +373,7 @@ on_terminal() { # FILE COMMAND... - what it writes there
 }
 test_said() { # REGEX ARG...
 	begin_run
-	unset 'RUN[6]' 'RUN[7]' 'RUN[8]' 'RUN[9]' # --control and --output
+	unset 'RUN[6]' 'RUN[7]' 'RUN[8]' 'RUN[9]' # --control and --config
 	on_terminal said "${RUN[@]}" --control "$SOCKET" "${@:2}" -- sh -c 'echo it runs'
 	has "the terminal" "$(cat said)" "$1"
 	until_true "$PATIENCE" no_profiler || fail "a profiler is left"
@@ -506,7 +508,6 @@ runs_anyway() { # REGEX [WRAPPER...]
 
 fake_run() { # MODE
 	rm -f "$SOCKET" fake.out # of the one before
-	output_by_file
 	"$LAB/bin/peer" serve "$SOCKET" "$1" </dev/null >fake.out 2>&1 &
 	FAKE=$!
 	until_true "$PATIENCE" grep -qs ready fake.out || fail "no fake service: $(cat fake.out)"

@@ -6,12 +6,15 @@ AS_ROOT=(env) # a command that changes nothing
 SERVICE_OPTIONS=() SERVICE_UNDER=()
 PATIENCE=60 # seconds until what was awaited is taken not to come: as long as a busy machine may need
 
+# Where it writes when no service listens: with --output none would be asked.
+output_by_file() { echo "output = $ROW/out" >output.conf; }
 begin_run() { # [OPTION...] - sets RUN
 	need_root
 	chmod 755 "$LAB" .
 	mkdir -m 777 -p out run
+	output_by_file
 	SOCKET=$ROW/run/control.sock
-	RUN=("$LAB/bin/pillion" run --budget 5s --daemon "$LAB/bin/pilliond" --control "$SOCKET" --output "$ROW/out"
+	RUN=("$LAB/bin/pillion" run --budget 5s --daemon "$LAB/bin/pilliond" --control "$SOCKET" --config "$ROW/output.conf"
 		--log "$ROW/run/log" "$@")
 	leak_mark
 }
@@ -71,25 +74,8 @@ worker_waited() { awk '{ printf "%.0f", $2 / 1000 }' "/proc/$(worker)/schedstat"
 
 times_ready() { { cat service.log 2>/dev/null || :; } | grep -c state=ready || :; }
 ready_again() { (($(times_ready) > $1)); }
-# A service is not asked by who says himself where to write. So a file says it, which is for when none listens.
-output_by_file() {
-	local name i
-	echo "output = $ROW/out" >"$ROW/output.conf"
-	for name in RUN TIMED ATTACH ASKS; do
-		local -n words=$name
-		for i in "${!words[@]}"; do
-			case ${words[i]} in
-			--output) words[i]=--config ;;
-			"$ROW/out") words[i]=$ROW/output.conf ;;
-			"PILLION_OUTPUT=$ROW/out") words[i]=PILLION_CONFIG=$ROW/output.conf ;;
-			esac
-		done
-		unset -n words
-	done
-}
 service_run() { # SERVICE_OPTIONS: more of them; SERVICE_UNDER: a command that runs it
 	local had # by others before it, in the same log
-	output_by_file
 	had=$(times_ready)
 	mkdir -p spool
 	INVOCATION_ID=x ${SERVICE_UNDER[@]+"${SERVICE_UNDER[@]}"} "$LAB/bin/pilliond" \
