@@ -4,11 +4,12 @@
 
 V2=$(awk '$3 == "cgroup2" {print $2; exit}' /proc/mounts)
 
-service_open() { # PROGRAM... more of $B
+service_open() { # PROGRAM... more of $B. SERVICE_CGROUP: where the service runs; of a name that ends with .service all of it counts for its budget
+	SERVICE_CGROUP=${SERVICE_CGROUP:-$V2$LAB_CGROUP/service}
 	ROW=$LAB/bench HERD=$V2$LAB_CGROUP/herd
 	mkdir "$ROW" "$LAB/run" "$LAB/etc" "$ROW/bundle"
 	[[ -n $V2 ]] || fail "cgroup v2 is not mounted"
-	mkdir -p "$HERD" "$V2$LAB_CGROUP/service" || fail "cgroup v2 cannot be written"
+	mkdir -p "$HERD" "$SERVICE_CGROUP" || fail "cgroup v2 cannot be written"
 	lab_install pillion-hook pilliond pillion tools/herd targets/burn targets/sleeper "$@"
 	echo '{"ociVersion": "1.0.2", "root": {"path": "/"}, "process": {"args": ["sh"]}}' >"$ROW/bundle/config.json"
 	echo "log_level = info" >"$LAB/etc/pillion.conf"
@@ -18,7 +19,7 @@ service_open() { # PROGRAM... more of $B
 }
 
 service_begin() { # [OPTION...] - pid in SERVICE_PID
-	(lab_keep service sh -c 'echo $$ >"$0/cgroup.procs"; INVOCATION_ID=x exec "$@"' "$V2$LAB_CGROUP/service" \
+	(lab_keep service sh -c 'echo $$ >"$0/cgroup.procs"; INVOCATION_ID=x exec "$@"' "$SERVICE_CGROUP" \
 		"$LAB/bin/pilliond" --control "$LAB/run/service.sock" --spool "$LAB/spool" --log "$ROW/service.log" "$@")
 	until_true 10 test -S "$LAB/run/service.sock" || fail "the service did not start: $(cat "$LAB/keep/service.log")"
 	SERVICE_PID=$(cat "$LAB/keep/service")
@@ -29,7 +30,7 @@ service_answers() { service_ps >/dev/null 2>&1; }
 
 service_finish() {
 	service_end
-	rmdir "$HERD" "$V2$LAB_CGROUP/service" 2>/dev/null || :
+	rmdir "$HERD" "$SERVICE_CGROUP" 2>/dev/null || :
 }
 
 # --- its processes
@@ -51,7 +52,7 @@ service_stall() { # SECONDS
 	sleep "$1"
 	kill -CONT "$pid"
 }
-service_us() { sed -n 's/^usage_usec //p' "$V2$LAB_CGROUP/service/cpu.stat"; }
+service_us() { sed -n 's/^usage_usec //p' "$SERVICE_CGROUP/cpu.stat"; }
 service_memory() { # KiB in all: RSS PSS, and the descriptors, threads, mounts, processes
 	local pid
 	for pid in $(service_pids); do
