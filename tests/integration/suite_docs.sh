@@ -202,7 +202,7 @@ test_diff() {
 	lab_install targets/release
 	begin_run --events cpu@999
 	for release in old new; do
-		"${RUN[@]//"$ROW/out"/"$ROW/$release"}" -- "$LAB/bin/release" $release >said || fail "exit status $?: $(cat said)"
+		"${RUN[@]}" --output "$ROW/$release" -- "$LAB/bin/release" $release >said || fail "exit status $?: $(cat said)"
 	done
 	until_true 30 nothing_is_left || fail "left behind: $(leak_tell)"
 	mv old monday
