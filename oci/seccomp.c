@@ -26,6 +26,7 @@ static const struct role {
 	[SECCOMP_SYMBOLIZER] = ROLE(symbolizer),
 	[SECCOMP_SYMBOLIZER_JOB] = ROLE(symbolizer_job),
 	[SECCOMP_FILE_READER] = ROLE(file_reader),
+	[SECCOMP_FILE_OPENER] = ROLE(file_opener),
 	[SECCOMP_EXPORTER] = ROLE(exporter),
 	[SECCOMP_PAGE] = ROLE(page),
 	[SECCOMP_NRI] = ROLE(nri),

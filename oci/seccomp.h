@@ -13,6 +13,7 @@ enum seccomp_role {
 	SECCOMP_SYMBOLIZER,	/* forks jobs that read debug information, readers of files, and its like */
 	SECCOMP_SYMBOLIZER_JOB, /* reads files that are open already, writes its answer */
 	SECCOMP_FILE_READER,	/* opens files of targets and reads them */
+	SECCOMP_FILE_OPENER,	/* opens files of a target for a profiler that may not, and passes them on */
 	SECCOMP_EXPORTER,	/* writes the spool, answers on a socket that listens already, forks makers of pages */
 	SECCOMP_PAGE,		/* reads the spool and makes a page of it */
 	SECCOMP_PUSH,		/* sends what lies in the spool to other machines */

@@ -98,7 +98,7 @@ static int on_hello(struct connection *c, union msg *m, const int *fds, size_t n
 
 /* In a user's directory or file there may be names to be opened that hang, or lead elsewhere: those are left out. */
 static const uint32_t target_fds[] = {
-	[CONTROL_ROOT] = TARGET_OUTSIDE, [CONTROL_USER] = TARGET_PIDFD | TARGET_TREE | TARGET_APP};
+	[CONTROL_ROOT] = TARGET_OUTSIDE, [CONTROL_USER] = TARGET_PIDFD | TARGET_TREE | TARGET_APP | TARGET_FILES};
 
 static void leave_out(struct target_desc *d, uint32_t wanted, const int *fds, int *ret)
 {

@@ -2,6 +2,7 @@
 
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "shim/file_opener.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -263,25 +264,27 @@ static void keep(struct files *s, uint32_t handle, uint64_t offset, bool eof)
 	s->eof = eof;
 }
 
-static int open_once(
-	struct files *s, const struct files_place *p, struct files_account *a, const char *path, struct file *ret)
+/* asked: a socket where the reader asks the file opener; -1: it opens the file itself. */
+static int open_once(struct files *s, const struct files_place *p, struct files_account *a, const char *path, int asked,
+	struct file *ret)
 {
 	struct {
 		struct reader_request head;
 		char path[PATH_MAX];
-	} q = {.head = {.kind = READER_OPEN, .no_links = p->no_links}};
+	} q = {.head = {.kind = READER_OPEN, .no_links = p->no_links, .asks = asked >= 0}};
 	size_t len = strlen(path);
-	int fds[] = {p->tree, p->passed};
+	int fds[] = {p->tree, asked >= 0 ? asked : p->passed};
 	if (len >= sizeof(q.path))
 		return -ENAMETOOLONG;
 	memcpy(q.path, path, len);
-	int r = ask(s, a, &q, sizeof(q.head) + len, fds, p->passed < 0 ? 1 : 2);
+	int r = ask(s, a, &q, sizeof(q.head) + len, fds, fds[1] < 0 ? 1 : 2);
 	if (r < 0)
 		return r;
 	const struct reader_answer *got = &s->in.head;
 	if (got->result < 0)
 		return got->result > -4096 ? got->result : -EBADMSG;
-	if (got->result >= FILES_OPEN_MAX || got->bytes > FILES_BEGINNING_MAX || (got->passed && p->passed < 0)) {
+	if (got->result >= FILES_OPEN_MAX || got->bytes > FILES_BEGINNING_MAX ||
+		(got->passed && (asked >= 0 || p->passed < 0))) {
 		leave(s);
 		return -EBADMSG;
 	}
@@ -290,6 +293,7 @@ static int open_once(
 		.handle = (uint32_t)got->result,
 		.reader = s->reader,
 		.fd = got->passed ? p->passed : p->tree,
+		.opener = asked >= 0 ? p->opener : -1,
 		.id = got->id};
 	if (!got->passed)
 		memcpy(ret->path, path, len + 1);
@@ -298,8 +302,8 @@ static int open_once(
 }
 
 /* A reader that ended while nobody looked is no reason to do without. */
-int files_open(
-	struct files *s, const struct files_place *p, struct files_account *a, const char *path, struct file *ret)
+static int open_by_reader(struct files *s, const struct files_place *p, struct files_account *a, const char *path,
+	int asked, struct file *ret)
 {
 	int r = -EPIPE;
 	if (!has_credit(a))
@@ -308,9 +312,24 @@ int files_open(
 		r = have_reader(s);
 		if (r < 0)
 			return r;
-		r = open_once(s, p, a, path, ret);
+		r = open_once(s, p, a, path, asked, ret);
 	}
 	return r;
+}
+
+/* The reader waits for the file opener: an open that hangs there is as late as one that hangs in the reader. */
+static int open_by_opener(
+	struct files *s, const struct files_place *p, struct files_account *a, const char *path, struct file *ret)
+{
+	fd_auto asked = file_opener_connect(p->opener);
+	return asked < 0 ? -EACCES : open_by_reader(s, p, a, path, asked, ret);
+}
+
+int files_open(
+	struct files *s, const struct files_place *p, struct files_account *a, const char *path, struct file *ret)
+{
+	int r = open_by_reader(s, p, a, path, -1, ret);
+	return r == -EACCES && p->opener >= 0 ? open_by_opener(s, p, a, path, ret) : r;
 }
 
 /* At least one byte of the file at `off` to s->in, or none: it ends there. */

@@ -62,13 +62,14 @@ struct file {
 	struct files *files; /* it is a reader's; NULL: it is `fd`, in this process */
 	struct files_account *account;
 	uint32_t handle, reader; /* the reader's number for it; which reader */
-	int fd; /* `path` lies beneath it (borrowed); where that is "", the file itself; -1: not open */
+	int fd;	    /* `path` lies beneath it (borrowed); where that is "", the file itself; -1: not open */
+	int opener; /* who opened it, and opens it again (borrowed); -1: it is for anybody to open */
 	char path[PATH_MAX];
 	struct file_id id;
 };
 #define FILE_NONE                                                                                                      \
 	{                                                                                                              \
-		.fd = -1                                                                                               \
+		.fd = -1, .opener = -1                                                                                 \
 	}
 
 /* In this process. On success file_close closes it; a caller that borrowed it forgets the struct instead. -EINVAL: it
@@ -97,6 +98,7 @@ struct files *files_free(struct files *s); /* NULL is fine; no file of its reade
 struct files_place {
 	int tree;      /* a directory; the descriptor was opened with O_PATH, so to close it calls no file system */
 	int passed;    /* a file that is taken where the same one beneath the tree may not be opened; -1: none */
+	int opener;    /* who is asked where a reader may not open it (shim/file_opener.h); -1: nobody */
 	bool no_links; /* the last part of the path is no symbolic link */
 };
 /*
@@ -116,12 +118,17 @@ bool files_broken(const struct files *s); /* no reader could be had; until the s
 
 enum reader_request_kind { READER_OPEN, READER_READ, READER_CLOSE, READER_CLOSE_PASSED };
 
-/* With READER_OPEN: the tree, then what was passed; the path is behind it, without a NUL. With _CLOSE_PASSED: it. */
+/*
+ * With READER_OPEN: the tree, then what was passed, or else the socket where the file opener is asked; the path is
+ * behind it, without a NUL. With _CLOSE_PASSED: it.
+ */
 struct reader_request {
 	uint32_t kind, handle;
 	uint64_t offset;
 	uint32_t size;
 	uint32_t no_links;
+	uint32_t asks; /* READER_OPEN: the second descriptor is that socket */
+	uint32_t reserved;
 };
 
 struct reader_answer {
@@ -137,8 +144,9 @@ struct reader_answer {
 _Noreturn void files_reader(int sock);
 /*
  * For who opens a file himself: beneath a tree, as a reader does. fd or -errno. Only what a profiler has business with,
- * whoever asks (he may have been taken over): ELF files but core dumps, jitdumps, and perf maps by their name. -EINVAL:
- * another one. That is all that keeps a container's secrets from him: the tree has their mounts (oci/namespaces.h). One
- * that begins as a program does is none.
+ * whoever asks (he may have been taken over): file_open_for_profiler. That is all that keeps a container's secrets from
+ * him: the tree has their mounts (oci/namespaces.h). A file that begins as a program does is no secret.
  */
 int files_open_here(int tree, const char *path, bool no_links, struct file_id *ret);
+/* The same by a file opener; sock: of file_opener_connect (borrowed). */
+int files_open_there(int sock, const char *path, bool no_links, struct file_id *ret);

@@ -2,6 +2,7 @@
 
 #include "oci/base/fd.h"
 #include "oci/seccomp.h"
+#include "shim/file_opener.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -50,52 +51,36 @@ bool file_id_equal(const struct file_id *a, const struct file_id *b)
 
 int file_on(int fd, struct file *ret)
 {
-	struct file f = {.fd = fd};
+	struct file f = {.fd = fd, .opener = -1};
 	int r = look(fd, &f.id);
 	if (r == 0)
 		*ret = f;
 	return r;
 }
 
-/* perf maps are text: they are known by where they lie (tools/perf/util/map.c). */
-static bool is_perf_map(const char *path)
+/* The descriptor again, or -errno; then it is closed. */
+static int identify(int fd, struct file_id *ret)
 {
-	unsigned pid;
-	int end = 0;
-	return sscanf(path, "/tmp/perf-%u.map%n", &pid, &end) == 1 && end && !path[end];
-}
-
-/* ELF of either byte order, and all that a process had in its memory. */
-static bool is_core_dump(const char *begin)
-{
-	const char *type = begin + offsetof(Elf64_Ehdr, e_type);
-	return !memcmp(begin, ELFMAG, SELFMAG) && (type[0] == ET_CORE || type[1] == ET_CORE);
-}
-
-/* By its first bytes: ELF, or jitdump of either byte order (jitdump-specification.txt). */
-static bool is_for_profilers(int fd)
-{
-	static const char magics[][4] = {ELFMAG, "JiTD", "DTiJ"};
-	char begin[offsetof(Elf64_Ehdr, e_machine)] = "";
-	if (fd_pread_all(fd, begin, sizeof(begin), 0) < (ssize_t)sizeof(magics[0]) || is_core_dump(begin))
-		return false;
-	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++)
-		if (!memcmp(begin, magics[i], sizeof(magics[0])))
-			return true;
-	return false;
-}
-
-/* O_NONBLOCK: a FIFO put where a library was has nobody at its other end. */
-int files_open_here(int tree, const char *path, bool no_links, struct file_id *ret)
-{
-	no_links |= is_perf_map(path); /* or any file could be had by that name */
-	int fd = fd_open_beneath(tree, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | (no_links ? O_NOFOLLOW : 0));
 	int r = fd < 0 ? fd : look(fd, ret);
-	if (r == 0 && !is_perf_map(path) && !is_for_profilers(fd))
-		r = -EINVAL;
 	if (fd >= 0 && r < 0)
 		fd_close(fd);
 	return r < 0 ? r : fd;
+}
+
+int files_open_here(int tree, const char *path, bool no_links, struct file_id *ret)
+{
+	return identify(file_open_for_profiler(tree, path, no_links), ret);
+}
+
+/* Who answers there may be the target's own user: anything can come. */
+int files_open_there(int sock, const char *path, bool no_links, struct file_id *ret)
+{
+	int fd = file_opener_ask(sock, path, no_links);
+	if (fd >= 0 && !file_is_for_profiler(fd, path)) {
+		fd_close(fd);
+		return -EINVAL;
+	}
+	return identify(fd, ret);
 }
 
 /* What the opener passed because we may not read it ourselves; taken. */
@@ -134,8 +119,9 @@ static int do_open(struct reader *r, int tree, int *passed)
 	int place = place_for(r);
 	if (place < 0)
 		return place;
-	int fd = files_open_here(tree, in.path, in.head.no_links, &out.head.id);
-	if (fd == -EACCES && (fd = take_passed(tree, passed, &out.head.id)) >= 0)
+	int fd = in.head.asks ? files_open_there(*passed, in.path, in.head.no_links, &out.head.id)
+			      : files_open_here(tree, in.path, in.head.no_links, &out.head.id);
+	if (fd == -EACCES && !in.head.asks && (fd = take_passed(tree, passed, &out.head.id)) >= 0)
 		out.head.passed = 1;
 	if (fd < 0)
 		return fd;

@@ -2,6 +2,7 @@
 
 #include "oci/base/fd.h"
 #include "oci/base/process.h"
+#include "shim/file_opener.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -109,6 +110,7 @@ static size_t name_size(const struct question *q, size_t i)
 static void describe(const struct file *f, struct question_file *ret)
 {
 	ret->wanted = f != NULL;
+	ret->asks = f && f->opener >= 0;
 	if (!f)
 		return;
 	ret->id = f->id;
@@ -148,18 +150,35 @@ static int pack(const struct question *q, uint8_t **ret, size_t *ret_size, size_
 	return 0;
 }
 
+/* What the job opens the file by. *ret_own: it is ours to close. */
+static int get_at(const struct file *f, bool *ret_own)
+{
+	*ret_own = f->opener >= 0;
+	if (!*ret_own)
+		return f->fd;
+	int fd = file_opener_connect(f->opener);
+	return fd < 0 ? -EACCES : fd; /* that it has ended says nothing of the server */
+}
+
 /* In a socket of their own, of which the server never sees more than the end that it hands to the job. */
 static int send_files(const struct question *q, int *ret)
 {
-	int pair[2], fds[2];
+	const struct file *files[] = {q->debug, q->alt};
+	int pair[2], fds[2], r = 0;
+	bool own[2];
 	size_t n = 0;
-	if (q->debug)
-		fds[n++] = q->debug->fd;
-	if (q->alt)
-		fds[n++] = q->alt->fd;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
-	int r = fd_send(pair[0], "", 1, fds, n);
+	for (size_t i = 0; r == 0 && i < 2; i++)
+		if (files[i] && (fds[n] = get_at(files[i], &own[n])) < 0)
+			r = fds[n];
+		else
+			n += files[i] != NULL;
+	if (r == 0)
+		r = fd_send(pair[0], "", 1, fds, n);
+	while (n--)
+		if (own[n])
+			fd_close(fds[n]);
 	fd_close(pair[0]);
 	*ret = r < 0 ? fd_close(pair[1]) : pair[1];
 	return r;

@@ -45,7 +45,8 @@ enum { QUESTION_ITSELF, QUESTION_ANSWERS, QUESTION_FILES, QUESTION_FDS };
 
 /* A file to open: it is not there, or another one by now: as if there were none. */
 struct question_file {
-	uint32_t wanted, reserved;
+	uint32_t wanted;
+	uint32_t asks; /* the descriptor is a socket where a file opener is asked for it (shim/file_opener.h) */
 	struct file_id id;
 	char path[PATH_MAX]; /* beneath the descriptor; "" is the file itself */
 };

@@ -50,9 +50,10 @@ static struct elf_memory map_file(const struct question_file *q, int fd)
 	struct elf_memory m = {0};
 	struct file f;
 	if (q->path[0]) {
-		int tree = fd;
-		fd = files_open_here(tree, q->path, false, &id);
-		fd_close(tree);
+		int place = fd;
+		fd = q->asks ? files_open_there(place, q->path, false, &id)
+			     : files_open_here(place, q->path, false, &id);
+		fd_close(place);
 	} else if (fd >= 0 && file_on(fd, &f) == 0) {
 		id = f.id;
 	} else {

@@ -5,6 +5,7 @@
 #include "oci/base/process.h"
 #include "shim/asked.h"
 #include "shim/attacher.h"
+#include "shim/file_opener.h"
 #include "shim/reach.h"
 #include "shim/service.h"
 #include "shim/session.h"
@@ -164,9 +165,9 @@ static int hear(int line, int64_t deadline, struct attached *ret, struct err *e)
 	return said.code < 0 ? err_say(e, said.code, "%s", said.text) : 0;
 }
 
-/* listener: goes with the job; 0: none. */
+/* sockets: go with the job, as job->request.desc.fds names them. */
 static int run_opener(
-	const struct settings *s, const struct attach_job *job, int listener, struct attached *ret, struct err *e)
+	const struct settings *s, const struct attach_job *job, const int *sockets, struct attached *ret, struct err *e)
 {
 	char path[PATH_MAX];
 	int pair[2];
@@ -184,7 +185,7 @@ static int run_opener(
 	}
 	fd_close(pair[1]);
 	r = pid < 0 ? err_set(e, error, "cannot fork the opener")
-		    : fd_send(pair[0], job, sizeof(*job), &listener, listener > 0);
+		    : fd_send(pair[0], job, sizeof(*job), sockets, (size_t)__builtin_popcount(job->request.desc.fds));
 	if (pid >= 0 && (r == 0 || r == -EPIPE))
 		r = hear(pair[0], job->deadline, ret, e);
 	fd_close(pair[0]);
@@ -206,6 +207,16 @@ static uint32_t greeting(const struct attach_target *t)
 	return t->listener && perf_refused(&refused) < 0 ? HELLO_NO_PERF : 0;
 }
 
+/*
+ * The profiler is another user: not root, where we are, and the service's in any case. Nothing is started for a program
+ * whose libpillion started us: it might inherit orphans.
+ */
+static int start_file_opener(struct attach_job *job, const struct attach_target *t, const struct attached *a)
+{
+	const bool other = geteuid() == 0 || a->in_service;
+	return other && !t->except ? file_opener_for(&job->request.desc, job->deadline) : -1;
+}
+
 int attach_start(const struct options *o, const struct attach_target *t, struct attached *ret, struct err *e)
 {
 	static struct attach_job job;
@@ -223,7 +234,11 @@ int attach_start(const struct options *o, const struct attach_target *t, struct 
 		target_note(&job.request.desc, profiler.note);
 	ret->sock = profiler.sock;
 	ret->in_service = profiler.in_service;
-	r = run_opener(&o->settings, &job, t->listener, ret, e);
+	const int files = start_file_opener(&job, t, ret);
+	const int sockets[] = {t->listener ? t->listener : files, files};
+	job.request.desc.fds = (t->listener ? TARGET_APP : 0) | (files >= 0 ? TARGET_FILES : 0);
+	r = run_opener(&o->settings, &job, sockets, ret, e);
+	fd_close(files);
 	if (r < 0) {
 		ret->sock = fd_close(ret->sock);
 		clean_up(ret);
@@ -291,7 +306,7 @@ int attach_remap(const struct options *o, void (*say)(const char *id, const stru
 	if (r == -ENOENT || r == -ECONNREFUSED)
 		return 0;
 	while (r == 0 && clock_now() < end && (r = ask_for_one(a.sock, &job, e)) == 1) {
-		r = run_opener(&o->settings, &job, 0, &a, &why);
+		r = run_opener(&o->settings, &job, NULL, &a, &why);
 		told += r == 0;
 		if (r == 0)
 			continue;

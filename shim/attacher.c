@@ -7,6 +7,7 @@
 #include "oci/cgroup.h"
 #include "oci/namespaces.h"
 #include "oci/seccomp.h"
+#include "shim/file_opener.h"
 #include "shim/perf.h"
 #include "shim/probe.h"
 #include "shim/program.h"
@@ -114,7 +115,7 @@ static _Noreturn void inner(int from_outer)
 struct outer {
 	struct parcel parcel;
 	pid_t pid;
-	int to_inner, ns_pid, ns_mnt, pidfd, root, tree, exe, app, self_fds;
+	int to_inner, ns_pid, ns_mnt, pidfd, root, tree, exe, app, files, self_fds;
 	bool same_pid, same_mnt;
 	struct cgroup_target cgroup;
 	int probes[EVENTS_MAX];
@@ -192,6 +193,8 @@ static void take_tree(struct outer *w)
 		w->tree = w->root;
 	if (w->tree < 0)
 		target_note(desc(w), "no names of functions: its files cannot be reached");
+	else if (w->files >= 0)
+		file_opener_set_tree(w->files, w->tree);
 }
 
 /* By our own /proc, which joining the mount namespace takes from us. */
@@ -248,7 +251,7 @@ static void find_scope(struct outer *w)
 static int hand_over(struct outer *w, struct err *e)
 {
 	/* in the order of enum target_fd */
-	const int target[] = {w->pidfd, w->tree, w->cgroup.events_dir, w->exe, -1, -1, w->app};
+	const int target[] = {w->pidfd, w->tree, w->cgroup.events_dir, w->exe, -1, -1, w->app, w->files};
 	int fds[TARGET_FDS_MAX + 1 + EVENTS_MAX], n = 0;
 	for (unsigned i = 0; i < sizeof(target) / sizeof(target[0]); i++)
 		if (target[i] >= 0) {
@@ -288,21 +291,31 @@ static int work(struct outer *w, struct err *e)
 	return r < 0 ? r : hand_over(w, e);
 }
 
+/* In the order of enum target_fd. */
+static void take_sockets(struct outer *w, const int *fds, size_t n)
+{
+	const uint32_t named = job.request.desc.fds;
+	size_t at = 0;
+	w->app = named & TARGET_APP && at < n ? fds[at++] : -1;
+	w->files = named & TARGET_FILES && at < n ? fds[at] : -1;
+	job.request.desc.fds = 0;
+}
+
 _Noreturn void attacher_run(void)
 {
 	static struct outer w = {
-		.to_inner = -1, .ns_pid = -1, .ns_mnt = -1, .pidfd = -1, .root = -1, .tree = -1, .exe = -1, .app = -1};
-	int keep[] = {ATTACHER_LINE, ATTACHER_PROFILER, -1};
+		.to_inner = -1, .ns_pid = -1, .ns_mnt = -1, .pidfd = -1, .root = -1, .tree = -1, .exe = -1};
+	int keep[4] = {ATTACHER_LINE, ATTACHER_PROFILER};
 	struct err e = {0};
 	size_t n;
 	w.cgroup.perf_dir = w.cgroup.events_dir = -1;
-	if (fd_recv(ATTACHER_LINE, &job, sizeof(job), &w.app, 1, &n) != sizeof(job))
+	if (fd_recv(ATTACHER_LINE, &job, sizeof(job), keep + 2, 2, &n) != sizeof(job))
 		_exit(2); /* somebody typed our name */
+	take_sockets(&w, keep + 2, n);
 	hide();
 	if (getppid() != job.caller)
 		_exit(1);
-	keep[2] = w.app;
-	fd_close_all_but(keep, 3);
+	fd_close_all_but(keep, 2 + n);
 	fd_null_stdio(7);
 	w.self_fds = program_self_fds();
 	w.parcel.request = job.request;

@@ -18,8 +18,8 @@
 #include <stdbool.h>
 
 #define ATTACHER_LINE                                                                                                  \
-	3 /* SEQPACKET socket to who started us: struct attach_job comes, with TARGET_APP if there is one; struct      \
-	     attach_report goes */
+	3 /* SEQPACKET socket to who started us: struct attach_job comes, with TARGET_APP and TARGET_FILES as far as   \
+	     job.request.desc.fds names them; struct attach_report goes */
 #define ATTACHER_PROFILER 4 /* SEQPACKET socket to the profiler, greeted */
 
 struct attach_job {

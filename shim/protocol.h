@@ -108,6 +108,7 @@ struct msg_refuse {
  * In the order of the descriptors. TARGET_EXE: the init's program, when the service user may not read it; known by
  * device and inode. TARGET_APP: the socket where its processes connect that have libpillion (shim/inproc/area.h); it
  * listens. The two before it are added within pilliond: files of the cgroup, for a process that has no paths.
+ * TARGET_FILES: who opens files that the service user may not (shim/file_opener.h).
  */
 enum target_fd {
 	TARGET_PIDFD = 1,
@@ -116,11 +117,13 @@ enum target_fd {
 	TARGET_EXE = 8,
 	TARGET_CGROUP_EVENTS = 16,
 	TARGET_CPU_STAT = 32,
-	TARGET_APP = 64
+	TARGET_APP = 64,
+	TARGET_FILES = 128
 };
-#define TARGET_OUTSIDE (TARGET_PIDFD | TARGET_TREE | TARGET_CGROUP | TARGET_EXE | TARGET_APP) /* from outside */
-#define TARGET_FDS_MAX 5
-#define TARGET_FDS_ALL 7
+/* from outside */
+#define TARGET_OUTSIDE (TARGET_PIDFD | TARGET_TREE | TARGET_CGROUP | TARGET_EXE | TARGET_APP | TARGET_FILES)
+#define TARGET_FDS_MAX 6
+#define TARGET_FDS_ALL 8
 enum strategy { STRATEGY_CGROUP = 1, STRATEGY_PROCESS, STRATEGY_THREADS, STRATEGY_TIMERS };
 
 struct target_desc {

@@ -1,12 +1,12 @@
 #include "shim/reach.h"
 
 #include "oci/base/fd.h"
+#include "oci/base/process.h"
 #include "shim/service.h"
 #include "shim/session.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 int reach_output(struct settings *s, pid_t pid, struct err *e)
@@ -24,14 +24,6 @@ int reach_output(struct settings *s, pid_t pid, struct err *e)
 	return 0;
 }
 
-/* Would a child of a child of ours, when its parent ends, become ours? */
-static bool inherits_orphans(void)
-{
-	int subreaper = 0;
-	prctl(PR_GET_CHILD_SUBREAPER, &subreaper);
-	return getpid() == 1 || subreaper;
-}
-
 static int start_session(const struct settings *settings, const char *id, uint64_t start_time, uint32_t hello,
 	int64_t deadline, struct reached *ret, struct err *e)
 {
@@ -39,7 +31,7 @@ static int start_session(const struct settings *settings, const char *id, uint64
 		.id = id,
 		.start_time = start_time,
 		.share_cgroup = true,
-		.keeper = inherits_orphans()};
+		.keeper = process_inherits_orphans()};
 	int sock = session_start(&s, deadline, e);
 	snprintf(ret->note, sizeof(ret->note), "%s", s.note);
 	int r = sock < 0 ? sock : service_greet(sock, settings, hello, e);

@@ -5,6 +5,7 @@
 #include "oci/base/process.h"
 #include "shim/app.h"
 #include "shim/asked.h"
+#include "shim/file_opener.h"
 #include "shim/pass.h"
 #include "shim/perf.h"
 #include "shim/program.h"
@@ -23,7 +24,7 @@ struct run {
 	int64_t deadline;
 	struct pass_host host;
 	struct pass_request request;
-	int tree, pidfd, exe;
+	int tree, pidfd, exe, files;
 	struct reached profiler;
 	struct app app;
 	struct err refused, no_timers; /* perf events are; and what is in the way of doing without */
@@ -62,7 +63,8 @@ static int describe(
 static int pass(struct run *w, struct err *e)
 {
 	struct target_desc *d = &w->request.desc;
-	const int fds[] = {w->pidfd, w->tree, -1, w->exe, -1, -1, w->app.listener}; /* in the order of enum target_fd */
+	/* in the order of enum target_fd */
+	const int fds[] = {w->pidfd, w->tree, -1, w->exe, -1, -1, w->app.listener, w->files};
 	int target[TARGET_FDS_MAX];
 	static const int no_probes[EVENTS_MAX] = {-1, -1, -1, -1, -1, -1, -1, -1}; /* they are left out: shim/pass.c */
 	size_t n = 0;
@@ -144,13 +146,18 @@ static int conclude(const struct run *w, int r, struct err *ret_less, struct err
 	return r;
 }
 
-/* The profiler will not be root. */
-static int open_program(int tree, const char *program)
+/* The profiler is another user: not root, where we are, and the service's in any case. */
+static void open_files(struct run *w, const char *program)
 {
-	if (geteuid() != 0)
-		return -1;
-	fd_auto self_fds = program_self_fds();
-	return program_open_unreadable(tree, self_fds, program);
+	w->exe = w->files = -1;
+	if (geteuid() == 0) {
+		fd_auto self_fds = program_self_fds();
+		w->exe = program_open_unreadable(w->tree, self_fds, program);
+	}
+	if (geteuid() == 0 || w->profiler.in_service)
+		w->files = file_opener_for(&w->request.desc, w->deadline);
+	if (w->files >= 0)
+		file_opener_set_tree(w->files, w->tree);
 }
 
 int run_arm(struct options *o, const char *program, struct run_armed *ret, struct err *e)
@@ -180,7 +187,7 @@ int run_arm(struct options *o, const char *program, struct run_armed *ret, struc
 	if (w.profiler.note[0])
 		target_note(&w.request.desc, w.profiler.note);
 	w.tree = fd_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
-	w.exe = open_program(w.tree, program);
+	open_files(&w, program);
 	pass_look(&w.host);
 	r = pass(&w, e);
 	if (r == -ETIMEDOUT && w.profiler.in_service)
@@ -189,6 +196,7 @@ int run_arm(struct options *o, const char *program, struct run_armed *ret, struc
 	fd_close(w.pidfd);
 	fd_close(w.tree);
 	fd_close(w.exe);
+	fd_close(w.files);
 	if (w.app.listener >= 0 && r == 0 && app_environment(&w.app) < 0)
 		err_say(ret_less, -E2BIG,
 			"LD_PRELOAD is too long for one more library: nothing is known from within the program");

@@ -243,20 +243,10 @@ static int start_free(const struct session *s, int sock, struct start *start, in
 			       : err_say(e, -EIO, "its starter %s", process_fate(status, fate, sizeof(fate)));
 }
 
-/* After unshare(CLONE_NEWPID) without a fork the first child is PID 1, and with it the namespace would end. */
-static bool children_are_elsewhere(void)
-{
-	uint64_t ours, theirs;
-	if (process_namespace(getpid(), "pid", &ours) < 0)
-		return false; /* no /proc: nobody knows */
-	/* unreadable as long as it has no PID 1 */
-	return process_namespace(getpid(), "pid_for_children", &theirs) < 0 || ours != theirs;
-}
-
 int session_start(struct session *s, int64_t deadline, struct err *e)
 {
 	int pair[2];
-	if (children_are_elsewhere())
+	if (process_children_are_elsewhere())
 		return err_say(e, -EINVAL,
 			"cannot start a session: children of this process would be born into another pid namespace");
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)

@@ -218,6 +218,22 @@ static int reap(pid_t child, int flags)
 	return r == child ? status : r == 0 ? -EAGAIN : -errno;
 }
 
+bool process_inherits_orphans(void)
+{
+	int subreaper = 0;
+	prctl(PR_GET_CHILD_SUBREAPER, &subreaper);
+	return getpid() == 1 || subreaper;
+}
+
+bool process_children_are_elsewhere(void)
+{
+	uint64_t ours, theirs;
+	if (process_namespace(getpid(), "pid", &ours) < 0)
+		return false; /* no /proc: nobody knows */
+	/* unreadable as long as it has no PID 1 */
+	return process_namespace(getpid(), "pid_for_children", &theirs) < 0 || ours != theirs;
+}
+
 int process_wait(pid_t child, int64_t deadline)
 {
 	int r = reap(child, WNOHANG); /* -ECHILD: whoever it is, it is not ours to wait for or to kill */

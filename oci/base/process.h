@@ -46,6 +46,10 @@ void process_run_soon(void);
  * signals belong to somebody else. process_wait finds it. The caller has one thread.
  */
 pid_t process_fork_quiet(void);
+/* Would a child of a child of ours, when its parent ends, become ours? */
+bool process_inherits_orphans(void);
+/* After unshare(CLONE_NEWPID) without a fork the first child is PID 1, and with it the namespace would end. */
+bool process_children_are_elsewhere(void);
 /*
  * Wait for a child until the deadline; then kill it and reap it, so that no zombie stays (unless the kernel itself
  * holds it up: this call ends, 50 ms later, all the same).

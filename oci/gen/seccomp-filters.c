@@ -305,6 +305,29 @@ static const int file_reader_calls[] = {
 	CALL(exit),
 	CALL(exit_group),
 };
+/* Answers, beneath one tree. */
+static const int file_opener_calls[] = {
+	CALL(openat2),
+	CALL(fstat),
+	CALL(newfstatat),
+	CALL(pread64),
+	CALL(close),
+	CALL(recvmsg),
+	CALL(sendmsg),
+	CALL(poll),
+	CALL(ppoll),
+	CALL(munmap),
+	CALL(madvise),
+	CALL(brk),
+	CALL(futex),
+	CALL(clock_gettime), /* where the vDSO cannot tell the time */
+	CALL(getpid),
+	CALL(gettid),
+	CALL(sched_yield),
+	CALL(sigaltstack), /* AddressSanitizer, as above */
+	CALL(exit),
+	CALL(exit_group),
+};
 static const int nri_calls[] = {CALL(sendmsg), CALL(recvmsg)};
 /* The requests pilliond makes on perf descriptors, and one on a socket: how much is unread. Other ioctls are closed. */
 static const unsigned worker_ioctls[] = {
@@ -348,6 +371,7 @@ static const struct role {
 		.fcntls = true, .forks = true, .kills = true},
 	[SECCOMP_SYMBOLIZER_JOB] = {"symbolizer_job", symbolizer_job_calls, COUNT(symbolizer_job_calls), .bare = true},
 	[SECCOMP_FILE_READER] = {"file_reader", file_reader_calls, COUNT(file_reader_calls), .bare = true},
+	[SECCOMP_FILE_OPENER] = {"file_opener", file_opener_calls, COUNT(file_opener_calls), .bare = true},
 	[SECCOMP_EXPORTER] = {"exporter", exporter_calls, COUNT(exporter_calls), .reads_limits = true, .fcntls = true,
 		.pairs = true, .forks = true, .exports = true},
 	[SECCOMP_PAGE] = {"page", page_calls, COUNT(page_calls), .opens_read_only = true, .fcntls = true},

@@ -4,6 +4,7 @@
 
 #include "oci/base/fd.h"
 #include "oci/base/process.h"
+#include "shim/file_opener.h"
 
 #include "forked.h"
 #include "oci/base/clock_driven.h"
@@ -124,7 +125,7 @@ static void teardown(void)
 
 static int open_it(const char *path, bool no_links, struct file *f)
 {
-	struct files_place p = {tree, -1, no_links};
+	struct files_place p = {tree, -1, -1, no_links};
 	return files_open(files, &p, &account, path, f);
 }
 
@@ -138,6 +139,74 @@ static void is_text(struct file *f)
 	ck_assert_int_eq(file_read(f, text, 1, 5), 0);
 	ck_assert_int_eq(file_read(f, text, 1, UINT64_MAX), 0);
 }
+
+/* --- what a reader may not open --------------------------------------------------------------------------- */
+
+/* As a profiler of root's is: another user, whose file opener has root's right to read. */
+static int opener = -1;
+
+static void setup_as_another_user(void)
+{
+	struct err e = {0};
+	if (geteuid() != 0)
+		return;
+	begin();
+	opener = file_opener_start(clock_now() + 20 * NSEC_PER_SEC, &e);
+	ck_assert_msg(opener >= 0, "%s", e.text);
+	ck_assert_int_eq(file_opener_set_tree(opener, tree), 0);
+	must("mkdir -m 700 d && printf '\177ELF\n' >d/text && echo secret >d/secret");
+	ck_assert_int_eq(chmod(dir, 0755), 0);
+	ck_assert_int_eq(seteuid(65534), 0);
+	forked_start(&forked, (struct symbolizer_limits){.jobs = 1, .memory = 64 << 20});
+	server = forked.server;
+	ck_assert_int_eq(files_new(forked.sockets.readers, &files), 0);
+	forked.sockets.readers = -1;
+}
+
+static void teardown_as_another_user(void)
+{
+	if (!files)
+		return;
+	opener = fd_close(opener);
+	ck_assert_int_eq(seteuid(0), 0);
+	teardown();
+}
+
+static int open_with_opener(const char *path, struct file *f)
+{
+	struct files_place p = {tree, -1, opener, false};
+	return files_open(files, &p, &account, path, f);
+}
+
+START_TEST(what_a_reader_may_not_open_is_opened_for_it)
+{
+	struct file f = FILE_NONE;
+	if (!files)
+		return;
+	ck_assert_int_eq(open_it("/d/text", false, &f), -EACCES);
+	ck_assert_int_eq(open_with_opener("/d/text", &f), 0);
+	is_text(&f);
+	ck_assert(f.id.size == 5 && f.fd == tree && f.opener == opener && !strcmp(f.path, "/d/text"));
+	file_close(&f);
+	ck_assert_int_eq(open_with_opener("/d/secret", &f), -EINVAL);
+	ck_assert_int_eq(open_with_opener("/d/none", &f), -ENOENT);
+}
+END_TEST
+
+START_TEST(an_opener_that_has_ended)
+{
+	struct file f = FILE_NONE;
+	int pair[2];
+	if (!files)
+		return;
+	fd_close(opener);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	opener = pair[0];
+	fd_close(pair[1]);
+	ck_assert_int_eq(open_with_opener("/d/text", &f), -EACCES);
+	ck_assert_uint_eq(account.late, 0);
+}
+END_TEST
 
 /* --- what is opened ------------------------------------------------------------------------------------- */
 
@@ -575,6 +644,11 @@ UNIT_SUITE(files)
 	tcase_add_test(t, a_reader_that_dies);
 	tcase_add_test(t, the_server_dies);
 	tcase_add_test(t, a_reader_of_the_last_server);
+	suite_add_tcase(s, t);
+	t = tcase_create("another user");
+	tcase_add_checked_fixture(t, setup_as_another_user, teardown_as_another_user);
+	tcase_add_test(t, what_a_reader_may_not_open_is_opened_for_it);
+	tcase_add_test(t, an_opener_that_has_ended);
 	suite_add_tcase(s, t);
 	t = tcase_create("played");
 	tcase_add_test(t, a_reader_that_is_ready_late);

@@ -42,7 +42,8 @@ enum {
 	ATTACHER = 1 << SECCOMP_ATTACHER,
 	SYMBOLIZER = 1 << SECCOMP_SYMBOLIZER,
 	JOB = 1 << SECCOMP_SYMBOLIZER_JOB,
-	FILES = 1 << SECCOMP_FILE_READER,
+	READS = 1 << SECCOMP_FILE_READER,
+	OPENS = 1 << SECCOMP_FILE_OPENER,
 	EXPORTER = 1 << SECCOMP_EXPORTER,
 	PAGE = 1 << SECCOMP_PAGE,
 	NRI = 1 << SECCOMP_NRI,
@@ -50,6 +51,7 @@ enum {
 	MAKER = 1 << SECCOMP_MAKER,
 };
 #define BOTH (SUPERVISOR | WORKER)
+#define FILES (READS | OPENS)
 #define ALL (READER | OPENER | BOTH | ATTACHER | SYMBOLIZER | JOB | FILES | EXPORTER | PAGE | NRI | PUSH | MAKER)
 
 static char buf[64];
@@ -79,7 +81,7 @@ static const struct probe {
 	{"reading", ALL & ~FILES, 0, {SYS_read, 0, P(buf), 0}},
 	{"writing", ALL & ~FILES, 0, {SYS_write, 2, P(buf), 0}},
 	{"asking the time", ALL, 0, {SYS_clock_gettime, CLOCK_MONOTONIC, P(&ts)}},
-	{"waiting", ALL & ~JOB & ~FILES, 0, {SYS_poll, P(&none), 0, 0}},
+	{"waiting", ALL & ~JOB & ~READS, 0, {SYS_poll, P(&none), 0, 0}},
 	{"memory", ALL, 1, {SYS_mmap, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0}},
 	{"memory that runs", 0, 0, {SYS_mmap, 0, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0}},
 	{"memory that runs, asked for in 64 bits", 0, 0,
@@ -194,8 +196,8 @@ static const struct {
 } roles[] = {{"reader", SECCOMP_READER}, {"opener", SECCOMP_OPENER}, {"supervisor", SECCOMP_SUPERVISOR},
 	{"worker", SECCOMP_WORKER}, {"attacher", SECCOMP_ATTACHER}, {"symbolizer", SECCOMP_SYMBOLIZER},
 	{"symbolizer_job", SECCOMP_SYMBOLIZER_JOB}, {"file_reader", SECCOMP_FILE_READER},
-	{"exporter", SECCOMP_EXPORTER}, {"page", SECCOMP_PAGE}, {"nri", SECCOMP_NRI}, {"push", SECCOMP_PUSH},
-	{"maker", SECCOMP_MAKER}};
+	{"file_opener", SECCOMP_FILE_OPENER}, {"exporter", SECCOMP_EXPORTER}, {"page", SECCOMP_PAGE},
+	{"nri", SECCOMP_NRI}, {"push", SECCOMP_PUSH}, {"maker", SECCOMP_MAKER}};
 
 static void in_role(const void *arg)
 {

@@ -1,0 +1,55 @@
+/*
+ * file_opener - opens files of a target for a profiler that may not: root's program below a directory of mode 0700, or
+ * one that a user of a service has at home, where the profiler has a user of its own.
+ *
+ * Whoever starts a profile starts the file opener: a process of its own with his rights to read, and no other
+ * (CAP_DAC_READ_SEARCH, where he is root). It has a socket whose other end goes to the profiler (TARGET_FILES), and
+ * ends when nobody holds that end any more. The first thing that comes there is the target's tree. It opens nothing but
+ * what a profiler has business with (file_open_for_profiler), beneath that tree.
+ *
+ * Who wants a file makes a pair of sockets (SOCK_SEQPACKET) and sends one end of it to the file opener; on the other
+ * one he, or a process that he gives it to, asks for one file: struct file_opener_question, then the path without a
+ * NUL. The answer is an int32_t: 0 and the descriptor, or -errno. Many may ask at a time, and do not hear each other.
+ */
+#pragma once
+
+#include "oci/base/err.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct file_opener_question {
+	uint32_t no_links; /* the last part of the path is no symbolic link */
+};
+
+/* --- who may open files */
+
+struct target_desc;
+
+/*
+ * The socket, which does not block; or -errno with a sentence: then what only the caller may read has no names. The
+ * process becomes an orphan: where the caller's orphans would be its own children, and so the program's, there is none.
+ * Of a caller with one thread.
+ */
+int file_opener_start(int64_t deadline, struct err *e);
+/* The same; -1: the target's notes say why there is none. */
+int file_opener_for(struct target_desc *d, int64_t deadline);
+/* Beneath which directory paths are: once, before anybody asks. 0 or -errno. */
+int file_opener_set_tree(int opener, int tree);
+
+/*
+ * Opened read-only: ELF files but core dumps, jitdumps (by their first bytes), and perf maps (by their name). That
+ * keeps the secrets of a tree from whoever may ask. Beneath `tree`, which the path does not leave; no FIFO is waited
+ * for. A descriptor or -errno; -EINVAL: another file.
+ */
+int file_open_for_profiler(int tree, const char *path, bool no_links);
+/* Whether a descriptor that somebody else has opened is such a file. */
+bool file_is_for_profiler(int fd, const char *path);
+
+/* --- who may not */
+
+/* A socket for one question; opener: of file_opener_start. Or -errno: nobody answers. */
+int file_opener_connect(int opener);
+/* One question there: a descriptor or -errno. Waits for the answer: in a process that may. */
+int file_opener_ask(int sock, const char *path, bool no_links);
