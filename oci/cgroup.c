@@ -428,6 +428,26 @@ int cgroup_enter(const struct cgroup *c, pid_t pid, struct err *e)
 	return 0;
 }
 
+int cgroup_enter_own(const char *name, const struct cgroup_limits *limits, bool alone, struct err *e)
+{
+	struct cgroup cg;
+	int r = 0;
+	for (int try = 0; try < 8; try++) {
+		r = cgroup_create(name, limits, &cg, e);
+		if (r < 0)
+			return r;
+		/* later it may be us: entered in one hierarchy, swept in the next */
+		if (alone && try == 0 && !cgroup_is_empty(&cg))
+			r = err_say(e, -EALREADY, "in the cgroup %s there is a process", cg.name);
+		else
+			r = cgroup_enter(&cg, 0, e);
+		cgroup_done(&cg);
+		if (r != -ENODEV && r != -ENOENT) /* swept by another start between making and entering: again */
+			break;
+	}
+	return r;
+}
+
 bool cgroup_is_empty(const struct cgroup *c)
 {
 	char text[64];

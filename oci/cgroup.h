@@ -59,6 +59,10 @@ struct cgroup {
 int cgroup_create(const char *name, const struct cgroup_limits *limits, struct cgroup *ret, struct err *e);
 /* Move a process (0 = this one) into it. */
 int cgroup_enter(const struct cgroup *c, pid_t pid, struct err *e);
+/*
+ * Both of this process, again where another start sweeps it in between. alone: -EALREADY where somebody is in it.
+ */
+int cgroup_enter_own(const char *name, const struct cgroup_limits *limits, bool alone, struct err *e);
 void cgroup_done(struct cgroup *c); /* closes, does not remove */
 bool cgroup_is_empty(const struct cgroup *c);
 /* Remove every empty /pillion/<prefix>*: how many directories went, or -EBUSY when one holds processes. */

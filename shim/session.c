@@ -9,84 +9,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define KEEPER_MS 60	 /* before the caller gives up, its keeper has */
 #define SESSION_SOCKET 3 /* where the session finds its connection */
 
 static const struct cgroup_limits limits = {.memory = 64 << 20, .cpu_percent = 100, .pids = 16};
-
-static int enter_cgroup(const char *name, struct err *e)
-{
-	struct cgroup cg;
-	int r = 0;
-	for (int try = 0; try < 8; try++) {
-		r = cgroup_create(name, &limits, &cg, e);
-		if (r < 0)
-			return r;
-		if (try == 0 &&
-			!cgroup_is_empty(&cg)) /* later it may be us: entered in one hierarchy, swept in the next */
-			r = err_say(e, -EALREADY, "a session for this container runs already");
-		else
-			r = cgroup_enter(&cg, 0, e);
-		cgroup_done(&cg);
-		if (r != -ENODEV && r != -ENOENT) /* swept by another start between making and entering: again */
-			break;
-	}
-	return r;
-}
-
-static void raise_soft(int what)
-{
-	struct rlimit l;
-	if (getrlimit(what, &l) == 0) {
-		l.rlim_cur = l.rlim_max;
-		setrlimit(what, &l);
-	}
-}
-
-/* What a process inherits and the runtime may have bent. */
-static void reset_process(void)
-{
-	static const char zero_action[64]; /* the kernel's struct sigaction: SIG_DFL */
-	cpu_set_t all;
-	sigset_t none;
-	memset(&all, 0xff, sizeof(all));
-	sched_setaffinity(0, sizeof(all), &all);
-	setpriority(PRIO_PROCESS, 0, 0);
-	syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &(struct sched_param){0}); /* musl has none */
-	for (int sig = 1; sig < NSIG; sig++) /* not by libc, which keeps 32 and 33 for itself */
-		syscall(SYS_rt_sigaction, sig, zero_action, NULL, NSIG / 8);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	umask(027);
-	prctl(PR_SET_PDEATHSIG, 0);
-	raise_soft(RLIMIT_NOFILE);
-	raise_soft(RLIMIT_MEMLOCK);
-	raise_soft(RLIMIT_FSIZE);
-	raise_soft(RLIMIT_CPU);
-	raise_soft(RLIMIT_AS);
-	raise_soft(RLIMIT_DATA);
-	struct rlimit no_core = {0, 0};
-	setrlimit(RLIMIT_CORE, &no_core);
-	/* the first to go when memory is short: never the application because of us */
-	fd_write_text(AT_FDCWD, "/proc/self/oom_score_adj", "500");
-	prctl(PR_SET_DUMPABLE, 0); /* from here on /proc/self belongs to root */
-	if (chdir("/") < 0)
-		_exit(126);
-}
 
 static _Noreturn void exec_session(const struct settings *s, const char *id)
 {
@@ -123,7 +58,9 @@ static int prepare(const struct session *s, struct start *start, struct err *e)
 	/* '@' is in no container's id: else the sessions of "web" and "web.1" could be taken for each other */
 	snprintf(cgroup, sizeof(cgroup), "session-%.100s@%llu", s->id, (unsigned long long)s->start_time);
 	cgroup_sweep("session-"); /* what sessions before us left: an unprivileged process cannot remove its own */
-	int r = enter_cgroup(cgroup, e);
+	int r = cgroup_enter_own(cgroup, &limits, true, e);
+	if (r == -EALREADY)
+		err_say(e, r, "a session for this container runs already");
 	if (r < 0 && r != -EALREADY && s->share_cgroup) {
 		snprintf(start->note, sizeof(start->note), "the profiler has no cgroup of its own: %.190s", e->text);
 		r = 0;
@@ -155,7 +92,7 @@ static _Noreturn void starter(const struct session *s, pid_t parent, int sock, s
 	pid_t pid = fork();
 	if (pid != 0)
 		_exit(pid < 0);
-	reset_process();
+	process_reset();
 	exec_session(s->settings, s->id);
 }
 

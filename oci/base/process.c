@@ -234,6 +234,45 @@ bool process_children_are_elsewhere(void)
 	return process_namespace(getpid(), "pid_for_children", &theirs) < 0 || ours != theirs;
 }
 
+static void raise_soft(int what)
+{
+	struct rlimit l;
+	if (getrlimit(what, &l) == 0) {
+		l.rlim_cur = l.rlim_max;
+		setrlimit(what, &l);
+	}
+}
+
+void process_reset(void)
+{
+	static const char zero_action[64]; /* the kernel's struct sigaction: SIG_DFL */
+	cpu_set_t all;
+	sigset_t none;
+	memset(&all, 0xff, sizeof(all));
+	sched_setaffinity(0, sizeof(all), &all);
+	setpriority(PRIO_PROCESS, 0, 0);
+	syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &(struct sched_param){0}); /* musl has none */
+	for (int sig = 1; sig < NSIG; sig++) /* not by libc, which keeps 32 and 33 for itself */
+		syscall(SYS_rt_sigaction, sig, zero_action, NULL, NSIG / 8);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	umask(027);
+	prctl(PR_SET_PDEATHSIG, 0);
+	raise_soft(RLIMIT_NOFILE);
+	raise_soft(RLIMIT_MEMLOCK);
+	raise_soft(RLIMIT_FSIZE);
+	raise_soft(RLIMIT_CPU);
+	raise_soft(RLIMIT_AS);
+	raise_soft(RLIMIT_DATA);
+	struct rlimit no_core = {0, 0};
+	setrlimit(RLIMIT_CORE, &no_core);
+	/* the first to go when memory is short: never the application because of us */
+	fd_write_text(AT_FDCWD, "/proc/self/oom_score_adj", "500");
+	prctl(PR_SET_DUMPABLE, 0); /* from here on /proc/self belongs to root */
+	if (chdir("/") < 0)
+		_exit(126);
+}
+
 int process_wait(pid_t child, int64_t deadline)
 {
 	int r = reap(child, WNOHANG); /* -ECHILD: whoever it is, it is not ours to wait for or to kill */

@@ -51,6 +51,12 @@ bool process_inherits_orphans(void);
 /* After unshare(CLONE_NEWPID) without a fork the first child is PID 1, and with it the namespace would end. */
 bool process_children_are_elsewhere(void);
 /*
+ * In a child that shall be a process of its own: what it has inherited and who started it may have bent is as at a
+ * boot: actions and mask of signals, niceness, policy, CPUs, soft limits, umask, directory. It leaves no core, cannot
+ * be dumped, and is the first to go when memory is short.
+ */
+void process_reset(void);
+/*
  * Wait for a child until the deadline; then kill it and reap it, so that no zombie stays (unless the kernel itself
  * holds it up: this call ends, 50 ms later, all the same).
  * Returns its wait status (>= 0), or -ETIMEDOUT when it had to be killed, or -ECHILD when it is no child of ours.

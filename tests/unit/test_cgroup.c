@@ -232,6 +232,32 @@ START_TEST(zero_is_the_caller)
 }
 END_TEST
 
+static void enter_our_own(const void *arg)
+{
+	static const struct cgroup_limits l = {0};
+	struct err e = {0};
+	char name[64], path[4096];
+	snprintf(name, sizeof(name), "%s.own", prefix);
+	MUST(cgroup_enter_own(name, &l, true, &e) == 0);
+	MUST(fd_read_text(AT_FDCWD, "/proc/self/cgroup", path, sizeof(path)) == 0 && strstr(path, name));
+	MUST(cgroup_enter_own(name, &l, true, &e) == -EALREADY && strstr(e.text, name));
+	MUST(cgroup_enter_own(name, &l, false, &e) == 0);
+}
+
+START_TEST(one_of_our_own)
+{
+	static const struct cgroup_limits l = {0};
+	struct cgroup c;
+
+	if (!make("own", &l, &c))
+		return;
+	ck_assert_int_eq(in_child(enter_our_own, NULL), 0);
+	ck_assert(gets_empty(&c));
+	cgroup_done(&c);
+	ck_assert_int_eq(fd_count(), fds);
+}
+END_TEST
+
 static void create_as_nobody(const void *arg)
 {
 	static const struct cgroup_limits l = {0};
@@ -442,6 +468,7 @@ UNIT_SUITE(cgroup)
 	tcase_add_test(t, enter_leave_and_sweep);
 	tcase_add_test(t, a_sweep_takes_what_the_prefix_says);
 	tcase_add_test(t, zero_is_the_caller);
+	tcase_add_test(t, one_of_our_own);
 	tcase_add_test(t, a_plain_user_is_told_why);
 	tcase_add_test(t, a_container_is_found_by_its_own_cgroup_only);
 	tcase_add_test(t, populated_until_the_last_one_left);

@@ -14,6 +14,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
@@ -365,6 +366,48 @@ START_TEST(who_asks_for_short_turns_has_them_and_so_do_its_children)
 }
 END_TEST
 
+/* As whoever starts us may be: each of it would otherwise be ours as well. */
+static void reset_all(const void *arg)
+{
+	const struct rlimit files = {16, 64}, core = {1, 1};
+	sigset_t mask;
+	cpu_set_t one, cpus;
+	struct rlimit l;
+	struct sigaction was;
+	char text[64];
+	int first = sched_getcpu();
+	CPU_ZERO(&one);
+	CPU_SET(first, &one);
+	MUST(sched_setaffinity(0, sizeof(one), &one) == 0);
+	MUST(setrlimit(RLIMIT_NOFILE, &files) == 0 && (setrlimit(RLIMIT_CORE, &core) == 0 || errno == EPERM));
+	MUST(sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0}) == 0);
+	MUST(setpriority(PRIO_PROCESS, 0, 7) == 0);
+	sigfillset(&mask);
+	MUST(sigprocmask(SIG_SETMASK, &mask, NULL) == 0);
+	MUST(signal(SIGTERM, SIG_IGN) != SIG_ERR && signal(SIGHUP, SIG_IGN) != SIG_ERR);
+	process_reset();
+	MUST(sigprocmask(SIG_SETMASK, NULL, &mask) == 0 && !sigismember(&mask, SIGTERM) &&
+		!sigismember(&mask, SIGUSR1));
+	MUST(sigaction(SIGTERM, NULL, &was) == 0 && was.sa_handler == SIG_DFL);
+	MUST(sigaction(SIGHUP, NULL, &was) == 0 && was.sa_handler == SIG_DFL);
+	MUST(sched_getscheduler(0) == SCHED_OTHER);
+	MUST(sched_getaffinity(0, sizeof(cpus), &cpus) == 0);
+	MUST(sysconf(_SC_NPROCESSORS_ONLN) == 1 || CPU_COUNT(&cpus) > 1);
+	MUST(geteuid() != 0 || getpriority(PRIO_PROCESS, 0) == 0);
+	MUST(getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur == 64);
+	MUST(getrlimit(RLIMIT_CORE, &l) == 0 && l.rlim_cur == 0 && l.rlim_max == 0);
+	MUST(prctl(PR_GET_DUMPABLE) == 0);
+	MUST(getcwd(text, sizeof(text)) && !strcmp(text, "/"));
+	MUST(umask(0) == 027);
+}
+
+START_TEST(what_was_bent_is_as_at_a_boot)
+{
+	ck_assert_int_eq(in_child(reset_all, NULL), 0);
+	ck_assert_int_eq(fd_count(), fds);
+}
+END_TEST
+
 UNIT_SUITE(process)
 {
 	Suite *s = suite_create("process");
@@ -383,6 +426,7 @@ UNIT_SUITE(process)
 	tcase_add_test(t, why_an_init_cannot_be_looked_at);
 	tcase_add_loop_test(t, users_by_name, 0, LENGTH(databases));
 	tcase_add_test(t, who_asks_for_short_turns_has_them_and_so_do_its_children);
+	tcase_add_test(t, what_was_bent_is_as_at_a_boot);
 	suite_add_tcase(s, t);
 	return s;
 }
