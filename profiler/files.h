@@ -148,5 +148,5 @@ _Noreturn void files_reader(int sock);
  * him: the tree has their mounts (oci/namespaces.h). A file that begins as a program does is no secret.
  */
 int files_open_here(int tree, const char *path, bool no_links, struct file_id *ret);
-/* The same by a file opener; sock: of file_opener_connect (borrowed). */
-int files_open_there(int sock, const char *path, bool no_links, struct file_id *ret);
+/* The same by a file opener; sock: of file_opener_connect (borrowed). -EACCES: it has ended, or is late. */
+int files_open_there(int sock, const char *path, bool no_links, int64_t deadline, struct file_id *ret);

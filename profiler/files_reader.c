@@ -72,10 +72,12 @@ int files_open_here(int tree, const char *path, bool no_links, struct file_id *r
 	return identify(file_open_for_profiler(tree, path, no_links), ret);
 }
 
-/* Who answers there may be the target's own user: anything can come. */
-int files_open_there(int sock, const char *path, bool no_links, struct file_id *ret)
+/* Who answers there may be the target's own user: anything can come. That he does not is as if there were nobody. */
+int files_open_there(int sock, const char *path, bool no_links, int64_t deadline, struct file_id *ret)
 {
-	int fd = file_opener_ask(sock, path, no_links);
+	int fd = file_opener_ask(sock, path, no_links, deadline);
+	if (fd == -EPIPE || fd == -ETIMEDOUT)
+		return -EACCES;
 	if (fd >= 0 && !file_is_for_profiler(fd, path)) {
 		fd_close(fd);
 		return -EINVAL;
@@ -119,7 +121,7 @@ static int do_open(struct reader *r, int tree, int *passed)
 	int place = place_for(r);
 	if (place < 0)
 		return place;
-	int fd = in.head.asks ? files_open_there(*passed, in.path, in.head.no_links, &out.head.id)
+	int fd = in.head.asks ? files_open_there(*passed, in.path, in.head.no_links, INT64_MAX, &out.head.id)
 			      : files_open_here(tree, in.path, in.head.no_links, &out.head.id);
 	if (fd == -EACCES && !in.head.asks && (fd = take_passed(tree, passed, &out.head.id)) >= 0)
 		out.head.passed = 1;

@@ -19,6 +19,7 @@
 
 #define LINES_SHARE 2 /* of a job's memory that libdw may take before it is opened anew */
 
+#define OPENER_PATIENCE (500 * NSEC_PER_MSEC) /* a job without that file has names of the symbol table all the same */
 #define SERVED_MAX (SYMBOLIZER_JOBS_MAX + 2 + SYMBOLIZER_LINGERING_MAX)
 #define END_MS 200 /* at the end, for those that were killed */
 
@@ -51,7 +52,7 @@ static struct elf_memory map_file(const struct question_file *q, int fd)
 	struct file f;
 	if (q->path[0]) {
 		int place = fd;
-		fd = q->asks ? files_open_there(place, q->path, false, &id)
+		fd = q->asks ? files_open_there(place, q->path, false, deadline_in(OPENER_PATIENCE), &id)
 			     : files_open_here(place, q->path, false, &id);
 		fd_close(place);
 	} else if (fd >= 0 && file_on(fd, &f) == 0) {

@@ -193,8 +193,7 @@ static void take_tree(struct outer *w)
 		w->tree = w->root;
 	if (w->tree < 0)
 		target_note(desc(w), "no names of functions: its files cannot be reached");
-	else if (w->files >= 0)
-		file_opener_set_tree(w->files, w->tree);
+	w->files = file_opener_give_tree(w->files, w->tree, desc(w));
 }
 
 /* By our own /proc, which joining the mount namespace takes from us. */

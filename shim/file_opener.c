@@ -5,9 +5,11 @@
  */
 #include "shim/file_opener.h"
 
+#include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/process.h"
 #include "oci/caps.h"
+#include "oci/cgroup.h"
 #include "oci/places.h"
 #include "oci/seccomp.h"
 #include "shim/protocol.h"
@@ -15,18 +17,22 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define CLIENTS_MAX 8 /* who is connected and has not asked yet; one more is turned away */
 #define NOBODY 65534
+#define BUDGET_SHARE 4 /* of the time that is left for a start, one part */
+
+static const struct cgroup_limits limits = {.memory = 64 << 20, .cpu_percent = 100, .pids = 16};
 
 struct question {
 	struct file_opener_question head;
@@ -63,15 +69,13 @@ static bool has_known_beginning(int fd)
 	return false;
 }
 
-static bool is_regular(int fd)
-{
-	struct stat st;
-	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
-}
-
+/* A perf map of one name alone: by a second one it could be anybody's file, which is never looked into. */
 bool file_is_for_profiler(int fd, const char *path)
 {
-	return is_regular(fd) && (is_perf_map(path) || has_known_beginning(fd));
+	struct stat st;
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return false;
+	return is_perf_map(path) ? st.st_nlink == 1 : has_known_beginning(fd);
 }
 
 /* O_NONBLOCK: a FIFO put where a library was has nobody at its other end. */
@@ -86,47 +90,96 @@ int file_open_for_profiler(int tree, const char *path, bool no_links)
 	return -EINVAL;
 }
 
-/* With more rights than a reader has: to open a device can do something already. */
-static int open_regular(int tree, const struct question *q)
+/*
+ * Files by which a kernel is asked or told something: to open one can do that already, and what is read there is no
+ * file's. linux/magic.h has not all of them.
+ */
+static const uint32_t pseudo[] = {PROC_SUPER_MAGIC, SYSFS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, TRACEFS_MAGIC,
+	DEBUGFS_MAGIC, SECURITYFS_MAGIC, BPF_FS_MAGIC, DEVPTS_SUPER_MAGIC, PSTOREFS_MAGIC, EFIVARFS_MAGIC,
+	SELINUX_MAGIC, SMACK_MAGIC, NSFS_MAGIC, BINFMTFS_MAGIC, RDTGROUP_SUPER_MAGIC, XENFS_SUPER_MAGIC,
+	USBDEVICE_SUPER_MAGIC, ANON_INODE_FS_MAGIC, BINDERFS_SUPER_MAGIC, 0x62656570 /* configfs */,
+	0x5a3c69f0 /* apparmorfs */, 0x65735543 /* fusectl */, 0x19800202 /* mqueue */, 0x67596969 /* rpc_pipefs */,
+	0x6e667364 /* nfsd */};
+
+static bool is_pseudo(int fd)
 {
-	fd_auto place = fd_open_beneath(tree, q->path, O_PATH | (q->head.no_links ? O_NOFOLLOW : 0));
-	struct stat st;
-	if (place < 0 || fstat(place, &st) < 0)
-		return place < 0 ? place : -errno;
-	if (!S_ISREG(st.st_mode))
-		return S_ISLNK(st.st_mode) ? -ELOOP : -EINVAL;
-	return file_open_for_profiler(tree, q->path, q->head.no_links);
+	struct statfs fs;
+	if (fstatfs(fd, &fs) < 0)
+		return true;
+	for (size_t i = 0; i < sizeof(pseudo) / sizeof(pseudo[0]); i++)
+		if ((uint32_t)fs.f_type == pseudo[i])
+			return true;
+	return false;
+}
+
+/* A file that may be opened, by a descriptor that has not done so yet. 0 or -errno. */
+static int look(int place, struct stat *ret)
+{
+	if (fstat(place, ret) < 0)
+		return -errno;
+	if (!S_ISREG(ret->st_mode))
+		return S_ISLNK(ret->st_mode) ? -ELOOP : -EINVAL;
+	return is_pseudo(place) ? -EINVAL : 0;
+}
+
+/* By its descriptor, so that it is what was looked at, whatever has its name by now. */
+static int open_again(int descriptors, int place)
+{
+	char name[16];
+	snprintf(name, sizeof(name), "%d", place);
+	return fd_open(descriptors, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+}
+
+/* With more rights than a reader has: to open a device, or a file of the kernel's, can do something already. */
+static int open_regular(int tree, int descriptors, const struct question *q)
+{
+	const bool no_links = q->head.no_links || is_perf_map(q->path); /* as file_open_for_profiler */
+	struct stat found, st;
+	fd_auto place = fd_open_beneath(tree, q->path, O_PATH | (no_links ? O_NOFOLLOW : 0));
+	int r = place < 0 ? place : look(place, &found);
+	if (r < 0)
+		return r;
+	int fd = open_again(descriptors, place);
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) == 0 && st.st_dev == found.st_dev && st.st_ino == found.st_ino &&
+		file_is_for_profiler(fd, q->path))
+		return fd;
+	fd_close(fd);
+	return -EINVAL;
 }
 
 /* --- the process ---------------------------------------------------------------------------------------- */
 
-/* One question; who does not ask is not waited for. */
-static void answer(int tree, int client)
+/* One question; who does not ask, or does not hear, is not waited for. */
+static void answer(int tree, int descriptors, int client)
 {
 	static struct question q;
 	size_t none;
-	ssize_t got = fd_recv(client, &q, sizeof(q) - 1, NULL, 0, &none);
+	ssize_t got = fd_recv_now(client, &q, sizeof(q) - 1, NULL, 0, &none);
 	if (got < (ssize_t)sizeof(q.head))
 		return;
 	((char *)&q)[got] = 0;
-	fd_auto fd = open_regular(tree, &q);
+	fd_auto fd = open_regular(tree, descriptors, &q);
 	int32_t result = fd < 0 ? fd : 0;
-	fd_send(client, &result, sizeof(result), &fd, fd >= 0);
+	fd_send_now(client, &result, sizeof(result), &fd, fd >= 0);
 }
 
-static void accept_client(int sock, struct pollfd *clients)
+/* False: nobody will come any more. */
+static bool accept_client(int sock, struct pollfd *clients)
 {
 	char any;
 	int client = -1;
 	size_t n = 0;
-	if (fd_recv(sock, &any, sizeof(any), &client, 1, &n) < 0 || !n)
-		return;
-	for (size_t i = 0; i < CLIENTS_MAX; i++)
+	ssize_t got = fd_recv_now(sock, &any, sizeof(any), &client, 1, &n);
+	for (size_t i = 0; n && i < CLIENTS_MAX; i++)
 		if (clients[i].fd < 0) {
 			clients[i] = (struct pollfd){.fd = client, .events = POLLIN};
-			return;
+			n = 0;
 		}
-	fd_close(client);
+	if (n)
+		fd_close(client);
+	return got != 0;
 }
 
 /* -1: nobody wants anything. */
@@ -138,7 +191,7 @@ static int receive_tree(int sock)
 	return fd_recv(sock, &any, sizeof(any), &tree, 1, &n) == 1 && n ? tree : -1;
 }
 
-static void serve(int tree, int sock)
+static void serve(int tree, int descriptors, int sock)
 {
 	struct pollfd p[1 + CLIENTS_MAX] = {{.fd = sock, .events = POLLIN}};
 	for (size_t i = 1; i <= CLIENTS_MAX; i++)
@@ -148,11 +201,11 @@ static void serve(int tree, int sock)
 			return;
 		for (size_t i = 1; i <= CLIENTS_MAX; i++)
 			if (p[i].fd >= 0 && p[i].revents) {
-				answer(tree, p[i].fd);
+				answer(tree, descriptors, p[i].fd);
 				p[i].fd = fd_close(p[i].fd);
 			}
-		if (p[0].revents & POLLIN)
-			accept_client(sock, p + 1);
+		if (p[0].revents & POLLIN && !accept_client(sock, p + 1))
+			return;
 	}
 }
 
@@ -168,37 +221,70 @@ static int keep_right_to_read(struct err *e)
 	return caps_become(uid, gid, caps, e);
 }
 
+/* Of the process that opens it, by which what it holds is opened again (open_again): nothing else stands in for it. */
+static int open_descriptors(void)
+{
+	struct statfs fs;
+	int fd = fd_open(AT_FDCWD, "/proc/self/fd", O_PATH | O_DIRECTORY, 0);
+	if (fd < 0 || (fstatfs(fd, &fs) == 0 && (uint32_t)fs.f_type == PROC_SUPER_MAGIC))
+		return fd;
+	fd_close(fd);
+	return -ENOSYS;
+}
+
 static _Noreturn void run(int sock)
 {
-	const struct rlimit no_core = {0, 0};
 	struct err e = {0};
 	fd_close_all_but(&sock, 1);
 	fd_null_stdio(7);
 	prctl(PR_SET_NAME, "pillion-private");
-	prctl(PR_SET_PDEATHSIG, 0);
-	setrlimit(RLIMIT_CORE, &no_core);
-	int r = chdir("/") < 0 ? -errno : keep_right_to_read(&e);
+	process_reset();
+	int r = keep_right_to_read(&e);
 	prctl(PR_SET_DUMPABLE, 0); /* a change of user has set it */
-	if (r < 0 || seccomp_enter(SECCOMP_FILE_OPENER, &e) < 0)
+	const int descriptors = open_descriptors();
+	if (r < 0 || descriptors < 0 || seccomp_enter(SECCOMP_FILE_OPENER, &e) < 0)
 		_exit(1);
 	int tree = receive_tree(sock);
 	if (tree >= 0)
-		serve(tree, sock);
+		serve(tree, descriptors, sock);
 	_exit(0);
 }
 
-int file_opener_start(int64_t deadline, struct err *e)
+/* Of the caller's child: its own child is born there, and takes nothing of what the program may use. */
+static void enter_cgroup(const char *id, uint64_t start_time)
+{
+	struct err unused;
+	char name[160];
+	snprintf(name, sizeof(name), "files-%.100s@%llu", id, (unsigned long long)start_time);
+	cgroup_sweep("files-"); /* what others left: who may only read cannot remove his own */
+	cgroup_enter_own(name, &limits, false, &unused);
+}
+
+/* 0, or -errno with a sentence. */
+static int check_place(struct err *e)
+{
+	if (process_inherits_orphans())
+		return err_say(e, -EINVAL, "the process that opens them would become the program's child");
+	if (process_children_are_elsewhere())
+		return err_say(e, -EINVAL, "children of this process would be born into another pid namespace");
+	fd_auto descriptors = open_descriptors();
+	return descriptors < 0 ? err_set(e, descriptors, "without /proc they cannot be opened safely") : 0;
+}
+
+int file_opener_start(const char *id, uint64_t start_time, int64_t deadline, struct err *e)
 {
 	int pair[2];
 	char fate[80];
-	if (process_inherits_orphans() || process_children_are_elsewhere())
-		return err_say(e, -EINVAL, "a process of ours would be the program's child");
+	int r = check_place(e);
+	if (r < 0)
+		return r;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(e, -errno, "cannot make a socket pair");
 	pid_t pid = process_fork_quiet();
 	if (pid == 0) {
 		fd_close(pair[0]);
 		setsid();
+		enter_cgroup(id, start_time);
 		pid = fork(); /* whose parent ends: it is nobody's child */
 		if (pid == 0)
 			run(pair[1]);
@@ -206,29 +292,46 @@ int file_opener_start(int64_t deadline, struct err *e)
 	}
 	int status = pid < 0 ? -errno : process_wait(pid, deadline);
 	fd_close(pair[1]);
-	if (status == 0 && fcntl(pair[0], F_SETFL, O_NONBLOCK) == 0)
+	if (status == 0)
 		return pair[0];
 	fd_close(pair[0]);
+	if (status == -ETIMEDOUT)
+		return err_say(e, status, "the process that opens them did not begin in time");
 	if (status < 0)
-		return err_set(e, status, "no process for it");
-	return err_say(e, -EIO, "its process %s", process_fate(status, fate, sizeof(fate)));
+		return err_set(e, status, "there is no process that opens them");
+	return err_say(e, -EIO, "the process that opens them %s", process_fate(status, fate, sizeof(fate)));
+}
+
+static void note_none(struct target_desc *d, const char *why)
+{
+	char note[sizeof(((struct err *)0)->text) + 80];
+	snprintf(note, sizeof(note), FILE_OPENER_NONE "%s", why);
+	target_note(d, note);
 }
 
 int file_opener_for(struct target_desc *d, int64_t deadline)
 {
 	struct err e = {0};
-	char note[sizeof(e.text) + 80];
-	int opener = file_opener_start(deadline, &e);
-	if (opener >= 0)
-		return opener;
-	snprintf(note, sizeof(note), "files that the profiler may not open have no names: %s", e.text);
-	target_note(d, note);
-	return -1;
+	const int64_t now = clock_now();
+	int opener = file_opener_start(d->id, d->start_time, now + (deadline - now) / BUDGET_SHARE, &e);
+	if (opener < 0)
+		note_none(d, e.text);
+	return opener < 0 ? -1 : opener;
 }
 
 int file_opener_set_tree(int opener, int tree)
 {
-	return fd_send(opener, "", 1, &tree, 1);
+	return fd_send_now(opener, "", 1, &tree, 1);
+}
+
+int file_opener_give_tree(int opener, int tree, struct target_desc *d)
+{
+	int r = opener < 0 || tree < 0 ? -EBADF : file_opener_set_tree(opener, tree);
+	if (r == 0)
+		return opener;
+	if (opener >= 0 && tree >= 0)
+		note_none(d, "the process that opens them has ended");
+	return fd_close(opener);
 }
 
 /* --- who asks ------------------------------------------------------------------------------------------- */
@@ -238,12 +341,20 @@ int file_opener_connect(int opener)
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
-	int r = fd_send(opener, "", 1, &pair[1], 1);
+	int r = fd_send_now(opener, "", 1, &pair[1], 1);
 	fd_close(pair[1]);
 	return r < 0 ? fd_close(pair[0]), r : pair[0];
 }
 
-int file_opener_ask(int sock, const char *path, bool no_links)
+static ssize_t hear(int sock, int64_t deadline, int32_t *ret, int *ret_fd, size_t *ret_n)
+{
+	if (deadline == INT64_MAX)
+		return fd_recv(sock, ret, sizeof(*ret), ret_fd, 1, ret_n);
+	int r = fd_wait(sock, POLLIN, deadline);
+	return r == 1 ? fd_recv_now(sock, ret, sizeof(*ret), ret_fd, 1, ret_n) : r < 0 ? r : -ETIMEDOUT;
+}
+
+int file_opener_ask(int sock, const char *path, bool no_links, int64_t deadline)
 {
 	static struct question q;
 	size_t len = strlen(path), n = 0;
@@ -253,8 +364,8 @@ int file_opener_ask(int sock, const char *path, bool no_links)
 		return -ENAMETOOLONG;
 	q.head.no_links = no_links;
 	memcpy(q.path, path, len);
-	int r = fd_send(sock, &q, sizeof(q.head) + len, NULL, 0);
-	ssize_t got = r < 0 ? r : fd_recv(sock, &result, sizeof(result), &fd, 1, &n);
+	int r = fd_send_now(sock, &q, sizeof(q.head) + len, NULL, 0);
+	ssize_t got = r < 0 ? r : hear(sock, deadline, &result, &fd, &n);
 	if (got == sizeof(result) && result == 0 && n)
 		return fd;
 	if (n)

@@ -5,7 +5,8 @@
  * Whoever starts a profile starts the file opener: a process of its own with his rights to read, and no other
  * (CAP_DAC_READ_SEARCH, where he is root). It has a socket whose other end goes to the profiler (TARGET_FILES), and
  * ends when nobody holds that end any more. The first thing that comes there is the target's tree. It opens nothing but
- * what a profiler has business with (file_open_for_profiler), beneath that tree.
+ * what a profiler has business with (file_open_for_profiler), beneath that tree. What it is asked for it looks at
+ * before it opens it: neither devices nor files of the kernel's (proc, sysfs and their like) are opened at all.
  *
  * Who wants a file makes a pair of sockets (SOCK_SEQPACKET) and sends one end of it to the file opener; on the other
  * one he, or a process that he gives it to, asks for one file: struct file_opener_question, then the path without a
@@ -27,21 +28,27 @@ struct file_opener_question {
 
 struct target_desc;
 
+/* A note of the target begins so where there is none. */
+#define FILE_OPENER_NONE "files that the profiler may not open have no names: "
+
 /*
- * The socket, which does not block; or -errno with a sentence: then what only the caller may read has no names. The
- * process becomes an orphan: where the caller's orphans would be its own children, and so the program's, there is none.
- * Of a caller with one thread.
+ * The socket; or -errno with a sentence: then what only the caller may read has no names. The process becomes an
+ * orphan: where the caller's orphans would be its own children, and so the program's, there is none. What it inherits
+ * is as at a boot (process_reset), and its cgroup is /pillion/files-<id>@<start time> where one can be made; the next
+ * start removes that. Of a caller with one thread.
  */
-int file_opener_start(int64_t deadline, struct err *e);
-/* The same; -1: the target's notes say why there is none. */
+int file_opener_start(const char *id, uint64_t start_time, int64_t deadline, struct err *e);
+/* The same, within a part of the time that is left to the deadline; -1: the target's notes say why there is none. */
 int file_opener_for(struct target_desc *d, int64_t deadline);
 /* Beneath which directory paths are: once, before anybody asks. 0 or -errno. */
 int file_opener_set_tree(int opener, int tree);
+/* The same: `opener`; -1 where it cannot be told, or either is -1: it is closed, and the target's notes say why. */
+int file_opener_give_tree(int opener, int tree, struct target_desc *d);
 
 /*
- * Opened read-only: ELF files but core dumps, jitdumps (by their first bytes), and perf maps (by their name). That
- * keeps the secrets of a tree from whoever may ask. Beneath `tree`, which the path does not leave; no FIFO is waited
- * for. A descriptor or -errno; -EINVAL: another file.
+ * Opened read-only: ELF files but core dumps, jitdumps (by their first bytes), and perf maps (by their name, where that
+ * is the file's only one). That keeps the secrets of a tree from whoever may ask. Beneath `tree`, which the path does
+ * not leave; no FIFO is waited for. A descriptor or -errno; -EINVAL: another file.
  */
 int file_open_for_profiler(int tree, const char *path, bool no_links);
 /* Whether a descriptor that somebody else has opened is such a file. */
@@ -49,7 +56,10 @@ bool file_is_for_profiler(int fd, const char *path);
 
 /* --- who may not */
 
-/* A socket for one question; opener: of file_opener_start. Or -errno: nobody answers. */
+/* A socket for one question; opener: of file_opener_start. Or -errno: nobody answers. It never waits. */
 int file_opener_connect(int opener);
-/* One question there: a descriptor or -errno. Waits for the answer: in a process that may. */
-int file_opener_ask(int sock, const char *path, bool no_links);
+/*
+ * One question there: a descriptor or -errno. -EPIPE: nobody answers; -ETIMEDOUT: not before the deadline. With
+ * INT64_MAX for that it waits without poll(2), in a process that somebody else ends.
+ */
+int file_opener_ask(int sock, const char *path, bool no_links, int64_t deadline);

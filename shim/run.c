@@ -155,9 +155,8 @@ static void open_files(struct run *w, const char *program)
 		w->exe = program_open_unreadable(w->tree, self_fds, program);
 	}
 	if (geteuid() == 0 || w->profiler.in_service)
-		w->files = file_opener_for(&w->request.desc, w->deadline);
-	if (w->files >= 0)
-		file_opener_set_tree(w->files, w->tree);
+		w->files = file_opener_give_tree(
+			file_opener_for(&w->request.desc, w->deadline), w->tree, &w->request.desc);
 }
 
 int run_arm(struct options *o, const char *program, struct run_armed *ret, struct err *e)

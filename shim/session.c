@@ -210,4 +210,5 @@ void session_clean(const char *id, int64_t deadline)
 	while (cgroup_sweep(prefix) == -EBUSY && deadline_left_ms(deadline) > 0)
 		usleep(2000);
 	cgroup_sweep("session-");
+	cgroup_sweep("files-");
 }

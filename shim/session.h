@@ -29,5 +29,8 @@ struct session {
  */
 int session_start(struct session *s, int64_t deadline, struct err *e);
 
-/* Remove the cgroups of ended sessions of a container; waits until the deadline for them to empty. */
+/*
+ * Remove the cgroups of ended sessions of a container; waits until the deadline for them to empty. And those of file
+ * openers (shim/file_opener.h) as far as they are.
+ */
 void session_clean(const char *id, int64_t deadline);

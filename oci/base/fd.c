@@ -172,7 +172,7 @@ int fd_write_text(int dirfd, const char *path, const char *text)
 	return fd_write_all(fd, text, strlen(text));
 }
 
-int fd_send(int sock, const void *buf, size_t size, const int *fds, size_t n)
+static int transmit(int sock, int flags, const void *buf, size_t size, const int *fds, size_t n)
 {
 	union {
 		char space[CMSG_SPACE(sizeof(int) * FD_PASS_MAX)];
@@ -195,11 +195,21 @@ int fd_send(int sock, const void *buf, size_t size, const int *fds, size_t n)
 	}
 	ssize_t sent;
 	do /* not by libc: musl's refuses more than 1024 bytes of control data, which are 252 descriptors */
-		sent = syscall(SYS_sendmsg, sock, &msg, MSG_NOSIGNAL);
+		sent = syscall(SYS_sendmsg, sock, &msg, MSG_NOSIGNAL | flags);
 	while (sent < 0 && errno == EINTR);
 	if (sent < 0)
 		return -errno;
 	return (size_t)sent == size ? 0 : -EMSGSIZE;
+}
+
+int fd_send(int sock, const void *buf, size_t size, const int *fds, size_t n)
+{
+	return transmit(sock, 0, buf, size, fds, n);
+}
+
+int fd_send_now(int sock, const void *buf, size_t size, const int *fds, size_t n)
+{
+	return transmit(sock, MSG_DONTWAIT, buf, size, fds, n);
 }
 
 static size_t take_fds(struct msghdr *msg, int *fds, size_t max)
@@ -255,6 +265,11 @@ static ssize_t receive(int sock, int flags, void *buf, size_t size, int *fds, si
 ssize_t fd_recv(int sock, void *buf, size_t size, int *fds, size_t max, size_t *ret_n)
 {
 	return receive(sock, 0, buf, size, fds, max, ret_n);
+}
+
+ssize_t fd_recv_now(int sock, void *buf, size_t size, int *fds, size_t max, size_t *ret_n)
+{
+	return receive(sock, MSG_DONTWAIT, buf, size, fds, max, ret_n);
 }
 
 ssize_t fd_peek(int sock, void *buf, size_t size, int *fds, size_t max, size_t *ret_n)

@@ -39,12 +39,16 @@ int fd_write_text(int dirfd, const char *path, const char *text);
 
 /* One datagram with up to FD_PASS_MAX descriptors. 0 or -errno (-EAGAIN when `sock` is non-blocking and full). */
 int fd_send(int sock, const void *buf, size_t size, const int *fds, size_t n);
+/* The same, and -EAGAIN in any case: whoever else holds the socket may have made it one that blocks. */
+int fd_send_now(int sock, const void *buf, size_t size, const int *fds, size_t n);
 /*
  * One datagram, also what a peer said before it hung up with something unread. Returns its size, 0 at EOF, or -errno:
  * -EMSGSIZE when it was longer than `size`, -EMFILE when descriptors were dropped by the kernel. `*ret_n` of `fds`
  * belong to the caller, also none on error.
  */
 ssize_t fd_recv(int sock, void *buf, size_t size, int *fds, size_t max, size_t *ret_n);
+/* The same; -EAGAIN: there is none. */
+ssize_t fd_recv_now(int sock, void *buf, size_t size, int *fds, size_t max, size_t *ret_n);
 /*
  * As fd_recv, of a Unix socket of packets, and all of it stays in the queue: the next call is for the next datagram.
  * fd_peek_from_first, which every reader calls first: from the first one on (SO_PEEK_OFF, which all who hold the socket

@@ -305,10 +305,11 @@ static const int file_reader_calls[] = {
 	CALL(exit),
 	CALL(exit_group),
 };
-/* Answers, beneath one tree. */
+/* Answers, beneath one tree. By openat it opens its own descriptors again. */
 static const int file_opener_calls[] = {
 	CALL(openat2),
 	CALL(fstat),
+	CALL(fstatfs),
 	CALL(newfstatat),
 	CALL(pread64),
 	CALL(close),
@@ -371,7 +372,8 @@ static const struct role {
 		.fcntls = true, .forks = true, .kills = true},
 	[SECCOMP_SYMBOLIZER_JOB] = {"symbolizer_job", symbolizer_job_calls, COUNT(symbolizer_job_calls), .bare = true},
 	[SECCOMP_FILE_READER] = {"file_reader", file_reader_calls, COUNT(file_reader_calls), .bare = true},
-	[SECCOMP_FILE_OPENER] = {"file_opener", file_opener_calls, COUNT(file_opener_calls), .bare = true},
+	[SECCOMP_FILE_OPENER] = {"file_opener", file_opener_calls, COUNT(file_opener_calls), .opens_read_only = true,
+		.bare = true},
 	[SECCOMP_EXPORTER] = {"exporter", exporter_calls, COUNT(exporter_calls), .reads_limits = true, .fcntls = true,
 		.pairs = true, .forks = true, .exports = true},
 	[SECCOMP_PAGE] = {"page", page_calls, COUNT(page_calls), .opens_read_only = true, .fcntls = true},

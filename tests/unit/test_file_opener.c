@@ -4,17 +4,24 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "shim/protocol.h"
+#include "skip.h"
 #include "suite.h"
 
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
@@ -40,11 +47,12 @@ static void setup(void)
 	     "mkfifo "
 	     "fifo && ln -s /dev/null null && echo secret >d/secret && : >tmp/perf-7.map && ln -s ../d/secret "
 	     "tmp/perf-9.map && printf JiTD >d/jit-7.dump");
+	must("ln d/secret tmp/perf-10.map && : >tmp/perf-11.map && ln tmp/perf-11.map tmp/other");
 	must("{ printf '\\177ELF' && head -c 12 /dev/zero && printf '\\4\\0'; } >d/core");
 	must("chmod 600 d/program d/secret d/jit-7.dump d/core tmp/perf-7.map && chmod 700 d"); /* nobody else gets at
 												   them */
 	tree = fd_open(AT_FDCWD, dir, O_PATH | O_DIRECTORY, 0);
-	opener = file_opener_start(clock_now() + PATIENCE_NS, &e);
+	opener = file_opener_start("unit", 1, clock_now() + PATIENCE_NS, &e);
 	ck_assert_msg(opener >= 0, "%s", e.text);
 	ck_assert_int_eq(file_opener_set_tree(opener, tree), 0);
 }
@@ -63,7 +71,7 @@ static int ask(const char *path, bool no_links)
 {
 	fd_auto sock = file_opener_connect(opener);
 	ck_assert_int_ge(sock, 0);
-	return file_opener_ask(sock, path, no_links);
+	return file_opener_ask(sock, path, no_links, clock_now() + PATIENCE_NS);
 }
 
 static const struct {
@@ -84,6 +92,8 @@ static const struct {
 	{"a device outside", "/null", false, -ENOENT},
 	{"a secret", "/d/secret", false, -EINVAL},
 	{"a perf map that is a link to a secret", "/tmp/perf-9.map", false, -ELOOP},
+	{"a perf map that is a secret by another name", "/tmp/perf-10.map", false, -EINVAL},
+	{"a perf map of two names", "/tmp/perf-11.map", false, -EINVAL},
 	{"a core dump", "/d/core", false, -EINVAL},
 	{"no name", "", false, -ENOENT},
 };
@@ -100,12 +110,105 @@ START_TEST(what_it_opens)
 }
 END_TEST
 
+/* Whether to open it would be possible, and do something, or fail: nobody tries. */
+static const struct {
+	const char *name;
+	mode_t mode;
+	unsigned major, minor;
+} devices[] = {
+	{"one with a driver", S_IFCHR, 1, 5},
+	{"one that nobody drives", S_IFCHR, 511, 4095},
+	{"a disk that is not there", S_IFBLK, 511, 4095},
+};
+
 START_TEST(a_device_is_not_opened)
 {
-	if (geteuid() != 0)
+	char path[96];
+	snprintf(path, sizeof(path), "%s/device", dir);
+	if (mknod(path, devices[_i].mode | 0666, makedev(devices[_i].major, devices[_i].minor)) < 0) {
+		skip("to make a device needs root, and his capability for it");
 		return;
-	must("mknod zero c 1 5");
-	ck_assert_int_eq(ask("/zero", false), -EINVAL);
+	}
+	int r = ask("/device", false);
+	ck_assert_msg(r == -EINVAL, "%s: %d", devices[_i].name, r);
+}
+END_TEST
+
+/* What lies on a file system of the kernel's has no contents to be known by: these have the name of a perf map. */
+static const struct {
+	const char *path; /* NULL: a file of our own, to see that it is not the mount */
+	int result;
+} mounted[] = {
+	{NULL, 0},
+	{"/proc/version", -EINVAL},
+	{"/sys/kernel/uevent_seqnum", -EINVAL},
+};
+
+START_TEST(a_file_of_the_kernels_is_not_opened)
+{
+	char own[96], map[96];
+	struct err e = {0};
+	snprintf(own, sizeof(own), "%s/d/own", dir);
+	snprintf(map, sizeof(map), "%s/tmp/perf-7.map", dir);
+	must("echo >d/own");
+	const char *path = mounted[_i].path ? mounted[_i].path : own;
+	if (unshare(CLONE_NEWNS) < 0 || mount("", "/", "", MS_REC | MS_PRIVATE, NULL) < 0 ||
+		mount(path, map, "", MS_BIND, NULL) < 0) {
+		skip("to mount needs root");
+		return;
+	}
+	fd_auto here = fd_open(AT_FDCWD, dir, O_PATH | O_DIRECTORY, 0);
+	fd_auto other = file_opener_start("unit", 2, clock_now() + PATIENCE_NS, &e);
+	ck_assert_msg(other >= 0, "%s", e.text);
+	ck_assert_int_eq(file_opener_set_tree(other, here), 0);
+	fd_auto sock = file_opener_connect(other);
+	fd_auto fd = file_opener_ask(sock, "/tmp/perf-7.map", true, clock_now() + PATIENCE_NS);
+	ck_assert_msg(mounted[_i].result ? fd == mounted[_i].result : fd >= 0, "%s: %d", path, fd);
+	umount2(map, MNT_DETACH);
+}
+END_TEST
+
+/* Of two that change their names all the time, it opens the one that it looked at, and nobody writes to the FIFO. */
+static void exchange(void)
+{
+	char one[96], two[96];
+	snprintf(one, sizeof(one), "%s/d/program", dir);
+	snprintf(two, sizeof(two), "%s/fifo", dir);
+	for (;;)
+		renameat2(AT_FDCWD, one, AT_FDCWD, two, RENAME_EXCHANGE);
+}
+
+static void write_to_fifo(int place)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", place);
+	_exit(open(path, O_WRONLY) < 0 ? 2 : 1); /* waits until somebody opens it to read, however shortly */
+}
+
+START_TEST(what_it_opens_is_what_it_looked_at)
+{
+	char path[96];
+	int status, opened = 0;
+	snprintf(path, sizeof(path), "%s/fifo", dir);
+	fd_auto fifo = fd_open(AT_FDCWD, path, O_PATH, 0);
+	pid_t changes = fork();
+	if (changes == 0)
+		exchange();
+	pid_t writes = fork();
+	if (writes == 0)
+		write_to_fifo(fifo);
+	const int64_t end = clock_now() + 2 * NSEC_PER_SEC;
+	while (clock_now() < end) {
+		fd_auto fd = ask("/d/program", false);
+		ck_assert_msg(fd >= 0 || fd == -EINVAL, "%d", fd);
+		opened += fd >= 0;
+	}
+	kill(changes, SIGKILL);
+	waitpid(changes, NULL, 0);
+	ck_assert_int_eq(waitpid(writes, &status, WNOHANG), 0);
+	kill(writes, SIGKILL);
+	waitpid(writes, NULL, 0);
+	ck_assert_int_gt(opened, 0);
 }
 END_TEST
 
@@ -125,10 +228,12 @@ START_TEST(who_does_not_ask_is_not_waited_for)
 	for (size_t i = 0; i < LENGTH(socks); i++)
 		ck_assert_int_ge(socks[i] = file_opener_connect(opener), 0);
 	fd_auto turned_away = file_opener_connect(opener);
-	ck_assert_int_eq(file_opener_ask(turned_away, "/d/program", false), -EPIPE);
-	fd_auto fd = file_opener_ask(socks[5], "/d/program", false);
+	const int64_t deadline = clock_now() + PATIENCE_NS;
+	ck_assert_int_eq(file_opener_ask(turned_away, "/d/program", false, deadline), -EPIPE);
+	fd_auto fd = file_opener_ask(socks[5], "/d/program", false, deadline);
 	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(file_opener_ask(socks[5], "/d/program", false), -EPIPE); /* a socket is for one question */
+	/* a socket is for one question */
+	ck_assert_int_eq(file_opener_ask(socks[5], "/d/program", false, deadline), -EPIPE);
 	for (size_t i = 0; i < LENGTH(socks); i++)
 		fd_close(socks[i]);
 	fd_auto again = ask("/d/program", false);
@@ -146,10 +251,36 @@ START_TEST(it_ends_with_who_may_ask)
 }
 END_TEST
 
+START_TEST(it_ends_with_who_says_no_more)
+{
+	ck_assert_int_eq(shutdown(opener, SHUT_WR), 0);
+	ck_assert_int_eq(fd_wait(opener, POLLIN, clock_now() + PATIENCE_NS), 1);
+	ck_assert(fd_is_hung_up(opener));
+}
+END_TEST
+
+/* Nobody reads there, and the one who asks does not wait longer than he wants to; nor when there is no more room. */
+START_TEST(who_asks_is_not_held_up)
+{
+	int pair[2], r, n = 0;
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) /* and it blocks */, 0);
+	fd_auto sock = file_opener_connect(pair[0]);
+	ck_assert_int_ge(sock, 0);
+	const int64_t begin = clock_now();
+	ck_assert_int_eq(file_opener_ask(sock, "/d/program", false, begin + 50 * NSEC_PER_MSEC), -ETIMEDOUT);
+	ck_assert_int_ge(clock_now() - begin, 50 * NSEC_PER_MSEC);
+	while ((r = file_opener_connect(pair[0])) >= 0 && n++ < 100000)
+		fd_close(r);
+	ck_assert_int_eq(r, -EAGAIN);
+	fd_close(pair[0]);
+	fd_close(pair[1]);
+}
+END_TEST
+
 START_TEST(without_a_tree_it_ends_as_well)
 {
 	struct err e = {0};
-	fd_auto other = file_opener_start(clock_now() + PATIENCE_NS, &e);
+	fd_auto other = file_opener_start("unit", 3, clock_now() + PATIENCE_NS, &e);
 	ck_assert_int_ge(other, 0);
 	ck_assert_int_eq(fd_send(other, "", 1, NULL, 0), 0);
 	ck_assert_int_eq(fd_wait(other, POLLIN, clock_now() + PATIENCE_NS), 1);
@@ -164,7 +295,35 @@ START_TEST(where_orphans_are_the_programs_there_is_none)
 	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
 	ck_assert_int_eq(file_opener_for(&d, clock_now() + PATIENCE_NS), -1);
 	ck_assert_str_eq(d.notes,
-		"files that the profiler may not open have no names: a process of ours would be the program's child");
+		"files that the profiler may not open have no names: the process that opens them would become the "
+		"program's child");
+}
+END_TEST
+
+START_TEST(a_start_that_takes_too_long)
+{
+	struct target_desc d = {.id = "unit", .start_time = 4};
+	ck_assert_int_eq(file_opener_for(&d, clock_now()), -1);
+	ck_assert_str_eq(d.notes,
+		"files that the profiler may not open have no names: the process that opens them did not begin in "
+		"time");
+}
+END_TEST
+
+START_TEST(a_tree_that_cannot_be_given)
+{
+	struct target_desc d = {0};
+	int pair[2];
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	fd_close(pair[1]);
+	ck_assert_int_eq(file_opener_give_tree(pair[0], tree, &d), -1);
+	ck_assert_str_eq(
+		d.notes, "files that the profiler may not open have no names: the process that opens them has ended");
+	ck_assert_int_eq(file_opener_give_tree(-1, tree, &d), -1); /* of which there is a note already */
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	ck_assert_int_eq(file_opener_give_tree(pair[0], tree, &d), pair[0]);
+	fd_close(pair[0]);
+	fd_close(pair[1]);
 }
 END_TEST
 
@@ -172,14 +331,21 @@ UNIT_SUITE(file_opener)
 {
 	Suite *s = suite_create("file_opener");
 	TCase *t = tcase_create("file_opener");
+	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(t, what_it_opens, 0, LENGTH(paths));
-	tcase_add_test(t, a_device_is_not_opened);
+	tcase_add_loop_test(t, a_device_is_not_opened, 0, LENGTH(devices));
+	tcase_add_loop_test(t, a_file_of_the_kernels_is_not_opened, 0, LENGTH(mounted));
+	tcase_add_test(t, what_it_opens_is_what_it_looked_at);
 	tcase_add_test(t, a_path_that_is_too_long);
 	tcase_add_test(t, who_does_not_ask_is_not_waited_for);
 	tcase_add_test(t, it_ends_with_who_may_ask);
+	tcase_add_test(t, it_ends_with_who_says_no_more);
+	tcase_add_test(t, who_asks_is_not_held_up);
 	tcase_add_test(t, without_a_tree_it_ends_as_well);
 	tcase_add_test(t, where_orphans_are_the_programs_there_is_none);
+	tcase_add_test(t, a_start_that_takes_too_long);
+	tcase_add_test(t, a_tree_that_cannot_be_given);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -151,7 +151,7 @@ static void setup_as_another_user(void)
 	if (geteuid() != 0)
 		return;
 	begin();
-	opener = file_opener_start(clock_now() + 20 * NSEC_PER_SEC, &e);
+	opener = file_opener_start("unit", 5, clock_now() + 20 * NSEC_PER_SEC, &e);
 	ck_assert_msg(opener >= 0, "%s", e.text);
 	ck_assert_int_eq(file_opener_set_tree(opener, tree), 0);
 	must("mkdir -m 700 d && printf '\177ELF\n' >d/text && echo secret >d/secret");

@@ -90,7 +90,7 @@ static const struct probe {
 	{"memory made to run by its key", 0, 0, {SYS_pkey_mprotect, P(buf), 4096, PROT_READ | PROT_EXEC, -1}},
 	{"reading at an offset", READER | BOTH | SYMBOLIZER | JOB | FILES | EXPORTER | PAGE | PUSH | MAKER, -EBADF,
 		{SYS_pread64, -1, P(buf), 1, 0}},
-	{"opening to read", READER | SUPERVISOR | ATTACHER | EXPORTER | PAGE | PUSH, 1,
+	{"opening to read", READER | OPENS | SUPERVISOR | ATTACHER | EXPORTER | PAGE | PUSH, 1,
 		{SYS_openat, AT_FDCWD, P("/dev/null"), O_RDONLY | O_CLOEXEC}},
 	{"opening to write", SUPERVISOR | EXPORTER | PUSH, 1, {SYS_openat, AT_FDCWD, P("/dev/null"), O_WRONLY}},
 	{"opening for both", SUPERVISOR | EXPORTER | PUSH, 1, {SYS_openat, AT_FDCWD, P("/dev/null"), O_RDWR}},
