@@ -4,6 +4,7 @@
 #include "profiler/apps.h"
 #include "profiler/counted.h"
 #include "profiler/worker.h"
+#include "shim/file_opener.h"
 #include "shim/inproc/label_text.h"
 #include "shim/strategy.h"
 
@@ -771,6 +772,9 @@ static int add_comments(struct builder *b)
 	if (r == 0 && t->files.silent)
 		r = comment(
 			b, "[unreadable] files were not read, or not to their end: the file system does not answer");
+	if (r == 0 && (t->opener.account.silent || t->opener.ended))
+		r = comment(b, "[unreadable] " FILE_OPENER_NONE "the process that opens them %s",
+			t->opener.ended ? "has ended" : "does not answer");
 	if (r == 0 && t->plain)
 		r = comment(b, "[quarantined] addresses only: profiling it has ended the profiler again and again");
 	for (unsigned i = 0; r == 0 && i < b->n_quarantined; i++)

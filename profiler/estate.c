@@ -189,7 +189,7 @@ static int give_target(struct target *t, int sock, int64_t deadline, int relay, 
 	it->target.desc.n_events = target_n_asked(t);
 	it->target.desc.fds = 0;
 	const int own[] = {t->pidfd, t->tree, t->cgroup, t->exe, t->cgroup_events, t->cpu_stat, t->app,
-		t->opener}; /* enum target_fd */
+		t->opener.sock}; /* enum target_fd */
 	for (unsigned i = 0; i < TARGET_FDS_ALL; i++)
 		if (own[i] >= 0) {
 			it->target.desc.fds |= 1u << i;

@@ -15,7 +15,7 @@
 
 #include "profiler/supervisor.h"
 
-#define ESTATE_LAYOUT 7 /* counts up with every change of what is passed on */
+#define ESTATE_LAYOUT 8 /* counts up with every change of what is passed on, or of what its helpers are asked */
 #define ESTATE_PATIENCE_MS 60000
 #define ESTATE_DEADLINE_MS 5000 /* for all of it */
 #define ESTATE_RINGS_AT_ONCE 128

@@ -84,11 +84,11 @@ static int without_reader(struct files *s, const char *reason)
 	return -EPIPE;
 }
 
-/* Something of ours is in the socket: the reader has not had the CPU for it (net/unix/af_unix.c, unix_outq_len). */
-static bool is_untaken(const struct files *s)
+/* Something is in the socket: who is asked there has not had the CPU for it (net/unix/af_unix.c, unix_outq_len). */
+static bool is_untaken(int sock)
 {
 	int bytes = 0;
-	return ioctl(s->sock, SIOCOUTQ, &bytes) == 0 && bytes > 0;
+	return sock >= 0 && ioctl(sock, SIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 
 /* It is on a CPU or waits for one, not for a file system (proc_pid_stat(5): state, behind the name in parentheses). */
@@ -102,9 +102,10 @@ static bool is_runnable(const struct files *s)
 
 /*
  * 1: there is something to hear; 0: it has been waited for so long; -errno. *ret_busy: how long, in turns (FILES_TURN),
- * since the reader took what it was asked, but for those at whose end it was runnable.
+ * since the reader took what it was asked, but for those at whose end it was runnable, or waited at `asked` for who has
+ * not taken it there.
  */
-static int wait_for_reader(const struct files *s, int64_t patience, int64_t *ret_busy)
+static int wait_for_reader(const struct files *s, int asked, int64_t patience, int64_t *ret_busy)
 {
 	const int64_t end = deadline_in(FILES_WAIT_MAX);
 	*ret_busy = 0;
@@ -112,7 +113,7 @@ static int wait_for_reader(const struct files *s, int64_t patience, int64_t *ret
 		int64_t begin = clock_now();
 		int r = fd_wait(s->sock, POLLIN, begin + FILES_TURN);
 		int64_t took = clock_now() - begin;
-		if (r != 0 || !(is_untaken(s) || is_runnable(s)))
+		if (r != 0 || !(is_untaken(s->sock) || is_untaken(asked) || is_runnable(s)))
 			*ret_busy += took < FILES_TURN ? took : FILES_TURN;
 		if (r != 0)
 			return r;
@@ -121,10 +122,10 @@ static int wait_for_reader(const struct files *s, int64_t patience, int64_t *ret
 }
 
 /* Whole answers of the size that they say; -EPIPE: it ended; -ETIMEDOUT; -EBUSY: there was no CPU for it. */
-static int hear(struct files *s, int64_t patience, int64_t *ret_busy)
+static int hear(struct files *s, int asked, int64_t patience, int64_t *ret_busy)
 {
 	size_t n = 0;
-	int r = wait_for_reader(s, patience, ret_busy);
+	int r = wait_for_reader(s, asked, patience, ret_busy);
 	if (r <= 0)
 		return r < 0 ? r : *ret_busy < patience ? -EBUSY : -ETIMEDOUT;
 	int passed = -1; /* with its first word, before it has met a file of anybody's; never later */
@@ -146,7 +147,7 @@ static int have_reader(struct files *s)
 		return -EPIPE;
 	int r = s->sock >= 0 ? 0 : ask_for_reader(s);
 	if (r == 0 && !s->ready) {
-		r = hear(s, READY_DEADLINE, &unused);
+		r = hear(s, -1, READY_DEADLINE, &unused);
 		s->ready = r == 0;
 	}
 	if (r == 0)
@@ -218,8 +219,8 @@ static void was_late(struct files_account *a)
 	a->silent = true;
 	a->again = clock_now() + FILES_LATE_PAUSE;
 	if (!a->told)
-		log_line(LOG_WARNING,
-			"target=%s outcome=\"files are not read\" reason=\"its file system does not answer\"", a->name);
+		log_line(LOG_WARNING, "target=%s outcome=\"files are not read\" reason=\"%s\"", a->name,
+			a->fault ? a->fault : "its file system does not answer");
 	a->told = true;
 }
 
@@ -233,24 +234,32 @@ static int64_t cost(int64_t waited, uint64_t took)
 
 /*
  * One question, its answer in s->in. An answer that is late, wrong or none ends the reader: what it still has open goes
- * with it.
+ * with it. asked: where the reader asks further, -1: nowhere.
  */
-static int ask(struct files *s, struct files_account *a, const void *request, size_t size, const int *fds, size_t n)
+static int ask_further(
+	struct files *s, struct files_account *a, const void *request, size_t size, const int *fds, size_t n, int asked)
 {
 	int64_t busy = 0;
 	s->n = 0;
 	int r = fd_send(s->sock, request, size, fds, n);
 	if (r == 0)
-		r = hear(s, FILES_DEADLINE, &busy);
+		r = hear(s, asked, FILES_DEADLINE, &busy);
 	a->spent += r == 0 ? cost(busy, s->in.head.took) : busy;
 	if (r == 0)
 		return 0;
+	if (r == -EBUSY && is_untaken(asked))
+		r = -ETIMEDOUT;
 	leave(s);
 	if (r == -EBUSY)
 		return without_reader(s, "its process had no CPU");
 	if (r == -ETIMEDOUT)
 		was_late(a);
 	return r;
+}
+
+static int ask(struct files *s, struct files_account *a, const void *request, size_t size, const int *fds, size_t n)
+{
+	return ask_further(s, a, request, size, fds, n, -1);
 }
 
 /* --- files ---------------------------------------------------------------------------------------------- */
@@ -277,7 +286,7 @@ static int open_once(struct files *s, const struct files_place *p, struct files_
 	if (len >= sizeof(q.path))
 		return -ENAMETOOLONG;
 	memcpy(q.path, path, len);
-	int r = ask(s, a, &q, sizeof(q.head) + len, fds, fds[1] < 0 ? 1 : 2);
+	int r = ask_further(s, a, &q, sizeof(q.head) + len, fds, fds[1] < 0 ? 1 : 2, asked);
 	if (r < 0)
 		return r;
 	const struct reader_answer *got = &s->in.head;
@@ -293,7 +302,7 @@ static int open_once(struct files *s, const struct files_place *p, struct files_
 		.handle = (uint32_t)got->result,
 		.reader = s->reader,
 		.fd = got->passed ? p->passed : p->tree,
-		.opener = asked >= 0 ? p->opener : -1,
+		.opener = asked >= 0 ? p->opener : NULL,
 		.id = got->id};
 	if (!got->passed)
 		memcpy(ret->path, path, len + 1);
@@ -317,19 +326,37 @@ static int open_by_reader(struct files *s, const struct files_place *p, struct f
 	return r;
 }
 
-/* The reader waits for the file opener: an open that hangs there is as late as one that hangs in the reader. */
+int files_opener_connect(struct files_opener *o)
+{
+	int sock = !o || o->sock < 0 || !has_credit(&o->account) ? -EACCES : file_opener_connect(o->sock);
+	if (sock == -EPIPE || sock == -ECONNRESET || sock == -ENOTCONN) {
+		o->ended = true;
+		o->sock = fd_close(o->sock);
+	}
+	return sock < 0 ? -EACCES : sock;
+}
+
+/* The reader waits for the file opener. What that does not open stays what it was: not for us to read. */
 static int open_by_opener(
 	struct files *s, const struct files_place *p, struct files_account *a, const char *path, struct file *ret)
 {
-	fd_auto asked = file_opener_connect(p->opener);
-	return asked < 0 ? -EACCES : open_by_reader(s, p, a, path, asked, ret);
+	struct files_opener *o = p->opener;
+	fd_auto asked = files_opener_connect(o);
+	if (asked < 0)
+		return -EACCES;
+	int r = open_by_reader(s, p, &o->account, path, asked, ret);
+	if (r == 0)
+		ret->account = a; /* it is its file system that is read from here on */
+	if (o->account.late >= FILES_LATE_MAX)
+		o->sock = fd_close(o->sock);
+	return r == -ETIMEDOUT ? -EACCES : r;
 }
 
 int files_open(
 	struct files *s, const struct files_place *p, struct files_account *a, const char *path, struct file *ret)
 {
 	int r = open_by_reader(s, p, a, path, -1, ret);
-	return r == -EACCES && p->opener >= 0 ? open_by_opener(s, p, a, path, ret) : r;
+	return r == -EACCES && p->opener ? open_by_opener(s, p, a, path, ret) : r;
 }
 
 /* At least one byte of the file at `off` to s->in, or none: it ends there. */

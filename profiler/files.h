@@ -11,7 +11,8 @@
  * target only from when the reader has taken the request from its socket, and while it sleeps: what it waits for then
  * is the file system (state S or D; runnable it is R). Between two looks of the process that waits it counts for
  * FILES_TURN at most, however late that process gets the CPU itself. At FILES_WAIT_MAX the wait is over in any case;
- * the target does not pay for it then, and no reader is asked for a while.
+ * the target does not pay for it then, and no reader is asked for a while. Where the reader waits for a file opener,
+ * time counts from when that has taken the question; it pays for FILES_WAIT_MAX as well, as it may never take it.
  *
  * A target has a credit (struct files_account): two answers that never came, or FILES_CREDIT of waiting and a part of
  * the time that passes, and its files are not opened any more. What a reader says is untrusted: it is of the kind asked
@@ -55,21 +56,40 @@ struct files_account {	     /* of a target, or of the host */
 	int64_t again;	     /* not before */
 	unsigned late;	     /* answers that did not come */
 	bool told, silent;   /* it was logged; files were not opened or read to their end for it */
+	const char *fault;   /* what is said of it then; NULL: its file system does not answer */
 };
+
+/*
+ * Who opens what a reader may not (shim/file_opener.h). It may be late by itself, being the target's user's: that is
+ * not its file system's fault, so it has an account of its own. Without credit there it is not asked, and after
+ * FILES_LATE_MAX answers that did not come it is let go; what everybody may read is read all the same.
+ */
+struct files_opener {
+	int sock; /* -1: there is none, or none any more */
+	struct files_account account;
+	bool ended; /* it did, before it was let go */
+};
+#define FILES_OPENER(fd, target)                                                                                       \
+	((struct files_opener){.sock = (fd),                                                                           \
+		.account = {.name = (target),                                                                          \
+			.born = clock_now(),                                                                           \
+			.fault = "the process that opens what only their owner may read does not answer"}})
+/* A socket for one question; -EACCES: there is nobody to ask, or not now. */
+int files_opener_connect(struct files_opener *o);
 
 /* A regular file, open. */
 struct file {
 	struct files *files; /* it is a reader's; NULL: it is `fd`, in this process */
 	struct files_account *account;
 	uint32_t handle, reader; /* the reader's number for it; which reader */
-	int fd;	    /* `path` lies beneath it (borrowed); where that is "", the file itself; -1: not open */
-	int opener; /* who opened it, and opens it again (borrowed); -1: it is for anybody to open */
+	int fd; /* `path` lies beneath it (borrowed); where that is "", the file itself; -1: not open */
+	struct files_opener *opener; /* who opened it, and opens it again (borrowed); NULL: it is for anybody to open */
 	char path[PATH_MAX];
 	struct file_id id;
 };
 #define FILE_NONE                                                                                                      \
 	{                                                                                                              \
-		.fd = -1, .opener = -1                                                                                 \
+		.fd = -1                                                                                               \
 	}
 
 /* In this process. On success file_close closes it; a caller that borrowed it forgets the struct instead. -EINVAL: it
@@ -96,14 +116,15 @@ int files_socket(const struct files *s);
 struct files *files_free(struct files *s); /* NULL is fine; no file of its readers is open any more */
 
 struct files_place {
-	int tree;      /* a directory; the descriptor was opened with O_PATH, so to close it calls no file system */
-	int passed;    /* a file that is taken where the same one beneath the tree may not be opened; -1: none */
-	int opener;    /* who is asked where a reader may not open it (shim/file_opener.h); -1: nobody */
-	bool no_links; /* the last part of the path is no symbolic link */
+	int tree;   /* a directory; the descriptor was opened with O_PATH, so to close it calls no file system */
+	int passed; /* a file that is taken where the same one beneath the tree may not be opened; -1: none */
+	struct files_opener *opener; /* who is asked where a reader may not open it; NULL: nobody */
+	bool no_links;		     /* the last part of the path is no symbolic link */
 };
 /*
  * Beneath the tree, which its path does not leave. -ETIMEDOUT: there was no answer, or there is no credit; -EPIPE:
- * there is no reader; else as openat2(2), -EINVAL: no file for a profiler (files_open_here).
+ * there is no reader; -EACCES: nor does a file opener open it, if there is one; else as openat2(2), -EINVAL: no file
+ * for a profiler (files_open_here).
  */
 int files_open(
 	struct files *s, const struct files_place *p, struct files_account *a, const char *path, struct file *ret);

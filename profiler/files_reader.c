@@ -51,7 +51,7 @@ bool file_id_equal(const struct file_id *a, const struct file_id *b)
 
 int file_on(int fd, struct file *ret)
 {
-	struct file f = {.fd = fd, .opener = -1};
+	struct file f = {.fd = fd};
 	int r = look(fd, &f.id);
 	if (r == 0)
 		*ret = f;

@@ -2,7 +2,6 @@
 
 #include "oci/base/fd.h"
 #include "oci/base/process.h"
-#include "shim/file_opener.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -107,10 +106,11 @@ static size_t name_size(const struct question *q, size_t i)
 	return same_name(q, i) ? 0 : q->names[i] ? strnlen(q->names[i], SYMBOLIZER_NAME_MAX) + 1 : 1;
 }
 
-static void describe(const struct file *f, struct question_file *ret)
+/* asked: where the file opener is asked for it; -1: it is for the job to open. */
+static void describe(const struct file *f, int asked, struct question_file *ret)
 {
 	ret->wanted = f != NULL;
-	ret->asks = f && f->opener >= 0;
+	ret->asks = f && asked >= 0;
 	if (!f)
 		return;
 	ret->id = f->id;
@@ -118,7 +118,7 @@ static void describe(const struct file *f, struct question_file *ret)
 }
 
 /* The question as bytes, malloc'ed, and how many addresses had room in it. */
-static int pack(const struct question *q, uint8_t **ret, size_t *ret_size, size_t *ret_taken)
+static int pack(const struct question *q, const int *asked, uint8_t **ret, size_t *ret_size, size_t *ret_taken)
 {
 	size_t size = sizeof(struct question_head), at = size, n = 0;
 	for (; n < q->n; n++) {
@@ -128,8 +128,8 @@ static int pack(const struct question *q, uint8_t **ret, size_t *ret_size, size_
 		size += more;
 	}
 	struct question_head head = {.n = (uint32_t)n, .separate = q->separate, .facts = q->facts != NULL};
-	describe(q->debug, &head.debug);
-	describe(q->alt, &head.alt);
+	describe(q->debug, asked[0], &head.debug);
+	describe(q->alt, asked[1], &head.alt);
 	uint8_t *bytes = malloc(size);
 	if (!bytes)
 		return -ENOMEM;
@@ -150,35 +150,24 @@ static int pack(const struct question *q, uint8_t **ret, size_t *ret_size, size_
 	return 0;
 }
 
-/* What the job opens the file by. *ret_own: it is ours to close. */
-static int get_at(const struct file *f, bool *ret_own)
+/* Where the job asks for a file that it may not open itself. -1: it tries, and without it there are fewer names. */
+static int connect_for(const struct file *f)
 {
-	*ret_own = f->opener >= 0;
-	if (!*ret_own)
-		return f->fd;
-	int fd = file_opener_connect(f->opener);
-	return fd < 0 ? -EACCES : fd; /* that it has ended says nothing of the server */
+	return f && f->opener ? files_opener_connect(f->opener) : -1;
 }
 
 /* In a socket of their own, of which the server never sees more than the end that it hands to the job. */
-static int send_files(const struct question *q, int *ret)
+static int send_files(const struct question *q, const int *asked, int *ret)
 {
 	const struct file *files[] = {q->debug, q->alt};
-	int pair[2], fds[2], r = 0;
-	bool own[2];
+	int pair[2], fds[2];
 	size_t n = 0;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
-	for (size_t i = 0; r == 0 && i < 2; i++)
-		if (files[i] && (fds[n] = get_at(files[i], &own[n])) < 0)
-			r = fds[n];
-		else
-			n += files[i] != NULL;
-	if (r == 0)
-		r = fd_send(pair[0], "", 1, fds, n);
-	while (n--)
-		if (own[n])
-			fd_close(fds[n]);
+	for (size_t i = 0; i < 2; i++)
+		if (files[i])
+			fds[n++] = asked[i] >= 0 ? asked[i] : files[i]->fd;
+	int r = fd_send(pair[0], "", 1, fds, n);
 	fd_close(pair[0]);
 	*ret = r < 0 ? fd_close(pair[1]) : pair[1];
 	return r;
@@ -188,7 +177,10 @@ static int send_question(const struct symbolizer *s, const struct question *q, i
 {
 	uint8_t *bytes;
 	size_t size;
-	int r = pack(q, &bytes, &size, ret_taken);
+	fd_auto debug = connect_for(q->debug);
+	fd_auto alt = connect_for(q->alt);
+	const int asked[] = {debug, alt};
+	int r = pack(q, asked, &bytes, &size, ret_taken);
 	if (r < 0)
 		return r;
 	fd_auto fd = memfd_create("question", MFD_CLOEXEC);
@@ -196,7 +188,7 @@ static int send_question(const struct symbolizer *s, const struct question *q, i
 	free(bytes);
 	fd_auto files = -1;
 	if (r == 0)
-		r = send_files(q, &files);
+		r = send_files(q, asked, &files);
 	int fds[QUESTION_FDS] = {[QUESTION_ITSELF] = fd, [QUESTION_ANSWERS] = answers, [QUESTION_FILES] = files};
 	if (r == 0)
 		r = fd_send(s->sock, "", 1, fds, QUESTION_FDS);

@@ -39,7 +39,7 @@
 
 static int open_file(struct target *t, const char *path, bool no_links, struct file *ret)
 {
-	struct files_place p = {t->tree, t->exe, t->opener, no_links};
+	struct files_place p = {t->tree, t->exe, &t->opener, no_links};
 	return t->tree < 0 ? -ENOENT : files_open(t->engine->files, &p, &t->files, path, ret);
 }
 
@@ -56,7 +56,7 @@ int target_open_named(void *arg, const char *path, struct file *ret)
 int target_open_on_host(void *arg, const char *path, struct file *ret)
 {
 	struct engine *g = ((struct target *)arg)->engine;
-	struct files_place p = {g->root, -1, -1, false};
+	struct files_place p = {g->root, -1, NULL, false};
 	bool beneath = !strncmp(path, DEBUG_DIR "/", sizeof(DEBUG_DIR));
 	return g->root < 0 || !beneath ? -ENOENT
 				       : files_open(g->files, &p, &g->host_files, path + sizeof(DEBUG_DIR) - 1, ret);
@@ -141,7 +141,7 @@ int target_tasks_new(struct target *t)
 static void take_fds(struct target *t, const int *fds)
 {
 	int *fields[] = {&t->pidfd, &t->tree, &t->cgroup, &t->exe, &t->cgroup_events, &t->cpu_stat, &t->app,
-		&t->opener}; /* as enum target_fd */
+		&t->opener.sock}; /* as enum target_fd */
 	int n = 0;
 	for (unsigned bit = 0; bit < sizeof(fields) / sizeof(fields[0]); bit++)
 		if (t->desc.fds & 1u << bit)
@@ -189,7 +189,8 @@ int target_new(struct engine *g, const struct target_desc *d, const int *fds, st
 	t->desc = *d;
 	add_heap(&t->desc);
 	t->files = (struct files_account){.name = t->desc.id, .born = t->born};
-	t->pidfd = t->tree = t->cgroup = t->exe = t->cgroup_events = t->cpu_stat = t->app = t->opener = -1;
+	t->opener = FILES_OPENER(-1, t->desc.id);
+	t->pidfd = t->tree = t->cgroup = t->exe = t->cgroup_events = t->cpu_stat = t->app = -1;
 	t->pid_source.fd = t->cgroup_source.fd = -1;
 	take_fds(t, fds);
 	int r = target_tasks_new(t);
@@ -365,7 +366,7 @@ static void close_all(struct target *t)
 	fd_close(t->cgroup_events);
 	fd_close(t->cpu_stat);
 	fd_close(t->tree);
-	fd_close(t->opener);
+	fd_close(t->opener.sock);
 	files_close_passed(g->files, &t->files, t->exe);
 	for (unsigned i = 0; i < EVENTS_MAX; i++)
 		aggregate_free(t->counts[i]);
@@ -473,9 +474,9 @@ static void wait_for_exporter(struct target *t)
 {
 	t->written_by = deadline_in(WRITTEN_NS);
 	fd_close(t->tree);
-	fd_close(t->opener);
+	fd_close(t->opener.sock);
 	files_close_passed(t->engine->files, &t->files, t->exe);
-	t->tree = t->opener = t->exe = -1;
+	t->tree = t->opener.sock = t->exe = -1;
 }
 
 void target_settle(struct target *t)

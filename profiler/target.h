@@ -38,9 +38,9 @@ struct target {
 	void *on_ended_arg;
 	struct target_desc desc;
 	int pidfd, tree, cgroup, exe, cgroup_events, cpu_stat; /* -1 = none; cgroup: a directory, to pass on */
-	int opener;	   /* asked where a reader may not open a file (shim/file_opener.h); -1: nobody */
-	int app;	   /* where processes with libpillion connect */
-	struct apps *apps; /* NULL: none do */
+	struct files_opener opener;			       /* asked where a reader may not open a file */
+	int app;					       /* where processes with libpillion connect */
+	struct apps *apps;				       /* NULL: none do */
 	struct loop_source pid_source, cgroup_source;
 	struct stream *streams;
 	uint32_t n_announced, uncovered; /* events that came; on CPUs that came up after us */

@@ -241,7 +241,7 @@ static void fill(struct window *w, struct target *t, bool last)
 	t->past.lost += lost_in(w);
 	w->owns_counts = take_counts(w);
 	apps_next_window(t->apps, w->counts, t->counts);
-	if (w->tally.restarts || t->files.silent || files_broken(t->engine->files))
+	if (w->tally.restarts || t->files.silent || t->opener.account.silent || files_broken(t->engine->files))
 		load_modules(w);
 	refresh_jits(w);
 	target_window_from(t, now);

@@ -9,6 +9,7 @@
 #include "forked.h"
 #include "oci/base/clock_driven.h"
 #include "pages.h"
+#include "skip.h"
 #include "suite.h"
 
 #include <check.h>
@@ -125,7 +126,7 @@ static void teardown(void)
 
 static int open_it(const char *path, bool no_links, struct file *f)
 {
-	struct files_place p = {tree, -1, -1, no_links};
+	struct files_place p = {tree, -1, NULL, no_links};
 	return files_open(files, &p, &account, path, f);
 }
 
@@ -143,19 +144,19 @@ static void is_text(struct file *f)
 /* --- what a reader may not open --------------------------------------------------------------------------- */
 
 /* As a profiler of root's is: another user, whose file opener has root's right to read. */
-static int opener = -1;
+static struct files_opener opener;
 
-static void setup_as_another_user(void)
+static void begin_as_another_user(void)
 {
-	struct err e = {0};
 	if (geteuid() != 0)
 		return;
 	begin();
-	opener = file_opener_start("unit", 5, clock_now() + 20 * NSEC_PER_SEC, &e);
-	ck_assert_msg(opener >= 0, "%s", e.text);
-	ck_assert_int_eq(file_opener_set_tree(opener, tree), 0);
-	must("mkdir -m 700 d && printf '\177ELF\n' >d/text && echo secret >d/secret");
+	must("mkdir -m 700 d && printf '\177ELF\n' >d/text && echo secret >d/secret && printf '\177ELF\n' >open");
 	ck_assert_int_eq(chmod(dir, 0755), 0);
+}
+
+static void become_another_user(void)
+{
 	ck_assert_int_eq(seteuid(65534), 0);
 	forked_start(&forked, (struct symbolizer_limits){.jobs = 1, .memory = 64 << 20});
 	server = forked.server;
@@ -167,44 +168,125 @@ static void teardown_as_another_user(void)
 {
 	if (!files)
 		return;
-	opener = fd_close(opener);
+	opener.sock = fd_close(opener.sock);
 	ck_assert_int_eq(seteuid(0), 0);
 	teardown();
 }
 
 static int open_with_opener(const char *path, struct file *f)
 {
-	struct files_place p = {tree, -1, opener, false};
+	struct files_place p = {tree, -1, &opener, false};
 	return files_open(files, &p, &account, path, f);
+}
+
+/* What everybody may read is read, whatever becomes of the file opener. */
+static void is_open_to_all(const char *path)
+{
+	struct file f = FILE_NONE;
+	ck_assert_int_eq(open_with_opener(path, &f), 0);
+	ck_assert_ptr_null(f.opener);
+	is_text(&f);
+	file_close(&f);
+	ck_assert(account.late == 0 && !account.silent);
+}
+
+static bool is_another_user(void)
+{
+	if (geteuid() == 0)
+		return true;
+	skip("to be another user needs root");
+	return false;
 }
 
 START_TEST(what_a_reader_may_not_open_is_opened_for_it)
 {
 	struct file f = FILE_NONE;
-	if (!files)
+	struct err e = {0};
+	if (!is_another_user())
 		return;
+	opener = FILES_OPENER(file_opener_start("unit", 5, clock_now() + 20 * NSEC_PER_SEC, &e), "test");
+	ck_assert_msg(opener.sock >= 0, "%s", e.text);
+	ck_assert_int_eq(file_opener_set_tree(opener.sock, tree), 0);
+	become_another_user();
 	ck_assert_int_eq(open_it("/d/text", false, &f), -EACCES);
 	ck_assert_int_eq(open_with_opener("/d/text", &f), 0);
 	is_text(&f);
-	ck_assert(f.id.size == 5 && f.fd == tree && f.opener == opener && !strcmp(f.path, "/d/text"));
+	ck_assert(f.id.size == 5 && f.fd == tree && f.opener == &opener && !strcmp(f.path, "/d/text"));
+	ck_assert_ptr_eq(f.account, &account);
 	file_close(&f);
 	ck_assert_int_eq(open_with_opener("/d/secret", &f), -EINVAL);
 	ck_assert_int_eq(open_with_opener("/d/none", &f), -ENOENT);
+	is_open_to_all("/open");
 }
 END_TEST
 
-START_TEST(an_opener_that_has_ended)
+/* Instead of a file opener: what it does when it is asked, and says (0: nothing). */
+struct played_opener {
+	const char *name;
+	bool ends, takes;
+	int32_t says;
+	bool late;
+};
+
+static int play_opener(const struct played_opener *p)
 {
-	struct file f = FILE_NONE;
-	int pair[2];
-	if (!files)
-		return;
-	fd_close(opener);
+	struct file_opener_question q;
+	size_t n;
+	int pair[2], client;
+	char any;
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	opener = pair[0];
+	pid_t pid = p->ends ? -1 : fork();
+	if (pid == 0) {
+		fd_close(pair[0]);
+		while (p->takes && fd_recv(pair[1], &any, 1, &client, 1, &n) > 0) {
+			static char path[PATH_MAX + sizeof(q)];
+			fd_recv(client, path, sizeof(path), NULL, 0, &n);
+			if (p->says)
+				fd_send(client, &p->says, sizeof(p->says), NULL, 0), fd_close(client);
+		}
+		while (!fd_is_hung_up(pair[1]))
+			usleep(1000);
+		_exit(0);
+	}
 	fd_close(pair[1]);
+	return pair[0];
+}
+
+static const struct played_opener played_openers[] = {
+	{"it has ended", .ends = true},
+	{"it takes nothing", .late = true},
+	{"it takes a question and is silent", .takes = true, .late = true},
+	{"it ends in the middle, by its own word", .takes = true, .says = -EPIPE},
+	{"it is late, by its own word", .takes = true, .says = -ETIMEDOUT},
+	{"it says what it is not asked", .takes = true, .says = 7},
+};
+
+START_TEST(an_opener_that)
+{
+	const struct played_opener *p = &played_openers[_i];
+	struct file f = FILE_NONE;
+	if (!is_another_user())
+		return;
+	opener = FILES_OPENER(play_opener(p), "test");
+	become_another_user();
+	is_open_to_all("/open");
+	int r = open_with_opener("/d/text", &f);
+	ck_assert_msg(r == -EACCES, "%s: %d", p->name, r);
+	ck_assert_uint_eq(opener.account.late, p->late);
+	ck_assert(opener.account.silent == p->late && opener.ended == p->ends);
+	is_open_to_all("/open");
+	const int64_t begin = clock_now(); /* not again at once */
 	ck_assert_int_eq(open_with_opener("/d/text", &f), -EACCES);
-	ck_assert_uint_eq(account.late, 0);
+	ck_assert(!p->late || clock_now() - begin < FILES_DEADLINE);
+	ck_assert_uint_eq(opener.account.late, p->late);
+	while (p->late && clock_now() < opener.account.again)
+		usleep(1000);
+	ck_assert_int_eq(open_with_opener("/d/text", &f), -EACCES);
+	ck_assert_uint_eq(opener.account.late, p->late ? FILES_LATE_MAX : 0);
+	ck_assert_msg((opener.sock < 0) == (p->late || p->ends), "%s: not let go", p->name);
+	ck_assert_int_eq(open_with_opener("/d/text", &f), -EACCES);
+	is_open_to_all("/open");
+	ck_assert(!files_broken(files));
 }
 END_TEST
 
@@ -646,9 +728,9 @@ UNIT_SUITE(files)
 	tcase_add_test(t, a_reader_of_the_last_server);
 	suite_add_tcase(s, t);
 	t = tcase_create("another user");
-	tcase_add_checked_fixture(t, setup_as_another_user, teardown_as_another_user);
+	tcase_add_checked_fixture(t, begin_as_another_user, teardown_as_another_user);
 	tcase_add_test(t, what_a_reader_may_not_open_is_opened_for_it);
-	tcase_add_test(t, an_opener_that_has_ended);
+	tcase_add_loop_test(t, an_opener_that, 0, LENGTH(played_openers));
 	suite_add_tcase(s, t);
 	t = tcase_create("played");
 	tcase_add_test(t, a_reader_that_is_ready_late);

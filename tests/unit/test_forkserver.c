@@ -151,7 +151,7 @@ static bool reads(int i)
 	struct files_account account = {.name = "test", .born = clock_now()};
 	fd_auto root = fd_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
 	ck_assert_int_eq(files_new(dup(forked[i].sockets.readers), &files), 0);
-	int r = files_open(files, &(struct files_place){root, -1, -1, false}, &account, "/bin/sh", &f);
+	int r = files_open(files, &(struct files_place){root, -1, NULL, false}, &account, "/bin/sh", &f);
 	if (r == 0)
 		file_close(&f);
 	files_free(files);

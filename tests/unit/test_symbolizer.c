@@ -8,6 +8,7 @@
 #include "oci/base/fd.h"
 #include "oci/base/process.h"
 
+#include "child.h"
 #include "forked.h"
 #include "suite.h"
 
@@ -19,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -328,6 +330,63 @@ START_TEST(lines_and_names)
 	run_until_done(&h);
 	ck_assert(h.complete);
 	ck_assert_str_eq(h.text, programs[_i].text);
+}
+END_TEST
+
+/* A file that a file opener has opened the job asks for there; without an answer it does without the file. */
+static const struct {
+	const char *name, *symbol;
+	bool ended, answers;
+	const char *text;
+} openers[] = {
+	{"answers", "outer", .answers = true, .text = "1000: inner()@a.c:2 outer()@a.c:3\n"},
+	{"has ended, so the job opens it itself", "outer", .ended = true,
+		.text = "1000: inner()@a.c:2 outer()@a.c:3\n"},
+	{"is silent", "_Z5outeri", .text = "1000: outer(int)(_Z5outeri)@:0\n"},
+};
+
+static void answer_one(int sock, int fd)
+{
+	static char question[PATH_MAX + 64];
+	const int32_t good = 0;
+	int client = -1;
+	size_t n;
+	char any;
+	MUST(fd_recv(sock, &any, 1, &client, 1, &n) == 1 && n == 1);
+	MUST(fd_recv(client, question, sizeof(question), NULL, 0, &n) > 0);
+	MUST(fd_send(client, &good, sizeof(good), &fd, 1) == 0);
+	_exit(0);
+}
+
+START_TEST(a_file_of_an_opener_that)
+{
+	const char *name = openers[_i].symbol;
+	struct heard h;
+	int pair[2];
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	fd_auto at = fd_open_dir(AT_FDCWD, dir);
+	fd_auto fd = fd_open(at, "p", O_RDONLY, 0);
+	struct files_opener opener = FILES_OPENER(pair[0], "test");
+	struct file f;
+	ck_assert_int_eq(file_on(fd, &f), 0);
+	f.fd = at;
+	f.opener = &opener;
+	snprintf(f.path, sizeof(f.path), "/p");
+	pid_t pid = openers[_i].answers ? fork() : -1;
+	if (pid == 0)
+		answer_one(pair[1], fd);
+	if (openers[_i].ended)
+		pair[1] = fd_close(pair[1]);
+	struct question q = {.n = 1, .vaddrs = &(uint64_t){0x1000}, .names = &name, .debug = &f};
+	ck_assert_int_eq(ask(&h, &q), 0);
+	run_until_done(&h);
+	ck_assert(h.complete);
+	ck_assert_msg(!strcmp(h.text, openers[_i].text), "%s: %s", openers[_i].name, h.text);
+	ck_assert(opener.ended == openers[_i].ended && (opener.sock < 0) == openers[_i].ended);
+	if (pid > 0)
+		ck_assert_int_eq(process_wait(pid, clock_now() + SECONDS(10)), 0);
+	fd_close(opener.sock);
+	fd_close(pair[1]);
 }
 END_TEST
 
@@ -837,6 +896,7 @@ UNIT_SUITE(symbolizer)
 	tcase_add_checked_fixture(p, setup, teardown);
 	tcase_add_unchecked_fixture(p, build, unbuild);
 	tcase_add_loop_test(p, lines_and_names, 0, LENGTH(programs));
+	tcase_add_loop_test(p, a_file_of_an_opener_that, 0, LENGTH(openers));
 	tcase_add_loop_test(p, facts, 0, 4);
 	suite_add_tcase(s, p);
 
