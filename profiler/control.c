@@ -91,9 +91,9 @@ static int on_hello(struct connection *c, union msg *m, const int *fds, size_t n
 	if (g->no_perf.code && !(m->hello.flags & HELLO_NO_PERF))
 		return err_say(e, g->no_perf.code, "%s", g->no_perf.text);
 	c->greeted = true;
-	m->welcome = (struct msg_welcome){.batch_max = room < PROTOCOL_BATCH_MAX ? room : PROTOCOL_BATCH_MAX,
+	const struct msg_welcome w = {.batch_max = room < PROTOCOL_BATCH_MAX ? room : PROTOCOL_BATCH_MAX,
 		.events_max = g->no_perf.code ? 0 : room / 2};
-	return msg_send(c->sock, m, MSG_WELCOME, NULL, 0);
+	return msg_welcome(c->sock, &m->hello, &w);
 }
 
 /* In a user's directory or file there may be names to be opened that hang, or lead elsewhere: those are left out. */
@@ -123,13 +123,32 @@ static void lend_tree(struct target_desc *d, int tree, int *fds)
 	d->fds |= TARGET_TREE;
 }
 
+/* What the worker sends there must neither be taken for something else nor arrive in pieces. */
+static bool is_packet_socket(int fd)
+{
+	int domain = 0, type = 0;
+	socklen_t size = sizeof(int);
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX &&
+	       getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET;
+}
+
+static const char *bad_descriptors(const struct target_desc *d, const int *fds)
+{
+	if (d->fds & ~(uint32_t)TARGET_OUTSIDE)
+		return "descriptors that are not for others to send";
+	if (d->fds & TARGET_FILES && !is_packet_socket(fds[__builtin_popcount(d->fds & (TARGET_FILES - 1))]))
+		return "what is to open files is no Unix socket of packets";
+	return NULL;
+}
+
 static int on_target(struct connection *c, union msg *m, const int *fds, size_t n, struct err *e)
 {
 	int kept[TARGET_FDS_MAX];
-	if (m->target.desc.fds & ~(uint32_t)TARGET_OUTSIDE) {
+	const char *bad = bad_descriptors(&m->target.desc, fds);
+	if (bad) {
 		while (n)
 			registered_let_go(fds[--n]);
-		return err_say(e, -EPROTO, "descriptors that are not for others to send");
+		return err_say(e, -EPROTO, "%s", bad);
 	}
 	leave_out(&m->target.desc, target_fds[c->control->peers], fds, kept);
 	lend_tree(&m->target.desc, c->control->tree, kept);

@@ -3,6 +3,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "shim/batch.h"
+#include "shim/file_opener.h"
 #include "shim/mappings.h"
 #include "shim/perf.h"
 #include "shim/strategy.h"
@@ -30,6 +31,7 @@ struct waits_role {
 
 struct work {
 	const struct passing *p;
+	size_t n_target; /* of its descriptors, those that go */
 	struct batch batch;
 	uint32_t events_max;
 	bool ladder; /* a sample event for each size of snapshot */
@@ -478,7 +480,7 @@ static int announce(struct work *w, const struct attempt *a, struct err *e)
 	m->target.desc.kernel = a->kernel;
 	m->target.desc.running = w->p->running != NULL;
 	w->notes_told = strlen(desc(w)->notes);
-	int r = msg_send(w->p->sock, m, MSG_TARGET, w->p->target, w->p->n_target);
+	int r = msg_send(w->p->sock, m, MSG_TARGET, w->p->target, w->n_target);
 	return r < 0 ? err_set(e, r, "sending to the peer") : 0;
 }
 
@@ -624,6 +626,16 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
+/* Of a service that would refuse the whole target for it. Its descriptor is the last. */
+static void leave_out_files(struct work *w)
+{
+	if (!(desc(w)->fds & TARGET_FILES))
+		return;
+	desc(w)->fds &= ~(uint32_t)TARGET_FILES;
+	w->n_target--;
+	target_note(desc(w), FILE_OPENER_NONE "the service is of a version that takes nobody who opens them");
+}
+
 static int welcome(struct work *w, struct err *e)
 {
 	const struct pass_host *h = w->p->host;
@@ -632,6 +644,8 @@ static int welcome(struct work *w, struct err *e)
 	if (r < 0)
 		return r;
 	w->events_max = m->welcome.events_max;
+	if (m->head.version < PROTOCOL_FILES)
+		leave_out_files(w);
 	batch_start(&w->batch, w->p->sock, smaller(m->welcome.batch_max, h->batch_max), w->p->deadline);
 	return h->n_cpus > 0 ? 0 : err_say(e, -ENODATA, "no CPU is online");
 }
@@ -708,6 +722,7 @@ static int begin(struct work *w, const struct passing *p, struct err *e)
 {
 	/* set field by field: pages that stay zero are never touched */
 	w->p = p;
+	w->n_target = p->n_target;
 	w->census = NULL;
 	w->too_many = false;
 	w->without_maps = 0;

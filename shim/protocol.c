@@ -43,16 +43,29 @@ static uint32_t entries(const union msg *m, const struct shape *s)
 	return s->each ? m->events.n : 0;
 }
 
-int msg_send(int sock, union msg *m, enum msg_type type, const int *fds, size_t n)
+static int send_as(int sock, union msg *m, enum msg_type type, unsigned version, const int *fds, size_t n)
 {
 	m->head = (struct msg_head){
 		.magic = PROTOCOL_MAGIC,
-		.version = PROTOCOL_VERSION,
+		.version = (uint16_t)version,
 		.type = (uint16_t)type,
 		.size = (uint32_t)size_with(&shapes[type], entries(m, &shapes[type])),
 		.fds = (uint32_t)n,
 	};
 	return fd_send(sock, m, m->head.size, fds, n);
+}
+
+int msg_send(int sock, union msg *m, enum msg_type type, const int *fds, size_t n)
+{
+	const bool news = type == MSG_TARGET && m->target.desc.fds & TARGET_FILES;
+	return send_as(sock, m, type, news ? PROTOCOL_FILES : PROTOCOL_OLDEST, fds, n);
+}
+
+int msg_welcome(int sock, const struct msg_hello *to, const struct msg_welcome *w)
+{
+	union msg m = {.welcome = *w};
+	const unsigned said = to->flags >> 16, speaks = said > to->head.version ? said : to->head.version;
+	return send_as(sock, &m, MSG_WELCOME, speaks < PROTOCOL_VERSION ? speaks : PROTOCOL_VERSION, NULL, 0);
 }
 
 static bool ended(const char *s, size_t size)

@@ -43,6 +43,11 @@
  * descriptors is in flight (and a target's own few). Every message starts with struct msg_head; a receiver takes
  * version N and N-1, and answers anything else with REFUSE. EOF at any point means the peer is dead: a target that is
  * not armed is forgotten. All waits share one deadline.
+ *
+ * A message says the lowest version that knows what is in it, so that a peer of the version before takes all but what
+ * is new. What is new is for a peer that knows it: the client says in its HELLO what it speaks (HELLO_SPEAKS; one of
+ * version 2 says nothing there, and a service of version 2 does not look), and the version of the WELCOME is the lesser
+ * of that and what the service speaks.
  */
 #pragma once
 
@@ -53,8 +58,9 @@
 #include <stdint.h>
 
 #define PROTOCOL_MAGIC 0x6e6c6c70 /* "plln" */
-#define PROTOCOL_VERSION 2
+#define PROTOCOL_VERSION 3
 #define PROTOCOL_OLDEST 2      /* the first one had events without fields, stacks and modes of their own */
+#define PROTOCOL_FILES 3       /* since then a target may have TARGET_FILES */
 #define PROTOCOL_BATCH_MAX 253 /* SCM_MAX_FD */
 
 #define PROTOCOL_TASKS_MAX 1024
@@ -91,11 +97,12 @@ struct msg_hello {
 	uint32_t flags;
 };
 #define HELLO_NO_PERF 1 /* where pilliond may not use perf events either, that is no reason to refuse */
+#define HELLO_SPEAKS(version) ((uint32_t)(version) << 16)
 
 struct msg_welcome {
-	struct msg_head head;
-	uint32_t batch_max;  /* descriptors per message that the receiver can take now */
-	uint32_t events_max; /* events that one target may have; 0: pilliond may not use perf events */
+	struct msg_head head; /* its version: what both may speak from here on */
+	uint32_t batch_max;   /* descriptors per message that the receiver can take now */
+	uint32_t events_max;  /* events that one target may have; 0: pilliond may not use perf events */
 };
 
 struct msg_refuse {
@@ -108,7 +115,8 @@ struct msg_refuse {
  * In the order of the descriptors. TARGET_EXE: the init's program, when the service user may not read it; known by
  * device and inode. TARGET_APP: the socket where its processes connect that have libpillion (shim/inproc/area.h); it
  * listens. The two before it are added within pilliond: files of the cgroup, for a process that has no paths.
- * TARGET_FILES: who opens files that the service user may not (shim/file_opener.h).
+ * TARGET_FILES: who opens files that the service user may not (shim/file_opener.h): a SOCK_SEQPACKET socket; the last,
+ * so that it can be left out (PROTOCOL_FILES).
  */
 enum target_fd {
 	TARGET_PIDFD = 1,
@@ -296,6 +304,8 @@ _Static_assert(sizeof(union msg) <= 65536, "one message fits in 64 KiB");
 
 /* Fill in the head and send. What has n entries goes out only as long as they need. 0 or -errno. */
 int msg_send(int sock, union msg *m, enum msg_type type, const int *fds, size_t n);
+/* The answer to a HELLO, which says what its sender speaks. */
+int msg_welcome(int sock, const struct msg_hello *to, const struct msg_welcome *w);
 /*
  * Check what was received: magic, version, type, size for its type, descriptor count, strings terminated, enums
  * and counts in range. 0, or -EPROTO with a sentence (also for another version).

@@ -83,7 +83,7 @@ int service_connect_anyway(const char *control, struct err *e)
 int service_greet(int sock, const struct settings *s, uint32_t flags, struct err *e)
 {
 	union msg m;
-	m.hello = (struct msg_hello){.budget_ms = s->budget_ms, .flags = flags};
+	m.hello = (struct msg_hello){.budget_ms = s->budget_ms, .flags = flags | HELLO_SPEAKS(PROTOCOL_VERSION)};
 	int r = msg_tell(sock, &m, MSG_HELLO, NULL, 0, e);
 	return r < 0 ? err_wrap(e, r, "cannot greet pilliond") : 0;
 }

@@ -554,7 +554,7 @@ GONE="the peer went away in the middle"
 for who in service session; do
 	row "a $who that falls silent, at each step" test_steps $who silent "the peer did not answer in time"
 	row "a $who that talks garbage, at each step" test_steps $who garbage "the peer does not speak pillion's protocol"
-	row "a $who of the next version, at each step" test_steps $who version "the peer speaks protocol version 3, .*"
+	row "a $who of the next version, at each step" test_steps $who version "the peer speaks protocol version 4, .*"
 	row "a $who that answers out of order" test_steps $who confused "(the peer answered with message type [0-9]+|$GONE)" 2
 	row "a $who that refuses, at each step" test_steps $who refuse "refused: not today"
 	row "a $who that hangs up, at each step" test_steps $who hangup "$GONE"

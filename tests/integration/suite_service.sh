@@ -329,6 +329,6 @@ test_strange_service() { # MODE SENTENCE
 	end_run
 }
 row "a service that says garbage" test_strange_service garbage "the peer does not speak pillion's protocol"
-row "a service of another version" test_strange_service version 'the peer speaks protocol version 3, we speak 2 to 2: .*'
+row "a service of another version" test_strange_service version 'the peer speaks protocol version 4, we speak 2 to 3: .*'
 row "a service that hangs up" test_strange_service hangup-1 'the peer went away in the middle'
 row "a service that says nothing" test_strange_service silent 'the peer did not answer in time'

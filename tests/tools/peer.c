@@ -2,8 +2,9 @@
  * peer - the other end of the control socket, misbehaving: what the tests of faults put in place of a service or hook.
  *
  *	peer serve SOCKET MODE	a service, until it is killed; prints "ready"
- *	peer session MODE	a session: what it serves is descriptor 3
- *		deaf		(a service) never accepts, and its backlog is full
+ *	peer older SOCKET SERVICE	the service at that other socket as one of the protocol's version 2 would be: it
+ *says so, and refuses what is newer; prints "ready" peer session MODE	a session: what it serves is descriptor 3 deaf
+ *(a service) never accepts, and its backlog is full
  *		FAULT-N		answers as it should, until the Nth message (1 when left out), at which it
  *			silent		answers no more
  *			garbage		answers with bytes that are no message
@@ -20,6 +21,7 @@
  *		version		a greeting in the next version
  *		unasked		events without a target
  *		files		a target whose events are ordinary files
+ *		private		a target whose files an ordinary file is to open
  *		leave		greets, says all of a target's description, and hangs up
  *		linger		greets, says all of a target's description, and waits
  *		stranger	greets as user 65534
@@ -207,6 +209,57 @@ static int serve(const char *path, const char *mode)
 	}
 }
 
+/* One message of either side to the other. False: that has ended, or is refused. */
+static bool relay(int from, int to, bool to_service)
+{
+	int fds[FD_PASS_MAX];
+	size_t n = 0;
+	struct err e;
+	ssize_t got = fd_recv(from, &m, sizeof(m), fds, FD_PASS_MAX, &n);
+	const bool newer = got > 0 && to_service && m.head.version > 2;
+	if (newer) {
+		err_say(&e, -EPROTO, "the peer speaks protocol version %u, we speak 2 to 2", m.head.version);
+		msg_refuse(from, &e);
+	}
+	if (got > 0 && to_service && m.head.type == MSG_HELLO)
+		m.hello.flags &= HELLO_NO_PERF;
+	bool sent = got > 0 && !newer && fd_send(to, &m, (size_t)got, fds, n) == 0;
+	while (n)
+		fd_close(fds[--n]);
+	return sent;
+}
+
+static _Noreturn void be_older(int client, const char *service)
+{
+	struct pollfd p[2] = {{.fd = client, .events = POLLIN}, {.fd = connect_to(service, 0), .events = POLLIN}};
+	if (p[1].fd < 0)
+		die(service);
+	while (poll(p, 2, -1) > 0)
+		for (int i = 0; i < 2; i++)
+			if (p[i].revents && !relay(p[i].fd, p[!i].fd, i == 0))
+				_exit(0);
+	_exit(0);
+}
+
+static int serve_older(const char *path, const char *service)
+{
+	struct sockaddr_un un = address(path);
+	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (listener < 0 || bind(listener, (struct sockaddr *)&un, sizeof(un)) < 0 || listen(listener, 16) < 0)
+		die(path);
+	signal(SIGCHLD, SIG_IGN);
+	puts("ready");
+	fflush(stdout);
+	for (;;) {
+		int sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+		if (sock < 0)
+			die("accept");
+		if (fork() == 0)
+			be_older(sock, service);
+		close(sock);
+	}
+}
+
 /* --- a hook --------------------------------------------------------------------------------------------- */
 
 static const char *heard(int sock, int64_t patience)
@@ -237,13 +290,14 @@ static void greet(int sock)
 	msg_send(sock, &m, MSG_HELLO, NULL, 0);
 }
 
-static void describe(int sock, const char *id)
+static void describe(int sock, const char *id, int files)
 {
 	uint64_t start = 0;
 	fd_auto pidfd = process_pidfd(getpid());
+	const int fds[] = {pidfd, files};
 	process_start_time(getpid(), &start);
 	memset(&m, 0, sizeof(m));
-	m.target.desc = (struct target_desc){.fds = TARGET_PIDFD,
+	m.target.desc = (struct target_desc){.fds = TARGET_PIDFD | (files >= 0 ? TARGET_FILES : 0),
 		.strategy = STRATEGY_PROCESS,
 		.init_pid = getpid(),
 		.host_pid = getpid(),
@@ -252,7 +306,7 @@ static void describe(int sock, const char *id)
 		.n_events = 1,
 		.events = {{.kind = 0, .period = 1000000}}};
 	snprintf(m.target.desc.id, sizeof(m.target.desc.id), "%s", id);
-	msg_send(sock, &m, MSG_TARGET, &pidfd, 1);
+	msg_send(sock, &m, MSG_TARGET, fds, files >= 0 ? 2 : 1);
 }
 
 static void pass_files(int sock)
@@ -285,7 +339,10 @@ static void say(int sock, const char *mode)
 	else
 		greet(sock), heard(sock, PATIENCE);
 	if (!strcmp(mode, "files") || !strcmp(mode, "leave") || !strcmp(mode, "linger"))
-		describe(sock, "peer");
+		describe(sock, "peer", -1);
+	fd_auto null = fd_open(AT_FDCWD, "/dev/null", O_RDONLY, 0);
+	if (!strcmp(mode, "private"))
+		describe(sock, "peer", null);
 	if (!strcmp(mode, "files") || !strcmp(mode, "unasked"))
 		pass_files(sock);
 }
@@ -370,7 +427,7 @@ static int stop(const char *path, const char *id, const char *how)
 			return puts(answer), 0;
 	}
 	if (!strcmp(how, "claimed") || !strcmp(how, "armed"))
-		describe(sock, id);
+		describe(sock, id, -1);
 	if (!strcmp(how, "armed") && !arm(sock))
 		return puts("not armed"), 0;
 	memset(&m, 0, sizeof(m));
@@ -391,7 +448,7 @@ static int targets(const char *path, int n)
 		snprintf(id, sizeof(id), "peer-%04d", i);
 		greet(sock);
 		heard(sock, PATIENCE);
-		describe(sock, id);
+		describe(sock, id, -1);
 		armed += arm(sock);
 	}
 	printf("%d armed\n", armed);
@@ -428,6 +485,8 @@ int main(int argc, char **argv)
 {
 	if (argc >= 4 && !strcmp(argv[1], "serve"))
 		return serve(argv[2], argv[3]);
+	if (argc >= 4 && !strcmp(argv[1], "older"))
+		return serve_older(argv[2], argv[3]);
 	if (argc >= 3 && !strcmp(argv[1], "session"))
 		return serve_one(3, argv[2]), 0;
 	if (argc >= 4 && !strcmp(argv[1], "call"))

@@ -154,6 +154,64 @@ START_TEST(good_ones_pass)
 }
 END_TEST
 
+/* What a service answers to a greeting, and with it what may come behind. */
+static const struct {
+	const char *name;
+	unsigned version;
+	uint32_t flags;
+	unsigned answer;
+} greetings[] = {
+	{"one of version 2, which says no more", 2, 0, 2},
+	{"the same, without perf events", 2, HELLO_NO_PERF, 2},
+	{"ours", 2, HELLO_SPEAKS(PROTOCOL_VERSION), PROTOCOL_VERSION},
+	{"ours, without perf events", 2, HELLO_SPEAKS(PROTOCOL_VERSION) | HELLO_NO_PERF, PROTOCOL_VERSION},
+	{"one of the next version, which can be older", 2, HELLO_SPEAKS(PROTOCOL_VERSION + 1), PROTOCOL_VERSION},
+	{"one that says it in the head", 3, 0, 3},
+	{"one that says less than its head", 3, HELLO_SPEAKS(1), 3},
+};
+
+START_TEST(the_lesser_version_is_spoken)
+{
+	static union msg m;
+	struct err e = {0};
+	size_t n;
+	int s[2];
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s), 0);
+	m.hello =
+		(struct msg_hello){.head = {.version = (uint16_t)greetings[_i].version}, .flags = greetings[_i].flags};
+	ck_assert_int_eq(msg_welcome(s[0], &m.hello, &(struct msg_welcome){.batch_max = 7, .events_max = 9}), 0);
+	ck_assert_int_eq(msg_recv(s[1], clock_now() + NSEC_PER_SEC, &m, NULL, 0, &n, &e), 0);
+	ck_assert_msg(m.head.version == greetings[_i].answer, "%s: %u", greetings[_i].name, m.head.version);
+	ck_assert(m.head.type == MSG_WELCOME && m.welcome.batch_max == 7 && m.welcome.events_max == 9);
+	fd_close(s[0]);
+	fd_close(s[1]);
+}
+END_TEST
+
+/* So that one of the version before takes it: all but a target with what it does not know. */
+START_TEST(a_message_says_the_lowest_version_that_knows_it)
+{
+	static union msg m;
+	int s[2], got[FD_PASS_MAX];
+	size_t n;
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s), 0);
+	const struct kind *k = good(kinds[_i].type, &m);
+	fd_auto null = fd_open(AT_FDCWD, "/dev/null", O_RDONLY, 0);
+	const int given[] = {null, null, null};
+	for (int files = 0; files <= (k->type == MSG_TARGET); files++) {
+		if (files)
+			m.target.desc.fds |= TARGET_FILES;
+		ck_assert_int_eq(msg_send(s[0], &m, k->type, given, k->n_fds + (size_t)files), 0);
+		ck_assert_int_gt(fd_recv(s[1], &m, sizeof(m), got, FD_PASS_MAX, &n), 0);
+		while (n)
+			fd_close(got[--n]);
+		ck_assert_uint_eq(m.head.version, files ? PROTOCOL_FILES : PROTOCOL_OLDEST);
+	}
+	fd_close(s[0]);
+	fd_close(s[1]);
+}
+END_TEST
+
 START_TEST(cut_anywhere_or_longer_they_do_not)
 {
 	static union msg m;
@@ -623,6 +681,8 @@ UNIT_SUITE(protocol)
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, count_fds, NULL);
 	tcase_add_loop_test(t, good_ones_pass, 0, LENGTH(kinds));
+	tcase_add_loop_test(t, the_lesser_version_is_spoken, 0, LENGTH(greetings));
+	tcase_add_loop_test(t, a_message_says_the_lowest_version_that_knows_it, 0, LENGTH(kinds));
 	tcase_add_loop_test(t, cut_anywhere_or_longer_they_do_not, 0, LENGTH(kinds));
 	tcase_add_loop_test(t, descriptors_are_as_many_as_announced_and_wanted, 0, LENGTH(kinds));
 	tcase_add_loop_test(t, one_hostile_field, 0, LENGTH(hostile));
