@@ -193,11 +193,13 @@ static int run_opener(
 	return r;
 }
 
-/* A session cannot remove its own cgroup: it has given up everything. */
+/* Neither a session nor a file opener can remove its own cgroup: they have given up everything. */
 static void clean_up(const struct attached *a)
 {
+	const int64_t deadline = deadline_in(CLEAN_MS * NSEC_PER_MSEC);
 	if (!a->in_service)
-		session_clean(a->id, deadline_in(CLEAN_MS * NSEC_PER_MSEC));
+		session_clean(a->id, deadline);
+	file_opener_clean(a->id, deadline);
 }
 
 /* With libpillion in it there are timers. */

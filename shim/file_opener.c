@@ -302,6 +302,15 @@ int file_opener_start(const char *id, uint64_t start_time, int64_t deadline, str
 	return err_say(e, -EIO, "the process that opens them %s", process_fate(status, fate, sizeof(fate)));
 }
 
+void file_opener_clean(const char *id, int64_t deadline)
+{
+	char prefix[160];
+	snprintf(prefix, sizeof(prefix), "files-%.100s@", id);
+	while (cgroup_sweep(prefix) == -EBUSY && deadline_left_ms(deadline) > 0)
+		usleep(2000);
+	cgroup_sweep("files-");
+}
+
 static void note_none(struct target_desc *d, const char *why)
 {
 	char note[sizeof(((struct err *)0)->text) + 80];

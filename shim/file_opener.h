@@ -40,6 +40,8 @@ struct target_desc;
 int file_opener_start(const char *id, uint64_t start_time, int64_t deadline, struct err *e);
 /* The same, within a part of the time that is left to the deadline; -1: the target's notes say why there is none. */
 int file_opener_for(struct target_desc *d, int64_t deadline);
+/* Remove the cgroups of those that have ended; waits until the deadline for the target's. */
+void file_opener_clean(const char *id, int64_t deadline);
 /* Beneath which directory paths are: once, before anybody asks. 0 or -errno. */
 int file_opener_set_tree(int opener, int tree);
 /* The same: `opener`; -1 where it cannot be told, or either is -1: it is closed, and the target's notes say why. */

@@ -309,10 +309,11 @@ leak_none() {
 	awk 'FILENAME == ARGV[1] { known[$1 " " $2]; next } !($1 " " $2 in known)' "$ROW.before" "$ROW.after" >"$ROW.leak"
 	[[ ! -s $ROW.leak ]]
 }
-# The cgroup of a session that ended when the runtime no longer waited for it (POSTSTOP_WAIT_MS) is removed by the next start: so it is here.
+# The cgroup of a session, or of who opens files for it, that ended when the runtime no longer waited for it (POSTSTOP_WAIT_MS) is removed by the next start: so it is here.
 leak_check() { # [SECONDS]
 	! until_true 1 leak_none || return 0
 	cgroups_removed '*/pillion/session-*' || :
+	cgroups_removed '*/pillion/files-*' || :
 	until_true "${1:-30}" leak_none || fail "left behind: $(leak_tell)"
 }
 leak_tell() {

@@ -21,6 +21,7 @@ begin_run() { # [OPTION...] - sets RUN
 end_run() {
 	until_true "$PATIENCE" no_profiler || fail "a profiler is left"
 	cgroups_remove '*/pillion/session-run-*' # an unprivileged process cannot remove its own: the next start does
+	cgroups_remove '*/pillion/files-*'
 	leak_check 10
 }
 
