@@ -193,8 +193,8 @@ has_job_profile() { [[ -n $(host find /var/lib/pillion/profiles -name '*.pb.gz' 
 row "README.md: the commands of the first hour, where pillion is installed" test_commands_on_host
 
 # Of a target with three functions, before and after one of them became slower.
-nothing_is_left() { # a session without privilege leaves its cgroup to the next one
-	find /sys/fs/cgroup -depth -type d -path '*/pillion/session-run-*' -exec rmdir {} + 2>/dev/null || :
+nothing_is_left() { # what has no privilege leaves its cgroup to the next one
+	find /sys/fs/cgroup -depth -type d \( -path '*/pillion/session-run-*' -o -path '*/pillion/files-*' \) -exec rmdir {} + 2>/dev/null || :
 	no_profiler && leak_none
 }
 test_diff() {
