@@ -70,7 +70,7 @@ static struct jsonout *line_of_name(const char *path, uint64_t bytes)
 	char event[64] = "";
 	unsigned seq = 0;
 	struct tm tm = {0};
-	const char *name = strchr(path, '/');
+	const char *name = strrchr(path, '/');
 	const char *behind = name ? strptime(name + 1, "%Y%m%dT%H%M%SZ-", &tm) : NULL;
 	if (behind && sscanf(behind, "%u-%63[^.]", &seq, event) < 1)
 		behind = NULL;

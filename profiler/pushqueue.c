@@ -34,6 +34,7 @@ struct target {
 	char *name;
 	struct timespec changed; /* of its directory when it was looked at */
 	bool settled, seen, busy, told;
+	bool directories;	   /* it has some */
 	struct queue_file **files; /* by name, which is by time */
 	size_t n, room;
 	size_t first; /* none before it waits */
@@ -334,26 +335,32 @@ static int list(struct queue *q, struct target *t, int dir)
 	}
 	for (size_t i = 0; i < t->n; i++)
 		t->files[i]->seen = false;
-	while (r == 0 && (r = next_entry(d, &de)) == 0 && de)
+	t->directories = false;
+	while (r == 0 && (r = next_entry(d, &de)) == 0 && de) {
+		t->directories |= (de->d_type == DT_DIR || de->d_type == DT_UNKNOWN) && de->d_name[0] != '.';
 		if (spool_parse_name(de->d_name, &start_s) && event_of(de->d_name, event, sizeof(event)) &&
 			!strchr(de->d_name, '\n'))
 			r = add_file(q, t, de->d_name, start_s, !q->wants(q->arg, event));
+	}
 	closedir(d);
 	if (r == 0)
 		drop_gone(q, t);
 	return r;
 }
 
-static int look_into(struct queue *q, struct target *t)
+static int look_into(struct queue *q, struct target *t, int dir)
 {
 	struct stat st;
-	fd_auto dir = fd_open(q->spool, t->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-	t->seen = dir != -ENOENT && dir != -ENOTDIR && dir != -ELOOP;
+	t->seen = true;
 	if (dir < 0 || fstat(dir, &st) < 0)
-		return !t->seen ? 0 : dir < 0 ? dir : -errno;
+		return dir < 0 ? dir : -errno;
 	if (t->settled && st.st_mtim.tv_sec == t->changed.tv_sec && st.st_mtim.tv_nsec == t->changed.tv_nsec)
 		return 0;
 	int r = list(q, t, dir);
+	if (r == -ENOENT) { /* it has gone since it was opened */
+		t->seen = false;
+		return 0;
+	}
 	t->changed = st.st_mtim;
 	t->settled = r == 0 && time(NULL) - st.st_mtim.tv_sec > FRESH_S;
 	return r;
@@ -378,42 +385,45 @@ static void drop_targets(struct queue *q)
 	q->n = n;
 }
 
-static int scan_one(struct queue *q, const char *name, struct err *e)
+/* What cannot be looked at now is not gone. */
+static void keep_below(struct queue *q, const char *name)
 {
+	const size_t len = strlen(name);
+	for (size_t i = 0; i < q->n; i++)
+		if (!strncmp(q->targets[i]->name, name, len) && q->targets[i]->name[len] == '/')
+			q->targets[i]->seen = true;
+}
+
+struct scan {
+	struct queue *queue;
+	struct err *e;
+};
+
+static int scan_one(void *arg, int dir, const char *name)
+{
+	struct scan *scan = arg;
+	struct queue *q = scan->queue;
 	struct target *t;
+	if (strchr(name, '\n'))
+		return SPOOL_NO_DIRECTORIES;
 	int r = find_target(q, name, &t);
 	if (r < 0)
 		return r;
-	r = look_into(q, t);
+	r = look_into(q, t, dir);
+	if (r < 0)
+		keep_below(q, name);
 	if (r < 0 && r != -ENOMEM && !t->told)
-		err_set(e, r, "what is in %s is not sent: cannot list it", name);
+		err_set(scan->e, r, "what is in %s is not sent: cannot list it", name);
 	t->told = r < 0;
-	return r == -ENOMEM ? r : 0;
-}
-
-static int scan_names(struct queue *q, DIR *d, struct err *e)
-{
-	struct dirent *de;
-	int r = 0;
-	while (r == 0 && (r = next_entry(d, &de)) == 0 && de)
-		if (de->d_name[0] != '.' && strlen(de->d_name) <= SPOOL_TARGET_MAX && !strchr(de->d_name, '\n') &&
-			(de->d_type == DT_DIR || de->d_type == DT_UNKNOWN))
-			r = scan_one(q, de->d_name, e);
-	return r;
+	return r == -ENOMEM ? r : r < 0 || !t->directories ? SPOOL_NO_DIRECTORIES : 0;
 }
 
 int queue_scan(struct queue *q, struct err *e)
 {
-	int copy = fd_open_dir(q->spool, ".");
-	DIR *d = copy < 0 ? NULL : fdopendir(copy);
-	if (!d) {
-		fd_close(copy);
-		return err_set(e, copy < 0 ? copy : -errno, "cannot list the spool");
-	}
+	struct scan all = {.queue = q, .e = e};
 	for (size_t i = 0; i < q->n; i++)
 		q->targets[i]->seen = false;
-	int r = scan_names(q, d, e);
-	closedir(d);
+	int r = spool_each_target(q->spool, scan_one, &all);
 	if (r < 0)
 		return err_set(e, r, "cannot list the spool");
 	drop_targets(q);

@@ -3,7 +3,6 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +23,7 @@
 #define STAMP "%Y%m%dT%H%M%SZ"
 #define STAMP_LEN 16
 #define SEQ_TRIES 1000
-#define MAKE_TRIES 10
+#define MAKE_TRIES 30
 #define BLOCK 4096u /* what file systems hand out: to a file by need, to a directory at least one */
 
 struct entry {
@@ -54,17 +53,6 @@ struct spool {
 };
 
 /* --- names */
-
-void spool_safe_name(const char *text, char *buf, size_t size)
-{
-	size_t n = 0;
-	for (; text[n] && n + 1 < size; n++)
-		buf[n] = isalnum((unsigned char)text[n]) || strchr("_.-", text[n]) ? text[n] : '_';
-	buf[n] = 0;
-	if (!n || buf[0] == '.') /* never hidden, never "..": */
-		buf[0] = '_';
-	buf[n ? n : 1] = 0;
-}
 
 static void file_name(int64_t start_ns, unsigned seq, const char *kind, char *buf, size_t size)
 {
@@ -113,13 +101,32 @@ static void count_directory(struct spool *s)
 	s->blocks++;
 }
 
-/* Refused, and nothing happens, as long as there is a file in it. */
-static void remove_directory(struct spool *s, const char *target)
+/*
+ * The target's directory and those above it, from the bottom up: each is refused, and with it all above, as long as
+ * there is something in it. Whoever is making one of them makes it once more (begin). Returns how many.
+ */
+static size_t remove_directories(int spool, const char *target)
 {
-	if (unlinkat(s->dir, target, AT_REMOVEDIR) == 0 && s->directories) {
-		s->directories--;
-		s->blocks--;
+	char path[SPOOL_TARGET_MAX + 1], *end = path;
+	size_t n = 0;
+	snprintf(path, sizeof(path), "%s", target);
+	while (end) {
+		if (unlinkat(spool, path, AT_REMOVEDIR) == 0)
+			n++;
+		else if (errno != ENOENT) /* else somebody was faster */
+			break;
+		end = strrchr(path, '/');
+		if (end)
+			*end = 0;
 	}
+	return n;
+}
+
+static void uncount_directories(struct spool *s, size_t n)
+{
+	n = n < s->directories ? n : s->directories; /* there were others, without a file that is counted */
+	s->directories -= n;
+	s->blocks -= n;
 }
 
 static int add_entry(struct spool *s, const char *target, const char *file, uint64_t bytes, int64_t start_s)
@@ -170,8 +177,8 @@ static void remove_oldest(struct spool *s)
 	s->blocks -= blocks_of(e->bytes);
 	s->removed++;
 	unlinkat(s->dir, e->path, 0); /* may be gone already: somebody tidied up */
-	*strchr(e->path, '/') = 0;
-	remove_directory(s, e->path);
+	*strrchr(e->path, '/') = 0;
+	uncount_directories(s, remove_directories(s->dir, e->path));
 	free(e->path);
 }
 
@@ -215,41 +222,67 @@ static int scan_file(struct spool *s, int dir, const char *target, const char *f
 	return add_entry(s, target, file, (uint64_t)st.st_size, start_s);
 }
 
-typedef int scan_fn(struct spool *s, int dir, const char *parent, const char *name);
-
-/* Every entry of the directory to `fn`. */
-static int scan_dir(struct spool *s, int parent, const char *name, scan_fn *fn)
+/* Of an index. */
+static int remove_left_over(int dir)
 {
-	int fd = fd_open(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-	if (fd < 0)
-		return fd == -ENOTDIR || fd == -ELOOP || fd == -ENOENT ? 0 : fd;
-	DIR *d = fdopendir(fd);
+	int copy = fd_open_dir(dir, ".");
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
 	if (!d) {
-		fd_close(fd);
-		return -ENOMEM;
+		fd_close(copy);
+		return copy < 0 ? copy : -ENOMEM;
 	}
-	int r = 0;
-	for (struct dirent *de; !r && (de = readdir(d));)
-		if (strcmp(de->d_name, ".") && strcmp(de->d_name, ".."))
-			r = fn(s, fd, name, de->d_name);
+	for (struct dirent *de; (de = readdir(d));)
+		if (spool_left_over(de->d_name))
+			unlinkat(dir, de->d_name, 0);
 	closedir(d);
-	return r;
+	return 0;
 }
 
-static int scan_target(struct spool *s, int dir, const char *parent, const char *name)
+struct scan {
+	struct spool *spool;
+	char counted[SPOOL_TARGET_MAX + 1]; /* the last directory that is: those above it are, too */
+};
+
+/* Directories come with all that is below them, one after the other: so the last one tells what is counted already. */
+static void count_directories(struct scan *scan, const char *target)
 {
-	if (spool_left_over(name)) { /* of an index */
-		unlinkat(dir, name, 0);
-		return 0;
+	const char *last = scan->counted, *at = target;
+	bool same = true;
+	for (size_t len; *at; at += len + (at[len] == '/')) {
+		len = strcspn(at, "/");
+		same = same && strcspn(last, "/") == len && !memcmp(last, at, len);
+		if (!same)
+			count_directory(scan->spool);
+		else
+			last += len + (last[len] == '/');
+	}
+	snprintf(scan->counted, sizeof(scan->counted), "%s", target);
+}
+
+static int scan_target(void *arg, int dir, const char *target)
+{
+	struct scan *scan = arg;
+	struct spool *s = scan->spool;
+	const size_t before = s->count;
+	int copy = dir < 0 ? dir : fd_open_dir(dir, "."), r = 0;
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	bool directories = false;
+	if (!d) {
+		fd_close(copy);
+		return copy == -ENOENT ? 0 : copy < 0 ? copy : -ENOMEM; /* retention was faster */
 	}
 	s->tidied = false;
-	size_t before = s->count;
-	int r = scan_dir(s, dir, name, scan_file);
+	for (struct dirent *de; !r && (de = readdir(d));)
+		if (strcmp(de->d_name, ".") && strcmp(de->d_name, "..")) {
+			directories |= de->d_type == DT_DIR || de->d_type == DT_UNKNOWN;
+			r = scan_file(s, dir, target, de->d_name);
+		}
+	closedir(d);
 	if (s->count > before)
-		count_directory(s);
-	else if (!r && s->tidied)		   /* else it is not ours to remove */
-		unlinkat(dir, name, AT_REMOVEDIR); /* if empty */
-	return r;
+		count_directories(scan, target);
+	else if (!r && s->tidied) /* else it is not ours to remove */
+		remove_directories(s->dir, target);
+	return r < 0 ? r : directories ? 0 : SPOOL_NO_DIRECTORIES;
 }
 
 int spool_open_take(int dir, uint64_t cap_bytes, uint32_t cap_age_s, struct spool **ret, struct err *e)
@@ -260,7 +293,10 @@ int spool_open_take(int dir, uint64_t cap_bytes, uint32_t cap_age_s, struct spoo
 		return err_set(e, -ENOMEM, "cannot open the spool");
 	}
 	*s = (struct spool){.dir = dir, .cap_bytes = cap_bytes, .cap_age_s = cap_age_s};
-	int r = scan_dir(s, dir, ".", scan_target);
+	struct scan scan = {.spool = s};
+	int r = remove_left_over(dir);
+	if (r == 0)
+		r = spool_each_target(dir, scan_target, &scan);
 	if (r < 0) {
 		spool_close(s);
 		return err_set(e, r, "cannot list the spool");
@@ -273,14 +309,29 @@ int spool_open_take(int dir, uint64_t cap_bytes, uint32_t cap_age_s, struct spoo
 
 /* --- writing */
 
-/* The target's directory, made if need be: fd or -errno. */
-static int open_target(struct spool *s, const char *name)
+static int open_level(struct spool *s, int above, const char *name)
 {
-	if (mkdirat(s->dir, name, 0750) == 0)
+	if (mkdirat(above, name, 0750) == 0)
 		count_directory(s);
 	else if (errno != EEXIST)
 		return -errno;
-	return fd_open(s->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	return fd_open(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+}
+
+/* The target's directory and those above it, made if need be: fd or -errno. */
+static int open_target(struct spool *s, const char *target)
+{
+	char path[SPOOL_TARGET_MAX + 1], *rest = path, *level;
+	int dir = -1;
+	snprintf(path, sizeof(path), "%s", target);
+	while ((level = strsep(&rest, "/"))) {
+		const int above = dir;
+		dir = open_level(s, above < 0 ? s->dir : above, level);
+		fd_close(above);
+		if (dir < 0)
+			break;
+	}
+	return dir;
 }
 
 static int write_temporary(int dir, const char *temporary, const void *data, size_t len)
@@ -342,7 +393,7 @@ static int publish(int dir, const char *temporary, const struct file_of *f, char
 	return r;
 }
 
-/* Directory and unfinished file. A session that starts just now takes an empty directory away: then once more. */
+/* Directory and unfinished file. Another session takes empty directories away, of any level: then once more. */
 static int begin(struct spool *s, const char *target, const char *temporary, const void *data, size_t len, int *ret_dir)
 {
 	int r = -ENOENT;
@@ -358,10 +409,14 @@ int spool_write(struct spool *s, const char *target, int64_t start_ns, unsigned 
 	size_t len, char *ret_path, size_t size, struct err *e)
 {
 	char safe[SPOOL_TARGET_MAX + 1], name[FILE_MAX], temporary[32];
-	const uint64_t blocks = blocks_of(len) + 1; /* with a directory that may have to be made */
+	const bool nested = spool_target_is_nested(target);
+	const uint64_t blocks = blocks_of(len) + (nested ? SPOOL_LEVELS : 1); /* directories may have to be made */
 
 	spool_temporary(temporary);
-	spool_safe_name(target, safe, sizeof(safe));
+	if (nested)
+		snprintf(safe, sizeof(safe), "%s", target);
+	else
+		spool_safe_name(target, safe, SPOOL_NAME_MAX + 1);
 	if (s->cap_bytes && blocks * BLOCK > s->cap_bytes)
 		return err_say(e, -EFBIG, "a profile of %s with %zu bytes is lost: the spool may hold %" PRIu64, safe,
 			len, s->cap_bytes);
@@ -374,7 +429,7 @@ int spool_write(struct spool *s, const char *target, int64_t start_ns, unsigned 
 	if (r < 0) {
 		if (dir >= 0)
 			unlinkat(dir, temporary, 0);
-		remove_directory(s, safe);
+		uncount_directories(s, remove_directories(s->dir, safe));
 		return err_set(e, r, "a profile of %s with %zu bytes is lost: cannot write to the spool", safe, len);
 	}
 	if (ret_path)

@@ -17,11 +17,6 @@
 	"this needs more memory than a page may take: choose a shorter range, or download windows and give them to "   \
 	"'pillion flame'"
 
-static int not_hidden(const struct dirent *de)
-{
-	return de->d_name[0] != '.';
-}
-
 static int is_window(const struct dirent *de)
 {
 	int64_t start_s;
@@ -30,51 +25,70 @@ static int is_window(const struct dirent *de)
 
 /* --- targets -------------------------------------------------------------------------------------------- */
 
-/* One name of the spool's, and not a hidden one. */
 static int open_target(int spool, const char *target)
 {
-	if (!target[0] || target[0] == '.' || strchr(target, '/'))
-		return -ENOENT;
-	int r = fd_open(spool, target, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-	return r == -ENOTDIR || r == -ELOOP || r == -EACCES || r == -ENAMETOOLONG ? -ENOENT : r;
+	int r = spool_target_open(spool, target);
+	return r == -EACCES || r == -ENAMETOOLONG ? -ENOENT : r;
 }
 
-static bool has_windows(int spool, const char *name)
+static bool has_windows(int target)
 {
-	fd_auto dir = fd_open(spool, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-	DIR *d = dir < 0 ? NULL : fdopendir(dir);
+	int copy = fd_open_dir(target, ".");
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
 	bool has = false;
-	if (!d)
+	if (!d) {
+		fd_close(copy);
 		return false;
-	dir = -1;
+	}
 	for (struct dirent *de; !has && (de = readdir(d));)
 		has = is_window(de);
 	closedir(d);
 	return has;
 }
 
+struct names {
+	char **at;
+	size_t n, room; /* NULL behind the last: one more than n */
+};
+
+/* What cannot be read is passed over. */
+static int take_name(void *arg, int dir, const char *path)
+{
+	struct names *names = arg;
+	if (dir < 0 || !has_windows(dir))
+		return 0;
+	if (names->n + 1 >= names->room) {
+		const size_t room = names->room * 2;
+		char **bigger = reallocarray(names->at, room, sizeof(*bigger));
+		if (!bigger)
+			return -ENOMEM;
+		names->at = bigger;
+		names->room = room;
+	}
+	names->at[names->n] = strdup(path);
+	if (!names->at[names->n])
+		return -ENOMEM;
+	names->at[++names->n] = NULL;
+	return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
 int windows_targets(int spool, char ***ret, size_t *ret_n)
 {
-	struct dirent **list;
-	int n = scandirat(spool, ".", &list, not_hidden, alphasort), r = 0;
-	if (n < 0)
-		return -errno;
-	char **names = calloc((size_t)n + 1, sizeof(*names));
-	size_t k = 0;
-	for (int i = 0; i < n; i++) {
-		if (names && r == 0 && has_windows(spool, list[i]->d_name)) {
-			names[k] = strdup(list[i]->d_name);
-			r = names[k++] ? 0 : -ENOMEM;
-		}
-		free(list[i]);
+	struct names names = {.room = 16};
+	names.at = calloc(names.room, sizeof(*names.at));
+	int r = names.at ? spool_each_target(spool, take_name, &names) : -ENOMEM;
+	if (r < 0) {
+		windows_targets_done(names.at);
+		return r;
 	}
-	free(list);
-	if (!names || r < 0) {
-		windows_targets_done(names);
-		return -ENOMEM;
-	}
-	*ret = names;
-	*ret_n = k;
+	qsort(names.at, names.n, sizeof(*names.at), by_name);
+	*ret = names.at;
+	*ret_n = names.n;
 	return 0;
 }
 

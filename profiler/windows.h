@@ -33,10 +33,11 @@ struct windows_range {
 	int64_t from_s, to_s; /* windows that begin then, both included */
 };
 
-/* The windows of the spool's directory with this name. -ENOENT: there is none; on failure there is nothing to free. */
+/* The windows of the target with this directory (spool_target.h). -ENOENT: there is none; on failure there is nothing
+ * to free. */
 int windows_list(int spool, const char *target, struct windows *ret);
 void windows_done(struct windows *w);
-/* The names of all targets that have windows, malloc'ed, in order; NULL behind the last. */
+/* The directories of all targets that have windows, below the spool, malloc'ed, in order; NULL behind the last. */
 int windows_targets(int spool, char ***ret, size_t *ret_n);
 void windows_targets_done(char **names);
 /* An open file, regular: of the target's, of `dir`'s. -ENOENT: there is no such one. */

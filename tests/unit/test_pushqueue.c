@@ -166,6 +166,73 @@ START_TEST(what_the_caps_removed_is_lost_and_counted)
 }
 END_TEST
 
+START_TEST(containers_of_kubernetes_are_targets_of_their_own)
+{
+	add("prod/shop-0/main/" CPU("00"));
+	add("prod/shop-1/main/" CPU("01"));
+	add("web/" CPU("02")); /* of an older version */
+	ck_assert_int_eq(open_again(true), 0);
+	sends("prod/shop-0/main", CPU("00"));
+	struct queue_file *f = next_is("prod/shop-1/main", CPU("01"));
+	sends("web", CPU("02"));
+	add("prod/shop-0/main/" CPU("03")); /* the directories above it do not change */
+	add("prod/shop-2/main/" CPU("04"));
+	add("web/" CPU("05"));
+	scan();
+	sends("prod/shop-0/main", CPU("03"));
+	sends("prod/shop-2/main", CPU("04"));
+	sends("web", CPU("05"));
+	ck_assert_int_eq(queue_done(q, f), 0);
+	ck_assert_int_eq(open_again(false), 0);
+	ck_assert_uint_eq(queue_waiting(q), 0);
+	add("prod/shop-0/main/" CPU("06"));
+	scan();
+	must("rm -r prod/shop-0");
+	scan();
+	ck_assert_uint_eq(queue_lost(q), 1);
+	ck_assert_uint_eq(queue_waiting(q), 0);
+}
+END_TEST
+
+/* A directory that has no directories is not listed for them again; when it gets one, it has changed. */
+START_TEST(a_target_becomes_a_namespace_too)
+{
+	add("prod/" CPU("00"));
+	must("touch -d '1 hour ago' prod");
+	ck_assert_int_eq(open_again(true), 0);
+	sends("prod", CPU("00"));
+	scan();
+	add("prod/shop-0/main/" CPU("01"));
+	scan();
+	sends("prod/shop-0/main", CPU("01"));
+	must("touch -d '1 hour ago' prod");
+	scan();
+	scan();
+	add("prod/shop-0/main/" CPU("02"));
+	scan();
+	sends("prod/shop-0/main", CPU("02"));
+}
+END_TEST
+
+START_TEST(what_cannot_be_listed_for_now_is_not_gone)
+{
+	struct err e = {0};
+	add("prod/shop-0/main/" CPU("00"));
+	ck_assert_int_eq(open_again(true), 0);
+	ck_assert_uint_eq(queue_waiting(q), 1);
+	must("chmod -R a+rwX . && chmod 0 prod");
+	ck_assert(geteuid() != 0 || seteuid(64999) == 0);
+	const int r = queue_scan(q, &e);
+	ck_assert(getuid() != 0 || seteuid(0) == 0);
+	must("chmod 755 prod");
+	ck_assert_int_eq(r, 0);
+	ck_assert_str_eq(e.text, "what is in prod is not sent: cannot list it: Permission denied");
+	ck_assert_uint_eq(queue_lost(q), 0);
+	scan();
+	sends("prod/shop-0/main", CPU("00"));
+}
+END_TEST
+
 START_TEST(what_is_no_profile_or_not_the_administrators_is_not_seen)
 {
 	add("web/" CPU("00"));
@@ -300,6 +367,9 @@ UNIT_SUITE(pushqueue)
 	tcase_add_test(t, with_its_backlog_all_that_is_there_comes_oldest_first);
 	tcase_add_test(t, a_target_has_one_under_way_and_keeps_its_order);
 	tcase_add_test(t, what_the_caps_removed_is_lost_and_counted);
+	tcase_add_test(t, containers_of_kubernetes_are_targets_of_their_own);
+	tcase_add_test(t, a_target_becomes_a_namespace_too);
+	tcase_add_test(t, what_cannot_be_listed_for_now_is_not_gone);
 	tcase_add_test(t, what_is_no_profile_or_not_the_administrators_is_not_seen);
 	tcase_add_test(t, events_that_are_not_wanted_are_as_sent);
 	tcase_add_test(t, a_line_that_was_cut_off_is_no_line);

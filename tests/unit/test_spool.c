@@ -87,6 +87,10 @@ static const struct {
 	{"a kind with a slash", "shop", "a/b", "shop/20231114T221320Z-000007-a_b.pb.gz", 1700000000 * NSEC_PER_SEC},
 	{"spaces and newlines", "a b\nc", "cpu", "a_b_c/20231114T221320Z-000007-cpu.pb.gz", 1700000000 * NSEC_PER_SEC},
 	{"not ASCII", "caf\xc3\xa9", "cpu", "caf__/20231114T221320Z-000007-cpu.pb.gz", 1700000000 * NSEC_PER_SEC},
+	{"a container of Kubernetes", "prod/shop-0/main", "cpu", "prod/shop-0/main/20231114T221320Z-000007-cpu.pb.gz",
+		1700000000 * NSEC_PER_SEC},
+	{"what is none", "prod/../main", "cpu", "prod_.._main/20231114T221320Z-000007-cpu.pb.gz",
+		1700000000 * NSEC_PER_SEC},
 	{"before the epoch", "shop", "cpu", "shop/19700101T000000Z-000007-cpu.pb.gz", -5 * NSEC_PER_SEC},
 };
 
@@ -288,6 +292,137 @@ START_TEST(test_a_symlink_for_a_target_is_not_followed)
 }
 END_TEST
 
+/* --- directories of three levels */
+
+#define A "prod/shop-0/main"
+#define B "prod/shop-1/main"
+#define C "prod/shop-1/db"
+
+START_TEST(test_directories_above_a_target_go_with_their_last_file)
+{
+	struct spool *s = open_spool(0, 0);
+	write_ok(s, A, 10 * NSEC_PER_SEC, 1, 10);
+	write_ok(s, B, 20 * NSEC_PER_SEC, 1, 10);
+	write_ok(s, C, 30 * NSEC_PER_SEC, 1, 10);
+	write_ok(s, "prod", 40 * NSEC_PER_SEC, 1, 10); /* of one level, and a namespace's directory */
+	ck_assert_uint_eq(spool_bytes(s), (4 + 6) * BLOCK);
+	struct stat st;
+	char path[64];
+	snprintf(path, sizeof(path), "%s/prod/shop-0", top);
+	ck_assert(stat(path, &st) == 0 && (st.st_mode & 07777) == 0750);
+	spool_limit(s, 9 * BLOCK, 0);
+	spool_tidy(s);
+	ck_assert(!exists("prod/shop-0") && exists(B));
+	ck_assert_uint_eq(spool_bytes(s), (3 + 4) * BLOCK);
+	spool_limit(s, 6 * BLOCK, 0);
+	spool_tidy(s);
+	ck_assert(!exists(B) && exists(C));
+	ck_assert_uint_eq(spool_bytes(s), (2 + 3) * BLOCK);
+	spool_limit(s, 3 * BLOCK, 0);
+	spool_tidy(s);
+	ck_assert(!exists("prod/shop-1") && exists("prod"));
+	ck_assert_uint_eq(spool_bytes(s), (1 + 1) * BLOCK);
+	spool_limit(s, 1, 0);
+	spool_tidy(s);
+	ck_assert(!exists("prod"));
+	ck_assert_uint_eq(spool_bytes(s), 0);
+	spool_close(s);
+}
+END_TEST
+
+START_TEST(test_what_is_not_ours_keeps_the_directories_above_it)
+{
+	struct spool *s = open_spool(0, 0);
+	char command[128];
+	write_ok(s, A, 10 * NSEC_PER_SEC, 1, 10);
+	snprintf(command, sizeof(command), "echo mine >%s/prod/shop-0/notes.txt", top);
+	ck_assert_int_eq(system(command), 0);
+	spool_limit(s, 1, 0);
+	spool_tidy(s);
+	ck_assert(!exists(A) && exists("prod/shop-0/notes.txt"));
+	spool_close(s);
+}
+END_TEST
+
+START_TEST(test_a_restart_counts_three_levels_and_one)
+{
+	struct spool *s = open_spool(0, 0);
+	const char *const targets[] = {"web", A, "prod", C, B, "test/shop-0/main", "shop"};
+	for (size_t i = 0; i < N(targets); i++)
+		for (int k = 0; k < 3; k++)
+			write_ok(s, targets[i], (int64_t)(i + 10 * k) * NSEC_PER_SEC, 1, 10);
+	ck_assert_uint_eq(spool_files(s), 21);
+	const uint64_t bytes = spool_bytes(s);
+	ck_assert_uint_eq(bytes, (21 + 2 + 1 + 5 + 3) * BLOCK);
+	spool_close(s);
+	char command[256];
+	snprintf(command, sizeof(command),
+		"cd %s && echo x >" A
+		"/.writing && mkdir -p old/shop-0/main old/empty && echo x >old/shop-0/main/.writing && "
+		"mkdir -p gone/shop-0/main && echo x >gone/shop-0/main/.writing",
+		top);
+	ck_assert_int_eq(system(command), 0);
+	s = open_spool(0, 0);
+	ck_assert_uint_eq(spool_files(s), 21);
+	ck_assert_uint_eq(spool_bytes(s), bytes);
+	ck_assert(!exists(A "/.writing") && !exists("old/shop-0") && exists("old/empty") && !exists("gone"));
+	spool_limit(s, 1, 0);
+	spool_tidy(s);
+	ck_assert_uint_eq(spool_bytes(s), 0);
+	ck_assert(!exists("prod") && !exists("web") && !exists("test"));
+	spool_close(s);
+}
+END_TEST
+
+START_TEST(test_no_level_is_a_link)
+{
+	static const char *const links[] = {"prod", "prod/shop-0", A};
+	struct spool *s = open_spool(0, 0);
+	char command[256];
+	struct err e = {0};
+	snprintf(command, sizeof(command),
+		"cd %s && mkdir -p $(dirname %s) elsewhere/shop-0/main && ln -s %s/elsewhere %s", top, links[_i], top,
+		links[_i]);
+	ck_assert_int_eq(system(command), 0);
+	ck_assert_int_lt(spool_write(s, A, 0, 1, "cpu", "x", 1, NULL, 0, &e), 0);
+	ck_assert_uint_eq(count_files(true), 0);
+	spool_close(s);
+}
+END_TEST
+
+START_TEST(test_room_is_made_for_all_levels)
+{
+	struct spool *s = open_spool(7 * BLOCK, 0);
+	struct err e = {0};
+	static char big[4 * BLOCK + 1];
+	write_ok(s, "a", 10 * NSEC_PER_SEC, 1, 3 * BLOCK);
+	write_ok(s, A, 20 * NSEC_PER_SEC, 1, BLOCK);
+	ck_assert(!exists("a")); /* 4 blocks, and 4 that were to come */
+	ck_assert_uint_eq(spool_bytes(s), 4 * BLOCK);
+	ck_assert_int_eq(spool_write(s, A, 0, 1, "cpu", big, sizeof(big), NULL, 0, &e), -EFBIG);
+	spool_close(s);
+}
+END_TEST
+
+/* Two sessions on one spool with room for little: each takes away the directories that the other one is about to use.
+ */
+START_TEST(test_directories_that_another_one_takes_away_are_made_again)
+{
+	int status;
+	const pid_t child = fork();
+	struct spool *s = open_spool(8 * BLOCK, 0);
+	for (int64_t i = 0; i < 500; i++)
+		write_ok(s, i % 2 ? A : B, i * NSEC_PER_SEC, child ? 1 : 2, 10);
+	spool_close(s);
+	if (child == 0)
+		_exit(0);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	ck_assert_uint_eq(count_files(true), count_files(false));
+	ck_assert_uint_gt(count_files(false), 0);
+}
+END_TEST
+
 /* --- a disk that is full, a writer that dies */
 
 /* In a mount namespace of its own: a file system of 256 KiB. */
@@ -405,6 +540,12 @@ UNIT_SUITE(spool)
 	tcase_add_test(t, test_a_restart_counts_what_is_there);
 	tcase_add_test(t, test_files_removed_by_others);
 	tcase_add_test(t, test_a_symlink_for_a_target_is_not_followed);
+	tcase_add_test(t, test_directories_above_a_target_go_with_their_last_file);
+	tcase_add_test(t, test_what_is_not_ours_keeps_the_directories_above_it);
+	tcase_add_test(t, test_a_restart_counts_three_levels_and_one);
+	tcase_add_loop_test(t, test_no_level_is_a_link, 0, SPOOL_LEVELS);
+	tcase_add_test(t, test_room_is_made_for_all_levels);
+	tcase_add_test(t, test_directories_that_another_one_takes_away_are_made_again);
 	tcase_add_test(t, test_full_disk);
 	tcase_add_test(t, test_the_writer_dies_in_the_middle_of_a_file);
 	tcase_add_test(t, test_kill_at_any_moment_leaves_whole_files);

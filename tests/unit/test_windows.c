@@ -85,10 +85,49 @@ START_TEST(targets_are_directories_with_windows)
 }
 END_TEST
 
+START_TEST(containers_of_kubernetes_are_targets_beside_others)
+{
+	static const char *const expect[] = {"prod", "prod/shop-0/main", "prod/shop-1/main", "web"};
+	char **names;
+	size_t n;
+	struct windows w;
+	must("mkdir -p prod/shop-0/main prod/shop-1/main prod/shop-2/main && for i in 0 1; do cp web/*000000-cpu.pb.gz "
+	     "prod/shop-$i/main; done && cp web/*000002-cpu.pb.gz prod");
+	ck_assert_int_eq(windows_targets(spool, &names, &n), 0);
+	ck_assert_uint_eq(n, sizeof(expect) / sizeof(expect[0]));
+	for (size_t i = 0; i < n; i++)
+		ck_assert_str_eq(names[i], expect[i]);
+	ck_assert_ptr_null(names[n]);
+	windows_targets_done(names);
+	ck_assert_int_eq(windows_list(spool, "prod/shop-1/main", &w), 0);
+	ck_assert_uint_eq(w.n, 1);
+	fd_close(windows_open(&w, "20260101T000000Z-000000-cpu.pb.gz"));
+	windows_done(&w);
+	ck_assert_int_eq(windows_list(spool, "prod", &w), 0);
+	ck_assert_uint_eq(w.n, 1);
+	windows_done(&w);
+}
+END_TEST
+
+START_TEST(many_targets_are_in_order)
+{
+	char **names, name[16];
+	size_t n;
+	must("for i in $(seq -w 100); do mkdir t$i && cp web/*000000-cpu.pb.gz t$i; done");
+	ck_assert_int_eq(windows_targets(spool, &names, &n), 0);
+	ck_assert_uint_eq(n, 101);
+	for (unsigned i = 1; i <= 100; i++) {
+		snprintf(name, sizeof(name), "t%03u", i);
+		ck_assert_str_eq(names[i - 1], name);
+	}
+	windows_targets_done(names);
+}
+END_TEST
+
 START_TEST(no_name_leads_out)
 {
-	static const char *const names[] = {
-		"", ".", "..", "../etc", "web/../web", "web/", "/etc", "linked", ".hidden", "index.jsonl", "nobody"};
+	static const char *const names[] = {"", ".", "..", "../etc", "web/../web", "web/", "/etc", "linked", ".hidden",
+		"index.jsonl", "nobody", "web/../web/x", "web/x/y", "linked/x/y", ".hidden/x/y"};
 	struct windows w;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		ck_assert_msg(windows_list(spool, names[i], &w) == -ENOENT, "%s", names[i]);
@@ -175,6 +214,8 @@ UNIT_SUITE(windows)
 	TCase *c = tcase_create("windows");
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_add_test(c, targets_are_directories_with_windows);
+	tcase_add_test(c, containers_of_kubernetes_are_targets_beside_others);
+	tcase_add_test(c, many_targets_are_in_order);
 	tcase_add_test(c, no_name_leads_out);
 	tcase_add_test(c, windows_are_in_order_and_know_their_event);
 	tcase_add_test(c, a_range_includes_both_ends);
