@@ -4,6 +4,7 @@
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "oci/seccomp.h"
+#include "profiler/index.h"
 #include "profiler/jsonout.h"
 #include "profiler/pushbatch.h"
 #include "profiler/pushqueue.h"
@@ -355,13 +356,34 @@ static int copy_into(int dir, const char *file, int fd)
 }
 
 /* One level below `base`, which is made if need be. */
-static int step_into(int base, const char *name)
+static int step_into(int base, const char *safe)
 {
-	char safe[SPOOL_TARGET_MAX + 1];
-	spool_safe_name(name, safe, sizeof(safe));
 	if (mkdirat(base, safe, 0750) < 0 && errno != EEXIST)
 		return -errno;
 	return fd_open(base, safe, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+}
+
+static int step_into_node(int base, const char *node)
+{
+	char safe[SPOOL_NAME_MAX + 1];
+	spool_safe_name(node, safe, sizeof(safe));
+	return step_into(base, safe);
+}
+
+/* As many levels as it has in the spool. Takes `dir`. */
+static int step_into_target(int dir, const char *target)
+{
+	char path[SPOOL_TARGET_MAX + 1], *rest = path, *level;
+	if (spool_target_is_nested(target))
+		snprintf(path, sizeof(path), "%s", target);
+	else
+		spool_safe_name(target, path, SPOOL_NAME_MAX + 1);
+	while (dir >= 0 && (level = strsep(&rest, "/"))) {
+		const int above = dir;
+		dir = step_into(above, level);
+		fd_close(above);
+	}
+	return dir;
 }
 
 /* NODE/TARGET/FILE, as put_path() of pushform.c has it. */
@@ -374,8 +396,7 @@ static int copy_file(struct push *h, struct flight *f, struct err *e)
 	fd_auto base = fd_open_dir(AT_FDCWD, h->endpoint->base);
 	if (base < 0)
 		return err_set(e, base, "cannot open %s", h->endpoint->base);
-	fd_auto node = h->node[0] ? step_into(base, h->node) : -1;
-	fd_auto dir = h->node[0] && node < 0 ? node : step_into(node < 0 ? base : node, target);
+	fd_auto dir = step_into_target(h->node[0] ? step_into_node(base, h->node) : fd_open_dir(base, "."), target);
 	int r = dir < 0				? dir
 		: lseek(f->fd, 0, SEEK_SET) < 0 ? -errno
 						: copy_into(dir, slash ? slash + 1 : f->path, f->fd);
@@ -531,7 +552,7 @@ static void start_file(struct push *h, int spool, struct queue_file *file)
 {
 	char path[SPOOL_TARGET_MAX + 256];
 	snprintf(path, sizeof(path), "%s/%s", queue_target(file), queue_name(file));
-	fd_auto dir = fd_open(spool, queue_target(file), O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	fd_auto dir = spool_target_open(spool, queue_target(file));
 	int fd = dir < 0 ? dir : fd_open(dir, queue_name(file), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
 	struct flight *f = fd < 0 ? NULL : new_flight(h, file, fd, path);
 	if (f) {
@@ -641,14 +662,42 @@ int push_follow(struct push *h, int spool, bool backlog, struct err *e)
 
 /* --- one by one ------------------------------------------------------------------------------------------- */
 
-/* The last two parts of a path; of a file alone its target is its name. */
-static void tail_of(const char *path, char *buf, size_t size)
+/* The last parts of a path, so many; NULL: there are fewer. */
+static const char *last_parts(const char *path, unsigned n)
 {
-	const char *slash = strrchr(path, '/'), *start = slash;
-	while (start && start > path && start[-1] != '/')
-		start--;
-	if (slash && slash > path)
-		snprintf(buf, size, "%s", start);
+	const char *at = path + strlen(path);
+	for (; at > path; at--)
+		if (at[-1] == '/' && --n == 0)
+			return at;
+	return n == 1 ? path : NULL;
+}
+
+/* Is there an index so many levels above the file? Then that is the spool. */
+static bool is_spool(int dir, const char *file, const char *above)
+{
+	const char *slash = strrchr(file, '/');
+	char path[4096];
+	struct stat st;
+	const int n =
+		snprintf(path, sizeof(path), "%.*s%s" INDEX_FILE, slash ? (int)(slash + 1 - file) : 0, file, above);
+	return n < (int)sizeof(path) && fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
+}
+
+/*
+ * Below the spool: TARGET/FILE. A path alone does not tell of how many levels the target is (/home/me/web is no
+ * container of Kubernetes), so the spool is looked for. Of a file alone its target is its name.
+ */
+static void tail_of(int dir, const char *file, const char *path, char *buf, size_t size)
+{
+	const char *slash = strrchr(path, '/'), *nested = last_parts(path, SPOOL_LEVELS + 1),
+		   *two = last_parts(path, 2);
+	char target[SPOOL_TARGET_MAX + 1] = "";
+	if (nested && slash - nested <= SPOOL_TARGET_MAX)
+		snprintf(target, sizeof(target), "%.*s", (int)(slash - nested), nested);
+	if (spool_target_is_nested(target) && !is_spool(dir, file, "../") && is_spool(dir, file, "../../../"))
+		snprintf(buf, size, "%s", nested);
+	else if (slash && slash > path)
+		snprintf(buf, size, "%s", two);
 	else
 		snprintf(buf, size, "%.*s/%s", (int)strcspn(path + !!slash, "."), path + !!slash, path + !!slash);
 }
@@ -657,7 +706,7 @@ static int try_file(struct push *h, int dir, const char *file, const char *path,
 {
 	const struct status before = h->status;
 	char tail[SPOOL_TARGET_MAX + 256];
-	tail_of(path, tail, sizeof(tail));
+	tail_of(dir, file, path, tail, sizeof(tail));
 	int fd = fd_open(dir, file, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0), r = 0;
 	struct flight *f = fd < 0 ? NULL : new_flight(h, NULL, fd, tail);
 	if (!f) {
