@@ -12,6 +12,7 @@ struct latest { /* all zero: none */
 	size_t n;
 };
 
-/* Of this directory, and of the directories in it. 0, or -errno: -ENOENT, -ENOMEM, ... Adds to what is there. */
+/* Of this directory alone: below it may be other targets' (spool_target.h). 0, or -errno: -ENOENT, -ENOMEM, ... Adds to
+ * what is there. */
 int latest_add(struct latest *l, const char *dir);
 void latest_done(struct latest *l);
