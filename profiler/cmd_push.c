@@ -332,6 +332,8 @@ static int run(int argc, char **argv)
 	if (read_arguments(argc, argv, &a) < 0)
 		return EXIT_USAGE;
 	int code = check(argv[0], &a);
+	if (code == EXIT_DONE && !a.follow)
+		code = command_find_targets(argv[0], a.n, argv + 1);
 	if (code != EXIT_DONE)
 		return code;
 	command_settings(&o, 1, argv, &e);
@@ -365,8 +367,8 @@ const struct command cmd_push = {
 		"each profile that comes into the spool DIR (default: the service's) is sent, in order; what cannot "
 		"be\n"
 		"sent waits there, also over a restart. Without --to it serves each NAME.conf of /etc/pillion/push.d,\n"
-		"which has the options below as 'key = value' (url, token_file, ...). The spool stays as it is.\n"
-		"\n"
+		"which has the options below as 'key = value' (url, token_file, ...). The spool stays as it "
+		"is.\n" COMMAND_TARGET_HELP "\n"
 		"  --to URL             pyroscope+https://HOST (push.v1), ingest+https://HOST (Pyroscope's older "
 		"/ingest),\n"
 		"                       otlp+https://HOST:4318 (OpenTelemetry profiles, v1development),\n"

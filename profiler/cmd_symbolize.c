@@ -132,7 +132,9 @@ static int run(int argc, char **argv)
 	size_t files;
 
 	int n = command_options(argc, argv, options);
-	int code = n < 0 ? EXIT_USAGE : check(&j, n, argv + 1, url);
+	int code = n < 0 ? EXIT_USAGE : command_find_targets(argv[0], n, argv + 1);
+	if (code == EXIT_DONE)
+		code = check(&j, n, argv + 1, url);
 	if (code != EXIT_DONE)
 		return code;
 	if (url)
@@ -161,8 +163,7 @@ const struct command cmd_symbolize = {
 		"touched.\n"
 		"Debug information is looked for in this order, and anywhere but where the profile was made, too:\n"
 		"/usr/lib/debug/.build-id; the module itself, if it lies here and has the build-id; debuginfod "
-		"servers.\n"
-		"\n"
+		"servers.\n" COMMAND_TARGET_HELP "\n"
 		"  -o, --output OUT       leave FILE alone and write OUT; -: to stdout\n"
 		"      --debuginfod URL   ask this server (default: those of DEBUGINFOD_URLS, else none). Needs the "
 		"package\n"

@@ -31,6 +31,16 @@ struct asked {
 
 /* --- what there is to be read: the last windows of a service's targets, or what was named */
 
+/* Two targets of one name have one directory. */
+static bool is_known(const struct latest *found, const char *dir)
+{
+	const size_t len = strlen(dir);
+	for (size_t i = 0; i < found->n; i++)
+		if (!strncmp(found->paths[i], dir, len) && strrchr(found->paths[i], '/') == found->paths[i] + len)
+			return true;
+	return false;
+}
+
 static int add_targets(const struct listed *l, struct latest *found)
 {
 	char dir[2048];
@@ -40,10 +50,7 @@ static int add_targets(const struct listed *l, struct latest *found)
 			continue;
 		snprintf(dir, sizeof(dir), "%s/%s", l->spool, l->targets[i].profile);
 		*strrchr(dir, '/') = 0;
-		bool known = false; /* two targets of one name have one directory */
-		for (size_t k = 0; !known && k < found->n; k++)
-			known = !strncmp(found->paths[k], dir, strlen(dir)) && found->paths[k][strlen(dir)] == '/';
-		r = known ? 0 : latest_add(found, dir);
+		r = is_known(found, dir) ? 0 : latest_add(found, dir);
 		r = r == -ENOENT ? 0 : r; /* retention was faster */
 	}
 	return r;
@@ -198,6 +205,9 @@ static int run(int argc, char **argv)
 		options_set(&own, OPTION_FLAG, "control", a.control, &e);
 	if (e.code && !a.n)
 		return command_fail(a.self, EXIT_USAGE, "%s", e.text);
+	const int code = command_find_targets(a.self, a.n, a.paths);
+	if (code != EXIT_DONE)
+		return code;
 	return a.live || (!a.once && !a.rows_text && goes_on(&a) && screen_possible()) ? live(&a) : once(&a);
 }
 
@@ -209,8 +219,7 @@ const struct command cmd_top = {
 		"\n"
 		"Shows what a profile is of, what it lost, and the functions with the largest self time.\n"
 		"Several files and all profiles of a directory are merged. Without an argument it is the last\n"
-		"window of each target of the service.\n"
-		"\n"
+		"window of each target of the service.\n" COMMAND_TARGET_HELP "\n"
 		"On a terminal the service and directories are shown live: read again as windows are written.\n"
 		"Keys: q or Ctrl-C quit, s self or total first, t the next sample type, / filter, p pause,\n"
 		"arrows, PgUp, PgDn, g, G. Files, and what goes into a pipe, are printed once.\n"

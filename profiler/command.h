@@ -77,6 +77,16 @@ int command_replace(int dir, const char *file, const char *path, const void *dat
 int command_write(const char *name, const char *output, const void *data, size_t len);
 int command_may_write(const char *name, const char *output); /* no profile goes to a terminal. An exit code */
 
+/*
+ * In place of what is neither a file nor a directory, but names a target of the spool (of the setting `spool`): its
+ * directory there, malloc'ed. NAMESPACE/POD/CONTAINER names one; so does its end, CONTAINER or POD/CONTAINER, and the
+ * name of another target, where only one has it. What names none stays as it is. Returns an exit code; of a name that
+ * several have it has listed them.
+ */
+int command_find_targets(const char *name, int n, char **paths);
+#define COMMAND_TARGET_HELP                                                                                            \
+	"A target's name means its directory in the spool: checkout, or of a container of Kubernetes\n"                \
+	"prod/shop-0/main, shop-0/main, or main where no other target is called so.\n"
 /* Until no session owes the directory `path` the last window of a program that has ended (spool_lock.h); what takes
  * long is said. */
 void command_await(const char *name, const char *path);

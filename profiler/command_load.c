@@ -6,6 +6,7 @@
 #include "profiler/pprof.h"
 #include "profiler/progress.h"
 #include "profiler/spool_lock.h"
+#include "profiler/spool_target.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DEPTH_MAX 3 /* a state directory, its spool, a target */
+#define DEPTH_MAX (2 + SPOOL_LEVELS) /* a state directory, its spool, the levels of a target */
 #define SUFFIX ".pb.gz"
 
 struct walk {
@@ -43,6 +44,11 @@ static int not_hidden(const struct dirent *de)
 	return de->d_name[0] != '.';
 }
 
+static bool ends_with_slash(const char *path)
+{
+	return path[0] && path[strlen(path) - 1] == '/';
+}
+
 static int visit(struct walk *w, int dir, const char *file, const char *path, unsigned depth);
 
 static int visit_dir(struct walk *w, int parent, const char *file, const char *path, unsigned depth)
@@ -56,7 +62,7 @@ static int visit_dir(struct walk *w, int parent, const char *file, const char *p
 		return command_fail(w->name, -errno, "cannot list %s: %s", path, strerror(errno));
 	for (int i = 0; i < n; i++) {
 		char *below = NULL;
-		if (!r && asprintf(&below, "%s/%s", path, list[i]->d_name) < 0)
+		if (!r && asprintf(&below, "%s%s%s", path, ends_with_slash(path) ? "" : "/", list[i]->d_name) < 0)
 			r = -ENOMEM;
 		if (!r)
 			r = visit(w, dir, list[i]->d_name, below, depth + 1);
@@ -208,7 +214,9 @@ int command_load(const char *name, int n, char **paths, const char *type, struct
 {
 	struct loading l = {.name = name, .type = type};
 	size_t files;
-	int code = command_files(name, n, paths, load_file, &l, &files);
+	int code = command_find_targets(name, n, paths);
+	if (code == EXIT_DONE)
+		code = command_files(name, n, paths, load_file, &l, &files);
 	if (code == EXIT_DONE)
 		code = finish(&l, files, ret_type);
 	if (code == EXIT_DONE)

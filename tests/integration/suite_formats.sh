@@ -66,6 +66,31 @@ test_profiles() {
 }
 row "spool, index, sample types, labels, places, folded stacks: as formats.md has them" test_profiles
 
+test_names() { # of targets, in place of their directories
+	local of command
+	need jq
+	for of in web prod/shop-0/main prod/shop-1/main prod/shop-1/db; do
+		mkdir -p "spool/$of"
+		echo "p;main;work_${of//[^a-z0-9]/_} 7" | "$B/tools/unfold" "spool/$of/20260101T000000Z-000000-cpu.pb.gz" samples count
+	done
+	export PILLION_SPOOL=$ROW/spool
+	for of in web=web db=prod/shop-1/db shop-0/main=prod/shop-0/main prod/shop-1/main=prod/shop-1/main; do
+		for command in 'top --once' 'report --text' 'report --folded' 'export -o -' 'flame -o -' 'diff --all web'; do
+			"$LAB/bin/pillion" $command "${of%%=*}" >said 2>err || fail "$command ${of%%=*}: $(cat err)"
+			[[ $command != export* ]] || gunzip <said >said.out
+			[[ $command != export* ]] || mv said.out said
+			grep -qa "work_$(sed 's/[^a-z0-9]/_/g' <<<"${of#*=}")" said || fail "$command ${of%%=*} shows another: $(cat said)"
+		done
+	done
+	is "the status of a name of two" "$(status_of "$LAB/bin/pillion" report --folded main 2>err)" 2
+	is "what it says" "$(cat err)" "pillion report: 2 targets are called 'main': give one of prod/shop-0/main, prod/shop-1/main"
+	is "the status of what is none" "$(status_of "$LAB/bin/pillion" report --folded nobody 2>err)" 1
+	is "what it says" "$(cat err)" "pillion report: cannot open nobody: No such file or directory"
+	has "a namespace's directory" "$("$LAB/bin/pillion" report --folded spool/prod | xargs)" '^p;main;work_prod_shop_0_main 7 p;main;work_prod_shop_1_db 7 p;main;work_prod_shop_1_main 7$'
+	is "the spool" "$("$LAB/bin/pillion" report --folded spool | wc -l)" 4
+}
+row "names of targets in place of directories; what several have is listed" test_names
+
 # A frame that the page tells of is one that the sources make, and those that they make are told.
 test_frames() {
 	# texts of code, without comments, notes and what is a part of a message
