@@ -157,6 +157,7 @@ static const void *map(int fd, uint64_t bytes)
 static int write_profile(
 	struct exporter *x, const struct export_profile *p, int fd, char *path, size_t size, struct err *e)
 {
+	char target[SPOOL_TARGET_MAX + 1];
 	const struct written *before = find_written(x, p);
 	if (before) {
 		snprintf(path, size, "%s", before->path);
@@ -175,8 +176,8 @@ static int write_profile(
 		x->metrics.crashes += r == 0;
 		return r;
 	}
-	r = spool_write(
-		x->spool, p->name[0] ? p->name : p->id, p->start_ns, p->seq, p->event, data, p->bytes, path, size, e);
+	spool_target_path(p->id, p->name, p->pod, p->pod_namespace, target);
+	r = spool_write(x->spool, target, p->start_ns, p->seq, p->event, data, p->bytes, path, size, e);
 	munmap((void *)data, p->bytes);
 	if (r < 0)
 		return r;

@@ -19,10 +19,10 @@
 #include <time.h>
 
 #define REFRESH_S 5
-#define SHOWN_MAX 500  /* of windows, of reports */
-#define TOP_ROWS 60    /* of functions */
-#define MOVED_ROWS 100 /* the same, in a comparison */
-#define LEVELS_MAX 4   /* of an address */
+#define SHOWN_MAX 500		      /* of windows, of reports */
+#define TOP_ROWS 60		      /* of functions */
+#define MOVED_ROWS 100		      /* the same, in a comparison */
+#define LEVELS_MAX (2 + SPOOL_LEVELS) /* of an address: target, those of its directory, a file */
 
 const char *const page_arguments[PAGE_ARGUMENTS] = {
 	"event", "from", "to", "before_from", "before_to", "type", "file", "svg"};
@@ -65,9 +65,9 @@ static const char *const live_titles[] = {
 	"POD", "STATE", "EVENTS", "AGE", "SAMPLES", "PER-S", "LOWERED", "LOST", "THROTTLED", "COST"};
 #define LIVE_TITLES (sizeof(live_titles) / sizeof(live_titles[0]))
 
-static void directory_of(const struct listed_target *t, char *buf, size_t size)
+static void directory_of(const struct listed_target *t, char ret[static SPOOL_TARGET_MAX + 1])
 {
-	spool_safe_name(t->name[0] ? t->name : t->id, buf, size);
+	spool_target_path(t->id, t->name, t->pod, t->pod_namespace, ret);
 }
 
 /* only: that directory's; NULL: all */
@@ -78,7 +78,7 @@ static size_t live_rows(struct page *p, const char *only)
 	size_t n = 0;
 	for (size_t i = 0; l && i < l->n; i++) {
 		const struct listed_target *t = &l->targets[i];
-		directory_of(t, directory, sizeof(directory));
+		directory_of(t, directory);
 		if (only && strcmp(only, directory) != 0)
 			continue;
 		if (!n++) {
@@ -87,7 +87,7 @@ static size_t live_rows(struct page *p, const char *only)
 				fprintf(p->out, "<th>%s</th>", live_titles[k]);
 			fputs("</tr>\n", p->out);
 		}
-		fprintf(p->out, "<tr><td class=\"name\"><a href=\"%s%s/\">", only ? "../" : "target/", directory);
+		fprintf(p->out, "<tr><td class=\"name\"><a href=\"%starget/%s/\">", p->root, directory);
 		page_text(p->out, t->name[0] ? t->name : t->id);
 		fputs("</a></td>", p->out);
 		for (size_t k = 0; k < LIVE_TITLES; k++)
@@ -296,7 +296,7 @@ static int show_download(struct page *p, const char *file)
 		return refuse(p, 404, "There is no such window: it may have been removed from the spool since.");
 	p->a->fd = fd;
 	p->a->kind = PAGE_IS_PROFILE;
-	snprintf(p->a->file, sizeof(p->a->file), "%.128s-%.120s", p->target, file);
+	snprintf(p->a->file, sizeof(p->a->file), "%.150s-%.100s", p->target, file);
 	return 0;
 }
 
@@ -585,7 +585,7 @@ static bool is_live(const struct page *p)
 	const struct listed *l = p->q->listed;
 	char directory[SPOOL_TARGET_MAX + 1];
 	for (size_t i = 0; l && i < l->n; i++) {
-		directory_of(&l->targets[i], directory, sizeof(directory));
+		directory_of(&l->targets[i], directory);
 		if (!strcmp(directory, p->target))
 			return true;
 	}
@@ -594,7 +594,7 @@ static bool is_live(const struct page *p)
 
 static int go_target(struct page *p, const char *path)
 {
-	const char *slash = strchr(path, '/');
+	const char *slash = strrchr(path, '/'); /* what it is called may have some */
 	if (!slash)
 		return refuse(p, 404, "There is no such page.");
 	snprintf(p->target, sizeof(p->target), "%.*s", (int)(slash - path), path);

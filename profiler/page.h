@@ -11,6 +11,7 @@
  *	/target/NAME/diff?...			two ranges as the table of `pillion diff`
  *	/crashes/, /crashes/report?file=FILE.json in words, /crashes/FILE.json
  *
+ * NAME is the target's directory in the spool (spool_target.h): of a container of Kubernetes NAMESPACE/POD/CONTAINER.
  * Times are UTC, as forms have them (2026-01-01T00:00[:00]); a window is in a range when it begins there. All links are
  * relative, so that the page may stand anywhere. Everything but the interactive graph works without a script. Names are
  * those of targets and programs: they are text wherever they stand. No name that was asked for is opened (windows.h).

@@ -4,7 +4,8 @@
  *
  * <spool>/.push/NAME.lock is locked by who serves the endpoint.
  *
- * NAME.sent has a line for each file that was sent ("web/20260101T000000Z-000000-cpu.pb.gz"), appended
+ * NAME.sent has a line for each file that was sent ("web/20260101T000000Z-000000-cpu.pb.gz", its path below the spool),
+ * appended
  * when the endpoint has it: who dies in between sends it once more. It is written anew (temporary file, rename) when
  * most of its lines are of files that are gone. An endpoint that has no such file yet begins with what is written from
  * then on.

@@ -45,6 +45,7 @@ nri_end() {
 labels_of_the_pod() {
 	has "the labels" "$(samples)" ' container:\[web\] container_id:\['"$CONTAINER"'\] .*namespace:\[prod\].* pod:\[shop-0\].* service_name:\[till\]'
 }
+whose() { find spool -name '*.pb.gz' -printf '%P\n' | xargs -n 1 dirname | sort -u | xargs; } # the directories of its targets
 the_pod() { pod shop-0 -n prod -l app.kubernetes.io/name=till "$@"; }
 
 # --- a profile
@@ -141,12 +142,29 @@ test_one_of_a_pod() {
 	start web -- /bin/burn 0.2
 	ended
 	profile
-	pod shop-1 -a "$ASK=cpu" -a "$ASK/container.db=off"
+	pod shop-1 -n prod -a "$ASK=cpu" -a "$ASK/container.db=off"
 	start db -- /bin/burn 0.2
 	start web2 -- /bin/burn 0.2
 	ended
 	profile 2
-	is "whose profiles there are" "$(ls spool | grep -v '^index' | xargs)" "web web2"
+	is "whose profiles there are" "$(whose)" "prod/shop-0/web prod/shop-1/web2"
+	nri_end
+}
+test_one_name() { # of containers of three Pods
+	local of
+	with_nri 1.7 service
+	for of in prod/shop-0 prod/shop-1 test/shop-0; do
+		pod "${of#*/}" -n "${of%/*}" -a "$ASK=cpu@499"
+		start main -- /bin/burn 0.2
+		ended
+	done
+	profile 3
+	is "whose profiles there are" "$(whose)" "prod/shop-0/main prod/shop-1/main test/shop-0/main"
+	for of in prod/shop-0 prod/shop-1 test/shop-0; do
+		has "labels of $of" "$(samples "$(find "spool/$of/main" -name '*.pb.gz')")" " container:\[main\] .*namespace:\[${of%/*}\].* pod:\[${of#*/}\]"
+		is "the index, of $of" "$(jq -r "select(.namespace == \"${of%/*}\" and .pod == \"${of#*/}\") | .name + \" \" + .file" spool/index.jsonl | sed 's|/[^/]*$||')" "main $of/main"
+	done
+	is "modes" "$(find spool -mindepth 1 -type d -printf '%m\n' | sort -u)" 750
 	nri_end
 }
 test_unasked() { # the pause container of the other Pod is asked for as little
@@ -170,12 +188,12 @@ test_switched_off() {
 	rm etc/off
 	start web2 -- /bin/burn 0.1
 	echo 'max_rate = 50' >etc/policy.conf
-	pod shop-1 -a "$ASK=cpu@499"
+	pod shop-1 -n prod -a "$ASK=cpu@499"
 	start web3 -- /bin/burn 0.1
 	is "what was attached" "$(armed)" 2
 	until_true 10 eval '(($(count_profiles) == 2))' || fail "$(count_profiles) profiles"
-	has "the profile under policy" "$(comments "$(find spool/web3 -name '*.gz')")" 'rate lowered to 50 Hz by policy'
-	is "whose profiles there are" "$(ls spool | grep -v '^index' | xargs)" "web2 web3"
+	has "the profile under policy" "$(comments "$(find spool/prod/shop-1/web3 -name '*.gz')")" 'rate lowered to 50 Hz by policy'
+	is "whose profiles there are" "$(whose)" "prod/shop-0/web2 prod/shop-1/web3"
 	nri_end
 }
 test_namespaces() {
@@ -192,6 +210,7 @@ test_namespaces() {
 }
 row "a Pod in a namespace that policy does not let have a profile starts without, and the log says so" in_pods test_namespaces
 row "an annotation of one container profiles that one, and off leaves it out" in_pods test_one_of_a_pod
+row "containers of one name in three Pods: each has a directory of its own" in_pods test_one_name
 row "a Pod without annotation and a pause container are left alone" in_pods test_unasked
 row "switched off, a Pod starts without; switched on, the next one is profiled" in_pods test_switched_off
 

@@ -162,6 +162,34 @@ row "the last window follows, and looks as it was left" test_refresh
 
 # --- who may ask, and for what
 
+test_pods() { # whose containers have one name, beside a target of an older version
+	local of path
+	begin_page
+	for of in prod/shop-0/main prod/shop-1/main main prod; do
+		echo "$of;main;work 700" | tr / _ | window_of "$of" ${STAMPS[0]}
+	done
+	chmod 755 spool/prod spool/prod/shop-[01]
+	gets /
+	for of in prod/shop-0/main prod/shop-1/main main prod; do
+		has "the list" "$(cat got)" "<a href=\"target/$of/\">$of</a></td><td class=\"r\">1</td>"
+		gets "/target/$of/"
+		has "the title" "$(cat got)" "<title>$of - pillion</title>"
+		has "the way up" "$(cat got)" "<nav><a href=\"$(sed 's|[^/]*|..|g' <<<"$of")/../\">Targets</a>"
+		gets "/target/$of/${STAMPS[0]}-cpu.pb.gz"
+		cmp got "spool/$of/${STAMPS[0]}-cpu.pb.gz" || fail "another file of $of"
+		has "its name" "$(cat head)" "attachment; filename=\"${of//\//_}-${STAMPS[0]}-cpu.pb.gz\""
+		gets "/target/$of/window?file=${STAMPS[0]}-cpu.pb.gz"
+		has "its functions" "$(cat got)" 'work'
+		gets "/target/$of/flame?$RANGE&svg=1"
+		gets /
+	done
+	for path in /target/prod/shop-0/ /target/prod/shop-0/db/ /target/prod/../main/ /target/prod/shop-0/../ /target/prod%2f..%2fmain/ /target/prod/shop-0/main /target//main/; do
+		gets "$path" 404
+	done
+	end_page
+}
+row "containers of one name in two Pods are two targets, beside one of an older version" test_pods
+
 test_refused() {
 	begin_page
 	shop

@@ -101,6 +101,39 @@ row "push: a copy into a directory; one that is not there is named" test_directo
 
 # --- who it speaks to
 
+test_pods() { # HOW - whose containers have one name; beside a target of an older version
+	local of
+	begin_push
+	mkdir store
+	chmod 777 store
+	for of in prod/shop-0/main prod/shop-1/main test/shop-0/main main; do
+		window_at "$of" 0 1
+		window_at "$of" 0 2
+	done
+	touch spool/index.jsonl # as whoever writes it has one
+	case $1 in
+	files) "${PUSH[@]}" --to "file://$ROW/store" $(find spool -name '*.pb.gz') >said || fail "$(cat said)" ;;
+	directories) "${PUSH[@]}" --to "file://$ROW/store" spool/prod/ spool/test/shop-0/main spool/main >said || fail "$(cat said)" ;;
+	names) PILLION_SPOOL=$ROW/spool "${PUSH[@]}" --to "file://$ROW/store" prod/shop-0/main shop-1/main spool/test spool/main >said || fail "$(cat said)" ;;
+	followed)
+		follow --to "file://$ROW/store" --backlog
+		until_true 20 eval '(($(find store -name "*.pb.gz" | wc -l) == 8))' || fail "copies: $(find store) $(cat push.out push.log)"
+		follow_end
+		;;
+	put)
+		receiver_run
+		"${PUSH[@]}" --to "put+http://127.0.0.1:$PORT" spool >said || fail "$(cat said)"
+		is "what was put" "$(paths_taken | sort)" "$(in_spool)"
+		receiver_stop
+		return
+		;;
+	esac
+	diff -r -x index.jsonl -x .push spool "store/$(hostname)" || fail "the copy is another"
+}
+for how in files directories names followed put; do
+	row "push: containers of one name in several Pods do not meet: $how" test_pods $how
+done
+
 test_identity() {
 	begin_push
 	receiver_run

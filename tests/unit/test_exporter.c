@@ -271,6 +271,45 @@ START_TEST(without_a_name_it_is_the_id)
 }
 END_TEST
 
+static const struct {
+	const char *pod_namespace, *pod, *name, *path;
+} pods[] = {
+	{"prod", "shop-0", "main", "prod/shop-0/main/"}, {"prod", "shop-1", "main", "prod/shop-1/main/"},
+	{"test", "shop-0", "main", "test/shop-0/main/"}, {"", "", "main", "main/"},
+	{"prod", "../../etc", "main", "main/"}, /* a name that Kubernetes does not allow */
+};
+
+START_TEST(containers_of_one_name_lie_with_their_pods)
+{
+	char expect[128], line[512];
+	for (unsigned i = 0; i < LENGTH(pods); i++) {
+		struct export_profile p = profile_of(i, 10);
+		snprintf(p.name, sizeof(p.name), "%s", pods[i].name);
+		snprintf(p.pod, sizeof(p.pod), "%s", pods[i].pod);
+		snprintf(p.pod_namespace, sizeof(p.pod_namespace), "%s", pods[i].pod_namespace);
+		ck_assert_int_eq(exporter_write(client, &p, bytes_of(i, 10), NULL, NULL), 0);
+		done(i + 1);
+		snprintf(expect, sizeof(expect), "%s20260101T000000Z-%06u-cpu.pb.gz", pods[i].path, i);
+		ck_assert_str_eq(heard.path, expect);
+		snprintf(line, sizeof(line),
+			"grep -q '\"file\":\"%s\".*\"name\":\"main\",\"pod\":\"%s\",\"namespace\":\"%s\"' index.jsonl",
+			expect, pods[i].pod, pods[i].pod_namespace);
+		must(line);
+	}
+	/* a successor finds them */
+	kill_exporter();
+	must("rm index.jsonl");
+	successor();
+	ck_assert_int_eq(put(9, 10, NULL, NULL), 0);
+	done(LENGTH(pods) + 1);
+	ck_assert_uint_eq(count(LINES), LENGTH(pods) + 1);
+	must("grep -q "
+	     "'\"file\":\"test/shop-0/main/"
+	     "[^\"]*\",\"id\":null.*\"event\":\"cpu\",\"seq\":2,\"start_ns\":1767225600000000000' "
+	     "index.jsonl");
+}
+END_TEST
+
 START_TEST(many_at_once_come_in_their_order)
 {
 	static int tokens[300];
@@ -1262,6 +1301,7 @@ UNIT_SUITE(exporter)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_profile_is_written_and_its_path_told);
 	tcase_add_test(t, without_a_name_it_is_the_id);
+	tcase_add_test(t, containers_of_one_name_lie_with_their_pods);
 	tcase_add_test(t, many_at_once_come_in_their_order);
 	tcase_add_test(t, it_can_do_little);
 	tcase_add_test(t, a_reason_comes_with_what_is_lost);
