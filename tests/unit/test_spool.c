@@ -404,22 +404,47 @@ START_TEST(test_room_is_made_for_all_levels)
 }
 END_TEST
 
-/* Two sessions on one spool with room for little: each takes away the directories that the other one is about to use.
- */
+START_TEST(test_directories_above_one_that_has_gone_go_too)
+{
+	struct spool *s = open_spool(0, 0);
+	char command[64];
+	write_ok(s, A, 0, 1, 10);
+	snprintf(command, sizeof(command), "rm -r %s/" A, top);
+	ck_assert_int_eq(system(command), 0);
+	spool_limit(s, 1, 0);
+	spool_tidy(s);
+	ck_assert(!exists("prod"));
+	spool_close(s);
+}
+END_TEST
+
+/* As another session's retention does it, at any moment. */
+static _Noreturn void take_empty_directories(void)
+{
+	static const char *const levels[] = {A, "prod/shop-0", "prod"};
+	if (chdir(top) < 0)
+		_exit(1);
+	for (;; usleep(100))
+		for (size_t i = 0; i < N(levels); i++)
+			rmdir(levels[i]);
+}
+
 START_TEST(test_directories_that_another_one_takes_away_are_made_again)
 {
-	int status;
+	struct spool *s = open_spool(0, 0);
 	const pid_t child = fork();
-	struct spool *s = open_spool(8 * BLOCK, 0);
-	for (int64_t i = 0; i < 500; i++)
-		write_ok(s, i % 2 ? A : B, i * NSEC_PER_SEC, child ? 1 : 2, 10);
-	spool_close(s);
 	if (child == 0)
-		_exit(0);
-	ck_assert_int_eq(waitpid(child, &status, 0), child);
-	ck_assert_int_eq(status, 0);
-	ck_assert_uint_eq(count_files(true), count_files(false));
-	ck_assert_uint_gt(count_files(false), 0);
+		take_empty_directories();
+	for (int64_t i = 0; i < 2000; i++) {
+		spool_limit(s, 0, 0);
+		write_ok(s, A, i * NSEC_PER_SEC, 1, 10);
+		spool_limit(s, 1, 0);
+		spool_tidy(s);
+	}
+	kill(child, SIGKILL);
+	ck_assert_int_eq(waitpid(child, NULL, 0), child);
+	ck_assert_uint_eq(count_files(true), 0);
+	spool_close(s);
 }
 END_TEST
 
@@ -545,6 +570,7 @@ UNIT_SUITE(spool)
 	tcase_add_test(t, test_a_restart_counts_three_levels_and_one);
 	tcase_add_loop_test(t, test_no_level_is_a_link, 0, SPOOL_LEVELS);
 	tcase_add_test(t, test_room_is_made_for_all_levels);
+	tcase_add_test(t, test_directories_above_one_that_has_gone_go_too);
 	tcase_add_test(t, test_directories_that_another_one_takes_away_are_made_again);
 	tcase_add_test(t, test_full_disk);
 	tcase_add_test(t, test_the_writer_dies_in_the_middle_of_a_file);

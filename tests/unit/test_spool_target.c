@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -194,7 +195,8 @@ START_TEST(targets_of_one_level_and_of_three_are_found)
 	walk_is((struct walked){0}, 0, "");
 	must("mkdir -p web prod/shop-0/main prod/shop-0/db prod/shop-1/main test/shop-0/main My_App/x/y "
 	     ".users/1000/web .push "
-	     "prod/.hidden/main prod/shop-0/.hidden prod/Shop/main crashes && echo x >index.jsonl && echo x >prod/file "
+	     "prod/.hidden/main prod/shop-0/.hidden prod/Shop/main "
+	     "prod/shop-0/Main crashes && echo x >index.jsonl && echo x >prod/file "
 	     "&& "
 	     "ln -s web linked && ln -s ../test prod/linked && ln -s main prod/shop-0/linked && mkdir "
 	     "prod/shop-0/main/below");
@@ -223,6 +225,26 @@ START_TEST(what_cannot_be_opened_is_told)
 }
 END_TEST
 
+/* As where nobody knows what is below: the spool's, a namespace's, its Pod's. */
+START_TEST(what_cannot_be_listed_is_told)
+{
+	static const char *const expect[] = {"prod prod!", "prod prod/shop-0!", "prod prod/shop-0/main!"};
+	struct rlimit was, few;
+	must("mkdir -p prod/shop-0/main");
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
+	for (rlim_t i = 0; i < N(expect); i++) {
+		few = (struct rlimit){
+			(rlim_t)spool + 3 + 2 * i, was.rlim_max}; /* two for each level, one to begin with */
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+		walk_is((struct walked){0}, 0, expect[i]);
+	}
+	few.rlim_cur = (rlim_t)spool + 1;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	walk_is((struct walked){0}, -EMFILE, "");
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
+}
+END_TEST
+
 UNIT_SUITE(spool_target)
 {
 	Suite *s = suite_create("spool_target");
@@ -234,6 +256,7 @@ UNIT_SUITE(spool_target)
 	tcase_add_loop_test(t, no_link_is_followed_and_no_name_leads_out, 0, N(opened));
 	tcase_add_test(t, targets_of_one_level_and_of_three_are_found);
 	tcase_add_test(t, what_cannot_be_opened_is_told);
+	tcase_add_test(t, what_cannot_be_listed_is_told);
 	suite_add_tcase(s, t);
 	return s;
 }
