@@ -86,6 +86,43 @@ test_live() {
 }
 row "a container and a program called <script>: live, in the list and as a flame graph" test_live
 
+test_live_pods() { # whose containers have one name: as a runtime tells of them; beside one without a Pod
+	local of
+	local -A annotations=([shop-0]=prod [shop-1]=prod [shop-2]=../..)
+	begin_page --window 5s
+	ct_need runc
+	mkdir -p etc
+	echo 'budget = 5s' >etc/pillion.conf
+	HOOK_ARGS=("$LAB/bin/pillion-hook" --etc "$ROW/etc" --control "$SOCKET" --spool "$ROW/spool" --log "$ROW/hook.log"
+		--daemon "$LAB/bin/pilliond")
+	ct_start runc prod -a io.pillion.profile=cpu@499 -a io.pillion.window=5s -- "$LAB/bin/burn" 120 # is called as their namespace
+	for of in shop-0 shop-1 shop-2; do
+		ct_start runc "id-$of" -a io.pillion.profile=cpu@499 -a io.pillion.window=5s -a io.kubernetes.cri.container-name=main \
+			-a "io.kubernetes.cri.sandbox-name=$of" -a "io.kubernetes.cri.sandbox-namespace=${annotations[$of]}" -- "$LAB/bin/burn" 120
+	done
+	until_true 10 eval "gets / && ((\$(grep -c '<td>started</td>' got) == 4))" || fail "they are not listed: $(cat got)"
+	for of in prod/shop-0/main prod/shop-1/main main; do
+		has "its link" "$(cat got)" "<a href=\"./target/$of/\">main</a>"
+	done
+	for of in prod/shop-0/main prod/shop-1/main main prod; do
+		gets "/target/$of/"
+		is "what of it is live" "$(grep -c '<td>started</td>' got)" 1
+		has "its link" "$(cat got)" "<tr><td class=\"name\"><a href=\"$(sed 's|[^/]*|..|g' <<<"$of")/../target/$of/\">${of##*/}</a>"
+		until_true "$PATIENCE" eval "compgen -G 'spool/$of/*.pb.gz' >/dev/null" || fail "no window of $of: $(tail -n 5 service.log)"
+	done
+	is "the directories of targets" "$(find spool -name '*.pb.gz' -printf '%P\n' | xargs -n 1 dirname | sort -u | xargs)" "main prod prod/shop-0/main prod/shop-1/main"
+	until_true "$PATIENCE" eval '"$LAB/bin/pillion" ps --json --control "$SOCKET" >listed && [[ $(jq -r ".[].profile" listed | grep -c .) == 4 ]]' || fail "no paths: $(cat listed)"
+	is "paths in the list" "$(jq -r '.[].profile' listed | sed "s|^$ROW/spool/||; s|/[^/]*$||" | sort | xargs)" "main prod prod/shop-0/main prod/shop-1/main"
+	# the last window of each, and no other
+	"$LAB/bin/pillion" top --once --control "$SOCKET" >said 2>err || fail "pillion top: $(cat err)"
+	has "whose they are" "$(cat said)" $'^target +main, prod\n'
+	has "the functions" "$(cat said)" 'burn_loop'
+	for of in shop-0 shop-1 shop-2; do ct_rm "id-$of"; done
+	ct_rm prod
+	end_page
+}
+row "containers of one name in two Pods, live: each has its page, its windows and its path" test_live_pods
+
 test_without_script() {
 	begin_page
 	shop
