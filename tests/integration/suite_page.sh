@@ -116,7 +116,7 @@ test_live_pods() { # whose containers have one name: as a runtime tells of them;
 	# the last window of each, and no other
 	"$LAB/bin/pillion" top --once --control "$SOCKET" >said 2>err || fail "pillion top: $(cat err)"
 	has "whose they are" "$(cat said)" $'^target +main, prod\n'
-	has "the functions" "$(cat said)" 'burn_loop'
+	has "the functions" "$(cat said)" 'cpu_spin'
 	for of in shop-0 shop-1 shop-2; do ct_rm "id-$of"; done
 	ct_rm prod
 	end_page

@@ -21,11 +21,13 @@ self_pprof() {
 }
 self_top() { "$LAB/bin/pillion" top -n all "$PROFILE" | table; }
 
-# Names and shares of both lists, no further apart than this.
-same_shares() { # WHAT LIST-A LIST-B POINTS [ROWS: the largest so many of A only]
+# Names and shares of both lists, no further apart than this; where they are of two samplings, than what chance makes of so many samples: five
+# standard deviations of the difference.
+same_shares() { # WHAT LIST-A LIST-B POINTS [ROWS: the largest so many of A only [SAMPLES]]
 	local bad
-	bad=$(awk -F '\t' -v points="$4" 'NR == FNR { b[$1] = $2; next } !($1 in b) { b[$1] = 0; gone = " (not there)" }
-		{ d = $2 - b[$1]; if (d > points || -d > points || (gone && points < 2)) print $1, $2, b[$1] gone; gone = "" }' \
+	bad=$(awk -F '\t' -v points="$4" -v samples="${6:-0}" 'NR == FNR { b[$1] = $2; next } !($1 in b) { b[$1] = 0; gone = " (not there)" }
+		{ d = $2 - b[$1]; most = points; chance = samples ? 5 * sqrt(2 * $2 * (100 - $2) / samples) : 0; if (chance > most) most = chance
+			if (d > most || -d > most || (gone && points < 2)) print $1, $2, b[$1] gone; gone = "" }' \
 		"$3" <(sort -t $'\t' -k 2,2nr "$2" | sed -n "1,${5:-1000000}p"))
 	is "$1: further than $4 points apart" "$bad" ""
 }
@@ -82,9 +84,11 @@ test_real() { # MODE NAME... - a function that must be named, COMMAND...
 	same_shares "pprof -top and pillion top" by-pprof by-top 1
 	self_pillion >by-pillion
 	self_perf "$pid" >by-perf
-	between "samples of perf" "$(perf_script "$pid" ip | wc -l)" 3000 1000000
-	same_shares "ours and perf's" by-pillion by-perf 3 5
-	same_shares "perf's and ours" by-perf by-pillion 3 5
+	local n
+	n=$(perf_script "$pid" ip | wc -l)
+	between "samples of perf" "$n" 3000 1000000
+	same_shares "ours and perf's" by-pillion by-perf 3 5 "$n"
+	same_shares "perf's and ours" by-perf by-pillion 3 5 "$n"
 }
 
 row "perl in podman, session: named; pillion top, pprof and perf record agree" \

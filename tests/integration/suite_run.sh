@@ -433,7 +433,7 @@ test_wait_shown() { # the line that it ends with can be repeated
 	begin_run
 	"${RUN[@]}" --wait -- "$LAB/bin/burn" 0.2 2>said >burn.out
 	"$LAB/bin/pillion" top --once "$(sed 's/.* //' said)" >shown || fail "exit status $?: $(cat said)"
-	has "what top shows" "$(cat shown)" 'burn_loop'
+	has "what top shows" "$(cat shown)" 'cpu_spin'
 	end_run
 }
 row "--wait: the file that it names" test_wait_shown

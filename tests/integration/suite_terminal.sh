@@ -374,11 +374,11 @@ test_service_live() {
 	see 'last windows of all targets'
 	keys / process=burn Enter
 	see 'filter: process=burn'
-	see burn_loop
+	see cpu_spin
 	keys q
 	restored
 	"$LAB/bin/pillion" top --control "$SOCKET" >once
-	has "once, for a pipe" "$(cat once)" 'burn_loop'
+	has "once, for a pipe" "$(cat once)" 'cpu_spin'
 	has "whose" "$(cat once)" 'target +[a-z0-9]'
 	is "the samples of nobody" "$(status_of "$LAB/bin/pillion" top --control "$SOCKET" --filter process=nobody 2>said)" 3
 	ct_rm shop
