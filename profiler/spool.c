@@ -23,8 +23,8 @@
 #define STAMP "%Y%m%dT%H%M%SZ"
 #define STAMP_LEN 16
 #define SEQ_TRIES 1000
-#define MAKE_TRIES 30
-#define BLOCK 4096u /* what file systems hand out: to a file by need, to a directory at least one */
+#define MAKE_TRIES 1000 /* of which each may come to nothing: others remove what is empty */
+#define BLOCK 4096u	/* what file systems hand out: to a file by need, to a directory at least one */
 
 struct entry {
 	char *path; /* "<target>/<file>" */
