@@ -326,9 +326,27 @@ static int open_by_reader(struct files *s, const struct files_place *p, struct f
 	return r;
 }
 
+/*
+ * What is sent there is on its way, at the account of all our processes (unix(7), ETOOMANYREFS), until it is taken. A
+ * user's own program may be the opener, and take nothing. Of each message the kernel counts a buffer, some 800 bytes.
+ */
+static bool takes_nothing(int sock)
+{
+	int bytes = 0;
+	return ioctl(sock, SIOCOUTQ, &bytes) < 0 || bytes > FILES_OPENER_QUEUE;
+}
+
 int files_opener_connect(struct files_opener *o)
 {
-	int sock = !o || o->sock < 0 || !has_credit(&o->account) ? -EACCES : file_opener_connect(o->sock);
+	if (!o || o->sock < 0 || !has_credit(&o->account))
+		return -EACCES;
+	if (takes_nothing(o->sock)) {
+		was_late(&o->account);
+		if (o->account.late >= FILES_LATE_MAX)
+			o->sock = fd_close(o->sock);
+		return -EACCES;
+	}
+	int sock = file_opener_connect(o->sock);
 	if (sock == -EPIPE || sock == -ECONNRESET || sock == -ENOTCONN) {
 		o->ended = true;
 		o->sock = fd_close(o->sock);

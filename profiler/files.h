@@ -34,6 +34,7 @@
 #define FILES_TURN (20 * NSEC_PER_MSEC)	     /* of waiting, between two looks */
 #define FILES_WAIT_MAX (600 * NSEC_PER_MSEC) /* all in all: the process that waits has other work */
 #define FILES_LATE_MAX 2		     /* answers that did not come */
+#define FILES_OPENER_QUEUE (32 * 1024)	     /* bytes on their way to a file opener, by the kernel's count (SIOCOUTQ) */
 #define FILES_LATE_PAUSE (1 * NSEC_PER_SEC)  /* after the first: it may have been a moment's trouble */
 #define FILES_CREDIT (2 * NSEC_PER_SEC)
 #define FILES_SHARE 20		   /* of the time that passes, one part */

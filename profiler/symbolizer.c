@@ -2,6 +2,7 @@
 
 #include "oci/base/fd.h"
 #include "oci/base/process.h"
+#include "shim/file_opener.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -149,6 +150,8 @@ static int pack(const struct question *q, const int *asked, uint8_t **ret, size_
 	*ret_taken = n;
 	return 0;
 }
+
+_Static_assert(FILE_OPENER_CLIENTS_MAX > 2 * SYMBOLIZER_ASKED_MAX + 2, "of each question two files, and a reader's");
 
 /* Where the job asks for a file that it may not open itself. -1: it tries, and without it there are fewer names. */
 static int connect_for(const struct file *f)

@@ -12,6 +12,7 @@
 #include "oci/cgroup.h"
 #include "oci/places.h"
 #include "oci/seccomp.h"
+#include "shim/pass.h"
 #include "shim/protocol.h"
 
 #include <elf.h>
@@ -28,7 +29,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#define CLIENTS_MAX 8 /* who is connected and has not asked yet; one more is turned away */
 #define NOBODY 65534
 #define BUDGET_SHARE 4 /* of the time that is left for a start, one part */
 
@@ -99,7 +99,7 @@ static const uint32_t pseudo[] = {PROC_SUPER_MAGIC, SYSFS_MAGIC, CGROUP_SUPER_MA
 	SELINUX_MAGIC, SMACK_MAGIC, NSFS_MAGIC, BINFMTFS_MAGIC, RDTGROUP_SUPER_MAGIC, XENFS_SUPER_MAGIC,
 	USBDEVICE_SUPER_MAGIC, ANON_INODE_FS_MAGIC, BINDERFS_SUPER_MAGIC, 0x62656570 /* configfs */,
 	0x5a3c69f0 /* apparmorfs */, 0x65735543 /* fusectl */, 0x19800202 /* mqueue */, 0x67596969 /* rpc_pipefs */,
-	0x6e667364 /* nfsd */};
+	0x6e667364 /* nfsd */, 0xa647361 /* functionfs */, 0xaee71ee7 /* gadgetfs */, 0x76a9f425 /* dlmfs */};
 
 static bool is_pseudo(int fd)
 {
@@ -119,7 +119,7 @@ static int look(int place, struct stat *ret)
 		return -errno;
 	if (!S_ISREG(ret->st_mode))
 		return S_ISLNK(ret->st_mode) ? -ELOOP : -EINVAL;
-	return is_pseudo(place) ? -EINVAL : 0;
+	return is_pseudo(place) ? -EPERM : 0;
 }
 
 /* By its descriptor, so that it is what was looked at, whatever has its name by now. */
@@ -130,20 +130,24 @@ static int open_again(int descriptors, int place)
 	return fd_open(descriptors, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
 }
 
-/* With more rights than a reader has: to open a device, or a file of the kernel's, can do something already. */
+/*
+ * With more rights than a reader has: to open a device, or a file of the kernel's, can do something already. What it
+ * passes is known by its contents: a perf map has no more than its name, to which whoever has mounts of his own binds
+ * any file that he may not read.
+ */
 static int open_regular(int tree, int descriptors, const struct question *q)
 {
-	const bool no_links = q->head.no_links || is_perf_map(q->path); /* as file_open_for_profiler */
 	struct stat found, st;
-	fd_auto place = fd_open_beneath(tree, q->path, O_PATH | (no_links ? O_NOFOLLOW : 0));
+	if (is_perf_map(q->path))
+		return -EACCES;
+	fd_auto place = fd_open_beneath(tree, q->path, O_PATH | (q->head.no_links ? O_NOFOLLOW : 0));
 	int r = place < 0 ? place : look(place, &found);
 	if (r < 0)
 		return r;
 	int fd = open_again(descriptors, place);
 	if (fd < 0)
 		return fd;
-	if (fstat(fd, &st) == 0 && st.st_dev == found.st_dev && st.st_ino == found.st_ino &&
-		file_is_for_profiler(fd, q->path))
+	if (fstat(fd, &st) == 0 && st.st_dev == found.st_dev && st.st_ino == found.st_ino && has_known_beginning(fd))
 		return fd;
 	fd_close(fd);
 	return -EINVAL;
@@ -162,7 +166,9 @@ static void answer(int tree, int descriptors, int client)
 	((char *)&q)[got] = 0;
 	fd_auto fd = open_regular(tree, descriptors, &q);
 	int32_t result = fd < 0 ? fd : 0;
-	fd_send_now(client, &result, sizeof(result), &fd, fd >= 0);
+	int r = fd_send_now(client, &result, sizeof(result), &fd, fd >= 0);
+	if (r < 0 && fd >= 0) /* too many descriptors are on their way: unix(7), ETOOMANYREFS */
+		fd_send_now(client, &(int32_t){r}, sizeof(result), NULL, 0);
 }
 
 /* False: nobody will come any more. */
@@ -172,7 +178,7 @@ static bool accept_client(int sock, struct pollfd *clients)
 	int client = -1;
 	size_t n = 0;
 	ssize_t got = fd_recv_now(sock, &any, sizeof(any), &client, 1, &n);
-	for (size_t i = 0; n && i < CLIENTS_MAX; i++)
+	for (size_t i = 0; n && i < FILE_OPENER_CLIENTS_MAX; i++)
 		if (clients[i].fd < 0) {
 			clients[i] = (struct pollfd){.fd = client, .events = POLLIN};
 			n = 0;
@@ -193,13 +199,13 @@ static int receive_tree(int sock)
 
 static void serve(int tree, int descriptors, int sock)
 {
-	struct pollfd p[1 + CLIENTS_MAX] = {{.fd = sock, .events = POLLIN}};
-	for (size_t i = 1; i <= CLIENTS_MAX; i++)
+	struct pollfd p[1 + FILE_OPENER_CLIENTS_MAX] = {{.fd = sock, .events = POLLIN}};
+	for (size_t i = 1; i <= FILE_OPENER_CLIENTS_MAX; i++)
 		p[i].fd = -1;
 	while (!(p[0].revents & (POLLHUP | POLLERR))) {
-		if (poll(p, 1 + CLIENTS_MAX, -1) < 0 && errno != EINTR)
+		if (poll(p, 1 + FILE_OPENER_CLIENTS_MAX, -1) < 0 && errno != EINTR)
 			return;
-		for (size_t i = 1; i <= CLIENTS_MAX; i++)
+		for (size_t i = 1; i <= FILE_OPENER_CLIENTS_MAX; i++)
 			if (p[i].fd >= 0 && p[i].revents) {
 				answer(tree, descriptors, p[i].fd);
 				p[i].fd = fd_close(p[i].fd);
@@ -215,7 +221,9 @@ static int keep_right_to_read(struct err *e)
 	uid_t uid = NOBODY;
 	gid_t gid = NOBODY;
 	const uint64_t caps = CAP_BIT(CAP_DAC_READ_SEARCH);
-	if (geteuid() != 0 || places_in_userns())
+	if (geteuid() != 0)
+		return caps_limit(0, e);
+	if (places_in_userns())
 		return caps_limit(caps, e);
 	process_user("pillion", &uid, &gid);
 	return caps_become(uid, gid, caps, e);
@@ -235,10 +243,8 @@ static int open_descriptors(void)
 static _Noreturn void run(int sock)
 {
 	struct err e = {0};
-	fd_close_all_but(&sock, 1);
-	fd_null_stdio(7);
 	prctl(PR_SET_NAME, "pillion-private");
-	process_reset();
+	pass_raise_files(); /* what it passes is of user pillion, as all that the profiler keeps */
 	int r = keep_right_to_read(&e);
 	prctl(PR_SET_DUMPABLE, 0); /* a change of user has set it */
 	const int descriptors = open_descriptors();
@@ -258,6 +264,23 @@ static void enter_cgroup(const char *id, uint64_t start_time)
 	snprintf(name, sizeof(name), "files-%.100s@%llu", id, (unsigned long long)start_time);
 	cgroup_sweep("files-"); /* what others left: who may only read cannot remove his own */
 	cgroup_enter_own(name, &limits, false, &unused);
+}
+
+/*
+ * The caller's child. When it has ended the program begins, of which nothing may be held by then: no descriptor, no
+ * directory; nor does its niceness hold us up.
+ */
+static _Noreturn void starter(const char *id, uint64_t start_time, int sock)
+{
+	if (fd_close_all_but(&sock, 1) < 0 || fd_null_stdio(7) < 0)
+		_exit(1);
+	setsid();
+	enter_cgroup(id, start_time);
+	process_reset();
+	pid_t pid = fork(); /* whose parent ends: it is nobody's child */
+	if (pid == 0)
+		run(sock);
+	_exit(pid < 0);
 }
 
 /* 0, or -errno with a sentence. */
@@ -281,15 +304,8 @@ int file_opener_start(const char *id, uint64_t start_time, int64_t deadline, str
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(e, -errno, "cannot make a socket pair");
 	pid_t pid = process_fork_quiet();
-	if (pid == 0) {
-		fd_close(pair[0]);
-		setsid();
-		enter_cgroup(id, start_time);
-		pid = fork(); /* whose parent ends: it is nobody's child */
-		if (pid == 0)
-			run(pair[1]);
-		_exit(pid < 0);
-	}
+	if (pid == 0)
+		starter(id, start_time, pair[1]);
 	int status = pid < 0 ? -errno : process_wait(pid, deadline);
 	fd_close(pair[1]);
 	if (status == 0)

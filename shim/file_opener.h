@@ -5,7 +5,7 @@
  * Whoever starts a profile starts the file opener: a process of its own with his rights to read, and no other
  * (CAP_DAC_READ_SEARCH, where he is root). It has a socket whose other end goes to the profiler (TARGET_FILES), and
  * ends when nobody holds that end any more. The first thing that comes there is the target's tree. It opens nothing but
- * what a profiler has business with (file_open_for_profiler), beneath that tree. What it is asked for it looks at
+ * ELF files (no core dumps) and jitdumps, by their first bytes, beneath that tree. What it is asked for it looks at
  * before it opens it: neither devices nor files of the kernel's (proc, sysfs and their like) are opened at all.
  *
  * Who wants a file makes a pair of sockets (SOCK_SEQPACKET) and sends one end of it to the file opener; on the other
@@ -19,6 +19,8 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#define FILE_OPENER_CLIENTS_MAX 32 /* who is connected and has not asked yet; one more is turned away */
 
 struct file_opener_question {
 	uint32_t no_links; /* the last part of the path is no symbolic link */

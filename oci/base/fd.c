@@ -333,7 +333,7 @@ static int close_range_compat(unsigned first, unsigned last)
 		return 0;
 	if (syscall(SYS_close_range, first, last, 0) == 0)
 		return 0;
-	if (errno != ENOSYS) /* kernels before 5.9 */
+	if (errno != ENOSYS && errno != EPERM) /* kernels before 5.9, and filters that do not know it */
 		return -errno;
 	DIR *d = opendir("/proc/self/fd");
 	if (!d)

@@ -83,7 +83,7 @@ static const struct {
 	{"through a link", "/d/link", false, 0},
 	{"a link is not wanted", "/d/link", true, -ELOOP},
 	{"a jitdump", "/d/jit-7.dump", true, 0},
-	{"a perf map", "/tmp/perf-7.map", true, 0},
+	{"a perf map: it has nothing to be known by", "/tmp/perf-7.map", true, -EACCES},
 	{"a link out of the tree stays in it", "/d/out", false, -ENOENT},
 	{"dots out of the tree stay in it", "/../../../../etc/passwd", false, -ENOENT},
 	{"not there", "/d/none", false, -ENOENT},
@@ -91,9 +91,8 @@ static const struct {
 	{"a FIFO that nobody writes to", "/fifo", false, -EINVAL},
 	{"a device outside", "/null", false, -ENOENT},
 	{"a secret", "/d/secret", false, -EINVAL},
-	{"a perf map that is a link to a secret", "/tmp/perf-9.map", false, -ELOOP},
-	{"a perf map that is a secret by another name", "/tmp/perf-10.map", false, -EINVAL},
-	{"a perf map of two names", "/tmp/perf-11.map", false, -EINVAL},
+	{"a secret by the name of a perf map", "/tmp/perf-10.map", false, -EACCES},
+	{"the same by a longer path", "/tmp/../tmp/perf-10.map", false, -EINVAL},
 	{"a core dump", "/d/core", false, -EINVAL},
 	{"no name", "", false, -ENOENT},
 };
@@ -107,6 +106,24 @@ START_TEST(what_it_opens)
 		return;
 	ck_assert_int_eq(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
 	ck_assert(fstat(fd, &st) == 0 && S_ISREG(st.st_mode));
+}
+END_TEST
+
+/* By a reader, which has no rights but its own. */
+static const struct {
+	const char *name, *path;
+	int result;
+} maps[] = {
+	{"a perf map", "/tmp/perf-7.map", 0},
+	{"one that is a link to a secret", "/tmp/perf-9.map", -ELOOP},
+	{"one that is a secret by another name", "/tmp/perf-10.map", -EINVAL},
+	{"one of two names", "/tmp/perf-11.map", -EINVAL},
+};
+
+START_TEST(what_a_reader_takes_for_a_perf_map)
+{
+	fd_auto fd = file_open_for_profiler(tree, maps[_i].path, false);
+	ck_assert_msg(maps[_i].result ? fd == maps[_i].result : fd >= 0, "%s: %d", maps[_i].name, fd);
 }
 END_TEST
 
@@ -134,26 +151,26 @@ START_TEST(a_device_is_not_opened)
 }
 END_TEST
 
-/* What lies on a file system of the kernel's has no contents to be known by: these have the name of a perf map. */
+/* Before it is known what is in it. */
 static const struct {
 	const char *path; /* NULL: a file of our own, to see that it is not the mount */
 	int result;
 } mounted[] = {
 	{NULL, 0},
-	{"/proc/version", -EINVAL},
-	{"/sys/kernel/uevent_seqnum", -EINVAL},
+	{"/proc/version", -EPERM},
+	{"/sys/kernel/uevent_seqnum", -EPERM},
 };
 
 START_TEST(a_file_of_the_kernels_is_not_opened)
 {
-	char own[96], map[96];
+	char own[96], over[96];
 	struct err e = {0};
 	snprintf(own, sizeof(own), "%s/d/own", dir);
-	snprintf(map, sizeof(map), "%s/tmp/perf-7.map", dir);
-	must("echo >d/own");
+	snprintf(over, sizeof(over), "%s/d/program", dir);
+	must("cp d/program d/own");
 	const char *path = mounted[_i].path ? mounted[_i].path : own;
 	if (unshare(CLONE_NEWNS) < 0 || mount("", "/", "", MS_REC | MS_PRIVATE, NULL) < 0 ||
-		mount(path, map, "", MS_BIND, NULL) < 0) {
+		mount(path, over, "", MS_BIND, NULL) < 0) {
 		skip("to mount needs root");
 		return;
 	}
@@ -162,9 +179,9 @@ START_TEST(a_file_of_the_kernels_is_not_opened)
 	ck_assert_msg(other >= 0, "%s", e.text);
 	ck_assert_int_eq(file_opener_set_tree(other, here), 0);
 	fd_auto sock = file_opener_connect(other);
-	fd_auto fd = file_opener_ask(sock, "/tmp/perf-7.map", true, clock_now() + PATIENCE_NS);
+	fd_auto fd = file_opener_ask(sock, "/d/program", true, clock_now() + PATIENCE_NS);
 	ck_assert_msg(mounted[_i].result ? fd == mounted[_i].result : fd >= 0, "%s: %d", path, fd);
-	umount2(map, MNT_DETACH);
+	umount2(over, MNT_DETACH);
 }
 END_TEST
 
@@ -224,7 +241,7 @@ END_TEST
 
 START_TEST(who_does_not_ask_is_not_waited_for)
 {
-	int socks[8];
+	int socks[FILE_OPENER_CLIENTS_MAX];
 	for (size_t i = 0; i < LENGTH(socks); i++)
 		ck_assert_int_ge(socks[i] = file_opener_connect(opener), 0);
 	fd_auto turned_away = file_opener_connect(opener);
@@ -339,6 +356,7 @@ UNIT_SUITE(file_opener)
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(t, what_it_opens, 0, LENGTH(paths));
+	tcase_add_loop_test(t, what_a_reader_takes_for_a_perf_map, 0, LENGTH(maps));
 	tcase_add_loop_test(t, a_device_is_not_opened, 0, LENGTH(devices));
 	tcase_add_loop_test(t, a_file_of_the_kernels_is_not_opened, 0, LENGTH(mounted));
 	tcase_add_test(t, what_it_opens_is_what_it_looked_at);

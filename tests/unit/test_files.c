@@ -290,6 +290,21 @@ START_TEST(an_opener_that)
 }
 END_TEST
 
+/* What is sent to it is at the account of all our processes until it is taken: soon there is no more. */
+START_TEST(an_opener_that_takes_nothing_is_asked_no_more)
+{
+	int pair[2], r, n = 0;
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	opener = FILES_OPENER(pair[0], "test");
+	while ((r = files_opener_connect(&opener)) >= 0 && n++ < 1000)
+		fd_close(r);
+	ck_assert_int_eq(r, -EACCES);
+	ck_assert_msg(n > 2 * 8 && n < 100, "%d questions", n); /* more than a profiler may have */
+	ck_assert_uint_eq(opener.account.late, 1);
+	fd_close(pair[1]);
+}
+END_TEST
+
 /* --- what is opened ------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -731,6 +746,7 @@ UNIT_SUITE(files)
 	tcase_add_checked_fixture(t, begin_as_another_user, teardown_as_another_user);
 	tcase_add_test(t, what_a_reader_may_not_open_is_opened_for_it);
 	tcase_add_loop_test(t, an_opener_that, 0, LENGTH(played_openers));
+	tcase_add_test(t, an_opener_that_takes_nothing_is_asked_no_more);
 	suite_add_tcase(s, t);
 	t = tcase_create("played");
 	tcase_add_test(t, a_reader_that_is_ready_late);
