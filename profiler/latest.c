@@ -24,7 +24,7 @@ static const char *kind_of(const char *name)
 
 static int is_window(const struct dirent *de)
 {
-	return de->d_type != DT_DIR && kind_of(de->d_name);
+	return (de->d_type == DT_REG || de->d_type == DT_UNKNOWN) && kind_of(de->d_name);
 }
 
 static int take(struct latest *l, char *path)

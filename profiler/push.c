@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #define SCAN_NS (2 * NSEC_PER_SEC)
+#define SCAN_SHARE 50 /* of the time, one part is for scans: a spool has a directory for each Pod that has been */
 #define STATUS_NS (1 * NSEC_PER_SEC)
 #define TOLD_NS (30 * NSEC_PER_SEC) /* a status is no older, so who reads it knows that we live */
 #define DRAIN_NS (5 * NSEC_PER_SEC)
@@ -568,8 +569,10 @@ static void scan(struct push *h)
 	struct err e = {0};
 	const size_t before = queue_waiting(h->queue);
 	const uint64_t lost = queue_lost(h->queue);
-	h->scan_due = deadline_in(SCAN_NS);
+	const int64_t began = clock_now();
 	queue_scan(h->queue, &e);
+	const int64_t rest = SCAN_SHARE * (clock_now() - began);
+	h->scan_due = began + (rest > SCAN_NS ? rest : SCAN_NS);
 	if (e.code)
 		log_line(LOG_WARNING, "endpoint=\"%s\" reason=\"%s\"", h->endpoint->name, e.text);
 	if (queue_lost(h->queue) > lost)

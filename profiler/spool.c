@@ -269,7 +269,9 @@ static int scan_target(void *arg, int dir, const char *target)
 	bool directories = false;
 	if (!d) {
 		fd_close(copy);
-		return copy == -ENOENT ? 0 : copy < 0 ? copy : -ENOMEM; /* retention was faster */
+		/* retention was faster; or it is nothing of ours: lost+found, where the spool is a file system of its
+		 * own */
+		return copy == -ENOENT || copy == -EACCES ? 0 : copy < 0 ? copy : -ENOMEM;
 	}
 	s->tidied = false;
 	for (struct dirent *de; !r && (de = readdir(d));)
@@ -418,8 +420,8 @@ int spool_write(struct spool *s, const char *target, int64_t start_ns, unsigned 
 	else
 		spool_safe_name(target, safe, SPOOL_NAME_MAX + 1);
 	if (s->cap_bytes && blocks * BLOCK > s->cap_bytes)
-		return err_say(e, -EFBIG, "a profile of %s with %zu bytes is lost: the spool may hold %" PRIu64, safe,
-			len, s->cap_bytes);
+		return err_say(e, -EFBIG, "a profile of %.128s with %zu bytes is lost: the spool may hold %" PRIu64,
+			safe, len, s->cap_bytes);
 	retain(s, blocks);
 	fd_auto dir = -1;
 	const struct file_of f = {start_ns, seq, kind, data, len};
@@ -430,7 +432,8 @@ int spool_write(struct spool *s, const char *target, int64_t start_ns, unsigned 
 		if (dir >= 0)
 			unlinkat(dir, temporary, 0);
 		uncount_directories(s, remove_directories(s->dir, safe));
-		return err_set(e, r, "a profile of %s with %zu bytes is lost: cannot write to the spool", safe, len);
+		return err_set(
+			e, r, "a profile of %.128s with %zu bytes is lost: cannot write to the spool", safe, len);
 	}
 	if (ret_path)
 		snprintf(ret_path, size, "%s/%s", safe, name);

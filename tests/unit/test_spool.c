@@ -115,6 +115,24 @@ START_TEST(test_names)
 }
 END_TEST
 
+/* lost+found, where the spool is a file system of its own. */
+START_TEST(test_a_directory_of_others_is_passed_over)
+{
+	char path[96];
+	snprintf(path, sizeof(path), "%s/lost+found", top);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	if (chown(top, 65534, 65534) < 0 || seteuid(65534) < 0) {
+		fputs("skipped: to become another user needs root\n", stderr);
+		return;
+	}
+	struct spool *s = open_spool(0, 0);
+	write_ok(s, "web", 0, 0, 10);
+	spool_close(s);
+	ck_assert_int_eq(seteuid(0), 0);
+	ck_assert_uint_eq(count_files(false), 1);
+}
+END_TEST
+
 START_TEST(test_a_long_name_is_cut)
 {
 	struct spool *s = open_spool(0, 0);
@@ -555,6 +573,7 @@ UNIT_SUITE(spool)
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(t, test_names, 0, N(names));
+	tcase_add_test(t, test_a_directory_of_others_is_passed_over);
 	tcase_add_test(t, test_a_long_name_is_cut);
 	tcase_add_test(t, test_a_name_that_is_taken_gets_the_next_number);
 	tcase_add_loop_test(t, test_the_same_bytes_are_the_same_profile, 0, N(again));
