@@ -84,6 +84,7 @@ int command_may_write(const char *name, const char *output); /* no profile goes 
  * several have it has listed them.
  */
 int command_find_targets(const char *name, int n, char **paths);
+#define COMMAND_ALONE "/." /* behind a directory: what lies in it, without the directories below */
 #define COMMAND_TARGET_HELP                                                                                            \
 	"A target's name means its directory in the spool: checkout, or of a container of Kubernetes\n"                \
 	"prod/shop-0/main, shop-0/main, or main where no other target is called so.\n"

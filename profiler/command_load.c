@@ -49,6 +49,12 @@ static bool ends_with_slash(const char *path)
 	return path[0] && path[strlen(path) - 1] == '/';
 }
 
+static bool is_alone(const char *path)
+{
+	const size_t len = strlen(path), end = strlen(COMMAND_ALONE);
+	return len > end && !strcmp(path + len - end, COMMAND_ALONE);
+}
+
 static int visit(struct walk *w, int dir, const char *file, const char *path, unsigned depth);
 
 static int visit_dir(struct walk *w, int parent, const char *file, const char *path, unsigned depth)
@@ -60,12 +66,14 @@ static int visit_dir(struct walk *w, int parent, const char *file, const char *p
 	int n = scandirat(dir, ".", &list, not_hidden, alphasort), r = 0;
 	if (n < 0)
 		return command_fail(w->name, -errno, "cannot list %s: %s", path, strerror(errno));
+	const bool alone = is_alone(path);
+	const int len = (int)strlen(path) - (alone ? (int)strlen(COMMAND_ALONE) : ends_with_slash(path));
 	for (int i = 0; i < n; i++) {
 		char *below = NULL;
-		if (!r && asprintf(&below, "%s%s%s", path, ends_with_slash(path) ? "" : "/", list[i]->d_name) < 0)
+		if (!r && asprintf(&below, "%.*s/%s", len, path, list[i]->d_name) < 0)
 			r = -ENOMEM;
 		if (!r)
-			r = visit(w, dir, list[i]->d_name, below, depth + 1);
+			r = visit(w, dir, list[i]->d_name, below, alone ? DEPTH_MAX : depth + 1);
 		free(below);
 		free(list[i]);
 	}

@@ -38,11 +38,15 @@ static bool is_named(const char *target, const char *name)
 	return len >= end && !strcmp(target + len - end, name) && (len == end || target[len - end - 1] == '/');
 }
 
-/* One that has one level alone is named by its directory: its name is the end of others'. */
+/*
+ * One that has one level alone is named by its directory: its name is the end of others', and may be a namespace of
+ * theirs, so that they lie below it (command_load.c).
+ */
 static void print_name(const struct targets *t, const char *target, bool first, FILE *out)
 {
-	fprintf(out, "%s%s%s%s", first ? "" : ", ", strchr(target, '/') ? "" : t->spool, strchr(target, '/') ? "" : "/",
-		target);
+	const bool nested = strchr(target, '/');
+	fprintf(out, "%s%s%s%s%s", first ? "" : ", ", nested ? "" : t->spool, nested ? "" : "/", target,
+		nested ? "" : COMMAND_ALONE);
 }
 
 static int say_several(const char *command, const struct targets *t, const char *name, size_t n)
@@ -74,7 +78,7 @@ static int find_target(const char *command, const struct targets *t, char **path
 		}
 	if (n > 1)
 		return say_several(command, t, *path, n);
-	if (n && asprintf(path, "%s/%s", t->spool, found) < 0)
+	if (n && asprintf(path, "%s/%s%s", t->spool, found, strchr(found, '/') ? "" : COMMAND_ALONE) < 0)
 		return command_fail(command, EXIT_FAILED, "%s: %s", found, strerror(ENOMEM));
 	return EXIT_DONE;
 }

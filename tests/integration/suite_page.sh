@@ -220,6 +220,10 @@ test_pods() { # whose containers have one name, beside a target of an older vers
 		gets "/target/$of/flame?$RANGE&svg=1"
 		gets /
 	done
+	PILLION_SPOOL=$ROW/spool "$LAB/bin/pillion" report --folded prod >alone # not what lies in the namespace of that name
+	is "what prod has for itself" "$(cut -d ';' -f 1 alone | sort -u | xargs)" prod
+	"$LAB/bin/pillion" report --folded spool/prod >all
+	is "what there is below its directory" "$(cut -d ';' -f 1 all | sort -u | xargs)" "prod prod_shop-0_main prod_shop-1_main"
 	for path in /target/prod/shop-0/ /target/prod/shop-0/db/ /target/prod/../main/ /target/prod/shop-0/../ /target/prod%2f..%2fmain/ /target/prod/shop-0/main /target//main/; do
 		gets "$path" 404
 	done

@@ -58,13 +58,13 @@ static const struct {
 	int code;
 	const char *said;
 } named[] = {
-	{"web", "web", EXIT_DONE, ""},
+	{"web", "web/.", EXIT_DONE, ""},
 	{"prod/shop-0/main", "prod/shop-0/main", EXIT_DONE, ""},
 	{"shop-0/main", "prod/shop-0/main", EXIT_DONE, ""},
 	{"main", NULL, EXIT_USAGE, "2 targets are called 'main': give one of prod/shop-0/main, prod/shop-1/main"},
 	{"db", NULL, EXIT_USAGE, "2 targets are called 'db': give one of prod/shop-1/db, test/shop-0/db"},
 	{"shop-1/db", "prod/shop-1/db", EXIT_DONE, ""},
-	{"mixed", NULL, EXIT_USAGE, "2 targets are called 'mixed': give one of TOP/spool/mixed, prod/shop-0/mixed"},
+	{"mixed", NULL, EXIT_USAGE, "2 targets are called 'mixed': give one of TOP/spool/mixed/., prod/shop-0/mixed"},
 	{"many", NULL, EXIT_USAGE,
 		"12 targets are called 'many': give one of many/p-01/many, many/p-02/many, many/p-03/many, "
 		"many/p-04/many, many/p-05/many, many/p-06/many, many/p-07/many, many/p-08/many and 4 more"},
