@@ -240,9 +240,20 @@ static int open_descriptors(void)
 	return -ENOSYS;
 }
 
-static _Noreturn void run(int sock)
+/* So that it takes nothing of what the program may use. The caller does not wait for it. */
+static void enter_cgroup(const char *id, uint64_t start_time)
+{
+	struct err unused;
+	char name[160];
+	snprintf(name, sizeof(name), "files-%.100s@%llu", id, (unsigned long long)start_time);
+	cgroup_sweep("files-"); /* what others left: who may only read cannot remove his own */
+	cgroup_enter_own(name, &limits, false, &unused);
+}
+
+static _Noreturn void run(const char *id, uint64_t start_time, int sock)
 {
 	struct err e = {0};
+	enter_cgroup(id, start_time);
 	prctl(PR_SET_NAME, "pillion-private");
 	pass_raise_files(); /* what it passes is of user pillion, as all that the profiler keeps */
 	int r = keep_right_to_read(&e);
@@ -256,16 +267,6 @@ static _Noreturn void run(int sock)
 	_exit(0);
 }
 
-/* Of the caller's child: its own child is born there, and takes nothing of what the program may use. */
-static void enter_cgroup(const char *id, uint64_t start_time)
-{
-	struct err unused;
-	char name[160];
-	snprintf(name, sizeof(name), "files-%.100s@%llu", id, (unsigned long long)start_time);
-	cgroup_sweep("files-"); /* what others left: who may only read cannot remove his own */
-	cgroup_enter_own(name, &limits, false, &unused);
-}
-
 /*
  * The caller's child. When it has ended the program begins, of which nothing may be held by then: no descriptor, no
  * directory; nor does its niceness hold us up.
@@ -275,11 +276,10 @@ static _Noreturn void starter(const char *id, uint64_t start_time, int sock)
 	if (fd_close_all_but(&sock, 1) < 0 || fd_null_stdio(7) < 0)
 		_exit(1);
 	setsid();
-	enter_cgroup(id, start_time);
 	process_reset();
 	pid_t pid = fork(); /* whose parent ends: it is nobody's child */
 	if (pid == 0)
-		run(sock);
+		run(id, start_time, sock);
 	_exit(pid < 0);
 }
 
