@@ -276,7 +276,7 @@ static _Noreturn void starter(const char *id, uint64_t start_time, int sock)
 	if (fd_close_all_but(&sock, 1) < 0 || fd_null_stdio(7) < 0)
 		_exit(1);
 	setsid();
-	process_reset();
+	process_reset(false);
 	pid_t pid = fork(); /* whose parent ends: it is nobody's child */
 	if (pid == 0)
 		run(id, start_time, sock);

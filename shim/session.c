@@ -92,7 +92,7 @@ static _Noreturn void starter(const struct session *s, pid_t parent, int sock, s
 	pid_t pid = fork();
 	if (pid != 0)
 		_exit(pid < 0);
-	process_reset();
+	process_reset(true);
 	exec_session(s->settings, s->id);
 }
 

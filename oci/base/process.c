@@ -243,7 +243,7 @@ static void raise_soft(int what)
 	}
 }
 
-void process_reset(void)
+void process_reset(bool exec_follows)
 {
 	static const char zero_action[64]; /* the kernel's struct sigaction: SIG_DFL */
 	cpu_set_t all;
@@ -253,7 +253,8 @@ void process_reset(void)
 	setpriority(PRIO_PROCESS, 0, 0);
 	syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &(struct sched_param){0}); /* musl has none */
 	for (int sig = 1; sig < NSIG; sig++) /* not by libc, which keeps 32 and 33 for itself */
-		syscall(SYS_rt_sigaction, sig, zero_action, NULL, NSIG / 8);
+		if (exec_follows || (sig != 32 && sig != 33))
+			syscall(SYS_rt_sigaction, sig, zero_action, NULL, NSIG / 8);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	umask(027);

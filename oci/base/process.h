@@ -53,9 +53,10 @@ bool process_children_are_elsewhere(void);
 /*
  * In a child that shall be a process of its own: what it has inherited and who started it may have bent is as at a
  * boot: actions and mask of signals, niceness, policy, CPUs, soft limits, umask, directory. It leaves no core, cannot
- * be dumped, and is the first to go when memory is short.
+ * be dumped, and is the first to go when memory is short. exec_follows: else the two signals of libc's own stay, by
+ * which it tells threads to change their user (a sanitizer has one).
  */
-void process_reset(void);
+void process_reset(bool exec_follows);
 /*
  * Wait for a child until the deadline; then kill it and reap it, so that no zombie stays (unless the kernel itself
  * holds it up: this call ends, 50 ms later, all the same).
