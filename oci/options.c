@@ -452,12 +452,12 @@ static int set_row(struct options *o, const struct row *row, const char *where, 
 	return err_say(e, -EINVAL, "%s: \"%s\" is not %s", where, err_shown(value, strlen(value), text), row->allowed);
 }
 
-/* By who calls, with a flag or a variable: what he says himself goes before what a service would do. */
-static int set_by_caller(struct options *o, const struct row *row, const char *where, const char *value, struct err *e)
+/* By a flag or a variable: an explicit output goes before a service, which writes to its own spool alone. */
+static int set_explicit(struct options *o, const struct row *row, const char *where, const char *value, struct err *e)
 {
 	int r = set_row(o, row, where, value, e);
 	if (r == 0 && row->offset == offsetof(struct options, settings.output))
-		o->settings.output_is_callers = o->settings.output[0] != 0;
+		o->settings.output_explicit = o->settings.output[0] != 0;
 	return r;
 }
 
@@ -595,7 +595,7 @@ int options_read_env(struct options *o, struct err *e)
 		if (!(rows[i].from & OPTION_ENV))
 			continue;
 		const char *value = getenv(spelling(&rows[i], OPTION_ENV, name, sizeof(name)));
-		int r = value ? set_by_caller(o, &rows[i], name, value, first < 0 ? &later : e) : 0;
+		int r = value ? set_explicit(o, &rows[i], name, value, first < 0 ? &later : e) : 0;
 		first = first < 0 ? first : r;
 	}
 	return first;
@@ -703,7 +703,7 @@ static int set_flag(struct options *o, const struct flag *f, const char *arg, st
 		return err_say(e, -EINVAL, "no such option: %s", err_shown(arg, strlen(arg), text));
 	spelling(f->row, OPTION_FLAG, text, sizeof(text));
 	if (f->value)
-		return set_by_caller(o, f->row, text, f->value, e);
+		return set_explicit(o, f->row, text, f->value, e);
 	return f->row->parse == parse_switch ? set_row(o, f->row, text, "1", e)
 					     : err_say(e, -EINVAL, "%s needs a value: %s", text, f->row->allowed);
 }

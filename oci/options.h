@@ -59,22 +59,22 @@ struct settings {
 	bool sidecars;				 /* a Pod may bring its own profiler: shim/sidecar.h */
 	/* patterns, "" = all: oci/policy.h */
 	char allow_namespaces[1024], allow_users[1024], allow_events[1024];
-	uint32_t sample;	/* of so many containers that ask for a profile, one gets it */
-	int log_level;		/* syslog(3) level */
-	char control[108];	/* control socket path */
-	char metrics[108];	/* where a service serves them: see profiler/serving.h */
-	char spool[1024];	/* directory of finished windows */
-	char output[1024];	/* of `pillion run` and `attach`, "" = ./pillion-<pid> */
-	bool output_is_callers; /* a flag or a variable says so: a session writes there, also where a service listens */
-	char daemon[1024];	/* pilliond binary */
-	char runtime[1024];	/* the OCI runtime behind pillion-runc, "" = the first that is there */
-	char log[1024];		/* destination, "" = system log */
-	char etc[480];		/* where policy and kill switch are; no option */
-	char config[1024];	/* user file, "" = the usual place */
-	uint64_t spool_bytes;	/* cap of the spool */
-	uint32_t spool_age_s;	/* cap of a profile's age */
-	char users_group[64];	/* whose members may register processes of their own, "" = root alone */
-	uint32_t users_max;	/* of them at a time */
+	uint32_t sample;	    /* of so many containers that ask for a profile, one gets it */
+	int log_level;		    /* syslog(3) level */
+	char control[108];	    /* control socket path */
+	char metrics[108];	    /* where a service serves them: see profiler/serving.h */
+	char spool[1024];	    /* directory of finished windows */
+	char output[1024];	    /* of `pillion run` and `attach`, "" = ./pillion-<pid> */
+	bool output_explicit;	    /* by a flag or a variable: a session writes there, also where a service listens */
+	char daemon[1024];	    /* pilliond binary */
+	char runtime[1024];	    /* the OCI runtime behind pillion-runc, "" = the first that is there */
+	char log[1024];		    /* destination, "" = system log */
+	char etc[480];		    /* where policy and kill switch are; no option */
+	char config[1024];	    /* user file, "" = the usual place */
+	uint64_t spool_bytes;	    /* cap of the spool */
+	uint32_t spool_age_s;	    /* cap of a profile's age */
+	char users_group[64];	    /* whose members may register processes of their own, "" = root alone */
+	uint32_t users_max;	    /* of them at a time */
 	uint64_t users_spool_bytes; /* cap of each one's profiles */
 	/* of a service: profiler/limits.h */
 	uint32_t targets, fds;

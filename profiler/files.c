@@ -328,7 +328,8 @@ static int open_by_reader(struct files *s, const struct files_place *p, struct f
 
 /*
  * What is sent there is on its way, at the account of all our processes (unix(7), ETOOMANYREFS), until it is taken. A
- * user's own program may be the opener, and take nothing. Of each message the kernel counts a buffer, some 800 bytes.
+ * user's own program may be the opener, and take nothing. The kernel counts a buffer for each message: 768 bytes
+ * (6.18).
  */
 static bool takes_nothing(int sock)
 {

@@ -1,7 +1,7 @@
 /*
- * Who we are: the caller's child's child, with his credentials; root's becomes the service's user. The privilege that
- * is kept is CAP_DAC_READ_SEARCH, so that directories and files of mode 0700 can be opened to read. The role
- * "file_opener" takes everything away that does not open, look, pass on or close.
+ * The file opener is the caller's child's child, with the caller's credentials; root's becomes the service's user. The
+ * privilege that is kept is CAP_DAC_READ_SEARCH, so that directories and files of mode 0700 can be opened to read. The
+ * role "file_opener" takes everything away that does not open, look, pass on or close.
  */
 #include "shim/file_opener.h"
 
@@ -215,7 +215,7 @@ static void serve(int tree, int descriptors, int sock)
 	}
 }
 
-/* Of root his right to read alone, as the service's user; of anybody else what he is. */
+/* Root keeps the right to read alone, as the service's user; any other caller keeps its user and no capability. */
 static int keep_right_to_read(struct err *e)
 {
 	uid_t uid = NOBODY;
@@ -359,7 +359,7 @@ int file_opener_give_tree(int opener, int tree, struct target_desc *d)
 	return fd_close(opener);
 }
 
-/* --- who asks ------------------------------------------------------------------------------------------- */
+/* --- clients ------------------------------------------------------------------------------------------ */
 
 int file_opener_connect(int opener)
 {

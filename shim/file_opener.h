@@ -2,15 +2,16 @@
  * file_opener - opens files of a target for a profiler that may not: root's program below a directory of mode 0700, or
  * one that a user of a service has at home, where the profiler has a user of its own.
  *
- * Whoever starts a profile starts the file opener: a process of its own with his rights to read, and no other
- * (CAP_DAC_READ_SEARCH, where he is root). It has a socket whose other end goes to the profiler (TARGET_FILES), and
- * ends when nobody holds that end any more. The first thing that comes there is the target's tree. It opens nothing but
- * ELF files (no core dumps) and jitdumps, by their first bytes, beneath that tree. What it is asked for it looks at
- * before it opens it: neither devices nor files of the kernel's (proc, sysfs and their like) are opened at all.
+ * `pillion run`, or the opener of `pillion attach`, starts the file opener: a process of its own with the caller's
+ * right to read, and no other (CAP_DAC_READ_SEARCH where the caller is root). It has a socket whose other end goes to
+ * the profiler (TARGET_FILES), and ends when all holders of that end have closed it. The first message there is the
+ * target's tree. The file opener opens nothing but ELF files (no core dumps) and jitdumps, by their first bytes,
+ * beneath that tree. It looks at a file before it opens it, and never opens devices or the kernel's own files (proc,
+ * sysfs and their like).
  *
- * Who wants a file makes a pair of sockets (SOCK_SEQPACKET) and sends one end of it to the file opener; on the other
- * one he, or a process that he gives it to, asks for one file: struct file_opener_question, then the path without a
- * NUL. The answer is an int32_t: 0 and the descriptor, or -errno. Many may ask at a time, and do not hear each other.
+ * A client makes a pair of sockets (SOCK_SEQPACKET) and sends one end of it to the file opener; on the other end the
+ * client, or a process that it gives that end to, asks for one file: struct file_opener_question, then the path without
+ * a NUL. The answer is an int32_t: 0 and the descriptor, or -errno. Clients do not hear each other.
  */
 #pragma once
 
@@ -20,13 +21,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FILE_OPENER_CLIENTS_MAX 32 /* who is connected and has not asked yet; one more is turned away */
+#define FILE_OPENER_CLIENTS_MAX 32 /* connected clients without a question yet; one more is turned away */
 
 struct file_opener_question {
 	uint32_t no_links; /* the last part of the path is no symbolic link */
 };
 
-/* --- who may open files */
+/* --- its start */
 
 struct target_desc;
 
@@ -58,7 +59,7 @@ int file_open_for_profiler(int tree, const char *path, bool no_links);
 /* Whether a descriptor that somebody else has opened is such a file. */
 bool file_is_for_profiler(int fd, const char *path);
 
-/* --- who may not */
+/* --- its clients */
 
 /* A socket for one question; opener: of file_opener_start. Or -errno: nobody answers. It never waits. */
 int file_opener_connect(int opener);

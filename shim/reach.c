@@ -49,7 +49,7 @@ int reach_profiler(const struct settings *s, const char *id, uint64_t start_time
 {
 	ret->note[0] = 0;
 	/* a service writes to its own spool alone */
-	ret->sock = s->output_is_callers ? -ENOENT : service_reach(s, hello, e);
+	ret->sock = s->output_explicit ? -ENOENT : service_reach(s, hello, e);
 	ret->in_service = ret->sock >= 0;
 	if (is_absent(ret->sock))
 		ret->sock = start_session(s, id, start_time, hello, deadline, ret, e);

@@ -1,7 +1,6 @@
 /*
- * reach - a profiler for one target: the service that listens, else, or where the caller has said where to write, a
- * session of our own. Of `pillion run` and
- * `pillion attach`, which may be called by anybody.
+ * reach - a profiler for one target: the service that listens; a session of our own where no service listens, or where
+ * the output is explicit. `pillion run` and `pillion attach` call it, as any user.
  */
 #pragma once
 

@@ -30,10 +30,10 @@ test_no_perfmon() {
 		capsh --drop=cap_perfmon -- -c 'exec "$@"' sh
 }
 
-test_no_close_range() {
+test_no_close_range() { # ERRNO
 	local session
 	begin
-	call "$LAB/bin/deny" close_range ENOSYS "$LAB/bin/peer" inherit 500
+	call "$LAB/bin/deny" close_range "$1" "$LAB/bin/peer" inherit 500
 	armed ""
 	session=$(sessions)
 	is "sessions" "$(wc -w <<<"$session")" 1
@@ -68,7 +68,8 @@ row "fork is refused" test_denied clone,clone3,fork,vfork EAGAIN "cannot fork th
 row "no more sockets" test_denied socket EMFILE "cannot make a socket: $NO_FILES"
 row "nothing can be sent" test_denied sendmsg EPERM "no word to the opener's second process: Operation not permitted"
 row "clone3 does not exist" test_less clone3 ENOSYS ""
-row "close_range does not exist: a session holds nothing of the caller's all the same" test_no_close_range
+row "close_range does not exist: a session holds nothing of the caller's all the same" test_no_close_range ENOSYS
+row "close_range is refused by a filter: the same" test_no_close_range EPERM
 row "mount_setattr does not exist" test_less mount_setattr ENOSYS ""
 
 # --- memory that may be locked

@@ -212,8 +212,8 @@ by_label() { # KIND LABEL TYPE - "VALUE;FRAME... WEIGHT" of all samples of that 
 spent_as() { # LABEL VALUE MS - of a profile at 499 Hz
 	local there lost
 	by_label cpu "$1" cpu >by_label
-	there=$(awk -v want="^$2;" '$0 ~ want { n += $NF } END { printf "%d", n / 1e6 }' by_label)
-	lost=$(awk '/\[(lost[^]]*|unsampled)\] [0-9]+$/ { n += $NF } END { printf "%d", n / 1e6 }' by_label)
+	there=$({ grep "^$2;" by_label || :; } | total_ms)
+	lost=$(unsampled_ms <by_label)
 	between "ms as $2" "$there" $(($3 / 4)) $(($3 * 21 / 20 + 20 + $(stolen_ms) - STOLEN_MS))
 	between "ms as $2 and lost" $((there + lost)) $(($3 - 20)) 1000000
 }

@@ -11,7 +11,6 @@ begin_timers() { # [OPTION...]
 }
 SAYS='^pillion run: CPU time is sampled by timers in the program: perf_event_open: .* forbids perf_event_open'
 cpu_of() { profiles_of "$1" | grep -- -cpu | xargs "$LAB/bin/pillion" report --folded --type cpu; }
-total_ms() { awk '{ n += $NF } END { printf "%d", n / 1e6 }'; }
 # A program's time has its name or is said to be without a sample (until the profiler has answered, and behind the last tick, nobody
 # samples): WHAT REGEX MS WITHIN-MS, of folded stacks in a file. More of it only by what was taken from the machine.
 named_or_said() {
@@ -21,7 +20,6 @@ named_or_said() {
 	between "$1" "$named" 0 $(($3 + $4 + $(stolen_ms) - STOLEN_MS))
 	between "$1, and what is said" $((named + $(unsampled_ms <folded))) $(($3 - $4)) 1000000
 }
-unsampled_ms() { { grep -E '(^|;)\[(unsampled|lost)\] ' || :; } | total_ms; }
 
 # --- the profile
 

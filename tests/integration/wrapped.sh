@@ -57,6 +57,8 @@ share() { # REGEX - percent of the weight on stdin that was recorded
 	awk -v re="$1" '/(^|;)\[(lost[^]]*|unsampled|throttled)\] [0-9]+$/ { next } { sum += $NF } $0 ~ re { part += $NF }
 		END { printf "%d", sum ? 100 * part / sum : 0 }'
 }
+total_ms() { awk '{ n += $NF } END { printf "%d", n / 1e6 }'; } # of folded stacks on stdin
+unsampled_ms() { { grep -E '(^|;)\[(lost|unsampled)\] ' || :; } | total_ms; } # of those, what has no sample
 profilers() { { find /proc/[0-9]* -maxdepth 1 -name exe -lname "$LAB/bin/pilliond*" || :; } 2>/dev/null | cut -d/ -f3; }
 any_profiler() { [[ -n $(profilers) ]]; }
 no_profiler() { [[ -z $(profilers) ]]; }

@@ -329,7 +329,7 @@ START_TEST(the_environment_overrides_and_explains)
 	ck_assert_int_eq(o.settings.log_level, LOG_INFO);
 	ck_assert_msg(o.settings.strict, "strict was not taken from the environment");
 	ck_assert_str_eq(o.settings.output, "/somewhere");
-	ck_assert_msg(o.settings.output_is_callers, "who calls has said it");
+	ck_assert_msg(o.settings.output_explicit, "a variable is explicit");
 	setenv("PILLION_SPOOL_SIZE", "much", 1);
 	ck_assert_int_eq(options_read_env(&o, &e), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(e.text, "PILLION_SPOOL_SIZE: \"much\" is not 1MiB"));
@@ -404,7 +404,8 @@ START_TEST(flags_stop_at_the_program)
 	ck_assert_msg(o.settings.strict == c->strict, "%s: strict", c->scenario);
 	if (argc > 1 && !strncmp(c->argv[1], "-o", 2) && !c->sentence)
 		ck_assert_str_eq(o.settings.output, "there");
-	ck_assert_msg(o.settings.output_is_callers == !!o.settings.output[0], "%s: whose output it is", c->scenario);
+	ck_assert_msg(o.settings.output_explicit == !!o.settings.output[0], "%s: whether the output is explicit",
+		c->scenario);
 	same_fds();
 }
 END_TEST
