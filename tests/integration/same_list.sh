@@ -39,8 +39,8 @@ one_start() { # service|session RUNTIME [OPTION...]
 	profile
 	is "the number of profiles ($ROUND)" "$(count_profiles)" 1
 	is "its pid ($ROUND)" "$(pids_of $PROCESS)" "$(sed -n 's/^pid //p' out)"
-	spent "the time before main ($ROUND)" ';first_work' 25 36
-	spent "main ($ROUND)" ';main;then_work' 90 112
+	spent_as_said "the time before main ($ROUND)" ';first_work' first_work out
+	spent_as_said "main ($ROUND)" ';main;then_work' then_work out
 	has "the labels ($ROUND)" "$(samples | grep then_work | awk 'NR == 1')" ' container_id:\['"$ID_RULE"'\].* process:\['"$PROCESS"'\].* thread:\['"$PROCESS"'\].* user\.team:\[red\]'
 	has "a comment ($ROUND)" "$(comments)" "strategy $STRATEGY"
 	[[ -z ${SAYS-} ]] || has "a comment ($ROUND)" "$(comments)" "$SAYS"

@@ -139,6 +139,15 @@ spent() { # WHAT REGEX LEAST MOST
 	between "the time in $1 and that lost, ms," $((there + other)) $(($3 - UNSAID)) 1000000
 }
 
+# The same for a function of a program that says what the function took, in ns, by its own thread's clock: more than it was asked to
+# where the machine stops a CPU at its last turn.
+spent_as_said() { # WHAT REGEX FUNCTION FILE
+	local took
+	took=$(awk -v name="$3" '$1 == name { printf "%.0f", $2 / 1e6 }' "$4")
+	[[ -n $took ]] || fail "the program does not say what $3 took: $(cat "$4")"
+	spent "$1" "$2" $((took - 4 - took / 20)) $((took + 4 + took / 12))
+}
+
 has_not() { # WHAT TEXT REGEX
 	[[ ! $2 =~ $3 ]] || fail "$1 has \"${BASH_REMATCH[0]}\""
 }

@@ -57,7 +57,7 @@ test_profile() {
 	side --target-root /
 	app app "$LAB/bin/ctor"
 	profile_of_sidecar
-	spent "the constructor" ';ctor_work' 20 36
+	spent_as_said "the constructor" ';ctor_work' ctor_work out.app
 	has "a stack" "$(samples | grep ctor_work | cut -f 4)" '(^|;)_start;.*begin;ctor_work'
 	has "the labels" "$(samples)" ' container:\[web\].* container_id:\[app\].* namespace:\[prod\].* process:\[ctor\]'
 	has "the labels" "$(samples)" ' pod:\[shop-0\]'

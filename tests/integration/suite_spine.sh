@@ -28,9 +28,9 @@ test_basic() { # RUNTIME MODE
 test_ctor() { # RUNTIME MODE
 	ct_need "$1"
 	with "$2"
-	ct_run "$1" c1 -a $FINE -- "$LAB/bin/ctor"
+	ct_run "$1" c1 -a $FINE -- "$LAB/bin/ctor" >out
 	profile
-	spent "the constructor" ';ctor_work' 25 36
+	spent_as_said "the constructor" ';ctor_work' ctor_work out
 	has "a stack" "$(samples | grep ctor_work | cut -f 4)" '(^|;)_start;.*begin;ctor_work'
 	between "the time in ld.so" "$(msec '[\t;](_dl_|ld-linux)')" 1 1000
 	nobody_of_ours
@@ -244,14 +244,14 @@ test_volume() { # RUNTIME MODE
 	ct_namespace
 	within mount "$LOOP" "$ROW/volume"
 	within cp "$LAB/bin/burn" "$ROW/volume/burn"
-	ct_run "$1" c1 -a $CPU -v "$ROW/volume:/volume" -- /volume/burn 0.2
+	ct_run "$1" c1 -a $CPU -v "$ROW/volume:/volume" -- /volume/burn 0.2 >out
 	profile # 1.5 s after the end, and whatever a busy machine makes of it: then all is let go of
 	within umount "$ROW/volume"
 	until_true 2 mkfs.ext4 -q "$LOOP" || fail "the file system cannot be remade"
 	within mount "$LOOP" "$ROW/volume"
 	within test ! -e "$ROW/volume/burn" || fail "the file system was not remade"
 	within umount "$ROW/volume"
-	spent "burn_loop, from the volume" ';burn_loop' 180 220
+	spent_as_said "burn_loop, from the volume" ';burn_loop' burn_loop out
 }
 
 for runtime in "${CT_RUNTIMES[@]}"; do

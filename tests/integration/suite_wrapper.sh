@@ -45,7 +45,7 @@ test_unannotated() { # RUNTIME
 	ct_need "$1"
 	WRAPPED=$1 with service
 	leak_mark
-	is "its output" "$(ct_run "$1" c1 -i "$IMAGE" -- $OWN)" "pid 1"
+	is "its output" "$(ct_run "$1" c1 -i "$IMAGE" -- $OWN | sed -n 1p)" "pid 1"
 	leak_check
 	is "profiles" "$(count_profiles)" 0
 	has_not "the log" "$(cat log)" 'container='

@@ -1,6 +1,7 @@
 #include "oci/base/fd.h"
 
 #include "child.h"
+#include "few_fds.h"
 #include "suite.h"
 
 #include <check.h>
@@ -8,7 +9,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -360,8 +360,7 @@ static void receive_without_room(const void *arg)
 	for (int i = 0; i < 8; i++)
 		MUST((out[i] = fd_open(AT_FDCWD, "/dev/null", O_RDONLY, 0)) >= 0);
 	MUST(fd_send(s[0], "x", 1, out, 8) == 0);
-	struct rlimit few = {(rlim_t)out[7] + 4, (rlim_t)out[7] + 4};
-	MUST(setrlimit(RLIMIT_NOFILE, &few) == 0);
+	few_fds_begin(3);
 	int before = fd_count();
 	MUST(fd_recv(s[1], &c, 1, in, 8, &got) == -EMFILE);
 	MUST(got == 0);

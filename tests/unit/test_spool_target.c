@@ -3,6 +3,7 @@
 #include "profiler/spool_target.h"
 
 #include "oci/base/fd.h"
+#include "few_fds.h"
 #include "suite.h"
 
 #include <check.h>
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -228,20 +228,27 @@ END_TEST
 /* As where nobody knows what is below: the spool's, a namespace's, its Pod's. */
 START_TEST(what_cannot_be_listed_is_told)
 {
-	static const char *const expect[] = {"prod prod!", "prod prod/shop-0!", "prod prod/shop-0/main!"};
-	struct rlimit was, few;
+	/* a level takes two, the directory and that it is listed by; the spool's directory is there */
+	static const struct {
+		unsigned fds;
+		const char *text;
+	} expect[] = {
+		{1, "prod!"},
+		{2, "prod prod!"},
+		{3, "prod prod/shop-0!"},
+		{4, "prod prod/shop-0!"},
+		{5, "prod prod/shop-0/main!"},
+		{6, "prod prod/shop-0/main"},
+	};
 	must("mkdir -p prod/shop-0/main");
-	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &was), 0);
-	for (rlim_t i = 0; i < N(expect); i++) {
-		few = (struct rlimit){
-			(rlim_t)spool + 3 + 2 * i, was.rlim_max}; /* two for each level, one to begin with */
-		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
-		walk_is((struct walked){0}, 0, expect[i]);
+	for (size_t i = 0; i < N(expect); i++) {
+		struct few_fds few = few_fds_begin(expect[i].fds);
+		walk_is((struct walked){0}, 0, expect[i].text);
+		few_fds_end(&few);
 	}
-	few.rlim_cur = (rlim_t)spool + 1;
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	struct few_fds none = few_fds_begin(0);
 	walk_is((struct walked){0}, -EMFILE, "");
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &was), 0);
+	few_fds_end(&none);
 }
 END_TEST
 
