@@ -243,18 +243,31 @@ static void raise_soft(int what)
 	}
 }
 
+/* Not by libc, which keeps 32 and 33 for itself, and has handlers for them that it needs where no exec follows. */
+static void reset_signal(int sig, bool exec_follows)
+{
+	static const struct kernel_action { /* struct sigaction of the kernel; all zero: SIG_DFL */
+		void (*handler)(int);
+		unsigned long flags_and_the_rest[7];
+	} zero;
+	struct kernel_action now = {SIG_IGN, {0}};
+	const bool is_libcs = sig == 32 || sig == 33;
+	if (is_libcs && !exec_follows)
+		syscall(SYS_rt_sigaction, sig, NULL, &now, NSIG / 8);
+	if (now.handler == SIG_IGN)
+		syscall(SYS_rt_sigaction, sig, &zero, NULL, NSIG / 8);
+}
+
 void process_reset(bool exec_follows)
 {
-	static const char zero_action[64]; /* the kernel's struct sigaction: SIG_DFL */
 	cpu_set_t all;
 	sigset_t none;
 	memset(&all, 0xff, sizeof(all));
 	sched_setaffinity(0, sizeof(all), &all);
 	setpriority(PRIO_PROCESS, 0, 0);
 	syscall(SYS_sched_setscheduler, 0, SCHED_OTHER, &(struct sched_param){0}); /* musl has none */
-	for (int sig = 1; sig < NSIG; sig++) /* not by libc, which keeps 32 and 33 for itself */
-		if (exec_follows || (sig != 32 && sig != 33))
-			syscall(SYS_rt_sigaction, sig, zero_action, NULL, NSIG / 8);
+	for (int sig = 1; sig < NSIG; sig++)
+		reset_signal(sig, exec_follows);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	umask(027);

@@ -14,6 +14,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -408,6 +409,44 @@ START_TEST(what_was_bent_is_as_at_a_boot)
 }
 END_TEST
 
+/* libc's own, of which its functions know nothing: by the kernel's. */
+struct action {
+	void (*handler)(int);
+	unsigned long flags, restorer, mask;
+};
+static void action_is(int sig, const struct action *set, void (*handler)(int))
+{
+	struct action now = {0};
+	if (set)
+		MUST(syscall(SYS_rt_sigaction, sig, set, NULL, NSIG / 8) == 0);
+	else
+		MUST(syscall(SYS_rt_sigaction, sig, NULL, &now, NSIG / 8) == 0 && now.handler == handler);
+}
+
+static void handler_of_libc(int sig)
+{
+	(void)sig;
+}
+
+static void reset_those_of_libc(const void *exec_follows)
+{
+	const struct action ignored = {.handler = SIG_IGN}, handled = {.handler = handler_of_libc};
+	action_is(32, &ignored, NULL);
+	action_is(33, &handled, NULL);
+	action_is(34, &handled, NULL);
+	process_reset(exec_follows != NULL);
+	action_is(32, NULL, SIG_DFL);
+	action_is(33, NULL, exec_follows ? SIG_DFL : handler_of_libc);
+	action_is(34, NULL, SIG_DFL);
+}
+
+START_TEST(signals_of_libc_are_ignored_no_more_and_keep_a_handler_that_is_needed)
+{
+	ck_assert_int_eq(in_child(reset_those_of_libc, NULL), 0);
+	ck_assert_int_eq(in_child(reset_those_of_libc, ""), 0);
+}
+END_TEST
+
 UNIT_SUITE(process)
 {
 	Suite *s = suite_create("process");
@@ -427,6 +466,7 @@ UNIT_SUITE(process)
 	tcase_add_loop_test(t, users_by_name, 0, LENGTH(databases));
 	tcase_add_test(t, who_asks_for_short_turns_has_them_and_so_do_its_children);
 	tcase_add_test(t, what_was_bent_is_as_at_a_boot);
+	tcase_add_test(t, signals_of_libc_are_ignored_no_more_and_keep_a_handler_that_is_needed);
 	suite_add_tcase(s, t);
 	return s;
 }
