@@ -90,7 +90,7 @@ static int open_directory(int parent, const char *name)
 int spool_target_open(int spool, const char *path)
 {
 	char name[SPOOL_TARGET_MAX + 1], *rest = name, *level;
-	int dir = -1;
+	int dir = spool;
 	if (is_one_name(path))
 		return open_directory(spool, path);
 	if (!spool_target_is_nested(path))
@@ -98,8 +98,9 @@ int spool_target_open(int spool, const char *path)
 	snprintf(name, sizeof(name), "%s", path);
 	while ((level = strsep(&rest, "/"))) {
 		const int above = dir;
-		dir = open_directory(above < 0 ? spool : above, level);
-		fd_close(above);
+		dir = open_directory(above, level);
+		if (above != spool)
+			fd_close(above);
 		if (dir < 0)
 			break;
 	}

@@ -3,6 +3,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "no_memory.h"
 #include "suite.h"
 #include "tests/unit/many.h"
 
@@ -197,6 +198,22 @@ START_TEST(the_running_kernel)
 }
 END_TEST
 
+static void read_without_memory(const void *fd)
+{
+	struct kallsyms *k = NULL;
+	take_memory(2000); /* not for a slice of the file */
+	MUST(kallsyms_read(*(const int *)fd, &k, NULL) == -ENOMEM && !k);
+}
+
+START_TEST(without_memory_there_is_no_table)
+{
+	fd_auto fd = fd_open(AT_FDCWD, "/proc/kallsyms", O_RDONLY, 0);
+	ck_assert_int_ge(fd, 0);
+	if (memory_can_end())
+		ck_assert_int_eq(in_child(read_without_memory, &fd), 0);
+}
+END_TEST
+
 UNIT_SUITE(kallsyms)
 {
 	Suite *s = suite_create("kallsyms");
@@ -207,6 +224,7 @@ UNIT_SUITE(kallsyms)
 	tcase_add_test(t, not_readable);
 	tcase_add_test(t, two_hundred_thousand_lines);
 	tcase_add_test(t, the_running_kernel);
+	tcase_add_test(t, without_memory_there_is_no_table);
 	suite_add_tcase(s, t);
 	return s;
 }

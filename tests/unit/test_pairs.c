@@ -1,5 +1,6 @@
 /* pairs: against a list, over its growth; what differs in one half only is kept apart. */
 #include "profiler/pairs.h"
+#include "no_memory.h"
 #include "suite.h"
 
 #include <check.h>
@@ -47,6 +48,21 @@ START_TEST(nothing_is_in_an_empty_table)
 }
 END_TEST
 
+static void grow_without_memory(const void *left)
+{
+	take_memory(*(const size_t *)left);
+	MUST(pairs_add(&t, 1, 2) == -ENOMEM);
+	MUST(pairs_find(&t, 1, 2) == -ENOENT && t.count == 0);
+}
+
+START_TEST(without_memory_nothing_is_added)
+{
+	/* its two tables take 2 KiB and 1 KiB at first: for none, for one of them */
+	for (size_t left = 0; left < 3000 && memory_can_end(); left += 250)
+		ck_assert_msg(in_child(grow_without_memory, &left) == 0, "with %zu bytes", left);
+}
+END_TEST
+
 UNIT_SUITE(pairs)
 {
 	Suite *s = suite_create("pairs");
@@ -55,6 +71,7 @@ UNIT_SUITE(pairs)
 	tcase_add_test(c, numbers_are_dense_and_stay);
 	tcase_add_test(c, each_half_counts);
 	tcase_add_test(c, nothing_is_in_an_empty_table);
+	tcase_add_test(c, without_memory_nothing_is_added);
 	suite_add_tcase(s, c);
 	return s;
 }

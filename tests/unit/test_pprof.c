@@ -3,6 +3,7 @@
 #include "oci/base/fd.h"
 #include "profiler/top.h"
 #include "pages.h"
+#include "no_memory.h"
 #include "suite.h"
 #include "tests/unit/skip.h"
 #include "tests/unit/profile_dump.h"
@@ -642,6 +643,23 @@ START_TEST(test_a_long_text_is_read_once)
 }
 END_TEST
 
+static void write_without_memory(const void *p)
+{
+	uint8_t *bytes;
+	size_t len;
+	take_memory(0);
+	MUST(pprof_write(p, &bytes, &len) == -ENOMEM);
+}
+
+START_TEST(test_without_memory)
+{
+	struct profile *p = build();
+	if (memory_can_end())
+		ck_assert_int_eq(in_child(write_without_memory, p), 0);
+	profile_free(p);
+}
+END_TEST
+
 UNIT_SUITE(pprof)
 {
 	Suite *s = suite_create("pprof");
@@ -663,6 +681,7 @@ UNIT_SUITE(pprof)
 	tcase_add_test(t, test_a_long_text_is_read_once);
 	tcase_add_test(t, test_go_reads_what_we_write);
 	tcase_add_loop_test(t, test_we_read_what_go_writes, 0, N(foreign));
+	tcase_add_test(t, test_without_memory);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -2,6 +2,7 @@
 #include "profiler/ring.h"
 
 #include "oci/base/fd.h"
+#include "no_memory.h"
 #include "suite.h"
 
 #include <check.h>
@@ -262,10 +263,24 @@ START_TEST(what_cannot_be_mapped)
 }
 END_TEST
 
+static void open_without_memory(const void *arg)
+{
+	struct ring *r = NULL;
+	take_memory(0);
+	MUST(ring_open(-1, 1, &r) == -ENOMEM && !r);
+}
+
+START_TEST(without_memory_there_is_no_ring)
+{
+	if (memory_can_end())
+		ck_assert_int_eq(in_child(open_without_memory, NULL), 0);
+}
+END_TEST
+
 UNIT_SUITE(ring)
 {
 	Suite *s = suite_create("ring");
-	TCase *t = tcase_create("ring");
+	TCase *t = tcase_create("ring"), *memory = tcase_create("memory");
 
 	tcase_set_timeout(t, 30);
 	tcase_add_checked_fixture(t, begin, end);
@@ -277,5 +292,7 @@ UNIT_SUITE(ring)
 	tcase_add_test(t, the_tail_is_ours);
 	tcase_add_test(t, what_cannot_be_mapped);
 	suite_add_tcase(s, t);
+	tcase_add_test(memory, without_memory_there_is_no_ring);
+	suite_add_tcase(s, memory);
 	return s;
 }

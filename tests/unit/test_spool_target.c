@@ -210,6 +210,13 @@ START_TEST(targets_of_one_level_and_of_three_are_found)
 }
 END_TEST
 
+START_TEST(a_path_that_is_too_long_is_no_target)
+{
+	must("mkdir -p " L63 "/" P170 "xy/" L63 " " L63 "/" P173 "/" L63);
+	walk_is((struct walked){0}, 0, L63 " " L63 "/" P170 "xy/" L63);
+}
+END_TEST
+
 START_TEST(what_cannot_be_opened_is_told)
 {
 	must("mkdir -p web prod/shop-0/main prod/shop-1/main test/shop-0/main && chmod 0 web prod/shop-1 "
@@ -262,6 +269,7 @@ UNIT_SUITE(spool_target)
 	tcase_add_test(t, a_long_name_is_cut);
 	tcase_add_loop_test(t, no_link_is_followed_and_no_name_leads_out, 0, N(opened));
 	tcase_add_test(t, targets_of_one_level_and_of_three_are_found);
+	tcase_add_test(t, a_path_that_is_too_long_is_no_target);
 	tcase_add_test(t, what_cannot_be_opened_is_told);
 	tcase_add_test(t, what_cannot_be_listed_is_told);
 	suite_add_tcase(s, t);
