@@ -1,5 +1,6 @@
 #include "oci/cgroup.h"
 
+#include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/process.h"
 
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #define DEPTH_MAX 16 /* of cgroups in a container */
+#define SWEEP_TURN_US 2000
 
 struct hierarchy {
 	bool v2;
@@ -505,6 +507,12 @@ static int sweep_one(int base, const char *prefix)
 int cgroup_sweep(const char *prefix)
 {
 	return each_base(sweep_one, prefix);
+}
+
+void cgroup_sweep_until(const char *prefix, int64_t deadline)
+{
+	while (cgroup_sweep(prefix) == -EBUSY && deadline_left_ms(deadline) > 0)
+		usleep(SWEEP_TURN_US);
 }
 
 int cgroup_populated(int events)

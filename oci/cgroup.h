@@ -60,13 +60,16 @@ int cgroup_create(const char *name, const struct cgroup_limits *limits, struct c
 /* Move a process (0 = this one) into it. */
 int cgroup_enter(const struct cgroup *c, pid_t pid, struct err *e);
 /*
- * Both of this process, again where another start sweeps it in between. alone: -EALREADY where somebody is in it.
+ * Makes it and moves this process into it, again where another start sweeps it in between. alone: -EALREADY where a
+ * process is in it.
  */
 int cgroup_enter_own(const char *name, const struct cgroup_limits *limits, bool alone, struct err *e);
 void cgroup_done(struct cgroup *c); /* closes, does not remove */
 bool cgroup_is_empty(const struct cgroup *c);
 /* Remove every empty /pillion/<prefix>*: how many directories went, or -EBUSY when one holds processes. */
 int cgroup_sweep(const char *prefix);
+/* The same, and waits until the deadline (CLOCK_MONOTONIC, ns) for processes that are about to end. */
+void cgroup_sweep_until(const char *prefix, int64_t deadline);
 
 /*
  * 1 populated, 0 empty, -ENODEV removed, -errno; `events` is an open cgroup.events of v2. Reading that very descriptor

@@ -84,7 +84,8 @@ static int without_reader(struct files *s, const char *reason)
 	return -EPIPE;
 }
 
-/* Something is in the socket: who is asked there has not had the CPU for it (net/unix/af_unix.c, unix_outq_len). */
+/* Something is in the socket: the process at its other end has not had the CPU to take it (unix_outq_len,
+ * net/unix/af_unix.c). */
 static bool is_untaken(int sock)
 {
 	int bytes = 0;
@@ -102,8 +103,8 @@ static bool is_runnable(const struct files *s)
 
 /*
  * 1: there is something to hear; 0: it has been waited for so long; -errno. *ret_busy: how long, in turns (FILES_TURN),
- * since the reader took what it was asked, but for those at whose end it was runnable, or waited at `asked` for who has
- * not taken it there.
+ * since the reader took the question, without turns at the end of which it was runnable, or waited for a file opener
+ * that had not taken its question from `asked`.
  */
 static int wait_for_reader(const struct files *s, int asked, int64_t patience, int64_t *ret_busy)
 {

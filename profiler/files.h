@@ -61,7 +61,7 @@ struct files_account {	     /* of a target, or of the host */
 };
 
 /*
- * Who opens what a reader may not (shim/file_opener.h). It may be late by itself, being the target's user's: that is
+ * The file opener of a target (shim/file_opener.h). It may be late by itself, being the target's user's: that is
  * not its file system's fault, so it has an account of its own. Without credit there it is not asked, and after
  * FILES_LATE_MAX answers that did not come it is let go; what everybody may read is read all the same.
  */
@@ -75,7 +75,7 @@ struct files_opener {
 		.account = {.name = (target),                                                                          \
 			.born = clock_now(),                                                                           \
 			.fault = "the process that opens what only their owner may read does not answer"}})
-/* A socket for one question; -EACCES: there is nobody to ask, or not now. */
+/* A socket for one question; -EACCES: there is no file opener, or none to ask now. */
 int files_opener_connect(struct files_opener *o);
 
 /* A regular file, open. */

@@ -72,7 +72,7 @@ int files_open_here(int tree, const char *path, bool no_links, struct file_id *r
 	return identify(file_open_for_profiler(tree, path, no_links), ret);
 }
 
-/* Who answers there may be the target's own user: anything can come. That he does not is as if there were nobody. */
+/* The file opener may be the target's own user's: anything can come. No answer is as if there were no file opener. */
 int files_open_there(int sock, const char *path, bool no_links, int64_t deadline, struct file_id *ret)
 {
 	int fd = file_opener_ask(sock, path, no_links, deadline);

@@ -356,35 +356,21 @@ static int copy_into(int dir, const char *file, int fd)
 	return r;
 }
 
-/* One level below `base`, which is made if need be. */
-static int step_into(int base, const char *safe)
-{
-	if (mkdirat(base, safe, 0750) < 0 && errno != EEXIST)
-		return -errno;
-	return fd_open(base, safe, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-}
-
-static int step_into_node(int base, const char *node)
+/* Below `base`, made if need be; of a target as many levels as it has in the spool. */
+static int make_node_directory(int base, const char *node)
 {
 	char safe[SPOOL_NAME_MAX + 1];
+	size_t made;
 	spool_safe_name(node, safe, sizeof(safe));
-	return step_into(base, safe);
+	return spool_target_make(base, safe, &made);
 }
 
-/* As many levels as it has in the spool. Takes `dir`. */
-static int step_into_target(int dir, const char *target)
+static int make_target_directory(int base, const char *target)
 {
-	char path[SPOOL_TARGET_MAX + 1], *rest = path, *level;
-	if (spool_target_is_nested(target))
-		snprintf(path, sizeof(path), "%s", target);
-	else
-		spool_safe_name(target, path, SPOOL_NAME_MAX + 1);
-	while (dir >= 0 && (level = strsep(&rest, "/"))) {
-		const int above = dir;
-		dir = step_into(above, level);
-		fd_close(above);
-	}
-	return dir;
+	char path[SPOOL_TARGET_MAX + 1];
+	size_t made;
+	spool_target_safe_path(target, path);
+	return spool_target_make(base, path, &made);
 }
 
 /* NODE/TARGET/FILE, as put_path() of pushform.c has it. */
@@ -397,7 +383,8 @@ static int copy_file(struct push *h, struct flight *f, struct err *e)
 	fd_auto base = fd_open_dir(AT_FDCWD, h->endpoint->base);
 	if (base < 0)
 		return err_set(e, base, "cannot open %s", h->endpoint->base);
-	fd_auto dir = step_into_target(h->node[0] ? step_into_node(base, h->node) : fd_open_dir(base, "."), target);
+	fd_auto node = h->node[0] ? make_node_directory(base, h->node) : -1;
+	fd_auto dir = h->node[0] && node < 0 ? node : make_target_directory(node < 0 ? base : node, target);
 	int r = dir < 0				? dir
 		: lseek(f->fd, 0, SEEK_SET) < 0 ? -errno
 						: copy_into(dir, slash ? slash + 1 : f->path, f->fd);

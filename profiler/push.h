@@ -44,7 +44,7 @@ int push_confine(const struct push *h, struct err *e);
 int push_follow(struct push *h, int spool, bool backlog, struct err *e);
 /*
  * One file, now: tries PUSH_TRIES times, if the server says that it may pass, a minute apart at most. `path`, and
- * where the spool is, tell its target and name. 0, -EAGAIN: nobody took it; -EBADMSG: it is refused, in part at least;
- * -EINTR; with a sentence.
+ * where the spool is, tell its target and name. 0, -EAGAIN: the receiver did not take it; -EBADMSG: it is refused, in
+ * part at least; -EINTR; with a sentence.
  */
 int push_file(struct push *h, int dir, const char *file, const char *path, struct err *e);

@@ -23,7 +23,7 @@
 #define STAMP "%Y%m%dT%H%M%SZ"
 #define STAMP_LEN 16
 #define SEQ_TRIES 1000
-#define MAKE_TRIES 1000 /* of which each may come to nothing: others remove what is empty */
+#define MAKE_TRIES 1000 /* each may come to nothing: others remove what is empty */
 #define BLOCK 4096u	/* what file systems hand out: to a file by need, to a directory at least one */
 
 struct entry {
@@ -103,7 +103,7 @@ static void count_directory(struct spool *s)
 
 /*
  * The target's directory and those above it, from the bottom up: each is refused, and with it all above, as long as
- * there is something in it. Whoever is making one of them makes it once more (begin). Returns how many.
+ * there is something in it. A writer that is making one of them makes it once more (begin). Returns how many.
  */
 static size_t remove_directories(int spool, const char *target)
 {
@@ -113,7 +113,7 @@ static size_t remove_directories(int spool, const char *target)
 	while (end) {
 		if (unlinkat(spool, path, AT_REMOVEDIR) == 0)
 			n++;
-		else if (errno != ENOENT) /* else somebody was faster */
+		else if (errno != ENOENT) /* else another writer was faster */
 			break;
 		end = strrchr(path, '/');
 		if (end)
@@ -311,28 +311,13 @@ int spool_open_take(int dir, uint64_t cap_bytes, uint32_t cap_age_s, struct spoo
 
 /* --- writing */
 
-static int open_level(struct spool *s, int above, const char *name)
-{
-	if (mkdirat(above, name, 0750) == 0)
-		count_directory(s);
-	else if (errno != EEXIST)
-		return -errno;
-	return fd_open(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-}
-
 /* The target's directory and those above it, made if need be: fd or -errno. */
 static int open_target(struct spool *s, const char *target)
 {
-	char path[SPOOL_TARGET_MAX + 1], *rest = path, *level;
-	int dir = -1;
-	snprintf(path, sizeof(path), "%s", target);
-	while ((level = strsep(&rest, "/"))) {
-		const int above = dir;
-		dir = open_level(s, above < 0 ? s->dir : above, level);
-		fd_close(above);
-		if (dir < 0)
-			break;
-	}
+	size_t made;
+	int dir = spool_target_make(s->dir, target, &made);
+	while (made--)
+		count_directory(s);
 	return dir;
 }
 
@@ -411,14 +396,11 @@ int spool_write(struct spool *s, const char *target, int64_t start_ns, unsigned 
 	size_t len, char *ret_path, size_t size, struct err *e)
 {
 	char safe[SPOOL_TARGET_MAX + 1], name[FILE_MAX], temporary[32];
-	const bool nested = spool_target_is_nested(target);
-	const uint64_t blocks = blocks_of(len) + (nested ? SPOOL_LEVELS : 1); /* directories may have to be made */
+	/* directories may have to be made */
+	const uint64_t blocks = blocks_of(len) + (spool_target_is_nested(target) ? SPOOL_LEVELS : 1);
 
 	spool_temporary(temporary);
-	if (nested)
-		snprintf(safe, sizeof(safe), "%s", target);
-	else
-		spool_safe_name(target, safe, SPOOL_NAME_MAX + 1);
+	spool_target_safe_path(target, safe);
 	if (s->cap_bytes && blocks * BLOCK > s->cap_bytes)
 		return err_say(e, -EFBIG, "a profile of %.128s with %zu bytes is lost: the spool may hold %" PRIu64,
 			safe, len, s->cap_bytes);

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define LABEL_MAX 63	  /* of a namespace's and a container's name (RFC 1123, Kubernetes' "Object Names and IDs") */
 #define SUBDOMAIN_MAX 253 /* of a Pod's */
@@ -65,7 +66,7 @@ bool spool_target_is_nested(const char *path)
 	return level + 1 == SPOOL_LEVELS;
 }
 
-/* Of one level. Whoever made it: it is neither hidden nor leads out. */
+/* Of one level: neither hidden nor one that leads out. */
 static bool is_one_name(const char *path)
 {
 	return path[0] && path[0] != '.' && !strchr(path, '/');
@@ -79,6 +80,14 @@ void spool_target_path(const char *id, const char *name, const char *pod, const 
 		spool_safe_name(name[0] ? name : id, ret, SPOOL_NAME_MAX + 1);
 }
 
+void spool_target_safe_path(const char *text, char ret[static SPOOL_TARGET_MAX + 1])
+{
+	if (spool_target_is_nested(text))
+		snprintf(ret, SPOOL_TARGET_MAX + 1, "%s", text);
+	else
+		spool_safe_name(text, ret, SPOOL_NAME_MAX + 1);
+}
+
 /* --- directories -------------------------------------------------------------------------------------------- */
 
 static int open_directory(int parent, const char *name)
@@ -87,24 +96,41 @@ static int open_directory(int parent, const char *name)
 	return r == -ENOTDIR || r == -ELOOP ? -ENOENT : r;
 }
 
-int spool_target_open(int spool, const char *path)
+static int make_directory(int parent, const char *name, size_t *made)
 {
-	char name[SPOOL_TARGET_MAX + 1], *rest = name, *level;
+	if (mkdirat(parent, name, 0750) == 0)
+		(*made)++;
+	else if (errno != EEXIST)
+		return -errno;
+	return fd_open(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+}
+
+/* made: missing levels are, and counted there; NULL: they are not. */
+static int open_levels(int spool, const char *path, size_t *made)
+{
+	char levels[SPOOL_TARGET_MAX + 1], *rest = levels, *level;
 	int dir = spool;
-	if (is_one_name(path))
-		return open_directory(spool, path);
-	if (!spool_target_is_nested(path))
-		return -ENOENT;
-	snprintf(name, sizeof(name), "%s", path);
-	while ((level = strsep(&rest, "/"))) {
+	snprintf(levels, sizeof(levels), "%s", path);
+	while (dir >= 0 && (level = strsep(&rest, "/"))) {
 		const int above = dir;
-		dir = open_directory(above, level);
+		dir = made ? make_directory(above, level, made) : open_directory(above, level);
 		if (above != spool)
 			fd_close(above);
-		if (dir < 0)
-			break;
 	}
 	return dir;
+}
+
+int spool_target_open(int spool, const char *path)
+{
+	if (is_one_name(path))
+		return open_directory(spool, path);
+	return spool_target_is_nested(path) ? open_levels(spool, path, NULL) : -ENOENT;
+}
+
+int spool_target_make(int spool, const char *path, size_t *ret_made)
+{
+	*ret_made = 0;
+	return open_levels(spool, path, ret_made);
 }
 
 /* --- all of them -------------------------------------------------------------------------------------------- */

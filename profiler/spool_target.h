@@ -28,16 +28,25 @@ void spool_target_path(const char *id, const char *name, const char *pod, const 
 /* NAMESPACE/POD/CONTAINER, as above? */
 bool spool_target_is_nested(const char *path);
 
+/* The same of a text that says what the directory is called: NAMESPACE/POD/CONTAINER stays, else it is one safe name.
+ */
+void spool_target_safe_path(const char *text, char ret[static SPOOL_TARGET_MAX + 1]);
+
 /* An open directory, or -errno. -ENOENT: there is none, or `path` is none that a target can have. */
 int spool_target_open(int spool, const char *path);
+/*
+ * The same of a safe path, with mode 0750 where a level is missing. *ret_made: how many levels were, also where a
+ * further one failed.
+ */
+int spool_target_make(int spool, const char *path, size_t *ret_made);
 
 /*
  * Calls `fn` for each directory of the spool that may be a target's, in no order: those of one level and of three.
  * `dir` is open and borrowed; or -errno, where a directory (of a target, or above targets) cannot be opened or listed:
  * what was known of it and below it may still be there. What goes meanwhile is passed over.
  *
- * It returns 0; SPOOL_NO_DIRECTORIES, of one level: who lists it saves its being listed again; or less, which ends the
- * walk and is returned. -errno also where the spool itself cannot be listed.
+ * `fn` returns 0; SPOOL_NO_DIRECTORIES, of one level, where it has listed the directory, which is not listed again
+ * then; or less, which ends the walk and is returned. -errno also where the spool itself cannot be listed.
  */
 #define SPOOL_NO_DIRECTORIES 1
 typedef int spool_target_fn(void *arg, int dir, const char *path);

@@ -210,8 +210,8 @@ static uint32_t greeting(const struct attach_target *t)
 }
 
 /*
- * The profiler is another user: not root, where we are, and the service's in any case. Nothing is started for a program
- * whose libpillion started us: it might inherit orphans.
+ * The profiler is another user: not root, where we are, and the service's in any case. Started by a program's
+ * libpillion we start none: the program might inherit orphans.
  */
 static int start_file_opener(struct attach_job *job, const struct attach_target *t, const struct attached *a)
 {

@@ -1,7 +1,7 @@
 /*
  * The file opener is the caller's child's child, with the caller's credentials; root's becomes the service's user. The
  * privilege that is kept is CAP_DAC_READ_SEARCH, so that directories and files of mode 0700 can be opened to read. The
- * role "file_opener" takes everything away that does not open, look, pass on or close.
+ * role "file_opener" leaves the system calls that look at files, open, pass and close them.
  */
 #include "shim/file_opener.h"
 
@@ -69,7 +69,7 @@ static bool has_known_beginning(int fd)
 	return false;
 }
 
-/* A perf map of one name alone: by a second one it could be anybody's file, which is never looked into. */
+/* A perf map with one name alone: a second name would be a way to any file, as its contents are not looked at. */
 bool file_is_for_profiler(int fd, const char *path)
 {
 	struct stat st;
@@ -78,7 +78,7 @@ bool file_is_for_profiler(int fd, const char *path)
 	return is_perf_map(path) ? st.st_nlink == 1 : has_known_beginning(fd);
 }
 
-/* O_NONBLOCK: a FIFO put where a library was has nobody at its other end. */
+/* O_NONBLOCK: a FIFO put where a library was has no writer. */
 int file_open_for_profiler(int tree, const char *path, bool no_links)
 {
 	no_links |= is_perf_map(path); /* or any file could be had by that name */
@@ -113,7 +113,7 @@ static bool is_pseudo(int fd)
 }
 
 /* A file that may be opened, by a descriptor that has not done so yet. 0 or -errno. */
-static int look(int place, struct stat *ret)
+static int check_file(int place, struct stat *ret)
 {
 	if (fstat(place, ret) < 0)
 		return -errno;
@@ -131,9 +131,9 @@ static int open_again(int descriptors, int place)
 }
 
 /*
- * With more rights than a reader has: to open a device, or a file of the kernel's, can do something already. What it
- * passes is known by its contents: a perf map has no more than its name, to which whoever has mounts of his own binds
- * any file that he may not read.
+ * The file opener has more rights than a file reader, and to open a device, or a file of the kernel's, can do
+ * something already. It knows a file by its contents: a perf map has no more than its name, and a user with a mount
+ * namespace of his own binds any file to that name, also one that he may not read.
  */
 static int open_regular(int tree, int descriptors, const struct question *q)
 {
@@ -141,7 +141,7 @@ static int open_regular(int tree, int descriptors, const struct question *q)
 	if (is_perf_map(q->path))
 		return -EACCES;
 	fd_auto place = fd_open_beneath(tree, q->path, O_PATH | (q->head.no_links ? O_NOFOLLOW : 0));
-	int r = place < 0 ? place : look(place, &found);
+	int r = place < 0 ? place : check_file(place, &found);
 	if (r < 0)
 		return r;
 	int fd = open_again(descriptors, place);
@@ -155,8 +155,8 @@ static int open_regular(int tree, int descriptors, const struct question *q)
 
 /* --- the process ---------------------------------------------------------------------------------------- */
 
-/* One question; who does not ask, or does not hear, is not waited for. */
-static void answer(int tree, int descriptors, int client)
+/* One question. The file opener waits for no client that does not ask, or does not take the answer. */
+static void answer_question(int tree, int descriptors, int client)
 {
 	static struct question q;
 	size_t none;
@@ -171,7 +171,7 @@ static void answer(int tree, int descriptors, int client)
 		fd_send_now(client, &(int32_t){r}, sizeof(result), NULL, 0);
 }
 
-/* False: nobody will come any more. */
+/* False: the profiler has closed its end, so no client will come any more. */
 static bool accept_client(int sock, struct pollfd *clients)
 {
 	char any;
@@ -188,7 +188,7 @@ static bool accept_client(int sock, struct pollfd *clients)
 	return got != 0;
 }
 
-/* -1: nobody wants anything. */
+/* -1: the other end was closed before. */
 static int receive_tree(int sock)
 {
 	char any;
@@ -197,7 +197,7 @@ static int receive_tree(int sock)
 	return fd_recv(sock, &any, sizeof(any), &tree, 1, &n) == 1 && n ? tree : -1;
 }
 
-static void serve(int tree, int descriptors, int sock)
+static void serve_clients(int tree, int descriptors, int sock)
 {
 	struct pollfd p[1 + FILE_OPENER_CLIENTS_MAX] = {{.fd = sock, .events = POLLIN}};
 	for (size_t i = 1; i <= FILE_OPENER_CLIENTS_MAX; i++)
@@ -207,7 +207,7 @@ static void serve(int tree, int descriptors, int sock)
 			return;
 		for (size_t i = 1; i <= FILE_OPENER_CLIENTS_MAX; i++)
 			if (p[i].fd >= 0 && p[i].revents) {
-				answer(tree, descriptors, p[i].fd);
+				answer_question(tree, descriptors, p[i].fd);
 				p[i].fd = fd_close(p[i].fd);
 			}
 		if (p[0].revents & POLLIN && !accept_client(sock, p + 1))
@@ -246,11 +246,11 @@ static void enter_cgroup(const char *id, uint64_t start_time)
 	struct err unused;
 	char name[160];
 	snprintf(name, sizeof(name), "files-%.100s@%llu", id, (unsigned long long)start_time);
-	cgroup_sweep("files-"); /* what others left: who may only read cannot remove his own */
+	cgroup_sweep("files-"); /* those of file openers that have ended: none can remove its own */
 	cgroup_enter_own(name, &limits, false, &unused);
 }
 
-static _Noreturn void run(const char *id, uint64_t start_time, int sock)
+static _Noreturn void run_file_opener(const char *id, uint64_t start_time, int sock)
 {
 	struct err e = {0};
 	enter_cgroup(id, start_time);
@@ -263,23 +263,23 @@ static _Noreturn void run(const char *id, uint64_t start_time, int sock)
 		_exit(1);
 	int tree = receive_tree(sock);
 	if (tree >= 0)
-		serve(tree, descriptors, sock);
+		serve_clients(tree, descriptors, sock);
 	_exit(0);
 }
 
 /*
- * The caller's child. When it has ended the program begins, of which nothing may be held by then: no descriptor, no
- * directory; nor does its niceness hold us up.
+ * The caller's child, whose child the file opener is. When it has ended the program begins: by then it has let go of
+ * the program's descriptors and directory, and the program's niceness does not slow it.
  */
-static _Noreturn void starter(const char *id, uint64_t start_time, int sock)
+static _Noreturn void start_orphan(const char *id, uint64_t start_time, int sock)
 {
 	if (fd_close_all_but(&sock, 1) < 0 || fd_null_stdio(7) < 0)
 		_exit(1);
 	setsid();
 	process_reset(false);
-	pid_t pid = fork(); /* whose parent ends: it is nobody's child */
+	pid_t pid = fork(); /* an orphan, once this process has ended */
 	if (pid == 0)
-		run(id, start_time, sock);
+		run_file_opener(id, start_time, sock);
 	_exit(pid < 0);
 }
 
@@ -305,7 +305,7 @@ int file_opener_start(const char *id, uint64_t start_time, int64_t deadline, str
 		return err_set(e, -errno, "cannot make a socket pair");
 	pid_t pid = process_fork_quiet();
 	if (pid == 0)
-		starter(id, start_time, pair[1]);
+		start_orphan(id, start_time, pair[1]);
 	int status = pid < 0 ? -errno : process_wait(pid, deadline);
 	fd_close(pair[1]);
 	if (status == 0)
@@ -322,8 +322,7 @@ void file_opener_clean(const char *id, int64_t deadline)
 {
 	char prefix[160];
 	snprintf(prefix, sizeof(prefix), "files-%.100s@", id);
-	while (cgroup_sweep(prefix) == -EBUSY && deadline_left_ms(deadline) > 0)
-		usleep(2000);
+	cgroup_sweep_until(prefix, deadline);
 	cgroup_sweep("files-");
 }
 
@@ -371,7 +370,7 @@ int file_opener_connect(int opener)
 	return r < 0 ? fd_close(pair[0]), r : pair[0];
 }
 
-static ssize_t hear(int sock, int64_t deadline, int32_t *ret, int *ret_fd, size_t *ret_n)
+static ssize_t receive_answer(int sock, int64_t deadline, int32_t *ret, int *ret_fd, size_t *ret_n)
 {
 	if (deadline == INT64_MAX)
 		return fd_recv(sock, ret, sizeof(*ret), ret_fd, 1, ret_n);
@@ -390,7 +389,7 @@ int file_opener_ask(int sock, const char *path, bool no_links, int64_t deadline)
 	q.head.no_links = no_links;
 	memcpy(q.path, path, len);
 	int r = fd_send_now(sock, &q, sizeof(q.head) + len, NULL, 0);
-	ssize_t got = r < 0 ? r : hear(sock, deadline, &result, &fd, &n);
+	ssize_t got = r < 0 ? r : receive_answer(sock, deadline, &result, &fd, &n);
 	if (got == sizeof(result) && result == 0 && n)
 		return fd;
 	if (n)

@@ -45,26 +45,26 @@ int file_opener_start(const char *id, uint64_t start_time, int64_t deadline, str
 int file_opener_for(struct target_desc *d, int64_t deadline);
 /* Remove the cgroups of those that have ended; waits until the deadline for the target's. */
 void file_opener_clean(const char *id, int64_t deadline);
-/* Beneath which directory paths are: once, before anybody asks. 0 or -errno. */
+/* Beneath which directory paths are: once, before the first question. 0 or -errno. */
 int file_opener_set_tree(int opener, int tree);
 /* The same: `opener`; -1 where it cannot be told, or either is -1: it is closed, and the target's notes say why. */
 int file_opener_give_tree(int opener, int tree, struct target_desc *d);
 
 /*
  * Opened read-only: ELF files but core dumps, jitdumps (by their first bytes), and perf maps (by their name, where that
- * is the file's only one). That keeps the secrets of a tree from whoever may ask. Beneath `tree`, which the path does
- * not leave; no FIFO is waited for. A descriptor or -errno; -EINVAL: another file.
+ * is the file's only one), so that the process that asks learns no secrets of a tree. Beneath `tree`, which the path
+ * does not leave; no FIFO is waited for. A descriptor or -errno; -EINVAL: another file.
  */
 int file_open_for_profiler(int tree, const char *path, bool no_links);
-/* Whether a descriptor that somebody else has opened is such a file. */
+/* Whether a descriptor that another process has opened is such a file. */
 bool file_is_for_profiler(int fd, const char *path);
 
 /* --- its clients */
 
-/* A socket for one question; opener: of file_opener_start. Or -errno: nobody answers. It never waits. */
+/* A socket for one question; opener: of file_opener_start. Or -errno: the file opener has ended. It never waits. */
 int file_opener_connect(int opener);
 /*
- * One question there: a descriptor or -errno. -EPIPE: nobody answers; -ETIMEDOUT: not before the deadline. With
- * INT64_MAX for that it waits without poll(2), in a process that somebody else ends.
+ * One question there: a descriptor or -errno. -EPIPE: no answer will come; -ETIMEDOUT: none has come before the
+ * deadline. With INT64_MAX for that it waits without poll(2), in a process that another one ends.
  */
 int file_opener_ask(int sock, const char *path, bool no_links, int64_t deadline);

@@ -633,7 +633,7 @@ static void leave_out_files(struct work *w)
 		return;
 	desc(w)->fds &= ~(uint32_t)TARGET_FILES;
 	w->n_target--;
-	target_note(desc(w), FILE_OPENER_NONE "the service is of a version that takes nobody who opens them");
+	target_note(desc(w), FILE_OPENER_NONE "the service is of a version that takes no process that opens them");
 }
 
 static int welcome(struct work *w, struct err *e)

@@ -115,8 +115,8 @@ struct msg_refuse {
  * In the order of the descriptors. TARGET_EXE: the init's program, when the service user may not read it; known by
  * device and inode. TARGET_APP: the socket where its processes connect that have libpillion (shim/inproc/area.h); it
  * listens. The two before it are added within pilliond: files of the cgroup, for a process that has no paths.
- * TARGET_FILES: who opens files that the service user may not (shim/file_opener.h): a SOCK_SEQPACKET socket; the last,
- * so that it can be left out (PROTOCOL_FILES).
+ * TARGET_FILES: the SOCK_SEQPACKET socket of a file opener, for files that the service user may not read
+ * (shim/file_opener.h); the last, so that it can be left out (PROTOCOL_FILES).
  */
 enum target_fd {
 	TARGET_PIDFD = 1,

@@ -207,8 +207,7 @@ void session_clean(const char *id, int64_t deadline)
 {
 	char prefix[160];
 	snprintf(prefix, sizeof(prefix), "session-%.100s@", id);
-	while (cgroup_sweep(prefix) == -EBUSY && deadline_left_ms(deadline) > 0)
-		usleep(2000);
+	cgroup_sweep_until(prefix, deadline);
 	cgroup_sweep("session-");
 	cgroup_sweep("files-");
 }

@@ -172,7 +172,7 @@ int fd_write_text(int dirfd, const char *path, const char *text)
 	return fd_write_all(fd, text, strlen(text));
 }
 
-static int transmit(int sock, int flags, const void *buf, size_t size, const int *fds, size_t n)
+static int send_with_flags(int sock, int flags, const void *buf, size_t size, const int *fds, size_t n)
 {
 	union {
 		char space[CMSG_SPACE(sizeof(int) * FD_PASS_MAX)];
@@ -204,12 +204,12 @@ static int transmit(int sock, int flags, const void *buf, size_t size, const int
 
 int fd_send(int sock, const void *buf, size_t size, const int *fds, size_t n)
 {
-	return transmit(sock, 0, buf, size, fds, n);
+	return send_with_flags(sock, 0, buf, size, fds, n);
 }
 
 int fd_send_now(int sock, const void *buf, size_t size, const int *fds, size_t n)
 {
-	return transmit(sock, MSG_DONTWAIT, buf, size, fds, n);
+	return send_with_flags(sock, MSG_DONTWAIT, buf, size, fds, n);
 }
 
 static size_t take_fds(struct msghdr *msg, int *fds, size_t max)

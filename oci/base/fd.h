@@ -39,7 +39,7 @@ int fd_write_text(int dirfd, const char *path, const char *text);
 
 /* One datagram with up to FD_PASS_MAX descriptors. 0 or -errno (-EAGAIN when `sock` is non-blocking and full). */
 int fd_send(int sock, const void *buf, size_t size, const int *fds, size_t n);
-/* The same, and -EAGAIN in any case: whoever else holds the socket may have made it one that blocks. */
+/* The same, and -EAGAIN in any case: another process that holds the socket may have made it one that blocks. */
 int fd_send_now(int sock, const void *buf, size_t size, const int *fds, size_t n);
 /*
  * One datagram, also what a peer said before it hung up with something unread. Returns its size, 0 at EOF, or -errno:

@@ -229,7 +229,7 @@ bool process_children_are_elsewhere(void)
 {
 	uint64_t ours, theirs;
 	if (process_namespace(getpid(), "pid", &ours) < 0)
-		return false; /* no /proc: nobody knows */
+		return false; /* no /proc: it cannot be told */
 	/* unreadable as long as it has no PID 1 */
 	return process_namespace(getpid(), "pid_for_children", &theirs) < 0 || ours != theirs;
 }
@@ -243,7 +243,8 @@ static void raise_soft(int what)
 	}
 }
 
-/* Not by libc, which keeps 32 and 33 for itself, and has handlers for them that it needs where no exec follows. */
+/* By the kernel's call: libc refuses 32 and 33, its own, and needs the handlers that it has for them where no exec
+ * follows. */
 static void reset_signal(int sig, bool exec_follows)
 {
 	static const struct kernel_action { /* struct sigaction of the kernel; all zero: SIG_DFL */

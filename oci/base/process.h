@@ -51,10 +51,10 @@ bool process_inherits_orphans(void);
 /* After unshare(CLONE_NEWPID) without a fork the first child is PID 1, and with it the namespace would end. */
 bool process_children_are_elsewhere(void);
 /*
- * In a child that shall be a process of its own: what it has inherited and who started it may have bent is as at a
- * boot: actions and mask of signals, niceness, policy, CPUs, soft limits, umask, directory. It leaves no core, cannot
- * be dumped, and is the first to go when memory is short. exec_follows: else the two signals of libc's own (32 and
- * 33) keep a handler, by which it tells threads to change their user (a sanitizer has one).
+ * In a child that shall be a process of its own: all that it has inherited is as at a boot: actions and mask of
+ * signals, niceness, policy, CPUs, soft limits, umask, directory. It leaves no core, cannot be dumped, and is the first
+ * to go when memory is short. exec_follows: else the two signals of libc's own (32 and 33) keep a handler, by which
+ * libc tells threads to change their user (a sanitizer has a thread).
  */
 void process_reset(bool exec_follows);
 /*

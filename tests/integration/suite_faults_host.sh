@@ -391,7 +391,7 @@ row "garbage on the control socket" test_call garbage "refused: the peer does no
 row "a hook of the next version" test_call version "refused: the peer speaks protocol version [0-9]+, we speak .*"
 row "events before a target" test_call unasked "refused: message type [0-9]+ was not expected here"
 row "descriptors that are no perf events" test_call files "refused: .*a descriptor that is no perf event: .*"
-row "a file in place of who opens files" test_call private "refused: what is to open files is no Unix socket of packets"
+row "a file in place of the socket of a file opener" test_call private "refused: what is to open files is no Unix socket of packets"
 row "a hook that leaves in the middle" test_leave
 row "a peer that is not root" test_stranger
 row "200 connections that say nothing: refused in a sentence, then all is well" test_crowd

@@ -45,7 +45,7 @@ nri_end() {
 labels_of_the_pod() {
 	has "the labels" "$(samples)" ' container:\[web\] container_id:\['"$CONTAINER"'\] .*namespace:\[prod\].* pod:\[shop-0\].* service_name:\[till\]'
 }
-whose() { find spool -name '*.pb.gz' -printf '%P\n' | xargs -n 1 dirname | sort -u | xargs; } # the directories of its targets
+targets_in_spool() { find spool -name '*.pb.gz' -printf '%P\n' | xargs -n 1 dirname | sort -u | xargs; } # the directories of its targets
 the_pod() { pod shop-0 -n prod -l app.kubernetes.io/name=till "$@"; }
 
 # --- a profile
@@ -147,7 +147,7 @@ test_one_of_a_pod() {
 	start web2 -- /bin/burn 0.2
 	ended
 	profile 2
-	is "whose profiles there are" "$(whose)" "prod/shop-0/web prod/shop-1/web2"
+	is "targets with profiles" "$(targets_in_spool)" "prod/shop-0/web prod/shop-1/web2"
 	nri_end
 }
 test_one_name() { # of containers of three Pods
@@ -159,7 +159,7 @@ test_one_name() { # of containers of three Pods
 		ended
 	done
 	profile 3
-	is "whose profiles there are" "$(whose)" "prod/shop-0/main prod/shop-1/main test/shop-0/main"
+	is "targets with profiles" "$(targets_in_spool)" "prod/shop-0/main prod/shop-1/main test/shop-0/main"
 	for of in prod/shop-0 prod/shop-1 test/shop-0; do
 		has "labels of $of" "$(samples "$(find "spool/$of/main" -name '*.pb.gz')")" " container:\[main\] .*namespace:\[${of%/*}\].* pod:\[${of#*/}\]"
 		is "the index, of $of" "$(jq -r "select(.namespace == \"${of%/*}\" and .pod == \"${of#*/}\") | .name + \" \" + .file" spool/index.jsonl | sed 's|/[^/]*$||')" "main $of/main"
@@ -193,7 +193,7 @@ test_switched_off() {
 	is "what was attached" "$(armed)" 2
 	until_true 10 eval '(($(count_profiles) == 2))' || fail "$(count_profiles) profiles"
 	has "the profile under policy" "$(comments "$(find spool/prod/shop-1/web3 -name '*.gz')")" 'rate lowered to 50 Hz by policy'
-	is "whose profiles there are" "$(whose)" "prod/shop-0/web2 prod/shop-1/web3"
+	is "targets with profiles" "$(targets_in_spool)" "prod/shop-0/web2 prod/shop-1/web3"
 	nri_end
 }
 test_namespaces() {

@@ -86,7 +86,7 @@ test_live() {
 }
 row "a container and a program called <script>: live, in the list and as a flame graph" test_live
 
-test_live_pods() { # whose containers have one name: as a runtime tells of them; beside one without a Pod
+test_live_pods() { # containers of one name in several Pods, as a runtime tells of them; beside one without a Pod
 	local of
 	local -A annotations=([shop-0]=prod [shop-1]=prod [shop-2]=../..)
 	begin_page --window 5s
@@ -115,7 +115,7 @@ test_live_pods() { # whose containers have one name: as a runtime tells of them;
 	is "paths in the list" "$(jq -r '.[].profile' listed | sed "s|^$ROW/spool/||; s|/[^/]*$||" | sort | xargs)" "main prod prod/shop-0/main prod/shop-1/main"
 	# the last window of each, and no other
 	"$LAB/bin/pillion" top --once --control "$SOCKET" >said 2>err || fail "pillion top: $(cat err)"
-	has "whose they are" "$(cat said)" $'^target +main, prod\n'
+	has "the target and its namespace" "$(cat said)" $'^target +main, prod\n'
 	has "the functions" "$(cat said)" 'cpu_spin'
 	for of in shop-0 shop-1 shop-2; do ct_rm "id-$of"; done
 	ct_rm prod
@@ -199,7 +199,7 @@ row "the last window follows, and looks as it was left" test_refresh
 
 # --- who may ask, and for what
 
-test_pods() { # whose containers have one name, beside a target of an older version
+test_pods() { # containers of one name in several Pods, beside a target of an older version
 	local of path
 	begin_page
 	for of in prod/shop-0/main prod/shop-1/main main prod; do

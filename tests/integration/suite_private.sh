@@ -1,11 +1,11 @@
-# suite_private - programs and libraries that nobody but their owner may read have names, however they are profiled: the
+# suite_private - programs and libraries that only their owner may read have names, however they are profiled: the
 # owner's file opener reads them, with his rights (shim/file_opener.h). Where there is none, or none any more, what
 # everybody may read has names all the same, and a note says why the rest has none.
 
 . "$TOP/tests/integration/service.sh"
 lab_install pillion-opener tools/peer targets/identity
 GROUP=users # there is one on every Debian
-OWNER=64911 # nobody else's in the other suites
+OWNER=64911 # of this suite alone
 
 as() { # UID COMMAND... - a member; 0: root
 	if [[ $1 == 0 ]]; then "${@:2}"; else setpriv --reuid "$1" --regid "$1" --groups "$GROUP" "${@:2}"; fi
@@ -71,7 +71,7 @@ has_names() { # FOLDED COMMENTS
 	[[ $2 != *'[unreadable]'* ]] || fail "$(grep -F '[unreadable]' <<<"$2")"
 }
 
-# Who opens files, of this lab, and in its role: its pid. Before that it is whoever started it.
+# The pid of this lab's file opener, once it is in its role; before that it looks as the process that started it.
 file_openers() {
 	local pid
 	for pid in $({ find /proc/[0-9]* -maxdepth 1 -name exe -lname "$LAB/bin/pillion*" || :; } 2>/dev/null | cut -d/ -f3); do
@@ -120,7 +120,7 @@ test_attach() { # session|service
 	"$LAB/bin/pillion" attach "${RUN[@]:2}" --duration 1s "$target" >path 2>said || fail "exit status $?: $(cat said)"
 	has_names "$(folded_of program)" "$(comments_of program)"
 	await_closed
-	is "cgroups of who opened files" "$(find /sys/fs/cgroup -path "*/pillion/files-pid-$target@*" | wc -l)" 0
+	is "cgroups of file openers" "$(find /sys/fs/cgroup -path "*/pillion/files-pid-$target@*" | wc -l)" 0
 	kill $target
 	wait $target || :
 	end_private "$1"
@@ -128,7 +128,7 @@ test_attach() { # session|service
 row "attach, session, root: a library below a directory of mode 0700" test_attach session
 row "attach, service, root: a library below a directory of mode 0700" test_attach service
 
-# What it may: to read, and that in its role; it is nobody's of the program, and has nothing of it.
+# It may read, and no more, in its role; it is no child of the program, and has nothing of it.
 test_privilege() {
 	local pid program
 	begin_private session 0
@@ -154,14 +154,14 @@ test_privilege() {
 	await_closed
 	end_private session
 }
-row "who opens files may read and no more, and has nothing of the program" test_privilege
+row "the file opener may read and no more, and has nothing of the program" test_privilege
 
 # The program's stacks are in both libraries; of the one that everybody may read there are names, and a note says what is missing.
 half_has_names() { # NAME NOTE
 	local folded
 	folded=$(folded_of "$1")
 	(($(share '[; ]work_of_all;work_inlined[; ]' <<<"$folded") >= 35)) || fail "what everybody may read has no names: $folded"
-	[[ $folded != *work_of_library* ]] || fail "nobody may have read that: $folded"
+	[[ $folded != *work_of_library* ]] || fail "no process of ours may read that: $folded"
 	has "the notes" "$(comments_of "$1" | grep -a ' ')" "files that the profiler may not open have no names: $2"
 }
 
@@ -188,9 +188,9 @@ SCRIPT
 	await_closed
 	end_private "$1"
 }
-for who in session service; do
-	row "$who: who opens files is stopped" test_signalled $who STOP "the process that opens them does not answer"
-	row "$who: who opens files is killed" test_signalled $who KILL "the process that opens them has ended"
+for mode in session service; do
+	row "$mode: the file opener is stopped" test_signalled $mode STOP "the process that opens them does not answer"
+	row "$mode: the file opener is killed" test_signalled $mode KILL "the process that opens them has ended"
 done
 
 # A service that would refuse the whole target for a descriptor that it does not know.
@@ -200,7 +200,7 @@ test_older() {
 	local peer=$!
 	until_true "$PATIENCE" grep -qs ready peer.out || fail "no peer"
 	"${RUN[@]}" --control "$ROW/run/older.sock" -- home/program 0.6 0.6 || fail "exit status $?"
-	half_has_names program "the service is of a version that takes nobody who opens them"
+	half_has_names program "the service is of a version that takes no process that opens them"
 	await_closed
 	kill $peer
 	end_private service
@@ -214,4 +214,4 @@ test_subreaper() {
 	half_has_names program "the process that opens them would become the program's child"
 	end_private session
 }
-row "a child subreaper: there is nobody who opens files, and a note says so" test_subreaper
+row "a child subreaper: there is no file opener, and a note says so" test_subreaper

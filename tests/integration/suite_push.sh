@@ -101,7 +101,7 @@ row "push: a copy into a directory; one that is not there is named" test_directo
 
 # --- who it speaks to
 
-test_pods() { # HOW - whose containers have one name; beside a target of an older version
+test_pods() { # HOW - containers of one name in several Pods; beside a target of an older version
 	local of
 	begin_push
 	mkdir store
@@ -110,7 +110,7 @@ test_pods() { # HOW - whose containers have one name; beside a target of an olde
 		window_at "$of" 0 1
 		window_at "$of" 0 2
 	done
-	touch spool/index.jsonl # as whoever writes it has one
+	touch spool/index.jsonl # as the writer of a spool makes one
 	case $1 in
 	files) "${PUSH[@]}" --to "file://$ROW/store" $(find spool -name '*.pb.gz') >said || fail "$(cat said)" ;;
 	directories) "${PUSH[@]}" --to "file://$ROW/store" spool/prod/ spool/test/shop-0/main spool/main >said || fail "$(cat said)" ;;

@@ -1,7 +1,7 @@
 /*
  * first - 30 ms of CPU time before main, says "pid N" (its own, as it sees it), burns 100 ms more, and says what each
  * took: "first_work 30012345 ns". Any container can run it as its init, whatever the container may not do. With an
- * argument it goes on until somebody ends it, and does not say what it took.
+ * argument it goes on until it is ended, and does not say what it took.
  */
 #include "tests/targets/cpu.h"
 

@@ -1,5 +1,5 @@
 /*
- * few_fds - a process that can open N descriptors more, whichever of them whoever started it has left open.
+ * few_fds - a process that can open N descriptors more, whichever ones are open already.
  */
 #pragma once
 

@@ -25,7 +25,7 @@ static inline void take_memory(size_t left)
 {
 	const struct rlimit none = {1, 1};
 	void *volatile piece = left ? malloc(left) : NULL;
-	void *volatile taken; /* compilers leave out a malloc whose memory has no use */
+	void *volatile taken; /* compilers leave out a malloc if its memory has no use */
 	MUST(setrlimit(RLIMIT_AS, &none) == 0);
 	for (size_t size = 1 << 20; size; size = size > 2048 ? size / 2 : size > 16 ? size - 16 : size / 2)
 		do

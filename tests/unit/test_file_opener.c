@@ -49,7 +49,7 @@ static void setup(void)
 	     "tmp/perf-9.map && printf JiTD >d/jit-7.dump");
 	must("ln d/secret tmp/perf-10.map && : >tmp/perf-11.map && ln tmp/perf-11.map tmp/other");
 	must("{ printf '\\177ELF' && head -c 12 /dev/zero && printf '\\4\\0'; } >d/core");
-	must("chmod 600 d/program d/secret d/jit-7.dump d/core tmp/perf-7.map && chmod 700 d"); /* nobody else gets at
+	must("chmod 600 d/program d/secret d/jit-7.dump d/core tmp/perf-7.map && chmod 700 d"); /* no other user gets at
 												   them */
 	tree = fd_open(AT_FDCWD, dir, O_PATH | O_DIRECTORY, 0);
 	opener = file_opener_start("unit", 1, clock_now() + PATIENCE_NS, &e);
@@ -88,7 +88,7 @@ static const struct {
 	{"dots out of the tree stay in it", "/../../../../etc/passwd", false, -ENOENT},
 	{"not there", "/d/none", false, -ENOENT},
 	{"a directory", "/d", false, -EINVAL},
-	{"a FIFO that nobody writes to", "/fifo", false, -EINVAL},
+	{"a FIFO without a writer", "/fifo", false, -EINVAL},
 	{"a device outside", "/null", false, -ENOENT},
 	{"a secret", "/d/secret", false, -EINVAL},
 	{"a secret by the name of a perf map", "/tmp/perf-10.map", false, -EACCES},
@@ -127,14 +127,14 @@ START_TEST(what_a_reader_takes_for_a_perf_map)
 }
 END_TEST
 
-/* Whether to open it would be possible, and do something, or fail: nobody tries. */
+/* Whether to open it would be possible, and do something, or fail: the file opener does not try. */
 static const struct {
 	const char *name;
 	mode_t mode;
 	unsigned major, minor;
 } devices[] = {
 	{"one with a driver", S_IFCHR, 1, 5},
-	{"one that nobody drives", S_IFCHR, 511, 4095},
+	{"one without a driver", S_IFCHR, 511, 4095},
 	{"a disk that is not there", S_IFBLK, 511, 4095},
 };
 
@@ -185,7 +185,7 @@ START_TEST(a_file_of_the_kernels_is_not_opened)
 }
 END_TEST
 
-/* Of two that change their names all the time, it opens the one that it looked at, and nobody writes to the FIFO. */
+/* Of two that change their names all the time, it opens the one that it looked at, and the FIFO has no reader. */
 static void exchange(void)
 {
 	char one[96], two[96];
@@ -199,7 +199,7 @@ static void write_to_fifo(int place)
 {
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", place);
-	_exit(open(path, O_WRONLY) < 0 ? 2 : 1); /* waits until somebody opens it to read, however shortly */
+	_exit(open(path, O_WRONLY) < 0 ? 2 : 1); /* waits until it is opened to read, however shortly */
 }
 
 START_TEST(what_it_opens_is_what_it_looked_at)
@@ -276,7 +276,7 @@ START_TEST(it_ends_with_who_says_no_more)
 }
 END_TEST
 
-/* Nobody reads there, and the one who asks does not wait longer than he wants to; nor when there is no more room. */
+/* The other end is not read. The client does not wait beyond its deadline, nor when there is no more room. */
 START_TEST(who_asks_is_not_held_up)
 {
 	int pair[2], r, n = 0;
@@ -341,7 +341,7 @@ START_TEST(a_tree_that_cannot_be_given)
 	ck_assert_int_eq(file_opener_give_tree(pair[0], tree, &d), -1);
 	ck_assert_str_eq(
 		d.notes, "files that the profiler may not open have no names: the process that opens them has ended");
-	ck_assert_int_eq(file_opener_give_tree(-1, tree, &d), -1); /* of which there is a note already */
+	ck_assert_int_eq(file_opener_give_tree(-1, tree, &d), -1); /* file_opener_for has noted why */
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	ck_assert_int_eq(file_opener_give_tree(pair[0], tree, &d), pair[0]);
 	fd_close(pair[0]);

@@ -95,7 +95,7 @@ static void setup(void)
 	forked.sockets.readers = -1;
 	must("mkdir d tmp && printf '\\177ELF\\n' >d/text && ln -s text d/link && ln -s /etc/passwd d/out && mkfifo "
 	     "fifo");
-	/* A shared object's type is written: of 128 random ones one is a core dump, which nobody gets. */
+	/* A shared object's type is written: of 128 random ones one is a core dump, which is refused. */
 	must("{ printf '\\177ELF' && head -c 12 /dev/zero && printf '\\3\\0' && head -c 5242862 /dev/urandom; } "
 	     ">large");
 	must("echo secret >d/secret && : >tmp/perf-7.map && cp d/secret tmp/perf-8.map.key && cp d/secret "
@@ -319,7 +319,7 @@ static const struct {
 	{"dots out of the tree stay in it", "/../../../../etc/passwd", false, -ENOENT},
 	{"not there", "/d/none", false, -ENOENT},
 	{"a directory", "/d", false, -EINVAL},
-	{"a FIFO that nobody writes to", "/fifo", false, -EINVAL},
+	{"a FIFO without a writer", "/fifo", false, -EINVAL},
 	{"a secret", "/d/secret", false, -EINVAL},
 	{"a secret that is called like a perf map", "/d/perf-7.map", false, -EINVAL},
 	{"a secret that is almost called like a perf map", "/tmp/perf-8.map.key", false, -EINVAL},

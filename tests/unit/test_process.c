@@ -14,8 +14,8 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
@@ -367,7 +367,7 @@ START_TEST(who_asks_for_short_turns_has_them_and_so_do_its_children)
 }
 END_TEST
 
-/* As whoever starts us may be: each of it would otherwise be ours as well. */
+/* As the caller may be: each of it would otherwise be ours as well. */
 static void reset_all(const void *arg)
 {
 	const struct rlimit files = {16, 64}, core = {1, 1};
@@ -382,7 +382,7 @@ static void reset_all(const void *arg)
 	MUST(sched_setaffinity(0, sizeof(one), &one) == 0);
 	MUST(setrlimit(RLIMIT_NOFILE, &files) == 0 && (setrlimit(RLIMIT_CORE, &core) == 0 || errno == EPERM));
 	MUST(sched_setscheduler(0, SCHED_BATCH, &(struct sched_param){0}) == 0);
-	MUST(setpriority(PRIO_PROCESS, 0, 7) == 0 || errno == EACCES); /* who runs us is nicer than that */
+	MUST(setpriority(PRIO_PROCESS, 0, 7) == 0 || errno == EACCES); /* we are nicer than that */
 	sigfillset(&mask);
 	MUST(sigprocmask(SIG_SETMASK, &mask, NULL) == 0);
 	MUST(signal(SIGTERM, SIG_IGN) != SIG_ERR && signal(SIGHUP, SIG_IGN) != SIG_ERR);
@@ -409,18 +409,21 @@ START_TEST(what_was_bent_is_as_at_a_boot)
 }
 END_TEST
 
-/* libc's own, of which its functions know nothing: by the kernel's. */
+/* By the kernel's call: libc's refuses its own signals. */
 struct action {
 	void (*handler)(int);
 	unsigned long flags, restorer, mask;
 };
-static void action_is(int sig, const struct action *set, void (*handler)(int))
+static void set_handler(int sig, void (*handler)(int))
+{
+	MUST(syscall(SYS_rt_sigaction, sig, &(struct action){.handler = handler}, NULL, NSIG / 8) == 0);
+}
+
+static bool has_handler(int sig, void (*handler)(int))
 {
 	struct action now = {0};
-	if (set)
-		MUST(syscall(SYS_rt_sigaction, sig, set, NULL, NSIG / 8) == 0);
-	else
-		MUST(syscall(SYS_rt_sigaction, sig, NULL, &now, NSIG / 8) == 0 && now.handler == handler);
+	MUST(syscall(SYS_rt_sigaction, sig, NULL, &now, NSIG / 8) == 0);
+	return now.handler == handler;
 }
 
 static void handler_of_libc(int sig)
@@ -430,14 +433,13 @@ static void handler_of_libc(int sig)
 
 static void reset_those_of_libc(const void *exec_follows)
 {
-	const struct action ignored = {.handler = SIG_IGN}, handled = {.handler = handler_of_libc};
-	action_is(32, &ignored, NULL);
-	action_is(33, &handled, NULL);
-	action_is(34, &handled, NULL);
+	set_handler(32, SIG_IGN);
+	set_handler(33, handler_of_libc);
+	set_handler(34, handler_of_libc);
 	process_reset(exec_follows != NULL);
-	action_is(32, NULL, SIG_DFL);
-	action_is(33, NULL, exec_follows ? SIG_DFL : handler_of_libc);
-	action_is(34, NULL, SIG_DFL);
+	MUST(has_handler(32, SIG_DFL));
+	MUST(has_handler(33, exec_follows ? SIG_DFL : handler_of_libc));
+	MUST(has_handler(34, SIG_DFL));
 }
 
 START_TEST(signals_of_libc_are_ignored_no_more_and_keep_a_handler_that_is_needed)

@@ -232,7 +232,7 @@ START_TEST(what_cannot_be_opened_is_told)
 }
 END_TEST
 
-/* As where nobody knows what is below: the spool's, a namespace's, its Pod's. */
+/* The spool's, a namespace's, its Pod's: what is below is not known then. */
 START_TEST(what_cannot_be_listed_is_told)
 {
 	/* a level takes two, the directory and that it is listed by; the spool's directory is there */
