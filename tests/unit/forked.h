@@ -35,7 +35,7 @@ static inline pid_t forked_pid(int pidfd)
 static inline void forked_more(struct forked *f)
 {
 	ck_assert_int_eq(forkserver_fork(&f->from, &f->sockets), 0);
-	ck_assert_int_eq(fd_wait(f->sockets.questions, POLLIN, deadline_in(10 * NSEC_PER_SEC)), 1);
+	ck_assert_int_eq(fd_wait(f->sockets.questions, POLLIN, deadline_in(120 * NSEC_PER_SEC)), 1);
 	int pidfd = symbolizer_process(f->sockets.questions);
 	ck_assert_int_ge(pidfd, 0);
 	f->server = forked_pid(pidfd);

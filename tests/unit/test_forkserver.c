@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #define SECONDS(n) ((n)*NSEC_PER_SEC)
+#define AWAITED SECONDS(120) /* whatever else the machine does: it is there at once on an idle one */
 #define MANY 12
 
 static const struct symbolizer_limits limits = {.jobs = 1, .memory = 64 << 20};
@@ -41,7 +42,7 @@ static bool is_alive(pid_t pid)
 
 static bool ends(pid_t pid)
 {
-	int64_t deadline = deadline_in(SECONDS(20));
+	int64_t deadline = deadline_in(AWAITED);
 	while (is_alive(pid) && clock_now() < deadline)
 		usleep(1000);
 	return !is_alive(pid);
@@ -51,7 +52,7 @@ static bool ends(pid_t pid)
 static bool is_gone(pid_t pid)
 {
 	char state[32];
-	int64_t deadline = deadline_in(SECONDS(20));
+	int64_t deadline = deadline_in(AWAITED);
 	while (process_status(pid, "State", state, sizeof(state)) == 0 && clock_now() < deadline) {
 		if (state[0] == 'Z')
 			waitpid(pid, NULL, WNOHANG | __WALL);
@@ -126,7 +127,7 @@ static bool answers(struct symbolizer *s)
 	struct asking a = {on_answer, on_done, &good};
 	struct job *job;
 	size_t taken;
-	int64_t deadline = deadline_in(SECONDS(10));
+	int64_t deadline = deadline_in(AWAITED);
 	done = false;
 	if (symbolizer_ask(s, loop, &q, &a, &taken, &job) < 0)
 		return false;
@@ -207,7 +208,7 @@ END_TEST
 START_TEST(one_that_is_stopped_is_killed)
 {
 	ck_assert_int_eq(forkserver_fork(from, &forked[0].sockets), 0);
-	ck_assert_int_eq(fd_wait(forked[0].sockets.questions, POLLIN, deadline_in(SECONDS(5))), 1);
+	ck_assert_int_eq(fd_wait(forked[0].sockets.questions, POLLIN, deadline_in(AWAITED)), 1);
 	char path[64], text[32];
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", from->pid, from->pid);
 	ck_assert_int_eq(fd_read_text(AT_FDCWD, path, text, sizeof(text)), 0);
@@ -216,7 +217,7 @@ START_TEST(one_that_is_stopped_is_killed)
 	symbolizer_kill(forked[0].sockets.questions);
 	ck_assert(is_gone(pid));
 	/* a reader that it has just forked lets go of the socket a moment later */
-	ck_assert_int_eq(fd_wait(forked[0].sockets.questions, POLLIN, deadline_in(SECONDS(5))), 1);
+	ck_assert_int_eq(fd_wait(forked[0].sockets.questions, POLLIN, deadline_in(AWAITED)), 1);
 	ck_assert_int_eq(symbolizer_process(forked[0].sockets.questions), -EPIPE);
 }
 END_TEST
@@ -298,7 +299,7 @@ static void supervise(void)
 	x.from = from;
 	ck_assert_int_eq(forkserver_watch(from, loop), 0);
 	symbolizing_start(&x, loop);
-	ck_assert(comes(is_there, SECONDS(10)));
+	ck_assert(comes(is_there, AWAITED));
 	ck_assert_uint_eq(symbolizing_state(&x), SYMBOLIZING_THERE | SYMBOLIZING_RENEWABLE);
 }
 
@@ -314,7 +315,7 @@ START_TEST(another_one_comes)
 {
 	supervise();
 	pid_t pid = kill_it();
-	ck_assert(comes(is_news, SECONDS(10)));
+	ck_assert(comes(is_news, AWAITED));
 	ck_assert_int_ne(forked_pid(x.pidfd), pid);
 	forked[0].sockets = (struct symbolizer_sockets){dup(x.sockets.questions), dup(x.sockets.readers)};
 	ck_assert(asked(0) && reads(0));
@@ -330,16 +331,15 @@ START_TEST(those_that_die_at_once_come_later_each_time)
 	for (int i = 0; i < 6; i++) { /* each at its own time or, on a busy machine, later: so by the least alone */
 		int64_t began = clock_now();
 		kill_it();
-		ck_assert(i < 2 || comes(is_none, SECONDS(10)));
-		ck_assert(comes(is_news, SECONDS(10)));
+		ck_assert(i < 2 || comes(is_none, AWAITED));
+		ck_assert(comes(is_news, AWAITED));
 		int64_t took = clock_now() - began;
 		ck_assert_msg(i < 3 || took > 90 * NSEC_PER_MSEC << (i - 2), "death %d: %lld ns", i, (long long)took);
 	}
 	x.began -= SECONDS(61); /* one that lived for long */
-	int64_t began = clock_now();
 	kill_it();
-	ck_assert(comes(is_news, SECONDS(10)));
-	ck_assert_int_lt(clock_now() - began, 90 * NSEC_PER_MSEC << 4);
+	ck_assert(comes(is_news, AWAITED));
+	ck_assert_uint_eq(x.hasty, 1); /* as after the first */
 	symbolizing_close(&x);
 }
 END_TEST
@@ -352,11 +352,11 @@ START_TEST(who_has_its_socket_alone_learns_of_its_end)
 	x = (struct symbolizing)SYMBOLIZING_NONE;
 	x.from = &socket_alone;
 	symbolizing_start(&x, loop);
-	ck_assert(comes(is_there, SECONDS(10)));
+	ck_assert(comes(is_there, AWAITED));
 	ck_assert_int_eq(kill(from->pid, SIGKILL), 0);
 	ck_assert(ends(from->pid));
 	kill_it();
-	ck_assert(comes(is_none, SECONDS(10)));
+	ck_assert(comes(is_none, AWAITED));
 	ck_assert_uint_eq(symbolizing_state(&x), 0);
 	ck_assert_int_eq(symbolizing_round(&x), -1); /* it is not tried again */
 	symbolizing_close(&x);
@@ -369,13 +369,13 @@ START_TEST(what_is_there_goes_on_without_a_fork_server)
 	supervise();
 	x.news = SYMBOLIZING_TOLD;
 	ck_assert_int_eq(kill(from->pid, SIGKILL), 0);
-	ck_assert(comes(is_final, SECONDS(10)));
+	ck_assert(comes(is_final, AWAITED));
 	ck_assert_uint_eq(symbolizing_state(&x), SYMBOLIZING_THERE);
 	forked[0].sockets = (struct symbolizer_sockets){dup(x.sockets.questions), dup(x.sockets.readers)};
 	ck_assert(asked(0) && reads(0));
 	symbolizer_close(&forked[0].sockets);
 	kill_it();
-	ck_assert(comes(is_none, SECONDS(10)));
+	ck_assert(comes(is_none, AWAITED));
 	ck_assert_uint_eq(symbolizing_state(&x), 0);
 	ck_assert_int_eq(symbolizing_round(&x), -1); /* and nobody waits for another one */
 	symbolizing_close(&x);
@@ -393,7 +393,7 @@ START_TEST(one_that_was_taken_over)
 	symbolizing_start(&x, loop);
 	ck_assert_int_eq(x.news, SYMBOLIZING_TOLD);
 	ck_assert_int_eq(kill(forked[0].server, SIGKILL), 0);
-	ck_assert(comes(is_news, SECONDS(10)));
+	ck_assert(comes(is_news, AWAITED));
 	symbolizing_close(&x);
 }
 END_TEST
@@ -414,7 +414,7 @@ UNIT_SUITE(forkserver)
 	Suite *s = suite_create("forkserver");
 	TCase *t = tcase_create("servers"), *p = tcase_create("supervisor");
 	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 60);
+	tcase_set_timeout(t, 600);
 	tcase_add_test(t, as_many_as_are_asked_for);
 	tcase_add_test(t, it_holds_one_socket);
 	tcase_add_test(t, one_that_dies_is_reaped_and_the_others_serve);
@@ -424,7 +424,7 @@ UNIT_SUITE(forkserver)
 	tcase_add_test(t, nonsense_does_not_end_it);
 	suite_add_tcase(s, t);
 	tcase_add_checked_fixture(p, setup, teardown);
-	tcase_set_timeout(p, 60);
+	tcase_set_timeout(p, 600);
 	tcase_add_test(p, another_one_comes);
 	tcase_add_test(p, those_that_die_at_once_come_later_each_time);
 	tcase_add_test(p, who_has_its_socket_alone_learns_of_its_end);
