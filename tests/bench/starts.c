@@ -1,7 +1,7 @@
 /*
  * starts - how long the programs take that run while a container starts. Prints a table, in milliseconds.
  *
- *	starts [-n ROUNDS] [-w MS] [-s] [-c CGROUP -r ROOTFS] {-- LABEL STDIN PROGRAM ARG...}...
+ *	starts [-n ROUNDS] [-w MS] [-s] [-f GLOB] [-c CGROUP -r ROOTFS] {-- LABEL STDIN PROGRAM ARG...}...
  *
  * In each round every program runs once, in turns of who goes first, MS after the one before; its time is that from
  * before its spawn until it is reaped. STDIN is a file whose text it gets on stdin, or "-". In that text and in
@@ -11,8 +11,9 @@
  *	LABEL, more		pair by pair, how much longer it took than the first program of its round
  *
  *	-s	the program prints the CLOCK_MONOTONIC of its end in ns (tests/bench/stamp.c): two rows each
- *	-c -r	each round has a container for its programs: a process that waits, as a runtime's init does at
- *		createRuntime: own pid and mount namespace, mounts below ROOTFS, own v2 cgroup below CGROUP
+ *	-f	the program leaves a file behind, one more that GLOB matches: the table is of the time from its end to
+ *that (looked for each 200 us) -c -r	each round has a container for its programs: a process that waits, as a
+ *runtime's init does at createRuntime: own pid and mount namespace, mounts below ROOTFS, own v2 cgroup below CGROUP
  *
  * A program that fails, or prints no time, is counted in the last column; its time is among the others.
  */
@@ -20,6 +21,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
@@ -37,6 +39,8 @@
 #define PROGRAMS_MAX 8
 #define ARGS_MAX 64
 #define TEXT_MAX 32768 /* of stdin: fits into a pipe */
+#define FILE_TURN_US 200
+#define FILE_TURNS (10 * 1000000 / FILE_TURN_US) /* later it failed */
 
 extern char **environ;
 
@@ -53,7 +57,7 @@ struct program {
 static struct {
 	unsigned n, pause_ms, n_programs;
 	bool stamped;
-	const char *cgroup, *rootfs;
+	const char *cgroup, *rootfs, *files;
 	struct program programs[PROGRAMS_MAX];
 } set = {.n = 100};
 
@@ -209,6 +213,28 @@ static int64_t stamp_in(int fd)
 	return atoll(text);
 }
 
+static size_t count_files(void)
+{
+	glob_t found;
+	size_t n;
+	if (!set.files || glob(set.files, GLOB_NOSORT | GLOB_BRACE, NULL, &found) != 0)
+		return 0;
+	n = found.gl_pathc;
+	globfree(&found);
+	return n;
+}
+
+/* When there is one more than `before`; 0: none came. */
+static int64_t file_came(size_t before)
+{
+	for (unsigned turn = 0; turn < FILE_TURNS; turn++) {
+		if (count_files() > before)
+			return clock_now();
+		usleep(FILE_TURN_US);
+	}
+	return 0;
+}
+
 static void measure(struct program *p, unsigned round, pid_t pid)
 {
 	char *argv[ARGS_MAX + 1] = {NULL};
@@ -223,6 +249,7 @@ static void measure(struct program *p, unsigned round, pid_t pid)
 	if (set.stamped)
 		posix_spawn_file_actions_adddup2(&actions, out[1], 1);
 
+	const size_t files = count_files();
 	int64_t start = clock_now();
 	pid_t child;
 	errno = posix_spawnp(&child, argv[0], &actions, NULL, argv, environ);
@@ -230,11 +257,13 @@ static void measure(struct program *p, unsigned round, pid_t pid)
 		die(argv[0]);
 	waitpid(child, &status, 0);
 	int64_t end = clock_now(), stamp = set.stamped ? stamp_in(out[0]) : end;
+	if (set.files)
+		end = file_came(files);
 
 	bool failed = status != 0 || stamp < start || stamp > end;
 	p->failed += failed;
 	if (failed)
-		stamp = end;
+		stamp = end = end ? end : stamp;
 	p->ns[UNTIL][round] = stamp - start;
 	p->ns[AFTER][round] = end - stamp;
 	posix_spawn_file_actions_destroy(&actions);
@@ -298,9 +327,10 @@ static void print_table(void)
 {
 	printf("%-45s %6s %8s %8s %8s %8s %8s %8s %8s %6s\n", "ms", "n", "min", "p25", "p50", "p75", "p90", "p99",
 		"max", "failed");
-	print_span(WHOLE, set.stamped ? "to the program's end" : "");
-	if (set.stamped)
-		print_span(AFTER, "from there on");
+	if (!set.files)
+		print_span(WHOLE, set.stamped ? "to the program's end" : "");
+	if (set.stamped || set.files)
+		print_span(AFTER, set.files ? "" : "from there on");
 }
 
 /* --- arguments ---------------------------------------------------------------------------------------------- */
@@ -332,7 +362,7 @@ static void add_program(char **args, unsigned n)
 static void read_options(int argc, char **argv)
 {
 	int o;
-	while ((o = getopt(argc, argv, "+n:w:sc:r:")) != -1)
+	while ((o = getopt(argc, argv, "+n:w:sf:c:r:")) != -1)
 		switch (o) {
 		case 'n':
 			set.n = (unsigned)atoi(optarg);
@@ -342,6 +372,9 @@ static void read_options(int argc, char **argv)
 			break;
 		case 's':
 			set.stamped = true;
+			break;
+		case 'f':
+			set.files = optarg;
 			break;
 		case 'c':
 			set.cgroup = optarg;
