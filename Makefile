@@ -54,7 +54,7 @@ SRC_profiler := $(filter-out $(MAIN_profiler),$(wildcard profiler/*.c))
 GEN := $(B)/profiler/profile.pb-c.h $(B)/oci/seccomp_filters.h
 obj = $(patsubst %.c,$(B)/%.o,$(1))
 
-LIBS_profiler = -ljson-c -lunwind-x86_64 -lunwind -lprotobuf-c -lz -llzma -ldw -lelf -liberty -ldl -lm
+LIBS_profiler = -ljson-c -lunwind-x86_64 -lunwind -lprotobuf-c -lz -llzma -ldeflate -ldw -lelf -liberty -ldl -lm
 EXECUTABLES := pilliond pillion pillion-hook pillion-opener pillion-runc pillion-nri
 
 LIBRARIES := libpillion.so libpillion.a

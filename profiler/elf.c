@@ -3,11 +3,12 @@
 #include "oci/base/fd.h"
 
 #include <errno.h>
+#include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 #define CHUNK (1u << 20)
+#define DEFLATE_RATIO_MAX 1032 /* zlib.net/zlib_tech.html: a run of 258 bytes in two bits */
 /* A note segment holds a few dozen bytes; these bound the work for a file made of notes only. */
 #define NOTE_BYTES_MAX (64u << 10)
 #define NOTE_SEGMENTS_MAX 64
@@ -226,6 +227,28 @@ const Elf64_Shdr *elf_tables_gopclntab(const struct elf_tables *t)
 {
 	const Elf64_Shdr *s = elf_tables_section(t, ".gopclntab");
 	return s ? s : elf_tables_section(t, ".data.rel.ro.gopclntab"); /* position-independent */
+}
+
+/* --- compressed sections */
+
+uint64_t elf_decompressed_size(const uint8_t *bytes, uint64_t size)
+{
+	Elf64_Chdr h;
+	if (size < sizeof(h))
+		return 0;
+	memcpy(&h, bytes, sizeof(h));
+	return h.ch_type == ELFCOMPRESS_ZLIB && h.ch_size / DEFLATE_RATIO_MAX <= size ? h.ch_size : 0;
+}
+
+int elf_decompress(const uint8_t *bytes, uint64_t size, uint8_t *ret, uint64_t ret_size)
+{
+	struct libdeflate_decompressor *d = libdeflate_alloc_decompressor();
+	if (!d)
+		return -ENOMEM;
+	const uint64_t head = sizeof(Elf64_Chdr);
+	int r = libdeflate_zlib_decompress(d, bytes + head, size - head, ret, ret_size, NULL);
+	libdeflate_free_decompressor(d);
+	return r == LIBDEFLATE_SUCCESS ? 0 : -EBADMSG;
 }
 
 /* --- struct elf from the tables */
@@ -459,20 +482,16 @@ static int read_go(struct elf *f, struct elf_source src, const struct elf_tables
 /* In place of a section's bytes what they decompress to (elf(5), Elf64_Chdr). */
 static int inflate_section(struct elf_section *s)
 {
-	Elf64_Chdr h;
-	uint8_t *out = NULL;
-	if (s->size < sizeof(h))
+	const uint64_t size = elf_decompressed_size(s->data, s->size);
+	if (!size || size > ELF_UNWIND_MAX)
 		return -EBADMSG;
-	memcpy(&h, s->data, sizeof(h));
-	if (h.ch_type != ELFCOMPRESS_ZLIB || h.ch_size > ELF_UNWIND_MAX)
-		return -EFBIG;
-	uLongf size = h.ch_size;
-	out = malloc(size + 1);
+	uint8_t *out = malloc(size + 1);
 	if (!out)
 		return -ENOMEM;
-	if (uncompress(out, &size, s->data + sizeof(h), s->size - sizeof(h)) != Z_OK) {
+	int r = elf_decompress(s->data, s->size, out, size);
+	if (r < 0) {
 		free(out);
-		return -EBADMSG;
+		return r;
 	}
 	free(s->data);
 	s->data = out;

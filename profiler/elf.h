@@ -97,5 +97,11 @@ const Elf64_Shdr *elf_tables_section_any(const struct elf_tables *t, const char 
 int elf_tables_build_id(
 	struct elf_source src, const struct elf_tables *t, uint8_t *ret, size_t *ret_len, struct err *e);
 const Elf64_Shdr *elf_tables_gopclntab(const struct elf_tables *t); /* of a Go program, or NULL */
+/*
+ * Of a section with SHF_COMPRESSED (elf(5), Elf64_Chdr): how many bytes its bytes decompress to; 0: they are not of
+ * zlib's format, or it says more than deflate can make of them. Then exactly so many; -EBADMSG: they are not that.
+ */
+uint64_t elf_decompressed_size(const uint8_t *bytes, uint64_t size);
+int elf_decompress(const uint8_t *bytes, uint64_t size, uint8_t *ret, uint64_t ret_size);
 /* Exactly `size` bytes, malloc'ed, a NUL behind them. -EBADMSG: the file ends before. `what` begins the sentence. */
 int elf_bytes(struct elf_source src, uint64_t off, uint64_t size, const char *what, uint8_t **ret, struct err *e);

@@ -1,5 +1,7 @@
 #include "profiler/lines.h"
 
+#include "profiler/debug_sections.h"
+
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <errno.h>
@@ -34,6 +36,7 @@ struct unit {
 /* A file and what libdw makes of it. */
 struct source {
 	struct elf_memory file;
+	void *decompressed; /* it, where the file was compressed; else NULL */
 	Elf *elf;
 	Dwarf *dwarf;
 };
@@ -119,6 +122,13 @@ static size_t memory_taken(void)
 	return m.uordblks + m.hblkhd;
 }
 
+static void take_file(struct source *s, const struct elf_memory *file)
+{
+	size_t size;
+	s->decompressed = debug_sections_decompress(file, &size);
+	s->file = s->decompressed ? (struct elf_memory){s->decompressed, size} : *file;
+}
+
 static void close_source(struct source *s)
 {
 	dwarf_end(s->dwarf);
@@ -144,7 +154,7 @@ static void close_dwarf(struct lines *l)
 	close_source(&l->alt);
 }
 
-/* What was decompressed belongs to the ELF handle: both are opened anew. */
+/* What libelf decompressed belongs to the ELF handle: both are opened anew. */
 static int open_dwarf(struct lines *l, struct err *e)
 {
 	int r = open_source(&l->debug, e);
@@ -172,8 +182,8 @@ int lines_open(
 	struct lines *l = calloc(1, sizeof(*l));
 	if (!l)
 		return err_set(e, -ENOMEM, "cannot read debug information");
-	l->debug.file = *debug;
-	l->alt.file = *alt;
+	take_file(&l->debug, debug);
+	take_file(&l->alt, alt);
 	l->memory = memory;
 	int r = open_dwarf(l, e);
 	if (r == 0 && (r = read_units(l)) < 0)
@@ -192,6 +202,8 @@ struct lines *lines_close(struct lines *l)
 	if (l) {
 		close_dwarf(l);
 		ranges_done(&l->units);
+		free(l->debug.decompressed);
+		free(l->alt.decompressed);
 		free(l);
 	}
 	return NULL;

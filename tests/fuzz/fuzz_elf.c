@@ -1,5 +1,8 @@
-/* elf and symbols over the same bytes. */
+/* elf, symbols and debug_sections over the same bytes. */
+#include "profiler/debug_sections.h"
 #include "profiler/symbols.h"
+
+#include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -21,5 +24,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			symbols_find(s, at, &offset);
 		symbols_free(s);
 	}
+	free(debug_sections_decompress(&m, &size));
 	return 0;
 }

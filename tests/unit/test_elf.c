@@ -579,9 +579,9 @@ static const struct {
 	bool flips;
 	size_t expect;
 } compressed[] = {
-	{ELFCOMPRESS_ZLIB, 200, 0, false, 200}, {ELFCOMPRESS_ZLIB, 300, 0, false, 200},
+	{ELFCOMPRESS_ZLIB, 200, 0, false, 200}, {ELFCOMPRESS_ZLIB, 201, 0, false, 0},
 	{ELFCOMPRESS_ZLIB, 199, 0, false, 0}, {ELFCOMPRESS_ZLIB, 200, 1, false, 0}, {ELFCOMPRESS_ZLIB, 200, 0, true, 0},
-	{ELFCOMPRESS_ZLIB, ELF_UNWIND_MAX, 0, false, 200}, {ELFCOMPRESS_ZLIB, ELF_UNWIND_MAX + 1, 0, false, 0},
+	{ELFCOMPRESS_ZLIB, ELF_UNWIND_MAX, 0, false, 0}, {ELFCOMPRESS_ZLIB, ELF_UNWIND_MAX + 1, 0, false, 0},
 	{ELFCOMPRESS_ZLIB + 1, 200, 0, false, 0},
 	{ELFCOMPRESS_ZLIB, 200, UINT64_MAX, false, 0}, /* only a part of the header */
 };
