@@ -12,6 +12,7 @@
 static const char *const wanted[] = {
 	".debug_abbrev",
 	".debug_addr",
+	".debug_aranges",
 	".debug_info",
 	".debug_line",
 	".debug_line_str",

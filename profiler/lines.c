@@ -44,8 +44,11 @@ struct source {
 struct lines {
 	struct source debug, alt;
 	size_t memory, baseline; /* bytes: the limit; what was taken when it was opened */
-	struct ranges units;
-	struct unit unit;		       /* the one asked last: addresses come sorted */
+	struct ranges units;	 /* of all of them, as soon as they are needed */
+	bool has_units;
+	struct unit unit;	   /* the one asked last: addresses come sorted */
+	struct ranges unit_ranges; /* of that which .debug_aranges named last */
+	Dwarf_Off unit_ranges_of;
 	char paths[LINES_DEPTH_MAX][PATH_MAX]; /* of the last answer, where the file has them relative */
 	size_t n_paths;
 };
@@ -163,13 +166,19 @@ static int open_dwarf(struct lines *l, struct err *e)
 	return r;
 }
 
+static bool is_unit_of_code(Dwarf_Die *die)
+{
+	return dwarf_tag(die) == DW_TAG_compile_unit || dwarf_tag(die) == DW_TAG_skeleton_unit;
+}
+
 static int read_units(struct lines *l)
 {
 	Dwarf_CU *unit = NULL;
 	Dwarf_Die die;
 	int r = 0;
+	l->has_units = true;
 	while (r == 0 && dwarf_get_units(l->debug.dwarf, unit, &unit, NULL, NULL, &die, NULL) == 0)
-		if (dwarf_tag(&die) == DW_TAG_compile_unit || dwarf_tag(&die) == DW_TAG_skeleton_unit)
+		if (is_unit_of_code(&die))
 			r = add_ranges_of(&l->units, &die);
 	sort_ranges(&l->units);
 	return r;
@@ -186,8 +195,6 @@ int lines_open(
 	take_file(&l->alt, alt);
 	l->memory = memory;
 	int r = open_dwarf(l, e);
-	if (r == 0 && (r = read_units(l)) < 0)
-		err_set(e, r, "cannot read debug information");
 	if (r < 0) {
 		lines_close(l);
 		return r;
@@ -202,6 +209,7 @@ struct lines *lines_close(struct lines *l)
 	if (l) {
 		close_dwarf(l);
 		ranges_done(&l->units);
+		ranges_done(&l->unit_ranges);
 		free(l->debug.decompressed);
 		free(l->alt.decompressed);
 		free(l);
@@ -219,6 +227,48 @@ static int forget_when_large(struct lines *l)
 	int r = open_dwarf(l, &e);
 	l->baseline = memory_taken();
 	return r;
+}
+
+/* --- the unit of an address ---------------------------------------------------------------------------- */
+
+static bool has_address(struct lines *l, Dwarf_Die *unit, uint64_t vaddr)
+{
+	if (l->unit_ranges_of != dwarf_dieoffset(unit)) {
+		ranges_done(&l->unit_ranges);
+		l->unit_ranges_of = dwarf_dieoffset(unit);
+		if (add_ranges_of(&l->unit_ranges, unit) < 0)
+			ranges_done(&l->unit_ranges);
+		sort_ranges(&l->unit_ranges);
+	}
+	return find_range(&l->unit_ranges, vaddr) != NULL;
+}
+
+/*
+ * By .debug_aranges, which compilers may leave out, and which names units of what the linker threw away: what the unit
+ * itself says of its ranges is what counts.
+ */
+static bool find_by_aranges(struct lines *l, uint64_t vaddr, Dwarf_Die *ret)
+{
+	Dwarf_Aranges *list;
+	size_t n;
+	Dwarf_Off offset;
+	if (dwarf_getaranges(l->debug.dwarf, &list, &n) != 0)
+		return false;
+	Dwarf_Arange *a = dwarf_getarange_addr(list, vaddr);
+	return a && dwarf_getarangeinfo(a, NULL, NULL, &offset) == 0 && dwarf_offdie(l->debug.dwarf, offset, ret) &&
+	       is_unit_of_code(ret) && has_address(l, ret, vaddr);
+}
+
+/* 1, 0: none, or -ENOMEM. */
+static int find_unit(struct lines *l, uint64_t vaddr, Dwarf_Die *ret)
+{
+	const struct range *r;
+	if (find_by_aranges(l, vaddr, ret))
+		return 1;
+	if (!l->has_units && read_units(l) < 0)
+		return -ENOMEM;
+	r = find_range(&l->units, vaddr);
+	return r && dwarf_offdie(l->debug.dwarf, r->die, ret);
 }
 
 /* --- functions of a unit ------------------------------------------------------------------------------- */
@@ -378,13 +428,14 @@ static size_t read_scopes(Dwarf_Die *function, uint64_t vaddr, Dwarf_Die *ret, s
 ssize_t lines_find(struct lines *l, uint64_t vaddr, struct source_line *ret, size_t max)
 {
 	Dwarf_Die unit, function, scopes[LINES_DEPTH_MAX];
-	const struct range *r = find_range(&l->units, vaddr), *f;
-	if (!r || !max)
+	const struct range *f;
+	if (!max)
 		return 0;
 	if (!l->debug.dwarf || forget_when_large(l) < 0)
 		return -ENOMEM;
-	if (!dwarf_offdie(l->debug.dwarf, r->die, &unit))
-		return 0;
+	int found = find_unit(l, vaddr, &unit);
+	if (found <= 0)
+		return found;
 	if (!enter_unit(l, &unit))
 		return -ENOMEM;
 	l->n_paths = 0;

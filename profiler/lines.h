@@ -5,8 +5,9 @@
  * any moment opens one of these (profiler/symbolizer.h). Addresses are virtual addresses as linked; a separate debug
  * file has those of the file it belongs to.
  *
- * What is looked at: one DIE per unit for the address ranges, at the start; of a unit that an address falls
- * into, the line table and where its functions lie; of a function, the inlined calls around the address.
+ * What is looked at: .debug_aranges for the unit of an address and, once they do not name one, a DIE of each unit for
+ * its address ranges; of a unit that an address falls into, these ranges, the line table and where its functions lie;
+ * of a function, the inlined calls around the address.
  */
 #pragma once
 

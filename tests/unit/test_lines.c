@@ -341,6 +341,11 @@ static const struct {
 	{"g++", "g++ -O2 -g -flto -o p sub/a.cc sub/b.cc", "llvm-addr2line", 1000},
 	{"g++", "g++ -O0 -g -o p sub/a.cc sub/b.cc", "llvm-addr2line", 0},
 	{"g++", "g++ -O3 -g -ffunction-sections -Wl,--gc-sections -o p sub/a.cc sub/b.cc", "llvm-addr2line", 0},
+	{"g++",
+		"g++ -O2 -g -c sub/a.cc sub/b.cc && objcopy -R .debug_aranges -R .rela.debug_aranges b.o && g++ -o p "
+		"a.o "
+		"b.o",
+		"llvm-addr2line", 1000},
 	{"clang++", "clang++ -O2 -gdwarf-5 -o p sub/a.cc sub/b.cc", "llvm-addr2line", 1000},
 	{"clang++", "clang++ -O2 -gdwarf-4 -o p sub/a.cc sub/b.cc", "addr2line", 1000},
 	{"rustc", "rustc -O -g -o p sub/a.rs", "addr2line", 1000},
@@ -593,6 +598,25 @@ START_TEST(split_dwarf)
 }
 END_TEST
 
+/* Of a function that the linker threw away .debug_aranges says that it lies at 0: here over the one that is there. */
+START_TEST(the_code_of_what_was_thrown_away)
+{
+	struct source_line got[LINES_DEPTH_MAX];
+	put_file("gone.c", "#define GONE(name) int name(void) { __asm__ volatile(\".skip 65536\"); return 1; }\n"
+			   "GONE(gone1) GONE(gone2) GONE(gone3) GONE(gone4)\n"
+			   "int other(void) { return 2; }\n");
+	put_file("there.c", "int other(void);\nint there(void)\n{\n\treturn other();\n}\n");
+	must("gcc -O1 -g -ffunction-sections -c gone.c there.c && ld -o p --gc-sections -static -Ttext=0x1000 -e there "
+	     "gone.o there.o && objdump --dwarf=aranges p | grep -q '^ *0* 0*100'");
+	struct lines *l = open_lines("p", NULL);
+	uint64_t at = address_of("p", " there");
+	ck_assert_uint_lt(at, 65536);
+	ck_assert_uint_eq(lines_find(l, at, got, LINES_DEPTH_MAX), 1);
+	ck_assert_str_eq(got[0].function, "there");
+	lines_close(l);
+}
+END_TEST
+
 /* --- memory ----------------------------------------------------------------------------------------------- */
 
 /* What was read is let go of and read again, for every address: the answers stay. */
@@ -776,6 +800,7 @@ UNIT_SUITE(lines)
 	tcase_add_loop_test(t, inside_another_function, 0, LENGTH(inner));
 	tcase_add_test(t, where_a_function_is_declared);
 	tcase_add_test(t, split_dwarf);
+	tcase_add_test(t, the_code_of_what_was_thrown_away);
 	tcase_add_test(t, over_the_memory_limit);
 	suite_add_tcase(s, t);
 
