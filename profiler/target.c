@@ -31,6 +31,7 @@
 
 #define LOOK_FOR_END_NS (2 * NSEC_PER_SEC)
 #define AHEAD_FIRST_NS (1 * NSEC_PER_SEC)
+#define AHEAD_SESSION_NS (100 * NSEC_PER_MSEC) /* nothing has a name there yet, and its user waits for its end */
 #define AHEAD_NS (10 * NSEC_PER_SEC)
 #define VALUE_MAX (1ull << 44)	      /* of one sample: what is more is no amount, and thousands of them have a sum */
 #define WRITTEN_NS (5 * NSEC_PER_SEC) /* at the end, for the exporter: it writes them all the same */
@@ -277,6 +278,21 @@ int target_arm(struct target *t, uint32_t n_events, struct err *e)
 	return 0;
 }
 
+static void ahead_plan(struct target *t)
+{
+	t->ahead_step = t->engine->single ? AHEAD_SESSION_NS : AHEAD_FIRST_NS;
+	t->ahead_due = t->began + t->ahead_step;
+	engine_soon(t->engine, t, t->ahead_due - clock_now());
+}
+
+static void counting_start(struct target *t, int64_t began)
+{
+	t->started = true;
+	t->began = began;
+	ahead_plan(t);
+	target_window_from(t, began);
+}
+
 /* Counting begins here: what the kernel has counted so far is of before. */
 static void begin_running(struct target *t, const char *notes)
 {
@@ -286,9 +302,7 @@ static void begin_running(struct target *t, const char *notes)
 		if (st->role == PERF_SAMPLES)
 			counted_skip(st);
 	}
-	t->started = true;
-	t->began = clock_now();
-	target_window_from(t, t->began);
+	counting_start(t, clock_now());
 	offcpu_attached(t);
 	t->saved.streams = t->saved.changed = true;
 }
@@ -506,21 +520,22 @@ static void on_named_ahead(void *arg)
 /*
  * So that the end, for which a runtime may wait, finds most names there. Debug information is opened anew each time, so
  * less and less often, and not behind the first window, whose end asks for all: what a program does it does from the
- * beginning, mostly.
+ * beginning, mostly. Milliseconds to the next time; -1: none is planned.
  */
-static void name_ahead(struct target *t, int64_t now)
+static int name_ahead(struct target *t, int64_t now)
 {
 	if (t->ahead && naming_round(t->ahead, now) < 0)
-		return;
-	if (!t->started || t->ahead || now < t->ahead_due || t->seq)
-		return;
-	t->ahead_step = t->ahead_step ? 3 * t->ahead_step : AHEAD_FIRST_NS;
+		return -1;
+	if (!t->started || t->ahead || t->seq)
+		return -1;
+	if (now < t->ahead_due)
+		return deadline_left_ms(t->ahead_due);
+	t->ahead_step *= 3;
 	t->ahead_due = now + t->ahead_step;
 	int64_t cpu = clock_cpu();
-	if (t->ahead_step > AHEAD_FIRST_NS) /* the first time it has just begun */
-		t->ahead =
-			naming_start(t, t->counts, t->desc.n_events, NAMING_WINDOW, now + AHEAD_NS, on_named_ahead, t);
+	t->ahead = naming_start(t, t->counts, t->desc.n_events, NAMING_WINDOW, now + AHEAD_NS, on_named_ahead, t);
 	t->cost += clock_cpu() - cpu;
+	return deadline_left_ms(t->ahead_due);
 }
 
 /* --- stack snapshots ----------------------------------------------------------------------------------- */
@@ -608,30 +623,29 @@ int target_round(struct target *t, int64_t now)
 	}
 	fit_snapshots(t, now);
 	apps_drain(t->apps, t->engine->rates.drained, false);
-	int call = 0;
+	int call = 0, ahead = -1;
 	if (t->started && (t->early || now - t->window_mono >= t->desc.window_s * NSEC_PER_SEC)) {
 		call = offcpu_call(t);
 		if (!call)
 			window_end(t, false);
 	} else {
-		name_ahead(t, now);
+		ahead = name_ahead(t, now);
 	}
 	if (call)
 		return call;
 	int turn = offcpu_round(t, now);
 	int names = window_round(t, now), next = until_window_end(t, now);
-	return loop_sooner(loop_sooner(loop_sooner(names, next), turn), crashes);
+	return loop_sooner(loop_sooner(loop_sooner(loop_sooner(names, next), ahead), turn), crashes);
 }
 
 /* --- records ------------------------------------------------------------------------------------------- */
 
 static void begin(struct target *t, const struct record *r)
 {
-	int64_t now = clock_now();
-	t->started = true;
-	t->began = r->time < (uint64_t)now ? (int64_t)r->time : now; /* who opened the event chose what stands there */
+	const int64_t now = clock_now();
+	/* the one who opened the event chose what stands there */
+	counting_start(t, r->time < (uint64_t)now ? (int64_t)r->time : now);
 	offcpu_begin(t);
-	target_window_from(t, t->began);
 }
 
 /* A copy that ends before its size is all the stack that there was: a larger one would have no more. */
@@ -881,6 +895,7 @@ void target_resume(struct target *t, int64_t gap)
 	t->saved.changed = true;
 	if (!t->started)
 		return;
+	ahead_plan(t);
 	set_rungs(t);
 	rates_resume(t);
 	offcpu_resume(t);

@@ -349,6 +349,13 @@ static void note_counts(void)
 	}
 }
 
+static void note_ahead(void)
+{
+	const struct target *t = w.target;
+	if (t->ahead && !w.ret->named_ahead)
+		w.ret->named_ahead = driven.now - t->began;
+}
+
 static void take_step(const struct recording_step *step)
 {
 	driven.now = step->now;
@@ -358,6 +365,7 @@ static void take_step(const struct recording_step *step)
 	rewind_counts();
 	engine_drain(&w.engine, false);
 	engine_round(&w.engine);
+	note_ahead();
 	if (step->last) {
 		note_counts();
 		rewind_counts();

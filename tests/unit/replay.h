@@ -37,7 +37,9 @@ struct replay {
 	uint64_t samples[EVENTS_MAX], lost[EVENTS_MAX], counted[EVENTS_MAX], lost_by_read[EVENTS_MAX];
 	struct replay_profile profiles[REPLAY_PROFILES_MAX]; /* in the order of windows */
 	size_t n_profiles;
-	uint64_t malformed; /* records that do not fit their event */
+	uint64_t malformed;  /* records that do not fit their event */
+	int64_t named_ahead; /* ns from the program's beginning to the first question for names before its end; 0: none
+			      */
 };
 
 /* name: of tests/replay/recordings. Fails the test where it cannot be replayed to its end. */

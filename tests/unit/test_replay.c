@@ -635,6 +635,16 @@ START_TEST(windows_add_up)
 }
 END_TEST
 
+/* The user of a session waits for its end: 100 ms after the program's beginning, not when all targets are looked at
+ * next. */
+START_TEST(names_are_asked_for_before_the_end)
+{
+	replay("burn", NULL);
+	ck_assert_int_ge(replayed.named_ahead, 100000000);
+	ck_assert_int_lt(replayed.named_ahead, 110000000);
+}
+END_TEST
+
 static void forget_map(struct perf_event_header *h)
 {
 	if (h->type == PERF_RECORD_MMAP2)
@@ -776,6 +786,7 @@ UNIT_SUITE(replay)
 	tcase_add_loop_test(t, waits_last_as_long_as_they_did, 0, LENGTH(waits));
 	tcase_add_test(t, what_had_no_room_is_lost);
 	tcase_add_test(t, windows_add_up);
+	tcase_add_test(t, names_are_asked_for_before_the_end);
 	tcase_add_test(t, without_mappings_the_sum_stays);
 	tcase_add_test(t, malformed_records_are_told);
 	tcase_add_test(t, a_damaged_ring_is_told_and_costs_what_is_behind_it);
