@@ -137,12 +137,15 @@ library_there() { [[ -n $(library) ]]; }
 row "four threads at once: one session" test_one 1 both=cpu until=one
 row "a process and its child at once: one session" test_one 2 fork start=cpu until=one join
 
+# MB that chance samples: one byte in 16384 gives 60 MB a standard deviation of 1.7 %, and 9 % are more than five of them. A busy
+# machine loses some, and the profile says how much.
+allocated() { near "MB" "$(sum_of alloc_space 'asks_alloc[ ;]|\\[lost')" "$1" 9; }
 test_children() { # forked, and execed: each connects by itself
 	begin_asks
-	"${ASKS[@]}" "$LAB/bin/asks" start=alloc/32768 fork alloc=30000 join exec alloc=30000 start tell >said
+	"${ASKS[@]}" "$LAB/bin/asks" start=alloc/16384 fork alloc=30000 join exec alloc=30000 start tell >said
 	is "starts" "$(grep -c '^start 0 ' said)" 2
 	first_of asks >/dev/null
-	near "MB" "$(sum_of alloc_space 'asks_alloc[ ;]')" 90 9
+	allocated 90
 	end_asks
 }
 row "children that are forked and execed have their samples in it" test_children
@@ -182,9 +185,9 @@ row "PILLION_OUTPUT beside a service: a session of its own writes there" test_ou
 
 test_under_run() { # it is there already, and not for the program to stop
 	begin_asks
-	"${ASKS[@]}" "$LAB/bin/pillion" run --events cpu,alloc/32768 -- "$LAB/bin/asks" start=cpu alloc=30000 stop alloc=30000 work=0.1 >said
+	"${ASKS[@]}" "$LAB/bin/pillion" run --events cpu,alloc/16384 -- "$LAB/bin/asks" start=cpu alloc=30000 stop alloc=30000 work=0.1 >said
 	says '^start 0 ' && says '^stop -107$'
-	near "MB" "$(sum_of alloc_space 'asks_alloc[ ;]')" 60 9
+	allocated 60
 	is "CPU profiles" "$(profiles_of asks | grep -c -- -cpu)" 1
 	end_asks
 }
@@ -395,12 +398,12 @@ row "an event that is none" test_told 'nonsense' start=nonsense --
 
 test_closes() { # all descriptors are closed while it is profiled
 	begin_asks
-	"${ASKS[@]}" "$LAB/bin/asks" start=cpu,alloc/32768 alloc=30000 close work=0.3 alloc=30000 tell stop start tell >said
+	"${ASKS[@]}" "$LAB/bin/asks" start=cpu,alloc/16384 alloc=30000 close work=0.3 alloc=30000 tell stop start tell >said
 	is_unharmed
 	says '^stop -107$'
 	shows 'asks_work' 80 cpu
 	shows 'asks_alloc[ ;]' 90 alloc_space
-	near "MB, with what was lost: nobody is woken for it any more" "$(sum_of alloc_space 'asks_alloc[ ;]|\\[lost')" 60 9
+	allocated 60 # the worker is woken for it no more, and some is lost
 	end_asks
 }
 row "it closes all descriptors: it is profiled to its end" test_closes
