@@ -3,12 +3,13 @@
 
 . "$TOP/tests/integration/wrapped.sh"
 
-# --- programs: `whole SECONDS [FILE]` uses so much CPU time, all of it in `churn`, into which `mix` and `next` are inlined, says so,
-# and goes on until there is FILE, if it was told of one. DWARF 4, which binutils reads best
+# --- programs: `whole SECONDS [FILE [FIFO]]` waits until FIFO has a writer, uses so much CPU time, all of it in `churn`, into which
+# `mix` and `next` are inlined, says so, and goes on until there is FILE. DWARF 4, which binutils reads best
 
 SOURCE='#include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <fcntl.h>
 #include <unistd.h>
 namespace work {
 struct Random {
@@ -40,6 +41,8 @@ int main(int argc, char **argv) {
 	work::Random r{1};
 	unsigned long sum = 0;
 	timespec used;
+	if (argc > 3)
+		close(open(argv[3], O_RDONLY));
 	do {
 		sum += exported(r);
 		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
