@@ -11,9 +11,10 @@
  *	LABEL, more		pair by pair, how much longer it took than the first program of its round
  *
  *	-s	the program prints the CLOCK_MONOTONIC of its end in ns (tests/bench/stamp.c): two rows each
- *	-f	the program leaves a file behind, one more that GLOB matches: the table is of the time from its end to
- *that (looked for each 200 us) -c -r	each round has a container for its programs: a process that waits, as a
- *runtime's init does at createRuntime: own pid and mount namespace, mounts below ROOTFS, own v2 cgroup below CGROUP
+ *	-f	the program leaves one file more that GLOB matches: the table has the time from its end to that
+ *		(to 200 us)
+ *	-c -r	each round has a container for its programs: a process that waits, as a runtime's init does
+ *		at createRuntime: own pid and mount namespace, mounts below ROOTFS, own v2 cgroup below CGROUP
  *
  * A program that fails, or prints no time, is counted in the last column; its time is among the others.
  */
@@ -256,16 +257,15 @@ static void measure(struct program *p, unsigned round, pid_t pid)
 	if (errno)
 		die(argv[0]);
 	waitpid(child, &status, 0);
-	int64_t end = clock_now(), stamp = set.stamped ? stamp_in(out[0]) : end;
-	if (set.files)
-		end = file_came(files);
+	const int64_t end = clock_now(), came = set.files ? file_came(files) : end;
+	int64_t stamp = set.stamped ? stamp_in(out[0]) : end;
 
-	bool failed = status != 0 || stamp < start || stamp > end;
+	bool failed = status != 0 || stamp < start || stamp > came;
 	p->failed += failed;
 	if (failed)
-		stamp = end = end ? end : stamp;
+		stamp = end;
 	p->ns[UNTIL][round] = stamp - start;
-	p->ns[AFTER][round] = end - stamp;
+	p->ns[AFTER][round] = came ? came - stamp : 0;
 	posix_spawn_file_actions_destroy(&actions);
 	close(in);
 	close(out[0]);

@@ -341,10 +341,7 @@ static const struct {
 	{"g++", "g++ -O2 -g -flto -o p sub/a.cc sub/b.cc", "llvm-addr2line", 1000},
 	{"g++", "g++ -O0 -g -o p sub/a.cc sub/b.cc", "llvm-addr2line", 0},
 	{"g++", "g++ -O3 -g -ffunction-sections -Wl,--gc-sections -o p sub/a.cc sub/b.cc", "llvm-addr2line", 0},
-	{"g++",
-		"g++ -O2 -g -c sub/a.cc sub/b.cc && objcopy -R .debug_aranges -R .rela.debug_aranges b.o && g++ -o p "
-		"a.o "
-		"b.o",
+	{"g++", "g++ -O2 -g -c sub/*.cc && objcopy -R .debug_aranges -R .rela.debug_aranges b.o && g++ -o p a.o b.o",
 		"llvm-addr2line", 1000},
 	{"clang++", "clang++ -O2 -gdwarf-5 -o p sub/a.cc sub/b.cc", "llvm-addr2line", 1000},
 	{"clang++", "clang++ -O2 -gdwarf-4 -o p sub/a.cc sub/b.cc", "addr2line", 1000},
