@@ -16,6 +16,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define MAX_TRIES 100 /* of one path */
+
 int fd_close(int fd)
 {
 	if (fd >= 0) {
@@ -37,13 +39,23 @@ int fd_open(int dirfd, const char *path, int flags, mode_t mode)
 	return fd < 0 ? -errno : fd;
 }
 
+/*
+ * openat2(2), EAGAIN: where the path has a "..", the kernel cannot tell that it stayed below `root` while any process
+ * of the machine renames or mounts anything; a few microseconds later it can. Beside a process that does nothing but
+ * rename, one walk of 40 fails.
+ */
 static int open_beneath(int root, const char *path, int flags, uint64_t resolve)
 {
 	struct open_how how = {
 		.flags = (uint64_t)flags | O_CLOEXEC,
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS | resolve,
 	};
-	long fd = syscall(SYS_openat2, root, path, &how, sizeof(how));
+	long fd = -1;
+	for (int tries = 0; tries < MAX_TRIES; tries++) {
+		fd = syscall(SYS_openat2, root, path, &how, sizeof(how));
+		if (fd >= 0 || errno != EAGAIN)
+			break;
+	}
 	return fd < 0 ? -errno : (int)fd;
 }
 

@@ -7,10 +7,12 @@
 #include <check.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -135,6 +137,29 @@ START_TEST(magic_links_are_not_followed)
 	ck_assert_int_eq(fd_open_beneath(proc, "self/cwd/secret", O_RDONLY), -ELOOP);
 	proc = fd_close(proc);
 	ck_assert_int_eq(fd_count(), fds + 1);
+}
+END_TEST
+
+/* openat2(2) says EAGAIN to a path with ".." that it walked while anything was renamed or mounted. */
+START_TEST(a_path_with_dots_while_another_process_renames)
+{
+	put("file", "x", 1);
+	put("a", "x", 1);
+	pid_t pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0)
+		for (;;)
+			if (renameat(root, "a", root, "b") < 0 || renameat(root, "b", root, "a") < 0)
+				_exit(1);
+	int wrong = 0;
+	for (int i = 0; i < 20000 && !wrong; i++) {
+		fd_auto fd = fd_open_beneath(root, "/../../../file", O_RDONLY);
+		wrong = fd < 0 ? fd : 0;
+	}
+	kill(pid, SIGKILL);
+	int status = process_wait(pid, deadline_in(20 * NSEC_PER_SEC));
+	ck_assert_msg(wrong == 0, "%s", strerror(-wrong));
+	ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "%#x", status);
 }
 END_TEST
 
@@ -523,6 +548,7 @@ UNIT_SUITE(fd)
 	tcase_add_test(t, closed_once_and_empty_after);
 	tcase_add_loop_test(t, the_root_is_never_left, 0, LENGTH(beneath));
 	tcase_add_test(t, magic_links_are_not_followed);
+	tcase_add_test(t, a_path_with_dots_while_another_process_renames);
 	tcase_add_test(t, what_comes_in_pieces_is_read_whole);
 	tcase_add_test(t, whole_reads_and_writes_of_a_file);
 	tcase_add_loop_test(t, a_file_up_to_a_cap, 0, LENGTH(slurps));
