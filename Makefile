@@ -221,7 +221,7 @@ screenshots: ## what a person sees, as PNGs in build/screenshots, by a real Chro
 test-vm: ## the same in QEMU: Debian's kernels 5.10 to 7, cgroup v1 and v2, systemd, 64 CPUs, Pods of a kubelet; 3 hours
 	@tests/tools/setup test vm
 	@+$(MAKE) --no-print-directory -s all tools
-	@tests/tools/kubelet $(CURDIR)/build/kubelet
+	@tests/tools/kubernetes $(CURDIR)/build/kubernetes kubelet
 	@tests/vm/matrix $(MACHINES)
 
 test-kubelet: ## Pods of a real kubelet in QEMU alone; the kubelet is built first, which takes some minutes once
