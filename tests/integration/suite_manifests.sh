@@ -1,5 +1,5 @@
-# suite_manifests - the files for Kubernetes: they are what kubectl takes for such, and say what they are to say. What they do is
-# seen in tests/vm/kubelet.
+# suite_manifests - the files for Kubernetes: they are what kubectl takes for such, and say what they are to say. That an
+# API server takes them: suite_apiserver. What they do is seen in tests/vm/kubelet.
 
 K8S=$TOP/hooks/kubernetes
 
@@ -61,6 +61,19 @@ test_examples() {
 	is "those with a sidecar's volume" "$(built examples '[.[] | select(.kind == "Pod") | select([.spec.containers[].volumeMounts[]?.mountPath] | index("/run/pillion")).metadata.name] | join(" ")')" sidecar
 }
 
+# What kubectl changes without a server goes through its own types, and leaves out what they have not. They are newer than those of
+# the server in suite_apiserver, which knows neither native sidecars nor volumes of an image.
+test_sidecar_fields() {
+	local minor
+	needs_kustomize
+	minor=$(kubectl version --client -o json | jq -r '.clientVersion.minor | gsub("[^0-9]"; "")')
+	((minor >= 31)) || skip "kubectl is older than 1.31, and knows no volume of an image"
+	python3 -c 'import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.stdin)))' <"$K8S/examples/sidecar.yaml" >sent
+	kubectl set image --local -o json -f "$K8S/examples/sidecar.yaml" web=another >typed
+	is "fields that kubectl leaves out, or changes" "$(jq -rn --slurpfile sent sent --slurpfile typed typed '$sent[0] | paths(scalars) as $at |
+		select(getpath($at) != ($typed[0] | getpath($at))) | $at | map(tostring) | join(".")')" spec.containers.0.image
+}
+
 # As kubernetes.md says it, up to `kubectl apply`.
 test_image() {
 	local IMAGE=registry.example.com/pillion:0.1.0 line overlay
@@ -78,3 +91,4 @@ row "the DaemonSet for perf_event_paranoid 3 and 4: one capability more, for one
 row "the DaemonSet that pushes: one container more, whose endpoint is one that pillion takes" test_push
 row "the documented line names your image in every container" test_image
 row "the examples: annotations that the hook takes" test_examples
+row "the example with a sidecar: each field is one of kubectl's own types" test_sidecar_fields
