@@ -40,18 +40,20 @@ ifdef WERROR
 override CFLAGS += -Werror
 endif
 
-# One list per part; a new source file is found by its folder.
-SRC_oci := $(wildcard oci/base/*.c oci/*.c)
-SRC_shim := $(wildcard shim/*.c)
-# libpillion: what lives in somebody else's process (shim/inproc/sys.h), and what of the other folders it is made with.
+# One list per part; a new source file is found in its room (ARCHITECTURE.md).
+sources = $(sort $(shell find $(1) -name '*.c'))
+GENERATORS := $(call sources,oci/isolation/gen)
+SRC_oci := $(filter-out $(GENERATORS),$(call sources,oci))
+SRC_shim := $(filter-out shim/libpillion/%,$(call sources,shim))
+# libpillion: what lives in somebody else's process (shim/libpillion/core/sys.h), and what of the other folders it is made with.
 # Where a file takes the place of a function of libc's, that is in front_*.c, which no other program is linked with.
-SRC_inproc := $(wildcard shim/inproc/*.c)
-FRONT_inproc := $(wildcard shim/inproc/front_*.c)
-DYNAMIC_inproc := $(addprefix shim/inproc/front_,alloc.c seccomp.c dlclose.c signal.c thread.c)
+SRC_inproc := $(call sources,shim/libpillion)
+FRONT_inproc := $(wildcard shim/libpillion/interpose/*.c)
+DYNAMIC_inproc := $(addprefix shim/libpillion/interpose/front_,alloc.c seccomp.c dlclose.c signal.c thread.c)
 WITH_inproc :=
-MAIN_profiler := profiler/pilliond.c profiler/pillion.c
-SRC_profiler := $(filter-out $(MAIN_profiler),$(wildcard profiler/*.c))
-GEN := $(B)/profiler/profile.pb-c.h $(B)/oci/seccomp_filters.h
+MAIN_profiler := profiler/daemon/pilliond.c profiler/cli/pillion.c
+SRC_profiler := $(filter-out $(MAIN_profiler),$(call sources,profiler))
+GEN := $(B)/profiler/pprof/profile.pb-c.h $(B)/oci/isolation/seccomp_filters.h
 obj = $(patsubst %.c,$(B)/%.o,$(1))
 
 LIBS_profiler = -ljson-c -lunwind-x86_64 -lunwind -lprotobuf-c -lz -llzma -ldeflate -ldw -lelf -liberty -ldl -lm
@@ -67,9 +69,9 @@ $(B)/liboci.a: $(call obj,$(SRC_oci))
 $(B)/libshim.a: $(call obj,$(SRC_shim))
 $(S)/liboci.a: $(patsubst %.c,$(S)/%.o,$(SRC_oci))
 $(S)/libshim.a: $(patsubst %.c,$(S)/%.o,$(SRC_shim))
-$(B)/libprofiler.a: $(call obj,$(SRC_profiler)) $(B)/profiler/profile.pb-c.o
-$(B)/profiler/flame.o: profiler/flame.html
-$(B)/profiler/templates.o: $(wildcard hooks/*.in) hooks/runtimeclass.yaml
+$(B)/libprofiler.a: $(call obj,$(SRC_profiler)) $(B)/profiler/pprof/profile.pb-c.o
+$(B)/profiler/view/flame.o: profiler/view/flame.html
+$(B)/profiler/install/templates.o: $(wildcard hooks/engines/*.in) hooks/engines/runtimeclass.yaml
 $(B)/%.a:
 	@rm -f $@
 	ar rcs $@ $^
@@ -78,8 +80,10 @@ $(B)/pillion-hook $(B)/pillion-opener $(B)/pillion-runc: $(B)/%: $(S)/hooks/%.o 
 	$(CC_static) $(CFLAGS) $(LDFLAGS) $(STATIC_$(MODE)) -o $@ $^
 $(B)/pillion-nri: $(patsubst %.c,$(S)/%.o,$(wildcard hooks/nri_*.c) hooks/pillion-nri.c) $(S)/libshim.a $(S)/liboci.a
 	$(CC_static) $(CFLAGS) $(LDFLAGS) $(STATIC_$(MODE)) -o $@ $^
-$(B)/pilliond $(B)/pillion: $(B)/%: $(B)/profiler/%.o $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $(B)/liboci.a
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS_profiler)
+$(B)/pilliond: $(B)/profiler/daemon/pilliond.o
+$(B)/pillion: $(B)/profiler/cli/pillion.o
+$(B)/pilliond $(B)/pillion: $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $(B)/liboci.a
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS_profiler)
 
 # One file for glibc and musl: it names neither (no DT_NEEDED, no symbol versions) and takes the few functions that both
 # have from whichever is there (tests/tools/inproc). Thread-local memory is where every thread has it from its beginning.
@@ -100,10 +104,10 @@ $(B)/libinproc.a: $(call obj,$(filter-out $(FRONT_inproc),$(SRC_inproc)))
 $(B)/there-%:
 	@CC=$(CC) tests/tools/setup there $*
 	@mkdir -p $(@D) && touch $@
-$(B)/gen/%: oci/gen/%.c | $(B)/there-build
+$(B)/gen/%: oci/isolation/gen/%.c | $(B)/there-build
 	@mkdir -p $(@D)
 	$(CC) -O1 -std=gnu11 -Wall -Wextra -Wno-missing-field-initializers -D_GNU_SOURCE -I. -MMD -MP -o $@ $< -lseccomp
-$(B)/oci/seccomp_filters.h: $(B)/gen/seccomp-filters
+$(B)/oci/isolation/seccomp_filters.h: $(B)/gen/seccomp-filters
 	@mkdir -p $(@D)
 	$< >$@.new && mv $@.new $@
 $(B)/%.pb-c.c $(B)/%.pb-c.h: %.proto | $(B)/there-build
@@ -118,27 +122,28 @@ $(B)/%.o: %.c | $(GEN)
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -c -o $@ $<
 
-# --- unit tests: tests/unit/test_X.c, a suite each, all in one program, linked with everything below the mains.
+# --- unit tests: tests/unit/ROOM/test_X.c, a suite each, all in one program, linked with everything below the mains.
 # Those that take longest come first.
 UNIT_LONGEST := exporter pushform debugdata rates commit area intervals lines tree pprof sample
-UNIT_NAMES := $(patsubst tests/unit/test_%.c,%,$(wildcard tests/unit/test_*.c))
+UNIT_SOURCES := $(call sources,tests/unit)
+UNIT_NAMES := $(patsubst test_%.c,%,$(filter test_%,$(notdir $(UNIT_SOURCES))))
 UNIT_SUITES := $(UNIT_LONGEST) $(filter-out $(UNIT_LONGEST),$(UNIT_NAMES))
 UNITS := $(B)/unit/units
 # rewritten only where the names are others
 $(B)/unit/suites.c: FORCE
 	@mkdir -p $(@D)
-	@{ echo '#include "tests/unit/suites.h"'; printf 'Suite *%s_suite(void);\n' $(UNIT_SUITES); \
+	@{ echo '#include "tests/unit/support/suites.h"'; printf 'Suite *%s_suite(void);\n' $(UNIT_SUITES); \
 		echo 'const struct unit_suite unit_suites[] = {'; \
 		for name in $(UNIT_SUITES); do echo "	{\"$$name\", $${name}_suite},"; done; echo '	{0}};'; } >$@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 $(B)/unit/suites.o: $(B)/unit/suites.c
 	$(CC) $(CFLAGS) -c -o $@ $<
 WITH_mutants := $(B)/tests/mutants/ran.o
-UNITS_OF := $(B)/unit/suites.o $(call obj,$(wildcard tests/unit/*.c)) $(WITH_$(MODE)) $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $(B)/liboci.a
+UNITS_OF := $(B)/unit/suites.o $(call obj,$(UNIT_SOURCES)) $(WITH_$(MODE)) $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $(B)/liboci.a
 UNITS_LIBS := -lcheck -lsubunit -lm -lrt -lpthread $(LIBS_profiler)
 $(UNITS): $(UNITS_OF)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(UNITS_LIBS)
-$(call obj,$(wildcard tests/unit/*.c)) $(B)/unit/suites.o: | $(B)/there-check
+$(call obj,$(UNIT_SOURCES)) $(B)/unit/suites.o: | $(B)/there-check
 unit: $(UNITS) ## build and run the unit tests (MODE=release|asan|tsan)
 	@$(UNITS)
 unit-%: $(UNITS)
@@ -146,7 +151,7 @@ unit-%: $(UNITS)
 
 # --- mutants: small faults, put into the code one at a time; the unit tests have to see them
 ifeq ($(MODE),mutants) # the tests do not say it: some unwind their own stacks
-$(WITH_mutants) $(B)/unit/suites.o $(call obj,$(wildcard tests/unit/*.c)): override CFLAGS += -fno-sanitize-coverage=trace-pc
+$(WITH_mutants) $(B)/unit/suites.o $(call obj,$(UNIT_SOURCES)): override CFLAGS += -fno-sanitize-coverage=trace-pc
 endif
 mutants: ## at least 120 small faults one at a time: what the unit tests do not see, and why; ONLY=MODULE
 	@+$(MAKE) --no-print-directory -s -j"$$(nproc)" MODE=mutants build/mutants/unit/units
@@ -346,28 +351,35 @@ link libpillion.so.0 lib/libpillion.so
 link ../../lib/libpillion.so.0 libexec/pillion/libpillion.so
 644 $(B)/libpillion.a lib/libpillion.a
 644 $(M)/pillion.pc lib/pkgconfig/pillion.pc
-644 shim/inproc/pillion.h include/pillion.h
-644 profiler/completion/pillion.bash share/bash-completion/completions/pillion
-644 profiler/completion/_pillion share/zsh/vendor-completions/_pillion
-644 profiler/completion/pillion.fish share/fish/vendor_completions.d/pillion.fish
+644 shim/libpillion/pillion.h include/pillion.h
+644 profiler/cli/completion/pillion.bash share/bash-completion/completions/pillion
+644 profiler/cli/completion/_pillion share/zsh/vendor-completions/_pillion
+644 profiler/cli/completion/pillion.fish share/fish/vendor_completions.d/pillion.fish
 644 $(MAN)/pillion*.1 share/man/man1/
-644 shim/inproc/pillion.3 share/man/man3/
+644 shim/libpillion/pillion.3 share/man/man3/
 644 $(MAN)/pillion*.5 share/man/man5/
-644 profiler/pilliond.8 share/man/man8/
-644 hooks/pillion-*.8 share/man/man8/
+644 profiler/daemon/pilliond.8 share/man/man8/
+644 hooks/man/pillion-*.8 share/man/man8/
 644 README.md $(DOC)/
 644 NEWS $(DOC)/
 644 profiler/*.md $(DOC)/profiler/
-644 profiler/monitoring/* $(DOC)/profiler/monitoring/
+644 profiler/daemon/*.md $(DOC)/profiler/daemon/
+644 profiler/pprof/*.md $(DOC)/profiler/pprof/
+644 profiler/push/*.md $(DOC)/profiler/push/
+644 profiler/symbol/*.md $(DOC)/profiler/symbol/
+644 profiler/view/*.md $(DOC)/profiler/view/
+644 profiler/web/*.md $(DOC)/profiler/web/
+644 profiler/web/monitoring/* $(DOC)/profiler/web/monitoring/
 644 hooks/*.md $(DOC)/hooks/
 644 hooks/kubernetes/base/* $(DOC)/hooks/kubernetes/base/
 644 hooks/kubernetes/examples/* $(DOC)/hooks/kubernetes/examples/
 644 hooks/kubernetes/paranoid/* $(DOC)/hooks/kubernetes/paranoid/
 644 hooks/kubernetes/push/* $(DOC)/hooks/kubernetes/push/
 644 oci/*.md $(DOC)/oci/
-644 shim/*.md $(DOC)/shim/
-644 shim/inproc/*.md $(DOC)/shim/inproc/
-644 hooks/pilliond.socket $(SYSTEMD_UNITS)/pilliond.socket
+644 shim/attach/*.md $(DOC)/shim/attach/
+644 shim/event/*.md $(DOC)/shim/event/
+644 shim/libpillion/*.md $(DOC)/shim/libpillion/
+644 hooks/systemd/pilliond.socket $(SYSTEMD_UNITS)/pilliond.socket
 644 $(M)/pilliond.service $(SYSTEMD_UNITS)/pilliond.service
 644 $(M)/pillion-nri.service $(SYSTEMD_UNITS)/pillion-nri.service
 644 $(M)/pillion-push.service $(SYSTEMD_UNITS)/pillion-push.service
@@ -383,13 +395,13 @@ SYSTEMD := test -z "$(DESTDIR)" && test -d /run/systemd/system
 installed: all
 	@mkdir -p $(MAN) $(M)
 	@for page in $$($(B)/pillion manual); do $(B)/pillion manual $$page >$(MAN)/$$page.new && mv $(MAN)/$$page.new $(MAN)/$$page || exit 1; done
-	@for file in hooks/pilliond.service hooks/pillion-nri.service hooks/pillion-push.service hooks/50-pillion.json shim/inproc/pillion.pc; do \
+	@for file in hooks/systemd/pilliond.service hooks/systemd/pillion-nri.service hooks/systemd/pillion-push.service hooks/engines/50-pillion.json shim/libpillion/pillion.pc; do \
 		$(FILL) $$file.in >$(M)/$${file##*/} || exit 1; done
 
 install: installed ## programs, units, manual, hook and its registration below DESTDIR and PREFIX (/usr)
 	@test -n "$(DESTDIR)" || getent passwd pillion >/dev/null || test "$$(id -u)" != 0 || \
 		useradd --system --user-group --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin pillion
-	@hooks/installed put "$(DESTDIR)$(PREFIX)"
+	@hooks/packaging/installed put "$(DESTDIR)$(PREFIX)"
 	@! { $(SYSTEMD); } || systemctl daemon-reload || :
 
 uninstall: ## the registration first, so that no container meets a missing hook
@@ -397,7 +409,7 @@ uninstall: ## the registration first, so that no container meets a missing hook
 	rm -f $(DESTDIR)$(PREFIX)/$(REGISTRATION)
 	@! { $(SYSTEMD); } || for unit in pilliond.socket pilliond.service pillion-nri.service pillion-push.service; do \
 		systemctl disable --now $$unit 2>/dev/null || :; done # one that is not there would keep the others
-	@hooks/installed remove "$(DESTDIR)$(PREFIX)"
+	@hooks/packaging/installed remove "$(DESTDIR)$(PREFIX)"
 	@! { $(SYSTEMD); } || systemctl daemon-reload || :
 
 # --- packages, in build/packages: of the same tree and NEWS they are the same bytes. A tree of its own, with PREFIX /usr
@@ -409,14 +421,16 @@ package-tree:
 	@+SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$(RELEASED)} $(MAKE) --no-print-directory -s install PREFIX=/usr \
 		DESTDIR=$(abspath $(PACKAGES))/tree M=$(PACKAGES)/made MAN=$(PACKAGES)/man
 deb: package-tree ## Debian packages, in build/packages
-	@hooks/debian/build $(PACKAGES)/tree $(PACKAGES)
+	@hooks/packaging/debian/build $(PACKAGES)/tree $(PACKAGES)
 	@ls $(PACKAGES)/*_$(VERSION)_*.deb
 # what they are linked with comes along, beside them
-$(B)/portable/pilliond $(B)/portable/pillion: $(B)/portable/%: $(B)/profiler/%.o $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $(B)/liboci.a
+$(B)/portable/pilliond: $(B)/profiler/daemon/pilliond.o
+$(B)/portable/pillion: $(B)/profiler/cli/pillion.o
+$(B)/portable/pilliond $(B)/portable/pillion: $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $(B)/liboci.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/lib:$$ORIGIN/../libexec/pillion/lib',--disable-new-dtags -o $@ $^ $(LIBS_profiler)
+	$(CC) $(CFLAGS) $(LDFLAGS) -Wl,-rpath,'$$ORIGIN/lib:$$ORIGIN/../libexec/pillion/lib',--disable-new-dtags -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS_profiler)
 tarball: package-tree $(B)/portable/pilliond $(B)/portable/pillion ## for other distributions: all of it but glibc, in build/packages
-	@SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$(RELEASED)} hooks/tarball/build $(PACKAGES)/tree $(B)/portable $(PACKAGES) $(VERSION)
+	@SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$(RELEASED)} hooks/packaging/tarball/build $(PACKAGES)/tree $(B)/portable $(PACKAGES) $(VERSION)
 	@ls $(PACKAGES)/pillion-$(VERSION)-*.tar.xz
 
 clean: ## remove what was built

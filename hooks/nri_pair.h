@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "oci/container.h"
+#include "oci/runtime/container.h"
 
 #include <stddef.h>
 #include <stdint.h>

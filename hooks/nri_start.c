@@ -3,10 +3,10 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
-#include "oci/intake.h"
-#include "oci/parked.h"
-#include "shim/opener.h"
-#include "shim/starting.h"
+#include "oci/runtime/intake.h"
+#include "oci/runtime/parked.h"
+#include "shim/attach/opener.h"
+#include "shim/attach/starting.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/process.h"
-#include "oci/caps.h"
-#include "oci/seccomp.h"
+#include "oci/isolation/caps.h"
+#include "oci/isolation/seccomp.h"
 
 #include <errno.h>
 #include <fcntl.h>

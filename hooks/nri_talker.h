@@ -1,5 +1,5 @@
 /*
- * nri_talker - the part of pillion-nri that speaks with the runtime (oci/nri.h), a process for each connection.
+ * nri_talker - the part of pillion-nri that speaks with the runtime (oci/runtime/nri.h), a process for each connection.
  *
  * Who we are: a child of the starter, which is root. Before the first byte from the runtime is read, we are user
  * pillion (or nobody) without a capability, in a seccomp role with two sockets and no paths, with 64 MiB of memory.
@@ -16,7 +16,7 @@
  */
 #pragma once
 
-#include "oci/nri_container.h"
+#include "oci/runtime/nri_container.h"
 
 #include <stdbool.h>
 #include <sys/types.h>

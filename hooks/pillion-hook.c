@@ -7,9 +7,9 @@
  * promise: exit 0 whatever becomes of the profile (1 only under the administrator's `strict`), within the budget.
  *
  *	1. kill switch, settings, policy			(this process)
- *	2. state and config.json -> one struct			(a child without capabilities: oci/intake.h)
- *	3. reach pilliond, open events and pass them		(two short-lived children: shim/opener.h)
- *	4. where no service listens: start a session		(this process: shim/session.h)
+ *	2. state and config.json -> one struct			(a child without capabilities: oci/runtime/intake.h)
+ *	3. reach pilliond, open events and pass them		(two short-lived children: shim/attach/opener.h)
+ *	4. where no service listens: start a session		(this process: shim/protocol/session.h)
  *	5. one line to the log
  *
  * This process parses nothing that a tenant wrote and opens no perf event. Its children die with it.
@@ -18,12 +18,12 @@
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "oci/base/process.h"
-#include "oci/intake.h"
-#include "shim/opener.h"
-#include "shim/protocol.h"
-#include "shim/service.h"
-#include "shim/session.h"
-#include "shim/starting.h"
+#include "oci/runtime/intake.h"
+#include "shim/attach/opener.h"
+#include "shim/protocol/protocol.h"
+#include "shim/protocol/service.h"
+#include "shim/protocol/session.h"
+#include "shim/attach/starting.h"
 
 #include <errno.h>
 #include <poll.h>

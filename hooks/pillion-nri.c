@@ -26,8 +26,8 @@
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "oci/base/process.h"
-#include "shim/instrument.h"
-#include "shim/starting.h"
+#include "shim/attach/instrument.h"
+#include "shim/attach/starting.h"
 
 #include <errno.h>
 #include <fcntl.h>

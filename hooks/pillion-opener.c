@@ -1,7 +1,7 @@
 /*
- * pillion-opener - attaches to what runs already (shim/attacher.h). Not for people: `pillion attach` starts it.
+ * pillion-opener - attaches to what runs already (shim/attach/attacher.h). Not for people: `pillion attach` starts it.
  */
-#include "shim/attacher.h"
+#include "shim/attach/attacher.h"
 
 int main(void)
 {

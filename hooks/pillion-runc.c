@@ -9,7 +9,8 @@
  *	create	its config.json gets libpillion, for alloc, calls and crash (run: that too)
  *	delete	of one that has ended: the hook tidies up, as at poststop
  *
- * A config.json is never written: crun takes another file (--config), runc a bundle that stands for it (oci/shadow.h).
+ * A config.json is never written: crun takes another file (--config), runc a bundle that stands for it
+ *(oci/runtime/shadow.h).
  *
  * Who we are: what the engine is, mostly root, in its environment. What we promise: the real runtime starts, whatever
  * becomes of the profile, and prints what it prints; a command line or config.json that we do not understand is passed
@@ -23,13 +24,13 @@
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "oci/base/process.h"
-#include "oci/invocation.h"
-#include "oci/places.h"
-#include "oci/reader.h"
-#include "oci/shadow.h"
-#include "shim/app.h"
-#include "shim/instrument.h"
-#include "shim/starting.h"
+#include "oci/runtime/invocation.h"
+#include "oci/config/places.h"
+#include "oci/runtime/reader.h"
+#include "oci/runtime/shadow.h"
+#include "shim/attach/app.h"
+#include "shim/attach/instrument.h"
+#include "shim/attach/starting.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
  * commit - what it costs that a worker's successor can continue: time and bytes of a second's commit, of a snapshot, of
  * taking over; the median of RUNS. CPU time of this thread, on a machine that should be idle.
  */
-#include "tests/unit/fed.h"
+#include "tests/unit/support/fed.h"
 
 #include "oci/base/clock.h"
 

@@ -6,7 +6,7 @@
  *	many	one of 500 values
  *	name	prctl(PR_SET_NAME), which other profilers go by
  */
-#include "shim/inproc/pillion.h"
+#include "shim/libpillion/pillion.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,10 +3,10 @@
  * SAMPLES or it ends; it is then killed with its children. Needs root.
  */
 #include "oci/base/clock.h"
-#include "profiler/record.h"
-#include "profiler/rings.h"
-#include "profiler/tasks.h"
-#include "shim/perf.h"
+#include "profiler/perf/record.h"
+#include "profiler/perf/rings.h"
+#include "profiler/process/tasks.h"
+#include "shim/event/perf.h"
 #include "tests/bench/corpus.h"
 
 #include <errno.h>

@@ -5,12 +5,12 @@
  * they agree. Our last resort is off: where it would be asked, ours stops.
  */
 #include "oci/base/fd.h"
-#include "profiler/cfi.h"
-#include "profiler/cfi_entries.h"
-#include "profiler/rows.h"
-#include "profiler/unwind.h"
+#include "profiler/unwind/cfi.h"
+#include "profiler/unwind/cfi_entries.h"
+#include "profiler/unwind/rows.h"
+#include "profiler/unwind/unwind.h"
 #include "tests/bench/corpus.h"
-#include "tests/unit/here.h"
+#include "tests/unit/support/here.h"
 
 #include <elfutils/libdwfl.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* elf, symbols and debug_sections over the same bytes. */
-#include "profiler/debug_sections.h"
-#include "profiler/symbols.h"
+#include "profiler/symbol/debug_sections.h"
+#include "profiler/symbol/symbols.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* gopclntab: bytes of the section. The rows that come of it answer for every address; names and lines are strings. */
-#include "profiler/gopclntab.h"
-#include "profiler/rows.h"
+#include "profiler/elf/gopclntab.h"
+#include "profiler/unwind/rows.h"
 
 #include <stdlib.h>
 #include <string.h>

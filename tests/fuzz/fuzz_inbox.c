@@ -1,10 +1,10 @@
 /* An area whose parts begin with whatever comes: what is handed over lies inside it, labels are text, and of what it
  * says of crashes there is a report that can be read. */
-#include "profiler/inbox.h"
-#include "profiler/labelled.h"
+#include "profiler/inproc/inbox.h"
+#include "profiler/inproc/labelled.h"
 
-#include "profiler/crashreport.h"
-#include "profiler/target.h"
+#include "profiler/inproc/crashreport.h"
+#include "profiler/target/target.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

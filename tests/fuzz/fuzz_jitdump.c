@@ -2,7 +2,7 @@
  * jitdump: a file that is appended to in two steps. What is found around every piece of code and every line is what a
  * second, simpler reader of the same bytes says.
  */
-#include "profiler/jitdump.h"
+#include "profiler/symbol/jitdump.h"
 
 #include <stdlib.h>
 #include <string.h>

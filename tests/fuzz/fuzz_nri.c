@@ -1,6 +1,6 @@
 /* First byte: how many bytes arrive at a time; the rest is what a runtime says. What comes out passes its check, and
  * what is to be profiled is answered for. */
-#include "oci/nri_container.h"
+#include "oci/runtime/nri_container.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* pushbatch: whatever a job that was taken over has written, what comes of it lies within that, and is lines of HTTP.
  */
-#include "profiler/pushbatch.h"
+#include "profiler/push/pushbatch.h"
 
 #include "oci/base/fd.h"
 

@@ -1,8 +1,8 @@
 /* push_requests with profiles of any bytes, and little room: what it makes for Pyroscope can be read, and is all of it.
  */
-#include "oci/protobuf.h"
-#include "profiler/pprof.h"
-#include "profiler/pushform.h"
+#include "oci/base/protobuf.h"
+#include "profiler/pprof/pprof.h"
+#include "profiler/push/pushform.h"
 
 #include <errno.h>
 #include <stdbool.h>

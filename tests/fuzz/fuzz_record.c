@@ -1,5 +1,5 @@
 /* One byte chooses the layout; the rest is a record in memory of exactly its size. What passes lies inside it. */
-#include "profiler/record.h"
+#include "profiler/perf/record.h"
 
 #include <stdlib.h>
 #include <string.h>

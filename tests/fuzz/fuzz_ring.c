@@ -1,5 +1,5 @@
 /* { u64 start; u64 head; data }: a memfd plays a kernel gone mad, and every record lies inside all the same. */
-#include "profiler/ring.h"
+#include "profiler/perf/ring.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* A config.json of whatever bytes: it is refused, or what is added is there and is JSON still; and a command line. */
-#include "oci/invocation.h"
-#include "shim/instrument.h"
+#include "oci/runtime/invocation.h"
+#include "shim/attach/instrument.h"
 
 #include <stdint.h>
 #include <stdlib.h>

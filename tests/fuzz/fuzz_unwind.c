@@ -1,8 +1,8 @@
 /* unwind: registers, 512 bytes of stack, and behind them the ELF file that the code is in. */
-#include "profiler/unwind.h"
+#include "profiler/unwind/unwind.h"
 
 #include "oci/base/fd.h"
-#include "tests/unit/here.h"
+#include "tests/unit/support/here.h"
 
 #include <string.h>
 #include <sys/mman.h>

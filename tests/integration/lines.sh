@@ -92,7 +92,7 @@ END {
 }
 AWK
 raw() { go tool pprof -symbolize=none -raw "$1" 2>/dev/null; }
-# pillion lays a module's addresses at 2^40 times its number (profiler/window.c)
+# pillion lays a module's addresses at 2^40 times its number (profiler/target/window.c)
 locations() { # PROFILE PROGRAM
 	raw "$1" | awk -v program="/$2 " "$LOCATIONS" | while IFS=$'\t' read -r at name place; do
 		printf '0x%x\t%s\t%s\n' $((at & ((1 << 40) - 1))) "$name" "${place%:0}"

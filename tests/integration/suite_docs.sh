@@ -85,7 +85,7 @@ test_printed() {
 	head_of shown.top >shown.head
 	head_of printed.top >printed.head
 	same top shown.head printed.head
-	shown profiler/service.md 'sudo pillion ps' >shown.ps
+	shown profiler/daemon/service.md 'sudo pillion ps' >shown.ps
 	same ps shown.ps printed.ps
 	shown hooks/install.md 'sudo pillion doctor web | tail -n 1' >shown.web
 	same "doctor of a container" shown.web printed.web
@@ -207,7 +207,7 @@ test_diff() {
 	until_true 30 nothing_is_left || fail "left behind: $(leak_tell)"
 	mv old monday
 	mv new tuesday
-	shown profiler/reading.md 'pillion diff monday tuesday' >shown.diff
+	shown profiler/view/reading.md 'pillion diff monday tuesday' >shown.diff
 	"$LAB/bin/pillion" diff monday tuesday >printed.diff
 	# what the machine did besides may have moved, too
 	sed -i -E '/%.*  /{ /find_user|write_reply|parse_request/!d; }' printed.diff
@@ -218,7 +218,7 @@ test_diff() {
 row "diff: reading.md shows what is printed of a program that became slower" test_diff
 
 test_events() { # but for what works here
-	shown shim/events.md 'pillion events' >shown.events
+	shown shim/event/events.md 'pillion events' >shown.events
 	"$LAB/bin/pillion" events >printed.events
 	without_here() { sed -E '/^\([0-9]\)/d; s/^(.{34}).{20}/\1/; s/ +$//' "$1" | cat -s; }
 	diff <(without_here shown.events) <(without_here printed.events) >differs || fail "events.md shows another list: $(cat differs)"
@@ -226,7 +226,7 @@ test_events() { # but for what works here
 row "events: events.md shows what is printed" test_events
 
 test_tree() {
-	shown shim/inproc/libpillion.md 'pillion tree fib.tree' >shown.tree
+	shown shim/libpillion/libpillion.md 'pillion tree fib.tree' >shown.tree
 	is "the program" "$(PILLION_TREE=fib.tree,time LD_PRELOAD="$LAB/bin/libpillion.so" "$LAB/bin/traced" fib 25)" 75025
 	"$LAB/bin/pillion" tree fib.tree >printed.tree
 	same tree shown.tree printed.tree
@@ -243,11 +243,11 @@ test_crash() {
 	until_true 20 nothing_is_left || fail "left behind: $(leak_tell)"
 	mv out pillion-24711
 	file=$(find pillion-24711 -path '*/crashes/*.json')
-	shown shim/inproc/libpillion.md "pillion crashes pillion-24711" >shown.crashes
+	shown shim/libpillion/libpillion.md "pillion crashes pillion-24711" >shown.crashes
 	"$LAB/bin/pillion" crashes pillion-24711 >printed.crashes
 	same crashes shown.crashes printed.crashes
 	# as far as the C library, whose own debug information is not everywhere
-	shown shim/inproc/libpillion.md "pillion crashes pillion-24711/crashes/" | sed '/^ *3 /,$d' >shown.crash
+	shown shim/libpillion/libpillion.md "pillion crashes pillion-24711/crashes/" | sed '/^ *3 /,$d' >shown.crash
 	"$LAB/bin/pillion" crashes "$file" | sed "s|$TOP/||; /^ *3 /,\$d" >printed.crash
 	same "a crash" shown.crash printed.crash
 }
@@ -261,7 +261,7 @@ row "every make target that a page names is there" pages targets
 row "every path of ours that a page names is the sources' own" pages paths
 row "every suite that a page names is there, those of README's cells among them" pages suites
 row "troubleshooting.md: each message is one that is printed" pages sayings profiler/troubleshooting.md
-row "page.md: each message is one that is printed" pages sayings profiler/page.md "When it does not work"
+row "page.md: each message is one that is printed" pages sayings profiler/web/page.md "When it does not work"
 
 # First column of the tables below a heading, up to the next one: what is between backquotes, a line each.
 told() { # PAGE HEADING
@@ -275,14 +275,14 @@ test_settings() {
 	options_of '/policy.conf/,$p' <help >policy
 	(($(wc -l <options) > 25 && $(wc -l <policy) > 8)) || fail "too few: $(cat options policy)"
 	# in a file alone; flags and environment alone
-	is "settings that service.md has, or the table, alone" "$(comm -3 <(told profiler/service.md Settings | grep -vx pillion.conf) <({ cat options && echo runtime; } | grep -vxE 'config|strict|quiet|wait' | sort))" ""
-	grep -q -- '--config.*--strict.*--quiet.*--wait' "$TOP/profiler/service.md" || fail "service.md does not tell of --config, --strict, --quiet and --wait"
-	is "keys of policy.conf that service.md has, or the table, alone" "$(comm -3 <(told profiler/service.md Policy | grep -vx policy.conf) policy)" ""
+	is "settings that service.md has, or the table, alone" "$(comm -3 <(told profiler/daemon/service.md Settings | grep -vx pillion.conf) <({ cat options && echo runtime; } | grep -vxE 'config|strict|quiet|wait' | sort))" ""
+	grep -q -- '--config.*--strict.*--quiet.*--wait' "$TOP/profiler/daemon/service.md" || fail "service.md does not tell of --config, --strict, --quiet and --wait"
+	is "keys of policy.conf that service.md has, or the table, alone" "$(comm -3 <(told profiler/daemon/service.md Policy | grep -vx policy.conf) policy)" ""
 	# a bound's default is the table's
 	local key default
 	for key in targets fds table_size module_size jit_size spool_size users_max users_spool_size cpu_budget; do
 		default=$(grep -E "^  --${key//_/-} " help | sed -n 's/.*(default \(.*\))$/\1/p')
-		grep -E "^\|[^|]*\`$key\`|^\|[^|]*\|[^|]*\`$key\`" "$TOP/profiler/service.md" >line || fail "service.md does not have $key"
+		grep -E "^\|[^|]*\`$key\`|^\|[^|]*\|[^|]*\`$key\`" "$TOP/profiler/daemon/service.md" >line || fail "service.md does not have $key"
 		[[ $(cat line) == *"$default"* ]] || fail "service.md does not have the default of $key, $default: $(cat line)"
 	done
 }
@@ -291,9 +291,9 @@ row "service.md: each setting and each key of the policy, and no other" test_set
 test_annotations() {
 	local page
 	# those that the reader knows: an unknown one is warned about
-	grep -oE '"[a-z-]+", TENANT' "$TOP/oci/options.c" | cut -d'"' -f2 | sed 's/^events$/profile/; s/^/io.pillion./' | sort >known
+	grep -oE '"[a-z-]+", TENANT' "$TOP/oci/config/options.c" | cut -d'"' -f2 | sed 's/^events$/profile/; s/^/io.pillion./' | sort >known
 	(($(wc -l <known) >= 6)) || fail "too few: $(cat known)"
-	is "annotations of events.md" "$(told shim/events.md 'What can be asked for')" "$(cat known)"
+	is "annotations of events.md" "$(told shim/event/events.md 'What can be asked for')" "$(cat known)"
 	is "annotations of README.md" "$(told README.md 'What can be asked for')" "$(cat known)"
 	for page in $(cd "$TOP" && git ls-files '*.md' '*.yaml' 2>/dev/null || ls "$TOP"/*.md); do
 		{ grep -ohE 'io\.pillion\.[a-z-]+' "$TOP/$page" || :; } | sort -u | comm -23 - known >others

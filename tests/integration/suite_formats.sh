@@ -1,10 +1,10 @@
-# suite_formats - profiler/formats.md, against what is really written: the spool, the index, sample types, labels, frames in brackets, crashes, folded
+# suite_formats - profiler/pprof/formats.md, against what is really written: the spool, the index, sample types, labels, frames in brackets, crashes, folded
 # stacks. Either says nothing that the other has not.
 
 . "$TOP/tests/integration/wrapped.sh"
 lab_install targets/crasher
 install "${B%/*}/release/libpillion.so" "$LAB/bin/"
-FORMATS=$TOP/profiler/formats.md
+FORMATS=$TOP/profiler/pprof/formats.md
 
 # First column of the table below a heading: what is between backquotes, a line each.
 told() { # HEADING
@@ -94,7 +94,7 @@ row "names of targets in place of directories; what several have is listed" test
 # A frame that the page tells of is one that the sources make, and those that they make are told.
 test_frames() {
 	# texts of code, without comments, notes and what is a part of a message
-	cat "$TOP"/profiler/{unwind,aggregate,build,calls,pprof,window,stack}.c | grep -oE '"\[[a-z][^"%\\]*\]"' | tr -d '"' | sort -u >made
+	find "$TOP"/profiler/{unwind,sample,inproc,target,pprof,view} -name '*.c' -exec cat {} + | grep -oE '"\[[a-z][^"%\\]*\]"' | tr -d '"' | sort -u >made
 	echo '[lost: cpu N not covered]' >>made
 	echo '[vdso]' >>made # the module's own name
 	sed -i '/^\[lost: cpu  not covered\]$/d' made

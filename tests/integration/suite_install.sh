@@ -723,8 +723,8 @@ row "policy: events, of which the others go on" test_policy_events
 
 test_selinux() {
 	need checkmodule semodule_package
-	checkmodule -M -m -o pillion.mod "$TOP/hooks/selinux/pillion.te" >said 2>&1 || fail "checkmodule: $(cat said)"
-	semodule_package -o pillion.pp -m pillion.mod -f "$TOP/hooks/selinux/pillion.fc" >said 2>&1 || fail "semodule_package: $(cat said)"
+	checkmodule -M -m -o pillion.mod "$TOP/hooks/packaging/selinux/pillion.te" >said 2>&1 || fail "checkmodule: $(cat said)"
+	semodule_package -o pillion.pp -m pillion.mod -f "$TOP/hooks/packaging/selinux/pillion.fc" >said 2>&1 || fail "semodule_package: $(cat said)"
 	[[ -s pillion.pp ]]
 }
 row "SELinux: the module compiles" test_selinux

@@ -20,7 +20,7 @@ test_base() {
 	is "files of the ConfigMap" "$(built base '.[] | select(.kind == "ConfigMap").data | keys | join(" ")')" "pillion.conf policy.conf"
 	is "what shares something with the host, or is privileged" "$(built base '[.. | objects | (.hostPID, .hostIPC, .hostNetwork, .privileged) | select(.)] | length')" 0
 	is "capabilities that the unit has not" "$(built base '.[] | select(.kind == "DaemonSet").spec.template.spec.containers[] | select(.name == "pilliond").securityContext.capabilities.add[]' |
-		while read -r cap; do grep -q "^CapabilityBoundingSet=.*CAP_$cap\b" "$TOP/hooks/pilliond.service.in" || echo "$cap"; done)" ""
+		while read -r cap; do grep -q "^CapabilityBoundingSet=.*CAP_$cap\b" "$TOP/hooks/systemd/pilliond.service.in" || echo "$cap"; done)" ""
 	is "volumes that are not mounted, or not there" "$(built base '.[] | select(.kind == "DaemonSet").spec.template.spec |
 		([.volumes[].name] | sort) - ([.containers[].volumeMounts[].name] | unique) + (([.containers[].volumeMounts[].name] | unique) - [.volumes[].name]) | join(" ")')" ""
 }
@@ -36,7 +36,7 @@ test_push() {
 	needs_kustomize
 	is "containers" "$(built push '.[] | select(.kind == "DaemonSet").spec.template.spec.containers | map(.name) | join(" ")')" "installer pilliond push"
 	is "capabilities that the unit has not" "$(built push '.[] | select(.kind == "DaemonSet").spec.template.spec.containers[] | select(.name == "push").securityContext.capabilities.add[]' |
-		while read -r cap; do grep -q "^CapabilityBoundingSet=.*CAP_$cap\b" "$TOP/hooks/pillion-push.service.in" || echo "$cap"; done)" ""
+		while read -r cap; do grep -q "^CapabilityBoundingSet=.*CAP_$cap\b" "$TOP/hooks/systemd/pillion-push.service.in" || echo "$cap"; done)" ""
 	is "the Secret that it has" "$(built push '.[] | select(.kind == "DaemonSet").spec.template.spec.volumes[] | select(.name == "push").secret.secretName')" \
 		"$(built push '.[] | select(.kind == "Secret").metadata.name')"
 	mkdir push.d

@@ -1,7 +1,7 @@
-# suite_monitoring - what profiler/monitoring has for Prometheus and Grafana, against what a service really says.
+# suite_monitoring - what profiler/web/monitoring has for Prometheus and Grafana, against what a service really says.
 
 lab_install pillion pilliond
-MONITORING=$TOP/profiler/monitoring
+MONITORING=$TOP/profiler/web/monitoring
 
 scraped() { # ./metrics, of a service that profiles something and has started something
 	need curl jq
@@ -31,7 +31,7 @@ test_names() {
 	is "in the dashboard and no metric" "$(jq -r '.. | .expr? // empty, (.query? | objects | .query)' "$MONITORING/dashboard.json" | names_of | comm -23 - there)" ""
 	is "in the alerts and no metric" "$(names_of "$MONITORING/alerts.yml" "$MONITORING/alerts_test.yml" | comm -23 - there)" ""
 	sed -nE 's/^# HELP ([a-z_]+) (.*)/\1 \2/p' metrics | sort >said
-	sed -nE 's/^\| `(pillion_[a-z_]+)` \| [a-z]+ \| (.*) \|$/\1 \2/p' "$TOP/profiler/monitoring.md" | sort >told
+	sed -nE 's/^\| `(pillion_[a-z_]+)` \| [a-z]+ \| (.*) \|$/\1 \2/p' "$TOP/profiler/web/monitoring.md" | sort >told
 	is "of monitoring.md and the HELP lines, one alone" "$(diff said told)" ""
 	# labels that panels and alerts choose by, or name
 	for label in name pod namespace; do has "a target's labels" "$(grep '^pillion_target_info{' metrics)" "$label=\""; done

@@ -10,7 +10,7 @@ need_packages() {
 packages() {
 	[[ ! -d $LAB/packages ]] || return 0
 	make --no-print-directory -s -C "$TOP" deb tarball PACKAGES="$LAB/packages.new" >said 2>&1 || fail "make deb tarball: $(cat said)"
-	"$TOP/hooks/debian/build" "$LAB/packages.new/tree" "$LAB/packages.new/old" 0.0.1 >said 2>&1 || fail "packages of 0.0.1: $(cat said)"
+	"$TOP/hooks/packaging/debian/build" "$LAB/packages.new/tree" "$LAB/packages.new/old" 0.0.1 >said 2>&1 || fail "packages of 0.0.1: $(cat said)"
 	mkdir "$LAB/packages.new/new" && mv "$LAB"/packages.new/*.deb "$LAB/packages.new/new/"
 	mv "$LAB/packages.new" "$LAB/packages"
 }

@@ -1,5 +1,5 @@
 # suite_private - programs and libraries that only their owner may read have names, however they are profiled: the
-# owner's file opener reads them, with his rights (shim/file_opener.h). Where there is none, or none any more, what
+# owner's file opener reads them, with his rights (shim/attach/file_opener.h). Where there is none, or none any more, what
 # everybody may read has names all the same, and a note says why the rest has none.
 
 . "$TOP/tests/integration/service.sh"

@@ -42,7 +42,7 @@ ours() { # NAME LINE [FILE] - of /etc, with a line more
 # The JSON that is installed for root, elsewhere.
 register() {
 	mkdir -p home/hooks.d
-	sed "s#@HOOK@#$LAB/bin/pillion-hook#" "$TOP/hooks/50-pillion.json.in" >home/hooks.d/50-pillion.json
+	sed "s#@HOOK@#$LAB/bin/pillion-hook#" "$TOP/hooks/engines/50-pillion.json.in" >home/hooks.d/50-pillion.json
 }
 within() { nsenter --mount="/proc/$CT_NAMESPACE/ns/mnt" -- "$@"; }
 him() { # COMMAND...

@@ -295,7 +295,7 @@ test_offline() { # it is away when the session is attached
 
 test_installed() { # COMPILER...
 	need "$1" pkg-config
-	local inst=$ROW/inst text=$TOP/shim/inproc/libpillion.md build=$B
+	local inst=$ROW/inst text=$TOP/shim/libpillion/libpillion.md build=$B
 	! sanitized || skip "it is the release that is installed"
 	make --no-print-directory -s -C "$TOP" install DESTDIR="$inst" B="$build" >made 2>&1 || fail "make install: $(cat made)"
 	for file in include/pillion.h lib/pkgconfig/pillion.pc lib/libpillion.so.0 lib/libpillion.a share/man/man3/pillion.3; do
@@ -319,11 +319,11 @@ row "libpillion.md's example, musl" test_installed musl-gcc -idirafter /usr/incl
 
 test_man() {
 	need man
-	man -l --warnings -E UTF-8 -Tutf8 "$TOP/shim/inproc/pillion.3" >page 2>warnings || fail "man: $(cat warnings)"
+	man -l --warnings -E UTF-8 -Tutf8 "$TOP/shim/libpillion/pillion.3" >page 2>warnings || fail "man: $(cat warnings)"
 	is "warnings" "$(cat warnings)" ""
 	local name
-	for name in $(grep -oE '\bpillion_[a-z_]+\(' "$TOP/shim/inproc/pillion.h" | tr -d '(' | grep -E '_(event|session|reader|error|strategy)' | sort -u); do
-		grep -q "$name" "$TOP/shim/inproc/pillion.3" || fail "the page has no $name"
+	for name in $(grep -oE '\bpillion_[a-z_]+\(' "$TOP/shim/libpillion/pillion.h" | tr -d '(' | grep -E '_(event|session|reader|error|strategy)' | sort -u); do
+		grep -q "$name" "$TOP/shim/libpillion/pillion.3" || fail "the page has no $name"
 	done
 }
 row "man 3 pillion has every call" test_man

@@ -1,7 +1,7 @@
 # suite_shells - what bash, zsh and fish offer behind `pillion`, each by its own way to be asked.
 
 lab_install pillion
-COMPLETION=$TOP/profiler/completion
+COMPLETION=$TOP/profiler/cli/completion
 
 offers() { # SHELL WORD... - ./offered
 	local shell=$1

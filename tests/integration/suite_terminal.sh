@@ -342,12 +342,12 @@ test_progress() {
 }
 row "what takes longer than a second says so on a terminal, and nowhere else" test_progress
 
-# --- profiler/reading.md: what it shows is what is printed
+# --- profiler/view/reading.md: what it shows is what is printed
 
 test_page() {
 	cp "$GO_CPU" window.pb.gz
 	# of `diff` two runs are shown: suite_docs
-	awk '/^```/ { on = !on; skipped = 0; next } on && /^\$ pillion diff/ { skipped = 1 } on && !skipped' "$TOP/profiler/reading.md" >shown
+	awk '/^```/ { on = !on; skipped = 0; next } on && /^\$ pillion diff/ { skipped = 1 } on && !skipped' "$TOP/profiler/view/reading.md" >shown
 	PATH=$LAB/bin:$PATH
 	while IFS= read -r line; do
 		[[ $line == '$ pillion '* ]] || continue
@@ -357,7 +357,7 @@ test_page() {
 	(($(grep -c '^\$ pillion' shown) >= 8)) || fail "it shows too little"
 	diff <(grep -v '^$' shown) <(grep -v '^$' printed) >differs || fail "it is another: $(cat differs)"
 }
-row "profiler/reading.md shows what is printed" test_page
+row "profiler/view/reading.md shows what is printed" test_page
 
 # --- of a service
 

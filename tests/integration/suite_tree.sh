@@ -205,7 +205,7 @@ test_api() {
 			printf("%d\n", pillion_tree_dump("tree"));
 		}
 	C
-	gcc -g -finstrument-functions -I"$TOP/shim/inproc" -o a a.c "$LIBRARY" -Wl,-rpath,"$LAB/bin"
+	gcc -g -finstrument-functions -I"$TOP/shim/libpillion" -o a a.c "$LIBRARY" -Wl,-rpath,"$LAB/bin"
 	is "what it returns" "$(./a)" "-61 -22 0 0 0 0"
 	paths_are leaf 6
 	has "the tree" "$("$LAB/bin/pillion" tree tree)" "calls +total +self +function"

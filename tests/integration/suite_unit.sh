@@ -314,7 +314,7 @@ row "SIGHUP: a mistake in the policy is named before a container meets it" test_
 
 # --- one container of N
 
-# By their ids, of c0 to c4 the policy takes c2 and c3 (tests/unit/test_container.c).
+# By their ids, of c0 to c4 the policy takes c2 and c3 (tests/unit/oci/runtime/test_container.c).
 test_sampling() { # RUNTIME MODE
 	local name
 	ct_need "$1"
@@ -372,7 +372,7 @@ test_install() { # DESTDIR PREFIX
 755 ./libexec/pillion/pilliond
 644 ./share/bash-completion/completions/pillion
 644 ./share/containers/oci/hooks.d/50-pillion.json
-$(cd "$TOP" && find NEWS README.md oci shim profiler hooks -name NEWS -o -name '*.md' -o -path 'profiler/monitoring/*' -o -path 'hooks/kubernetes/*/*' |
+$(cd "$TOP" && find NEWS README.md oci shim profiler hooks -name NEWS -o -name '*.md' -o -path 'profiler/web/monitoring/*' -o -path 'hooks/kubernetes/*/*' |
 		sed 's|^|644 ./share/doc/pillion/|' | sort)
 644 ./share/fish/vendor_completions.d/pillion.fish
 $(printf '644 ./share/man/man1/pillion%s.1\n' -attach -crashes -diff -doctor -events -export -flame -help -inject -install -off -on \

@@ -12,14 +12,14 @@
  *	--first		with a real-time priority: other programs do not take its CPUs away
  *
  * The command gets an empty environment and no input; what it prints is dropped. To add a recording to those that
- * tests/unit/test_replay.c replays: make record RECORDING=NAME COMMAND='...' [OPTIONS='...'].
+ * tests/unit/profiler/target/test_replay.c replays: make record RECORDING=NAME COMMAND='...' [OPTIONS='...'].
  */
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "profiler/record.h"
-#include "profiler/ring.h"
-#include "shim/perf.h"
-#include "shim/protocol.h"
+#include "profiler/perf/record.h"
+#include "profiler/perf/ring.h"
+#include "shim/event/perf.h"
+#include "shim/protocol/protocol.h"
 #include "tests/replay/recording.h"
 
 #include <elf.h>
@@ -202,7 +202,7 @@ static void open_ring(int cpu)
 		die("ring");
 }
 
-/* As shim/pass.c opens those of waits where events are inherited, of which the last has its turn later. */
+/* As shim/attach/pass.c opens those of waits where events are inherited, of which the last has its turn later. */
 static void add_waits(struct perf_want *want, uint32_t spec, bool has_clock, pid_t pid, int cpu)
 {
 	want->role = PERF_SWITCHES;

@@ -16,7 +16,7 @@
  *	socket				PILLION_SOCKET
  *	tell				children that wait(2) sees, and SIGCHLDs that came (those of fork excepted)
  */
-#include "shim/inproc/pillion.h"
+#include "shim/libpillion/pillion.h"
 #include "tests/targets/cpu.h"
 
 #include <errno.h>

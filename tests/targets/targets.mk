@@ -44,7 +44,7 @@ $(B)/targets/asks: $(B)/libpillion.so
 $(B)/targets/asks: TARGET_LDFLAGS = -Wl,-rpath,'$$ORIGIN' -Wl,--unresolved-symbols=ignore-in-shared-libs
 # libpillion is linked into it, with what that was built with
 $(B)/targets/self $(B)/targets/notes: $(B)/libpillion.a
-$(B)/targets/self $(B)/targets/notes: override TARGET_CFLAGS += -Ishim/inproc
+$(B)/targets/self $(B)/targets/notes: override TARGET_CFLAGS += -Ishim/libpillion
 $(B)/targets/self $(B)/targets/notes: TARGET_LDFLAGS = $(B)/libpillion.a $(OPT_$(MODE))
 $(B)/targets/traced: override TARGET_CFLAGS += -finstrument-functions -Wno-infinite-recursion
 

@@ -17,8 +17,8 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/process.h"
-#include "shim/perf.h"
-#include "shim/protocol.h"
+#include "shim/event/perf.h"
+#include "shim/protocol/protocol.h"
 #include "tests/targets/cpu.h"
 
 #include <errno.h>

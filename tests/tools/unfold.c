@@ -2,8 +2,8 @@
  * unfold OUT TYPE UNIT <FOLDED - a profile (.pb.gz) of "process;root;...;leaf VALUE" lines, as `pillion report
  * --folded` writes them: for tests of what reads profiles. Frames are taken as they are, whatever bytes they hold.
  */
-#include "profiler/pprof.h"
-#include "profiler/profile.h"
+#include "profiler/pprof/pprof.h"
+#include "profiler/pprof/profile.h"
 
 #include <stdio.h>
 #include <stdlib.h>

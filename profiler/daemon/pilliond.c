@@ -1,0 +1,382 @@
+/*
+ * pilliond - the profiler. As a service: `pilliond [--etc DIR] [options]`. Targets register on the control socket,
+ * which it makes or gets from a service manager (manager.h); SIGHUP reads the settings anew (reload.h), SIGUSR2 leaves
+ * everything to the next pilliond. For one target: `pilliond --session ID [options]`, started by the hook with a
+ * connected socket as descriptor 3. For a process that asks for itself: library.h.
+ *
+ *	1. settings				2. open what needs privilege (startup.h)
+ *	3. drop every privilege			4. fork the worker (supervisor.h)
+ *	5. serve until told to stop; a session: until its target has ended
+ */
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "oci/base/log.h"
+#include "oci/config/places.h"
+#include "profiler/daemon/control.h"
+#include "profiler/daemon/estate.h"
+#include "profiler/daemon/library.h"
+#include "profiler/daemon/manager.h"
+#include "profiler/daemon/reload.h"
+#include "profiler/daemon/startup.h"
+#include "shim/protocol/protocol.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#define SESSION_SOCKET 3
+#define LEAVE_NS (2 * NSEC_PER_SEC) /* for those who have begun to register a target */
+#define LEAVE_LOOK_MS 5
+
+static struct options options;
+static struct engine engine;
+static struct startup startup;
+static struct manager manager = {.sock = -1};
+static struct control *control;
+static struct supervisor supervisor;
+static bool session;
+static bool of_user;	 /* so we were started; root's becomes one who is nobody */
+static int64_t leave_by; /* 0: nobody has asked for it */
+static const char *etc = OPTIONS_ETC;
+static char **flags; /* [0] is no flag */
+static int n_flags;
+
+static int read_file(struct options *o, enum option_source source, const char *name, struct err *e)
+{
+	char path[512];
+	snprintf(path, sizeof(path), "%.480s/%s", etc, name);
+	return options_read_file(o, source, path, e);
+}
+
+static int read_settings(struct options *ret, struct err *e)
+{
+	int rest;
+	options_default(ret);
+	snprintf(ret->settings.etc, sizeof(ret->settings.etc), "%s", etc);
+	const bool system = !strcmp(etc, OPTIONS_ETC);
+	if (of_user && !system)
+		places_use(ret);
+	int r = read_file(ret, OPTION_FILE, "pillion.conf", e);
+	if (of_user && system)
+		places_use(ret); /* what the system's file says of places is root's */
+	if (r == 0 && of_user)
+		r = places_read_user(ret, e);
+	return r < 0 ? r : options_read_flags(ret, n_flags, flags, &rest, e);
+}
+
+/*
+ * Hooks read it anew at every start, and we not at all: but a mistake in it is better heard of before. Where it is for
+ * root alone, they will say.
+ */
+static int check_policy(struct err *e)
+{
+	struct options unused;
+	options_default(&unused);
+	int r = read_file(&unused, OPTION_POLICY, "policy.conf", e);
+	return r == -EACCES ? 0 : r;
+}
+
+static void warn_of_policy(void)
+{
+	struct err e = {0};
+	if (check_policy(&e) < 0)
+		log_line(LOG_WARNING, "outcome=\"no container will be profiled\" reason=\"%s\"", e.text);
+}
+
+static const char *way_out(int error)
+{
+	return error == -EACCES ? " (pilliond reads it as user pillion: chgrp pillion, chmod 640)" : "";
+}
+
+/*
+ * SIGHUP. The files are opened by path, so one that was replaced is found, and without privilege, so one that is for
+ * root alone is not. All of them or none: a mistake keeps what was.
+ */
+static void read_anew(void)
+{
+	struct options fresh;
+	struct reloaded did = {0};
+	struct err e = {0};
+	manager_say(&manager, "RELOADING=1\nMONOTONIC_USEC=%lld", (long long)(clock_now() / 1000));
+	int r = read_settings(&fresh, &e);
+	if (r == 0)
+		r = check_policy(&e);
+	if (r == 0)
+		reload(&options.settings, &fresh.settings, &engine, &did);
+	if (r == 0 && did.changed[0]) {
+		supervisor_settings(&supervisor, &options.settings);
+		users_settings(&startup.users, &options.settings);
+	}
+	if (r < 0)
+		log_line(LOG_ERR, "outcome=\"settings kept\" reason=\"%s%s\"", e.text, way_out(r));
+	else
+		log_line(did.waits[0] ? LOG_WARNING : LOG_INFO, "outcome=reloaded changed=\"%s\" note=\"%s\"",
+			did.changed, did.waits);
+	manager_say(&manager, "READY=1\nSTATUS=%s%s", r < 0 ? "Settings kept: " : "Settings read anew",
+		r < 0 ? e.text : "");
+}
+
+/* SIGUSR2: an upgrade. What we have is the next one's, which is about to be started. */
+static void leave(void)
+{
+	manager_say(&manager, "STOPPING=1\nSTATUS=Leaving all to the next one");
+	control_refuse(control);
+	users_quit(&startup.users);
+	leave_by = deadline_in(LEAVE_NS);
+}
+
+/* Not while somebody is about to register a target: he would be turned away. */
+static int leave_when_calm(void)
+{
+	if (!leave_by)
+		return -1;
+	if (control_registering(control) && clock_now() < leave_by)
+		return LEAVE_LOOK_MS;
+	leave_by = 0;
+	supervisor_leave(&supervisor);
+	return 0;
+}
+
+static void quit(void)
+{
+	leave_by = 0;
+	manager_say(&manager, "STOPPING=1\nSTATUS=Writing the last windows");
+	manager_close(&manager);
+	control_refuse(control);
+	users_quit(&startup.users);
+	supervisor_quit(&supervisor);
+}
+
+static void on_signal(void *arg, uint32_t events)
+{
+	struct signalfd_siginfo info;
+	if (fd_read_all(startup.signals, &info, sizeof(info)) <= 0)
+		return;
+	if (info.ssi_signo == SIGHUP)
+		read_anew();
+	else if (info.ssi_signo == SIGUSR2)
+		leave();
+	else
+		quit();
+}
+
+static int due(void *arg)
+{
+	int wait = loop_sooner(control_round(control), leave_when_calm());
+	wait = loop_sooner(wait, supervisor_round(&supervisor));
+	wait = loop_sooner(wait, manager_round(&manager, supervisor.n_targets));
+	/* a session is over when its one target has ended, or never came */
+	if (session && !supervisor.targets && control_connections(control) == 0)
+		supervisor_quit(&supervisor);
+	return wait;
+}
+
+static void ready(void)
+{
+	if (engine.rings_note[0])
+		log_line(LOG_WARNING, "note=\"%s\"", engine.rings_note);
+	log_line(LOG_INFO, "state=ready cpus=%u", rings_count(engine.rings));
+	manager_say(&manager, "READY=1\nSTATUS=Ready, %u CPUs", rings_count(engine.rings));
+}
+
+/* In a child. */
+static void let_go(void *arg)
+{
+	control_abandon(control);
+	users_abandon(&startup.users);
+	fd_close(startup.signals);
+	fd_close(startup.parked);
+	fd_close(startup.left);
+	forkserver_abandon(&startup.forkserver);
+	fd_close(startup.oom.fd); /* it is the supervisor's own */
+	fd_close(manager.sock);
+	spool_lock_close_directory(&startup.spool_lock);
+}
+
+/* Of a service that was killed, or has left; what cannot be had is begun anew. False: its worker is somewhere. */
+static bool take_estate(void)
+{
+	struct err e = {0};
+	int r = startup.left < 0 ? 0 : estate_take(&supervisor, startup.left, &e);
+	if (r < 0)
+		log_line(LOG_WARNING, "outcome=\"begun anew\" reason=\"%s\"", e.text);
+	else if (startup.left >= 0)
+		log_line(LOG_WARNING, "outcome=\"taken over\" worker=%d targets=%u", (int)supervisor.worker,
+			supervisor.n_targets);
+	startup.left = fd_close(startup.left);
+	return r == 0;
+}
+
+/* Of a service that was killed with its worker; what there is already stays. */
+static void take_kept(bool journal)
+{
+	const size_t had = startup.handed.n_kept;
+	const unsigned n = keeping_take(&supervisor, &startup.handed, journal);
+	if (n)
+		log_line(LOG_WARNING, "outcome=\"taken back\" targets=%u kept=%zu", n, had);
+}
+
+static int serve(struct err *e)
+{
+	struct loop_source signals;
+	int r = supervisor_new(&supervisor, e);
+	if (r == 0)
+		take_kept(take_estate());
+	if (r == 0)
+		r = loop_add(supervisor.loop, &signals, startup.signals, EPOLLIN, on_signal, NULL);
+	if (r == 0)
+		r = forkserver_watch(&startup.forkserver, supervisor.loop);
+	if (r == 0)
+		r = users_watch(&startup.users, supervisor.loop);
+	if (r == 0)
+		r = control_new(
+			&supervisor, startup.listener, startup.memory, startup.started_by, CONTROL_ROOT, &control, e);
+	if (r == 0)
+		control_tree(control, startup.tree);
+	if (r == 0)
+		r = supervisor_start(&supervisor, e);
+	if (r == 0 && session)
+		r = control_serve(control, SESSION_SOCKET);
+	if (r < 0)
+		return r;
+	ready();
+	r = loop_run(supervisor.loop, due, NULL);
+	if (supervisor.leaving) {
+		users_end(&startup.users);
+		_exit(0); /* not to take anything along */
+	}
+	return r < 0 ? err_set(e, r, "the event loop") : 0;
+}
+
+/* What the worker had of it went with the worker. */
+static void end(void)
+{
+	control_free(control);
+	users_end(&startup.users);
+	supervisor_done(&supervisor);
+	forkserver_end(&startup.forkserver);
+	fd_close(engine.root);
+	fd_close(engine.kallsyms_fd);
+	rates_close_account(&engine.rates);
+	rings_close(engine.rings);
+	loop_free(supervisor.loop);
+	spool_lock_release(&startup.spool_lock);
+}
+
+static int run(struct err *e)
+{
+	if (!session)
+		warn_of_policy();
+	supervisor.engine = &engine;
+	supervisor.settings = &options.settings;
+	supervisor.oom = &startup.oom;
+	supervisor.manager = &manager;
+	supervisor.in_worker = let_go;
+	int r = startup_open(&options.settings, session, &engine, &startup, e);
+	if (r == 0)
+		r = startup_drop(&startup, &engine, e);
+	if (r == 0)
+		r = serve(e);
+	if (r == 0)
+		end();
+	else
+		spool_lock_release(&startup.spool_lock);
+	return r;
+}
+
+/* A manager that cannot be spoken to will end us for that; until then we serve. */
+static void open_manager(void)
+{
+	struct err e = {0};
+	if (!session && manager_open(&manager, &e) < 0)
+		log_line(LOG_WARNING, "outcome=\"not heard by the service manager\" reason=\"%s\"", e.text);
+}
+
+static int usage(void)
+{
+	printf("usage: pilliond [--etc DIR] [options]	(SIGHUP: reads DIR anew, /etc/pillion)\n"
+	       "       pilliond --session ID [options]	(started by the hook)\n"
+	       "       pilliond --version\n\n");
+	options_help(stdout, OPTION_FLAG);
+	printf("\nDIR/policy.conf, read by the hook at every start:\n");
+	options_help(stdout, OPTION_POLICY);
+	return 0;
+}
+
+static int version(void)
+{
+	printf("pilliond " VERSION "\n");
+	return 0;
+}
+
+/* A session's failure is told to the hook, which logs it as the reason: one line, not two. */
+static void say_why(const struct err *e)
+{
+	if (session && msg_refuse(SESSION_SOCKET, e) == 0)
+		return;
+	manager_say(&manager, "STATUS=%s", e->text);
+	log_line(LOG_ERR, "outcome=stopped reason=\"%s\"", e->text);
+	fprintf(stderr, "pilliond: %s\n", e->text);
+}
+
+/* What whoever started us forgot to close would be held as long as we live: by our worker, even longer. */
+static void close_inherited(void)
+{
+	const char *handed = getenv("LISTEN_FDS"); /* manager.h */
+	const long given = session  ? 1
+			   : handed ? strtol(handed, NULL, 10)
+				    : 0,
+		   n = given <= MANAGER_FDS_MAX ? given : 0;
+	int *keep = n > 0 ? calloc((size_t)n, sizeof(int)) : NULL;
+	for (int i = 0; keep && i < n; i++)
+		keep[i] = SESSION_SOCKET + i;
+	fd_close_all_but(keep, keep ? (size_t)n : 0);
+	free(keep);
+}
+
+/* It comes whenever a manager likes, and ends who does not expect it: at the start there is an estate to be lost. */
+static void block_leave(void)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR2);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	struct err e = {0};
+	block_leave();
+	fd_null_stdio(0);
+	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
+		return usage();
+	if (argc > 1 && !strcmp(argv[1], "--version"))
+		return version();
+	forkserver_main(argc, argv);
+	if (argc > 1 && !strcmp(argv[1], "--library"))
+		return library_main(argc, argv);
+	if (argc > 2 && (session = !strcmp(argv[1], "--session")))
+		argc -= 2, argv += 2;
+	if (argc > 2 && !strcmp(argv[1], "--etc")) {
+		etc = argv[2];
+		argc -= 2, argv += 2;
+	}
+	close_inherited();
+	n_flags = argc, flags = argv;
+	of_user = geteuid() != 0 || places_rootless();
+	int r = read_settings(&options, &e);
+	log_open("pilliond", options.settings.log[0] ? options.settings.log : NULL);
+	log_level(options.settings.log_level);
+	open_manager();
+	if (r >= 0)
+		r = run(&e);
+	if (r < 0)
+		say_why(&e);
+	return r < 0;
+}

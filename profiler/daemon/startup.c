@@ -1,0 +1,452 @@
+#include "profiler/daemon/startup.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "oci/base/log.h"
+#include "oci/base/process.h"
+#include "oci/isolation/caps.h"
+#include "oci/isolation/cgroup.h"
+#include "oci/config/places.h"
+#include "oci/isolation/seccomp.h"
+#include "profiler/elf/debugfile.h"
+#include "profiler/daemon/estate.h"
+#include "profiler/target/limits.h"
+#include "profiler/web/serving.h"
+#include "shim/event/perf.h"
+#include "shim/protocol/service.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define NOBODY 65534
+#define PROCESSES 256
+
+static const struct cgroup_limits service_limits = {.memory = 256 << 20, .cpu_percent = 100, .pids = 256};
+
+/* A directory that is somebody's, with things in it, stays as it is: `pillion run --output /tmp` as root. */
+static bool is_foreign(int dir, uid_t uid, struct err *e, const char *path)
+{
+	struct stat st;
+	int copy = fd_open_dir(dir, ".");
+	DIR *d = copy < 0 ? NULL : fdopendir(copy);
+	bool empty = true;
+	for (struct dirent *de; d && (de = readdir(d));)
+		empty &= !strcmp(de->d_name, ".") || !strcmp(de->d_name, "..");
+	if (d)
+		closedir(d);
+	if (empty || fstat(dir, &st) < 0 || st.st_uid == uid || st.st_uid == NOBODY)
+		return false;
+	err_say(e, -EPERM, "%s holds files of user %u: name a new directory, or give it to user %u", path,
+		(unsigned)st.st_uid, (unsigned)uid);
+	return true;
+}
+
+/* mkdir -p; the last one gets owner and mode, and is returned open. */
+static int make_dir(const char *path, bool may_be_foreign, uid_t uid, gid_t gid, mode_t mode, struct err *e)
+{
+	char part[1100];
+	size_t len = strlen(path);
+	if (len == 0 || len >= sizeof(part) || path[0] != '/')
+		return err_say(e, -EINVAL, "\"%s\" is not an absolute directory", path);
+	for (size_t i = 1; i <= len; i++)
+		if (path[i] == '/' || !path[i]) {
+			snprintf(part, sizeof(part), "%.*s", (int)i, path);
+			if (mkdir(part, 0755) < 0 && errno != EEXIST)
+				return err_set(e, -errno, "cannot make %s", part);
+		}
+	int dir = fd_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	if (dir < 0)
+		return err_set(e, dir, "cannot open %s", path);
+	int r = 0;
+	if (geteuid() == 0 && may_be_foreign && is_foreign(dir, uid, e, path))
+		r = -EPERM;
+	else if (geteuid() == 0 && (fchown(dir, uid, gid) < 0 || fchmod(dir, mode) < 0))
+		r = err_set(e, -errno, "cannot hand over %s", path);
+	return r < 0 ? fd_close(dir), r : dir;
+}
+
+static int open_spool(const struct settings *set, const struct startup *s, struct engine *g, struct err *e)
+{
+	/* users pass through to what is theirs, whose name they know */
+	int dir = make_dir(set->spool, g->single, s->uid, s->gid, set->users_group[0] ? 0751 : 0750, e);
+	snprintf(g->spool_path, sizeof(g->spool_path), "%s", set->spool);
+	g->exporting.setup = (struct exporter_setup){
+		.spool = dir, .spool_bytes = set->spool_bytes, .spool_age_s = set->spool_age_s, .http = -1};
+	return dir < 0 ? dir : 0;
+}
+
+/* Without the lock, commands that read there do not wait. */
+static void lock_spool(struct startup *s, struct engine *g)
+{
+	if (spool_lock_take(g->exporting.setup.spool, &s->spool_lock) == 0)
+		g->spool_lock = &s->spool_lock;
+}
+
+/* A service without metrics is one all the same. */
+static void open_metrics(const struct settings *set, const struct startup *s, struct engine *g)
+{
+	struct err e = {0};
+	int r = serving_open(set, s->gid, s->left >= 0, &g->exporting.setup, &e);
+	if (r == 0 && g->exporting.setup.http >= 0)
+		r = exporter_load(&e);
+	if (r < 0)
+		log_line(LOG_WARNING, "outcome=\"no metrics\" reason=\"%s\"", e.text);
+}
+
+/* A socket file without a listener is what a killed predecessor left. */
+static bool somebody_listens(const struct sockaddr_un *un)
+{
+	fd_auto fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	return fd >= 0 && (connect(fd, (const struct sockaddr *)un, sizeof(*un)) == 0 || errno == EAGAIN);
+}
+
+static int bind_at(const char *path, gid_t gid, struct err *e)
+{
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	memcpy(un.sun_path, path, strlen(path) + 1);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	mode_t old = umask(0117); /* 0660 from the first moment */
+	int r = fd < 0 || bind(fd, (struct sockaddr *)&un, sizeof(un)) < 0 || listen(fd, 256) < 0 ? -errno : 0;
+	umask(old);
+	if (r == 0 && geteuid() == 0 && chown(path, 0, gid) < 0)
+		r = -errno;
+	if (r < 0) {
+		fd_close(fd);
+		return err_set(e, r, "cannot listen at %s", path);
+	}
+	return fd;
+}
+
+static int listen_at(const char *path, gid_t gid, struct err *e)
+{
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	if (strlen(path) >= sizeof(un.sun_path))
+		return err_set(e, -ENAMETOOLONG, "control socket %s", path);
+	memcpy(un.sun_path, path, strlen(path) + 1);
+	if (somebody_listens(&un))
+		return err_say(e, -EADDRINUSE, "another pilliond listens at %s", path);
+	unlink(path);
+	return bind_at(path, gid, e);
+}
+
+/* Hooks look where `control` says: a unit that listens elsewhere makes a service that nobody finds. */
+static void compare_address(int listener, const char *control)
+{
+	struct sockaddr_un un = {0};
+	socklen_t size = sizeof(un) - 1;
+	if (getsockname(listener, (struct sockaddr *)&un, &size) == 0 && strcmp(un.sun_path, control) != 0)
+		log_line(LOG_WARNING,
+			"outcome=\"hooks look elsewhere\" reason=\"the service manager listens at %s, control is %s\"",
+			un.sun_path, control);
+}
+
+static int open_listener(const struct settings *set, struct startup *s, struct err *e)
+{
+	int r = manager_handed(&s->handed, e);
+	for (size_t i = 0; i < s->handed.n_kept; i++) /* targets among them (keeping.h); our role may not */
+		fd_peek_from_first(s->handed.kept[i].fd);
+	s->listener = s->handed.listener;
+	if (s->listener >= 0)
+		compare_address(s->listener, set->control);
+	else if (r == 0)
+		r = s->listener = listen_at(set->control, s->gid, e);
+	return r < 0 ? r : 0;
+}
+
+static int open_control(const struct settings *set, struct startup *s, struct engine *g, struct err *e)
+{
+	char dir[108];
+	const char *slash = strrchr(set->control, '/');
+	if (!slash || slash == set->control)
+		return err_say(e, -EINVAL, "control socket \"%s\" is not an absolute path", set->control);
+	snprintf(dir, sizeof(dir), "%.*s", (int)(slash - set->control), set->control);
+	/* what is in there is of its own mode; below app/ is whom any user's program reaches by name
+	 * (shim/attach/app.c) */
+	fd_auto made = make_dir(dir, false, 0, s->gid, 0751, e);
+	if (made < 0)
+		return made;
+	int r = open_listener(set, s, e);
+	if (r < 0)
+		return r;
+	s->memory = service_memory_open(set->control);
+	service_memory_reset(s->memory);
+	s->left = estate_connect(set->control);
+	g->estate = estate_listen(set->control);
+	if (g->estate < 0)
+		log_line(LOG_WARNING, "outcome=\"targets will not outlive us\" reason=\"%s\"", strerror(-g->estate));
+	return 0;
+}
+
+/* With one task event held open, the opens of a container's start need not wait for the kernel to switch perf on. */
+static int open_parked(void)
+{
+	struct perf_want want = {.role = PERF_OWNER};
+	struct perf_event_attr attr;
+	struct perf_layout layout;
+	perf_attr(&want, &attr, &layout);
+	return perf_open(&attr, 0, -1, 0);
+}
+
+/* A session has nothing to read anew. What was ignored by whoever started us would not come to a signalfd either. */
+static int open_signals(bool session)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	if (!session) {
+		sigaddset(&set, SIGHUP);
+		sigaddset(&set, SIGUSR2);
+	}
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGHUP, session ? SIG_IGN : SIG_DFL);
+	signal(SIGPIPE, SIG_IGN);
+	int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return fd < 0 ? -errno : fd;
+}
+
+static void raise_soft(int what)
+{
+	struct rlimit l;
+	if (getrlimit(what, &l) == 0) {
+		l.rlim_cur = l.rlim_max;
+		setrlimit(what, &l);
+	}
+}
+
+/* We are several, of one user: where the limit is the caller's, and may be raised, it is. */
+static void raise_processes(void)
+{
+	struct rlimit l;
+	if (getrlimit(RLIMIT_NPROC, &l) < 0 || l.rlim_cur >= PROCESSES)
+		return;
+	l.rlim_cur = PROCESSES;
+	l.rlim_max = l.rlim_max < PROCESSES ? PROCESSES : l.rlim_max;
+	if (setrlimit(RLIMIT_NPROC, &l) < 0)
+		raise_soft(RLIMIT_NPROC);
+}
+
+/* Under systemd the unit has a cgroup; a session is born in its own. Else: /pillion/service. */
+static void own_cgroup(void)
+{
+	struct cgroup cg;
+	struct err e = {0};
+	if (getenv("INVOCATION_ID") || geteuid() != 0)
+		return;
+	int r = cgroup_create("service", &service_limits, &cg, &e);
+	if (r == 0) {
+		r = cgroup_enter(&cg, 0, &e);
+		cgroup_done(&cg);
+	}
+	if (r < 0)
+		log_line(LOG_WARNING, "outcome=\"no cgroup of our own\" reason=\"%s\"", e.text);
+}
+
+static int drop(const struct startup *s, struct err *e)
+{
+	struct rlimit none = {0, 0};
+	setrlimit(RLIMIT_CORE, &none); /* stack snapshots hold secrets */
+	caps_empty_bounding();
+	int r = caps_become(s->uid, s->gid, 0, e);
+	return r == 0 && prctl(PR_SET_DUMPABLE, 0) < 0 ? err_set(e, -errno, "cannot become undumpable") : r;
+}
+
+/* --- the part that serves users (users.h) -------------------------------------------------------------- */
+
+struct users_arg {
+	const struct startup *startup;
+	struct cgroup cgroup; /* n = 0: there is none */
+};
+
+static int drop_for_users(void *arg, struct forkserver *ret, struct err *e)
+{
+	const struct symbolizer_limits limits = {.jobs = 1, .memory = 32 << 20};
+	struct users_arg *a = arg;
+	struct err why = {0};
+	if (a->cgroup.n && cgroup_enter(&a->cgroup, 0, &why) < 0)
+		log_line(LOG_WARNING, "outcome=\"no cgroup for users\" reason=\"%s\"", why.text);
+	int r = drop(a->startup, e);
+	*ret = (struct forkserver)FORKSERVER_NONE;
+	if (r == 0 && forkserver_start(&limits, ret, &why) < 0)
+		log_line(LOG_WARNING, "outcome=\"no names for users\" reason=\"%s\"", why.text);
+	return r;
+}
+
+/* What each of them maps counts against one limit, that of the user we become. */
+static void raise_memlock(unsigned users, unsigned cpus)
+{
+	struct rlimit l;
+	rlim_t wanted = (rlim_t)users * cpus * (PERF_RING_BYTES + (rlim_t)sysconf(_SC_PAGESIZE));
+	if (getrlimit(RLIMIT_MEMLOCK, &l) < 0 || l.rlim_cur >= wanted)
+		return;
+	l = (struct rlimit){wanted, l.rlim_max < wanted ? wanted : l.rlim_max};
+	if (setrlimit(RLIMIT_MEMLOCK, &l) < 0)
+		raise_soft(RLIMIT_MEMLOCK);
+}
+
+static int reserve_rings(struct users_setup *u, unsigned n, struct err *e)
+{
+	int r = 0;
+	while (u->n < n && (r = rings_reserve(&u->rings[u->n], e)) == 0)
+		u->n++;
+	return r;
+}
+
+static int open_users(const struct settings *set, struct users_setup *u, struct err *e)
+{
+	char path[108];
+	gid_t group;
+	int r = process_group(set->users_group, &group);
+	if (r < 0)
+		return err_say(e, r, "users_group: there is no group %s in /etc/group", set->users_group);
+	r = service_users_path(set->control, path, sizeof(path));
+	if (r < 0)
+		return err_set(e, r, "%s", set->control);
+	unlink(path); /* whoever listened there before us has closed it, or is about to */
+	u->listener = r = bind_at(path, group, e);
+	return r < 0 ? r : reserve_rings(u, set->users_max, e);
+}
+
+/* Where they have no cgroup their CPU time is in the account of ours, which would lower root's rates: then we have
+ * none. */
+static void make_cgroup(struct cgroup *cg, struct engine *g)
+{
+	struct err e = {0};
+	bool ours = !getenv("INVOCATION_ID") && geteuid() == 0;
+	if (!ours || cgroup_create("users", &service_limits, cg, &e) < 0)
+		rates_close_account(&g->rates);
+	if (e.code)
+		log_line(LOG_WARNING, "outcome=\"no cgroup for users\" reason=\"%s\"", e.text);
+}
+
+/* Without it the service is root's alone, as it is without the setting. */
+static void start_users(const struct settings *set, struct startup *s, struct engine *g)
+{
+	struct err e = {0};
+	struct users_arg arg = {.startup = s};
+	struct users_setup setup = {.settings = set,
+		.listener = -1,
+		.spool = g->exporting.setup.spool,
+		.root = g->root,
+		.drop = drop_for_users,
+		.arg = &arg};
+	int r = open_users(set, &setup, &e);
+	if (r < 0 && setup.n)
+		log_line(LOG_WARNING, "outcome=\"room for %u users\" users_max=%u reason=\"%s\"", setup.n,
+			(unsigned)set->users_max, e.text);
+	if (setup.n) {
+		make_cgroup(&arg.cgroup, g);
+		raise_memlock(setup.n, rings_count(setup.rings[0]));
+		oom_before_fork(&s->oom, 2);
+		r = users_start(&s->users, &setup, &e);
+		oom_after_fork(&s->oom);
+		cgroup_done(&arg.cgroup);
+	}
+	if (r < 0)
+		log_line(LOG_WARNING, "outcome=\"for root alone\" reason=\"%s\"", e.text);
+	fd_close(setup.listener);
+	while (setup.n)
+		rings_close(setup.rings[--setup.n]);
+}
+
+/* A session may do without: whoever it was started for says so, or hears why there is no profile. */
+static int open_rings(bool session, struct engine *g, struct err *e)
+{
+	int r = rings_open(&g->rings, g->rings_note, sizeof(g->rings_note), e);
+	if (!session || (r != -EACCES && r != -EPERM && r != -ENOSYS) || perf_refused(&g->no_perf) == 0)
+		return r;
+	g->no_perf = *e;
+	r = rings_none(&g->rings);
+	return r < 0 ? err_set(e, r, "cannot make rings") : 0;
+}
+
+int startup_open(const struct settings *set, bool session, struct engine *g, struct startup *s, struct err *e)
+{
+	*s = (struct startup){.started_by = geteuid(),
+		.uid = NOBODY,
+		.gid = NOBODY,
+		.listener = -1,
+		.memory = -1,
+		.signals = -1,
+		.parked = -1,
+		.oom.fd = -1,
+		.forkserver = FORKSERVER_NONE,
+		.tree = -1,
+		.left = -1,
+		.spool_lock = {.file = -1, .dir = -1}};
+	if (geteuid() != 0 || places_rootless()) { /* profiles are the user's */
+		s->uid = geteuid();
+		s->gid = getegid();
+	} else {
+		process_user("pillion", &s->uid, &s->gid);
+	}
+	g->single = g->modest = session;
+	g->symbolizing = (struct symbolizing)SYMBOLIZING_NONE;
+	g->kallsyms_fd = g->root = g->channel = g->statm = g->estate = g->journal[0] = g->journal[1] = -1;
+	g->trusted = s->started_by;
+	raise_soft(RLIMIT_NOFILE);
+	raise_processes();
+	int r = open_spool(set, s, g, e);
+	if (r == 0 && session)
+		lock_spool(s, g);
+	if (r == 0 && !session) {
+		own_cgroup();
+		r = open_control(set, s, g, e);
+	}
+	if (r == 0)
+		r = open_rings(session, g, e);
+	if (r < 0)
+		return r;
+	limits_use(g, set);
+	snprintf(g->node, sizeof(g->node), "%s", set->node);
+	if (!session)
+		g->rates.account = rates_open_account();
+	s->parked = session ? -1 : open_parked();
+	s->oom = oom_open();
+	g->root = fd_open(AT_FDCWD, DEBUG_DIR, O_PATH | O_DIRECTORY, 0);
+	s->tree = set->target_root[0] ? fd_open(AT_FDCWD, set->target_root, O_PATH | O_DIRECTORY, 0) : -1;
+	if (set->target_root[0] && s->tree < 0)
+		return err_set(e, s->tree, "target_root: cannot open %s", set->target_root);
+	g->kallsyms_fd = fd_open(AT_FDCWD, "/proc/kallsyms", O_RDONLY, 0);
+	if (g->kallsyms_fd < 0)
+		err_set(&g->kallsyms_none, g->kallsyms_fd, "cannot open /proc/kallsyms");
+	s->signals = open_signals(session);
+	if (!session && set->users_group[0])
+		start_users(set, s, g);
+	if (!session)
+		open_metrics(set, s, g); /* behind the users' process: there is a token, which is nobody's of theirs */
+	return s->signals < 0 ? err_set(e, s->signals, "cannot watch signals") : 0;
+}
+
+/* Without privileges, and before the last step, behind which nothing of ours may exec. */
+static void start_forkserver(struct startup *s, struct engine *g, struct err *e)
+{
+	struct symbolizer_limits limits = {.jobs = g->single ? 1 : 2, .memory = g->single ? 32 << 20 : 64 << 20};
+	g->host_files = (struct files_account){.name = "host", .born = clock_now()};
+	if (forkserver_start(&limits, &s->forkserver, e) < 0)
+		log_line(LOG_WARNING, "outcome=\"no names but of the kernel's functions\" reason=\"%s\"", e->text);
+	g->symbolizing.from = &s->forkserver;
+}
+
+int startup_drop(struct startup *s, struct engine *g, struct err *e)
+{
+	int r = drop(s, e);
+	if (r == 0)
+		start_forkserver(s, g, e);
+	process_run_soon(); /* a ring fills up while its reader waits for a CPU; who looks up names may wait */
+	if (r == 0)
+		r = seccomp_enter(SECCOMP_SUPERVISOR, e);
+	return r;
+}

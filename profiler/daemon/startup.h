@@ -1,0 +1,33 @@
+/*
+ * startup - what pilliond does while it is still privileged, and how it stops being so.
+ *
+ * Order: directories and sockets (root owns /run/pillion), rings (CAP_PERFMON and CAP_IPC_LOCK), the parked event,
+ * kallsyms (addresses are checked at open); then for good: own user, no capability, no_new_privs, seccomp, no core, not
+ * dumpable.
+ */
+#pragma once
+
+#include "oci/config/options.h"
+#include "profiler/target/engine.h"
+#include "profiler/daemon/manager.h"
+#include "oci/base/oom.h"
+#include "profiler/spool/spool_lock.h"
+#include "profiler/daemon/users.h"
+
+struct startup {
+	uid_t started_by, uid; /* then, from startup_drop on */
+	gid_t gid;
+	int listener, memory, signals, parked; /* -1 = none */
+	int tree;			       /* setting `target_root`, for control.h (O_PATH); -1 = none */
+	struct oom oom;
+	struct users users;
+	struct forkserver forkserver;
+	int left;		      /* connected to what a service before us left (estate.h); or -1 */
+	struct handed handed;	      /* what the service manager kept (keeping.h); without the listener */
+	struct spool_lock spool_lock; /* of a session */
+};
+
+/* Opens everything into `g` and `s`, and starts the users' process. Works unprivileged too, with less (see rings.h). */
+int startup_open(const struct settings *set, bool session, struct engine *g, struct startup *s, struct err *e);
+/* Starts who forks symbolizers on the way; from here on nothing can be gained. */
+int startup_drop(struct startup *s, struct engine *g, struct err *e);

@@ -1,0 +1,756 @@
+#include "profiler/daemon/supervisor.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "oci/base/log.h"
+#include "oci/base/process.h"
+#include "profiler/target/limits.h"
+#include "profiler/spool/spool_lock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define AGAIN "profiling it has ended the profiler again and again"
+#define ANEW "the profiler had to start anew: try again"
+#define REAP_NS (200 * NSEC_PER_MSEC) /* how it died decides whose fault it was */
+#define STEADY_NS (5 * NSEC_PER_SEC)  /* who lived that long did not fail at the start */
+#define BACKOFF_MS 50		      /* doubled with every failure in a row, behind the first few */
+#define BACKOFF_MAX_MS 5000
+#define KILLED_NS (100 * NSEC_PER_MSEC) /* nor did who was killed later than that */
+#define FAILURES_FREE 8
+#define TELL_AGAIN_MS 50
+#define SWITCHED_OFF "switched off on this host: 'pillion on' ends that"
+#define LEAVE_NS (5 * NSEC_PER_SEC) /* for the last windows of what ends with us */
+#define REMAPS_MAX 2		    /* attempts for one target: a worker may die meanwhile */
+#define HASTY 2			    /* deaths in a row, each soon after the start */
+
+/* Its descriptors are counted by the caller, when it has all of them. */
+static void enlist(struct supervisor *s, struct registered *r, uint32_t number)
+{
+	r->supervisor = s;
+	r->number = number;
+	s->last_number = number > s->last_number ? number : s->last_number;
+	r->next = s->targets;
+	s->targets = r;
+	s->n_targets++;
+}
+
+static void forget(struct supervisor *s, struct registered *r)
+{
+	keeping_forget(s, r);
+	for (struct registered **at = &s->targets; *at; at = &(*at)->next)
+		if (*at == r) {
+			*at = r->next;
+			s->n_targets--;
+			s->n_fds -= registered_fds(r);
+			break;
+		}
+	loop_del(s->loop, &r->source);
+	registered_free(r);
+}
+
+static void kill_worker(struct supervisor *s)
+{
+	if (s->pidfd >= 0)
+		process_kill(s->pidfd);
+	else if (!s->adopted && s->worker > 0) /* between two of them there is none */
+		kill(s->worker, SIGKILL);
+}
+
+static void answer(struct registered *r, const union msg *m)
+{
+	if (r->answer)
+		r->answer(r->arg, m);
+}
+
+/* --- the worker's answers ------------------------------------------------------------------------------ */
+
+static void on_relay(void *arg, uint32_t events)
+{
+	struct registered *r = arg;
+	struct supervisor *s = r->supervisor;
+	union msg *m = &s->msg;
+	int fds[1];
+	size_t n = 0;
+	struct err e;
+	ssize_t got = fd_recv(r->relay, m, sizeof(*m), fds, 0, &n);
+	if (got == -EAGAIN)
+		return;
+	if (got <= 0) { /* it has died: that comes by the channel */
+		loop_del(s->loop, &r->source);
+		return;
+	}
+	bool is_word = msg_check(m, (size_t)got, 0, &e) == 0;
+	bool is_last = is_word && (m->head.type == MSG_REFUSE || m->head.type == MSG_ENDED);
+	if (!is_word || (m->head.type != MSG_OK && !is_last)) {
+		log_line(LOG_ERR, "outcome=\"worker killed\" reason=\"it said what it should not\"");
+		kill_worker(s);
+		return;
+	}
+	r->owed = false;
+	r->detached &= m->head.type != MSG_OK;
+	r->armed |= m->head.type == MSG_OK && registered_is_complete(r);
+	if (r->armed && r->kept == KEPT_YET)
+		keeping_round(s); /* before anybody counts on it */
+	answer(r, m);
+	if (is_last)
+		forget(s, r);
+}
+
+static int connect_relay(struct supervisor *s, struct registered *r)
+{
+	int pair[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	loop_del(s->loop, &r->source);
+	fd_close(r->relay);
+	r->relay = pair[0];
+	r->far = pair[1];
+	fcntl(r->relay, F_SETFL, O_NONBLOCK);
+	return loop_add(s->loop, &r->source, r->relay, EPOLLIN, on_relay, r);
+}
+
+/* --- what the worker asks ------------------------------------------------------------------------------ */
+
+struct registered *supervisor_find(struct supervisor *s, uint32_t number)
+{
+	struct registered *r = s->targets;
+	while (r && r->number != number)
+		r = r->next;
+	return r;
+}
+
+static void close_event(struct supervisor *s, uint32_t number, uint32_t index)
+{
+	struct registered *r = supervisor_find(s, number);
+	if (r && r->armed && index < r->n_events)
+		r->event_fds[index] = fd_close(r->event_fds[index]);
+}
+
+static void remember(struct supervisor *s, const struct asked *q, int fd)
+{
+	struct registered *r = supervisor_find(s, q->number);
+	if (!r) {
+		fd_close(fd);
+		return;
+	}
+	s->n_fds -= registered_fds(r);
+	registered_remember(r, q->index, fd);
+	s->n_fds += registered_fds(r);
+}
+
+static size_t list_processes(int cgroup, char *text, size_t size)
+{
+	char procs[WHO_MAX], name[64], *save = NULL;
+	size_t at = 0;
+	if (cgroup < 0 || fd_read_text(cgroup, "cgroup.procs", procs, sizeof(procs)) < 0)
+		return 0;
+	if (strlen(procs) == sizeof(procs) - 1) { /* the last number may be a part of one */
+		char *end = strrchr(procs, '\n');
+		*(end ? end : procs) = 0;
+	}
+	for (char *line = strtok_r(procs, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		pid_t host = atoi(line), pid;
+		if (host <= 0 || process_nspid(host, &pid) < 0 || process_status(host, "Name", name, sizeof(name)) < 0)
+			continue;
+		int n = snprintf(text + at, size - at, "%d %s\n", (int)pid, name);
+		if (n < 0 || (size_t)n >= size - at)
+			break;
+		at += (size_t)n;
+	}
+	return at;
+}
+
+static void tell_who(struct supervisor *s, uint32_t number, int sock)
+{
+	char text[WHO_MAX];
+	struct registered *r = supervisor_find(s, number);
+	fcntl(sock, F_SETFL, O_NONBLOCK);
+	fd_send(sock, text, r ? list_processes(registered_cgroup(r), text, sizeof(text)) : 0, NULL, 0);
+}
+
+/* --- its life ------------------------------------------------------------------------------------------ */
+
+static void on_channel(void *arg, uint32_t events);
+
+static void unwind_start(struct supervisor *s, int *channel)
+{
+	fd_close(channel[0]);
+	fd_close(channel[1]);
+	for (struct registered *r = s->targets; r; r = r->next)
+		r->far = fd_close(r->far);
+}
+
+static int employ(struct supervisor *s, pid_t pid, int pidfd, int channel)
+{
+	s->worker_kept = false;
+	s->worker = pid;
+	s->pidfd = pidfd;
+	s->channel = channel;
+	s->born = clock_now();
+	s->again = 0;
+	fcntl(s->channel, F_SETFL, O_NONBLOCK);
+	return loop_add(s->loop, &s->source, s->channel, EPOLLIN, on_channel, s);
+}
+
+/* In the child: all that is not the worker's. */
+static void be_worker(struct supervisor *s)
+{
+	fd_close(s->channel);
+	fd_close(s->pidfd);
+	killswitch_close(&s->killswitch, NULL);
+	for (struct registered *r = s->targets; r; r = r->next)
+		fd_close(r->relay);
+	export_abandon(&s->engine->exporting);
+	symbolizing_abandon(&s->engine->symbolizing);
+	s->in_worker(s->arg);
+	loop_free(s->loop);
+}
+
+/* The worker's first message, and nothing in it: we are no longer as expendable as it is (oom.h). */
+static void await_go(int channel)
+{
+	char go;
+	if (recv(channel, &go, sizeof(go), 0) != sizeof(go))
+		_exit(1);
+}
+
+static int start(struct supervisor *s)
+{
+	int channel[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) < 0)
+		return -errno;
+	int r = 0;
+	for (struct registered *t = s->targets; t && r == 0; t = t->next)
+		r = connect_relay(s, t);
+	s->engine->at->target = s->engine->at->reading = 0;
+	if (s->engine->modest)
+		rings_unmap(s->engine->rings);
+	oom_before_fork(s->oom, 1);
+	pid_t pid = r == 0 ? fork() : -1;
+	if (pid == 0) {
+		s->channel = channel[0];
+		await_go(channel[1]);
+		be_worker(s);
+		_exit(worker_main(s->engine, s->settings, channel[1], s->targets));
+	}
+	int error = -errno;
+	oom_after_fork(s->oom);
+	if (pid < 0) {
+		r = r < 0 ? r : error;
+		unwind_start(s, channel);
+		return r;
+	}
+	fd_send(channel[0], "", 1, NULL, 0);
+	fd_close(channel[1]);
+	for (struct registered *t = s->targets; t; t = t->next)
+		t->far = fd_close(t->far);
+	s->adopted = false;
+	s->engine->symbolizing.news = SYMBOLIZING_TOLD;
+	return employ(s, pid, process_pidfd(pid), channel[0]);
+}
+
+static int backoff_ms(unsigned failures)
+{
+	unsigned beyond = failures > FAILURES_FREE ? failures - FAILURES_FREE : 0;
+	int ms = beyond ? BACKOFF_MS << (beyond < 8 ? beyond : 8) : 0;
+	return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
+}
+
+static void start_again(struct supervisor *s)
+{
+	int r = start(s);
+	if (r < 0) {
+		s->again = deadline_in(BACKOFF_MAX_MS * NSEC_PER_MSEC);
+		log_line(LOG_ERR, "outcome=\"no worker\" reason=\"%s\"", strerror(-r));
+		return;
+	}
+	s->restarts++;
+	log_line(LOG_WARNING, "worker=%d state=started targets=%u restarts=%llu", (int)s->worker, s->n_targets,
+		(unsigned long long)s->restarts);
+}
+
+/* Messages of whom nobody else can say again are lost with the worker; and a target that kills workers is let go. */
+static void let_go(struct supervisor *s, struct registered *r, const char *why)
+{
+	union msg m = {.refuse = {.code = -ECONNRESET}};
+	snprintf(m.refuse.text, sizeof(m.refuse.text), "%s", why);
+	m.refuse.head = (struct msg_head){PROTOCOL_MAGIC, PROTOCOL_VERSION, MSG_REFUSE, sizeof(m.refuse), 0};
+	log_line(LOG_ERR, "target=%s outcome=\"let go\" reason=\"%s\"", r->desc.id, why);
+	answer(r, &m);
+	forget(s, r);
+}
+
+/* Of a death by its own fault: whose it was. True: that of a file that it was at. */
+static bool blame_file(struct supervisor *s)
+{
+	const struct engine_at at = *s->engine->at; /* the worker's word: it stays as it is now */
+	struct registered *r = supervisor_find(s, at.target);
+	struct quarantine_file f;
+	enum verdict v = r ? quarantine_judge(&s->engine->quarantine, &at, &r->blame, clock_now(), &f) : VERDICT_TARGET;
+	if (v == VERDICT_QUARANTINE)
+		log_line(LOG_ERR,
+			"target=%s module=\"%.500s\" outcome=quarantined reason=\"reading it has ended the profiler "
+			"again and again: its functions are addresses only\"",
+			r->desc.id, f.path);
+	return v != VERDICT_TARGET;
+}
+
+static void quarantine(struct registered *r)
+{
+	log_line(LOG_ERR, "target=%s outcome=\"quarantined: addresses only\" reason=\"" AGAIN "\"", r->desc.id);
+	r->plain = true;
+	r->blame.own.n = 0;
+}
+
+static void sort_out(struct supervisor *s)
+{
+	for (struct registered *r = s->targets, *next; r; r = next) {
+		next = r->next;
+		if (r->blame.own.n >= QUARANTINE_DEATHS && (r->plain || !r->armed))
+			let_go(s, r, AGAIN);
+		else if (r->blame.own.n >= QUARANTINE_DEATHS)
+			quarantine(r);
+		else if (r->described && (r->owed || !r->whole))
+			let_go(s, r, ANEW);
+	}
+}
+
+static void clear_journal(struct supervisor *s);
+
+static void on_death(struct supervisor *s)
+{
+	char fate[64];
+	loop_del(s->loop, &s->source);
+	s->channel = fd_close(s->channel);
+	kill_worker(s); /* it may live, without a word to say */
+	if (s->adopted)
+		fd_wait(s->pidfd, POLLIN, clock_now() + REAP_NS);
+	int status = process_wait(s->worker, clock_now() + REAP_NS);
+	s->pidfd = fd_close(s->pidfd);
+	bool by_itself = status > 0 && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	s->worker = -1;
+	if (s->quitting || s->leaving) {
+		loop_stop(s->loop);
+		return;
+	}
+	if (s->replaces) {
+		log_line(LOG_INFO, "outcome=\"worker replaced\" targets=%u", s->n_targets);
+		s->replaces = false;
+		s->again = clock_now();
+		sort_out(s);
+		return;
+	}
+	log_line(LOG_ERR, "outcome=\"worker died\" reason=\"%s\"",
+		status == -ECHILD ? "it was another supervisor's" : process_fate(status, fate, sizeof(fate)));
+	s->failures = clock_now() - s->born > (by_itself ? STEADY_NS : KILLED_NS) ? 0 : s->failures + 1;
+	if (by_itself && !blame_file(s) && s->failures >= HASTY)
+		clear_journal(s);
+	sort_out(s);
+	s->again = deadline_in(backoff_ms(s->failures) * NSEC_PER_MSEC);
+}
+
+static void on_channel(void *arg, uint32_t events)
+{
+	struct supervisor *s = arg;
+	struct asked q;
+	int fd = -1;
+	size_t n = 0;
+	ssize_t got = fd_recv(s->channel, &q, sizeof(q), &fd, 1, &n);
+	if (got == -EAGAIN || (got == -EMFILE && !(events & EPOLLHUP)))
+		return;
+	if (got != sizeof(q))
+		on_death(s);
+	else if (q.kind == ASKED_EXPORTER)
+		export_end(&s->engine->exporting);
+	else if (q.kind == ASKED_CLOSE)
+		close_event(s, q.number, q.index);
+	else if (q.kind == ASKED_REMEMBER)
+		remember(s, &q, n ? fd : -1), n = 0;
+	else if (n)
+		tell_who(s, q.number, fd);
+	fd_close(n ? fd : -1);
+}
+
+/* --- orders -------------------------------------------------------------------------------------------- */
+
+static int order_with(struct supervisor *s, const struct order *o, const int *fds, size_t n)
+{
+	return s->channel < 0 ? -ENOTCONN : fd_send(s->channel, o, order_size(o), fds, n);
+}
+
+static int order(struct supervisor *s, const struct order *o, int fd)
+{
+	return order_with(s, o, &fd, fd >= 0);
+}
+
+static int not_there(int r, struct err *e)
+{
+	return r < 0 ? err_say(e, r, "pilliond's worker cannot be spoken to (%s): try again", strerror(-r)) : 0;
+}
+
+uint32_t supervisor_room(const struct supervisor *s)
+{
+	return limits_fds(s->engine, rings_count(s->engine->rings) + s->n_fds);
+}
+
+static bool admit(struct supervisor *s, struct err *e)
+{
+	if (s->killswitch.off) {
+		err_say(e, -EPERM, SWITCHED_OFF);
+		return false;
+	}
+	if (limits_admit(s->engine, s->n_targets, e) == 0)
+		return true;
+	s->engine->refused++; /* what the next worker begins with */
+	order(s, &(struct order){.kind = ORDER_REFUSED}, -1);
+	return false;
+}
+
+struct registered *supervisor_register(struct supervisor *s, const struct target_desc *d, const int *fds, struct err *e)
+{
+	struct registered *r = registered_new(d, fds);
+	if (!r)
+		return err_set(e, -ENOMEM, "no memory for a target"), NULL;
+	if (!admit(s, e)) {
+		registered_free(r);
+		return NULL;
+	}
+	enlist(s, r, s->last_number + 1);
+	s->n_fds += registered_fds(r);
+	int error = connect_relay(s, r);
+	if (error == 0)
+		error = order(s, &(struct order){.kind = ORDER_SERVE, .number = r->number}, r->far);
+	r->far = fd_close(r->far);
+	union msg *m = &s->msg;
+	int passed[TARGET_FDS_ALL];
+	size_t n = registered_list(r, passed);
+	m->target.desc = r->desc;
+	if (error == 0)
+		error = msg_send(r->relay, m, MSG_TARGET, passed, n);
+	if (error < 0) {
+		not_there(error, e);
+		forget(s, r);
+		return NULL;
+	}
+	r->owed = registered_is_complete(r);
+	spool_lock_describe(s->engine->spool_lock, r->desc.host_pid, r->desc.start_time);
+	return r;
+}
+
+int supervisor_pass(struct supervisor *s, struct registered *r, union msg *m, const int *fds, size_t n, struct err *e)
+{
+	enum msg_type type = (enum msg_type)m->head.type;
+	int error = r->owed ? err_say(e, -EPROTO, "more before the answer") : 0;
+	if (type == MSG_TASKS && s->worker < 0) /* the next one would know nothing of them */
+		error = err_say(e, -ECONNRESET, ANEW);
+	if (error == 0)
+		error = msg_send(r->relay, m, type, fds, n);
+	/* the worker has hung up: its last word is under way, or it has died, and the next one will answer */
+	error = error == -EPIPE || error == -ECONNRESET ? 0 : error;
+	if (!e->code)
+		not_there(error, e);
+	if (type == MSG_EVENTS) {
+		s->n_fds -= registered_fds(r);
+		int kept = registered_add(r, &m->events, fds);
+		s->n_fds += registered_fds(r);
+		return error < 0 ? error : kept < 0 ? err_set(e, kept, "events of a target") : (r->owed = true, 0);
+	}
+	while (n)
+		fd_close(fds[--n]);
+	r->described = r->desc.running;
+	r->owed |= error == 0;
+	return error;
+}
+
+struct registered *supervisor_unmapped(struct supervisor *s, bool *ret_later)
+{
+	*ret_later = false;
+	for (struct registered *r = s->targets; r; r = r->next) {
+		bool wants = r->unmapped && !r->answer && r->offered < REMAPS_MAX;
+		if (wants && !r->owed && s->worker >= 0)
+			return r;
+		*ret_later |= wants;
+	}
+	return NULL;
+}
+
+void supervisor_stop(struct supervisor *s, struct registered *r)
+{
+	if (r->armed && !r->stopping) {
+		r->stopping = true;
+		s->msg.stop = (struct msg_stop){0};
+		msg_send(r->relay, &s->msg, MSG_STOP, NULL, 0); /* a worker that is not there will be told */
+	} else if (!r->armed) {
+		forget(s, r);
+	}
+}
+
+void supervisor_look(struct supervisor *s, const char *id)
+{
+	struct order o = {.kind = ORDER_LOOK};
+	snprintf(o.id, sizeof(o.id), "%s", id);
+	order(s, &o, -1);
+}
+
+int supervisor_list(struct supervisor *s, int sock, struct err *e)
+{
+	int r = not_there(order(s, &(struct order){.kind = ORDER_SERVE}, sock), e);
+	if (r == 0)
+		fd_close(sock);
+	return r;
+}
+
+void supervisor_outcome(struct supervisor *s, const struct msg_outcome *m)
+{
+	outcomes_add(&s->engine->outcomes, m); /* what the next worker begins with */
+	order(s, &(struct order){.kind = ORDER_OUTCOME, .outcome = *m}, -1);
+}
+
+void supervisor_settings(struct supervisor *s, const struct settings *fresh)
+{
+	struct order o = {.kind = ORDER_SETTINGS, .settings = *fresh};
+	order(s, &o, -1);
+}
+
+void supervisor_quit(struct supervisor *s)
+{
+	if (s->quitting)
+		return;
+	s->quitting = true;
+	s->leaving = false;
+	s->quit_by = deadline_in(SUPERVISOR_QUIT_MS * NSEC_PER_MSEC);
+	if (s->worker < 0)
+		loop_stop(s->loop);
+	int r = order(s, &(struct order){.kind = ORDER_QUIT}, -1);
+	if (r < 0 && s->worker >= 0) {
+		log_line(LOG_ERR, "outcome=\"worker killed\" reason=\"it cannot be told to end: %s\"", strerror(-r));
+		kill_worker(s);
+	}
+}
+
+void supervisor_leave(struct supervisor *s)
+{
+	if (s->quitting || s->leaving)
+		return;
+	s->leaving = true;
+	s->quit_by = deadline_in(LEAVE_NS);
+	for (struct registered *r = s->targets; r; r = r->next)
+		if (r->desc.running && r->armed)
+			supervisor_stop(s, r);
+}
+
+/* Or is being registered: whoever does that shall not begin anew. */
+static bool any_of_ours(const struct supervisor *s)
+{
+	const struct registered *r = s->targets;
+	while (r && r->armed && !r->desc.running)
+		r = r->next;
+	return r;
+}
+
+/* The worker hears of it, and then nobody: it waits for the next one (estate.h). */
+static int watch_leaving(struct supervisor *s)
+{
+	if (!s->leaving)
+		return -1;
+	if (any_of_ours(s) && clock_now() < s->quit_by)
+		return deadline_left_ms(s->quit_by);
+	if (order(s, &(struct order){.kind = ORDER_LEAVE}, -1) < 0)
+		log_line(LOG_WARNING, "outcome=\"the worker stays\" reason=\"it cannot be told\"");
+	loop_stop(s->loop);
+	return -1;
+}
+
+static void on_switch(void *arg)
+{
+	struct supervisor *s = arg;
+	log_line(LOG_WARNING, "outcome=\"switched %s\" targets=%u file=%s/off", s->killswitch.off ? "off" : "on",
+		s->n_targets, s->killswitch.dir);
+	for (struct registered *r = s->targets, *next; s->killswitch.off && r; r = next) {
+		next = r->next;
+		if (r->armed)
+			supervisor_stop(s, r);
+		else /* who is at it hears of it, and forgets it */
+			let_go(s, r, SWITCHED_OFF);
+	}
+}
+
+static int watch_exporter(struct supervisor *s)
+{
+	bool fresh;
+	int wait = export_watch(&s->engine->exporting, s->loop, &fresh);
+	if (fresh)
+		order(s, &(struct order){.kind = ORDER_EXPORTER}, s->engine->exporting.process.sock);
+	return wait;
+}
+
+/* A worker that does not listen is told a little later. */
+static int watch_symbolizer(struct supervisor *s)
+{
+	struct symbolizing *x = &s->engine->symbolizing;
+	int wait = symbolizing_round(x);
+	struct order o = {.kind = ORDER_SYMBOLIZER, .number = symbolizing_state(x)};
+	int fds[] = {x->sockets.questions, x->sockets.readers};
+	if (!x->news)
+		return wait;
+	if (order_with(s, &o, fds, x->news == SYMBOLIZING_SOCKETS ? 2 : 0) == -EAGAIN)
+		return loop_sooner(wait, TELL_AGAIN_MS);
+	x->news = SYMBOLIZING_TOLD; /* where there is no worker, the next one finds all of it */
+	return wait;
+}
+
+static int watch_worker(struct supervisor *s)
+{
+	int64_t now = clock_now(), next = s->quitting || s->replaces ? s->quit_by : s->again;
+	if (!next)
+		return -1;
+	if (now < next)
+		return deadline_left_ms(next);
+	if (s->quitting) {
+		log_line(LOG_ERR, "outcome=\"worker killed\" reason=\"it does not end\"");
+		kill_worker(s);
+		loop_stop(s->loop);
+		return -1;
+	}
+	if (s->replaces) {
+		log_line(LOG_ERR, "outcome=\"worker killed\" reason=\"it does not make room\"");
+		kill_worker(s);
+		s->quit_by = deadline_in(SUPERVISOR_QUIT_MS * NSEC_PER_MSEC);
+		return -1;
+	}
+	start_again(s);
+	return s->again ? deadline_left_ms(s->again) : -1;
+}
+
+/* --- a worker that is there already ---------------------------------------------------------------------- */
+
+struct registered *supervisor_adopt(
+	struct supervisor *s, const struct target_desc *d, uint32_t number, int relay, const int *fds)
+{
+	struct registered *r = registered_new(d, fds);
+	if (!r) {
+		fd_close(relay);
+		return NULL;
+	}
+	enlist(s, r, number);
+	r->relay = relay;
+	r->armed = true;
+	return r;
+}
+
+int supervisor_inherit(struct supervisor *s, pid_t worker, int pidfd, int channel)
+{
+	for (struct registered *r = s->targets; r; r = r->next) {
+		r->total = r->n_events;
+		s->n_fds += registered_fds(r);
+		fcntl(r->relay, F_SETFL, O_NONBLOCK);
+		loop_add(s->loop, &r->source, r->relay, EPOLLIN, on_relay, r);
+	}
+	s->adopted = true;
+	int r = employ(s, worker, pidfd, channel);
+	if (s->killswitch.off)
+		on_switch(s);
+	return r < 0 ? r : order(s, &(struct order){.kind = ORDER_ESTATE}, s->engine->estate);
+}
+
+void supervisor_restore(struct supervisor *s, struct registered *r, uint32_t number)
+{
+	enlist(s, r, number);
+	r->armed = r->owed = true; /* owed: that its events write again */
+	s->n_fds += registered_fds(r);
+}
+
+void supervisor_disown(struct supervisor *s)
+{
+	for (struct registered *r = s->targets; r; r = r->next)
+		s->n_fds += registered_fds(r); /* which forget() takes off */
+	while (s->targets)
+		forget(s, s->targets);
+}
+
+static int cannot_start(int r, struct err *e)
+{
+	return r == -EMFILE ? err_say(e, r, "pilliond is out of file descriptors: raise its LimitNOFILE")
+	       : r < 0	    ? err_set(e, r, "cannot start the worker")
+			    : 0;
+}
+
+int supervisor_new(struct supervisor *s, struct err *e)
+{
+	s->worker = s->channel = s->pidfd = s->source.fd = -1;
+	s->engine->at = mmap(NULL, sizeof(*s->engine->at), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (s->engine->at == MAP_FAILED)
+		return err_set(e, -errno, "cannot start the worker");
+	for (unsigned i = 0; i < 2; i++)
+		s->engine->journal[i] = memfd_create("pillion-journal", MFD_CLOEXEC);
+	int r = loop_new(&s->loop);
+	s->killswitch.turned = on_switch;
+	s->killswitch.arg = s;
+	s->killswitch.fd = -1;
+	if (r == 0)
+		killswitch_open(&s->killswitch, s->settings->etc, s->loop);
+	return cannot_start(r, e);
+}
+
+/* What killed the worker as it began may be what it read. */
+static void clear_journal(struct supervisor *s)
+{
+	for (unsigned i = 0; i < 2; i++)
+		if (ftruncate(s->engine->journal[i], 0) < 0)
+			log_line(LOG_ERR, "outcome=\"journal kept\" reason=\"%s\"", strerror(errno));
+}
+
+int supervisor_round(struct supervisor *s)
+{
+	int wait = watch_worker(s);
+	registered_reap();
+	wait = loop_sooner(wait, watch_symbolizer(s));
+	wait = loop_sooner(wait, killswitch_round(&s->killswitch));
+	wait = loop_sooner(wait, keeping_round(s));
+	wait = loop_sooner(wait, watch_leaving(s));
+	return loop_sooner(wait, watch_exporter(s));
+}
+
+int supervisor_start(struct supervisor *s, struct err *e)
+{
+	s->engine->exporting.oom = s->oom;
+	int r = export_start(&s->engine->exporting, s->loop, e);
+	if (r < 0)
+		return r == -EMFILE ? cannot_start(r, e) : r;
+	symbolizing_start(&s->engine->symbolizing, s->loop);
+	if (s->worker >= 0) /* another supervisor's: so is its exporter */
+		order(s, &(struct order){.kind = ORDER_EXPORTER}, s->engine->exporting.process.sock);
+	if (s->replaces) {
+		order(s, &(struct order){.kind = ORDER_PARK}, -1);
+		s->quit_by = deadline_in(SUPERVISOR_QUIT_MS * NSEC_PER_MSEC);
+	}
+	r = s->worker < 0 ? start(s) : 0;
+	return cannot_start(r, e);
+}
+
+void supervisor_done(struct supervisor *s)
+{
+	while (s->targets)
+		forget(s, s->targets);
+	killswitch_close(&s->killswitch, s->loop);
+	loop_del(s->loop, &s->source);
+	s->channel = fd_close(s->channel);
+	s->pidfd = fd_close(s->pidfd);
+	export_close(&s->engine->exporting, s->loop);
+	symbolizing_close(&s->engine->symbolizing);
+	fd_close(s->engine->journal[0]);
+	fd_close(s->engine->journal[1]);
+	munmap(s->engine->at, sizeof(*s->engine->at));
+	free(s->drops);
+}

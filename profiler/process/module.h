@@ -1,0 +1,123 @@
+/*
+ * module - the ELF files that code runs from, each read once and shared by every target and process.
+ *
+ * A module is known by its build-id where the kernel reports one, else by (device, inode, generation,
+ * path). modules_get() reads the file at once, into private memory, and closes it: a container's tree is
+ * gone two seconds after the container. So the caller asks when a sample first hits the mapping, not before.
+ *
+ * The file is a tenant's and hostile: the caller opens it (beneath the target's tree, never a FIFO), here it
+ * must be a regular file, an ELF file, and carry the build-id that the kernel saw in the mapping. What
+ * fails keeps a name and a reason; the next modules_get() of the same key tries again, since another target
+ * may be allowed to read what this one was not. A file of which workers died is not looked at (quarantine.h).
+ *
+ * Memory: a byte cap over everything held. Modules nobody references stay as a cache, and the one released
+ * longest ago goes first. 1/8 of the cap is kept for modules that are a name only, so that large files cannot
+ * crowd out names.
+ *
+ * Addresses: `vaddr` is a virtual address as linked; for a module whose ELF could not be read it is the file offset.
+ */
+#pragma once
+
+#include "profiler/elf/elf.h"
+#include "profiler/elf/files.h"
+#include "profiler/symbol/names.h"
+#include "profiler/unwind/rows.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MODULE_NAME_MAX 512 /* enough for any module_frame_name() that is not cut */
+
+enum module_state {
+	MODULE_LOADED,	    /* unwind tables, symbols (perhaps none) */
+	MODULE_UNREADABLE,  /* the open or a read failed: EACCES, ENOENT, deleted, the tree is gone */
+	MODULE_NOT_ELF,	    /* no regular file, or no ELF file that we can parse */
+	MODULE_OTHER_FILE,  /* another build-id than the mapping's: replaced since */
+	MODULE_NO_ROOM,	    /* over the byte cap */
+	MODULE_QUARANTINED, /* its file has ended workers: it is not read */
+	MODULE_ANONYMOUS,   /* no file behind it: "//anon", "[heap]", JIT code */
+};
+
+/* A file's identity as the MMAP2 record gives it. build_id_len > 0: the numbers are not looked at. */
+struct module_key {
+	const char *path;
+	uint32_t maj, min;
+	uint64_t ino, generation;
+	uint8_t build_id[ELF_BUILD_ID_MAX];
+	uint8_t build_id_len;
+};
+/* The same build-id is the same file, wherever it lies; without one, everything must be equal, the path as well. */
+bool module_key_equal(const struct module_key *a, const struct module_key *b);
+uint32_t module_key_hash(const struct module_key *key);
+
+/* Open `path`, beneath the target's tree: 0 and a file that modules_get() closes, or -errno. -EINVAL: not a regular
+ * one, -ETIMEDOUT: its file system does not answer. */
+typedef int module_open_fn(void *arg, const char *path, struct file *ret);
+
+struct modules;
+struct module;
+
+struct modules_stats {
+	size_t count, loaded, bytes; /* held now */
+	uint64_t hits, loads, failures, evictions;
+};
+
+int modules_new(size_t cap_bytes, struct modules **ret);
+/* Where it is noted which file is read, and which ones are not to be; both outlive it. */
+struct engine_at;
+struct quarantine;
+void modules_guard(struct modules *t, struct engine_at *at, const struct quarantine *q);
+/* Where targets ran under another kernel: its vdso (borrowed), in place of ours. */
+void modules_use_vdso(struct modules *t, const struct elf_memory *image);
+struct modules *modules_free(struct modules *t); /* every module must have been released */
+void modules_stats(const struct modules *t, struct modules_stats *ret);
+
+/*
+ * The module for a key, referenced: 0, whatever became of its file (see module_state). -ENOSPC: not even
+ * the name fits the cap; -ENOMEM. Path "[vdso]" is this process' own vdso, which is the target's as well, or
+ * that of modules_use_vdso.
+ */
+int modules_get(struct modules *t, const struct module_key *key, module_open_fn *open, void *arg, struct module **ret);
+/* Whether a mapping of that name has a file that is looked up. */
+bool module_has_file(const char *path);
+/* Those without a build-id that are of this generation, and that nobody references, are no use to anybody any more. */
+void modules_drop(struct modules *t, uint64_t generation);
+struct module *module_ref(struct module *m);
+struct module *module_unref(struct module *m); /* NULL is fine; returns NULL */
+/*
+ * Around all that looks at bytes of its file, or of the debug information that belongs to it, wherever they lie: should
+ * it kill us, the supervisor knows of which file it was. They do not nest: behind an inner one nothing is noted.
+ */
+void module_enter(const struct module *m);
+void module_leave(const struct module *m);
+
+/* All of these take NULL for "unknown". Strings live as long as the module. */
+uint32_t module_id(const struct module *m);		 /* from 1, never used twice; 0: unknown */
+enum module_state module_state(const struct module *m);	 /* NULL: MODULE_ANONYMOUS */
+const char *module_reason(const struct module *m);	 /* a sentence; "" when loaded */
+const char *module_name(const struct module *m);	 /* the path of the first mapping seen; "[unknown]" */
+const char *module_build_id_hex(const struct module *m); /* lower case, "" if there is none */
+const struct elf *module_elf(const struct module *m);	 /* NULL unless loaded */
+const struct rows *module_rows(const struct module *m);	 /* NULL unless loaded; of x86-64 code */
+const struct module_key *module_key(const struct module *m);
+uint64_t module_vaddr(const struct module *m, uint64_t file_offset);
+/* Function name and the offset into it, or NULL. */
+const char *module_symbol(const struct module *m, uint64_t vaddr, uint64_t *ret_offset);
+/*
+ * What the symbolizer said of addresses (profiler/target/naming.h). A module has a share of the cap for it; beyond that
+ * nothing is kept: -ENOSPC, -ENOMEM.
+ */
+bool module_names(const struct module *m, uint64_t vaddr, const struct named_line **ret, size_t *ret_count);
+int module_names_put(struct module *m, uint64_t vaddr, const struct named_line *lines, size_t count);
+bool module_symbols_elsewhere(const struct module *m); /* it has symbols, but no room for them: the symbolizer has */
+bool module_names_full(const struct module *m);
+/* Function names of a separate debug file as well (borrowed), once. */
+void module_add_symbols(struct module *m, const struct file *debug);
+bool module_is_file(const struct module *m, const struct file_id *id); /* that it was loaded from, unchanged */
+/*
+ * What a frame is called: "main", "libfoo.so+0x1230" (where the unwind table says the function begins), "[unreadable]
+ * libfoo.so+0x1234", "[anon]", "[unknown]". Addresses of anonymous memory are left out: they say nothing and never
+ * repeat. Returns buf.
+ */
+const char *module_frame_name(const struct module *m, uint64_t vaddr, char *buf, size_t size);

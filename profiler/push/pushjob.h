@@ -1,0 +1,36 @@
+/*
+ * pushjob - what the forms of pushform.h share: a profile on its way to one receiver, and the piece of it that the next
+ * request has. pushform.c decides how large pieces are; pyroscope.h and otlp.h make bodies.
+ */
+#pragma once
+
+#include "oci/base/err.h"
+#include "profiler/push/pushform.h"
+#include "profiler/push/pushlabels.h"
+#include "profiler/push/pushpart.h"
+
+struct pushjob {
+	const struct profile *p;
+	const struct push_source *of;
+	struct pushlabels labels;
+	struct pushnames types;	  /* a '-' in a sample type is what Pyroscope refuses a profile for */
+	struct pushnames names;	  /* of labels */
+	struct profile_info info; /* the profile's, with such names; there is always a period type */
+	bool no_memory;		  /* noted where it cannot be returned */
+};
+
+struct pushpiece {
+	size_t first, n; /* samples */
+	size_t text_max, depth_max;
+	unsigned number; /* requests before it */
+};
+
+/* *ret_bytes: how large it is, not compressed. 0 or -errno with a sentence; *ret_bytes 0: there is nothing to say. */
+typedef int pushjob_body_fn(
+	struct pushjob *j, const struct pushpiece *w, struct push_request *ret, size_t *ret_bytes, struct err *e);
+
+/* The piece as a profile; labels as pushpart.h has them. */
+int pushjob_part(
+	struct pushjob *j, const struct pushpiece *w, pushpart_labels_fn *labels, void *arg, struct profile **ret);
+/* 16 bytes that are the same for the same bytes, and never all zero: told apart, not proven. */
+void pushjob_id(const void *bytes, size_t len, uint8_t ret[static 16]);

@@ -1,0 +1,44 @@
+/*
+ * jitdump - names and lines of code that a program made at run time, from the file jit-PID.dump that it writes for
+ * perf(1): a header, then records of code that was made or moved and of the lines that it came from (Linux,
+ * tools/perf/Documentation/jitdump-specification.txt). The copies of the code in it are not looked at.
+ *
+ * The file is read as it grows. Where code overlaps, the later record counts; what it leaves of an earlier one stays
+ * valid. The content is hostile: a record of which the fields make no sense is left out; what is gone through and what
+ * is held have limits, and once one is met nothing further is taken and jitdump_truncated() says so.
+ */
+#pragma once
+
+#include "oci/base/err.h"
+#include "profiler/elf/files.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define JITDUMP_NAME_MAX 511	       /* a longer name is cut */
+#define JITDUMP_FILE_MAX 4095	       /* at a longer one the lines of its function end */
+#define JITDUMP_BYTES_MAX (1ull << 30) /* of a file */
+#define JITDUMP_LINES_MAX (1u << 20)   /* bytes of a record of lines; a larger one is left out */
+
+struct jitdump;
+
+struct jitdump_place {
+	const char *name; /* both valid until jitdump_free() */
+	const char *file; /* NULL: unknown */
+	uint32_t line;	  /* 0: unknown */
+	uint64_t offset;  /* from where the function begins */
+};
+
+int jitdump_new(size_t cap_bytes, struct jitdump **ret); /* -ENOMEM */
+struct jitdump *jitdump_free(struct jitdump *d);	 /* NULL is fine; returns NULL */
+/*
+ * What was appended since the last time, some milliseconds of it at most. 1: there is more, call again. 0: that was
+ * all; a last record that is not whole waits. A file that is not the one of the last time (see tail.h) is read from
+ * its beginning, and what the other one said is forgotten. -EBADMSG: no jitdump of version 1 in this machine's byte
+ * order, or damaged: so it will be until it is another file; or the errno of a read.
+ */
+int jitdump_read(struct jitdump *d, const struct file *f, struct err *e);
+bool jitdump_find(const struct jitdump *d, uint64_t address, struct jitdump_place *ret);
+bool jitdump_truncated(const struct jitdump *d);
+size_t jitdump_memory(const struct jitdump *d); /* bytes held; at most cap_bytes, and what an empty one takes */

@@ -1,0 +1,361 @@
+#include "profiler/target/engine.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "oci/base/log.h"
+#include "profiler/inproc/apps.h"
+#include "profiler/target/commit.h"
+#include "profiler/sample/coverage.h"
+#include "profiler/target/limits.h"
+#include "profiler/offcpu/offcpu.h"
+#include "profiler/target/target.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+/*
+ * While programs begin, map files and end, records are looked at soon: a file may be gone later. While there is nothing
+ * but samples, the rings wake us when they fill up: what a round then finds is cold, and costs more than its samples.
+ */
+#define PARK_NS (5 * NSEC_PER_SEC)
+#define ROUND_MS 200
+#define ROUND_CALM_MS 1000
+/* A record is stamped, then written, then published: within microseconds, unless its CPU is taken away (a VM). */
+#define PUBLISH_NS (2 * NSEC_PER_MSEC)
+/*
+ * A ring calls once for each PERF_RING_MARK bytes, not while it is full: with more than this in it behind a drain, it
+ * may fill up before it calls, and then never does.
+ */
+#define CROWDED(size) ((size) / 8)
+/* A drain is that long at most; then connections and other targets' windows have their turn. */
+#define DRAIN_NS (20 * NSEC_PER_MSEC)
+
+static void on_ring(void *arg, uint32_t events)
+{
+	struct engine *g = arg;
+	if (g->behind) /* every round drains */
+		return;
+	engine_drain(g, false);
+	int64_t now = clock_now(), due = INT64_MAX;
+	for (struct target *t = g->n_offcpu ? g->targets : NULL; t; t = t->next) {
+		int64_t its = offcpu_woken(t, now);
+		due = its < due ? its : due;
+	}
+	g->due = due < g->due ? due : g->due; /* and drains again */
+}
+
+int engine_init(struct engine *g, struct err *e)
+{
+	static struct engine_at nobody_looks;
+	int r = streams_new(&g->streams);
+	g->at = g->at ? g->at : &nobody_looks;
+	if (r == 0)
+		r = modules_new(g->limits.modules, &g->modules);
+	if (r == 0)
+		modules_guard(g->modules, g->at, &g->quarantine);
+	g->jit_room.left = g->limits.jit;
+	if (r == 0)
+		r = unwind_new(&g->unwind);
+	for (unsigned i = 0; r == 0 && i < rings_count(g->rings); i++)
+		r = loop_add(g->loop, &g->ring_sources[i], rings_fd(g->rings, i), EPOLLIN, on_ring, g);
+	if (!g->node[0] && gethostname(g->node, sizeof(g->node) - 1) < 0)
+		g->node[0] = 0;
+	return r < 0 ? err_set(e, r, "cannot set up the profiler") : 0;
+}
+
+uint64_t engine_fds(const struct engine *g)
+{
+	uint64_t n = (g->rings ? rings_count(g->rings) : 0) + g->n_streams + 6 * (uint64_t)g->n_targets;
+	for (const struct target *t = g->targets; t; t = t->next)
+		n += apps_fds(t->apps);
+	return n;
+}
+
+static bool any_ending(const struct engine *g)
+{
+	const struct target *t = g->targets;
+	while (t && !t->ending)
+		t = t->next;
+	return t;
+}
+
+static int settle(void *arg)
+{
+	struct engine *g = arg;
+	int wait = engine_round(g), other = export_round(g, clock_now());
+	wait = wait < 0 || (other >= 0 && other < wait) ? other : wait;
+	if (!any_ending(g))
+		loop_stop(g->loop);
+	return wait;
+}
+
+void engine_end(struct engine *g)
+{
+	for (struct target *t = g->targets; t; t = t->next)
+		if (t->armed && t->started && !t->ending)
+			offcpu_call(t); /* all at once: each would take milliseconds */
+	do {
+		for (struct target *t = g->targets, *next; t; t = next) {
+			next = t->next;
+			if (t->armed)
+				target_end(t);
+		}
+		/* last windows that wait for names, for a bounded time: their deadlines alone end that */
+	} while (any_ending(g) && loop_run(g->loop, settle, g) == 0);
+}
+
+static bool any_unwritten(const struct engine *g)
+{
+	const struct target *t = g->targets;
+	while (t && !t->windows && !t->crashes && !t->unwritten)
+		t = t->next;
+	return t;
+}
+
+static int write_out(void *arg)
+{
+	struct engine *g = arg;
+	int wait = loop_sooner(engine_round(g), export_round(g, clock_now()));
+	if (!any_unwritten(g) || clock_now() > g->park_by)
+		loop_stop(g->loop);
+	return loop_sooner(wait, deadline_left_ms(g->park_by));
+}
+
+void engine_park(struct engine *g)
+{
+	g->park_by = deadline_in(PARK_NS);
+	for (struct target *t = g->targets; t; t = t->next)
+		if (t->armed && t->started && !t->ending)
+			offcpu_call(t);
+	engine_drain(g, true);
+	for (struct target *t = g->targets; t; t = t->next)
+		if (t->armed && t->started && !t->ending)
+			window_end(t, false);
+	if (any_unwritten(g))
+		loop_run(g->loop, write_out, g);
+	engine_drain(g, true);
+	commit_flush(g->commit, g, clock_now());
+}
+
+void engine_done(struct engine *g)
+{
+	symbolizer_free(g->symbolizer);
+	files_free(g->files);
+	fd_close(g->root);
+	unwind_free(g->unwind);
+	modules_free(g->modules);
+	streams_free(g->streams);
+	kallsyms_free(g->kallsyms);
+	kallsyms_free(g->kallsyms_partial);
+	commit_free(g->commit);
+	coverage_free(g->coverage);
+	rings_close(g->rings);
+	export_hand_over(g);
+	fd_close(g->kallsyms_fd);
+	rates_close_account(&g->rates);
+	loop_free(g->loop);
+}
+
+/* One slice; true when there are more. */
+static bool read_kallsyms(struct engine *g)
+{
+	struct err *e = &g->kallsyms_none;
+	int r = kallsyms_read_some(g->kallsyms_fd, &g->kallsyms_partial, e);
+	if (r == 1)
+		return true;
+	if (r < 0)
+		log_line(LOG_WARNING, "outcome=\"kernel frames without names\" reason=\"%s\"", e->text);
+	g->kallsyms = g->kallsyms_partial;
+	g->kallsyms_partial = NULL;
+	g->kallsyms_fd = fd_close(g->kallsyms_fd);
+	return false;
+}
+
+void engine_read_kallsyms(struct engine *g)
+{
+	while (read_kallsyms(g))
+		;
+}
+
+/* A LOST record carries the id of the event that met the full ring; on a shared ring the losses may be anybody's. */
+static void on_lost(struct engine *g, struct target *t, const struct perf_event_header *h)
+{
+	struct record r;
+	struct perf_layout none = {0};
+	if (record_parse(h, &none, &r) < 0)
+		return;
+	if (g->single && t)
+		target_lost(t, r.lost.count, r.cpu, (int64_t)r.time, false);
+	else
+		for (struct target *each = g->targets; each; each = each->next)
+			target_lost(each, r.lost.count, r.cpu, (int64_t)r.time, true);
+}
+
+static void hand_over(struct engine *g, struct stream *st, const struct perf_event_header *h)
+{
+	struct target *t = st->target;
+	if (!t->drained++) {
+		t->next_drained = g->drained;
+		g->drained = t;
+	}
+	g->at->target = t->number;
+	target_record(t, st, h);
+}
+
+/* CPU time of a drain to the targets whose records it had. */
+static void share_out(struct engine *g, int64_t cpu, uint64_t records)
+{
+	while (g->drained) {
+		struct target *t = g->drained;
+		g->drained = t->next_drained;
+		t->cost += cpu * (int64_t)t->drained / (int64_t)records;
+		t->drained = 0;
+	}
+}
+
+static void on_record(void *arg, const struct perf_event_header *h, uint64_t id)
+{
+	struct engine *g = arg;
+	struct stream *st = streams_find(g->streams, id);
+	g->records++;
+	g->restless |= h->type == PERF_RECORD_MMAP2 || h->type == PERF_RECORD_COMM || h->type == PERF_RECORD_FORK;
+	if (h->type == PERF_RECORD_LOST || h->type == PERF_RECORD_LOST_SAMPLES)
+		on_lost(g, st ? st->target : g->targets, h);
+	else if (st)
+		hand_over(g, st, h);
+	else
+		g->unknown++; /* of a target that was let go a moment ago */
+}
+
+/* What a ring has skipped may have been anybody's, and nobody knows how much it was. */
+static void note_damage(struct engine *g, int64_t now)
+{
+	const uint64_t n = rings_damaged(g->rings);
+	for (struct target *t = g->targets; n && t; t = t->next)
+		target_damaged(t, n, now);
+}
+
+void engine_drain(struct engine *g, bool all)
+{
+	int64_t now = clock_now(), cpu = clock_cpu(), began = rates_cpu(&g->rates);
+	int64_t until = all ? now : now - PUBLISH_NS;
+	const uint32_t at = g->at->target;
+	uint64_t n;
+	if (commit_waits(g->commit)) /* whose records they are is not known yet */
+		return;
+	for (struct target *t = g->targets; t; t = t->next)
+		apps_read_labels(t->apps, (uint64_t)g->rates.drained);
+	g->behind = !rings_drain(g->rings, until, all ? INT64_MAX : now + DRAIN_NS, on_record, g, &n);
+	note_damage(g, now);
+	if (g->behind && rings_oldest(g->rings) < until)
+		until = rings_oldest(g->rings);
+	g->rates.drained = until > g->rates.drained ? until : g->rates.drained;
+	g->drain_again = rings_left(g->rings) > CROWDED(rings_size(g->rings)) ? now + PUBLISH_NS : INT64_MAX;
+	g->at->target = at;
+	g->had_room = clock_now();
+	rates_drained(&g->rates, began);
+	share_out(g, clock_cpu() - cpu, n);
+}
+
+/*
+ * A runtime waits for a session's end: what takes tens of milliseconds is done while the program still runs. In slices
+ * with pauses: at 999 Hz a ring is full after 15 ms. True when there is more to do.
+ */
+static bool read_ahead(struct engine *g)
+{
+	const struct target *t = g->targets;
+	return t && g->single && g->kallsyms_fd >= 0 && t->started && t->desc.kernel && read_kallsyms(g);
+}
+
+/* Milliseconds to the next look at all targets. */
+static int pace(struct engine *g)
+{
+	int calmer = g->round_ms + g->round_ms / 8;
+	g->round_ms = g->restless || !g->round_ms ? ROUND_MS : calmer < ROUND_CALM_MS ? calmer : ROUND_CALM_MS;
+	g->restless = false;
+	return g->round_ms;
+}
+
+int engine_peer_level(const struct engine *g)
+{
+	return g->modest && !g->single ? LOG_INFO : LOG_WARNING;
+}
+
+void engine_soon(struct engine *g, struct target *t, int64_t nsec)
+{
+	const int64_t at = deadline_in(nsec);
+	t->due = at < t->due ? at : t->due;
+	g->due = at < g->due ? at : g->due;
+}
+
+void engine_stir(struct engine *g)
+{
+	int64_t soon = deadline_in(ROUND_MS * NSEC_PER_MSEC);
+	g->restless = true;
+	if (g->look_again > soon)
+		g->look_again = soon;
+}
+
+static int64_t in_ms(int64_t now, int ms)
+{
+	return ms < 0 ? INT64_MAX : now + ms * NSEC_PER_MSEC;
+}
+
+/*
+ * At all targets, or at those for which something is due: a look reads files of a target's, and of a thousand there is
+ * always one whose window ends. Returns when the next one is due.
+ */
+static int64_t look(struct engine *g, int64_t now, bool at_all)
+{
+	int64_t first = INT64_MAX;
+	for (struct target *t = g->targets, *next; t; t = next) {
+		unsigned n = g->n_targets;
+		next = t->next;
+		if (!at_all && t->due > now)
+			continue;
+		g->at->target = t->number;
+		t->due = INT64_MAX; /* records that are read meanwhile may make it sooner */
+		int64_t due = in_ms(now, target_round(t, now));
+		if (g->n_targets == n && due < t->due) /* else it has gone */
+			t->due = due;
+	}
+	g->at->target = 0;
+	for (const struct target *t = g->targets; t; t = t->next)
+		first = t->due < first ? t->due : first;
+	return first;
+}
+
+int engine_round(struct engine *g)
+{
+	if (!g->targets || commit_waits(g->commit))
+		return -1;
+	bool more = read_ahead(g);
+	int64_t now = clock_now();
+	int rates = rates_round(g, now);
+	/* a service is woken often enough, and its rates go by whole seconds */
+	g->pause = g->woken && g->single ? now - g->woken : 0;
+	g->woken = now;
+	/* sooner than it has to be, where it would be the next thing that we wake up for */
+	bool at_all = now + g->pause >= g->look_again;
+	if (g->behind || at_all || now >= g->due || now >= g->drain_again)
+		engine_drain(g, false);
+	if (at_all) {
+		rates_look(g, now);
+		rates = rates_round(g, now); /* of intervals that begin with it, too */
+		limits_look(g);
+		coverage_look(g, now);
+		g->look_again = in_ms(now, pace(g));
+	}
+	if (at_all || now >= g->due) { /* rings wake us far more often than targets change */
+		g->due = look(g, now, at_all);
+		int64_t commit = in_ms(now, commit_round(g->commit, g, now));
+		g->due = commit < g->due ? commit : g->due;
+	}
+	int64_t next = g->due < g->look_again ? g->due : g->look_again;
+	next = g->drain_again < next ? g->drain_again : next;
+	int wait = loop_sooner(deadline_left_ms(next), rates);
+	return !g->targets ? -1 : g->behind ? 0 : more ? 1 : wait;
+}

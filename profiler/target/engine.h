@@ -1,0 +1,120 @@
+/*
+ * engine - what all targets of a pilliond share, and the round that drives them: drain the rings, hand each record
+ * to its target, write windows that are due, let go of targets that ended.
+ */
+#pragma once
+
+#include "profiler/sample/aggregate.h"
+#include "profiler/daemon/export.h"
+#include "profiler/elf/files.h"
+#include "profiler/symbol/jit.h"
+#include "profiler/symbol/kallsyms.h"
+#include "oci/base/loop.h"
+#include "profiler/process/module.h"
+#include "profiler/target/outcomes.h"
+#include "profiler/process/quarantine.h"
+#include "profiler/sample/rates.h"
+#include "profiler/perf/rings.h"
+#include "profiler/perf/streams.h"
+#include "profiler/daemon/symbolizing.h"
+#include "profiler/unwind/unwind.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct target;
+struct commit;
+struct coverage;
+
+struct engine_limits { /* profiler/target/limits.h; 0: none */
+	uint32_t targets, fds;
+	size_t modules, jit; /* bytes */
+};
+
+struct engine {
+	struct loop *loop;
+	struct commit *commit; /* for a successor; NULL: there will be none */
+	struct rings *rings;
+	struct coverage *coverage; /* NULL: nobody knows which CPUs are up */
+	struct streams *streams;
+	struct modules *modules;
+	struct unwind *unwind;
+	struct jit_room jit_room;
+	struct exporting exporting;	/* who writes the spool */
+	struct symbolizing symbolizing; /* who has the names */
+	struct symbolizer *symbolizer;	/* NULL: nobody: names as the symbol tables have them */
+	struct files *files;		/* of targets, and of the host beneath `root`, DEBUG_DIR (O_PATH, -1: none) */
+	struct files_account host_files;
+	int root;
+	int kallsyms_fd;			      /* opened while privileged, read on first use */
+	struct kallsyms *kallsyms, *kallsyms_partial; /* whole; as far as read ahead */
+	struct err kallsyms_none;		      /* why there are none */
+	bool single;				      /* a session: losses of a ring are this one target's */
+	bool modest;				      /* no service of a node's: smaller caps; see supervisor.h */
+	struct target *targets;
+	struct target *drained;	       /* those with records in the drain under way */
+	unsigned n_targets, n_streams; /* held now */
+	unsigned n_offcpu;	       /* targets whose waits are measured */
+	int64_t look_again;	       /* at all targets: ends, windows, names */
+	int64_t due;		       /* the first thing of one of them, or of the journal */
+	int round_ms;		       /* from one look to the next */
+	int64_t woken, pause;	       /* the last round, and how long behind the one before; 0 in a service */
+	bool restless;		       /* since the last look, something else than samples came */
+	uint64_t last_serial;	       /* of a target */
+	struct engine_limits limits;
+	struct aggregate_room tables; /* of all targets */
+	struct rates rates;
+	uint64_t refused;	       /* targets for which there was no room */
+	int64_t park_by;	       /* engine_park's end */
+	bool behind;		       /* the last drain left something: what else there is to do came first */
+	int64_t drain_again;	       /* it left much that was too young; INT64_MAX: it did not */
+	int64_t had_room;	       /* a drain ended: behind that there was room in all rings */
+	struct spool_lock *spool_lock; /* of a session, or NULL */
+	char spool_path[1024];
+	uint64_t records, unknown;    /* handed over; of events that nobody knows */
+	struct engine_at *at;	      /* in memory that the supervisor shares: it outlives us */
+	struct quarantine quarantine; /* the supervisor's, as it was when we were forked */
+	int estate;		      /* estate.h: where it listens; or -1 */
+	bool leaving;		      /* whoever asks there has a worker of its own */
+	uid_t trusted;		      /* beside root: who started us */
+	int journal[2];		      /* memory files, for profiler/target/commit.h; or -1 */
+	int channel, statm;	      /* worker.h; /proc/self/statm; or -1 */
+	bool resuming;		  /* a target comes that another worker had: its events write into our rings already */
+	struct outcomes outcomes; /* of hooks */
+	char rings_note[160];
+	struct err no_perf; /* a session without rings: perf events are refused, and why */
+	char node[254];	    /* in labels; "" before engine_init: the host's name */
+	struct loop_source ring_sources[RINGS_CPUS_MAX];
+};
+
+/* loop, rings, the exporter's setup and kallsyms_fd are given; the rest is made here. */
+int engine_init(struct engine *g, struct err *e);
+/* Ends every armed target and waits until its last window is written; those that are not armed belong to connections.
+ */
+void engine_end(struct engine *g);
+/*
+ * For a successor of another program, which may not read our journal: windows end and are written, as far as that can
+ * be in a few seconds; targets go on, and what is counted meanwhile is in the journal.
+ */
+void engine_park(struct engine *g);
+void engine_done(struct engine *g); /* no target is left */
+/* Drain what is older than a moment ago, or up to now when `all` (the writers of interest have ended). */
+void engine_drain(struct engine *g, bool all);
+/* Descriptors that we hold. Counted, not looked up: of thousands that takes long, and a start may be waiting. */
+uint64_t engine_fds(const struct engine *g);
+/* Kernel names, what is missing of them; once, when they are needed. */
+void engine_read_kallsyms(struct engine *g);
+/* One round; milliseconds until the next one, -1 = when something happens. */
+int engine_round(struct engine *g);
+/*
+ * The level of a line in the log that a peer can have written as often as he likes. Of a service for one user (users.h)
+ * its peers are that user, and the log is the administrator's.
+ */
+int engine_peer_level(const struct engine *g);
+/* A look at that target, and a drain before it, so soon. */
+void engine_soon(struct engine *g, struct target *t, int64_t nsec);
+/*
+ * Something begins: the next look at all targets is soon. Not now, as it reads a file of each: whoever registers one
+ * would wait for a thousand others.
+ */
+void engine_stir(struct engine *g);

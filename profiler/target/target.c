@@ -1,0 +1,918 @@
+#include "profiler/target/target.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "oci/base/log.h"
+#include "oci/isolation/cgroup.h"
+#include "profiler/inproc/apps.h"
+#include "profiler/target/commit.h"
+#include "profiler/sample/counted.h"
+#include "profiler/inproc/crash.h"
+#include "profiler/elf/debugfile.h"
+#include "profiler/process/maps.h"
+#include "profiler/target/naming.h"
+#include "profiler/offcpu/offcpu.h"
+#include "profiler/spool/spool_lock.h"
+#include "profiler/sample/stack.h"
+#include "profiler/target/window.h"
+#include "profiler/daemon/worker.h"
+#include "shim/event/strategy.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#define LOOK_FOR_END_NS (2 * NSEC_PER_SEC)
+#define AHEAD_FIRST_NS (1 * NSEC_PER_SEC)
+#define AHEAD_SESSION_NS (100 * NSEC_PER_MSEC) /* nothing has a name there yet, and its user waits for its end */
+#define AHEAD_NS (10 * NSEC_PER_SEC)
+#define VALUE_MAX (1ull << 44)	      /* of one sample: what is more is no amount, and thousands of them have a sum */
+#define WRITTEN_NS (5 * NSEC_PER_SEC) /* at the end, for the exporter: it writes them all the same */
+
+/* --- files of the target ------------------------------------------------------------------------------- */
+
+static int open_file(struct target *t, const char *path, bool no_links, struct file *ret)
+{
+	struct files_place p = {t->tree, t->exe, &t->opener, no_links};
+	return t->tree < 0 ? -ENOENT : files_open(t->engine->files, &p, &t->files, path, ret);
+}
+
+int target_open_file(void *arg, const char *path, struct file *ret)
+{
+	return open_file(arg, path, false, ret);
+}
+
+int target_open_named(void *arg, const char *path, struct file *ret)
+{
+	return open_file(arg, path, true, ret);
+}
+
+int target_open_on_host(void *arg, const char *path, struct file *ret)
+{
+	struct engine *g = ((struct target *)arg)->engine;
+	struct files_place p = {g->root, -1, NULL, false};
+	bool beneath = !strncmp(path, DEBUG_DIR "/", sizeof(DEBUG_DIR));
+	return g->root < 0 || !beneath ? -ENOENT
+				       : files_open(g->files, &p, &g->host_files, path + sizeof(DEBUG_DIR) - 1, ret);
+}
+
+int target_module(struct target *t, const struct module_key *key, module_open_fn *open, struct module **ret)
+{
+	struct module_key own = *key;
+	/* the file is looked up by its path in this target's tree, where another may lie by now: nobody else's business
+	 */
+	if (!own.build_id_len && module_has_file(own.path)) {
+		own.generation = t->serial;
+		t->has_own_modules = true;
+	}
+	int64_t cpu = clock_cpu();
+	int r = modules_get(t->engine->modules, &own, open, t, ret);
+	t->engine->rates.loading += clock_cpu() - cpu;
+	return r;
+}
+
+static struct module *resolve(void *arg, const struct module_key *key)
+{
+	struct module *m;
+	return target_module(arg, key, target_open_file, &m) == 0 ? m : NULL;
+}
+
+/* --- life ---------------------------------------------------------------------------------------------- */
+
+struct target *target_find(struct engine *g, const char *id)
+{
+	struct target *t = g->targets;
+	while (t && strcmp(t->desc.id, id) != 0)
+		t = t->next;
+	return t;
+}
+
+static bool known(const struct engine *g, const struct target_desc *d)
+{
+	for (const struct target *t = g->targets; t; t = t->next)
+		if (!strcmp(t->desc.id, d->id) && t->desc.host_pid == d->host_pid &&
+			t->desc.start_time == d->start_time)
+			return true;
+	return false;
+}
+
+static void on_end_signal(void *arg, uint32_t events)
+{
+	struct target *t = arg;
+	struct engine_at *at = t->engine->at;
+	if (target_has_ended(t)) {
+		at->target = t->number; /* should its last window kill us */
+		target_end(t);
+		at->target = 0;
+		return;
+	}
+	/* The init is gone but others live on (--pid=host), or the cgroup only changed: a pidfd stays readable */
+	if (t->pid_source.fd >= 0 && fd_wait(t->pidfd, POLLIN, 0) == 1) {
+		loop_del(t->engine->loop, &t->pid_source);
+		spool_lock_set_state(t->engine->spool_lock, SPOOL_LOCK_LIVES_ON);
+	}
+}
+
+static void watch_end(struct target *t)
+{
+	struct loop *l = t->engine->loop;
+	if (t->cgroup_events >= 0)
+		loop_add(l, &t->cgroup_source, t->cgroup_events, EPOLLPRI, on_end_signal, t);
+	loop_add(l, &t->pid_source, t->pidfd, EPOLLIN, on_end_signal, t);
+}
+
+int target_tasks_new(struct target *t)
+{
+	struct tasks *fresh;
+	int r = tasks_new(resolve, t, &fresh);
+	if (r < 0)
+		return r;
+	tasks_free(t->tasks);
+	t->tasks = fresh;
+	return 0;
+}
+
+static void take_fds(struct target *t, const int *fds)
+{
+	int *fields[] = {&t->pidfd, &t->tree, &t->cgroup, &t->exe, &t->cgroup_events, &t->cpu_stat, &t->app,
+		&t->opener.sock}; /* as enum target_fd */
+	int n = 0;
+	for (unsigned bit = 0; bit < sizeof(fields) / sizeof(fields[0]); bit++)
+		if (t->desc.fds & 1u << bit)
+			*fields[bit] = fds[n++];
+}
+
+/* What is in use belongs to what is allocated, as far as there is a place for one more. */
+static void add_heap(struct target_desc *d)
+{
+	for (uint32_t i = 0; i < d->n_events; i++)
+		if (event_kind(d->events[i].kind)->measure == MEASURES_ALLOC) {
+			if (d->n_events == EVENTS_MAX) {
+				target_note(d, "alloc: what is in use is left out: one event less, and it has a place");
+				return;
+			}
+			d->events[d->n_events++] = (struct event_spec){.kind = (uint32_t)event_heap(),
+				.period = d->events[i].period,
+				.profiles = PROFILES_ALLOC};
+			return;
+		}
+}
+
+uint32_t target_n_asked(const struct target *t)
+{
+	const uint32_t n = t->desc.n_events;
+	return n && t->desc.events[n - 1].profiles == PROFILES_ALLOC ? n - 1 : n;
+}
+
+int target_new(struct engine *g, const struct target_desc *d, const int *fds, struct target **ret, struct err *e)
+{
+	int n_fds = __builtin_popcount(d->fds);
+	struct target *t = known(g, d) ? NULL : calloc(1, sizeof(*t));
+	if (!t) {
+		struct files_account account = {.name = d->id, .born = clock_now()};
+		for (int i = 0; i < n_fds; i++)
+			files_close_passed(g->files, &account, fds[i]);
+		return known(g, d) ? err_say(e, -EALREADY, "this container is profiled already")
+				   : err_set(e, -ENOMEM, "no memory for a target");
+	}
+	t->engine = g;
+	engine_stir(g);
+	t->maps_left = MAPS_OF_TARGET;
+	t->serial = ++g->last_serial;
+	t->born = clock_now();
+	t->desc = *d;
+	add_heap(&t->desc);
+	t->files = (struct files_account){.name = t->desc.id, .born = t->born};
+	t->opener = FILES_OPENER(-1, t->desc.id);
+	t->pidfd = t->tree = t->cgroup = t->exe = t->cgroup_events = t->cpu_stat = t->app = -1;
+	t->pid_source.fd = t->cgroup_source.fd = -1;
+	take_fds(t, fds);
+	int r = target_tasks_new(t);
+	if (r == 0 && d->strategy == STRATEGY_THREADS)
+		r = heard_new(&t->heard);
+	for (uint32_t i = 0; r == 0 && i < t->desc.n_events; i++)
+		r = window_counts(t, &t->counts[i]);
+	if (r == 0)
+		r = offcpu_new(t);
+	if (r == 0)
+		r = apps_new(t, &t->apps);
+	t->next = g->targets;
+	g->targets = t;
+	g->n_targets++;
+	if (r < 0) {
+		target_forget(t);
+		return err_set(e, r, "no memory for a target");
+	}
+	*ret = t;
+	return 0;
+}
+
+static int add_stream(struct target *t, const struct event_desc *d, int fd, struct stream *st)
+{
+	struct engine *g = t->engine;
+	/* again would cost a grace period of the kernel's for each */
+	int r = g->resuming ? rings_has(g->rings, d->cpu) : rings_redirect(g->rings, d->cpu, fd);
+	if (r < 0)
+		return r;
+	st->fd = fd;
+	st->cpu = d->cpu;
+	st->role = d->role;
+	st->spec = d->role == PERF_SIDEBAND ? 0 : d->spec; /* of none */
+	st->index = t->n_announced;
+	st->rung = d->role == PERF_SAMPLES ? d->rung : 0;
+	st->layout = d->layout;
+	st->target = t;
+	r = streams_add(g->streams, st);
+	if (r < 0)
+		return r;
+	st->next_of_target = t->streams;
+	t->streams = st;
+	g->n_streams++;
+	t->saved.streams = t->saved.changed = true;
+	if (st->rung)
+		ladder_add(&t->ladders[st->spec], st->rung, st->layout.stack_user, d->idle);
+	return 0;
+}
+
+int target_add_event(struct target *t, const struct event_desc *d, int fd, struct err *e)
+{
+	struct stream *st = calloc(1, sizeof(*st));
+	int r = st ? 0 : -ENOMEM;
+	if (r == 0 && d->role != PERF_SIDEBAND &&
+		(d->spec >= t->desc.n_events || event_is_of_app(&t->desc.events[d->spec])))
+		r = -EINVAL;
+	if (r == 0 && ioctl(fd, PERF_EVENT_IOC_ID, &st->id) < 0)
+		r = err_set(e, -errno, "a descriptor that is no perf event");
+	else if (r == 0 && (r = add_stream(t, d, fd, st)) < 0 && r != -ENODEV)
+		err_set(e, r, "event on CPU %d", d->cpu);
+	else if (r < 0 && r != -ENODEV)
+		err_set(e, r, "event on CPU %d", d->cpu);
+	if (r < 0) {
+		fd_close(fd);
+		free(st);
+	}
+	t->n_announced += r == 0 || r == -ENODEV;
+	t->uncovered += r == -ENODEV; /* a CPU without a ring: it was offline when we started */
+	return r == -ENODEV ? 0 : r;
+}
+
+int target_arm(struct target *t, uint32_t n_events, struct err *e)
+{
+	if (n_events != t->n_announced || (!t->streams && t->desc.strategy != STRATEGY_TIMERS))
+		return err_say(e, -EPROTO, "%u events announced, %u received", n_events, t->n_announced);
+	t->tally.cpu_usage = t->cpu_first = target_cpu_usage(t);
+	for (uint32_t i = 0; i < t->desc.n_events; i++)
+		ladder_limit(&t->ladders[i], rings_size(t->engine->rings));
+	watch_end(t);
+	offcpu_arm(t);
+	t->armed = true;
+	log_line(LOG_INFO, "target=%s name=\"%s\" state=armed strategy=%s kernel=%u events=%u", t->desc.id,
+		t->desc.name, strategy_name(t->desc.strategy), t->desc.kernel, t->n_announced);
+	return 0;
+}
+
+static void ahead_plan(struct target *t)
+{
+	t->ahead_step = t->engine->single ? AHEAD_SESSION_NS : AHEAD_FIRST_NS;
+	t->ahead_due = t->began + t->ahead_step;
+	engine_soon(t->engine, t, t->ahead_due - clock_now());
+}
+
+static void counting_start(struct target *t, int64_t began)
+{
+	t->started = true;
+	t->began = began;
+	ahead_plan(t);
+	target_window_from(t, began);
+}
+
+/* Counting begins here: what the kernel has counted so far is of before. */
+static void begin_running(struct target *t, const char *notes)
+{
+	if (notes[0])
+		target_note(&t->desc, notes);
+	for (struct stream *st = t->streams; st; st = st->next_of_target) {
+		if (st->role == PERF_SAMPLES)
+			counted_skip(st);
+	}
+	counting_start(t, clock_now());
+	offcpu_attached(t);
+	t->saved.streams = t->saved.changed = true;
+}
+
+void target_begin(struct target *t)
+{
+	if (!t->started && t->armed)
+		begin_running(t, "");
+}
+
+void target_tasks(struct target *t, const struct msg_tasks *m, const int *maps)
+{
+	size_t next = 0;
+	for (uint32_t i = 0; i < m->n; i++) {
+		const struct task_desc *d = &m->tasks[i];
+		if (t->plain && d->has_maps)
+			fd_close(maps[next++]);
+		if (t->plain)
+			continue;
+		tasks_adopt(t->tasks, (uint32_t)d->pid, (uint32_t)d->tid, d->name);
+		offcpu_adopt(t, (uint32_t)d->pid, (uint32_t)d->tid);
+		if (!d->has_maps)
+			continue;
+		int r = tasks_adopt_maps(t->tasks, (uint32_t)d->pid, maps[next], &t->maps_left);
+		if (r < 0)
+			log_line(engine_peer_level(t->engine), "target=%s pid=%d outcome=\"no mappings\" reason=\"%s\"",
+				t->desc.id, d->pid, strerror(-r));
+		fd_close(maps[next++]);
+	}
+	t->saved.tasks = t->saved.changed = true;
+	if (!m->last)
+		return;
+	if (t->desc.running)
+		begin_running(t, m->notes);
+	else
+		log_line(LOG_INFO, "target=%s outcome=remapped tasks=%zu", t->desc.id, tasks_count(t->tasks));
+	t->maps_left = MAPS_OF_TARGET;
+	commit_tasks(t->engine->commit, t);
+}
+
+static void drop_stream(struct target *t, struct stream *st)
+{
+	struct stream **at = &t->streams;
+	while (*at != st)
+		at = &(*at)->next_of_target;
+	*at = st->next_of_target;
+	streams_remove(t->engine->streams, st);
+	t->engine->n_streams--;
+	fd_close(st->fd);
+	free(st);
+}
+
+static void close_all(struct target *t)
+{
+	struct engine *g = t->engine;
+	for (struct target **at = &g->targets; *at; at = &(*at)->next)
+		if (*at == t) {
+			*at = t->next;
+			g->n_targets--;
+			break;
+		}
+	if (t->unwritten)
+		exporter_forget(g->exporting.client, t);
+	commit_gone(g->commit, t);
+	rates_release(t);
+	offcpu_close(t);
+	t->apps = apps_free(t->apps);
+	fd_close(t->app);
+	while (t->streams)
+		drop_stream(t, t->streams);
+	loop_del(g->loop, &t->pid_source);
+	loop_del(g->loop, &t->cgroup_source);
+	fd_close(t->pidfd);
+	fd_close(t->cgroup);
+	fd_close(t->cgroup_events);
+	fd_close(t->cpu_stat);
+	fd_close(t->tree);
+	fd_close(t->opener.sock);
+	files_close_passed(g->files, &t->files, t->exe);
+	for (unsigned i = 0; i < EVENTS_MAX; i++)
+		aggregate_free(t->counts[i]);
+	naming_free(t->ahead);
+	offcpu_free(t);
+	for (struct window *w = t->windows, *next; w; w = next) {
+		next = w->next;
+		window_free(w);
+	}
+	crash_forget(t);
+	pairs_done(&t->not_named);
+	heard_free(t->heard);
+	tasks_free(t->tasks);
+	if (t->has_own_modules)
+		modules_drop(g->modules, t->serial);
+	free(t);
+}
+
+void target_forget(struct target *t)
+{
+	close_all(t);
+}
+
+/* One POLLHUP says little (a leader may exit, a thread may exec): all that carry the side-band must have it. */
+static bool all_hung_up(const struct target *t)
+{
+	bool threads = t->desc.strategy == STRATEGY_THREADS;
+	for (const struct stream *st = t->streams; st; st = st->next_of_target) {
+		struct pollfd p = {.fd = st->fd};
+		bool sideband = st->role == PERF_SIDEBAND || (threads && st->role == PERF_SAMPLES);
+		if (sideband && (poll(&p, 1, 0) != 1 || !(p.revents & POLLHUP)))
+			return false;
+	}
+	return true;
+}
+
+static uint64_t cpu_weight(const struct target *t)
+{
+	for (uint32_t i = 0; i < t->desc.n_events; i++)
+		if (event_kind(t->desc.events[i].kind)->measure == MEASURES_CPU)
+			return t->tally.weight[i];
+	return 0;
+}
+
+uint64_t target_cpu_usage(struct target *t)
+{
+	if (t->cpu_stat >= 0 && cgroup_cpu_usage(t->cpu_stat, &t->cpu_last) == 0)
+		t->cpu_weight = cpu_weight(t);
+	return t->cpu_last;
+}
+
+uint64_t target_cpu_used(struct target *t)
+{
+	uint64_t used = target_cpu_usage(t) - t->tally.cpu_usage, weight = cpu_weight(t);
+	return used + (weight > t->cpu_weight ? (weight - t->cpu_weight) / 1000 : 0);
+}
+
+bool target_has_ended(struct target *t)
+{
+	int populated = t->cgroup_events >= 0 ? cgroup_populated(t->cgroup_events) : -ENOENT;
+	if (populated == 0 || populated == -ENODEV)
+		return true;
+	if (populated == 1 && t->desc.strategy == STRATEGY_CGROUP)
+		return false;
+	if (t->desc.strategy == STRATEGY_PROCESS)
+		return all_hung_up(t);
+	if (t->desc.strategy == STRATEGY_TIMERS)
+		return fd_wait(t->pidfd, POLLIN, 0) == 1 && !apps_alive(t->apps);
+	if (t->desc.strategy == STRATEGY_THREADS) /* of many events, only looked at when the first process is gone */
+		return fd_wait(t->pidfd, POLLIN, 0) == 1 && all_hung_up(t);
+	return fd_wait(t->pidfd, POLLIN, 0) == 1; /* perf_event on v1: the init's end is all there is */
+}
+
+static void tell_ended(struct target *t)
+{
+	struct msg_ended m = {.samples = t->samples};
+	if (t->last_profile[0])
+		snprintf(m.profile, sizeof(m.profile), "%s/%s", t->engine->spool_path, t->last_profile);
+	t->on_ended(t->on_ended_arg, &m);
+}
+
+void target_end(struct target *t)
+{
+	if (t->ending)
+		return;
+	t->ending = true; /* the drain below may bring records that lead here again */
+	spool_lock_set_state(t->engine->spool_lock, SPOOL_LOCK_ENDED);
+	target_cpu_usage(t); /* before anything else: the cgroup is about to go */
+	if (t->started && !target_has_ended(t))
+		offcpu_call_now(t);
+	engine_drain(t->engine, true);
+	if (t->desc.strategy == STRATEGY_TIMERS) /* nobody has connected: that is what its profile says */
+		target_begin(t);
+	window_end(t, true);
+	offcpu_close(t);
+	while (t->streams)
+		drop_stream(t, t->streams);
+	loop_del(t->engine->loop, &t->pid_source);
+	loop_del(t->engine->loop, &t->cgroup_source);
+	target_settle(t);
+}
+
+/* Its profiles are made, and with the exporter: nothing of it is looked at any more, and a tree pins a file system. */
+static void wait_for_exporter(struct target *t)
+{
+	t->written_by = deadline_in(WRITTEN_NS);
+	fd_close(t->tree);
+	fd_close(t->opener.sock);
+	files_close_passed(t->engine->files, &t->files, t->exe);
+	t->tree = t->opener.sock = t->exe = -1;
+}
+
+void target_settle(struct target *t)
+{
+	if (!t->ending || t->windows || t->crashes)
+		return;
+	if (t->unwritten && !t->written_by)
+		wait_for_exporter(t);
+	if (t->unwritten && clock_now() < t->written_by)
+		return;
+	if (t->unwritten)
+		log_line(engine_peer_level(t->engine),
+			"target=%s outcome=late reason=\"the spool is slow: %u profiles are not written yet\"",
+			t->desc.id, t->unwritten);
+	log_line(LOG_INFO, "target=%s name=\"%s\" state=ended", t->desc.id, t->desc.name);
+	if (t->on_ended)
+		tell_ended(t);
+	close_all(t);
+}
+
+static void on_named_ahead(void *arg)
+{
+	struct target *t = arg;
+	t->ahead = naming_free(t->ahead);
+}
+
+/*
+ * So that the end, for which a runtime may wait, finds most names there. Debug information is opened anew each time, so
+ * less and less often, and not behind the first window, whose end asks for all: what a program does it does from the
+ * beginning, mostly. Milliseconds to the next time; -1: none is planned.
+ */
+static int name_ahead(struct target *t, int64_t now)
+{
+	if (t->ahead && naming_round(t->ahead, now) < 0)
+		return -1;
+	if (!t->started || t->ahead || t->seq)
+		return -1;
+	if (now < t->ahead_due)
+		return deadline_left_ms(t->ahead_due);
+	t->ahead_step *= 3;
+	t->ahead_due = now + t->ahead_step;
+	int64_t cpu = clock_cpu();
+	t->ahead = naming_start(t, t->counts, t->desc.n_events, NAMING_WINDOW, now + AHEAD_NS, on_named_ahead, t);
+	t->cost += clock_cpu() - cpu;
+	return deadline_left_ms(t->ahead_due);
+}
+
+/* --- stack snapshots ----------------------------------------------------------------------------------- */
+
+static struct stream *find_rung(const struct target *t, const struct stream *like, uint32_t rung)
+{
+	struct stream *st = t->streams;
+	while (st && !(st->rung == rung && st->spec == like->spec && st->cpu == like->cpu))
+		st = st->next_of_target;
+	return st;
+}
+
+/*
+ * On every CPU the new one of a clock is enabled before the old one is disabled: no time is left out, and what happens
+ * in the microseconds between is counted twice. What the kernel counts must not be sampled by two at once
+ * (shim/event/perf.h). A clock begins a period of its own there: of what was under way, less than a period for each CPU
+ * (or each thread, where events are inherited), there is no sample.
+ */
+static int move(struct target *t, uint32_t spec, uint32_t from, uint32_t to)
+{
+	const bool clock = event_kind(t->desc.events[spec].kind)->measure == MEASURES_CPU;
+	for (struct stream *st = t->streams; st; st = st->next_of_target) {
+		const struct stream *old = st->spec == spec && st->rung == to ? find_rung(t, st, from) : NULL;
+		if (old && ((!clock && ioctl(old->fd, PERF_EVENT_IOC_DISABLE, 0) < 0) ||
+				   ioctl(st->fd, PERF_EVENT_IOC_ENABLE, 0) < 0 ||
+				   (clock && ioctl(old->fd, PERF_EVENT_IOC_DISABLE, 0) < 0)))
+			return -errno;
+	}
+	return 0;
+}
+
+/* Not before the program begins: until its exec all are disabled, and it enables those that wait for it. */
+static void fit_snapshots(struct target *t, int64_t now)
+{
+	for (uint32_t i = 0; t->started && !rates_paused(t) && i < t->desc.n_events; i++) {
+		struct ladder *l = &t->ladders[i];
+		uint32_t from = l->at, to = ladder_look(l, now);
+		if (to == from)
+			continue;
+		int r = move(t, i, from, to);
+		ladder_moved(l, to);
+		l->crooked |= r < 0; /* never again */
+		log_line(r < 0 ? LOG_WARNING : LOG_INFO, "target=%s event=%s snapshot=%u was=%u outcome=\"%s\"",
+			t->desc.id, event_name(&t->desc.events[i]), l->size[to], l->size[from],
+			r < 0 ? strerror(-r) : "moved");
+	}
+}
+
+/* -1: not to be seen from here. */
+static int until_window_end(const struct target *t, int64_t now)
+{
+	int64_t ms = (t->window_mono + t->desc.window_s * NSEC_PER_SEC - now) / NSEC_PER_MSEC + 1;
+	return t->started && ms < INT_MAX ? (int)ms : -1;
+}
+
+/* Of a cgroup's end we are told; so as not to depend on that alone it is looked for, too, but not a thousand times a
+ * second. */
+static bool is_over(struct target *t, int64_t now)
+{
+	if (t->cgroup_source.fd >= 0 && t->desc.strategy == STRATEGY_CGROUP && now < t->look_for_end)
+		return false;
+	t->look_for_end = now + LOOK_FOR_END_NS;
+	return target_has_ended(t);
+}
+
+int target_round(struct target *t, int64_t now)
+{
+	if (!t->armed)
+		return -1;
+	const int crashes = crash_round(t, now);
+	if (t->ending && t->windows)
+		return loop_sooner(window_round(t, now), crashes);
+	if (t->ending && t->crashes)
+		return crashes;
+	if (t->ending) {
+		int left = deadline_left_ms(t->written_by);
+		target_settle(t); /* there it may end */
+		return left;
+	}
+	if (t->desc.strategy != STRATEGY_CGROUP)
+		target_cpu_usage(t);
+	if (is_over(t, now)) {
+		target_end(t);
+		return 0;
+	}
+	fit_snapshots(t, now);
+	apps_drain(t->apps, t->engine->rates.drained, false);
+	int call = 0, ahead = -1;
+	if (t->started && (t->early || now - t->window_mono >= t->desc.window_s * NSEC_PER_SEC)) {
+		call = offcpu_call(t);
+		if (!call)
+			window_end(t, false);
+	} else {
+		ahead = name_ahead(t, now);
+	}
+	if (call)
+		return call;
+	int turn = offcpu_round(t, now);
+	int names = window_round(t, now), next = until_window_end(t, now);
+	return loop_sooner(loop_sooner(loop_sooner(loop_sooner(names, next), ahead), turn), crashes);
+}
+
+/* --- records ------------------------------------------------------------------------------------------- */
+
+static void begin(struct target *t, const struct record *r)
+{
+	const int64_t now = clock_now();
+	/* the one who opened the event chose what stands there */
+	counting_start(t, r->time < (uint64_t)now ? (int64_t)r->time : now);
+	offcpu_begin(t);
+}
+
+/* A copy that ends before its size is all the stack that there was: a larger one would have no more. */
+static void note_snapshot(
+	struct target *t, const struct stream *st, const struct record_sample *s, enum unwind_stop stop)
+{
+	if (!st->rung || !s->has_regs)
+		return;
+	bool cut = stop == UNWIND_STACK && s->stack_size >= st->layout.stack_user;
+	t->tally.rungs[st->spec][st->rung]++;
+	ladder_saw(&t->ladders[st->spec], st->rung, cut, unwind_reach(t->engine->unwind));
+}
+
+/* Of a tracepoint with a field what that says, below 0 nothing (an error, mostly); of all else 1. */
+static uint64_t value_of(const struct event_spec *s, const struct record_sample *sample)
+{
+	uint64_t value = 0;
+	if (!s->value_size)
+		return 1;
+	if ((uint64_t)s->value_at + s->value_size > sample->raw_size || s->value_size > sizeof(value))
+		return 0;
+	memcpy(&value, sample->raw + s->value_at, s->value_size); /* x86: little-endian */
+	const bool negative = s->value_signed && value >> (8 * s->value_size - 1);
+	return negative ? 0 : value;
+}
+
+/* What it adds to the profile, in the unit of that. */
+static uint64_t worth_of(struct target *t, uint32_t spec, const struct record_sample *sample, uint64_t weight)
+{
+	uint64_t worth, *sum = &t->tally.value[spec];
+	if (!t->desc.events[spec].value_size)
+		return weight;
+	if (__builtin_mul_overflow(weight, value_of(&t->desc.events[spec], sample), &worth) || worth > VALUE_MAX)
+		worth = VALUE_MAX;
+	*sum = *sum + worth > INT64_MAX ? INT64_MAX : *sum + worth;
+	return worth;
+}
+
+struct when target_when(const struct target *t, const struct record *r)
+{
+	const uint32_t detail = t->desc.detail;
+	const int64_t us = ((int64_t)r->time - t->window_mono) / 1000;
+	struct when when = {detail & DETAIL_CPU ? r->cpu + 1 : 0, 0};
+	if (detail & DETAIL_TIME) /* a window has an hour at most, which is less than 2^32 us */
+		when.us = us < 0 ? 1 : us < UINT32_MAX ? (uint32_t)us + 1 : UINT32_MAX;
+	return when;
+}
+
+static void on_plain(struct target *t, struct stream *st, const struct record *r, uint64_t weight)
+{
+	struct frame frames[AGGREGATE_STACK_MAX];
+	const struct who who = {r->pid, r->tid, "", "", "", NULL};
+	const struct when when = target_when(t, r);
+	const enum event_measure measure = event_kind(t->desc.events[st->spec].kind)->measure;
+	if (measure != MEASURES_WAITS)
+		aggregate_add_at(t->counts[st->spec], frames, stack_plain(r, frames), &who, &when, 1,
+			worth_of(t, st->spec, &r->sample, weight));
+	if (measure != MEASURES_COUNT)
+		offcpu_record(t, st, r, NULL, 0);
+}
+
+static void on_sample(struct target *t, struct stream *st, const struct record *r)
+{
+	static const struct frame outside = {.kind = FRAME_SPECIAL, .name = frame_outside};
+	struct frame frames[AGGREGATE_STACK_MAX];
+	uint64_t weight = rates_weight(&t->rate, t->desc.events[st->spec].period, (int64_t)r->time);
+	const enum event_measure measure = event_kind(t->desc.events[st->spec].kind)->measure;
+	const bool waits = measure == MEASURES_WAITS;
+	struct target_tally *tally = &t->tally;
+	/* one that is read behind its window's end is of the next: nothing is lost where a drain is late */
+	if (!t->started || (int64_t)r->time < t->began) {
+		tally->before++;
+		tally->before_weight[st->spec] += weight;
+		return;
+	}
+	if (!waits && !rates_take(t, st->spec, (int64_t)r->time, weight, r->sample.stack_size))
+		return;
+	tally->samples++;
+	t->samples++;
+	tally->weight[st->spec] += waits ? 0 : weight;
+	struct aggregate *a = t->counts[st->spec];
+	if (t->plain) {
+		on_plain(t, st, r, weight);
+		return;
+	}
+	struct task *p = r->pid ? tasks_get(t->tasks, r->pid) : NULL;
+	if (!p && waits) {
+		offcpu_record(t, st, r, NULL, 0);
+		return;
+	}
+	if (!p) { /* pid 0: the kernel cannot name it in the opener's pid namespace */
+		struct who nobody = {.process = "", .thread = "", .exe = ""};
+		tally->outside++;
+		aggregate_add(a, &outside, 1, &nobody, 1, worth_of(t, st->spec, &r->sample, weight));
+		return;
+	}
+	enum unwind_stop stop;
+	size_t n = stack_frames(t->engine->unwind, p, r, &st->layout, &t->engine->jit_room, frames, &stop);
+	struct who who = {r->pid, r->tid, p->comm, tasks_thread_name(p, r->tid), p->exe,
+		apps_labels(t->apps, r->pid, r->tid, r->time)};
+	struct when when = target_when(t, r);
+	tally->stops[stop]++;
+	note_snapshot(t, st, &r->sample, stop);
+	p->sampled = true;
+	if (!waits)
+		aggregate_add_at(a, frames, n, &who, &when, 1, worth_of(t, st->spec, &r->sample, weight));
+	if (measure != MEASURES_COUNT)
+		offcpu_record(t, st, r, frames, n);
+}
+
+void target_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time, bool shared)
+{
+	if (!t->started)
+		return;
+	*(shared ? &t->tally.lost_shared : &t->tally.lost) += count;
+	offcpu_lost(t, shared ? 0 : count, cpu, time);
+	tasks_lossy(t->tasks);
+	commit_lossy(t->engine->commit, t);
+}
+
+void target_damaged(struct target *t, uint64_t times, int64_t time)
+{
+	t->saved.changed = true;
+	t->tally.damaged += times;
+	target_lost(t, 0, 0, time, false);
+}
+
+/* What is heard by two events keeps the earlier one (profiler/sample/heard.h). False: the record came by the other. */
+static bool keep_earlier(struct target *t, struct stream *st, struct heard_by *by)
+{
+	struct stream *other = by->id ? streams_find(t->engine->streams, by->id) : NULL;
+	if (!other || other == st) { /* the first time, or the one that it was heard by is closed by now */
+		by->id = st->id;
+		return true;
+	}
+	struct stream *later = st->id > other->id ? st : other;
+	by->id = later == st ? other->id : st->id;
+	t->tally.doubled++;
+	/* the supervisor holds it, too: until that is closed, every new thread inherits it, and pays for it */
+	ioctl(later->fd, PERF_EVENT_IOC_DISABLE, 0);
+	worker_tell(t->engine, &(struct asked){ASKED_CLOSE, t->number, later->index}, -1);
+	drop_stream(t, later);
+	return later != st;
+}
+
+static bool keep_single(struct target *t, struct stream *st, const struct record *r)
+{
+	const bool sample = r->type == PERF_RECORD_SAMPLE;
+	bool whoever = sample && event_is(&t->desc.events[st->spec], NAMED_TRACEPOINT);
+	bool wanted = true;
+	if (!whoever && r->by && r->by != UINT32_MAX) {
+		struct heard_by *by = heard_by(t->heard, r->by, (uint32_t)st->cpu, st->spec + EVENTS_MAX * st->role);
+		wanted = !by || (!(sample && by->time == r->time) && keep_earlier(t, st, by));
+		if (by && sample)
+			by->time = r->time;
+	}
+	if (r->type == PERF_RECORD_FORK || r->type == PERF_RECORD_EXIT)
+		heard_forget(t->heard, r->tid);
+	return wanted;
+}
+
+static void on_sideband(struct target *t, const struct record *r)
+{
+	bool exec = r->type == PERF_RECORD_COMM && r->comm.exec;
+	if (exec && !t->started && !t->desc.running && r->pid == (uint32_t)t->desc.init_pid)
+		begin(t, r);
+	offcpu_sideband(t, r);
+	if (exec || (r->type == PERF_RECORD_EXIT && r->pid == r->tid))
+		apps_image_ends(t->apps, r->pid, (int64_t)r->time);
+	if (r->type == PERF_RECORD_EXIT)
+		apps_thread_ended(t->apps, r->pid, r->tid, r->time);
+	if (!t->plain)
+		tasks_record(t->tasks, r);
+}
+
+/* Beside these nothing changes what is known of processes. */
+static bool is_sideband(const struct record *r)
+{
+	return r->type == PERF_RECORD_COMM || r->type == PERF_RECORD_FORK || r->type == PERF_RECORD_EXIT ||
+	       (r->type == PERF_RECORD_MMAP2 && r->mmap.exec);
+}
+
+void target_record(struct target *t, struct stream *st, const struct perf_event_header *h)
+{
+	struct record r;
+	t->saved.changed = true;
+	if (st->role == PERF_WAITS || st->role == PERF_SWITCHES)
+		rates_switch(t, h->size);
+	else
+		rates_record(t, h->type == PERF_RECORD_SAMPLE, h->size);
+	if (record_parse(h, &st->layout, &r) < 0) {
+		t->tally.malformed++;
+		return;
+	}
+	if (t->heard && !keep_single(t, st, &r))
+		return;
+	if (r.type == PERF_RECORD_SAMPLE && st->role == PERF_SAMPLES) {
+		on_sample(t, st, &r);
+	} else if (r.type == PERF_RECORD_SAMPLE || (r.type == PERF_RECORD_SWITCH && st->role == PERF_SWITCHES)) {
+		offcpu_record(t, st, &r, NULL, 0);
+	} else if (r.type == PERF_RECORD_THROTTLE) {
+		t->tally.throttled++;
+	} else if (is_sideband(&r)) {
+		if (!t->plain)
+			commit_record(t->engine->commit, t, &r, h);
+		on_sideband(t, &r);
+	}
+}
+
+/* --- of a predecessor ---------------------------------------------------------------------------------- */
+
+void target_replay(struct target *t, const struct perf_event_header *h)
+{
+	static const struct perf_layout none;
+	struct record r;
+	if (record_parse(h, &none, &r) == 0 && is_sideband(&r))
+		on_sideband(t, &r);
+}
+
+/* Between two rungs it may have enabled one and not yet disabled the other. */
+static void set_rungs(struct target *t)
+{
+	for (unsigned pass = 0; pass < 2; pass++)
+		for (struct stream *st = t->streams; st; st = st->next_of_target) {
+			const struct ladder *l = &t->ladders[st->spec];
+			if (st->rung && !l->crooked && (st->rung == l->at) == !pass)
+				ioctl(st->fd, pass ? PERF_EVENT_IOC_DISABLE : PERF_EVENT_IOC_ENABLE, 0);
+		}
+}
+
+void target_window_from(struct target *t, int64_t mono)
+{
+	t->window_mono = mono;
+	t->window_real = clock_real() - (clock_now() - mono);
+}
+
+void target_begin_clock(struct target *t)
+{
+	uint64_t ran = 0;
+	memset(t->kernel, 0, sizeof(t->kernel));
+	rates_ran(t, &ran);
+	t->ran_then = ran ? ran : t->ran_then;
+}
+
+void target_resume(struct target *t, int64_t gap)
+{
+	t->saved.changed = true;
+	if (!t->started)
+		return;
+	ahead_plan(t);
+	set_rungs(t);
+	rates_resume(t);
+	offcpu_resume(t);
+	t->tally.restarts++;
+	t->tally.gap += (uint64_t)gap;
+	log_line(LOG_INFO, "target=%s outcome=resumed gap_ms=%lld samples=%llu", t->desc.id,
+		(long long)(gap / NSEC_PER_MSEC), (unsigned long long)t->tally.samples);
+}
+
+void target_resume_blank(struct target *t)
+{
+	begin_running(t, "nothing is known of what was before: the profiler was restarted and had to begin anew");
+	set_rungs(t);
+	rates_resume(t);
+	offcpu_resume(t);
+	target_begin_clock(t);
+	tasks_lossy(t->tasks);
+	apps_blank(t->apps);
+	log_line(LOG_INFO, "target=%s outcome=\"begun anew\"", t->desc.id);
+}

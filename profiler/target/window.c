@@ -1,0 +1,370 @@
+#include "profiler/target/window.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/log.h"
+#include "profiler/inproc/apps.h"
+#include "profiler/target/build.h"
+#include "profiler/target/commit.h"
+#include "profiler/inproc/crash.h"
+#include "profiler/target/naming.h"
+#include "profiler/offcpu/offcpu.h"
+#include "profiler/pprof/pprof.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAMES_NS (4 * NSEC_PER_SEC)	     /* for the symbolizer: a window lasts 5 s at least */
+#define NAMES_LAST_NS (1500 * NSEC_PER_MSEC) /* a tree pins a file system: it is closed 2 s after the target's end */
+
+/* --- the file ------------------------------------------------------------------------------------------ */
+
+/* t NULL: it is gone. */
+static void note_lost(struct target *t, const struct export_profile *p, const struct err *e)
+{
+	log_line(LOG_ERR, "target=%s event=%s outcome=lost samples=%" PRIu64 " reason=\"%s\"", p->id, p->event,
+		p->samples, e->text);
+	if (t)
+		t->past.lost += p->samples;
+}
+
+void window_written(void *engine, void *of, const struct export_profile *p, const char *path, const struct err *e)
+{
+	struct target *t = of;
+	if (p->head.type == EXPORT_CRASH) {
+		crash_written(t, p, path, e);
+		return;
+	}
+	if (path)
+		log_line(LOG_INFO, "target=%s event=%s outcome=written file=\"%s\" bytes=%" PRIu64, p->id, p->event,
+			path, p->bytes);
+	else
+		note_lost(t, p, e);
+	if (!t)
+		return;
+	if (path)
+		snprintf(t->last_profile, sizeof(t->last_profile), "%s", path);
+	t->unwritten--;
+	if (!p->rest ||
+		!t->unwritten) /* they are answered in their order; the last ones may never have been handed over */
+		commit_written(t->engine->commit, t, p->seq);
+	target_settle(t);
+}
+
+static void describe(const struct window *w, uint32_t profile, struct export_profile *ret)
+{
+	const struct target_desc *d = &w->t->desc;
+	*ret = (struct export_profile){.start_ns = w->real, .duration_ns = w->duration, .seq = w->seq};
+	snprintf(ret->event, sizeof(ret->event), "%s",
+		profile == BUILD_WALL ? EVENT_WALL : event_name(&d->events[profile]));
+	snprintf(ret->id, sizeof(ret->id), "%s", d->id);
+	snprintf(ret->name, sizeof(ret->name), "%s", d->name);
+	snprintf(ret->pod, sizeof(ret->pod), "%s", d->pod);
+	snprintf(ret->pod_namespace, sizeof(ret->pod_namespace), "%s", d->pod_namespace);
+}
+
+/* Takes the bytes. */
+static int hand_over(struct target *t, struct export_profile *p, uint8_t *bytes, struct err *e)
+{
+	struct exporter_client *c = t->engine->exporting.client;
+	if (!c) {
+		free(bytes);
+		return err_say(e, -EPIPE, "nobody writes the spool");
+	}
+	int r = exporter_write(c, p, bytes, t, e);
+	t->unwritten += r == 0;
+	t->handed |= r == 0;
+	return r;
+}
+
+/* False: nobody will say that it was written. */
+static bool write_profile(const struct window *w, uint32_t profile, uint32_t rest)
+{
+	struct profile *built;
+	struct export_profile p;
+	uint8_t *bytes = NULL;
+	size_t len = 0;
+	struct err e = {0};
+	describe(w, profile, &p);
+	int r = build_profile(w, profile, &built, &p.samples);
+	if (r == 0)
+		r = pprof_write(built, &bytes, &len);
+	p.bytes = len;
+	p.rest = rest;
+	if (r < 0)
+		err_set(&e, r, "cannot build the profile");
+	else
+		r = hand_over(w->t, &p, bytes, &e);
+	if (r < 0)
+		note_lost(w->t, &p, &e);
+	profile_free(built);
+	return r == 0;
+}
+
+/* All that it ran was on CPUs without events: its account tells. */
+static bool ran_unseen(const struct window *w, uint32_t spec)
+{
+	return w->uncovered[0] && w->cpu_used * 1000 >= BUILD_UNCLOCKED_NS &&
+	       event_kind(w->t->desc.events[spec].kind)->measure == MEASURES_CPU;
+}
+
+/* A window without a sample is none, unless it is the only one, or the kernel knows of samples lost or time used. */
+static bool is_worth_it(const struct window *w, uint32_t spec)
+{
+	const struct kernel_count *k = &w->kernel[spec];
+	return aggregate_samples(w->counts[spec]) || k->lost || k->unsampled || k->unseen || ran_unseen(w, spec) ||
+	       (w->last && !w->t->handed && !w->t->windows);
+}
+
+/* What programs have written about their code by now: at the end of a window, for it may be thrown away later. */
+static void refresh_jits(struct window *w)
+{
+	int64_t now = clock_now();
+	for (uint32_t i = 0; i < w->t->desc.n_events; i++)
+		for (size_t k = 0; k < aggregate_frames(w->counts[i]); k++) {
+			const struct frame *f = aggregate_frame(w->counts[i], (uint32_t)k);
+			if (f->kind == FRAME_JIT)
+				jit_refresh(f->jit, now, target_open_named, w->t);
+		}
+}
+
+/*
+ * Modules of which a predecessor has told the name alone, and those whose files did not answer when they were first
+ * wanted: who is there already has them for good.
+ */
+static void load_modules(struct window *w)
+{
+	struct pairs seen = {0};
+	for (uint32_t i = 0; i < w->t->desc.n_events; i++)
+		for (size_t k = 0; k < aggregate_frames(w->counts[i]); k++) {
+			struct module *m = aggregate_frame(w->counts[i], (uint32_t)k)->module;
+			size_t had = seen.count;
+			if (module_state(m) == MODULE_UNREADABLE && pairs_add(&seen, module_id(m), 0) >= 0 &&
+				seen.count > had && target_module(w->t, module_key(m), target_open_file, &m) == 0)
+				module_unref(m);
+		}
+	pairs_done(&seen);
+}
+
+static bool is_due(const struct window *w, uint32_t profile)
+{
+	for (uint32_t i = 0; i < w->t->desc.n_events; i++)
+		if (build_has(w->t, profile, i) && is_worth_it(w, i))
+			return true;
+	return false;
+}
+
+static void write_all(const struct window *w)
+{
+	uint32_t due[BUILD_WALL + 1], n = 0;
+	bool told = false;
+	for (uint32_t i = 0; i <= BUILD_WALL; i++)
+		if ((i < w->t->desc.n_events || i == BUILD_WALL) && is_due(w, i))
+			due[n++] = i;
+	for (uint32_t i = 0; i < n; i++)
+		told |= write_profile(w, due[i], n - 1 - i);
+	if (!told)
+		commit_written(w->t->engine->commit, w->t, w->seq);
+}
+
+/* --- the end of a window -------------------------------------------------------------------------------- */
+
+int window_counts(struct target *t, struct aggregate **ret)
+{
+	int r = aggregate_new(ret);
+	if (r == 0)
+		aggregate_share(*ret, &t->engine->tables);
+	return r;
+}
+
+/* What was counted becomes the window's; the target counts on in new ones. False: no memory, they are shared. */
+static bool take_counts(struct window *w)
+{
+	struct aggregate *fresh[EVENTS_MAX] = {0};
+	uint32_t n = w->t->desc.n_events, got = 0;
+	memcpy(w->counts, w->t->counts, sizeof(w->counts));
+	while (got < n && window_counts(w->t, &fresh[got]) == 0)
+		got++;
+	if (got == n)
+		memcpy(w->t->counts, fresh, sizeof(fresh));
+	for (uint32_t i = 0; got < n && i < got; i++)
+		aggregate_free(fresh[i]);
+	return got == n;
+}
+
+static void next_window(struct target *t)
+{
+	t->past.throttled += t->tally.throttled;
+	memset(&t->tally, 0, sizeof(t->tally));
+	t->tally.cpu_usage = t->cpu_last;
+	t->cpu_weight = 0;
+	rates_next_window(t);
+	t->early = false;
+	t->seq++;
+}
+
+static uint64_t lost_in(const struct window *w)
+{
+	bool known = false;
+	uint64_t n = 0;
+	for (uint32_t i = 0; i < w->t->desc.n_events; i++) {
+		known |= w->kernel[i].lost_known;
+		n += w->kernel[i].lost;
+	}
+	return known ? n : w->tally.lost; /* which every event of a session has */
+}
+
+static void fill(struct window *w, struct target *t, bool last)
+{
+	offcpu_end(t);
+	apps_drain(t->apps, t->engine->rates.drained, last);
+	apps_window(t->apps, last);
+	t->tally.apps_lost += apps_lost(t->apps);
+	t->tally.labels_lost += apps_labels_lost(t->apps);
+	*w = (struct window){.t = t,
+		.last = last,
+		.early = t->early,
+		.by_cap = t->rate.by_cap,
+		.by_budget = t->rate.by_budget,
+		.rate_most = t->rate.most,
+		.seq = t->seq,
+		.real = t->window_real};
+	w->tally = t->tally;
+	w->cpu_used = target_cpu_used(t);
+	counted_window(t, w);
+	const int64_t now = clock_now(); /* what was counted is of the time until here, however long it took to ask */
+	w->duration = now - t->window_mono;
+	coverage_look(t->engine, now);
+	coverage_list(t, t->window_mono, w->uncovered);
+	t->past.lost += lost_in(w);
+	w->owns_counts = take_counts(w);
+	apps_next_window(t->apps, w->counts, t->counts);
+	if (w->tally.restarts || t->files.silent || t->opener.account.silent || files_broken(t->engine->files))
+		load_modules(w);
+	refresh_jits(w);
+	target_window_from(t, now);
+	next_window(t);
+	commit_window(t->engine->commit, w);
+}
+
+static void let_go(struct window *w)
+{
+	naming_free(w->naming);
+	for (uint32_t i = 0; i < w->t->desc.n_events; i++)
+		w->owns_counts ? (void)aggregate_free(w->counts[i]) : aggregate_clear(w->counts[i]);
+}
+
+void window_free(struct window *w)
+{
+	let_go(w);
+	free(w);
+}
+
+static enum naming_use use_of(const struct window *w)
+{
+	return w->last ? NAMING_LAST_WINDOW : NAMING_WINDOW;
+}
+
+static void on_named(void *arg)
+{
+	struct window *w = arg;
+	struct target *t = w->t;
+	int64_t cpu = clock_cpu();
+	for (struct window **at = &t->windows; *at; at = &(*at)->next)
+		if (*at == w) {
+			*at = w->next;
+			break;
+		}
+	w->unnamed = naming_left(w->naming);
+	w->unasked = w->naming ? 0 : naming_put_off(t, w->counts, t->desc.n_events, use_of(w));
+	write_all(w);
+	window_free(w);
+	t->cost += clock_cpu() - cpu;
+	target_settle(t);
+}
+
+static struct naming *start_naming(struct window *w, int64_t deadline)
+{
+	return naming_start(w->t, w->counts, w->t->desc.n_events, use_of(w), deadline, on_named, w);
+}
+
+static void append(struct target *t, struct window *w)
+{
+	struct window **at = &t->windows;
+	while (*at)
+		at = &(*at)->next;
+	*at = w;
+}
+
+void window_restore(struct target *t, struct window *w)
+{
+	w->t = t;
+	w->owns_counts = true;
+	append(t, w);
+}
+
+/* One that a predecessor has left: what it would have waited for, and what it knew by then. */
+static void ask_names(struct window *w)
+{
+	load_modules(w);
+	refresh_jits(w);
+	w->naming = start_naming(w, clock_now() + NAMES_NS);
+	if (!w->naming)
+		on_named(w);
+}
+
+static void end(struct target *t, bool last)
+{
+	struct window now, *w = malloc(sizeof(*w));
+	if (!t->started) {
+		log_line(engine_peer_level(t->engine),
+			"target=%s outcome=empty reason=\"the container ended before its program started\"",
+			t->desc.id);
+		free(w);
+		return;
+	}
+	t->ahead = naming_free(t->ahead); /* asks for the same */
+	fill(&now, t, last);
+	for (struct window *other = last ? t->windows : NULL; other; other = other->next)
+		if (other->naming)
+			naming_hurry(other->naming, clock_now() + NAMES_LAST_NS);
+	if (w && now.owns_counts) {
+		*w = now;
+		w->naming = start_naming(w, clock_now() + (last ? NAMES_LAST_NS : NAMES_NS));
+	}
+	if (w && now.owns_counts && w->naming) {
+		append(t, w);
+		return;
+	}
+	now.unasked = naming_put_off(t, now.counts, t->desc.n_events, use_of(&now));
+	write_all(&now);
+	let_go(&now);
+	free(w);
+}
+
+void window_end(struct target *t, bool last)
+{
+	int64_t cpu = clock_cpu();
+	end(t, last);
+	t->cost += clock_cpu() - cpu;
+}
+
+int window_round(struct target *t, int64_t now)
+{
+	int wait = -1;
+	for (struct window *w = t->windows, *next; w; w = next) {
+		next = w->next;
+		const bool last = t->ending && w == t->windows && !next; /* its target goes with it */
+		bool asked = w->naming;
+		if (!asked)
+			ask_names(w);
+		int left = asked ? naming_round(w->naming, now) : 0;
+		if (left < 0 && last)
+			return -1;
+		if (left >= 0 && (wait < 0 || left < wait))
+			wait = left;
+	}
+	return wait;
+}

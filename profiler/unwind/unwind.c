@@ -1,0 +1,767 @@
+#include "profiler/unwind/unwind.h"
+
+#include "profiler/unwind/cfi.h"
+#include "profiler/unwind/rows.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <libunwind-x86_64.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * How a stack is walked. Each step takes the compiled rule of the frame's address (rows.h). Where the table has none,
+ * but .eh_frame has an entry (one that rows.c left out), libunwind is the last resort, for that step alone: it gets a
+ * cursor whose registers and memory come from the callbacks below, with `struct walk` behind them. Before each step the
+ * walk knows the mapping of the frame's code, and with it the only module whose sections libunwind may read during that
+ * step. Else the frame pointer decides.
+ */
+
+/* exported, but in no header; tools that unwind remotely declare it themselves */
+extern int UNW_OBJ(dwarf_search_unwind_table)(
+	unw_addr_space_t as, unw_word_t ip, unw_dyn_info_t *di, unw_proc_info_t *pi, int need_unwind_info, void *arg);
+
+/* Words that libunwind may read: a frame never seen before takes some hundred, one in its cache about five. */
+#define STEP_READS 16384
+#define WALK_READS 262144
+#define LOOK_UPS 16 /* for the last resort, which vets what it is given */
+
+/*
+ * Behind the last pop and before the return, gcc's rules still say where registers were saved: below the stack pointer,
+ * in what the snapshot has not. They have been restored by then.
+ */
+#define POPPED (RULE_SAVED * 8)
+
+/* Memory this far above the stack pointer is stack that the snapshot does not reach; the default RLIMIT_STACK. */
+#define STACK_REACH (8u << 20)
+
+struct cache { /* what libunwind keeps for one set of mappings */
+	struct space_cache base;
+	struct unwind *owner;
+	struct cache *older, *newer;
+	struct space_cache **slot; /* where the space holds us */
+	unw_addr_space_t as;
+};
+
+/*
+ * Where the return addresses of a thread's last sample were. Most of its callers are still there, and a snapshot is
+ * cold: asked for one after the other, each by the address that the one before led to, they are what a walk waits for;
+ * asked for at once they come together.
+ */
+#define PLACES 64
+#define THREADS 32 /* told apart by where their stacks are */
+struct places {
+	unsigned n, n_rules;
+	uint64_t at[PLACES];
+	uint16_t rules[PLACES]; /* where the rules were */
+};
+
+/*
+ * Rules of late. Most calls were seen a moment ago, and the way to a rule through its table is half a dozen lines of
+ * cold memory; here it is one, and which one is known ahead.
+ */
+#define RULES_BITS 11
+struct recent_rule {
+	uint64_t key; /* rows_key */
+	struct rule rule;
+};
+
+struct unwind {
+	struct places places[THREADS], no_thread; /* no_thread: of brief walks */
+	struct recent_rule rules[1u << RULES_BITS];
+	uint64_t last_resorts;
+	bool no_last_resort;
+	size_t reach;
+	size_t count;
+	struct cache *oldest, *newest; /* by use */
+};
+
+/* A mapping that frames of this stack were in: neighbours are often in the same one. */
+#define CODES 4
+struct code {
+	uint64_t start, end; /* end 0: empty */
+	uint64_t bias;	     /* address - vaddr */
+	struct module *module;
+	const struct rows *rows;
+	const struct elf *elf; /* NULL: none of ours */
+};
+
+struct walk {
+	const struct space *space;
+	uint64_t reg[DWARF_REGS]; /* of the frame; the return address is its ip */
+	const uint8_t *stack;
+	uint64_t stack_start, stack_end;
+	uint64_t reached; /* the highest stack pointer in it */
+	struct unwind *owner;
+	struct places *places;
+	unw_cursor_t cursor;
+
+	unsigned next_code;
+	uint32_t known;	   /* bit mask of registers that are */
+	bool exact;	   /* the ip is that of an instruction, not a return address */
+	bool brief;	   /* no more than the usual rules */
+	bool other_stack;  /* a signal handler ran on one of its own, and what it interrupted is not in the snapshot */
+	struct code *code; /* what lies there */
+	const struct rows *rows;
+	uint64_t vaddr; /* of what is looked up */
+	struct code codes[CODES];
+
+	unsigned step_reads, walk_reads, look_ups, last_resorts;
+	bool no_info, searching;
+	enum unwind_stop trouble; /* first reason for a failed read in this step */
+};
+
+const char *unwind_stop_name(enum unwind_stop stop)
+{
+	static const char *const names[UNWIND_STOPS] = {
+		[UNWIND_STACK] = "[truncated: stack]",
+		[UNWIND_NO_INFO] = "[truncated: no unwind info]",
+		[UNWIND_BAD_MEMORY] = "[truncated: bad memory]",
+		[UNWIND_UNKNOWN_MAPPING] = "[truncated: unknown mapping]",
+		[UNWIND_DEPTH] = "[truncated: depth]",
+		[UNWIND_LOST_MAPPING] = "[truncated: lost mapping]",
+		[UNWIND_SWITCH] = "[truncated: stack switch]",
+	};
+	return stop < UNWIND_STOPS ? names[stop] : NULL;
+}
+
+/* --- memory */
+
+static bool stack_read(const struct walk *w, uint64_t addr, uint64_t *ret)
+{
+	if (addr < w->stack_start || addr > w->stack_end || w->stack_end - addr < sizeof(*ret))
+		return false;
+	memcpy(ret, w->stack + (addr - w->stack_start), sizeof(*ret));
+	return true;
+}
+
+/* Why a read outside of the snapshot failed. */
+static enum unwind_stop stack_trouble(const struct walk *w, uint64_t addr)
+{
+	bool above = addr >= w->stack_start && addr - w->stack_start < STACK_REACH;
+	return above ? UNWIND_STACK : UNWIND_BAD_MEMORY;
+}
+
+/* Lay the section's bytes over a word; libunwind reads aligned words, and the ends of a section need not be. */
+static bool section_read(const struct elf_section *s, uint64_t vaddr, uint64_t *word)
+{
+	uint64_t off = vaddr - s->vaddr;
+	if (s->data && off < s->size && s->size - off >= sizeof(*word)) {
+		memcpy(word, s->data + off, sizeof(*word));
+		return true;
+	}
+	bool any = false;
+	for (unsigned i = 0; s->data && i < sizeof(*word); i++)
+		if (vaddr + i - s->vaddr < s->size) {
+			((uint8_t *)word)[i] = s->data[vaddr + i - s->vaddr];
+			any = true;
+		}
+	return any;
+}
+
+static bool image_read(const struct walk *w, uint64_t addr, uint64_t *ret)
+{
+	const struct elf *elf = w->code->elf;
+	uint64_t vaddr = addr - w->code->bias;
+	if (!elf)
+		return false;
+	*ret = 0;
+	bool frame = section_read(&elf->eh_frame, vaddr, ret);
+	return section_read(&elf->eh_frame_hdr, vaddr, ret) || frame;
+}
+
+static int access_mem(unw_addr_space_t as, unw_word_t addr, unw_word_t *val, int write, void *arg)
+{
+	struct walk *w = arg;
+	if (write || w->step_reads == 0 || w->walk_reads == 0)
+		return -UNW_EINVAL;
+	w->step_reads--;
+	w->walk_reads--;
+	uint64_t word;
+	if (stack_read(w, addr, &word) || image_read(w, addr, &word)) {
+		*val = word;
+		return 0;
+	}
+	if (w->searching) { /* it follows the pointer to the personality routine, which nobody needs */
+		*val = 0;
+		return 0;
+	}
+	if (w->trouble == UNWIND_END)
+		w->trouble = stack_trouble(w, addr);
+	return -UNW_EINVAL;
+}
+
+/* --- registers, unwind tables, and what libunwind also wants to have */
+
+static int access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_t *val, int write, void *arg)
+{
+	_Static_assert((int)UNW_X86_64_RAX == (int)DWARF_RAX && (int)UNW_X86_64_RIP == (int)DWARF_RA,
+		"libunwind counts as DWARF does");
+	const struct walk *w = arg;
+	if (write || reg < 0 || reg >= DWARF_REGS || !(w->known & 1u << reg))
+		return -UNW_EBADREG;
+	*val = reg == DWARF_RA && !w->exact ? w->reg[reg] - 1 : w->reg[reg]; /* it takes the first ip literally */
+	return 0;
+}
+
+static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *pi, int need_unwind_info, void *arg)
+{
+	struct walk *w = arg;
+	const struct code *code = w->code;
+	uint64_t entry;
+	w->no_info = true;
+	if (!code->elf || cfi_find(code->elf, ip - code->bias, &entry) < 0)
+		return -UNW_ENOINFO;
+	/* the search is done: libunwind gets a table of the one entry */
+	unw_dyn_info_t di = {
+		.format = UNW_INFO_FORMAT_REMOTE_TABLE,
+		.start_ip = 0,
+		.end_ip = ~(unw_word_t)0,
+		.u.rti = {.segbase = code->bias + code->elf->eh_frame_hdr.vaddr,
+			.table_data = code->bias + entry,
+			.table_len = 1},
+	};
+	w->searching = true;
+	int r = UNW_OBJ(dwarf_search_unwind_table)(as, ip, &di, pi, need_unwind_info, arg);
+	w->searching = false;
+	w->no_info = r < 0;
+	return r < 0 ? -UNW_ENOINFO : 0;
+}
+
+static void put_unwind_info(unw_addr_space_t as, unw_proc_info_t *pi, void *arg)
+{
+	/* libunwind frees what it made */
+}
+
+static int no_dyn_info_list(unw_addr_space_t as, unw_word_t *addr, void *arg)
+{
+	return -UNW_ENOINFO;
+}
+
+static int no_fpreg(unw_addr_space_t as, unw_regnum_t reg, unw_fpreg_t *val, int write, void *arg)
+{
+	return -UNW_EBADREG;
+}
+
+static int no_resume(unw_addr_space_t as, unw_cursor_t *cursor, void *arg)
+{
+	return -UNW_EINVAL;
+}
+
+static int no_proc_name(unw_addr_space_t as, unw_word_t ip, char *buf, size_t size, unw_word_t *offset, void *arg)
+{
+	return -UNW_EINVAL;
+}
+
+/* --- libunwind's address spaces */
+
+static void list_remove(struct cache *c)
+{
+	struct unwind *u = c->owner;
+	*(c->older ? &c->older->newer : &u->oldest) = c->newer;
+	*(c->newer ? &c->newer->older : &u->newest) = c->older;
+	u->count--;
+}
+
+static void list_append(struct cache *c)
+{
+	struct unwind *u = c->owner;
+	c->newer = NULL;
+	c->older = u->newest;
+	*(u->newest ? &u->newest->newer : &u->oldest) = c;
+	u->newest = c;
+	u->count++;
+}
+
+static void cache_drop(struct space_cache *base)
+{
+	struct cache *c = (struct cache *)base; /* the first member */
+	list_remove(c);
+	unw_destroy_addr_space(c->as);
+	free(c);
+}
+
+static void cache_free(struct cache *c)
+{
+	*c->slot = NULL;
+	cache_drop(&c->base);
+}
+
+static unw_addr_space_t addr_space_new(void)
+{
+	unw_accessors_t accessors = {
+		.find_proc_info = find_proc_info,
+		.put_unwind_info = put_unwind_info,
+		.get_dyn_info_list_addr = no_dyn_info_list,
+		.access_mem = access_mem,
+		.access_reg = access_reg,
+		.access_fpreg = no_fpreg,
+		.resume = no_resume,
+		.get_proc_name = no_proc_name,
+	};
+	unw_addr_space_t as = unw_create_addr_space(&accessors, 0);
+	if (as)
+		unw_set_caching_policy(as, UNW_CACHE_GLOBAL);
+	return as;
+}
+
+static struct cache *cache_new(struct unwind *u, struct space_cache **slot)
+{
+	struct cache *c = calloc(1, sizeof(*c));
+	if (!c)
+		return NULL;
+	c->as = addr_space_new();
+	if (!c->as) {
+		free(c);
+		return NULL;
+	}
+	c->base.drop = cache_drop;
+	c->owner = u;
+	c->slot = slot;
+	*slot = &c->base;
+	list_append(c);
+	return c;
+}
+
+static struct cache *cache_get(struct unwind *u, const struct space *s)
+{
+	struct space_cache **slot = space_cache(s);
+	struct cache *c = (struct cache *)*slot;
+	if (c && c->owner == u) {
+		list_remove(c);
+		list_append(c);
+		return c;
+	}
+	if (c)
+		cache_free(c);
+	if (u->count >= UNWIND_CACHES)
+		cache_free(u->oldest);
+	return cache_new(u, slot);
+}
+
+/* --- one step: each returns UNWIND_END as "goes on", with the ip 0 when the stack is complete */
+
+static bool in_code(const struct walk *w, uint64_t ra)
+{
+	return space_find(w->space, ra - 1);
+}
+
+static void set_reg(struct walk *w, enum dwarf_reg reg, uint64_t value)
+{
+	w->reg[reg] = value;
+	w->known |= 1u << reg;
+}
+
+/*
+ * push %rbp; mov %rsp,%rbp: [rbp] is the caller's rbp, [rbp + 8] the return address. A caller with rbp 0, or
+ * without a return address, is the outermost frame; in a leaf, which may use rbp for anything, that says nothing.
+ */
+static enum unwind_stop step_pointer(struct walk *w)
+{
+	uint64_t bp = w->reg[DWARF_RBP], caller, ra;
+	if (!(w->known & 1u << DWARF_RBP))
+		return UNWIND_NO_INFO;
+	if (!bp && !w->exact) {
+		w->reg[DWARF_RA] = 0;
+		return UNWIND_END;
+	}
+	if (bp % 8 || bp < w->reg[DWARF_RSP])
+		return UNWIND_NO_INFO;
+	if (!stack_read(w, bp, &caller) || !stack_read(w, bp + 8, &ra))
+		return stack_trouble(w, bp) == UNWIND_STACK ? UNWIND_STACK : UNWIND_NO_INFO;
+	if (ra ? !in_code(w, ra) : w->exact)
+		return UNWIND_NO_INFO;
+	set_reg(w, DWARF_RA, ra);
+	set_reg(w, DWARF_RSP, bp + 16);
+	set_reg(w, DWARF_RBP, caller);
+	w->exact = false;
+	return UNWIND_END;
+}
+
+/*
+ * The caller's stack lies above, unless this is a signal handler's frame, which may have a stack of its own. A leaf may
+ * have popped its return address into a register (vfork): its caller's begins where it is.
+ */
+static enum unwind_stop enter_caller(struct walk *w, uint64_t sp, uint64_t ra, bool signal, bool popped)
+{
+	if (sp < w->reg[DWARF_RSP] + !popped && !signal)
+		return UNWIND_BAD_MEMORY;
+	w->other_stack = signal && (sp < w->stack_start || sp > w->stack_end);
+	set_reg(w, DWARF_RSP, sp);
+	set_reg(w, DWARF_RA, ra);
+	w->exact = signal;
+	return UNWIND_END;
+}
+
+static enum unwind_stop step_frame(struct walk *w, const struct rule *r)
+{
+	static const uint8_t regs[] = {DWARF_RBX, DWARF_RBP, DWARF_R12, DWARF_R13, DWARF_R14, DWARF_R15};
+	uint64_t cfa = w->reg[r->cfa_reg] + (uint64_t)(int64_t)r->cfa, ra, value;
+	if (!(w->known & 1u << r->cfa_reg))
+		return UNWIND_NO_INFO;
+	uint64_t place = cfa + (uint64_t)((int64_t)r->at[RULE_SAVED - 1] * 8);
+	if (!stack_read(w, place, &ra))
+		return stack_trouble(w, place);
+	if (w->places->n < PLACES)
+		w->places->at[w->places->n++] = place;
+	for (unsigned i = 0; i < sizeof(regs); i++) {
+		if (r->at[i] == RULE_SAME)
+			continue;
+		uint64_t slot = cfa + (uint64_t)((int64_t)r->at[i] * 8);
+		if (stack_read(w, slot, &value))
+			set_reg(w, regs[i], value);
+		else if (!(w->exact && slot < w->reg[DWARF_RSP] && w->reg[DWARF_RSP] - slot <= POPPED))
+			w->known &= ~(1u << regs[i]);
+	}
+	return enter_caller(w, cfa, ra, r->signal, false);
+}
+
+static bool read_for_rule(void *arg, uint64_t addr, uint64_t *ret)
+{
+	struct walk *w = arg;
+	if (!w->walk_reads)
+		return false;
+	w->walk_reads--;
+	if (stack_read(w, addr, ret))
+		return true;
+	if (w->trouble == UNWIND_END)
+		w->trouble = stack_trouble(w, addr);
+	return false;
+}
+
+/* The value that a register has in the caller; false: it is not to be had. */
+static bool find_place(struct walk *w, const struct place *p, enum dwarf_reg reg, uint64_t cfa, uint64_t *ret)
+{
+	uint64_t at;
+	switch ((enum place_how)p->how) {
+	case PLACE_SAME:
+		*ret = w->reg[reg];
+		return w->known & 1u << reg;
+	case PLACE_UNDEFINED:
+		return false;
+	case PLACE_AT:
+		return read_for_rule(w, cfa + (uint64_t)p->n, ret);
+	case PLACE_IS:
+		*ret = cfa + (uint64_t)p->n;
+		return true;
+	case PLACE_REG:
+		*ret = w->reg[p->reg] + (uint64_t)p->n;
+		return w->known & 1u << p->reg;
+	case PLACE_AT_EXPR:
+		return rows_eval(w->rows, p, w->reg, w->known, &cfa, read_for_rule, w, &at) &&
+		       read_for_rule(w, at, ret);
+	case PLACE_IS_EXPR:
+		return rows_eval(w->rows, p, w->reg, w->known, &cfa, read_for_rule, w, ret);
+	}
+	return false;
+}
+
+static enum unwind_stop step_full(struct walk *w, const struct rule *r)
+{
+	const struct rule_full *f = rows_full(w->rows, r);
+	uint64_t cfa, next[DWARF_REGS];
+	uint32_t known = 0;
+	w->trouble = UNWIND_END;
+	bool found = f->cfa.how == PLACE_IS_EXPR
+			     ? rows_eval(w->rows, &f->cfa, w->reg, w->known, NULL, read_for_rule, w, &cfa)
+			     : find_place(w, &f->cfa, DWARF_RSP, 0, &cfa);
+	if (!found)
+		return w->trouble != UNWIND_END ? w->trouble : UNWIND_NO_INFO;
+	memcpy(next, w->reg, sizeof(next));
+	for (unsigned i = 0; i < DWARF_REGS; i++)
+		if (find_place(w, &f->reg[i], i, cfa, &next[i]))
+			known |= 1u << i;
+	bool has_sp = f->reg[DWARF_RSP].how == PLACE_SAME || known & 1u << DWARF_RSP;
+	if (!has_sp || !(known & 1u << DWARF_RA) || f->reg[DWARF_RA].how == PLACE_SAME)
+		return w->trouble != UNWIND_END ? w->trouble : UNWIND_NO_INFO;
+	uint64_t sp = f->reg[DWARF_RSP].how == PLACE_SAME ? cfa : next[DWARF_RSP], old_sp = w->reg[DWARF_RSP];
+	memcpy(w->reg, next, sizeof(next));
+	w->known = known;
+	w->reg[DWARF_RSP] = old_sp;
+	bool popped = w->exact && f->reg[DWARF_RA].how == PLACE_REG;
+	return enter_caller(w, sp, next[DWARF_RA], r->signal, popped);
+}
+
+/* libunwind, for what rows.c left out. */
+static enum unwind_stop step_last_resort(struct walk *w)
+{
+	unw_word_t value, ip, sp;
+	struct cache *c = cache_get(w->owner, w->space);
+	w->step_reads = STEP_READS;
+	w->trouble = UNWIND_END;
+	w->no_info = false; /* what it has in its cache it does not ask for */
+	if (!c || unw_init_remote(&w->cursor, c->as, w) < 0)
+		return UNWIND_NO_INFO;
+	int r = unw_step(&w->cursor);
+	if (w->no_info)
+		return UNWIND_NO_INFO;
+	if (r < 0)
+		return w->trouble != UNWIND_END ? w->trouble : UNWIND_NO_INFO;
+	unw_get_reg(&w->cursor, UNW_REG_IP, &ip);
+	unw_get_reg(&w->cursor, UNW_REG_SP, &sp);
+	if (r == 0 || !ip) {
+		w->reg[DWARF_RA] = 0;
+		return UNWIND_END;
+	}
+	for (int i = 0; i < DWARF_RA; i++)
+		if (i != DWARF_RSP && unw_get_reg(&w->cursor, i, &value) == 0)
+			set_reg(w, i, value);
+		else if (i != DWARF_RSP)
+			w->known &= ~(1u << i);
+	w->last_resorts++;
+	return enter_caller(w, sp, ip, unw_is_signal_frame(&w->cursor) > 0, false);
+}
+
+static bool may_be_left_out(struct walk *w)
+{
+	struct rows_stats stats;
+	rows_stats(w->rows, &stats);
+	return !w->owner->no_last_resort && stats.left_out && w->look_ups && w->look_ups--;
+}
+
+static enum unwind_stop step_left_out(struct walk *w)
+{
+	uint64_t entry;
+	return cfi_find(w->code->elf, w->vaddr, &entry) == 0 ? step_last_resort(w) : step_pointer(w);
+}
+
+/* By bytes of the file itself: its expressions, or what could not be compiled. */
+static enum unwind_stop step_by_file(struct walk *w, const struct rule *r)
+{
+	const struct module *m = w->code->module;
+	module_enter(m);
+	enum unwind_stop stop = r->kind == RULE_FULL ? step_full(w, r) : step_left_out(w);
+	module_leave(m);
+	return stop;
+}
+
+static enum unwind_stop step(struct walk *w, const struct rule *r)
+{
+	switch ((enum rule_kind)r->kind) {
+	case RULE_END:
+		w->reg[DWARF_RA] = 0;
+		return UNWIND_END;
+	case RULE_FRAME:
+		return step_frame(w, r);
+	case RULE_FULL:
+		return w->brief ? UNWIND_NO_INFO : step_by_file(w, r);
+	case RULE_SWITCH:
+		return UNWIND_SWITCH;
+	case RULE_NONE:
+		break;
+	}
+	return w->rows && may_be_left_out(w) ? step_by_file(w, r) : step_pointer(w);
+}
+
+/*
+ * The functions that are there before main, where a C library has no unwind information (musl): what would call them is
+ * the kernel, or they jump to one another.
+ */
+static bool is_beginning(const struct walk *w)
+{
+	static const char *const names[] = {"libc_start_main_stage2", "__libc_start_main", "_start_c", "_start"};
+	const char *name = module_symbol(w->code->module, w->vaddr, NULL);
+	for (size_t i = 0; name && i < sizeof(names) / sizeof(*names); i++)
+		if (!strcmp(name, names[i]))
+			return true;
+	return false;
+}
+
+static void prefetch_places(struct walk *w)
+{
+	const uint64_t mb = w->stack_start >> 20;
+	struct places *p = w->places = &w->owner->places[(mb ^ mb >> 8 ^ (uintptr_t)w->space >> 6) % THREADS];
+	if (w->brief) {
+		w->places = &w->owner->no_thread;
+		w->places->n = w->places->n_rules = 0;
+		return;
+	}
+	for (unsigned i = 0; i < p->n; i++)
+		if (p->at[i] - w->stack_start < w->stack_end - w->stack_start)
+			__builtin_prefetch(w->stack + (p->at[i] - w->stack_start));
+	for (unsigned i = 0; i < p->n_rules; i++)
+		__builtin_prefetch(&w->owner->rules[p->rules[i]]);
+	p->n = p->n_rules = 0;
+}
+
+/* What lies at an address; NULL: nothing is mapped there. */
+static struct code *find_code(struct walk *w, uint64_t addr)
+{
+	for (unsigned i = 0; i < CODES; i++)
+		if (addr - w->codes[i].start < w->codes[i].end - w->codes[i].start)
+			return &w->codes[i];
+	const struct mapping *m = space_find(w->space, addr);
+	if (!m)
+		return NULL;
+	struct code *c = &w->codes[w->next_code++ % CODES];
+	c->start = m->start;
+	c->end = m->end;
+	c->module = mapping_module(m);
+	/* by this address: a segment may begin in the middle of the mapping's first page */
+	c->bias = addr - module_vaddr(c->module, addr - m->start + m->pgoff);
+	c->rows = module_rows(c->module);
+	c->elf = c->rows ? module_elf(c->module) : NULL;
+	return c;
+}
+
+/* The frame's code. False: nothing is mapped there. */
+static bool locate(struct walk *w, struct unwind_frame *ret)
+{
+	uint64_t ip = w->reg[DWARF_RA], lookup = w->exact ? ip : ip - 1;
+	struct code *c = find_code(w, lookup);
+	w->code = c;
+	w->rows = c ? c->rows : NULL;
+	*ret = (struct unwind_frame){NULL, lookup, ip};
+	if (!c)
+		return false;
+	ret->module = c->module;
+	ret->vaddr = w->vaddr = lookup - c->bias;
+	return true;
+}
+
+static const struct rule *find_rule(struct walk *w)
+{
+	static const struct rule none = {.kind = RULE_NONE};
+	if (!w->rows)
+		return &none;
+	uint64_t key = w->exact ? 0 : rows_key(w->rows, w->vaddr); /* what is no call may be anywhere */
+	if (!key)
+		return rows_find(w->rows, w->vaddr);
+	uint16_t at = (uint16_t)(key * 0x9e3779b97f4a7c15ull >> (64 - RULES_BITS));
+	struct recent_rule *recent = &w->owner->rules[at];
+	if (w->places->n_rules < PLACES)
+		w->places->rules[w->places->n_rules++] = at;
+	if (recent->key != key)
+		*recent = (struct recent_rule){key, *rows_find(w->rows, w->vaddr)};
+	return &recent->rule;
+}
+
+/* A stack of its own, as a signal handler's may be, is another. */
+static void note_reach(struct walk *w)
+{
+	uint64_t sp = w->reg[DWARF_RSP];
+	if (sp > w->reached && sp <= w->stack_end)
+		w->reached = sp;
+}
+
+static enum unwind_stop walk(struct walk *w, struct unwind_frame *frames, size_t max, size_t *ret_n)
+{
+	enum unwind_stop stop;
+	do {
+		struct unwind_frame frame;
+		if (*ret_n == max)
+			return UNWIND_DEPTH;
+		bool known = locate(w, &frame);
+		const struct rule *rule = find_rule(w);
+		/* the kernel "called" a signal trampoline at its first byte, not after a call */
+		frame.vaddr += rule->signal && !w->exact;
+		if (known || !*ret_n) /* a leaf may be anywhere, but nothing is called from where no code is */
+			frames[(*ret_n)++] = frame;
+		if (!known)
+			return space_lossy(w->space) ? UNWIND_LOST_MAPPING : UNWIND_UNKNOWN_MAPPING;
+		const bool other_stack = w->other_stack;
+		stop = step(w, rule);
+		note_reach(w);
+		if (stop == UNWIND_BAD_MEMORY && other_stack)
+			return UNWIND_SWITCH;
+		if (stop == UNWIND_NO_INFO && rule->kind == RULE_NONE && !w->brief && is_beginning(w))
+			return UNWIND_END;
+	} while (stop == UNWIND_END && w->reg[DWARF_RA]);
+	return stop;
+}
+
+/* libunwind sets itself up at the first cursor: a pipe, mincore(2). Here it still may. */
+int unwind_new(struct unwind **ret)
+{
+	struct walk first = {.exact = true};
+	struct unwind *u = calloc(1, sizeof(*u));
+	unw_addr_space_t as = addr_space_new();
+	if (!u || !as) {
+		if (as)
+			unw_destroy_addr_space(as);
+		free(u);
+		return -ENOMEM;
+	}
+	unw_init_remote(&first.cursor, as, &first);
+	unw_destroy_addr_space(as);
+	*ret = u;
+	return 0;
+}
+
+struct unwind *unwind_free(struct unwind *u)
+{
+	while (u && u->oldest)
+		cache_free(u->oldest);
+	free(u);
+	return NULL;
+}
+
+/* perf's order of registers to DWARF's */
+static void take_regs(struct walk *w, const struct unwind_regs *regs)
+{
+	static const uint8_t order[DWARF_REGS] = {UNWIND_AX, UNWIND_DX, UNWIND_CX, UNWIND_BX, UNWIND_SI, UNWIND_DI,
+		UNWIND_BP, UNWIND_SP, UNWIND_R8, UNWIND_R9, UNWIND_R10, UNWIND_R11, UNWIND_R12, UNWIND_R13, UNWIND_R14,
+		UNWIND_R15, UNWIND_IP};
+	for (unsigned i = 0; i < DWARF_REGS; i++)
+		w->reg[i] = regs->r[order[i]];
+	w->known = (1u << DWARF_REGS) - 1;
+}
+
+static void begin_walk(struct walk *w, struct unwind *u, const struct space *s, const struct unwind_regs *regs,
+	const void *stack, size_t size, bool brief)
+{
+	w->space = s;
+	w->stack = stack;
+	w->stack_start = w->reached = regs->r[UNWIND_SP];
+	w->owner = u;
+	w->exact = true;
+	w->brief = brief;
+	w->other_stack = false;
+	w->walk_reads = WALK_READS;
+	w->look_ups = brief ? 0 : LOOK_UPS;
+	w->last_resorts = w->next_code = 0;
+	memset(w->codes, 0, sizeof(w->codes));
+	w->searching = false;
+	take_regs(w, regs);
+	if (size > UINT64_MAX - w->stack_start)
+		size = 0;
+	w->stack_end = w->stack_start + size;
+	prefetch_places(w);
+}
+
+size_t unwind_user(struct unwind *u, const struct space *s, const struct unwind_regs *regs, const void *stack,
+	size_t size, struct unwind_frame *frames, size_t max, enum unwind_stop *ret_stop)
+{
+	size_t n = 0;
+	struct walk w; /* the cursor in it is kilobytes that nobody needs cleared */
+	begin_walk(&w, u, s, regs, stack, size, false);
+	*ret_stop = walk(&w, frames, max < UNWIND_FRAMES_MAX ? max : UNWIND_FRAMES_MAX, &n);
+	u->last_resorts += w.last_resorts;
+	u->reach = w.reached - w.stack_start;
+	return n;
+}
+
+size_t unwind_brief(struct unwind *u, const struct space *s, const struct unwind_regs *regs, const void *stack,
+	size_t size, struct unwind_frame *frames, size_t max)
+{
+	size_t n = 0;
+	struct walk w;
+	begin_walk(&w, u, s, regs, stack, size, true);
+	walk(&w, frames, max < UNWIND_FRAMES_MAX ? max : UNWIND_FRAMES_MAX, &n);
+	return n;
+}
+
+size_t unwind_reach(const struct unwind *u)
+{
+	return u->reach;
+}
+
+uint64_t unwind_last_resorts(const struct unwind *u)
+{
+	return u->last_resorts;
+}
+
+void unwind_no_last_resort(struct unwind *u)
+{
+	u->no_last_resort = true;
+}

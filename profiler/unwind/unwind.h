@@ -1,0 +1,98 @@
+/*
+ * unwind - the user stack of a sample, from its registers and a copy of the top of its stack
+ * (perf_event_open(2): PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER), x86-64.
+ *
+ * Each frame by the compiled rule of its address where there is one (rows.h), else by the frame pointer: saved rbp and
+ * return address inside the snapshot, aligned, above the last frame, returning into executable code. Registers other
+ * than rip, rsp, rbp stay as they were over such a step. An entry of .eh_frame that could not be compiled is given to
+ * libunwind, with accessors that see the snapshot and the module's unwind sections and nothing else; each use counts.
+ *
+ * Everything here is hostile: registers, stack, tables. The stack pointer must grow from frame to frame (except out of
+ * a signal handler, which may have a stack of its own), frames and reads are counted, a frame description is vetted by
+ * cfi.h before libunwind sees it, and no byte outside of the snapshot is read.
+ *
+ * An unwinder keeps one libunwind address space per set of mappings (its cache is keyed by absolute
+ * address), the UNWIND_CACHES most recently used; a change of mappings drops it (space.h). One thread. Free the
+ * unwinder before or after the spaces, as you like.
+ */
+#pragma once
+
+#include "profiler/process/space.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define UNWIND_FRAMES_MAX 512
+#define UNWIND_CACHES 256
+
+/* attr.sample_regs_user, and the order in which the kernel then writes them (arch/x86/include/uapi/asm/perf_regs.h). */
+#define UNWIND_REGS_MASK 0xff01ffULL
+enum unwind_reg {
+	UNWIND_AX,
+	UNWIND_BX,
+	UNWIND_CX,
+	UNWIND_DX,
+	UNWIND_SI,
+	UNWIND_DI,
+	UNWIND_BP,
+	UNWIND_SP,
+	UNWIND_IP,
+	UNWIND_R8,
+	UNWIND_R9,
+	UNWIND_R10,
+	UNWIND_R11,
+	UNWIND_R12,
+	UNWIND_R13,
+	UNWIND_R14,
+	UNWIND_R15,
+	UNWIND_REGS,
+};
+struct unwind_regs { /* of PERF_SAMPLE_REGS_ABI_64 only */
+	uint64_t r[UNWIND_REGS];
+};
+
+/* Why a stack ends where it does. */
+enum unwind_stop {
+	UNWIND_END, /* it is complete */
+	UNWIND_STACK,
+	UNWIND_NO_INFO,
+	UNWIND_BAD_MEMORY,
+	UNWIND_UNKNOWN_MAPPING,
+	UNWIND_DEPTH,
+	UNWIND_LOST_MAPPING,
+	UNWIND_SWITCH, /* what called, or was interrupted, is on another stack: a goroutine's, or below a signal's */
+	UNWIND_STOPS,
+};
+/* The frame that stands at the root of such a stack, "[truncated: stack]"; NULL for UNWIND_END. */
+const char *unwind_stop_name(enum unwind_stop stop);
+
+struct unwind_frame {
+	struct module *module; /* borrowed, until the space changes; NULL: unknown */
+	uint64_t vaddr;	       /* as linked; of the call for return addresses, so that it names the calling line */
+	uint64_t ip;	       /* as it was in the register or on the stack */
+};
+
+struct unwind;
+/*
+ * Before privileges and system calls are given up: libunwind opens a pipe (two descriptors, close-on-exec, kept for the
+ * life of the process) and calls mincore(2) once. Later it needs rt_sigprocmask(2), and mmap(2) for memory.
+ */
+int unwind_new(struct unwind **ret);
+struct unwind *unwind_free(struct unwind *u); /* NULL is fine; returns NULL */
+
+/*
+ * Leaf first; the number of frames, at most `max` and UNWIND_FRAMES_MAX. `stack` holds the `size` bytes from the
+ * sample's SP upward. *ret_stop is always set. A stop is no error: what was found is good.
+ */
+size_t unwind_user(struct unwind *u, const struct space *s, const struct unwind_regs *regs, const void *stack,
+	size_t size, struct unwind_frame *frames, size_t max, enum unwind_stop *ret_stop);
+/*
+ * The same for what comes a hundred thousand times a second: by rules of few instructions alone, whatever the tables of
+ * a tenant's file say; where there is another one it ends.
+ */
+size_t unwind_brief(struct unwind *u, const struct space *s, const struct unwind_regs *regs, const void *stack,
+	size_t size, struct unwind_frame *frames, size_t max);
+/* Bytes from its SP upward that the frames of the last stack take, the outermost's own excepted. */
+size_t unwind_reach(const struct unwind *u);
+uint64_t unwind_last_resorts(const struct unwind *u); /* steps that libunwind did */
+void unwind_no_last_resort(struct unwind *u);	      /* from now on such a step is UNWIND_NO_INFO; for comparisons */

@@ -1,0 +1,28 @@
+/*
+ * metrics - what a service tells of itself and its targets, as text for Prometheus (exposition format 0.0.4).
+ *
+ * Names begin with pillion_, units are seconds and bytes, counters end with _total. What each one says is its HELP
+ * line, in metrics.c: that is the documentation. Series of a target have the labels target (its id), name, pod and
+ * namespace and end with it. Where the worker does not answer, its series are left out, and pillion_worker_up is 0.
+ */
+#pragma once
+
+#include "profiler/daemon/exporter.h"
+#include "profiler/view/listed.h"
+#include "profiler/web/processes.h"
+#include "profiler/push/pushed.h"
+
+#include <stdio.h>
+
+struct metrics {
+	const struct listed *listed;	  /* NULL: the worker did not answer */
+	const struct export_state *state; /* the same */
+	uint64_t written, written_bytes, failed, scrapes, crashes;
+	uint64_t spool_bytes, spool_files, spool_max, spool_removed;
+	const struct process_use *processes;
+	unsigned n_processes;
+	const struct pushed *pushed; /* endpoints of `pillion push` */
+	unsigned n_pushed;
+};
+
+int metrics_write(const struct metrics *m, FILE *out); /* 0, -ENOMEM, -EIO */

@@ -1,0 +1,63 @@
+#include "shim/attach/app_inside.h"
+
+#include "oci/base/fd.h"
+#include "shim/attach/app.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static const char *last_part(const char *path)
+{
+	return strrchr(path, '/') + 1;
+}
+
+/* Of a start before this one. Whatever else has that name stays, and is in the way. */
+static void remove_old(const char *name)
+{
+	struct stat st;
+	if (lstat(name, &st) == 0 && S_ISSOCK(st.st_mode))
+		unlink(name);
+}
+
+/* By a name within the current directory: the socket's whole path may be longer than such an address can be. */
+static int listen_here(const char *name)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	memcpy(at.sun_path, name, strlen(name) + 1);
+	remove_old(name);
+	/* not by its name: another one may be there by now */
+	if (fd >= 0 && fchmod(fd, 0666) == 0 && bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0 &&
+		listen(fd, SOMAXCONN) == 0)
+		return fd;
+	const int r = -errno;
+	fd_close(fd);
+	return r;
+}
+
+static bool has_library(int dir)
+{
+	struct stat st;
+	return fstatat(dir, last_part(APP_INSIDE_LIBRARY), &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
+}
+
+int app_listen_inside(int root, int program, const char *name, struct err *e)
+{
+	fd_auto dir = fd_open_beneath(root, APP_INSIDE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+	if (dir < 0 || !has_library(dir))
+		return err_say(e, -ENOENT,
+			"the container has no " APP_INSIDE_LIBRARY
+			": start it with the options that `pillion inject` prints");
+	int r = program < 0 ? 0 : app_check_program(program, name, e);
+	if (r < 0)
+		return r;
+	const mode_t mask = umask(0);
+	r = fchdir(dir) < 0 ? -errno : listen_here(last_part(APP_INSIDE_SOCKET));
+	umask(mask);
+	return r < 0 ? err_set(e, r, "cannot make " APP_INSIDE_SOCKET " in the container") : r;
+}

@@ -1,0 +1,43 @@
+/*
+ * opener_inner - the second process of an opener: born in the container's pid namespace, opens perf events and passes
+ * them to a profiler. It is started early: it greets the service and gives up its privileges while outer still looks;
+ * what to do comes in a parcel. Where no service listens it asks the hook for a session.
+ */
+#pragma once
+
+#include "shim/attach/opener.h"
+#include "shim/attach/pass.h"
+
+#include <sys/types.h>
+
+/* What outer tells the hook: shared memory that inner cannot write. */
+struct opener_shared {
+	struct container container;
+	pid_t inner; /* a child of the hook's, too; set by the kernel as it is made */
+};
+
+/* What both tell the hook: shared memory, of which the hook checks a copy. */
+struct opener_report {
+	uint32_t outcome; /* enum opener_outcome */
+	bool in_service;  /* all that was missing is the profiler's answer, and it is the service */
+	int code;
+	char text[320];
+	char notes[512];
+};
+void opener_report(struct opener_report *report, int code, const char *notes, const struct err *e);
+
+/*
+ * From outer to inner comes one datagram: struct pass_request. With it go descriptors: those that `desc.fds` names,
+ * in the order of enum target_fd, then, unless `no_cgroup` says why not, the directory for PERF_FLAG_PID_CGROUP, then
+ * the files of uprobes, in the order of desc.events, then, where user_only is set, a connection to the profiler: a
+ * sidecar's, which takes the place of the service.
+ */
+#define PARCEL_FDS_MAX (TARGET_FDS_MAX + 1 + EVENTS_MAX + 1)
+struct inner {
+	const struct settings *settings;
+	struct opener_report *report;
+	int64_t deadline;
+	int line;   /* socket to the hook */
+	int parcel; /* socket on which the parcel comes; EOF: outer gave up */
+};
+_Noreturn void inner_run(const struct inner *start);

@@ -1,6 +1,0 @@
-/* export - what libpillion shows of itself: all else is hidden, and stays so when its objects are linked together. */
-#pragma once
-
-#include "shim/inproc/pillion.h"
-
-#define PILLION_API __attribute__((visibility("default")))

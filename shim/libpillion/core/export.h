@@ -1,0 +1,6 @@
+/* export - what libpillion shows of itself: all else is hidden, and stays so when its objects are linked together. */
+#pragma once
+
+#include "shim/libpillion/pillion.h"
+
+#define PILLION_API __attribute__((visibility("default")))

@@ -1,0 +1,158 @@
+#include "shim/libpillion/core/labels.h"
+
+#include "shim/libpillion/abi/label_text.h"
+#include "shim/libpillion/core/sys.h"
+
+#include <errno.h>
+#include <string.h>
+
+_Static_assert(sizeof(((struct area_set *)0)->text) >= LABEL_TEXT_MAX, "all of a thread's");
+
+#define THREADS 4096 /* of which it is known what they have */
+#define NEAR 16
+#define WAKE_EACH (AREA_CHANGES / 2)
+
+/* --- sets ------------------------------------------------------------------------------------------------------- */
+
+static struct set {
+	uint32_t state; /* 0: free; SET_TAKEN; SET_THERE */
+	uint32_t size;
+	uint64_t hash;
+	char text[LABEL_TEXT_MAX];
+} sets[AREA_SETS];
+enum { SET_FREE, SET_TAKEN, SET_THERE };
+
+/* FNV-1a */
+static uint64_t hash_of(const char *text, size_t n)
+{
+	uint64_t h = 0xcbf29ce484222325;
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ (uint8_t)text[i]) * 0x100000001b3;
+	return h;
+}
+
+/* From 1 on; 0: no room. Two threads that are the first to have it may both have a number for it. */
+static uint32_t number_of(const char *text, size_t n)
+{
+	const uint64_t hash = hash_of(text, n);
+	for (uint32_t i = 0; i < AREA_SETS; i++) {
+		struct set *s = &sets[(hash + i) % AREA_SETS];
+		uint32_t state = __atomic_load_n(&s->state, __ATOMIC_ACQUIRE);
+		if (state == SET_THERE && s->hash == hash && s->size == n && !memcmp(s->text, text, n))
+			return (uint32_t)(s - sets) + 1;
+		if (state != SET_FREE || !__atomic_compare_exchange_n(&s->state, &state, SET_TAKEN, false,
+						 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			continue;
+		memcpy(s->text, text, n);
+		s->size = (uint32_t)n;
+		s->hash = hash;
+		__atomic_store_n(&s->state, SET_THERE, __ATOMIC_RELEASE);
+		return (uint32_t)(s - sets) + 1;
+	}
+	return 0;
+}
+
+/* All who do so write the same. */
+uint32_t labels_in(const struct area *a, uint32_t set)
+{
+	struct area_set *to = set ? &a->sets[set - 1] : NULL;
+	if (to && !__atomic_load_n(&to->size, __ATOMIC_ACQUIRE)) {
+		memcpy(to->text, sets[set - 1].text, sets[set - 1].size);
+		__atomic_store_n(&to->size, sets[set - 1].size, __ATOMIC_RELEASE);
+	}
+	return set;
+}
+
+/* --- who has which ---------------------------------------------------------------------------------------------- */
+
+static struct holder {
+	uint32_t tid, set;
+} holders[THREADS];
+
+static bool remember_in(struct holder *h, uint32_t tid, bool anybody, uint32_t set)
+{
+	uint32_t whose = __atomic_load_n(&h->tid, __ATOMIC_RELAXED);
+	if (whose != tid &&
+		(!anybody || __atomic_load_n(&h->set, __ATOMIC_RELAXED) ||
+			!__atomic_compare_exchange_n(&h->tid, &whose, tid, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)))
+		return false;
+	__atomic_store_n(&h->set, set, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* In its place, if it has one. Where there is none, nobody is told later. */
+static void remember(uint32_t tid, uint32_t set)
+{
+	for (uint32_t i = 0; i < 2 * NEAR; i++)
+		if (remember_in(&holders[(tid + i % NEAR) % THREADS], tid, i >= NEAR, set))
+			return;
+}
+
+/* When. */
+static uint64_t tell(struct process *p, uint32_t tid, uint32_t set)
+{
+	const struct area *a = &p->area;
+	const uint64_t time = (uint64_t)process_clock();
+	labels_in(a, set);
+	const uint64_t n = __atomic_fetch_add(&a->head->changes, 1, __ATOMIC_ACQ_REL);
+	struct area_change *c = &a->changes[n % AREA_CHANGES];
+	__atomic_store_n(&c->number, 0, __ATOMIC_RELEASE);
+	c->time = time;
+	c->tid = tid;
+	c->set = set;
+	__atomic_store_n(&c->number, n + 1, __ATOMIC_RELEASE);
+	if (n % WAKE_EACH == WAKE_EACH - 1)
+		process_wake(p);
+	return time;
+}
+
+void labels_tell_all(struct process *p)
+{
+	const uint32_t self = (uint32_t)sys_call(gettid);
+	if (thread_own.labels)
+		tell(p, self, thread_own.labels);
+	for (uint32_t i = 0; i < THREADS; i++) {
+		const uint32_t tid = __atomic_load_n(&holders[i].tid, __ATOMIC_RELAXED);
+		const uint32_t set = __atomic_load_n(&holders[i].set, __ATOMIC_ACQUIRE);
+		/* of a parent, or ended */
+		if (set && tid != self && sys_call(tgkill, p->pid, tid, 0) == 0)
+			tell(p, tid, set);
+	}
+}
+
+/* --- the calling thread ----------------------------------------------------------------------------------------- */
+
+/* That of this process, also where nothing is connected; a child that was forked since then is told at its first
+ * sample. */
+static uint32_t own_tid(struct thread *t, const struct process *p)
+{
+	if (!t->tid || (p && t->pid != p->pid)) {
+		if (process_is_quiet())
+			return t->tid;
+		t->tid = (uint32_t)sys_call(gettid);
+		t->pid = p ? p->pid : (uint32_t)sys_call(getpid);
+	}
+	return t->tid;
+}
+
+int labels_set(const char *key, const char *value)
+{
+	struct thread *t = &thread_own;
+	struct process *p = process_now();
+	const struct set *had = t->labels ? &sets[t->labels - 1] : NULL;
+	char text[LABEL_TEXT_MAX];
+	const long n = label_change(had ? had->text : "", had ? had->size : 0, key, value, text);
+	if (n < 0)
+		return (int)n;
+	const uint32_t set = n ? number_of(text, (size_t)n) : 0;
+	if (n && !set)
+		return -ENOSPC;
+	if (set == t->labels)
+		return 0;
+	const uint32_t tid = own_tid(t, p);
+	t->labels = set;
+	remember(tid, set);
+	if (p) /* where others take the samples, nothing else does */
+		process_tend(p, (int64_t)tell(p, tid, set));
+	return 0;
+}

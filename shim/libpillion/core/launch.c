@@ -1,0 +1,407 @@
+#include "shim/libpillion/core/launch.h"
+
+#include "shim/libpillion/core/sys.h"
+#include "shim/libpillion/core/text_out.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define DAEMON "/usr/libexec/pillion/pilliond"
+#define NSEC 1000000000ll
+#define BUDGET_MS 500 /* as PILLION_BUDGET has it */
+#define BUDGET_MAX_MS 5000
+#define MORE_MS 500 /* pilliond's own patience is the budget, and then it says so */
+#define REAP_MS 200
+#define STACK (16u << 10)
+#define ALL_MEMORY 0x7ffffffff000 /* TASK_SIZE of x86-64, without what only who asks for it gets */
+
+/* What a child uses of ours. */
+struct room {
+	const char *path;
+	char *argv[16], *envp[96];
+	char text[2048];
+	size_t used;
+	int pipe;
+	bool stays;    /* the first child */
+	int32_t error; /* of what either could not do: -errno */
+	int pidfd;     /* of ourselves */
+	uint8_t stacks[2][STACK] __attribute__((aligned(64)));
+};
+
+static int keeper; /* 0: there is none */
+
+static int64_t now(void)
+{
+	struct timespec t = {0};
+	sys_call(clock_gettime, CLOCK_MONOTONIC, &t);
+	return t.tv_sec * NSEC + t.tv_nsec;
+}
+
+static void pause_ms(int64_t ms)
+{
+	const struct timespec t = {0, ms * 1000000};
+	sys_call(nanosleep, &t, 0);
+}
+
+static int say(struct started *s, int error, const char *a, const char *b, const char *c)
+{
+	struct text_out o = {.fd = -1, .memory = s->text, .size = sizeof(s->text)};
+	s->text[0] = 0;
+	s->code = error;
+	text_put(&o, a);
+	text_put(&o, b);
+	text_put(&o, c);
+	return error;
+}
+
+/* --- children -------------------------------------------------------------------------------------------------- */
+
+/* clone(2) with another stack, on which the child calls fn(arg) and ends by what that returns. */
+static long spawn(unsigned long flags, int (*fn)(void *), void *arg, void *stack_end)
+{
+	long ret;
+	register long a1 __asm__("rdi") = (long)flags;
+	register long a2 __asm__("rsi") = (long)stack_end;
+	register long a3 __asm__("rdx") = 0;
+	register long a4 __asm__("r10") = 0;
+	register long a5 __asm__("r8") = 0;
+	register void *call __asm__("r12") = (void *)fn;
+	register void *with __asm__("r13") = arg;
+	__asm__ volatile("syscall\n\t"
+			 "test %%eax, %%eax\n\t"
+			 "jnz 1f\n\t"
+			 "xor %%ebp, %%ebp\n\t"
+			 "mov %%r13, %%rdi\n\t"
+			 "call *%%r12\n\t"
+			 "mov %%eax, %%edi\n\t"
+			 "mov %[exit], %%eax\n\t"
+			 "syscall\n\t"
+			 "ud2\n"
+			 "1:"
+			 : "=a"(ret), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5)
+			 : "0"((long)SYS_clone), "r"(call), "r"(with), [exit] "i"(SYS_exit_group)
+			 : "rcx", "r11", "r9", "memory", "cc");
+	return ret;
+}
+
+/* Becomes pilliond, whose standard descriptors and all others are its own affair (profiler/daemon/library.c). */
+static int second(void *arg)
+{
+	struct room *r = arg;
+	sys_call(setsid);
+	if (r->pipe == STARTED_PIPE)
+		sys_call(fcntl, r->pipe, F_SETFD, 0);
+	else if (sys_call(dup3, r->pipe, STARTED_PIPE, 0) < 0)
+		return 1;
+	r->error = (int32_t)sys_call(execve, r->path, r->argv, r->envp);
+	return 1;
+}
+
+/*
+ * Everything that is written in this memory from here on would be copied for us, page by page: we keep none of it, not
+ * even this stack, and go on by registers. wait4(2) until there is no child; then, unless we have another parent by
+ * now, until `pidfd` says that it has ended, or SIGTERM, which is let through there alone.
+ */
+__attribute__((noinline)) static void keep(long parent, int pidfd)
+{
+	static const uint64_t but_term = ~(1ull << (SIGTERM - 1));
+	register long r12 __asm__("r12") = parent;
+	register long r13 __asm__("r13") = (long)&but_term;
+	register long r14 __asm__("r14") = (uint32_t)pidfd | (long)POLLIN << 32; /* struct pollfd */
+	__asm__ volatile("mov %[madvise], %%eax\n\t"				 /* (0, all, MADV_DONTNEED) */
+			 "xor %%edi, %%edi\n\t"
+			 "movabs %[all], %%rsi\n\t"
+			 "mov %[dontneed], %%edx\n\t"
+			 "syscall\n"
+			 "1:\n\t"
+			 "mov %[wait4], %%eax\n\t" /* (-1, 0, __WALL, 0) */
+			 "mov $-1, %%rdi\n\t"
+			 "xor %%esi, %%esi\n\t"
+			 "mov %[wall], %%edx\n\t"
+			 "xor %%r10d, %%r10d\n\t"
+			 "syscall\n\t"
+			 "cmp %[echild], %%rax\n\t"
+			 "jne 1b\n\t"
+			 "mov %[getppid], %%eax\n\t"
+			 "syscall\n\t"
+			 "cmp %%r12, %%rax\n\t"
+			 "jne 2f\n\t"
+			 "push %%r14\n\t" /* the stack's page is there, and empty */
+			 "mov %[ppoll], %%eax\n\t"
+			 "mov %%rsp, %%rdi\n\t"
+			 "mov $1, %%esi\n\t"
+			 "xor %%edx, %%edx\n\t"
+			 "mov %%r13, %%r10\n\t"
+			 "mov $8, %%r8d\n\t"
+			 "syscall\n"
+			 "2:\n\t"
+			 "mov %[exit], %%eax\n\t"
+			 "xor %%edi, %%edi\n\t"
+			 "syscall\n\t"
+			 "ud2"
+			 :
+			 : "r"(r12), "r"(r13),
+			 "r"(r14), [madvise] "i"(SYS_madvise), [all] "i"(ALL_MEMORY), [dontneed] "i"(MADV_DONTNEED),
+			 [wait4] "i"(SYS_wait4), [wall] "i"(__WALL), [echild] "i"(-ECHILD), [getppid] "i"(SYS_getppid),
+			 [ppoll] "i"(SYS_ppoll), [exit] "i"(SYS_exit_group)
+			 : "memory", "rax", "rdi", "rsi", "rdx", "r10", "r8", "rcx", "r11");
+}
+
+static void close_all_but(int kept)
+{
+	if (kept > 0)
+		sys_call(close_range, 0, kept - 1, 0);
+	sys_call(close_range, kept + 1, ~0u, 0);
+}
+
+/* The application's handler for it is not for us. */
+static void become_keeper(const struct room *r)
+{
+	static const uint64_t default_action[4];
+	const long parent = sys_call(getppid);
+	sys_call(rt_sigaction, SIGTERM, default_action, 0, 8);
+	sys_call(chdir, "/");
+	close_all_but(r->pidfd);
+	keep(parent, r->pidfd);
+}
+
+static int first(void *arg)
+{
+	struct room *r = arg;
+	if (r->stays) {
+		sys_call(setsid);
+		sys_call(prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+		sys_call(prctl, PR_SET_NAME, "pillion-keeper", 0, 0, 0);
+	}
+	const long pid = spawn(CLONE_VM | CLONE_VFORK, second, r, r->stacks[1] + STACK);
+	if (pid < 0)
+		r->error = (int32_t)pid;
+	if (pid > 0 && r->error) /* or who reaps orphans would hear of it */
+		sys_call(wait4, pid, 0, __WALL, 0);
+	if (r->stays && pid > 0 && !r->error)
+		become_keeper(r);
+	return r->error != 0;
+}
+
+/* --- what it is given ------------------------------------------------------------------------------------------ */
+
+/* NULL: there is no room. */
+static char *put(struct room *r, const char *a, const char *b)
+{
+	struct text_out o = {.fd = -1, .memory = r->text + r->used, .size = sizeof(r->text) - r->used};
+	char *at = o.memory;
+	text_put(&o, a);
+	text_put(&o, b);
+	if (o.error)
+		return NULL;
+	r->used += o.at + 1;
+	return at;
+}
+
+static char *put_number(struct room *r, unsigned n, const char *unit)
+{
+	char digits[TEXT_DECIMAL_MAX + 1];
+	digits[text_decimal(digits, 0, n)] = 0;
+	return put(r, digits, unit);
+}
+
+static bool begins(const char *text, const char *with)
+{
+	return !strncmp(text, with, strlen(with));
+}
+
+static const char *value_of(char *const *environment, const char *name)
+{
+	for (; environment && *environment; environment++)
+		if (begins(*environment, name))
+			return *environment + strlen(name);
+	return NULL;
+}
+
+/* No LD_PRELOAD, and nothing else by which a program behaves otherwise. */
+static void choose_environment(struct room *r, char *const *environment)
+{
+	static const char *const wanted[] = {"PILLION_", "HOME=", "XDG_CONFIG_HOME=", "XDG_RUNTIME_DIR="};
+	size_t n = 0;
+	r->envp[n++] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
+	for (; environment && *environment && n + 1 < sizeof(r->envp) / sizeof(r->envp[0]); environment++)
+		for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+			if (begins(*environment, wanted[i]) && !begins(*environment, "PILLION_SOCKET="))
+				r->envp[n++] = *environment;
+	r->envp[n] = NULL;
+}
+
+static bool describe(struct room *r, const struct launch *l, char *const *environment)
+{
+	const char *daemon = value_of(environment, "PILLION_DAEMON=");
+	const struct {
+		const char *name;
+		char *value;
+	} options[] = {{"--events", l->events ? put(r, l->events, "") : NULL},
+		{"--output", l->output ? put(r, l->output, "") : NULL},
+		{"--window", l->window_s ? put_number(r, l->window_s, "s") : NULL}};
+	size_t n = 0;
+	r->path = daemon && daemon[0] == '/' ? put(r, daemon, "") : DAEMON;
+	r->argv[n++] = "pilliond";
+	r->argv[n++] = "--library";
+	r->argv[n++] = put_number(r, (unsigned)sys_call(getpid), "");
+	r->argv[n++] = r->stays ? "1" : "0";
+	if (!r->path || !r->argv[2] || (l->events && !options[0].value) || (l->output && !options[1].value))
+		return false;
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (options[i].value) {
+			r->argv[n++] = (char *)options[i].name;
+			r->argv[n++] = options[i].value;
+		}
+	choose_environment(r, environment);
+	return true;
+}
+
+static int64_t budget(char *const *environment)
+{
+	const char *text = value_of(environment, "PILLION_BUDGET=");
+	int64_t n = 0;
+	for (; text && *text >= '0' && *text <= '9' && n < BUDGET_MAX_MS; text++)
+		n = 10 * n + (*text - '0');
+	n = text && !strcmp(text, "s") ? 1000 * n : n;
+	return n <= 0 ? BUDGET_MS : n < BUDGET_MAX_MS ? n : BUDGET_MAX_MS;
+}
+
+/* --- starting and hearing -------------------------------------------------------------------------------------- */
+
+/* Where a child of a child of ours, when its parent ends, becomes ours. */
+static bool inherits_orphans(void)
+{
+	int subreaper = 0;
+	sys_call(prctl, PR_GET_CHILD_SUBREAPER, &subreaper, 0, 0, 0);
+	return sys_call(getpid) == 1 || subreaper;
+}
+
+static void reap(long pid, int64_t until)
+{
+	while (sys_call(wait4, pid, 0, __WALL | WNOHANG, 0) == 0 && now() < until)
+		pause_ms(1);
+}
+
+/* In a forked child it is nobody's child of ours, and left alone. */
+void launch_reap(void)
+{
+	const int pid = __atomic_exchange_n(&keeper, 0, __ATOMIC_ACQ_REL);
+	if (pid && sys_call(wait4, pid, 0, __WALL | WNOHANG, 0) == 0) {
+		sys_call(kill, pid, SIGTERM);
+		reap(pid, now() + 1000000 * REAP_MS / 10);
+	}
+}
+
+/* Handlers would run in the child, in our memory. */
+static long spawn_first(struct room *r)
+{
+	const uint64_t all = ~0ull;
+	uint64_t mask;
+	sys_call(rt_sigprocmask, SIG_SETMASK, &all, &mask, 8);
+	const long pid = spawn(r->stays ? 0 : CLONE_VM | CLONE_VFORK, first, r, r->stacks[0] + STACK);
+	sys_call(rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
+	return pid;
+}
+
+static int hear(int pipe, const char *path, int64_t until, struct started *ret)
+{
+	struct pollfd p = {.fd = pipe, .events = POLLIN};
+	long n = -EINTR;
+	while (n == -EINTR || n == -EAGAIN) {
+		const int64_t left = until - now();
+		const struct timespec t = {left / NSEC, left % NSEC};
+		if (left <= 0)
+			return say(ret, -ETIMEDOUT, path, " was started and has said nothing within its budget", "");
+		n = sys_call(ppoll, &p, 1, &t, 0, 8);
+		if (n > 0)
+			n = sys_call(read, pipe, ret, sizeof(*ret));
+		else if (n == 0)
+			n = -EAGAIN;
+	}
+	if (n == 0)
+		return say(ret, -EPIPE, path,
+			" ended before it listened, without a word: was it killed, or is it of another version?", "");
+	if (n != sizeof(*ret) || ret->magic != STARTED_MAGIC || ret->version != STARTED_VERSION)
+		return say(ret, -EPROTO, path, " is of another version than libpillion", "");
+	ret->text[sizeof(ret->text) - 1] = ret->socket[sizeof(ret->socket) - 1] = 0;
+	return ret->code;
+}
+
+static const char *why_not(int error)
+{
+	return error == -ENOENT	   ? ": there is no such program (make install puts it there; PILLION_DAEMON names it)"
+	       : error == -EACCES  ? ": it may not be executed"
+	       : error == -ENOEXEC ? ": it is no program"
+	       : error == -EPERM   ? ": not permitted (a seccomp filter?)"
+	       : error == -EAGAIN  ? ": there may be no more processes (RLIMIT_NPROC, pids.max)"
+	       : error == -ENOMEM  ? ": no memory"
+				   : ": that failed";
+}
+
+static int run(struct room *r, const int pipe[2], int64_t until, struct started *ret)
+{
+	const long self = sys_call(getpid);
+	r->pipe = pipe[1];
+	r->pidfd = r->stays ? (int)sys_call(pidfd_open, self, 0) : -1;
+	const long pid = spawn_first(r);
+	sys_call(close, pipe[1]);
+	if (r->pidfd >= 0)
+		sys_call(close, r->pidfd);
+	if (pid < 0)
+		return say(ret, (int)pid, "cannot fork for ", r->path, why_not((int)pid));
+	if (r->stays)
+		__atomic_store_n(&keeper, (int)pid, __ATOMIC_RELEASE);
+	else
+		reap(pid, until);
+	int error = hear(pipe[0], r->path, until, ret);
+	if (r->error)
+		error = say(ret, r->error, "cannot run ", r->path, why_not(r->error));
+	if (error < 0 && r->stays)
+		launch_reap();
+	return error;
+}
+
+static int no_pipe(int error, struct started *ret)
+{
+	return say(ret, error, "no pipe to pilliond: ",
+		error == -EMFILE   ? "this process has no descriptor left (RLIMIT_NOFILE)"
+		: error == -ENFILE ? "this machine has no file left (fs.file-max)"
+				   : "pipe2 is refused",
+		"");
+}
+
+int launch(const struct launch *l, char *const *environment, struct started *ret)
+{
+	const int64_t until = now() + (budget(environment) + MORE_MS) * 1000000;
+	int pipe[2];
+	launch_reap();
+	/* shared with a keeper, too, which says there what it could not do */
+	const long at =
+		sys_call(mmap, 0, sizeof(struct room), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct room *r = (struct room *)at;
+	if (at < 0 && at > -4096)
+		return say(ret, (int)at, "no memory to start pilliond", "", "");
+	r->stays = inherits_orphans();
+	int error = describe(r, l, environment)
+			    ? 0
+			    : say(ret, -E2BIG, "PILLION_DAEMON, events or output: too long", "", "");
+	if (error == 0 && (error = (int)sys_call(pipe2, pipe, O_CLOEXEC)) < 0)
+		error = no_pipe(error, ret);
+	else if (error == 0) {
+		error = run(r, pipe, until, ret);
+		sys_call(close, pipe[0]);
+	}
+	sys_call(munmap, at, sizeof(*r));
+	return error;
+}

@@ -1,0 +1,49 @@
+/* self_session - a session's state, for the files that make it up: self_session.c its life, self_strategy.c its events,
+ * self_demux.c its records. */
+#pragma once
+
+#include "shim/libpillion/selfprof/self_clock.h"
+#include "shim/libpillion/selfprof/self_event.h"
+#include "shim/libpillion/selfprof/self_heard.h"
+#include "shim/libpillion/selfprof/self_proc.h"
+#include "shim/libpillion/selfprof/self_reader.h"
+#include "shim/libpillion/selfprof/self_strategy.h"
+#include "shim/libpillion/selfprof/self_threads.h"
+
+struct pillion_session {
+	struct pillion_session_spec spec; /* with its defaults filled in */
+	struct pillion_event_spec events_spec[PILLION_EVENTS_MAX];
+	uint32_t tail[PILLION_EVENTS_MAX];
+	const struct self_strategy *strategy;
+	struct pillion_reader reader;
+	struct pillion_session_status status;
+	uint32_t pid, open_flags;
+	bool attached, timed, fewer;
+	bool ids_shared; /* as this kernel does it: self_event.h */
+	int n_cpus, cpus[SELF_CPUS_MAX];
+	struct pillion_event *leaders; /* by CPU, of shared rings; fd -1: none */
+	struct pillion_event *bells;   /* the same, on the thread that runs */
+	long files;		       /* open ones that are not ours, descriptors that we may have */
+	long files_most;
+	struct self_pool pool;
+	struct pillion_event **events; /* in the order of their ids */
+	size_t n_events, events_room;
+	struct self_threads threads;
+	struct self_heard heard;
+	struct self_clock_offsets clock;
+	struct pillion_event **superfluous; /* to be closed */
+	size_t n_superfluous, superfluous_room;
+	uint32_t *tids; /* of a look */
+	size_t n_tids, tids_room;
+	bool look_again, unsure;   /* somebody may be without; that is settled when all rings have been read */
+	uint64_t tended, last_own; /* when a thread got events of its own */
+};
+
+/* self_demux.c: what comes in, to whom it is of interest */
+void self_demux(void *session, struct self_source *source, const struct perf_event_header *h);
+/* who has what, ahead of their reading */
+void self_foresee(void *session, struct self_source *source, const struct perf_event_header *h);
+/* Those that were found to be, until that time or until there are no more. */
+void self_close_superfluous(struct pillion_session *s, uint64_t end);
+/* An event is closed, its ring too. */
+void self_session_close_event(struct pillion_session *s, struct pillion_event *e);

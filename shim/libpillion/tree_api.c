@@ -1,0 +1,24 @@
+#include "shim/libpillion/core/arena.h"
+#include "shim/libpillion/core/export.h"
+#include "shim/libpillion/calltree/tree.h"
+#include "shim/libpillion/calltree/tree_dump.h"
+
+#include <errno.h>
+
+PILLION_API int pillion_tree_start(unsigned flags)
+{
+	const struct tree_memory memory = {.size = ARENA_SHARED, .own = ARENA_OWN};
+	if (flags & ~PILLION_TREE_TIME)
+		return -EINVAL;
+	return tree_start(flags & PILLION_TREE_TIME ? tree_clock_best() : TREE_CLOCK_NONE, &memory);
+}
+
+PILLION_API void pillion_tree_stop(void)
+{
+	tree_stop();
+}
+
+PILLION_API int pillion_tree_dump(const char *path)
+{
+	return tree_dump(path);
+}

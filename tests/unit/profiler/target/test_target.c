@@ -1,0 +1,154 @@
+/* target: which samples count, and in which window. */
+#include "profiler/target/target.h"
+
+#include "oci/base/clock.h"
+#include "profiler/target/window.h"
+#include "tests/unit/support/suite.h"
+#include "tests/unit/support/fed.h"
+
+#include <check.h>
+#include <errno.h>
+
+static struct engine engine;
+static struct target *target;
+
+static void begin(void)
+{
+	fed_engine(&engine);
+	target = fed_target(&engine, 1);
+}
+
+static void end(void)
+{
+	fed_engine_done(&engine);
+}
+
+static void sample(int64_t time)
+{
+	fed_sample(target, fed_events(target, 0), (uint64_t)time, FED_INIT, FED_INIT, &(uint64_t){0x1000}, 1);
+}
+
+START_TEST(what_was_before_the_program_does_not_count)
+{
+	int64_t now = clock_now();
+	sample(now - 3000);
+	fed_comm(target, (uint64_t)(now - 2000), FED_INIT, FED_INIT, "web", true);
+	sample(now - 2500); /* of another CPU, read later */
+	sample(now - 1000);
+	ck_assert_uint_eq(target->tally.before, 2);
+	ck_assert_uint_eq(target->tally.samples, 1);
+}
+END_TEST
+
+START_TEST(what_is_read_behind_its_windows_end_is_of_the_next)
+{
+	int64_t now = clock_now();
+	fed_comm(target, (uint64_t)(now - 2000), FED_INIT, FED_INIT, "web", true);
+	sample(now - 1000);
+	window_end(target, false);
+	ck_assert_uint_eq(target->tally.samples, 0);
+	sample(now - 500);
+	ck_assert_uint_eq(target->tally.before, 0);
+	ck_assert_uint_eq(target->tally.samples, 1);
+	ck_assert_uint_eq(target->tally.weight[0], target->desc.events[0].period);
+}
+END_TEST
+
+static int nobody_opens(void *arg, const char *path, struct file *ret)
+{
+	return -ENOENT;
+}
+
+/* Of files without a build-id there is one for each target, which nobody could find behind its end. */
+START_TEST(its_modules_go_with_it_and_the_kernels_stay)
+{
+	static const char *const paths[] = {"[vdso]", "//anon", "/bin/busybox"};
+	struct modules_stats stats;
+	for (unsigned n = 2; n < 10; n++) {
+		struct target *t = fed_target(&engine, n);
+		for (unsigned i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+			struct module *m = NULL;
+			ck_assert_int_eq(target_module(t, &(struct module_key){.path = paths[i]}, nobody_opens, &m), 0);
+			module_unref(m);
+		}
+		modules_stats(engine.modules, &stats);
+		ck_assert_uint_eq(stats.count, 3);
+		target_forget(t);
+	}
+	modules_stats(engine.modules, &stats);
+	ck_assert_uint_eq(stats.count, 2);
+}
+END_TEST
+
+/* --- a field's value in place of a count */
+
+#define AT 8
+
+static void field_sample(const void *raw, uint32_t size)
+{
+	struct stream *st = fed_events(target, 0);
+	struct fed r;
+	fed_begin(&r);
+	fed_u64(&r, st->id);
+	fed_u64(&r, 0x1000);
+	fed_two(&r, FED_INIT, FED_INIT);
+	fed_u64(&r, (uint64_t)clock_now());
+	fed_two(&r, 0, 0);
+	fed_u64(&r, 0); /* of its chain */
+	uint32_t words[8] = {size};
+	memcpy(words + 1, raw, size);
+	for (uint32_t i = 0; i < (size + 4) / 8; i++)
+		fed_two(&r, words[2 * i], words[2 * i + 1]);
+	target_record(target, st, fed_end(&r, PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER));
+}
+
+static const struct {
+	uint8_t size, is_signed;
+	uint64_t period, value, worth;
+} fields[] = {
+	{4, 0, 1, 4096, 4096},
+	{4, 0, 10, 4096, 40960},     /* one in ten */
+	{8, 1, 1, (uint64_t)-11, 0}, /* an error */
+	{4, 1, 1, 0xfffffff5, 0},
+	{4, 0, 1, 0xfffffff5, 0xfffffff5},
+	{1, 1, 1, 0x7f, 0x7f},
+	{1, 1, 1, 0xff, 0},
+	{2, 0, 3, 0x12345, 3 * 0x2345},	   /* what is behind it is another field's */
+	{8, 0, 1, UINT64_MAX, 1ull << 44}, /* an address, say */
+	{8, 0, 1ull << 60, 1ull << 60, 1ull << 44},
+};
+
+START_TEST(a_fields_value)
+{
+	struct event_spec *s = &target->desc.events[0];
+	struct aggregate_sample got;
+	uint64_t raw[3] = {0, fields[_i].value};
+	*s = (struct event_spec){.kind = 2, .period = fields[_i].period, .name = "a:b.c", .value_at = AT};
+	s->value_size = fields[_i].size;
+	s->value_signed = fields[_i].is_signed;
+	fed_events(target, 0)->layout.sample_type |= PERF_SAMPLE_RAW;
+	fed_comm(target, (uint64_t)(clock_now() - 2000), FED_INIT, FED_INIT, "web", true);
+	field_sample(raw, 20);
+	ck_assert_uint_eq(target->tally.samples, 1);
+	ck_assert_uint_eq(target->tally.value[0], fields[_i].worth);
+	aggregate_sample(target->counts[0], 0, &got);
+	ck_assert(got.count == 1 && got.weight == fields[_i].worth);
+	field_sample(raw, 12); /* of somebody who chose another layout: the field is not there, or cut */
+	ck_assert_uint_eq(target->tally.samples, 2);
+	ck_assert_uint_eq(target->tally.value[0], fields[_i].worth * (AT + fields[_i].size <= 12 ? 2 : 1));
+}
+END_TEST
+
+UNIT_SUITE(target)
+{
+	Suite *s = suite_create("target");
+	TCase *t = tcase_create("target");
+
+	tcase_add_checked_fixture(t, begin, end);
+	tcase_add_test(t, what_was_before_the_program_does_not_count);
+	tcase_add_test(t, what_is_read_behind_its_windows_end_is_of_the_next);
+	tcase_add_test(t, its_modules_go_with_it_and_the_kernels_stay);
+	tcase_add_loop_test(t, a_fields_value, 0, sizeof(fields) / sizeof(fields[0]));
+	suite_add_tcase(s, t);
+	return s;
+}
