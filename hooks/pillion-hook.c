@@ -20,10 +20,10 @@
 #include "oci/base/process.h"
 #include "oci/runtime/intake.h"
 #include "shim/attach/opener.h"
+#include "shim/attach/starting.h"
 #include "shim/protocol/protocol.h"
 #include "shim/protocol/service.h"
 #include "shim/protocol/session.h"
-#include "shim/attach/starting.h"
 
 #include <errno.h>
 #include <poll.h>

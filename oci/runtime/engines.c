@@ -2,8 +2,8 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "oci/base/process.h"
 #include "oci/base/json.h"
+#include "oci/base/process.h"
 
 #include <errno.h>
 #include <fcntl.h>

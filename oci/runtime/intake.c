@@ -4,8 +4,8 @@
 #include "oci/base/fd.h"
 #include "oci/base/process.h"
 #include "oci/isolation/caps.h"
-#include "oci/runtime/reader.h"
 #include "oci/isolation/seccomp.h"
+#include "oci/runtime/reader.h"
 
 #include <errno.h>
 #include <fcntl.h>

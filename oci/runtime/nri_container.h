@@ -11,9 +11,9 @@
  */
 #pragma once
 
+#include "oci/base/protobuf.h"
 #include "oci/runtime/container.h"
 #include "oci/runtime/nri.h"
-#include "oci/base/protobuf.h"
 
 #include <stdbool.h>
 

@@ -21,8 +21,8 @@
  */
 #pragma once
 
-#include "oci/runtime/container.h"
 #include "oci/base/json.h"
+#include "oci/runtime/container.h"
 
 #include <stdbool.h>
 

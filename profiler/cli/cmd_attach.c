@@ -4,8 +4,8 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "shim/attach/attach.h"
 #include "oci/runtime/engines.h"
+#include "shim/attach/attach.h"
 #include "shim/protocol/reach.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
-#include "profiler/cli/command.h"
 #include "oci/base/jsonout.h"
-#include "profiler/view/moved.h"
 #include "oci/base/text.h"
+#include "profiler/cli/command.h"
+#include "profiler/view/moved.h"
 #include "profiler/view/top.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
 #include "profiler/cli/command.h"
 
 #include "oci/base/fd.h"
-#include "profiler/install/doctor.h"
 #include "oci/base/jsonout.h"
+#include "profiler/install/doctor.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 #include "profiler/cli/command.h"
 
 #include "oci/base/fd.h"
-#include "profiler/view/calltree.h"
 #include "profiler/inproc/crashreport.h"
+#include "profiler/view/calltree.h"
 #include "profiler/view/folded.h"
 #include "profiler/view/reportjson.h"
 #include "profiler/view/top.h"

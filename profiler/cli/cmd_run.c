@@ -4,11 +4,11 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/config/options.h"
+#include "profiler/cli/run_wait.h"
 #include "profiler/spool/index_read.h"
 #include "profiler/view/listed.h"
-#include "profiler/cli/run_wait.h"
-#include "shim/protocol/reach.h"
 #include "shim/attach/run.h"
+#include "shim/protocol/reach.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,11 @@
 /* top: the functions that cost most, of profiles or of what the service profiles; once, or again and again. */
 #include "profiler/cli/command.h"
 
-#include "profiler/view/columns.h"
-#include "profiler/spool/latest.h"
-#include "profiler/view/listed.h"
 #include "profiler/cli/live.h"
 #include "profiler/cli/screen.h"
+#include "profiler/spool/latest.h"
+#include "profiler/view/columns.h"
+#include "profiler/view/listed.h"
 #include "profiler/view/top.h"
 
 #include <errno.h>

@@ -2,10 +2,10 @@
 #include "profiler/cli/command.h"
 
 #include "oci/base/fd.h"
+#include "profiler/pprof/pprof.h"
 #include "profiler/view/calls.h"
 #include "profiler/view/calltree.h"
 #include "profiler/view/folded.h"
-#include "profiler/pprof/pprof.h"
 
 #include <fcntl.h>
 #include <stdio.h>

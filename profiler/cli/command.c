@@ -1,7 +1,7 @@
-#include "profiler/cli/command.h"
 #include "oci/base/nearest.h"
-#include "profiler/cli/progress.h"
 #include "oci/base/text.h"
+#include "profiler/cli/command.h"
+#include "profiler/cli/progress.h"
 
 #include <errno.h>
 #include <stdarg.h>

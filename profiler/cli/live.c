@@ -1,8 +1,8 @@
 #include "profiler/cli/live.h"
 
-#include "profiler/view/columns.h"
 #include "profiler/cli/command.h"
 #include "profiler/cli/screen.h"
+#include "profiler/view/columns.h"
 #include "profiler/view/top.h"
 
 #include <errno.h>

@@ -3,12 +3,12 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "oci/base/oom.h"
 #include "oci/base/process.h"
+#include "profiler/daemon/worker.h"
 #include "profiler/target/engine.h"
 #include "profiler/target/listing.h"
-#include "oci/base/oom.h"
 #include "profiler/target/window.h"
-#include "profiler/daemon/worker.h"
 
 #include <poll.h>
 #include <signal.h>

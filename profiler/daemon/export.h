@@ -4,8 +4,8 @@
  */
 #pragma once
 
-#include "profiler/daemon/exporter.h"
 #include "oci/base/oom.h"
+#include "profiler/daemon/exporter.h"
 
 struct engine;
 

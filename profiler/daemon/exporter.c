@@ -4,14 +4,14 @@
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "oci/base/process.h"
+#include "oci/base/text.h"
 #include "oci/isolation/seccomp.h"
 #include "profiler/spool/crashdir.h"
-#include "profiler/web/http.h"
 #include "profiler/spool/index.h"
+#include "profiler/spool/user_spool.h"
+#include "profiler/web/http.h"
 #include "profiler/web/metrics.h"
 #include "profiler/web/pagejob.h"
-#include "oci/base/text.h"
-#include "profiler/spool/user_spool.h"
 
 #include <errno.h>
 #include <fcntl.h>

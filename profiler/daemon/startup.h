@@ -7,12 +7,12 @@
  */
 #pragma once
 
-#include "oci/config/options.h"
-#include "profiler/target/engine.h"
-#include "profiler/daemon/manager.h"
 #include "oci/base/oom.h"
-#include "profiler/spool/spool_lock.h"
+#include "oci/config/options.h"
+#include "profiler/daemon/manager.h"
 #include "profiler/daemon/users.h"
+#include "profiler/spool/spool_lock.h"
+#include "profiler/target/engine.h"
 
 struct startup {
 	uid_t started_by, uid; /* then, from startup_drop on */

@@ -4,8 +4,8 @@
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "oci/base/process.h"
-#include "profiler/target/limits.h"
 #include "profiler/spool/spool_lock.h"
+#include "profiler/target/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>

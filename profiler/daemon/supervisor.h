@@ -13,12 +13,12 @@
  */
 #pragma once
 
-#include "profiler/target/engine.h"
+#include "oci/base/oom.h"
 #include "profiler/daemon/keeping.h"
 #include "profiler/daemon/killswitch.h"
-#include "oci/base/oom.h"
 #include "profiler/daemon/registry.h"
 #include "profiler/daemon/worker.h"
+#include "profiler/target/engine.h"
 
 #define SUPERVISOR_QUIT_MS 10000 /* for the last windows */
 

@@ -4,8 +4,8 @@
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "profiler/daemon/control.h"
-#include "profiler/target/limits.h"
 #include "profiler/spool/user_spool.h"
+#include "profiler/target/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>

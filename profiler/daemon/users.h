@@ -11,10 +11,10 @@
  */
 #pragma once
 
-#include "oci/config/options.h"
-#include "profiler/symbol/forkserver.h"
 #include "oci/base/loop.h"
+#include "oci/config/options.h"
 #include "profiler/perf/rings.h"
+#include "profiler/symbol/forkserver.h"
 
 struct users_setup { /* descriptors and rings are borrowed */
 	const struct settings *settings;

@@ -4,12 +4,12 @@
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "oci/isolation/seccomp.h"
-#include "profiler/inproc/apps.h"
-#include "profiler/target/commit.h"
-#include "profiler/sample/coverage.h"
 #include "profiler/daemon/estate.h"
-#include "profiler/target/listing.h"
 #include "profiler/daemon/reload.h"
+#include "profiler/inproc/apps.h"
+#include "profiler/sample/coverage.h"
+#include "profiler/target/commit.h"
+#include "profiler/target/listing.h"
 #include "profiler/target/target.h"
 
 #include <errno.h>

@@ -12,8 +12,8 @@
 #pragma once
 
 #include "oci/config/options.h"
-#include "profiler/target/engine.h"
 #include "profiler/daemon/registry.h"
+#include "profiler/target/engine.h"
 
 #include <stdint.h>
 

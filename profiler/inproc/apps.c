@@ -3,9 +3,9 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "profiler/daemon/worker.h"
 #include "profiler/target/commit.h"
 #include "profiler/target/limits.h"
-#include "profiler/daemon/worker.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -25,11 +25,11 @@
  */
 #pragma once
 
-#include "profiler/sample/aggregate.h"
-#include "profiler/inproc/inbox.h"
-#include "profiler/inproc/inuse.h"
 #include "oci/base/journal.h"
 #include "oci/base/loop.h"
+#include "profiler/inproc/inbox.h"
+#include "profiler/inproc/inuse.h"
+#include "profiler/sample/aggregate.h"
 #include "profiler/target/target.h"
 
 #include <stdint.h>

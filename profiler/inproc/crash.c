@@ -4,8 +4,8 @@
 #include "oci/base/log.h"
 #include "profiler/inproc/crashreport.h"
 #include "profiler/inproc/inbox.h"
-#include "profiler/target/naming.h"
 #include "profiler/sample/stack.h"
+#include "profiler/target/naming.h"
 #include "profiler/target/target.h"
 #include "profiler/target/window.h"
 

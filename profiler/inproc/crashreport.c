@@ -3,9 +3,9 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/jsonout.h"
+#include "oci/base/text.h"
 #include "profiler/process/module.h"
 #include "profiler/target/target.h"
-#include "oci/base/text.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -7,9 +7,9 @@
  */
 #pragma once
 
-#include "profiler/sample/aggregate.h"
-#include "profiler/inproc/inbox.h"
 #include "oci/base/journal.h"
+#include "profiler/inproc/inbox.h"
+#include "profiler/sample/aggregate.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,8 +4,8 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "profiler/push/endpoint.h"
-#include "profiler/view/listed.h"
 #include "profiler/push/pushed.h"
+#include "profiler/view/listed.h"
 #include "shim/protocol/service.h"
 
 #include <errno.h>

@@ -2,8 +2,8 @@
 
 #include "oci/base/fd.h"
 #include "oci/base/json.h"
-#include "oci/base/splice.h"
 #include "oci/base/jsonout.h"
+#include "oci/base/splice.h"
 #include "profiler/install/rooted.h"
 
 #include <errno.h>

@@ -15,9 +15,9 @@
  */
 #pragma once
 
-#include "profiler/sample/aggregate.h"
 #include "oci/base/intern.h"
 #include "profiler/perf/record.h"
+#include "profiler/sample/aggregate.h"
 
 #include <stdbool.h>
 #include <stddef.h>

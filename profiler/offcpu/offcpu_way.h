@@ -8,8 +8,8 @@
 #pragma once
 
 #include "profiler/offcpu/offcpu.h"
-#include "profiler/target/target.h"
 #include "profiler/offcpu/waits.h"
+#include "profiler/target/target.h"
 
 struct offcpu_way {
 	void (*arm)(struct target *t);	 /* all its events are there */

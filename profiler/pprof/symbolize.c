@@ -1,12 +1,12 @@
 #include "profiler/pprof/symbolize.h"
 
 #include "oci/base/fd.h"
-#include "profiler/symbol/fetch.h"
-#include "profiler/symbol/inquiry.h"
 #include "oci/base/intern.h"
+#include "oci/base/text.h"
 #include "profiler/pprof/merge.h"
 #include "profiler/pprof/place.h"
-#include "oci/base/text.h"
+#include "profiler/symbol/fetch.h"
+#include "profiler/symbol/inquiry.h"
 
 #include <errno.h>
 #include <fcntl.h>

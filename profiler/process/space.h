@@ -12,8 +12,8 @@
 #pragma once
 
 #include "oci/base/journal.h"
-#include "profiler/process/module.h"
 #include "oci/base/pairs.h"
+#include "profiler/process/module.h"
 
 #include <stdbool.h>
 #include <stddef.h>

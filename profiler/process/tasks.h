@@ -8,10 +8,10 @@
  */
 #pragma once
 
-#include "profiler/symbol/jit.h"
 #include "oci/base/journal.h"
 #include "profiler/perf/record.h"
 #include "profiler/process/space.h"
+#include "profiler/symbol/jit.h"
 
 #include <stdint.h>
 

@@ -2,14 +2,14 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/jsonout.h"
 #include "oci/base/log.h"
 #include "oci/isolation/seccomp.h"
-#include "profiler/spool/index.h"
-#include "oci/base/jsonout.h"
 #include "profiler/push/pushbatch.h"
 #include "profiler/push/pushqueue.h"
-#include "profiler/spool/spool.h"
 #include "profiler/push/transfer.h"
+#include "profiler/spool/index.h"
+#include "profiler/spool/spool.h"
 
 #include <errno.h>
 #include <fcntl.h>

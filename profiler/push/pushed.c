@@ -2,8 +2,8 @@
 
 #include "oci/base/fd.h"
 #include "oci/base/json.h"
-#include "profiler/push/pushqueue.h"
 #include "oci/base/text.h"
+#include "profiler/push/pushqueue.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
 #include "profiler/push/pushform.h"
 
+#include "oci/base/wire.h"
 #include "profiler/push/otlp.h"
 #include "profiler/push/pushjob.h"
 #include "profiler/push/pyroscope.h"
-#include "oci/base/wire.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #include "profiler/push/pyroscope.h"
 
-#include "profiler/pprof/pprof.h"
 #include "oci/base/wire.h"
+#include "profiler/pprof/pprof.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -9,9 +9,9 @@
  */
 #pragma once
 
-#include "profiler/symbol/jit.h"
 #include "oci/base/journal.h"
 #include "profiler/process/module.h"
+#include "profiler/symbol/jit.h"
 
 #include <stdbool.h>
 #include <stddef.h>

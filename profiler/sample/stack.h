@@ -4,9 +4,9 @@
  */
 #pragma once
 
-#include "profiler/sample/aggregate.h"
 #include "profiler/perf/record.h"
 #include "profiler/process/tasks.h"
+#include "profiler/sample/aggregate.h"
 
 /* Leaf first into `frames` (AGGREGATE_STACK_MAX of them); how many. *ret_stop: UNWIND_END for a complete stack. */
 size_t stack_frames(struct unwind *u, struct task *p, const struct record *r, const struct perf_layout *layout,

@@ -3,9 +3,9 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "oci/base/oom.h"
 #include "oci/base/process.h"
 #include "oci/isolation/seccomp.h"
-#include "oci/base/oom.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "profiler/symbol/forkserver.h"
 #include "oci/base/loop.h"
+#include "profiler/symbol/forkserver.h"
 
 #include <errno.h>
 #include <stdlib.h>

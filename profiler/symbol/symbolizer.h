@@ -20,10 +20,10 @@
 #pragma once
 
 #include "oci/base/err.h"
+#include "oci/base/loop.h"
 #include "profiler/elf/debugfile.h"
 #include "profiler/elf/elf.h"
 #include "profiler/elf/files.h"
-#include "oci/base/loop.h"
 #include "profiler/symbol/names.h"
 
 #include <stdbool.h>

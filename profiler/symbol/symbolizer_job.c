@@ -1,8 +1,8 @@
 #include "profiler/symbol/symbolizer.h"
 
 #include "oci/base/fd.h"
-#include "profiler/symbol/demangle.h"
 #include "profiler/elf/gopclntab.h"
+#include "profiler/symbol/demangle.h"
 #include "profiler/symbol/lines.h"
 #include "profiler/symbol/lookup.h"
 #include "profiler/symbol/symbols.h"

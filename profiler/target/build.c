@@ -1,12 +1,12 @@
 #include "profiler/target/build.h"
 
 #include "oci/base/clock.h"
+#include "profiler/daemon/worker.h"
 #include "profiler/inproc/apps.h"
 #include "profiler/sample/counted.h"
-#include "profiler/daemon/worker.h"
 #include "shim/attach/file_opener.h"
-#include "shim/libpillion/abi/label_text.h"
 #include "shim/event/strategy.h"
+#include "shim/libpillion/abi/label_text.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,10 +1,10 @@
 #include "profiler/target/commit.h"
 
 #include "oci/base/clock.h"
-#include "oci/base/log.h"
-#include "profiler/inproc/apps.h"
 #include "oci/base/journal.h"
+#include "oci/base/log.h"
 #include "oci/base/pairs.h"
+#include "profiler/inproc/apps.h"
 #include "profiler/target/resume.h"
 
 #include <errno.h>

@@ -4,10 +4,10 @@
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "profiler/inproc/apps.h"
-#include "profiler/target/commit.h"
-#include "profiler/sample/coverage.h"
-#include "profiler/target/limits.h"
 #include "profiler/offcpu/offcpu.h"
+#include "profiler/sample/coverage.h"
+#include "profiler/target/commit.h"
+#include "profiler/target/limits.h"
 #include "profiler/target/target.h"
 
 #include <errno.h>

@@ -4,19 +4,19 @@
  */
 #pragma once
 
-#include "profiler/sample/aggregate.h"
-#include "profiler/daemon/export.h"
-#include "profiler/elf/files.h"
-#include "profiler/symbol/jit.h"
-#include "profiler/symbol/kallsyms.h"
 #include "oci/base/loop.h"
-#include "profiler/process/module.h"
-#include "profiler/target/outcomes.h"
-#include "profiler/process/quarantine.h"
-#include "profiler/sample/rates.h"
+#include "profiler/daemon/export.h"
+#include "profiler/daemon/symbolizing.h"
+#include "profiler/elf/files.h"
 #include "profiler/perf/rings.h"
 #include "profiler/perf/streams.h"
-#include "profiler/daemon/symbolizing.h"
+#include "profiler/process/module.h"
+#include "profiler/process/quarantine.h"
+#include "profiler/sample/aggregate.h"
+#include "profiler/sample/rates.h"
+#include "profiler/symbol/jit.h"
+#include "profiler/symbol/kallsyms.h"
+#include "profiler/target/outcomes.h"
 #include "profiler/unwind/unwind.h"
 
 #include <stdbool.h>

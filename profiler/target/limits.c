@@ -2,8 +2,8 @@
 
 #include "oci/base/log.h"
 #include "oci/config/options.h"
-#include "profiler/target/target.h"
 #include "profiler/offcpu/waits.h"
+#include "profiler/target/target.h"
 #include "profiler/target/window.h"
 
 #include <errno.h>

@@ -2,9 +2,9 @@
 
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "oci/base/pairs.h"
 #include "profiler/inproc/apps.h"
 #include "profiler/sample/counted.h"
-#include "oci/base/pairs.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -15,15 +15,15 @@
  */
 #pragma once
 
-#include "profiler/sample/aggregate.h"
-#include "profiler/target/engine.h"
-#include "profiler/sample/heard.h"
-#include "profiler/sample/ladder.h"
-#include "profiler/offcpu/offcpu.h"
 #include "oci/base/pairs.h"
-#include "profiler/sample/rates.h"
+#include "profiler/offcpu/offcpu.h"
 #include "profiler/perf/record.h"
 #include "profiler/process/tasks.h"
+#include "profiler/sample/aggregate.h"
+#include "profiler/sample/heard.h"
+#include "profiler/sample/ladder.h"
+#include "profiler/sample/rates.h"
+#include "profiler/target/engine.h"
 #include "shim/protocol/protocol.h"
 
 #include <stdbool.h>

@@ -3,12 +3,12 @@
 #include "oci/base/clock.h"
 #include "oci/base/log.h"
 #include "profiler/inproc/apps.h"
-#include "profiler/target/build.h"
-#include "profiler/target/commit.h"
 #include "profiler/inproc/crash.h"
-#include "profiler/target/naming.h"
 #include "profiler/offcpu/offcpu.h"
 #include "profiler/pprof/pprof.h"
+#include "profiler/target/build.h"
+#include "profiler/target/commit.h"
+#include "profiler/target/naming.h"
 
 #include <errno.h>
 #include <inttypes.h>

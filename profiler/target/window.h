@@ -3,9 +3,9 @@
  */
 #pragma once
 
+#include "profiler/daemon/exporter.h"
 #include "profiler/sample/counted.h"
 #include "profiler/sample/coverage.h"
-#include "profiler/daemon/exporter.h"
 #include "profiler/target/target.h"
 
 /* A span of time that is over; it waits for names. Others see it for a journal (profiler/target/commit.h). */

@@ -1,7 +1,7 @@
 #include "profiler/unwind/cfi.h"
 
-#include "profiler/unwind/cfi_entries.h"
 #include "profiler/elf/dwarf.h"
+#include "profiler/unwind/cfi_entries.h"
 
 #include <errno.h>
 #include <string.h>

@@ -8,9 +8,9 @@
 #pragma once
 
 #include "oci/base/budget.h"
-#include "profiler/unwind/cfi_entries.h"
 #include "profiler/elf/elf.h"
 #include "profiler/elf/gopclntab.h"
+#include "profiler/unwind/cfi_entries.h"
 
 #include <stdbool.h>
 #include <stddef.h>

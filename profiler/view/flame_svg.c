@@ -1,7 +1,7 @@
 #include "profiler/view/flame.h"
 
-#include "profiler/view/flametree.h"
 #include "oci/base/text.h"
+#include "profiler/view/flametree.h"
 #include "profiler/view/top.h"
 
 #include <ctype.h>

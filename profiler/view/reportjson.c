@@ -1,7 +1,7 @@
 #include "profiler/view/reportjson.h"
 
-#include "profiler/view/flametree.h"
 #include "profiler/pprof/functions.h"
+#include "profiler/view/flametree.h"
 
 #include <errno.h>
 #include <inttypes.h>

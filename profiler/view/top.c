@@ -1,9 +1,9 @@
 #include "profiler/view/top.h"
 
 #include "oci/base/clock.h"
-#include "profiler/view/columns.h"
-#include "profiler/pprof/functions.h"
 #include "oci/base/text.h"
+#include "profiler/pprof/functions.h"
+#include "profiler/view/columns.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -2,13 +2,13 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "profiler/spool/crashdir.h"
 #include "profiler/inproc/crashreport.h"
+#include "profiler/spool/crashdir.h"
+#include "profiler/spool/windows.h"
 #include "profiler/view/flame.h"
 #include "profiler/view/moved.h"
-#include "profiler/web/page_html.h"
 #include "profiler/view/top.h"
-#include "profiler/spool/windows.h"
+#include "profiler/web/page_html.h"
 
 #include <errno.h>
 #include <fcntl.h>

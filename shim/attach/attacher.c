@@ -8,9 +8,9 @@
 #include "oci/isolation/namespaces.h"
 #include "oci/isolation/seccomp.h"
 #include "shim/attach/file_opener.h"
+#include "shim/attach/program.h"
 #include "shim/event/perf.h"
 #include "shim/event/probe.h"
-#include "shim/attach/program.h"
 
 #include <errno.h>
 #include <fcntl.h>

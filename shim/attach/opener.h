@@ -17,8 +17,8 @@
  */
 #pragma once
 
-#include "oci/runtime/intake.h"
 #include "oci/config/options.h"
+#include "oci/runtime/intake.h"
 
 enum opener_outcome {
 	OPENER_DIED,	  /* killed, or crashed */

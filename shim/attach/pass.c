@@ -2,11 +2,11 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "shim/protocol/batch.h"
 #include "shim/attach/file_opener.h"
 #include "shim/attach/mappings.h"
 #include "shim/event/perf.h"
 #include "shim/event/strategy.h"
+#include "shim/protocol/batch.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,11 +4,11 @@
 #include "oci/base/fd.h"
 #include "oci/base/process.h"
 #include "shim/attach/app.h"
-#include "shim/event/asked.h"
 #include "shim/attach/file_opener.h"
 #include "shim/attach/pass.h"
-#include "shim/event/perf.h"
 #include "shim/attach/program.h"
+#include "shim/event/asked.h"
+#include "shim/event/perf.h"
 #include "shim/protocol/reach.h"
 #include "shim/protocol/service.h"
 

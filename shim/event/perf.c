@@ -1,8 +1,8 @@
 #include "shim/event/perf.h"
 
 #include "oci/base/fd.h"
-#include "oci/isolation/caps.h"
 #include "oci/config/places.h"
+#include "oci/isolation/caps.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
-#include "shim/libpillion/core/arena.h"
-#include "shim/libpillion/core/export.h"
 #include "shim/libpillion/calltree/tree.h"
 #include "shim/libpillion/calltree/tree_dump.h"
+#include "shim/libpillion/core/arena.h"
+#include "shim/libpillion/core/export.h"
 
 #include <errno.h>
 

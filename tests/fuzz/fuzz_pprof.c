@@ -1,7 +1,7 @@
 /* pprof_read with any bytes; what is read can be written, reported, merged, and read again, and then says the same. */
-#include "profiler/view/folded.h"
 #include "profiler/pprof/merge.h"
 #include "profiler/pprof/pprof.h"
+#include "profiler/view/folded.h"
 #include "profiler/view/top.h"
 #include "tests/unit/support/profile_dump.h"
 

@@ -1,8 +1,8 @@
 #include "shim/libpillion/alloc/sample.h"
 
+#include "shim/libpillion/alloc/slots.h"
 #include "shim/libpillion/core/labels.h"
 #include "shim/libpillion/core/process.h"
-#include "shim/libpillion/alloc/slots.h"
 #include "shim/libpillion/core/sys.h"
 #include "shim/libpillion/cputime/timers.h"
 

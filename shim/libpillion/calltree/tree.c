@@ -1,7 +1,7 @@
-#include "shim/libpillion/core/arena.h"
-#include "shim/libpillion/core/sys.h"
 #include "shim/libpillion/calltree/tree_shared.h"
 #include "shim/libpillion/calltree/tree_stacks.h"
+#include "shim/libpillion/core/arena.h"
+#include "shim/libpillion/core/sys.h"
 
 #include <cpuid.h>
 #include <errno.h>

@@ -1,11 +1,11 @@
 #include "shim/libpillion/calltree/tree_dump.h"
 
+#include "shim/libpillion/calltree/tree.h"
+#include "shim/libpillion/calltree/tree_gone.h"
 #include "shim/libpillion/core/arena.h"
 #include "shim/libpillion/core/maps_self.h"
 #include "shim/libpillion/core/sys.h"
 #include "shim/libpillion/core/text_out.h"
-#include "shim/libpillion/calltree/tree.h"
-#include "shim/libpillion/calltree/tree_gone.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 #include "shim/libpillion/calltree/tree_setting.h"
 
+#include "shim/libpillion/calltree/tree.h"
+#include "shim/libpillion/calltree/tree_dump.h"
 #include "shim/libpillion/core/arena.h"
 #include "shim/libpillion/core/sys.h"
 #include "shim/libpillion/core/text_out.h"
-#include "shim/libpillion/calltree/tree.h"
-#include "shim/libpillion/calltree/tree_dump.h"
 
 #include <elf.h>
 #include <errno.h>

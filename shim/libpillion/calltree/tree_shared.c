@@ -1,10 +1,10 @@
 #include "shim/libpillion/calltree/tree_shared.h"
 
+#include "shim/libpillion/calltree/tree.h"
 #include "shim/libpillion/core/arena.h"
 #include "shim/libpillion/core/code.h"
 #include "shim/libpillion/core/maps_area.h"
 #include "shim/libpillion/core/sys.h"
-#include "shim/libpillion/calltree/tree.h"
 
 #include <string.h>
 #include <sys/socket.h>

@@ -3,8 +3,8 @@
  * seen on it: an address belongs to it between its first and its last one, and for TREE_REACH bytes around; to the
  * nearest, where it belongs to several.
  */
-#include "shim/libpillion/core/arena.h"
 #include "shim/libpillion/calltree/tree_stacks.h"
+#include "shim/libpillion/core/arena.h"
 
 #define AWAY UINT64_MAX
 

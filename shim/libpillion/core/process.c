@@ -1,10 +1,10 @@
 #include "shim/libpillion/core/process.h"
 
-#include "shim/libpillion/crash/crash.h"
+#include "shim/libpillion/calltree/tree_shared.h"
 #include "shim/libpillion/core/labels.h"
 #include "shim/libpillion/core/sys.h"
 #include "shim/libpillion/cputime/timers.h"
-#include "shim/libpillion/calltree/tree_shared.h"
+#include "shim/libpillion/crash/crash.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,6 @@
 #include "shim/libpillion/cputime/timers.h"
 
+#include "shim/libpillion/alloc/sample.h"
 #include "shim/libpillion/core/action.h"
 #include "shim/libpillion/core/code.h"
 #include "shim/libpillion/core/context.h"
@@ -7,7 +8,6 @@
 #include "shim/libpillion/core/labels.h"
 #include "shim/libpillion/core/maps_area.h"
 #include "shim/libpillion/core/process.h"
-#include "shim/libpillion/alloc/sample.h"
 #include "shim/libpillion/core/sys.h"
 
 #include <asm/prctl.h>

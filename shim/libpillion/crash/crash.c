@@ -1,12 +1,12 @@
 #include "shim/libpillion/crash/crash.h"
 
+#include "shim/libpillion/alloc/sample.h"
+#include "shim/libpillion/calltree/tree.h"
 #include "shim/libpillion/core/altstack.h"
 #include "shim/libpillion/core/context.h"
 #include "shim/libpillion/core/maps_area.h"
 #include "shim/libpillion/core/process.h"
-#include "shim/libpillion/alloc/sample.h"
 #include "shim/libpillion/cputime/timers.h"
-#include "shim/libpillion/calltree/tree.h"
 
 #include <asm/prctl.h>
 #include <elf.h>

@@ -8,11 +8,11 @@
  * A function of the allocator may be made of others of it (operator new of malloc). Those are counted there, once:
  * whoever calls the allocator looks whether `left` has moved.
  */
+#include "shim/libpillion/alloc/sample.h"
+#include "shim/libpillion/alloc/slots.h"
 #include "shim/libpillion/core/behind.h"
 #include "shim/libpillion/core/export.h"
 #include "shim/libpillion/core/process.h"
-#include "shim/libpillion/alloc/sample.h"
-#include "shim/libpillion/alloc/slots.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* The compiler's hooks, in place of libc's, which do nothing. While counting is off: a load and a branch. */
-#include "shim/libpillion/core/export.h"
 #include "shim/libpillion/calltree/tree_hot.h"
 #include "shim/libpillion/calltree/tree_setting.h"
+#include "shim/libpillion/core/export.h"
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 /* dlclose, in front of libc's: addresses may be another module's afterwards (tree_gone.h). */
+#include "shim/libpillion/calltree/tree_gone.h"
 #include "shim/libpillion/core/behind.h"
 #include "shim/libpillion/core/export.h"
-#include "shim/libpillion/calltree/tree_gone.h"
 
 #include <dlfcn.h>
 

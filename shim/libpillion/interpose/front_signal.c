@@ -12,9 +12,9 @@
  * Where crashes are told of (crash.h), who asks for SIGSEGV and the like is shown what he set.
  */
 #include "shim/libpillion/core/behind.h"
-#include "shim/libpillion/crash/crash.h"
 #include "shim/libpillion/core/export.h"
 #include "shim/libpillion/cputime/timers.h"
+#include "shim/libpillion/crash/crash.h"
 
 #include <errno.h>
 #include <signal.h>

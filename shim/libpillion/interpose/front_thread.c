@@ -4,8 +4,8 @@
  */
 #include "shim/libpillion/core/altstack.h"
 #include "shim/libpillion/core/behind.h"
-#include "shim/libpillion/crash/crash.h"
 #include "shim/libpillion/core/export.h"
+#include "shim/libpillion/crash/crash.h"
 
 #include <errno.h>
 #include <pthread.h>

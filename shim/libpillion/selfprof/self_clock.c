@@ -1,11 +1,11 @@
 #include "shim/libpillion/selfprof/self_clock.h"
 
+#include "shim/libpillion/core/sys.h"
 #include "shim/libpillion/selfprof/self_error.h"
 #include "shim/libpillion/selfprof/self_event.h"
 #include "shim/libpillion/selfprof/self_memory.h"
 #include "shim/libpillion/selfprof/self_proc.h"
 #include "shim/libpillion/selfprof/self_record.h"
-#include "shim/libpillion/core/sys.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 #include "shim/libpillion/selfprof/self_reader.h"
 
 #include "shim/libpillion/core/export.h"
+#include "shim/libpillion/core/sys.h"
 #include "shim/libpillion/selfprof/self_error.h"
 #include "shim/libpillion/selfprof/self_memory.h"
 #include "shim/libpillion/selfprof/self_record.h"
-#include "shim/libpillion/core/sys.h"
 
 #include <errno.h>
 #include <poll.h>

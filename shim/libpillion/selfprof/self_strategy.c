@@ -1,9 +1,9 @@
 #include "shim/libpillion/selfprof/self_strategy.h"
 
+#include "shim/libpillion/core/sys.h"
 #include "shim/libpillion/selfprof/self_error.h"
 #include "shim/libpillion/selfprof/self_memory.h"
 #include "shim/libpillion/selfprof/self_session.h"
-#include "shim/libpillion/core/sys.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 #include "oci/base/intervals.h"
 
 #include "oci/base/clock.h"
-#include "tests/unit/support/suite.h"
 #include "tests/unit/support/many.h"
+#include "tests/unit/support/suite.h"
 
 #include <check.h>
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* journal: numbers and texts come back, only what was committed does, and nothing that is damaged is believed. */
 #include "oci/base/journal.h"
 
-#include "tests/unit/support/child.h"
 #include "oci/base/fd.h"
+#include "tests/unit/support/child.h"
 #include "tests/unit/support/suite.h"
 
 #include <check.h>

@@ -1,7 +1,7 @@
 #include "oci/base/log.h"
 
-#include "tests/unit/support/child.h"
 #include "oci/base/fd.h"
+#include "tests/unit/support/child.h"
 #include "tests/unit/support/suite.h"
 
 #include <check.h>

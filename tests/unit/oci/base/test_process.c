@@ -1,8 +1,8 @@
 #include "oci/base/process.h"
 
-#include "tests/unit/support/child.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "tests/unit/support/child.h"
 #include "tests/unit/support/skip.h"
 #include "tests/unit/support/suite.h"
 

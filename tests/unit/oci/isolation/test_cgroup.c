@@ -1,7 +1,7 @@
 #include "oci/isolation/cgroup.h"
 
-#include "tests/unit/support/child.h"
 #include "oci/base/fd.h"
+#include "tests/unit/support/child.h"
 #include "tests/unit/support/skip.h"
 #include "tests/unit/support/suite.h"
 

@@ -1,8 +1,8 @@
 #include "oci/isolation/seccomp.h"
 
-#include "tests/unit/support/child.h"
 #include "oci/base/fd.h"
 #include "oci/isolation/caps.h"
+#include "tests/unit/support/child.h"
 #include "tests/unit/support/suite.h"
 
 #include <check.h>

@@ -1,7 +1,7 @@
 #include "oci/runtime/nri_container.h"
 
-#include "tests/unit/support/nri_said.h"
 #include "oci/config/annotations.h"
+#include "tests/unit/support/nri_said.h"
 #include "tests/unit/support/pages.h"
 #include "tests/unit/support/suite.h"
 

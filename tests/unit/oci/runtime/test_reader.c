@@ -1,7 +1,7 @@
 #include "oci/runtime/reader.h"
 
-#include "oci/config/annotations.h"
 #include "oci/base/fd.h"
+#include "oci/config/annotations.h"
 #include "tests/unit/support/suite.h"
 
 #include <check.h>

@@ -5,10 +5,10 @@
 #include "oci/base/clock_driven.h"
 #include "oci/base/fd.h"
 #include "oci/base/process.h"
-#include "profiler/web/http.h"
 #include "profiler/spool/spool.h"
-#include "tests/unit/support/suite.h"
+#include "profiler/web/http.h"
 #include "tests/unit/support/full.h"
+#include "tests/unit/support/suite.h"
 
 #include <arpa/inet.h>
 #include <check.h>

@@ -1,8 +1,8 @@
 #include "profiler/daemon/manager.h"
 
-#include "tests/unit/support/child.h"
-#include "oci/base/fd.h"
 #include "oci/base/clock_driven.h"
+#include "oci/base/fd.h"
+#include "tests/unit/support/child.h"
 #include "tests/unit/support/suite.h"
 
 #include <check.h>

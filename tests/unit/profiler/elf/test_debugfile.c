@@ -5,10 +5,10 @@
 #include "profiler/elf/debugfile.h"
 
 #include "oci/base/fd.h"
-#include "tests/unit/support/suite.h"
 #include "tests/unit/support/here.h"
 #include "tests/unit/support/made.h"
 #include "tests/unit/support/skip.h"
+#include "tests/unit/support/suite.h"
 
 #include <check.h>
 #include <sys/mount.h>

@@ -6,8 +6,8 @@
 #include "oci/base/process.h"
 #include "shim/attach/file_opener.h"
 
-#include "tests/unit/support/forked.h"
 #include "oci/base/clock_driven.h"
+#include "tests/unit/support/forked.h"
 #include "tests/unit/support/pages.h"
 #include "tests/unit/support/skip.h"
 #include "tests/unit/support/suite.h"

@@ -3,9 +3,9 @@
 
 #include "oci/base/fd.h"
 #include "profiler/symbol/symbols.h"
-#include "tests/unit/support/suite.h"
 #include "tests/unit/support/go_table.h"
 #include "tests/unit/support/skip.h"
+#include "tests/unit/support/suite.h"
 
 #include <check.h>
 #include <fcntl.h>

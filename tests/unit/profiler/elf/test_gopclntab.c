@@ -3,10 +3,10 @@
 
 #include "profiler/unwind/rows.h"
 
-#include "tests/unit/support/pages.h"
-#include "tests/unit/support/suite.h"
 #include "tests/unit/support/go_table.h"
+#include "tests/unit/support/pages.h"
 #include "tests/unit/support/skip.h"
+#include "tests/unit/support/suite.h"
 
 #include <stdlib.h>
 #include <string.h>

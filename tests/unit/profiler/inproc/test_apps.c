@@ -6,10 +6,10 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/clock_driven.h"
-#include "profiler/inproc/app.h"
 #include "profiler/daemon/worker.h"
-#include "tests/unit/support/suite.h"
+#include "profiler/inproc/app.h"
 #include "tests/unit/support/fed.h"
+#include "tests/unit/support/suite.h"
 
 #include <check.h>
 #include <errno.h>

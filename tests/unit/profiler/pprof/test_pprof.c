@@ -2,11 +2,11 @@
 
 #include "oci/base/fd.h"
 #include "profiler/view/top.h"
-#include "tests/unit/support/pages.h"
 #include "tests/unit/support/no_memory.h"
-#include "tests/unit/support/suite.h"
-#include "tests/unit/support/skip.h"
+#include "tests/unit/support/pages.h"
 #include "tests/unit/support/profile_dump.h"
+#include "tests/unit/support/skip.h"
+#include "tests/unit/support/suite.h"
 
 #include <check.h>
 #include <errno.h>

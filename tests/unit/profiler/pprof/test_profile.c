@@ -2,8 +2,8 @@
 
 #include "oci/base/fd.h"
 #include "profiler/pprof/merge.h"
-#include "tests/unit/support/suite.h"
 #include "tests/unit/support/profile_dump.h"
+#include "tests/unit/support/suite.h"
 
 #include <check.h>
 #include <errno.h>

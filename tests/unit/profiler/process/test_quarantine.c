@@ -3,10 +3,10 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "profiler/process/module.h"
 #include "profiler/daemon/supervisor.h"
-#include "tests/unit/support/suite.h"
+#include "profiler/process/module.h"
 #include "tests/unit/support/here.h"
+#include "tests/unit/support/suite.h"
 
 #include <check.h>
 #include <errno.h>

@@ -2,12 +2,12 @@
 
 #include "oci/base/fd.h"
 #include "oci/base/protobuf.h"
-#include "profiler/push/otlp.h"
 #include "profiler/pprof/pprof.h"
+#include "profiler/push/otlp.h"
 #include "profiler/push/pushlabels.h"
 #include "profiler/push/pushpart.h"
-#include "tests/unit/support/suite.h"
 #include "tests/unit/support/full.h"
+#include "tests/unit/support/suite.h"
 
 #include <check.h>
 #include <errno.h>

@@ -4,8 +4,8 @@
 #include "oci/base/clock.h"
 #include "oci/base/clock_driven.h"
 #include "profiler/target/window.h"
-#include "tests/unit/support/suite.h"
 #include "tests/unit/support/fed.h"
+#include "tests/unit/support/suite.h"
 
 #include <check.h>
 #include <math.h>

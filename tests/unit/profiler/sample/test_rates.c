@@ -10,9 +10,9 @@
 #include "profiler/target/target.h"
 #include "profiler/target/window.h"
 #include "shim/event/perf.h"
+#include "tests/unit/support/fed.h"
 #include "tests/unit/support/skip.h"
 #include "tests/unit/support/suite.h"
-#include "tests/unit/support/fed.h"
 
 #include <check.h>
 #include <errno.h>

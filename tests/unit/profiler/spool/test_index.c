@@ -1,11 +1,11 @@
 /* index: one line for each profile that is in the spool, whatever became of index and spool meanwhile. */
 #include "profiler/spool/index.h"
 
-#include "tests/unit/support/child.h"
 #include "oci/base/clock.h"
 #include "oci/base/clock_driven.h"
 #include "oci/base/fd.h"
 #include "oci/base/json.h"
+#include "tests/unit/support/child.h"
 #include "tests/unit/support/suite.h"
 
 #include <check.h>

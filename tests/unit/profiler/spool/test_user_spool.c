@@ -1,8 +1,8 @@
 #include "profiler/spool/user_spool.h"
 
-#include "tests/unit/support/child.h"
 #include "oci/base/fd.h"
 #include "profiler/spool/spool.h"
+#include "tests/unit/support/child.h"
 #include "tests/unit/support/skip.h"
 #include "tests/unit/support/suite.h"
 

@@ -1,8 +1,8 @@
 /* demangle: names as c++filt(1) prints them and Rust's as rustfilt does; and what is left as it is. */
 #include "profiler/symbol/demangle.h"
 
-#include "tests/unit/support/suite.h"
 #include "tests/unit/support/skip.h"
+#include "tests/unit/support/suite.h"
 
 #include <check.h>
 #include <stdio.h>

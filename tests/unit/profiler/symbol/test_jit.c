@@ -2,8 +2,8 @@
 #include "profiler/symbol/jit.h"
 
 #include "oci/base/fd.h"
-#include "tests/unit/support/suite.h"
 #include "tests/unit/support/here.h"
+#include "tests/unit/support/suite.h"
 
 #include <check.h>
 #include <errno.h>

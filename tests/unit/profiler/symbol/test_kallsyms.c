@@ -3,9 +3,9 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "tests/unit/support/many.h"
 #include "tests/unit/support/no_memory.h"
 #include "tests/unit/support/suite.h"
-#include "tests/unit/support/many.h"
 
 #include <check.h>
 #include <errno.h>

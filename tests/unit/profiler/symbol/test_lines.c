@@ -6,10 +6,10 @@
 #include "profiler/symbol/lines.h"
 
 #include "oci/base/fd.h"
-#include "tests/unit/support/suite.h"
 #include "tests/unit/support/child.h"
 #include "tests/unit/support/made.h"
 #include "tests/unit/support/skip.h"
+#include "tests/unit/support/suite.h"
 
 #include <check.h>
 #include <fcntl.h>

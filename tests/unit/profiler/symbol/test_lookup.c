@@ -3,8 +3,8 @@
 
 #include "oci/base/fd.h"
 #include "profiler/symbol/symbols.h"
-#include "tests/unit/support/suite.h"
 #include "tests/unit/support/many.h"
+#include "tests/unit/support/suite.h"
 
 #include <check.h>
 #include <errno.h>

@@ -4,15 +4,15 @@
  */
 #include "profiler/target/commit.h"
 
-#include "tests/unit/support/child.h"
-#include "tests/unit/support/fed.h"
-#include "tests/unit/support/forked.h"
 #include "oci/base/clock.h"
 #include "profiler/pprof/pprof.h"
 #include "profiler/target/resume.h"
+#include "tests/unit/support/child.h"
+#include "tests/unit/support/fed.h"
+#include "tests/unit/support/forked.h"
+#include "tests/unit/support/full.h"
 #include "tests/unit/support/skip.h"
 #include "tests/unit/support/suite.h"
-#include "tests/unit/support/full.h"
 
 #include <check.h>
 #include <fcntl.h>

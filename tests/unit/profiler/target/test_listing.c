@@ -3,8 +3,8 @@
 #include "oci/base/clock.h"
 #include "oci/base/clock_driven.h"
 #include "oci/base/fd.h"
-#include "profiler/target/target.h"
 #include "profiler/daemon/worker.h"
+#include "profiler/target/target.h"
 #include "tests/unit/support/skip.h"
 #include "tests/unit/support/suite.h"
 

@@ -4,9 +4,9 @@
 #include "oci/base/fd.h"
 #include "profiler/process/module.h"
 #include "profiler/symbol/symbolizer.h"
-#include "tests/unit/support/suite.h"
 #include "tests/unit/support/fed.h"
 #include "tests/unit/support/here.h"
+#include "tests/unit/support/suite.h"
 
 #include <check.h>
 #include <fcntl.h>

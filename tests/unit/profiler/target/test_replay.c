@@ -4,8 +4,8 @@
  */
 #include "tests/unit/support/replay.h"
 
-#include "profiler/view/folded.h"
 #include "profiler/perf/record.h"
+#include "profiler/view/folded.h"
 #include "shim/protocol/protocol.h"
 #include "tests/unit/support/suite.h"
 

@@ -3,8 +3,8 @@
 
 #include "oci/base/clock.h"
 #include "profiler/target/window.h"
-#include "tests/unit/support/suite.h"
 #include "tests/unit/support/fed.h"
+#include "tests/unit/support/suite.h"
 
 #include <check.h>
 #include <errno.h>

@@ -5,8 +5,8 @@
 #include "profiler/unwind/rows.h"
 
 #include "oci/base/fd.h"
-#include "tests/unit/support/suite.h"
 #include "tests/unit/support/skip.h"
+#include "tests/unit/support/suite.h"
 
 #include <fcntl.h>
 #include <string.h>

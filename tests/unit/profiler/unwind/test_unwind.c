@@ -8,8 +8,8 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/process.h"
-#include "tests/unit/support/suite.h"
 #include "tests/unit/support/here.h"
+#include "tests/unit/support/suite.h"
 #include "tests/unit/support/unwind_shapes.h"
 
 #include <check.h>

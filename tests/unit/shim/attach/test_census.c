@@ -1,9 +1,9 @@
 /* census: threads and processes that are there, that come, and that go; those of others are not in it. */
 #include "shim/attach/census.h"
 
-#include "tests/unit/support/child.h"
 #include "oci/base/fd.h"
 #include "oci/isolation/cgroup.h"
+#include "tests/unit/support/child.h"
 #include "tests/unit/support/suite.h"
 
 #include <check.h>

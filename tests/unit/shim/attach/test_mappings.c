@@ -1,8 +1,8 @@
 /* mappings: the code of a process, and nothing else; none of one that has no memory. */
 #include "shim/attach/mappings.h"
 
-#include "tests/unit/support/child.h"
 #include "oci/base/fd.h"
+#include "tests/unit/support/child.h"
 #include "tests/unit/support/suite.h"
 
 #include <check.h>

@@ -1,10 +1,10 @@
 #include "shim/event/perf.h"
 
-#include "tests/unit/support/child.h"
 #include "oci/base/fd.h"
 #include "oci/isolation/caps.h"
 #include "oci/isolation/seccomp.h"
 #include "profiler/perf/rings.h"
+#include "tests/unit/support/child.h"
 #include "tests/unit/support/skip.h"
 #include "tests/unit/support/suite.h"
 

@@ -1,8 +1,8 @@
 #include "shim/event/tracepoint.h"
 
 #include "oci/base/fd.h"
-#include "tests/unit/support/suite.h"
 #include "tests/unit/support/skip.h"
+#include "tests/unit/support/suite.h"
 
 #include <check.h>
 #include <errno.h>

@@ -3,9 +3,9 @@
 
 #include "oci/base/fd.h"
 #include "profiler/view/treefile.h"
-#include "shim/libpillion/core/text_out.h"
 #include "shim/libpillion/calltree/tree.h"
 #include "shim/libpillion/calltree/tree_setting.h"
+#include "shim/libpillion/core/text_out.h"
 #include "tests/unit/support/suite.h"
 
 #include <check.h>

@@ -6,9 +6,9 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "profiler/spool/crashdir.h"
 #include "profiler/inproc/crashreport.h"
 #include "profiler/inproc/inbox.h"
+#include "profiler/spool/crashdir.h"
 #include "profiler/target/target.h"
 #include "shim/libpillion/core/altstack.h"
 #include "shim/libpillion/core/forks.h"
