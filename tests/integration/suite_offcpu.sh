@@ -32,13 +32,12 @@ near_ns() { # WHAT GOT WANTED [SAID-TO-BE-LOST [PERCENT]]
 # PERCENT: of a phase. The sum over all is a matter of counting, and exact. But where the kernel recorded a part of the switches, a
 # phase is what that part is like, and how long a thread waits for a CPU among others is another time each time.
 test_phases() { # PERCENT COMMENT [WRAPPER...]
-	local phase frame lost percent=$1 before switches stacks
+	local phase frame lost percent=$1 switches stacks
 	shift
 	ct_need runc
 	begin_service
-	before=$(stolen_ms)
 	ct_run runc phases -a "$NAMES=cpu,offcpu:min=0,wall" -- "${@:2}" "${PHASES[@]}" >said
-	STOLEN_NS=$((($(stolen_ms) - before) * 1000000))
+	STOLEN_NS=$((($(stolen_ms) - STOLEN_MS) * 1000000))
 	echo "stolen meanwhile: $((STOLEN_NS / 1000000)) ms"
 	first_of phases >/dev/null
 	read -r switches stacks < <(all_comments phases offcpu |
@@ -145,8 +144,9 @@ test_inherited() { # KERNEL-PART WHO...
 	begin_run
 	"${@:2}" "${RUN[@]}" --attach process --events cpu@499,offcpu:min=0,wall -- "${PHASES[@]}" >said || fail "exit status $?"
 	first_of phases >/dev/null
-	near "all time on no CPU" "$(ns_of phases offcpu .)" "$(ns_said . off)" "$ABOUT"
-	near "all time" "$(ns_of phases wall .)" $(($(ns_said . off) + $(ns_said . cpu))) "$ABOUT"
+	STOLEN_NS=$((($(stolen_ms) - STOLEN_MS) * 1000000))
+	near_ns "all time on no CPU" "$(ns_of phases offcpu .)" "$(ns_said . off)" 0 "$ABOUT"
+	near_ns "all time" "$(ns_of phases wall .)" $(($(ns_said . off) + $(ns_said . cpu))) 0 "$ABOUT"
 	for phase in "${IN_PHASES[@]}"; do
 		frame=";(${phase/:/|})(;| )"
 		near_ns "off in ${phase%:*}" "$(ns_of phases offcpu "$frame")" "$(ns_said "${phase%:*}" off)" \
@@ -182,7 +182,8 @@ test_offcpu_alone() { # STACK WHO...
 	begin_run
 	"${@:2}" "${RUN[@]}" --attach process --events offcpu -- "${PHASES[@]}" >said || fail "exit status $?"
 	first_of phases >/dev/null
-	near "all time on no CPU" "$(ns_of phases offcpu .)" "$(ns_said . off)" "$ABOUT"
+	STOLEN_NS=$((($(stolen_ms) - STOLEN_MS) * 1000000))
+	near_ns "all time on no CPU" "$(ns_of phases offcpu .)" "$(ns_said . off)" 0 "$ABOUT"
 	is "profiles" "$(profiles_of phases | grep -c .)" 1
 	(($(ns_of phases offcpu "$1") >= SLEEP_NS / 100 * 97)) || fail "$1: $(ns_of phases offcpu "$1") ns: $(most_of phases offcpu)"
 	end_run
