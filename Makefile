@@ -104,10 +104,10 @@ $(B)/libinproc.a: $(call obj,$(filter-out $(FRONT_inproc),$(SRC_inproc)))
 $(B)/there-%:
 	@CC=$(CC) tests/tools/setup there $*
 	@mkdir -p $(@D) && touch $@
-$(B)/gen/%: oci/isolation/gen/%.c | $(B)/there-build
+$(B)/oci/isolation/gen/%: oci/isolation/gen/%.c | $(B)/there-build
 	@mkdir -p $(@D)
 	$(CC) -O1 -std=gnu11 -Wall -Wextra -Wno-missing-field-initializers -D_GNU_SOURCE -I. -MMD -MP -o $@ $< -lseccomp
-$(B)/oci/isolation/seccomp_filters.h: $(B)/gen/seccomp-filters
+$(B)/oci/isolation/seccomp_filters.h: $(B)/oci/isolation/gen/seccomp-filters
 	@mkdir -p $(@D)
 	$< >$@.new && mv $@.new $@
 $(B)/%.pb-c.c $(B)/%.pb-c.h: %.proto | $(B)/there-build
