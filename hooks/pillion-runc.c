@@ -10,7 +10,7 @@
  *	delete	of one that has ended: the hook tidies up, as at poststop
  *
  * A config.json is never written: crun takes another file (--config), runc a bundle that stands for it
- *(oci/runtime/shadow.h).
+ * (oci/runtime/shadow.h).
  *
  * Who we are: what the engine is, mostly root, in its environment. What we promise: the real runtime starts, whatever
  * becomes of the profile, and prints what it prints; a command line or config.json that we do not understand is passed

@@ -2,8 +2,8 @@
  * protobuf - the wire format of protocol buffers (protobuf.dev, "Encoding"), as far as a few small messages need it.
  *
  * Reading walks bytes in place, allocates nothing and follows no length beyond its end: a message that is malformed
- *sets `bad` and ends there. What a field means is its caller's, who skips what he does not know. Groups are malformed:
- *nobody sends them.
+ * sets `bad` and ends there. What a field means is its caller's, who skips what he does not know. Groups are malformed:
+ * nobody sends them.
  *
  *	struct pb m = pb_of(bytes, len);
  *	struct pb_field f;

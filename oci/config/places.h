@@ -3,7 +3,7 @@
  *
  * A hook of rootless podman runs as root of the user's own namespace. What it may do there it may do to the user's
  * containers; of the host it may what the user may. So its socket, profiles and log are the user's (XDG base
- *directories):
+ * directories):
  *
  *	control	$XDG_RUNTIME_DIR/pillion/control.sock	else /run/user/<uid>/...
  *	spool	$XDG_STATE_HOME/pillion			else $HOME/.local/state/pillion

@@ -4,10 +4,10 @@
  * For who is told a pid by somebody whom he need not believe (pillion-nri: the part that speaks with the runtime has no
  * privilege, and may have been taken over by what tenants write). It must not be able to have any other process of the
  * machine profiled. So of the process, by /proc:
- *	- it runs a low-level runtime's program still: runc, crun or youki (both know their init by it, and so does
- *nobody whose program has begun);
- *	- it is in a cgroup that has the container's id in its name;
- *	- its mount namespace is not ours.
+ * - it runs a low-level runtime's program still: runc, crun or youki (both know their init by it, and no process runs
+ * it any more once its own program has begun);
+ * - it is in a cgroup that has the container's id in its name;
+ * - its mount namespace is not ours.
  * Of kata, gVisor and others the pid is a virtual machine's or a supervisor's: there is a sentence for them.
  */
 #pragma once

@@ -7,7 +7,7 @@
  *	all		a CDI specification
  *
  * Nobody's own files are edited but Docker's daemon.json, which has no drop-ins. What an engine's own parser refuses,
- *or with which it would forget a setting that it had, does not come to its place. Engines are not restarted.
+ * or with which it would forget a setting that it had, does not come to its place. Engines are not restarted.
  */
 #pragma once
 

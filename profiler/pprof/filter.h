@@ -2,11 +2,11 @@
  * filter - some of a profile's samples: those that fit every term. The same terms in `top`, `report`, `flame` and
  * `export`.
  *
- *	KEY=TEXT	the label KEY (container, pod, thread, exe, user.x, ...; numbers as decimal digits) contains
- *TEXT TEXT		a function of the stack, inlined ones too, has TEXT in its name
+ * - KEY=TEXT: the label KEY (container, pod, thread, exe, user.x, ...; numbers as decimal digits) contains TEXT
+ * - TEXT: a function of the stack, inlined ones too, has TEXT in its name
  *
  * KEY is letters, digits, '.', '_' and '-', and a label that some sample of the profile has; else the whole term is
- *part of a name: "operator==" is one.
+ * part of a name: "operator==" is one.
  */
 #pragma once
 

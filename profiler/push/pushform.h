@@ -2,13 +2,14 @@
  * pushform - a profile as what other people's servers take: the bodies of HTTP requests. Nothing is sent here, and
  * nothing here waits.
  *
- *	PUSH_PYROSCOPE	POST /push.v1.PusherService/Push: Connect, unary, protobuf; one series with one gzip'ed pprof.
- *What sends it may say "Connect-Protocol-Version: 1".
- *	PUSH_INGEST	POST /ingest?name=SERVICE{...}: multipart/form-data with the parts `profile` and, where
- *Pyroscope would give our types another name, `sample_type_config`. There is no format=pprof in the query: with that,
- *Pyroscope takes the whole body for the profile. PUSH_OTLP	POST /v1development/profiles: OpenTelemetry's profiles,
- *protobuf, gzip (otlp.h). PUSH_PUT	PUT /TARGET/FILE: the file as it is. Limits do not matter. PUSH_DIRECTORY
- *none: what stands in a directory is a copy of the file.
+ * - PUSH_PYROSCOPE: POST /push.v1.PusherService/Push: Connect, unary, protobuf; one series with one gzip'ed pprof. The
+ *   sender may say "Connect-Protocol-Version: 1".
+ * - PUSH_INGEST: POST /ingest?name=SERVICE{...}: multipart/form-data with the parts `profile` and, where Pyroscope
+ * would give our types another name, `sample_type_config`. There is no format=pprof in the query: with that, Pyroscope
+ * takes the whole body for the profile.
+ * - PUSH_OTLP: POST /v1development/profiles: OpenTelemetry's profiles, protobuf, gzip (otlp.h).
+ * - PUSH_PUT: PUT /TARGET/FILE: the file as it is. Limits do not matter.
+ * - PUSH_DIRECTORY: none: a file of a directory is a copy of the profile.
  *
  * Labels. What all samples share is said once, of the series or the resource; what differs stays at the samples. Names
  * and values become such as the receiver allows (pushlabels.h). There is always a service name: the label, else the
@@ -19,7 +20,7 @@
  * millisecond apart, as Pyroscope takes profiles of one time and one set of labels for copies of one. Texts are cut to
  * 65535 bytes, stacks to 1000 locations: those next to the leaf, below "[truncated: depth]" (the receiver would cut the
  * leaf off). A sample that is too large alone has its texts and its stack cut further; so have all of a profile whose
- *parts would be many times its size, because of what they share. If that does not help there is a sentence: -EFBIG.
+ * parts would be many times its size, because of what they share. If that does not help there is a sentence: -EFBIG.
  *
  * A profile without samples is no request but for PUSH_PUT, as it would be refused or ignored. The same profile is the
  * same bytes, ids included: what was received twice can be told.

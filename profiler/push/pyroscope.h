@@ -5,13 +5,14 @@
  *
  * Written with wire.h and not by protobuf-c: it is three messages around bytes that are there already.
  *
- * The series is what the samples share, and
- *	__name__	process_cpu, off_cpu, wall, memory, calls, ...: by the sample types, as Pyroscope itself would
- *say
- *	__delta__	"false": values are of this window alone. Without it Pyroscope subtracts windows of alloc_* from
- *each other. pyroscope_spy	pillion A sample's labels that are texts become labels of series there, too: with those
- *of the series no more than 30, of which the last ones by name are left out, with a comment. Labels that are numbers
- *(pid, tid) stay at the sample.
+ * The series has the labels that all samples share, and these:
+ * - __name__: process_cpu, off_cpu, wall, memory, calls, ...: by the sample types, as Pyroscope itself names them
+ * - __delta__: "false": values are of this window alone. Without it Pyroscope subtracts windows of alloc_* from each
+ *   other.
+ * - pyroscope_spy: pillion
+ *
+ * A sample's labels that are texts become labels of series there, too: with those of the series no more than 30. The
+ * last ones by name are left out, with a comment. Labels that are numbers (pid, tid) stay at the sample.
  *
  * /ingest makes a name from the sample types: of it, "cpu" anywhere in one is process_cpu. So what is off the CPU is
  * called off_CPU there.

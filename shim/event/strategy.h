@@ -7,11 +7,11 @@
  *		forked by the init (exec sessions) and what execs a setuid or unreadable program.
  *	threads	per CPU on every thread that there is, with inherit: what runs already, unprivileged as well.
  *	timers	no perf events at all: CPU timers of its threads, by libpillion in the program
- *(shim/libpillion/cputime/timers.h).
+ * (shim/libpillion/cputime/timers.h).
  *
  * Each but the last comes with and without kernel frames. `auto` tries them in that order; every refusal is kept as a
- *sentence. What runs already cannot be attached to by `process`, what has not begun yet needs no `threads`; `timers`
- *are for what has a socket for libpillion (TARGET_APP), where perf is refused.
+ * sentence. What runs already cannot be attached to by `process`, what has not begun yet needs no `threads`; `timers`
+ * are for what has a socket for libpillion (TARGET_APP), where perf is refused.
  */
 #pragma once
 

@@ -39,7 +39,7 @@ begin_api() {
 	echo "https://127.0.0.1:$port" >"$API/url"
 	lab_keep etcd "$PROGRAMS/etcd" --data-dir "$API/etcd" --listen-client-urls "http://127.0.0.1:$etcd" \
 		--advertise-client-urls "http://127.0.0.1:$etcd" --listen-peer-urls "http://127.0.0.1:$peers"
-	# ServiceAccount: it lets no Pod in whose namespace has no account yet, which a controller would make
+	# ServiceAccount: this plugin refuses a Pod until its namespace has an account, which a controller would make
 	lab_keep kube-apiserver "$PROGRAMS/kube-apiserver" --etcd-servers "http://127.0.0.1:$etcd" --bind-address 127.0.0.1 --secure-port "$port" \
 		--cert-dir "$API/certs" --token-auth-file "$API/tokens.csv" --authorization-mode RBAC --service-account-issuer https://pillion.invalid \
 		--service-account-key-file "$API/accounts.key" --service-account-signing-key-file "$API/accounts.key" \
@@ -136,7 +136,7 @@ test_one_container() {
 	is "objects" "$(said)" "pod/one-container created (server dry run)"
 }
 
-# The server refuses a Pod whose class is not there, and a dry run makes none: the class comes first.
+# The server refuses a Pod without its RuntimeClass, and a dry run makes none: the class comes first.
 test_runtimeclass() {
 	needs_api
 	begin_changes
@@ -228,7 +228,7 @@ row "a real API server takes a Pod of the DaemonSet, with its priority" test_pod
 row "a real API server takes a Pod of the DaemonSet for perf_event_paranoid 3 and 4" test_pod paranoid
 row "a real API server takes a Pod of the DaemonSet that pushes" test_pod push
 row "a real API server takes the annotated Pod by the documented line" test_annotated
-row "a real API server takes the Pod of which one container is profiled" test_one_container
+row "a real API server takes the Pod with one profiled container" test_one_container
 row "a real API server takes the RuntimeClass, as pillion prints it and as an example, and a Pod that names it" test_runtimeclass
 row "a real API server takes the Pod with a sidecar, but for the two fields that are newer than itself" test_sidecar
 row "a real API server takes all examples at once" test_examples_at_once

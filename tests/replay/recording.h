@@ -1,7 +1,7 @@
 /*
  * recording - a run as the kernel told of it, in one file: written by tests/replay/record.c, read by
- *tests/unit/support/replay.h. Compressed by xz; below that, in native byte order, the magic and parts of a head and a
- *body each:
+ * tests/unit/support/replay.h. Compressed by xz; below that, in native byte order, the magic and parts of a head and a
+ * body each:
  *
  *	RECORDING_RUN		struct recording_run		how it was recorded: the first part
  *	RECORDING_EVENT		struct recording_event		one event of the kernel's
