@@ -5,6 +5,7 @@
 #include "profiler/symbol/forkserver.h"
 
 #include "oci/base/clock.h"
+#include "oci/base/clock_driven.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "oci/base/process.h"
@@ -145,10 +146,13 @@ static bool asked(int i)
 	return good;
 }
 
+/* A reader may take as long to be there as the machine likes. */
 static bool reads(int i)
 {
+	struct clock_driven stands = {.leaps = false};
 	struct files *files;
 	struct file f;
+	clock_drive(&stands);
 	struct files_account account = {.name = "test", .born = clock_now()};
 	fd_auto root = fd_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
 	ck_assert_int_eq(files_new(dup(forked[i].sockets.readers), &files), 0);
@@ -156,6 +160,7 @@ static bool reads(int i)
 	if (r == 0)
 		file_close(&f);
 	files_free(files);
+	clock_drive(NULL);
 	return r == 0;
 }
 

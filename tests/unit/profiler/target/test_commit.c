@@ -5,6 +5,7 @@
 #include "profiler/target/commit.h"
 
 #include "oci/base/clock.h"
+#include "oci/base/clock_driven.h"
 #include "profiler/pprof/pprof.h"
 #include "profiler/target/resume.h"
 #include "tests/unit/support/child.h"
@@ -887,12 +888,21 @@ static uint64_t own_image(char *path, size_t size)
 	return base;
 }
 
+/* The reader is there when it returns, which may take as long as the machine likes. */
 static void with_reader(struct forked *readers)
 {
+	struct clock_driven stands = {.leaps = false};
+	struct files_account account = {.name = "test"};
+	struct file f;
 	files_free(g->files);
 	ck_assert_int_eq(files_new(readers->sockets.readers, &g->files), 0);
 	readers->sockets.readers = -1;
 	t->tree = fd_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
+	clock_drive(&stands);
+	ck_assert_int_eq(
+		files_open(g->files, &(struct files_place){t->tree, -1, NULL, false}, &account, "/bin/sh", &f), 0);
+	file_close(&f);
+	clock_drive(NULL);
 }
 
 static const struct symbolizer_limits limits = {.jobs = 1, .memory = 64 << 20};
