@@ -45,7 +45,7 @@ sources = $(sort $(shell find $(1) -name '*.c'))
 GENERATORS := $(call sources,oci/isolation/gen)
 SRC_oci := $(filter-out $(GENERATORS),$(call sources,oci))
 SRC_shim := $(filter-out shim/libpillion/%,$(call sources,shim))
-# libpillion: what lives in somebody else's process (shim/libpillion/core/sys.h), and what of the other folders it is made with.
+# libpillion: what lives in somebody else's process (shim/libpillion/core/syscall.h), and what of the other folders it is made with.
 # Where a file takes the place of a function of libc's, that is in front_*.c, which no other program is linked with.
 SRC_inproc := $(call sources,shim/libpillion)
 FRONT_inproc := $(wildcard shim/libpillion/interpose/*.c)
@@ -70,7 +70,7 @@ $(B)/libshim.a: $(call obj,$(SRC_shim))
 $(S)/liboci.a: $(patsubst %.c,$(S)/%.o,$(SRC_oci))
 $(S)/libshim.a: $(patsubst %.c,$(S)/%.o,$(SRC_shim))
 $(B)/libprofiler.a: $(call obj,$(SRC_profiler)) $(B)/profiler/pprof/profile.pb-c.o
-$(B)/profiler/view/flame.o: profiler/view/flame.html
+$(B)/profiler/view/flame_html.o: profiler/view/flame.html
 $(B)/profiler/install/templates.o: $(wildcard hooks/engines/*.in) hooks/engines/runtimeclass.yaml
 $(B)/%.a:
 	@rm -f $@

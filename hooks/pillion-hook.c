@@ -7,23 +7,23 @@
  * promise: exit 0 whatever becomes of the profile (1 only under the administrator's `strict`), within the budget.
  *
  *	1. kill switch, settings, policy			(this process)
- *	2. state and config.json -> one struct			(a child without capabilities: oci/runtime/intake.h)
+ *	2. state and config.json -> one struct			(a child without capabilities: oci/runtime/hook_input_child.h)
  *	3. reach pilliond, open events and pass them		(two short-lived children: shim/attach/opener.h)
- *	4. where no service listens: start a session		(this process: shim/protocol/session.h)
+ *	4. where no service listens: start a session		(this process: shim/protocol/session_start.h)
  *	5. one line to the log
  *
  * This process parses nothing that a tenant wrote and opens no perf event. Its children die with it.
  */
+#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
-#include "oci/base/process.h"
-#include "oci/runtime/intake.h"
+#include "oci/runtime/hook_input_child.h"
+#include "shim/attach/hook_settings.h"
 #include "shim/attach/opener.h"
-#include "shim/attach/starting.h"
-#include "shim/protocol/protocol.h"
-#include "shim/protocol/service.h"
-#include "shim/protocol/session.h"
+#include "shim/protocol/messages.h"
+#include "shim/protocol/service_client.h"
+#include "shim/protocol/session_start.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -11,23 +11,23 @@
  * connection is served, and its end is ours. Else we connect, and connect again, by ever longer pauses up to five
  * seconds, when the runtime is restarted.
  *
- * Two parts, and a child for each container that asks for a profile, which does what the hook does (hooks/nri_start.h):
+ * Two parts, and a child for each container that asks for a profile, which does what the hook does (hooks/nri_starter.h):
  *
  *	starter	this process, root of the host: it connects, forks the others, writes the log, and parses nothing
- *	talker	a child for each connection, without any privilege: it speaks the protocol (hooks/nri_talker.h)
+ *	talker	a child for each connection, without any privilege: it speaks the protocol (hooks/nri_client.h)
  *
  * What we promise: no container fails to start because of us, nor waits longer than the budget (500 ms), whichever part
  * is stopped, killed, or taken over. What is profiled already does not end with us: pilliond has it.
  */
-#include "hooks/nri_pair.h"
-#include "hooks/nri_start.h"
-#include "hooks/nri_talker.h"
+#include "hooks/nri_client.h"
+#include "hooks/nri_messages.h"
+#include "hooks/nri_starter.h"
+#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
-#include "oci/base/process.h"
-#include "shim/attach/instrument.h"
-#include "shim/attach/starting.h"
+#include "shim/attach/config_inject.h"
+#include "shim/attach/hook_settings.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /*
- * pillion-opener - attaches to what runs already (shim/attach/attacher.h). Not for people: `pillion attach` starts it.
+ * pillion-opener - attaches to what runs already (shim/attach/attach_opener.h). Not for people: `pillion attach` starts it.
  */
-#include "shim/attach/attacher.h"
+#include "shim/attach/attach_opener.h"
 
 int main(void)
 {

@@ -10,7 +10,7 @@
  *	delete	of one that has ended: the hook tidies up, as at poststop
  *
  * A config.json is never written: crun takes another file (--config), runc a bundle that stands for it
- * (oci/runtime/shadow.h).
+ * (oci/runtime/bundle_overlay.h).
  *
  * Who we are: what the engine is, mostly root, in its environment. What we promise: the real runtime starts, whatever
  * becomes of the profile, and prints what it prints; a command line or config.json that we do not understand is passed
@@ -20,17 +20,17 @@
  * The real one is `runtime` in pillion.conf, else the first runc or crun in the usual places. PILLION_ETC: another
  * directory than /etc/pillion.
  */
+#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
-#include "oci/base/process.h"
-#include "oci/config/places.h"
-#include "oci/runtime/invocation.h"
-#include "oci/runtime/reader.h"
-#include "oci/runtime/shadow.h"
-#include "shim/attach/app.h"
-#include "shim/attach/instrument.h"
-#include "shim/attach/starting.h"
+#include "oci/config/user_dirs.h"
+#include "oci/runtime/bundle_overlay.h"
+#include "oci/runtime/hook_input.h"
+#include "oci/runtime/runtime_argv.h"
+#include "shim/attach/app_socket.h"
+#include "shim/attach/config_inject.h"
+#include "shim/attach/hook_settings.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -40,7 +40,7 @@ struct label {
 /* What is asked for a target: by annotation, flag, environment or file. No pointers. */
 struct request {
 	char events[256]; /* event list (printable ASCII), or "off"; "on" is stored as "cpu"; grammar:
-			     shim/event/events.h */
+			     shim/event/event_spec.h */
 	uint32_t stacks;  /* enum stacks */
 	uint32_t attach;  /* enum attach */
 	uint32_t window_s;
@@ -63,7 +63,7 @@ struct settings {
 	uint32_t sample;	    /* of so many containers that ask for a profile, one gets it */
 	int log_level;		    /* syslog(3) level */
 	char control[108];	    /* control socket path */
-	char metrics[108];	    /* where a service serves them: see profiler/web/serving.h */
+	char metrics[108];	    /* where a service serves them: see profiler/web/http_listen.h */
 	char spool[1024];	    /* directory of finished windows */
 	char output[1024];	    /* of `pillion run` and `attach`, "" = ./pillion-<pid> */
 	bool output_explicit;	    /* by a flag or a variable: a session writes there, also where a service listens */

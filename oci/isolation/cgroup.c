@@ -1,8 +1,8 @@
 #include "oci/isolation/cgroup.h"
 
+#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "oci/base/process.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /*
- * seccomp - one allow-list per role (seccomp(2)), compiled at build time by oci/isolation/gen/seccomp-filters.c. What
+ * seccomp - one allow-list per role (seccomp(2)), compiled at build time by oci/isolation/gen/seccomp_filters.c. What
  * is not listed fails with EPERM: a role that meets an unexpected call degrades and says so instead of dying in the
  * middle.
  */

@@ -1,7 +1,7 @@
 #include "oci/runtime/bundle.h"
 
+#include "oci/base/child_process.h"
 #include "oci/base/fd.h"
-#include "oci/base/process.h"
 #include "oci/isolation/cgroup.h"
 #include "oci/runtime/container.h"
 

@@ -15,7 +15,7 @@
 #define CONTAINER_PID_MAX (1 << 22) /* PID_MAX_LIMIT, include/linux/threads.h */
 
 enum verdict {
-	VERDICT_UNDECIDED, /* only between the two steps of oci/runtime/reader.h: config.json decides */
+	VERDICT_UNDECIDED, /* only between the two steps of oci/runtime/hook_input.h: config.json decides */
 	VERDICT_PROFILE,   /* asked for, and understood */
 	VERDICT_OFF,	   /* not annotated, or "off" */
 	VERDICT_SANDBOX,   /* a pause container */

@@ -1,7 +1,7 @@
 #include "oci/runtime/nri_container.h"
 
 #include "oci/config/annotations.h"
-#include "oci/runtime/reader.h"
+#include "oci/runtime/hook_input.h"
 
 #include <errno.h>
 #include <stdio.h>

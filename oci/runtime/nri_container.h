@@ -1,8 +1,8 @@
 /*
- * nri_container - from a call of the Node Resource Interface (oci/runtime/nri.h) to `struct container`, and the answers
+ * nri_container - from a call of the Node Resource Interface (oci/runtime/nri_ttrpc.h) to `struct container`, and the answers
  * that carry something. Parsing alone, no I/O; what is in it was written by tenants.
  *
- * For one container it comes to what the hook would find (oci/runtime/reader.h): the same verdicts in the same order.
+ * For one container it comes to what the hook would find (oci/runtime/hook_input.h): the same verdicts in the same order.
  * Annotations are the container's, and over them the Pod's; names are the container's and the Pod's own. The service's
  * name is the annotation app.kubernetes.io/name, as for the hook, else the Pod's label of that name. A runtime calls
  * when the init is parked in its own root file system: `root` and `bundle` are "/".
@@ -13,7 +13,7 @@
 
 #include "oci/base/protobuf.h"
 #include "oci/runtime/container.h"
-#include "oci/runtime/nri.h"
+#include "oci/runtime/nri_ttrpc.h"
 
 #include <stdbool.h>
 

@@ -1,7 +1,7 @@
 #include "oci/runtime/policy.h"
 
+#include "oci/base/child_process.h"
 #include "oci/base/fd.h"
-#include "oci/base/process.h"
 
 #include <errno.h>
 #include <fcntl.h>

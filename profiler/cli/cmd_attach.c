@@ -4,9 +4,9 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "oci/runtime/engines.h"
+#include "oci/runtime/engine_lookup.h"
 #include "shim/attach/attach.h"
-#include "shim/protocol/reach.h"
+#include "shim/protocol/connect.h"
 
 #include <errno.h>
 #include <limits.h>

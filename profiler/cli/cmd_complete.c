@@ -4,7 +4,7 @@
  * Nothing is no mistake: then the shell offers files.
  */
 #include "profiler/cli/command.h"
-#include "shim/event/events.h"
+#include "shim/event/event_spec.h"
 
 #include <stdio.h>
 #include <stdlib.h>

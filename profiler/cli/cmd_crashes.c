@@ -2,8 +2,8 @@
 #include "profiler/cli/command.h"
 
 #include "oci/base/fd.h"
-#include "profiler/inproc/crashreport.h"
-#include "profiler/spool/crashdir.h"
+#include "profiler/inproc/crash_report.h"
+#include "profiler/spool/crash_dir.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
-#include "oci/base/jsonout.h"
-#include "oci/base/text.h"
+#include "oci/base/json_write.h"
+#include "oci/base/utf8.h"
 #include "profiler/cli/command.h"
-#include "profiler/view/moved.h"
-#include "profiler/view/top.h"
+#include "profiler/view/profile_diff.h"
+#include "profiler/view/top_table.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 #include "profiler/cli/command.h"
 
 #include "oci/base/fd.h"
-#include "oci/base/jsonout.h"
-#include "shim/event/perf.h"
+#include "oci/base/json_write.h"
+#include "shim/event/perf_event.h"
 #include "shim/event/tracepoint.h"
 
 #include <elf.h>
@@ -51,7 +51,7 @@ static int try(uint32_t kind, const struct event_spec *spec, bool kernel, struct
 	if (want.probe && !want.probe_type)
 		return err_say(e, -EOPNOTSUPP, "this kernel has no %ss (CONFIG_%s_EVENTS)", event_kind(kind)->name,
 			event_is(spec, NAMED_UPROBE) ? "UPROBE" : "KPROBE");
-	want.inherit = waits && !kernel; /* without the kernel's part it is another event (shim/event/perf.h) */
+	want.inherit = waits && !kernel; /* without the kernel's part it is another event (shim/event/perf_event.h) */
 	struct perf_layout layout;
 	perf_attr(&want, &attr, &layout);
 	int fd = perf_open(&attr, 0, -1, 0);

@@ -1,6 +1,6 @@
 #include "profiler/cli/command.h"
-#include "profiler/view/flame.h"
-#include "profiler/view/top.h"
+#include "profiler/view/flame_html.h"
+#include "profiler/view/top_table.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* inject: what a container is started with so that libpillion runs in it. */
 #include "profiler/cli/command.h"
 
-#include "oci/base/jsonout.h"
-#include "shim/attach/app.h"
+#include "oci/base/json_write.h"
 #include "shim/attach/app_inside.h"
+#include "shim/attach/app_socket.h"
 
 #include <stdio.h>
 

@@ -2,10 +2,10 @@
 #include "profiler/cli/command.h"
 
 #include "oci/base/fd.h"
-#include "profiler/install/hooksd.h"
-#include "profiler/install/hostfiles.h"
-#include "profiler/install/registration.h"
-#include "profiler/install/rooted.h"
+#include "profiler/install/atomic_file.h"
+#include "profiler/install/engine_config.h"
+#include "profiler/install/file_changes.h"
+#include "profiler/install/hooks_dir.h"
 #include "profiler/install/templates.h"
 
 #include <dirent.h>

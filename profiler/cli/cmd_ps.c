@@ -1,7 +1,7 @@
 /* ps: what the running service profiles. */
 #include "profiler/cli/command.h"
 
-#include "profiler/view/listed.h"
+#include "profiler/view/target_table.h"
 
 #include <string.h>
 

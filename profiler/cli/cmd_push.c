@@ -1,13 +1,13 @@
 /* push: profiles to Pyroscope, an OTLP collector, a web server, a directory; once, or as they come. */
 #include "profiler/cli/command.h"
 
+#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
-#include "oci/base/process.h"
-#include "oci/isolation/caps.h"
+#include "oci/isolation/capabilities.h"
 #include "profiler/push/push.h"
-#include "profiler/push/pushbatch.h"
+#include "profiler/push/push_encode_child.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,11 @@
 #include "profiler/cli/command.h"
 
 #include "oci/base/fd.h"
-#include "profiler/inproc/crashreport.h"
-#include "profiler/view/calltree.h"
+#include "profiler/inproc/crash_report.h"
+#include "profiler/view/call_tree_text.h"
 #include "profiler/view/folded.h"
-#include "profiler/view/reportjson.h"
-#include "profiler/view/top.h"
+#include "profiler/view/profile_json.h"
+#include "profiler/view/top_table.h"
 
 #include <errno.h>
 #include <fcntl.h>

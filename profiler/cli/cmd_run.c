@@ -6,9 +6,9 @@
 #include "oci/config/options.h"
 #include "profiler/cli/run_wait.h"
 #include "profiler/spool/index_read.h"
-#include "profiler/view/listed.h"
+#include "profiler/view/target_table.h"
 #include "shim/attach/run.h"
-#include "shim/protocol/reach.h"
+#include "shim/protocol/connect.h"
 
 #include <errno.h>
 #include <fcntl.h>

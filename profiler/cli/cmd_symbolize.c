@@ -3,7 +3,7 @@
 
 #include "oci/base/fd.h"
 #include "profiler/pprof/pprof.h"
-#include "profiler/pprof/symbolize.h"
+#include "profiler/pprof/profile_symbolize.h"
 
 #include <errno.h>
 #include <fcntl.h>

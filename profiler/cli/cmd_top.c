@@ -1,12 +1,12 @@
 /* top: the functions that cost most, of profiles or of what the service profiles; once, or again and again. */
 #include "profiler/cli/command.h"
 
-#include "profiler/cli/live.h"
-#include "profiler/cli/screen.h"
+#include "profiler/cli/terminal.h"
+#include "profiler/cli/top_live.h"
 #include "profiler/spool/latest.h"
 #include "profiler/view/columns.h"
-#include "profiler/view/listed.h"
-#include "profiler/view/top.h"
+#include "profiler/view/target_table.h"
+#include "profiler/view/top_table.h"
 
 #include <errno.h>
 #include <stdio.h>

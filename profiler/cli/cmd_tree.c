@@ -3,8 +3,8 @@
 
 #include "oci/base/fd.h"
 #include "profiler/pprof/pprof.h"
-#include "profiler/view/calls.h"
-#include "profiler/view/calltree.h"
+#include "profiler/view/call_tree_text.h"
+#include "profiler/view/calltree_profile.h"
 #include "profiler/view/folded.h"
 
 #include <fcntl.h>

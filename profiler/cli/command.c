@@ -1,5 +1,5 @@
 #include "oci/base/nearest.h"
-#include "oci/base/text.h"
+#include "oci/base/utf8.h"
 #include "profiler/cli/command.h"
 #include "profiler/cli/progress.h"
 

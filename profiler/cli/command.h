@@ -9,8 +9,8 @@
 
 #include "oci/base/err.h"
 #include "oci/config/options.h"
-#include "profiler/pprof/filter.h"
 #include "profiler/pprof/profile.h"
+#include "profiler/pprof/profile_filter.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "profiler/view/listed.h"
-#include "shim/protocol/service.h"
+#include "profiler/view/target_table.h"
+#include "shim/protocol/service_client.h"
 
 #include <errno.h>
 

@@ -3,8 +3,8 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "profiler/cli/progress.h"
-#include "profiler/pprof/merge.h"
 #include "profiler/pprof/pprof.h"
+#include "profiler/pprof/profile_merge.h"
 #include "profiler/spool/spool_lock.h"
 #include "profiler/spool/spool_target.h"
 

@@ -1,7 +1,7 @@
 #include "profiler/cli/command.h"
 
 #include "oci/base/fd.h"
-#include "profiler/spool/windows.h"
+#include "profiler/spool/spool_query.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,17 +1,17 @@
 #include "profiler/daemon/exporter.h"
 
+#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
-#include "oci/base/process.h"
-#include "oci/base/text.h"
+#include "oci/base/utf8.h"
 #include "oci/isolation/seccomp.h"
-#include "profiler/spool/crashdir.h"
-#include "profiler/spool/index.h"
+#include "profiler/spool/crash_dir.h"
+#include "profiler/spool/spool_index.h"
 #include "profiler/spool/user_spool.h"
-#include "profiler/web/http.h"
+#include "profiler/web/http_server.h"
 #include "profiler/web/metrics.h"
-#include "profiler/web/pagejob.h"
+#include "profiler/web/page_child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -346,7 +346,7 @@ static char *make_text(struct exporter *x, enum http_page page, size_t *ret_len)
 	return NULL;
 }
 
-/* --- pages for people, each made by a process (pagejob.h) ------------------------------------------------ */
+/* --- pages for people, each made by a process (page_child.h) ------------------------------------------------ */
 
 struct wanted { /* of one that is asked for */
 	struct exporter *x;

@@ -19,9 +19,9 @@
 #pragma once
 
 #include "oci/base/err.h"
-#include "oci/base/loop.h"
-#include "profiler/target/outcomes.h"
-#include "shim/protocol/protocol.h"
+#include "oci/base/event_loop.h"
+#include "profiler/target/hook_stats.h"
+#include "shim/protocol/messages.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@
 
 #define EXPORT_MAGIC 0x70786570		       /* "pexp" */
 #define EXPORT_PROFILE_MAX (64u << 20)	       /* bytes of one */
-#define EXPORT_SENT_MAX 16		       /* under way: each is a descriptor, of those that control.c reserves */
+#define EXPORT_SENT_MAX 16		       /* under way: each is a descriptor, of those that control_server.c reserves */
 #define EXPORT_HELD_MAX 2048		       /* not answered: one event of 1,000 targets twice over */
 #define EXPORT_HELD_BYTES (32ul << 20)	       /* of a service: an eighth of its memory */
 #define EXPORT_HELD_BYTES_SESSION (8ul << 20)  /* the same */
@@ -41,10 +41,10 @@
 enum export_type {
 	EXPORT_PROFILE = 1, /* to the exporter, with its memfd */
 	EXPORT_LIMITS,	    /* to the exporter */
-	EXPORT_STATE,	    /* to the exporter; then come MSG_LISTINGs (shim/protocol/protocol.h) */
+	EXPORT_STATE,	    /* to the exporter; then come MSG_LISTINGs (shim/protocol/messages.h) */
 	EXPORT_DONE,	    /* of a profile */
 	EXPORT_ASK,	    /* for a state and listings */
-	EXPORT_CRASH,	    /* to the exporter: as a profile, but it is a report (crashdir.h) */
+	EXPORT_CRASH,	    /* to the exporter: as a profile, but it is a report (crash_dir.h) */
 };
 
 struct export_head {

@@ -1,8 +1,8 @@
 /*
  * pilliond - the profiler. As a service: `pilliond [--etc DIR] [options]`. Targets register on the control socket,
- * which it makes or gets from a service manager (manager.h); SIGHUP reads the settings anew (reload.h), SIGUSR2 leaves
+ * which it makes or gets from a service manager (sd_notify.h); SIGHUP reads the settings anew (settings_reload.h), SIGUSR2 leaves
  * everything to the next pilliond. For one target: `pilliond --session ID [options]`, started by the hook with a
- * connected socket as descriptor 3. For a process that asks for itself: library.h.
+ * connected socket as descriptor 3. For a process that asks for itself: library_mode.h.
  *
  *	1. settings				2. open what needs privilege (startup.h)
  *	3. drop every privilege			4. fork the worker (supervisor.h)
@@ -11,14 +11,14 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
-#include "oci/config/places.h"
-#include "profiler/daemon/control.h"
-#include "profiler/daemon/estate.h"
-#include "profiler/daemon/library.h"
-#include "profiler/daemon/manager.h"
-#include "profiler/daemon/reload.h"
+#include "oci/config/user_dirs.h"
+#include "profiler/daemon/control_server.h"
+#include "profiler/daemon/library_mode.h"
+#include "profiler/daemon/sd_notify.h"
+#include "profiler/daemon/settings_reload.h"
 #include "profiler/daemon/startup.h"
-#include "shim/protocol/protocol.h"
+#include "profiler/daemon/worker_handover.h"
+#include "shim/protocol/messages.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -328,7 +328,7 @@ static void say_why(const struct err *e)
 /* What whoever started us forgot to close would be held as long as we live: by our worker, even longer. */
 static void close_inherited(void)
 {
-	const char *handed = getenv("LISTEN_FDS"); /* manager.h */
+	const char *handed = getenv("LISTEN_FDS"); /* sd_notify.h */
 	const long given = session  ? 1
 			   : handed ? strtol(handed, NULL, 10)
 				    : 0,

@@ -1,19 +1,19 @@
 #include "profiler/daemon/startup.h"
 
+#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
-#include "oci/base/process.h"
-#include "oci/config/places.h"
-#include "oci/isolation/caps.h"
+#include "oci/config/user_dirs.h"
+#include "oci/isolation/capabilities.h"
 #include "oci/isolation/cgroup.h"
 #include "oci/isolation/seccomp.h"
-#include "profiler/daemon/estate.h"
-#include "profiler/elf/debugfile.h"
+#include "profiler/daemon/worker_handover.h"
+#include "profiler/elf/debuglink.h"
 #include "profiler/target/limits.h"
-#include "profiler/web/serving.h"
-#include "shim/event/perf.h"
-#include "shim/protocol/service.h"
+#include "profiler/web/http_listen.h"
+#include "shim/event/perf_event.h"
+#include "shim/protocol/service_client.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -155,7 +155,7 @@ static void compare_address(int listener, const char *control)
 static int open_listener(const struct settings *set, struct startup *s, struct err *e)
 {
 	int r = manager_handed(&s->handed, e);
-	for (size_t i = 0; i < s->handed.n_kept; i++) /* targets among them (keeping.h); our role may not */
+	for (size_t i = 0; i < s->handed.n_kept; i++) /* targets among them (fd_store.h); our role may not */
 		fd_peek_from_first(s->handed.kept[i].fd);
 	s->listener = s->handed.listener;
 	if (s->listener >= 0)
@@ -173,7 +173,7 @@ static int open_control(const struct settings *set, struct startup *s, struct en
 		return err_say(e, -EINVAL, "control socket \"%s\" is not an absolute path", set->control);
 	snprintf(dir, sizeof(dir), "%.*s", (int)(slash - set->control), set->control);
 	/* what is in there is of its own mode; below app/ is whom any user's program reaches by name
-	 * (shim/attach/app.c) */
+	 * (shim/attach/app_socket.c) */
 	fd_auto made = make_dir(dir, false, 0, s->gid, 0751, e);
 	if (made < 0)
 		return made;
@@ -263,7 +263,7 @@ static int drop(const struct startup *s, struct err *e)
 	return r == 0 && prctl(PR_SET_DUMPABLE, 0) < 0 ? err_set(e, -errno, "cannot become undumpable") : r;
 }
 
-/* --- the part that serves users (users.h) -------------------------------------------------------------- */
+/* --- the part that serves users (user_services.h) -------------------------------------------------------------- */
 
 struct users_arg {
 	const struct startup *startup;

@@ -7,10 +7,10 @@
  */
 #pragma once
 
-#include "oci/base/oom.h"
+#include "oci/base/oom_score.h"
 #include "oci/config/options.h"
-#include "profiler/daemon/manager.h"
-#include "profiler/daemon/users.h"
+#include "profiler/daemon/sd_notify.h"
+#include "profiler/daemon/user_services.h"
 #include "profiler/spool/spool_lock.h"
 #include "profiler/target/engine.h"
 
@@ -18,16 +18,16 @@ struct startup {
 	uid_t started_by, uid; /* then, from startup_drop on */
 	gid_t gid;
 	int listener, memory, signals, parked; /* -1 = none */
-	int tree;			       /* setting `target_root`, for control.h (O_PATH); -1 = none */
+	int tree;			       /* setting `target_root`, for control_server.h (O_PATH); -1 = none */
 	struct oom oom;
 	struct users users;
 	struct forkserver forkserver;
-	int left;		      /* connected to what a service before us left (estate.h); or -1 */
-	struct handed handed;	      /* what the service manager kept (keeping.h); without the listener */
+	int left;		      /* connected to what a service before us left (worker_handover.h); or -1 */
+	struct handed handed;	      /* what the service manager kept (fd_store.h); without the listener */
 	struct spool_lock spool_lock; /* of a session */
 };
 
-/* Opens everything into `g` and `s`, and starts the users' process. Works unprivileged too, with less (see rings.h). */
+/* Opens everything into `g` and `s`, and starts the users' process. Works unprivileged too, with less (see cpu_rings.h). */
 int startup_open(const struct settings *set, bool session, struct engine *g, struct startup *s, struct err *e);
 /* Starts who forks symbolizers on the way; from here on nothing can be gained. */
 int startup_drop(struct startup *s, struct engine *g, struct err *e);

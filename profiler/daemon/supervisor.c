@@ -1,9 +1,9 @@
 #include "profiler/daemon/supervisor.h"
 
+#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
-#include "oci/base/process.h"
 #include "profiler/spool/spool_lock.h"
 #include "profiler/target/limits.h"
 
@@ -217,7 +217,7 @@ static void be_worker(struct supervisor *s)
 	loop_free(s->loop);
 }
 
-/* The worker's first message, and nothing in it: we are no longer as expendable as it is (oom.h). */
+/* The worker's first message, and nothing in it: we are no longer as expendable as it is (oom_score.h). */
 static void await_go(int channel)
 {
 	char go;
@@ -559,7 +559,7 @@ static bool any_of_ours(const struct supervisor *s)
 	return r;
 }
 
-/* The worker hears of it, and then nobody: it waits for the next one (estate.h). */
+/* The worker hears of it, and then nobody: it waits for the next one (worker_handover.h). */
 static int watch_leaving(struct supervisor *s)
 {
 	if (!s->leaving)

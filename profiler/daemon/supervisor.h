@@ -1,5 +1,5 @@
 /*
- * supervisor - holds what must outlive a worker: connections, targets as they were registered (registry.h), every
+ * supervisor - holds what must outlive a worker: connections, targets as they were registered (target_registry.h), every
  * descriptor, the rings' memory (when the last mapping of a ring goes, the kernel lets go of every event that writes
  * into it). Not so where the engine is `modest`: the kernel charges every further mapping of a ring to the user's
  * locked memory and never gives that back (kernel/events/core.c, perf_mmap; seen on 6.18), so there the worker's
@@ -13,10 +13,10 @@
  */
 #pragma once
 
-#include "oci/base/oom.h"
-#include "profiler/daemon/keeping.h"
-#include "profiler/daemon/killswitch.h"
-#include "profiler/daemon/registry.h"
+#include "oci/base/oom_score.h"
+#include "profiler/daemon/fd_store.h"
+#include "profiler/daemon/kill_switch.h"
+#include "profiler/daemon/target_registry.h"
 #include "profiler/daemon/worker.h"
 #include "profiler/target/engine.h"
 
@@ -55,7 +55,7 @@ struct supervisor {
 /* engine, settings, manager, in_worker and arg are given; the rest is made here. */
 int supervisor_new(struct supervisor *s, struct err *e);
 int supervisor_start(struct supervisor *s, struct err *e); /* a worker, if there is none yet */
-/* estate.h: a worker that had another supervisor, and its targets (descriptors taken). supervisor_disown: not, after
+/* worker_handover.h: a worker that had another supervisor, and its targets (descriptors taken). supervisor_disown: not, after
  * all */
 struct registered *supervisor_adopt(
 	struct supervisor *s, const struct target_desc *d, uint32_t number, int relay, const int *fds);

@@ -4,13 +4,13 @@
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "oci/isolation/seccomp.h"
-#include "profiler/daemon/estate.h"
-#include "profiler/daemon/reload.h"
-#include "profiler/inproc/apps.h"
-#include "profiler/sample/coverage.h"
-#include "profiler/target/commit.h"
-#include "profiler/target/listing.h"
+#include "profiler/daemon/settings_reload.h"
+#include "profiler/daemon/worker_handover.h"
+#include "profiler/inproc/inproc.h"
+#include "profiler/sample/cpu_coverage.h"
+#include "profiler/target/checkpoint_write.h"
 #include "profiler/target/target.h"
+#include "profiler/target/target_list.h"
 
 #include <errno.h>
 #include <fcntl.h>

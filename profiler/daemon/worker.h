@@ -3,7 +3,7 @@
  * and whenever the one before has died; it has no paths and meets nobody but those the supervisor sends.
  *
  * Orders come through the channel. For each target there is a connection, on which it is described by the messages of
- * shim/protocol/protocol.h from TARGET on, and on which it is told what came of it: OK, REFUSE, ENDED. It says so
+ * shim/protocol/messages.h from TARGET on, and on which it is told what came of it: OK, REFUSE, ENDED. It says so
  * before it closes one: a connection that just ends means that the worker has died. Who asks for a list (`pillion ps`)
  * is answered directly: the supervisor hands over that connection itself.
  *
@@ -12,7 +12,7 @@
 #pragma once
 
 #include "oci/config/options.h"
-#include "profiler/daemon/registry.h"
+#include "profiler/daemon/target_registry.h"
 #include "profiler/target/engine.h"
 
 #include <stdint.h>

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "oci/config/options.h"
-#include "profiler/install/hostfiles.h"
+#include "profiler/install/file_changes.h"
 
 #include <stdio.h>
 #include <sys/types.h>

@@ -1,15 +1,15 @@
 /* Why a container has a profile, or has none: the first reason on the way. */
 #include "profiler/install/doctor.h"
 
+#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "oci/base/process.h"
 #include "oci/runtime/bundle.h"
-#include "oci/runtime/engines.h"
-#include "oci/runtime/intake.h"
+#include "oci/runtime/engine_lookup.h"
+#include "oci/runtime/hook_input_child.h"
 #include "oci/runtime/policy.h"
-#include "profiler/view/listed.h"
-#include "shim/protocol/service.h"
+#include "profiler/view/target_table.h"
+#include "shim/protocol/service_client.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,7 +57,7 @@ static bool service_has(const struct settings *s, const struct engine_container 
 	return has;
 }
 
-/* By its cgroup (shim/protocol/session.h), in whichever hierarchy. */
+/* By its cgroup (shim/protocol/session_start.h), in whichever hierarchy. */
 static bool session_has(const struct engine_container *c)
 {
 	static const char *const tops[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/*"};

@@ -2,10 +2,10 @@
 #include "profiler/install/doctor.h"
 
 #include "oci/base/fd.h"
-#include "profiler/install/enginerun.h"
-#include "profiler/install/hooksd.h"
-#include "profiler/install/registration.h"
-#include "profiler/install/tomlscan.h"
+#include "profiler/install/engine_config.h"
+#include "profiler/install/engine_exec.h"
+#include "profiler/install/hooks_dir.h"
+#include "profiler/install/toml_scan.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -2,8 +2,8 @@
 #include "profiler/install/doctor.h"
 
 #include "oci/base/fd.h"
-#include "oci/isolation/caps.h"
-#include "shim/event/perf.h"
+#include "oci/isolation/capabilities.h"
+#include "shim/event/perf_event.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,10 +3,10 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "profiler/push/endpoint.h"
-#include "profiler/push/pushed.h"
-#include "profiler/view/listed.h"
-#include "shim/protocol/service.h"
+#include "profiler/push/push_endpoint.h"
+#include "profiler/push/push_status.h"
+#include "profiler/view/target_table.h"
+#include "shim/protocol/service_client.h"
 
 #include <errno.h>
 #include <fcntl.h>

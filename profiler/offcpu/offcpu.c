@@ -1,8 +1,8 @@
-#include "profiler/offcpu/offcpu_way.h"
+#include "profiler/offcpu/offcpu_method.h"
 
 #include "oci/base/clock.h"
-#include "profiler/inproc/apps.h"
-#include "profiler/sample/stack.h"
+#include "profiler/inproc/inproc.h"
+#include "profiler/sample/sample_stack.h"
 
 #include <errno.h>
 #include <linux/perf_event.h>

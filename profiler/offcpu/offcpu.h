@@ -1,5 +1,5 @@
 /*
- * offcpu - a target's profile of waits: from records to profiler/offcpu/waits.h, from there to what it counts.
+ * offcpu - a target's profile of waits: from records to profiler/offcpu/wait_times.h, from there to what it counts.
  *
  * Each switch leaves a record: with a stack as long as there are few, else a small one, and then for a few milliseconds
  * at a time with a stack, so that there are about as many of them a second as were asked for (the events take turns).
@@ -7,7 +7,7 @@
  * lowers that, nothing is recorded for part of the time, and what is stands for that, too: its time goes on faster
  * (struct offcpu_time).
  *
- * Where events are inherited (profiler/offcpu/offcpu_switches.c) records tell of both ends of a wait, and the same is
+ * Where events are inherited (profiler/offcpu/offcpu_inherited.c) records tell of both ends of a wait, and the same is
  * done for places and stacks; a plain user's are where a thread was seen on a CPU last.
  *
  * When a window ends, who has not gone off his CPU since the last record may wait or run. So a moment before, who is on
@@ -15,7 +15,7 @@
  */
 #pragma once
 
-#include "oci/base/intern.h"
+#include "oci/base/string_table.h"
 #include "profiler/perf/record.h"
 #include "profiler/sample/aggregate.h"
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "profiler/unwind/unwind.h"
-#include "shim/event/perf.h"
+#include "shim/event/perf_event.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "profiler/elf/debugfile.h"
+#include "profiler/elf/debuglink.h"
 #include "profiler/pprof/profile.h"
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 #include "profiler/pprof/pprof.h"
 
-#include "oci/base/intern.h"
+#include "oci/base/string_table.h"
 #include "profiler/pprof/profile.pb-c.h"
 
 #include <errno.h>

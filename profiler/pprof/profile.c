@@ -1,7 +1,7 @@
 #include "profiler/pprof/profile.h"
 
-#include "oci/base/intern.h"
-#include "oci/base/text.h"
+#include "oci/base/string_table.h"
+#include "oci/base/utf8.h"
 
 #include <errno.h>
 #include <inttypes.h>

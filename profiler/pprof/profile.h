@@ -1,7 +1,7 @@
 /*
  * profile - one window of one target, in the shape that every output format is made of: mappings, functions, locations,
  * samples with labels, comments. Built by the aggregator (or read from a file), then written by pprof.h,
- * folded.h, top.h.
+ * folded.h, top_table.h.
  *
  * All strings given are copied (interned), NULL is ""; bytes that are not UTF-8 become '?', because strict consumers
  * refuse a whole file for one of them. Ids returned are indexes from 0. Duplicate mappings, functions and locations

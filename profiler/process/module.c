@@ -1,8 +1,8 @@
 #include "profiler/process/module.h"
 
 #include "profiler/process/quarantine.h"
-#include "profiler/symbol/symbols.h"
-#include "profiler/unwind/cfi.h"
+#include "profiler/symbol/symtab.h"
+#include "profiler/unwind/eh_frame_hdr.h"
 
 #include <elf.h>
 #include <errno.h>

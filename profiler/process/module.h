@@ -19,9 +19,9 @@
 #pragma once
 
 #include "profiler/elf/elf.h"
-#include "profiler/elf/files.h"
-#include "profiler/symbol/names.h"
-#include "profiler/unwind/rows.h"
+#include "profiler/elf/target_file.h"
+#include "profiler/symbol/name_cache.h"
+#include "profiler/unwind/unwind_table.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -105,7 +105,7 @@ uint64_t module_vaddr(const struct module *m, uint64_t file_offset);
 /* Function name and the offset into it, or NULL. */
 const char *module_symbol(const struct module *m, uint64_t vaddr, uint64_t *ret_offset);
 /*
- * What the symbolizer said of addresses (profiler/target/naming.h). A module has a share of the cap for it; beyond that
+ * What the symbolizer said of addresses (profiler/target/symbol_requests.h). A module has a share of the cap for it; beyond that
  * nothing is kept: -ENOSPC, -ENOMEM.
  */
 bool module_names(const struct module *m, uint64_t vaddr, const struct named_line **ret, size_t *ret_count);

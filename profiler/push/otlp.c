@@ -1,7 +1,7 @@
 #include "profiler/push/otlp.h"
 
-#include "oci/base/intern.h"
-#include "oci/base/wire.h"
+#include "oci/base/protobuf_writer.h"
+#include "oci/base/string_table.h"
 
 #include <errno.h>
 #include <stdlib.h>

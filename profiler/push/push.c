@@ -2,14 +2,14 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "oci/base/jsonout.h"
+#include "oci/base/json_write.h"
 #include "oci/base/log.h"
 #include "oci/isolation/seccomp.h"
-#include "profiler/push/pushbatch.h"
-#include "profiler/push/pushqueue.h"
-#include "profiler/push/transfer.h"
-#include "profiler/spool/index.h"
+#include "profiler/push/http_client.h"
+#include "profiler/push/push_encode_child.h"
+#include "profiler/push/push_queue.h"
 #include "profiler/spool/spool.h"
+#include "profiler/spool/spool_index.h"
 
 #include <errno.h>
 #include <fcntl.h>

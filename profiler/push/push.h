@@ -1,6 +1,6 @@
 /*
- * push - profiles to an endpoint, by a process that does nothing else: it takes what waits in a spool (pushqueue.h),
- * has its requests made (pushbatch.h) and sends them (transfer.h), or copies it into a directory.
+ * push - profiles to an endpoint, by a process that does nothing else: it takes what waits in a spool (push_queue.h),
+ * has its requests made (push_encode_child.h) and sends them (http_client.h), or copies it into a directory.
  *
  * Nobody waits for it, and it holds nothing: what the endpoint has not had stays in the spool. While that fails, one
  * file is tried again and again, later each time (PUSH_PAUSE_MAX_S at most; what the server asks for by Retry-After
@@ -8,14 +8,14 @@
  * is given up, with a line in the log. A file is sent at least once: who dies between its answer and our note of it
  * sends it twice.
  *
- * <spool>/.push/NAME.json says how it is going, for metrics (pushed.h) and people: "to"; "sent", "sent_bytes",
+ * <spool>/.push/NAME.json says how it is going, for metrics (push_status.h) and people: "to"; "sent", "sent_bytes",
  * "refused", "lost" and "failures" since the process began; "waiting"; "oldest", "failing_since" and "written", seconds
  * since the epoch, 0: none; "why".
  */
 #pragma once
 
 #include "oci/base/err.h"
-#include "profiler/push/endpoint.h"
+#include "profiler/push/push_endpoint.h"
 
 #include <stdbool.h>
 #include <stdint.h>

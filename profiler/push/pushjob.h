@@ -1,13 +1,13 @@
 /*
- * pushjob - what the forms of pushform.h share: a profile on its way to one receiver, and the piece of it that the next
+ * pushjob - what the forms of push_encode.h share: a profile on its way to one receiver, and the piece of it that the next
  * request has. pushform.c decides how large pieces are; pyroscope.h and otlp.h make bodies.
  */
 #pragma once
 
 #include "oci/base/err.h"
-#include "profiler/push/pushform.h"
-#include "profiler/push/pushlabels.h"
-#include "profiler/push/pushpart.h"
+#include "profiler/push/profile_split.h"
+#include "profiler/push/push_encode.h"
+#include "profiler/push/push_labels.h"
 
 struct pushjob {
 	const struct profile *p;
@@ -29,7 +29,7 @@ struct pushpiece {
 typedef int pushjob_body_fn(
 	struct pushjob *j, const struct pushpiece *w, struct push_request *ret, size_t *ret_bytes, struct err *e);
 
-/* The piece as a profile; labels as pushpart.h has them. */
+/* The piece as a profile; labels as profile_split.h has them. */
 int pushjob_part(
 	struct pushjob *j, const struct pushpiece *w, pushpart_labels_fn *labels, void *arg, struct profile **ret);
 /* 16 bytes that are the same for the same bytes, and never all zero: told apart, not proven. */

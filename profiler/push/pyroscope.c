@@ -1,6 +1,6 @@
 #include "profiler/push/pyroscope.h"
 
-#include "oci/base/wire.h"
+#include "oci/base/protobuf_writer.h"
 #include "profiler/pprof/pprof.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
  * RawProfileSeries.labels and .samples, RawSample.raw_profile and .ID are used) and the older /ingest. Both hold a
  * gzip'ed pprof.
  *
- * Written with wire.h and not by protobuf-c: it is three messages around bytes that are there already.
+ * Written with protobuf_writer.h and not by protobuf-c: it is three messages around bytes that are there already.
  *
  * The series has the labels that all samples share, and these:
  * - __name__: process_cpu, off_cpu, wall, memory, calls, ...: by the sample types, as Pyroscope itself names them

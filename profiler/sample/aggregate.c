@@ -1,7 +1,7 @@
 #include "profiler/sample/aggregate.h"
 
-#include "oci/base/intern.h"
-#include "oci/base/pairs.h"
+#include "oci/base/pair_table.h"
+#include "oci/base/string_table.h"
 #include "profiler/unwind/unwind.h"
 #include "shim/libpillion/abi/label_text.h"
 

@@ -11,7 +11,7 @@
 
 #include "oci/base/journal.h"
 #include "profiler/process/module.h"
-#include "profiler/symbol/jit.h"
+#include "profiler/symbol/jit_symbols.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
-#include "oci/base/text.h"
+#include "oci/base/utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 #include "profiler/spool/index_read.h"
 
 #include "oci/base/fd.h"
-#include "oci/base/json.h"
-#include "profiler/spool/index.h"
+#include "oci/base/json_parse.h"
+#include "profiler/spool/spool_index.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* index_read - what the lines of an index (index.h) say of one target. */
+/* index_read - what the lines of an index (spool_index.h) say of one target. */
 #pragma once
 
 #include <stdint.h>

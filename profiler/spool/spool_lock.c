@@ -1,7 +1,7 @@
 #include "profiler/spool/spool_lock.h"
 
+#include "oci/base/child_process.h"
 #include "oci/base/fd.h"
-#include "oci/base/process.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -3,7 +3,7 @@
  * c++filt(1) prints them; of Rust without the hash, as rustfilt does.
  *
  * A name of a hundred bytes can stand for gigabytes of text, and takes as long: only for a process that is bounded in
- * time and memory (profiler/symbol/symbolizer.h).
+ * time and memory (profiler/symbol/symbolizer_client.h).
  */
 #pragma once
 

@@ -1,10 +1,10 @@
 #include "profiler/symbol/forkserver.h"
 
+#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
-#include "oci/base/oom.h"
-#include "oci/base/process.h"
+#include "oci/base/oom_score.h"
 #include "oci/isolation/seccomp.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /*
- * forkserver - symbolizer's servers (symbolizer.h) at any time, for who may exec nothing any more.
+ * forkserver - symbolizer's servers (symbolizer_client.h) at any time, for who may exec nothing any more.
  *
  * Before the last privilege goes it is started: this program once more (another layout of memory, nothing of ours in
  * it), in the symbolizer's seccomp role, with one socket. Each message there brings the ends of two others, and with
@@ -9,8 +9,8 @@
 #pragma once
 
 #include "oci/base/err.h"
-#include "oci/base/loop.h"
-#include "profiler/symbol/symbolizer.h"
+#include "oci/base/event_loop.h"
+#include "profiler/symbol/symbolizer_client.h"
 
 #include <stdbool.h>
 #include <sys/types.h>

@@ -1,8 +1,8 @@
 #include "profiler/symbol/jitdump.h"
 
-#include "oci/base/intern.h"
-#include "oci/base/intervals.h"
-#include "profiler/elf/tail.h"
+#include "oci/base/interval_map.h"
+#include "oci/base/string_table.h"
+#include "profiler/elf/file_tail.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
-#include "profiler/symbol/symbolizer.h"
+#include "profiler/symbol/symbolizer_client.h"
 
 #include "oci/base/fd.h"
 #include "profiler/elf/gopclntab.h"
 #include "profiler/symbol/demangle.h"
-#include "profiler/symbol/lines.h"
-#include "profiler/symbol/lookup.h"
-#include "profiler/symbol/symbols.h"
+#include "profiler/symbol/dwarf_lines.h"
+#include "profiler/symbol/symtab.h"
+#include "profiler/symbol/symtab_scan.h"
 
 #include <errno.h>
 #include <stdio.h>

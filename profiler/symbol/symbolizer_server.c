@@ -1,8 +1,8 @@
-#include "profiler/symbol/symbolizer.h"
+#include "profiler/symbol/symbolizer_client.h"
 
+#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "oci/base/process.h"
 #include "oci/isolation/seccomp.h"
 
 #include <errno.h>

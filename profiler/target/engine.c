@@ -3,10 +3,10 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
-#include "profiler/inproc/apps.h"
+#include "profiler/inproc/inproc.h"
 #include "profiler/offcpu/offcpu.h"
-#include "profiler/sample/coverage.h"
-#include "profiler/target/commit.h"
+#include "profiler/sample/cpu_coverage.h"
+#include "profiler/target/checkpoint_write.h"
 #include "profiler/target/limits.h"
 #include "profiler/target/target.h"
 

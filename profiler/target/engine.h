@@ -4,19 +4,19 @@
  */
 #pragma once
 
-#include "oci/base/loop.h"
-#include "profiler/daemon/export.h"
-#include "profiler/daemon/symbolizing.h"
-#include "profiler/elf/files.h"
-#include "profiler/perf/rings.h"
-#include "profiler/perf/streams.h"
+#include "oci/base/event_loop.h"
+#include "profiler/daemon/exporter_manager.h"
+#include "profiler/daemon/symbolizer_manager.h"
+#include "profiler/elf/target_file.h"
+#include "profiler/perf/cpu_rings.h"
+#include "profiler/perf/open_events.h"
 #include "profiler/process/module.h"
 #include "profiler/process/quarantine.h"
 #include "profiler/sample/aggregate.h"
-#include "profiler/sample/rates.h"
-#include "profiler/symbol/jit.h"
+#include "profiler/sample/sample_rate.h"
+#include "profiler/symbol/jit_symbols.h"
 #include "profiler/symbol/kallsyms.h"
-#include "profiler/target/outcomes.h"
+#include "profiler/target/hook_stats.h"
 #include "profiler/unwind/unwind.h"
 
 #include <stdbool.h>
@@ -74,10 +74,10 @@ struct engine {
 	uint64_t records, unknown;    /* handed over; of events that nobody knows */
 	struct engine_at *at;	      /* in memory that the supervisor shares: it outlives us */
 	struct quarantine quarantine; /* the supervisor's, as it was when we were forked */
-	int estate;		      /* estate.h: where it listens; or -1 */
+	int estate;		      /* worker_handover.h: where it listens; or -1 */
 	bool leaving;		      /* whoever asks there has a worker of its own */
 	uid_t trusted;		      /* beside root: who started us */
-	int journal[2];		      /* memory files, for profiler/target/commit.h; or -1 */
+	int journal[2];		      /* memory files, for profiler/target/checkpoint_write.h; or -1 */
 	int channel, statm;	      /* worker.h; /proc/self/statm; or -1 */
 	bool resuming;		  /* a target comes that another worker had: its events write into our rings already */
 	struct outcomes outcomes; /* of hooks */
@@ -107,7 +107,7 @@ void engine_read_kallsyms(struct engine *g);
 /* One round; milliseconds until the next one, -1 = when something happens. */
 int engine_round(struct engine *g);
 /*
- * The level of a line in the log that a peer can have written as often as he likes. Of a service for one user (users.h)
+ * The level of a line in the log that a peer can have written as often as he likes. Of a service for one user (user_services.h)
  * its peers are that user, and the log is the administrator's.
  */
 int engine_peer_level(const struct engine *g);

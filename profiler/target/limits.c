@@ -2,7 +2,7 @@
 
 #include "oci/base/log.h"
 #include "oci/config/options.h"
-#include "profiler/offcpu/waits.h"
+#include "profiler/offcpu/wait_times.h"
 #include "profiler/target/target.h"
 #include "profiler/target/window.h"
 

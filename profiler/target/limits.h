@@ -1,7 +1,7 @@
 /*
  * limits - what one pilliond holds at most, and what happens then. A service's are settings (oci/config/options.c), a
  * session's are fixed: it serves one target, in a cgroup of 64 MiB. What a service has for one user
- * (profiler/daemon/tenant.h) has a service's, but for modules and code, which are a session's, and 12 MiB of stacks.
+ * (profiler/daemon/user_service.h) has a service's, but for modules and code, which are a session's, and 12 MiB of stacks.
  * Targets and descriptors are the supervisor's to refuse, the rest is of the worker.
  *
  *	what (setting)			default (session)	when it is reached
@@ -17,7 +17,7 @@
  *	code of JITs (jit_size)		32 MiB (12 MiB)		names end there: "[anon]"
  *	profiles (spool_size,		1 GiB, 7 days		the oldest go (profiler/spool/spool.h)
  *	   spool_age)
- *	one target's samples		4000 and 128 MiB	it is sampled less often (profiler/sample/rates.h)
+ *	one target's samples		4000 and 128 MiB	it is sampled less often (profiler/sample/sample_rate.h)
  *	   (target_rate, target_bytes)	a second (none)
  *	CPU time (cpu_budget)		1 % of the machine	all are
  *					(none)

@@ -5,18 +5,18 @@
 #include "oci/base/log.h"
 #include "oci/isolation/cgroup.h"
 #include "profiler/daemon/worker.h"
-#include "profiler/elf/debugfile.h"
-#include "profiler/inproc/apps.h"
-#include "profiler/inproc/crash.h"
+#include "profiler/elf/debuglink.h"
+#include "profiler/inproc/crash_record.h"
+#include "profiler/inproc/inproc.h"
 #include "profiler/offcpu/offcpu.h"
-#include "profiler/process/maps.h"
-#include "profiler/sample/counted.h"
-#include "profiler/sample/stack.h"
+#include "profiler/process/proc_maps.h"
+#include "profiler/sample/event_counts.h"
+#include "profiler/sample/sample_stack.h"
 #include "profiler/spool/spool_lock.h"
-#include "profiler/target/commit.h"
-#include "profiler/target/naming.h"
+#include "profiler/target/checkpoint_write.h"
+#include "profiler/target/symbol_requests.h"
 #include "profiler/target/window.h"
-#include "shim/event/strategy.h"
+#include "shim/event/attach_strategy.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -551,7 +551,7 @@ static struct stream *find_rung(const struct target *t, const struct stream *lik
 /*
  * On every CPU the new one of a clock is enabled before the old one is disabled: no time is left out, and what happens
  * in the microseconds between is counted twice. What the kernel counts must not be sampled by two at once
- * (shim/event/perf.h). A clock begins a period of its own there: of what was under way, less than a period for each CPU
+ * (shim/event/perf_event.h). A clock begins a period of its own there: of what was under way, less than a period for each CPU
  * (or each thread, where events are inherited), there is no sample.
  */
 static int move(struct target *t, uint32_t spec, uint32_t from, uint32_t to)
@@ -773,7 +773,7 @@ void target_damaged(struct target *t, uint64_t times, int64_t time)
 	target_lost(t, 0, 0, time, false);
 }
 
-/* What is heard by two events keeps the earlier one (profiler/sample/heard.h). False: the record came by the other. */
+/* What is heard by two events keeps the earlier one (profiler/sample/event_dedup.h). False: the record came by the other. */
 static bool keep_earlier(struct target *t, struct stream *st, struct heard_by *by)
 {
 	struct stream *other = by->id ? streams_find(t->engine->streams, by->id) : NULL;

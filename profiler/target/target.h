@@ -5,7 +5,7 @@
  * armed: all events are there and enabled.
  * started: the init has exec'ed the program; from here on samples count. What came before only builds address spaces,
  * because it is the runtime's. A target that ran already: everything is known that was there before the first record
- * (target_tasks). One without events: libpillion in it has connected (apps.h).
+ * (target_tasks). One without events: libpillion in it has connected (inproc.h).
  * ended: cgroup empty, or (other strategies) every event hung up, or nobody is connected; last window, everything
  * closed.
  *
@@ -15,16 +15,16 @@
  */
 #pragma once
 
-#include "oci/base/pairs.h"
+#include "oci/base/pair_table.h"
 #include "profiler/offcpu/offcpu.h"
 #include "profiler/perf/record.h"
-#include "profiler/process/tasks.h"
+#include "profiler/process/process_table.h"
 #include "profiler/sample/aggregate.h"
-#include "profiler/sample/heard.h"
-#include "profiler/sample/ladder.h"
-#include "profiler/sample/rates.h"
+#include "profiler/sample/event_dedup.h"
+#include "profiler/sample/sample_rate.h"
+#include "profiler/sample/stack_dump_size.h"
 #include "profiler/target/engine.h"
-#include "shim/protocol/protocol.h"
+#include "shim/protocol/messages.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,10 +44,10 @@ struct target {
 	struct loop_source pid_source, cgroup_source;
 	struct stream *streams;
 	uint32_t n_announced, uncovered; /* events that came; on CPUs that came up after us */
-	bool bare;			 /* a CPU was up on which none of them counts (profiler/sample/coverage.h) */
+	bool bare;			 /* a CPU was up on which none of them counts (profiler/sample/cpu_coverage.h) */
 	bool armed, started, ending;
 	bool plain;    /* quarantined: of its samples there is an address, and nothing that it says of itself is read */
-	bool detached; /* its events wrote into no ring for a while (keeping.h) */
+	bool detached; /* its events wrote into no ring for a while (fd_store.h) */
 	int64_t began; /* ns, CLOCK_MONOTONIC: what was sampled before is not the program's */
 	bool early;    /* the window under way ends for want of room (profiler/target/limits.h) */
 	struct tasks *tasks;
@@ -75,11 +75,11 @@ struct target {
 	uint64_t cpu_last;	/* cpu.stat usage_usec as last read: the runtime removes the cgroup when it likes, */
 	uint64_t cpu_weight;	/* and ns of this window's samples of CPU time by then */
 	struct files_account files;
-	struct pairs not_named;	    /* of modules, by number: what naming.c found out about them here */
+	struct pairs not_named;	    /* of modules, by number: what symbol_requests.c found out about them here */
 	int64_t born, naming_spent; /* ns: when it came; time of jobs for its names */
 	struct naming *ahead;	    /* names asked for while the window is under way */
 	int64_t ahead_due, ahead_step;
-	struct crash *crashes;		      /* whose reports wait for names (profiler/inproc/crash.h) */
+	struct crash *crashes;		      /* whose reports wait for names (profiler/inproc/crash_record.h) */
 	int64_t crash_credit;		      /* as of when it may have another report; ns, CLOCK_MONOTONIC */
 	struct window *windows;		      /* that are over and wait for names */
 	struct aggregate *counts[EVENTS_MAX]; /* of the window under way */
@@ -109,11 +109,11 @@ struct target {
 		uint64_t apps_lost;				      /* samples of memory */
 		uint64_t labels_lost;				      /* changes of threads' labels */
 		uint64_t restarts, gap; /* times that we took over from one that was killed; ns that it may not have */
-		/* samples that the kernel wrote, and what it counted from one to the next (profiler/sample/rates.h) */
+		/* samples that the kernel wrote, and what it counted from one to the next (profiler/sample/sample_rate.h) */
 		uint64_t taken[EVENTS_MAX], counted[EVENTS_MAX];
 		uint64_t apps_cpu; /* ns of CPU time, by their own account */
-	} tally;		   /* numbers of 64 bits alone (profiler/target/commit.c) */
-	/* what of it a journal has (profiler/target/commit.h) */
+	} tally;		   /* numbers of 64 bits alone (profiler/target/checkpoint_write.c) */
+	/* what of it a journal has (profiler/target/checkpoint_write.h) */
 	struct {
 		bool known, changed; /* it is in it; since then something has changed */
 		bool lossy;	     /* and no record has come since */
@@ -138,7 +138,7 @@ void target_record(struct target *t, struct stream *st, const struct perf_event_
 void target_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time, bool shared);
 void target_damaged(struct target *t, uint64_t times, int64_t time); /* rings, with who knows what in them */
 
-/* For a successor (profiler/target/resume.h). */
+/* For a successor (profiler/target/checkpoint_read.h). */
 int target_module(struct target *t, const struct module_key *key, module_open_fn *open, struct module **ret);
 int target_tasks_new(struct target *t); /* processes: those that it has are forgotten */
 void target_replay(struct target *t, const struct perf_event_header *h); /* a side-band record of a journal */

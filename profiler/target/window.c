@@ -2,13 +2,13 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/log.h"
-#include "profiler/inproc/apps.h"
-#include "profiler/inproc/crash.h"
+#include "profiler/inproc/crash_record.h"
+#include "profiler/inproc/inproc.h"
 #include "profiler/offcpu/offcpu.h"
 #include "profiler/pprof/pprof.h"
-#include "profiler/target/build.h"
-#include "profiler/target/commit.h"
-#include "profiler/target/naming.h"
+#include "profiler/target/checkpoint_write.h"
+#include "profiler/target/profile_build.h"
+#include "profiler/target/symbol_requests.h"
 
 #include <errno.h>
 #include <inttypes.h>

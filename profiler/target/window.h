@@ -4,11 +4,11 @@
 #pragma once
 
 #include "profiler/daemon/exporter.h"
-#include "profiler/sample/counted.h"
-#include "profiler/sample/coverage.h"
+#include "profiler/sample/cpu_coverage.h"
+#include "profiler/sample/event_counts.h"
 #include "profiler/target/target.h"
 
-/* A span of time that is over; it waits for names. Others see it for a journal (profiler/target/commit.h). */
+/* A span of time that is over; it waits for names. Others see it for a journal (profiler/target/checkpoint_write.h). */
 struct window {
 	struct target *t;
 	struct window *next;

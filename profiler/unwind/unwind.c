@@ -1,7 +1,7 @@
 #include "profiler/unwind/unwind.h"
 
-#include "profiler/unwind/cfi.h"
-#include "profiler/unwind/rows.h"
+#include "profiler/unwind/eh_frame_hdr.h"
+#include "profiler/unwind/unwind_table.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -10,8 +10,8 @@
 #include <string.h>
 
 /*
- * How a stack is walked. Each step takes the compiled rule of the frame's address (rows.h). Where the table has none,
- * but .eh_frame has an entry (one that rows.c left out), libunwind is the last resort, for that step alone: it gets a
+ * How a stack is walked. Each step takes the compiled rule of the frame's address (unwind_table.h). Where the table has none,
+ * but .eh_frame has an entry (one that unwind_table.c left out), libunwind is the last resort, for that step alone: it gets a
  * cursor whose registers and memory come from the callbacks below, with `struct walk` behind them. Before each step the
  * walk knows the mapping of the frame's code, and with it the only module whose sections libunwind may read during that
  * step. Else the frame pointer decides.
@@ -482,7 +482,7 @@ static enum unwind_stop step_full(struct walk *w, const struct rule *r)
 	return enter_caller(w, sp, next[DWARF_RA], r->signal, popped);
 }
 
-/* libunwind, for what rows.c left out. */
+/* libunwind, for what unwind_table.c left out. */
 static enum unwind_stop step_last_resort(struct walk *w)
 {
 	unw_word_t value, ip, sp;

@@ -2,22 +2,22 @@
  * unwind - the user stack of a sample, from its registers and a copy of the top of its stack
  * (perf_event_open(2): PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER), x86-64.
  *
- * Each frame by the compiled rule of its address where there is one (rows.h), else by the frame pointer: saved rbp and
+ * Each frame by the compiled rule of its address where there is one (unwind_table.h), else by the frame pointer: saved rbp and
  * return address inside the snapshot, aligned, above the last frame, returning into executable code. Registers other
  * than rip, rsp, rbp stay as they were over such a step. An entry of .eh_frame that could not be compiled is given to
  * libunwind, with accessors that see the snapshot and the module's unwind sections and nothing else; each use counts.
  *
  * Everything here is hostile: registers, stack, tables. The stack pointer must grow from frame to frame (except out of
  * a signal handler, which may have a stack of its own), frames and reads are counted, a frame description is vetted by
- * cfi.h before libunwind sees it, and no byte outside of the snapshot is read.
+ * eh_frame_hdr.h before libunwind sees it, and no byte outside of the snapshot is read.
  *
  * An unwinder keeps one libunwind address space per set of mappings (its cache is keyed by absolute
- * address), the UNWIND_CACHES most recently used; a change of mappings drops it (space.h). One thread. Free the
+ * address), the UNWIND_CACHES most recently used; a change of mappings drops it (address_space.h). One thread. Free the
  * unwinder before or after the spaces, as you like.
  */
 #pragma once
 
-#include "profiler/process/space.h"
+#include "profiler/process/address_space.h"
 
 #include <stddef.h>
 #include <stdint.h>

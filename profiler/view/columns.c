@@ -1,6 +1,6 @@
 #include "profiler/view/columns.h"
 
-#include "oci/base/text.h"
+#include "oci/base/utf8.h"
 
 #include <locale.h>
 #include <stdbool.h>

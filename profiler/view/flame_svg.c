@@ -1,8 +1,8 @@
-#include "profiler/view/flame.h"
+#include "profiler/view/flame_html.h"
 
-#include "oci/base/text.h"
-#include "profiler/view/flametree.h"
-#include "profiler/view/top.h"
+#include "oci/base/utf8.h"
+#include "profiler/view/flame_tree.h"
+#include "profiler/view/top_table.h"
 
 #include <ctype.h>
 #include <errno.h>

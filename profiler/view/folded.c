@@ -1,6 +1,6 @@
 #include "profiler/view/folded.h"
 
-#include "oci/base/text.h"
+#include "oci/base/utf8.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 #include "profiler/web/metrics.h"
 
 #include "oci/base/clock.h"
-#include "shim/event/strategy.h"
+#include "shim/event/attach_strategy.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -126,7 +126,7 @@ static void head(const char *name, const char *type, const char *help, FILE *out
 	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
-/* The texts hold no control characters (listed.h). */
+/* The texts hold no control characters (target_table.h). */
 static void label(const char *key, const char *value, bool first, FILE *out)
 {
 	fprintf(out, "%s%s=\"", first ? "" : ",", key);

@@ -8,9 +8,9 @@
 #pragma once
 
 #include "profiler/daemon/exporter.h"
-#include "profiler/push/pushed.h"
-#include "profiler/view/listed.h"
-#include "profiler/web/processes.h"
+#include "profiler/push/push_status.h"
+#include "profiler/view/target_table.h"
+#include "profiler/web/process_usage.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 #include "shim/attach/app_inside.h"
 
 #include "oci/base/fd.h"
-#include "shim/attach/app.h"
+#include "shim/attach/app_socket.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  * The container has the library, read-only, and two variables in its environment (`pillion inject` prints all of it as
  * options of an engine). The hook makes the socket beside the library in the container's own tree, before it starts: no
  * directory is shared with the host or with another container. Who can reach it is whoever is in the container; what
- * they can do there is have samples of their own (profiler/inproc/apps.h).
+ * they can do there is have samples of their own (profiler/inproc/inproc.h).
  */
 #pragma once
 

@@ -1,14 +1,14 @@
 #include "shim/attach/attach.h"
 
+#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "oci/base/process.h"
-#include "shim/attach/attacher.h"
+#include "shim/attach/attach_opener.h"
 #include "shim/attach/file_opener.h"
-#include "shim/event/asked.h"
-#include "shim/protocol/reach.h"
-#include "shim/protocol/service.h"
-#include "shim/protocol/session.h"
+#include "shim/event/event_request.h"
+#include "shim/protocol/connect.h"
+#include "shim/protocol/service_client.h"
+#include "shim/protocol/session_start.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,12 +1,12 @@
 /*
  * attach - profiling what runs already: `pillion attach`. The caller reaches a service or starts a session, a sealed
- * copy of `pillion-opener` opens the events (shim/attach/attacher.h), and the caller's connection is the target's life:
+ * copy of `pillion-opener` opens the events (shim/attach/attach_opener.h), and the caller's connection is the target's life:
  * when it ends, the target is let go of, without a trace in it.
  */
 #pragma once
 
 #include "oci/config/options.h"
-#include "shim/protocol/protocol.h"
+#include "shim/protocol/messages.h"
 
 #include <sys/types.h>
 

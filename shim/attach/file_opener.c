@@ -5,15 +5,15 @@
  */
 #include "shim/attach/file_opener.h"
 
+#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "oci/base/process.h"
-#include "oci/config/places.h"
-#include "oci/isolation/caps.h"
+#include "oci/config/user_dirs.h"
+#include "oci/isolation/capabilities.h"
 #include "oci/isolation/cgroup.h"
 #include "oci/isolation/seccomp.h"
-#include "shim/attach/pass.h"
-#include "shim/protocol/protocol.h"
+#include "shim/attach/event_open.h"
+#include "shim/protocol/messages.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -1,15 +1,15 @@
 #include "shim/attach/opener_inner.h"
 
+#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "oci/base/process.h"
-#include "oci/config/places.h"
-#include "oci/isolation/caps.h"
+#include "oci/config/user_dirs.h"
+#include "oci/isolation/capabilities.h"
 #include "oci/isolation/seccomp.h"
-#include "shim/attach/pass.h"
-#include "shim/event/perf.h"
-#include "shim/event/probe.h"
-#include "shim/protocol/service.h"
+#include "shim/attach/event_open.h"
+#include "shim/event/perf_event.h"
+#include "shim/event/uprobe.h"
+#include "shim/protocol/service_client.h"
 
 #include <errno.h>
 #include <poll.h>

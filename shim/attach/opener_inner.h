@@ -5,8 +5,8 @@
  */
 #pragma once
 
+#include "shim/attach/event_open.h"
 #include "shim/attach/opener.h"
-#include "shim/attach/pass.h"
 
 #include <sys/types.h>
 

@@ -1,16 +1,16 @@
 #include "shim/attach/run.h"
 
+#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "oci/base/process.h"
-#include "shim/attach/app.h"
+#include "shim/attach/app_socket.h"
+#include "shim/attach/event_open.h"
+#include "shim/attach/exe_open.h"
 #include "shim/attach/file_opener.h"
-#include "shim/attach/pass.h"
-#include "shim/attach/program.h"
-#include "shim/event/asked.h"
-#include "shim/event/perf.h"
-#include "shim/protocol/reach.h"
-#include "shim/protocol/service.h"
+#include "shim/event/event_request.h"
+#include "shim/event/perf_event.h"
+#include "shim/protocol/connect.h"
+#include "shim/protocol/service_client.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -67,7 +67,7 @@ static int pass(struct run *w, struct err *e)
 	const int fds[] = {w->pidfd, w->tree, -1, w->exe, -1, -1, w->app.listener, w->files};
 	int target[TARGET_FDS_MAX];
 	static const int no_probes[EVENTS_MAX] = {
-		-1, -1, -1, -1, -1, -1, -1, -1}; /* they are left out: shim/attach/pass.c */
+		-1, -1, -1, -1, -1, -1, -1, -1}; /* they are left out: shim/attach/event_open.c */
 	size_t n = 0;
 	for (unsigned i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
 		if (fds[i] >= 0) {

@@ -1,7 +1,7 @@
 #include "shim/attach/sidecar.h"
 
+#include "oci/base/child_process.h"
 #include "oci/base/fd.h"
-#include "oci/base/process.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
-#include "shim/libpillion/calltree/tree.h"
-#include "shim/libpillion/calltree/tree_dump.h"
+#include "shim/libpillion/calltree/calltree.h"
+#include "shim/libpillion/calltree/calltree_dump.h"
 #include "shim/libpillion/core/arena.h"
 #include "shim/libpillion/core/export.h"
 

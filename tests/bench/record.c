@@ -3,10 +3,10 @@
  * SAMPLES or it ends; it is then killed with its children. Needs root.
  */
 #include "oci/base/clock.h"
+#include "profiler/perf/cpu_rings.h"
 #include "profiler/perf/record.h"
-#include "profiler/perf/rings.h"
-#include "profiler/process/tasks.h"
-#include "shim/event/perf.h"
+#include "profiler/process/process_table.h"
+#include "shim/event/perf_event.h"
 #include "tests/bench/corpus.h"
 
 #include <errno.h>

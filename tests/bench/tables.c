@@ -1,9 +1,9 @@
 /*
- * tables FILE... - how long the unwind table of a file takes to make (profiler/unwind/rows.h), the quickest of RUNS,
+ * tables FILE... - how long the unwind table of a file takes to make (profiler/unwind/unwind_table.h), the quickest of RUNS,
  * and how large it is. What it is made from has been read before: that is disk, not work.
  */
 #include "oci/base/fd.h"
-#include "profiler/unwind/rows.h"
+#include "profiler/unwind/unwind_table.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,10 +5,10 @@
  * they agree. Our last resort is off: where it would be asked, ours stops.
  */
 #include "oci/base/fd.h"
-#include "profiler/unwind/cfi.h"
-#include "profiler/unwind/cfi_entries.h"
-#include "profiler/unwind/rows.h"
+#include "profiler/unwind/cfi_parse.h"
+#include "profiler/unwind/eh_frame_hdr.h"
 #include "profiler/unwind/unwind.h"
+#include "profiler/unwind/unwind_table.h"
 #include "tests/bench/corpus.h"
 #include "tests/unit/support/here.h"
 

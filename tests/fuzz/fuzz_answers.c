@@ -2,7 +2,7 @@
  * answers: bytes as a taken-over job would send them. What is told is whole and in bounds; and a pipe that gives them
  * in two pieces tells the same.
  */
-#include "profiler/symbol/symbolizer.h"
+#include "profiler/symbol/symbolizer_client.h"
 
 #include <stdlib.h>
 #include <string.h>

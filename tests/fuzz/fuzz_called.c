@@ -1,6 +1,6 @@
 /* A region of trees whose header and first chunks are whatever comes: paths end, and sums are no larger than they may
  * be. */
-#include "profiler/inproc/called.h"
+#include "profiler/inproc/calltree_reader.h"
 
 #include <fcntl.h>
 #include <string.h>

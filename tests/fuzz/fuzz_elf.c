@@ -1,6 +1,6 @@
 /* elf, symbols and debug_sections over the same bytes. */
 #include "profiler/symbol/debug_sections.h"
-#include "profiler/symbol/symbols.h"
+#include "profiler/symbol/symtab.h"
 
 #include <stdlib.h>
 

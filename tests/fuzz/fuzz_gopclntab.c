@@ -1,6 +1,6 @@
 /* gopclntab: bytes of the section. The rows that come of it answer for every address; names and lines are strings. */
 #include "profiler/elf/gopclntab.h"
-#include "profiler/unwind/rows.h"
+#include "profiler/unwind/unwind_table.h"
 
 #include <stdlib.h>
 #include <string.h>

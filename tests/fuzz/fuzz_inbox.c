@@ -1,9 +1,9 @@
 /* An area whose parts begin with whatever comes: what is handed over lies inside it, labels are text, and of what it
  * says of crashes there is a report that can be read. */
-#include "profiler/inproc/inbox.h"
-#include "profiler/inproc/labelled.h"
+#include "profiler/inproc/label_history.h"
+#include "profiler/inproc/shm_reader.h"
 
-#include "profiler/inproc/crashreport.h"
+#include "profiler/inproc/crash_report.h"
 #include "profiler/target/target.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* insn_length: bytes in memory of exactly their size; what it says lies inside them. */
-#include "shim/event/insn.h"
+#include "shim/event/x86_insn.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* page: whatever an address says, nothing beside the spool is shown, and no markup of it comes back. */
-#include "profiler/web/page.h"
+#include "profiler/web/pages.h"
 
 #include "oci/base/fd.h"
 

@@ -2,7 +2,7 @@
  * perfmap: a file that is appended to in two steps. What is found at both ends of every line is what a second, simpler
  * reader of the same lines says.
  */
-#include "profiler/symbol/perfmap.h"
+#include "profiler/symbol/perf_map.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* pprof_read with any bytes; what is read can be written, reported, merged, and read again, and then says the same. */
-#include "profiler/pprof/merge.h"
 #include "profiler/pprof/pprof.h"
+#include "profiler/pprof/profile_merge.h"
 #include "profiler/view/folded.h"
-#include "profiler/view/top.h"
+#include "profiler/view/top_table.h"
 #include "tests/unit/support/profile_dump.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* probe_lookup: the tables of symbols of a file that the target made, as an opener's child reads them. */
-#include "shim/event/probe.h"
+#include "shim/event/uprobe.h"
 
 #include "oci/base/fd.h"
 

@@ -1,5 +1,5 @@
 /* One byte: descriptors that came along; the rest is the datagram. What passes the check has texts that end. */
-#include "shim/protocol/protocol.h"
+#include "shim/protocol/messages.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* pushbatch: whatever a job that was taken over has written, what comes of it lies within that, and is lines of HTTP.
  */
-#include "profiler/push/pushbatch.h"
+#include "profiler/push/push_encode_child.h"
 
 #include "oci/base/fd.h"
 

@@ -2,7 +2,7 @@
  */
 #include "oci/base/protobuf.h"
 #include "profiler/pprof/pprof.h"
-#include "profiler/push/pushform.h"
+#include "profiler/push/push_encode.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* rows: bytes of .eh_frame, of .debug_frame, or of both. The table is in order, every address has an answer, every full
  * rule can be tried. */
-#include "profiler/unwind/rows.h"
+#include "profiler/unwind/unwind_table.h"
 
 #include <stdlib.h>
 

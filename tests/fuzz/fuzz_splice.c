@@ -1,6 +1,6 @@
 /* A config.json of whatever bytes: it is refused, or what is added is there and is JSON still; and a command line. */
-#include "oci/runtime/invocation.h"
-#include "shim/attach/instrument.h"
+#include "oci/runtime/runtime_argv.h"
+#include "shim/attach/config_inject.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* treefile: what was read is in order, and what is found around an address is around it. */
-#include "profiler/view/treefile.h"
+#include "profiler/view/calltree_file.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -127,7 +127,7 @@ msec() { # REGEX [FILE]
 }
 
 # Milliseconds of samples with REGEX, at 999 Hz. A busy machine lets rings run over, and its clocks' interrupts come late: the profile
-# says by how much, where that is ten periods or more (worth_saying, profiler/sample/counted.c). So what is there may be less by that, and
+# says by how much, where that is ten periods or more (worth_saying, profiler/sample/event_counts.c). So what is there may be less by that, and
 # never nothing; more only by what the machine itself lost of its CPUs since the row began, to interrupts and to a hypervisor: that is
 # in the clock of perf's events (perf_clock) and not in that of a thread (update_rq_clock_task, kernel/sched/core.c).
 UNSAID=10

@@ -1,4 +1,4 @@
-# suite_pushform - what a profile is pushed as (profiler/push/pushform.h), by decoders that are not ours: protobufjs and pprof-format of npm, below the rules
+# suite_pushform - what a profile is pushed as (profiler/push/push_encode.h), by decoders that are not ours: protobufjs and pprof-format of npm, below the rules
 # of Pyroscope (tests/tools/pyroscope.mjs) and of OpenTelemetry (tests/tools/otlp.mjs). Nothing is sent here.
 
 . "$TOP/tests/integration/kinds.sh"

@@ -53,7 +53,7 @@ ends() { # PID NAME - it is told to, and its last window is written
 	until_true "$PATIENCE" written "$2" || fail "no profile of $2: $(cat service.log)"
 }
 # What it used is what its profiles come to, losses included: less than ten periods that are missing a window does not say
-# (profiler/sample/counted.c, worth_saying). perf's clock goes on while the CPU has an interrupt or is stolen, the program's own does not.
+# (profiler/sample/event_counts.c, worth_saying). perf's clock goes on while the CPU has an interrupt or is stolen, the program's own does not.
 all_told() { # NAME SECONDS
 	awk -v got="$(seconds_of "$1")" -v cpu="$2" -v windows="$(profiles_of "$1" | wc -l)" -v stolen=$(($(stolen_ms) - STOLEN_MS)) 'BEGIN {
 		printf "%s s in %d profiles, of %s s; stolen on all CPUs meanwhile: %d ms\n", got, windows, cpu, stolen

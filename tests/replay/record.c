@@ -18,8 +18,8 @@
 #include "oci/base/fd.h"
 #include "profiler/perf/record.h"
 #include "profiler/perf/ring.h"
-#include "shim/event/perf.h"
-#include "shim/protocol/protocol.h"
+#include "shim/event/perf_event.h"
+#include "shim/protocol/messages.h"
 #include "tests/replay/recording.h"
 
 #include <elf.h>
@@ -202,7 +202,7 @@ static void open_ring(int cpu)
 		die("ring");
 }
 
-/* As shim/attach/pass.c opens those of waits where events are inherited, of which the last has its turn later. */
+/* As shim/attach/event_open.c opens those of waits where events are inherited, of which the last has its turn later. */
 static void add_waits(struct perf_want *want, uint32_t spec, bool has_clock, pid_t pid, int cpu)
 {
 	want->role = PERF_SWITCHES;

@@ -1,12 +1,12 @@
 /*
  * pushform FORM PROFILE.pb.gz OUTDIR [BYTES [SAMPLES]] - the requests that a profile is pushed by
- * (profiler/push/pushform.h), for tests of what is in them: OUTDIR/N.body, and OUTDIR/N.head with lines "method",
+ * (profiler/push/push_encode.h), for tests of what is in them: OUTDIR/N.body, and OUTDIR/N.head with lines "method",
  * "path", "type", "encoding" and "samples". The target is "the-target", the node "the-node", the file and its kind are
  * taken from the path. How long it took and how many bytes it was goes to stdout.
  */
 #include "oci/base/clock.h"
 #include "profiler/pprof/pprof.h"
-#include "profiler/push/pushform.h"
+#include "profiler/push/push_encode.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -14,11 +14,11 @@
  *	tenant hang SOCKET SECONDS	his cgroup is the current directory; stops when he has it
  *					open; prints "done"
  */
+#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "oci/base/process.h"
-#include "shim/event/perf.h"
-#include "shim/protocol/protocol.h"
+#include "shim/event/perf_event.h"
+#include "shim/protocol/messages.h"
 #include "tests/targets/cpu.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 #include "shim/libpillion/core/altstack.h"
 
-#include "shim/libpillion/core/sys.h"
+#include "shim/libpillion/core/syscall.h"
 
 #include <errno.h>
 #include <stddef.h>

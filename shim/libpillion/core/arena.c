@@ -1,7 +1,7 @@
 #include "shim/libpillion/core/arena.h"
 
-#include "shim/libpillion/calltree/tree.h"
-#include "shim/libpillion/core/sys.h"
+#include "shim/libpillion/calltree/calltree.h"
+#include "shim/libpillion/core/syscall.h"
 
 #include <errno.h>
 #include <string.h>

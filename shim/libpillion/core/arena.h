@@ -1,5 +1,5 @@
 /*
- * arena - the memory of calling-context trees: the shared region (tree_layout.h), and what is this process' own beside
+ * arena - the memory of calling-context trees: the shared region (calltree_layout.h), and what is this process' own beside
  * it. Everything is mapped once, when counting begins, and touched as it is needed: later there is no system call for
  * memory, so that a seccomp filter, RLIMIT_AS or a signal handler's moment make no difference. Nothing is given back.
  *
@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "shim/libpillion/abi/tree_layout.h"
+#include "shim/libpillion/abi/calltree_layout.h"
 
 #include <stdbool.h>
 

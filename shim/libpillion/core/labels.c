@@ -1,7 +1,7 @@
 #include "shim/libpillion/core/labels.h"
 
 #include "shim/libpillion/abi/label_text.h"
-#include "shim/libpillion/core/sys.h"
+#include "shim/libpillion/core/syscall.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /*
  * labels - what the program calls its threads' work (pillion_label_set(3)).
  *
- * A set of labels is a number, as there are few; a thread has one of them (thread.h). Sets and who has which are kept
- * here from the first call on, profiler or not. Where there is one it reads them in the area (area.h): sets in a table,
+ * A set of labels is a number, as there are few; a thread has one of them (thread_state.h). Sets and who has which are kept
+ * here from the first call on, profiler or not. Where there is one it reads them in the area (shm_layout.h): sets in a table,
  * a copy of ours as far as they are used, and each change with its time and thread, so that samples which others take
  * (perf events) have their labels, too. What was set before it came is told when it has come (labels_tell_all).
  *
@@ -14,7 +14,7 @@
  */
 #pragma once
 
-#include "shim/libpillion/core/process.h"
+#include "shim/libpillion/core/connection.h"
 
 int labels_set(const char *key, const char *value); /* of the calling thread */
 /* Of the calling thread, and in the area: for a record of its own. */

@@ -1,7 +1,7 @@
 #include "shim/libpillion/core/launch.h"
 
-#include "shim/libpillion/core/sys.h"
-#include "shim/libpillion/core/text_out.h"
+#include "shim/libpillion/core/syscall.h"
+#include "shim/libpillion/core/text_writer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -94,7 +94,7 @@ static long spawn(unsigned long flags, int (*fn)(void *), void *arg, void *stack
 	return ret;
 }
 
-/* Becomes pilliond, whose standard descriptors and all others are its own affair (profiler/daemon/library.c). */
+/* Becomes pilliond, whose standard descriptors and all others are its own affair (profiler/daemon/library_mode.c). */
 static int second(void *arg)
 {
 	struct room *r = arg;

@@ -1,5 +1,5 @@
 /*
- * launch - starts `pilliond --library` for this very process, and hears from it where its socket is (started.h).
+ * launch - starts `pilliond --library` for this very process, and hears from it where its socket is (start_reply.h).
  *
  * The application must not see it: no SIGCHLD, no child for wait(2), none of its descriptors held, none of its handlers
  * run. So a first child, without exit signal, makes a second one, which executes pilliond in a session of its own, and
@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "shim/libpillion/abi/started.h"
+#include "shim/libpillion/abi/start_reply.h"
 
 #include <stddef.h>
 

@@ -1,10 +1,10 @@
 #include "shim/libpillion/core/start.h"
 
-#include "shim/libpillion/core/forks.h"
-#include "shim/libpillion/core/process.h"
-#include "shim/libpillion/core/sys.h"
-#include "shim/libpillion/core/text_out.h"
-#include "shim/libpillion/core/thread.h"
+#include "shim/libpillion/core/atfork.h"
+#include "shim/libpillion/core/connection.h"
+#include "shim/libpillion/core/syscall.h"
+#include "shim/libpillion/core/text_writer.h"
+#include "shim/libpillion/core/thread_state.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -263,7 +263,7 @@ static void share_tree(void)
 		tree = (struct tree *)at;
 }
 
-/* Behind process.c's, which has looked for PILLION_SOCKET, and before those that ask whether it is there. */
+/* Behind connection.c's, which has looked for PILLION_SOCKET, and before those that ask whether it is there. */
 __attribute__((constructor(102))) static void start_early(void)
 {
 	const struct launch as_environment = {0};

@@ -1,9 +1,9 @@
 #include "shim/libpillion/selfprof/self_error.h"
 
 #include "shim/libpillion/core/export.h"
-#include "shim/libpillion/core/sys.h"
-#include "shim/libpillion/core/text_out.h"
-#include "shim/libpillion/selfprof/self_proc.h"
+#include "shim/libpillion/core/syscall.h"
+#include "shim/libpillion/core/text_writer.h"
+#include "shim/libpillion/selfprof/self_procfs.h"
 
 #include <errno.h>
 #include <fcntl.h>

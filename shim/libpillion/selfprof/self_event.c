@@ -1,9 +1,9 @@
 #include "shim/libpillion/selfprof/self_event.h"
 
 #include "shim/libpillion/core/export.h"
-#include "shim/libpillion/core/sys.h"
+#include "shim/libpillion/core/syscall.h"
 #include "shim/libpillion/selfprof/self_error.h"
-#include "shim/libpillion/selfprof/self_memory.h"
+#include "shim/libpillion/selfprof/self_mmap_alloc.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "shim/libpillion/selfprof/self_session.h"
 
 #include "shim/libpillion/core/export.h"
-#include "shim/libpillion/core/sys.h"
+#include "shim/libpillion/core/syscall.h"
 #include "shim/libpillion/selfprof/self_error.h"
 
 #include <errno.h>

@@ -1,11 +1,11 @@
 /* self_session - a session's state, for the files that make it up: self_session.c its life, self_strategy.c its events,
- * self_demux.c its records. */
+ * self_record_dispatch.c its records. */
 #pragma once
 
-#include "shim/libpillion/selfprof/self_clock.h"
+#include "shim/libpillion/selfprof/self_clock_offset.h"
 #include "shim/libpillion/selfprof/self_event.h"
-#include "shim/libpillion/selfprof/self_heard.h"
-#include "shim/libpillion/selfprof/self_proc.h"
+#include "shim/libpillion/selfprof/self_event_dedup.h"
+#include "shim/libpillion/selfprof/self_procfs.h"
 #include "shim/libpillion/selfprof/self_reader.h"
 #include "shim/libpillion/selfprof/self_strategy.h"
 #include "shim/libpillion/selfprof/self_threads.h"
@@ -39,7 +39,7 @@ struct pillion_session {
 	uint64_t tended, last_own; /* when a thread got events of its own */
 };
 
-/* self_demux.c: what comes in, to whom it is of interest */
+/* self_record_dispatch.c: what comes in, to whom it is of interest */
 void self_demux(void *session, struct self_source *source, const struct perf_event_header *h);
 /* who has what, ahead of their reading */
 void self_foresee(void *session, struct self_source *source, const struct perf_event_header *h);

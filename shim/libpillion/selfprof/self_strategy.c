@@ -1,8 +1,8 @@
 #include "shim/libpillion/selfprof/self_strategy.h"
 
-#include "shim/libpillion/core/sys.h"
+#include "shim/libpillion/core/syscall.h"
 #include "shim/libpillion/selfprof/self_error.h"
-#include "shim/libpillion/selfprof/self_memory.h"
+#include "shim/libpillion/selfprof/self_mmap_alloc.h"
 #include "shim/libpillion/selfprof/self_session.h"
 
 #include <errno.h>

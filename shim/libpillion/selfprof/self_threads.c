@@ -1,6 +1,6 @@
 #include "shim/libpillion/selfprof/self_threads.h"
 
-#include "shim/libpillion/selfprof/self_memory.h"
+#include "shim/libpillion/selfprof/self_mmap_alloc.h"
 
 #include <errno.h>
 

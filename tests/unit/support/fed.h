@@ -5,7 +5,7 @@
 #pragma once
 
 #include "oci/base/fd.h"
-#include "profiler/target/commit.h"
+#include "profiler/target/checkpoint_write.h"
 #include "profiler/target/target.h"
 
 #include <inttypes.h>

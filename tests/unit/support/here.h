@@ -2,7 +2,7 @@
 #pragma once
 
 #include "oci/base/fd.h"
-#include "profiler/elf/files.h"
+#include "profiler/elf/target_file.h"
 
 /* Takes what an open returned, also -errno. */
 static inline int file_take(int fd, struct file *ret)

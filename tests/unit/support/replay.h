@@ -5,7 +5,7 @@
 #pragma once
 
 #include "profiler/pprof/profile.h"
-#include "shim/event/events.h"
+#include "shim/event/event_spec.h"
 #include "tests/replay/recording.h"
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 #include "oci/isolation/seccomp.h"
 
 #include "oci/base/fd.h"
-#include "oci/isolation/caps.h"
+#include "oci/isolation/capabilities.h"
 #include "tests/unit/support/child.h"
 #include "tests/unit/support/suite.h"
 

@@ -2,7 +2,7 @@
 #include "profiler/elf/gopclntab.h"
 
 #include "oci/base/fd.h"
-#include "profiler/symbol/symbols.h"
+#include "profiler/symbol/symtab.h"
 #include "tests/unit/support/go_table.h"
 #include "tests/unit/support/skip.h"
 #include "tests/unit/support/suite.h"

@@ -1,7 +1,7 @@
 /* gopclntab: a table made by hand, in all versions; cut anywhere; and what the rows say of it. */
 #include "profiler/elf/gopclntab.h"
 
-#include "profiler/unwind/rows.h"
+#include "profiler/unwind/unwind_table.h"
 
 #include "tests/unit/support/go_table.h"
 #include "tests/unit/support/pages.h"

@@ -1,7 +1,7 @@
 #include "profiler/pprof/pprof.h"
 
 #include "oci/base/fd.h"
-#include "profiler/view/top.h"
+#include "profiler/view/top_table.h"
 #include "tests/unit/support/no_memory.h"
 #include "tests/unit/support/pages.h"
 #include "tests/unit/support/profile_dump.h"

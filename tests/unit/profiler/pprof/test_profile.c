@@ -1,7 +1,7 @@
 #include "profiler/pprof/profile.h"
 
 #include "oci/base/fd.h"
-#include "profiler/pprof/merge.h"
+#include "profiler/pprof/profile_merge.h"
 #include "tests/unit/support/profile_dump.h"
 #include "tests/unit/support/suite.h"
 

@@ -4,12 +4,12 @@
  */
 #include "profiler/symbol/forkserver.h"
 
+#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/clock_driven.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
-#include "oci/base/process.h"
-#include "profiler/daemon/symbolizing.h"
+#include "profiler/daemon/symbolizer_manager.h"
 
 #include "tests/unit/support/forked.h"
 #include "tests/unit/support/skip.h"

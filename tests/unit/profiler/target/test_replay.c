@@ -6,7 +6,7 @@
 
 #include "profiler/perf/record.h"
 #include "profiler/view/folded.h"
-#include "shim/protocol/protocol.h"
+#include "shim/protocol/messages.h"
 #include "tests/unit/support/suite.h"
 
 #include <check.h>

@@ -2,7 +2,7 @@
  * .debug_frame: the same program compiled with .eh_frame and without gives the same rules for the same code, also where
  * the section is compressed.
  */
-#include "profiler/unwind/rows.h"
+#include "profiler/unwind/unwind_table.h"
 
 #include "oci/base/fd.h"
 #include "tests/unit/support/skip.h"

@@ -5,9 +5,9 @@
  */
 #include "profiler/unwind/unwind.h"
 
+#include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "oci/base/process.h"
 #include "tests/unit/support/here.h"
 #include "tests/unit/support/suite.h"
 #include "tests/unit/support/unwind_shapes.h"

@@ -3,7 +3,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "shim/protocol/protocol.h"
+#include "shim/protocol/messages.h"
 #include "tests/unit/support/skip.h"
 #include "tests/unit/support/suite.h"
 

@@ -1,7 +1,7 @@
 /* self_record: records of every layout, whole and cut off; self_reader: rings that wrap around, that lie, and several;
  * self_proc: lists of CPUs; self_error: sentences. A page of memory plays the kernel. */
 #include "shim/libpillion/selfprof/self_error.h"
-#include "shim/libpillion/selfprof/self_proc.h"
+#include "shim/libpillion/selfprof/self_procfs.h"
 #include "shim/libpillion/selfprof/self_reader.h"
 #include "shim/libpillion/selfprof/self_record.h"
 

@@ -1,6 +1,6 @@
 /* self_threads, self_heard: who has which events, by made-up records; and that nobody is counted twice. */
 #include "shim/libpillion/selfprof/self_event.h"
-#include "shim/libpillion/selfprof/self_heard.h"
+#include "shim/libpillion/selfprof/self_event_dedup.h"
 #include "shim/libpillion/selfprof/self_threads.h"
 #include "tests/unit/support/suite.h"
 

@@ -1,0 +1,132 @@
+#include "oci/base/event_loop.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/clock_driven.h"
+#include "oci/base/fd.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+struct loop {
+	int epoll;
+	bool stop;
+	struct loop_source *silent; /* those that are not heard for a while */
+};
+
+int loop_new(struct loop **ret)
+{
+	struct loop *l = calloc(1, sizeof(*l));
+	if (!l)
+		return -ENOMEM;
+	l->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (l->epoll < 0) {
+		free(l);
+		return -errno;
+	}
+	*ret = l;
+	return 0;
+}
+
+struct loop *loop_free(struct loop *l)
+{
+	if (l)
+		fd_close(l->epoll);
+	free(l);
+	return NULL;
+}
+
+int loop_add(struct loop *l, struct loop_source *s, int fd, uint32_t events, loop_fn *fn, void *arg)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = s};
+	*s = (struct loop_source){.fd = fd, .fn = fn, .arg = arg, .events = events};
+	if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &ev) < 0) {
+		s->fd = -1;
+		return -errno;
+	}
+	return 0;
+}
+
+static void listen_for(struct loop *l, struct loop_source *s, uint32_t events)
+{
+	struct epoll_event ev = {.events = events, .data.ptr = s};
+	epoll_ctl(l->epoll, EPOLL_CTL_MOD, s->fd, &ev); /* it is in there: this does not fail */
+}
+
+static void forget_silence(struct loop *l, struct loop_source *s)
+{
+	struct loop_source **at = &l->silent;
+	while (*at != s)
+		at = &(*at)->next_silent;
+	*at = s->next_silent;
+	s->silent_until = 0;
+}
+
+void loop_pause(struct loop *l, struct loop_source *s, int ms)
+{
+	if (s->fd < 0)
+		return;
+	if (!s->silent_until) {
+		listen_for(l, s, 0);
+		s->next_silent = l->silent;
+		l->silent = s;
+	}
+	s->silent_until = deadline_in(ms * NSEC_PER_MSEC);
+}
+
+/* Those whose time is over are heard again. Milliseconds to the next; -1: there is none. */
+static int end_pauses(struct loop *l)
+{
+	int wait = -1;
+	int64_t now = l->silent ? clock_now() : 0;
+	for (struct loop_source *s = l->silent, *next; s; s = next) {
+		next = s->next_silent;
+		if (s->silent_until > now) {
+			wait = loop_sooner(wait, deadline_left_ms(s->silent_until));
+			continue;
+		}
+		forget_silence(l, s);
+		listen_for(l, s, s->events);
+	}
+	return wait;
+}
+
+void loop_del(struct loop *l, struct loop_source *s)
+{
+	if (s->fd >= 0 && s->silent_until)
+		forget_silence(l, s);
+	if (s->fd >= 0)
+		epoll_ctl(l->epoll, EPOLL_CTL_DEL, s->fd, NULL);
+	s->fd = -1;
+}
+
+int loop_run(struct loop *l, int (*due)(void *arg), void *arg)
+{
+	l->stop = false;
+	while (!l->stop) {
+		struct epoll_event ev;
+		int timeout = loop_sooner(due(arg), end_pauses(l));
+		if (l->stop)
+			break;
+		int n = epoll_wait(l->epoll, &ev, 1, clock_block_ms(timeout));
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n == 1) {
+			struct loop_source *s = ev.data.ptr;
+			s->fn(s->arg, ev.events);
+		} else if (n == 0) {
+			clock_blocked(timeout);
+		}
+	}
+	return 0;
+}
+
+void loop_stop(struct loop *l)
+{
+	l->stop = true;
+}
+
+int loop_sooner(int a, int b)
+{
+	return a < 0 ? b : b < 0 || a < b ? a : b;
+}

@@ -1,0 +1,114 @@
+#include "oci/config/user_dirs.h"
+
+#include "oci/base/fd.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+const char *places_environment(const char *name)
+{
+	const char *value = getauxval(AT_SECURE) ? NULL : getenv(name);
+	return value && value[0] == '/' ? value : NULL;
+}
+
+static bool is_own(const struct stat *st)
+{
+	return st->st_uid == geteuid() && !(st->st_mode & 022);
+}
+
+int places_user_file(char *path, size_t size)
+{
+	const char *config = places_environment("XDG_CONFIG_HOME");
+	const char *home = config ? config : places_environment("HOME");
+	struct stat st;
+	if (!home || stat(home, &st) < 0 || !is_own(&st))
+		return -1;
+	snprintf(path, size, "%.4000s%s/pillion/pillion.conf", home, config ? "" : "/.config");
+	int fd = fd_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, 0);
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && is_own(&st))
+		return fd;
+	return fd_close(fd);
+}
+
+int places_read_user(struct options *o, struct err *e)
+{
+	char path[PATH_MAX];
+	fd_auto fd = places_user_file(path, sizeof(path));
+	return fd < 0 ? 0 : options_read_fd(o, OPTION_FILE, fd, path, e);
+}
+
+/* Who our root is outside (user_namespaces(7)); 0 where we are not in a namespace of users. */
+static unsigned outside(void)
+{
+	char text[4096];
+	unsigned inside, uid;
+	if (fd_read_text(AT_FDCWD, "/proc/self/uid_map", text, sizeof(text)) < 0 ||
+		sscanf(text, "%u %u", &inside, &uid) != 2 || inside != 0)
+		return 0;
+	return uid;
+}
+
+bool places_in_userns(void)
+{
+	return geteuid() == 0 && outside() != 0;
+}
+
+bool places_rootless(void)
+{
+	return places_in_userns() && access("/run", W_OK) < 0;
+}
+
+/* Of a file that is to be, the directories. */
+static void make_parents(const char *file)
+{
+	char part[PATH_MAX];
+	for (const char *at = strchr(file + 1, '/'); at; at = strchr(at + 1, '/')) {
+		snprintf(part, sizeof(part), "%.*s", (int)(at - file), file);
+		mkdir(part, 0755);
+	}
+}
+
+static void use(struct options *o, const char *name, const char *path)
+{
+	struct err e;
+	options_set(o, OPTION_FILE, name, path, &e); /* too long: the system's stays */
+}
+
+static bool use_spool(struct options *o)
+{
+	const char *state = places_environment("XDG_STATE_HOME"), *home = state ? state : places_environment("HOME");
+	char path[PATH_MAX];
+	if (!home)
+		return false;
+	snprintf(path, sizeof(path), "%.3000s%s/pillion", home, state ? "" : "/.local/state");
+	use(o, "spool", path);
+	return true;
+}
+
+static void use_control(struct options *o)
+{
+	const char *run = places_environment("XDG_RUNTIME_DIR");
+	char path[PATH_MAX], own[48];
+	snprintf(own, sizeof(own), "/run/user/%u", geteuid() == 0 ? outside() : geteuid());
+	if (!run && access(own, X_OK) < 0)
+		return;
+	snprintf(path, sizeof(path), "%.3000s/pillion/control.sock", run ? run : own);
+	use(o, "control", path);
+}
+
+void places_use(struct options *o)
+{
+	char path[PATH_MAX];
+	use_control(o);
+	if (!use_spool(o) || !places_rootless() || access("/dev/log", W_OK) == 0)
+		return;
+	snprintf(path, sizeof(path), "%.1000s/pillion.log", o->settings.spool);
+	make_parents(path);
+	use(o, "log", path);
+}

@@ -1,0 +1,61 @@
+/*
+ * hook_input - from a runtime's hook input to `struct container`: state JSON on a descriptor, config.json in the
+ * bundle that it names (runtime-spec: runtime.md "State", config.md).
+ *
+ * Parsing alone, no I/O: the caller reads at most STATE_MAX + 1 and CONFIG_MAX + 1 bytes and hands them over; what is
+ * longer is refused here with a sentence. Hostile input: JSON_DEPTH and JSON_VALUES bound the parser, an
+ * annotation's value is at most 4 KiB. Nothing is allocated beyond the parsed documents.
+ *
+ * Annotations are those of the state over those of config.json (the state MAY leave them out). Names come from
+ * the first row that matches of one table: CRI containerd, CRI-O, podman, nerdctl; without a row the name is "".
+ * A sandbox is io.kubernetes.cri.container-type or io.kubernetes.cri-o.ContainerType = "sandbox".
+ *
+ * What decides, in this order:
+ *	1. VERDICT_OFF		no io.pillion.profile for this container, or "off": nothing else is looked at
+ *	2. VERDICT_SANDBOX	a pause container
+ *	3. VERDICT_INVALID	id, pid, bundle or root are missing or bad (the pid is absent after the end: poststop)
+ *	4. VERDICT_INVALID	an annotation has a bad value
+ *	5. VERDICT_INVALID	the runtime runs it without becoming it (WebAssembly, a virtual machine of crun's)
+ *	6. VERDICT_PROFILE
+ * A document that cannot be parsed is VERDICT_INVALID at once. Whatever was valid has been filled in all cases.
+ */
+#pragma once
+
+#include "oci/base/json_parse.h"
+#include "oci/runtime/container.h"
+
+#include <stdbool.h>
+
+#define STATE_MAX (1u << 20)
+#define CONFIG_MAX (16u << 20)
+
+/* Annotations by which runtimes name a container, the first that is there counts, and say that it is a sandbox. They
+ * end with NULL. */
+extern const char *const reader_name_keys[], *const reader_sandbox_keys[];
+/* By which a runtime is told to run it without becoming it: a value that begins so. The last one has no key. */
+struct reader_handler {
+	const char *key, *value, *why;
+};
+extern const struct reader_handler reader_handlers[];
+
+struct reader;
+int reader_new(struct reader **ret);
+
+/*
+ * Step 1: the state. Fills id, pid and bundle. Every step returns 0 with ret->verdict and, for VERDICT_INVALID,
+ * ret->reason; or -ENOMEM. A verdict that is final (not UNDECIDED, not PROFILE) stays as it is in later steps.
+ */
+int reader_state(struct reader *r, const char *text, size_t len, struct container *ret);
+/* After step 1: it may come to a profile, so it is worth looking at the pid already. */
+bool reader_asked(const struct reader *r, const struct container *c);
+/* A container name from elsewhere (podman tells it to conmon only); annotations win. Before step 2. */
+void reader_hint_name(struct reader *r, const char *name);
+/*
+ * Step 2: what the state's annotations say. PROFILE (root and exe still missing) and UNDECIDED (the state carries no
+ * annotations, config.json decides) go on to step 3; otherwise config.json need not be read.
+ */
+int reader_decide(struct reader *r, struct container *ret);
+/* Step 3: config.json, of which it blanks what does not matter, into the same struct. */
+int reader_config(struct reader *r, char *text, size_t len, struct container *ret);
+
+struct reader *reader_free(struct reader *r);

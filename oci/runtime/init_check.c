@@ -1,0 +1,95 @@
+#include "oci/runtime/init_check.h"
+
+#include "oci/base/child_process.h"
+#include "oci/base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CGROUP_TEXT_MAX 16384
+
+/* What a runtime's init is called, and its program: as installed, or a sealed copy of it
+ * ("/memfd:runc_cloned:/proc/self/exe"). */
+static const struct {
+	const char *program, *comm;
+} runtimes[] = {{"runc", "runc:["}, {"crun", "crun"}, {"youki", "youki:["}};
+
+/* `name` is a word of it: "runc", "runc-1.2", "runc_cloned", but not "truncate". */
+static bool names(const char *exe, const char *name)
+{
+	for (const char *at = exe; (at = strstr(at, name)); at++) {
+		bool begins = at == exe || strchr("/:-", at[-1]);
+		if (begins && strchr("_:-. ", at[strlen(name)])) /* or at its end */
+			return true;
+	}
+	return false;
+}
+
+/* A copy in memory, or bound from a mount that nobody sees (runc's), whose path is "/" then. */
+static bool is_nameless(const char *exe)
+{
+	return !strncmp(exe, "/memfd:", 7) || !strcmp(exe, "/") || !strcmp(exe, "/ (deleted)");
+}
+
+static bool is_runtime(const char *exe, const char *comm)
+{
+	bool nameless = is_nameless(exe);
+	const char *slash = nameless ? NULL : strrchr(exe, '/');
+	for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++)
+		if (names(slash ? slash + 1 : exe, runtimes[i].program) ||
+			(nameless && !strncmp(comm, runtimes[i].comm, strlen(runtimes[i].comm))))
+			return true;
+	return false;
+}
+
+static int check_program(pid_t pid, struct err *e)
+{
+	char path[64], exe[512], comm[32];
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
+	int r = fd_read_text(AT_FDCWD, path, comm, sizeof(comm));
+	if (r < 0)
+		return process_explain(pid, r == -ENOENT ? -ESRCH : r, e);
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	ssize_t n = readlink(path, exe, sizeof(exe) - 1);
+	if (n < 0)
+		return process_explain(pid, errno == ENOENT ? -ESRCH : -errno, e);
+	exe[n] = 0;
+	return is_runtime(exe, comm)
+		       ? 0
+		       : err_say(e, -EPERM, "pid %d is not parked by runc, crun or youki: it runs %.100s (%s)",
+				 (int)pid, exe, comm);
+}
+
+static int check_cgroup(pid_t pid, const char *id, struct err *e)
+{
+	char path[64], text[CGROUP_TEXT_MAX];
+	snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
+	int r = fd_read_text(AT_FDCWD, path, text, sizeof(text));
+	if (r < 0)
+		return process_explain(pid, r == -ENOENT ? -ESRCH : r, e);
+	return strstr(text, id) ? 0 : err_say(e, -EPERM, "pid %d is in no cgroup of container %s", (int)pid, id);
+}
+
+static int check_namespace(pid_t pid, struct err *e)
+{
+	uint64_t its = 0, ours = 1;
+	int r = process_namespace(pid, "mnt", &its);
+	if (r == 0)
+		r = process_namespace(getpid(), "mnt", &ours);
+	if (r < 0)
+		return process_explain(pid, r, e);
+	return its != ours ? 0 : err_say(e, -EPERM, "pid %d is in the machine's own mount namespace", (int)pid);
+}
+
+int parked_check(pid_t pid, const char *id, struct err *e)
+{
+	int r = check_program(pid, e);
+	if (r == 0)
+		r = check_cgroup(pid, id, e);
+	return r < 0 ? r : check_namespace(pid, e);
+}

@@ -1,0 +1,360 @@
+#include "profiler/daemon/fd_store.h"
+
+#include "oci/base/child_process.h"
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "oci/base/log.h"
+#include "profiler/daemon/supervisor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TARGET_NAME MANAGER_KEPT "target.%u.%u"
+#define JOURNAL_NAME MANAGER_KEPT "journal.%u"
+#define WORKER_NAME MANAGER_KEPT "worker"
+#define AGAIN_MS 100
+#define DROPS_MAX 65536
+#define OUTLAST_NS (3 * NSEC_PER_SEC)
+
+/* --- packing ------------------------------------------------------------------------------------------- */
+
+static int pack_target(int sock, const struct registered *r, union msg *m)
+{
+	int fds[TARGET_FDS_ALL];
+	size_t n = registered_list(r, fds);
+	m->target.desc = r->desc;
+	return msg_send(sock, m, MSG_TARGET, fds, n);
+}
+
+/* Of those that are not closed by now (ASKED_CLOSE). */
+static int pack_events(int sock, const struct registered *r, union msg *m)
+{
+	int fds[PROTOCOL_BATCH_MAX], error = 0;
+	uint32_t total = 0, left;
+	for (uint32_t i = 0; i < r->n_events; i++)
+		total += r->event_fds[i] >= 0;
+	left = total;
+	m->events.n = 0;
+	for (uint32_t i = 0; i < r->n_events && error == 0; i++) {
+		if (r->event_fds[i] < 0)
+			continue;
+		fds[m->events.n] = r->event_fds[i];
+		m->events.events[m->events.n++] = r->events[i];
+		left--;
+		if (left && m->events.n < PROTOCOL_BATCH_MAX)
+			continue;
+		m->events.total = left ? 0 : total;
+		error = msg_send(sock, m, MSG_EVENTS, fds, m->events.n);
+		m->events.n = 0;
+	}
+	return error;
+}
+
+int keeping_pack(const struct registered *r)
+{
+	static union msg m;
+	int pair[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+		return -errno;
+	int error = pack_target(pair[0], r, &m);
+	if (error == 0)
+		error = pack_events(pair[0], r, &m);
+	fd_close(pair[0]);
+	return error < 0 ? fd_close(pair[1]), error : pair[1];
+}
+
+/* --- unpacking ----------------------------------------------------------------------------------------- */
+
+static int next_message(int sock, union msg *m, int *fds, size_t *ret_n)
+{
+	struct err e;
+	*ret_n = 0;
+	ssize_t got = fd_peek(sock, m, sizeof(*m), fds, PROTOCOL_BATCH_MAX, ret_n);
+	int r = got <= 0 ? (int)got : msg_check(m, (size_t)got, *ret_n, &e);
+	if (got > 0 && r == 0)
+		return 0;
+	while (*ret_n)
+		fd_close(fds[--*ret_n]);
+	return got == 0 ? -EPIPE : r;
+}
+
+static int add_events(struct registered *r, const union msg *m, const int *fds, size_t n)
+{
+	if (m->head.type == MSG_EVENTS)
+		return registered_add(r, &m->events, fds);
+	while (n)
+		fd_close(fds[--n]);
+	return -EPROTO;
+}
+
+int keeping_unpack(int sock, struct registered **ret)
+{
+	static union msg m;
+	int fds[PROTOCOL_BATCH_MAX];
+	size_t n;
+	fcntl(sock, F_SETFL, O_NONBLOCK);
+	int error = next_message(sock, &m, fds, &n);
+	if (error == 0 && m.head.type != MSG_TARGET) {
+		while (n)
+			fd_close(fds[--n]);
+		error = -EPROTO;
+	}
+	if (error < 0)
+		return error;
+	struct registered *r = registered_new(&m.target.desc, fds);
+	error = r ? 0 : -ENOMEM;
+	while (error == 0 && !registered_is_complete(r)) {
+		error = next_message(sock, &m, fds, &n);
+		if (error == 0)
+			error = add_events(r, &m, fds, n);
+	}
+	if (error < 0) {
+		registered_free(r);
+		return error == -EPIPE ? -EPROTO : error;
+	}
+	*ret = r;
+	return 0;
+}
+
+/* --- keeping ------------------------------------------------------------------------------------------- */
+
+static void name_of(const struct registered *r, char name[static MANAGER_NAME_MAX])
+{
+	snprintf(name, MANAGER_NAME_MAX, TARGET_NAME, r->number, r->turn);
+}
+
+/* One that cannot be told now is told later: a manager that does not read holds up nobody. */
+static bool tell_drop(struct supervisor *s, uint32_t number, uint32_t turn)
+{
+	char name[MANAGER_NAME_MAX];
+	snprintf(name, sizeof(name), TARGET_NAME, number, turn);
+	return manager_drop(s->manager, name) != -EAGAIN;
+}
+
+static void drop(struct supervisor *s, uint32_t number, uint32_t turn)
+{
+	struct keeping_drop *more = NULL;
+	if (!s->n_drops && tell_drop(s, number, turn))
+		return;
+	if (s->n_drops < DROPS_MAX)
+		more = realloc(s->drops, (s->n_drops + 1) * sizeof(*more));
+	if (!more)
+		return; /* it goes with the unit, or when it is handed over */
+	s->drops = more;
+	s->drops[s->n_drops++] = (struct keeping_drop){number, turn};
+}
+
+static bool drop_all(struct supervisor *s)
+{
+	while (s->n_drops && tell_drop(s, s->drops[s->n_drops - 1].number, s->drops[s->n_drops - 1].turn))
+		s->n_drops--;
+	return !s->n_drops;
+}
+
+/* False: its queue is full. What fails otherwise will fail again. */
+static bool keep(struct supervisor *s, struct registered *r)
+{
+	char name[MANAGER_NAME_MAX];
+	fd_auto packed = keeping_pack(r);
+	name_of(r, name);
+	int error = packed < 0 ? packed : manager_keep(s->manager, name, packed);
+	if (packed >= 0 && error == -EAGAIN)
+		return false;
+	r->kept = error < 0 ? KEPT_NOT : KEPT;
+	if (error < 0)
+		log_line(LOG_WARNING, "target=%s outcome=\"not kept by the service manager\" reason=\"%s\"", r->desc.id,
+			strerror(-error));
+	return true;
+}
+
+/* In the place of another one, maybe. */
+static bool keep_instead(struct supervisor *s, const char *name, int fd)
+{
+	int r = manager_drop(s->manager, name);
+	if (r == 0)
+		r = manager_keep(s->manager, name, fd);
+	if (r < 0 && r != -EAGAIN)
+		log_line(LOG_WARNING, "kept=%s outcome=\"not kept by the service manager\" reason=\"%s\"", name,
+			strerror(-r));
+	return r != -EAGAIN;
+}
+
+static bool keep_journal(struct supervisor *s)
+{
+	char name[MANAGER_NAME_MAX];
+	bool done = true;
+	for (unsigned i = 0; i < 2 && s->engine->journal[i] >= 0 && done; i++) {
+		snprintf(name, sizeof(name), JOURNAL_NAME, i);
+		done = keep_instead(s, name, s->engine->journal[i]);
+	}
+	return s->journal_kept = done;
+}
+
+/* So that the next one knows whether somebody may still write to the journal. */
+static bool keep_worker(struct supervisor *s)
+{
+	return s->worker_kept = s->pidfd < 0 || keep_instead(s, WORKER_NAME, s->pidfd);
+}
+
+int keeping_round(struct supervisor *s)
+{
+	if (!s->manager || s->manager->sock < 0 || s->quitting)
+		return -1;
+	bool done = drop_all(s) && (s->journal_kept || keep_journal(s)) && (s->worker_kept || keep_worker(s));
+	for (struct registered *r = s->targets; r && done; r = r->next)
+		if (r->armed && !r->desc.running && r->kept == KEPT_YET)
+			done = keep(s, r);
+	return done ? -1 : AGAIN_MS;
+}
+
+void keeping_forget(struct supervisor *s, struct registered *r)
+{
+	if (s->manager && r->kept == KEPT)
+		drop(s, r->number, r->turn);
+	r->kept = KEPT_YET;
+}
+
+/* --- what it kept -------------------------------------------------------------------------------------- */
+
+/* The same as the one that the estate had, or another's. */
+static struct registered *find_same(struct supervisor *s, const struct target_desc *d)
+{
+	struct registered *r = s->targets;
+	while (r &&
+		!(r->desc.host_pid == d->host_pid && r->desc.start_time == d->start_time && !strcmp(r->desc.id, d->id)))
+		r = r->next;
+	return r;
+}
+
+static int restore(struct supervisor *s, const struct kept *k, uint32_t number)
+{
+	struct registered *r;
+	int error = keeping_unpack(k->fd, &r);
+	if (error < 0) {
+		log_line(LOG_WARNING, "kept=%s outcome=\"not taken back\" reason=\"%s\"", k->name,
+			error == -EPIPE ? "it was taken before" : strerror(-error));
+		return error;
+	}
+	if (find_same(s, &r->desc)) {
+		registered_free(r);
+		return -EEXIST;
+	}
+	r->detached = r->unmapped = true;
+	supervisor_restore(s, r, number);
+	return 0;
+}
+
+/* It is kept as it is. Where there is a worker, what it did not have has ended. */
+static int take_target(struct supervisor *s, const struct kept *k, uint32_t number, uint32_t turn)
+{
+	int error = supervisor_find(s, number)		  ? -EALREADY
+		    : s->worker >= 0 || s->killswitch.off ? -ESRCH
+							  : restore(s, k, number);
+	struct registered *r = supervisor_find(s, number);
+	if (!r) {
+		drop(s, number, turn);
+		return error;
+	}
+	r->turn = turn;
+	r->kept = KEPT;
+	return error;
+}
+
+/* Which target each of them is, 0: none. NULL: no memory, or there is nothing. */
+static struct keeping_drop *parse_names(const struct handed *h)
+{
+	struct keeping_drop *all = h->n_kept ? calloc(h->n_kept, sizeof(*all)) : NULL;
+	for (size_t i = 0; all && i < h->n_kept; i++)
+		if (sscanf(h->kept[i].name, TARGET_NAME, &all[i].number, &all[i].turn) != 2)
+			all[i].number = 0;
+	return all;
+}
+
+/* Of a supervisor of 0.1.0, which packed anew what it had read, and died before it had let go of the old one. */
+static bool has_later(const struct keeping_drop *all, size_t n, const struct keeping_drop *it)
+{
+	for (size_t i = 0; i < n; i++)
+		if (all[i].number == it->number && all[i].turn > it->turn)
+			return true;
+	return false;
+}
+
+/*
+ * A worker that is there and gave us nothing: it writes its last windows, or waits for us somewhere else. In its
+ * journal there is room for one. False: it does not end, however.
+ */
+static bool outlast(int pidfd)
+{
+	if (fd_wait(pidfd, POLLIN, deadline_in(OUTLAST_NS)) == 1)
+		return true;
+	log_line(LOG_ERR, "outcome=\"worker killed\" reason=\"it was another service's, and does not end\"");
+	process_kill(pidfd);
+	return fd_wait(pidfd, POLLIN, deadline_in(OUTLAST_NS)) == 1;
+}
+
+static bool journal_is_free(const struct supervisor *s, const struct handed *h)
+{
+	for (size_t i = 0; i < h->n_kept && !s->adopted; i++)
+		if (!strcmp(h->kept[i].name, WORKER_NAME) && !outlast(h->kept[i].fd))
+			return false;
+	return true;
+}
+
+static bool is_same_file(int a, int b)
+{
+	struct stat x, y;
+	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Where an estate was taken its journal is the worker's, and this one most likely. */
+static void take_journal(struct supervisor *s, struct kept *k, unsigned i)
+{
+	int *ours = &s->engine->journal[i];
+	if (!s->adopted) {
+		fd_close(*ours);
+		*ours = k->fd;
+		k->fd = -1;
+	} else if (!is_same_file(*ours, k->fd)) {
+		s->journal_kept = false;
+	}
+}
+
+static bool has_journal(const struct handed *h)
+{
+	char name[MANAGER_NAME_MAX];
+	unsigned found = 0;
+	for (size_t i = 0; i < h->n_kept; i++)
+		for (unsigned k = 0; k < 2; k++) {
+			snprintf(name, sizeof(name), JOURNAL_NAME, k);
+			found |= !strcmp(h->kept[i].name, name) ? 1u << k : 0;
+		}
+	return found == 3;
+}
+
+unsigned keeping_take(struct supervisor *s, struct handed *h, bool journal)
+{
+	struct keeping_drop *all = parse_names(h);
+	const bool both = all && journal && has_journal(h) && journal_is_free(s, h);
+	unsigned taken = 0, number;
+	s->journal_kept = both; /* and stays so: at no moment is it with nobody */
+	for (size_t i = 0; all && i < h->n_kept; i++) {
+		struct kept *k = &h->kept[i];
+		if (all[i].number && has_later(all, h->n_kept, &all[i]))
+			drop(s, all[i].number, all[i].turn);
+		else if (all[i].number)
+			taken += take_target(s, k, all[i].number, all[i].turn) == 0;
+		else if (both && sscanf(k->name, JOURNAL_NAME, &number) == 1 && number < 2)
+			take_journal(s, k, number);
+	}
+	free(all);
+	manager_handed_done(h);
+	return taken;
+}

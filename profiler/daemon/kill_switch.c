@@ -1,0 +1,83 @@
+#include "profiler/daemon/kill_switch.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "oci/base/log.h"
+#include "oci/config/options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#define LOOK_MS 500
+
+static void look(struct killswitch *k)
+{
+	int r = options_off(k->dir);
+	if (r < 0 && !k->told)
+		log_line(LOG_WARNING, "outcome=\"'pillion off' may go unheard\" reason=\"%s: %s\"", k->dir,
+			strerror(-r));
+	k->told = r < 0;
+	if (r < 0 || (r == 1) == k->off)
+		return;
+	k->off = r == 1;
+	k->turned(k->arg);
+}
+
+/* The directory may be a new one, and what is watched already is not watched twice. */
+static bool watch(struct killswitch *k)
+{
+	char parent[sizeof(k->dir)];
+	snprintf(parent, sizeof(parent), "%s", k->dir);
+	char *slash = strrchr(parent, '/');
+	if (slash)
+		slash[slash == parent] = 0;
+	bool outer = slash && inotify_add_watch(k->fd, parent, IN_CREATE | IN_MOVED_TO | IN_ONLYDIR) >= 0;
+	errno = 0;
+	bool inner =
+		inotify_add_watch(k->fd, k->dir, IN_CREATE | IN_MOVED_TO | IN_DELETE | IN_MOVED_FROM | IN_ONLYDIR) >= 0;
+	return inner || (outer && errno == ENOENT);
+}
+
+static void on_change(void *arg, uint32_t events)
+{
+	struct killswitch *k = arg;
+	char some[4096];
+	while (read(k->fd, some, sizeof(some)) > 0)
+		; /* what it was does not matter */
+	if (!watch(k))
+		killswitch_close(k, k->loop);
+	look(k);
+}
+
+void killswitch_open(struct killswitch *k, const char *dir, struct loop *loop)
+{
+	snprintf(k->dir, sizeof(k->dir), "%s", dir);
+	k->loop = loop;
+	k->source.fd = -1;
+	k->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	if (k->fd >= 0 && (!watch(k) || loop_add(loop, &k->source, k->fd, EPOLLIN, on_change, k) < 0))
+		k->fd = fd_close(k->fd);
+	look(k);
+}
+
+int killswitch_round(struct killswitch *k)
+{
+	if (k->fd >= 0)
+		return -1;
+	if (clock_now() >= k->due) {
+		look(k);
+		k->due = deadline_in(LOOK_MS * NSEC_PER_MSEC);
+	}
+	return deadline_left_ms(k->due);
+}
+
+void killswitch_close(struct killswitch *k, struct loop *loop)
+{
+	if (loop && k->fd >= 0)
+		loop_del(loop, &k->source);
+	k->fd = fd_close(k->fd);
+}

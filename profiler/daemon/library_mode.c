@@ -1,0 +1,130 @@
+#include "profiler/daemon/library_mode.h"
+
+#include "oci/base/child_process.h"
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "oci/base/log.h"
+#include "profiler/cli/command.h"
+#include "shim/attach/app_socket.h"
+#include "shim/attach/attach.h"
+#include "shim/libpillion/abi/start_reply.h"
+#include "shim/protocol/connect.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* What an application may have set for itself. */
+static void reset(void)
+{
+	static const int limits[] = {RLIMIT_NOFILE, RLIMIT_AS, RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_CPU, RLIMIT_STACK};
+	const int keep = STARTED_PIPE;
+	sigset_t none;
+	for (int sig = 1; sig < NSIG; sig++)
+		signal(sig, SIG_DFL);
+	signal(SIGPIPE, SIG_IGN); /* who gave up reads no more: then there is no target */
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		struct rlimit l;
+		if (getrlimit(limits[i], &l) == 0) {
+			l.rlim_cur = l.rlim_max;
+			setrlimit(limits[i], &l);
+		}
+	}
+	fd_close_all_but(&keep, 1);
+	fd_null_stdio(7);
+	fcntl(STARTED_PIPE, F_SETFD, FD_CLOEXEC);
+	prctl(PR_SET_NAME, "pillion-library");
+}
+
+/* Behind a path that only it knows, whose part also tells one session of a process from the next. */
+static void name_target(const struct app *a, struct attach_target *t)
+{
+	const char *slash = strrchr(a->socket, '/');
+	snprintf(t->id, sizeof(t->id), "library-%d.%.8s", (int)t->pid, slash && slash - a->socket > 8 ? slash - 8 : "");
+}
+
+static int start(struct options *o, pid_t pid, bool kept, struct app *app, struct attached *ret, struct err *e)
+{
+	static struct attach_target t;
+	int r = options_off(o->settings.etc) == 1
+			? err_say(e, -EPERM, "switched off on this host ('pillion on' ends that)")
+		: !o->settings.enabled ? err_say(e, -EPERM, "it is switched off: enabled is 0")
+				       : attach_find(pid, &t, e);
+	if (r == 0)
+		r = reach_output(&o->settings, pid, e);
+	if (r == 0)
+		r = app_listen_for_caller(app, e);
+	if (r < 0)
+		return r;
+	name_target(app, &t);
+	t.listener = app->listener;
+	t.except = kept ? getppid() : 0;
+	return attach_start(o, &t, ret, e);
+}
+
+static bool tell(int code, const char *socket, const char *text)
+{
+	struct started s = {.magic = STARTED_MAGIC, .version = STARTED_VERSION, .code = code};
+	snprintf(s.socket, sizeof(s.socket), "%s", socket);
+	snprintf(s.text, sizeof(s.text), "%s", text);
+	const bool heard = write(STARTED_PIPE, &s, sizeof(s)) == sizeof(s);
+	fd_close(STARTED_PIPE);
+	return heard;
+}
+
+/* Until its target has ended, by itself or as its process said; where we are below it, then until that has ended. */
+static void stay(struct attached *a, int process, bool kept)
+{
+	static struct msg_ended ended;
+	struct err e = {0};
+	fd_wait(a->sock, POLLIN, INT64_MAX);
+	attach_stop(a, &ended, &e);
+	if (kept)
+		fd_wait(process, POLLIN, INT64_MAX);
+}
+
+static int fail(const struct err *e)
+{
+	log_line(LOG_WARNING, "outcome=\"not profiled\" reason=\"%s\"", e->text);
+	tell(e->code, "", e->text);
+	return 1;
+}
+
+int library_main(int argc, char **argv)
+{
+	static struct options o;
+	struct app app = APP_NONE;
+	struct attached attached;
+	struct err e = {0};
+	reset();
+	const pid_t pid = argc > 3 ? atoi(argv[2]) : 0;
+	const bool kept = argc > 3 && !strcmp(argv[3], "1");
+	if (pid <= 0)
+		return 2;
+	fd_auto process = process_pidfd(pid);
+	command_settings(&o, argc - 3, argv + 3, &e);
+	log_open("pilliond-library", o.settings.log[0] ? o.settings.log : NULL);
+	log_level(o.settings.log_level);
+	if (e.code)
+		return fail(&e);
+	if (start(&o, pid, kept, &app, &attached, &e) < 0) {
+		app_forget(&app);
+		return fail(&e);
+	}
+	app.listener = fd_close(app.listener);
+	if (tell(0, app.socket, attached.notes) && chdir("/") == 0)
+		stay(&attached, process, kept);
+	else
+		fd_close(attached.sock);
+	app_forget(&app);
+	return 0;
+}

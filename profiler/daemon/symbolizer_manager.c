@@ -1,0 +1,187 @@
+#include "profiler/daemon/symbolizer_manager.h"
+
+#include "oci/base/child_process.h"
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "oci/base/log.h"
+#include "profiler/target/engine.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#define LONG_NS (60 * NSEC_PER_SEC) /* what lived so long did not die of what it is */
+#define HASTY_FREE 2		    /* that are followed at once */
+#define PAUSE_NS (100 * NSEC_PER_MSEC)
+#define PAUSE_MAX_NS (5 * NSEC_PER_SEC)
+#define FAILED_NS (1 * NSEC_PER_SEC) /* until it is tried again */
+
+/* --- the supervisor's side ------------------------------------------------------------------------------ */
+
+static void let_go(struct symbolizing *x)
+{
+	if (x->loop)
+		loop_del(x->loop, &x->source);
+	if (x->pidfd >= 0)
+		process_kill(x->pidfd); /* one that talks nonsense, or is stopped, lives */
+	x->pidfd = fd_close(x->pidfd);
+	symbolizer_close(&x->sockets);
+}
+
+static int64_t pause_of(unsigned hasty)
+{
+	unsigned beyond = hasty > HASTY_FREE ? hasty - HASTY_FREE - 1 : 0;
+	int64_t ns = PAUSE_NS << (beyond < 8 ? beyond : 8);
+	return hasty <= HASTY_FREE ? 0 : ns < PAUSE_MAX_NS ? ns : PAUSE_MAX_NS;
+}
+
+static void on_end(struct symbolizing *x)
+{
+	int64_t now = clock_now();
+	let_go(x);
+	x->hasty = now - x->began > LONG_NS ? 1 : x->hasty + 1;
+	int64_t wait = pause_of(x->hasty);
+	x->again = now + wait;
+	x->news = SYMBOLIZING_STATE;
+	if (!forkserver_is_there(x->from))
+		log_line(
+			LOG_ERR, "outcome=\"no source lines, no demangled names\" reason=\"the symbolizer has ended\"");
+	else if (wait)
+		log_line(LOG_ERR,
+			"outcome=\"no source lines, no demangled names\" reason=\"%u symbolizers have ended, one soon "
+			"after "
+			"the other\" again_ms=%d",
+			x->hasty, (int)(wait / NSEC_PER_MSEC));
+	else
+		log_line(LOG_WARNING, "outcome=\"another symbolizer\" reason=\"it has ended\"");
+}
+
+/* It says once who it is; the next thing that comes is its end. */
+static void on_word(void *arg, uint32_t events)
+{
+	struct symbolizing *x = arg;
+	int r = symbolizer_process(x->sockets.questions);
+	if (r == -EAGAIN || r == -EMFILE)
+		return;
+	if (r >= 0 && x->pidfd < 0) {
+		x->pidfd = r;
+		return;
+	}
+	fd_close(r);
+	on_end(x);
+}
+
+static int watch(struct symbolizing *x)
+{
+	x->again = 0;
+	x->began = clock_now();
+	return loop_add(x->loop, &x->source, x->sockets.questions, EPOLLIN, on_word, x);
+}
+
+/* The fork server's end is logged where it is watched. Who has no more than its socket learns of it here. */
+static void end_for_good(struct symbolizing *x)
+{
+	x->renewable = false;
+	x->again = 0;
+	if (forkserver_is_there(x->from) && x->from->pidfd < 0)
+		log_line(LOG_ERR, "outcome=\"no source lines, no demangled names\" reason=\"who forks symbolizers has "
+				  "ended\"");
+}
+
+static void begin(struct symbolizing *x)
+{
+	int r = forkserver_fork(x->from, &x->sockets);
+	if (r == 0)
+		r = watch(x);
+	x->news = r == 0 ? SYMBOLIZING_SOCKETS : SYMBOLIZING_STATE;
+	if (r == 0)
+		return;
+	symbolizer_close(&x->sockets);
+	if (r == -EPIPE) {
+		end_for_good(x);
+		return;
+	}
+	x->again = deadline_in(FAILED_NS);
+	log_line(LOG_ERR, "outcome=\"no source lines, no demangled names\" reason=\"no symbolizer: %s\"", strerror(-r));
+}
+
+void symbolizing_adopt(struct symbolizing *x, const struct symbolizer_sockets *theirs)
+{
+	x->sockets = *theirs;
+}
+
+void symbolizing_start(struct symbolizing *x, struct loop *l)
+{
+	x->loop = l;
+	x->renewable = forkserver_is_there(x->from);
+	if (x->sockets.questions < 0)
+		begin(x);
+	else if (watch(x) < 0 || !x->renewable) /* a worker takes for granted that it is */
+		x->news = SYMBOLIZING_STATE;
+}
+
+int symbolizing_round(struct symbolizing *x)
+{
+	if (x->renewable && !forkserver_is_there(x->from)) {
+		x->renewable = false;
+		x->news = x->news ? x->news : SYMBOLIZING_STATE;
+	}
+	if (!x->again || !x->renewable)
+		return -1;
+	if (clock_now() >= x->again)
+		begin(x);
+	return x->again ? deadline_left_ms(x->again) : -1;
+}
+
+uint32_t symbolizing_state(const struct symbolizing *x)
+{
+	return (x->sockets.questions >= 0 ? SYMBOLIZING_THERE : 0u) | (x->renewable ? SYMBOLIZING_RENEWABLE : 0u);
+}
+
+void symbolizing_abandon(struct symbolizing *x)
+{
+	x->pidfd = fd_close(x->pidfd);
+}
+
+void symbolizing_close(struct symbolizing *x)
+{
+	if (x->pidfd < 0 && x->sockets.questions >= 0)
+		symbolizer_kill(x->sockets.questions);
+	let_go(x);
+}
+
+/* --- the worker's side ---------------------------------------------------------------------------------- */
+
+int symbolizing_open(struct engine *g)
+{
+	struct symbolizer_sockets *s = &g->symbolizing.sockets;
+	int r = s->questions < 0 ? 0 : symbolizer_new(s->questions, &g->symbolizer);
+	if (r == 0)
+		r = files_new(s->readers, &g->files);
+	*s = (struct symbolizer_sockets){-1, -1};
+	return r;
+}
+
+void symbolizing_hear(struct engine *g, uint32_t state, const int *fds, size_t n)
+{
+	g->symbolizing.renewable = state & SYMBOLIZING_RENEWABLE;
+	if (n == 2) {
+		symbolizer_free(g->symbolizer); /* what it was asked ends by itself */
+		if (symbolizer_new(fds[0], &g->symbolizer) < 0)
+			g->symbolizer = NULL;
+		files_connect(g->files, fds[1]);
+	} else if (!(state & SYMBOLIZING_THERE)) {
+		g->symbolizer = symbolizer_free(g->symbolizer);
+	}
+	g->look_again = 0; /* windows may wait for it */
+}
+
+bool symbolizing_works(const struct engine *g)
+{
+	return g->symbolizer && !symbolizer_has_ended(g->symbolizer);
+}
+
+bool symbolizing_awaited(const struct engine *g)
+{
+	return g->symbolizer && g->symbolizing.renewable && g->channel >= 0 && symbolizer_has_ended(g->symbolizer);
+}

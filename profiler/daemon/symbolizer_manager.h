@@ -1,0 +1,54 @@
+/*
+ * symbolizer_manager - the symbolizer's server (symbolizer_client.h) of a worker: the supervisor has it forked (forkserver.h), and
+ * another one when it has ended; the worker asks it, through sockets of which the supervisor keeps a copy, for the
+ * worker's successor.
+ *
+ * One that ends soon after it began, again and again, is followed by the next one later each time, and what waits for
+ * names is told that there is none meanwhile.
+ */
+#pragma once
+
+#include "profiler/symbol/forkserver.h"
+
+struct engine;
+
+/* What the worker has not been told. */
+enum symbolizing_news { SYMBOLIZING_TOLD, SYMBOLIZING_STATE, SYMBOLIZING_SOCKETS };
+/* What it is told, beside the sockets of another one: a mask. */
+enum { SYMBOLIZING_THERE = 1, SYMBOLIZING_RENEWABLE = 2 };
+
+struct symbolizing {
+	const struct forkserver *from; /* given; others may have theirs from it as well */
+	struct loop *loop;
+	struct symbolizer_sockets sockets; /* -1: there is no server */
+	int pidfd;			   /* of it, when it has said so; or -1 */
+	struct loop_source source;
+	int64_t began, again; /* when it was asked for; another one not before, 0 = it is there */
+	unsigned hasty;	      /* servers in a row that did not live long */
+	bool renewable;	      /* there can be another one */
+	enum symbolizing_news news;
+};
+#define SYMBOLIZING_NONE                                                                                               \
+	{                                                                                                              \
+		.sockets = {-1, -1}, .pidfd = -1, .source.fd = -1                                                      \
+	}
+
+/* --- the supervisor's side --- */
+
+/* Of a worker that had another supervisor (taken); before the next one. */
+void symbolizing_adopt(struct symbolizing *x, const struct symbolizer_sockets *theirs);
+/* Where none was adopted, the first one is forked. */
+void symbolizing_start(struct symbolizing *x, struct loop *l);
+/* Another one, where it is due: then there are news. Milliseconds until there is something to do, or -1. */
+int symbolizing_round(struct symbolizing *x);
+uint32_t symbolizing_state(const struct symbolizing *x);
+void symbolizing_abandon(struct symbolizing *x); /* in a child: the sockets are all that it needs */
+void symbolizing_close(struct symbolizing *x);	 /* when the worker has gone; a server that is stopped, too */
+
+/* --- the worker's side --- */
+
+int symbolizing_open(struct engine *g); /* symbolizer and readers, from the sockets (taken) */
+/* There is another one, or none for now, or none for ever: as symbolizing_state; n descriptors (taken). */
+void symbolizing_hear(struct engine *g, uint32_t state, const int *fds, size_t n);
+bool symbolizing_works(const struct engine *g);	  /* there is one, and it lives */
+bool symbolizing_awaited(const struct engine *g); /* it has ended, and there will be another one */

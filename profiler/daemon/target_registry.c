@@ -1,0 +1,253 @@
+#include "profiler/daemon/target_registry.h"
+
+#include "oci/base/child_process.h"
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CLOSING_MAX 16
+#define HURRY_NS (10 * NSEC_PER_MSEC)
+
+enum place { PLACE_CGROUP = 2, PLACE_EXE, PLACE_OPENED };
+
+/*
+ * The worker has no paths: what it reads of the cgroup again and again is opened here. Where the cgroup has no such
+ * file, or is gone, it does without.
+ */
+static void open_cgroup_files(struct registered *r)
+{
+	static const char *const names[] = {"cgroup.events", "cpu.stat"};
+	int dir = r->fds[PLACE_CGROUP];
+	for (unsigned i = 0; dir >= 0 && i < sizeof(names) / sizeof(names[0]); i++) {
+		if (r->fds[PLACE_OPENED + i] >= 0)
+			continue;
+		int fd = fd_open(dir, names[i], O_RDONLY | O_NONBLOCK, 0);
+		r->fds[PLACE_OPENED + i] = fd < 0 ? -1 : fd;
+		r->desc.fds |= fd < 0 ? 0 : 1u << (PLACE_OPENED + i);
+	}
+}
+
+struct registered *registered_new(const struct target_desc *d, const int *fds)
+{
+	struct registered *r = calloc(1, sizeof(*r));
+	size_t next = 0;
+	for (unsigned i = 0; i < TARGET_FDS_ALL; i++) {
+		int fd = d->fds & 1u << i ? fds[next++] : -1;
+		if (r)
+			r->fds[i] = fd;
+		else
+			fd_close(fd);
+	}
+	if (!r)
+		return NULL;
+	r->desc = *d;
+	r->relay = r->far = r->source.fd = -1;
+	open_cgroup_files(r);
+	return r;
+}
+
+static int make_room(struct registered *r, uint32_t n)
+{
+	uint32_t room = r->room ? r->room : 16;
+	while (room < r->n_events + n)
+		room *= 2;
+	if (room == r->room)
+		return 0;
+	struct event_desc *events = realloc(r->events, room * sizeof(*events));
+	r->events = events ? events : r->events;
+	int *fds = events ? realloc(r->event_fds, room * sizeof(*fds)) : NULL;
+	r->event_fds = fds ? fds : r->event_fds;
+	r->room = fds ? room : r->room;
+	return fds ? 0 : -ENOMEM;
+}
+
+int registered_add(struct registered *r, const struct msg_events *m, const int *fds)
+{
+	int error = r->total ? -EPROTO : make_room(r, m->n);
+	for (uint32_t i = 0; i < m->n; i++)
+		if (error < 0) {
+			fd_close(fds[i]);
+		} else {
+			r->events[r->n_events] = m->events[i];
+			r->event_fds[r->n_events++] = fds[i];
+		}
+	if (error == 0)
+		r->total = m->total;
+	return error;
+}
+
+void registered_remember(struct registered *r, uint32_t key, int fd)
+{
+	uint32_t i = 0;
+	while (i < r->n_memories && r->memories[i].key != key)
+		i++;
+	if (i < r->n_memories) {
+		fd_close(r->memories[i].fd);
+		r->memories[i] = r->memories[--r->n_memories];
+	}
+	struct registered_memory *more = fd >= 0 && r->n_memories < REGISTERED_MEMORIES
+						 ? reallocarray(r->memories, r->n_memories + 1, sizeof(*more))
+						 : NULL;
+	if (!more) {
+		fd_close(fd);
+		return;
+	}
+	r->memories = more;
+	r->memories[r->n_memories++] = (struct registered_memory){key, fd};
+}
+
+bool registered_is_complete(const struct registered *r)
+{
+	return r->total || r->desc.strategy == STRATEGY_TIMERS;
+}
+
+int registered_cgroup(const struct registered *r)
+{
+	return r->fds[PLACE_CGROUP];
+}
+
+size_t registered_list(const struct registered *r, int ret[static TARGET_FDS_ALL])
+{
+	size_t n = 0;
+	for (unsigned i = 0; i < TARGET_FDS_ALL; i++)
+		if (r->desc.fds & 1u << i)
+			ret[n++] = r->fds[i];
+	return n;
+}
+
+uint32_t registered_fds(const struct registered *r)
+{
+	return r->n_events + r->n_memories + (uint32_t)__builtin_popcount(r->desc.fds) + 1;
+}
+
+/* Processes that close a descriptor each. `begun` is memory that they share with us. */
+static struct closer {
+	pid_t pid; /* 0: a place */
+	int fd;
+} closing[CLOSING_MAX];
+static atomic_char *begun;
+
+/* Descriptors that are still to be closed: there was no place, or their process was killed before it had begun. */
+static struct {
+	int *fds;
+	size_t n, room;
+} late;
+
+static void close_later(int fd)
+{
+	if (late.n == late.room) {
+		size_t room = late.room ? 2 * late.room : 64;
+		int *more = realloc(late.fds, room * sizeof(*more));
+		if (!more)
+			return; /* it stays open */
+		late.fds = more;
+		late.room = room;
+	}
+	late.fds[late.n++] = fd;
+}
+
+static void end_closer(struct closer *c)
+{
+	c->pid = 0;
+	if (!begun[c - closing])
+		close_later(c->fd);
+}
+
+static void start_closer(struct closer *c, int fd)
+{
+	atomic_char *mark = &begun[c - closing];
+	*mark = 0;
+	long pid = syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
+	if (pid == 0) {
+		*mark = 1;
+		fd_close(fd);
+		_exit(0);
+	}
+	if (pid < 0)
+		fd_close(fd);
+	*c = (struct closer){pid < 0 ? 0 : (pid_t)pid, fd};
+}
+
+static bool share_marks(void)
+{
+	if (begun)
+		return true;
+	void *page = mmap(NULL, CLOSING_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	begun = page == MAP_FAILED ? NULL : page;
+	return begun != NULL;
+}
+
+void registered_reap(void)
+{
+	for (unsigned i = 0; i < CLOSING_MAX; i++)
+		if (closing[i].pid && waitpid(closing[i].pid, NULL, WNOHANG) != 0)
+			end_closer(&closing[i]);
+	for (unsigned i = 0; i < CLOSING_MAX && late.n && share_marks(); i++)
+		if (!closing[i].pid)
+			start_closer(&closing[i], late.fds[--late.n]);
+}
+
+/* A place, or NULL. Where all wait, one of them is ended; one that has had no CPU yet would be ended in vain. */
+static struct closer *find_place(void)
+{
+	static unsigned last;
+	registered_reap();
+	for (unsigned i = 0; i < CLOSING_MAX; i++)
+		if (!closing[i].pid)
+			return &closing[i];
+	struct closer *oldest = &closing[last++ % CLOSING_MAX];
+	if (!begun[oldest - closing] || process_wait(oldest->pid, clock_now() + HURRY_NS) == -ETIMEDOUT)
+		return NULL;
+	end_closer(oldest);
+	return oldest;
+}
+
+/*
+ * Its file system is the target's, and close(2) of a file may wait for that for ever (FUSE, flush). So a child that
+ * shares our table of descriptors closes it: the number is free at once, and the child waits. While that many wait, a
+ * descriptor stays open, and is closed later: descriptors have a limit that refuses targets, processes are others' too.
+ */
+void registered_let_go(int fd)
+{
+	if (fd < 0)
+		return;
+	struct closer *place = share_marks() ? find_place() : NULL;
+	if (place)
+		start_closer(place, fd);
+	else
+		close_later(fd);
+}
+
+struct registered *registered_free(struct registered *r)
+{
+	if (!r)
+		return NULL;
+	for (uint32_t i = 0; i < r->n_events; i++)
+		fd_close(r->event_fds[i]);
+	for (unsigned i = 0; i < TARGET_FDS_ALL; i++)
+		if (i == PLACE_EXE)
+			registered_let_go(r->fds[i]);
+		else
+			fd_close(r->fds[i]);
+	while (r->n_memories)
+		fd_close(r->memories[--r->n_memories].fd);
+	fd_close(r->relay);
+	fd_close(r->far);
+	free(r->memories);
+	free(r->events);
+	free(r->event_fds);
+	free(r);
+	return NULL;
+}

@@ -1,0 +1,172 @@
+#include "profiler/daemon/user_service.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "oci/base/log.h"
+#include "profiler/daemon/control_server.h"
+#include "profiler/spool/user_spool.h"
+#include "profiler/target/limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+static struct tenant {
+	struct settings settings;
+	struct engine engine;
+	struct supervisor supervisor;
+	struct oom oom;
+	struct forkserver forkserver;
+	struct control *control;
+	int channel;
+	struct loop_source source;
+	uint64_t served; /* connections */
+	int64_t idle_at; /* then it has been idle for long; 0: it is busy */
+	bool ending;
+} tenant;
+
+static void end(struct tenant *t)
+{
+	t->ending = true;
+	loop_del(t->supervisor.loop, &t->source);
+	supervisor_quit(&t->supervisor);
+}
+
+static void on_channel(void *arg, uint32_t events)
+{
+	struct tenant *t = arg;
+	char nothing;
+	int sock = -1;
+	size_t n = 0;
+	ssize_t got = fd_recv(t->channel, &nothing, sizeof(nothing), &sock, 1, &n);
+	if (got == -EAGAIN)
+		return;
+	if (got <= 0 && got != -EMFILE) {
+		end(t);
+		return;
+	}
+	t->served++;
+	t->idle_at = 0;
+	if (n)
+		control_serve(t->control, sock);
+}
+
+/* Whoever sent us connections knows whether there is one under way. */
+static int watch_idle(struct tenant *t)
+{
+	if (t->ending || t->supervisor.targets || control_connections(t->control)) {
+		t->idle_at = 0;
+		return -1;
+	}
+	if (t->idle_at && clock_now() >= t->idle_at) {
+		fd_send(t->channel, &t->served, sizeof(t->served), NULL, 0);
+		t->idle_at = 0;
+	}
+	if (!t->idle_at)
+		t->idle_at = deadline_in(TENANT_IDLE_MS * NSEC_PER_MSEC);
+	return deadline_left_ms(t->idle_at);
+}
+
+static int due(void *arg)
+{
+	struct tenant *t = arg;
+	int wait = control_round(t->control);
+	wait = loop_sooner(wait, supervisor_round(&t->supervisor));
+	return loop_sooner(wait, watch_idle(t));
+}
+
+/* In a child. */
+static void let_go(void *arg)
+{
+	struct tenant *t = arg;
+	control_abandon(t->control);
+	fd_close(t->channel);
+	fd_close(t->forkserver.sock);
+}
+
+static void fill(struct tenant *t, const struct tenant_setup *setup)
+{
+	struct engine *g = &t->engine;
+	char name[32];
+	t->settings = *setup->settings;
+	t->channel = setup->channel;
+	t->oom.fd = -1;
+	g->modest = true;
+	g->rings = setup->rings;
+	g->root = setup->root;
+	g->kallsyms_fd = g->channel = g->statm = g->estate = g->journal[0] = g->journal[1] = -1;
+	g->trusted = setup->uid;
+	t->forkserver = (struct forkserver)FORKSERVER_NONE;
+	t->forkserver.sock = setup->forkserver;
+	g->symbolizing = (struct symbolizing)SYMBOLIZING_NONE;
+	g->symbolizing.from = &t->forkserver;
+	user_spool_name(setup->uid, name, sizeof(name));
+	snprintf(g->spool_path, sizeof(g->spool_path), "%.900s/%s", t->settings.spool, name);
+	g->exporting.setup = (struct exporter_setup){.spool = setup->spool,
+		.user = setup->uid,
+		.spool_bytes = t->settings.users_spool_bytes,
+		.spool_age_s = t->settings.spool_age_s,
+		.http = -1};
+	g->rates.account = -1;
+	limits_use(g, &t->settings);
+	snprintf(g->node, sizeof(g->node), "%s", t->settings.node);
+	t->supervisor.engine = g;
+	t->supervisor.settings = &t->settings;
+	t->supervisor.oom = &t->oom;
+	t->supervisor.in_worker = let_go;
+	t->supervisor.arg = t;
+}
+
+static int start(struct tenant *t, const struct tenant_setup *setup, struct err *e)
+{
+	struct engine *g = &t->engine;
+	fill(t, setup);
+	fcntl(t->channel, F_SETFL, O_NONBLOCK);
+	int r = rings_fit(g->rings, g->rings_note, sizeof(g->rings_note), e);
+	if (r == 0)
+		r = supervisor_new(&t->supervisor, e);
+	if (r == 0)
+		r = control_new(&t->supervisor, -1, -1, setup->uid, CONTROL_USER, &t->control, e);
+	if (r == 0)
+		r = supervisor_start(&t->supervisor, e);
+	if (r < 0)
+		return r;
+	r = loop_add(t->supervisor.loop, &t->source, t->channel, EPOLLIN, on_channel, t);
+	return r < 0 ? err_set(e, r, "the event loop") : 0;
+}
+
+static void finish(struct tenant *t)
+{
+	control_free(t->control);
+	supervisor_done(&t->supervisor);
+	rings_close(t->engine.rings);
+	loop_free(t->supervisor.loop);
+}
+
+_Noreturn void tenant_run(const struct tenant_setup *setup)
+{
+	static char program[32];
+	struct tenant *t = &tenant;
+	struct err e = {0};
+	prctl(PR_SET_NAME, "pilliond-user");
+	snprintf(program, sizeof(program), "pilliond-user-%u", (unsigned)setup->uid);
+	log_program(program);
+	int r = start(t, setup, &e);
+	if (r < 0) {
+		log_line(LOG_ERR, "user=%u outcome=refused reason=\"%s\"", (unsigned)setup->uid, e.text);
+		msg_refuse(setup->first, &e);
+		_exit(1);
+	}
+	if (t->engine.rings_note[0])
+		log_line(LOG_WARNING, "note=\"%s\"", t->engine.rings_note);
+	log_line(LOG_INFO, "user=%u state=ready", (unsigned)setup->uid);
+	t->served = 1;
+	control_serve(t->control, setup->first);
+	r = loop_run(t->supervisor.loop, due, t);
+	finish(t);
+	_exit(r < 0);
+}

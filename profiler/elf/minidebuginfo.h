@@ -1,0 +1,17 @@
+/*
+ * minidebuginfo - what a section .gnu_debugdata holds: an ELF file of symbols only, packed with xz, that distributions
+ * leave in stripped files (gdb manual, "MiniDebugInfo"). This is the only file that unpacks xz.
+ *
+ * The bytes are hostile: what comes out is bounded by what goes in, and the decoder by its dictionary.
+ */
+#pragma once
+
+#include "profiler/elf/elf.h"
+
+#define DEBUGDATA_MAX (64u << 20)  /* bytes of what was packed; also of the decoder's own memory */
+#define DEBUGDATA_RATIO 32	   /* nor more than so many for each packed one; 4 to 8 are usual */
+#define DEBUGDATA_SMALL (1u << 20) /* but that many always */
+
+/* malloc'ed. -EBADMSG: not xz, damaged or cut; -EFBIG: over a limit above; or the errno of a read. */
+int debugdata_unpack(
+	struct elf_source src, uint64_t offset, uint64_t size, uint8_t **ret, size_t *ret_size, struct err *e);

@@ -1,0 +1,14 @@
+/*
+ * calltree_counts - from what a process has called (calltree_reader.h) to a target's counts of MEASURES_CALLS: functions of its modules
+ * in place of addresses.
+ */
+#pragma once
+
+#include "profiler/inproc/calltree_reader.h"
+#include "profiler/target/target.h"
+
+/*
+ * Adds by how much it has grown to the counts of this event. ret_unknown: there was a function where nothing is known
+ * to be mapped. 0 or -errno of called_look; -ENOMEM.
+ */
+int calling_count(struct called *c, struct target *t, uint32_t event, uint32_t pid, bool *ret_unknown);

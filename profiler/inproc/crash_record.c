@@ -1,0 +1,283 @@
+#include "profiler/inproc/crash_record.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/log.h"
+#include "profiler/inproc/crash_report.h"
+#include "profiler/inproc/shm_reader.h"
+#include "profiler/sample/sample_stack.h"
+#include "profiler/target/symbol_requests.h"
+#include "profiler/target/target.h"
+#include "profiler/target/window.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAMES_NS (1500 * NSEC_PER_MSEC) /* a tree pins a file system: it is closed 2 s after the target's end */
+#define OVER_BELOW (64u << 10)		/* from the stack pointer to what a function's variables reach */
+#define OVER_ABOVE 4096u
+
+/* --- the stack ------------------------------------------------------------------------------------------- */
+
+static bool is_nowhere(const struct frame *f)
+{
+	return f->kind == FRAME_USER && !f->module;
+}
+
+/* Behind a call of an address that is none: as if it were the call itself that failed. */
+static void from_caller(struct crash *c, struct task *task, const struct record *r)
+{
+	static const struct perf_layout layout = {.sample_type = PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_USER};
+	struct record back = *r;
+	struct frame frames[AGGREGATE_STACK_MAX];
+	enum unwind_stop stop;
+	uint64_t to;
+	if (r->sample.stack_size < sizeof(to))
+		return;
+	memcpy(&to, r->sample.stack, sizeof(to));
+	back.sample.regs.r[UNWIND_IP] = back.sample.ip = to - 1;
+	back.sample.regs.r[UNWIND_SP] += sizeof(to);
+	back.sample.stack += sizeof(to);
+	back.sample.stack_size -= sizeof(to);
+	const size_t n = stack_frames(
+		c->target->engine->unwind, task, &back, &layout, &c->target->engine->jit_room, frames, &stop);
+	if (is_nowhere(&frames[0]))
+		return;
+	c->n = n < AGGREGATE_STACK_MAX ? n + 1 : n;
+	memcpy(c->frames + 1, frames, (c->n - 1) * sizeof(frames[0]));
+	c->stop = stop;
+}
+
+static void find_frames(struct crash *c, struct task *task, const struct record *r)
+{
+	static const struct perf_layout layout = {.sample_type = PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_USER};
+	struct target *t = c->target;
+	c->n = stack_frames(t->engine->unwind, task, r, &layout, &t->engine->jit_room, c->frames, &c->stop);
+	c->nowhere = is_nowhere(&c->frames[0]);
+	if (c->nowhere)
+		from_caller(c, task, r);
+}
+
+static void find_calls(struct crash *c, struct task *task)
+{
+	const uint64_t n = c->says.calls_n < AREA_CALLS_MAX ? c->says.calls_n : AREA_CALLS_MAX;
+	for (uint64_t i = 0; i < n; i++)
+		c->calls[c->n_calls++] = stack_frame(task, c->says.calls[i], false, &c->target->engine->jit_room);
+}
+
+static void find_mappings(struct crash *c, const struct space *s)
+{
+	const size_t all = s ? space_count(s) : 0, n = all < CRASH_MAPPINGS_MAX ? all : CRASH_MAPPINGS_MAX;
+	c->mappings = calloc(n + 1, sizeof(c->mappings[0]));
+	for (size_t i = 0; c->mappings && i < n; i++) {
+		const struct mapping *m = space_at(s, i);
+		const struct module_key *key = mapping_key(m);
+		struct crash_mapping *to = &c->mappings[c->n_mappings];
+		char id[2 * ELF_BUILD_ID_MAX + 1] = "";
+		for (size_t k = 0; k < key->build_id_len && k < ELF_BUILD_ID_MAX; k++)
+			snprintf(id + 2 * k, 3, "%02x", key->build_id[k]);
+		*to = (struct crash_mapping){m->start, m->end, m->pgoff, strdup(key->path), strdup(id)};
+		c->n_mappings++;
+	}
+}
+
+/* --- a report of it -------------------------------------------------------------------------------------- */
+
+static struct crash *crash_free(struct crash *c)
+{
+	if (!c)
+		return NULL;
+	naming_free(c->naming);
+	aggregate_free(c->counts);
+	for (size_t i = 0; i < c->n_mappings; i++) {
+		free(c->mappings[i].path);
+		free(c->mappings[i].build_id);
+	}
+	free(c->mappings);
+	free(c);
+	return NULL;
+}
+
+static void say_lost(const struct target *t, uint32_t pid, const char *why)
+{
+	log_line(LOG_ERR, "target=%s pid=%u outcome=\"crash without a report\" reason=\"%s\"", t ? t->desc.id : "", pid,
+		why);
+}
+
+void crash_written(struct target *t, const struct export_profile *p, const char *path, const struct err *e)
+{
+	if (path)
+		log_line(LOG_INFO, "target=%s pid=%u outcome=crashed file=\"%s\"", p->id, p->seq, path);
+	else
+		say_lost(t, p->seq, e->text);
+	if (!t)
+		return;
+	t->unwritten--;
+	target_settle(t);
+}
+
+static void hand_over(struct crash *c)
+{
+	struct target *t = c->target;
+	const struct target_desc *d = &t->desc;
+	struct export_profile p = {
+		.head.type = EXPORT_CRASH, .start_ns = c->real, .duration_ns = 0, .samples = 1, .seq = c->pid};
+	struct err e = {0};
+	char *text = NULL;
+	size_t len = 0;
+	snprintf(p.event, sizeof(p.event), "crash");
+	snprintf(p.id, sizeof(p.id), "%s", d->id);
+	snprintf(p.name, sizeof(p.name), "%s", d->name);
+	snprintf(p.pod, sizeof(p.pod), "%s", d->pod);
+	snprintf(p.pod_namespace, sizeof(p.pod_namespace), "%s", d->pod_namespace);
+	FILE *out = open_memstream(&text, &len);
+	int r = out ? crashreport_json(c, out) : -ENOMEM;
+	if (out && fclose(out) != 0 && r == 0)
+		r = -ENOMEM;
+	p.bytes = len;
+	if (r < 0 || !t->engine->exporting.client) {
+		free(text);
+		say_lost(t, c->pid, r < 0 ? strerror(-r) : "nobody writes the spool");
+		return;
+	}
+	r = exporter_write(t->engine->exporting.client, &p, (uint8_t *)text, t, &e);
+	if (r < 0)
+		say_lost(t, c->pid, e.text);
+	t->unwritten += r == 0;
+}
+
+static void refresh_code(const struct crash *c)
+{
+	const int64_t now = clock_now();
+	for (size_t i = 0; i < c->n; i++)
+		if (c->frames[i].kind == FRAME_JIT)
+			jit_refresh(c->frames[i].jit, now, target_open_named, c->target);
+}
+
+/* The target may end with this one, but not here: engine_soon looks. */
+static void finish(struct crash *c)
+{
+	struct target *t = c->target;
+	for (struct crash **at = &t->crashes; *at; at = &(*at)->next)
+		if (*at == c) {
+			*at = c->next;
+			break;
+		}
+	refresh_code(c);
+	hand_over(c);
+	crash_free(c);
+	engine_soon(t->engine, t, 0);
+}
+
+static void on_named(void *arg)
+{
+	finish(arg);
+}
+
+/* Where there is a stack at all, just above. */
+static bool is_stack_over(const struct crash *c, uint64_t copied)
+{
+	const uint64_t sp = c->regs.r[UNWIND_SP], at = c->says.address;
+	return copied && c->says.signal == SIGSEGV && c->says.code > 0 && at && at + OVER_BELOW >= sp &&
+	       at < sp + OVER_ABOVE;
+}
+
+static void fill(struct crash *c, const struct task *task, const struct record *r, const struct area_record *from)
+{
+	const int64_t ago = clock_now() - (int64_t)r->time;
+	c->real = clock_real() - (ago > 0 && (int64_t)r->time > 0 ? ago : 0);
+	c->pid = r->pid;
+	c->tid = r->tid;
+	c->says = *inbox_crash(from);
+	c->regs = r->sample.regs;
+	snprintf(c->process, sizeof(c->process), "%.15s", task->comm);
+	snprintf(c->exe, sizeof(c->exe), "%.63s", task->exe);
+	snprintf(c->thread, sizeof(c->thread), "%.15s", c->says.more.name);
+	c->stack_is_over = is_stack_over(c, r->sample.stack_size);
+}
+
+static unsigned pending(const struct target *t)
+{
+	unsigned n = 0;
+	for (const struct crash *c = t->crashes; c; c = c->next)
+		n++;
+	return n;
+}
+
+static void count(const struct crash *c, uint32_t event, const struct task *task)
+{
+	const struct who who = {c->pid, c->tid, task->comm, c->thread, task->exe, NULL};
+	aggregate_add(c->counts, c->frames, c->n, &who, 1, 1);
+	aggregate_add(c->counts, c->calls, c->n_calls, &who, 1, 1);
+	aggregate_add(c->target->counts[event], c->frames, c->n, &who, 1, 1);
+	c->target->tally.weight[event]++;
+	c->target->saved.changed = true;
+}
+
+static bool may_report(struct target *t)
+{
+	const int64_t now = clock_now(), least = now - CRASH_BURST * CRASH_EVERY_NS;
+	t->crash_credit = t->crash_credit > least ? t->crash_credit : least;
+	if (t->crash_credit + CRASH_EVERY_NS > now)
+		return false;
+	t->crash_credit += CRASH_EVERY_NS;
+	return true;
+}
+
+void crash_take(
+	struct target *t, uint32_t event, struct task *task, const struct record *r, const struct area_record *from)
+{
+	struct crash *c = calloc(1, sizeof(*c));
+	if (c && aggregate_new(&c->counts) < 0)
+		c = crash_free(c);
+	if (!c) {
+		say_lost(t, r->pid, "there is no memory");
+		return;
+	}
+	c->target = t;
+	fill(c, task, r, from);
+	if (t->plain) {
+		c->n = stack_plain(r, c->frames);
+	} else {
+		find_frames(c, task, r);
+		find_calls(c, task);
+		find_mappings(c, task->space);
+	}
+	count(c, event, task);
+	if (!may_report(t)) {
+		log_line(engine_peer_level(t->engine),
+			"target=%s pid=%u outcome=\"crash without a report\" reason=\"there were %d at once\"",
+			t->desc.id, c->pid, CRASH_BURST);
+		crash_free(c);
+		return;
+	}
+	const bool many = pending(t) >= CRASH_PENDING_MAX;
+	c->next = t->crashes;
+	t->crashes = c;
+	if (!many)
+		c->naming = naming_start(t, &c->counts, 1, NAMING_CRASH, clock_now() + NAMES_NS, on_named, c);
+	if (!c->naming)
+		finish(c);
+}
+
+int crash_round(struct target *t, int64_t now)
+{
+	int wait = -1;
+	for (struct crash *c = t->crashes, *next; c; c = next) {
+		next = c->next;
+		wait = loop_sooner(wait, naming_round(c->naming, now));
+	}
+	return wait;
+}
+
+void crash_forget(struct target *t)
+{
+	while (t->crashes) {
+		struct crash *c = t->crashes;
+		t->crashes = c->next;
+		crash_free(c);
+	}
+}

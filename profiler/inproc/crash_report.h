@@ -1,0 +1,33 @@
+/*
+ * crash_report - what a crash (crash_record.h) is told like: a JSON document, one file each, and the same for people.
+ *
+ *	{"time", "target", "name", "pod", "namespace",
+ *	 "process": {"pid", "name", "exe"}, "thread": {"tid", "name"},
+ *	 "signal": {"number", "name", "code", "what", "address", "sender", "user"},
+ *	 "frames": [{"function", "file", "line", "inlined", "module", "build_id", "offset"}], "truncated",
+ *	 "calls": as frames, by the instrumented program's own account,
+ *	 "registers": {"rip", ...}, "mappings": [{"start", "end", "offset", "file", "build_id"}]}
+ *
+ * Addresses are texts, "0x...": they are numbers of 64 bits. What is not known is not there. Pids are those of the
+ * container. Whatever comes from the target is without control characters.
+ */
+#pragma once
+
+#include "oci/base/json_parse.h"
+#include "profiler/inproc/crash_record.h"
+
+#include <stdio.h>
+
+#define CRASHREPORT_MAX (4u << 20) /* bytes of a document that is read */
+
+/*
+ * A file as such a document and, where `ret_text` is not NULL, as its bytes, malloc'ed. fd: open (borrowed), or -errno:
+ * why it is not; `path` is for the sentence. -EBADMSG: it is no report.
+ */
+int crashreport_read(int fd, const char *path, struct json **ret, char **ret_text, size_t *ret_len, struct err *e);
+int crashreport_json(const struct crash *c, FILE *out); /* 0 or -errno */
+/* From a document of that form; what is missing in it is "?", or left out. */
+void crashreport_text(const struct json *doc, FILE *out);
+/* One line of a list, and its head. */
+void crashreport_head(FILE *out);
+void crashreport_line(const struct json *doc, const char *file, FILE *out);

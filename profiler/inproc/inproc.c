@@ -1,0 +1,608 @@
+#include "profiler/inproc/inproc_process.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "oci/base/log.h"
+#include "profiler/daemon/worker.h"
+#include "profiler/target/checkpoint_write.h"
+#include "profiler/target/limits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#define LABEL_CHANGES 500000 /* a second that are read, of a target */
+#define LABEL_THREADS 65536  /* whose labels are known, of a target */
+#define LABEL_THREADS_LEAST 256
+#ifndef SO_PEERPIDFD /* since Linux 6.5 */
+#define SO_PEERPIDFD 77
+#endif
+#define APP_FDS 3	/* its connection, or its process; its area; its trees */
+#define LAST_MESSAGES 4 /* a greeting, a tree, and that there is something to read */
+#define HELLO_NS (2 * NSEC_PER_SEC)
+#define AGAIN_NS (3 * NSEC_PER_MSEC)  /* what was too young is not any more */
+#define QUIET_NS (3 * NSEC_PER_SEC)   /* of one that has hung up, and of which no exit record tells */
+#define ORPHAN_NS (60 * NSEC_PER_SEC) /* to come back: it may be asleep, and does so when it runs */
+
+/* It has closed its descriptors, or is gone. Where nothing tells which, by its silence. */
+static bool is_quiet(const struct app *p)
+{
+	if (p->sock < 0 && p->process >= 0)
+		return fd_wait(p->process, POLLIN, 0) != 0;
+	return p->sock < 0 && clock_now() - p->heard > (p->orphan ? ORPHAN_NS : QUIET_NS);
+}
+
+/* By its records; of whom there are none, by its connection: its children have that, too, until they connect
+ * themselves. */
+static bool has_ended(const struct app *p)
+{
+	if (p->apps->timers)
+		return is_quiet(p);
+	const struct task *task = tasks_find(p->apps->target->tasks, p->inbox.pid);
+	return task ? task->exited != 0 : p->orphan ? is_quiet(p) : p->sock < 0;
+}
+
+void apps_window(struct apps *a, bool last)
+{
+	for (struct app *p = a ? a->first : NULL; p; p = p->next)
+		app_look_at_calls(p);
+	for (struct app *p = a && apps_heap(a) ? a->first : NULL; p; p = p->next)
+		if (p->orphan || (!p->hello_by && (last || !has_ended(p))))
+			inuse_count(&p->inuse, p->orphan ? NULL : &p->inbox, a->mean, apps_heap(a));
+}
+
+void apps_next_window(struct apps *a, struct aggregate *const *last, struct aggregate *const *next)
+{
+	for (struct app *p = a && apps_heap(a) ? a->first : NULL; p; p = p->next)
+		inuse_move(&p->inuse, last[a->heap], next[a->heap]);
+}
+
+/* --- connections --------------------------------------------------------------------------------------------- */
+
+/* The supervisor has it for who comes behind us, should we be killed; -1: no more. */
+static void remember(const struct app *p, uint32_t key, int memory)
+{
+	const struct target *t = p->apps->target;
+	worker_tell(t->engine, &(struct asked){ASKED_REMEMBER, t->number, key}, memory);
+}
+static uint32_t key_of_area(const struct app *p)
+{
+	return (uint32_t)(p->inbox.cookie >> 32);
+}
+static uint32_t key_of_tree(const struct app *p)
+{
+	return (uint32_t)p->inbox.cookie;
+}
+
+static bool has_pid(const struct apps *a, uint32_t pid)
+{
+	const struct app *p = a->first;
+	while (p && p->inbox.pid != pid)
+		p = p->next;
+	return p;
+}
+
+static void forget(struct app *p)
+{
+	struct apps *a = p->apps;
+	for (struct app **at = &a->first; *at; at = &(*at)->next)
+		if (*at == p) {
+			*at = p->next;
+			a->n--;
+			break;
+		}
+	app_look_at_calls(p);
+	if (p->called.memory >= 0)
+		remember(p, key_of_tree(p), -1);
+	if (p->remembered)
+		remember(p, key_of_area(p), -1);
+	a->lost += p->inbox.lost + p->inbox.missed;
+	a->target->tally.apps_cpu += p->inbox.cpu;
+	loop_del(a->target->engine->loop, &p->source);
+	fd_close(p->sock);
+	fd_close(p->process);
+	inbox_close(&p->inbox);
+	inuse_done(&p->inuse);
+	called_done(&p->called);
+	labelled_done(&p->labels);
+	if (a->timers && p->inbox.pid && !has_pid(a, p->inbox.pid))
+		tasks_ended(a->target->tasks, p->inbox.pid, (uint64_t)clock_now());
+	free(p);
+}
+
+/* How many records, or -errno. */
+static int read_records(struct app *p, int64_t until, bool all)
+{
+	struct target *t = p->apps->target;
+	const int64_t cpu = clock_cpu();
+	const int r = p->hello_by || p->orphan ? 0 : inbox_drain(&p->inbox, until, all, app_record, p);
+	t->cost += clock_cpu() - cpu;
+	t->tally.apps_cpu += p->inbox.cpu;
+	t->saved.changed |= p->inbox.cpu != 0;
+	p->inbox.cpu = 0;
+	if (r > 0)
+		p->heard = clock_now();
+	return r;
+}
+
+/* What it has told by then, and called, is of what it had until then. */
+void apps_image_ends(struct apps *a, uint32_t pid, int64_t time)
+{
+	for (struct app *p = a ? a->first : NULL; p; p = p->next) {
+		if (p->inbox.pid != pid)
+			continue;
+		read_records(p, time, false); /* what is wrong with it is found out again */
+		if (p->called.born < time)
+			app_look_at_calls(p);
+	}
+}
+
+/* False: it is gone. */
+static bool drain(struct app *p, int64_t until, bool all)
+{
+	struct target *t = p->apps->target;
+	const int r = read_records(p, until, all);
+	if (r >= 0 && inbox_is_crowded(&p->inbox))
+		commit_flush(t->engine->commit, t->engine, clock_now());
+	if (r >= 0 && (!t->engine->commit || inbox_is_crowded(&p->inbox)))
+		inbox_said(&p->inbox);
+	if (r >= 0 && inbox_is_behind(&p->inbox))
+		engine_soon(t->engine, t, AGAIN_NS);
+	if (r >= 0)
+		return true;
+	log_line(engine_peer_level(t->engine), "target=%s pid=%u outcome=\"library left alone\" reason=\"%s\"",
+		t->desc.id, p->inbox.pid, strerror(-r));
+	forget(p);
+	return false;
+}
+
+/* Who connected; -1 before Linux 6.5. */
+static int process_of(int sock)
+{
+	int fd = -1;
+	socklen_t size = sizeof(fd);
+	return getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0 ? fd : -1;
+}
+
+static void hang_up(struct app *p)
+{
+	struct target *t = p->apps->target;
+	loop_del(t->engine->loop, &p->source);
+	if (p->apps->timers && !p->hello_by)
+		p->process = process_of(p->sock);
+	p->sock = fd_close(p->sock);
+	p->heard = p->apps->hung_up = clock_now();
+	if (p->apps->timers)
+		engine_soon(t->engine, t, APPS_LINGER_NS);
+	if (p->hello_by)
+		forget(p);
+}
+
+bool apps_alive(const struct apps *a)
+{
+	for (const struct app *p = a ? a->first : NULL; p; p = p->next)
+		if (p->sock >= 0 || ((p->orphan || p->process >= 0) && !is_quiet(p)))
+			return true;
+	return a && a->hung_up && clock_now() - a->hung_up < APPS_LINGER_NS;
+}
+
+static void take_over(struct app *p, struct app *old)
+{
+	if (old->orphan)
+		inbox_resume(&p->inbox, old->inbox.read);
+	inuse_take(&p->inuse, &old->inuse);
+	called_take(&p->called, &old->called);
+	p->sampled = old->sampled;
+	old->remembered = false; /* by the same key */
+	forget(old);
+}
+
+/* Where no record tells of an exec: it has a pid that another one had, of which all is to be known by then. */
+static void begin_image(struct app *p)
+{
+	struct apps *a = p->apps;
+	struct target *t = a->target;
+	uint64_t used = 0; /* by the one that was there last: it is one clock */
+	bool known = false;
+	for (struct app *other = a->first, *next; other; other = next) {
+		next = other->next;
+		if (other == p || other->hello_by || other->inbox.pid != p->inbox.pid)
+			continue;
+		if (!drain(other, clock_now(), false))
+			continue;
+		app_look_at_calls(other);
+		other->process = fd_close(other->process); /* that is another one now */
+		used = other->inbox.cpu_seen > used ? other->inbox.cpu_seen : used;
+		known = true;
+	}
+	if (!known && p->inbox.pid == (uint32_t)t->desc.init_pid && !t->started)
+		used = UINT64_MAX;
+	if (!p->inbox.cpu_seen && used)
+		inbox_skip_cpu(&p->inbox, used);
+	tasks_exec(t->tasks, p->inbox.pid);
+	t->saved.tasks = t->saved.changed = true;
+	target_begin(t);
+}
+
+static uint64_t wanted_calls(const struct apps *a)
+{
+	if (a->calls >= a->target->desc.n_events)
+		return 0;
+	return AREA_CALLS | (a->target->desc.events[a->calls].with_time ? AREA_CALLS_TIME : 0) |
+	       (a->timers ? AREA_CALLS_MAPS : 0);
+}
+
+/* Of a process that we know: its trees. */
+static int on_tree(struct app *p, const struct area_tree *t, int memory)
+{
+	if (t->magic != AREA_TREE_MAGIC || t->version != AREA_VERSION ||
+		p->apps->calls >= p->apps->target->desc.n_events) {
+		fd_close(memory);
+		return -EPROTO;
+	}
+	int r = called_open(&p->called, memory);
+	if (r == 0 && p->called.cookie != p->inbox.cookie)
+		r = -EPROTO;
+	if (r < 0)
+		called_close(&p->called);
+	else
+		remember(p, key_of_tree(p), p->called.memory);
+	return r;
+}
+
+/* One area under two names: each of them would cost us as much, and that one nothing. */
+static bool is_anothers(struct app *p)
+{
+	struct stat st;
+	if (fstat(p->inbox.memory, &st) < 0)
+		return true;
+	p->ino = st.st_ino;
+	const struct app *other = p->apps->first;
+	while (other && (other == p || other->ino != p->ino || other->inbox.cookie == p->inbox.cookie))
+		other = other->next;
+	return other;
+}
+
+/* -errno: it is nobody whom we know. */
+static int on_hello(struct app *p, const struct area_hello *h, int memory)
+{
+	const struct apps *a = p->apps;
+	const struct event_spec *events = a->target->desc.events;
+	const bool cpu = a->cpu < a->target->desc.n_events;
+	const struct area_welcome w = {AREA_MAGIC, AREA_VERSION, a->mean, cpu ? events[a->cpu].period : 0,
+		wanted_calls(a), a->crash < a->target->desc.n_events};
+	struct app *old;
+	if (h->magic != AREA_MAGIC || h->version != AREA_VERSION || h->size != AREA_SIZE) {
+		fd_close(memory);
+		return -EPROTO;
+	}
+	int r = inbox_open(memory, &p->inbox);
+	if (r < 0)
+		return r;
+	if (is_anothers(p)) {
+		inbox_close(&p->inbox);
+		return -EPROTO;
+	}
+	if ((old = app_find_cookie(p->apps, p->inbox.cookie, p)))
+		take_over(p, old);
+	else if (a->timers)
+		begin_image(p);
+	p->hello_by = 0;
+	p->apps->seen += !old;
+	if (!a->timers) { /* others take samples of it, which have its labels */
+		remember(p, key_of_area(p), p->inbox.memory);
+		p->remembered = true;
+	}
+	return fd_send(p->sock, &w, sizeof(w), NULL, 0);
+}
+
+static int on_none(struct app *p, const struct area_none *none)
+{
+	if (none->magic == AREA_NONE_MAGIC && none->version == AREA_VERSION) {
+		p->apps->unable++;
+		p->apps->unable_error = none->error < 0 && none->error > -4096 ? (int)none->error : -EPROTO;
+		p->apps->target->saved.changed = true;
+	}
+	return -EPIPE;
+}
+
+static int hear(struct app *p)
+{
+	union {
+		struct area_hello hello;
+		struct area_none none;
+		struct area_tree tree;
+		struct area_stop stop;
+		char bytes[64];
+	} m;
+	int memory = -1;
+	size_t n = 0;
+	const ssize_t got = fd_recv(p->sock, &m, sizeof(m), &memory, !p->apps->deaf, &n);
+	if (got == -EAGAIN)
+		return 0;
+	if (n && fcntl(memory, F_GET_SEALS) < 0) { /* no memfd: a file's system may not let go of whoever closes it */
+		p->apps->deaf |= !files_close_passed(p->apps->target->engine->files, &p->apps->target->files, memory);
+		return -EPIPE;
+	}
+	if (p->hello_by && got == sizeof(m.hello) && n)
+		return on_hello(p, &m.hello, memory);
+	if (p->hello_by && got == sizeof(m.none) && !n)
+		return on_none(p, &m.none);
+	if (!p->hello_by && got == sizeof(m.tree) && n)
+		return on_tree(p, &m.tree, memory);
+	fd_close(n ? memory : -1);
+	if (!p->hello_by && got == sizeof(m.stop) && m.stop.magic == AREA_MAGIC && p->apps->target->desc.running)
+		return -ESHUTDOWN;
+	return got == 1 && !p->hello_by ? 0 : -EPIPE;
+}
+
+/* It is not us who close the connections: they end when the last profile is written. */
+static void stop(struct apps *a)
+{
+	const struct area_welcome nothing = {.magic = AREA_MAGIC, .version = AREA_VERSION};
+	for (const struct app *p = a->first; p; p = p->next)
+		if (p->sock >= 0 && !p->hello_by)
+			fd_send(p->sock, &nothing, sizeof(nothing), NULL, 0);
+	target_end(a->target);
+}
+
+static void on_message(void *arg, uint32_t events)
+{
+	struct app *p = arg;
+	struct target *t = p->apps->target;
+	struct engine_at *at = t->engine->at;
+	at->target = t->number;
+	const int r = hear(p);
+	if (r == -ESHUTDOWN)
+		stop(p->apps); /* it may be gone by then */
+	else if (r < 0)
+		hang_up(p);
+	else if (!p->hello_by) {
+		engine_drain(t->engine, false); /* what it has mapped by then */
+		drain(p, t->engine->rates.drained, false);
+	}
+	at->target = 0;
+}
+
+/* One that has hung up has told what there was, most likely. What it has in use is another matter. */
+static bool may_go(const struct apps *a, const struct app *p)
+{
+	const bool needed = p->inbox.pid == (uint32_t)a->target->desc.init_pid || (apps_heap(a) && !has_ended(p));
+	return p->sock < 0 && !p->orphan && !needed;
+}
+
+static void make_room(struct apps *a)
+{
+	struct app *oldest = NULL;
+	for (struct app *p = a->first; p; p = p->next)
+		oldest = may_go(a, p) ? p : oldest;
+	if (oldest && drain(oldest, clock_now(), true))
+		forget(oldest);
+}
+
+static void take_in(struct apps *a, int sock)
+{
+	struct loop *loop = a->target->engine->loop;
+	const struct engine *g = a->target->engine;
+	if (a->n >= APPS_MAX)
+		make_room(a);
+	const bool room = a->n < APPS_MAX && limits_fds(g, engine_fds(g)) >= APP_FDS;
+	struct app *p = room ? calloc(1, sizeof(*p)) : NULL;
+	a->turned_away += !p;
+	if (!p) {
+		fd_close(sock);
+		return;
+	}
+	*p = (struct app){.apps = a,
+		.next = a->first,
+		.sock = sock,
+		.process = -1,
+		.hello_by = deadline_in(HELLO_NS),
+		.inbox.memory = -1,
+		.called = CALLED_NONE};
+	p->source.fd = -1;
+	p->called.account = &a->called_nodes;
+	a->first = p;
+	a->n++;
+	if (loop_add(loop, &p->source, sock, EPOLLIN, on_message, p) < 0)
+		forget(p);
+}
+
+static void on_connect(void *arg, uint32_t events)
+{
+	struct apps *a = arg;
+	const int sock = accept4(a->source.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (sock < 0 && (errno == EMFILE || errno == ENFILE))
+		loop_pause(a->target->engine->loop, &a->source, 1000);
+	if (sock >= 0)
+		take_in(a, sock);
+}
+
+/* What they said as they ended, and has not been heard: there is nothing behind it. */
+static void hear_last(struct apps *a)
+{
+	int sock;
+	for (unsigned i = 0;
+		i < APPS_MAX && (sock = accept4(a->source.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0; i++)
+		take_in(a, sock);
+	for (struct app *p = a->first, *next; p; p = next) {
+		int r = p->sock < 0 ? 0 : hear(p);
+		for (unsigned i = 1; r == 0 && p->sock >= 0 && i < LAST_MESSAGES; i++)
+			r = hear(p);
+		next = p->next; /* not before: who says hello takes over from another one, which is gone then */
+		if (r < 0)
+			hang_up(p);
+	}
+}
+
+void apps_drain(struct apps *a, int64_t until, bool all)
+{
+	if (!a)
+		return;
+	struct rates *rates = &a->target->engine->rates;
+	const int64_t began = rates_cpu(rates);
+	if (all)
+		hear_last(a);
+	for (struct app *p = a->first, *next; p; p = next) {
+		next = p->next;
+		const bool ended = has_ended(p);
+		if (p->hello_by && clock_now() > p->hello_by) {
+			forget(p);
+			continue;
+		}
+		const bool needed = apps_heap(a) && p->inbox.pid == (uint32_t)a->target->desc.init_pid;
+		if (drain(p, until, all || ended) && ended && !needed)
+			forget(p);
+	}
+	rates_drained(rates, began);
+}
+
+static uint32_t find_event(const struct target *t, enum event_measure measure)
+{
+	uint32_t i = 0;
+	while (i < t->desc.n_events && event_kind(t->desc.events[i].kind)->measure != measure)
+		i++;
+	return i;
+}
+
+int apps_new(struct target *t, struct apps **ret)
+{
+	const bool timers = t->desc.strategy == STRATEGY_TIMERS;
+	const uint32_t alloc = find_event(t, MEASURES_ALLOC), calls = find_event(t, MEASURES_CALLS);
+	const uint32_t crash = find_event(t, MEASURES_CRASH), none = t->desc.n_events;
+	const bool any = alloc < none || calls < none || crash < none || timers || t->desc.running;
+	struct apps *a = t->app >= 0 && any ? calloc(1, sizeof(*a)) : NULL;
+	if (!a)
+		return t->app >= 0 && any ? -ENOMEM : 0;
+	*a = (struct apps){.target = t,
+		.alloc = alloc,
+		.calls = calls,
+		.heap = find_event(t, MEASURES_HEAP),
+		.cpu = timers ? find_event(t, MEASURES_CPU) : none,
+		.crash = crash,
+		.mean = alloc < none ? t->desc.events[alloc].period : 0,
+		.blank = t->desc.running ? clock_now() : 0,
+		.timers = timers};
+	a->source.fd = -1;
+	const int r = loop_add(t->engine->loop, &a->source, t->app, EPOLLIN, on_connect, a);
+	if (r < 0) {
+		free(a);
+		return r;
+	}
+	*ret = a;
+	return 0;
+}
+
+struct apps *apps_free(struct apps *a)
+{
+	if (!a)
+		return NULL;
+	while (a->first) {
+		called_close(&a->first->called); /* its last window is over */
+		forget(a->first);
+	}
+	loop_del(a->target->engine->loop, &a->source);
+	free(a);
+	return NULL;
+}
+
+unsigned apps_seen(const struct apps *a)
+{
+	return a ? a->seen : 0;
+}
+
+uint64_t apps_fds(const struct apps *a)
+{
+	return a ? APP_FDS * (uint64_t)a->n : 0;
+}
+
+uint64_t apps_turned_away(const struct apps *a)
+{
+	return a ? a->turned_away : 0;
+}
+
+unsigned apps_unable(const struct apps *a, int *ret_error)
+{
+	*ret_error = a ? a->unable_error : 0;
+	return a ? a->unable : 0;
+}
+
+unsigned apps_sampled(const struct apps *a)
+{
+	return a ? a->sampled : 0;
+}
+
+uint64_t apps_lost(struct apps *a)
+{
+	uint64_t n = a ? a->lost : 0;
+	for (struct app *p = a ? a->first : NULL; p; p = p->next) {
+		n += p->inbox.lost + p->inbox.missed;
+		p->inbox.lost = p->inbox.missed = 0;
+	}
+	if (a)
+		a->lost = 0;
+	return n;
+}
+
+/* --- labels ---------------------------------------------------------------------------------------------------- */
+
+/* How many there may be by now. */
+static uint64_t label_changes(struct apps *a, int64_t now)
+{
+	const uint64_t since = a->label_time ? (uint64_t)(now - a->label_time) : NSEC_PER_SEC;
+	a->label_time = now;
+	a->label_changes += since < NSEC_PER_SEC ? since * LABEL_CHANGES / NSEC_PER_SEC : LABEL_CHANGES;
+	return a->label_changes < LABEL_CHANGES ? a->label_changes : LABEL_CHANGES;
+}
+
+void apps_read_labels(struct apps *a, uint64_t settled)
+{
+	if (!a || !a->first)
+		return;
+	const int64_t now = clock_now();
+	struct labelled_limits limits = {.settled = settled,
+		.now = (uint64_t)now,
+		.changes = label_changes(a, now),
+		.threads = LABEL_THREADS / a->n > LABEL_THREADS_LEAST ? LABEL_THREADS / a->n : LABEL_THREADS_LEAST};
+	for (struct app *p = a->first; p; p = p->next)
+		if (!p->hello_by && p->inbox.memory >= 0)
+			labelled_read(&p->labels, p->inbox.memory, &limits);
+	a->label_changes = limits.changes;
+}
+
+/* The last one that came: it has execed. */
+static struct app *find_pid(const struct apps *a, uint32_t pid)
+{
+	struct app *p = a ? a->first : NULL;
+	while (p && (p->hello_by || p->inbox.memory < 0 || p->inbox.pid != pid))
+		p = p->next;
+	return p;
+}
+
+const char *apps_labels(const struct apps *a, uint32_t pid, uint32_t tid, uint64_t time)
+{
+	struct app *p = find_pid(a, pid);
+	return p ? labelled_at(&p->labels, p->inbox.memory, tid, time) : "";
+}
+
+void apps_thread_ended(const struct apps *a, uint32_t pid, uint32_t tid, uint64_t time)
+{
+	struct app *p = find_pid(a, pid);
+	if (p)
+		labelled_ended(&p->labels, tid, time);
+}
+
+uint64_t apps_labels_lost(struct apps *a)
+{
+	uint64_t n = 0;
+	for (struct app *p = a ? a->first : NULL; p; p = p->next) {
+		n += p->labels.lost;
+		p->labels.lost = 0;
+	}
+	return n;
+}

@@ -1,0 +1,195 @@
+#include "profiler/inproc/inproc_process.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/log.h"
+#include "profiler/inproc/calltree_counts.h"
+#include "profiler/inproc/crash_record.h"
+#include "profiler/sample/sample_stack.h"
+
+#include <string.h>
+
+#define UNKNOWN_NS (1 * NSEC_PER_SEC)	 /* from one time that mappings are asked for to the next */
+#define WEIGHT_MAX (3600 * NSEC_PER_SEC) /* of one sample: what is more is no time */
+
+/* As if the kernel had taken it. */
+static void as_record(const struct app *p, const struct area_record *from, struct record *ret)
+{
+	const struct area_more *more = inbox_more(from);
+	uint64_t *regs = ret->sample.regs.r;
+	memset(ret, 0, sizeof(*ret));
+	ret->misc = PERF_RECORD_MISC_USER;
+	ret->time = from->time;
+	ret->pid = p->inbox.pid;
+	ret->tid = from->tid;
+	ret->sample.ip = regs[UNWIND_IP] = from->ip;
+	regs[UNWIND_SP] = from->sp;
+	regs[UNWIND_BP] = from->bp;
+	regs[UNWIND_BX] = from->bx;
+	regs[UNWIND_R12] = from->r12;
+	regs[UNWIND_R13] = from->r13;
+	regs[UNWIND_R14] = from->r14;
+	regs[UNWIND_R15] = from->r15;
+	if (more) {
+		regs[UNWIND_AX] = more->ax;
+		regs[UNWIND_CX] = more->cx;
+		regs[UNWIND_DX] = more->dx;
+		regs[UNWIND_SI] = more->si;
+		regs[UNWIND_DI] = more->di;
+		regs[UNWIND_R8] = more->r8;
+		regs[UNWIND_R9] = more->r9;
+		regs[UNWIND_R10] = more->r10;
+		regs[UNWIND_R11] = more->r11;
+	}
+	ret->sample.has_regs = true;
+	ret->sample.stack = inbox_stack(from);
+	ret->sample.stack_size = from->stack;
+}
+
+/* What the process says of a thread, where no record does. */
+static void name_thread(const struct app *p, const struct area_record *from)
+{
+	struct target *t = p->apps->target;
+	const struct area_more *more = inbox_more(from);
+	char name[sizeof(more->name)];
+	const struct task *task = tasks_find(t->tasks, p->inbox.pid);
+	snprintf(name, sizeof(name), "%.15s", more ? more->name : "");
+	if (!p->apps->timers || t->plain || !name[0] || (task && !strcmp(tasks_thread_name(task, from->tid), name)))
+		return;
+	tasks_adopt(t->tasks, p->inbox.pid, from->tid, name);
+	t->saved.tasks = t->saved.changed = true;
+}
+
+static void on_maps(const struct app *p, const struct area_record *from)
+{
+	struct target *t = p->apps->target;
+	char text[AREA_RECORD_MAX];
+	const size_t n = from->stack < sizeof(text) ? from->stack : sizeof(text) - 1;
+	if ((!p->apps->timers && p->apps->crash == t->desc.n_events) || t->plain)
+		return;
+	memcpy(text, inbox_stack(from), n);
+	text[n] = 0;
+	tasks_adopt_text(t->tasks, p->inbox.pid, text);
+	t->saved.tasks = t->saved.changed = true;
+}
+
+struct taken {
+	struct task *task;
+	struct frame frames[AGGREGATE_STACK_MAX];
+	size_t n;
+	enum unwind_stop stop;
+	struct who who;
+};
+
+/* Its stack, which counts as one that was sampled. */
+static void take(
+	struct app *p, const struct area_record *from, struct task *task, const struct record *r, struct taken *ret)
+{
+	const struct apps *a = p->apps;
+	static const struct perf_layout layout = {.sample_type = PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_USER};
+	struct target *t = a->target;
+	ret->stop = UNWIND_END;
+	ret->n = t->plain ? stack_plain(r, ret->frames)
+			  : stack_frames(
+				    t->engine->unwind, task, r, &layout, &t->engine->jit_room, ret->frames, &ret->stop);
+	ret->who = (struct who){r->pid, r->tid, task->comm, tasks_thread_name(task, r->tid), task->exe,
+		labelled_of(&p->labels, p->inbox.memory, from->labels)};
+	t->tally.samples++;
+	t->samples++;
+	t->tally.stops[ret->stop]++;
+	task->sampled = true;
+	t->saved.changed = true;
+}
+
+/* Code that it has mapped since it told. */
+static void ask_maps(struct app *p, const struct taken *s)
+{
+	const bool known =
+		s->stop != UNWIND_UNKNOWN_MAPPING && (s->frames[0].kind != FRAME_USER || s->frames[0].module);
+	const int64_t now = known ? 0 : clock_now();
+	if (known || p->apps->target->plain || now - p->asked < UNKNOWN_NS)
+		return;
+	p->asked = now;
+	inbox_want_maps(&p->inbox);
+}
+
+static void on_cpu(struct app *p, const struct area_record *from, struct task *task, const struct record *r)
+{
+	struct apps *a = p->apps;
+	struct target *t = a->target;
+	struct taken s;
+	const uint64_t weight = from->bytes < WEIGHT_MAX ? from->bytes : WEIGHT_MAX;
+	rates_record(t, true, sizeof(*from) + from->stack);
+	if (!rates_take(t, a->cpu, (int64_t)r->time, weight, from->stack))
+		return;
+	const uint64_t worth = inuse_scaled(rates_scale(&t->rate, (int64_t)r->time), weight);
+	const struct when when = {0, target_when(t, r).us};
+	a->sampled += !p->sampled;
+	p->sampled = true;
+	take(p, from, task, r, &s);
+	ask_maps(p, &s);
+	aggregate_add_at(t->counts[a->cpu], s.frames, s.n, &s.who, &when, 1, worth);
+	t->tally.weight[a->cpu] += worth;
+}
+
+static void on_alloc(struct app *p, const struct area_record *from, struct task *task, const struct record *r)
+{
+	struct apps *a = p->apps;
+	struct target *t = a->target;
+	struct taken s;
+	const double by = inuse_stands_for(from->bytes, a->mean);
+	take(p, from, task, r, &s);
+	ask_maps(p, &s);
+	const size_t own = s.n > 1; /* the allocator's own function: the leaf is its caller */
+	aggregate_add(
+		t->counts[a->alloc], s.frames + own, s.n - own, &s.who, inuse_parts(by), inuse_scaled(by, from->bytes));
+	t->tally.taken[a->alloc]++;
+	t->tally.weight[a->alloc] += inuse_scaled(by, from->bytes);
+	t->tally.counted[a->alloc] += inuse_parts(by);
+	if (from->id && apps_heap(a))
+		inuse_add(&p->inuse, &p->inbox, from->id, from->bytes,
+			aggregate_put_of(apps_heap(a), s.frames + own, s.n - own, &s.who));
+}
+
+void app_record(void *arg, const struct area_record *from)
+{
+	struct app *p = arg;
+	const struct apps *a = p->apps;
+	struct target *t = a->target;
+	struct record r;
+	name_thread(p, from);
+	if (from->kind == AREA_MAPS) {
+		on_maps(p, from);
+		return;
+	}
+	as_record(p, from, &r);
+	struct task *task = tasks_get(t->tasks, r.pid);
+	if (t->started && task && from->kind == AREA_CRASH && a->crash < t->desc.n_events)
+		crash_take(t, a->crash, task, &r, from);
+	if (!t->started || !task || !from->bytes)
+		return;
+	if (from->kind == AREA_ALLOC && a->alloc < t->desc.n_events)
+		on_alloc(p, from, task, &r);
+	else if (from->kind == AREA_CPU && a->cpu < t->desc.n_events)
+		on_cpu(p, from, task, &r);
+}
+
+/* --- what is called ------------------------------------------------------------------------------------------ */
+
+void app_look_at_calls(struct app *p)
+{
+	const struct apps *a = p->apps;
+	bool unknown = false;
+	if (p->called.memory < 0 || !a->target->started)
+		return;
+	const bool skip = !p->called.n && p->called.born < a->blank;
+	const int r =
+		skip ? called_skip(&p->called) : calling_count(&p->called, a->target, a->calls, p->inbox.pid, &unknown);
+	if (r < 0) {
+		log_line(engine_peer_level(a->target->engine),
+			"target=%s pid=%u outcome=\"calls left alone\" reason=\"%s\"", a->target->desc.id, p->inbox.pid,
+			strerror(-r));
+		called_close(&p->called);
+	}
+	if (unknown && a->timers)
+		inbox_want_maps(&p->inbox);
+}

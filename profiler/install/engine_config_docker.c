@@ -1,0 +1,146 @@
+/* Docker: a runtime of daemon.json's. It has no drop-ins, so a member is put into the file and taken out again. */
+#include "profiler/install/engine_config.h"
+
+#include "oci/base/fd.h"
+#include "oci/base/json_edit.h"
+#include "profiler/install/engine_exec.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_ "/etc/docker/daemon.json"
+#define RUNTIME "{\"path\": \"" REGISTRATION_WRAPPER "\"}"
+#define ALONE "{\n\t\"runtimes\": {\"pillion\": " RUNTIME "}\n}\n"
+
+struct docker {
+	const struct registration *r;
+	const char *program;
+	bool unasked; /* it could not be */
+};
+
+/* 1: it takes it; 0: it cannot be asked (older than 23, or not to be run here); -EINVAL with its sentence. */
+static int validate(const struct docker *d, const char *path, struct err *e)
+{
+	char *said = NULL;
+	const char *const argv[] = {d->program, "--validate", "--config-file", path, NULL};
+	int n = enginerun(hostfiles_root(d->r->files), argv, 1, &said);
+	if (n < 0)
+		return 0;
+	int r = n == 0 ? 1 : strstr(said, "unknown flag") ? 0 : -EINVAL;
+	if (r < 0)
+		err_say(e, r, "%.240s", enginerun_last_line(said));
+	free(said);
+	return r;
+}
+
+static int check(void *arg, const char *candidate, struct err *e)
+{
+	struct docker *d = arg;
+	struct err why = {0};
+	const int r = validate(d, candidate, &why);
+	d->unasked = r == 0;
+	return r < 0 ? err_say(e, REGISTRATION_REFUSED, "Docker refuses it: %s", why.text) : 0;
+}
+
+/* A runtime by flag and one by file: dockerd does not start with both. */
+static const char *find_flag(const struct hostfiles *h)
+{
+	static const char *const files[] = {"/etc/default/docker", "/etc/sysconfig/docker",
+		"/etc/systemd/system/docker.service", "/etc/systemd/system/docker.service.d/override.conf",
+		"/usr/lib/systemd/system/docker.service", "/lib/systemd/system/docker.service"};
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		char *text = NULL;
+		size_t len;
+		bool found = hostfiles_read(h, files[i], &text, &len, NULL) == 0 && strstr(text, "--add-runtime");
+		free(text);
+		if (found)
+			return files[i];
+	}
+	return NULL;
+}
+
+static int put(struct registration *r, struct docker *d, const char *text, struct err *e)
+{
+	bool written;
+	const struct hostfile_change c = {.path = FILE_,
+		.data = text,
+		.len = strlen(text),
+		.mode = 0644,
+		.member = "runtimes/pillion",
+		.mine = REGISTRATION_WRAPPER,
+		.check = check,
+		.arg = d};
+	int n = registration_put(r, &c, &written, e);
+	if (n == 0 && written && d->unasked)
+		fprintf(r->out, "not checked: %s cannot be asked here (--validate: Docker 23 and newer)\n", d->program);
+	if (n == 0 && written)
+		registration_by_hand(r, "Docker reads it at 'systemctl reload docker' (nothing is restarted); then: "
+					"docker run --runtime "
+					"pillion --annotation io.pillion.profile=cpu IMAGE");
+	return n;
+}
+
+/* 1: *ret is the new text, malloc'ed; 0: it is there already. */
+static int add_runtime(const char *old, size_t len, char **ret, struct err *e)
+{
+	static const char *const path[] = {"runtimes", "pillion", NULL};
+	struct splice s;
+	const char *had;
+	size_t had_len;
+	int r = splice_open(&s, old, len, e);
+	if (r < 0)
+		return r;
+	r = splice_get(&s, path, &had, &had_len, e);
+	if (r == -ENOENT) {
+		r = splice_set(&s, path, RUNTIME, e);
+		*ret = r == 0 ? strdup(s.text) : NULL;
+		r = r < 0 ? r : *ret ? 1 : err_set(e, -ENOMEM, FILE_);
+	}
+	splice_done(&s);
+	return r;
+}
+
+static int put_into(struct registration *r, struct docker *d, const char *old, size_t len, struct err *e)
+{
+	char *text = NULL;
+	struct err why = {0};
+	const bool empty = old[strspn(old, " \t\r\n")] == 0;
+	int n = empty ? 0 : validate(d, FILE_, &why);
+	if (n >= 0)
+		n = empty ? 1 : add_runtime(old, len, &text, &why);
+	if (n < 0) {
+		fprintf(r->out, "not written: " FILE_ " is left as it is, for it is not valid: %s\n", why.text);
+		r->refused++;
+		n = n == -ENOMEM ? err_set(e, n, FILE_) : 0;
+	} else if (n == 0) {
+		fprintf(r->out, "as it is: " FILE_ "\n");
+	} else {
+		n = put(r, d, empty ? ALONE : text, e);
+	}
+	free(text);
+	return n;
+}
+
+int registration_docker(struct registration *r, const char *program, struct err *e)
+{
+	struct docker d = {.r = r, .program = program};
+	const char *flag = find_flag(r->files);
+	char *old = NULL;
+	size_t len;
+	if (!registration_has(r, REGISTRATION_WRAPPER)) {
+		registration_by_hand(r, "Docker: there is no " REGISTRATION_WRAPPER " to register");
+		return 0;
+	}
+	if (flag) {
+		registration_by_hand(r,
+			"Docker: %s has --add-runtime, and dockerd takes no runtimes of daemon.json beside it: add "
+			"--add-runtime pillion=" REGISTRATION_WRAPPER " there",
+			flag);
+		return 0;
+	}
+	int n = hostfiles_read(r->files, FILE_, &old, &len, e);
+	n = n == -ENOENT ? put(r, &d, ALONE, e) : n < 0 ? n : put_into(r, &d, old, len, e);
+	free(old);
+	return n;
+}

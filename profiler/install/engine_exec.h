@@ -1,0 +1,19 @@
+/*
+ * engine_exec - programs of container engines, run for what they say of their own configuration.
+ */
+#pragma once
+
+#include "oci/base/err.h"
+
+#include <stddef.h>
+
+#define ENGINE_WAIT_S 20
+
+/*
+ * Runs argv[0] (a path beneath `root`, an O_PATH descriptor; that is its root directory) with no input. *ret
+ * (malloc'ed): what it wrote to stdout and, with `errors`, stderr; NUL behind it. Its exit status; -ENOEXEC: it cannot
+ * be run there; -ETIMEDOUT; or -errno.
+ */
+int enginerun(int root, const char *const argv[], int errors, char **ret);
+/* Of several lines the one that says what is wrong: the last that is not empty. Cuts the text. */
+char *enginerun_last_line(char *text);

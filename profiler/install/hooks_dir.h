@@ -1,0 +1,18 @@
+/*
+ * hooks_dir - files of hooks.d, by which podman and CRI-O find hooks (containers-common, oci-hooks(5)).
+ *
+ * One that does not parse stops every container of podman's, and CRI-O at its start: so ours is looked at before it
+ * comes to its place, and `pillion doctor` looks at all that is there.
+ */
+#pragma once
+
+#include "oci/base/err.h"
+
+#include <limits.h>
+#include <stddef.h>
+
+#define HOOKSD_DIR "/usr/share/containers/oci/hooks.d" /* what both read by default */
+#define HOOKSD_NAME "50-pillion.json"
+
+/* 0 and the program that it names; -EINVAL with a sentence as the engines would have it. */
+int hooksd_check(const char *text, size_t len, char ret_program[PATH_MAX], struct err *e);

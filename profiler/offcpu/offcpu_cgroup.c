@@ -1,0 +1,575 @@
+#include "profiler/offcpu/offcpu_method.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "profiler/sample/sample_stack.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+
+#define FEW_FOR 4			   /* times as many switches as stacks were asked for are few */
+#define LOOK_NS (100 * NSEC_PER_MSEC)	   /* while they are few, */
+#define LOOK_MOST_NS NSEC_PER_SEC	   /* and while there are hardly any: a ring wakes us */
+#define HARDLY_ANY 4			   /* from look to look */
+#define WOKEN_NS (3 * NSEC_PER_MSEC)	   /* then all that it was woken for can be read */
+#define FIRST_NS (20 * NSEC_PER_MSEC)	   /* until it is known whether they are many */
+#define TURN_NS (2 * NSEC_PER_MSEC)	   /* of stacks, while they are many */
+#define REST_LEAST_NS (10 * NSEC_PER_MSEC) /* between two turns, which cost calls for each CPU */
+#define REST_NS (10 * NSEC_PER_SEC)
+#define ON_NS (2 * NSEC_PER_MSEC) /* from pause to pause at least: who ends in one has no record of its end */
+#define ON_COSTS 10		  /* times what it costs to begin and to end it */
+#define REST_COSTS 20
+#define SHORT_PAUSE_NS (12 * NSEC_PER_MSEC)
+#define BEHIND_NS (20 * NSEC_PER_MSEC) /* while the reader is */
+#define SCALE_MOST 1000.0
+#define HARDLY_RUNNING 0.01 /* CPUs' time in time */
+#define PACE_OF 100000
+#define PACE_LEAST 1000
+#define TURN_STACKS 12 /* of each CPU: three quarters of a ring */
+
+/* --- clocks ----------------------------------------------------------------------------------------------- */
+
+static struct stream_base *base_of(struct stream *st, int64_t real)
+{
+	return real >= st->base.since ? &st->base : &st->base_before;
+}
+
+static void read_event(const struct stream *st, uint64_t ret[2])
+{
+	ret[0] = ret[1] = 0;
+	if (st)
+		fd_read_all(st->fd, ret, 2 * sizeof(ret[0]));
+}
+
+/* How long the target has run there by then: of the whole span, on average. */
+static uint64_t clock_of(const struct offcpu *o, const struct offcpu_cpu *c, int64_t now, uint64_t all)
+{
+	double scale = o->time.clock_scale;
+	if (now > o->time.until)
+		scale = 1 + (scale - 1) * (double)(o->time.until - o->time.since) / (double)(now - o->time.since);
+	return offcpu_scaled(c->ran, (int64_t)(all - c->clock_then), scale);
+}
+
+/* --- phases ----------------------------------------------------------------------------------------------- */
+
+static bool has_stacks(enum offcpu_phase p)
+{
+	return p == OFFCPU_TURN || p == OFFCPU_ALL;
+}
+
+/* What fits into three quarters of a ring, and few enough for the reader. */
+static uint64_t turn_stacks(const struct target *t, const struct stream *st)
+{
+	uint64_t fit = rings_size(t->engine->rings) / 4 * 3 / (st->layout.stack_user + 1024);
+	return fit < 1 ? 1 : fit < TURN_STACKS ? fit : TURN_STACKS;
+}
+
+/*
+ * So that no more stacks are on their way than a ring has room for: behind the last one the event switches itself off,
+ * until there are more. Nobody records then: that is told by the clock.
+ */
+static void allow(const struct target *t, struct stream *st, uint64_t own)
+{
+	if (st->allowed < own) /* of a predecessor's we know nothing */
+		st->allowed = own;
+	uint64_t left = st->allowed - own, most = turn_stacks(t, st), more = left < most ? most - left : 0;
+	if (more)
+		ioctl(st->fd, PERF_EVENT_IOC_REFRESH, (unsigned long)more);
+	else
+		ioctl(st->fd, PERF_EVENT_IOC_ENABLE, 0);
+	st->allowed += more;
+	st->fresh = 0;
+}
+
+/* True: one had none left, so somebody may have gone off since without a record. */
+static bool allow_more(struct target *t)
+{
+	bool spent = false;
+	for (size_t i = 0; i < t->offcpu.n_cpus; i++) {
+		struct stream *st = t->offcpu.cpus[i].stacks;
+		uint64_t own[2];
+		if (!st)
+			continue;
+		read_event(st, own);
+		spent |= own[0] >= st->allowed; /* also where a ring had no room for any */
+		if (st->fresh && own[0] < st->allowed)
+			allow(t, st, own[0]);
+	}
+	return spent;
+}
+
+static void switch_off(struct offcpu *o, struct offcpu_cpu *c, const struct stream *to)
+{
+	if (c->active && c->active != to)
+		ioctl(c->active->fd, PERF_EVENT_IOC_DISABLE, 0);
+	c->read = clock_now();
+	read_event(c->active, c->own);
+	c->count = c->active ? c->active->base.count + c->own[0] : c->count;
+	o->took += c->active && c->active == c->stacks ? c->own[0] - c->active->turn : 0;
+}
+
+static void switch_on(struct target *t, struct stream *st)
+{
+	if (st->role == PERF_SAMPLES)
+		allow(t, st, st->turn);
+	else
+		ioctl(st->fd, PERF_EVENT_IOC_ENABLE, 0);
+}
+
+static struct stream *its_turn(const struct offcpu_cpu *c, enum offcpu_phase phase)
+{
+	return phase == OFFCPU_PAUSE ? NULL : has_stacks(phase) ? c->stacks : c->small;
+}
+
+static void enter_turn(struct target *t, struct offcpu_cpu *c, struct stream *to, double scale)
+{
+	const bool new = to != c->active;
+	c->active = to;
+	if (!to)
+		return;
+	if (new) { /* the other one is as it was read: it counts */
+		uint64_t all[2];
+		c->read = clock_now();
+		read_event(to, c->own);
+		read_event(c->sideband, all);
+		c->ran = offcpu_scaled(c->ran, (int64_t)(all[1] - c->clock_then), scale);
+		c->clock_then = all[1];
+		c->switched_then = all[0];
+	}
+	to->base_before = to->base;
+	to->base = (struct stream_base){c->read, true, c->count - c->own[0], c->ran, c->own[1], scale};
+	to->turn = c->own[0];
+	if (new)
+		switch_on(t, to);
+}
+
+/* ns of all CPUs */
+struct clocks {
+	int64_t ran, behind; /* since the phase began, by the side-band; of what was told by now */
+	uint64_t switches;
+};
+
+/*
+ * For a few microseconds nobody records. The target's clock of a CPU is the side-band's, which is always on: how long
+ * threads ran is right in all, whatever was not recorded.
+ */
+static struct clocks leave_turns(struct offcpu *o, enum offcpu_phase next, int64_t now)
+{
+	struct clocks sum = {0};
+	for (size_t i = 0; i < o->n_cpus; i++) {
+		struct offcpu_cpu *c = &o->cpus[i];
+		uint64_t all[2];
+		switch_off(o, c, its_turn(c, next));
+		read_event(c->sideband, all);
+		c->ran = clock_of(o, c, now, all[1]);
+		sum.ran += (int64_t)(all[1] - c->clock_then);
+		sum.behind += (int64_t)(all[1] - c->ran);
+		sum.switches += all[0] - c->switched_then;
+		c->clock_then = all[1];
+		c->switched_then = all[0];
+	}
+	return sum;
+}
+
+/* Of the last hundred thousand, about. */
+static void note_pace(struct offcpu *o, const struct clocks *sum)
+{
+	struct offcpu_pace *p = o->phase == OFFCPU_PAUSE ? &o->unrecorded : &o->recorded;
+	if (has_stacks(o->phase) || !sum->switches)
+		return;
+	if (p->switches > PACE_OF) {
+		p->switches /= 2;
+		p->ran /= 2;
+	}
+	p->switches += (double)sum->switches;
+	p->ran += (double)sum->ran;
+}
+
+/*
+ * A record is made by whoever goes off, and who comes waits for that. How long, the clocks tell: from switch to switch
+ * they run longer than in a pause.
+ */
+static void tell_pace(struct offcpu *o)
+{
+	const struct offcpu_pace *with = &o->recorded, *without = &o->unrecorded;
+	if (with->switches < PACE_LEAST || without->switches < PACE_LEAST)
+		return;
+	waits_longer(o->waits, with->ran / with->switches - without->ran / without->switches);
+}
+
+/* Meant for so long. */
+static void begin_phase(struct target *t, enum offcpu_phase phase, int64_t now, int64_t in)
+{
+	struct offcpu *o = &t->offcpu;
+	uint64_t from = offcpu_time_of(o, now);
+	double scale = phase != OFFCPU_PAUSE, clock_scale = scale;
+	o->took = 0;
+	const struct clocks sum = leave_turns(o, phase, now);
+	note_pace(o, &sum);
+	if (o->phase == OFFCPU_SMALL && o->time.since && now > o->time.since)
+		o->running = (double)sum.ran / (double)(now - o->time.since);
+	if (phase == OFFCPU_SMALL && from != (uint64_t)now) {
+		scale = offcpu_catch_up((double)(now - (int64_t)from), (double)in, 0.5, SCALE_MOST);
+		clock_scale = o->running < HARDLY_RUNNING ? scale
+							  : offcpu_catch_up((double)sum.behind, o->running * (double)in,
+								    scale * 0.7, scale * 1.4);
+	}
+	for (size_t i = 0; i < o->n_cpus; i++)
+		enter_turn(t, &o->cpus[i], its_turn(&o->cpus[i], phase), clock_scale);
+	offcpu_enter(t, phase, now, in, from, scale, clock_scale);
+}
+
+/* --- the roll call ---------------------------------------------------------------------------------------- */
+
+static void switch_seen(struct target *t, unsigned long how)
+{
+	for (size_t i = 0; i < t->offcpu.n_cpus; i++)
+		if (t->offcpu.cpus[i].seen)
+			ioctl(t->offcpu.cpus[i].seen->fd, how, 0); /* on a CPU that is gone nobody runs */
+}
+
+static int call(struct target *t)
+{
+	struct offcpu *o = &t->offcpu;
+	if (o->phase == OFFCPU_PAUSE) {
+		engine_drain(t->engine, true);
+		begin_phase(t, OFFCPU_SMALL, clock_now(), OFFCPU_CALL_MS * NSEC_PER_MSEC);
+	}
+	if (!o->called) {
+		switch_seen(t, PERF_EVENT_IOC_ENABLE);
+		o->called = clock_now(); /* what was before may have taken long */
+	}
+	int64_t left = o->called + OFFCPU_CALL_MS * NSEC_PER_MSEC - clock_now();
+	if (left > 0)
+		return (int)(left / NSEC_PER_MSEC) + 1;
+	switch_seen(t, PERF_EVENT_IOC_DISABLE);
+	o->called = 0;
+	engine_drain(t->engine, true);
+	return 0;
+}
+
+/* --- whose turn it is ------------------------------------------------------------------------------------- */
+
+/* From one pause to the next. */
+static int64_t on_ns(const struct target *t)
+{
+	return ON_NS + ON_COSTS * t->offcpu.cost;
+}
+
+struct recorded {
+	uint64_t all, most; /* of one CPU */
+};
+
+/* Since its turn began, also those that cannot be read yet: within a moment they fill a ring. */
+static struct recorded recorded(const struct offcpu *o)
+{
+	struct recorded r = {0};
+	for (size_t i = 0; i < o->n_cpus; i++) {
+		const struct stream *st = o->cpus[i].active;
+		uint64_t own[2], n;
+		read_event(st, own);
+		n = st && own[0] > st->turn ? own[0] - st->turn : 0;
+		r.all += n;
+		r.most = n > r.most ? n : r.most;
+	}
+	return r;
+}
+
+/* For a stack of each. */
+static bool are_few(const struct target *t, double rate)
+{
+	return rate <= FEW_FOR * offcpu_asked_for(t);
+}
+
+static void begin_small(struct target *t, int64_t now, int64_t in)
+{
+	int64_t until_turn = t->offcpu.turn_due - now;
+	begin_phase(t, OFFCPU_SMALL, now, in < until_turn || until_turn < TURN_NS ? in : until_turn);
+}
+
+static void begin_pause(struct target *t, int64_t now, double ns)
+{
+	begin_phase(t, OFFCPU_PAUSE, now, offcpu_pause_most(t, now, ns));
+}
+
+/*
+ * Behind so many in that time. What a record costs its CPU, and its program, is a fraction of a microsecond: of many a
+ * CPU records a part, in turns so short that hardly anything begins or ends in between.
+ */
+static double pause_for(const struct target *t, const struct recorded *n, double span)
+{
+	double must = (double)n->all * NSEC_PER_SEC / offcpu_most(t) - span;
+	double should = (double)n->most * NSEC_PER_SEC / (OFFCPU_SWITCHES_CPU / offcpu_factor(t)) - span;
+	should = should < SHORT_PAUSE_NS ? should : SHORT_PAUSE_NS;
+	return must > should ? must : should;
+}
+
+static void end_small(struct target *t, int64_t now)
+{
+	struct offcpu *o = &t->offcpu;
+	const struct recorded n = recorded(o);
+	double rate = offcpu_a_second(n.all, now - o->looked), pause = pause_for(t, &n, (double)(now - o->looked));
+	o->too_many = pause > 0;
+	if (o->too_many) {
+		begin_pause(t, now, pause);
+	} else if (o->woken && now < o->until) { /* of another's records, or of all that came in a long time */
+		o->woken = false;
+	} else if (now >= o->turn_due) {
+		bool few = are_few(t, rate);
+		begin_phase(t, few ? OFFCPU_ALL : OFFCPU_TURN, now, few ? LOOK_NS : TURN_NS);
+	} else {
+		begin_small(t, now, REST_NS);
+	}
+}
+
+static void end_turn(struct target *t, int64_t now)
+{
+	struct offcpu *o = &t->offcpu;
+	const bool was_all = o->phase == OFFCPU_ALL;
+	if (o->too_many && !was_all) /* there is hardly any room in the rings until the stacks are read */
+		begin_pause(t, now, TURN_NS);
+	else
+		begin_phase(t, OFFCPU_SMALL, now, FIRST_NS);
+	double rest = (double)o->took / offcpu_asked_for(t) * NSEC_PER_SEC;
+	double least = (double)(REST_LEAST_NS + REST_COSTS * o->cost);
+	rest = rest < REST_NS ? rest : REST_NS;
+	o->turn_due = now + (was_all ? FIRST_NS : offcpu_about(t, rest > least ? rest : least));
+	o->until = o->turn_due < o->until ? o->turn_due : o->until;
+}
+
+static void look_at_all(struct target *t, int64_t now)
+{
+	struct offcpu *o = &t->offcpu;
+	bool over = now >= o->until, spent = allow_more(t);
+	if (spent || (over && !are_few(t, offcpu_a_second(o->switches, now - o->looked)))) {
+		end_turn(t, now);
+	} else if (over) {
+		o->look = o->switches > HARDLY_ANY ? LOOK_NS : o->look < LOOK_MOST_NS / 2 ? 2 * o->look : LOOK_MOST_NS;
+		o->looked = now;
+		o->switches = 0;
+		o->until = now + o->look;
+	}
+}
+
+static void end_pause(struct target *t, int64_t now)
+{
+	if (now >= t->offcpu.turn_due && t->offcpu.before == OFFCPU_SMALL) /* else it has to catch up first */
+		begin_phase(t, OFFCPU_TURN, now, TURN_NS);
+	else
+		begin_small(t, now, offcpu_about(t, (double)on_ns(t)));
+}
+
+static void (*const end_of[])(struct target *t, int64_t now) = {
+	[OFFCPU_SMALL] = end_small, [OFFCPU_TURN] = end_turn, [OFFCPU_PAUSE] = end_pause};
+
+/* Where it was small records that filled it, it is half full: another half, and there is no room. */
+static int64_t woken(struct target *t, int64_t now)
+{
+	struct offcpu *o = &t->offcpu;
+	bool others = t->engine->n_offcpu > 1 && o->switches == o->switches_then; /* have filled it */
+	if (o->phase == OFFCPU_SMALL && !others && now - o->checked >= on_ns(t) / 2) {
+		o->checked = now;
+		o->switches_then = o->switches;
+		o->woken = true;
+		t->due = now;
+	}
+	return o->woken ? now : o->phase == OFFCPU_ALL ? now + WOKEN_NS : INT64_MAX;
+}
+/* --- the beginning ---------------------------------------------------------------------------------------- */
+
+static struct offcpu_cpu *cpu_of(struct offcpu *o, int cpu, size_t max)
+{
+	size_t i = 0;
+	while (i < o->n_cpus && o->cpus[i].sideband && o->cpus[i].sideband->cpu != cpu)
+		i++;
+	o->n_cpus += i == o->n_cpus && i < max;
+	return i < max ? &o->cpus[i] : NULL;
+}
+
+/* Which of its streams are of one CPU: the side-band is of each. */
+static int find_cpus(struct target *t)
+{
+	struct offcpu *o = &t->offcpu;
+	size_t max = 0;
+	for (struct stream *st = t->streams; st; st = st->next_of_target)
+		max += st->role == PERF_SIDEBAND;
+	free(o->cpus);
+	o->n_cpus = 0;
+	o->cpus = calloc(max + 1, sizeof(*o->cpus));
+	if (!o->cpus)
+		return -ENOMEM;
+	for (struct stream *st = t->streams; st; st = st->next_of_target)
+		if (st->role == PERF_SIDEBAND)
+			cpu_of(o, st->cpu, max)->sideband = st;
+	for (struct stream *st = t->streams; st; st = st->next_of_target) {
+		struct offcpu_cpu *c = cpu_of(o, st->cpu, o->n_cpus);
+		if (!c)
+			continue;
+		c->small = st->role == PERF_WAITS ? st : c->small;
+		c->seen = st->role == PERF_SEEN ? st : c->seen;
+		c->stacks = st->role == PERF_SAMPLES && st->spec == o->spec ? st : c->stacks;
+	}
+	return 0;
+}
+
+/* The side-band's clock has run for longer. */
+static void arm(struct target *t)
+{
+	struct offcpu *o = &t->offcpu;
+	if (find_cpus(t) < 0)
+		return;
+	for (size_t i = 0; i < o->n_cpus; i++) {
+		struct offcpu_cpu *c = &o->cpus[i];
+		uint64_t own[2], all[2];
+		read_event(c->small, own);
+		read_event(c->sideband, all);
+		c->active = c->small;
+		c->ran = c->clock_then = all[1];
+		c->switched_then = all[0];
+		if (c->small)
+			c->small->base = (struct stream_base){0, true, 0, all[1], own[1], 1};
+	}
+}
+/* --- looks ------------------------------------------------------------------------------------------------ */
+
+/* By the account of its cgroup. */
+static void correct(struct target *t)
+{
+	uint64_t truly = target_cpu_usage(t) * 1000, ran = 0, value[2];
+	for (size_t i = 0; truly && i < t->offcpu.n_cpus; i++) {
+		read_event(t->offcpu.cpus[i].sideband, value);
+		ran += value[1];
+	}
+	tell_pace(&t->offcpu);
+	if (truly && !t->uncovered && !t->bare) /* what runs on CPUs without events is not missed by a clock */
+		waits_correct(t->offcpu.waits, truly, ran);
+}
+
+static void look(struct target *t)
+{
+	struct offcpu *o = &t->offcpu;
+	const int64_t now = clock_now(); /* a phase is short: reading what there was may have taken longer */
+	if (t->engine->behind && o->phase != OFFCPU_PAUSE) {
+		o->turn_due = now + BEHIND_NS > o->turn_due ? now + BEHIND_NS : o->turn_due;
+		begin_pause(t, now, BEHIND_NS);
+	} else if (o->phase == OFFCPU_ALL)
+		look_at_all(t, now);
+	else if (now >= o->until || o->woken)
+		end_of[o->phase](t, now);
+}
+
+/* Nothing is known yet of how many there are. */
+static void begin(struct target *t)
+{
+	struct offcpu *o = &t->offcpu;
+	int64_t now = clock_now();
+	o->switches = o->switches_then = 0;
+	o->woken = o->too_many = false;
+	o->looked = o->checked = now;
+	o->until = o->turn_due = now + FIRST_NS;
+	for (size_t i = 0; i < o->n_cpus; i++) {
+		uint64_t own[2];
+		read_event(o->cpus[i].active, own);
+		if (o->cpus[i].active)
+			o->cpus[i].active->turn = own[0];
+	}
+	correct(t);
+}
+
+static void resume(struct target *t)
+{
+	struct offcpu *o = &t->offcpu;
+	if (find_cpus(t) < 0)
+		return;
+	waits_midway(o->waits);
+	switch_seen(t, PERF_EVENT_IOC_DISABLE);
+	for (size_t i = 0; i < o->n_cpus; i++) { /* whoever's turn it was */
+		struct offcpu_cpu *c = &o->cpus[i];
+		if (c->stacks)
+			ioctl(c->stacks->fd, PERF_EVENT_IOC_DISABLE, 0);
+	}
+	begin_phase(t, OFFCPU_SMALL, clock_now(), FIRST_NS);
+	o->turn_due = o->until;
+}
+/* --- records ---------------------------------------------------------------------------------------------- */
+
+static void on_switch(struct target *t, struct stream *st, const struct record *r, const struct frame *frames, size_t n)
+{
+	struct offcpu *o = &t->offcpu;
+	const struct record_sample *s = &r->sample;
+	struct stream_base *base = base_of(st, (int64_t)r->time);
+	const uint64_t time = offcpu_time_of(o, (int64_t)r->time);
+	uint64_t ran = offcpu_scaled(base->ran, (int64_t)(s->running - base->from), base->scale);
+	const bool counts = t->started && (int64_t)r->time >= t->began;
+	const struct offcpu_time *of = (int64_t)r->time >= o->time.since ? &o->time : &o->time_before;
+	const bool caught_up = (int64_t)r->time > of->until;
+	if (caught_up &&
+		base->scale != 1) { /* who goes off has run without a break, the end of it by a clock like any other */
+		int64_t behind = (int64_t)r->time - of->until, run = (int64_t)(s->running - base->from);
+		ran -= (uint64_t)(int64_t)((base->scale - 1) * (double)(behind < run ? behind : run));
+	}
+	const struct wait_at at = offcpu_place(t, r, counts);
+	if (counts && frames && at.ip)
+		waits_stack(o->waits, r->pid, r->tid, &at, frames, n);
+	/* of whom does not count there is the clock: how long others ran is told by it */
+	waits_out(o->waits, &(struct wait_out){.time = time,
+				    .pid = r->pid,
+				    .tid = counts ? r->tid : 0,
+				    .cpu = (uint32_t)st->cpu,
+				    .at = at,
+				    .timed = base->known,
+				    .count = s->value + base->count,
+				    .ran = ran,
+				    .scale = caught_up ? 1 : of->scale});
+	if (caught_up) {
+		base->ran = ran;
+		base->from = s->running;
+		base->scale = 1;
+	}
+	o->switches++;
+	t->tally.switches += counts;
+	t->tally.stacks += counts && frames;
+	st->fresh += frames != NULL;
+	if (frames && st->fresh >= turn_stacks(t, st) / 2) /* a look at whether there are too many */
+		t->due = t->engine->due = 0;
+}
+
+/* Of samples of CPU time none: who is on a CPU the clocks tell. */
+static void record(struct target *t, struct stream *st, const struct record *r, const struct frame *frames, size_t n)
+{
+	struct offcpu *o = &t->offcpu;
+	if (st->spec != o->spec || r->type != PERF_RECORD_SAMPLE)
+		return;
+	if (st->role == PERF_SEEN)
+		waits_seen(o->waits, r->tid, r->cpu, offcpu_time_of(o, (int64_t)r->time));
+	else
+		on_switch(t, st, r, frames, n);
+}
+
+static size_t clocks(struct target *t, int64_t now, struct wait_clock *ret)
+{
+	struct offcpu *o = &t->offcpu;
+	if (o->called) /* it ends sooner than it was meant to */
+		switch_seen(t, PERF_EVENT_IOC_DISABLE);
+	o->called = 0;
+	for (size_t i = 0; i < o->n_cpus; i++) {
+		struct stream *all = o->cpus[i].sideband;
+		uint64_t value[2];
+		read_event(all, value);
+		ret[i] = (struct wait_clock){(uint32_t)all->cpu, clock_of(o, &o->cpus[i], now, value[1])};
+	}
+	return o->n_cpus;
+}
+
+const struct offcpu_way offcpu_by_turns = {.arm = arm,
+	.begin = begin,
+	.woken = woken,
+	.look = look,
+	.correct = correct,
+	.call = call,
+	.resume = resume,
+	.record = record,
+	.clocks = clocks};

@@ -1,0 +1,276 @@
+#include "profiler/offcpu/offcpu_method.h"
+
+#include "oci/base/clock.h"
+#include "profiler/sample/sample_stack.h"
+
+#include <linux/perf_event.h>
+#include <string.h>
+#include <sys/ioctl.h>
+
+#define LOOK_NS (100 * NSEC_PER_MSEC)
+#define LOOK_MOST_NS NSEC_PER_SEC    /* while there are hardly any */
+#define HARDLY_ANY 4		     /* from look to look */
+#define WOKEN_NS (3 * NSEC_PER_MSEC) /* then all that a ring has called for can be read */
+#define FIRST_NS (20 * NSEC_PER_MSEC)
+#define FEW_FOR 4		      /* times as many switches as stacks were asked for are few */
+#define TURN_NS NSEC_PER_MSEC	      /* of stacks, while there are many, and until what was before is read */
+#define REST_NS (300 * NSEC_PER_MSEC) /* from one to the next, more where a ring had no room for one */
+#define REST_MOST_NS (10 * NSEC_PER_SEC)
+#define REST_COSTS 20
+#define ON_NS (20 * NSEC_PER_MSEC) /* from pause to pause at least */
+#define ON_COSTS 10
+#define SCALE_MOST 1000.0
+
+/* Of a plain user's: stacks are those of a clock. */
+static bool by_clock(const struct target *t)
+{
+	return !t->desc.kernel;
+}
+
+/* --- phases ----------------------------------------------------------------------------------------------- */
+
+static bool is_on(const struct target *t, enum perf_role role, enum offcpu_phase phase)
+{
+	switch (role) {
+	case PERF_SWITCHES:
+		return phase != OFFCPU_PAUSE;
+	case PERF_WAITS:
+		return phase == OFFCPU_SMALL;
+	default:
+		return by_clock(t) || phase == OFFCPU_ALL || phase == OFFCPU_TURN;
+	}
+}
+
+/* First off, then on: two that record switches at once garble each other's records (shim/event/perf_event.h). */
+static void set_events(struct target *t, enum offcpu_phase phase)
+{
+	for (int on = 0; on <= 1; on++)
+		for (struct stream *st = t->streams; st; st = st->next_of_target) {
+			bool ours = st->role == PERF_SWITCHES || st->role == PERF_WAITS ||
+				    (st->role == PERF_SAMPLES && st->spec == t->offcpu.spec && !by_clock(t));
+			if (ours && is_on(t, st->role, phase) == on)
+				ioctl(st->fd, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
+		}
+}
+
+/* Meant for so long. What a pause has not recorded, the phase behind it makes up for (struct offcpu_time). */
+static void begin_phase(struct target *t, enum offcpu_phase phase, int64_t now, int64_t in)
+{
+	struct offcpu *o = &t->offcpu;
+	uint64_t from = offcpu_time_of(o, now);
+	double scale = phase != OFFCPU_PAUSE;
+	set_events(t, phase);
+	if (o->phase == OFFCPU_PAUSE)
+		waits_gap(o->waits, 0, WAITS_ALL_CPUS, from, from);
+	if (phase == OFFCPU_SMALL && from != (uint64_t)now)
+		scale = offcpu_catch_up((double)(now - (int64_t)from), (double)in, 0.5, SCALE_MOST);
+	offcpu_enter(t, phase, now, in, from, scale, scale);
+}
+
+/* One record for going off, one for coming back. */
+static double switches_a_second(const struct offcpu *o, int64_t now)
+{
+	return offcpu_a_second(o->switches, now - o->looked);
+}
+
+/* For a stack of each. */
+static bool are_few(const struct target *t, double rate)
+{
+	return by_clock(t) || rate <= FEW_FOR * offcpu_asked_for(t);
+}
+
+/* Behind a pause there is something to make up for. */
+static void begin_recording(struct target *t, int64_t now)
+{
+	struct offcpu *o = &t->offcpu;
+	const bool behind = offcpu_time_of(o, now) != (uint64_t)now;
+	int64_t in = behind					    ? ON_NS + ON_COSTS * o->cost
+		     : o->phase == OFFCPU_ALL && o->rest == REST_NS ? FIRST_NS
+								    : o->rest + REST_COSTS * o->cost;
+	begin_phase(t, by_clock(t) && !behind ? OFFCPU_ALL : OFFCPU_SMALL, now, offcpu_about(t, (double)in));
+}
+
+static void begin_many(struct target *t, int64_t now)
+{
+	struct offcpu *o = &t->offcpu;
+	int64_t span = now - o->looked;
+	double pause = (double)o->switches * NSEC_PER_SEC / offcpu_most(t) - (double)span;
+	if (pause > 0 && span >= ON_NS)
+		begin_phase(t, OFFCPU_PAUSE, now, offcpu_pause_most(t, now, pause));
+	else if (o->phase == OFFCPU_SMALL && !by_clock(t))
+		begin_phase(t, OFFCPU_TURN, now, TURN_NS);
+	else
+		begin_recording(t, now);
+}
+
+static void look_again(struct offcpu *o, int64_t now)
+{
+	o->look = o->switches > HARDLY_ANY ? LOOK_NS : o->look < LOOK_MOST_NS / 2 ? 2 * o->look : LOOK_MOST_NS;
+	o->looked = now;
+	o->switches = 0;
+	o->until = now + o->look;
+}
+
+static void look(struct target *t)
+{
+	struct offcpu *o = &t->offcpu;
+	const int64_t now = clock_now();
+	double rate = switches_a_second(o, now);
+	const bool many = o->woken || rate > offcpu_most(t) || !are_few(t, rate);
+	if (now < o->until && !o->woken)
+		return;
+	if (o->phase == OFFCPU_TURN && o->rest > REST_NS) /* doubled where it had no room: see lost() */
+		o->rest = o->rest * 3 / 4 > REST_NS ? o->rest * 3 / 4 : REST_NS;
+	if (o->phase == OFFCPU_PAUSE || o->phase == OFFCPU_TURN)
+		begin_recording(t, now);
+	else if (many)
+		begin_many(t, now);
+	else if (o->phase == OFFCPU_ALL)
+		look_again(o, now);
+	else
+		begin_phase(t, OFFCPU_ALL, now, LOOK_NS);
+}
+
+/* A ring that is full by now calls nobody any more. */
+static int64_t woken(struct target *t, int64_t now)
+{
+	return now + WOKEN_NS;
+}
+
+/* --- the beginning ---------------------------------------------------------------------------------------- */
+
+/* They are enabled as they were opened. */
+static void arm(struct target *t)
+{
+	t->offcpu.phase = OFFCPU_ALL;
+}
+
+static void begin(struct target *t)
+{
+	struct offcpu *o = &t->offcpu;
+	int64_t now = clock_now();
+	o->switches = 0;
+	o->woken = false;
+	o->looked = now;
+	o->look = FIRST_NS;
+	o->rest = REST_NS;
+	o->until = now + FIRST_NS;
+}
+
+static void resume(struct target *t)
+{
+	begin_phase(t, OFFCPU_ALL, clock_now(), FIRST_NS);
+	begin(t);
+}
+
+/* --- records ---------------------------------------------------------------------------------------------- */
+
+/* In ALL a ring is full within a few milliseconds of many. */
+static void hurry(struct target *t)
+{
+	t->offcpu.woken = true;
+	t->due = t->engine->due = 0;
+}
+
+/* The last ones came faster than few do. */
+static bool is_burst(struct target *t, int64_t time)
+{
+	struct offcpu *o = &t->offcpu;
+	int64_t *oldest = &o->recent[o->n_recent++ % OFFCPU_RECENT], since = *oldest;
+	*oldest = time;
+	return since >= o->looked && !are_few(t, offcpu_a_second(OFFCPU_RECENT, time - since));
+}
+
+static void on_switch(struct target *t, const struct record *r, uint64_t time)
+{
+	struct offcpu *o = &t->offcpu;
+	if (!(r->misc & PERF_RECORD_MISC_SWITCH_OUT)) {
+		waits_on(o->waits, r->tid, r->cpu, time);
+		return;
+	}
+	o->switches += (int64_t)r->time >= o->looked;
+	if (o->phase == OFFCPU_ALL && is_burst(t, (int64_t)r->time))
+		hurry(t);
+	t->tally.switches++;
+	waits_off(o->waits, r->pid, r->tid, r->cpu, time, NULL);
+}
+
+/* Its clock's stack, with a word at the root that says so. */
+static void on_clock(struct target *t, const struct record *r, const struct frame *frames, size_t n, uint64_t time)
+{
+	struct frame all[AGGREGATE_STACK_MAX];
+	n = n < AGGREGATE_STACK_MAX ? n : AGGREGATE_STACK_MAX - 1;
+	memcpy(all, frames, n * sizeof(all[0]));
+	all[n] = (struct frame){.kind = FRAME_SPECIAL, .name = frame_approximate};
+	t->tally.stacks++;
+	waits_runs(t->offcpu.waits, r->pid, r->tid, time, offcpu_labels(t, r), all, n + 1);
+}
+
+static void record(struct target *t, struct stream *st, const struct record *r, const struct frame *frames, size_t n)
+{
+	struct offcpu *o = &t->offcpu;
+	const struct offcpu_time *of = (int64_t)r->time >= o->time.since ? &o->time : &o->time_before;
+	const uint64_t time = offcpu_time_of(o, (int64_t)r->time);
+	if (!t->started || (int64_t)r->time < t->began)
+		return;
+	waits_scale(o->waits, (int64_t)r->time > of->until || of->scale < 1 ? 1 : of->scale);
+	if (r->type == PERF_RECORD_SWITCH) {
+		on_switch(t, r, time);
+		return;
+	}
+	o->own_clock |= by_clock(t) && st->spec == o->spec;
+	if (by_clock(t) && (st->spec == o->spec || !o->own_clock)) {
+		if (frames)
+			on_clock(t, r, frames, n, time);
+		return;
+	}
+	if (st->spec != o->spec) {
+		waits_runs(o->waits, r->pid, r->tid, time, 0, NULL, 0);
+		return;
+	}
+	const struct wait_at at = offcpu_place(t, r, true);
+	if (frames && at.ip)
+		waits_stack(o->waits, r->pid, r->tid, &at, frames, n);
+	t->tally.stacks += frames != NULL;
+	waits_off(o->waits, r->pid, r->tid, r->cpu, time, &at);
+}
+
+/* Stacks that a ring has no room for are no use to anybody: fewer of them. */
+static void lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time)
+{
+	struct offcpu *o = &t->offcpu;
+	waits_gap(o->waits, count, cpu, offcpu_time_of(o, t->engine->had_room), offcpu_time_of(o, time));
+	if (by_clock(t) || (o->phase != OFFCPU_ALL && o->phase != OFFCPU_TURN))
+		return;
+	o->rest = o->rest < REST_MOST_NS / 2 ? 2 * o->rest : REST_MOST_NS;
+	if (o->phase == OFFCPU_ALL)
+		hurry(t);
+}
+
+/* What is not recorded in a pause is made up for before a window ends. */
+static int call(struct target *t)
+{
+	struct offcpu *o = &t->offcpu;
+	const int64_t now = clock_now();
+	if (o->phase == OFFCPU_PAUSE) {
+		engine_drain(t->engine, true);
+		begin_phase(t, OFFCPU_SMALL, now, OFFCPU_CALL_MS * NSEC_PER_MSEC);
+		o->called = now;
+	}
+	int64_t left = o->called ? o->called + OFFCPU_CALL_MS * NSEC_PER_MSEC - now : 0;
+	if (left > 0)
+		return (int)(left / NSEC_PER_MSEC) + 1;
+	if (o->called)
+		engine_drain(t->engine, true);
+	o->called = 0;
+	return 0;
+}
+
+const struct offcpu_way offcpu_by_switches = {.arm = arm,
+	.begin = begin,
+	.woken = woken,
+	.look = look,
+	.call = call,
+	.resume = resume,
+	.record = record,
+	.lost = lost};

@@ -1,0 +1,46 @@
+/*
+ * open_events - from the id in a record to the event it came from: PERF_EVENT_IOC_ID -> target, role, layout.
+ */
+#pragma once
+
+#include "shim/event/perf_event.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct target;
+
+struct stream {
+	uint64_t id;
+	int fd; /* the perf event: owned */
+	int cpu;
+	enum perf_role role;
+	uint32_t spec;	/* PERF_SAMPLES: which of the target's events */
+	uint32_t index; /* among the target's events as they came: by that the supervisor knows its own descriptor */
+	uint32_t rung;	/* of stack snapshots (shim/event/perf_event.h) */
+	struct perf_layout layout;
+	struct target *target;
+	uint64_t lost_seen; /* what read(2) told last */
+	uint64_t value_seen;
+	uint64_t enabled_seen, running_seen;
+	int64_t off_since;   /* ns: when its CPU was seen to have gone, and it with it; 0: it counts */
+	struct stream_base { /* profiler/offcpu/offcpu.h: from its own numbers to those of its CPU, since its turn began
+			      */
+		int64_t since;
+		bool known;
+		uint64_t count, ran, from; /* records of others; the CPU's clock, as its own said `from` */
+		double scale;		   /* of its own, from there on */
+	} base, base_before;
+	uint64_t allowed; /* records until it switches itself off, */
+	uint64_t fresh;	  /* and of those how many were read since they were allowed */
+	uint64_t turn;	  /* what it had counted when its turn began */
+	struct stream *next_of_target, *next_of_bucket;
+};
+
+struct streams;
+int streams_new(struct streams **ret);
+struct streams *streams_free(struct streams *s); /* must be empty */
+/* Takes a filled-in stream (malloc'ed). -EEXIST: an id twice. */
+int streams_add(struct streams *s, struct stream *st);
+struct stream *streams_find(const struct streams *s, uint64_t id);
+void streams_remove(struct streams *s, struct stream *st); /* does not free */

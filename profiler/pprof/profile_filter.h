@@ -1,0 +1,28 @@
+/*
+ * profile_filter - some of a profile's samples: those that fit every term. The same terms in `top`, `report`, `flame` and
+ * `export`.
+ *
+ * - KEY=TEXT: the label KEY (container, pod, thread, exe, user.x, ...; numbers as decimal digits) contains TEXT
+ * - TEXT: a function of the stack, inlined ones too, has TEXT in its name
+ *
+ * KEY is letters, digits, '.', '_' and '-', and a label that some sample of the profile has; else the whole term is
+ * part of a name: "operator==" is one.
+ */
+#pragma once
+
+#include "oci/base/err.h"
+#include "profiler/pprof/profile.h"
+
+#include <stddef.h>
+
+#define FILTER_TERMS_MAX 16
+
+struct filter {
+	const char *terms[FILTER_TERMS_MAX]; /* borrowed */
+	size_t n;
+};
+
+/* How many samples fit. */
+size_t filter_count(const struct profile *p, const struct filter *f);
+/* A copy with those alone. 0, -ENOMEM. */
+int filter_apply(const struct profile *p, const struct filter *f, struct profile **ret, struct err *e);

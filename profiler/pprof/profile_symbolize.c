@@ -1,0 +1,492 @@
+#include "profiler/pprof/profile_symbolize.h"
+
+#include "oci/base/fd.h"
+#include "oci/base/string_table.h"
+#include "oci/base/utf8.h"
+#include "profiler/pprof/place.h"
+#include "profiler/pprof/profile_merge.h"
+#include "profiler/symbol/debuginfod.h"
+#include "profiler/symbol/symbolizer_query.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define ID_SHOWN 12 /* digits of a build-id in the report */
+
+struct module {
+	const char *name; /* its file, without directories */
+	const char *hex;
+	struct build_id id;
+	struct inquiry_files files;
+	struct debug_facts facts;  /* of files.debug */
+	struct debug_facts placed; /* of whichever file has offsets; none: zero */
+	char from[PATH_MAX + 32];
+	struct err why; /* the last thing that went wrong */
+	struct names *names;
+	size_t asked, named, lost; /* addresses; lost: nobody knows where in the file they are */
+};
+
+struct symbolize {
+	bool network;
+	struct err network_why; /* it was asked, and then no more */
+	struct fetch *fetch;	/* NULL: not needed so far */
+	struct inquiry *inquiry;
+	struct err broken;	 /* nobody answers any more */
+	struct intern ids;	 /* build-ids as text: the number of one is that of its module */
+	struct intern texts;	 /* names of modules */
+	struct module **modules; /* ids.count */
+	size_t room;
+};
+
+/* An address that lacks its lines. */
+struct missing {
+	uint32_t module;
+	uint64_t vaddr;
+};
+
+/* A profile at work. */
+struct work {
+	struct symbolize *s;
+	const struct profile *p;
+	struct missing *at; /* by location; module PROFILE_NONE: nothing is missing, or nothing can be said */
+	bool changed;
+};
+
+int symbolize_open(bool network, struct symbolize **ret, struct err *e)
+{
+	struct symbolize *s = calloc(1, sizeof(*s));
+	if (!s)
+		return err_set(e, -ENOMEM, "cannot symbolize");
+	s->network = network;
+	int r = inquiry_open(&s->inquiry, e);
+	if (r < 0)
+		symbolize_close(s);
+	else
+		*ret = s;
+	return r;
+}
+
+struct symbolize *symbolize_close(struct symbolize *s)
+{
+	for (size_t i = 0; s && i < s->ids.count; i++) {
+		fd_close(s->modules[i]->files.debug);
+		fd_close(s->modules[i]->files.alt);
+		names_free(s->modules[i]->names);
+		free(s->modules[i]);
+	}
+	if (s) {
+		intern_done(&s->ids);
+		intern_done(&s->texts);
+		inquiry_close(s->inquiry);
+		fetch_close(s->fetch);
+		free(s->modules);
+	}
+	free(s);
+	return NULL;
+}
+
+static const char *base_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+/* --- finding debug information ------------------------------------------------------------------------- */
+
+static bool examine(struct symbolize *s, struct module *m, int fd, const struct build_id *id, struct debug_facts *ret)
+{
+	if (s->broken.code || inquiry_facts(s->inquiry, fd, ret, &s->broken) < 0)
+		return false;
+	if (build_id_equal(&ret->id, id))
+		return true;
+	err_say(&m->why, -EBADMSG,
+		ret->id.len ? "it has another build-id" : "it is no whole ELF file, or has no build-id");
+	return false;
+}
+
+/* An open file, taken: kept if it is the module's and better than what there is. */
+static void consider(struct symbolize *s, struct module *m, int fd, const char *from)
+{
+	struct debug_facts f;
+	if (!examine(s, m, fd, &m->id, &f)) {
+		if (m->why.text[0])
+			err_wrap(&m->why, m->why.code, "%.100s", from);
+		fd_close(fd);
+		return;
+	}
+	if (f.n_segments && f.segments[0].filesz == f.segments[0].memsz)
+		m->placed = f;
+	if (m->facts.has_debug || (m->files.debug >= 0 && !f.has_debug)) {
+		fd_close(fd);
+		return;
+	}
+	fd_close(m->files.debug);
+	m->files.debug = fd;
+	m->facts = f;
+	snprintf(m->from, sizeof(m->from), "%s", from);
+}
+
+/* A profile may name anything: even to open a device can do something. */
+static int open_regular(const char *path)
+{
+	char own[32];
+	struct stat st;
+	fd_auto place = fd_open(AT_FDCWD, path, O_PATH, 0);
+	if (place < 0 || fstat(place, &st) < 0 || !S_ISREG(st.st_mode))
+		return place < 0 ? place : -EINVAL;
+	snprintf(own, sizeof(own), "/proc/self/fd/%d", place);
+	return fd_open(AT_FDCWD, own, O_RDONLY, 0);
+}
+
+/* After a failure that is not the file's own nobody is asked any more: each time would take as long. */
+static int fetch(struct symbolize *s, const struct build_id *id, const char **ret_from, struct err *e)
+{
+	if (!s->network)
+		return -ENOENT;
+	int r = s->fetch ? 0 : fetch_open(&s->fetch, e);
+	if (r == 0)
+		r = fetch_debug(s->fetch, id, ret_from, e);
+	if (r >= 0 || (r == -ENOENT && s->fetch))
+		return r;
+	s->network = false;
+	s->network_why = *e;
+	*e = (struct err){0}; /* said once is enough */
+	return r;
+}
+
+/* What a debug file shares with others (dwz(1)), by its build-id. */
+static void find_alt(struct symbolize *s, struct module *m)
+{
+	char path[PATH_MAX];
+	const char *from;
+	struct debug_facts f;
+	const struct build_id *id = &m->facts.alt_id;
+	if (!m->facts.alt[0])
+		return;
+	int fd = debug_files_on_host(id, path);
+	if (fd < 0)
+		fd = open_regular(m->facts.alt);
+	if (fd < 0)
+		fd = fetch(s, id, &from, &m->why);
+	m->files.alt = fd >= 0 && examine(s, m, fd, id, &f) ? fd : fd_close(fd);
+	if (m->files.alt < 0)
+		err_say(&m->why, -ENOENT, "what it shares with other modules is missing: %.100s",
+			base_of(m->facts.alt));
+}
+
+static void find_files(struct symbolize *s, struct module *m, const char *own)
+{
+	char path[PATH_MAX];
+	const char *from;
+	int fd = debug_files_on_host(&m->id, path);
+	if (fd >= 0)
+		consider(s, m, fd, path);
+	fd = own[0] == '/' ? open_regular(own) : -ENOENT;
+	if (fd >= 0)
+		consider(s, m, fd, own);
+	fd = m->facts.has_debug ? -ENOENT : fetch(s, &m->id, &from, &m->why);
+	if (fd >= 0)
+		consider(s, m, fd, from);
+	find_alt(s, m);
+}
+
+/* --- modules ------------------------------------------------------------------------------------------- */
+
+static int digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* False: it is none, or none that the linker makes. Go has build-ids of another kind. */
+static bool parse_id(const char *hex, struct build_id *ret)
+{
+	size_t n = strlen(hex);
+	ret->len = n / 2;
+	if (n < 4 || n % 2 || ret->len > ELF_BUILD_ID_MAX)
+		return false;
+	for (size_t i = 0; i < n; i += 2) {
+		int high = digit(hex[i]), low = digit(hex[i + 1]);
+		if (high < 0 || low < 0)
+			return false;
+		ret->bytes[i / 2] = (uint8_t)(high << 4 | low);
+	}
+	return true;
+}
+
+static int grow(struct symbolize *s)
+{
+	if (s->ids.count < s->room)
+		return 0;
+	size_t room = s->room ? s->room * 2 : 64;
+	struct module **bigger = reallocarray(s->modules, room, sizeof(s->modules[0]));
+	if (!bigger)
+		return -ENOMEM;
+	s->modules = bigger;
+	s->room = room;
+	return 0;
+}
+
+static int keep_text(struct intern *t, const char *text, const char **ret)
+{
+	int64_t id = intern_add(t, text, strlen(text) + 1);
+	if (id >= 0)
+		*ret = t->items[id].data;
+	return (int)(id < 0 ? id : 0);
+}
+
+/* The number of the module, which is looked for when it is met first. */
+static int64_t module_of(struct symbolize *s, const struct profile_mapping *map, const struct build_id *id)
+{
+	size_t before = s->ids.count;
+	int64_t at = intern_find(&s->ids, map->build_id, strlen(map->build_id) + 1);
+	if (at >= 0)
+		return at;
+	struct module *m = grow(s) < 0 ? NULL : calloc(1, sizeof(*m));
+	if (!m)
+		return -ENOMEM;
+	m->id = *id;
+	m->files = (struct inquiry_files){-1, -1, .separate = true};
+	int r = names_new(&m->names);
+	if (r == 0)
+		r = keep_text(&s->texts, base_of(map->file), &m->name);
+	if (r == 0)
+		r = keep_text(&s->ids, map->build_id, &m->hex);
+	if (r < 0) {
+		names_free(m->names);
+		free(m);
+		return r;
+	}
+	s->modules[before] = m;
+	find_files(s, m, map->file);
+	return (int64_t)before;
+}
+
+/* --- what is missing ----------------------------------------------------------------------------------- */
+
+static bool has_line(const struct profile *p, const struct profile_location *l)
+{
+	struct profile_function f;
+	for (size_t i = 0; i < l->n; i++) {
+		profile_function_get(p, l->lines[i].function, &f);
+		if (f.file[0] || l->lines[i].line)
+			return true;
+	}
+	return false;
+}
+
+/* Its name says no more than the address does: what window.c and the reader give what has none. */
+static bool is_nameless(const struct work *w, const struct profile_location *l)
+{
+	struct profile_mapping map;
+	profile_mapping_get(w->p, l->mapping, &map);
+	const char *name = profile_function_name(w->p, l->lines[l->n - 1].function), *base = base_of(map.file);
+	size_t n = strlen(base);
+	return !strcmp(name, "?") || !strncmp(name, "[unreadable] ", 13) || !strcmp(name, "[unknown]") ||
+	       (!strncmp(name, base, n) && !strncmp(name + n, "+0x", 3));
+}
+
+static int note_missing(struct work *w, uint32_t location)
+{
+	struct profile_location l;
+	struct profile_mapping map;
+	struct build_id id;
+	struct missing *at = &w->at[location];
+	at->module = PROFILE_NONE;
+	profile_location_get(w->p, location, &l);
+	if (l.mapping == PROFILE_NONE || has_line(w->p, &l))
+		return 0;
+	profile_mapping_get(w->p, l.mapping, &map);
+	if (map.file[0] == '[' || !parse_id(map.build_id, &id)) /* of the kernel */
+		return 0;
+	int64_t number = module_of(w->s, &map, &id);
+	if (number < 0)
+		return (int)number;
+	struct module *m = w->s->modules[number];
+	if (place_find(m->placed.n_segments ? &m->placed : &m->facts, &map, l.address, &at->vaddr))
+		at->module = (uint32_t)number;
+	else
+		m->lost++;
+	return 0;
+}
+
+static int by_module(const void *a, const void *b)
+{
+	const struct missing *x = a, *y = b;
+	if (x->module != y->module)
+		return x->module < y->module ? -1 : 1;
+	return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
+}
+
+/* What no profile before has asked about; sorted, each once. */
+static int collect(struct work *w, struct missing **ret, size_t *ret_n)
+{
+	size_t n = profile_locations(w->p), got = 0, out = 0;
+	const struct named_line *lines;
+	size_t count;
+	struct missing *list = calloc(n + 1, sizeof(*list));
+	int r = list ? 0 : -ENOMEM;
+	for (uint32_t i = 0; r == 0 && i < n; i++) {
+		r = note_missing(w, i);
+		if (r == 0 && w->at[i].module != PROFILE_NONE &&
+			!names_get(w->s->modules[w->at[i].module]->names, w->at[i].vaddr, &lines, &count))
+			list[got++] = w->at[i];
+	}
+	if (got)
+		qsort(list, got, sizeof(*list), by_module);
+	for (size_t i = 0; i < got; i++)
+		if (!out || by_module(&list[out - 1], &list[i]) != 0)
+			list[out++] = list[i];
+	*ret = list;
+	*ret_n = out;
+	return r;
+}
+
+/* --- asking -------------------------------------------------------------------------------------------- */
+
+static bool is_known(const struct named_line *lines, size_t n)
+{
+	return n && (lines[n - 1].name[0] || lines[0].file[0]);
+}
+
+/* What was not answered is not asked about again: it would end the same way. */
+static int settle(struct module *m, const uint64_t *vaddrs, size_t n)
+{
+	const struct named_line *lines;
+	size_t count;
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < n; i++)
+		if (!names_get(m->names, vaddrs[i], &lines, &count))
+			r = names_put(m->names, vaddrs[i], NULL, 0);
+		else
+			m->named += is_known(lines, count);
+	m->asked += n;
+	return r;
+}
+
+static int ask_module(struct symbolize *s, struct module *m, const struct missing *list, size_t n, struct err *e)
+{
+	uint64_t *vaddrs = malloc(n * sizeof(*vaddrs));
+	int r = vaddrs ? 0 : err_set(e, -ENOMEM, "cannot symbolize");
+	for (size_t i = 0; r == 0 && i < n; i++)
+		vaddrs[i] = list[i].vaddr;
+	if (r == 0 && m->files.debug >= 0)
+		r = inquiry_names(s->inquiry, &m->files, vaddrs, n, m->names, e);
+	if (r == -ENODATA) {
+		m->why = *e;
+		r = 0;
+	}
+	if (r == 0 && settle(m, vaddrs, n) < 0)
+		r = err_set(e, -ENOMEM, "cannot symbolize");
+	free(vaddrs);
+	return r;
+}
+
+static int ask_all(struct symbolize *s, const struct missing *list, size_t n, struct err *e)
+{
+	int r = 0;
+	for (size_t i = 0, more; r == 0 && i < n; i += more) {
+		for (more = 1; i + more < n && list[i + more].module == list[i].module;)
+			more++;
+		r = ask_module(s, s->modules[list[i].module], list + i, more, e);
+	}
+	return r;
+}
+
+/* --- the profile with it ------------------------------------------------------------------------------- */
+
+static unsigned worth(const struct named_line *l, size_t n)
+{
+	return PROFILE_HAS_FUNCTIONS | (n > 1 ? PROFILE_HAS_INLINE_FRAMES : 0) |
+	       (l->file[0] ? PROFILE_HAS_FILENAMES : 0) | (l->line ? PROFILE_HAS_LINE_NUMBERS : 0);
+}
+
+static const char *name_of(const struct work *w, const struct profile_location *l, bool outermost)
+{
+	return outermost ? profile_function_name(w->p, l->lines[l->n - 1].function) : "[inlined]";
+}
+
+/* A symbol alone is news only to what has no name: the file at hand may have fewer than the profiler saw. */
+static int better_lines(void *arg, struct profile *to, uint32_t location, struct profile_line *ret, unsigned *ret_has)
+{
+	struct work *w = arg;
+	const struct missing *at = &w->at[location];
+	struct profile_location l;
+	const struct named_line *named;
+	size_t n;
+	if (at->module == PROFILE_NONE || !names_get(w->s->modules[at->module]->names, at->vaddr, &named, &n) ||
+		!is_known(named, n))
+		return 0;
+	profile_location_get(w->p, location, &l);
+	if (!named[0].file[0] && !is_nameless(w, &l))
+		return 0;
+	for (size_t i = 0; i < n; i++) {
+		struct profile_function f = {named[i].name, named[i].linkage, named[i].file, named[i].start};
+		if (!f.name[0])
+			f.name = name_of(w, &l, i + 1 == n);
+		int64_t id = profile_function(to, &f);
+		if (id < 0)
+			return (int)id;
+		ret[i] = (struct profile_line){(uint32_t)id, named[i].line};
+		*ret_has |= worth(&named[i], n);
+	}
+	w->changed = true;
+	return (int)n;
+}
+
+int symbolize_profile(struct symbolize *s, const struct profile *p, struct profile **ret, struct err *e)
+{
+	struct work w = {.s = s, .p = p, .at = calloc(profile_locations(p) + 1, sizeof(*w.at))};
+	struct missing *list = NULL;
+	struct profile *fresh = NULL;
+	size_t n = 0;
+	int r = w.at ? collect(&w, &list, &n) : -ENOMEM;
+	if (r < 0)
+		err_set(e, r, "cannot symbolize");
+	else if ((r = s->broken.code) < 0)
+		*e = s->broken;
+	else
+		r = ask_all(s, list, n, e);
+	if (r == 0)
+		r = merge_copy(p, better_lines, &w, &fresh, e);
+	*ret = w.changed ? fresh : profile_free(fresh);
+	free(list);
+	free(w.at);
+	return r;
+}
+
+/* --- telling ------------------------------------------------------------------------------------------- */
+
+static void report_module(const struct module *m, FILE *out)
+{
+	char why[sizeof(m->why.text)];
+	text_print(out, m->name, NULL);
+	fprintf(out, " %.*s: %zu of %zu addresses named", ID_SHOWN, m->hex, m->named, m->asked + m->lost);
+	fputs(m->facts.has_debug ? "" : ", no debug information", out);
+	if (m->facts.has_debug || m->named) {
+		fputs(m->facts.has_debug ? " by " : ", symbols of ", out);
+		text_print(out, m->from, NULL);
+	}
+	if (m->lost && m->files.debug >= 0)
+		fprintf(out, "; %zu that no file tells the place of", m->lost);
+	if (m->why.text[0])
+		fprintf(out, "; %s", err_clean(why, &m->why));
+	putc('\n', out);
+}
+
+const char *symbolize_network_failure(const struct symbolize *s)
+{
+	return s->network_why.text[0] ? s->network_why.text : NULL;
+}
+
+void symbolize_report(const struct symbolize *s, FILE *out, struct symbolize_sums *ret)
+{
+	*ret = (struct symbolize_sums){.modules = s->ids.count};
+	for (size_t i = 0; i < s->ids.count; i++) {
+		const struct module *m = s->modules[i];
+		report_module(m, out);
+		ret->without += !m->facts.has_debug;
+	}
+}

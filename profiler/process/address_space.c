@@ -1,0 +1,578 @@
+#include "profiler/process/address_space.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+
+/* --- identities of files */
+
+struct map_file {
+	struct map_files *table;
+	struct map_file *chain;
+	size_t refs;
+	uint32_t hash;
+	bool resolved;
+	struct module *module; /* referenced; NULL: unknown */
+	struct module_key key; /* the path is ours */
+};
+
+#define FILE_BUCKETS 256
+#define MAP_PATH_MAX 65536 /* as a record may be */
+
+struct map_files {
+	map_resolve_fn *resolve;
+	void *arg;
+	size_t count, mappings;
+	struct map_file *buckets[FILE_BUCKETS];
+};
+
+int map_files_new(map_resolve_fn *resolve, void *arg, struct map_files **ret)
+{
+	struct map_files *f = calloc(1, sizeof(*f));
+	if (!f)
+		return -ENOMEM;
+	f->resolve = resolve;
+	f->arg = arg;
+	*ret = f;
+	return 0;
+}
+
+struct map_files *map_files_free(struct map_files *f)
+{
+	free(f); /* the spaces are gone, and with them every identity */
+	return NULL;
+}
+
+size_t map_files_count(const struct map_files *f)
+{
+	return f->count;
+}
+
+static struct map_file *file_get(struct map_files *t, const struct module_key *key)
+{
+	static const struct module_key one_too_many = {.path = "[too many files]"};
+	uint32_t hash = module_key_hash(key);
+	struct map_file **bucket = &t->buckets[hash % FILE_BUCKETS];
+	for (struct map_file *f = *bucket; f; f = f->chain)
+		if (f->hash == hash && module_key_equal(&f->key, key)) {
+			f->refs++;
+			return f;
+		}
+	if (t->count >= MAP_FILES_MAX && key != &one_too_many)
+		return file_get(t, &one_too_many);
+	struct map_file *f = calloc(1, sizeof(*f));
+	char *path = strdup(key->path);
+	if (!f || !path) {
+		free(path);
+		free(f);
+		return NULL;
+	}
+	*f = (struct map_file){.table = t, .chain = *bucket, .refs = 1, .hash = hash, .key = *key};
+	f->key.path = path;
+	*bucket = f;
+	t->count++;
+	return f;
+}
+
+static void file_put(struct map_file *f)
+{
+	if (--f->refs)
+		return;
+	struct map_file **p = &f->table->buckets[f->hash % FILE_BUCKETS];
+	while (*p != f)
+		p = &(*p)->chain;
+	*p = f->chain;
+	f->table->count--;
+	module_unref(f->module);
+	free((char *)f->key.path);
+	free(f);
+}
+
+const struct module_key *mapping_key(const struct mapping *m)
+{
+	return &m->file->key;
+}
+
+struct module *mapping_module(const struct mapping *m)
+{
+	struct map_file *f = m->file;
+	if (!f->resolved) {
+		f->resolved = true;
+		f->module = f->table->resolve(f->table->arg, &f->key);
+	}
+	return f->module;
+}
+
+/* --- the array of mappings, shared until somebody changes it */
+
+static size_t all_mappings;
+
+static void account(struct map_files *files, ssize_t n)
+{
+	files->mappings += (size_t)n;
+	all_mappings += (size_t)n;
+}
+
+struct map_set {
+	struct map_files *files;
+	size_t refs, count, room;
+	struct mapping *maps; /* sorted, disjoint */
+	struct space_cache *cache;
+};
+
+struct space {
+	struct map_files *files;
+	struct map_set *set;
+	uint64_t born, dropped;
+	bool lossy;
+};
+
+static void set_drop_cache(struct map_set *set)
+{
+	struct space_cache *c = set->cache;
+	set->cache = NULL;
+	if (c)
+		c->drop(c);
+}
+
+static void set_put(struct map_set *set)
+{
+	if (!set || --set->refs)
+		return;
+	set_drop_cache(set);
+	for (size_t i = 0; i < set->count; i++)
+		file_put(set->maps[i].file);
+	account(set->files, -(ssize_t)set->count);
+	free(set->maps);
+	free(set);
+}
+
+static struct map_set *set_copy(const struct map_set *from, size_t room)
+{
+	struct map_set *set = calloc(1, sizeof(*set));
+	struct mapping *maps = malloc(room * sizeof(*maps));
+	if (!set || !maps) {
+		free(maps);
+		free(set);
+		return NULL;
+	}
+	set->files = from->files;
+	account(set->files, (ssize_t)from->count);
+	set->refs = 1;
+	set->room = room;
+	set->count = from->count;
+	set->maps = maps;
+	if (from->count)
+		memcpy(maps, from->maps, from->count * sizeof(*maps));
+	for (size_t i = 0; i < set->count; i++)
+		maps[i].file->refs++;
+	return set;
+}
+
+/* Own the set alone, with room for `more` mappings. */
+static int set_own(struct space *s, size_t more)
+{
+	struct map_set *set = s->set;
+	size_t room = set->room;
+	while (room < set->count + more)
+		room = room ? room * 2 : 16;
+	if (set->refs > 1) {
+		struct map_set *copy = set_copy(set, room);
+		if (!copy)
+			return -ENOMEM;
+		set_put(set);
+		s->set = copy;
+	} else if (room > set->room) {
+		struct mapping *maps = realloc(set->maps, room * sizeof(*maps));
+		if (!maps)
+			return -ENOMEM;
+		set->maps = maps;
+		set->room = room;
+	}
+	return 0;
+}
+
+int space_new(struct map_files *files, struct space **ret)
+{
+	struct space *s = calloc(1, sizeof(*s));
+	struct map_set *set = calloc(1, sizeof(*set));
+	if (!s || !set) {
+		free(set);
+		free(s);
+		return -ENOMEM;
+	}
+	set->refs = 1;
+	set->files = files;
+	s->files = files;
+	s->set = set;
+	*ret = s;
+	return 0;
+}
+
+int space_fork(const struct space *parent, struct space **ret)
+{
+	struct space *s = malloc(sizeof(*s));
+	if (!s)
+		return -ENOMEM;
+	*s = *parent;
+	s->set->refs++;
+	*ret = s;
+	return 0;
+}
+
+struct space *space_free(struct space *s)
+{
+	if (s)
+		set_put(s->set);
+	free(s);
+	return NULL;
+}
+
+/* --- changing it */
+
+#define DROP_PART 64 /* of all that came since the oldest one that is there */
+
+/* The first mapping that ends above the address. */
+static size_t first_above(const struct map_set *set, uint64_t addr)
+{
+	size_t lo = 0, hi = set->count;
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+		if (set->maps[mid].end > addr)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo;
+}
+
+static struct mapping *insert(struct map_set *set, size_t at, struct mapping m)
+{
+	memmove(set->maps + at + 1, set->maps + at, (set->count - at) * sizeof(m));
+	set->maps[at] = m;
+	set->count++;
+	account(set->files, 1);
+	return set->maps + at;
+}
+
+static void remove_range(struct map_set *set, size_t from, size_t to)
+{
+	for (size_t i = from; i < to; i++)
+		file_put(set->maps[i].file);
+	memmove(set->maps + from, set->maps + to, (set->count - to) * sizeof(*set->maps));
+	set->count -= to - from;
+	account(set->files, -(ssize_t)(to - from));
+}
+
+static void trim_front(struct mapping *m, uint64_t start)
+{
+	m->pgoff += start - m->start;
+	m->start = start;
+}
+
+/* Make [start, end) empty; the index where it lies. Needs room for one more: a hole makes two of one. */
+static size_t punch(struct map_set *set, uint64_t start, uint64_t end)
+{
+	size_t i = first_above(set, start), j;
+	if (i < set->count && set->maps[i].start < start) {
+		struct mapping *m = &set->maps[i];
+		if (m->end > end) {
+			struct mapping *tail = insert(set, i + 1, *m);
+			tail->file->refs++;
+			trim_front(tail, end);
+			m = &set->maps[i];
+		}
+		m->end = start;
+		i++;
+	}
+	for (j = i; j < set->count && set->maps[j].end <= end; j++)
+		;
+	remove_range(set, i, j);
+	if (i < set->count && set->maps[i].start < end)
+		trim_front(&set->maps[i], end);
+	return i;
+}
+
+/* Made at run time, most likely, and gone again: programs and libraries stay. */
+static bool is_memory(const struct mapping *m)
+{
+	return m->file->key.path[0] != '/' || m->file->key.path[1] == '/';
+}
+
+/* And what is hardly younger: to look for each of them alone would cost more than all else. */
+static void drop_oldest(struct space *s)
+{
+	struct map_set *set = s->set;
+	uint64_t oldest = UINT64_MAX, newest = 0;
+	size_t kept = 0, memory = 0;
+	for (size_t i = 0; i < set->count; i++)
+		memory += is_memory(&set->maps[i]);
+	const bool files = memory < set->count / 2; /* those go as well */
+	for (size_t i = 0; i < set->count; i++) {
+		const uint64_t born = set->maps[i].born;
+		if (!files && !is_memory(&set->maps[i]))
+			continue;
+		oldest = born < oldest ? born : oldest;
+		newest = born > newest ? born : newest;
+	}
+	const uint64_t until = oldest + (newest - oldest) / DROP_PART;
+	for (size_t i = 0; i < set->count; i++)
+		if (set->maps[i].born > until || (!files && !is_memory(&set->maps[i])))
+			set->maps[kept++] = set->maps[i];
+		else
+			file_put(set->maps[i].file);
+	s->dropped += set->count - kept;
+	account(s->files, -(ssize_t)(set->count - kept));
+	set->count = kept;
+	set_drop_cache(set);
+	s->lossy = true;
+}
+
+static bool overlaps(const struct map_set *set, uint64_t start, uint64_t end)
+{
+	size_t i = first_above(set, start);
+	return i < set->count && set->maps[i].start < end;
+}
+
+/* mprotect reports a mapping again that is there already: then nothing changes, and the cache stays. */
+static bool is_there(const struct space *s, const struct mapping *m)
+{
+	const struct mapping *old = space_find(s, m->start);
+	return old && old->file == m->file && old->end >= m->end && old->pgoff + (m->start - old->start) == m->pgoff;
+}
+
+/* It would take a copy of all that it shares, and two more. */
+static bool is_full(const struct space *s)
+{
+	const size_t more = (s->set->refs > 1 ? s->set->count : 0) + 2;
+	return s->files->mappings + more > SPACES_MAPPINGS_MAX || all_mappings + more > ALL_MAPPINGS_MAX;
+}
+
+static int space_put_take(struct space *s, const struct mapping *m)
+{
+	if (is_full(s)) {
+		s->dropped++;
+		s->lossy = true;
+		return 1;
+	}
+	int r = set_own(s, 2);
+	if (r < 0)
+		return r;
+	if (overlaps(s->set, m->start, m->end))
+		set_drop_cache(s->set);
+	insert(s->set, punch(s->set, m->start, m->end), *m);
+	while (s->set->count > SPACE_MAPPINGS_MAX)
+		drop_oldest(s);
+	return 0;
+}
+
+int space_map(struct space *s, uint64_t start, uint64_t len, uint64_t pgoff, const struct module_key *file)
+{
+	struct mapping m = {.start = start, .end = start + len, .pgoff = pgoff, .born = s->born++};
+	if (!len || m.end < start || file->build_id_len > ELF_BUILD_ID_MAX)
+		return -EINVAL;
+	m.file = file_get(s->files, file);
+	if (!m.file)
+		return -ENOMEM;
+	int r = is_there(s, &m) ? 1 : space_put_take(s, &m); /* 1: it is not kept */
+	if (r)
+		file_put(m.file);
+	return r < 0 ? r : 0;
+}
+
+/* --- reading it */
+
+const struct mapping *space_find(const struct space *s, uint64_t addr)
+{
+	size_t i = first_above(s->set, addr);
+	return i < s->set->count && s->set->maps[i].start <= addr ? &s->set->maps[i] : NULL;
+}
+
+size_t space_count(const struct space *s)
+{
+	return s->set->count;
+}
+
+const struct mapping *space_at(const struct space *s, size_t i)
+{
+	return &s->set->maps[i];
+}
+
+uint64_t space_dropped(const struct space *s)
+{
+	return s->dropped;
+}
+
+void space_set_lossy(struct space *s)
+{
+	s->lossy = true;
+}
+
+bool space_lossy(const struct space *s)
+{
+	return s->lossy;
+}
+
+struct space_cache **space_cache(const struct space *s)
+{
+	return &s->set->cache;
+}
+
+/* --- in a journal */
+
+static void save_key(struct journal *j, const struct module_key *key)
+{
+	journal_text(j, key->path);
+	journal_number(j, key->maj);
+	journal_number(j, key->min);
+	journal_number(j, key->ino);
+	journal_number(j, key->generation);
+	journal_bytes(j, key->build_id, key->build_id_len);
+}
+
+/* The number of what was written before, or of what comes now: one more than there were. */
+static bool is_new(struct journal *j, struct pairs *known, const void *p)
+{
+	size_t had = known->count;
+	int64_t id = pairs_add(known, (uintptr_t)p, 0);
+	journal_number(j, id < 0 ? had : (uint64_t)id); /* out of memory it is written again, under a number too high */
+	return id < 0 || known->count > had;
+}
+
+static void save_set(const struct map_set *set, struct spaces_saved *known, struct journal *j)
+{
+	uint64_t at = 0;
+	journal_number(j, set->count);
+	for (size_t i = 0; i < set->count; i++) {
+		const struct mapping *m = &set->maps[i];
+		journal_number(j, m->start - at);
+		journal_number(j, m->end - m->start);
+		journal_number(j, m->pgoff);
+		journal_number(j, m->born);
+		if (is_new(j, &known->files, m->file))
+			save_key(j, &m->file->key);
+		at = m->end;
+	}
+}
+
+void space_save(const struct space *s, struct spaces_saved *known, struct journal *j)
+{
+	journal_number(j, s->born);
+	journal_number(j, s->dropped);
+	journal_number(j, s->lossy);
+	if (is_new(j, &known->sets, s->set))
+		save_set(s->set, known, j);
+}
+
+void spaces_saved_done(struct spaces_saved *known)
+{
+	pairs_done(&known->sets);
+	pairs_done(&known->files);
+}
+
+static int keep(void ***list, size_t *n, size_t *room, void *p)
+{
+	if (*n == *room) {
+		size_t more = *room ? 2 * *room : 16;
+		void **bigger = reallocarray(*list, more, sizeof(*bigger));
+		if (!bigger)
+			return -ENOMEM;
+		*list = bigger;
+		*room = more;
+	}
+	(*list)[(*n)++] = p;
+	return 0;
+}
+
+static int restore_file(struct map_files *files, struct spaces_restored *known, struct saved *s)
+{
+	struct module_key key = {0};
+	size_t n;
+	key.path = saved_text(s, MAP_PATH_MAX);
+	key.maj = (uint32_t)saved_below(s, 1ull << 32);
+	key.min = (uint32_t)saved_below(s, 1ull << 32);
+	key.ino = saved_number(s);
+	key.generation = saved_number(s);
+	const uint8_t *id = saved_bytes(s, &n);
+	s->bad |= n > sizeof(key.build_id);
+	if (s->bad)
+		return -EBADMSG;
+	memcpy(key.build_id, id, n);
+	key.build_id_len = (uint8_t)n;
+	struct map_file *f = file_get(files, &key);
+	int r = f ? keep((void ***)&known->files, &known->n_files, &known->files_room, f) : -ENOMEM;
+	if (r < 0 && f)
+		file_put(f);
+	return r;
+}
+
+static int restore_mapping(
+	struct map_files *files, struct spaces_restored *known, struct saved *s, uint64_t *at, struct mapping *ret)
+{
+	uint64_t gap = saved_number(s), len = saved_number(s);
+	struct mapping m = {.start = *at + gap, .end = *at + gap + len};
+	m.pgoff = saved_number(s);
+	m.born = saved_number(s);
+	uint64_t file = saved_below(s, known->n_files + 1);
+	if (s->bad || m.start < *at || m.end <= m.start)
+		return -EBADMSG;
+	int r = file < known->n_files ? 0 : restore_file(files, known, s);
+	if (r < 0)
+		return r;
+	m.file = known->files[file];
+	m.file->refs++;
+	*ret = m;
+	*at = m.end;
+	return 0;
+}
+
+static int restore_set(struct map_files *files, struct spaces_restored *known, struct saved *s)
+{
+	const struct map_set none = {.files = files};
+	uint64_t at = 0;
+	size_t n = saved_count(s, 5);
+	if (s->bad || n > SPACE_MAPPINGS_MAX)
+		return -EBADMSG;
+	struct map_set *set = set_copy(&none, n ? n : 1);
+	int r = set ? keep((void ***)&known->sets, &known->n_sets, &known->sets_room, set) : -ENOMEM;
+	if (r < 0) {
+		set_put(set);
+		return r;
+	}
+	for (; r == 0 && set->count < n; set->count += r == 0, account(files, r == 0))
+		r = restore_mapping(files, known, s, &at, &set->maps[set->count]);
+	return r;
+}
+
+int space_restore(struct map_files *files, struct spaces_restored *known, struct saved *from, struct space **ret)
+{
+	struct space *s = calloc(1, sizeof(*s));
+	if (!s)
+		return -ENOMEM;
+	s->files = files;
+	s->born = saved_number(from);
+	s->dropped = saved_number(from);
+	s->lossy = saved_below(from, 2);
+	uint64_t set = saved_below(from, known->n_sets + 1);
+	int r = from->bad ? -EBADMSG : set < known->n_sets ? 0 : restore_set(files, known, from);
+	if (r < 0) {
+		free(s);
+		return r;
+	}
+	s->set = known->sets[set];
+	s->set->refs++;
+	*ret = s;
+	return 0;
+}
+
+void spaces_restored_done(struct spaces_restored *known)
+{
+	for (size_t i = 0; i < known->n_sets; i++)
+		set_put(known->sets[i]);
+	for (size_t i = 0; i < known->n_files; i++)
+		file_put(known->files[i]);
+	free(known->sets);
+	free(known->files);
+	*known = (struct spaces_restored){0};
+}

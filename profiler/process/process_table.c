@@ -1,0 +1,498 @@
+#include "profiler/process/process_table.h"
+
+#include "profiler/process/proc_maps.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS 1024
+#define THREAD_BUCKETS 256
+#define THREADS_MAX 4096 /* names kept per process; beyond it a thread has its process' name */
+
+struct thread {
+	uint32_t tid;
+	char name[16];
+	struct thread *next;
+};
+
+struct tasks {
+	struct map_files *files;
+	struct task *buckets[BUCKETS];
+	size_t count;
+	uint64_t swept; /* record time of the last look for retired ones */
+	uint64_t turn;	/* counts records */
+	bool lossy;
+	bool all_lossy; /* each of them, at this moment: full rings say so with nearly every sample */
+};
+
+int tasks_new(map_resolve_fn *resolve, void *arg, struct tasks **ret)
+{
+	struct tasks *t = calloc(1, sizeof(*t));
+	int r = t ? map_files_new(resolve, arg, &t->files) : -ENOMEM;
+	if (r < 0) {
+		free(t);
+		return r;
+	}
+	*ret = t;
+	return 0;
+}
+
+static void free_threads(struct task *p)
+{
+	for (size_t i = 0; p->threads && i < THREAD_BUCKETS; i++)
+		for (struct thread *th = p->threads[i], *next; th; th = next) {
+			next = th->next;
+			free(th);
+		}
+	free(p->threads);
+	p->threads = NULL;
+	p->n_threads = 0;
+}
+
+static void task_free(struct task *p)
+{
+	free_threads(p);
+	space_free(p->space);
+	jit_unref(p->jit);
+	free(p);
+}
+
+struct tasks *tasks_free(struct tasks *t)
+{
+	if (!t)
+		return NULL;
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct task *p = t->buckets[i], *next; p; p = next) {
+			next = p->next;
+			task_free(p);
+		}
+	map_files_free(t->files);
+	free(t);
+	return NULL;
+}
+
+static struct task **slot(struct tasks *t, uint32_t pid)
+{
+	struct task **at = &t->buckets[pid * 2654435761u >> 22];
+	while (*at && (*at)->pid != pid)
+		at = &(*at)->next;
+	return at;
+}
+
+const struct task *tasks_find(struct tasks *t, uint32_t pid)
+{
+	return *slot(t, pid);
+}
+
+struct task *tasks_known(struct tasks *t, uint32_t pid)
+{
+	struct task *p = *slot(t, pid);
+	return p ? p : *slot(t, 0);
+}
+
+/* Drop processes that ended before `until`. */
+static void sweep(struct tasks *t, uint64_t until)
+{
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct task **at = &t->buckets[i]; *at;) {
+			struct task *p = *at;
+			if (p->exited && p->exited < until) {
+				*at = p->next;
+				t->count--;
+				task_free(p);
+			} else {
+				at = &p->next;
+			}
+		}
+}
+
+/*
+ * Room for new ones: those go, a quarter at most, of which nobody has heard for the longest time. Most of them have
+ * ended and it was not told (records were lost, or their CPU has no events). That one may just be asleep is less than
+ * that all that come are without a name.
+ */
+static void evict(struct tasks *t)
+{
+	uint64_t oldest = t->turn;
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (const struct task *p = t->buckets[i]; p; p = p->next)
+			oldest = p->heard < oldest && p->pid ? p->heard : oldest;
+	const uint64_t until = oldest + (t->turn - oldest) / 4;
+	const size_t least = t->count - t->count / 4;
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct task **at = &t->buckets[i]; *at && t->count > least;) {
+			struct task *p = *at;
+			if (p->heard > until || !p->pid) {
+				at = &p->next;
+				continue;
+			}
+			*at = p->next;
+			t->count--;
+			task_free(p);
+		}
+}
+
+static struct task *add(struct tasks *t, uint32_t pid, struct task **at)
+{
+	struct task *p = calloc(1, sizeof(*p));
+	if (!p || space_new(t->files, &p->space) < 0) {
+		free(p);
+		return NULL;
+	}
+	p->pid = pid;
+	p->heard = t->turn;
+	if (t->lossy)
+		space_set_lossy(p->space);
+	*at = p;
+	t->count++;
+	return p;
+}
+
+struct task *tasks_get(struct tasks *t, uint32_t pid)
+{
+	struct task **at = slot(t, pid);
+	if (*at) {
+		(*at)->heard = t->turn;
+		return *at;
+	}
+	if (t->count >= TASKS_MAX && pid != 0)
+		return tasks_get(t, 0);
+	return add(t, pid, at);
+}
+
+/* For what is told of a process: never the one that all share for whom there was no room. */
+static struct task *get_own(struct tasks *t, uint32_t pid)
+{
+	struct task *p = tasks_get(t, pid);
+	return p && p->pid == pid ? p : NULL;
+}
+
+/* Where it is, or would be put; NULL: there are no threads at all. */
+static struct thread **thread_slot(const struct task *p, uint32_t tid)
+{
+	struct thread **at = p->threads ? &p->threads[tid % THREAD_BUCKETS] : NULL;
+	while (at && *at && (*at)->tid != tid)
+		at = &(*at)->next;
+	return at;
+}
+
+const char *tasks_thread_name(const struct task *p, uint32_t tid)
+{
+	struct thread **at = tid == p->pid ? NULL : thread_slot(p, tid);
+	return at && *at ? (*at)->name : p->comm;
+}
+
+static void thread_set(struct task *p, uint32_t tid, const char *name)
+{
+	if (!p->threads)
+		p->threads = calloc(THREAD_BUCKETS, sizeof(*p->threads));
+	struct thread **at = thread_slot(p, tid);
+	if (at && !*at && p->n_threads < THREADS_MAX) {
+		*at = calloc(1, sizeof(**at));
+		p->n_threads += *at != NULL;
+	}
+	if (!at || !*at)
+		return;
+	(*at)->tid = tid;
+	snprintf((*at)->name, sizeof((*at)->name), "%s", name);
+}
+
+static void thread_drop(struct task *p, uint32_t tid)
+{
+	struct thread **at = thread_slot(p, tid), *th = at ? *at : NULL;
+	if (!th)
+		return;
+	*at = th->next;
+	p->n_threads--;
+	free(th);
+}
+
+/* A new image: nothing of the old one is left. */
+static void begin_anew(struct tasks *t, struct task *p)
+{
+	struct space *fresh;
+	if (space_new(t->files, &fresh) == 0) {
+		space_free(p->space);
+		p->space = fresh;
+		t->all_lossy = false;
+	}
+	free_threads(p);
+	p->jit = jit_unref(p->jit);
+	p->exe[0] = 0;
+	p->exited = 0;
+	p->leader_gone = false;
+}
+
+static void on_comm(struct tasks *t, const struct record *r)
+{
+	struct task *p = get_own(t, r->pid);
+	if (!p)
+		return;
+	if (!r->comm.exec && r->tid != r->pid) {
+		thread_set(p, r->tid, r->comm.name);
+		return;
+	}
+	if (r->comm.exec)
+		begin_anew(t, p);
+	snprintf(p->comm, sizeof(p->comm), "%s", r->comm.name);
+}
+
+static void set_exe(struct task *p, const char *path)
+{
+	snprintf(p->exe, sizeof(p->exe), "%.63s", strrchr(path, '/') + 1);
+}
+
+static void on_mmap(struct tasks *t, const struct record *r)
+{
+	const struct record_mmap *m = &r->mmap;
+	struct task *p = m->exec ? get_own(t, r->pid) : NULL;
+	if (!p)
+		return;
+	struct module_key key = {.path = m->path,
+		.maj = m->maj,
+		.min = m->min,
+		.ino = m->ino,
+		.generation = m->generation,
+		.build_id_len = m->build_id_len};
+	memcpy(key.build_id, m->build_id, m->build_id_len);
+	space_map(p->space, m->start, m->len, m->pgoff, &key);
+	if (!p->exe[0] && m->path[0] == '/')
+		set_exe(p, m->path);
+}
+
+static void on_fork(struct tasks *t, const struct record *r)
+{
+	struct task *parent = get_own(t, r->task.ppid);
+	if (!parent)
+		return;
+	if (r->pid == r->task.ppid) { /* a thread: it begins with the name of the one that made it */
+		if (r->tid != r->pid)
+			thread_set(parent, r->tid, tasks_thread_name(parent, r->task.ptid));
+		return;
+	}
+	struct task *p = get_own(t, r->pid);
+	struct space *shared;
+	if (!p || p == parent || space_fork(parent->space, &shared) < 0)
+		return;
+	space_free(p->space);
+	free_threads(p);
+	p->space = shared;
+	jit_unref(p->jit);
+	p->jit = jit_ref(parent->jit); /* code that it has with its memory; of its own, it gets one of its own */
+	p->exited = 0;
+	p->leader_gone = false;
+	snprintf(p->comm, sizeof(p->comm), "%s", tasks_thread_name(parent, r->task.ptid));
+	memcpy(p->exe, parent->exe, sizeof(p->exe));
+}
+
+static void sweep_when_due(struct tasks *t, uint64_t time)
+{
+	if (time <= t->swept + TASKS_GRACE)
+		return;
+	sweep(t, time - TASKS_GRACE);
+	t->swept = time;
+}
+
+static void retire(struct tasks *t, const struct record *r)
+{
+	struct task *p = *slot(t, r->pid);
+	if (!p)
+		return;
+	if (r->tid != r->pid)
+		thread_drop(p, r->tid);
+	else
+		p->leader_gone = true;
+	if (p->leader_gone && !p->n_threads) /* a leader may end long before its threads */
+		p->exited = r->time;
+	sweep_when_due(t, r->time);
+}
+
+void tasks_record(struct tasks *t, const struct record *r)
+{
+	t->turn++;
+	/* Here nobody holds a task; a record may bring two. Not for every record: a sweep looks at all of them. */
+	if (t->count + 2 > TASKS_MAX && r->time > t->swept + TASKS_GRACE / 16) {
+		sweep(t, UINT64_MAX);
+		if (t->count + 2 > TASKS_MAX)
+			evict(t);
+		t->swept = r->time;
+	}
+	switch (r->type) {
+	case PERF_RECORD_COMM:
+		return on_comm(t, r);
+	case PERF_RECORD_MMAP2:
+		return on_mmap(t, r);
+	case PERF_RECORD_FORK:
+		return on_fork(t, r);
+	case PERF_RECORD_EXIT:
+		return retire(t, r);
+	}
+}
+
+void tasks_adopt(struct tasks *t, uint32_t pid, uint32_t tid, const char *name)
+{
+	struct task *p = get_own(t, pid);
+	if (p)
+		p->exited = 0;
+	if (p && tid != pid)
+		thread_set(p, tid, name);
+	else if (p)
+		snprintf(p->comm, sizeof(p->comm), "%s", name);
+}
+
+int tasks_adopt_maps(struct tasks *t, uint32_t pid, int maps, size_t *left)
+{
+	char exe[4096];
+	struct task *p = get_own(t, pid);
+	int r = p ? maps_read(maps, p->space, left, exe, sizeof(exe)) : -ENOMEM;
+	if (r > 0 && exe[0])
+		set_exe(p, exe);
+	return r;
+}
+
+int tasks_adopt_text(struct tasks *t, uint32_t pid, char *text)
+{
+	char exe[4096];
+	struct task *p = get_own(t, pid);
+	int r = p ? maps_text(text, p->space, exe, sizeof(exe)) : -ENOMEM;
+	if (r > 0 && exe[0] && !p->exe[0])
+		set_exe(p, exe);
+	if (p && !p->comm[0])
+		snprintf(p->comm, sizeof(p->comm), "%.15s", p->exe);
+	return r;
+}
+
+void tasks_exec(struct tasks *t, uint32_t pid)
+{
+	struct task *p = get_own(t, pid);
+	if (p)
+		begin_anew(t, p);
+	if (p)
+		p->comm[0] = 0;
+}
+
+void tasks_ended(struct tasks *t, uint32_t pid, uint64_t time)
+{
+	struct task *p = *slot(t, pid);
+	if (p)
+		p->exited = time;
+	sweep_when_due(t, time);
+}
+
+void tasks_lossy(struct tasks *t)
+{
+	if (t->all_lossy)
+		return;
+	t->lossy = t->all_lossy = true;
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct task *p = t->buckets[i]; p; p = p->next)
+			space_set_lossy(p->space);
+}
+
+size_t tasks_count(const struct tasks *t)
+{
+	return t->count;
+}
+
+/* --- in a journal --------------------------------------------------------------------------------------- */
+
+void tasks_each(struct tasks *t, void (*fn)(void *arg, struct task *p), void *arg)
+{
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (struct task *p = t->buckets[i]; p; p = p->next)
+			fn(arg, p);
+}
+
+void tasks_each_thread(struct tasks *t, void (*fn)(void *arg, uint32_t pid, uint32_t tid), void *arg)
+{
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (const struct task *p = t->buckets[i]; p; p = p->next) {
+			if (p->pid && !p->exited && !p->leader_gone)
+				fn(arg, p->pid, p->pid);
+			for (size_t k = 0; p->threads && k < THREAD_BUCKETS; k++)
+				for (const struct thread *th = p->threads[k]; th; th = th->next)
+					fn(arg, p->pid, th->tid);
+		}
+}
+
+static void save_task(const struct task *p, struct spaces_saved *known, struct journal *j)
+{
+	journal_number(j, p->pid);
+	journal_text(j, p->comm);
+	journal_text(j, p->exe);
+	journal_number(j, p->exited);
+	journal_number(j, (uint64_t)p->sampled | (uint64_t)p->leader_gone << 1);
+	journal_number(j, jit_serial(p->jit));
+	space_save(p->space, known, j);
+	journal_number(j, p->n_threads);
+	for (size_t i = 0; p->threads && i < THREAD_BUCKETS; i++)
+		for (const struct thread *th = p->threads[i]; th; th = th->next) {
+			journal_number(j, th->tid);
+			journal_text(j, th->name);
+		}
+}
+
+void tasks_save(const struct tasks *t, struct journal *j)
+{
+	struct spaces_saved known = {0};
+	journal_number(j, t->swept);
+	journal_number(j, t->lossy);
+	journal_number(j, t->count);
+	for (size_t i = 0; i < BUCKETS; i++)
+		for (const struct task *p = t->buckets[i]; p; p = p->next)
+			save_task(p, &known, j);
+	spaces_saved_done(&known);
+}
+
+static void restore_threads(struct task *p, struct saved *s)
+{
+	size_t n = saved_count(s, 3);
+	s->bad |= n > THREADS_MAX;
+	for (size_t i = 0; i < n && !s->bad; i++) {
+		uint32_t tid = (uint32_t)saved_below(s, 1ull << 32);
+		const char *name = saved_text(s, sizeof(((struct thread *)0)->name) - 1);
+		if (!s->bad)
+			thread_set(p, tid, name);
+	}
+}
+
+static int restore_task(struct tasks *t, struct saved *s, struct spaces_restored *known, tasks_find_fn *find, void *arg)
+{
+	struct space *space;
+	uint32_t pid = (uint32_t)saved_below(s, 1ull << 32);
+	struct task **at = slot(t, pid), *p;
+	if (s->bad || *at || t->count > TASKS_MAX) /* and one that those share for whom there was no room */
+		return -EBADMSG;
+	if (!(p = add(t, pid, at)))
+		return -ENOMEM;
+	snprintf(p->comm, sizeof(p->comm), "%s", saved_text(s, sizeof(p->comm) - 1));
+	snprintf(p->exe, sizeof(p->exe), "%s", saved_text(s, sizeof(p->exe) - 1));
+	p->exited = saved_number(s);
+	uint64_t flags = saved_below(s, 4);
+	p->sampled = flags & 1;
+	p->leader_gone = flags >> 1;
+	p->jit = jit_ref(find(arg, saved_number(s)));
+	int r = space_restore(t->files, known, s, &space);
+	if (r < 0)
+		return r;
+	space_free(p->space);
+	p->space = space;
+	restore_threads(p, s);
+	return s->bad ? -EBADMSG : 0;
+}
+
+int tasks_restore(struct tasks *t, struct saved *s, tasks_find_fn *find, void *arg)
+{
+	struct spaces_restored known = {0};
+	int r = 0;
+	t->swept = saved_number(s);
+	t->lossy = saved_below(s, 2);
+	t->all_lossy = false; /* each space says so itself */
+	size_t n = saved_count(s, 10);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = restore_task(t, s, &known, find, arg);
+	spaces_restored_done(&known);
+	return r == 0 && s->bad ? -EBADMSG : r;
+}

@@ -1,0 +1,301 @@
+#include "profiler/push/push_encode.h"
+
+#include "oci/base/protobuf_writer.h"
+#include "profiler/push/otlp.h"
+#include "profiler/push/pushjob.h"
+#include "profiler/push/pyroscope.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define N(a) (sizeof(a) / sizeof((a)[0]))
+/* Less than Pyroscope's distributor.ingestion-burst-size-mb, which labels count for, too; its
+ * validation.max-profile-size-bytes is twice that. */
+#define BYTES_MAX ((2u << 20) - (64u << 10))
+#define SAMPLES_MAX 16000 /* its validation.max-profile-stacktrace-samples */
+#define APART_NS (1000 * 1000)
+#define SPEND_MIN (256u << 20) /* bytes: two seconds */
+#define SPEND_TIMES 32	       /* the file, which is compressed */
+
+static const struct {
+	const char *name;
+	pushjob_body_fn *body; /* NULL: not made of the profile */
+} forms[PUSH_FORMS] = {
+	[PUSH_PYROSCOPE] = {"pyroscope", pyroscope_push_body},
+	[PUSH_INGEST] = {"ingest", pyroscope_ingest_body},
+	[PUSH_OTLP] = {"otlp", otlp_body},
+	[PUSH_PUT] = {"put", NULL},
+	[PUSH_DIRECTORY] = {"directory", NULL},
+};
+
+/* What a sample that is too large alone is cut to, one after the other; or all of them, where what they share is so
+ * large that parts of a profile would be many times its size. */
+static const struct {
+	size_t text, depth;
+} cuts[] = {{PUSHPART_TEXT_MAX, PUSHPART_DEPTH_MAX}, {2048, PUSHPART_DEPTH_MAX}, {256, 200}, {64, 20}};
+
+const char *push_form_name(enum push_form form)
+{
+	return forms[form].name;
+}
+
+int push_form_find(const char *name)
+{
+	for (int i = 0; i < PUSH_FORMS; i++)
+		if (!strcmp(forms[i].name, name))
+			return i;
+	return -ENOENT;
+}
+
+/* --- the job */
+
+/* A name of a type for every receiver; `otherwise`, where it has none. */
+static int name_type(struct pushjob *j, struct profile_type *t, const struct profile_type *otherwise)
+{
+	if (!t->type[0])
+		*t = *otherwise;
+	t->type = pushnames_of(&j->types, t->type);
+	t->unit = t->unit[0] ? pushnames_of(&j->types, t->unit) : "count";
+	return t->type && t->unit ? 0 : -ENOMEM;
+}
+
+static int begin(struct pushjob *j)
+{
+	int r = pushlabels_find(j->p, j->of, &j->labels);
+	j->info = *profile_info(j->p);
+	const struct profile_type last = j->info.types[j->info.n_types - 1], samples = {"samples", "count"};
+	for (unsigned i = 0; r == 0 && i < j->info.n_types; i++)
+		r = name_type(j, &j->info.types[i], &samples);
+	return r < 0 ? r : name_type(j, &j->info.period_type, last.type[0] ? &last : &samples);
+}
+
+int pushjob_part(
+	struct pushjob *j, const struct pushpiece *w, pushpart_labels_fn *labels, void *arg, struct profile **ret)
+{
+	struct pushpart part = {.from = j->p,
+		.first = w->first,
+		.n = w->n,
+		.text_max = w->text_max,
+		.depth_max = w->depth_max,
+		.info = j->info,
+		.labels = labels,
+		.arg = arg};
+	if (part.info.time_ns)
+		part.info.time_ns += (int64_t)w->number * APART_NS;
+	int r = pushpart_make(&part, ret);
+	if (r == 0 && j->no_memory) {
+		profile_free(*ret);
+		r = -ENOMEM;
+	}
+	return r;
+}
+
+/* FNV-1a of 128 bits */
+void pushjob_id(const void *bytes, size_t len, uint8_t ret[static 16])
+{
+	const unsigned __int128 prime = (unsigned __int128)1 << 88 | 0x13b;
+	unsigned __int128 hash = (unsigned __int128)0x6c62272e07bb0142u << 64 | 0x62b821756295c58du;
+	for (size_t i = 0; i < len; i++)
+		hash = (hash ^ ((const uint8_t *)bytes)[i]) * prime;
+	for (unsigned i = 0; i < 16; i++)
+		ret[i] = (uint8_t)(hash >> 8 * (15 - i));
+	if (!hash)
+		ret[15] = 1;
+}
+
+/* --- requests */
+
+struct requests {
+	struct push_request *r;
+	size_t n, room;
+	struct push_limits limits;
+	pushjob_body_fn *body;
+	size_t cut;	     /* the first of `cuts` that is tried */
+	size_t spent, spend; /* bytes that were made, kept or not; how many may be */
+};
+
+static int add(struct requests *q, const struct push_request *r)
+{
+	if (q->n == q->room) {
+		size_t room = q->room ? 2 * q->room : 4;
+		struct push_request *bigger = reallocarray(q->r, room, sizeof(*bigger));
+		if (!bigger)
+			return -ENOMEM;
+		q->r = bigger;
+		q->room = room;
+	}
+	q->r[q->n++] = *r;
+	return 0;
+}
+
+static void clear(struct push_request *r)
+{
+	free(r->path);
+	free(r->content_type);
+	free(r->body);
+	*r = (struct push_request){0};
+}
+
+static int make(struct pushjob *j, struct requests *q, size_t first, size_t n, struct err *e);
+
+static int make_in_parts(struct pushjob *j, struct requests *q, size_t first, size_t n, size_t parts, struct err *e)
+{
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < parts; i++) {
+		const size_t from = n * i / parts, to = n * (i + 1) / parts;
+		r = from < to ? make(j, q, first + from, to - from, e) : 0;
+	}
+	return r;
+}
+
+/* One request of these samples, or several. */
+static int make(struct pushjob *j, struct requests *q, size_t first, size_t n, struct err *e)
+{
+	struct push_request fresh = {0};
+	size_t bytes = 0;
+	if (n > q->limits.samples)
+		return make_in_parts(j, q, first, n, (n + q->limits.samples - 1) / q->limits.samples, e);
+	for (size_t i = q->cut; i < N(cuts); i++) {
+		const struct pushpiece w = {first, n, cuts[i].text, cuts[i].depth, (unsigned)q->n};
+		int r = q->body(j, &w, &fresh, &bytes, e);
+		q->spent += bytes;
+		if (r == 0 && q->spent > q->spend)
+			r = err_say(e, -E2BIG, "its parts are more than %zu bytes together", q->spend);
+		if (r == 0 && bytes == 0) {
+			clear(&fresh);
+			return 0;
+		}
+		if (r == 0 && bytes <= q->limits.bytes) {
+			fresh.samples = n;
+			r = add(q, &fresh);
+			if (r == 0)
+				return 0;
+			err_set(e, r, "cannot keep a request");
+		}
+		clear(&fresh);
+		if (r < 0)
+			return r;
+		if (n > 1) { /* a little more of them than there are bytes too many: what they share is in each */
+			const size_t parts = bytes / (q->limits.bytes - q->limits.bytes / 8) + 1;
+			return make_in_parts(j, q, first, n, parts < 2 ? 2 : parts < n ? parts : n, e);
+		}
+	}
+	return err_say(
+		e, -EFBIG, "a single sample takes %zu bytes, of %zu that a request may have", bytes, q->limits.bytes);
+}
+
+/* --- a file as it is */
+
+/* A segment of a path is what RFC 3986 does not reserve; "." and ".." would lead elsewhere. */
+static void put_segment(struct wire *w, const char *text, size_t len)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
+	const bool dots = (len == 1 && text[0] == '.') || (len == 2 && !memcmp(text, "..", 2));
+	for (size_t i = 0; i < len; i++)
+		if (!dots && strchr(plain, text[i]))
+			wire_put(w, &text[i], 1);
+		else
+			wire_print(w, "%%%02X", (unsigned char)text[i]);
+}
+
+/* /NODE/TARGET/FILE: two nodes may have a target of one name that began in one second. */
+static void put_path(struct wire *w, const struct push_source *of)
+{
+	const char *at = of->file;
+	if (of->node[0]) {
+		wire_put(w, "/", 1);
+		put_segment(w, of->node, strlen(of->node));
+	}
+	if (!strchr(at, '/') && of->target[0]) {
+		wire_put(w, "/", 1);
+		put_segment(w, of->target, strlen(of->target));
+	}
+	while (*at) {
+		const size_t n = strcspn(at, "/");
+		if (n) {
+			wire_put(w, "/", 1);
+			put_segment(w, at, n);
+		}
+		at += n + (at[n] == '/');
+	}
+	wire_put(w, "", 1);
+}
+
+static int put_file(
+	const struct push_source *of, const struct profile *p, const void *bytes, size_t len, struct requests *q)
+{
+	struct push_request r = {.method = "PUT", .len = len, .samples = p ? profile_samples(p) : 0};
+	struct wire path = {0};
+	put_path(&path, of);
+	r.path = path.failed ? NULL : (char *)path.bytes;
+	r.content_type = strdup("application/octet-stream");
+	r.body = malloc(len + 1);
+	if (!r.path)
+		wire_done(&path);
+	if (!r.path || !r.content_type || !r.body || add(q, &r) < 0) {
+		clear(&r);
+		return -ENOMEM;
+	}
+	memcpy(r.body, bytes, len);
+	return 0;
+}
+
+/* --- */
+
+static void forget(struct requests *q)
+{
+	for (size_t i = 0; i < q->n; i++)
+		clear(&q->r[i]);
+	q->n = 0;
+	q->spent = 0;
+}
+
+static int made_of_profile(struct requests *q, const struct profile *p, const struct push_source *of, struct err *e)
+{
+	struct pushjob j = {.p = p, .of = of};
+	int r = begin(&j);
+	if (r < 0)
+		err_set(e, r, "cannot look at its labels");
+	else
+		r = make(&j, q, 0, profile_samples(p), e);
+	while (r == -E2BIG && ++q->cut < N(cuts)) {
+		forget(q);
+		r = make(&j, q, 0, profile_samples(p), e);
+	}
+	r = r == -E2BIG ? -EFBIG : r;
+	pushnames_done(&j.types);
+	pushnames_done(&j.names);
+	return r;
+}
+
+int push_requests(enum push_form form, const struct push_limits *limits, const struct push_source *of,
+	const struct profile *p, const void *file_bytes, size_t file_len, struct push_request **ret, size_t *ret_n,
+	struct err *e)
+{
+	struct requests q = {.body = forms[form].body,
+		.spend = SPEND_MIN + SPEND_TIMES * file_len,
+		.limits = {limits && limits->bytes ? limits->bytes : BYTES_MAX,
+			limits && limits->samples ? limits->samples : SAMPLES_MAX}};
+	int r;
+	if (form == PUSH_DIRECTORY)
+		r = err_say(e, -EINVAL, "a directory is not asked by HTTP");
+	else if (form == PUSH_PUT)
+		r = put_file(of, p, file_bytes, file_len, &q) < 0 ? err_set(e, -ENOMEM, "cannot keep a file") : 0;
+	else
+		r = profile_samples(p) ? made_of_profile(&q, p, of, e) : 0;
+	if (r < 0) {
+		push_requests_free(q.r, q.n);
+		return err_wrap(e, r, "%s", of->file);
+	}
+	*ret = q.r;
+	*ret_n = q.n;
+	return 0;
+}
+
+void push_requests_free(struct push_request *r, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		clear(&r[i]);
+	free(r);
+}

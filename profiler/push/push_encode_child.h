@@ -1,0 +1,56 @@
+/*
+ * push_encode_child - the requests of one file of the spool (push_encode.h), made by a process of its own: a profile is what a
+ * worker wrote that read what targets said, and whoever pushes has tokens and a network.
+ *
+ * The *maker* is forked before that: it wipes the tokens, has no connection, and forks a job for each file, which gets
+ * that file and a memfd for its answer. The job has the seccomp role of a page (SECCOMP_PAGE), PUSHBATCH_MEMORY and
+ * PUSHBATCH_S; what it says is checked as a stranger's. Whoever asks waits for it.
+ */
+#pragma once
+
+#include "oci/base/err.h"
+#include "profiler/push/push_encode.h"
+#include "profiler/push/push_endpoint.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define PUSHBATCH_MEMORY (320ul << 20)
+#define PUSHBATCH_S 10
+#define PUSHBATCH_REQUESTS_MAX 4096
+#define PUSHBATCH_BYTES_MAX (256u << 20)
+
+struct maker {
+	int sock; /* -1: there is none */
+	pid_t pid;
+};
+
+/* Before libcurl is loaded. `all`: endpoints whose secrets it is not to have. */
+int maker_start(struct endpoint *all, size_t n, struct maker *ret, struct err *e);
+void maker_end(struct maker *m);
+
+struct push_batch {
+	struct push_request *requests; /* texts and bodies are in `map` */
+	size_t n;
+	void *map;
+	size_t len;
+};
+
+struct push_question {
+	enum push_form form;
+	struct push_limits limits;
+	struct push_source of;
+	struct push_progress sent; /* of its beginning, before, in smaller or larger parts */
+};
+
+/*
+ * fd: the file, borrowed. -EBADMSG: it is no profile, none that can be sent, or larger than a job may be, which will
+ * stay so; -ETIME: its job took too long; -EPIPE: it died; -EINTR: *stop (which may be NULL); -ECONNRESET: there is no
+ * maker any more.
+ */
+int pushbatch_run(const struct maker *m, int fd, const struct push_question *q, const volatile int *stop,
+	struct push_batch *ret, struct err *e);
+/* What a job has written into a sealed memfd. -EBADMSG: that is not it. */
+int pushbatch_read(int fd, struct push_batch *ret);
+void pushbatch_done(struct push_batch *b);

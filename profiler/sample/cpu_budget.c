@@ -1,0 +1,103 @@
+#include "profiler/sample/cpu_budget.h"
+
+#define TARGET 0.85
+#define RAISE_LEAST 1.15 /* less is not worth a change */
+
+double allowance_factor(const struct allowance *b)
+{
+	return b->factor > 1 ? b->factor : 1;
+}
+
+/* Of `seconds` that ended so many ago. */
+static struct allowance_cost sum(const struct allowance *b, unsigned ago, unsigned seconds)
+{
+	struct allowance_cost n = {0};
+	for (unsigned i = ago; i < ago + seconds; i++) {
+		const struct allowance_cost *s = &b->spent[(b->at + ALLOWANCE_SECONDS - i) % ALLOWANCE_SECONDS];
+		n.sampling += s->sampling;
+		n.other += s->other;
+	}
+	return n;
+}
+
+struct allowance_cost allowance_minute(const struct allowance *b)
+{
+	return sum(b, 0, ALLOWANCE_SECONDS);
+}
+
+static void put(struct allowance *b, unsigned seconds, const struct allowance_cost *spent)
+{
+	unsigned n = seconds < ALLOWANCE_SECONDS ? seconds : ALLOWANCE_SECONDS;
+	for (unsigned i = 0; i < n; i++) {
+		b->at = (b->at + 1) % ALLOWANCE_SECONDS;
+		b->spent[b->at] = (struct allowance_cost){spent->sampling / n, spent->other / n};
+	}
+	b->since = b->since > UINT32_MAX - seconds ? UINT32_MAX : b->since + seconds;
+	b->seconds += seconds;
+}
+
+/* By half; by half of that once more where nobody looked for long. */
+static double least(double now, unsigned seconds)
+{
+	for (unsigned passed = 0; now > 1 && passed <= seconds; passed += ALLOWANCE_PATIENCE)
+		now /= 2;
+	return now < 1 ? 1 : now;
+}
+
+/* What sampling cost in `seconds` that ended so many ago, of what the rest left for it. */
+static double share_of(const struct allowance *b, unsigned ago, unsigned seconds, uint64_t allowed)
+{
+	const struct allowance_cost spent = sum(b, ago, seconds);
+	const double all = (double)allowed * seconds, most = all / ALLOWANCE_OTHER, other = (double)spent.other;
+	return (double)spent.sampling / (all - (other < most ? other : most));
+}
+
+/* Of the dearest ten seconds of the time that patience takes. */
+static double dearest_share(const struct allowance *b, uint64_t allowed)
+{
+	double most = 0;
+	for (unsigned ago = 0; ago < ALLOWANCE_PATIENCE; ago += ALLOWANCE_RECENT) {
+		double share = share_of(b, ago, ALLOWANCE_RECENT, allowed);
+		most = share > most ? share : most;
+	}
+	return most;
+}
+
+bool allowance_has_room(const struct allowance *b, uint64_t allowed)
+{
+	const struct allowance_cost minute = allowance_minute(b);
+	const uint64_t all = allowed * ALLOWANCE_SECONDS, least = all / ALLOWANCE_OTHER;
+	const uint64_t left = all > minute.sampling ? all - minute.sampling : 0;
+	return !allowed || minute.other < (left > least ? left : least);
+}
+
+/* What ten seconds show was all spent at the present factor, or else they show nothing. */
+static double decide(const struct allowance *b, unsigned seconds, uint64_t allowed)
+{
+	double now = allowance_factor(b), share = share_of(b, 0, ALLOWANCE_RECENT, allowed);
+	if (b->since < ALLOWANCE_RECENT)
+		return now;
+	if (share > 1 && share_of(b, 0, ALLOWANCE_SECONDS, allowed) > 1) {
+		double to = now * share / TARGET;
+		return to > ALLOWANCE_MOST ? ALLOWANCE_MOST : to;
+	}
+	if (now == 1 || b->since < ALLOWANCE_PATIENCE)
+		return now;
+	double to = now * dearest_share(b, allowed) / TARGET, floor = least(now, seconds);
+	to = to < floor ? floor : to;
+	return to * RAISE_LEAST <= now || to == 1 ? to : now;
+}
+
+bool allowance_look(struct allowance *b, unsigned seconds, const struct allowance_cost *spent, uint64_t allowed)
+{
+	double now = allowance_factor(b);
+	if (!seconds)
+		return false;
+	if (!b->seconds) /* what may be judged at once, is: the first minute has a minute's sum */
+		b->since = ALLOWANCE_PATIENCE;
+	put(b, seconds, spent);
+	b->factor = allowed ? decide(b, seconds, allowed) : 1;
+	if (b->factor != now)
+		b->since = 0;
+	return b->factor != now;
+}

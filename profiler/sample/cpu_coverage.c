@@ -1,0 +1,146 @@
+#include "profiler/sample/cpu_coverage.h"
+
+#include "oci/base/fd.h"
+#include "profiler/target/target.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CPUS RINGS_CPUS_MAX
+#define ELLIPSIS ",..."
+
+struct coverage {
+	int online;
+	char text[4096];	/* as it was read last */
+	int64_t up_since[CPUS]; /* when it was seen to come, the last time */
+	int64_t up_until[CPUS]; /* when it was seen to have gone; INT64_MAX: it is up, 0: it never was */
+};
+
+int coverage_new_take(int online, struct coverage **ret)
+{
+	struct coverage *c = online < 0 ? NULL : calloc(1, sizeof(*c));
+	if (!c) {
+		fd_close(online);
+		return online < 0 ? online : -ENOMEM;
+	}
+	c->online = online;
+	*ret = c;
+	return 0;
+}
+
+struct coverage *coverage_free(struct coverage *c)
+{
+	if (c)
+		fd_close(c->online);
+	free(c);
+	return NULL;
+}
+
+static bool is_known(int cpu)
+{
+	return cpu >= 0 && cpu < CPUS;
+}
+
+static bool is_up(const struct coverage *c, int cpu)
+{
+	return c->up_until[cpu] == INT64_MAX;
+}
+
+/* --- looking --------------------------------------------------------------------------------------------- */
+
+/* False: they are as they were, or nobody says how. */
+static bool read_online(struct coverage *c)
+{
+	char text[sizeof(c->text)] = "";
+	if (fd_pread_all(c->online, text, sizeof(text) - 1, 0) <= 0 || !strcmp(text, c->text))
+		return false;
+	memcpy(c->text, text, sizeof(text));
+	return true;
+}
+
+static bool note_cpus(struct coverage *c, int64_t now)
+{
+	static int cpus[CPUS];
+	int n = perf_parse_cpus(c->text, cpus, CPUS), next = 0;
+	for (int cpu = 0; n > 0 && cpu < CPUS; cpu++) {
+		while (next < n && cpus[next] < cpu)
+			next++;
+		const bool up = next < n && cpus[next] == cpu;
+		if (up && !is_up(c, cpu)) {
+			c->up_since[cpu] = now;
+			c->up_until[cpu] = INT64_MAX;
+		} else if (!up && is_up(c, cpu)) {
+			c->up_until[cpu] = now;
+		}
+	}
+	return n > 0;
+}
+
+/* Those of a thread stay with it, and count again when its CPU is back. */
+static void take_off(const struct coverage *c, struct target *t, int64_t now)
+{
+	for (struct stream *st = t->streams; st && t->desc.strategy == STRATEGY_CGROUP; st = st->next_of_target)
+		if (!st->off_since && is_known(st->cpu) && !is_up(c, st->cpu)) {
+			st->off_since = now;
+			t->saved.streams = t->saved.changed = true;
+		}
+}
+
+void coverage_look(struct engine *g, int64_t now)
+{
+	char list[COVERAGE_LIST_MAX];
+	if (!g->coverage || !read_online(g->coverage) || !note_cpus(g->coverage, now))
+		return;
+	for (struct target *t = g->targets; t; t = t->next) {
+		take_off(g->coverage, t, now);
+		coverage_list(t, now, list);
+		t->bare |= t->armed && list[0];
+	}
+}
+
+/* --- who has none ---------------------------------------------------------------------------------------- */
+
+/* By CPU: 0 where it has none, INT64_MAX where one counts, else when the last one was seen to be off. */
+static void fill_covered(const struct target *t, int64_t ret[CPUS])
+{
+	memset(ret, 0, CPUS * sizeof(ret[0]));
+	for (const struct stream *st = t->streams; st; st = st->next_of_target) {
+		const int64_t until = st->off_since ? st->off_since : INT64_MAX;
+		if (is_known(st->cpu) && until > ret[st->cpu])
+			ret[st->cpu] = until;
+	}
+}
+
+/* False: there is no room for it, and there were more. */
+static bool put_span(char ret[COVERAGE_LIST_MAX], int first, int last)
+{
+	char span[32];
+	size_t at = strlen(ret);
+	int n = snprintf(span, sizeof(span), first < last ? "%s%d-%d" : "%s%d", at ? "," : "", first, last);
+	const bool fits = at + (size_t)n + sizeof(ELLIPSIS) <= COVERAGE_LIST_MAX;
+	snprintf(ret + at, COVERAGE_LIST_MAX - at, "%s", fits ? span : ELLIPSIS);
+	return fits;
+}
+
+void coverage_list(const struct target *t, int64_t since, char ret[COVERAGE_LIST_MAX])
+{
+	static int64_t covered[CPUS];
+	const struct coverage *c = t->engine->coverage;
+	ret[0] = 0;
+	if (!c || t->desc.strategy == STRATEGY_TIMERS) /* of events */
+		return;
+	fill_covered(t, covered);
+	for (int cpu = 0, first = -1; cpu <= CPUS; cpu++) {
+		const bool bare =
+			cpu < CPUS && c->up_until[cpu] >= since && c->up_until[cpu] && covered[cpu] < c->up_since[cpu];
+		if (bare && first < 0)
+			first = cpu;
+		if (bare || first < 0)
+			continue;
+		if (!put_span(ret, first, cpu - 1))
+			return;
+		first = -1;
+	}
+}

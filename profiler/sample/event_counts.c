@@ -1,0 +1,264 @@
+#include "profiler/sample/event_counts.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "profiler/target/target.h"
+#include "profiler/target/window.h"
+
+#include <unistd.h>
+
+uint64_t counted_scaled(uint64_t value, double scale)
+{
+	double to = (double)value * scale + 0.5;
+	return scale == 1 ? value : to < (double)INT64_MAX ? (uint64_t)to : INT64_MAX;
+}
+
+static bool is_inherited(const struct target *t)
+{
+	return t->desc.strategy != STRATEGY_CGROUP;
+}
+
+static bool is_inherited_clock(const struct target *t, uint32_t spec)
+{
+	return is_inherited(t) && event_kind(t->desc.events[spec].kind)->measure == MEASURES_CPU;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t above(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+/*
+ * What the kernel counted and nobody has taken from the rings, because the profiler was killed and had not committed
+ * it. `missing` is what there is no sample for, whatever the reason: of CPU time, no more than could run meanwhile.
+ * Where kernel time is counted but not sampled, it is missing all the time: then as much as there was otherwise.
+ */
+static uint64_t while_restarting(const struct target *t, uint32_t spec, uint64_t missing)
+{
+	const struct target_tally *y = &t->tally;
+	uint64_t span = (uint64_t)(clock_now() - t->window_mono), rest = above(span, y->gap);
+	if (!y->restarts || !missing)
+		return 0;
+	if (event_kind(t->desc.events[spec].kind)->measure != MEASURES_CPU)
+		return missing;
+	missing = smaller(missing, y->gap * rings_count(t->engine->rings));
+	if (!t->desc.kernel && rest)
+		missing = smaller(missing, (uint64_t)((double)y->weight[spec] * (double)y->gap / (double)rest));
+	return missing;
+}
+
+bool counted_read(const struct stream *st, struct counted_reading *ret)
+{
+	const bool times = st->layout.flags & LAYOUT_TIMES, lost = st->layout.flags & LAYOUT_LOST;
+	uint64_t n[4] = {0};
+	size_t size = (1 + 2 * times + lost) * sizeof(n[0]); /* no more: a read of what is left would fail */
+	if (fd_read_all(st->fd, n, size) != (ssize_t)size)
+		return false;
+	*ret = (struct counted_reading){n[0], lost ? n[1 + 2 * times] : 0, times ? n[1] : 0, times ? n[2] : 0};
+	return true;
+}
+
+static void keep(struct stream *st, const struct counted_reading *now)
+{
+	st->value_seen = now->value;
+	st->lost_seen = now->lost;
+	st->enabled_seen = now->enabled;
+	st->running_seen = now->running;
+}
+
+void counted_skip(struct stream *st)
+{
+	struct counted_reading now;
+	if (counted_read(st, &now))
+		keep(st, &now);
+}
+
+/* Reads every event of a kind: what it counted since it was read last, in ns or as it is, and samples lost. */
+static void read_events(
+	struct target *t, uint32_t spec, struct target_kernel *k, uint64_t *ret_counted, uint64_t *ret_lost)
+{
+	*ret_counted = *ret_lost = 0;
+	for (struct stream *st = t->streams; st; st = st->next_of_target) {
+		struct counted_reading now;
+		if (st->role != PERF_SAMPLES || st->spec != spec || !counted_read(st, &now))
+			continue;
+		*ret_counted += now.value - st->value_seen;
+		*ret_lost += now.lost - st->lost_seen;
+		k->enabled += now.enabled - st->enabled_seen;
+		k->running += now.running - st->running_seen;
+		k->lost_known |= (st->layout.flags & LAYOUT_LOST) != 0;
+		keep(st, &now);
+	}
+}
+
+/*
+ * Where sampling is lowered by turns (profiler/sample/sample_rate.h), the kernel counts only while it is on; what it counted,
+ * and a sample that it lost, stand for as much as the samples that came at the same rate do on average.
+ */
+static void ask_events(struct target *t, uint32_t spec)
+{
+	struct target_kernel *k = &t->kernel[spec];
+	const struct target_tally *y = &t->tally;
+	uint64_t counted, lost, period = t->desc.events[spec].period;
+	uint64_t weight = y->weight[spec] - k->weight_then, taken = y->taken[spec] - k->taken_then;
+	uint64_t seen = y->counted[spec] - k->counted_then;
+	read_events(t, spec, k, &counted, &lost);
+	k->counted += counted_scaled(counted, seen ? (double)weight / (double)seen : rates_stands_for(t));
+	k->lost += lost;
+	k->lost_weight += counted_scaled(lost, taken ? (double)weight / (double)taken : (double)period);
+	k->weight_then = y->weight[spec];
+	k->taken_then = y->taken[spec];
+	k->counted_then = y->counted[spec];
+	t->saved.streams = t->saved.changed = true;
+}
+
+void counted_rate(struct target *t)
+{
+	for (uint32_t i = 0; i < t->desc.n_events; i++)
+		ask_events(t, i);
+}
+
+static uint64_t mean_weight(const struct target *t, uint32_t spec)
+{
+	uint64_t taken = t->tally.taken[spec];
+	return taken ? t->tally.weight[spec] / taken : t->desc.events[spec].period;
+}
+
+static uint64_t worth_saying(uint64_t missing, uint64_t weight, uint64_t of)
+{
+	return missing < 10 * weight || missing < of / 200 ? 0 : missing;
+}
+
+/*
+ * Of more events than the CPU has counters each counts for a part of the time. Where there is one for each thread on
+ * each CPU, all of them are enabled while it runs on one (kernel/events/core.c, __perf_update_times).
+ */
+static void scale_up(const struct target *t, struct kernel_count *k, uint64_t enabled, uint64_t running)
+{
+	const unsigned cpus = is_inherited(t) && t->engine->rings ? rings_count(t->engine->rings) : 1;
+	const double had = enabled ? (double)running / ((double)enabled / cpus) : 1;
+	k->had_counter = had < 1 ? had : 1;
+	if (k->had_counter <= 0 || k->had_counter >= COUNTED_ALWAYS)
+		return;
+	k->correct = 1 / k->had_counter;
+	k->counted = counted_scaled(k->counted, k->correct);
+	k->lost_weight = counted_scaled(k->lost_weight, k->correct);
+	k->unsampled = counted_scaled(k->unsampled, k->correct);
+	k->unseen = counted_scaled(k->unseen, k->correct);
+}
+
+/*
+ * What their processes have used, and no sample stands for: threads that ended before they were seen, or blocked all
+ * signals. Of samples that were lost as much as there are of them, on average.
+ */
+static void ask_apps(const struct target *t, uint32_t spec, struct kernel_count *ret)
+{
+	const struct target_tally *y = &t->tally;
+	const uint64_t seen = y->weight[spec], weight = mean_weight(t, spec), missing = above(y->apps_cpu, seen);
+	*ret = (struct kernel_count){.lost_known = true, .counted = y->apps_cpu, .correct = 1, .had_counter = 1};
+	ret->lost = y->apps_lost;
+	ret->lost_weight = smaller(missing, ret->lost * weight);
+	ret->unsampled = missing - ret->lost_weight;
+	if (ret->unsampled < t->desc.events[spec].period || ret->unsampled < ret->counted / 200)
+		ret->unsampled = 0;
+}
+
+/*
+ * Events that are inherited begin a period with every thread, on every CPU, so one that ends before its first sample
+ * has none: many short ones would be missing without a word. The kernel's count has them all. (Under `cgroup` one event
+ * sees all.)
+ */
+static void ask_kernel(struct target *t, uint32_t spec, struct kernel_count *ret)
+{
+	struct target_kernel *k = &t->kernel[spec];
+	uint64_t seen = t->tally.weight[spec], weight = mean_weight(t, spec);
+	if (event_kind(t->desc.events[spec].kind)->measure == MEASURES_WAITS ||
+		event_is_of_app(&t->desc.events[spec])) { /* its own account is complete */
+		*ret = (struct kernel_count){.lost_known = true, .correct = 1, .had_counter = 1};
+		return;
+	}
+	if (t->desc.strategy == STRATEGY_TIMERS) {
+		ask_apps(t, spec, ret);
+		return;
+	}
+	ask_events(t, spec);
+	*ret = (struct kernel_count){.lost_known = k->lost_known,
+		.lost = k->lost,
+		.lost_weight = k->lost_weight,
+		.counted = k->counted,
+		.correct = 1};
+	const uint64_t enabled = k->enabled, running = k->running;
+	*k = (struct target_kernel){0};
+	if (!ret->lost_known) {
+		ret->lost = t->tally.lost;
+		ret->lost_weight = ret->lost * weight;
+	}
+	uint64_t missing = above(ret->counted, seen);
+	if (is_inherited_clock(t, spec)) /* under `threads` what is lost may be side-band: it stands for no time */
+		ret->lost_weight = smaller(ret->lost_weight, missing);
+	missing = above(missing, ret->lost_weight);
+	ret->unseen = while_restarting(t, spec, above(missing, t->tally.before_weight[spec]));
+	missing -= ret->unseen;
+	if (is_inherited(t))
+		ret->unsampled = worth_saying(missing, weight, ret->counted);
+	scale_up(t, ret, enabled, running);
+}
+
+/* The lost ones by number, the others by weight share what it did use. */
+static void settle_all(const struct target *t, uint32_t spec, struct kernel_count *k, uint64_t all)
+{
+	uint64_t seen = t->tally.weight[spec], taken = t->tally.taken[spec];
+	k->lost_weight = counted_scaled(all, (double)k->lost / (double)(k->lost + taken));
+	k->unseen = smaller(k->unseen, all - k->lost_weight);
+	k->correct = (double)(all - k->lost_weight - k->unseen) / (double)seen;
+	k->unsampled = 0;
+	k->counted = all;
+}
+
+/*
+ * A clock counts kernel code also where that is not sampled (kernel/events/core.c, perf_swevent_hrtimer: the sample is
+ * left out, the count goes on). So it is by the count that samples stand for too much or too little, and what is left
+ * is kernel code.
+ */
+static void settle_user(const struct target *t, uint32_t spec, struct kernel_count *k, uint64_t all)
+{
+	uint64_t seen = t->tally.weight[spec], weight = mean_weight(t, spec);
+	k->correct = (double)all / (double)k->counted;
+	k->lost_weight = counted_scaled(k->lost_weight, k->correct);
+	k->unseen = counted_scaled(k->unseen, k->correct);
+	k->counted = all;
+	uint64_t there = counted_scaled(seen, k->correct) + k->lost_weight + k->unseen;
+	k->unsampled = worth_saying(above(all, there), weight, all);
+}
+
+/*
+ * Samples of intervals stand for what the target used as far as that was known as they were taken. What it did use in
+ * this window is known now.
+ */
+static void settle_weights(struct target *t, struct window *w)
+{
+	uint64_t ran = 0, then = t->ran_then;
+	bool known = rates_ran(t, &ran);
+	t->ran_then = ran ? ran : then;
+	for (uint32_t i = 0; known && ran > then && i < t->desc.n_events; i++) {
+		struct kernel_count *k = &w->kernel[i];
+		if (!is_inherited_clock(t, i) || !t->tally.weight[i] || !(k->lost + t->tally.taken[i]))
+			continue;
+		if (t->desc.kernel)
+			settle_all(t, i, k, ran - then);
+		else if (k->counted)
+			settle_user(t, i, k, ran - then);
+	}
+}
+
+void counted_window(struct target *t, struct window *w)
+{
+	for (uint32_t i = 0; i < t->desc.n_events; i++)
+		ask_kernel(t, i, &w->kernel[i]);
+	settle_weights(t, w);
+}

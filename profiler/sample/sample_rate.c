@@ -1,0 +1,648 @@
+#include "profiler/sample/sample_rate.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "oci/base/log.h"
+#include "oci/config/options.h"
+#include "oci/isolation/cgroup.h"
+#include "profiler/sample/event_counts.h"
+#include "profiler/target/engine.h"
+#include "profiler/target/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define LOOK_NS NSEC_PER_SEC
+/*
+ * What a sample costs where it is taken: tests/bench/sampling.c on a virtual machine (AMD EPYC, Linux 6.18), where an
+ * interrupt is dear. A physical machine's is a fraction, so that the estimate is on the safe side there.
+ */
+#define SAMPLE_NS 20000
+#define SAMPLE_NS_PER_KIB 150
+#define SWITCH_NS 300 /* a small record of a switch */
+/*
+ * To unwind and count a sample takes as long as to note down so many records of what programs map, fork and are called:
+ * on the same machine 4.4 us where stacks have three frames, and several times that where they are deep; 0.9 us for a
+ * record of a shell that runs one program after the other.
+ */
+#define SAMPLE_RECORDS 8
+
+/* Of many short cycles the sum is surer: a program works, and waits, for longer. */
+#define CYCLE_NS (40 * NSEC_PER_MSEC)
+#define CYCLE_FACTOR 4 /* beyond it cycles grow: what is lowered has to cost less, switching too */
+#define CYCLE_MAX_NS NSEC_PER_SEC
+#define CYCLE_COSTS 100 /* a cycle is as long as that many switchings of all: they take a hundredth of a CPU */
+#define ON_NS (2 * NSEC_PER_MSEC)
+#define FACTOR_MOST (CAP_MOST * ALLOWANCE_MOST)
+#define STRETCH_MOST 1000.0
+
+/* --- weights ------------------------------------------------------------------------------------------- */
+
+static enum rate_way way_of(const struct target *t)
+{
+	switch (t->desc.strategy) {
+	case STRATEGY_CGROUP:
+		return RATE_PERIOD;
+	case STRATEGY_PROCESS:
+		return RATE_INTERVALS;
+	default:
+		return RATE_ONE_OF;
+	}
+}
+
+const char *rates_way_name(const struct target *t)
+{
+	static const char *const names[] = {[RATE_PERIOD] = "longer periods",
+		[RATE_INTERVALS] = "intervals",
+		[RATE_ONE_OF] = "leaving samples out"};
+	return names[way_of(t)];
+}
+
+double rates_scale(const struct rate *r, int64_t time)
+{
+	unsigned n = r->n_steps < RATE_STEPS ? r->n_steps : RATE_STEPS;
+	for (unsigned i = 1; i <= n; i++) {
+		const struct rate_step *s = &r->steps[(r->n_steps - i) % RATE_STEPS];
+		if (time >= s->since)
+			return s->scale;
+	}
+	return r->n_steps > RATE_STEPS ? r->steps[r->n_steps % RATE_STEPS].scale : 1;
+}
+
+static uint64_t longer(uint64_t period, double factor)
+{
+	return (uint64_t)((double)period * factor + 0.5);
+}
+
+uint64_t rates_weight(const struct rate *r, uint64_t period, int64_t time)
+{
+	return r->n_steps ? longer(period, rates_scale(r, time)) : period;
+}
+
+/* The oldest change is about to be forgotten: what was sampled before the one behind it has to be read by then. */
+static void add_step(struct target *t, int64_t since, double scale)
+{
+	struct rate *r = &t->rate;
+	const struct rate_step *second = &r->steps[(r->n_steps + 1) % RATE_STEPS];
+	if (r->n_steps >= RATE_STEPS && second->since > t->engine->rates.drained)
+		engine_drain(t->engine, false);
+	t->saved.changed = true;
+	r->steps[r->n_steps++ % RATE_STEPS] = (struct rate_step){since, scale};
+}
+
+void rates_record(struct target *t, bool sample, size_t bytes)
+{
+	struct rates *all = &t->engine->rates;
+	t->records++;
+	t->bytes += bytes;
+	all->n_records += sample ? SAMPLE_RECORDS : 1;
+	if (sample) {
+		all->n_samples += SAMPLE_RECORDS;
+		t->rate.samples++;
+		t->rate.bytes += bytes;
+	}
+}
+
+void rates_switch(struct target *t, size_t bytes)
+{
+	struct rates *all = &t->engine->rates;
+	t->records++;
+	t->bytes += bytes;
+	all->n_records++;
+	all->n_samples++;
+	all->sampling += SWITCH_NS;
+}
+
+int64_t rates_cpu(const struct rates *r)
+{
+	return clock_cpu() - r->loading;
+}
+
+/* What a program maps and forks costs the same, however seldom it is sampled. */
+void rates_drained(struct rates *r, int64_t began)
+{
+	const int64_t cpu = rates_cpu(r) - began;
+	if (r->n_records && cpu > 0)
+		r->drains += (uint64_t)((double)cpu * (double)r->n_samples / (double)r->n_records);
+	r->n_samples = r->n_records = 0;
+}
+
+/* The scale is a whole number: of so many one is kept. */
+static bool is_kept(struct rate *r, uint32_t spec, int64_t time)
+{
+	if (++r->skipped[spec] < (uint32_t)rates_scale(r, time))
+		return false;
+	r->skipped[spec] = 0;
+	return true;
+}
+
+bool rates_take(struct target *t, uint32_t spec, int64_t time, uint64_t weight, size_t stack)
+{
+	struct target_tally *y = &t->tally;
+	enum rate_way way = way_of(t);
+	y->taken[spec]++;
+	y->counted[spec] += way == RATE_PERIOD ? weight : t->desc.events[spec].period;
+	t->engine->rates.sampling += SAMPLE_NS + stack * SAMPLE_NS_PER_KIB / 1024;
+	return !t->rate.n_steps || way != RATE_ONE_OF || is_kept(&t->rate, spec, time);
+}
+
+/* --- longer periods ------------------------------------------------------------------------------------ */
+
+/* All rungs of a ladder, so that whichever counts next counts alike. */
+static int set_periods(struct target *t, double factor)
+{
+	int r = 0;
+	for (struct stream *st = t->streams; r == 0 && st; st = st->next_of_target) {
+		uint64_t period = longer(t->desc.events[st->spec].period, factor);
+		bool waits = offcpu_turns(t, st->spec);
+		if (st->role == PERF_SAMPLES && !waits && ioctl(st->fd, PERF_EVENT_IOC_PERIOD, &period) < 0)
+			r = -errno;
+	}
+	return r;
+}
+
+/* --- intervals ----------------------------------------------------------------------------------------- */
+
+/* Those that count; of a ladder that is the one rung. */
+static int switch_events(struct target *t, unsigned long how)
+{
+	int r = 0;
+	for (struct stream *st = t->streams; st; st = st->next_of_target) {
+		bool waits = offcpu_turns(t, st->spec);
+		bool counts = st->role == PERF_SAMPLES && (!st->rung || st->rung == t->ladders[st->spec].at);
+		if (counts && !waits && ioctl(st->fd, how, 0) < 0)
+			r = -errno;
+	}
+	return r;
+}
+
+static void switch_to(struct target *t, bool on)
+{
+	int64_t cpu = clock_cpu();
+	int r = switch_events(t, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE);
+	if (r < 0)
+		log_line(LOG_ERR, "target=%s outcome=\"not switched\" on=%d reason=\"%s\"", t->desc.id, on,
+			strerror(-r));
+	cpu = clock_cpu() - cpu;
+	t->rate.intervals.cost += (cpu - t->rate.intervals.cost) / 4;
+	t->rate.intervals.off = !on;
+}
+
+/* 0.5 to 1.5 */
+static double random_part(struct rates *all)
+{
+	uint64_t x = all->random ? all->random : 88172645463325252ull;
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	all->random = x;
+	return 0.5 + (double)(x >> 11) / (double)(1ull << 53);
+}
+
+/* How long samples come now: of a cycle that is not shorter than what switching is worth. */
+static double length_on(const struct target *t)
+{
+	const struct rate *r = &t->rate;
+	int64_t cycle = 2 * r->intervals.cost * CYCLE_COSTS * t->engine->rates.n_switched;
+	int64_t least = (int64_t)(CYCLE_NS * r->factor / CYCLE_FACTOR);
+	cycle = cycle < least ? least : cycle;
+	cycle = cycle < CYCLE_NS ? CYCLE_NS : cycle > CYCLE_MAX_NS ? CYCLE_MAX_NS : cycle;
+	double on = (double)cycle / r->factor;
+	return on < ON_NS ? ON_NS : on;
+}
+
+static double within(double value, double least, double most)
+{
+	return value < least ? least : value > most ? most : value;
+}
+
+static void begin_interval(struct target *t)
+{
+	struct rate *r = &t->rate;
+	int64_t now = clock_now();
+	if (r->intervals.off) {
+		r->intervals.rest -= (double)(now - r->intervals.since);
+		switch_to(t, true);
+	}
+	r->intervals.since = now;
+	r->intervals.next = now + (int64_t)length_on(t);
+}
+
+/* We wake up late, where CPUs are busy: an interval that was longer than meant has a longer pause, and the reverse. */
+static void end_interval(struct target *t)
+{
+	struct rate *r = &t->rate;
+	int64_t now = clock_now();
+	double pause = length_on(t) * (r->factor - 1);
+	r->intervals.rest += (double)(now - r->intervals.since) * (r->factor - 1);
+	r->intervals.rest = within(r->intervals.rest, pause / 4, pause * 4);
+	switch_to(t, false);
+	r->intervals.since = now;
+	r->intervals.next = now + (int64_t)(r->intervals.rest * random_part(&t->engine->rates));
+}
+
+/*
+ * The CPU time of all its threads, by its side-band, which is always on, and as its first clock counted it while that
+ * was on. False: not to be had.
+ */
+static bool read_clocks(const struct target *t, uint64_t *ret_ran, uint64_t *ret_counted)
+{
+	uint32_t clock = 0;
+	bool known = false;
+	while (clock < t->desc.n_events && event_kind(t->desc.events[clock].kind)->measure != MEASURES_CPU)
+		clock++;
+	*ret_ran = *ret_counted = 0;
+	for (struct stream *st = t->streams; st; st = st->next_of_target) {
+		uint64_t value[2] = {0};
+		bool ran = st->role == PERF_SIDEBAND && st->layout.flags & LAYOUT_RUNNING;
+		bool counts = st->role == PERF_SAMPLES && st->spec == clock;
+		if ((!ran && !counts) || fd_read_all(st->fd, value, sizeof(value)) <= 0)
+			continue;
+		known |= ran;
+		*(ran ? ret_ran : ret_counted) += value[ran];
+	}
+	return known && clock < t->desc.n_events;
+}
+
+/* What it ran since the last look, and how much of that was counted. False: not known. */
+static bool look_at_clocks(struct target *t, double *ret_all, double *ret_part)
+{
+	struct rate *r = &t->rate;
+	uint64_t ran, counted;
+	bool known = read_clocks(t, &ran, &counted);
+	*ret_all = (double)(ran - r->intervals.ran);
+	*ret_part = (double)(counted - r->intervals.counted);
+	r->intervals.ran = ran;
+	r->intervals.counted = counted;
+	return known;
+}
+
+/* From here on, as far as is known: as before. */
+static void begin_scale(struct target *t, int64_t now)
+{
+	struct rate *r = &t->rate;
+	double all, part;
+	look_at_clocks(t, &all, &part);
+	if (r->intervals.stretch <= 0)
+		r->intervals.stretch = 1;
+	r->intervals.owed = r->intervals.second = 0;
+	add_step(t, now, r->factor * r->intervals.stretch);
+}
+
+/*
+ * What samples stand for from now on. Not the share of the time: what its clock counted while it was on is to the time
+ * that it ran as samples are to what they stand for; where the last second's were worth too little or too much, the
+ * next one's make up for it.
+ */
+static void fit_scale(struct target *t, int64_t now, double all, double part)
+{
+	struct rate *r = &t->rate;
+	double most = 4 * r->factor;
+	r->intervals.owed += all - rates_scale(r, now) * part;
+	r->intervals.second += (part - r->intervals.second) / (r->intervals.second > 0 ? 4 : 1);
+	if (part > 0)
+		r->intervals.stretch += (all / part / r->factor - r->intervals.stretch) / 4;
+	double scale = r->factor * r->intervals.stretch;
+	if (r->intervals.second > 0)
+		scale += r->intervals.owed / r->intervals.second;
+	add_step(t, now, within(scale, 1, most));
+}
+
+static void set_intervals(struct target *t, double factor)
+{
+	struct rate *r = &t->rate;
+	if (factor == 1) {
+		t->engine->rates.n_switched -= r->intervals.on;
+		if (r->intervals.off)
+			switch_to(t, true);
+		r->intervals.on = false;
+		add_step(t, clock_now(), 1);
+		return;
+	}
+	if (!r->intervals.on) {
+		t->engine->rates.n_switched++;
+		r->intervals.on = true;
+		r->intervals.rest = 0;
+		begin_interval(t);
+	} else if (r->intervals.off) { /* a pause that was meant for a higher factor ends sooner */
+		int64_t longest = clock_now() + (int64_t)(1.5 * length_on(t) * (factor - 1));
+		r->intervals.next = r->intervals.next < longest ? r->intervals.next : longest;
+	}
+	begin_scale(t, clock_now());
+}
+
+/* --- lowering ------------------------------------------------------------------------------------------ */
+
+static void set_factor(struct target *t, double factor)
+{
+	int r = 0;
+	t->rate.factor = factor;
+	switch (way_of(t)) {
+	case RATE_PERIOD:
+		r = set_periods(t, factor);
+		add_step(t, clock_now(), factor); /* what was sampled meanwhile was begun before */
+		break;
+	case RATE_INTERVALS:
+		set_intervals(t, factor);
+		break;
+	case RATE_ONE_OF:
+		add_step(t, clock_now(), (double)(uint32_t)(factor + 0.95));
+		break;
+	}
+	if (r < 0)
+		log_line(LOG_ERR, "target=%s outcome=\"rate not set\" reason=\"%s\"", t->desc.id, strerror(-r));
+}
+
+static void note(struct target *t)
+{
+	struct rate *r = &t->rate;
+	if (r->factor > r->most)
+		r->most = r->factor;
+	r->by_cap |= cap_factor(&r->cap) > 1;
+	r->by_budget |= r->factor > 1 && allowance_factor(&t->engine->rates.allowance) > 1;
+}
+
+static void say_cap(const struct target *t, double had)
+{
+	const struct cap_limits *l = &t->engine->rates.limits;
+	double has = cap_factor(&t->rate.cap);
+	if (had == 1 && has > 1)
+		log_line(engine_peer_level(t->engine),
+			"target=%s name=\"%s\" outcome=capped rate=1/%.1f way=\"%s\" reason=\"more than "
+			"target_rate=%llu "
+			"samples or target_bytes=%llu a second\"",
+			t->desc.id, t->desc.name, has, rates_way_name(t), (unsigned long long)l->samples,
+			(unsigned long long)l->bytes);
+	else if (had > 1 && has == 1)
+		log_line(engine_peer_level(t->engine), "target=%s name=\"%s\" outcome=uncapped was=1/%.1f", t->desc.id,
+			t->desc.name, had);
+}
+
+/*
+ * By how much it was lowered since the last look. Of intervals not what was meant: where they are few, or the program
+ * works in moments, they see more of it or less.
+ */
+static double was_lowered(struct target *t, int64_t now)
+{
+	struct rate *r = &t->rate;
+	double all, part;
+	if (way_of(t) == RATE_ONE_OF) /* what is left out has come all the same */
+		return 1;
+	if (!r->intervals.on || !look_at_clocks(t, &all, &part))
+		return r->factor > 1 ? r->factor : 1;
+	fit_scale(t, now, all, part);
+	return part > 0 && all > part ? all / part : r->factor;
+}
+
+static void look_at(struct target *t, int64_t now, int64_t span)
+{
+	struct rate *r = &t->rate;
+	double had = cap_factor(&r->cap), in_effect = r->factor > 1 ? r->factor : 1;
+	cap_look(&r->cap, &t->engine->rates.limits, span, r->samples, r->bytes, was_lowered(t, now));
+	r->samples = r->bytes = 0;
+	say_cap(t, had);
+	double factor = cap_factor(&r->cap) * allowance_factor(&t->engine->rates.allowance);
+	if (factor != in_effect) {
+		counted_rate(t);
+		set_factor(t, factor);
+	}
+	note(t);
+}
+
+/* --- the whole service --------------------------------------------------------------------------------- */
+
+int rates_open_account(void)
+{
+	char path[1024];
+	struct cgroup_target c;
+	if (cgroup_path(getpid(), NULL, path, sizeof(path)) < 0)
+		return -1;
+	/* one that it shares with others says nothing of it, and the root's is the machine's */
+	const char *last = strrchr(path, '/');
+	bool unit = last && strlen(last) > 8 && !strcmp(last + strlen(last) - 8, ".service");
+	if (!unit && strcmp(path, "/" CGROUP_BASE "/service"))
+		return -1;
+	cgroup_find(getpid(), &c);
+	int fd = c.events_dir < 0 ? -1 : fd_open(c.events_dir, "cpu.stat", O_RDONLY, 0);
+	cgroup_target_done(&c);
+	return fd < 0 ? -1 : fd;
+}
+
+void rates_close_account(struct rates *r)
+{
+	if (r->account > 0)
+		r->account = fd_close(r->account);
+}
+
+static bool read_account(int fd, uint64_t *ret)
+{
+	char text[512];
+	ssize_t n = fd <= 0 ? -1 : pread(fd, text, sizeof(text) - 1, 0);
+	text[n < 0 ? 0 : n] = 0;
+	const char *at = strstr(text, "usage_usec ");
+	if (at)
+		*ret = strtoull(at + 11, NULL, 10) * 1000;
+	return at;
+}
+
+/* Since we last looked: CPU time of our processes, and of the samples that they were sent. */
+static struct allowance_cost spent_since(struct rates *r)
+{
+	uint64_t now, before = r->spent;
+	if (!read_account(r->account, &now))
+		now = (uint64_t)clock_cpu();
+	uint64_t ours = now > before ? now - before : 0, drains = r->drains < ours ? r->drains : ours;
+	struct allowance_cost spent = {r->sampling + drains, ours - drains};
+	r->spent = now;
+	r->sampling = r->drains = 0;
+	return spent;
+}
+
+static void say_budget(const struct engine *g, double had)
+{
+	const struct rates *r = &g->rates;
+	double has = allowance_factor(&r->allowance);
+	const struct allowance_cost spent = allowance_minute(&r->allowance);
+	log_line(engine_peer_level(g),
+		"outcome=\"%s\" rate=1/%.1f was=1/%.1f spent=%.2fs sampling=%.2fs reason=\"cpu_budget is %.2f s a "
+		"minute\"",
+		has > had ? "all rates lowered"
+		: has > 1 ? "all rates raised"
+			  : "all rates as asked for",
+		has, had, (double)(spent.sampling + spent.other) / NSEC_PER_SEC, (double)spent.sampling / NSEC_PER_SEC,
+		(double)r->allowed * ALLOWANCE_SECONDS / NSEC_PER_SEC);
+}
+
+void rates_look(struct engine *g, int64_t now)
+{
+	struct rates *all = &g->rates;
+	int64_t span = now - all->looked;
+	if (g->single || span < LOOK_NS)
+		return;
+	double had = allowance_factor(&all->allowance);
+	bool first = !all->looked;
+	const struct allowance_cost spent = spent_since(all);
+	all->looked = now;
+	if (first) { /* what is there to be seen has been since when? */
+		for (struct target *t = g->targets; t; t = t->next)
+			t->rate.samples = t->rate.bytes = 0;
+		return;
+	}
+	if (allowance_look(&all->allowance, (unsigned)((span + LOOK_NS / 2) / LOOK_NS), &spent, all->allowed))
+		say_budget(g, had);
+	for (struct target *t = g->targets; t; t = t->next)
+		if (t->started && !t->ending)
+			look_at(t, now, span);
+}
+
+bool rates_have_room(const struct engine *g)
+{
+	return g->single || allowance_has_room(&g->rates.allowance, g->rates.allowed);
+}
+
+int rates_round(struct engine *g, int64_t now)
+{
+	int64_t next = INT64_MAX;
+	if (!g->rates.n_switched)
+		return -1;
+	for (struct target *t = g->targets; t; t = t->next) {
+		struct rate *r = &t->rate;
+		if (!r->intervals.on || t->ending)
+			continue;
+		if (now >= r->intervals.next)
+			r->intervals.off ? begin_interval(t) : end_interval(t);
+		next = r->intervals.next < next ? r->intervals.next : next;
+	}
+	if (next == INT64_MAX)
+		return -1;
+	now = clock_now();
+	return next <= now ? 0 : (int)((next - now + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC);
+}
+
+bool rates_paused(const struct target *t)
+{
+	return t->rate.intervals.off;
+}
+
+bool rates_ran(const struct target *t, uint64_t *ret)
+{
+	uint64_t counted;
+	bool known = way_of(t) == RATE_INTERVALS && read_clocks(t, ret, &counted);
+	return known && t->rate.most > 1;
+}
+
+double rates_stands_for(const struct target *t)
+{
+	return way_of(t) == RATE_INTERVALS && t->rate.factor > 1 ? t->rate.factor : 1;
+}
+
+void rates_next_window(struct target *t)
+{
+	t->rate.most = 0;
+	t->rate.by_cap = t->rate.by_budget = false;
+	note(t);
+}
+
+void rates_resume(struct target *t)
+{
+	struct rate *r = &t->rate;
+	double factor = r->factor > 1 ? r->factor : 1;
+	if (way_of(t) == RATE_INTERVALS) {
+		r->intervals.on = false;
+		r->intervals.off = true; /* or so it may be: switching on what is on does no harm */
+		set_intervals(t, 1);
+	}
+	set_factor(t, factor);
+}
+
+/* --- for a journal ------------------------------------------------------------------------------------- */
+
+uint64_t rates_bits(double value)
+{
+	uint64_t bits;
+	memcpy(&bits, &value, sizeof(bits));
+	return bits;
+}
+
+/* What is no number is the least. */
+double rates_double(uint64_t bits, double least, double most)
+{
+	double value;
+	memcpy(&value, &bits, sizeof(value));
+	return !(value >= least) ? least : value < most ? value : most;
+}
+
+void rates_save(const struct rate *r, struct rate_saved *ret)
+{
+	unsigned n = r->n_steps < RATE_KEPT ? r->n_steps : RATE_KEPT;
+	*ret = (struct rate_saved){.factor = rates_bits(r->factor),
+		.most = rates_bits(r->most),
+		.by = (r->by_cap ? 1 : 0) | (r->by_budget ? 2 : 0),
+		.cap = rates_bits(r->cap.factor),
+		.stretch = rates_bits(r->intervals.stretch),
+		.n_steps = n};
+	for (unsigned i = 0; i < n; i++) {
+		const struct rate_step *s = &r->steps[(r->n_steps - n + i) % RATE_STEPS];
+		bool stands_for_others = i == 0 && r->n_steps > n;
+		ret->steps[i][0] = stands_for_others ? 0 : (uint64_t)s->since;
+		ret->steps[i][1] = rates_bits(s->scale);
+	}
+}
+
+void rates_restore(struct rate *r, const struct rate_saved *s)
+{
+	int64_t now = clock_now();
+	*r = (struct rate){.factor = rates_double(s->factor, 1, FACTOR_MOST),
+		.most = rates_double(s->most, 0, FACTOR_MOST),
+		.by_cap = s->by & 1,
+		.by_budget = s->by & 2,
+		.cap.factor = rates_double(s->cap, 1, CAP_MOST),
+		.intervals.stretch = rates_double(s->stretch, 0, STRETCH_MOST)};
+	for (unsigned i = 0; i < CAP_CALM; i++) /* it is held for that long */
+		r->cap.needed[i] = r->cap.factor > 1 ? r->cap.factor : 0;
+	r->n_steps = s->n_steps < RATE_KEPT ? (unsigned)s->n_steps : RATE_KEPT;
+	for (unsigned i = 0; i < r->n_steps; i++)
+		r->steps[i] = (struct rate_step){s->steps[i][0] < (uint64_t)now ? (int64_t)s->steps[i][0] : now,
+			rates_double(s->steps[i][1], 1, STRETCH_MOST * FACTOR_MOST)};
+}
+
+void rates_save_all(const struct rates *r, struct rates_saved *ret)
+{
+	const struct allowance *b = &r->allowance;
+	*ret = (struct rates_saved){.factor = rates_bits(b->factor), .since = b->since, .seconds = b->seconds};
+	for (unsigned i = 0; i < ALLOWANCE_SECONDS; i++) {
+		const struct allowance_cost *spent = &b->spent[(b->at + 1 + i) % ALLOWANCE_SECONDS];
+		ret->sampling[i] = spent->sampling;
+		ret->other[i] = spent->other;
+	}
+}
+
+void rates_restore_all(struct rates *r, const struct rates_saved *s)
+{
+	struct allowance *b = &r->allowance;
+	*b = (struct allowance){.factor = rates_double(s->factor, 1, ALLOWANCE_MOST),
+		.since = s->since < UINT32_MAX ? (unsigned)s->since : UINT32_MAX,
+		.seconds = s->seconds,
+		.at = ALLOWANCE_SECONDS - 1};
+	for (unsigned i = 0; i < ALLOWANCE_SECONDS; i++)
+		b->spent[i] = (struct allowance_cost){s->sampling[i], s->other[i]};
+}
+
+void rates_release(struct target *t)
+{
+	t->engine->rates.n_switched -= t->rate.intervals.on;
+	t->rate.intervals.on = false;
+}
+
+void rates_use(struct engine *g, const struct settings *set)
+{
+	struct rates *r = &g->rates;
+	r->limits = (struct cap_limits){set->target_rate, set->target_bytes};
+	/* thousandths of a per cent of the machine, by nanosecond of a second and CPU */
+	r->allowed = (uint64_t)set->cpu_budget * (NSEC_PER_SEC / 100000) * (g->rings ? rings_count(g->rings) : 0);
+}

@@ -1,0 +1,39 @@
+/*
+ * stack_dump_size - which size of stack snapshot a target's samples of one kind should have (shim/event/perf_event.h: rungs), from
+ * what unwinding made of them. Numbers only: who owns the events moves them.
+ *
+ * Every sample takes its whole snapshot's room in a ring that all share, however little of it is stack: one that is too
+ * large costs time and, at high rates, samples; one that is too small cuts stacks. So up quickly: when more than 1 % of
+ * at least 20 stacks were cut, and not one alone. Down slowly: when of the stacks of 10 s, at least 100, 99.9 % would
+ * have fitted into the next smaller one. As long as it never went up, 2500 stacks are enough for that.
+ */
+#pragma once
+
+#include "shim/event/perf_event.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ladder {
+	uint32_t size[PERF_RUNGS + 1]; /* bytes, by rung; 0 = there is no such rung */
+	uint32_t at, top; /* the rung that counts; the highest that the ring is large enough for. 0: none */
+	bool rose, crooked;
+	uint32_t batch, batch_cut; /* stacks of late: for up */
+	uint32_t stacks, deep;	   /* since then, and those that the next smaller would have cut: for down */
+	int64_t since;		   /* ns; 0: from the next look on */
+};
+
+/* An event with a rung, 1 to PERF_RUNGS. Where they do not make one ladder (two sizes, two beginnings), none is moved.
+ */
+void ladder_add(struct ladder *l, uint32_t rung, uint32_t size, bool idle);
+/* All are there. A ring has room for four snapshots at least. */
+void ladder_limit(struct ladder *l, size_t ring);
+/*
+ * A stack that came by this rung. cut: it goes on behind its snapshot; else `reach` bytes of it were stack.
+ * What was sampled before the last move says nothing any more.
+ */
+void ladder_saw(struct ladder *l, uint32_t rung, bool cut, size_t reach);
+/* The rung that should count from now on. */
+uint32_t ladder_look(struct ladder *l, int64_t now);
+void ladder_moved(struct ladder *l, uint32_t to);

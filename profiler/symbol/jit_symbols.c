@@ -1,0 +1,191 @@
+#include "profiler/symbol/jit_symbols.h"
+
+#include "profiler/symbol/jitdump.h"
+#include "profiler/symbol/perf_map.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLICES 256    /* reads of a file at one time: each is some milliseconds at most */
+#define PARENTS_MAX 8 /* forks of a process whose code is looked into */
+
+struct jit {
+	unsigned refs;
+	uint32_t pid;
+	uint64_t serial;
+	struct jit *parent;
+	struct jit_room *room;
+	char *dump_path; /* NULL: none is mapped */
+	struct perfmap *map;
+	struct jitdump *dump;
+	size_t held; /* of the room */
+	int64_t refreshed;
+};
+
+/* A program shows where its jitdump is by mapping its first page executable (jitdump-specification.txt). */
+static char *find_dump(const struct space *space, uint32_t pid)
+{
+	char wanted[32];
+	snprintf(wanted, sizeof(wanted), "jit-%u.dump", pid);
+	for (size_t i = 0; i < space_count(space); i++) {
+		const char *path = mapping_key(space_at(space, i))->path, *slash = strrchr(path, '/');
+		if (slash && !strcmp(slash + 1, wanted))
+			return strdup(path);
+	}
+	return NULL;
+}
+
+/* Generations that nobody looks into are let go of: a program may fork without end. */
+static void forget_ancestors(struct jit *j)
+{
+	for (int i = 1; j && i < PARENTS_MAX; i++)
+		j = j->parent;
+	if (j)
+		j->parent = jit_unref(j->parent);
+}
+
+static struct jit *make(uint32_t pid, struct jit *parent, struct jit_room *room)
+{
+	struct jit *j = calloc(1, sizeof(*j));
+	if (j)
+		*j = (struct jit){
+			.refs = 1, .pid = pid, .serial = ++room->serial, .parent = jit_ref(parent), .room = room};
+	forget_ancestors(j);
+	return j;
+}
+
+static void account(struct jit *j)
+{
+	size_t now = sizeof(*j) + (j->dump_path ? strlen(j->dump_path) : 0) + (j->map ? perfmap_memory(j->map) : 0) +
+		     (j->dump ? jitdump_memory(j->dump) : 0);
+	size_t all = j->room->left + j->held;
+	j->room->left = all > now ? all - now : 0;
+	j->held = all - j->room->left;
+}
+
+int jit_new(uint32_t pid, const struct space *space, struct jit *parent, struct jit_room *room, struct jit **ret)
+{
+	struct jit *j = make(pid, parent, room);
+	if (!j)
+		return -ENOMEM;
+	j->dump_path = find_dump(space, pid);
+	account(j);
+	*ret = j;
+	return 0;
+}
+
+int jit_restore(uint32_t pid, const char *dump_path, struct jit *parent, struct jit_room *room, struct jit **ret)
+{
+	struct jit *j = make(pid, parent, room);
+	if (!j)
+		return -ENOMEM;
+	j->dump_path = dump_path[0] ? strdup(dump_path) : NULL;
+	account(j);
+	*ret = j;
+	return 0;
+}
+
+uint64_t jit_serial(const struct jit *j)
+{
+	return j ? j->serial : 0;
+}
+
+struct jit *jit_parent(const struct jit *j)
+{
+	return j->parent;
+}
+
+const char *jit_dump_path(const struct jit *j)
+{
+	return j->dump_path ? j->dump_path : "";
+}
+
+uint32_t jit_pid(const struct jit *j)
+{
+	return j->pid;
+}
+
+struct jit *jit_ref(struct jit *j)
+{
+	if (j)
+		j->refs++;
+	return j;
+}
+
+struct jit *jit_unref(struct jit *j)
+{
+	while (j && --j->refs == 0) {
+		struct jit *parent = j->parent;
+		j->room->left += j->held;
+		perfmap_free(j->map);
+		jitdump_free(j->dump);
+		free(j->dump_path);
+		free(j);
+		j = parent;
+	}
+	return NULL;
+}
+
+static int read_map(struct jit *j, const struct file *f)
+{
+	struct err e = {0};
+	int r = j->map ? 0 : perfmap_new(j->room->left, &j->map);
+	return r < 0 ? r : perfmap_read(j->map, f, &e);
+}
+
+static int read_dump(struct jit *j, const struct file *f)
+{
+	struct err e = {0};
+	int r = j->dump ? 0 : jitdump_new(j->room->left, &j->dump);
+	return r < 0 ? r : jitdump_read(j->dump, f, &e);
+}
+
+static void read_on(struct jit *j, module_open_fn *open, void *arg, const char *path,
+	int (*read_some)(struct jit *j, const struct file *f))
+{
+	struct file f;
+	int r = 1;
+	if (open(arg, path, &f) < 0)
+		return;
+	for (int i = 0; i < SLICES && r > 0; i++) {
+		if (!j->room->left) {
+			j->room->truncated++;
+			break;
+		}
+		r = read_some(j, &f);
+		account(j);
+	}
+	file_close(&f);
+}
+
+void jit_refresh(struct jit *j, int64_t now, module_open_fn *open, void *arg)
+{
+	char path[48];
+	for (int i = 0; j && i < PARENTS_MAX && j->refreshed != now; i++, j = j->parent) {
+		j->refreshed = now;
+		snprintf(path, sizeof(path), "/tmp/perf-%u.map", j->pid);
+		read_on(j, open, arg, path, read_map);
+		if (j->dump_path)
+			read_on(j, open, arg, j->dump_path, read_dump);
+	}
+}
+
+bool jit_find(const struct jit *j, uint64_t address, const char **ret_name, const char **ret_file, uint32_t *ret_line)
+{
+	struct jitdump_place place;
+	*ret_file = "";
+	*ret_line = 0;
+	for (int i = 0; j && i < PARENTS_MAX; i++, j = j->parent) {
+		if (j->dump && jitdump_find(j->dump, address, &place)) {
+			*ret_name = place.name;
+			*ret_file = place.file ? place.file : "";
+			*ret_line = place.line;
+			return true;
+		}
+		if (j->map && (*ret_name = perfmap_find(j->map, address)))
+			return true;
+	}
+	return false;
+}

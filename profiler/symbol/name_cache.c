@@ -1,0 +1,95 @@
+#include "profiler/symbol/name_cache.h"
+
+#include "oci/base/string_table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct names {
+	struct intern addresses, texts, lines;
+	uint32_t *line_of; /* number of an address -> of its lines */
+	size_t room, bytes;
+};
+
+int names_new(struct names **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	return *ret ? 0 : -ENOMEM;
+}
+
+struct names *names_free(struct names *n)
+{
+	if (n) {
+		intern_done(&n->addresses);
+		intern_done(&n->texts);
+		intern_done(&n->lines);
+		free(n->line_of);
+		free(n);
+	}
+	return NULL;
+}
+
+/* What is copied, and for each the tables' own: an item, two slots at worst, a number. */
+size_t names_memory(const struct names *n)
+{
+	size_t items = n->addresses.count + n->texts.count + n->lines.count;
+	return sizeof(*n) + n->bytes + items * 48;
+}
+
+static int64_t keep(struct names *n, struct intern *t, const void *data, size_t size)
+{
+	size_t had = t->count;
+	int64_t id = intern_add(t, data, size);
+	n->bytes += t->count > had ? size : 0;
+	return id;
+}
+
+/* The one copy of a text: equal texts have equal addresses, so lines compare as bytes. */
+static const char *keep_text(struct names *n, const char *text)
+{
+	int64_t id = keep(n, &n->texts, text, strlen(text) + 1);
+	return id < 0 ? NULL : n->texts.items[id].data;
+}
+
+int names_put(struct names *n, uint64_t vaddr, const struct named_line *lines, size_t count)
+{
+	struct named_line kept[NAMES_LINES_MAX];
+	if (count > NAMES_LINES_MAX)
+		return -EINVAL;
+	memset(kept, 0, count * sizeof(kept[0]));
+	for (size_t i = 0; i < count; i++) {
+		kept[i].name = keep_text(n, lines[i].name);
+		kept[i].linkage = keep_text(n, lines[i].linkage);
+		kept[i].file = keep_text(n, lines[i].file);
+		kept[i].line = lines[i].line;
+		kept[i].start = lines[i].start;
+		if (!kept[i].name || !kept[i].linkage || !kept[i].file)
+			return -ENOMEM;
+	}
+	if (n->addresses.count == n->room) {
+		size_t room = n->room ? n->room * 2 : 64;
+		uint32_t *bigger = reallocarray(n->line_of, room, sizeof(*bigger));
+		if (!bigger)
+			return -ENOMEM;
+		n->line_of = bigger;
+		n->room = room;
+	}
+	int64_t what = keep(n, &n->lines, kept, count * sizeof(kept[0]));
+	int64_t at = what < 0 ? what : keep(n, &n->addresses, &vaddr, sizeof(vaddr));
+	if (at < 0)
+		return (int)at;
+	n->line_of[at] = (uint32_t)what;
+	return 0;
+}
+
+bool names_get(const struct names *n, uint64_t vaddr, const struct named_line **ret, size_t *ret_count)
+{
+	int64_t at = n ? intern_find(&n->addresses, &vaddr, sizeof(vaddr)) : -ENOENT;
+	if (at < 0)
+		return false;
+	const struct intern_item *lines = &n->lines.items[n->line_of[at]];
+	*ret = lines->data;
+	*ret_count = lines->size / sizeof(struct named_line);
+	return true;
+}

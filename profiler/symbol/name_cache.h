@@ -1,0 +1,27 @@
+/*
+ * name_cache - what is known of addresses of one module: the function, its callers that it was inlined into, files and
+ * lines. A cache: an address is asked about once (profiler/symbol/symbolizer_client.h), whatever number of samples hit it.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define NAMES_LINES_MAX 64 /* of an address */
+
+struct named_line {
+	const char *name;     /* as a person writes it; "" unknown */
+	const char *linkage;  /* as the linker knows it; "" the same */
+	const char *file;     /* "" unknown */
+	uint32_t line, start; /* of the code; of the function's declaration; 0 unknown */
+};
+
+struct names;
+int names_new(struct names **ret);
+struct names *names_free(struct names *n); /* NULL is fine */
+size_t names_memory(const struct names *n);
+/* lines: innermost first, copied; none: there is nothing to be known. -ENOMEM */
+int names_put(struct names *n, uint64_t vaddr, const struct named_line *lines, size_t count);
+/* False: never asked. *ret is valid until names_free. */
+bool names_get(const struct names *n, uint64_t vaddr, const struct named_line **ret, size_t *ret_count);

@@ -1,0 +1,48 @@
+/*
+ * symtab - address -> function name, from .symtab and .dynsym (elf(5)) and what stands in for them.
+ *
+ * One sorted array per module in private memory: STT_FUNC, STT_GNU_IFUNC and untyped code symbols of defined sections.
+ * Sizes of 0 reach to the next symbol or the end of their section. Of several symbols on one address
+ * the preferred one wins: FUNC before NOTYPE, GLOBAL before WEAK before LOCAL, no leading underscores, then shorter,
+ * then by name. Between functions that lie in each other the innermost one wins. Untyped labels inside a function are
+ * not kept. On x86-64, where files have .rela.plt, the stubs of .plt and .plt.sec are "NAME@plt". Addresses are virtual
+ * addresses as linked (see elf_vaddr_of_offset). A file without .symtab may have one packed in .gnu_debugdata (see
+ * minidebuginfo.h), which then is as good as its own; a Go program has the table of its functions (see gopclntab.h).
+ * Hostile input: caps below; over a cap the table is cut there and `truncated` is set.
+ */
+#pragma once
+
+#include "profiler/elf/elf.h"
+
+#define SYMBOLS_MAX (4u << 20)
+#define SYMBOLS_STRINGS_MAX (128u << 20)
+
+struct symbols {
+	size_t count;
+	bool truncated;
+	/* private: see symtab.c */
+	struct symbol *table;
+	char *strings;
+	size_t strings_size;
+};
+
+/*
+ * 0 with count 0 when the file is stripped; -errno as elf_read; -ENOSPC: to read them takes more than `room` bytes (see
+ * symtab_scan.h for such files).
+ */
+int symbols_read(struct elf_source src, size_t room, struct symbols **ret, struct err *e);
+/* Name (valid as long as the table) and offset into the function; NULL if no symbol covers the address. */
+const char *symbols_find(const struct symbols *s, uint64_t vaddr, uint64_t *ret_offset);
+/* Rules that symtab_scan.c shares. Is it code with a name? Which one of two at one address is preferred? */
+struct symbol_names {
+	const char *data; /* NUL-terminated */
+	uint64_t size;
+};
+#define SYMBOLS_RANK_LABEL 3 /* STT_NOTYPE; its bindings follow */
+bool symbols_is_code(const struct elf_tables *file, const Elf64_Sym *s, const struct symbol_names *names);
+uint8_t symbols_rank(unsigned char info);     /* lower is preferred */
+size_t symbols_name_length(const char *name); /* without the version that the linker notes behind '@' */
+bool symbols_preferred(uint8_t rank, const char *name, uint8_t than_rank, const char *than);
+
+size_t symbols_memory(const struct symbols *s); /* bytes held */
+struct symbols *symbols_free(struct symbols *s);

@@ -1,0 +1,506 @@
+#include "profiler/target/checkpoint_read.h"
+
+#include "oci/base/fd.h"
+#include "oci/base/log.h"
+#include "oci/base/pair_table.h"
+#include "profiler/inproc/inproc.h"
+#include "profiler/sample/event_counts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT_MAX 65536
+
+/* A target of the predecessor. */
+struct ref {
+	struct target *t;
+	bool bad;   /* what comes of it from here on is left out */
+	bool blank; /* nothing is known of it */
+};
+
+/* What frames and processes refer to; the path lies in the journal. */
+struct resume {
+	struct engine *g;
+	struct pairs gone, targets, modules, jits; /* (number, 0) */
+	struct pairs code;			   /* (of which target, module) */
+	struct ref *refs;
+	struct module_key *keys;
+	struct jit **jit_list;	     /* referenced */
+	struct module **module_list; /* as this target sees it; referenced, or NULL */
+	size_t refs_room, keys_room, jits_room, modules_room;
+	int64_t seen, now; /* CLOCK_MONOTONIC */
+};
+
+/* Whose frames are looked at. */
+struct of {
+	struct resume *r;
+	struct target *t;
+};
+
+/* A number's place; false: it is there already, or there is no memory. */
+static bool add_pair(struct pairs *numbers, void **list, size_t *room, size_t size, uint64_t a, uint64_t b)
+{
+	size_t had = numbers->count;
+	if (had == *room) {
+		size_t more = had ? 2 * had : 64;
+		void *bigger = reallocarray(*list, more, size);
+		if (!bigger)
+			return false;
+		*list = bigger;
+		*room = more;
+	}
+	return pairs_add(numbers, a, b) >= 0 && numbers->count > had;
+}
+
+static bool add_number(struct pairs *numbers, void **list, size_t *room, size_t size, uint64_t number)
+{
+	return add_pair(numbers, list, room, size, number, 0);
+}
+
+static struct ref *find_ref(const struct resume *r, uint64_t serial)
+{
+	int64_t i = pairs_find(&r->targets, serial, 0);
+	return i < 0 ? NULL : &r->refs[i];
+}
+
+/* --- modules and code */
+
+static void on_module(struct resume *r, struct saved *s)
+{
+	struct module_key key = {0};
+	size_t n;
+	uint64_t number = saved_number(s);
+	key.path = saved_text(s, TEXT_MAX);
+	key.maj = (uint32_t)saved_below(s, 1ull << 32);
+	key.min = (uint32_t)saved_below(s, 1ull << 32);
+	key.ino = saved_number(s);
+	key.generation = saved_number(s);
+	const uint8_t *id = saved_bytes(s, &n);
+	if (s->bad || n > sizeof(key.build_id) ||
+		!add_number(&r->modules, (void **)&r->keys, &r->keys_room, sizeof(key), number))
+		return;
+	memcpy(key.build_id, id, n);
+	key.build_id_len = (uint8_t)n;
+	r->keys[r->modules.count - 1] = key;
+}
+
+static struct jit *find_jit(void *arg, uint64_t number)
+{
+	const struct of *of = arg;
+	int64_t i = number ? pairs_find(&of->r->jits, number, 0) : -ENOENT;
+	return i < 0 ? NULL : of->r->jit_list[i];
+}
+
+static void on_jit(struct resume *r, struct saved *s)
+{
+	struct jit *jit;
+	uint64_t number = saved_number(s);
+	uint32_t pid = (uint32_t)saved_below(s, 1ull << 32);
+	struct jit *parent = find_jit(&(struct of){r, NULL}, saved_number(s));
+	const char *path = saved_text(s, TEXT_MAX);
+	uint64_t of = saved_number(s);
+	if (s->bad || !number || jit_restore(pid, path, parent, &r->g->jit_room, &jit) < 0)
+		return;
+	if (!add_number(&r->jits, (void **)&r->jit_list, &r->jits_room, sizeof(jit), number)) {
+		jit_unref(jit);
+		return;
+	}
+	r->jit_list[r->jits.count - 1] = jit;
+	const struct ref *ref = of ? find_ref(r, of - 1) : NULL;
+	if (!ref || !tasks_find(ref->t->tasks, pid))
+		return;
+	struct task *p = tasks_get(ref->t->tasks, pid);
+	jit_unref(p->jit);
+	p->jit = jit_ref(jit);
+}
+
+/* Its file is read when a sample needs it, or a window ends: there may be many, and the rings fill meanwhile. */
+static int open_later(void *arg, const char *path, struct file *ret)
+{
+	return -EAGAIN;
+}
+
+/* Borrowed; each once, however many frames there are. */
+static struct module *find_module(struct resume *r, struct target *t, uint64_t number)
+{
+	int64_t i = number ? pairs_find(&r->modules, number, 0) : -ENOENT,
+		known = pairs_find(&r->code, t->serial, number);
+	if (known >= 0)
+		return r->module_list[known];
+	if (i < 0 || !add_pair(&r->code, (void **)&r->module_list, &r->modules_room, sizeof(struct module *), t->serial,
+			     number))
+		return NULL;
+	struct module **m = &r->module_list[r->code.count - 1];
+	if (target_module(t, &r->keys[i], open_later, m) < 0)
+		*m = NULL;
+	return *m;
+}
+
+static void find_code(void *arg, uint64_t number, struct frame *f)
+{
+	struct of *of = arg;
+	if (f->kind == FRAME_JIT)
+		f->jit = find_jit(of, number);
+	else
+		f->module = find_module(of->r, of->t, number);
+}
+
+static void on_rates(struct resume *r, struct saved *s)
+{
+	struct rates_saved n;
+	saved_numbers(s, (uint64_t *)&n, sizeof(n) / sizeof(uint64_t));
+	if (!s->bad)
+		rates_restore_all(&r->g->rates, &n);
+}
+
+/* --- a target */
+
+static struct target *find_target(struct engine *g, const char *id, uint64_t host_pid, uint64_t start_time)
+{
+	for (struct target *t = g->targets; t; t = t->next)
+		if ((uint32_t)t->desc.host_pid == host_pid && t->desc.start_time == start_time &&
+			!strcmp(t->desc.id, id))
+			return t;
+	return NULL;
+}
+
+static void on_target(struct resume *r, uint64_t serial, struct saved *s)
+{
+	const char *id = saved_text(s, TEXT_MAX);
+	uint64_t host_pid = saved_number(s), start_time = saved_number(s), plain = saved_number(s);
+	struct target *t = s->bad ? NULL : find_target(r->g, id, host_pid, start_time);
+	if (!t || t->saved.known ||
+		!add_number(&r->targets, (void **)&r->refs, &r->refs_room, sizeof(*r->refs), serial))
+		return;
+	t->saved.known = true; /* by one of them */
+	/* what is known of one that is quarantined now may be what it is quarantined for */
+	r->refs[r->targets.count - 1] = (struct ref){.t = t, .bad = t->plain && !plain};
+}
+
+/* Times and spans that can be added to each other, whoever wrote them. */
+static int64_t span(uint64_t ns)
+{
+	return ns < 1ull << 61 ? (int64_t)ns : 0;
+}
+
+static void on_state(struct target *t, struct saved *s)
+{
+	struct state n;
+	struct target_tally tally;
+	uint64_t ladders[EVENTS_MAX];
+	saved_numbers(s, (uint64_t *)&n, sizeof(n) / sizeof(uint64_t));
+	saved_numbers(s, (uint64_t *)&tally, sizeof(tally) / sizeof(uint64_t));
+	for (uint32_t i = 0; i < EVENTS_MAX; i++)
+		ladders[i] = saved_below(s, 2 * (PERF_RUNGS + 1));
+	const char *last_profile = saved_text(s, sizeof(t->last_profile) - 1);
+	const char *notes = saved_text(s, sizeof(t->desc.notes) - 1);
+	if (s->bad)
+		return;
+	t->started = n.started;
+	t->window_real = span(n.window_real);
+	t->window_mono = span(n.window_mono);
+	t->seq = (unsigned)n.seq;
+	t->samples = n.samples;
+	t->cost = span(n.cost);
+	t->maps_left = n.maps_left < t->maps_left ? n.maps_left : t->maps_left;
+	t->past.lost = n.lost;
+	t->past.throttled = n.throttled;
+	t->cpu_first = n.cpu_first;
+	t->cpu_last = n.cpu_last;
+	t->born = span(n.born);
+	t->naming_spent = span(n.naming_spent);
+	t->records = n.records;
+	t->bytes = n.bytes;
+	t->ran_then = n.ran_then;
+	t->began = span(n.began);
+	rates_restore(&t->rate, &n.rate);
+	memcpy(t->kernel, n.kernel, sizeof(n.kernel));
+	t->tally = tally;
+	for (uint32_t i = 0; i < EVENTS_MAX; i++)
+		if (t->ladders[i].size[ladders[i] >> 1] && ladders[i] >> 1 <= t->ladders[i].top) {
+			t->ladders[i].at = (uint32_t)(ladders[i] >> 1);
+			t->ladders[i].rose = ladders[i] & 1;
+		}
+	snprintf(t->last_profile, sizeof(t->last_profile), "%s", last_profile);
+	snprintf(t->desc.notes, sizeof(t->desc.notes), "%s", notes);
+}
+
+static void on_streams(struct resume *r, struct target *t, struct saved *s)
+{
+	size_t n = saved_count(s, 6);
+	for (size_t i = 0; i < n && !s->bad; i++) {
+		uint64_t id = saved_number(s), lost = saved_number(s), value = saved_number(s);
+		uint64_t enabled = saved_number(s), running = saved_number(s);
+		int64_t off_since = span(saved_number(s));
+		struct stream *st = streams_find(r->g->streams, id);
+		if (!s->bad && st && st->target == t) {
+			st->lost_seen = lost;
+			st->value_seen = value;
+			st->enabled_seen = enabled;
+			st->running_seen = running;
+			st->off_since = off_since;
+		}
+	}
+}
+
+static void on_tasks(struct resume *r, struct target *t, struct saved *s)
+{
+	if (target_tasks_new(t) < 0 || tasks_restore(t->tasks, s, find_jit, &(struct of){r, t}) < 0)
+		s->bad = true;
+}
+
+/* The record has its size in itself; it is copied, because one in a journal is not aligned. */
+static void on_replayed(struct target *t, struct saved *s)
+{
+	_Alignas(8) uint8_t bytes[UINT16_MAX];
+	struct perf_event_header h;
+	size_t n;
+	const uint8_t *at = saved_bytes(s, &n);
+	s->bad |= n < sizeof(h) || n > sizeof(bytes);
+	if (s->bad)
+		return;
+	memcpy(bytes, at, n);
+	memcpy(&h, at, sizeof(h));
+	s->bad |= h.size != n;
+	if (!s->bad)
+		target_replay(t, (const struct perf_event_header *)bytes);
+}
+
+/* Who is in some profile by now. */
+static void mark_sampled(struct target *t, const struct aggregate *a)
+{
+	struct aggregate_sample sample;
+	for (size_t i = 0; i < aggregate_samples(a); i++) {
+		aggregate_sample(a, i, &sample);
+		if (sample.who.pid && tasks_find(t->tasks, sample.who.pid))
+			tasks_get(t->tasks, sample.who.pid)->sampled = true;
+	}
+}
+
+static void on_counts(struct resume *r, struct target *t, struct saved *s)
+{
+	uint64_t i = saved_below(s, t->desc.n_events);
+	if (s->bad || aggregate_load(t->counts[i], s, find_code, &(struct of){r, t}) < 0)
+		s->bad = true;
+}
+
+static void read_window(struct window *w, struct saved *s)
+{
+	struct window_state n;
+	saved_numbers(s, (uint64_t *)&n, sizeof(n) / sizeof(uint64_t));
+	saved_numbers(s, (uint64_t *)&w->tally, sizeof(w->tally) / sizeof(uint64_t));
+	w->seq = (unsigned)n.seq;
+	w->real = span(n.real);
+	w->duration = span(n.duration);
+	w->cpu_used = n.cpu_used;
+	w->last = n.last;
+	w->early = n.early;
+	w->by_cap = n.by & 1;
+	w->by_budget = n.by & 2;
+	w->rate_most = rates_double(n.rate_most, 0, 1e9);
+	for (uint32_t i = 0; i < w->t->desc.n_events; i++) {
+		struct kernel_state k;
+		saved_numbers(s, (uint64_t *)&k, sizeof(k) / sizeof(uint64_t));
+		w->kernel[i] = (struct kernel_count){.lost_known = k.lost_known,
+			.lost = k.lost,
+			.lost_weight = k.lost_weight,
+			.unsampled = k.unsampled,
+			.counted = k.counted,
+			.unseen = k.unseen,
+			.correct = k.correct ? rates_double(k.correct, 0, 1e9) : 1,
+			.had_counter = rates_double(k.had_counter, 0, 1)};
+	}
+	snprintf(w->uncovered, sizeof(w->uncovered), "%s", saved_text(s, sizeof(w->uncovered) - 1));
+}
+
+static void on_window(struct target *t, struct saved *s)
+{
+	struct window *w = calloc(1, sizeof(*w));
+	uint32_t got = 0, n = t->desc.n_events;
+	if (!w) {
+		s->bad = true;
+		return;
+	}
+	w->t = t;
+	read_window(w, s);
+	while (!s->bad && got < n && window_counts(t, &w->counts[got]) == 0)
+		got++;
+	if (s->bad || got < n) {
+		s->bad = true;
+		for (uint32_t i = 0; i < got; i++)
+			aggregate_free(w->counts[i]);
+		free(w);
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		struct aggregate *empty = w->counts[i];
+		mark_sampled(t, t->counts[i]);
+		w->counts[i] = t->counts[i];
+		t->counts[i] = empty;
+	}
+	apps_forget_held(t->apps);
+	window_restore(t, w);
+}
+
+/* It is in the spool. */
+static void on_written(struct target *t, struct saved *s)
+{
+	unsigned seq = (unsigned)saved_number(s);
+	struct window **at = &t->windows, *w;
+	while ((w = *at) && w->seq != seq)
+		at = &w->next;
+	if (s->bad || !w)
+		return;
+	*at = w->next;
+	window_free(w);
+}
+
+static void forget_counts(struct target *t)
+{
+	for (uint32_t i = 0; i < t->desc.n_events; i++)
+		aggregate_clear(t->counts[i]);
+	apps_forget_held(t->apps);
+}
+
+/* --- the journal */
+
+static void on_target_entry(struct resume *r, uint32_t type, struct saved *s)
+{
+	uint64_t serial = saved_number(s);
+	if (pairs_find(&r->gone, serial, 0) >= 0)
+		return;
+	if (type == ENTRY_TARGET) {
+		on_target(r, serial, s);
+		return;
+	}
+	struct ref *ref = find_ref(r, serial);
+	if (!ref || ref->bad)
+		return;
+	struct target *t = ref->t;
+	r->g->at->target = t->number; /* should it kill us */
+	switch (type) {
+	case ENTRY_STATE:
+		on_state(t, s);
+		break;
+	case ENTRY_STREAMS:
+		on_streams(r, t, s);
+		break;
+	case ENTRY_TASKS:
+		on_tasks(r, t, s);
+		break;
+	case ENTRY_RECORD:
+		on_replayed(t, s);
+		break;
+	case ENTRY_LOSSY:
+		tasks_lossy(t->tasks);
+		break;
+	case ENTRY_COUNTS:
+		on_counts(r, t, s);
+		break;
+	case ENTRY_WINDOW:
+		on_window(t, s);
+		break;
+	case ENTRY_WRITTEN:
+		on_written(t, s);
+		break;
+	case ENTRY_HELD:
+		apps_load(t->apps, s);
+		break;
+	case ENTRY_BLANK:
+		ref->blank = t->armed;
+		break;
+	}
+	ref->bad = s->bad;
+}
+
+/* Those first that count no more: another one may have come with the same name. */
+static void find_gone(struct resume *r, struct saved all)
+{
+	struct saved s;
+	uint32_t type;
+	while (saved_next(&all, &type, &s))
+		if (type == ENTRY_GONE)
+			pairs_add(&r->gone, saved_number(&s), 0);
+}
+
+static void read_all(struct resume *r, struct saved all)
+{
+	struct saved s;
+	uint32_t type;
+	while (saved_next(&all, &type, &s)) {
+		if (type == ENTRY_MODULE)
+			on_module(r, &s);
+		else if (type == ENTRY_JIT)
+			on_jit(r, &s);
+		else if (type == ENTRY_RATES)
+			on_rates(r, &s);
+		else
+			on_target_entry(r, type, &s);
+	}
+}
+
+/* An event that was closed as superfluous (profiler/sample/event_dedup.h) comes again: what it counted is in the books. */
+static void read_unlisted(struct target *t)
+{
+	for (struct stream *st = t->streams; t->heard && st; st = st->next_of_target) {
+		if (!st->value_seen && st->role == PERF_SAMPLES)
+			counted_skip(st);
+	}
+}
+
+static void settle(struct resume *r, struct ref *ref)
+{
+	struct target *t = ref->t;
+	/* where it was damaged, whether it has begun is not known: its exec may be long past */
+	if ((ref->blank || (ref->bad && t->armed)) && !t->started) {
+		target_resume_blank(t);
+		return;
+	}
+	if (ref->bad) {
+		log_line(LOG_WARNING, "target=%s outcome=\"some of it is lost\" reason=\"a damaged journal\"",
+			t->desc.id);
+		forget_counts(t);
+		apps_blank(t->apps);
+		tasks_lossy(t->tasks);
+	}
+	if (t->window_mono > r->now)
+		t->window_mono = r->now;
+	for (uint32_t i = 0; i < t->desc.n_events; i++)
+		mark_sampled(t, t->counts[i]);
+	if (t->started)
+		read_unlisted(t);
+	int64_t since = r->seen > t->window_mono ? r->seen : t->window_mono;
+	target_resume(t, r->now > since ? r->now - since : 0);
+}
+
+static void done(struct resume *r)
+{
+	for (size_t i = 0; i < r->jits.count; i++)
+		jit_unref(r->jit_list[i]);
+	for (size_t i = 0; i < r->code.count; i++)
+		module_unref(r->module_list[i]);
+	free(r->jit_list);
+	free(r->module_list);
+	pairs_done(&r->code);
+	free(r->keys);
+	free(r->refs);
+	pairs_done(&r->gone);
+	pairs_done(&r->targets);
+	pairs_done(&r->modules);
+	pairs_done(&r->jits);
+}
+
+unsigned resume(struct engine *g, struct saved all, int64_t seen, int64_t now)
+{
+	struct resume r = {.g = g, .seen = seen, .now = now};
+	find_gone(&r, all);
+	read_all(&r, all);
+	unsigned n = (unsigned)r.targets.count;
+	for (unsigned i = 0; i < n; i++)
+		settle(&r, &r.refs[i]);
+	g->at->target = 0;
+	done(&r);
+	return n;
+}

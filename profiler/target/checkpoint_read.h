@@ -1,0 +1,56 @@
+/*
+ * checkpoint_read - a journal's entries and what becomes of them: commit.c writes, this reads.
+ *
+ * Numbers that an entry begins with: targets by their serial, modules by module_id, code made at run time by
+ * jit_serial, all of the process that wrote them.
+ */
+#pragma once
+
+#include "oci/base/journal.h"
+#include "profiler/target/window.h"
+
+#include <stdint.h>
+
+enum {
+	ENTRY_TARGET = 1, /* target; id, host_pid, start_time, plain */
+	ENTRY_GONE,	  /* target: nothing of it counts */
+	ENTRY_STATE,	  /* target; numbers of struct state, of the tally, of the ladders; last_profile; notes */
+	ENTRY_STREAMS,	  /* target; how many, of each id, lost_, value_, enabled_ and running_seen */
+	ENTRY_TASKS,	  /* target; tasks_save */
+	ENTRY_RECORD,	  /* target; a side-band record */
+	ENTRY_LOSSY,	  /* target */
+	ENTRY_MODULE,	  /* module; path, maj, min, ino, generation, build-id */
+	ENTRY_JIT,     /* code; pid, its parent or 0, the path of its dump, target + 1 whose process has it now or 0 */
+	ENTRY_COUNTS,  /* target; which event, aggregate_save */
+	ENTRY_WINDOW,  /* target; numbers of struct window_state, of the tally, of the kernel's counts: what was
+			  counted so far is a window that waits */
+	ENTRY_WRITTEN, /* target; seq: such a window waits no more */
+	ENTRY_BLANK,   /* target: what there was of it was too much */
+	ENTRY_RATES,   /* numbers of struct rates_saved: of all targets */
+	ENTRY_HELD,    /* target; apps_save */
+};
+
+#define KERNEL_NUMBERS 9
+
+/* Numbers that are written as they are, signed ones too, and doubles by their bits. More may be added behind. */
+struct state {
+	uint64_t started, window_real, window_mono, seq, samples, cost, maps_left, lost, throttled, cpu_first, cpu_last,
+		born, naming_spent;
+	uint64_t records, bytes, ran_then, began;
+	struct rate_saved rate;
+	uint64_t kernel[EVENTS_MAX][KERNEL_NUMBERS]; /* of struct target_kernel */
+};
+_Static_assert(sizeof(((struct target *)0)->kernel) == sizeof(((struct state *)0)->kernel), "it is written as numbers");
+
+struct window_state {
+	uint64_t seq, real, duration, cpu_used, last;
+	uint64_t early, by, rate_most; /* by: as in rate_saved */
+};
+
+struct kernel_state {
+	uint64_t lost_known, lost, lost_weight, unsampled, counted, unseen;
+	uint64_t correct, had_counter;
+};
+
+/* Into the engine's targets. Never fails: an entry that cannot be read is the end of its target's state. */
+unsigned resume(struct engine *g, struct saved all, int64_t seen, int64_t now);

@@ -1,0 +1,545 @@
+#include "profiler/target/checkpoint_write.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/journal.h"
+#include "oci/base/log.h"
+#include "oci/base/pair_table.h"
+#include "profiler/inproc/inproc.h"
+#include "profiler/target/checkpoint_read.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROUND_NS (1 * NSEC_PER_SEC)
+#define ROUND_FIRST_NS (50 * NSEC_PER_MSEC) /* behind a restart: who was killed once may be killed again soon */
+#define EARLY 10			    /* one part of it earlier at least */
+#define AGAIN_NS (60 * NSEC_PER_SEC)	    /* what did not fit may have become less */
+#define TARGET_MAX (8u << 20)	 /* bytes of one target: it is left out beyond it, and no other for its sake */
+#define SNAPSHOT_MAX (24u << 20) /* of all: the rest is for what comes until the next one */
+#define GROWTH (512u << 10)	 /* bytes beyond twice a snapshot until the next one */
+#define JIT_PARENTS 8		 /* as many as are looked into (profiler/symbol/jit_symbols.c) */
+
+_Static_assert(sizeof(struct target_tally) % sizeof(uint64_t) == 0, "it is written as numbers");
+#define TALLY_NUMBERS (sizeof(struct target_tally) / sizeof(uint64_t))
+
+struct commit {
+	struct journal *journal;
+	bool resumed, off;   /* off: it did not fit, nothing is in it */
+	size_t snapshot;     /* bytes of the last one */
+	unsigned left_out;   /* targets that are not in it */
+	int64_t last, again; /* when counts were written; when it is tried again */
+	int64_t round;	     /* from one time to the next */
+	uint64_t rated;	     /* seconds of the budget that are in it */
+	struct pairs known;  /* (kind, number): modules and code that are in it */
+};
+
+enum { KNOWN_MODULE, KNOWN_JIT };
+
+int commit_new_take(int a, int b, struct commit **ret)
+{
+	struct journal *j;
+	int r = journal_open_take(a, b, &j);
+	struct commit *c = r < 0 ? NULL : calloc(1, sizeof(*c));
+	if (!c) {
+		if (r == 0)
+			journal_close(j);
+		return r < 0 ? r : -ENOMEM;
+	}
+	c->journal = j;
+	*ret = c;
+	return 0;
+}
+
+struct commit *commit_free(struct commit *c)
+{
+	if (c) {
+		pairs_done(&c->known);
+		journal_close(c->journal);
+	}
+	free(c);
+	return NULL;
+}
+
+bool commit_waits(const struct commit *c)
+{
+	return c && !c->resumed;
+}
+
+uint64_t commit_bytes(const struct commit *c)
+{
+	return c ? journal_used(c->journal) : 0;
+}
+
+/* --- modules and code, which frames and processes refer to */
+
+static bool is_new(struct commit *c, uint64_t kind, uint64_t number)
+{
+	size_t had = c->known.count;
+	return number && (pairs_add(&c->known, kind, number) < 0 || c->known.count > had);
+}
+
+static void save_module(struct commit *c, const struct module *m)
+{
+	struct journal *j = c->journal;
+	if (!is_new(c, KNOWN_MODULE, module_id(m)))
+		return;
+	const struct module_key *key = module_key(m);
+	journal_begin(j, ENTRY_MODULE);
+	journal_number(j, module_id(m));
+	journal_text(j, key->path);
+	journal_number(j, key->maj);
+	journal_number(j, key->min);
+	journal_number(j, key->ino);
+	journal_number(j, key->generation);
+	journal_bytes(j, key->build_id, key->build_id_len);
+	journal_end(j);
+}
+
+/* The one that its process has now is the process' as well: it was made when a sample came, of which no record tells.
+ */
+static void save_one_jit(struct commit *c, struct target *t, struct jit *jit)
+{
+	struct journal *j = c->journal;
+	if (!is_new(c, KNOWN_JIT, jit_serial(jit)))
+		return;
+	const struct task *p = tasks_find(t->tasks, jit_pid(jit));
+	journal_begin(j, ENTRY_JIT);
+	journal_number(j, jit_serial(jit));
+	journal_number(j, jit_pid(jit));
+	journal_number(j, jit_serial(jit_parent(jit)));
+	journal_text(j, jit_dump_path(jit));
+	journal_number(j, p && p->jit == jit ? t->serial + 1 : 0);
+	journal_end(j);
+}
+
+/* Parents first. */
+static void save_jit(struct commit *c, struct target *t, struct jit *jit)
+{
+	struct jit *line[JIT_PARENTS];
+	unsigned n = 0;
+	for (; jit && n < JIT_PARENTS; jit = jit_parent(jit))
+		line[n++] = jit;
+	while (n)
+		save_one_jit(c, t, line[--n]);
+}
+
+struct saving {
+	struct commit *c;
+	struct target *t;
+};
+
+static void save_task_jit(void *arg, struct task *p)
+{
+	const struct saving *s = arg;
+	save_jit(s->c, s->t, p->jit);
+}
+
+/* --- a target */
+
+static void begin(struct commit *c, const struct target *t, uint32_t type)
+{
+	journal_begin(c->journal, type);
+	journal_number(c->journal, t->serial);
+}
+
+static void save_identity(struct commit *c, struct target *t)
+{
+	struct journal *j = c->journal;
+	if (t->saved.known)
+		return;
+	t->saved.known = true;
+	begin(c, t, ENTRY_TARGET);
+	journal_text(j, t->desc.id);
+	journal_number(j, (uint32_t)t->desc.host_pid);
+	journal_number(j, t->desc.start_time);
+	journal_number(j, t->plain);
+	journal_end(j);
+}
+
+static void save_state(struct commit *c, struct target *t)
+{
+	struct journal *j = c->journal;
+	struct state s = {
+		.started = t->started,
+		.window_real = (uint64_t)t->window_real,
+		.window_mono = (uint64_t)t->window_mono,
+		.seq = t->seq,
+		.samples = t->samples,
+		.cost = (uint64_t)t->cost,
+		.maps_left = t->maps_left,
+		.lost = t->past.lost,
+		.throttled = t->past.throttled,
+		.cpu_first = t->cpu_first,
+		.cpu_last = t->cpu_last,
+		.born = (uint64_t)t->born,
+		.naming_spent = (uint64_t)t->naming_spent,
+		.records = t->records,
+		.bytes = t->bytes,
+		.ran_then = t->ran_then,
+		.began = (uint64_t)t->began,
+	};
+	rates_save(&t->rate, &s.rate);
+	memcpy(s.kernel, t->kernel, sizeof(s.kernel));
+	begin(c, t, ENTRY_STATE);
+	journal_numbers(j, (const uint64_t *)&s, sizeof(s) / sizeof(uint64_t));
+	journal_numbers(j, (const uint64_t *)&t->tally, TALLY_NUMBERS);
+	for (uint32_t i = 0; i < EVENTS_MAX; i++)
+		journal_number(j, (uint64_t)t->ladders[i].at << 1 | t->ladders[i].rose);
+	journal_text(j, t->last_profile);
+	journal_text(j, t->desc.notes);
+	journal_end(j);
+}
+
+static void save_streams(struct commit *c, struct target *t)
+{
+	struct journal *j = c->journal;
+	size_t n = 0;
+	for (const struct stream *st = t->streams; st; st = st->next_of_target)
+		n++;
+	begin(c, t, ENTRY_STREAMS);
+	journal_number(j, n);
+	for (const struct stream *st = t->streams; st; st = st->next_of_target) {
+		journal_number(j, st->id);
+		journal_number(j, st->lost_seen);
+		journal_number(j, st->value_seen);
+		journal_number(j, st->enabled_seen);
+		journal_number(j, st->running_seen);
+		journal_number(j, (uint64_t)st->off_since);
+	}
+	journal_end(j);
+	t->saved.streams = false;
+}
+
+static void save_tasks(struct commit *c, struct target *t)
+{
+	tasks_each(t->tasks, save_task_jit, &(struct saving){c, t});
+	begin(c, t, ENTRY_TASKS);
+	tasks_save(t->tasks, c->journal);
+	journal_end(c->journal);
+	t->saved.tasks = false;
+}
+
+static void save_counts(struct commit *c, struct target *t, struct aggregate *const *counts)
+{
+	for (uint32_t i = 0; i < t->desc.n_events; i++) {
+		struct aggregate *a = counts[i];
+		if (!aggregate_changed(a))
+			continue;
+		for (size_t k = aggregate_unsaved(a); k < aggregate_frames(a); k++) {
+			const struct frame *f = aggregate_frame(a, (uint32_t)k);
+			save_module(c, f->module);
+			save_jit(c, t, f->jit);
+		}
+		begin(c, t, ENTRY_COUNTS);
+		journal_number(c->journal, i);
+		aggregate_save(a, c->journal);
+		journal_end(c->journal);
+	}
+}
+
+static void save_window(struct commit *c, struct target *t, const struct window *w)
+{
+	struct journal *j = c->journal;
+	const struct window_state s = {w->seq, (uint64_t)w->real, (uint64_t)w->duration, w->cpu_used, w->last, w->early,
+		(w->by_cap ? 1 : 0) | (w->by_budget ? 2 : 0), rates_bits(w->rate_most)};
+	save_counts(c, t, w->counts);
+	begin(c, t, ENTRY_WINDOW);
+	journal_numbers(j, (const uint64_t *)&s, sizeof(s) / sizeof(uint64_t));
+	journal_numbers(j, (const uint64_t *)&w->tally, TALLY_NUMBERS);
+	for (uint32_t i = 0; i < t->desc.n_events; i++) {
+		const struct kernel_count *k = &w->kernel[i];
+		const struct kernel_state n = {k->lost_known, k->lost, k->lost_weight, k->unsampled, k->counted,
+			k->unseen, rates_bits(k->correct), rates_bits(k->had_counter)};
+		journal_numbers(j, (const uint64_t *)&n, sizeof(n) / sizeof(uint64_t));
+	}
+	journal_text(j, w->uncovered);
+	journal_end(j);
+}
+
+/* What has changed since the last time. */
+static void save_changes(struct commit *c, struct target *t)
+{
+	save_identity(c, t);
+	if (t->saved.tasks)
+		save_tasks(c, t);
+	save_counts(c, t, t->counts);
+	apps_save(t->apps, c->journal, t->serial);
+	if (t->saved.streams)
+		save_streams(c, t);
+	save_state(c, t);
+	t->saved.changed = false;
+}
+
+static void save_anew(const struct target *t, struct aggregate *const *counts)
+{
+	for (uint32_t i = 0; i < t->desc.n_events; i++)
+		aggregate_save_anew(counts[i]);
+}
+
+static void save_parts(struct commit *c, struct target *t)
+{
+	t->saved.known = t->saved.lossy = false;
+	t->saved.streams = t->saved.tasks = true;
+	save_identity(c, t);
+	for (struct window *w = t->windows; w; w = w->next) {
+		save_anew(t, w->counts);
+		save_window(c, t, w);
+	}
+	save_anew(t, t->counts);
+	apps_save_anew(t->apps);
+	save_changes(c, t);
+}
+
+/* All of it, or that it is not there. */
+static void save_whole(struct commit *c, struct target *t)
+{
+	size_t used = journal_used(c->journal), room = used < SNAPSHOT_MAX ? SNAPSHOT_MAX - used : 0;
+	bool was = t->saved.left_out;
+	journal_part(c->journal, room < TARGET_MAX ? room : TARGET_MAX);
+	save_parts(c, t);
+	t->saved.left_out = !journal_part_done(c->journal);
+	if (!t->saved.left_out)
+		return;
+	c->left_out++;
+	if (!was)
+		log_line(LOG_WARNING,
+			"target=%s outcome=\"a restart would lose what was counted\" reason=\"it takes more than %zu "
+			"MiB\"",
+			t->desc.id, (room < TARGET_MAX ? room : TARGET_MAX) >> 20);
+	pairs_done(&c->known); /* some are gone with it; the others may come twice */
+	t->saved.known = false;
+	save_identity(c, t);
+	begin(c, t, ENTRY_BLANK);
+	journal_end(c->journal);
+}
+
+/* What all of them have spent, and by how much they are lowered for it; where there is no bound, nothing. */
+static void save_rates(struct commit *c, const struct engine *g)
+{
+	struct rates_saved s;
+	if (!g->rates.allowed || c->rated == g->rates.allowance.seconds)
+		return;
+	c->rated = g->rates.allowance.seconds;
+	rates_save_all(&g->rates, &s);
+	journal_begin(c->journal, ENTRY_RATES);
+	journal_numbers(c->journal, (const uint64_t *)&s, sizeof(s) / sizeof(uint64_t));
+	journal_end(c->journal);
+}
+
+/* --- the journal */
+
+/* Better nothing than what is true no more: then a successor begins anew. */
+static void give_up(struct commit *c, int64_t now)
+{
+	journal_invalidate(c->journal);
+	if (!c->off)
+		log_line(LOG_WARNING,
+			"outcome=\"a restart would lose what was counted\" reason=\"it takes more than %zu MiB\"",
+			JOURNAL_MAX >> 20);
+	c->off = true;
+	c->again = now + AGAIN_NS;
+}
+
+static void snapshot(struct commit *c, struct engine *g, int64_t now)
+{
+	pairs_done(&c->known);
+	c->left_out = 0;
+	c->again = now + AGAIN_NS;
+	journal_snapshot(c->journal);
+	c->rated = 0;
+	save_rates(c, g);
+	for (struct target *t = g->targets; t; t = t->next)
+		save_whole(c, t);
+	if (!journal_snapshot_done(c->journal, now)) {
+		give_up(c, now);
+		return;
+	}
+	c->off = false;
+	c->last = now;
+	c->snapshot = journal_used(c->journal);
+}
+
+static bool is_large(const struct commit *c)
+{
+	return journal_used(c->journal) > 2 * c->snapshot + GROWTH;
+}
+
+static bool is_in(const struct commit *c, const struct target *t)
+{
+	return c && c->resumed && !c->off && !t->saved.left_out;
+}
+
+unsigned commit_resume(struct commit *c, struct engine *g, int64_t now)
+{
+	uint8_t *bytes;
+	size_t size;
+	int64_t seen;
+	unsigned n = 0;
+	if (!commit_waits(c))
+		return 0;
+	int r = journal_read(c->journal, &bytes, &size, &seen);
+	if (r == 0) {
+		n = resume(g, (struct saved){.at = bytes, .end = bytes + size}, seen, now);
+		free(bytes);
+	}
+	/* a detached one had begun, or nobody would have kept it: an end that was not meant for it struck it out */
+	for (struct target *t = g->targets; t; t = t->next)
+		if (t->armed && (r < 0 || (t->detached && !t->saved.known)))
+			target_resume_blank(t);
+	c->resumed = true;
+	c->round = g->targets ? ROUND_FIRST_NS : ROUND_NS;
+	snapshot(c, g, now);
+	if (g->targets && r < 0)
+		log_line(LOG_WARNING, "outcome=\"begun anew\" targets=%u reason=\"no journal: %s\"", g->n_targets,
+			strerror(-r));
+	else if (g->targets)
+		log_line(LOG_WARNING, "outcome=resumed targets=%u of=%u gap_ms=%lld journal=%zu", n, g->n_targets,
+			(long long)(seen > 0 && seen < now ? (now - seen) / NSEC_PER_MSEC : 0), size);
+	return n;
+}
+
+static bool any_changed(const struct engine *g)
+{
+	const struct target *t = g->targets;
+	while (t && !(t->saved.changed && !t->saved.left_out))
+		t = t->next;
+	return t;
+}
+
+static void commit(struct commit *c, struct engine *g, int64_t now)
+{
+	save_rates(c, g);
+	for (struct target *t = g->targets; t; t = t->next)
+		if (t->saved.changed && !t->saved.left_out)
+			save_changes(c, t);
+	c->last = now;
+	if (!journal_commit(c->journal) || is_large(c))
+		snapshot(c, g, now);
+	else
+		journal_seen(c->journal, now);
+	for (struct target *t = g->targets; t; t = t->next)
+		apps_saved(t->apps);
+}
+
+/* By how much sooner than it has to be: it would be what we wake up for next, or a look takes place anyway. */
+static int64_t early(const struct commit *c, const struct engine *g)
+{
+	return g->pause > c->round / EARLY ? g->pause : c->round / EARLY;
+}
+
+void commit_flush(struct commit *c, struct engine *g, int64_t now)
+{
+	if (c && c->resumed && !c->off)
+		commit(c, g, now);
+}
+
+int commit_round(struct commit *c, struct engine *g, int64_t now)
+{
+	if (!c || !c->resumed)
+		return -1;
+	if ((c->off || c->left_out) && now >= c->again)
+		snapshot(c, g, now);
+	if (c->off)
+		return -1;
+	if (now - c->last >= c->round - early(c, g)) {
+		commit(c, g, now);
+		c->round = 2 * c->round < ROUND_NS ? 2 * c->round : ROUND_NS;
+	}
+	return any_changed(g) ? (int)((c->last + c->round - now) / NSEC_PER_MSEC) + 1 : -1;
+}
+
+/* A child has its parent's code, which was made when a sample came, perhaps a moment ago. */
+static void save_inherited(struct commit *c, struct target *t, const struct record *r)
+{
+	const struct task *parent = r->type == PERF_RECORD_FORK ? tasks_find(t->tasks, r->task.ppid) : NULL;
+	if (parent)
+		save_jit(c, t, parent->jit);
+}
+
+void commit_record(struct commit *c, struct target *t, const struct record *r, const struct perf_event_header *h)
+{
+	if (!is_in(c, t))
+		return;
+	t->saved.lossy = false;
+	for (unsigned pass = 0; pass < 2; pass++) {
+		save_identity(c, t);
+		save_inherited(c, t, r);
+		begin(c, t, ENTRY_RECORD);
+		journal_bytes(c->journal, h, h->size);
+		journal_end(c->journal);
+		if (journal_commit(c->journal) && !is_large(c))
+			return;
+		if (!pass) /* before the record: then it comes behind what it changes */
+			snapshot(c, t->engine, clock_now());
+		if (!is_in(c, t))
+			return;
+	}
+}
+
+void commit_lossy(struct commit *c, struct target *t)
+{
+	if (!is_in(c, t) || t->saved.lossy)
+		return;
+	t->saved.lossy = t->saved.changed = true;
+	save_identity(c, t);
+	begin(c, t, ENTRY_LOSSY);
+	journal_end(c->journal);
+}
+
+/*
+ * If it does not fit, nothing is valid until the next round: of a window that nobody knows to be over, samples would
+ * come twice.
+ */
+static void commit_at_once(struct commit *c)
+{
+	if (journal_commit(c->journal))
+		return;
+	int64_t now = clock_now();
+	give_up(c, now);
+	c->again = now;
+}
+
+void commit_tasks(struct commit *c, struct target *t)
+{
+	if (!is_in(c, t))
+		return;
+	save_changes(c, t);
+	commit_at_once(c);
+}
+
+void commit_window(struct commit *c, struct window *w)
+{
+	if (!is_in(c, w->t))
+		return;
+	save_identity(c, w->t);
+	save_window(c, w->t, w);
+	save_changes(c, w->t);
+	commit_at_once(c);
+}
+
+void commit_written(struct commit *c, struct target *t, unsigned seq)
+{
+	if (!is_in(c, t))
+		return;
+	t->saved.changed = true;
+	save_identity(c, t);
+	begin(c, t, ENTRY_WRITTEN);
+	journal_number(c->journal, seq);
+	journal_end(c->journal);
+	commit_at_once(c);
+}
+
+/* It is in the engine's list no more. */
+void commit_gone(struct commit *c, struct target *t)
+{
+	if (!c || !c->resumed || c->off || !t->saved.known)
+		return;
+	if (!t->engine->targets) {
+		snapshot(c, t->engine, clock_now()); /* all memory back */
+		return;
+	}
+	begin(c, t, ENTRY_GONE);
+	journal_end(c->journal);
+	commit_at_once(c);
+}

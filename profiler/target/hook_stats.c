@@ -1,0 +1,25 @@
+#include "profiler/target/hook_stats.h"
+
+/* A start takes one or two, its budget ends most of what takes longer than 500; half of a millisecond tells medians. */
+const uint64_t outcome_bucket_us[OUTCOME_BUCKETS - 1] = {
+	500, 1000, 1500, 2000, 3000, 5000, 10000, 25000, 100000, 500000, 5000000};
+
+void outcomes_add(struct outcomes *o, const struct msg_outcome *m)
+{
+	unsigned i = 0;
+	while (i < OUTCOME_BUCKETS - 1 && m->us > outcome_bucket_us[i])
+		i++;
+	o->count[m->outcome][m->strategy]++;
+	o->bucket[i]++;
+	o->sum_us += m->us;
+	o->n++;
+}
+
+const char *outcome_name(unsigned outcome)
+{
+	static const char *const names[HOOK_OUTCOMES] = {[HOOK_ARMED] = "armed",
+		[HOOK_UNSAMPLED] = "unsampled",
+		[HOOK_UNPROFILED] = "unprofiled",
+		[HOOK_REFUSED] = "refused"};
+	return outcome < HOOK_OUTCOMES && names[outcome] ? names[outcome] : "unknown";
+}

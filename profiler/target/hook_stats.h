@@ -1,0 +1,20 @@
+/*
+ * hook_stats - what became of containers' starts, by the word of their hooks (MSG_OUTCOME): how many, and how long the
+ * hook took. A hook that reaches no service tells nobody but the log: those are not in here.
+ */
+#pragma once
+
+#include "shim/protocol/messages.h"
+
+#define OUTCOME_BUCKETS 12 /* the last one has no end */
+
+struct outcomes {
+	uint64_t count[HOOK_OUTCOMES][STRATEGY_TIMERS + 1];
+	uint64_t bucket[OUTCOME_BUCKETS]; /* of all of them, by duration: not summed up */
+	uint64_t sum_us, n;
+};
+
+extern const uint64_t outcome_bucket_us[OUTCOME_BUCKETS - 1]; /* upper ends, included */
+
+void outcomes_add(struct outcomes *o, const struct msg_outcome *m);
+const char *outcome_name(unsigned outcome); /* as the hook's log has it */

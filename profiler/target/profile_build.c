@@ -1,0 +1,897 @@
+#include "profiler/target/profile_build.h"
+
+#include "oci/base/clock.h"
+#include "profiler/daemon/worker.h"
+#include "profiler/inproc/inproc.h"
+#include "profiler/sample/event_counts.h"
+#include "shim/attach/file_opener.h"
+#include "shim/event/attach_strategy.h"
+#include "shim/libpillion/abi/label_text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#define MODULE_SPACING (1ull << 40) /* modules lie apart, whatever their size: no two mappings overlap */
+
+/* One profile being built. */
+struct builder {
+	const struct window *w;
+	struct target *t;
+	const struct kernel_count *kernel; /* of that event */
+	struct aggregate *counts;
+	uint32_t profile, spec; /* which one; the event that is at it */
+	struct profile *p;
+	uint32_t *locations;  /* by frame number of the aggregate */
+	uint32_t *label_sets; /* by number of who was sampled */
+	struct profile_label labels[PROFILE_LABELS_MAX];
+	uint64_t n_samples;
+	size_t n_fixed; /* labels that every sample has */
+	bool kernel_nameless;
+	const struct module *quarantined[QUARANTINE_MAX];
+	unsigned n_quarantined;
+	char user_keys[LABELS_MAX][72];
+	struct {
+		char key[sizeof("user.") + LABEL_KEY_MAX], value[LABEL_VALUE_MAX + 1];
+	} thread_labels[LABEL_COUNT_MAX]; /* of the one at hand */
+	struct {			  /* the last one: most frames are of the module that the one before was of */
+		const struct module *module;
+		int64_t id;
+		unsigned has;
+	} mapping;
+};
+
+/* --- locations ----------------------------------------------------------------------------------------- */
+
+static int64_t add_mapping(struct builder *b, const struct module *m, unsigned has, uint64_t *ret_base)
+{
+	*ret_base = module_id(m) * MODULE_SPACING;
+	if (m == b->mapping.module && !(has & ~b->mapping.has))
+		return b->mapping.id;
+	const struct elf *f = module_elf(m);
+	uint64_t start = 0, limit = MODULE_SPACING / 2, offset = 0;
+	for (unsigned i = 0; f && i < f->n_segments; i++)
+		if (f->segments[i].exec) {
+			start = f->segments[i].vaddr;
+			limit = start + f->segments[i].memsz;
+			offset = f->segments[i].offset;
+			break;
+		}
+	b->mapping.id = profile_mapping(b->p, *ret_base + start, *ret_base + limit, offset, module_name(m),
+		module_build_id_hex(m), PROFILE_HAS_FUNCTIONS | has);
+	b->mapping.module = m;
+	b->mapping.has = has;
+	return b->mapping.id;
+}
+
+static int64_t named_location(struct builder *b, uint32_t mapping, uint64_t address, const char *name)
+{
+	int64_t fn = profile_function(b->p, &(struct profile_function){.name = name});
+	struct profile_line line = {.function = (uint32_t)fn};
+	return fn < 0 ? fn : profile_location(b->p, mapping, address, &line, 1);
+}
+
+/* Kernel addresses leave as names only. */
+static int64_t kernel_location(struct builder *b, uint64_t address)
+{
+	struct engine *g = b->t->engine;
+	/* tens of milliseconds, and a runtime may be waiting for a session's end: only for a profile that needs them */
+	if (!g->kallsyms && g->kallsyms_fd >= 0)
+		engine_read_kallsyms(g);
+	const char *name = g->kallsyms ? kallsyms_find(g->kallsyms, address) : NULL;
+	b->kernel_nameless |= !name;
+	int64_t m = profile_mapping(b->p, 0, 0, 0, "[kernel]", "", PROFILE_HAS_FUNCTIONS);
+	return m < 0 ? m : named_location(b, (uint32_t)m, 0, name ? name : "[kernel]");
+}
+
+/* The functions at an address and which of a mapping's flags (profile.h) they are worth. -errno. */
+static int add_lines(struct builder *b, const struct frame *f, const struct named_line *named, size_t n,
+	struct profile_line *ret, unsigned *ret_has)
+{
+	char own[MODULE_NAME_MAX];
+	*ret_has = n > 1 ? PROFILE_HAS_INLINE_FRAMES : 0;
+	for (size_t i = 0; i < n; i++) {
+		const struct named_line *l = &named[i];
+		struct profile_function fn = {l->name, l->linkage, l->file, l->start};
+		if (!l->name[0])
+			fn.name = i + 1 < n ? "[inlined]" : module_frame_name(f->module, f->vaddr, own, sizeof(own));
+		int64_t id = profile_function(b->p, &fn);
+		if (id < 0)
+			return (int)id;
+		ret[i] = (struct profile_line){(uint32_t)id, l->line};
+		*ret_has |= (l->file[0] ? PROFILE_HAS_FILENAMES : 0) | (l->line ? PROFILE_HAS_LINE_NUMBERS : 0);
+	}
+	return 0;
+}
+
+static void note_quarantined(struct builder *b, const struct module *m)
+{
+	for (unsigned i = 0; i < b->n_quarantined; i++)
+		if (b->quarantined[i] == m)
+			return;
+	if (b->n_quarantined < QUARANTINE_MAX)
+		b->quarantined[b->n_quarantined++] = m;
+}
+
+/* By what the symbolizer said, else by the file's symbols. */
+static int64_t user_location(struct builder *b, const struct frame *f)
+{
+	char name[MODULE_NAME_MAX];
+	struct profile_line lines[NAMES_LINES_MAX];
+	const struct named_line *named;
+	size_t n;
+	unsigned has = 0;
+	uint64_t base;
+	if (module_state(f->module) == MODULE_QUARANTINED)
+		note_quarantined(b, f->module);
+	if (!f->module && f->vaddr) { /* stack_plain */
+		snprintf(name, sizeof(name), "0x%llx", (unsigned long long)f->vaddr);
+		return named_location(b, PROFILE_NONE, f->vaddr, name);
+	}
+	if (!module_names(f->module, f->vaddr, &named, &n) || n == 0) {
+		module_frame_name(f->module, f->vaddr, name, sizeof(name));
+		if (!f->module)
+			return named_location(b, PROFILE_NONE, 0, name);
+		int64_t m = add_mapping(b, f->module, 0, &base);
+		return m < 0 ? m : named_location(b, (uint32_t)m, base + f->vaddr, name);
+	}
+	int r = add_lines(b, f, named, n, lines, &has);
+	int64_t m = r < 0 ? r : add_mapping(b, f->module, has, &base);
+	return m < 0 ? m : profile_location(b->p, (uint32_t)m, base + f->vaddr, lines, n);
+}
+
+static int64_t jit_location(struct builder *b, const struct frame *f)
+{
+	struct profile_function fn = {0};
+	struct profile_line line = {0};
+	if (!jit_find(f->jit, f->vaddr, &fn.name, &fn.file, &line.line))
+		return named_location(b, PROFILE_NONE, 0, "[anon]");
+	int64_t id = profile_function(b->p, &fn);
+	line.function = (uint32_t)id;
+	/* code is moved and thrown away: the address says nothing */
+	return id < 0 ? id : profile_location(b->p, PROFILE_NONE, 0, &line, 1);
+}
+
+static int64_t frame_location(struct builder *b, const struct frame *f)
+{
+	switch (f->kind) {
+	case FRAME_KERNEL:
+		return kernel_location(b, f->vaddr);
+	case FRAME_JIT:
+		return jit_location(b, f);
+	case FRAME_SPECIAL:
+		return named_location(b, PROFILE_NONE, 0, f->name);
+	default:
+		return user_location(b, f);
+	}
+}
+
+/* The program of the thread with the largest sum, as `exe` of its samples (process_table.h); "": no sample has one. -ENOMEM */
+static int find_program(const struct builder *b, char *ret, size_t size)
+{
+	size_t n = aggregate_whos(b->counts);
+	uint64_t *weights = calloc(n ? n : 1, sizeof(*weights)), most = 0;
+	struct aggregate_sample s;
+	ret[0] = 0;
+	if (!weights)
+		return -ENOMEM;
+	for (size_t i = 0; i < aggregate_samples(b->counts); i++) {
+		aggregate_sample(b->counts, i, &s);
+		uint64_t weight = weights[s.who_number] += s.weight;
+		if (weight > most && s.who.exe[0]) {
+			most = weight;
+			snprintf(ret, size, "%s", s.who.exe);
+		}
+	}
+	free(weights);
+	return 0;
+}
+
+/* The first mapping of a profile is its program (profile.proto): go tool pprof shows it as "File:". */
+static int add_program(struct builder *b)
+{
+	char exe[sizeof(((struct task *)NULL)->exe)];
+	uint64_t base;
+	int r = find_program(b, exe, sizeof(exe));
+	for (size_t i = 0; r == 0 && exe[0] && i < aggregate_frames(b->counts); i++) {
+		const struct frame *f = aggregate_frame(b->counts, (uint32_t)i);
+		const char *path = f->module ? module_name(f->module) : "", *name = strrchr(path, '/');
+		if (f->kind == FRAME_USER && name && !strncmp(name + 1, exe, sizeof(exe) - 1)) {
+			int64_t id = add_mapping(b, f->module, 0, &base);
+			return id < 0 ? (int)id : 0;
+		}
+	}
+	return r;
+}
+
+static int add_locations(struct builder *b)
+{
+	size_t n = aggregate_frames(b->counts);
+	b->locations = malloc((n ? n : 1) * sizeof(b->locations[0]));
+	if (!b->locations)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++) {
+		int64_t id = frame_location(b, aggregate_frame(b->counts, (uint32_t)i));
+		if (id < 0)
+			return (int)id;
+		b->locations[i] = (uint32_t)id;
+	}
+	return 0;
+}
+
+/* --- labels -------------------------------------------------------------------------------------------- */
+
+static void put(struct builder *b, size_t *n, const char *key, const char *value)
+{
+	if (value[0] && *n < PROFILE_LABELS_MAX)
+		b->labels[(*n)++] = (struct profile_label){.key = key, .str = value};
+}
+
+/* Go's decoder (github.com/google/pprof, profile/encode.go, postDecode) drops a number of 0 that has no unit: CPU 0,
+ * pid 0. */
+static void put_number(struct builder *b, size_t *n, const char *key, int64_t value, const char *unit)
+{
+	if (!unit && value == 0)
+		unit = "number";
+	if (*n < PROFILE_LABELS_MAX)
+		b->labels[(*n)++] = (struct profile_label){.key = key, .num = value, .unit = unit};
+}
+
+static const char *user_label(const struct target_desc *d, const char *key)
+{
+	for (uint32_t i = 0; i < d->n_labels; i++)
+		if (!strcmp(d->labels[i].key, key))
+			return d->labels[i].value;
+	return NULL;
+}
+
+static const char *service_name(const struct target_desc *d)
+{
+	const char *asked = user_label(d, "service_name");
+	return asked ? asked : d->service[0] ? d->service : d->name[0] ? d->name : d->id;
+}
+
+/* A tenant's labels stand below "user.", so they cannot pass for ours. */
+static void fixed_labels(struct builder *b)
+{
+	const struct target_desc *d = &b->t->desc;
+	size_t n = 0;
+	put(b, &n, "service_name", service_name(d));
+	put(b, &n, "container", d->name);
+	put(b, &n, "container_id", d->id);
+	put(b, &n, "pod", d->pod);
+	put(b, &n, "namespace", d->pod_namespace);
+	put(b, &n, "node", b->t->engine->node);
+	put(b, &n, "cgroup", d->detail & DETAIL_CGROUP ? d->cgroup : "");
+	for (uint32_t i = 0; i < d->n_labels; i++) {
+		snprintf(b->user_keys[i], sizeof(b->user_keys[i]), "user.%s", d->labels[i].key);
+		put(b, &n, b->user_keys[i], d->labels[i].value);
+	}
+	b->n_fixed = n;
+}
+
+/* What the program calls its work; a key that the whole target has is that one's. */
+static void put_thread_labels(struct builder *b, const char *text, size_t *n)
+{
+	struct label_part part;
+	const size_t size = text ? strlen(text) : 0;
+	for (size_t at = 0, i = 0; i < LABEL_COUNT_MAX && label_next(text, size, &at, &part); i++) {
+		char *key = b->thread_labels[i].key, *value = b->thread_labels[i].value;
+		snprintf(key, sizeof(b->thread_labels[i].key), "user.%.*s", (int)part.key_len, part.key);
+		snprintf(value, sizeof(b->thread_labels[i].value), "%.*s", (int)part.value_len, part.value);
+		if (!user_label(&b->t->desc, key + strlen("user.")))
+			put(b, n, key, value);
+	}
+}
+
+/* The beginning of a profile is where `us` counts from: its samples are as far apart as they were. */
+static int64_t add_labels(struct builder *b, const struct who *who, const struct when *when)
+{
+	size_t labels = b->n_fixed;
+	put(b, &labels, "process", who->process);
+	put(b, &labels, "exe", who->exe);
+	put(b, &labels, "thread", who->thread);
+	if (who->pid) {
+		put_number(b, &labels, "pid", who->pid, NULL);
+		put_number(b, &labels, "tid", who->tid, NULL);
+	}
+	put_thread_labels(b, who->labels, &labels);
+	if (when->cpu)
+		put_number(b, &labels, "cpu", when->cpu - 1, NULL);
+	if (when->us)
+		put_number(b, &labels, "timestamp", b->w->real + (when->us - 1) * 1000ll, "nanoseconds");
+	return profile_labels(b->p, b->labels, labels);
+}
+
+/* The set of labels of everybody who was sampled: made once, not for each sample. */
+static int add_whos(struct builder *b)
+{
+	size_t n = aggregate_whos(b->counts);
+	b->label_sets = malloc((n ? n : 1) * sizeof(b->label_sets[0]));
+	if (!b->label_sets)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		b->label_sets[i] = PROFILE_NONE;
+	return 0;
+}
+
+/* The values of a sample of the event that is at it, as the profile's types have them. */
+static void values_of(const struct builder *b, uint64_t count, uint64_t weight, int64_t ret[PROFILE_TYPES_MAX])
+{
+	const enum event_measure m = event_kind(b->t->desc.events[b->spec].kind)->measure;
+	const bool parts = m == MEASURES_ALLOC || m == MEASURES_HEAP;
+	const unsigned at = m == MEASURES_HEAP ? 2 : 0; /* behind alloc_objects and alloc_space */
+	memset(ret, 0, PROFILE_TYPES_MAX * sizeof(ret[0]));
+	ret[at] = (int64_t)(parts ? (count + INUSE_PART / 2) / INUSE_PART : count);
+	ret[at + 1] = (int64_t)weight;
+}
+
+static int add_samples(struct builder *b)
+{
+	int64_t values[PROFILE_TYPES_MAX];
+	struct aggregate_sample s;
+	int r = add_whos(b);
+	for (size_t i = 0; r == 0 && i < aggregate_samples(b->counts); i++) {
+		aggregate_sample(b->counts, i, &s);
+		if (!s.count && !s.weight) /* of what is in use no more */
+			continue;
+		uint32_t own = PROFILE_NONE, *set = s.when.cpu || s.when.us ? &own : &b->label_sets[s.who_number];
+		int64_t made = *set == PROFILE_NONE ? add_labels(b, &s.who, &s.when) : *set;
+		if (made < 0)
+			return (int)made;
+		*set = (uint32_t)made;
+		b->n_samples += event_is_of_app(&b->t->desc.events[b->spec]) ? 0 : s.count;
+		for (size_t f = 0; f < s.n; f++)
+			s.frames[f] = b->locations[s.frames[f]];
+		values_of(b, s.count, counted_scaled(s.weight, b->kernel->correct), values);
+		r = profile_sample_of(b->p, s.frames, s.n, values, *set);
+	}
+	return r;
+}
+
+/* --- what is missing ----------------------------------------------------------------------------------- */
+
+static int add_loss(struct builder *b, const char *frame, uint64_t count, uint64_t weight)
+{
+	static const struct who nobody = {.process = "", .thread = "", .exe = ""};
+	static const struct when any_time;
+	int64_t loc = named_location(b, PROFILE_NONE, 0, frame);
+	int64_t set = loc < 0 ? loc : add_labels(b, &nobody, &any_time);
+	int64_t values[PROFILE_TYPES_MAX] = {(int64_t)count, (int64_t)weight};
+	return set < 0 ? (int)set : profile_sample_of(b->p, (uint32_t[]){(uint32_t)loc}, 1, values, (uint32_t)set);
+}
+
+static int comment(struct builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int comment(struct builder *b, const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return profile_comment(b->p, text);
+}
+
+/* Of so many events without a sample; where a field's value is asked for, as much as those with one say on average. */
+static uint64_t worth(const struct builder *b, uint64_t weight)
+{
+	const struct target_tally *y = &b->w->tally;
+	const uint64_t seen = y->weight[b->spec];
+	if (!b->t->desc.events[b->spec].value_size)
+		return weight;
+	return seen ? counted_scaled(weight, (double)y->value[b->spec] / (double)seen) : 0;
+}
+
+static int add_unsampled(struct builder *b)
+{
+	const struct event_spec *spec = &b->t->desc.events[b->spec];
+	const bool timers = b->t->desc.strategy == STRATEGY_TIMERS;
+	const bool clock = event_kind(spec->kind)->measure == MEASURES_CPU,
+		   user = clock && !timers && !b->t->desc.kernel;
+	if (!b->kernel->unsampled)
+		return 0;
+	int r = add_loss(b, user ? "[kernel, not permitted]" : "[unsampled]", b->kernel->unsampled / spec->period,
+		worth(b, b->kernel->unsampled));
+	if (r == 0 && user)
+		return comment(b,
+			"[kernel, not permitted] is CPU time by the kernel's count without a sample: code that "
+			"kernel.perf_event_paranoid hides, or threads that ended between two samples");
+	if (r == 0 && timers)
+		return comment(b,
+			"[unsampled] is CPU time by the processes' own account without a sample: of threads that ended "
+			"before they were seen, of programs that began or ended between two samples, of those that "
+			"block "
+			"all signals");
+	return r < 0 ? r
+		     : comment(b, "[unsampled] is %s: a %s shows more of it, and attaching by cgroup all",
+			       clock ? "CPU time of threads that ended between two samples"
+				     : "what threads did behind their last samples",
+			       clock ? "higher rate" : "shorter period");
+}
+
+static int add_unseen(struct builder *b)
+{
+	const struct target_tally *y = &b->w->tally;
+	uint64_t period = b->t->desc.events[b->spec].period;
+	int r = 0;
+	if (!y->restarts)
+		return 0;
+	if (b->kernel->unseen)
+		r = add_loss(b, "[lost: profiler restarted]", b->kernel->unseen / period, worth(b, b->kernel->unseen));
+	return r < 0 ? r
+		     : comment(b,
+			       "the profiler was restarted %" PRIu64
+			       " times: of %.2f s at most, it did not come to count what it had seen",
+			       y->restarts, (double)y->gap / NSEC_PER_SEC);
+}
+
+/* As much as the others of this window on average. */
+static int add_lost_memory(struct builder *b)
+{
+	const struct target_tally *y = &b->w->tally;
+	const struct event_spec *spec = &b->t->desc.events[b->spec];
+	const double taken = (double)y->taken[b->spec], lost = (double)y->apps_lost;
+	if (event_kind(spec->kind)->measure != MEASURES_ALLOC || !y->apps_lost)
+		return 0;
+	if (!y->taken[b->spec])
+		return add_loss(b, frame_lost, y->apps_lost, y->apps_lost * spec->period);
+	return add_loss(b, frame_lost, (uint64_t)((double)y->counted[b->spec] / INUSE_PART / taken * lost),
+		counted_scaled(y->weight[b->spec], lost / taken));
+}
+
+static int add_losses(struct builder *b)
+{
+	const struct target_tally *y = &b->w->tally;
+	uint64_t overflow = aggregate_overflow(b->counts);
+	int r = 0;
+	if (b->kernel->lost)
+		r = add_loss(b, frame_lost, b->kernel->lost, worth(b, b->kernel->lost_weight));
+	if (r == 0)
+		r = add_lost_memory(b);
+	if (r == 0)
+		r = add_unseen(b);
+	if (r == 0)
+		r = add_unsampled(b);
+	if (r == 0 && !b->kernel->lost_known && y->lost_shared)
+		r = comment(b,
+			"lost on rings shared with other targets: %" PRIu64 " records, of which targets is unknown",
+			y->lost_shared);
+	if (r == 0 && y->throttled)
+		r = comment(b, "throttled by the kernel %" PRIu64 " times: kernel.perf_event_max_sample_rate",
+			y->throttled);
+	if (r == 0 && b->kernel->had_counter <= 0)
+		r = comment(b, "never counted: the CPU has fewer counters than there are events");
+	else if (r == 0 && b->kernel->had_counter < COUNTED_ALWAYS)
+		r = comment(b,
+			"counted for %.1f %% of the time, as the CPU has fewer counters than there are events: scaled "
+			"up",
+			100 * b->kernel->had_counter);
+	if (r == 0 && y->doubled)
+		r = comment(b, "events of threads that were attached to twice and then once: %" PRIu64, y->doubled);
+	if (r == 0 && overflow)
+		r = comment(b,
+			"[lost: table full] %" PRIu64 " samples of stacks that were new: there was no room for more "
+			"(setting table_size, or %u stacks)",
+			overflow, AGGREGATE_SAMPLES_MAX);
+	if (r == 0 && aggregate_untimed(b->counts))
+		r = comment(b,
+			"%" PRIu64 " samples have no time and no CPU: %u of a window have them at most; a shorter "
+			"window shows more",
+			aggregate_untimed(b->counts), AGGREGATE_TIMED_MAX);
+	if (r == 0 && y->malformed)
+		r = comment(b, "malformed records: %" PRIu64, y->malformed);
+	if (r == 0 && y->damaged)
+		r = comment(b,
+			"skipped a ring %" PRIu64
+			" times, as it held what no kernel writes: the records behind that, nobody knows how "
+			"many, are in no profile",
+			y->damaged);
+	if (r == 0 && b->w->uncovered[0])
+		r = comment(b,
+			"not covered: CPU %s, which came up after events were opened, or went and came back: what runs "
+			"there has no sample",
+			b->w->uncovered);
+	return r;
+}
+
+/* Processes in the container's cgroup that no record ever spoke of. */
+static int name_unseen(struct builder *b)
+{
+	char text[WHO_MAX], list[512] = "", *save = NULL, *name;
+	size_t at = 0;
+	if (worker_ask_who(b->t->engine, b->t->number, text, sizeof(text)) < 0)
+		return 0;
+	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		unsigned long pid = strtoul(line, &name, 10);
+		const struct task *p = tasks_find(b->t->tasks, (uint32_t)pid);
+		if (!(p && p->sampled) && at < sizeof(list))
+			at += (size_t)snprintf(
+				list + at, sizeof(list) - at, "%s%s (pid %lu)", at ? ", " : "", name + 1, pid);
+	}
+	return list[0] ? comment(b, "in the container but not sampled so far: %s", list) : 0;
+}
+
+/* What the container's own account has beyond what is in the profile already. */
+static uint64_t beyond_account(const struct builder *b)
+{
+	const struct target_tally *y = &b->w->tally;
+	uint64_t used = b->w->cpu_used * 1000, sampled = counted_scaled(y->weight[b->spec], b->kernel->correct) +
+							 b->kernel->lost_weight + b->kernel->unsampled +
+							 b->kernel->unseen + y->before_weight[b->spec];
+	return b->t->cpu_stat >= 0 && b->t->desc.kernel && used > sampled ? used - sampled : 0;
+}
+
+/*
+ * The strategy `process` does not see what was not forked by the init (exec sessions) nor what execs a setuid or
+ * unreadable program (the kernel detaches events there).
+ */
+static int add_not_covered(struct builder *b)
+{
+	uint64_t missing = beyond_account(b), used = b->w->cpu_used * 1000;
+	int r = comment(b, "strategy process: exec sessions and setuid or unreadable programs are not in this profile");
+	if (r < 0 || b->t->cpu_stat < 0)
+		return r;
+	if (missing > 50 * NSEC_PER_MSEC && missing > used / 20)
+		r = add_loss(b, "[lost: not covered by strategy process]", missing / b->t->desc.events[b->spec].period,
+			missing);
+	return r < 0 ? r : name_unseen(b);
+}
+
+/*
+ * By cgroup all is seen, but where there is no event to see it; and the clock of an event begins when it has been put
+ * on the CPU: of a thread that goes on and off all the time that is a good part. How much is of what cannot be told
+ * apart, so the one that takes most is named for all of it.
+ */
+static int add_unclocked(struct builder *b)
+{
+	const struct window *w = b->w;
+	uint64_t missing = beyond_account(b), used = w->cpu_used * 1000;
+	char bare[sizeof("[lost: cpu  not covered]") + COVERAGE_LIST_MAX];
+	const char *frame = "[unsampled]", *why = "going on a CPU, mostly";
+	if (missing < BUILD_UNCLOCKED_NS || missing < used / 50)
+		return 0;
+	if (w->uncovered[0]) {
+		snprintf(bare, sizeof(bare), "[lost: cpu %s not covered]", w->uncovered);
+		frame = bare;
+		why = "there was no event of the container's, mostly";
+	} else if (w->tally.throttled) {
+		frame = "[throttled]";
+		why = "the kernel had stopped sampling";
+	}
+	int r = add_loss(b, frame, missing / b->t->desc.events[b->spec].period, missing);
+	return r < 0 ? r : comment(b, "%s is CPU time by the container's account that no clock saw: %s", frame, why);
+}
+
+static int add_account(struct builder *b)
+{
+	if (event_kind(b->t->desc.events[b->spec].kind)->measure != MEASURES_CPU)
+		return 0;
+	switch (b->t->desc.strategy) {
+	case STRATEGY_CGROUP:
+		return add_unclocked(b);
+	case STRATEGY_PROCESS:
+		return add_not_covered(b);
+	default:
+		return 0;
+	}
+}
+
+/* "stack snapshots: 1530 of 8 KiB, 412 of 32 KiB" */
+static int add_snapshots(struct builder *b)
+{
+	const uint64_t *rungs = b->w->tally.rungs[b->spec];
+	char list[128] = "";
+	for (uint32_t i = 1; i <= PERF_RUNGS; i++) {
+		size_t at = strlen(list);
+		if (rungs[i])
+			snprintf(list + at, sizeof(list) - at, "%s%" PRIu64 " of %u KiB", at ? ", " : "", rungs[i],
+				b->t->ladders[b->spec].size[i] / 1024);
+	}
+	return list[0] ? comment(b, "stack snapshots: %s", list) : 0;
+}
+
+/* Sampling that was lowered: by how much, how, and why. Weights are right without it. */
+static int add_rate(struct builder *b)
+{
+	const struct window *w = b->w;
+	const struct rates *all = &b->t->engine->rates;
+	int r = 0;
+	if (w->rate_most > 1)
+		r = comment(b,
+			"rate lowered: sampled at 1/%.1f of the rate that was asked for, by %s; weights are scaled",
+			w->rate_most, rates_way_name(b->t));
+	if (r == 0 && w->by_cap)
+		r = comment(b,
+			"rate lowered: more than target_rate (%" PRIu64 " samples) or target_bytes (%" PRIu64
+			") a second",
+			all->limits.samples, all->limits.bytes);
+	if (r == 0 && w->by_budget)
+		r = comment(b,
+			"rate lowered: sampling all targets costs more than cpu_budget has for it (%.2f s a minute)",
+			(double)all->allowed * ALLOWANCE_SECONDS / NSEC_PER_SEC);
+	if (r == 0 && w->early)
+		r = comment(b,
+			"this window ended early: stacks of all targets took more than three quarters of table_size");
+	if (r == 0 && w->tally.labels_lost)
+		r = comment(b,
+			"labels changed more often than they were read, %" PRIu64
+			" times unseen: then their threads have none, until their next one",
+			w->tally.labels_lost);
+	return r;
+}
+
+/* What a profile of waits has, and has not. */
+/* Whoever has libpillion and is not in it, and whether anybody is. */
+static int add_missing(struct builder *b)
+{
+	int error, r = 0;
+	const unsigned unable = apps_unable(b->t->apps, &error);
+	if (unable)
+		r = comment(b,
+			"%u processes with libpillion so far are not in this profile: they have no memory to share "
+			"(%s)",
+			unable, strerror(-error));
+	else if (!apps_seen(b->t->apps))
+		r = comment(b,
+			"no process has libpillion: a static program loads no library, and one that was given another "
+			"environment does not know of it");
+	return r;
+}
+
+/* Of memory and calls: who took part, and what of it is not there. */
+static int add_apps(struct builder *b)
+{
+	const struct target_tally *y = &b->w->tally;
+	const struct event_spec *spec = &b->t->desc.events[b->spec];
+	const enum event_measure measure = event_kind(spec->kind)->measure;
+	const unsigned seen = apps_seen(b->t->apps);
+	int r = 0;
+	if (measure == MEASURES_CRASH)
+		r = comment(b, "crashes: of %u processes with libpillion so far", seen);
+	else if (measure == MEASURES_ALLOC)
+		r = comment(b, "memory: %u processes with libpillion so far, a sample every %" PRIu64 " bytes", seen,
+			spec->period);
+	else if (measure == MEASURES_CALLS)
+		r = comment(b, "calls: all, in %u processes with libpillion so far", seen);
+	else
+		return 0;
+	if (r == 0 && measure == MEASURES_CALLS && seen && !aggregate_samples(b->counts))
+		r = comment(b, "there were none: functions are counted that are compiled with -finstrument-functions");
+	if (r == 0)
+		r = add_missing(b);
+	if (r == 0 && apps_turned_away(b->t->apps))
+		r = comment(b,
+			"more than %u processes with libpillion at a time, or no descriptors for them: %" PRIu64
+			" times one more was turned away so far",
+			APPS_MAX, apps_turned_away(b->t->apps));
+	if (r == 0 && measure != MEASURES_CALLS && y->apps_lost)
+		r = comment(b,
+			"[lost] %" PRIu64 " %s: there was no room in their process' area, or it ended as it wrote them",
+			y->apps_lost, measure == MEASURES_CRASH ? "crashes" : "samples of memory");
+	return r;
+}
+
+/* Of CPU time by timers. */
+static int add_timers(struct builder *b)
+{
+	const struct target *t = b->t;
+	if (t->desc.strategy != STRATEGY_TIMERS || event_kind(t->desc.events[b->spec].kind)->measure != MEASURES_CPU)
+		return 0;
+	int r = comment(b,
+		"timers: %u processes with libpillion so far, %u of them with a sample, by CPU timers of their "
+		"threads, as "
+		"perf events are refused; what the kernel did for them is at the system call; programs without it are "
+		"not "
+		"in this profile, nor are those that handle every signal (Go's)",
+		apps_seen(t->apps), apps_sampled(t->apps));
+	return r < 0 ? r : add_missing(b);
+}
+
+static int add_waits(struct builder *b)
+{
+	const struct event_spec *spec = &b->t->desc.events[b->spec];
+	const struct target_tally *y = &b->w->tally;
+	if (event_kind(spec->kind)->measure != MEASURES_WAITS)
+		return 0;
+	const bool cgroup = b->t->desc.strategy == STRATEGY_CGROUP;
+	int r = 0;
+	if (cgroup || b->t->desc.kernel)
+		r = comment(b, "threads went off their CPUs %" PRIu64 " times; of %" PRIu64 " there is a stack",
+			y->switches, y->stacks);
+	else
+		r = comment(b,
+			"threads went off their CPUs %" PRIu64 " times; %s: where they were seen last before, as "
+			"kernel.perf_event_paranoid hides where they waited",
+			y->switches, frame_approximate);
+	if (r == 0 && spec->min_us)
+		r = comment(b, "%s is waits of less than %u us: offcpu:min=0 shows where they are", frame_short,
+			spec->min_us);
+	if (r == 0 && y->idle)
+		r = comment(b,
+			"%" PRIu64 " idle threads are left out, which were on no CPU all the window (%.2f s): "
+			"offcpu:idle shows where",
+			y->idle, (double)y->idle_ns / NSEC_PER_SEC);
+	if (r == 0 && y->unrecorded && cgroup)
+		r = comment(b,
+			"for %.2f s of the window switches were not recorded, as there were more than %u a second, %u "
+			"on a CPU, or they cost too much; those that were stand for them",
+			(double)y->unrecorded / NSEC_PER_SEC, OFFCPU_SWITCHES, OFFCPU_SWITCHES_CPU);
+	else if (r == 0 && y->unrecorded)
+		r = comment(b,
+			"for %.2f s of the window switches were not recorded, as there were more than %u a second, or "
+			"they cost too much; those that were stand for them",
+			(double)y->unrecorded / NSEC_PER_SEC, OFFCPU_SWITCHES);
+	if (r == 0 && y->restarts)
+		r = comment(
+			b, "waits under way when the profiler was restarted count from then on, as %s", frame_nowhere);
+	if (r == 0 && y->waits_lost && !cgroup)
+		r = comment(b,
+			"of %" PRIu64 " records there was no room in the ring: what threads did then is taken from "
+			"what they did before and behind",
+			y->waits_lost);
+	else if (r == 0 && y->waits_lost)
+		r = comment(b, "%s of %" PRIu64 " switches there was no room in the ring", frame_lost, y->waits_lost);
+	return r;
+}
+
+static int add_comments(struct builder *b)
+{
+	struct target *t = b->t;
+	const struct target_tally *y = &b->w->tally;
+	struct utsname u = {0};
+	uname(&u);
+	int r = comment(b, "pillion %s, kernel %s, strategy %s, %s", VERSION, u.release,
+		strategy_name(t->desc.strategy), t->desc.kernel ? "user and kernel code" : "user code only");
+	if (r == 0 && t->desc.notes[0])
+		r = comment(b, "%s", t->desc.notes);
+	if (r == 0 && t->engine->rings_note[0])
+		r = comment(b, "%s", t->engine->rings_note);
+	if (r == 0)
+		r = comment(b,
+			"samples: %" PRIu64 ", before the program started (not counted): %" PRIu64
+			", outside of the pid namespace: %" PRIu64,
+			y->samples, y->before, y->outside);
+	for (uint32_t i = 0; r == 0 && i < t->desc.n_events; i++) {
+		if (!build_has(t, b->profile, i))
+			continue;
+		b->spec = i;
+		r = add_snapshots(b);
+		if (r == 0)
+			r = add_waits(b);
+		if (r == 0)
+			r = add_apps(b);
+		if (r == 0)
+			r = add_timers(b);
+	}
+	if (r == 0)
+		r = add_rate(b);
+	if (r == 0 && t->files.silent)
+		r = comment(
+			b, "[unreadable] files were not read, or not to their end: the file system does not answer");
+	if (r == 0 && (t->opener.account.silent || t->opener.ended))
+		r = comment(b, "[unreadable] " FILE_OPENER_NONE "the process that opens them %s",
+			t->opener.ended ? "has ended" : "does not answer");
+	if (r == 0 && t->plain)
+		r = comment(b, "[quarantined] addresses only: profiling it has ended the profiler again and again");
+	for (unsigned i = 0; r == 0 && i < b->n_quarantined; i++)
+		r = comment(b,
+			"quarantined, as reading it has ended the profiler again and again: functions are addresses "
+			"only in %s",
+			module_name(b->quarantined[i]));
+	if (r == 0 && b->kernel_nameless && t->engine->kallsyms_none.code)
+		r = comment(
+			b, "functions of the kernel have no names, [kernel] alone: %s", t->engine->kallsyms_none.text);
+	if (r == 0 && t->desc.detail & DETAIL_CGROUP && !t->desc.cgroup[0])
+		r = comment(b, "no label cgroup: what is profiled is processes, not a cgroup");
+	if (r == 0 && files_broken(t->engine->files))
+		r = comment(b, "[unreadable] files were not read: no process could be had for it");
+	if (r == 0 && !symbolizing_works(t->engine))
+		r = comment(b, "no source lines, no demangled names: the symbolizer has ended");
+	if (r == 0 && b->w->unnamed)
+		r = comment(b, "up to %zu addresses were not looked up in time: `pillion symbolize` adds their lines",
+			b->w->unnamed);
+	if (r == 0 && b->w->unasked)
+		r = comment(b,
+			"up to %zu addresses were not looked up: names have cost what this target, or cpu_budget, has "
+			"for "
+			"them; `pillion symbolize` adds their lines",
+			b->w->unasked);
+	for (unsigned i = UNWIND_END + 1; r == 0 && i < UNWIND_STOPS; i++)
+		if (y->stops[i])
+			r = comment(b, "%s %" PRIu64 " of %" PRIu64 " stacks", unwind_stop_name(i), y->stops[i],
+				y->samples);
+	return r;
+}
+
+/* --- all of it ------------------------------------------------------------------------------------------ */
+
+bool build_has(const struct target *t, uint32_t profile, uint32_t spec)
+{
+	uint32_t in = t->desc.events[spec].profiles;
+	if (in == PROFILES_ALLOC)
+		return profile < BUILD_WALL && event_kind(t->desc.events[profile].kind)->measure == MEASURES_ALLOC;
+	return profile == BUILD_WALL ? in != PROFILES_OWN : profile == spec && in != PROFILES_WALL;
+}
+
+/* What one event has to say. */
+static int add_part(struct builder *b, uint32_t spec)
+{
+	b->spec = spec;
+	b->kernel = &b->w->kernel[spec];
+	b->counts = b->w->counts[spec];
+	int r = profile_mappings(b->p) ? 0 : add_program(b); /* a profile of several events has its first by now */
+	if (r == 0)
+		r = add_locations(b);
+	if (r == 0)
+		r = add_samples(b);
+	const bool is_heap =
+		event_kind(b->t->desc.events[spec].kind)->measure == MEASURES_HEAP; /* what is lost is in it */
+	if (r == 0 && !is_heap)
+		r = add_losses(b);
+	if (r == 0 && !is_heap)
+		r = add_account(b);
+	free(b->locations);
+	free(b->label_sets);
+	b->locations = b->label_sets = NULL;
+	return r;
+}
+
+static struct profile_info info_of(const struct builder *b)
+{
+	struct profile_info info = {.time_ns = b->w->real,
+		.duration_ns = b->w->duration,
+		.n_types = 2,
+		.types = {{"samples", "count"}, {EVENT_WALL, "nanoseconds"}},
+		.period_type = {EVENT_WALL, "nanoseconds"},
+		.period = 1};
+	if (b->profile == BUILD_WALL)
+		return info;
+	const struct event_spec *spec = &b->t->desc.events[b->profile];
+	const struct event_kind *k = event_kind(spec->kind);
+	if (k->measure == MEASURES_ALLOC) { /* as Go's have them, which tools know */
+		info.n_types = 4;
+		info.types[0] = (struct profile_type){"alloc_objects", "count"};
+		info.types[1] = (struct profile_type){"alloc_space", "bytes"};
+		info.types[2] = (struct profile_type){"inuse_objects", "count"};
+		info.types[3] = (struct profile_type){"inuse_space", "bytes"};
+		info.period_type = (struct profile_type){"space", "bytes"};
+		info.period = (int64_t)spec->period;
+		return info;
+	}
+	if (k->measure == MEASURES_CALLS) {
+		info.n_types = spec->with_time ? 2 : 1;
+		info.types[0] = info.period_type = (struct profile_type){"calls", "count"};
+		info.types[1] = (struct profile_type){"time", "nanoseconds"};
+		return info;
+	}
+	info.types[1].type = info.period_type.type = event_sample_type(spec);
+	info.types[1].unit = info.period_type.unit = k->sample_unit;
+	info.period = k->measure == MEASURES_WAITS || spec->value_size ? 1 : (int64_t)spec->period;
+	return info;
+}
+
+static int build(struct builder *b)
+{
+	struct profile_info info = info_of(b);
+	int r = profile_new(&info, &b->p);
+	if (r < 0)
+		return r;
+	fixed_labels(b);
+	for (uint32_t i = 0; r == 0 && i < b->t->desc.n_events; i++)
+		if (build_has(b->t, b->profile, i))
+			r = add_part(b, i);
+	return r < 0 ? r : add_comments(b);
+}
+
+int build_profile(const struct window *w, uint32_t profile, struct profile **ret, uint64_t *ret_samples)
+{
+	struct builder b = {.w = w, .t = w->t, .profile = profile};
+	int r = build(&b);
+	*ret_samples = b.n_samples;
+	*ret = r < 0 ? profile_free(b.p) : b.p;
+	return r;
+}

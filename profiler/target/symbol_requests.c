@@ -1,0 +1,360 @@
+#include "profiler/target/symbol_requests.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/log.h"
+#include "profiler/elf/debuglink.h"
+#include "profiler/symbol/demangle.h"
+#include "profiler/symbol/symbolizer_client.h"
+#include "profiler/target/target.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FAILURES_MAX 3 /* jobs of a module that did not come to their end */
+#define AT_ONCE 4      /* modules that are asked about; files are looked for when their turn has come */
+
+/*
+ * What is known of a module in a target (target.not_named): another target may have other files beside it. A failure is
+ * FAILED, the next one FAILED + 1, ...: after FAILURES_MAX its debug information is left alone, after twice as many it
+ * is.
+ */
+enum { NO_DEBUG, FAILED };
+
+/* An address without a name. */
+struct missing {
+	struct module *module;
+	uint64_t vaddr;
+};
+
+/* What is missing of one module. */
+struct part {
+	struct naming *naming;
+	struct module *module;			/* referenced */
+	const struct missing *first, *question; /* of the question that is open */
+	size_t n;				/* addresses from the first on, that were not asked about yet */
+	int64_t asked;				/* when */
+	struct job *job;			/* NULL: not asked, or answered */
+	bool with_debug;
+};
+
+struct naming {
+	struct target *target;
+	int64_t deadline;
+	void (*done)(void *arg);
+	void *arg;
+	struct missing *list;
+	size_t given_up;      /* addresses of questions that failed */
+	size_t n, next, open; /* parts; the first that is not answered; questions that are open */
+	struct part parts[];
+};
+
+/* --- what is missing ------------------------------------------------------------------------------------ */
+
+static int by_module(const void *a, const void *b)
+{
+	const struct missing *x = a, *y = b;
+	uint32_t i = module_id(x->module), j = module_id(y->module);
+	if (i != j)
+		return i < j ? -1 : 1;
+	return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
+}
+
+static unsigned failures(const struct target *t, const struct module *m)
+{
+	unsigned n = 0;
+	while (n < 2 * FAILURES_MAX && pairs_find(&t->not_named, module_id(m), FAILED + n) >= 0)
+		n++;
+	return n;
+}
+
+static bool lacks_debug(const struct target *t, const struct module *m)
+{
+	return module_name(m)[0] != '/' || failures(t, m) >= FAILURES_MAX ||
+	       pairs_find(&t->not_named, module_id(m), NO_DEBUG) >= 0;
+}
+
+static bool is_wanted(const struct target *t, const struct frame *f)
+{
+	const struct named_line *lines;
+	const char *name;
+	size_t n;
+	if (f->kind != FRAME_USER || module_state(f->module) != MODULE_LOADED ||
+		module_names(f->module, f->vaddr, &lines, &n) || module_names_full(f->module) ||
+		failures(t, f->module) >= 2 * FAILURES_MAX)
+		return false;
+	return !lacks_debug(t, f->module) ||
+	       ((name = module_symbol(f->module, f->vaddr, NULL)) && demangle_wanted(name));
+}
+
+/* Sorted by module and address, each once; malloc'ed. */
+static struct missing *collect(const struct target *t, struct aggregate *const *counts, size_t n, size_t *ret_n)
+{
+	size_t room = 0, got = 0, out = 0;
+	for (size_t i = 0; i < n; i++)
+		room += aggregate_frames(counts[i]);
+	struct missing *list = room ? malloc(room * sizeof(*list)) : NULL;
+	for (size_t i = 0; list && i < n; i++)
+		for (size_t k = 0; k < aggregate_frames(counts[i]); k++) {
+			const struct frame *f = aggregate_frame(counts[i], (uint32_t)k);
+			if (is_wanted(t, f))
+				list[got++] = (struct missing){f->module, f->vaddr};
+		}
+	if (got)
+		qsort(list, got, sizeof(*list), by_module);
+	for (size_t i = 0; i < got; i++)
+		if (!out || by_module(&list[out - 1], &list[i]) != 0)
+			list[out++] = list[i];
+	*ret_n = out;
+	return list;
+}
+
+static size_t count_modules(const struct missing *list, size_t n)
+{
+	size_t modules = 0;
+	for (size_t i = 0; i < n; i++)
+		modules += i == 0 || list[i].module != list[i - 1].module;
+	return modules;
+}
+
+/* --- asking --------------------------------------------------------------------------------------------- */
+
+static void ask_next(struct naming *a);
+
+static bool is_over(const struct naming *a)
+{
+	return a->next == a->n;
+}
+
+static void on_answer(void *arg, uint64_t vaddr, const struct named_line *lines, size_t n)
+{
+	struct part *p = arg;
+	module_names_put(p->module, vaddr, lines, n);
+}
+
+static void count_failure(struct target *t, const struct part *p)
+{
+	unsigned n = failures(t, p->module);
+	pairs_add(&t->not_named, module_id(p->module), FAILED + n);
+	if (n + 1 == FAILURES_MAX)
+		log_line(LOG_WARNING,
+			"target=%s module=\"%s\" outcome=\"%s\" reason=\"the symbolizer failed %d times\"", t->desc.id,
+			module_name(p->module), p->with_debug ? "without source lines" : "with mangled names",
+			FAILURES_MAX);
+}
+
+static void on_done(void *arg, enum symbolizer_outcome outcome)
+{
+	struct part *p = arg;
+	struct naming *a = p->naming;
+	struct engine_at *at = a->target->engine->at;
+	at->target = a->target->number; /* should its files kill us: the loop has brought us here */
+	p->job = NULL;
+	a->open--;
+	a->target->naming_spent += clock_now() - p->asked;
+	if (outcome == SYMBOLIZER_GONE) { /* the next one is asked the same */
+		p->n += (size_t)(p->first - p->question);
+		p->first = p->question;
+	} else if (outcome != SYMBOLIZER_COMPLETE) {
+		a->given_up += p->n + (size_t)(p->first - p->question);
+		p->n = 0; /* what was not answered is missing in the next window as well */
+	}
+	if (outcome == SYMBOLIZER_BROKEN)
+		count_failure(a->target, p);
+	ask_next(a);
+	if (is_over(a))
+		a->done(a->arg);
+	at->target = 0;
+}
+
+static void find_debug(struct target *t, struct module *m, struct debug_files *ret)
+{
+	struct err e = {0};
+	static const struct debug_files none = {FILE_NONE, FILE_NONE, false};
+	struct debug_places places = {target_open_file, target_open_on_host, t};
+	*ret = none;
+	if (lacks_debug(t, m))
+		return;
+	module_enter(m);
+	if (debug_files_find(m, &places, ret, &e) < 0 || !file_is_open(&ret->debug))
+		pairs_add(&t->not_named, module_id(m), NO_DEBUG);
+	else if (ret->separate)
+		module_add_symbols(m, &ret->debug);
+	module_leave(m);
+}
+
+/* Without debug information only names that are mangled are worth a question; nor what a job answered that was lost. */
+static size_t choose(struct part *p, uint64_t *vaddrs, const char **names)
+{
+	const struct named_line *lines;
+	size_t n = 0, n_lines;
+	for (size_t i = 0; i < p->n; i++) {
+		const char *name = module_symbol(p->module, p->first[i].vaddr, NULL);
+		if ((!p->with_debug && !(name && demangle_wanted(name))) ||
+			module_names(p->module, p->first[i].vaddr, &lines, &n_lines))
+			continue;
+		vaddrs[n] = p->first[i].vaddr;
+		names[n++] = name;
+	}
+	return n;
+}
+
+static void forget_symbolizer(struct engine *g)
+{
+	if (g->channel < 0) /* else the supervisor has said so */
+		log_line(
+			LOG_ERR, "outcome=\"no source lines, no demangled names\" reason=\"the symbolizer has ended\"");
+	g->symbolizer = symbolizer_free(g->symbolizer); /* what it was asked ends by itself */
+}
+
+/* Of the part's addresses as many as fit. */
+static int ask(struct part *p)
+{
+	struct target *t = p->naming->target;
+	struct debug_files files;
+	uint64_t *vaddrs = malloc((p->n + 1) * sizeof(*vaddrs));
+	const char **names = malloc((p->n + 1) * sizeof(*names));
+	struct asking a = {on_answer, on_done, p};
+	size_t taken = 0;
+	find_debug(t, p->module, &files);
+	p->with_debug = file_is_open(&files.debug);
+	struct question q = {.vaddrs = vaddrs,
+		.names = names,
+		.debug = p->with_debug ? &files.debug : NULL,
+		.alt = file_is_open(&files.alt) ? &files.alt : NULL,
+		.separate = files.separate};
+	q.n = vaddrs && names ? choose(p, vaddrs, names) : 0;
+	int r = q.n ? symbolizer_ask(t->engine->symbolizer, t->engine->loop, &q, &a, &taken, &p->job) : -ENODATA;
+	p->asked = clock_now();
+	p->question = p->first;
+	if (r == 0) /* those that were not chosen stand between: they are looked at once more, and passed by */
+		for (; p->n && p->first->vaddr <= vaddrs[taken - 1]; p->first++)
+			p->n--;
+	debug_files_done(&files);
+	free(vaddrs);
+	free(names);
+	return r;
+}
+
+/* Not while there is no room, with questions of other targets, or until the next symbolizer is there. */
+static bool may_ask(const struct engine *g)
+{
+	return !symbolizing_awaited(g) && !(g->symbolizer && symbolizer_busy(g->symbolizer));
+}
+
+static void ask_next(struct naming *a)
+{
+	struct engine *g = a->target->engine;
+	for (size_t i = a->next; i < a->n && a->open < AT_ONCE; i++) {
+		struct part *p = &a->parts[i];
+		if (!p->n || p->job)
+			continue;
+		int r = !may_ask(g) ? -EBUSY : g->symbolizer ? ask(p) : -EPIPE;
+		a->open += r == 0;
+		if (r == -EBUSY || (r == -EPIPE && symbolizing_awaited(g))) /* naming_round tries again */
+			break;
+		if (r == -EPIPE && g->symbolizer)
+			forget_symbolizer(g);
+		if (r < 0)
+			p->n = 0;
+	}
+	while (a->next < a->n && !a->parts[a->next].n && !a->parts[a->next].job)
+		a->next++;
+}
+
+static struct naming *naming_new(struct target *t, struct missing *list, size_t n)
+{
+	struct naming *a = calloc(1, sizeof(*a) + count_modules(list, n) * sizeof(a->parts[0]));
+	if (!a)
+		return NULL;
+	a->target = t;
+	a->list = list;
+	for (size_t i = 0, more; i < n; i += more) {
+		for (more = 1; i + more < n && list[i + more].module == list[i].module;)
+			more++;
+		a->parts[a->n++] =
+			(struct part){.naming = a, .module = module_ref(list[i].module), .first = list + i, .n = more};
+	}
+	return a;
+}
+
+static bool has_credit(const struct target *t)
+{
+	int64_t lived = clock_now() - t->born;
+	return t->naming_spent < NAMING_CREDIT + lived / NAMING_SHARE;
+}
+
+static bool may_cost(const struct target *t, enum naming_use use)
+{
+	return use == NAMING_CRASH || (rates_have_room(t->engine) && (use == NAMING_LAST_WINDOW || has_credit(t)));
+}
+
+struct naming *naming_start(struct target *t, struct aggregate *const *counts, size_t n_counts, enum naming_use use,
+	int64_t deadline, void (*done)(void *arg), void *arg)
+{
+	size_t n = 0;
+	bool able = t->engine->symbolizer && may_cost(t, use);
+	struct missing *list = able ? collect(t, counts, n_counts, &n) : NULL;
+	struct naming *a = n ? naming_new(t, list, n) : NULL;
+	if (!a) {
+		free(list);
+		return NULL;
+	}
+	a->deadline = deadline;
+	a->done = done;
+	a->arg = arg;
+	ask_next(a);
+	return is_over(a) ? naming_free(a) : a;
+}
+
+size_t naming_put_off(const struct target *t, struct aggregate *const *counts, size_t n_counts, enum naming_use use)
+{
+	size_t n = 0;
+	if (t->engine->symbolizer && !may_cost(t, use))
+		free(collect(t, counts, n_counts, &n));
+	return n;
+}
+
+struct naming *naming_free(struct naming *a)
+{
+	for (size_t i = 0; a && i < a->n; i++) {
+		if (a->parts[i].job) {
+			a->target->naming_spent += clock_now() - a->parts[i].asked;
+			symbolizer_cancel(a->parts[i].job);
+		}
+		module_unref(a->parts[i].module);
+	}
+	if (a)
+		free(a->list);
+	free(a);
+	return NULL;
+}
+
+size_t naming_left(const struct naming *a)
+{
+	const struct named_line *lines;
+	size_t left = a ? a->given_up : 0, n;
+	for (size_t i = 0; a && i < a->n; i++) {
+		const struct part *p = &a->parts[i];
+		const struct missing *from = p->job ? p->question : p->first, *to = p->first + p->n;
+		for (; from < to; from++)
+			left += !module_names(p->module, from->vaddr, &lines, &n);
+	}
+	return left;
+}
+
+void naming_hurry(struct naming *a, int64_t deadline)
+{
+	if (deadline < a->deadline)
+		a->deadline = deadline;
+}
+
+int naming_round(struct naming *a, int64_t now)
+{
+	if (now < a->deadline)
+		ask_next(a);
+	if (now < a->deadline && !is_over(a))
+		return (int)((a->deadline - now) / NSEC_PER_MSEC) + 1;
+	a->done(a->arg);
+	return -1;
+}

@@ -1,0 +1,122 @@
+#include "profiler/target/target_list.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "profiler/target/target.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static enum listed_state state_of(const struct target *t)
+{
+	return t->ending ? LISTED_ENDING : t->started ? LISTED_STARTED : t->armed ? LISTED_ARMED : LISTED_REGISTERED;
+}
+
+static uint64_t cpu_of(struct target *t)
+{
+	uint64_t used = t->armed ? target_cpu_usage(t) : 0;
+	return used ? used - t->cpu_first : LISTED_UNKNOWN;
+}
+
+static uint64_t memory_of(const struct target *t)
+{
+	size_t n = sizeof(*t) + (t->n_announced - t->uncovered) * sizeof(struct stream);
+	for (uint32_t i = 0; i < t->desc.n_events; i++)
+		n += aggregate_memory(t->counts[i]);
+	return n;
+}
+
+static void fill_one(struct target *t, int64_t now, struct listed_target *l)
+{
+	const struct target_desc *d = &t->desc;
+	*l = (struct listed_target){
+		.state = state_of(t),
+		.strategy = d->strategy,
+		.kernel = d->kernel,
+		.host_pid = d->host_pid,
+		.window_s = d->window_s,
+		.n_events = target_n_asked(t),
+		.serial = t->serial,
+		.age_ms = (uint64_t)((now - t->born) / NSEC_PER_MSEC),
+		.window_ms = t->started ? (uint64_t)((now - t->window_mono) / NSEC_PER_MSEC) : 0,
+		.samples = t->samples,
+		.window_samples = t->tally.samples,
+		.lost = t->past.lost + t->tally.lost,
+		.lost_shared = t->tally.lost_shared,
+		.throttled = t->past.throttled + t->tally.throttled,
+		.cpu_us = cpu_of(t),
+		.cost_us = (uint64_t)t->cost / 1000,
+		.naming_us = (uint64_t)t->naming_spent / 1000,
+		.memory = memory_of(t),
+		.records = t->records,
+		.bytes = t->bytes,
+		.capped = (uint64_t)(cap_factor(&t->rate.cap) * 100 + 0.5),
+		.lowered = (uint64_t)(allowance_factor(&t->engine->rates.allowance) * 100 + 0.5),
+	};
+	memcpy(l->events, d->events, sizeof(l->events));
+	snprintf(l->id, sizeof(l->id), "%s", d->id);
+	snprintf(l->name, sizeof(l->name), "%s", d->name);
+	snprintf(l->pod, sizeof(l->pod), "%s", d->pod);
+	snprintf(l->pod_namespace, sizeof(l->pod_namespace), "%s", d->pod_namespace);
+	snprintf(l->profile, sizeof(l->profile), "%s", t->last_profile);
+}
+
+/* The second number of statm; 0 where there is none. */
+static uint64_t resident(int statm)
+{
+	char text[128];
+	ssize_t n = statm < 0 ? -1 : fd_pread_all(statm, text, sizeof(text) - 1, 0);
+	if (n < 0)
+		return 0;
+	text[n] = 0;
+	const char *second = strchr(text, ' ');
+	return second ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+/* By the setting, or by the kernel, whichever is less. */
+static uint64_t fds_max(const struct engine *g)
+{
+	struct rlimit l = {0};
+	getrlimit(RLIMIT_NOFILE, &l);
+	return g->limits.fds && g->limits.fds < l.rlim_cur ? g->limits.fds : l.rlim_cur;
+}
+
+static void fill_sums(const struct engine *g, struct listed_sums *s)
+{
+	const struct allowance_cost spent = allowance_minute(&g->rates.allowance);
+	*s = (struct listed_sums){
+		.targets = g->n_targets,
+		.fds = engine_fds(g),
+		.fds_max = fds_max(g),
+		.rings = rings_count(g->rings),
+		.ring_bytes = rings_size(g->rings),
+		.records = g->records,
+		.unknown = g->unknown,
+		.memory = resident(g->statm),
+		.cpu_us = (uint64_t)clock_cpu() / 1000,
+		.minute_us = (spent.sampling + spent.other) / 1000,
+		.sampling_us = spent.sampling / 1000,
+		.allowed_us = g->rates.allowed * ALLOWANCE_SECONDS / 1000,
+		.refused = g->refused,
+		.table_bytes = g->tables.used,
+	};
+}
+
+void listing_fill(struct engine *g, uint64_t before, struct msg_listing *m)
+{
+	int64_t now = clock_now();
+	struct target *t = g->targets;
+	while (t && t->serial >= before)
+		t = t->next;
+	for (m->n = 0; t && m->n < PROTOCOL_LISTED_MAX; t = t->next)
+		fill_one(t, now, &m->targets[m->n++]);
+	m->last = !t;
+	snprintf(m->spool, sizeof(m->spool), "%s", g->spool_path);
+	m->sums = (struct listed_sums){0};
+	if (m->last)
+		fill_sums(g, &m->sums);
+}

@@ -1,0 +1,53 @@
+/*
+ * cfi_execute - runs the instructions of an entry of .eh_frame or .debug_frame (DWARF 5, 6.4.2 and 7.24): where the
+ * caller's registers are, for each stretch of the code that the entry describes.
+ *
+ * The bytes are hostile: an instruction nobody knows or that makes no sense ends the program. Each instruction takes a
+ * byte at least, and an entry's CIE has CFI_CIE_MAX of them at most, so the section's size bounds the work.
+ */
+#pragma once
+
+#include "profiler/unwind/cfi_parse.h"
+#include "profiler/unwind/cfi_rule.h"
+
+#define CFI_EXPRESSION_MAX 128 /* bytes */
+#define CFI_REMEMBER_MAX 64    /* states at a time */
+
+/* Where everything is: what has the usual form in `usual`, always of kind RULE_FRAME, the rest in `full`. */
+struct cfi_state {
+	struct rule usual;
+	uint32_t odd;  /* registers that are in `full` */
+	uint32_t gone; /* registers that are undefined, of those that the usual form does not have */
+	bool odd_cfa;
+	struct rule_full full;
+};
+
+#define CFI_BATCH 64
+struct cfi_row {
+	uint64_t from;
+	struct rule rule; /* RULE_FULL: p->now says it, and the row is the last of its batch */
+};
+
+struct cfi_program {
+	struct cfi_section *section;
+	struct cfi_state now;
+
+	const struct cfi_cie *cie;
+	struct dwarf_reader reader;
+	uint64_t at, limit;
+	bool done, bad; /* bad: from `at` on no answer is known */
+	unsigned n_remembered;
+	struct {
+		bool known;
+		uint32_t off;
+	} initial_of[CFI_CIES];
+	struct cfi_state initial[CFI_CIES], remembered[CFI_REMEMBER_MAX]; /* initial: behind the CIE's instructions */
+};
+
+/* Of an entry, up to the address `limit`; `section` is set, the rest was 0 before the first. */
+void cfi_program_begin(struct cfi_program *p, const struct cfi_entry *e, uint64_t limit);
+/* The next stretches of code and their rules; 0: there are no more, and p->bad says whether it ended well. */
+size_t cfi_program_rows(struct cfi_program *p, struct cfi_row rows[CFI_BATCH]);
+
+/* p->now in full; expressions are at offsets of the section. */
+void cfi_to_full(const struct cfi_state *s, struct rule_full *ret);

@@ -1,0 +1,62 @@
+/*
+ * cfi_rule - how to get from a frame to its caller: where the CFA is (the stack pointer before the call), and where each of
+ * the caller's registers is kept (DWARF 5, 6.4.1). Most rules have the usual form and 24 bytes.
+ */
+#pragma once
+
+#include "profiler/elf/dwarf_cursor.h"
+
+#include <stdint.h>
+
+enum rule_kind {
+	RULE_NONE,   /* no entry covers it */
+	RULE_END,    /* there is no caller: the return address is undefined */
+	RULE_FRAME,  /* CFA = register + offset, registers at offsets from it */
+	RULE_FULL,   /* see rows_full */
+	RULE_SWITCH, /* the caller is on another stack, and nothing here says where */
+};
+
+#define RULE_SAVED 7 /* rbx rbp r12 r13 r14 r15 and the return address, in this order */
+#define RULE_SAVED_RA 6
+#define RULE_SAME INT16_MIN
+
+struct rule {
+	uint8_t kind;	 /* enum rule_kind */
+	uint8_t cfa_reg; /* enum dwarf_reg */
+	uint8_t signal;	 /* the caller was interrupted, it did not call */
+	uint8_t reserved;
+	int32_t cfa;		/* offset; RULE_FULL: index of the full rule */
+	int16_t at[RULE_SAVED]; /* words of 8 bytes from the CFA, or RULE_SAME */
+	int16_t reserved2;
+};
+
+#define RULE_WORDS 3
+_Static_assert(sizeof(struct rule) == 8 * RULE_WORDS, "a rule is three words");
+
+/* A word of a rule. Rules are hashed by words, and a load of what was just stored in parts waits for these. */
+static inline uint64_t rule_word(const struct rule *r, unsigned i)
+{
+	uint64_t w;
+	memcpy(&w, (const char *)r + sizeof(w) * i, sizeof(w));
+	return w;
+}
+
+enum place_how {
+	PLACE_SAME,	 /* as it is in this frame */
+	PLACE_UNDEFINED, /* not to be had */
+	PLACE_AT,	 /* in memory at CFA + n */
+	PLACE_IS,	 /* CFA + n */
+	PLACE_REG,	 /* in register `reg`, + n */
+	PLACE_AT_EXPR,	 /* in memory at what the expression yields */
+	PLACE_IS_EXPR,	 /* what the expression yields */
+};
+
+struct place {
+	uint8_t how, reg;
+	uint16_t len; /* of the expression, which begins at offset `n` of the section or table that the rule is in */
+	int64_t n;
+};
+
+struct rule_full {
+	struct place cfa, reg[DWARF_REGS];
+};

@@ -1,0 +1,28 @@
+/*
+ * dwarf_expr - evaluates the DWARF expressions of unwind tables (DWARF 5, 2.5): arithmetic, registers, memory. No
+ * jumps, no division: compilers and the C library use none, and neither an endless loop nor a SIGFPE can be written
+ * without.
+ *
+ * The bytes are hostile. Every operation takes at least one of them, so their number bounds the work.
+ */
+#pragma once
+
+#include "profiler/elf/dwarf_cursor.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Reads a word of the stack; false: it cannot be read. */
+typedef bool expression_read_fn(void *arg, uint64_t addr, uint64_t *ret);
+
+struct expression {
+	const uint8_t *bytes;
+	size_t len;
+};
+/*
+ * `first` is on the evaluation stack at the beginning (the CFA), or NULL; `known`: bit mask of registers that are.
+ * False: it cannot be evaluated.
+ */
+bool expression_eval(struct expression x, const uint64_t regs[DWARF_REGS], uint32_t known, const uint64_t *first,
+	expression_read_fn *read, void *arg, uint64_t *ret);

@@ -1,0 +1,21 @@
+/*
+ * eh_frame_hdr - finds the frame description of an address in .eh_frame_hdr and vets it (LSB core, "Exception
+ * Frames"; DWARF 5, 6.4).
+ *
+ * The vetting is for the sake of the evaluator behind it (libunwind), which trusts what it is given: lengths stay
+ * inside of the section, instructions and operands are whole, and expressions consist of plain arithmetic only. No
+ * jumps (endless), no division (INT64_MIN / -1 is a SIGFPE). Compilers and the C library use nothing beyond that.
+ */
+#pragma once
+
+#include "profiler/elf/elf.h"
+
+/*
+ * *ret_entry: where the search table's entry (two 32-bit words) for `vaddr` lies, as a virtual address.
+ * -ENOENT: none covers it. -EBADMSG: malformed, or more than we let through.
+ */
+int cfi_find(const struct elf *f, uint64_t vaddr, uint64_t *ret_entry);
+
+/* Where the function that holds `vaddr` begins, as far as the table tells: code without a symbol still has bounds.
+ * -ENOENT. */
+int cfi_start(const struct elf *f, uint64_t vaddr, uint64_t *ret_start);

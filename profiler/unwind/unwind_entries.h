@@ -1,0 +1,56 @@
+/*
+ * unwind_entries - what describes the code of a file, one entry after the other by address: of .eh_frame, .debug_frame, Go's
+ * pclntab, and its PLTs. Those of .debug_frame and PLTs count where no other has anything: .eh_frame is what the
+ * program itself unwinds by.
+ *
+ * The bytes are hostile: what is malformed, or does not fit into the budget, is left out and counted.
+ */
+#pragma once
+
+#include "oci/base/alloc_limit.h"
+#include "profiler/elf/elf.h"
+#include "profiler/elf/gopclntab.h"
+#include "profiler/unwind/cfi_parse.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Whose an entry is. */
+enum from {
+	FROM_GO, /* `program` is the function's number in gopclntab */
+	FROM_DEBUG_FRAME,
+	FROM_EH_FRAME,
+	FROM_PLT, /* `program` is its number in elf.plt; lld and BOLT describe theirs nowhere */
+};
+#define ENTRIES_CFI 2 /* the two in the middle, which are call frame information */
+static inline unsigned entries_section(enum from from)
+{
+	return from - FROM_DEBUG_FRAME;
+}
+
+struct entry_key;
+struct entries {
+	const struct elf *elf;
+	struct budget *budget;
+	struct cfi_section sections[ENTRIES_CFI];
+	struct gopclntab go;
+	uint64_t base; /* lowest address with an entry */
+	uint32_t last; /* where the last one begins, from base */
+	size_t count, left_out;
+	/* its own */
+	uint64_t origin;	/* the file's lowest address, from which keys count until base is known */
+	struct entry_key *keys; /* by address, once they are sorted */
+	size_t n_keys, room_keys;
+	size_t next_key, next_strong; /* to be taken; the first one behind the last taken that is not weak */
+	uint64_t covered;	      /* code up to here has entries that are not weak */
+};
+
+/* What begins more than `reach` bytes above the first one is left out. Borrows both, and stays where it is. -ENOMEM. */
+int entries_open(struct entries *x, const struct elf *f, struct budget *budget, uint32_t reach);
+void entries_done(struct entries *x); /* also of what failed to open, or is 0 */
+/*
+ * The next one that counts. Of several that begin together the last one in the file comes last; they may overlap.
+ */
+bool entries_next(struct entries *x, struct cfi_entry *ret);
+size_t entries_left(const struct entries *x); /* that are still to be looked at */

@@ -1,0 +1,593 @@
+#include "profiler/unwind/unwind_table.h"
+
+#include "oci/base/alloc_limit.h"
+#include "profiler/unwind/cfi_execute.h"
+#include "profiler/unwind/unwind_entries.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGE_SHIFT 12
+#define PAGES_MAX (1u << 20) /* 4 GiB of code */
+#define BUCKETS_MIN 1024
+#define SEARCHED_MAX (1ull << 30) /* half a second; real files have few expressions, and search a few MB */
+#define PROBES_MAX 64
+#define FRAMES 256
+#define ROWS_STEP (64u << 10) /* bytes by which they grow where there is address space */
+#define ROWS_BYTES (ROWS_MAX * sizeof(struct row))
+#define HUGE_PAGE ((size_t)2 << 20)
+
+struct row {
+	uint32_t at; /* from base */
+	uint32_t rule;
+};
+
+struct rows {
+	uint64_t base; /* lowest address with an entry */
+	uint32_t serial;
+	struct row *rows;
+	struct rule *rules;
+	struct rule_full *full;
+	uint32_t *pages; /* for each page the first row in it or behind; one more at the end */
+	uint8_t *bytes;	 /* of expressions */
+	size_t n_rows, n_rules, n_full, n_pages, n_bytes;
+	size_t mapped; /* bytes of rows, where they have a mapping of their own; 0: they are malloc'ed */
+	size_t entries, left_out;
+};
+
+/* What is known while the table is made. */
+struct builder {
+	struct rows *t;
+	const struct elf *elf;
+	struct budget budget;
+	struct entries entries;
+	size_t room_rows, room_rules, room_full;
+	size_t huge;	/* bytes of rows in huge pages */
+	uint32_t reach; /* from base: the index over pages has a quarter of the bytes */
+	uint32_t *hash; /* of rules: index + 1, open addressing; small, for nearly all that is done is looking up */
+	uint32_t mask;	/* buckets - 1 */
+	struct cfi_program programs[ENTRIES_CFI];
+	uint32_t frames[FRAMES]; /* rules of Go's usual frames, by their words: index + 1 */
+	size_t go_steps;	 /* its tables may be shared by functions, so the section's size bounds nothing */
+	size_t searched;	 /* bytes of expressions: a byte of the section may ask for a search of all of them */
+};
+
+/* --- rules */
+
+static uint32_t hash_rule(const struct rule *r)
+{
+	return (uint32_t)((rule_word(r, 0) * 0x9e3779b97f4a7c15ull + rule_word(r, 1) * 0xff51afd7ed558ccdull +
+				  rule_word(r, 2) * 0xc4ceb9fe1a85ec53ull) >>
+			  32);
+}
+
+static bool rule_equal(const struct rule *a, const struct rule *b)
+{
+	return !((rule_word(a, 0) ^ rule_word(b, 0)) | (rule_word(a, 1) ^ rule_word(b, 1)) |
+		 (rule_word(a, 2) ^ rule_word(b, 2)));
+}
+
+/* An empty bucket for a rule; where PROBES_MAX are taken, the next one is as good as any. */
+static uint32_t *free_bucket(const struct builder *b, const struct rule *r)
+{
+	uint32_t at = hash_rule(r), *bucket = &b->hash[at & b->mask];
+	for (unsigned i = 0; *bucket && i < PROBES_MAX; i++)
+		bucket = &b->hash[++at & b->mask];
+	return bucket;
+}
+
+static int more_buckets(struct builder *b)
+{
+	size_t n = b->hash ? 4 * ((size_t)b->mask + 1) : BUCKETS_MIN, bytes = n * sizeof(*b->hash);
+	if (b->budget.used + bytes > b->budget.max)
+		return -E2BIG;
+	uint32_t *hash = calloc(n, sizeof(*hash));
+	if (!hash)
+		return -ENOMEM;
+	b->budget.used += bytes - bytes / 4;
+	free(b->hash);
+	b->hash = hash;
+	b->mask = (uint32_t)n - 1;
+	for (size_t i = 0; i < b->t->n_rules; i++)
+		*free_bucket(b, &b->t->rules[i]) = (uint32_t)i + 1;
+	return 0;
+}
+
+static int64_t add_rule(struct builder *b, const struct rule *r)
+{
+	struct rows *t = b->t;
+	if (t->n_rules == ROWS_RULES_MAX)
+		return -E2BIG;
+	int error = budget_grow(&b->budget, (void **)&t->rules, t->n_rules, &b->room_rules, sizeof(*r));
+	if (error == 0 && 2 * t->n_rules >= b->mask)
+		error = more_buckets(b);
+	if (error < 0)
+		return error;
+	*free_bucket(b, r) = (uint32_t)t->n_rules + 1;
+	t->rules[t->n_rules++] = *r;
+	return (int64_t)t->n_rules - 1;
+}
+
+/* Index of an equal rule, made if there is none; -ENOMEM, -E2BIG. */
+static inline int64_t intern(struct builder *b, const struct rule *r)
+{
+	uint32_t at = hash_rule(r), i;
+	for (unsigned probes = 0; (i = b->hash[at & b->mask]) && probes <= PROBES_MAX; at++, probes++)
+		if (rule_equal(&b->t->rules[i - 1], r))
+			return i - 1;
+	return add_rule(b, r);
+}
+
+/* The expression of a place, from a section into the table. */
+static int keep_expression(struct builder *b, const struct elf_section *from, struct place *p)
+{
+	struct rows *t = b->t;
+	if (p->how != PLACE_AT_EXPR && p->how != PLACE_IS_EXPR)
+		return 0;
+	const uint8_t *bytes = from->data + p->n;
+	b->searched += t->n_bytes;
+	if (b->searched > SEARCHED_MAX)
+		return -E2BIG;
+	const uint8_t *same = t->bytes ? memmem(t->bytes, t->n_bytes, bytes, p->len) : NULL;
+	if (!t->bytes && !(t->bytes = malloc(ROWS_EXPRESSIONS_MAX)))
+		return -ENOMEM;
+	if (!same && ROWS_EXPRESSIONS_MAX - t->n_bytes < p->len)
+		return -E2BIG;
+	p->n = same ? same - t->bytes : (int64_t)t->n_bytes;
+	if (!same) {
+		memcpy(t->bytes + t->n_bytes, bytes, p->len);
+		t->n_bytes += p->len;
+	}
+	return 0;
+}
+
+static int64_t to_full(struct builder *b, const struct cfi_state *s, const struct elf_section *from, struct rule *r)
+{
+	struct rows *t = b->t;
+	struct rule_full full;
+	cfi_to_full(s, &full);
+	int error = keep_expression(b, from, &full.cfa);
+	for (unsigned i = 0; i < DWARF_REGS && error == 0; i++)
+		error = keep_expression(b, from, &full.reg[i]);
+	if (error < 0)
+		return error;
+	r->kind = RULE_FULL;
+	r->cfa = (int32_t)t->n_full - 1;
+	if (t->n_full && !memcmp(&t->full[t->n_full - 1], &full, sizeof(full)))
+		return 0;
+	if (t->n_full == ROWS_FULL_MAX)
+		return -E2BIG;
+	error = budget_grow(&b->budget, (void **)&t->full, t->n_full, &b->room_full, sizeof(*t->full));
+	if (error < 0)
+		return error;
+	t->full[t->n_full] = full;
+	r->cfa = (int32_t)t->n_full++;
+	return 0;
+}
+
+static int64_t odd_rule(struct builder *b, const struct cfi_state *s, const struct elf_section *from)
+{
+	struct rule r = {.signal = s->usual.signal};
+	bool undefined = s->odd & 1u << DWARF_RA && s->full.reg[DWARF_RA].how == PLACE_UNDEFINED;
+	int64_t error = undefined ? 0 : to_full(b, s, from, &r);
+	if (undefined)
+		r.kind = RULE_END;
+	return error < 0 ? error : intern(b, &r);
+}
+
+/* --- rows */
+
+/* Compilers need no more bytes than this to describe what makes so many bytes of rows. */
+static size_t expected_bytes(const struct builder *b)
+{
+	const size_t described = b->elf->eh_frame.size ? b->elf->eh_frame.size : b->elf->debug_frame.size;
+	const size_t bytes = described + described / 4;
+	return bytes < ROWS_BYTES ? bytes : ROWS_BYTES;
+}
+
+/* Elsewhere a part of a huge page could be left over. The advice is for speed only: not to follow it is no error. */
+static int map_rows(struct builder *b, size_t huge)
+{
+	char *p = mmap(NULL, ROWS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		return -ENOMEM;
+	madvise(p, huge, MADV_HUGEPAGE);
+	if (huge < ROWS_BYTES)
+		madvise(p + huge, ROWS_BYTES - huge, MADV_NOHUGEPAGE);
+	b->huge = huge;
+	b->t->rows = (struct row *)(void *)p;
+	b->t->mapped = ROWS_BYTES;
+	return 0;
+}
+
+/*
+ * A page takes as long to get as a hundred rows to make, so a large table gets huge ones as far as it is expected to
+ * fill them, and has address space for all that may come: nothing is copied when it grows. A small one is as large as
+ * expected at once.
+ */
+static int reserve_rows(struct builder *b)
+{
+	struct rows *t = b->t;
+	size_t bytes = expected_bytes(b);
+	if (bytes >= HUGE_PAGE)
+		bytes -= bytes % HUGE_PAGE;
+	if (!bytes || b->budget.used + 2 * bytes > b->budget.max)
+		return 0;
+	int error = bytes < HUGE_PAGE ? 0 : map_rows(b, bytes);
+	if (error == 0 && !t->mapped && !(t->rows = malloc(bytes)))
+		error = -ENOMEM;
+	b->budget.used += bytes;
+	b->room_rows = bytes / sizeof(*t->rows);
+	return error;
+}
+
+static int more_rows(struct builder *b)
+{
+	struct rows *t = b->t;
+	if (t->n_rows == ROWS_MAX)
+		return -E2BIG;
+	if (!t->mapped)
+		return budget_grow(&b->budget, (void **)&t->rows, t->n_rows, &b->room_rows, sizeof(*t->rows));
+	if (b->budget.used + ROWS_STEP > b->budget.max)
+		return -E2BIG;
+	madvise(t->rows + b->room_rows, ROWS_STEP, MADV_POPULATE_WRITE);
+	b->budget.used += ROWS_STEP;
+	b->room_rows += ROWS_STEP / sizeof(*t->rows);
+	return 0;
+}
+
+static void free_rows(struct rows *t)
+{
+	if (t->mapped)
+		munmap(t->rows, t->mapped);
+	else
+		free(t->rows);
+	t->rows = NULL;
+	t->mapped = 0;
+}
+
+/* Gives back what is not used. Of a huge page that is all or nothing: a part of one stays where it is. */
+static void shrink_rows(struct rows *t, size_t huge)
+{
+	const size_t bytes = t->n_rows * sizeof(*t->rows), unit = bytes < huge ? HUGE_PAGE : (size_t)getpagesize();
+	const size_t kept = (bytes + unit - 1) / unit * unit;
+	void *p;
+	if (!bytes) {
+		free_rows(t);
+	} else if (t->mapped) {
+		munmap((char *)t->rows + kept, t->mapped - kept);
+		t->mapped = kept;
+	} else if ((p = realloc(t->rows, bytes))) {
+		t->rows = p;
+	}
+}
+
+/* Rows come in order of addresses; one at the address of the last replaces it, one with its rule is none. */
+static inline int put_row(struct builder *b, uint64_t vaddr, uint32_t rule)
+{
+	struct rows *t = b->t;
+	uint64_t at = vaddr - t->base;
+	if (at > b->reach)
+		return -ERANGE;
+	if (t->n_rows && t->rows[t->n_rows - 1].at >= at) {
+		if (t->rows[t->n_rows - 1].at > at)
+			return 0; /* backwards: an end that wrapped */
+		t->n_rows--;
+	}
+	if (t->n_rows && t->rows[t->n_rows - 1].rule == rule)
+		return 0;
+	if (t->n_rows == b->room_rows) {
+		int error = more_rows(b);
+		if (error < 0)
+			return error;
+	}
+	t->rows[t->n_rows++] = (struct row){(uint32_t)at, rule};
+	return 0;
+}
+
+/* Rows of one entry up to `limit`, where the next one begins. -EBADMSG: what came before is good. */
+static int run_entry(struct builder *b, const struct cfi_entry *e, uint64_t limit)
+{
+	struct cfi_program *p = &b->programs[entries_section(e->from)];
+	struct cfi_row batch[CFI_BATCH];
+	size_t n;
+	int error = 0;
+	cfi_program_begin(p, e, limit);
+	while ((n = cfi_program_rows(p, batch))) {
+		for (size_t i = 0; i < n; i++) {
+			const struct rule *r = &batch[i].rule;
+			int64_t rule = r->kind == RULE_FRAME ? intern(b, r) : odd_rule(b, &p->now, p->section->bytes);
+			error = rule < 0 ? (int)rule : put_row(b, batch[i].from, (uint32_t)rule);
+			if (error < 0)
+				return error;
+		}
+	}
+	if (!p->bad)
+		return 0;
+	error = put_row(b, p->at, 0);
+	return error < 0 ? error : -EBADMSG;
+}
+
+/*
+ * The kernel "returns" to its first byte, so what is looked up is the byte before. The caller's registers are in the
+ * ucontext that the stack pointer is at (arch/x86/include/uapi/asm/sigcontext.h, 40 bytes into it).
+ */
+static int put_sigreturn(struct builder *b, const struct cfi_entry *e)
+{
+	struct cfi_state s = {.usual = {.kind = RULE_FRAME, .signal = 1, .cfa_reg = DWARF_RSP}};
+	for (unsigned i = 0; i < RULE_SAVED; i++)
+		s.usual.at[i] = RULE_SAME;
+	s.odd = 1u << DWARF_RBP | 1u << DWARF_RSP | 1u << DWARF_RA;
+	s.full.reg[DWARF_RBP] = (struct place){.how = PLACE_AT, .n = 0x78};
+	s.full.reg[DWARF_RSP] = (struct place){.how = PLACE_AT, .n = 0xa0};
+	s.full.reg[DWARF_RA] = (struct place){.how = PLACE_AT, .n = 0xa8};
+	int64_t rule = odd_rule(b, &s, NULL);
+	return rule < 0 ? (int)rule : put_row(b, e->start - (e->start > b->t->base), (uint32_t)rule);
+}
+
+/* A frame of `delta` bytes: the frame pointer is saved at the top of every one that has a size. */
+static struct rule frame_of(int64_t delta)
+{
+	const uint64_t same = (uint16_t)RULE_SAME, all = same | same << 16 | same << 32 | same << 48;
+	const uint64_t w[RULE_WORDS] = {RULE_FRAME | DWARF_RSP << 8 | (uint64_t)(delta + 8) << 32,
+		delta > 0 ? (all & ~0xffff0000ull) | 0xfffe0000ull : all, same | same << 16 | 0xffffull << 32};
+	struct rule r;
+	memcpy(&r, w, sizeof(r)); /* whole words, see rule_word() */
+	return r;
+}
+
+/* Index of the rule of a function's stretch. */
+static inline int64_t intern_stretch(struct builder *b, const struct gofunc *f, int64_t delta)
+{
+	const enum rule_kind other = f->is_root ? RULE_END : f->switches ? RULE_SWITCH : RULE_NONE;
+	const bool frame = delta >= 0 && delta <= INT32_MAX - 8 && !f->switches && !f->is_root;
+	uint32_t *known = frame && delta % 8 == 0 && delta / 8 < FRAMES ? &b->frames[delta / 8] : NULL;
+	if (known && *known)
+		return *known - 1;
+	const struct rule r = frame ? frame_of(delta) : (struct rule){.kind = other};
+	int64_t rule = intern(b, &r);
+	if (known && rule >= 0)
+		*known = (uint32_t)rule + 1;
+	return rule;
+}
+
+static int run_function(struct builder *b, const struct cfi_entry *e, uint64_t limit)
+{
+	struct gofunc f;
+	struct godeltas d;
+	uint64_t from;
+	bool good = gopclntab_func(&b->entries.go, e->program, &f);
+	if (good && f.is_sigreturn)
+		return put_sigreturn(b, e);
+	int error = put_row(b, e->start, 0); /* until there is better */
+	if (error < 0 || !good)
+		return error < 0 ? error : -EBADMSG;
+	for (godeltas_begin(&b->entries.go, &f, &d); godeltas_next(&d, &from) && from < limit;) {
+		if (++b->go_steps > 2 * ROWS_MAX)
+			return -E2BIG;
+		int64_t rule = intern_stretch(b, &f, d.delta);
+		error = rule < 0 ? (int)rule : put_row(b, from, (uint32_t)rule);
+		if (error < 0)
+			return error;
+	}
+	return error;
+}
+
+/*
+ * jmp *slot; push index; jmp first: 6, 5 and 5 bytes. The first: push, jmp *slot; 6 bytes each (psABI, "Procedure
+ * Linkage Table").
+ */
+static int run_plt(struct builder *b, const struct cfi_entry *e, uint64_t limit)
+{
+	const bool lazy = b->elf->plt[e->program].lazy;
+	int64_t r = 0;
+	for (uint64_t at = e->start; at < limit && r >= 0; at += lazy ? 16 : limit - at) {
+		const bool first = lazy && at == e->start;
+		for (unsigned pushed = 0; pushed <= lazy && r >= 0; pushed++) {
+			struct rule rule = frame_of(8 * (first + pushed));
+			rule.at[1] = RULE_SAME; /* rbp */
+			r = intern(b, &rule);
+			if (r >= 0)
+				r = put_row(b, at + (pushed ? first ? 6 : 11 : 0), (uint32_t)r);
+		}
+	}
+	return r < 0 ? (int)r : 0;
+}
+
+/* The rows of an entry, and where it ends before the next one. -EBADMSG as above. */
+static int run_one(struct builder *b, const struct cfi_entry *e, uint64_t next)
+{
+	const uint64_t limit = e->end < next ? e->end : next;
+	int r = e->from == FROM_GO    ? run_function(b, e, limit)
+		: e->from == FROM_PLT ? run_plt(b, e, limit)
+				      : run_entry(b, e, limit);
+	if ((r < 0 && r != -EBADMSG) || e->end >= next)
+		return r;
+	const int end = put_row(b, e->end, 0);
+	return end < 0 ? end : r;
+}
+
+/* -E2BIG, -ERANGE: what is beyond has no rule. */
+static int run_entries(struct builder *b)
+{
+	struct cfi_entry now, next = {0};
+	bool more = entries_next(&b->entries, &now);
+	int r = 0;
+	while (more && r >= 0) {
+		more = entries_next(&b->entries, &next);
+		if (!more || next.start > now.start)
+			r = run_one(b, &now, more ? next.start : UINT64_MAX);
+		if (r == -EBADMSG) {
+			b->t->left_out++;
+			r = 0;
+		}
+		now = next;
+	}
+	if (r < 0)
+		b->t->left_out += entries_left(&b->entries) + more + 1;
+	return r;
+}
+
+static int make_rows(struct builder *b)
+{
+	struct rows *t = b->t;
+	const struct rule none = {.kind = RULE_NONE};
+	int64_t r = reserve_rows(b);
+	if (r >= 0)
+		r = intern(b, &none);
+	if (r >= 0)
+		r = run_entries(b);
+	if (r < 0 && t->n_rows)
+		t->rows[t->n_rows - 1].rule = 0;
+	return r == -ENOMEM ? -ENOMEM : 0;
+}
+
+static int index_pages(struct rows *t)
+{
+	size_t last = t->n_rows ? t->rows[t->n_rows - 1].at >> PAGE_SHIFT : 0, row = 0;
+	t->n_pages = (last < PAGES_MAX ? last : PAGES_MAX) + 1;
+	t->pages = malloc((t->n_pages + 1) * sizeof(*t->pages) + (t->bytes ? ROWS_EXPRESSIONS_MAX : 0));
+	if (!t->pages)
+		return -ENOMEM;
+	for (size_t page = 0; page < t->n_pages; page++) {
+		while (row < t->n_rows && t->rows[row].at < page << PAGE_SHIFT)
+			row++;
+		t->pages[page] = (uint32_t)row;
+	}
+	t->pages[t->n_pages] = (uint32_t)t->n_rows;
+	return 0;
+}
+
+static void shrink(struct rows *t)
+{
+	void *p;
+	if (t->n_rules && (p = reallocarray(t->rules, t->n_rules, sizeof(*t->rules))))
+		t->rules = p;
+	if (t->n_bytes && (p = realloc(t->bytes, t->n_bytes)))
+		t->bytes = p;
+	if (t->n_full && (p = reallocarray(t->full, t->n_full, sizeof(*t->full))))
+		t->full = p;
+}
+
+static int build(struct builder *b)
+{
+	struct rows *t = b->t;
+	struct entries *e = &b->entries;
+	int r = entries_open(e, b->elf, &b->budget, b->reach);
+	if (r < 0)
+		return r;
+	for (unsigned i = 0; i < ENTRIES_CFI; i++)
+		b->programs[i].section = &e->sections[i];
+	t->base = e->base;
+	b->budget.used += ((e->last >> PAGE_SHIFT) + 2) * sizeof(*t->pages);
+	r = make_rows(b);
+	t->entries = e->count;
+	t->left_out += e->left_out;
+	if (r == 0)
+		shrink_rows(t, b->huge);
+	return r == 0 ? index_pages(t) : r;
+}
+
+/* Of 4 billion tables two may have the same. */
+static uint32_t next_serial(void)
+{
+	static uint32_t last;
+	uint32_t n = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+	return n ? n : 1;
+}
+
+int rows_build(const struct elf *f, size_t max, struct rows **ret)
+{
+	struct rows *t = calloc(1, sizeof(*t));
+	struct builder *b = calloc(1, sizeof(*b));
+	int r = t && b ? 0 : -ENOMEM;
+	if (r == 0) {
+		b->elf = f;
+		b->t = t;
+		b->budget.max = max;
+		b->reach = max / 4 / sizeof(*t->pages) < PAGES_MAX
+				   ? (uint32_t)(max / 4 / sizeof(*t->pages) << PAGE_SHIFT)
+				   : UINT32_MAX;
+		r = more_buckets(b);
+		r = r == -ENOMEM ? r : build(b);
+	}
+	if (b) {
+		free(b->hash);
+		entries_done(&b->entries);
+	}
+	free(b);
+	if (r < 0) {
+		rows_free(t);
+		return r;
+	}
+	shrink(t);
+	t->serial = next_serial();
+	*ret = t;
+	return 0;
+}
+
+struct rows *rows_free(struct rows *t)
+{
+	if (t) {
+		free_rows(t);
+		free(t->rules);
+		free(t->full);
+		free(t->pages);
+		free(t->bytes);
+	}
+	free(t);
+	return NULL;
+}
+
+size_t rows_bytes(const struct rows *t)
+{
+	return t ? sizeof(*t) + (t->mapped ? t->mapped : t->n_rows * sizeof(*t->rows)) +
+			       t->n_rules * sizeof(*t->rules) + t->n_full * sizeof(*t->full) +
+			       (t->n_pages + 1) * sizeof(*t->pages) + t->n_bytes
+		 : 0;
+}
+
+void rows_stats(const struct rows *t, struct rows_stats *ret)
+{
+	*ret = (struct rows_stats){t->n_rows, t->n_rules, t->n_full, t->entries, t->left_out};
+}
+
+/* --- use */
+
+const struct rule *rows_find(const struct rows *t, uint64_t vaddr)
+{
+	static const struct rule none = {.kind = RULE_NONE};
+	uint64_t at = vaddr - t->base;
+	if (vaddr < t->base || at > UINT32_MAX || !t->n_rows)
+		return &none;
+	size_t page = at >> PAGE_SHIFT < t->n_pages ? at >> PAGE_SHIFT : t->n_pages - 1;
+	size_t lo = t->pages[page], hi = t->pages[page + 1];
+	while (lo < hi) { /* the first row behind `at` */
+		size_t mid = lo + (hi - lo) / 2;
+		if (t->rows[mid].at > at)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo ? &t->rules[t->rows[lo - 1].rule] : &none;
+}
+
+uint64_t rows_key(const struct rows *t, uint64_t vaddr)
+{
+	uint64_t at = vaddr - t->base;
+	return vaddr < t->base || at > UINT32_MAX ? 0 : (uint64_t)t->serial << 32 | at;
+}
+
+const struct rule_full *rows_full(const struct rows *t, const struct rule *r)
+{
+	return &t->full[r->cfa];
+}
+
+bool rows_eval(const struct rows *t, const struct place *p, const uint64_t regs[DWARF_REGS], uint32_t known,
+	const uint64_t *first, expression_read_fn *read, void *arg, uint64_t *ret)
+{
+	struct expression x = {t->bytes + p->n, p->len};
+	return expression_eval(x, regs, known, first, read, arg, ret);
+}

@@ -1,0 +1,196 @@
+#include "profiler/view/call_tree_text.h"
+
+#include "oci/base/string_table.h"
+#include "oci/base/utf8.h"
+#include "profiler/view/top_table.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE UINT32_MAX
+#define INDENT_MAX 100 /* what is deeper is not farther to the right */
+
+struct key {
+	uint32_t parent, name;
+};
+
+struct row { /* as many as keys, with the same numbers; a parent's is below its child's */
+	int64_t own[PROFILE_TYPES_MAX], all[PROFILE_TYPES_MAX];
+	uint32_t child, next, depth;
+};
+
+struct tree {
+	const struct profile *p;
+	struct intern keys;
+	struct row *rows;
+	size_t room;
+	uint32_t first;
+	unsigned sorted_by;
+	int64_t least; /* what a row shown has at least of that */
+};
+
+static int64_t add(int64_t a, int64_t b)
+{
+	int64_t sum;
+	return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+/* The row of a function below another; NONE: at the top */
+static int64_t find(struct tree *t, uint32_t parent, const char *name)
+{
+	int64_t string = profile_string_find(t->p, name);
+	struct key k = {parent, string < 0 ? 0 : (uint32_t)string};
+	int64_t id = intern_add(&t->keys, &k, sizeof(k));
+	if (id < 0 || (size_t)id < t->room)
+		return id;
+	size_t room = t->room ? t->room * 2 : 256;
+	struct row *rows = reallocarray(t->rows, room, sizeof(*rows));
+	if (!rows)
+		return -ENOMEM;
+	memset(rows + t->room, 0, (room - t->room) * sizeof(*rows));
+	t->rows = rows;
+	t->room = room;
+	return id;
+}
+
+static int add_sample(struct tree *t, size_t i)
+{
+	struct profile_sample s;
+	int64_t at = NONE;
+	uint32_t depth = 0;
+	profile_sample_get(t->p, i, &s);
+	for (size_t k = s.n; k-- > 0;) {
+		struct profile_location l;
+		profile_location_get(t->p, s.locations[k], &l);
+		for (size_t m = l.n; m-- > 0;) {
+			at = find(t, (uint32_t)at, profile_function_name(t->p, l.lines[m].function));
+			if (at < 0)
+				return (int)at;
+			t->rows[at].depth = depth++;
+		}
+	}
+	for (unsigned v = 0; at != NONE && v < profile_info(t->p)->n_types; v++)
+		t->rows[at].own[v] = add(t->rows[at].own[v], s.values[v]);
+	return 0;
+}
+
+static int by_sum(const void *a, const void *b, void *tree)
+{
+	const struct tree *t = tree;
+	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+	const struct row *x = &t->rows[i], *y = &t->rows[k];
+	unsigned v = t->sorted_by;
+	if (x->all[v] != y->all[v])
+		return x->all[v] < y->all[v] ? -1 : 1;
+	return i < k ? 1 : i > k ? -1 : 0; /* the list is made backwards: those that came first come first */
+}
+
+/* Sums, and each one's children in order */
+static int link_rows(struct tree *t)
+{
+	size_t n = t->keys.count;
+	unsigned types = profile_info(t->p)->n_types;
+	uint32_t *order = calloc(n + 1, sizeof(*order));
+	if (!order)
+		return -ENOMEM;
+	for (size_t i = n; i-- > 0;) {
+		const struct key *k = t->keys.items[i].data;
+		struct row *r = &t->rows[i];
+		order[i] = (uint32_t)i;
+		r->child = r->next = NONE;
+		for (unsigned v = 0; v < types; v++) {
+			r->all[v] = add(r->all[v], r->own[v]);
+			if (k->parent != NONE)
+				t->rows[k->parent].all[v] = add(t->rows[k->parent].all[v], r->all[v]);
+		}
+	}
+	if (n)
+		qsort_r(order, n, sizeof(*order), by_sum, t);
+	t->first = NONE;
+	for (size_t i = 0; i < n; i++) { /* smallest first, each in front of the others */
+		const struct key *k = t->keys.items[order[i]].data;
+		uint32_t *head = k->parent == NONE ? &t->first : &t->rows[k->parent].child;
+		t->rows[order[i]].next = *head;
+		*head = order[i];
+	}
+	free(order);
+	return 0;
+}
+
+static bool is_time(const struct profile *p, unsigned type)
+{
+	return !strcmp(profile_info(p)->types[type].unit, "nanoseconds");
+}
+
+static void print_head(const struct profile *p, FILE *out)
+{
+	for (unsigned v = 0; v < profile_info(p)->n_types; v++)
+		if (is_time(p, v))
+			fprintf(out, "%12s %12s", "total", "self");
+		else
+			fprintf(out, "%12s ", profile_info(p)->types[v].type);
+	fputs("  function\n", out);
+}
+
+static void print_row(const struct tree *t, uint32_t i, FILE *out)
+{
+	char buf[64];
+	const struct row *r = &t->rows[i];
+	const struct key *k = t->keys.items[i].data;
+	for (unsigned v = 0; v < profile_info(t->p)->n_types; v++) {
+		const char *unit = profile_info(t->p)->types[v].unit;
+		bool time = is_time(t->p, v);
+		if (time)
+			fprintf(out, "%12s ", top_amount(r->all[v], unit, buf, sizeof(buf)));
+		fprintf(out, "%12s%s", top_amount(r->own[v], unit, buf, sizeof(buf)), time ? "" : " ");
+	}
+	fprintf(out, "  %*s", 2 * (int)(r->depth < INDENT_MAX ? r->depth : INDENT_MAX), "");
+	text_print(out, profile_string_get(t->p, k->name), NULL);
+	putc('\n', out);
+}
+
+static void print(const struct tree *t, FILE *out)
+{
+	size_t left_out = 0;
+	print_head(t->p, out);
+	uint32_t i = t->first;
+	while (i != NONE) {
+		const bool shown = t->rows[i].all[t->sorted_by] >= t->least;
+		if (shown)
+			print_row(t, i, out);
+		left_out += !shown;
+		uint32_t next = shown ? t->rows[i].child : NONE;
+		for (uint32_t at = i; next == NONE && at != NONE;
+			at = ((const struct key *)t->keys.items[at].data)->parent)
+			next = t->rows[at].next;
+		i = next;
+	}
+	if (left_out)
+		fprintf(out, "%12s %zu branches of less\n", "...", left_out);
+}
+
+int calltree_write_by(const struct profile *p, unsigned type, uint32_t least, FILE *out)
+{
+	struct tree t = {.p = p, .sorted_by = type, .least = INT64_MIN};
+	int r = type < profile_info(p)->n_types ? 0 : -EINVAL;
+	for (size_t i = 0; r == 0 && i < profile_samples(p); i++)
+		r = add_sample(&t, i);
+	if (r == 0 && least)
+		t.least = profile_total(p, type) / least;
+	if (r == 0)
+		r = link_rows(&t);
+	if (r == 0) {
+		print(&t, out);
+		r = fflush(out) || ferror(out) ? -EIO : 0;
+	}
+	intern_done(&t.keys);
+	free(t.rows);
+	return r;
+}
+
+int calltree_write(const struct profile *p, FILE *out)
+{
+	return calltree_write_by(p, profile_default_type(p), 0, out);
+}

@@ -1,0 +1,147 @@
+#include "profiler/view/flame_html.h"
+
+#include "profiler/view/flame_tree.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* The page, in two halves: the data stands between them. */
+__asm__(".section .rodata\n"
+	".global flame_html\n"
+	".hidden flame_html\n"
+	"flame_html:\n"
+	".incbin \"profiler/view/flame.html\"\n"
+	".byte 0\n"
+	".previous\n");
+extern const char flame_html[];
+
+#define MARK "@DATA@"
+#define NONCE "@NONCE@" /* where an attribute may stand */
+
+static void text(const char *key, const char *value, FILE *out)
+{
+	fprintf(out, "\"%s\":\"", key);
+	flametree_json(value, out);
+	fputs("\",\n", out);
+}
+
+static void texts(const char *key, const struct intern *from, FILE *out)
+{
+	fprintf(out, "\"%s\":[", key);
+	for (size_t i = 0; i < from->count; i++) {
+		fputs(i ? ",\"" : "\"", out);
+		flametree_json(from->items[i].data, out);
+		putc('"', out);
+	}
+	fputs("],\n", out);
+}
+
+static void notes(const struct profile *p, FILE *out)
+{
+	fputs("\"notes\":[", out);
+	for (size_t i = 0; i < profile_comments(p); i++) {
+		fputs(i ? ",\"" : "\"", out);
+		flametree_json(profile_comment_get(p, i), out);
+		putc('"', out);
+	}
+	fputs("],\n", out);
+}
+
+static void types(const struct profile_info *info, FILE *out)
+{
+	fputs("\"types\":[", out);
+	for (unsigned i = 0; i < info->n_types; i++) {
+		fputs(i ? ",[\"" : "[\"", out);
+		flametree_json(info->types[i].type, out);
+		fputs("\",\"", out);
+		flametree_json(info->types[i].unit, out);
+		fputs("\"]", out);
+	}
+	fputs("],\n", out);
+}
+
+/* Parents as the distance to them, 0: a root. */
+static void tree(const struct flametree *t, FILE *out)
+{
+	fputs("\"module\":[", out);
+	for (size_t i = 0; i < t->names.count; i++)
+		fprintf(out, "%s%" PRIu32, i ? "," : "", t->module[i]);
+	fputs("],\n\"name\":[", out);
+	for (size_t i = 0; i < t->nodes.count; i++)
+		fprintf(out, "%s%" PRIu64, i ? "," : "", t->nodes.items[i].b);
+	fputs("],\n\"up\":[", out);
+	for (size_t i = 0; i < t->nodes.count; i++) {
+		const uint64_t parent = t->nodes.items[i].a;
+		fprintf(out, "%s%" PRIu64, i ? "," : "", parent ? i + 1 - parent : 0);
+	}
+	fputs("],\n", out);
+}
+
+static void rows(const struct flametree *t, bool compared, FILE *out)
+{
+	fputs("\"sets\":[", out);
+	for (size_t i = 0; i < t->sets.count; i++)
+		fprintf(out, "%s%s", i ? "," : "", (const char *)t->sets.items[i].data);
+	fputs("],\n\"leaf\":[", out);
+	for (size_t i = 0; i < t->rows.count; i++)
+		fprintf(out, "%s%" PRIu64, i ? "," : "", t->rows.items[i].a);
+	fputs("],\n\"set\":[", out);
+	for (size_t i = 0; i < t->rows.count; i++)
+		fprintf(out, "%s%" PRIu64, i ? "," : "", t->rows.items[i].b);
+	fputs("],\n\"values\":[", out);
+	for (unsigned k = 0; k < (compared ? 2 : 1) * t->n_types; k++) {
+		fputs(k ? ",\n[" : "[", out);
+		for (size_t i = 0; i < t->rows.count; i++)
+			fprintf(out, "%s%" PRId64, i ? "," : "", t->values[i * 2 * t->n_types + k]);
+		putc(']', out);
+	}
+	fputs("]", out);
+}
+
+static void data(const struct flame *f, const struct flametree *t, FILE *out)
+{
+	const struct profile_info *info = profile_info(f->of);
+	fputs("{", out);
+	text("title", f->title, out);
+	fprintf(out, "\"start\":%" PRId64 ",\"duration\":%" PRId64 ",\"type\":%u,\"compared\":%s,\n",
+		info->time_ns / 1000000, info->duration_ns, f->type, f->before ? "true" : "false");
+	fprintf(out, "\"served\":%s,\"refresh\":%u,\n", f->served ? "true" : "false", f->refresh_s);
+	notes(f->of, out);
+	types(info, out);
+	texts("names", &t->names, out);
+	texts("modules", &t->modules, out);
+	tree(t, out);
+	rows(t, f->before != NULL, out);
+	fputs("}", out);
+}
+
+static void markup(const char *from, const char *to, const char *nonce, FILE *out)
+{
+	for (const char *at; (at = memmem(from, (size_t)(to - from), NONCE, strlen(NONCE)));
+		from = at + strlen(NONCE)) {
+		fwrite(from, 1, (size_t)(at - from), out);
+		if (nonce)
+			fprintf(out, " nonce=\"%s\"", nonce);
+	}
+	fwrite(from, 1, (size_t)(to - from), out);
+}
+
+int flame_page(const struct flame *f, FILE *out)
+{
+	struct flametree t;
+	const char *mark = strstr(flame_html, MARK);
+	if (f->type >= profile_info(f->of)->n_types)
+		return -EINVAL;
+	int r = flametree_build(&t, f->of, f->before);
+	if (r == 0) {
+		const char *rest = mark + strlen(MARK);
+		markup(flame_html, mark, f->nonce, out);
+		data(f, &t, out);
+		markup(rest, rest + strlen(rest), f->nonce, out);
+		r = fflush(out) || ferror(out) ? -EIO : 0;
+	}
+	flametree_done(&t);
+	return r;
+}

@@ -1,0 +1,30 @@
+/*
+ * flame_tree - the stacks of one or two profiles as a tree of functions: nodes by (parent, name), root first; and what
+ * was sampled, as rows of (node of the leaf, set of labels, values). What both writers of flame_html.h are made from.
+ */
+#pragma once
+
+#include "oci/base/pair_table.h"
+#include "oci/base/string_table.h"
+#include "profiler/pprof/profile.h"
+
+#include <stdio.h>
+
+struct flametree {
+	struct intern names;   /* texts with their NUL; the number is that of `nodes` */
+	struct intern modules; /* so, too */
+	uint32_t *module;      /* by name: where it was seen first */
+	struct pairs nodes;    /* (parent + 1, name): a parent stands before its children */
+	struct intern sets;    /* of labels: JSON objects */
+	struct pairs rows;     /* (node, set) */
+	unsigned n_types;
+	int64_t *values; /* by row: n_types of the one, and n_types of what it is compared with */
+};
+
+/* before: NULL, or a profile of the same types. 0, -EINVAL (other types), -ENOMEM; flametree_done() also on failure. */
+int flametree_build(struct flametree *t, const struct profile *of, const struct profile *before);
+void flametree_done(struct flametree *t);
+
+/* What stands between the quotes of a JSON string, in a page and on a terminal as well: '<', '&' and what misleads
+ * (utf8.h) are escaped. */
+void flametree_json(const char *text, FILE *out);

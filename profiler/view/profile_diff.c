@@ -1,0 +1,149 @@
+#include "profiler/view/profile_diff.h"
+
+#include "profiler/pprof/function_totals.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of one profile: by the type that is asked for, and how many samples. */
+struct side {
+	struct functions by, counts;
+	bool counted;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct function_sum *)a)->name, ((const struct function_sum *)b)->name);
+}
+
+/* Which type says how many samples there were: what is counted says it itself. */
+static int count_of(const struct profile *p, int type)
+{
+	if (!strcmp(profile_info(p)->types[type].unit, "count"))
+		return type;
+	return profile_type_find(p, "samples");
+}
+
+static int open_side(struct side *s, const struct profile *p, const char *type)
+{
+	const int i = profile_type_find(p, type);
+	if (i < 0)
+		return -EINVAL;
+	const int count = count_of(p, i);
+	int r = functions_sum(p, (unsigned)i, &s->by);
+	if (r == 0 && count >= 0)
+		r = functions_sum(p, (unsigned)count, &s->counts);
+	s->counted = count >= 0;
+	if (r == 0)
+		qsort(s->by.rows, s->by.n, sizeof(*s->by.rows), by_name);
+	if (r == 0 && s->counted)
+		qsort(s->counts.rows, s->counts.n, sizeof(*s->counts.rows), by_name);
+	return r;
+}
+
+static void close_side(struct side *s)
+{
+	functions_done(&s->by);
+	functions_done(&s->counts);
+}
+
+static double value_of(const struct functions *f, const char *name, bool cum)
+{
+	const struct function_sum key = {.name = name};
+	const struct function_sum *row = f->n ? bsearch(&key, f->rows, f->n, sizeof(*f->rows), by_name) : NULL;
+	return row ? (double)(cum ? row->cum : row->flat) : 0;
+}
+
+static double share(const struct functions *f, const char *name, bool cum)
+{
+	return f->total ? value_of(f, name, cum) / (double)f->total : 0;
+}
+
+static double chance(const struct side *a, const struct side *b, const char *name, bool cum)
+{
+	const double n = (double)a->counts.total, m = (double)b->counts.total;
+	if (!a->counted || !b->counted || n <= 0 || m <= 0)
+		return -1;
+	const double x = value_of(&a->counts, name, cum), y = value_of(&b->counts, name, cum);
+	const double both = (x + y) / (n + m), spread = sqrt(both * (1 - both) * (1 / n + 1 / m));
+	return spread > 0 ? erfc(fabs(x / n - y / m) / spread / sqrt(2)) : 1;
+}
+
+static void add_row(
+	struct moved_list *l, const struct side *before, const struct side *after, const char *name, bool cum)
+{
+	struct moved m = {name, share(&before->by, name, cum), share(&after->by, name, cum), -1};
+	if (m.before == 0 && m.after == 0)
+		return;
+	m.chance = chance(before, after, name, cum);
+	l->rows[l->n++] = m;
+}
+
+static bool is_sure(const struct moved *m, size_t n)
+{
+	return m->chance >= 0 && m->chance * (double)n < MOVED_SURE;
+}
+
+static int by_move(const void *a, const void *b)
+{
+	const struct moved *x = a, *y = b;
+	const double p = fabs(x->after - x->before), q = fabs(y->after - y->before);
+	return p != q ? (p < q) - (p > q) : strcmp(x->name, y->name);
+}
+
+/* Those that are sure, then all others. */
+static void order(struct moved_list *l, struct moved *room)
+{
+	size_t unsure = 0;
+	qsort(l->rows, l->n, sizeof(*l->rows), by_move);
+	for (size_t i = 0; i < l->n; i++)
+		if (is_sure(&l->rows[i], l->n))
+			l->rows[l->n_sure++] = l->rows[i];
+		else
+			room[unsure++] = l->rows[i];
+	memcpy(l->rows + l->n_sure, room, unsure * sizeof(*room));
+}
+
+/* Names that both have come once: those of `before` alone come behind. */
+static int list(struct moved_list *l, const struct side *before, const struct side *after, bool cum)
+{
+	const size_t most = before->by.n + after->by.n;
+	struct moved *room = calloc(most + 1, sizeof(*room));
+	l->rows = calloc(most + 1, sizeof(*l->rows));
+	if (!room || !l->rows) {
+		free(room);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < after->by.n; i++)
+		add_row(l, before, after, after->by.rows[i].name, cum);
+	for (size_t i = 0; i < before->by.n; i++)
+		if (!after->by.n ||
+			!bsearch(&before->by.rows[i], after->by.rows, after->by.n, sizeof(*after->by.rows), by_name))
+			add_row(l, before, after, before->by.rows[i].name, cum);
+	order(l, room);
+	free(room);
+	return 0;
+}
+
+int moved_find(
+	const struct profile *before, const struct profile *after, const char *type, bool cum, struct moved_list *ret)
+{
+	struct side a = {0}, b = {0};
+	*ret = (struct moved_list){0};
+	int r = open_side(&a, before, type);
+	if (r == 0)
+		r = open_side(&b, after, type);
+	if (r == 0)
+		r = list(ret, &a, &b, cum);
+	close_side(&a);
+	close_side(&b);
+	return r;
+}
+
+void moved_done(struct moved_list *l)
+{
+	free(l->rows);
+	*l = (struct moved_list){0};
+}

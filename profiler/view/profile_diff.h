@@ -1,0 +1,29 @@
+/*
+ * profile_diff - two profiles by function: whose share of all has changed, by how much, and how likely it is that a change as
+ * large comes by chance when nothing has changed (two-sided z-test of two proportions of samples: each sample is taken
+ * to be a draw of its own). Shares, because windows are of different lengths.
+ */
+#pragma once
+
+#include "profiler/pprof/profile.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define MOVED_SURE 0.05 /* of all functions of both together: one is sure where chance * n is less */
+
+struct moved {
+	const char *name;
+	double before, after; /* shares of all, 0 to 1 */
+	double chance;	      /* 0 to 1; -1: not known, no samples are counted */
+};
+
+struct moved_list {
+	struct moved *rows; /* the sure ones first, then by how much they moved */
+	size_t n, n_sure;
+};
+
+/* cum: by what functions have with all that they call; else by their own. 0, -EINVAL (no such type), -ENOMEM. */
+int moved_find(
+	const struct profile *before, const struct profile *after, const char *type, bool cum, struct moved_list *ret);
+void moved_done(struct moved_list *l);

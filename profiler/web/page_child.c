@@ -1,0 +1,215 @@
+#include "profiler/web/page_child.h"
+
+#include "oci/base/child_process.h"
+#include "oci/base/clock.h"
+#include "oci/base/fd.h"
+#include "oci/base/log.h"
+#include "oci/isolation/seccomp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+struct said { /* by the job, with the descriptor */
+	uint32_t status, kind;
+	char file[256];
+};
+
+struct pagejobs {
+	struct loop *loop;
+	unsigned running, heavy;
+	uint64_t held; /* bytes of answers in memory */
+};
+
+struct pagejob {
+	struct pagejobs *jobs;
+	struct loop_source source;
+	int sock; /* -1: it has ended */
+	bool forgotten, heavy;
+	void (*done)(void *arg);
+	void *arg;
+	int answer; /* -1: none, yet or ever */
+	uint64_t bytes;
+	struct said said;
+};
+
+/* --- the process ---------------------------------------------------------------------------------------- */
+
+static int give(int sock, const struct said *said, int fd)
+{
+	return fd_send(sock, said, sizeof(*said), &fd, 1);
+}
+
+static int give_text(int sock, const struct said *said, const char *text, size_t len)
+{
+	fd_auto fd = memfd_create("page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int r = fd < 0 ? -errno : len > PAGEJOB_ANSWER_MAX ? -EFBIG : fd_write_all(fd, text, len);
+	if (r == 0 && fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) < 0)
+		r = -errno;
+	return r < 0 ? r : give(sock, said, fd);
+}
+
+static int answer(const struct page_question *q, int sock)
+{
+	struct page_answer a;
+	int r = page_answer(q, &a);
+	if (r < 0)
+		return r;
+	struct said said = {.status = a.status, .kind = a.kind};
+	snprintf(said.file, sizeof(said.file), "%s", a.file);
+	return a.fd >= 0 ? give(sock, &said, a.fd) : give_text(sock, &said, a.text, a.len);
+}
+
+/* Nothing is freed at its end: that is near, and the kernel is faster. */
+static _Noreturn void become_job(const struct page_question *q, int sock)
+{
+	struct err e = {0};
+	const int keep[] = {q->spool, sock};
+	prctl(PR_SET_NAME, "pilliond-page");
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	fd_close_all_but(keep, sizeof(keep) / sizeof(keep[0]));
+	if (process_bound(PAGEJOB_MEMORY, PAGEJOB_S) < 0 || seccomp_enter(SECCOMP_PAGE, &e) < 0)
+		_exit(1);
+	_exit(answer(q, sock) < 0);
+}
+
+/* --- who waits for it ----------------------------------------------------------------------------------- */
+
+int pagejobs_new(struct loop *l, struct pagejobs **ret)
+{
+	struct pagejobs *j = calloc(1, sizeof(*j));
+	if (!j)
+		return -ENOMEM;
+	j->loop = l;
+	signal(SIGCHLD, SIG_IGN); /* the kernel reaps them */
+	*ret = j;
+	return 0;
+}
+
+static void let_go(struct pagejob *job)
+{
+	if (job->answer >= 0)
+		job->jobs->held -= job->bytes;
+	fd_close(job->answer);
+	free(job);
+}
+
+static void end(struct pagejob *job)
+{
+	loop_del(job->jobs->loop, &job->source);
+	job->sock = fd_close(job->sock);
+	job->jobs->running--;
+	job->jobs->heavy -= job->heavy;
+	if (job->forgotten)
+		let_go(job);
+	else
+		job->done(job->arg);
+}
+
+/* A page does not change while it is sent; a file of the spool is never written to again. */
+static bool is_answer(const struct said *said, int fd, uint64_t *ret_bytes)
+{
+	struct stat st;
+	const bool is_file = said->kind == PAGE_IS_PROFILE || said->kind == PAGE_IS_REPORT;
+	if (said->kind >= PAGE_KINDS || said->status < 200 || said->status > 599 || fstat(fd, &st) < 0 ||
+		!S_ISREG(st.st_mode) || st.st_size > PAGEJOB_ANSWER_MAX)
+		return false;
+	*ret_bytes = is_file ? 0 : (uint64_t)st.st_size;
+	return is_file || (fcntl(fd, F_GET_SEALS) & SEALS) == SEALS;
+}
+
+static void on_answer(void *arg, uint32_t events)
+{
+	struct pagejob *job = arg;
+	int fd = -1;
+	size_t n = 0;
+	ssize_t got = fd_recv(job->sock, &job->said, sizeof(job->said), &fd, 1, &n);
+	if (got == -EAGAIN)
+		return;
+	job->said.file[sizeof(job->said.file) - 1] = 0;
+	if (got == sizeof(job->said) && n == 1 && is_answer(&job->said, fd, &job->bytes)) {
+		job->answer = fd;
+		job->jobs->held += job->bytes;
+	} else if (n) {
+		fd_close(fd);
+	}
+	if (job->answer < 0)
+		log_line(LOG_WARNING, "outcome=\"no page\" reason=\"the process that was to make it has ended\"");
+	end(job);
+}
+
+static struct pagejob *new_job(struct pagejobs *j, int sock)
+{
+	struct pagejob *job = calloc(1, sizeof(*job));
+	if (!job)
+		return NULL;
+	*job = (struct pagejob){.jobs = j, .source.fd = -1, .sock = sock, .answer = -1};
+	if (loop_add(j->loop, &job->source, sock, EPOLLIN, on_answer, job) == 0)
+		return job;
+	free(job);
+	return NULL;
+}
+
+int pagejob_start(
+	struct pagejobs *j, const struct page_question *q, void (*done)(void *arg), void *arg, struct pagejob **ret)
+{
+	int pair[2];
+	const bool heavy = page_is_heavy(q);
+	if (j->running >= PAGEJOBS_MAX || (heavy && j->heavy))
+		return -EAGAIN;
+	if (j->held >= PAGEJOBS_HELD_MAX)
+		return -ENOBUFS;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	struct pagejob *job = new_job(j, pair[0]);
+	pid_t pid = job ? fork() : -1;
+	int r = job ? -errno : -ENOMEM;
+	if (pid == 0)
+		become_job(q, pair[1]);
+	fd_close(pair[1]);
+	if (pid < 0) {
+		if (job)
+			loop_del(j->loop, &job->source);
+		fd_close(pair[0]);
+		free(job);
+		return r;
+	}
+	job->done = done;
+	job->arg = arg;
+	job->heavy = heavy;
+	j->running++;
+	j->heavy += heavy;
+	*ret = job;
+	return 0;
+}
+
+int pagejob_answer(const struct pagejob *job, struct page_answer *ret)
+{
+	if (job->sock >= 0)
+		return -EINPROGRESS;
+	if (job->answer < 0)
+		return -EPIPE;
+	*ret = (struct page_answer){.status = job->said.status, .kind = job->said.kind, .fd = job->answer};
+	snprintf(ret->file, sizeof(ret->file), "%s", job->said.file);
+	return 0;
+}
+
+void pagejob_forget(struct pagejob *job)
+{
+	if (!job)
+		return;
+	job->forgotten = true;
+	if (job->sock < 0)
+		let_go(job);
+}

@@ -1,0 +1,19 @@
+/*
+ * process_usage - what the processes of a pilliond take, by /proc (proc(5)): the topmost one and all below it.
+ * Where the kernel does not list children (CONFIG_PROC_CHILDREN) it is the topmost and the caller.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#define PROCESSES_MAX 64
+
+struct process_use {
+	char name[16]; /* as /proc has it */
+	unsigned n;    /* of that name */
+	uint64_t resident, cpu_us;
+};
+
+/* Summed up by name: how many there are in `ret`. */
+unsigned processes_look(pid_t top, struct process_use ret[PROCESSES_MAX]);

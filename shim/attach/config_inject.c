@@ -1,0 +1,267 @@
+#include "shim/attach/config_inject.h"
+
+#include "oci/base/json_parse.h"
+#include "oci/config/options.h"
+#include "oci/runtime/hook_input.h"
+#include "shim/attach/app_inside.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SWITCH ANNOTATION_PREFIX "profile"
+#define TEXT_MAX 4400 /* an annotation's value, and a key */
+
+static bool contains(const char *text, size_t len, const char *what)
+{
+	return memmem(text, len, what, strlen(what)) != NULL;
+}
+
+bool instrument_is_asked(const char *text, size_t len)
+{
+	return contains(text, len, "\"" SWITCH);
+}
+
+/* What cannot stand between quotes as it is: then it is no path of ours. */
+static int plain(const char *text, struct err *e)
+{
+	for (const char *c = text; *c; c++)
+		if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ')
+			return err_say(e, -EINVAL,
+				"a path with quotes, backslashes or control characters in it: %.100s", text);
+	return 0;
+}
+
+/* A string's bytes without its quotes; false: absent, or no string. */
+static bool text_at(const struct splice *s, const char *const path[], const char **ret, size_t *ret_len)
+{
+	if (splice_get(s, path, ret, ret_len, NULL) < 0 || **ret != '"')
+		return false;
+	*ret += 1;
+	*ret_len -= 2;
+	return true;
+}
+
+/* --- the hook ----------------------------------------------------------------------------------------------------- */
+
+int instrument_hook(struct splice *s, const char *hook, const char *etc, struct err *e)
+{
+	static const char *const stages[] = {"createRuntime", "poststop"};
+	char entry[2048];
+	int r = plain(hook, e);
+	if (r == 0 && etc)
+		r = plain(etc, e);
+	const int n =
+		snprintf(entry, sizeof(entry), "{\"path\":\"%s\",\"args\":[\"pillion-hook\"%s%s%s],\"timeout\":%d}",
+			hook, etc ? ",\"--etc\",\"" : "", etc ? etc : "", etc ? "\"" : "", HOOK_TIMEOUT_S);
+	if (r == 0 && (n < 0 || (size_t)n >= sizeof(entry)))
+		r = err_say(e, -EINVAL, "the hook's path is too long");
+	for (size_t i = 0; r == 0 && i < sizeof(stages) / sizeof(stages[0]); i++) {
+		const char *const path[] = {"hooks", stages[i], NULL};
+		const char *had;
+		size_t len;
+		r = splice_get(s, path, &had, &len, e);
+		if (r == 0 && contains(had, len, "/pillion-hook\""))
+			continue;
+		if (r == 0 || r == -ENOENT)
+			r = splice_append(s, path, entry, e);
+	}
+	return r;
+}
+
+/* --- the library -------------------------------------------------------------------------------------------------- */
+
+static bool is(const char *text, size_t len, const char *what)
+{
+	return len == strlen(what) && !memcmp(text, what, len);
+}
+
+static bool is_sandbox(const struct splice *s)
+{
+	for (size_t i = 0; reader_sandbox_keys[i]; i++) {
+		const char *const path[] = {"annotations", reader_sandbox_keys[i], NULL};
+		const char *type;
+		size_t len;
+		if (text_at(s, path, &type, &len) && is(type, len, "sandbox"))
+			return true;
+	}
+	return false;
+}
+
+/* Its annotation: the one for its own name, else that of all. */
+static bool request_of(const struct splice *s, const char **ret, size_t *ret_len)
+{
+	for (size_t i = 0; reader_name_keys[i]; i++) {
+		const char *const path[] = {"annotations", reader_name_keys[i], NULL};
+		char key[TEXT_MAX];
+		const char *const own[] = {"annotations", key, NULL};
+		const char *name;
+		size_t len;
+		if (!text_at(s, path, &name, &len) || len > 256)
+			continue;
+		snprintf(key, sizeof(key), SWITCH "/container.%.*s", (int)len, name);
+		if (text_at(s, own, ret, ret_len))
+			return true;
+	}
+	return text_at(s, (const char *const[]){"annotations", SWITCH, NULL}, ret, ret_len);
+}
+
+/* One of the list, with whatever is behind it. */
+static bool asks_within(const char *list, size_t len)
+{
+	static const char *const events[] = {"alloc", "calls", "crash"};
+	const char *const end = list + len;
+	for (const char *at = list; at < end; at++) {
+		const char *comma = memchr(at, ',', (size_t)(end - at)), *to = comma ? comma : end;
+		while (at < to && *at == ' ')
+			at++;
+		for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+			const size_t n = strlen(events[i]);
+			if ((size_t)(to - at) >= n && !memcmp(at, events[i], n) &&
+				((size_t)(to - at) == n || strchr(":/@ ", at[n])))
+				return true;
+		}
+		at = to;
+	}
+	return false;
+}
+
+static bool is_read_only(const struct json *mount)
+{
+	const struct json *options = json_member(mount, "options");
+	const char *one;
+	for (size_t i = 0; (one = json_text(json_item(options, i), NULL)); i++)
+		if (!strcmp(one, "ro") || !strcmp(one, "rro"))
+			return true;
+	return false;
+}
+
+/* A directory on the way to our mount point: it is made there, or the container does not start. */
+static bool is_on_the_way(const char *destination)
+{
+	static const char *const dirs[] = {"/run", "/var/run", APP_INSIDE_DIR, ("/var" APP_INSIDE_DIR)};
+	size_t len = strlen(destination);
+	while (len > 1 && destination[len - 1] == '/')
+		len--;
+	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++)
+		if (strlen(dirs[i]) == len && !strncmp(destination, dirs[i], len))
+			return true;
+	return false;
+}
+
+/* 1, or -EINVAL with a sentence: the runtime could not make the mount point. */
+static int has_place(const struct splice *s, struct err *e)
+{
+	static const char *const mounts[] = {"mounts", NULL};
+	struct json *doc = NULL;
+	const char *list, *destination;
+	char *text = NULL;
+	size_t len;
+	if (splice_get(s, mounts, &list, &len, NULL) < 0)
+		return 1;
+	int r = asprintf(&text, "{\"mounts\":%.*s}", (int)len, list);
+	r = r < 0 ? err_set(e, -ENOMEM, "no memory") : json_parse(text, (size_t)r, &doc, e);
+	const struct json *all = json_member(doc, "mounts"), *mount;
+	for (size_t i = 0; r == 0 && (mount = json_item(all, i)); i++) {
+		destination = json_text(json_member(mount, "destination"), NULL);
+		if (destination && is_on_the_way(destination) && is_read_only(mount))
+			r = err_say(e, -EINVAL, "%.100s is mounted read-only, and it would be in there", destination);
+	}
+	json_free(doc);
+	free(text);
+	return r < 0 ? r : 1;
+}
+
+int instrument_wants_library(const struct splice *s, struct err *e)
+{
+	static const char *const annotations[] = {"annotations", NULL}, *const namespaces[] = {
+										"linux", "namespaces", NULL};
+	const char *text;
+	size_t len;
+	int r = splice_get(s, annotations, &text, &len, e);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	if (is_sandbox(s) || !request_of(s, &text, &len) || !asks_within(text, len))
+		return 0;
+	r = splice_get(s, namespaces, &text, &len, e);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	return r == 0 && contains(text, len, "\"user\"")
+		       ? err_say(e, -EINVAL, "libpillion does nothing in a user namespace")
+		       : has_place(s, e);
+}
+
+/* "LD_PRELOAD=a" becomes "LD_PRELOAD=a:ours". */
+static int add_preload(struct splice *s, struct err *e)
+{
+	static const char *const path[] = {"process", "env", NULL};
+	static const char preload[] = "\"LD_PRELOAD=";
+	const char *env, *had = NULL;
+	size_t len;
+	int r = splice_get(s, path, &env, &len, e);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	if (r == 0)
+		had = memmem(env, len, preload, strlen(preload));
+	if (had && had[-1] == '\\') /* within another one's value */
+		had = NULL;
+	if (!had)
+		return splice_append(s, path, "\"LD_PRELOAD=" APP_INSIDE_LIBRARY "\"", e);
+	const char *value = had + strlen(preload), *end = strchr(value, '"');
+	if (memchr(value, '\\', (size_t)(end - value)))
+		return err_say(e, -EINVAL, "its LD_PRELOAD has a backslash in it");
+	if (contains(value, (size_t)(end - value), APP_INSIDE_LIBRARY))
+		return 0;
+	char *with;
+	const int n = asprintf(&with, "%.*s%s" APP_INSIDE_LIBRARY "%.*s", (int)(end - env), env, end > value ? ":" : "",
+		(int)(len - (size_t)(end - env)), end);
+	if (n < 0)
+		return err_set(e, -ENOMEM, "no memory");
+	r = splice_set(s, path, with, e);
+	free(with);
+	return r;
+}
+
+int instrument_library(struct splice *s, const char *library, struct err *e)
+{
+	static const char *const mounts[] = {"mounts", NULL}, *const env[] = {"process", "env", NULL};
+	char entry[2048];
+	const char *had;
+	size_t len;
+	int r = plain(library, e);
+	if (r < 0)
+		return r;
+	if (splice_get(s, mounts, &had, &len, NULL) == 0 && contains(had, len, "\"" APP_INSIDE_LIBRARY "\""))
+		return 0; /* whoever made it has thought of it */
+	snprintf(entry, sizeof(entry),
+		"{\"destination\":\"" APP_INSIDE_LIBRARY
+		"\",\"type\":\"bind\",\"source\":\"%s\",\"options\":[\"bind\",\"ro\","
+		"\"nosuid\",\"nodev\"]}",
+		library);
+	r = splice_append(s, mounts, entry, e);
+	if (r == 0)
+		r = add_preload(s, e);
+	return r == 0 ? splice_append(s, env, "\"PILLION_SOCKET=" APP_INSIDE_SOCKET "\"", e) : r;
+}
+
+/* --- the root ----------------------------------------------------------------------------------------------------- */
+
+int instrument_root(struct splice *s, const char *bundle, struct err *e)
+{
+	static const char *const path[] = {"root", "path", NULL}, *const mounts[] = {"mounts", NULL};
+	char root[8192];
+	const char *had;
+	size_t len;
+	if (splice_get(s, mounts, &had, &len, NULL) == 0 && contains(had, len, "\"..")) /* "source": "../data" */
+		return err_say(e, -EINVAL, "a mount comes from outside of the bundle, by \"..\"");
+	if (!text_at(s, path, &had, &len))
+		return err_say(e, -EINVAL, "it has no root.path");
+	if (len && *had == '/')
+		return 0;
+	int r = plain(bundle, e);
+	const int n = snprintf(root, sizeof(root), "\"%s/%.*s\"", bundle, (int)len, had);
+	if (r == 0 && (n < 0 || (size_t)n >= sizeof(root)))
+		r = err_say(e, -EINVAL, "root.path is too long");
+	return r < 0 ? r : splice_set(s, path, root, e);
+}

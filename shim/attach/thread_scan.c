@@ -1,0 +1,233 @@
+#include "shim/attach/thread_scan.h"
+
+#include "oci/base/child_process.h"
+#include "oci/base/fd.h"
+#include "oci/isolation/cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS (2 * CENSUS_MAX)
+
+struct process {
+	pid_t pid, parent;
+	bool member;
+};
+
+struct census {
+	struct census_scope scope;
+	struct census_task *tasks;
+	size_t n, room;
+	uint32_t *buckets; /* by proc_tid: index + 1, open addressing */
+	struct process *processes;
+	size_t n_processes, processes_room;
+};
+
+int census_new(const struct census_scope *scope, struct census **ret)
+{
+	struct census *c = calloc(1, sizeof(*c));
+	if (c)
+		c->buckets = calloc(BUCKETS, sizeof(*c->buckets));
+	if (!c || !c->buckets) {
+		free(c);
+		return -ENOMEM;
+	}
+	c->scope = *scope;
+	*ret = c;
+	return 0;
+}
+
+struct census *census_free(struct census *c)
+{
+	if (c) {
+		free(c->tasks);
+		free(c->buckets);
+		free(c->processes);
+	}
+	free(c);
+	return NULL;
+}
+
+size_t census_count(const struct census *c)
+{
+	return c->n;
+}
+
+struct census_task *census_at(struct census *c, size_t i)
+{
+	return &c->tasks[i];
+}
+
+/* Room for one more. */
+static int grow(void **array, size_t n, size_t *room, size_t size)
+{
+	if (n < *room)
+		return 0;
+	size_t more = *room ? 2 * *room : 64;
+	void *p = reallocarray(*array, more, size);
+	if (!p)
+		return -ENOMEM;
+	*array = p;
+	*room = more;
+	return 0;
+}
+
+/* --- threads ------------------------------------------------------------------------------------------- */
+
+static uint32_t *slot(const struct census *c, pid_t proc_tid)
+{
+	uint32_t at = (uint32_t)proc_tid * 2654435761u % BUCKETS;
+	while (c->buckets[at] && c->tasks[c->buckets[at] - 1].proc_tid != proc_tid)
+		at = (at + 1) % BUCKETS;
+	return &c->buckets[at];
+}
+
+void census_rename(struct census_task *t)
+{
+	char path[64], text[64];
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", (int)t->proc_pid, (int)t->proc_tid);
+	if (fd_read_text(AT_FDCWD, path, text, sizeof(text)) == 0)
+		snprintf(t->name, sizeof(t->name), "%.15s", text);
+}
+
+/* 1: it is new. A thread that is gone already is 0. */
+static int add_task(struct census *c, pid_t proc_pid, pid_t proc_tid)
+{
+	uint32_t *at = slot(c, proc_tid);
+	if (*at) {
+		c->tasks[*at - 1].alive = true;
+		return 0;
+	}
+	if (c->n == CENSUS_MAX)
+		return -E2BIG;
+	struct census_task t = {
+		.proc_pid = proc_pid, .proc_tid = proc_tid, .pid = proc_pid, .tid = proc_tid, .alive = true};
+	/* who is not seen from our pid namespace cannot be attached to from there */
+	if (c->scope.depth > 1 && (process_nspid_at(proc_tid, c->scope.depth, &t.tid) < 0 ||
+					  process_nspid_at(proc_pid, c->scope.depth, &t.pid) < 0))
+		return 0;
+	int r = grow((void **)&c->tasks, c->n, &c->room, sizeof(*c->tasks));
+	if (r < 0)
+		return r;
+	census_rename(&t);
+	c->tasks[c->n++] = t;
+	*at = (uint32_t)c->n;
+	return 1;
+}
+
+/* --- directories of numbers ---------------------------------------------------------------------------- */
+
+typedef int number_fn(struct census *c, pid_t owner, pid_t number);
+
+/* Sum of what fn returns for the numbers in a directory of /proc, or its first error. One that is gone has none. */
+static int each_number(struct census *c, const char *path, pid_t owner, number_fn *fn)
+{
+	int sum = 0, fd = fd_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
+	if (fd < 0)
+		return fd == -ENOENT || fd == -ESRCH ? 0 : fd;
+	DIR *d = fdopendir(fd);
+	if (!d)
+		return fd_close(fd), -ENOMEM;
+	for (struct dirent *de; sum >= 0 && (de = readdir(d));) {
+		char *end;
+		long number = strtol(de->d_name, &end, 10);
+		int r = *end || number <= 0 ? 0 : fn(c, owner, (pid_t)number);
+		sum = r < 0 ? r : sum + r;
+	}
+	closedir(d);
+	return sum;
+}
+
+static int add_threads(struct census *c, pid_t pid)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	return each_number(c, path, pid, add_task);
+}
+
+/* --- processes ----------------------------------------------------------------------------------------- */
+
+static bool is_below(const char *path, const char *cgroup)
+{
+	size_t n = strlen(cgroup);
+	return !strncmp(path, cgroup, n) && (!path[n] || path[n] == '/');
+}
+
+static bool in_cgroup(const struct census *c, pid_t pid)
+{
+	char path[1024];
+	const char *controller = c->scope.controller[0] ? c->scope.controller : NULL;
+	return cgroup_path(pid, controller, path, sizeof(path)) == 0 && is_below(path, c->scope.cgroup);
+}
+
+/* Who was in it once stays, whoever its parent is by now. */
+static bool was_member(const struct census *c, pid_t pid)
+{
+	uint32_t at = *slot(c, pid);
+	return at && c->tasks[at - 1].proc_pid == pid;
+}
+
+static int add_process(struct census *c, pid_t none, pid_t pid)
+{
+	int r = grow((void **)&c->processes, c->n_processes, &c->processes_room, sizeof(*c->processes));
+	if (r < 0)
+		return r;
+	struct process p = {.pid = pid};
+	if (c->scope.cgroup[0]) {
+		p.member = in_cgroup(c, pid);
+	} else {
+		p.member = pid == c->scope.root || was_member(c, pid);
+		p.parent = p.member ? 0 : process_parent(pid);
+	}
+	c->processes[c->n_processes++] = p;
+	return 0;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct process *p = a, *q = b;
+	return (p->pid > q->pid) - (p->pid < q->pid);
+}
+
+static bool is_member(const struct census *c, pid_t pid)
+{
+	struct process key = {.pid = pid};
+	const struct process *p = bsearch(&key, c->processes, c->n_processes, sizeof(key), by_pid);
+	return p && p->member;
+}
+
+/* Children of members are members, until there are no more. */
+static void spread(struct census *c)
+{
+	bool more = true;
+	qsort(c->processes, c->n_processes, sizeof(*c->processes), by_pid);
+	while (more) {
+		more = false;
+		for (size_t i = 0; i < c->n_processes; i++) {
+			struct process *p = &c->processes[i];
+			if (!p->member && p->parent > 0 && p->pid != c->scope.except && is_member(c, p->parent))
+				p->member = more = true;
+		}
+	}
+}
+
+int census_look(struct census *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		c->tasks[i].alive = false;
+	c->n_processes = 0;
+	int r = each_number(c, "/proc", 0, add_process), new = 0;
+	if (r < 0)
+		return r;
+	if (!c->scope.cgroup[0])
+		spread(c);
+	for (size_t i = 0; r >= 0 && i < c->n_processes; i++) {
+		r = c->processes[i].member ? add_threads(c, c->processes[i].pid) : 0;
+		new += r > 0 ? r : 0;
+	}
+	return r < 0 ? r : new;
+}

@@ -1,0 +1,29 @@
+/*
+ * attach_strategy - the ways events can be attached to a container, best first, as one table.
+ *
+ *	cgroup	PERF_FLAG_PID_CGROUP per CPU: everything in the container, exec'ed, setuid and later processes
+ *		included. Needs CAP_PERFMON (or perf_event_paranoid <= 0) and a cgroup of the container's own.
+ *	process	per CPU on the init with inherit and enable_on_exec: works unprivileged; loses what was not
+ *		forked by the init (exec sessions) and what execs a setuid or unreadable program.
+ *	threads	per CPU on every thread that there is, with inherit: what runs already, unprivileged as well.
+ *	timers	no perf events at all: CPU timers of its threads, by libpillion in the program
+ * (shim/libpillion/cputime/cpu_timers.h).
+ *
+ * Each but the last comes with and without kernel frames. `auto` tries them in that order; every refusal is kept as a
+ * sentence. What runs already cannot be attached to by `process`, what has not begun yet needs no `threads`; `timers`
+ * are for what has a socket for libpillion (TARGET_APP), where perf is refused.
+ */
+#pragma once
+
+#include "oci/config/options.h"
+#include "shim/protocol/messages.h"
+
+struct attempt {
+	enum strategy strategy;
+	bool kernel;
+	const char *name; /* "cgroup", "process, user code only" */
+};
+
+/* Row `i` of the table for what was asked; NULL behind the last. running: the target runs already; app: TARGET_APP. */
+const struct attempt *strategy_attempt(enum attach asked, bool running, bool app, size_t i);
+const char *strategy_name(enum strategy strategy); /* "cgroup" */

@@ -1,0 +1,21 @@
+/*
+ * start_reply - what `pilliond --library` tells the program that started it (launch.h), by an inherited pipe, once its
+ * socket listens and the program is profiled, or cannot be. One message, written in one piece; an end without one: it
+ * died.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <sys/un.h>
+
+#define STARTED_MAGIC 0x73746172 /* "star" */
+#define STARTED_VERSION 1
+#define STARTED_PIPE 3 /* the descriptor, in pilliond */
+
+struct started {
+	uint32_t magic, version;
+	int32_t code; /* 0, or -errno */
+	uint32_t reserved;
+	char socket[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* PILLION_SOCKET */
+	char text[320];						  /* why not, or what is less than asked for */
+};

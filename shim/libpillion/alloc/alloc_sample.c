@@ -1,0 +1,173 @@
+#include "shim/libpillion/alloc/alloc_sample.h"
+
+#include "shim/libpillion/alloc/live_slots.h"
+#include "shim/libpillion/core/connection.h"
+#include "shim/libpillion/core/labels.h"
+#include "shim/libpillion/core/syscall.h"
+#include "shim/libpillion/cputime/cpu_timers.h"
+
+#include <string.h>
+#include <sys/uio.h>
+
+#define STACK_NEAR (64u << 10) /* from a frame of ours to who was called, or interrupted, on the same stack */
+#define STACK_FAR (64u << 20)  /* the end of a stack is not farther away, and between two is more (mmap_base) */
+
+/* xorshift64* (Vigna, 2016) */
+static uint64_t draw(uint64_t *random)
+{
+	*random ^= *random >> 12;
+	*random ^= *random << 25;
+	*random ^= *random >> 27;
+	return *random * 0x2545f4914f6cdd1d;
+}
+
+/* ln(x) of x in (0, 1]: 2^e * m, and the series of atanh for the rest; good to 1e-9. There is no libm. */
+static double logarithm(double x)
+{
+	uint64_t bits;
+	memcpy(&bits, &x, sizeof(bits));
+	const int exponent = (int)(bits >> 52) - 1023;
+	bits = (bits & 0xfffffffffffff) | 0x3ff0000000000000;
+	memcpy(&x, &bits, sizeof(x));
+	const double z = (x - 1) / (x + 1), z2 = z * z;
+	double sum = 0;
+	for (int k = 21; k > 0; k -= 2)
+		sum = sum * z2 + 1.0 / k;
+	return 2 * z * sum + exponent * 0.693147180559945309;
+}
+
+int64_t sample_draw(uint64_t *random, uint64_t mean)
+{
+	const double u = ((double)(draw(random) >> 11) + 1) / 9007199254740992.0;
+	const double distance = -logarithm(u) * (double)mean;
+	return distance < 1 ? 1 : (int64_t)distance;
+}
+
+static void seed(struct thread *t)
+{
+	t->random ^= (uintptr_t)t * 0x9e3779b97f4a7c15 ^ (uint64_t)process_clock();
+	if (!process_is_quiet())
+		t->random ^= __builtin_ia32_rdtsc();
+	t->random = t->random ? t->random : 1;
+	for (int i = 0; i < 4; i++)
+		draw(&t->random);
+}
+
+/*
+ * A thread begins somewhere between two samples, which by an exponential distribution is as far from the next as the
+ * last one was. What this allocation has taken from `left` counts.
+ */
+static bool begin(struct thread *t, uint64_t mean)
+{
+	if (!t->random)
+		seed(t);
+	t->mean = mean;
+	t->left += mean ? sample_draw(&t->random, mean) : (int64_t)PROCESS_MEAN_NONE;
+	return mean && t->left < 0;
+}
+
+bool sample_due(struct thread *t)
+{
+	if (!process_has_begun()) {
+		t->left = 0;
+		return false;
+	}
+	struct process *p = process_get();
+	const uint64_t mean = p ? __atomic_load_n(&p->mean, __ATOMIC_RELAXED) : 0;
+	if (mean != t->mean || !mean) {
+		t->left = t->left < -(int64_t)PROCESS_MEAN_NONE && !mean ? 0 : t->left;
+		if (!begin(t, mean))
+			return false;
+	}
+	t->left = sample_draw(&t->random, mean);
+	return true;
+}
+
+/*
+ * How much there is from sp on: of the thread that the program began with up to where its arguments lie, of others up
+ * to where their library has its own data, which is at the top of their stacks. Where that is not plausible, the most.
+ */
+uint32_t sample_stack_bytes(uint64_t sp, uint64_t tp)
+{
+	const uint64_t ends[] = {process_stack_end(), tp};
+	uint64_t most = SAMPLE_STACK_MAX;
+	for (unsigned i = 0; i < 2; i++)
+		if (ends[i] > sp && ends[i] - sp < STACK_FAR && ends[i] - sp < most)
+			most = ends[i] - sp;
+	return (uint32_t)most & ~7u;
+}
+
+uint32_t sample_copy_stack(uint32_t tid, uint64_t sp, uint8_t *to, uint32_t most)
+{
+	struct iovec into = {to, most}, from = {(void *)(uintptr_t)sp, most};
+	long n = process_is_quiet() ? -1 : sys_call(process_vm_readv, tid, &into, 1, &from, 1, 0);
+	/* not allowed: of a stack that is the one we stand on, its page is there */
+	if (n <= 0 && sp - (uintptr_t)__builtin_frame_address(0) < STACK_NEAR) {
+		n = (long)(4096 - sp % 4096);
+		n = n > (long)most ? (long)most : n;
+		memcpy(to, from.iov_base, (size_t)n);
+	}
+	return n > 0 ? (uint32_t)n & ~7u : 0;
+}
+
+static void know(struct thread *t, const struct process *p)
+{
+	if (t->pid == p->pid || process_is_quiet())
+		return;
+	t->tid = (uint32_t)sys_call(gettid);
+	t->pid = p->pid;
+}
+
+void sample_alloc(struct thread *t, const struct sample_regs *r, const void *ptr, size_t bytes)
+{
+	struct process *p = process_now();
+	struct area_place place;
+	bool wake;
+	if (!p)
+		return;
+	know(t, p);
+	const uint64_t id = slots_add(&p->area, ptr, bytes);
+	const uint32_t most = sample_stack_bytes(r->sp, (uint64_t)(uintptr_t)__builtin_thread_pointer());
+	const int64_t now = process_clock();
+	const uint32_t more = timers_more();
+	if (area_reserve(&p->area, (uint32_t)sizeof(struct area_record) + more + most, &place, &wake)) {
+		struct area_record *to = (struct area_record *)place.at;
+		uint8_t *stack = (uint8_t *)(to + 1) + more;
+		*to = (struct area_record){.kind = AREA_ALLOC,
+			.tid = t->tid,
+			.time = (uint64_t)now,
+			.ip = r->ip,
+			.sp = r->sp,
+			.bp = r->bp,
+			.bx = r->bx,
+			.r12 = r->r12,
+			.r13 = r->r13,
+			.r14 = r->r14,
+			.r15 = r->r15,
+			.bytes = bytes,
+			.id = id,
+			.labels = labels_in(&p->area, t->labels),
+			.more = more};
+		if (more)
+			timers_name((struct area_more *)(to + 1));
+		to->stack = sample_copy_stack(t->tid, r->sp, stack, most);
+		place.size = (uint32_t)sizeof(*to) + more + to->stack;
+		area_publish(&p->area, &place);
+	}
+	if (wake)
+		process_wake(p);
+	process_tend(p, now);
+}
+
+uint32_t sample_find(const void *ptr)
+{
+	const struct process *p = process_now();
+	return p ? slots_find(&p->area, ptr) : 0;
+}
+
+void sample_freed(uint32_t found, const void *ptr)
+{
+	const struct process *p = found ? process_now() : NULL;
+	if (p)
+		slots_empty(&p->area, found, ptr);
+}

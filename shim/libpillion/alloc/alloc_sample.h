@@ -1,0 +1,51 @@
+/*
+ * alloc_sample - one sample of an allocation: where, how much, and by which stack.
+ *
+ * Sampled is as if each byte that is allocated were one with a probability of 1 / mean: the distance from one to the
+ * next is drawn from the exponential distribution. An allocation is sampled if any of its bytes is, so one of `bytes`
+ * stands for 1 / (1 - exp(-bytes / mean)) of its size: unbiased, for their number as for their sum. The profiler
+ * scales.
+ *
+ * A stack is copied by process_vm_readv(2) of ourselves: of memory that ends, or is none, it copies what there is.
+ */
+#pragma once
+
+#include "shim/libpillion/core/thread_state.h"
+
+#include <stddef.h>
+
+#define SAMPLE_STACK_MAX (32u << 10)
+
+/* Where a function of ours was called, as its unwind tables see it here. */
+struct sample_regs {
+	uint64_t ip, sp, bp, bx, r12, r13, r14, r15;
+};
+#define SAMPLE_REGS(r)                                                                                                 \
+	__asm__ volatile("leaq 0(%%rip), %%rax\n\t"                                                                    \
+			 "movq %%rax, 0(%0)\n\t"                                                                       \
+			 "movq %%rsp, 8(%0)\n\t"                                                                       \
+			 "movq %%rbp, 16(%0)\n\t"                                                                      \
+			 "movq %%rbx, 24(%0)\n\t"                                                                      \
+			 "movq %%r12, 32(%0)\n\t"                                                                      \
+			 "movq %%r13, 40(%0)\n\t"                                                                      \
+			 "movq %%r14, 48(%0)\n\t"                                                                      \
+			 "movq %%r15, 56(%0)\n\t"                                                                      \
+			 :                                                                                             \
+			 : "r"(r)                                                                                      \
+			 : "rax", "memory")
+
+/* `t->left` has just fallen below zero, and the thread is busy: draws the next one. Whether this one is sampled. */
+bool sample_due(struct thread *t);
+/* It is, and this is what came of it. */
+void sample_alloc(struct thread *t, const struct sample_regs *r, const void *p, size_t bytes);
+/* p is about to be freed, and may have been sampled (slots_maybe). For sample_freed(), when it is; 0: it was not. */
+uint32_t sample_find(const void *p);
+void sample_freed(uint32_t found, const void *p);
+
+/* Bytes from sp on that may be stack, of a thread whose own data lies at tp. */
+uint32_t sample_stack_bytes(uint64_t sp, uint64_t tp);
+/* Of what can be read there; how many. */
+uint32_t sample_copy_stack(uint32_t tid, uint64_t sp, uint8_t *to, uint32_t most);
+
+/* Of the exponential distribution with this mean, from the state of a generator (not 0). */
+int64_t sample_draw(uint64_t *random, uint64_t mean);

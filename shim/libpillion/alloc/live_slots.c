@@ -1,0 +1,73 @@
+#include "shim/libpillion/alloc/live_slots.h"
+
+#define STUCK UINT8_MAX /* a counter that was full: nobody knows any more when it is zero */
+#define NEAR 8		/* slots that one address may have, on two levels: the first few pages are used first */
+#define FIRST 8192
+
+uint8_t slots_filter[SLOTS_BLOCKS * SLOTS_BLOCK] __attribute__((aligned(64)));
+
+static void count(uint8_t *c, int by)
+{
+	uint8_t had = __atomic_load_n(c, __ATOMIC_RELAXED);
+	while (had != STUCK && !(by < 0 && had == 0))
+		if (__atomic_compare_exchange_n(c, &had, (uint8_t)(had + by), true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			return;
+}
+
+/* Where the slots of an address begin: while there are few, in a small part, of which most pages are in use. */
+static uint32_t place(const void *p, unsigned level)
+{
+	static const uint32_t levels[][2] = {
+		{0, FIRST}, {FIRST, AREA_SLOTS / 8 - FIRST}, {AREA_SLOTS / 8, AREA_SLOTS / 8 * 7}};
+	const uint64_t mixed = ((uint64_t)(uintptr_t)p >> 4) * 0x9e3779b97f4a7c15;
+	return levels[level][0] + (uint32_t)((mixed >> 32) * (levels[level][1] / NEAR) >> 32) * NEAR;
+}
+#define LEVELS 3
+
+static void raise(uint64_t *most, uint64_t to)
+{
+	uint64_t had = __atomic_load_n(most, __ATOMIC_RELAXED);
+	while (had < to && !__atomic_compare_exchange_n(most, &had, to, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+}
+
+uint64_t slots_add(const struct area *a, const void *p, uint64_t bytes)
+{
+	for (unsigned level = 0; level < LEVELS; level++) {
+		const uint32_t first = place(p, level);
+		for (uint32_t i = first; i < first + NEAR; i++) {
+			struct area_slot *s = &a->slots[i];
+			uint64_t empty = 0;
+			if (!__atomic_compare_exchange_n(
+				    &s->at, &empty, AREA_SLOT_TAKEN, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+				continue;
+			uint64_t id = 1 + __atomic_fetch_add(&a->head->last_id, 1, __ATOMIC_RELAXED);
+			s->id = id;
+			s->bytes = bytes;
+			raise(&a->head->slots, i + 1);
+			count(slots_counter(p), 1);
+			__atomic_store_n(&s->at, (uint64_t)(uintptr_t)p, __ATOMIC_RELEASE);
+			return id;
+		}
+	}
+	return 0;
+}
+
+uint32_t slots_find(const struct area *a, const void *p)
+{
+	for (unsigned level = 0; level < LEVELS; level++) {
+		const uint32_t first = place(p, level);
+		for (uint32_t i = first; i < first + NEAR; i++)
+			if (__atomic_load_n(&a->slots[i].at, __ATOMIC_ACQUIRE) == (uint64_t)(uintptr_t)p)
+				return i + 1;
+	}
+	return 0;
+}
+
+void slots_empty(const struct area *a, uint32_t slot, const void *p)
+{
+	uint64_t at = (uint64_t)(uintptr_t)p;
+	if (slot &&
+		__atomic_compare_exchange_n(&a->slots[slot - 1].at, &at, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		count(slots_counter(p), -1);
+}

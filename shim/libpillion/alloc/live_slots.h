@@ -1,0 +1,31 @@
+/*
+ * live_slots - which sampled allocations are in use, by address: the part of the area that a free(3) has to look at.
+ *
+ * Nearly all of them free what was never sampled, so there is a filter: a counter for each address, shared by few
+ * others (those of a page lie together, as memory that is freed one after the other does). Where it is zero, nothing of
+ * the kind is in use. Without locks, so from any thread and any handler.
+ */
+#pragma once
+
+#include "shim/libpillion/abi/shm_layout.h"
+
+#define SLOTS_BLOCKS 8192
+#define SLOTS_BLOCK 16
+
+extern uint8_t slots_filter[SLOTS_BLOCKS * SLOTS_BLOCK];
+
+static inline uint8_t *slots_counter(const void *p)
+{
+	const uintptr_t at = (uintptr_t)p, page = at >> 12;
+	return &slots_filter[((page ^ page >> 13) % SLOTS_BLOCKS) * SLOTS_BLOCK + (at >> 4 ^ at >> 8) % SLOTS_BLOCK];
+}
+static inline bool slots_maybe(const void *p)
+{
+	return __builtin_expect(__atomic_load_n(slots_counter(p), __ATOMIC_RELAXED) != 0, 0);
+}
+
+/* Its id, never 0; 0: no room near its place, and it is in none. */
+uint64_t slots_add(const struct area *a, const void *p, uint64_t bytes);
+/* Which one has it, from 1 on; 0: none. */
+uint32_t slots_find(const struct area *a, const void *p);
+void slots_empty(const struct area *a, uint32_t slot, const void *p); /* unless it has another one by now */

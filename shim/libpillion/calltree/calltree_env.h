@@ -1,0 +1,17 @@
+/*
+ * calltree_env - PILLION_TREE=FILE[,time]: count from the program's start, and write FILE when it exits (not where it
+ * ends by _exit, exec or a signal). %p in FILE is the pid; where there is none, a forked child's is FILE.PID, so that
+ * nobody overwrites the other's. A program that is not compiled for it writes nothing. What is wrong with FILE shows by
+ * its not being there: the program is not told.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+/* environ; false: nothing is wanted, or the process has another's privileges (AT_SECURE; also when /proc is not there)
+ */
+bool tree_setting_begin(char *const *environment);
+void tree_setting_end(void);
+/* FILE for a process: 0 or -ENAMETOOLONG. `forked`: it is another one than FILE was meant for. */
+int tree_setting_path(const char *file, int pid, bool forked, char *ret, unsigned size);
+bool tree_setting_secure(void);

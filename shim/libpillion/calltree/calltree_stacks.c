@@ -1,0 +1,240 @@
+/*
+ * Which stack an address is on, and which of its frames are left. All that is known of a stack is the frames that were
+ * seen on it: an address belongs to it between its first and its last one, and for TREE_REACH bytes around; to the
+ * nearest, where it belongs to several.
+ */
+#include "shim/libpillion/calltree/calltree_stacks.h"
+#include "shim/libpillion/core/arena.h"
+
+#define AWAY UINT64_MAX
+
+static uint64_t lowest(const struct tree_stack *s, const struct tree_frame *top)
+{
+	return s->over && s->low < TREE_SP(top->place) ? s->low : TREE_SP(top->place);
+}
+
+/* Bytes that an address is off a stack; AWAY: it is on another one */
+static uint64_t distance(const struct tree_stack *s, const struct tree_frame *top, uint64_t sp)
+{
+	if (top == s->frames)
+		return AWAY;
+	uint64_t high = TREE_SP(s->frames[1].place), low = lowest(s, top);
+	uint64_t off = sp > high ? sp - high : sp < low ? low - sp : 0;
+	return off < TREE_REACH ? off : AWAY;
+}
+
+static struct tree_stack *nearest(struct tree_stack *now, const struct tree_frame *top, uint64_t sp)
+{
+	struct tree_stack *best = NULL;
+	uint64_t least = distance(now, top, sp);
+	if (least != AWAY)
+		best = now;
+	for (struct tree_stack *s = now->thread->stacks; s && least; s = s->next) {
+		uint64_t off = s == now || !s->used ? AWAY : distance(s, s->top, sp);
+		if (off < least) {
+			best = s;
+			least = off;
+		}
+	}
+	return best;
+}
+
+static struct tree_frame *turn_to(struct tree_stack *now, struct tree_frame *top, struct tree_stack *to)
+{
+	if (now == to)
+		return top;
+	now->top = top;
+	to->used = ++to->thread->switches;
+	tree_own.top = to->top;
+	return to->top;
+}
+
+struct tree_stack *tree_stack_make(struct tree_thread *t)
+{
+	struct tree_stack *s = arena_take(sizeof(*s), TREE_STACK_SIZE);
+	if (!s)
+		return NULL;
+	s->thread = t;
+	s->used = ++t->switches;
+	s->next = t->stacks;
+	t->stacks = s;
+	t->n_stacks++;
+	return s;
+}
+
+/* One that is free, a new one, or the one that rested longest; NULL: there is no other one than this. */
+static struct tree_stack *take(struct tree_stack *now)
+{
+	struct tree_thread *t = now->thread;
+	struct tree_stack *oldest = NULL;
+	for (struct tree_stack *s = t->stacks; s; s = s->next)
+		if (s != now && s != t->first && (!oldest || s->used < oldest->used))
+			oldest = s;
+	if (!oldest || oldest->used) {
+		struct tree_stack *fresh = t->n_stacks < TREE_STACKS ? tree_stack_make(t) : NULL;
+		oldest = fresh ? fresh : oldest;
+	}
+	if (oldest)
+		oldest->used = ++t->switches;
+	return oldest;
+}
+
+/* Entered from wherever the thread was: its path goes on from there. */
+static void enter_from(struct tree_stack *s, struct tree_stack *from, const struct tree_frame *top)
+{
+	s->from = from;
+	s->over = 0;
+	s->frames[0] = (struct tree_frame){top->node, UINT64_MAX};
+}
+
+/* Nothing is left on it. */
+static struct tree_frame *leave(struct tree_stack *s)
+{
+	if (s == s->thread->first)
+		return s->frames;
+	s->used = 0;
+	struct tree_stack *to = s->from->used ? s->from : s->thread->first;
+	return to->top;
+}
+
+/* --- a call -------------------------------------------------------------------------------------------- */
+
+/* Inlined into it: the same stack frame, and so the same place to return to. */
+static bool has_inlined(const struct tree_frame *t, uint64_t site, uint64_t sp, uint64_t ra)
+{
+	return TREE_SP(t->place) == sp && (t->node->site == site || t->node->fn == TREE_FN_FULL) &&
+	       (uint16_t)t->place != (uint16_t)ra;
+}
+
+static bool is_left(const struct tree_frame *t, uint64_t site, uint64_t sp, uint64_t ra)
+{
+	return TREE_SP(t->place) < sp || (TREE_SP(t->place) == sp && !has_inlined(t, site, sp, ra));
+}
+
+/* Below the last frame there is: counted at once, and nothing is kept but how many. */
+static void count_deep(struct tree_stack *s, struct tree_frame *last, uint64_t fn, uint64_t site, uint64_t sp)
+{
+	s->over++;
+	s->low = sp;
+	tree_count(tree_child(last, fn, site));
+}
+
+static void count_unplaced(void)
+{
+	static uint64_t nowhere; /* while a forked child's first thread is at it: lost */
+	struct tree_header *h = arena_header();
+	__atomic_fetch_add(h ? &h->unplaced : &nowhere, 1, __ATOMIC_RELAXED);
+}
+
+/* The stack, turned to, that a call at `sp` is on, and its top */
+static struct tree_stack *stack_for_call(struct tree_frame **top, uint64_t site, uint64_t sp, uint64_t ra)
+{
+	struct tree_frame *t = *top;
+	struct tree_stack *now = tree_stack_of(t), *s = nearest(now, t, sp);
+	bool first = t == now->frames; /* nothing is on any known stack: wherever it is, it begins here */
+	if (!s && !first) {
+		s = take(now);
+		if (s) {
+			enter_from(s, now, t);
+			s->top = s->frames;
+		}
+	}
+	if (!s)
+		s = now;
+	t = turn_to(now, t, s);
+	while (t > s->frames && is_left(t, site, sp, ra))
+		t--;
+	if (t == s->frames && s != s->thread->first && s != now)
+		enter_from(s, now, now->top);
+	if (!tree_is_last(t))
+		s->over = 0;
+	*top = t;
+	return s;
+}
+
+/* The frame that a call is below, as the new top; NULL: it was counted already. */
+static struct tree_frame *caller_of(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
+{
+	struct tree_frame *t = tree_own.top;
+	bool below = t->place - TREE_PLACE(sp) - TREE_PLACE(1) < TREE_NEAR;
+	if ((below || has_inlined(t, site, sp, ra)) && !tree_is_last(t))
+		return t;
+	if (t == &tree_nowhere || !tree_stack_of(t)->thread)
+		t = tree_begin();
+	if (!t) {
+		count_unplaced();
+		return NULL;
+	}
+	struct tree_stack *s = stack_for_call(&t, site, sp, ra);
+	tree_own.top = t;
+	if (!tree_is_last(t))
+		return t;
+	count_deep(s, t, fn, site, sp);
+	return NULL;
+}
+
+void tree_enter_oddly(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
+{
+	struct tree_frame *t = caller_of(fn, site, sp, ra);
+	if (!t)
+		return;
+	struct tree_node *n = tree_child(t, fn, site);
+	tree_count(n);
+	tree_push(t + 1, n, TREE_PLACE(sp) | (ra & 0xffff));
+}
+
+/* --- a return ------------------------------------------------------------------------------------------ */
+
+/*
+ * What is left when a function has returned with its hook at `sp`: all that is below has gone, and it itself too where
+ * the hook was a jump. Else it is there, or, with a variable array, somewhat above. One that is not there was entered
+ * before counting began, or forgotten.
+ */
+static struct tree_frame *without(struct tree_stack *s, struct tree_frame *t, uint64_t fn, uint64_t sp, bool jumped)
+{
+	while (t > s->frames && TREE_SP(t->place) < sp)
+		t--;
+	for (struct tree_frame *f = t; !jumped && f > s->frames && TREE_SP(f->place) < sp + TREE_REACH; f--)
+		if (f->node->fn == fn || f->node->fn == TREE_FN_FULL)
+			return f - 1;
+	return t;
+}
+
+void tree_leave_oddly(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
+{
+	struct tree_frame *t = tree_own.top;
+	struct tree_stack *s = tree_stack_of(t), *to;
+	if (t == &tree_nowhere || !s->thread)
+		return;
+	to = nearest(s, t, sp);
+	if (to) {
+		t = turn_to(s, t, to);
+		s = to;
+		if (tree_is_last(t) && s->over && sp <= TREE_SP(t->place)) {
+			s->over--;
+			s->low = sp;
+			return;
+		}
+		t = without(s, t, fn, sp, ra == site);
+	} else if (t > s->frames && t->node->fn == fn) {
+		t--; /* a frame larger than the reach */
+	} else {
+		return;
+	}
+	s->over = 0;
+	tree_own.top = t > s->frames ? t : leave(s);
+}
+
+uint32_t tree_path(uint64_t *ret, uint32_t max)
+{
+	const struct tree_frame *f = tree_own.top;
+	uint32_t n = 0;
+	for (unsigned i = 0; i < TREE_STACKS && f && f != &tree_nowhere; i++) {
+		const struct tree_stack *s = tree_stack_of(f);
+		for (; f > s->frames && n < max; f--)
+			if (f->place && f->node->fn > TREE_FN_LAST && !(f->node->fn & TREE_FN_GONE))
+				ret[n++] = f->node->fn;
+		f = s->from ? s->from->top : NULL;
+	}
+	return n;
+}

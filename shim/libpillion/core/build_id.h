@@ -1,0 +1,12 @@
+/* build_id - the build-id of a module that is mapped, from its own memory: also of a file that has been replaced. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct build_identity {
+	size_t size; /* 0: there is none, or the memory cannot be read */
+	uint8_t bytes[20];
+};
+/* start: where the beginning of the file is mapped. What is not there is no fault of ours (proc_pid_mem(5)). */
+void identity_read(uint64_t start, struct build_identity *ret);

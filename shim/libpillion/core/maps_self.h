@@ -1,9 +1,0 @@
-/*
- * maps_self - what of this process' memory is executable, as lines "map START-END PERMS OFFSET DEV INODE PATH" as in
- * proc_pid_maps(5), each with a line "id BUILD-ID" behind it where the file has one.
- */
-#pragma once
-
-#include "shim/libpillion/core/text_out.h"
-
-void maps_self_put(struct text_out *o);

@@ -1,0 +1,597 @@
+#include "shim/libpillion/cputime/cpu_timers.h"
+
+#include "shim/libpillion/alloc/alloc_sample.h"
+#include "shim/libpillion/core/atfork.h"
+#include "shim/libpillion/core/code_ranges.h"
+#include "shim/libpillion/core/connection.h"
+#include "shim/libpillion/core/labels.h"
+#include "shim/libpillion/core/maps_send.h"
+#include "shim/libpillion/core/sigaction.h"
+#include "shim/libpillion/core/syscall.h"
+#include "shim/libpillion/core/ucontext_regs.h"
+
+#include <asm/prctl.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <ucontext.h>
+
+#define NSEC 1000000000ull
+#define SIGNALS_FROM 64 /* downwards, to what no libc keeps for itself: musl's has 32 to 34 */
+#define SIGNALS_TO 36
+#define KNOWN 4096 /* threads; beyond that they have no samples */
+#define NEAR 32	   /* places that one may have */
+#define LOOK_NS (NSEC / 100)
+#define LOOK_ANYWAY 256 /* samples: then also where their number is what it was */
+#define LONG_PERIODS 8	/* one sample stands for so many at most, or LONG_NS: beyond that nobody knows */
+#define LONG_NS (NSEC / 5)
+#define HEAD ((uint32_t)(sizeof(struct area_record) + sizeof(struct area_more)))
+#define MAPS_NS (NSEC / 10) /* from one time to the next */
+#define MAPS_MOST_NS (2 * NSEC)
+#define PATIENCE_MS 200
+#define ASK_NS (NSEC / 50) /* of CPU time, while the profiler has not said what it wants */
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+struct known {
+	uint32_t tid, seen; /* 0: a free place; in which look */
+	int32_t timer;
+	uint32_t reserved;
+	uint64_t last; /* ns of its CPU time that are in samples */
+};
+
+static struct {
+	uint64_t period;
+	uint32_t pid; /* whose timers these are: a child has none of them */
+	uint32_t signal;
+	int32_t timer;	 /* of the process; -1: none */
+	uint32_t asking; /* it hears what the profiler wants, which has not answered yet */
+	uint32_t lock;
+	uint32_t over, ignored;
+	uint32_t look, n; /* which one; threads with a timer */
+	uint32_t ticks;	  /* since the last look */
+	uint64_t maps_told, maps_next, maps_step;
+} timers = {.timer = -1};
+static struct known known[KNOWN];
+static struct code code;
+static char entries[4096]; /* of a directory; whoever has the lock */
+
+/* --- the kernel's ------------------------------------------------------------------------------------------ */
+
+static uint64_t clock_of(clockid_t clock)
+{
+	struct timespec t = {0};
+	return sys_call(clock_gettime, clock, &t) == 0 ? (uint64_t)t.tv_sec * NSEC + (uint64_t)t.tv_nsec : 0;
+}
+
+/* CPUCLOCK_SCHED | CPUCLOCK_PERTHREAD_MASK (include/linux/posix-timers.h) */
+static clockid_t thread_clock(uint32_t tid)
+{
+	return (clockid_t)(~tid << 3 | 6);
+}
+
+static struct itimerspec each(uint64_t first, uint64_t every)
+{
+	return (struct itimerspec){
+		{(time_t)(every / NSEC), (long)(every % NSEC)}, {(time_t)(first / NSEC), (long)(first % NSEC)}};
+}
+
+static int32_t start_timer(clockid_t clock, uint32_t tid, void *value, uint64_t first, uint64_t every)
+{
+	struct sigevent e;
+	int32_t timer;
+	memset(&e, 0, sizeof(e));
+	e.sigev_value.sival_ptr = value;
+	e.sigev_signo = (int)timers.signal;
+	e.sigev_notify = tid ? SIGEV_THREAD_ID : SIGEV_SIGNAL;
+	if (tid)
+		e.sigev_notify_thread_id = (int)tid;
+	const struct itimerspec when = each(first, every);
+	if (sys_call(timer_create, clock, &e, &timer) < 0)
+		return -1;
+	if (sys_call(timer_settime, timer, 0, &when, 0) == 0)
+		return timer;
+	sys_call(timer_delete, timer);
+	return -1;
+}
+
+/* --- one at a time, and nobody in between -------------------------------------------------------------------- */
+
+static bool enter(uint64_t *ret_mask)
+{
+	const uint64_t all = ~0ull;
+	uint32_t nobody = 0;
+	if (sys_call(rt_sigprocmask, SIG_BLOCK, &all, ret_mask, 8) < 0)
+		return false;
+	if (__atomic_compare_exchange_n(&timers.lock, &nobody, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return true;
+	sys_call(rt_sigprocmask, SIG_SETMASK, ret_mask, 0, 8);
+	return false;
+}
+
+/* Who has it is looking for threads, or at what is mapped: that does not take long. A child's may be its parent's. */
+static bool enter_soon(uint64_t *ret_mask)
+{
+	const struct timespec pause = {0, NSEC / 1000};
+	for (unsigned ms = 0; ms < PATIENCE_MS; ms++) {
+		if (enter(ret_mask))
+			return true;
+		sys_call(nanosleep, &pause, NULL);
+	}
+	return false;
+}
+
+static void leave(const uint64_t *mask)
+{
+	__atomic_store_n(&timers.lock, 0, __ATOMIC_RELEASE);
+	sys_call(rt_sigprocmask, SIG_SETMASK, mask, 0, 8);
+}
+
+/* --- threads ------------------------------------------------------------------------------------------------- */
+
+static struct known *find(uint32_t tid)
+{
+	for (uint32_t i = 0; i < NEAR; i++)
+		if (known[(tid + i) % KNOWN].tid == tid)
+			return &known[(tid + i) % KNOWN];
+	return NULL;
+}
+
+/* Somewhere in its first period: else all that began together are sampled together. */
+static uint64_t first_period(uint32_t tid)
+{
+	const uint64_t random = (tid ^ (uint64_t)process_clock()) * 0x9e3779b97f4a7c15;
+	return 1 + (uint64_t)((unsigned __int128)random * timers.period >> 64);
+}
+
+static void let_go(struct known *k)
+{
+	sys_call(timer_delete, k->timer);
+	__atomic_store_n(&k->tid, 0, __ATOMIC_RELEASE);
+	timers.n--;
+}
+
+static void attend(struct known *k)
+{
+	k->timer = start_timer(thread_clock(k->tid), k->tid, k, first_period(k->tid), timers.period);
+	timers.n += k->timer >= 0;
+	if (k->timer < 0)
+		k->tid = 0;
+}
+
+/* `last`: of what it used so much is not ours to tell. */
+static void add_thread(uint32_t tid, uint64_t last)
+{
+	struct known *k = find(tid);
+	for (uint32_t i = 0; !k && i < NEAR; i++)
+		if (!known[(tid + i) % KNOWN].tid)
+			k = &known[(tid + i) % KNOWN];
+	if (k && !k->tid) {
+		*k = (struct known){.tid = tid, .last = last};
+		attend(k);
+	}
+	if (k)
+		k->seen = timers.look;
+}
+
+struct entry {
+	uint64_t ino;
+	int64_t off;
+	uint16_t len;
+	uint8_t type;
+	char name[];
+};
+
+static uint32_t number_of(const char *name)
+{
+	uint32_t n = 0;
+	for (; *name >= '0' && *name <= '9'; name++)
+		n = 10 * n + (uint32_t)(*name - '0');
+	return *name ? 0 : n;
+}
+
+static uint32_t look_at_entries(long n, bool first)
+{
+	uint32_t threads = 0;
+	for (long at = 0; at < n;) {
+		const struct entry *d = (const struct entry *)(entries + at);
+		const uint32_t tid = number_of(d->name);
+		threads += tid != 0;
+		if (tid)
+			add_thread(tid, first ? clock_of(thread_clock(tid)) : 0);
+		at += d->len;
+	}
+	return threads;
+}
+
+static void sweep(void)
+{
+	for (uint32_t i = 0; i < KNOWN; i++)
+		if (known[i].tid && known[i].seen != timers.look)
+			let_go(&known[i]);
+}
+
+/* first: they have been there before us. */
+static void look_for_threads(bool first)
+{
+	long n = 0;
+	uint32_t threads = 0;
+	const long fd = sys_call(open, "/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	timers.look++;
+	while (fd >= 0 && (n = sys_call(getdents64, fd, entries, sizeof(entries))) > 0)
+		threads += look_at_entries(n, first);
+	if (fd >= 0)
+		sys_call(close, fd);
+	if (threads && n == 0 && threads != timers.n)
+		sweep();
+}
+
+/* Of a directory of /proc/PID/task: two more than there are threads (fs/proc/base.c, proc_task_getattr). */
+static bool is_changed(void)
+{
+	struct stat st;
+	return sys_call(stat, "/proc/self/task", &st) < 0 || st.st_nlink != timers.n + 2;
+}
+
+static void look(bool anyway)
+{
+	uint64_t mask;
+	anyway |= ++timers.ticks >= LOOK_ANYWAY;
+	if (timers.over || (!anyway && !is_changed()) || !enter(&mask))
+		return;
+	if (!timers.over)
+		look_for_threads(false);
+	timers.ticks = 0;
+	leave(&mask);
+}
+
+/*
+ * Three periods of all threads that we know without a sample: somebody else runs. Put off by each sample, so that it is
+ * seldom that it expires.
+ */
+static void watch_process(void)
+{
+	const uint64_t period = timers.period > LOOK_NS ? timers.period : LOOK_NS;
+	const uint64_t span = 3 * period * (timers.n ? timers.n : 1);
+	const struct itimerspec when = each(span, span);
+	if (timers.timer < 0)
+		timers.timer = start_timer(CLOCK_PROCESS_CPUTIME_ID, 0, &timers, span, span);
+	else
+		sys_call(timer_settime, timers.timer, 0, &when, 0);
+}
+
+/* --- what is mapped ------------------------------------------------------------------------------------------ */
+
+static void tell_maps(struct process *p, uint64_t wanted)
+{
+	uint64_t mask;
+	if (!enter(&mask))
+		return;
+	maps_area_tell(p, &code);
+	timers.maps_told = wanted;
+	leave(&mask);
+}
+
+/* Before a sample whose address lies where there was nothing, or when the reader has met such a one. */
+static void keep_maps(struct process *p, uint64_t ip, uint64_t now)
+{
+	const uint64_t wanted = __atomic_load_n(&p->area.head->maps, __ATOMIC_RELAXED);
+	const bool first = timers.maps_told == UINT64_MAX;
+	if (!first && ((wanted == timers.maps_told && code_has(&code, ip)) || now < timers.maps_next))
+		return;
+	tell_maps(p, wanted);
+	/* code that comes and goes all the time is not worth it */
+	timers.maps_step = first ? MAPS_NS : timers.maps_step < MAPS_MOST_NS ? 2 * timers.maps_step : MAPS_MOST_NS;
+	timers.maps_next = now + timers.maps_step;
+}
+
+/* --- samples ------------------------------------------------------------------------------------------------- */
+
+uint32_t timers_more(void)
+{
+	return timers.period && !process_is_quiet() ? sizeof(struct area_more) : 0;
+}
+
+void timers_name(struct area_more *ret)
+{
+	*ret = (struct area_more){0};
+	sys_call(prctl, PR_GET_NAME, ret->name);
+}
+
+static void raise_to(uint64_t *most, uint64_t to)
+{
+	uint64_t had = __atomic_load_n(most, __ATOMIC_RELAXED);
+	while (had < to && !__atomic_compare_exchange_n(most, &had, to, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
+static void account(struct process *p)
+{
+	raise_to(&p->area.head->cpu, process_cpu());
+}
+
+static void fill(struct area_record *to, const struct known *k, const ucontext_t *c, uint64_t now, uint64_t weight)
+{
+	*to = (struct area_record){
+		.kind = AREA_CPU, .tid = k->tid, .time = now, .bytes = weight, .more = sizeof(struct area_more)};
+	context_fill(to, c);
+	timers_name((struct area_more *)(to + 1));
+	context_fill_more((struct area_more *)(to + 1), c);
+}
+
+/* What it used; beyond what one stack can stand for, its process' account alone has it. */
+static uint64_t weigh(struct known *k)
+{
+	const uint64_t used = clock_of(CLOCK_THREAD_CPUTIME_ID), since = used - k->last;
+	const uint64_t most = timers.period * LONG_PERIODS > LONG_NS ? timers.period * LONG_PERIODS : LONG_NS;
+	k->last = used;
+	return since < most ? since : timers.period;
+}
+
+/* By the kernel: a thread without memory of its own would not bear to be asked. */
+static uint64_t thread_pointer(void)
+{
+	uint64_t tp = 0;
+	sys_call(arch_prctl, ARCH_GET_FS, &tp);
+	return tp;
+}
+
+static void sample(struct process *p, struct known *k, const ucontext_t *c)
+{
+	const uint64_t now = (uint64_t)process_clock(), sp = CONTEXT_REG(c, RSP);
+	const uint64_t tp = thread_pointer();
+	const uint32_t most = sample_stack_bytes(sp, tp);
+	struct area_place place;
+	bool wake;
+	keep_maps(p, CONTEXT_REG(c, RIP), now);
+	const uint64_t weight = weigh(k);
+	if (area_reserve(&p->area, HEAD + most, &place, &wake)) {
+		struct area_record *to = (struct area_record *)place.at;
+		fill(to, k, c, now, weight);
+		to->labels = tp ? labels_in(&p->area, thread_own.labels) : 0;
+		to->stack = sample_copy_stack(k->tid, sp, place.at + HEAD, most);
+		place.size = HEAD + to->stack;
+		area_publish(&p->area, &place);
+	}
+	account(p);
+	if (wake)
+		process_wake(p);
+	process_tend(p, (int64_t)now);
+}
+
+/* kill(2), sigqueue(3): it does what it would do without us, as soon as we return. */
+static void by_somebody_else(int sig)
+{
+	const struct kernel_action none = {.plain = SIG_DFL};
+	if (timers.ignored)
+		return;
+	action_set(sig, &none, NULL);
+	const long pid = sys_call(getpid), tid = sys_call(gettid);
+	sys_call(tgkill, pid, tid, sig);
+}
+
+static void on_signal(int sig, siginfo_t *info, void *context)
+{
+	const uintptr_t of = (uintptr_t)info->si_value.sival_ptr, first = (uintptr_t)known;
+	const bool process = of == (uintptr_t)&timers;
+	if (info->si_code != SI_TIMER || (!process && of - first >= sizeof(known))) {
+		by_somebody_else(sig);
+		return;
+	}
+	struct process *p = timers.over ? NULL : process_get();
+	struct known *k = process ? NULL : (struct known *)of;
+	if (!p && process_is_off())
+		timers_end();
+	if (p && timers.asking) {
+		account(p);
+		process_tend(p, process_clock());
+	}
+	if (p && k && k->tid == (uint32_t)sys_call(gettid))
+		sample(p, k, context);
+	if (timers.over || !timers.period)
+		return;
+	look(process);
+	watch_process();
+}
+
+/* --- beginning and end ----------------------------------------------------------------------------------------- */
+
+static bool is_free(int sig)
+{
+	struct kernel_action now;
+	return action_set(sig, NULL, &now) == 0 && now.plain == SIG_DFL;
+}
+
+/* One that nobody has, and that is not in the mask. */
+static uint32_t take_signal(uint64_t mask)
+{
+	const struct kernel_action ours = {.handler = on_signal,
+		.flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK | ACTION_RESTORER,
+		.restorer = action_restorer,
+		.mask = ~0ull};
+	for (int sig = SIGNALS_FROM; sig >= SIGNALS_TO; sig--)
+		if (!(mask >> (sig - 1) & 1) && is_free(sig) && action_set(sig, &ours, NULL) == 0)
+			return (uint32_t)sig;
+	return 0;
+}
+
+static void stop_all(void)
+{
+	if (timers.timer >= 0)
+		sys_call(timer_delete, timers.timer);
+	timers.timer = -1;
+	timers.asking = 0;
+	for (uint32_t i = 0; i < KNOWN; i++)
+		if (known[i].tid)
+			let_go(&known[i]);
+}
+
+/* What a parent had: its timers are not ours. */
+static void forget_all(void)
+{
+	for (uint32_t i = 0; timers.n && i < KNOWN; i++) {
+		timers.n -= known[i].tid != 0;
+		if (known[i].tid)
+			known[i].tid = 0;
+	}
+	timers.n = 0;
+	timers.timer = -1;
+	timers.asking = 0;
+}
+
+/* False: all signals are somebody's. */
+static bool prepare(uint64_t mask)
+{
+	forget_all();
+	timers.pid = (uint32_t)sys_call(getpid);
+	timers.maps_told = UINT64_MAX;
+	timers.signal = timers.signal ? timers.signal : take_signal(mask);
+	return timers.signal != 0;
+}
+
+static void begin(uint64_t period, uint64_t mask, bool child)
+{
+	if (!prepare(mask))
+		return;
+	timers.period = period;
+	if (child)
+		add_thread((uint32_t)sys_call(gettid), 0);
+	else
+		look_for_threads(true);
+	watch_process();
+}
+
+static void ask(uint64_t mask)
+{
+	if (!prepare(mask))
+		return;
+	timers.timer = start_timer(CLOCK_PROCESS_CPUTIME_ID, 0, &timers, ASK_NS, ASK_NS);
+	timers.asking = timers.timer >= 0;
+}
+
+/* Of this very process. */
+static bool is_on(void)
+{
+	return (timers.period || timers.asking) && timers.pid == (uint32_t)sys_call(getpid);
+}
+
+/* Ignored for a moment, it is also taken from those for whom it has come already (kernel/signal.c, do_sigaction). */
+static void give_back(void)
+{
+	struct kernel_action to = {.plain = SIG_IGN};
+	action_set(timers.signal, &to, NULL);
+	if (!timers.ignored)
+		to.plain = SIG_DFL;
+	action_set(timers.signal, &to, NULL);
+	timers.signal = timers.ignored = 0;
+}
+
+void timers_want(uint64_t period)
+{
+	uint64_t mask;
+	const bool on = is_on(), asked = on && timers.asking;
+	const bool same = period == timers.period && !asked && timers.pid == (uint32_t)sys_call(getpid);
+	if (timers.over || same || (!period && !timers.period && !asked) || !enter_soon(&mask))
+		return;
+	if (on)
+		stop_all();
+	timers.period = 0;
+	if (period)
+		begin(period, mask, false);
+	else if (asked)
+		give_back();
+	leave(&mask);
+}
+
+void timers_await(void)
+{
+	uint64_t mask;
+	if (timers.over || is_on() || !enter_soon(&mask))
+		return;
+	ask(mask);
+	leave(&mask);
+}
+
+void timers_end(void)
+{
+	uint64_t mask;
+	const bool any = is_on();
+	timers.over = 1;
+	if (!any || !enter_soon(&mask))
+		return;
+	stop_all();
+	leave(&mask);
+}
+
+int timers_signal(void)
+{
+	return timers.signal && !process_is_quiet() && is_on() ? (int)timers.signal : 0;
+}
+
+void timers_ignore(bool theirs)
+{
+	timers.ignored = theirs;
+}
+
+void timers_yield(int signal)
+{
+	uint64_t mask;
+	if (!enter_soon(&mask))
+		return;
+	const uint64_t period = timers.period;
+	const bool asked = timers.asking;
+	if (timers.signal != (uint32_t)signal || (!period && !asked)) { /* another thread was first */
+		leave(&mask);
+		return;
+	}
+	stop_all();
+	const uint64_t not_that = mask | 1ull << (timers.signal - 1);
+	give_back();
+	timers.period = 0;
+	if (asked)
+		ask(not_that);
+	else
+		begin(period, not_that, false);
+	leave(&mask);
+}
+
+void timers_in_child(void)
+{
+	uint64_t mask;
+	timers.lock = 0; /* whoever had it is in another process */
+	const bool any = timers.period || timers.asking;
+	if (timers.over || !any || timers.pid == (uint32_t)sys_call(getpid) || !enter(&mask))
+		return;
+	if (timers.period)
+		begin(timers.period, mask, true);
+	else
+		ask(mask);
+	leave(&mask);
+}
+
+__attribute__((constructor)) static void begin_early(void)
+{
+	struct thread *t = &thread_own;
+	if (!process_is_asked())
+		return;
+	forks_follow();
+	if (!thread_enter(t))
+		return;
+	struct process *p = process_get();
+	if (p && is_on())
+		account(p); /* it may end before its first sample */
+	thread_leave(t);
+}
+
+__attribute__((destructor)) static void end_late(void)
+{
+	struct process *p = !timers.over && !process_is_quiet() && is_on() ? process_now() : NULL;
+	if (p)
+		account(p);
+}

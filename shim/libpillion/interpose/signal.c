@@ -1,0 +1,209 @@
+/*
+ * signal - who asks for signals, where some of them are ours. Where CPU time is sampled by one (cpu_timers.h), it is
+ * as if that one were anybody's.
+ *
+ * Its disposition is what the application last wanted, and never set: a program that resets every handler goes on being
+ * sampled. Of a set with all real-time signals in it ours is left out: nobody means it, and a thread that blocks all of
+ * them would be left with one that waits to come, for sigwait(3), ppoll(2) or sigsuspend(2) to find. Who names it apart
+ * from the others, or has a handler for it, gets it.
+ *
+ * A mask that is asked for shows ours as blocked where all the others are.
+ *
+ * Where crashes are told of (crash_handler.h), who asks for SIGSEGV and the like is shown what he set.
+ */
+#include "shim/libpillion/core/dlsym_next.h"
+#include "shim/libpillion/core/export.h"
+#include "shim/libpillion/cputime/cpu_timers.h"
+#include "shim/libpillion/crash/crash_handler.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+
+static struct sigaction theirs; /* of ours */
+
+static int missing(void)
+{
+	errno = ENOSYS;
+	return -1;
+}
+
+/* --- dispositions -------------------------------------------------------------------------------------------- */
+
+static bool is_handler(void (*handler)(int))
+{
+	return handler != SIG_DFL && handler != SIG_IGN;
+}
+
+/* True: that is all that becomes of it. */
+static bool keep(int sig, const struct sigaction *to, struct sigaction *ret)
+{
+	if (sig != timers_signal() || !sig)
+		return false;
+	if (to && is_handler(to->sa_handler)) {
+		timers_yield(sig);
+		theirs = (struct sigaction){0};
+		return false;
+	}
+	const struct sigaction had = theirs;
+	if (to) {
+		theirs = *to;
+		timers_ignore(to->sa_handler == SIG_IGN);
+	}
+	if (ret)
+		*ret = had;
+	return true;
+}
+
+/* As libc would: what the kernel has, in its own form. */
+static void show(const struct kernel_action *from, struct sigaction *to)
+{
+	memset(to, 0, sizeof(*to));
+	to->sa_sigaction = from->handler;
+	to->sa_flags = (int)from->flags;
+	to->sa_restorer = from->restorer;
+	memcpy(&to->sa_mask, &from->mask, sizeof(from->mask));
+}
+
+PILLION_API int sigaction(int sig, const struct sigaction *to, struct sigaction *ret)
+{
+	static void *kept;
+	struct kernel_action had;
+	if (keep(sig, to, ret))
+		return 0;
+	int (*fn)(int, const struct sigaction *, struct sigaction *) = behind_kept(&kept, "sigaction");
+	if (!fn)
+		return missing();
+	const bool ours = crash_shows(sig, &had), sets = to;
+	const int r = fn(sig, to, ret);
+	if (r == 0 && ours && ret)
+		show(&had, ret);
+	if (r == 0 && sets)
+		crash_was_set(sig);
+	return r;
+}
+
+typedef void (*handler_fn)(int);
+
+static handler_fn signal_by(handler_fn (*fn)(int, handler_fn), int sig, handler_fn handler)
+{
+	struct sigaction to = {.sa_handler = handler}, was;
+	struct kernel_action had;
+	if (keep(sig, &to, &was))
+		return was.sa_handler;
+	if (!fn)
+		return missing(), SIG_ERR;
+	const bool ours = crash_shows(sig, &had);
+	const handler_fn r = fn(sig, handler);
+	if (r != SIG_ERR)
+		crash_was_set(sig);
+	return r != SIG_ERR && ours ? had.plain : r;
+}
+
+#define SIGNAL(name)                                                                                                   \
+	handler_fn name(int sig, handler_fn handler);                                                                  \
+	PILLION_API handler_fn name(int sig, handler_fn handler)                                                       \
+	{                                                                                                              \
+		static void *kept;                                                                                     \
+		return signal_by(behind_kept(&kept, #name), sig, handler);                                             \
+	}
+SIGNAL(signal)
+SIGNAL(bsd_signal)
+SIGNAL(sysv_signal)
+SIGNAL(__sysv_signal)
+
+/* --- sets ---------------------------------------------------------------------------------------------------- */
+
+/* The kernel's bits are the first ones of every libc's. */
+static uint64_t bits_of(const sigset_t *set)
+{
+	uint64_t bits;
+	memcpy(&bits, set, sizeof(bits));
+	return bits;
+}
+
+/* All real-time signals but this one; 35 is the first that every libc leaves to programs. */
+static uint64_t others(int sig)
+{
+	return ~0ull << 34 & ~(1ull << (sig - 1));
+}
+
+/* The set without ours, or as it is, as that is none of ours any more. */
+static const sigset_t *without(const sigset_t *set, sigset_t *room)
+{
+	const int sig = set ? timers_signal() : 0;
+	const uint64_t bit = sig ? 1ull << (sig - 1) : 0;
+	uint64_t bits = set ? bits_of(set) : 0;
+	if (!(bits & bit))
+		return set;
+	if ((bits & others(sig)) != others(sig)) {
+		timers_yield(sig);
+		return set;
+	}
+	*room = *set;
+	bits &= ~bit;
+	memcpy(room, &bits, sizeof(bits));
+	return room;
+}
+
+/* As it would be. */
+static void complete(sigset_t *set)
+{
+	const int sig = set ? timers_signal() : 0;
+	uint64_t bits = sig ? bits_of(set) : 0;
+	if (!sig || (bits & others(sig)) != others(sig))
+		return;
+	bits |= 1ull << (sig - 1);
+	memcpy(set, &bits, sizeof(bits));
+}
+
+#define MASK(name, failed)                                                                                             \
+	PILLION_API int name(int how, const sigset_t *set, sigset_t *ret)                                              \
+	{                                                                                                              \
+		static void *kept;                                                                                     \
+		sigset_t room;                                                                                         \
+		int (*fn)(int, const sigset_t *, sigset_t *) = behind_kept(&kept, #name);                              \
+		if (!fn)                                                                                               \
+			return failed;                                                                                 \
+		const int r = fn(how, how == SIG_UNBLOCK ? set : without(set, &room), ret);                            \
+		if (r == 0)                                                                                            \
+			complete(ret);                                                                                 \
+		return r;                                                                                              \
+	}
+MASK(sigprocmask, missing())
+MASK(pthread_sigmask, ENOSYS)
+
+PILLION_API int sigwait(const sigset_t *set, int *ret)
+{
+	static void *kept;
+	sigset_t room;
+	int (*fn)(const sigset_t *, int *) = behind_kept(&kept, "sigwait");
+	return fn ? fn(without(set, &room), ret) : ENOSYS;
+}
+
+PILLION_API int sigwaitinfo(const sigset_t *set, siginfo_t *ret)
+{
+	static void *kept;
+	sigset_t room;
+	int (*fn)(const sigset_t *, siginfo_t *) = behind_kept(&kept, "sigwaitinfo");
+	return fn ? fn(without(set, &room), ret) : missing();
+}
+
+PILLION_API int sigtimedwait(const sigset_t *set, siginfo_t *ret, const struct timespec *most)
+{
+	static void *kept;
+	sigset_t room;
+	int (*fn)(const sigset_t *, siginfo_t *, const struct timespec *) = behind_kept(&kept, "sigtimedwait");
+	return fn ? fn(without(set, &room), ret, most) : missing();
+}
+
+PILLION_API int signalfd(int fd, const sigset_t *set, int flags)
+{
+	static void *kept;
+	sigset_t room;
+	int (*fn)(int, const sigset_t *, int) = behind_kept(&kept, "signalfd");
+	return fn ? fn(fd, without(set, &room), flags) : missing();
+}

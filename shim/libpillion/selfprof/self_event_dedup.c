@@ -1,0 +1,130 @@
+#include "shim/libpillion/selfprof/self_event_dedup.h"
+
+#include "shim/libpillion/selfprof/self_event.h"
+
+struct self_said {
+	struct self_said *next;
+	uint32_t tid, cpu, spec;
+	struct pillion_event *by; /* NULL: not known yet, or closed */
+	uint64_t time, ip, addr;  /* of the last one that was taken */
+	uint64_t until;		  /* what `by` says of up to then was heard by another */
+};
+
+static struct self_said *find(struct self_heard *h, const struct pillion_record *r)
+{
+	struct self_said *s = h->buckets[r->tid % SELF_HEARD_BUCKETS];
+	while (s && (s->tid != r->tid || s->cpu != r->cpu || s->spec != r->spec))
+		s = s->next;
+	return s;
+}
+
+static struct self_said *add(struct self_heard *h, const struct pillion_record *r, struct pillion_event *e)
+{
+	struct self_said *s = h->spare, **bucket = &h->buckets[r->tid % SELF_HEARD_BUCKETS];
+	if (h->n >= SELF_HEARD_MAX)
+		return NULL;
+	if (s)
+		h->spare = s->next;
+	else
+		s = self_take(&h->pool, sizeof(*s));
+	if (!s)
+		return NULL;
+	*s = (struct self_said){*bucket, r->tid, r->cpu, r->spec, e, r->time, r->ip, r->addr, 0};
+	*bucket = s;
+	h->n++;
+	return s;
+}
+
+static bool is_same(const struct self_said *s, const struct pillion_record *r)
+{
+	return s->time == r->time && s->ip == r->ip && s->addr == r->addr;
+}
+
+static bool is_closed(const struct pillion_event *e)
+{
+	return e->fd < 0 && !e->ring.page;
+}
+
+static void take(struct self_said *s, const struct pillion_record *r)
+{
+	s->time = r->time;
+	s->ip = r->ip;
+	s->addr = r->addr;
+}
+
+/* Rings of their own are read one after the other. */
+static uint64_t apart(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/* One that is heard by two: which of them goes on. */
+static struct pillion_event *decide(struct self_said *s, struct pillion_event *e)
+{
+	struct pillion_event *superfluous = e;
+	if (e->id < s->by->id) {
+		/* what the other one has told up to here it has told as well, or will */
+		s->until = s->time;
+		superfluous = s->by;
+		s->by = e;
+	}
+	return superfluous;
+}
+
+enum self_verdict self_heard(struct self_heard *h, const struct pillion_record *r, struct pillion_event *e, bool shared,
+	struct pillion_event **ret_superfluous)
+{
+	struct self_said *s = find(h, r);
+	*ret_superfluous = NULL;
+	if (!s) {
+		add(h, r, e);
+		return SELF_TAKE;
+	}
+	if (shared && is_same(s, r))
+		return SELF_LEAVE_TWICE;
+	if (!s->by || is_closed(s->by) || apart(r->time, s->time) > SELF_HEARD_NS) {
+		/* what the one that was closed has told up to here is told */
+		s->until = apart(r->time, s->time) > SELF_HEARD_NS || !s->by || s->by == e ? 0 : s->time;
+		s->by = e && !is_closed(e) ? e : s->by;
+	} else if (e && e != s->by) {
+		*ret_superfluous = decide(s, e);
+		if (!shared)
+			return SELF_LEAVE;
+	}
+	if (!shared && r->time <= s->until)
+		return SELF_LEAVE;
+	take(s, r);
+	return SELF_TAKE;
+}
+
+/* Of a bucket: of this thread, or of all; what was said before. */
+static void drop(struct self_heard *h, uint32_t bucket, uint32_t tid, uint64_t before)
+{
+	for (struct self_said **at = &h->buckets[bucket]; *at;) {
+		struct self_said *s = *at;
+		if ((tid && s->tid != tid) || s->time >= before) {
+			at = &s->next;
+			continue;
+		}
+		*at = s->next;
+		s->next = h->spare;
+		h->spare = s;
+		h->n--;
+	}
+}
+
+void self_heard_forget(struct self_heard *h, uint32_t tid, uint64_t time)
+{
+	drop(h, tid % SELF_HEARD_BUCKETS, tid, time);
+}
+
+void self_heard_sweep(struct self_heard *h, uint64_t now)
+{
+	for (uint32_t i = 0; i < SELF_HEARD_BUCKETS && now > SELF_HEARD_NS; i++)
+		drop(h, i, 0, now - SELF_HEARD_NS);
+}
+
+void self_heard_done(struct self_heard *h)
+{
+	self_pool_done(&h->pool);
+}

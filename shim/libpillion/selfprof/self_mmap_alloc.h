@@ -1,0 +1,20 @@
+/*
+ * self_mmap_alloc - memory of the self-profiling objects, by mmap(2): nothing of it is the allocator's, whose calls may be
+ * what is profiled.
+ */
+#pragma once
+
+#include <stddef.h>
+
+void *self_map(size_t bytes); /* zeroed; NULL: there is none */
+void self_unmap(void *at, size_t bytes);
+/* `bytes` more for `*array`, of which `*room` bytes are there: zeroed; it may move. 0, -ENOMEM: it is as it was. */
+int self_grow(void **array, size_t *room, size_t bytes);
+
+/* Pieces that go together; all zero: an empty one. */
+struct self_pool {
+	struct self_chunk *first;
+	size_t used;
+};
+void *self_take(struct self_pool *p, size_t bytes); /* zeroed, of at most 32 KiB; NULL: no memory */
+void self_pool_done(struct self_pool *p);

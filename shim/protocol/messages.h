@@ -1,0 +1,326 @@
+/*
+ * messages - the control socket's messages: SOCK_SEQPACKET, fixed layout, native byte order, descriptors by SCM_RIGHTS.
+ *
+ *	hook				pilliond
+ *	HELLO				->
+ *					<- WELCOME | REFUSE
+ *	TARGET  + tree, cgroup, pidfd	->
+ *	EVENTS  + n perf events	->		 (as many batches as it takes; the last one says how many in all)
+ *					<- OK | REFUSE
+ *	STOP				->		(poststop, a connection of its own)
+ *
+ * A target of strategy `timers` has no events: it is armed by its TARGET, and that is answered.
+ *
+ * The OK to the last batch means "armed": the container may start. A target that runs already (`pillion attach`)
+ * is not told by records what it consists of, so that comes behind the last batch, and the target then lives as long
+ * as its connection:
+ *
+ *	TASKS   + n files of mappings	->		 (as many batches as it takes; the last one says so)
+ *					<- OK | REFUSE	 (to the last: the window begins)
+ *	STOP | EOF			->		 (detach)
+ *					<- ENDED	 (also when the target ends by itself)
+ *
+ * Who asks what is going on (`pillion ps`) does so on a connection of its own:
+ *
+ *	LIST				->
+ *					<- LISTING | REFUSE (as many as it takes; the last one has the sums)
+ *
+ * Of a start that came to nothing, or to no events, the hook says so on a connection of its own; of one that was armed,
+ * behind the last OK:
+ *
+ *	OUTCOME				->		 (a notice)
+ *
+ * A service that was started again and could not hear what its targets had mapped meanwhile is told, by root:
+ *
+ *	HELLO				->
+ *					<- WELCOME | REFUSE
+ *	REMAP				->
+ *					<- TARGET + pidfd (one of those) | OK (there is none, or no other)
+ *	TASKS   + n files of mappings	->		 (as above)
+ *					<- OK | REFUSE	 (and REMAP again)
+ *
+ * Lock-step: the next batch goes out when the one before is answered, so at most one batch of
+ * descriptors is in flight (and a target's own few). Every message starts with struct msg_head; a receiver takes
+ * version N and N-1, and answers anything else with REFUSE. EOF at any point means the peer is dead: a target that is
+ * not armed is forgotten. All waits share one deadline.
+ *
+ * A message says the lowest version that knows what is in it, so that a peer of the version before takes all but what
+ * is new. What is new is for a peer that knows it: the client says in its HELLO what it speaks (HELLO_SPEAKS; one of
+ * version 2 says nothing there, and a service of version 2 does not look), and the version of the WELCOME is the lesser
+ * of that and what the service speaks.
+ */
+#pragma once
+
+#include "oci/base/err.h"
+#include "oci/config/options.h"
+#include "shim/event/perf_event.h"
+
+#include <stdint.h>
+
+#define PROTOCOL_MAGIC 0x6e6c6c70 /* "plln" */
+#define PROTOCOL_VERSION 3
+#define PROTOCOL_OLDEST 2      /* the first one had events without fields, stacks and modes of their own */
+#define PROTOCOL_FILES 3       /* since then a target may have TARGET_FILES */
+#define PROTOCOL_BATCH_MAX 253 /* SCM_MAX_FD */
+
+#define PROTOCOL_TASKS_MAX 1024
+#define PROTOCOL_LISTED_MAX 18
+
+enum msg_type {
+	MSG_HELLO = 1,
+	MSG_WELCOME,
+	MSG_REFUSE,
+	MSG_TARGET,
+	MSG_EVENTS,
+	MSG_OK,
+	MSG_STOP,
+	MSG_TASKS,
+	MSG_ENDED,
+	MSG_LIST,
+	MSG_LISTING,
+	MSG_OUTCOME,
+	MSG_REMAP,
+	MSG_TYPES
+};
+
+struct msg_head {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t type; /* enum msg_type */
+	uint32_t size; /* of the whole message */
+	uint32_t fds;  /* descriptors that go with it */
+};
+
+struct msg_hello {
+	struct msg_head head;
+	uint32_t budget_ms;
+	uint32_t flags;
+};
+#define HELLO_NO_PERF 1 /* where pilliond may not use perf events either, that is no reason to refuse */
+#define HELLO_SPEAKS(version) ((uint32_t)(version) << 16)
+
+struct msg_welcome {
+	struct msg_head head; /* its version: what both may speak from here on */
+	uint32_t batch_max;   /* descriptors per message that the receiver can take now */
+	uint32_t events_max;  /* events that one target may have; 0: pilliond may not use perf events */
+};
+
+struct msg_refuse {
+	struct msg_head head;
+	int32_t code; /* negative errno */
+	char text[320];
+};
+
+/*
+ * In the order of the descriptors. TARGET_EXE: the init's program, when the service user may not read it; known by
+ * device and inode. TARGET_APP: the socket where its processes connect that have libpillion
+ * (shim/libpillion/abi/shm_layout.h); it listens. The two before it are added within pilliond: files of the cgroup, for a
+ * process that has no paths. TARGET_FILES: the SOCK_SEQPACKET socket of a file opener, for files that the service user
+ * may not read (shim/attach/file_opener.h); the last, so that it can be left out (PROTOCOL_FILES).
+ */
+enum target_fd {
+	TARGET_PIDFD = 1,
+	TARGET_TREE = 2,
+	TARGET_CGROUP = 4,
+	TARGET_EXE = 8,
+	TARGET_CGROUP_EVENTS = 16,
+	TARGET_CPU_STAT = 32,
+	TARGET_APP = 64,
+	TARGET_FILES = 128
+};
+/* from outside */
+#define TARGET_OUTSIDE (TARGET_PIDFD | TARGET_TREE | TARGET_CGROUP | TARGET_EXE | TARGET_APP | TARGET_FILES)
+#define TARGET_FDS_MAX 6
+#define TARGET_FDS_ALL 8
+enum strategy { STRATEGY_CGROUP = 1, STRATEGY_PROCESS, STRATEGY_THREADS, STRATEGY_TIMERS };
+
+struct target_desc {
+	char id[256], name[256], pod[256], pod_namespace[256], service[256];
+	char cgroup[1024];
+	char notes[512];     /* what the opener has to say: why this strategy, why user-only; sentences, ';' between */
+	int32_t init_pid;    /* the init as its own pid namespace numbers it */
+	int32_t host_pid;    /* as the runtime numbers it */
+	uint64_t start_time; /* of the init, clock ticks since boot: with host_pid and id, the target's identity */
+	uint32_t fds;	     /* mask of enum target_fd */
+	uint32_t strategy;   /* enum strategy */
+	uint32_t kernel;     /* kernel frames and time are included */
+	uint32_t running;    /* it runs already: TASKS follow, and it lives as long as its connection */
+	uint32_t window_s;
+	uint32_t detail; /* mask of enum detail */
+	uint32_t n_labels;
+	uint32_t n_events;
+	struct label labels[LABELS_MAX];
+	struct event_spec events[EVENTS_MAX];
+};
+
+/* One more sentence; what does not fit is cut. */
+void target_note(struct target_desc *d, const char *text);
+void target_note_left_out(struct target_desc *d, const char *why);
+/* One event less, and a sentence of it: the others have its place. */
+void target_leave_out(struct target_desc *d, uint32_t event, const char *why);
+
+struct msg_target {
+	struct msg_head head;
+	struct target_desc desc;
+};
+
+struct event_desc {
+	uint32_t role; /* enum perf_role */
+	uint32_t spec; /* PERF_SAMPLES: index into target_desc.events */
+	int32_t cpu;
+	uint16_t rung; /* 1 to PERF_RUNGS: others of the same spec and CPU have other snapshots; 0: it is alone */
+	uint16_t idle; /* not yet on: another rung of these counts so far, or it is not its turn */
+	struct perf_layout layout;
+};
+
+struct msg_events {
+	struct msg_head head;
+	uint32_t n;
+	uint32_t total; /* 0, or in the last batch: how many events there were in all */
+	struct event_desc events[PROTOCOL_BATCH_MAX];
+};
+
+struct task_desc {
+	int32_t pid, tid;  /* numbered as records do */
+	uint32_t has_maps; /* of its process a file of mappings (shim/attach/proc_maps_copy.h) comes along, in the order of
+			      these */
+	char name[16];
+};
+
+struct msg_tasks {
+	struct msg_head head;
+	uint32_t n; /* may be none in the last */
+	uint32_t last;
+	char notes[256]; /* in the last: what was found out since TARGET */
+	struct task_desc tasks[PROTOCOL_TASKS_MAX];
+};
+
+struct msg_ended {
+	struct msg_head head;
+	uint64_t samples;
+	char profile[1536]; /* the path of its last profile, "" = none was written */
+};
+
+struct msg_list {
+	struct msg_head head;
+};
+
+enum listed_state { LISTED_REGISTERED = 1, LISTED_ARMED, LISTED_STARTED, LISTED_ENDING }; /* profiler/target/target.h */
+#define LISTED_UNKNOWN UINT64_MAX
+
+struct listed_target {
+	char id[256], name[256], pod[256], pod_namespace[256];
+	char profile[400]; /* the last one that was written, below the spool; "" = none yet */
+	uint32_t state;	   /* enum listed_state */
+	uint32_t strategy; /* enum strategy */
+	uint32_t kernel;   /* kernel frames and time are included */
+	int32_t host_pid;
+	uint32_t window_s;
+	uint32_t n_events;
+	struct event_spec events[EVENTS_MAX];
+	uint64_t serial;	    /* never used twice; targets are listed from high to low */
+	uint64_t age_ms, window_ms; /* since it registered; since the window under way began, 0: none has */
+	uint64_t samples, window_samples;
+	uint64_t lost;	      /* samples, by the kernel's own count; of windows that are over */
+	uint64_t lost_shared; /* records of the window under way, on rings that all targets share: anybody's */
+	uint64_t throttled;
+	uint64_t cpu_us;	  /* what it used since it was armed, by its cgroup's account, or LISTED_UNKNOWN */
+	uint64_t cost_us;	  /* CPU time of the worker for it: profiler/target/target.h */
+	uint64_t naming_us;	  /* time of the symbolizer for it, from question to answer */
+	uint64_t memory;	  /* bytes of what was counted, and of its events */
+	uint64_t records, bytes;  /* that its events wrote, samples or not */
+	uint64_t capped, lowered; /* hundredths by which its own rate, and that of all, is lowered: 100 = not at all */
+};
+
+/* Of the whole service. */
+struct listed_sums {
+	uint64_t targets;
+	uint64_t fds, fds_max; /* held; RLIMIT_NOFILE */
+	uint64_t rings, ring_bytes;
+	uint64_t records, unknown; /* handed over; of events that nobody knows (any more) */
+	uint64_t memory;	   /* resident bytes of the worker; of each process: the metrics */
+	uint64_t cpu_us;	   /* of the worker, since it started */
+	uint64_t minute_us;	   /* of profiling in the last minute, samples included (an estimate) */
+	uint64_t sampling_us;	   /* of that, what falls when all are sampled less often */
+	uint64_t allowed_us;	   /* a minute, 0 = no bound */
+	uint64_t refused;	   /* targets for which there was no room */
+	uint64_t table_bytes;	   /* counted stacks of all targets */
+};
+
+struct msg_listing {
+	struct msg_head head;
+	uint32_t n; /* may be none in the last */
+	uint32_t last;
+	struct listed_sums sums; /* in the last */
+	char spool[1024];	 /* where profiles are */
+	struct listed_target targets[PROTOCOL_LISTED_MAX];
+};
+
+struct msg_ok {
+	struct msg_head head;
+};
+
+struct msg_remap {
+	struct msg_head head;
+};
+
+struct msg_stop {
+	struct msg_head head;
+	char id[256];
+};
+
+/* What became of a container's start, as the hook's log has it. Strict: REFUSED instead of UNPROFILED. */
+enum hook_outcome { HOOK_ARMED = 1, HOOK_UNSAMPLED, HOOK_UNPROFILED, HOOK_REFUSED, HOOK_OUTCOMES };
+
+struct msg_outcome {
+	struct msg_head head;
+	uint32_t outcome;  /* enum hook_outcome */
+	uint32_t strategy; /* enum strategy; 0 unless it was armed */
+	uint32_t us;	   /* the container's start was held up by the hook for so long */
+	uint32_t reserved;
+};
+
+union msg {
+	struct msg_head head;
+	struct msg_hello hello;
+	struct msg_welcome welcome;
+	struct msg_refuse refuse;
+	struct msg_target target;
+	struct msg_events events;
+	struct msg_ok ok;
+	struct msg_stop stop;
+	struct msg_tasks tasks;
+	struct msg_ended ended;
+	struct msg_list list;
+	struct msg_listing listing;
+	struct msg_outcome outcome;
+	struct msg_remap remap;
+};
+
+_Static_assert(sizeof(struct msg_head) == 16, "wire format");
+_Static_assert(sizeof(struct event_desc) == 40, "wire format");
+_Static_assert(sizeof(struct task_desc) == 28, "wire format");
+_Static_assert(sizeof(struct listed_target) == 3496, "wire format");
+_Static_assert(sizeof(union msg) <= 65536, "one message fits in 64 KiB");
+
+/* Fill in the head and send. What has n entries goes out only as long as they need. 0 or -errno. */
+int msg_send(int sock, union msg *m, enum msg_type type, const int *fds, size_t n);
+/* The answer to a HELLO, which says what its sender speaks. */
+int msg_welcome(int sock, const struct msg_hello *to, const struct msg_welcome *w);
+/*
+ * Check what was received: magic, version, type, size for its type, descriptor count, strings terminated, enums
+ * and counts in range. 0, or -EPROTO with a sentence (also for another version).
+ */
+int msg_check(union msg *m, size_t size, size_t n_fds, struct err *e);
+/* Receive and check one message before the deadline: 0, -ETIMEDOUT, -EPIPE (EOF), -EPROTO, -errno. The descriptors
+ * belong to the caller, none on error. */
+int msg_recv(int sock, int64_t deadline, union msg *m, int *fds, size_t max, size_t *ret_n, struct err *e);
+/* Send. A peer that has hung up is no error yet: it may have said why, and msg_answer reads that. */
+int msg_tell(int sock, union msg *m, enum msg_type type, const int *fds, size_t n, struct err *e);
+/* Wait for `answer`. A REFUSE becomes its code and text. */
+int msg_answer(int sock, int64_t deadline, union msg *m, enum msg_type answer, struct err *e);
+/* Both. */
+int msg_call(int sock, int64_t deadline, union msg *m, enum msg_type type, const int *fds, size_t n,
+	enum msg_type answer, struct err *e);
+/* Answer with a refusal made from `e`. */
+int msg_refuse(int sock, const struct err *e);

@@ -1,0 +1,252 @@
+/* counted: what events say when they are read, and what of a window is missing by that. Their descriptors are files. */
+#include "profiler/sample/event_counts.h"
+
+#include "oci/base/clock.h"
+#include "oci/base/clock_driven.h"
+#include "profiler/target/window.h"
+#include "tests/unit/support/fed.h"
+#include "tests/unit/support/suite.h"
+
+#include <check.h>
+#include <math.h>
+
+#define PERIOD 1000u
+#define MS NSEC_PER_MSEC
+#define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
+
+static struct engine engine;
+static struct target *target;
+static struct stream *st; /* of the second event */
+
+static void begin(void)
+{
+	fed_engine(&engine);
+	target = fed_target(&engine, 1);
+	st = fed_events(target, 1);
+	st->fd = memfd_create("event", MFD_CLOEXEC);
+	target->desc.events[1].period = PERIOD;
+	fed_comm(target, (uint64_t)(clock_now() - MS), FED_INIT, FED_INIT, "web", true);
+}
+
+static void end(void)
+{
+	fed_engine_done(&engine);
+}
+
+/* From now on each read of it says that. */
+static void says(const uint64_t *numbers, size_t n)
+{
+	ck_assert_int_eq(ftruncate(st->fd, 0), 0);
+	ck_assert_int_eq(pwrite(st->fd, numbers, n * sizeof(*numbers), 0), (ssize_t)(n * sizeof(*numbers)));
+	ck_assert_int_eq(lseek(st->fd, 0, SEEK_SET), 0);
+}
+
+static void samples(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		fed_sample(target, st, (uint64_t)clock_now(), FED_INIT, FED_INIT, &(uint64_t){0x1000}, 1);
+}
+
+static const struct {
+	uint32_t flags;
+	uint64_t numbers[4];
+	struct counted_reading reading;
+} readings[] = {
+	{0, {7, 9, 9, 9}, {7, 0, 0, 0}},
+	{LAYOUT_LOST, {7, 2, 9, 9}, {7, 2, 0, 0}},
+	{LAYOUT_TIMES, {7, 300, 200, 9}, {7, 0, 300, 200}},
+	{LAYOUT_TIMES | LAYOUT_LOST, {7, 300, 200, 2}, {7, 2, 300, 200}},
+};
+
+START_TEST(what_an_event_says)
+{
+	struct counted_reading r = {0};
+	st->layout.flags = readings[_i].flags;
+	says(readings[_i].numbers, 4);
+	ck_assert(counted_read(st, &r));
+	ck_assert(!memcmp(&r, &readings[_i].reading, sizeof(r)));
+	says(readings[_i].numbers, 0);
+	ck_assert(!counted_read(st, &r));
+}
+END_TEST
+
+static const struct {
+	uint64_t enabled, running, lost;
+	double had, correct;
+	uint64_t lost_weight;
+} turns[] = {
+	{1000 * MS, 1000 * MS, 0, 1, 1, 0}, {1000 * MS, 999 * MS, 3, 0.999, 1, 3 * PERIOD},
+	{1000 * MS, 500 * MS, 0, 0.5, 2, 0}, {1000 * MS, 250 * MS, 5, 0.25, 4, 20 * PERIOD},
+	{1000 * MS, 0, 0, 0, 1, 0}, /* there is nothing to scale up */
+	{0, 0, 0, 1, 1, 0},	    /* it was on no CPU */
+};
+
+START_TEST(events_that_take_turns)
+{
+	const uint64_t before[] = {50 * PERIOD, 77 * MS, 70 * MS, 1};
+	const uint64_t now[] = {before[0] + (20 + turns[_i].lost) * PERIOD, before[1] + turns[_i].enabled,
+		before[2] + turns[_i].running, before[3] + turns[_i].lost};
+	struct window w = {0};
+	st->layout.flags = LAYOUT_TIMES | LAYOUT_LOST;
+	says(before, 4);
+	counted_skip(st);
+	samples(20);
+	says(now, 4);
+	counted_window(target, &w);
+	const struct kernel_count *k = &w.kernel[1];
+	ck_assert(k->lost_known && k->lost == turns[_i].lost);
+	ck_assert(fabs(k->had_counter - turns[_i].had) < 1e-9 && fabs(k->correct - turns[_i].correct) < 1e-9);
+	ck_assert_uint_eq(k->lost_weight, turns[_i].lost_weight);
+	ck_assert_uint_eq(k->counted, (uint64_t)((20 + turns[_i].lost) * PERIOD * turns[_i].correct));
+	ck_assert_uint_eq(k->unsampled, 0);
+	ck_assert(w.kernel[0].had_counter == 1 && w.kernel[0].correct == 1);
+}
+END_TEST
+
+/* There is one for each CPU of the program's, each enabled all the time that it runs, on whichever. */
+START_TEST(events_of_each_cpu)
+{
+	const uint64_t numbers[] = {20 * PERIOD, 1000 * MS, 500 * MS, 0};
+	char note[160];
+	struct err e = {0};
+	struct window w = {0};
+	if (rings_open(&engine.rings, note, sizeof(note), &e) < 0)
+		return;
+	target->desc.strategy = STRATEGY_PROCESS;
+	st->layout.flags = LAYOUT_TIMES | LAYOUT_LOST;
+	samples(20);
+	says(numbers, 4);
+	counted_window(target, &w);
+	double had = 0.5 * rings_count(engine.rings);
+	ck_assert_msg(fabs(w.kernel[1].had_counter - (had < 1 ? had : 1)) < 1e-9, "%f", w.kernel[1].had_counter);
+	engine.rings = rings_close(engine.rings);
+}
+END_TEST
+
+/* --- what no sample stands for; in periods of 1 ms */
+
+static struct clock_driven driven;
+
+/* A window of a second in which the profiler was away for 200 ms, or so long; 100 samples came. */
+static void was_away(enum strategy strategy, bool kernel, int64_t gap)
+{
+	st = fed_events(target, 0);
+	st->fd = memfd_create("event", MFD_CLOEXEC);
+	clock_drive(&driven);
+	target->desc.strategy = strategy;
+	target->desc.kernel = kernel;
+	target->desc.events[0].period = MS;
+	target->window_mono = clock_now();
+	clock_move(1000 * MS);
+	samples(100);
+	target->tally.restarts = 1;
+	target->tally.gap = (uint64_t)gap;
+}
+
+static const struct {
+	bool kernel;
+	uint64_t gap, counted, unseen;
+} gaps[] = {
+	{true, 200, 100, 0}, {true, 200, 250, 150}, /* of all that was counted: no more than could run meanwhile */
+	{false, 200, 250, 25},	/* the count goes on in kernel code: as much as there was otherwise */
+	{false, 200, 110, 10},	/* and no more than is missing */
+	{false, 1000, 250, 150} /* there was no other time */
+};
+
+START_TEST(what_was_used_while_the_profiler_was_away)
+{
+	char note[160];
+	struct err e = {0};
+	struct window w = {0};
+	if (rings_open(&engine.rings, note, sizeof(note), &e) < 0)
+		return;
+	was_away(STRATEGY_CGROUP, gaps[_i].kernel, (int64_t)gaps[_i].gap * MS);
+	says(&(uint64_t){gaps[_i].counted * MS}, 1);
+	counted_window(target, &w);
+	ck_assert_uint_eq(w.kernel[0].counted, gaps[_i].counted * MS);
+	ck_assert_uint_eq(w.kernel[0].unseen, gaps[_i].unseen * MS);
+	engine.rings = rings_close(engine.rings);
+	clock_drive(NULL);
+}
+END_TEST
+
+/*
+ * Sampled by intervals, it used 600 ms, and the kernel counted 300 of them: all of it stands for twice as much. 100 ms
+ * are samples, 10 were lost, 25 were in the gap; what is left of the 600 is kernel code.
+ */
+START_TEST(a_gap_is_no_kernel_code)
+{
+	const uint64_t before[] = {0, 0}, now[] = {300 * MS, 10}, ran[] = {600 * MS, 600 * MS};
+	char note[160];
+	struct err e = {0};
+	struct window w = {0};
+	if (rings_open(&engine.rings, note, sizeof(note), &e) < 0)
+		return;
+	was_away(STRATEGY_PROCESS, false, 200 * MS);
+	st->layout.flags = LAYOUT_LOST;
+	says(before, 2);
+	counted_skip(st);
+	says(now, 2);
+	target->streams->fd = memfd_create("side-band", MFD_CLOEXEC);
+	target->streams->layout.flags = LAYOUT_RUNNING;
+	ck_assert_int_eq(pwrite(target->streams->fd, ran, sizeof(ran), 0), sizeof(ran));
+	target->rate.most = 2;
+	counted_window(target, &w);
+	const struct kernel_count *k = &w.kernel[0];
+	ck_assert_uint_eq(k->counted, 600 * MS);
+	ck_assert(fabs(k->correct - 2) < 1e-9);
+	ck_assert_uint_eq(k->lost_weight, 20 * MS);
+	ck_assert_uint_eq(k->unseen, 50 * MS);
+	ck_assert_uint_eq(k->unsampled, (600 - 200 - 20 - 50) * MS);
+	engine.rings = rings_close(engine.rings);
+	clock_drive(NULL);
+}
+END_TEST
+
+/* What programs themselves say of their CPU time, where there are no perf events; in thousandths of a period. */
+static const struct {
+	uint64_t used, taken, lost; /* the last two in samples */
+	uint64_t lost_weight, unsampled;
+} accounts[] = {
+	{100000, 100, 0, 0, 0},
+	{100000, 90, 0, 0, 10000},
+	{100000, 90, 4, 4000, 6000},
+	{100000, 90, 20, 10000, 0}, /* those that were lost cannot be more than is missing */
+	{100999, 100, 0, 0, 0},	    /* less than a period */
+	{101000, 100, 0, 0, 1000},
+	{1000000, 995, 0, 0, 5000}, /* one in 200 is worth a word */
+	{1005000, 1000, 0, 0, 0},   /* less is not */
+	{90000, 100, 0, 0, 0},
+};
+
+START_TEST(what_programs_say_of_their_time)
+{
+	struct window w = {0};
+	st = fed_events(target, 0);
+	target->desc.strategy = STRATEGY_TIMERS;
+	target->desc.events[0].period = 1000;
+	samples((unsigned)accounts[_i].taken);
+	target->tally.apps_cpu = accounts[_i].used;
+	target->tally.apps_lost = accounts[_i].lost;
+	counted_window(target, &w);
+	const struct kernel_count *k = &w.kernel[0];
+	ck_assert(k->lost_known && k->lost == accounts[_i].lost && k->counted == accounts[_i].used);
+	ck_assert_uint_eq(k->lost_weight, accounts[_i].lost_weight);
+	ck_assert_uint_eq(k->unsampled, accounts[_i].unsampled);
+}
+END_TEST
+
+UNIT_SUITE(counted)
+{
+	Suite *s = suite_create("counted");
+	TCase *t = tcase_create("counted");
+	tcase_add_checked_fixture(t, begin, end);
+	tcase_add_loop_test(t, what_an_event_says, 0, LENGTH(readings));
+	tcase_add_loop_test(t, events_that_take_turns, 0, LENGTH(turns));
+	tcase_add_test(t, events_of_each_cpu);
+	tcase_add_loop_test(t, what_was_used_while_the_profiler_was_away, 0, LENGTH(gaps));
+	tcase_add_test(t, a_gap_is_no_kernel_code);
+	tcase_add_loop_test(t, what_programs_say_of_their_time, 0, LENGTH(accounts));
+	suite_add_tcase(s, t);
+	return s;
+}

@@ -1,0 +1,147 @@
+/* names: what was put is what is got, texts are copied and kept once, and memory is told. */
+#include "profiler/symbol/name_cache.h"
+#include "tests/unit/support/suite.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct names *names;
+
+static void setup(void)
+{
+	ck_assert_int_eq(names_new(&names), 0);
+}
+
+static void teardown(void)
+{
+	names = names_free(names);
+	ck_assert_ptr_null(names_free(NULL));
+}
+
+static const struct named_line two[] = {
+	{"std::sort(int*)", "_ZSt4sortPi", "/usr/include/c++/12/bits/stl_algo.h", 4819, 4800},
+	{"main", "", "/src/main.cc", 17, 0},
+};
+
+static void is(uint64_t vaddr, const struct named_line *want, size_t n)
+{
+	const struct named_line *got;
+	size_t count;
+	ck_assert(names_get(names, vaddr, &got, &count));
+	ck_assert_uint_eq(count, n);
+	for (size_t i = 0; i < n; i++) {
+		ck_assert_str_eq(got[i].name, want[i].name);
+		ck_assert_str_eq(got[i].linkage, want[i].linkage);
+		ck_assert_str_eq(got[i].file, want[i].file);
+		ck_assert_uint_eq(got[i].line, want[i].line);
+		ck_assert_uint_eq(got[i].start, want[i].start);
+	}
+}
+
+START_TEST(never_asked)
+{
+	const struct named_line *got;
+	size_t n;
+	ck_assert(!names_get(NULL, 1, &got, &n));
+	ck_assert(!names_get(names, 1, &got, &n));
+	ck_assert_int_eq(names_put(names, 1, two, 2), 0);
+	ck_assert(!names_get(names, 0, &got, &n));
+	ck_assert(!names_get(names, 2, &got, &n));
+	ck_assert(!names_get(names, UINT64_MAX, &got, &n));
+}
+END_TEST
+
+START_TEST(what_was_put)
+{
+	ck_assert_int_eq(names_put(names, 0, two, 2), 0);
+	ck_assert_int_eq(names_put(names, UINT64_MAX, two + 1, 1), 0);
+	ck_assert_int_eq(names_put(names, 7, NULL, 0), 0); /* asked, and there is nothing to be known */
+	is(0, two, 2);
+	is(UINT64_MAX, two + 1, 1);
+	is(7, NULL, 0);
+	ck_assert_int_eq(names_put(names, 7, two, 1), 0); /* asked again: the later answer */
+	ck_assert_int_eq(names_put(names, 0, NULL, 0), 0);
+	is(7, two, 1);
+	is(0, NULL, 0);
+}
+END_TEST
+
+START_TEST(texts_are_copied)
+{
+	char name[] = "name", linkage[] = "linkage", file[] = "file";
+	struct named_line l = {name, linkage, file, 1, 2};
+	const struct named_line *first, *second;
+	size_t n;
+	ck_assert_int_eq(names_put(names, 1, &l, 1), 0);
+	memset(name, 'x', 4);
+	memset(linkage, 'x', 7);
+	memset(file, 'x', 4);
+	is(1, &(struct named_line){"name", "linkage", "file", 1, 2}, 1);
+	ck_assert_int_eq(names_put(names, 2, &(struct named_line){"name", "linkage", "file", 1, 2}, 1), 0);
+	ck_assert(names_get(names, 1, &first, &n) && names_get(names, 2, &second, &n));
+	ck_assert_ptr_eq(first, second); /* one copy of equal lines */
+}
+END_TEST
+
+START_TEST(as_many_as_there_may_be)
+{
+	struct named_line many[NAMES_LINES_MAX + 1];
+	char text[NAMES_LINES_MAX + 1][16];
+	for (int i = 0; i <= NAMES_LINES_MAX; i++) {
+		snprintf(text[i], sizeof(text[i]), "f%d", i);
+		many[i] = (struct named_line){text[i], "", "", (uint32_t)i, UINT32_MAX};
+	}
+	ck_assert_int_eq(names_put(names, 1, many, NAMES_LINES_MAX), 0);
+	is(1, many, NAMES_LINES_MAX);
+	ck_assert_int_eq(names_put(names, 2, many, NAMES_LINES_MAX + 1), -EINVAL);
+}
+END_TEST
+
+/* Pointers stay valid while tables grow; memory is what is held, give or take, and grows by little for what is known.
+ */
+START_TEST(many_addresses)
+{
+	const struct named_line *first, *got;
+	size_t n, empty = names_memory(names), before;
+	ck_assert_int_eq(names_put(names, 1, two, 2), 0);
+	ck_assert(names_get(names, 1, &first, &n));
+	ck_assert_uint_gt(names_memory(names), empty + 100);
+	for (uint64_t a = 2; a < 100000; a++) {
+		char text[32];
+		snprintf(text, sizeof(text), "function %u", (unsigned)a % 1000);
+		struct named_line l = {text, "", "/a/file", (uint32_t)a % 1000, 1};
+		ck_assert_int_eq(names_put(names, a, &l, 1), 0);
+	}
+	ck_assert(names_get(names, 1, &got, &n));
+	ck_assert_ptr_eq(got, first);
+	ck_assert_str_eq(first[0].name, "std::sort(int*)");
+	ck_assert(names_get(names, 54321, &got, &n));
+	ck_assert_str_eq(got->name, "function 321");
+	ck_assert_uint_eq(got->line, 321);
+	before = names_memory(names);
+	ck_assert_uint_gt(before, 100000 * (sizeof(uint64_t) + sizeof(uint32_t)));
+	ck_assert_uint_lt(before, 100000 * 100);
+	for (uint64_t a = 2; a < 100000; a++)
+		ck_assert_int_eq(names_put(names, a, two, 2), 0);
+	ck_assert_uint_le(names_memory(names), before + 200);
+}
+END_TEST
+
+UNIT_SUITE(names)
+{
+	Suite *s = suite_create("names");
+	TCase *t = tcase_create("names");
+
+	tcase_set_timeout(t, 30);
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_add_test(t, never_asked);
+	tcase_add_test(t, what_was_put);
+	tcase_add_test(t, texts_are_copied);
+	tcase_add_test(t, as_many_as_there_may_be);
+	tcase_add_test(t, many_addresses);
+	suite_add_tcase(s, t);
+	return s;
+}

@@ -1,0 +1,213 @@
+/* naming: which addresses are asked about, and when it is given up. The test is the symbolizer. */
+#include "profiler/target/symbol_requests.h"
+
+#include "oci/base/fd.h"
+#include "profiler/process/module.h"
+#include "profiler/symbol/symbolizer_client.h"
+#include "tests/unit/support/fed.h"
+#include "tests/unit/support/here.h"
+#include "tests/unit/support/suite.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#define PATIENCE_NS (20 * NSEC_PER_SEC)
+
+/* Its name is mangled, so that it is worth a question without debug information, too. */
+void naming_mangled(void) __asm__("_ZN6naming7mangledEi");
+void naming_mangled(void) {}
+
+static struct engine engine;
+static struct target *target;
+static struct module *module;
+static struct aggregate *counts;
+static int asked; /* where questions come */
+static struct naming *naming;
+static uint64_t vaddr;
+static bool done;
+
+static int open_self(void *arg, const char *path, struct file *ret)
+{
+	return file_take(fd_open(AT_FDCWD, "/proc/self/exe", O_RDONLY, 0), ret);
+}
+
+static uint64_t find_mangled(void)
+{
+	uint64_t at = 0;
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[512];
+	while (fgets(line, sizeof(line), maps)) {
+		uint64_t start, end, offset, here = (uintptr_t)naming_mangled;
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64, &start, &end, &offset) == 3 && here >= start &&
+			here < end)
+			at = module_vaddr(module, here - start + offset);
+	}
+	fclose(maps);
+	return at;
+}
+
+static void begin(void)
+{
+	int ends[2];
+	fed_engine(&engine);
+	engine.channel = -1;
+	target = fed_target(&engine, 1);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	asked = ends[0];
+	ck_assert_int_eq(symbolizer_new(ends[1], &engine.symbolizer), 0);
+	/* no path: debug information is not looked for */
+	ck_assert_int_eq(
+		modules_get(engine.modules, &(struct module_key){.path = "self", .ino = 1}, open_self, NULL, &module),
+		0);
+	vaddr = find_mangled();
+	ck_assert_str_eq(module_symbol(module, vaddr, NULL), "_ZN6naming7mangledEi");
+	ck_assert_int_eq(aggregate_new(&counts), 0);
+	ck_assert_int_ge(
+		aggregate_put(counts, &(struct frame){.kind = FRAME_USER, .module = module, .vaddr = vaddr}, 1), 0);
+}
+
+static void end(void)
+{
+	naming_free(naming);
+	symbolizer_free(engine.symbolizer);
+	fd_close(asked);
+	aggregate_free(counts);
+	module_unref(module);
+	fed_engine_done(&engine);
+}
+
+static void on_done(void *arg)
+{
+	done = true;
+}
+
+/* Whether anything is missing that is worth a question. */
+static bool start_for(enum naming_use use)
+{
+	done = false;
+	naming = naming_start(target, &counts, 1, use, clock_now() + PATIENCE_NS, on_done, NULL);
+	return naming;
+}
+
+static bool start(void)
+{
+	return start_for(NAMING_LAST_WINDOW);
+}
+
+static int until_done(void *arg)
+{
+	if (done || clock_now() >= *(int64_t *)arg)
+		loop_stop(engine.loop);
+	return 10;
+}
+
+/* What was asked is answered with these bytes, and that is all that comes. */
+static void answer(const void *bytes, size_t size)
+{
+	char any;
+	int fds[QUESTION_FDS];
+	size_t n = 0;
+	int64_t until = clock_now() + PATIENCE_NS;
+	ck_assert_int_ge(fd_recv(asked, &any, sizeof(any), fds, QUESTION_FDS, &n), 0);
+	ck_assert_uint_gt(n, QUESTION_ANSWERS);
+	ck_assert_int_eq(fd_write_all(fds[QUESTION_ANSWERS], bytes, size), 0);
+	for (size_t i = 0; i < n; i++)
+		fd_close(fds[i]);
+	ck_assert_int_eq(loop_run(engine.loop, until_done, &until), 0);
+	ck_assert(done);
+	naming = naming_free(naming);
+}
+
+/* Its job dies each time: what kills six of them is not tried again in every window. */
+START_TEST(a_module_whose_jobs_die_is_given_up)
+{
+	const struct answer_head begun = {0, ANSWER_BEGUN, 0};
+	for (unsigned i = 0; i < 6; i++) {
+		ck_assert_msg(start(), "asked %u times", i);
+		answer(&begun, sizeof(begun));
+	}
+	ck_assert(!start());
+}
+END_TEST
+
+START_TEST(what_has_a_name_is_not_asked_about)
+{
+	struct __attribute__((packed)) {
+		struct answer_head begun, head;
+		struct answer_line line;
+		char text[21];
+		struct answer_head end;
+	} all = {{0, ANSWER_BEGUN, 0}, {sizeof(struct answer_line) + 21, 0, 1}, {1, 1, 19, 1, 1},
+		"naming::mangled(x)\0\0", {0, ANSWER_END, 0}};
+	const struct named_line *lines;
+	size_t n;
+	ck_assert(start());
+	ck_assert_uint_eq(naming_left(naming), 1);
+	answer(&all, sizeof(all));
+	ck_assert(module_names(module, vaddr, &lines, &n) && n == 1);
+	ck_assert_str_eq(lines->name, "naming::mangled(x)");
+	ck_assert(!start());
+}
+END_TEST
+
+/* Where there is no room for an answer, a question is time spent for nothing. */
+START_TEST(a_module_that_is_full_is_not_asked_about)
+{
+	char text[4096];
+	struct named_line line = {text, "", "", 1, 1};
+	memset(text, 'x', sizeof(text) - 1);
+	text[sizeof(text) - 1] = 0;
+	for (uint64_t i = 0; !module_names_full(module); i++) {
+		snprintf(text, 32, "%020" PRIu64, i);
+		text[20] = 'x';
+		ck_assert_int_eq(module_names_put(module, vaddr + 1 + i, &line, 1), 0);
+	}
+	ck_assert(!start());
+}
+END_TEST
+
+static void spend(uint64_t other)
+{
+	engine.rates.allowance.spent[0].other = other;
+}
+
+static bool starts_for(enum naming_use use)
+{
+	bool started = start_for(use);
+	naming = naming_free(naming);
+	return started;
+}
+
+/* What may be put off is, and said to be missing; a crash has its names. */
+START_TEST(names_are_put_off_where_the_budget_is_spent)
+{
+	engine.rates.allowed = NSEC_PER_SEC / 60;
+	spend(2 * NSEC_PER_SEC);
+	ck_assert(!starts_for(NAMING_WINDOW) && !starts_for(NAMING_LAST_WINDOW));
+	ck_assert_uint_eq(naming_put_off(target, &counts, 1, NAMING_LAST_WINDOW), 1);
+	ck_assert(starts_for(NAMING_CRASH));
+	engine.single = true;
+	ck_assert(starts_for(NAMING_WINDOW));
+	engine.single = false;
+	spend(NSEC_PER_SEC / 2);
+	ck_assert(starts_for(NAMING_WINDOW));
+	target->naming_spent = 2 * NAMING_CREDIT;
+	ck_assert(!starts_for(NAMING_WINDOW) && starts_for(NAMING_LAST_WINDOW));
+	ck_assert_uint_eq(naming_put_off(target, &counts, 1, NAMING_WINDOW), 1);
+	ck_assert_uint_eq(naming_put_off(target, &counts, 1, NAMING_LAST_WINDOW), 0);
+}
+END_TEST
+
+UNIT_SUITE(naming)
+{
+	Suite *s = suite_create("naming");
+	TCase *t = tcase_create("naming");
+	tcase_add_checked_fixture(t, begin, end);
+	tcase_add_test(t, a_module_whose_jobs_die_is_given_up);
+	tcase_add_test(t, what_has_a_name_is_not_asked_about);
+	tcase_add_test(t, a_module_that_is_full_is_not_asked_about);
+	tcase_add_test(t, names_are_put_off_where_the_budget_is_spent);
+	suite_add_tcase(s, t);
+	return s;
+}
