@@ -46,10 +46,10 @@ GENERATORS := $(call sources,oci/isolation/gen)
 SRC_oci := $(filter-out $(GENERATORS),$(call sources,oci))
 SRC_shim := $(filter-out shim/libpillion/%,$(call sources,shim))
 # libpillion: what lives in somebody else's process (shim/libpillion/core/syscall.h), and what of the other folders it is made with.
-# Where a file takes the place of a function of libc's, that is in front_*.c, which no other program is linked with.
+# Where a file takes the place of a function of libc's, that is in interpose/, which no other program is linked with.
 SRC_inproc := $(call sources,shim/libpillion)
 FRONT_inproc := $(wildcard shim/libpillion/interpose/*.c)
-DYNAMIC_inproc := $(addprefix shim/libpillion/interpose/front_,alloc.c seccomp.c dlclose.c signal.c thread.c)
+DYNAMIC_inproc := $(filter-out %/cyg_profile.c,$(FRONT_inproc))
 WITH_inproc :=
 MAIN_profiler := profiler/daemon/pilliond.c profiler/cli/pillion.c
 SRC_profiler := $(filter-out $(MAIN_profiler),$(call sources,profiler))
@@ -107,7 +107,7 @@ $(B)/there-%:
 $(B)/oci/isolation/gen/%: oci/isolation/gen/%.c | $(B)/there-build
 	@mkdir -p $(@D)
 	$(CC) -O1 -std=gnu11 -Wall -Wextra -Wno-missing-field-initializers -D_GNU_SOURCE -I. -MMD -MP -o $@ $< -lseccomp
-$(B)/oci/isolation/seccomp_filters.h: $(B)/oci/isolation/gen/seccomp-filters
+$(B)/oci/isolation/seccomp_filters.h: $(B)/oci/isolation/gen/seccomp_filters
 	@mkdir -p $(@D)
 	$< >$@.new && mv $@.new $@
 $(B)/%.pb-c.c $(B)/%.pb-c.h: %.proto | $(B)/there-build
@@ -124,7 +124,7 @@ $(B)/%.o: %.c | $(GEN)
 
 # --- unit tests: tests/unit/ROOM/test_X.c, a suite each, all in one program, linked with everything below the mains.
 # Those that take longest come first.
-UNIT_LONGEST := exporter pushform debugdata rates commit area intervals lines tree pprof sample
+UNIT_LONGEST := exporter push_encode minidebuginfo sample_rate checkpoint_write shm_layout interval_map dwarf_lines calltree pprof alloc_sample
 UNIT_SOURCES := $(call sources,tests/unit)
 UNIT_NAMES := $(patsubst test_%.c,%,$(filter test_%,$(notdir $(UNIT_SOURCES))))
 UNIT_SUITES := $(UNIT_LONGEST) $(filter-out $(UNIT_LONGEST),$(UNIT_NAMES))

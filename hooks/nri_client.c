@@ -334,13 +334,13 @@ static int become_talker(struct err *e)
 	uid_t uid = NOBODY;
 	gid_t gid = NOBODY;
 	struct rlimit none = {0, 0};
-	process_user("pillion", &uid, &gid);
+	passwd_user("pillion", &uid, &gid);
 	prctl(PR_SET_DUMPABLE, 0);
 	limit_memory();
 	setrlimit(RLIMIT_CORE, &none);
 	setrlimit(RLIMIT_FSIZE, &none);
-	caps_empty_bounding();
-	int r = caps_become(uid, gid, 0, e);
+	capabilities_empty_bounding();
+	int r = capabilities_become(uid, gid, 0, e);
 	return r < 0 ? r : seccomp_enter(SECCOMP_NRI, e);
 }
 
@@ -349,7 +349,7 @@ void talker_run(const struct talker_spec *spec)
 	struct err e = {0};
 	int keep[] = {spec->trunk, spec->pair};
 	sigset_t none;
-	process_die_with(spec->starter);
+	child_process_die_with(spec->starter);
 	prctl(PR_SET_NAME, "pillion-nri-t");
 	signal(SIGCHLD, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);

@@ -1,5 +1,6 @@
 /*
- * nri_client - the part of pillion-nri that speaks with the runtime (oci/runtime/nri_ttrpc.h), a process for each connection.
+ * nri_client - the part of pillion-nri that speaks with the runtime (oci/runtime/nri_ttrpc.h), a process for each
+ * connection.
  *
  * Who we are: a child of the starter, which is root. Before the first byte from the runtime is read, we are user
  * pillion (or nobody) without a capability, in a seccomp role with two sockets and no paths, with 64 MiB of memory.

@@ -14,15 +14,15 @@
 #include <unistd.h>
 
 static struct options options;
-static struct intake intake;
+static struct hook_input_child intake;
 static struct opener opener;
 
 static enum opener_outcome attach(const struct nri_ask *ask, int64_t start, char *notes, size_t size, struct err *e)
 {
 	uint32_t ms = options.settings.budget_ms < ask->limit_ms ? options.settings.budget_ms : ask->limit_ms;
-	int r = parked_check(ask->container.pid, ask->container.id, e);
+	int r = init_check(ask->container.pid, ask->container.id, e);
 	if (r == 0)
-		r = intake_answered(&intake, &ask->container, e);
+		r = hook_input_child_answered(&intake, &ask->container, e);
 	if (r == 0)
 		r = opener_start(&opener, &intake, &options.settings, start + ms * NSEC_PER_MSEC, e);
 	return r < 0 ? OPENER_FAILED : opener_wait(&opener, notes, size, e);
@@ -39,17 +39,17 @@ static void conclude(
 		log_line(LOG_INFO,
 			"container=%s pid=%d outcome=unsampled reason=\"policy: one container of %u is profiled\"",
 			c->id, c->pid, options.settings.sample);
-		starting_outcome(&options.settings, HOOK_UNSAMPLED, start);
+		hook_settings_outcome(&options.settings, HOOK_UNSAMPLED, start);
 	} else if (outcome == OPENER_FORBIDDEN) {
 		log_line(LOG_WARNING, "container=%s pid=%d outcome=forbidden reason=\"%s\"", c->id, c->pid, e->text);
-		starting_outcome(&options.settings, HOOK_UNPROFILED, start);
+		hook_settings_outcome(&options.settings, HOOK_UNPROFILED, start);
 	} else if (outcome == OPENER_FAILED && e->code != -EALREADY) { /* a hook was there before us */
 		log_line(LOG_WARNING, "container=%s pid=%d outcome=unprofiled reason=\"%s\"", c->id, c->pid, e->text);
-		starting_outcome(&options.settings, HOOK_UNPROFILED, start);
+		hook_settings_outcome(&options.settings, HOOK_UNPROFILED, start);
 	}
 }
 
-void nri_start(const struct nri_start_spec *spec, const struct nri_ask *ask)
+void nri_start(const struct nri_starter_spec *spec, const struct nri_ask *ask)
 {
 	int64_t start = clock_now();
 	struct nri_told told = {.number = ask->number};
@@ -57,7 +57,7 @@ void nri_start(const struct nri_start_spec *spec, const struct nri_ask *ask)
 	char notes[640] = "";
 	enum opener_outcome outcome = OPENER_NOTHING;
 	bool off = options_off(spec->etc) == 1;
-	int r = off ? 0 : starting_settings(&options, spec->etc, spec->argc, spec->argv, &e);
+	int r = off ? 0 : hook_settings_settings(&options, spec->etc, spec->argc, spec->argv, &e);
 	if (!off) { /* our parent's log may be one that has been put away */
 		log_open("pillion-nri", options.settings.log[0] ? options.settings.log : NULL);
 		log_level(options.settings.log_level);
@@ -69,6 +69,6 @@ void nri_start(const struct nri_start_spec *spec, const struct nri_ask *ask)
 	fd_send(spec->pair, &told, sizeof(told), NULL, 0);
 	conclude(&ask->container, outcome, notes, start, &e);
 	opener_done(&opener);
-	intake_done(&intake);
+	hook_input_child_done(&intake);
 	_exit(0);
 }

@@ -4,9 +4,9 @@
  * already.
  *
  * Who we are: root of the host. Who asks is the talker, of whom nothing is believed: the struct is checked
- * (container_check), and the pid must be the parked init of that very container (oci/runtime/init_check.h). So the worst
- * that a talker can do, taken over, is what a tenant's annotation does: have a container profiled that is about to
- * start, within policy.
+ * (container_check), and the pid must be the parked init of that very container (oci/runtime/init_check.h). So the
+ * worst that a talker can do, taken over, is what a tenant's annotation does: have a container profiled that is about
+ * to start, within policy.
  *
  * The answer is sent when the container is armed or is not going to be; a start never fails for it, also not under
  * `strict`: a runtime takes a plugin that is gone for one that agrees, so strict could not be kept.
@@ -15,10 +15,10 @@
 
 #include "hooks/nri_messages.h"
 
-struct nri_start_spec {
+struct nri_starter_spec {
 	const char *etc;
 	int argc; /* the flags, [0] is not looked at */
 	char **argv;
 	int pair;
 };
-_Noreturn void nri_start(const struct nri_start_spec *spec, const struct nri_ask *ask);
+_Noreturn void nri_start(const struct nri_starter_spec *spec, const struct nri_ask *ask);

@@ -7,7 +7,8 @@
  * promise: exit 0 whatever becomes of the profile (1 only under the administrator's `strict`), within the budget.
  *
  *	1. kill switch, settings, policy			(this process)
- *	2. state and config.json -> one struct			(a child without capabilities: oci/runtime/hook_input_child.h)
+ *	2. state and config.json -> one struct			(a child without capabilities:
+ *oci/runtime/hook_input_child.h)
  *	3. reach pilliond, open events and pass them		(two short-lived children: shim/attach/opener.h)
  *	4. where no service listens: start a session		(this process: shim/protocol/session_start.h)
  *	5. one line to the log
@@ -37,13 +38,13 @@
 #define STATE_MORE_NS (20 * NSEC_PER_MSEC)
 
 static struct options options;
-static struct intake intake;
+static struct hook_input_child intake;
 static struct opener opener;
 
 /* A notice, best effort: pilliond sees the end of a target by itself. */
 static int stopped(const char *id, int64_t start, struct err *e)
 {
-	int sock = service_connect(options.settings.control, e);
+	int sock = service_client_connect(options.settings.control, e);
 	if (sock >= 0) {
 		union msg m;
 		m.stop = (struct msg_stop){0};
@@ -79,13 +80,13 @@ static int run(int64_t start, struct err *e)
 			notes);
 		return 0;
 	case OPENER_UNSAMPLED:
-		starting_outcome(&options.settings, HOOK_UNSAMPLED, start);
+		hook_settings_outcome(&options.settings, HOOK_UNSAMPLED, start);
 		log_line(LOG_INFO,
 			"container=%s pid=%d outcome=unsampled reason=\"policy: one container of %u is profiled\"",
 			c->id, c->pid, options.settings.sample);
 		return 0;
 	case OPENER_FORBIDDEN: /* also under strict: the administrator has it so */
-		starting_outcome(&options.settings, HOOK_UNPROFILED, start);
+		hook_settings_outcome(&options.settings, HOOK_UNPROFILED, start);
 		log_line(LOG_WARNING, "container=%s pid=%d outcome=forbidden reason=\"%s\"", c->id, c->pid, e->text);
 		return 0;
 	case OPENER_STOPPED:
@@ -109,7 +110,7 @@ static int conclude(int r, int64_t start, const struct err *e)
 	if (fd_wait(2, POLLOUT, 0) == 1) /* a runtime that reads no stderr must not hold us up */
 		dprintf(2, "pillion-hook: %s%s\n", err_clean(text, e),
 			options.settings.strict ? " (policy: strict)" : "; the container starts without a profile");
-	starting_outcome(&options.settings, options.settings.strict ? HOOK_REFUSED : HOOK_UNPROFILED, start);
+	hook_settings_outcome(&options.settings, options.settings.strict ? HOOK_REFUSED : HOOK_UNPROFILED, start);
 	return options.settings.strict ? 1 : 0;
 }
 
@@ -146,14 +147,14 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	struct err no_reader = {0};
-	int reads = intake_start(&intake, 0, &no_reader); /* it needs none of our settings */
-	int r = starting_settings(&options, etc, argc, argv, &e);
+	int reads = hook_input_child_start(&intake, 0, &no_reader); /* it needs none of our settings */
+	int r = hook_settings_settings(&options, etc, argc, argv, &e);
 	log_open("pillion-hook", options.settings.log[0] ? options.settings.log : NULL);
 	log_level(options.settings.log_level);
 	if (r == 0 && options.settings.enabled)
 		r = reads < 0 ? err_say(&e, reads, "%s", no_reader.text) : run(start, &e);
 	opener_done(&opener);
-	intake_done(&intake); /* no zombie for the runtime to find */
+	hook_input_child_done(&intake); /* no zombie for the runtime to find */
 	swallow_state(start);
 	return conclude(r, start, &e);
 }

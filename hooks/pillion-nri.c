@@ -11,7 +11,8 @@
  * connection is served, and its end is ours. Else we connect, and connect again, by ever longer pauses up to five
  * seconds, when the runtime is restarted.
  *
- * Two parts, and a child for each container that asks for a profile, which does what the hook does (hooks/nri_starter.h):
+ * Two parts, and a child for each container that asks for a profile, which does what the hook does
+ *(hooks/nri_starter.h):
  *
  *	starter	this process, root of the host: it connects, forks the others, writes the log, and parses nothing
  *	talker	a child for each connection, without any privilege: it speaks the protocol (hooks/nri_client.h)
@@ -49,7 +50,7 @@
 
 static struct plugin {
 	struct talker_spec talk;
-	struct nri_start_spec start;
+	struct nri_starter_spec start;
 	const char *socket;
 	int handed; /* a connection that the runtime gave us, or -1 */
 	int pair;   /* to the talker */
@@ -109,7 +110,7 @@ static void start(const struct nri_ask *ask)
 			LOG_WARNING, "container=%s outcome=unprofiled reason=\"no process for it\"", ask->container.id);
 		return told(ask->number);
 	}
-	process_run_beside(pid);
+	child_process_run_beside(pid);
 	p.starts[i].pid = pid;
 	p.starts[i].number = ask->number;
 }
@@ -175,7 +176,7 @@ static void refresh(void)
 {
 	static struct options anew;
 	struct err e;
-	if (starting_settings(&anew, p.start.etc, p.start.argc, p.start.argv, &e) == 0)
+	if (hook_settings_settings(&anew, p.start.etc, p.start.argc, p.start.argv, &e) == 0)
 		options = anew;
 	log_open("pillion-nri", options.settings.log[0] ? options.settings.log : NULL);
 	log_level(options.settings.log_level);
@@ -205,7 +206,7 @@ static void serve(int trunk)
 	p.pair = fd_close(p.pair); /* the talker's end, too, when it looks */
 	if (p.talker > 0) {
 		kill(p.talker, SIGKILL);
-		process_wait(p.talker, deadline_in(NSEC_PER_SEC));
+		child_process_wait(p.talker, deadline_in(NSEC_PER_SEC));
 	}
 	p.talker = 0;
 }
@@ -345,7 +346,7 @@ int main(int argc, char **argv)
 	struct err e = {0};
 	if (take_handed() < 0 || read_arguments(&argc, &argv) < 0)
 		return EXIT_USAGE;
-	int r = starting_settings(&options, p.start.etc, argc, argv, &e);
+	int r = hook_settings_settings(&options, p.start.etc, argc, argv, &e);
 	if (r == 0 && geteuid() != 0)
 		r = err_say(&e, -EPERM, "not root: only root may look into containers before they start");
 	if (r < 0)

@@ -1,9 +1,10 @@
 /*
- * pillion-opener - attaches to what runs already (shim/attach/attach_opener.h). Not for people: `pillion attach` starts it.
+ * pillion-opener - attaches to what runs already (shim/attach/attach_opener.h). Not for people: `pillion attach` starts
+ * it.
  */
 #include "shim/attach/attach_opener.h"
 
 int main(void)
 {
-	attacher_run();
+	attach_opener_run();
 }

@@ -55,7 +55,7 @@
 static struct options options;
 static const char *etc = OPTIONS_ETC;
 static char self[PATH_MAX], real[PATH_MAX];
-static struct invocation asked;
+static struct runtime_argv asked;
 
 /* --- the real runtime ------------------------------------------------------------------------------------------- */
 
@@ -132,7 +132,7 @@ static pid_t spawn(char *const argv[], int in, int out, int err)
 	const pid_t parent = getpid(), child = fork();
 	if (child)
 		return child < 0 ? -errno : child;
-	process_die_with(parent);
+	child_process_die_with(parent);
 	if (dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0)
 		_exit(STATUS_MISSING);
 	fd_close_all_but(NULL, 0);
@@ -165,7 +165,7 @@ static int ask_state(char **argv, char **ret, size_t *ret_len)
 	const size_t len = child > 0 ? fd_read_until(pipe_fds[0], text, STATE_MAX, deadline) : 0;
 	fd_close(pipe_fds[0]);
 	const int status =
-		child > 0 ? process_wait(child, deadline) : child; /* one that is not read to its end is killed */
+		child > 0 ? child_process_wait(child, deadline) : child; /* one that is not read to its end is killed */
 	free(words);
 	if (status == 0 && len > 0) {
 		*ret = text;
@@ -207,7 +207,7 @@ static bool find_hook(char hook[static PATH_MAX])
 static const char *run_dir(void)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR"), *user = getenv("USER");
-	const bool is_user = geteuid() != 0 || (places_in_userns() && (!user || strcmp(user, "root") != 0));
+	const bool is_user = geteuid() != 0 || (user_dirs_in_userns() && (!user || strcmp(user, "root") != 0));
 	return is_user && runtime && *runtime ? runtime : "/run";
 }
 
@@ -278,7 +278,7 @@ static int run_hook(const char *hook, const char *state, size_t len)
 	char *words[] = {(char *)(uintptr_t)hook, (char *)"--etc", (char *)(uintptr_t)etc, NULL};
 	fd_auto in = hold("state", state, len, MFD_CLOEXEC), null = fd_open(AT_FDCWD, "/dev/null", O_RDWR, 0);
 	const pid_t child = in < 0 || null < 0 ? -EIO : spawn(words, in, null, 2);
-	const int status = child > 0 ? process_wait(child, deadline) : -EIO;
+	const int status = child > 0 ? child_process_wait(child, deadline) : -EIO;
 	if (status < 0 || !WIFEXITED(status) || WEXITSTATUS(status) == STATUS_MISSING)
 		return unprofiled(status == -ETIMEDOUT ? "the hook did not end in time" : "the hook could not run");
 	return options.settings.strict && status != 0;
@@ -307,25 +307,25 @@ static int at_status(char **argv, const char *status)
 
 /* --- create and run --------------------------------------------------------------------------------------------- */
 
-static int instrument(struct splice *s, struct err *e)
+static int instrument(struct json_edit *s, struct err *e)
 {
-	char hook[PATH_MAX], library[sizeof(((struct app *)0)->library)];
+	char hook[PATH_MAX], library[sizeof(((struct app_socket *)0)->library)];
 	struct err why = {0};
 	int changed = 0, r;
 	if (asked.command == INVOKED_RUN) {
-		r = find_hook(hook) ? instrument_hook(s, hook, strcmp(etc, OPTIONS_ETC) != 0 ? etc : NULL, e)
+		r = find_hook(hook) ? config_inject_hook(s, hook, strcmp(etc, OPTIONS_ETC) != 0 ? etc : NULL, e)
 				    : err_say(e, -ENOENT, "there is no pillion-hook");
 		if (r < 0)
 			return r;
 		changed = 1;
 	}
-	r = instrument_wants_library(s, &why);
+	r = config_inject_wants_library(s, &why);
 	if (r == 1)
-		r = app_find_library(&options.settings, library, sizeof(library), &why);
+		r = app_socket_find_library(&options.settings, library, sizeof(library), &why);
 	else if (r == 0)
 		return changed;
 	if (r == 0)
-		r = instrument_library(s, library, &why);
+		r = config_inject_library(s, library, &why);
 	if (r == 0)
 		return 1;
 	log_line(LOG_WARNING, "container=%s reason=\"without libpillion: %s\"", asked.id,
@@ -365,7 +365,7 @@ static char **with_option(int argc, char **argv, const char *option, const char 
 	return words;
 }
 
-static char **by_config(int argc, char **argv, const struct splice *s, struct err *e)
+static char **by_config(int argc, char **argv, const struct json_edit *s, struct err *e)
 {
 	char path[64];
 	const int fd = hold("config.json", s->text, s->len, 0), high = fd < 0 ? fd : fcntl(fd, F_DUPFD, HIGH_FD);
@@ -378,30 +378,30 @@ static char **by_config(int argc, char **argv, const struct splice *s, struct er
 	return with_option(argc, argv, "--config", asked.config, path);
 }
 
-static char **by_shadow(int argc, char **argv, struct splice *s, const char *bundle, struct err *e)
+static char **by_shadow(int argc, char **argv, struct json_edit *s, const char *bundle, struct err *e)
 {
 	char place[PATH_MAX], state[PATH_MAX], shadow[PATH_MAX];
-	if (instrument_root(s, bundle, e) < 0)
+	if (config_inject_root(s, bundle, e) < 0)
 		return NULL;
 	snprintf(place, sizeof(place), "%.1000s/pillion/bundles", run_dir());
 	find_state_dir(state);
-	shadow_sweep(place);
-	if (shadow_make(place, bundle, state, s->text, s->len, shadow, e) < 0)
+	bundle_overlay_sweep(place);
+	if (bundle_overlay_make(place, bundle, state, s->text, s->len, shadow, e) < 0)
 		return NULL;
 	return with_option(argc, argv, "--bundle", asked.bundle, shadow);
 }
 
 static char **splice_and_go(int argc, char **argv, const char *bundle, const char *text, size_t len, struct err *e)
 {
-	struct splice s = {0};
+	struct json_edit s = {0};
 	char **words = NULL;
-	int r = splice_open(&s, text, len, e);
+	int r = json_edit_open(&s, text, len, e);
 	if (r == 0)
 		r = instrument(&s, e);
 	if (r > 0)
 		words = dialect_of(real) == DIALECT_CRUN ? by_config(argc, argv, &s, e)
 							 : by_shadow(argc, argv, &s, bundle, e);
-	splice_done(&s);
+	json_edit_done(&s);
 	return words ? words : argv;
 }
 
@@ -416,7 +416,7 @@ static char **before_create(int argc, char **argv)
 		return argv; /* the real one has a word for it */
 	fd_auto dir = fd_open_dir(AT_FDCWD, bundle);
 	fd_auto file = dir < 0 ? dir : fd_open(dir, asked.config ? asked.config : "config.json", O_RDONLY, 0);
-	if (file >= 0 && fd_slurp(file, CONFIG_MAX, &text, &len) == 0 && instrument_is_asked(text, len))
+	if (file >= 0 && fd_slurp(file, CONFIG_MAX, &text, &len) == 0 && config_inject_is_asked(text, len))
 		words = splice_and_go(argc, argv, bundle, text, len, &e);
 	if (e.code)
 		log_line(LOG_WARNING, "container=%s outcome=unprofiled reason=\"%s\"", asked.id, e.text);
@@ -431,7 +431,7 @@ static void read_settings(void)
 {
 	const char *other = getauxval(AT_SECURE) ? NULL : getenv("PILLION_ETC");
 	etc = other && other[0] == '/' && strlen(other) < sizeof(options.settings.etc) ? other : OPTIONS_ETC;
-	starting_settings(&options, etc, 0, NULL, NULL);
+	hook_settings_settings(&options, etc, 0, NULL, NULL);
 	log_open("pillion-runc", options.settings.log[0] ? options.settings.log : NULL);
 	log_level(options.settings.log_level);
 }
@@ -462,7 +462,7 @@ int main(int argc, char **argv)
 	read_settings();
 	const ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	self[n < 0 ? 0 : n] = 0;
-	const bool found = find_real(), clear = invocation_parse(dialect_of(real), argc, argv, &asked) == 0;
+	const bool found = find_real(), clear = runtime_argv_parse(dialect_of(real), argc, argv, &asked) == 0;
 	if (!found)
 		return missing(options.settings.runtime[0]
 				       ? "the runtime that pillion.conf names is not there, or no program, or "

@@ -7,12 +7,12 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-struct budget {
+struct alloc_limit {
 	size_t max, used;
 };
 
 /* Room for one more within the bytes that may be used. -E2BIG, -ENOMEM. */
-static inline int budget_grow(struct budget *b, void **array, size_t n, size_t *room, size_t size)
+static inline int alloc_limit_grow(struct alloc_limit *b, void **array, size_t n, size_t *room, size_t size)
 {
 	if (n < *room)
 		return 0;

@@ -39,7 +39,7 @@ static int read_proc(pid_t pid, const char *name, char *buf, size_t size)
 	return r == -ENOENT ? -ESRCH : r;
 }
 
-int process_status(pid_t pid, const char *field, char *buf, size_t size)
+int proc_status_field(pid_t pid, const char *field, char *buf, size_t size)
 {
 	char text[8192], key[64];
 	text[0] = '\n'; /* so that the first field is found as the others are */
@@ -63,19 +63,19 @@ int process_status(pid_t pid, const char *field, char *buf, size_t size)
 /* 32 levels at most (MAX_PID_NS_LEVEL), of seven digits */
 #define NSPID_MAX 512
 
-int process_nspid_depth(pid_t pid)
+int proc_status_nspid_depth(pid_t pid)
 {
 	char text[NSPID_MAX];
-	int r = process_status(pid, "NSpid", text, sizeof(text));
+	int r = proc_status_field(pid, "NSpid", text, sizeof(text));
 	for (const char *at = text; r >= 0 && at; at = strchr(at + 1, '\t'))
 		r++;
 	return r;
 }
 
-int process_nspid_at(pid_t pid, unsigned depth, pid_t *ret)
+int proc_status_nspid_at(pid_t pid, unsigned depth, pid_t *ret)
 {
 	char text[NSPID_MAX];
-	int r = process_status(pid, "NSpid", text, sizeof(text));
+	int r = proc_status_field(pid, "NSpid", text, sizeof(text));
 	const char *at = text;
 	while (r == 0 && at && --depth)
 		at = strchr(at + 1, '\t');
@@ -85,10 +85,10 @@ int process_nspid_at(pid_t pid, unsigned depth, pid_t *ret)
 	return *ret > 0 ? 0 : -ESRCH;
 }
 
-int process_nspid(pid_t pid, pid_t *ret)
+int proc_status_nspid(pid_t pid, pid_t *ret)
 {
 	char text[NSPID_MAX];
-	int r = process_status(pid, "NSpid", text, sizeof(text));
+	int r = proc_status_field(pid, "NSpid", text, sizeof(text));
 	if (r < 0)
 		return r;
 	const char *last = strrchr(text, '\t');
@@ -109,7 +109,7 @@ static int stat_fields(pid_t pid, char *buf, size_t size, char **ret)
 	return 0;
 }
 
-int process_start_time(pid_t pid, uint64_t *ret)
+int proc_stat_start_time(pid_t pid, uint64_t *ret)
 {
 	char buf[1024], *at;
 	int r = stat_fields(pid, buf, sizeof(buf), &at);
@@ -125,7 +125,7 @@ int process_start_time(pid_t pid, uint64_t *ret)
 	return 0;
 }
 
-pid_t process_parent(pid_t pid)
+pid_t proc_status_parent(pid_t pid)
 {
 	char buf[1024], *at;
 	int r = stat_fields(pid, buf, sizeof(buf), &at);
@@ -135,19 +135,19 @@ pid_t process_parent(pid_t pid)
 	return at ? atoi(at + 1) : -EBADMSG;
 }
 
-void process_die_with(pid_t parent)
+void child_process_die_with(pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
 }
 
-pid_t process_fork_quiet(void)
+pid_t child_process_fork_quiet(void)
 {
 	return (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
 }
 
-void process_run_beside(pid_t child)
+void child_process_run_beside(pid_t child)
 {
 	cpu_set_t cpus;
 	int here = sched_getcpu();
@@ -167,7 +167,7 @@ struct turns {
 };
 #define SLICE_LEAST_NS 100000
 
-void process_run_soon(void)
+void child_process_run_soon(void)
 {
 	struct turns t = {.size = sizeof(t)};
 	if (syscall(SYS_sched_getattr, 0, &t, sizeof(t), 0) < 0 || t.policy != SCHED_OTHER)
@@ -176,18 +176,18 @@ void process_run_soon(void)
 	syscall(SYS_sched_setattr, 0, &t, 0);
 }
 
-int process_pidfd(pid_t pid)
+int child_process_pidfd(pid_t pid)
 {
 	long fd = syscall(SYS_pidfd_open, pid, 0);
 	return fd < 0 ? -errno : (int)fd;
 }
 
-int process_kill(int pidfd)
+int child_process_kill(int pidfd)
 {
 	return syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0 ? -errno : 0;
 }
 
-int process_namespace(pid_t pid, const char *name, uint64_t *ret)
+int proc_namespace(pid_t pid, const char *name, uint64_t *ret)
 {
 	char path[64];
 	struct stat st;
@@ -198,7 +198,7 @@ int process_namespace(pid_t pid, const char *name, uint64_t *ret)
 	return 0;
 }
 
-int process_explain(pid_t init, int error, struct err *e)
+int child_process_explain(pid_t init, int error, struct err *e)
 {
 	if (error != -ESRCH)
 		return err_set(e, error, "cannot look at the container's init (pid %d)", (int)init);
@@ -218,20 +218,20 @@ static int reap(pid_t child, int flags)
 	return r == child ? status : r == 0 ? -EAGAIN : -errno;
 }
 
-bool process_inherits_orphans(void)
+bool child_process_inherits_orphans(void)
 {
 	int subreaper = 0;
 	prctl(PR_GET_CHILD_SUBREAPER, &subreaper);
 	return getpid() == 1 || subreaper;
 }
 
-bool process_children_are_elsewhere(void)
+bool child_process_children_are_elsewhere(void)
 {
 	uint64_t ours, theirs;
-	if (process_namespace(getpid(), "pid", &ours) < 0)
+	if (proc_namespace(getpid(), "pid", &ours) < 0)
 		return false; /* no /proc: it cannot be told */
 	/* unreadable as long as it has no PID 1 */
-	return process_namespace(getpid(), "pid_for_children", &theirs) < 0 || ours != theirs;
+	return proc_namespace(getpid(), "pid_for_children", &theirs) < 0 || ours != theirs;
 }
 
 static void raise_soft(int what)
@@ -259,7 +259,7 @@ static void reset_signal(int sig, bool exec_follows)
 		syscall(SYS_rt_sigaction, sig, &zero, NULL, NSIG / 8);
 }
 
-void process_reset(bool exec_follows)
+void child_process_reset(bool exec_follows)
 {
 	cpu_set_t all;
 	sigset_t none;
@@ -288,12 +288,12 @@ void process_reset(bool exec_follows)
 		_exit(126);
 }
 
-int process_wait(pid_t child, int64_t deadline)
+int child_process_wait(pid_t child, int64_t deadline)
 {
 	int r = reap(child, WNOHANG); /* -ECHILD: whoever it is, it is not ours to wait for or to kill */
 	if (r != -EAGAIN)
 		return r;
-	fd_auto pidfd = process_pidfd(child);
+	fd_auto pidfd = child_process_pidfd(child);
 	if (pidfd >= 0) {
 		r = fd_wait(pidfd, POLLIN, deadline);
 		if (r == 1)
@@ -312,7 +312,7 @@ int process_wait(pid_t child, int64_t deadline)
 	return r < 0 && r != -EAGAIN ? r : -ETIMEDOUT;
 }
 
-int process_bound(size_t bytes, unsigned seconds)
+int child_process_bound(size_t bytes, unsigned seconds)
 {
 	const struct rlimit memory = {bytes, bytes};
 	sigset_t alarms;
@@ -326,7 +326,7 @@ int process_bound(size_t bytes, unsigned seconds)
 	return !SHADOWED && setrlimit(RLIMIT_DATA, &memory) < 0 ? -errno : 0;
 }
 
-const char *process_fate(int status, char *buf, size_t size)
+const char *child_process_fate(int status, char *buf, size_t size)
 {
 	if (status == -ETIMEDOUT)
 		snprintf(buf, size, "did not finish within its time and was killed");
@@ -362,7 +362,7 @@ static int find_numbers(const char *path, const char *name, unsigned *first, uns
 	return r;
 }
 
-int process_user(const char *name, uid_t *ret_uid, gid_t *ret_gid)
+int passwd_user(const char *name, uid_t *ret_uid, gid_t *ret_gid)
 {
 	unsigned uid, gid;
 	int r = find_numbers("/etc/passwd", name, &uid, &gid);
@@ -373,7 +373,7 @@ int process_user(const char *name, uid_t *ret_uid, gid_t *ret_gid)
 	return 0;
 }
 
-int process_user_name(uid_t uid, char *buf, size_t size)
+int passwd_user_name(uid_t uid, char *buf, size_t size)
 {
 	char *text;
 	size_t len;
@@ -396,7 +396,7 @@ int process_user_name(uid_t uid, char *buf, size_t size)
 	return r;
 }
 
-int process_group(const char *name, gid_t *ret_gid)
+int passwd_group(const char *name, gid_t *ret_gid)
 {
 	unsigned gid, unused;
 	int r = find_numbers("/etc/group", name, &gid, &unused);

@@ -8,15 +8,15 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 
-struct loop {
+struct event_loop {
 	int epoll;
 	bool stop;
-	struct loop_source *silent; /* those that are not heard for a while */
+	struct event_loop_source *silent; /* those that are not heard for a while */
 };
 
-int loop_new(struct loop **ret)
+int event_loop_new(struct event_loop **ret)
 {
-	struct loop *l = calloc(1, sizeof(*l));
+	struct event_loop *l = calloc(1, sizeof(*l));
 	if (!l)
 		return -ENOMEM;
 	l->epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -28,7 +28,7 @@ int loop_new(struct loop **ret)
 	return 0;
 }
 
-struct loop *loop_free(struct loop *l)
+struct event_loop *event_loop_free(struct event_loop *l)
 {
 	if (l)
 		fd_close(l->epoll);
@@ -36,10 +36,11 @@ struct loop *loop_free(struct loop *l)
 	return NULL;
 }
 
-int loop_add(struct loop *l, struct loop_source *s, int fd, uint32_t events, loop_fn *fn, void *arg)
+int event_loop_add(
+	struct event_loop *l, struct event_loop_source *s, int fd, uint32_t events, event_loop_fn *fn, void *arg)
 {
 	struct epoll_event ev = {.events = events, .data.ptr = s};
-	*s = (struct loop_source){.fd = fd, .fn = fn, .arg = arg, .events = events};
+	*s = (struct event_loop_source){.fd = fd, .fn = fn, .arg = arg, .events = events};
 	if (epoll_ctl(l->epoll, EPOLL_CTL_ADD, fd, &ev) < 0) {
 		s->fd = -1;
 		return -errno;
@@ -47,22 +48,22 @@ int loop_add(struct loop *l, struct loop_source *s, int fd, uint32_t events, loo
 	return 0;
 }
 
-static void listen_for(struct loop *l, struct loop_source *s, uint32_t events)
+static void listen_for(struct event_loop *l, struct event_loop_source *s, uint32_t events)
 {
 	struct epoll_event ev = {.events = events, .data.ptr = s};
 	epoll_ctl(l->epoll, EPOLL_CTL_MOD, s->fd, &ev); /* it is in there: this does not fail */
 }
 
-static void forget_silence(struct loop *l, struct loop_source *s)
+static void forget_silence(struct event_loop *l, struct event_loop_source *s)
 {
-	struct loop_source **at = &l->silent;
+	struct event_loop_source **at = &l->silent;
 	while (*at != s)
 		at = &(*at)->next_silent;
 	*at = s->next_silent;
 	s->silent_until = 0;
 }
 
-void loop_pause(struct loop *l, struct loop_source *s, int ms)
+void event_loop_pause(struct event_loop *l, struct event_loop_source *s, int ms)
 {
 	if (s->fd < 0)
 		return;
@@ -75,14 +76,14 @@ void loop_pause(struct loop *l, struct loop_source *s, int ms)
 }
 
 /* Those whose time is over are heard again. Milliseconds to the next; -1: there is none. */
-static int end_pauses(struct loop *l)
+static int end_pauses(struct event_loop *l)
 {
 	int wait = -1;
 	int64_t now = l->silent ? clock_now() : 0;
-	for (struct loop_source *s = l->silent, *next; s; s = next) {
+	for (struct event_loop_source *s = l->silent, *next; s; s = next) {
 		next = s->next_silent;
 		if (s->silent_until > now) {
-			wait = loop_sooner(wait, deadline_left_ms(s->silent_until));
+			wait = event_loop_sooner(wait, deadline_left_ms(s->silent_until));
 			continue;
 		}
 		forget_silence(l, s);
@@ -91,7 +92,7 @@ static int end_pauses(struct loop *l)
 	return wait;
 }
 
-void loop_del(struct loop *l, struct loop_source *s)
+void event_loop_del(struct event_loop *l, struct event_loop_source *s)
 {
 	if (s->fd >= 0 && s->silent_until)
 		forget_silence(l, s);
@@ -100,19 +101,19 @@ void loop_del(struct loop *l, struct loop_source *s)
 	s->fd = -1;
 }
 
-int loop_run(struct loop *l, int (*due)(void *arg), void *arg)
+int event_loop_run(struct event_loop *l, int (*due)(void *arg), void *arg)
 {
 	l->stop = false;
 	while (!l->stop) {
 		struct epoll_event ev;
-		int timeout = loop_sooner(due(arg), end_pauses(l));
+		int timeout = event_loop_sooner(due(arg), end_pauses(l));
 		if (l->stop)
 			break;
 		int n = epoll_wait(l->epoll, &ev, 1, clock_block_ms(timeout));
 		if (n < 0 && errno != EINTR)
 			return -errno;
 		if (n == 1) {
-			struct loop_source *s = ev.data.ptr;
+			struct event_loop_source *s = ev.data.ptr;
 			s->fn(s->arg, ev.events);
 		} else if (n == 0) {
 			clock_blocked(timeout);
@@ -121,12 +122,12 @@ int loop_run(struct loop *l, int (*due)(void *arg), void *arg)
 	return 0;
 }
 
-void loop_stop(struct loop *l)
+void event_loop_stop(struct event_loop *l)
 {
 	l->stop = true;
 }
 
-int loop_sooner(int a, int b)
+int event_loop_sooner(int a, int b)
 {
 	return a < 0 ? b : b < 0 || a < b ? a : b;
 }

@@ -9,29 +9,30 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef void loop_fn(void *arg, uint32_t events);
+typedef void event_loop_fn(void *arg, uint32_t events);
 
-struct loop_source {
+struct event_loop_source {
 	int fd; /* borrowed; -1: not in the loop */
-	loop_fn *fn;
+	event_loop_fn *fn;
 	void *arg;
 	uint32_t events;
 	int64_t silent_until; /* 0: it is heard */
-	struct loop_source *next_silent;
+	struct event_loop_source *next_silent;
 };
 
-struct loop;
-int loop_new(struct loop **ret);
-struct loop *loop_free(struct loop *l);
+struct event_loop;
+int event_loop_new(struct event_loop **ret);
+struct event_loop *event_loop_free(struct event_loop *l);
 /* events: EPOLLIN, EPOLLPRI, ... */
-int loop_add(struct loop *l, struct loop_source *s, int fd, uint32_t events, loop_fn *fn, void *arg);
-void loop_del(struct loop *l, struct loop_source *s);
+int event_loop_add(
+	struct event_loop *l, struct event_loop_source *s, int fd, uint32_t events, event_loop_fn *fn, void *arg);
+void event_loop_del(struct event_loop *l, struct event_loop_source *s);
 /* Not heard for so long: who calls when nobody can be let in is still there, and would call again at once. */
-void loop_pause(struct loop *l, struct loop_source *s, int ms);
+void event_loop_pause(struct event_loop *l, struct event_loop_source *s, int ms);
 /*
  * `due` is asked before each wait and does what is due: it returns the milliseconds until it wants to be asked again,
- * -1 = no need. Runs until loop_stop.
+ * -1 = no need. Runs until event_loop_stop.
  */
-int loop_run(struct loop *l, int (*due)(void *arg), void *arg);
-void loop_stop(struct loop *l);
-int loop_sooner(int a, int b); /* of two such numbers of milliseconds */
+int event_loop_run(struct event_loop *l, int (*due)(void *arg), void *arg);
+void event_loop_stop(struct event_loop *l);
+int event_loop_sooner(int a, int b); /* of two such numbers of milliseconds */

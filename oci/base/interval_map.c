@@ -45,16 +45,16 @@ static size_t without(size_t limit, size_t other_room)
 	return limit > held ? limit - held : 0;
 }
 
-size_t intervals_memory(const struct intervals *t)
+size_t interval_map_memory(const struct interval_map *t)
 {
 	return (t->room + t->scratch_room) * sizeof(*t->pieces);
 }
 
-void intervals_done(struct intervals *t)
+void interval_map_done(struct interval_map *t)
 {
 	free(t->pieces);
 	free(t->scratch);
-	*t = (struct intervals){0};
+	*t = (struct interval_map){0};
 }
 
 /* --- laying runs over each other */
@@ -85,7 +85,7 @@ static size_t overlay(
 }
 
 /* The last two runs become one. */
-static int merge_last(struct intervals *t, size_t limit)
+static int merge_last(struct interval_map *t, size_t limit)
 {
 	size_t old = t->runs[t->n_runs - 2].first, new = t->runs[t->n_runs - 1].first;
 	size_t n_old = new - old, n_new = t->count - new;
@@ -106,7 +106,7 @@ static int merge_last(struct intervals *t, size_t limit)
 	return 0;
 }
 
-int intervals_add(struct intervals *t, uint64_t start, uint64_t size, uint32_t value, size_t limit)
+int interval_map_add(struct interval_map *t, uint64_t start, uint64_t size, uint32_t value, size_t limit)
 {
 	if (!size)
 		return 0;
@@ -114,7 +114,7 @@ int intervals_add(struct intervals *t, uint64_t start, uint64_t size, uint32_t v
 		size = UINT64_MAX - start + 1;
 	if (size > UINT32_MAX)
 		size = UINT32_MAX;
-	if (t->n_runs == INTERVALS_RUNS)
+	if (t->n_runs == INTERVAL_MAP_RUNS)
 		return -ENOSPC;
 	int r = reserve(&t->pieces, &t->room, t->count + 1, without(limit, t->scratch_room));
 	if (r < 0)
@@ -144,7 +144,7 @@ static const struct interval *search(const struct interval *run, size_t n, uint6
 	return low && last_of(&run[low - 1]) >= address ? &run[low - 1] : NULL;
 }
 
-bool intervals_find(const struct intervals *t, uint64_t address, uint32_t *ret_value)
+bool interval_map_find(const struct interval_map *t, uint64_t address, uint32_t *ret_value)
 {
 	size_t end = t->count;
 	for (unsigned i = t->n_runs; i > 0; i--) {

@@ -1,6 +1,6 @@
 /*
- * interval_map - stretches of an address space, each with a number; where they overlap, the one that was added last wins,
- * and of the others there remains what it does not cover.
+ * interval_map - stretches of an address space, each with a number; where they overlap, the one that was added last
+ * wins, and of the others there remains what it does not cover.
  *
  * Runs of disjoint stretches in order, older and longer ones first (the logarithmic method of Bentley and Saxe): an
  * addition is a run of one, and two runs that have seen equally many additions are laid over each other. So n
@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define INTERVALS_RUNS 64
+#define INTERVAL_MAP_RUNS 64
 
 struct interval {
 	uint64_t start;
@@ -21,13 +21,13 @@ struct interval {
 	uint32_t value;
 };
 
-struct intervals { /* all zero: none */
+struct interval_map { /* all zero: none */
 	struct interval *pieces, *scratch;
 	size_t count, room, scratch_room;
 	struct {
 		size_t first;	 /* of its pieces; they end where the next run begins */
 		uint64_t weight; /* additions that are in it */
-	} runs[INTERVALS_RUNS];
+	} runs[INTERVAL_MAP_RUNS];
 	unsigned n_runs;
 };
 
@@ -35,7 +35,7 @@ struct intervals { /* all zero: none */
  * A size above UINT32_MAX, or one that goes beyond the end of the address space, is cut; of size 0 nothing is added.
  * -ENOSPC: more than `limit` bytes would be held, also while runs are merged; -ENOMEM. Either way it is not added.
  */
-int intervals_add(struct intervals *t, uint64_t start, uint64_t size, uint32_t value, size_t limit);
-bool intervals_find(const struct intervals *t, uint64_t address, uint32_t *ret_value);
-size_t intervals_memory(const struct intervals *t); /* bytes held */
-void intervals_done(struct intervals *t);
+int interval_map_add(struct interval_map *t, uint64_t start, uint64_t size, uint32_t value, size_t limit);
+bool interval_map_find(const struct interval_map *t, uint64_t address, uint32_t *ret_value);
+size_t interval_map_memory(const struct interval_map *t); /* bytes held */
+void interval_map_done(struct interval_map *t);

@@ -120,9 +120,9 @@ static size_t skip_value(const char *t, size_t at, unsigned depth)
 {
 	switch (t[at]) {
 	case '{':
-		return depth < SPLICE_DEPTH ? skip_members(t, at + 1, '}', depth + 1) : 0;
+		return depth < JSON_EDIT_DEPTH ? skip_members(t, at + 1, '}', depth + 1) : 0;
 	case '[':
-		return depth < SPLICE_DEPTH ? skip_members(t, at + 1, ']', depth + 1) : 0;
+		return depth < JSON_EDIT_DEPTH ? skip_members(t, at + 1, ']', depth + 1) : 0;
 	case '"':
 		return skip_string(t, at);
 	case 't':
@@ -136,9 +136,9 @@ static size_t skip_value(const char *t, size_t at, unsigned depth)
 	}
 }
 
-int splice_open(struct splice *s, const char *text, size_t len, struct err *e)
+int json_edit_open(struct json_edit *s, const char *text, size_t len, struct err *e)
 {
-	*s = (struct splice){.text = malloc(len + 1), .len = len};
+	*s = (struct json_edit){.text = malloc(len + 1), .len = len};
 	if (!s->text)
 		return err_set(e, -ENOMEM, "no memory");
 	memcpy(s->text, text, len);
@@ -146,14 +146,14 @@ int splice_open(struct splice *s, const char *text, size_t len, struct err *e)
 	const size_t at = skip_space(s->text, 0), end = s->text[at] == '{' ? skip_value(s->text, at, 0) : 0;
 	if (end && skip_space(s->text, end) == len)
 		return 0;
-	splice_done(s);
+	json_edit_done(s);
 	return err_say(e, -EINVAL, "it is no JSON object");
 }
 
-void splice_done(struct splice *s)
+void json_edit_done(struct json_edit *s)
 {
 	free(s->text);
-	*s = (struct splice){0};
+	*s = (struct json_edit){0};
 }
 
 /* --- a place, in a text that is known to be JSON ---------------------------------------------------------------- */
@@ -191,7 +191,7 @@ static int find_member(const char *t, size_t at, const char *key, struct place *
 	return found ? 0 : -ENOENT;
 }
 
-static int find(const struct splice *s, const char *const path[], struct place *ret, struct err *e)
+static int find(const struct json_edit *s, const char *const path[], struct place *ret, struct err *e)
 {
 	*ret = (struct place){.at = skip_space(s->text, 0)};
 	for (; path[ret->depth]; ret->depth++) {
@@ -209,7 +209,7 @@ static int find(const struct splice *s, const char *const path[], struct place *
 	return 0;
 }
 
-int splice_get(const struct splice *s, const char *const path[], const char **ret, size_t *ret_len, struct err *e)
+int json_edit_get(const struct json_edit *s, const char *const path[], const char **ret, size_t *ret_len, struct err *e)
 {
 	struct place p;
 	int r = find(s, path, &p, e);
@@ -222,7 +222,7 @@ int splice_get(const struct splice *s, const char *const path[], const char **re
 
 /* --- changes ---------------------------------------------------------------------------------------------------- */
 
-static int replace(struct splice *s, size_t at, size_t end, const char *with, struct err *e)
+static int replace(struct json_edit *s, size_t at, size_t end, const char *with, struct err *e)
 {
 	const size_t n = strlen(with), len = s->len - (end - at) + n;
 	char *text = malloc(len + 1);
@@ -244,7 +244,7 @@ static int replace(struct splice *s, size_t at, size_t end, const char *with, st
 static char *missing(const struct place *p, const char *const path[], const char *json)
 {
 	unsigned keys = 0;
-	size_t size = strlen(json) + SPLICE_PATH + 4;
+	size_t size = strlen(json) + JSON_EDIT_PATH + 4;
 	for (; path[p->depth + keys]; keys++)
 		size += strlen(path[p->depth + keys]) + 6;
 	char *text = malloc(size), *to = text;
@@ -270,7 +270,7 @@ static char *missing(const struct place *p, const char *const path[], const char
 }
 
 static int add_missing(
-	struct splice *s, const struct place *p, const char *const path[], const char *json, struct err *e)
+	struct json_edit *s, const struct place *p, const char *const path[], const char *json, struct err *e)
 {
 	char *text = missing(p, path, json);
 	int r = text ? replace(s, p->at, p->end, text, e) : err_set(e, -ENOMEM, "no memory");
@@ -278,7 +278,7 @@ static int add_missing(
 	return r;
 }
 
-int splice_set(struct splice *s, const char *const path[], const char *json, struct err *e)
+int json_edit_set(struct json_edit *s, const char *const path[], const char *json, struct err *e)
 {
 	struct place p;
 	int r = find(s, path, &p, e);
@@ -286,7 +286,7 @@ int splice_set(struct splice *s, const char *const path[], const char *json, str
 }
 
 /* Before the bracket of an array that is there: behind its last element, or first. */
-static int append_to(struct splice *s, const struct place *p, const char *json, struct err *e)
+static int append_to(struct json_edit *s, const struct place *p, const char *json, struct err *e)
 {
 	size_t last = p->end - 1; /* the bracket */
 	while (is_space(s->text[last - 1]))
@@ -301,7 +301,7 @@ static int append_to(struct splice *s, const struct place *p, const char *json, 
 	return r;
 }
 
-int splice_append(struct splice *s, const char *const path[], const char *json, struct err *e)
+int json_edit_append(struct json_edit *s, const char *const path[], const char *json, struct err *e)
 {
 	struct place p;
 	int r = find(s, path, &p, e);
@@ -321,7 +321,7 @@ int splice_append(struct splice *s, const char *const path[], const char *json, 
 }
 
 /* The member whose key is at `key` and whose value ends at `end`, out of its object. */
-static int cut_member(struct splice *s, size_t key, size_t end, struct err *e)
+static int cut_member(struct json_edit *s, size_t key, size_t end, struct err *e)
 {
 	while (is_space(s->text[key - 1]))
 		key--;
@@ -338,12 +338,12 @@ static bool is_empty_object(const char *t, size_t at)
 	return t[at] == '{' && t[skip_space(t, at + 1)] == '}';
 }
 
-int splice_drop(struct splice *s, const char *const path[], struct err *e)
+int json_edit_drop(struct json_edit *s, const char *const path[], struct err *e)
 {
-	const char *way[SPLICE_PATH + 1] = {0};
+	const char *way[JSON_EDIT_PATH + 1] = {0};
 	struct place p;
 	unsigned n = 0;
-	for (; path[n] && n < SPLICE_PATH; n++)
+	for (; path[n] && n < JSON_EDIT_PATH; n++)
 		way[n] = path[n];
 	int r = find(s, way, &p, e);
 	while (r == 0 && n) {

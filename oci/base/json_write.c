@@ -10,28 +10,28 @@ static struct json_object *object_of(const struct jsonout *v)
 	return (struct json_object *)v;
 }
 
-struct jsonout *jsonout_free(struct jsonout *doc)
+struct jsonout *json_write_free(struct jsonout *doc)
 {
 	json_object_put(object_of(doc));
 	return NULL;
 }
 
-struct jsonout *jsonout_object(void)
+struct jsonout *json_write_object(void)
 {
 	return (struct jsonout *)json_object_new_object();
 }
 
-struct jsonout *jsonout_array(void)
+struct jsonout *json_write_array(void)
 {
 	return (struct jsonout *)json_object_new_array();
 }
 
-struct jsonout *jsonout_text(const char *text)
+struct jsonout *json_write_text(const char *text)
 {
 	return (struct jsonout *)json_object_new_string(text);
 }
 
-struct jsonout *jsonout_number(int64_t value)
+struct jsonout *json_write_number(int64_t value)
 {
 	return (struct jsonout *)json_object_new_int64(value);
 }
@@ -43,33 +43,33 @@ static struct jsonout *decimals(double value, int n)
 	return (struct jsonout *)json_object_new_double_s(value, text);
 }
 
-struct jsonout *jsonout_tenths(double value)
+struct jsonout *json_write_tenths(double value)
 {
 	return decimals(value, 1);
 }
 
-struct jsonout *jsonout_share(double value)
+struct jsonout *json_write_share(double value)
 {
 	return decimals(value, 6);
 }
 
-struct jsonout *jsonout_bool(bool value)
+struct jsonout *json_write_bool(bool value)
 {
 	return (struct jsonout *)json_object_new_boolean(value);
 }
 
-int jsonout_add(struct jsonout *to, const char *key, struct jsonout *value)
+int json_write_add(struct jsonout *to, const char *key, struct jsonout *value)
 {
 	int r = -1;
 	if (to && value)
 		r = key ? json_object_object_add(object_of(to), key, object_of(value))
 			: json_object_array_add(object_of(to), object_of(value));
 	if (r < 0)
-		jsonout_free(value);
+		json_write_free(value);
 	return r < 0 ? -ENOMEM : 0;
 }
 
-int jsonout_add_null(struct jsonout *object, const char *key)
+int json_write_add_null(struct jsonout *object, const char *key)
 {
 	return object && json_object_object_add(object_of(object), key, NULL) == 0 ? 0 : -ENOMEM;
 }
@@ -183,12 +183,12 @@ static int write_line(const struct jsonout *doc, int depth, FILE *out)
 	return ferror(out) ? -EIO : 0;
 }
 
-int jsonout_write(const struct jsonout *doc, FILE *out)
+int json_write_out(const struct jsonout *doc, FILE *out)
 {
 	return write_line(doc, 0, out);
 }
 
-int jsonout_write_line(const struct jsonout *doc, FILE *out)
+int json_write_out_line(const struct jsonout *doc, FILE *out)
 {
 	return write_line(doc, ONE_LINE, out);
 }

@@ -13,10 +13,10 @@
 /* Of 1000: as if it had that part of the memory more. In a small cgroup the supervisor is the largest of them all. */
 static const int above[] = {0, 800, 900};
 
-struct oom oom_open(void)
+struct oom_score oom_score_open(void)
 {
 	char text[16];
-	struct oom o = {.fd = -1};
+	struct oom_score o = {.fd = -1};
 	if (fd_read_text(AT_FDCWD, "/proc/self/oom_score_adj", text, sizeof(text)) < 0)
 		return o;
 	o.own = atoi(text);
@@ -24,7 +24,7 @@ struct oom oom_open(void)
 	return o;
 }
 
-static void expendable(const struct oom *o, unsigned how)
+static void expendable(const struct oom_score *o, unsigned how)
 {
 	char text[16];
 	if (o->fd < 0)
@@ -35,22 +35,23 @@ static void expendable(const struct oom *o, unsigned how)
 		return; /* then they are alike, as they were */
 }
 
-static void reserve(struct oom *o)
+static void reserve(struct oom_score *o)
 {
 	if (o->fd < 0 || o->reserve)
 		return;
-	void *at = mmap(NULL, OOM_RESERVE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	void *at = mmap(
+		NULL, OOM_SCORE_RESERVE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	o->reserve = at == MAP_FAILED ? NULL : at;
 }
 
-static void release(struct oom *o)
+static void release(struct oom_score *o)
 {
 	if (o->reserve)
-		munmap(o->reserve, OOM_RESERVE);
+		munmap(o->reserve, OOM_SCORE_RESERVE);
 	o->reserve = NULL;
 }
 
-void oom_before_fork(struct oom *o, unsigned how)
+void oom_score_before_fork(struct oom_score *o, unsigned how)
 {
 	if (!o)
 		return;
@@ -58,7 +59,7 @@ void oom_before_fork(struct oom *o, unsigned how)
 	expendable(o, how);
 }
 
-void oom_after_fork(struct oom *o)
+void oom_score_after_fork(struct oom_score *o)
 {
 	if (!o)
 		return;

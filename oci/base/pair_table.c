@@ -25,7 +25,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-struct pair pairs_chain(struct pair row, uint64_t a, uint64_t b)
+struct pair pair_table_chain(struct pair row, uint64_t a, uint64_t b)
 {
 	if (!key.a)
 		take_key();
@@ -33,12 +33,12 @@ struct pair pairs_chain(struct pair row, uint64_t a, uint64_t b)
 	return (struct pair){mix(row.a ^ one, key.b | 1), mix(row.b + one, key.a) ^ row.a};
 }
 
-static size_t first_slot(const struct pairs *t, uint64_t a, uint64_t b)
+static size_t first_slot(const struct pair_table *t, uint64_t a, uint64_t b)
 {
 	return mix(mix(a ^ key.a, key.b | 1) ^ b, key.a) & (t->n_slots - 1);
 }
 
-static uint32_t *probe(const struct pairs *t, uint64_t a, uint64_t b)
+static uint32_t *probe(const struct pair_table *t, uint64_t a, uint64_t b)
 {
 	for (size_t i = first_slot(t, a, b);; i = (i + 1) & (t->n_slots - 1)) {
 		uint32_t *slot = &t->slots[i];
@@ -47,7 +47,7 @@ static uint32_t *probe(const struct pairs *t, uint64_t a, uint64_t b)
 	}
 }
 
-static int grow(struct pairs *t)
+static int grow(struct pair_table *t)
 {
 	size_t n = t->n_slots ? 2 * t->n_slots : FIRST;
 	struct pair *items = t->count >= MAX ? NULL : reallocarray(t->items, n / 2, sizeof(*items));
@@ -68,14 +68,14 @@ static int grow(struct pairs *t)
 	return 0;
 }
 
-void pairs_prefetch(const struct pairs *t, uint64_t a, uint64_t b)
+void pair_table_prefetch(const struct pair_table *t, uint64_t a, uint64_t b)
 {
 	if (t->n_slots)
 		__builtin_prefetch(&t->slots[first_slot(t, a, b)]);
 }
 
 /* Of equal ones the last is found. */
-int64_t pairs_append(struct pairs *t, uint64_t a, uint64_t b)
+int64_t pair_table_append(struct pair_table *t, uint64_t a, uint64_t b)
 {
 	if (2 * (t->count + 1) > t->n_slots && grow(t) < 0)
 		return -ENOMEM;
@@ -85,26 +85,26 @@ int64_t pairs_append(struct pairs *t, uint64_t a, uint64_t b)
 	return (int64_t)t->count - 1;
 }
 
-int64_t pairs_add(struct pairs *t, uint64_t a, uint64_t b)
+int64_t pair_table_add(struct pair_table *t, uint64_t a, uint64_t b)
 {
 	uint32_t *slot = t->n_slots ? probe(t, a, b) : NULL;
-	return slot && *slot ? (int64_t)*slot - 1 : pairs_append(t, a, b);
+	return slot && *slot ? (int64_t)*slot - 1 : pair_table_append(t, a, b);
 }
 
-int64_t pairs_find(const struct pairs *t, uint64_t a, uint64_t b)
+int64_t pair_table_find(const struct pair_table *t, uint64_t a, uint64_t b)
 {
 	uint32_t *slot = t->n_slots ? probe(t, a, b) : NULL;
 	return slot && *slot ? (int64_t)*slot - 1 : -ENOENT;
 }
 
-size_t pairs_memory(const struct pairs *t)
+size_t pair_table_memory(const struct pair_table *t)
 {
 	return t->room * sizeof(t->items[0]) + t->n_slots * sizeof(t->slots[0]);
 }
 
-void pairs_done(struct pairs *t)
+void pair_table_done(struct pair_table *t)
 {
 	free(t->items);
 	free(t->slots);
-	*t = (struct pairs){0};
+	*t = (struct pair_table){0};
 }

@@ -10,7 +10,7 @@
 
 enum { VARINT = 0, FIXED64 = 1, LENGTH = 2 }; /* wire types */
 
-static bool grow(struct wire *w, size_t len)
+static bool grow(struct protobuf_writer *w, size_t len)
 {
 	if (w->failed || len <= w->room - w->len)
 		return !w->failed;
@@ -27,7 +27,7 @@ static bool grow(struct wire *w, size_t len)
 	return true;
 }
 
-void wire_put(struct wire *w, const void *bytes, size_t len)
+void protobuf_writer_put(struct protobuf_writer *w, const void *bytes, size_t len)
 {
 	if (!grow(w, len) || !len)
 		return;
@@ -35,7 +35,7 @@ void wire_put(struct wire *w, const void *bytes, size_t len)
 	w->len += len;
 }
 
-void wire_print(struct wire *w, const char *fmt, ...)
+void protobuf_writer_print(struct protobuf_writer *w, const char *fmt, ...)
 {
 	char *text;
 	va_list ap;
@@ -46,11 +46,11 @@ void wire_print(struct wire *w, const char *fmt, ...)
 		w->failed = true;
 		return;
 	}
-	wire_put(w, text, (size_t)n);
+	protobuf_writer_put(w, text, (size_t)n);
 	free(text);
 }
 
-void wire_varint(struct wire *w, uint64_t value)
+void protobuf_writer_varint(struct protobuf_writer *w, uint64_t value)
 {
 	if (!grow(w, VARINT_MAX))
 		return;
@@ -59,20 +59,20 @@ void wire_varint(struct wire *w, uint64_t value)
 	w->bytes[w->len++] = (uint8_t)value;
 }
 
-static void key(struct wire *w, unsigned field, unsigned type)
+static void key(struct protobuf_writer *w, unsigned field, unsigned type)
 {
-	wire_varint(w, (uint64_t)field << 3 | type);
+	protobuf_writer_varint(w, (uint64_t)field << 3 | type);
 }
 
-void wire_number(struct wire *w, unsigned field, uint64_t value)
+void protobuf_writer_number(struct protobuf_writer *w, unsigned field, uint64_t value)
 {
 	if (!value)
 		return;
 	key(w, field, VARINT);
-	wire_varint(w, value);
+	protobuf_writer_varint(w, value);
 }
 
-void wire_fixed64(struct wire *w, unsigned field, uint64_t value)
+void protobuf_writer_fixed64(struct protobuf_writer *w, unsigned field, uint64_t value)
 {
 	uint8_t bytes[8];
 	if (!value)
@@ -80,35 +80,35 @@ void wire_fixed64(struct wire *w, unsigned field, uint64_t value)
 	for (unsigned i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)(value >> 8 * i);
 	key(w, field, FIXED64);
-	wire_put(w, bytes, sizeof(bytes));
+	protobuf_writer_put(w, bytes, sizeof(bytes));
 }
 
-void wire_bytes(struct wire *w, unsigned field, const void *d, size_t n)
+void protobuf_writer_bytes(struct protobuf_writer *w, unsigned field, const void *d, size_t n)
 {
 	key(w, field, LENGTH);
-	wire_varint(w, n);
-	wire_put(w, d, n);
+	protobuf_writer_varint(w, n);
+	protobuf_writer_put(w, d, n);
 }
 
-void wire_text(struct wire *w, unsigned field, const char *text)
+void protobuf_writer_text(struct protobuf_writer *w, unsigned field, const char *text)
 {
 	if (text[0])
-		wire_bytes(w, field, text, strlen(text));
+		protobuf_writer_bytes(w, field, text, strlen(text));
 }
 
-void wire_message(struct wire *w, unsigned field, const struct wire *message)
+void protobuf_writer_message(struct protobuf_writer *w, unsigned field, const struct protobuf_writer *message)
 {
-	wire_bytes(w, field, message->bytes, message->len);
+	protobuf_writer_bytes(w, field, message->bytes, message->len);
 	w->failed |= message->failed;
 }
 
-void wire_clear(struct wire *w)
+void protobuf_writer_clear(struct protobuf_writer *w)
 {
 	w->len = 0;
 }
 
-void wire_done(struct wire *w)
+void protobuf_writer_done(struct protobuf_writer *w)
 {
 	free(w->bytes);
-	*w = (struct wire){0};
+	*w = (struct protobuf_writer){0};
 }

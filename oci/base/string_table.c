@@ -10,13 +10,13 @@
 #define BLOCK_MAX (256u << 10)
 #define SLOTS_FIRST 64
 
-struct intern_slot {
+struct string_table_slot {
 	uint32_t hash;
 	uint32_t number; /* + 1; 0: empty */
 };
 
-struct intern_block {
-	struct intern_block *next;
+struct string_table_block {
+	struct string_table_block *next;
 	size_t size;
 	uint64_t data[]; /* 8-byte aligned */
 };
@@ -74,22 +74,22 @@ static uint32_t hash_bytes(const void *data, size_t size)
 }
 
 /* The slot of these bytes, or the empty one where they belong. Needs an empty slot in the table. */
-static struct intern_slot *probe(const struct intern *t, uint32_t hash, const void *data, size_t size)
+static struct string_table_slot *probe(const struct string_table *t, uint32_t hash, const void *data, size_t size)
 {
 	for (size_t i = hash & (t->n_slots - 1);; i = (i + 1) & (t->n_slots - 1)) {
-		struct intern_slot *s = &t->slots[i];
+		struct string_table_slot *s = &t->slots[i];
 		if (!s->number)
 			return s;
-		const struct intern_item *item = &t->items[s->number - 1];
+		const struct string_table_item *item = &t->items[s->number - 1];
 		if (s->hash == hash && item->size == size && !memcmp(item->data, data, size))
 			return s;
 	}
 }
 
-static int grow_slots(struct intern *t)
+static int grow_slots(struct string_table *t)
 {
 	size_t n = t->n_slots ? t->n_slots * 2 : SLOTS_FIRST;
-	struct intern_slot *slots = calloc(n, sizeof(*slots));
+	struct string_table_slot *slots = calloc(n, sizeof(*slots));
 	if (!slots)
 		return -ENOMEM;
 	for (size_t i = 0; i < t->n_slots; i++) {
@@ -106,18 +106,18 @@ static int grow_slots(struct intern *t)
 	return 0;
 }
 
-static bool is_full(const struct intern *t)
+static bool is_full(const struct string_table *t)
 {
 	return t->count * 4 >= t->n_slots * 3; /* three quarters at most */
 }
 
-static int make_room(struct intern *t)
+static int make_room(struct string_table *t)
 {
 	if (t->count >= UINT32_MAX - 1)
 		return -ENOMEM;
 	if (t->count == t->room) {
 		size_t room = t->room ? t->room * 2 : SLOTS_FIRST / 2;
-		struct intern_item *items = reallocarray(t->items, room, sizeof(*items));
+		struct string_table_item *items = reallocarray(t->items, room, sizeof(*items));
 		if (!items)
 			return -ENOMEM;
 		t->items = items;
@@ -127,23 +127,23 @@ static int make_room(struct intern *t)
 }
 
 /* Of the block that is needed when the newest one has no room. */
-static size_t next_block(const struct intern *t, size_t need)
+static size_t next_block(const struct string_table *t, size_t need)
 {
 	size_t room = !t->blocks ? BLOCK_FIRST : t->blocks->size < BLOCK_MAX ? t->blocks->size * 4 : BLOCK_MAX;
 	return room < need ? need : room;
 }
 
-static void *copy_bytes(struct intern *t, const void *data, size_t size)
+static void *copy_bytes(struct string_table *t, const void *data, size_t size)
 {
 	size_t need = (size + 7) & ~(size_t)7;
 	if (need < size)
 		return NULL;
 	if (!t->blocks || t->blocks->size - t->used < need) {
 		size_t room = next_block(t, need);
-		struct intern_block *b = malloc(sizeof(*b) + room);
+		struct string_table_block *b = malloc(sizeof(*b) + room);
 		if (!b)
 			return NULL;
-		*b = (struct intern_block){.next = t->blocks, .size = room};
+		*b = (struct string_table_block){.next = t->blocks, .size = room};
 		t->blocks = b;
 		t->used = 0;
 		t->held += sizeof(*b) + room;
@@ -155,49 +155,49 @@ static void *copy_bytes(struct intern *t, const void *data, size_t size)
 	return to;
 }
 
-int64_t intern_add(struct intern *t, const void *data, size_t size)
+int64_t string_table_add(struct string_table *t, const void *data, size_t size)
 {
 	int r = make_room(t);
 	if (r < 0)
 		return r;
 	uint32_t hash = hash_bytes(data, size);
-	struct intern_slot *s = probe(t, hash, data, size);
+	struct string_table_slot *s = probe(t, hash, data, size);
 	if (s->number)
 		return s->number - 1;
 	void *copy = copy_bytes(t, data, size);
 	if (!copy)
 		return -ENOMEM;
-	t->items[t->count] = (struct intern_item){copy, size};
-	*s = (struct intern_slot){hash, (uint32_t)t->count + 1};
+	t->items[t->count] = (struct string_table_item){copy, size};
+	*s = (struct string_table_slot){hash, (uint32_t)t->count + 1};
 	return (int64_t)t->count++;
 }
 
-int64_t intern_find(const struct intern *t, const void *data, size_t size)
+int64_t string_table_find(const struct string_table *t, const void *data, size_t size)
 {
 	if (!t->n_slots)
 		return -ENOENT;
-	const struct intern_slot *s = probe(t, hash_bytes(data, size), data, size);
+	const struct string_table_slot *s = probe(t, hash_bytes(data, size), data, size);
 	return s->number ? (int64_t)s->number - 1 : -ENOENT;
 }
 
-void intern_done(struct intern *t)
+void string_table_done(struct string_table *t)
 {
 	while (t->blocks) {
-		struct intern_block *b = t->blocks;
+		struct string_table_block *b = t->blocks;
 		t->blocks = b->next;
 		free(b);
 	}
 	free(t->items);
 	free(t->slots);
-	*t = (struct intern){0};
+	*t = (struct string_table){0};
 }
 
-size_t intern_memory(const struct intern *t)
+size_t string_table_memory(const struct string_table *t)
 {
 	return t->held + t->room * sizeof(*t->items) + t->n_slots * sizeof(*t->slots);
 }
 
-size_t intern_growth(const struct intern *t, size_t size)
+size_t string_table_growth(const struct string_table *t, size_t size)
 {
 	size_t growth = 0, need = (size + 7) & ~(size_t)7;
 	if (t->count == t->room)

@@ -10,26 +10,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct intern_item {
+struct string_table_item {
 	const void *data;
 	size_t size;
 };
 
-struct intern { /* all zero: an empty table */
-	struct intern_item *items;
+struct string_table { /* all zero: an empty table */
+	struct string_table_item *items;
 	size_t count, room;
-	struct intern_slot *slots;
+	struct string_table_slot *slots;
 	size_t n_slots; /* 0 or a power of two */
-	struct intern_block *blocks;
+	struct string_table_block *blocks;
 	size_t used; /* bytes of the newest block */
 	size_t held; /* bytes of all blocks */
 };
 
 /* The number of these bytes, old or new; -ENOMEM. A table holds at most UINT32_MAX - 1 of them. */
-int64_t intern_add(struct intern *t, const void *data, size_t size);
-int64_t intern_find(const struct intern *t, const void *data, size_t size); /* -ENOENT */
-void intern_done(struct intern *t);
+int64_t string_table_add(struct string_table *t, const void *data, size_t size);
+int64_t string_table_find(const struct string_table *t, const void *data, size_t size); /* -ENOENT */
+void string_table_done(struct string_table *t);
 
-size_t intern_memory(const struct intern *t); /* bytes held */
-/* By how much intern_memory() grows at most when so many bytes are added, for who has a limit. */
-size_t intern_growth(const struct intern *t, size_t size);
+size_t string_table_memory(const struct string_table *t); /* bytes held */
+/* By how much string_table_memory() grows at most when so many bytes are added, for who has a limit. */
+size_t string_table_growth(const struct string_table *t, size_t size);

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-size_t text_utf8(const unsigned char *s)
+size_t utf8_valid(const unsigned char *s)
 {
 	static const struct {
 		unsigned char first, last, second_min, second_max;
@@ -32,7 +32,7 @@ size_t text_utf8(const unsigned char *s)
 	return 0;
 }
 
-uint32_t text_decode(const unsigned char *s, size_t length)
+uint32_t utf8_decode(const unsigned char *s, size_t length)
 {
 	static const unsigned char first[] = {0, 0x7f, 0x1f, 0x0f, 0x07};
 	uint32_t c = s[0] & first[length];
@@ -41,7 +41,7 @@ uint32_t text_decode(const unsigned char *s, size_t length)
 	return c;
 }
 
-bool text_misleads(uint32_t c)
+bool utf8_is_deceptive(uint32_t c)
 {
 	static const uint32_t ranges[][2] = {
 		{0x80, 0x9f}, {0x61c, 0x61c}, {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}};
@@ -59,11 +59,11 @@ static char replace(char c, const char *pairs)
 	return c;
 }
 
-void text_clean(char *text)
+void utf8_clean(char *text)
 {
 	const unsigned char *s = (const unsigned char *)text;
 	for (size_t n; *s; s += n) {
-		n = text_utf8(s);
+		n = utf8_valid(s);
 		if (!n || *s < 0x20 || *s == 0x7f || (*s == 0xc2 && s[1] <= 0x9f)) {
 			*text++ = '?';
 			n = n ? n : 1;
@@ -75,15 +75,15 @@ void text_clean(char *text)
 	*text = 0;
 }
 
-void text_print(FILE *out, const char *text, const char *pairs)
+void utf8_print(FILE *out, const char *text, const char *pairs)
 {
 	size_t n;
 	for (const unsigned char *s = (const unsigned char *)text; *s; s += n ? n : 1) {
 		const unsigned char c = (unsigned char)replace((char)*s, pairs);
-		n = text_utf8(s);
-		if (n > 1 && !text_misleads(text_decode(s, n)))
+		n = utf8_valid(s);
+		if (n > 1 && !utf8_is_deceptive(utf8_decode(s, n)))
 			fwrite(s, 1, n, out);
 		else
-			putc(n != 1 || text_misleads(c) ? '?' : c, out);
+			putc(n != 1 || utf8_is_deceptive(c) ? '?' : c, out);
 	}
 }

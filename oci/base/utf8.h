@@ -11,14 +11,14 @@
  * Safe once and for all, in place: what control characters are, and bytes that are no UTF-8, becomes '?'. The text
  * gets no longer.
  */
-void text_clean(char *text);
+void utf8_clean(char *text);
 /* Length of the UTF-8 sequence at `s` (RFC 3629, section 4), 0 if there is none. */
-size_t text_utf8(const unsigned char *s);
-uint32_t text_decode(const unsigned char *s, size_t length); /* of such a sequence */
+size_t utf8_valid(const unsigned char *s);
+uint32_t utf8_decode(const unsigned char *s, size_t length); /* of such a sequence */
 /* Control characters, zero-width ones and those of bidirectional text: they make a name look like another. */
-bool text_misleads(uint32_t c);
+bool utf8_is_deceptive(uint32_t c);
 /*
  * For a terminal: what misleads, and bytes that are no UTF-8, are shown as '?'. `pairs` replaces single characters
  * before that, "from" and "to" in turn: ";:\n " turns ';' into ':' and a newline into a space. NULL: none.
  */
-void text_print(FILE *out, const char *text, const char *pairs);
+void utf8_print(FILE *out, const char *text, const char *pairs);

@@ -43,7 +43,7 @@ static void set_defaults(struct options *o, bool starts_daemon)
 	if (starts_daemon)
 		use_daemon_beside(o);
 	if (geteuid() != 0)
-		places_use(o);
+		user_dirs_use(o);
 	if (getpid() == 1)
 		options_set(o, OPTION_FILE, "window", "10s", NULL);
 }
@@ -51,7 +51,7 @@ static void set_defaults(struct options *o, bool starts_daemon)
 static int read_user_file(struct options *o, const struct options *named, struct err *e)
 {
 	return named->settings.config[0] ? options_read_file(o, OPTION_FILE, named->settings.config, e)
-					 : places_read_user(o, e);
+					 : user_dirs_read_user(o, e);
 }
 
 static int read_settings(struct options *o, int argc, char **argv, bool starts_daemon, struct err *first)

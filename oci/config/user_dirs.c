@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const char *places_environment(const char *name)
+const char *user_dirs_environment(const char *name)
 {
 	const char *value = getauxval(AT_SECURE) ? NULL : getenv(name);
 	return value && value[0] == '/' ? value : NULL;
@@ -22,10 +22,10 @@ static bool is_own(const struct stat *st)
 	return st->st_uid == geteuid() && !(st->st_mode & 022);
 }
 
-int places_user_file(char *path, size_t size)
+int user_dirs_user_file(char *path, size_t size)
 {
-	const char *config = places_environment("XDG_CONFIG_HOME");
-	const char *home = config ? config : places_environment("HOME");
+	const char *config = user_dirs_environment("XDG_CONFIG_HOME");
+	const char *home = config ? config : user_dirs_environment("HOME");
 	struct stat st;
 	if (!home || stat(home, &st) < 0 || !is_own(&st))
 		return -1;
@@ -36,10 +36,10 @@ int places_user_file(char *path, size_t size)
 	return fd_close(fd);
 }
 
-int places_read_user(struct options *o, struct err *e)
+int user_dirs_read_user(struct options *o, struct err *e)
 {
 	char path[PATH_MAX];
-	fd_auto fd = places_user_file(path, sizeof(path));
+	fd_auto fd = user_dirs_user_file(path, sizeof(path));
 	return fd < 0 ? 0 : options_read_fd(o, OPTION_FILE, fd, path, e);
 }
 
@@ -54,14 +54,14 @@ static unsigned outside(void)
 	return uid;
 }
 
-bool places_in_userns(void)
+bool user_dirs_in_userns(void)
 {
 	return geteuid() == 0 && outside() != 0;
 }
 
-bool places_rootless(void)
+bool user_dirs_rootless(void)
 {
-	return places_in_userns() && access("/run", W_OK) < 0;
+	return user_dirs_in_userns() && access("/run", W_OK) < 0;
 }
 
 /* Of a file that is to be, the directories. */
@@ -82,7 +82,8 @@ static void use(struct options *o, const char *name, const char *path)
 
 static bool use_spool(struct options *o)
 {
-	const char *state = places_environment("XDG_STATE_HOME"), *home = state ? state : places_environment("HOME");
+	const char *state = user_dirs_environment("XDG_STATE_HOME"),
+		   *home = state ? state : user_dirs_environment("HOME");
 	char path[PATH_MAX];
 	if (!home)
 		return false;
@@ -93,7 +94,7 @@ static bool use_spool(struct options *o)
 
 static void use_control(struct options *o)
 {
-	const char *run = places_environment("XDG_RUNTIME_DIR");
+	const char *run = user_dirs_environment("XDG_RUNTIME_DIR");
 	char path[PATH_MAX], own[48];
 	snprintf(own, sizeof(own), "/run/user/%u", geteuid() == 0 ? outside() : geteuid());
 	if (!run && access(own, X_OK) < 0)
@@ -102,11 +103,11 @@ static void use_control(struct options *o)
 	use(o, "control", path);
 }
 
-void places_use(struct options *o)
+void user_dirs_use(struct options *o)
 {
 	char path[PATH_MAX];
 	use_control(o);
-	if (!use_spool(o) || !places_rootless() || access("/dev/log", W_OK) == 0)
+	if (!use_spool(o) || !user_dirs_rootless() || access("/dev/log", W_OK) == 0)
 		return;
 	snprintf(path, sizeof(path), "%.1000s/pillion.log", o->settings.spool);
 	make_parents(path);

@@ -15,18 +15,18 @@
 #include "oci/config/options.h"
 
 /* The environment's value where it is an absolute path; NULL under AT_SECURE. */
-const char *places_environment(const char *name);
+const char *user_dirs_environment(const char *name);
 
 /*
  * The user's file of options in its usual place, or -1. HOME is often that of who we were before; under sudo it may be
  * that of who asked, who must not choose what root runs: neither by a file there nor by a link to one that happens to
  * be root's. So directory and file are ours, and nobody else may write to the file.
  */
-int places_user_file(char *path, size_t size);
+int user_dirs_user_file(char *path, size_t size);
 /* What stands in it; 0 also where there is none. A mistake is the user's own. */
-int places_read_user(struct options *o, struct err *e);
+int user_dirs_read_user(struct options *o, struct err *e);
 
-bool places_in_userns(void); /* we are root, of a user namespace whose root is a user outside */
-bool places_rootless(void);  /* and the system's places are not ours: in a machine of LXC's they are */
+bool user_dirs_in_userns(void); /* we are root, of a user namespace whose root is a user outside */
+bool user_dirs_rootless(void);	/* and the system's places are not ours: in a machine of LXC's they are */
 /* The user's places in place of the system's, as far as they are known: behind the system's file, before the user's. */
-void places_use(struct options *o);
+void user_dirs_use(struct options *o);

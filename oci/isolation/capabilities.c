@@ -37,20 +37,20 @@ static int set_sets(uint64_t keep)
 	return syscall(SYS_capset, &head, d) < 0 ? -errno : 0;
 }
 
-bool caps_known(unsigned cap)
+bool capabilities_known(unsigned cap)
 {
 	return prctl(PR_CAPBSET_READ, cap) >= 0;
 }
 
-uint64_t caps_effective(void)
+uint64_t capabilities_effective(void)
 {
 	struct sets s = {0};
 	return get_sets(&s) < 0 ? 0 : s.effective;
 }
 
-void caps_empty_bounding(void)
+void capabilities_empty_bounding(void)
 {
-	for (unsigned cap = 0; caps_known(cap); cap++)
+	for (unsigned cap = 0; capabilities_known(cap); cap++)
 		if (prctl(PR_CAPBSET_DROP, cap) < 0)
 			return;
 }
@@ -63,7 +63,7 @@ static bool lock_root_out(void)
 						SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED) == 0;
 }
 
-int caps_limit(uint64_t keep, struct err *e)
+int capabilities_limit(uint64_t keep, struct err *e)
 {
 	lock_root_out();
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
@@ -75,10 +75,10 @@ int caps_limit(uint64_t keep, struct err *e)
 	return r < 0 ? err_set(e, r, "cannot give up capabilities") : 0;
 }
 
-int caps_become(uid_t uid, gid_t gid, uint64_t keep, struct err *e)
+int capabilities_become(uid_t uid, gid_t gid, uint64_t keep, struct err *e)
 {
 	if (geteuid() != 0 && getuid() == uid && geteuid() == uid && getgid() == gid)
-		return caps_limit(keep, e);
+		return capabilities_limit(keep, e);
 	/* Once root is locked out, a change of user moves no capability; else KEEPCAPS keeps the permitted set. */
 	if (!lock_root_out() && keep && prctl(PR_SET_KEEPCAPS, 1) < 0)
 		return err_set(e, -errno, "cannot keep capabilities over the change of user");
@@ -88,5 +88,5 @@ int caps_become(uid_t uid, gid_t gid, uint64_t keep, struct err *e)
 		return err_set(e, -errno, "cannot become group %u", (unsigned)gid);
 	if (setresuid(uid, uid, uid) < 0)
 		return err_set(e, -errno, "cannot become user %u", (unsigned)uid);
-	return caps_limit(keep, e);
+	return capabilities_limit(keep, e);
 }

@@ -18,10 +18,10 @@
  * Keep exactly `keep` (as far as we have it) as permitted and effective, nothing inheritable or ambient; securebits
  * that make uid 0 mean nothing (locked), and no_new_privs. No exec after this can gain anything.
  */
-int caps_limit(uint64_t keep, struct err *e);
-/* As caps_limit, and become this user with no supplementary groups on the way. */
-int caps_become(uid_t uid, gid_t gid, uint64_t keep, struct err *e);
-/* For who lives long: an empty bounding set as well, as far as CAP_SETPCAP allows. Before caps_limit. */
-void caps_empty_bounding(void);
-uint64_t caps_effective(void);
-bool caps_known(unsigned cap); /* this kernel has the capability (CAP_PERFMON: 5.8) */
+int capabilities_limit(uint64_t keep, struct err *e);
+/* As capabilities_limit, and become this user with no supplementary groups on the way. */
+int capabilities_become(uid_t uid, gid_t gid, uint64_t keep, struct err *e);
+/* For who lives long: an empty bounding set as well, as far as CAP_SETPCAP allows. Before capabilities_limit. */
+void capabilities_empty_bounding(void);
+uint64_t capabilities_effective(void);
+bool capabilities_known(unsigned cap); /* this kernel has the capability (CAP_PERFMON: 5.8) */

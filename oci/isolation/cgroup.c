@@ -175,7 +175,7 @@ static bool procs_live_apart(int dir, uint64_t ours)
 	bool apart = true;
 	char *save = NULL;
 	for (char *line = strtok_r(text, "\n", &save); line && apart; line = strtok_r(NULL, "\n", &save)) {
-		int r = process_namespace(atoi(line), "mnt", &theirs);
+		int r = proc_namespace(atoi(line), "mnt", &theirs);
 		apart = r == -ESRCH || (r == 0 && theirs != ours);
 	}
 	free(text);
@@ -205,7 +205,7 @@ static bool live_apart(int dir, uint64_t ours, unsigned depth)
 static bool lives_apart(int dir)
 {
 	uint64_t ours;
-	return process_namespace(getpid(), "mnt", &ours) == 0 && live_apart(dir, ours, 0);
+	return proc_namespace(getpid(), "mnt", &ours) == 0 && live_apart(dir, ours, 0);
 }
 
 /* "libpod-ID.scope", "cri-containerd-ID.scope", "ID" */

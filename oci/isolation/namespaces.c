@@ -35,7 +35,7 @@ int ns_open(pid_t pid, enum ns_kind kind, bool *ret_same, struct err *e)
 	int r = fd < 0 ? fd : fstat(fd, &theirs) < 0 || stat(path, &ours) < 0 ? -errno : 0;
 	if (r == -ENOENT || r == -ESRCH) { /* a zombie has a directory in /proc, and no namespaces */
 		fd_close(fd);
-		return process_explain(pid, -ESRCH, e);
+		return child_process_explain(pid, -ESRCH, e);
 	}
 	if (r < 0) {
 		fd_close(fd);
@@ -53,7 +53,7 @@ int ns_pid_in(int pid_ns, pid_t pid, pid_t *ret)
 {
 	int there = ioctl(pid_ns, NS_GET_TGID_IN_PIDNS, pid);
 	if (there <= 0)
-		return process_nspid(pid, ret);
+		return proc_status_nspid(pid, ret);
 	*ret = there;
 	return 0;
 }

@@ -28,7 +28,8 @@ int ns_join(int fd, enum ns_kind kind, struct err *e);
  * With every volume, and what of them is a secret: before a container's program has begun nobody knows which of them
  * programs and libraries will be run from, and what is left out cannot be put in later, nor taken out of a copy (no
  * mount of a detached tree can be moved or unmounted alone, but by newer kernels). A Pod's secrets are no more noexec
- * than its programs. So what is read through it is decided by what a file is (profiler/elf/target_file.h, files_open_here).
+ * than its programs. So what is read through it is decided by what a file is (profiler/elf/target_file.h,
+ * target_files_open_here).
  */
 int ns_tree(const char *path, struct err *e);
 int ns_tree_at(int root, struct err *e); /* of a directory that is open (O_PATH) */

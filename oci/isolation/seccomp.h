@@ -24,5 +24,5 @@ enum seccomp_role {
 	SECCOMP_NRI, /* speaks with a container engine: two sockets, no paths but to ask whether a file is there */
 };
 
-/* Needs no_new_privs (caps_limit). Cannot be undone. */
+/* Needs no_new_privs (capabilities_limit). Cannot be undone. */
 int seccomp_enter(enum seccomp_role role, struct err *e);

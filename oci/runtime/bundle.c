@@ -58,7 +58,7 @@ static ssize_t read_args(pid_t pid, char *buf, size_t size)
 const char *bundle_monitor(pid_t init, char *buf, size_t size)
 {
 	char args[4096];
-	pid_t parent = process_parent(init);
+	pid_t parent = proc_status_parent(init);
 	buf[0] = 0;
 	if (parent > 1 && read_args(parent, args, sizeof(args)) > 0) {
 		const char *slash = strrchr(args, '/');
@@ -74,7 +74,7 @@ static bool from_conmon(pid_t init, char *buf, size_t size)
 	char name[64];
 	if (strcmp(bundle_monitor(init, name, sizeof(name)), "conmon") != 0)
 		return false;
-	const ssize_t n = read_args(process_parent(init), args, sizeof(args));
+	const ssize_t n = read_args(proc_status_parent(init), args, sizeof(args));
 	for (char *at = args; n > 0 && at < args + n; at += strlen(at) + 1) {
 		if (strcmp(at, "-b") != 0 && strcmp(at, "--bundle") != 0)
 			continue;

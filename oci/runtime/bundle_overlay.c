@@ -79,7 +79,7 @@ static int fill(int to, const char *bundle, const char *state, const char *confi
 	return r == 0 ? link_all(to, bundle) : r;
 }
 
-int shadow_make(const char *place, const char *bundle, const char *state, const char *config, size_t len,
+int bundle_overlay_make(const char *place, const char *bundle, const char *state, const char *config, size_t len,
 	char ret[PATH_MAX], struct err *e)
 {
 	int r = make_place(place);
@@ -111,7 +111,7 @@ static bool is_over(int place, const char *name)
 	return lstat(state, &st) < 0 && errno == ENOENT;
 }
 
-void shadow_sweep(const char *place)
+void bundle_overlay_sweep(const char *place)
 {
 	char path[PATH_MAX];
 	fd_auto dir = fd_open_dir(AT_FDCWD, place);

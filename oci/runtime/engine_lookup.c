@@ -116,9 +116,9 @@ static void ask(struct question *q, const struct engine *g, const char *what)
 	if (!q->answer || pipe2(ends, O_CLOEXEC) < 0)
 		return;
 	pid_t self = getpid();
-	q->pid = process_fork_quiet(); /* also where SIGCHLD is ignored */
+	q->pid = child_process_fork_quiet(); /* also where SIGCHLD is ignored */
 	if (q->pid == 0) {
-		process_die_with(self);
+		child_process_die_with(self);
 		exec_engine(g, what, ends[1]);
 	}
 	fd_close(ends[1]);
@@ -134,7 +134,7 @@ static void conclude(struct question *q, int64_t deadline)
 {
 	q->from = fd_close(q->from);
 	q->state = UNKNOWN;
-	if (process_wait(q->pid, deadline) != 0)
+	if (child_process_wait(q->pid, deadline) != 0)
 		return;
 	q->answer[q->len] = 0;
 	int r = q->answer[strspn(q->answer, " \t\n")] == '{' ? parse_state(q->answer, q->len, &q->container)
@@ -156,7 +156,7 @@ static void drop(struct question *q)
 {
 	if (q->state == PENDING) {
 		fd_close(q->from);
-		process_wait(q->pid, 0); /* kills it */
+		child_process_wait(q->pid, 0); /* kills it */
 	}
 	free(q->answer);
 }
@@ -218,7 +218,7 @@ static int tell_unknown(const struct question *qs, size_t n, const char *shown, 
 		n ? "asked " : "no engine is installed", asked);
 }
 
-int engines_find(const char *what, int64_t deadline, struct engine_container *ret, struct err *e)
+int engine_lookup_find(const char *what, int64_t deadline, struct engine_container *ret, struct err *e)
 {
 	struct question qs[N_ENGINES];
 	char shown[ERR_SHOWN];

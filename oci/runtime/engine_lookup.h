@@ -1,6 +1,6 @@
 /*
- * engine_lookup - which container a name is: asked of the engines that are installed, with their own commands, because each
- * keeps its names in a place and form of its own.
+ * engine_lookup - which container a name is: asked of the engines that are installed, with their own commands, because
+ * each keeps its names in a place and form of its own.
  */
 #pragma once
 
@@ -20,4 +20,4 @@ struct engine_container {
  * and who hangs is passed over when another one knows it. 0; -ENOENT: nobody does, and `e` says who was asked;
  * -ETIMEDOUT: nor does who has answered; -ESRCH: it does not run.
  */
-int engines_find(const char *what, int64_t deadline, struct engine_container *ret, struct err *e);
+int engine_lookup_find(const char *what, int64_t deadline, struct engine_container *ret, struct err *e);

@@ -9,7 +9,7 @@
 
 #define FIELD(f) offsetof(struct container, f)
 
-const char *const reader_name_keys[] = {
+const char *const hook_input_name_keys[] = {
 	"io.kubernetes.cri.container-name", /* containerd */
 	"io.kubernetes.container.name",	    /* CRI-O */
 	"nerdctl/name",
@@ -28,7 +28,7 @@ static const struct {
 	{"app.kubernetes.io/name", FIELD(service)},
 };
 
-const char *const reader_sandbox_keys[] = {
+const char *const hook_input_sandbox_keys[] = {
 	"io.kubernetes.cri.container-type",  /* containerd */
 	"io.kubernetes.cri-o.ContainerType", /* CRI-O, podman pods */
 	NULL,
@@ -37,7 +37,7 @@ const char *const reader_sandbox_keys[] = {
 #define WASM                                                                                                           \
 	"its program is WebAssembly, which the runtime runs itself, so nothing of it begins: when it runs, `pillion "  \
 	"attach` its name or pid"
-const struct reader_handler reader_handlers[] = {
+const struct hook_input_handler hook_input_handlers[] = {
 	{"run.oci.handler", "wasm", WASM},
 	{"run.oci.handler", "wws", WASM},
 	{"run.oci.handler", "krun", "it is a virtual machine: what runs in there can only be profiled in there"},
@@ -47,19 +47,19 @@ const struct reader_handler reader_handlers[] = {
 
 #define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 
-struct reader {
+struct hook_input {
 	struct json *state, *config;
 	char hint[CONTAINER_NAME_SIZE];
 	struct err problem; /* the first of id, pid, bundle, root; counts only if a profile is asked for */
 };
 
-int reader_new(struct reader **ret)
+int hook_input_new(struct hook_input **ret)
 {
 	*ret = calloc(1, sizeof(**ret));
 	return *ret ? 0 : -ENOMEM;
 }
 
-struct reader *reader_free(struct reader *r)
+struct hook_input *hook_input_free(struct hook_input *r)
 {
 	if (r) {
 		json_free(r->state);
@@ -76,7 +76,7 @@ static const struct json *annotations_of(const struct json *doc)
 	return json_member(doc, "annotations");
 }
 
-void reader_hint_name(struct reader *r, const char *name)
+void hook_input_hint_name(struct hook_input *r, const char *name)
 {
 	snprintf(r->hint, sizeof(r->hint), "%s", name);
 	for (char *c = r->hint; *c; c++)
@@ -94,7 +94,7 @@ static int is_ours(void *arg, const char *key, const struct json *value)
 	return annotation_is_ours(key);
 }
 
-static const struct json *annotation(const struct reader *r, const char *key)
+static const struct json *annotation(const struct hook_input *r, const char *key)
 {
 	const struct json *v = json_member(annotations_of(r->state), key);
 
@@ -116,10 +116,10 @@ static void copy_name(char *to, const struct json *v, struct container *c)
 		snprintf(c->warning, sizeof(c->warning), "a name was cut to %zu bytes: %.64s...", n, to);
 }
 
-static void fill_names(const struct reader *r, struct container *c)
+static void fill_names(const struct hook_input *r, struct container *c)
 {
-	for (size_t i = 0; reader_name_keys[i] && !*c->name; i++)
-		copy_name(c->name, annotation(r, reader_name_keys[i]), c);
+	for (size_t i = 0; hook_input_name_keys[i] && !*c->name; i++)
+		copy_name(c->name, annotation(r, hook_input_name_keys[i]), c);
 	for (size_t i = 0; i < LENGTH(names); i++) {
 		char *field = (char *)c + names[i].field;
 		if (!*field)
@@ -129,10 +129,10 @@ static void fill_names(const struct reader *r, struct container *c)
 		memcpy(c->name, r->hint, sizeof(c->name));
 }
 
-static bool is_sandbox(const struct reader *r)
+static bool is_sandbox(const struct hook_input *r)
 {
-	for (size_t i = 0; reader_sandbox_keys[i]; i++) {
-		const char *type = json_text(annotation(r, reader_sandbox_keys[i]), NULL);
+	for (size_t i = 0; hook_input_sandbox_keys[i]; i++) {
+		const char *type = json_text(annotation(r, hook_input_sandbox_keys[i]), NULL);
 		if (type && !strcmp(type, "sandbox"))
 			return true;
 	}
@@ -140,9 +140,9 @@ static bool is_sandbox(const struct reader *r)
 }
 
 /* NULL: it becomes its program, as usual. */
-static const char *handled_otherwise(const struct reader *r)
+static const char *handled_otherwise(const struct hook_input *r)
 {
-	for (const struct reader_handler *h = reader_handlers; h->key; h++) {
+	for (const struct hook_input_handler *h = hook_input_handlers; h->key; h++) {
 		const char *value = json_text(annotation(r, h->key), NULL);
 		if (value && !strncmp(value, h->value, strlen(h->value)))
 			return h->why;
@@ -151,7 +151,7 @@ static const char *handled_otherwise(const struct reader *r)
 }
 
 /* The state's come last, so of one key theirs counts. `e` is set for -EINVAL and -E2BIG. */
-static int read_request(const struct reader *r, struct container *c, struct err *e)
+static int read_request(const struct hook_input *r, struct container *c, struct err *e)
 {
 	struct annotations *a;
 	char warning[sizeof(c->warning)];
@@ -181,7 +181,7 @@ static int say_invalid(struct container *c, const struct err *e)
 	return 0;
 }
 
-static int decide(const struct reader *r, struct container *c)
+static int decide(const struct hook_input *r, struct container *c)
 {
 	struct err e = {0};
 
@@ -211,7 +211,7 @@ static int decide(const struct reader *r, struct container *c)
 /* --- the state ---------------------------------------------------------------------------------------------- */
 
 /* A string that must fit, without NUL in it; NULL after noting the problem. */
-static const char *required(struct reader *r, const struct json *v, const char *what, size_t size)
+static const char *required(struct hook_input *r, const struct json *v, const char *what, size_t size)
 {
 	size_t len;
 	const char *text = json_text(v, &len);
@@ -227,7 +227,7 @@ static const char *required(struct reader *r, const struct json *v, const char *
 	return NULL;
 }
 
-static void fill_id(struct reader *r, struct container *c)
+static void fill_id(struct hook_input *r, struct container *c)
 {
 	const char *id = required(r, json_member(r->state, "id"), "state: id", sizeof(c->id));
 
@@ -237,7 +237,7 @@ static void fill_id(struct reader *r, struct container *c)
 		problem(r, "state: id is not a name of A-Z a-z 0-9 _ + . -");
 }
 
-static void fill_bundle(struct reader *r, struct container *c)
+static void fill_bundle(struct hook_input *r, struct container *c)
 {
 	const char *bundle = required(r, json_member(r->state, "bundle"), "state: bundle", sizeof(c->bundle));
 
@@ -247,7 +247,7 @@ static void fill_bundle(struct reader *r, struct container *c)
 		problem(r, "state: bundle is not an absolute path");
 }
 
-static void fill_pid(struct reader *r, struct container *c)
+static void fill_pid(struct hook_input *r, struct container *c)
 {
 	int64_t pid;
 	const struct json *v = json_member(r->state, "pid");
@@ -278,7 +278,7 @@ static int parse(const char *what, const char *text, size_t len, size_t cap, str
 	return r;
 }
 
-int reader_state(struct reader *r, const char *text, size_t len, struct container *ret)
+int hook_input_state(struct hook_input *r, const char *text, size_t len, struct container *ret)
 {
 	container_init(ret);
 	int code = parse("state", text, len, STATE_MAX, &r->state, ret);
@@ -292,19 +292,19 @@ int reader_state(struct reader *r, const char *text, size_t len, struct containe
 	return 0;
 }
 
-static bool is_silent(const struct reader *r)
+static bool is_silent(const struct hook_input *r)
 {
 	return !json_each(annotations_of(r->state), is_there, NULL);
 }
 
-bool reader_asked(const struct reader *r, const struct container *c)
+bool hook_input_asked(const struct hook_input *r, const struct container *c)
 {
 	bool open = c->verdict == VERDICT_UNDECIDED && c->pid > 0 && !c->stopped;
 
 	return open && (is_silent(r) || json_each(annotations_of(r->state), is_ours, NULL));
 }
 
-int reader_decide(struct reader *r, struct container *ret)
+int hook_input_decide(struct hook_input *r, struct container *ret)
 {
 	if (ret->verdict != VERDICT_UNDECIDED)
 		return 0;
@@ -316,7 +316,7 @@ int reader_decide(struct reader *r, struct container *ret)
 
 /* --- config.json -------------------------------------------------------------------------------------------- */
 
-static void fill_root(struct reader *r, struct container *c)
+static void fill_root(struct hook_input *r, struct container *c)
 {
 	const struct json *v = json_member(json_member(r->config, "root"), "path");
 	const char *path = required(r, v, "config.json: root.path", sizeof(c->root));
@@ -332,7 +332,7 @@ static void fill_root(struct reader *r, struct container *c)
 	problem(r, "config.json: root.path with the bundle in front is longer than %zu bytes", sizeof(c->root) - 1);
 }
 
-static void fill_exe(struct reader *r, struct container *c)
+static void fill_exe(struct hook_input *r, struct container *c)
 {
 	const char *exe = json_text(json_item(json_member(json_member(r->config, "process"), "args"), 0), NULL);
 
@@ -344,7 +344,7 @@ static void fill_exe(struct reader *r, struct container *c)
 #define MOUNTS_MAX 256 /* that are looked at */
 
 /* The last one there is what the container sees. Engines write a destination as the user did. */
-static void fill_sidecar(const struct reader *r, struct container *c)
+static void fill_sidecar(const struct hook_input *r, struct container *c)
 {
 	const struct json *mounts = json_member(r->config, "mounts"), *m;
 
@@ -358,7 +358,7 @@ static void fill_sidecar(const struct reader *r, struct container *c)
 	}
 }
 
-int reader_config(struct reader *r, char *text, size_t len, struct container *ret)
+int hook_input_config(struct hook_input *r, char *text, size_t len, struct container *ret)
 {
 	static const char *const looked_at[] = {"annotations", "mounts", "process", "root", NULL};
 

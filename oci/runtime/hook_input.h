@@ -31,31 +31,31 @@
 
 /* Annotations by which runtimes name a container, the first that is there counts, and say that it is a sandbox. They
  * end with NULL. */
-extern const char *const reader_name_keys[], *const reader_sandbox_keys[];
+extern const char *const hook_input_name_keys[], *const hook_input_sandbox_keys[];
 /* By which a runtime is told to run it without becoming it: a value that begins so. The last one has no key. */
-struct reader_handler {
+struct hook_input_handler {
 	const char *key, *value, *why;
 };
-extern const struct reader_handler reader_handlers[];
+extern const struct hook_input_handler hook_input_handlers[];
 
-struct reader;
-int reader_new(struct reader **ret);
+struct hook_input;
+int hook_input_new(struct hook_input **ret);
 
 /*
  * Step 1: the state. Fills id, pid and bundle. Every step returns 0 with ret->verdict and, for VERDICT_INVALID,
  * ret->reason; or -ENOMEM. A verdict that is final (not UNDECIDED, not PROFILE) stays as it is in later steps.
  */
-int reader_state(struct reader *r, const char *text, size_t len, struct container *ret);
+int hook_input_state(struct hook_input *r, const char *text, size_t len, struct container *ret);
 /* After step 1: it may come to a profile, so it is worth looking at the pid already. */
-bool reader_asked(const struct reader *r, const struct container *c);
+bool hook_input_asked(const struct hook_input *r, const struct container *c);
 /* A container name from elsewhere (podman tells it to conmon only); annotations win. Before step 2. */
-void reader_hint_name(struct reader *r, const char *name);
+void hook_input_hint_name(struct hook_input *r, const char *name);
 /*
  * Step 2: what the state's annotations say. PROFILE (root and exe still missing) and UNDECIDED (the state carries no
  * annotations, config.json decides) go on to step 3; otherwise config.json need not be read.
  */
-int reader_decide(struct reader *r, struct container *ret);
+int hook_input_decide(struct hook_input *r, struct container *ret);
 /* Step 3: config.json, of which it blanks what does not matter, into the same struct. */
-int reader_config(struct reader *r, char *text, size_t len, struct container *ret);
+int hook_input_config(struct hook_input *r, char *text, size_t len, struct container *ret);
 
-struct reader *reader_free(struct reader *r);
+struct hook_input *hook_input_free(struct hook_input *r);

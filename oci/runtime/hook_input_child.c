@@ -50,7 +50,7 @@ static int invalid(struct container *ret, const char *what, int error)
 	return 0;
 }
 
-static int read_state(struct reader *r, int state_fd, struct container *ret)
+static int read_state(struct hook_input *r, int state_fd, struct container *ret)
 {
 	char *text;
 	size_t len;
@@ -62,7 +62,7 @@ static int read_state(struct reader *r, int state_fd, struct container *ret)
 	}
 	if (n < 0)
 		return invalid(ret, "state on stdin cannot be read", n);
-	n = reader_state(r, text, len, ret);
+	n = hook_input_state(r, text, len, ret);
 	free(text);
 	return n;
 }
@@ -92,7 +92,7 @@ static int open_config(const struct here *h, const struct container *c)
 	return fd == -EACCES && h->config >= 0 && !strcmp(h->path, c->bundle) ? h->config : fd;
 }
 
-static int read_config(struct reader *r, const struct here *h, struct container *ret)
+static int read_config(struct hook_input *r, const struct here *h, struct container *ret)
 {
 	char *text;
 	struct stat st;
@@ -105,16 +105,16 @@ static int read_config(struct reader *r, const struct here *h, struct container 
 	int n = fd_slurp(fd, CONFIG_MAX, &text, &len);
 	if (n < 0)
 		return invalid(ret, "config.json of the bundle cannot be read", n);
-	n = reader_config(r, text, len, ret);
+	n = hook_input_config(r, text, len, ret);
 	free(text);
 	return n;
 }
 
 /* podman tells nobody a container's name but conmon: hook <- runtime <- "conmon ... -n NAME". */
-static void hint_from_conmon(struct reader *r, pid_t runtime)
+static void hint_from_conmon(struct hook_input *r, pid_t runtime)
 {
 	char path[64], args[4096];
-	pid_t conmon = runtime > 1 ? process_parent(runtime) : -1;
+	pid_t conmon = runtime > 1 ? proc_status_parent(runtime) : -1;
 	if (conmon <= 1)
 		return;
 	snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)conmon);
@@ -128,7 +128,7 @@ static void hint_from_conmon(struct reader *r, pid_t runtime)
 		return;
 	for (char *at = args; at < args + n; at += strlen(at) + 1)
 		if (!strcmp(at, "-n") && at + 3 < args + n)
-			return reader_hint_name(r, at + 3);
+			return hook_input_hint_name(r, at + 3);
 }
 
 /* What the other side waits for first: 0 when there is nothing to prepare for. */
@@ -139,18 +139,18 @@ static int say_pid(int say, int32_t pid)
 
 static int parse(int state_fd, int say, pid_t runtime, const struct here *h, struct container *ret)
 {
-	struct reader *reader;
-	int r = reader_new(&reader);
+	struct hook_input *reader;
+	int r = hook_input_new(&reader);
 	if (r == 0)
 		r = read_state(reader, state_fd, ret);
 	if (r < 0)
 		return r;
-	bool asked = reader_asked(reader, ret);
+	bool asked = hook_input_asked(reader, ret);
 	r = say_pid(say, asked ? ret->pid : 0);
 	if (r == 0 && asked)
 		hint_from_conmon(reader, runtime);
 	if (r == 0)
-		r = reader_decide(reader, ret);
+		r = hook_input_decide(reader, ret);
 	if (r == 0 && (ret->verdict == VERDICT_PROFILE || ret->verdict == VERDICT_UNDECIDED))
 		r = read_config(reader, h, ret);
 	return r; /* the reader's memory goes with the process */
@@ -161,12 +161,12 @@ static _Noreturn void child(int state_fd, int say, pid_t hook, pid_t runtime, st
 	struct err e = {0};
 	static struct here here; /* pages that nobody touches are nobody's */
 	int keep[] = {state_fd, say};
-	process_die_with(hook);
+	child_process_die_with(hook);
 	fd_close_all_but(keep, 2);
 	fd_null_stdio(state_fd == 0 ? 6 : 7);
 	open_here(&here);
 	limit_resources();
-	int r = caps_limit(0, &e);
+	int r = capabilities_limit(0, &e);
 	if (r == 0)
 		r = seccomp_enter(SECCOMP_READER, &e);
 	if (r < 0) {
@@ -184,16 +184,16 @@ static _Noreturn void child(int state_fd, int say, pid_t hook, pid_t runtime, st
 }
 
 /* false: it is dead, or the deadline has passed. */
-static bool hear(struct intake *in, void *buf, size_t size, int64_t deadline)
+static bool hear(struct hook_input_child *in, void *buf, size_t size, int64_t deadline)
 {
 	return fd_wait(in->said, POLLIN, deadline) == 1 && fd_read_all(in->said, buf, size) == (ssize_t)size;
 }
 
 /* *ret_say: where the answer will be announced. */
-static int open_answer(struct intake *in, int *ret_say, struct err *e)
+static int open_answer(struct hook_input_child *in, int *ret_say, struct err *e)
 {
 	int said[2];
-	*in = (struct intake){.said = -1};
+	*in = (struct hook_input_child){.said = -1};
 	in->answer = mmap(
 		NULL, sizeof(*in->answer), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (in->answer == MAP_FAILED) {
@@ -207,7 +207,7 @@ static int open_answer(struct intake *in, int *ret_say, struct err *e)
 	return 0;
 }
 
-int intake_answered(struct intake *in, const struct container *c, struct err *e)
+int hook_input_child_answered(struct hook_input_child *in, const struct container *c, struct err *e)
 {
 	int say, r = open_answer(in, &say, e);
 	if (r < 0)
@@ -220,7 +220,7 @@ int intake_answered(struct intake *in, const struct container *c, struct err *e)
 	return r < 0 ? err_set(e, r, "no word from the reader") : 0;
 }
 
-int intake_start(struct intake *in, int state_fd, struct err *e)
+int hook_input_child_start(struct hook_input_child *in, int state_fd, struct err *e)
 {
 	int say, r = open_answer(in, &say, e);
 	if (r < 0)
@@ -230,18 +230,18 @@ int intake_start(struct intake *in, int state_fd, struct err *e)
 	int error = -errno;
 	if (in->child == 0)
 		child(state_fd, say, hook, runtime, in->answer);
-	process_run_beside(in->child);
+	child_process_run_beside(in->child);
 	fd_close(say);
 	return in->child < 0 ? err_set(e, error, "cannot fork the reader") : 0;
 }
 
-pid_t intake_asked(struct intake *in, int64_t deadline)
+pid_t hook_input_child_asked(struct hook_input_child *in, int64_t deadline)
 {
 	int32_t pid;
 	return hear(in, &pid, sizeof(pid), deadline) && pid > 1 && pid <= CONTAINER_PID_MAX ? pid : 0;
 }
 
-int intake_finish(struct intake *in, int64_t deadline, struct container *ret, struct err *e)
+int hook_input_child_finish(struct hook_input_child *in, int64_t deadline, struct container *ret, struct err *e)
 {
 	char byte;
 	if (!hear(in, &byte, 1, deadline))
@@ -254,28 +254,28 @@ int intake_finish(struct intake *in, int64_t deadline, struct container *ret, st
 	return err_say(e, -EBADMSG, "the reader of state and config returned nonsense");
 }
 
-int intake_explain(struct intake *in, int64_t deadline, struct err *e)
+int hook_input_child_explain(struct hook_input_child *in, int64_t deadline, struct err *e)
 {
 	char fate[80];
-	int status = process_wait(in->child, deadline);
+	int status = child_process_wait(in->child, deadline);
 	in->child = 0;
 	if (status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_MEMORY)
 		return err_say(e, -ENOMEM, "the reader of state and config ran out of memory");
 	return err_say(e, status == -ETIMEDOUT ? -ETIMEDOUT : -EIO, "the reader of state and config %s",
-		process_fate(status, fate, sizeof(fate)));
+		child_process_fate(status, fate, sizeof(fate)));
 }
 
-void intake_unmap(struct intake *in)
+void hook_input_child_unmap(struct hook_input_child *in)
 {
 	munmap(in->answer, sizeof(*in->answer));
 	in->answer = NULL;
 }
 
-void intake_done(struct intake *in)
+void hook_input_child_done(struct hook_input_child *in)
 {
 	if (in->child > 0) {
 		kill(in->child, SIGKILL);
-		process_wait(in->child, clock_now() + NSEC_PER_SEC);
+		child_process_wait(in->child, clock_now() + NSEC_PER_SEC);
 	}
 	if (in->answer)
 		munmap(in->answer, sizeof(*in->answer));

@@ -53,11 +53,11 @@ static int check_program(pid_t pid, struct err *e)
 	snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
 	int r = fd_read_text(AT_FDCWD, path, comm, sizeof(comm));
 	if (r < 0)
-		return process_explain(pid, r == -ENOENT ? -ESRCH : r, e);
+		return child_process_explain(pid, r == -ENOENT ? -ESRCH : r, e);
 	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
 	ssize_t n = readlink(path, exe, sizeof(exe) - 1);
 	if (n < 0)
-		return process_explain(pid, errno == ENOENT ? -ESRCH : -errno, e);
+		return child_process_explain(pid, errno == ENOENT ? -ESRCH : -errno, e);
 	exe[n] = 0;
 	return is_runtime(exe, comm)
 		       ? 0
@@ -71,22 +71,22 @@ static int check_cgroup(pid_t pid, const char *id, struct err *e)
 	snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
 	int r = fd_read_text(AT_FDCWD, path, text, sizeof(text));
 	if (r < 0)
-		return process_explain(pid, r == -ENOENT ? -ESRCH : r, e);
+		return child_process_explain(pid, r == -ENOENT ? -ESRCH : r, e);
 	return strstr(text, id) ? 0 : err_say(e, -EPERM, "pid %d is in no cgroup of container %s", (int)pid, id);
 }
 
 static int check_namespace(pid_t pid, struct err *e)
 {
 	uint64_t its = 0, ours = 1;
-	int r = process_namespace(pid, "mnt", &its);
+	int r = proc_namespace(pid, "mnt", &its);
 	if (r == 0)
-		r = process_namespace(getpid(), "mnt", &ours);
+		r = proc_namespace(getpid(), "mnt", &ours);
 	if (r < 0)
-		return process_explain(pid, r, e);
+		return child_process_explain(pid, r, e);
 	return its != ours ? 0 : err_say(e, -EPERM, "pid %d is in the machine's own mount namespace", (int)pid);
 }
 
-int parked_check(pid_t pid, const char *id, struct err *e)
+int init_check(pid_t pid, const char *id, struct err *e)
 {
 	int r = check_program(pid, e);
 	if (r == 0)

@@ -16,4 +16,4 @@
 
 #include <sys/types.h>
 
-int parked_check(pid_t pid, const char *id, struct err *e); /* 0, -ESRCH: it has ended, -EPERM: it is not */
+int init_check(pid_t pid, const char *id, struct err *e); /* 0, -ESRCH: it has ended, -EPERM: it is not */

@@ -106,15 +106,15 @@ static int add_annotation(void *arg, const struct pb_field *key, const struct pb
 
 static int is_sandbox(void *arg, const struct pb_field *key, const struct pb_field *value)
 {
-	for (size_t i = 0; reader_sandbox_keys[i]; i++)
-		if (pb_equals(key, reader_sandbox_keys[i]) && pb_equals(value, "sandbox"))
+	for (size_t i = 0; hook_input_sandbox_keys[i]; i++)
+		if (pb_equals(key, hook_input_sandbox_keys[i]) && pb_equals(value, "sandbox"))
 			return 1;
 	return 0;
 }
 
 static int find_handler(void *arg, const struct pb_field *key, const struct pb_field *value)
 {
-	for (const struct reader_handler *h = reader_handlers; h->key; h++)
+	for (const struct hook_input_handler *h = hook_input_handlers; h->key; h++)
 		if (pb_equals(key, h->key) && value->len >= strlen(h->value) &&
 			!memcmp(value->data, h->value, strlen(h->value)))
 			*(const char **)arg = h->why;

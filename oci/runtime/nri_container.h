@@ -1,11 +1,11 @@
 /*
- * nri_container - from a call of the Node Resource Interface (oci/runtime/nri_ttrpc.h) to `struct container`, and the answers
- * that carry something. Parsing alone, no I/O; what is in it was written by tenants.
+ * nri_container - from a call of the Node Resource Interface (oci/runtime/nri_ttrpc.h) to `struct container`, and the
+ * answers that carry something. Parsing alone, no I/O; what is in it was written by tenants.
  *
- * For one container it comes to what the hook would find (oci/runtime/hook_input.h): the same verdicts in the same order.
- * Annotations are the container's, and over them the Pod's; names are the container's and the Pod's own. The service's
- * name is the annotation app.kubernetes.io/name, as for the hook, else the Pod's label of that name. A runtime calls
- * when the init is parked in its own root file system: `root` and `bundle` are "/".
+ * For one container it comes to what the hook would find (oci/runtime/hook_input.h): the same verdicts in the same
+ * order. Annotations are the container's, and over them the Pod's; names are the container's and the Pod's own. The
+ * service's name is the annotation app.kubernetes.io/name, as for the hook, else the Pod's label of that name. A
+ * runtime calls when the init is parked in its own root file system: `root` and `bundle` are "/".
  *
  * A message that makes no sense is VERDICT_INVALID with a reason: what it is about starts without a profile.
  */

@@ -46,7 +46,7 @@ static int permit_user(const struct settings *s, struct err *e)
 	char number[16], name[64];
 	const uid_t uid = uid_on_host();
 	snprintf(number, sizeof(number), "%u", (unsigned)uid);
-	if (process_user_name(uid, name, sizeof(name)) < 0)
+	if (passwd_user_name(uid, name, sizeof(name)) < 0)
 		snprintf(name, sizeof(name), "%s", number);
 	if (policy_lets(s->allow_users, name) || policy_lets(s->allow_users, number))
 		return 0;

@@ -8,7 +8,8 @@
 #define CRUN (1u << DIALECT_CRUN)
 #define BOTH (RUNC | CRUN)
 
-/* One that is not in the table is unclear. `to`: where its value goes in struct invocation, NOWHERE: it is skipped. */
+/* One that is not in the table is unclear. `to`: where its value goes in struct runtime_argv, NOWHERE: it is skipped.
+ */
 struct option {
 	const char *name;
 	char letter;
@@ -17,7 +18,7 @@ struct option {
 	size_t to;
 };
 #define NOWHERE SIZE_MAX
-#define TO(field) offsetof(struct invocation, field)
+#define TO(field) offsetof(struct runtime_argv, field)
 
 static const struct option global[] = {
 	{"root", 0, BOTH, true, TO(root)},
@@ -51,7 +52,7 @@ static const struct option delete[] = {{"force", 'f', BOTH, false, NOWHERE}, {0}
 
 static const struct {
 	const char *name;
-	enum invocation_command command;
+	enum runtime_argv_command command;
 	const struct option *options;
 } commands[] = {{"create", INVOKED_CREATE, with_bundle}, {"run", INVOKED_RUN, with_bundle},
 	{"start", INVOKED_START, start}, {"delete", INVOKED_DELETE, delete}};
@@ -66,7 +67,7 @@ struct parse {
 	enum dialect dialect;
 	int argc, i;
 	char **argv;
-	struct invocation *ret;
+	struct runtime_argv *ret;
 };
 
 static void keep(const struct parse *p, const struct option *o, const char *value)
@@ -150,10 +151,10 @@ static int take_rest(struct parse *p, const struct option *options)
 	return p->ret->id && p->ret->id[0] ? 0 : -EINVAL;
 }
 
-int invocation_parse(enum dialect dialect, int argc, char **argv, struct invocation *ret)
+int runtime_argv_parse(enum dialect dialect, int argc, char **argv, struct runtime_argv *ret)
 {
 	struct parse p = {.dialect = dialect, .argc = argc, .i = 1, .argv = argv, .ret = ret};
-	*ret = (struct invocation){0};
+	*ret = (struct runtime_argv){0};
 	for (; p.i < argc && is_option(argv[p.i]); p.i++)
 		if (!strcmp(argv[p.i], "--") || take(&p, global) < 0)
 			return -EINVAL;

@@ -15,7 +15,7 @@ enum dialect { DIALECT_RUNC, DIALECT_CRUN };
 /* By the name of its file: with "crun" in it that, else runc's. */
 enum dialect dialect_of(const char *path);
 
-enum invocation_command {
+enum runtime_argv_command {
 	INVOKED_OTHER, /* also where there is none: --version, --help */
 	INVOKED_CREATE,
 	INVOKED_RUN,
@@ -24,8 +24,8 @@ enum invocation_command {
 };
 
 /* Borrowed from argv; each may be NULL: it is not given. */
-struct invocation {
-	enum invocation_command command;
+struct runtime_argv {
+	enum runtime_argv_command command;
 	int at;	   /* argv[at] is the command: what is before it are global options */
 	int id_at; /* before argv[id_at] there is room for more options: it is the id, or the "--" before it */
 	const char *id;
@@ -35,4 +35,4 @@ struct invocation {
 };
 
 /* 0, or -EINVAL: unclear; then nothing of *ret is to be used. */
-int invocation_parse(enum dialect dialect, int argc, char **argv, struct invocation *ret);
+int runtime_argv_parse(enum dialect dialect, int argc, char **argv, struct runtime_argv *ret);

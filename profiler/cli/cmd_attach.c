@@ -33,7 +33,7 @@ static int find(const char *what, struct attach_target *ret, struct err *e)
 		long pid = strtol(what, NULL, 10);
 		return attach_find(pid > 0 && pid < INT_MAX ? (pid_t)pid : INT_MAX, ret, e);
 	}
-	int r = engines_find(what, deadline_in(FIND_MS * NSEC_PER_MSEC), &c, e);
+	int r = engine_lookup_find(what, deadline_in(FIND_MS * NSEC_PER_MSEC), &c, e);
 	if (r < 0)
 		return r;
 	*ret = (struct attach_target){.pid = c.pid, .container = true};
@@ -84,7 +84,7 @@ static int profile(const char *self, struct options *o, const struct attach_targ
 	struct attached a;
 	struct msg_ended ended;
 	int signals = open_signals();
-	int r = reach_output(&o->settings, t->pid, &e);
+	int r = connect_output(&o->settings, t->pid, &e);
 	if (r == 0)
 		r = attach_start(o, t, &a, &e);
 	if (r < 0)

@@ -25,14 +25,14 @@ static int show(const struct asked *a, int dir, const char *file, const char *pa
 	char *text;
 	size_t len;
 	fd_auto fd = fd_open(dir, file, O_RDONLY | O_NONBLOCK, 0);
-	if (crashreport_read(fd, path, &doc, &text, &len, &e) < 0)
+	if (crash_report_read(fd, path, &doc, &text, &len, &e) < 0)
 		return command_fail(a->self, EXIT_FAILED, "%s", e.text);
 	if (a->json)
 		fwrite(text, 1, len, stdout);
 	else if (line)
-		crashreport_line(doc, path, stdout);
+		crash_report_line(doc, path, stdout);
 	else
-		crashreport_text(doc, stdout);
+		crash_report_text(doc, stdout);
 	json_free(doc);
 	free(text);
 	return EXIT_DONE;
@@ -42,18 +42,18 @@ static int list(struct asked *a, int dir, const char *path)
 {
 	char **names, whole[4096];
 	size_t n;
-	int r = crashdir_list(dir, &names, &n), code = EXIT_DONE;
+	int r = crash_dir_list(dir, &names, &n), code = EXIT_DONE;
 	if (r < 0)
 		return command_fail(a->self, EXIT_FAILED, "cannot list %s: %s", path, strerror(-r));
 	for (size_t i = 0; i < n; i++) {
 		if (!a->found && !a->json)
-			crashreport_head(stdout);
+			crash_report_head(stdout);
 		a->found = true;
 		snprintf(whole, sizeof(whole), "%s/%s", path, names[i]);
 		if (show(a, dir, names[i], whole, true) != EXIT_DONE)
 			code = EXIT_FAILED;
 	}
-	crashdir_list_done(names);
+	crash_dir_list_done(names);
 	return code;
 }
 
@@ -61,11 +61,11 @@ static int list(struct asked *a, int dir, const char *path)
 static int list_path(struct asked *a, const char *path)
 {
 	char below[4096];
-	snprintf(below, sizeof(below), "%s/" CRASHDIR, path);
+	snprintf(below, sizeof(below), "%s/" CRASH_DIR, path);
 	fd_auto dir = fd_open_dir(AT_FDCWD, path);
 	if (dir < 0)
 		return command_fail(a->self, EXIT_FAILED, "cannot open %s: %s", path, strerror(-dir));
-	fd_auto of = fd_open(dir, CRASHDIR, O_RDONLY | O_DIRECTORY, 0);
+	fd_auto of = fd_open(dir, CRASH_DIR, O_RDONLY | O_DIRECTORY, 0);
 	if (of == -ENOENT)
 		return list(a, dir, path);
 	return of < 0 ? command_fail(a->self, EXIT_FAILED, "cannot open %s: %s", below, strerror(-of))

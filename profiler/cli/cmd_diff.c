@@ -27,7 +27,7 @@ static void print_side(const char *name, const struct profile *p, const char *ty
 	char amount[64], duration[64];
 	printf("%-9s %s ", name,
 		top_amount(profile_total(p, i), profile_info(p)->types[i].unit, amount, sizeof(amount)));
-	text_print(stdout, type, NULL);
+	utf8_print(stdout, type, NULL);
 	if (count >= 0 && (unsigned)count != i)
 		printf(", %lld samples", (long long)profile_total(p, (unsigned)count));
 	if (profile_info(p)->duration_ns)
@@ -35,7 +35,7 @@ static void print_side(const char *name, const struct profile *p, const char *ty
 	putchar('\n');
 }
 
-static int print_table(const struct moved_list *l, size_t rows, bool all)
+static int print_table(const struct profile_delta *l, size_t rows, bool all)
 {
 	const bool counted = l->n && l->rows[0].chance >= 0;
 	const size_t some = all || !counted ? l->n : l->n_sure, shown = rows < some ? rows : some;
@@ -43,10 +43,10 @@ static int print_table(const struct moved_list *l, size_t rows, bool all)
 	if (shown)
 		printf("\n%8s %8s %8s %7s\n", "before", "after", "points", "chance");
 	for (size_t i = 0; i < shown; i++) {
-		const struct moved *m = &l->rows[i];
+		const struct function_delta *m = &l->rows[i];
 		printf("%7.2f%% %7.2f%% %+8.2f %7s  ", 100 * m->before, 100 * m->after, 100 * (m->after - m->before),
 			chance_of(m->chance, chance, sizeof(chance)));
-		text_print(stdout, m->name, NULL);
+		utf8_print(stdout, m->name, NULL);
 		putchar('\n');
 	}
 	if (shown < l->n)
@@ -57,35 +57,35 @@ static int print_table(const struct moved_list *l, size_t rows, bool all)
 	return ferror(stdout) ? -EIO : 0;
 }
 
-static int print_json(const struct moved_list *l, const char *type)
+static int print_json(const struct profile_delta *l, const char *type)
 {
-	struct jsonout *doc = jsonout_object(), *rows = jsonout_array();
-	int r = jsonout_add(doc, "type", jsonout_text(type));
+	struct jsonout *doc = json_write_object(), *rows = json_write_array();
+	int r = json_write_add(doc, "type", json_write_text(type));
 	for (size_t i = 0; r == 0 && i < l->n; i++) {
-		const struct moved *m = &l->rows[i];
-		struct jsonout *row = jsonout_object();
-		r = jsonout_add(row, "function", jsonout_text(m->name));
+		const struct function_delta *m = &l->rows[i];
+		struct jsonout *row = json_write_object();
+		r = json_write_add(row, "function", json_write_text(m->name));
 		if (r == 0)
-			r = jsonout_add(row, "before", jsonout_share(m->before));
+			r = json_write_add(row, "before", json_write_share(m->before));
 		if (r == 0)
-			r = jsonout_add(row, "after", jsonout_share(m->after));
+			r = json_write_add(row, "after", json_write_share(m->after));
 		if (r == 0)
-			r = m->chance < 0 ? jsonout_add_null(row, "chance")
-					  : jsonout_add(row, "chance", jsonout_share(m->chance));
+			r = m->chance < 0 ? json_write_add_null(row, "chance")
+					  : json_write_add(row, "chance", json_write_share(m->chance));
 		if (r == 0)
-			r = jsonout_add(row, "sure", jsonout_bool(i < l->n_sure));
+			r = json_write_add(row, "sure", json_write_bool(i < l->n_sure));
 		if (r == 0)
-			r = jsonout_add(rows, NULL, row);
+			r = json_write_add(rows, NULL, row);
 		else
-			jsonout_free(row);
+			json_write_free(row);
 	}
 	if (r == 0)
-		r = jsonout_add(doc, "functions", rows);
+		r = json_write_add(doc, "functions", rows);
 	else
-		jsonout_free(rows);
+		json_write_free(rows);
 	if (r == 0)
-		r = jsonout_write(doc, stdout);
-	jsonout_free(doc);
+		r = json_write_out(doc, stdout);
+	json_write_free(doc);
 	return r;
 }
 
@@ -97,7 +97,7 @@ static int run(int argc, char **argv)
 		{.name = "--type", .value = &type}, {.name = "--json", .on = &json}, {.name = "--all", .on = &all},
 		{.name = "--cum", .on = &cum}, {0}};
 	struct profile *before = NULL, *after = NULL;
-	struct moved_list l = {0};
+	struct profile_delta l = {0};
 	unsigned of_before, of_after;
 	int n = command_options(argc, argv, options);
 	size_t rows = ROWS_DEFAULT;
@@ -113,7 +113,7 @@ static int run(int argc, char **argv)
 		type = profile_info(before)->types[of_before].type;
 		code = command_load(argv[0], 1, argv + 2, type, &after, &of_after);
 	}
-	int r = code == EXIT_DONE ? moved_find(before, after, type, cum, &l) : 0;
+	int r = code == EXIT_DONE ? profile_diff_find(before, after, type, cum, &l) : 0;
 	if (code == EXIT_DONE && r == 0 && json) {
 		r = print_json(&l, type);
 	} else if (code == EXIT_DONE && r == 0) {
@@ -121,7 +121,7 @@ static int run(int argc, char **argv)
 		print_side("after", after, type);
 		r = print_table(&l, rows, all);
 	}
-	moved_done(&l);
+	profile_diff_done(&l);
 	profile_free(before);
 	profile_free(after);
 	return r < 0 ? command_fail(argv[0], EXIT_FAILED, "cannot compare: %s", strerror(-r)) : code;

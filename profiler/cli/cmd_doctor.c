@@ -22,15 +22,15 @@ struct report {
 
 static struct jsonout *describe(const char *link, const struct finding *f)
 {
-	struct jsonout *o = jsonout_object();
-	int r = jsonout_add(o, "link", jsonout_text(link));
+	struct jsonout *o = json_write_object();
+	int r = json_write_add(o, "link", json_write_text(link));
 	if (r == 0)
-		r = jsonout_add(o, "state", jsonout_text(states[f->state]));
+		r = json_write_add(o, "state", json_write_text(states[f->state]));
 	if (r == 0)
-		r = jsonout_add(o, "what", jsonout_text(f->what));
+		r = json_write_add(o, "what", json_write_text(f->what));
 	if (r == 0 && f->way[0])
-		r = jsonout_add(o, "way_out", jsonout_text(f->way));
-	return r < 0 ? jsonout_free(o) : o;
+		r = json_write_add(o, "way_out", json_write_text(f->way));
+	return r < 0 ? json_write_free(o) : o;
 }
 
 static void look(struct report *r, const struct doctor *d, const char *link, doctor_fn *fn)
@@ -43,7 +43,7 @@ static void look(struct report *r, const struct doctor *d, const char *link, doc
 	r->worst = f.state > r->worst ? f.state : r->worst;
 	if (r->json) {
 		if (r->error == 0)
-			r->error = jsonout_add(r->list, NULL, describe(link, &f));
+			r->error = json_write_add(r->list, NULL, describe(link, &f));
 		return;
 	}
 	printf("%-8s %-20s %s\n", states[f.state], link, f.what);
@@ -56,8 +56,8 @@ static void read_settings(struct doctor *d)
 {
 	struct options *o = &d->options;
 	options_default(o);
-	fd_auto policy = fd_open_beneath(hostfiles_root(d->host), OPTIONS_ETC "/policy.conf", O_RDONLY | O_NONBLOCK);
-	fd_auto file = fd_open_beneath(hostfiles_root(d->host), OPTIONS_ETC "/pillion.conf", O_RDONLY | O_NONBLOCK);
+	fd_auto policy = fd_open_beneath(file_changes_root(d->host), OPTIONS_ETC "/policy.conf", O_RDONLY | O_NONBLOCK);
+	fd_auto file = fd_open_beneath(file_changes_root(d->host), OPTIONS_ETC "/pillion.conf", O_RDONLY | O_NONBLOCK);
 	if (policy >= 0)
 		options_read_fd(o, OPTION_POLICY, policy, "policy.conf", NULL);
 	if (file >= 0)
@@ -73,7 +73,7 @@ static int examine(struct doctor *d, struct report *r)
 	if (d->container)
 		look(r, d, "container", doctor_container);
 	if (r->json && r->error == 0)
-		r->error = jsonout_write(r->list, stdout);
+		r->error = json_write_out(r->list, stdout);
 	if (r->error < 0)
 		return command_fail("doctor", EXIT_FAILED, "cannot write: %s", strerror(-r->error));
 	return r->worst == FINDING_BROKEN ? EXIT_FAILED : r->worst == FINDING_WARNING ? EXIT_WARNINGS : EXIT_DONE;
@@ -96,12 +96,12 @@ static int run(int argc, char **argv)
 	d.here = !strcmp(root, "/");
 	if (d.container && !d.here)
 		return command_fail(argv[0], EXIT_USAGE, "a container of another tree than / cannot be looked at");
-	if (hostfiles_open(root, true, &d.host, &e) < 0)
+	if (file_changes_open(root, true, &d.host, &e) < 0)
 		return command_fail(argv[0], EXIT_FAILED, "%s", e.text);
-	r.list = r.json ? jsonout_array() : NULL;
+	r.list = r.json ? json_write_array() : NULL;
 	int code = examine(&d, &r);
-	jsonout_free(r.list);
-	hostfiles_close(d.host);
+	json_write_free(r.list);
+	file_changes_close(d.host);
 	return code;
 }
 

@@ -141,36 +141,36 @@ static int print_table(void)
 static struct jsonout *describe(uint32_t kind)
 {
 	const struct event_kind *k = event_kind(kind);
-	struct jsonout *o = jsonout_object();
+	struct jsonout *o = json_write_object();
 	struct found found;
 	find(kind, &found);
-	int r = jsonout_add(o, "name", jsonout_text(k->name));
+	int r = json_write_add(o, "name", json_write_text(k->name));
 	if (r == 0)
-		r = jsonout_add(
-			o, event_is_timed(k) ? "default_hz" : "default_period", jsonout_number((int64_t)k->period));
+		r = json_write_add(
+			o, event_is_timed(k) ? "default_hz" : "default_period", json_write_number((int64_t)k->period));
 	if (r == 0)
-		r = jsonout_add(o, "sample_type", jsonout_text(k->sample_type));
+		r = json_write_add(o, "sample_type", json_write_text(k->sample_type));
 	if (r == 0)
-		r = jsonout_add(o, "unit", jsonout_text(k->sample_unit));
+		r = json_write_add(o, "unit", json_write_text(k->sample_unit));
 	if (r == 0)
-		r = jsonout_add(o, "works", jsonout_text(found.works));
+		r = json_write_add(o, "works", json_write_text(found.works));
 	if (r == 0 && found.why.code)
-		r = jsonout_add(o, "why", jsonout_text(found.why.text));
+		r = json_write_add(o, "why", json_write_text(found.why.text));
 	if (r == 0)
-		r = jsonout_add(o, "counts", jsonout_text(k->help));
-	return r < 0 ? jsonout_free(o) : o;
+		r = json_write_add(o, "counts", json_write_text(k->help));
+	return r < 0 ? json_write_free(o) : o;
 }
 
 static int print_json(void)
 {
-	struct jsonout *list = jsonout_array();
+	struct jsonout *list = json_write_array();
 	int r = 0;
 	for (uint32_t i = 0; r == 0 && i < event_kinds(); i++)
 		if (event_kind(i)->measure != MEASURES_HEAP)
-			r = jsonout_add(list, NULL, describe(i));
+			r = json_write_add(list, NULL, describe(i));
 	if (r == 0)
-		r = jsonout_write(list, stdout);
-	jsonout_free(list);
+		r = json_write_out(list, stdout);
+	json_write_free(list);
 	return r;
 }
 

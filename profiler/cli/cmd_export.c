@@ -26,7 +26,7 @@ static int write_pprof(const char *self, const struct profile *p, const char *ou
 static int run(int argc, char **argv)
 {
 	const char *output = NULL, *type_name = NULL;
-	struct filter filter = {0};
+	struct profile_filter filter = {0};
 	const struct command_option options[] = {{.name = "--output", .alias = "-o", .value = &output},
 		{.name = "--type", .value = &type_name}, {.name = "--filter", .terms = &filter}, {0}};
 	struct profile *p;

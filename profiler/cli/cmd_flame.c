@@ -10,12 +10,12 @@
 #define OUTPUT "flame.html"
 #define OUTPUT_SVG "flame.svg"
 
-static int write_to(const char *name, const struct flame *f, bool svg, const char *output)
+static int write_to(const char *name, const struct flame_html *f, bool svg, const char *output)
 {
 	char *text = NULL;
 	size_t len;
 	FILE *out = open_memstream(&text, &len);
-	int r = out ? (svg ? flame_svg : flame_page)(f, out) : -ENOMEM;
+	int r = out ? (svg ? flame_html_svg : flame_html_page)(f, out) : -ENOMEM;
 	if (out && fclose(out) && r == 0)
 		r = -ENOMEM;
 	r = r < 0 ? command_fail(name, EXIT_FAILED, "cannot draw %s: %s", output,
@@ -41,7 +41,7 @@ static char *title_of(const struct profile *p, int n, char **paths)
 
 /* What it is compared with may have nothing that fits: that is new, then. */
 static int load_before(
-	const char *name, const char *path, const char *type, const struct filter *filter, struct profile **ret)
+	const char *name, const char *path, const char *type, const struct profile_filter *filter, struct profile **ret)
 {
 	char *paths[] = {(char *)(uintptr_t)path};
 	struct profile *some;
@@ -50,7 +50,7 @@ static int load_before(
 	int code = command_load(name, 1, paths, type, ret, &unheard);
 	if (code != EXIT_DONE || !filter->n)
 		return code;
-	if (filter_apply(*ret, filter, &some, &e) < 0)
+	if (profile_filter_apply(*ret, filter, &some, &e) < 0)
 		return command_fail(name, EXIT_FAILED, "%s: %s", path, e.text);
 	profile_free(*ret);
 	*ret = some;
@@ -61,7 +61,7 @@ static int run(int argc, char **argv)
 {
 	const char *type_name = NULL, *output = NULL, *before_path = NULL;
 	bool svg = false;
-	struct filter filter = {0};
+	struct profile_filter filter = {0};
 	const struct command_option options[] = {{.name = "--output", .alias = "-o", .value = &output},
 		{.name = "--type", .value = &type_name}, {.name = "--before", .value = &before_path},
 		{.name = "--svg", .on = &svg}, {.name = "--filter", .terms = &filter}, {0}};
@@ -79,7 +79,7 @@ static int run(int argc, char **argv)
 		code = load_before(argv[0], before_path, profile_info(p)->types[type].type, &filter, &before);
 	char *title = title_of(p, n, argv + 1);
 	if (code == EXIT_DONE) {
-		const struct flame f = {.of = p, .before = before, .type = type, .title = title ? title : ""};
+		const struct flame_html f = {.of = p, .before = before, .type = type, .title = title ? title : ""};
 		code = write_to(argv[0], &f, svg, output);
 		if (code == EXIT_DONE && strcmp(output, "-") != 0)
 			printf("%s\n", output);

@@ -21,44 +21,44 @@ static void print_options(const char *library)
 
 static struct jsonout *mount_of(const char *library)
 {
-	struct jsonout *m = jsonout_object(), *options = jsonout_array();
+	struct jsonout *m = json_write_object(), *options = json_write_array();
 	static const char *const words[] = {"bind", "ro", "nosuid", "nodev"};
-	int r = jsonout_add(m, "destination", jsonout_text(APP_INSIDE_LIBRARY));
+	int r = json_write_add(m, "destination", json_write_text(APP_INSIDE_LIBRARY));
 	if (r == 0)
-		r = jsonout_add(m, "type", jsonout_text("bind"));
+		r = json_write_add(m, "type", json_write_text("bind"));
 	if (r == 0)
-		r = jsonout_add(m, "source", jsonout_text(library));
+		r = json_write_add(m, "source", json_write_text(library));
 	for (size_t i = 0; r == 0 && i < sizeof(words) / sizeof(words[0]); i++)
-		r = jsonout_add(options, NULL, jsonout_text(words[i]));
+		r = json_write_add(options, NULL, json_write_text(words[i]));
 	if (r == 0)
-		r = jsonout_add(m, "options", options);
-	return r < 0 ? jsonout_free(m) : m;
+		r = json_write_add(m, "options", options);
+	return r < 0 ? json_write_free(m) : m;
 }
 
 /* What is added to a config.json (runtime-spec, config.md). */
 static int print_oci(const char *library)
 {
-	struct jsonout *all = jsonout_object(), *mounts = jsonout_array(), *process = jsonout_object(),
-		       *env = jsonout_array();
-	int r = jsonout_add(mounts, NULL, mount_of(library));
+	struct jsonout *all = json_write_object(), *mounts = json_write_array(), *process = json_write_object(),
+		       *env = json_write_array();
+	int r = json_write_add(mounts, NULL, mount_of(library));
 	for (size_t i = 0; r == 0 && i < N_ENVIRONMENT; i++)
-		r = jsonout_add(env, NULL, jsonout_text(environment[i]));
+		r = json_write_add(env, NULL, json_write_text(environment[i]));
 	if (r == 0)
-		r = jsonout_add(process, "env", env);
+		r = json_write_add(process, "env", env);
 	if (r == 0)
-		r = jsonout_add(all, "process", process);
+		r = json_write_add(all, "process", process);
 	if (r == 0)
-		r = jsonout_add(all, "mounts", mounts);
+		r = json_write_add(all, "mounts", mounts);
 	if (r == 0)
-		r = jsonout_write(all, stdout);
-	jsonout_free(all);
+		r = json_write_out(all, stdout);
+	json_write_free(all);
 	return r;
 }
 
 static int run(int argc, char **argv)
 {
 	static struct options o;
-	char library[sizeof(((struct app *)0)->library)];
+	char library[sizeof(((struct app_socket *)0)->library)];
 	bool oci = false;
 	struct err e = {0};
 	const struct command_option options[] = {{.name = "--oci", .on = &oci}, {0}};
@@ -70,7 +70,7 @@ static int run(int argc, char **argv)
 	command_settings(&o, 1, argv, &e);
 	if (e.code)
 		return command_fail(argv[0], EXIT_USAGE, "%s", e.text);
-	if (app_find_library(&o.settings, library, sizeof(library), &e) < 0)
+	if (app_socket_find_library(&o.settings, library, sizeof(library), &e) < 0)
 		return command_fail(argv[0], EXIT_FAILED, "%s", e.text);
 	if (!oci)
 		print_options(library);

@@ -23,13 +23,13 @@ static const struct program {
 	mode_t mode;
 	bool optional;
 } programs[] = {
-	{"pillion-runc", REGISTRATION_WRAPPER, 0755, true},
+	{"pillion-runc", ENGINE_CONFIG_WRAPPER, 0755, true},
 	{"pillion-nri", "/usr/libexec/pillion/pillion-nri", 0755, true},
-	{"libpillion.so", REGISTRATION_LIBRARY, 0644, true},
+	{"libpillion.so", ENGINE_CONFIG_LIBRARY, 0644, true},
 	{"pilliond", "/usr/libexec/pillion/pilliond", 0755, false},
 	{"pillion-opener", "/usr/libexec/pillion/pillion-opener", 0755, false},
 	{"pillion", "/usr/bin/pillion", 0755, false},
-	{"pillion-hook", REGISTRATION_HOOK, 0755, false},
+	{"pillion-hook", ENGINE_CONFIG_HOOK, 0755, false},
 };
 #define N_PROGRAMS (sizeof(programs) / sizeof(programs[0]))
 
@@ -49,23 +49,23 @@ static int open_program(const char *from, const struct program *p, char path[PAT
 	return fd_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0);
 }
 
-static int copy_program(struct registration *r, const char *from, const struct program *p, struct err *e)
+static int copy_program(struct engine_config *r, const char *from, const struct program *p, struct err *e)
 {
 	char path[PATH_MAX], *data = NULL;
 	size_t len;
 	fd_auto fd = open_program(from, p, path);
 	if (fd == -ENOENT && p->optional)
 		return 0;
-	int n = fd < 0 ? fd : fd_slurp(fd, ROOTED_FILE_MAX, &data, &len);
+	int n = fd < 0 ? fd : fd_slurp(fd, ATOMIC_FILE_FILE_MAX, &data, &len);
 	if (n < 0)
 		return err_set(e, n, "cannot read %s", path);
 	const struct hostfile_change c = {.path = p->path, .data = data, .len = len, .mode = p->mode, .program = true};
-	n = registration_put(r, &c, NULL, e);
+	n = engine_config_put(r, &c, NULL, e);
 	free(data);
 	return n;
 }
 
-static int copy_programs(struct registration *r, const char *from, struct err *e)
+static int copy_programs(struct engine_config *r, const char *from, struct err *e)
 {
 	int n = 0;
 	for (size_t i = 0; n == 0 && i < N_PROGRAMS; i++) {
@@ -136,7 +136,7 @@ static bool wrapper_in_use(int root)
 static const char *who_names(int root, const char *program)
 {
 	static const char *const files[] = {
-		HOOKSD_DIR "/" HOOKSD_NAME, "/etc/cdi/pillion.json", "/etc/docker/daemon.json"};
+		HOOKS_DIR "/" HOOKS_DIR_FILE, "/etc/cdi/pillion.json", "/etc/docker/daemon.json"};
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
 		if (says(root, files[i], program))
 			return files[i];
@@ -151,7 +151,7 @@ static int may_go(int root, const char *path, bool dry, struct err *e)
 			"%s stays: %s names it; take that file away, or the name out of it, and run "
 			"'pillion uninstall' again",
 			path, file);
-	if (!strcmp(path, REGISTRATION_WRAPPER) && wrapper_in_use(root))
+	if (!strcmp(path, ENGINE_CONFIG_WRAPPER) && wrapper_in_use(root))
 		return err_say(e, -EBUSY,
 			"%s stays: there are containers that were started by it and need it to end; run 'pillion "
 			"uninstall' again without them",
@@ -172,22 +172,22 @@ static void tell_fate(int fate, const char *path)
 }
 
 /* All down to `keep` files. */
-static int take_back(struct hostfiles *h, bool dry, struct err *e)
+static int take_back(struct file_changes *h, bool dry, struct err *e)
 {
 	int fate = 0;
-	while (fate >= 0 && hostfiles_count(h)) {
-		const char *last = hostfiles_path(h, hostfiles_count(h) - 1);
+	while (fate >= 0 && file_changes_count(h)) {
+		const char *last = file_changes_path(h, file_changes_count(h) - 1);
 		char path[PATH_MAX];
 		snprintf(path, sizeof(path), "%s", last);
-		fate = may_go(hostfiles_root(h), path, dry, e);
+		fate = may_go(file_changes_root(h), path, dry, e);
 		if (fate == 0)
-			fate = hostfiles_take_back_last(h, e);
+			fate = file_changes_take_back_last(h, e);
 		if (fate >= 0 && !dry)
 			tell_fate(fate, path);
 		else if (fate >= 0)
 			printf("would take back %s\n", path);
 	}
-	return fate < 0 ? fate : dry ? 0 : hostfiles_forget(h, e);
+	return fate < 0 ? fate : dry ? 0 : file_changes_forget(h, e);
 }
 
 /* --- the commands -------------------------------------------------------------------------------------------- */
@@ -217,19 +217,19 @@ static int print(const char *what)
 	return EXIT_DONE;
 }
 
-static int open_files(const char *name, const struct asked *a, struct hostfiles **ret)
+static int open_files(const char *name, const struct asked *a, struct file_changes **ret)
 {
 	struct err e = {0};
 	if (!a->dry && geteuid() != 0)
 		return command_fail(
 			name, EXIT_FAILED, "files of the host's are root's: run it as root, or with --dry-run");
-	if (hostfiles_open(a->root, a->dry, ret, &e) < 0)
+	if (file_changes_open(a->root, a->dry, ret, &e) < 0)
 		return command_fail(name, EXIT_FAILED, "%s", e.text);
 	return EXIT_DONE;
 }
 
 /* No space, most likely: of a first try nothing stays. */
-static int give_up(struct hostfiles *h, bool first, const struct err *why)
+static int give_up(struct file_changes *h, bool first, const struct err *why)
 {
 	struct err e = {0};
 	command_fail("install", EXIT_FAILED, "%s", why->text);
@@ -242,7 +242,7 @@ static int give_up(struct hostfiles *h, bool first, const struct err *why)
 	return EXIT_FAILED;
 }
 
-static int conclude(const struct registration *r, const struct asked *a)
+static int conclude(const struct engine_config *r, const struct asked *a)
 {
 	if (!r->engines) {
 		return command_fail("install", EXIT_NOTHING,
@@ -259,7 +259,7 @@ static int run_install(int argc, char **argv)
 {
 	struct asked a = {0};
 	struct err e = {0};
-	struct registration r = {.out = stdout};
+	struct engine_config r = {.out = stdout};
 	if (read_arguments(argc, argv, &a) < 0)
 		return EXIT_USAGE;
 	if (a.print)
@@ -267,19 +267,19 @@ static int run_install(int argc, char **argv)
 	int code = open_files(argv[0], &a, &r.files);
 	if (code != EXIT_DONE)
 		return code;
-	const bool first = hostfiles_count(r.files) == 0;
+	const bool first = file_changes_count(r.files) == 0;
 	r.dry = a.dry;
 	r.brought = a.from != NULL;
 	int n = a.from ? copy_programs(&r, a.from, &e) : 0;
 	if (n == 0)
-		n = registration_install(&r, &e);
+		n = engine_config_install(&r, &e);
 	if (n == 0)
 		code = conclude(&r, &a);
 	else
 		code = a.dry ? command_fail(argv[0], EXIT_FAILED, "%s", e.text) : give_up(r.files, first, &e);
-	if (!a.dry && hostfiles_count(r.files) == 0)
-		hostfiles_forget(r.files, NULL);
-	hostfiles_close(r.files);
+	if (!a.dry && file_changes_count(r.files) == 0)
+		file_changes_forget(r.files, NULL);
+	file_changes_close(r.files);
 	return code;
 }
 
@@ -287,17 +287,17 @@ static int run_uninstall(int argc, char **argv)
 {
 	struct asked a = {0};
 	struct err e = {0};
-	struct hostfiles *h;
+	struct file_changes *h;
 	if (read_arguments(argc, argv, &a) < 0)
 		return EXIT_USAGE;
 	int code = open_files(argv[0], &a, &h);
 	if (code != EXIT_DONE)
 		return code;
-	if (!hostfiles_count(h))
+	if (!file_changes_count(h))
 		puts("nothing is installed that 'pillion install' put here");
 	if (take_back(h, a.dry, &e) < 0)
 		code = command_fail(argv[0], EXIT_FAILED, "%s", e.text);
-	hostfiles_close(h);
+	file_changes_close(h);
 	return code;
 }
 

@@ -13,7 +13,7 @@ static int run(int argc, char **argv)
 	const struct command_option flags[] = {{.name = "--json", .on = &json}, {.name = "--no-trunc", .on = &full},
 		{.name = "--control", .value = &control}, {0}};
 	struct err e = {0};
-	struct listed l = {0};
+	struct target_table l = {0};
 	int n = command_options(argc, argv, flags);
 	if (n < 0)
 		return EXIT_USAGE;
@@ -25,8 +25,8 @@ static int run(int argc, char **argv)
 	if (e.code)
 		return command_fail(argv[0], EXIT_USAGE, "%s", e.text);
 	int code = command_listed(argv[0], o.settings.control, o.settings.daemon, &l);
-	int r = code != EXIT_DONE ? 0 : json ? listed_json(&l, stdout) : listed_table(&l, full, stdout);
-	listed_done(&l);
+	int r = code != EXIT_DONE ? 0 : json ? target_table_json(&l, stdout) : target_table_write(&l, full, stdout);
+	target_table_done(&l);
 	return r < 0 ? command_fail(argv[0], EXIT_FAILED, "cannot write the list: %s", strerror(-r)) : code;
 }
 

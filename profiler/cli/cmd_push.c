@@ -74,21 +74,21 @@ static void hide(void)
 	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
 }
 
-static int begin_once(struct once *o, struct endpoint *p, struct maker *m, const char *node, struct err *e)
+static int begin_once(struct once *o, struct push_endpoint *p, struct maker *m, const char *node, struct err *e)
 {
 	uint64_t keep = CAP_BIT(CAP_DAC_READ_SEARCH); /* files of whoever owns the spool */
 	if (p->form == PUSH_DIRECTORY)
 		keep |= CAP_BIT(CAP_DAC_OVERRIDE); /* and a directory of anybody's: no network is spoken with then */
 	hide();
-	int r = maker_start(p, 1, m, e);
+	int r = encoder_start(p, 1, m, e);
 	if (r == 0)
 		r = push_open(p, m, node, &stop, &o->push, e);
 	if (r == 0)
-		r = caps_limit(keep, e);
+		r = capabilities_limit(keep, e);
 	return r == 0 ? push_confine(o->push, e) : r;
 }
 
-static int push_files(const char *name, struct endpoint *p, const char *node, int n, char **paths)
+static int push_files(const char *name, struct push_endpoint *p, const char *node, int n, char **paths)
 {
 	struct once o = {.name = name};
 	struct maker m = {.sock = -1};
@@ -103,14 +103,14 @@ static int push_files(const char *name, struct endpoint *p, const char *node, in
 		code = o.sent == files ? EXIT_DONE : EXIT_FAILED;
 	}
 	push_close(o.push);
-	maker_end(&m);
+	encoder_stop(&m);
 	return code;
 }
 
 /* --- as they come ----------------------------------------------------------------------------------------- */
 
 struct line { /* an endpoint and its process */
-	struct endpoint *endpoint;
+	struct push_endpoint *endpoint;
 	pid_t pid; /* 0: there is none */
 	int64_t born, again;
 	unsigned hasty;
@@ -120,13 +120,13 @@ struct following {
 	int spool;
 	bool backlog;
 	const char *node;
-	struct endpoint *endpoints;
+	struct push_endpoint *endpoints;
 	struct line *lines; /* one for each */
 	size_t n;
 };
 
 /* Files of a certificate are read at each connection: now is the time to say so. */
-static int check_files(const struct endpoint *p, struct err *e)
+static int check_files(const struct push_endpoint *p, struct err *e)
 {
 	const char *const paths[] = {p->ca, p->cert, p->key};
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
@@ -135,14 +135,14 @@ static int check_files(const struct endpoint *p, struct err *e)
 	return 0;
 }
 
-static int serve(const struct following *f, struct endpoint *p, struct err *e)
+static int serve(const struct following *f, struct push_endpoint *p, struct err *e)
 {
 	struct push *h = NULL;
 	struct maker m = {.sock = -1};
-	int r = maker_start(f->endpoints, f->n, &m, e);
+	int r = encoder_start(f->endpoints, f->n, &m, e);
 	for (size_t i = 0; i < f->n; i++)
 		if (&f->endpoints[i] != p)
-			endpoint_forget(&f->endpoints[i]);
+			push_endpoint_forget(&f->endpoints[i]);
 	if (r == 0)
 		r = push_open(p, &m, f->node, &stop, &h, e);
 	if (r == 0)
@@ -150,11 +150,11 @@ static int serve(const struct following *f, struct endpoint *p, struct err *e)
 	if (r == 0)
 		r = push_follow(h, f->spool, f->backlog, e);
 	push_close(h);
-	maker_end(&m);
+	encoder_stop(&m);
 	return r;
 }
 
-static _Noreturn void become_endpoint(const struct following *f, struct endpoint *p)
+static _Noreturn void become_endpoint(const struct following *f, struct push_endpoint *p)
 {
 	struct err e = {0};
 	prctl(PR_SET_NAME, "pillion-push");
@@ -234,7 +234,7 @@ static int drop(int spool, struct err *e)
 	struct stat st;
 	if (fstat(spool, &st) < 0)
 		return err_set(e, -errno, "cannot look at the spool");
-	int r = geteuid() == 0 ? caps_become(st.st_uid, st.st_gid, 0, e) : caps_limit(0, e);
+	int r = geteuid() == 0 ? capabilities_become(st.st_uid, st.st_gid, 0, e) : capabilities_limit(0, e);
 	hide(); /* to become somebody else has shown it again */
 	return r;
 }
@@ -266,35 +266,35 @@ static int follow(const char *name, struct following *f, const char *path, const
 /* --- the command ------------------------------------------------------------------------------------------ */
 
 struct asked {
-	const char *values[ENDPOINT_KEYS]; /* of the endpoint's keys, of which the first is --to */
-	const char *directory;		   /* of endpoints */
+	const char *values[PUSH_ENDPOINT_KEYS]; /* of the endpoint's keys, of which the first is --to */
+	const char *directory;			/* of endpoints */
 	bool follow, backlog;
 	int n;
 };
 
 static int read_arguments(int argc, char **argv, struct asked *a)
 {
-	struct command_option options[ENDPOINT_KEYS + 4] = {{.name = "--follow", .on = &a->follow},
+	struct command_option options[PUSH_ENDPOINT_KEYS + 4] = {{.name = "--follow", .on = &a->follow},
 		{.name = "--backlog", .on = &a->backlog}, {.name = "--endpoints", .value = &a->directory}};
 	const char *flag;
 	size_t n = 3;
-	for (size_t i = 0; (flag = endpoint_flag(i)); i++)
+	for (size_t i = 0; (flag = push_endpoint_flag(i)); i++)
 		options[n++] = (struct command_option){.name = flag, .value = &a->values[i]};
 	a->n = command_options(argc, argv, options);
 	return a->n < 0 ? -EINVAL : 0;
 }
 
-static int of_flags(const struct asked *a, struct endpoint **ret, size_t *ret_n, struct err *e)
+static int of_flags(const struct asked *a, struct push_endpoint **ret, size_t *ret_n, struct err *e)
 {
-	struct endpoint *p = calloc(1, sizeof(*p));
+	struct push_endpoint *p = calloc(1, sizeof(*p));
 	int r = p ? 0 : err_set(e, -ENOMEM, "cannot push");
 	if (p)
-		endpoint_default(p, "");
-	for (size_t i = 0; r == 0 && endpoint_flag(i); i++)
+		push_endpoint_default(p, "");
+	for (size_t i = 0; r == 0 && push_endpoint_flag(i); i++)
 		if (a->values[i])
-			r = endpoint_set(p, endpoint_flag(i), a->values[i], e);
+			r = push_endpoint_set(p, push_endpoint_flag(i), a->values[i], e);
 	if (r == 0)
-		r = endpoint_check(p, e);
+		r = push_endpoint_check(p, e);
 	if (r < 0) {
 		endpoints_free(p, p ? 1 : 0);
 		return r;
@@ -306,9 +306,10 @@ static int of_flags(const struct asked *a, struct endpoint **ret, size_t *ret_n,
 
 static int check(const char *name, const struct asked *a)
 {
-	for (size_t i = 1; endpoint_flag(i); i++)
+	for (size_t i = 1; push_endpoint_flag(i); i++)
 		if (a->values[i] && !a->values[0])
-			return command_fail(name, EXIT_USAGE, "%s is of no use without --to URL", endpoint_flag(i));
+			return command_fail(
+				name, EXIT_USAGE, "%s is of no use without --to URL", push_endpoint_flag(i));
 	if (a->directory && (a->values[0] || !a->follow))
 		return command_fail(name, EXIT_USAGE, "--endpoints goes with --follow, and not with --to");
 	if (!a->follow && !a->values[0])
@@ -327,7 +328,7 @@ static int run(int argc, char **argv)
 	static struct options o;
 	struct asked a = {0};
 	struct err e = {0};
-	struct endpoint *p = NULL;
+	struct push_endpoint *p = NULL;
 	size_t n = 0;
 	if (read_arguments(argc, argv, &a) < 0)
 		return EXIT_USAGE;
@@ -340,13 +341,13 @@ static int run(int argc, char **argv)
 	if (e.code)
 		return command_fail(argv[0], EXIT_USAGE, "%s", e.text);
 	if ((a.values[0] ? of_flags(&a, &p, &n, &e)
-			 : endpoints_read(a.directory ? a.directory : ENDPOINT_DIR, &p, &n, &e)) < 0)
+			 : endpoints_read(a.directory ? a.directory : PUSH_ENDPOINT_DIR, &p, &n, &e)) < 0)
 		return command_fail(argv[0], EXIT_USAGE, "%s", e.text);
 	listen_for_the_end();
 	if (!n)
 		code = command_fail(argv[0], EXIT_NOTHING,
 			"there is nobody to push to: put a NAME.conf with a line 'url = ...' into %s, or give --to URL",
-			a.directory ? a.directory : ENDPOINT_DIR);
+			a.directory ? a.directory : PUSH_ENDPOINT_DIR);
 	else if (a.follow)
 		code = follow(argv[0],
 			&(struct following){.endpoints = p, .n = n, .backlog = a.backlog, .node = o.settings.node},

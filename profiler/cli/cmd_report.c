@@ -27,7 +27,7 @@ static int write_tree(const struct profile *p, const struct asked *a)
 {
 	int r = top_header(p, a->source, stdout);
 	putchar('\n');
-	return r < 0 ? r : calltree_write_by(p, a->type, a->all ? 0 : LEAST, stdout);
+	return r < 0 ? r : call_tree_text_write_by(p, a->type, a->all ? 0 : LEAST, stdout);
 }
 
 static int write_table(const struct profile *p, const struct asked *a)
@@ -44,7 +44,7 @@ static int write_folded(const struct profile *p, const struct asked *a)
 
 static int write_json(const struct profile *p, const struct asked *a)
 {
-	return reportjson_write(p, stdout);
+	return profile_json_write(p, stdout);
 }
 
 enum { TEXT, FOLDED, PPROF, JSON, FORMS };
@@ -66,12 +66,12 @@ static int write_crash(const char *self, const char *path, bool json)
 	char *text;
 	size_t len;
 	fd_auto fd = fd_open(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0);
-	if (crashreport_read(fd, path, &doc, &text, &len, &e) < 0)
+	if (crash_report_read(fd, path, &doc, &text, &len, &e) < 0)
 		return command_fail(self, EXIT_FAILED, "%s", e.text);
 	if (json)
 		fwrite(text, 1, len, stdout);
 	else
-		crashreport_text(doc, stdout);
+		crash_report_text(doc, stdout);
 	json_free(doc);
 	free(text);
 	return EXIT_DONE;
@@ -94,8 +94,8 @@ static int write_crashes(const char *self, int n, char **paths, unsigned form)
 
 /* --- the command */
 
-static int report(const char *self, int n, char **paths, unsigned form, const char *type, const struct filter *filter,
-	struct asked *a)
+static int report(const char *self, int n, char **paths, unsigned form, const char *type,
+	const struct profile_filter *filter, struct asked *a)
 {
 	struct profile *p;
 	int code = command_load(self, n, paths, type, &p, &a->type);
@@ -113,7 +113,7 @@ static int run(int argc, char **argv)
 	bool on[FORMS] = {false};
 	unsigned form = FORMS, given = 0;
 	struct asked a = {0};
-	struct filter filter = {0};
+	struct profile_filter filter = {0};
 	const struct command_option options[] = {{.name = "--text", .on = &on[TEXT]},
 		{.name = "--folded", .on = &on[FOLDED]}, {.name = "--pprof", .on = &on[PPROF]},
 		{.name = "--json", .on = &on[JSON]}, {.name = "--all", .on = &a.all},

@@ -168,7 +168,7 @@ static int arm(const struct asked *a)
 	}
 	if (a->mistake->code) /* costs no profile */
 		warn("%s", a->mistake->text);
-	int r = reach_output(s, getpid(), &e);
+	int r = connect_output(s, getpid(), &e);
 	if (r == 0)
 		r = run_arm(a->o, a->path, &armed, &e);
 	if (r == 0 && armed.less.code)
@@ -201,14 +201,14 @@ static int become_program(void *arg)
 
 static bool is_listed(const struct settings *s, const char *id, char spool[static PATH_MAX])
 {
-	struct listed l = {0};
+	struct target_table l = {0};
 	bool found = false;
 	if (command_listed("run", s->control, s->daemon, &l) != EXIT_DONE)
 		return false;
 	for (size_t i = 0; i < l.n; i++)
 		found |= !strcmp(l.targets[i].id, id);
 	snprintf(spool, PATH_MAX, "%s", l.spool);
-	listed_done(&l);
+	target_table_done(&l);
 	return found;
 }
 

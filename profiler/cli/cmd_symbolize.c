@@ -16,7 +16,7 @@
 struct job {
 	const char *name;
 	const char *out; /* NULL: in place */
-	struct symbolize *symbolize;
+	struct profile_symbolize *symbolize;
 	size_t changed;
 };
 
@@ -68,7 +68,7 @@ static int symbolize_file(void *arg, int dir, const char *file, const char *path
 	int r = command_read(j->name, dir, file, path, &p);
 	if (r < 0)
 		return r;
-	r = symbolize_profile(j->symbolize, p, &fresh, &e);
+	r = profile_symbolize_run(j->symbolize, p, &fresh, &e);
 	if (r < 0)
 		command_fail(j->name, r, "%s: %s", path, e.text);
 	else if (fresh)
@@ -85,9 +85,9 @@ static int symbolize_file(void *arg, int dir, const char *file, const char *path
 
 static int tell(const struct job *j)
 {
-	struct symbolize_sums sums;
-	symbolize_report(j->symbolize, stderr, &sums);
-	const char *why = symbolize_network_failure(j->symbolize), *urls = getenv(URLS);
+	struct profile_symbolize_sums sums;
+	profile_symbolize_report(j->symbolize, stderr, &sums);
+	const char *why = profile_symbolize_network_failure(j->symbolize), *urls = getenv(URLS);
 	if (why)
 		command_fail(j->name, 0, "%s", why);
 	if (sums.without && !(urls && *urls))
@@ -140,14 +140,14 @@ static int run(int argc, char **argv)
 	if (url)
 		setenv(URLS, url, 1);
 	const char *urls = getenv(URLS);
-	if (symbolize_open(urls && *urls, &j.symbolize, &e) < 0)
+	if (profile_symbolize_open(urls && *urls, &j.symbolize, &e) < 0)
 		return command_fail(j.name, EXIT_FAILED, "%s", e.text);
 	code = j.out ? command_may_write(j.name, j.out) : EXIT_DONE;
 	if (code == EXIT_DONE)
 		code = command_files(j.name, n, argv + 1, symbolize_file, &j, &files);
 	if (code == EXIT_DONE)
 		code = tell(&j);
-	symbolize_close(j.symbolize);
+	profile_symbolize_close(j.symbolize);
 	return code;
 }
 

@@ -22,7 +22,7 @@
 struct asked {
 	const char *self, *rows_text, *type, *control;
 	bool once, live, cum;
-	struct filter filter;
+	struct profile_filter filter;
 	size_t rows;
 	int n;
 	char **paths;	     /* none: the service */
@@ -41,7 +41,7 @@ static bool is_known(const struct latest *found, const char *dir)
 	return false;
 }
 
-static int add_targets(const struct listed *l, struct latest *found)
+static int add_targets(const struct target_table *l, struct latest *found)
 {
 	char dir[2048];
 	int r = 0;
@@ -58,7 +58,7 @@ static int add_targets(const struct listed *l, struct latest *found)
 
 static int of_service(const struct asked *a, struct latest *found)
 {
-	struct listed l = {0};
+	struct target_table l = {0};
 	int code = command_listed(a->self, a->own->settings.control, a->own->settings.daemon, &l);
 	if (code != EXIT_DONE)
 		return code;
@@ -69,7 +69,7 @@ static int of_service(const struct asked *a, struct latest *found)
 		code = command_fail(a->self, EXIT_NOTHING,
 			l.n ? "no target has a window yet: the first is written when one is over"
 			    : "pilliond profiles nothing: put io.pillion.profile=cpu on a container");
-	listed_done(&l);
+	target_table_done(&l);
 	return code;
 }
 
@@ -156,17 +156,17 @@ static uint64_t changed(void *arg)
 
 static int live(struct asked *a)
 {
-	const struct live_source s = {.changed = changed,
+	const struct top_live_source s = {.changed = changed,
 		.load = load,
 		.arg = a,
 		.name = a->n == 1 ? a->paths[0]
 			: a->n	  ? "several files"
 				  : "last windows of all targets",
 		.interval_ms = INTERVAL_MS};
-	if (!screen_possible())
+	if (!terminal_possible())
 		return command_fail(a->self, EXIT_USAGE, "--live needs a terminal (TERM=%s): --once prints the table",
 			getenv("TERM") ? getenv("TERM") : "");
-	return live_run(a->self, &s, a->type, a->cum, &a->filter);
+	return top_live_run(a->self, &s, a->type, a->cum, &a->filter);
 }
 
 /* Files are what they are; the service and directories go on. */
@@ -208,7 +208,7 @@ static int run(int argc, char **argv)
 	const int code = command_find_targets(a.self, a.n, a.paths);
 	if (code != EXIT_DONE)
 		return code;
-	return a.live || (!a.once && !a.rows_text && goes_on(&a) && screen_possible()) ? live(&a) : once(&a);
+	return a.live || (!a.once && !a.rows_text && goes_on(&a) && terminal_possible()) ? live(&a) : once(&a);
 }
 
 const struct command cmd_top = {

@@ -17,34 +17,34 @@ struct asked {
 	bool folded, sites;
 };
 
-static int read_tree(const char *name, const char *path, struct treefile **ret)
+static int read_tree(const char *name, const char *path, struct calltree_file **ret)
 {
 	struct err e = {0};
 	char *text;
 	size_t len;
 	fd_auto fd = fd_open(AT_FDCWD, path, O_RDONLY, 0);
-	int r = fd < 0 ? fd : fd_slurp(fd, TREEFILE_MAX, &text, &len);
+	int r = fd < 0 ? fd : fd_slurp(fd, CALLTREE_FILE_MAX, &text, &len);
 	if (r < 0)
 		return command_fail(name, r, "cannot read %s: %s", path, strerror(-r));
-	r = treefile_parse(text, len, ret, &e);
+	r = calltree_file_parse(text, len, ret, &e);
 	return r < 0 ? command_fail(name, r, "%s: %s", path, e.text) : 0;
 }
 
 static int read_all(const struct asked *a, int n, char **paths, struct profile **ret)
 {
 	struct err e = {0};
-	struct symbolize *s = NULL;
-	struct treefile **files = calloc((size_t)n, sizeof(*files));
+	struct profile_symbolize *s = NULL;
+	struct calltree_file **files = calloc((size_t)n, sizeof(*files));
 	int r = files ? 0 : command_fail(a->name, -1, "there is no memory");
 	for (int i = 0; r == 0 && i < n; i++)
 		r = read_tree(a->name, paths[i], &files[i]);
 	if (r == 0)
-		symbolize_open(false, &s, &e); /* names are not worth failing for */
-	if (r == 0 && calls_profile(files, (size_t)n, s, a->sites, ret, &e) < 0)
+		profile_symbolize_open(false, &s, &e); /* names are not worth failing for */
+	if (r == 0 && calltree_profile(files, (size_t)n, s, a->sites, ret, &e) < 0)
 		r = command_fail(a->name, -1, "%s: %s", n == 1 ? paths[0] : "these files", e.text);
-	symbolize_close(s);
+	profile_symbolize_close(s);
 	for (int i = 0; files && i < n; i++)
-		treefile_free(files[i]);
+		calltree_file_free(files[i]);
 	free(files);
 	return r;
 }
@@ -73,7 +73,7 @@ static int write_folded(const struct asked *a, const struct profile *p)
 
 static int write_text(const struct asked *a, const struct profile *p)
 {
-	int r = calltree_write(p, stdout);
+	int r = call_tree_text_write(p, stdout);
 	return r < 0 ? command_fail(a->name, EXIT_FAILED, "cannot write the tree: %s", strerror(-r)) : EXIT_DONE;
 }
 

@@ -50,7 +50,7 @@ int command_fail(const char *name, int code, const char *fmt, ...)
 		fprintf(stderr, "pillion %s: ", name);
 		if (vasprintf(&text, fmt, ap) < 0)
 			text = NULL;
-		text_print(stderr, text ? text : fmt, NULL);
+		utf8_print(stderr, text ? text : fmt, NULL);
 		putc('\n', stderr);
 		free(text);
 	}
@@ -138,9 +138,9 @@ int command_options(int argc, char **argv, const struct command_option *options)
 		if (wants ? !value : !!value)
 			return command_fail(argv[0], -EINVAL, "option '%s' %s; see 'pillion help %s'", o->name,
 				wants ? "needs a value" : "takes no value", argv[0]);
-		if (o->terms && o->terms->n == FILTER_TERMS_MAX)
+		if (o->terms && o->terms->n == PROFILE_FILTER_TERMS_MAX)
 			return command_fail(argv[0], -EINVAL, "option '%s' may be there %d times at most", o->name,
-				FILTER_TERMS_MAX);
+				PROFILE_FILTER_TERMS_MAX);
 		if (o->terms)
 			o->terms->terms[o->terms->n++] = value;
 		else if (o->value)

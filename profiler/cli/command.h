@@ -44,7 +44,7 @@ struct command_option { /* `--name VALUE`, `--name=VALUE`; a switch where `value
 	const char *name, *alias;
 	const char **value;
 	bool *on;
-	struct filter *terms; /* with a value, and may be there several times */
+	struct profile_filter *terms; /* with a value, and may be there several times */
 };
 
 /*
@@ -105,11 +105,11 @@ int command_read(const char *name, int dir, const char *file, const char *path, 
  */
 int command_load(const char *name, int n, char **paths, const char *type, struct profile **ret, unsigned *ret_type);
 /* In its place the samples that fit; says so where none does. Without a term it stays as it is. */
-int command_filter(const char *name, const struct filter *f, struct profile **p);
+int command_filter(const char *name, const struct profile_filter *f, struct profile **p);
 
-struct listed;
+struct target_table;
 /* What the service behind this socket profiles. Returns an exit code. */
-int command_listed(const char *name, const char *control, const char *daemon, struct listed *ret);
+int command_listed(const char *name, const char *control, const char *daemon, struct target_table *ret);
 
 /* From now on what command_fail says is kept in place of being printed: command_said() is the last of it. */
 void command_keep_saying(bool keep);

@@ -21,12 +21,12 @@ static int cannot_ask(const char *self, const char *control, const char *daemon,
 	return command_fail(self, EXIT_FAILED, "%s", e->text);
 }
 
-int command_listed(const char *self, const char *control, const char *daemon, struct listed *ret)
+int command_listed(const char *self, const char *control, const char *daemon, struct target_table *ret)
 {
 	struct err e = {0};
-	fd_auto sock = service_connect_anyway(control, &e);
+	fd_auto sock = service_client_connect_anyway(control, &e);
 	if (sock < 0)
 		return cannot_ask(self, control, daemon, sock, &e);
-	return listed_ask(sock, deadline_in(ASK_NS), ret, &e) < 0 ? command_fail(self, EXIT_FAILED, "%s", e.text)
-								  : EXIT_DONE;
+	return target_table_ask(sock, deadline_in(ASK_NS), ret, &e) < 0 ? command_fail(self, EXIT_FAILED, "%s", e.text)
+									: EXIT_DONE;
 }

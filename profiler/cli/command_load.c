@@ -172,7 +172,7 @@ int command_read(const char *name, int dir, const char *file, const char *path, 
 	return r < 0 ? command_fail(name, r, "%s: %s", path, e.text) : 0;
 }
 
-/* An empty profile is no profile of another kind: merge_add decides by the types alone. */
+/* An empty profile is no profile of another kind: profile_merge_add decides by the types alone. */
 /* "samples, cpu" */
 static void list_types(const struct profile *p, char *buf, size_t size)
 {
@@ -195,7 +195,7 @@ static int load_file(void *arg, int dir, const char *file, const char *path)
 		l->sum = p;
 		return 0;
 	}
-	r = other ? -EINVAL : merge_add(l->sum, p, &e);
+	r = other ? -EINVAL : profile_merge_add(l->sum, p, &e);
 	if (r == -EINVAL && !l->skipped++) {
 		snprintf(l->skipped_path, sizeof(l->skipped_path), "%s", path);
 		list_types(p, l->skipped_types, sizeof(l->skipped_types));
@@ -234,18 +234,18 @@ int command_load(const char *name, int n, char **paths, const char *type, struct
 	return code;
 }
 
-int command_filter(const char *name, const struct filter *f, struct profile **p)
+int command_filter(const char *name, const struct profile_filter *f, struct profile **p)
 {
 	struct err e = {0};
 	struct profile *some;
 	if (!f->n)
 		return EXIT_DONE;
-	if (!filter_count(*p, f))
+	if (!profile_filter_count(*p, f))
 		return command_fail(name, EXIT_NOTHING,
 			"no sample of %zu has %s'%s': give KEY=TEXT of a label, or a part of a function's name",
 			profile_samples(*p), f->n > 1 ? "all that is asked for, the last of it " : "",
 			f->terms[f->n - 1]);
-	if (filter_apply(*p, f, &some, &e) < 0)
+	if (profile_filter_apply(*p, f, &some, &e) < 0)
 		return command_fail(name, EXIT_FAILED, "%s", e.text);
 	profile_free(*p);
 	*p = some;

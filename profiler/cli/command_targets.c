@@ -28,7 +28,7 @@ static int list_targets(struct targets *t, const char *command)
 	command_settings(&o, 1, none, &e);
 	snprintf(t->spool, sizeof(t->spool), "%s", o.settings.spool);
 	fd_auto spool = e.code ? -EINVAL : fd_open_dir(AT_FDCWD, t->spool);
-	return spool < 0 ? spool : windows_targets(spool, &t->names, &t->n);
+	return spool < 0 ? spool : spool_query_targets(spool, &t->names, &t->n);
 }
 
 /* Is it what the target is called, or the end of that behind a '/'? */
@@ -93,6 +93,6 @@ int command_find_targets(const char *name, int n, char **paths)
 		if (is_name && stat(paths[i], &st) < 0 && errno == ENOENT && list_targets(&t, name) == 0)
 			code = find_target(name, &t, &paths[i]);
 	}
-	windows_targets_done(t.names);
+	spool_query_targets_done(t.names);
 	return code;
 }

@@ -17,7 +17,7 @@
 #define LEAVE "\033[?7h\033[?25h\033[?1049l"
 #define ESCAPE_MS 50 /* what follows an Esc that is no key by itself has come by then */
 
-struct screen {
+struct terminal {
 	struct termios before;
 	sigset_t mask_before;
 	int signals;
@@ -25,7 +25,7 @@ struct screen {
 
 static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGWINCH};
 
-bool screen_possible(void)
+bool terminal_possible(void)
 {
 	const char *term = getenv("TERM");
 	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb") != 0;
@@ -36,7 +36,7 @@ static void put(const char *text)
 	(void)fd_write_all(STDOUT_FILENO, text, strlen(text));
 }
 
-static void enter(const struct screen *s)
+static void enter(const struct terminal *s)
 {
 	struct termios raw = s->before;
 	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
@@ -46,16 +46,16 @@ static void enter(const struct screen *s)
 	put(ENTER);
 }
 
-static void leave(const struct screen *s)
+static void leave(const struct terminal *s)
 {
 	put(LEAVE);
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &s->before);
 }
 
-int screen_open(struct screen **ret)
+int terminal_open(struct terminal **ret)
 {
 	sigset_t mask;
-	struct screen *s = calloc(1, sizeof(*s));
+	struct terminal *s = calloc(1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
 	s->signals = -1;
@@ -71,14 +71,14 @@ int screen_open(struct screen **ret)
 	s->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	enter(s);
 	if (s->signals < 0) {
-		screen_close(s);
+		terminal_close(s);
 		return -EMFILE;
 	}
 	*ret = s;
 	return 0;
 }
 
-struct screen *screen_close(struct screen *s)
+struct terminal *terminal_close(struct terminal *s)
 {
 	if (!s)
 		return NULL;
@@ -89,7 +89,7 @@ struct screen *screen_close(struct screen *s)
 	return NULL;
 }
 
-void screen_size(unsigned *ret_rows, unsigned *ret_columns)
+void terminal_size(unsigned *ret_rows, unsigned *ret_columns)
 {
 	struct winsize w = {0};
 	const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_row && w.ws_col;
@@ -98,7 +98,7 @@ void screen_size(unsigned *ret_rows, unsigned *ret_columns)
 }
 
 /* Each line is cleared first: behind one that fills its line the cursor stands on its last character. */
-void screen_draw(const char *text, size_t len)
+void terminal_draw(const char *text, size_t len)
 {
 	char *all = NULL;
 	size_t size;
@@ -117,7 +117,7 @@ void screen_draw(const char *text, size_t len)
 }
 
 /* The signal does what it would have done; only one that stops comes back from here. */
-static void deliver(struct screen *s, int number)
+static void deliver(struct terminal *s, int number)
 {
 	sigset_t one;
 	leave(s);
@@ -129,16 +129,16 @@ static void deliver(struct screen *s, int number)
 	enter(s);
 }
 
-static int on_signal(struct screen *s)
+static int on_signal(struct terminal *s)
 {
 	struct signalfd_siginfo info;
 	if (read(s->signals, &info, sizeof(info)) != sizeof(info))
-		return SCREEN_TIMEOUT;
+		return TERMINAL_TIMEOUT;
 	if (info.ssi_signo == SIGINT)
-		return SCREEN_END;
+		return TERMINAL_END;
 	if (info.ssi_signo != SIGWINCH)
 		deliver(s, (int)info.ssi_signo);
-	return SCREEN_RESIZED;
+	return TERMINAL_RESIZED;
 }
 
 static int next_byte(int timeout_ms)
@@ -154,26 +154,27 @@ static int escape(void)
 	static const struct {
 		char last;
 		int number, key;
-	} keys[] = {{'A', 0, SCREEN_UP}, {'B', 0, SCREEN_DOWN}, {'H', 0, SCREEN_HOME}, {'F', 0, SCREEN_BOTTOM},
-		{'~', 5, SCREEN_PAGE_UP}, {'~', 6, SCREEN_PAGE_DOWN}, {'~', 1, SCREEN_HOME}, {'~', 4, SCREEN_BOTTOM}};
+	} keys[] = {{'A', 0, TERMINAL_UP}, {'B', 0, TERMINAL_DOWN}, {'H', 0, TERMINAL_HOME}, {'F', 0, TERMINAL_BOTTOM},
+		{'~', 5, TERMINAL_PAGE_UP}, {'~', 6, TERMINAL_PAGE_DOWN}, {'~', 1, TERMINAL_HOME},
+		{'~', 4, TERMINAL_BOTTOM}};
 	int c = next_byte(ESCAPE_MS), number = 0;
 	if (c != '[' && c != 'O')
-		return c < 0 ? 033 : SCREEN_TIMEOUT;
+		return c < 0 ? 033 : TERMINAL_TIMEOUT;
 	while ((c = next_byte(ESCAPE_MS)) >= 0x20 && c < 0x40)
 		number = c >= '0' && c <= '9' && number < 100 ? number * 10 + c - '0' : number;
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (keys[i].last == c && (c != '~' || keys[i].number == number))
 			return keys[i].key;
-	return SCREEN_TIMEOUT;
+	return TERMINAL_TIMEOUT;
 }
 
-int screen_wait(struct screen *s, int timeout_ms)
+int terminal_wait(struct terminal *s, int timeout_ms)
 {
 	struct pollfd p[] = {{.fd = s->signals, .events = POLLIN}, {.fd = STDIN_FILENO, .events = POLLIN}};
 	if (poll(p, 2, timeout_ms) <= 0)
-		return SCREEN_TIMEOUT;
+		return TERMINAL_TIMEOUT;
 	if (p[0].revents)
 		return on_signal(s);
 	const int c = next_byte(0);
-	return c == 033 ? escape() : c < 0 ? SCREEN_END : c;
+	return c == 033 ? escape() : c < 0 ? TERMINAL_END : c;
 }

@@ -10,25 +10,25 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct screen;
+struct terminal;
 
-enum { /* what screen_wait returns but characters */
-	SCREEN_TIMEOUT = -1,
-	SCREEN_RESIZED = -2, /* or it was stopped: draw */
-	SCREEN_END = -3,     /* Ctrl-C, or the terminal is gone */
-	SCREEN_UP = 0x1000,
-	SCREEN_DOWN,
-	SCREEN_PAGE_UP,
-	SCREEN_PAGE_DOWN,
-	SCREEN_HOME,
-	SCREEN_BOTTOM,
+enum { /* what terminal_wait returns but characters */
+	TERMINAL_TIMEOUT = -1,
+	TERMINAL_RESIZED = -2, /* or it was stopped: draw */
+	TERMINAL_END = -3,     /* Ctrl-C, or the terminal is gone */
+	TERMINAL_UP = 0x1000,
+	TERMINAL_DOWN,
+	TERMINAL_PAGE_UP,
+	TERMINAL_PAGE_DOWN,
+	TERMINAL_HOME,
+	TERMINAL_BOTTOM,
 };
 
-bool screen_possible(void);	      /* stdin and stdout are a terminal that obeys (TERM is not dumb) */
-int screen_open(struct screen **ret); /* 0 or -errno */
-struct screen *screen_close(struct screen *s);
-void screen_size(unsigned *ret_rows, unsigned *ret_columns);
+bool terminal_possible(void);		  /* stdin and stdout are a terminal that obeys (TERM is not dumb) */
+int terminal_open(struct terminal **ret); /* 0 or -errno */
+struct terminal *terminal_close(struct terminal *s);
+void terminal_size(unsigned *ret_rows, unsigned *ret_columns);
 /* Lines that are as many and as wide as fit. */
-void screen_draw(const char *text, size_t len);
+void terminal_draw(const char *text, size_t len);
 /* A key, or one of the above. The signals that end a program are delivered behind this, the terminal as it was. */
-int screen_wait(struct screen *s, int timeout_ms);
+int terminal_wait(struct terminal *s, int timeout_ms);

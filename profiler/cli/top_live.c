@@ -16,14 +16,14 @@
 #define LINES_AROUND 4 /* title, totals, the table's head; keys */
 #define KEYS "q quit  s self/total  t type  / filter  p pause  arrows PgUp PgDn g G"
 
-struct live {
+struct top_live {
 	const char *self;
-	const struct live_source *source;
-	struct screen *screen;
+	const struct top_live_source *source;
+	struct terminal *screen;
 	struct profile *all, *shown; /* shown: those that fit, or `all` */
 	char type[64];		     /* "": the usual one */
 	struct top_view view;
-	struct filter filter;
+	struct profile_filter filter;
 	char input[INPUT_MAX], terms[INPUT_MAX]; /* being typed; what the terms point into */
 	bool typing, paused, end;
 	size_t functions;
@@ -33,21 +33,21 @@ struct live {
 
 /* --- what is shown */
 
-static void forget_shown(struct live *l)
+static void forget_shown(struct top_live *l)
 {
 	if (l->shown != l->all)
 		profile_free(l->shown);
 	l->shown = NULL;
 }
 
-static void note(struct live *l)
+static void note(struct top_live *l)
 {
 	const char *said = command_said();
 	if (*said)
 		snprintf(l->message, sizeof(l->message), "%s", said);
 }
 
-static void choose(struct live *l)
+static void choose(struct top_live *l)
 {
 	struct err e = {0};
 	forget_shown(l);
@@ -55,7 +55,7 @@ static void choose(struct live *l)
 	if (!l->all)
 		return;
 	l->shown = l->all;
-	if (l->filter.n && filter_apply(l->all, &l->filter, &l->shown, &e) < 0) {
+	if (l->filter.n && profile_filter_apply(l->all, &l->filter, &l->shown, &e) < 0) {
 		l->shown = l->all;
 		snprintf(l->message, sizeof(l->message), "%s", e.text);
 	} else if (!profile_samples(l->shown)) {
@@ -64,7 +64,7 @@ static void choose(struct live *l)
 }
 
 /* What cannot be read leaves the last picture there, with a sentence. */
-static int load(struct live *l)
+static int load(struct top_live *l)
 {
 	struct profile *p;
 	unsigned type;
@@ -82,7 +82,7 @@ static int load(struct live *l)
 	return code;
 }
 
-static void refresh(struct live *l)
+static void refresh(struct top_live *l)
 {
 	const uint64_t version = l->source->changed(l->source->arg);
 	if (version == l->version && l->all)
@@ -99,7 +99,7 @@ static void put_line(FILE *f, unsigned columns, const char *text)
 	putc('\n', f);
 }
 
-static void put_title(const struct live *l, unsigned columns, FILE *f)
+static void put_title(const struct top_live *l, unsigned columns, FILE *f)
 {
 	char text[1024], clock[32] = "";
 	const time_t now = time(NULL);
@@ -110,7 +110,7 @@ static void put_title(const struct live *l, unsigned columns, FILE *f)
 	put_line(f, columns, text);
 }
 
-static void put_totals(const struct live *l, unsigned columns, FILE *f)
+static void put_totals(const struct top_live *l, unsigned columns, FILE *f)
 {
 	char text[1024], amount[64], terms[INPUT_MAX] = "";
 	const struct profile_type *t = &profile_info(l->shown)->types[l->view.type];
@@ -125,7 +125,7 @@ static void put_totals(const struct live *l, unsigned columns, FILE *f)
 	put_line(f, columns, text);
 }
 
-static void put_foot(const struct live *l, unsigned columns, FILE *f)
+static void put_foot(const struct top_live *l, unsigned columns, FILE *f)
 {
 	char text[INPUT_MAX + 80];
 	snprintf(text, sizeof(text), "filter (KEY=TEXT or a function; empty: all): %s_", l->input);
@@ -133,7 +133,7 @@ static void put_foot(const struct live *l, unsigned columns, FILE *f)
 }
 
 /* As many lines as the screen has, so that the keys stay where they are. */
-static void put_table(struct live *l, unsigned rows, unsigned columns, FILE *f)
+static void put_table(struct top_live *l, unsigned rows, unsigned columns, FILE *f)
 {
 	char *text = NULL;
 	size_t size;
@@ -159,16 +159,16 @@ static void put_table(struct live *l, unsigned rows, unsigned columns, FILE *f)
 static unsigned table_rows(void)
 {
 	unsigned rows, columns;
-	screen_size(&rows, &columns);
+	terminal_size(&rows, &columns);
 	return rows > LINES_AROUND + 1 ? rows - LINES_AROUND : 1;
 }
 
-static void draw(struct live *l)
+static void draw(struct top_live *l)
 {
 	unsigned rows, columns;
 	char *text = NULL, *table = NULL;
 	size_t size, table_size;
-	screen_size(&rows, &columns);
+	terminal_size(&rows, &columns);
 	FILE *f = open_memstream(&text, &size), *t = open_memstream(&table, &table_size);
 	if (f && t) {
 		put_title(l, columns, f);
@@ -183,7 +183,7 @@ static void draw(struct live *l)
 		put_foot(l, columns, f);
 	}
 	if (f && fclose(f) == 0)
-		screen_draw(text, size);
+		terminal_draw(text, size);
 	if (t)
 		fclose(t);
 	free(text);
@@ -192,21 +192,21 @@ static void draw(struct live *l)
 
 /* --- keys */
 
-static void scroll(struct live *l, long by)
+static void scroll(struct top_live *l, long by)
 {
 	const long last = l->functions > table_rows() ? (long)(l->functions - table_rows()) : 0;
 	const long to = by > last - (long)l->view.skip ? last : (long)l->view.skip + by;
 	l->view.skip = to < 0 ? 0 : (size_t)to;
 }
 
-static void key_sort(struct live *l)
+static void key_sort(struct top_live *l)
 {
 	l->view.by_cum = !l->view.by_cum;
 	l->view.skip = 0;
 }
 
 /* The next sample type that there is, of any kind of window: of those loaded, then the usual one again. */
-static void key_type(struct live *l)
+static void key_type(struct top_live *l)
 {
 	if (!l->all)
 		return;
@@ -216,34 +216,34 @@ static void key_type(struct live *l)
 	l->view.skip = 0;
 }
 
-static void key_filter(struct live *l)
+static void key_filter(struct top_live *l)
 {
 	l->typing = true;
 	l->input[0] = 0;
 }
 
-static void key_pause(struct live *l)
+static void key_pause(struct top_live *l)
 {
 	l->paused = !l->paused;
 }
 
-static void key_quit(struct live *l)
+static void key_quit(struct top_live *l)
 {
 	l->end = true;
 }
 
-static void key_command(struct live *l, int key)
+static void key_command(struct top_live *l, int key)
 {
 	static const struct {
 		int key;
-		void (*fn)(struct live *l);
+		void (*fn)(struct top_live *l);
 	} keys[] = {{'q', key_quit}, {'s', key_sort}, {'t', key_type}, {'/', key_filter}, {'p', key_pause}};
 	const long page = table_rows(), all = (long)l->functions;
 	const struct {
 		int key;
 		long by;
-	} moves[] = {{SCREEN_UP, -1}, {'k', -1}, {SCREEN_DOWN, 1}, {'j', 1}, {SCREEN_PAGE_UP, -page},
-		{SCREEN_PAGE_DOWN, page}, {' ', page}, {SCREEN_HOME, -all}, {'g', -all}, {SCREEN_BOTTOM, all},
+	} moves[] = {{TERMINAL_UP, -1}, {'k', -1}, {TERMINAL_DOWN, 1}, {'j', 1}, {TERMINAL_PAGE_UP, -page},
+		{TERMINAL_PAGE_DOWN, page}, {' ', page}, {TERMINAL_HOME, -all}, {'g', -all}, {TERMINAL_BOTTOM, all},
 		{'G', all}};
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (keys[i].key == key)
@@ -254,12 +254,12 @@ static void key_command(struct live *l, int key)
 }
 
 /* Terms stand apart by spaces. */
-static void use_input(struct live *l)
+static void use_input(struct top_live *l)
 {
 	char *rest = l->terms, *term;
 	snprintf(l->terms, sizeof(l->terms), "%s", l->input);
 	l->filter.n = 0;
-	while ((term = strsep(&rest, " ")) && l->filter.n < FILTER_TERMS_MAX)
+	while ((term = strsep(&rest, " ")) && l->filter.n < PROFILE_FILTER_TERMS_MAX)
 		if (*term)
 			l->filter.terms[l->filter.n++] = term;
 	l->typing = false;
@@ -267,7 +267,7 @@ static void use_input(struct live *l)
 	choose(l);
 }
 
-static void key_typed(struct live *l, int key)
+static void key_typed(struct top_live *l, int key)
 {
 	const size_t len = strlen(l->input);
 	if (key == '\r' || key == '\n') {
@@ -282,11 +282,11 @@ static void key_typed(struct live *l, int key)
 	}
 }
 
-static void on_key(struct live *l, int key)
+static void on_key(struct top_live *l, int key)
 {
-	if (key == SCREEN_END)
+	if (key == TERMINAL_END)
 		l->end = true;
-	else if (key == SCREEN_TIMEOUT)
+	else if (key == TERMINAL_TIMEOUT)
 		l->paused ? (void)0 : refresh(l);
 	else if (l->typing)
 		key_typed(l, key);
@@ -294,21 +294,22 @@ static void on_key(struct live *l, int key)
 		key_command(l, key);
 }
 
-int live_run(
-	const char *self, const struct live_source *source, const char *type, bool by_cum, const struct filter *filter)
+int top_live_run(const char *self, const struct top_live_source *source, const char *type, bool by_cum,
+	const struct profile_filter *filter)
 {
-	static struct live l;
-	l = (struct live){.self = self, .source = source, .filter = *filter, .view = {.by_cum = by_cum, .bare = true}};
+	static struct top_live l;
+	l = (struct top_live){
+		.self = self, .source = source, .filter = *filter, .view = {.by_cum = by_cum, .bare = true}};
 	snprintf(l.type, sizeof(l.type), "%s", type ? type : "");
 	command_keep_saying(true);
 	l.version = source->changed(source->arg);
 	const int code = load(&l); /* what was not there yet may come; a mistake stays one */
-	const int r = code == EXIT_DONE || code == EXIT_NOTHING ? screen_open(&l.screen) : 0;
+	const int r = code == EXIT_DONE || code == EXIT_NOTHING ? terminal_open(&l.screen) : 0;
 	if (l.screen)
-		for (; !l.end; on_key(&l, screen_wait(l.screen, source->interval_ms)))
+		for (; !l.end; on_key(&l, terminal_wait(l.screen, source->interval_ms)))
 			draw(&l);
 	command_keep_saying(false);
-	screen_close(l.screen);
+	terminal_close(l.screen);
 	forget_shown(&l);
 	profile_free(l.all);
 	if (r < 0)

@@ -1,6 +1,6 @@
 /*
- * top_live - `pillion top` on a terminal: the functions of what a loader brings, drawn again as it changes and as keys are
- * pressed. Ends by q, Ctrl-C or the signals that end a program; the terminal is as it was (terminal.h).
+ * top_live - `pillion top` on a terminal: the functions of what a loader brings, drawn again as it changes and as keys
+ * are pressed. Ends by q, Ctrl-C or the signals that end a program; the terminal is as it was (terminal.h).
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct live_source {
+struct top_live_source {
 	/* A number that is another one when there is something new to be loaded. */
 	uint64_t (*changed)(void *arg);
 	/* type: NULL: the usual one. An exit code; what is wrong was said by command_fail. */
@@ -21,4 +21,5 @@ struct live_source {
 };
 
 /* An exit code. `filter` is what it begins with. */
-int live_run(const char *self, const struct live_source *s, const char *type, bool by_cum, const struct filter *filter);
+int top_live_run(const char *self, const struct top_live_source *s, const char *type, bool by_cum,
+	const struct profile_filter *filter);

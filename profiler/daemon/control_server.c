@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 struct connection {
-	struct control *control;
+	struct control_server *control;
 	struct connection *next;
-	struct loop_source source;
+	struct event_loop_source source;
 	int sock;
 	int64_t deadline;
 	bool greeted;
@@ -25,25 +25,25 @@ struct connection {
 	bool remaps, waits;	   /* or it only hears what it has mapped; one of those is to be said */
 };
 
-struct control {
+struct control_server {
 	struct supervisor *supervisor;
 	int listener, memory, spare, tree;
 	uid_t trusted;
-	enum control_peers peers;
-	struct loop_source source;
+	enum control_server_peers peers;
+	struct event_loop_source source;
 	struct connection *connections;
 	unsigned n;
 	union msg msg; /* one message at a time */
 };
 
-static struct loop *loop_of(const struct control *ctl)
+static struct event_loop *loop_of(const struct control_server *ctl)
 {
 	return ctl->supervisor->loop;
 }
 
 static void hang_up(struct connection *c)
 {
-	struct control *ctl = c->control;
+	struct control_server *ctl = c->control;
 	if (c->target)
 		c->target->answer = NULL;
 	if (c->target && !c->remaps)
@@ -54,7 +54,7 @@ static void hang_up(struct connection *c)
 			ctl->n--;
 			break;
 		}
-	loop_del(loop_of(ctl), &c->source);
+	event_loop_del(loop_of(ctl), &c->source);
 	fd_close(c->sock);
 	free(c);
 }
@@ -83,7 +83,7 @@ static int on_hello(struct connection *c, union msg *m, const int *fds, size_t n
 {
 	const struct engine *g = c->control->supervisor->engine;
 	uint32_t room = supervisor_room(c->control->supervisor);
-	service_memory_reset(c->control->memory);
+	service_client_memory_reset(c->control->memory);
 	if (room < 8)
 		return err_say(e, -EMFILE,
 			"pilliond is out of file descriptors (%u left): raise its LimitNOFILE, or its setting fds",
@@ -97,8 +97,8 @@ static int on_hello(struct connection *c, union msg *m, const int *fds, size_t n
 }
 
 /* In a user's directory or file there may be names to be opened that hang, or lead elsewhere: those are left out. */
-static const uint32_t target_fds[] = {
-	[CONTROL_ROOT] = TARGET_OUTSIDE, [CONTROL_USER] = TARGET_PIDFD | TARGET_TREE | TARGET_APP | TARGET_FILES};
+static const uint32_t target_fds[] = {[CONTROL_SERVER_ROOT] = TARGET_OUTSIDE,
+	[CONTROL_SERVER_USER] = TARGET_PIDFD | TARGET_TREE | TARGET_APP | TARGET_FILES};
 
 static void leave_out(struct target_desc *d, uint32_t wanted, const int *fds, int *ret)
 {
@@ -107,7 +107,7 @@ static void leave_out(struct target_desc *d, uint32_t wanted, const int *fds, in
 		if (d->fds & wanted & bit)
 			ret[kept++] = fds[taken++];
 		else if (d->fds & bit)
-			registered_let_go(fds[taken++]);
+			close_possibly_blocking(fds[taken++]);
 	d->fds &= wanted;
 }
 
@@ -147,7 +147,7 @@ static int on_target(struct connection *c, union msg *m, const int *fds, size_t 
 	const char *bad = bad_descriptors(&m->target.desc, fds);
 	if (bad) {
 		while (n)
-			registered_let_go(fds[--n]);
+			close_possibly_blocking(fds[--n]);
 		return err_say(e, -EPROTO, "%s", bad);
 	}
 	leave_out(&m->target.desc, target_fds[c->control->peers], fds, kept);
@@ -194,7 +194,7 @@ static int offer(struct connection *c)
 	if (!r && later)
 		return 0;
 	c->waits = false;
-	c->deadline = deadline_in(CONTROL_PATIENCE_MS * NSEC_PER_MSEC);
+	c->deadline = deadline_in(CONTROL_SERVER_PATIENCE_MS * NSEC_PER_MSEC);
 	if (!r)
 		return msg_send(c->sock, m, MSG_OK, NULL, 0);
 	r->offered++;
@@ -251,8 +251,8 @@ static bool hand_over_list(struct connection *c)
 	struct err e = {0};
 	if (c->greeted || recv(c->sock, &h, sizeof(h), MSG_PEEK | MSG_DONTWAIT) != sizeof(h) || h.type != MSG_LIST)
 		return false;
-	service_memory_reset(c->control->memory);
-	loop_del(loop_of(c->control), &c->source);
+	service_client_memory_reset(c->control->memory);
+	event_loop_del(loop_of(c->control), &c->source);
 	if (supervisor_list(c->control->supervisor, c->sock, &e) == 0)
 		c->sock = -1;
 	else
@@ -262,9 +262,9 @@ static bool hand_over_list(struct connection *c)
 }
 
 /* A session's only peer says itself what it was told; a user may say what he likes. */
-static int level_of_refusal(const struct control *ctl)
+static int level_of_refusal(const struct control_server *ctl)
 {
-	return ctl->peers == CONTROL_ROOT && !ctl->supervisor->engine->single ? LOG_WARNING : LOG_INFO;
+	return ctl->peers == CONTROL_SERVER_ROOT && !ctl->supervisor->engine->single ? LOG_WARNING : LOG_INFO;
 }
 
 static void on_message(void *arg, uint32_t events)
@@ -302,7 +302,7 @@ static void on_message(void *arg, uint32_t events)
  * Who may register any target and hear of others: root, whose openers we trust with the layout of records, and the user
  * that started us. Not the user we became: on many machines that is nobody, and so are others.
  */
-static int may_speak(const struct control *ctl, int sock, struct err *e)
+static int may_speak(const struct control_server *ctl, int sock, struct err *e)
 {
 	struct ucred who;
 	socklen_t len = sizeof(who);
@@ -314,12 +314,12 @@ static int may_speak(const struct control *ctl, int sock, struct err *e)
 		e, -EACCES, "user %u may neither register targets nor list them: only root may", (unsigned)who.uid);
 }
 
-int control_serve(struct control *ctl, int sock)
+int control_server_serve(struct control_server *ctl, int sock)
 {
 	struct err e = {0};
 	struct connection *c = NULL;
 	int r = may_speak(ctl, sock, &e);
-	if (r == 0 && ctl->n >= CONTROL_CONNECTIONS_MAX)
+	if (r == 0 && ctl->n >= CONTROL_SERVER_CONNECTIONS_MAX)
 		r = err_say(&e, -EBUSY, "pilliond has %u connections open already", ctl->n);
 	if (r == 0 && !(c = calloc(1, sizeof(*c))))
 		r = err_set(&e, -ENOMEM, "pilliond");
@@ -331,8 +331,8 @@ int control_serve(struct control *ctl, int sock)
 	fcntl(sock, F_SETFL, O_NONBLOCK);
 	c->control = ctl;
 	c->sock = sock;
-	c->deadline = deadline_in(CONTROL_PATIENCE_MS * NSEC_PER_MSEC);
-	r = loop_add(loop_of(ctl), &c->source, sock, EPOLLIN, on_message, c);
+	c->deadline = deadline_in(CONTROL_SERVER_PATIENCE_MS * NSEC_PER_MSEC);
+	r = event_loop_add(loop_of(ctl), &c->source, sock, EPOLLIN, on_message, c);
 	if (r < 0) {
 		fd_close(sock);
 		free(c);
@@ -344,7 +344,7 @@ int control_serve(struct control *ctl, int sock)
 	return 0;
 }
 
-static int accept_one(const struct control *ctl)
+static int accept_one(const struct control_server *ctl)
 {
 	int fd = accept4(ctl->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	return fd < 0 ? -errno : fd;
@@ -352,7 +352,7 @@ static int accept_one(const struct control *ctl)
 
 static void on_connect(void *arg, uint32_t events)
 {
-	struct control *ctl = arg;
+	struct control_server *ctl = arg;
 	struct err e;
 	int sock = accept_one(ctl);
 	if (sock == -EMFILE || sock == -ENFILE) {
@@ -368,13 +368,13 @@ static void on_connect(void *arg, uint32_t events)
 		return;
 	}
 	if (sock >= 0)
-		control_serve(ctl, sock);
+		control_server_serve(ctl, sock);
 }
 
-int control_new(struct supervisor *s, int listener, int memory, uid_t trusted, enum control_peers peers,
-	struct control **ret, struct err *e)
+int control_server_new(struct supervisor *s, int listener, int memory, uid_t trusted, enum control_server_peers peers,
+	struct control_server **ret, struct err *e)
 {
-	struct control *ctl = calloc(1, sizeof(*ctl));
+	struct control_server *ctl = calloc(1, sizeof(*ctl));
 	if (!ctl)
 		return err_set(e, -ENOMEM, "control socket");
 	ctl->supervisor = s;
@@ -386,7 +386,7 @@ int control_new(struct supervisor *s, int listener, int memory, uid_t trusted, e
 	ctl->source.fd = -1;
 	if (listener >= 0) {
 		ctl->spare = fcntl(listener, F_DUPFD_CLOEXEC, 3);
-		int r = loop_add(s->loop, &ctl->source, listener, EPOLLIN, on_connect, ctl);
+		int r = event_loop_add(s->loop, &ctl->source, listener, EPOLLIN, on_connect, ctl);
 		if (r < 0) {
 			free(ctl);
 			return err_set(e, r, "control socket");
@@ -396,23 +396,23 @@ int control_new(struct supervisor *s, int listener, int memory, uid_t trusted, e
 	return 0;
 }
 
-void control_tree(struct control *ctl, int tree)
+void control_server_tree(struct control_server *ctl, int tree)
 {
 	ctl->tree = tree;
 }
 
-void control_refuse(struct control *ctl)
+void control_server_refuse(struct control_server *ctl)
 {
-	loop_del(loop_of(ctl), &ctl->source);
+	event_loop_del(loop_of(ctl), &ctl->source);
 }
 
-struct control *control_free(struct control *ctl)
+struct control_server *control_server_free(struct control_server *ctl)
 {
 	if (!ctl)
 		return NULL;
 	while (ctl->connections)
 		hang_up(ctl->connections);
-	loop_del(loop_of(ctl), &ctl->source);
+	event_loop_del(loop_of(ctl), &ctl->source);
 	fd_close(ctl->listener);
 	fd_close(ctl->memory);
 	fd_close(ctl->spare);
@@ -421,7 +421,7 @@ struct control *control_free(struct control *ctl)
 	return NULL;
 }
 
-void control_abandon(struct control *ctl)
+void control_server_abandon(struct control_server *ctl)
 {
 	for (struct connection *c = ctl->connections; c; c = c->next)
 		fd_close(c->sock);
@@ -431,7 +431,7 @@ void control_abandon(struct control *ctl)
 	fd_close(ctl->tree);
 }
 
-int control_round(struct control *ctl)
+int control_server_round(struct control_server *ctl)
 {
 	int64_t now = clock_now(), first = INT64_MAX;
 	for (struct connection *c = ctl->connections, *next; c; c = next) {
@@ -444,12 +444,12 @@ int control_round(struct control *ctl)
 	return first == INT64_MAX ? -1 : deadline_left_ms(first);
 }
 
-unsigned control_connections(const struct control *ctl)
+unsigned control_server_connections(const struct control_server *ctl)
 {
 	return ctl->n;
 }
 
-bool control_registering(const struct control *ctl)
+bool control_server_registering(const struct control_server *ctl)
 {
 	for (const struct connection *c = ctl->connections; c; c = c->next)
 		if (!c->remaps && (!c->target || !c->target->armed))

@@ -41,8 +41,8 @@ struct written {
 
 struct exporter {
 	const struct exporter_setup *setup;
-	struct loop *loop;
-	struct loop_source source;
+	struct event_loop *loop;
+	struct event_loop_source source;
 	int sock;
 	struct spool *spool; /* NULL: it could not be listed yet */
 	struct export_limits limits;
@@ -55,7 +55,7 @@ struct exporter {
 	struct http *http;
 	struct pagejobs *jobs;
 	/* what the worker says of itself */
-	struct listed listed, coming;
+	struct target_table listed, coming;
 	struct export_state state;
 	bool listing; /* pages come: their state has come before them */
 	bool has_listed, asked;
@@ -74,7 +74,7 @@ struct exporter {
 static void match_index(struct exporter *x)
 {
 	x->removed = spool_removed(x->spool);
-	x->lines_wanted = index_match(x->spool, NULL) < 0;
+	x->lines_wanted = spool_index_match(x->spool, NULL) < 0;
 }
 
 static int open_dir(const struct exporter_setup *setup)
@@ -111,7 +111,7 @@ static void tidy(struct exporter *x)
 
 static void note_written(struct exporter *x, const struct export_profile *p, const char *path, bool was_there)
 {
-	int r = index_append(spool_dir(x->spool), p, path, p->bytes);
+	int r = spool_index_append(spool_dir(x->spool), p, path, p->bytes);
 	x->metrics.written++;
 	x->metrics.written_bytes += p->bytes;
 	if (r < 0)
@@ -170,7 +170,7 @@ static int write_profile(
 	if (!data)
 		return err_say(e, -EBADMSG, "its bytes are not what was said of them");
 	if (p->head.type == EXPORT_CRASH) {
-		r = crashdir_write(spool_dir(x->spool), p->name[0] ? p->name : p->id, p->start_ns, p->seq, data,
+		r = crash_dir_write(spool_dir(x->spool), p->name[0] ? p->name : p->id, p->start_ns, p->seq, data,
 			p->bytes, path, size, e);
 		munmap((void *)data, p->bytes);
 		x->metrics.crashes += r == 0;
@@ -193,7 +193,7 @@ static void on_profile(struct exporter *x, int fd)
 	struct err e = {0};
 	char *texts[] = {p->event, p->id, p->name, p->pod, p->pod_namespace};
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-		text_clean(texts[i]);
+		utf8_clean(texts[i]);
 	d.code = write_profile(x, p, fd, d.path, sizeof(d.path), &e);
 	fd_close(fd);
 	if (d.code < 0) {
@@ -209,13 +209,13 @@ static void on_profile(struct exporter *x, int fd)
 static void end_listing(struct exporter *x, bool whole)
 {
 	if (whole) {
-		listed_done(&x->listed);
+		target_table_done(&x->listed);
 		x->listed = x->coming;
-		x->coming = (struct listed){0};
+		x->coming = (struct target_table){0};
 		x->has_listed = true;
 		x->listed_at = clock_now();
 	}
-	listed_done(&x->coming);
+	target_table_done(&x->coming);
 	x->listing = x->asked = false;
 	http_ready(x->http);
 }
@@ -230,7 +230,7 @@ static bool on_page(struct exporter *x, size_t size)
 	union msg *m = &x->in.page;
 	if (msg_check(m, size, 0, &e) < 0 || m->head.type != MSG_LISTING)
 		return false;
-	int r = x->listing ? listed_add(&x->coming, &m->listing) : 0;
+	int r = x->listing ? target_table_add(&x->coming, &m->listing) : 0;
 	if (r)
 		end_listing(x, r == 1);
 	return true;
@@ -245,7 +245,7 @@ static void on_limits(struct exporter *x)
 
 static void begin_listing(struct exporter *x)
 {
-	listed_done(&x->coming); /* its worker died */
+	target_table_done(&x->coming); /* its worker died */
 	x->state = x->in.state;
 	x->listing = true;
 }
@@ -286,7 +286,7 @@ static void on_socket(void *arg, uint32_t events)
 			strerror((int)-got));
 	if (got > 0)
 		log_line(LOG_ERR, "outcome=\"exporter ends\" reason=\"the worker said what no worker says\"");
-	loop_stop(x->loop);
+	event_loop_stop(x->loop);
 }
 
 /* --- pages ---------------------------------------------------------------------------------------------- */
@@ -313,8 +313,8 @@ static bool is_fresh(const struct exporter *x)
 
 static void print_metrics(struct exporter *x, FILE *out)
 {
-	struct process_use processes[PROCESSES_MAX];
-	struct pushed pushed[PUSHED_MAX];
+	struct process_use processes[PROCESS_USAGE_MAX];
+	struct push_status pushed[PUSH_STATUS_MAX];
 	struct metrics *m = &x->metrics;
 	m->scrapes++;
 	m->listed = is_fresh(x) ? &x->listed : NULL;
@@ -324,9 +324,9 @@ static void print_metrics(struct exporter *x, FILE *out)
 	m->spool_removed = x->spool ? spool_removed(x->spool) : 0;
 	m->spool_max = x->limits.spool_bytes;
 	m->processes = processes;
-	m->n_processes = processes_look(getppid(), processes);
+	m->n_processes = process_usage_look(getppid(), processes);
 	m->pushed = pushed;
-	m->n_pushed = x->spool ? pushed_read(spool_dir(x->spool), pushed) : 0;
+	m->n_pushed = x->spool ? push_status_read(spool_dir(x->spool), pushed) : 0;
 	metrics_write(m, out);
 }
 
@@ -350,7 +350,7 @@ static char *make_text(struct exporter *x, enum http_page page, size_t *ret_len)
 
 struct wanted { /* of one that is asked for */
 	struct exporter *x;
-	struct pagejob *job;
+	struct page_child *job;
 	int64_t listing_by; /* it is begun without one then */
 	int refused;
 };
@@ -382,11 +382,11 @@ static int want_page(struct exporter *x, struct http_asked *asked)
 	if (!w->x)
 		*w = (struct wanted){.x = x, .listing_by = deadline_in(HTTP_PATIENCE_MS * NSEC_PER_MSEC)};
 	if (w->job)
-		return pagejob_answer(w->job, &a) != -EINPROGRESS;
+		return page_child_answer(w->job, &a) != -EINPROGRESS;
 	if (!want_listing(x) && clock_now() < w->listing_by)
 		return 0;
 	const struct page_question q = question_of(x, asked);
-	w->refused = pagejob_start(x->jobs, &q, on_page_made, w, &w->job);
+	w->refused = page_child_start(x->jobs, &q, on_page_made, w, &w->job);
 	return w->refused < 0 && w->refused != -EAGAIN;
 }
 
@@ -406,7 +406,7 @@ static int make_page(struct http_asked *asked, struct http_answer *ret)
 		[PAGE_IS_REPORT] = HTTP_JSON};
 	static struct page_answer a; /* its name is used until the answer is queued */
 	struct wanted *w = asked->of;
-	int r = w && w->job ? pagejob_answer(w->job, &a) : -EAGAIN;
+	int r = w && w->job ? page_child_answer(w->job, &a) : -EAGAIN;
 	if (r == -EPIPE)
 		return say_no_page(ret, "what was to make this page took too much time or memory, or died: ask for a "
 					"shorter range, or again\n");
@@ -438,7 +438,7 @@ static void forget(void *arg, struct http_asked *asked)
 {
 	struct wanted *w = asked->of;
 	if (w)
-		pagejob_forget(w->job);
+		page_child_forget(w->job);
 	free(w);
 	asked->of = NULL;
 }
@@ -460,9 +460,9 @@ static int begin(struct exporter *x, struct err *e)
 	const struct exporter_setup *setup = x->setup;
 	const struct http_pages pages = {x, want, make, forget};
 	struct err why = {0};
-	int r = loop_new(&x->loop);
+	int r = event_loop_new(&x->loop);
 	if (r == 0)
-		r = loop_add(x->loop, &x->source, x->sock, EPOLLIN, on_socket, x);
+		r = event_loop_add(x->loop, &x->source, x->sock, EPOLLIN, on_socket, x);
 	if (r < 0)
 		return err_set(e, r, "the exporter's loop");
 	if (setup->http >= 0 && pagejobs_new(x->loop, &x->jobs) == 0 &&
@@ -481,7 +481,7 @@ _Noreturn void exporter_run(const struct exporter_setup *setup, int sock)
 	x.limits.spool_age_s = setup->spool_age_s;
 	int r = begin(&x, &e);
 	if (r == 0)
-		r = loop_run(x.loop, due, &x); /* the first thing is to look at the spool */
+		r = event_loop_run(x.loop, due, &x); /* the first thing is to look at the spool */
 	if (r < 0)
 		log_line(LOG_ERR, "outcome=\"exporter ends\" reason=\"%s\"", e.text[0] ? e.text : strerror(-r));
 	_exit(r < 0);
@@ -509,7 +509,7 @@ int exporter_start(const struct exporter_setup *setup, struct exporter_process *
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(e, -errno, "no socket to the exporter");
-	pid_t pid = process_fork_quiet();
+	pid_t pid = child_process_fork_quiet();
 	int error = -errno;
 	if (pid == 0)
 		become_exporter(setup, pair[1]);

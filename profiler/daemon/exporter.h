@@ -28,11 +28,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define EXPORT_MAGIC 0x70786570		       /* "pexp" */
-#define EXPORT_PROFILE_MAX (64u << 20)	       /* bytes of one */
-#define EXPORT_SENT_MAX 16		       /* under way: each is a descriptor, of those that control_server.c reserves */
-#define EXPORT_HELD_MAX 2048		       /* not answered: one event of 1,000 targets twice over */
-#define EXPORT_HELD_BYTES (32ul << 20)	       /* of a service: an eighth of its memory */
+#define EXPORT_MAGIC 0x70786570	       /* "pexp" */
+#define EXPORT_PROFILE_MAX (64u << 20) /* bytes of one */
+#define EXPORT_SENT_MAX 16	       /* under way: each is a descriptor, of those that control_server.c reserves */
+#define EXPORT_HELD_MAX 2048	       /* not answered: one event of 1,000 targets twice over */
+#define EXPORT_HELD_BYTES (32ul << 20) /* of a service: an eighth of its memory */
 #define EXPORT_HELD_BYTES_SESSION (8ul << 20)  /* the same */
 #define EXPORT_WRITTEN 256		       /* that an exporter remembers: all that are under way, many times */
 #define EXPORT_TRIES_MAX 5		       /* one that so many exporters died of is lost */
@@ -85,7 +85,7 @@ struct export_state {
 	uint32_t readers;	   /* 1: files of targets can be read */
 	uint32_t renewable;	   /* 1: of both there is another one when they end */
 	uint32_t reserved;
-	struct outcomes outcomes; /* of hooks */
+	struct hook_stats outcomes; /* of hooks */
 };
 
 struct export_ask {
@@ -131,12 +131,12 @@ struct exporter_owner {
 	void (*done)(void *arg, void *of, const struct export_profile *p, const char *path, const struct err *e);
 	void (*lost)(void *arg);			    /* it has ended, or talks nonsense: another one */
 	void (*state)(void *arg, struct export_state *ret); /* what only the owner knows */
-	void (*listing)(void *arg, uint64_t before, struct msg_listing *ret); /* as listing_fill */
+	void (*listing)(void *arg, uint64_t before, struct msg_listing *ret); /* as target_list_fill */
 };
 
 /* held_bytes: of profiles, until they are answered. */
 int exporter_client_new(
-	struct loop *l, size_t held_bytes, const struct exporter_owner *owner, struct exporter_client **ret);
+	struct event_loop *l, size_t held_bytes, const struct exporter_owner *owner, struct exporter_client **ret);
 /* Sends what fits the socket, and closes it. What was not answered is nobody's business any more: no calls. */
 struct exporter_client *exporter_client_free(struct exporter_client *c);
 /* Takes the socket of a (new) exporter; what is not answered goes to it. -1: there is none for now. */
@@ -150,6 +150,6 @@ void exporter_client_limit(struct exporter_client *c, uint64_t spool_bytes, uint
  */
 int exporter_write(struct exporter_client *c, struct export_profile *p, uint8_t *bytes, void *of, struct err *e);
 /* `of` ends: what of it is not answered is written all the same, and told with NULL. */
-void exporter_forget(struct exporter_client *c, const void *of);
+void exporter_client_cancel_owner(struct exporter_client *c, const void *of);
 /* Listings that are due; milliseconds until the next, or -1. */
 int exporter_client_round(struct exporter_client *c, int64_t now);

@@ -37,20 +37,20 @@ static void on_death(void *arg, uint32_t events)
 	log_line(LOG_WARNING, "outcome=\"another exporter\" reason=\"it has ended\"");
 }
 
-int export_start(struct exporting *x, struct loop *l, struct err *e)
+int exporter_manager_start(struct exporting *x, struct event_loop *l, struct err *e)
 {
 	x->started = clock_now();
 	x->source.fd = x->pidfd = -1;
-	oom_before_fork(x->oom, 1);
+	oom_score_before_fork(x->oom, 1);
 	int r = exporter_start(&x->setup, &x->process, e);
-	oom_after_fork(x->oom);
+	oom_score_after_fork(x->oom);
 	if (r < 0) {
 		x->process.sock = -1;
 		return r;
 	}
 	x->again = 0;
-	x->pidfd = process_pidfd(x->process.pid);
-	r = x->pidfd < 0 ? x->pidfd : loop_add(l, &x->source, x->pidfd, EPOLLIN, on_death, x);
+	x->pidfd = child_process_pidfd(x->process.pid);
+	r = x->pidfd < 0 ? x->pidfd : event_loop_add(l, &x->source, x->pidfd, EPOLLIN, on_death, x);
 	return r < 0 ? err_set(e, r, "cannot watch the exporter") : 0;
 }
 
@@ -64,7 +64,7 @@ static bool is_reaped(struct exporting *x)
 	return true;
 }
 
-int export_watch(struct exporting *x, struct loop *l, bool *ret_fresh)
+int exporter_manager_watch(struct exporting *x, struct event_loop *l, bool *ret_fresh)
 {
 	struct err e = {0};
 	*ret_fresh = false;
@@ -74,7 +74,7 @@ int export_watch(struct exporting *x, struct loop *l, bool *ret_fresh)
 		return deadline_left_ms(x->again);
 	if (!is_reaped(x))
 		return REAP_MS;
-	if (export_start(x, l, &e) < 0) {
+	if (exporter_manager_start(x, l, &e) < 0) {
 		x->again = deadline_in(PAUSE_MAX_NS);
 		log_line(LOG_ERR, "outcome=\"nothing is written\" reason=\"%s\"", e.text);
 		return deadline_left_ms(x->again);
@@ -83,13 +83,13 @@ int export_watch(struct exporting *x, struct loop *l, bool *ret_fresh)
 	return -1;
 }
 
-void export_end(struct exporting *x)
+void exporter_manager_end(struct exporting *x)
 {
 	if (x->pidfd >= 0)
-		process_kill(x->pidfd);
+		child_process_kill(x->pidfd);
 }
 
-void export_abandon(struct exporting *x)
+void exporter_manager_abandon(struct exporting *x)
 {
 	fd_close(x->pidfd);
 	fd_close(x->setup.spool);
@@ -97,9 +97,9 @@ void export_abandon(struct exporting *x)
 	explicit_bzero(x->setup.token, sizeof(x->setup.token)); /* who parses what targets say has no use for it */
 }
 
-void export_close(struct exporting *x, struct loop *l)
+void exporter_manager_close(struct exporting *x, struct event_loop *l)
 {
-	loop_del(l, &x->source);
+	event_loop_del(l, &x->source);
 	x->process.sock = fd_close(x->process.sock); /* which ends it, behind what it has to write */
 	if (x->pidfd >= 0 && fd_wait(x->pidfd, POLLIN, deadline_in(GRACE_NS)) == 1)
 		waitpid(x->process.pid, NULL, WNOHANG | __WALL);
@@ -119,47 +119,47 @@ static void on_lost(void *arg)
 static void on_state(void *arg, struct export_state *ret)
 {
 	const struct engine *g = arg;
-	ret->symbolizer = symbolizing_works(g);
+	ret->symbolizer = symbolizer_manager_works(g);
 	ret->renewable = g->symbolizing.renewable;
-	ret->readers = g->files && !files_broken(g->files);
+	ret->readers = g->files && !target_files_broken(g->files);
 	ret->outcomes = g->outcomes;
 }
 
 static void on_listing(void *arg, uint64_t before, struct msg_listing *ret)
 {
-	listing_fill(arg, before, ret);
+	target_list_fill(arg, before, ret);
 }
 
-int export_open(struct engine *g, struct err *e)
+int exporter_manager_open(struct engine *g, struct err *e)
 {
 	struct exporting *x = &g->exporting;
 	const struct exporter_owner owner = {g, window_written, on_lost, on_state, on_listing};
 	int r = exporter_client_new(
 		g->loop, g->modest ? EXPORT_HELD_BYTES_SESSION : EXPORT_HELD_BYTES, &owner, &x->client);
 	if (r == 0)
-		r = export_connect(g, x->process.sock);
+		r = exporter_manager_connect(g, x->process.sock);
 	x->process.sock = -1;
 	return r < 0 ? err_set(e, r, "cannot speak to the exporter") : 0;
 }
 
-int export_connect(struct engine *g, int sock)
+int exporter_manager_connect(struct engine *g, int sock)
 {
 	return exporter_client_connect(g->exporting.client, sock);
 }
 
-int export_round(struct engine *g, int64_t now)
+int exporter_manager_round(struct engine *g, int64_t now)
 {
 	struct exporter_client *c = g->exporting.client;
 	return c && exporter_client_connected(c) ? exporter_client_round(c, now) : -1;
 }
 
-void export_hand_over(struct engine *g)
+void exporter_client_flush(struct engine *g)
 {
 	if (g->exporting.client)
 		g->exporting.client = exporter_client_free(g->exporting.client);
 }
 
-void export_limit(struct engine *g, uint64_t spool_bytes, uint32_t spool_age_s)
+void exporter_manager_limit(struct engine *g, uint64_t spool_bytes, uint32_t spool_age_s)
 {
 	g->exporting.setup.spool_bytes = spool_bytes; /* of the next one */
 	g->exporting.setup.spool_age_s = spool_age_s;

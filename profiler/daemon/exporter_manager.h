@@ -1,6 +1,6 @@
 /*
- * exporter_manager - the exporter (exporter.h) of a pilliond: the supervisor starts it, and another one when it died; the worker
- * hands it profiles, through a socket of which the supervisor keeps a copy, for the worker's successor.
+ * exporter_manager - the exporter (exporter.h) of a pilliond: the supervisor starts it, and another one when it died;
+ * the worker hands it profiles, through a socket of which the supervisor keeps a copy, for the worker's successor.
  */
 #pragma once
 
@@ -12,10 +12,10 @@ struct engine;
 struct exporting {			/* all zero but for process.sock, -1: there is none, and profiles are lost */
 	struct exporter_client *client; /* the worker's */
 	struct exporter_setup setup;	/* its descriptors are ours */
-	struct oom *oom;		/* the supervisor's */
+	struct oom_score *oom;		/* the supervisor's */
 	struct exporter_process process;
 	int pidfd;
-	struct loop_source source;
+	struct event_loop_source source;
 	int64_t started, again; /* the one that there is; a new one not before, 0 = it is there */
 	unsigned hasty;		/* exporters in a row that did not live long */
 };
@@ -23,20 +23,20 @@ struct exporting {			/* all zero but for process.sock, -1: there is none, and pr
 /* --- the supervisor's side --- */
 
 /* `setup` is given; privileges are gone. Forks the first one. */
-int export_start(struct exporting *x, struct loop *l, struct err *e);
+int exporter_manager_start(struct exporting *x, struct event_loop *l, struct err *e);
 /* Another one, where it is due: *ret_fresh, and the worker must be told. Milliseconds until there is something to do,
  * or -1. */
-int export_watch(struct exporting *x, struct loop *l, bool *ret_fresh);
-void export_end(struct exporting *x); /* it is no good: there will be another one */
+int exporter_manager_watch(struct exporting *x, struct event_loop *l, bool *ret_fresh);
+void exporter_manager_end(struct exporting *x); /* it is no good: there will be another one */
 /* In a child: the socket is all that it needs. */
-void export_abandon(struct exporting *x);
+void exporter_manager_abandon(struct exporting *x);
 /* When the worker has gone: waits a moment for the exporter to write what it was handed. */
-void export_close(struct exporting *x, struct loop *l);
+void exporter_manager_close(struct exporting *x, struct event_loop *l);
 
 /* --- the worker's side --- */
 
-int export_open(struct engine *g, struct err *e); /* process.sock is there (taken) */
-int export_connect(struct engine *g, int sock);	  /* of another exporter (taken) */
-int export_round(struct engine *g, int64_t now);  /* milliseconds until there is something to do, or -1 */
-void export_hand_over(struct engine *g);	  /* what is left, at the end */
-void export_limit(struct engine *g, uint64_t spool_bytes, uint32_t spool_age_s);
+int exporter_manager_open(struct engine *g, struct err *e); /* process.sock is there (taken) */
+int exporter_manager_connect(struct engine *g, int sock);   /* of another exporter (taken) */
+int exporter_manager_round(struct engine *g, int64_t now);  /* milliseconds until there is something to do, or -1 */
+void exporter_client_flush(struct engine *g);		    /* what is left, at the end */
+void exporter_manager_limit(struct engine *g, uint64_t spool_bytes, uint32_t spool_age_s);

@@ -17,9 +17,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TARGET_NAME MANAGER_KEPT "target.%u.%u"
-#define JOURNAL_NAME MANAGER_KEPT "journal.%u"
-#define WORKER_NAME MANAGER_KEPT "worker"
+#define TARGET_NAME SD_NOTIFY_KEPT "target.%u.%u"
+#define JOURNAL_NAME SD_NOTIFY_KEPT "journal.%u"
+#define WORKER_NAME SD_NOTIFY_KEPT "worker"
 #define AGAIN_MS 100
 #define DROPS_MAX 65536
 #define OUTLAST_NS (3 * NSEC_PER_SEC)
@@ -58,7 +58,7 @@ static int pack_events(int sock, const struct registered *r, union msg *m)
 	return error;
 }
 
-int keeping_pack(const struct registered *r)
+int fd_store_save_target(const struct registered *r)
 {
 	static union msg m;
 	int pair[2];
@@ -95,7 +95,7 @@ static int add_events(struct registered *r, const union msg *m, const int *fds, 
 	return -EPROTO;
 }
 
-int keeping_unpack(int sock, struct registered **ret)
+int fd_store_load_target(int sock, struct registered **ret)
 {
 	static union msg m;
 	int fds[PROTOCOL_BATCH_MAX];
@@ -126,22 +126,22 @@ int keeping_unpack(int sock, struct registered **ret)
 
 /* --- keeping ------------------------------------------------------------------------------------------- */
 
-static void name_of(const struct registered *r, char name[static MANAGER_NAME_MAX])
+static void name_of(const struct registered *r, char name[static SD_NOTIFY_NAME_MAX])
 {
-	snprintf(name, MANAGER_NAME_MAX, TARGET_NAME, r->number, r->turn);
+	snprintf(name, SD_NOTIFY_NAME_MAX, TARGET_NAME, r->number, r->turn);
 }
 
 /* One that cannot be told now is told later: a manager that does not read holds up nobody. */
 static bool tell_drop(struct supervisor *s, uint32_t number, uint32_t turn)
 {
-	char name[MANAGER_NAME_MAX];
+	char name[SD_NOTIFY_NAME_MAX];
 	snprintf(name, sizeof(name), TARGET_NAME, number, turn);
-	return manager_drop(s->manager, name) != -EAGAIN;
+	return sd_notify_drop(s->manager, name) != -EAGAIN;
 }
 
 static void drop(struct supervisor *s, uint32_t number, uint32_t turn)
 {
-	struct keeping_drop *more = NULL;
+	struct fd_store_drop *more = NULL;
 	if (!s->n_drops && tell_drop(s, number, turn))
 		return;
 	if (s->n_drops < DROPS_MAX)
@@ -149,7 +149,7 @@ static void drop(struct supervisor *s, uint32_t number, uint32_t turn)
 	if (!more)
 		return; /* it goes with the unit, or when it is handed over */
 	s->drops = more;
-	s->drops[s->n_drops++] = (struct keeping_drop){number, turn};
+	s->drops[s->n_drops++] = (struct fd_store_drop){number, turn};
 }
 
 static bool drop_all(struct supervisor *s)
@@ -162,10 +162,10 @@ static bool drop_all(struct supervisor *s)
 /* False: its queue is full. What fails otherwise will fail again. */
 static bool keep(struct supervisor *s, struct registered *r)
 {
-	char name[MANAGER_NAME_MAX];
-	fd_auto packed = keeping_pack(r);
+	char name[SD_NOTIFY_NAME_MAX];
+	fd_auto packed = fd_store_save_target(r);
 	name_of(r, name);
-	int error = packed < 0 ? packed : manager_keep(s->manager, name, packed);
+	int error = packed < 0 ? packed : sd_notify_keep(s->manager, name, packed);
 	if (packed >= 0 && error == -EAGAIN)
 		return false;
 	r->kept = error < 0 ? KEPT_NOT : KEPT;
@@ -178,9 +178,9 @@ static bool keep(struct supervisor *s, struct registered *r)
 /* In the place of another one, maybe. */
 static bool keep_instead(struct supervisor *s, const char *name, int fd)
 {
-	int r = manager_drop(s->manager, name);
+	int r = sd_notify_drop(s->manager, name);
 	if (r == 0)
-		r = manager_keep(s->manager, name, fd);
+		r = sd_notify_keep(s->manager, name, fd);
 	if (r < 0 && r != -EAGAIN)
 		log_line(LOG_WARNING, "kept=%s outcome=\"not kept by the service manager\" reason=\"%s\"", name,
 			strerror(-r));
@@ -189,7 +189,7 @@ static bool keep_instead(struct supervisor *s, const char *name, int fd)
 
 static bool keep_journal(struct supervisor *s)
 {
-	char name[MANAGER_NAME_MAX];
+	char name[SD_NOTIFY_NAME_MAX];
 	bool done = true;
 	for (unsigned i = 0; i < 2 && s->engine->journal[i] >= 0 && done; i++) {
 		snprintf(name, sizeof(name), JOURNAL_NAME, i);
@@ -204,7 +204,7 @@ static bool keep_worker(struct supervisor *s)
 	return s->worker_kept = s->pidfd < 0 || keep_instead(s, WORKER_NAME, s->pidfd);
 }
 
-int keeping_round(struct supervisor *s)
+int fd_store_round(struct supervisor *s)
 {
 	if (!s->manager || s->manager->sock < 0 || s->quitting)
 		return -1;
@@ -215,7 +215,7 @@ int keeping_round(struct supervisor *s)
 	return done ? -1 : AGAIN_MS;
 }
 
-void keeping_forget(struct supervisor *s, struct registered *r)
+void fd_store_forget(struct supervisor *s, struct registered *r)
 {
 	if (s->manager && r->kept == KEPT)
 		drop(s, r->number, r->turn);
@@ -237,7 +237,7 @@ static struct registered *find_same(struct supervisor *s, const struct target_de
 static int restore(struct supervisor *s, const struct kept *k, uint32_t number)
 {
 	struct registered *r;
-	int error = keeping_unpack(k->fd, &r);
+	int error = fd_store_load_target(k->fd, &r);
 	if (error < 0) {
 		log_line(LOG_WARNING, "kept=%s outcome=\"not taken back\" reason=\"%s\"", k->name,
 			error == -EPIPE ? "it was taken before" : strerror(-error));
@@ -269,9 +269,9 @@ static int take_target(struct supervisor *s, const struct kept *k, uint32_t numb
 }
 
 /* Which target each of them is, 0: none. NULL: no memory, or there is nothing. */
-static struct keeping_drop *parse_names(const struct handed *h)
+static struct fd_store_drop *parse_names(const struct handed *h)
 {
-	struct keeping_drop *all = h->n_kept ? calloc(h->n_kept, sizeof(*all)) : NULL;
+	struct fd_store_drop *all = h->n_kept ? calloc(h->n_kept, sizeof(*all)) : NULL;
 	for (size_t i = 0; all && i < h->n_kept; i++)
 		if (sscanf(h->kept[i].name, TARGET_NAME, &all[i].number, &all[i].turn) != 2)
 			all[i].number = 0;
@@ -279,7 +279,7 @@ static struct keeping_drop *parse_names(const struct handed *h)
 }
 
 /* Of a supervisor of 0.1.0, which packed anew what it had read, and died before it had let go of the old one. */
-static bool has_later(const struct keeping_drop *all, size_t n, const struct keeping_drop *it)
+static bool has_later(const struct fd_store_drop *all, size_t n, const struct fd_store_drop *it)
 {
 	for (size_t i = 0; i < n; i++)
 		if (all[i].number == it->number && all[i].turn > it->turn)
@@ -296,7 +296,7 @@ static bool outlast(int pidfd)
 	if (fd_wait(pidfd, POLLIN, deadline_in(OUTLAST_NS)) == 1)
 		return true;
 	log_line(LOG_ERR, "outcome=\"worker killed\" reason=\"it was another service's, and does not end\"");
-	process_kill(pidfd);
+	child_process_kill(pidfd);
 	return fd_wait(pidfd, POLLIN, deadline_in(OUTLAST_NS)) == 1;
 }
 
@@ -329,7 +329,7 @@ static void take_journal(struct supervisor *s, struct kept *k, unsigned i)
 
 static bool has_journal(const struct handed *h)
 {
-	char name[MANAGER_NAME_MAX];
+	char name[SD_NOTIFY_NAME_MAX];
 	unsigned found = 0;
 	for (size_t i = 0; i < h->n_kept; i++)
 		for (unsigned k = 0; k < 2; k++) {
@@ -339,9 +339,9 @@ static bool has_journal(const struct handed *h)
 	return found == 3;
 }
 
-unsigned keeping_take(struct supervisor *s, struct handed *h, bool journal)
+unsigned fd_store_restore(struct supervisor *s, struct handed *h, bool journal)
 {
-	struct keeping_drop *all = parse_names(h);
+	struct fd_store_drop *all = parse_names(h);
 	const bool both = all && journal && has_journal(h) && journal_is_free(s, h);
 	unsigned taken = 0, number;
 	s->journal_kept = both; /* and stays so: at no moment is it with nobody */
@@ -355,6 +355,6 @@ unsigned keeping_take(struct supervisor *s, struct handed *h, bool journal)
 			take_journal(s, k, number);
 	}
 	free(all);
-	manager_handed_done(h);
+	sd_notify_handed_done(h);
 	return taken;
 }

@@ -1,14 +1,14 @@
 /*
- * fd_store - targets in the keeping of the service manager (sd_notify.h), for the day on which supervisor and worker die
- * together: no process of ours is left then that could hand anything over (worker_handover.h).
+ * fd_store - targets in the keeping of the service manager (sd_notify.h), for the day on which supervisor and worker
+ * die together: no process of ours is left then that could hand anything over (worker_handover.h).
  *
  * It keeps one descriptor for each target, however many events that has: a socket in whose queue lie the messages by
  * which the target was registered (TARGET, EVENTS; shim/protocol/messages.h), with their descriptors, and whose other
  * end is closed (net.core.wmem_default has room for some 4,000 events). The kernel counts what lies there against our
  * user, and refuses a process of ours with a smaller limit of files to pass any more (unix(7), ETOOMANYREFS): openers
- * raise theirs (shim/attach/event_open.c). Besides, the journal's two files. Whoever is started next reads what lies in the
- * queues, has its rings, into which the events are made to write again, and goes on from the journal. What was counted
- * meanwhile shows when the window ends; what was mapped meanwhile nobody was told: pillion-opener says it
+ * raise theirs (shim/attach/event_open.c). Besides, the journal's two files. Whoever is started next reads what lies in
+ * the queues, has its rings, into which the events are made to write again, and goes on from the journal. What was
+ * counted meanwhile shows when the window ends; what was mapped meanwhile nobody was told: pillion-opener says it
  * (shim/spaces.h).
  *
  * Reading takes nothing out of a queue, and the journal stays where it is: at no moment do we alone have what the
@@ -21,21 +21,21 @@
 #include "profiler/daemon/target_registry.h"
 
 struct supervisor;
-struct keeping_drop { /* a target's name that the manager is still to be told of */
+struct fd_store_drop { /* a target's name that the manager is still to be told of */
 	uint32_t number, turn;
 };
 
 /* All of an armed target as a socket; or -errno: -EAGAIN, it does not fit into a queue. */
-int keeping_pack(const struct registered *r);
+int fd_store_save_target(const struct registered *r);
 /* What was packed, and stays there. fd_peek_from_first(sock) comes first. 0; -EPIPE: it is empty; -EPROTO, -ENOMEM,
  * -errno. */
-int keeping_unpack(int sock, struct registered **ret);
+int fd_store_load_target(int sock, struct registered **ret);
 
 /* Armed targets that it does not have yet, and the journal. Milliseconds until it is tried again, or -1. */
-int keeping_round(struct supervisor *s);
-void keeping_forget(struct supervisor *s, struct registered *r);
+int fd_store_round(struct supervisor *s);
+void fd_store_forget(struct supervisor *s, struct registered *r);
 /*
- * At the start, after estate_take: what it kept (descriptors taken) becomes `s`' and its engine's, as far as that is
- * not there already. `journal`: not where somebody else may still write to it. How many targets.
+ * At the start, after handover_receive: what it kept (descriptors taken) becomes `s`' and its engine's, as far as that
+ * is not there already. `journal`: not where somebody else may still write to it. How many targets.
  */
-unsigned keeping_take(struct supervisor *s, struct handed *h, bool journal);
+unsigned fd_store_restore(struct supervisor *s, struct handed *h, bool journal);

@@ -14,7 +14,7 @@
 
 #define LOOK_MS 500
 
-static void look(struct killswitch *k)
+static void look(struct kill_switch *k)
 {
 	int r = options_off(k->dir);
 	if (r < 0 && !k->told)
@@ -28,7 +28,7 @@ static void look(struct killswitch *k)
 }
 
 /* The directory may be a new one, and what is watched already is not watched twice. */
-static bool watch(struct killswitch *k)
+static bool watch(struct kill_switch *k)
 {
 	char parent[sizeof(k->dir)];
 	snprintf(parent, sizeof(parent), "%s", k->dir);
@@ -44,27 +44,27 @@ static bool watch(struct killswitch *k)
 
 static void on_change(void *arg, uint32_t events)
 {
-	struct killswitch *k = arg;
+	struct kill_switch *k = arg;
 	char some[4096];
 	while (read(k->fd, some, sizeof(some)) > 0)
 		; /* what it was does not matter */
 	if (!watch(k))
-		killswitch_close(k, k->loop);
+		kill_switch_close(k, k->loop);
 	look(k);
 }
 
-void killswitch_open(struct killswitch *k, const char *dir, struct loop *loop)
+void kill_switch_open(struct kill_switch *k, const char *dir, struct event_loop *loop)
 {
 	snprintf(k->dir, sizeof(k->dir), "%s", dir);
 	k->loop = loop;
 	k->source.fd = -1;
 	k->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	if (k->fd >= 0 && (!watch(k) || loop_add(loop, &k->source, k->fd, EPOLLIN, on_change, k) < 0))
+	if (k->fd >= 0 && (!watch(k) || event_loop_add(loop, &k->source, k->fd, EPOLLIN, on_change, k) < 0))
 		k->fd = fd_close(k->fd);
 	look(k);
 }
 
-int killswitch_round(struct killswitch *k)
+int kill_switch_round(struct kill_switch *k)
 {
 	if (k->fd >= 0)
 		return -1;
@@ -75,9 +75,9 @@ int killswitch_round(struct killswitch *k)
 	return deadline_left_ms(k->due);
 }
 
-void killswitch_close(struct killswitch *k, struct loop *loop)
+void kill_switch_close(struct kill_switch *k, struct event_loop *loop)
 {
 	if (loop && k->fd >= 0)
-		loop_del(loop, &k->source);
+		event_loop_del(loop, &k->source);
 	k->fd = fd_close(k->fd);
 }

@@ -12,19 +12,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct killswitch {
+struct kill_switch {
 	char dir[480];
 	int fd; /* -1: it is looked for */
 	int64_t due;
 	bool off, told; /* that it cannot be looked for */
-	struct loop *loop;
-	struct loop_source source;
+	struct event_loop *loop;
+	struct event_loop_source source;
 	void (*turned)(void *arg); /* `off` has changed */
 	void *arg;
 };
 
 /* `turned` and `arg` are given. Needs inotify_init1(2), inotify_add_watch(2) and reads DIR by its path. */
-void killswitch_open(struct killswitch *k, const char *dir, struct loop *loop);
+void kill_switch_open(struct kill_switch *k, const char *dir, struct event_loop *loop);
 /* Milliseconds until it is to be called again, -1: it will be heard. */
-int killswitch_round(struct killswitch *k);
-void killswitch_close(struct killswitch *k, struct loop *loop); /* loop: NULL in a child, whose loop is another's */
+int kill_switch_round(struct kill_switch *k);
+void kill_switch_close(
+	struct kill_switch *k, struct event_loop *loop); /* loop: NULL in a child, whose loop is another's */

@@ -25,7 +25,7 @@
 static void reset(void)
 {
 	static const int limits[] = {RLIMIT_NOFILE, RLIMIT_AS, RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_CPU, RLIMIT_STACK};
-	const int keep = STARTED_PIPE;
+	const int keep = START_REPLY_PIPE;
 	sigset_t none;
 	for (int sig = 1; sig < NSIG; sig++)
 		signal(sig, SIG_DFL);
@@ -41,18 +41,18 @@ static void reset(void)
 	}
 	fd_close_all_but(&keep, 1);
 	fd_null_stdio(7);
-	fcntl(STARTED_PIPE, F_SETFD, FD_CLOEXEC);
+	fcntl(START_REPLY_PIPE, F_SETFD, FD_CLOEXEC);
 	prctl(PR_SET_NAME, "pillion-library");
 }
 
 /* Behind a path that only it knows, whose part also tells one session of a process from the next. */
-static void name_target(const struct app *a, struct attach_target *t)
+static void name_target(const struct app_socket *a, struct attach_target *t)
 {
 	const char *slash = strrchr(a->socket, '/');
 	snprintf(t->id, sizeof(t->id), "library-%d.%.8s", (int)t->pid, slash && slash - a->socket > 8 ? slash - 8 : "");
 }
 
-static int start(struct options *o, pid_t pid, bool kept, struct app *app, struct attached *ret, struct err *e)
+static int start(struct options *o, pid_t pid, bool kept, struct app_socket *app, struct attached *ret, struct err *e)
 {
 	static struct attach_target t;
 	int r = options_off(o->settings.etc) == 1
@@ -60,9 +60,9 @@ static int start(struct options *o, pid_t pid, bool kept, struct app *app, struc
 		: !o->settings.enabled ? err_say(e, -EPERM, "it is switched off: enabled is 0")
 				       : attach_find(pid, &t, e);
 	if (r == 0)
-		r = reach_output(&o->settings, pid, e);
+		r = connect_output(&o->settings, pid, e);
 	if (r == 0)
-		r = app_listen_for_caller(app, e);
+		r = app_socket_listen_for_caller(app, e);
 	if (r < 0)
 		return r;
 	name_target(app, &t);
@@ -73,11 +73,11 @@ static int start(struct options *o, pid_t pid, bool kept, struct app *app, struc
 
 static bool tell(int code, const char *socket, const char *text)
 {
-	struct started s = {.magic = STARTED_MAGIC, .version = STARTED_VERSION, .code = code};
+	struct start_reply s = {.magic = START_REPLY_MAGIC, .version = START_REPLY_VERSION, .code = code};
 	snprintf(s.socket, sizeof(s.socket), "%s", socket);
 	snprintf(s.text, sizeof(s.text), "%s", text);
-	const bool heard = write(STARTED_PIPE, &s, sizeof(s)) == sizeof(s);
-	fd_close(STARTED_PIPE);
+	const bool heard = write(START_REPLY_PIPE, &s, sizeof(s)) == sizeof(s);
+	fd_close(START_REPLY_PIPE);
 	return heard;
 }
 
@@ -99,10 +99,10 @@ static int fail(const struct err *e)
 	return 1;
 }
 
-int library_main(int argc, char **argv)
+int library_mode_main(int argc, char **argv)
 {
 	static struct options o;
-	struct app app = APP_NONE;
+	struct app_socket app = APP_SOCKET_NONE;
 	struct attached attached;
 	struct err e = {0};
 	reset();
@@ -110,14 +110,14 @@ int library_main(int argc, char **argv)
 	const bool kept = argc > 3 && !strcmp(argv[3], "1");
 	if (pid <= 0)
 		return 2;
-	fd_auto process = process_pidfd(pid);
+	fd_auto process = child_process_pidfd(pid);
 	command_settings(&o, argc - 3, argv + 3, &e);
 	log_open("pilliond-library", o.settings.log[0] ? o.settings.log : NULL);
 	log_level(o.settings.log_level);
 	if (e.code)
 		return fail(&e);
 	if (start(&o, pid, kept, &app, &attached, &e) < 0) {
-		app_forget(&app);
+		app_socket_forget(&app);
 		return fail(&e);
 	}
 	app.listener = fd_close(app.listener);
@@ -125,6 +125,6 @@ int library_main(int argc, char **argv)
 		stay(&attached, process, kept);
 	else
 		fd_close(attached.sock);
-	app_forget(&app);
+	app_socket_forget(&app);
 	return 0;
 }

@@ -9,4 +9,4 @@
  */
 #pragma once
 
-int library_main(int argc, char **argv);
+int library_mode_main(int argc, char **argv);

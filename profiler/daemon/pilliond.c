@@ -1,8 +1,8 @@
 /*
  * pilliond - the profiler. As a service: `pilliond [--etc DIR] [options]`. Targets register on the control socket,
- * which it makes or gets from a service manager (sd_notify.h); SIGHUP reads the settings anew (settings_reload.h), SIGUSR2 leaves
- * everything to the next pilliond. For one target: `pilliond --session ID [options]`, started by the hook with a
- * connected socket as descriptor 3. For a process that asks for itself: library_mode.h.
+ * which it makes or gets from a service manager (sd_notify.h); SIGHUP reads the settings anew (settings_reload.h),
+ *SIGUSR2 leaves everything to the next pilliond. For one target: `pilliond --session ID [options]`, started by the hook
+ *with a connected socket as descriptor 3. For a process that asks for itself: library_mode.h.
  *
  *	1. settings				2. open what needs privilege (startup.h)
  *	3. drop every privilege			4. fork the worker (supervisor.h)
@@ -37,8 +37,8 @@
 static struct options options;
 static struct engine engine;
 static struct startup startup;
-static struct manager manager = {.sock = -1};
-static struct control *control;
+static struct sd_notify manager = {.sock = -1};
+static struct control_server *control;
 static struct supervisor supervisor;
 static bool session;
 static bool of_user;	 /* so we were started; root's becomes one who is nobody */
@@ -61,12 +61,12 @@ static int read_settings(struct options *ret, struct err *e)
 	snprintf(ret->settings.etc, sizeof(ret->settings.etc), "%s", etc);
 	const bool system = !strcmp(etc, OPTIONS_ETC);
 	if (of_user && !system)
-		places_use(ret);
+		user_dirs_use(ret);
 	int r = read_file(ret, OPTION_FILE, "pillion.conf", e);
 	if (of_user && system)
-		places_use(ret); /* what the system's file says of places is root's */
+		user_dirs_use(ret); /* what the system's file says of places is root's */
 	if (r == 0 && of_user)
-		r = places_read_user(ret, e);
+		r = user_dirs_read_user(ret, e);
 	return r < 0 ? r : options_read_flags(ret, n_flags, flags, &rest, e);
 }
 
@@ -103,31 +103,31 @@ static void read_anew(void)
 	struct options fresh;
 	struct reloaded did = {0};
 	struct err e = {0};
-	manager_say(&manager, "RELOADING=1\nMONOTONIC_USEC=%lld", (long long)(clock_now() / 1000));
+	sd_notify_say(&manager, "RELOADING=1\nMONOTONIC_USEC=%lld", (long long)(clock_now() / 1000));
 	int r = read_settings(&fresh, &e);
 	if (r == 0)
 		r = check_policy(&e);
 	if (r == 0)
-		reload(&options.settings, &fresh.settings, &engine, &did);
+		settings_reload(&options.settings, &fresh.settings, &engine, &did);
 	if (r == 0 && did.changed[0]) {
 		supervisor_settings(&supervisor, &options.settings);
-		users_settings(&startup.users, &options.settings);
+		user_services_settings(&startup.users, &options.settings);
 	}
 	if (r < 0)
 		log_line(LOG_ERR, "outcome=\"settings kept\" reason=\"%s%s\"", e.text, way_out(r));
 	else
 		log_line(did.waits[0] ? LOG_WARNING : LOG_INFO, "outcome=reloaded changed=\"%s\" note=\"%s\"",
 			did.changed, did.waits);
-	manager_say(&manager, "READY=1\nSTATUS=%s%s", r < 0 ? "Settings kept: " : "Settings read anew",
+	sd_notify_say(&manager, "READY=1\nSTATUS=%s%s", r < 0 ? "Settings kept: " : "Settings read anew",
 		r < 0 ? e.text : "");
 }
 
 /* SIGUSR2: an upgrade. What we have is the next one's, which is about to be started. */
 static void leave(void)
 {
-	manager_say(&manager, "STOPPING=1\nSTATUS=Leaving all to the next one");
-	control_refuse(control);
-	users_quit(&startup.users);
+	sd_notify_say(&manager, "STOPPING=1\nSTATUS=Leaving all to the next one");
+	control_server_refuse(control);
+	user_services_quit(&startup.users);
 	leave_by = deadline_in(LEAVE_NS);
 }
 
@@ -136,7 +136,7 @@ static int leave_when_calm(void)
 {
 	if (!leave_by)
 		return -1;
-	if (control_registering(control) && clock_now() < leave_by)
+	if (control_server_registering(control) && clock_now() < leave_by)
 		return LEAVE_LOOK_MS;
 	leave_by = 0;
 	supervisor_leave(&supervisor);
@@ -146,10 +146,10 @@ static int leave_when_calm(void)
 static void quit(void)
 {
 	leave_by = 0;
-	manager_say(&manager, "STOPPING=1\nSTATUS=Writing the last windows");
-	manager_close(&manager);
-	control_refuse(control);
-	users_quit(&startup.users);
+	sd_notify_say(&manager, "STOPPING=1\nSTATUS=Writing the last windows");
+	sd_notify_close(&manager);
+	control_server_refuse(control);
+	user_services_quit(&startup.users);
 	supervisor_quit(&supervisor);
 }
 
@@ -168,11 +168,11 @@ static void on_signal(void *arg, uint32_t events)
 
 static int due(void *arg)
 {
-	int wait = loop_sooner(control_round(control), leave_when_calm());
-	wait = loop_sooner(wait, supervisor_round(&supervisor));
-	wait = loop_sooner(wait, manager_round(&manager, supervisor.n_targets));
+	int wait = event_loop_sooner(control_server_round(control), leave_when_calm());
+	wait = event_loop_sooner(wait, supervisor_round(&supervisor));
+	wait = event_loop_sooner(wait, sd_notify_round(&manager, supervisor.n_targets));
 	/* a session is over when its one target has ended, or never came */
-	if (session && !supervisor.targets && control_connections(control) == 0)
+	if (session && !supervisor.targets && control_server_connections(control) == 0)
 		supervisor_quit(&supervisor);
 	return wait;
 }
@@ -181,15 +181,15 @@ static void ready(void)
 {
 	if (engine.rings_note[0])
 		log_line(LOG_WARNING, "note=\"%s\"", engine.rings_note);
-	log_line(LOG_INFO, "state=ready cpus=%u", rings_count(engine.rings));
-	manager_say(&manager, "READY=1\nSTATUS=Ready, %u CPUs", rings_count(engine.rings));
+	log_line(LOG_INFO, "state=ready cpus=%u", cpu_rings_count(engine.rings));
+	sd_notify_say(&manager, "READY=1\nSTATUS=Ready, %u CPUs", cpu_rings_count(engine.rings));
 }
 
 /* In a child. */
 static void let_go(void *arg)
 {
-	control_abandon(control);
-	users_abandon(&startup.users);
+	control_server_abandon(control);
+	user_services_abandon(&startup.users);
 	fd_close(startup.signals);
 	fd_close(startup.parked);
 	fd_close(startup.left);
@@ -203,7 +203,7 @@ static void let_go(void *arg)
 static bool take_estate(void)
 {
 	struct err e = {0};
-	int r = startup.left < 0 ? 0 : estate_take(&supervisor, startup.left, &e);
+	int r = startup.left < 0 ? 0 : handover_receive(&supervisor, startup.left, &e);
 	if (r < 0)
 		log_line(LOG_WARNING, "outcome=\"begun anew\" reason=\"%s\"", e.text);
 	else if (startup.left >= 0)
@@ -217,38 +217,38 @@ static bool take_estate(void)
 static void take_kept(bool journal)
 {
 	const size_t had = startup.handed.n_kept;
-	const unsigned n = keeping_take(&supervisor, &startup.handed, journal);
+	const unsigned n = fd_store_restore(&supervisor, &startup.handed, journal);
 	if (n)
 		log_line(LOG_WARNING, "outcome=\"taken back\" targets=%u kept=%zu", n, had);
 }
 
 static int serve(struct err *e)
 {
-	struct loop_source signals;
+	struct event_loop_source signals;
 	int r = supervisor_new(&supervisor, e);
 	if (r == 0)
 		take_kept(take_estate());
 	if (r == 0)
-		r = loop_add(supervisor.loop, &signals, startup.signals, EPOLLIN, on_signal, NULL);
+		r = event_loop_add(supervisor.loop, &signals, startup.signals, EPOLLIN, on_signal, NULL);
 	if (r == 0)
 		r = forkserver_watch(&startup.forkserver, supervisor.loop);
 	if (r == 0)
-		r = users_watch(&startup.users, supervisor.loop);
+		r = user_services_watch(&startup.users, supervisor.loop);
 	if (r == 0)
-		r = control_new(
-			&supervisor, startup.listener, startup.memory, startup.started_by, CONTROL_ROOT, &control, e);
+		r = control_server_new(&supervisor, startup.listener, startup.memory, startup.started_by,
+			CONTROL_SERVER_ROOT, &control, e);
 	if (r == 0)
-		control_tree(control, startup.tree);
+		control_server_tree(control, startup.tree);
 	if (r == 0)
 		r = supervisor_start(&supervisor, e);
 	if (r == 0 && session)
-		r = control_serve(control, SESSION_SOCKET);
+		r = control_server_serve(control, SESSION_SOCKET);
 	if (r < 0)
 		return r;
 	ready();
-	r = loop_run(supervisor.loop, due, NULL);
+	r = event_loop_run(supervisor.loop, due, NULL);
 	if (supervisor.leaving) {
-		users_end(&startup.users);
+		user_services_end(&startup.users);
 		_exit(0); /* not to take anything along */
 	}
 	return r < 0 ? err_set(e, r, "the event loop") : 0;
@@ -257,15 +257,15 @@ static int serve(struct err *e)
 /* What the worker had of it went with the worker. */
 static void end(void)
 {
-	control_free(control);
-	users_end(&startup.users);
+	control_server_free(control);
+	user_services_end(&startup.users);
 	supervisor_done(&supervisor);
 	forkserver_end(&startup.forkserver);
 	fd_close(engine.root);
 	fd_close(engine.kallsyms_fd);
-	rates_close_account(&engine.rates);
-	rings_close(engine.rings);
-	loop_free(supervisor.loop);
+	sample_rate_close_account(&engine.rates);
+	cpu_rings_close(engine.rings);
+	event_loop_free(supervisor.loop);
 	spool_lock_release(&startup.spool_lock);
 }
 
@@ -294,7 +294,7 @@ static int run(struct err *e)
 static void open_manager(void)
 {
 	struct err e = {0};
-	if (!session && manager_open(&manager, &e) < 0)
+	if (!session && sd_notify_open(&manager, &e) < 0)
 		log_line(LOG_WARNING, "outcome=\"not heard by the service manager\" reason=\"%s\"", e.text);
 }
 
@@ -320,7 +320,7 @@ static void say_why(const struct err *e)
 {
 	if (session && msg_refuse(SESSION_SOCKET, e) == 0)
 		return;
-	manager_say(&manager, "STATUS=%s", e->text);
+	sd_notify_say(&manager, "STATUS=%s", e->text);
 	log_line(LOG_ERR, "outcome=stopped reason=\"%s\"", e->text);
 	fprintf(stderr, "pilliond: %s\n", e->text);
 }
@@ -332,7 +332,7 @@ static void close_inherited(void)
 	const long given = session  ? 1
 			   : handed ? strtol(handed, NULL, 10)
 				    : 0,
-		   n = given <= MANAGER_FDS_MAX ? given : 0;
+		   n = given <= SD_NOTIFY_FDS_MAX ? given : 0;
 	int *keep = n > 0 ? calloc((size_t)n, sizeof(int)) : NULL;
 	for (int i = 0; keep && i < n; i++)
 		keep[i] = SESSION_SOCKET + i;
@@ -360,7 +360,7 @@ int main(int argc, char **argv)
 		return version();
 	forkserver_main(argc, argv);
 	if (argc > 1 && !strcmp(argv[1], "--library"))
-		return library_main(argc, argv);
+		return library_mode_main(argc, argv);
 	if (argc > 2 && (session = !strcmp(argv[1], "--session")))
 		argc -= 2, argv += 2;
 	if (argc > 2 && !strcmp(argv[1], "--etc")) {
@@ -369,7 +369,7 @@ int main(int argc, char **argv)
 	}
 	close_inherited();
 	n_flags = argc, flags = argv;
-	of_user = geteuid() != 0 || places_rootless();
+	of_user = geteuid() != 0 || user_dirs_rootless();
 	int r = read_settings(&options, &e);
 	log_open("pilliond", options.settings.log[0] ? options.settings.log : NULL);
 	log_level(options.settings.log_level);

@@ -73,7 +73,7 @@ struct sockets {
 
 static void sort_in(struct handed *h, struct sockets *sockets, const char *name, int fd)
 {
-	if (!strncmp(name, MANAGER_KEPT, strlen(MANAGER_KEPT)) && strlen(name) < MANAGER_NAME_MAX) {
+	if (!strncmp(name, SD_NOTIFY_KEPT, strlen(SD_NOTIFY_KEPT)) && strlen(name) < SD_NOTIFY_NAME_MAX) {
 		struct kept *k = &h->kept[h->n_kept++];
 		snprintf(k->name, sizeof(k->name), "%s", name);
 		k->fd = fd;
@@ -102,7 +102,7 @@ static int choose(struct sockets *sockets, struct err *e)
 		"the service manager hands over %d sockets, and none has FileDescriptorName=" CONTROL, sockets->n);
 }
 
-int manager_handed(struct handed *ret, struct err *e)
+int sd_notify_handed(struct handed *ret, struct err *e)
 {
 	struct sockets sockets = {0, -1, -1};
 	bool ours = take_number("LISTEN_PID") == (uint64_t)getpid();
@@ -112,7 +112,7 @@ int manager_handed(struct handed *ret, struct err *e)
 	unsetenv("LISTEN_FDNAMES");
 	*ret = (struct handed){.listener = -1};
 	int r = 0;
-	if (ours && n > MANAGER_FDS_MAX)
+	if (ours && n > SD_NOTIFY_FDS_MAX)
 		r = err_say(e, -EINVAL, "the service manager hands over %llu sockets", (unsigned long long)n);
 	else if (ours && n && (!names || !(ret->kept = calloc(n, sizeof(*ret->kept)))))
 		r = err_set(e, -ENOMEM, "what the service manager hands over");
@@ -126,11 +126,11 @@ int manager_handed(struct handed *ret, struct err *e)
 	if (r == 0)
 		ret->listener = sockets.control;
 	else
-		manager_handed_done(ret);
+		sd_notify_handed_done(ret);
 	return r;
 }
 
-void manager_handed_done(struct handed *h)
+void sd_notify_handed_done(struct handed *h)
 {
 	while (h->n_kept)
 		fd_close(h->kept[--h->n_kept].fd);
@@ -160,11 +160,11 @@ static int connect_to(const char *address)
 	return r;
 }
 
-int manager_open(struct manager *m, struct err *e)
+int sd_notify_open(struct sd_notify *m, struct err *e)
 {
 	char address[sizeof(((struct sockaddr_un *)0)->sun_path) + 8];
 	uint64_t usec = take_number("WATCHDOG_USEC"), pid = take_number("WATCHDOG_PID");
-	*m = (struct manager){.sock = -1};
+	*m = (struct sd_notify){.sock = -1};
 	take("NOTIFY_SOCKET", address, sizeof(address));
 	if (!address[0])
 		return 0;
@@ -179,13 +179,13 @@ int manager_open(struct manager *m, struct err *e)
 	return 0;
 }
 
-static void say(const struct manager *m, const char *text)
+static void say(const struct sd_notify *m, const char *text)
 {
 	if (send(m->sock, text, strlen(text), MSG_NOSIGNAL) < 0)
 		return;
 }
 
-void manager_say(const struct manager *m, const char *fmt, ...)
+void sd_notify_say(const struct sd_notify *m, const char *fmt, ...)
 {
 	char text[512];
 	va_list ap;
@@ -194,25 +194,25 @@ void manager_say(const struct manager *m, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	fd_wait(m->sock, POLLOUT, deadline_in(MANAGER_PATIENCE_MS * NSEC_PER_MSEC));
+	fd_wait(m->sock, POLLOUT, deadline_in(SD_NOTIFY_PATIENCE_MS * NSEC_PER_MSEC));
 	say(m, text);
 }
 
-int manager_keep(const struct manager *m, const char *name, int fd)
+int sd_notify_keep(const struct sd_notify *m, const char *name, int fd)
 {
-	char text[32 + MANAGER_NAME_MAX];
+	char text[32 + SD_NOTIFY_NAME_MAX];
 	int n = snprintf(text, sizeof(text), "FDSTORE=1\nFDPOLL=0\nFDNAME=%s", name);
 	return m->sock < 0 ? -ENOTCONN : fd_send(m->sock, text, (size_t)n, &fd, 1);
 }
 
-int manager_drop(const struct manager *m, const char *name)
+int sd_notify_drop(const struct sd_notify *m, const char *name)
 {
-	char text[32 + MANAGER_NAME_MAX];
+	char text[32 + SD_NOTIFY_NAME_MAX];
 	int n = snprintf(text, sizeof(text), "FDSTOREREMOVE=1\nFDNAME=%s", name);
 	return m->sock < 0 ? -ENOTCONN : fd_send(m->sock, text, (size_t)n, NULL, 0);
 }
 
-int manager_round(struct manager *m, unsigned targets)
+int sd_notify_round(struct sd_notify *m, unsigned targets)
 {
 	int64_t now = clock_now();
 	char text[64];
@@ -226,7 +226,7 @@ int manager_round(struct manager *m, unsigned targets)
 	return deadline_left_ms(m->due);
 }
 
-void manager_close(struct manager *m)
+void sd_notify_close(struct sd_notify *m)
 {
 	m->sock = fd_close(m->sock);
 	m->watchdog_ns = 0;

@@ -4,7 +4,7 @@
  * environment, read once while we are still privileged, and taken out of it.
  *
  * Without a manager all of this does nothing. The socket to it is connected at the start, so messages leave under
- * seccomp. They are best effort: a manager that does not read holds us up for MANAGER_PATIENCE_MS at most, and not at
+ * seccomp. They are best effort: a manager that does not read holds us up for SD_NOTIFY_PATIENCE_MS at most, and not at
  * all with a watchdog's, which is repeated anyway.
  */
 #pragma once
@@ -14,13 +14,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MANAGER_PATIENCE_MS 1000
-#define MANAGER_KEPT "pillion." /* what it keeps for us is called so, and something behind it */
-#define MANAGER_NAME_MAX 64
-#define MANAGER_FDS_MAX 65536 /* that it may hand over */
+#define SD_NOTIFY_PATIENCE_MS 1000
+#define SD_NOTIFY_KEPT "pillion." /* what it keeps for us is called so, and something behind it */
+#define SD_NOTIFY_NAME_MAX 64
+#define SD_NOTIFY_FDS_MAX 65536 /* that it may hand over */
 
 struct kept {
-	char name[MANAGER_NAME_MAX];
+	char name[SD_NOTIFY_NAME_MAX];
 	int fd; /* -1: taken */
 };
 
@@ -30,7 +30,7 @@ struct handed {
 	size_t n_kept;
 };
 
-struct manager {
+struct sd_notify {
 	int sock;		  /* -1: nobody wants to hear */
 	int64_t watchdog_ns, due; /* from one sign of life to the next, half of what it waits for; 0 = it does not */
 };
@@ -40,18 +40,18 @@ struct manager {
  * (FileDescriptorName=); others that it does not keep for us are closed. All are close-on-exec. -EINVAL: it is
  * something else.
  */
-int manager_handed(struct handed *ret, struct err *e);
-void manager_handed_done(struct handed *h); /* closes what nobody has taken; the listener is whose it is */
-int manager_open(struct manager *m, struct err *e);
+int sd_notify_handed(struct handed *ret, struct err *e);
+void sd_notify_handed_done(struct handed *h); /* closes what nobody has taken; the listener is whose it is */
+int sd_notify_open(struct sd_notify *m, struct err *e);
 /* Lines of sd_notify(3): "READY=1\nSTATUS=...". */
-void manager_say(const struct manager *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void sd_notify_say(const struct sd_notify *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /*
  * A copy of `fd` for whoever comes behind us, as long as the unit is not stopped (FDSTORE=1, FDPOLL=0: also when its
  * other end is closed). -ENOTCONN: there is no manager; -EAGAIN: not now. Whether it keeps it at all is its own
  * business (FileDescriptorStoreMax=).
  */
-int manager_keep(const struct manager *m, const char *name, int fd);
-int manager_drop(const struct manager *m, const char *name); /* all of that name; as above */
+int sd_notify_keep(const struct sd_notify *m, const char *name, int fd);
+int sd_notify_drop(const struct sd_notify *m, const char *name); /* all of that name; as above */
 /* A sign of life and `targets` as the status, when due; milliseconds until the next, -1 = none. */
-int manager_round(struct manager *m, unsigned targets);
-void manager_close(struct manager *m);
+int sd_notify_round(struct sd_notify *m, unsigned targets);
+void sd_notify_close(struct sd_notify *m);

@@ -13,12 +13,12 @@ static void use_log_level(const struct settings *now, struct engine *g)
 
 static void use_spool_caps(const struct settings *now, struct engine *g)
 {
-	export_limit(g, now->spool_bytes, now->spool_age_s);
+	exporter_manager_limit(g, now->spool_bytes, now->spool_age_s);
 }
 
 static void use_limits(const struct settings *now, struct engine *g)
 {
-	limits_use(g, now);
+	limits_apply(g, now);
 }
 
 #define FIELD(f) offsetof(struct settings, f), sizeof(((struct settings *)0)->f)
@@ -61,7 +61,7 @@ static void add(char *list, size_t size, const char *key)
 	snprintf(list + len, size - len, "%s%s", len ? ", " : "", key);
 }
 
-void reload(struct settings *now, const struct settings *fresh, struct engine *g, struct reloaded *ret)
+void settings_reload(struct settings *now, const struct settings *fresh, struct engine *g, struct reloaded *ret)
 {
 	char waits[100] = "";
 	ret->changed[0] = ret->waits[0] = 0;

@@ -1,6 +1,6 @@
 /*
- * settings_reload - other settings for a service that runs (SIGHUP). One table says what can change under way; what cannot
- * stays as it is, and is named, until a restart.
+ * settings_reload - other settings for a service that runs (SIGHUP). One table says what can change under way; what
+ * cannot stays as it is, and is named, until a restart.
  */
 #pragma once
 
@@ -13,4 +13,4 @@ struct reloaded {
 };
 
 /* Takes over into `now`, and into what is in use, as much of `fresh` as can be. */
-void reload(struct settings *now, const struct settings *fresh, struct engine *g, struct reloaded *ret);
+void settings_reload(struct settings *now, const struct settings *fresh, struct engine *g, struct reloaded *ret);

@@ -98,7 +98,7 @@ static void lock_spool(struct startup *s, struct engine *g)
 static void open_metrics(const struct settings *set, const struct startup *s, struct engine *g)
 {
 	struct err e = {0};
-	int r = serving_open(set, s->gid, s->left >= 0, &g->exporting.setup, &e);
+	int r = http_listen(set, s->gid, s->left >= 0, &g->exporting.setup, &e);
 	if (r == 0 && g->exporting.setup.http >= 0)
 		r = exporter_load(&e);
 	if (r < 0)
@@ -154,7 +154,7 @@ static void compare_address(int listener, const char *control)
 
 static int open_listener(const struct settings *set, struct startup *s, struct err *e)
 {
-	int r = manager_handed(&s->handed, e);
+	int r = sd_notify_handed(&s->handed, e);
 	for (size_t i = 0; i < s->handed.n_kept; i++) /* targets among them (fd_store.h); our role may not */
 		fd_peek_from_first(s->handed.kept[i].fd);
 	s->listener = s->handed.listener;
@@ -180,10 +180,10 @@ static int open_control(const struct settings *set, struct startup *s, struct en
 	int r = open_listener(set, s, e);
 	if (r < 0)
 		return r;
-	s->memory = service_memory_open(set->control);
-	service_memory_reset(s->memory);
-	s->left = estate_connect(set->control);
-	g->estate = estate_listen(set->control);
+	s->memory = service_client_memory_open(set->control);
+	service_client_memory_reset(s->memory);
+	s->left = handover_connect(set->control);
+	g->estate = handover_listen(set->control);
 	if (g->estate < 0)
 		log_line(LOG_WARNING, "outcome=\"targets will not outlive us\" reason=\"%s\"", strerror(-g->estate));
 	return 0;
@@ -258,8 +258,8 @@ static int drop(const struct startup *s, struct err *e)
 {
 	struct rlimit none = {0, 0};
 	setrlimit(RLIMIT_CORE, &none); /* stack snapshots hold secrets */
-	caps_empty_bounding();
-	int r = caps_become(s->uid, s->gid, 0, e);
+	capabilities_empty_bounding();
+	int r = capabilities_become(s->uid, s->gid, 0, e);
 	return r == 0 && prctl(PR_SET_DUMPABLE, 0) < 0 ? err_set(e, -errno, "cannot become undumpable") : r;
 }
 
@@ -296,22 +296,22 @@ static void raise_memlock(unsigned users, unsigned cpus)
 		raise_soft(RLIMIT_MEMLOCK);
 }
 
-static int reserve_rings(struct users_setup *u, unsigned n, struct err *e)
+static int reserve_rings(struct user_services_setup *u, unsigned n, struct err *e)
 {
 	int r = 0;
-	while (u->n < n && (r = rings_reserve(&u->rings[u->n], e)) == 0)
+	while (u->n < n && (r = cpu_rings_reserve(&u->rings[u->n], e)) == 0)
 		u->n++;
 	return r;
 }
 
-static int open_users(const struct settings *set, struct users_setup *u, struct err *e)
+static int open_users(const struct settings *set, struct user_services_setup *u, struct err *e)
 {
 	char path[108];
 	gid_t group;
-	int r = process_group(set->users_group, &group);
+	int r = passwd_group(set->users_group, &group);
 	if (r < 0)
 		return err_say(e, r, "users_group: there is no group %s in /etc/group", set->users_group);
-	r = service_users_path(set->control, path, sizeof(path));
+	r = service_client_users_path(set->control, path, sizeof(path));
 	if (r < 0)
 		return err_set(e, r, "%s", set->control);
 	unlink(path); /* whoever listened there before us has closed it, or is about to */
@@ -326,7 +326,7 @@ static void make_cgroup(struct cgroup *cg, struct engine *g)
 	struct err e = {0};
 	bool ours = !getenv("INVOCATION_ID") && geteuid() == 0;
 	if (!ours || cgroup_create("users", &service_limits, cg, &e) < 0)
-		rates_close_account(&g->rates);
+		sample_rate_close_account(&g->rates);
 	if (e.code)
 		log_line(LOG_WARNING, "outcome=\"no cgroup for users\" reason=\"%s\"", e.text);
 }
@@ -336,7 +336,7 @@ static void start_users(const struct settings *set, struct startup *s, struct en
 {
 	struct err e = {0};
 	struct users_arg arg = {.startup = s};
-	struct users_setup setup = {.settings = set,
+	struct user_services_setup setup = {.settings = set,
 		.listener = -1,
 		.spool = g->exporting.setup.spool,
 		.root = g->root,
@@ -348,27 +348,27 @@ static void start_users(const struct settings *set, struct startup *s, struct en
 			(unsigned)set->users_max, e.text);
 	if (setup.n) {
 		make_cgroup(&arg.cgroup, g);
-		raise_memlock(setup.n, rings_count(setup.rings[0]));
-		oom_before_fork(&s->oom, 2);
-		r = users_start(&s->users, &setup, &e);
-		oom_after_fork(&s->oom);
+		raise_memlock(setup.n, cpu_rings_count(setup.rings[0]));
+		oom_score_before_fork(&s->oom, 2);
+		r = user_services_start(&s->users, &setup, &e);
+		oom_score_after_fork(&s->oom);
 		cgroup_done(&arg.cgroup);
 	}
 	if (r < 0)
 		log_line(LOG_WARNING, "outcome=\"for root alone\" reason=\"%s\"", e.text);
 	fd_close(setup.listener);
 	while (setup.n)
-		rings_close(setup.rings[--setup.n]);
+		cpu_rings_close(setup.rings[--setup.n]);
 }
 
 /* A session may do without: whoever it was started for says so, or hears why there is no profile. */
 static int open_rings(bool session, struct engine *g, struct err *e)
 {
-	int r = rings_open(&g->rings, g->rings_note, sizeof(g->rings_note), e);
+	int r = cpu_rings_open(&g->rings, g->rings_note, sizeof(g->rings_note), e);
 	if (!session || (r != -EACCES && r != -EPERM && r != -ENOSYS) || perf_refused(&g->no_perf) == 0)
 		return r;
 	g->no_perf = *e;
-	r = rings_none(&g->rings);
+	r = cpu_rings_none(&g->rings);
 	return r < 0 ? err_set(e, r, "cannot make rings") : 0;
 }
 
@@ -386,14 +386,14 @@ int startup_open(const struct settings *set, bool session, struct engine *g, str
 		.tree = -1,
 		.left = -1,
 		.spool_lock = {.file = -1, .dir = -1}};
-	if (geteuid() != 0 || places_rootless()) { /* profiles are the user's */
+	if (geteuid() != 0 || user_dirs_rootless()) { /* profiles are the user's */
 		s->uid = geteuid();
 		s->gid = getegid();
 	} else {
-		process_user("pillion", &s->uid, &s->gid);
+		passwd_user("pillion", &s->uid, &s->gid);
 	}
 	g->single = g->modest = session;
-	g->symbolizing = (struct symbolizing)SYMBOLIZING_NONE;
+	g->symbolizing = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
 	g->kallsyms_fd = g->root = g->channel = g->statm = g->estate = g->journal[0] = g->journal[1] = -1;
 	g->trusted = s->started_by;
 	raise_soft(RLIMIT_NOFILE);
@@ -409,12 +409,12 @@ int startup_open(const struct settings *set, bool session, struct engine *g, str
 		r = open_rings(session, g, e);
 	if (r < 0)
 		return r;
-	limits_use(g, set);
+	limits_apply(g, set);
 	snprintf(g->node, sizeof(g->node), "%s", set->node);
 	if (!session)
-		g->rates.account = rates_open_account();
+		g->rates.account = sample_rate_open_account();
 	s->parked = session ? -1 : open_parked();
-	s->oom = oom_open();
+	s->oom = oom_score_open();
 	g->root = fd_open(AT_FDCWD, DEBUG_DIR, O_PATH | O_DIRECTORY, 0);
 	s->tree = set->target_root[0] ? fd_open(AT_FDCWD, set->target_root, O_PATH | O_DIRECTORY, 0) : -1;
 	if (set->target_root[0] && s->tree < 0)
@@ -434,7 +434,7 @@ int startup_open(const struct settings *set, bool session, struct engine *g, str
 static void start_forkserver(struct startup *s, struct engine *g, struct err *e)
 {
 	struct symbolizer_limits limits = {.jobs = g->single ? 1 : 2, .memory = g->single ? 32 << 20 : 64 << 20};
-	g->host_files = (struct files_account){.name = "host", .born = clock_now()};
+	g->host_files = (struct target_files_account){.name = "host", .born = clock_now()};
 	if (forkserver_start(&limits, &s->forkserver, e) < 0)
 		log_line(LOG_WARNING, "outcome=\"no names but of the kernel's functions\" reason=\"%s\"", e->text);
 	g->symbolizing.from = &s->forkserver;
@@ -445,7 +445,7 @@ int startup_drop(struct startup *s, struct engine *g, struct err *e)
 	int r = drop(s, e);
 	if (r == 0)
 		start_forkserver(s, g, e);
-	process_run_soon(); /* a ring fills up while its reader waits for a CPU; who looks up names may wait */
+	child_process_run_soon(); /* a ring fills up while its reader waits for a CPU; who looks up names may wait */
 	if (r == 0)
 		r = seccomp_enter(SECCOMP_SUPERVISOR, e);
 	return r;

@@ -19,15 +19,16 @@ struct startup {
 	gid_t gid;
 	int listener, memory, signals, parked; /* -1 = none */
 	int tree;			       /* setting `target_root`, for control_server.h (O_PATH); -1 = none */
-	struct oom oom;
-	struct users users;
+	struct oom_score oom;
+	struct user_services users;
 	struct forkserver forkserver;
 	int left;		      /* connected to what a service before us left (worker_handover.h); or -1 */
 	struct handed handed;	      /* what the service manager kept (fd_store.h); without the listener */
 	struct spool_lock spool_lock; /* of a session */
 };
 
-/* Opens everything into `g` and `s`, and starts the users' process. Works unprivileged too, with less (see cpu_rings.h). */
+/* Opens everything into `g` and `s`, and starts the users' process. Works unprivileged too, with less (see
+ * cpu_rings.h). */
 int startup_open(const struct settings *set, bool session, struct engine *g, struct startup *s, struct err *e);
 /* Starts who forks symbolizers on the way; from here on nothing can be gained. */
 int startup_drop(struct startup *s, struct engine *g, struct err *e);

@@ -47,7 +47,7 @@ static void enlist(struct supervisor *s, struct registered *r, uint32_t number)
 
 static void forget(struct supervisor *s, struct registered *r)
 {
-	keeping_forget(s, r);
+	fd_store_forget(s, r);
 	for (struct registered **at = &s->targets; *at; at = &(*at)->next)
 		if (*at == r) {
 			*at = r->next;
@@ -55,14 +55,14 @@ static void forget(struct supervisor *s, struct registered *r)
 			s->n_fds -= registered_fds(r);
 			break;
 		}
-	loop_del(s->loop, &r->source);
+	event_loop_del(s->loop, &r->source);
 	registered_free(r);
 }
 
 static void kill_worker(struct supervisor *s)
 {
 	if (s->pidfd >= 0)
-		process_kill(s->pidfd);
+		child_process_kill(s->pidfd);
 	else if (!s->adopted && s->worker > 0) /* between two of them there is none */
 		kill(s->worker, SIGKILL);
 }
@@ -87,7 +87,7 @@ static void on_relay(void *arg, uint32_t events)
 	if (got == -EAGAIN)
 		return;
 	if (got <= 0) { /* it has died: that comes by the channel */
-		loop_del(s->loop, &r->source);
+		event_loop_del(s->loop, &r->source);
 		return;
 	}
 	bool is_word = msg_check(m, (size_t)got, 0, &e) == 0;
@@ -101,7 +101,7 @@ static void on_relay(void *arg, uint32_t events)
 	r->detached &= m->head.type != MSG_OK;
 	r->armed |= m->head.type == MSG_OK && registered_is_complete(r);
 	if (r->armed && r->kept == KEPT_YET)
-		keeping_round(s); /* before anybody counts on it */
+		fd_store_round(s); /* before anybody counts on it */
 	answer(r, m);
 	if (is_last)
 		forget(s, r);
@@ -112,12 +112,12 @@ static int connect_relay(struct supervisor *s, struct registered *r)
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
-	loop_del(s->loop, &r->source);
+	event_loop_del(s->loop, &r->source);
 	fd_close(r->relay);
 	r->relay = pair[0];
 	r->far = pair[1];
 	fcntl(r->relay, F_SETFL, O_NONBLOCK);
-	return loop_add(s->loop, &r->source, r->relay, EPOLLIN, on_relay, r);
+	return event_loop_add(s->loop, &r->source, r->relay, EPOLLIN, on_relay, r);
 }
 
 /* --- what the worker asks ------------------------------------------------------------------------------ */
@@ -161,7 +161,8 @@ static size_t list_processes(int cgroup, char *text, size_t size)
 	}
 	for (char *line = strtok_r(procs, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		pid_t host = atoi(line), pid;
-		if (host <= 0 || process_nspid(host, &pid) < 0 || process_status(host, "Name", name, sizeof(name)) < 0)
+		if (host <= 0 || proc_status_nspid(host, &pid) < 0 ||
+			proc_status_field(host, "Name", name, sizeof(name)) < 0)
 			continue;
 		int n = snprintf(text + at, size - at, "%d %s\n", (int)pid, name);
 		if (n < 0 || (size_t)n >= size - at)
@@ -200,7 +201,7 @@ static int employ(struct supervisor *s, pid_t pid, int pidfd, int channel)
 	s->born = clock_now();
 	s->again = 0;
 	fcntl(s->channel, F_SETFL, O_NONBLOCK);
-	return loop_add(s->loop, &s->source, s->channel, EPOLLIN, on_channel, s);
+	return event_loop_add(s->loop, &s->source, s->channel, EPOLLIN, on_channel, s);
 }
 
 /* In the child: all that is not the worker's. */
@@ -208,13 +209,13 @@ static void be_worker(struct supervisor *s)
 {
 	fd_close(s->channel);
 	fd_close(s->pidfd);
-	killswitch_close(&s->killswitch, NULL);
+	kill_switch_close(&s->killswitch, NULL);
 	for (struct registered *r = s->targets; r; r = r->next)
 		fd_close(r->relay);
-	export_abandon(&s->engine->exporting);
-	symbolizing_abandon(&s->engine->symbolizing);
+	exporter_manager_abandon(&s->engine->exporting);
+	symbolizer_manager_abandon(&s->engine->symbolizing);
 	s->in_worker(s->arg);
-	loop_free(s->loop);
+	event_loop_free(s->loop);
 }
 
 /* The worker's first message, and nothing in it: we are no longer as expendable as it is (oom_score.h). */
@@ -235,8 +236,8 @@ static int start(struct supervisor *s)
 		r = connect_relay(s, t);
 	s->engine->at->target = s->engine->at->reading = 0;
 	if (s->engine->modest)
-		rings_unmap(s->engine->rings);
-	oom_before_fork(s->oom, 1);
+		cpu_rings_unmap(s->engine->rings);
+	oom_score_before_fork(s->oom, 1);
 	pid_t pid = r == 0 ? fork() : -1;
 	if (pid == 0) {
 		s->channel = channel[0];
@@ -245,7 +246,7 @@ static int start(struct supervisor *s)
 		_exit(worker_main(s->engine, s->settings, channel[1], s->targets));
 	}
 	int error = -errno;
-	oom_after_fork(s->oom);
+	oom_score_after_fork(s->oom);
 	if (pid < 0) {
 		r = r < 0 ? r : error;
 		unwind_start(s, channel);
@@ -256,8 +257,8 @@ static int start(struct supervisor *s)
 	for (struct registered *t = s->targets; t; t = t->next)
 		t->far = fd_close(t->far);
 	s->adopted = false;
-	s->engine->symbolizing.news = SYMBOLIZING_TOLD;
-	return employ(s, pid, process_pidfd(pid), channel[0]);
+	s->engine->symbolizing.news = SYMBOLIZER_MANAGER_TOLD;
+	return employ(s, pid, child_process_pidfd(pid), channel[0]);
 }
 
 static int backoff_ms(unsigned failures)
@@ -331,17 +332,17 @@ static void clear_journal(struct supervisor *s);
 static void on_death(struct supervisor *s)
 {
 	char fate[64];
-	loop_del(s->loop, &s->source);
+	event_loop_del(s->loop, &s->source);
 	s->channel = fd_close(s->channel);
 	kill_worker(s); /* it may live, without a word to say */
 	if (s->adopted)
 		fd_wait(s->pidfd, POLLIN, clock_now() + REAP_NS);
-	int status = process_wait(s->worker, clock_now() + REAP_NS);
+	int status = child_process_wait(s->worker, clock_now() + REAP_NS);
 	s->pidfd = fd_close(s->pidfd);
 	bool by_itself = status > 0 && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	s->worker = -1;
 	if (s->quitting || s->leaving) {
-		loop_stop(s->loop);
+		event_loop_stop(s->loop);
 		return;
 	}
 	if (s->replaces) {
@@ -352,7 +353,7 @@ static void on_death(struct supervisor *s)
 		return;
 	}
 	log_line(LOG_ERR, "outcome=\"worker died\" reason=\"%s\"",
-		status == -ECHILD ? "it was another supervisor's" : process_fate(status, fate, sizeof(fate)));
+		status == -ECHILD ? "it was another supervisor's" : child_process_fate(status, fate, sizeof(fate)));
 	s->failures = clock_now() - s->born > (by_itself ? STEADY_NS : KILLED_NS) ? 0 : s->failures + 1;
 	if (by_itself && !blame_file(s) && s->failures >= HASTY)
 		clear_journal(s);
@@ -372,7 +373,7 @@ static void on_channel(void *arg, uint32_t events)
 	if (got != sizeof(q))
 		on_death(s);
 	else if (q.kind == ASKED_EXPORTER)
-		export_end(&s->engine->exporting);
+		exporter_manager_end(&s->engine->exporting);
 	else if (q.kind == ASKED_CLOSE)
 		close_event(s, q.number, q.index);
 	else if (q.kind == ASKED_REMEMBER)
@@ -401,7 +402,7 @@ static int not_there(int r, struct err *e)
 
 uint32_t supervisor_room(const struct supervisor *s)
 {
-	return limits_fds(s->engine, rings_count(s->engine->rings) + s->n_fds);
+	return limits_fds(s->engine, cpu_rings_count(s->engine->rings) + s->n_fds);
 }
 
 static bool admit(struct supervisor *s, struct err *e)
@@ -410,7 +411,7 @@ static bool admit(struct supervisor *s, struct err *e)
 		err_say(e, -EPERM, SWITCHED_OFF);
 		return false;
 	}
-	if (limits_admit(s->engine, s->n_targets, e) == 0)
+	if (limits_check_new_target(s->engine, s->n_targets, e) == 0)
 		return true;
 	s->engine->refused++; /* what the next worker begins with */
 	order(s, &(struct order){.kind = ORDER_REFUSED}, -1);
@@ -513,7 +514,7 @@ int supervisor_list(struct supervisor *s, int sock, struct err *e)
 
 void supervisor_outcome(struct supervisor *s, const struct msg_outcome *m)
 {
-	outcomes_add(&s->engine->outcomes, m); /* what the next worker begins with */
+	hook_stats_add(&s->engine->outcomes, m); /* what the next worker begins with */
 	order(s, &(struct order){.kind = ORDER_OUTCOME, .outcome = *m}, -1);
 }
 
@@ -531,7 +532,7 @@ void supervisor_quit(struct supervisor *s)
 	s->leaving = false;
 	s->quit_by = deadline_in(SUPERVISOR_QUIT_MS * NSEC_PER_MSEC);
 	if (s->worker < 0)
-		loop_stop(s->loop);
+		event_loop_stop(s->loop);
 	int r = order(s, &(struct order){.kind = ORDER_QUIT}, -1);
 	if (r < 0 && s->worker >= 0) {
 		log_line(LOG_ERR, "outcome=\"worker killed\" reason=\"it cannot be told to end: %s\"", strerror(-r));
@@ -568,7 +569,7 @@ static int watch_leaving(struct supervisor *s)
 		return deadline_left_ms(s->quit_by);
 	if (order(s, &(struct order){.kind = ORDER_LEAVE}, -1) < 0)
 		log_line(LOG_WARNING, "outcome=\"the worker stays\" reason=\"it cannot be told\"");
-	loop_stop(s->loop);
+	event_loop_stop(s->loop);
 	return -1;
 }
 
@@ -589,7 +590,7 @@ static void on_switch(void *arg)
 static int watch_exporter(struct supervisor *s)
 {
 	bool fresh;
-	int wait = export_watch(&s->engine->exporting, s->loop, &fresh);
+	int wait = exporter_manager_watch(&s->engine->exporting, s->loop, &fresh);
 	if (fresh)
 		order(s, &(struct order){.kind = ORDER_EXPORTER}, s->engine->exporting.process.sock);
 	return wait;
@@ -598,15 +599,15 @@ static int watch_exporter(struct supervisor *s)
 /* A worker that does not listen is told a little later. */
 static int watch_symbolizer(struct supervisor *s)
 {
-	struct symbolizing *x = &s->engine->symbolizing;
-	int wait = symbolizing_round(x);
-	struct order o = {.kind = ORDER_SYMBOLIZER, .number = symbolizing_state(x)};
+	struct symbolizer_manager *x = &s->engine->symbolizing;
+	int wait = symbolizer_manager_round(x);
+	struct order o = {.kind = ORDER_SYMBOLIZER, .number = symbolizer_manager_state(x)};
 	int fds[] = {x->sockets.questions, x->sockets.readers};
 	if (!x->news)
 		return wait;
-	if (order_with(s, &o, fds, x->news == SYMBOLIZING_SOCKETS ? 2 : 0) == -EAGAIN)
-		return loop_sooner(wait, TELL_AGAIN_MS);
-	x->news = SYMBOLIZING_TOLD; /* where there is no worker, the next one finds all of it */
+	if (order_with(s, &o, fds, x->news == SYMBOLIZER_MANAGER_SOCKETS ? 2 : 0) == -EAGAIN)
+		return event_loop_sooner(wait, TELL_AGAIN_MS);
+	x->news = SYMBOLIZER_MANAGER_TOLD; /* where there is no worker, the next one finds all of it */
 	return wait;
 }
 
@@ -620,7 +621,7 @@ static int watch_worker(struct supervisor *s)
 	if (s->quitting) {
 		log_line(LOG_ERR, "outcome=\"worker killed\" reason=\"it does not end\"");
 		kill_worker(s);
-		loop_stop(s->loop);
+		event_loop_stop(s->loop);
 		return -1;
 	}
 	if (s->replaces) {
@@ -655,7 +656,7 @@ int supervisor_inherit(struct supervisor *s, pid_t worker, int pidfd, int channe
 		r->total = r->n_events;
 		s->n_fds += registered_fds(r);
 		fcntl(r->relay, F_SETFL, O_NONBLOCK);
-		loop_add(s->loop, &r->source, r->relay, EPOLLIN, on_relay, r);
+		event_loop_add(s->loop, &r->source, r->relay, EPOLLIN, on_relay, r);
 	}
 	s->adopted = true;
 	int r = employ(s, worker, pidfd, channel);
@@ -694,12 +695,12 @@ int supervisor_new(struct supervisor *s, struct err *e)
 		return err_set(e, -errno, "cannot start the worker");
 	for (unsigned i = 0; i < 2; i++)
 		s->engine->journal[i] = memfd_create("pillion-journal", MFD_CLOEXEC);
-	int r = loop_new(&s->loop);
+	int r = event_loop_new(&s->loop);
 	s->killswitch.turned = on_switch;
 	s->killswitch.arg = s;
 	s->killswitch.fd = -1;
 	if (r == 0)
-		killswitch_open(&s->killswitch, s->settings->etc, s->loop);
+		kill_switch_open(&s->killswitch, s->settings->etc, s->loop);
 	return cannot_start(r, e);
 }
 
@@ -715,20 +716,20 @@ int supervisor_round(struct supervisor *s)
 {
 	int wait = watch_worker(s);
 	registered_reap();
-	wait = loop_sooner(wait, watch_symbolizer(s));
-	wait = loop_sooner(wait, killswitch_round(&s->killswitch));
-	wait = loop_sooner(wait, keeping_round(s));
-	wait = loop_sooner(wait, watch_leaving(s));
-	return loop_sooner(wait, watch_exporter(s));
+	wait = event_loop_sooner(wait, watch_symbolizer(s));
+	wait = event_loop_sooner(wait, kill_switch_round(&s->killswitch));
+	wait = event_loop_sooner(wait, fd_store_round(s));
+	wait = event_loop_sooner(wait, watch_leaving(s));
+	return event_loop_sooner(wait, watch_exporter(s));
 }
 
 int supervisor_start(struct supervisor *s, struct err *e)
 {
 	s->engine->exporting.oom = s->oom;
-	int r = export_start(&s->engine->exporting, s->loop, e);
+	int r = exporter_manager_start(&s->engine->exporting, s->loop, e);
 	if (r < 0)
 		return r == -EMFILE ? cannot_start(r, e) : r;
-	symbolizing_start(&s->engine->symbolizing, s->loop);
+	symbolizer_manager_start(&s->engine->symbolizing, s->loop);
 	if (s->worker >= 0) /* another supervisor's: so is its exporter */
 		order(s, &(struct order){.kind = ORDER_EXPORTER}, s->engine->exporting.process.sock);
 	if (s->replaces) {
@@ -743,12 +744,12 @@ void supervisor_done(struct supervisor *s)
 {
 	while (s->targets)
 		forget(s, s->targets);
-	killswitch_close(&s->killswitch, s->loop);
-	loop_del(s->loop, &s->source);
+	kill_switch_close(&s->killswitch, s->loop);
+	event_loop_del(s->loop, &s->source);
 	s->channel = fd_close(s->channel);
 	s->pidfd = fd_close(s->pidfd);
-	export_close(&s->engine->exporting, s->loop);
-	symbolizing_close(&s->engine->symbolizing);
+	exporter_manager_close(&s->engine->exporting, s->loop);
+	symbolizer_manager_close(&s->engine->symbolizing);
 	fd_close(s->engine->journal[0]);
 	fd_close(s->engine->journal[1]);
 	munmap(s->engine->at, sizeof(*s->engine->at));

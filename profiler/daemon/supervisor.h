@@ -1,8 +1,8 @@
 /*
- * supervisor - holds what must outlive a worker: connections, targets as they were registered (target_registry.h), every
- * descriptor, the rings' memory (when the last mapping of a ring goes, the kernel lets go of every event that writes
- * into it). Not so where the engine is `modest`: the kernel charges every further mapping of a ring to the user's
- * locked memory and never gives that back (kernel/events/core.c, perf_mmap; seen on 6.18), so there the worker's
+ * supervisor - holds what must outlive a worker: connections, targets as they were registered (target_registry.h),
+ * every descriptor, the rings' memory (when the last mapping of a ring goes, the kernel lets go of every event that
+ * writes into it). Not so where the engine is `modest`: the kernel charges every further mapping of a ring to the
+ * user's locked memory and never gives that back (kernel/events/core.c, perf_mmap; seen on 6.18), so there the worker's
  * mapping is the only one, and a successor begins with empty rings. It forks the worker, passes on what is said, and
  * forks another one when that dies. It reads no ring and no file of a target.
  *
@@ -23,13 +23,13 @@
 #define SUPERVISOR_QUIT_MS 10000 /* for the last windows */
 
 struct supervisor {
-	struct loop *loop;
+	struct event_loop *loop;
 	struct engine *engine; /* what a worker begins with */
 	const struct settings *settings;
-	struct oom *oom;
-	const struct manager *manager; /* who keeps targets for the next one; NULL: nobody */
+	struct oom_score *oom;
+	const struct sd_notify *manager; /* who keeps targets for the next one; NULL: nobody */
 	bool journal_kept, worker_kept;
-	struct keeping_drop *drops;
+	struct fd_store_drop *drops;
 	size_t n_drops;
 	void (*in_worker)(void *arg); /* in a child: let go of what is not a worker's */
 	void *arg;
@@ -42,21 +42,21 @@ struct supervisor {
 	bool adopted;  /* it is no child of ours */
 	bool replaces; /* and is to make room for one */
 	int channel;
-	struct loop_source source;
+	struct event_loop_source source;
 	int64_t born, again; /* when it was forked; when the next one may be, 0 = it is there */
 	unsigned failures;   /* in a row */
 	uint64_t restarts;
 	bool quitting, leaving;
-	int64_t quit_by;	      /* or leave_by, or replaced by */
-	struct killswitch killswitch; /* off: targets are let go, and none is taken */
+	int64_t quit_by;	       /* or leave_by, or replaced by */
+	struct kill_switch killswitch; /* off: targets are let go, and none is taken */
 	union msg msg;
 };
 
 /* engine, settings, manager, in_worker and arg are given; the rest is made here. */
 int supervisor_new(struct supervisor *s, struct err *e);
 int supervisor_start(struct supervisor *s, struct err *e); /* a worker, if there is none yet */
-/* worker_handover.h: a worker that had another supervisor, and its targets (descriptors taken). supervisor_disown: not, after
- * all */
+/* worker_handover.h: a worker that had another supervisor, and its targets (descriptors taken). supervisor_disown: not,
+ * after all */
 struct registered *supervisor_adopt(
 	struct supervisor *s, const struct target_desc *d, uint32_t number, int relay, const int *fds);
 int supervisor_inherit(struct supervisor *s, pid_t worker, int pidfd, int channel); /* takes them */

@@ -18,12 +18,12 @@
 
 /* --- the supervisor's side ------------------------------------------------------------------------------ */
 
-static void let_go(struct symbolizing *x)
+static void let_go(struct symbolizer_manager *x)
 {
 	if (x->loop)
-		loop_del(x->loop, &x->source);
+		event_loop_del(x->loop, &x->source);
 	if (x->pidfd >= 0)
-		process_kill(x->pidfd); /* one that talks nonsense, or is stopped, lives */
+		child_process_kill(x->pidfd); /* one that talks nonsense, or is stopped, lives */
 	x->pidfd = fd_close(x->pidfd);
 	symbolizer_close(&x->sockets);
 }
@@ -35,14 +35,14 @@ static int64_t pause_of(unsigned hasty)
 	return hasty <= HASTY_FREE ? 0 : ns < PAUSE_MAX_NS ? ns : PAUSE_MAX_NS;
 }
 
-static void on_end(struct symbolizing *x)
+static void on_end(struct symbolizer_manager *x)
 {
 	int64_t now = clock_now();
 	let_go(x);
 	x->hasty = now - x->began > LONG_NS ? 1 : x->hasty + 1;
 	int64_t wait = pause_of(x->hasty);
 	x->again = now + wait;
-	x->news = SYMBOLIZING_STATE;
+	x->news = SYMBOLIZER_MANAGER_STATE;
 	if (!forkserver_is_there(x->from))
 		log_line(
 			LOG_ERR, "outcome=\"no source lines, no demangled names\" reason=\"the symbolizer has ended\"");
@@ -59,7 +59,7 @@ static void on_end(struct symbolizing *x)
 /* It says once who it is; the next thing that comes is its end. */
 static void on_word(void *arg, uint32_t events)
 {
-	struct symbolizing *x = arg;
+	struct symbolizer_manager *x = arg;
 	int r = symbolizer_process(x->sockets.questions);
 	if (r == -EAGAIN || r == -EMFILE)
 		return;
@@ -71,15 +71,15 @@ static void on_word(void *arg, uint32_t events)
 	on_end(x);
 }
 
-static int watch(struct symbolizing *x)
+static int watch(struct symbolizer_manager *x)
 {
 	x->again = 0;
 	x->began = clock_now();
-	return loop_add(x->loop, &x->source, x->sockets.questions, EPOLLIN, on_word, x);
+	return event_loop_add(x->loop, &x->source, x->sockets.questions, EPOLLIN, on_word, x);
 }
 
 /* The fork server's end is logged where it is watched. Who has no more than its socket learns of it here. */
-static void end_for_good(struct symbolizing *x)
+static void end_for_good(struct symbolizer_manager *x)
 {
 	x->renewable = false;
 	x->again = 0;
@@ -88,12 +88,12 @@ static void end_for_good(struct symbolizing *x)
 				  "ended\"");
 }
 
-static void begin(struct symbolizing *x)
+static void begin(struct symbolizer_manager *x)
 {
 	int r = forkserver_fork(x->from, &x->sockets);
 	if (r == 0)
 		r = watch(x);
-	x->news = r == 0 ? SYMBOLIZING_SOCKETS : SYMBOLIZING_STATE;
+	x->news = r == 0 ? SYMBOLIZER_MANAGER_SOCKETS : SYMBOLIZER_MANAGER_STATE;
 	if (r == 0)
 		return;
 	symbolizer_close(&x->sockets);
@@ -105,26 +105,26 @@ static void begin(struct symbolizing *x)
 	log_line(LOG_ERR, "outcome=\"no source lines, no demangled names\" reason=\"no symbolizer: %s\"", strerror(-r));
 }
 
-void symbolizing_adopt(struct symbolizing *x, const struct symbolizer_sockets *theirs)
+void symbolizer_manager_adopt(struct symbolizer_manager *x, const struct symbolizer_sockets *theirs)
 {
 	x->sockets = *theirs;
 }
 
-void symbolizing_start(struct symbolizing *x, struct loop *l)
+void symbolizer_manager_start(struct symbolizer_manager *x, struct event_loop *l)
 {
 	x->loop = l;
 	x->renewable = forkserver_is_there(x->from);
 	if (x->sockets.questions < 0)
 		begin(x);
 	else if (watch(x) < 0 || !x->renewable) /* a worker takes for granted that it is */
-		x->news = SYMBOLIZING_STATE;
+		x->news = SYMBOLIZER_MANAGER_STATE;
 }
 
-int symbolizing_round(struct symbolizing *x)
+int symbolizer_manager_round(struct symbolizer_manager *x)
 {
 	if (x->renewable && !forkserver_is_there(x->from)) {
 		x->renewable = false;
-		x->news = x->news ? x->news : SYMBOLIZING_STATE;
+		x->news = x->news ? x->news : SYMBOLIZER_MANAGER_STATE;
 	}
 	if (!x->again || !x->renewable)
 		return -1;
@@ -133,17 +133,18 @@ int symbolizing_round(struct symbolizing *x)
 	return x->again ? deadline_left_ms(x->again) : -1;
 }
 
-uint32_t symbolizing_state(const struct symbolizing *x)
+uint32_t symbolizer_manager_state(const struct symbolizer_manager *x)
 {
-	return (x->sockets.questions >= 0 ? SYMBOLIZING_THERE : 0u) | (x->renewable ? SYMBOLIZING_RENEWABLE : 0u);
+	return (x->sockets.questions >= 0 ? SYMBOLIZER_MANAGER_THERE : 0u) |
+	       (x->renewable ? SYMBOLIZER_MANAGER_RENEWABLE : 0u);
 }
 
-void symbolizing_abandon(struct symbolizing *x)
+void symbolizer_manager_abandon(struct symbolizer_manager *x)
 {
 	x->pidfd = fd_close(x->pidfd);
 }
 
-void symbolizing_close(struct symbolizing *x)
+void symbolizer_manager_close(struct symbolizer_manager *x)
 {
 	if (x->pidfd < 0 && x->sockets.questions >= 0)
 		symbolizer_kill(x->sockets.questions);
@@ -152,36 +153,36 @@ void symbolizing_close(struct symbolizing *x)
 
 /* --- the worker's side ---------------------------------------------------------------------------------- */
 
-int symbolizing_open(struct engine *g)
+int symbolizer_manager_open(struct engine *g)
 {
 	struct symbolizer_sockets *s = &g->symbolizing.sockets;
 	int r = s->questions < 0 ? 0 : symbolizer_new(s->questions, &g->symbolizer);
 	if (r == 0)
-		r = files_new(s->readers, &g->files);
+		r = target_files_new(s->readers, &g->files);
 	*s = (struct symbolizer_sockets){-1, -1};
 	return r;
 }
 
-void symbolizing_hear(struct engine *g, uint32_t state, const int *fds, size_t n)
+void symbolizer_manager_hear(struct engine *g, uint32_t state, const int *fds, size_t n)
 {
-	g->symbolizing.renewable = state & SYMBOLIZING_RENEWABLE;
+	g->symbolizing.renewable = state & SYMBOLIZER_MANAGER_RENEWABLE;
 	if (n == 2) {
 		symbolizer_free(g->symbolizer); /* what it was asked ends by itself */
 		if (symbolizer_new(fds[0], &g->symbolizer) < 0)
 			g->symbolizer = NULL;
-		files_connect(g->files, fds[1]);
-	} else if (!(state & SYMBOLIZING_THERE)) {
+		target_files_connect(g->files, fds[1]);
+	} else if (!(state & SYMBOLIZER_MANAGER_THERE)) {
 		g->symbolizer = symbolizer_free(g->symbolizer);
 	}
 	g->look_again = 0; /* windows may wait for it */
 }
 
-bool symbolizing_works(const struct engine *g)
+bool symbolizer_manager_works(const struct engine *g)
 {
 	return g->symbolizer && !symbolizer_has_ended(g->symbolizer);
 }
 
-bool symbolizing_awaited(const struct engine *g)
+bool symbolizer_manager_awaited(const struct engine *g)
 {
 	return g->symbolizer && g->symbolizing.renewable && g->channel >= 0 && symbolizer_has_ended(g->symbolizer);
 }

@@ -1,7 +1,7 @@
 /*
- * symbolizer_manager - the symbolizer's server (symbolizer_client.h) of a worker: the supervisor has it forked (forkserver.h), and
- * another one when it has ended; the worker asks it, through sockets of which the supervisor keeps a copy, for the
- * worker's successor.
+ * symbolizer_manager - the symbolizer's server (symbolizer_client.h) of a worker: the supervisor has it forked
+ * (forkserver.h), and another one when it has ended; the worker asks it, through sockets of which the supervisor keeps
+ * a copy, for the worker's successor.
  *
  * One that ends soon after it began, again and again, is followed by the next one later each time, and what waits for
  * names is told that there is none meanwhile.
@@ -13,22 +13,22 @@
 struct engine;
 
 /* What the worker has not been told. */
-enum symbolizing_news { SYMBOLIZING_TOLD, SYMBOLIZING_STATE, SYMBOLIZING_SOCKETS };
+enum symbolizer_manager_news { SYMBOLIZER_MANAGER_TOLD, SYMBOLIZER_MANAGER_STATE, SYMBOLIZER_MANAGER_SOCKETS };
 /* What it is told, beside the sockets of another one: a mask. */
-enum { SYMBOLIZING_THERE = 1, SYMBOLIZING_RENEWABLE = 2 };
+enum { SYMBOLIZER_MANAGER_THERE = 1, SYMBOLIZER_MANAGER_RENEWABLE = 2 };
 
-struct symbolizing {
+struct symbolizer_manager {
 	const struct forkserver *from; /* given; others may have theirs from it as well */
-	struct loop *loop;
+	struct event_loop *loop;
 	struct symbolizer_sockets sockets; /* -1: there is no server */
 	int pidfd;			   /* of it, when it has said so; or -1 */
-	struct loop_source source;
+	struct event_loop_source source;
 	int64_t began, again; /* when it was asked for; another one not before, 0 = it is there */
 	unsigned hasty;	      /* servers in a row that did not live long */
 	bool renewable;	      /* there can be another one */
-	enum symbolizing_news news;
+	enum symbolizer_manager_news news;
 };
-#define SYMBOLIZING_NONE                                                                                               \
+#define SYMBOLIZER_MANAGER_NONE                                                                                        \
 	{                                                                                                              \
 		.sockets = {-1, -1}, .pidfd = -1, .source.fd = -1                                                      \
 	}
@@ -36,19 +36,20 @@ struct symbolizing {
 /* --- the supervisor's side --- */
 
 /* Of a worker that had another supervisor (taken); before the next one. */
-void symbolizing_adopt(struct symbolizing *x, const struct symbolizer_sockets *theirs);
+void symbolizer_manager_adopt(struct symbolizer_manager *x, const struct symbolizer_sockets *theirs);
 /* Where none was adopted, the first one is forked. */
-void symbolizing_start(struct symbolizing *x, struct loop *l);
+void symbolizer_manager_start(struct symbolizer_manager *x, struct event_loop *l);
 /* Another one, where it is due: then there are news. Milliseconds until there is something to do, or -1. */
-int symbolizing_round(struct symbolizing *x);
-uint32_t symbolizing_state(const struct symbolizing *x);
-void symbolizing_abandon(struct symbolizing *x); /* in a child: the sockets are all that it needs */
-void symbolizing_close(struct symbolizing *x);	 /* when the worker has gone; a server that is stopped, too */
+int symbolizer_manager_round(struct symbolizer_manager *x);
+uint32_t symbolizer_manager_state(const struct symbolizer_manager *x);
+void symbolizer_manager_abandon(struct symbolizer_manager *x); /* in a child: the sockets are all that it needs */
+void symbolizer_manager_close(
+	struct symbolizer_manager *x); /* when the worker has gone; a server that is stopped, too */
 
 /* --- the worker's side --- */
 
-int symbolizing_open(struct engine *g); /* symbolizer and readers, from the sockets (taken) */
-/* There is another one, or none for now, or none for ever: as symbolizing_state; n descriptors (taken). */
-void symbolizing_hear(struct engine *g, uint32_t state, const int *fds, size_t n);
-bool symbolizing_works(const struct engine *g);	  /* there is one, and it lives */
-bool symbolizing_awaited(const struct engine *g); /* it has ended, and there will be another one */
+int symbolizer_manager_open(struct engine *g); /* symbolizer and readers, from the sockets (taken) */
+/* There is another one, or none for now, or none for ever: as symbolizer_manager_state; n descriptors (taken). */
+void symbolizer_manager_hear(struct engine *g, uint32_t state, const int *fds, size_t n);
+bool symbolizer_manager_works(const struct engine *g);	 /* there is one, and it lives */
+bool symbolizer_manager_awaited(const struct engine *g); /* it has ended, and there will be another one */

@@ -208,7 +208,7 @@ static struct closer *find_place(void)
 		if (!closing[i].pid)
 			return &closing[i];
 	struct closer *oldest = &closing[last++ % CLOSING_MAX];
-	if (!begun[oldest - closing] || process_wait(oldest->pid, clock_now() + HURRY_NS) == -ETIMEDOUT)
+	if (!begun[oldest - closing] || child_process_wait(oldest->pid, clock_now() + HURRY_NS) == -ETIMEDOUT)
 		return NULL;
 	end_closer(oldest);
 	return oldest;
@@ -219,7 +219,7 @@ static struct closer *find_place(void)
  * shares our table of descriptors closes it: the number is free at once, and the child waits. While that many wait, a
  * descriptor stays open, and is closed later: descriptors have a limit that refuses targets, processes are others' too.
  */
-void registered_let_go(int fd)
+void close_possibly_blocking(int fd)
 {
 	if (fd < 0)
 		return;
@@ -238,7 +238,7 @@ struct registered *registered_free(struct registered *r)
 		fd_close(r->event_fds[i]);
 	for (unsigned i = 0; i < TARGET_FDS_ALL; i++)
 		if (i == PLACE_EXE)
-			registered_let_go(r->fds[i]);
+			close_possibly_blocking(r->fds[i]);
 		else
 			fd_close(r->fds[i]);
 	while (r->n_memories)

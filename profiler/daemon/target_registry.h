@@ -1,5 +1,6 @@
 /*
- * target_registry - what the supervisor remembers of a target: all that a worker has to be told of it, and the descriptors.
+ * target_registry - what the supervisor remembers of a target: all that a worker has to be told of it, and the
+ * descriptors.
  *
  * So that a worker can die: its descriptors are copies of these, and whoever comes behind it is told the same. Nothing
  * in here is a target's data; it came from whoever registered the target, and was checked (shim/protocol/messages.h).
@@ -41,7 +42,7 @@ struct registered {
 	/* supervisor.h */
 	struct supervisor *supervisor;
 	int relay, far; /* connection to the worker; the worker's end of the next one, until it is forked */
-	struct loop_source source;
+	struct event_loop_source source;
 	void (*answer)(void *arg, const union msg *m); /* of the worker, or NULL: nobody listens any more */
 	void *arg;
 };
@@ -59,6 +60,6 @@ int registered_cgroup(const struct registered *r);	 /* its directory, or -1 */
 size_t registered_list(const struct registered *r, int ret[static TARGET_FDS_ALL]);
 /* How many descriptors it holds, itself and its connection. */
 uint32_t registered_fds(const struct registered *r);
-void registered_let_go(int fd); /* close(2), which may hang, of a file that somebody chose; -1 is fine */
-void registered_reap(void);	/* the processes in which that was done, now and then */
+void close_possibly_blocking(int fd); /* close(2), which may hang, of a file that somebody chose; -1 is fine */
+void registered_reap(void);	      /* the processes in which that was done, now and then */
 struct registered *registered_free(struct registered *r); /* must be in no list and no loop */

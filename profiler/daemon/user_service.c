@@ -15,30 +15,30 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-static struct tenant {
+static struct user_service {
 	struct settings settings;
 	struct engine engine;
 	struct supervisor supervisor;
-	struct oom oom;
+	struct oom_score oom;
 	struct forkserver forkserver;
-	struct control *control;
+	struct control_server *control;
 	int channel;
-	struct loop_source source;
+	struct event_loop_source source;
 	uint64_t served; /* connections */
 	int64_t idle_at; /* then it has been idle for long; 0: it is busy */
 	bool ending;
 } tenant;
 
-static void end(struct tenant *t)
+static void end(struct user_service *t)
 {
 	t->ending = true;
-	loop_del(t->supervisor.loop, &t->source);
+	event_loop_del(t->supervisor.loop, &t->source);
 	supervisor_quit(&t->supervisor);
 }
 
 static void on_channel(void *arg, uint32_t events)
 {
-	struct tenant *t = arg;
+	struct user_service *t = arg;
 	char nothing;
 	int sock = -1;
 	size_t n = 0;
@@ -52,13 +52,13 @@ static void on_channel(void *arg, uint32_t events)
 	t->served++;
 	t->idle_at = 0;
 	if (n)
-		control_serve(t->control, sock);
+		control_server_serve(t->control, sock);
 }
 
 /* Whoever sent us connections knows whether there is one under way. */
-static int watch_idle(struct tenant *t)
+static int watch_idle(struct user_service *t)
 {
-	if (t->ending || t->supervisor.targets || control_connections(t->control)) {
+	if (t->ending || t->supervisor.targets || control_server_connections(t->control)) {
 		t->idle_at = 0;
 		return -1;
 	}
@@ -67,28 +67,28 @@ static int watch_idle(struct tenant *t)
 		t->idle_at = 0;
 	}
 	if (!t->idle_at)
-		t->idle_at = deadline_in(TENANT_IDLE_MS * NSEC_PER_MSEC);
+		t->idle_at = deadline_in(USER_SERVICE_IDLE_MS * NSEC_PER_MSEC);
 	return deadline_left_ms(t->idle_at);
 }
 
 static int due(void *arg)
 {
-	struct tenant *t = arg;
-	int wait = control_round(t->control);
-	wait = loop_sooner(wait, supervisor_round(&t->supervisor));
-	return loop_sooner(wait, watch_idle(t));
+	struct user_service *t = arg;
+	int wait = control_server_round(t->control);
+	wait = event_loop_sooner(wait, supervisor_round(&t->supervisor));
+	return event_loop_sooner(wait, watch_idle(t));
 }
 
 /* In a child. */
 static void let_go(void *arg)
 {
-	struct tenant *t = arg;
-	control_abandon(t->control);
+	struct user_service *t = arg;
+	control_server_abandon(t->control);
 	fd_close(t->channel);
 	fd_close(t->forkserver.sock);
 }
 
-static void fill(struct tenant *t, const struct tenant_setup *setup)
+static void fill(struct user_service *t, const struct user_service_setup *setup)
 {
 	struct engine *g = &t->engine;
 	char name[32];
@@ -102,7 +102,7 @@ static void fill(struct tenant *t, const struct tenant_setup *setup)
 	g->trusted = setup->uid;
 	t->forkserver = (struct forkserver)FORKSERVER_NONE;
 	t->forkserver.sock = setup->forkserver;
-	g->symbolizing = (struct symbolizing)SYMBOLIZING_NONE;
+	g->symbolizing = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
 	g->symbolizing.from = &t->forkserver;
 	user_spool_name(setup->uid, name, sizeof(name));
 	snprintf(g->spool_path, sizeof(g->spool_path), "%.900s/%s", t->settings.spool, name);
@@ -112,7 +112,7 @@ static void fill(struct tenant *t, const struct tenant_setup *setup)
 		.spool_age_s = t->settings.spool_age_s,
 		.http = -1};
 	g->rates.account = -1;
-	limits_use(g, &t->settings);
+	limits_apply(g, &t->settings);
 	snprintf(g->node, sizeof(g->node), "%s", t->settings.node);
 	t->supervisor.engine = g;
 	t->supervisor.settings = &t->settings;
@@ -121,36 +121,36 @@ static void fill(struct tenant *t, const struct tenant_setup *setup)
 	t->supervisor.arg = t;
 }
 
-static int start(struct tenant *t, const struct tenant_setup *setup, struct err *e)
+static int start(struct user_service *t, const struct user_service_setup *setup, struct err *e)
 {
 	struct engine *g = &t->engine;
 	fill(t, setup);
 	fcntl(t->channel, F_SETFL, O_NONBLOCK);
-	int r = rings_fit(g->rings, g->rings_note, sizeof(g->rings_note), e);
+	int r = cpu_rings_fit(g->rings, g->rings_note, sizeof(g->rings_note), e);
 	if (r == 0)
 		r = supervisor_new(&t->supervisor, e);
 	if (r == 0)
-		r = control_new(&t->supervisor, -1, -1, setup->uid, CONTROL_USER, &t->control, e);
+		r = control_server_new(&t->supervisor, -1, -1, setup->uid, CONTROL_SERVER_USER, &t->control, e);
 	if (r == 0)
 		r = supervisor_start(&t->supervisor, e);
 	if (r < 0)
 		return r;
-	r = loop_add(t->supervisor.loop, &t->source, t->channel, EPOLLIN, on_channel, t);
+	r = event_loop_add(t->supervisor.loop, &t->source, t->channel, EPOLLIN, on_channel, t);
 	return r < 0 ? err_set(e, r, "the event loop") : 0;
 }
 
-static void finish(struct tenant *t)
+static void finish(struct user_service *t)
 {
-	control_free(t->control);
+	control_server_free(t->control);
 	supervisor_done(&t->supervisor);
-	rings_close(t->engine.rings);
-	loop_free(t->supervisor.loop);
+	cpu_rings_close(t->engine.rings);
+	event_loop_free(t->supervisor.loop);
 }
 
-_Noreturn void tenant_run(const struct tenant_setup *setup)
+_Noreturn void user_service_run(const struct user_service_setup *setup)
 {
 	static char program[32];
-	struct tenant *t = &tenant;
+	struct user_service *t = &tenant;
 	struct err e = {0};
 	prctl(PR_SET_NAME, "pilliond-user");
 	snprintf(program, sizeof(program), "pilliond-user-%u", (unsigned)setup->uid);
@@ -165,8 +165,8 @@ _Noreturn void tenant_run(const struct tenant_setup *setup)
 		log_line(LOG_WARNING, "note=\"%s\"", t->engine.rings_note);
 	log_line(LOG_INFO, "user=%u state=ready", (unsigned)setup->uid);
 	t->served = 1;
-	control_serve(t->control, setup->first);
-	r = loop_run(t->supervisor.loop, due, t);
+	control_server_serve(t->control, setup->first);
+	r = event_loop_run(t->supervisor.loop, due, t);
 	finish(t);
 	_exit(r < 0);
 }

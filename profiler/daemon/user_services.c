@@ -34,8 +34,8 @@
 
 static void on_end(void *arg, uint32_t events)
 {
-	struct users *u = arg;
-	loop_del(u->loop, &u->source);
+	struct user_services *u = arg;
+	event_loop_del(u->loop, &u->source);
 	waitpid(u->pid, NULL, WNOHANG | __WALL);
 	u->channel = fd_close(u->channel);
 	u->pidfd = fd_close(u->pidfd);
@@ -43,26 +43,26 @@ static void on_end(void *arg, uint32_t events)
 	log_line(LOG_ERR, "outcome=\"for root alone\" reason=\"the users' process has ended: restart the service\"");
 }
 
-int users_watch(struct users *u, struct loop *l)
+int user_services_watch(struct user_services *u, struct event_loop *l)
 {
 	u->loop = l;
 	u->source.fd = -1;
-	return u->pid ? loop_add(l, &u->source, u->pidfd, EPOLLIN, on_end, u) : 0;
+	return u->pid ? event_loop_add(l, &u->source, u->pidfd, EPOLLIN, on_end, u) : 0;
 }
 
-void users_settings(struct users *u, const struct settings *fresh)
+void user_services_settings(struct user_services *u, const struct settings *fresh)
 {
 	if (u->pid)
 		fd_send(u->channel, fresh, sizeof(*fresh), NULL, 0);
 }
 
-void users_quit(struct users *u)
+void user_services_quit(struct user_services *u)
 {
 	if (u->pid)
 		u->channel = fd_close(u->channel);
 }
 
-void users_abandon(const struct users *u)
+void user_services_abandon(const struct user_services *u)
 {
 	if (!u->pid)
 		return;
@@ -70,12 +70,12 @@ void users_abandon(const struct users *u)
 	fd_close(u->pidfd);
 }
 
-void users_end(struct users *u)
+void user_services_end(struct user_services *u)
 {
 	if (!u->pid)
 		return;
-	users_quit(u);
-	loop_del(u->loop, &u->source);
+	user_services_quit(u);
+	event_loop_del(u->loop, &u->source);
 	if (u->pidfd >= 0 && fd_wait(u->pidfd, POLLIN, deadline_in(GRACE_NS)) == 1)
 		waitpid(u->pid, NULL, WNOHANG | __WALL);
 	u->pidfd = fd_close(u->pidfd);
@@ -96,30 +96,30 @@ struct user {
 	 * what this one's events write would be in them still.
 	 */
 	int held;
-	struct loop_source source, death, release;
+	struct event_loop_source source, death, release;
 	uint64_t passed; /* connections */
 	int waiting;	 /* one that came while it ends; -1: none */
 	int64_t kill_at;
-	struct rings *rings;
+	struct cpu_rings *rings;
 };
 
 static struct broker {
-	const struct users_setup *setup;
+	const struct user_services_setup *setup;
 	struct settings settings;
 	struct forkserver forkserver;
-	struct loop *loop;
+	struct event_loop *loop;
 	int channel;
-	struct loop_source source, calls;
+	struct event_loop_source source, calls;
 	struct user users[USERS_MAX];
 	unsigned n;
-	struct tending tending;
+	struct spool_cleanup tending;
 	bool quitting;
 	int64_t quit_by;
 } broker;
 
 static void dismiss(struct user *u)
 {
-	loop_del(u->broker->loop, &u->source);
+	event_loop_del(u->broker->loop, &u->source);
 	u->channel = fd_close(u->channel);
 	u->kill_at = deadline_in(QUIT_NS);
 }
@@ -140,7 +140,7 @@ static bool is_empty(const struct broker *b)
 static void stop_if_empty(struct broker *b)
 {
 	if (b->quitting && is_empty(b))
-		loop_stop(b->loop);
+		event_loop_stop(b->loop);
 }
 
 static void take_waiting(struct user *u);
@@ -149,11 +149,11 @@ static void on_death(void *arg, uint32_t events)
 {
 	struct user *u = arg;
 	char fate[64];
-	int status = process_wait(u->pid, clock_now() + NSEC_PER_SEC);
+	int status = child_process_wait(u->pid, clock_now() + NSEC_PER_SEC);
 	if (status != 0)
 		log_line(LOG_ERR, "user=%u outcome=\"its service died\" reason=\"%s\"", (unsigned)u->uid,
-			process_fate(status, fate, sizeof(fate)));
-	loop_del(u->broker->loop, &u->death);
+			child_process_fate(status, fate, sizeof(fate)));
+	event_loop_del(u->broker->loop, &u->death);
 	dismiss(u);
 	u->pidfd = fd_close(u->pidfd);
 	u->pid = 0;
@@ -164,7 +164,7 @@ static void on_death(void *arg, uint32_t events)
 static void on_release(void *arg, uint32_t events)
 {
 	struct user *u = arg;
-	loop_del(u->broker->loop, &u->release);
+	event_loop_del(u->broker->loop, &u->release);
 	u->held = fd_close(u->held);
 	take_waiting(u);
 	stop_if_empty(u->broker);
@@ -185,12 +185,12 @@ static void on_idle(void *arg, uint32_t events)
 static _Noreturn void become_tenant(struct user *u, int channel, int holds, int sock)
 {
 	const struct broker *b = u->broker;
-	static int keep[RINGS_CPUS_MAX + 8];
+	static int keep[CPU_RINGS_CPUS_MAX + 8];
 	size_t n = 0;
-	const struct tenant_setup mine = {
+	const struct user_service_setup mine = {
 		&b->settings, u->uid, b->setup->spool, b->setup->root, b->forkserver.sock, channel, sock, u->rings};
-	for (unsigned i = 0; i < rings_count(u->rings); i++)
-		keep[n++] = rings_fd(u->rings, i);
+	for (unsigned i = 0; i < cpu_rings_count(u->rings); i++)
+		keep[n++] = cpu_rings_fd(u->rings, i);
 	keep[n++] = mine.spool;
 	keep[n++] = mine.root;
 	keep[n++] = mine.forkserver;
@@ -199,27 +199,27 @@ static _Noreturn void become_tenant(struct user *u, int channel, int holds, int 
 	keep[n++] = sock;
 	keep[n++] = log_fd();
 	fd_close_all_but(keep, n);
-	tenant_run(&mine);
+	user_service_run(&mine);
 }
 
 static int watch(struct user *u)
 {
-	struct loop *l = u->broker->loop;
-	u->pidfd = process_pidfd(u->pid);
-	int r = u->pidfd < 0 ? u->pidfd : loop_add(l, &u->death, u->pidfd, EPOLLIN, on_death, u);
+	struct event_loop *l = u->broker->loop;
+	u->pidfd = child_process_pidfd(u->pid);
+	int r = u->pidfd < 0 ? u->pidfd : event_loop_add(l, &u->death, u->pidfd, EPOLLIN, on_death, u);
 	if (r == 0)
-		r = loop_add(l, &u->release, u->held, EPOLLIN, on_release, u);
+		r = event_loop_add(l, &u->release, u->held, EPOLLIN, on_release, u);
 	if (r == 0)
-		r = loop_add(l, &u->source, u->channel, EPOLLIN, on_idle, u);
+		r = event_loop_add(l, &u->source, u->channel, EPOLLIN, on_idle, u);
 	return r;
 }
 
 static void undo(struct user *u)
 {
 	kill(u->pid, SIGKILL);
-	process_wait(u->pid, clock_now());
-	loop_del(u->broker->loop, &u->death);
-	loop_del(u->broker->loop, &u->release);
+	child_process_wait(u->pid, clock_now());
+	event_loop_del(u->broker->loop, &u->death);
+	event_loop_del(u->broker->loop, &u->release);
 	u->channel = fd_close(u->channel);
 	u->pidfd = fd_close(u->pidfd);
 	u->held = fd_close(u->held);
@@ -324,7 +324,7 @@ static void on_connect(void *arg, uint32_t events)
 	uid_t uid;
 	fd_auto sock = accept4(b->setup->listener, NULL, NULL, SOCK_CLOEXEC);
 	if (sock < 0 && fd_is_short(errno))
-		loop_pause(b->loop, &b->calls, PAUSE_MS);
+		event_loop_pause(b->loop, &b->calls, PAUSE_MS);
 	if (sock < 0)
 		return;
 	int r = who_calls(sock, &uid, &e);
@@ -338,8 +338,8 @@ static void on_connect(void *arg, uint32_t events)
 
 static void quit(struct broker *b)
 {
-	loop_del(b->loop, &b->source);
-	loop_del(b->loop, &b->calls);
+	event_loop_del(b->loop, &b->source);
+	event_loop_del(b->loop, &b->calls);
 	fd_close(b->setup->listener); /* the next service has one of its own */
 	b->quitting = true;
 	b->quit_by = deadline_in(QUIT_NS + LAST_NS);
@@ -371,7 +371,7 @@ static void give_up(struct broker *b)
 			log_line(LOG_WARNING,
 				"user=%u outcome=\"left behind\" reason=\"a process of its does not end\"",
 				(unsigned)b->users[i].uid);
-	loop_stop(b->loop);
+	event_loop_stop(b->loop);
 }
 
 static int watch_users(struct broker *b, int64_t now)
@@ -382,10 +382,10 @@ static int watch_users(struct broker *b, int64_t now)
 		if (!u->pid || u->channel >= 0)
 			continue;
 		if (now >= u->kill_at) {
-			process_kill(u->pidfd);
+			child_process_kill(u->pidfd);
 			u->kill_at = deadline_in(QUIT_NS);
 		}
-		wait = loop_sooner(wait, deadline_left_ms(u->kill_at));
+		wait = event_loop_sooner(wait, deadline_left_ms(u->kill_at));
 	}
 	return wait;
 }
@@ -397,16 +397,17 @@ static int due(void *arg)
 	int wait = watch_users(b, now);
 	if (b->quitting && now >= b->quit_by)
 		give_up(b);
-	return loop_sooner(wait, b->quitting ? deadline_left_ms(b->quit_by) : tending_round(&b->tending));
+	return event_loop_sooner(
+		wait, b->quitting ? deadline_left_ms(b->quit_by) : user_spool_cleanup_round(&b->tending));
 }
 
-static void keep_own(const struct users_setup *setup, int channel, const struct forkserver *f)
+static void keep_own(const struct user_services_setup *setup, int channel, const struct forkserver *f)
 {
-	static int keep[USERS_MAX * RINGS_CPUS_MAX + 8];
+	static int keep[USERS_MAX * CPU_RINGS_CPUS_MAX + 8];
 	size_t n = 0;
 	for (unsigned i = 0; i < setup->n; i++)
-		for (unsigned k = 0; k < rings_count(setup->rings[i]); k++)
-			keep[n++] = rings_fd(setup->rings[i], k);
+		for (unsigned k = 0; k < cpu_rings_count(setup->rings[i]); k++)
+			keep[n++] = cpu_rings_fd(setup->rings[i], k);
 	keep[n++] = f->sock;
 	keep[n++] = f->pidfd;
 	keep[n++] = setup->listener;
@@ -426,14 +427,15 @@ static bool is_there(void *arg, uid_t uid)
 	return false;
 }
 
-static int set_up(struct broker *b, const struct users_setup *setup, int channel, struct err *e)
+static int set_up(struct broker *b, const struct user_services_setup *setup, int channel, struct err *e)
 {
 	struct rlimit l = {PROCESSES, PROCESSES};
 	b->setup = setup;
 	b->settings = *setup->settings;
 	b->channel = channel;
 	b->n = setup->n;
-	b->tending = (struct tending){.spool = setup->spool, .settings = &b->settings, .is_there = is_there, .arg = b};
+	b->tending =
+		(struct spool_cleanup){.spool = setup->spool, .settings = &b->settings, .is_there = is_there, .arg = b};
 	for (unsigned i = 0; i < b->n; i++) {
 		b->users[i] = (struct user){
 			.broker = b, .channel = -1, .pidfd = -1, .held = -1, .waiting = -1, .rings = setup->rings[i]};
@@ -446,17 +448,17 @@ static int set_up(struct broker *b, const struct users_setup *setup, int channel
 	if (r == 0)
 		r = seccomp_enter(SECCOMP_SUPERVISOR, e);
 	if (r == 0)
-		r = loop_new(&b->loop);
+		r = event_loop_new(&b->loop);
 	if (r == 0)
-		r = loop_add(b->loop, &b->source, channel, EPOLLIN, on_channel, b);
+		r = event_loop_add(b->loop, &b->source, channel, EPOLLIN, on_channel, b);
 	if (r == 0)
-		r = loop_add(b->loop, &b->calls, setup->listener, EPOLLIN, on_connect, b);
+		r = event_loop_add(b->loop, &b->calls, setup->listener, EPOLLIN, on_connect, b);
 	if (r == 0)
 		forkserver_watch(&b->forkserver, b->loop);
 	return r < 0 && !e->code ? err_set(e, r, "cannot serve users") : r;
 }
 
-static _Noreturn void become_broker(const struct users_setup *setup, int channel)
+static _Noreturn void become_broker(const struct user_services_setup *setup, int channel)
 {
 	struct err e = {0};
 	prctl(PR_SET_NAME, "pilliond-users");
@@ -464,22 +466,22 @@ static _Noreturn void become_broker(const struct users_setup *setup, int channel
 	if (r < 0)
 		log_line(LOG_ERR, "outcome=\"for root alone\" reason=\"%s\"", e.text);
 	else
-		r = loop_run(broker.loop, due, &broker);
+		r = event_loop_run(broker.loop, due, &broker);
 	forkserver_end(&broker.forkserver);
 	_exit(r < 0);
 }
 
-int users_start(struct users *u, const struct users_setup *setup, struct err *e)
+int user_services_start(struct user_services *u, const struct user_services_setup *setup, struct err *e)
 {
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(e, -errno, "no socket to the users' process");
-	pid_t pid = process_fork_quiet();
+	pid_t pid = child_process_fork_quiet();
 	int error = -errno;
 	if (pid == 0)
 		become_broker(setup, pair[1]);
 	fd_close(pair[1]);
-	u->pidfd = pid < 0 ? error : process_pidfd(pid);
+	u->pidfd = pid < 0 ? error : child_process_pidfd(pid);
 	if (u->pidfd < 0) { /* the end of its channel ends it */
 		fd_close(pair[0]);
 		return err_set(e, u->pidfd, "cannot fork the users' process");

@@ -20,7 +20,7 @@
 #define PATIENCE_S 60	 /* with one on a disk that does not answer */
 
 /* Whose name is the next one by number; 0: there are no more. */
-static uid_t next_user(const struct tending *t)
+static uid_t next_user(const struct spool_cleanup *t)
 {
 	uid_t next = 0;
 	int fd = fd_open(t->spool, USER_SPOOLS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
@@ -40,7 +40,7 @@ static uid_t next_user(const struct tending *t)
 }
 
 /* Its socket has ended before it looks there: it tidies, and has nothing else to do. */
-static void tidy(struct tending *t, uid_t user)
+static void tidy(struct spool_cleanup *t, uid_t user)
 {
 	struct err e = {0};
 	struct exporter_process p;
@@ -59,7 +59,7 @@ static void tidy(struct tending *t, uid_t user)
 }
 
 /* It is not looked after by anybody else meanwhile; what nothing ends stays. */
-static int wait_for(struct tending *t)
+static int wait_for(struct spool_cleanup *t)
 {
 	if (t->until >= 0 && clock_now() < t->until)
 		return PAUSE_MS;
@@ -77,7 +77,7 @@ static int64_t pause_s(const struct settings *s)
 	return pause < ROUND_MIN_S ? ROUND_MIN_S : pause > ROUND_MAX_S ? ROUND_MAX_S : pause;
 }
 
-int tending_round(struct tending *t)
+int user_spool_cleanup_round(struct spool_cleanup *t)
 {
 	if (t->pid && waitpid(t->pid, NULL, WNOHANG | __WALL) == 0)
 		return wait_for(t);

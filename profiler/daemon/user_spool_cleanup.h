@@ -1,8 +1,9 @@
 /*
- * user_spool_cleanup - spools of users who are not there: how old profiles get, and how much room they take, holds for them, too.
+ * user_spool_cleanup - spools of users who are not there: how old profiles get, and how much room they take, holds for
+ * them, too.
  *
- * What tidies a spool is its exporter, and a user's ends with his other processes (user_services.h). For those without one it
- * is started now and then, one at a time; it finds that nobody wants anything and ends.
+ * What tidies a spool is its exporter, and a user's ends with his other processes (user_services.h). For those without
+ * one it is started now and then, one at a time; it finds that nobody wants anything and ends.
  */
 #pragma once
 
@@ -12,7 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct tending {
+struct spool_cleanup {
 	int spool; /* its directory, open; borrowed */
 	const struct settings *settings;
 	bool (*is_there)(void *arg, uid_t user); /* he has an exporter */
@@ -25,4 +26,4 @@ struct tending {
 };
 
 /* To be called again after so many ms. */
-int tending_round(struct tending *t);
+int user_spool_cleanup_round(struct spool_cleanup *t);

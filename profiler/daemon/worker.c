@@ -30,7 +30,7 @@
 struct connection {
 	struct worker *worker;
 	struct connection *next;
-	struct loop_source source;
+	struct event_loop_source source;
 	int sock;
 	int64_t deadline;
 	uint32_t number;
@@ -41,7 +41,7 @@ struct connection {
 
 struct worker {
 	struct engine *engine;
-	struct loop_source source; /* the channel */
+	struct event_loop_source source; /* the channel */
 	struct connection *connections;
 	unsigned n;
 	int64_t first; /* of their deadlines, or earlier */
@@ -85,7 +85,7 @@ static void hang_up(struct connection *c)
 	if (c->target && c->target->started) {
 		target_end(c->target); /* and who is still there hears what came of it, */
 		if (c->target) {       /* a little later if the last window waits for names */
-			loop_del(w->engine->loop, &c->source);
+			event_loop_del(w->engine->loop, &c->source);
 			c->deadline = INT64_MAX;
 			return;
 		}
@@ -103,7 +103,7 @@ static void hang_up(struct connection *c)
 			w->n--;
 			break;
 		}
-	loop_del(w->engine->loop, &c->source);
+	event_loop_del(w->engine->loop, &c->source);
 	fd_close(c->sock);
 	free(c);
 }
@@ -170,7 +170,7 @@ static void on_room(void *arg, uint32_t events)
 {
 	struct connection *c = arg;
 	union msg *m = &c->worker->msg;
-	listing_fill(c->worker->engine, c->listed, &m->listing);
+	target_list_fill(c->worker->engine, c->listed, &m->listing);
 	int r = msg_send(c->sock, m, MSG_LISTING, NULL, 0);
 	if (r == -EAGAIN)
 		return;
@@ -182,10 +182,10 @@ static void on_room(void *arg, uint32_t events)
 
 static int on_list(struct connection *c, union msg *m, const int *fds, struct err *e)
 {
-	struct loop *l = c->worker->engine->loop;
+	struct event_loop *l = c->worker->engine->loop;
 	c->listed = UINT64_MAX;
-	loop_del(l, &c->source);
-	return loop_add(l, &c->source, c->sock, EPOLLOUT, on_room, c);
+	event_loop_del(l, &c->source);
+	return event_loop_add(l, &c->source, c->sock, EPOLLOUT, on_room, c);
 }
 
 static const struct handler {
@@ -226,7 +226,7 @@ static void take_message(struct connection *c)
 	if (got == -EAGAIN)
 		return;
 	if (got <= 0 && outlives_supervisor(c)) {
-		loop_del(c->worker->engine->loop, &c->source);
+		event_loop_del(c->worker->engine->loop, &c->source);
 		c->sock = fd_close(c->sock);
 		return;
 	}
@@ -273,7 +273,7 @@ static struct connection *add_connection(struct worker *w, int sock, uint32_t nu
 	fcntl(sock, F_SETFL, O_NONBLOCK);
 	*c = (struct connection){.worker = w, .sock = sock, .number = number, .next = w->connections};
 	c->deadline = number ? INT64_MAX : deadline_in(WORKER_PATIENCE_MS * NSEC_PER_MSEC);
-	if (loop_add(w->engine->loop, &c->source, sock, EPOLLIN, on_message, c) < 0) {
+	if (event_loop_add(w->engine->loop, &c->source, sock, EPOLLIN, on_message, c) < 0) {
 		free(c);
 		return NULL;
 	}
@@ -342,7 +342,7 @@ struct worker *worker_free(struct worker *w)
 			c->target = NULL;
 		}
 	}
-	loop_del(w->engine->loop, &w->source);
+	event_loop_del(w->engine->loop, &w->source);
 	free(w);
 	return NULL;
 }
@@ -372,13 +372,13 @@ static void obey(struct worker *w, const struct order *o, const int *fds, size_t
 		w->engine->estate = fd;
 		return;
 	case ORDER_EXPORTER:
-		export_connect(w->engine, fd);
+		exporter_manager_connect(w->engine, fd);
 		return;
 	case ORDER_SYMBOLIZER:
-		symbolizing_hear(w->engine, o->number, fds, n);
+		symbolizer_manager_hear(w->engine, o->number, fds, n);
 		return;
 	case ORDER_OUTCOME:
-		outcomes_add(&w->engine->outcomes, &o->outcome);
+		hook_stats_add(&w->engine->outcomes, &o->outcome);
 		break;
 	case ORDER_REFUSED:
 		w->engine->refused++;
@@ -391,14 +391,14 @@ static void obey(struct worker *w, const struct order *o, const int *fds, size_t
 		break;
 	case ORDER_PARK:
 		w->parking = true;
-		loop_stop(w->engine->loop);
+		event_loop_stop(w->engine->loop);
 		break;
 	case ORDER_SETTINGS:
-		reload(&w->settings, &o->settings, w->engine, &unused);
+		settings_reload(&w->settings, &o->settings, w->engine, &unused);
 		break;
 	default:
 		w->parking = false;
-		loop_stop(w->engine->loop);
+		event_loop_stop(w->engine->loop);
 	}
 	fd_close(fd);
 }
@@ -411,12 +411,12 @@ static void on_orphaned(struct worker *w)
 	bool waits = g->estate >= 0;
 	log_line(LOG_WARNING, "outcome=\"supervisor is gone\" targets=%u note=\"%s\"", g->n_targets,
 		waits ? "waiting for the next" : "writing the last windows");
-	loop_del(g->loop, &w->source);
+	event_loop_del(g->loop, &w->source);
 	g->channel = fd_close(g->channel);
-	if (!waits || loop_add(g->loop, &w->source, g->estate, EPOLLIN, on_heir, w) < 0)
-		loop_stop(g->loop);
+	if (!waits || event_loop_add(g->loop, &w->source, g->estate, EPOLLIN, on_heir, w) < 0)
+		event_loop_stop(g->loop);
 	else
-		w->orphan_until = deadline_in(ESTATE_PATIENCE_MS * NSEC_PER_MSEC);
+		w->orphan_until = deadline_in(HANDOVER_PATIENCE_MS * NSEC_PER_MSEC);
 }
 
 static void on_order(void *arg, uint32_t events)
@@ -495,7 +495,7 @@ static void take_over(struct worker *w, struct registered *k)
 			fd_close(k->event_fds[i]);
 	for (uint32_t i = 0; i < k->n_memories; i++)
 		if (r == 0)
-			apps_remember(t->apps, k->memories[i].fd);
+			inproc_restore_memory(t->apps, k->memories[i].fd);
 		else
 			fd_close(k->memories[i].fd);
 	for (struct stream *st = r == 0 ? t->streams : NULL; st; st = st->next_of_target)
@@ -523,10 +523,10 @@ static int connect_anew(void *arg, struct target *t)
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
 		return -errno;
-	loop_del(w->engine->loop, &c->source);
+	event_loop_del(w->engine->loop, &c->source);
 	fd_close(c->sock);
 	c->sock = pair[0];
-	int r = loop_add(w->engine->loop, &c->source, c->sock, EPOLLIN, on_message, c);
+	int r = event_loop_add(w->engine->loop, &c->source, c->sock, EPOLLIN, on_message, c);
 	return r < 0 ? fd_close(pair[1]), r : pair[1];
 }
 
@@ -544,24 +544,24 @@ static void on_heir(void *arg, uint32_t events)
 	int channel[2];
 	fd_auto sock = accept4(g->estate, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (sock < 0 && fd_is_short(errno))
-		loop_pause(g->loop, &w->source, PAUSE_MS);
+		event_loop_pause(g->loop, &w->source, PAUSE_MS);
 	if (sock < 0 || !may_inherit(g, sock) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) < 0)
 		return;
-	int r = estate_give(g, sock, channel[1], connect_anew, w);
+	int r = handover_send(g, sock, channel[1], connect_anew, w);
 	fd_close(channel[1]);
 	if (r < 0) {
 		log_line(LOG_WARNING, "outcome=\"not taken over\" reason=\"%s\"", strerror(-r));
 		fd_close(channel[0]);
 		if (g->leaving) /* the next one is of another make */
-			loop_stop(g->loop);
+			event_loop_stop(g->loop);
 		return;
 	}
-	loop_del(g->loop, &w->source);
+	event_loop_del(g->loop, &w->source);
 	g->estate = fd_close(g->estate); /* the next one has a socket of its own there */
 	g->channel = channel[0];
 	fcntl(g->channel, F_SETFL, O_NONBLOCK);
-	if (loop_add(g->loop, &w->source, g->channel, EPOLLIN, on_order, w) < 0)
-		loop_stop(g->loop);
+	if (event_loop_add(g->loop, &w->source, g->channel, EPOLLIN, on_order, w) < 0)
+		event_loop_stop(g->loop);
 	g->symbolizing.renewable = true; /* it has a fork server of its own, or says that it has none */
 	w->orphan_until = 0;
 }
@@ -570,11 +570,11 @@ static int due(void *arg)
 {
 	struct worker *w = arg;
 	if (w->orphan_until && clock_now() > w->orphan_until)
-		loop_stop(w->engine->loop);
+		event_loop_stop(w->engine->loop);
 	int wait = w->orphan_until ? deadline_left_ms(w->orphan_until) : -1;
-	wait = loop_sooner(wait, engine_round(w->engine));
-	wait = loop_sooner(wait, worker_round(w)); /* behind it: connections of targets that ended are over */
-	return loop_sooner(wait, export_round(w->engine, clock_now()));
+	wait = event_loop_sooner(wait, engine_round(w->engine));
+	wait = event_loop_sooner(wait, worker_round(w)); /* behind it: connections of targets that ended are over */
+	return event_loop_sooner(wait, exporter_manager_round(w->engine, clock_now()));
 }
 
 static int set_up(struct worker *w, int channel, struct err *e)
@@ -583,22 +583,22 @@ static int set_up(struct worker *w, int channel, struct err *e)
 	prctl(PR_SET_NAME, "pilliond-worker");
 	g->channel = channel;
 	g->statm = fd_open(AT_FDCWD, "/proc/self/statm", O_RDONLY, 0);
-	coverage_new_take(fd_open(AT_FDCWD, PERF_ONLINE, O_RDONLY, 0), &g->coverage);
-	int r = loop_new(&g->loop);
+	cpu_coverage_new(fd_open(AT_FDCWD, PERF_ONLINE, O_RDONLY, 0), &g->coverage);
+	int r = event_loop_new(&g->loop);
 	if (r == 0)
-		r = rings_map(g->rings);
+		r = cpu_rings_map(g->rings);
 	if (r < 0)
 		return err_set(e, r, "cannot read the rings");
-	r = symbolizing_open(g);
+	r = symbolizer_manager_open(g);
 	if (r < 0)
 		return err_set(e, r, "cannot read files");
 	r = engine_init(g, e);
 	if (r == 0)
-		r = export_open(g, e);
-	if (r == 0 && g->journal[0] >= 0 && commit_new_take(g->journal[0], g->journal[1], &g->commit) < 0)
+		r = exporter_manager_open(g, e);
+	if (r == 0 && g->journal[0] >= 0 && checkpoint_new(g->journal[0], g->journal[1], &g->commit) < 0)
 		log_line(LOG_WARNING, "outcome=\"a restart would lose what was counted\" reason=\"no journal\"");
 	if (r == 0)
-		r = loop_add(g->loop, &w->source, channel, EPOLLIN, on_order, w);
+		r = event_loop_add(g->loop, &w->source, channel, EPOLLIN, on_order, w);
 	if (r == 0)
 		r = seccomp_enter(SECCOMP_WORKER, e);
 	return r;
@@ -611,7 +611,7 @@ static void resume_all(struct worker *w, struct registered *known)
 		take_over(w, k);
 	g->resuming = false;
 	g->at->target = 0;
-	commit_resume(g->commit, g, clock_now());
+	checkpoint_resume(g->commit, g, clock_now());
 	for (struct target *t = g->targets; t; t = t->next)
 		if (g->modest || t->detached)
 			target_lost(t, 0, 0, clock_now(), false); /* who knows what */
@@ -635,9 +635,9 @@ int worker_main(struct engine *g, const struct settings *set, int channel, struc
 	}
 	w->settings = *set;
 	resume_all(w, known);
-	r = loop_run(g->loop, due, w);
+	r = event_loop_run(g->loop, due, w);
 	if (w->parking)
-		engine_park(g);
+		engine_flush_for_handover(g);
 	if (w->parking) /* still: targets and all are the next one's */
 		return 0;
 	engine_end(g);

@@ -27,8 +27,9 @@ enum order_kind {
 	ORDER_ESTATE,	 /* with the socket where the next supervisor will ask */
 	ORDER_QUIT,
 	ORDER_LEAVE,	  /* the supervisor goes, and the next one is to have a worker of its own */
-	ORDER_PARK,	  /* to whoever was told so: here it is (engine_park) */
-	ORDER_SYMBOLIZER, /* symbolizing_hear(): `number` is the state; with both sockets: there is another one */
+	ORDER_PARK,	  /* to whoever was told so: here it is (engine_flush_for_handover) */
+	ORDER_SYMBOLIZER, /* symbolizer_manager_hear(): `number` is the state; with both sockets: there is another one
+			   */
 };
 
 struct order {

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define HEAD_FDS_LEAST 4 /* channel, pidfd, both of the journal */
-#define HEAD_FDS (HEAD_FDS_LEAST + ESTATE_HAS)
+#define HEAD_FDS (HEAD_FDS_LEAST + HANDOVER_HAS)
 
 /* --- the socket ---------------------------------------------------------------------------------------- */
 
@@ -29,7 +29,7 @@ static int address(const char *control, struct sockaddr_un *ret)
 	return n < (int)sizeof(ret->sun_path) ? 0 : -ENAMETOOLONG;
 }
 
-int estate_listen(const char *control)
+int handover_listen(const char *control)
 {
 	struct sockaddr_un un;
 	int r = address(control, &un);
@@ -43,7 +43,7 @@ int estate_listen(const char *control)
 	return r < 0 ? fd_close(fd), r : fd;
 }
 
-int estate_connect(const char *control)
+int handover_connect(const char *control)
 {
 	struct sockaddr_un un;
 	int r = address(control, &un);
@@ -59,24 +59,24 @@ int estate_connect(const char *control)
 
 /* --- items --------------------------------------------------------------------------------------------- */
 
-static size_t item_size(const struct estate_item *it)
+static size_t item_size(const struct handover_item *it)
 {
-	size_t begin = offsetof(struct estate_item, head);
+	size_t begin = offsetof(struct handover_item, head);
 	switch (it->kind) {
-	case ESTATE_HEAD:
+	case HANDOVER_HEAD:
 		return begin + sizeof(it->head);
-	case ESTATE_RINGS:
+	case HANDOVER_RINGS:
 		return begin + it->n * sizeof(it->cpus[0]);
-	case ESTATE_TARGET:
+	case HANDOVER_TARGET:
 		return begin + sizeof(it->target);
-	case ESTATE_EVENTS:
+	case HANDOVER_EVENTS:
 		return begin + it->n * sizeof(it->events[0]);
 	default:
 		return begin;
 	}
 }
 
-static int put(int sock, int64_t deadline, const struct estate_item *it, const int *fds, size_t n)
+static int put(int sock, int64_t deadline, const struct handover_item *it, const int *fds, size_t n)
 {
 	int r = -EAGAIN;
 	while (r == -EAGAIN) {
@@ -88,7 +88,7 @@ static int put(int sock, int64_t deadline, const struct estate_item *it, const i
 }
 
 /* 0, with what came in order: an item of a size that fits its kind. */
-static int get(int sock, int64_t deadline, struct estate_item *it, int *fds, size_t *ret_n)
+static int get(int sock, int64_t deadline, struct handover_item *it, int *fds, size_t *ret_n)
 {
 	ssize_t got = -EAGAIN;
 	*ret_n = 0;
@@ -97,8 +97,8 @@ static int get(int sock, int64_t deadline, struct estate_item *it, int *fds, siz
 			return -ETIMEDOUT;
 		got = fd_recv(sock, it, sizeof(*it), fds, FD_PASS_MAX, ret_n);
 	}
-	bool fits = got >= (ssize_t)offsetof(struct estate_item, head) && it->kind >= ESTATE_HEAD &&
-		    it->kind <= ESTATE_END && it->n <= PROTOCOL_BATCH_MAX && item_size(it) == (size_t)got;
+	bool fits = got >= (ssize_t)offsetof(struct handover_item, head) && it->kind >= HANDOVER_HEAD &&
+		    it->kind <= HANDOVER_END && it->n <= PROTOCOL_BATCH_MAX && item_size(it) == (size_t)got;
 	if (fits)
 		return 0;
 	while (*ret_n)
@@ -108,41 +108,41 @@ static int get(int sock, int64_t deadline, struct estate_item *it, int *fds, siz
 
 /* --- giving -------------------------------------------------------------------------------------------- */
 
-static int give_head(struct engine *g, int sock, int64_t deadline, int channel, struct estate_item *it)
+static int give_head(struct engine *g, int sock, int64_t deadline, int channel, struct handover_item *it)
 {
 	int fds[HEAD_FDS], n = 0;
-	fd_auto self = process_pidfd(getpid());
+	fd_auto self = child_process_pidfd(getpid());
 	if (self < 0)
 		return self;
 	memset(it, 0, sizeof(*it));
-	it->kind = ESTATE_HEAD;
-	it->head.layout = ESTATE_LAYOUT;
+	it->kind = HANDOVER_HEAD;
+	it->head.layout = HANDOVER_LAYOUT;
 	it->head.pid = getpid();
-	it->head.rings = rings_count(g->rings);
-	it->head.ring_size = rings_size(g->rings);
+	it->head.rings = cpu_rings_count(g->rings);
+	it->head.ring_size = cpu_rings_size(g->rings);
 	fds[n++] = channel;
 	fds[n++] = self;
 	fds[n++] = g->journal[0];
 	fds[n++] = g->journal[1];
 	if (g->symbolizer) {
-		it->head.has = ESTATE_SYMBOLIZER | ESTATE_READERS;
+		it->head.has = HANDOVER_SYMBOLIZER | HANDOVER_READERS;
 		fds[n++] = symbolizer_socket(g->symbolizer);
-		fds[n++] = files_socket(g->files);
+		fds[n++] = target_files_socket(g->files);
 	}
-	it->head.has |= g->leaving ? ESTATE_LEAVING : 0;
+	it->head.has |= g->leaving ? HANDOVER_LEAVING : 0;
 	return put(sock, deadline, it, fds, (size_t)n);
 }
 
-static int give_rings(struct engine *g, int sock, int64_t deadline, struct estate_item *it)
+static int give_rings(struct engine *g, int sock, int64_t deadline, struct handover_item *it)
 {
-	int fds[ESTATE_RINGS_AT_ONCE], r = 0;
-	unsigned n = rings_count(g->rings);
+	int fds[HANDOVER_RINGS_AT_ONCE], r = 0;
+	unsigned n = cpu_rings_count(g->rings);
 	for (unsigned i = 0; i < n && r == 0; i += it->n) {
-		it->kind = ESTATE_RINGS;
-		it->n = n - i < ESTATE_RINGS_AT_ONCE ? n - i : ESTATE_RINGS_AT_ONCE;
+		it->kind = HANDOVER_RINGS;
+		it->n = n - i < HANDOVER_RINGS_AT_ONCE ? n - i : HANDOVER_RINGS_AT_ONCE;
 		for (unsigned k = 0; k < it->n; k++) {
-			it->cpus[k] = rings_cpu(g->rings, i + k);
-			fds[k] = rings_fd(g->rings, i + k);
+			it->cpus[k] = cpu_rings_cpu(g->rings, i + k);
+			fds[k] = cpu_rings_fd(g->rings, i + k);
 		}
 		r = put(sock, deadline, it, fds, it->n);
 	}
@@ -160,11 +160,11 @@ static struct event_desc describe(const struct target *t, const struct stream *s
 		.layout = st->layout};
 }
 
-static int give_events(struct target *t, int sock, int64_t deadline, struct estate_item *it)
+static int give_events(struct target *t, int sock, int64_t deadline, struct handover_item *it)
 {
 	int fds[PROTOCOL_BATCH_MAX], r = 0;
 	uint32_t index = 0;
-	it->kind = ESTATE_EVENTS;
+	it->kind = HANDOVER_EVENTS;
 	it->n = 0;
 	for (struct stream *st = t->streams; st && r == 0; st = st->next_of_target) {
 		fds[it->n] = st->fd;
@@ -178,11 +178,11 @@ static int give_events(struct target *t, int sock, int64_t deadline, struct esta
 	return r;
 }
 
-static int give_target(struct target *t, int sock, int64_t deadline, int relay, struct estate_item *it)
+static int give_target(struct target *t, int sock, int64_t deadline, int relay, struct handover_item *it)
 {
 	int fds[TARGET_FDS_ALL + 1] = {relay};
 	size_t n = 1;
-	it->kind = ESTATE_TARGET;
+	it->kind = HANDOVER_TARGET;
 	it->n = 0;
 	it->target.number = t->number;
 	it->target.desc = t->desc;
@@ -199,10 +199,11 @@ static int give_target(struct target *t, int sock, int64_t deadline, int relay, 
 	return r < 0 ? r : give_events(t, sock, deadline, it);
 }
 
-int estate_give(struct engine *g, int sock, int channel, int (*connect_target)(void *arg, struct target *t), void *arg)
+int handover_send(
+	struct engine *g, int sock, int channel, int (*connect_target)(void *arg, struct target *t), void *arg)
 {
-	int64_t deadline = deadline_in(ESTATE_DEADLINE_MS * NSEC_PER_MSEC);
-	struct estate_item *it = malloc(sizeof(*it));
+	int64_t deadline = deadline_in(HANDOVER_DEADLINE_MS * NSEC_PER_MSEC);
+	struct handover_item *it = malloc(sizeof(*it));
 	int r = it ? give_head(g, sock, deadline, channel, it) : -ENOMEM;
 	if (r == 0)
 		r = give_rings(g, sock, deadline, it);
@@ -213,7 +214,7 @@ int estate_give(struct engine *g, int sock, int channel, int (*connect_target)(v
 		r = relay < 0 ? relay : give_target(t, sock, deadline, relay, it);
 	}
 	if (r == 0) {
-		it->kind = ESTATE_END;
+		it->kind = HANDOVER_END;
 		it->n = 0;
 		r = put(sock, deadline, it, NULL, 0);
 	}
@@ -225,7 +226,7 @@ int estate_give(struct engine *g, int sock, int channel, int (*connect_target)(v
 
 struct taking {
 	struct supervisor *s;
-	struct estate_item it;
+	struct handover_item it;
 	int fds[FD_PASS_MAX];
 	size_t n;
 	/* of the head */
@@ -248,16 +249,16 @@ static int take_fd(struct taking *k, size_t i)
 
 static int take_head(struct taking *k)
 {
-	const struct estate_item *it = &k->it;
-	bool helpers = (it->head.has & ~(uint32_t)ESTATE_LEAVING) == (ESTATE_SYMBOLIZER | ESTATE_READERS);
+	const struct handover_item *it = &k->it;
+	bool helpers = (it->head.has & ~(uint32_t)HANDOVER_LEAVING) == (HANDOVER_SYMBOLIZER | HANDOVER_READERS);
 	if (k->headed || k->n != HEAD_FDS_LEAST + (helpers ? 2u : 0u) || it->head.rings < 1 ||
-		it->head.rings > RINGS_CPUS_MAX)
+		it->head.rings > CPU_RINGS_CPUS_MAX)
 		return -EPROTO;
-	if (it->head.layout != ESTATE_LAYOUT)
+	if (it->head.layout != HANDOVER_LAYOUT)
 		return -EPROTONOSUPPORT;
 	k->headed = true;
 	k->pid = it->head.pid;
-	k->leaving = it->head.has & ESTATE_LEAVING;
+	k->leaving = it->head.has & HANDOVER_LEAVING;
 	k->rings_wanted = it->head.rings;
 	k->ring_size = it->head.ring_size;
 	k->ring_fds = calloc(k->rings_wanted, sizeof(int));
@@ -274,7 +275,7 @@ static int take_head(struct taking *k)
 
 static int take_rings(struct taking *k)
 {
-	if (!k->headed || k->n != k->it.n || k->it.n > ESTATE_RINGS_AT_ONCE || k->n_rings + k->it.n > k->rings_wanted)
+	if (!k->headed || k->n != k->it.n || k->it.n > HANDOVER_RINGS_AT_ONCE || k->n_rings + k->it.n > k->rings_wanted)
 		return -EPROTO;
 	for (uint32_t i = 0; i < k->it.n; i++) {
 		k->ring_cpus[k->n_rings] = k->it.cpus[i];
@@ -317,12 +318,12 @@ static int take_events(struct taking *k)
 static int take_one(struct taking *k)
 {
 	static int (*const fns[])(struct taking * k) = {
-		[ESTATE_HEAD] = take_head,
-		[ESTATE_RINGS] = take_rings,
-		[ESTATE_TARGET] = take_target,
-		[ESTATE_EVENTS] = take_events,
+		[HANDOVER_HEAD] = take_head,
+		[HANDOVER_RINGS] = take_rings,
+		[HANDOVER_TARGET] = take_target,
+		[HANDOVER_EVENTS] = take_events,
 	};
-	int r = k->it.kind == ESTATE_END ? 0 : fns[k->it.kind](k);
+	int r = k->it.kind == HANDOVER_END ? 0 : fns[k->it.kind](k);
 	for (size_t i = 0; i < k->n; i++)
 		fd_close(k->fds[i]);
 	return r;
@@ -330,13 +331,13 @@ static int take_one(struct taking *k)
 
 static int take_all(struct taking *k, int sock)
 {
-	int64_t deadline = deadline_in(ESTATE_DEADLINE_MS * NSEC_PER_MSEC);
+	int64_t deadline = deadline_in(HANDOVER_DEADLINE_MS * NSEC_PER_MSEC);
 	int r;
 	do {
 		r = get(sock, deadline, &k->it, k->fds, &k->n);
 		if (r == 0)
 			r = take_one(k);
-	} while (r == 0 && k->it.kind != ESTATE_END);
+	} while (r == 0 && k->it.kind != HANDOVER_END);
 	return r < 0 ? r : k->headed && k->n_rings == k->rings_wanted ? 0 : -EPROTO;
 }
 
@@ -344,14 +345,14 @@ static int take_all(struct taking *k, int sock)
 static int use(struct taking *k)
 {
 	struct engine *g = k->s->engine;
-	struct rings *rings;
-	int r = rings_adopt(&rings, k->ring_cpus, k->ring_fds, k->n_rings, k->ring_size);
+	struct cpu_rings *rings;
+	int r = cpu_rings_adopt(&rings, k->ring_cpus, k->ring_fds, k->n_rings, k->ring_size);
 	if (r < 0)
 		return r;
 	k->n_rings = 0;
-	rings_close(g->rings);
+	cpu_rings_close(g->rings);
 	g->rings = rings;
-	symbolizing_adopt(&g->symbolizing, &k->symbolizer);
+	symbolizer_manager_adopt(&g->symbolizing, &k->symbolizer);
 	k->symbolizer = (struct symbolizer_sockets){-1, -1};
 	for (unsigned i = 0; i < 2; i++) {
 		fd_close(g->journal[i]);
@@ -364,7 +365,7 @@ static int use(struct taking *k)
 	return r;
 }
 
-int estate_take(struct supervisor *s, int sock, struct err *e)
+int handover_receive(struct supervisor *s, int sock, struct err *e)
 {
 	struct taking *k = calloc(1, sizeof(*k));
 	if (!k)

@@ -1,44 +1,44 @@
 /*
  * worker_handover - what a supervisor that is gone leaves behind, from its worker to the next supervisor.
  *
- * The worker goes on without one: rings, targets and helpers are its own as well. It waits for ESTATE_PATIENCE_MS at a
- * socket beside the control socket, which the supervisor made while it was root, and gives everything to the first who
- * is allowed to ask; that one is its supervisor from then on. No event is opened anew, no record is missed.
+ * The worker goes on without one: rings, targets and helpers are its own as well. It waits for HANDOVER_PATIENCE_MS at
+ * a socket beside the control socket, which the supervisor made while it was root, and gives everything to the first
+ * who is allowed to ask; that one is its supervisor from then on. No event is opened anew, no record is missed.
  *
- * Items over a SOCK_SEQPACKET connection, in this order, with their descriptors: ESTATE_HEAD (its channel, a
- * pidfd of the worker, its journal, then those of `has`), ESTATE_RINGS until all are there, for each target
- * ESTATE_TARGET (the supervisor's end of its connection, then those of desc.fds) and its ESTATE_EVENTS, then
- * ESTATE_END. Both ends are this program; one that was built with another layout is refused. The taking side has no
+ * Items over a SOCK_SEQPACKET connection, in this order, with their descriptors: HANDOVER_HEAD (its channel, a
+ * pidfd of the worker, its journal, then those of `has`), HANDOVER_RINGS until all are there, for each target
+ * HANDOVER_TARGET (the supervisor's end of its connection, then those of desc.fds) and its HANDOVER_EVENTS, then
+ * HANDOVER_END. Both ends are this program; one that was built with another layout is refused. The taking side has no
  * privilege any more, and checks what it gets as it checks any peer.
  */
 #pragma once
 
 #include "profiler/daemon/supervisor.h"
 
-#define ESTATE_LAYOUT 8 /* counts up with every change of what is passed on, or of what its helpers are asked */
-#define ESTATE_PATIENCE_MS 60000
-#define ESTATE_DEADLINE_MS 5000 /* for all of it */
-#define ESTATE_RINGS_AT_ONCE 128
+#define HANDOVER_LAYOUT 8 /* counts up with every change of what is passed on, or of what its helpers are asked */
+#define HANDOVER_PATIENCE_MS 60000
+#define HANDOVER_DEADLINE_MS 5000 /* for all of it */
+#define HANDOVER_RINGS_AT_ONCE 128
 
-enum estate_kind { ESTATE_HEAD = 1, ESTATE_RINGS, ESTATE_TARGET, ESTATE_EVENTS, ESTATE_END };
-enum estate_has {
-	ESTATE_SYMBOLIZER = 1,
-	ESTATE_READERS = 2,
-	ESTATE_HAS = 2 /* how many there may be */,
-	ESTATE_LEAVING = 4
+enum handover_kind { HANDOVER_HEAD = 1, HANDOVER_RINGS, HANDOVER_TARGET, HANDOVER_EVENTS, HANDOVER_END };
+enum handover_flags {
+	HANDOVER_SYMBOLIZER = 1,
+	HANDOVER_READERS = 2,
+	HANDOVER_HAS = 2 /* how many there may be */,
+	HANDOVER_LEAVING = 4
 };
 
-struct estate_item {
+struct handover_item {
 	uint32_t kind, n; /* n: of rings or events in this item */
 	union {
 		struct {
 			uint32_t layout; /* of all of this */
 			int32_t pid;
-			uint32_t has; /* mask of enum estate_has; LEAVING: it is to be replaced (ORDER_PARK) */
+			uint32_t has; /* mask of enum handover_flags; LEAVING: it is to be replaced (ORDER_PARK) */
 			uint32_t rings;
 			uint64_t ring_size;
 		} head;
-		int32_t cpus[ESTATE_RINGS_AT_ONCE];
+		int32_t cpus[HANDOVER_RINGS_AT_ONCE];
 		struct {
 			uint32_t number;
 			struct target_desc desc;
@@ -48,14 +48,15 @@ struct estate_item {
 };
 
 /* Listens at "<control>.estate", for root or who we are now; descriptor or -errno. */
-int estate_listen(const char *control);
+int handover_listen(const char *control);
 /* Connected to a worker that has nobody; -ENOENT, -ECONNREFUSED: there is none. */
-int estate_connect(const char *control);
+int handover_connect(const char *control);
 
 /*
  * The worker's side: everything to `sock`, and the far end of its new channel. `connect_target` makes a new connection
  * for a target and returns its far end (taken). 0; -errno: whoever asked has not got it.
  */
-int estate_give(struct engine *g, int sock, int channel, int (*connect_target)(void *arg, struct target *t), void *arg);
+int handover_send(
+	struct engine *g, int sock, int channel, int (*connect_target)(void *arg, struct target *t), void *arg);
 /* The supervisor's: rings, helpers, targets and the worker, into `s` and its engine. -errno: all is as before. */
-int estate_take(struct supervisor *s, int sock, struct err *e);
+int handover_receive(struct supervisor *s, int sock, struct err *e);

@@ -1,6 +1,6 @@
 /*
- * dwarf_cursor - reading DWARF's own encodings out of hostile bytes (DWARF 5, 7.6; LSB core, "DWARF Extensions"), and the
- * numbers of x86-64's registers (psABI, figure 3.36).
+ * dwarf_cursor - reading DWARF's own encodings out of hostile bytes (DWARF 5, 7.6; LSB core, "DWARF Extensions"), and
+ * the numbers of x86-64's registers (psABI, figure 3.36).
  */
 #pragma once
 
@@ -35,17 +35,17 @@ enum dwarf_reg {
 
 /* A place in a section; running over the end or meeting something refused sets `bad`, and all reads are 0 from then on.
  */
-struct dwarf_reader {
+struct dwarf_cursor {
 	const uint8_t *p, *end;
 	bool bad;
 };
 
-static inline struct dwarf_reader dwarf_read(const uint8_t *data, uint64_t size)
+static inline struct dwarf_cursor dwarf_read(const uint8_t *data, uint64_t size)
 {
-	return (struct dwarf_reader){data, data ? data + size : NULL, !data};
+	return (struct dwarf_cursor){data, data ? data + size : NULL, !data};
 }
 
-static inline const uint8_t *dwarf_take(struct dwarf_reader *r, uint64_t n)
+static inline const uint8_t *dwarf_take(struct dwarf_cursor *r, uint64_t n)
 {
 	if (r->bad || n > (uint64_t)(r->end - r->p)) {
 		r->bad = true;
@@ -55,7 +55,7 @@ static inline const uint8_t *dwarf_take(struct dwarf_reader *r, uint64_t n)
 	return r->p - n;
 }
 
-static inline uint8_t dwarf_u8(struct dwarf_reader *r)
+static inline uint8_t dwarf_u8(struct dwarf_cursor *r)
 {
 	if (r->bad || r->p == r->end) {
 		r->bad = true;
@@ -65,7 +65,7 @@ static inline uint8_t dwarf_u8(struct dwarf_reader *r)
 }
 
 /* Little-endian, of 1, 2, 4 or 8 bytes. */
-static inline uint64_t dwarf_uint(struct dwarf_reader *r, unsigned size)
+static inline uint64_t dwarf_uint(struct dwarf_cursor *r, unsigned size)
 {
 	const uint8_t *p = dwarf_take(r, size);
 	uint64_t v = 0;
@@ -74,7 +74,7 @@ static inline uint64_t dwarf_uint(struct dwarf_reader *r, unsigned size)
 	return v;
 }
 
-static inline int64_t dwarf_sint(struct dwarf_reader *r, unsigned size)
+static inline int64_t dwarf_sint(struct dwarf_cursor *r, unsigned size)
 {
 	uint64_t v = dwarf_uint(r, size);
 	unsigned unused = 64 - 8 * size;
@@ -83,7 +83,7 @@ static inline int64_t dwarf_sint(struct dwarf_reader *r, unsigned size)
 
 /* LEB128, at most the 64 bits that the evaluator has. *ret_bits: how many were there. */
 static __attribute__((noinline, unused)) uint64_t dwarf_leb(
-	struct dwarf_reader *r, unsigned *ret_bits, bool *ret_negative)
+	struct dwarf_cursor *r, unsigned *ret_bits, bool *ret_negative)
 {
 	uint64_t v = 0;
 	for (unsigned shift = 0; shift < 70; shift += 7) {
@@ -102,7 +102,7 @@ static __attribute__((noinline, unused)) uint64_t dwarf_leb(
 	return 0;
 }
 
-static inline uint64_t dwarf_uleb(struct dwarf_reader *r)
+static inline uint64_t dwarf_uleb(struct dwarf_cursor *r)
 {
 	unsigned bits;
 	bool negative;
@@ -111,7 +111,7 @@ static inline uint64_t dwarf_uleb(struct dwarf_reader *r)
 	return dwarf_leb(r, &bits, &negative);
 }
 
-static inline int64_t dwarf_sleb(struct dwarf_reader *r)
+static inline int64_t dwarf_sleb(struct dwarf_cursor *r)
 {
 	unsigned bits;
 	bool negative;

@@ -14,15 +14,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct reader {
+struct hook_input {
 	int sock;
-	int files[FILES_OPEN_MAX]; /* -1: free */
+	int files[TARGET_FILES_OPEN_MAX]; /* -1: free */
 };
 
 /* What is sent at once: an answer, and bytes behind it. */
 static struct {
 	struct reader_answer head;
-	char bytes[FILES_AT_ONCE];
+	char bytes[TARGET_FILES_AT_ONCE];
 } out;
 
 static struct {
@@ -67,13 +67,13 @@ static int identify(int fd, struct file_id *ret)
 	return r < 0 ? r : fd;
 }
 
-int files_open_here(int tree, const char *path, bool no_links, struct file_id *ret)
+int target_files_open_here(int tree, const char *path, bool no_links, struct file_id *ret)
 {
 	return identify(file_open_for_profiler(tree, path, no_links), ret);
 }
 
 /* The file opener may be the target's own user's: anything can come. No answer is as if there were no file opener. */
-int files_open_there(int sock, const char *path, bool no_links, int64_t deadline, struct file_id *ret)
+int target_files_open_there(int sock, const char *path, bool no_links, int64_t deadline, struct file_id *ret)
 {
 	int fd = file_opener_ask(sock, path, no_links, deadline);
 	if (fd == -EPIPE || fd == -ETIMEDOUT)
@@ -100,12 +100,12 @@ static int take_passed(int tree, int *passed, struct file_id *ret)
 
 /* --- answers -------------------------------------------------------------------------------------------- */
 
-static int place_for(const struct reader *r)
+static int place_for(const struct hook_input *r)
 {
 	int i = 0;
-	while (i < FILES_OPEN_MAX && r->files[i] >= 0)
+	while (i < TARGET_FILES_OPEN_MAX && r->files[i] >= 0)
 		i++;
-	return i < FILES_OPEN_MAX ? i : -EMFILE;
+	return i < TARGET_FILES_OPEN_MAX ? i : -EMFILE;
 }
 
 static int read_into(int fd, uint64_t offset, size_t size)
@@ -116,32 +116,34 @@ static int read_into(int fd, uint64_t offset, size_t size)
 	return (int)n;
 }
 
-static int do_open(struct reader *r, int tree, int *passed)
+static int do_open(struct hook_input *r, int tree, int *passed)
 {
 	int place = place_for(r);
 	if (place < 0)
 		return place;
-	int fd = in.head.asks ? files_open_there(*passed, in.path, in.head.no_links, INT64_MAX, &out.head.id)
-			      : files_open_here(tree, in.path, in.head.no_links, &out.head.id);
+	int fd = in.head.asks ? target_files_open_there(*passed, in.path, in.head.no_links, INT64_MAX, &out.head.id)
+			      : target_files_open_here(tree, in.path, in.head.no_links, &out.head.id);
 	if (fd == -EACCES && !in.head.asks && (fd = take_passed(tree, passed, &out.head.id)) >= 0)
 		out.head.passed = 1;
 	if (fd < 0)
 		return fd;
 	r->files[place] = fd;
-	out.head.eof = read_into(fd, 0, FILES_BEGINNING_MAX) < 0 ? 0 : out.head.bytes < FILES_BEGINNING_MAX;
+	out.head.eof =
+		read_into(fd, 0, TARGET_FILES_BEGINNING_MAX) < 0 ? 0 : out.head.bytes < TARGET_FILES_BEGINNING_MAX;
 	return place;
 }
 
-static int answer(struct reader *r, int *fds)
+static int answer(struct hook_input *r, int *fds)
 {
 	uint32_t handle = in.head.handle;
-	bool open = handle < FILES_OPEN_MAX && r->files[handle] >= 0;
+	bool open = handle < TARGET_FILES_OPEN_MAX && r->files[handle] >= 0;
 	switch (in.head.kind) {
 	case READER_OPEN:
 		return do_open(r, fds[0], &fds[1]);
 	case READER_READ:
-		return open && in.head.size <= FILES_AT_ONCE ? read_into(r->files[handle], in.head.offset, in.head.size)
-							     : -EBADF;
+		return open && in.head.size <= TARGET_FILES_AT_ONCE
+			       ? read_into(r->files[handle], in.head.offset, in.head.size)
+			       : -EBADF;
 	case READER_CLOSE:
 		if (open)
 			r->files[handle] = fd_close(r->files[handle]);
@@ -153,20 +155,20 @@ static int answer(struct reader *r, int *fds)
 	return -EINVAL;
 }
 
-static bool say(const struct reader *r)
+static bool say(const struct hook_input *r)
 {
 	return fd_send(r->sock, &out, sizeof(out.head) + out.head.bytes, NULL, 0) == 0;
 }
 
 /* With it goes our /proc/PID/stat, where there is one: the process that waits sees there whether we wait for a CPU. */
-static bool say_ready(const struct reader *r)
+static bool say_ready(const struct hook_input *r)
 {
 	fd_auto stat = fd_open_beneath(AT_FDCWD, "/proc/self/stat", O_RDONLY); /* we are in "/" */
 	return fd_send(r->sock, &out, sizeof(out.head), &stat, stat >= 0) == 0;
 }
 
 /* False: whoever asked has gone. */
-static bool answer_next(struct reader *r)
+static bool answer_next(struct hook_input *r)
 {
 	int fds[2] = {-1, -1};
 	size_t n = 0;
@@ -185,11 +187,11 @@ static bool answer_next(struct reader *r)
 	return say(r);
 }
 
-void files_reader(int sock)
+void target_files_reader(int sock)
 {
 	struct err e = {0};
-	struct reader r = {.sock = sock};
-	for (int i = 0; i < FILES_OPEN_MAX; i++)
+	struct hook_input r = {.sock = sock};
+	for (int i = 0; i < TARGET_FILES_OPEN_MAX; i++)
 		r.files[i] = -1;
 	fd_close_all_but(&sock, 1);
 	prctl(PR_SET_NAME, "pilliond-files"); /* a person may want to know which one hangs */

@@ -72,20 +72,21 @@ static int step(struct unpacking *u)
 
 static size_t limit_for(uint64_t size)
 {
-	uint64_t limit = size > DEBUGDATA_MAX / DEBUGDATA_RATIO ? DEBUGDATA_MAX : size * DEBUGDATA_RATIO;
-	return limit > DEBUGDATA_SMALL ? (size_t)limit : DEBUGDATA_SMALL;
+	uint64_t limit =
+		size > MINIDEBUGINFO_MAX / MINIDEBUGINFO_RATIO ? MINIDEBUGINFO_MAX : size * MINIDEBUGINFO_RATIO;
+	return limit > MINIDEBUGINFO_SMALL ? (size_t)limit : MINIDEBUGINFO_SMALL;
 }
 
 static int unpack(struct unpacking *u)
 {
-	int r = lzma_stream_decoder(&u->lzma, DEBUGDATA_MAX, 0) == LZMA_OK ? 1 : -ENOMEM;
+	int r = lzma_stream_decoder(&u->lzma, MINIDEBUGINFO_MAX, 0) == LZMA_OK ? 1 : -ENOMEM;
 	while (r == 1)
 		r = step(u);
 	lzma_end(&u->lzma);
 	return r;
 }
 
-int debugdata_unpack(
+int minidebuginfo_unpack(
 	struct elf_source src, uint64_t offset, uint64_t size, uint8_t **ret, size_t *ret_size, struct err *e)
 {
 	struct unpacking *u = calloc(1, sizeof(*u));

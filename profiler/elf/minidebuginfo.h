@@ -8,10 +8,10 @@
 
 #include "profiler/elf/elf.h"
 
-#define DEBUGDATA_MAX (64u << 20)  /* bytes of what was packed; also of the decoder's own memory */
-#define DEBUGDATA_RATIO 32	   /* nor more than so many for each packed one; 4 to 8 are usual */
-#define DEBUGDATA_SMALL (1u << 20) /* but that many always */
+#define MINIDEBUGINFO_MAX (64u << 20)  /* bytes of what was packed; also of the decoder's own memory */
+#define MINIDEBUGINFO_RATIO 32	       /* nor more than so many for each packed one; 4 to 8 are usual */
+#define MINIDEBUGINFO_SMALL (1u << 20) /* but that many always */
 
 /* malloc'ed. -EBADMSG: not xz, damaged or cut; -EFBIG: over a limit above; or the errno of a read. */
-int debugdata_unpack(
+int minidebuginfo_unpack(
 	struct elf_source src, uint64_t offset, uint64_t size, uint8_t **ret, size_t *ret_size, struct err *e);

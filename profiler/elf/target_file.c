@@ -18,7 +18,7 @@
 #define READY_PAUSE (2 * NSEC_PER_SEC)	     /* after one that was not */
 #define ALIGNED (32u << 10)		     /* where a short read begins: what lies around it is mostly wanted next */
 
-struct files {
+struct target_files {
 	int server, sock; /* sock: of the reader; -1: none is asked for */
 	int alive;	  /* a pipe: the server kills the reader when its read end is closed */
 	uint32_t reader;  /* number of the reader */
@@ -33,13 +33,13 @@ struct files {
 	bool eof;
 	struct {
 		struct reader_answer head;
-		uint8_t bytes[FILES_AT_ONCE];
+		uint8_t bytes[TARGET_FILES_AT_ONCE];
 	} in;
 };
 
 /* --- a reader ------------------------------------------------------------------------------------------- */
 
-static void leave(struct files *s)
+static void leave(struct target_files *s)
 {
 	s->sock = fd_close(s->sock);
 	s->alive = fd_close(s->alive);
@@ -48,7 +48,7 @@ static void leave(struct files *s)
 	s->ready = false;
 }
 
-static int ask_for_reader(struct files *s)
+static int ask_for_reader(struct target_files *s)
 {
 	int pair[2], pipe[2];
 	if (s->broken)
@@ -75,7 +75,7 @@ static int ask_for_reader(struct files *s)
 }
 
 /* Nobody can be asked: of that there is one line, however many files are wanted. */
-static int without_reader(struct files *s, const char *reason)
+static int without_reader(struct target_files *s, const char *reason)
 {
 	s->again = clock_now() + READY_PAUSE;
 	if (!s->told)
@@ -93,7 +93,7 @@ static bool is_untaken(int sock)
 }
 
 /* It is on a CPU or waits for one, not for a file system (proc_pid_stat(5): state, behind the name in parentheses). */
-static bool is_runnable(const struct files *s)
+static bool is_runnable(const struct target_files *s)
 {
 	char text[64] = "";
 	const ssize_t n = s->stat < 0 ? -1 : pread(s->stat, text, sizeof(text) - 1, 0);
@@ -102,20 +102,20 @@ static bool is_runnable(const struct files *s)
 }
 
 /*
- * 1: there is something to hear; 0: it has been waited for so long; -errno. *ret_busy: how long, in turns (FILES_TURN),
- * since the reader took the question, without turns at the end of which it was runnable, or waited for a file opener
- * that had not taken its question from `asked`.
+ * 1: there is something to hear; 0: it has been waited for so long; -errno. *ret_busy: how long, in turns
+ * (TARGET_FILES_TURN), since the reader took the question, without turns at the end of which it was runnable, or waited
+ * for a file opener that had not taken its question from `asked`.
  */
-static int wait_for_reader(const struct files *s, int asked, int64_t patience, int64_t *ret_busy)
+static int wait_for_reader(const struct target_files *s, int asked, int64_t patience, int64_t *ret_busy)
 {
-	const int64_t end = deadline_in(FILES_WAIT_MAX);
+	const int64_t end = deadline_in(TARGET_FILES_WAIT_MAX);
 	*ret_busy = 0;
 	while (*ret_busy < patience && clock_now() < end) {
 		int64_t begin = clock_now();
-		int r = fd_wait(s->sock, POLLIN, begin + FILES_TURN);
+		int r = fd_wait(s->sock, POLLIN, begin + TARGET_FILES_TURN);
 		int64_t took = clock_now() - begin;
 		if (r != 0 || !(is_untaken(s->sock) || is_untaken(asked) || is_runnable(s)))
-			*ret_busy += took < FILES_TURN ? took : FILES_TURN;
+			*ret_busy += took < TARGET_FILES_TURN ? took : TARGET_FILES_TURN;
 		if (r != 0)
 			return r;
 	}
@@ -123,7 +123,7 @@ static int wait_for_reader(const struct files *s, int asked, int64_t patience, i
 }
 
 /* Whole answers of the size that they say; -EPIPE: it ended; -ETIMEDOUT; -EBUSY: there was no CPU for it. */
-static int hear(struct files *s, int asked, int64_t patience, int64_t *ret_busy)
+static int hear(struct target_files *s, int asked, int64_t patience, int64_t *ret_busy)
 {
 	size_t n = 0;
 	int r = wait_for_reader(s, asked, patience, ret_busy);
@@ -141,7 +141,7 @@ static int hear(struct files *s, int asked, int64_t patience, int64_t *ret_busy)
 }
 
 /* The time that a process takes to be there is not the target's. */
-static int have_reader(struct files *s)
+static int have_reader(struct target_files *s)
 {
 	int64_t unused;
 	if (!s->ready && clock_now() < s->again) /* an attempt does not prolong the pause */
@@ -159,7 +159,7 @@ static int have_reader(struct files *s)
 }
 
 /* A reader whose server has ended is killed by nobody, should it hang: no file is asked of it any more. */
-void files_connect(struct files *s, int sock)
+void target_files_connect(struct target_files *s, int sock)
 {
 	leave(s);
 	fd_close(s->server);
@@ -170,25 +170,25 @@ void files_connect(struct files *s, int sock)
 	ask_for_reader(s);
 }
 
-int files_new(int sock, struct files **ret)
+int target_files_new(int sock, struct target_files **ret)
 {
-	struct files *s = calloc(1, sizeof(*s));
+	struct target_files *s = calloc(1, sizeof(*s));
 	if (!s) {
 		fd_close(sock);
 		return -ENOMEM;
 	}
 	s->server = s->sock = s->alive = s->stat = -1;
-	files_connect(s, sock);
+	target_files_connect(s, sock);
 	*ret = s;
 	return 0;
 }
 
-int files_socket(const struct files *s)
+int target_files_socket(const struct target_files *s)
 {
 	return s->server;
 }
 
-struct files *files_free(struct files *s)
+struct target_files *target_files_free(struct target_files *s)
 {
 	if (s) {
 		leave(s);
@@ -198,27 +198,28 @@ struct files *files_free(struct files *s)
 	return NULL;
 }
 
-bool files_broken(const struct files *s)
+bool target_files_broken(const struct target_files *s)
 {
 	return s->broken || s->told;
 }
 
 /* --- what a target may cost ----------------------------------------------------------------------------- */
 
-static bool has_credit(struct files_account *a)
+static bool has_credit(struct target_files_account *a)
 {
 	int64_t now = clock_now();
-	if (a->late < FILES_LATE_MAX && now >= a->again && a->spent < FILES_CREDIT + (now - a->born) / FILES_SHARE)
+	if (a->late < TARGET_FILES_LATE_MAX && now >= a->again &&
+		a->spent < TARGET_FILES_CREDIT + (now - a->born) / TARGET_FILES_SHARE)
 		return true;
 	a->silent = true;
 	return false;
 }
 
-static void was_late(struct files_account *a)
+static void was_late(struct target_files_account *a)
 {
 	a->late++;
 	a->silent = true;
-	a->again = clock_now() + FILES_LATE_PAUSE;
+	a->again = clock_now() + TARGET_FILES_LATE_PAUSE;
 	if (!a->told)
 		log_line(LOG_WARNING, "target=%s outcome=\"files are not read\" reason=\"%s\"", a->name,
 			a->fault ? a->fault : "its file system does not answer");
@@ -229,7 +230,7 @@ static void was_late(struct files_account *a)
  * begin. */
 static int64_t cost(int64_t waited, uint64_t took)
 {
-	const int64_t least = waited / FILES_BELIEVED;
+	const int64_t least = waited / TARGET_FILES_BELIEVED;
 	return took >= (uint64_t)waited ? waited : (int64_t)took > least ? (int64_t)took : least;
 }
 
@@ -237,14 +238,14 @@ static int64_t cost(int64_t waited, uint64_t took)
  * One question, its answer in s->in. An answer that is late, wrong or none ends the reader: what it still has open goes
  * with it. asked: where the reader asks further, -1: nowhere.
  */
-static int ask_further(
-	struct files *s, struct files_account *a, const void *request, size_t size, const int *fds, size_t n, int asked)
+static int ask_further(struct target_files *s, struct target_files_account *a, const void *request, size_t size,
+	const int *fds, size_t n, int asked)
 {
 	int64_t busy = 0;
 	s->n = 0;
 	int r = fd_send(s->sock, request, size, fds, n);
 	if (r == 0)
-		r = hear(s, asked, FILES_DEADLINE, &busy);
+		r = hear(s, asked, TARGET_FILES_DEADLINE, &busy);
 	a->spent += r == 0 ? cost(busy, s->in.head.took) : busy;
 	if (r == 0)
 		return 0;
@@ -258,7 +259,8 @@ static int ask_further(
 	return r;
 }
 
-static int ask(struct files *s, struct files_account *a, const void *request, size_t size, const int *fds, size_t n)
+static int ask(struct target_files *s, struct target_files_account *a, const void *request, size_t size, const int *fds,
+	size_t n)
 {
 	return ask_further(s, a, request, size, fds, n, -1);
 }
@@ -266,7 +268,7 @@ static int ask(struct files *s, struct files_account *a, const void *request, si
 /* --- files ---------------------------------------------------------------------------------------------- */
 
 /* What came with the answer is what the next reads are of. */
-static void keep(struct files *s, uint32_t handle, uint64_t offset, bool eof)
+static void keep(struct target_files *s, uint32_t handle, uint64_t offset, bool eof)
 {
 	s->handle = handle;
 	s->offset = offset;
@@ -275,8 +277,8 @@ static void keep(struct files *s, uint32_t handle, uint64_t offset, bool eof)
 }
 
 /* asked: a socket where the reader asks the file opener; -1: it opens the file itself. */
-static int open_once(struct files *s, const struct files_place *p, struct files_account *a, const char *path, int asked,
-	struct file *ret)
+static int open_once(struct target_files *s, const struct target_files_place *p, struct target_files_account *a,
+	const char *path, int asked, struct file *ret)
 {
 	struct {
 		struct reader_request head;
@@ -293,7 +295,7 @@ static int open_once(struct files *s, const struct files_place *p, struct files_
 	const struct reader_answer *got = &s->in.head;
 	if (got->result < 0)
 		return got->result > -4096 ? got->result : -EBADMSG;
-	if (got->result >= FILES_OPEN_MAX || got->bytes > FILES_BEGINNING_MAX ||
+	if (got->result >= TARGET_FILES_OPEN_MAX || got->bytes > TARGET_FILES_BEGINNING_MAX ||
 		(got->passed && (asked >= 0 || p->passed < 0))) {
 		leave(s);
 		return -EBADMSG;
@@ -312,8 +314,8 @@ static int open_once(struct files *s, const struct files_place *p, struct files_
 }
 
 /* A reader that ended while nobody looked is no reason to do without. */
-static int open_by_reader(struct files *s, const struct files_place *p, struct files_account *a, const char *path,
-	int asked, struct file *ret)
+static int open_by_reader(struct target_files *s, const struct target_files_place *p, struct target_files_account *a,
+	const char *path, int asked, struct file *ret)
 {
 	int r = -EPIPE;
 	if (!has_credit(a))
@@ -335,16 +337,16 @@ static int open_by_reader(struct files *s, const struct files_place *p, struct f
 static bool takes_nothing(int sock)
 {
 	int bytes = 0;
-	return ioctl(sock, SIOCOUTQ, &bytes) < 0 || bytes > FILES_OPENER_QUEUE;
+	return ioctl(sock, SIOCOUTQ, &bytes) < 0 || bytes > TARGET_FILES_OPENER_QUEUE;
 }
 
-int files_opener_connect(struct files_opener *o)
+int target_files_opener_connect(struct target_files_opener *o)
 {
 	if (!o || o->sock < 0 || !has_credit(&o->account))
 		return -EACCES;
 	if (takes_nothing(o->sock)) {
 		was_late(&o->account);
-		if (o->account.late >= FILES_LATE_MAX)
+		if (o->account.late >= TARGET_FILES_LATE_MAX)
 			o->sock = fd_close(o->sock);
 		return -EACCES;
 	}
@@ -357,33 +359,33 @@ int files_opener_connect(struct files_opener *o)
 }
 
 /* The reader waits for the file opener. What that does not open stays what it was: not for us to read. */
-static int open_by_opener(
-	struct files *s, const struct files_place *p, struct files_account *a, const char *path, struct file *ret)
+static int open_by_opener(struct target_files *s, const struct target_files_place *p, struct target_files_account *a,
+	const char *path, struct file *ret)
 {
-	struct files_opener *o = p->opener;
-	fd_auto asked = files_opener_connect(o);
+	struct target_files_opener *o = p->opener;
+	fd_auto asked = target_files_opener_connect(o);
 	if (asked < 0)
 		return -EACCES;
 	int r = open_by_reader(s, p, &o->account, path, asked, ret);
 	if (r == 0)
 		ret->account = a; /* it is its file system that is read from here on */
-	if (o->account.late >= FILES_LATE_MAX)
+	if (o->account.late >= TARGET_FILES_LATE_MAX)
 		o->sock = fd_close(o->sock);
 	return r == -ETIMEDOUT ? -EACCES : r;
 }
 
-int files_open(
-	struct files *s, const struct files_place *p, struct files_account *a, const char *path, struct file *ret)
+int target_files_open(struct target_files *s, const struct target_files_place *p, struct target_files_account *a,
+	const char *path, struct file *ret)
 {
 	int r = open_by_reader(s, p, a, path, -1, ret);
 	return r == -EACCES && p->opener ? open_by_opener(s, p, a, path, ret) : r;
 }
 
 /* At least one byte of the file at `off` to s->in, or none: it ends there. */
-static int fetch(struct files *s, const struct file *f, size_t size, uint64_t off)
+static int fetch(struct target_files *s, const struct file *f, size_t size, uint64_t off)
 {
-	struct reader_request q = {.kind = READER_READ, .handle = f->handle, .size = FILES_AT_ONCE};
-	q.offset = size < FILES_AT_ONCE / 2 ? off & ~(uint64_t)(ALIGNED - 1) : off;
+	struct reader_request q = {.kind = READER_READ, .handle = f->handle, .size = TARGET_FILES_AT_ONCE};
+	q.offset = size < TARGET_FILES_AT_ONCE / 2 ? off & ~(uint64_t)(ALIGNED - 1) : off;
 	if (!has_credit(f->account))
 		return -ETIMEDOUT;
 	int r = ask(s, f->account, &q, sizeof(q), NULL, 0);
@@ -395,14 +397,14 @@ static int fetch(struct files *s, const struct file *f, size_t size, uint64_t of
 	return 0;
 }
 
-static bool is_kept(const struct files *s, const struct file *f, uint64_t off)
+static bool is_kept(const struct target_files *s, const struct file *f, uint64_t off)
 {
 	return s->n && s->handle == f->handle && off >= s->offset && off - s->offset < s->n;
 }
 
 static ssize_t read_some(const struct file *f, void *buf, size_t size, uint64_t off)
 {
-	struct files *s = f->files;
+	struct target_files *s = f->files;
 	if (s->reader != f->reader || s->sock < 0)
 		return f->account->silent ? -ETIMEDOUT : -ESTALE;
 	if (!is_kept(s, f, off)) {
@@ -436,7 +438,7 @@ ssize_t file_read(const struct file *f, void *buf, size_t size, uint64_t off)
 /* Waited for as well: it is this file system that may hang, not the next one. */
 void file_close(struct file *f)
 {
-	struct files *s = f->files;
+	struct target_files *s = f->files;
 	struct reader_request q = {.kind = READER_CLOSE, .handle = f->handle};
 	if (s && s->reader == f->reader && s->sock >= 0)
 		ask(s, f->account, &q, sizeof(q), NULL, 0);
@@ -445,7 +447,7 @@ void file_close(struct file *f)
 	f->fd = -1;
 }
 
-bool files_close_passed(struct files *s, struct files_account *a, int fd)
+bool target_files_close_passed(struct target_files *s, struct target_files_account *a, int fd)
 {
 	struct reader_request q = {.kind = READER_CLOSE_PASSED};
 	if (fd < 0)

@@ -3,20 +3,21 @@
  *
  * A tenant's file system may be FUSE or NFS: open, read and even close may never return, and nothing interrupts them.
  * So pilliond holds no descriptor of a target's file. A *reader* opens, reads and closes them: a process that the
- * symbolizer's server (profiler/symbol/symbolizer_client.h) forks, in a seccomp role of its own; it is asked through a socket,
- * one thing at a time, and the process that asks waits for FILES_DEADLINE, as counted below. A reader that is late is
- * left alone, which makes the server kill it, and another one is asked for at the next need.
+ * symbolizer's server (profiler/symbol/symbolizer_client.h) forks, in a seccomp role of its own; it is asked through a
+ * socket, one thing at a time, and the process that asks waits for TARGET_FILES_DEADLINE, as counted below. A reader
+ * that is late is left alone, which makes the server kill it, and another one is asked for at the next need.
  *
  * On a busy machine a process waits longer for a CPU than a file system takes to answer. So time counts against a
  * target only from when the reader has taken the request from its socket, and while it sleeps: what it waits for then
  * is the file system (state S or D; runnable it is R). Between two looks of the process that waits it counts for
- * FILES_TURN at most, however late that process gets the CPU itself. At FILES_WAIT_MAX the wait is over in any case;
- * the target does not pay for it then, and no reader is asked for a while. Where the reader waits for a file opener,
- * time counts from when that has taken the question; it pays for FILES_WAIT_MAX as well, as it may never take it.
+ * TARGET_FILES_TURN at most, however late that process gets the CPU itself. At TARGET_FILES_WAIT_MAX the wait is over
+ * in any case; the target does not pay for it then, and no reader is asked for a while. Where the reader waits for a
+ * file opener, time counts from when that has taken the question; it pays for TARGET_FILES_WAIT_MAX as well, as it may
+ * never take it.
  *
- * A target has a credit (struct files_account): two answers that never came, or FILES_CREDIT of waiting and a part of
- * the time that passes, and its files are not opened any more. What a reader says is untrusted: it is of the kind asked
- * for and no longer, or the reader is left alone.
+ * A target has a credit (struct target_files_account): two answers that never came, or TARGET_FILES_CREDIT of waiting
+ * and a part of the time that passes, and its files are not opened any more. What a reader says is untrusted: it is of
+ * the kind asked for and no longer, or the reader is left alone.
  */
 #pragma once
 
@@ -30,18 +31,20 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define FILES_DEADLINE (200 * NSEC_PER_MSEC) /* of an answer */
-#define FILES_TURN (20 * NSEC_PER_MSEC)	     /* of waiting, between two looks */
-#define FILES_WAIT_MAX (600 * NSEC_PER_MSEC) /* all in all: the process that waits has other work */
-#define FILES_LATE_MAX 2		     /* answers that did not come */
-#define FILES_OPENER_QUEUE (32 * 1024)	     /* bytes on their way to a file opener, by the kernel's count (SIOCOUTQ) */
-#define FILES_LATE_PAUSE (1 * NSEC_PER_SEC)  /* after the first: it may have been a moment's trouble */
-#define FILES_CREDIT (2 * NSEC_PER_SEC)
-#define FILES_SHARE 20		   /* of the time that passes, one part */
-#define FILES_BELIEVED 8	   /* a reader says how long it took: no less than this part of the waiting counts */
-#define FILES_OPEN_MAX 8	   /* of a reader, at once */
-#define FILES_AT_ONCE (128u << 10) /* bytes of an answer */
-#define FILES_BEGINNING_MAX (32u << 10) /* come with what was opened: the headers, mostly all of a small file */
+#define TARGET_FILES_DEADLINE (200 * NSEC_PER_MSEC) /* of an answer */
+#define TARGET_FILES_TURN (20 * NSEC_PER_MSEC)	    /* of waiting, between two looks */
+#define TARGET_FILES_WAIT_MAX (600 * NSEC_PER_MSEC) /* all in all: the process that waits has other work */
+#define TARGET_FILES_LATE_MAX 2			    /* answers that did not come */
+#define TARGET_FILES_OPENER_QUEUE                                                                                      \
+	(32 * 1024) /* bytes on their way to a file opener, by the kernel's count (SIOCOUTQ) */
+#define TARGET_FILES_LATE_PAUSE (1 * NSEC_PER_SEC) /* after the first: it may have been a moment's trouble */
+#define TARGET_FILES_CREDIT (2 * NSEC_PER_SEC)
+#define TARGET_FILES_SHARE 20	/* of the time that passes, one part */
+#define TARGET_FILES_BELIEVED 8 /* a reader says how long it took: no less than this part of the waiting counts */
+#define TARGET_FILES_OPEN_MAX 8 /* of a reader, at once */
+#define TARGET_FILES_AT_ONCE (128u << 10)      /* bytes of an answer */
+#define TARGET_FILES_BEGINNING_MAX (32u << 10) /* come with what was opened: the headers, mostly all of a small file   \
+						*/
 
 /* Which file it is, as it was when it was opened. */
 struct file_id {
@@ -50,41 +53,42 @@ struct file_id {
 };
 bool file_id_equal(const struct file_id *a, const struct file_id *b);
 
-struct files;
-struct files_account {	     /* of a target, or of the host */
-	const char *name;    /* for the log */
-	int64_t born, spent; /* clock_now() when it came; ns waited for answers, as FILES_TURN counts them */
-	int64_t again;	     /* not before */
-	unsigned late;	     /* answers that did not come */
-	bool told, silent;   /* it was logged; files were not opened or read to their end for it */
-	const char *fault;   /* what is said of it then; NULL: its file system does not answer */
+struct target_files;
+struct target_files_account { /* of a target, or of the host */
+	const char *name;     /* for the log */
+	int64_t born, spent;  /* clock_now() when it came; ns waited for answers, as TARGET_FILES_TURN counts them */
+	int64_t again;	      /* not before */
+	unsigned late;	      /* answers that did not come */
+	bool told, silent;    /* it was logged; files were not opened or read to their end for it */
+	const char *fault;    /* what is said of it then; NULL: its file system does not answer */
 };
 
 /*
  * The file opener of a target (shim/attach/file_opener.h). It may be late by itself, being the target's user's: that is
  * not its file system's fault, so it has an account of its own. Without credit there it is not asked, and after
- * FILES_LATE_MAX answers that did not come it is let go; what everybody may read is read all the same.
+ * TARGET_FILES_LATE_MAX answers that did not come it is let go; what everybody may read is read all the same.
  */
-struct files_opener {
+struct target_files_opener {
 	int sock; /* -1: there is none, or none any more */
-	struct files_account account;
+	struct target_files_account account;
 	bool ended; /* it did, before it was let go */
 };
-#define FILES_OPENER(fd, target)                                                                                       \
-	((struct files_opener){.sock = (fd),                                                                           \
+#define TARGET_FILES_OPENER(fd, target)                                                                                \
+	((struct target_files_opener){.sock = (fd),                                                                    \
 		.account = {.name = (target),                                                                          \
 			.born = clock_now(),                                                                           \
 			.fault = "the process that opens what only their owner may read does not answer"}})
 /* A socket for one question; -EACCES: there is no file opener, or none to ask now. */
-int files_opener_connect(struct files_opener *o);
+int target_files_opener_connect(struct target_files_opener *o);
 
 /* A regular file, open. */
 struct file {
-	struct files *files; /* it is a reader's; NULL: it is `fd`, in this process */
-	struct files_account *account;
+	struct target_files *files; /* it is a reader's; NULL: it is `fd`, in this process */
+	struct target_files_account *account;
 	uint32_t handle, reader; /* the reader's number for it; which reader */
 	int fd; /* `path` lies beneath it (borrowed); where that is "", the file itself; -1: not open */
-	struct files_opener *opener; /* who opened it, and opens it again (borrowed); NULL: it is for anybody to open */
+	struct target_files_opener
+		*opener; /* who opened it, and opens it again (borrowed); NULL: it is for anybody to open */
 	char path[PATH_MAX];
 	struct file_id id;
 };
@@ -110,31 +114,32 @@ struct elf_source file_source(const struct file *f); /* borrows it */
  * `sock`, taken: the server asks it for readers (symbolizer_sockets.readers), or -1: nobody can be asked. The first one
  * is asked for at once.
  */
-int files_new(int sock, struct files **ret);
+int target_files_new(int sock, struct target_files **ret);
 /* The server is another one: no file of a reader of the last one is open any more. */
-void files_connect(struct files *s, int sock);
-int files_socket(const struct files *s);
-struct files *files_free(struct files *s); /* NULL is fine; no file of its readers is open any more */
+void target_files_connect(struct target_files *s, int sock);
+int target_files_socket(const struct target_files *s);
+struct target_files *target_files_free(
+	struct target_files *s); /* NULL is fine; no file of its readers is open any more */
 
-struct files_place {
+struct target_files_place {
 	int tree;   /* a directory; the descriptor was opened with O_PATH, so to close it calls no file system */
 	int passed; /* a file that is taken where the same one beneath the tree may not be opened; -1: none */
-	struct files_opener *opener; /* who is asked where a reader may not open it; NULL: nobody */
-	bool no_links;		     /* the last part of the path is no symbolic link */
+	struct target_files_opener *opener; /* who is asked where a reader may not open it; NULL: nobody */
+	bool no_links;			    /* the last part of the path is no symbolic link */
 };
 /*
  * Beneath the tree, which its path does not leave. -ETIMEDOUT: there was no answer, or there is no credit; -EPIPE:
  * there is no reader; -EACCES: nor does a file opener open it, if there is one; else as openat2(2), -EINVAL: no file
- * for a profiler (files_open_here).
+ * for a profiler (target_files_open_here).
  */
-int files_open(
-	struct files *s, const struct files_place *p, struct files_account *a, const char *path, struct file *ret);
+int target_files_open(struct target_files *s, const struct target_files_place *p, struct target_files_account *a,
+	const char *path, struct file *ret);
 /*
  * To close a descriptor that is a file of the target's calls its file system (FUSE: flush). A reader closes one first;
  * where that does not succeed ours stays open for good, and it is false.
  */
-bool files_close_passed(struct files *s, struct files_account *a, int fd);
-bool files_broken(const struct files *s); /* no reader could be had; until the server is another one */
+bool target_files_close_passed(struct target_files *s, struct target_files_account *a, int fd);
+bool target_files_broken(const struct target_files *s); /* no reader could be had; until the server is another one */
 
 /* --- the reader's side --- */
 
@@ -163,12 +168,12 @@ struct reader_answer {
 };
 
 /* Says an answer (which is nobody's) when it is ready, then answers until the other end is closed. */
-_Noreturn void files_reader(int sock);
+_Noreturn void target_files_reader(int sock);
 /*
  * For who opens a file himself: beneath a tree, as a reader does. fd or -errno. Only what a profiler has business with,
  * whoever asks (he may have been taken over): file_open_for_profiler. That is all that keeps a container's secrets from
  * him: the tree has their mounts (oci/isolation/namespaces.h). A file that begins as a program does is no secret.
  */
-int files_open_here(int tree, const char *path, bool no_links, struct file_id *ret);
+int target_files_open_here(int tree, const char *path, bool no_links, struct file_id *ret);
 /* The same by a file opener; sock: of file_opener_connect (borrowed). -EACCES: it has ended, or is late. */
-int files_open_there(int sock, const char *path, bool no_links, int64_t deadline, struct file_id *ret);
+int target_files_open_there(int sock, const char *path, bool no_links, int64_t deadline, struct file_id *ret);

@@ -10,27 +10,27 @@
 
 #define NAMED 4096 /* functions whose frames are known, by a part of their address */
 
-struct calling {
+struct calltree_counts {
 	struct target *t;
 	uint32_t event;
 	struct task *task;
 	struct who who;
 	struct named {
-		struct called_fn fn;
+		struct calltree_reader_fn fn;
 		struct frame frame;
 	} named[NAMED];
-	struct module *modules[CALLED_GONE_MAX]; /* that are gone from the process */
+	struct module *modules[CALLTREE_READER_GONE_MAX]; /* that are gone from the process */
 	size_t n_modules;
 	bool unknown;
 };
 
 /* One reference of each; false: there is no room. Whose it is already, it is once. */
-static bool keep(struct calling *c, struct module *m)
+static bool keep(struct calltree_counts *c, struct module *m)
 {
 	size_t i = 0;
 	while (i < c->n_modules && c->modules[i] != m)
 		i++;
-	const bool known = i < c->n_modules, room = i < CALLED_GONE_MAX;
+	const bool known = i < c->n_modules, room = i < CALLTREE_READER_GONE_MAX;
 	if (known || !room)
 		module_unref(m);
 	else
@@ -39,7 +39,7 @@ static bool keep(struct calling *c, struct module *m)
 }
 
 /* Of a module that is not there any more: where it was. */
-static struct frame gone_frame(struct calling *c, const struct called_fn *fn)
+static struct frame gone_frame(struct calltree_counts *c, const struct calltree_reader_fn *fn)
 {
 	struct frame ret = {.kind = FRAME_USER};
 	char line[TREE_TEXT_MAX];
@@ -48,27 +48,27 @@ static struct frame gone_frame(struct calling *c, const struct called_fn *fn)
 	snprintf(line, sizeof(line), "%s", fn->gone);
 	line[strcspn(line, "\n")] = 0; /* its build-id */
 	struct module *m;
-	if (maps_line(line, &start, &len, &offset, &key) != 1 || target_module(c->t, &key, target_open_file, &m) < 0 ||
-		!keep(c, m))
+	if (proc_maps_line(line, &start, &len, &offset, &key) != 1 ||
+		target_module(c->t, &key, target_open_file, &m) < 0 || !keep(c, m))
 		return ret;
 	ret.module = m;
 	ret.vaddr = module_vaddr(ret.module, fn->fn - start + offset);
 	return ret;
 }
 
-static struct frame find_frame(struct calling *c, const struct called_fn *fn)
+static struct frame find_frame(struct calltree_counts *c, const struct calltree_reader_fn *fn)
 {
 	if (fn->fn == TREE_FN_FULL)
 		return (struct frame){.kind = FRAME_SPECIAL, .name = frame_table_full};
 	if (c->t->plain)
 		return (struct frame){.kind = FRAME_USER, .vaddr = fn->fn};
 	const struct frame f =
-		fn->gone ? gone_frame(c, fn) : stack_frame(c->task, fn->fn, false, &c->t->engine->jit_room);
+		fn->gone ? gone_frame(c, fn) : sample_stack_frame(c->task, fn->fn, false, &c->t->engine->jit_room);
 	c->unknown |= !fn->gone && f.kind == FRAME_USER && !f.module;
 	return f;
 }
 
-static const struct frame *name(struct calling *c, const struct called_fn *fn)
+static const struct frame *name(struct calltree_counts *c, const struct calltree_reader_fn *fn)
 {
 	struct named *n = &c->named[(fn->fn >> 4 ^ fn->fn >> 16) % NAMED];
 	if (!n->fn.fn || n->fn.fn != fn->fn || n->fn.gone != fn->gone)
@@ -76,9 +76,9 @@ static const struct frame *name(struct calling *c, const struct called_fn *fn)
 	return &n->frame;
 }
 
-static void on_grown(void *arg, const struct called_fn *path, size_t n, uint64_t calls, uint64_t ns)
+static void on_grown(void *arg, const struct calltree_reader_fn *path, size_t n, uint64_t calls, uint64_t ns)
 {
-	struct calling *c = arg;
+	struct calltree_counts *c = arg;
 	struct frame frames[AGGREGATE_STACK_MAX];
 	for (size_t i = 0; i < n; i++)
 		frames[i] = *name(c, &path[i]);
@@ -87,10 +87,10 @@ static void on_grown(void *arg, const struct called_fn *path, size_t n, uint64_t
 	aggregate_add(c->t->counts[c->event], frames, n, &c->who, calls, ns);
 }
 
-int calling_count(struct called *of, struct target *t, uint32_t event, uint32_t pid, bool *ret_unknown)
+int calltree_count(struct calltree_reader *of, struct target *t, uint32_t event, uint32_t pid, bool *ret_unknown)
 {
-	struct task *task = tasks_get(t->tasks, pid);
-	struct calling *c = task ? calloc(1, sizeof(*c)) : NULL;
+	struct task *task = process_table_get(t->tasks, pid);
+	struct calltree_counts *c = task ? calloc(1, sizeof(*c)) : NULL;
 	if (!c)
 		return -ENOMEM;
 	c->t = t;
@@ -98,7 +98,7 @@ int calling_count(struct called *of, struct target *t, uint32_t event, uint32_t 
 	c->task = task;
 	c->who = (struct who){
 		.pid = pid, .tid = pid, .process = task->comm, .thread = "", .exe = task->exe, .labels = ""};
-	const int r = called_look(of, AGGREGATE_STACK_MAX - 1, on_grown, c);
+	const int r = calltree_reader_look(of, AGGREGATE_STACK_MAX - 1, on_grown, c);
 	if (r > 0)
 		task->sampled = t->saved.changed = true;
 	*ret_unknown = c->unknown;

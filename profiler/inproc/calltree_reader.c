@@ -16,14 +16,14 @@
 #define HZ_LEAST 1e8 /* of a CPU's clock */
 #define HZ_MOST 1e11
 
-struct called_node {
+struct calltree_reader_node {
 	uint64_t calls, ticks;
 	bool unsaved;
 };
 
 /* --- the memory -------------------------------------------------------------------------------------------- */
 
-static int read_at(const struct called *c, void *buf, size_t size, uint64_t at)
+static int read_at(const struct calltree_reader *c, void *buf, size_t size, uint64_t at)
 {
 	const ssize_t n = fd_pread_all(c->memory, buf, size, (off_t)at);
 	return n < 0 ? (int)n : (size_t)n == size ? 0 : -EPROTO;
@@ -40,7 +40,7 @@ static bool is_region(int memory, uint64_t *ret_size)
 	       st.st_blksize <= TREE_CHUNK; /* huge pages have large blocks */
 }
 
-static int read_header(const struct called *c, struct tree_header *ret)
+static int read_header(const struct calltree_reader *c, struct tree_header *ret)
 {
 	int r = read_at(c, ret, sizeof(*ret), 0);
 	if (r == 0 && (memcmp(ret->magic, TREE_MAGIC, sizeof(ret->magic)) != 0 || ret->version != TREE_VERSION ||
@@ -50,21 +50,21 @@ static int read_header(const struct called *c, struct tree_header *ret)
 	return r;
 }
 
-int called_open(struct called *c, int memory)
+int calltree_reader_open(struct calltree_reader *c, int memory)
 {
 	struct tree_header h;
-	called_close(c);
+	calltree_reader_close(c);
 	c->memory = memory;
 	int r = is_region(memory, &c->size) ? read_header(c, &h) : -EPROTO;
 	if (r < 0)
-		called_close(c);
+		calltree_reader_close(c);
 	c->cookie = r < 0 ? 0 : h.cookie;
 	c->pid = r < 0 ? 0 : h.pid;
 	c->born = r < 0 ? 0 : (int64_t)h.born;
 	return r;
 }
 
-static void free_nodes(struct called *c)
+static void free_nodes(struct calltree_reader *c)
 {
 	if (c->account)
 		*c->account -= c->n;
@@ -73,19 +73,19 @@ static void free_nodes(struct called *c)
 	c->n = 0;
 }
 
-void called_close(struct called *c)
+void calltree_reader_close(struct calltree_reader *c)
 {
 	c->memory = fd_close(c->memory);
 }
 
-void called_done(struct called *c)
+void calltree_reader_done(struct calltree_reader *c)
 {
-	called_close(c);
+	calltree_reader_close(c);
 	free_nodes(c);
-	*c = (struct called)CALLED_NONE;
+	*c = (struct calltree_reader)CALLTREE_READER_NONE;
 }
 
-void called_take(struct called *c, struct called *from)
+void calltree_reader_take(struct calltree_reader *c, struct calltree_reader *from)
 {
 	free_nodes(c);
 	if (c->memory < 0) {
@@ -100,14 +100,14 @@ void called_take(struct called *c, struct called *from)
 	from->n = 0;
 }
 
-static bool make_room(struct called *c, size_t n)
+static bool make_room(struct calltree_reader *c, size_t n)
 {
 	if (n <= c->n)
 		return true;
-	if (c->account && *c->account + n - c->n > CALLED_NODES_MAX)
+	if (c->account && *c->account + n - c->n > CALLTREE_READER_NODES_MAX)
 		return false;
 	/* what nobody uses of a region is not there (memfd); so it is with this: never written, never there */
-	struct called_node *more = n > NODES_MAX ? NULL : calloc(n, sizeof(*more));
+	struct calltree_reader_node *more = n > NODES_MAX ? NULL : calloc(n, sizeof(*more));
 	if (!more)
 		return false;
 	if (c->n)
@@ -129,7 +129,7 @@ struct gone {
 };
 
 struct look {
-	struct called *c;
+	struct calltree_reader *c;
 	double tick; /* ns */
 	struct seen {
 		uint64_t fn;
@@ -138,9 +138,9 @@ struct look {
 	size_t n;
 	struct gone *gone; /* in the order of their numbers */
 	unsigned n_gone, gone_room;
-	struct called_fn *path;
+	struct calltree_reader_fn *path;
 	size_t max;
-	called_grown_fn *fn;
+	calltree_reader_grown_fn *fn;
 	void *arg;
 	int grown;
 };
@@ -167,7 +167,7 @@ static void add_gone(struct look *l, uint32_t number, const char *text)
 	if (*end != '-')
 		return;
 	g.end = strtoull(end + 1, NULL, 16);
-	if (l->n_gone == CALLED_GONE_MAX) {
+	if (l->n_gone == CALLTREE_READER_GONE_MAX) {
 		memmove(l->gone, l->gone + 1, --l->n_gone * sizeof(g));
 	} else if (l->n_gone == l->gone_room) {
 		const unsigned room = l->gone_room ? 2 * l->gone_room : 4;
@@ -197,7 +197,7 @@ static size_t path_of(const struct look *l, uint32_t number)
 		if (!s->fn || s->fn == TREE_FN_ROOT)
 			break;
 		const uint64_t fn = s->fn & ~TREE_FN_GONE;
-		l->path[n++] = (struct called_fn){fn, s->fn & TREE_FN_GONE ? find_gone(l, fn, s->gone) : NULL};
+		l->path[n++] = (struct calltree_reader_fn){fn, s->fn & TREE_FN_GONE ? find_gone(l, fn, s->gone) : NULL};
 	}
 	return n;
 }
@@ -206,12 +206,12 @@ static uint64_t growth(uint64_t now, uint64_t *was)
 {
 	const uint64_t by = now > *was ? now - *was : 0;
 	*was = now > *was ? now : *was;
-	return by < CALLED_MOST ? by : CALLED_MOST;
+	return by < CALLTREE_READER_MOST ? by : CALLTREE_READER_MOST;
 }
 
 static void look_at_node(struct look *l, uint32_t number, const struct tree_node *n)
 {
-	struct called_node *known = &l->c->nodes[number];
+	struct calltree_reader_node *known = &l->c->nodes[number];
 	/* of a handler's that never came back there is no function; and a parent is one that was read before */
 	l->seen[number] = (struct seen){n->fn, n->parent < number ? n->parent : 0, n->gone};
 	if (!n->fn || n->fn == TREE_FN_ROOT)
@@ -222,7 +222,8 @@ static void look_at_node(struct look *l, uint32_t number, const struct tree_node
 	const double ns = (double)ticks * l->tick;
 	known->unsaved = l->c->changed = true;
 	l->grown++;
-	l->fn(l->arg, l->path, path_of(l, number), calls, ns < (double)CALLED_MOST ? (uint64_t)ns : CALLED_MOST);
+	l->fn(l->arg, l->path, path_of(l, number), calls,
+		ns < (double)CALLTREE_READER_MOST ? (uint64_t)ns : CALLTREE_READER_MOST);
 }
 
 static void look_at_chunk(struct look *l, uint32_t chunk, const uint8_t *bytes)
@@ -239,7 +240,7 @@ static void look_at_chunk(struct look *l, uint32_t chunk, const uint8_t *bytes)
 /* Of threads for which there was no room. */
 static void look_at_unplaced(struct look *l, uint64_t unplaced)
 {
-	const struct called_fn full = {TREE_FN_FULL, NULL};
+	const struct calltree_reader_fn full = {TREE_FN_FULL, NULL};
 	const uint64_t calls = growth(unplaced, &l->c->unplaced);
 	if (!calls)
 		return;
@@ -284,7 +285,7 @@ static int look(struct look *l, const struct tree_header *h)
 	return r;
 }
 
-int called_look(struct called *c, size_t max, called_grown_fn *fn, void *arg)
+int calltree_reader_look(struct calltree_reader *c, size_t max, calltree_reader_grown_fn *fn, void *arg)
 {
 	struct tree_header h;
 	int r = c->memory < 0 ? -EBADF : read_header(c, &h);
@@ -301,21 +302,21 @@ int called_look(struct called *c, size_t max, called_grown_fn *fn, void *arg)
 	return r < 0 ? r : l.grown;
 }
 
-static void ignore(void *arg, const struct called_fn *path, size_t n, uint64_t calls, uint64_t ns) {}
+static void ignore(void *arg, const struct calltree_reader_fn *path, size_t n, uint64_t calls, uint64_t ns) {}
 
-int called_skip(struct called *c)
+int calltree_reader_skip(struct calltree_reader *c)
 {
-	return called_look(c, 0, ignore, NULL);
+	return calltree_reader_look(c, 0, ignore, NULL);
 }
 
 /* --- for a journal ----------------------------------------------------------------------------------------- */
 
-bool called_unsaved(const struct called *c)
+bool calltree_reader_unsaved(const struct calltree_reader *c)
 {
 	return c->changed || c->anew;
 }
 
-void called_save(struct called *c, struct journal *j)
+void calltree_reader_save(struct calltree_reader *c, struct journal *j)
 {
 	size_t n = 0, last = 0;
 	for (size_t i = 0; i < c->n; i++) {
@@ -325,7 +326,7 @@ void called_save(struct called *c, struct journal *j)
 	journal_number(j, c->unplaced);
 	journal_number(j, n);
 	for (size_t i = 0; i < c->n; i++) {
-		struct called_node *node = &c->nodes[i];
+		struct calltree_reader_node *node = &c->nodes[i];
 		if (!node->unsaved)
 			continue;
 		journal_number(j, i - last);
@@ -337,7 +338,7 @@ void called_save(struct called *c, struct journal *j)
 	c->anew = c->changed = false;
 }
 
-void called_load(struct called *c, struct saved *s)
+void calltree_reader_load(struct calltree_reader *c, struct saved *s)
 {
 	const uint64_t unplaced = saved_number(s);
 	const size_t n = saved_count(s, 3);
@@ -350,6 +351,6 @@ void called_load(struct called *c, struct saved *s)
 		const size_t room = at < c->n ? c->n : (size_t)at + 1 + c->n / 2;
 		s->bad |= at >= NODES_MAX || !make_room(c, room < NODES_MAX ? room : NODES_MAX);
 		if (!s->bad)
-			c->nodes[at] = (struct called_node){calls, ticks, false};
+			c->nodes[at] = (struct calltree_reader_node){calls, ticks, false};
 	}
 }

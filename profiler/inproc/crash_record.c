@@ -28,7 +28,7 @@ static bool is_nowhere(const struct frame *f)
 }
 
 /* Behind a call of an address that is none: as if it were the call itself that failed. */
-static void from_caller(struct crash *c, struct task *task, const struct record *r)
+static void from_caller(struct crash_record *c, struct task *task, const struct record *r)
 {
 	static const struct perf_layout layout = {.sample_type = PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_USER};
 	struct record back = *r;
@@ -42,7 +42,7 @@ static void from_caller(struct crash *c, struct task *task, const struct record 
 	back.sample.regs.r[UNWIND_SP] += sizeof(to);
 	back.sample.stack += sizeof(to);
 	back.sample.stack_size -= sizeof(to);
-	const size_t n = stack_frames(
+	const size_t n = sample_stack_frames(
 		c->target->engine->unwind, task, &back, &layout, &c->target->engine->jit_room, frames, &stop);
 	if (is_nowhere(&frames[0]))
 		return;
@@ -51,46 +51,48 @@ static void from_caller(struct crash *c, struct task *task, const struct record 
 	c->stop = stop;
 }
 
-static void find_frames(struct crash *c, struct task *task, const struct record *r)
+static void find_frames(struct crash_record *c, struct task *task, const struct record *r)
 {
 	static const struct perf_layout layout = {.sample_type = PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_USER};
 	struct target *t = c->target;
-	c->n = stack_frames(t->engine->unwind, task, r, &layout, &t->engine->jit_room, c->frames, &c->stop);
+	c->n = sample_stack_frames(t->engine->unwind, task, r, &layout, &t->engine->jit_room, c->frames, &c->stop);
 	c->nowhere = is_nowhere(&c->frames[0]);
 	if (c->nowhere)
 		from_caller(c, task, r);
 }
 
-static void find_calls(struct crash *c, struct task *task)
+static void find_calls(struct crash_record *c, struct task *task)
 {
-	const uint64_t n = c->says.calls_n < AREA_CALLS_MAX ? c->says.calls_n : AREA_CALLS_MAX;
+	const uint64_t n = c->says.calls_n < SHM_CALLS_MAX ? c->says.calls_n : SHM_CALLS_MAX;
 	for (uint64_t i = 0; i < n; i++)
-		c->calls[c->n_calls++] = stack_frame(task, c->says.calls[i], false, &c->target->engine->jit_room);
+		c->calls[c->n_calls++] =
+			sample_stack_frame(task, c->says.calls[i], false, &c->target->engine->jit_room);
 }
 
-static void find_mappings(struct crash *c, const struct space *s)
+static void find_mappings(struct crash_record *c, const struct address_space *s)
 {
-	const size_t all = s ? space_count(s) : 0, n = all < CRASH_MAPPINGS_MAX ? all : CRASH_MAPPINGS_MAX;
+	const size_t all = s ? address_space_count(s) : 0,
+		     n = all < CRASH_RECORD_MAPPINGS_MAX ? all : CRASH_RECORD_MAPPINGS_MAX;
 	c->mappings = calloc(n + 1, sizeof(c->mappings[0]));
 	for (size_t i = 0; c->mappings && i < n; i++) {
-		const struct mapping *m = space_at(s, i);
+		const struct mapping *m = address_space_at(s, i);
 		const struct module_key *key = mapping_key(m);
-		struct crash_mapping *to = &c->mappings[c->n_mappings];
+		struct crash_record_mapping *to = &c->mappings[c->n_mappings];
 		char id[2 * ELF_BUILD_ID_MAX + 1] = "";
 		for (size_t k = 0; k < key->build_id_len && k < ELF_BUILD_ID_MAX; k++)
 			snprintf(id + 2 * k, 3, "%02x", key->build_id[k]);
-		*to = (struct crash_mapping){m->start, m->end, m->pgoff, strdup(key->path), strdup(id)};
+		*to = (struct crash_record_mapping){m->start, m->end, m->pgoff, strdup(key->path), strdup(id)};
 		c->n_mappings++;
 	}
 }
 
 /* --- a report of it -------------------------------------------------------------------------------------- */
 
-static struct crash *crash_free(struct crash *c)
+static struct crash_record *crash_record_free(struct crash_record *c)
 {
 	if (!c)
 		return NULL;
-	naming_free(c->naming);
+	symbol_requests_free(c->naming);
 	aggregate_free(c->counts);
 	for (size_t i = 0; i < c->n_mappings; i++) {
 		free(c->mappings[i].path);
@@ -107,7 +109,7 @@ static void say_lost(const struct target *t, uint32_t pid, const char *why)
 		why);
 }
 
-void crash_written(struct target *t, const struct export_profile *p, const char *path, const struct err *e)
+void crash_record_written(struct target *t, const struct export_profile *p, const char *path, const struct err *e)
 {
 	if (path)
 		log_line(LOG_INFO, "target=%s pid=%u outcome=crashed file=\"%s\"", p->id, p->seq, path);
@@ -116,10 +118,10 @@ void crash_written(struct target *t, const struct export_profile *p, const char 
 	if (!t)
 		return;
 	t->unwritten--;
-	target_settle(t);
+	target_free_if_done(t);
 }
 
-static void hand_over(struct crash *c)
+static void hand_over(struct crash_record *c)
 {
 	struct target *t = c->target;
 	const struct target_desc *d = &t->desc;
@@ -134,7 +136,7 @@ static void hand_over(struct crash *c)
 	snprintf(p.pod, sizeof(p.pod), "%s", d->pod);
 	snprintf(p.pod_namespace, sizeof(p.pod_namespace), "%s", d->pod_namespace);
 	FILE *out = open_memstream(&text, &len);
-	int r = out ? crashreport_json(c, out) : -ENOMEM;
+	int r = out ? crash_report_json(c, out) : -ENOMEM;
 	if (out && fclose(out) != 0 && r == 0)
 		r = -ENOMEM;
 	p.bytes = len;
@@ -149,7 +151,7 @@ static void hand_over(struct crash *c)
 	t->unwritten += r == 0;
 }
 
-static void refresh_code(const struct crash *c)
+static void refresh_code(const struct crash_record *c)
 {
 	const int64_t now = clock_now();
 	for (size_t i = 0; i < c->n; i++)
@@ -157,19 +159,19 @@ static void refresh_code(const struct crash *c)
 			jit_refresh(c->frames[i].jit, now, target_open_named, c->target);
 }
 
-/* The target may end with this one, but not here: engine_soon looks. */
-static void finish(struct crash *c)
+/* The target may end with this one, but not here: engine_schedule_target looks. */
+static void finish(struct crash_record *c)
 {
 	struct target *t = c->target;
-	for (struct crash **at = &t->crashes; *at; at = &(*at)->next)
+	for (struct crash_record **at = &t->crashes; *at; at = &(*at)->next)
 		if (*at == c) {
 			*at = c->next;
 			break;
 		}
 	refresh_code(c);
 	hand_over(c);
-	crash_free(c);
-	engine_soon(t->engine, t, 0);
+	crash_record_free(c);
+	engine_schedule_target(t->engine, t, 0);
 }
 
 static void on_named(void *arg)
@@ -178,20 +180,20 @@ static void on_named(void *arg)
 }
 
 /* Where there is a stack at all, just above. */
-static bool is_stack_over(const struct crash *c, uint64_t copied)
+static bool is_stack_over(const struct crash_record *c, uint64_t copied)
 {
 	const uint64_t sp = c->regs.r[UNWIND_SP], at = c->says.address;
 	return copied && c->says.signal == SIGSEGV && c->says.code > 0 && at && at + OVER_BELOW >= sp &&
 	       at < sp + OVER_ABOVE;
 }
 
-static void fill(struct crash *c, const struct task *task, const struct record *r, const struct area_record *from)
+static void fill(struct crash_record *c, const struct task *task, const struct record *r, const struct shm_record *from)
 {
 	const int64_t ago = clock_now() - (int64_t)r->time;
 	c->real = clock_real() - (ago > 0 && (int64_t)r->time > 0 ? ago : 0);
 	c->pid = r->pid;
 	c->tid = r->tid;
-	c->says = *inbox_crash(from);
+	c->says = *shm_reader_crash(from);
 	c->regs = r->sample.regs;
 	snprintf(c->process, sizeof(c->process), "%.15s", task->comm);
 	snprintf(c->exe, sizeof(c->exe), "%.63s", task->exe);
@@ -202,12 +204,12 @@ static void fill(struct crash *c, const struct task *task, const struct record *
 static unsigned pending(const struct target *t)
 {
 	unsigned n = 0;
-	for (const struct crash *c = t->crashes; c; c = c->next)
+	for (const struct crash_record *c = t->crashes; c; c = c->next)
 		n++;
 	return n;
 }
 
-static void count(const struct crash *c, uint32_t event, const struct task *task)
+static void count(const struct crash_record *c, uint32_t event, const struct task *task)
 {
 	const struct who who = {c->pid, c->tid, task->comm, c->thread, task->exe, NULL};
 	aggregate_add(c->counts, c->frames, c->n, &who, 1, 1);
@@ -219,20 +221,20 @@ static void count(const struct crash *c, uint32_t event, const struct task *task
 
 static bool may_report(struct target *t)
 {
-	const int64_t now = clock_now(), least = now - CRASH_BURST * CRASH_EVERY_NS;
+	const int64_t now = clock_now(), least = now - CRASH_RECORD_BURST * CRASH_RECORD_EVERY_NS;
 	t->crash_credit = t->crash_credit > least ? t->crash_credit : least;
-	if (t->crash_credit + CRASH_EVERY_NS > now)
+	if (t->crash_credit + CRASH_RECORD_EVERY_NS > now)
 		return false;
-	t->crash_credit += CRASH_EVERY_NS;
+	t->crash_credit += CRASH_RECORD_EVERY_NS;
 	return true;
 }
 
-void crash_take(
-	struct target *t, uint32_t event, struct task *task, const struct record *r, const struct area_record *from)
+void crash_record_take(
+	struct target *t, uint32_t event, struct task *task, const struct record *r, const struct shm_record *from)
 {
-	struct crash *c = calloc(1, sizeof(*c));
+	struct crash_record *c = calloc(1, sizeof(*c));
 	if (c && aggregate_new(&c->counts) < 0)
-		c = crash_free(c);
+		c = crash_record_free(c);
 	if (!c) {
 		say_lost(t, r->pid, "there is no memory");
 		return;
@@ -240,7 +242,7 @@ void crash_take(
 	c->target = t;
 	fill(c, task, r, from);
 	if (t->plain) {
-		c->n = stack_plain(r, c->frames);
+		c->n = sample_stack_plain(r, c->frames);
 	} else {
 		find_frames(c, task, r);
 		find_calls(c, task);
@@ -250,34 +252,35 @@ void crash_take(
 	if (!may_report(t)) {
 		log_line(engine_peer_level(t->engine),
 			"target=%s pid=%u outcome=\"crash without a report\" reason=\"there were %d at once\"",
-			t->desc.id, c->pid, CRASH_BURST);
-		crash_free(c);
+			t->desc.id, c->pid, CRASH_RECORD_BURST);
+		crash_record_free(c);
 		return;
 	}
-	const bool many = pending(t) >= CRASH_PENDING_MAX;
+	const bool many = pending(t) >= CRASH_RECORD_PENDING_MAX;
 	c->next = t->crashes;
 	t->crashes = c;
 	if (!many)
-		c->naming = naming_start(t, &c->counts, 1, NAMING_CRASH, clock_now() + NAMES_NS, on_named, c);
+		c->naming = symbol_requests_start(
+			t, &c->counts, 1, SYMBOL_REQUESTS_CRASH, clock_now() + NAMES_NS, on_named, c);
 	if (!c->naming)
 		finish(c);
 }
 
-int crash_round(struct target *t, int64_t now)
+int crash_record_round(struct target *t, int64_t now)
 {
 	int wait = -1;
-	for (struct crash *c = t->crashes, *next; c; c = next) {
+	for (struct crash_record *c = t->crashes, *next; c; c = next) {
 		next = c->next;
-		wait = loop_sooner(wait, naming_round(c->naming, now));
+		wait = event_loop_sooner(wait, symbol_requests_round(c->naming, now));
 	}
 	return wait;
 }
 
-void crash_forget(struct target *t)
+void crash_record_forget(struct target *t)
 {
 	while (t->crashes) {
-		struct crash *c = t->crashes;
+		struct crash_record *c = t->crashes;
 		t->crashes = c->next;
-		crash_free(c);
+		crash_record_free(c);
 	}
 }

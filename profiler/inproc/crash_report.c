@@ -54,7 +54,7 @@ static const struct {
 	{0, SI_QUEUE, "sent by sigqueue(3)"},
 };
 
-static const char *what_of(const struct area_crash *s)
+static const char *what_of(const struct shm_crash *s)
 {
 	for (size_t i = 0; i < sizeof(whats) / sizeof(whats[0]); i++)
 		if (whats[i].code == s->code && (!whats[i].signal || whats[i].signal == (int)s->signal))
@@ -74,14 +74,14 @@ static const char *name_of(uint32_t signal)
 }
 
 /* It says an address: not where the CPU told none. */
-static bool has_address(const struct area_crash *s)
+static bool has_address(const struct shm_crash *s)
 {
 	return s->code > 0 && s->code != SI_KERNEL && s->signal != SIGTRAP && s->signal != SIGABRT;
 }
 
-static void describe(const struct crash *c, char buf[TEXT_MAX])
+static void describe(const struct crash_record *c, char buf[TEXT_MAX])
 {
-	const struct area_crash *s = &c->says;
+	const struct shm_crash *s = &c->says;
 	const char *what = what_of(s), *access = "";
 	if (s->trap == PAGE_FAULT && has_address(s))
 		access = s->error & FAULT_FETCH ? "code at " : s->error & FAULT_WRITE ? "write to " : "read of ";
@@ -101,8 +101,8 @@ static void add_text(struct jsonout *to, const char *key, const char *text)
 	char *clean = text[0] ? strdup(text) : NULL;
 	if (!clean)
 		return;
-	text_clean(clean);
-	jsonout_add(to, key, jsonout_text(clean));
+	utf8_clean(clean);
+	json_write_add(to, key, json_write_text(clean));
 	free(clean);
 }
 
@@ -110,7 +110,7 @@ static void add_address(struct jsonout *to, const char *key, uint64_t value)
 {
 	char text[24];
 	snprintf(text, sizeof(text), "0x%" PRIx64, value);
-	jsonout_add(to, key, jsonout_text(text));
+	json_write_add(to, key, json_write_text(text));
 }
 
 static void add_when(struct jsonout *to, int64_t ns)
@@ -122,37 +122,37 @@ static void add_when(struct jsonout *to, int64_t ns)
 		const size_t n = strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
 		snprintf(text + n, sizeof(text) - n, ".%06uZ", (unsigned)(ns / 1000 % 1000000));
 	}
-	jsonout_add(to, "time", jsonout_text(text));
+	json_write_add(to, "time", json_write_text(text));
 }
 
-static struct jsonout *signal_of(const struct crash *c)
+static struct jsonout *signal_of(const struct crash_record *c)
 {
-	const struct area_crash *s = &c->says;
+	const struct shm_crash *s = &c->says;
 	char what[TEXT_MAX];
-	struct jsonout *o = jsonout_object();
+	struct jsonout *o = json_write_object();
 	describe(c, what);
-	jsonout_add(o, "number", jsonout_number(s->signal));
+	json_write_add(o, "number", json_write_number(s->signal));
 	add_text(o, "name", name_of(s->signal));
-	jsonout_add(o, "code", jsonout_number(s->code));
+	json_write_add(o, "code", json_write_number(s->code));
 	add_text(o, "what", what);
 	if (has_address(s))
 		add_address(o, "address", s->address);
 	if (s->code <= 0) {
-		jsonout_add(o, "sender", jsonout_number(s->sender));
-		jsonout_add(o, "user", jsonout_number(s->user));
+		json_write_add(o, "sender", json_write_number(s->sender));
+		json_write_add(o, "user", json_write_number(s->user));
 	}
 	return o;
 }
 
 static struct jsonout *frame_of(const struct frame *f, const char *name, const char *file, uint32_t line, bool inlined)
 {
-	struct jsonout *o = jsonout_object();
+	struct jsonout *o = json_write_object();
 	add_text(o, "function", name);
 	add_text(o, "file", file);
 	if (line)
-		jsonout_add(o, "line", jsonout_number(line));
+		json_write_add(o, "line", json_write_number(line));
 	if (inlined)
-		jsonout_add(o, "inlined", jsonout_bool(true));
+		json_write_add(o, "inlined", json_write_bool(true));
 	if (f->kind == FRAME_USER && f->module) {
 		add_text(o, "module", module_name(f->module));
 		add_text(o, "build_id", module_build_id_hex(f->module));
@@ -168,11 +168,11 @@ static void add_user_frame(struct jsonout *to, const struct frame *f)
 	size_t n;
 	const char *name = module_frame_name(f->module, f->vaddr, own, sizeof(own));
 	if (!module_names(f->module, f->vaddr, &lines, &n) || n == 0) {
-		jsonout_add(to, NULL, frame_of(f, name, "", 0, false));
+		json_write_add(to, NULL, frame_of(f, name, "", 0, false));
 		return;
 	}
 	for (size_t i = 0; i < n; i++)
-		jsonout_add(to, NULL,
+		json_write_add(to, NULL,
 			frame_of(f, lines[i].name[0] ? lines[i].name : name, lines[i].file, lines[i].line, i + 1 < n));
 }
 
@@ -185,19 +185,19 @@ static void add_frame(struct jsonout *to, const struct frame *f)
 	if (f->kind == FRAME_USER)
 		add_user_frame(to, f);
 	else if (f->kind == FRAME_JIT)
-		jsonout_add(to, NULL, frame_of(f, name, file, line, false));
+		json_write_add(to, NULL, frame_of(f, name, file, line, false));
 	else if (f->kind == FRAME_SPECIAL)
-		jsonout_add(to, NULL, frame_of(f, f->name, "", 0, false));
+		json_write_add(to, NULL, frame_of(f, f->name, "", 0, false));
 }
 
-static struct jsonout *frames_of(const struct crash *c)
+static struct jsonout *frames_of(const struct crash_record *c)
 {
-	struct jsonout *a = jsonout_array();
+	struct jsonout *a = json_write_array();
 	for (size_t i = 0; i < c->n; i++) {
 		if (i == 0 && c->nowhere) {
 			char text[64];
 			snprintf(text, sizeof(text), "[no code at 0x%" PRIx64 "]", c->regs.r[UNWIND_IP]);
-			jsonout_add(a, NULL, frame_of(&c->frames[i], text, "", 0, false));
+			json_write_add(a, NULL, frame_of(&c->frames[i], text, "", 0, false));
 			continue;
 		}
 		add_frame(a, &c->frames[i]);
@@ -205,15 +205,15 @@ static struct jsonout *frames_of(const struct crash *c)
 	return a;
 }
 
-static struct jsonout *calls_of(const struct crash *c)
+static struct jsonout *calls_of(const struct crash_record *c)
 {
-	struct jsonout *a = jsonout_array();
+	struct jsonout *a = json_write_array();
 	for (size_t i = 0; i < c->n_calls; i++)
 		add_frame(a, &c->calls[i]);
 	return a;
 }
 
-static struct jsonout *registers_of(const struct crash *c)
+static struct jsonout *registers_of(const struct crash_record *c)
 {
 	static const struct {
 		const char *name;
@@ -222,61 +222,61 @@ static struct jsonout *registers_of(const struct crash *c)
 		{"rcx", UNWIND_CX}, {"rdx", UNWIND_DX}, {"rsi", UNWIND_SI}, {"rdi", UNWIND_DI}, {"r8", UNWIND_R8},
 		{"r9", UNWIND_R9}, {"r10", UNWIND_R10}, {"r11", UNWIND_R11}, {"r12", UNWIND_R12}, {"r13", UNWIND_R13},
 		{"r14", UNWIND_R14}, {"r15", UNWIND_R15}};
-	struct jsonout *o = jsonout_object();
+	struct jsonout *o = json_write_object();
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		add_address(o, names[i].name, c->regs.r[names[i].reg]);
 	add_address(o, "eflags", c->says.flags);
 	return o;
 }
 
-static struct jsonout *mappings_of(const struct crash *c)
+static struct jsonout *mappings_of(const struct crash_record *c)
 {
-	struct jsonout *a = jsonout_array();
+	struct jsonout *a = json_write_array();
 	for (size_t i = 0; i < c->n_mappings; i++) {
-		const struct crash_mapping *m = &c->mappings[i];
-		struct jsonout *o = jsonout_object();
+		const struct crash_record_mapping *m = &c->mappings[i];
+		struct jsonout *o = json_write_object();
 		add_address(o, "start", m->start);
 		add_address(o, "end", m->end);
 		add_address(o, "offset", m->pgoff);
 		add_text(o, "file", m->path ? m->path : "");
 		add_text(o, "build_id", m->build_id ? m->build_id : "");
-		jsonout_add(a, NULL, o);
+		json_write_add(a, NULL, o);
 	}
 	return a;
 }
 
-static struct jsonout *document(const struct crash *c)
+static struct jsonout *document(const struct crash_record *c)
 {
 	const struct target_desc *d = &c->target->desc;
 	const char *stop = unwind_stop_name(c->stop);
-	struct jsonout *o = jsonout_object(), *process = jsonout_object(), *thread = jsonout_object();
+	struct jsonout *o = json_write_object(), *process = json_write_object(), *thread = json_write_object();
 	add_when(o, c->real);
 	add_text(o, "target", d->id);
 	add_text(o, "name", d->name);
 	add_text(o, "pod", d->pod);
 	add_text(o, "namespace", d->pod_namespace);
-	jsonout_add(process, "pid", jsonout_number(c->pid));
+	json_write_add(process, "pid", json_write_number(c->pid));
 	add_text(process, "name", c->process);
 	add_text(process, "exe", c->exe);
-	jsonout_add(o, "process", process);
-	jsonout_add(thread, "tid", jsonout_number(c->tid));
+	json_write_add(o, "process", process);
+	json_write_add(thread, "tid", json_write_number(c->tid));
 	add_text(thread, "name", c->thread);
-	jsonout_add(o, "thread", thread);
-	jsonout_add(o, "signal", signal_of(c));
-	jsonout_add(o, "frames", frames_of(c));
+	json_write_add(o, "thread", thread);
+	json_write_add(o, "signal", signal_of(c));
+	json_write_add(o, "frames", frames_of(c));
 	if (stop)
 		add_text(o, "truncated", stop);
 	if (c->n_calls)
-		jsonout_add(o, "calls", calls_of(c));
-	jsonout_add(o, "registers", registers_of(c));
-	return jsonout_add(o, "mappings", mappings_of(c)) < 0 ? jsonout_free(o) : o;
+		json_write_add(o, "calls", calls_of(c));
+	json_write_add(o, "registers", registers_of(c));
+	return json_write_add(o, "mappings", mappings_of(c)) < 0 ? json_write_free(o) : o;
 }
 
-int crashreport_json(const struct crash *c, FILE *out)
+int crash_report_json(const struct crash_record *c, FILE *out)
 {
 	struct jsonout *doc = document(c);
-	const int r = doc ? jsonout_write(doc, out) : -ENOMEM;
-	jsonout_free(doc);
+	const int r = doc ? json_write_out(doc, out) : -ENOMEM;
+	json_write_free(doc);
 	return r;
 }
 
@@ -308,7 +308,7 @@ static const char *short_path(const char *path)
 
 static void put(FILE *out, const char *text, const char *otherwise)
 {
-	text_print(out, text[0] ? text : otherwise, NULL);
+	utf8_print(out, text[0] ? text : otherwise, NULL);
 }
 
 static void put_frames(const struct json *frames, FILE *out)
@@ -372,7 +372,7 @@ static void put_who(const struct json *doc, FILE *out)
 	fputc('\n', out);
 }
 
-void crashreport_text(const struct json *doc, FILE *out)
+void crash_report_text(const struct json *doc, FILE *out)
 {
 	struct putting p = {out, 0};
 	fprintf(out, "%s, %s\n", text_of(in(doc, "signal", "name")), text_of(json_member(doc, "time")));
@@ -391,7 +391,7 @@ void crashreport_text(const struct json *doc, FILE *out)
 	put_mappings(json_member(doc, "mappings"), out);
 }
 
-void crashreport_head(FILE *out)
+void crash_report_head(FILE *out)
 {
 	fprintf(out, "%-27s  %-16s  %8s  %-15s  %-7s  %-30s  %s\n", "TIME", "TARGET", "PID", "PROCESS", "SIGNAL",
 		"WHERE", "FILE");
@@ -407,16 +407,16 @@ static const char *where_of(const struct json *doc)
 	return text_of(json_member(json_item(frames, 0), "function"));
 }
 
-void crashreport_line(const struct json *doc, const char *file, FILE *out)
+void crash_report_line(const struct json *doc, const char *file, FILE *out)
 {
 	char name[64], process[64], where[64];
 	const char *target = text_of(json_member(doc, "name"));
 	snprintf(name, sizeof(name), "%.16s", target[0] ? target : text_of(json_member(doc, "target")));
 	snprintf(process, sizeof(process), "%.15s", text_of(in(doc, "process", "name")));
 	snprintf(where, sizeof(where), "%.30s", where_of(doc));
-	text_clean(name);
-	text_clean(process);
-	text_clean(where);
+	utf8_clean(name);
+	utf8_clean(process);
+	utf8_clean(where);
 	fprintf(out, "%-27s  %-16s  %8" PRId64 "  %-15s  %-7s  %-30s  ", text_of(json_member(doc, "time")),
 		name[0] ? name : "-", number_of(in(doc, "process", "pid")), process[0] ? process : "-",
 		text_of(in(doc, "signal", "name")), where[0] ? where : "-");
@@ -424,11 +424,11 @@ void crashreport_line(const struct json *doc, const char *file, FILE *out)
 	fputc('\n', out);
 }
 
-int crashreport_read(int fd, const char *path, struct json **ret, char **ret_text, size_t *ret_len, struct err *e)
+int crash_report_read(int fd, const char *path, struct json **ret, char **ret_text, size_t *ret_len, struct err *e)
 {
 	char *text;
 	size_t len;
-	int r = fd < 0 ? fd : fd_slurp(fd, CRASHREPORT_MAX, &text, &len);
+	int r = fd < 0 ? fd : fd_slurp(fd, CRASH_REPORT_MAX, &text, &len);
 	if (r < 0)
 		return err_set(e, r, "cannot read %s", path);
 	if (json_parse(text, len, ret, e) < 0)

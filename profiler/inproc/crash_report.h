@@ -18,16 +18,16 @@
 
 #include <stdio.h>
 
-#define CRASHREPORT_MAX (4u << 20) /* bytes of a document that is read */
+#define CRASH_REPORT_MAX (4u << 20) /* bytes of a document that is read */
 
 /*
  * A file as such a document and, where `ret_text` is not NULL, as its bytes, malloc'ed. fd: open (borrowed), or -errno:
  * why it is not; `path` is for the sentence. -EBADMSG: it is no report.
  */
-int crashreport_read(int fd, const char *path, struct json **ret, char **ret_text, size_t *ret_len, struct err *e);
-int crashreport_json(const struct crash *c, FILE *out); /* 0 or -errno */
+int crash_report_read(int fd, const char *path, struct json **ret, char **ret_text, size_t *ret_len, struct err *e);
+int crash_report_json(const struct crash_record *c, FILE *out); /* 0 or -errno */
 /* From a document of that form; what is missing in it is "?", or left out. */
-void crashreport_text(const struct json *doc, FILE *out);
+void crash_report_text(const struct json *doc, FILE *out);
 /* One line of a list, and its head. */
-void crashreport_head(FILE *out);
-void crashreport_line(const struct json *doc, const char *file, FILE *out);
+void crash_report_head(FILE *out);
+void crash_report_line(const struct json *doc, const char *file, FILE *out);

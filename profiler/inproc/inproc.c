@@ -30,7 +30,7 @@
 #define ORPHAN_NS (60 * NSEC_PER_SEC) /* to come back: it may be asleep, and does so when it runs */
 
 /* It has closed its descriptors, or is gone. Where nothing tells which, by its silence. */
-static bool is_quiet(const struct app *p)
+static bool is_quiet(const struct inproc_process *p)
 {
 	if (p->sock < 0 && p->process >= 0)
 		return fd_wait(p->process, POLLIN, 0) != 0;
@@ -39,88 +39,88 @@ static bool is_quiet(const struct app *p)
 
 /* By its records; of whom there are none, by its connection: its children have that, too, until they connect
  * themselves. */
-static bool has_ended(const struct app *p)
+static bool has_ended(const struct inproc_process *p)
 {
 	if (p->apps->timers)
 		return is_quiet(p);
-	const struct task *task = tasks_find(p->apps->target->tasks, p->inbox.pid);
+	const struct task *task = process_table_find(p->apps->target->tasks, p->inbox.pid);
 	return task ? task->exited != 0 : p->orphan ? is_quiet(p) : p->sock < 0;
 }
 
-void apps_window(struct apps *a, bool last)
+void inproc_window(struct apps *a, bool last)
 {
-	for (struct app *p = a ? a->first : NULL; p; p = p->next)
-		app_look_at_calls(p);
-	for (struct app *p = a && apps_heap(a) ? a->first : NULL; p; p = p->next)
+	for (struct inproc_process *p = a ? a->first : NULL; p; p = p->next)
+		inproc_process_look_at_calls(p);
+	for (struct inproc_process *p = a && apps_heap(a) ? a->first : NULL; p; p = p->next)
 		if (p->orphan || (!p->hello_by && (last || !has_ended(p))))
-			inuse_count(&p->inuse, p->orphan ? NULL : &p->inbox, a->mean, apps_heap(a));
+			live_heap_count(&p->inuse, p->orphan ? NULL : &p->inbox, a->mean, apps_heap(a));
 }
 
-void apps_next_window(struct apps *a, struct aggregate *const *last, struct aggregate *const *next)
+void inproc_next_window(struct apps *a, struct aggregate *const *last, struct aggregate *const *next)
 {
-	for (struct app *p = a && apps_heap(a) ? a->first : NULL; p; p = p->next)
-		inuse_move(&p->inuse, last[a->heap], next[a->heap]);
+	for (struct inproc_process *p = a && apps_heap(a) ? a->first : NULL; p; p = p->next)
+		live_heap_move(&p->inuse, last[a->heap], next[a->heap]);
 }
 
 /* --- connections --------------------------------------------------------------------------------------------- */
 
 /* The supervisor has it for who comes behind us, should we be killed; -1: no more. */
-static void remember(const struct app *p, uint32_t key, int memory)
+static void remember(const struct inproc_process *p, uint32_t key, int memory)
 {
 	const struct target *t = p->apps->target;
 	worker_tell(t->engine, &(struct asked){ASKED_REMEMBER, t->number, key}, memory);
 }
-static uint32_t key_of_area(const struct app *p)
+static uint32_t key_of_area(const struct inproc_process *p)
 {
 	return (uint32_t)(p->inbox.cookie >> 32);
 }
-static uint32_t key_of_tree(const struct app *p)
+static uint32_t key_of_tree(const struct inproc_process *p)
 {
 	return (uint32_t)p->inbox.cookie;
 }
 
 static bool has_pid(const struct apps *a, uint32_t pid)
 {
-	const struct app *p = a->first;
+	const struct inproc_process *p = a->first;
 	while (p && p->inbox.pid != pid)
 		p = p->next;
 	return p;
 }
 
-static void forget(struct app *p)
+static void forget(struct inproc_process *p)
 {
 	struct apps *a = p->apps;
-	for (struct app **at = &a->first; *at; at = &(*at)->next)
+	for (struct inproc_process **at = &a->first; *at; at = &(*at)->next)
 		if (*at == p) {
 			*at = p->next;
 			a->n--;
 			break;
 		}
-	app_look_at_calls(p);
+	inproc_process_look_at_calls(p);
 	if (p->called.memory >= 0)
 		remember(p, key_of_tree(p), -1);
 	if (p->remembered)
 		remember(p, key_of_area(p), -1);
 	a->lost += p->inbox.lost + p->inbox.missed;
 	a->target->tally.apps_cpu += p->inbox.cpu;
-	loop_del(a->target->engine->loop, &p->source);
+	event_loop_del(a->target->engine->loop, &p->source);
 	fd_close(p->sock);
 	fd_close(p->process);
-	inbox_close(&p->inbox);
-	inuse_done(&p->inuse);
-	called_done(&p->called);
-	labelled_done(&p->labels);
+	shm_reader_close(&p->inbox);
+	live_heap_done(&p->inuse);
+	calltree_reader_done(&p->called);
+	label_history_done(&p->labels);
 	if (a->timers && p->inbox.pid && !has_pid(a, p->inbox.pid))
-		tasks_ended(a->target->tasks, p->inbox.pid, (uint64_t)clock_now());
+		process_table_ended(a->target->tasks, p->inbox.pid, (uint64_t)clock_now());
 	free(p);
 }
 
 /* How many records, or -errno. */
-static int read_records(struct app *p, int64_t until, bool all)
+static int read_records(struct inproc_process *p, int64_t until, bool all)
 {
 	struct target *t = p->apps->target;
 	const int64_t cpu = clock_cpu();
-	const int r = p->hello_by || p->orphan ? 0 : inbox_drain(&p->inbox, until, all, app_record, p);
+	const int r = p->hello_by || p->orphan ? 0 : shm_reader_drain(&p->inbox, until, all, inproc_process_record, p);
 	t->cost += clock_cpu() - cpu;
 	t->tally.apps_cpu += p->inbox.cpu;
 	t->saved.changed |= p->inbox.cpu != 0;
@@ -131,28 +131,28 @@ static int read_records(struct app *p, int64_t until, bool all)
 }
 
 /* What it has told by then, and called, is of what it had until then. */
-void apps_image_ends(struct apps *a, uint32_t pid, int64_t time)
+void inproc_image_ends(struct apps *a, uint32_t pid, int64_t time)
 {
-	for (struct app *p = a ? a->first : NULL; p; p = p->next) {
+	for (struct inproc_process *p = a ? a->first : NULL; p; p = p->next) {
 		if (p->inbox.pid != pid)
 			continue;
 		read_records(p, time, false); /* what is wrong with it is found out again */
 		if (p->called.born < time)
-			app_look_at_calls(p);
+			inproc_process_look_at_calls(p);
 	}
 }
 
 /* False: it is gone. */
-static bool drain(struct app *p, int64_t until, bool all)
+static bool drain(struct inproc_process *p, int64_t until, bool all)
 {
 	struct target *t = p->apps->target;
 	const int r = read_records(p, until, all);
-	if (r >= 0 && inbox_is_crowded(&p->inbox))
-		commit_flush(t->engine->commit, t->engine, clock_now());
-	if (r >= 0 && (!t->engine->commit || inbox_is_crowded(&p->inbox)))
-		inbox_said(&p->inbox);
-	if (r >= 0 && inbox_is_behind(&p->inbox))
-		engine_soon(t->engine, t, AGAIN_NS);
+	if (r >= 0 && shm_reader_is_crowded(&p->inbox))
+		checkpoint_flush(t->engine->commit, t->engine, clock_now());
+	if (r >= 0 && (!t->engine->commit || shm_reader_is_crowded(&p->inbox)))
+		shm_reader_said(&p->inbox);
+	if (r >= 0 && shm_reader_is_behind(&p->inbox))
+		engine_schedule_target(t->engine, t, AGAIN_NS);
 	if (r >= 0)
 		return true;
 	log_line(engine_peer_level(t->engine), "target=%s pid=%u outcome=\"library left alone\" reason=\"%s\"",
@@ -169,53 +169,53 @@ static int process_of(int sock)
 	return getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0 ? fd : -1;
 }
 
-static void hang_up(struct app *p)
+static void hang_up(struct inproc_process *p)
 {
 	struct target *t = p->apps->target;
-	loop_del(t->engine->loop, &p->source);
+	event_loop_del(t->engine->loop, &p->source);
 	if (p->apps->timers && !p->hello_by)
 		p->process = process_of(p->sock);
 	p->sock = fd_close(p->sock);
 	p->heard = p->apps->hung_up = clock_now();
 	if (p->apps->timers)
-		engine_soon(t->engine, t, APPS_LINGER_NS);
+		engine_schedule_target(t->engine, t, INPROC_LINGER_NS);
 	if (p->hello_by)
 		forget(p);
 }
 
-bool apps_alive(const struct apps *a)
+bool inproc_alive(const struct apps *a)
 {
-	for (const struct app *p = a ? a->first : NULL; p; p = p->next)
+	for (const struct inproc_process *p = a ? a->first : NULL; p; p = p->next)
 		if (p->sock >= 0 || ((p->orphan || p->process >= 0) && !is_quiet(p)))
 			return true;
-	return a && a->hung_up && clock_now() - a->hung_up < APPS_LINGER_NS;
+	return a && a->hung_up && clock_now() - a->hung_up < INPROC_LINGER_NS;
 }
 
-static void take_over(struct app *p, struct app *old)
+static void take_over(struct inproc_process *p, struct inproc_process *old)
 {
 	if (old->orphan)
-		inbox_resume(&p->inbox, old->inbox.read);
-	inuse_take(&p->inuse, &old->inuse);
-	called_take(&p->called, &old->called);
+		shm_reader_resume(&p->inbox, old->inbox.read);
+	live_heap_take(&p->inuse, &old->inuse);
+	calltree_reader_take(&p->called, &old->called);
 	p->sampled = old->sampled;
 	old->remembered = false; /* by the same key */
 	forget(old);
 }
 
 /* Where no record tells of an exec: it has a pid that another one had, of which all is to be known by then. */
-static void begin_image(struct app *p)
+static void begin_image(struct inproc_process *p)
 {
 	struct apps *a = p->apps;
 	struct target *t = a->target;
 	uint64_t used = 0; /* by the one that was there last: it is one clock */
 	bool known = false;
-	for (struct app *other = a->first, *next; other; other = next) {
+	for (struct inproc_process *other = a->first, *next; other; other = next) {
 		next = other->next;
 		if (other == p || other->hello_by || other->inbox.pid != p->inbox.pid)
 			continue;
 		if (!drain(other, clock_now(), false))
 			continue;
-		app_look_at_calls(other);
+		inproc_process_look_at_calls(other);
 		other->process = fd_close(other->process); /* that is another one now */
 		used = other->inbox.cpu_seen > used ? other->inbox.cpu_seen : used;
 		known = true;
@@ -223,8 +223,8 @@ static void begin_image(struct app *p)
 	if (!known && p->inbox.pid == (uint32_t)t->desc.init_pid && !t->started)
 		used = UINT64_MAX;
 	if (!p->inbox.cpu_seen && used)
-		inbox_skip_cpu(&p->inbox, used);
-	tasks_exec(t->tasks, p->inbox.pid);
+		shm_reader_skip_cpu(&p->inbox, used);
+	process_table_exec(t->tasks, p->inbox.pid);
 	t->saved.tasks = t->saved.changed = true;
 	target_begin(t);
 }
@@ -233,62 +233,62 @@ static uint64_t wanted_calls(const struct apps *a)
 {
 	if (a->calls >= a->target->desc.n_events)
 		return 0;
-	return AREA_CALLS | (a->target->desc.events[a->calls].with_time ? AREA_CALLS_TIME : 0) |
-	       (a->timers ? AREA_CALLS_MAPS : 0);
+	return SHM_CALLS | (a->target->desc.events[a->calls].with_time ? SHM_CALLS_TIME : 0) |
+	       (a->timers ? SHM_CALLS_MAPS : 0);
 }
 
 /* Of a process that we know: its trees. */
-static int on_tree(struct app *p, const struct area_tree *t, int memory)
+static int on_tree(struct inproc_process *p, const struct shm_tree *t, int memory)
 {
-	if (t->magic != AREA_TREE_MAGIC || t->version != AREA_VERSION ||
+	if (t->magic != SHM_TREE_MAGIC || t->version != SHM_VERSION ||
 		p->apps->calls >= p->apps->target->desc.n_events) {
 		fd_close(memory);
 		return -EPROTO;
 	}
-	int r = called_open(&p->called, memory);
+	int r = calltree_reader_open(&p->called, memory);
 	if (r == 0 && p->called.cookie != p->inbox.cookie)
 		r = -EPROTO;
 	if (r < 0)
-		called_close(&p->called);
+		calltree_reader_close(&p->called);
 	else
 		remember(p, key_of_tree(p), p->called.memory);
 	return r;
 }
 
 /* One area under two names: each of them would cost us as much, and that one nothing. */
-static bool is_anothers(struct app *p)
+static bool is_anothers(struct inproc_process *p)
 {
 	struct stat st;
 	if (fstat(p->inbox.memory, &st) < 0)
 		return true;
 	p->ino = st.st_ino;
-	const struct app *other = p->apps->first;
+	const struct inproc_process *other = p->apps->first;
 	while (other && (other == p || other->ino != p->ino || other->inbox.cookie == p->inbox.cookie))
 		other = other->next;
 	return other;
 }
 
 /* -errno: it is nobody whom we know. */
-static int on_hello(struct app *p, const struct area_hello *h, int memory)
+static int on_hello(struct inproc_process *p, const struct shm_hello *h, int memory)
 {
 	const struct apps *a = p->apps;
 	const struct event_spec *events = a->target->desc.events;
 	const bool cpu = a->cpu < a->target->desc.n_events;
-	const struct area_welcome w = {AREA_MAGIC, AREA_VERSION, a->mean, cpu ? events[a->cpu].period : 0,
-		wanted_calls(a), a->crash < a->target->desc.n_events};
-	struct app *old;
-	if (h->magic != AREA_MAGIC || h->version != AREA_VERSION || h->size != AREA_SIZE) {
+	const struct shm_welcome w = {SHM_MAGIC, SHM_VERSION, a->mean, cpu ? events[a->cpu].period : 0, wanted_calls(a),
+		a->crash < a->target->desc.n_events};
+	struct inproc_process *old;
+	if (h->magic != SHM_MAGIC || h->version != SHM_VERSION || h->size != SHM_SIZE) {
 		fd_close(memory);
 		return -EPROTO;
 	}
-	int r = inbox_open(memory, &p->inbox);
+	int r = shm_reader_open(memory, &p->inbox);
 	if (r < 0)
 		return r;
 	if (is_anothers(p)) {
-		inbox_close(&p->inbox);
+		shm_reader_close(&p->inbox);
 		return -EPROTO;
 	}
-	if ((old = app_find_cookie(p->apps, p->inbox.cookie, p)))
+	if ((old = inproc_process_find_cookie(p->apps, p->inbox.cookie, p)))
 		take_over(p, old);
 	else if (a->timers)
 		begin_image(p);
@@ -301,9 +301,9 @@ static int on_hello(struct app *p, const struct area_hello *h, int memory)
 	return fd_send(p->sock, &w, sizeof(w), NULL, 0);
 }
 
-static int on_none(struct app *p, const struct area_none *none)
+static int on_none(struct inproc_process *p, const struct shm_none *none)
 {
-	if (none->magic == AREA_NONE_MAGIC && none->version == AREA_VERSION) {
+	if (none->magic == SHM_NONE_MAGIC && none->version == SHM_VERSION) {
 		p->apps->unable++;
 		p->apps->unable_error = none->error < 0 && none->error > -4096 ? (int)none->error : -EPROTO;
 		p->apps->target->saved.changed = true;
@@ -311,13 +311,13 @@ static int on_none(struct app *p, const struct area_none *none)
 	return -EPIPE;
 }
 
-static int hear(struct app *p)
+static int hear(struct inproc_process *p)
 {
 	union {
-		struct area_hello hello;
-		struct area_none none;
-		struct area_tree tree;
-		struct area_stop stop;
+		struct shm_hello hello;
+		struct shm_none none;
+		struct shm_tree tree;
+		struct shm_stop stop;
 		char bytes[64];
 	} m;
 	int memory = -1;
@@ -326,7 +326,8 @@ static int hear(struct app *p)
 	if (got == -EAGAIN)
 		return 0;
 	if (n && fcntl(memory, F_GET_SEALS) < 0) { /* no memfd: a file's system may not let go of whoever closes it */
-		p->apps->deaf |= !files_close_passed(p->apps->target->engine->files, &p->apps->target->files, memory);
+		p->apps->deaf |=
+			!target_files_close_passed(p->apps->target->engine->files, &p->apps->target->files, memory);
 		return -EPIPE;
 	}
 	if (p->hello_by && got == sizeof(m.hello) && n)
@@ -336,7 +337,7 @@ static int hear(struct app *p)
 	if (!p->hello_by && got == sizeof(m.tree) && n)
 		return on_tree(p, &m.tree, memory);
 	fd_close(n ? memory : -1);
-	if (!p->hello_by && got == sizeof(m.stop) && m.stop.magic == AREA_MAGIC && p->apps->target->desc.running)
+	if (!p->hello_by && got == sizeof(m.stop) && m.stop.magic == SHM_MAGIC && p->apps->target->desc.running)
 		return -ESHUTDOWN;
 	return got == 1 && !p->hello_by ? 0 : -EPIPE;
 }
@@ -344,8 +345,8 @@ static int hear(struct app *p)
 /* It is not us who close the connections: they end when the last profile is written. */
 static void stop(struct apps *a)
 {
-	const struct area_welcome nothing = {.magic = AREA_MAGIC, .version = AREA_VERSION};
-	for (const struct app *p = a->first; p; p = p->next)
+	const struct shm_welcome nothing = {.magic = SHM_MAGIC, .version = SHM_VERSION};
+	for (const struct inproc_process *p = a->first; p; p = p->next)
 		if (p->sock >= 0 && !p->hello_by)
 			fd_send(p->sock, &nothing, sizeof(nothing), NULL, 0);
 	target_end(a->target);
@@ -353,7 +354,7 @@ static void stop(struct apps *a)
 
 static void on_message(void *arg, uint32_t events)
 {
-	struct app *p = arg;
+	struct inproc_process *p = arg;
 	struct target *t = p->apps->target;
 	struct engine_at *at = t->engine->at;
 	at->target = t->number;
@@ -370,7 +371,7 @@ static void on_message(void *arg, uint32_t events)
 }
 
 /* One that has hung up has told what there was, most likely. What it has in use is another matter. */
-static bool may_go(const struct apps *a, const struct app *p)
+static bool may_go(const struct apps *a, const struct inproc_process *p)
 {
 	const bool needed = p->inbox.pid == (uint32_t)a->target->desc.init_pid || (apps_heap(a) && !has_ended(p));
 	return p->sock < 0 && !p->orphan && !needed;
@@ -378,8 +379,8 @@ static bool may_go(const struct apps *a, const struct app *p)
 
 static void make_room(struct apps *a)
 {
-	struct app *oldest = NULL;
-	for (struct app *p = a->first; p; p = p->next)
+	struct inproc_process *oldest = NULL;
+	for (struct inproc_process *p = a->first; p; p = p->next)
 		oldest = may_go(a, p) ? p : oldest;
 	if (oldest && drain(oldest, clock_now(), true))
 		forget(oldest);
@@ -387,29 +388,29 @@ static void make_room(struct apps *a)
 
 static void take_in(struct apps *a, int sock)
 {
-	struct loop *loop = a->target->engine->loop;
+	struct event_loop *loop = a->target->engine->loop;
 	const struct engine *g = a->target->engine;
-	if (a->n >= APPS_MAX)
+	if (a->n >= INPROC_MAX)
 		make_room(a);
-	const bool room = a->n < APPS_MAX && limits_fds(g, engine_fds(g)) >= APP_FDS;
-	struct app *p = room ? calloc(1, sizeof(*p)) : NULL;
+	const bool room = a->n < INPROC_MAX && limits_fds(g, engine_fds(g)) >= APP_FDS;
+	struct inproc_process *p = room ? calloc(1, sizeof(*p)) : NULL;
 	a->turned_away += !p;
 	if (!p) {
 		fd_close(sock);
 		return;
 	}
-	*p = (struct app){.apps = a,
+	*p = (struct inproc_process){.apps = a,
 		.next = a->first,
 		.sock = sock,
 		.process = -1,
 		.hello_by = deadline_in(HELLO_NS),
 		.inbox.memory = -1,
-		.called = CALLED_NONE};
+		.called = CALLTREE_READER_NONE};
 	p->source.fd = -1;
 	p->called.account = &a->called_nodes;
 	a->first = p;
 	a->n++;
-	if (loop_add(loop, &p->source, sock, EPOLLIN, on_message, p) < 0)
+	if (event_loop_add(loop, &p->source, sock, EPOLLIN, on_message, p) < 0)
 		forget(p);
 }
 
@@ -418,7 +419,7 @@ static void on_connect(void *arg, uint32_t events)
 	struct apps *a = arg;
 	const int sock = accept4(a->source.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (sock < 0 && (errno == EMFILE || errno == ENFILE))
-		loop_pause(a->target->engine->loop, &a->source, 1000);
+		event_loop_pause(a->target->engine->loop, &a->source, 1000);
 	if (sock >= 0)
 		take_in(a, sock);
 }
@@ -428,9 +429,9 @@ static void hear_last(struct apps *a)
 {
 	int sock;
 	for (unsigned i = 0;
-		i < APPS_MAX && (sock = accept4(a->source.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0; i++)
+		i < INPROC_MAX && (sock = accept4(a->source.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0; i++)
 		take_in(a, sock);
-	for (struct app *p = a->first, *next; p; p = next) {
+	for (struct inproc_process *p = a->first, *next; p; p = next) {
 		int r = p->sock < 0 ? 0 : hear(p);
 		for (unsigned i = 1; r == 0 && p->sock >= 0 && i < LAST_MESSAGES; i++)
 			r = hear(p);
@@ -440,15 +441,15 @@ static void hear_last(struct apps *a)
 	}
 }
 
-void apps_drain(struct apps *a, int64_t until, bool all)
+void inproc_drain(struct apps *a, int64_t until, bool all)
 {
 	if (!a)
 		return;
-	struct rates *rates = &a->target->engine->rates;
-	const int64_t began = rates_cpu(rates);
+	struct rate_control *rates = &a->target->engine->rates;
+	const int64_t began = sample_rate_cpu(rates);
 	if (all)
 		hear_last(a);
-	for (struct app *p = a->first, *next; p; p = next) {
+	for (struct inproc_process *p = a->first, *next; p; p = next) {
 		next = p->next;
 		const bool ended = has_ended(p);
 		if (p->hello_by && clock_now() > p->hello_by) {
@@ -459,7 +460,7 @@ void apps_drain(struct apps *a, int64_t until, bool all)
 		if (drain(p, until, all || ended) && ended && !needed)
 			forget(p);
 	}
-	rates_drained(rates, began);
+	sample_rate_drained(rates, began);
 }
 
 static uint32_t find_event(const struct target *t, enum event_measure measure)
@@ -470,7 +471,7 @@ static uint32_t find_event(const struct target *t, enum event_measure measure)
 	return i;
 }
 
-int apps_new(struct target *t, struct apps **ret)
+int inproc_new(struct target *t, struct apps **ret)
 {
 	const bool timers = t->desc.strategy == STRATEGY_TIMERS;
 	const uint32_t alloc = find_event(t, MEASURES_ALLOC), calls = find_event(t, MEASURES_CALLS);
@@ -489,7 +490,7 @@ int apps_new(struct target *t, struct apps **ret)
 		.blank = t->desc.running ? clock_now() : 0,
 		.timers = timers};
 	a->source.fd = -1;
-	const int r = loop_add(t->engine->loop, &a->source, t->app, EPOLLIN, on_connect, a);
+	const int r = event_loop_add(t->engine->loop, &a->source, t->app, EPOLLIN, on_connect, a);
 	if (r < 0) {
 		free(a);
 		return r;
@@ -498,49 +499,49 @@ int apps_new(struct target *t, struct apps **ret)
 	return 0;
 }
 
-struct apps *apps_free(struct apps *a)
+struct apps *inproc_free(struct apps *a)
 {
 	if (!a)
 		return NULL;
 	while (a->first) {
-		called_close(&a->first->called); /* its last window is over */
+		calltree_reader_close(&a->first->called); /* its last window is over */
 		forget(a->first);
 	}
-	loop_del(a->target->engine->loop, &a->source);
+	event_loop_del(a->target->engine->loop, &a->source);
 	free(a);
 	return NULL;
 }
 
-unsigned apps_seen(const struct apps *a)
+unsigned inproc_seen(const struct apps *a)
 {
 	return a ? a->seen : 0;
 }
 
-uint64_t apps_fds(const struct apps *a)
+uint64_t inproc_fds(const struct apps *a)
 {
 	return a ? APP_FDS * (uint64_t)a->n : 0;
 }
 
-uint64_t apps_turned_away(const struct apps *a)
+uint64_t inproc_turned_away(const struct apps *a)
 {
 	return a ? a->turned_away : 0;
 }
 
-unsigned apps_unable(const struct apps *a, int *ret_error)
+unsigned inproc_unable(const struct apps *a, int *ret_error)
 {
 	*ret_error = a ? a->unable_error : 0;
 	return a ? a->unable : 0;
 }
 
-unsigned apps_sampled(const struct apps *a)
+unsigned inproc_sampled(const struct apps *a)
 {
 	return a ? a->sampled : 0;
 }
 
-uint64_t apps_lost(struct apps *a)
+uint64_t inproc_lost(struct apps *a)
 {
 	uint64_t n = a ? a->lost : 0;
-	for (struct app *p = a ? a->first : NULL; p; p = p->next) {
+	for (struct inproc_process *p = a ? a->first : NULL; p; p = p->next) {
 		n += p->inbox.lost + p->inbox.missed;
 		p->inbox.lost = p->inbox.missed = 0;
 	}
@@ -560,47 +561,47 @@ static uint64_t label_changes(struct apps *a, int64_t now)
 	return a->label_changes < LABEL_CHANGES ? a->label_changes : LABEL_CHANGES;
 }
 
-void apps_read_labels(struct apps *a, uint64_t settled)
+void inproc_read_labels(struct apps *a, uint64_t settled)
 {
 	if (!a || !a->first)
 		return;
 	const int64_t now = clock_now();
-	struct labelled_limits limits = {.settled = settled,
+	struct label_history_limits limits = {.settled = settled,
 		.now = (uint64_t)now,
 		.changes = label_changes(a, now),
 		.threads = LABEL_THREADS / a->n > LABEL_THREADS_LEAST ? LABEL_THREADS / a->n : LABEL_THREADS_LEAST};
-	for (struct app *p = a->first; p; p = p->next)
+	for (struct inproc_process *p = a->first; p; p = p->next)
 		if (!p->hello_by && p->inbox.memory >= 0)
-			labelled_read(&p->labels, p->inbox.memory, &limits);
+			label_history_read(&p->labels, p->inbox.memory, &limits);
 	a->label_changes = limits.changes;
 }
 
 /* The last one that came: it has execed. */
-static struct app *find_pid(const struct apps *a, uint32_t pid)
+static struct inproc_process *find_pid(const struct apps *a, uint32_t pid)
 {
-	struct app *p = a ? a->first : NULL;
+	struct inproc_process *p = a ? a->first : NULL;
 	while (p && (p->hello_by || p->inbox.memory < 0 || p->inbox.pid != pid))
 		p = p->next;
 	return p;
 }
 
-const char *apps_labels(const struct apps *a, uint32_t pid, uint32_t tid, uint64_t time)
+const char *inproc_labels(const struct apps *a, uint32_t pid, uint32_t tid, uint64_t time)
 {
-	struct app *p = find_pid(a, pid);
-	return p ? labelled_at(&p->labels, p->inbox.memory, tid, time) : "";
+	struct inproc_process *p = find_pid(a, pid);
+	return p ? label_history_at(&p->labels, p->inbox.memory, tid, time) : "";
 }
 
-void apps_thread_ended(const struct apps *a, uint32_t pid, uint32_t tid, uint64_t time)
+void inproc_thread_ended(const struct apps *a, uint32_t pid, uint32_t tid, uint64_t time)
 {
-	struct app *p = find_pid(a, pid);
+	struct inproc_process *p = find_pid(a, pid);
 	if (p)
-		labelled_ended(&p->labels, tid, time);
+		label_history_ended(&p->labels, tid, time);
 }
 
-uint64_t apps_labels_lost(struct apps *a)
+uint64_t inproc_labels_lost(struct apps *a)
 {
 	uint64_t n = 0;
-	for (struct app *p = a ? a->first : NULL; p; p = p->next) {
+	for (struct inproc_process *p = a ? a->first : NULL; p; p = p->next) {
 		n += p->labels.lost;
 		p->labels.lost = 0;
 	}

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-struct app *app_find_cookie(const struct apps *a, uint64_t cookie, const struct app *but)
+struct inproc_process *inproc_process_find_cookie(
+	const struct apps *a, uint64_t cookie, const struct inproc_process *but)
 {
-	struct app *p = a->first;
+	struct inproc_process *p = a->first;
 	while (p && (p == but || p->hello_by || p->inbox.cookie != cookie))
 		p = p->next;
 	return p;
@@ -19,11 +20,11 @@ static bool is_saved(const struct apps *a)
 	return apps_heap(a) || a->timers || a->calls < a->target->desc.n_events;
 }
 
-void apps_save(struct apps *a, struct journal *j, uint64_t serial)
+void inproc_save(struct apps *a, struct journal *j, uint64_t serial)
 {
-	for (struct app *p = a && is_saved(a) ? a->first : NULL; p; p = p->next) {
-		if (p->hello_by ||
-			(!inuse_unsaved(&p->inuse) && !called_unsaved(&p->called) && p->inbox.read == p->read_saved))
+	for (struct inproc_process *p = a && is_saved(a) ? a->first : NULL; p; p = p->next) {
+		if (p->hello_by || (!live_heap_unsaved(&p->inuse) && !calltree_reader_unsaved(&p->called) &&
+					   p->inbox.read == p->read_saved))
 			continue;
 		journal_begin(j, ENTRY_HELD);
 		journal_number(j, serial);
@@ -31,38 +32,38 @@ void apps_save(struct apps *a, struct journal *j, uint64_t serial)
 		journal_number(j, p->inbox.pid);
 		journal_number(j, a->seen);
 		journal_number(j, p->inbox.read);
-		inuse_save(&p->inuse, j);
-		called_save(&p->called, j);
+		live_heap_save(&p->inuse, j);
+		calltree_reader_save(&p->called, j);
 		journal_end(j);
 		p->read_saved = p->inbox.read;
 	}
 }
 
-void apps_saved(struct apps *a)
+void inproc_saved(struct apps *a)
 {
-	for (struct app *p = a ? a->first : NULL; p; p = p->next)
+	for (struct inproc_process *p = a ? a->first : NULL; p; p = p->next)
 		if (p->inbox.read == p->read_saved || !is_saved(a))
-			inbox_said(&p->inbox);
+			shm_reader_said(&p->inbox);
 }
 
-void apps_save_anew(struct apps *a)
+void inproc_save_anew(struct apps *a)
 {
-	for (struct app *p = a ? a->first : NULL; p; p = p->next)
+	for (struct inproc_process *p = a ? a->first : NULL; p; p = p->next)
 		p->inuse.anew = p->called.anew = true;
 }
 
-static struct app *add_orphan(struct apps *a, uint64_t cookie, uint32_t pid)
+static struct inproc_process *add_orphan(struct apps *a, uint64_t cookie, uint32_t pid)
 {
-	struct app *p = a->n < APPS_MAX ? calloc(1, sizeof(*p)) : NULL;
+	struct inproc_process *p = a->n < INPROC_MAX ? calloc(1, sizeof(*p)) : NULL;
 	if (!p)
 		return NULL;
-	*p = (struct app){.apps = a,
+	*p = (struct inproc_process){.apps = a,
 		.next = a->first,
 		.sock = -1,
 		.process = -1,
 		.orphan = true,
 		.heard = clock_now(),
-		.called = CALLED_NONE};
+		.called = CALLTREE_READER_NONE};
 	p->source.fd = p->inbox.memory = -1;
 	p->called.account = &a->called_nodes;
 	p->inbox.cookie = cookie;
@@ -73,9 +74,9 @@ static struct app *add_orphan(struct apps *a, uint64_t cookie, uint32_t pid)
 }
 
 /* One that has come from a predecessor already, by the other of its memories, or a new one. */
-static struct app *get_orphan(struct apps *a, uint64_t cookie, uint32_t pid)
+static struct inproc_process *get_orphan(struct apps *a, uint64_t cookie, uint32_t pid)
 {
-	struct app *p = a ? app_find_cookie(a, cookie, NULL) : NULL;
+	struct inproc_process *p = a ? inproc_process_find_cookie(a, cookie, NULL) : NULL;
 	if (a && !p && (p = add_orphan(a, cookie, pid)))
 		a->seen++;
 	return p;
@@ -84,10 +85,10 @@ static struct app *get_orphan(struct apps *a, uint64_t cookie, uint32_t pid)
 static void remember_area(struct apps *a, int memory)
 {
 	struct stat st;
-	struct inbox i;
-	struct app *p = inbox_open(memory, &i) == 0 ? get_orphan(a, i.cookie, i.pid) : NULL;
+	struct shm_reader i;
+	struct inproc_process *p = shm_reader_open(memory, &i) == 0 ? get_orphan(a, i.cookie, i.pid) : NULL;
 	if (!p || p->inbox.memory >= 0) {
-		inbox_close(&i);
+		shm_reader_close(&i);
 		return;
 	}
 	p->inbox = i;
@@ -97,48 +98,48 @@ static void remember_area(struct apps *a, int memory)
 
 static void remember_tree(struct apps *a, int memory)
 {
-	struct called c = CALLED_NONE;
-	struct app *p = called_open(&c, memory) == 0 ? get_orphan(a, c.cookie, c.pid) : NULL;
+	struct calltree_reader c = CALLTREE_READER_NONE;
+	struct inproc_process *p = calltree_reader_open(&c, memory) == 0 ? get_orphan(a, c.cookie, c.pid) : NULL;
 	if (!p || p->called.memory >= 0) {
-		called_close(&c);
+		calltree_reader_close(&c);
 		return;
 	}
 	p->called = c;
 	p->called.account = &a->called_nodes;
 }
 
-void apps_remember(struct apps *a, int memory)
+void inproc_restore_memory(struct apps *a, int memory)
 {
-	if (inbox_is_area(memory))
+	if (shm_reader_is_area(memory))
 		remember_area(a, memory);
 	else
 		remember_tree(a, memory);
 }
 
-void apps_blank(struct apps *a)
+void inproc_reset_counts(struct apps *a)
 {
 	if (a)
 		a->blank = clock_now();
 }
 
-void apps_load(struct apps *a, struct saved *s)
+void inproc_load(struct apps *a, struct saved *s)
 {
 	const uint64_t cookie = saved_number(s), pid = saved_below(s, 1ull << 32), seen = saved_below(s, 1ull << 32);
 	const uint64_t read = saved_number(s);
 	if (s->bad || !a || !is_saved(a))
 		return;
-	struct app *p = app_find_cookie(a, cookie, NULL);
+	struct inproc_process *p = inproc_process_find_cookie(a, cookie, NULL);
 	p = p ? p : add_orphan(a, cookie, (uint32_t)pid);
 	if (!p)
 		return;
 	a->seen = seen > a->seen ? (unsigned)seen : a->seen;
 	p->inbox.read = read;
-	inuse_load(&p->inuse, s, apps_heap(a));
-	called_load(&p->called, s);
+	live_heap_load(&p->inuse, s, apps_heap(a));
+	calltree_reader_load(&p->called, s);
 }
 
-void apps_forget_held(struct apps *a)
+void inproc_drop_live_heap(struct apps *a)
 {
-	for (struct app *p = a ? a->first : NULL; p; p = p->next)
-		inuse_forget(&p->inuse);
+	for (struct inproc_process *p = a ? a->first : NULL; p; p = p->next)
+		live_heap_forget(&p->inuse);
 }

@@ -1,6 +1,6 @@
 /*
- * inproc_process - one process that has libpillion, and all of a target's, for the files that make up inproc.h alone: inproc.c (who
- * they are), inproc_records.c (what they tell), inproc_checkpoint.c (what a successor has of them).
+ * inproc_process - one process that has libpillion, and all of a target's, for the files that make up inproc.h alone:
+ * inproc.c (who they are), inproc_records.c (what they tell), inproc_checkpoint.c (what a successor has of them).
  */
 #pragma once
 
@@ -8,10 +8,10 @@
 #include "profiler/inproc/inproc.h"
 #include "profiler/inproc/label_history.h"
 
-struct app {
+struct inproc_process {
 	struct apps *apps;
-	struct app *next;
-	struct loop_source source;
+	struct inproc_process *next;
+	struct event_loop_source source;
 	int sock;	  /* -1: hung up */
 	int64_t hello_by; /* 0: it has said it */
 	int64_t heard;	  /* when it hung up, or was read of last since then */
@@ -19,10 +19,10 @@ struct app {
 	int process;	  /* pidfd of one that has hung up, where nothing else tells of its end; -1: not known */
 	bool sampled;	  /* it had CPU time */
 	uint64_t ino;	  /* of its area */
-	struct inbox inbox;
-	struct inuse inuse;
-	struct called called;
-	struct labelled labels;
+	struct shm_reader inbox;
+	struct live_heap inuse;
+	struct calltree_reader called;
+	struct label_history labels;
 	uint64_t read_saved;
 	bool orphan;	 /* a predecessor knew it */
 	bool remembered; /* its area, by the supervisor */
@@ -30,13 +30,13 @@ struct app {
 
 struct apps {
 	struct target *target;
-	struct loop_source source;
+	struct event_loop_source source;
 	uint32_t alloc, heap, cpu, calls, crash; /* events; n_events: there is none */
 	uint64_t mean;				 /* bytes from sample to sample */
 	bool timers;				 /* nothing else tells of its processes */
 	int64_t blank;				 /* calls from before may be in a profile already */
 	int64_t hung_up;			 /* when the last one did */
-	struct app *first;
+	struct inproc_process *first;
 	size_t called_nodes;
 	uint64_t label_changes; /* that may be read by now, as of label_time */
 	int64_t label_time;
@@ -53,9 +53,10 @@ static inline struct aggregate *apps_heap(const struct apps *a)
 	return a->heap < a->target->desc.n_events ? a->target->counts[a->heap] : NULL;
 }
 
-/* inbox_fn, of a struct app */
-void app_record(void *arg, const struct area_record *from);
+/* shm_reader_fn, of a struct inproc_process */
+void inproc_process_record(void *arg, const struct shm_record *from);
 /* Into the counts: what it has called since the last time. */
-void app_look_at_calls(struct app *p);
+void inproc_process_look_at_calls(struct inproc_process *p);
 /* The one that had this process before: it has come back, to another worker or by another socket. */
-struct app *app_find_cookie(const struct apps *a, uint64_t cookie, const struct app *but);
+struct inproc_process *inproc_process_find_cookie(
+	const struct apps *a, uint64_t cookie, const struct inproc_process *but);

@@ -12,9 +12,9 @@
 #define WEIGHT_MAX (3600 * NSEC_PER_SEC) /* of one sample: what is more is no time */
 
 /* As if the kernel had taken it. */
-static void as_record(const struct app *p, const struct area_record *from, struct record *ret)
+static void as_record(const struct inproc_process *p, const struct shm_record *from, struct record *ret)
 {
-	const struct area_more *more = inbox_more(from);
+	const struct shm_more *more = shm_reader_more(from);
 	uint64_t *regs = ret->sample.regs.r;
 	memset(ret, 0, sizeof(*ret));
 	ret->misc = PERF_RECORD_MISC_USER;
@@ -41,34 +41,35 @@ static void as_record(const struct app *p, const struct area_record *from, struc
 		regs[UNWIND_R11] = more->r11;
 	}
 	ret->sample.has_regs = true;
-	ret->sample.stack = inbox_stack(from);
+	ret->sample.stack = shm_reader_stack(from);
 	ret->sample.stack_size = from->stack;
 }
 
 /* What the process says of a thread, where no record does. */
-static void name_thread(const struct app *p, const struct area_record *from)
+static void name_thread(const struct inproc_process *p, const struct shm_record *from)
 {
 	struct target *t = p->apps->target;
-	const struct area_more *more = inbox_more(from);
+	const struct shm_more *more = shm_reader_more(from);
 	char name[sizeof(more->name)];
-	const struct task *task = tasks_find(t->tasks, p->inbox.pid);
+	const struct task *task = process_table_find(t->tasks, p->inbox.pid);
 	snprintf(name, sizeof(name), "%.15s", more ? more->name : "");
-	if (!p->apps->timers || t->plain || !name[0] || (task && !strcmp(tasks_thread_name(task, from->tid), name)))
+	if (!p->apps->timers || t->plain || !name[0] ||
+		(task && !strcmp(process_table_thread_name(task, from->tid), name)))
 		return;
-	tasks_adopt(t->tasks, p->inbox.pid, from->tid, name);
+	process_table_adopt(t->tasks, p->inbox.pid, from->tid, name);
 	t->saved.tasks = t->saved.changed = true;
 }
 
-static void on_maps(const struct app *p, const struct area_record *from)
+static void on_maps(const struct inproc_process *p, const struct shm_record *from)
 {
 	struct target *t = p->apps->target;
-	char text[AREA_RECORD_MAX];
+	char text[SHM_RECORD_MAX];
 	const size_t n = from->stack < sizeof(text) ? from->stack : sizeof(text) - 1;
 	if ((!p->apps->timers && p->apps->crash == t->desc.n_events) || t->plain)
 		return;
-	memcpy(text, inbox_stack(from), n);
+	memcpy(text, shm_reader_stack(from), n);
 	text[n] = 0;
-	tasks_adopt_text(t->tasks, p->inbox.pid, text);
+	process_table_adopt_text(t->tasks, p->inbox.pid, text);
 	t->saved.tasks = t->saved.changed = true;
 }
 
@@ -81,18 +82,18 @@ struct taken {
 };
 
 /* Its stack, which counts as one that was sampled. */
-static void take(
-	struct app *p, const struct area_record *from, struct task *task, const struct record *r, struct taken *ret)
+static void take(struct inproc_process *p, const struct shm_record *from, struct task *task, const struct record *r,
+	struct taken *ret)
 {
 	const struct apps *a = p->apps;
 	static const struct perf_layout layout = {.sample_type = PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_USER};
 	struct target *t = a->target;
 	ret->stop = UNWIND_END;
-	ret->n = t->plain ? stack_plain(r, ret->frames)
-			  : stack_frames(
+	ret->n = t->plain ? sample_stack_plain(r, ret->frames)
+			  : sample_stack_frames(
 				    t->engine->unwind, task, r, &layout, &t->engine->jit_room, ret->frames, &ret->stop);
-	ret->who = (struct who){r->pid, r->tid, task->comm, tasks_thread_name(task, r->tid), task->exe,
-		labelled_of(&p->labels, p->inbox.memory, from->labels)};
+	ret->who = (struct who){r->pid, r->tid, task->comm, process_table_thread_name(task, r->tid), task->exe,
+		label_history_of(&p->labels, p->inbox.memory, from->labels)};
 	t->tally.samples++;
 	t->samples++;
 	t->tally.stops[ret->stop]++;
@@ -101,7 +102,7 @@ static void take(
 }
 
 /* Code that it has mapped since it told. */
-static void ask_maps(struct app *p, const struct taken *s)
+static void ask_maps(struct inproc_process *p, const struct taken *s)
 {
 	const bool known =
 		s->stop != UNWIND_UNKNOWN_MAPPING && (s->frames[0].kind != FRAME_USER || s->frames[0].module);
@@ -109,19 +110,19 @@ static void ask_maps(struct app *p, const struct taken *s)
 	if (known || p->apps->target->plain || now - p->asked < UNKNOWN_NS)
 		return;
 	p->asked = now;
-	inbox_want_maps(&p->inbox);
+	shm_reader_want_maps(&p->inbox);
 }
 
-static void on_cpu(struct app *p, const struct area_record *from, struct task *task, const struct record *r)
+static void on_cpu(struct inproc_process *p, const struct shm_record *from, struct task *task, const struct record *r)
 {
 	struct apps *a = p->apps;
 	struct target *t = a->target;
 	struct taken s;
 	const uint64_t weight = from->bytes < WEIGHT_MAX ? from->bytes : WEIGHT_MAX;
-	rates_record(t, true, sizeof(*from) + from->stack);
-	if (!rates_take(t, a->cpu, (int64_t)r->time, weight, from->stack))
+	sample_rate_record(t, true, sizeof(*from) + from->stack);
+	if (!sample_rate_take(t, a->cpu, (int64_t)r->time, weight, from->stack))
 		return;
-	const uint64_t worth = inuse_scaled(rates_scale(&t->rate, (int64_t)r->time), weight);
+	const uint64_t worth = live_heap_scaled(sample_rate_scale(&t->rate, (int64_t)r->time), weight);
 	const struct when when = {0, target_when(t, r).us};
 	a->sampled += !p->sampled;
 	p->sampled = true;
@@ -131,65 +132,65 @@ static void on_cpu(struct app *p, const struct area_record *from, struct task *t
 	t->tally.weight[a->cpu] += worth;
 }
 
-static void on_alloc(struct app *p, const struct area_record *from, struct task *task, const struct record *r)
+static void on_alloc(struct inproc_process *p, const struct shm_record *from, struct task *task, const struct record *r)
 {
 	struct apps *a = p->apps;
 	struct target *t = a->target;
 	struct taken s;
-	const double by = inuse_stands_for(from->bytes, a->mean);
+	const double by = live_heap_stands_for(from->bytes, a->mean);
 	take(p, from, task, r, &s);
 	ask_maps(p, &s);
 	const size_t own = s.n > 1; /* the allocator's own function: the leaf is its caller */
-	aggregate_add(
-		t->counts[a->alloc], s.frames + own, s.n - own, &s.who, inuse_parts(by), inuse_scaled(by, from->bytes));
+	aggregate_add(t->counts[a->alloc], s.frames + own, s.n - own, &s.who, live_heap_parts(by),
+		live_heap_scaled(by, from->bytes));
 	t->tally.taken[a->alloc]++;
-	t->tally.weight[a->alloc] += inuse_scaled(by, from->bytes);
-	t->tally.counted[a->alloc] += inuse_parts(by);
+	t->tally.weight[a->alloc] += live_heap_scaled(by, from->bytes);
+	t->tally.counted[a->alloc] += live_heap_parts(by);
 	if (from->id && apps_heap(a))
-		inuse_add(&p->inuse, &p->inbox, from->id, from->bytes,
+		live_heap_add(&p->inuse, &p->inbox, from->id, from->bytes,
 			aggregate_put_of(apps_heap(a), s.frames + own, s.n - own, &s.who));
 }
 
-void app_record(void *arg, const struct area_record *from)
+void inproc_process_record(void *arg, const struct shm_record *from)
 {
-	struct app *p = arg;
+	struct inproc_process *p = arg;
 	const struct apps *a = p->apps;
 	struct target *t = a->target;
 	struct record r;
 	name_thread(p, from);
-	if (from->kind == AREA_MAPS) {
+	if (from->kind == SHM_MAPS) {
 		on_maps(p, from);
 		return;
 	}
 	as_record(p, from, &r);
-	struct task *task = tasks_get(t->tasks, r.pid);
-	if (t->started && task && from->kind == AREA_CRASH && a->crash < t->desc.n_events)
-		crash_take(t, a->crash, task, &r, from);
+	struct task *task = process_table_get(t->tasks, r.pid);
+	if (t->started && task && from->kind == SHM_CRASH && a->crash < t->desc.n_events)
+		crash_record_take(t, a->crash, task, &r, from);
 	if (!t->started || !task || !from->bytes)
 		return;
-	if (from->kind == AREA_ALLOC && a->alloc < t->desc.n_events)
+	if (from->kind == SHM_ALLOC && a->alloc < t->desc.n_events)
 		on_alloc(p, from, task, &r);
-	else if (from->kind == AREA_CPU && a->cpu < t->desc.n_events)
+	else if (from->kind == SHM_CPU && a->cpu < t->desc.n_events)
 		on_cpu(p, from, task, &r);
 }
 
 /* --- what is called ------------------------------------------------------------------------------------------ */
 
-void app_look_at_calls(struct app *p)
+void inproc_process_look_at_calls(struct inproc_process *p)
 {
 	const struct apps *a = p->apps;
 	bool unknown = false;
 	if (p->called.memory < 0 || !a->target->started)
 		return;
 	const bool skip = !p->called.n && p->called.born < a->blank;
-	const int r =
-		skip ? called_skip(&p->called) : calling_count(&p->called, a->target, a->calls, p->inbox.pid, &unknown);
+	const int r = skip ? calltree_reader_skip(&p->called)
+			   : calltree_count(&p->called, a->target, a->calls, p->inbox.pid, &unknown);
 	if (r < 0) {
 		log_line(engine_peer_level(a->target->engine),
 			"target=%s pid=%u outcome=\"calls left alone\" reason=\"%s\"", a->target->desc.id, p->inbox.pid,
 			strerror(-r));
-		called_close(&p->called);
+		calltree_reader_close(&p->called);
 	}
 	if (unknown && a->timers)
-		inbox_want_maps(&p->inbox);
+		shm_reader_want_maps(&p->inbox);
 }

@@ -11,7 +11,7 @@
 #define PATIENCE 8
 #define AT_ONCE 512
 
-struct labelled_line {
+struct label_history_line {
 	uint32_t n, room;
 	struct moment {
 		uint64_t time;
@@ -25,42 +25,42 @@ static int read_at(int memory, void *buf, size_t size, uint64_t at)
 	return n < 0 ? (int)n : (size_t)n == size ? 0 : -EPROTO;
 }
 
-static void forget(struct labelled *l)
+static void forget(struct label_history *l)
 {
 	for (size_t i = 0; i < l->tids.count; i++)
 		free(l->lines[i].at);
 	free(l->lines);
-	pairs_done(&l->tids);
+	pair_table_done(&l->tids);
 	l->lines = NULL;
 	l->room = 0;
 }
 
-void labelled_done(struct labelled *l)
+void label_history_done(struct label_history *l)
 {
 	forget(l);
-	for (size_t i = 0; i < AREA_SETS; i++)
+	for (size_t i = 0; i < SHM_SETS; i++)
 		free(l->sets[i]);
 	memset(l, 0, sizeof(*l));
 }
 
 /* NULL: no memory. */
-static struct labelled_line *line_of(struct labelled *l, uint32_t tid)
+static struct label_history_line *line_of(struct label_history *l, uint32_t tid)
 {
 	if (l->tids.count == l->room) {
 		const size_t more = l->room ? 2 * l->room : 16;
-		struct labelled_line *lines = realloc(l->lines, more * sizeof(*lines));
+		struct label_history_line *lines = realloc(l->lines, more * sizeof(*lines));
 		if (!lines)
 			return NULL;
 		memset(lines + l->room, 0, (more - l->room) * sizeof(*lines));
 		l->lines = lines;
 		l->room = more;
 	}
-	const int64_t id = pairs_add(&l->tids, tid, 0);
+	const int64_t id = pair_table_add(&l->tids, tid, 0);
 	return id < 0 ? NULL : &l->lines[id];
 }
 
 /* How many there are until `time`. */
-static uint32_t behind(const struct labelled_line *line, uint64_t time)
+static uint32_t dlsym_next(const struct label_history_line *line, uint64_t time)
 {
 	uint32_t low = 0, high = line->n;
 	while (low < high) {
@@ -74,16 +74,16 @@ static uint32_t behind(const struct labelled_line *line, uint64_t time)
 }
 
 /* What was before `settled` is one moment. */
-static void trim(struct labelled_line *line, uint64_t settled)
+static void trim(struct label_history_line *line, uint64_t settled)
 {
-	const uint32_t n = behind(line, settled), old = n ? n - 1 : 0;
+	const uint32_t n = dlsym_next(line, settled), old = n ? n - 1 : 0;
 	memmove(line->at, line->at + old, (line->n - old) * sizeof(line->at[0]));
 	line->n -= old;
 }
 
-static void add(struct labelled *l, uint32_t tid, uint64_t time, uint32_t set, uint64_t settled)
+static void add(struct label_history *l, uint32_t tid, uint64_t time, uint32_t set, uint64_t settled)
 {
-	struct labelled_line *line = line_of(l, tid);
+	struct label_history_line *line = line_of(l, tid);
 	if (!line)
 		return;
 	if (line->n && line->n == line->room)
@@ -101,7 +101,7 @@ static void add(struct labelled *l, uint32_t tid, uint64_t time, uint32_t set, u
 }
 
 /* How many were taken of those; fewer: one is not there yet. */
-static size_t take(struct labelled *l, const struct area_change *c, size_t n, const struct labelled_limits *of)
+static size_t take(struct label_history *l, const struct shm_change *c, size_t n, const struct label_history_limits *of)
 {
 	for (size_t i = 0; i < n; i++) {
 		const bool there = c[i].number == l->next + 1;
@@ -119,7 +119,7 @@ static size_t take(struct labelled *l, const struct area_change *c, size_t n, co
 }
 
 /* Up to there: nobody knows what they were. */
-static void skip(struct labelled *l, uint64_t to)
+static void skip(struct label_history *l, uint64_t to)
 {
 	if (l->next) {
 		forget(l);
@@ -128,23 +128,23 @@ static void skip(struct labelled *l, uint64_t to)
 	l->next = to;
 }
 
-int labelled_read(struct labelled *l, int memory, struct labelled_limits *limits)
+int label_history_read(struct label_history *l, int memory, struct label_history_limits *limits)
 {
-	struct area_change some[AT_ONCE];
+	struct shm_change some[AT_ONCE];
 	uint64_t tail;
-	int r = read_at(memory, &tail, sizeof(tail), offsetof(struct area_head, changes));
+	int r = read_at(memory, &tail, sizeof(tail), offsetof(struct shm_head, changes));
 	if (r < 0 || tail == l->next)
 		return r;
-	if (tail - l->next > AREA_CHANGES)
-		skip(l, tail - AREA_CHANGES);
+	if (tail - l->next > SHM_CHANGES)
+		skip(l, tail - SHM_CHANGES);
 	if (tail - l->next > limits->changes)
 		skip(l, tail);
 	limits->changes -= tail - l->next;
 	while (r == 0 && l->next != tail) {
-		const uint64_t place = l->next % AREA_CHANGES, left = tail - l->next;
+		const uint64_t place = l->next % SHM_CHANGES, left = tail - l->next;
 		uint64_t n = left < AT_ONCE ? left : AT_ONCE;
-		n = n < AREA_CHANGES - place ? n : AREA_CHANGES - place;
-		r = read_at(memory, some, n * sizeof(some[0]), AREA_CHANGES_AT + place * sizeof(some[0]));
+		n = n < SHM_CHANGES - place ? n : SHM_CHANGES - place;
+		r = read_at(memory, some, n * sizeof(some[0]), SHM_CHANGES_AT + place * sizeof(some[0]));
 		if (r == 0 && take(l, some, n, limits) < n)
 			break;
 	}
@@ -154,33 +154,33 @@ int labelled_read(struct labelled *l, int memory, struct labelled_limits *limits
 /* One that is too large, or no text, is none. */
 static char *read_set(int memory, uint64_t set)
 {
-	struct area_set s;
+	struct shm_set s;
 	const size_t most = sizeof(s.text) < LABEL_TEXT_MAX ? sizeof(s.text) : LABEL_TEXT_MAX;
-	if (read_at(memory, &s, sizeof(s), AREA_SETS_AT + set * sizeof(s)) < 0 || !s.size)
+	if (read_at(memory, &s, sizeof(s), SHM_SETS_AT + set * sizeof(s)) < 0 || !s.size)
 		return NULL;
 	const bool good = s.size <= most && label_is_set(s.text, s.size);
 	return strndup(s.text, good ? s.size : 0);
 }
 
-const char *labelled_of(struct labelled *l, int memory, uint64_t set)
+const char *label_history_of(struct label_history *l, int memory, uint64_t set)
 {
-	if (!set || set > AREA_SETS)
+	if (!set || set > SHM_SETS)
 		return "";
 	char **text = &l->sets[set - 1];
 	*text = *text ? *text : read_set(memory, set - 1);
 	return *text ? *text : "";
 }
 
-const char *labelled_at(struct labelled *l, int memory, uint32_t tid, uint64_t time)
+const char *label_history_at(struct label_history *l, int memory, uint32_t tid, uint64_t time)
 {
-	const int64_t id = l->tids.count ? pairs_find(&l->tids, tid, 0) : -ENOENT;
-	const struct labelled_line *line = id < 0 ? NULL : &l->lines[id];
-	const uint32_t n = line ? behind(line, time) : 0;
-	return n ? labelled_of(l, memory, line->at[n - 1].set) : "";
+	const int64_t id = l->tids.count ? pair_table_find(&l->tids, tid, 0) : -ENOENT;
+	const struct label_history_line *line = id < 0 ? NULL : &l->lines[id];
+	const uint32_t n = line ? dlsym_next(line, time) : 0;
+	return n ? label_history_of(l, memory, line->at[n - 1].set) : "";
 }
 
-void labelled_ended(struct labelled *l, uint32_t tid, uint64_t time)
+void label_history_ended(struct label_history *l, uint32_t tid, uint64_t time)
 {
-	if (l->tids.count && pairs_find(&l->tids, tid, 0) >= 0)
+	if (l->tids.count && pair_table_find(&l->tids, tid, 0) >= 0)
 		add(l, tid, time, 0, 0);
 }

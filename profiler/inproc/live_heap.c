@@ -7,25 +7,25 @@
 #define ROOM_MAX (4u << 20) /* what is more is in use at an unknown place */
 #define SORT_OUT 65536	    /* so many, and twice as many as were in use: some have been freed */
 
-struct inuse_entry {
+struct live_heap_entry {
 	uint64_t id, bytes;
 	uint32_t sample;
 	bool used;
 };
 
-double inuse_stands_for(uint64_t bytes, uint64_t mean)
+double live_heap_stands_for(uint64_t bytes, uint64_t mean)
 {
 	const double chance = -expm1(-(double)bytes / (double)mean);
 	return chance > 0 ? 1 / chance : 0;
 }
 
-uint64_t inuse_parts(double objects)
+uint64_t live_heap_parts(double objects)
 {
-	const double n = objects * INUSE_PART + 0.5;
-	return n < (double)INT64_MAX / INUSE_PART ? (uint64_t)n : INT64_MAX / INUSE_PART;
+	const double n = objects * LIVE_HEAP_PART + 0.5;
+	return n < (double)INT64_MAX / LIVE_HEAP_PART ? (uint64_t)n : INT64_MAX / LIVE_HEAP_PART;
 }
 
-uint64_t inuse_scaled(double by, uint64_t bytes)
+uint64_t live_heap_scaled(double by, uint64_t bytes)
 {
 	const double n = by * (double)bytes + 0.5;
 	return n < (double)(1ull << 60) ? (uint64_t)n : 1ull << 60;
@@ -35,11 +35,11 @@ uint64_t inuse_scaled(double by, uint64_t bytes)
 
 static int by_id(const void *x, const void *y)
 {
-	const struct inuse_entry *a = x, *b = y;
+	const struct live_heap_entry *a = x, *b = y;
 	return a->id < b->id ? -1 : a->id > b->id;
 }
 
-static struct inuse_entry *find(const struct inuse *u, uint64_t id)
+static struct live_heap_entry *find(const struct live_heap *u, uint64_t id)
 {
 	size_t low = 0, high = u->n;
 	while (low < high) {
@@ -53,41 +53,41 @@ static struct inuse_entry *find(const struct inuse *u, uint64_t id)
 }
 
 struct looking {
-	struct inuse *u;
+	struct live_heap *u;
 	uint64_t mean;
 	struct aggregate *counts; /* NULL: nothing is counted */
 };
 
-static void on_slot(void *arg, const struct area_slot *s)
+static void on_slot(void *arg, const struct shm_slot *s)
 {
 	static const struct frame lost = {.kind = FRAME_SPECIAL, .name = frame_lost};
 	static const struct who nobody = {.process = "", .thread = "", .exe = ""};
 	const struct looking *l = arg;
-	struct inuse_entry *h = find(l->u, s->id);
+	struct live_heap_entry *h = find(l->u, s->id);
 	if (h) {
 		l->u->n_used += !h->used;
 		h->used = true;
 	}
 	if (!l->counts)
 		return;
-	const double by = inuse_stands_for(s->bytes, l->mean);
+	const double by = live_heap_stands_for(s->bytes, l->mean);
 	if (h)
-		aggregate_count(l->counts, h->sample, inuse_parts(by), inuse_scaled(by, s->bytes));
+		aggregate_count(l->counts, h->sample, live_heap_parts(by), live_heap_scaled(by, s->bytes));
 	else
-		aggregate_add(l->counts, &lost, 1, &nobody, inuse_parts(by), inuse_scaled(by, s->bytes));
+		aggregate_add(l->counts, &lost, 1, &nobody, live_heap_parts(by), live_heap_scaled(by, s->bytes));
 }
 
 /* In the order of their ids; those that are not in use are gone. */
-static void sort_out(struct inbox *inbox, struct looking *l)
+static void sort_out(struct shm_reader *inbox, struct looking *l)
 {
-	struct inuse *u = l->u;
+	struct live_heap *u = l->u;
 	size_t kept = 0;
 	if (u->n)
 		qsort(u->list, u->n, sizeof(u->list[0]), by_id);
 	for (size_t i = 0; i < u->n; i++)
 		u->list[i].used = false;
 	u->n_used = 0;
-	if (inbox_slots(inbox, on_slot, l) < 0)
+	if (shm_reader_slots(inbox, on_slot, l) < 0)
 		return;
 	for (size_t i = 0; i < u->n; i++)
 		if (u->list[i].used)
@@ -96,10 +96,10 @@ static void sort_out(struct inbox *inbox, struct looking *l)
 	u->anew = true;
 }
 
-static bool make_room(struct inuse *u)
+static bool make_room(struct live_heap *u)
 {
 	const size_t more = u->room ? 2 * u->room : ROOM_FIRST;
-	struct inuse_entry *fresh = more <= ROOM_MAX ? realloc(u->list, more * sizeof(*fresh)) : NULL;
+	struct live_heap_entry *fresh = more <= ROOM_MAX ? realloc(u->list, more * sizeof(*fresh)) : NULL;
 	if (!fresh)
 		return false;
 	u->list = fresh;
@@ -107,35 +107,35 @@ static bool make_room(struct inuse *u)
 	return true;
 }
 
-void inuse_add(struct inuse *u, struct inbox *inbox, uint64_t id, uint64_t bytes, int64_t sample)
+void live_heap_add(struct live_heap *u, struct shm_reader *inbox, uint64_t id, uint64_t bytes, int64_t sample)
 {
 	if (sample < 0)
 		return;
 	if (inbox && u->n == u->room && u->n >= SORT_OUT && u->n >= 2 * u->n_used)
 		sort_out(inbox, &(struct looking){.u = u});
 	if (u->n < u->room || make_room(u))
-		u->list[u->n++] = (struct inuse_entry){id, bytes, (uint32_t)sample, false};
+		u->list[u->n++] = (struct live_heap_entry){id, bytes, (uint32_t)sample, false};
 }
 
-void inuse_count(struct inuse *u, struct inbox *inbox, uint64_t mean, struct aggregate *a)
+void live_heap_count(struct live_heap *u, struct shm_reader *inbox, uint64_t mean, struct aggregate *a)
 {
 	if (inbox) {
 		sort_out(inbox, &(struct looking){u, mean, a});
 		return;
 	}
 	for (size_t i = 0; i < u->n; i++) {
-		const double by = inuse_stands_for(u->list[i].bytes, mean);
-		aggregate_count(a, u->list[i].sample, inuse_parts(by), inuse_scaled(by, u->list[i].bytes));
+		const double by = live_heap_stands_for(u->list[i].bytes, mean);
+		aggregate_count(a, u->list[i].sample, live_heap_parts(by), live_heap_scaled(by, u->list[i].bytes));
 	}
 }
 
-void inuse_forget(struct inuse *u)
+void live_heap_forget(struct live_heap *u)
 {
 	u->n = 0;
 	u->anew = true;
 }
 
-void inuse_move(struct inuse *u, const struct aggregate *from, struct aggregate *to)
+void live_heap_move(struct live_heap *u, const struct aggregate *from, struct aggregate *to)
 {
 	static struct aggregate_sample s;
 	static struct frame frames[AGGREGATE_STACK_MAX];
@@ -154,28 +154,28 @@ void inuse_move(struct inuse *u, const struct aggregate *from, struct aggregate 
 	u->anew = true;
 }
 
-void inuse_take(struct inuse *u, struct inuse *from)
+void live_heap_take(struct live_heap *u, struct live_heap *from)
 {
-	inuse_done(u);
+	live_heap_done(u);
 	*u = *from;
 	u->anew = true;
-	*from = (struct inuse){0};
+	*from = (struct live_heap){0};
 }
 
-void inuse_done(struct inuse *u)
+void live_heap_done(struct live_heap *u)
 {
 	free(u->list);
-	*u = (struct inuse){0};
+	*u = (struct live_heap){0};
 }
 
 /* --- in a journal -------------------------------------------------------------------------------------------- */
 
-bool inuse_unsaved(const struct inuse *u)
+bool live_heap_unsaved(const struct live_heap *u)
 {
 	return u->anew || u->n_saved != u->n;
 }
 
-void inuse_save(struct inuse *u, struct journal *j)
+void live_heap_save(struct live_heap *u, struct journal *j)
 {
 	const size_t from = u->anew ? 0 : u->n_saved;
 	journal_number(j, u->anew);
@@ -189,7 +189,7 @@ void inuse_save(struct inuse *u, struct journal *j)
 	u->anew = false;
 }
 
-void inuse_load(struct inuse *u, struct saved *s, const struct aggregate *a)
+void live_heap_load(struct live_heap *u, struct saved *s, const struct aggregate *a)
 {
 	const bool anew = saved_number(s);
 	const size_t n = saved_count(s, 3);
@@ -200,7 +200,7 @@ void inuse_load(struct inuse *u, struct saved *s, const struct aggregate *a)
 		const uint64_t id = saved_number(s), bytes = saved_number(s);
 		const uint64_t sample = saved_below(s, aggregate_samples(a));
 		if (!s->bad)
-			inuse_add(u, NULL, id, bytes, (int64_t)sample);
+			live_heap_add(u, NULL, id, bytes, (int64_t)sample);
 	}
 	u->anew = true;
 }

@@ -9,79 +9,79 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define UNITS (AREA_BYTES / AREA_UNIT)
+#define UNITS (SHM_BYTES / SHM_UNIT)
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
-static int read_at(const struct inbox *i, void *buf, size_t size, uint64_t at)
+static int read_at(const struct shm_reader *i, void *buf, size_t size, uint64_t at)
 {
 	const ssize_t n = fd_pread_all(i->memory, buf, size, (off_t)at);
 	return n < 0 ? (int)n : (size_t)n == size ? 0 : -EPROTO;
 }
 
-static int write_at(const struct inbox *i, uint64_t value, size_t at)
+static int write_at(const struct shm_reader *i, uint64_t value, size_t at)
 {
 	const ssize_t n = pwrite(i->memory, &value, sizeof(value), (off_t)at);
 	return n < 0 ? -errno : n == sizeof(value) ? 0 : -EPROTO;
 }
 
 /* At a quarter of the room more than we have read. */
-static int want_wake(const struct inbox *i)
+static int want_wake(const struct shm_reader *i)
 {
-	return write_at(i, AREA_AT_UNITS(i->read) + UNITS / 4, offsetof(struct area_head, wake));
+	return write_at(i, SHM_AT_UNITS(i->read) + UNITS / 4, offsetof(struct shm_head, wake));
 }
 
-int inbox_said(struct inbox *i)
+int shm_reader_said(struct shm_reader *i)
 {
 	int r = 0;
 	if (i->memory < 0)
 		return 0;
 	if (i->cpu_said != i->cpu_seen)
-		r = write_at(i, i->cpu_seen, offsetof(struct area_head, cpu_read));
+		r = write_at(i, i->cpu_seen, offsetof(struct shm_head, cpu_read));
 	i->cpu_said = i->cpu_seen;
 	if (r < 0 || i->said == i->read)
 		return r;
 	i->said = i->read;
-	return write_at(i, i->read, offsetof(struct area_head, read));
+	return write_at(i, i->read, offsetof(struct shm_head, read));
 }
 
-int inbox_want_maps(struct inbox *i)
+int shm_reader_want_maps(struct shm_reader *i)
 {
-	return i->memory < 0 ? 0 : write_at(i, ++i->maps, offsetof(struct area_head, maps));
+	return i->memory < 0 ? 0 : write_at(i, ++i->maps, offsetof(struct shm_head, maps));
 }
 
-void inbox_resume(struct inbox *i, uint64_t read)
+void shm_reader_resume(struct shm_reader *i, uint64_t read)
 {
-	const uint32_t items = AREA_AT_ITEMS(read) - AREA_AT_ITEMS(i->read);
-	const uint32_t units = AREA_AT_UNITS(read) - AREA_AT_UNITS(i->read);
-	if (items <= AREA_ITEMS && units <= UNITS)
+	const uint32_t items = SHM_AT_ITEMS(read) - SHM_AT_ITEMS(i->read);
+	const uint32_t units = SHM_AT_UNITS(read) - SHM_AT_UNITS(i->read);
+	if (items <= SHM_ITEMS && units <= UNITS)
 		i->read = read;
 }
 
-void inbox_skip_cpu(struct inbox *i, uint64_t until)
+void shm_reader_skip_cpu(struct shm_reader *i, uint64_t until)
 {
-	struct area_head h;
+	struct shm_head h;
 	if (read_at(i, &h, 256, 0) == 0)
 		i->cpu_seen = until < h.cpu ? until : h.cpu;
 }
 
-bool inbox_is_area(int memory)
+bool shm_reader_is_area(int memory)
 {
 	struct stat st;
 	const int seals = fcntl(memory, F_GET_SEALS);
 	/* huge pages have large blocks */
 	return seals >= 0 && (seals & SEALS) == SEALS && fstat(memory, &st) == 0 && S_ISREG(st.st_mode) &&
-	       st.st_size == (off_t)AREA_SIZE && st.st_blksize <= 4096;
+	       st.st_size == (off_t)SHM_SIZE && st.st_blksize <= 4096;
 }
 
-int inbox_open(int memory, struct inbox *ret)
+int shm_reader_open(int memory, struct shm_reader *ret)
 {
-	struct area_head h;
-	*ret = (struct inbox){.memory = memory};
-	int r = inbox_is_area(memory) ? read_at(ret, &h, sizeof(h), 0) : -EPROTO;
-	if (r == 0 && (h.magic != AREA_MAGIC || h.version != AREA_VERSION || !h.pid))
+	struct shm_head h;
+	*ret = (struct shm_reader){.memory = memory};
+	int r = shm_reader_is_area(memory) ? read_at(ret, &h, sizeof(h), 0) : -EPROTO;
+	if (r == 0 && (h.magic != SHM_MAGIC || h.version != SHM_VERSION || !h.pid))
 		r = -EPROTO;
 	if (r < 0) {
-		inbox_close(ret);
+		shm_reader_close(ret);
 		return r;
 	}
 	ret->pid = h.pid;
@@ -93,7 +93,7 @@ int inbox_open(int memory, struct inbox *ret)
 	return want_wake(ret);
 }
 
-void inbox_close(struct inbox *i)
+void shm_reader_close(struct shm_reader *i)
 {
 	i->memory = fd_close(i->memory);
 }
@@ -101,57 +101,57 @@ void inbox_close(struct inbox *i)
 /* --- records ----------------------------------------------------------------------------------------------- */
 
 struct drain {
-	struct inbox *inbox;
+	struct shm_reader *inbox;
 	uint64_t tail;
 	int64_t now, until;
 	bool all;
-	inbox_fn *fn;
+	shm_reader_fn *fn;
 	void *arg;
 	int n;
 };
 
-static int read_item(const struct inbox *i, uint32_t number, struct area_item *ret)
+static int read_item(const struct shm_reader *i, uint32_t number, struct shm_item *ret)
 {
-	return read_at(i, ret, sizeof(*ret), AREA_ITEMS_AT + (uint64_t)(number % AREA_ITEMS) * sizeof(*ret));
+	return read_at(i, ret, sizeof(*ret), SHM_ITEMS_AT + (uint64_t)(number % SHM_ITEMS) * sizeof(*ret));
 }
 
 /* It lies between what was read and what was reserved. */
-static bool is_sane(const struct drain *d, const struct area_item *item)
+static bool is_sane(const struct drain *d, const struct shm_item *item)
 {
-	const uint32_t from = item->start - AREA_AT_UNITS(d->inbox->read),
-		       most = AREA_AT_UNITS(d->tail) - AREA_AT_UNITS(d->inbox->read);
-	const uint32_t units = (item->size + AREA_UNIT - 1) / AREA_UNIT;
-	return item->size >= sizeof(struct area_record) && item->size <= AREA_RECORD_MAX && from <= most &&
+	const uint32_t from = item->start - SHM_AT_UNITS(d->inbox->read),
+		       most = SHM_AT_UNITS(d->tail) - SHM_AT_UNITS(d->inbox->read);
+	const uint32_t units = (item->size + SHM_UNIT - 1) / SHM_UNIT;
+	return item->size >= sizeof(struct shm_record) && item->size <= SHM_RECORD_MAX && from <= most &&
 	       units <= most - from && item->start % UNITS + units <= UNITS;
 }
 
-static bool is_more(const struct area_record *r)
+static bool is_more(const struct shm_record *r)
 {
-	return r->kind == AREA_CRASH ? r->more == sizeof(struct area_crash)
-				     : !r->more || r->more == sizeof(struct area_more);
+	return r->kind == SHM_CRASH ? r->more == sizeof(struct shm_crash)
+				    : !r->more || r->more == sizeof(struct shm_more);
 }
 
-static void step(struct inbox *i, uint32_t units)
+static void step(struct shm_reader *i, uint32_t units)
 {
-	i->read = AREA_AT(AREA_AT_ITEMS(i->read) + 1, units);
+	i->read = SHM_AT(SHM_AT_ITEMS(i->read) + 1, units);
 	i->stuck = 0;
 }
 
 /* 1: taken, or it was none; 0: too young. */
-static int take(struct drain *d, const struct area_item *item)
+static int take(struct drain *d, const struct shm_item *item)
 {
 	static union {
-		struct area_record record;
-		uint8_t bytes[AREA_RECORD_MAX];
+		struct shm_record record;
+		uint8_t bytes[SHM_RECORD_MAX];
 	} copy;
-	struct inbox *i = d->inbox;
-	const uint32_t end = item->start + (item->size + AREA_UNIT - 1) / AREA_UNIT;
-	int r = read_at(i, &copy, item->size, AREA_BYTES_AT + (uint64_t)(item->start % UNITS) * AREA_UNIT);
+	struct shm_reader *i = d->inbox;
+	const uint32_t end = item->start + (item->size + SHM_UNIT - 1) / SHM_UNIT;
+	int r = read_at(i, &copy, item->size, SHM_BYTES_AT + (uint64_t)(item->start % UNITS) * SHM_UNIT);
 	if (r < 0)
 		return r;
-	const struct area_record *record = &copy.record;
-	const bool good = area_sum(&copy, item->size & ~7u, AREA_AT_ITEMS(i->read)) == item->sum &&
-			  record->kind >= AREA_ALLOC && record->kind < AREA_KINDS && is_more(record) &&
+	const struct shm_record *record = &copy.record;
+	const bool good = shm_sum(&copy, item->size & ~7u, SHM_AT_ITEMS(i->read)) == item->sum &&
+			  record->kind >= SHM_ALLOC && record->kind < SHM_KINDS && is_more(record) &&
 			  (uint64_t)record->more + record->stack <= item->size - sizeof(*record);
 	if (good && !d->all && (int64_t)record->time > d->until)
 		return 0;
@@ -167,21 +167,21 @@ static int take(struct drain *d, const struct area_item *item)
 /* Where the next one that is published begins, or the end: what lies before it is not waited for any more. */
 static int skip(struct drain *d)
 {
-	struct inbox *i = d->inbox;
-	struct area_item item;
-	uint32_t number = AREA_AT_ITEMS(i->read) + 1;
-	for (; number != AREA_AT_ITEMS(d->tail); number++) {
+	struct shm_reader *i = d->inbox;
+	struct shm_item item;
+	uint32_t number = SHM_AT_ITEMS(i->read) + 1;
+	for (; number != SHM_AT_ITEMS(d->tail); number++) {
 		int r = read_item(i, number, &item);
 		if (r < 0)
 			return r;
 		if (item.number == number + 1 && is_sane(d, &item)) {
-			i->missed += number - AREA_AT_ITEMS(i->read);
-			i->read = AREA_AT(number, item.start);
+			i->missed += number - SHM_AT_ITEMS(i->read);
+			i->read = SHM_AT(number, item.start);
 			i->stuck = 0;
 			return 1;
 		}
 	}
-	i->missed += number - AREA_AT_ITEMS(i->read);
+	i->missed += number - SHM_AT_ITEMS(i->read);
 	i->read = d->tail;
 	i->stuck = 0;
 	return 1;
@@ -189,17 +189,17 @@ static int skip(struct drain *d)
 
 static bool is_patient(struct drain *d)
 {
-	struct inbox *i = d->inbox;
-	const uint32_t waiting = AREA_AT_UNITS(d->tail) - AREA_AT_UNITS(i->read);
+	struct shm_reader *i = d->inbox;
+	const uint32_t waiting = SHM_AT_UNITS(d->tail) - SHM_AT_UNITS(i->read);
 	i->stuck = i->stuck ? i->stuck : d->now;
-	return !d->all && d->now - i->stuck < (waiting > UNITS / 2 ? INBOX_CROWDED_PATIENCE : INBOX_PATIENCE);
+	return !d->all && d->now - i->stuck < (waiting > UNITS / 2 ? SHM_READER_CROWDED_PATIENCE : SHM_READER_PATIENCE);
 }
 
 static int take_next(struct drain *d)
 {
-	struct inbox *i = d->inbox;
-	struct area_item item;
-	const uint32_t number = AREA_AT_ITEMS(i->read);
+	struct shm_reader *i = d->inbox;
+	struct shm_item item;
+	const uint32_t number = SHM_AT_ITEMS(i->read);
 	int r = read_item(i, number, &item);
 	if (r < 0)
 		return r;
@@ -208,9 +208,9 @@ static int take_next(struct drain *d)
 	return item.number != number + 1 && is_patient(d) ? 0 : skip(d);
 }
 
-int inbox_drain(struct inbox *i, int64_t until, bool all, inbox_fn *fn, void *arg)
+int shm_reader_drain(struct shm_reader *i, int64_t until, bool all, shm_reader_fn *fn, void *arg)
 {
-	struct area_head h;
+	struct shm_head h;
 	struct drain d = {.inbox = i, .now = clock_now(), .until = until, .all = all, .fn = fn, .arg = arg};
 	int r = read_at(i, &h, 256, 0);
 	if (r < 0)
@@ -220,42 +220,42 @@ int inbox_drain(struct inbox *i, int64_t until, bool all, inbox_fn *fn, void *ar
 	i->lost_seen = h.lost;
 	i->cpu += h.cpu > i->cpu_seen ? h.cpu - i->cpu_seen : 0;
 	i->cpu_seen = h.cpu > i->cpu_seen ? h.cpu : i->cpu_seen;
-	if (AREA_AT_ITEMS(h.tail) - AREA_AT_ITEMS(i->read) > AREA_ITEMS ||
-		AREA_AT_UNITS(h.tail) - AREA_AT_UNITS(i->read) > UNITS)
+	if (SHM_AT_ITEMS(h.tail) - SHM_AT_ITEMS(i->read) > SHM_ITEMS ||
+		SHM_AT_UNITS(h.tail) - SHM_AT_UNITS(i->read) > UNITS)
 		return -EPROTO;
 	const uint64_t before = i->read;
-	while ((r = AREA_AT_ITEMS(i->read) == AREA_AT_ITEMS(d.tail) ? 0 : take_next(&d)) > 0)
+	while ((r = SHM_AT_ITEMS(i->read) == SHM_AT_ITEMS(d.tail) ? 0 : take_next(&d)) > 0)
 		;
-	i->left = AREA_AT_UNITS(d.tail) - AREA_AT_UNITS(i->read);
+	i->left = SHM_AT_UNITS(d.tail) - SHM_AT_UNITS(i->read);
 	if (r == 0 && i->read != before)
 		r = want_wake(i);
 	return r < 0 ? r : d.n;
 }
 
-bool inbox_is_crowded(const struct inbox *i)
+bool shm_reader_is_crowded(const struct shm_reader *i)
 {
-	return i->left + AREA_AT_UNITS(i->read) - AREA_AT_UNITS(i->said) > UNITS / 2;
+	return i->left + SHM_AT_UNITS(i->read) - SHM_AT_UNITS(i->said) > UNITS / 2;
 }
 
 /* Half of that: more may have come since the tail was read. */
-bool inbox_is_behind(const struct inbox *i)
+bool shm_reader_is_behind(const struct shm_reader *i)
 {
 	return i->left >= UNITS / 8;
 }
 
 /* --- slots --------------------------------------------------------------------------------------------------- */
 
-int inbox_slots(struct inbox *i, inbox_slot_fn *fn, void *arg)
+int shm_reader_slots(struct shm_reader *i, shm_reader_slot_fn *fn, void *arg)
 {
-	static struct area_slot some[1024];
+	static struct shm_slot some[1024];
 	uint64_t n;
-	int r = read_at(i, &n, sizeof(n), offsetof(struct area_head, slots));
-	n = n < AREA_SLOTS ? n : AREA_SLOTS;
+	int r = read_at(i, &n, sizeof(n), offsetof(struct shm_head, slots));
+	n = n < SHM_SLOTS ? n : SHM_SLOTS;
 	for (uint64_t at = 0; r == 0 && at < n; at += sizeof(some) / sizeof(some[0])) {
 		const uint64_t left = n - at, now = left < 1024 ? left : 1024;
-		r = read_at(i, some, now * sizeof(some[0]), AREA_SLOTS_AT + at * sizeof(some[0]));
+		r = read_at(i, some, now * sizeof(some[0]), SHM_SLOTS_AT + at * sizeof(some[0]));
 		for (uint64_t k = 0; r == 0 && k < now; k++)
-			if (some[k].at > AREA_SLOT_TAKEN && some[k].id)
+			if (some[k].at > SHM_SLOT_TAKEN && some[k].id)
 				fn(arg, &some[k]);
 	}
 	return r;

@@ -14,7 +14,7 @@
 
 /* --- paths beneath the root --------------------------------------------------------------------------------- */
 
-int rooted_parent(int root, const char *path, const char **ret_name)
+int atomic_file_parent(int root, const char *path, const char **ret_name)
 {
 	char dir[PATH_MAX];
 	const char *slash = strrchr(path, '/');
@@ -31,7 +31,7 @@ static int read_at(int dir, const char *name, char **ret, size_t *ret_len, struc
 		return fd;
 	if (fstat(fd, ret_st) < 0)
 		return -errno;
-	return S_ISREG(ret_st->st_mode) ? fd_slurp(fd, ROOTED_FILE_MAX, ret, ret_len) : -ENOTTY;
+	return S_ISREG(ret_st->st_mode) ? fd_slurp(fd, ATOMIC_FILE_FILE_MAX, ret, ret_len) : -ENOTTY;
 }
 
 static int explain(int r, const char *path, struct err *e)
@@ -47,17 +47,17 @@ static int explain(int r, const char *path, struct err *e)
 	return r == -ENOENT ? r : err_set(e, r, "cannot access %s", path);
 }
 
-int rooted_read(int root, const char *path, char **ret, size_t *ret_len, struct stat *ret_st, struct err *e)
+int atomic_file_read(int root, const char *path, char **ret, size_t *ret_len, struct stat *ret_st, struct err *e)
 {
 	const char *name;
-	fd_auto dir = rooted_parent(root, path, &name);
+	fd_auto dir = atomic_file_parent(root, path, &name);
 	int r = dir < 0 ? dir : read_at(dir, name, ret, ret_len, ret_st);
 	return r < 0 ? explain(r, path, e) : 0;
 }
 
 /* --- writing one file --------------------------------------------------------------------------------------- */
 
-static int write_new(int dir, const char *name, const void *data, size_t len, const struct rooted_like *like)
+static int write_new(int dir, const char *name, const void *data, size_t len, const struct file_attributes *like)
 {
 	fd_auto fd = fd_open(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
 	if (fd < 0)
@@ -99,7 +99,7 @@ static void candidate_of(const char *path, bool beside, char buf[PATH_MAX])
 }
 
 static int replace_from(int nursery, int dir, const char *path, bool beside, const void *data, size_t len,
-	const struct rooted_like *like, const struct rooted_check *c, struct err *e)
+	const struct file_attributes *like, const struct file_validator *c, struct err *e)
 {
 	char new[NAME_MAX + 1], candidate[PATH_MAX];
 	const char *name = strrchr(path, '/') + 1;
@@ -121,12 +121,12 @@ static int replace_from(int nursery, int dir, const char *path, bool beside, con
 	return r == 0 && fsync(dir) < 0 ? err_set(e, -errno, "cannot write %s", path) : r;
 }
 
-int rooted_replace(int root, const char *path, const void *data, size_t len, const struct rooted_like *like,
-	const struct rooted_check *c, struct err *e)
+int atomic_file_replace(int root, const char *path, const void *data, size_t len, const struct file_attributes *like,
+	const struct file_validator *c, struct err *e)
 {
 	const char *name;
 	int r = -EXDEV;
-	fd_auto dir = rooted_parent(root, path, &name);
+	fd_auto dir = atomic_file_parent(root, path, &name);
 	if (dir < 0)
 		return err_set(e, dir, "cannot open the directory of %s", path);
 	for (int beside = 0; r == -EXDEV && beside < 2; beside++) { /* X.d may be a mount of its own */
@@ -137,10 +137,10 @@ int rooted_replace(int root, const char *path, const void *data, size_t len, con
 	return r;
 }
 
-int rooted_remove(int root, const char *path, struct err *e)
+int atomic_file_remove(int root, const char *path, struct err *e)
 {
 	const char *name;
-	fd_auto dir = rooted_parent(root, path, &name);
+	fd_auto dir = atomic_file_parent(root, path, &name);
 	if (dir == -ENOENT)
 		return 0;
 	int r = dir < 0 ? dir : unlinkat(dir, name, 0) < 0 && errno != ENOENT ? -errno : 0;
@@ -149,11 +149,11 @@ int rooted_remove(int root, const char *path, struct err *e)
 	return r < 0 ? err_set(e, r, "cannot remove %s", path) : 0;
 }
 
-void rooted_clean_up(int root, const char *path)
+void atomic_file_clean_up(int root, const char *path)
 {
 	char new[NAME_MAX + 1];
 	const char *name;
-	fd_auto dir = rooted_parent(root, path, &name);
+	fd_auto dir = atomic_file_parent(root, path, &name);
 	for (int beside = 0; dir >= 0 && beside < 2; beside++) {
 		fd_auto nursery = open_nursery(dir, path, beside);
 		if (nursery >= 0)

@@ -1,6 +1,6 @@
 /*
- * atomic_file - files beneath a root directory (an O_PATH descriptor), by absolute paths: whatever links are on the way,
- * none leads out of it. The last component is never followed.
+ * atomic_file - files beneath a root directory (an O_PATH descriptor), by absolute paths: whatever links are on the
+ * way, none leads out of it. The last component is never followed.
  *
  * A file comes whole or not at all: a temporary file, fsync, rename, fsync of the directory. In directories that others
  * read whole (named X.d) it grows above them, where that is the same file system.
@@ -13,23 +13,23 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#define ROOTED_FILE_MAX (256u << 20)
+#define ATOMIC_FILE_FILE_MAX (256u << 20)
 
 /* The directory that it is in, for who closes it; *ret_name is its last component. */
-int rooted_parent(int root, const char *path, const char **ret_name);
+int atomic_file_parent(int root, const char *path, const char **ret_name);
 /* malloc'ed, NUL behind it. -ENOENT (also of the directory) without a sentence, else with one. */
-int rooted_read(int root, const char *path, char **ret, size_t *ret_len, struct stat *ret_st, struct err *e);
+int atomic_file_read(int root, const char *path, char **ret, size_t *ret_len, struct stat *ret_st, struct err *e);
 
-struct rooted_like {	       /* owner, mode and times of a new file */
+struct file_attributes {       /* owner, mode and times of a new file */
 	const struct stat *st; /* NULL: ours, and `mode` */
 	mode_t mode;
 };
 /* Asked before the rename: `candidate` is the path beneath the root of what would be the file. */
-struct rooted_check {
+struct file_validator {
 	int (*fn)(void *arg, const char *candidate, struct err *e);
 	void *arg;
 };
-int rooted_replace(int root, const char *path, const void *data, size_t len, const struct rooted_like *like,
-	const struct rooted_check *c, struct err *e);
-int rooted_remove(int root, const char *path, struct err *e); /* also where it is not */
-void rooted_clean_up(int root, const char *path);	      /* what whoever was killed left of rooted_replace */
+int atomic_file_replace(int root, const char *path, const void *data, size_t len, const struct file_attributes *like,
+	const struct file_validator *c, struct err *e);
+int atomic_file_remove(int root, const char *path, struct err *e); /* also where it is not */
+void atomic_file_clean_up(int root, const char *path); /* what whoever was killed left of atomic_file_replace */

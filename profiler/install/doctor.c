@@ -22,7 +22,7 @@ const struct doctor_link doctor_links[] = {
 	{0},
 };
 
-void finding_say(struct finding *f, enum finding_state state, const char *fmt, ...)
+void check_report(struct finding *f, enum finding_state state, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
@@ -31,7 +31,7 @@ void finding_say(struct finding *f, enum finding_state state, const char *fmt, .
 	f->state = state;
 }
 
-void finding_way(struct finding *f, const char *fmt, ...)
+void check_suggest_fix(struct finding *f, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);

@@ -21,10 +21,10 @@ struct finding {
 };
 
 struct doctor {
-	struct hostfiles *host; /* its files */
-	bool here;		/* they are those of the machine that we run on */
-	struct options options; /* of the service: pillion.conf and policy.conf */
-	const char *container;	/* or NULL */
+	struct file_changes *host; /* its files */
+	bool here;		   /* they are those of the machine that we run on */
+	struct options options;	   /* of the service: pillion.conf and policy.conf */
+	const char *container;	   /* or NULL */
 };
 
 typedef void doctor_fn(const struct doctor *d, struct finding *f);
@@ -35,9 +35,9 @@ struct doctor_link {
 };
 extern const struct doctor_link doctor_links[]; /* ends with a row without name */
 
-void finding_say(struct finding *f, enum finding_state state, const char *fmt, ...)
+void check_report(struct finding *f, enum finding_state state, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-void finding_way(struct finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void check_suggest_fix(struct finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Of the links (doctor_*.c). */
 doctor_fn doctor_kernel, doctor_paranoid, doctor_caps, doctor_lsm, doctor_cgroups, doctor_memlock;

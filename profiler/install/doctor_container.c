@@ -30,14 +30,14 @@ static int find(const char *what, struct engine_container *c, struct err *e)
 	struct engine_container by_id = {0};
 	const int64_t deadline = deadline_in(ASK_NS);
 	if (what[strspn(what, "0123456789")] || strlen(what) > 7)
-		return engines_find(what, deadline, c, e);
+		return engine_lookup_find(what, deadline, c, e);
 	*c = (struct engine_container){.pid = (pid_t)atoi(what)};
-	if (process_parent(c->pid) < 0)
+	if (proc_status_parent(c->pid) < 0)
 		return err_say(e, -ESRCH, "there is no process %s", what);
 	if (bundle_id(c->pid, c->id, sizeof(c->id)) < 0)
 		return err_say(e, -ENOENT, "process %s is in no container's cgroup: 'pillion attach %s' profiles it",
 			what, what);
-	if (engines_find(c->id, deadline, &by_id, NULL) == 0) /* the init, where that is not it */
+	if (engine_lookup_find(c->id, deadline, &by_id, NULL) == 0) /* the init, where that is not it */
 		*c = by_id;
 	return 0;
 }
@@ -46,14 +46,14 @@ static int find(const char *what, struct engine_container *c, struct err *e)
 
 static bool service_has(const struct settings *s, const struct engine_container *c)
 {
-	struct listed l = {0};
+	struct target_table l = {0};
 	struct err unheard;
 	bool has = false;
-	fd_auto sock = service_connect_anyway(s->control, &unheard);
-	if (sock >= 0 && listed_ask(sock, deadline_in(ASK_NS), &l, &unheard) == 0)
+	fd_auto sock = service_client_connect_anyway(s->control, &unheard);
+	if (sock >= 0 && target_table_ask(sock, deadline_in(ASK_NS), &l, &unheard) == 0)
 		for (size_t i = 0; i < l.n; i++)
 			has = has || l.targets[i].host_pid == c->pid || (c->id[0] && !strcmp(l.targets[i].id, c->id));
-	listed_done(&l);
+	target_table_done(&l);
 	return has;
 }
 
@@ -64,7 +64,7 @@ static bool session_has(const struct engine_container *c)
 	char pattern[300], procs[16];
 	uint64_t start = 0;
 	bool has = false;
-	if (process_start_time(c->pid, &start) < 0)
+	if (proc_stat_start_time(c->pid, &start) < 0)
 		return false;
 	for (size_t i = 0; !has && i < 2; i++) {
 		glob_t g = {0};
@@ -110,7 +110,7 @@ static const char *foreign(const struct engine_container *c)
 /* The hook's own reader, without privilege, of what the hook would get. */
 static int read_asked(const struct engine_container *c, struct container *ret, struct err *e)
 {
-	struct intake in = {.said = -1};
+	struct hook_input_child in = {.said = -1};
 	char state[sizeof(c->bundle) + 512];
 	int ends[2];
 	snprintf(state, sizeof(state),
@@ -122,14 +122,14 @@ static int read_asked(const struct engine_container *c, struct container *ret, s
 	fd_close(ends[1]);
 	const int64_t deadline = deadline_in(ASK_NS);
 	if (r == 0)
-		r = intake_start(&in, ends[0], e);
+		r = hook_input_child_start(&in, ends[0], e);
 	if (r == 0) {
-		intake_asked(&in, deadline);
-		r = intake_finish(&in, deadline, ret, e);
+		hook_input_child_asked(&in, deadline);
+		r = hook_input_child_finish(&in, deadline, ret, e);
 		if (r == -EPIPE)
-			r = intake_explain(&in, deadline, e);
+			r = hook_input_child_explain(&in, deadline, e);
 	}
-	intake_done(&in);
+	hook_input_child_done(&in);
 	fd_close(ends[0]);
 	return r;
 }
@@ -151,21 +151,22 @@ static bool not_asked(const struct container *asked, struct finding *f)
 	switch ((enum verdict)asked->verdict) {
 	case VERDICT_OFF:
 		if (!strcmp(asked->request.events, "off")) {
-			finding_say(f, FINDING_WARNING, "%s is not profiled: its annotation io.pillion.profile is off",
+			check_report(f, FINDING_WARNING, "%s is not profiled: its annotation io.pillion.profile is off",
 				shown);
 		} else {
-			finding_say(f, FINDING_WARNING, "%s is not profiled: it has no annotation io.pillion.profile",
+			check_report(f, FINDING_WARNING, "%s is not profiled: it has no annotation io.pillion.profile",
 				shown);
-			finding_way(f, "start it with --annotation io.pillion.profile=cpu; or 'pillion attach' now");
+			check_suggest_fix(
+				f, "start it with --annotation io.pillion.profile=cpu; or 'pillion attach' now");
 		}
 		return true;
 	case VERDICT_SANDBOX:
-		finding_say(f, FINDING_WARNING, "%s is not profiled: it is a Pod's sandbox (pause)", shown);
-		finding_way(f, "ask about a container of the Pod");
+		check_report(f, FINDING_WARNING, "%s is not profiled: it is a Pod's sandbox (pause)", shown);
+		check_suggest_fix(f, "ask about a container of the Pod");
 		return true;
 	case VERDICT_INVALID:
-		finding_say(f, FINDING_BROKEN, "%s is not profiled: %.320s", shown, asked->reason);
-		finding_way(f, "start it anew with the annotation corrected");
+		check_report(f, FINDING_BROKEN, "%s is not profiled: %.320s", shown, asked->reason);
+		check_suggest_fix(f, "start it anew with the annotation corrected");
 		return true;
 	default:
 		return false;
@@ -178,26 +179,26 @@ static void why_not(const struct doctor *d, const struct engine_container *c, st
 	const struct settings *s = &d->options.settings;
 	struct err e = {0};
 	if (read_asked(c, &asked, &e) < 0) {
-		finding_say(f, FINDING_BROKEN, "%s: %s", shown, e.text);
+		check_report(f, FINDING_BROKEN, "%s: %s", shown, e.text);
 	} else if (not_asked(&asked, f)) {
 		return;
 	} else if (policy_permits(s, &asked, &e) < 0) {
-		finding_say(f, FINDING_WARNING, "%s is not profiled: %s", shown, e.text);
-		finding_way(f, "that is the administrator's to change");
+		check_report(f, FINDING_WARNING, "%s is not profiled: %s", shown, e.text);
+		check_suggest_fix(f, "that is the administrator's to change");
 	} else if (!container_sampled(asked.id, s->sample)) {
-		finding_say(f, FINDING_WARNING,
+		check_report(f, FINDING_WARNING,
 			"%s is not profiled: policy has one container of %u, and this is another", shown, s->sample);
-		finding_way(f, "'pillion attach' profiles it now");
+		check_suggest_fix(f, "'pillion attach' profiles it now");
 	} else if (!names_hook(c)) {
-		finding_say(f, FINDING_BROKEN, "%s asks for %.60s, but its config.json names no pillion-hook", shown,
+		check_report(f, FINDING_BROKEN, "%s asks for %.60s, but its config.json names no pillion-hook", shown,
 			asked.request.events);
-		finding_way(f, "it was created before 'pillion install', or by an engine that reads no hooks.d "
-			       "(containerd, Docker: "
-			       "runtime pillion, or pillion-nri): create it anew; or 'pillion attach' now");
+		check_suggest_fix(f, "it was created before 'pillion install', or by an engine that reads no hooks.d "
+				     "(containerd, Docker: "
+				     "runtime pillion, or pillion-nri): create it anew; or 'pillion attach' now");
 	} else {
-		finding_say(f, FINDING_BROKEN, "%s asks for %.60s and has the hook, but nobody profiles it (any more)",
+		check_report(f, FINDING_BROKEN, "%s asks for %.60s and has the hook, but nobody profiles it (any more)",
 			shown, asked.request.events);
-		finding_way(f,
+		check_suggest_fix(f,
 			"the hook's log says why: journalctl -t pillion-hook, or /var/log/pillion/pillion.log, "
 			"'container=%.60s'",
 			c->id);
@@ -211,22 +212,22 @@ void doctor_container(const struct doctor *d, struct finding *f)
 	const char *sentence;
 	err_shown(d->container, strlen(d->container), shown);
 	if (find(d->container, &c, &e) < 0) {
-		finding_say(f, FINDING_BROKEN, "%s", e.text);
+		check_report(f, FINDING_BROKEN, "%s", e.text);
 	} else if (service_has(&d->options.settings, &c)) {
-		finding_say(f, FINDING_OK, "%s is profiled by the service ('pillion ps')", shown);
+		check_report(f, FINDING_OK, "%s is profiled by the service ('pillion ps')", shown);
 	} else if (session_has(&c)) {
-		finding_say(f, FINDING_OK, "%s is profiled by a session of its own", shown);
+		check_report(f, FINDING_OK, "%s is profiled by a session of its own", shown);
 	} else if (options_off(d->options.settings.etc) == 1) {
-		finding_say(f, FINDING_BROKEN, "%s is not profiled: nothing is on this host (%s/off)", shown,
+		check_report(f, FINDING_BROKEN, "%s is not profiled: nothing is on this host (%s/off)", shown,
 			d->options.settings.etc);
-		finding_way(f, "sudo pillion on, then start it anew");
+		check_suggest_fix(f, "sudo pillion on, then start it anew");
 	} else if ((sentence = foreign(&c))) {
-		finding_say(f, FINDING_WARNING, "%s is not profiled: %s", shown, sentence);
-		finding_way(f, "'pillion run' inside of it may help");
+		check_report(f, FINDING_WARNING, "%s is not profiled: %s", shown, sentence);
+		check_suggest_fix(f, "'pillion run' inside of it may help");
 	} else if (!c.bundle[0] && bundle_find(c.pid, c.id, c.bundle, sizeof(c.bundle)) < 0) {
-		finding_say(f, FINDING_WARNING,
+		check_report(f, FINDING_WARNING,
 			"%s is not profiled, and its config.json is not found, which says what it asked for", shown);
-		finding_way(f, "name it as its engine does, in place of its pid");
+		check_suggest_fix(f, "name it as its engine does, in place of its pid");
 	} else {
 		why_not(d, &c, f);
 	}

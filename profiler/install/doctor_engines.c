@@ -18,16 +18,16 @@
 void doctor_engines(const struct doctor *d, struct finding *f)
 {
 	char list[128];
-	const bool any = registration_engines(d->host, list, sizeof(list))[0] != 0;
-	finding_say(f, any ? FINDING_OK : FINDING_WARNING, "%s", any ? list : "none in the usual directories");
+	const bool any = engine_config_engines(d->host, list, sizeof(list))[0] != 0;
+	check_report(f, any ? FINDING_OK : FINDING_WARNING, "%s", any ? list : "none in the usual directories");
 	if (!any)
-		finding_way(f, "'pillion run' and 'pillion attach' need none");
+		check_suggest_fix(f, "'pillion run' and 'pillion attach' need none");
 }
 
 static bool has_engine(const struct doctor *d, const char *name)
 {
 	char list[128];
-	return strstr(registration_engines(d->host, list, sizeof(list)), name) != NULL;
+	return strstr(engine_config_engines(d->host, list, sizeof(list)), name) != NULL;
 }
 
 /* --- hooks.d ------------------------------------------------------------------------------------------------- */
@@ -38,16 +38,17 @@ static bool check_file(const struct doctor *d, const char *name, struct finding 
 	char path[PATH_MAX], program[PATH_MAX], *text = NULL;
 	size_t len = 0;
 	struct err e = {0};
-	snprintf(path, sizeof(path), HOOKSD_DIR "/%s", name);
-	int r = hostfiles_read(d->host, path, &text, &len, &e);
+	snprintf(path, sizeof(path), HOOKS_DIR "/%s", name);
+	int r = file_changes_read(d->host, path, &text, &len, &e);
 	if (r == 0)
-		r = hooksd_check(text, len, program, &e);
+		r = hooks_dir_check(text, len, program, &e);
 	free(text);
 	if (r == 0)
 		return true;
-	finding_say(f, FINDING_BROKEN, "%s: %s: with it podman starts no container, and CRI-O does not start", path,
+	check_report(f, FINDING_BROKEN, "%s: %s: with it podman starts no container, and CRI-O does not start", path,
 		e.code ? e.text : strerror(-r));
-	finding_way(f, strcmp(name, HOOKSD_NAME) != 0 ? "repair or remove it" : "remove it, then 'pillion install'");
+	check_suggest_fix(
+		f, strcmp(name, HOOKS_DIR_FILE) != 0 ? "repair or remove it" : "remove it, then 'pillion install'");
 	return false;
 }
 
@@ -60,17 +61,18 @@ static bool looks_elsewhere(const struct doctor *d, struct finding *f)
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		char *text = NULL;
 		size_t len, at = 0;
-		bool says = hostfiles_read(d->host, files[i], &text, &len, NULL) == 0 &&
-			    tomlscan_list(text, "hooks_dir", &dirs);
+		bool says = file_changes_read(d->host, files[i], &text, &len, NULL) == 0 &&
+			    toml_scan_list(text, "hooks_dir", &dirs);
 		free(text);
-		while (says && at < dirs.n && strcmp(dirs.words[at], HOOKSD_DIR) != 0)
+		while (says && at < dirs.n && strcmp(dirs.words[at], HOOKS_DIR) != 0)
 			at++;
 		if (!says || at < dirs.n)
 			continue;
-		if (strstr(files[i], "crio") && hostfiles_exists(d->host, "/etc/crio/crio.conf.d/99-pillion.conf"))
+		if (strstr(files[i], "crio") && file_changes_exists(d->host, "/etc/crio/crio.conf.d/99-pillion.conf"))
 			continue;
-		finding_say(f, FINDING_BROKEN, "%s has a hooks_dir without " HOOKSD_DIR, files[i]);
-		finding_way(f, strstr(files[i], "crio") ? "'pillion install' adds it" : "add \"" HOOKSD_DIR "\" to it");
+		check_report(f, FINDING_BROKEN, "%s has a hooks_dir without " HOOKS_DIR, files[i]);
+		check_suggest_fix(
+			f, strstr(files[i], "crio") ? "'pillion install' adds it" : "add \"" HOOKS_DIR "\" to it");
 		return true;
 	}
 	return false;
@@ -80,7 +82,7 @@ static bool check_all(const struct doctor *d, struct finding *f)
 {
 	struct dirent **names = NULL;
 	bool good = true;
-	fd_auto dir = fd_open_beneath(hostfiles_root(d->host), HOOKSD_DIR, O_RDONLY | O_DIRECTORY);
+	fd_auto dir = fd_open_beneath(file_changes_root(d->host), HOOKS_DIR, O_RDONLY | O_DIRECTORY);
 	int n = dir < 0 ? 0 : scandirat(dir, ".", &names, NULL, alphasort);
 	for (int i = 0; i < n; i++) {
 		const size_t len = strlen(names[i]->d_name);
@@ -97,14 +99,15 @@ void doctor_hooksd(const struct doctor *d, struct finding *f)
 	const bool read = has_engine(d, "podman") || has_engine(d, "CRI-O");
 	if (!check_all(d, f) || (read && looks_elsewhere(d, f)))
 		return;
-	if (hostfiles_exists(d->host, HOOKSD_DIR "/" HOOKSD_NAME)) {
-		finding_say(f, FINDING_OK, HOOKSD_DIR "/" HOOKSD_NAME "%s", read ? "" : ", which no engine here reads");
+	if (file_changes_exists(d->host, HOOKS_DIR "/" HOOKS_DIR_FILE)) {
+		check_report(
+			f, FINDING_OK, HOOKS_DIR "/" HOOKS_DIR_FILE "%s", read ? "" : ", which no engine here reads");
 	} else if (read) {
-		finding_say(f, FINDING_BROKEN,
-			"there is no " HOOKSD_DIR "/" HOOKSD_NAME ": podman and CRI-O know of no hook");
-		finding_way(f, "sudo pillion install");
+		check_report(f, FINDING_BROKEN,
+			"there is no " HOOKS_DIR "/" HOOKS_DIR_FILE ": podman and CRI-O know of no hook");
+		check_suggest_fix(f, "sudo pillion install");
 	} else {
-		finding_say(f, FINDING_OK, "no engine here reads it");
+		check_report(f, FINDING_OK, "no engine here reads it");
 	}
 }
 
@@ -116,13 +119,13 @@ static int run_hook(struct err *e)
 	static const char state[] = "{\"ociVersion\": \"1.0\", \"id\": \"pillion-doctor\", \"status\": \"stopped\", "
 				    "\"bundle\": \"/\", \"annotations\": {\"io.pillion.profile\": \"off\"}}";
 	char command[512];
-	snprintf(command, sizeof(command), "printf '%%s' '%s' | " REGISTRATION_HOOK " 2>&1", state);
+	snprintf(command, sizeof(command), "printf '%%s' '%s' | " ENGINE_CONFIG_HOOK " 2>&1", state);
 	char *said = NULL;
 	const char *const argv[] = {"/bin/sh", "-c", command, NULL};
 	fd_auto root = fd_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
-	int n = enginerun(root, argv, 1, &said);
+	int n = engine_exec(root, argv, 1, &said);
 	if (n > 0)
-		err_say(e, -ENOEXEC, "it exits with %d: %.200s", n, enginerun_last_line(said));
+		err_say(e, -ENOEXEC, "it exits with %d: %.200s", n, engine_exec_last_line(said));
 	else if (n < 0)
 		err_set(e, n, "it cannot be run");
 	free(said);
@@ -133,21 +136,22 @@ void doctor_hook(const struct doctor *d, struct finding *f)
 {
 	struct err e = {0};
 	struct stat st;
-	fd_auto fd = fd_open_beneath(hostfiles_root(d->host), REGISTRATION_HOOK, O_PATH);
+	fd_auto fd = fd_open_beneath(file_changes_root(d->host), ENGINE_CONFIG_HOOK, O_PATH);
 	if (fd < 0 || fstat(fd, &st) < 0) {
-		finding_say(f, FINDING_BROKEN, "there is no " REGISTRATION_HOOK);
-		finding_way(f, "install the package, or 'make install', or 'pillion install --from DIR'");
+		check_report(f, FINDING_BROKEN, "there is no " ENGINE_CONFIG_HOOK);
+		check_suggest_fix(f, "install the package, or 'make install', or 'pillion install --from DIR'");
 	} else if (!S_ISREG(st.st_mode) || !(st.st_mode & 0111)) {
-		finding_say(f, FINDING_BROKEN, REGISTRATION_HOOK " is no program: its mode is %o", st.st_mode & 07777);
-		finding_way(f, "chmod 755 it, or install it anew");
+		check_report(
+			f, FINDING_BROKEN, ENGINE_CONFIG_HOOK " is no program: its mode is %o", st.st_mode & 07777);
+		check_suggest_fix(f, "chmod 755 it, or install it anew");
 	} else if (st.st_mode & 022) {
-		finding_say(f, FINDING_BROKEN, REGISTRATION_HOOK ", which root runs, may be written by others");
-		finding_way(f, "chmod 755 it");
+		check_report(f, FINDING_BROKEN, ENGINE_CONFIG_HOOK ", which root runs, may be written by others");
+		check_suggest_fix(f, "chmod 755 it");
 	} else if (d->here && run_hook(&e) < 0) {
-		finding_say(f, FINDING_BROKEN, REGISTRATION_HOOK ": %s", e.text);
-		finding_way(f, "install it anew: it is static, and of this machine's architecture");
+		check_report(f, FINDING_BROKEN, ENGINE_CONFIG_HOOK ": %s", e.text);
+		check_suggest_fix(f, "install it anew: it is static, and of this machine's architecture");
 	} else {
-		finding_say(f, FINDING_OK, REGISTRATION_HOOK "%s", d->here ? " runs" : "");
+		check_report(f, FINDING_OK, ENGINE_CONFIG_HOOK "%s", d->here ? " runs" : "");
 	}
 }
 
@@ -157,7 +161,7 @@ static bool says_wrapper(const struct doctor *d, const char *path)
 {
 	char *text = NULL;
 	size_t len;
-	bool says = hostfiles_read(d->host, path, &text, &len, NULL) == 0 && strstr(text, REGISTRATION_WRAPPER);
+	bool says = file_changes_read(d->host, path, &text, &len, NULL) == 0 && strstr(text, ENGINE_CONFIG_WRAPPER);
 	free(text);
 	return says;
 }
@@ -188,20 +192,21 @@ void doctor_handlers(const struct doctor *d, struct finding *f)
 	for (size_t i = 0; i < sizeof(containerd) / sizeof(containerd[0]); i++)
 		knows = knows || says_wrapper(d, containerd[i]);
 	if (!docker && !cri) {
-		finding_say(f, FINDING_OK, "no engine here needs one");
-	} else if ((knows || docker_knows) && !hostfiles_exists(d->host, REGISTRATION_WRAPPER)) {
-		finding_say(f, FINDING_BROKEN, "%s runs " REGISTRATION_WRAPPER ", which is not there",
+		check_report(f, FINDING_OK, "no engine here needs one");
+	} else if ((knows || docker_knows) && !file_changes_exists(d->host, ENGINE_CONFIG_WRAPPER)) {
+		check_report(f, FINDING_BROKEN, "%s runs " ENGINE_CONFIG_WRAPPER ", which is not there",
 			docker_knows ? "Docker's runtime pillion" : "containerd's handler pillion");
-		finding_way(f, "install the package anew, or 'pillion uninstall'");
+		check_suggest_fix(f, "install the package anew, or 'pillion uninstall'");
 	} else if (cri && !docker && !knows && runs_nri(d)) {
-		finding_say(f, FINDING_OK, "pillion-nri runs: containerd needs none");
+		check_report(f, FINDING_OK, "pillion-nri runs: containerd needs none");
 	} else if ((cri && !docker && !knows) || (docker && !docker_knows)) {
-		finding_say(f, FINDING_WARNING, "%s has no runtime \"pillion\"", docker ? "Docker" : "containerd");
-		finding_way(f, "'pillion install' adds it, or says which lines do; containerd 1.7 and newer may have "
-			       "pillion-nri "
-			       "instead");
+		check_report(f, FINDING_WARNING, "%s has no runtime \"pillion\"", docker ? "Docker" : "containerd");
+		check_suggest_fix(f,
+			"'pillion install' adds it, or says which lines do; containerd 1.7 and newer may have "
+			"pillion-nri "
+			"instead");
 	} else {
-		finding_say(f, FINDING_OK, "\"pillion\" of %s",
+		check_report(f, FINDING_OK, "\"pillion\" of %s",
 			docker_knows ? knows ? "containerd and Docker" : "Docker" : "containerd");
 	}
 }

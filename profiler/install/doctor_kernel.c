@@ -22,15 +22,15 @@ void doctor_kernel(const struct doctor *d, struct finding *f)
 	uname(&name);
 	sscanf(name.release, "%d.%d", &major, &minor);
 	const int version = major * 1000 + minor;
-	finding_say(f,
+	check_report(f,
 		version < 5010	 ? FINDING_BROKEN
 		: version < 6000 ? FINDING_WARNING
 				 : FINDING_OK,
 		"%s", name.release);
 	if (version < 5010)
-		finding_way(f, "pillion is made for Linux 5.10 and newer");
+		check_suggest_fix(f, "pillion is made for Linux 5.10 and newer");
 	else if (version < 6000)
-		finding_way(f,
+		check_suggest_fix(f,
 			"before 6.0 the kernel does not count lost samples for each target: they are shown as shared");
 }
 
@@ -38,17 +38,18 @@ void doctor_paranoid(const struct doctor *d, struct finding *f)
 {
 	int level = 0, r = perf_paranoid(&level);
 	if (r < 0) {
-		finding_say(f, FINDING_BROKEN, "this kernel has no perf events (CONFIG_PERF_EVENTS)");
-		finding_way(f, "timer mode alone works: 'pillion run' says how");
+		check_report(f, FINDING_BROKEN, "this kernel has no perf events (CONFIG_PERF_EVENTS)");
+		check_suggest_fix(f, "timer mode alone works: 'pillion run' says how");
 		return;
 	}
-	finding_say(f, level > 2 ? FINDING_WARNING : FINDING_OK, "%d", level);
+	check_report(f, level > 2 ? FINDING_WARNING : FINDING_OK, "%d", level);
 	if (level > 2)
-		finding_way(f, "a level of this distribution's: root's hooks work and keep CAP_SYS_ADMIN for opening; "
-			       "for plain users "
-			       "and rootless containers there is nothing, until 'sysctl kernel.perf_event_paranoid=2'");
+		check_suggest_fix(f,
+			"a level of this distribution's: root's hooks work and keep CAP_SYS_ADMIN for opening; "
+			"for plain users "
+			"and rootless containers there is nothing, until 'sysctl kernel.perf_event_paranoid=2'");
 	else if (level == 2 && geteuid() != 0)
-		finding_way(f, "user code only, for who is not root");
+		check_suggest_fix(f, "user code only, for who is not root");
 }
 
 void doctor_caps(const struct doctor *d, struct finding *f)
@@ -64,24 +65,25 @@ void doctor_caps(const struct doctor *d, struct finding *f)
 	char map[64] = "";
 	fd_read_text(AT_FDCWD, "/proc/self/uid_map", map, sizeof(map));
 	if (geteuid() != 0) {
-		finding_say(f, FINDING_WARNING, "asked by a plain user, who has none of them");
-		finding_way(f, "what root's engines can do, root sees: sudo pillion doctor");
+		check_report(f, FINDING_WARNING, "asked by a plain user, who has none of them");
+		check_suggest_fix(f, "what root's engines can do, root sees: sudo pillion doctor");
 		return;
 	}
 	if (!strstr(map, "4294967295")) {
-		finding_say(f, FINDING_WARNING, "root of a user namespace: the kernel's events take those of the host");
-		finding_way(f, "ask on the host; rootless containers have user code only");
+		check_report(
+			f, FINDING_WARNING, "root of a user namespace: the kernel's events take those of the host");
+		check_suggest_fix(f, "ask on the host; rootless containers have user code only");
 		return;
 	}
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-		if (!caps_known(wanted[i].cap) || prctl(PR_CAPBSET_READ, wanted[i].cap) == 1)
+		if (!capabilities_known(wanted[i].cap) || prctl(PR_CAPBSET_READ, wanted[i].cap) == 1)
 			continue;
-		finding_say(f, FINDING_BROKEN, "%s is not in the bounding set: %s", wanted[i].name, wanted[i].lost);
-		finding_way(f,
+		check_report(f, FINDING_BROKEN, "%s is not in the bounding set: %s", wanted[i].name, wanted[i].lost);
+		check_suggest_fix(f,
 			"whoever starts the engine (a unit's CapabilityBoundingSet, a container's) has to leave it in");
 		return;
 	}
-	finding_say(f, FINDING_OK, "CAP_SYS_ADMIN, CAP_PERFMON and CAP_SYS_PTRACE are to be had");
+	check_report(f, FINDING_OK, "CAP_SYS_ADMIN, CAP_PERFMON and CAP_SYS_PTRACE are to be had");
 }
 
 void doctor_lsm(const struct doctor *d, struct finding *f)
@@ -90,19 +92,19 @@ void doctor_lsm(const struct doctor *d, struct finding *f)
 	fd_read_text(AT_FDCWD, "/sys/kernel/security/lsm", list, sizeof(list));
 	fd_read_text(AT_FDCWD, "/sys/kernel/security/lockdown", lockdown, sizeof(lockdown));
 	fd_read_text(AT_FDCWD, "/sys/fs/selinux/enforce", enforce, sizeof(enforce));
-	finding_say(f, FINDING_OK, "%s", list[0] ? list : "none that is told of");
+	check_report(f, FINDING_OK, "%s", list[0] ? list : "none that is told of");
 	if (strstr(lockdown, "[confidentiality]")) {
-		finding_say(f, FINDING_WARNING,
+		check_report(f, FINDING_WARNING,
 			"lockdown is confidentiality: the kernel gives no registers, and no kernel addresses");
-		finding_way(f, "stacks=fp works; else boot with lockdown=integrity");
+		check_suggest_fix(f, "stacks=fp works; else boot with lockdown=integrity");
 	} else if (enforce[0] == '1') {
-		finding_say(f, FINDING_WARNING, "SELinux enforces%s",
+		check_report(f, FINDING_WARNING, "SELinux enforces%s",
 			access("/sys/fs/selinux/class/perf_event", F_OK) == 0
 				? ""
 				: " a policy that does not know perf_event");
-		finding_way(f, "denials are in 'ausearch -m avc -c pillion-hook'; the module "
-			       "hooks/packaging/selinux/pillion.te allows "
-			       "what it takes");
+		check_suggest_fix(f, "denials are in 'ausearch -m avc -c pillion-hook'; the module "
+				     "hooks/packaging/selinux/pillion.te allows "
+				     "what it takes");
 	}
 }
 
@@ -112,12 +114,12 @@ void doctor_cgroups(const struct doctor *d, struct finding *f)
 	const long top = statfs("/sys/fs/cgroup", &fs) == 0 ? (long)fs.f_type : 0;
 	const bool v2_beside = statfs("/sys/fs/cgroup/unified", &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
 	if (top == CGROUP2_SUPER_MAGIC)
-		finding_say(f, FINDING_OK, "version 2");
+		check_report(f, FINDING_OK, "version 2");
 	else if (top == TMPFS_MAGIC)
-		finding_say(f, FINDING_OK, v2_beside ? "version 1, with 2 beside it (hybrid)" : "version 1");
+		check_report(f, FINDING_OK, v2_beside ? "version 1, with 2 beside it (hybrid)" : "version 1");
 	else {
-		finding_say(f, FINDING_WARNING, "there are none at /sys/fs/cgroup");
-		finding_way(f, "containers are profiled by process: what enters them later (exec) is not seen");
+		check_report(f, FINDING_WARNING, "there are none at /sys/fs/cgroup");
+		check_suggest_fix(f, "containers are profiled by process: what enters them later (exec) is not seen");
 	}
 }
 
@@ -128,8 +130,8 @@ void doctor_memlock(const struct doctor *d, struct finding *f)
 	getrlimit(RLIMIT_MEMLOCK, &l);
 	fd_read_text(AT_FDCWD, "/proc/sys/kernel/perf_event_mlock_kb", kb, sizeof(kb));
 	const bool enough = geteuid() == 0 || l.rlim_max == RLIM_INFINITY || l.rlim_max >= 1u << 20;
-	finding_say(f, enough ? FINDING_OK : FINDING_WARNING, "%s KiB a CPU for each user (perf_event_mlock_kb)", kb);
+	check_report(f, enough ? FINDING_OK : FINDING_WARNING, "%s KiB a CPU for each user (perf_event_mlock_kb)", kb);
 	if (!enough)
-		finding_way(f, "rings of a plain user's sessions are smaller: 'ulimit -l' is %llu KiB",
+		check_suggest_fix(f, "rings of a plain user's sessions are smaller: 'ulimit -l' is %llu KiB",
 			(unsigned long long)l.rlim_max / 1024);
 }

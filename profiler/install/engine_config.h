@@ -15,12 +15,12 @@
 
 #include <stdio.h>
 
-#define REGISTRATION_HOOK "/usr/libexec/oci/hooks.d/pillion-hook"
-#define REGISTRATION_WRAPPER "/usr/libexec/pillion/pillion-runc"
-#define REGISTRATION_LIBRARY "/usr/libexec/pillion/libpillion.so" /* a link where 'make install' put it */
+#define ENGINE_CONFIG_HOOK "/usr/libexec/oci/hooks.d/pillion-hook"
+#define ENGINE_CONFIG_WRAPPER "/usr/libexec/pillion/pillion-runc"
+#define ENGINE_CONFIG_LIBRARY "/usr/libexec/pillion/libpillion.so" /* a link where 'make install' put it */
 
-struct registration {
-	struct hostfiles *files;
+struct engine_config {
+	struct file_changes *files;
 	bool dry, brought; /* brought: programs come with us, also where a dry run does not put them */
 	FILE *out;	   /* a line for each file, a sentence for what is to be done by hand */
 	unsigned engines;  /* that are there */
@@ -29,24 +29,24 @@ struct registration {
 };
 
 /*
- * All of it; the counts tell what came of it. -ENOENT: there is no hook to register; or what hostfiles_put returns
+ * All of it; the counts tell what came of it. -ENOENT: there is no hook to register; or what file_changes_put returns
  * (no space, for example): then what is written is whole, and the rest is not.
  */
-int registration_install(struct registration *r, struct err *e);
+int engine_config_install(struct engine_config *r, struct err *e);
 
 /* Which engines are there, for people: "podman, containerd", or "". */
-const char *registration_engines(const struct hostfiles *h, char *buf, size_t size);
+const char *engine_config_engines(const struct file_changes *h, char *buf, size_t size);
 
 /* --- of the engines' own files (registration_*.c) */
-int registration_crio(struct registration *r, const char *program, struct err *e);
-int registration_crio_dirs(struct registration *r, const char *program, struct err *e);
-int registration_containerd(struct registration *r, const char *program, struct err *e);
-int registration_docker(struct registration *r, const char *program, struct err *e);
-bool registration_has(const struct registration *r, const char *program); /* of ours */
-/* What hostfiles_put returned, said and counted: is it new? */
-bool registration_tell(struct registration *r, const char *path, int how);
+int engine_config_crio(struct engine_config *r, const char *program, struct err *e);
+int engine_config_crio_dirs(struct engine_config *r, const char *program, struct err *e);
+int engine_config_containerd(struct engine_config *r, const char *program, struct err *e);
+int engine_config_docker(struct engine_config *r, const char *program, struct err *e);
+bool engine_config_has(const struct engine_config *r, const char *program); /* of ours */
+/* What file_changes_put returned, said and counted: is it new? */
+bool engine_config_tell(struct engine_config *r, const char *path, int how);
 /* 0, also where an engine refuses the file: that is said and counted. Sets *ret_written when it is new. */
-int registration_put(struct registration *r, const struct hostfile_change *c, bool *ret_written, struct err *e);
-void registration_by_hand(struct registration *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+int engine_config_put(struct engine_config *r, const struct hostfile_change *c, bool *ret_written, struct err *e);
+void engine_config_by_hand(struct engine_config *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* What a hostfile_check_fn returns when the engine does not want it. */
-#define REGISTRATION_REFUSED (-EKEYREJECTED)
+#define ENGINE_CONFIG_REFUSED (-EKEYREJECTED)

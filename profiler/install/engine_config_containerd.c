@@ -23,7 +23,7 @@
 #define CRI_3 "io.containerd.cri.v1.runtime"
 
 struct containerd {
-	struct registration *r;
+	struct engine_config *r;
 	const char *program;
 	char *before;	  /* what it would run with; NULL: it cannot be asked */
 	const char *main; /* of its configuration the text, "" where it has none */
@@ -38,10 +38,10 @@ static int dump(const struct containerd *c, const char *config, char **ret)
 	const char *const with[] = {c->program, "--config", config, "config", "dump", NULL};
 	const char *const without[] = {c->program, "config", "default", NULL};
 	const char *const *argv = config ? with : without;
-	int root = hostfiles_root(c->r->files), n = enginerun(root, argv, 0, ret);
+	int root = file_changes_root(c->r->files), n = engine_exec(root, argv, 0, ret);
 	if (n > 0) {
 		free(*ret);
-		n = enginerun(root, argv, 1, ret);
+		n = engine_exec(root, argv, 1, ret);
 	}
 	return n;
 }
@@ -50,11 +50,11 @@ static int compare(const struct containerd *c, const char *after, struct err *e)
 {
 	const char *missing;
 	size_t len;
-	if (!tomlscan_has_all(c->before, after, &missing, &len))
-		return err_say(e, REGISTRATION_REFUSED, "with it this containerd would forget \"%.*s\"",
+	if (!toml_scan_has_all(c->before, after, &missing, &len))
+		return err_say(e, ENGINE_CONFIG_REFUSED, "with it this containerd would forget \"%.*s\"",
 			(int)(len < 120 ? len : 120), missing);
-	if (!strstr(after, REGISTRATION_WRAPPER))
-		return err_say(e, REGISTRATION_REFUSED, "this containerd does not read it");
+	if (!strstr(after, ENGINE_CONFIG_WRAPPER))
+		return err_say(e, ENGINE_CONFIG_REFUSED, "this containerd does not read it");
 	return 0;
 }
 
@@ -65,17 +65,17 @@ static int check(void *arg, const char *candidate, struct err *e)
 	if (!c->before)
 		return 0;
 	snprintf(text, sizeof(text), "version = %d\nimports = [\"" MAIN "\", \"%s\"]\n", c->version, candidate);
-	int r = c->main[0] ? hostfiles_scratch(c->r->files, "check.toml", text, strlen(text), path, e) : 0;
+	int r = c->main[0] ? file_changes_scratch(c->r->files, "check.toml", text, strlen(text), path, e) : 0;
 	if (r < 0)
 		return r;
 	r = dump(c, c->main[0] ? path : candidate, &after);
 	if (r > 0)
-		r = err_say(e, REGISTRATION_REFUSED, "containerd refuses it: %.200s", enginerun_last_line(after));
+		r = err_say(e, ENGINE_CONFIG_REFUSED, "containerd refuses it: %.200s", engine_exec_last_line(after));
 	else if (r == 0)
 		r = compare(c, after, e);
 	free(after);
 	if (c->main[0])
-		hostfiles_scratch_done(c->r->files, path);
+		file_changes_scratch_done(c->r->files, path);
 	return r;
 }
 
@@ -87,7 +87,7 @@ static char *compose(const struct containerd *c, bool with_runc)
 	const bool mode = c->before && strstr(c->before, "sandbox_mode = \"podsandbox\"");
 	const struct template_word words[] = {{"@MODE@", mode ? "  sandbox_mode = \"podsandbox\"\n" : ""},
 		{"@VERSION@", c->version == 2 ? "2" : "3"}, {"@CRI@", c->version == 2 ? CRI_2 : CRI_3},
-		{"@WRAPPER@", REGISTRATION_WRAPPER}, {"@SYSTEMD@", systemd ? "true" : "false"}, {0}};
+		{"@WRAPPER@", ENGINE_CONFIG_WRAPPER}, {"@SYSTEMD@", systemd ? "true" : "false"}, {0}};
 	char *text = NULL, *ours = template_fill(TEMPLATE_CONTAINERD, words);
 	char *runc = with_runc ? template_fill(TEMPLATE_CONTAINERD_RUNC, words) : strdup("");
 	if (!ours || !runc || asprintf(&text, "%s%s", ours, runc) < 0)
@@ -97,46 +97,46 @@ static char *compose(const struct containerd *c, bool with_runc)
 	return text;
 }
 
-static void say_restart(struct registration *r)
+static void say_restart(struct engine_config *r)
 {
-	registration_by_hand(r, "containerd reads it as it starts: 'systemctl restart containerd' (containers go on), "
-				"then 'pillion install "
-				"--print runtimeclass | kubectl apply -f -'");
+	engine_config_by_hand(r, "containerd reads it as it starts: 'systemctl restart containerd' (containers go on), "
+				 "then 'pillion install "
+				 "--print runtimeclass | kubectl apply -f -'");
 }
 
 /* Without its version line, which is there already. */
-static void say_lines(struct registration *r, const struct containerd *c, const char *why)
+static void say_lines(struct engine_config *r, const struct containerd *c, const char *why)
 {
 	char *text = compose(c, !strstr(c->main, "runtimes.runc"));
 	const char *from = text ? strstr(text, "[plugins") : NULL;
-	registration_by_hand(r, "containerd: %s; add these lines to the end of " MAIN ", and restart it:\n\n%s", why,
+	engine_config_by_hand(r, "containerd: %s; add these lines to the end of " MAIN ", and restart it:\n\n%s", why,
 		from ? from : "");
 	free(text);
 }
 
 /* 0: registered, or it is said what to do. */
-static int put(struct registration *r, struct containerd *c, const char *path, struct err *e)
+static int put(struct engine_config *r, struct containerd *c, const char *path, struct err *e)
 {
 	struct err why = {0};
-	int n = REGISTRATION_REFUSED;
+	int n = ENGINE_CONFIG_REFUSED;
 	const unsigned refused = r->refused;
-	for (int with_runc = 0; n == REGISTRATION_REFUSED && with_runc < 2; with_runc++) {
+	for (int with_runc = 0; n == ENGINE_CONFIG_REFUSED && with_runc < 2; with_runc++) {
 		char *text = compose(c, with_runc);
 		if (!text)
 			return err_set(e, -ENOMEM, "%s", path);
 		const struct hostfile_change change = {
 			.path = path, .data = text, .len = strlen(text), .mode = 0644, .check = check, .arg = c};
-		n = hostfiles_put(r->files, &change, &why);
+		n = file_changes_put(r->files, &change, &why);
 		free(text);
 	}
-	if (n == REGISTRATION_REFUSED) {
+	if (n == ENGINE_CONFIG_REFUSED) {
 		say_lines(r, c, why.text);
 		r->refused = refused;
 		return 0;
 	}
 	if (n < 0)
 		return err_say(e, n, "%s", why.text);
-	const bool written = registration_tell(r, path, n);
+	const bool written = engine_config_tell(r, path, n);
 	if (written && !c->before)
 		fprintf(r->out, "not checked: %s cannot be run here\n", c->program);
 	if (written)
@@ -148,7 +148,7 @@ static int put(struct registration *r, struct containerd *c, const char *path, s
 static bool find_imported(const char *text, char buf[PATH_MAX])
 {
 	static struct toml_words imports;
-	if (!tomlscan_list(text, "imports", &imports))
+	if (!toml_scan_list(text, "imports", &imports))
 		return false;
 	for (size_t i = 0; i < imports.n; i++) {
 		const char *word = imports.words[i], *slash = strrchr(word, '/'), *end = strstr(word, "*.toml");
@@ -161,18 +161,18 @@ static bool find_imported(const char *text, char buf[PATH_MAX])
 	return false;
 }
 
-static int with_main(struct registration *r, struct containerd *c, struct err *e)
+static int with_main(struct engine_config *r, struct containerd *c, struct err *e)
 {
 	char path[PATH_MAX];
 	const bool imports = find_imported(c->main, path) || (c->before && find_imported(c->before, path));
-	c->version = tomlscan_number(c->main, "version");
-	if (strstr(c->main, REGISTRATION_WRAPPER))
+	c->version = toml_scan_number(c->main, "version");
+	if (strstr(c->main, ENGINE_CONFIG_WRAPPER))
 		fprintf(r->out, "as it is: " MAIN "\n");
 	else if (c->version != 2 && c->version != 3)
-		registration_by_hand(r, "containerd: " MAIN " is of version 1 of its format, which 'containerd config "
-					"migrate' prints as a newer one: put that there, then install again");
+		engine_config_by_hand(r, "containerd: " MAIN " is of version 1 of its format, which 'containerd config "
+					 "migrate' prints as a newer one: put that there, then install again");
 	else if (!imports && c->version == 3)
-		registration_by_hand(r,
+		engine_config_by_hand(r,
 			"containerd: add the line imports = [\"/etc/containerd/conf.d/*.toml\"] to " MAIN
 			", above its tables, then install again");
 	else if (!imports)
@@ -185,29 +185,30 @@ static int with_main(struct registration *r, struct containerd *c, struct err *e
 }
 
 /* With a file of its own it has defaults and us. */
-static int without_main(struct registration *r, struct containerd *c, struct err *e)
+static int without_main(struct engine_config *r, struct containerd *c, struct err *e)
 {
 	char *defaults = NULL;
 	const char *const argv[] = {c->program, "config", "default", NULL};
-	c->version = enginerun(hostfiles_root(r->files), argv, 0, &defaults) == 0 ? tomlscan_number(defaults, "version")
-										  : -1;
+	c->version = engine_exec(file_changes_root(r->files), argv, 0, &defaults) == 0
+			     ? toml_scan_number(defaults, "version")
+			     : -1;
 	free(defaults);
 	if (c->version == 2 || c->version == 3)
 		return put(r, c, MAIN, e);
-	registration_by_hand(r,
+	engine_config_by_hand(r,
 		"containerd: %s cannot be run here to say which configuration it reads, and there is no " MAIN
 		": nothing is registered with it",
 		c->program);
 	return 0;
 }
 
-static int ask(struct registration *r, struct containerd *c, bool has_main, struct err *e)
+static int ask(struct engine_config *r, struct containerd *c, bool has_main, struct err *e)
 {
 	char *before = NULL;
 	int n = dump(c, has_main ? MAIN : NULL, &before);
 	if (n > 0) {
 		fprintf(r->out, "not written: containerd refuses " MAIN ", which is left as it is: %s\n",
-			enginerun_last_line(before));
+			engine_exec_last_line(before));
 		r->refused++;
 		free(before);
 		return 0;
@@ -216,17 +217,17 @@ static int ask(struct registration *r, struct containerd *c, bool has_main, stru
 	return has_main ? with_main(r, c, e) : without_main(r, c, e);
 }
 
-int registration_containerd(struct registration *r, const char *program, struct err *e)
+int engine_config_containerd(struct engine_config *r, const char *program, struct err *e)
 {
 	struct containerd c = {.r = r, .program = program, .main = ""};
 	char *text = NULL;
 	size_t len;
-	if (!registration_has(r, REGISTRATION_WRAPPER)) {
-		registration_by_hand(r, "containerd: there is no " REGISTRATION_WRAPPER
-					" to register; 1.7 and newer need none where pillion-nri runs");
+	if (!engine_config_has(r, ENGINE_CONFIG_WRAPPER)) {
+		engine_config_by_hand(r, "containerd: there is no " ENGINE_CONFIG_WRAPPER
+					 " to register; 1.7 and newer need none where pillion-nri runs");
 		return 0;
 	}
-	int n = hostfiles_read(r->files, MAIN, &text, &len, e);
+	int n = file_changes_read(r->files, MAIN, &text, &len, e);
 	if (n < 0 && n != -ENOENT)
 		return n;
 	if (n == 0)

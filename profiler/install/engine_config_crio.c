@@ -18,23 +18,23 @@
 #define DROP_INS "/etc/crio/crio.conf.d"
 #define OURS DROP_INS "/99-pillion.conf"
 
-static void look_into(const struct hostfiles *h, const char *path, struct toml_words *dirs, bool *found)
+static void look_into(const struct file_changes *h, const char *path, struct toml_words *dirs, bool *found)
 {
 	char *text = NULL;
 	size_t len;
-	if (strcmp(path, OURS) != 0 && hostfiles_read(h, path, &text, &len, NULL) == 0)
-		*found = tomlscan_list(text, "hooks_dir", dirs) || *found;
+	if (strcmp(path, OURS) != 0 && file_changes_read(h, path, &text, &len, NULL) == 0)
+		*found = toml_scan_list(text, "hooks_dir", dirs) || *found;
 	free(text);
 }
 
 /* `dirs` of the last that says something. */
-static bool find_dirs(const struct hostfiles *h, struct toml_words *dirs)
+static bool find_dirs(const struct file_changes *h, struct toml_words *dirs)
 {
 	char path[sizeof(DROP_INS) + 256];
 	struct dirent **names = NULL;
 	bool found = false;
 	look_into(h, MAIN, dirs, &found);
-	fd_auto dir = fd_open_beneath(hostfiles_root(h), DROP_INS, O_RDONLY | O_DIRECTORY);
+	fd_auto dir = fd_open_beneath(file_changes_root(h), DROP_INS, O_RDONLY | O_DIRECTORY);
 	int n = dir < 0 ? 0 : scandirat(dir, ".", &names, NULL, alphasort);
 	for (int i = 0; i < n; i++) {
 		snprintf(path, sizeof(path), DROP_INS "/%s", names[i]->d_name);
@@ -48,13 +48,13 @@ static bool find_dirs(const struct hostfiles *h, struct toml_words *dirs)
 static bool reads_ours(const struct toml_words *dirs)
 {
 	for (size_t i = 0; i < dirs->n; i++)
-		if (!strcmp(dirs->words[i], HOOKSD_DIR))
+		if (!strcmp(dirs->words[i], HOOKS_DIR))
 			return true;
 	return false;
 }
 
 struct crio {
-	const struct registration *r;
+	const struct engine_config *r;
 	const char *program;
 	bool unasked; /* it could not be */
 };
@@ -64,7 +64,7 @@ static int ask(const struct crio *c, const char *config, char **ret)
 {
 	const char *const with[] = {c->program, "--config", config, "config", NULL};
 	const char *const without[] = {c->program, "config", NULL};
-	return enginerun(hostfiles_root(c->r->files), config ? with : without, 1, ret);
+	return engine_exec(file_changes_root(c->r->files), config ? with : without, 1, ret);
 }
 
 /* By the engine itself, unless it complains without us, too. */
@@ -78,16 +78,16 @@ static int check(void *arg, const char *candidate, struct err *e)
 		said = NULL;
 		n = ask(c, candidate, &said);
 		if (n > 0)
-			err_say(e, REGISTRATION_REFUSED, "CRI-O refuses it: %.200s", enginerun_last_line(said));
+			err_say(e, ENGINE_CONFIG_REFUSED, "CRI-O refuses it: %.200s", engine_exec_last_line(said));
 	} else {
 		c->unasked = true;
 		n = 0;
 	}
 	free(said);
-	return n > 0 ? REGISTRATION_REFUSED : 0;
+	return n > 0 ? ENGINE_CONFIG_REFUSED : 0;
 }
 
-int registration_crio_dirs(struct registration *r, const char *program, struct err *e)
+int engine_config_crio_dirs(struct engine_config *r, const char *program, struct err *e)
 {
 	static struct toml_words dirs;
 	char list[4096] = "";
@@ -98,19 +98,19 @@ int registration_crio_dirs(struct registration *r, const char *program, struct e
 		return 0;
 	for (size_t i = 0; i < dirs.n && at < sizeof(list) - 300; i++)
 		at += (size_t)snprintf(list + at, sizeof(list) - at, "\"%s\", ", dirs.words[i]);
-	snprintf(list + at, sizeof(list) - at, "\"" HOOKSD_DIR "\"");
+	snprintf(list + at, sizeof(list) - at, "\"" HOOKS_DIR "\"");
 	const struct template_word words[] = {{"@DIRS@", list}, {0}};
 	char *text = template_fill(TEMPLATE_CRIO, words);
 	if (!text)
 		return err_set(e, -ENOMEM, "%s", OURS);
 	const struct hostfile_change c = {
 		.path = OURS, .data = text, .len = strlen(text), .mode = 0644, .check = check, .arg = &crio};
-	int n = registration_put(r, &c, &written, e);
+	int n = engine_config_put(r, &c, &written, e);
 	free(text);
 	if (n == 0 && written && crio.unasked)
 		fprintf(r->out, "not checked: '%s config' cannot be run here\n", program);
 	if (n == 0 && written)
-		registration_by_hand(
+		engine_config_by_hand(
 			r, "CRI-O reads hooks_dir as it starts: 'systemctl restart crio' (containers go on)");
 	return n;
 }

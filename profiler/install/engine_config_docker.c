@@ -10,11 +10,11 @@
 #include <string.h>
 
 #define FILE_ "/etc/docker/daemon.json"
-#define RUNTIME "{\"path\": \"" REGISTRATION_WRAPPER "\"}"
+#define RUNTIME "{\"path\": \"" ENGINE_CONFIG_WRAPPER "\"}"
 #define ALONE "{\n\t\"runtimes\": {\"pillion\": " RUNTIME "}\n}\n"
 
 struct docker {
-	const struct registration *r;
+	const struct engine_config *r;
 	const char *program;
 	bool unasked; /* it could not be */
 };
@@ -24,12 +24,12 @@ static int validate(const struct docker *d, const char *path, struct err *e)
 {
 	char *said = NULL;
 	const char *const argv[] = {d->program, "--validate", "--config-file", path, NULL};
-	int n = enginerun(hostfiles_root(d->r->files), argv, 1, &said);
+	int n = engine_exec(file_changes_root(d->r->files), argv, 1, &said);
 	if (n < 0)
 		return 0;
 	int r = n == 0 ? 1 : strstr(said, "unknown flag") ? 0 : -EINVAL;
 	if (r < 0)
-		err_say(e, r, "%.240s", enginerun_last_line(said));
+		err_say(e, r, "%.240s", engine_exec_last_line(said));
 	free(said);
 	return r;
 }
@@ -40,11 +40,11 @@ static int check(void *arg, const char *candidate, struct err *e)
 	struct err why = {0};
 	const int r = validate(d, candidate, &why);
 	d->unasked = r == 0;
-	return r < 0 ? err_say(e, REGISTRATION_REFUSED, "Docker refuses it: %s", why.text) : 0;
+	return r < 0 ? err_say(e, ENGINE_CONFIG_REFUSED, "Docker refuses it: %s", why.text) : 0;
 }
 
 /* A runtime by flag and one by file: dockerd does not start with both. */
-static const char *find_flag(const struct hostfiles *h)
+static const char *find_flag(const struct file_changes *h)
 {
 	static const char *const files[] = {"/etc/default/docker", "/etc/sysconfig/docker",
 		"/etc/systemd/system/docker.service", "/etc/systemd/system/docker.service.d/override.conf",
@@ -52,7 +52,7 @@ static const char *find_flag(const struct hostfiles *h)
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		char *text = NULL;
 		size_t len;
-		bool found = hostfiles_read(h, files[i], &text, &len, NULL) == 0 && strstr(text, "--add-runtime");
+		bool found = file_changes_read(h, files[i], &text, &len, NULL) == 0 && strstr(text, "--add-runtime");
 		free(text);
 		if (found)
 			return files[i];
@@ -60,7 +60,7 @@ static const char *find_flag(const struct hostfiles *h)
 	return NULL;
 }
 
-static int put(struct registration *r, struct docker *d, const char *text, struct err *e)
+static int put(struct engine_config *r, struct docker *d, const char *text, struct err *e)
 {
 	bool written;
 	const struct hostfile_change c = {.path = FILE_,
@@ -68,16 +68,16 @@ static int put(struct registration *r, struct docker *d, const char *text, struc
 		.len = strlen(text),
 		.mode = 0644,
 		.member = "runtimes/pillion",
-		.mine = REGISTRATION_WRAPPER,
+		.mine = ENGINE_CONFIG_WRAPPER,
 		.check = check,
 		.arg = d};
-	int n = registration_put(r, &c, &written, e);
+	int n = engine_config_put(r, &c, &written, e);
 	if (n == 0 && written && d->unasked)
 		fprintf(r->out, "not checked: %s cannot be asked here (--validate: Docker 23 and newer)\n", d->program);
 	if (n == 0 && written)
-		registration_by_hand(r, "Docker reads it at 'systemctl reload docker' (nothing is restarted); then: "
-					"docker run --runtime "
-					"pillion --annotation io.pillion.profile=cpu IMAGE");
+		engine_config_by_hand(r, "Docker reads it at 'systemctl reload docker' (nothing is restarted); then: "
+					 "docker run --runtime "
+					 "pillion --annotation io.pillion.profile=cpu IMAGE");
 	return n;
 }
 
@@ -85,23 +85,23 @@ static int put(struct registration *r, struct docker *d, const char *text, struc
 static int add_runtime(const char *old, size_t len, char **ret, struct err *e)
 {
 	static const char *const path[] = {"runtimes", "pillion", NULL};
-	struct splice s;
+	struct json_edit s;
 	const char *had;
 	size_t had_len;
-	int r = splice_open(&s, old, len, e);
+	int r = json_edit_open(&s, old, len, e);
 	if (r < 0)
 		return r;
-	r = splice_get(&s, path, &had, &had_len, e);
+	r = json_edit_get(&s, path, &had, &had_len, e);
 	if (r == -ENOENT) {
-		r = splice_set(&s, path, RUNTIME, e);
+		r = json_edit_set(&s, path, RUNTIME, e);
 		*ret = r == 0 ? strdup(s.text) : NULL;
 		r = r < 0 ? r : *ret ? 1 : err_set(e, -ENOMEM, FILE_);
 	}
-	splice_done(&s);
+	json_edit_done(&s);
 	return r;
 }
 
-static int put_into(struct registration *r, struct docker *d, const char *old, size_t len, struct err *e)
+static int put_into(struct engine_config *r, struct docker *d, const char *old, size_t len, struct err *e)
 {
 	char *text = NULL;
 	struct err why = {0};
@@ -122,24 +122,24 @@ static int put_into(struct registration *r, struct docker *d, const char *old, s
 	return n;
 }
 
-int registration_docker(struct registration *r, const char *program, struct err *e)
+int engine_config_docker(struct engine_config *r, const char *program, struct err *e)
 {
 	struct docker d = {.r = r, .program = program};
 	const char *flag = find_flag(r->files);
 	char *old = NULL;
 	size_t len;
-	if (!registration_has(r, REGISTRATION_WRAPPER)) {
-		registration_by_hand(r, "Docker: there is no " REGISTRATION_WRAPPER " to register");
+	if (!engine_config_has(r, ENGINE_CONFIG_WRAPPER)) {
+		engine_config_by_hand(r, "Docker: there is no " ENGINE_CONFIG_WRAPPER " to register");
 		return 0;
 	}
 	if (flag) {
-		registration_by_hand(r,
+		engine_config_by_hand(r,
 			"Docker: %s has --add-runtime, and dockerd takes no runtimes of daemon.json beside it: add "
-			"--add-runtime pillion=" REGISTRATION_WRAPPER " there",
+			"--add-runtime pillion=" ENGINE_CONFIG_WRAPPER " there",
 			flag);
 		return 0;
 	}
-	int n = hostfiles_read(r->files, FILE_, &old, &len, e);
+	int n = file_changes_read(r->files, FILE_, &old, &len, e);
 	n = n == -ENOENT ? put(r, &d, ALONE, e) : n < 0 ? n : put_into(r, &d, old, len, e);
 	free(old);
 	return n;

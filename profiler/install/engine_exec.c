@@ -36,7 +36,7 @@ static _Noreturn void exec_in(int root, const char *const argv[], int to, int er
 	_exit(CANNOT);
 }
 
-int enginerun(int root, const char *const argv[], int errors, char **ret)
+int engine_exec(int root, const char *const argv[], int errors, char **ret)
 {
 	const int64_t deadline = deadline_in(ENGINE_WAIT_S * NSEC_PER_SEC);
 	int ends[2];
@@ -45,16 +45,16 @@ int enginerun(int root, const char *const argv[], int errors, char **ret)
 		free(buf);
 		return buf ? -errno : -ENOMEM;
 	}
-	pid_t self = getpid(), pid = process_fork_quiet();
+	pid_t self = getpid(), pid = child_process_fork_quiet();
 	int r = -errno;
 	if (pid == 0) {
-		process_die_with(self);
+		child_process_die_with(self);
 		exec_in(root, argv, ends[1], errors);
 	}
 	fd_close(ends[1]);
 	if (pid > 0) {
 		buf[fd_read_until(ends[0], buf, ANSWER_MAX - 1, deadline)] = 0;
-		r = process_wait(pid, deadline);
+		r = child_process_wait(pid, deadline);
 	}
 	fd_close(ends[0]);
 	if (r >= 0)
@@ -66,7 +66,7 @@ int enginerun(int root, const char *const argv[], int errors, char **ret)
 	return r == CANNOT ? -ENOEXEC : r;
 }
 
-char *enginerun_last_line(char *text)
+char *engine_exec_last_line(char *text)
 {
 	for (size_t n = strlen(text); n && strchr("\r\n \t", text[n - 1]);)
 		text[--n] = 0;

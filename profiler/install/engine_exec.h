@@ -14,6 +14,6 @@
  * (malloc'ed): what it wrote to stdout and, with `errors`, stderr; NUL behind it. Its exit status; -ENOEXEC: it cannot
  * be run there; -ETIMEDOUT; or -errno.
  */
-int enginerun(int root, const char *const argv[], int errors, char **ret);
+int engine_exec(int root, const char *const argv[], int errors, char **ret);
 /* Of several lines the one that says what is wrong: the last that is not empty. Cuts the text. */
-char *enginerun_last_line(char *text);
+char *engine_exec_last_line(char *text);

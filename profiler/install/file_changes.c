@@ -27,12 +27,12 @@ struct sum { /* of a file's bytes; size < 0: there is none */
 };
 
 struct entry {
-	char *path, *member, *mine;		    /* the last two: NULL, or see struct hostfile_change */
-	unsigned copy;				    /* of what was there before: HOSTFILES_COPIES/N; 0: nothing was */
+	char *path, *member, *mine; /* the last two: NULL, or see struct hostfile_change */
+	unsigned copy;		    /* of what was there before: FILE_CHANGES_COPIES/N; 0: nothing was */
 	struct sum before, written, written_before; /* the last: of a change that replaces one of ours */
 };
 
-struct hostfiles {
+struct file_changes {
 	int root, lock;
 	bool dry;
 	struct entry *entries;
@@ -43,21 +43,21 @@ struct hostfiles {
 
 /* --- files beneath the root --- */
 
-bool hostfiles_exists(const struct hostfiles *h, const char *path)
+bool file_changes_exists(const struct file_changes *h, const char *path)
 {
 	fd_auto fd = fd_open_beneath(h->root, path, O_PATH);
 	return fd >= 0;
 }
 
-int hostfiles_root(const struct hostfiles *h)
+int file_changes_root(const struct file_changes *h)
 {
 	return h->root;
 }
 
-int hostfiles_read(const struct hostfiles *h, const char *path, char **ret, size_t *ret_len, struct err *e)
+int file_changes_read(const struct file_changes *h, const char *path, char **ret, size_t *ret_len, struct err *e)
 {
 	struct stat st;
-	return rooted_read(h->root, path, ret, ret_len, &st, e);
+	return atomic_file_read(h->root, path, ret, ret_len, &st, e);
 }
 
 /* --- sums --------------------------------------------------------------------------------------------------- */
@@ -78,11 +78,11 @@ static bool same(struct sum a, struct sum b)
 
 static const struct sum nothing = {-1, 0};
 
-static int sum_now(const struct hostfiles *h, const char *path, struct sum *ret, struct err *e)
+static int sum_now(const struct file_changes *h, const char *path, struct sum *ret, struct err *e)
 {
 	char *data = NULL;
 	size_t len;
-	int r = hostfiles_read(h, path, &data, &len, e);
+	int r = file_changes_read(h, path, &data, &len, e);
 	*ret = r == -ENOENT ? nothing : r < 0 ? *ret : sum_of(data, len);
 	free(data);
 	return r == -ENOENT ? 0 : r;
@@ -101,15 +101,15 @@ static int add_sum(struct jsonout *o, const char *key, struct sum s)
 {
 	char text[48];
 	snprintf(text, sizeof(text), "%" PRId64 " %016" PRIx64, s.size, s.hash);
-	return s.size < 0 ? 0 : jsonout_add(o, key, jsonout_text(text));
+	return s.size < 0 ? 0 : json_write_add(o, key, json_write_text(text));
 }
 
 static struct jsonout *tell_entry(const struct entry *en)
 {
-	struct jsonout *o = jsonout_object();
-	int r = jsonout_add(o, "path", jsonout_text(en->path));
+	struct jsonout *o = json_write_object();
+	int r = json_write_add(o, "path", json_write_text(en->path));
 	if (r == 0 && en->copy)
-		r = jsonout_add(o, "copy", jsonout_number(en->copy));
+		r = json_write_add(o, "copy", json_write_number(en->copy));
 	if (r == 0)
 		r = add_sum(o, "before", en->before);
 	if (r == 0)
@@ -117,39 +117,40 @@ static struct jsonout *tell_entry(const struct entry *en)
 	if (r == 0)
 		r = add_sum(o, "written_before", en->written_before);
 	if (r == 0 && en->member)
-		r = jsonout_add(o, "member", jsonout_text(en->member));
+		r = json_write_add(o, "member", json_write_text(en->member));
 	if (r == 0 && en->mine)
-		r = jsonout_add(o, "ours", jsonout_text(en->mine));
-	return r < 0 ? jsonout_free(o) : o;
+		r = json_write_add(o, "ours", json_write_text(en->mine));
+	return r < 0 ? json_write_free(o) : o;
 }
 
-static struct jsonout *tell(const struct hostfiles *h)
+static struct jsonout *tell(const struct file_changes *h)
 {
-	struct jsonout *all = jsonout_object(), *files = jsonout_array(), *made = jsonout_array();
-	int r = jsonout_add(all, "version", jsonout_number(STATE_VERSION));
+	struct jsonout *all = json_write_object(), *files = json_write_array(), *made = json_write_array();
+	int r = json_write_add(all, "version", json_write_number(STATE_VERSION));
 	for (size_t i = 0; r == 0 && i < h->n; i++)
-		r = jsonout_add(files, NULL, tell_entry(&h->entries[i]));
+		r = json_write_add(files, NULL, tell_entry(&h->entries[i]));
 	for (size_t i = 0; r == 0 && i < h->n_made; i++)
-		r = jsonout_add(made, NULL, jsonout_text(h->made[i]));
+		r = json_write_add(made, NULL, json_write_text(h->made[i]));
 	if (r == 0)
-		r = jsonout_add(all, "files", files);
+		r = json_write_add(all, "files", files);
 	if (r == 0)
-		r = jsonout_add(all, "directories", made);
-	return r < 0 ? jsonout_free(all) : all;
+		r = json_write_add(all, "directories", made);
+	return r < 0 ? json_write_free(all) : all;
 }
 
-static int save(const struct hostfiles *h, struct err *e)
+static int save(const struct file_changes *h, struct err *e)
 {
 	char *text = NULL;
 	size_t len = 0;
 	struct jsonout *all = tell(h);
 	FILE *f = all ? open_memstream(&text, &len) : NULL;
-	int r = f ? jsonout_write(all, f) : -ENOMEM;
+	int r = f ? json_write_out(all, f) : -ENOMEM;
 	if (f && fclose(f) != 0)
 		r = -ENOMEM;
-	jsonout_free(all);
-	r = r < 0 ? err_set(e, r, "cannot write %s", HOSTFILES_STATE)
-		  : rooted_replace(h->root, HOSTFILES_STATE, text, len, &(struct rooted_like){.mode = 0600}, NULL, e);
+	json_write_free(all);
+	r = r < 0 ? err_set(e, r, "cannot write %s", FILE_CHANGES_STATE)
+		  : atomic_file_replace(
+			    h->root, FILE_CHANGES_STATE, text, len, &(struct file_attributes){.mode = 0600}, NULL, e);
 	free(text);
 	return r;
 }
@@ -180,7 +181,7 @@ static int grow(void *list, size_t n, size_t size)
 	return 0;
 }
 
-static int hear_entry(struct hostfiles *h, const struct json *v)
+static int hear_entry(struct file_changes *h, const struct json *v)
 {
 	int64_t copy = 0;
 	struct entry en = {.path = copy_text(json_member(v, "path")),
@@ -200,7 +201,7 @@ static int hear_entry(struct hostfiles *h, const struct json *v)
 	return 0;
 }
 
-static int hear_made(struct hostfiles *h, const struct json *v)
+static int hear_made(struct file_changes *h, const struct json *v)
 {
 	char *path = copy_text(v);
 	if (!path || path[0] != '/' || grow(&h->made, h->n_made, sizeof(path)) < 0) {
@@ -211,7 +212,7 @@ static int hear_made(struct hostfiles *h, const struct json *v)
 	return 0;
 }
 
-static int hear(struct hostfiles *h, const char *text, size_t len, struct err *e)
+static int hear(struct file_changes *h, const char *text, size_t len, struct err *e)
 {
 	struct json *doc;
 	int64_t version = 0;
@@ -229,38 +230,38 @@ static int hear(struct hostfiles *h, const char *text, size_t len, struct err *e
 	return r < 0 ? err_say(e, r, "it is no list of this version's (%d)", STATE_VERSION) : 0;
 }
 
-static int load(struct hostfiles *h, struct err *e)
+static int load(struct file_changes *h, struct err *e)
 {
 	char *text = NULL;
 	size_t len;
-	rooted_clean_up(h->root, HOSTFILES_STATE);
-	int r = hostfiles_read(h, HOSTFILES_STATE, &text, &len, e);
+	atomic_file_clean_up(h->root, FILE_CHANGES_STATE);
+	int r = file_changes_read(h, FILE_CHANGES_STATE, &text, &len, e);
 	if (r == -ENOENT)
 		return 0;
 	if (r == 0) {
 		r = hear(h, text, len, e);
 		if (r < 0)
-			err_wrap(e, r, "%s, which says what was installed, cannot be read", HOSTFILES_STATE);
+			err_wrap(e, r, "%s, which says what was installed, cannot be read", FILE_CHANGES_STATE);
 	}
 	free(text);
 	for (size_t i = 0; r == 0 && i < h->n; i++)
-		rooted_clean_up(h->root, h->entries[i].path);
+		atomic_file_clean_up(h->root, h->entries[i].path);
 	return r;
 }
 
 /* --- directories -------------------------------------------------------------------------------------------- */
 
 /* Below one that is there, noted first where that can be. */
-static int make_directory(struct hostfiles *h, const char *path, struct err *e)
+static int make_directory(struct file_changes *h, const char *path, struct err *e)
 {
 	const char *name;
-	fd_auto dir = rooted_parent(h->root, path, &name);
+	fd_auto dir = atomic_file_parent(h->root, path, &name);
 	if (dir < 0)
 		return err_set(e, dir, "cannot open the directory of %s", path);
 	if (grow(&h->made, h->n_made, sizeof(path)) < 0 || !(h->made[h->n_made] = strdup(path)))
 		return err_set(e, -ENOMEM, "%s", path);
 	h->n_made++;
-	int r = hostfiles_exists(h, HOSTFILES_DIR) ? save(h, e) : 0;
+	int r = file_changes_exists(h, FILE_CHANGES_DIR) ? save(h, e) : 0;
 	if (r == 0 && mkdirat(dir, name, 0755) < 0 && errno != EEXIST) {
 		r = -errno;
 		err_set(e, r, "cannot make %s", path);
@@ -271,13 +272,13 @@ static int make_directory(struct hostfiles *h, const char *path, struct err *e)
 }
 
 /* All on the way to `path`, which is no directory itself. */
-static int make_way(struct hostfiles *h, const char *path, struct err *e)
+static int make_way(struct file_changes *h, const char *path, struct err *e)
 {
 	char dir[PATH_MAX];
 	int r = 0;
 	for (const char *slash = strchr(path + 1, '/'); r == 0 && slash; slash = strchr(slash + 1, '/')) {
 		snprintf(dir, sizeof(dir), "%.*s", (int)(slash - path), path);
-		if (!hostfiles_exists(h, dir))
+		if (!file_changes_exists(h, dir))
 			r = make_directory(h, dir, e);
 	}
 	return r;
@@ -286,7 +287,7 @@ static int make_way(struct hostfiles *h, const char *path, struct err *e)
 /* --- opening ------------------------------------------------------------------------------------------------ */
 
 /* On the root itself, which is there before us and behind us. */
-static int lock(struct hostfiles *h, const char *root, struct err *e)
+static int lock(struct file_changes *h, const char *root, struct err *e)
 {
 	h->lock = fd_open(AT_FDCWD, root, O_RDONLY | O_DIRECTORY, 0);
 	if (h->lock < 0)
@@ -296,7 +297,7 @@ static int lock(struct hostfiles *h, const char *root, struct err *e)
 	return 0;
 }
 
-static int open_all(struct hostfiles *h, const char *root, struct err *e)
+static int open_all(struct file_changes *h, const char *root, struct err *e)
 {
 	h->root = fd_open(AT_FDCWD, root, O_PATH | O_DIRECTORY, 0);
 	if (h->root < 0)
@@ -305,22 +306,22 @@ static int open_all(struct hostfiles *h, const char *root, struct err *e)
 	return r < 0 ? r : load(h, e);
 }
 
-int hostfiles_open(const char *root, bool dry, struct hostfiles **ret, struct err *e)
+int file_changes_open(const char *root, bool dry, struct file_changes **ret, struct err *e)
 {
-	struct hostfiles *h = calloc(1, sizeof(*h));
+	struct file_changes *h = calloc(1, sizeof(*h));
 	if (!h)
 		return err_set(e, -ENOMEM, "the list of files");
 	h->root = h->lock = -1;
 	h->dry = dry;
 	int r = open_all(h, root, e);
 	if (r < 0)
-		hostfiles_close(h);
+		file_changes_close(h);
 	else
 		*ret = h;
 	return r;
 }
 
-struct hostfiles *hostfiles_close(struct hostfiles *h)
+struct file_changes *file_changes_close(struct file_changes *h)
 {
 	if (!h)
 		return NULL;
@@ -338,7 +339,7 @@ struct hostfiles *hostfiles_close(struct hostfiles *h)
 
 /* --- changing ----------------------------------------------------------------------------------------------- */
 
-static struct entry *find(struct hostfiles *h, const char *path)
+static struct entry *find(struct file_changes *h, const char *path)
 {
 	for (size_t i = 0; i < h->n; i++)
 		if (!strcmp(h->entries[i].path, path))
@@ -348,35 +349,35 @@ static struct entry *find(struct hostfiles *h, const char *path)
 
 static const char *copy_path(unsigned copy, char buf[64])
 {
-	snprintf(buf, 64, HOSTFILES_COPIES "/%u.before", copy);
+	snprintf(buf, 64, FILE_CHANGES_COPIES "/%u.before", copy);
 	return buf;
 }
 
 static int keep_copy(
-	struct hostfiles *h, struct entry *en, const char *data, size_t len, const struct stat *st, struct err *e)
+	struct file_changes *h, struct entry *en, const char *data, size_t len, const struct stat *st, struct err *e)
 {
 	char copy[64];
 	copy_path(h->last_copy + 1, copy);
 	int r = make_way(h, copy, e);
 	if (r == 0)
-		r = rooted_replace(h->root, copy, data, len, &(struct rooted_like){.st = st}, NULL, e);
+		r = atomic_file_replace(h->root, copy, data, len, &(struct file_attributes){.st = st}, NULL, e);
 	if (r == 0)
 		en->copy = ++h->last_copy;
 	return r;
 }
 
-static void drop_entry(struct hostfiles *h, struct entry *en)
+static void drop_entry(struct file_changes *h, struct entry *en)
 {
 	char copy[64];
 	if (en->copy)
-		rooted_remove(h->root, copy_path(en->copy, copy), NULL);
+		atomic_file_remove(h->root, copy_path(en->copy, copy), NULL);
 	entry_done(en);
 	h->n--;
 	memmove(en, en + 1, (size_t)(&h->entries[h->n] - en) * sizeof(*en));
 }
 
 /* What is there is what was there before us. `old`: NULL where nothing is. */
-static int note_new(struct hostfiles *h, const struct hostfile_change *c, const char *old, size_t old_len,
+static int note_new(struct file_changes *h, const struct hostfile_change *c, const char *old, size_t old_len,
 	const struct stat *st, struct entry **ret, struct err *e)
 {
 	struct entry en = {.path = strdup(c->path),
@@ -398,16 +399,17 @@ static int note_new(struct hostfiles *h, const struct hostfile_change *c, const 
 }
 
 static int act(
-	struct hostfiles *h, struct entry *en, const struct hostfile_change *c, const struct stat *st, struct err *e)
+	struct file_changes *h, struct entry *en, const struct hostfile_change *c, const struct stat *st, struct err *e)
 {
 	struct err unheard;
-	const struct rooted_check check = {c->check, c->arg};
+	const struct file_validator check = {c->check, c->arg};
 	const struct sum was = en->written;
 	en->written_before = was;
 	en->written = sum_of(c->data, c->len);
 	int r = save(h, e);
 	if (r == 0)
-		r = rooted_replace(h->root, c->path, c->data, c->len, &(struct rooted_like){st, c->mode}, &check, e);
+		r = atomic_file_replace(
+			h->root, c->path, c->data, c->len, &(struct file_attributes){st, c->mode}, &check, e);
 	if (r == 0)
 		return 0;
 	en->written = was; /* it is as it was: so says the list, where there is room for it */
@@ -423,7 +425,7 @@ static bool edited(const struct entry *en, struct sum now)
 	return !same(now, en->written) && !same(now, en->written_before) && !same(now, en->before);
 }
 
-static int put(struct hostfiles *h, const struct hostfile_change *c, const char *old, size_t old_len,
+static int put(struct file_changes *h, const struct hostfile_change *c, const char *old, size_t old_len,
 	const struct stat *st, struct err *e)
 {
 	struct entry *en = find(h, c->path);
@@ -437,20 +439,20 @@ static int put(struct hostfiles *h, const struct hostfile_change *c, const char 
 	return r < 0 ? r : act(h, en, c, old ? st : NULL, e);
 }
 
-int hostfiles_put(struct hostfiles *h, const struct hostfile_change *c, struct err *e)
+int file_changes_put(struct file_changes *h, const struct hostfile_change *c, struct err *e)
 {
 	char *old = NULL;
 	size_t len = 0;
 	struct stat st;
 	const struct entry *en = find(h, c->path);
-	int r = rooted_read(h->root, c->path, &old, &len, &st, e), how = HOSTFILE_WRITTEN;
+	int r = atomic_file_read(h->root, c->path, &old, &len, &st, e), how = HOSTFILE_WRITTEN;
 	if (r == 0 && len == c->len && !memcmp(old, c->data, len))
 		how = HOSTFILE_SAME;
 	else if (r == 0 && en && !c->program && !c->member && edited(en, sum_of(old, len)))
 		how = HOSTFILE_EDITED;
 	r = r == -ENOENT ? 0 : r;
 	if (r == 0 && how == HOSTFILE_WRITTEN && !h->dry) {
-		r = make_way(h, HOSTFILES_STATE, e);
+		r = make_way(h, FILE_CHANGES_STATE, e);
 		if (r == 0)
 			r = make_way(h, c->path, e);
 		if (r == 0)
@@ -460,83 +462,85 @@ int hostfiles_put(struct hostfiles *h, const struct hostfile_change *c, struct e
 	return r < 0 ? r : how;
 }
 
-int hostfiles_scratch(
-	struct hostfiles *h, const char *name, const void *data, size_t len, char ret[static 128], struct err *e)
+int file_changes_scratch(
+	struct file_changes *h, const char *name, const void *data, size_t len, char ret[static 128], struct err *e)
 {
-	snprintf(ret, 128, HOSTFILES_COPIES "/%.60s", name);
+	snprintf(ret, 128, FILE_CHANGES_COPIES "/%.60s", name);
 	int r = make_way(h, ret, e);
-	return r < 0 ? r : rooted_replace(h->root, ret, data, len, &(struct rooted_like){.mode = 0600}, NULL, e);
+	return r < 0 ? r
+		     : atomic_file_replace(h->root, ret, data, len, &(struct file_attributes){.mode = 0600}, NULL, e);
 }
 
-void hostfiles_scratch_done(struct hostfiles *h, const char *path)
+void file_changes_scratch_done(struct file_changes *h, const char *path)
 {
-	rooted_remove(h->root, path, NULL);
+	atomic_file_remove(h->root, path, NULL);
 }
 
 /* --- taking back -------------------------------------------------------------------------------------------- */
 
-size_t hostfiles_count(const struct hostfiles *h)
+size_t file_changes_count(const struct file_changes *h)
 {
 	return h->n;
 }
 
-const char *hostfiles_path(const struct hostfiles *h, size_t i)
+const char *file_changes_path(const struct file_changes *h, size_t i)
 {
 	return h->entries[i].path;
 }
 
-static int restore(const struct hostfiles *h, const struct entry *en, struct err *e)
+static int restore(const struct file_changes *h, const struct entry *en, struct err *e)
 {
 	char copy[64], *data = NULL;
 	size_t len;
 	struct stat st;
 	copy_path(en->copy, copy);
-	int r = rooted_read(h->root, copy, &data, &len, &st, e);
+	int r = atomic_file_read(h->root, copy, &data, &len, &st, e);
 	if (r == -ENOENT || (r == 0 && !same(sum_of(data, len), en->before)))
 		r = err_say(e, -EBADMSG, "%s, the copy of what %s was, is missing or was changed", copy, en->path);
 	if (r == 0)
-		r = rooted_replace(h->root, en->path, data, len, &(struct rooted_like){.st = &st}, NULL, e);
+		r = atomic_file_replace(h->root, en->path, data, len, &(struct file_attributes){.st = &st}, NULL, e);
 	free(data);
 	return r < 0 ? r : HOSTFILE_RESTORED;
 }
 
 /* The member that is ours. -ENOENT: there is none, or it is somebody else's by now. */
-static int drop_member(struct splice *s, const struct entry *en)
+static int drop_member(struct json_edit *s, const struct entry *en)
 {
 	char keys[128];
-	const char *path[SPLICE_PATH + 1] = {0}, *value;
+	const char *path[JSON_EDIT_PATH + 1] = {0}, *value;
 	size_t n = 0, len;
 	snprintf(keys, sizeof(keys), "%s", en->member);
-	for (char *at, *key = strtok_r(keys, "/", &at); key && n < SPLICE_PATH; key = strtok_r(NULL, "/", &at))
+	for (char *at, *key = strtok_r(keys, "/", &at); key && n < JSON_EDIT_PATH; key = strtok_r(NULL, "/", &at))
 		path[n++] = key;
-	int r = splice_get(s, path, &value, &len, NULL);
+	int r = json_edit_get(s, path, &value, &len, NULL);
 	if (r == 0 && !memmem(value, len, en->mine, strlen(en->mine)))
 		r = -ENOENT;
-	return r < 0 ? r : splice_drop(s, path, NULL);
+	return r < 0 ? r : json_edit_drop(s, path, NULL);
 }
 
 /* An edited one. */
-static int take_out(const struct hostfiles *h, const struct entry *en, struct err *e)
+static int take_out(const struct file_changes *h, const struct entry *en, struct err *e)
 {
 	char *data = NULL;
 	size_t len;
 	struct stat st;
-	struct splice s = {0};
-	int r = rooted_read(h->root, en->path, &data, &len, &st, e);
+	struct json_edit s = {0};
+	int r = atomic_file_read(h->root, en->path, &data, &len, &st, e);
 	if (r < 0)
 		return r;
-	if (en->member && en->mine && splice_open(&s, data, len, NULL) == 0 && drop_member(&s, en) == 0) {
-		r = rooted_replace(h->root, en->path, s.text, s.len, &(struct rooted_like){.st = &st}, NULL, e);
+	if (en->member && en->mine && json_edit_open(&s, data, len, NULL) == 0 && drop_member(&s, en) == 0) {
+		r = atomic_file_replace(
+			h->root, en->path, s.text, s.len, &(struct file_attributes){.st = &st}, NULL, e);
 		r = r < 0 ? r : HOSTFILE_WITHOUT_US;
 	} else {
 		r = HOSTFILE_LEFT;
 	}
-	splice_done(&s);
+	json_edit_done(&s);
 	free(data);
 	return r;
 }
 
-static int take_back(const struct hostfiles *h, const struct entry *en, struct err *e)
+static int take_back(const struct file_changes *h, const struct entry *en, struct err *e)
 {
 	struct sum now = nothing;
 	int r = sum_now(h, en->path, &now, e);
@@ -550,11 +554,11 @@ static int take_back(const struct hostfiles *h, const struct entry *en, struct e
 		return take_out(h, en, e);
 	if (en->before.size >= 0)
 		return restore(h, en, e);
-	r = rooted_remove(h->root, en->path, e);
+	r = atomic_file_remove(h->root, en->path, e);
 	return r < 0 ? r : HOSTFILE_REMOVED;
 }
 
-int hostfiles_take_back_last(struct hostfiles *h, struct err *e)
+int file_changes_take_back_last(struct file_changes *h, struct err *e)
 {
 	struct entry en = h->entries[h->n - 1];
 	int fate = h->dry ? HOSTFILE_AS_IT_WAS : take_back(h, &en, e);
@@ -564,27 +568,27 @@ int hostfiles_take_back_last(struct hostfiles *h, struct err *e)
 	int r = h->dry ? 0 : save(h, e);
 	char copy[64];
 	if (r == 0 && en.copy && !h->dry)
-		rooted_remove(h->root, copy_path(en.copy, copy), NULL);
+		atomic_file_remove(h->root, copy_path(en.copy, copy), NULL);
 	entry_done(&en);
 	return r < 0 ? r : fate;
 }
 
-static void remove_directory(const struct hostfiles *h, const char *path)
+static void remove_directory(const struct file_changes *h, const char *path)
 {
 	const char *name;
-	fd_auto dir = rooted_parent(h->root, path, &name);
+	fd_auto dir = atomic_file_parent(h->root, path, &name);
 	if (dir >= 0)
 		unlinkat(dir, name, AT_REMOVEDIR); /* only when nobody has put anything into it */
 }
 
-int hostfiles_forget(struct hostfiles *h, struct err *e)
+int file_changes_forget(struct file_changes *h, struct err *e)
 {
 	char copy[64];
 	for (unsigned i = 1; i <= h->last_copy + 1; i++) {
-		rooted_clean_up(h->root, copy_path(i, copy));
-		rooted_remove(h->root, copy, NULL);
+		atomic_file_clean_up(h->root, copy_path(i, copy));
+		atomic_file_remove(h->root, copy, NULL);
 	}
-	int r = rooted_remove(h->root, HOSTFILES_STATE, e);
+	int r = atomic_file_remove(h->root, FILE_CHANGES_STATE, e);
 	for (size_t i = h->n_made; r == 0 && i-- > 0;)
 		remove_directory(h, h->made[i]);
 	return r;

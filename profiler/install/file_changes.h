@@ -1,12 +1,13 @@
 /*
  * file_changes - files of the host's that are changed so that all of it can be taken back, byte for byte.
  *
- * A list in DIR/install.json (HOSTFILES_STATE) says of every file what was there before (a copy) and what we wrote (its
- * length and a hash). It is on disk before the file is touched, so whoever is killed leaves a list that is true: a file
- * is as we wrote it, or as it was, or somebody has edited it since. The next who opens the list goes on from there.
+ * A list in DIR/install.json (FILE_CHANGES_STATE) says of every file what was there before (a copy) and what we wrote
+ * (its length and a hash). It is on disk before the file is touched, so whoever is killed leaves a list that is true: a
+ * file is as we wrote it, or as it was, or somebody has edited it since. The next who opens the list goes on from
+ * there.
  *
- * Files come whole or not at all (atomic_file.h). Links are not written through. All paths are absolute and are looked up
- * beneath `root`.
+ * Files come whole or not at all (atomic_file.h). Links are not written through. All paths are absolute and are looked
+ * up beneath `root`.
  */
 #pragma once
 
@@ -16,11 +17,11 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define HOSTFILES_DIR "/var/lib/pillion"
-#define HOSTFILES_STATE HOSTFILES_DIR "/install.json"
-#define HOSTFILES_COPIES HOSTFILES_DIR "/install"
+#define FILE_CHANGES_DIR "/var/lib/pillion"
+#define FILE_CHANGES_STATE FILE_CHANGES_DIR "/install.json"
+#define FILE_CHANGES_COPIES FILE_CHANGES_DIR "/install"
 
-struct hostfiles;
+struct file_changes;
 
 /* Asked before the file is renamed to its place: `candidate` is its path beneath root. 0, or -errno with a sentence. */
 typedef int hostfile_check_fn(void *arg, const char *candidate, struct err *e);
@@ -41,13 +42,13 @@ struct hostfile_change {
 };
 
 /* `dry`: nothing is written. One at a time: -EBUSY while another one has it open. */
-int hostfiles_open(const char *root, bool dry, struct hostfiles **ret, struct err *e);
-struct hostfiles *hostfiles_close(struct hostfiles *h);
-int hostfiles_root(const struct hostfiles *h); /* O_PATH, borrowed */
+int file_changes_open(const char *root, bool dry, struct file_changes **ret, struct err *e);
+struct file_changes *file_changes_close(struct file_changes *h);
+int file_changes_root(const struct file_changes *h); /* O_PATH, borrowed */
 
 /* malloc'ed, NUL behind it. -ENOENT without a sentence, else with one. */
-int hostfiles_read(const struct hostfiles *h, const char *path, char **ret, size_t *ret_len, struct err *e);
-bool hostfiles_exists(const struct hostfiles *h, const char *path);
+int file_changes_read(const struct file_changes *h, const char *path, char **ret, size_t *ret_len, struct err *e);
+bool file_changes_exists(const struct file_changes *h, const char *path);
 
 enum hostfile_put {
 	HOSTFILE_SAME, /* it was like this already, and is not in the list */
@@ -55,10 +56,10 @@ enum hostfile_put {
 	HOSTFILE_EDITED, /* since we wrote it, all of it: it stays as it is */
 };
 /* enum hostfile_put; or -errno with a sentence, and it is as before. */
-int hostfiles_put(struct hostfiles *h, const struct hostfile_change *c, struct err *e);
+int file_changes_put(struct file_changes *h, const struct hostfile_change *c, struct err *e);
 
-size_t hostfiles_count(const struct hostfiles *h);
-const char *hostfiles_path(const struct hostfiles *h, size_t i);
+size_t file_changes_count(const struct file_changes *h);
+const char *file_changes_path(const struct file_changes *h, size_t i);
 enum hostfile_fate {
 	HOSTFILE_AS_IT_WAS, /* already */
 	HOSTFILE_REMOVED,   /* it was not there before */
@@ -67,10 +68,11 @@ enum hostfile_fate {
 	HOSTFILE_LEFT,	     /* edited since: no longer ours */
 };
 /* The last of the list, off the list. enum hostfile_fate, or -errno with a sentence (it is in the list still). */
-int hostfiles_take_back_last(struct hostfiles *h, struct err *e);
-/* A file that an engine's parser is shown, in no list: its path beneath root is `ret`. Gone with hostfiles_forget. */
-int hostfiles_scratch(
-	struct hostfiles *h, const char *name, const void *data, size_t len, char ret[static 128], struct err *e);
-void hostfiles_scratch_done(struct hostfiles *h, const char *path);
+int file_changes_take_back_last(struct file_changes *h, struct err *e);
+/* A file that an engine's parser is shown, in no list: its path beneath root is `ret`. Gone with file_changes_forget.
+ */
+int file_changes_scratch(
+	struct file_changes *h, const char *name, const void *data, size_t len, char ret[static 128], struct err *e);
+void file_changes_scratch_done(struct file_changes *h, const char *path);
 /* With an empty list: no trace of the list, nor of directories that were made. */
-int hostfiles_forget(struct hostfiles *h, struct err *e);
+int file_changes_forget(struct file_changes *h, struct err *e);

@@ -57,7 +57,7 @@ static int check(const struct json *doc, char ret_program[PATH_MAX], struct err 
 	return r < 0 ? r : json_each(json_member(when, "annotations"), check_annotation, e);
 }
 
-int hooksd_check(const char *text, size_t len, char ret_program[PATH_MAX], struct err *e)
+int hooks_dir_check(const char *text, size_t len, char ret_program[PATH_MAX], struct err *e)
 {
 	struct json *doc;
 	int r = json_parse(text, len, &doc, e);

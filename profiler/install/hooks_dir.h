@@ -11,8 +11,8 @@
 #include <limits.h>
 #include <stddef.h>
 
-#define HOOKSD_DIR "/usr/share/containers/oci/hooks.d" /* what both read by default */
-#define HOOKSD_NAME "50-pillion.json"
+#define HOOKS_DIR "/usr/share/containers/oci/hooks.d" /* what both read by default */
+#define HOOKS_DIR_FILE "50-pillion.json"
 
 /* 0 and the program that it names; -EINVAL with a sentence as the engines would have it. */
-int hooksd_check(const char *text, size_t len, char ret_program[PATH_MAX], struct err *e);
+int hooks_dir_check(const char *text, size_t len, char ret_program[PATH_MAX], struct err *e);

@@ -37,7 +37,7 @@ static void read_list(const char *at, struct toml_words *ret)
 	}
 }
 
-bool tomlscan_list(const char *text, const char *key, struct toml_words *ret)
+bool toml_scan_list(const char *text, const char *key, struct toml_words *ret)
 {
 	bool found = false;
 	for (const char *line = text; *line; line = next_line(line)) {
@@ -50,7 +50,7 @@ bool tomlscan_list(const char *text, const char *key, struct toml_words *ret)
 	return found;
 }
 
-int tomlscan_number(const char *text, const char *key)
+int toml_scan_number(const char *text, const char *key)
 {
 	int found = -1;
 	for (const char *line = text; *line; line = next_line(line)) {
@@ -98,7 +98,7 @@ static size_t count(const char *text, const char *wanted, size_t wanted_len)
 	return n;
 }
 
-bool tomlscan_has_all(const char *before, const char *after, const char **ret_missing, size_t *ret_len)
+bool toml_scan_has_all(const char *before, const char *after, const char **ret_missing, size_t *ret_len)
 {
 	*ret_missing = NULL;
 	for (const char *line = before; *line; line = next_line(line)) {

@@ -14,11 +14,11 @@ struct toml_words {
 };
 
 /* The last `key = [...]` that is no comment, whatever its table. */
-bool tomlscan_list(const char *text, const char *key, struct toml_words *ret);
+bool toml_scan_list(const char *text, const char *key, struct toml_words *ret);
 /* The last `key = N`, or -1. */
-int tomlscan_number(const char *text, const char *key);
+int toml_scan_number(const char *text, const char *key);
 /*
  * Is all that one says also said by the other? By lines, in any order; what is empty, zero or false, and `imports`,
  * need not be. *ret_missing: the first that is not, in `before` (len bytes), or NULL.
  */
-bool tomlscan_has_all(const char *before, const char *after, const char **ret_missing, size_t *ret_len);
+bool toml_scan_has_all(const char *before, const char *after, const char **ret_missing, size_t *ret_len);

@@ -29,9 +29,9 @@ static size_t frames_of(struct target *t, struct task *p, const struct wait_part
 		return 1;
 	}
 	size_t n = 0;
-	ret[n++] = stack_frame(p, part->at.ip, false, &t->engine->jit_room);
+	ret[n++] = sample_stack_frame(p, part->at.ip, false, &t->engine->jit_room);
 	for (size_t i = 0; i < WAIT_CALLERS && part->at.callers[i]; i++)
-		ret[n++] = stack_frame(p, part->at.callers[i], true, &t->engine->jit_room);
+		ret[n++] = sample_stack_frame(p, part->at.callers[i], true, &t->engine->jit_room);
 	ret[n++] = special(frame_not_sampled);
 	return n;
 }
@@ -43,7 +43,7 @@ static bool on_told(void *arg, const struct wait_part *part)
 	if (!t->started)
 		return true;
 	/* who ran in this window is there, whether or not it was heard of */
-	struct task *p = part->idle ? tasks_known(t->tasks, part->pid) : tasks_get(t->tasks, part->pid);
+	struct task *p = part->idle ? process_table_known(t->tasks, part->pid) : process_table_get(t->tasks, part->pid);
 	if (!p)
 		return false;
 	if (part->idle && !t->desc.events[t->offcpu.spec].idle) {
@@ -53,7 +53,7 @@ static bool on_told(void *arg, const struct wait_part *part)
 	}
 	bool sampled = part->kind == WAIT_STACK;
 	size_t n = sampled ? part->n : frames_of(t, p, part, own);
-	struct who who = {part->pid, part->tid, p->comm, tasks_thread_name(p, part->tid), p->exe,
+	struct who who = {part->pid, part->tid, p->comm, process_table_thread_name(p, part->tid), p->exe,
 		part->at.labels ? t->offcpu.labels.items[part->at.labels - 1].data : NULL};
 	p->sampled = true;
 	aggregate_add(t->counts[t->offcpu.spec], sampled ? part->frames : own, n, &who, part->count, part->ns);
@@ -76,7 +76,7 @@ int offcpu_new(struct target *t)
 	t->offcpu.time = t->offcpu.time_before = (struct offcpu_time){.until = INT64_MAX, .scale = 1, .clock_scale = 1};
 	if (i == d->n_events)
 		return 0;
-	int r = waits_new(d->events[i].min_us * 1000ull, &t->engine->tables, on_told, t, &t->offcpu.waits);
+	int r = wait_times_new(d->events[i].min_us * 1000ull, &t->engine->tables, on_told, t, &t->offcpu.waits);
 	t->offcpu.way = d->strategy == STRATEGY_CGROUP ? &offcpu_by_turns : &offcpu_by_switches;
 	t->engine->n_offcpu += r == 0;
 	return r;
@@ -85,8 +85,8 @@ int offcpu_new(struct target *t)
 void offcpu_free(struct target *t)
 {
 	t->engine->n_offcpu -= t->offcpu.waits != NULL;
-	t->offcpu.waits = waits_free(t->offcpu.waits);
-	intern_done(&t->offcpu.labels);
+	t->offcpu.waits = wait_times_free(t->offcpu.waits);
+	string_table_done(&t->offcpu.labels);
 }
 
 void offcpu_close(struct target *t)
@@ -118,7 +118,7 @@ uint64_t offcpu_time_of(const struct offcpu *o, int64_t real)
 void offcpu_adopt(struct target *t, uint32_t pid, uint32_t tid)
 {
 	if (t->offcpu.waits)
-		waits_born(t->offcpu.waits, pid, tid, offcpu_time_of(&t->offcpu, clock_now()));
+		wait_times_born(t->offcpu.waits, pid, tid, offcpu_time_of(&t->offcpu, clock_now()));
 }
 
 /* --- for both ways ---------------------------------------------------------------------------------------- */
@@ -130,8 +130,8 @@ double offcpu_factor(const struct target *t)
 
 double offcpu_asked_for(const struct target *t)
 {
-	return (double)NSEC_PER_SEC / (double)t->desc.events[t->offcpu.spec].period * rings_count(t->engine->rings) /
-	       offcpu_factor(t);
+	return (double)NSEC_PER_SEC / (double)t->desc.events[t->offcpu.spec].period *
+	       cpu_rings_count(t->engine->rings) / offcpu_factor(t);
 }
 
 double offcpu_most(const struct target *t)
@@ -192,12 +192,13 @@ void offcpu_enter(struct target *t, enum offcpu_phase phase, int64_t now, int64_
 
 uint64_t offcpu_labels(struct target *t, const struct record *r)
 {
-	struct intern *all = &t->offcpu.labels;
-	const char *text = apps_labels(t->apps, r->pid, r->tid, r->time);
+	struct string_table *all = &t->offcpu.labels;
+	const char *text = inproc_labels(t->apps, r->pid, r->tid, r->time);
 	if (!*text)
 		return 0;
 	const size_t size = strlen(text) + 1;
-	const int64_t n = all->count < SETS_MAX ? intern_add(all, text, size) : intern_find(all, text, size);
+	const int64_t n =
+		all->count < SETS_MAX ? string_table_add(all, text, size) : string_table_find(all, text, size);
 	return n < 0 ? 0 : (uint64_t)n + 1;
 }
 
@@ -206,19 +207,19 @@ static void shed_labels(struct target *t)
 {
 	if (t->offcpu.labels.count < SETS_MAX / 2)
 		return;
-	waits_unlabel(t->offcpu.waits);
-	intern_done(&t->offcpu.labels);
+	wait_times_unlabel(t->offcpu.waits);
+	string_table_done(&t->offcpu.labels);
 }
 
 struct wait_at offcpu_place(struct target *t, const struct record *r, bool counts)
 {
 	const struct record_sample *s = &r->sample;
-	const struct task *p = counts && s->has_regs && r->pid ? tasks_find(t->tasks, r->pid) : NULL;
+	const struct task *p = counts && s->has_regs && r->pid ? process_table_find(t->tasks, r->pid) : NULL;
 	struct wait_at at = {0};
 	if (s->has_regs)
 		at = (struct wait_at){.ip = s->regs.r[UNWIND_IP], .sp = s->regs.r[UNWIND_SP]};
 	if (p) {
-		stack_callers(t->engine->unwind, p, s, at.callers, WAIT_CALLERS);
+		sample_stack_callers(t->engine->unwind, p, s, at.callers, WAIT_CALLERS);
 		at.labels = offcpu_labels(t, r);
 	}
 	return at;
@@ -236,7 +237,7 @@ void offcpu_begin(struct target *t)
 {
 	if (!t->offcpu.waits)
 		return;
-	waits_forget(t->offcpu.waits);
+	wait_times_forget(t->offcpu.waits);
 	t->offcpu.way->begin(t);
 }
 
@@ -248,14 +249,14 @@ static void adopt_again(void *arg, uint32_t pid, uint32_t tid)
 static void gap_until(struct offcpu *o, int64_t real)
 {
 	const uint64_t time = offcpu_time_of(o, real);
-	waits_gap(o->waits, 0, WAITS_ALL_CPUS, time, time);
+	wait_times_gap(o->waits, 0, WAIT_TIMES_ALL_CPUS, time, time);
 }
 
 /* By switch records: what they do, running or waiting, the next one of each tells. */
 static void adopt_all(struct target *t)
 {
 	struct offcpu *o = &t->offcpu;
-	tasks_each_thread(t->tasks, adopt_again, t);
+	process_table_each_thread(t->tasks, adopt_again, t);
 	if (o->way == &offcpu_by_switches)
 		gap_until(o, clock_now());
 }
@@ -270,10 +271,10 @@ void offcpu_attached(struct target *t)
 
 void offcpu_resume(struct target *t)
 {
-	struct waits *w = t->offcpu.waits;
+	struct wait_times *w = t->offcpu.waits;
 	if (!w)
 		return;
-	waits_forget(w);
+	wait_times_forget(w);
 	t->offcpu.way->resume(t);
 	adopt_all(t);
 }
@@ -302,7 +303,7 @@ int offcpu_round(struct target *t, int64_t now)
 	if (now - o->told >= NSEC_PER_SEC) {
 		o->told = now;
 		correct(t);
-		waits_tell(o->waits);
+		wait_times_report(o->waits);
 	}
 	int64_t left = o->woken ? 0 : o->until - now;
 	return left > 0 ? (int)((left + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC) : 1;
@@ -336,25 +337,25 @@ void offcpu_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time)
 /* One of before the beginning, read behind it, may be on a CPU by now: its next record tells. */
 static void born(struct target *t, const struct record *r, uint64_t time)
 {
-	struct waits *w = t->offcpu.waits;
+	struct wait_times *w = t->offcpu.waits;
 	const bool before = (int64_t)r->time < t->began && t->offcpu.way == &offcpu_by_switches;
-	waits_born(w, r->pid, r->tid, before ? offcpu_time_of(&t->offcpu, t->began) : time);
+	wait_times_born(w, r->pid, r->tid, before ? offcpu_time_of(&t->offcpu, t->began) : time);
 	if (before)
 		gap_until(&t->offcpu, t->began);
 }
 
 void offcpu_sideband(struct target *t, const struct record *r)
 {
-	struct waits *w = t->offcpu.waits;
+	struct wait_times *w = t->offcpu.waits;
 	uint64_t time = offcpu_time_of(&t->offcpu, (int64_t)r->time);
 	if (!w)
 		return;
 	if (r->type == PERF_RECORD_EXIT)
-		waits_exit(w, r->tid, r->cpu, time);
+		wait_times_exit(w, r->tid, r->cpu, time);
 	else if (r->type == PERF_RECORD_FORK && t->started)
 		born(t, r, time);
 	else if (r->type == PERF_RECORD_COMM && r->comm.exec)
-		waits_exec(w, r->pid, r->tid);
+		wait_times_exec(w, r->pid, r->tid);
 }
 
 /* --- windows ---------------------------------------------------------------------------------------------- */
@@ -382,12 +383,12 @@ void offcpu_end(struct target *t)
 		n = o->way->clocks(t, now, clocks);
 	correct(t);
 	if (t->ending && t->offcpu.way == &offcpu_by_switches && target_has_ended(t))
-		waits_over(o->waits);
-	waits_end(o->waits, offcpu_time_of(o, now), clocks ? clocks : &none, n);
+		wait_times_over(o->waits);
+	wait_times_end(o->waits, offcpu_time_of(o, now), clocks ? clocks : &none, n);
 	if (is_tight(t))
-		waits_shed(o->waits);
+		wait_times_compact(o->waits);
 	shed_labels(t);
-	t->tally.waits_lost = waits_lost(o->waits) - o->lost_told;
-	o->lost_told += t->tally.waits_lost;
+	t->tally.wait_times_lost = wait_times_lost(o->waits) - o->lost_told;
+	o->lost_told += t->tally.wait_times_lost;
 	free(clocks);
 }

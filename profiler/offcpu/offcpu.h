@@ -52,9 +52,9 @@ struct offcpu_time {
 
 /* Of one target. */
 struct offcpu {
-	const struct offcpu_way *way;
-	struct waits *waits; /* NULL: nobody asked */
-	uint32_t spec;	     /* which of its events */
+	const struct offcpu_method *way;
+	struct wait_times *waits; /* NULL: nobody asked */
+	uint32_t spec;		  /* which of its events */
 	struct offcpu_cpu {
 		struct stream *small, *stacks, *sideband, *seen;
 		struct stream *active;		 /* small or stacks; NULL: in a pause */
@@ -86,7 +86,7 @@ struct offcpu {
 	int64_t recent[OFFCPU_RECENT]; /* by switches: when the last ones were, in a circle */
 	unsigned n_recent;
 	int64_t rest; /* from one turn of stacks to the next */
-	struct intern
+	struct string_table
 		labels; /* that threads had when they went off: wait_at.labels is one more than the number there */
 	bool own_clock; /* of a plain user's: there is one beside that of `cpu`, whose stacks are others */
 };

@@ -63,7 +63,7 @@ static bool has_stacks(enum offcpu_phase p)
 /* What fits into three quarters of a ring, and few enough for the reader. */
 static uint64_t turn_stacks(const struct target *t, const struct stream *st)
 {
-	uint64_t fit = rings_size(t->engine->rings) / 4 * 3 / (st->layout.stack_user + 1024);
+	uint64_t fit = cpu_rings_size(t->engine->rings) / 4 * 3 / (st->layout.stack_user + 1024);
 	return fit < 1 ? 1 : fit < TURN_STACKS ? fit : TURN_STACKS;
 }
 
@@ -197,7 +197,7 @@ static void tell_pace(struct offcpu *o)
 	const struct offcpu_pace *with = &o->recorded, *without = &o->unrecorded;
 	if (with->switches < PACE_LEAST || without->switches < PACE_LEAST)
 		return;
-	waits_longer(o->waits, with->ran / with->switches - without->ran / without->switches);
+	wait_times_set_overhead(o->waits, with->ran / with->switches - without->ran / without->switches);
 }
 
 /* Meant for so long. */
@@ -445,7 +445,7 @@ static void correct(struct target *t)
 	}
 	tell_pace(&t->offcpu);
 	if (truly && !t->uncovered && !t->bare) /* what runs on CPUs without events is not missed by a clock */
-		waits_correct(t->offcpu.waits, truly, ran);
+		wait_times_correct(t->offcpu.waits, truly, ran);
 }
 
 static void look(struct target *t)
@@ -484,7 +484,7 @@ static void resume(struct target *t)
 	struct offcpu *o = &t->offcpu;
 	if (find_cpus(t) < 0)
 		return;
-	waits_midway(o->waits);
+	wait_times_reset_clocks(o->waits);
 	switch_seen(t, PERF_EVENT_IOC_DISABLE);
 	for (size_t i = 0; i < o->n_cpus; i++) { /* whoever's turn it was */
 		struct offcpu_cpu *c = &o->cpus[i];
@@ -513,17 +513,17 @@ static void on_switch(struct target *t, struct stream *st, const struct record *
 	}
 	const struct wait_at at = offcpu_place(t, r, counts);
 	if (counts && frames && at.ip)
-		waits_stack(o->waits, r->pid, r->tid, &at, frames, n);
+		wait_times_stack(o->waits, r->pid, r->tid, &at, frames, n);
 	/* of whom does not count there is the clock: how long others ran is told by it */
-	waits_out(o->waits, &(struct wait_out){.time = time,
-				    .pid = r->pid,
-				    .tid = counts ? r->tid : 0,
-				    .cpu = (uint32_t)st->cpu,
-				    .at = at,
-				    .timed = base->known,
-				    .count = s->value + base->count,
-				    .ran = ran,
-				    .scale = caught_up ? 1 : of->scale});
+	wait_times_out(o->waits, &(struct wait_out){.time = time,
+					 .pid = r->pid,
+					 .tid = counts ? r->tid : 0,
+					 .cpu = (uint32_t)st->cpu,
+					 .at = at,
+					 .timed = base->known,
+					 .count = s->value + base->count,
+					 .ran = ran,
+					 .scale = caught_up ? 1 : of->scale});
 	if (caught_up) {
 		base->ran = ran;
 		base->from = s->running;
@@ -544,7 +544,7 @@ static void record(struct target *t, struct stream *st, const struct record *r, 
 	if (st->spec != o->spec || r->type != PERF_RECORD_SAMPLE)
 		return;
 	if (st->role == PERF_SEEN)
-		waits_seen(o->waits, r->tid, r->cpu, offcpu_time_of(o, (int64_t)r->time));
+		wait_times_seen(o->waits, r->tid, r->cpu, offcpu_time_of(o, (int64_t)r->time));
 	else
 		on_switch(t, st, r, frames, n);
 }
@@ -564,7 +564,7 @@ static size_t clocks(struct target *t, int64_t now, struct wait_clock *ret)
 	return o->n_cpus;
 }
 
-const struct offcpu_way offcpu_by_turns = {.arm = arm,
+const struct offcpu_method offcpu_by_turns = {.arm = arm,
 	.begin = begin,
 	.woken = woken,
 	.look = look,

@@ -61,7 +61,7 @@ static void begin_phase(struct target *t, enum offcpu_phase phase, int64_t now, 
 	double scale = phase != OFFCPU_PAUSE;
 	set_events(t, phase);
 	if (o->phase == OFFCPU_PAUSE)
-		waits_gap(o->waits, 0, WAITS_ALL_CPUS, from, from);
+		wait_times_gap(o->waits, 0, WAIT_TIMES_ALL_CPUS, from, from);
 	if (phase == OFFCPU_SMALL && from != (uint64_t)now)
 		scale = offcpu_catch_up((double)(now - (int64_t)from), (double)in, 0.5, SCALE_MOST);
 	offcpu_enter(t, phase, now, in, from, scale, scale);
@@ -185,14 +185,14 @@ static void on_switch(struct target *t, const struct record *r, uint64_t time)
 {
 	struct offcpu *o = &t->offcpu;
 	if (!(r->misc & PERF_RECORD_MISC_SWITCH_OUT)) {
-		waits_on(o->waits, r->tid, r->cpu, time);
+		wait_times_on(o->waits, r->tid, r->cpu, time);
 		return;
 	}
 	o->switches += (int64_t)r->time >= o->looked;
 	if (o->phase == OFFCPU_ALL && is_burst(t, (int64_t)r->time))
 		hurry(t);
 	t->tally.switches++;
-	waits_off(o->waits, r->pid, r->tid, r->cpu, time, NULL);
+	wait_times_off(o->waits, r->pid, r->tid, r->cpu, time, NULL);
 }
 
 /* Its clock's stack, with a word at the root that says so. */
@@ -203,7 +203,7 @@ static void on_clock(struct target *t, const struct record *r, const struct fram
 	memcpy(all, frames, n * sizeof(all[0]));
 	all[n] = (struct frame){.kind = FRAME_SPECIAL, .name = frame_approximate};
 	t->tally.stacks++;
-	waits_runs(t->offcpu.waits, r->pid, r->tid, time, offcpu_labels(t, r), all, n + 1);
+	wait_times_runs(t->offcpu.waits, r->pid, r->tid, time, offcpu_labels(t, r), all, n + 1);
 }
 
 static void record(struct target *t, struct stream *st, const struct record *r, const struct frame *frames, size_t n)
@@ -213,7 +213,7 @@ static void record(struct target *t, struct stream *st, const struct record *r, 
 	const uint64_t time = offcpu_time_of(o, (int64_t)r->time);
 	if (!t->started || (int64_t)r->time < t->began)
 		return;
-	waits_scale(o->waits, (int64_t)r->time > of->until || of->scale < 1 ? 1 : of->scale);
+	wait_times_scale(o->waits, (int64_t)r->time > of->until || of->scale < 1 ? 1 : of->scale);
 	if (r->type == PERF_RECORD_SWITCH) {
 		on_switch(t, r, time);
 		return;
@@ -225,21 +225,21 @@ static void record(struct target *t, struct stream *st, const struct record *r, 
 		return;
 	}
 	if (st->spec != o->spec) {
-		waits_runs(o->waits, r->pid, r->tid, time, 0, NULL, 0);
+		wait_times_runs(o->waits, r->pid, r->tid, time, 0, NULL, 0);
 		return;
 	}
 	const struct wait_at at = offcpu_place(t, r, true);
 	if (frames && at.ip)
-		waits_stack(o->waits, r->pid, r->tid, &at, frames, n);
+		wait_times_stack(o->waits, r->pid, r->tid, &at, frames, n);
 	t->tally.stacks += frames != NULL;
-	waits_off(o->waits, r->pid, r->tid, r->cpu, time, &at);
+	wait_times_off(o->waits, r->pid, r->tid, r->cpu, time, &at);
 }
 
 /* Stacks that a ring has no room for are no use to anybody: fewer of them. */
 static void lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time)
 {
 	struct offcpu *o = &t->offcpu;
-	waits_gap(o->waits, count, cpu, offcpu_time_of(o, t->engine->had_room), offcpu_time_of(o, time));
+	wait_times_gap(o->waits, count, cpu, offcpu_time_of(o, t->engine->had_room), offcpu_time_of(o, time));
 	if (by_clock(t) || (o->phase != OFFCPU_ALL && o->phase != OFFCPU_TURN))
 		return;
 	o->rest = o->rest < REST_MOST_NS / 2 ? 2 * o->rest : REST_MOST_NS;
@@ -266,7 +266,7 @@ static int call(struct target *t)
 	return 0;
 }
 
-const struct offcpu_way offcpu_by_switches = {.arm = arm,
+const struct offcpu_method offcpu_by_switches = {.arm = arm,
 	.begin = begin,
 	.woken = woken,
 	.look = look,

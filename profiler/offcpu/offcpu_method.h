@@ -11,7 +11,7 @@
 #include "profiler/offcpu/wait_times.h"
 #include "profiler/target/target.h"
 
-struct offcpu_way {
+struct offcpu_method {
 	void (*arm)(struct target *t);	 /* all its events are there */
 	void (*begin)(struct target *t); /* nothing is known yet of how many switches there are */
 	int64_t (*woken)(struct target *t, int64_t now);
@@ -25,7 +25,7 @@ struct offcpu_way {
 		struct target *t, uint64_t count, uint32_t cpu, int64_t time);	 /* or NULL: records count themselves */
 	size_t (*clocks)(struct target *t, int64_t now, struct wait_clock *ret); /* at most o->n_cpus, or NULL */
 };
-extern const struct offcpu_way offcpu_by_turns, offcpu_by_switches;
+extern const struct offcpu_method offcpu_by_turns, offcpu_by_switches;
 
 uint64_t offcpu_scaled(uint64_t from, int64_t span, double scale);
 uint64_t offcpu_time_of(const struct offcpu *o, int64_t real);	  /* what waits are told */

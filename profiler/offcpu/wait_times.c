@@ -48,7 +48,7 @@ struct waiter {
 	uint32_t seen_cpu;
 	bool ran;				/* in this window */
 	struct amount nowhere, too_short, lost; /* untold */
-	bool entered;				/* in waits_out: the CPU was not ours before, */
+	bool entered;				/* in wait_times_out: the CPU was not ours before, */
 	double scale;				/* and for how many it stands */
 	uint64_t owed;				/* ns that it ran by a clock, but not by the time */
 	bool unknown;				/* who hears of it does not know it any more */
@@ -68,7 +68,7 @@ struct window_end {
 	size_t n;
 };
 
-struct waits {
+struct wait_times {
 	struct waiter *threads[BUCKETS];
 	size_t n_threads, n_places, memory;
 	uint32_t gone[GONE]; /* in a circle: they may go off once more, under their own number */
@@ -83,12 +83,12 @@ struct waits {
 		unsigned too_much; /* times in a row that this was more than can be */
 		uint64_t ends;
 	} account;
-	double longer;		     /* waits_longer */
+	double longer;		     /* wait_times_set_overhead */
 	uint64_t gaps[GAPS], n_gaps; /* their middles, in a circle */
 	double late;		     /* a record of coming back, on average, ns */
 	bool midway;		     /* a clock that is not known did not begin with zeros */
 	uint64_t min;
-	waits_fn *fn;
+	wait_times_fn *fn;
 	void *arg;
 	struct aggregate *stacks; /* all that were sampled */
 	struct aggregate_room *room;
@@ -97,9 +97,9 @@ struct waits {
 	uint64_t lost, lost_from, lost_to; /* records; in this window, all of them from then to then */
 };
 
-int waits_new(uint64_t min_ns, struct aggregate_room *room, waits_fn *fn, void *arg, struct waits **ret)
+int wait_times_new(uint64_t min_ns, struct aggregate_room *room, wait_times_fn *fn, void *arg, struct wait_times **ret)
 {
-	struct waits *w = calloc(1, sizeof(*w));
+	struct wait_times *w = calloc(1, sizeof(*w));
 	int r = w ? aggregate_new(&w->stacks) : -ENOMEM;
 	if (r < 0) {
 		free(w);
@@ -116,7 +116,7 @@ int waits_new(uint64_t min_ns, struct aggregate_room *room, waits_fn *fn, void *
 }
 
 /* Of the room that it shares with others. NULL: there is none. */
-static void *take(struct waits *w, size_t size)
+static void *take(struct wait_times *w, size_t size)
 {
 	struct aggregate_room *room = w->room;
 	void *p = room && room->max && room->used + size > room->max ? NULL : calloc(1, size);
@@ -126,7 +126,7 @@ static void *take(struct waits *w, size_t size)
 	return p;
 }
 
-static void give_back(struct waits *w, void *p, size_t size)
+static void give_back(struct wait_times *w, void *p, size_t size)
 {
 	if (w->room)
 		w->room->used -= size;
@@ -134,7 +134,7 @@ static void give_back(struct waits *w, void *p, size_t size)
 	free(p);
 }
 
-static void free_places(struct waits *w, struct waiter *t)
+static void free_places(struct wait_times *w, struct waiter *t)
 {
 	for (struct wait_place *p = t->places, *next; p; p = next) {
 		next = p->next;
@@ -145,14 +145,14 @@ static void free_places(struct waits *w, struct waiter *t)
 	t->n_places = 0;
 }
 
-static void free_waiter(struct waits *w, struct waiter *t)
+static void free_waiter(struct wait_times *w, struct waiter *t)
 {
 	free_places(w, t);
 	free(t);
 	w->n_threads--;
 }
 
-void waits_forget(struct waits *w)
+void wait_times_forget(struct wait_times *w)
 {
 	for (size_t i = 0; i < BUCKETS; i++)
 		while (w->threads[i]) {
@@ -169,7 +169,7 @@ void waits_forget(struct waits *w)
 	w->account.ends = 0;
 }
 
-void waits_midway(struct waits *w)
+void wait_times_reset_clocks(struct wait_times *w)
 {
 	free(w->clocks);
 	w->clocks = NULL;
@@ -177,10 +177,10 @@ void waits_midway(struct waits *w)
 	w->midway = true;
 }
 
-struct waits *waits_free(struct waits *w)
+struct wait_times *wait_times_free(struct wait_times *w)
 {
 	if (w) {
-		waits_forget(w);
+		wait_times_forget(w);
 		aggregate_free(w->stacks);
 		free(w->clocks);
 	}
@@ -188,24 +188,24 @@ struct waits *waits_free(struct waits *w)
 	return NULL;
 }
 
-size_t waits_threads(const struct waits *w)
+size_t wait_times_threads(const struct wait_times *w)
 {
 	return w->n_threads;
 }
 
-size_t waits_memory(const struct waits *w)
+size_t wait_times_memory(const struct wait_times *w)
 {
 	return w->memory + aggregate_memory(w->stacks);
 }
 
-uint64_t waits_lost(const struct waits *w)
+uint64_t wait_times_lost(const struct wait_times *w)
 {
 	return w->lost;
 }
 
 /* --- threads and places --------------------------------------------------------------------------------- */
 
-static struct waiter **find(struct waits *w, uint32_t tid)
+static struct waiter **find(struct wait_times *w, uint32_t tid)
 {
 	struct waiter **at = &w->threads[tid % BUCKETS];
 	while (*at && (*at)->tid != tid)
@@ -214,7 +214,7 @@ static struct waiter **find(struct waits *w, uint32_t tid)
 }
 
 /* Where it is among those that ended last, NULL: it is not. */
-static uint32_t *gone(struct waits *w, uint32_t tid)
+static uint32_t *gone(struct wait_times *w, uint32_t tid)
 {
 	for (unsigned i = 0; i < GONE; i++)
 		if (w->gone[i] == tid)
@@ -222,10 +222,10 @@ static uint32_t *gone(struct waits *w, uint32_t tid)
 	return NULL;
 }
 
-static struct waiter *thread_of(struct waits *w, uint32_t pid, uint32_t tid)
+static struct waiter *thread_of(struct wait_times *w, uint32_t pid, uint32_t tid)
 {
 	struct waiter *t = *find(w, tid);
-	if (t || tid == 0 || tid == DEAD || w->n_threads >= WAITS_THREADS || gone(w, tid))
+	if (t || tid == 0 || tid == DEAD || w->n_threads >= WAIT_TIMES_THREADS || gone(w, tid))
 		return t;
 	t = calloc(1, sizeof(*t)); /* not of the room: nothing could give it back */
 	if (!t)
@@ -240,9 +240,9 @@ static struct waiter *thread_of(struct waits *w, uint32_t pid, uint32_t tid)
 	return t;
 }
 
-static void tell_place(struct waits *w, struct waiter *t, struct wait_place *p);
+static void tell_place(struct wait_times *w, struct waiter *t, struct wait_place *p);
 
-static int64_t stack_at(const struct waits *w, const struct wait_place *p)
+static int64_t stack_at(const struct wait_times *w, const struct wait_place *p)
 {
 	return p->generation == w->generation ? p->stack : -1;
 }
@@ -258,7 +258,7 @@ static void move(struct amount *to, struct amount *from)
 }
 
 /* Its stack, or that of one that differs in labels alone; -1: there is none. */
-static int64_t stack_of(const struct waits *w, const struct waiter *t, const struct wait_place *p)
+static int64_t stack_of(const struct wait_times *w, const struct waiter *t, const struct wait_place *p)
 {
 	int64_t stack = stack_at(w, p);
 	for (const struct wait_place *q = t->labelled ? t->places : NULL; q && stack < 0; q = q->next)
@@ -268,7 +268,7 @@ static int64_t stack_of(const struct waits *w, const struct waiter *t, const str
 }
 
 /* The one that was not used for longest. Where there is no stack, there are thousands that nobody wants to see. */
-static struct wait_place *reuse(struct waits *w, struct waiter *t)
+static struct wait_place *reuse(struct wait_times *w, struct waiter *t)
 {
 	struct wait_place **at = &t->places;
 	while (*at && (*at)->next)
@@ -284,10 +284,10 @@ static struct wait_place *reuse(struct waits *w, struct waiter *t)
 	return oldest;
 }
 
-static struct wait_place *new_place(struct waits *w, struct waiter *t)
+static struct wait_place *new_place(struct wait_times *w, struct waiter *t)
 {
 	struct wait_place *p = NULL;
-	if (t->n_places < WAITS_PLACES && w->n_places < WAITS_PLACES_ALL)
+	if (t->n_places < WAIT_TIMES_PLACES && w->n_places < WAIT_TIMES_PLACES_ALL)
 		p = take(w, sizeof(*p));
 	if (!p)
 		return reuse(w, t);
@@ -301,7 +301,7 @@ static bool same(const struct wait_at *a, const struct wait_at *b)
 	return !memcmp(a, b, sizeof(*a)); /* words without a gap */
 }
 
-static struct wait_place *place_of(struct waits *w, struct waiter *t, const struct wait_at *at)
+static struct wait_place *place_of(struct wait_times *w, struct waiter *t, const struct wait_at *at)
 {
 	struct wait_place **slot = &t->places, *p;
 	while (*slot && !same(&(*slot)->at, at))
@@ -321,7 +321,7 @@ static struct wait_place *place_of(struct waits *w, struct waiter *t, const stru
 	return p;
 }
 
-/* That of waits_runs. */
+/* That of wait_times_runs. */
 static struct wait_at seen_at(uint64_t labels)
 {
 	return (struct wait_at){.ip = 1, .labels = labels};
@@ -329,7 +329,7 @@ static struct wait_at seen_at(uint64_t labels)
 
 /* --- waits ---------------------------------------------------------------------------------------------- */
 
-static void add(struct waits *w, struct amount *a, uint64_t ns, double count, bool entered)
+static void add(struct wait_times *w, struct amount *a, uint64_t ns, double count, bool entered)
 {
 	w->account.ends += entered;
 	a->count += count;
@@ -346,7 +346,7 @@ static uint64_t overlap(uint64_t from, uint64_t to, uint64_t with_from, uint64_t
 }
 
 /* The wait under way is over, or a window is. */
-static void account(struct waits *w, struct waiter *t, uint64_t to)
+static void account(struct wait_times *w, struct waiter *t, uint64_t to)
 {
 	if (!t->off || to <= t->off)
 		return;
@@ -362,7 +362,7 @@ static void account(struct waits *w, struct waiter *t, uint64_t to)
 			ns, t->scale, t->entered);
 }
 
-static void come_back(struct waits *w, struct waiter *t, uint64_t time)
+static void come_back(struct wait_times *w, struct waiter *t, uint64_t time)
 {
 	account(w, t, time);
 	t->off = t->wait = 0;
@@ -372,7 +372,7 @@ static void come_back(struct waits *w, struct waiter *t, uint64_t time)
 	t->ran = true;
 }
 
-void waits_born(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time)
+void wait_times_born(struct wait_times *w, uint32_t pid, uint32_t tid, uint64_t time)
 {
 	uint32_t *again = gone(w, tid);
 	if (again)
@@ -387,7 +387,7 @@ void waits_born(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time)
 }
 
 /* NULL: no memory. */
-static struct clock *clock_of(struct waits *w, uint32_t cpu)
+static struct clock *clock_of(struct wait_times *w, uint32_t cpu)
 {
 	if (cpu >= w->n_clocks) {
 		struct clock *more = cpu < CPUS_MAX ? realloc(w->clocks, (cpu + 1) * sizeof(*more)) : NULL;
@@ -401,7 +401,7 @@ static struct clock *clock_of(struct waits *w, uint32_t cpu)
 }
 
 /* How long the thread ran that now goes off this CPU; UINT64_MAX: nobody knows. */
-static uint64_t ran_until(struct waits *w, const struct wait_out *o)
+static uint64_t ran_until(struct wait_times *w, const struct wait_out *o)
 {
 	struct clock *c = clock_of(w, o->cpu);
 	if (!c)
@@ -422,7 +422,7 @@ static uint64_t ran_until(struct waits *w, const struct wait_out *o)
 	return c->ran - last.ran;
 }
 
-static bool has_ended(struct waits *w, const struct wait_out *o, uint64_t ran);
+static bool has_ended(struct wait_times *w, const struct wait_out *o, uint64_t ran);
 
 /* Nobody of ours had gone off that CPU just before. */
 static bool entered(uint64_t last, uint64_t on)
@@ -431,7 +431,7 @@ static bool entered(uint64_t last, uint64_t on)
 }
 
 /* What the clocks have missed goes to the ends that are not told yet; what they cannot take, to later ones. */
-void waits_correct(struct waits *w, uint64_t truly, uint64_t by_clocks)
+void wait_times_correct(struct wait_times *w, uint64_t truly, uint64_t by_clocks)
 {
 	double missed = (double)(int64_t)(truly - by_clocks);
 	if (!w->account.known)
@@ -463,7 +463,7 @@ static uint64_t settle(struct waiter *t, uint64_t time, uint64_t ran)
 	return ran + paid;
 }
 
-void waits_out(struct waits *w, const struct wait_out *o)
+void wait_times_out(struct wait_times *w, const struct wait_out *o)
 {
 	uint64_t before = o->timed && o->cpu < w->n_clocks ? w->clocks[o->cpu].time : 0;
 	uint64_t ran = o->timed ? ran_until(w, o) : 0;
@@ -493,7 +493,7 @@ void waits_out(struct waits *w, const struct wait_out *o)
  * What it does now it has not done before a gap, so it went off, or came back, in between: in one of those since it did
  * the other, and as likely in each. Its records between two of them would have told. 0: there was none.
  */
-static uint64_t in_gap(const struct waits *w, const struct waiter *t)
+static uint64_t in_gap(const struct wait_times *w, const struct waiter *t)
 {
 	if (t->n_gaps >= w->n_gaps)
 		return 0;
@@ -501,12 +501,12 @@ static uint64_t in_gap(const struct waits *w, const struct waiter *t)
 	return w->gaps[(first + (w->n_gaps - 1 - first) / 2) % GAPS];
 }
 
-void waits_scale(struct waits *w, double scale)
+void wait_times_scale(struct wait_times *w, double scale)
 {
 	w->scale = scale;
 }
 
-static void come_back_scaled(struct waits *w, struct waiter *t, uint64_t time)
+static void come_back_scaled(struct wait_times *w, struct waiter *t, uint64_t time)
 {
 	t->scale = w->scale;
 	come_back(w, t, time > t->off ? time : t->off);
@@ -514,7 +514,7 @@ static void come_back_scaled(struct waits *w, struct waiter *t, uint64_t time)
 }
 
 /* It is on a CPU: if it was off before a gap, it came back in between. */
-static void settle_gap(struct waits *w, struct waiter *t)
+static void settle_gap(struct wait_times *w, struct waiter *t)
 {
 	uint64_t at = t->off ? in_gap(w, t) : 0;
 	if (at)
@@ -527,7 +527,7 @@ static uint64_t middle(uint64_t from, uint64_t to)
 }
 
 /* A thread that has not been seen yet will be: until then it is where that will have been. */
-static struct wait_place *where_seen(struct waits *w, struct waiter *t)
+static struct wait_place *where_seen(struct wait_times *w, struct waiter *t)
 {
 	const struct wait_at at = seen_at(0);
 	if (!t->here)
@@ -535,7 +535,8 @@ static struct wait_place *where_seen(struct waits *w, struct waiter *t)
 	return t->here;
 }
 
-void waits_off(struct waits *w, uint32_t pid, uint32_t tid, uint32_t cpu, uint64_t time, const struct wait_at *at)
+void wait_times_off(
+	struct wait_times *w, uint32_t pid, uint32_t tid, uint32_t cpu, uint64_t time, const struct wait_at *at)
 {
 	struct clock *c = clock_of(w, cpu);
 	struct waiter *t = thread_of(w, pid, tid);
@@ -562,7 +563,7 @@ void waits_off(struct waits *w, uint32_t pid, uint32_t tid, uint32_t cpu, uint64
 }
 
 /* Since the switch began: from one of ours to the other, or else, from an idle CPU, as long as that takes. */
-static uint64_t came_back_at(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
+static uint64_t came_back_at(struct wait_times *w, uint32_t tid, uint32_t cpu, uint64_t time)
 {
 	const struct clock *c = clock_of(w, cpu);
 	const double most = SWITCH_MOST_NS * w->scale;
@@ -575,7 +576,7 @@ static uint64_t came_back_at(struct waits *w, uint32_t tid, uint32_t cpu, uint64
 	return (double)time > late ? time - (uint64_t)late : time;
 }
 
-void waits_on(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
+void wait_times_on(struct wait_times *w, uint32_t tid, uint32_t cpu, uint64_t time)
 {
 	struct waiter *t = *find(w, tid);
 	uint64_t began = came_back_at(w, tid, cpu, time);
@@ -591,8 +592,8 @@ void waits_on(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
 		come_back_scaled(w, t, began);
 }
 
-void waits_runs(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time, uint64_t labels, const struct frame *frames,
-	size_t n)
+void wait_times_runs(struct wait_times *w, uint32_t pid, uint32_t tid, uint64_t time, uint64_t labels,
+	const struct frame *frames, size_t n)
 {
 	const struct wait_at at = seen_at(labels);
 	struct waiter *t = *find(w, tid);
@@ -601,7 +602,7 @@ void waits_runs(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time, uint
 	if (t && t->off) /* its coming back is lost, and was no longer ago than a clock takes */
 		come_back_scaled(w, t, time);
 	if (n) /* behind that: the wait was where it was seen before */
-		waits_stack(w, pid, tid, &at, frames, n);
+		wait_times_stack(w, pid, tid, &at, frames, n);
 	t = *find(w, tid);
 	if (!t)
 		return;
@@ -610,7 +611,7 @@ void waits_runs(struct waits *w, uint32_t pid, uint32_t tid, uint64_t time, uint
 	t->here = n ? place_of(w, t, &at) : NULL;
 }
 
-void waits_gap(struct waits *w, uint64_t count, uint32_t cpu, uint64_t room, uint64_t time)
+void wait_times_gap(struct wait_times *w, uint64_t count, uint32_t cpu, uint64_t room, uint64_t time)
 {
 	uint64_t from = cpu < w->n_clocks && w->clocks[cpu].time < time ? w->clocks[cpu].time : 0;
 	const uint64_t to = room > from && room < time ? room : time;
@@ -618,7 +619,7 @@ void waits_gap(struct waits *w, uint64_t count, uint32_t cpu, uint64_t room, uin
 	w->gaps[w->n_gaps++ % GAPS] = from ? middle(from, to) : to;
 }
 
-void waits_seen(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
+void wait_times_seen(struct wait_times *w, uint32_t tid, uint32_t cpu, uint64_t time)
 {
 	struct waiter *t = *find(w, tid);
 	if (!t || !t->off || time <= t->off)
@@ -629,7 +630,7 @@ void waits_seen(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
 
 /* --- what is told --------------------------------------------------------------------------------------- */
 
-static uint64_t corrected(struct waits *w, const struct amount *a)
+static uint64_t corrected(struct wait_times *w, const struct amount *a)
 {
 	double less = w->account.each * (double)a->entries;
 	if (less > (double)a->ns)
@@ -644,7 +645,7 @@ static uint64_t whole(double count)
 	return (uint64_t)(count + 0.5);
 }
 
-static void tell(struct waits *w, struct waiter *t, enum wait_kind kind, struct amount *a)
+static void tell(struct wait_times *w, struct waiter *t, enum wait_kind kind, struct amount *a)
 {
 	if (a->count > 0)
 		t->unknown = !w->fn(w->arg, &(struct wait_part){.kind = kind,
@@ -656,7 +657,7 @@ static void tell(struct waits *w, struct waiter *t, enum wait_kind kind, struct 
 	*a = (struct amount){0};
 }
 
-static void tell_place(struct waits *w, struct waiter *t, struct wait_place *p)
+static void tell_place(struct wait_times *w, struct waiter *t, struct wait_place *p)
 {
 	struct wait_part part = {.kind = WAIT_PLACE,
 		.idle = w->ending && !t->ran,
@@ -670,7 +671,7 @@ static void tell_place(struct waits *w, struct waiter *t, struct wait_place *p)
 	if (!part.count)
 		return;
 	part.ns = corrected(w, &p->untold);
-	if (stack < 0 && !p->at.sp) /* of waits_runs: its stack is gone */
+	if (stack < 0 && !p->at.sp) /* of wait_times_runs: its stack is gone */
 		part.kind = WAIT_NOWHERE;
 	if (stack >= 0) {
 		aggregate_sample(w->stacks, (size_t)stack, &s);
@@ -684,7 +685,7 @@ static void tell_place(struct waits *w, struct waiter *t, struct wait_place *p)
 	t->unknown = !w->fn(w->arg, &part);
 }
 
-void waits_longer(struct waits *w, double ns)
+void wait_times_set_overhead(struct wait_times *w, double ns)
 {
 	w->longer = ns < 0 ? 0 : ns < LONGER_MOST_NS ? ns : LONGER_MOST_NS;
 }
@@ -699,7 +700,7 @@ static void shift(struct amount *a, double mean, double longer)
 }
 
 /* Of this thread, between what is about to be told; in all it is what it was. */
-static void even_out(struct waits *w, struct waiter *t, bool all)
+static void even_out(struct wait_times *w, struct waiter *t, bool all)
 {
 	struct amount *others[] = {&t->nowhere, &t->too_short};
 	double more = t->nowhere.more + t->too_short.more, ns = t->nowhere.more_ns + t->too_short.more_ns;
@@ -718,7 +719,7 @@ static void even_out(struct waits *w, struct waiter *t, bool all)
 		shift(others[i], mean, longer);
 }
 
-static void tell_thread(struct waits *w, struct waiter *t, bool all)
+static void tell_thread(struct wait_times *w, struct waiter *t, bool all)
 {
 	even_out(w, t, all);
 	for (struct wait_place *p = t->places; p; p = p->next)
@@ -729,7 +730,7 @@ static void tell_thread(struct waits *w, struct waiter *t, bool all)
 	tell(w, t, WAIT_LOST, &t->lost);
 }
 
-static void each_thread(struct waits *w, void (*fn)(struct waits *w, struct waiter *t))
+static void each_thread(struct wait_times *w, void (*fn)(struct wait_times *w, struct waiter *t))
 {
 	for (size_t i = 0; i < BUCKETS; i++)
 		for (struct waiter *t = w->threads[i]; t; t = t->next)
@@ -737,8 +738,8 @@ static void each_thread(struct waits *w, void (*fn)(struct waits *w, struct wait
 }
 
 /* A stack takes the place of another: what was before is the other's. Where there was none, it is this one's. */
-void waits_stack(
-	struct waits *w, uint32_t pid, uint32_t tid, const struct wait_at *at, const struct frame *frames, size_t n)
+void wait_times_stack(struct wait_times *w, uint32_t pid, uint32_t tid, const struct wait_at *at,
+	const struct frame *frames, size_t n)
 {
 	struct waiter *t = thread_of(w, pid, tid);
 	struct wait_place *p = t ? place_of(w, t, at) : NULL;
@@ -756,7 +757,7 @@ void waits_stack(
 	p->generation = w->generation;
 }
 
-static void finish(struct waits *w, struct clock *c, uint64_t until)
+static void finish(struct wait_times *w, struct clock *c, uint64_t until)
 {
 	struct waiter *t = c->ending;
 	c->ending = NULL;
@@ -766,7 +767,7 @@ static void finish(struct waits *w, struct clock *c, uint64_t until)
 }
 
 /* Takes it out of its list, and tells of it. */
-static void drop(struct waits *w, struct waiter **at)
+static void drop(struct wait_times *w, struct waiter **at)
 {
 	struct waiter *t = *at;
 	*at = t->next;
@@ -775,7 +776,7 @@ static void drop(struct waits *w, struct waiter **at)
 }
 
 /* The kernel gives whoever execs the number of the process, whatever its own was. All others have ended. */
-void waits_exec(struct waits *w, uint32_t pid, uint32_t tid)
+void wait_times_exec(struct wait_times *w, uint32_t pid, uint32_t tid)
 {
 	uint32_t *again = gone(w, tid);
 	if (again)
@@ -798,7 +799,7 @@ void waits_exec(struct waits *w, uint32_t pid, uint32_t tid)
 }
 
 /* The last time that somebody goes off, who may have no number any more. */
-static bool has_ended(struct waits *w, const struct wait_out *o, uint64_t ran)
+static bool has_ended(struct wait_times *w, const struct wait_out *o, uint64_t ran)
 {
 	struct clock *c = o->timed && o->cpu < w->n_clocks ? &w->clocks[o->cpu] : NULL;
 	if (!c || !c->ending)
@@ -809,7 +810,7 @@ static bool has_ended(struct waits *w, const struct wait_out *o, uint64_t ran)
 	return it;
 }
 
-void waits_exit(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
+void wait_times_exit(struct wait_times *w, uint32_t tid, uint32_t cpu, uint64_t time)
 {
 	struct waiter **at = find(w, tid), *t = *at;
 	struct clock *c = clock_of(w, cpu), none = {0};
@@ -830,18 +831,18 @@ void waits_exit(struct waits *w, uint32_t tid, uint32_t cpu, uint64_t time)
 		finish(w, c, time);
 }
 
-static void tell_known(struct waits *w, struct waiter *t)
+static void tell_known(struct wait_times *w, struct waiter *t)
 {
 	tell_thread(w, t, false);
 }
 
-void waits_tell(struct waits *w)
+void wait_times_report(struct wait_times *w)
 {
 	each_thread(w, tell_known);
 }
 
 /* Until when it has waited, if it was seen since: its CPU's clock has gone on since somebody went off there last. */
-static uint64_t until(const struct waits *w, const struct waiter *t)
+static uint64_t until(const struct wait_times *w, const struct waiter *t)
 {
 	const struct window_end *e = w->ending;
 	const struct clock *c = t->seen_cpu < w->n_clocks ? &w->clocks[t->seen_cpu] : NULL;
@@ -851,7 +852,7 @@ static uint64_t until(const struct waits *w, const struct waiter *t)
 	return t->seen;
 }
 
-static void end_thread(struct waits *w, struct waiter *t)
+static void end_thread(struct wait_times *w, struct waiter *t)
 {
 	uint64_t time = w->ending->time;
 	if (t->seen) {
@@ -867,12 +868,12 @@ static void end_thread(struct waits *w, struct waiter *t)
 	t->owed = 0;
 }
 
-void waits_over(struct waits *w)
+void wait_times_over(struct wait_times *w)
 {
 	each_thread(w, settle_gap);
 }
 
-void waits_end(struct waits *w, uint64_t time, const struct wait_clock *clocks, size_t n)
+void wait_times_end(struct wait_times *w, uint64_t time, const struct wait_clock *clocks, size_t n)
 {
 	w->ending = &(struct window_end){time, clocks, n};
 	for (uint32_t i = 0; i < w->n_clocks; i++)
@@ -890,7 +891,7 @@ void waits_end(struct waits *w, uint64_t time, const struct wait_clock *clocks, 
 }
 
 /* But for where it is now. */
-static void shed_places(struct waits *w, struct waiter *t)
+static void shed_places(struct wait_times *w, struct waiter *t)
 {
 	for (struct wait_place **at = &t->places, *p; (p = *at);) {
 		if (p == t->place || p == t->here || p->untold.count > 0) {
@@ -904,21 +905,21 @@ static void shed_places(struct waits *w, struct waiter *t)
 	}
 }
 
-void waits_shed(struct waits *w)
+void wait_times_compact(struct wait_times *w)
 {
 	aggregate_clear(w->stacks);
 	w->generation++;
 	each_thread(w, shed_places);
 }
 
-static void unlabel(struct waits *w, struct waiter *t)
+static void unlabel(struct wait_times *w, struct waiter *t)
 {
 	for (struct wait_place *p = t->places; p; p = p->next)
 		p->at.labels = 0;
 	t->labelled = false;
 }
 
-void waits_unlabel(struct waits *w)
+void wait_times_unlabel(struct wait_times *w)
 {
 	each_thread(w, shed_places);
 	each_thread(w, unlabel);

@@ -22,7 +22,7 @@ struct one {
 	uint64_t damaged; /* and not yet asked for */
 };
 
-struct rings {
+struct cpu_rings {
 	unsigned n;
 	size_t size;
 	struct one *all;
@@ -46,7 +46,7 @@ static int open_owner(int cpu, uint32_t mark)
 	return perf_open(&attr, 0, cpu, 0);
 }
 
-static int open_owners(struct rings *r, const int *cpus, int n, uint32_t mark)
+static int open_owners(struct cpu_rings *r, const int *cpus, int n, uint32_t mark)
 {
 	for (int i = 0; i < n; i++) {
 		int fd = open_owner(cpus[i], mark);
@@ -58,11 +58,11 @@ static int open_owners(struct rings *r, const int *cpus, int n, uint32_t mark)
 	return 0;
 }
 
-static int reserve(struct rings **ret, uint32_t mark, struct err *e)
+static int reserve(struct cpu_rings **ret, uint32_t mark, struct err *e)
 {
-	static int cpus[RINGS_CPUS_MAX];
-	int n = perf_online_cpus(cpus, RINGS_CPUS_MAX);
-	struct rings *r = n > 0 ? calloc(1, sizeof(*r)) : NULL;
+	static int cpus[CPU_RINGS_CPUS_MAX];
+	int n = perf_online_cpus(cpus, CPU_RINGS_CPUS_MAX);
+	struct cpu_rings *r = n > 0 ? calloc(1, sizeof(*r)) : NULL;
 	if (r)
 		r->all = calloc((size_t)n, sizeof(*r->all));
 	if (!r || !r->all) {
@@ -71,39 +71,39 @@ static int reserve(struct rings **ret, uint32_t mark, struct err *e)
 	}
 	int error = open_owners(r, cpus, n, mark);
 	if (error < 0) {
-		rings_close(r);
+		cpu_rings_close(r);
 		return perf_explain(error, "ring on a CPU", e);
 	}
 	*ret = r;
 	return 0;
 }
 
-int rings_none(struct rings **ret)
+int cpu_rings_none(struct cpu_rings **ret)
 {
-	struct rings *r = calloc(1, sizeof(*r));
+	struct cpu_rings *r = calloc(1, sizeof(*r));
 	if (!r)
 		return -ENOMEM;
 	*ret = r;
 	return 0;
 }
 
-int rings_reserve(struct rings **ret, struct err *e)
+int cpu_rings_reserve(struct cpu_rings **ret, struct err *e)
 {
 	return reserve(ret, 0, e);
 }
 
 /* Of this size for every CPU, or none at all: what the first ones take is not there for the last. */
-static int map_all(struct rings *r, size_t pages)
+static int map_all(struct cpu_rings *r, size_t pages)
 {
 	int error = 0;
 	for (unsigned i = 0; error == 0 && i < r->n; i++)
 		error = ring_open(r->all[i].fd, pages, &r->all[i].ring);
 	if (error < 0)
-		rings_unmap(r);
+		cpu_rings_unmap(r);
 	return error;
 }
 
-int rings_fit(struct rings *r, char *note, size_t size, struct err *e)
+int cpu_rings_fit(struct cpu_rings *r, char *note, size_t size, struct err *e)
 {
 	const size_t page_size = (size_t)sysconf(_SC_PAGESIZE), wanted = PERF_RING_BYTES / page_size;
 	size_t pages = wanted;
@@ -126,32 +126,32 @@ int rings_fit(struct rings *r, char *note, size_t size, struct err *e)
 
 /* Of the size that was wanted, which is known before it is mapped: so it can call later than when half of it is full.
  */
-static int open_whole(struct rings **ret)
+static int open_whole(struct cpu_rings **ret)
 {
 	const size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
 	int error = reserve(ret, PERF_RING_MARK, NULL);
 	if (error == 0 && (error = map_all(*ret, PERF_RING_BYTES / page_size)) < 0)
-		rings_close(*ret);
+		cpu_rings_close(*ret);
 	if (error == 0)
 		(*ret)->size = PERF_RING_BYTES;
 	return error;
 }
 
-int rings_open(struct rings **ret, char *note, size_t size, struct err *e)
+int cpu_rings_open(struct cpu_rings **ret, char *note, size_t size, struct err *e)
 {
-	struct rings *r;
+	struct cpu_rings *r;
 	note[0] = 0;
 	if (open_whole(ret) == 0)
 		return 0;
-	int error = rings_reserve(&r, e);
-	if (error == 0 && (error = rings_fit(r, note, size, e)) < 0)
-		rings_close(r);
+	int error = cpu_rings_reserve(&r, e);
+	if (error == 0 && (error = cpu_rings_fit(r, note, size, e)) < 0)
+		cpu_rings_close(r);
 	if (error == 0)
 		*ret = r;
 	return error;
 }
 
-struct rings *rings_close(struct rings *r)
+struct cpu_rings *cpu_rings_close(struct cpu_rings *r)
 {
 	for (unsigned i = 0; r && i < r->n; i++) {
 		ring_close(r->all[i].ring);
@@ -162,28 +162,28 @@ struct rings *rings_close(struct rings *r)
 	return NULL;
 }
 
-unsigned rings_count(const struct rings *r)
+unsigned cpu_rings_count(const struct cpu_rings *r)
 {
 	return r->n;
 }
 
-size_t rings_size(const struct rings *r)
+size_t cpu_rings_size(const struct cpu_rings *r)
 {
 	return r->size;
 }
 
-int rings_fd(const struct rings *r, unsigned i)
+int cpu_rings_fd(const struct cpu_rings *r, unsigned i)
 {
 	return r->all[i].fd;
 }
 
-void rings_unmap(struct rings *r)
+void cpu_rings_unmap(struct cpu_rings *r)
 {
 	for (unsigned i = 0; i < r->n; i++)
 		r->all[i].ring = ring_close(r->all[i].ring);
 }
 
-int rings_map(struct rings *r)
+int cpu_rings_map(struct cpu_rings *r)
 {
 	int error = 0;
 	size_t pages = r->size / (size_t)sysconf(_SC_PAGESIZE);
@@ -197,10 +197,10 @@ int rings_map(struct rings *r)
 	return error;
 }
 
-int rings_adopt(struct rings **ret, const int *cpus, const int *fds, unsigned n, size_t size)
+int cpu_rings_adopt(struct cpu_rings **ret, const int *cpus, const int *fds, unsigned n, size_t size)
 {
 	size_t pages = size / (size_t)sysconf(_SC_PAGESIZE);
-	struct rings *r = calloc(1, sizeof(*r));
+	struct cpu_rings *r = calloc(1, sizeof(*r));
 	if (r)
 		r->all = calloc(n, sizeof(*r->all));
 	int error = r && r->all ? pages & (pages - 1) || !pages ? -EINVAL : 0 : -ENOMEM;
@@ -222,12 +222,12 @@ int rings_adopt(struct rings **ret, const int *cpus, const int *fds, unsigned n,
 	return 0;
 }
 
-int rings_cpu(const struct rings *r, unsigned i)
+int cpu_rings_cpu(const struct cpu_rings *r, unsigned i)
 {
 	return r->all[i].cpu;
 }
 
-int rings_has(const struct rings *r, int cpu)
+int cpu_rings_has(const struct cpu_rings *r, int cpu)
 {
 	for (unsigned i = 0; i < r->n; i++)
 		if (r->all[i].cpu == cpu)
@@ -235,7 +235,7 @@ int rings_has(const struct rings *r, int cpu)
 	return -ENODEV;
 }
 
-int rings_redirect(struct rings *r, int cpu, int fd)
+int cpu_rings_redirect(struct cpu_rings *r, int cpu, int fd)
 {
 	for (unsigned i = 0; i < r->n; i++)
 		if (r->all[i].cpu == cpu)
@@ -256,7 +256,7 @@ static void advance(struct one *o)
 }
 
 /* The ring with the oldest record. CPUs are few and records cost microseconds to unwind: a scan is enough. */
-static struct one *oldest(struct rings *r)
+static struct one *oldest(struct cpu_rings *r)
 {
 	struct one *best = NULL;
 	for (unsigned i = 0; i < r->n; i++)
@@ -265,7 +265,7 @@ static struct one *oldest(struct rings *r)
 	return best;
 }
 
-bool rings_drain(struct rings *r, int64_t until, int64_t deadline, rings_fn *fn, void *arg, uint64_t *ret_n)
+bool cpu_rings_drain(struct cpu_rings *r, int64_t until, int64_t deadline, cpu_rings_fn *fn, void *arg, uint64_t *ret_n)
 {
 	uint64_t handed = 0;
 	bool late = false;
@@ -278,13 +278,13 @@ bool rings_drain(struct rings *r, int64_t until, int64_t deadline, rings_fn *fn,
 		fn(arg, o->next, o->id);
 		ring_take(o->ring);
 		advance(o);
-		late = ++handed % RINGS_LOOK == 0 && deadline != INT64_MAX && clock_now() >= deadline;
+		late = ++handed % CPU_RINGS_LOOK == 0 && deadline != INT64_MAX && clock_now() >= deadline;
 	}
 	*ret_n = handed;
 	return !o || o->time >= (uint64_t)until;
 }
 
-uint64_t rings_damaged(struct rings *r)
+uint64_t cpu_rings_damaged(struct cpu_rings *r)
 {
 	uint64_t n = 0;
 	for (unsigned i = 0; i < r->n; i++) {
@@ -294,13 +294,13 @@ uint64_t rings_damaged(struct rings *r)
 	return n;
 }
 
-int64_t rings_oldest(struct rings *r)
+int64_t cpu_rings_oldest(struct cpu_rings *r)
 {
 	const struct one *o = oldest(r);
 	return o && o->time < INT64_MAX ? (int64_t)o->time : INT64_MAX;
 }
 
-size_t rings_left(const struct rings *r)
+size_t cpu_rings_left(const struct cpu_rings *r)
 {
 	size_t most = 0;
 	for (unsigned i = 0; i < r->n; i++) {

@@ -12,30 +12,30 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RINGS_CPUS_MAX 4096
+#define CPU_RINGS_CPUS_MAX 4096
 
-struct rings;
+struct cpu_rings;
 
 /* 0 with `note` empty, or saying what is less than wanted. */
-int rings_open(struct rings **ret, char *note, size_t size, struct err *e);
-int rings_none(struct rings **ret); /* there is no event that could write */
+int cpu_rings_open(struct cpu_rings **ret, char *note, size_t size, struct err *e);
+int cpu_rings_none(struct cpu_rings **ret); /* there is no event that could write */
 /* The same in two steps: what takes privilege; then the memory, by whoever will read them. */
-int rings_reserve(struct rings **ret, struct err *e);
-int rings_fit(struct rings *r, char *note, size_t size, struct err *e);
-struct rings *rings_close(struct rings *r);
-unsigned rings_count(const struct rings *r);
-size_t rings_size(const struct rings *r); /* of each, bytes */
+int cpu_rings_reserve(struct cpu_rings **ret, struct err *e);
+int cpu_rings_fit(struct cpu_rings *r, char *note, size_t size, struct err *e);
+struct cpu_rings *cpu_rings_close(struct cpu_rings *r);
+unsigned cpu_rings_count(const struct cpu_rings *r);
+size_t cpu_rings_size(const struct cpu_rings *r); /* of each, bytes */
 /* To poll: readable at PERF_RING_MARK (half, of one that was fitted), or when an event calls. */
-int rings_fd(const struct rings *r, unsigned i);
-void rings_unmap(struct rings *r); /* what writes into them is detached: before anything does */
+int cpu_rings_fd(const struct cpu_rings *r, unsigned i);
+void cpu_rings_unmap(struct cpu_rings *r); /* what writes into them is detached: before anything does */
 /* In a child of the process that opened them: its own view of the same rings, where the last reader left off. */
-int rings_map(struct rings *r);
+int cpu_rings_map(struct cpu_rings *r);
 /* Rings that another process opened and maps still; takes the descriptors if it returns 0. */
-int rings_adopt(struct rings **ret, const int *cpus, const int *fds, unsigned n, size_t size);
-int rings_cpu(const struct rings *r, unsigned i);
-int rings_has(const struct rings *r, int cpu); /* 0, or -ENODEV */
+int cpu_rings_adopt(struct cpu_rings **ret, const int *cpus, const int *fds, unsigned n, size_t size);
+int cpu_rings_cpu(const struct cpu_rings *r, unsigned i);
+int cpu_rings_has(const struct cpu_rings *r, int cpu); /* 0, or -ENODEV */
 /* Let `fd`, an event on `cpu`, write into that CPU's ring. -ENODEV: no ring for this CPU. */
-int rings_redirect(struct rings *r, int cpu, int fd);
+int cpu_rings_redirect(struct cpu_rings *r, int cpu, int fd);
 
 /*
  * Hand over every record older than `until` (CLOCK_MONOTONIC, ns), all CPUs merged by time. A record is stamped before
@@ -43,11 +43,12 @@ int rings_redirect(struct rings *r, int cpu, int fd);
  * False: it is `deadline`, and some are left. *ret_n: records handed over. The clock is looked at now and then: to read
  * it takes longer than to hand a record over.
  */
-#define RINGS_LOOK 16 /* records */
-typedef void rings_fn(void *arg, const struct perf_event_header *h, uint64_t id);
-bool rings_drain(struct rings *r, int64_t until, int64_t deadline, rings_fn *fn, void *arg, uint64_t *ret_n);
+#define CPU_RINGS_LOOK 16 /* records */
+typedef void cpu_rings_fn(void *arg, const struct perf_event_header *h, uint64_t id);
+bool cpu_rings_drain(
+	struct cpu_rings *r, int64_t until, int64_t deadline, cpu_rings_fn *fn, void *arg, uint64_t *ret_n);
 /* How often, since it was last asked for, a ring was skipped to its head (ring_damaged): records of anybody's. */
-uint64_t rings_damaged(struct rings *r);
+uint64_t cpu_rings_damaged(struct cpu_rings *r);
 /* Of what the last drain left: all before that was handed over. INT64_MAX: it saw nothing else. */
-int64_t rings_oldest(struct rings *r);
-size_t rings_left(const struct rings *r); /* bytes in the fullest one */
+int64_t cpu_rings_oldest(struct cpu_rings *r);
+size_t cpu_rings_left(const struct cpu_rings *r); /* bytes in the fullest one */

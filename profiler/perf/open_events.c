@@ -5,23 +5,23 @@
 
 #define BUCKETS 65536 /* ids are counted up by the kernel: they spread evenly */
 
-struct streams {
+struct open_events {
 	struct stream *buckets[BUCKETS];
 };
 
-int streams_new(struct streams **ret)
+int open_events_new(struct open_events **ret)
 {
 	*ret = calloc(1, sizeof(**ret)); /* untouched buckets cost nothing */
 	return *ret ? 0 : -ENOMEM;
 }
 
-struct streams *streams_free(struct streams *s)
+struct open_events *open_events_free(struct open_events *s)
 {
 	free(s);
 	return NULL;
 }
 
-struct stream *streams_find(const struct streams *s, uint64_t id)
+struct stream *open_events_find(const struct open_events *s, uint64_t id)
 {
 	struct stream *st = s->buckets[id % BUCKETS];
 	while (st && st->id != id)
@@ -29,16 +29,16 @@ struct stream *streams_find(const struct streams *s, uint64_t id)
 	return st;
 }
 
-int streams_add(struct streams *s, struct stream *st)
+int open_events_add(struct open_events *s, struct stream *st)
 {
-	if (streams_find(s, st->id))
+	if (open_events_find(s, st->id))
 		return -EEXIST;
 	st->next_of_bucket = s->buckets[st->id % BUCKETS];
 	s->buckets[st->id % BUCKETS] = st;
 	return 0;
 }
 
-void streams_remove(struct streams *s, struct stream *st)
+void open_events_remove(struct open_events *s, struct stream *st)
 {
 	for (struct stream **at = &s->buckets[st->id % BUCKETS]; *at; at = &(*at)->next_of_bucket)
 		if (*at == st) {

@@ -37,10 +37,10 @@ struct stream {
 	struct stream *next_of_target, *next_of_bucket;
 };
 
-struct streams;
-int streams_new(struct streams **ret);
-struct streams *streams_free(struct streams *s); /* must be empty */
+struct open_events;
+int open_events_new(struct open_events **ret);
+struct open_events *open_events_free(struct open_events *s); /* must be empty */
 /* Takes a filled-in stream (malloc'ed). -EEXIST: an id twice. */
-int streams_add(struct streams *s, struct stream *st);
-struct stream *streams_find(const struct streams *s, uint64_t id);
-void streams_remove(struct streams *s, struct stream *st); /* does not free */
+int open_events_add(struct open_events *s, struct stream *st);
+struct stream *open_events_find(const struct open_events *s, uint64_t id);
+void open_events_remove(struct open_events *s, struct stream *st); /* does not free */

@@ -61,9 +61,9 @@ static size_t drop_empty(struct function_sum *rows, size_t n)
 	return kept;
 }
 
-int functions_sum(const struct profile *p, unsigned type, struct functions *ret)
+int function_totals_sum(const struct profile *p, unsigned type, struct function_totals *ret)
 {
-	*ret = (struct functions){0};
+	*ret = (struct function_totals){0};
 	if (type >= profile_info(p)->n_types)
 		return -EINVAL;
 	struct function_sum *rows = calloc(profile_functions(p) + 1, sizeof(*rows));
@@ -83,13 +83,13 @@ int functions_sum(const struct profile *p, unsigned type, struct functions *ret)
 	return r;
 }
 
-void functions_done(struct functions *f)
+void function_totals_done(struct function_totals *f)
 {
 	free(f->rows);
-	*f = (struct functions){0};
+	*f = (struct function_totals){0};
 }
 
-int64_t functions_clamp(__int128 sum)
+int64_t function_totals_clamp(__int128 sum)
 {
 	return sum > INT64_MAX ? INT64_MAX : sum < INT64_MIN ? INT64_MIN : (int64_t)sum;
 }

@@ -1,7 +1,7 @@
 /*
- * function_totals - what a profile's samples sum up to by function: flat is what a function has itself (the innermost line of
- * a leaf), cum what it has with all that it calls; one that is in a stack several times counts once there. Functions
- * with the same name are one; those with nothing at all are none.
+ * function_totals - what a profile's samples sum up to by function: flat is what a function has itself (the innermost
+ * line of a leaf), cum what it has with all that it calls; one that is in a stack several times counts once there.
+ * Functions with the same name are one; those with nothing at all are none.
  */
 #pragma once
 
@@ -15,13 +15,13 @@ struct function_sum {
 	size_t last;	    /* sample that counted here last, + 1 */
 };
 
-struct functions {
+struct function_totals {
 	struct function_sum *rows;
 	size_t n;
 	__int128 total;
 };
 
 /* By this sample type: 0, -EINVAL (no such type), -ENOMEM. The rows are in no order. */
-int functions_sum(const struct profile *p, unsigned type, struct functions *ret);
-void functions_done(struct functions *f);
-int64_t functions_clamp(__int128 sum); /* as near as 64 bits come */
+int function_totals_sum(const struct profile *p, unsigned type, struct function_totals *ret);
+void function_totals_done(struct function_totals *f);
+int64_t function_totals_clamp(__int128 sum); /* as near as 64 bits come */

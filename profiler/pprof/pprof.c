@@ -365,14 +365,14 @@ out:
 
 /* --- reading */
 
-struct budget {
+struct alloc_limit {
 	size_t left;	/* 0: something was refused */
 	bool no_memory; /* for what was not */
 };
 
 static void *budget_alloc(void *arg, size_t size)
 {
-	struct budget *b = arg;
+	struct alloc_limit *b = arg;
 	if (size >= b->left - (b->left < 16 ? b->left : 16)) {
 		b->left = 0;
 		return NULL;
@@ -393,13 +393,13 @@ struct file_location {	 /* one of the file; beside each other, because every fra
 	uint32_t frames; /* in the file: its lines, or 1 */
 };
 
-struct reader {
+struct hook_input {
 	const Profile *in;
 	struct profile *out;
 	struct err *e;
-	int code;					       /* the first failure; e has its sentence */
-	struct intern mapping_ids, function_ids, location_ids; /* id in the file -> its index there */
-	uint32_t *mappings, *functions;			       /* index -> number in the profile */
+	int code;						     /* the first failure; e has its sentence */
+	struct string_table mapping_ids, function_ids, location_ids; /* id in the file -> its index there */
+	uint32_t *mappings, *functions;				     /* index -> number in the profile */
 	struct file_location *locations;
 	struct profile_line *lines; /* scratch for one location */
 	uint32_t *stack;	    /* scratch for one sample */
@@ -408,7 +408,7 @@ struct reader {
 	bool cut_lines, cut_labels;
 };
 
-static const char *text(struct reader *r, int64_t i)
+static const char *text(struct hook_input *r, int64_t i)
 {
 	if (i >= 0 && (uint64_t)i < r->in->n_string_table)
 		return r->in->string_table[i];
@@ -418,7 +418,7 @@ static const char *text(struct reader *r, int64_t i)
 }
 
 /* Note what a profile function returned. */
-static uint32_t note(struct reader *r, int64_t id)
+static uint32_t note(struct hook_input *r, int64_t id)
 {
 	if (id < 0 && !r->code)
 		r->code = err_set(r->e, (int)id, "cannot build the profile");
@@ -426,9 +426,9 @@ static uint32_t note(struct reader *r, int64_t id)
 }
 
 /* The `i`th thing of a kind has this id: ids are not 0 and appear once. */
-static void add_id(struct reader *r, struct intern *ids, uint64_t id, size_t i, const char *kind)
+static void add_id(struct hook_input *r, struct string_table *ids, uint64_t id, size_t i, const char *kind)
 {
-	int64_t at = intern_add(ids, &id, sizeof(id));
+	int64_t at = string_table_add(ids, &id, sizeof(id));
 	if (at == -ENOMEM)
 		note(r, at);
 	else if (!r->code && (id == 0 || (size_t)at != i))
@@ -436,15 +436,15 @@ static void add_id(struct reader *r, struct intern *ids, uint64_t id, size_t i, 
 			r->e, -EBADMSG, "%s id %" PRIu64 " is %s", kind, id, id ? "there twice" : "not allowed");
 }
 
-static uint32_t find_id(struct reader *r, const struct intern *ids, uint64_t id, const char *kind)
+static uint32_t find_id(struct hook_input *r, const struct string_table *ids, uint64_t id, const char *kind)
 {
-	int64_t at = intern_find(ids, &id, sizeof(id));
+	int64_t at = string_table_find(ids, &id, sizeof(id));
 	if (at < 0 && !r->code)
 		r->code = err_say(r->e, -EBADMSG, "it names %s %" PRIu64 ", which does not exist", kind, id);
 	return at < 0 ? 0 : (uint32_t)at;
 }
 
-static void read_info(struct reader *r)
+static void read_info(struct hook_input *r)
 {
 	const Profile *in = r->in;
 	struct profile_info info = {.time_ns = in->time_nanos, .duration_ns = in->duration_nanos, .period = in->period};
@@ -467,7 +467,7 @@ static void read_info(struct reader *r)
 	if (!r->code)
 		note(r, profile_new(&info, &r->out));
 	if (!r->code)
-		profile_steady(r->out, true); /* texts of the file's table */
+		profile_lock_strings(r->out, true); /* texts of the file's table */
 }
 
 static unsigned read_has(const Mapping *m)
@@ -477,7 +477,7 @@ static unsigned read_has(const Mapping *m)
 	       (m->has_inline_frames ? PROFILE_HAS_INLINE_FRAMES : 0);
 }
 
-static void read_mappings(struct reader *r)
+static void read_mappings(struct hook_input *r)
 {
 	for (size_t i = 0; i < r->in->n_mapping && !r->code; i++) {
 		const Mapping *m = r->in->mapping[i];
@@ -487,7 +487,7 @@ static void read_mappings(struct reader *r)
 	}
 }
 
-static void read_functions(struct reader *r)
+static void read_functions(struct hook_input *r)
 {
 	for (size_t i = 0; i < r->in->n_function && !r->code; i++) {
 		const Function *f = r->in->function[i];
@@ -500,7 +500,7 @@ static void read_functions(struct reader *r)
 	}
 }
 
-static uint32_t read_location(struct reader *r, const Location *l)
+static uint32_t read_location(struct hook_input *r, const Location *l)
 {
 	uint32_t mapping = PROFILE_NONE;
 	if (l->mapping_id)
@@ -516,7 +516,7 @@ static uint32_t read_location(struct reader *r, const Location *l)
 	return r->code ? 0 : note(r, profile_location(r->out, mapping, l->address, r->lines, l->n_line));
 }
 
-static void read_locations(struct reader *r)
+static void read_locations(struct hook_input *r)
 {
 	for (size_t i = 0; i < r->in->n_location && !r->code; i++) {
 		const Location *l = r->in->location[i];
@@ -528,7 +528,7 @@ static void read_locations(struct reader *r)
 }
 
 /* In the place of a stack that a sample has not: else it would be in sums, and nowhere else. */
-static uint32_t no_stack(struct reader *r)
+static uint32_t no_stack(struct hook_input *r)
 {
 	const struct profile_function f = {.name = "[no stack]", .system_name = "", .file = ""};
 	const struct profile_line line = {.function = note(r, profile_function(r->out, &f))};
@@ -536,7 +536,7 @@ static uint32_t no_stack(struct reader *r)
 }
 
 /* The sample's stack in r->stack; how many locations it has. */
-static size_t read_stack(struct reader *r, const Sample *s)
+static size_t read_stack(struct hook_input *r, const Sample *s)
 {
 	if (s->n_location_id >= r->stack_room) {
 		size_t room = s->n_location_id * 2 + 1;
@@ -562,7 +562,7 @@ static size_t read_stack(struct reader *r, const Sample *s)
 	return s->n_location_id ? s->n_location_id : 1;
 }
 
-static void read_sample(struct reader *r, const Sample *s)
+static void read_sample(struct hook_input *r, const Sample *s)
 {
 	struct profile_label labels[PROFILE_LABELS_MAX];
 	int64_t values[PROFILE_TYPES_MAX];
@@ -590,7 +590,7 @@ static void read_sample(struct reader *r, const Sample *s)
 		note(r, profile_sample(r->out, r->stack, n, values, labels, n_labels));
 }
 
-static void read_samples(struct reader *r)
+static void read_samples(struct hook_input *r)
 {
 	for (size_t i = 0; i < r->in->n_sample && !r->code; i++)
 		read_sample(r, r->in->sample[i]);
@@ -602,9 +602,9 @@ static void read_samples(struct reader *r)
 		note(r, profile_comment(r->out, "reader: labels beyond 40 of a sample are dropped"));
 }
 
-static int read_all(struct reader *r)
+static int read_all(struct hook_input *r)
 {
-	static void (*const stages[])(struct reader *) = {
+	static void (*const stages[])(struct hook_input *) = {
 		read_info, read_mappings, read_functions, read_locations, read_samples};
 	const Profile *in = r->in;
 	size_t n_lines = 0;
@@ -625,11 +625,11 @@ static int read_all(struct reader *r)
 	return r->code;
 }
 
-static void reader_done(struct reader *r)
+static void reader_done(struct hook_input *r)
 {
-	intern_done(&r->mapping_ids);
-	intern_done(&r->function_ids);
-	intern_done(&r->location_ids);
+	string_table_done(&r->mapping_ids);
+	string_table_done(&r->function_ids);
+	string_table_done(&r->location_ids);
 	free(r->mappings);
 	free(r->functions);
 	free(r->locations);
@@ -639,7 +639,7 @@ static void reader_done(struct reader *r)
 
 static int read_plain(const uint8_t *data, size_t len, struct profile **ret, struct err *e)
 {
-	struct budget budget = {.left = UNPACKED_MAX};
+	struct alloc_limit budget = {.left = UNPACKED_MAX};
 	ProtobufCAllocator allocator = {budget_alloc, budget_free, &budget};
 	Profile *in = perftools__profiles__profile__unpack(&allocator, len, data);
 	if (!in && budget.no_memory)
@@ -647,7 +647,7 @@ static int read_plain(const uint8_t *data, size_t len, struct profile **ret, str
 	if (!in)
 		return budget.left ? err_say(e, -EBADMSG, "it is not a pprof profile")
 				   : err_say(e, -EFBIG, "it needs more than %u MiB of memory", UNPACKED_MAX >> 20);
-	struct reader r = {.in = in, .e = e};
+	struct hook_input r = {.in = in, .e = e};
 	int code = read_all(&r);
 	reader_done(&r);
 	perftools__profiles__profile__free_unpacked(in, &allocator);
@@ -655,7 +655,7 @@ static int read_plain(const uint8_t *data, size_t len, struct profile **ret, str
 		profile_free(r.out);
 		return code;
 	}
-	profile_steady(r.out, false);
+	profile_lock_strings(r.out, false);
 	*ret = r.out;
 	return code;
 }

@@ -33,7 +33,7 @@ _Static_assert(sizeof(struct profile_label) == 3 * sizeof(char *) + 8, "padding"
 
 struct profile {
 	struct profile_info info;
-	struct intern strings, mappings, functions, locations, stacks, labels, samples;
+	struct string_table strings, mappings, functions, locations, stacks, labels, samples;
 	unsigned *has; /* one set per mapping */
 	size_t has_room;
 	int64_t *values; /* n_types per sample */
@@ -41,8 +41,8 @@ struct profile {
 	const char **comments;
 	size_t n_comments, comments_room;
 	bool steady;
-	struct intern seen; /* pointers to long texts that are steady */
-	const char **kept;  /* of each of them */
+	struct string_table seen; /* pointers to long texts that are steady */
+	const char **kept;	  /* of each of them */
 	size_t kept_room;
 };
 #define LONG_TEXT 512 /* bytes; a shorter one is read as fast as its pointer is found */
@@ -55,7 +55,7 @@ static size_t utf8_prefix(const char *text)
 	const unsigned char *s = (const unsigned char *)text;
 	size_t n = 0;
 	while (s[n]) {
-		size_t length = text_utf8(s + n);
+		size_t length = utf8_valid(s + n);
 		if (!length)
 			break;
 		n += length;
@@ -69,14 +69,14 @@ static int64_t add_text(struct profile *p, const char *text)
 		text = "";
 	size_t size = strlen(text) + 1, good = utf8_prefix(text);
 	if (good + 1 == size)
-		return intern_add(&p->strings, text, size);
+		return string_table_add(&p->strings, text, size);
 	char *copy = malloc(size);
 	if (!copy)
 		return -ENOMEM;
 	memcpy(copy, text, size);
 	for (; good + 1 < size; good += utf8_prefix(copy + good))
 		copy[good] = '?';
-	int64_t id = intern_add(&p->strings, copy, size);
+	int64_t id = string_table_add(&p->strings, copy, size);
 	free(copy);
 	return id;
 }
@@ -105,7 +105,7 @@ static int grow(void *array, size_t *room, size_t need, size_t size)
 static const char *copy_long_text(struct profile *p, const char *text)
 {
 	const size_t before = p->seen.count;
-	const int64_t id = intern_add(&p->seen, &text, sizeof(text));
+	const int64_t id = string_table_add(&p->seen, &text, sizeof(text));
 	if (id < 0 || grow(&p->kept, &p->kept_room, p->seen.count, sizeof(*p->kept)) < 0)
 		return NULL;
 	if (p->seen.count > before)
@@ -119,10 +119,10 @@ static const char *keep_text(struct profile *p, const char *text)
 	return p->steady && text && strlen(text) >= LONG_TEXT ? copy_long_text(p, text) : copy_text(p, text);
 }
 
-void profile_steady(struct profile *p, bool on)
+void profile_lock_strings(struct profile *p, bool on)
 {
 	p->steady = on;
-	intern_done(&p->seen);
+	string_table_done(&p->seen);
 	free(p->kept);
 	p->kept = NULL;
 	p->kept_room = 0;
@@ -163,11 +163,11 @@ struct profile *profile_free(struct profile *p)
 {
 	if (!p)
 		return NULL;
-	struct intern *tables[] = {
+	struct string_table *tables[] = {
 		&p->strings, &p->mappings, &p->functions, &p->locations, &p->stacks, &p->labels, &p->samples};
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-		intern_done(tables[i]);
-	profile_steady(p, false);
+		string_table_done(tables[i]);
+	profile_lock_strings(p, false);
 	free(p->has);
 	free(p->values);
 	free(p->comments);
@@ -184,7 +184,7 @@ int64_t profile_mapping(struct profile *p, uint64_t start, uint64_t limit, uint6
 	if (!key.file || !key.build_id || grow(&p->has, &p->has_room, p->mappings.count + 1, sizeof(*p->has)) < 0)
 		return -ENOMEM;
 	size_t before = p->mappings.count;
-	int64_t id = intern_add(&p->mappings, &key, sizeof(key));
+	int64_t id = string_table_add(&p->mappings, &key, sizeof(key));
 	if (id >= 0)
 		p->has[id] = has | (p->mappings.count == before ? p->has[id] : 0);
 	return id;
@@ -198,7 +198,7 @@ int64_t profile_function(struct profile *p, const struct profile_function *f)
 		return -ENOMEM;
 	if (key.system_name == key.name) /* interned */
 		key.system_name = p->strings.items[0].data;
-	return intern_add(&p->functions, &key, sizeof(key));
+	return string_table_add(&p->functions, &key, sizeof(key));
 }
 
 static int64_t name_by_offset(struct profile *p, uint32_t mapping, uint64_t address)
@@ -240,7 +240,7 @@ int64_t profile_location(
 	key.n = n < PROFILE_LINES_MAX ? (uint32_t)n : PROFILE_LINES_MAX;
 	memcpy(key.lines, lines, key.n * sizeof(*lines));
 	key.lines[key.n - 1] = lines[n - 1];
-	return intern_add(&p->locations, &key, offsetof(struct location_key, lines) + key.n * sizeof(*lines));
+	return string_table_add(&p->locations, &key, offsetof(struct location_key, lines) + key.n * sizeof(*lines));
 }
 
 /* Sorted by key, one label per key, text that lasts: equal sets get equal bytes. Returns how many. */
@@ -284,7 +284,7 @@ static int add_values(struct profile *p, struct sample_key key, const int64_t *v
 	int r = grow(&p->values, &p->values_room, (before + 1) * n, sizeof(*p->values));
 	if (r < 0)
 		return r;
-	int64_t id = intern_add(&p->samples, &key, sizeof(key));
+	int64_t id = string_table_add(&p->samples, &key, sizeof(key));
 	if (id < 0)
 		return (int)id;
 	int64_t *sum = &p->values[(size_t)id * n];
@@ -299,7 +299,7 @@ int64_t profile_labels(struct profile *p, const struct profile_label *labels, si
 	if (n > PROFILE_LABELS_MAX)
 		return -EINVAL;
 	int64_t have = keep_labels(p, labels, n, kept);
-	return have < 0 ? have : intern_add(&p->labels, kept, (size_t)have * sizeof(*kept));
+	return have < 0 ? have : string_table_add(&p->labels, kept, (size_t)have * sizeof(*kept));
 }
 
 int profile_sample_of(struct profile *p, const uint32_t *locations, size_t n, const int64_t *values, uint32_t label_set)
@@ -309,7 +309,7 @@ int profile_sample_of(struct profile *p, const uint32_t *locations, size_t n, co
 	for (size_t i = 0; i < n; i++)
 		if (locations[i] >= p->locations.count)
 			return -EINVAL;
-	int64_t stack = intern_add(&p->stacks, n ? locations : &(uint32_t){0}, n * sizeof(*locations));
+	int64_t stack = string_table_add(&p->stacks, n ? locations : &(uint32_t){0}, n * sizeof(*locations));
 	if (stack < 0)
 		return (int)stack;
 	return add_values(p, (struct sample_key){(uint32_t)stack, label_set}, values);
@@ -389,7 +389,7 @@ size_t profile_samples(const struct profile *p)
 void profile_sample_get(const struct profile *p, size_t i, struct profile_sample *ret)
 {
 	const struct sample_key *key = p->samples.items[i].data;
-	const struct intern_item *stack = &p->stacks.items[key->stack], *labels = &p->labels.items[key->labels];
+	const struct string_table_item *stack = &p->stacks.items[key->stack], *labels = &p->labels.items[key->labels];
 	*ret = (struct profile_sample){
 		.locations = stack->data,
 		.n = stack->size / sizeof(uint32_t),
@@ -458,7 +458,7 @@ const char *profile_string_get(const struct profile *p, uint32_t id)
 
 int64_t profile_string_find(const struct profile *p, const char *text)
 {
-	return intern_find(&p->strings, text, strlen(text) + 1);
+	return string_table_find(&p->strings, text, strlen(text) + 1);
 }
 
 int64_t profile_total(const struct profile *p, unsigned type)

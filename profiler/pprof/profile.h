@@ -85,7 +85,7 @@ int profile_sample(struct profile *p, const uint32_t *locations, size_t n, const
 int profile_comment(struct profile *p, const char *text);
 int profile_comment_once(struct profile *p, const char *text); /* unless it is there */
 /* From here on until it is called with false, texts stay where they are and as they are: a long one is read once. */
-void profile_steady(struct profile *p, bool on);
+void profile_lock_strings(struct profile *p, bool on);
 bool profile_same_types(const struct profile_info *a, const struct profile_info *b);
 int64_t profile_sum(int64_t a, int64_t b); /* the largest or smallest, where that is too much */
 

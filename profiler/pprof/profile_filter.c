@@ -16,7 +16,7 @@ struct term {
 };
 
 struct wanted {
-	struct term terms[FILTER_TERMS_MAX];
+	struct term terms[PROFILE_FILTER_TERMS_MAX];
 	size_t n;
 };
 
@@ -37,7 +37,7 @@ static bool has_key(const struct profile *p, const char *key, size_t len)
 	return false;
 }
 
-static struct wanted wanted_of(const struct profile *p, const struct filter *f)
+static struct wanted wanted_of(const struct profile *p, const struct profile_filter *f)
 {
 	struct wanted w = {.n = f->n};
 	for (size_t i = 0; i < f->n; i++) {
@@ -83,7 +83,7 @@ static bool fits(void *arg, const struct profile *p, const struct profile_sample
 	return true;
 }
 
-size_t filter_count(const struct profile *p, const struct filter *f)
+size_t profile_filter_count(const struct profile *p, const struct profile_filter *f)
 {
 	struct wanted w = wanted_of(p, f);
 	size_t n = 0;
@@ -95,8 +95,8 @@ size_t filter_count(const struct profile *p, const struct filter *f)
 	return n;
 }
 
-int filter_apply(const struct profile *p, const struct filter *f, struct profile **ret, struct err *e)
+int profile_filter_apply(const struct profile *p, const struct profile_filter *f, struct profile **ret, struct err *e)
 {
 	struct wanted w = wanted_of(p, f);
-	return merge_some(p, fits, &w, ret, e);
+	return profile_merge_some(p, fits, &w, ret, e);
 }

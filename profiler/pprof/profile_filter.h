@@ -1,6 +1,6 @@
 /*
- * profile_filter - some of a profile's samples: those that fit every term. The same terms in `top`, `report`, `flame` and
- * `export`.
+ * profile_filter - some of a profile's samples: those that fit every term. The same terms in `top`, `report`, `flame`
+ *and `export`.
  *
  * - KEY=TEXT: the label KEY (container, pod, thread, exe, user.x, ...; numbers as decimal digits) contains TEXT
  * - TEXT: a function of the stack, inlined ones too, has TEXT in its name
@@ -15,14 +15,14 @@
 
 #include <stddef.h>
 
-#define FILTER_TERMS_MAX 16
+#define PROFILE_FILTER_TERMS_MAX 16
 
-struct filter {
-	const char *terms[FILTER_TERMS_MAX]; /* borrowed */
+struct profile_filter {
+	const char *terms[PROFILE_FILTER_TERMS_MAX]; /* borrowed */
 	size_t n;
 };
 
 /* How many samples fit. */
-size_t filter_count(const struct profile *p, const struct filter *f);
+size_t profile_filter_count(const struct profile *p, const struct profile_filter *f);
 /* A copy with those alone. 0, -ENOMEM. */
-int filter_apply(const struct profile *p, const struct filter *f, struct profile **ret, struct err *e);
+int profile_filter_apply(const struct profile *p, const struct profile_filter *f, struct profile **ret, struct err *e);

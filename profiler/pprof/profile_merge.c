@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct merge {
+struct profile_merge {
 	struct profile *to;
 	const struct profile *from;
 	uint32_t *mappings, *functions, *locations; /* number in `from` -> number in `to` */
-	merge_lines_fn *lines;			    /* NULL: all have their own */
-	merge_want_fn *want;			    /* NULL: all samples */
+	profile_merge_lines_fn *lines;		    /* NULL: all have their own */
+	profile_merge_want_fn *want;		    /* NULL: all samples */
 	void *arg;
 };
 
@@ -23,7 +23,7 @@ static int note(int64_t id, uint32_t *ret)
 	return 0;
 }
 
-static int add_mapping(struct merge *g, uint32_t id, unsigned has)
+static int add_mapping(struct profile_merge *g, uint32_t id, unsigned has)
 {
 	struct profile_mapping m;
 	profile_mapping_get(g->from, id, &m);
@@ -31,14 +31,14 @@ static int add_mapping(struct merge *g, uint32_t id, unsigned has)
 		profile_mapping(g->to, m.start, m.limit, m.offset, m.file, m.build_id, m.has | has), &g->mappings[id]);
 }
 
-static int add_function(struct merge *g, uint32_t id)
+static int add_function(struct profile_merge *g, uint32_t id)
 {
 	struct profile_function f;
 	profile_function_get(g->from, id, &f);
 	return note(profile_function(g->to, &f), &g->functions[id]);
 }
 
-static int own_lines(struct merge *g, const struct profile_location *l, struct profile_line *ret)
+static int own_lines(struct profile_merge *g, const struct profile_location *l, struct profile_line *ret)
 {
 	int r = 0;
 	for (size_t i = 0; !r && i < l->n; i++) {
@@ -49,7 +49,7 @@ static int own_lines(struct merge *g, const struct profile_location *l, struct p
 	return r < 0 ? r : (int)l->n;
 }
 
-static int add_location(struct merge *g, uint32_t id)
+static int add_location(struct profile_merge *g, uint32_t id)
 {
 	struct profile_location l;
 	struct profile_line lines[PROFILE_LINES_MAX];
@@ -67,7 +67,7 @@ static int add_location(struct merge *g, uint32_t id)
 	return note(profile_location(g->to, mapping, l.address, lines, (size_t)n), &g->locations[id]);
 }
 
-static int add_sample(struct merge *g, size_t i)
+static int add_sample(struct profile_merge *g, size_t i)
 {
 	struct profile_sample s;
 	profile_sample_get(g->from, i, &s);
@@ -83,7 +83,7 @@ static int add_sample(struct merge *g, size_t i)
 	return r;
 }
 
-static int add_all(struct merge *g)
+static int add_all(struct profile_merge *g)
 {
 	int r = 0;
 	for (uint32_t i = 0; !r && i < profile_mappings(g->from); i++)
@@ -105,35 +105,35 @@ static int add_comments(struct profile *to, const struct profile *from)
 	return r;
 }
 
-static int run(struct merge *g, struct err *e)
+static int run(struct profile_merge *g, struct err *e)
 {
 	g->mappings = calloc(profile_mappings(g->from) + 1, sizeof(*g->mappings));
 	g->functions = calloc(profile_functions(g->from) + 1, sizeof(*g->functions));
 	g->locations = calloc(profile_locations(g->from) + 1, sizeof(*g->locations));
-	profile_steady(g->to, !g->lines); /* what `lines` says comes from anywhere */
+	profile_lock_strings(g->to, !g->lines); /* what `lines` says comes from anywhere */
 	int r = g->mappings && g->functions && g->locations ? add_all(g) : -ENOMEM;
 	free(g->mappings);
 	free(g->functions);
 	free(g->locations);
 	if (!r)
 		r = add_comments(g->to, g->from);
-	profile_steady(g->to, false);
+	profile_lock_strings(g->to, false);
 	return r < 0 ? err_set(e, r, "cannot merge") : 0;
 }
 
-int merge_add(struct profile *to, const struct profile *from, struct err *e)
+int profile_merge_add(struct profile *to, const struct profile *from, struct err *e)
 {
 	const struct profile_info *info = profile_info(from);
 	if (!profile_same_types(profile_info(to), info))
 		return err_say(e, -EINVAL, "its sample types differ from those of the files before it");
-	struct merge g = {.to = to, .from = from};
+	struct profile_merge g = {.to = to, .from = from};
 	int r = run(&g, e);
 	if (!r)
 		profile_extend(to, info->time_ns, info->duration_ns);
 	return r;
 }
 
-static int copy(struct merge *g, struct profile **ret, struct err *e)
+static int copy(struct profile_merge *g, struct profile **ret, struct err *e)
 {
 	int r = profile_new(profile_info(g->from), &g->to);
 	if (r < 0)
@@ -146,14 +146,16 @@ static int copy(struct merge *g, struct profile **ret, struct err *e)
 	return r;
 }
 
-int merge_copy(const struct profile *from, merge_lines_fn *lines, void *arg, struct profile **ret, struct err *e)
+int profile_merge_copy(
+	const struct profile *from, profile_merge_lines_fn *lines, void *arg, struct profile **ret, struct err *e)
 {
-	struct merge g = {.from = from, .lines = lines, .arg = arg};
+	struct profile_merge g = {.from = from, .lines = lines, .arg = arg};
 	return copy(&g, ret, e);
 }
 
-int merge_some(const struct profile *from, merge_want_fn *want, void *arg, struct profile **ret, struct err *e)
+int profile_merge_some(
+	const struct profile *from, profile_merge_want_fn *want, void *arg, struct profile **ret, struct err *e)
 {
-	struct merge g = {.from = from, .want = want, .arg = arg};
+	struct profile_merge g = {.from = from, .want = want, .arg = arg};
 	return copy(&g, ret, e);
 }

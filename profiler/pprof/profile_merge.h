@@ -12,14 +12,16 @@
 
 #include <stdbool.h>
 
-int merge_add(struct profile *to, const struct profile *from, struct err *e); /* -EINVAL: other sample types */
+int profile_merge_add(struct profile *to, const struct profile *from, struct err *e); /* -EINVAL: other sample types */
 /*
  * A profile once more. Of each location `lines` may say what lies there: how many lines in `to`, whose functions it has
  * made there, up to PROFILE_LINES_MAX; 0: what it had. Functions that are of no location then are left out.
  */
-typedef int merge_lines_fn(
+typedef int profile_merge_lines_fn(
 	void *arg, struct profile *to, uint32_t location, struct profile_line *ret, unsigned *ret_has);
-int merge_copy(const struct profile *from, merge_lines_fn *lines, void *arg, struct profile **ret, struct err *e);
+int profile_merge_copy(
+	const struct profile *from, profile_merge_lines_fn *lines, void *arg, struct profile **ret, struct err *e);
 /* Of its samples those that are wanted; all else as it is. */
-typedef bool merge_want_fn(void *arg, const struct profile *from, const struct profile_sample *s);
-int merge_some(const struct profile *from, merge_want_fn *want, void *arg, struct profile **ret, struct err *e);
+typedef bool profile_merge_want_fn(void *arg, const struct profile *from, const struct profile_sample *s);
+int profile_merge_some(
+	const struct profile *from, profile_merge_want_fn *want, void *arg, struct profile **ret, struct err *e);

@@ -20,24 +20,24 @@ struct module {
 	const char *name; /* its file, without directories */
 	const char *hex;
 	struct build_id id;
-	struct inquiry_files files;
+	struct symbolizer_query_files files;
 	struct debug_facts facts;  /* of files.debug */
 	struct debug_facts placed; /* of whichever file has offsets; none: zero */
 	char from[PATH_MAX + 32];
 	struct err why; /* the last thing that went wrong */
-	struct names *names;
+	struct name_cache *names;
 	size_t asked, named, lost; /* addresses; lost: nobody knows where in the file they are */
 };
 
-struct symbolize {
+struct profile_symbolize {
 	bool network;
-	struct err network_why; /* it was asked, and then no more */
-	struct fetch *fetch;	/* NULL: not needed so far */
-	struct inquiry *inquiry;
-	struct err broken;	 /* nobody answers any more */
-	struct intern ids;	 /* build-ids as text: the number of one is that of its module */
-	struct intern texts;	 /* names of modules */
-	struct module **modules; /* ids.count */
+	struct err network_why;		 /* it was asked, and then no more */
+	struct debuginfod_client *fetch; /* NULL: not needed so far */
+	struct symbolizer_query *inquiry;
+	struct err broken;	   /* nobody answers any more */
+	struct string_table ids;   /* build-ids as text: the number of one is that of its module */
+	struct string_table texts; /* names of modules */
+	struct module **modules;   /* ids.count */
 	size_t room;
 };
 
@@ -49,39 +49,39 @@ struct missing {
 
 /* A profile at work. */
 struct work {
-	struct symbolize *s;
+	struct profile_symbolize *s;
 	const struct profile *p;
 	struct missing *at; /* by location; module PROFILE_NONE: nothing is missing, or nothing can be said */
 	bool changed;
 };
 
-int symbolize_open(bool network, struct symbolize **ret, struct err *e)
+int profile_symbolize_open(bool network, struct profile_symbolize **ret, struct err *e)
 {
-	struct symbolize *s = calloc(1, sizeof(*s));
+	struct profile_symbolize *s = calloc(1, sizeof(*s));
 	if (!s)
 		return err_set(e, -ENOMEM, "cannot symbolize");
 	s->network = network;
-	int r = inquiry_open(&s->inquiry, e);
+	int r = symbolizer_query_open(&s->inquiry, e);
 	if (r < 0)
-		symbolize_close(s);
+		profile_symbolize_close(s);
 	else
 		*ret = s;
 	return r;
 }
 
-struct symbolize *symbolize_close(struct symbolize *s)
+struct profile_symbolize *profile_symbolize_close(struct profile_symbolize *s)
 {
 	for (size_t i = 0; s && i < s->ids.count; i++) {
 		fd_close(s->modules[i]->files.debug);
 		fd_close(s->modules[i]->files.alt);
-		names_free(s->modules[i]->names);
+		name_cache_free(s->modules[i]->names);
 		free(s->modules[i]);
 	}
 	if (s) {
-		intern_done(&s->ids);
-		intern_done(&s->texts);
-		inquiry_close(s->inquiry);
-		fetch_close(s->fetch);
+		string_table_done(&s->ids);
+		string_table_done(&s->texts);
+		symbolizer_query_close(s->inquiry);
+		debuginfod_client_close(s->fetch);
 		free(s->modules);
 	}
 	free(s);
@@ -96,9 +96,10 @@ static const char *base_of(const char *path)
 
 /* --- finding debug information ------------------------------------------------------------------------- */
 
-static bool examine(struct symbolize *s, struct module *m, int fd, const struct build_id *id, struct debug_facts *ret)
+static bool examine(
+	struct profile_symbolize *s, struct module *m, int fd, const struct build_id *id, struct debug_facts *ret)
 {
-	if (s->broken.code || inquiry_facts(s->inquiry, fd, ret, &s->broken) < 0)
+	if (s->broken.code || symbolizer_query_facts(s->inquiry, fd, ret, &s->broken) < 0)
 		return false;
 	if (build_id_equal(&ret->id, id))
 		return true;
@@ -108,7 +109,7 @@ static bool examine(struct symbolize *s, struct module *m, int fd, const struct 
 }
 
 /* An open file, taken: kept if it is the module's and better than what there is. */
-static void consider(struct symbolize *s, struct module *m, int fd, const char *from)
+static void consider(struct profile_symbolize *s, struct module *m, int fd, const char *from)
 {
 	struct debug_facts f;
 	if (!examine(s, m, fd, &m->id, &f)) {
@@ -142,13 +143,13 @@ static int open_regular(const char *path)
 }
 
 /* After a failure that is not the file's own nobody is asked any more: each time would take as long. */
-static int fetch(struct symbolize *s, const struct build_id *id, const char **ret_from, struct err *e)
+static int fetch(struct profile_symbolize *s, const struct build_id *id, const char **ret_from, struct err *e)
 {
 	if (!s->network)
 		return -ENOENT;
-	int r = s->fetch ? 0 : fetch_open(&s->fetch, e);
+	int r = s->fetch ? 0 : debuginfod_client_open(&s->fetch, e);
 	if (r == 0)
-		r = fetch_debug(s->fetch, id, ret_from, e);
+		r = debuginfod_client_fetch(s->fetch, id, ret_from, e);
 	if (r >= 0 || (r == -ENOENT && s->fetch))
 		return r;
 	s->network = false;
@@ -158,7 +159,7 @@ static int fetch(struct symbolize *s, const struct build_id *id, const char **re
 }
 
 /* What a debug file shares with others (dwz(1)), by its build-id. */
-static void find_alt(struct symbolize *s, struct module *m)
+static void find_alt(struct profile_symbolize *s, struct module *m)
 {
 	char path[PATH_MAX];
 	const char *from;
@@ -177,7 +178,7 @@ static void find_alt(struct symbolize *s, struct module *m)
 			base_of(m->facts.alt));
 }
 
-static void find_files(struct symbolize *s, struct module *m, const char *own)
+static void find_files(struct profile_symbolize *s, struct module *m, const char *own)
 {
 	char path[PATH_MAX];
 	const char *from;
@@ -216,7 +217,7 @@ static bool parse_id(const char *hex, struct build_id *ret)
 	return true;
 }
 
-static int grow(struct symbolize *s)
+static int grow(struct profile_symbolize *s)
 {
 	if (s->ids.count < s->room)
 		return 0;
@@ -229,33 +230,33 @@ static int grow(struct symbolize *s)
 	return 0;
 }
 
-static int keep_text(struct intern *t, const char *text, const char **ret)
+static int keep_text(struct string_table *t, const char *text, const char **ret)
 {
-	int64_t id = intern_add(t, text, strlen(text) + 1);
+	int64_t id = string_table_add(t, text, strlen(text) + 1);
 	if (id >= 0)
 		*ret = t->items[id].data;
 	return (int)(id < 0 ? id : 0);
 }
 
 /* The number of the module, which is looked for when it is met first. */
-static int64_t module_of(struct symbolize *s, const struct profile_mapping *map, const struct build_id *id)
+static int64_t module_of(struct profile_symbolize *s, const struct profile_mapping *map, const struct build_id *id)
 {
 	size_t before = s->ids.count;
-	int64_t at = intern_find(&s->ids, map->build_id, strlen(map->build_id) + 1);
+	int64_t at = string_table_find(&s->ids, map->build_id, strlen(map->build_id) + 1);
 	if (at >= 0)
 		return at;
 	struct module *m = grow(s) < 0 ? NULL : calloc(1, sizeof(*m));
 	if (!m)
 		return -ENOMEM;
 	m->id = *id;
-	m->files = (struct inquiry_files){-1, -1, .separate = true};
-	int r = names_new(&m->names);
+	m->files = (struct symbolizer_query_files){-1, -1, .separate = true};
+	int r = name_cache_new(&m->names);
 	if (r == 0)
 		r = keep_text(&s->texts, base_of(map->file), &m->name);
 	if (r == 0)
 		r = keep_text(&s->ids, map->build_id, &m->hex);
 	if (r < 0) {
-		names_free(m->names);
+		name_cache_free(m->names);
 		free(m);
 		return r;
 	}
@@ -331,7 +332,7 @@ static int collect(struct work *w, struct missing **ret, size_t *ret_n)
 	for (uint32_t i = 0; r == 0 && i < n; i++) {
 		r = note_missing(w, i);
 		if (r == 0 && w->at[i].module != PROFILE_NONE &&
-			!names_get(w->s->modules[w->at[i].module]->names, w->at[i].vaddr, &lines, &count))
+			!name_cache_get(w->s->modules[w->at[i].module]->names, w->at[i].vaddr, &lines, &count))
 			list[got++] = w->at[i];
 	}
 	if (got)
@@ -358,22 +359,23 @@ static int settle(struct module *m, const uint64_t *vaddrs, size_t n)
 	size_t count;
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < n; i++)
-		if (!names_get(m->names, vaddrs[i], &lines, &count))
-			r = names_put(m->names, vaddrs[i], NULL, 0);
+		if (!name_cache_get(m->names, vaddrs[i], &lines, &count))
+			r = name_cache_put(m->names, vaddrs[i], NULL, 0);
 		else
 			m->named += is_known(lines, count);
 	m->asked += n;
 	return r;
 }
 
-static int ask_module(struct symbolize *s, struct module *m, const struct missing *list, size_t n, struct err *e)
+static int ask_module(
+	struct profile_symbolize *s, struct module *m, const struct missing *list, size_t n, struct err *e)
 {
 	uint64_t *vaddrs = malloc(n * sizeof(*vaddrs));
 	int r = vaddrs ? 0 : err_set(e, -ENOMEM, "cannot symbolize");
 	for (size_t i = 0; r == 0 && i < n; i++)
 		vaddrs[i] = list[i].vaddr;
 	if (r == 0 && m->files.debug >= 0)
-		r = inquiry_names(s->inquiry, &m->files, vaddrs, n, m->names, e);
+		r = symbolizer_query_names(s->inquiry, &m->files, vaddrs, n, m->names, e);
 	if (r == -ENODATA) {
 		m->why = *e;
 		r = 0;
@@ -384,7 +386,7 @@ static int ask_module(struct symbolize *s, struct module *m, const struct missin
 	return r;
 }
 
-static int ask_all(struct symbolize *s, const struct missing *list, size_t n, struct err *e)
+static int ask_all(struct profile_symbolize *s, const struct missing *list, size_t n, struct err *e)
 {
 	int r = 0;
 	for (size_t i = 0, more; r == 0 && i < n; i += more) {
@@ -416,7 +418,7 @@ static int better_lines(void *arg, struct profile *to, uint32_t location, struct
 	struct profile_location l;
 	const struct named_line *named;
 	size_t n;
-	if (at->module == PROFILE_NONE || !names_get(w->s->modules[at->module]->names, at->vaddr, &named, &n) ||
+	if (at->module == PROFILE_NONE || !name_cache_get(w->s->modules[at->module]->names, at->vaddr, &named, &n) ||
 		!is_known(named, n))
 		return 0;
 	profile_location_get(w->p, location, &l);
@@ -436,7 +438,7 @@ static int better_lines(void *arg, struct profile *to, uint32_t location, struct
 	return (int)n;
 }
 
-int symbolize_profile(struct symbolize *s, const struct profile *p, struct profile **ret, struct err *e)
+int profile_symbolize_run(struct profile_symbolize *s, const struct profile *p, struct profile **ret, struct err *e)
 {
 	struct work w = {.s = s, .p = p, .at = calloc(profile_locations(p) + 1, sizeof(*w.at))};
 	struct missing *list = NULL;
@@ -450,7 +452,7 @@ int symbolize_profile(struct symbolize *s, const struct profile *p, struct profi
 	else
 		r = ask_all(s, list, n, e);
 	if (r == 0)
-		r = merge_copy(p, better_lines, &w, &fresh, e);
+		r = profile_merge_copy(p, better_lines, &w, &fresh, e);
 	*ret = w.changed ? fresh : profile_free(fresh);
 	free(list);
 	free(w.at);
@@ -462,12 +464,12 @@ int symbolize_profile(struct symbolize *s, const struct profile *p, struct profi
 static void report_module(const struct module *m, FILE *out)
 {
 	char why[sizeof(m->why.text)];
-	text_print(out, m->name, NULL);
+	utf8_print(out, m->name, NULL);
 	fprintf(out, " %.*s: %zu of %zu addresses named", ID_SHOWN, m->hex, m->named, m->asked + m->lost);
 	fputs(m->facts.has_debug ? "" : ", no debug information", out);
 	if (m->facts.has_debug || m->named) {
 		fputs(m->facts.has_debug ? " by " : ", symbols of ", out);
-		text_print(out, m->from, NULL);
+		utf8_print(out, m->from, NULL);
 	}
 	if (m->lost && m->files.debug >= 0)
 		fprintf(out, "; %zu that no file tells the place of", m->lost);
@@ -476,14 +478,14 @@ static void report_module(const struct module *m, FILE *out)
 	putc('\n', out);
 }
 
-const char *symbolize_network_failure(const struct symbolize *s)
+const char *profile_symbolize_network_failure(const struct profile_symbolize *s)
 {
 	return s->network_why.text[0] ? s->network_why.text : NULL;
 }
 
-void symbolize_report(const struct symbolize *s, FILE *out, struct symbolize_sums *ret)
+void profile_symbolize_report(const struct profile_symbolize *s, FILE *out, struct profile_symbolize_sums *ret)
 {
-	*ret = (struct symbolize_sums){.modules = s->ids.count};
+	*ret = (struct profile_symbolize_sums){.modules = s->ids.count};
 	for (size_t i = 0; i < s->ids.count; i++) {
 		const struct module *m = s->modules[i];
 		report_module(m, out);

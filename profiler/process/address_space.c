@@ -118,10 +118,10 @@ struct map_set {
 	struct map_files *files;
 	size_t refs, count, room;
 	struct mapping *maps; /* sorted, disjoint */
-	struct space_cache *cache;
+	struct address_space_cache *cache;
 };
 
-struct space {
+struct address_space {
 	struct map_files *files;
 	struct map_set *set;
 	uint64_t born, dropped;
@@ -130,7 +130,7 @@ struct space {
 
 static void set_drop_cache(struct map_set *set)
 {
-	struct space_cache *c = set->cache;
+	struct address_space_cache *c = set->cache;
 	set->cache = NULL;
 	if (c)
 		c->drop(c);
@@ -171,7 +171,7 @@ static struct map_set *set_copy(const struct map_set *from, size_t room)
 }
 
 /* Own the set alone, with room for `more` mappings. */
-static int set_own(struct space *s, size_t more)
+static int set_own(struct address_space *s, size_t more)
 {
 	struct map_set *set = s->set;
 	size_t room = set->room;
@@ -193,9 +193,9 @@ static int set_own(struct space *s, size_t more)
 	return 0;
 }
 
-int space_new(struct map_files *files, struct space **ret)
+int address_space_new(struct map_files *files, struct address_space **ret)
 {
-	struct space *s = calloc(1, sizeof(*s));
+	struct address_space *s = calloc(1, sizeof(*s));
 	struct map_set *set = calloc(1, sizeof(*set));
 	if (!s || !set) {
 		free(set);
@@ -210,9 +210,9 @@ int space_new(struct map_files *files, struct space **ret)
 	return 0;
 }
 
-int space_fork(const struct space *parent, struct space **ret)
+int address_space_fork(const struct address_space *parent, struct address_space **ret)
 {
-	struct space *s = malloc(sizeof(*s));
+	struct address_space *s = malloc(sizeof(*s));
 	if (!s)
 		return -ENOMEM;
 	*s = *parent;
@@ -221,7 +221,7 @@ int space_fork(const struct space *parent, struct space **ret)
 	return 0;
 }
 
-struct space *space_free(struct space *s)
+struct address_space *address_space_free(struct address_space *s)
 {
 	if (s)
 		set_put(s->set);
@@ -301,7 +301,7 @@ static bool is_memory(const struct mapping *m)
 }
 
 /* And what is hardly younger: to look for each of them alone would cost more than all else. */
-static void drop_oldest(struct space *s)
+static void drop_oldest(struct address_space *s)
 {
 	struct map_set *set = s->set;
 	uint64_t oldest = UINT64_MAX, newest = 0;
@@ -336,20 +336,20 @@ static bool overlaps(const struct map_set *set, uint64_t start, uint64_t end)
 }
 
 /* mprotect reports a mapping again that is there already: then nothing changes, and the cache stays. */
-static bool is_there(const struct space *s, const struct mapping *m)
+static bool is_there(const struct address_space *s, const struct mapping *m)
 {
-	const struct mapping *old = space_find(s, m->start);
+	const struct mapping *old = address_space_find(s, m->start);
 	return old && old->file == m->file && old->end >= m->end && old->pgoff + (m->start - old->start) == m->pgoff;
 }
 
 /* It would take a copy of all that it shares, and two more. */
-static bool is_full(const struct space *s)
+static bool is_full(const struct address_space *s)
 {
 	const size_t more = (s->set->refs > 1 ? s->set->count : 0) + 2;
 	return s->files->mappings + more > SPACES_MAPPINGS_MAX || all_mappings + more > ALL_MAPPINGS_MAX;
 }
 
-static int space_put_take(struct space *s, const struct mapping *m)
+static int address_space_put_take(struct address_space *s, const struct mapping *m)
 {
 	if (is_full(s)) {
 		s->dropped++;
@@ -362,12 +362,13 @@ static int space_put_take(struct space *s, const struct mapping *m)
 	if (overlaps(s->set, m->start, m->end))
 		set_drop_cache(s->set);
 	insert(s->set, punch(s->set, m->start, m->end), *m);
-	while (s->set->count > SPACE_MAPPINGS_MAX)
+	while (s->set->count > ADDRESS_SPACE_MAPPINGS_MAX)
 		drop_oldest(s);
 	return 0;
 }
 
-int space_map(struct space *s, uint64_t start, uint64_t len, uint64_t pgoff, const struct module_key *file)
+int address_space_map(
+	struct address_space *s, uint64_t start, uint64_t len, uint64_t pgoff, const struct module_key *file)
 {
 	struct mapping m = {.start = start, .end = start + len, .pgoff = pgoff, .born = s->born++};
 	if (!len || m.end < start || file->build_id_len > ELF_BUILD_ID_MAX)
@@ -375,7 +376,7 @@ int space_map(struct space *s, uint64_t start, uint64_t len, uint64_t pgoff, con
 	m.file = file_get(s->files, file);
 	if (!m.file)
 		return -ENOMEM;
-	int r = is_there(s, &m) ? 1 : space_put_take(s, &m); /* 1: it is not kept */
+	int r = is_there(s, &m) ? 1 : address_space_put_take(s, &m); /* 1: it is not kept */
 	if (r)
 		file_put(m.file);
 	return r < 0 ? r : 0;
@@ -383,38 +384,38 @@ int space_map(struct space *s, uint64_t start, uint64_t len, uint64_t pgoff, con
 
 /* --- reading it */
 
-const struct mapping *space_find(const struct space *s, uint64_t addr)
+const struct mapping *address_space_find(const struct address_space *s, uint64_t addr)
 {
 	size_t i = first_above(s->set, addr);
 	return i < s->set->count && s->set->maps[i].start <= addr ? &s->set->maps[i] : NULL;
 }
 
-size_t space_count(const struct space *s)
+size_t address_space_count(const struct address_space *s)
 {
 	return s->set->count;
 }
 
-const struct mapping *space_at(const struct space *s, size_t i)
+const struct mapping *address_space_at(const struct address_space *s, size_t i)
 {
 	return &s->set->maps[i];
 }
 
-uint64_t space_dropped(const struct space *s)
+uint64_t address_space_dropped(const struct address_space *s)
 {
 	return s->dropped;
 }
 
-void space_set_lossy(struct space *s)
+void address_space_set_lossy(struct address_space *s)
 {
 	s->lossy = true;
 }
 
-bool space_lossy(const struct space *s)
+bool address_space_lossy(const struct address_space *s)
 {
 	return s->lossy;
 }
 
-struct space_cache **space_cache(const struct space *s)
+struct address_space_cache **address_space_cache(const struct address_space *s)
 {
 	return &s->set->cache;
 }
@@ -432,10 +433,10 @@ static void save_key(struct journal *j, const struct module_key *key)
 }
 
 /* The number of what was written before, or of what comes now: one more than there were. */
-static bool is_new(struct journal *j, struct pairs *known, const void *p)
+static bool is_new(struct journal *j, struct pair_table *known, const void *p)
 {
 	size_t had = known->count;
-	int64_t id = pairs_add(known, (uintptr_t)p, 0);
+	int64_t id = pair_table_add(known, (uintptr_t)p, 0);
 	journal_number(j, id < 0 ? had : (uint64_t)id); /* out of memory it is written again, under a number too high */
 	return id < 0 || known->count > had;
 }
@@ -456,7 +457,7 @@ static void save_set(const struct map_set *set, struct spaces_saved *known, stru
 	}
 }
 
-void space_save(const struct space *s, struct spaces_saved *known, struct journal *j)
+void address_space_save(const struct address_space *s, struct spaces_saved *known, struct journal *j)
 {
 	journal_number(j, s->born);
 	journal_number(j, s->dropped);
@@ -467,8 +468,8 @@ void space_save(const struct space *s, struct spaces_saved *known, struct journa
 
 void spaces_saved_done(struct spaces_saved *known)
 {
-	pairs_done(&known->sets);
-	pairs_done(&known->files);
+	pair_table_done(&known->sets);
+	pair_table_done(&known->files);
 }
 
 static int keep(void ***list, size_t *n, size_t *room, void *p)
@@ -532,7 +533,7 @@ static int restore_set(struct map_files *files, struct spaces_restored *known, s
 	const struct map_set none = {.files = files};
 	uint64_t at = 0;
 	size_t n = saved_count(s, 5);
-	if (s->bad || n > SPACE_MAPPINGS_MAX)
+	if (s->bad || n > ADDRESS_SPACE_MAPPINGS_MAX)
 		return -EBADMSG;
 	struct map_set *set = set_copy(&none, n ? n : 1);
 	int r = set ? keep((void ***)&known->sets, &known->n_sets, &known->sets_room, set) : -ENOMEM;
@@ -545,9 +546,10 @@ static int restore_set(struct map_files *files, struct spaces_restored *known, s
 	return r;
 }
 
-int space_restore(struct map_files *files, struct spaces_restored *known, struct saved *from, struct space **ret)
+int address_space_restore(
+	struct map_files *files, struct spaces_restored *known, struct saved *from, struct address_space **ret)
 {
-	struct space *s = calloc(1, sizeof(*s));
+	struct address_space *s = calloc(1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
 	s->files = files;

@@ -2,7 +2,7 @@
  * address_space - the address space of one process: which file lies where, as far as code is concerned.
  *
  * Built from MMAP2 records (or /proc/PID/maps) of executable mappings. The array of mappings is sorted, shared
- * and copied on the first change, so a fork costs nothing. An exec is space_free() and a new space.
+ * and copied on the first change, so a fork costs nothing. An exec is address_space_free() and a new space.
  * Unmapping gives no record: a mapping stays until something lies over it.
  *
  * A file identity is kept once per table of `struct map_files` (one per target) and a mapping only points to it. Its
@@ -21,7 +21,7 @@
 
 /* Of code. Beyond it the oldest are dropped, those of memory first: what is unmapped stays until something lies over
  * it. */
-#define SPACE_MAPPINGS_MAX 16384
+#define ADDRESS_SPACE_MAPPINGS_MAX 16384
 #define SPACES_MAPPINGS_MAX (1u << 19) /* of a table, those that are shared once; beyond it new ones are dropped */
 #define ALL_MAPPINGS_MAX (1u << 21)    /* of all tables there are */
 
@@ -47,41 +47,42 @@ const struct module_key *mapping_key(const struct mapping *m);
 struct module *mapping_module(
 	const struct mapping *m); /* borrowed; NULL: unknown. Asks the callback once per identity. */
 
-struct space;
-int space_new(struct map_files *files, struct space **ret);
-int space_fork(const struct space *parent, struct space **ret); /* shares the mappings; O(1) */
-struct space *space_free(struct space *s);			/* NULL is fine; returns NULL */
+struct address_space;
+int address_space_new(struct map_files *files, struct address_space **ret);
+int address_space_fork(const struct address_space *parent, struct address_space **ret); /* shares the mappings; O(1) */
+struct address_space *address_space_free(struct address_space *s);			/* NULL is fine; returns NULL */
 
 /* As mmap(2) does: whatever lies below is trimmed, split or replaced. -EINVAL: empty or wraps; -ENOMEM. */
-int space_map(struct space *s, uint64_t start, uint64_t len, uint64_t pgoff, const struct module_key *file);
+int address_space_map(
+	struct address_space *s, uint64_t start, uint64_t len, uint64_t pgoff, const struct module_key *file);
 /* The mapping that holds the address, or NULL. Valid until the space changes. */
-const struct mapping *space_find(const struct space *s, uint64_t addr);
-size_t space_count(const struct space *s);
-const struct mapping *space_at(const struct space *s, size_t i); /* in order of addresses */
-uint64_t space_dropped(const struct space *s);			 /* mappings that went over the cap */
+const struct mapping *address_space_find(const struct address_space *s, uint64_t addr);
+size_t address_space_count(const struct address_space *s);
+const struct mapping *address_space_at(const struct address_space *s, size_t i); /* in order of addresses */
+uint64_t address_space_dropped(const struct address_space *s);			 /* mappings that went over the cap */
 
 /* Records were lost: what is not found may have been mapped all the same. Inherited by forks. */
-void space_set_lossy(struct space *s);
-bool space_lossy(const struct space *s); /* also after a drop */
+void address_space_set_lossy(struct address_space *s);
+bool address_space_lossy(const struct address_space *s); /* also after a drop */
 
 /*
  * One thing that somebody derived from the mappings (the unwinder's cache), shared by the spaces that share them.
  * drop() is called when a mapping changes that it may have used, or with the mappings; the slot is empty then.
  * An owner that goes first empties the slot itself.
  */
-struct space_cache {
-	void (*drop)(struct space_cache *c);
+struct address_space_cache {
+	void (*drop)(struct address_space_cache *c);
 };
-struct space_cache **space_cache(const struct space *s);
+struct address_space_cache **address_space_cache(const struct address_space *s);
 
 /*
  * For a journal (oci/base/journal.h): spaces of one table, one after the other. What they share is written once, so
  * what was written is remembered: `spaces_saved` all zero before the first, done after the last.
  */
 struct spaces_saved {
-	struct pairs sets, files;
+	struct pair_table sets, files;
 };
-void space_save(const struct space *s, struct spaces_saved *known, struct journal *j);
+void address_space_save(const struct address_space *s, struct spaces_saved *known, struct journal *j);
 void spaces_saved_done(struct spaces_saved *known);
 struct spaces_restored {
 	struct map_set **sets;
@@ -89,5 +90,6 @@ struct spaces_restored {
 	size_t n_sets, n_files, sets_room, files_room;
 };
 /* -EBADMSG, -ENOMEM */
-int space_restore(struct map_files *files, struct spaces_restored *known, struct saved *s, struct space **ret);
+int address_space_restore(
+	struct map_files *files, struct spaces_restored *known, struct saved *s, struct address_space **ret);
 void spaces_restored_done(struct spaces_restored *known);

@@ -27,11 +27,11 @@ struct module {
 	struct module_key key; /* the path is ours */
 	char *reason;	       /* NULL: none */
 	struct elf *elf;
-	struct symbols *symbols;
-	struct rows *rows;
-	struct symbols *debug_symbols; /* of a separate debug file */
+	struct symtab *symbols;
+	struct unwind_table *rows;
+	struct symtab *debug_symbols; /* of a separate debug file */
 	bool debug_symbols_read;
-	struct names *names;
+	struct name_cache *names;
 	bool symbols_elsewhere; /* too many to keep: the symbolizer looks them up */
 	struct file_id file;	/* that it was loaded from */
 	char hex[2 * ELF_BUILD_ID_MAX + 1];
@@ -150,11 +150,11 @@ static void module_free(struct module *m)
 	t->stats.count--;
 	t->stats.loaded -= m->state == MODULE_LOADED;
 	t->stats.bytes -= m->bytes;
-	rows_free(m->rows);
+	unwind_table_free(m->rows);
 	elf_free(m->elf);
-	symbols_free(m->symbols);
-	symbols_free(m->debug_symbols);
-	names_free(m->names);
+	symtab_free(m->symbols);
+	symtab_free(m->debug_symbols);
+	name_cache_free(m->names);
 	free(m->reason);
 	free((char *)m->key.path);
 	free(m);
@@ -266,20 +266,20 @@ bool module_has_file(const char *path)
 /* What is read of a file. */
 struct content {
 	struct elf *elf;
-	struct symbols *symbols; /* NULL: frames are module and offset */
-	struct rows *rows;	 /* NULL: frame pointers alone */
+	struct symtab *symbols;	   /* NULL: frames are module and offset */
+	struct unwind_table *rows; /* NULL: frame pointers alone */
 };
 
 static size_t content_bytes(const struct content *c)
 {
 	return sizeof(*c->elf) + c->elf->eh_frame_hdr.size + c->elf->eh_frame.size +
-	       (c->symbols ? symbols_memory(c->symbols) : 0) + rows_bytes(c->rows);
+	       (c->symbols ? symtab_memory(c->symbols) : 0) + unwind_table_bytes(c->rows);
 }
 
 static void content_done(struct content *c)
 {
-	rows_free(c->rows);
-	symbols_free(c->symbols);
+	unwind_table_free(c->rows);
+	symtab_free(c->symbols);
 	elf_free(c->elf);
 }
 
@@ -331,12 +331,12 @@ static void load_source(struct module *m, struct elf_source src)
 		content_done(&c);
 		return;
 	}
-	r = symbols_read(src, content_limit(m->table), &c.symbols, NULL);
+	r = symtab_read(src, content_limit(m->table), &c.symbols, NULL);
 	m->symbols_elsewhere = r == -ENOSPC;
 	if (r < 0)
 		c.symbols = NULL;
 	/* what an emulator runs has other registers */
-	if (c.elf->machine != EM_X86_64 || rows_build(c.elf, rows_room(m->table), &c.rows) < 0)
+	if (c.elf->machine != EM_X86_64 || unwind_table_build(c.elf, rows_room(m->table), &c.rows) < 0)
 		c.rows = NULL;
 	elf_drop_gopclntab(c.elf);
 	elf_drop_debug_frame(c.elf);
@@ -494,7 +494,7 @@ const char *module_build_id_hex(const struct module *m)
 	return m ? m->hex : "";
 }
 
-const struct rows *module_rows(const struct module *m)
+const struct unwind_table *module_rows(const struct module *m)
 {
 	return m && m->state == MODULE_LOADED ? m->rows : NULL;
 }
@@ -515,9 +515,9 @@ const char *module_symbol(const struct module *m, uint64_t vaddr, uint64_t *ret_
 	uint64_t ignored;
 	const char *name = NULL;
 	if (m && m->debug_symbols)
-		name = symbols_find(m->debug_symbols, vaddr, ret_offset ? ret_offset : &ignored);
+		name = symtab_find(m->debug_symbols, vaddr, ret_offset ? ret_offset : &ignored);
 	if (m && m->symbols && !name)
-		name = symbols_find(m->symbols, vaddr, ret_offset ? ret_offset : &ignored);
+		name = symtab_find(m->symbols, vaddr, ret_offset ? ret_offset : &ignored);
 	return name;
 }
 
@@ -530,7 +530,7 @@ const struct module_key *module_key(const struct module *m)
 
 bool module_names(const struct module *m, uint64_t vaddr, const struct named_line **ret, size_t *ret_count)
 {
-	return m && names_get(m->names, vaddr, ret, ret_count);
+	return m && name_cache_get(m->names, vaddr, ret, ret_count);
 }
 
 bool module_symbols_elsewhere(const struct module *m)
@@ -540,19 +540,19 @@ bool module_symbols_elsewhere(const struct module *m)
 
 bool module_names_full(const struct module *m)
 {
-	return m->names && names_memory(m->names) >= m->table->cap / NAMES_SHARE;
+	return m->names && name_cache_memory(m->names) >= m->table->cap / NAMES_SHARE;
 }
 
 int module_names_put(struct module *m, uint64_t vaddr, const struct named_line *lines, size_t count)
 {
 	struct modules *t = m->table;
-	size_t had = m->names ? names_memory(m->names) : 0;
+	size_t had = m->names ? name_cache_memory(m->names) : 0;
 	if (module_names_full(m) || !make_room(t, NAMES_ROOM, content_limit(t)))
 		return -ENOSPC;
-	int r = m->names ? 0 : names_new(&m->names);
+	int r = m->names ? 0 : name_cache_new(&m->names);
 	if (r == 0)
-		r = names_put(m->names, vaddr, lines, count);
-	size_t more = m->names ? names_memory(m->names) - had : 0; /* also of what failed half way */
+		r = name_cache_put(m->names, vaddr, lines, count);
+	size_t more = m->names ? name_cache_memory(m->names) - had : 0; /* also of what failed half way */
 	m->bytes += more;
 	t->stats.bytes += more;
 	return r;
@@ -565,11 +565,11 @@ void module_add_symbols(struct module *m, const struct file *debug)
 	if (m->debug_symbols_read)
 		return;
 	m->debug_symbols_read = true;
-	if (symbols_read(file_source(debug), limit / 2, &m->debug_symbols, NULL) < 0)
+	if (symtab_read(file_source(debug), limit / 2, &m->debug_symbols, NULL) < 0)
 		return;
-	size_t more = symbols_memory(m->debug_symbols);
+	size_t more = symtab_memory(m->debug_symbols);
 	if (!make_room(t, more, limit)) {
-		m->debug_symbols = symbols_free(m->debug_symbols);
+		m->debug_symbols = symtab_free(m->debug_symbols);
 		return;
 	}
 	m->bytes += more;
@@ -593,7 +593,7 @@ const char *module_frame_name(const struct module *m, uint64_t vaddr, char *buf,
 		uint64_t start = vaddr;
 		if (module_elf(m)) {
 			module_enter(m);
-			cfi_start(module_elf(m), vaddr, &start);
+			eh_frame_hdr_start(module_elf(m), vaddr, &start);
 			module_leave(m);
 		}
 		snprintf(buf, size, "%s%s+0x%llx", module_state(m) == MODULE_UNREADABLE ? "[unreadable] " : "",

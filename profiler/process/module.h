@@ -93,20 +93,20 @@ void module_enter(const struct module *m);
 void module_leave(const struct module *m);
 
 /* All of these take NULL for "unknown". Strings live as long as the module. */
-uint32_t module_id(const struct module *m);		 /* from 1, never used twice; 0: unknown */
-enum module_state module_state(const struct module *m);	 /* NULL: MODULE_ANONYMOUS */
-const char *module_reason(const struct module *m);	 /* a sentence; "" when loaded */
-const char *module_name(const struct module *m);	 /* the path of the first mapping seen; "[unknown]" */
-const char *module_build_id_hex(const struct module *m); /* lower case, "" if there is none */
-const struct elf *module_elf(const struct module *m);	 /* NULL unless loaded */
-const struct rows *module_rows(const struct module *m);	 /* NULL unless loaded; of x86-64 code */
+uint32_t module_id(const struct module *m);			/* from 1, never used twice; 0: unknown */
+enum module_state module_state(const struct module *m);		/* NULL: MODULE_ANONYMOUS */
+const char *module_reason(const struct module *m);		/* a sentence; "" when loaded */
+const char *module_name(const struct module *m);		/* the path of the first mapping seen; "[unknown]" */
+const char *module_build_id_hex(const struct module *m);	/* lower case, "" if there is none */
+const struct elf *module_elf(const struct module *m);		/* NULL unless loaded */
+const struct unwind_table *module_rows(const struct module *m); /* NULL unless loaded; of x86-64 code */
 const struct module_key *module_key(const struct module *m);
 uint64_t module_vaddr(const struct module *m, uint64_t file_offset);
 /* Function name and the offset into it, or NULL. */
 const char *module_symbol(const struct module *m, uint64_t vaddr, uint64_t *ret_offset);
 /*
- * What the symbolizer said of addresses (profiler/target/symbol_requests.h). A module has a share of the cap for it; beyond that
- * nothing is kept: -ENOSPC, -ENOMEM.
+ * What the symbolizer said of addresses (profiler/target/symbol_requests.h). A module has a share of the cap for it;
+ * beyond that nothing is kept: -ENOSPC, -ENOMEM.
  */
 bool module_names(const struct module *m, uint64_t vaddr, const struct named_line **ret, size_t *ret_count);
 int module_names_put(struct module *m, uint64_t vaddr, const struct named_line *lines, size_t count);

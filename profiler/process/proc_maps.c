@@ -34,7 +34,7 @@ static void unescape(char *name)
 	*to = 0;
 }
 
-int maps_line(char *line, uint64_t *ret_start, uint64_t *ret_len, uint64_t *ret_pgoff, struct module_key *ret)
+int proc_maps_line(char *line, uint64_t *ret_start, uint64_t *ret_len, uint64_t *ret_pgoff, struct module_key *ret)
 {
 	uint64_t start, end, offset, ino;
 	uint32_t maj, min;
@@ -57,7 +57,7 @@ int maps_line(char *line, uint64_t *ret_start, uint64_t *ret_len, uint64_t *ret_
 	return 1;
 }
 
-int maps_text(char *text, struct space *s, char *ret_exe, size_t size)
+int proc_maps_text(char *text, struct address_space *s, char *ret_exe, size_t size)
 {
 	char *save = NULL;
 	int n = 0;
@@ -65,7 +65,8 @@ int maps_text(char *text, struct space *s, char *ret_exe, size_t size)
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		uint64_t start, bytes, pgoff;
 		struct module_key key;
-		if (maps_line(line, &start, &bytes, &pgoff, &key) != 1 || space_map(s, start, bytes, pgoff, &key) < 0)
+		if (proc_maps_line(line, &start, &bytes, &pgoff, &key) != 1 ||
+			address_space_map(s, start, bytes, pgoff, &key) < 0)
 			continue;
 		if (!ret_exe[0] && key.path[0] == '/' && key.path[1] != '/')
 			snprintf(ret_exe, size, "%s", key.path);
@@ -74,17 +75,17 @@ int maps_text(char *text, struct space *s, char *ret_exe, size_t size)
 	return n;
 }
 
-int maps_read(int fd, struct space *s, size_t *left, char *ret_exe, size_t size)
+int proc_maps_read(int fd, struct address_space *s, size_t *left, char *ret_exe, size_t size)
 {
 	char *text;
-	size_t len, max = *left < MAPPINGS_MAX ? *left : MAPPINGS_MAX;
+	size_t len, max = *left < PROC_MAPS_COPY_MAX ? *left : PROC_MAPS_COPY_MAX;
 	struct stat st;
 	int r = fstat(fd, &st) < 0 ? -errno : S_ISREG(st.st_mode) ? fd_slurp(fd, max, &text, &len) : -EINVAL;
 	ret_exe[0] = 0;
 	if (r < 0)
 		return r;
 	*left -= len;
-	r = maps_text(text, s, ret_exe, size);
+	r = proc_maps_text(text, s, ret_exe, size);
 	free(text);
 	return r;
 }

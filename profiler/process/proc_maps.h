@@ -1,6 +1,6 @@
 /*
- * proc_maps - a file of mappings (shim/attach/proc_maps_copy.h), lines as in proc_pid_maps(5): what a process had mapped before
- * its events were there. Names in it are the target's own choice.
+ * proc_maps - a file of mappings (shim/attach/proc_maps_copy.h), lines as in proc_pid_maps(5): what a process had
+ * mapped before its events were there. Names in it are the target's own choice.
  */
 #pragma once
 
@@ -9,15 +9,16 @@
 
 #include <stddef.h>
 
-#define MAPS_OF_TARGET (32u << 20) /* bytes, of all its processes */
+#define PROC_MAPS_OF_TARGET (32u << 20) /* bytes, of all its processes */
 
 /* One line, without its end, which it changes. -EINVAL: not of that form; 1: executable and filled in; 0: not
  * executable. */
-int maps_line(char *line, uint64_t *ret_start, uint64_t *ret_len, uint64_t *ret_pgoff, struct module_key *ret);
+int proc_maps_line(char *line, uint64_t *ret_start, uint64_t *ret_len, uint64_t *ret_pgoff, struct module_key *ret);
 /*
  * Every executable mapping of an open file into the space; the path of the lowest that is a file goes to `ret_exe`
- * (NUL-terminated, "" = none). Takes its size from `left`. How many; -EFBIG beyond `left` or MAPPINGS_MAX, -EINVAL when
- * it is no regular file (which could make us wait), -errno.
+ * (NUL-terminated, "" = none). Takes its size from `left`. How many; -EFBIG beyond `left` or PROC_MAPS_COPY_MAX,
+ * -EINVAL when it is no regular file (which could make us wait), -errno.
  */
-int maps_read(int fd, struct space *s, size_t *left, char *ret_exe, size_t size);
-int maps_text(char *text, struct space *s, char *ret_exe, size_t size); /* the same of a text, which it changes */
+int proc_maps_read(int fd, struct address_space *s, size_t *left, char *ret_exe, size_t size);
+int proc_maps_text(
+	char *text, struct address_space *s, char *ret_exe, size_t size); /* the same of a text, which it changes */

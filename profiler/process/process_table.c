@@ -11,13 +11,13 @@
 #define THREAD_BUCKETS 256
 #define THREADS_MAX 4096 /* names kept per process; beyond it a thread has its process' name */
 
-struct thread {
+struct thread_state {
 	uint32_t tid;
 	char name[16];
-	struct thread *next;
+	struct thread_state *next;
 };
 
-struct tasks {
+struct process_table {
 	struct map_files *files;
 	struct task *buckets[BUCKETS];
 	size_t count;
@@ -27,9 +27,9 @@ struct tasks {
 	bool all_lossy; /* each of them, at this moment: full rings say so with nearly every sample */
 };
 
-int tasks_new(map_resolve_fn *resolve, void *arg, struct tasks **ret)
+int process_table_new(map_resolve_fn *resolve, void *arg, struct process_table **ret)
 {
-	struct tasks *t = calloc(1, sizeof(*t));
+	struct process_table *t = calloc(1, sizeof(*t));
 	int r = t ? map_files_new(resolve, arg, &t->files) : -ENOMEM;
 	if (r < 0) {
 		free(t);
@@ -42,7 +42,7 @@ int tasks_new(map_resolve_fn *resolve, void *arg, struct tasks **ret)
 static void free_threads(struct task *p)
 {
 	for (size_t i = 0; p->threads && i < THREAD_BUCKETS; i++)
-		for (struct thread *th = p->threads[i], *next; th; th = next) {
+		for (struct thread_state *th = p->threads[i], *next; th; th = next) {
 			next = th->next;
 			free(th);
 		}
@@ -54,12 +54,12 @@ static void free_threads(struct task *p)
 static void task_free(struct task *p)
 {
 	free_threads(p);
-	space_free(p->space);
+	address_space_free(p->space);
 	jit_unref(p->jit);
 	free(p);
 }
 
-struct tasks *tasks_free(struct tasks *t)
+struct process_table *process_table_free(struct process_table *t)
 {
 	if (!t)
 		return NULL;
@@ -73,7 +73,7 @@ struct tasks *tasks_free(struct tasks *t)
 	return NULL;
 }
 
-static struct task **slot(struct tasks *t, uint32_t pid)
+static struct task **slot(struct process_table *t, uint32_t pid)
 {
 	struct task **at = &t->buckets[pid * 2654435761u >> 22];
 	while (*at && (*at)->pid != pid)
@@ -81,19 +81,19 @@ static struct task **slot(struct tasks *t, uint32_t pid)
 	return at;
 }
 
-const struct task *tasks_find(struct tasks *t, uint32_t pid)
+const struct task *process_table_find(struct process_table *t, uint32_t pid)
 {
 	return *slot(t, pid);
 }
 
-struct task *tasks_known(struct tasks *t, uint32_t pid)
+struct task *process_table_known(struct process_table *t, uint32_t pid)
 {
 	struct task *p = *slot(t, pid);
 	return p ? p : *slot(t, 0);
 }
 
 /* Drop processes that ended before `until`. */
-static void sweep(struct tasks *t, uint64_t until)
+static void sweep(struct process_table *t, uint64_t until)
 {
 	for (size_t i = 0; i < BUCKETS; i++)
 		for (struct task **at = &t->buckets[i]; *at;) {
@@ -113,7 +113,7 @@ static void sweep(struct tasks *t, uint64_t until)
  * ended and it was not told (records were lost, or their CPU has no events). That one may just be asleep is less than
  * that all that come are without a name.
  */
-static void evict(struct tasks *t)
+static void evict(struct process_table *t)
 {
 	uint64_t oldest = t->turn;
 	for (size_t i = 0; i < BUCKETS; i++)
@@ -134,53 +134,53 @@ static void evict(struct tasks *t)
 		}
 }
 
-static struct task *add(struct tasks *t, uint32_t pid, struct task **at)
+static struct task *add(struct process_table *t, uint32_t pid, struct task **at)
 {
 	struct task *p = calloc(1, sizeof(*p));
-	if (!p || space_new(t->files, &p->space) < 0) {
+	if (!p || address_space_new(t->files, &p->space) < 0) {
 		free(p);
 		return NULL;
 	}
 	p->pid = pid;
 	p->heard = t->turn;
 	if (t->lossy)
-		space_set_lossy(p->space);
+		address_space_set_lossy(p->space);
 	*at = p;
 	t->count++;
 	return p;
 }
 
-struct task *tasks_get(struct tasks *t, uint32_t pid)
+struct task *process_table_get(struct process_table *t, uint32_t pid)
 {
 	struct task **at = slot(t, pid);
 	if (*at) {
 		(*at)->heard = t->turn;
 		return *at;
 	}
-	if (t->count >= TASKS_MAX && pid != 0)
-		return tasks_get(t, 0);
+	if (t->count >= PROCESS_TABLE_MAX && pid != 0)
+		return process_table_get(t, 0);
 	return add(t, pid, at);
 }
 
 /* For what is told of a process: never the one that all share for whom there was no room. */
-static struct task *get_own(struct tasks *t, uint32_t pid)
+static struct task *get_own(struct process_table *t, uint32_t pid)
 {
-	struct task *p = tasks_get(t, pid);
+	struct task *p = process_table_get(t, pid);
 	return p && p->pid == pid ? p : NULL;
 }
 
 /* Where it is, or would be put; NULL: there are no threads at all. */
-static struct thread **thread_slot(const struct task *p, uint32_t tid)
+static struct thread_state **thread_slot(const struct task *p, uint32_t tid)
 {
-	struct thread **at = p->threads ? &p->threads[tid % THREAD_BUCKETS] : NULL;
+	struct thread_state **at = p->threads ? &p->threads[tid % THREAD_BUCKETS] : NULL;
 	while (at && *at && (*at)->tid != tid)
 		at = &(*at)->next;
 	return at;
 }
 
-const char *tasks_thread_name(const struct task *p, uint32_t tid)
+const char *process_table_thread_name(const struct task *p, uint32_t tid)
 {
-	struct thread **at = tid == p->pid ? NULL : thread_slot(p, tid);
+	struct thread_state **at = tid == p->pid ? NULL : thread_slot(p, tid);
 	return at && *at ? (*at)->name : p->comm;
 }
 
@@ -188,7 +188,7 @@ static void thread_set(struct task *p, uint32_t tid, const char *name)
 {
 	if (!p->threads)
 		p->threads = calloc(THREAD_BUCKETS, sizeof(*p->threads));
-	struct thread **at = thread_slot(p, tid);
+	struct thread_state **at = thread_slot(p, tid);
 	if (at && !*at && p->n_threads < THREADS_MAX) {
 		*at = calloc(1, sizeof(**at));
 		p->n_threads += *at != NULL;
@@ -201,7 +201,7 @@ static void thread_set(struct task *p, uint32_t tid, const char *name)
 
 static void thread_drop(struct task *p, uint32_t tid)
 {
-	struct thread **at = thread_slot(p, tid), *th = at ? *at : NULL;
+	struct thread_state **at = thread_slot(p, tid), *th = at ? *at : NULL;
 	if (!th)
 		return;
 	*at = th->next;
@@ -210,11 +210,11 @@ static void thread_drop(struct task *p, uint32_t tid)
 }
 
 /* A new image: nothing of the old one is left. */
-static void begin_anew(struct tasks *t, struct task *p)
+static void begin_anew(struct process_table *t, struct task *p)
 {
-	struct space *fresh;
-	if (space_new(t->files, &fresh) == 0) {
-		space_free(p->space);
+	struct address_space *fresh;
+	if (address_space_new(t->files, &fresh) == 0) {
+		address_space_free(p->space);
 		p->space = fresh;
 		t->all_lossy = false;
 	}
@@ -225,7 +225,7 @@ static void begin_anew(struct tasks *t, struct task *p)
 	p->leader_gone = false;
 }
 
-static void on_comm(struct tasks *t, const struct record *r)
+static void on_comm(struct process_table *t, const struct record *r)
 {
 	struct task *p = get_own(t, r->pid);
 	if (!p)
@@ -244,7 +244,7 @@ static void set_exe(struct task *p, const char *path)
 	snprintf(p->exe, sizeof(p->exe), "%.63s", strrchr(path, '/') + 1);
 }
 
-static void on_mmap(struct tasks *t, const struct record *r)
+static void on_mmap(struct process_table *t, const struct record *r)
 {
 	const struct record_mmap *m = &r->mmap;
 	struct task *p = m->exec ? get_own(t, r->pid) : NULL;
@@ -257,45 +257,45 @@ static void on_mmap(struct tasks *t, const struct record *r)
 		.generation = m->generation,
 		.build_id_len = m->build_id_len};
 	memcpy(key.build_id, m->build_id, m->build_id_len);
-	space_map(p->space, m->start, m->len, m->pgoff, &key);
+	address_space_map(p->space, m->start, m->len, m->pgoff, &key);
 	if (!p->exe[0] && m->path[0] == '/')
 		set_exe(p, m->path);
 }
 
-static void on_fork(struct tasks *t, const struct record *r)
+static void on_fork(struct process_table *t, const struct record *r)
 {
 	struct task *parent = get_own(t, r->task.ppid);
 	if (!parent)
 		return;
 	if (r->pid == r->task.ppid) { /* a thread: it begins with the name of the one that made it */
 		if (r->tid != r->pid)
-			thread_set(parent, r->tid, tasks_thread_name(parent, r->task.ptid));
+			thread_set(parent, r->tid, process_table_thread_name(parent, r->task.ptid));
 		return;
 	}
 	struct task *p = get_own(t, r->pid);
-	struct space *shared;
-	if (!p || p == parent || space_fork(parent->space, &shared) < 0)
+	struct address_space *shared;
+	if (!p || p == parent || address_space_fork(parent->space, &shared) < 0)
 		return;
-	space_free(p->space);
+	address_space_free(p->space);
 	free_threads(p);
 	p->space = shared;
 	jit_unref(p->jit);
 	p->jit = jit_ref(parent->jit); /* code that it has with its memory; of its own, it gets one of its own */
 	p->exited = 0;
 	p->leader_gone = false;
-	snprintf(p->comm, sizeof(p->comm), "%s", tasks_thread_name(parent, r->task.ptid));
+	snprintf(p->comm, sizeof(p->comm), "%s", process_table_thread_name(parent, r->task.ptid));
 	memcpy(p->exe, parent->exe, sizeof(p->exe));
 }
 
-static void sweep_when_due(struct tasks *t, uint64_t time)
+static void sweep_when_due(struct process_table *t, uint64_t time)
 {
-	if (time <= t->swept + TASKS_GRACE)
+	if (time <= t->swept + PROCESS_TABLE_GRACE)
 		return;
-	sweep(t, time - TASKS_GRACE);
+	sweep(t, time - PROCESS_TABLE_GRACE);
 	t->swept = time;
 }
 
-static void retire(struct tasks *t, const struct record *r)
+static void retire(struct process_table *t, const struct record *r)
 {
 	struct task *p = *slot(t, r->pid);
 	if (!p)
@@ -309,13 +309,13 @@ static void retire(struct tasks *t, const struct record *r)
 	sweep_when_due(t, r->time);
 }
 
-void tasks_record(struct tasks *t, const struct record *r)
+void process_table_record(struct process_table *t, const struct record *r)
 {
 	t->turn++;
 	/* Here nobody holds a task; a record may bring two. Not for every record: a sweep looks at all of them. */
-	if (t->count + 2 > TASKS_MAX && r->time > t->swept + TASKS_GRACE / 16) {
+	if (t->count + 2 > PROCESS_TABLE_MAX && r->time > t->swept + PROCESS_TABLE_GRACE / 16) {
 		sweep(t, UINT64_MAX);
-		if (t->count + 2 > TASKS_MAX)
+		if (t->count + 2 > PROCESS_TABLE_MAX)
 			evict(t);
 		t->swept = r->time;
 	}
@@ -331,7 +331,7 @@ void tasks_record(struct tasks *t, const struct record *r)
 	}
 }
 
-void tasks_adopt(struct tasks *t, uint32_t pid, uint32_t tid, const char *name)
+void process_table_adopt(struct process_table *t, uint32_t pid, uint32_t tid, const char *name)
 {
 	struct task *p = get_own(t, pid);
 	if (p)
@@ -342,21 +342,21 @@ void tasks_adopt(struct tasks *t, uint32_t pid, uint32_t tid, const char *name)
 		snprintf(p->comm, sizeof(p->comm), "%s", name);
 }
 
-int tasks_adopt_maps(struct tasks *t, uint32_t pid, int maps, size_t *left)
+int process_table_adopt_maps(struct process_table *t, uint32_t pid, int maps, size_t *left)
 {
 	char exe[4096];
 	struct task *p = get_own(t, pid);
-	int r = p ? maps_read(maps, p->space, left, exe, sizeof(exe)) : -ENOMEM;
+	int r = p ? proc_maps_read(maps, p->space, left, exe, sizeof(exe)) : -ENOMEM;
 	if (r > 0 && exe[0])
 		set_exe(p, exe);
 	return r;
 }
 
-int tasks_adopt_text(struct tasks *t, uint32_t pid, char *text)
+int process_table_adopt_text(struct process_table *t, uint32_t pid, char *text)
 {
 	char exe[4096];
 	struct task *p = get_own(t, pid);
-	int r = p ? maps_text(text, p->space, exe, sizeof(exe)) : -ENOMEM;
+	int r = p ? proc_maps_text(text, p->space, exe, sizeof(exe)) : -ENOMEM;
 	if (r > 0 && exe[0] && !p->exe[0])
 		set_exe(p, exe);
 	if (p && !p->comm[0])
@@ -364,7 +364,7 @@ int tasks_adopt_text(struct tasks *t, uint32_t pid, char *text)
 	return r;
 }
 
-void tasks_exec(struct tasks *t, uint32_t pid)
+void process_table_exec(struct process_table *t, uint32_t pid)
 {
 	struct task *p = get_own(t, pid);
 	if (p)
@@ -373,7 +373,7 @@ void tasks_exec(struct tasks *t, uint32_t pid)
 		p->comm[0] = 0;
 }
 
-void tasks_ended(struct tasks *t, uint32_t pid, uint64_t time)
+void process_table_ended(struct process_table *t, uint32_t pid, uint64_t time)
 {
 	struct task *p = *slot(t, pid);
 	if (p)
@@ -381,38 +381,38 @@ void tasks_ended(struct tasks *t, uint32_t pid, uint64_t time)
 	sweep_when_due(t, time);
 }
 
-void tasks_lossy(struct tasks *t)
+void process_table_lossy(struct process_table *t)
 {
 	if (t->all_lossy)
 		return;
 	t->lossy = t->all_lossy = true;
 	for (size_t i = 0; i < BUCKETS; i++)
 		for (struct task *p = t->buckets[i]; p; p = p->next)
-			space_set_lossy(p->space);
+			address_space_set_lossy(p->space);
 }
 
-size_t tasks_count(const struct tasks *t)
+size_t process_table_count(const struct process_table *t)
 {
 	return t->count;
 }
 
 /* --- in a journal --------------------------------------------------------------------------------------- */
 
-void tasks_each(struct tasks *t, void (*fn)(void *arg, struct task *p), void *arg)
+void process_table_each(struct process_table *t, void (*fn)(void *arg, struct task *p), void *arg)
 {
 	for (size_t i = 0; i < BUCKETS; i++)
 		for (struct task *p = t->buckets[i]; p; p = p->next)
 			fn(arg, p);
 }
 
-void tasks_each_thread(struct tasks *t, void (*fn)(void *arg, uint32_t pid, uint32_t tid), void *arg)
+void process_table_each_thread(struct process_table *t, void (*fn)(void *arg, uint32_t pid, uint32_t tid), void *arg)
 {
 	for (size_t i = 0; i < BUCKETS; i++)
 		for (const struct task *p = t->buckets[i]; p; p = p->next) {
 			if (p->pid && !p->exited && !p->leader_gone)
 				fn(arg, p->pid, p->pid);
 			for (size_t k = 0; p->threads && k < THREAD_BUCKETS; k++)
-				for (const struct thread *th = p->threads[k]; th; th = th->next)
+				for (const struct thread_state *th = p->threads[k]; th; th = th->next)
 					fn(arg, p->pid, th->tid);
 		}
 }
@@ -425,16 +425,16 @@ static void save_task(const struct task *p, struct spaces_saved *known, struct j
 	journal_number(j, p->exited);
 	journal_number(j, (uint64_t)p->sampled | (uint64_t)p->leader_gone << 1);
 	journal_number(j, jit_serial(p->jit));
-	space_save(p->space, known, j);
+	address_space_save(p->space, known, j);
 	journal_number(j, p->n_threads);
 	for (size_t i = 0; p->threads && i < THREAD_BUCKETS; i++)
-		for (const struct thread *th = p->threads[i]; th; th = th->next) {
+		for (const struct thread_state *th = p->threads[i]; th; th = th->next) {
 			journal_number(j, th->tid);
 			journal_text(j, th->name);
 		}
 }
 
-void tasks_save(const struct tasks *t, struct journal *j)
+void process_table_save(const struct process_table *t, struct journal *j)
 {
 	struct spaces_saved known = {0};
 	journal_number(j, t->swept);
@@ -452,18 +452,19 @@ static void restore_threads(struct task *p, struct saved *s)
 	s->bad |= n > THREADS_MAX;
 	for (size_t i = 0; i < n && !s->bad; i++) {
 		uint32_t tid = (uint32_t)saved_below(s, 1ull << 32);
-		const char *name = saved_text(s, sizeof(((struct thread *)0)->name) - 1);
+		const char *name = saved_text(s, sizeof(((struct thread_state *)0)->name) - 1);
 		if (!s->bad)
 			thread_set(p, tid, name);
 	}
 }
 
-static int restore_task(struct tasks *t, struct saved *s, struct spaces_restored *known, tasks_find_fn *find, void *arg)
+static int restore_task(
+	struct process_table *t, struct saved *s, struct spaces_restored *known, process_table_find_fn *find, void *arg)
 {
-	struct space *space;
+	struct address_space *space;
 	uint32_t pid = (uint32_t)saved_below(s, 1ull << 32);
 	struct task **at = slot(t, pid), *p;
-	if (s->bad || *at || t->count > TASKS_MAX) /* and one that those share for whom there was no room */
+	if (s->bad || *at || t->count > PROCESS_TABLE_MAX) /* and one that those share for whom there was no room */
 		return -EBADMSG;
 	if (!(p = add(t, pid, at)))
 		return -ENOMEM;
@@ -474,16 +475,16 @@ static int restore_task(struct tasks *t, struct saved *s, struct spaces_restored
 	p->sampled = flags & 1;
 	p->leader_gone = flags >> 1;
 	p->jit = jit_ref(find(arg, saved_number(s)));
-	int r = space_restore(t->files, known, s, &space);
+	int r = address_space_restore(t->files, known, s, &space);
 	if (r < 0)
 		return r;
-	space_free(p->space);
+	address_space_free(p->space);
 	p->space = space;
 	restore_threads(p, s);
 	return s->bad ? -EBADMSG : 0;
 }
 
-int tasks_restore(struct tasks *t, struct saved *s, tasks_find_fn *find, void *arg)
+int process_table_restore(struct process_table *t, struct saved *s, process_table_find_fn *find, void *arg)
 {
 	struct spaces_restored known = {0};
 	int r = 0;

@@ -16,8 +16,8 @@
 #define ANSWER_ENOUGH (1u << 20)
 #define SHOWN_MAX 160 /* bytes of what a server says */
 
-struct transfer {
-	struct transfer *next;
+struct http_client {
+	struct http_client *next;
 	CURL *easy;
 	struct curl_slist *headers;
 	void *of;
@@ -27,10 +27,10 @@ struct transfer {
 };
 
 struct transfers {
-	const struct endpoint *endpoint;
+	const struct push_endpoint *endpoint;
 	void *library;
 	CURLM *multi;
-	struct transfer *first;
+	struct http_client *first;
 	/* typeof() of what curl.h checks the types of by macros */
 	CURLcode (*global_init)(long flags);
 	CURL *(*easy_init)(void);
@@ -88,7 +88,7 @@ static int load(struct transfers *t, struct err *e)
 	return t->library ? 0 : err_say(e, -ENOENT, "libcurl is not there: install the package libcurl4 (libcurl)");
 }
 
-int transfers_open(const struct endpoint *p, struct transfers **ret, struct err *e)
+int transfers_open(const struct push_endpoint *p, struct transfers **ret, struct err *e)
 {
 	struct transfers *t = calloc(1, sizeof(*t));
 	if (!t)
@@ -110,7 +110,7 @@ int transfers_open(const struct endpoint *p, struct transfers **ret, struct err 
 /* More than is kept is read and let go, so that the connection is good for the next one; but not without an end. */
 static size_t on_answer(char *data, size_t size, size_t n, void *arg)
 {
-	struct transfer *one = arg;
+	struct http_client *one = arg;
 	const size_t room = ANSWER_MAX - one->len, take = n < room ? n : room;
 	memcpy(one->answer + one->len, data, take);
 	one->len += take;
@@ -118,7 +118,7 @@ static size_t on_answer(char *data, size_t size, size_t n, void *arg)
 	return one->all > ANSWER_ENOUGH ? 0 : size * n;
 }
 
-static int add_header(struct transfers *t, struct transfer *one, const char *name, const char *value)
+static int add_header(struct transfers *t, struct http_client *one, const char *name, const char *value)
 {
 	char line[sizeof(t->endpoint->token) + 64];
 	if (!value)
@@ -132,9 +132,9 @@ static int add_header(struct transfers *t, struct transfer *one, const char *nam
 }
 
 /* Without "Expect: 100-continue" a body does not wait a second for who does not know that. */
-static int add_headers(struct transfers *t, struct transfer *one, const struct push_request *r)
+static int add_headers(struct transfers *t, struct http_client *one, const struct push_request *r)
 {
-	const struct endpoint *p = t->endpoint;
+	const struct push_endpoint *p = t->endpoint;
 	int ok = add_header(t, one, "Content-Type", r->content_type);
 	if (ok == 0)
 		ok = add_header(t, one, "Content-Encoding", r->content_encoding);
@@ -153,7 +153,7 @@ static int add_headers(struct transfers *t, struct transfer *one, const struct p
 
 static void set_identity(struct transfers *t, CURL *easy)
 {
-	const struct endpoint *p = t->endpoint;
+	const struct push_endpoint *p = t->endpoint;
 	if (p->user[0]) {
 		t->setopt(easy, CURLOPT_HTTPAUTH, CURLAUTH_BASIC);
 		t->setopt(easy, CURLOPT_USERNAME, p->user);
@@ -168,7 +168,7 @@ static void set_identity(struct transfers *t, CURL *easy)
 }
 
 /* An option that this library does not know is one that it does not need, but for those that hold it back. */
-static int set_up(struct transfers *t, struct transfer *one, const struct push_request *r)
+static int set_up(struct transfers *t, struct http_client *one, const struct push_request *r)
 {
 	char url[4096];
 	CURL *easy = one->easy;
@@ -180,10 +180,10 @@ static int set_up(struct transfers *t, struct transfer *one, const struct push_r
 		return -EINVAL;
 	t->setopt(easy, CURLOPT_PROXY, t->endpoint->proxy); /* "": not what an environment has */
 	t->setopt(easy, CURLOPT_NOSIGNAL, 1L);
-	t->setopt(easy, CURLOPT_CONNECTTIMEOUT, (long)TRANSFER_CONNECT_S);
-	t->setopt(easy, CURLOPT_TIMEOUT, (long)(TRANSFER_S + r->len / TRANSFER_SLOWEST));
+	t->setopt(easy, CURLOPT_CONNECTTIMEOUT, (long)HTTP_CLIENT_CONNECT_S);
+	t->setopt(easy, CURLOPT_TIMEOUT, (long)(HTTP_CLIENT_S + r->len / HTTP_CLIENT_SLOWEST));
 	t->setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-	t->setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)TRANSFER_S);
+	t->setopt(easy, CURLOPT_LOW_SPEED_TIME, (long)HTTP_CLIENT_S);
 	t->setopt(easy, CURLOPT_USERAGENT, "pillion/" VERSION);
 	t->setopt(easy, CURLOPT_WRITEFUNCTION, on_answer);
 	t->setopt(easy, CURLOPT_WRITEDATA, one);
@@ -197,7 +197,7 @@ static int set_up(struct transfers *t, struct transfer *one, const struct push_r
 	return 0;
 }
 
-static void let_go(struct transfers *t, struct transfer *one)
+static void let_go(struct transfers *t, struct http_client *one)
 {
 	for (struct curl_slist *h = one->headers; h; h = h->next)
 		explicit_bzero(h->data, strlen(h->data));
@@ -209,7 +209,7 @@ static void let_go(struct transfers *t, struct transfer *one)
 
 int transfers_start(struct transfers *t, const struct push_request *r, void *of)
 {
-	struct transfer *one = calloc(1, sizeof(*one));
+	struct http_client *one = calloc(1, sizeof(*one));
 	if (!one)
 		return -ENOMEM;
 	one->of = of;
@@ -243,7 +243,7 @@ int transfers_wait(struct transfers *t, int timeout_ms)
 struct transfers *transfers_close(struct transfers *t)
 {
 	while (t && t->first) {
-		struct transfer *one = t->first;
+		struct http_client *one = t->first;
 		t->first = one->next;
 		t->multi_remove(t->multi, one->easy);
 		let_go(t, one);
@@ -256,21 +256,21 @@ struct transfers *transfers_close(struct transfers *t)
 
 /* --- an answer -------------------------------------------------------------------------------------------- */
 
-static enum transfer_outcome outcome_of(unsigned status)
+static enum http_client_outcome outcome_of(unsigned status)
 {
 	static const unsigned later[] = {401, 402, 403, 404, 405, 407, 408, 409, 410, 415, 421, 425, 426, 429, 499};
 	if (status >= 200 && status < 300)
-		return TRANSFER_DONE;
+		return HTTP_CLIENT_DONE;
 	if (status == 413)
-		return TRANSFER_TOO_LARGE;
+		return HTTP_CLIENT_TOO_LARGE;
 	for (size_t i = 0; i < LENGTH(later); i++)
 		if (status == later[i])
-			return TRANSFER_LATER;
-	return status >= 400 && status < 500 ? TRANSFER_REFUSED : TRANSFER_LATER;
+			return HTTP_CLIENT_LATER;
+	return status >= 400 && status < 500 ? HTTP_CLIENT_REFUSED : HTTP_CLIENT_LATER;
 }
 
 /* One line of what the server says, for a person. */
-static const char *said(struct transfer *one, char buf[SHOWN_MAX + 8])
+static const char *said(struct http_client *one, char buf[SHOWN_MAX + 8])
 {
 	size_t n = 0;
 	one->answer[one->len] = 0;
@@ -282,7 +282,7 @@ static const char *said(struct transfer *one, char buf[SHOWN_MAX + 8])
 	while (n && buf[n - 1] == ' ')
 		n--;
 	buf[n] = 0;
-	text_clean(buf);
+	utf8_clean(buf);
 	return buf;
 }
 
@@ -304,14 +304,14 @@ static const char *meaning(unsigned status)
 	return "";
 }
 
-static void explain_status(struct transfers *t, struct transfer *one, struct transfer_result *ret)
+static void explain_status(struct transfers *t, struct http_client *one, struct http_response *ret)
 {
 	char text[SHOWN_MAX + 8], *to = NULL;
 	const char *words = said(one, text);
 	if (ret->status >= 300 && ret->status < 400) {
 		t->getinfo(one->easy, CURLINFO_REDIRECT_URL, &to);
 		snprintf(text, sizeof(text), "%.*s", SHOWN_MAX, to ? to : "elsewhere");
-		text_clean(text);
+		utf8_clean(text);
 		err_say(&ret->why, -EIO, "it answers %u and sends us to %s: give that as the url", ret->status, text);
 		return;
 	}
@@ -320,7 +320,7 @@ static void explain_status(struct transfers *t, struct transfer *one, struct tra
 }
 
 /* ExportProfilesServiceResponse { partial_success = 1 { rejected_profiles = 1, error_message = 2 } } */
-static void read_otlp(struct transfer *one, struct transfer_result *ret)
+static void read_otlp(struct http_client *one, struct http_response *ret)
 {
 	struct pb m = pb_of(one->answer, one->len), inner;
 	struct pb_field f, in;
@@ -337,22 +337,22 @@ static void read_otlp(struct transfer *one, struct transfer_result *ret)
 	}
 }
 
-static void read_answer(struct transfers *t, struct transfer *one, CURLcode code, struct transfer_result *ret)
+static void read_answer(struct transfers *t, struct http_client *one, CURLcode code, struct http_response *ret)
 {
 	long status = 0;
 	curl_off_t later = 0;
-	*ret = (struct transfer_result){.outcome = TRANSFER_LATER};
+	*ret = (struct http_response){.outcome = HTTP_CLIENT_LATER};
 	if (code && !(code == CURLE_WRITE_ERROR && one->all > ANSWER_ENOUGH)) {
 		err_say(&ret->why, -EIO, "%s", one->error[0] ? one->error : t->strerror(code));
-		text_clean(ret->why.text);
+		utf8_clean(ret->why.text);
 		return;
 	}
 	t->getinfo(one->easy, CURLINFO_RESPONSE_CODE, &status);
 	t->getinfo(one->easy, CURLINFO_RETRY_AFTER, &later);
 	ret->status = (unsigned)status;
 	ret->outcome = outcome_of(ret->status);
-	ret->later_s = later < 0 ? 0 : later > TRANSFER_LATER_MAX_S ? TRANSFER_LATER_MAX_S : (uint32_t)later;
-	if (ret->outcome != TRANSFER_DONE)
+	ret->later_s = later < 0 ? 0 : later > HTTP_CLIENT_LATER_MAX_S ? HTTP_CLIENT_LATER_MAX_S : (uint32_t)later;
+	if (ret->outcome != HTTP_CLIENT_DONE)
 		explain_status(t, one, ret);
 	else if (t->endpoint->form == PUSH_OTLP)
 		read_otlp(one, ret);
@@ -366,9 +366,9 @@ static void unquote(char *text)
 			*text = '\'';
 }
 
-static void take_out(struct transfers *t, struct transfer *one)
+static void take_out(struct transfers *t, struct http_client *one)
 {
-	for (struct transfer **at = &t->first; *at; at = &(*at)->next)
+	for (struct http_client **at = &t->first; *at; at = &(*at)->next)
 		if (*at == one) {
 			*at = one->next;
 			break;
@@ -376,11 +376,11 @@ static void take_out(struct transfers *t, struct transfer *one)
 	t->multi_remove(t->multi, one->easy);
 }
 
-bool transfers_next(struct transfers *t, void **ret_of, struct transfer_result *ret)
+bool transfers_next(struct transfers *t, void **ret_of, struct http_response *ret)
 {
 	int left;
 	for (CURLMsg *m; (m = t->multi_info(t->multi, &left));) {
-		struct transfer *one = NULL;
+		struct http_client *one = NULL;
 		const CURLcode code = m->data.result;
 		if (m->msg != CURLMSG_DONE)
 			continue;

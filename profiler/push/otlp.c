@@ -39,35 +39,35 @@ enum { STACK_LOCATIONS = 1 };
 enum table { MAPPINGS = 1, LOCATIONS, FUNCTIONS, LINKS, STRINGS, ATTRIBUTES, STACKS, TABLES }; /* of the dictionary */
 
 struct making {
-	struct pushjob *j;
+	struct encoder *j;
 	const struct profile *p; /* the piece */
 	const struct profile_info *info;
-	struct wire tables[TABLES];		   /* entries, each with its key */
-	struct intern strings, attributes, stacks; /* number = place in its table */
-	size_t repeated, repeated_most;		   /* bytes of stacks that several samples of a Profile have */
-	struct wire entry, inner, list;		   /* for one of each at a time */
-	struct wire resource, profiles[PROFILE_TYPES_MAX];
+	struct protobuf_writer tables[TABLES];		 /* entries, each with its key */
+	struct string_table strings, attributes, stacks; /* number = place in its table */
+	size_t repeated, repeated_most;			 /* bytes of stacks that several samples of a Profile have */
+	struct protobuf_writer entry, inner, list;	 /* for one of each at a time */
+	struct protobuf_writer resource, profiles[PROFILE_TYPES_MAX];
 	bool no_memory;
 	const struct profile_label *labels; /* the set that `of_set` is of */
 	size_t n_labels;
 	bool has_set;
-	struct wire of_set;	  /* attributes, packed */
-	const int64_t *timestamp; /* of the set, NULL: none */
+	struct protobuf_writer of_set; /* attributes, packed */
+	const int64_t *timestamp;      /* of the set, NULL: none */
 };
 
 /* --- the dictionary */
 
 /* The place of an entry: what a table says of it is its own bytes. */
-static uint32_t place(struct making *m, struct intern *known, enum table t, const void *bytes, size_t len)
+static uint32_t place(struct making *m, struct string_table *known, enum table t, const void *bytes, size_t len)
 {
 	const size_t before = known->count;
-	const int64_t at = intern_add(known, len ? bytes : "", len);
+	const int64_t at = string_table_add(known, len ? bytes : "", len);
 	if (at < 0) {
 		m->no_memory = true;
 		return 0;
 	}
 	if (known->count > before)
-		wire_bytes(&m->tables[t], t, bytes, len);
+		protobuf_writer_bytes(&m->tables[t], t, bytes, len);
 	return (uint32_t)at;
 }
 
@@ -76,18 +76,18 @@ static uint32_t string(struct making *m, const char *text)
 	return place(m, &m->strings, STRINGS, text, strlen(text));
 }
 
-static void put_any_text(struct wire *to, const char *text)
+static void put_any_text(struct protobuf_writer *to, const char *text)
 {
-	wire_bytes(to, ANY_STRING, text, strlen(text)); /* one of several: said also when it is "" */
+	protobuf_writer_bytes(to, ANY_STRING, text, strlen(text)); /* one of several: said also when it is "" */
 }
 
-static void put_any_number(struct wire *to, int64_t value)
+static void put_any_number(struct protobuf_writer *to, int64_t value)
 {
-	wire_varint(to, ANY_INT << 3);
-	wire_varint(to, (uint64_t)value);
+	protobuf_writer_varint(to, ANY_INT << 3);
+	protobuf_writer_varint(to, (uint64_t)value);
 }
 
-static void put_any(struct wire *to, const struct profile_label *l)
+static void put_any(struct protobuf_writer *to, const struct profile_label *l)
 {
 	if (l->str)
 		put_any_text(to, l->str);
@@ -98,29 +98,29 @@ static void put_any(struct wire *to, const struct profile_label *l)
 /* The value is in m->inner. */
 static uint32_t attribute(struct making *m, const char *key, const char *unit)
 {
-	wire_clear(&m->entry);
-	wire_number(&m->entry, ATTRIBUTE_KEY, string(m, key));
-	wire_message(&m->entry, ATTRIBUTE_VALUE, &m->inner);
-	wire_number(&m->entry, ATTRIBUTE_UNIT, string(m, unit));
+	protobuf_writer_clear(&m->entry);
+	protobuf_writer_number(&m->entry, ATTRIBUTE_KEY, string(m, key));
+	protobuf_writer_message(&m->entry, ATTRIBUTE_VALUE, &m->inner);
+	protobuf_writer_number(&m->entry, ATTRIBUTE_UNIT, string(m, unit));
 	m->no_memory |= m->entry.failed;
 	return place(m, &m->attributes, ATTRIBUTES, m->entry.bytes, m->entry.len);
 }
 
 static uint32_t text_attribute(struct making *m, const char *key, const char *text)
 {
-	wire_clear(&m->inner);
+	protobuf_writer_clear(&m->inner);
 	put_any_text(&m->inner, text);
 	return attribute(m, key, "");
 }
 
 /* One attribute, where there is one. */
-static void put_attribute(struct making *m, struct wire *to, unsigned field, uint32_t at)
+static void put_attribute(struct making *m, struct protobuf_writer *to, unsigned field, uint32_t at)
 {
 	if (!at)
 		return;
-	wire_clear(&m->list);
-	wire_varint(&m->list, at);
-	wire_message(to, field, &m->list);
+	protobuf_writer_clear(&m->list);
+	protobuf_writer_varint(&m->list, at);
+	protobuf_writer_message(to, field, &m->list);
 }
 
 /* What every table begins with, so that 0 can stand for none. */
@@ -128,7 +128,7 @@ static void put_zeros(struct making *m)
 {
 	static const enum table plain[] = {MAPPINGS, LOCATIONS, FUNCTIONS, LINKS};
 	for (size_t i = 0; i < N(plain); i++)
-		wire_bytes(&m->tables[plain[i]], plain[i], NULL, 0);
+		protobuf_writer_bytes(&m->tables[plain[i]], plain[i], NULL, 0);
 	place(m, &m->strings, STRINGS, NULL, 0);
 	place(m, &m->attributes, ATTRIBUTES, NULL, 0);
 	place(m, &m->stacks, STACKS, NULL, 0);
@@ -142,37 +142,38 @@ static const char *build_id_key(const char *id)
 
 static void put_mappings(struct making *m)
 {
-	struct wire out = {0};
+	struct protobuf_writer out = {0};
 	for (uint32_t i = 0; i < profile_mappings(m->p); i++) {
 		struct profile_mapping in;
 		profile_mapping_get(m->p, i, &in);
-		wire_clear(&out);
-		wire_number(&out, MAPPING_START, in.start);
-		wire_number(&out, MAPPING_LIMIT, in.limit);
-		wire_number(&out, MAPPING_OFFSET, in.offset);
-		wire_number(&out, MAPPING_FILE, string(m, in.file));
+		protobuf_writer_clear(&out);
+		protobuf_writer_number(&out, MAPPING_START, in.start);
+		protobuf_writer_number(&out, MAPPING_LIMIT, in.limit);
+		protobuf_writer_number(&out, MAPPING_OFFSET, in.offset);
+		protobuf_writer_number(&out, MAPPING_FILE, string(m, in.file));
 		if (in.build_id[0])
 			put_attribute(
 				m, &out, MAPPING_ATTRIBUTES, text_attribute(m, build_id_key(in.build_id), in.build_id));
-		wire_message(&m->tables[MAPPINGS], MAPPINGS, &out);
+		protobuf_writer_message(&m->tables[MAPPINGS], MAPPINGS, &out);
 	}
-	wire_done(&out);
+	protobuf_writer_done(&out);
 }
 
 static void put_functions(struct making *m)
 {
-	struct wire out = {0};
+	struct protobuf_writer out = {0};
 	for (uint32_t i = 0; i < profile_functions(m->p); i++) {
 		struct profile_function in;
 		profile_function_get(m->p, i, &in);
-		wire_clear(&out);
-		wire_number(&out, FUNCTION_NAME, string(m, in.name));
-		wire_number(&out, FUNCTION_SYSTEM_NAME, string(m, in.system_name[0] ? in.system_name : in.name));
-		wire_number(&out, FUNCTION_FILE, string(m, in.file));
-		wire_number(&out, FUNCTION_START_LINE, (uint64_t)in.start_line);
-		wire_message(&m->tables[FUNCTIONS], FUNCTIONS, &out);
+		protobuf_writer_clear(&out);
+		protobuf_writer_number(&out, FUNCTION_NAME, string(m, in.name));
+		protobuf_writer_number(
+			&out, FUNCTION_SYSTEM_NAME, string(m, in.system_name[0] ? in.system_name : in.name));
+		protobuf_writer_number(&out, FUNCTION_FILE, string(m, in.file));
+		protobuf_writer_number(&out, FUNCTION_START_LINE, (uint64_t)in.start_line);
+		protobuf_writer_message(&m->tables[FUNCTIONS], FUNCTIONS, &out);
 	}
-	wire_done(&out);
+	protobuf_writer_done(&out);
 }
 
 /* Code of a file is native; of no file: code that was made at run time, or no code (formats.md, "Frames in brackets").
@@ -188,35 +189,36 @@ static const char *frame_type(const struct making *m, const struct profile_locat
 
 static void put_locations(struct making *m)
 {
-	struct wire out = {0};
+	struct protobuf_writer out = {0};
 	for (uint32_t i = 0; i < profile_locations(m->p); i++) {
 		struct profile_location in;
 		profile_location_get(m->p, i, &in);
 		const char *type = frame_type(m, &in);
-		wire_clear(&out);
-		wire_number(&out, LOCATION_MAPPING, in.mapping == PROFILE_NONE ? 0 : (uint64_t)in.mapping + 1);
-		wire_number(&out, LOCATION_ADDRESS, in.address);
+		protobuf_writer_clear(&out);
+		protobuf_writer_number(
+			&out, LOCATION_MAPPING, in.mapping == PROFILE_NONE ? 0 : (uint64_t)in.mapping + 1);
+		protobuf_writer_number(&out, LOCATION_ADDRESS, in.address);
 		for (size_t k = 0; k < in.n; k++) {
-			wire_clear(&m->inner);
-			wire_number(&m->inner, LINE_FUNCTION, (uint64_t)in.lines[k].function + 1);
-			wire_number(&m->inner, LINE_LINE, in.lines[k].line);
-			wire_message(&out, LOCATION_LINES, &m->inner);
+			protobuf_writer_clear(&m->inner);
+			protobuf_writer_number(&m->inner, LINE_FUNCTION, (uint64_t)in.lines[k].function + 1);
+			protobuf_writer_number(&m->inner, LINE_LINE, in.lines[k].line);
+			protobuf_writer_message(&out, LOCATION_LINES, &m->inner);
 		}
 		if (type)
 			put_attribute(m, &out, LOCATION_ATTRIBUTES, text_attribute(m, "profile.frame.type", type));
-		wire_message(&m->tables[LOCATIONS], LOCATIONS, &out);
+		protobuf_writer_message(&m->tables[LOCATIONS], LOCATIONS, &out);
 	}
-	wire_done(&out);
+	protobuf_writer_done(&out);
 }
 
 static uint32_t stack(struct making *m, const struct profile_sample *s)
 {
-	wire_clear(&m->list);
+	protobuf_writer_clear(&m->list);
 	for (size_t i = 0; i < s->n; i++)
-		wire_varint(&m->list, (uint64_t)s->locations[i] + 1);
-	wire_clear(&m->entry);
+		protobuf_writer_varint(&m->list, (uint64_t)s->locations[i] + 1);
+	protobuf_writer_clear(&m->entry);
 	if (s->n)
-		wire_message(&m->entry, STACK_LOCATIONS, &m->list);
+		protobuf_writer_message(&m->entry, STACK_LOCATIONS, &m->list);
 	m->no_memory |= m->entry.failed;
 	const size_t before = m->stacks.count;
 	const uint32_t at = place(m, &m->stacks, STACKS, m->entry.bytes, m->entry.len);
@@ -271,25 +273,25 @@ static bool is_taken(const struct profile_label *labels, size_t n, size_t i)
 
 static void put_resource_attribute(struct making *m, const char *key, const struct profile_label *l)
 {
-	struct wire pair = {0};
-	wire_clear(&m->inner);
+	struct protobuf_writer pair = {0};
+	protobuf_writer_clear(&m->inner);
 	put_any(&m->inner, l);
-	wire_text(&pair, KEY_VALUE_KEY, key);
-	wire_message(&pair, KEY_VALUE_VALUE, &m->inner);
-	wire_message(&m->resource, RESOURCE_ATTRIBUTES, &pair);
-	wire_done(&pair);
+	protobuf_writer_text(&pair, KEY_VALUE_KEY, key);
+	protobuf_writer_message(&pair, KEY_VALUE_VALUE, &m->inner);
+	protobuf_writer_message(&m->resource, RESOURCE_ATTRIBUTES, &pair);
+	protobuf_writer_done(&pair);
 }
 
 static void put_resource(struct making *m)
 {
-	const struct pushlabels *l = &m->j->labels;
+	const struct push_labels *l = &m->j->labels;
 	for (size_t i = 0; i < l->n; i++) {
 		bool of_sample;
 		const char *key = convention(l->shared[i].key, &of_sample);
 		if (of_sample || !key[0] || is_taken(l->shared, l->n, i))
 			continue;
 		put_resource_attribute(m, key, &l->shared[i]);
-		if (!strcmp(key, "host.name") && pushlabels_get(l, "pod"))
+		if (!strcmp(key, "host.name") && push_labels_get(l, "pod"))
 			put_resource_attribute(m, "k8s.node.name", &l->shared[i]);
 	}
 }
@@ -305,7 +307,7 @@ static void find_set(struct making *m, const struct profile_sample *s)
 {
 	if (m->has_set && m->labels == s->labels && m->n_labels == s->n_labels)
 		return;
-	wire_clear(&m->of_set);
+	protobuf_writer_clear(&m->of_set);
 	m->timestamp = NULL;
 	for (size_t i = 0; i < s->n_labels; i++) {
 		bool of_sample;
@@ -315,11 +317,11 @@ static void find_set(struct making *m, const struct profile_sample *s)
 			m->timestamp = &l->num;
 			continue;
 		}
-		if (!key[0] || (!of_sample && pushlabels_has(&m->j->labels, l)) || is_taken(s->labels, s->n_labels, i))
+		if (!key[0] || (!of_sample && push_labels_has(&m->j->labels, l)) || is_taken(s->labels, s->n_labels, i))
 			continue;
-		wire_clear(&m->inner);
+		protobuf_writer_clear(&m->inner);
 		put_any(&m->inner, l);
-		wire_varint(&m->of_set, attribute(m, key, key == l->key ? l->unit : ""));
+		protobuf_writer_varint(&m->of_set, attribute(m, key, key == l->key ? l->unit : ""));
 	}
 	m->labels = s->labels;
 	m->n_labels = s->n_labels;
@@ -329,12 +331,13 @@ static void find_set(struct making *m, const struct profile_sample *s)
 /* --- profiles */
 
 /* As OpenTelemetry calls it. */
-static void put_value_type(struct making *m, struct wire *to, unsigned field, const char *type, const char *unit)
+static void put_value_type(
+	struct making *m, struct protobuf_writer *to, unsigned field, const char *type, const char *unit)
 {
-	wire_clear(&m->inner);
-	wire_number(&m->inner, VALUE_TYPE, string(m, type));
-	wire_number(&m->inner, VALUE_UNIT, string(m, unit));
-	wire_message(to, field, &m->inner);
+	protobuf_writer_clear(&m->inner);
+	protobuf_writer_number(&m->inner, VALUE_TYPE, string(m, type));
+	protobuf_writer_number(&m->inner, VALUE_UNIT, string(m, unit));
+	protobuf_writer_message(to, field, &m->inner);
 }
 
 static const char *type_name(const char *type)
@@ -343,7 +346,7 @@ static const char *type_name(const char *type)
 }
 
 /* False: its value is 0. */
-static bool put_sample(struct making *m, struct wire *to, size_t i, unsigned type)
+static bool put_sample(struct making *m, struct protobuf_writer *to, size_t i, unsigned type)
 {
 	struct profile_sample s;
 	profile_sample_get(m->p, i, &s);
@@ -351,57 +354,57 @@ static bool put_sample(struct making *m, struct wire *to, size_t i, unsigned typ
 		return false;
 	find_set(m, &s);
 	const uint32_t of_stack = stack(m, &s);
-	struct wire *out = &m->entry; /* the stack has been placed */
-	wire_clear(out);
-	wire_number(out, SAMPLE_STACK, of_stack);
+	struct protobuf_writer *out = &m->entry; /* the stack has been placed */
+	protobuf_writer_clear(out);
+	protobuf_writer_number(out, SAMPLE_STACK, of_stack);
 	if (m->of_set.len)
-		wire_message(out, SAMPLE_ATTRIBUTES, &m->of_set);
-	wire_clear(&m->list);
-	wire_varint(&m->list, (uint64_t)s.values[type]);
-	wire_message(out, SAMPLE_VALUES, &m->list);
+		protobuf_writer_message(out, SAMPLE_ATTRIBUTES, &m->of_set);
+	protobuf_writer_clear(&m->list);
+	protobuf_writer_varint(&m->list, (uint64_t)s.values[type]);
+	protobuf_writer_message(out, SAMPLE_VALUES, &m->list);
 	if (m->timestamp) {
 		uint8_t bytes[8];
 		for (unsigned k = 0; k < sizeof(bytes); k++)
 			bytes[k] = (uint8_t)((uint64_t)*m->timestamp >> 8 * k);
-		wire_bytes(out, SAMPLE_TIMESTAMPS, bytes, sizeof(bytes));
+		protobuf_writer_bytes(out, SAMPLE_TIMESTAMPS, bytes, sizeof(bytes));
 	}
-	wire_message(to, PROFILE_SAMPLES, out);
+	protobuf_writer_message(to, PROFILE_SAMPLES, out);
 	return true;
 }
 
-static void put_comments(struct making *m, struct wire *to)
+static void put_comments(struct making *m, struct protobuf_writer *to)
 {
-	struct wire all = {0}, one = {0};
+	struct protobuf_writer all = {0}, one = {0};
 	for (size_t i = 0; i < profile_comments(m->p); i++) {
-		wire_clear(&one);
+		protobuf_writer_clear(&one);
 		put_any_text(&one, profile_comment_get(m->p, i));
-		wire_message(&all, ARRAY_VALUES, &one);
+		protobuf_writer_message(&all, ARRAY_VALUES, &one);
 	}
 	if (all.len) {
-		wire_clear(&m->inner);
-		wire_message(&m->inner, ANY_ARRAY, &all);
+		protobuf_writer_clear(&m->inner);
+		protobuf_writer_message(&m->inner, ANY_ARRAY, &all);
 		put_attribute(m, to, PROFILE_ATTRIBUTES, attribute(m, "pprof.profile.comment", ""));
 	}
-	wire_done(&all);
-	wire_done(&one);
+	protobuf_writer_done(&all);
+	protobuf_writer_done(&one);
 }
 
-static void put_info(struct making *m, struct wire *to, unsigned type)
+static void put_info(struct making *m, struct protobuf_writer *to, unsigned type)
 {
 	const struct profile_info *info = m->info;
 	const char *name = type_name(info->types[type].type), *of = type_name(info->period_type.type);
 	const bool by_no_period = !strcmp(name, "off_cpu") && !strcmp(info->types[type].unit, "nanoseconds");
 	put_value_type(m, to, PROFILE_SAMPLE_TYPE, name, info->types[type].unit);
 	put_value_type(m, to, PROFILE_PERIOD_TYPE, !strcmp(of, "space") ? "memory" : of, info->period_type.unit);
-	wire_fixed64(to, PROFILE_TIME, info->time_ns > 0 ? (uint64_t)info->time_ns : 0);
-	wire_number(to, PROFILE_DURATION, info->duration_ns > 0 ? (uint64_t)info->duration_ns : 0);
-	wire_number(to, PROFILE_PERIOD, by_no_period ? 0 : info->period > 0 ? (uint64_t)info->period : 1);
+	protobuf_writer_fixed64(to, PROFILE_TIME, info->time_ns > 0 ? (uint64_t)info->time_ns : 0);
+	protobuf_writer_number(to, PROFILE_DURATION, info->duration_ns > 0 ? (uint64_t)info->duration_ns : 0);
+	protobuf_writer_number(to, PROFILE_PERIOD, by_no_period ? 0 : info->period > 0 ? (uint64_t)info->period : 1);
 	put_comments(m, to);
 }
 
 static void put_profile(struct making *m, unsigned type)
 {
-	struct wire *out = &m->profiles[type];
+	struct protobuf_writer *out = &m->profiles[type];
 	bool any = false;
 	m->repeated = 0;
 	for (size_t i = 0; i < profile_samples(m->p); i++)
@@ -414,44 +417,44 @@ static void put_profile(struct making *m, unsigned type)
 /* --- the request */
 
 /* An id is of the whole request: what a Profile refers to is elsewhere in it. */
-static void put_ids(struct making *m, const struct wire *dictionary)
+static void put_ids(struct making *m, const struct protobuf_writer *dictionary)
 {
-	struct wire all = {0};
+	struct protobuf_writer all = {0};
 	uint8_t id[16];
 	pushjob_id(dictionary->bytes, dictionary->len, id);
-	wire_put(&all, id, sizeof(id));
-	wire_put(&all, m->resource.bytes, m->resource.len);
+	protobuf_writer_put(&all, id, sizeof(id));
+	protobuf_writer_put(&all, m->resource.bytes, m->resource.len);
 	const size_t common = all.len;
 	for (unsigned i = 0; i < m->info->n_types; i++)
 		if (m->profiles[i].len) {
 			all.len = common;
-			wire_put(&all, m->profiles[i].bytes, m->profiles[i].len);
+			protobuf_writer_put(&all, m->profiles[i].bytes, m->profiles[i].len);
 			pushjob_id(all.bytes, all.len, id);
-			wire_bytes(&m->profiles[i], PROFILE_ID, id, sizeof(id));
+			protobuf_writer_bytes(&m->profiles[i], PROFILE_ID, id, sizeof(id));
 		}
 	m->no_memory |= all.failed;
-	wire_done(&all);
+	protobuf_writer_done(&all);
 }
 
-static void put_scope(struct making *m, struct wire *to)
+static void put_scope(struct making *m, struct protobuf_writer *to)
 {
-	struct wire scope = {0};
-	wire_text(&scope, SCOPE_NAME, "pillion");
-	wire_text(&scope, SCOPE_VERSION, VERSION);
-	wire_message(to, SCOPE_PROFILES_SCOPE, &scope);
-	wire_done(&scope);
+	struct protobuf_writer scope = {0};
+	protobuf_writer_text(&scope, SCOPE_NAME, "pillion");
+	protobuf_writer_text(&scope, SCOPE_VERSION, VERSION);
+	protobuf_writer_message(to, SCOPE_PROFILES_SCOPE, &scope);
+	protobuf_writer_done(&scope);
 	const unsigned last = m->info->n_types - 1;
 	for (unsigned i = 0; i <= last; i++) { /* the default one is the last */
-		const struct wire *profile = &m->profiles[(last + i) % (last + 1)];
+		const struct protobuf_writer *profile = &m->profiles[(last + i) % (last + 1)];
 		if (profile->len)
-			wire_message(to, SCOPE_PROFILES_PROFILES, profile);
+			protobuf_writer_message(to, SCOPE_PROFILES_PROFILES, profile);
 	}
 }
 
 /* False: no sample has a value. */
-static bool put_request(struct making *m, struct wire *to)
+static bool put_request(struct making *m, struct protobuf_writer *to)
 {
-	struct wire dictionary = {0}, scope = {0}, of_resource = {0};
+	struct protobuf_writer dictionary = {0}, scope = {0}, of_resource = {0};
 	bool any = false;
 	put_zeros(m);
 	put_mappings(m);
@@ -463,36 +466,36 @@ static bool put_request(struct making *m, struct wire *to)
 		any |= m->profiles[i].len > 0;
 	}
 	for (enum table t = MAPPINGS; t < TABLES; t++) {
-		wire_put(&dictionary, m->tables[t].bytes, m->tables[t].len);
+		protobuf_writer_put(&dictionary, m->tables[t].bytes, m->tables[t].len);
 		m->no_memory |= m->tables[t].failed;
 	}
 	put_ids(m, &dictionary);
 	put_scope(m, &scope);
-	wire_message(&of_resource, RESOURCE_PROFILES_RESOURCE, &m->resource);
-	wire_message(&of_resource, RESOURCE_PROFILES_SCOPE_PROFILES, &scope);
-	wire_message(to, REQUEST_RESOURCE_PROFILES, &of_resource);
-	wire_message(to, REQUEST_DICTIONARY, &dictionary);
-	wire_done(&dictionary);
-	wire_done(&scope);
-	wire_done(&of_resource);
+	protobuf_writer_message(&of_resource, RESOURCE_PROFILES_RESOURCE, &m->resource);
+	protobuf_writer_message(&of_resource, RESOURCE_PROFILES_SCOPE_PROFILES, &scope);
+	protobuf_writer_message(to, REQUEST_RESOURCE_PROFILES, &of_resource);
+	protobuf_writer_message(to, REQUEST_DICTIONARY, &dictionary);
+	protobuf_writer_done(&dictionary);
+	protobuf_writer_done(&scope);
+	protobuf_writer_done(&of_resource);
 	return any;
 }
 
 static void done(struct making *m)
 {
-	struct wire *const all[] = {&m->entry, &m->inner, &m->list, &m->resource, &m->of_set};
+	struct protobuf_writer *const all[] = {&m->entry, &m->inner, &m->list, &m->resource, &m->of_set};
 	for (size_t i = 0; i < N(all); i++)
-		wire_done(all[i]);
+		protobuf_writer_done(all[i]);
 	for (size_t i = 0; i < TABLES; i++)
-		wire_done(&m->tables[i]);
+		protobuf_writer_done(&m->tables[i]);
 	for (size_t i = 0; i < PROFILE_TYPES_MAX; i++)
-		wire_done(&m->profiles[i]);
-	intern_done(&m->strings);
-	intern_done(&m->attributes);
-	intern_done(&m->stacks);
+		protobuf_writer_done(&m->profiles[i]);
+	string_table_done(&m->strings);
+	string_table_done(&m->attributes);
+	string_table_done(&m->stacks);
 }
 
-static int compress_to(const struct wire *plain, uint8_t **ret, size_t *ret_len)
+static int compress_to(const struct protobuf_writer *plain, uint8_t **ret, size_t *ret_len)
 {
 	z_stream z = {0};
 	if (deflateInit2(&z, LEVEL, Z_DEFLATED, GZIP, 8, Z_DEFAULT_STRATEGY) != Z_OK)
@@ -514,10 +517,10 @@ static int compress_to(const struct wire *plain, uint8_t **ret, size_t *ret_len)
 	return 0;
 }
 
-int otlp_body(struct pushjob *j, const struct pushpiece *w, struct push_request *ret, size_t *ret_bytes, struct err *e)
+int otlp_body(struct encoder *j, const struct pushpiece *w, struct push_request *ret, size_t *ret_bytes, struct err *e)
 {
 	struct profile *part;
-	struct wire plain = {0};
+	struct protobuf_writer plain = {0};
 	int r = pushjob_part(j, w, NULL, NULL, &part);
 	if (r < 0)
 		return err_set(e, r, "cannot make a request");
@@ -529,7 +532,7 @@ int otlp_body(struct pushjob *j, const struct pushpiece *w, struct push_request 
 	else if (any && plain.len <= UINT32_MAX / 2)
 		r = compress_to(&plain, &ret->body, &ret->len);
 	done(&m);
-	wire_done(&plain);
+	protobuf_writer_done(&plain);
 	profile_free(part);
 	ret->method = "POST";
 	ret->path = strdup("/" OTLP_VERSION "/profiles");

@@ -9,7 +9,7 @@
 #define TRUNCATED "[truncated: depth]" /* as the unwinder calls it */
 
 struct making {
-	const struct pushpart *of;
+	const struct profile_split *of;
 	struct profile *to;
 	uint32_t *mappings, *functions, *locations; /* number in `from` -> number in `to`, or PROFILE_NONE */
 	char *copies[2 * PROFILE_LABELS_MAX];	    /* of texts that are cut, for now */
@@ -23,7 +23,7 @@ struct making {
 	uint32_t set;
 };
 
-size_t pushpart_cut(const char *text, size_t max)
+size_t profile_split_cut(const char *text, size_t max)
 {
 	size_t len = strnlen(text, max + 1);
 	if (len <= max)
@@ -36,7 +36,7 @@ size_t pushpart_cut(const char *text, size_t max)
 /* Valid until drop(). */
 static const char *cut(struct making *m, const char *text)
 {
-	const size_t n = pushpart_cut(text, m->of->text_max);
+	const size_t n = profile_split_cut(text, m->of->text_max);
 	if (!text[n])
 		return text;
 	char *copy = strndup(text, n);
@@ -174,7 +174,7 @@ static int add_sample(struct making *m, size_t i)
 
 static int add_comments(struct making *m)
 {
-	const struct pushpart *of = m->of;
+	const struct profile_split *of = m->of;
 	char text[128];
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < profile_comments(of->from); i++)
@@ -194,7 +194,7 @@ static uint32_t *nothing_yet(size_t n)
 	return numbers;
 }
 
-int pushpart_make(const struct pushpart *of, struct profile **ret)
+int profile_split_make(const struct profile_split *of, struct profile **ret)
 {
 	struct making m = {.of = of, .truncated = PROFILE_NONE, .set = PROFILE_NONE};
 	int r = profile_new(&of->info, &m.to);

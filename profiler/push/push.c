@@ -42,7 +42,7 @@ struct status {
 };
 
 struct push {
-	const struct endpoint *endpoint;
+	const struct push_endpoint *endpoint;
 	const struct maker *maker;
 	const volatile int *stop;
 	struct transfers *transfers; /* NULL: it is a directory */
@@ -75,7 +75,7 @@ struct flight {			 /* a file that is under way */
 
 /* --- life ------------------------------------------------------------------------------------------------- */
 
-int push_open(const struct endpoint *p, const struct maker *m, const char *node, const volatile int *stop,
+int push_open(const struct push_endpoint *p, const struct maker *m, const char *node, const volatile int *stop,
 	struct push **ret, struct err *e)
 {
 	struct push *h = calloc(1, sizeof(*h));
@@ -134,8 +134,8 @@ int push_confine(const struct push *h, struct err *e)
 static int write_status(const struct push *h, FILE *out)
 {
 	const struct status *s = &h->status;
-	struct jsonout *doc = jsonout_object();
-	int r = jsonout_add(doc, "to", jsonout_text(h->endpoint->url));
+	struct jsonout *doc = json_write_object();
+	int r = json_write_add(doc, "to", json_write_text(h->endpoint->url));
 	const struct {
 		const char *key;
 		int64_t value;
@@ -144,12 +144,12 @@ static int write_status(const struct push *h, FILE *out)
 		{"waiting", (int64_t)s->waiting}, {"oldest", s->oldest_s}, {"failing_since", s->failing_since_s},
 		{"written", (int64_t)time(NULL)}};
 	for (size_t i = 0; r == 0 && i < sizeof(numbers) / sizeof(numbers[0]); i++)
-		r = jsonout_add(doc, numbers[i].key, jsonout_number(numbers[i].value));
+		r = json_write_add(doc, numbers[i].key, json_write_number(numbers[i].value));
 	if (r == 0)
-		r = jsonout_add(doc, "why", jsonout_text(s->failing_since_s ? s->why : ""));
+		r = json_write_add(doc, "why", json_write_text(s->failing_since_s ? s->why : ""));
 	if (r == 0)
-		r = jsonout_write_line(doc, out);
-	jsonout_free(doc);
+		r = json_write_out_line(doc, out);
+	json_write_free(doc);
 	return r;
 }
 
@@ -260,7 +260,7 @@ static struct flight *new_flight(struct push *h, struct queue_file *file, int fd
 static void let_go_batch(struct push *h, struct flight *f)
 {
 	h->bytes -= f->batch.len;
-	pushbatch_done(&f->batch);
+	push_encode_child_done(&f->batch);
 	f->next = 0;
 }
 
@@ -324,7 +324,7 @@ static int make_requests(struct push *h, struct flight *f, struct err *e)
 	source_of(h, f, target, kind, &q.of);
 	if (lseek(f->fd, 0, SEEK_SET) < 0)
 		return err_set(e, -EBADMSG, "cannot read it");
-	int r = pushbatch_run(h->maker, f->fd, &q, h->stop, &f->batch, e);
+	int r = push_encode_child_run(h->maker, f->fd, &q, h->stop, &f->batch, e);
 	if (r == 0)
 		h->bytes += f->batch.len;
 	h->broken = h->broken || r == -ECONNRESET;
@@ -450,7 +450,7 @@ static bool begin(struct push *h, struct flight *f)
 }
 
 /* Half as many samples; for all that come when one of that size is taken. */
-static bool shrink(struct push *h, struct flight *f, const struct transfer_result *t)
+static bool shrink(struct push *h, struct flight *f, const struct http_response *t)
 {
 	const uint64_t samples = f->batch.requests[f->next].samples;
 	if (samples < 2) {
@@ -472,7 +472,7 @@ static void learn(struct push *h, const struct flight *f)
 		h->limits.samples = samples;
 }
 
-static void on_done(struct push *h, struct flight *f, const struct transfer_result *t)
+static void on_done(struct push *h, struct flight *f, const struct http_response *t)
 {
 	const struct push_request *r = &f->batch.requests[f->next++];
 	f->sent.samples += r->samples;
@@ -489,21 +489,21 @@ static void on_done(struct push *h, struct flight *f, const struct transfer_resu
 	go_on(h, f);
 }
 
-static void on_result(struct push *h, struct flight *f, const struct transfer_result *t)
+static void on_result(struct push *h, struct flight *f, const struct http_response *t)
 {
 	h->said = t->status;
 	switch (t->outcome) {
-	case TRANSFER_DONE:
+	case HTTP_CLIENT_DONE:
 		on_done(h, f, t);
 		break;
-	case TRANSFER_TOO_LARGE:
+	case HTTP_CLIENT_TOO_LARGE:
 		shrink(h, f, t);
 		break;
-	case TRANSFER_REFUSED:
+	case HTTP_CLIENT_REFUSED:
 		succeed(h, f->generation); /* somebody is there who looks at what he gets */
 		give_up(h, f, t->why.text);
 		break;
-	case TRANSFER_LATER:
+	case HTTP_CLIENT_LATER:
 		fail(h, f->generation, t->why.text, t->later_s);
 		take_back(h, f);
 		break;
@@ -588,7 +588,7 @@ static int wait_ms(const struct push *h)
 
 static int go_round(struct push *h, int timeout_ms, struct err *e)
 {
-	struct transfer_result result;
+	struct http_response result;
 	void *of;
 	if (!h->transfers) {
 		struct timespec pause = {timeout_ms / 1000, timeout_ms % 1000 * 1000000};
@@ -614,7 +614,7 @@ static int drain(struct push *h, struct err *e)
 
 static bool wants(const void *arg, const char *event)
 {
-	return endpoint_wants(arg, event);
+	return push_endpoint_wants(arg, event);
 }
 
 static void look_after(struct push *h)
@@ -668,8 +668,8 @@ static bool is_spool(int dir, const char *file, const char *above)
 	const char *slash = strrchr(file, '/');
 	char path[4096];
 	struct stat st;
-	const int n =
-		snprintf(path, sizeof(path), "%.*s%s" INDEX_FILE, slash ? (int)(slash + 1 - file) : 0, file, above);
+	const int n = snprintf(
+		path, sizeof(path), "%.*s%s" SPOOL_INDEX_FILE, slash ? (int)(slash + 1 - file) : 0, file, above);
 	return n < (int)sizeof(path) && fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
 }
 

@@ -31,7 +31,7 @@
  */
 struct push;
 struct maker;
-int push_open(const struct endpoint *p, const struct maker *m, const char *node, const volatile int *stop,
+int push_open(const struct push_endpoint *p, const struct maker *m, const char *node, const volatile int *stop,
 	struct push **ret, struct err *e);
 struct push *push_close(struct push *h);
 /* The role SECCOMP_PUSH, for good. */

@@ -33,7 +33,7 @@ static const struct {
  * large that parts of a profile would be many times its size. */
 static const struct {
 	size_t text, depth;
-} cuts[] = {{PUSHPART_TEXT_MAX, PUSHPART_DEPTH_MAX}, {2048, PUSHPART_DEPTH_MAX}, {256, 200}, {64, 20}};
+} cuts[] = {{PROFILE_SPLIT_TEXT_MAX, PROFILE_SPLIT_DEPTH_MAX}, {2048, PROFILE_SPLIT_DEPTH_MAX}, {256, 200}, {64, 20}};
 
 const char *push_form_name(enum push_form form)
 {
@@ -51,7 +51,7 @@ int push_form_find(const char *name)
 /* --- the job */
 
 /* A name of a type for every receiver; `otherwise`, where it has none. */
-static int name_type(struct pushjob *j, struct profile_type *t, const struct profile_type *otherwise)
+static int name_type(struct encoder *j, struct profile_type *t, const struct profile_type *otherwise)
 {
 	if (!t->type[0])
 		*t = *otherwise;
@@ -60,9 +60,9 @@ static int name_type(struct pushjob *j, struct profile_type *t, const struct pro
 	return t->type && t->unit ? 0 : -ENOMEM;
 }
 
-static int begin(struct pushjob *j)
+static int begin(struct encoder *j)
 {
-	int r = pushlabels_find(j->p, j->of, &j->labels);
+	int r = push_labels_find(j->p, j->of, &j->labels);
 	j->info = *profile_info(j->p);
 	const struct profile_type last = j->info.types[j->info.n_types - 1], samples = {"samples", "count"};
 	for (unsigned i = 0; r == 0 && i < j->info.n_types; i++)
@@ -71,9 +71,9 @@ static int begin(struct pushjob *j)
 }
 
 int pushjob_part(
-	struct pushjob *j, const struct pushpiece *w, pushpart_labels_fn *labels, void *arg, struct profile **ret)
+	struct encoder *j, const struct pushpiece *w, profile_split_labels_fn *labels, void *arg, struct profile **ret)
 {
-	struct pushpart part = {.from = j->p,
+	struct profile_split part = {.from = j->p,
 		.first = w->first,
 		.n = w->n,
 		.text_max = w->text_max,
@@ -83,7 +83,7 @@ int pushjob_part(
 		.arg = arg};
 	if (part.info.time_ns)
 		part.info.time_ns += (int64_t)w->number * APART_NS;
-	int r = pushpart_make(&part, ret);
+	int r = profile_split_make(&part, ret);
 	if (r == 0 && j->no_memory) {
 		profile_free(*ret);
 		r = -ENOMEM;
@@ -137,9 +137,9 @@ static void clear(struct push_request *r)
 	*r = (struct push_request){0};
 }
 
-static int make(struct pushjob *j, struct requests *q, size_t first, size_t n, struct err *e);
+static int make(struct encoder *j, struct requests *q, size_t first, size_t n, struct err *e);
 
-static int make_in_parts(struct pushjob *j, struct requests *q, size_t first, size_t n, size_t parts, struct err *e)
+static int make_in_parts(struct encoder *j, struct requests *q, size_t first, size_t n, size_t parts, struct err *e)
 {
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < parts; i++) {
@@ -150,7 +150,7 @@ static int make_in_parts(struct pushjob *j, struct requests *q, size_t first, si
 }
 
 /* One request of these samples, or several. */
-static int make(struct pushjob *j, struct requests *q, size_t first, size_t n, struct err *e)
+static int make(struct encoder *j, struct requests *q, size_t first, size_t n, struct err *e)
 {
 	struct push_request fresh = {0};
 	size_t bytes = 0;
@@ -188,51 +188,51 @@ static int make(struct pushjob *j, struct requests *q, size_t first, size_t n, s
 /* --- a file as it is */
 
 /* A segment of a path is what RFC 3986 does not reserve; "." and ".." would lead elsewhere. */
-static void put_segment(struct wire *w, const char *text, size_t len)
+static void put_segment(struct protobuf_writer *w, const char *text, size_t len)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
 	const bool dots = (len == 1 && text[0] == '.') || (len == 2 && !memcmp(text, "..", 2));
 	for (size_t i = 0; i < len; i++)
 		if (!dots && strchr(plain, text[i]))
-			wire_put(w, &text[i], 1);
+			protobuf_writer_put(w, &text[i], 1);
 		else
-			wire_print(w, "%%%02X", (unsigned char)text[i]);
+			protobuf_writer_print(w, "%%%02X", (unsigned char)text[i]);
 }
 
 /* /NODE/TARGET/FILE: two nodes may have a target of one name that began in one second. */
-static void put_path(struct wire *w, const struct push_source *of)
+static void put_path(struct protobuf_writer *w, const struct push_source *of)
 {
 	const char *at = of->file;
 	if (of->node[0]) {
-		wire_put(w, "/", 1);
+		protobuf_writer_put(w, "/", 1);
 		put_segment(w, of->node, strlen(of->node));
 	}
 	if (!strchr(at, '/') && of->target[0]) {
-		wire_put(w, "/", 1);
+		protobuf_writer_put(w, "/", 1);
 		put_segment(w, of->target, strlen(of->target));
 	}
 	while (*at) {
 		const size_t n = strcspn(at, "/");
 		if (n) {
-			wire_put(w, "/", 1);
+			protobuf_writer_put(w, "/", 1);
 			put_segment(w, at, n);
 		}
 		at += n + (at[n] == '/');
 	}
-	wire_put(w, "", 1);
+	protobuf_writer_put(w, "", 1);
 }
 
 static int put_file(
 	const struct push_source *of, const struct profile *p, const void *bytes, size_t len, struct requests *q)
 {
 	struct push_request r = {.method = "PUT", .len = len, .samples = p ? profile_samples(p) : 0};
-	struct wire path = {0};
+	struct protobuf_writer path = {0};
 	put_path(&path, of);
 	r.path = path.failed ? NULL : (char *)path.bytes;
 	r.content_type = strdup("application/octet-stream");
 	r.body = malloc(len + 1);
 	if (!r.path)
-		wire_done(&path);
+		protobuf_writer_done(&path);
 	if (!r.path || !r.content_type || !r.body || add(q, &r) < 0) {
 		clear(&r);
 		return -ENOMEM;
@@ -253,7 +253,7 @@ static void forget(struct requests *q)
 
 static int made_of_profile(struct requests *q, const struct profile *p, const struct push_source *of, struct err *e)
 {
-	struct pushjob j = {.p = p, .of = of};
+	struct encoder j = {.p = p, .of = of};
 	int r = begin(&j);
 	if (r < 0)
 		err_set(e, r, "cannot look at its labels");

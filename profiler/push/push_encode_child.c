@@ -84,12 +84,12 @@ static int write_rows(int fd, const struct push_request *r, size_t n)
 		row.body = place(&end, r[i].len);
 		ok = fd_write_all(fd, &row, sizeof(row));
 	}
-	return end > PUSHBATCH_BYTES_MAX ? -EFBIG : ok;
+	return end > PUSH_ENCODE_CHILD_BYTES_MAX ? -EFBIG : ok;
 }
 
 static int write_requests(int fd, const struct push_request *r, size_t n)
 {
-	int ok = n > PUSHBATCH_REQUESTS_MAX ? -E2BIG : write_rows(fd, r, n);
+	int ok = n > PUSH_ENCODE_CHILD_REQUESTS_MAX ? -E2BIG : write_rows(fd, r, n);
 	for (size_t i = 0; ok == 0 && i < n; i++) {
 		ok = write_text(fd, r[i].path);
 		if (ok == 0)
@@ -109,16 +109,16 @@ static int write_requests(int fd, const struct push_request *r, size_t n)
 static int skip_samples(struct profile **p, const struct push_progress *sent)
 {
 	struct profile *rest;
-	struct pushpart part = {.from = *p,
+	struct profile_split part = {.from = *p,
 		.first = sent->samples,
-		.text_max = PUSHPART_TEXT_MAX,
-		.depth_max = PUSHPART_DEPTH_MAX,
+		.text_max = PROFILE_SPLIT_TEXT_MAX,
+		.depth_max = PROFILE_SPLIT_DEPTH_MAX,
 		.info = *profile_info(*p)};
 	if (!sent->samples || sent->samples >= profile_samples(*p))
 		return 0;
 	part.n = profile_samples(*p) - sent->samples;
 	part.info.time_ns += sent->requests * NSEC_PER_MSEC;
-	int r = pushpart_make(&part, &rest);
+	int r = profile_split_make(&part, &rest);
 	if (r == 0)
 		*p = rest;
 	return r;
@@ -153,11 +153,13 @@ static _Noreturn void become_job(const struct question *q, const int *fds)
 	prctl(PR_SET_NAME, "pillion-form");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	fd_close_all_but(fds, FDS);
-	if (process_bound(PUSHBATCH_MEMORY, PUSHBATCH_S) < 0 || seccomp_enter(SECCOMP_PAGE, &e) < 0)
+	if (child_process_bound(PUSH_ENCODE_CHILD_MEMORY, PUSH_ENCODE_CHILD_S) < 0 ||
+		seccomp_enter(SECCOMP_PAGE, &e) < 0)
 		_exit(1);
 	said.code = make(q, fds, &e);
 	if (said.code == -ENOMEM)
-		err_say(&e, -ENOMEM, "it is too large: its requests take more than %lu MiB", PUSHBATCH_MEMORY >> 20);
+		err_say(&e, -ENOMEM, "it is too large: its requests take more than %lu MiB",
+			PUSH_ENCODE_CHILD_MEMORY >> 20);
 	if (said.code == 0 && fcntl(fds[FD_OUT], F_ADD_SEALS, SEALS | F_SEAL_SEAL) < 0)
 		_exit(1);
 	memcpy(said.text, e.text, sizeof(said.text));
@@ -196,23 +198,23 @@ static _Noreturn void serve(int sock)
 	}
 }
 
-static _Noreturn void become_maker(struct endpoint *all, size_t n, pid_t parent, int sock)
+static _Noreturn void become_maker(struct push_endpoint *all, size_t n, pid_t parent, int sock)
 {
 	struct err e = {0};
-	process_die_with(parent);
+	child_process_die_with(parent);
 	for (size_t i = 0; i < n; i++)
-		endpoint_forget(&all[i]);
+		push_endpoint_forget(&all[i]);
 	prctl(PR_SET_NAME, "pillion-maker");
 	fd_close_all_but(&sock, 1);
 	signal(SIGTERM, SIG_IGN); /* to the whole group: it ends when its socket does, behind what is under way */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGCHLD, SIG_IGN); /* the kernel reaps its jobs */
-	if (caps_limit(0, &e) < 0 || seccomp_enter(SECCOMP_MAKER, &e) < 0)
+	if (capabilities_limit(0, &e) < 0 || seccomp_enter(SECCOMP_MAKER, &e) < 0)
 		_exit(1);
 	serve(sock);
 }
 
-int maker_start(struct endpoint *all, size_t n, struct maker *ret, struct err *e)
+int encoder_start(struct push_endpoint *all, size_t n, struct maker *ret, struct err *e)
 {
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -230,11 +232,11 @@ int maker_start(struct endpoint *all, size_t n, struct maker *ret, struct err *e
 	return 0;
 }
 
-void maker_end(struct maker *m)
+void encoder_stop(struct maker *m)
 {
 	m->sock = fd_close(m->sock);
 	if (m->pid > 0)
-		process_wait(m->pid, deadline_in(NSEC_PER_SEC));
+		child_process_wait(m->pid, deadline_in(NSEC_PER_SEC));
 	m->pid = 0;
 }
 
@@ -280,11 +282,11 @@ static bool read_row(const struct push_batch *b, const struct row *row, struct p
 	return true;
 }
 
-int pushbatch_read(int fd, struct push_batch *ret)
+int push_encode_child_read(int fd, struct push_batch *ret)
 {
 	struct stat st;
-	if (fstat(fd, &st) < 0 || (fcntl(fd, F_GET_SEALS) & SEALS) != SEALS || st.st_size > PUSHBATCH_BYTES_MAX ||
-		(size_t)st.st_size < sizeof(struct head))
+	if (fstat(fd, &st) < 0 || (fcntl(fd, F_GET_SEALS) & SEALS) != SEALS ||
+		st.st_size > PUSH_ENCODE_CHILD_BYTES_MAX || (size_t)st.st_size < sizeof(struct head))
 		return -EBADMSG;
 	struct push_batch b = {.len = (size_t)st.st_size};
 	b.map = mmap(NULL, b.len, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -292,14 +294,14 @@ int pushbatch_read(int fd, struct push_batch *ret)
 		return -errno;
 	const struct head *head = b.map;
 	const struct row *rows = (const struct row *)(head + 1);
-	bool ok = head->n <= PUSHBATCH_REQUESTS_MAX && sizeof(*head) + head->n * sizeof(*rows) <= b.len;
+	bool ok = head->n <= PUSH_ENCODE_CHILD_REQUESTS_MAX && sizeof(*head) + head->n * sizeof(*rows) <= b.len;
 	b.n = ok ? head->n : 0;
 	b.requests = calloc(b.n + 1, sizeof(*b.requests));
 	ok = ok && b.requests;
 	for (size_t i = 0; ok && i < b.n; i++)
 		ok = read_row(&b, &rows[i], &b.requests[i]);
 	if (!ok) {
-		pushbatch_done(&b);
+		push_encode_child_done(&b);
 		return -EBADMSG;
 	}
 	*ret = b;
@@ -309,7 +311,7 @@ int pushbatch_read(int fd, struct push_batch *ret)
 /* 1: there is something to hear; 0: it took too long */
 static int wait_for(int sock, const volatile int *stop)
 {
-	const int64_t deadline = deadline_in((PUSHBATCH_S + 5) * NSEC_PER_SEC);
+	const int64_t deadline = deadline_in((PUSH_ENCODE_CHILD_S + 5) * NSEC_PER_SEC);
 	int r = 0;
 	while (r == 0 && deadline_left_ms(deadline) > 0) {
 		if (stop && *stop)
@@ -330,14 +332,14 @@ static int hear(int sock, int out, const volatile int *stop, struct push_batch *
 	if (r == -EINTR)
 		return err_say(e, r, "stopped");
 	ssize_t got = r == 1 ? fd_recv(sock, &said, sizeof(said), NULL, 0, &n) : 0;
-	if (got != sizeof(said) && clock_now() - began > (PUSHBATCH_S - 1) * NSEC_PER_SEC)
-		return err_say(e, -ETIME, "to make its requests took more than %d s", PUSHBATCH_S);
+	if (got != sizeof(said) && clock_now() - began > (PUSH_ENCODE_CHILD_S - 1) * NSEC_PER_SEC)
+		return err_say(e, -ETIME, "to make its requests took more than %d s", PUSH_ENCODE_CHILD_S);
 	if (got != sizeof(said))
 		return err_say(e, -EPIPE, "the process that was to make its requests has died");
 	said.text[sizeof(said.text) - 1] = 0;
 	if (said.code < 0)
 		return err_say(e, -EBADMSG, "%s", said.text);
-	r = pushbatch_read(out, ret);
+	r = push_encode_child_read(out, ret);
 	return r == -ENOMEM ? err_set(e, r, "cannot send it")
 	       : r < 0	    ? err_set(e, -EBADMSG, "cannot understand the process that made its requests")
 			    : 0;
@@ -353,7 +355,7 @@ static void ask(const struct push_question *q, struct question *ret)
 	snprintf(ret->node, sizeof(ret->node), "%s", q->of.node);
 }
 
-int pushbatch_run(const struct maker *m, int fd, const struct push_question *q, const volatile int *stop,
+int push_encode_child_run(const struct maker *m, int fd, const struct push_question *q, const volatile int *stop,
 	struct push_batch *ret, struct err *e)
 {
 	struct question question;
@@ -369,7 +371,7 @@ int pushbatch_run(const struct maker *m, int fd, const struct push_question *q, 
 		     : hear(mine, out, stop, ret, e);
 }
 
-void pushbatch_done(struct push_batch *b)
+void push_encode_child_done(struct push_batch *b)
 {
 	free(b->requests);
 	if (b->map)

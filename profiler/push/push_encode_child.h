@@ -1,10 +1,10 @@
 /*
- * push_encode_child - the requests of one file of the spool (push_encode.h), made by a process of its own: a profile is what a
- * worker wrote that read what targets said, and whoever pushes has tokens and a network.
+ * push_encode_child - the requests of one file of the spool (push_encode.h), made by a process of its own: a profile is
+ * what a worker wrote that read what targets said, and whoever pushes has tokens and a network.
  *
  * The *maker* is forked before that: it wipes the tokens, has no connection, and forks a job for each file, which gets
- * that file and a memfd for its answer. The job has the seccomp role of a page (SECCOMP_PAGE), PUSHBATCH_MEMORY and
- * PUSHBATCH_S; what it says is checked as a stranger's. Whoever asks waits for it.
+ * that file and a memfd for its answer. The job has the seccomp role of a page (SECCOMP_PAGE), PUSH_ENCODE_CHILD_MEMORY
+ * and PUSH_ENCODE_CHILD_S; what it says is checked as a stranger's. Whoever asks waits for it.
  */
 #pragma once
 
@@ -16,10 +16,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define PUSHBATCH_MEMORY (320ul << 20)
-#define PUSHBATCH_S 10
-#define PUSHBATCH_REQUESTS_MAX 4096
-#define PUSHBATCH_BYTES_MAX (256u << 20)
+#define PUSH_ENCODE_CHILD_MEMORY (320ul << 20)
+#define PUSH_ENCODE_CHILD_S 10
+#define PUSH_ENCODE_CHILD_REQUESTS_MAX 4096
+#define PUSH_ENCODE_CHILD_BYTES_MAX (256u << 20)
 
 struct maker {
 	int sock; /* -1: there is none */
@@ -27,8 +27,8 @@ struct maker {
 };
 
 /* Before libcurl is loaded. `all`: endpoints whose secrets it is not to have. */
-int maker_start(struct endpoint *all, size_t n, struct maker *ret, struct err *e);
-void maker_end(struct maker *m);
+int encoder_start(struct push_endpoint *all, size_t n, struct maker *ret, struct err *e);
+void encoder_stop(struct maker *m);
 
 struct push_batch {
 	struct push_request *requests; /* texts and bodies are in `map` */
@@ -49,8 +49,8 @@ struct push_question {
  * stay so; -ETIME: its job took too long; -EPIPE: it died; -EINTR: *stop (which may be NULL); -ECONNRESET: there is no
  * maker any more.
  */
-int pushbatch_run(const struct maker *m, int fd, const struct push_question *q, const volatile int *stop,
+int push_encode_child_run(const struct maker *m, int fd, const struct push_question *q, const volatile int *stop,
 	struct push_batch *ret, struct err *e);
 /* What a job has written into a sealed memfd. -EBADMSG: that is not it. */
-int pushbatch_read(int fd, struct push_batch *ret);
-void pushbatch_done(struct push_batch *b);
+int push_encode_child_read(int fd, struct push_batch *ret);
+void push_encode_child_done(struct push_batch *b);

@@ -53,7 +53,7 @@ static int read_secret(const char *path, char *buf, size_t size, struct err *e)
 		       : err_say(e, -EINVAL, "%s is empty, no text, or longer than %zu bytes", path, size - 1);
 }
 
-static int set_token(struct endpoint *p, const char *value, struct err *e)
+static int set_token(struct push_endpoint *p, const char *value, struct err *e)
 {
 	int r = read_secret(value, p->token, sizeof(p->token), e);
 	for (const char *c = p->token; r == 0 && *c; c++)
@@ -78,19 +78,19 @@ static bool is_header(const char *line)
 	return true;
 }
 
-static int add_header(struct endpoint *p, const char *line, const char *path, struct err *e)
+static int add_header(struct push_endpoint *p, const char *line, const char *path, struct err *e)
 {
 	if (!*line || *line == '#')
 		return 0;
-	if (p->n_headers == ENDPOINT_HEADERS_MAX)
-		return err_say(e, -E2BIG, "%s has more than %d headers", path, ENDPOINT_HEADERS_MAX);
+	if (p->n_headers == PUSH_ENDPOINT_HEADERS_MAX)
+		return err_say(e, -E2BIG, "%s has more than %d headers", path, PUSH_ENDPOINT_HEADERS_MAX);
 	if (!is_header(line) || strlen(line) >= sizeof(p->headers[0]))
 		return err_say(e, -EINVAL, "%s has a line that is no header: write 'Name: value'", path);
 	memcpy(p->headers[p->n_headers++], line, strlen(line) + 1);
 	return 0;
 }
 
-static int set_headers(struct endpoint *p, const char *value, struct err *e)
+static int set_headers(struct push_endpoint *p, const char *value, struct err *e)
 {
 	char text[sizeof(p->headers) / 2], *rest = text;
 	int r = read_secret(value, text, sizeof(text), e);
@@ -151,7 +151,7 @@ static uint32_t hash_of(const char *text)
 }
 
 /* Another url is another endpoint: what one has had, the other has not. */
-static void name_after(struct endpoint *p)
+static void name_after(struct push_endpoint *p)
 {
 	const char *c = p->url;
 	size_t n = 0;
@@ -168,7 +168,7 @@ static void name_after(struct endpoint *p)
 	p->name[n] = 0;
 }
 
-static int set_url(struct endpoint *p, const char *value, struct err *e)
+static int set_url(struct push_endpoint *p, const char *value, struct err *e)
 {
 	const struct scheme *s = scheme_of(value);
 	if (!s)
@@ -191,7 +191,7 @@ static int set_url(struct endpoint *p, const char *value, struct err *e)
 }
 
 /* Through which a request goes as it is: with https nothing of it but the server's name is seen there. */
-static int set_proxy(struct endpoint *p, const char *value, struct err *e)
+static int set_proxy(struct push_endpoint *p, const char *value, struct err *e)
 {
 	const char *host = value + strlen("http://");
 	if (strncmp(value, "http://", strlen("http://")) != 0 || !*host || strpbrk(host, "@/?# \t"))
@@ -199,7 +199,7 @@ static int set_proxy(struct endpoint *p, const char *value, struct err *e)
 	return put_text(p->proxy, sizeof(p->proxy), value, e);
 }
 
-static int set_events(struct endpoint *p, const char *value, struct err *e)
+static int set_events(struct push_endpoint *p, const char *value, struct err *e)
 {
 	for (const char *c = value; *c; c++)
 		if (!isgraph((unsigned char)*c))
@@ -207,23 +207,23 @@ static int set_events(struct endpoint *p, const char *value, struct err *e)
 	return put_text(p->events, sizeof(p->events), value, e);
 }
 
-static int set_user(struct endpoint *p, const char *value, struct err *e)
+static int set_user(struct push_endpoint *p, const char *value, struct err *e)
 {
 	return strchr(value, ':') ? err_say(e, -EINVAL, "has a ':' in it: the password is in token_file")
 				  : put_text(p->user, sizeof(p->user), value, e);
 }
 
-static int set_ca(struct endpoint *p, const char *value, struct err *e)
+static int set_ca(struct push_endpoint *p, const char *value, struct err *e)
 {
 	return put_path(p->ca, sizeof(p->ca), value, e);
 }
 
-static int set_cert(struct endpoint *p, const char *value, struct err *e)
+static int set_cert(struct push_endpoint *p, const char *value, struct err *e)
 {
 	return put_path(p->cert, sizeof(p->cert), value, e);
 }
 
-static int set_key(struct endpoint *p, const char *value, struct err *e)
+static int set_key(struct push_endpoint *p, const char *value, struct err *e)
 {
 	return put_path(p->key, sizeof(p->key), value, e);
 }
@@ -239,21 +239,21 @@ static int set_count(size_t *to, size_t least, const char *value, struct err *e)
 	return 0;
 }
 
-static int set_max_bytes(struct endpoint *p, const char *value, struct err *e)
+static int set_max_bytes(struct push_endpoint *p, const char *value, struct err *e)
 {
 	return set_count(&p->limits.bytes, 65536, value, e);
 }
 
-static int set_max_samples(struct endpoint *p, const char *value, struct err *e)
+static int set_max_samples(struct push_endpoint *p, const char *value, struct err *e)
 {
 	return set_count(&p->limits.samples, 16, value, e);
 }
 
 /* --- keys ------------------------------------------------------------------------------------------------- */
 
-static const struct endpoint_key {
+static const struct push_endpoint_key {
 	const char *name, *flag;
-	int (*set)(struct endpoint *p, const char *value, struct err *e);
+	int (*set)(struct push_endpoint *p, const char *value, struct err *e);
 } keys[] = {
 	{"url", "--to", set_url},
 	{"token_file", "--token-file", set_token},
@@ -268,7 +268,7 @@ static const struct endpoint_key {
 	{"max_samples", "--max-samples", set_max_samples},
 };
 
-_Static_assert(LENGTH(keys) == ENDPOINT_KEYS, "push_endpoint.h");
+_Static_assert(LENGTH(keys) == PUSH_ENDPOINT_KEYS, "push_endpoint.h");
 
 static void list_keys(char *buf, size_t size)
 {
@@ -277,18 +277,18 @@ static void list_keys(char *buf, size_t size)
 		n += (size_t)snprintf(buf + n, size - n, "%s%s", i ? ", " : "", keys[i].name);
 }
 
-const char *endpoint_flag(size_t i)
+const char *push_endpoint_flag(size_t i)
 {
 	return i < LENGTH(keys) ? keys[i].flag : NULL;
 }
 
-void endpoint_default(struct endpoint *p, const char *name)
+void push_endpoint_default(struct push_endpoint *p, const char *name)
 {
 	memset(p, 0, sizeof(*p));
 	snprintf(p->name, sizeof(p->name), "%s", name);
 }
 
-int endpoint_set(struct endpoint *p, const char *name, const char *value, struct err *e)
+int push_endpoint_set(struct push_endpoint *p, const char *name, const char *value, struct err *e)
 {
 	char shown[ERR_SHOWN], known[200];
 	for (size_t i = 0; i < LENGTH(keys); i++)
@@ -300,12 +300,12 @@ int endpoint_set(struct endpoint *p, const char *name, const char *value, struct
 	return err_say(e, -ENOENT, "no such key: %s; they are %s", err_shown(name, strlen(name), shown), known);
 }
 
-static bool is_plain(const struct endpoint *p)
+static bool is_plain(const struct push_endpoint *p)
 {
 	return !strncmp(p->base, "http:", 5);
 }
 
-static bool is_loopback(const struct endpoint *p)
+static bool is_loopback(const struct push_endpoint *p)
 {
 	static const char *const hosts[] = {"127.0.0.1", "localhost", "[::1]"};
 	const char *host = p->base + strlen("http://");
@@ -318,7 +318,7 @@ static bool is_loopback(const struct endpoint *p)
 }
 
 /* What is a secret by its name. */
-static bool has_secret_header(const struct endpoint *p)
+static bool has_secret_header(const struct push_endpoint *p)
 {
 	static const char *const names[] = {"authorization:", "cookie:", "-key:", "-token:", "apikey:"};
 	for (unsigned i = 0; i < p->n_headers; i++)
@@ -330,7 +330,7 @@ static bool has_secret_header(const struct endpoint *p)
 	return false;
 }
 
-int endpoint_check(const struct endpoint *p, struct err *e)
+int push_endpoint_check(const struct push_endpoint *p, struct err *e)
 {
 	if (!p->url[0])
 		return err_say(e, -EINVAL, "there is no url: where to?");
@@ -346,7 +346,7 @@ int endpoint_check(const struct endpoint *p, struct err *e)
 	return 0;
 }
 
-bool endpoint_wants(const struct endpoint *p, const char *event)
+bool push_endpoint_wants(const struct push_endpoint *p, const char *event)
 {
 	const size_t len = strlen(event);
 	for (const char *at = p->events; *at;) {
@@ -363,32 +363,32 @@ bool endpoint_wants(const struct endpoint *p, const char *event)
 static int set_pair(void *arg, const char *key, const char *value, struct err *e)
 {
 	return key[0] == '-' ? err_say(e, -EINVAL, "'%s' is a flag: a key is without dashes", key)
-			     : endpoint_set(arg, key, value, e);
+			     : push_endpoint_set(arg, key, value, e);
 }
 
-int endpoint_read(struct endpoint *p, int dir, const char *file, struct err *e)
+int push_endpoint_read(struct push_endpoint *p, int dir, const char *file, struct err *e)
 {
 	fd_auto fd = fd_open(dir, file, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
 	if (fd < 0)
 		return err_set(e, fd, "cannot open %s", file);
-	endpoint_default(p, "");
+	push_endpoint_default(p, "");
 	snprintf(p->name, sizeof(p->name), "%.*s", (int)(strlen(file) - strlen(SUFFIX)), file);
 	int r = options_read_pairs(fd, file, set_pair, p, e);
-	if (r == 0 && endpoint_check(p, e) < 0)
+	if (r == 0 && push_endpoint_check(p, e) < 0)
 		r = err_wrap(e, e->code, "%s", file);
 	if (r < 0)
-		endpoint_forget(p);
+		push_endpoint_forget(p);
 	return r;
 }
 
 static int is_conf(const struct dirent *de)
 {
 	const size_t len = strlen(de->d_name), suffix = strlen(SUFFIX);
-	return de->d_name[0] != '.' && len > suffix && len - suffix < sizeof(((struct endpoint *)0)->name) &&
+	return de->d_name[0] != '.' && len > suffix && len - suffix < sizeof(((struct push_endpoint *)0)->name) &&
 	       !strcmp(de->d_name + len - suffix, SUFFIX);
 }
 
-int endpoints_read(const char *path, struct endpoint **ret, size_t *ret_n, struct err *e)
+int endpoints_read(const char *path, struct push_endpoint **ret, size_t *ret_n, struct err *e)
 {
 	struct dirent **list;
 	*ret = NULL;
@@ -401,11 +401,11 @@ int endpoints_read(const char *path, struct endpoint **ret, size_t *ret_n, struc
 		: n > ENDPOINTS_MAX
 			? err_say(e, -E2BIG, "%s has %d endpoints, and %d is the most", path, n, ENDPOINTS_MAX)
 			: 0;
-	struct endpoint *p = r == 0 ? calloc((size_t)n + 1, sizeof(*p)) : NULL;
+	struct push_endpoint *p = r == 0 ? calloc((size_t)n + 1, sizeof(*p)) : NULL;
 	if (r == 0 && !p)
 		r = err_set(e, -ENOMEM, "cannot read %s", path);
 	for (int i = 0; r == 0 && i < n; i++)
-		r = endpoint_read(&p[i], dir, list[i]->d_name, e);
+		r = push_endpoint_read(&p[i], dir, list[i]->d_name, e);
 	for (int i = 0; i < n; i++)
 		free(list[i]);
 	if (n >= 0)
@@ -419,16 +419,16 @@ int endpoints_read(const char *path, struct endpoint **ret, size_t *ret_n, struc
 	return 0;
 }
 
-void endpoint_forget(struct endpoint *p)
+void push_endpoint_forget(struct push_endpoint *p)
 {
 	explicit_bzero(p->token, sizeof(p->token));
 	explicit_bzero(p->headers, sizeof(p->headers));
 	p->n_headers = 0;
 }
 
-void endpoints_free(struct endpoint *p, size_t n)
+void endpoints_free(struct push_endpoint *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		endpoint_forget(&p[i]);
+		push_endpoint_forget(&p[i]);
 	free(p);
 }

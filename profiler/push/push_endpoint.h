@@ -15,12 +15,12 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define ENDPOINT_DIR OPTIONS_ETC "/push.d"
+#define PUSH_ENDPOINT_DIR OPTIONS_ETC "/push.d"
 #define ENDPOINTS_MAX 8
-#define ENDPOINT_HEADERS_MAX 16
-#define ENDPOINT_KEYS 11
+#define PUSH_ENDPOINT_HEADERS_MAX 16
+#define PUSH_ENDPOINT_KEYS 11
 
-struct endpoint {
+struct push_endpoint {
 	char name[64];	/* of its file without ".conf"; of flags what is in the url: "pyroscope-http-localhost-4040" */
 	char url[512];	/* as it was given */
 	char base[512]; /* http://... without a slash at its end; of a directory: its path */
@@ -32,22 +32,23 @@ struct endpoint {
 	char proxy[512]; /* http://host:port; "": none, whatever the environment says */
 	/* Secret, from files. */
 	char token[4096];
-	char headers[ENDPOINT_HEADERS_MAX][1024]; /* "Name: value" */
+	char headers[PUSH_ENDPOINT_HEADERS_MAX][1024]; /* "Name: value" */
 	unsigned n_headers;
 };
 
-void endpoint_default(struct endpoint *p, const char *name);
+void push_endpoint_default(struct push_endpoint *p, const char *name);
 /* -ENOENT: there is no such key; -EINVAL and others with a sentence. `name` is with underscores or dashes. */
-int endpoint_set(struct endpoint *p, const char *name, const char *value, struct err *e);
+int push_endpoint_set(struct push_endpoint *p, const char *name, const char *value, struct err *e);
 /* Behind the last key: is it whole? */
-int endpoint_check(const struct endpoint *p, struct err *e);
-int endpoint_read(struct endpoint *p, int dir, const char *file, struct err *e);
+int push_endpoint_check(const struct push_endpoint *p, struct err *e);
+int push_endpoint_read(struct push_endpoint *p, int dir, const char *file, struct err *e);
 /* Every NAME.conf of the directory, in order of names; that it is missing is none. Malloc'ed. -E2BIG: too many. */
-int endpoints_read(const char *dir, struct endpoint **ret, size_t *ret_n, struct err *e);
-void endpoints_free(struct endpoint *p, size_t n); /* secrets are wiped */
-void endpoint_forget(struct endpoint *p);	   /* its secrets alone */
-bool endpoint_wants(const struct endpoint *p, const char *event);
+int endpoints_read(const char *dir, struct push_endpoint **ret, size_t *ret_n, struct err *e);
+void endpoints_free(struct push_endpoint *p, size_t n); /* secrets are wiped */
+void push_endpoint_forget(struct push_endpoint *p);	/* its secrets alone */
+bool push_endpoint_wants(const struct push_endpoint *p, const char *event);
 
-/* The name of the i-th of ENDPOINT_KEYS as a flag: "--to", which is `url`, "--token-file", ...; NULL behind the last.
+/* The name of the i-th of PUSH_ENDPOINT_KEYS as a flag: "--to", which is `url`, "--token-file", ...; NULL behind the
+ * last.
  */
-const char *endpoint_flag(size_t i);
+const char *push_endpoint_flag(size_t i);

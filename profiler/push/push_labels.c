@@ -18,7 +18,7 @@ struct candidate {
 };
 
 struct finding {
-	struct candidate candidates[PUSHLABELS_MAX];
+	struct candidate candidates[PUSH_LABELS_MAX];
 	size_t n;
 };
 
@@ -64,23 +64,23 @@ static void look_at(struct finding *f, const struct profile_sample *s, bool firs
 
 static int look_at_all(struct finding *f, const struct profile *p)
 {
-	struct intern seen = {0}; /* sets, which never move */
+	struct string_table seen = {0}; /* sets, which never move */
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < profile_samples(p); i++) {
 		struct profile_sample s;
 		profile_sample_get(p, i, &s);
 		const struct profile_sample set = {.labels = s.labels, .n_labels = s.n_labels};
 		const size_t before = seen.count;
-		if (intern_add(&seen, &set, sizeof(set)) < 0)
+		if (string_table_add(&seen, &set, sizeof(set)) < 0)
 			r = -ENOMEM;
 		else if (seen.count > before)
 			look_at(f, &s, i == 0);
 	}
-	intern_done(&seen);
+	string_table_done(&seen);
 	return r;
 }
 
-static void keep(struct pushlabels *l, struct profile_label label)
+static void keep(struct push_labels *l, struct profile_label label)
 {
 	size_t at = l->n;
 	for (; at > 0 && strcmp(l->shared[at - 1].key, label.key) > 0; at--)
@@ -89,13 +89,13 @@ static void keep(struct pushlabels *l, struct profile_label label)
 	l->n++;
 }
 
-static const char *text_of(const struct pushlabels *l, const char *key)
+static const char *text_of(const struct push_labels *l, const char *key)
 {
-	const struct profile_label *found = pushlabels_get(l, key);
+	const struct profile_label *found = push_labels_get(l, key);
 	return found && found->str ? found->str : "";
 }
 
-static const char *service_of(const struct pushlabels *l, const struct push_source *of)
+static const char *service_of(const struct push_labels *l, const struct push_source *of)
 {
 	const char *const names[] = {
 		text_of(l, SERVICE), text_of(l, "container"), text_of(l, "container_id"), of->target};
@@ -113,7 +113,7 @@ static bool has_node(const struct finding *f)
 	return false;
 }
 
-int pushlabels_find(const struct profile *p, const struct push_source *of, struct pushlabels *ret)
+int push_labels_find(const struct profile *p, const struct push_source *of, struct push_labels *ret)
 {
 	struct finding f = {.n = 0};
 	int r = look_at_all(&f, p);
@@ -124,14 +124,14 @@ int pushlabels_find(const struct profile *p, const struct push_source *of, struc
 		if (!f.candidates[i].differs)
 			keep(ret, f.candidates[i].label);
 	ret->service = service_of(ret, of);
-	if (!pushlabels_get(ret, SERVICE))
+	if (!push_labels_get(ret, SERVICE))
 		keep(ret, (struct profile_label){.key = SERVICE, .str = ret->service, .unit = ""});
 	if (!has_node(&f) && of->node[0])
 		keep(ret, (struct profile_label){.key = "node", .str = of->node, .unit = ""});
 	return 0;
 }
 
-const struct profile_label *pushlabels_get(const struct pushlabels *l, const char *key)
+const struct profile_label *push_labels_get(const struct push_labels *l, const char *key)
 {
 	for (size_t i = 0; i < l->n; i++)
 		if (!strcmp(l->shared[i].key, key))
@@ -139,9 +139,9 @@ const struct profile_label *pushlabels_get(const struct pushlabels *l, const cha
 	return NULL;
 }
 
-bool pushlabels_has(const struct pushlabels *l, const struct profile_label *label)
+bool push_labels_has(const struct push_labels *l, const struct profile_label *label)
 {
-	const struct profile_label *found = pushlabels_get(l, label->key);
+	const struct profile_label *found = push_labels_get(l, label->key);
 	if (!found || !found->str != !label->str)
 		return false;
 	return found->str ? !strcmp(found->str, label->str) : found->num == label->num;
@@ -149,29 +149,29 @@ bool pushlabels_has(const struct pushlabels *l, const struct profile_label *labe
 
 /* --- names */
 
-void pushlabels_name(const char *name, char to[static PUSHLABELS_NAME_MAX])
+void push_labels_name(const char *name, char to[static PUSH_LABELS_NAME_MAX])
 {
 	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
-	char clean[PUSHLABELS_NAME_MAX - sizeof("label")];
+	char clean[PUSH_LABELS_NAME_MAX - sizeof("label")];
 	snprintf(clean, sizeof(clean), "%s", name[0] ? name : "_");
 	for (char *c = clean; *c; c++)
 		if (!strchr(allowed, *c))
 			*c = '_';
 	const char *before = !strncmp(clean, "__", 2) ? "label" : clean[0] >= '0' && clean[0] <= '9' ? "_" : "";
-	snprintf(to, PUSHLABELS_NAME_MAX, "%s%s", before, clean);
+	snprintf(to, PUSH_LABELS_NAME_MAX, "%s%s", before, clean);
 }
 
 int pushnames_take(struct pushnames *n, const char *name)
 {
-	return intern_add(&n->taken, name, strlen(name) + 1) < 0 ? -ENOMEM : 0;
+	return string_table_add(&n->taken, name, strlen(name) + 1) < 0 ? -ENOMEM : 0;
 }
 
 static char *fresh_name(struct pushnames *n, const char *key)
 {
-	char name[PUSHLABELS_NAME_MAX], numbered[PUSHLABELS_NAME_MAX + 16];
-	pushlabels_name(key, name);
+	char name[PUSH_LABELS_NAME_MAX], numbered[PUSH_LABELS_NAME_MAX + 16];
+	push_labels_name(key, name);
 	snprintf(numbered, sizeof(numbered), "%s", name);
-	for (unsigned i = 2; i <= ALIKE_MAX && intern_find(&n->taken, numbered, strlen(numbered) + 1) >= 0; i++)
+	for (unsigned i = 2; i <= ALIKE_MAX && string_table_find(&n->taken, numbered, strlen(numbered) + 1) >= 0; i++)
 		snprintf(numbered, sizeof(numbered), "%s_%u", name, i);
 	return pushnames_take(n, numbered) < 0 ? NULL : strdup(numbered);
 }
@@ -179,7 +179,7 @@ static char *fresh_name(struct pushnames *n, const char *key)
 const char *pushnames_of(struct pushnames *n, const char *key)
 {
 	const size_t before = n->keys.count;
-	const int64_t id = intern_add(&n->keys, key, strlen(key) + 1);
+	const int64_t id = string_table_add(&n->keys, key, strlen(key) + 1);
 	if (id < 0)
 		return NULL;
 	if (n->keys.count == before)
@@ -200,6 +200,6 @@ void pushnames_done(struct pushnames *n)
 	for (size_t i = 0; i < n->keys.count && i < n->room; i++)
 		free(n->names[i]);
 	free(n->names);
-	intern_done(&n->keys);
-	intern_done(&n->taken);
+	string_table_done(&n->keys);
+	string_table_done(&n->taken);
 }

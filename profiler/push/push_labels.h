@@ -1,6 +1,6 @@
 /*
- * push_labels - which labels say something of a whole profile, and names and values that a receiver takes: for the forms
- * of push_encode.h.
+ * push_labels - which labels say something of a whole profile, and names and values that a receiver takes: for the
+ * forms of push_encode.h.
  *
  * Shared is what all samples have with one value. Of what says where a profile comes from (service_name, container,
  * container_id, pod, namespace, node) samples that do not have it are no hindrance: they are of the same target.
@@ -17,23 +17,23 @@
 
 #include <stdbool.h>
 
-#define PUSHLABELS_MAX (PROFILE_LABELS_MAX + 8)
-#define PUSHLABELS_NAME_MAX 256 /* bytes of a name, of Pyroscope's 1024 */
+#define PUSH_LABELS_MAX (PROFILE_LABELS_MAX + 8)
+#define PUSH_LABELS_NAME_MAX 256 /* bytes of a name, of Pyroscope's 1024 */
 
-struct pushlabels {
-	struct profile_label shared[PUSHLABELS_MAX]; /* by key; texts are the profile's or the source's */
+struct push_labels {
+	struct profile_label shared[PUSH_LABELS_MAX]; /* by key; texts are the profile's or the source's */
 	size_t n;
 	const char *service; /* never "" */
 };
 
 /* 0, -ENOMEM. The service's and the node's name are among the shared ones also where no sample has them. */
-int pushlabels_find(const struct profile *p, const struct push_source *of, struct pushlabels *ret);
-const struct profile_label *pushlabels_get(const struct pushlabels *l, const char *key); /* NULL: not shared */
-bool pushlabels_has(const struct pushlabels *l, const struct profile_label *label);	 /* with this value */
+int push_labels_find(const struct profile *p, const struct push_source *of, struct push_labels *ret);
+const struct profile_label *push_labels_get(const struct push_labels *l, const char *key); /* NULL: not shared */
+bool push_labels_has(const struct push_labels *l, const struct profile_label *label);	   /* with this value */
 
 /* Names that were given to keys: the same key has the same one. */
 struct pushnames {
-	struct intern keys, taken;
+	struct string_table keys, taken;
 	char **names; /* by number of key */
 	size_t room;
 };
@@ -42,5 +42,5 @@ const char *pushnames_of(struct pushnames *n, const char *key); /* NULL: no memo
 int pushnames_take(struct pushnames *n, const char *name);	/* nobody gets that one; 0, -ENOMEM */
 void pushnames_done(struct pushnames *n);
 
-/* `to` has room for PUSHLABELS_NAME_MAX: as `name`, of what a name of a metric or of a type may have. Never "". */
-void pushlabels_name(const char *name, char to[static PUSHLABELS_NAME_MAX]);
+/* `to` has room for PUSH_LABELS_NAME_MAX: as `name`, of what a name of a metric or of a type may have. Never "". */
+void push_labels_name(const char *name, char to[static PUSH_LABELS_NAME_MAX]);

@@ -1,6 +1,6 @@
 /*
- * push_queue - what of a spool an endpoint has not had yet. The spool is the queue: nothing is copied, and what its caps
- * remove before it was sent is lost, and counted.
+ * push_queue - what of a spool an endpoint has not had yet. The spool is the queue: nothing is copied, and what its
+ * caps remove before it was sent is lost, and counted.
  *
  * <spool>/.push/NAME.lock is locked by who serves the endpoint.
  *

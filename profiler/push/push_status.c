@@ -22,15 +22,15 @@ static const struct {
 	size_t at;
 	bool since; /* a time: its age is told */
 } keys[] = {
-	{"sent", offsetof(struct pushed, sent), false},
-	{"sent_bytes", offsetof(struct pushed, bytes), false},
-	{"refused", offsetof(struct pushed, refused), false},
-	{"lost", offsetof(struct pushed, lost), false},
-	{"failures", offsetof(struct pushed, failures), false},
-	{"waiting", offsetof(struct pushed, waiting), false},
-	{"oldest", offsetof(struct pushed, oldest_s), true},
-	{"failing_since", offsetof(struct pushed, failing_s), true},
-	{"written", offsetof(struct pushed, heard_s), true},
+	{"sent", offsetof(struct push_status, sent), false},
+	{"sent_bytes", offsetof(struct push_status, bytes), false},
+	{"refused", offsetof(struct push_status, refused), false},
+	{"lost", offsetof(struct push_status, lost), false},
+	{"failures", offsetof(struct push_status, failures), false},
+	{"waiting", offsetof(struct push_status, waiting), false},
+	{"oldest", offsetof(struct push_status, oldest_s), true},
+	{"failing_since", offsetof(struct push_status, failing_s), true},
+	{"written", offsetof(struct push_status, heard_s), true},
 };
 
 static uint64_t value_of(int64_t value, bool since)
@@ -42,7 +42,7 @@ static uint64_t value_of(int64_t value, bool since)
 	return value > 0 ? (uint64_t)value : 0;
 }
 
-static int read_one(int dir, const char *file, struct pushed *ret)
+static int read_one(int dir, const char *file, struct push_status *ret)
 {
 	char text[FILE_MAX];
 	struct err e;
@@ -53,9 +53,9 @@ static int read_one(int dir, const char *file, struct pushed *ret)
 	int r = n < 0 ? (int)n : json_parse(text, (size_t)n, &doc, &e);
 	if (r < 0)
 		return r;
-	*ret = (struct pushed){0};
+	*ret = (struct push_status){0};
 	snprintf(ret->name, sizeof(ret->name), "%.*s", (int)(strlen(file) - strlen(SUFFIX)), file);
-	text_clean(ret->name);
+	utf8_clean(ret->name);
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		const uint64_t is =
 			json_number(json_member(doc, keys[i].key), &value) == 0 ? value_of(value, keys[i].since) : 0;
@@ -63,9 +63,9 @@ static int read_one(int dir, const char *file, struct pushed *ret)
 	}
 	const char *why = json_text(json_member(doc, "why"), NULL);
 	snprintf(ret->why, sizeof(ret->why), "%s", why ? why : "");
-	text_clean(ret->why);
+	utf8_clean(ret->why);
 	json_free(doc);
-	return ret->heard_s && ret->heard_s <= PUSHED_STALE_S ? 0 : -ESTALE;
+	return ret->heard_s && ret->heard_s <= PUSH_STATUS_STALE_S ? 0 : -ESTALE;
 }
 
 static int is_status(const struct dirent *de)
@@ -74,14 +74,14 @@ static int is_status(const struct dirent *de)
 	return de->d_name[0] != '.' && len > suffix && !strcmp(de->d_name + len - suffix, SUFFIX);
 }
 
-unsigned pushed_read(int spool, struct pushed ret[PUSHED_MAX])
+unsigned push_status_read(int spool, struct push_status ret[PUSH_STATUS_MAX])
 {
 	struct dirent **list;
 	unsigned n = 0;
 	fd_auto dir = fd_open(spool, PUSH_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 	int found = dir < 0 ? dir : scandirat(dir, ".", &list, is_status, alphasort);
 	for (int i = 0; i < found; i++) {
-		n += n < PUSHED_MAX && read_one(dir, list[i]->d_name, &ret[n]) == 0;
+		n += n < PUSH_STATUS_MAX && read_one(dir, list[i]->d_name, &ret[n]) == 0;
 		free(list[i]);
 	}
 	if (found >= 0)

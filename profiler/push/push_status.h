@@ -1,15 +1,15 @@
 /*
- * push_status - how it is going with each endpoint of `pillion push` (push.h), as its processes write it beside the spool:
- * <spool>/.push/NAME.json. For metrics; whoever can write there is not trusted for more than numbers and a name.
+ * push_status - how it is going with each endpoint of `pillion push` (push.h), as its processes write it beside the
+ * spool: <spool>/.push/NAME.json. For metrics; whoever can write there is not trusted for more than numbers and a name.
  */
 #pragma once
 
 #include <stdint.h>
 
-#define PUSHED_MAX 16
-#define PUSHED_STALE_S 86400 /* of an endpoint that was taken away nothing is told any more */
+#define PUSH_STATUS_MAX 16
+#define PUSH_STATUS_STALE_S 86400 /* of an endpoint that was taken away nothing is told any more */
 
-struct pushed {
+struct push_status {
 	char name[64];	      /* printable */
 	uint64_t sent, bytes; /* since its process began */
 	uint64_t refused, lost, failures;
@@ -21,4 +21,4 @@ struct pushed {
 };
 
 /* How many there are, in order of their names. */
-unsigned pushed_read(int spool, struct pushed ret[PUSHED_MAX]);
+unsigned push_status_read(int spool, struct push_status ret[PUSH_STATUS_MAX]);

@@ -1,6 +1,6 @@
 /*
- * pushjob - what the forms of push_encode.h share: a profile on its way to one receiver, and the piece of it that the next
- * request has. pushform.c decides how large pieces are; pyroscope.h and otlp.h make bodies.
+ * pushjob - what the forms of push_encode.h share: a profile on its way to one receiver, and the piece of it that the
+ * next request has. pushform.c decides how large pieces are; pyroscope.h and otlp.h make bodies.
  */
 #pragma once
 
@@ -9,10 +9,10 @@
 #include "profiler/push/push_encode.h"
 #include "profiler/push/push_labels.h"
 
-struct pushjob {
+struct encoder {
 	const struct profile *p;
 	const struct push_source *of;
-	struct pushlabels labels;
+	struct push_labels labels;
 	struct pushnames types;	  /* a '-' in a sample type is what Pyroscope refuses a profile for */
 	struct pushnames names;	  /* of labels */
 	struct profile_info info; /* the profile's, with such names; there is always a period type */
@@ -27,10 +27,10 @@ struct pushpiece {
 
 /* *ret_bytes: how large it is, not compressed. 0 or -errno with a sentence; *ret_bytes 0: there is nothing to say. */
 typedef int pushjob_body_fn(
-	struct pushjob *j, const struct pushpiece *w, struct push_request *ret, size_t *ret_bytes, struct err *e);
+	struct encoder *j, const struct pushpiece *w, struct push_request *ret, size_t *ret_bytes, struct err *e);
 
 /* The piece as a profile; labels as profile_split.h has them. */
 int pushjob_part(
-	struct pushjob *j, const struct pushpiece *w, pushpart_labels_fn *labels, void *arg, struct profile **ret);
+	struct encoder *j, const struct pushpiece *w, profile_split_labels_fn *labels, void *arg, struct profile **ret);
 /* 16 bytes that are the same for the same bytes, and never all zero: told apart, not proven. */
 void pushjob_id(const void *bytes, size_t len, uint8_t ret[static 16]);

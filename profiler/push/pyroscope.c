@@ -22,7 +22,7 @@ struct pair {
 };
 
 struct series {
-	char metric[PUSHLABELS_NAME_MAX];
+	char metric[PUSH_LABELS_NAME_MAX];
 	struct pair pairs[PYROSCOPE_NAMES_MAX]; /* by name */
 	size_t n;
 };
@@ -68,12 +68,12 @@ static void put_pair(struct series *s, const char *name, const char *value, size
 		return;
 	for (; at > 0 && strcmp(s->pairs[at - 1].name, name) > 0; at--)
 		s->pairs[at] = s->pairs[at - 1];
-	s->pairs[at] = (struct pair){name, value, pushpart_cut(value, value_max)};
+	s->pairs[at] = (struct pair){name, value, profile_split_cut(value, value_max)};
 	s->n++;
 }
 
 /* Names of ours first: those of a tenant do not get them. */
-static int name_labels(struct pushjob *j)
+static int name_labels(struct encoder *j)
 {
 	static const char *const ours[] = {"__name__", "__delta__", "pyroscope_spy", "service_name", "app_name"};
 	for (size_t i = 0; i < N(ours); i++)
@@ -82,7 +82,7 @@ static int name_labels(struct pushjob *j)
 	return 0;
 }
 
-static int find_series(struct pushjob *j, size_t value_max, struct series *s)
+static int find_series(struct encoder *j, size_t value_max, struct series *s)
 {
 	s->n = 0;
 	snprintf(s->metric, sizeof(s->metric), "%s", known_metric(&j->info, j->of->kind));
@@ -107,7 +107,7 @@ static int find_series(struct pushjob *j, size_t value_max, struct series *s)
 /* --- the profile */
 
 struct labelling { /* what a sample keeps */
-	struct pushjob *j;
+	struct encoder *j;
 	const struct series *series;
 	size_t left_out; /* labels, of sets */
 };
@@ -118,7 +118,7 @@ static size_t keep_labels(void *arg, const struct profile_sample *s, struct prof
 	size_t n = 0, texts = l->series->n;
 	for (size_t i = 0; i < s->n_labels; i++) {
 		struct profile_label label = s->labels[i];
-		if (label.str && pushlabels_has(&l->j->labels, &label))
+		if (label.str && push_labels_has(&l->j->labels, &label))
 			continue;
 		if (label.str && texts++ >= PYROSCOPE_NAMES_MAX) {
 			l->left_out++;
@@ -141,7 +141,7 @@ static size_t plain_size(const uint8_t *gzip, size_t len)
 }
 
 /* The piece as a gzip'ed pprof. */
-static int make_pprof(struct pushjob *j, const struct series *s, const struct pushpiece *w, uint8_t **ret,
+static int make_pprof(struct encoder *j, const struct series *s, const struct pushpiece *w, uint8_t **ret,
 	size_t *ret_len, size_t *ret_plain)
 {
 	struct labelling l = {.j = j, .series = s};
@@ -166,17 +166,17 @@ static int make_pprof(struct pushjob *j, const struct series *s, const struct pu
 
 /* --- push.v1 */
 
-static void put_labels(struct wire *to, const struct series *s)
+static void put_labels(struct protobuf_writer *to, const struct series *s)
 {
 	enum { LABELS = 1, NAME = 1, VALUE = 2 };
-	struct wire pair = {0};
+	struct protobuf_writer pair = {0};
 	for (size_t i = 0; i < s->n; i++) {
-		wire_clear(&pair);
-		wire_text(&pair, NAME, s->pairs[i].name);
-		wire_bytes(&pair, VALUE, s->pairs[i].value, s->pairs[i].len);
-		wire_message(to, LABELS, &pair);
+		protobuf_writer_clear(&pair);
+		protobuf_writer_text(&pair, NAME, s->pairs[i].name);
+		protobuf_writer_bytes(&pair, VALUE, s->pairs[i].value, s->pairs[i].len);
+		protobuf_writer_message(to, LABELS, &pair);
 	}
-	wire_done(&pair);
+	protobuf_writer_done(&pair);
 }
 
 /* RFC 9562, version 8: of our own making. */
@@ -190,39 +190,40 @@ static void uuid(const uint8_t id[static 16], char to[static 37])
 /* Of labels, too: two targets may have the same samples. */
 static void find_id(const struct series *s, const uint8_t *pprof, size_t len, uint8_t ret[static 16])
 {
-	struct wire all = {0};
+	struct protobuf_writer all = {0};
 	put_labels(&all, s);
-	wire_put(&all, pprof, len);
+	protobuf_writer_put(&all, pprof, len);
 	pushjob_id(all.bytes, all.len, ret);
-	wire_done(&all);
+	protobuf_writer_done(&all);
 }
 
-static void put_series(struct wire *to, const struct series *s, const uint8_t *pprof, size_t len)
+static void put_series(struct protobuf_writer *to, const struct series *s, const uint8_t *pprof, size_t len)
 {
 	enum { SERIES = 1, SAMPLES = 2, RAW_PROFILE = 1, ID = 2 };
-	struct wire series = {0}, sample = {0};
+	struct protobuf_writer series = {0}, sample = {0};
 	uint8_t id[16];
 	char text[37];
 	find_id(s, pprof, len, id);
 	uuid(id, text);
 	put_labels(&series, s);
-	wire_bytes(&sample, RAW_PROFILE, pprof, len);
-	wire_text(&sample, ID, text);
-	wire_message(&series, SAMPLES, &sample);
-	wire_message(to, SERIES, &series);
-	wire_done(&sample);
-	wire_done(&series);
+	protobuf_writer_bytes(&sample, RAW_PROFILE, pprof, len);
+	protobuf_writer_text(&sample, ID, text);
+	protobuf_writer_message(&series, SAMPLES, &sample);
+	protobuf_writer_message(to, SERIES, &series);
+	protobuf_writer_done(&sample);
+	protobuf_writer_done(&series);
 }
 
 /* Takes path and body, either of which may have failed. */
-static int take(struct push_request *r, struct wire *path, struct wire *body, const char *content_type)
+static int take(
+	struct push_request *r, struct protobuf_writer *path, struct protobuf_writer *body, const char *content_type)
 {
-	wire_put(path, "", 1);
+	protobuf_writer_put(path, "", 1);
 	r->method = "POST";
 	r->content_type = strdup(content_type);
 	if (path->failed || body->failed || !r->content_type) {
-		wire_done(path);
-		wire_done(body);
+		protobuf_writer_done(path);
+		protobuf_writer_done(body);
 		return -ENOMEM;
 	}
 	r->path = (char *)path->bytes;
@@ -232,17 +233,17 @@ static int take(struct push_request *r, struct wire *path, struct wire *body, co
 }
 
 int pyroscope_push_body(
-	struct pushjob *j, const struct pushpiece *w, struct push_request *ret, size_t *ret_bytes, struct err *e)
+	struct encoder *j, const struct pushpiece *w, struct push_request *ret, size_t *ret_bytes, struct err *e)
 {
 	struct series s;
-	struct wire path = {0}, body = {0};
+	struct protobuf_writer path = {0}, body = {0};
 	uint8_t *pprof = NULL;
 	size_t len;
 	int r = find_series(j, PYROSCOPE_VALUE_MAX, &s);
 	if (r == 0)
 		r = make_pprof(j, &s, w, &pprof, &len, ret_bytes);
 	if (r == 0) {
-		wire_print(&path, "/push.v1.PusherService/Push");
+		protobuf_writer_print(&path, "/push.v1.PusherService/Push");
 		put_series(&body, &s, pprof, len);
 		r = take(ret, &path, &body, "application/proto");
 	}
@@ -253,33 +254,33 @@ int pyroscope_push_body(
 /* --- /ingest */
 
 /* A service's name has letters, digits and "-./_" there. */
-static void put_service(struct wire *to, const char *name, size_t len)
+static void put_service(struct protobuf_writer *to, const char *name, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
 		const char c = name[i];
 		const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
 				   c == '-' || c == '.' || c == '/' || c == '_';
-		wire_put(to, plain ? &c : "_", 1);
+		protobuf_writer_put(to, plain ? &c : "_", 1);
 	}
 }
 
-static void put_escaped(struct wire *to, const struct wire *text)
+static void put_escaped(struct protobuf_writer *to, const struct protobuf_writer *text)
 {
 	for (size_t i = 0; i < text->len; i++) {
 		const char c = (char)text->bytes[i];
 		if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
 			c == '.' || c == '_' || c == '~')
-			wire_put(to, &c, 1);
+			protobuf_writer_put(to, &c, 1);
 		else
-			wire_print(to, "%%%02X", (unsigned char)c);
+			protobuf_writer_print(to, "%%%02X", (unsigned char)c);
 	}
 	to->failed |= text->failed;
 }
 
 /* SERVICE{name=value,...}: what ends a value cannot be written in one. */
-static void put_name(struct wire *to, const struct series *s)
+static void put_name(struct protobuf_writer *to, const struct series *s)
 {
-	struct wire name = {0}, labels = {0};
+	struct protobuf_writer name = {0}, labels = {0};
 	for (size_t i = 0; i < s->n; i++) {
 		const struct pair *p = &s->pairs[i];
 		if (!strcmp(p->name, "service_name"))
@@ -288,28 +289,28 @@ static void put_name(struct wire *to, const struct series *s)
 			continue;
 		if (labels.len + strlen(p->name) + p->len > INGEST_LABELS_MAX)
 			continue; /* the samples have it still */
-		wire_print(&labels, "%s%s=", labels.len ? "," : "", p->name);
+		protobuf_writer_print(&labels, "%s%s=", labels.len ? "," : "", p->name);
 		for (size_t k = 0; k < p->len; k++)
-			wire_put(&labels, strchr(",{}", p->value[k]) ? "_" : &p->value[k], 1);
+			protobuf_writer_put(&labels, strchr(",{}", p->value[k]) ? "_" : &p->value[k], 1);
 	}
-	wire_put(&name, "{", 1);
-	wire_put(&name, labels.bytes, labels.len);
-	wire_put(&name, "}", 1);
+	protobuf_writer_put(&name, "{", 1);
+	protobuf_writer_put(&name, labels.bytes, labels.len);
+	protobuf_writer_put(&name, "}", 1);
 	name.failed |= labels.failed;
 	put_escaped(to, &name);
-	wire_done(&name);
-	wire_done(&labels);
+	protobuf_writer_done(&name);
+	protobuf_writer_done(&labels);
 }
 
-static void put_path(struct wire *to, const struct series *s, const struct profile_info *info)
+static void put_path(struct protobuf_writer *to, const struct series *s, const struct profile_info *info)
 {
 	const int64_t second = 1000000000;
-	wire_print(to, "/ingest?name=");
+	protobuf_writer_print(to, "/ingest?name=");
 	put_name(to, s);
 	if (info->time_ns > 0)
-		wire_print(to, "&from=%" PRId64 "&until=%" PRId64, info->time_ns / second,
+		protobuf_writer_print(to, "&from=%" PRId64 "&until=%" PRId64, info->time_ns / second,
 			info->time_ns / second + (info->duration_ns > 0 ? (info->duration_ns - 1) / second + 1 : 0));
-	wire_print(to, "&spyName=" SPY);
+	protobuf_writer_print(to, "&spyName=" SPY);
 }
 
 /* What a type is called, where it is found out: for metrics that types alone would not lead to. */
@@ -325,12 +326,12 @@ static const struct {
 };
 
 /* False: no configuration is needed. */
-static bool find_display(const struct series *s, char to[static PUSHLABELS_NAME_MAX])
+static bool find_display(const struct series *s, char to[static PUSH_LABELS_NAME_MAX])
 {
-	snprintf(to, PUSHLABELS_NAME_MAX, "%s", s->metric);
+	snprintf(to, PUSH_LABELS_NAME_MAX, "%s", s->metric);
 	for (size_t i = 0; i < N(displays); i++)
 		if (!strcmp(s->metric, displays[i].metric)) {
-			snprintf(to, PUSHLABELS_NAME_MAX, "%s", displays[i].display ? displays[i].display : "");
+			snprintf(to, PUSH_LABELS_NAME_MAX, "%s", displays[i].display ? displays[i].display : "");
 			return displays[i].display;
 		}
 	for (char *at; (at = strstr(to, "cpu"));)
@@ -339,31 +340,32 @@ static bool find_display(const struct series *s, char to[static PUSHLABELS_NAME_
 }
 
 /* The last type is the one that names the metric where no other one does. */
-static void put_config(struct wire *to, const struct profile_info *info, const char *display)
+static void put_config(struct protobuf_writer *to, const struct profile_info *info, const char *display)
 {
-	wire_print(to, "{");
+	protobuf_writer_print(to, "{");
 	for (unsigned i = 0; i < info->n_types; i++)
-		wire_print(to, "%s\"%s\":{\"units\":\"%s\"%s%s%s}", i ? "," : "", info->types[i].type,
+		protobuf_writer_print(to, "%s\"%s\":{\"units\":\"%s\"%s%s%s}", i ? "," : "", info->types[i].type,
 			info->types[i].unit, i + 1 == info->n_types ? ",\"display-name\":\"" : "",
 			i + 1 == info->n_types ? display : "", i + 1 == info->n_types ? "\"" : "");
-	wire_print(to, "}");
+	protobuf_writer_print(to, "}");
 }
 
-static void put_part(struct wire *to, const char *boundary, const char *name, const char *file, const char *type)
+static void put_part(
+	struct protobuf_writer *to, const char *boundary, const char *name, const char *file, const char *type)
 {
-	wire_print(to,
+	protobuf_writer_print(to,
 		"--%s\r\nContent-Disposition: form-data; name=\"%s\"; filename=\"%s\"\r\nContent-Type: %s\r\n\r\n",
 		boundary, name, file, type);
 }
 
 int pyroscope_ingest_body(
-	struct pushjob *j, const struct pushpiece *w, struct push_request *ret, size_t *ret_bytes, struct err *e)
+	struct encoder *j, const struct pushpiece *w, struct push_request *ret, size_t *ret_bytes, struct err *e)
 {
 	struct series s;
-	struct wire path = {0}, body = {0};
+	struct protobuf_writer path = {0}, body = {0};
 	uint8_t *pprof = NULL, id[16];
 	size_t len;
-	char boundary[48], content_type[96], display[PUSHLABELS_NAME_MAX];
+	char boundary[48], content_type[96], display[PUSH_LABELS_NAME_MAX];
 	int r = find_series(j, QUERY_VALUE_MAX, &s);
 	if (r == 0)
 		r = make_pprof(j, &s, w, &pprof, &len, ret_bytes);
@@ -374,14 +376,14 @@ int pyroscope_ingest_body(
 			snprintf(boundary + 8 + 2 * i, 3, "%02x", id[i]);
 		put_path(&path, &s, &j->info);
 		put_part(&body, boundary, "profile", "profile.pprof", "application/octet-stream");
-		wire_put(&body, pprof, len);
-		wire_print(&body, "\r\n");
+		protobuf_writer_put(&body, pprof, len);
+		protobuf_writer_print(&body, "\r\n");
 		if (find_display(&s, display)) {
 			put_part(&body, boundary, "sample_type_config", "sample_type_config.json", "application/json");
 			put_config(&body, &j->info, display);
-			wire_print(&body, "\r\n");
+			protobuf_writer_print(&body, "\r\n");
 		}
-		wire_print(&body, "--%s--\r\n", boundary);
+		protobuf_writer_print(&body, "--%s--\r\n", boundary);
 		snprintf(content_type, sizeof(content_type), "multipart/form-data; boundary=%s", boundary);
 		r = take(ret, &path, &body, content_type);
 	}

@@ -44,14 +44,14 @@ const char frame_table_full[] = "[lost: table full]", frame_outside[] = "[outsid
  * it as one number: so all of a stack's nodes can be looked for at once, and of frames that are known nothing is.
  */
 struct aggregate {
-	struct pairs frames;  /* (what, address) */
-	struct pairs nodes;   /* by path */
-	struct pairs samples; /* (node, who), and what is of `struct when` in the upper halves */
+	struct pair_table frames;  /* (what, address) */
+	struct pair_table nodes;   /* by path */
+	struct pair_table samples; /* (node, who), and what is of `struct when` in the upper halves */
 	struct node {
 		uint32_t caller, frame;
 	} * node_list; /* by node number */
 	size_t node_room;
-	struct intern whos;
+	struct string_table whos;
 	struct frame *frame_list; /* by frame number */
 	size_t frame_room;
 	struct count *counts; /* by sample number */
@@ -106,10 +106,10 @@ void aggregate_clear(struct aggregate *a)
 		module_unref(a->frame_list[i].module);
 		jit_unref(a->frame_list[i].jit);
 	}
-	pairs_done(&a->frames);
-	pairs_done(&a->nodes);
-	pairs_done(&a->samples);
-	intern_done(&a->whos);
+	pair_table_done(&a->frames);
+	pair_table_done(&a->nodes);
+	pair_table_done(&a->samples);
+	string_table_done(&a->whos);
 	free(a->frame_list);
 	free(a->node_list);
 	free(a->counts);
@@ -141,9 +141,9 @@ static int grow(void **list, size_t *room, size_t n, size_t size)
 	return 0;
 }
 
-static int64_t put(const struct aggregate *a, struct pairs *t, uint64_t x, uint64_t y)
+static int64_t put(const struct aggregate *a, struct pair_table *t, uint64_t x, uint64_t y)
 {
-	return a->full ? pairs_find(t, x, y) : pairs_add(t, x, y);
+	return a->full ? pair_table_find(t, x, y) : pair_table_add(t, x, y);
 }
 
 static bool same_frame(const struct frame *x, const struct frame *y)
@@ -163,7 +163,7 @@ static int64_t add_frame(struct aggregate *a, const struct frame *f)
 	size_t had = a->frames.count;
 	if (grow((void **)&a->frame_list, &a->frame_room, had, sizeof(struct frame)) < 0)
 		return -ENOMEM;
-	int64_t id = pairs_add(&a->frames, frame_what(f), f->vaddr);
+	int64_t id = pair_table_add(&a->frames, frame_what(f), f->vaddr);
 	if (id >= 0 && a->frames.count > had) {
 		a->frame_list[id] = *f;
 		module_ref(f->module);
@@ -185,7 +185,7 @@ static int64_t append_node(struct aggregate *a, struct pair path, uint32_t calle
 {
 	if (grow((void **)&a->node_list, &a->node_room, a->nodes.count, sizeof(struct node)) < 0)
 		return -ENOMEM;
-	int64_t id = pairs_append(&a->nodes, path.a, path.b);
+	int64_t id = pair_table_append(&a->nodes, path.a, path.b);
 	if (id >= 0)
 		a->node_list[id] = (struct node){caller, frame};
 	return id;
@@ -193,7 +193,7 @@ static int64_t append_node(struct aggregate *a, struct pair path, uint32_t calle
 
 static int64_t add_node(struct aggregate *a, struct pair path, uint32_t caller, const struct frame *f)
 {
-	int64_t id = pairs_find(&a->nodes, path.a, path.b);
+	int64_t id = pair_table_find(&a->nodes, path.a, path.b);
 	if (id >= 0 || a->full)
 		return id;
 	int64_t frame = add_frame(a, f);
@@ -210,8 +210,8 @@ static int64_t add_stack(struct aggregate *a, const struct frame *frames, size_t
 	struct pair path = i ? a->last[i - 1].path : (struct pair){0};
 	for (size_t k = i; k < n; k++) {
 		const struct frame *f = &frames[n - 1 - k];
-		path = paths[k] = pairs_chain(path, frame_what(f), f->vaddr);
-		pairs_prefetch(&a->nodes, path.a, path.b);
+		path = paths[k] = pair_table_chain(path, frame_what(f), f->vaddr);
+		pair_table_prefetch(&a->nodes, path.a, path.b);
 	}
 	int64_t node = i ? a->last[i - 1].node : ROOT;
 	for (a->n_last = i; i < n; i++) {
@@ -251,7 +251,7 @@ static int64_t put_who(struct aggregate *a, const struct who *who)
 	snprintf(key.exe, sizeof(key.exe), "%s", who->exe);
 	snprintf(key.labels, sizeof(key.labels), "%s", who->labels ? who->labels : "");
 	const size_t size = who_size(&key);
-	return a->full ? intern_find(&a->whos, &key, size) : intern_add(&a->whos, &key, size);
+	return a->full ? string_table_find(&a->whos, &key, size) : string_table_add(&a->whos, &key, size);
 }
 
 static int64_t add_who(struct aggregate *a, const struct who *who)
@@ -407,10 +407,10 @@ uint64_t aggregate_untimed(const struct aggregate *a)
 
 size_t aggregate_memory(const struct aggregate *a)
 {
-	return sizeof(*a) + pairs_memory(&a->frames) + pairs_memory(&a->nodes) + pairs_memory(&a->samples) +
-	       intern_memory(&a->whos) + a->frame_room * sizeof(a->frame_list[0]) +
-	       a->node_room * sizeof(a->node_list[0]) + a->count_room * sizeof(a->counts[0]) + a->count_room / 8 +
-	       a->last_room * sizeof(a->last[0]);
+	return sizeof(*a) + pair_table_memory(&a->frames) + pair_table_memory(&a->nodes) +
+	       pair_table_memory(&a->samples) + string_table_memory(&a->whos) +
+	       a->frame_room * sizeof(a->frame_list[0]) + a->node_room * sizeof(a->node_list[0]) +
+	       a->count_room * sizeof(a->counts[0]) + a->count_room / 8 + a->last_room * sizeof(a->last[0]);
 }
 
 /* --- in a journal --------------------------------------------------------------------------------------- */
@@ -545,7 +545,7 @@ static int load_frame(struct aggregate *a, struct saved *s, aggregate_find_fn *f
 		return -EBADMSG;
 	if (grow((void **)&a->frame_list, &a->frame_room, a->frames.count, sizeof(f)) < 0)
 		return -ENOMEM;
-	int64_t id = pairs_append(&a->frames, frame_what(&f), f.vaddr);
+	int64_t id = pair_table_append(&a->frames, frame_what(&f), f.vaddr);
 	if (id < 0)
 		return (int)id;
 	a->frame_list[id] = f;
@@ -561,7 +561,7 @@ static int load_node(struct aggregate *a, struct saved *s)
 	if (s->bad || had >= AGGREGATE_NODES_MAX + AGGREGATE_STACK_MAX)
 		return -EBADMSG;
 	const struct frame *f = &a->frame_list[frame];
-	struct pair path = pairs_chain(up ? a->nodes.items[had - up] : (struct pair){0}, frame_what(f), f->vaddr);
+	struct pair path = pair_table_chain(up ? a->nodes.items[had - up] : (struct pair){0}, frame_what(f), f->vaddr);
 	int64_t id = append_node(a, path, up ? (uint32_t)(had - up) : ROOT, (uint32_t)frame);
 	return id < 0 ? (int)id : 0;
 }
@@ -577,7 +577,7 @@ static int load_who(struct aggregate *a, struct saved *s)
 	snprintf(key.thread, sizeof(key.thread), "%s", saved_text(s, sizeof(key.thread) - 1));
 	snprintf(key.exe, sizeof(key.exe), "%s", saved_text(s, sizeof(key.exe) - 1));
 	snprintf(key.labels, sizeof(key.labels), "%s", saved_text(s, sizeof(key.labels) - 1));
-	int64_t id = s->bad ? -EBADMSG : intern_add(&a->whos, &key, who_size(&key));
+	int64_t id = s->bad ? -EBADMSG : string_table_add(&a->whos, &key, who_size(&key));
 	return id < 0 ? (int)id : (size_t)id == had ? 0 : -EBADMSG;
 }
 
@@ -600,7 +600,8 @@ static int load_sample(struct aggregate *a, struct saved *s)
 		return -EBADMSG;
 	if (grow_counts(a, had) < 0)
 		return -ENOMEM;
-	int64_t id = pairs_append(&a->samples, both((int64_t)node, (uint32_t)cpu), both((int64_t)who, (uint32_t)us));
+	int64_t id =
+		pair_table_append(&a->samples, both((int64_t)node, (uint32_t)cpu), both((int64_t)who, (uint32_t)us));
 	if (id >= 0)
 		a->counts[id] = (struct count){0};
 	return id < 0 ? (int)id : 0;

@@ -3,34 +3,34 @@
 #define TARGET 0.85
 #define RAISE_LEAST 1.15 /* less is not worth a change */
 
-double allowance_factor(const struct allowance *b)
+double cpu_budget_factor(const struct cpu_budget *b)
 {
 	return b->factor > 1 ? b->factor : 1;
 }
 
 /* Of `seconds` that ended so many ago. */
-static struct allowance_cost sum(const struct allowance *b, unsigned ago, unsigned seconds)
+static struct cpu_budget_cost sum(const struct cpu_budget *b, unsigned ago, unsigned seconds)
 {
-	struct allowance_cost n = {0};
+	struct cpu_budget_cost n = {0};
 	for (unsigned i = ago; i < ago + seconds; i++) {
-		const struct allowance_cost *s = &b->spent[(b->at + ALLOWANCE_SECONDS - i) % ALLOWANCE_SECONDS];
+		const struct cpu_budget_cost *s = &b->spent[(b->at + CPU_BUDGET_SECONDS - i) % CPU_BUDGET_SECONDS];
 		n.sampling += s->sampling;
 		n.other += s->other;
 	}
 	return n;
 }
 
-struct allowance_cost allowance_minute(const struct allowance *b)
+struct cpu_budget_cost cpu_budget_minute(const struct cpu_budget *b)
 {
-	return sum(b, 0, ALLOWANCE_SECONDS);
+	return sum(b, 0, CPU_BUDGET_SECONDS);
 }
 
-static void put(struct allowance *b, unsigned seconds, const struct allowance_cost *spent)
+static void put(struct cpu_budget *b, unsigned seconds, const struct cpu_budget_cost *spent)
 {
-	unsigned n = seconds < ALLOWANCE_SECONDS ? seconds : ALLOWANCE_SECONDS;
+	unsigned n = seconds < CPU_BUDGET_SECONDS ? seconds : CPU_BUDGET_SECONDS;
 	for (unsigned i = 0; i < n; i++) {
-		b->at = (b->at + 1) % ALLOWANCE_SECONDS;
-		b->spent[b->at] = (struct allowance_cost){spent->sampling / n, spent->other / n};
+		b->at = (b->at + 1) % CPU_BUDGET_SECONDS;
+		b->spent[b->at] = (struct cpu_budget_cost){spent->sampling / n, spent->other / n};
 	}
 	b->since = b->since > UINT32_MAX - seconds ? UINT32_MAX : b->since + seconds;
 	b->seconds += seconds;
@@ -39,62 +39,62 @@ static void put(struct allowance *b, unsigned seconds, const struct allowance_co
 /* By half; by half of that once more where nobody looked for long. */
 static double least(double now, unsigned seconds)
 {
-	for (unsigned passed = 0; now > 1 && passed <= seconds; passed += ALLOWANCE_PATIENCE)
+	for (unsigned passed = 0; now > 1 && passed <= seconds; passed += CPU_BUDGET_PATIENCE)
 		now /= 2;
 	return now < 1 ? 1 : now;
 }
 
 /* What sampling cost in `seconds` that ended so many ago, of what the rest left for it. */
-static double share_of(const struct allowance *b, unsigned ago, unsigned seconds, uint64_t allowed)
+static double share_of(const struct cpu_budget *b, unsigned ago, unsigned seconds, uint64_t allowed)
 {
-	const struct allowance_cost spent = sum(b, ago, seconds);
-	const double all = (double)allowed * seconds, most = all / ALLOWANCE_OTHER, other = (double)spent.other;
+	const struct cpu_budget_cost spent = sum(b, ago, seconds);
+	const double all = (double)allowed * seconds, most = all / CPU_BUDGET_OTHER, other = (double)spent.other;
 	return (double)spent.sampling / (all - (other < most ? other : most));
 }
 
 /* Of the dearest ten seconds of the time that patience takes. */
-static double dearest_share(const struct allowance *b, uint64_t allowed)
+static double dearest_share(const struct cpu_budget *b, uint64_t allowed)
 {
 	double most = 0;
-	for (unsigned ago = 0; ago < ALLOWANCE_PATIENCE; ago += ALLOWANCE_RECENT) {
-		double share = share_of(b, ago, ALLOWANCE_RECENT, allowed);
+	for (unsigned ago = 0; ago < CPU_BUDGET_PATIENCE; ago += CPU_BUDGET_RECENT) {
+		double share = share_of(b, ago, CPU_BUDGET_RECENT, allowed);
 		most = share > most ? share : most;
 	}
 	return most;
 }
 
-bool allowance_has_room(const struct allowance *b, uint64_t allowed)
+bool cpu_budget_has_room(const struct cpu_budget *b, uint64_t allowed)
 {
-	const struct allowance_cost minute = allowance_minute(b);
-	const uint64_t all = allowed * ALLOWANCE_SECONDS, least = all / ALLOWANCE_OTHER;
+	const struct cpu_budget_cost minute = cpu_budget_minute(b);
+	const uint64_t all = allowed * CPU_BUDGET_SECONDS, least = all / CPU_BUDGET_OTHER;
 	const uint64_t left = all > minute.sampling ? all - minute.sampling : 0;
 	return !allowed || minute.other < (left > least ? left : least);
 }
 
 /* What ten seconds show was all spent at the present factor, or else they show nothing. */
-static double decide(const struct allowance *b, unsigned seconds, uint64_t allowed)
+static double decide(const struct cpu_budget *b, unsigned seconds, uint64_t allowed)
 {
-	double now = allowance_factor(b), share = share_of(b, 0, ALLOWANCE_RECENT, allowed);
-	if (b->since < ALLOWANCE_RECENT)
+	double now = cpu_budget_factor(b), share = share_of(b, 0, CPU_BUDGET_RECENT, allowed);
+	if (b->since < CPU_BUDGET_RECENT)
 		return now;
-	if (share > 1 && share_of(b, 0, ALLOWANCE_SECONDS, allowed) > 1) {
+	if (share > 1 && share_of(b, 0, CPU_BUDGET_SECONDS, allowed) > 1) {
 		double to = now * share / TARGET;
-		return to > ALLOWANCE_MOST ? ALLOWANCE_MOST : to;
+		return to > CPU_BUDGET_MOST ? CPU_BUDGET_MOST : to;
 	}
-	if (now == 1 || b->since < ALLOWANCE_PATIENCE)
+	if (now == 1 || b->since < CPU_BUDGET_PATIENCE)
 		return now;
 	double to = now * dearest_share(b, allowed) / TARGET, floor = least(now, seconds);
 	to = to < floor ? floor : to;
 	return to * RAISE_LEAST <= now || to == 1 ? to : now;
 }
 
-bool allowance_look(struct allowance *b, unsigned seconds, const struct allowance_cost *spent, uint64_t allowed)
+bool cpu_budget_look(struct cpu_budget *b, unsigned seconds, const struct cpu_budget_cost *spent, uint64_t allowed)
 {
-	double now = allowance_factor(b);
+	double now = cpu_budget_factor(b);
 	if (!seconds)
 		return false;
 	if (!b->seconds) /* what may be judged at once, is: the first minute has a minute's sum */
-		b->since = ALLOWANCE_PATIENCE;
+		b->since = CPU_BUDGET_PATIENCE;
 	put(b, seconds, spent);
 	b->factor = allowed ? decide(b, seconds, allowed) : 1;
 	if (b->factor != now)

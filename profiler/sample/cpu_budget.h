@@ -18,30 +18,30 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define ALLOWANCE_SECONDS 60
-#define ALLOWANCE_RECENT 10
-#define ALLOWANCE_PATIENCE 30
-#define ALLOWANCE_MOST 64.0
-#define ALLOWANCE_OTHER 4 /* of the budget, one part: what sampling leaves to all else, however much it takes */
+#define CPU_BUDGET_SECONDS 60
+#define CPU_BUDGET_RECENT 10
+#define CPU_BUDGET_PATIENCE 30
+#define CPU_BUDGET_MOST 64.0
+#define CPU_BUDGET_OTHER 4 /* of the budget, one part: what sampling leaves to all else, however much it takes */
 
-struct allowance_cost { /* ns of CPU time */
+struct cpu_budget_cost { /* ns of CPU time */
 	uint64_t sampling, other;
 };
 
-struct allowance { /* all zero: nothing is lowered */
+struct cpu_budget { /* all zero: nothing is lowered */
 	double factor;
-	struct allowance_cost spent[ALLOWANCE_SECONDS]; /* by second, in a circle */
-	unsigned at;					/* the latest */
-	unsigned since;					/* seconds since the last change */
-	uint64_t seconds;				/* all that were looked at */
+	struct cpu_budget_cost spent[CPU_BUDGET_SECONDS]; /* by second, in a circle */
+	unsigned at;					  /* the latest */
+	unsigned since;					  /* seconds since the last change */
+	uint64_t seconds;				  /* all that were looked at */
 };
 
-double allowance_factor(const struct allowance *b); /* 1: as asked for */
+double cpu_budget_factor(const struct cpu_budget *b); /* 1: as asked for */
 /*
  * `seconds` (1 or more, of a service that was held up) have passed, in which `spent` went. allowed: ns a second, 0: no
  * bound. True: another factor from now on.
  */
-bool allowance_look(struct allowance *b, unsigned seconds, const struct allowance_cost *spent, uint64_t allowed);
+bool cpu_budget_look(struct cpu_budget *b, unsigned seconds, const struct cpu_budget_cost *spent, uint64_t allowed);
 /* Whether something that is no sampling, and can be put off, may be done now. */
-bool allowance_has_room(const struct allowance *b, uint64_t allowed);
-struct allowance_cost allowance_minute(const struct allowance *b); /* spent in the last minute */
+bool cpu_budget_has_room(const struct cpu_budget *b, uint64_t allowed);
+struct cpu_budget_cost cpu_budget_minute(const struct cpu_budget *b); /* spent in the last minute */

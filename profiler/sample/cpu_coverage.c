@@ -8,19 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CPUS RINGS_CPUS_MAX
+#define CPUS CPU_RINGS_CPUS_MAX
 #define ELLIPSIS ",..."
 
-struct coverage {
+struct cpu_coverage {
 	int online;
 	char text[4096];	/* as it was read last */
 	int64_t up_since[CPUS]; /* when it was seen to come, the last time */
 	int64_t up_until[CPUS]; /* when it was seen to have gone; INT64_MAX: it is up, 0: it never was */
 };
 
-int coverage_new_take(int online, struct coverage **ret)
+int cpu_coverage_new(int online, struct cpu_coverage **ret)
 {
-	struct coverage *c = online < 0 ? NULL : calloc(1, sizeof(*c));
+	struct cpu_coverage *c = online < 0 ? NULL : calloc(1, sizeof(*c));
 	if (!c) {
 		fd_close(online);
 		return online < 0 ? online : -ENOMEM;
@@ -30,7 +30,7 @@ int coverage_new_take(int online, struct coverage **ret)
 	return 0;
 }
 
-struct coverage *coverage_free(struct coverage *c)
+struct cpu_coverage *cpu_coverage_free(struct cpu_coverage *c)
 {
 	if (c)
 		fd_close(c->online);
@@ -43,7 +43,7 @@ static bool is_known(int cpu)
 	return cpu >= 0 && cpu < CPUS;
 }
 
-static bool is_up(const struct coverage *c, int cpu)
+static bool is_up(const struct cpu_coverage *c, int cpu)
 {
 	return c->up_until[cpu] == INT64_MAX;
 }
@@ -51,7 +51,7 @@ static bool is_up(const struct coverage *c, int cpu)
 /* --- looking --------------------------------------------------------------------------------------------- */
 
 /* False: they are as they were, or nobody says how. */
-static bool read_online(struct coverage *c)
+static bool read_online(struct cpu_coverage *c)
 {
 	char text[sizeof(c->text)] = "";
 	if (fd_pread_all(c->online, text, sizeof(text) - 1, 0) <= 0 || !strcmp(text, c->text))
@@ -60,7 +60,7 @@ static bool read_online(struct coverage *c)
 	return true;
 }
 
-static bool note_cpus(struct coverage *c, int64_t now)
+static bool note_cpus(struct cpu_coverage *c, int64_t now)
 {
 	static int cpus[CPUS];
 	int n = perf_parse_cpus(c->text, cpus, CPUS), next = 0;
@@ -79,7 +79,7 @@ static bool note_cpus(struct coverage *c, int64_t now)
 }
 
 /* Those of a thread stay with it, and count again when its CPU is back. */
-static void take_off(const struct coverage *c, struct target *t, int64_t now)
+static void take_off(const struct cpu_coverage *c, struct target *t, int64_t now)
 {
 	for (struct stream *st = t->streams; st && t->desc.strategy == STRATEGY_CGROUP; st = st->next_of_target)
 		if (!st->off_since && is_known(st->cpu) && !is_up(c, st->cpu)) {
@@ -88,14 +88,14 @@ static void take_off(const struct coverage *c, struct target *t, int64_t now)
 		}
 }
 
-void coverage_look(struct engine *g, int64_t now)
+void cpu_coverage_look(struct engine *g, int64_t now)
 {
-	char list[COVERAGE_LIST_MAX];
+	char list[CPU_COVERAGE_LIST_MAX];
 	if (!g->coverage || !read_online(g->coverage) || !note_cpus(g->coverage, now))
 		return;
 	for (struct target *t = g->targets; t; t = t->next) {
 		take_off(g->coverage, t, now);
-		coverage_list(t, now, list);
+		cpu_coverage_list(t, now, list);
 		t->bare |= t->armed && list[0];
 	}
 }
@@ -114,20 +114,20 @@ static void fill_covered(const struct target *t, int64_t ret[CPUS])
 }
 
 /* False: there is no room for it, and there were more. */
-static bool put_span(char ret[COVERAGE_LIST_MAX], int first, int last)
+static bool put_span(char ret[CPU_COVERAGE_LIST_MAX], int first, int last)
 {
 	char span[32];
 	size_t at = strlen(ret);
 	int n = snprintf(span, sizeof(span), first < last ? "%s%d-%d" : "%s%d", at ? "," : "", first, last);
-	const bool fits = at + (size_t)n + sizeof(ELLIPSIS) <= COVERAGE_LIST_MAX;
-	snprintf(ret + at, COVERAGE_LIST_MAX - at, "%s", fits ? span : ELLIPSIS);
+	const bool fits = at + (size_t)n + sizeof(ELLIPSIS) <= CPU_COVERAGE_LIST_MAX;
+	snprintf(ret + at, CPU_COVERAGE_LIST_MAX - at, "%s", fits ? span : ELLIPSIS);
 	return fits;
 }
 
-void coverage_list(const struct target *t, int64_t since, char ret[COVERAGE_LIST_MAX])
+void cpu_coverage_list(const struct target *t, int64_t since, char ret[CPU_COVERAGE_LIST_MAX])
 {
 	static int64_t covered[CPUS];
-	const struct coverage *c = t->engine->coverage;
+	const struct cpu_coverage *c = t->engine->coverage;
 	ret[0] = 0;
 	if (!c || t->desc.strategy == STRATEGY_TIMERS) /* of events */
 		return;

@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-uint64_t counted_scaled(uint64_t value, double scale)
+uint64_t event_counts_scaled(uint64_t value, double scale)
 {
 	double to = (double)value * scale + 0.5;
 	return scale == 1 ? value : to < (double)INT64_MAX ? (uint64_t)to : INT64_MAX;
@@ -46,24 +46,24 @@ static uint64_t while_restarting(const struct target *t, uint32_t spec, uint64_t
 		return 0;
 	if (event_kind(t->desc.events[spec].kind)->measure != MEASURES_CPU)
 		return missing;
-	missing = smaller(missing, y->gap * rings_count(t->engine->rings));
+	missing = smaller(missing, y->gap * cpu_rings_count(t->engine->rings));
 	if (!t->desc.kernel && rest)
 		missing = smaller(missing, (uint64_t)((double)y->weight[spec] * (double)y->gap / (double)rest));
 	return missing;
 }
 
-bool counted_read(const struct stream *st, struct counted_reading *ret)
+bool event_counts_read(const struct stream *st, struct event_reading *ret)
 {
 	const bool times = st->layout.flags & LAYOUT_TIMES, lost = st->layout.flags & LAYOUT_LOST;
 	uint64_t n[4] = {0};
 	size_t size = (1 + 2 * times + lost) * sizeof(n[0]); /* no more: a read of what is left would fail */
 	if (fd_read_all(st->fd, n, size) != (ssize_t)size)
 		return false;
-	*ret = (struct counted_reading){n[0], lost ? n[1 + 2 * times] : 0, times ? n[1] : 0, times ? n[2] : 0};
+	*ret = (struct event_reading){n[0], lost ? n[1 + 2 * times] : 0, times ? n[1] : 0, times ? n[2] : 0};
 	return true;
 }
 
-static void keep(struct stream *st, const struct counted_reading *now)
+static void keep(struct stream *st, const struct event_reading *now)
 {
 	st->value_seen = now->value;
 	st->lost_seen = now->lost;
@@ -71,10 +71,10 @@ static void keep(struct stream *st, const struct counted_reading *now)
 	st->running_seen = now->running;
 }
 
-void counted_skip(struct stream *st)
+void event_counts_rebase(struct stream *st)
 {
-	struct counted_reading now;
-	if (counted_read(st, &now))
+	struct event_reading now;
+	if (event_counts_read(st, &now))
 		keep(st, &now);
 }
 
@@ -84,8 +84,8 @@ static void read_events(
 {
 	*ret_counted = *ret_lost = 0;
 	for (struct stream *st = t->streams; st; st = st->next_of_target) {
-		struct counted_reading now;
-		if (st->role != PERF_SAMPLES || st->spec != spec || !counted_read(st, &now))
+		struct event_reading now;
+		if (st->role != PERF_SAMPLES || st->spec != spec || !event_counts_read(st, &now))
 			continue;
 		*ret_counted += now.value - st->value_seen;
 		*ret_lost += now.lost - st->lost_seen;
@@ -97,8 +97,8 @@ static void read_events(
 }
 
 /*
- * Where sampling is lowered by turns (profiler/sample/sample_rate.h), the kernel counts only while it is on; what it counted,
- * and a sample that it lost, stand for as much as the samples that came at the same rate do on average.
+ * Where sampling is lowered by turns (profiler/sample/sample_rate.h), the kernel counts only while it is on; what it
+ * counted, and a sample that it lost, stand for as much as the samples that came at the same rate do on average.
  */
 static void ask_events(struct target *t, uint32_t spec)
 {
@@ -108,16 +108,16 @@ static void ask_events(struct target *t, uint32_t spec)
 	uint64_t weight = y->weight[spec] - k->weight_then, taken = y->taken[spec] - k->taken_then;
 	uint64_t seen = y->counted[spec] - k->counted_then;
 	read_events(t, spec, k, &counted, &lost);
-	k->counted += counted_scaled(counted, seen ? (double)weight / (double)seen : rates_stands_for(t));
+	k->counted += event_counts_scaled(counted, seen ? (double)weight / (double)seen : sample_rate_stands_for(t));
 	k->lost += lost;
-	k->lost_weight += counted_scaled(lost, taken ? (double)weight / (double)taken : (double)period);
+	k->lost_weight += event_counts_scaled(lost, taken ? (double)weight / (double)taken : (double)period);
 	k->weight_then = y->weight[spec];
 	k->taken_then = y->taken[spec];
 	k->counted_then = y->counted[spec];
 	t->saved.streams = t->saved.changed = true;
 }
 
-void counted_rate(struct target *t)
+void event_counts_rate(struct target *t)
 {
 	for (uint32_t i = 0; i < t->desc.n_events; i++)
 		ask_events(t, i);
@@ -140,16 +140,16 @@ static uint64_t worth_saying(uint64_t missing, uint64_t weight, uint64_t of)
  */
 static void scale_up(const struct target *t, struct kernel_count *k, uint64_t enabled, uint64_t running)
 {
-	const unsigned cpus = is_inherited(t) && t->engine->rings ? rings_count(t->engine->rings) : 1;
+	const unsigned cpus = is_inherited(t) && t->engine->rings ? cpu_rings_count(t->engine->rings) : 1;
 	const double had = enabled ? (double)running / ((double)enabled / cpus) : 1;
 	k->had_counter = had < 1 ? had : 1;
-	if (k->had_counter <= 0 || k->had_counter >= COUNTED_ALWAYS)
+	if (k->had_counter <= 0 || k->had_counter >= EVENT_COUNTS_ALWAYS)
 		return;
 	k->correct = 1 / k->had_counter;
-	k->counted = counted_scaled(k->counted, k->correct);
-	k->lost_weight = counted_scaled(k->lost_weight, k->correct);
-	k->unsampled = counted_scaled(k->unsampled, k->correct);
-	k->unseen = counted_scaled(k->unseen, k->correct);
+	k->counted = event_counts_scaled(k->counted, k->correct);
+	k->lost_weight = event_counts_scaled(k->lost_weight, k->correct);
+	k->unsampled = event_counts_scaled(k->unsampled, k->correct);
+	k->unseen = event_counts_scaled(k->unseen, k->correct);
 }
 
 /*
@@ -161,7 +161,7 @@ static void ask_apps(const struct target *t, uint32_t spec, struct kernel_count 
 	const struct target_tally *y = &t->tally;
 	const uint64_t seen = y->weight[spec], weight = mean_weight(t, spec), missing = above(y->apps_cpu, seen);
 	*ret = (struct kernel_count){.lost_known = true, .counted = y->apps_cpu, .correct = 1, .had_counter = 1};
-	ret->lost = y->apps_lost;
+	ret->lost = y->inproc_lost;
 	ret->lost_weight = smaller(missing, ret->lost * weight);
 	ret->unsampled = missing - ret->lost_weight;
 	if (ret->unsampled < t->desc.events[spec].period || ret->unsampled < ret->counted / 200)
@@ -213,7 +213,7 @@ static void ask_kernel(struct target *t, uint32_t spec, struct kernel_count *ret
 static void settle_all(const struct target *t, uint32_t spec, struct kernel_count *k, uint64_t all)
 {
 	uint64_t seen = t->tally.weight[spec], taken = t->tally.taken[spec];
-	k->lost_weight = counted_scaled(all, (double)k->lost / (double)(k->lost + taken));
+	k->lost_weight = event_counts_scaled(all, (double)k->lost / (double)(k->lost + taken));
 	k->unseen = smaller(k->unseen, all - k->lost_weight);
 	k->correct = (double)(all - k->lost_weight - k->unseen) / (double)seen;
 	k->unsampled = 0;
@@ -229,10 +229,10 @@ static void settle_user(const struct target *t, uint32_t spec, struct kernel_cou
 {
 	uint64_t seen = t->tally.weight[spec], weight = mean_weight(t, spec);
 	k->correct = (double)all / (double)k->counted;
-	k->lost_weight = counted_scaled(k->lost_weight, k->correct);
-	k->unseen = counted_scaled(k->unseen, k->correct);
+	k->lost_weight = event_counts_scaled(k->lost_weight, k->correct);
+	k->unseen = event_counts_scaled(k->unseen, k->correct);
 	k->counted = all;
-	uint64_t there = counted_scaled(seen, k->correct) + k->lost_weight + k->unseen;
+	uint64_t there = event_counts_scaled(seen, k->correct) + k->lost_weight + k->unseen;
 	k->unsampled = worth_saying(above(all, there), weight, all);
 }
 
@@ -243,7 +243,7 @@ static void settle_user(const struct target *t, uint32_t spec, struct kernel_cou
 static void settle_weights(struct target *t, struct window *w)
 {
 	uint64_t ran = 0, then = t->ran_then;
-	bool known = rates_ran(t, &ran);
+	bool known = sample_rate_ran(t, &ran);
 	t->ran_then = ran ? ran : then;
 	for (uint32_t i = 0; known && ran > then && i < t->desc.n_events; i++) {
 		struct kernel_count *k = &w->kernel[i];
@@ -256,7 +256,7 @@ static void settle_weights(struct target *t, struct window *w)
 	}
 }
 
-void counted_window(struct target *t, struct window *w)
+void event_counts_window(struct target *t, struct window *w)
 {
 	for (uint32_t i = 0; i < t->desc.n_events; i++)
 		ask_kernel(t, i, &w->kernel[i]);

@@ -1,6 +1,6 @@
 /*
- * event_counts - what the kernel says beside the samples: what its events counted, which samples it could not write, and so
- * what is missing of a window, and why.
+ * event_counts - what the kernel says beside the samples: what its events counted, which samples it could not write,
+ * and so what is missing of a window, and why.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 struct target;
 struct window;
 
-#define COUNTED_ALWAYS 0.995 /* of the time, but for what it takes to switch it on */
+#define EVENT_COUNTS_ALWAYS 0.995 /* of the time, but for what it takes to switch it on */
 
 /* What the kernel says of an event of this window. */
 struct kernel_count {
@@ -24,15 +24,15 @@ struct kernel_count {
 };
 
 /* What read(2) tells of an event of PERF_SAMPLES; false: nothing. Times are 0 where it does not tell them. */
-struct counted_reading {
+struct event_reading {
 	uint64_t value, lost, enabled, running;
 };
 struct stream;
-bool counted_read(const struct stream *st, struct counted_reading *ret);
+bool event_counts_read(const struct stream *st, struct event_reading *ret);
 /* What was counted so far is in the books, or of before. */
-void counted_skip(struct stream *st);
+void event_counts_rebase(struct stream *st);
 /* Before another rate: what the kernel counted so far goes with the samples that came so far. */
-void counted_rate(struct target *t);
+void event_counts_rate(struct target *t);
 /* A window is over: what is there for each of its events, and the next one begins. Its tally is there. */
-void counted_window(struct target *t, struct window *w);
-uint64_t counted_scaled(uint64_t value, double scale);
+void event_counts_window(struct target *t, struct window *w);
+uint64_t event_counts_scaled(uint64_t value, double scale);

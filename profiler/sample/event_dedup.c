@@ -8,22 +8,22 @@
 
 struct entry {
 	uint32_t tid, cpu, kind;
-	struct heard_by by;
+	struct dedup_entry by;
 	struct entry *next;
 };
 
-struct heard {
+struct event_dedup {
 	size_t count;
 	struct entry *buckets[BUCKETS]; /* by tid, so that all of a thread go together */
 };
 
-int heard_new(struct heard **ret)
+int event_dedup_new(struct event_dedup **ret)
 {
 	*ret = calloc(1, sizeof(**ret));
 	return *ret ? 0 : -ENOMEM;
 }
 
-struct heard *heard_free(struct heard *h)
+struct event_dedup *event_dedup_free(struct event_dedup *h)
 {
 	for (size_t i = 0; h && i < BUCKETS; i++)
 		for (struct entry *e = h->buckets[i], *next; e; e = next) {
@@ -34,7 +34,7 @@ struct heard *heard_free(struct heard *h)
 	return NULL;
 }
 
-struct heard_by *heard_by(struct heard *h, uint32_t tid, uint32_t cpu, uint32_t kind)
+struct dedup_entry *event_dedup_by(struct event_dedup *h, uint32_t tid, uint32_t cpu, uint32_t kind)
 {
 	struct entry **bucket = &h->buckets[tid % BUCKETS];
 	for (struct entry *e = *bucket; e; e = e->next)
@@ -49,7 +49,7 @@ struct heard_by *heard_by(struct heard *h, uint32_t tid, uint32_t cpu, uint32_t 
 	return &e->by;
 }
 
-void heard_forget(struct heard *h, uint32_t tid)
+void event_dedup_forget(struct event_dedup *h, uint32_t tid)
 {
 	for (struct entry **at = &h->buckets[tid % BUCKETS]; *at;) {
 		struct entry *e = *at;
@@ -63,7 +63,7 @@ void heard_forget(struct heard *h, uint32_t tid)
 	}
 }
 
-size_t heard_count(const struct heard *h)
+size_t event_dedup_count(const struct event_dedup *h)
 {
 	return h->count;
 }

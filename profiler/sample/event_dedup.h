@@ -1,5 +1,6 @@
 /*
- * event_dedup - by which event each thread is heard, on each CPU: strategy `threads`, where nobody may be counted twice.
+ * event_dedup - by which event each thread is heard, on each CPU: strategy `threads`, where nobody may be counted
+ * twice.
  *
  * Events are opened on every thread that a look at /proc shows, per CPU, with inherit. A thread that was made meanwhile
  * by one that had its event already has inherited that one, and then gets one of its own: it would be counted twice,
@@ -21,16 +22,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct heard;
-int heard_new(struct heard **ret);
-struct heard *heard_free(struct heard *h); /* NULL is fine */
+struct event_dedup;
+int event_dedup_new(struct event_dedup **ret);
+struct event_dedup *event_dedup_free(struct event_dedup *h); /* NULL is fine */
 
 /* By which event, 0 = not yet; and when last, of samples. To be filled in. */
-struct heard_by {
+struct dedup_entry {
 	uint64_t id, time;
 };
 /* Of this thread, on this CPU, by events of this kind. NULL: no room, it goes unchecked. */
-struct heard_by *heard_by(struct heard *h, uint32_t tid, uint32_t cpu, uint32_t kind);
+struct dedup_entry *event_dedup_by(struct event_dedup *h, uint32_t tid, uint32_t cpu, uint32_t kind);
 /* A thread ended, or began: the number says nothing of who had it before. */
-void heard_forget(struct heard *h, uint32_t tid);
-size_t heard_count(const struct heard *h); /* entries held */
+void event_dedup_forget(struct event_dedup *h, uint32_t tid);
+size_t event_dedup_count(const struct event_dedup *h); /* entries held */

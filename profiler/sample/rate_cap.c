@@ -4,7 +4,7 @@
 
 #define ROOM 1.05 /* what is lowered ends a little below: it is no clockwork */
 
-double cap_factor(const struct cap *c)
+double rate_cap_factor(const struct rate_cap *c)
 {
 	return c->factor > 1 ? c->factor : 1;
 }
@@ -14,28 +14,29 @@ static double share(double a_second, uint64_t limit)
 	return limit ? a_second / (double)limit : 0;
 }
 
-static double most_needed(const struct cap *c)
+static double most_needed(const struct rate_cap *c)
 {
 	double most = 0;
-	for (unsigned i = 0; i < CAP_CALM; i++)
+	for (unsigned i = 0; i < RATE_CAP_CALM; i++)
 		most = c->needed[i] > most ? c->needed[i] : most;
 	return most;
 }
 
 static double within(double factor)
 {
-	return factor <= 1 ? 1 : factor > CAP_MOST ? CAP_MOST : factor;
+	return factor <= 1 ? 1 : factor > RATE_CAP_MOST ? RATE_CAP_MOST : factor;
 }
 
-bool cap_look(struct cap *c, const struct cap_limits *l, int64_t ns, uint64_t samples, uint64_t bytes, double lowered)
+bool rate_cap_look(
+	struct rate_cap *c, const struct rate_limits *l, int64_t ns, uint64_t samples, uint64_t bytes, double lowered)
 {
-	double now = cap_factor(c), span = (double)ns / NSEC_PER_SEC;
+	double now = rate_cap_factor(c), span = (double)ns / NSEC_PER_SEC;
 	if (ns <= 0)
 		return false;
 	double by_samples = share((double)samples / span, l->samples) * lowered;
 	double by_bytes = share((double)bytes / span, l->bytes) * lowered;
 	double needed = by_samples > by_bytes ? by_samples : by_bytes;
-	c->needed[c->next++ % CAP_CALM] = needed;
+	c->needed[c->next++ % RATE_CAP_CALM] = needed;
 	double most = most_needed(c), to = now;
 	if (needed > now * 1.1)
 		to = within(needed * ROOM);

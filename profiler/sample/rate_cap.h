@@ -3,29 +3,31 @@
  * profiler/sample/sample_rate.h does it.
  *
  * What is looked at is what would come if nothing were lowered. Up at once, when a tenth too much comes; down when the
- * most of the last CAP_CALM looks needed a fifth less, so that a program that works in bursts is not met anew by each.
+ * most of the last RATE_CAP_CALM looks needed a fifth less, so that a program that works in bursts is not met anew by
+ * each.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CAP_CALM 10	/* looks */
-#define CAP_MOST 1000.0 /* at 999 Hz a sample a second */
+#define RATE_CAP_CALM 10     /* looks */
+#define RATE_CAP_MOST 1000.0 /* at 999 Hz a sample a second */
 
-struct cap_limits {
+struct rate_limits {
 	uint64_t samples, bytes; /* a second; 0: as many as come */
 };
 
-struct cap { /* all zero: nothing is lowered */
+struct rate_cap { /* all zero: nothing is lowered */
 	double factor;
-	double needed[CAP_CALM];
+	double needed[RATE_CAP_CALM];
 	unsigned next;
 };
 
-double cap_factor(const struct cap *c); /* 1: as asked for; 4: a quarter of it */
+double rate_cap_factor(const struct rate_cap *c); /* 1: as asked for; 4: a quarter of it */
 /*
  * What came in the last `ns`, while sampling was lowered by `lowered` (for this and other reasons). True: another
  * factor from now on.
  */
-bool cap_look(struct cap *c, const struct cap_limits *l, int64_t ns, uint64_t samples, uint64_t bytes, double lowered);
+bool rate_cap_look(
+	struct rate_cap *c, const struct rate_limits *l, int64_t ns, uint64_t samples, uint64_t bytes, double lowered);

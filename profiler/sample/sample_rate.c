@@ -38,7 +38,7 @@
 #define CYCLE_MAX_NS NSEC_PER_SEC
 #define CYCLE_COSTS 100 /* a cycle is as long as that many switchings of all: they take a hundredth of a CPU */
 #define ON_NS (2 * NSEC_PER_MSEC)
-#define FACTOR_MOST (CAP_MOST * ALLOWANCE_MOST)
+#define FACTOR_MOST (RATE_CAP_MOST * CPU_BUDGET_MOST)
 #define STRETCH_MOST 1000.0
 
 /* --- weights ------------------------------------------------------------------------------------------- */
@@ -55,7 +55,7 @@ static enum rate_way way_of(const struct target *t)
 	}
 }
 
-const char *rates_way_name(const struct target *t)
+const char *sample_rate_way_name(const struct target *t)
 {
 	static const char *const names[] = {[RATE_PERIOD] = "longer periods",
 		[RATE_INTERVALS] = "intervals",
@@ -63,7 +63,7 @@ const char *rates_way_name(const struct target *t)
 	return names[way_of(t)];
 }
 
-double rates_scale(const struct rate *r, int64_t time)
+double sample_rate_scale(const struct rate *r, int64_t time)
 {
 	unsigned n = r->n_steps < RATE_STEPS ? r->n_steps : RATE_STEPS;
 	for (unsigned i = 1; i <= n; i++) {
@@ -79,9 +79,9 @@ static uint64_t longer(uint64_t period, double factor)
 	return (uint64_t)((double)period * factor + 0.5);
 }
 
-uint64_t rates_weight(const struct rate *r, uint64_t period, int64_t time)
+uint64_t sample_rate_weight(const struct rate *r, uint64_t period, int64_t time)
 {
-	return r->n_steps ? longer(period, rates_scale(r, time)) : period;
+	return r->n_steps ? longer(period, sample_rate_scale(r, time)) : period;
 }
 
 /* The oldest change is about to be forgotten: what was sampled before the one behind it has to be read by then. */
@@ -95,9 +95,9 @@ static void add_step(struct target *t, int64_t since, double scale)
 	r->steps[r->n_steps++ % RATE_STEPS] = (struct rate_step){since, scale};
 }
 
-void rates_record(struct target *t, bool sample, size_t bytes)
+void sample_rate_record(struct target *t, bool sample, size_t bytes)
 {
-	struct rates *all = &t->engine->rates;
+	struct rate_control *all = &t->engine->rates;
 	t->records++;
 	t->bytes += bytes;
 	all->n_records += sample ? SAMPLE_RECORDS : 1;
@@ -108,9 +108,9 @@ void rates_record(struct target *t, bool sample, size_t bytes)
 	}
 }
 
-void rates_switch(struct target *t, size_t bytes)
+void sample_rate_switch(struct target *t, size_t bytes)
 {
-	struct rates *all = &t->engine->rates;
+	struct rate_control *all = &t->engine->rates;
 	t->records++;
 	t->bytes += bytes;
 	all->n_records++;
@@ -118,15 +118,15 @@ void rates_switch(struct target *t, size_t bytes)
 	all->sampling += SWITCH_NS;
 }
 
-int64_t rates_cpu(const struct rates *r)
+int64_t sample_rate_cpu(const struct rate_control *r)
 {
 	return clock_cpu() - r->loading;
 }
 
 /* What a program maps and forks costs the same, however seldom it is sampled. */
-void rates_drained(struct rates *r, int64_t began)
+void sample_rate_drained(struct rate_control *r, int64_t began)
 {
-	const int64_t cpu = rates_cpu(r) - began;
+	const int64_t cpu = sample_rate_cpu(r) - began;
 	if (r->n_records && cpu > 0)
 		r->drains += (uint64_t)((double)cpu * (double)r->n_samples / (double)r->n_records);
 	r->n_samples = r->n_records = 0;
@@ -135,13 +135,13 @@ void rates_drained(struct rates *r, int64_t began)
 /* The scale is a whole number: of so many one is kept. */
 static bool is_kept(struct rate *r, uint32_t spec, int64_t time)
 {
-	if (++r->skipped[spec] < (uint32_t)rates_scale(r, time))
+	if (++r->skipped[spec] < (uint32_t)sample_rate_scale(r, time))
 		return false;
 	r->skipped[spec] = 0;
 	return true;
 }
 
-bool rates_take(struct target *t, uint32_t spec, int64_t time, uint64_t weight, size_t stack)
+bool sample_rate_take(struct target *t, uint32_t spec, int64_t time, uint64_t weight, size_t stack)
 {
 	struct target_tally *y = &t->tally;
 	enum rate_way way = way_of(t);
@@ -194,7 +194,7 @@ static void switch_to(struct target *t, bool on)
 }
 
 /* 0.5 to 1.5 */
-static double random_part(struct rates *all)
+static double random_part(struct rate_control *all)
 {
 	uint64_t x = all->random ? all->random : 88172645463325252ull;
 	x ^= x << 13;
@@ -303,7 +303,7 @@ static void fit_scale(struct target *t, int64_t now, double all, double part)
 {
 	struct rate *r = &t->rate;
 	double most = 4 * r->factor;
-	r->intervals.owed += all - rates_scale(r, now) * part;
+	r->intervals.owed += all - sample_rate_scale(r, now) * part;
 	r->intervals.second += (part - r->intervals.second) / (r->intervals.second > 0 ? 4 : 1);
 	if (part > 0)
 		r->intervals.stretch += (all / part / r->factor - r->intervals.stretch) / 4;
@@ -363,20 +363,20 @@ static void note(struct target *t)
 	struct rate *r = &t->rate;
 	if (r->factor > r->most)
 		r->most = r->factor;
-	r->by_cap |= cap_factor(&r->cap) > 1;
-	r->by_budget |= r->factor > 1 && allowance_factor(&t->engine->rates.allowance) > 1;
+	r->by_cap |= rate_cap_factor(&r->cap) > 1;
+	r->by_budget |= r->factor > 1 && cpu_budget_factor(&t->engine->rates.allowance) > 1;
 }
 
 static void say_cap(const struct target *t, double had)
 {
-	const struct cap_limits *l = &t->engine->rates.limits;
-	double has = cap_factor(&t->rate.cap);
+	const struct rate_limits *l = &t->engine->rates.limits;
+	double has = rate_cap_factor(&t->rate.cap);
 	if (had == 1 && has > 1)
 		log_line(engine_peer_level(t->engine),
 			"target=%s name=\"%s\" outcome=capped rate=1/%.1f way=\"%s\" reason=\"more than "
 			"target_rate=%llu "
 			"samples or target_bytes=%llu a second\"",
-			t->desc.id, t->desc.name, has, rates_way_name(t), (unsigned long long)l->samples,
+			t->desc.id, t->desc.name, has, sample_rate_way_name(t), (unsigned long long)l->samples,
 			(unsigned long long)l->bytes);
 	else if (had > 1 && has == 1)
 		log_line(engine_peer_level(t->engine), "target=%s name=\"%s\" outcome=uncapped was=1/%.1f", t->desc.id,
@@ -402,13 +402,13 @@ static double was_lowered(struct target *t, int64_t now)
 static void look_at(struct target *t, int64_t now, int64_t span)
 {
 	struct rate *r = &t->rate;
-	double had = cap_factor(&r->cap), in_effect = r->factor > 1 ? r->factor : 1;
-	cap_look(&r->cap, &t->engine->rates.limits, span, r->samples, r->bytes, was_lowered(t, now));
+	double had = rate_cap_factor(&r->cap), in_effect = r->factor > 1 ? r->factor : 1;
+	rate_cap_look(&r->cap, &t->engine->rates.limits, span, r->samples, r->bytes, was_lowered(t, now));
 	r->samples = r->bytes = 0;
 	say_cap(t, had);
-	double factor = cap_factor(&r->cap) * allowance_factor(&t->engine->rates.allowance);
+	double factor = rate_cap_factor(&r->cap) * cpu_budget_factor(&t->engine->rates.allowance);
 	if (factor != in_effect) {
-		counted_rate(t);
+		event_counts_rate(t);
 		set_factor(t, factor);
 	}
 	note(t);
@@ -416,7 +416,7 @@ static void look_at(struct target *t, int64_t now, int64_t span)
 
 /* --- the whole service --------------------------------------------------------------------------------- */
 
-int rates_open_account(void)
+int sample_rate_open_account(void)
 {
 	char path[1024];
 	struct cgroup_target c;
@@ -433,7 +433,7 @@ int rates_open_account(void)
 	return fd < 0 ? -1 : fd;
 }
 
-void rates_close_account(struct rates *r)
+void sample_rate_close_account(struct rate_control *r)
 {
 	if (r->account > 0)
 		r->account = fd_close(r->account);
@@ -451,13 +451,13 @@ static bool read_account(int fd, uint64_t *ret)
 }
 
 /* Since we last looked: CPU time of our processes, and of the samples that they were sent. */
-static struct allowance_cost spent_since(struct rates *r)
+static struct cpu_budget_cost spent_since(struct rate_control *r)
 {
 	uint64_t now, before = r->spent;
 	if (!read_account(r->account, &now))
 		now = (uint64_t)clock_cpu();
 	uint64_t ours = now > before ? now - before : 0, drains = r->drains < ours ? r->drains : ours;
-	struct allowance_cost spent = {r->sampling + drains, ours - drains};
+	struct cpu_budget_cost spent = {r->sampling + drains, ours - drains};
 	r->spent = now;
 	r->sampling = r->drains = 0;
 	return spent;
@@ -465,9 +465,9 @@ static struct allowance_cost spent_since(struct rates *r)
 
 static void say_budget(const struct engine *g, double had)
 {
-	const struct rates *r = &g->rates;
-	double has = allowance_factor(&r->allowance);
-	const struct allowance_cost spent = allowance_minute(&r->allowance);
+	const struct rate_control *r = &g->rates;
+	double has = cpu_budget_factor(&r->allowance);
+	const struct cpu_budget_cost spent = cpu_budget_minute(&r->allowance);
 	log_line(engine_peer_level(g),
 		"outcome=\"%s\" rate=1/%.1f was=1/%.1f spent=%.2fs sampling=%.2fs reason=\"cpu_budget is %.2f s a "
 		"minute\"",
@@ -475,37 +475,37 @@ static void say_budget(const struct engine *g, double had)
 		: has > 1 ? "all rates raised"
 			  : "all rates as asked for",
 		has, had, (double)(spent.sampling + spent.other) / NSEC_PER_SEC, (double)spent.sampling / NSEC_PER_SEC,
-		(double)r->allowed * ALLOWANCE_SECONDS / NSEC_PER_SEC);
+		(double)r->allowed * CPU_BUDGET_SECONDS / NSEC_PER_SEC);
 }
 
-void rates_look(struct engine *g, int64_t now)
+void sample_rate_look(struct engine *g, int64_t now)
 {
-	struct rates *all = &g->rates;
+	struct rate_control *all = &g->rates;
 	int64_t span = now - all->looked;
 	if (g->single || span < LOOK_NS)
 		return;
-	double had = allowance_factor(&all->allowance);
+	double had = cpu_budget_factor(&all->allowance);
 	bool first = !all->looked;
-	const struct allowance_cost spent = spent_since(all);
+	const struct cpu_budget_cost spent = spent_since(all);
 	all->looked = now;
 	if (first) { /* what is there to be seen has been since when? */
 		for (struct target *t = g->targets; t; t = t->next)
 			t->rate.samples = t->rate.bytes = 0;
 		return;
 	}
-	if (allowance_look(&all->allowance, (unsigned)((span + LOOK_NS / 2) / LOOK_NS), &spent, all->allowed))
+	if (cpu_budget_look(&all->allowance, (unsigned)((span + LOOK_NS / 2) / LOOK_NS), &spent, all->allowed))
 		say_budget(g, had);
 	for (struct target *t = g->targets; t; t = t->next)
 		if (t->started && !t->ending)
 			look_at(t, now, span);
 }
 
-bool rates_have_room(const struct engine *g)
+bool sample_rate_have_room(const struct engine *g)
 {
-	return g->single || allowance_has_room(&g->rates.allowance, g->rates.allowed);
+	return g->single || cpu_budget_has_room(&g->rates.allowance, g->rates.allowed);
 }
 
-int rates_round(struct engine *g, int64_t now)
+int sample_rate_round(struct engine *g, int64_t now)
 {
 	int64_t next = INT64_MAX;
 	if (!g->rates.n_switched)
@@ -524,31 +524,31 @@ int rates_round(struct engine *g, int64_t now)
 	return next <= now ? 0 : (int)((next - now + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC);
 }
 
-bool rates_paused(const struct target *t)
+bool sample_rate_paused(const struct target *t)
 {
 	return t->rate.intervals.off;
 }
 
-bool rates_ran(const struct target *t, uint64_t *ret)
+bool sample_rate_ran(const struct target *t, uint64_t *ret)
 {
 	uint64_t counted;
 	bool known = way_of(t) == RATE_INTERVALS && read_clocks(t, ret, &counted);
 	return known && t->rate.most > 1;
 }
 
-double rates_stands_for(const struct target *t)
+double sample_rate_stands_for(const struct target *t)
 {
 	return way_of(t) == RATE_INTERVALS && t->rate.factor > 1 ? t->rate.factor : 1;
 }
 
-void rates_next_window(struct target *t)
+void sample_rate_next_window(struct target *t)
 {
 	t->rate.most = 0;
 	t->rate.by_cap = t->rate.by_budget = false;
 	note(t);
 }
 
-void rates_resume(struct target *t)
+void sample_rate_resume(struct target *t)
 {
 	struct rate *r = &t->rate;
 	double factor = r->factor > 1 ? r->factor : 1;
@@ -562,7 +562,7 @@ void rates_resume(struct target *t)
 
 /* --- for a journal ------------------------------------------------------------------------------------- */
 
-uint64_t rates_bits(double value)
+uint64_t sample_rate_bits(double value)
 {
 	uint64_t bits;
 	memcpy(&bits, &value, sizeof(bits));
@@ -570,79 +570,80 @@ uint64_t rates_bits(double value)
 }
 
 /* What is no number is the least. */
-double rates_double(uint64_t bits, double least, double most)
+double sample_rate_double(uint64_t bits, double least, double most)
 {
 	double value;
 	memcpy(&value, &bits, sizeof(value));
 	return !(value >= least) ? least : value < most ? value : most;
 }
 
-void rates_save(const struct rate *r, struct rate_saved *ret)
+void sample_rate_save(const struct rate *r, struct rate_saved *ret)
 {
 	unsigned n = r->n_steps < RATE_KEPT ? r->n_steps : RATE_KEPT;
-	*ret = (struct rate_saved){.factor = rates_bits(r->factor),
-		.most = rates_bits(r->most),
+	*ret = (struct rate_saved){.factor = sample_rate_bits(r->factor),
+		.most = sample_rate_bits(r->most),
 		.by = (r->by_cap ? 1 : 0) | (r->by_budget ? 2 : 0),
-		.cap = rates_bits(r->cap.factor),
-		.stretch = rates_bits(r->intervals.stretch),
+		.cap = sample_rate_bits(r->cap.factor),
+		.stretch = sample_rate_bits(r->intervals.stretch),
 		.n_steps = n};
 	for (unsigned i = 0; i < n; i++) {
 		const struct rate_step *s = &r->steps[(r->n_steps - n + i) % RATE_STEPS];
 		bool stands_for_others = i == 0 && r->n_steps > n;
 		ret->steps[i][0] = stands_for_others ? 0 : (uint64_t)s->since;
-		ret->steps[i][1] = rates_bits(s->scale);
+		ret->steps[i][1] = sample_rate_bits(s->scale);
 	}
 }
 
-void rates_restore(struct rate *r, const struct rate_saved *s)
+void sample_rate_restore(struct rate *r, const struct rate_saved *s)
 {
 	int64_t now = clock_now();
-	*r = (struct rate){.factor = rates_double(s->factor, 1, FACTOR_MOST),
-		.most = rates_double(s->most, 0, FACTOR_MOST),
+	*r = (struct rate){.factor = sample_rate_double(s->factor, 1, FACTOR_MOST),
+		.most = sample_rate_double(s->most, 0, FACTOR_MOST),
 		.by_cap = s->by & 1,
 		.by_budget = s->by & 2,
-		.cap.factor = rates_double(s->cap, 1, CAP_MOST),
-		.intervals.stretch = rates_double(s->stretch, 0, STRETCH_MOST)};
-	for (unsigned i = 0; i < CAP_CALM; i++) /* it is held for that long */
+		.cap.factor = sample_rate_double(s->cap, 1, RATE_CAP_MOST),
+		.intervals.stretch = sample_rate_double(s->stretch, 0, STRETCH_MOST)};
+	for (unsigned i = 0; i < RATE_CAP_CALM; i++) /* it is held for that long */
 		r->cap.needed[i] = r->cap.factor > 1 ? r->cap.factor : 0;
 	r->n_steps = s->n_steps < RATE_KEPT ? (unsigned)s->n_steps : RATE_KEPT;
 	for (unsigned i = 0; i < r->n_steps; i++)
 		r->steps[i] = (struct rate_step){s->steps[i][0] < (uint64_t)now ? (int64_t)s->steps[i][0] : now,
-			rates_double(s->steps[i][1], 1, STRETCH_MOST * FACTOR_MOST)};
+			sample_rate_double(s->steps[i][1], 1, STRETCH_MOST * FACTOR_MOST)};
 }
 
-void rates_save_all(const struct rates *r, struct rates_saved *ret)
+void sample_rate_save_all(const struct rate_control *r, struct sample_rate_saved *ret)
 {
-	const struct allowance *b = &r->allowance;
-	*ret = (struct rates_saved){.factor = rates_bits(b->factor), .since = b->since, .seconds = b->seconds};
-	for (unsigned i = 0; i < ALLOWANCE_SECONDS; i++) {
-		const struct allowance_cost *spent = &b->spent[(b->at + 1 + i) % ALLOWANCE_SECONDS];
+	const struct cpu_budget *b = &r->allowance;
+	*ret = (struct sample_rate_saved){
+		.factor = sample_rate_bits(b->factor), .since = b->since, .seconds = b->seconds};
+	for (unsigned i = 0; i < CPU_BUDGET_SECONDS; i++) {
+		const struct cpu_budget_cost *spent = &b->spent[(b->at + 1 + i) % CPU_BUDGET_SECONDS];
 		ret->sampling[i] = spent->sampling;
 		ret->other[i] = spent->other;
 	}
 }
 
-void rates_restore_all(struct rates *r, const struct rates_saved *s)
+void sample_rate_restore_all(struct rate_control *r, const struct sample_rate_saved *s)
 {
-	struct allowance *b = &r->allowance;
-	*b = (struct allowance){.factor = rates_double(s->factor, 1, ALLOWANCE_MOST),
+	struct cpu_budget *b = &r->allowance;
+	*b = (struct cpu_budget){.factor = sample_rate_double(s->factor, 1, CPU_BUDGET_MOST),
 		.since = s->since < UINT32_MAX ? (unsigned)s->since : UINT32_MAX,
 		.seconds = s->seconds,
-		.at = ALLOWANCE_SECONDS - 1};
-	for (unsigned i = 0; i < ALLOWANCE_SECONDS; i++)
-		b->spent[i] = (struct allowance_cost){s->sampling[i], s->other[i]};
+		.at = CPU_BUDGET_SECONDS - 1};
+	for (unsigned i = 0; i < CPU_BUDGET_SECONDS; i++)
+		b->spent[i] = (struct cpu_budget_cost){s->sampling[i], s->other[i]};
 }
 
-void rates_release(struct target *t)
+void sample_rate_release(struct target *t)
 {
 	t->engine->rates.n_switched -= t->rate.intervals.on;
 	t->rate.intervals.on = false;
 }
 
-void rates_use(struct engine *g, const struct settings *set)
+void sample_rate_use(struct engine *g, const struct settings *set)
 {
-	struct rates *r = &g->rates;
-	r->limits = (struct cap_limits){set->target_rate, set->target_bytes};
+	struct rate_control *r = &g->rates;
+	r->limits = (struct rate_limits){set->target_rate, set->target_bytes};
 	/* thousandths of a per cent of the machine, by nanosecond of a second and CPU */
-	r->allowed = (uint64_t)set->cpu_budget * (NSEC_PER_SEC / 100000) * (g->rings ? rings_count(g->rings) : 0);
+	r->allowed = (uint64_t)set->cpu_budget * (NSEC_PER_SEC / 100000) * (g->rings ? cpu_rings_count(g->rings) : 0);
 }

@@ -1,7 +1,7 @@
 /*
- * sample_rate - how often a service samples its targets: less than they asked for where one target would fill the rings of
- * all (profiler/sample/rate_cap.h), or sampling all of them costs more than it may (profiler/sample/cpu_budget.h). A session
- * serves one target, which gets what it asked for.
+ * sample_rate - how often a service samples its targets: less than they asked for where one target would fill the rings
+ * of all (profiler/sample/rate_cap.h), or sampling all of them costs more than it may (profiler/sample/cpu_budget.h). A
+ * session serves one target, which gets what it asked for.
  *
  * Lowered by F, a target's sample stands for F times the time, so that sums stay what they were. The way depends on how
  * its events are attached (kernel/events/core.c; tests/unit/profiler/sample/test_sample_rate.c asks the kernel):
@@ -18,9 +18,9 @@
  * unwound. That lowers our cost, not that of the samples.
  *
  * A sample has the weight of the time at which it was taken, which may be long before it is read: the last changes are
- * kept. Who comes behind a worker that was killed has struct rate_saved of each target and struct rates_saved from the
- * journal (profiler/target/checkpoint_read.h); then rates_resume(), also of a target of which nothing is known, sets its events
- * to what is meant, whatever they were left at.
+ * kept. Who comes behind a worker that was killed has struct rate_saved of each target and struct sample_rate_saved
+ * from the journal (profiler/target/checkpoint_read.h); then sample_rate_resume(), also of a target of which nothing is
+ * known, sets its events to what is meant, whatever they were left at.
  */
 #pragma once
 
@@ -42,7 +42,7 @@ enum rate_way { RATE_PERIOD, RATE_INTERVALS, RATE_ONE_OF };
 
 /* Of one target. */
 struct rate { /* all zero: as asked for */
-	struct cap cap;
+	struct rate_cap cap;
 	double factor;		 /* in effect; 0 and 1: nothing is lowered */
 	double most;		 /* of this window */
 	bool by_cap, by_budget;	 /* what lowered it in this window */
@@ -66,15 +66,15 @@ struct rate { /* all zero: as asked for */
 };
 
 /* Of the whole service. */
-struct rates {
-	struct cap_limits limits; /* of each target */
-	uint64_t allowed;	  /* ns of CPU time a second, 0 = no bound */
+struct rate_control {
+	struct rate_limits limits; /* of each target */
+	uint64_t allowed;	   /* ns of CPU time a second, 0 = no bound */
 	/*
 	 * cpu.stat of the cgroup of all our processes, owned: opened by the supervisor, for a worker has no paths. None
 	 * (0, -1): the worker's own clock has to do; supervisor, exporter, symbolizer and readers are not counted then.
 	 */
 	int account;
-	struct allowance allowance;
+	struct cpu_budget allowance;
 	int64_t looked;	   /* ns */
 	uint64_t spent;	   /* by the account, when last looked at */
 	uint64_t sampling; /* ns: what samples cost where they were taken, since then: an estimate */
@@ -92,48 +92,48 @@ struct rate_saved {
 	uint64_t factor, most, by, cap, stretch; /* by: 1 cap, 2 budget */
 	uint64_t n_steps, steps[RATE_KEPT][2];	 /* since, scale */
 };
-struct rates_saved {
+struct sample_rate_saved {
 	uint64_t factor, since, seconds;
-	uint64_t sampling[ALLOWANCE_SECONDS], other[ALLOWANCE_SECONDS]; /* the oldest first */
+	uint64_t sampling[CPU_BUDGET_SECONDS], other[CPU_BUDGET_SECONDS]; /* the oldest first */
 };
-uint64_t rates_bits(double value);
-double rates_double(uint64_t bits, double least, double most);
-void rates_save(const struct rate *r, struct rate_saved *ret);
-void rates_restore(struct rate *r, const struct rate_saved *s);
-void rates_save_all(const struct rates *r, struct rates_saved *ret);
-void rates_restore_all(struct rates *r, const struct rates_saved *s);
+uint64_t sample_rate_bits(double value);
+double sample_rate_double(uint64_t bits, double least, double most);
+void sample_rate_save(const struct rate *r, struct rate_saved *ret);
+void sample_rate_restore(struct rate *r, const struct rate_saved *s);
+void sample_rate_save_all(const struct rate_control *r, struct sample_rate_saved *ret);
+void sample_rate_restore_all(struct rate_control *r, const struct sample_rate_saved *s);
 
 /* The settings of a service; also again, when they have changed. */
-void rates_use(struct engine *g, const struct settings *set);
+void sample_rate_use(struct engine *g, const struct settings *set);
 /* cpu.stat of the cgroup that pilliond has for itself, or -1. While privileged. */
-int rates_open_account(void);
-void rates_close_account(struct rates *r);
+int sample_rate_open_account(void);
+void sample_rate_close_account(struct rate_control *r);
 
 /* A record of a target's came. */
-void rates_record(struct target *t, bool sample, size_t bytes);
+void sample_rate_record(struct target *t, bool sample, size_t bytes);
 /* A small one of a switch: profiler/offcpu/offcpu.h has a bound of its own for these. */
-void rates_switch(struct target *t, size_t bytes);
+void sample_rate_switch(struct target *t, size_t bytes);
 /* The worker's CPU time so far but for `loading`, ns. */
-int64_t rates_cpu(const struct rates *r);
-/* The records that came since the last call are drained; rates_cpu() as that began. */
-void rates_drained(struct rates *r, int64_t began);
+int64_t sample_rate_cpu(const struct rate_control *r);
+/* The records that came since the last call are drained; sample_rate_cpu() as that began. */
+void sample_rate_drained(struct rate_control *r, int64_t began);
 /* Whether there is room in the budget for what is no sampling, and can be put off. */
-bool rates_have_room(const struct engine *g);
+bool sample_rate_have_room(const struct engine *g);
 /* What the weight of a sample of then is to be multiplied by. */
-double rates_scale(const struct rate *r, int64_t time);
+double sample_rate_scale(const struct rate *r, int64_t time);
 /* What a sample of then stands for, where `period` was asked for. */
-uint64_t rates_weight(const struct rate *r, uint64_t period, int64_t time);
+uint64_t sample_rate_weight(const struct rate *r, uint64_t period, int64_t time);
 /* A sample that counts came, with so much stack. False: leave it out, another one stands for it. */
-bool rates_take(struct target *t, uint32_t spec, int64_t time, uint64_t weight, size_t stack);
+bool sample_rate_take(struct target *t, uint32_t spec, int64_t time, uint64_t weight, size_t stack);
 
 /* What is due; milliseconds until more is, -1: with the next look at the targets. */
-int rates_round(struct engine *g, int64_t now);
-void rates_look(struct engine *g, int64_t now); /* at all of them; not more than once a second */
-bool rates_paused(const struct target *t);	/* its events are off for the moment */
+int sample_rate_round(struct engine *g, int64_t now);
+void sample_rate_look(struct engine *g, int64_t now); /* at all of them; not more than once a second */
+bool sample_rate_paused(const struct target *t);      /* its events are off for the moment */
 /* CPU time of all its threads so far; false: not known, or nothing was lowered by intervals in this window. */
-bool rates_ran(const struct target *t, uint64_t *ret);
-double rates_stands_for(const struct target *t); /* what is counted now, for how much it stands on average */
-void rates_next_window(struct target *t);
-void rates_resume(struct target *t);  /* events that a predecessor left as they are now */
-void rates_release(struct target *t); /* it goes */
-const char *rates_way_name(const struct target *t);
+bool sample_rate_ran(const struct target *t, uint64_t *ret);
+double sample_rate_stands_for(const struct target *t); /* what is counted now, for how much it stands on average */
+void sample_rate_next_window(struct target *t);
+void sample_rate_resume(struct target *t);  /* events that a predecessor left as they are now */
+void sample_rate_release(struct target *t); /* it goes */
+const char *sample_rate_way_name(const struct target *t);

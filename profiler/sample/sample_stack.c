@@ -38,7 +38,7 @@ static struct frame user_frame(const struct sampled *of, uint64_t ip, bool is_re
 {
 	const struct task *p = of->task;
 	uint64_t at = ip - is_return; /* a return address may be the first byte behind a function that never returns */
-	const struct mapping *m = space_find(p->space, at);
+	const struct mapping *m = address_space_find(p->space, at);
 	struct module *module = m ? mapping_module(m) : NULL;
 	return named_frame(of, module, module ? module_vaddr(module, at - m->start + m->pgoff) : 0, at);
 }
@@ -84,7 +84,7 @@ static size_t from_snapshot(const struct sampled *of, const struct record_sample
 	return n;
 }
 
-size_t stack_plain(const struct record *r, struct frame *frames)
+size_t sample_stack_plain(const struct record *r, struct frame *frames)
 {
 	const struct record_sample *s = &r->sample;
 	const bool in_kernel = (r->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
@@ -103,7 +103,8 @@ size_t stack_plain(const struct record *r, struct frame *frames)
 	return n;
 }
 
-size_t stack_callers(struct unwind *u, const struct task *p, const struct record_sample *s, uint64_t *ret, size_t max)
+size_t sample_stack_callers(
+	struct unwind *u, const struct task *p, const struct record_sample *s, uint64_t *ret, size_t max)
 {
 	struct unwind_frame found[CALLERS_MAX + 1];
 	struct unwind_regs regs = {0};
@@ -118,13 +119,13 @@ size_t stack_callers(struct unwind *u, const struct task *p, const struct record
 	return n ? n - 1 : 0;
 }
 
-struct frame stack_frame(struct task *p, uint64_t ip, bool is_return, struct jit_room *room)
+struct frame sample_stack_frame(struct task *p, uint64_t ip, bool is_return, struct jit_room *room)
 {
 	const struct sampled of = {NULL, p, room};
 	return user_frame(&of, ip, is_return);
 }
 
-size_t stack_frames(struct unwind *u, struct task *p, const struct record *r, const struct perf_layout *layout,
+size_t sample_stack_frames(struct unwind *u, struct task *p, const struct record *r, const struct perf_layout *layout,
 	struct jit_room *room, struct frame *frames, enum unwind_stop *ret_stop)
 {
 	const struct sampled of = {u, p, room};

@@ -11,7 +11,7 @@
 #define DEEP_ONE_IN 1000
 #define RING_SNAPSHOTS 4
 
-void ladder_add(struct ladder *l, uint32_t rung, uint32_t size, bool idle)
+void stack_dump_size_add(struct stack_dump_size *l, uint32_t rung, uint32_t size, bool idle)
 {
 	l->crooked |= (l->size[rung] && l->size[rung] != size) || (!idle && l->at && l->at != rung);
 	l->size[rung] = size;
@@ -21,13 +21,13 @@ void ladder_add(struct ladder *l, uint32_t rung, uint32_t size, bool idle)
 		l->top = rung;
 }
 
-void ladder_limit(struct ladder *l, size_t ring)
+void stack_dump_size_limit(struct stack_dump_size *l, size_t ring)
 {
 	while (l->top > 1 && l->size[l->top - 1] && l->size[l->top] > ring / RING_SNAPSHOTS)
 		l->top--;
 }
 
-void ladder_saw(struct ladder *l, uint32_t rung, bool cut, size_t reach)
+void stack_dump_size_saw(struct stack_dump_size *l, uint32_t rung, bool cut, size_t reach)
 {
 	if (rung != l->at)
 		return;
@@ -37,7 +37,7 @@ void ladder_saw(struct ladder *l, uint32_t rung, bool cut, size_t reach)
 	l->deep += rung > 1 && (cut || reach > l->size[rung - 1]);
 }
 
-static bool wants_up(struct ladder *l)
+static bool wants_up(struct stack_dump_size *l)
 {
 	bool cut = l->batch >= CUT_MIN && l->batch_cut > 1 && l->batch_cut > l->batch / CUT_ONE_IN;
 	if (l->batch >= BATCH)
@@ -46,7 +46,7 @@ static bool wants_up(struct ladder *l)
 }
 
 /* The time begins again with every round that is out of the question. */
-static bool wants_down(struct ladder *l, int64_t now)
+static bool wants_down(struct stack_dump_size *l, int64_t now)
 {
 	if (!l->since)
 		l->since = now;
@@ -60,7 +60,7 @@ static bool wants_down(struct ladder *l, int64_t now)
 	return fits && l->at > 1 && l->size[l->at - 1];
 }
 
-uint32_t ladder_look(struct ladder *l, int64_t now)
+uint32_t stack_dump_size_look(struct stack_dump_size *l, int64_t now)
 {
 	if (!l->at || l->crooked)
 		return l->at;
@@ -71,7 +71,7 @@ uint32_t ladder_look(struct ladder *l, int64_t now)
 	return wants_down(l, now) ? l->at - 1 : l->at;
 }
 
-void ladder_moved(struct ladder *l, uint32_t to)
+void stack_dump_size_moved(struct stack_dump_size *l, uint32_t to)
 {
 	l->rose |= to > l->at;
 	l->at = to;

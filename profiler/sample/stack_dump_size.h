@@ -1,6 +1,6 @@
 /*
- * stack_dump_size - which size of stack snapshot a target's samples of one kind should have (shim/event/perf_event.h: rungs), from
- * what unwinding made of them. Numbers only: who owns the events moves them.
+ * stack_dump_size - which size of stack snapshot a target's samples of one kind should have (shim/event/perf_event.h:
+ * rungs), from what unwinding made of them. Numbers only: who owns the events moves them.
  *
  * Every sample takes its whole snapshot's room in a ring that all share, however little of it is stack: one that is too
  * large costs time and, at high rates, samples; one that is too small cuts stacks. So up quickly: when more than 1 % of
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct ladder {
+struct stack_dump_size {
 	uint32_t size[PERF_RUNGS + 1]; /* bytes, by rung; 0 = there is no such rung */
 	uint32_t at, top; /* the rung that counts; the highest that the ring is large enough for. 0: none */
 	bool rose, crooked;
@@ -26,14 +26,14 @@ struct ladder {
 
 /* An event with a rung, 1 to PERF_RUNGS. Where they do not make one ladder (two sizes, two beginnings), none is moved.
  */
-void ladder_add(struct ladder *l, uint32_t rung, uint32_t size, bool idle);
+void stack_dump_size_add(struct stack_dump_size *l, uint32_t rung, uint32_t size, bool idle);
 /* All are there. A ring has room for four snapshots at least. */
-void ladder_limit(struct ladder *l, size_t ring);
+void stack_dump_size_limit(struct stack_dump_size *l, size_t ring);
 /*
  * A stack that came by this rung. cut: it goes on behind its snapshot; else `reach` bytes of it were stack.
  * What was sampled before the last move says nothing any more.
  */
-void ladder_saw(struct ladder *l, uint32_t rung, bool cut, size_t reach);
+void stack_dump_size_saw(struct stack_dump_size *l, uint32_t rung, bool cut, size_t reach);
 /* The rung that should count from now on. */
-uint32_t ladder_look(struct ladder *l, int64_t now);
-void ladder_moved(struct ladder *l, uint32_t to);
+uint32_t stack_dump_size_look(struct stack_dump_size *l, int64_t now);
+void stack_dump_size_moved(struct stack_dump_size *l, uint32_t to);

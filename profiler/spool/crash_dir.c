@@ -85,14 +85,14 @@ static int add(char ***names, size_t *n, size_t *room, const char *name)
 	return 0;
 }
 
-void crashdir_list_done(char **names)
+void crash_dir_list_done(char **names)
 {
 	for (char **at = names; at && *at; at++)
 		free(*at);
 	free(names);
 }
 
-int crashdir_list(int dir, char ***ret, size_t *ret_n)
+int crash_dir_list(int dir, char ***ret, size_t *ret_n)
 {
 	char **names = calloc(1, sizeof(*names));
 	size_t n = 0, room = 1, len;
@@ -108,7 +108,7 @@ int crashdir_list(int dir, char ***ret, size_t *ret_n)
 	if (d)
 		closedir(d);
 	if (r < 0) {
-		crashdir_list_done(names);
+		crash_dir_list_done(names);
 		return r;
 	}
 	qsort(names, n, sizeof(*names), by_name);
@@ -123,7 +123,7 @@ static void make_room(int dir, const char *coming)
 	char **names;
 	const char *target, *other;
 	size_t n, len, other_len, of_target = 0, gone = 0;
-	if (!parse_name(coming, &target, &len) || crashdir_list(dir, &names, &n) < 0)
+	if (!parse_name(coming, &target, &len) || crash_dir_list(dir, &names, &n) < 0)
 		return;
 	for (size_t pass = 0; pass < 2; pass++)
 		for (size_t i = 0; i < n; i++) {
@@ -131,13 +131,13 @@ static void make_room(int dir, const char *coming)
 					  !memcmp(other, target, len);
 			if (!pass)
 				of_target += same;
-			else if ((same && of_target >= CRASHDIR_TARGET_MAX) || n - gone >= CRASHDIR_MAX) {
+			else if ((same && of_target >= CRASH_DIR_TARGET_MAX) || n - gone >= CRASH_DIR_MAX) {
 				unlinkat(dir, names[i], 0);
 				of_target -= same;
 				gone++;
 			}
 		}
-	crashdir_list_done(names);
+	crash_dir_list_done(names);
 }
 
 /* --- writing ------------------------------------------------------------------------------------------------ */
@@ -170,21 +170,21 @@ static int write_file(int dir, const char *name, const void *data, size_t len)
 	return r;
 }
 
-int crashdir_write(int spool, const char *target, int64_t start_ns, uint32_t pid, const void *data, size_t len,
+int crash_dir_write(int spool, const char *target, int64_t start_ns, uint32_t pid, const void *data, size_t len,
 	char *ret_path, size_t size, struct err *e)
 {
 	char name[NAME_MAX_];
 	file_name(target, start_ns, pid, name);
-	if (mkdirat(spool, CRASHDIR, 0750) < 0 && errno != EEXIST)
-		return err_set(e, -errno, "cannot make " CRASHDIR);
-	fd_auto dir = fd_open(spool, CRASHDIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	if (mkdirat(spool, CRASH_DIR, 0750) < 0 && errno != EEXIST)
+		return err_set(e, -errno, "cannot make " CRASH_DIR);
+	fd_auto dir = fd_open(spool, CRASH_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 	if (dir < 0)
-		return err_set(e, dir, "cannot open " CRASHDIR);
+		return err_set(e, dir, "cannot open " CRASH_DIR);
 	tidy(dir);
 	make_room(dir, name);
 	const int r = write_file(dir, name, data, len);
 	if (r < 0)
-		return err_set(e, r, "cannot write " CRASHDIR "/%s", name);
-	snprintf(ret_path, size, CRASHDIR "/%s", name);
+		return err_set(e, r, "cannot write " CRASH_DIR "/%s", name);
+	snprintf(ret_path, size, CRASH_DIR "/%s", name);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /*
  * crash_dir - reports of crashes: <spool>/crashes/<UTC>-<target>-<pid>.json, mode 0640, one for each.
  *
- * A file appears whole or not at all. Of a target there are CRASHDIR_TARGET_MAX at most, of all CRASHDIR_MAX: the
+ * A file appears whole or not at all. Of a target there are CRASH_DIR_TARGET_MAX at most, of all CRASH_DIR_MAX: the
  * oldest go first, by the time that their names say. What else lies there is left alone.
  */
 #pragma once
@@ -11,16 +11,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CRASHDIR "crashes"
-#define CRASHDIR_TARGET_MAX 100
-#define CRASHDIR_MAX 1000
+#define CRASH_DIR "crashes"
+#define CRASH_DIR_TARGET_MAX 100
+#define CRASH_DIR_MAX 1000
 
 /* spool: the directory above it. ret_path: below that. 0, or -errno with a sentence. A second time, the same file. */
-int crashdir_write(int spool, const char *target, int64_t start_ns, uint32_t pid, const void *data, size_t len,
+int crash_dir_write(int spool, const char *target, int64_t start_ns, uint32_t pid, const void *data, size_t len,
 	char *ret_path, size_t size, struct err *e);
 /*
  * The reports of a directory, sorted by time: names, malloc'ed, the last one behind them NULL. 0, or -errno: -ENOENT:
  * there is no such directory.
  */
-int crashdir_list(int dir, char ***ret, size_t *ret_n);
-void crashdir_list_done(char **names);
+int crash_dir_list(int dir, char ***ret, size_t *ret_n);
+void crash_dir_list_done(char **names);

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 /* Not answered yet. Its bytes are in memory until they are sent, then in a memfd. */
-struct held {
-	struct held *next;
+struct owned_fd {
+	struct owned_fd *next;
 	struct export_profile profile;
 	uint8_t *bytes;
 	int memfd;
@@ -25,12 +25,12 @@ struct held {
 };
 
 struct exporter_client {
-	struct loop *loop;
+	struct event_loop *loop;
 	struct exporter_owner owner;
-	struct loop_source source;
+	struct event_loop_source source;
 	int sock; /* -1: none for now */
 	bool waits_for_room;
-	struct held *held; /* oldest first */
+	struct owned_fd *held; /* oldest first */
 	uint64_t n_held, held_bytes, held_max, dropped, last_id, exporters;
 	unsigned n_sent;
 	struct export_limits limits;
@@ -73,9 +73,9 @@ bool export_check(const void *message, size_t size, size_t n_fds, enum export_ty
 
 /* --- what is held --------------------------------------------------------------------------------------- */
 
-static void release(struct exporter_client *c, struct held *h)
+static void release(struct exporter_client *c, struct owned_fd *h)
 {
-	struct held **at = &c->held;
+	struct owned_fd **at = &c->held;
 	while (*at != h)
 		at = &(*at)->next;
 	*at = h->next;
@@ -87,7 +87,7 @@ static void release(struct exporter_client *c, struct held *h)
 	free(h);
 }
 
-static void settle(struct exporter_client *c, struct held *h, const char *path, const struct err *e)
+static void settle(struct exporter_client *c, struct owned_fd *h, const char *path, const struct err *e)
 {
 	struct export_profile p = h->profile;
 	void *of = h->of;
@@ -96,7 +96,7 @@ static void settle(struct exporter_client *c, struct held *h, const char *path, 
 }
 
 /* Nobody can alter it any more, nor cut it short while it is mapped. */
-static int put_in_memfd(struct held *h)
+static int put_in_memfd(struct owned_fd *h)
 {
 	int fd = memfd_create("profile", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	int r = fd < 0 ? -errno : fd_write_all(fd, h->bytes, h->profile.bytes);
@@ -112,7 +112,7 @@ static int put_in_memfd(struct held *h)
 	return 0;
 }
 
-static int send_profile(struct exporter_client *c, struct held *h)
+static int send_profile(struct exporter_client *c, struct owned_fd *h)
 {
 	int r = h->memfd < 0 ? put_in_memfd(h) : 0;
 	if (r == 0)
@@ -127,7 +127,7 @@ static int send_profile(struct exporter_client *c, struct held *h)
 static int send_profiles(struct exporter_client *c)
 {
 	int r = 0;
-	for (struct held *h = c->held; r == 0 && h && c->n_sent < EXPORT_SENT_MAX; h = h->next)
+	for (struct owned_fd *h = c->held; r == 0 && h && c->n_sent < EXPORT_SENT_MAX; h = h->next)
 		if (!h->sent)
 			r = send_profile(c, h);
 	return r;
@@ -175,11 +175,11 @@ static void on_socket(void *arg, uint32_t events);
 
 static void lose(struct exporter_client *c)
 {
-	loop_del(c->loop, &c->source);
+	event_loop_del(c->loop, &c->source);
 	c->sock = fd_close(c->sock);
 	c->n_sent = 0;
 	c->asked = c->state_sent = false;
-	for (struct held *h = c->held; h; h = h->next)
+	for (struct owned_fd *h = c->held; h; h = h->next)
 		h->sent = false;
 	c->owner.lost(c->owner.arg);
 }
@@ -188,9 +188,9 @@ static int watch(struct exporter_client *c, bool room)
 {
 	if (c->source.fd >= 0 && room == c->waits_for_room)
 		return 0;
-	loop_del(c->loop, &c->source);
+	event_loop_del(c->loop, &c->source);
 	c->waits_for_room = room;
-	return loop_add(c->loop, &c->source, c->sock, EPOLLIN | (room ? EPOLLOUT : 0), on_socket, c);
+	return event_loop_add(c->loop, &c->source, c->sock, EPOLLIN | (room ? EPOLLOUT : 0), on_socket, c);
 }
 
 /* What can be sent now. Profiles first: they are what must not be lost. */
@@ -224,7 +224,7 @@ static bool is_path(const char *path)
 
 static bool take_done(struct exporter_client *c, struct export_done *d)
 {
-	struct held *h = c->held;
+	struct owned_fd *h = c->held;
 	struct err e = {.code = d->code};
 	while (h && h->profile.head.id != d->head.id)
 		h = h->next;
@@ -232,7 +232,7 @@ static bool take_done(struct exporter_client *c, struct export_done *d)
 		return true;
 	if (!h->sent || !is_path(d->path))
 		return false;
-	text_clean(d->text);
+	utf8_clean(d->text);
 	memcpy(e.text, d->text, sizeof(e.text));
 	settle(c, h, d->code < 0 ? NULL : d->path, &e);
 	return true;
@@ -272,7 +272,7 @@ static void on_socket(void *arg, uint32_t events)
 static void blame(struct exporter_client *c)
 {
 	struct err e;
-	struct held *h = c->held;
+	struct owned_fd *h = c->held;
 	if (!h || h->memfd < 0 || ++h->tries < EXPORT_TRIES_MAX)
 		return;
 	err_say(&e, -EIO, "a profile of %s is lost: %u exporters ended while they wrote it",
@@ -284,10 +284,10 @@ static void blame(struct exporter_client *c)
 int exporter_client_connect(struct exporter_client *c, int sock)
 {
 	if (c->sock >= 0) {
-		loop_del(c->loop, &c->source);
+		event_loop_del(c->loop, &c->source);
 		c->sock = fd_close(c->sock);
 	}
-	for (struct held *h = c->held; h; h = h->next)
+	for (struct owned_fd *h = c->held; h; h = h->next)
 		h->sent = false;
 	c->n_sent = 0;
 	c->asked = c->state_sent = false;
@@ -312,7 +312,7 @@ bool exporter_client_connected(const struct exporter_client *c)
 }
 
 int exporter_client_new(
-	struct loop *l, size_t held_bytes, const struct exporter_owner *owner, struct exporter_client **ret)
+	struct event_loop *l, size_t held_bytes, const struct exporter_owner *owner, struct exporter_client **ret)
 {
 	struct exporter_client *c = calloc(1, sizeof(*c));
 	if (!c)
@@ -331,10 +331,10 @@ struct exporter_client *exporter_client_free(struct exporter_client *c)
 	if (!c)
 		return NULL;
 	c->n_sent = 0; /* nobody waits for answers any more: as many as the socket takes */
-	for (struct held *h = c->held; c->sock >= 0 && h; h = h->next)
+	for (struct owned_fd *h = c->held; c->sock >= 0 && h; h = h->next)
 		if (!h->sent && send_profile(c, h) < 0)
 			break;
-	loop_del(c->loop, &c->source);
+	event_loop_del(c->loop, &c->source);
 	c->sock = fd_close(c->sock);
 	while (c->held) {
 		c->held->sent = false;
@@ -353,7 +353,7 @@ static bool is_full(const struct exporter_client *c, uint64_t bytes)
 
 int exporter_write(struct exporter_client *c, struct export_profile *p, uint8_t *bytes, void *of, struct err *e)
 {
-	struct held *h = p->bytes > EXPORT_PROFILE_MAX || is_full(c, p->bytes) ? NULL : calloc(1, sizeof(*h));
+	struct owned_fd *h = p->bytes > EXPORT_PROFILE_MAX || is_full(c, p->bytes) ? NULL : calloc(1, sizeof(*h));
 	if (!h) {
 		free(bytes);
 		c->dropped++;
@@ -365,8 +365,8 @@ int exporter_write(struct exporter_client *c, struct export_profile *p, uint8_t 
 			(unsigned long long)c->n_held, (unsigned long long)c->held_bytes);
 	}
 	p->head = (struct export_head){EXPORT_MAGIC, p->head.type ? p->head.type : EXPORT_PROFILE, ++c->last_id};
-	*h = (struct held){.profile = *p, .bytes = bytes, .memfd = -1, .of = of};
-	struct held **at = &c->held;
+	*h = (struct owned_fd){.profile = *p, .bytes = bytes, .memfd = -1, .of = of};
+	struct owned_fd **at = &c->held;
 	while (*at)
 		at = &(*at)->next;
 	*at = h;
@@ -376,9 +376,9 @@ int exporter_write(struct exporter_client *c, struct export_profile *p, uint8_t 
 	return 0;
 }
 
-void exporter_forget(struct exporter_client *c, const void *of)
+void exporter_client_cancel_owner(struct exporter_client *c, const void *of)
 {
-	for (struct held *h = c->held; h; h = h->next)
+	for (struct owned_fd *h = c->held; h; h = h->next)
 		if (h->of == of)
 			h->of = NULL;
 }

@@ -33,8 +33,8 @@ int index_read_target(int spool, const char *id, int64_t since_ns, struct index_
 	char *text;
 	size_t len;
 	*ret = (struct index_target){0};
-	fd_auto fd = fd_open(spool, INDEX_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
-	int r = fd < 0 ? fd : fd_slurp(fd, INDEX_MAX, &text, &len);
+	fd_auto fd = fd_open(spool, SPOOL_INDEX_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
+	int r = fd < 0 ? fd : fd_slurp(fd, SPOOL_INDEX_MAX, &text, &len);
 	if (r < 0)
 		return r;
 	for (const char *line = text, *end; (end = memchr(line, '\n', len - (size_t)(line - text))); line = end + 1)

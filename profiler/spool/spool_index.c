@@ -26,7 +26,7 @@ struct line {
 	size_t len, path;
 };
 
-struct lines {
+struct dwarf_lines {
 	char *text;
 	struct line *at;
 	size_t n, room;
@@ -43,24 +43,24 @@ struct file_entry {
 
 static int add_text(struct jsonout *o, const char *key, const char *text)
 {
-	return jsonout_add(o, key, jsonout_text(text));
+	return json_write_add(o, key, json_write_text(text));
 }
 
 static int add_number(struct jsonout *o, const char *key, uint64_t n)
 {
-	return jsonout_add(o, key, jsonout_number(n > INT64_MAX ? INT64_MAX : (int64_t)n));
+	return json_write_add(o, key, json_write_number(n > INT64_MAX ? INT64_MAX : (int64_t)n));
 }
 
 static struct jsonout *known_line(const struct export_profile *p, const char *file, uint64_t bytes)
 {
-	struct jsonout *o = jsonout_object();
+	struct jsonout *o = json_write_object();
 	if (!o || add_text(o, "file", file) < 0 || add_text(o, "id", p->id) < 0 || add_text(o, "name", p->name) < 0 ||
 		add_text(o, "pod", p->pod) < 0 || add_text(o, "namespace", p->pod_namespace) < 0 ||
 		add_text(o, "event", p->event) < 0 || add_number(o, "seq", p->seq) < 0 ||
 		add_number(o, "start_ns", (uint64_t)p->start_ns) < 0 ||
 		add_number(o, "duration_ns", (uint64_t)p->duration_ns) < 0 ||
 		add_number(o, "samples", p->samples) < 0 || add_number(o, "bytes", bytes) < 0)
-		return jsonout_free(o);
+		return json_write_free(o);
 	return o;
 }
 
@@ -74,22 +74,23 @@ static struct jsonout *line_of_name(const char *path, uint64_t bytes)
 	const char *behind = name ? strptime(name + 1, "%Y%m%dT%H%M%SZ-", &tm) : NULL;
 	if (behind && sscanf(behind, "%u-%63[^.]", &seq, event) < 1)
 		behind = NULL;
-	struct jsonout *o = jsonout_object();
-	if (!o || add_text(o, "file", path) < 0 || jsonout_add_null(o, "id") < 0 || jsonout_add_null(o, "name") < 0 ||
-		jsonout_add_null(o, "pod") < 0 || jsonout_add_null(o, "namespace") < 0 ||
-		add_text(o, "event", event) < 0 || add_number(o, "seq", seq) < 0 ||
+	struct jsonout *o = json_write_object();
+	if (!o || add_text(o, "file", path) < 0 || json_write_add_null(o, "id") < 0 ||
+		json_write_add_null(o, "name") < 0 || json_write_add_null(o, "pod") < 0 ||
+		json_write_add_null(o, "namespace") < 0 || add_text(o, "event", event) < 0 ||
+		add_number(o, "seq", seq) < 0 ||
 		add_number(o, "start_ns", behind ? (uint64_t)timegm(&tm) * NSEC_PER_SEC : 0) < 0 ||
-		jsonout_add_null(o, "duration_ns") < 0 || jsonout_add_null(o, "samples") < 0 ||
+		json_write_add_null(o, "duration_ns") < 0 || json_write_add_null(o, "samples") < 0 ||
 		add_number(o, "bytes", bytes) < 0)
-		return jsonout_free(o);
+		return json_write_free(o);
 	return o;
 }
 
 /* Takes the object. */
 static int print(struct jsonout *o, FILE *out)
 {
-	int r = o ? jsonout_write_line(o, out) : -ENOMEM;
-	jsonout_free(o);
+	int r = o ? json_write_out_line(o, out) : -ENOMEM;
+	json_write_free(o);
 	return r;
 }
 
@@ -111,12 +112,12 @@ static int open_locked(int dir)
 {
 	struct stat ours, there;
 	for (int i = 0; i < 8; i++) {
-		int fd = fd_open(dir, INDEX_FILE, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0640);
+		int fd = fd_open(dir, SPOOL_INDEX_FILE, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0640);
 		if (fd < 0)
 			return fd;
 		lock(fd);
 		if (fstat(fd, &ours) == 0 && S_ISREG(ours.st_mode) &&
-			fstatat(dir, INDEX_FILE, &there, AT_SYMLINK_NOFOLLOW) == 0 && ours.st_ino == there.st_ino)
+			fstatat(dir, SPOOL_INDEX_FILE, &there, AT_SYMLINK_NOFOLLOW) == 0 && ours.st_ino == there.st_ino)
 			return fd;
 		fd_close(fd);
 	}
@@ -140,7 +141,7 @@ static int append(int dir, const char *text, size_t len)
 	return r;
 }
 
-int index_append(int dir, const struct export_profile *p, const char *file, uint64_t bytes)
+int spool_index_append(int dir, const struct export_profile *p, const char *file, uint64_t bytes)
 {
 	char *text = NULL;
 	size_t len = 0;
@@ -171,7 +172,7 @@ static size_t path_of(const char *text, size_t len)
 	return whole ? n : 0;
 }
 
-static int keep_line(struct lines *l, const char *text, size_t len)
+static int keep_line(struct dwarf_lines *l, const char *text, size_t len)
 {
 	size_t path = path_of(text, len);
 	/* one that was cut short, and the next one behind it: quotes in texts are escaped */
@@ -192,10 +193,10 @@ static int keep_line(struct lines *l, const char *text, size_t len)
 	return 0;
 }
 
-static int read_lines(int fd, struct lines *l)
+static int read_lines(int fd, struct dwarf_lines *l)
 {
 	size_t len = 0;
-	int r = fd_slurp(fd, INDEX_MAX, &l->text, &len);
+	int r = fd_slurp(fd, SPOOL_INDEX_MAX, &l->text, &len);
 	if (r == -EFBIG)
 		l->broken = true;
 	if (r < 0)
@@ -240,7 +241,7 @@ static struct file_entry *files_of(const struct spool *s)
 	return files;
 }
 
-static void note_last(const struct lines *l, struct file_entry *files, size_t n)
+static void note_last(const struct dwarf_lines *l, struct file_entry *files, size_t n)
 {
 	char path[PATH_ROOM];
 	for (size_t i = 0; i < l->n; i++) {
@@ -264,8 +265,8 @@ static bool is_wanted(const struct spool *s, const struct line *l, struct file_e
 }
 
 /* What is kept, then what has no line. *ret_changed: that is not what there was. */
-static int rewrite(const struct spool *s, const struct lines *l, struct file_entry *files, FILE *out, size_t *ret_lines,
-	bool *ret_changed)
+static int rewrite(const struct spool *s, const struct dwarf_lines *l, struct file_entry *files, FILE *out,
+	size_t *ret_lines, bool *ret_changed)
 {
 	size_t n = spool_files(s), kept = 0;
 	int r = 0;
@@ -299,14 +300,14 @@ static int replace(int dir, const char *text, size_t len)
 	unlinkat(dir, temporary, 0);
 	fd_auto fd = fd_open(dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0640);
 	int r = fd < 0 ? fd : fd_write_all(fd, text, len);
-	if (r == 0 && (fchmod(fd, 0640) < 0 || fsync(fd) < 0 || renameat(dir, temporary, dir, INDEX_FILE) < 0))
+	if (r == 0 && (fchmod(fd, 0640) < 0 || fsync(fd) < 0 || renameat(dir, temporary, dir, SPOOL_INDEX_FILE) < 0))
 		r = -errno;
 	if (r < 0 && fd >= 0)
 		unlinkat(dir, temporary, 0);
 	return r;
 }
 
-static int match(const struct spool *s, int fd, struct lines *l, struct file_entry *files, size_t *ret_lines)
+static int match(const struct spool *s, int fd, struct dwarf_lines *l, struct file_entry *files, size_t *ret_lines)
 {
 	char *text = NULL;
 	size_t len = 0;
@@ -325,12 +326,12 @@ static int match(const struct spool *s, int fd, struct lines *l, struct file_ent
 	return r;
 }
 
-int index_match(const struct spool *s, size_t *ret_lines)
+int spool_index_match(const struct spool *s, size_t *ret_lines)
 {
 	struct stat st;
-	struct lines l = {0};
+	struct dwarf_lines l = {0};
 	size_t lines = 0;
-	if (!spool_files(s) && fstatat(spool_dir(s), INDEX_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+	if (!spool_files(s) && fstatat(spool_dir(s), SPOOL_INDEX_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0) {
 		if (ret_lines)
 			*ret_lines = 0;
 		return 0; /* an empty spool stays empty */

@@ -1,5 +1,6 @@
 /*
- * spool_index - what lies in the spool, for those who read it: <spool>/index.jsonl, mode 0640, a line of JSON per profile:
+ * spool_index - what lies in the spool, for those who read it: <spool>/index.jsonl, mode 0640, a line of JSON per
+ *profile:
  *
  *	{"file":"web/20260101T000000Z-000000-cpu.pb.gz","id":"8f2e...","name":"web","pod":"","namespace":"",
  *	 "event":"cpu","seq":0,"start_ns":1767225600000000000,"duration_ns":60000000000,"samples":5940,"bytes":20480}
@@ -20,13 +21,13 @@
 #include "profiler/daemon/exporter.h"
 #include "profiler/spool/spool.h"
 
-#define INDEX_FILE "index.jsonl"
-#define INDEX_MAX (64u << 20) /* bytes; a larger one is made anew */
+#define SPOOL_INDEX_FILE "index.jsonl"
+#define SPOOL_INDEX_MAX (64u << 20) /* bytes; a larger one is made anew */
 
-/* 0 or -errno; then there is no such line, or a part without newline that index_match drops. */
-int index_append(int dir, const struct export_profile *p, const char *file, uint64_t bytes);
+/* 0 or -errno; then there is no such line, or a part without newline that spool_index_match drops. */
+int spool_index_append(int dir, const struct export_profile *p, const char *file, uint64_t bytes);
 /*
  * One line for each file that is there, the last of several. Nothing is written when that is so already. *ret_lines
  * (may be NULL). 0 or -errno; then it is as it was.
  */
-int index_match(const struct spool *s, size_t *ret_lines);
+int spool_index_match(const struct spool *s, size_t *ret_lines);

@@ -69,7 +69,7 @@ int spool_lock_take(int spool, struct spool_lock *ret)
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	remove_stale(spool);
 	name_of(getpid(), name);
-	process_namespace(getpid(), "pid", &namespace);
+	proc_namespace(getpid(), "pid", &namespace);
 	*ret = (struct spool_lock){.dir = fd_open_dir(spool, "."), .file = -1};
 	ret->file = ret->dir < 0 ? ret->dir : fd_open(ret->dir, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0640);
 	int r = ret->file < 0 ? ret->file : fcntl(ret->file, F_OFD_SETLK, &lock) < 0 ? -errno : 0;
@@ -117,8 +117,8 @@ static bool is_running(pid_t pid, uint64_t start_time)
 {
 	uint64_t start;
 	char state[32];
-	return process_start_time(pid, &start) == 0 && start == start_time &&
-	       (process_status(pid, "State", state, sizeof(state)) < 0 || state[0] != 'Z');
+	return proc_stat_start_time(pid, &start) == 0 && start == start_time &&
+	       (proc_status_field(pid, "State", state, sizeof(state)) < 0 || state[0] != 'Z');
 }
 
 static bool is_pending(int fd, int64_t waited_ns)
@@ -135,7 +135,7 @@ static bool is_pending(int fd, int64_t waited_ns)
 	if (state == SPOOL_LOCK_ENDED)
 		return waited_ns < SPOOL_LOCK_LAST_NS;
 	return state == SPOOL_LOCK_RUNS && waited_ns < SPOOL_LOCK_VERDICT_NS &&
-	       process_namespace(getpid(), "pid", &ours) == 0 && namespace == ours && !is_running(pid, start);
+	       proc_namespace(getpid(), "pid", &ours) == 0 && namespace == ours && !is_running(pid, start);
 }
 
 bool spool_lock_pending(int dir, int64_t waited_ns)

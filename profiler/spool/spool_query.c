@@ -46,7 +46,7 @@ static bool has_windows(int target)
 	return has;
 }
 
-struct names {
+struct name_cache {
 	char **at;
 	size_t n, room; /* NULL behind the last: one more than n */
 };
@@ -54,7 +54,7 @@ struct names {
 /* What cannot be read is passed over. */
 static int take_name(void *arg, int dir, const char *path)
 {
-	struct names *names = arg;
+	struct name_cache *names = arg;
 	if (dir < 0 || !has_windows(dir))
 		return 0;
 	if (names->n + 1 >= names->room) {
@@ -77,13 +77,13 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-int windows_targets(int spool, char ***ret, size_t *ret_n)
+int spool_query_targets(int spool, char ***ret, size_t *ret_n)
 {
-	struct names names = {.room = 16};
+	struct name_cache names = {.room = 16};
 	names.at = calloc(names.room, sizeof(*names.at));
 	int r = names.at ? spool_each_target(spool, take_name, &names) : -ENOMEM;
 	if (r < 0) {
-		windows_targets_done(names.at);
+		spool_query_targets_done(names.at);
 		return r;
 	}
 	qsort(names.at, names.n, sizeof(*names.at), by_name);
@@ -92,7 +92,7 @@ int windows_targets(int spool, char ***ret, size_t *ret_n)
 	return 0;
 }
 
-void windows_targets_done(char **names)
+void spool_query_targets_done(char **names)
 {
 	for (char **name = names; name && *name; name++)
 		free(*name);
@@ -109,7 +109,7 @@ static void event_of(const char *name, char *buf, size_t size)
 	snprintf(buf, size, "%.*s", (int)len, event ? event : "");
 }
 
-static int take(struct windows *w, struct dirent **list, int n)
+static int take(struct spool_listing *w, struct dirent **list, int n)
 {
 	w->files = calloc((size_t)n + 1, sizeof(*w->files));
 	for (int i = 0; w->files && i < n; i++) {
@@ -124,10 +124,10 @@ static int take(struct windows *w, struct dirent **list, int n)
 	return w->files ? 0 : -ENOMEM;
 }
 
-int windows_list(int spool, const char *target, struct windows *ret)
+int spool_query_list(int spool, const char *target, struct spool_listing *ret)
 {
 	struct dirent **list;
-	struct windows w = {.dir = open_target(spool, target)};
+	struct spool_listing w = {.dir = open_target(spool, target)};
 	int n = w.dir < 0 ? w.dir : scandirat(w.dir, ".", &list, is_window, alphasort);
 	if (n < 0) {
 		int r = w.dir < 0 ? w.dir : -errno;
@@ -139,19 +139,19 @@ int windows_list(int spool, const char *target, struct windows *ret)
 		free(list[i]);
 	free(list);
 	if (r < 0)
-		windows_done(&w);
+		spool_query_done(&w);
 	else
 		*ret = w;
 	return r;
 }
 
-void windows_done(struct windows *w)
+void spool_query_done(struct spool_listing *w)
 {
 	for (size_t i = 0; i < w->n; i++)
 		free(w->files[i].name);
 	free(w->files);
 	fd_close(w->dir);
-	*w = (struct windows){.dir = -1};
+	*w = (struct spool_listing){.dir = -1};
 }
 
 static int open_regular(int dir, const char *name)
@@ -165,7 +165,7 @@ static int open_regular(int dir, const char *name)
 	return fd == -ELOOP ? -ENOENT : fd;
 }
 
-int windows_open(const struct windows *w, const char *name)
+int spool_query_open(const struct spool_listing *w, const char *name)
 {
 	for (size_t i = 0; i < w->n; i++)
 		if (!strcmp(w->files[i].name, name))
@@ -173,7 +173,7 @@ int windows_open(const struct windows *w, const char *name)
 	return -ENOENT;
 }
 
-const struct window_file *windows_last(const struct windows *w, const char *event)
+const struct window_file *spool_query_last(const struct spool_listing *w, const char *event)
 {
 	for (size_t i = w->n; i > 0; i--)
 		if (!event[0] || !strcmp(w->files[i - 1].event, event))
@@ -183,11 +183,11 @@ const struct window_file *windows_last(const struct windows *w, const char *even
 
 /* --- reading -------------------------------------------------------------------------------------------- */
 
-int windows_read(const struct windows *w, const char *name, struct profile **ret, struct err *e)
+int spool_query_read(const struct spool_listing *w, const char *name, struct profile **ret, struct err *e)
 {
 	char *data;
 	size_t len;
-	fd_auto fd = windows_open(w, name);
+	fd_auto fd = spool_query_open(w, name);
 	int r = fd < 0 ? fd : fd_slurp(fd, FILE_BYTES_MAX, &data, &len);
 	if (r < 0)
 		return err_set(e, r, "cannot read %s", name);
@@ -198,12 +198,12 @@ int windows_read(const struct windows *w, const char *name, struct profile **ret
 	return r < 0 ? err_wrap(e, r, "%s", name) : 0;
 }
 
-static bool is_in(const struct window_file *f, const struct windows_range *range)
+static bool is_in(const struct window_file *f, const struct spool_query_range *range)
 {
 	return f->start_s >= range->from_s && f->start_s <= range->to_s && !strcmp(f->event, range->event);
 }
 
-static int check_size(const struct windows *w, const struct windows_range *range, struct err *e)
+static int check_size(const struct spool_listing *w, const struct spool_query_range *range, struct err *e)
 {
 	uint64_t bytes = 0;
 	size_t n = 0;
@@ -216,7 +216,7 @@ static int check_size(const struct windows *w, const struct windows_range *range
 	}
 	if (!n)
 		return err_say(e, -ENOENT, "there is no window of %s in this range", range->event);
-	return bytes <= WINDOWS_BYTES_MAX
+	return bytes <= SPOOL_QUERY_BYTES_MAX
 		       ? 0
 		       : err_say(e, -EFBIG, "%zu windows with %llu MiB are too much for a page: choose a shorter range",
 				 n, (unsigned long long)bytes >> 20);
@@ -228,14 +228,14 @@ static int add(struct profile **sum, struct profile *p, struct err *e)
 		*sum = p;
 		return 0;
 	}
-	int r = merge_add(*sum, p, e);
+	int r = profile_merge_add(*sum, p, e);
 	profile_free(p);
 	return r;
 }
 
 /* One that is damaged, or of other types, is a loss that is named; no memory ends it. */
-static int load_all(
-	const struct windows *w, const struct windows_range *range, struct profile **sum, size_t *ret_n, struct err *e)
+static int load_all(const struct spool_listing *w, const struct spool_query_range *range, struct profile **sum,
+	size_t *ret_n, struct err *e)
 {
 	struct err why = {0}, first = {0};
 	size_t out = 0;
@@ -244,7 +244,7 @@ static int load_all(
 		struct profile *p = NULL;
 		if (!is_in(&w->files[i], range))
 			continue;
-		int r = windows_read(w, w->files[i].name, &p, &why);
+		int r = spool_query_read(w, w->files[i].name, &p, &why);
 		r = r == 0 ? add(sum, p, &why) : r;
 		if (r == -ENOMEM)
 			return err_say(e, r, TOO_MUCH);
@@ -261,8 +261,8 @@ static int load_all(
 	return out && profile_comment(*sum, text) < 0 ? err_set(e, -ENOMEM, "the range") : 0;
 }
 
-int windows_load(
-	const struct windows *w, const struct windows_range *range, struct profile **ret, size_t *ret_n, struct err *e)
+int spool_query_load(const struct spool_listing *w, const struct spool_query_range *range, struct profile **ret,
+	size_t *ret_n, struct err *e)
 {
 	struct profile *sum = NULL;
 	int r = check_size(w, range, e);

@@ -8,7 +8,8 @@
 #define ALIGN 16
 #define IMAGE_MAX (UINT64_C(1) << 32) /* bytes; a process may have fewer */
 
-/* DWARF 2 to 5, without locations of variables, macros, call frames and indexes: profiler/symbol/dwarf_lines.c asks for none.
+/* DWARF 2 to 5, without locations of variables, macros, call frames and indexes: profiler/symbol/dwarf_lines.c asks for
+ * none.
  */
 static const char *const wanted[] = {
 	".debug_abbrev",

@@ -12,8 +12,8 @@
 #include <stddef.h>
 
 /*
- * An ELF file of *ret_size bytes in memory, malloc'ed, which holds what profiler/symbol/dwarf_lines.h reads of `file` and
- * nothing else. NULL: `file` serves as it is, as nothing in it is compressed, or not by zlib, or it is malformed, which
- * libdw then has a sentence for.
+ * An ELF file of *ret_size bytes in memory, malloc'ed, which holds what profiler/symbol/dwarf_lines.h reads of `file`
+ * and nothing else. NULL: `file` serves as it is, as nothing in it is compressed, or not by zlib, or it is malformed,
+ * which libdw then has a sentence for.
  */
 void *debug_sections_decompress(const struct elf_memory *file, size_t *ret_size);

@@ -14,7 +14,7 @@
 #define TIMEOUT "30"
 #define RETRIES "0"
 
-struct fetch {
+struct debuginfod_client {
 	void *library;
 	debuginfod_client *client;
 	__typeof__(&debuginfod_begin) begin;
@@ -24,7 +24,7 @@ struct fetch {
 	char from[256];
 };
 
-static int load(struct fetch *f, struct err *e)
+static int load(struct debuginfod_client *f, struct err *e)
 {
 	const struct {
 		const char *name;
@@ -48,9 +48,9 @@ static int load(struct fetch *f, struct err *e)
 				    " is not there; install the package libdebuginfod1 (elfutils-debuginfod-client)");
 }
 
-int fetch_open(struct fetch **ret, struct err *e)
+int debuginfod_client_open(struct debuginfod_client **ret, struct err *e)
 {
-	struct fetch *f = calloc(1, sizeof(*f));
+	struct debuginfod_client *f = calloc(1, sizeof(*f));
 	if (!f)
 		return err_set(e, -ENOMEM, "cannot ask debuginfod");
 	int r = load(f, e);
@@ -61,13 +61,13 @@ int fetch_open(struct fetch **ret, struct err *e)
 		r = f->client ? 0 : err_set(e, -ENOMEM, "cannot ask debuginfod");
 	}
 	if (r < 0)
-		fetch_close(f);
+		debuginfod_client_close(f);
 	else
 		*ret = f;
 	return r;
 }
 
-struct fetch *fetch_close(struct fetch *f)
+struct debuginfod_client *debuginfod_client_close(struct debuginfod_client *f)
 {
 	if (f && f->client)
 		f->end(f->client);
@@ -90,7 +90,8 @@ static int explain(int r, struct err *e)
 	return err_set(e, r, "cannot get anything from debuginfod at %s", urls);
 }
 
-int fetch_debug(struct fetch *f, const struct build_id *id, const char **ret_from, struct err *e)
+int debuginfod_client_fetch(
+	struct debuginfod_client *f, const struct build_id *id, const char **ret_from, struct err *e)
 {
 	int fd = f->find(f->client, id->bytes, (int)id->len, NULL);
 	if (fd < 0)

@@ -10,11 +10,12 @@
 #include "oci/base/err.h"
 #include "profiler/elf/debuglink.h"
 
-struct fetch;
-int fetch_open(struct fetch **ret, struct err *e); /* -ENOENT: there is no library */
-struct fetch *fetch_close(struct fetch *f);	   /* NULL is fine; returns NULL */
+struct debuginfod_client;
+int debuginfod_client_open(struct debuginfod_client **ret, struct err *e);	/* -ENOENT: there is no library */
+struct debuginfod_client *debuginfod_client_close(struct debuginfod_client *f); /* NULL is fine; returns NULL */
 /*
  * An open file of the cache, for the caller to close, and what to call the place it is from, valid until the next call.
  * -ENOENT: the servers have none. Any other -errno: they are not to be had, and asking again would take as long.
  */
-int fetch_debug(struct fetch *f, const struct build_id *id, const char **ret_from, struct err *e);
+int debuginfod_client_fetch(
+	struct debuginfod_client *f, const struct build_id *id, const char **ret_from, struct err *e);

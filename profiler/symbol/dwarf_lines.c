@@ -41,7 +41,7 @@ struct source {
 	Dwarf *dwarf;
 };
 
-struct lines {
+struct dwarf_lines {
 	struct source debug, alt;
 	size_t memory, baseline; /* bytes: the limit; what was taken when it was opened */
 	struct ranges units;	 /* of all of them, as soon as they are needed */
@@ -49,7 +49,7 @@ struct lines {
 	struct unit unit;	   /* the one asked last: addresses come sorted */
 	struct ranges unit_ranges; /* of that which .debug_aranges named last */
 	Dwarf_Off unit_ranges_of;
-	char paths[LINES_DEPTH_MAX][PATH_MAX]; /* of the last answer, where the file has them relative */
+	char paths[DWARF_LINES_DEPTH_MAX][PATH_MAX]; /* of the last answer, where the file has them relative */
 	size_t n_paths;
 };
 
@@ -149,7 +149,7 @@ static int open_source(struct source *s, struct err *e)
 	return s->dwarf ? 0 : err_say(e, -EBADMSG, "no debug information: %s", dwarf_errmsg(-1));
 }
 
-static void close_dwarf(struct lines *l)
+static void close_dwarf(struct dwarf_lines *l)
 {
 	ranges_done(&l->unit.functions);
 	l->unit.die = 0;
@@ -158,7 +158,7 @@ static void close_dwarf(struct lines *l)
 }
 
 /* What libelf decompressed belongs to the ELF handle: both are opened anew. */
-static int open_dwarf(struct lines *l, struct err *e)
+static int open_dwarf(struct dwarf_lines *l, struct err *e)
 {
 	int r = open_source(&l->debug, e);
 	if (r == 0 && l->alt.file.data && open_source(&l->alt, e) == 0)
@@ -171,7 +171,7 @@ static bool is_unit_of_code(Dwarf_Die *die)
 	return dwarf_tag(die) == DW_TAG_compile_unit || dwarf_tag(die) == DW_TAG_skeleton_unit;
 }
 
-static int read_units(struct lines *l)
+static int read_units(struct dwarf_lines *l)
 {
 	Dwarf_CU *unit = NULL;
 	Dwarf_Die die;
@@ -184,11 +184,11 @@ static int read_units(struct lines *l)
 	return r;
 }
 
-int lines_open(
-	const struct elf_memory *debug, const struct elf_memory *alt, size_t memory, struct lines **ret, struct err *e)
+int dwarf_lines_open(const struct elf_memory *debug, const struct elf_memory *alt, size_t memory,
+	struct dwarf_lines **ret, struct err *e)
 {
 	elf_version(EV_CURRENT);
-	struct lines *l = calloc(1, sizeof(*l));
+	struct dwarf_lines *l = calloc(1, sizeof(*l));
 	if (!l)
 		return err_set(e, -ENOMEM, "cannot read debug information");
 	take_file(&l->debug, debug);
@@ -196,7 +196,7 @@ int lines_open(
 	l->memory = memory;
 	int r = open_dwarf(l, e);
 	if (r < 0) {
-		lines_close(l);
+		dwarf_lines_close(l);
 		return r;
 	}
 	l->baseline = memory_taken();
@@ -204,7 +204,7 @@ int lines_open(
 	return 0;
 }
 
-struct lines *lines_close(struct lines *l)
+struct dwarf_lines *dwarf_lines_close(struct dwarf_lines *l)
 {
 	if (l) {
 		close_dwarf(l);
@@ -218,7 +218,7 @@ struct lines *lines_close(struct lines *l)
 }
 
 /* libdw keeps all that it ever read. */
-static int forget_when_large(struct lines *l)
+static int forget_when_large(struct dwarf_lines *l)
 {
 	struct err e = {0};
 	if (memory_taken() < l->baseline + l->memory)
@@ -231,7 +231,7 @@ static int forget_when_large(struct lines *l)
 
 /* --- the unit of an address ---------------------------------------------------------------------------- */
 
-static bool has_address(struct lines *l, Dwarf_Die *unit, uint64_t vaddr)
+static bool has_address(struct dwarf_lines *l, Dwarf_Die *unit, uint64_t vaddr)
 {
 	if (l->unit_ranges_of != dwarf_dieoffset(unit)) {
 		ranges_done(&l->unit_ranges);
@@ -247,7 +247,7 @@ static bool has_address(struct lines *l, Dwarf_Die *unit, uint64_t vaddr)
  * By .debug_aranges, which compilers may leave out, and which names units of what the linker threw away: what the unit
  * itself says of its ranges is what counts.
  */
-static bool find_by_aranges(struct lines *l, uint64_t vaddr, Dwarf_Die *ret)
+static bool find_by_aranges(struct dwarf_lines *l, uint64_t vaddr, Dwarf_Die *ret)
 {
 	Dwarf_Aranges *list;
 	size_t n;
@@ -260,7 +260,7 @@ static bool find_by_aranges(struct lines *l, uint64_t vaddr, Dwarf_Die *ret)
 }
 
 /* 1, 0: none, or -ENOMEM. */
-static int find_unit(struct lines *l, uint64_t vaddr, Dwarf_Die *ret)
+static int find_unit(struct dwarf_lines *l, uint64_t vaddr, Dwarf_Die *ret)
 {
 	const struct range *r;
 	if (find_by_aranges(l, vaddr, ret))
@@ -314,7 +314,7 @@ static int read_functions(struct unit *u, Dwarf_Die *top)
 	return r;
 }
 
-static bool enter_unit(struct lines *l, Dwarf_Die *die)
+static bool enter_unit(struct dwarf_lines *l, Dwarf_Die *die)
 {
 	Dwarf_Attribute a;
 	if (l->unit.die == dwarf_dieoffset(die))
@@ -327,7 +327,7 @@ static bool enter_unit(struct lines *l, Dwarf_Die *die)
 }
 
 /* Most functions lie at the top: everything in a unit is read only when one does not. */
-static const struct range *find_function(struct lines *l, Dwarf_Die *unit, uint64_t vaddr)
+static const struct range *find_function(struct dwarf_lines *l, Dwarf_Die *unit, uint64_t vaddr)
 {
 	const struct range *f = find_range(&l->unit.functions, vaddr);
 	if (f || l->unit.deep)
@@ -360,12 +360,12 @@ static uint32_t number_of(Dwarf_Die *die, unsigned name, bool integrate)
 }
 
 /* Files are named from the directory of the compilation. */
-static const char *absolute(struct lines *l, const char *file)
+static const char *absolute(struct dwarf_lines *l, const char *file)
 {
 	const char *directory = l->unit.directory;
 	if (file && !strcmp(file, "???")) /* libdw's name for file 0 before DWARF 5: there is none */
 		return NULL;
-	if (!file || file[0] == '/' || !directory || l->n_paths == LINES_DEPTH_MAX)
+	if (!file || file[0] == '/' || !directory || l->n_paths == DWARF_LINES_DEPTH_MAX)
 		return file;
 	char *path = l->paths[l->n_paths];
 	if (snprintf(path, PATH_MAX, "%s/%s", directory, file) >= PATH_MAX)
@@ -375,7 +375,7 @@ static const char *absolute(struct lines *l, const char *file)
 }
 
 /* Line 0: the compiler's own, of that file. */
-static struct source_line line_of_code(struct lines *l, Dwarf_Die *unit, uint64_t vaddr)
+static struct source_line line_of_code(struct dwarf_lines *l, Dwarf_Die *unit, uint64_t vaddr)
 {
 	struct source_line s = {0};
 	Dwarf_Line *line = dwarf_getsrc_die(unit, vaddr);
@@ -387,7 +387,7 @@ static struct source_line line_of_code(struct lines *l, Dwarf_Die *unit, uint64_
 	return s;
 }
 
-static struct source_line line_of_call(struct lines *l, Dwarf_Die *unit, Dwarf_Die *call)
+static struct source_line line_of_call(struct dwarf_lines *l, Dwarf_Die *unit, Dwarf_Die *call)
 {
 	struct source_line s = {.line = number_of(call, DW_AT_call_line, false)};
 	Dwarf_Files *files;
@@ -417,7 +417,7 @@ static size_t read_scopes(Dwarf_Die *function, uint64_t vaddr, Dwarf_Die *ret, s
 	size_t n = 0;
 	Dwarf_Die at = *function, inner;
 	ret[n++] = at;
-	for (int depth = 0; depth < 4 * LINES_DEPTH_MAX && n < max && inner_scope(&at, vaddr, &inner); depth++) {
+	for (int depth = 0; depth < 4 * DWARF_LINES_DEPTH_MAX && n < max && inner_scope(&at, vaddr, &inner); depth++) {
 		at = inner;
 		if (dwarf_tag(&at) == DW_TAG_inlined_subroutine)
 			ret[n++] = at;
@@ -425,9 +425,9 @@ static size_t read_scopes(Dwarf_Die *function, uint64_t vaddr, Dwarf_Die *ret, s
 	return n;
 }
 
-ssize_t lines_find(struct lines *l, uint64_t vaddr, struct source_line *ret, size_t max)
+ssize_t dwarf_lines_find(struct dwarf_lines *l, uint64_t vaddr, struct source_line *ret, size_t max)
 {
-	Dwarf_Die unit, function, scopes[LINES_DEPTH_MAX];
+	Dwarf_Die unit, function, scopes[DWARF_LINES_DEPTH_MAX];
 	const struct range *f;
 	if (!max)
 		return 0;
@@ -445,7 +445,7 @@ ssize_t lines_find(struct lines *l, uint64_t vaddr, struct source_line *ret, siz
 		ret[0] = here;
 		return here.file != NULL; /* assembly has lines, but no functions */
 	}
-	size_t n = read_scopes(&function, vaddr, scopes, max < LINES_DEPTH_MAX ? max : LINES_DEPTH_MAX);
+	size_t n = read_scopes(&function, vaddr, scopes, max < DWARF_LINES_DEPTH_MAX ? max : DWARF_LINES_DEPTH_MAX);
 	for (size_t i = 0; i < n; i++) {
 		Dwarf_Die *scope = &scopes[n - 1 - i];
 		ret[i] = here;

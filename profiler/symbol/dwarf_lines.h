@@ -1,9 +1,10 @@
 /*
- * dwarf_lines - source file, line and inlined calls of an address, from DWARF (versions 2 to 5) through elfutils' libdw.
+ * dwarf_lines - source file, line and inlined calls of an address, from DWARF (versions 2 to 5) through elfutils'
+ * libdw.
  *
  * libdw maps the file and trusts its author further than we do: only a process that holds nothing and may die at
- * any moment opens one of these (profiler/symbol/symbolizer_client.h). Addresses are virtual addresses as linked; a separate
- * debug file has those of the file it belongs to.
+ * any moment opens one of these (profiler/symbol/symbolizer_client.h). Addresses are virtual addresses as linked; a
+ * separate debug file has those of the file it belongs to.
  *
  * What is looked at: .debug_aranges for the unit of an address and, once they do not name one, a DIE of each unit for
  * its address ranges; of a unit that an address falls into, these ranges, the line table and where its functions lie;
@@ -18,7 +19,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define LINES_DEPTH_MAX 64 /* calls inlined into each other; what is deeper is left out */
+#define DWARF_LINES_DEPTH_MAX 64 /* calls inlined into each other; what is deeper is left out */
 
 struct source_line {
 	const char *function; /* linkage name where there is one; NULL: unknown */
@@ -27,16 +28,16 @@ struct source_line {
 	uint32_t start_line;  /* where the function is declared; 0: unknown */
 };
 
-struct lines;
+struct dwarf_lines;
 /*
  * Images of files that stay: debug, with .debug_info; alt, what its .gnu_debugaltlink names (dwz(1)), data NULL: none.
  * memory: what libdw took since it was opened is let go of beyond this many bytes.
  */
-int lines_open(
-	const struct elf_memory *debug, const struct elf_memory *alt, size_t memory, struct lines **ret, struct err *e);
-struct lines *lines_close(struct lines *l); /* NULL is fine */
+int dwarf_lines_open(const struct elf_memory *debug, const struct elf_memory *alt, size_t memory,
+	struct dwarf_lines **ret, struct err *e);
+struct dwarf_lines *dwarf_lines_close(struct dwarf_lines *l); /* NULL is fine */
 /*
  * Innermost first; the last one is the function that the code belongs to. How many, 0: nothing is known, -ENOMEM.
  * Strings are valid until the next call.
  */
-ssize_t lines_find(struct lines *l, uint64_t vaddr, struct source_line *ret, size_t max);
+ssize_t dwarf_lines_find(struct dwarf_lines *l, uint64_t vaddr, struct source_line *ret, size_t max);

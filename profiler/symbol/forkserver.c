@@ -42,15 +42,15 @@ int forkserver_start(const struct symbolizer_limits *limits, struct forkserver *
 	*ret = (struct forkserver)FORKSERVER_NONE;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(e, -errno, "cannot start the symbolizer");
-	pid_t pid = process_fork_quiet();
+	pid_t pid = child_process_fork_quiet();
 	if (pid == 0)
 		exec_it(pair[1], limits);
-	int r = pid < 0 ? -errno : process_pidfd(pid);
+	int r = pid < 0 ? -errno : child_process_pidfd(pid);
 	fd_close(pair[1]);
 	if (r < 0) {
 		fd_close(pair[0]);
 		if (pid > 0)
-			process_wait(pid, clock_now());
+			child_process_wait(pid, clock_now());
 		return err_set(e, r, "cannot start the symbolizer");
 	}
 	ret->sock = pair[0];
@@ -64,17 +64,17 @@ static void on_death(void *arg, uint32_t events)
 {
 	struct forkserver *f = arg;
 	char fate[64];
-	int status = process_wait(f->pid, clock_now());
+	int status = child_process_wait(f->pid, clock_now());
 	f->source.fd = -1; /* closed, so the loop has forgotten it */
 	f->pidfd = fd_close(f->pidfd);
 	f->sock = fd_close(f->sock);
 	log_line(LOG_ERR, "outcome=\"no further symbolizer\" reason=\"who forks them %s\"",
-		process_fate(status, fate, sizeof(fate)));
+		child_process_fate(status, fate, sizeof(fate)));
 }
 
-int forkserver_watch(struct forkserver *f, struct loop *l)
+int forkserver_watch(struct forkserver *f, struct event_loop *l)
 {
-	return f->pidfd < 0 ? 0 : loop_add(l, &f->source, f->pidfd, EPOLLIN, on_death, f);
+	return f->pidfd < 0 ? 0 : event_loop_add(l, &f->source, f->pidfd, EPOLLIN, on_death, f);
 }
 
 bool forkserver_is_there(const struct forkserver *f)
@@ -109,7 +109,7 @@ void forkserver_end(struct forkserver *f)
 {
 	f->sock = fd_close(f->sock);
 	if (f->pidfd >= 0)
-		process_wait(f->pid, clock_now() + GRACE_NS);
+		child_process_wait(f->pid, clock_now() + GRACE_NS);
 	f->pidfd = fd_close(f->pidfd);
 }
 
@@ -122,7 +122,7 @@ void forkserver_abandon(struct forkserver *f)
 /* --- the process ---------------------------------------------------------------------------------------- */
 
 /* All that a server needs and its role does not allow; the rest is the server's own (symbolizer_serve). */
-static void become_forkserver(struct oom *oom)
+static void become_forkserver(struct oom_score *oom)
 {
 	fd_close_all_but((int[]){FORKSERVER_SOCKET}, 1);
 	fd_null_stdio(7);
@@ -132,7 +132,7 @@ static void become_forkserver(struct oom *oom)
 	sigset_t none;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	*oom = oom_open(); /* after the next line it is root's */
+	*oom = oom_score_open(); /* after the next line it is root's */
 	prctl(PR_SET_DUMPABLE, 0);
 	prctl(PR_SET_NAME, "pilliond-fork"); /* exec left "exe" */
 	/* of a command the parent has not done it, and without it a plain user may enter no role */
@@ -140,16 +140,16 @@ static void become_forkserver(struct oom *oom)
 }
 
 /* False: nobody will ask any more. */
-static bool fork_next(const struct symbolizer_limits *limits, struct oom *oom)
+static bool fork_next(const struct symbolizer_limits *limits, struct oom_score *oom)
 {
 	int fds[2];
 	size_t n = 0;
 	char any;
 	ssize_t got = fd_recv(FORKSERVER_SOCKET, &any, sizeof(any), fds, 2, &n);
-	oom_before_fork(oom, 1); /* its servers can be had again, and it cannot */
+	oom_score_before_fork(oom, 1); /* its servers can be had again, and it cannot */
 	if (n == 2 && fork() == 0)
 		symbolizer_serve(limits, &(struct symbolizer_sockets){fds[0], fds[1]});
-	oom_after_fork(oom);
+	oom_score_after_fork(oom);
 	while (n)
 		fd_close(fds[--n]);
 	return got > 0 || got == -EMFILE;
@@ -165,7 +165,7 @@ void forkserver_main(int argc, char **argv)
 		.seconds = (unsigned)strtoul(argv[4], NULL, 10)};
 	if (limits.jobs < 1 || limits.jobs > SYMBOLIZER_JOBS_MAX || !fd_is(FORKSERVER_SOCKET))
 		_exit(2);
-	struct oom oom;
+	struct oom_score oom;
 	become_forkserver(&oom);
 	if (seccomp_enter(SECCOMP_SYMBOLIZER, &e) < 0)
 		_exit(1);

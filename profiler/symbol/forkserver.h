@@ -19,7 +19,7 @@ struct forkserver {
 	int sock;  /* -1: there is none */
 	pid_t pid; /* a child without exit signal: waitpid with __WALL */
 	int pidfd;
-	struct loop_source source;
+	struct event_loop_source source;
 };
 #define FORKSERVER_NONE                                                                                                \
 	{                                                                                                              \
@@ -30,7 +30,7 @@ struct forkserver {
  */
 int forkserver_start(const struct symbolizer_limits *limits, struct forkserver *ret, struct err *e);
 /* Its end is logged, and there is none from then on. */
-int forkserver_watch(struct forkserver *f, struct loop *l);
+int forkserver_watch(struct forkserver *f, struct event_loop *l);
 bool forkserver_is_there(const struct forkserver *f);
 /*
  * Another server; *ret is the caller's. -EPIPE: there is no fork server. What fails behind that, or later, is the end

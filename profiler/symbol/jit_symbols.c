@@ -18,19 +18,19 @@ struct jit {
 	struct jit *parent;
 	struct jit_room *room;
 	char *dump_path; /* NULL: none is mapped */
-	struct perfmap *map;
+	struct perf_map *map;
 	struct jitdump *dump;
 	size_t held; /* of the room */
 	int64_t refreshed;
 };
 
 /* A program shows where its jitdump is by mapping its first page executable (jitdump-specification.txt). */
-static char *find_dump(const struct space *space, uint32_t pid)
+static char *find_dump(const struct address_space *space, uint32_t pid)
 {
 	char wanted[32];
 	snprintf(wanted, sizeof(wanted), "jit-%u.dump", pid);
-	for (size_t i = 0; i < space_count(space); i++) {
-		const char *path = mapping_key(space_at(space, i))->path, *slash = strrchr(path, '/');
+	for (size_t i = 0; i < address_space_count(space); i++) {
+		const char *path = mapping_key(address_space_at(space, i))->path, *slash = strrchr(path, '/');
 		if (slash && !strcmp(slash + 1, wanted))
 			return strdup(path);
 	}
@@ -58,14 +58,15 @@ static struct jit *make(uint32_t pid, struct jit *parent, struct jit_room *room)
 
 static void account(struct jit *j)
 {
-	size_t now = sizeof(*j) + (j->dump_path ? strlen(j->dump_path) : 0) + (j->map ? perfmap_memory(j->map) : 0) +
+	size_t now = sizeof(*j) + (j->dump_path ? strlen(j->dump_path) : 0) + (j->map ? perf_map_memory(j->map) : 0) +
 		     (j->dump ? jitdump_memory(j->dump) : 0);
 	size_t all = j->room->left + j->held;
 	j->room->left = all > now ? all - now : 0;
 	j->held = all - j->room->left;
 }
 
-int jit_new(uint32_t pid, const struct space *space, struct jit *parent, struct jit_room *room, struct jit **ret)
+int jit_new(
+	uint32_t pid, const struct address_space *space, struct jit *parent, struct jit_room *room, struct jit **ret)
 {
 	struct jit *j = make(pid, parent, room);
 	if (!j)
@@ -119,7 +120,7 @@ struct jit *jit_unref(struct jit *j)
 	while (j && --j->refs == 0) {
 		struct jit *parent = j->parent;
 		j->room->left += j->held;
-		perfmap_free(j->map);
+		perf_map_free(j->map);
 		jitdump_free(j->dump);
 		free(j->dump_path);
 		free(j);
@@ -131,8 +132,8 @@ struct jit *jit_unref(struct jit *j)
 static int read_map(struct jit *j, const struct file *f)
 {
 	struct err e = {0};
-	int r = j->map ? 0 : perfmap_new(j->room->left, &j->map);
-	return r < 0 ? r : perfmap_read(j->map, f, &e);
+	int r = j->map ? 0 : perf_map_new(j->room->left, &j->map);
+	return r < 0 ? r : perf_map_read(j->map, f, &e);
 }
 
 static int read_dump(struct jit *j, const struct file *f)
@@ -184,7 +185,7 @@ bool jit_find(const struct jit *j, uint64_t address, const char **ret_name, cons
 			*ret_line = place.line;
 			return true;
 		}
-		if (j->map && (*ret_name = perfmap_find(j->map, address)))
+		if (j->map && (*ret_name = perf_map_find(j->map, address)))
 			return true;
 	}
 	return false;

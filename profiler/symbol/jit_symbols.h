@@ -1,6 +1,6 @@
 /*
- * jit_symbols - names of code that one process made at run time: from its perf map (perf_map.h) and its jitdump (jitdump.h),
- * beneath the target's tree, by the pid that it has in the container.
+ * jit_symbols - names of code that one process made at run time: from its perf map (perf_map.h) and its jitdump
+ * (jitdump.h), beneath the target's tree, by the pid that it has in the container.
  *
  * A process that is sampled in memory without a file gets one of these; the files are looked for, and read on from
  * where they were, when a window ends (jit_refresh). So a frame keeps its address until then. What all of them hold
@@ -23,7 +23,8 @@ struct jit_room {
 };
 
 /* space: as it is now, it tells of a jitdump. parent: whose code it inherited by fork, or NULL. -ENOMEM */
-int jit_new(uint32_t pid, const struct space *space, struct jit *parent, struct jit_room *room, struct jit **ret);
+int jit_new(
+	uint32_t pid, const struct address_space *space, struct jit *parent, struct jit_room *room, struct jit **ret);
 /* The same, of one that a predecessor had: dump_path is "" for none. */
 int jit_restore(uint32_t pid, const char *dump_path, struct jit *parent, struct jit_room *room, struct jit **ret);
 uint64_t jit_serial(const struct jit *j); /* from 1, never used twice; 0: NULL */

@@ -76,9 +76,9 @@ struct line {
 
 struct jitdump {
 	size_t cap;
-	struct tail tail;
-	struct intern names;	/* of functions and files, with their NUL; never let go of before the end */
-	struct intervals where; /* -> code */
+	struct file_tail tail;
+	struct string_table names; /* of functions and files, with their NUL; never let go of before the end */
+	struct interval_map where; /* -> code */
 	struct code *code;
 	struct line *lines;
 	size_t n_code, room_code, n_lines, room_lines;
@@ -100,7 +100,7 @@ int jitdump_new(size_t cap_bytes, struct jitdump **ret)
 
 static void forget(struct jitdump *d)
 {
-	intervals_done(&d->where);
+	interval_map_done(&d->where);
 	free(d->code);
 	free(d->lines);
 	d->code = NULL;
@@ -113,7 +113,7 @@ struct jitdump *jitdump_free(struct jitdump *d)
 {
 	if (d) {
 		forget(d);
-		intern_done(&d->names);
+		string_table_done(&d->names);
 		free(d);
 	}
 	return NULL;
@@ -121,8 +121,8 @@ struct jitdump *jitdump_free(struct jitdump *d)
 
 size_t jitdump_memory(const struct jitdump *d)
 {
-	return sizeof(*d) + intern_memory(&d->names) + intervals_memory(&d->where) + d->room_code * sizeof(*d->code) +
-	       d->room_lines * sizeof(*d->lines);
+	return sizeof(*d) + string_table_memory(&d->names) + interval_map_memory(&d->where) +
+	       d->room_code * sizeof(*d->code) + d->room_lines * sizeof(*d->lines);
 }
 
 static size_t memory_left(const struct jitdump *d)
@@ -155,8 +155,8 @@ static int add_code(struct jitdump *d, const struct code *c, uint64_t size)
 	int r = reserve(d, &array, d->n_code, &d->room_code, sizeof(*d->code));
 	d->code = array;
 	if (r == 0)
-		r = intervals_add(
-			&d->where, c->start, size, (uint32_t)d->n_code, memory_left(d) + intervals_memory(&d->where));
+		r = interval_map_add(&d->where, c->start, size, (uint32_t)d->n_code,
+			memory_left(d) + interval_map_memory(&d->where));
 	if (r == 0)
 		d->code[d->n_code++] = *c;
 	return r;
@@ -180,12 +180,12 @@ static int add_name(struct jitdump *d, const char *name, size_t len, size_t max)
 		len = max;
 	memcpy(text, name, len);
 	text[len++] = 0;
-	int64_t known = intern_find(&d->names, text, len);
+	int64_t known = string_table_find(&d->names, text, len);
 	if (known >= 0)
 		return (int)known;
-	if (intern_growth(&d->names, len) > memory_left(d) || d->names.count >= INT32_MAX)
+	if (string_table_growth(&d->names, len) > memory_left(d) || d->names.count >= INT32_MAX)
 		return -ENOSPC;
-	return (int)intern_add(&d->names, text, len);
+	return (int)string_table_add(&d->names, text, len);
 }
 
 /* --- reading */
@@ -257,7 +257,7 @@ static int take_move(struct jitdump *d, struct window *w, uint64_t at, uint32_t 
 		return r;
 	memcpy(&m, bytes, sizeof(m));
 	/* it has just been there: nothing that was written before this record can lie over it */
-	if (!intervals_find(&d->where, m.old_code_addr, &old) || d->code[old].index != m.code_index)
+	if (!interval_map_find(&d->where, m.old_code_addr, &old) || d->code[old].index != m.code_index)
 		return 0;
 	struct code c = d->code[old];
 	c.start = m.new_code_addr;
@@ -326,7 +326,7 @@ static int take_record(struct jitdump *d, struct window *w, struct err *e)
 		return err_say(e, -EBADMSG, "jitdump: a record of %u bytes", p.total_size);
 	if (p.total_size > d->tail.size - at)
 		return 0;
-	tail_seen(&d->tail, bytes, sizeof(p));
+	file_tail_seen(&d->tail, bytes, sizeof(p));
 	if (p.id == CODE_LOAD)
 		r = take_load(d, w, at, p.total_size);
 	else if (p.id == CODE_MOVE)
@@ -359,7 +359,7 @@ static int take_header(struct jitdump *d, struct window *w, struct err *e)
 	if (h.total_size > d->tail.size)
 		return 0;
 	d->line_shift = h.pad1 == V8_PAD ? V8_ELF_HEADER : 0;
-	tail_seen(&d->tail, bytes, sizeof(h));
+	file_tail_seen(&d->tail, bytes, sizeof(h));
 	d->tail.offset = h.total_size;
 	return 1;
 }
@@ -382,7 +382,7 @@ static int take_slice(struct jitdump *d, const struct file *f, struct err *e)
 int jitdump_read(struct jitdump *d, const struct file *f, struct err *e)
 {
 	int r = 0;
-	if (!tail_look(&d->tail, f))
+	if (!file_tail_look(&d->tail, f))
 		forget(d);
 	r = d->truncated ? 0 : take_slice(d, f, e);
 	if (r == -ENOSPC) {
@@ -414,7 +414,7 @@ static void find_line(const struct jitdump *d, const struct code *c, struct jitd
 bool jitdump_find(const struct jitdump *d, uint64_t address, struct jitdump_place *ret)
 {
 	uint32_t i;
-	if (!intervals_find(&d->where, address, &i))
+	if (!interval_map_find(&d->where, address, &i))
 		return false;
 	const struct code *c = &d->code[i];
 	*ret = (struct jitdump_place){.name = d->names.items[c->name].data, .offset = address - c->start};

@@ -34,9 +34,9 @@ int jitdump_new(size_t cap_bytes, struct jitdump **ret); /* -ENOMEM */
 struct jitdump *jitdump_free(struct jitdump *d);	 /* NULL is fine; returns NULL */
 /*
  * What was appended since the last time, some milliseconds of it at most. 1: there is more, call again. 0: that was
- * all; a last record that is not whole waits. A file that is not the one of the last time (see file_tail.h) is read from
- * its beginning, and what the other one said is forgotten. -EBADMSG: no jitdump of version 1 in this machine's byte
- * order, or damaged: so it will be until it is another file; or the errno of a read.
+ * all; a last record that is not whole waits. A file that is not the one of the last time (see file_tail.h) is read
+ * from its beginning, and what the other one said is forgotten. -EBADMSG: no jitdump of version 1 in this machine's
+ * byte order, or damaged: so it will be until it is another file; or the errno of a read.
  */
 int jitdump_read(struct jitdump *d, const struct file *f, struct err *e);
 bool jitdump_find(const struct jitdump *d, uint64_t address, struct jitdump_place *ret);

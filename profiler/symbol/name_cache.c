@@ -6,24 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct names {
-	struct intern addresses, texts, lines;
+struct name_cache {
+	struct string_table addresses, texts, lines;
 	uint32_t *line_of; /* number of an address -> of its lines */
 	size_t room, bytes;
 };
 
-int names_new(struct names **ret)
+int name_cache_new(struct name_cache **ret)
 {
 	*ret = calloc(1, sizeof(**ret));
 	return *ret ? 0 : -ENOMEM;
 }
 
-struct names *names_free(struct names *n)
+struct name_cache *name_cache_free(struct name_cache *n)
 {
 	if (n) {
-		intern_done(&n->addresses);
-		intern_done(&n->texts);
-		intern_done(&n->lines);
+		string_table_done(&n->addresses);
+		string_table_done(&n->texts);
+		string_table_done(&n->lines);
 		free(n->line_of);
 		free(n);
 	}
@@ -31,31 +31,31 @@ struct names *names_free(struct names *n)
 }
 
 /* What is copied, and for each the tables' own: an item, two slots at worst, a number. */
-size_t names_memory(const struct names *n)
+size_t name_cache_memory(const struct name_cache *n)
 {
 	size_t items = n->addresses.count + n->texts.count + n->lines.count;
 	return sizeof(*n) + n->bytes + items * 48;
 }
 
-static int64_t keep(struct names *n, struct intern *t, const void *data, size_t size)
+static int64_t keep(struct name_cache *n, struct string_table *t, const void *data, size_t size)
 {
 	size_t had = t->count;
-	int64_t id = intern_add(t, data, size);
+	int64_t id = string_table_add(t, data, size);
 	n->bytes += t->count > had ? size : 0;
 	return id;
 }
 
 /* The one copy of a text: equal texts have equal addresses, so lines compare as bytes. */
-static const char *keep_text(struct names *n, const char *text)
+static const char *keep_text(struct name_cache *n, const char *text)
 {
 	int64_t id = keep(n, &n->texts, text, strlen(text) + 1);
 	return id < 0 ? NULL : n->texts.items[id].data;
 }
 
-int names_put(struct names *n, uint64_t vaddr, const struct named_line *lines, size_t count)
+int name_cache_put(struct name_cache *n, uint64_t vaddr, const struct named_line *lines, size_t count)
 {
-	struct named_line kept[NAMES_LINES_MAX];
-	if (count > NAMES_LINES_MAX)
+	struct named_line kept[NAME_CACHE_LINES_MAX];
+	if (count > NAME_CACHE_LINES_MAX)
 		return -EINVAL;
 	memset(kept, 0, count * sizeof(kept[0]));
 	for (size_t i = 0; i < count; i++) {
@@ -83,12 +83,12 @@ int names_put(struct names *n, uint64_t vaddr, const struct named_line *lines, s
 	return 0;
 }
 
-bool names_get(const struct names *n, uint64_t vaddr, const struct named_line **ret, size_t *ret_count)
+bool name_cache_get(const struct name_cache *n, uint64_t vaddr, const struct named_line **ret, size_t *ret_count)
 {
-	int64_t at = n ? intern_find(&n->addresses, &vaddr, sizeof(vaddr)) : -ENOENT;
+	int64_t at = n ? string_table_find(&n->addresses, &vaddr, sizeof(vaddr)) : -ENOENT;
 	if (at < 0)
 		return false;
-	const struct intern_item *lines = &n->lines.items[n->line_of[at]];
+	const struct string_table_item *lines = &n->lines.items[n->line_of[at]];
 	*ret = lines->data;
 	*ret_count = lines->size / sizeof(struct named_line);
 	return true;

@@ -1,6 +1,7 @@
 /*
  * name_cache - what is known of addresses of one module: the function, its callers that it was inlined into, files and
- * lines. A cache: an address is asked about once (profiler/symbol/symbolizer_client.h), whatever number of samples hit it.
+ * lines. A cache: an address is asked about once (profiler/symbol/symbolizer_client.h), whatever number of samples hit
+ * it.
  */
 #pragma once
 
@@ -8,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NAMES_LINES_MAX 64 /* of an address */
+#define NAME_CACHE_LINES_MAX 64 /* of an address */
 
 struct named_line {
 	const char *name;     /* as a person writes it; "" unknown */
@@ -17,11 +18,11 @@ struct named_line {
 	uint32_t line, start; /* of the code; of the function's declaration; 0 unknown */
 };
 
-struct names;
-int names_new(struct names **ret);
-struct names *names_free(struct names *n); /* NULL is fine */
-size_t names_memory(const struct names *n);
+struct name_cache;
+int name_cache_new(struct name_cache **ret);
+struct name_cache *name_cache_free(struct name_cache *n); /* NULL is fine */
+size_t name_cache_memory(const struct name_cache *n);
 /* lines: innermost first, copied; none: there is nothing to be known. -ENOMEM */
-int names_put(struct names *n, uint64_t vaddr, const struct named_line *lines, size_t count);
-/* False: never asked. *ret is valid until names_free. */
-bool names_get(const struct names *n, uint64_t vaddr, const struct named_line **ret, size_t *ret_count);
+int name_cache_put(struct name_cache *n, uint64_t vaddr, const struct named_line *lines, size_t count);
+/* False: never asked. *ret is valid until name_cache_free. */
+bool name_cache_get(const struct name_cache *n, uint64_t vaddr, const struct named_line **ret, size_t *ret_count);

@@ -11,17 +11,17 @@
 #define CHUNK (64u << 10)
 #define SLICE (256u << 10)
 
-struct perfmap {
+struct perf_map {
 	size_t cap;
-	struct tail tail;
-	struct intern names; /* with their NUL; never let go of before the end */
-	struct intervals code;
+	struct file_tail tail;
+	struct string_table names; /* with their NUL; never let go of before the end */
+	struct interval_map code;
 	bool truncated, in_long; /* in_long: amidst a line longer than a chunk, whose beginning was taken */
 };
 
-int perfmap_new(size_t cap_bytes, struct perfmap **ret)
+int perf_map_new(size_t cap_bytes, struct perf_map **ret)
 {
-	struct perfmap *m = calloc(1, sizeof(*m));
+	struct perf_map *m = calloc(1, sizeof(*m));
 	if (!m)
 		return -ENOMEM;
 	m->cap = cap_bytes;
@@ -29,11 +29,11 @@ int perfmap_new(size_t cap_bytes, struct perfmap **ret)
 	return 0;
 }
 
-struct perfmap *perfmap_free(struct perfmap *m)
+struct perf_map *perf_map_free(struct perf_map *m)
 {
 	if (m) {
-		intern_done(&m->names);
-		intervals_done(&m->code);
+		string_table_done(&m->names);
+		interval_map_done(&m->code);
 		free(m);
 	}
 	return NULL;
@@ -69,22 +69,22 @@ static const char *take_number(const char *p, const char *end, uint64_t *ret)
 }
 
 /* -ENOSPC: it does not fit. */
-static int add_name(struct perfmap *m, const char *name, size_t len)
+static int add_name(struct perf_map *m, const char *name, size_t len)
 {
-	char text[PERFMAP_NAME_MAX + 1];
-	if (len > PERFMAP_NAME_MAX)
-		len = PERFMAP_NAME_MAX;
+	char text[PERF_MAP_NAME_MAX + 1];
+	if (len > PERF_MAP_NAME_MAX)
+		len = PERF_MAP_NAME_MAX;
 	memcpy(text, name, len);
 	text[len++] = 0;
-	int64_t known = intern_find(&m->names, text, len);
+	int64_t known = string_table_find(&m->names, text, len);
 	if (known >= 0)
 		return (int)known;
-	if (perfmap_memory(m) + intern_growth(&m->names, len) > m->cap || m->names.count >= INT32_MAX)
+	if (perf_map_memory(m) + string_table_growth(&m->names, len) > m->cap || m->names.count >= INT32_MAX)
 		return -ENOSPC;
-	return (int)intern_add(&m->names, text, len);
+	return (int)string_table_add(&m->names, text, len);
 }
 
-static int take_line(struct perfmap *m, const char *line, const char *end)
+static int take_line(struct perf_map *m, const char *line, const char *end)
 {
 	uint64_t start, size;
 	const char *p = take_number(line, end, &start);
@@ -97,13 +97,13 @@ static int take_line(struct perfmap *m, const char *line, const char *end)
 	int name = add_name(m, p, (size_t)(end - p));
 	if (name < 0)
 		return name;
-	size_t rest = perfmap_memory(m) - intervals_memory(&m->code);
-	return intervals_add(&m->code, start, size, (uint32_t)name, m->cap > rest ? m->cap - rest : 0);
+	size_t rest = perf_map_memory(m) - interval_map_memory(&m->code);
+	return interval_map_add(&m->code, start, size, (uint32_t)name, m->cap > rest ? m->cap - rest : 0);
 }
 
 /* --- the file */
 
-static int take_lines(struct perfmap *m, const char *text, size_t n, size_t *ret_taken)
+static int take_lines(struct perf_map *m, const char *text, size_t n, size_t *ret_taken)
 {
 	const char *line = text, *stop = text + n, *end;
 	int r = 0;
@@ -124,11 +124,11 @@ static int take_lines(struct perfmap *m, const char *text, size_t n, size_t *ret
 }
 
 /* 0: up to the end; 1: a slice. */
-static int take_slice(struct perfmap *m, const struct file *f)
+static int take_slice(struct perf_map *m, const struct file *f)
 {
 	char text[CHUNK];
 	for (uint64_t stop = m->tail.offset + SLICE; m->tail.offset < stop;) {
-		uint64_t left = PERFMAP_BYTES_MAX - m->tail.offset;
+		uint64_t left = PERF_MAP_BYTES_MAX - m->tail.offset;
 		ssize_t n = file_read(f, text, left < CHUNK ? left : CHUNK, m->tail.offset);
 		size_t taken = 0;
 		int r = n < 0 ? (int)n : take_lines(m, text, (size_t)n, &taken);
@@ -138,19 +138,19 @@ static int take_slice(struct perfmap *m, const struct file *f)
 			m->truncated = (size_t)n == left;
 			return 0;
 		}
-		size_t seen = taken < TAIL_SEEN ? taken : TAIL_SEEN;
+		size_t seen = taken < FILE_TAIL_SEEN ? taken : FILE_TAIL_SEEN;
 		m->tail.offset += taken - seen;
-		tail_seen(&m->tail, text + taken - seen, seen);
+		file_tail_seen(&m->tail, text + taken - seen, seen);
 		m->tail.offset += seen;
 	}
 	return 1;
 }
 
-int perfmap_read(struct perfmap *m, const struct file *f, struct err *e)
+int perf_map_read(struct perf_map *m, const struct file *f, struct err *e)
 {
 	int r = 0;
-	if (!tail_look(&m->tail, f)) {
-		intervals_done(&m->code);
+	if (!file_tail_look(&m->tail, f)) {
+		interval_map_done(&m->code);
 		m->truncated = m->in_long = false;
 	}
 	r = m->truncated ? 0 : take_slice(m, f);
@@ -161,18 +161,18 @@ int perfmap_read(struct perfmap *m, const struct file *f, struct err *e)
 	return r < 0 ? err_set(e, r, "cannot read the perf map") : r;
 }
 
-const char *perfmap_find(const struct perfmap *m, uint64_t address)
+const char *perf_map_find(const struct perf_map *m, uint64_t address)
 {
 	uint32_t name;
-	return intervals_find(&m->code, address, &name) ? m->names.items[name].data : NULL;
+	return interval_map_find(&m->code, address, &name) ? m->names.items[name].data : NULL;
 }
 
-bool perfmap_truncated(const struct perfmap *m)
+bool perf_map_truncated(const struct perf_map *m)
 {
 	return m->truncated;
 }
 
-size_t perfmap_memory(const struct perfmap *m)
+size_t perf_map_memory(const struct perf_map *m)
 {
-	return sizeof(*m) + intern_memory(&m->names) + intervals_memory(&m->code);
+	return sizeof(*m) + string_table_memory(&m->names) + interval_map_memory(&m->code);
 }

@@ -23,8 +23,8 @@ struct symbolizer {
 
 struct job {
 	struct symbolizer *symbolizer;
-	struct loop *loop;
-	struct loop_source source;
+	struct event_loop *loop;
+	struct event_loop_source source;
 	struct asking asking;
 	struct answers answers;
 	int pipe;
@@ -87,7 +87,7 @@ void symbolizer_kill(int questions)
 {
 	fd_auto process = symbolizer_process(questions);
 	if (process >= 0)
-		process_kill(process);
+		child_process_kill(process);
 }
 
 bool symbolizer_busy(const struct symbolizer *s)
@@ -156,7 +156,7 @@ _Static_assert(FILE_OPENER_CLIENTS_MAX > 2 * SYMBOLIZER_ASKED_MAX + 2, "of each 
 /* Where the job asks for a file that it may not open itself. -1: it tries, and without it there are fewer names. */
 static int connect_for(const struct file *f)
 {
-	return f && f->opener ? files_opener_connect(f->opener) : -1;
+	return f && f->opener ? target_files_opener_connect(f->opener) : -1;
 }
 
 /* In a socket of their own, of which the server never sees more than the end that it hands to the job. */
@@ -200,7 +200,7 @@ static int send_question(const struct symbolizer *s, const struct question *q, i
 
 static void job_free(struct job *j)
 {
-	loop_del(j->loop, &j->source);
+	event_loop_del(j->loop, &j->source);
 	fd_close(j->pipe); /* where it is the server's job still, it is killed for that */
 	if (--j->symbolizer->asked == 0 && j->symbolizer->left)
 		free(j->symbolizer);
@@ -240,9 +240,9 @@ static bool take_text(const uint8_t **at, const uint8_t *end, uint32_t size, con
 
 static bool take_lines(struct answers *a, const struct answer_head *head, const uint8_t *at)
 {
-	struct named_line lines[NAMES_LINES_MAX];
+	struct named_line lines[NAME_CACHE_LINES_MAX];
 	const uint8_t *end = at + head->size;
-	if (head->index >= a->n || head->n > NAMES_LINES_MAX || a->answered[head->index])
+	if (head->index >= a->n || head->n > NAME_CACHE_LINES_MAX || a->answered[head->index])
 		return false;
 	for (uint32_t i = 0; i < head->n; i++) {
 		struct answer_line l;
@@ -359,7 +359,7 @@ static int open_job(struct job *j, const struct question *q, int *ret_answers)
 	return 0;
 }
 
-int symbolizer_ask(struct symbolizer *s, struct loop *l, const struct question *q, const struct asking *a,
+int symbolizer_ask(struct symbolizer *s, struct event_loop *l, const struct question *q, const struct asking *a,
 	size_t *ret_taken, struct job **ret)
 {
 	int answers = -1;
@@ -376,7 +376,7 @@ int symbolizer_ask(struct symbolizer *s, struct loop *l, const struct question *
 		r = send_question(s, q, answers, &j->answers.n);
 	fd_close(answers);
 	if (r == 0)
-		r = loop_add(l, &j->source, j->pipe, EPOLLIN, on_answers, j);
+		r = event_loop_add(l, &j->source, j->pipe, EPOLLIN, on_answers, j);
 	if (r < 0) {
 		job_free(j);
 		return r;

@@ -7,10 +7,10 @@
  * role that can map, read and write and nothing else, and the server kills it when its time is over or whoever asked
  * has lost interest. Each answer is sent at once: a job that dies costs what it had not answered yet.
  *
- * The server forks what else may hang or die as well: readers of files (profiler/elf/target_file.h). It never waits for one
- * that it killed, which may stay until a file system answers; those count, and beyond SYMBOLIZER_LINGERING_MAX of them
- * nothing is forked. Nor does it hold a descriptor of a target's file: what is passed on travels in a socket that the
- * job alone looks into.
+ * The server forks what else may hang or die as well: readers of files (profiler/elf/target_file.h). It never waits for
+ * one that it killed, which may stay until a file system answers; those count, and beyond SYMBOLIZER_LINGERING_MAX of
+ * them nothing is forked. Nor does it hold a descriptor of a target's file: what is passed on travels in a socket that
+ * the job alone looks into.
  *
  * A question is a memfd: struct question_head, then for each address a struct question_item and its name.
  * Answers come through a pipe: struct answer_head, then for each line a struct answer_line and its texts (name,
@@ -140,7 +140,7 @@ struct job;
  * *ret until asking.done was called: for symbolizer_cancel. As many addresses are taken as fit a question, *ret_taken.
  * -errno: nothing was asked, done is not called. -EPIPE: there is no server any more. -EBUSY: too many at once.
  */
-int symbolizer_ask(struct symbolizer *s, struct loop *l, const struct question *q, const struct asking *a,
+int symbolizer_ask(struct symbolizer *s, struct event_loop *l, const struct question *q, const struct asking *a,
 	size_t *ret_taken, struct job **ret);
 /* No further calls for it, not even done; the job is killed. */
 void symbolizer_cancel(struct job *j);

@@ -27,7 +27,7 @@ struct work {
 	size_t n;
 	struct elf_memory separate; /* a file whose symbols are news; data NULL: none */
 	const char **looked_up;	    /* names from there, by item; NULL: not yet */
-	struct lines *lines;
+	struct dwarf_lines *lines;
 	struct gopclntab go; /* where there are no lines */
 	bool is_go;
 	char symbol[SYMBOLIZER_NAME_MAX + 1];
@@ -125,7 +125,7 @@ static int put_text(struct work *w, const char *text, uint32_t size)
 
 static int put_answer(struct work *w, uint32_t index, const struct named_line *lines, size_t n)
 {
-	struct answer_line heads[LINES_DEPTH_MAX];
+	struct answer_line heads[DWARF_LINES_DEPTH_MAX];
 	struct answer_head head = {.index = index, .n = (uint32_t)n, .size = (uint32_t)(n * sizeof(heads[0]))};
 	for (size_t i = 0; i < n; i++) {
 		heads[i] = (struct answer_line){lines[i].line, lines[i].start, text_size(lines[i].name),
@@ -171,7 +171,7 @@ static void look_up(struct work *w)
 	for (size_t i = 0; vaddrs && i < w->n; i++)
 		vaddrs[i] = w->items[i].vaddr;
 	if (vaddrs && w->looked_up)
-		lookup_symbols(&w->separate, vaddrs, w->n, w->looked_up, &e);
+		symtab_scan_symbols(&w->separate, vaddrs, w->n, w->looked_up, &e);
 	free(vaddrs);
 }
 
@@ -184,7 +184,7 @@ static const char *symbol_of(struct work *w, const struct item *item)
 	if (w->separate.data && !w->looked_up)
 		look_up(w);
 	const char *found = w->looked_up ? or_empty(w->looked_up[item - w->items]) : "";
-	snprintf(w->symbol, sizeof(w->symbol), "%.*s", (int)symbols_name_length(found), found);
+	snprintf(w->symbol, sizeof(w->symbol), "%.*s", (int)symtab_name_length(found), found);
 	return w->symbol;
 }
 
@@ -212,10 +212,10 @@ static size_t find_go(const struct work *w, uint64_t vaddr, struct source_line *
 
 static int answer(struct work *w, const struct item *item)
 {
-	static char text[LINES_DEPTH_MAX][SYMBOLIZER_NAME_MAX + 1];
-	struct source_line found[LINES_DEPTH_MAX] = {0};
-	struct named_line lines[LINES_DEPTH_MAX];
-	ssize_t n = w->lines ? lines_find(w->lines, item->vaddr, found, LINES_DEPTH_MAX) : 0;
+	static char text[DWARF_LINES_DEPTH_MAX][SYMBOLIZER_NAME_MAX + 1];
+	struct source_line found[DWARF_LINES_DEPTH_MAX] = {0};
+	struct named_line lines[DWARF_LINES_DEPTH_MAX];
+	ssize_t n = w->lines ? dwarf_lines_find(w->lines, item->vaddr, found, DWARF_LINES_DEPTH_MAX) : 0;
 	const char *symbol = symbol_of(w, item);
 	if (n < 0)
 		return (int)n;
@@ -242,7 +242,7 @@ static int answer_all(struct work *w, const struct question_head *head, const st
 	struct err e = {0};
 	qsort(w->items, w->n, sizeof(w->items[0]), by_address);
 	int r = head->facts ? put_facts(w, debug) : 0;
-	if (r == 0 && w->n && debug->data && (r = lines_open(debug, alt, memory, &w->lines, &e)) != -ENOMEM)
+	if (r == 0 && w->n && debug->data && (r = dwarf_lines_open(debug, alt, memory, &w->lines, &e)) != -ENOMEM)
 		r = 0; /* without: names alone */
 	if (w->n && !w->lines)
 		open_go(w, debug);
@@ -272,7 +272,7 @@ int symbolizer_answer(
 	int r = read_question(w, question, &head);
 	if (r == 0)
 		r = answer_all(w, &head, debug, alt, memory);
-	lines_close(w->lines);
+	dwarf_lines_close(w->lines);
 	free(w->looked_up);
 	free(w->items);
 	free(w->question);

@@ -13,19 +13,19 @@
 #define GRACE 5		   /* further seconds, for the server that ends a job: it may have been stopped */
 #define MEMORY (2ul << 30) /* debug information is often compressed, and a browser's has gigabytes */
 
-struct inquiry {
-	struct loop *loop;
+struct symbolizer_query {
+	struct event_loop *loop;
 	struct forkserver forkserver;
 	struct symbolizer_sockets sockets; /* of which the symbolizer has the first */
 	struct symbolizer *symbolizer;
-	struct names *names;
+	struct name_cache *names;
 	int64_t deadline;
 	enum symbolizer_outcome outcome;
 	bool done;
 	int failed; /* to keep an answer */
 };
 
-static int start(struct inquiry *q, struct err *e)
+static int start(struct symbolizer_query *q, struct err *e)
 {
 	static const struct symbolizer_limits limits = {.jobs = 1, .memory = MEMORY, .seconds = SECONDS};
 	int r = forkserver_start(&limits, &q->forkserver, e);
@@ -35,26 +35,26 @@ static int start(struct inquiry *q, struct err *e)
 	if (r == 0)
 		r = symbolizer_new(q->sockets.questions, &q->symbolizer);
 	if (r == 0)
-		r = loop_new(&q->loop);
+		r = event_loop_new(&q->loop);
 	return r < 0 ? err_set(e, r, "cannot start the symbolizer") : 0;
 }
 
-int inquiry_open(struct inquiry **ret, struct err *e)
+int symbolizer_query_open(struct symbolizer_query **ret, struct err *e)
 {
-	struct inquiry *q = calloc(1, sizeof(*q));
+	struct symbolizer_query *q = calloc(1, sizeof(*q));
 	if (!q)
 		return err_set(e, -ENOMEM, "cannot start the symbolizer");
 	q->forkserver = (struct forkserver)FORKSERVER_NONE;
 	q->sockets = (struct symbolizer_sockets){-1, -1};
 	int r = start(q, e);
 	if (r < 0)
-		inquiry_close(q);
+		symbolizer_query_close(q);
 	else
 		*ret = q;
 	return r;
 }
 
-struct inquiry *inquiry_close(struct inquiry *q)
+struct symbolizer_query *symbolizer_query_close(struct symbolizer_query *q)
 {
 	if (q) {
 		if (q->symbolizer)
@@ -62,7 +62,7 @@ struct inquiry *inquiry_close(struct inquiry *q)
 		symbolizer_free(q->symbolizer);
 		fd_close(q->sockets.readers);
 		forkserver_end(&q->forkserver);
-		loop_free(q->loop);
+		event_loop_free(q->loop);
 	}
 	free(q);
 	return NULL;
@@ -70,29 +70,29 @@ struct inquiry *inquiry_close(struct inquiry *q)
 
 static void on_answer(void *arg, uint64_t vaddr, const struct named_line *lines, size_t n)
 {
-	struct inquiry *q = arg;
-	int r = names_put(q->names, vaddr, lines, n);
+	struct symbolizer_query *q = arg;
+	int r = name_cache_put(q->names, vaddr, lines, n);
 	if (r < 0)
 		q->failed = r;
 }
 
 static void on_done(void *arg, enum symbolizer_outcome outcome)
 {
-	struct inquiry *q = arg;
+	struct symbolizer_query *q = arg;
 	q->outcome = outcome;
 	q->done = true;
 }
 
 static int due(void *arg)
 {
-	struct inquiry *q = arg;
+	struct symbolizer_query *q = arg;
 	int left = deadline_left_ms(q->deadline);
 	if (q->done || !left)
-		loop_stop(q->loop);
+		event_loop_stop(q->loop);
 	return left;
 }
 
-static int ask(struct inquiry *q, const struct question *question, size_t *ret_taken, struct err *e)
+static int ask(struct symbolizer_query *q, const struct question *question, size_t *ret_taken, struct err *e)
 {
 	struct asking a = {on_answer, on_done, q};
 	struct job *job;
@@ -102,7 +102,7 @@ static int ask(struct inquiry *q, const struct question *question, size_t *ret_t
 	int r = symbolizer_ask(q->symbolizer, q->loop, question, &a, ret_taken, &job);
 	if (r < 0)
 		return err_set(e, r, "cannot ask the symbolizer");
-	r = loop_run(q->loop, due, q);
+	r = event_loop_run(q->loop, due, q);
 	if (!q->done)
 		symbolizer_cancel(job);
 	if (r < 0 || q->failed)
@@ -115,7 +115,7 @@ static int ask(struct inquiry *q, const struct question *question, size_t *ret_t
 				 MEMORY >> 20);
 }
 
-int inquiry_facts(struct inquiry *q, int fd, struct debug_facts *ret, struct err *e)
+int symbolizer_query_facts(struct symbolizer_query *q, int fd, struct debug_facts *ret, struct err *e)
 {
 	struct file f;
 	struct question question = {.vaddrs = &(uint64_t){0}, .debug = &f, .facts = ret};
@@ -128,8 +128,8 @@ int inquiry_facts(struct inquiry *q, int fd, struct debug_facts *ret, struct err
 	return r == -ENODATA ? 0 : r;
 }
 
-int inquiry_names(struct inquiry *q, const struct inquiry_files *f, const uint64_t *vaddrs, size_t n, struct names *to,
-	struct err *e)
+int symbolizer_query_names(struct symbolizer_query *q, const struct symbolizer_query_files *f, const uint64_t *vaddrs,
+	size_t n, struct name_cache *to, struct err *e)
 {
 	const char **names = calloc(n + 1, sizeof(*names)); /* the file's own symbols have them */
 	struct file debug, alt;

@@ -1,6 +1,7 @@
 /*
- * symbolizer_query - asking the symbolizer (profiler/symbol/symbolizer_client.h) and waiting for its answer, for a command that has
- * nothing else to do. A question may take longer than a profiler would wait, and a large file has the memory it needs.
+ * symbolizer_query - asking the symbolizer (profiler/symbol/symbolizer_client.h) and waiting for its answer, for a
+ * command that has nothing else to do. A question may take longer than a profiler would wait, and a large file has the
+ * memory it needs.
  */
 #pragma once
 
@@ -12,19 +13,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct inquiry;
-struct inquiry_files { /* open; -1: none */
+struct symbolizer_query;
+struct symbolizer_query_files { /* open; -1: none */
 	int debug, alt;
 	bool separate; /* as debug_files.separate */
 };
 /* Starts the symbolizer, which is this program once more: its main begins with forkserver_main(). One thread so far. */
-int inquiry_open(struct inquiry **ret, struct err *e);
-struct inquiry *inquiry_close(struct inquiry *q); /* NULL is fine; returns NULL */
+int symbolizer_query_open(struct symbolizer_query **ret, struct err *e);
+struct symbolizer_query *symbolizer_query_close(struct symbolizer_query *q); /* NULL is fine; returns NULL */
 /* What an open file says of itself; all zero: it is no ELF file, or none that is whole. */
-int inquiry_facts(struct inquiry *q, int fd, struct debug_facts *ret, struct err *e);
+int symbolizer_query_facts(struct symbolizer_query *q, int fd, struct debug_facts *ret, struct err *e);
 /*
  * What is at these addresses, into `to`. Sorted ones are answered sooner. -ENODATA: some were not answered, the file is
  * damaged or takes more time or memory than there is.
  */
-int inquiry_names(struct inquiry *q, const struct inquiry_files *f, const uint64_t *vaddrs, size_t n, struct names *to,
-	struct err *e);
+int symbolizer_query_names(struct symbolizer_query *q, const struct symbolizer_query_files *f, const uint64_t *vaddrs,
+	size_t n, struct name_cache *to, struct err *e);

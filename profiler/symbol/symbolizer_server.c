@@ -52,8 +52,8 @@ static struct elf_memory map_file(const struct question_file *q, int fd)
 	struct file f;
 	if (q->path[0]) {
 		int place = fd;
-		fd = q->asks ? files_open_there(place, q->path, false, deadline_in(OPENER_PATIENCE), &id)
-			     : files_open_here(place, q->path, false, &id);
+		fd = q->asks ? target_files_open_there(place, q->path, false, deadline_in(OPENER_PATIENCE), &id)
+			     : target_files_open_here(place, q->path, false, &id);
 		fd_close(place);
 	} else if (fd >= 0 && file_on(fd, &f) == 0) {
 		id = f.id;
@@ -89,12 +89,12 @@ static _Noreturn void run_job(const struct server *s, const int *fds)
 	struct err e = {0};
 	struct question_head head;
 	struct elf_memory debug = {0}, alt = {0};
-	process_die_with(s->pid);
+	child_process_die_with(s->pid);
 	if (symbolizer_begin(fds[QUESTION_ANSWERS]) < 0 || symbolizer_head(fds[QUESTION_ITSELF], &head) < 0)
 		_exit(1);
 	map_files(&head, fds[QUESTION_FILES], &debug, &alt);
 	fd_close_all_but(fds, QUESTION_FILES);
-	process_bound(limits->memory + debug.size + alt.size, 0); /* the kernel counts those as data, too */
+	child_process_bound(limits->memory + debug.size + alt.size, 0); /* the kernel counts those as data, too */
 	if (seccomp_enter(SECCOMP_SYMBOLIZER_JOB, &e) < 0)
 		_exit(1);
 	int r = symbolizer_answer(
@@ -154,7 +154,7 @@ static void begin(struct server *s, struct served *j, enum kind kind, int *fds, 
 	pid_t pid = j && n > QUESTION_ANSWERS && !is_broken(fds[QUESTION_ANSWERS]) ? fork() : -1;
 	if (pid == 0) {
 		if (kind == READER)
-			files_reader(fds[QUESTION_ITSELF]);
+			target_files_reader(fds[QUESTION_ITSELF]);
 		run_job(s, fds);
 	}
 	if (pid > 0) {

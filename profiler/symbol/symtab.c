@@ -17,7 +17,7 @@
 #define NAME_DYNAMIC (1u << 31)
 #define NAME_PLT (1u << 30)
 #define NAME_OFFSET (NAME_PLT - 1)
-_Static_assert(SYMBOLS_STRINGS_MAX <= NAME_OFFSET, "an offset into a string table leaves two bits free");
+_Static_assert(SYMTAB_STRINGS_MAX <= NAME_OFFSET, "an offset into a string table leaves two bits free");
 
 struct symbol {
 	uint64_t address;
@@ -60,7 +60,7 @@ static uint32_t clamp_size(uint64_t size)
 
 static int add(struct builder *b, const struct symbol *s)
 {
-	if (b->count == SYMBOLS_MAX) {
+	if (b->count == SYMTAB_MAX) {
 		b->truncated = true;
 		return 0;
 	}
@@ -77,14 +77,14 @@ static int add(struct builder *b, const struct symbol *s)
 }
 
 /* FUNC before NOTYPE, then GLOBAL before WEAK before LOCAL. */
-uint8_t symbols_rank(unsigned char info)
+uint8_t symtab_rank(unsigned char info)
 {
 	unsigned bind = ELF64_ST_BIND(info);
 	unsigned order = bind == STB_LOCAL ? 2 : bind == STB_WEAK ? 1 : 0; /* GNU_UNIQUE is global */
-	return (uint8_t)((ELF64_ST_TYPE(info) == STT_NOTYPE ? SYMBOLS_RANK_LABEL : 0) + order);
+	return (uint8_t)((ELF64_ST_TYPE(info) == STT_NOTYPE ? SYMTAB_RANK_LABEL : 0) + order);
 }
 
-bool symbols_is_code(const struct elf_tables *file, const Elf64_Sym *s, const struct symbol_names *names)
+bool symtab_is_code(const struct elf_tables *file, const Elf64_Sym *s, const struct symbol_names *names)
 {
 	unsigned type = ELF64_ST_TYPE(s->st_info);
 	if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)
@@ -107,7 +107,7 @@ static bool accept(const struct builder *b, const Elf64_Sym *s, uint32_t which, 
 {
 	const struct strings *from = &b->names[which ? 1 : 0];
 	const struct symbol_names names = {(const char *)from->data, from->size};
-	if (!symbols_is_code(&b->file, s, &names))
+	if (!symtab_is_code(&b->file, s, &names))
 		return false;
 	const Elf64_Shdr *section = &b->file.sections[s->st_shndx];
 	*ret = (struct symbol){
@@ -115,7 +115,7 @@ static bool accept(const struct builder *b, const Elf64_Sym *s, uint32_t which, 
 		.size = clamp_size(s->st_size),
 		.name = s->st_name | which,
 		.parent = NO_PARENT,
-		.rank = symbols_rank(s->st_info),
+		.rank = symtab_rank(s->st_info),
 		.open = !s->st_size,
 	};
 	if (ret->open)
@@ -129,8 +129,8 @@ static int read_names(struct builder *b, const Elf64_Shdr *table, struct strings
 		return err_say(e, -EBADMSG, "ELF symbol table without a string table");
 	const Elf64_Shdr *s = &b->file.sections[table->sh_link];
 	uint64_t size = s->sh_size;
-	if (size > SYMBOLS_STRINGS_MAX) {
-		size = SYMBOLS_STRINGS_MAX;
+	if (size > SYMTAB_STRINGS_MAX) {
+		size = SYMTAB_STRINGS_MAX;
 		b->truncated = true;
 	}
 	int r = elf_bytes(b->src, s->sh_offset, size, "names of ELF symbols", &ret->data, e);
@@ -144,8 +144,8 @@ static int read_table(struct builder *b, const Elf64_Shdr *table, uint32_t which
 	if (table->sh_entsize != sizeof(Elf64_Sym))
 		return err_say(e, -EBADMSG, "ELF symbols of %llu bytes", (unsigned long long)table->sh_entsize);
 	uint64_t left = table->sh_size / sizeof(Elf64_Sym), off = table->sh_offset;
-	if (left > SYMBOLS_MAX) {
-		left = SYMBOLS_MAX;
+	if (left > SYMTAB_MAX) {
+		left = SYMTAB_MAX;
 		b->truncated = true;
 	}
 	int r = left ? read_names(b, table, &b->names[which ? 1 : 0], e) : 0;
@@ -311,7 +311,7 @@ static const char *name_of(const struct builder *b, const struct symbol *s)
 	return (const char *)b->names[s->name & NAME_DYNAMIC ? 1 : 0].data + (s->name & NAME_OFFSET);
 }
 
-bool symbols_preferred(uint8_t rank, const char *name, uint8_t than_rank, const char *than)
+bool symtab_preferred(uint8_t rank, const char *name, uint8_t than_rank, const char *than)
 {
 	if (rank != than_rank)
 		return rank < than_rank;
@@ -323,7 +323,7 @@ bool symbols_preferred(uint8_t rank, const char *name, uint8_t than_rank, const 
 
 static bool preferred(const struct builder *b, const struct symbol *s, const struct symbol *over)
 {
-	return s->name != over->name ? symbols_preferred(s->rank, name_of(b, s), over->rank, name_of(b, over))
+	return s->name != over->name ? symtab_preferred(s->rank, name_of(b, s), over->rank, name_of(b, over))
 				     : s->rank < over->rank;
 }
 
@@ -361,7 +361,7 @@ static void merge(struct builder *b)
 		struct symbol s = merge_run(b, &t[i], n);
 		while (around != NO_PARENT && !covers(&t[around], s.address))
 			around = t[around].parent;
-		if (s.open && s.rank >= SYMBOLS_RANK_LABEL && around != NO_PARENT)
+		if (s.open && s.rank >= SYMTAB_RANK_LABEL && around != NO_PARENT)
 			continue;
 		s.parent = around;
 		t[out] = s;
@@ -375,7 +375,7 @@ static void merge(struct builder *b)
 /* --- the finished table */
 
 /* "memcpy@@GLIBC_2.14" is memcpy: the version is the linker's. */
-size_t symbols_name_length(const char *name)
+size_t symtab_name_length(const char *name)
 {
 	size_t n = strnlen(name, NAME_MAX_LEN);
 	const char *version = memchr(name, '@', n);
@@ -384,16 +384,16 @@ size_t symbols_name_length(const char *name)
 
 static size_t name_length(const struct builder *b, const struct symbol *s)
 {
-	return symbols_name_length(name_of(b, s));
+	return symtab_name_length(name_of(b, s));
 }
 
-static int finish(struct builder *b, struct symbols *s)
+static int finish(struct builder *b, struct symtab *s)
 {
 	static const char plt[] = "@plt";
 	size_t need = 0, n = 0;
 	for (; n < b->count; n++) {
 		size_t more = name_length(b, &b->table[n]) + sizeof(plt);
-		if (more > SYMBOLS_STRINGS_MAX - need)
+		if (more > SYMTAB_STRINGS_MAX - need)
 			break;
 		need += more;
 	}
@@ -434,7 +434,7 @@ static int read_packed_file(struct builder *b, const Elf64_Shdr *s, struct err *
 {
 	struct elf_memory m = {0};
 	uint8_t *bytes;
-	int r = debugdata_unpack(b->src, s->sh_offset, s->sh_size, &bytes, &m.size, e);
+	int r = minidebuginfo_unpack(b->src, s->sh_offset, s->sh_size, &bytes, &m.size, e);
 	if (r < 0)
 		return r;
 	m.data = bytes;
@@ -474,7 +474,7 @@ static int add_go(struct builder *b, const struct gopclntab *t)
 					   .size = clamp_size(f.end - f.start),
 					   .name = (uint32_t)(name - (const char *)t->data),
 					   .parent = NO_PARENT,
-					   .rank = symbols_rank(ELF64_ST_INFO(STB_LOCAL, STT_FUNC))});
+					   .rank = symtab_rank(ELF64_ST_INFO(STB_LOCAL, STT_FUNC))});
 	}
 	return r;
 }
@@ -525,10 +525,10 @@ static size_t bytes_needed(const struct elf_tables *t)
 	return need;
 }
 
-int symbols_read(struct elf_source src, size_t room, struct symbols **ret, struct err *e)
+int symtab_read(struct elf_source src, size_t room, struct symtab **ret, struct err *e)
 {
 	struct builder b = {.src = src};
-	struct symbols *s = NULL;
+	struct symtab *s = NULL;
 	int r = elf_tables_read(src, &b.file, e);
 	if (r < 0)
 		return r;
@@ -546,14 +546,14 @@ int symbols_read(struct elf_source src, size_t room, struct symbols **ret, struc
 	}
 	builder_done(&b);
 	if (r < 0) {
-		symbols_free(s);
+		symtab_free(s);
 		return r;
 	}
 	*ret = s;
 	return 0;
 }
 
-struct symbols *symbols_free(struct symbols *s)
+struct symtab *symtab_free(struct symtab *s)
 {
 	if (s) {
 		free(s->table);
@@ -563,7 +563,7 @@ struct symbols *symbols_free(struct symbols *s)
 	return NULL;
 }
 
-const char *symbols_find(const struct symbols *s, uint64_t vaddr, uint64_t *ret_offset)
+const char *symtab_find(const struct symtab *s, uint64_t vaddr, uint64_t *ret_offset)
 {
 	size_t low = 0, high = s->count; /* table[0..low) starts at or before vaddr */
 	while (low < high) {
@@ -582,7 +582,7 @@ const char *symbols_find(const struct symbols *s, uint64_t vaddr, uint64_t *ret_
 	return NULL;
 }
 
-size_t symbols_memory(const struct symbols *s)
+size_t symtab_memory(const struct symtab *s)
 {
 	return sizeof(*s) + s->count * sizeof(*s->table) + s->strings_size;
 }

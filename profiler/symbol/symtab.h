@@ -14,10 +14,10 @@
 
 #include "profiler/elf/elf.h"
 
-#define SYMBOLS_MAX (4u << 20)
-#define SYMBOLS_STRINGS_MAX (128u << 20)
+#define SYMTAB_MAX (4u << 20)
+#define SYMTAB_STRINGS_MAX (128u << 20)
 
-struct symbols {
+struct symtab {
 	size_t count;
 	bool truncated;
 	/* private: see symtab.c */
@@ -30,19 +30,19 @@ struct symbols {
  * 0 with count 0 when the file is stripped; -errno as elf_read; -ENOSPC: to read them takes more than `room` bytes (see
  * symtab_scan.h for such files).
  */
-int symbols_read(struct elf_source src, size_t room, struct symbols **ret, struct err *e);
+int symtab_read(struct elf_source src, size_t room, struct symtab **ret, struct err *e);
 /* Name (valid as long as the table) and offset into the function; NULL if no symbol covers the address. */
-const char *symbols_find(const struct symbols *s, uint64_t vaddr, uint64_t *ret_offset);
+const char *symtab_find(const struct symtab *s, uint64_t vaddr, uint64_t *ret_offset);
 /* Rules that symtab_scan.c shares. Is it code with a name? Which one of two at one address is preferred? */
 struct symbol_names {
 	const char *data; /* NUL-terminated */
 	uint64_t size;
 };
-#define SYMBOLS_RANK_LABEL 3 /* STT_NOTYPE; its bindings follow */
-bool symbols_is_code(const struct elf_tables *file, const Elf64_Sym *s, const struct symbol_names *names);
-uint8_t symbols_rank(unsigned char info);     /* lower is preferred */
-size_t symbols_name_length(const char *name); /* without the version that the linker notes behind '@' */
-bool symbols_preferred(uint8_t rank, const char *name, uint8_t than_rank, const char *than);
+#define SYMTAB_RANK_LABEL 3 /* STT_NOTYPE; its bindings follow */
+bool symtab_is_code(const struct elf_tables *file, const Elf64_Sym *s, const struct symbol_names *names);
+uint8_t symtab_rank(unsigned char info);     /* lower is preferred */
+size_t symtab_name_length(const char *name); /* without the version that the linker notes behind '@' */
+bool symtab_preferred(uint8_t rank, const char *name, uint8_t than_rank, const char *than);
 
-size_t symbols_memory(const struct symbols *s); /* bytes held */
-struct symbols *symbols_free(struct symbols *s);
+size_t symtab_memory(const struct symtab *s); /* bytes held */
+struct symtab *symtab_free(struct symtab *s);

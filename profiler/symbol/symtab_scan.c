@@ -52,13 +52,13 @@ static bool better(const struct candidate *a, const struct candidate *than)
 {
 	if (!than->name || a->start != than->start)
 		return !than->name || a->start > than->start;
-	return symbols_preferred(a->rank, a->name, than->rank, than->name);
+	return symtab_preferred(a->rank, a->name, than->rank, than->name);
 }
 
 static void see(struct search *s, const Elf64_Sym *sym, const char *name)
 {
 	const Elf64_Shdr *section = &s->file.sections[sym->st_shndx];
-	struct candidate c = {sym->st_value, symbols_rank(sym->st_info), name};
+	struct candidate c = {sym->st_value, symtab_rank(sym->st_info), name};
 	size_t i = first_at(s, sym->st_value);
 	if (i == s->n)
 		return;
@@ -93,11 +93,12 @@ static void see_table(struct search *s, const Elf64_Shdr *table)
 	struct symbol_names names = {strings->sh_type == SHT_STRTAB ? contents(s, strings) : NULL, strings->sh_size};
 	while (names.data && names.size && names.data[names.size - 1]) /* the last name must have its end */
 		names.size--;
-	for (uint64_t i = 0; names.data && i < table->sh_size / sizeof(Elf64_Sym) && s->steps < LOOKUP_STEPS; i++) {
+	for (uint64_t i = 0; names.data && i < table->sh_size / sizeof(Elf64_Sym) && s->steps < SYMTAB_SCAN_STEPS;
+		i++) {
 		Elf64_Sym sym;
 		memcpy(&sym, symbols + i * sizeof(sym), sizeof(sym));
 		s->steps++;
-		if (symbols_is_code(&s->file, &sym, &names))
+		if (symtab_is_code(&s->file, &sym, &names))
 			see(s, &sym, names.data + sym.st_name);
 	}
 }
@@ -117,7 +118,7 @@ static void decide(const struct search *s, const char **names)
 			}
 		}
 		bool open = reach.open.name && s->vaddrs[i] < reach.end;
-		bool label = reach.open.rank >= SYMBOLS_RANK_LABEL;
+		bool label = reach.open.rank >= SYMTAB_RANK_LABEL;
 		bool over = !w->sized.name || (!label && better(&reach.open, &w->sized));
 		if (open && over)
 			names[i] = reach.open.name;
@@ -126,7 +127,8 @@ static void decide(const struct search *s, const char **names)
 	}
 }
 
-int lookup_symbols(const struct elf_memory *image, const uint64_t *vaddrs, size_t n, const char **names, struct err *e)
+int symtab_scan_symbols(
+	const struct elf_memory *image, const uint64_t *vaddrs, size_t n, const char **names, struct err *e)
 {
 	struct search s = {.image = image, .vaddrs = vaddrs, .n = n};
 	int r = elf_tables_read(elf_source_memory(image), &s.file, e);

@@ -1,6 +1,7 @@
 /*
- * symtab_scan - the names of a few addresses from symbol tables of any size: each symbol is looked at once and nothing is
- * kept of it. For files whose symbols have no room in memory (see symbols_room), and in a process that is asked once.
+ * symtab_scan - the names of a few addresses from symbol tables of any size: each symbol is looked at once and nothing
+ * is kept of it. For files whose symbols have no room in memory (see symbols_room), and in a process that is asked
+ * once.
  *
  * The rules are those of symtab.h: of the functions around an address the innermost one, of the symbols at one place
  * the preferred one. Stubs, .gnu_debugdata and Go's table are not looked at.
@@ -12,10 +13,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LOOKUP_STEPS (1u << 30) /* symbols times addresses below each: a file that takes more is left in the middle */
+#define SYMTAB_SCAN_STEPS                                                                                              \
+	(1u << 30) /* symbols times addresses below each: a file that takes more is left in the middle */
 
 /*
  * image: a whole file in memory. vaddrs: ascending. names: n of them, into the image, NULL where no symbol covers the
  * address. 0 also where there are no symbols; -errno as elf_read.
  */
-int lookup_symbols(const struct elf_memory *image, const uint64_t *vaddrs, size_t n, const char **names, struct err *e);
+int symtab_scan_symbols(
+	const struct elf_memory *image, const uint64_t *vaddrs, size_t n, const char **names, struct err *e);

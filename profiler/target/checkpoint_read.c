@@ -23,8 +23,8 @@ struct ref {
 /* What frames and processes refer to; the path lies in the journal. */
 struct resume {
 	struct engine *g;
-	struct pairs gone, targets, modules, jits; /* (number, 0) */
-	struct pairs code;			   /* (of which target, module) */
+	struct pair_table gone, targets, modules, jits; /* (number, 0) */
+	struct pair_table code;				/* (of which target, module) */
 	struct ref *refs;
 	struct module_key *keys;
 	struct jit **jit_list;	     /* referenced */
@@ -40,7 +40,7 @@ struct of {
 };
 
 /* A number's place; false: it is there already, or there is no memory. */
-static bool add_pair(struct pairs *numbers, void **list, size_t *room, size_t size, uint64_t a, uint64_t b)
+static bool add_pair(struct pair_table *numbers, void **list, size_t *room, size_t size, uint64_t a, uint64_t b)
 {
 	size_t had = numbers->count;
 	if (had == *room) {
@@ -51,17 +51,17 @@ static bool add_pair(struct pairs *numbers, void **list, size_t *room, size_t si
 		*list = bigger;
 		*room = more;
 	}
-	return pairs_add(numbers, a, b) >= 0 && numbers->count > had;
+	return pair_table_add(numbers, a, b) >= 0 && numbers->count > had;
 }
 
-static bool add_number(struct pairs *numbers, void **list, size_t *room, size_t size, uint64_t number)
+static bool add_number(struct pair_table *numbers, void **list, size_t *room, size_t size, uint64_t number)
 {
 	return add_pair(numbers, list, room, size, number, 0);
 }
 
 static struct ref *find_ref(const struct resume *r, uint64_t serial)
 {
-	int64_t i = pairs_find(&r->targets, serial, 0);
+	int64_t i = pair_table_find(&r->targets, serial, 0);
 	return i < 0 ? NULL : &r->refs[i];
 }
 
@@ -89,7 +89,7 @@ static void on_module(struct resume *r, struct saved *s)
 static struct jit *find_jit(void *arg, uint64_t number)
 {
 	const struct of *of = arg;
-	int64_t i = number ? pairs_find(&of->r->jits, number, 0) : -ENOENT;
+	int64_t i = number ? pair_table_find(&of->r->jits, number, 0) : -ENOENT;
 	return i < 0 ? NULL : of->r->jit_list[i];
 }
 
@@ -109,9 +109,9 @@ static void on_jit(struct resume *r, struct saved *s)
 	}
 	r->jit_list[r->jits.count - 1] = jit;
 	const struct ref *ref = of ? find_ref(r, of - 1) : NULL;
-	if (!ref || !tasks_find(ref->t->tasks, pid))
+	if (!ref || !process_table_find(ref->t->tasks, pid))
 		return;
-	struct task *p = tasks_get(ref->t->tasks, pid);
+	struct task *p = process_table_get(ref->t->tasks, pid);
 	jit_unref(p->jit);
 	p->jit = jit_ref(jit);
 }
@@ -125,8 +125,8 @@ static int open_later(void *arg, const char *path, struct file *ret)
 /* Borrowed; each once, however many frames there are. */
 static struct module *find_module(struct resume *r, struct target *t, uint64_t number)
 {
-	int64_t i = number ? pairs_find(&r->modules, number, 0) : -ENOENT,
-		known = pairs_find(&r->code, t->serial, number);
+	int64_t i = number ? pair_table_find(&r->modules, number, 0) : -ENOENT,
+		known = pair_table_find(&r->code, t->serial, number);
 	if (known >= 0)
 		return r->module_list[known];
 	if (i < 0 || !add_pair(&r->code, (void **)&r->module_list, &r->modules_room, sizeof(struct module *), t->serial,
@@ -149,10 +149,10 @@ static void find_code(void *arg, uint64_t number, struct frame *f)
 
 static void on_rates(struct resume *r, struct saved *s)
 {
-	struct rates_saved n;
+	struct sample_rate_saved n;
 	saved_numbers(s, (uint64_t *)&n, sizeof(n) / sizeof(uint64_t));
 	if (!s->bad)
-		rates_restore_all(&r->g->rates, &n);
+		sample_rate_restore_all(&r->g->rates, &n);
 }
 
 /* --- a target */
@@ -215,7 +215,7 @@ static void on_state(struct target *t, struct saved *s)
 	t->bytes = n.bytes;
 	t->ran_then = n.ran_then;
 	t->began = span(n.began);
-	rates_restore(&t->rate, &n.rate);
+	sample_rate_restore(&t->rate, &n.rate);
 	memcpy(t->kernel, n.kernel, sizeof(n.kernel));
 	t->tally = tally;
 	for (uint32_t i = 0; i < EVENTS_MAX; i++)
@@ -234,7 +234,7 @@ static void on_streams(struct resume *r, struct target *t, struct saved *s)
 		uint64_t id = saved_number(s), lost = saved_number(s), value = saved_number(s);
 		uint64_t enabled = saved_number(s), running = saved_number(s);
 		int64_t off_since = span(saved_number(s));
-		struct stream *st = streams_find(r->g->streams, id);
+		struct stream *st = open_events_find(r->g->streams, id);
 		if (!s->bad && st && st->target == t) {
 			st->lost_seen = lost;
 			st->value_seen = value;
@@ -247,7 +247,7 @@ static void on_streams(struct resume *r, struct target *t, struct saved *s)
 
 static void on_tasks(struct resume *r, struct target *t, struct saved *s)
 {
-	if (target_tasks_new(t) < 0 || tasks_restore(t->tasks, s, find_jit, &(struct of){r, t}) < 0)
+	if (target_tasks_new(t) < 0 || process_table_restore(t->tasks, s, find_jit, &(struct of){r, t}) < 0)
 		s->bad = true;
 }
 
@@ -274,8 +274,8 @@ static void mark_sampled(struct target *t, const struct aggregate *a)
 	struct aggregate_sample sample;
 	for (size_t i = 0; i < aggregate_samples(a); i++) {
 		aggregate_sample(a, i, &sample);
-		if (sample.who.pid && tasks_find(t->tasks, sample.who.pid))
-			tasks_get(t->tasks, sample.who.pid)->sampled = true;
+		if (sample.who.pid && process_table_find(t->tasks, sample.who.pid))
+			process_table_get(t->tasks, sample.who.pid)->sampled = true;
 	}
 }
 
@@ -299,7 +299,7 @@ static void read_window(struct window *w, struct saved *s)
 	w->early = n.early;
 	w->by_cap = n.by & 1;
 	w->by_budget = n.by & 2;
-	w->rate_most = rates_double(n.rate_most, 0, 1e9);
+	w->rate_most = sample_rate_double(n.rate_most, 0, 1e9);
 	for (uint32_t i = 0; i < w->t->desc.n_events; i++) {
 		struct kernel_state k;
 		saved_numbers(s, (uint64_t *)&k, sizeof(k) / sizeof(uint64_t));
@@ -309,8 +309,8 @@ static void read_window(struct window *w, struct saved *s)
 			.unsampled = k.unsampled,
 			.counted = k.counted,
 			.unseen = k.unseen,
-			.correct = k.correct ? rates_double(k.correct, 0, 1e9) : 1,
-			.had_counter = rates_double(k.had_counter, 0, 1)};
+			.correct = k.correct ? sample_rate_double(k.correct, 0, 1e9) : 1,
+			.had_counter = sample_rate_double(k.had_counter, 0, 1)};
 	}
 	snprintf(w->uncovered, sizeof(w->uncovered), "%s", saved_text(s, sizeof(w->uncovered) - 1));
 }
@@ -340,7 +340,7 @@ static void on_window(struct target *t, struct saved *s)
 		w->counts[i] = t->counts[i];
 		t->counts[i] = empty;
 	}
-	apps_forget_held(t->apps);
+	inproc_drop_live_heap(t->apps);
 	window_restore(t, w);
 }
 
@@ -361,7 +361,7 @@ static void forget_counts(struct target *t)
 {
 	for (uint32_t i = 0; i < t->desc.n_events; i++)
 		aggregate_clear(t->counts[i]);
-	apps_forget_held(t->apps);
+	inproc_drop_live_heap(t->apps);
 }
 
 /* --- the journal */
@@ -369,7 +369,7 @@ static void forget_counts(struct target *t)
 static void on_target_entry(struct resume *r, uint32_t type, struct saved *s)
 {
 	uint64_t serial = saved_number(s);
-	if (pairs_find(&r->gone, serial, 0) >= 0)
+	if (pair_table_find(&r->gone, serial, 0) >= 0)
 		return;
 	if (type == ENTRY_TARGET) {
 		on_target(r, serial, s);
@@ -394,7 +394,7 @@ static void on_target_entry(struct resume *r, uint32_t type, struct saved *s)
 		on_replayed(t, s);
 		break;
 	case ENTRY_LOSSY:
-		tasks_lossy(t->tasks);
+		process_table_lossy(t->tasks);
 		break;
 	case ENTRY_COUNTS:
 		on_counts(r, t, s);
@@ -406,7 +406,7 @@ static void on_target_entry(struct resume *r, uint32_t type, struct saved *s)
 		on_written(t, s);
 		break;
 	case ENTRY_HELD:
-		apps_load(t->apps, s);
+		inproc_load(t->apps, s);
 		break;
 	case ENTRY_BLANK:
 		ref->blank = t->armed;
@@ -422,7 +422,7 @@ static void find_gone(struct resume *r, struct saved all)
 	uint32_t type;
 	while (saved_next(&all, &type, &s))
 		if (type == ENTRY_GONE)
-			pairs_add(&r->gone, saved_number(&s), 0);
+			pair_table_add(&r->gone, saved_number(&s), 0);
 }
 
 static void read_all(struct resume *r, struct saved all)
@@ -441,12 +441,13 @@ static void read_all(struct resume *r, struct saved all)
 	}
 }
 
-/* An event that was closed as superfluous (profiler/sample/event_dedup.h) comes again: what it counted is in the books. */
+/* An event that was closed as superfluous (profiler/sample/event_dedup.h) comes again: what it counted is in the books.
+ */
 static void read_unlisted(struct target *t)
 {
 	for (struct stream *st = t->streams; t->heard && st; st = st->next_of_target) {
 		if (!st->value_seen && st->role == PERF_SAMPLES)
-			counted_skip(st);
+			event_counts_rebase(st);
 	}
 }
 
@@ -462,8 +463,8 @@ static void settle(struct resume *r, struct ref *ref)
 		log_line(LOG_WARNING, "target=%s outcome=\"some of it is lost\" reason=\"a damaged journal\"",
 			t->desc.id);
 		forget_counts(t);
-		apps_blank(t->apps);
-		tasks_lossy(t->tasks);
+		inproc_reset_counts(t->apps);
+		process_table_lossy(t->tasks);
 	}
 	if (t->window_mono > r->now)
 		t->window_mono = r->now;
@@ -483,16 +484,16 @@ static void done(struct resume *r)
 		module_unref(r->module_list[i]);
 	free(r->jit_list);
 	free(r->module_list);
-	pairs_done(&r->code);
+	pair_table_done(&r->code);
 	free(r->keys);
 	free(r->refs);
-	pairs_done(&r->gone);
-	pairs_done(&r->targets);
-	pairs_done(&r->modules);
-	pairs_done(&r->jits);
+	pair_table_done(&r->gone);
+	pair_table_done(&r->targets);
+	pair_table_done(&r->modules);
+	pair_table_done(&r->jits);
 }
 
-unsigned resume(struct engine *g, struct saved all, int64_t seen, int64_t now)
+unsigned checkpoint_read(struct engine *g, struct saved all, int64_t seen, int64_t now)
 {
 	struct resume r = {.g = g, .seen = seen, .now = now};
 	find_gone(&r, all);

@@ -16,7 +16,7 @@ enum {
 	ENTRY_GONE,	  /* target: nothing of it counts */
 	ENTRY_STATE,	  /* target; numbers of struct state, of the tally, of the ladders; last_profile; notes */
 	ENTRY_STREAMS,	  /* target; how many, of each id, lost_, value_, enabled_ and running_seen */
-	ENTRY_TASKS,	  /* target; tasks_save */
+	ENTRY_TASKS,	  /* target; process_table_save */
 	ENTRY_RECORD,	  /* target; a side-band record */
 	ENTRY_LOSSY,	  /* target */
 	ENTRY_MODULE,	  /* module; path, maj, min, ino, generation, build-id */
@@ -26,8 +26,8 @@ enum {
 			  counted so far is a window that waits */
 	ENTRY_WRITTEN, /* target; seq: such a window waits no more */
 	ENTRY_BLANK,   /* target: what there was of it was too much */
-	ENTRY_RATES,   /* numbers of struct rates_saved: of all targets */
-	ENTRY_HELD,    /* target; apps_save */
+	ENTRY_RATES,   /* numbers of struct sample_rate_saved: of all targets */
+	ENTRY_HELD,    /* target; inproc_save */
 };
 
 #define KERNEL_NUMBERS 9
@@ -53,4 +53,4 @@ struct kernel_state {
 };
 
 /* Into the engine's targets. Never fails: an entry that cannot be read is the end of its target's state. */
-unsigned resume(struct engine *g, struct saved all, int64_t seen, int64_t now);
+unsigned checkpoint_read(struct engine *g, struct saved all, int64_t seen, int64_t now);

@@ -23,24 +23,24 @@
 _Static_assert(sizeof(struct target_tally) % sizeof(uint64_t) == 0, "it is written as numbers");
 #define TALLY_NUMBERS (sizeof(struct target_tally) / sizeof(uint64_t))
 
-struct commit {
+struct checkpoint {
 	struct journal *journal;
-	bool resumed, off;   /* off: it did not fit, nothing is in it */
-	size_t snapshot;     /* bytes of the last one */
-	unsigned left_out;   /* targets that are not in it */
-	int64_t last, again; /* when counts were written; when it is tried again */
-	int64_t round;	     /* from one time to the next */
-	uint64_t rated;	     /* seconds of the budget that are in it */
-	struct pairs known;  /* (kind, number): modules and code that are in it */
+	bool resumed, off;	 /* off: it did not fit, nothing is in it */
+	size_t snapshot;	 /* bytes of the last one */
+	unsigned left_out;	 /* targets that are not in it */
+	int64_t last, again;	 /* when counts were written; when it is tried again */
+	int64_t round;		 /* from one time to the next */
+	uint64_t rated;		 /* seconds of the budget that are in it */
+	struct pair_table known; /* (kind, number): modules and code that are in it */
 };
 
 enum { KNOWN_MODULE, KNOWN_JIT };
 
-int commit_new_take(int a, int b, struct commit **ret)
+int checkpoint_new(int a, int b, struct checkpoint **ret)
 {
 	struct journal *j;
 	int r = journal_open_take(a, b, &j);
-	struct commit *c = r < 0 ? NULL : calloc(1, sizeof(*c));
+	struct checkpoint *c = r < 0 ? NULL : calloc(1, sizeof(*c));
 	if (!c) {
 		if (r == 0)
 			journal_close(j);
@@ -51,35 +51,35 @@ int commit_new_take(int a, int b, struct commit **ret)
 	return 0;
 }
 
-struct commit *commit_free(struct commit *c)
+struct checkpoint *checkpoint_free(struct checkpoint *c)
 {
 	if (c) {
-		pairs_done(&c->known);
+		pair_table_done(&c->known);
 		journal_close(c->journal);
 	}
 	free(c);
 	return NULL;
 }
 
-bool commit_waits(const struct commit *c)
+bool checkpoint_waits(const struct checkpoint *c)
 {
 	return c && !c->resumed;
 }
 
-uint64_t commit_bytes(const struct commit *c)
+uint64_t checkpoint_bytes(const struct checkpoint *c)
 {
 	return c ? journal_used(c->journal) : 0;
 }
 
 /* --- modules and code, which frames and processes refer to */
 
-static bool is_new(struct commit *c, uint64_t kind, uint64_t number)
+static bool is_new(struct checkpoint *c, uint64_t kind, uint64_t number)
 {
 	size_t had = c->known.count;
-	return number && (pairs_add(&c->known, kind, number) < 0 || c->known.count > had);
+	return number && (pair_table_add(&c->known, kind, number) < 0 || c->known.count > had);
 }
 
-static void save_module(struct commit *c, const struct module *m)
+static void save_module(struct checkpoint *c, const struct module *m)
 {
 	struct journal *j = c->journal;
 	if (!is_new(c, KNOWN_MODULE, module_id(m)))
@@ -98,12 +98,12 @@ static void save_module(struct commit *c, const struct module *m)
 
 /* The one that its process has now is the process' as well: it was made when a sample came, of which no record tells.
  */
-static void save_one_jit(struct commit *c, struct target *t, struct jit *jit)
+static void save_one_jit(struct checkpoint *c, struct target *t, struct jit *jit)
 {
 	struct journal *j = c->journal;
 	if (!is_new(c, KNOWN_JIT, jit_serial(jit)))
 		return;
-	const struct task *p = tasks_find(t->tasks, jit_pid(jit));
+	const struct task *p = process_table_find(t->tasks, jit_pid(jit));
 	journal_begin(j, ENTRY_JIT);
 	journal_number(j, jit_serial(jit));
 	journal_number(j, jit_pid(jit));
@@ -114,7 +114,7 @@ static void save_one_jit(struct commit *c, struct target *t, struct jit *jit)
 }
 
 /* Parents first. */
-static void save_jit(struct commit *c, struct target *t, struct jit *jit)
+static void save_jit(struct checkpoint *c, struct target *t, struct jit *jit)
 {
 	struct jit *line[JIT_PARENTS];
 	unsigned n = 0;
@@ -125,7 +125,7 @@ static void save_jit(struct commit *c, struct target *t, struct jit *jit)
 }
 
 struct saving {
-	struct commit *c;
+	struct checkpoint *c;
 	struct target *t;
 };
 
@@ -137,13 +137,13 @@ static void save_task_jit(void *arg, struct task *p)
 
 /* --- a target */
 
-static void begin(struct commit *c, const struct target *t, uint32_t type)
+static void begin(struct checkpoint *c, const struct target *t, uint32_t type)
 {
 	journal_begin(c->journal, type);
 	journal_number(c->journal, t->serial);
 }
 
-static void save_identity(struct commit *c, struct target *t)
+static void save_identity(struct checkpoint *c, struct target *t)
 {
 	struct journal *j = c->journal;
 	if (t->saved.known)
@@ -157,7 +157,7 @@ static void save_identity(struct commit *c, struct target *t)
 	journal_end(j);
 }
 
-static void save_state(struct commit *c, struct target *t)
+static void save_state(struct checkpoint *c, struct target *t)
 {
 	struct journal *j = c->journal;
 	struct state s = {
@@ -179,7 +179,7 @@ static void save_state(struct commit *c, struct target *t)
 		.ran_then = t->ran_then,
 		.began = (uint64_t)t->began,
 	};
-	rates_save(&t->rate, &s.rate);
+	sample_rate_save(&t->rate, &s.rate);
 	memcpy(s.kernel, t->kernel, sizeof(s.kernel));
 	begin(c, t, ENTRY_STATE);
 	journal_numbers(j, (const uint64_t *)&s, sizeof(s) / sizeof(uint64_t));
@@ -191,7 +191,7 @@ static void save_state(struct commit *c, struct target *t)
 	journal_end(j);
 }
 
-static void save_streams(struct commit *c, struct target *t)
+static void save_streams(struct checkpoint *c, struct target *t)
 {
 	struct journal *j = c->journal;
 	size_t n = 0;
@@ -211,16 +211,16 @@ static void save_streams(struct commit *c, struct target *t)
 	t->saved.streams = false;
 }
 
-static void save_tasks(struct commit *c, struct target *t)
+static void save_tasks(struct checkpoint *c, struct target *t)
 {
-	tasks_each(t->tasks, save_task_jit, &(struct saving){c, t});
+	process_table_each(t->tasks, save_task_jit, &(struct saving){c, t});
 	begin(c, t, ENTRY_TASKS);
-	tasks_save(t->tasks, c->journal);
+	process_table_save(t->tasks, c->journal);
 	journal_end(c->journal);
 	t->saved.tasks = false;
 }
 
-static void save_counts(struct commit *c, struct target *t, struct aggregate *const *counts)
+static void save_counts(struct checkpoint *c, struct target *t, struct aggregate *const *counts)
 {
 	for (uint32_t i = 0; i < t->desc.n_events; i++) {
 		struct aggregate *a = counts[i];
@@ -238,11 +238,11 @@ static void save_counts(struct commit *c, struct target *t, struct aggregate *co
 	}
 }
 
-static void save_window(struct commit *c, struct target *t, const struct window *w)
+static void save_window(struct checkpoint *c, struct target *t, const struct window *w)
 {
 	struct journal *j = c->journal;
 	const struct window_state s = {w->seq, (uint64_t)w->real, (uint64_t)w->duration, w->cpu_used, w->last, w->early,
-		(w->by_cap ? 1 : 0) | (w->by_budget ? 2 : 0), rates_bits(w->rate_most)};
+		(w->by_cap ? 1 : 0) | (w->by_budget ? 2 : 0), sample_rate_bits(w->rate_most)};
 	save_counts(c, t, w->counts);
 	begin(c, t, ENTRY_WINDOW);
 	journal_numbers(j, (const uint64_t *)&s, sizeof(s) / sizeof(uint64_t));
@@ -250,7 +250,7 @@ static void save_window(struct commit *c, struct target *t, const struct window 
 	for (uint32_t i = 0; i < t->desc.n_events; i++) {
 		const struct kernel_count *k = &w->kernel[i];
 		const struct kernel_state n = {k->lost_known, k->lost, k->lost_weight, k->unsampled, k->counted,
-			k->unseen, rates_bits(k->correct), rates_bits(k->had_counter)};
+			k->unseen, sample_rate_bits(k->correct), sample_rate_bits(k->had_counter)};
 		journal_numbers(j, (const uint64_t *)&n, sizeof(n) / sizeof(uint64_t));
 	}
 	journal_text(j, w->uncovered);
@@ -258,13 +258,13 @@ static void save_window(struct commit *c, struct target *t, const struct window 
 }
 
 /* What has changed since the last time. */
-static void save_changes(struct commit *c, struct target *t)
+static void save_changes(struct checkpoint *c, struct target *t)
 {
 	save_identity(c, t);
 	if (t->saved.tasks)
 		save_tasks(c, t);
 	save_counts(c, t, t->counts);
-	apps_save(t->apps, c->journal, t->serial);
+	inproc_save(t->apps, c->journal, t->serial);
 	if (t->saved.streams)
 		save_streams(c, t);
 	save_state(c, t);
@@ -277,7 +277,7 @@ static void save_anew(const struct target *t, struct aggregate *const *counts)
 		aggregate_save_anew(counts[i]);
 }
 
-static void save_parts(struct commit *c, struct target *t)
+static void save_parts(struct checkpoint *c, struct target *t)
 {
 	t->saved.known = t->saved.lossy = false;
 	t->saved.streams = t->saved.tasks = true;
@@ -287,12 +287,12 @@ static void save_parts(struct commit *c, struct target *t)
 		save_window(c, t, w);
 	}
 	save_anew(t, t->counts);
-	apps_save_anew(t->apps);
+	inproc_save_anew(t->apps);
 	save_changes(c, t);
 }
 
 /* All of it, or that it is not there. */
-static void save_whole(struct commit *c, struct target *t)
+static void save_whole(struct checkpoint *c, struct target *t)
 {
 	size_t used = journal_used(c->journal), room = used < SNAPSHOT_MAX ? SNAPSHOT_MAX - used : 0;
 	bool was = t->saved.left_out;
@@ -307,7 +307,7 @@ static void save_whole(struct commit *c, struct target *t)
 			"target=%s outcome=\"a restart would lose what was counted\" reason=\"it takes more than %zu "
 			"MiB\"",
 			t->desc.id, (room < TARGET_MAX ? room : TARGET_MAX) >> 20);
-	pairs_done(&c->known); /* some are gone with it; the others may come twice */
+	pair_table_done(&c->known); /* some are gone with it; the others may come twice */
 	t->saved.known = false;
 	save_identity(c, t);
 	begin(c, t, ENTRY_BLANK);
@@ -315,13 +315,13 @@ static void save_whole(struct commit *c, struct target *t)
 }
 
 /* What all of them have spent, and by how much they are lowered for it; where there is no bound, nothing. */
-static void save_rates(struct commit *c, const struct engine *g)
+static void save_rates(struct checkpoint *c, const struct engine *g)
 {
-	struct rates_saved s;
+	struct sample_rate_saved s;
 	if (!g->rates.allowed || c->rated == g->rates.allowance.seconds)
 		return;
 	c->rated = g->rates.allowance.seconds;
-	rates_save_all(&g->rates, &s);
+	sample_rate_save_all(&g->rates, &s);
 	journal_begin(c->journal, ENTRY_RATES);
 	journal_numbers(c->journal, (const uint64_t *)&s, sizeof(s) / sizeof(uint64_t));
 	journal_end(c->journal);
@@ -330,7 +330,7 @@ static void save_rates(struct commit *c, const struct engine *g)
 /* --- the journal */
 
 /* Better nothing than what is true no more: then a successor begins anew. */
-static void give_up(struct commit *c, int64_t now)
+static void give_up(struct checkpoint *c, int64_t now)
 {
 	journal_invalidate(c->journal);
 	if (!c->off)
@@ -341,9 +341,9 @@ static void give_up(struct commit *c, int64_t now)
 	c->again = now + AGAIN_NS;
 }
 
-static void snapshot(struct commit *c, struct engine *g, int64_t now)
+static void snapshot(struct checkpoint *c, struct engine *g, int64_t now)
 {
-	pairs_done(&c->known);
+	pair_table_done(&c->known);
 	c->left_out = 0;
 	c->again = now + AGAIN_NS;
 	journal_snapshot(c->journal);
@@ -360,27 +360,27 @@ static void snapshot(struct commit *c, struct engine *g, int64_t now)
 	c->snapshot = journal_used(c->journal);
 }
 
-static bool is_large(const struct commit *c)
+static bool is_large(const struct checkpoint *c)
 {
 	return journal_used(c->journal) > 2 * c->snapshot + GROWTH;
 }
 
-static bool is_in(const struct commit *c, const struct target *t)
+static bool is_in(const struct checkpoint *c, const struct target *t)
 {
 	return c && c->resumed && !c->off && !t->saved.left_out;
 }
 
-unsigned commit_resume(struct commit *c, struct engine *g, int64_t now)
+unsigned checkpoint_resume(struct checkpoint *c, struct engine *g, int64_t now)
 {
 	uint8_t *bytes;
 	size_t size;
 	int64_t seen;
 	unsigned n = 0;
-	if (!commit_waits(c))
+	if (!checkpoint_waits(c))
 		return 0;
 	int r = journal_read(c->journal, &bytes, &size, &seen);
 	if (r == 0) {
-		n = resume(g, (struct saved){.at = bytes, .end = bytes + size}, seen, now);
+		n = checkpoint_read(g, (struct saved){.at = bytes, .end = bytes + size}, seen, now);
 		free(bytes);
 	}
 	/* a detached one had begun, or nobody would have kept it: an end that was not meant for it struck it out */
@@ -407,7 +407,7 @@ static bool any_changed(const struct engine *g)
 	return t;
 }
 
-static void commit(struct commit *c, struct engine *g, int64_t now)
+static void commit(struct checkpoint *c, struct engine *g, int64_t now)
 {
 	save_rates(c, g);
 	for (struct target *t = g->targets; t; t = t->next)
@@ -419,22 +419,22 @@ static void commit(struct commit *c, struct engine *g, int64_t now)
 	else
 		journal_seen(c->journal, now);
 	for (struct target *t = g->targets; t; t = t->next)
-		apps_saved(t->apps);
+		inproc_saved(t->apps);
 }
 
 /* By how much sooner than it has to be: it would be what we wake up for next, or a look takes place anyway. */
-static int64_t early(const struct commit *c, const struct engine *g)
+static int64_t early(const struct checkpoint *c, const struct engine *g)
 {
 	return g->pause > c->round / EARLY ? g->pause : c->round / EARLY;
 }
 
-void commit_flush(struct commit *c, struct engine *g, int64_t now)
+void checkpoint_flush(struct checkpoint *c, struct engine *g, int64_t now)
 {
 	if (c && c->resumed && !c->off)
 		commit(c, g, now);
 }
 
-int commit_round(struct commit *c, struct engine *g, int64_t now)
+int checkpoint_round(struct checkpoint *c, struct engine *g, int64_t now)
 {
 	if (!c || !c->resumed)
 		return -1;
@@ -450,14 +450,15 @@ int commit_round(struct commit *c, struct engine *g, int64_t now)
 }
 
 /* A child has its parent's code, which was made when a sample came, perhaps a moment ago. */
-static void save_inherited(struct commit *c, struct target *t, const struct record *r)
+static void save_inherited(struct checkpoint *c, struct target *t, const struct record *r)
 {
-	const struct task *parent = r->type == PERF_RECORD_FORK ? tasks_find(t->tasks, r->task.ppid) : NULL;
+	const struct task *parent = r->type == PERF_RECORD_FORK ? process_table_find(t->tasks, r->task.ppid) : NULL;
 	if (parent)
 		save_jit(c, t, parent->jit);
 }
 
-void commit_record(struct commit *c, struct target *t, const struct record *r, const struct perf_event_header *h)
+void checkpoint_record(
+	struct checkpoint *c, struct target *t, const struct record *r, const struct perf_event_header *h)
 {
 	if (!is_in(c, t))
 		return;
@@ -477,7 +478,7 @@ void commit_record(struct commit *c, struct target *t, const struct record *r, c
 	}
 }
 
-void commit_lossy(struct commit *c, struct target *t)
+void checkpoint_lossy(struct checkpoint *c, struct target *t)
 {
 	if (!is_in(c, t) || t->saved.lossy)
 		return;
@@ -491,7 +492,7 @@ void commit_lossy(struct commit *c, struct target *t)
  * If it does not fit, nothing is valid until the next round: of a window that nobody knows to be over, samples would
  * come twice.
  */
-static void commit_at_once(struct commit *c)
+static void checkpoint_at_once(struct checkpoint *c)
 {
 	if (journal_commit(c->journal))
 		return;
@@ -500,25 +501,25 @@ static void commit_at_once(struct commit *c)
 	c->again = now;
 }
 
-void commit_tasks(struct commit *c, struct target *t)
+void checkpoint_tasks(struct checkpoint *c, struct target *t)
 {
 	if (!is_in(c, t))
 		return;
 	save_changes(c, t);
-	commit_at_once(c);
+	checkpoint_at_once(c);
 }
 
-void commit_window(struct commit *c, struct window *w)
+void checkpoint_window(struct checkpoint *c, struct window *w)
 {
 	if (!is_in(c, w->t))
 		return;
 	save_identity(c, w->t);
 	save_window(c, w->t, w);
 	save_changes(c, w->t);
-	commit_at_once(c);
+	checkpoint_at_once(c);
 }
 
-void commit_written(struct commit *c, struct target *t, unsigned seq)
+void checkpoint_written(struct checkpoint *c, struct target *t, unsigned seq)
 {
 	if (!is_in(c, t))
 		return;
@@ -527,11 +528,11 @@ void commit_written(struct commit *c, struct target *t, unsigned seq)
 	begin(c, t, ENTRY_WRITTEN);
 	journal_number(c->journal, seq);
 	journal_end(c->journal);
-	commit_at_once(c);
+	checkpoint_at_once(c);
 }
 
 /* It is in the engine's list no more. */
-void commit_gone(struct commit *c, struct target *t)
+void checkpoint_gone(struct checkpoint *c, struct target *t)
 {
 	if (!c || !c->resumed || c->off || !t->saved.known)
 		return;
@@ -541,5 +542,5 @@ void commit_gone(struct commit *c, struct target *t)
 	}
 	begin(c, t, ENTRY_GONE);
 	journal_end(c->journal);
-	commit_at_once(c);
+	checkpoint_at_once(c);
 }

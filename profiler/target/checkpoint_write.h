@@ -1,6 +1,6 @@
 /*
- * checkpoint_write - what an engine has counted and knows of its targets, kept in a journal (oci/base/journal.h) for the process
- * that comes after one that was killed.
+ * checkpoint_write - what an engine has counted and knows of its targets, kept in a journal (oci/base/journal.h) for
+ * the process that comes after one that was killed.
  *
  * Side-band records (which processes there are, what they map) are written as they are taken, before the ring has
  * their room back: none is lost, and the last one may come twice, which changes nothing. Counts are written once a
@@ -21,11 +21,11 @@
 
 #include <stdint.h>
 
-struct commit;
+struct checkpoint;
 
-/* Takes both descriptors, also on failure; what they hold is for commit_resume. */
-int commit_new_take(int memfd_a, int memfd_b, struct commit **ret);
-struct commit *commit_free(struct commit *c); /* what is written stays */
+/* Takes both descriptors, also on failure; what they hold is for checkpoint_resume. */
+int checkpoint_new(int memfd_a, int memfd_b, struct checkpoint **ret);
+struct checkpoint *checkpoint_free(struct checkpoint *c); /* what is written stays */
 
 /*
  * Once, when the targets are there that the predecessor had, registered and armed as before, also when there are none:
@@ -33,17 +33,18 @@ struct commit *commit_free(struct commit *c); /* what is written stays */
  * which an intact journal knows nothing are new; if there is none, their past is lost and they count from now on. How
  * many have their state.
  */
-unsigned commit_resume(struct commit *c, struct engine *g, int64_t now);
-bool commit_waits(const struct commit *c); /* for commit_resume */
+unsigned checkpoint_resume(struct checkpoint *c, struct engine *g, int64_t now);
+bool checkpoint_waits(const struct checkpoint *c); /* for checkpoint_resume */
 
 /* Counts, when a second is over. Milliseconds until there is something to do, -1: nothing. */
-int commit_round(struct commit *c, struct engine *g, int64_t now);
-void commit_flush(struct commit *c, struct engine *g, int64_t now);
+int checkpoint_round(struct checkpoint *c, struct engine *g, int64_t now);
+void checkpoint_flush(struct checkpoint *c, struct engine *g, int64_t now);
 /* Side-band, of which nothing is changed yet: h is where r was parsed from. */
-void commit_record(struct commit *c, struct target *t, const struct record *r, const struct perf_event_header *h);
-void commit_lossy(struct commit *c, struct target *t);		       /* records were lost */
-void commit_tasks(struct commit *c, struct target *t);		       /* nobody will say them again */
-void commit_window(struct commit *c, struct window *w);		       /* it is over */
-void commit_written(struct commit *c, struct target *t, unsigned seq); /* it is in the spool, or was none */
-void commit_gone(struct commit *c, struct target *t);
-uint64_t commit_bytes(const struct commit *c); /* of the journal, now */
+void checkpoint_record(
+	struct checkpoint *c, struct target *t, const struct record *r, const struct perf_event_header *h);
+void checkpoint_lossy(struct checkpoint *c, struct target *t);		       /* records were lost */
+void checkpoint_tasks(struct checkpoint *c, struct target *t);		       /* nobody will say them again */
+void checkpoint_window(struct checkpoint *c, struct window *w);		       /* it is over */
+void checkpoint_written(struct checkpoint *c, struct target *t, unsigned seq); /* it is in the spool, or was none */
+void checkpoint_gone(struct checkpoint *c, struct target *t);
+uint64_t checkpoint_bytes(const struct checkpoint *c); /* of the journal, now */

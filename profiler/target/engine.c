@@ -50,7 +50,7 @@ static void on_ring(void *arg, uint32_t events)
 int engine_init(struct engine *g, struct err *e)
 {
 	static struct engine_at nobody_looks;
-	int r = streams_new(&g->streams);
+	int r = open_events_new(&g->streams);
 	g->at = g->at ? g->at : &nobody_looks;
 	if (r == 0)
 		r = modules_new(g->limits.modules, &g->modules);
@@ -59,8 +59,8 @@ int engine_init(struct engine *g, struct err *e)
 	g->jit_room.left = g->limits.jit;
 	if (r == 0)
 		r = unwind_new(&g->unwind);
-	for (unsigned i = 0; r == 0 && i < rings_count(g->rings); i++)
-		r = loop_add(g->loop, &g->ring_sources[i], rings_fd(g->rings, i), EPOLLIN, on_ring, g);
+	for (unsigned i = 0; r == 0 && i < cpu_rings_count(g->rings); i++)
+		r = event_loop_add(g->loop, &g->ring_sources[i], cpu_rings_fd(g->rings, i), EPOLLIN, on_ring, g);
 	if (!g->node[0] && gethostname(g->node, sizeof(g->node) - 1) < 0)
 		g->node[0] = 0;
 	return r < 0 ? err_set(e, r, "cannot set up the profiler") : 0;
@@ -68,9 +68,9 @@ int engine_init(struct engine *g, struct err *e)
 
 uint64_t engine_fds(const struct engine *g)
 {
-	uint64_t n = (g->rings ? rings_count(g->rings) : 0) + g->n_streams + 6 * (uint64_t)g->n_targets;
+	uint64_t n = (g->rings ? cpu_rings_count(g->rings) : 0) + g->n_streams + 6 * (uint64_t)g->n_targets;
 	for (const struct target *t = g->targets; t; t = t->next)
-		n += apps_fds(t->apps);
+		n += inproc_fds(t->apps);
 	return n;
 }
 
@@ -85,10 +85,10 @@ static bool any_ending(const struct engine *g)
 static int settle(void *arg)
 {
 	struct engine *g = arg;
-	int wait = engine_round(g), other = export_round(g, clock_now());
+	int wait = engine_round(g), other = exporter_manager_round(g, clock_now());
 	wait = wait < 0 || (other >= 0 && other < wait) ? other : wait;
 	if (!any_ending(g))
-		loop_stop(g->loop);
+		event_loop_stop(g->loop);
 	return wait;
 }
 
@@ -104,7 +104,7 @@ void engine_end(struct engine *g)
 				target_end(t);
 		}
 		/* last windows that wait for names, for a bounded time: their deadlines alone end that */
-	} while (any_ending(g) && loop_run(g->loop, settle, g) == 0);
+	} while (any_ending(g) && event_loop_run(g->loop, settle, g) == 0);
 }
 
 static bool any_unwritten(const struct engine *g)
@@ -118,13 +118,13 @@ static bool any_unwritten(const struct engine *g)
 static int write_out(void *arg)
 {
 	struct engine *g = arg;
-	int wait = loop_sooner(engine_round(g), export_round(g, clock_now()));
+	int wait = event_loop_sooner(engine_round(g), exporter_manager_round(g, clock_now()));
 	if (!any_unwritten(g) || clock_now() > g->park_by)
-		loop_stop(g->loop);
-	return loop_sooner(wait, deadline_left_ms(g->park_by));
+		event_loop_stop(g->loop);
+	return event_loop_sooner(wait, deadline_left_ms(g->park_by));
 }
 
-void engine_park(struct engine *g)
+void engine_flush_for_handover(struct engine *g)
 {
 	g->park_by = deadline_in(PARK_NS);
 	for (struct target *t = g->targets; t; t = t->next)
@@ -133,30 +133,30 @@ void engine_park(struct engine *g)
 	engine_drain(g, true);
 	for (struct target *t = g->targets; t; t = t->next)
 		if (t->armed && t->started && !t->ending)
-			window_end(t, false);
+			window_close(t, false);
 	if (any_unwritten(g))
-		loop_run(g->loop, write_out, g);
+		event_loop_run(g->loop, write_out, g);
 	engine_drain(g, true);
-	commit_flush(g->commit, g, clock_now());
+	checkpoint_flush(g->commit, g, clock_now());
 }
 
 void engine_done(struct engine *g)
 {
 	symbolizer_free(g->symbolizer);
-	files_free(g->files);
+	target_files_free(g->files);
 	fd_close(g->root);
 	unwind_free(g->unwind);
 	modules_free(g->modules);
-	streams_free(g->streams);
+	open_events_free(g->streams);
 	kallsyms_free(g->kallsyms);
 	kallsyms_free(g->kallsyms_partial);
-	commit_free(g->commit);
-	coverage_free(g->coverage);
-	rings_close(g->rings);
-	export_hand_over(g);
+	checkpoint_free(g->commit);
+	cpu_coverage_free(g->coverage);
+	cpu_rings_close(g->rings);
+	exporter_client_flush(g);
 	fd_close(g->kallsyms_fd);
-	rates_close_account(&g->rates);
-	loop_free(g->loop);
+	sample_rate_close_account(&g->rates);
+	event_loop_free(g->loop);
 }
 
 /* One slice; true when there are more. */
@@ -219,7 +219,7 @@ static void share_out(struct engine *g, int64_t cpu, uint64_t records)
 static void on_record(void *arg, const struct perf_event_header *h, uint64_t id)
 {
 	struct engine *g = arg;
-	struct stream *st = streams_find(g->streams, id);
+	struct stream *st = open_events_find(g->streams, id);
 	g->records++;
 	g->restless |= h->type == PERF_RECORD_MMAP2 || h->type == PERF_RECORD_COMM || h->type == PERF_RECORD_FORK;
 	if (h->type == PERF_RECORD_LOST || h->type == PERF_RECORD_LOST_SAMPLES)
@@ -233,30 +233,30 @@ static void on_record(void *arg, const struct perf_event_header *h, uint64_t id)
 /* What a ring has skipped may have been anybody's, and nobody knows how much it was. */
 static void note_damage(struct engine *g, int64_t now)
 {
-	const uint64_t n = rings_damaged(g->rings);
+	const uint64_t n = cpu_rings_damaged(g->rings);
 	for (struct target *t = g->targets; n && t; t = t->next)
 		target_damaged(t, n, now);
 }
 
 void engine_drain(struct engine *g, bool all)
 {
-	int64_t now = clock_now(), cpu = clock_cpu(), began = rates_cpu(&g->rates);
+	int64_t now = clock_now(), cpu = clock_cpu(), began = sample_rate_cpu(&g->rates);
 	int64_t until = all ? now : now - PUBLISH_NS;
 	const uint32_t at = g->at->target;
 	uint64_t n;
-	if (commit_waits(g->commit)) /* whose records they are is not known yet */
+	if (checkpoint_waits(g->commit)) /* whose records they are is not known yet */
 		return;
 	for (struct target *t = g->targets; t; t = t->next)
-		apps_read_labels(t->apps, (uint64_t)g->rates.drained);
-	g->behind = !rings_drain(g->rings, until, all ? INT64_MAX : now + DRAIN_NS, on_record, g, &n);
+		inproc_read_labels(t->apps, (uint64_t)g->rates.drained);
+	g->behind = !cpu_rings_drain(g->rings, until, all ? INT64_MAX : now + DRAIN_NS, on_record, g, &n);
 	note_damage(g, now);
-	if (g->behind && rings_oldest(g->rings) < until)
-		until = rings_oldest(g->rings);
+	if (g->behind && cpu_rings_oldest(g->rings) < until)
+		until = cpu_rings_oldest(g->rings);
 	g->rates.drained = until > g->rates.drained ? until : g->rates.drained;
-	g->drain_again = rings_left(g->rings) > CROWDED(rings_size(g->rings)) ? now + PUBLISH_NS : INT64_MAX;
+	g->drain_again = cpu_rings_left(g->rings) > CROWDED(cpu_rings_size(g->rings)) ? now + PUBLISH_NS : INT64_MAX;
 	g->at->target = at;
 	g->had_room = clock_now();
-	rates_drained(&g->rates, began);
+	sample_rate_drained(&g->rates, began);
 	share_out(g, clock_cpu() - cpu, n);
 }
 
@@ -284,14 +284,14 @@ int engine_peer_level(const struct engine *g)
 	return g->modest && !g->single ? LOG_INFO : LOG_WARNING;
 }
 
-void engine_soon(struct engine *g, struct target *t, int64_t nsec)
+void engine_schedule_target(struct engine *g, struct target *t, int64_t nsec)
 {
 	const int64_t at = deadline_in(nsec);
 	t->due = at < t->due ? at : t->due;
 	g->due = at < g->due ? at : g->due;
 }
 
-void engine_stir(struct engine *g)
+void engine_schedule_all(struct engine *g)
 {
 	int64_t soon = deadline_in(ROUND_MS * NSEC_PER_MSEC);
 	g->restless = true;
@@ -330,11 +330,11 @@ static int64_t look(struct engine *g, int64_t now, bool at_all)
 
 int engine_round(struct engine *g)
 {
-	if (!g->targets || commit_waits(g->commit))
+	if (!g->targets || checkpoint_waits(g->commit))
 		return -1;
 	bool more = read_ahead(g);
 	int64_t now = clock_now();
-	int rates = rates_round(g, now);
+	int rates = sample_rate_round(g, now);
 	/* a service is woken often enough, and its rates go by whole seconds */
 	g->pause = g->woken && g->single ? now - g->woken : 0;
 	g->woken = now;
@@ -343,19 +343,19 @@ int engine_round(struct engine *g)
 	if (g->behind || at_all || now >= g->due || now >= g->drain_again)
 		engine_drain(g, false);
 	if (at_all) {
-		rates_look(g, now);
-		rates = rates_round(g, now); /* of intervals that begin with it, too */
-		limits_look(g);
-		coverage_look(g, now);
+		sample_rate_look(g, now);
+		rates = sample_rate_round(g, now); /* of intervals that begin with it, too */
+		limits_enforce_memory(g);
+		cpu_coverage_look(g, now);
 		g->look_again = in_ms(now, pace(g));
 	}
 	if (at_all || now >= g->due) { /* rings wake us far more often than targets change */
 		g->due = look(g, now, at_all);
-		int64_t commit = in_ms(now, commit_round(g->commit, g, now));
+		int64_t commit = in_ms(now, checkpoint_round(g->commit, g, now));
 		g->due = commit < g->due ? commit : g->due;
 	}
 	int64_t next = g->due < g->look_again ? g->due : g->look_again;
 	next = g->drain_again < next ? g->drain_again : next;
-	int wait = loop_sooner(deadline_left_ms(next), rates);
+	int wait = event_loop_sooner(deadline_left_ms(next), rates);
 	return !g->targets ? -1 : g->behind ? 0 : more ? 1 : wait;
 }

@@ -23,8 +23,8 @@
 #include <sys/types.h>
 
 struct target;
-struct commit;
-struct coverage;
+struct checkpoint;
+struct cpu_coverage;
 
 struct engine_limits { /* profiler/target/limits.h; 0: none */
 	uint32_t targets, fds;
@@ -32,19 +32,19 @@ struct engine_limits { /* profiler/target/limits.h; 0: none */
 };
 
 struct engine {
-	struct loop *loop;
-	struct commit *commit; /* for a successor; NULL: there will be none */
-	struct rings *rings;
-	struct coverage *coverage; /* NULL: nobody knows which CPUs are up */
-	struct streams *streams;
+	struct event_loop *loop;
+	struct checkpoint *commit; /* for a successor; NULL: there will be none */
+	struct cpu_rings *rings;
+	struct cpu_coverage *coverage; /* NULL: nobody knows which CPUs are up */
+	struct open_events *streams;
 	struct modules *modules;
 	struct unwind *unwind;
 	struct jit_room jit_room;
-	struct exporting exporting;	/* who writes the spool */
-	struct symbolizing symbolizing; /* who has the names */
-	struct symbolizer *symbolizer;	/* NULL: nobody: names as the symbol tables have them */
-	struct files *files;		/* of targets, and of the host beneath `root`, DEBUG_DIR (O_PATH, -1: none) */
-	struct files_account host_files;
+	struct exporting exporting;	       /* who writes the spool */
+	struct symbolizer_manager symbolizing; /* who has the names */
+	struct symbolizer *symbolizer;	       /* NULL: nobody: names as the symbol tables have them */
+	struct target_files *files; /* of targets, and of the host beneath `root`, DEBUG_DIR (O_PATH, -1: none) */
+	struct target_files_account host_files;
 	int root;
 	int kallsyms_fd;			      /* opened while privileged, read on first use */
 	struct kallsyms *kallsyms, *kallsyms_partial; /* whole; as far as read ahead */
@@ -63,9 +63,9 @@ struct engine {
 	uint64_t last_serial;	       /* of a target */
 	struct engine_limits limits;
 	struct aggregate_room tables; /* of all targets */
-	struct rates rates;
+	struct rate_control rates;
 	uint64_t refused;	       /* targets for which there was no room */
-	int64_t park_by;	       /* engine_park's end */
+	int64_t park_by;	       /* engine_flush_for_handover's end */
 	bool behind;		       /* the last drain left something: what else there is to do came first */
 	int64_t drain_again;	       /* it left much that was too young; INT64_MAX: it did not */
 	int64_t had_room;	       /* a drain ended: behind that there was room in all rings */
@@ -79,12 +79,12 @@ struct engine {
 	uid_t trusted;		      /* beside root: who started us */
 	int journal[2];		      /* memory files, for profiler/target/checkpoint_write.h; or -1 */
 	int channel, statm;	      /* worker.h; /proc/self/statm; or -1 */
-	bool resuming;		  /* a target comes that another worker had: its events write into our rings already */
-	struct outcomes outcomes; /* of hooks */
+	bool resuming; /* a target comes that another worker had: its events write into our rings already */
+	struct hook_stats outcomes; /* of hooks */
 	char rings_note[160];
 	struct err no_perf; /* a session without rings: perf events are refused, and why */
 	char node[254];	    /* in labels; "" before engine_init: the host's name */
-	struct loop_source ring_sources[RINGS_CPUS_MAX];
+	struct event_loop_source ring_sources[CPU_RINGS_CPUS_MAX];
 };
 
 /* loop, rings, the exporter's setup and kallsyms_fd are given; the rest is made here. */
@@ -96,7 +96,7 @@ void engine_end(struct engine *g);
  * For a successor of another program, which may not read our journal: windows end and are written, as far as that can
  * be in a few seconds; targets go on, and what is counted meanwhile is in the journal.
  */
-void engine_park(struct engine *g);
+void engine_flush_for_handover(struct engine *g);
 void engine_done(struct engine *g); /* no target is left */
 /* Drain what is older than a moment ago, or up to now when `all` (the writers of interest have ended). */
 void engine_drain(struct engine *g, bool all);
@@ -107,14 +107,14 @@ void engine_read_kallsyms(struct engine *g);
 /* One round; milliseconds until the next one, -1 = when something happens. */
 int engine_round(struct engine *g);
 /*
- * The level of a line in the log that a peer can have written as often as he likes. Of a service for one user (user_services.h)
- * its peers are that user, and the log is the administrator's.
+ * The level of a line in the log that a peer can have written as often as he likes. Of a service for one user
+ * (user_services.h) its peers are that user, and the log is the administrator's.
  */
 int engine_peer_level(const struct engine *g);
 /* A look at that target, and a drain before it, so soon. */
-void engine_soon(struct engine *g, struct target *t, int64_t nsec);
+void engine_schedule_target(struct engine *g, struct target *t, int64_t nsec);
 /*
  * Something begins: the next look at all targets is soon. Not now, as it reads a file of each: whoever registers one
  * would wait for a thousand others.
  */
-void engine_stir(struct engine *g);
+void engine_schedule_all(struct engine *g);

@@ -4,7 +4,7 @@
 const uint64_t outcome_bucket_us[OUTCOME_BUCKETS - 1] = {
 	500, 1000, 1500, 2000, 3000, 5000, 10000, 25000, 100000, 500000, 5000000};
 
-void outcomes_add(struct outcomes *o, const struct msg_outcome *m)
+void hook_stats_add(struct hook_stats *o, const struct msg_outcome *m)
 {
 	unsigned i = 0;
 	while (i < OUTCOME_BUCKETS - 1 && m->us > outcome_bucket_us[i])

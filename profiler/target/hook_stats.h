@@ -8,7 +8,7 @@
 
 #define OUTCOME_BUCKETS 12 /* the last one has no end */
 
-struct outcomes {
+struct hook_stats {
 	uint64_t count[HOOK_OUTCOMES][STRATEGY_TIMERS + 1];
 	uint64_t bucket[OUTCOME_BUCKETS]; /* of all of them, by duration: not summed up */
 	uint64_t sum_us, n;
@@ -16,5 +16,5 @@ struct outcomes {
 
 extern const uint64_t outcome_bucket_us[OUTCOME_BUCKETS - 1]; /* upper ends, included */
 
-void outcomes_add(struct outcomes *o, const struct msg_outcome *m);
+void hook_stats_add(struct hook_stats *o, const struct msg_outcome *m);
 const char *outcome_name(unsigned outcome); /* as the hook's log has it */

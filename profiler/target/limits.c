@@ -15,7 +15,7 @@
 #define JIT_SESSION (12ul << 20)
 #define TABLES_USER (12ul << 20)
 
-void limits_use(struct engine *g, const struct settings *set)
+void limits_apply(struct engine *g, const struct settings *set)
 {
 	g->limits = (struct engine_limits){.fds = FDS_SESSION, .modules = MODULES_SESSION, .jit = JIT_SESSION};
 	if (g->single)
@@ -27,10 +27,10 @@ void limits_use(struct engine *g, const struct settings *set)
 		g->limits.jit = set->jit_bytes;
 	}
 	g->tables.max = g->modest && set->table_bytes > TABLES_USER ? TABLES_USER : set->table_bytes;
-	rates_use(g, set);
+	sample_rate_use(g, set);
 }
 
-int limits_admit(const struct engine *g, unsigned n_targets, struct err *e)
+int limits_check_new_target(const struct engine *g, unsigned n_targets, struct err *e)
 {
 	if (!g->limits.targets || n_targets < g->limits.targets)
 		return 0;
@@ -57,7 +57,7 @@ static size_t tables_of(const struct target *t)
 	size_t n = 0;
 	for (uint32_t i = 0; t->started && i < t->desc.n_events; i++)
 		n += aggregate_memory(t->counts[i]);
-	return n + (t->started && t->offcpu.waits ? waits_memory(t->offcpu.waits) : 0);
+	return n + (t->started && t->offcpu.waits ? wait_times_memory(t->offcpu.waits) : 0);
 }
 
 /* What windows hold that are over, and soon give it back. */
@@ -71,7 +71,7 @@ static size_t waiting(const struct engine *g)
 	return n;
 }
 
-void limits_look(struct engine *g)
+void limits_enforce_memory(struct engine *g)
 {
 	struct target *largest = NULL;
 	if (!g->tables.max || g->tables.used < g->tables.max / 4 * 3 ||

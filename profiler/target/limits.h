@@ -30,10 +30,10 @@
 struct settings;
 
 /* What is allowed, from the settings: before engine_init, and (but for modules and code) again when they change. */
-void limits_use(struct engine *g, const struct settings *set);
+void limits_apply(struct engine *g, const struct settings *set);
 /* The supervisor asks. With so many: 0, or -EBUSY with a sentence: no room for one more target. */
-int limits_admit(const struct engine *g, unsigned n_targets, struct err *e);
+int limits_check_new_target(const struct engine *g, unsigned n_targets, struct err *e);
 /* The same, of descriptors: how many targets may still bring beside those that are held. */
 uint32_t limits_fds(const struct engine *g, uint64_t held);
 /* Tables are nearly full: the window of whom they are fullest ends, unless one is being written. */
-void limits_look(struct engine *g);
+void limits_enforce_memory(struct engine *g);

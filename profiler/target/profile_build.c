@@ -121,14 +121,14 @@ static void note_quarantined(struct builder *b, const struct module *m)
 static int64_t user_location(struct builder *b, const struct frame *f)
 {
 	char name[MODULE_NAME_MAX];
-	struct profile_line lines[NAMES_LINES_MAX];
+	struct profile_line lines[NAME_CACHE_LINES_MAX];
 	const struct named_line *named;
 	size_t n;
 	unsigned has = 0;
 	uint64_t base;
 	if (module_state(f->module) == MODULE_QUARANTINED)
 		note_quarantined(b, f->module);
-	if (!f->module && f->vaddr) { /* stack_plain */
+	if (!f->module && f->vaddr) { /* sample_stack_plain */
 		snprintf(name, sizeof(name), "0x%llx", (unsigned long long)f->vaddr);
 		return named_location(b, PROFILE_NONE, f->vaddr, name);
 	}
@@ -170,7 +170,8 @@ static int64_t frame_location(struct builder *b, const struct frame *f)
 	}
 }
 
-/* The program of the thread with the largest sum, as `exe` of its samples (process_table.h); "": no sample has one. -ENOMEM */
+/* The program of the thread with the largest sum, as `exe` of its samples (process_table.h); "": no sample has one.
+ * -ENOMEM */
 static int find_program(const struct builder *b, char *ret, size_t size)
 {
 	size_t n = aggregate_whos(b->counts);
@@ -326,7 +327,7 @@ static void values_of(const struct builder *b, uint64_t count, uint64_t weight, 
 	const bool parts = m == MEASURES_ALLOC || m == MEASURES_HEAP;
 	const unsigned at = m == MEASURES_HEAP ? 2 : 0; /* behind alloc_objects and alloc_space */
 	memset(ret, 0, PROFILE_TYPES_MAX * sizeof(ret[0]));
-	ret[at] = (int64_t)(parts ? (count + INUSE_PART / 2) / INUSE_PART : count);
+	ret[at] = (int64_t)(parts ? (count + LIVE_HEAP_PART / 2) / LIVE_HEAP_PART : count);
 	ret[at + 1] = (int64_t)weight;
 }
 
@@ -347,7 +348,7 @@ static int add_samples(struct builder *b)
 		b->n_samples += event_is_of_app(&b->t->desc.events[b->spec]) ? 0 : s.count;
 		for (size_t f = 0; f < s.n; f++)
 			s.frames[f] = b->locations[s.frames[f]];
-		values_of(b, s.count, counted_scaled(s.weight, b->kernel->correct), values);
+		values_of(b, s.count, event_counts_scaled(s.weight, b->kernel->correct), values);
 		r = profile_sample_of(b->p, s.frames, s.n, values, *set);
 	}
 	return r;
@@ -383,7 +384,7 @@ static uint64_t worth(const struct builder *b, uint64_t weight)
 	const uint64_t seen = y->weight[b->spec];
 	if (!b->t->desc.events[b->spec].value_size)
 		return weight;
-	return seen ? counted_scaled(weight, (double)y->value[b->spec] / (double)seen) : 0;
+	return seen ? event_counts_scaled(weight, (double)y->value[b->spec] / (double)seen) : 0;
 }
 
 static int add_unsampled(struct builder *b)
@@ -434,13 +435,13 @@ static int add_lost_memory(struct builder *b)
 {
 	const struct target_tally *y = &b->w->tally;
 	const struct event_spec *spec = &b->t->desc.events[b->spec];
-	const double taken = (double)y->taken[b->spec], lost = (double)y->apps_lost;
-	if (event_kind(spec->kind)->measure != MEASURES_ALLOC || !y->apps_lost)
+	const double taken = (double)y->taken[b->spec], lost = (double)y->inproc_lost;
+	if (event_kind(spec->kind)->measure != MEASURES_ALLOC || !y->inproc_lost)
 		return 0;
 	if (!y->taken[b->spec])
-		return add_loss(b, frame_lost, y->apps_lost, y->apps_lost * spec->period);
-	return add_loss(b, frame_lost, (uint64_t)((double)y->counted[b->spec] / INUSE_PART / taken * lost),
-		counted_scaled(y->weight[b->spec], lost / taken));
+		return add_loss(b, frame_lost, y->inproc_lost, y->inproc_lost * spec->period);
+	return add_loss(b, frame_lost, (uint64_t)((double)y->counted[b->spec] / LIVE_HEAP_PART / taken * lost),
+		event_counts_scaled(y->weight[b->spec], lost / taken));
 }
 
 static int add_losses(struct builder *b)
@@ -465,7 +466,7 @@ static int add_losses(struct builder *b)
 			y->throttled);
 	if (r == 0 && b->kernel->had_counter <= 0)
 		r = comment(b, "never counted: the CPU has fewer counters than there are events");
-	else if (r == 0 && b->kernel->had_counter < COUNTED_ALWAYS)
+	else if (r == 0 && b->kernel->had_counter < EVENT_COUNTS_ALWAYS)
 		r = comment(b,
 			"counted for %.1f %% of the time, as the CPU has fewer counters than there are events: scaled "
 			"up",
@@ -507,7 +508,7 @@ static int name_unseen(struct builder *b)
 		return 0;
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		unsigned long pid = strtoul(line, &name, 10);
-		const struct task *p = tasks_find(b->t->tasks, (uint32_t)pid);
+		const struct task *p = process_table_find(b->t->tasks, (uint32_t)pid);
 		if (!(p && p->sampled) && at < sizeof(list))
 			at += (size_t)snprintf(
 				list + at, sizeof(list) - at, "%s%s (pid %lu)", at ? ", " : "", name + 1, pid);
@@ -519,7 +520,7 @@ static int name_unseen(struct builder *b)
 static uint64_t beyond_account(const struct builder *b)
 {
 	const struct target_tally *y = &b->w->tally;
-	uint64_t used = b->w->cpu_used * 1000, sampled = counted_scaled(y->weight[b->spec], b->kernel->correct) +
+	uint64_t used = b->w->cpu_used * 1000, sampled = event_counts_scaled(y->weight[b->spec], b->kernel->correct) +
 							 b->kernel->lost_weight + b->kernel->unsampled +
 							 b->kernel->unseen + y->before_weight[b->spec];
 	return b->t->cpu_stat >= 0 && b->t->desc.kernel && used > sampled ? used - sampled : 0;
@@ -550,9 +551,9 @@ static int add_unclocked(struct builder *b)
 {
 	const struct window *w = b->w;
 	uint64_t missing = beyond_account(b), used = w->cpu_used * 1000;
-	char bare[sizeof("[lost: cpu  not covered]") + COVERAGE_LIST_MAX];
+	char bare[sizeof("[lost: cpu  not covered]") + CPU_COVERAGE_LIST_MAX];
 	const char *frame = "[unsampled]", *why = "going on a CPU, mostly";
-	if (missing < BUILD_UNCLOCKED_NS || missing < used / 50)
+	if (missing < PROFILE_BUILD_UNCLOCKED_NS || missing < used / 50)
 		return 0;
 	if (w->uncovered[0]) {
 		snprintf(bare, sizeof(bare), "[lost: cpu %s not covered]", w->uncovered);
@@ -598,12 +599,12 @@ static int add_snapshots(struct builder *b)
 static int add_rate(struct builder *b)
 {
 	const struct window *w = b->w;
-	const struct rates *all = &b->t->engine->rates;
+	const struct rate_control *all = &b->t->engine->rates;
 	int r = 0;
 	if (w->rate_most > 1)
 		r = comment(b,
 			"rate lowered: sampled at 1/%.1f of the rate that was asked for, by %s; weights are scaled",
-			w->rate_most, rates_way_name(b->t));
+			w->rate_most, sample_rate_way_name(b->t));
 	if (r == 0 && w->by_cap)
 		r = comment(b,
 			"rate lowered: more than target_rate (%" PRIu64 " samples) or target_bytes (%" PRIu64
@@ -612,7 +613,7 @@ static int add_rate(struct builder *b)
 	if (r == 0 && w->by_budget)
 		r = comment(b,
 			"rate lowered: sampling all targets costs more than cpu_budget has for it (%.2f s a minute)",
-			(double)all->allowed * ALLOWANCE_SECONDS / NSEC_PER_SEC);
+			(double)all->allowed * CPU_BUDGET_SECONDS / NSEC_PER_SEC);
 	if (r == 0 && w->early)
 		r = comment(b,
 			"this window ended early: stacks of all targets took more than three quarters of table_size");
@@ -629,13 +630,13 @@ static int add_rate(struct builder *b)
 static int add_missing(struct builder *b)
 {
 	int error, r = 0;
-	const unsigned unable = apps_unable(b->t->apps, &error);
+	const unsigned unable = inproc_unable(b->t->apps, &error);
 	if (unable)
 		r = comment(b,
 			"%u processes with libpillion so far are not in this profile: they have no memory to share "
 			"(%s)",
 			unable, strerror(-error));
-	else if (!apps_seen(b->t->apps))
+	else if (!inproc_seen(b->t->apps))
 		r = comment(b,
 			"no process has libpillion: a static program loads no library, and one that was given another "
 			"environment does not know of it");
@@ -648,7 +649,7 @@ static int add_apps(struct builder *b)
 	const struct target_tally *y = &b->w->tally;
 	const struct event_spec *spec = &b->t->desc.events[b->spec];
 	const enum event_measure measure = event_kind(spec->kind)->measure;
-	const unsigned seen = apps_seen(b->t->apps);
+	const unsigned seen = inproc_seen(b->t->apps);
 	int r = 0;
 	if (measure == MEASURES_CRASH)
 		r = comment(b, "crashes: of %u processes with libpillion so far", seen);
@@ -663,15 +664,15 @@ static int add_apps(struct builder *b)
 		r = comment(b, "there were none: functions are counted that are compiled with -finstrument-functions");
 	if (r == 0)
 		r = add_missing(b);
-	if (r == 0 && apps_turned_away(b->t->apps))
+	if (r == 0 && inproc_turned_away(b->t->apps))
 		r = comment(b,
 			"more than %u processes with libpillion at a time, or no descriptors for them: %" PRIu64
 			" times one more was turned away so far",
-			APPS_MAX, apps_turned_away(b->t->apps));
-	if (r == 0 && measure != MEASURES_CALLS && y->apps_lost)
+			INPROC_MAX, inproc_turned_away(b->t->apps));
+	if (r == 0 && measure != MEASURES_CALLS && y->inproc_lost)
 		r = comment(b,
 			"[lost] %" PRIu64 " %s: there was no room in their process' area, or it ended as it wrote them",
-			y->apps_lost, measure == MEASURES_CRASH ? "crashes" : "samples of memory");
+			y->inproc_lost, measure == MEASURES_CRASH ? "crashes" : "samples of memory");
 	return r;
 }
 
@@ -687,7 +688,7 @@ static int add_timers(struct builder *b)
 		"perf events are refused; what the kernel did for them is at the system call; programs without it are "
 		"not "
 		"in this profile, nor are those that handle every signal (Go's)",
-		apps_seen(t->apps), apps_sampled(t->apps));
+		inproc_seen(t->apps), inproc_sampled(t->apps));
 	return r < 0 ? r : add_missing(b);
 }
 
@@ -728,13 +729,14 @@ static int add_waits(struct builder *b)
 	if (r == 0 && y->restarts)
 		r = comment(
 			b, "waits under way when the profiler was restarted count from then on, as %s", frame_nowhere);
-	if (r == 0 && y->waits_lost && !cgroup)
+	if (r == 0 && y->wait_times_lost && !cgroup)
 		r = comment(b,
 			"of %" PRIu64 " records there was no room in the ring: what threads did then is taken from "
 			"what they did before and behind",
-			y->waits_lost);
-	else if (r == 0 && y->waits_lost)
-		r = comment(b, "%s of %" PRIu64 " switches there was no room in the ring", frame_lost, y->waits_lost);
+			y->wait_times_lost);
+	else if (r == 0 && y->wait_times_lost)
+		r = comment(
+			b, "%s of %" PRIu64 " switches there was no room in the ring", frame_lost, y->wait_times_lost);
 	return r;
 }
 
@@ -756,7 +758,7 @@ static int add_comments(struct builder *b)
 			", outside of the pid namespace: %" PRIu64,
 			y->samples, y->before, y->outside);
 	for (uint32_t i = 0; r == 0 && i < t->desc.n_events; i++) {
-		if (!build_has(t, b->profile, i))
+		if (!profile_build_has(t, b->profile, i))
 			continue;
 		b->spec = i;
 		r = add_snapshots(b);
@@ -787,9 +789,9 @@ static int add_comments(struct builder *b)
 			b, "functions of the kernel have no names, [kernel] alone: %s", t->engine->kallsyms_none.text);
 	if (r == 0 && t->desc.detail & DETAIL_CGROUP && !t->desc.cgroup[0])
 		r = comment(b, "no label cgroup: what is profiled is processes, not a cgroup");
-	if (r == 0 && files_broken(t->engine->files))
+	if (r == 0 && target_files_broken(t->engine->files))
 		r = comment(b, "[unreadable] files were not read: no process could be had for it");
-	if (r == 0 && !symbolizing_works(t->engine))
+	if (r == 0 && !symbolizer_manager_works(t->engine))
 		r = comment(b, "no source lines, no demangled names: the symbolizer has ended");
 	if (r == 0 && b->w->unnamed)
 		r = comment(b, "up to %zu addresses were not looked up in time: `pillion symbolize` adds their lines",
@@ -809,12 +811,13 @@ static int add_comments(struct builder *b)
 
 /* --- all of it ------------------------------------------------------------------------------------------ */
 
-bool build_has(const struct target *t, uint32_t profile, uint32_t spec)
+bool profile_build_has(const struct target *t, uint32_t profile, uint32_t spec)
 {
 	uint32_t in = t->desc.events[spec].profiles;
 	if (in == PROFILES_ALLOC)
-		return profile < BUILD_WALL && event_kind(t->desc.events[profile].kind)->measure == MEASURES_ALLOC;
-	return profile == BUILD_WALL ? in != PROFILES_OWN : profile == spec && in != PROFILES_WALL;
+		return profile < PROFILE_BUILD_WALL &&
+		       event_kind(t->desc.events[profile].kind)->measure == MEASURES_ALLOC;
+	return profile == PROFILE_BUILD_WALL ? in != PROFILES_OWN : profile == spec && in != PROFILES_WALL;
 }
 
 /* What one event has to say. */
@@ -848,7 +851,7 @@ static struct profile_info info_of(const struct builder *b)
 		.types = {{"samples", "count"}, {EVENT_WALL, "nanoseconds"}},
 		.period_type = {EVENT_WALL, "nanoseconds"},
 		.period = 1};
-	if (b->profile == BUILD_WALL)
+	if (b->profile == PROFILE_BUILD_WALL)
 		return info;
 	const struct event_spec *spec = &b->t->desc.events[b->profile];
 	const struct event_kind *k = event_kind(spec->kind);
@@ -882,12 +885,12 @@ static int build(struct builder *b)
 		return r;
 	fixed_labels(b);
 	for (uint32_t i = 0; r == 0 && i < b->t->desc.n_events; i++)
-		if (build_has(b->t, b->profile, i))
+		if (profile_build_has(b->t, b->profile, i))
 			r = add_part(b, i);
 	return r < 0 ? r : add_comments(b);
 }
 
-int build_profile(const struct window *w, uint32_t profile, struct profile **ret, uint64_t *ret_samples)
+int profile_build(const struct window *w, uint32_t profile, struct profile **ret, uint64_t *ret_samples)
 {
 	struct builder b = {.w = w, .t = w->t, .profile = profile};
 	int r = build(&b);

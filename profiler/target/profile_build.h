@@ -1,6 +1,6 @@
 /*
- * profile_build - a profile of a window, of one event or of those of `wall` (shim/event/event_spec.h): samples with names and
- * labels, what is missing of them, and what there is to say about it.
+ * profile_build - a profile of a window, of one event or of those of `wall` (shim/event/event_spec.h): samples with
+ * names and labels, what is missing of them, and what there is to say about it.
  */
 #pragma once
 
@@ -8,11 +8,11 @@
 #include "profiler/pprof/profile.h"
 #include "profiler/target/window.h"
 
-#define BUILD_WALL EVENTS_MAX /* beside the numbers of events */
-#define BUILD_UNCLOCKED_NS                                                                                             \
+#define PROFILE_BUILD_WALL EVENTS_MAX /* beside the numbers of events */
+#define PROFILE_BUILD_UNCLOCKED_NS                                                                                     \
 	(50 * NSEC_PER_MSEC) /* CPU time by an account alone: of less nobody can tell that it is any */
 
 /* Whether that profile is asked for and has samples of that event. */
-bool build_has(const struct target *t, uint32_t profile, uint32_t spec);
+bool profile_build_has(const struct target *t, uint32_t profile, uint32_t spec);
 /* 0, or -errno and NULL. *ret_samples: those that were counted, in both cases as far as it came. */
-int build_profile(const struct window *w, uint32_t profile, struct profile **ret, uint64_t *ret_samples);
+int profile_build(const struct window *w, uint32_t profile, struct profile **ret, uint64_t *ret_samples);

@@ -29,7 +29,7 @@ struct missing {
 
 /* What is missing of one module. */
 struct part {
-	struct naming *naming;
+	struct symbol_request *naming;
 	struct module *module;			/* referenced */
 	const struct missing *first, *question; /* of the question that is open */
 	size_t n;				/* addresses from the first on, that were not asked about yet */
@@ -38,7 +38,7 @@ struct part {
 	bool with_debug;
 };
 
-struct naming {
+struct symbol_request {
 	struct target *target;
 	int64_t deadline;
 	void (*done)(void *arg);
@@ -63,7 +63,7 @@ static int by_module(const void *a, const void *b)
 static unsigned failures(const struct target *t, const struct module *m)
 {
 	unsigned n = 0;
-	while (n < 2 * FAILURES_MAX && pairs_find(&t->not_named, module_id(m), FAILED + n) >= 0)
+	while (n < 2 * FAILURES_MAX && pair_table_find(&t->not_named, module_id(m), FAILED + n) >= 0)
 		n++;
 	return n;
 }
@@ -71,7 +71,7 @@ static unsigned failures(const struct target *t, const struct module *m)
 static bool lacks_debug(const struct target *t, const struct module *m)
 {
 	return module_name(m)[0] != '/' || failures(t, m) >= FAILURES_MAX ||
-	       pairs_find(&t->not_named, module_id(m), NO_DEBUG) >= 0;
+	       pair_table_find(&t->not_named, module_id(m), NO_DEBUG) >= 0;
 }
 
 static bool is_wanted(const struct target *t, const struct frame *f)
@@ -119,9 +119,9 @@ static size_t count_modules(const struct missing *list, size_t n)
 
 /* --- asking --------------------------------------------------------------------------------------------- */
 
-static void ask_next(struct naming *a);
+static void ask_next(struct symbol_request *a);
 
-static bool is_over(const struct naming *a)
+static bool is_over(const struct symbol_request *a)
 {
 	return a->next == a->n;
 }
@@ -135,7 +135,7 @@ static void on_answer(void *arg, uint64_t vaddr, const struct named_line *lines,
 static void count_failure(struct target *t, const struct part *p)
 {
 	unsigned n = failures(t, p->module);
-	pairs_add(&t->not_named, module_id(p->module), FAILED + n);
+	pair_table_add(&t->not_named, module_id(p->module), FAILED + n);
 	if (n + 1 == FAILURES_MAX)
 		log_line(LOG_WARNING,
 			"target=%s module=\"%s\" outcome=\"%s\" reason=\"the symbolizer failed %d times\"", t->desc.id,
@@ -146,7 +146,7 @@ static void count_failure(struct target *t, const struct part *p)
 static void on_done(void *arg, enum symbolizer_outcome outcome)
 {
 	struct part *p = arg;
-	struct naming *a = p->naming;
+	struct symbol_request *a = p->naming;
 	struct engine_at *at = a->target->engine->at;
 	at->target = a->target->number; /* should its files kill us: the loop has brought us here */
 	p->job = NULL;
@@ -177,7 +177,7 @@ static void find_debug(struct target *t, struct module *m, struct debug_files *r
 		return;
 	module_enter(m);
 	if (debug_files_find(m, &places, ret, &e) < 0 || !file_is_open(&ret->debug))
-		pairs_add(&t->not_named, module_id(m), NO_DEBUG);
+		pair_table_add(&t->not_named, module_id(m), NO_DEBUG);
 	else if (ret->separate)
 		module_add_symbols(m, &ret->debug);
 	module_leave(m);
@@ -239,10 +239,10 @@ static int ask(struct part *p)
 /* Not while there is no room, with questions of other targets, or until the next symbolizer is there. */
 static bool may_ask(const struct engine *g)
 {
-	return !symbolizing_awaited(g) && !(g->symbolizer && symbolizer_busy(g->symbolizer));
+	return !symbolizer_manager_awaited(g) && !(g->symbolizer && symbolizer_busy(g->symbolizer));
 }
 
-static void ask_next(struct naming *a)
+static void ask_next(struct symbol_request *a)
 {
 	struct engine *g = a->target->engine;
 	for (size_t i = a->next; i < a->n && a->open < AT_ONCE; i++) {
@@ -251,7 +251,8 @@ static void ask_next(struct naming *a)
 			continue;
 		int r = !may_ask(g) ? -EBUSY : g->symbolizer ? ask(p) : -EPIPE;
 		a->open += r == 0;
-		if (r == -EBUSY || (r == -EPIPE && symbolizing_awaited(g))) /* naming_round tries again */
+		if (r == -EBUSY ||
+			(r == -EPIPE && symbolizer_manager_awaited(g))) /* symbol_requests_round tries again */
 			break;
 		if (r == -EPIPE && g->symbolizer)
 			forget_symbolizer(g);
@@ -262,9 +263,9 @@ static void ask_next(struct naming *a)
 		a->next++;
 }
 
-static struct naming *naming_new(struct target *t, struct missing *list, size_t n)
+static struct symbol_request *symbol_requests_new(struct target *t, struct missing *list, size_t n)
 {
-	struct naming *a = calloc(1, sizeof(*a) + count_modules(list, n) * sizeof(a->parts[0]));
+	struct symbol_request *a = calloc(1, sizeof(*a) + count_modules(list, n) * sizeof(a->parts[0]));
 	if (!a)
 		return NULL;
 	a->target = t;
@@ -281,21 +282,22 @@ static struct naming *naming_new(struct target *t, struct missing *list, size_t 
 static bool has_credit(const struct target *t)
 {
 	int64_t lived = clock_now() - t->born;
-	return t->naming_spent < NAMING_CREDIT + lived / NAMING_SHARE;
+	return t->naming_spent < SYMBOL_REQUESTS_CREDIT + lived / SYMBOL_REQUESTS_SHARE;
 }
 
-static bool may_cost(const struct target *t, enum naming_use use)
+static bool may_cost(const struct target *t, enum symbol_requests_use use)
 {
-	return use == NAMING_CRASH || (rates_have_room(t->engine) && (use == NAMING_LAST_WINDOW || has_credit(t)));
+	return use == SYMBOL_REQUESTS_CRASH ||
+	       (sample_rate_have_room(t->engine) && (use == SYMBOL_REQUESTS_LAST_WINDOW || has_credit(t)));
 }
 
-struct naming *naming_start(struct target *t, struct aggregate *const *counts, size_t n_counts, enum naming_use use,
-	int64_t deadline, void (*done)(void *arg), void *arg)
+struct symbol_request *symbol_requests_start(struct target *t, struct aggregate *const *counts, size_t n_counts,
+	enum symbol_requests_use use, int64_t deadline, void (*done)(void *arg), void *arg)
 {
 	size_t n = 0;
 	bool able = t->engine->symbolizer && may_cost(t, use);
 	struct missing *list = able ? collect(t, counts, n_counts, &n) : NULL;
-	struct naming *a = n ? naming_new(t, list, n) : NULL;
+	struct symbol_request *a = n ? symbol_requests_new(t, list, n) : NULL;
 	if (!a) {
 		free(list);
 		return NULL;
@@ -304,10 +306,11 @@ struct naming *naming_start(struct target *t, struct aggregate *const *counts, s
 	a->done = done;
 	a->arg = arg;
 	ask_next(a);
-	return is_over(a) ? naming_free(a) : a;
+	return is_over(a) ? symbol_requests_free(a) : a;
 }
 
-size_t naming_put_off(const struct target *t, struct aggregate *const *counts, size_t n_counts, enum naming_use use)
+size_t symbol_requests_put_off(
+	const struct target *t, struct aggregate *const *counts, size_t n_counts, enum symbol_requests_use use)
 {
 	size_t n = 0;
 	if (t->engine->symbolizer && !may_cost(t, use))
@@ -315,7 +318,7 @@ size_t naming_put_off(const struct target *t, struct aggregate *const *counts, s
 	return n;
 }
 
-struct naming *naming_free(struct naming *a)
+struct symbol_request *symbol_requests_free(struct symbol_request *a)
 {
 	for (size_t i = 0; a && i < a->n; i++) {
 		if (a->parts[i].job) {
@@ -330,7 +333,7 @@ struct naming *naming_free(struct naming *a)
 	return NULL;
 }
 
-size_t naming_left(const struct naming *a)
+size_t symbol_requests_left(const struct symbol_request *a)
 {
 	const struct named_line *lines;
 	size_t left = a ? a->given_up : 0, n;
@@ -343,13 +346,13 @@ size_t naming_left(const struct naming *a)
 	return left;
 }
 
-void naming_hurry(struct naming *a, int64_t deadline)
+void symbol_requests_hurry(struct symbol_request *a, int64_t deadline)
 {
 	if (deadline < a->deadline)
 		a->deadline = deadline;
 }
 
-int naming_round(struct naming *a, int64_t now)
+int symbol_requests_round(struct symbol_request *a, int64_t now)
 {
 	if (now < a->deadline)
 		ask_next(a);

@@ -40,8 +40,8 @@
 
 static int open_file(struct target *t, const char *path, bool no_links, struct file *ret)
 {
-	struct files_place p = {t->tree, t->exe, &t->opener, no_links};
-	return t->tree < 0 ? -ENOENT : files_open(t->engine->files, &p, &t->files, path, ret);
+	struct target_files_place p = {t->tree, t->exe, &t->opener, no_links};
+	return t->tree < 0 ? -ENOENT : target_files_open(t->engine->files, &p, &t->files, path, ret);
 }
 
 int target_open_file(void *arg, const char *path, struct file *ret)
@@ -57,10 +57,11 @@ int target_open_named(void *arg, const char *path, struct file *ret)
 int target_open_on_host(void *arg, const char *path, struct file *ret)
 {
 	struct engine *g = ((struct target *)arg)->engine;
-	struct files_place p = {g->root, -1, NULL, false};
+	struct target_files_place p = {g->root, -1, NULL, false};
 	bool beneath = !strncmp(path, DEBUG_DIR "/", sizeof(DEBUG_DIR));
-	return g->root < 0 || !beneath ? -ENOENT
-				       : files_open(g->files, &p, &g->host_files, path + sizeof(DEBUG_DIR) - 1, ret);
+	return g->root < 0 || !beneath
+		       ? -ENOENT
+		       : target_files_open(g->files, &p, &g->host_files, path + sizeof(DEBUG_DIR) - 1, ret);
 }
 
 int target_module(struct target *t, const struct module_key *key, module_open_fn *open, struct module **ret)
@@ -115,26 +116,26 @@ static void on_end_signal(void *arg, uint32_t events)
 	}
 	/* The init is gone but others live on (--pid=host), or the cgroup only changed: a pidfd stays readable */
 	if (t->pid_source.fd >= 0 && fd_wait(t->pidfd, POLLIN, 0) == 1) {
-		loop_del(t->engine->loop, &t->pid_source);
+		event_loop_del(t->engine->loop, &t->pid_source);
 		spool_lock_set_state(t->engine->spool_lock, SPOOL_LOCK_LIVES_ON);
 	}
 }
 
 static void watch_end(struct target *t)
 {
-	struct loop *l = t->engine->loop;
+	struct event_loop *l = t->engine->loop;
 	if (t->cgroup_events >= 0)
-		loop_add(l, &t->cgroup_source, t->cgroup_events, EPOLLPRI, on_end_signal, t);
-	loop_add(l, &t->pid_source, t->pidfd, EPOLLIN, on_end_signal, t);
+		event_loop_add(l, &t->cgroup_source, t->cgroup_events, EPOLLPRI, on_end_signal, t);
+	event_loop_add(l, &t->pid_source, t->pidfd, EPOLLIN, on_end_signal, t);
 }
 
 int target_tasks_new(struct target *t)
 {
-	struct tasks *fresh;
-	int r = tasks_new(resolve, t, &fresh);
+	struct process_table *fresh;
+	int r = process_table_new(resolve, t, &fresh);
 	if (r < 0)
 		return r;
-	tasks_free(t->tasks);
+	process_table_free(t->tasks);
 	t->tasks = fresh;
 	return 0;
 }
@@ -176,33 +177,33 @@ int target_new(struct engine *g, const struct target_desc *d, const int *fds, st
 	int n_fds = __builtin_popcount(d->fds);
 	struct target *t = known(g, d) ? NULL : calloc(1, sizeof(*t));
 	if (!t) {
-		struct files_account account = {.name = d->id, .born = clock_now()};
+		struct target_files_account account = {.name = d->id, .born = clock_now()};
 		for (int i = 0; i < n_fds; i++)
-			files_close_passed(g->files, &account, fds[i]);
+			target_files_close_passed(g->files, &account, fds[i]);
 		return known(g, d) ? err_say(e, -EALREADY, "this container is profiled already")
 				   : err_set(e, -ENOMEM, "no memory for a target");
 	}
 	t->engine = g;
-	engine_stir(g);
-	t->maps_left = MAPS_OF_TARGET;
+	engine_schedule_all(g);
+	t->maps_left = PROC_MAPS_OF_TARGET;
 	t->serial = ++g->last_serial;
 	t->born = clock_now();
 	t->desc = *d;
 	add_heap(&t->desc);
-	t->files = (struct files_account){.name = t->desc.id, .born = t->born};
-	t->opener = FILES_OPENER(-1, t->desc.id);
+	t->files = (struct target_files_account){.name = t->desc.id, .born = t->born};
+	t->opener = TARGET_FILES_OPENER(-1, t->desc.id);
 	t->pidfd = t->tree = t->cgroup = t->exe = t->cgroup_events = t->cpu_stat = t->app = -1;
 	t->pid_source.fd = t->cgroup_source.fd = -1;
 	take_fds(t, fds);
 	int r = target_tasks_new(t);
 	if (r == 0 && d->strategy == STRATEGY_THREADS)
-		r = heard_new(&t->heard);
+		r = event_dedup_new(&t->heard);
 	for (uint32_t i = 0; r == 0 && i < t->desc.n_events; i++)
 		r = window_counts(t, &t->counts[i]);
 	if (r == 0)
 		r = offcpu_new(t);
 	if (r == 0)
-		r = apps_new(t, &t->apps);
+		r = inproc_new(t, &t->apps);
 	t->next = g->targets;
 	g->targets = t;
 	g->n_targets++;
@@ -218,7 +219,7 @@ static int add_stream(struct target *t, const struct event_desc *d, int fd, stru
 {
 	struct engine *g = t->engine;
 	/* again would cost a grace period of the kernel's for each */
-	int r = g->resuming ? rings_has(g->rings, d->cpu) : rings_redirect(g->rings, d->cpu, fd);
+	int r = g->resuming ? cpu_rings_has(g->rings, d->cpu) : cpu_rings_redirect(g->rings, d->cpu, fd);
 	if (r < 0)
 		return r;
 	st->fd = fd;
@@ -229,7 +230,7 @@ static int add_stream(struct target *t, const struct event_desc *d, int fd, stru
 	st->rung = d->role == PERF_SAMPLES ? d->rung : 0;
 	st->layout = d->layout;
 	st->target = t;
-	r = streams_add(g->streams, st);
+	r = open_events_add(g->streams, st);
 	if (r < 0)
 		return r;
 	st->next_of_target = t->streams;
@@ -237,7 +238,7 @@ static int add_stream(struct target *t, const struct event_desc *d, int fd, stru
 	g->n_streams++;
 	t->saved.streams = t->saved.changed = true;
 	if (st->rung)
-		ladder_add(&t->ladders[st->spec], st->rung, st->layout.stack_user, d->idle);
+		stack_dump_size_add(&t->ladders[st->spec], st->rung, st->layout.stack_user, d->idle);
 	return 0;
 }
 
@@ -269,7 +270,7 @@ int target_arm(struct target *t, uint32_t n_events, struct err *e)
 		return err_say(e, -EPROTO, "%u events announced, %u received", n_events, t->n_announced);
 	t->tally.cpu_usage = t->cpu_first = target_cpu_usage(t);
 	for (uint32_t i = 0; i < t->desc.n_events; i++)
-		ladder_limit(&t->ladders[i], rings_size(t->engine->rings));
+		stack_dump_size_limit(&t->ladders[i], cpu_rings_size(t->engine->rings));
 	watch_end(t);
 	offcpu_arm(t);
 	t->armed = true;
@@ -282,7 +283,7 @@ static void ahead_plan(struct target *t)
 {
 	t->ahead_step = t->engine->single ? AHEAD_SESSION_NS : AHEAD_FIRST_NS;
 	t->ahead_due = t->began + t->ahead_step;
-	engine_soon(t->engine, t, t->ahead_due - clock_now());
+	engine_schedule_target(t->engine, t, t->ahead_due - clock_now());
 }
 
 static void counting_start(struct target *t, int64_t began)
@@ -290,7 +291,7 @@ static void counting_start(struct target *t, int64_t began)
 	t->started = true;
 	t->began = began;
 	ahead_plan(t);
-	target_window_from(t, began);
+	target_set_window_start(t, began);
 }
 
 /* Counting begins here: what the kernel has counted so far is of before. */
@@ -300,7 +301,7 @@ static void begin_running(struct target *t, const char *notes)
 		target_note(&t->desc, notes);
 	for (struct stream *st = t->streams; st; st = st->next_of_target) {
 		if (st->role == PERF_SAMPLES)
-			counted_skip(st);
+			event_counts_rebase(st);
 	}
 	counting_start(t, clock_now());
 	offcpu_attached(t);
@@ -322,11 +323,11 @@ void target_tasks(struct target *t, const struct msg_tasks *m, const int *maps)
 			fd_close(maps[next++]);
 		if (t->plain)
 			continue;
-		tasks_adopt(t->tasks, (uint32_t)d->pid, (uint32_t)d->tid, d->name);
+		process_table_adopt(t->tasks, (uint32_t)d->pid, (uint32_t)d->tid, d->name);
 		offcpu_adopt(t, (uint32_t)d->pid, (uint32_t)d->tid);
 		if (!d->has_maps)
 			continue;
-		int r = tasks_adopt_maps(t->tasks, (uint32_t)d->pid, maps[next], &t->maps_left);
+		int r = process_table_adopt_maps(t->tasks, (uint32_t)d->pid, maps[next], &t->maps_left);
 		if (r < 0)
 			log_line(engine_peer_level(t->engine), "target=%s pid=%d outcome=\"no mappings\" reason=\"%s\"",
 				t->desc.id, d->pid, strerror(-r));
@@ -338,9 +339,9 @@ void target_tasks(struct target *t, const struct msg_tasks *m, const int *maps)
 	if (t->desc.running)
 		begin_running(t, m->notes);
 	else
-		log_line(LOG_INFO, "target=%s outcome=remapped tasks=%zu", t->desc.id, tasks_count(t->tasks));
-	t->maps_left = MAPS_OF_TARGET;
-	commit_tasks(t->engine->commit, t);
+		log_line(LOG_INFO, "target=%s outcome=remapped tasks=%zu", t->desc.id, process_table_count(t->tasks));
+	t->maps_left = PROC_MAPS_OF_TARGET;
+	checkpoint_tasks(t->engine->commit, t);
 }
 
 static void drop_stream(struct target *t, struct stream *st)
@@ -349,7 +350,7 @@ static void drop_stream(struct target *t, struct stream *st)
 	while (*at != st)
 		at = &(*at)->next_of_target;
 	*at = st->next_of_target;
-	streams_remove(t->engine->streams, st);
+	open_events_remove(t->engine->streams, st);
 	t->engine->n_streams--;
 	fd_close(st->fd);
 	free(st);
@@ -365,35 +366,35 @@ static void close_all(struct target *t)
 			break;
 		}
 	if (t->unwritten)
-		exporter_forget(g->exporting.client, t);
-	commit_gone(g->commit, t);
-	rates_release(t);
+		exporter_client_cancel_owner(g->exporting.client, t);
+	checkpoint_gone(g->commit, t);
+	sample_rate_release(t);
 	offcpu_close(t);
-	t->apps = apps_free(t->apps);
+	t->apps = inproc_free(t->apps);
 	fd_close(t->app);
 	while (t->streams)
 		drop_stream(t, t->streams);
-	loop_del(g->loop, &t->pid_source);
-	loop_del(g->loop, &t->cgroup_source);
+	event_loop_del(g->loop, &t->pid_source);
+	event_loop_del(g->loop, &t->cgroup_source);
 	fd_close(t->pidfd);
 	fd_close(t->cgroup);
 	fd_close(t->cgroup_events);
 	fd_close(t->cpu_stat);
 	fd_close(t->tree);
 	fd_close(t->opener.sock);
-	files_close_passed(g->files, &t->files, t->exe);
+	target_files_close_passed(g->files, &t->files, t->exe);
 	for (unsigned i = 0; i < EVENTS_MAX; i++)
 		aggregate_free(t->counts[i]);
-	naming_free(t->ahead);
+	symbol_requests_free(t->ahead);
 	offcpu_free(t);
 	for (struct window *w = t->windows, *next; w; w = next) {
 		next = w->next;
 		window_free(w);
 	}
-	crash_forget(t);
-	pairs_done(&t->not_named);
-	heard_free(t->heard);
-	tasks_free(t->tasks);
+	crash_record_forget(t);
+	pair_table_done(&t->not_named);
+	event_dedup_free(t->heard);
+	process_table_free(t->tasks);
 	if (t->has_own_modules)
 		modules_drop(g->modules, t->serial);
 	free(t);
@@ -448,7 +449,7 @@ bool target_has_ended(struct target *t)
 	if (t->desc.strategy == STRATEGY_PROCESS)
 		return all_hung_up(t);
 	if (t->desc.strategy == STRATEGY_TIMERS)
-		return fd_wait(t->pidfd, POLLIN, 0) == 1 && !apps_alive(t->apps);
+		return fd_wait(t->pidfd, POLLIN, 0) == 1 && !inproc_alive(t->apps);
 	if (t->desc.strategy == STRATEGY_THREADS) /* of many events, only looked at when the first process is gone */
 		return fd_wait(t->pidfd, POLLIN, 0) == 1 && all_hung_up(t);
 	return fd_wait(t->pidfd, POLLIN, 0) == 1; /* perf_event on v1: the init's end is all there is */
@@ -474,13 +475,13 @@ void target_end(struct target *t)
 	engine_drain(t->engine, true);
 	if (t->desc.strategy == STRATEGY_TIMERS) /* nobody has connected: that is what its profile says */
 		target_begin(t);
-	window_end(t, true);
+	window_close(t, true);
 	offcpu_close(t);
 	while (t->streams)
 		drop_stream(t, t->streams);
-	loop_del(t->engine->loop, &t->pid_source);
-	loop_del(t->engine->loop, &t->cgroup_source);
-	target_settle(t);
+	event_loop_del(t->engine->loop, &t->pid_source);
+	event_loop_del(t->engine->loop, &t->cgroup_source);
+	target_free_if_done(t);
 }
 
 /* Its profiles are made, and with the exporter: nothing of it is looked at any more, and a tree pins a file system. */
@@ -489,11 +490,11 @@ static void wait_for_exporter(struct target *t)
 	t->written_by = deadline_in(WRITTEN_NS);
 	fd_close(t->tree);
 	fd_close(t->opener.sock);
-	files_close_passed(t->engine->files, &t->files, t->exe);
+	target_files_close_passed(t->engine->files, &t->files, t->exe);
 	t->tree = t->opener.sock = t->exe = -1;
 }
 
-void target_settle(struct target *t)
+void target_free_if_done(struct target *t)
 {
 	if (!t->ending || t->windows || t->crashes)
 		return;
@@ -514,7 +515,7 @@ void target_settle(struct target *t)
 static void on_named_ahead(void *arg)
 {
 	struct target *t = arg;
-	t->ahead = naming_free(t->ahead);
+	t->ahead = symbol_requests_free(t->ahead);
 }
 
 /*
@@ -524,7 +525,7 @@ static void on_named_ahead(void *arg)
  */
 static int name_ahead(struct target *t, int64_t now)
 {
-	if (t->ahead && naming_round(t->ahead, now) < 0)
+	if (t->ahead && symbol_requests_round(t->ahead, now) < 0)
 		return -1;
 	if (!t->started || t->ahead || t->seq)
 		return -1;
@@ -533,7 +534,8 @@ static int name_ahead(struct target *t, int64_t now)
 	t->ahead_step *= 3;
 	t->ahead_due = now + t->ahead_step;
 	int64_t cpu = clock_cpu();
-	t->ahead = naming_start(t, t->counts, t->desc.n_events, NAMING_WINDOW, now + AHEAD_NS, on_named_ahead, t);
+	t->ahead = symbol_requests_start(
+		t, t->counts, t->desc.n_events, SYMBOL_REQUESTS_WINDOW, now + AHEAD_NS, on_named_ahead, t);
 	t->cost += clock_cpu() - cpu;
 	return deadline_left_ms(t->ahead_due);
 }
@@ -551,8 +553,8 @@ static struct stream *find_rung(const struct target *t, const struct stream *lik
 /*
  * On every CPU the new one of a clock is enabled before the old one is disabled: no time is left out, and what happens
  * in the microseconds between is counted twice. What the kernel counts must not be sampled by two at once
- * (shim/event/perf_event.h). A clock begins a period of its own there: of what was under way, less than a period for each CPU
- * (or each thread, where events are inherited), there is no sample.
+ * (shim/event/perf_event.h). A clock begins a period of its own there: of what was under way, less than a period for
+ * each CPU (or each thread, where events are inherited), there is no sample.
  */
 static int move(struct target *t, uint32_t spec, uint32_t from, uint32_t to)
 {
@@ -570,13 +572,13 @@ static int move(struct target *t, uint32_t spec, uint32_t from, uint32_t to)
 /* Not before the program begins: until its exec all are disabled, and it enables those that wait for it. */
 static void fit_snapshots(struct target *t, int64_t now)
 {
-	for (uint32_t i = 0; t->started && !rates_paused(t) && i < t->desc.n_events; i++) {
-		struct ladder *l = &t->ladders[i];
-		uint32_t from = l->at, to = ladder_look(l, now);
+	for (uint32_t i = 0; t->started && !sample_rate_paused(t) && i < t->desc.n_events; i++) {
+		struct stack_dump_size *l = &t->ladders[i];
+		uint32_t from = l->at, to = stack_dump_size_look(l, now);
 		if (to == from)
 			continue;
 		int r = move(t, i, from, to);
-		ladder_moved(l, to);
+		stack_dump_size_moved(l, to);
 		l->crooked |= r < 0; /* never again */
 		log_line(r < 0 ? LOG_WARNING : LOG_INFO, "target=%s event=%s snapshot=%u was=%u outcome=\"%s\"",
 			t->desc.id, event_name(&t->desc.events[i]), l->size[to], l->size[from],
@@ -605,14 +607,14 @@ int target_round(struct target *t, int64_t now)
 {
 	if (!t->armed)
 		return -1;
-	const int crashes = crash_round(t, now);
+	const int crashes = crash_record_round(t, now);
 	if (t->ending && t->windows)
-		return loop_sooner(window_round(t, now), crashes);
+		return event_loop_sooner(window_round(t, now), crashes);
 	if (t->ending && t->crashes)
 		return crashes;
 	if (t->ending) {
 		int left = deadline_left_ms(t->written_by);
-		target_settle(t); /* there it may end */
+		target_free_if_done(t); /* there it may end */
 		return left;
 	}
 	if (t->desc.strategy != STRATEGY_CGROUP)
@@ -622,12 +624,12 @@ int target_round(struct target *t, int64_t now)
 		return 0;
 	}
 	fit_snapshots(t, now);
-	apps_drain(t->apps, t->engine->rates.drained, false);
+	inproc_drain(t->apps, t->engine->rates.drained, false);
 	int call = 0, ahead = -1;
 	if (t->started && (t->early || now - t->window_mono >= t->desc.window_s * NSEC_PER_SEC)) {
 		call = offcpu_call(t);
 		if (!call)
-			window_end(t, false);
+			window_close(t, false);
 	} else {
 		ahead = name_ahead(t, now);
 	}
@@ -635,7 +637,8 @@ int target_round(struct target *t, int64_t now)
 		return call;
 	int turn = offcpu_round(t, now);
 	int names = window_round(t, now), next = until_window_end(t, now);
-	return loop_sooner(loop_sooner(loop_sooner(loop_sooner(names, next), ahead), turn), crashes);
+	return event_loop_sooner(
+		event_loop_sooner(event_loop_sooner(event_loop_sooner(names, next), ahead), turn), crashes);
 }
 
 /* --- records ------------------------------------------------------------------------------------------- */
@@ -656,7 +659,7 @@ static void note_snapshot(
 		return;
 	bool cut = stop == UNWIND_STACK && s->stack_size >= st->layout.stack_user;
 	t->tally.rungs[st->spec][st->rung]++;
-	ladder_saw(&t->ladders[st->spec], st->rung, cut, unwind_reach(t->engine->unwind));
+	stack_dump_size_saw(&t->ladders[st->spec], st->rung, cut, unwind_reach(t->engine->unwind));
 }
 
 /* Of a tracepoint with a field what that says, below 0 nothing (an error, mostly); of all else 1. */
@@ -701,7 +704,7 @@ static void on_plain(struct target *t, struct stream *st, const struct record *r
 	const struct when when = target_when(t, r);
 	const enum event_measure measure = event_kind(t->desc.events[st->spec].kind)->measure;
 	if (measure != MEASURES_WAITS)
-		aggregate_add_at(t->counts[st->spec], frames, stack_plain(r, frames), &who, &when, 1,
+		aggregate_add_at(t->counts[st->spec], frames, sample_stack_plain(r, frames), &who, &when, 1,
 			worth_of(t, st->spec, &r->sample, weight));
 	if (measure != MEASURES_COUNT)
 		offcpu_record(t, st, r, NULL, 0);
@@ -711,7 +714,7 @@ static void on_sample(struct target *t, struct stream *st, const struct record *
 {
 	static const struct frame outside = {.kind = FRAME_SPECIAL, .name = frame_outside};
 	struct frame frames[AGGREGATE_STACK_MAX];
-	uint64_t weight = rates_weight(&t->rate, t->desc.events[st->spec].period, (int64_t)r->time);
+	uint64_t weight = sample_rate_weight(&t->rate, t->desc.events[st->spec].period, (int64_t)r->time);
 	const enum event_measure measure = event_kind(t->desc.events[st->spec].kind)->measure;
 	const bool waits = measure == MEASURES_WAITS;
 	struct target_tally *tally = &t->tally;
@@ -721,7 +724,7 @@ static void on_sample(struct target *t, struct stream *st, const struct record *
 		tally->before_weight[st->spec] += weight;
 		return;
 	}
-	if (!waits && !rates_take(t, st->spec, (int64_t)r->time, weight, r->sample.stack_size))
+	if (!waits && !sample_rate_take(t, st->spec, (int64_t)r->time, weight, r->sample.stack_size))
 		return;
 	tally->samples++;
 	t->samples++;
@@ -731,7 +734,7 @@ static void on_sample(struct target *t, struct stream *st, const struct record *
 		on_plain(t, st, r, weight);
 		return;
 	}
-	struct task *p = r->pid ? tasks_get(t->tasks, r->pid) : NULL;
+	struct task *p = r->pid ? process_table_get(t->tasks, r->pid) : NULL;
 	if (!p && waits) {
 		offcpu_record(t, st, r, NULL, 0);
 		return;
@@ -743,9 +746,9 @@ static void on_sample(struct target *t, struct stream *st, const struct record *
 		return;
 	}
 	enum unwind_stop stop;
-	size_t n = stack_frames(t->engine->unwind, p, r, &st->layout, &t->engine->jit_room, frames, &stop);
-	struct who who = {r->pid, r->tid, p->comm, tasks_thread_name(p, r->tid), p->exe,
-		apps_labels(t->apps, r->pid, r->tid, r->time)};
+	size_t n = sample_stack_frames(t->engine->unwind, p, r, &st->layout, &t->engine->jit_room, frames, &stop);
+	struct who who = {r->pid, r->tid, p->comm, process_table_thread_name(p, r->tid), p->exe,
+		inproc_labels(t->apps, r->pid, r->tid, r->time)};
 	struct when when = target_when(t, r);
 	tally->stops[stop]++;
 	note_snapshot(t, st, &r->sample, stop);
@@ -762,8 +765,8 @@ void target_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time, b
 		return;
 	*(shared ? &t->tally.lost_shared : &t->tally.lost) += count;
 	offcpu_lost(t, shared ? 0 : count, cpu, time);
-	tasks_lossy(t->tasks);
-	commit_lossy(t->engine->commit, t);
+	process_table_lossy(t->tasks);
+	checkpoint_lossy(t->engine->commit, t);
 }
 
 void target_damaged(struct target *t, uint64_t times, int64_t time)
@@ -773,10 +776,11 @@ void target_damaged(struct target *t, uint64_t times, int64_t time)
 	target_lost(t, 0, 0, time, false);
 }
 
-/* What is heard by two events keeps the earlier one (profiler/sample/event_dedup.h). False: the record came by the other. */
-static bool keep_earlier(struct target *t, struct stream *st, struct heard_by *by)
+/* What is heard by two events keeps the earlier one (profiler/sample/event_dedup.h). False: the record came by the
+ * other. */
+static bool keep_earlier(struct target *t, struct stream *st, struct dedup_entry *by)
 {
-	struct stream *other = by->id ? streams_find(t->engine->streams, by->id) : NULL;
+	struct stream *other = by->id ? open_events_find(t->engine->streams, by->id) : NULL;
 	if (!other || other == st) { /* the first time, or the one that it was heard by is closed by now */
 		by->id = st->id;
 		return true;
@@ -797,13 +801,14 @@ static bool keep_single(struct target *t, struct stream *st, const struct record
 	bool whoever = sample && event_is(&t->desc.events[st->spec], NAMED_TRACEPOINT);
 	bool wanted = true;
 	if (!whoever && r->by && r->by != UINT32_MAX) {
-		struct heard_by *by = heard_by(t->heard, r->by, (uint32_t)st->cpu, st->spec + EVENTS_MAX * st->role);
+		struct dedup_entry *by =
+			event_dedup_by(t->heard, r->by, (uint32_t)st->cpu, st->spec + EVENTS_MAX * st->role);
 		wanted = !by || (!(sample && by->time == r->time) && keep_earlier(t, st, by));
 		if (by && sample)
 			by->time = r->time;
 	}
 	if (r->type == PERF_RECORD_FORK || r->type == PERF_RECORD_EXIT)
-		heard_forget(t->heard, r->tid);
+		event_dedup_forget(t->heard, r->tid);
 	return wanted;
 }
 
@@ -814,11 +819,11 @@ static void on_sideband(struct target *t, const struct record *r)
 		begin(t, r);
 	offcpu_sideband(t, r);
 	if (exec || (r->type == PERF_RECORD_EXIT && r->pid == r->tid))
-		apps_image_ends(t->apps, r->pid, (int64_t)r->time);
+		inproc_image_ends(t->apps, r->pid, (int64_t)r->time);
 	if (r->type == PERF_RECORD_EXIT)
-		apps_thread_ended(t->apps, r->pid, r->tid, r->time);
+		inproc_thread_ended(t->apps, r->pid, r->tid, r->time);
 	if (!t->plain)
-		tasks_record(t->tasks, r);
+		process_table_record(t->tasks, r);
 }
 
 /* Beside these nothing changes what is known of processes. */
@@ -833,9 +838,9 @@ void target_record(struct target *t, struct stream *st, const struct perf_event_
 	struct record r;
 	t->saved.changed = true;
 	if (st->role == PERF_WAITS || st->role == PERF_SWITCHES)
-		rates_switch(t, h->size);
+		sample_rate_switch(t, h->size);
 	else
-		rates_record(t, h->type == PERF_RECORD_SAMPLE, h->size);
+		sample_rate_record(t, h->type == PERF_RECORD_SAMPLE, h->size);
 	if (record_parse(h, &st->layout, &r) < 0) {
 		t->tally.malformed++;
 		return;
@@ -850,7 +855,7 @@ void target_record(struct target *t, struct stream *st, const struct perf_event_
 		t->tally.throttled++;
 	} else if (is_sideband(&r)) {
 		if (!t->plain)
-			commit_record(t->engine->commit, t, &r, h);
+			checkpoint_record(t->engine->commit, t, &r, h);
 		on_sideband(t, &r);
 	}
 }
@@ -870,23 +875,23 @@ static void set_rungs(struct target *t)
 {
 	for (unsigned pass = 0; pass < 2; pass++)
 		for (struct stream *st = t->streams; st; st = st->next_of_target) {
-			const struct ladder *l = &t->ladders[st->spec];
+			const struct stack_dump_size *l = &t->ladders[st->spec];
 			if (st->rung && !l->crooked && (st->rung == l->at) == !pass)
 				ioctl(st->fd, pass ? PERF_EVENT_IOC_DISABLE : PERF_EVENT_IOC_ENABLE, 0);
 		}
 }
 
-void target_window_from(struct target *t, int64_t mono)
+void target_set_window_start(struct target *t, int64_t mono)
 {
 	t->window_mono = mono;
 	t->window_real = clock_real() - (clock_now() - mono);
 }
 
-void target_begin_clock(struct target *t)
+void target_reset_clock(struct target *t)
 {
 	uint64_t ran = 0;
 	memset(t->kernel, 0, sizeof(t->kernel));
-	rates_ran(t, &ran);
+	sample_rate_ran(t, &ran);
 	t->ran_then = ran ? ran : t->ran_then;
 }
 
@@ -897,7 +902,7 @@ void target_resume(struct target *t, int64_t gap)
 		return;
 	ahead_plan(t);
 	set_rungs(t);
-	rates_resume(t);
+	sample_rate_resume(t);
 	offcpu_resume(t);
 	t->tally.restarts++;
 	t->tally.gap += (uint64_t)gap;
@@ -909,10 +914,10 @@ void target_resume_blank(struct target *t)
 {
 	begin_running(t, "nothing is known of what was before: the profiler was restarted and had to begin anew");
 	set_rungs(t);
-	rates_resume(t);
+	sample_rate_resume(t);
 	offcpu_resume(t);
-	target_begin_clock(t);
-	tasks_lossy(t->tasks);
-	apps_blank(t->apps);
+	target_reset_clock(t);
+	process_table_lossy(t->tasks);
+	inproc_reset_counts(t->apps);
 	log_line(LOG_INFO, "target=%s outcome=\"begun anew\"", t->desc.id);
 }

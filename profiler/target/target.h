@@ -38,22 +38,22 @@ struct target {
 	void *on_ended_arg;
 	struct target_desc desc;
 	int pidfd, tree, cgroup, exe, cgroup_events, cpu_stat; /* -1 = none; cgroup: a directory, to pass on */
-	struct files_opener opener;			       /* asked where a reader may not open a file */
+	struct target_files_opener opener;		       /* asked where a reader may not open a file */
 	int app;					       /* where processes with libpillion connect */
 	struct apps *apps;				       /* NULL: none do */
-	struct loop_source pid_source, cgroup_source;
+	struct event_loop_source pid_source, cgroup_source;
 	struct stream *streams;
 	uint32_t n_announced, uncovered; /* events that came; on CPUs that came up after us */
-	bool bare;			 /* a CPU was up on which none of them counts (profiler/sample/cpu_coverage.h) */
+	bool bare; /* a CPU was up on which none of them counts (profiler/sample/cpu_coverage.h) */
 	bool armed, started, ending;
 	bool plain;    /* quarantined: of its samples there is an address, and nothing that it says of itself is read */
 	bool detached; /* its events wrote into no ring for a while (fd_store.h) */
 	int64_t began; /* ns, CLOCK_MONOTONIC: what was sampled before is not the program's */
 	bool early;    /* the window under way ends for want of room (profiler/target/limits.h) */
-	struct tasks *tasks;
-	bool has_own_modules; /* of files without a build-id: they go with it */
-	struct heard *heard;  /* STRATEGY_THREADS */
-	struct ladder ladders[EVENTS_MAX];
+	struct process_table *tasks;
+	bool has_own_modules;	   /* of files without a build-id: they go with it */
+	struct event_dedup *heard; /* STRATEGY_THREADS */
+	struct stack_dump_size ladders[EVENTS_MAX];
 	struct offcpu offcpu;
 	size_t maps_left;	 /* bytes of mappings that it may still bring */
 	uint64_t samples;	 /* of all windows */
@@ -74,12 +74,12 @@ struct target {
 	uint64_t cpu_first;	/* cpu.stat usage_usec as it was armed */
 	uint64_t cpu_last;	/* cpu.stat usage_usec as last read: the runtime removes the cgroup when it likes, */
 	uint64_t cpu_weight;	/* and ns of this window's samples of CPU time by then */
-	struct files_account files;
-	struct pairs not_named;	    /* of modules, by number: what symbol_requests.c found out about them here */
-	int64_t born, naming_spent; /* ns: when it came; time of jobs for its names */
-	struct naming *ahead;	    /* names asked for while the window is under way */
+	struct target_files_account files;
+	struct pair_table not_named;  /* of modules, by number: what symbol_requests.c found out about them here */
+	int64_t born, naming_spent;   /* ns: when it came; time of jobs for its names */
+	struct symbol_request *ahead; /* names asked for while the window is under way */
 	int64_t ahead_due, ahead_step;
-	struct crash *crashes;		      /* whose reports wait for names (profiler/inproc/crash_record.h) */
+	struct crash_record *crashes;	      /* whose reports wait for names (profiler/inproc/crash_record.h) */
 	int64_t crash_credit;		      /* as of when it may have another report; ns, CLOCK_MONOTONIC */
 	struct window *windows;		      /* that are over and wait for names */
 	struct aggregate *counts[EVENTS_MAX]; /* of the window under way */
@@ -102,14 +102,15 @@ struct target {
 		uint64_t damaged; /* times that a ring was skipped to its head */
 		uint64_t doubled; /* threads whose own events were taken away again */
 		uint64_t stops[UNWIND_STOPS];
-		uint64_t rungs[EVENTS_MAX][PERF_RUNGS + 1];	      /* stacks by the size of their snapshots */
-		uint64_t cpu_usage;				      /* cpu.stat usage_usec at the beginning */
-		uint64_t switches, stacks, idle, idle_ns, waits_lost; /* profiler/offcpu/offcpu.h */
-		uint64_t unrecorded;				      /* ns of pauses there */
-		uint64_t apps_lost;				      /* samples of memory */
-		uint64_t labels_lost;				      /* changes of threads' labels */
+		uint64_t rungs[EVENTS_MAX][PERF_RUNGS + 1];		   /* stacks by the size of their snapshots */
+		uint64_t cpu_usage;					   /* cpu.stat usage_usec at the beginning */
+		uint64_t switches, stacks, idle, idle_ns, wait_times_lost; /* profiler/offcpu/offcpu.h */
+		uint64_t unrecorded;					   /* ns of pauses there */
+		uint64_t inproc_lost;					   /* samples of memory */
+		uint64_t labels_lost;					   /* changes of threads' labels */
 		uint64_t restarts, gap; /* times that we took over from one that was killed; ns that it may not have */
-		/* samples that the kernel wrote, and what it counted from one to the next (profiler/sample/sample_rate.h) */
+		/* samples that the kernel wrote, and what it counted from one to the next
+		 * (profiler/sample/sample_rate.h) */
 		uint64_t taken[EVENTS_MAX], counted[EVENTS_MAX];
 		uint64_t apps_cpu; /* ns of CPU time, by their own account */
 	} tally;		   /* numbers of 64 bits alone (profiler/target/checkpoint_write.c) */
@@ -145,8 +146,8 @@ void target_replay(struct target *t, const struct perf_event_header *h); /* a si
 /* Everything is as it was `gap` ns ago, or (blank) nothing is known of it: it counts from now on. */
 void target_resume(struct target *t, int64_t gap);
 void target_resume_blank(struct target *t);
-void target_window_from(struct target *t, int64_t mono); /* its time on the wall, by the clock as it is set now */
-void target_begin_clock(struct target *t);		 /* of a window that begins now, by the kernel's counts */
+void target_set_window_start(struct target *t, int64_t mono); /* its time on the wall, by the clock as it is set now */
+void target_reset_clock(struct target *t);		      /* of a window that begins now, by the kernel's counts */
 
 /* What the container has used (us); of a cgroup that is gone, the last that we saw. */
 uint64_t target_cpu_usage(struct target *t);
@@ -157,7 +158,7 @@ bool target_has_ended(struct target *t);
 int target_round(struct target *t, int64_t now);
 /* Its events are closed, its last window is over. When that is written, everything else is closed and it is freed. */
 void target_end(struct target *t);
-void target_settle(struct target *t); /* the last part, if it has ended and nothing waits any more */
+void target_free_if_done(struct target *t); /* the last part, if it has ended and nothing waits any more */
 /* A file beneath its tree, as module_open_fn; arg is the target. */
 int target_open_file(void *arg, const char *path, struct file *ret);
 /* The same, of a name that a tenant chose: no symbolic link. */

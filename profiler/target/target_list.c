@@ -54,8 +54,8 @@ static void fill_one(struct target *t, int64_t now, struct listed_target *l)
 		.memory = memory_of(t),
 		.records = t->records,
 		.bytes = t->bytes,
-		.capped = (uint64_t)(cap_factor(&t->rate.cap) * 100 + 0.5),
-		.lowered = (uint64_t)(allowance_factor(&t->engine->rates.allowance) * 100 + 0.5),
+		.capped = (uint64_t)(rate_cap_factor(&t->rate.cap) * 100 + 0.5),
+		.lowered = (uint64_t)(cpu_budget_factor(&t->engine->rates.allowance) * 100 + 0.5),
 	};
 	memcpy(l->events, d->events, sizeof(l->events));
 	snprintf(l->id, sizeof(l->id), "%s", d->id);
@@ -87,26 +87,26 @@ static uint64_t fds_max(const struct engine *g)
 
 static void fill_sums(const struct engine *g, struct listed_sums *s)
 {
-	const struct allowance_cost spent = allowance_minute(&g->rates.allowance);
+	const struct cpu_budget_cost spent = cpu_budget_minute(&g->rates.allowance);
 	*s = (struct listed_sums){
 		.targets = g->n_targets,
 		.fds = engine_fds(g),
 		.fds_max = fds_max(g),
-		.rings = rings_count(g->rings),
-		.ring_bytes = rings_size(g->rings),
+		.rings = cpu_rings_count(g->rings),
+		.ring_bytes = cpu_rings_size(g->rings),
 		.records = g->records,
 		.unknown = g->unknown,
 		.memory = resident(g->statm),
 		.cpu_us = (uint64_t)clock_cpu() / 1000,
 		.minute_us = (spent.sampling + spent.other) / 1000,
 		.sampling_us = spent.sampling / 1000,
-		.allowed_us = g->rates.allowed * ALLOWANCE_SECONDS / 1000,
+		.allowed_us = g->rates.allowed * CPU_BUDGET_SECONDS / 1000,
 		.refused = g->refused,
 		.table_bytes = g->tables.used,
 	};
 }
 
-void listing_fill(struct engine *g, uint64_t before, struct msg_listing *m)
+void target_list_fill(struct engine *g, uint64_t before, struct msg_listing *m)
 {
 	int64_t now = clock_now();
 	struct target *t = g->targets;

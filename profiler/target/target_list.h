@@ -11,4 +11,4 @@
 #include "shim/protocol/messages.h"
 
 /* Those that come behind `before`, the serial of the last one of the page before; UINT64_MAX: the first page. */
-void listing_fill(struct engine *g, uint64_t before, struct msg_listing *m);
+void target_list_fill(struct engine *g, uint64_t before, struct msg_listing *m);

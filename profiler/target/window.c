@@ -34,7 +34,7 @@ void window_written(void *engine, void *of, const struct export_profile *p, cons
 {
 	struct target *t = of;
 	if (p->head.type == EXPORT_CRASH) {
-		crash_written(t, p, path, e);
+		crash_record_written(t, p, path, e);
 		return;
 	}
 	if (path)
@@ -49,8 +49,8 @@ void window_written(void *engine, void *of, const struct export_profile *p, cons
 	t->unwritten--;
 	if (!p->rest ||
 		!t->unwritten) /* they are answered in their order; the last ones may never have been handed over */
-		commit_written(t->engine->commit, t, p->seq);
-	target_settle(t);
+		checkpoint_written(t->engine->commit, t, p->seq);
+	target_free_if_done(t);
 }
 
 static void describe(const struct window *w, uint32_t profile, struct export_profile *ret)
@@ -58,7 +58,7 @@ static void describe(const struct window *w, uint32_t profile, struct export_pro
 	const struct target_desc *d = &w->t->desc;
 	*ret = (struct export_profile){.start_ns = w->real, .duration_ns = w->duration, .seq = w->seq};
 	snprintf(ret->event, sizeof(ret->event), "%s",
-		profile == BUILD_WALL ? EVENT_WALL : event_name(&d->events[profile]));
+		profile == PROFILE_BUILD_WALL ? EVENT_WALL : event_name(&d->events[profile]));
 	snprintf(ret->id, sizeof(ret->id), "%s", d->id);
 	snprintf(ret->name, sizeof(ret->name), "%s", d->name);
 	snprintf(ret->pod, sizeof(ret->pod), "%s", d->pod);
@@ -88,7 +88,7 @@ static bool write_profile(const struct window *w, uint32_t profile, uint32_t res
 	size_t len = 0;
 	struct err e = {0};
 	describe(w, profile, &p);
-	int r = build_profile(w, profile, &built, &p.samples);
+	int r = profile_build(w, profile, &built, &p.samples);
 	if (r == 0)
 		r = pprof_write(built, &bytes, &len);
 	p.bytes = len;
@@ -106,7 +106,7 @@ static bool write_profile(const struct window *w, uint32_t profile, uint32_t res
 /* All that it ran was on CPUs without events: its account tells. */
 static bool ran_unseen(const struct window *w, uint32_t spec)
 {
-	return w->uncovered[0] && w->cpu_used * 1000 >= BUILD_UNCLOCKED_NS &&
+	return w->uncovered[0] && w->cpu_used * 1000 >= PROFILE_BUILD_UNCLOCKED_NS &&
 	       event_kind(w->t->desc.events[spec].kind)->measure == MEASURES_CPU;
 }
 
@@ -136,37 +136,37 @@ static void refresh_jits(struct window *w)
  */
 static void load_modules(struct window *w)
 {
-	struct pairs seen = {0};
+	struct pair_table seen = {0};
 	for (uint32_t i = 0; i < w->t->desc.n_events; i++)
 		for (size_t k = 0; k < aggregate_frames(w->counts[i]); k++) {
 			struct module *m = aggregate_frame(w->counts[i], (uint32_t)k)->module;
 			size_t had = seen.count;
-			if (module_state(m) == MODULE_UNREADABLE && pairs_add(&seen, module_id(m), 0) >= 0 &&
+			if (module_state(m) == MODULE_UNREADABLE && pair_table_add(&seen, module_id(m), 0) >= 0 &&
 				seen.count > had && target_module(w->t, module_key(m), target_open_file, &m) == 0)
 				module_unref(m);
 		}
-	pairs_done(&seen);
+	pair_table_done(&seen);
 }
 
 static bool is_due(const struct window *w, uint32_t profile)
 {
 	for (uint32_t i = 0; i < w->t->desc.n_events; i++)
-		if (build_has(w->t, profile, i) && is_worth_it(w, i))
+		if (profile_build_has(w->t, profile, i) && is_worth_it(w, i))
 			return true;
 	return false;
 }
 
 static void write_all(const struct window *w)
 {
-	uint32_t due[BUILD_WALL + 1], n = 0;
+	uint32_t due[PROFILE_BUILD_WALL + 1], n = 0;
 	bool told = false;
-	for (uint32_t i = 0; i <= BUILD_WALL; i++)
-		if ((i < w->t->desc.n_events || i == BUILD_WALL) && is_due(w, i))
+	for (uint32_t i = 0; i <= PROFILE_BUILD_WALL; i++)
+		if ((i < w->t->desc.n_events || i == PROFILE_BUILD_WALL) && is_due(w, i))
 			due[n++] = i;
 	for (uint32_t i = 0; i < n; i++)
 		told |= write_profile(w, due[i], n - 1 - i);
 	if (!told)
-		commit_written(w->t->engine->commit, w->t, w->seq);
+		checkpoint_written(w->t->engine->commit, w->t, w->seq);
 }
 
 /* --- the end of a window -------------------------------------------------------------------------------- */
@@ -200,7 +200,7 @@ static void next_window(struct target *t)
 	memset(&t->tally, 0, sizeof(t->tally));
 	t->tally.cpu_usage = t->cpu_last;
 	t->cpu_weight = 0;
-	rates_next_window(t);
+	sample_rate_next_window(t);
 	t->early = false;
 	t->seq++;
 }
@@ -219,10 +219,10 @@ static uint64_t lost_in(const struct window *w)
 static void fill(struct window *w, struct target *t, bool last)
 {
 	offcpu_end(t);
-	apps_drain(t->apps, t->engine->rates.drained, last);
-	apps_window(t->apps, last);
-	t->tally.apps_lost += apps_lost(t->apps);
-	t->tally.labels_lost += apps_labels_lost(t->apps);
+	inproc_drain(t->apps, t->engine->rates.drained, last);
+	inproc_window(t->apps, last);
+	t->tally.inproc_lost += inproc_lost(t->apps);
+	t->tally.labels_lost += inproc_labels_lost(t->apps);
 	*w = (struct window){.t = t,
 		.last = last,
 		.early = t->early,
@@ -233,25 +233,25 @@ static void fill(struct window *w, struct target *t, bool last)
 		.real = t->window_real};
 	w->tally = t->tally;
 	w->cpu_used = target_cpu_used(t);
-	counted_window(t, w);
+	event_counts_window(t, w);
 	const int64_t now = clock_now(); /* what was counted is of the time until here, however long it took to ask */
 	w->duration = now - t->window_mono;
-	coverage_look(t->engine, now);
-	coverage_list(t, t->window_mono, w->uncovered);
+	cpu_coverage_look(t->engine, now);
+	cpu_coverage_list(t, t->window_mono, w->uncovered);
 	t->past.lost += lost_in(w);
 	w->owns_counts = take_counts(w);
-	apps_next_window(t->apps, w->counts, t->counts);
-	if (w->tally.restarts || t->files.silent || t->opener.account.silent || files_broken(t->engine->files))
+	inproc_next_window(t->apps, w->counts, t->counts);
+	if (w->tally.restarts || t->files.silent || t->opener.account.silent || target_files_broken(t->engine->files))
 		load_modules(w);
 	refresh_jits(w);
-	target_window_from(t, now);
+	target_set_window_start(t, now);
 	next_window(t);
-	commit_window(t->engine->commit, w);
+	checkpoint_window(t->engine->commit, w);
 }
 
 static void let_go(struct window *w)
 {
-	naming_free(w->naming);
+	symbol_requests_free(w->naming);
 	for (uint32_t i = 0; i < w->t->desc.n_events; i++)
 		w->owns_counts ? (void)aggregate_free(w->counts[i]) : aggregate_clear(w->counts[i]);
 }
@@ -262,9 +262,9 @@ void window_free(struct window *w)
 	free(w);
 }
 
-static enum naming_use use_of(const struct window *w)
+static enum symbol_requests_use use_of(const struct window *w)
 {
-	return w->last ? NAMING_LAST_WINDOW : NAMING_WINDOW;
+	return w->last ? SYMBOL_REQUESTS_LAST_WINDOW : SYMBOL_REQUESTS_WINDOW;
 }
 
 static void on_named(void *arg)
@@ -277,17 +277,17 @@ static void on_named(void *arg)
 			*at = w->next;
 			break;
 		}
-	w->unnamed = naming_left(w->naming);
-	w->unasked = w->naming ? 0 : naming_put_off(t, w->counts, t->desc.n_events, use_of(w));
+	w->unnamed = symbol_requests_left(w->naming);
+	w->unasked = w->naming ? 0 : symbol_requests_put_off(t, w->counts, t->desc.n_events, use_of(w));
 	write_all(w);
 	window_free(w);
 	t->cost += clock_cpu() - cpu;
-	target_settle(t);
+	target_free_if_done(t);
 }
 
-static struct naming *start_naming(struct window *w, int64_t deadline)
+static struct symbol_request *start_naming(struct window *w, int64_t deadline)
 {
-	return naming_start(w->t, w->counts, w->t->desc.n_events, use_of(w), deadline, on_named, w);
+	return symbol_requests_start(w->t, w->counts, w->t->desc.n_events, use_of(w), deadline, on_named, w);
 }
 
 static void append(struct target *t, struct window *w)
@@ -325,11 +325,11 @@ static void end(struct target *t, bool last)
 		free(w);
 		return;
 	}
-	t->ahead = naming_free(t->ahead); /* asks for the same */
+	t->ahead = symbol_requests_free(t->ahead); /* asks for the same */
 	fill(&now, t, last);
 	for (struct window *other = last ? t->windows : NULL; other; other = other->next)
 		if (other->naming)
-			naming_hurry(other->naming, clock_now() + NAMES_LAST_NS);
+			symbol_requests_hurry(other->naming, clock_now() + NAMES_LAST_NS);
 	if (w && now.owns_counts) {
 		*w = now;
 		w->naming = start_naming(w, clock_now() + (last ? NAMES_LAST_NS : NAMES_NS));
@@ -338,13 +338,13 @@ static void end(struct target *t, bool last)
 		append(t, w);
 		return;
 	}
-	now.unasked = naming_put_off(t, now.counts, t->desc.n_events, use_of(&now));
+	now.unasked = symbol_requests_put_off(t, now.counts, t->desc.n_events, use_of(&now));
 	write_all(&now);
 	let_go(&now);
 	free(w);
 }
 
-void window_end(struct target *t, bool last)
+void window_close(struct target *t, bool last)
 {
 	int64_t cpu = clock_cpu();
 	end(t, last);
@@ -360,7 +360,7 @@ int window_round(struct target *t, int64_t now)
 		bool asked = w->naming;
 		if (!asked)
 			ask_names(w);
-		int left = asked ? naming_round(w->naming, now) : 0;
+		int left = asked ? symbol_requests_round(w->naming, now) : 0;
 		if (left < 0 && last)
 			return -1;
 		if (left >= 0 && (wait < 0 || left < wait))

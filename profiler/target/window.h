@@ -12,7 +12,7 @@
 struct window {
 	struct target *t;
 	struct window *next;
-	struct naming *naming; /* NULL: of a predecessor, nobody has asked yet */
+	struct symbol_request *naming; /* NULL: of a predecessor, nobody has asked yet */
 	bool last, owns_counts, early;
 	bool by_cap, by_budget; /* sampling was lowered */
 	double rate_most;
@@ -21,7 +21,7 @@ struct window {
 	size_t unasked; /* addresses that the symbolizer was not asked about: names had cost what they may */
 	int64_t real, duration;
 	uint64_t cpu_used; /* us, by the container's own account */
-	char uncovered[COVERAGE_LIST_MAX];
+	char uncovered[CPU_COVERAGE_LIST_MAX];
 	struct target_tally tally;
 	struct aggregate *counts[EVENTS_MAX];
 	struct kernel_count kernel[EVENTS_MAX];
@@ -31,10 +31,10 @@ struct window {
 int window_counts(struct target *t, struct aggregate **ret);
 /*
  * What was counted becomes a window and the next one begins. It is written (one file per event) when its names are
- * there, at once or from the loop: handed to the exporter. When that has answered, target_settle(). `last`: also when
- * nothing was counted.
+ * there, at once or from the loop: handed to the exporter. When that has answered, target_free_if_done(). `last`: also
+ * when nothing was counted.
  */
-void window_end(struct target *t, bool last);
+void window_close(struct target *t, bool last);
 /* Those that wait for names: write what has waited long enough. Milliseconds until there is more to do, -1 = none. */
 int window_round(struct target *t, int64_t now);
 /* What became of a profile: exporter_owner.done. of: its target, or NULL when that is gone. */

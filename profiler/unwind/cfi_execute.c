@@ -17,7 +17,7 @@ static const int8_t slots[DWARF_REGS] = {[DWARF_RAX] = -1,
 	[DWARF_R13] = 3,
 	[DWARF_R14] = 4,
 	[DWARF_R15] = 5,
-	[DWARF_RA] = RULE_SAVED_RA};
+	[DWARF_RA] = CFI_RULE_SAVED_RA};
 
 /* --- states */
 
@@ -34,10 +34,10 @@ static void copy_state(struct cfi_state *to, const struct cfi_state *from)
 static void clear_state(struct cfi_state *s, bool signal)
 {
 	memset(s, 0, sizeof(*s));
-	s->usual.kind = RULE_FRAME;
+	s->usual.kind = CFI_RULE_FRAME;
 	s->usual.signal = signal;
-	for (unsigned i = 0; i < RULE_SAVED; i++)
-		s->usual.at[i] = RULE_SAME;
+	for (unsigned i = 0; i < CFI_RULE_SAVED; i++)
+		s->usual.at[i] = CFI_RULE_SAME;
 	s->odd_cfa = true;
 	s->full.cfa.how = PLACE_UNDEFINED;
 }
@@ -48,7 +48,7 @@ static struct place get_place(const struct cfi_state *s, enum dwarf_reg reg)
 		return s->full.reg[reg];
 	if (s->gone & 1u << reg)
 		return (struct place){.how = PLACE_UNDEFINED};
-	if (slots[reg] < 0 || s->usual.at[slots[reg]] == RULE_SAME)
+	if (slots[reg] < 0 || s->usual.at[slots[reg]] == CFI_RULE_SAME)
 		return (struct place){.how = PLACE_SAME};
 	return (struct place){.how = PLACE_AT, .n = 8 * (int64_t)s->usual.at[slots[reg]]};
 }
@@ -66,7 +66,7 @@ static void set_place(struct cfi_state *s, uint64_t reg, struct place place)
 	s->odd &= ~bit;
 	s->gone &= ~bit;
 	if (slot >= 0)
-		s->usual.at[slot] = usual ? (int16_t)words : RULE_SAME;
+		s->usual.at[slot] = usual ? (int16_t)words : CFI_RULE_SAME;
 	if (usual || place.how == PLACE_SAME)
 		return;
 	if (place.how == PLACE_UNDEFINED && slot < 0 && reg != DWARF_RSP) {
@@ -77,7 +77,7 @@ static void set_place(struct cfi_state *s, uint64_t reg, struct place place)
 	}
 }
 
-void cfi_to_full(const struct cfi_state *s, struct rule_full *ret)
+void cfi_to_full(const struct cfi_state *s, struct cfi_rule_full *ret)
 {
 	memset(ret, 0, sizeof(*ret)); /* rules are compared as bytes */
 	ret->cfa =
@@ -86,7 +86,7 @@ void cfi_to_full(const struct cfi_state *s, struct rule_full *ret)
 		ret->reg[i] = get_place(s, i);
 }
 
-static void set_cfa(struct cfi_program *p, uint64_t reg, int64_t n)
+static void set_cfa(struct cfi_execute *p, uint64_t reg, int64_t n)
 {
 	struct cfi_state *s = &p->now;
 	p->reader.bad |= reg >= DWARF_REGS;
@@ -97,14 +97,14 @@ static void set_cfa(struct cfi_program *p, uint64_t reg, int64_t n)
 	s->usual.cfa = s->odd_cfa ? 0 : (int32_t)n;
 }
 
-static void set_cfa_offset(struct cfi_program *p, int64_t n)
+static void set_cfa_offset(struct cfi_execute *p, int64_t n)
 {
 	const struct cfi_state *s = &p->now;
 	p->reader.bad |= s->odd_cfa && s->full.cfa.how != PLACE_REG;
 	set_cfa(p, s->usual.cfa_reg, n);
 }
 
-static void set_cfa_register(struct cfi_program *p, uint64_t reg)
+static void set_cfa_register(struct cfi_execute *p, uint64_t reg)
 {
 	const struct cfi_state *s = &p->now;
 	p->reader.bad |= s->odd_cfa && s->full.cfa.how != PLACE_REG;
@@ -113,9 +113,9 @@ static void set_cfa_register(struct cfi_program *p, uint64_t reg)
 
 /* --- instructions */
 
-static struct place take_expression(struct cfi_program *p, enum place_how how)
+static struct place take_expression(struct cfi_execute *p, enum place_how how)
 {
-	struct dwarf_reader *r = &p->reader;
+	struct dwarf_cursor *r = &p->reader;
 	uint64_t len = dwarf_uleb(r);
 	const uint8_t *bytes = dwarf_take(r, len);
 	if (!bytes || !len || len > CFI_EXPRESSION_MAX) {
@@ -125,13 +125,13 @@ static struct place take_expression(struct cfi_program *p, enum place_how how)
 	return (struct place){.how = (uint8_t)how, .len = (uint16_t)len, .n = bytes - p->section->bytes->data};
 }
 
-static void restore(struct cfi_program *p, uint64_t reg)
+static void restore(struct cfi_execute *p, uint64_t reg)
 {
 	if (reg < DWARF_REGS)
 		set_place(&p->now, reg, get_place(&p->initial[p->cie - p->section->cies], (enum dwarf_reg)reg));
 }
 
-static void remember(struct cfi_program *p)
+static void remember(struct cfi_execute *p)
 {
 	if (p->n_remembered == CFI_REMEMBER_MAX)
 		p->reader.bad = true;
@@ -139,7 +139,7 @@ static void remember(struct cfi_program *p)
 		copy_state(&p->remembered[p->n_remembered++], &p->now);
 }
 
-static void recall(struct cfi_program *p)
+static void recall(struct cfi_execute *p)
 {
 	if (!p->n_remembered)
 		p->reader.bad = true;
@@ -147,16 +147,16 @@ static void recall(struct cfi_program *p)
 		copy_state(&p->now, &p->remembered[--p->n_remembered]);
 }
 
-static void put_at(struct cfi_program *p, uint64_t reg, enum place_how how, uint64_t words)
+static void put_at(struct cfi_execute *p, uint64_t reg, enum place_how how, uint64_t words)
 {
 	int64_t n = (int64_t)(words * (uint64_t)p->cie->data_align);
 	set_place(&p->now, reg, (struct place){.how = (uint8_t)how, .n = n});
 }
 
 /* An instruction about the CFA; false: it is none. */
-static bool run_cfa(struct cfi_program *p, uint8_t op)
+static bool run_cfa(struct cfi_execute *p, uint8_t op)
 {
-	struct dwarf_reader *r = &p->reader;
+	struct dwarf_cursor *r = &p->reader;
 	const uint64_t scale = (uint64_t)p->cie->data_align;
 	uint64_t reg;
 	switch (op) {
@@ -186,9 +186,9 @@ static bool run_cfa(struct cfi_program *p, uint8_t op)
 }
 
 /* An instruction about one register, which is its first operand; false: it is none. */
-static bool run_register(struct cfi_program *p, uint8_t op)
+static bool run_register(struct cfi_execute *p, uint8_t op)
 {
-	struct dwarf_reader *r = &p->reader;
+	struct dwarf_cursor *r = &p->reader;
 	uint64_t reg = dwarf_uleb(r), other;
 	switch (op) {
 	case 0x05: /* offset_extended */
@@ -233,7 +233,7 @@ static bool run_register(struct cfi_program *p, uint8_t op)
 }
 
 /* An instruction that is no advance; DWARF 5, 7.24. */
-static void run_one(struct cfi_program *p, uint8_t op)
+static void run_one(struct cfi_execute *p, uint8_t op)
 {
 	switch (op >> 6) {
 	case 2:
@@ -252,7 +252,7 @@ static void run_one(struct cfi_program *p, uint8_t op)
 }
 
 /* How far an instruction moves on, or -1 when it is another one. */
-static int64_t advance(struct dwarf_reader *r, uint8_t op)
+static int64_t advance(struct dwarf_cursor *r, uint8_t op)
 {
 	if (op >> 6 == 1)
 		return op & 0x3f;
@@ -263,7 +263,7 @@ static int64_t advance(struct dwarf_reader *r, uint8_t op)
 }
 
 /* What holds before the entry's own instructions. */
-static bool run_initial(struct cfi_program *p)
+static bool run_initial(struct cfi_execute *p)
 {
 	const struct cfi_cie *cie = p->cie;
 	const size_t slot = (size_t)(cie - p->section->cies);
@@ -283,7 +283,7 @@ static bool run_initial(struct cfi_program *p)
 	return !p->reader.bad;
 }
 
-void cfi_program_begin(struct cfi_program *p, const struct cfi_entry *e, uint64_t limit)
+void cfi_execute_begin(struct cfi_execute *p, const struct cfi_entry *e, uint64_t limit)
 {
 	p->cie = cfi_cie_get(p->section, e->cie);
 	p->at = e->start;
@@ -295,7 +295,7 @@ void cfi_program_begin(struct cfi_program *p, const struct cfi_entry *e, uint64_
 
 static bool is_usual(const struct cfi_state *s)
 {
-	return !s->odd && !s->odd_cfa && s->usual.at[RULE_SAVED_RA] != RULE_SAME;
+	return !s->odd && !s->odd_cfa && s->usual.at[CFI_RULE_SAVED_RA] != CFI_RULE_SAME;
 }
 
 /*
@@ -327,18 +327,18 @@ static const struct {
 	[DWARF_R15] = AT(5)};
 
 /* Word by word: a load that spans two stores which have just been made would wait for both. */
-INLINE void save_words(struct rule *to, const struct shortcut *x)
+INLINE void save_words(struct cfi_rule *to, const struct shortcut *x)
 {
 	memcpy((char *)to, &x->cfa, sizeof(x->cfa));
 	memcpy((char *)to + 8, &x->low, sizeof(x->low));
 	memcpy((char *)to + 16, &x->high, sizeof(x->high));
 }
 
-INLINE void load_words(struct shortcut *x, const struct rule *from)
+INLINE void load_words(struct shortcut *x, const struct cfi_rule *from)
 {
-	x->cfa = rule_word(from, 0);
-	x->low = rule_word(from, 1);
-	x->high = rule_word(from, 2);
+	x->cfa = cfi_rule_word(from, 0);
+	x->low = cfi_rule_word(from, 1);
+	x->high = cfi_rule_word(from, 2);
 }
 
 /* The next eight bytes, of which the instructions have `left`: behind their end are nops. */
@@ -381,7 +381,7 @@ INLINE size_t short_offsets(struct shortcut *x, uint64_t w, size_t left)
 }
 
 /* Those that come once or twice in a function: bytes it takes, 0: refused. */
-INLINE size_t short_other(struct cfi_program *p, struct shortcut *x, uint64_t w)
+INLINE size_t short_other(struct cfi_execute *p, struct shortcut *x, uint64_t w)
 {
 	const uint8_t operand = (uint8_t)(w >> 8), second = (uint8_t)(w >> 16);
 	struct cfi_state *s;
@@ -434,7 +434,7 @@ INLINE size_t put_short(struct shortcut *x, struct cfi_row *rows, size_t n, uint
 	return n + (step > 0);
 }
 
-static size_t run_shortcuts(struct cfi_program *p, struct cfi_row *rows, size_t n)
+static size_t run_shortcuts(struct cfi_execute *p, struct cfi_row *rows, size_t n)
 {
 	const uint8_t *const section_end = p->section->bytes->data + p->section->bytes->size;
 	const uint64_t limit = p->limit;
@@ -465,20 +465,20 @@ static size_t run_shortcuts(struct cfi_program *p, struct cfi_row *rows, size_t 
 }
 
 /* The row that ends here; a rule that is not of the usual form ends the batch. */
-static bool put_row(struct cfi_program *p, struct cfi_row *rows, size_t *n)
+static bool put_row(struct cfi_execute *p, struct cfi_row *rows, size_t *n)
 {
 	const bool usual = is_usual(&p->now);
 	rows[*n] = (struct cfi_row){p->at, p->now.usual};
 	if (!usual)
-		rows[*n].rule.kind = RULE_FULL;
+		rows[*n].rule.kind = CFI_RULE_FULL;
 	++*n;
 	return usual;
 }
 
 /* The next instruction, whatever it is; false: the batch ends. */
-static bool run_any(struct cfi_program *p, struct cfi_row *rows, size_t *n)
+static bool run_any(struct cfi_execute *p, struct cfi_row *rows, size_t *n)
 {
-	struct dwarf_reader *r = &p->reader;
+	struct dwarf_cursor *r = &p->reader;
 	if (r->p == r->end) {
 		p->done = true;
 		return put_row(p, rows, n);
@@ -496,7 +496,7 @@ static bool run_any(struct cfi_program *p, struct cfi_row *rows, size_t *n)
 	return usual;
 }
 
-size_t cfi_program_rows(struct cfi_program *p, struct cfi_row rows[CFI_BATCH])
+size_t cfi_execute_rows(struct cfi_execute *p, struct cfi_row rows[CFI_BATCH])
 {
 	size_t n = 0;
 	bool more = true;

@@ -13,27 +13,27 @@
 #define CFI_EXPRESSION_MAX 128 /* bytes */
 #define CFI_REMEMBER_MAX 64    /* states at a time */
 
-/* Where everything is: what has the usual form in `usual`, always of kind RULE_FRAME, the rest in `full`. */
+/* Where everything is: what has the usual form in `usual`, always of kind CFI_RULE_FRAME, the rest in `full`. */
 struct cfi_state {
-	struct rule usual;
+	struct cfi_rule usual;
 	uint32_t odd;  /* registers that are in `full` */
 	uint32_t gone; /* registers that are undefined, of those that the usual form does not have */
 	bool odd_cfa;
-	struct rule_full full;
+	struct cfi_rule_full full;
 };
 
 #define CFI_BATCH 64
 struct cfi_row {
 	uint64_t from;
-	struct rule rule; /* RULE_FULL: p->now says it, and the row is the last of its batch */
+	struct cfi_rule rule; /* CFI_RULE_FULL: p->now says it, and the row is the last of its batch */
 };
 
-struct cfi_program {
+struct cfi_execute {
 	struct cfi_section *section;
 	struct cfi_state now;
 
 	const struct cfi_cie *cie;
-	struct dwarf_reader reader;
+	struct dwarf_cursor reader;
 	uint64_t at, limit;
 	bool done, bad; /* bad: from `at` on no answer is known */
 	unsigned n_remembered;
@@ -45,9 +45,9 @@ struct cfi_program {
 };
 
 /* Of an entry, up to the address `limit`; `section` is set, the rest was 0 before the first. */
-void cfi_program_begin(struct cfi_program *p, const struct cfi_entry *e, uint64_t limit);
+void cfi_execute_begin(struct cfi_execute *p, const struct cfi_entry *e, uint64_t limit);
 /* The next stretches of code and their rules; 0: there are no more, and p->bad says whether it ended well. */
-size_t cfi_program_rows(struct cfi_program *p, struct cfi_row rows[CFI_BATCH]);
+size_t cfi_execute_rows(struct cfi_execute *p, struct cfi_row rows[CFI_BATCH]);
 
 /* p->now in full; expressions are at offsets of the section. */
-void cfi_to_full(const struct cfi_state *s, struct rule_full *ret);
+void cfi_to_full(const struct cfi_state *s, struct cfi_rule_full *ret);

@@ -1,7 +1,7 @@
 #include "profiler/unwind/cfi_parse.h"
 
 /* An address, relative to its own place or to nothing; anything else is bad. */
-static uint64_t take_address(struct dwarf_reader *r, const struct elf_section *s, uint8_t encoding)
+static uint64_t take_address(struct dwarf_cursor *r, const struct elf_section *s, uint8_t encoding)
 {
 	unsigned size = dwarf_pointer_size(encoding);
 	uint64_t here = s->vaddr + (uint64_t)(r->p - s->data);
@@ -15,7 +15,7 @@ static uint64_t take_address(struct dwarf_reader *r, const struct elf_section *s
 }
 
 static void take_augmentation(
-	struct dwarf_reader *r, const struct elf_section *s, const char *letters, struct cfi_cie *ret)
+	struct dwarf_cursor *r, const struct elf_section *s, const char *letters, struct cfi_cie *ret)
 {
 	for (; *letters && !r->bad; letters++) {
 		switch (*letters) {
@@ -44,7 +44,7 @@ static void take_augmentation(
 }
 
 /* DWARF 5, 6.4.1: .debug_frame tells how large an address is; .eh_frame never does. */
-static void take_version(struct dwarf_reader *r, bool debug, char letters[8], uint8_t *ret_version)
+static void take_version(struct dwarf_cursor *r, bool debug, char letters[8], uint8_t *ret_version)
 {
 	size_t n = 0;
 	*ret_version = dwarf_u8(r);
@@ -62,7 +62,7 @@ static void cie_read(const struct cfi_section *s, uint32_t off, struct cfi_cie *
 {
 	char letters[8] = "";
 	uint8_t version;
-	struct dwarf_reader r = cfi_entry_at(s->bytes, off);
+	struct dwarf_cursor r = cfi_entry_at(s->bytes, off);
 	*ret = (struct cfi_cie){.off = off};
 	r.bad |= dwarf_uint(&r, 4) != (s->debug ? UINT32_MAX : 0); /* that makes it a CIE */
 	take_version(&r, s->debug, letters, &version);
@@ -72,7 +72,7 @@ static void cie_read(const struct cfi_section *s, uint32_t off, struct cfi_cie *
 	ret->has_data = !r.bad && letters[0];
 	if (ret->has_data) {
 		uint64_t len = dwarf_uleb(&r);
-		struct dwarf_reader inner = dwarf_read(dwarf_take(&r, len), len);
+		struct dwarf_cursor inner = dwarf_read(dwarf_take(&r, len), len);
 		take_augmentation(&inner, s->bytes, letters + 1, ret);
 		r.bad |= inner.bad;
 	}
@@ -95,7 +95,7 @@ static bool find_cie(const struct cfi_section *s, uint32_t here, uint32_t word, 
 	return s->debug ? word != UINT32_MAX : word && word <= here;
 }
 
-static void take_range(struct dwarf_reader *r, const struct elf_section *s, uint8_t encoding, struct cfi_entry *ret)
+static void take_range(struct dwarf_cursor *r, const struct elf_section *s, uint8_t encoding, struct cfi_entry *ret)
 {
 	int32_t range[2];
 	const uint64_t here = s->vaddr + (uint64_t)(r->p - s->data);
@@ -112,7 +112,7 @@ static void take_range(struct dwarf_reader *r, const struct elf_section *s, uint
 bool cfi_entry_read(struct cfi_section *s, uint32_t off, struct cfi_entry *ret)
 {
 	const uint8_t *data = s->bytes->data;
-	struct dwarf_reader r = cfi_entry_at(s->bytes, off);
+	struct dwarf_cursor r = cfi_entry_at(s->bytes, off);
 	uint32_t here = r.bad ? 0 : (uint32_t)(r.p - data), word = (uint32_t)dwarf_uint(&r, 4);
 	if (r.bad || !find_cie(s, here, word, &ret->cie))
 		return false;

@@ -23,7 +23,7 @@ struct cfi_cie {
 	uint64_t code_align;
 	int64_t data_align;
 	uint64_t ra;
-	struct dwarf_reader program;
+	struct dwarf_cursor program;
 };
 
 struct cfi_section {
@@ -41,9 +41,9 @@ struct cfi_entry {
 };
 
 /* What follows the length word at `off`; nothing where that is 0 or leads out of the section. */
-static inline struct dwarf_reader cfi_entry_at(const struct elf_section *s, uint64_t off)
+static inline struct dwarf_cursor cfi_entry_at(const struct elf_section *s, uint64_t off)
 {
-	struct dwarf_reader r = dwarf_read(s->data, s->size);
+	struct dwarf_cursor r = dwarf_read(s->data, s->size);
 	dwarf_take(&r, off);
 	uint32_t len = (uint32_t)dwarf_uint(&r, 4); /* 0 ends the section; 0xffffffff, the 64-bit format, is longer */
 	return dwarf_read(len ? dwarf_take(&r, len) : NULL, len);

@@ -1,6 +1,6 @@
 /*
- * cfi_rule - how to get from a frame to its caller: where the CFA is (the stack pointer before the call), and where each of
- * the caller's registers is kept (DWARF 5, 6.4.1). Most rules have the usual form and 24 bytes.
+ * cfi_rule - how to get from a frame to its caller: where the CFA is (the stack pointer before the call), and where
+ * each of the caller's registers is kept (DWARF 5, 6.4.1). Most rules have the usual form and 24 bytes.
  */
 #pragma once
 
@@ -8,33 +8,33 @@
 
 #include <stdint.h>
 
-enum rule_kind {
-	RULE_NONE,   /* no entry covers it */
-	RULE_END,    /* there is no caller: the return address is undefined */
-	RULE_FRAME,  /* CFA = register + offset, registers at offsets from it */
-	RULE_FULL,   /* see rows_full */
-	RULE_SWITCH, /* the caller is on another stack, and nothing here says where */
+enum cfi_rule_kind {
+	CFI_RULE_NONE,	 /* no entry covers it */
+	CFI_RULE_END,	 /* there is no caller: the return address is undefined */
+	CFI_RULE_FRAME,	 /* CFA = register + offset, registers at offsets from it */
+	CFI_RULE_FULL,	 /* see unwind_table_full */
+	CFI_RULE_SWITCH, /* the caller is on another stack, and nothing here says where */
 };
 
-#define RULE_SAVED 7 /* rbx rbp r12 r13 r14 r15 and the return address, in this order */
-#define RULE_SAVED_RA 6
-#define RULE_SAME INT16_MIN
+#define CFI_RULE_SAVED 7 /* rbx rbp r12 r13 r14 r15 and the return address, in this order */
+#define CFI_RULE_SAVED_RA 6
+#define CFI_RULE_SAME INT16_MIN
 
-struct rule {
-	uint8_t kind;	 /* enum rule_kind */
+struct cfi_rule {
+	uint8_t kind;	 /* enum cfi_rule_kind */
 	uint8_t cfa_reg; /* enum dwarf_reg */
 	uint8_t signal;	 /* the caller was interrupted, it did not call */
 	uint8_t reserved;
-	int32_t cfa;		/* offset; RULE_FULL: index of the full rule */
-	int16_t at[RULE_SAVED]; /* words of 8 bytes from the CFA, or RULE_SAME */
+	int32_t cfa;		    /* offset; CFI_RULE_FULL: index of the full rule */
+	int16_t at[CFI_RULE_SAVED]; /* words of 8 bytes from the CFA, or CFI_RULE_SAME */
 	int16_t reserved2;
 };
 
-#define RULE_WORDS 3
-_Static_assert(sizeof(struct rule) == 8 * RULE_WORDS, "a rule is three words");
+#define CFI_RULE_WORDS 3
+_Static_assert(sizeof(struct cfi_rule) == 8 * CFI_RULE_WORDS, "a rule is three words");
 
 /* A word of a rule. Rules are hashed by words, and a load of what was just stored in parts waits for these. */
-static inline uint64_t rule_word(const struct rule *r, unsigned i)
+static inline uint64_t cfi_rule_word(const struct cfi_rule *r, unsigned i)
 {
 	uint64_t w;
 	memcpy(&w, (const char *)r + sizeof(w) * i, sizeof(w));
@@ -57,6 +57,6 @@ struct place {
 	int64_t n;
 };
 
-struct rule_full {
+struct cfi_rule_full {
 	struct place cfa, reg[DWARF_REGS];
 };

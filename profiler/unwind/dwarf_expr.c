@@ -65,7 +65,7 @@ static uint64_t two_operands(uint8_t op, uint64_t a, uint64_t b, bool *ret_bad)
 
 /* False: it is none of those that only push something. */
 static bool push_operand(
-	struct eval *v, struct dwarf_reader *r, uint8_t op, const uint64_t regs[DWARF_REGS], uint32_t known)
+	struct eval *v, struct dwarf_cursor *r, uint8_t op, const uint64_t regs[DWARF_REGS], uint32_t known)
 {
 	if (op >= 0x30 && op <= 0x4f) /* lit0 ... lit31 */
 		return push(v, op - 0x30u), true;
@@ -90,8 +90,8 @@ static bool push_operand(
 	return false;
 }
 
-static void eval_one(struct eval *v, struct dwarf_reader *r, const uint64_t regs[DWARF_REGS], uint32_t known,
-	expression_read_fn *read, void *arg)
+static void eval_one(struct eval *v, struct dwarf_cursor *r, const uint64_t regs[DWARF_REGS], uint32_t known,
+	dwarf_expr_read_fn *read, void *arg)
 {
 	uint8_t op = dwarf_u8(r);
 	uint64_t a, b;
@@ -123,11 +123,11 @@ static void eval_one(struct eval *v, struct dwarf_reader *r, const uint64_t regs
 	}
 }
 
-bool expression_eval(struct expression x, const uint64_t regs[DWARF_REGS], uint32_t known, const uint64_t *first,
-	expression_read_fn *read, void *arg, uint64_t *ret)
+bool dwarf_expr_eval(struct dwarf_expr x, const uint64_t regs[DWARF_REGS], uint32_t known, const uint64_t *first,
+	dwarf_expr_read_fn *read, void *arg, uint64_t *ret)
 {
 	struct eval v = {.n = 0};
-	struct dwarf_reader r = dwarf_read(x.bytes, x.len);
+	struct dwarf_cursor r = dwarf_read(x.bytes, x.len);
 	if (first)
 		push(&v, *first);
 	while (!v.bad && !r.bad && r.p < r.end)

@@ -14,9 +14,9 @@
 #include <stdint.h>
 
 /* Reads a word of the stack; false: it cannot be read. */
-typedef bool expression_read_fn(void *arg, uint64_t addr, uint64_t *ret);
+typedef bool dwarf_expr_read_fn(void *arg, uint64_t addr, uint64_t *ret);
 
-struct expression {
+struct dwarf_expr {
 	const uint8_t *bytes;
 	size_t len;
 };
@@ -24,5 +24,5 @@ struct expression {
  * `first` is on the evaluation stack at the beginning (the CFA), or NULL; `known`: bit mask of registers that are.
  * False: it cannot be evaluated.
  */
-bool expression_eval(struct expression x, const uint64_t regs[DWARF_REGS], uint32_t known, const uint64_t *first,
-	expression_read_fn *read, void *arg, uint64_t *ret);
+bool dwarf_expr_eval(struct dwarf_expr x, const uint64_t regs[DWARF_REGS], uint32_t known, const uint64_t *first,
+	dwarf_expr_read_fn *read, void *arg, uint64_t *ret);

@@ -14,7 +14,7 @@
 #define PROGRAM_MAX 65536 /* bytes of instructions */
 #define REMEMBER_MAX 64	  /* states remembered at a time */
 
-static void take_pointer(struct dwarf_reader *r, uint8_t encoding)
+static void take_pointer(struct dwarf_cursor *r, uint8_t encoding)
 {
 	unsigned size = dwarf_pointer_size(encoding);
 	if (!size)
@@ -81,9 +81,9 @@ static const struct opcodes instruction_opcodes[] = {
 	{0, 0, NULL},
 };
 
-static void take_expression(struct dwarf_reader *r);
+static void take_expression(struct dwarf_cursor *r);
 
-static void take_operands(struct dwarf_reader *r, const char *kinds)
+static void take_operands(struct dwarf_cursor *r, const char *kinds)
 {
 	for (; *kinds && !r->bad; kinds++) {
 		if (*kinds == 'l')
@@ -97,7 +97,7 @@ static void take_operands(struct dwarf_reader *r, const char *kinds)
 	}
 }
 
-static uint8_t take_opcode(struct dwarf_reader *r, const struct opcodes *row)
+static uint8_t take_opcode(struct dwarf_cursor *r, const struct opcodes *row)
 {
 	uint8_t op = dwarf_u8(r);
 	while (row->operands && !(op >= row->first && op <= row->last))
@@ -109,16 +109,16 @@ static uint8_t take_opcode(struct dwarf_reader *r, const struct opcodes *row)
 	return op;
 }
 
-static void take_expression(struct dwarf_reader *r)
+static void take_expression(struct dwarf_cursor *r)
 {
 	uint64_t len = dwarf_uleb(r);
-	struct dwarf_reader inner = dwarf_read(dwarf_take(r, len), len);
+	struct dwarf_cursor inner = dwarf_read(dwarf_take(r, len), len);
 	while (!inner.bad && inner.p < inner.end)
 		take_opcode(&inner, expression_opcodes);
 	r->bad |= inner.bad;
 }
 
-static void vet_instructions(struct dwarf_reader *r)
+static void vet_instructions(struct dwarf_cursor *r)
 {
 	unsigned remembered = 0;
 	r->bad |= r->end - r->p > PROGRAM_MAX;
@@ -136,7 +136,7 @@ struct cie {
 	uint8_t fde_encoding; /* of the FDE's addresses */
 };
 
-static void vet_augmentation(struct dwarf_reader *r, const char *letters, struct cie *ret)
+static void vet_augmentation(struct dwarf_cursor *r, const char *letters, struct cie *ret)
 {
 	for (; *letters && !r->bad; letters++) {
 		switch (*letters) {
@@ -158,7 +158,7 @@ static void vet_augmentation(struct dwarf_reader *r, const char *letters, struct
 	}
 }
 
-static bool vet_cie(struct dwarf_reader r, struct cie *ret)
+static bool vet_cie(struct dwarf_cursor r, struct cie *ret)
 {
 	char letters[8];
 	*ret = (struct cie){0};
@@ -175,7 +175,7 @@ static bool vet_cie(struct dwarf_reader r, struct cie *ret)
 	take_operands(&r, version == 1 ? "ll1" : "lll"); /* code and data alignment, return address column */
 	if (ret->has_data) {
 		uint64_t len = dwarf_uleb(&r);
-		struct dwarf_reader augmentation = dwarf_read(dwarf_take(&r, len), len);
+		struct dwarf_cursor augmentation = dwarf_read(dwarf_take(&r, len), len);
 		vet_augmentation(&augmentation, letters + 1, ret);
 		r.bad |= augmentation.bad;
 	}
@@ -186,7 +186,7 @@ static bool vet_cie(struct dwarf_reader r, struct cie *ret)
 static bool vet_fde(const struct elf_section *s, uint64_t off)
 {
 	struct cie cie;
-	struct dwarf_reader r = cfi_entry_at(s, off);
+	struct dwarf_cursor r = cfi_entry_at(s, off);
 	uint64_t here = r.bad ? 0 : (uint64_t)(r.p - s->data);
 	uint32_t back = (uint32_t)dwarf_uint(&r, 4); /* from this word to the CIE */
 	if (r.bad || !back || back > here || !vet_cie(cfi_entry_at(s, here - back), &cie))
@@ -207,7 +207,7 @@ struct entry { /* both relative to the section */
 /* Where the search table begins in .eh_frame_hdr, and how many entries are really there. */
 static size_t table_find(const struct elf_section *hdr, const uint8_t **ret)
 {
-	struct dwarf_reader r = dwarf_read(hdr->data, hdr->size);
+	struct dwarf_cursor r = dwarf_read(hdr->data, hdr->size);
 	uint8_t version = dwarf_u8(&r), ptr = dwarf_u8(&r), count = dwarf_u8(&r), table = dwarf_u8(&r);
 	if (r.bad || version != 1 || ptr == ENC_OMIT || count != ENC_COUNT || table != ENC_TABLE)
 		return 0;
@@ -238,7 +238,7 @@ static size_t search(const struct elf_section *hdr, uint64_t vaddr, const uint8_
 	return lo;
 }
 
-int cfi_start(const struct elf *f, uint64_t vaddr, uint64_t *ret_start)
+int eh_frame_hdr_start(const struct elf *f, uint64_t vaddr, uint64_t *ret_start)
 {
 	const uint8_t *table = NULL;
 	size_t n = search(&f->eh_frame_hdr, vaddr, &table);
@@ -248,7 +248,7 @@ int cfi_start(const struct elf *f, uint64_t vaddr, uint64_t *ret_start)
 	return 0;
 }
 
-int cfi_find(const struct elf *f, uint64_t vaddr, uint64_t *ret_entry)
+int eh_frame_hdr_find(const struct elf *f, uint64_t vaddr, uint64_t *ret_entry)
 {
 	const struct elf_section *hdr = &f->eh_frame_hdr;
 	const uint8_t *table = NULL;

@@ -14,8 +14,8 @@
  * *ret_entry: where the search table's entry (two 32-bit words) for `vaddr` lies, as a virtual address.
  * -ENOENT: none covers it. -EBADMSG: malformed, or more than we let through.
  */
-int cfi_find(const struct elf *f, uint64_t vaddr, uint64_t *ret_entry);
+int eh_frame_hdr_find(const struct elf *f, uint64_t vaddr, uint64_t *ret_entry);
 
 /* Where the function that holds `vaddr` begins, as far as the table tells: code without a symbol still has bounds.
  * -ENOENT. */
-int cfi_start(const struct elf *f, uint64_t vaddr, uint64_t *ret_start);
+int eh_frame_hdr_start(const struct elf *f, uint64_t vaddr, uint64_t *ret_start);

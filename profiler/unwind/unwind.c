@@ -10,11 +10,11 @@
 #include <string.h>
 
 /*
- * How a stack is walked. Each step takes the compiled rule of the frame's address (unwind_table.h). Where the table has none,
- * but .eh_frame has an entry (one that unwind_table.c left out), libunwind is the last resort, for that step alone: it gets a
- * cursor whose registers and memory come from the callbacks below, with `struct walk` behind them. Before each step the
- * walk knows the mapping of the frame's code, and with it the only module whose sections libunwind may read during that
- * step. Else the frame pointer decides.
+ * How a stack is walked. Each step takes the compiled rule of the frame's address (unwind_table.h). Where the table has
+ * none, but .eh_frame has an entry (one that unwind_table.c left out), libunwind is the last resort, for that step
+ * alone: it gets a cursor whose registers and memory come from the callbacks below, with `struct walk` behind them.
+ * Before each step the walk knows the mapping of the frame's code, and with it the only module whose sections libunwind
+ * may read during that step. Else the frame pointer decides.
  */
 
 /* exported, but in no header; tools that unwind remotely declare it themselves */
@@ -30,16 +30,16 @@ extern int UNW_OBJ(dwarf_search_unwind_table)(
  * Behind the last pop and before the return, gcc's rules still say where registers were saved: below the stack pointer,
  * in what the snapshot has not. They have been restored by then.
  */
-#define POPPED (RULE_SAVED * 8)
+#define POPPED (CFI_RULE_SAVED * 8)
 
 /* Memory this far above the stack pointer is stack that the snapshot does not reach; the default RLIMIT_STACK. */
 #define STACK_REACH (8u << 20)
 
 struct cache { /* what libunwind keeps for one set of mappings */
-	struct space_cache base;
+	struct address_space_cache base;
 	struct unwind *owner;
 	struct cache *older, *newer;
-	struct space_cache **slot; /* where the space holds us */
+	struct address_space_cache **slot; /* where the space holds us */
 	unw_addr_space_t as;
 };
 
@@ -62,8 +62,8 @@ struct places {
  */
 #define RULES_BITS 11
 struct recent_rule {
-	uint64_t key; /* rows_key */
-	struct rule rule;
+	uint64_t key; /* unwind_table_key */
+	struct cfi_rule rule;
 };
 
 struct unwind {
@@ -82,12 +82,12 @@ struct code {
 	uint64_t start, end; /* end 0: empty */
 	uint64_t bias;	     /* address - vaddr */
 	struct module *module;
-	const struct rows *rows;
+	const struct unwind_table *rows;
 	const struct elf *elf; /* NULL: none of ours */
 };
 
 struct walk {
-	const struct space *space;
+	const struct address_space *space;
 	uint64_t reg[DWARF_REGS]; /* of the frame; the return address is its ip */
 	const uint8_t *stack;
 	uint64_t stack_start, stack_end;
@@ -102,7 +102,7 @@ struct walk {
 	bool brief;	   /* no more than the usual rules */
 	bool other_stack;  /* a signal handler ran on one of its own, and what it interrupted is not in the snapshot */
 	struct code *code; /* what lies there */
-	const struct rows *rows;
+	const struct unwind_table *rows;
 	uint64_t vaddr; /* of what is looked up */
 	struct code codes[CODES];
 
@@ -210,7 +210,7 @@ static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *p
 	const struct code *code = w->code;
 	uint64_t entry;
 	w->no_info = true;
-	if (!code->elf || cfi_find(code->elf, ip - code->bias, &entry) < 0)
+	if (!code->elf || eh_frame_hdr_find(code->elf, ip - code->bias, &entry) < 0)
 		return -UNW_ENOINFO;
 	/* the search is done: libunwind gets a table of the one entry */
 	unw_dyn_info_t di = {
@@ -273,7 +273,7 @@ static void list_append(struct cache *c)
 	u->count++;
 }
 
-static void cache_drop(struct space_cache *base)
+static void cache_drop(struct address_space_cache *base)
 {
 	struct cache *c = (struct cache *)base; /* the first member */
 	list_remove(c);
@@ -305,7 +305,7 @@ static unw_addr_space_t addr_space_new(void)
 	return as;
 }
 
-static struct cache *cache_new(struct unwind *u, struct space_cache **slot)
+static struct cache *cache_new(struct unwind *u, struct address_space_cache **slot)
 {
 	struct cache *c = calloc(1, sizeof(*c));
 	if (!c)
@@ -323,9 +323,9 @@ static struct cache *cache_new(struct unwind *u, struct space_cache **slot)
 	return c;
 }
 
-static struct cache *cache_get(struct unwind *u, const struct space *s)
+static struct cache *cache_get(struct unwind *u, const struct address_space *s)
 {
-	struct space_cache **slot = space_cache(s);
+	struct address_space_cache **slot = address_space_cache(s);
 	struct cache *c = (struct cache *)*slot;
 	if (c && c->owner == u) {
 		list_remove(c);
@@ -343,7 +343,7 @@ static struct cache *cache_get(struct unwind *u, const struct space *s)
 
 static bool in_code(const struct walk *w, uint64_t ra)
 {
-	return space_find(w->space, ra - 1);
+	return address_space_find(w->space, ra - 1);
 }
 
 static void set_reg(struct walk *w, enum dwarf_reg reg, uint64_t value)
@@ -393,19 +393,19 @@ static enum unwind_stop enter_caller(struct walk *w, uint64_t sp, uint64_t ra, b
 	return UNWIND_END;
 }
 
-static enum unwind_stop step_frame(struct walk *w, const struct rule *r)
+static enum unwind_stop step_frame(struct walk *w, const struct cfi_rule *r)
 {
 	static const uint8_t regs[] = {DWARF_RBX, DWARF_RBP, DWARF_R12, DWARF_R13, DWARF_R14, DWARF_R15};
 	uint64_t cfa = w->reg[r->cfa_reg] + (uint64_t)(int64_t)r->cfa, ra, value;
 	if (!(w->known & 1u << r->cfa_reg))
 		return UNWIND_NO_INFO;
-	uint64_t place = cfa + (uint64_t)((int64_t)r->at[RULE_SAVED - 1] * 8);
+	uint64_t place = cfa + (uint64_t)((int64_t)r->at[CFI_RULE_SAVED - 1] * 8);
 	if (!stack_read(w, place, &ra))
 		return stack_trouble(w, place);
 	if (w->places->n < PLACES)
 		w->places->at[w->places->n++] = place;
 	for (unsigned i = 0; i < sizeof(regs); i++) {
-		if (r->at[i] == RULE_SAME)
+		if (r->at[i] == CFI_RULE_SAME)
 			continue;
 		uint64_t slot = cfa + (uint64_t)((int64_t)r->at[i] * 8);
 		if (stack_read(w, slot, &value))
@@ -448,22 +448,22 @@ static bool find_place(struct walk *w, const struct place *p, enum dwarf_reg reg
 		*ret = w->reg[p->reg] + (uint64_t)p->n;
 		return w->known & 1u << p->reg;
 	case PLACE_AT_EXPR:
-		return rows_eval(w->rows, p, w->reg, w->known, &cfa, read_for_rule, w, &at) &&
+		return unwind_table_eval(w->rows, p, w->reg, w->known, &cfa, read_for_rule, w, &at) &&
 		       read_for_rule(w, at, ret);
 	case PLACE_IS_EXPR:
-		return rows_eval(w->rows, p, w->reg, w->known, &cfa, read_for_rule, w, ret);
+		return unwind_table_eval(w->rows, p, w->reg, w->known, &cfa, read_for_rule, w, ret);
 	}
 	return false;
 }
 
-static enum unwind_stop step_full(struct walk *w, const struct rule *r)
+static enum unwind_stop step_full(struct walk *w, const struct cfi_rule *r)
 {
-	const struct rule_full *f = rows_full(w->rows, r);
+	const struct cfi_rule_full *f = unwind_table_full(w->rows, r);
 	uint64_t cfa, next[DWARF_REGS];
 	uint32_t known = 0;
 	w->trouble = UNWIND_END;
 	bool found = f->cfa.how == PLACE_IS_EXPR
-			     ? rows_eval(w->rows, &f->cfa, w->reg, w->known, NULL, read_for_rule, w, &cfa)
+			     ? unwind_table_eval(w->rows, &f->cfa, w->reg, w->known, NULL, read_for_rule, w, &cfa)
 			     : find_place(w, &f->cfa, DWARF_RSP, 0, &cfa);
 	if (!found)
 		return w->trouble != UNWIND_END ? w->trouble : UNWIND_NO_INFO;
@@ -514,40 +514,40 @@ static enum unwind_stop step_last_resort(struct walk *w)
 
 static bool may_be_left_out(struct walk *w)
 {
-	struct rows_stats stats;
-	rows_stats(w->rows, &stats);
+	struct unwind_table_stats stats;
+	unwind_table_stats(w->rows, &stats);
 	return !w->owner->no_last_resort && stats.left_out && w->look_ups && w->look_ups--;
 }
 
 static enum unwind_stop step_left_out(struct walk *w)
 {
 	uint64_t entry;
-	return cfi_find(w->code->elf, w->vaddr, &entry) == 0 ? step_last_resort(w) : step_pointer(w);
+	return eh_frame_hdr_find(w->code->elf, w->vaddr, &entry) == 0 ? step_last_resort(w) : step_pointer(w);
 }
 
 /* By bytes of the file itself: its expressions, or what could not be compiled. */
-static enum unwind_stop step_by_file(struct walk *w, const struct rule *r)
+static enum unwind_stop step_by_file(struct walk *w, const struct cfi_rule *r)
 {
 	const struct module *m = w->code->module;
 	module_enter(m);
-	enum unwind_stop stop = r->kind == RULE_FULL ? step_full(w, r) : step_left_out(w);
+	enum unwind_stop stop = r->kind == CFI_RULE_FULL ? step_full(w, r) : step_left_out(w);
 	module_leave(m);
 	return stop;
 }
 
-static enum unwind_stop step(struct walk *w, const struct rule *r)
+static enum unwind_stop step(struct walk *w, const struct cfi_rule *r)
 {
-	switch ((enum rule_kind)r->kind) {
-	case RULE_END:
+	switch ((enum cfi_rule_kind)r->kind) {
+	case CFI_RULE_END:
 		w->reg[DWARF_RA] = 0;
 		return UNWIND_END;
-	case RULE_FRAME:
+	case CFI_RULE_FRAME:
 		return step_frame(w, r);
-	case RULE_FULL:
+	case CFI_RULE_FULL:
 		return w->brief ? UNWIND_NO_INFO : step_by_file(w, r);
-	case RULE_SWITCH:
+	case CFI_RULE_SWITCH:
 		return UNWIND_SWITCH;
-	case RULE_NONE:
+	case CFI_RULE_NONE:
 		break;
 	}
 	return w->rows && may_be_left_out(w) ? step_by_file(w, r) : step_pointer(w);
@@ -590,7 +590,7 @@ static struct code *find_code(struct walk *w, uint64_t addr)
 	for (unsigned i = 0; i < CODES; i++)
 		if (addr - w->codes[i].start < w->codes[i].end - w->codes[i].start)
 			return &w->codes[i];
-	const struct mapping *m = space_find(w->space, addr);
+	const struct mapping *m = address_space_find(w->space, addr);
 	if (!m)
 		return NULL;
 	struct code *c = &w->codes[w->next_code++ % CODES];
@@ -619,20 +619,20 @@ static bool locate(struct walk *w, struct unwind_frame *ret)
 	return true;
 }
 
-static const struct rule *find_rule(struct walk *w)
+static const struct cfi_rule *find_rule(struct walk *w)
 {
-	static const struct rule none = {.kind = RULE_NONE};
+	static const struct cfi_rule none = {.kind = CFI_RULE_NONE};
 	if (!w->rows)
 		return &none;
-	uint64_t key = w->exact ? 0 : rows_key(w->rows, w->vaddr); /* what is no call may be anywhere */
+	uint64_t key = w->exact ? 0 : unwind_table_key(w->rows, w->vaddr); /* what is no call may be anywhere */
 	if (!key)
-		return rows_find(w->rows, w->vaddr);
+		return unwind_table_find(w->rows, w->vaddr);
 	uint16_t at = (uint16_t)(key * 0x9e3779b97f4a7c15ull >> (64 - RULES_BITS));
 	struct recent_rule *recent = &w->owner->rules[at];
 	if (w->places->n_rules < PLACES)
 		w->places->rules[w->places->n_rules++] = at;
 	if (recent->key != key)
-		*recent = (struct recent_rule){key, *rows_find(w->rows, w->vaddr)};
+		*recent = (struct recent_rule){key, *unwind_table_find(w->rows, w->vaddr)};
 	return &recent->rule;
 }
 
@@ -652,19 +652,19 @@ static enum unwind_stop walk(struct walk *w, struct unwind_frame *frames, size_t
 		if (*ret_n == max)
 			return UNWIND_DEPTH;
 		bool known = locate(w, &frame);
-		const struct rule *rule = find_rule(w);
+		const struct cfi_rule *rule = find_rule(w);
 		/* the kernel "called" a signal trampoline at its first byte, not after a call */
 		frame.vaddr += rule->signal && !w->exact;
 		if (known || !*ret_n) /* a leaf may be anywhere, but nothing is called from where no code is */
 			frames[(*ret_n)++] = frame;
 		if (!known)
-			return space_lossy(w->space) ? UNWIND_LOST_MAPPING : UNWIND_UNKNOWN_MAPPING;
+			return address_space_lossy(w->space) ? UNWIND_LOST_MAPPING : UNWIND_UNKNOWN_MAPPING;
 		const bool other_stack = w->other_stack;
 		stop = step(w, rule);
 		note_reach(w);
 		if (stop == UNWIND_BAD_MEMORY && other_stack)
 			return UNWIND_SWITCH;
-		if (stop == UNWIND_NO_INFO && rule->kind == RULE_NONE && !w->brief && is_beginning(w))
+		if (stop == UNWIND_NO_INFO && rule->kind == CFI_RULE_NONE && !w->brief && is_beginning(w))
 			return UNWIND_END;
 	} while (stop == UNWIND_END && w->reg[DWARF_RA]);
 	return stop;
@@ -707,7 +707,7 @@ static void take_regs(struct walk *w, const struct unwind_regs *regs)
 	w->known = (1u << DWARF_REGS) - 1;
 }
 
-static void begin_walk(struct walk *w, struct unwind *u, const struct space *s, const struct unwind_regs *regs,
+static void begin_walk(struct walk *w, struct unwind *u, const struct address_space *s, const struct unwind_regs *regs,
 	const void *stack, size_t size, bool brief)
 {
 	w->space = s;
@@ -729,7 +729,7 @@ static void begin_walk(struct walk *w, struct unwind *u, const struct space *s, 
 	prefetch_places(w);
 }
 
-size_t unwind_user(struct unwind *u, const struct space *s, const struct unwind_regs *regs, const void *stack,
+size_t unwind_user(struct unwind *u, const struct address_space *s, const struct unwind_regs *regs, const void *stack,
 	size_t size, struct unwind_frame *frames, size_t max, enum unwind_stop *ret_stop)
 {
 	size_t n = 0;
@@ -741,7 +741,7 @@ size_t unwind_user(struct unwind *u, const struct space *s, const struct unwind_
 	return n;
 }
 
-size_t unwind_brief(struct unwind *u, const struct space *s, const struct unwind_regs *regs, const void *stack,
+size_t unwind_brief(struct unwind *u, const struct address_space *s, const struct unwind_regs *regs, const void *stack,
 	size_t size, struct unwind_frame *frames, size_t max)
 {
 	size_t n = 0;

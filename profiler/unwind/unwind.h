@@ -2,10 +2,11 @@
  * unwind - the user stack of a sample, from its registers and a copy of the top of its stack
  * (perf_event_open(2): PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER), x86-64.
  *
- * Each frame by the compiled rule of its address where there is one (unwind_table.h), else by the frame pointer: saved rbp and
- * return address inside the snapshot, aligned, above the last frame, returning into executable code. Registers other
- * than rip, rsp, rbp stay as they were over such a step. An entry of .eh_frame that could not be compiled is given to
- * libunwind, with accessors that see the snapshot and the module's unwind sections and nothing else; each use counts.
+ * Each frame by the compiled rule of its address where there is one (unwind_table.h), else by the frame pointer: saved
+ * rbp and return address inside the snapshot, aligned, above the last frame, returning into executable code. Registers
+ * other than rip, rsp, rbp stay as they were over such a step. An entry of .eh_frame that could not be compiled is
+ * given to libunwind, with accessors that see the snapshot and the module's unwind sections and nothing else; each use
+ * counts.
  *
  * Everything here is hostile: registers, stack, tables. The stack pointer must grow from frame to frame (except out of
  * a signal handler, which may have a stack of its own), frames and reads are counted, a frame description is vetted by
@@ -84,13 +85,13 @@ struct unwind *unwind_free(struct unwind *u); /* NULL is fine; returns NULL */
  * Leaf first; the number of frames, at most `max` and UNWIND_FRAMES_MAX. `stack` holds the `size` bytes from the
  * sample's SP upward. *ret_stop is always set. A stop is no error: what was found is good.
  */
-size_t unwind_user(struct unwind *u, const struct space *s, const struct unwind_regs *regs, const void *stack,
+size_t unwind_user(struct unwind *u, const struct address_space *s, const struct unwind_regs *regs, const void *stack,
 	size_t size, struct unwind_frame *frames, size_t max, enum unwind_stop *ret_stop);
 /*
  * The same for what comes a hundred thousand times a second: by rules of few instructions alone, whatever the tables of
  * a tenant's file say; where there is another one it ends.
  */
-size_t unwind_brief(struct unwind *u, const struct space *s, const struct unwind_regs *regs, const void *stack,
+size_t unwind_brief(struct unwind *u, const struct address_space *s, const struct unwind_regs *regs, const void *stack,
 	size_t size, struct unwind_frame *frames, size_t max);
 /* Bytes from its SP upward that the frames of the last stack take, the outermost's own excepted. */
 size_t unwind_reach(const struct unwind *u);

@@ -11,11 +11,11 @@ struct entry_key {
 #define WHERE_BITS 30
 _Static_assert(ELF_UNWIND_MAX <= 1u << WHERE_BITS, "an offset of a section");
 
-static void add_key(struct entries *x, enum from from, uint32_t where, uint64_t start)
+static void add_key(struct unwind_entries *x, enum from from, uint32_t where, uint64_t start)
 {
 	const uint64_t at = start - x->origin;
 	if (at > UINT32_MAX ||
-		budget_grow(x->budget, (void **)&x->keys, x->n_keys, &x->room_keys, sizeof(*x->keys)) < 0)
+		alloc_limit_grow(x->budget, (void **)&x->keys, x->n_keys, &x->room_keys, sizeof(*x->keys)) < 0)
 		x->left_out++;
 	else
 		x->keys[x->n_keys++] = (struct entry_key){(uint32_t)at, (uint32_t)from << WHERE_BITS | where};
@@ -37,9 +37,9 @@ static uint64_t lowest_address(const struct elf *f)
 	return lowest;
 }
 
-static void collect_entries(struct entries *x, enum from from, const struct elf_section *bytes)
+static void collect_entries(struct unwind_entries *x, enum from from, const struct elf_section *bytes)
 {
-	struct cfi_section *s = &x->sections[entries_section(from)];
+	struct cfi_section *s = &x->sections[unwind_entries_section(from)];
 	struct cfi_entry e;
 	uint32_t at;
 	s->bytes = bytes;
@@ -54,7 +54,7 @@ static void collect_entries(struct entries *x, enum from from, const struct elf_
 	}
 }
 
-static void collect_plt(struct entries *x)
+static void collect_plt(struct unwind_entries *x)
 {
 	for (uint32_t i = 0; x->elf->machine == EM_X86_64 && i < 2; i++) {
 		const struct elf_plt *p = &x->elf->plt[i];
@@ -64,7 +64,7 @@ static void collect_plt(struct entries *x)
 }
 
 /* Go's functions; those that a linker took from C are in .eh_frame, which counts where both have one. */
-static void collect_functions(struct entries *x)
+static void collect_functions(struct unwind_entries *x)
 {
 	const struct elf_section *s = &x->elf->gopclntab;
 	struct gofunc f;
@@ -95,7 +95,7 @@ static void sort_by(struct entry_key *to, const struct entry_key *from, size_t n
 }
 
 /* What is too far above the first is left out. */
-static bool rebase(struct entries *x, uint32_t reach)
+static bool rebase(struct unwind_entries *x, uint32_t reach)
 {
 	bool sorted = true;
 	size_t n = 0;
@@ -117,7 +117,7 @@ static bool rebase(struct entries *x, uint32_t reach)
 	return sorted;
 }
 
-static int sort_keys(struct entries *x, uint32_t reach)
+static int sort_keys(struct unwind_entries *x, uint32_t reach)
 {
 	const size_t bytes = x->n_keys * sizeof(*x->keys);
 	bool sorted = rebase(x, reach);
@@ -139,13 +139,13 @@ static int sort_keys(struct entries *x, uint32_t reach)
 }
 
 /* Those that count less come first. */
-int entries_open(struct entries *x, const struct elf *f, struct budget *budget, uint32_t reach)
+int unwind_entries_open(struct unwind_entries *x, const struct elf *f, struct alloc_limit *budget, uint32_t reach)
 {
 	x->elf = f;
 	x->budget = budget;
 	x->origin = lowest_address(f);
-	x->sections[entries_section(FROM_DEBUG_FRAME)].debug = true;
-	x->sections[entries_section(FROM_EH_FRAME)].open_ended = f->eh_frame_open_ended;
+	x->sections[unwind_entries_section(FROM_DEBUG_FRAME)].debug = true;
+	x->sections[unwind_entries_section(FROM_EH_FRAME)].open_ended = f->eh_frame_open_ended;
 	collect_plt(x);
 	collect_functions(x);
 	collect_entries(x, FROM_DEBUG_FRAME, &f->debug_frame);
@@ -153,7 +153,7 @@ int entries_open(struct entries *x, const struct elf *f, struct budget *budget, 
 	return sort_keys(x, reach);
 }
 
-void entries_done(struct entries *x)
+void unwind_entries_done(struct unwind_entries *x)
 {
 	free(x->keys);
 	x->keys = NULL;
@@ -169,7 +169,7 @@ static bool is_weak(struct entry_key k)
 }
 
 /* `program` of those that are no call frame information: its number. */
-static bool read_entry(struct entries *x, struct entry_key k, struct cfi_entry *ret)
+static bool read_entry(struct unwind_entries *x, struct entry_key k, struct cfi_entry *ret)
 {
 	const uint32_t at = k.where % (1u << WHERE_BITS);
 	ret->from = k.where >> WHERE_BITS;
@@ -184,14 +184,14 @@ static bool read_entry(struct entries *x, struct entry_key k, struct cfi_entry *
 		return good;
 	}
 	if (ret->from != FROM_PLT)
-		return cfi_entry_read(&x->sections[entries_section(ret->from)], at, ret);
+		return cfi_entry_read(&x->sections[unwind_entries_section(ret->from)], at, ret);
 	ret->start = x->elf->plt[at].vaddr;
 	ret->end = ret->start + x->elf->plt[at].size;
 	return ret->end > ret->start;
 }
 
 /* Whether a weak one, the last that was taken, is where others are. */
-static bool is_covered(struct entries *x, const struct cfi_entry *e)
+static bool is_covered(struct unwind_entries *x, const struct cfi_entry *e)
 {
 	while (x->next_strong < x->n_keys && (x->next_strong < x->next_key || is_weak(x->keys[x->next_strong])))
 		x->next_strong++;
@@ -199,7 +199,7 @@ static bool is_covered(struct entries *x, const struct cfi_entry *e)
 }
 
 /* Linkers leave descriptions in another order than functions: those that come soon are fetched. */
-static void prefetch(const struct entries *x)
+static void prefetch(const struct unwind_entries *x)
 {
 	const size_t soon = x->next_key + 8;
 	if (soon >= x->n_keys || x->keys[soon].where >> WHERE_BITS != FROM_EH_FRAME)
@@ -209,7 +209,7 @@ static void prefetch(const struct entries *x)
 	__builtin_prefetch(entry + 64);
 }
 
-bool entries_next(struct entries *x, struct cfi_entry *ret)
+bool unwind_entries_next(struct unwind_entries *x, struct cfi_entry *ret)
 {
 	while (x->next_key < x->n_keys) {
 		const struct entry_key k = x->keys[x->next_key++];
@@ -226,7 +226,7 @@ bool entries_next(struct entries *x, struct cfi_entry *ret)
 	return false;
 }
 
-size_t entries_left(const struct entries *x)
+size_t unwind_entries_left(const struct unwind_entries *x)
 {
 	return x->n_keys - x->next_key;
 }

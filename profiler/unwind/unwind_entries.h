@@ -1,6 +1,6 @@
 /*
- * unwind_entries - what describes the code of a file, one entry after the other by address: of .eh_frame, .debug_frame, Go's
- * pclntab, and its PLTs. Those of .debug_frame and PLTs count where no other has anything: .eh_frame is what the
+ * unwind_entries - what describes the code of a file, one entry after the other by address: of .eh_frame, .debug_frame,
+ * Go's pclntab, and its PLTs. Those of .debug_frame and PLTs count where no other has anything: .eh_frame is what the
  * program itself unwinds by.
  *
  * The bytes are hostile: what is malformed, or does not fit into the budget, is left out and counted.
@@ -23,17 +23,17 @@ enum from {
 	FROM_EH_FRAME,
 	FROM_PLT, /* `program` is its number in elf.plt; lld and BOLT describe theirs nowhere */
 };
-#define ENTRIES_CFI 2 /* the two in the middle, which are call frame information */
-static inline unsigned entries_section(enum from from)
+#define UNWIND_ENTRIES_CFI 2 /* the two in the middle, which are call frame information */
+static inline unsigned unwind_entries_section(enum from from)
 {
 	return from - FROM_DEBUG_FRAME;
 }
 
 struct entry_key;
-struct entries {
+struct unwind_entries {
 	const struct elf *elf;
-	struct budget *budget;
-	struct cfi_section sections[ENTRIES_CFI];
+	struct alloc_limit *budget;
+	struct cfi_section sections[UNWIND_ENTRIES_CFI];
 	struct gopclntab go;
 	uint64_t base; /* lowest address with an entry */
 	uint32_t last; /* where the last one begins, from base */
@@ -47,10 +47,10 @@ struct entries {
 };
 
 /* What begins more than `reach` bytes above the first one is left out. Borrows both, and stays where it is. -ENOMEM. */
-int entries_open(struct entries *x, const struct elf *f, struct budget *budget, uint32_t reach);
-void entries_done(struct entries *x); /* also of what failed to open, or is 0 */
+int unwind_entries_open(struct unwind_entries *x, const struct elf *f, struct alloc_limit *budget, uint32_t reach);
+void unwind_entries_done(struct unwind_entries *x); /* also of what failed to open, or is 0 */
 /*
  * The next one that counts. Of several that begin together the last one in the file comes last; they may overlap.
  */
-bool entries_next(struct entries *x, struct cfi_entry *ret);
-size_t entries_left(const struct entries *x); /* that are still to be looked at */
+bool unwind_entries_next(struct unwind_entries *x, struct cfi_entry *ret);
+size_t unwind_entries_left(const struct unwind_entries *x); /* that are still to be looked at */

@@ -15,8 +15,8 @@
 #define SEARCHED_MAX (1ull << 30) /* half a second; real files have few expressions, and search a few MB */
 #define PROBES_MAX 64
 #define FRAMES 256
-#define ROWS_STEP (64u << 10) /* bytes by which they grow where there is address space */
-#define ROWS_BYTES (ROWS_MAX * sizeof(struct row))
+#define UNWIND_TABLE_STEP (64u << 10) /* bytes by which they grow where there is address space */
+#define UNWIND_TABLE_BYTES (UNWIND_TABLE_MAX * sizeof(struct row))
 #define HUGE_PAGE ((size_t)2 << 20)
 
 struct row {
@@ -24,12 +24,12 @@ struct row {
 	uint32_t rule;
 };
 
-struct rows {
+struct unwind_table {
 	uint64_t base; /* lowest address with an entry */
 	uint32_t serial;
 	struct row *rows;
-	struct rule *rules;
-	struct rule_full *full;
+	struct cfi_rule *rules;
+	struct cfi_rule_full *full;
 	uint32_t *pages; /* for each page the first row in it or behind; one more at the end */
 	uint8_t *bytes;	 /* of expressions */
 	size_t n_rows, n_rules, n_full, n_pages, n_bytes;
@@ -39,16 +39,16 @@ struct rows {
 
 /* What is known while the table is made. */
 struct builder {
-	struct rows *t;
+	struct unwind_table *t;
 	const struct elf *elf;
-	struct budget budget;
-	struct entries entries;
+	struct alloc_limit budget;
+	struct unwind_entries entries;
 	size_t room_rows, room_rules, room_full;
 	size_t huge;	/* bytes of rows in huge pages */
 	uint32_t reach; /* from base: the index over pages has a quarter of the bytes */
 	uint32_t *hash; /* of rules: index + 1, open addressing; small, for nearly all that is done is looking up */
 	uint32_t mask;	/* buckets - 1 */
-	struct cfi_program programs[ENTRIES_CFI];
+	struct cfi_execute programs[UNWIND_ENTRIES_CFI];
 	uint32_t frames[FRAMES]; /* rules of Go's usual frames, by their words: index + 1 */
 	size_t go_steps;	 /* its tables may be shared by functions, so the section's size bounds nothing */
 	size_t searched;	 /* bytes of expressions: a byte of the section may ask for a search of all of them */
@@ -56,21 +56,21 @@ struct builder {
 
 /* --- rules */
 
-static uint32_t hash_rule(const struct rule *r)
+static uint32_t hash_rule(const struct cfi_rule *r)
 {
-	return (uint32_t)((rule_word(r, 0) * 0x9e3779b97f4a7c15ull + rule_word(r, 1) * 0xff51afd7ed558ccdull +
-				  rule_word(r, 2) * 0xc4ceb9fe1a85ec53ull) >>
+	return (uint32_t)((cfi_rule_word(r, 0) * 0x9e3779b97f4a7c15ull + cfi_rule_word(r, 1) * 0xff51afd7ed558ccdull +
+				  cfi_rule_word(r, 2) * 0xc4ceb9fe1a85ec53ull) >>
 			  32);
 }
 
-static bool rule_equal(const struct rule *a, const struct rule *b)
+static bool rule_equal(const struct cfi_rule *a, const struct cfi_rule *b)
 {
-	return !((rule_word(a, 0) ^ rule_word(b, 0)) | (rule_word(a, 1) ^ rule_word(b, 1)) |
-		 (rule_word(a, 2) ^ rule_word(b, 2)));
+	return !((cfi_rule_word(a, 0) ^ cfi_rule_word(b, 0)) | (cfi_rule_word(a, 1) ^ cfi_rule_word(b, 1)) |
+		 (cfi_rule_word(a, 2) ^ cfi_rule_word(b, 2)));
 }
 
 /* An empty bucket for a rule; where PROBES_MAX are taken, the next one is as good as any. */
-static uint32_t *free_bucket(const struct builder *b, const struct rule *r)
+static uint32_t *free_bucket(const struct builder *b, const struct cfi_rule *r)
 {
 	uint32_t at = hash_rule(r), *bucket = &b->hash[at & b->mask];
 	for (unsigned i = 0; *bucket && i < PROBES_MAX; i++)
@@ -95,12 +95,12 @@ static int more_buckets(struct builder *b)
 	return 0;
 }
 
-static int64_t add_rule(struct builder *b, const struct rule *r)
+static int64_t add_rule(struct builder *b, const struct cfi_rule *r)
 {
-	struct rows *t = b->t;
-	if (t->n_rules == ROWS_RULES_MAX)
+	struct unwind_table *t = b->t;
+	if (t->n_rules == UNWIND_TABLE_RULES_MAX)
 		return -E2BIG;
-	int error = budget_grow(&b->budget, (void **)&t->rules, t->n_rules, &b->room_rules, sizeof(*r));
+	int error = alloc_limit_grow(&b->budget, (void **)&t->rules, t->n_rules, &b->room_rules, sizeof(*r));
 	if (error == 0 && 2 * t->n_rules >= b->mask)
 		error = more_buckets(b);
 	if (error < 0)
@@ -111,7 +111,7 @@ static int64_t add_rule(struct builder *b, const struct rule *r)
 }
 
 /* Index of an equal rule, made if there is none; -ENOMEM, -E2BIG. */
-static inline int64_t intern(struct builder *b, const struct rule *r)
+static inline int64_t intern(struct builder *b, const struct cfi_rule *r)
 {
 	uint32_t at = hash_rule(r), i;
 	for (unsigned probes = 0; (i = b->hash[at & b->mask]) && probes <= PROBES_MAX; at++, probes++)
@@ -123,7 +123,7 @@ static inline int64_t intern(struct builder *b, const struct rule *r)
 /* The expression of a place, from a section into the table. */
 static int keep_expression(struct builder *b, const struct elf_section *from, struct place *p)
 {
-	struct rows *t = b->t;
+	struct unwind_table *t = b->t;
 	if (p->how != PLACE_AT_EXPR && p->how != PLACE_IS_EXPR)
 		return 0;
 	const uint8_t *bytes = from->data + p->n;
@@ -131,9 +131,9 @@ static int keep_expression(struct builder *b, const struct elf_section *from, st
 	if (b->searched > SEARCHED_MAX)
 		return -E2BIG;
 	const uint8_t *same = t->bytes ? memmem(t->bytes, t->n_bytes, bytes, p->len) : NULL;
-	if (!t->bytes && !(t->bytes = malloc(ROWS_EXPRESSIONS_MAX)))
+	if (!t->bytes && !(t->bytes = malloc(UNWIND_TABLE_EXPRESSIONS_MAX)))
 		return -ENOMEM;
-	if (!same && ROWS_EXPRESSIONS_MAX - t->n_bytes < p->len)
+	if (!same && UNWIND_TABLE_EXPRESSIONS_MAX - t->n_bytes < p->len)
 		return -E2BIG;
 	p->n = same ? same - t->bytes : (int64_t)t->n_bytes;
 	if (!same) {
@@ -143,23 +143,23 @@ static int keep_expression(struct builder *b, const struct elf_section *from, st
 	return 0;
 }
 
-static int64_t to_full(struct builder *b, const struct cfi_state *s, const struct elf_section *from, struct rule *r)
+static int64_t to_full(struct builder *b, const struct cfi_state *s, const struct elf_section *from, struct cfi_rule *r)
 {
-	struct rows *t = b->t;
-	struct rule_full full;
+	struct unwind_table *t = b->t;
+	struct cfi_rule_full full;
 	cfi_to_full(s, &full);
 	int error = keep_expression(b, from, &full.cfa);
 	for (unsigned i = 0; i < DWARF_REGS && error == 0; i++)
 		error = keep_expression(b, from, &full.reg[i]);
 	if (error < 0)
 		return error;
-	r->kind = RULE_FULL;
+	r->kind = CFI_RULE_FULL;
 	r->cfa = (int32_t)t->n_full - 1;
 	if (t->n_full && !memcmp(&t->full[t->n_full - 1], &full, sizeof(full)))
 		return 0;
-	if (t->n_full == ROWS_FULL_MAX)
+	if (t->n_full == UNWIND_TABLE_FULL_MAX)
 		return -E2BIG;
-	error = budget_grow(&b->budget, (void **)&t->full, t->n_full, &b->room_full, sizeof(*t->full));
+	error = alloc_limit_grow(&b->budget, (void **)&t->full, t->n_full, &b->room_full, sizeof(*t->full));
 	if (error < 0)
 		return error;
 	t->full[t->n_full] = full;
@@ -169,11 +169,11 @@ static int64_t to_full(struct builder *b, const struct cfi_state *s, const struc
 
 static int64_t odd_rule(struct builder *b, const struct cfi_state *s, const struct elf_section *from)
 {
-	struct rule r = {.signal = s->usual.signal};
+	struct cfi_rule r = {.signal = s->usual.signal};
 	bool undefined = s->odd & 1u << DWARF_RA && s->full.reg[DWARF_RA].how == PLACE_UNDEFINED;
 	int64_t error = undefined ? 0 : to_full(b, s, from, &r);
 	if (undefined)
-		r.kind = RULE_END;
+		r.kind = CFI_RULE_END;
 	return error < 0 ? error : intern(b, &r);
 }
 
@@ -184,21 +184,22 @@ static size_t expected_bytes(const struct builder *b)
 {
 	const size_t described = b->elf->eh_frame.size ? b->elf->eh_frame.size : b->elf->debug_frame.size;
 	const size_t bytes = described + described / 4;
-	return bytes < ROWS_BYTES ? bytes : ROWS_BYTES;
+	return bytes < UNWIND_TABLE_BYTES ? bytes : UNWIND_TABLE_BYTES;
 }
 
 /* Elsewhere a part of a huge page could be left over. The advice is for speed only: not to follow it is no error. */
 static int map_rows(struct builder *b, size_t huge)
 {
-	char *p = mmap(NULL, ROWS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *p = mmap(
+		NULL, UNWIND_TABLE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return -ENOMEM;
 	madvise(p, huge, MADV_HUGEPAGE);
-	if (huge < ROWS_BYTES)
-		madvise(p + huge, ROWS_BYTES - huge, MADV_NOHUGEPAGE);
+	if (huge < UNWIND_TABLE_BYTES)
+		madvise(p + huge, UNWIND_TABLE_BYTES - huge, MADV_NOHUGEPAGE);
 	b->huge = huge;
 	b->t->rows = (struct row *)(void *)p;
-	b->t->mapped = ROWS_BYTES;
+	b->t->mapped = UNWIND_TABLE_BYTES;
 	return 0;
 }
 
@@ -209,7 +210,7 @@ static int map_rows(struct builder *b, size_t huge)
  */
 static int reserve_rows(struct builder *b)
 {
-	struct rows *t = b->t;
+	struct unwind_table *t = b->t;
 	size_t bytes = expected_bytes(b);
 	if (bytes >= HUGE_PAGE)
 		bytes -= bytes % HUGE_PAGE;
@@ -225,20 +226,20 @@ static int reserve_rows(struct builder *b)
 
 static int more_rows(struct builder *b)
 {
-	struct rows *t = b->t;
-	if (t->n_rows == ROWS_MAX)
+	struct unwind_table *t = b->t;
+	if (t->n_rows == UNWIND_TABLE_MAX)
 		return -E2BIG;
 	if (!t->mapped)
-		return budget_grow(&b->budget, (void **)&t->rows, t->n_rows, &b->room_rows, sizeof(*t->rows));
-	if (b->budget.used + ROWS_STEP > b->budget.max)
+		return alloc_limit_grow(&b->budget, (void **)&t->rows, t->n_rows, &b->room_rows, sizeof(*t->rows));
+	if (b->budget.used + UNWIND_TABLE_STEP > b->budget.max)
 		return -E2BIG;
-	madvise(t->rows + b->room_rows, ROWS_STEP, MADV_POPULATE_WRITE);
-	b->budget.used += ROWS_STEP;
-	b->room_rows += ROWS_STEP / sizeof(*t->rows);
+	madvise(t->rows + b->room_rows, UNWIND_TABLE_STEP, MADV_POPULATE_WRITE);
+	b->budget.used += UNWIND_TABLE_STEP;
+	b->room_rows += UNWIND_TABLE_STEP / sizeof(*t->rows);
 	return 0;
 }
 
-static void free_rows(struct rows *t)
+static void free_rows(struct unwind_table *t)
 {
 	if (t->mapped)
 		munmap(t->rows, t->mapped);
@@ -249,7 +250,7 @@ static void free_rows(struct rows *t)
 }
 
 /* Gives back what is not used. Of a huge page that is all or nothing: a part of one stays where it is. */
-static void shrink_rows(struct rows *t, size_t huge)
+static void shrink_rows(struct unwind_table *t, size_t huge)
 {
 	const size_t bytes = t->n_rows * sizeof(*t->rows), unit = bytes < huge ? HUGE_PAGE : (size_t)getpagesize();
 	const size_t kept = (bytes + unit - 1) / unit * unit;
@@ -267,7 +268,7 @@ static void shrink_rows(struct rows *t, size_t huge)
 /* Rows come in order of addresses; one at the address of the last replaces it, one with its rule is none. */
 static inline int put_row(struct builder *b, uint64_t vaddr, uint32_t rule)
 {
-	struct rows *t = b->t;
+	struct unwind_table *t = b->t;
 	uint64_t at = vaddr - t->base;
 	if (at > b->reach)
 		return -ERANGE;
@@ -290,15 +291,16 @@ static inline int put_row(struct builder *b, uint64_t vaddr, uint32_t rule)
 /* Rows of one entry up to `limit`, where the next one begins. -EBADMSG: what came before is good. */
 static int run_entry(struct builder *b, const struct cfi_entry *e, uint64_t limit)
 {
-	struct cfi_program *p = &b->programs[entries_section(e->from)];
+	struct cfi_execute *p = &b->programs[unwind_entries_section(e->from)];
 	struct cfi_row batch[CFI_BATCH];
 	size_t n;
 	int error = 0;
-	cfi_program_begin(p, e, limit);
-	while ((n = cfi_program_rows(p, batch))) {
+	cfi_execute_begin(p, e, limit);
+	while ((n = cfi_execute_rows(p, batch))) {
 		for (size_t i = 0; i < n; i++) {
-			const struct rule *r = &batch[i].rule;
-			int64_t rule = r->kind == RULE_FRAME ? intern(b, r) : odd_rule(b, &p->now, p->section->bytes);
+			const struct cfi_rule *r = &batch[i].rule;
+			int64_t rule =
+				r->kind == CFI_RULE_FRAME ? intern(b, r) : odd_rule(b, &p->now, p->section->bytes);
 			error = rule < 0 ? (int)rule : put_row(b, batch[i].from, (uint32_t)rule);
 			if (error < 0)
 				return error;
@@ -316,9 +318,9 @@ static int run_entry(struct builder *b, const struct cfi_entry *e, uint64_t limi
  */
 static int put_sigreturn(struct builder *b, const struct cfi_entry *e)
 {
-	struct cfi_state s = {.usual = {.kind = RULE_FRAME, .signal = 1, .cfa_reg = DWARF_RSP}};
-	for (unsigned i = 0; i < RULE_SAVED; i++)
-		s.usual.at[i] = RULE_SAME;
+	struct cfi_state s = {.usual = {.kind = CFI_RULE_FRAME, .signal = 1, .cfa_reg = DWARF_RSP}};
+	for (unsigned i = 0; i < CFI_RULE_SAVED; i++)
+		s.usual.at[i] = CFI_RULE_SAME;
 	s.odd = 1u << DWARF_RBP | 1u << DWARF_RSP | 1u << DWARF_RA;
 	s.full.reg[DWARF_RBP] = (struct place){.how = PLACE_AT, .n = 0x78};
 	s.full.reg[DWARF_RSP] = (struct place){.how = PLACE_AT, .n = 0xa0};
@@ -328,25 +330,25 @@ static int put_sigreturn(struct builder *b, const struct cfi_entry *e)
 }
 
 /* A frame of `delta` bytes: the frame pointer is saved at the top of every one that has a size. */
-static struct rule frame_of(int64_t delta)
+static struct cfi_rule frame_of(int64_t delta)
 {
-	const uint64_t same = (uint16_t)RULE_SAME, all = same | same << 16 | same << 32 | same << 48;
-	const uint64_t w[RULE_WORDS] = {RULE_FRAME | DWARF_RSP << 8 | (uint64_t)(delta + 8) << 32,
+	const uint64_t same = (uint16_t)CFI_RULE_SAME, all = same | same << 16 | same << 32 | same << 48;
+	const uint64_t w[CFI_RULE_WORDS] = {CFI_RULE_FRAME | DWARF_RSP << 8 | (uint64_t)(delta + 8) << 32,
 		delta > 0 ? (all & ~0xffff0000ull) | 0xfffe0000ull : all, same | same << 16 | 0xffffull << 32};
-	struct rule r;
-	memcpy(&r, w, sizeof(r)); /* whole words, see rule_word() */
+	struct cfi_rule r;
+	memcpy(&r, w, sizeof(r)); /* whole words, see cfi_rule_word() */
 	return r;
 }
 
 /* Index of the rule of a function's stretch. */
 static inline int64_t intern_stretch(struct builder *b, const struct gofunc *f, int64_t delta)
 {
-	const enum rule_kind other = f->is_root ? RULE_END : f->switches ? RULE_SWITCH : RULE_NONE;
+	const enum cfi_rule_kind other = f->is_root ? CFI_RULE_END : f->switches ? CFI_RULE_SWITCH : CFI_RULE_NONE;
 	const bool frame = delta >= 0 && delta <= INT32_MAX - 8 && !f->switches && !f->is_root;
 	uint32_t *known = frame && delta % 8 == 0 && delta / 8 < FRAMES ? &b->frames[delta / 8] : NULL;
 	if (known && *known)
 		return *known - 1;
-	const struct rule r = frame ? frame_of(delta) : (struct rule){.kind = other};
+	const struct cfi_rule r = frame ? frame_of(delta) : (struct cfi_rule){.kind = other};
 	int64_t rule = intern(b, &r);
 	if (known && rule >= 0)
 		*known = (uint32_t)rule + 1;
@@ -365,7 +367,7 @@ static int run_function(struct builder *b, const struct cfi_entry *e, uint64_t l
 	if (error < 0 || !good)
 		return error < 0 ? error : -EBADMSG;
 	for (godeltas_begin(&b->entries.go, &f, &d); godeltas_next(&d, &from) && from < limit;) {
-		if (++b->go_steps > 2 * ROWS_MAX)
+		if (++b->go_steps > 2 * UNWIND_TABLE_MAX)
 			return -E2BIG;
 		int64_t rule = intern_stretch(b, &f, d.delta);
 		error = rule < 0 ? (int)rule : put_row(b, from, (uint32_t)rule);
@@ -386,8 +388,8 @@ static int run_plt(struct builder *b, const struct cfi_entry *e, uint64_t limit)
 	for (uint64_t at = e->start; at < limit && r >= 0; at += lazy ? 16 : limit - at) {
 		const bool first = lazy && at == e->start;
 		for (unsigned pushed = 0; pushed <= lazy && r >= 0; pushed++) {
-			struct rule rule = frame_of(8 * (first + pushed));
-			rule.at[1] = RULE_SAME; /* rbp */
+			struct cfi_rule rule = frame_of(8 * (first + pushed));
+			rule.at[1] = CFI_RULE_SAME; /* rbp */
 			r = intern(b, &rule);
 			if (r >= 0)
 				r = put_row(b, at + (pushed ? first ? 6 : 11 : 0), (uint32_t)r);
@@ -413,10 +415,10 @@ static int run_one(struct builder *b, const struct cfi_entry *e, uint64_t next)
 static int run_entries(struct builder *b)
 {
 	struct cfi_entry now, next = {0};
-	bool more = entries_next(&b->entries, &now);
+	bool more = unwind_entries_next(&b->entries, &now);
 	int r = 0;
 	while (more && r >= 0) {
-		more = entries_next(&b->entries, &next);
+		more = unwind_entries_next(&b->entries, &next);
 		if (!more || next.start > now.start)
 			r = run_one(b, &now, more ? next.start : UINT64_MAX);
 		if (r == -EBADMSG) {
@@ -426,14 +428,14 @@ static int run_entries(struct builder *b)
 		now = next;
 	}
 	if (r < 0)
-		b->t->left_out += entries_left(&b->entries) + more + 1;
+		b->t->left_out += unwind_entries_left(&b->entries) + more + 1;
 	return r;
 }
 
 static int make_rows(struct builder *b)
 {
-	struct rows *t = b->t;
-	const struct rule none = {.kind = RULE_NONE};
+	struct unwind_table *t = b->t;
+	const struct cfi_rule none = {.kind = CFI_RULE_NONE};
 	int64_t r = reserve_rows(b);
 	if (r >= 0)
 		r = intern(b, &none);
@@ -444,11 +446,11 @@ static int make_rows(struct builder *b)
 	return r == -ENOMEM ? -ENOMEM : 0;
 }
 
-static int index_pages(struct rows *t)
+static int index_pages(struct unwind_table *t)
 {
 	size_t last = t->n_rows ? t->rows[t->n_rows - 1].at >> PAGE_SHIFT : 0, row = 0;
 	t->n_pages = (last < PAGES_MAX ? last : PAGES_MAX) + 1;
-	t->pages = malloc((t->n_pages + 1) * sizeof(*t->pages) + (t->bytes ? ROWS_EXPRESSIONS_MAX : 0));
+	t->pages = malloc((t->n_pages + 1) * sizeof(*t->pages) + (t->bytes ? UNWIND_TABLE_EXPRESSIONS_MAX : 0));
 	if (!t->pages)
 		return -ENOMEM;
 	for (size_t page = 0; page < t->n_pages; page++) {
@@ -460,7 +462,7 @@ static int index_pages(struct rows *t)
 	return 0;
 }
 
-static void shrink(struct rows *t)
+static void shrink(struct unwind_table *t)
 {
 	void *p;
 	if (t->n_rules && (p = reallocarray(t->rules, t->n_rules, sizeof(*t->rules))))
@@ -473,12 +475,12 @@ static void shrink(struct rows *t)
 
 static int build(struct builder *b)
 {
-	struct rows *t = b->t;
-	struct entries *e = &b->entries;
-	int r = entries_open(e, b->elf, &b->budget, b->reach);
+	struct unwind_table *t = b->t;
+	struct unwind_entries *e = &b->entries;
+	int r = unwind_entries_open(e, b->elf, &b->budget, b->reach);
 	if (r < 0)
 		return r;
-	for (unsigned i = 0; i < ENTRIES_CFI; i++)
+	for (unsigned i = 0; i < UNWIND_ENTRIES_CFI; i++)
 		b->programs[i].section = &e->sections[i];
 	t->base = e->base;
 	b->budget.used += ((e->last >> PAGE_SHIFT) + 2) * sizeof(*t->pages);
@@ -498,9 +500,9 @@ static uint32_t next_serial(void)
 	return n ? n : 1;
 }
 
-int rows_build(const struct elf *f, size_t max, struct rows **ret)
+int unwind_table_build(const struct elf *f, size_t max, struct unwind_table **ret)
 {
-	struct rows *t = calloc(1, sizeof(*t));
+	struct unwind_table *t = calloc(1, sizeof(*t));
 	struct builder *b = calloc(1, sizeof(*b));
 	int r = t && b ? 0 : -ENOMEM;
 	if (r == 0) {
@@ -515,11 +517,11 @@ int rows_build(const struct elf *f, size_t max, struct rows **ret)
 	}
 	if (b) {
 		free(b->hash);
-		entries_done(&b->entries);
+		unwind_entries_done(&b->entries);
 	}
 	free(b);
 	if (r < 0) {
-		rows_free(t);
+		unwind_table_free(t);
 		return r;
 	}
 	shrink(t);
@@ -528,7 +530,7 @@ int rows_build(const struct elf *f, size_t max, struct rows **ret)
 	return 0;
 }
 
-struct rows *rows_free(struct rows *t)
+struct unwind_table *unwind_table_free(struct unwind_table *t)
 {
 	if (t) {
 		free_rows(t);
@@ -541,7 +543,7 @@ struct rows *rows_free(struct rows *t)
 	return NULL;
 }
 
-size_t rows_bytes(const struct rows *t)
+size_t unwind_table_bytes(const struct unwind_table *t)
 {
 	return t ? sizeof(*t) + (t->mapped ? t->mapped : t->n_rows * sizeof(*t->rows)) +
 			       t->n_rules * sizeof(*t->rules) + t->n_full * sizeof(*t->full) +
@@ -549,16 +551,16 @@ size_t rows_bytes(const struct rows *t)
 		 : 0;
 }
 
-void rows_stats(const struct rows *t, struct rows_stats *ret)
+void unwind_table_stats(const struct unwind_table *t, struct unwind_table_stats *ret)
 {
-	*ret = (struct rows_stats){t->n_rows, t->n_rules, t->n_full, t->entries, t->left_out};
+	*ret = (struct unwind_table_stats){t->n_rows, t->n_rules, t->n_full, t->entries, t->left_out};
 }
 
 /* --- use */
 
-const struct rule *rows_find(const struct rows *t, uint64_t vaddr)
+const struct cfi_rule *unwind_table_find(const struct unwind_table *t, uint64_t vaddr)
 {
-	static const struct rule none = {.kind = RULE_NONE};
+	static const struct cfi_rule none = {.kind = CFI_RULE_NONE};
 	uint64_t at = vaddr - t->base;
 	if (vaddr < t->base || at > UINT32_MAX || !t->n_rows)
 		return &none;
@@ -574,20 +576,20 @@ const struct rule *rows_find(const struct rows *t, uint64_t vaddr)
 	return lo ? &t->rules[t->rows[lo - 1].rule] : &none;
 }
 
-uint64_t rows_key(const struct rows *t, uint64_t vaddr)
+uint64_t unwind_table_key(const struct unwind_table *t, uint64_t vaddr)
 {
 	uint64_t at = vaddr - t->base;
 	return vaddr < t->base || at > UINT32_MAX ? 0 : (uint64_t)t->serial << 32 | at;
 }
 
-const struct rule_full *rows_full(const struct rows *t, const struct rule *r)
+const struct cfi_rule_full *unwind_table_full(const struct unwind_table *t, const struct cfi_rule *r)
 {
 	return &t->full[r->cfa];
 }
 
-bool rows_eval(const struct rows *t, const struct place *p, const uint64_t regs[DWARF_REGS], uint32_t known,
-	const uint64_t *first, expression_read_fn *read, void *arg, uint64_t *ret)
+bool unwind_table_eval(const struct unwind_table *t, const struct place *p, const uint64_t regs[DWARF_REGS],
+	uint32_t known, const uint64_t *first, dwarf_expr_read_fn *read, void *arg, uint64_t *ret)
 {
-	struct expression x = {t->bytes + p->n, p->len};
-	return expression_eval(x, regs, known, first, read, arg, ret);
+	struct dwarf_expr x = {t->bytes + p->n, p->len};
+	return dwarf_expr_eval(x, regs, known, first, read, arg, ret);
 }

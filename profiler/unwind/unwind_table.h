@@ -1,6 +1,6 @@
 /*
- * unwind_table - how to get from a frame to its caller, compiled from .eh_frame and Go's pclntab into a table: one row for
- * every stretch of code in which the answer is the same, with the rule that holds there (DWARF 5, 6.4; LSB core,
+ * unwind_table - how to get from a frame to its caller, compiled from .eh_frame and Go's pclntab into a table: one row
+ * for every stretch of code in which the answer is the same, with the rule that holds there (DWARF 5, 6.4; LSB core,
  * "Exception Frames").
  *
  * Rows are 8 bytes, sorted by address, found by an index over pages of code and a binary search; equal rules are
@@ -8,8 +8,8 @@
  * places other than an offset from it) has a full rule in a side table. Everything is relative to the file, so the
  * table serves every process and container that runs it.
  *
- * The bytes are hostile. Entries that make no sense are left out; how many, rows_stats says. Where entries overlap, the
- * one that begins later counts from its beginning on.
+ * The bytes are hostile. Entries that make no sense are left out; how many, unwind_table_stats says. Where entries
+ * overlap, the one that begins later counts from its beginning on.
  */
 #pragma once
 
@@ -21,30 +21,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ROWS_MAX (4u << 20)	   /* rows; what is beyond has none */
-#define ROWS_RULES_MAX (1u << 20)  /* different rules */
-#define ROWS_FULL_MAX 4096	   /* full ones */
-#define ROWS_EXPRESSIONS_MAX 16384 /* bytes of different expressions */
+#define UNWIND_TABLE_MAX (4u << 20)	   /* rows; what is beyond has none */
+#define UNWIND_TABLE_RULES_MAX (1u << 20)  /* different rules */
+#define UNWIND_TABLE_FULL_MAX 4096	   /* full ones */
+#define UNWIND_TABLE_EXPRESSIONS_MAX 16384 /* bytes of different expressions */
 
-struct rows_stats {
+struct unwind_table_stats {
 	size_t rows, rules, full, entries, left_out;
 };
 
-struct rows;
+struct unwind_table;
 /*
  * Empty, not an error, where there is no .eh_frame. `max`: bytes that may be in use meanwhile; what is beyond has no
  * rows. -ENOMEM. Borrows `f`, which must live longer.
  */
-int rows_build(const struct elf *f, size_t max, struct rows **ret);
-struct rows *rows_free(struct rows *t); /* NULL is fine */
-size_t rows_bytes(const struct rows *t);
-void rows_stats(const struct rows *t, struct rows_stats *ret);
+int unwind_table_build(const struct elf *f, size_t max, struct unwind_table **ret);
+struct unwind_table *unwind_table_free(struct unwind_table *t); /* NULL is fine */
+size_t unwind_table_bytes(const struct unwind_table *t);
+void unwind_table_stats(const struct unwind_table *t, struct unwind_table_stats *ret);
 
-const struct rule *rows_find(const struct rows *t, uint64_t vaddr); /* never NULL */
+const struct cfi_rule *unwind_table_find(const struct unwind_table *t, uint64_t vaddr); /* never NULL */
 /* Of an address in a table, unlike that of any other table ever; 0: the table has none there. */
-uint64_t rows_key(const struct rows *t, uint64_t vaddr);
-const struct rule_full *rows_full(const struct rows *t, const struct rule *r);
+uint64_t unwind_table_key(const struct unwind_table *t, uint64_t vaddr);
+const struct cfi_rule_full *unwind_table_full(const struct unwind_table *t, const struct cfi_rule *r);
 
 /* Evaluate the expression of a place (dwarf_expr.h), which is one of this table. */
-bool rows_eval(const struct rows *t, const struct place *p, const uint64_t regs[DWARF_REGS], uint32_t known,
-	const uint64_t *first, expression_read_fn *read, void *arg, uint64_t *ret);
+bool unwind_table_eval(const struct unwind_table *t, const struct place *p, const uint64_t regs[DWARF_REGS],
+	uint32_t known, const uint64_t *first, dwarf_expr_read_fn *read, void *arg, uint64_t *ret);

@@ -23,7 +23,7 @@ struct row { /* as many as keys, with the same numbers; a parent's is below its 
 
 struct tree {
 	const struct profile *p;
-	struct intern keys;
+	struct string_table keys;
 	struct row *rows;
 	size_t room;
 	uint32_t first;
@@ -42,7 +42,7 @@ static int64_t find(struct tree *t, uint32_t parent, const char *name)
 {
 	int64_t string = profile_string_find(t->p, name);
 	struct key k = {parent, string < 0 ? 0 : (uint32_t)string};
-	int64_t id = intern_add(&t->keys, &k, sizeof(k));
+	int64_t id = string_table_add(&t->keys, &k, sizeof(k));
 	if (id < 0 || (size_t)id < t->room)
 		return id;
 	size_t room = t->room ? t->room * 2 : 256;
@@ -147,7 +147,7 @@ static void print_row(const struct tree *t, uint32_t i, FILE *out)
 		fprintf(out, "%12s%s", top_amount(r->own[v], unit, buf, sizeof(buf)), time ? "" : " ");
 	}
 	fprintf(out, "  %*s", 2 * (int)(r->depth < INDENT_MAX ? r->depth : INDENT_MAX), "");
-	text_print(out, profile_string_get(t->p, k->name), NULL);
+	utf8_print(out, profile_string_get(t->p, k->name), NULL);
 	putc('\n', out);
 }
 
@@ -171,7 +171,7 @@ static void print(const struct tree *t, FILE *out)
 		fprintf(out, "%12s %zu branches of less\n", "...", left_out);
 }
 
-int calltree_write_by(const struct profile *p, unsigned type, uint32_t least, FILE *out)
+int call_tree_text_write_by(const struct profile *p, unsigned type, uint32_t least, FILE *out)
 {
 	struct tree t = {.p = p, .sorted_by = type, .least = INT64_MIN};
 	int r = type < profile_info(p)->n_types ? 0 : -EINVAL;
@@ -185,12 +185,12 @@ int calltree_write_by(const struct profile *p, unsigned type, uint32_t least, FI
 		print(&t, out);
 		r = fflush(out) || ferror(out) ? -EIO : 0;
 	}
-	intern_done(&t.keys);
+	string_table_done(&t.keys);
 	free(t.rows);
 	return r;
 }
 
-int calltree_write(const struct profile *p, FILE *out)
+int call_tree_text_write(const struct profile *p, FILE *out)
 {
-	return calltree_write_by(p, profile_default_type(p), 0, out);
+	return call_tree_text_write_by(p, profile_default_type(p), 0, out);
 }

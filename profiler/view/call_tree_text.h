@@ -1,7 +1,7 @@
 /*
- * call_tree_text - a profile as a tree for people: a function a line, below its caller and indented, the one with the largest
- * sum first. Of each type in nanoseconds there are two columns, what the function took itself and what it took with all
- * that it called; of the others one, its own.
+ * call_tree_text - a profile as a tree for people: a function a line, below its caller and indented, the one with the
+ * largest sum first. Of each type in nanoseconds there are two columns, what the function took itself and what it took
+ * with all that it called; of the others one, its own.
  */
 #pragma once
 
@@ -10,6 +10,6 @@
 #include <stdio.h>
 
 /* 0, -ENOMEM, -EIO (`out` takes no more). */
-int calltree_write(const struct profile *p, FILE *out);
+int call_tree_text_write(const struct profile *p, FILE *out);
 /* The largest first by this type; functions whose sum of it is below one in `least` of all are left out. */
-int calltree_write_by(const struct profile *p, unsigned type, uint32_t least, FILE *out);
+int call_tree_text_write_by(const struct profile *p, unsigned type, uint32_t least, FILE *out);

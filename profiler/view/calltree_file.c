@@ -8,15 +8,15 @@
 #include <string.h>
 
 struct parser {
-	struct treefile *f;
+	struct calltree_file *f;
 	size_t line; /* from 1 */
 	size_t mappings_room, nodes_room;
-	struct treefile_mapping *last; /* that an "id" is about */
-	struct treefile_mapping *gone;
+	struct calltree_file_mapping *last; /* that an "id" is about */
+	struct calltree_file_mapping *gone;
 	bool ended;
 };
 
-struct treefile *treefile_free(struct treefile *f)
+struct calltree_file *calltree_file_free(struct calltree_file *f)
 {
 	if (f) {
 		free(f->text);
@@ -81,19 +81,19 @@ static int grow(void **list, size_t *room, size_t have, size_t size)
 
 static int mapping(struct parser *p, char *rest, uint32_t gone, struct err *e)
 {
-	struct treefile *f = p->f;
-	struct treefile_mapping m = {.build_id = "", .gone = gone};
+	struct calltree_file *f = p->f;
+	struct calltree_file_mapping m = {.build_id = "", .gone = gone};
 	struct module_key key;
 	uint64_t len;
 	p->last = NULL;
-	int r = maps_line(rest, &m.start, &len, &m.offset, &key);
+	int r = proc_maps_line(rest, &m.start, &len, &m.offset, &key);
 	if (r < 0)
 		return bad(p, e, "it is no mapping");
 	if (r == 0)
 		return 0; /* not executable */
 	m.end = m.start + len;
 	m.path = key.path;
-	if (gone ? f->n_gone >= TREEFILE_GONE_MAX : f->n_mappings >= TREEFILE_MAPPINGS_MAX)
+	if (gone ? f->n_gone >= CALLTREE_FILE_GONE_MAX : f->n_mappings >= CALLTREE_FILE_MAPPINGS_MAX)
 		return err_say(e, -EFBIG, "it has too many mappings");
 	if (gone) {
 		p->last = &p->gone[f->n_gone++];
@@ -131,23 +131,23 @@ static int id_line(struct parser *p, char *rest, struct err *e)
 
 static int by_id(const void *a, const void *b)
 {
-	const struct treefile_node *x = a, *y = b;
+	const struct calltree_file_node *x = a, *y = b;
 	return x->id < y->id ? -1 : x->id > y->id;
 }
 
 /* Numbers rise, so a parent is before its children. One that is not there was being made: its children stand alone. */
-static uint32_t parent_of(const struct treefile *f, uint32_t id)
+static uint32_t parent_of(const struct calltree_file *f, uint32_t id)
 {
-	const struct treefile_node key = {.id = id}, *at = NULL;
+	const struct calltree_file_node key = {.id = id}, *at = NULL;
 	if (id && f->n_nodes)
 		at = bsearch(&key, f->nodes, f->n_nodes, sizeof(key), by_id);
-	return at ? (uint32_t)(at - f->nodes) : TREEFILE_NONE;
+	return at ? (uint32_t)(at - f->nodes) : CALLTREE_FILE_NONE;
 }
 
 static int node_line(struct parser *p, char *rest, struct err *e)
 {
-	struct treefile *f = p->f;
-	struct treefile_node n = {0};
+	struct calltree_file *f = p->f;
+	struct calltree_file_node n = {0};
 	bool full;
 	uint32_t parent;
 	if (!small(&rest, &n.id) || !small(&rest, &parent))
@@ -159,7 +159,7 @@ static int node_line(struct parser *p, char *rest, struct err *e)
 		return bad(p, e, "a node without its numbers");
 	if (!n.id || parent >= n.id || (f->n_nodes && f->nodes[f->n_nodes - 1].id >= n.id))
 		return bad(p, e, "a node out of order");
-	if (f->n_nodes >= TREEFILE_NODES_MAX)
+	if (f->n_nodes >= CALLTREE_FILE_NODES_MAX)
 		return err_say(e, -EFBIG, "it has too many nodes");
 	if (grow((void **)&f->nodes, &p->nodes_room, f->n_nodes, sizeof(n)) < 0)
 		return err_set(e, -ENOMEM, "cannot read it");
@@ -216,16 +216,16 @@ static int one_line(struct parser *p, char *line, struct err *e)
 
 static int by_start(const void *a, const void *b)
 {
-	const struct treefile_mapping *x = a, *y = b;
+	const struct calltree_file_mapping *x = a, *y = b;
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
 /* By address; those that are gone behind. */
 static int order(struct parser *p, struct err *e)
 {
-	struct treefile *f = p->f;
+	struct calltree_file *f = p->f;
 	size_t n = f->n_mappings + f->n_gone;
-	struct treefile_mapping *all = reallocarray(f->mappings, n + 1, sizeof(*all));
+	struct calltree_file_mapping *all = reallocarray(f->mappings, n + 1, sizeof(*all));
 	if (!all)
 		return err_set(e, -ENOMEM, "cannot read it");
 	f->mappings = all;
@@ -254,11 +254,11 @@ static int parse(struct parser *p, char *text, size_t len, struct err *e)
 	return r == 0 ? order(p, e) : r;
 }
 
-int treefile_parse(char *text, size_t len, struct treefile **ret, struct err *e)
+int calltree_file_parse(char *text, size_t len, struct calltree_file **ret, struct err *e)
 {
 	struct parser p = {
 		.f = calloc(1, sizeof(*p.f)),
-		.gone = calloc(TREEFILE_GONE_MAX, sizeof(*p.gone)),
+		.gone = calloc(CALLTREE_FILE_GONE_MAX, sizeof(*p.gone)),
 	};
 	int r;
 	if (!p.f || !p.gone) {
@@ -270,19 +270,19 @@ int treefile_parse(char *text, size_t len, struct treefile **ret, struct err *e)
 	}
 	free(p.gone);
 	if (r < 0)
-		treefile_free(p.f);
+		calltree_file_free(p.f);
 	else
 		*ret = p.f;
 	return r;
 }
 
-const struct treefile_mapping *treefile_find(const struct treefile *f, uint64_t *address, uint32_t gone)
+const struct calltree_file_mapping *calltree_file_find(const struct calltree_file *f, uint64_t *address, uint32_t gone)
 {
-	const struct treefile_mapping *best = NULL;
+	const struct calltree_file_mapping *best = NULL;
 	if (*address & TREE_FN_GONE) {
 		*address &= ~TREE_FN_GONE;
 		for (size_t i = f->n_mappings; i < f->n_mappings + f->n_gone; i++) {
-			const struct treefile_mapping *m = &f->mappings[i];
+			const struct calltree_file_mapping *m = &f->mappings[i];
 			if (m->gone <= gone && *address >= m->start && *address < m->end &&
 				(!best || m->gone > best->gone))
 				best = m;

@@ -18,7 +18,7 @@
 struct symbol_file {
 	const char *path;
 	struct elf *elf;
-	struct symbols *symbols;
+	struct symtab *symbols;
 };
 
 struct work {
@@ -44,7 +44,7 @@ static void read_symbols(struct symbol_file *s)
 	struct elf_source source = elf_source_fd(&fd);
 	if (fd < 0 || elf_read(source, &s->elf, &e) < 0)
 		return;
-	if (s->elf->build_id_len || symbols_read(source, SYMBOLS_ROOM, &s->symbols, &e) < 0)
+	if (s->elf->build_id_len || symtab_read(source, SYMBOLS_ROOM, &s->symbols, &e) < 0)
 		s->elf = elf_free(s->elf);
 }
 
@@ -62,21 +62,21 @@ static const struct symbol_file *symbol_file(struct work *w, const char *path)
 	return &w->files[w->n_files++];
 }
 
-static const char *symbol_of(struct work *w, const struct treefile_mapping *m, uint64_t address)
+static const char *symbol_of(struct work *w, const struct calltree_file_mapping *m, uint64_t address)
 {
 	uint64_t vaddr, offset;
 	const struct symbol_file *s = m->build_id[0] ? NULL : symbol_file(w, m->path);
 	if (!s || !s->elf || !elf_vaddr_of_offset(s->elf, address - m->start + m->offset, &vaddr))
 		return NULL;
-	return symbols_find(s->symbols, vaddr, &offset);
+	return symtab_find(s->symbols, vaddr, &offset);
 }
 
 /* --- addresses ----------------------------------------------------------------------------------------- */
 
 /* The location in `places`; PROFILE_NONE: it was mapped nowhere */
-static int64_t place(struct work *w, const struct treefile *f, uint64_t address, uint32_t gone, uint64_t back)
+static int64_t place(struct work *w, const struct calltree_file *f, uint64_t address, uint32_t gone, uint64_t back)
 {
-	const struct treefile_mapping *m = treefile_find(f, &address, gone);
+	const struct calltree_file_mapping *m = calltree_file_find(f, &address, gone);
 	if (!m)
 		return PROFILE_NONE;
 	if (address - m->start >= back)
@@ -163,22 +163,22 @@ static int64_t location_of(struct work *w, uint32_t fn, uint32_t site)
 	return id < 0 ? id : map < 0 ? map : profile_location(w->out, (uint32_t)map, n.address, &line, 1);
 }
 
-static int add_path(struct work *w, const struct treefile *f, const uint32_t *locations, uint32_t i, int64_t cut)
+static int add_path(struct work *w, const struct calltree_file *f, const uint32_t *locations, uint32_t i, int64_t cut)
 {
-	uint32_t stack[CALLS_DEPTH_MAX];
+	uint32_t stack[CALLTREE_PROFILE_DEPTH_MAX];
 	size_t n = 0;
-	const struct treefile_node *node = &f->nodes[i];
+	const struct calltree_file_node *node = &f->nodes[i];
 	if (!node->calls && !node->ns)
 		return 0;
-	for (uint32_t at = i; at != TREEFILE_NONE; at = f->nodes[at].parent) {
-		if (n == CALLS_DEPTH_MAX - 1) {
+	for (uint32_t at = i; at != CALLTREE_FILE_NONE; at = f->nodes[at].parent) {
+		if (n == CALLTREE_PROFILE_DEPTH_MAX - 1) {
 			stack[n++] = (uint32_t)cut;
 			break;
 		}
 		stack[n++] = locations[at];
 	}
 	w->frames += n;
-	if (w->frames > CALLS_FRAMES_MAX)
+	if (w->frames > CALLTREE_PROFILE_FRAMES_MAX)
 		return -EFBIG;
 	return profile_sample(w->out, stack, n, (int64_t[]){(int64_t)node->calls, (int64_t)node->ns}, NULL, 0);
 }
@@ -186,7 +186,7 @@ static int add_path(struct work *w, const struct treefile *f, const uint32_t *lo
 /* What the second number of a node's two is: 0 the function, 1 the call site */
 typedef uint32_t place_pair[2];
 
-static int add_file(struct work *w, const struct treefile *f, place_pair *places)
+static int add_file(struct work *w, const struct calltree_file *f, place_pair *places)
 {
 	uint32_t *locations = calloc(f->n_nodes + 1, sizeof(*locations));
 	int64_t full = bracketed(w, "[tree full]"), unknown = bracketed(w, "[unknown]"), cut = bracketed(w, "[deeper]"),
@@ -209,12 +209,12 @@ static int add_file(struct work *w, const struct treefile *f, place_pair *places
 	return (int)r;
 }
 
-static int find_places(struct work *w, const struct treefile *f, place_pair **ret)
+static int find_places(struct work *w, const struct calltree_file *f, place_pair **ret)
 {
 	place_pair *places = *ret = calloc(f->n_nodes + 1, sizeof(*places));
 	int64_t r = places ? 0 : -ENOMEM;
 	for (size_t i = 0; r >= 0 && i < f->n_nodes; i++) {
-		const struct treefile_node *n = &f->nodes[i];
+		const struct calltree_file_node *n = &f->nodes[i];
 		r = n->fn ? place(w, f, n->fn, n->gone, 0) : PROFILE_NONE;
 		places[i][0] = (uint32_t)r;
 		places[i][1] = PROFILE_NONE;
@@ -227,12 +227,12 @@ static int find_places(struct work *w, const struct treefile *f, place_pair **re
 }
 
 /* Names are worth having, not worth failing for. */
-static void find_names(struct work *w, struct symbolize *s)
+static void find_names(struct work *w, struct profile_symbolize *s)
 {
 	struct profile *fresh;
 	struct err e = {0};
 	w->named = w->places;
-	if (s && symbolize_profile(s, w->places, &fresh, &e) == 0 && fresh)
+	if (s && profile_symbolize_run(s, w->places, &fresh, &e) == 0 && fresh)
 		w->named = fresh;
 }
 
@@ -241,7 +241,7 @@ static void done(struct work *w)
 	for (size_t i = 0; i < w->n_files; i++) {
 		elf_free(w->files[i].elf);
 		if (w->files[i].symbols)
-			symbols_free(w->files[i].symbols);
+			symtab_free(w->files[i].symbols);
 	}
 	free(w->files);
 	if (w->named != w->places)
@@ -249,8 +249,8 @@ static void done(struct work *w)
 	profile_free(w->places);
 }
 
-int calls_profile(
-	struct treefile *const *files, size_t n, struct symbolize *s, bool sites, struct profile **ret, struct err *e)
+int calltree_profile(struct calltree_file *const *files, size_t n, struct profile_symbolize *s, bool sites,
+	struct profile **ret, struct err *e)
 {
 	struct profile_info one = {.n_types = 1, .types = {{"addresses", "count"}}},
 			    info = {.n_types = 1,

@@ -1,6 +1,6 @@
 /*
- * calltree_profile - calling-context trees as a profile: a sample for each path, with its calls and, where it was taken, the time
- * in the last function of the path itself. Trees of several threads and processes are summed.
+ * calltree_profile - calling-context trees as a profile: a sample for each path, with its calls and, where it was
+ * taken, the time in the last function of the path itself. Trees of several threads and processes are summed.
  *
  * Functions have their names by build-id, as `pillion symbolize` finds them; of a module without
  * a build-id the symbols that lie at its path now. `sites`: a function that is called from several places is several,
@@ -13,9 +13,9 @@
 #include "profiler/pprof/profile_symbolize.h"
 #include "profiler/view/calltree_file.h"
 
-#define CALLS_DEPTH_MAX 2048	       /* of a path: those that are longer lack their beginning */
-#define CALLS_FRAMES_MAX (64ull << 20) /* of all paths */
+#define CALLTREE_PROFILE_DEPTH_MAX 2048		  /* of a path: those that are longer lack their beginning */
+#define CALLTREE_PROFILE_FRAMES_MAX (64ull << 20) /* of all paths */
 
 /* s: NULL: without names by build-id. -EFBIG, -ENOMEM with a sentence. */
-int calls_profile(
-	struct treefile *const *files, size_t n, struct symbolize *s, bool sites, struct profile **ret, struct err *e);
+int calltree_profile(struct calltree_file *const *files, size_t n, struct profile_symbolize *s, bool sites,
+	struct profile **ret, struct err *e);

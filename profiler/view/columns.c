@@ -22,9 +22,9 @@ struct character {
 
 static struct character next(const unsigned char *s)
 {
-	const size_t length = text_utf8(s);
-	const uint32_t c = length ? text_decode(s, length) : 0;
-	if (!length || text_misleads(c))
+	const size_t length = utf8_valid(s);
+	const uint32_t c = length ? utf8_decode(s, length) : 0;
+	if (!length || utf8_is_deceptive(c))
 		return (struct character){length ? length : 1, 1, '?'};
 	const int width = wcwidth((wchar_t)c);
 	return (struct character){length, width < 0 ? 1 : (unsigned)width, 0};

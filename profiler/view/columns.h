@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 /*
- * As text_print, in `width` columns at most; what is longer ends in "...". Bytes that are no UTF-8, control characters
+ * As utf8_print, in `width` columns at most; what is longer ends in "...". Bytes that are no UTF-8, control characters
  * and those that turn the direction of writing become '?'. Returns the columns that were used.
  */
 unsigned columns_print(FILE *out, const char *text, unsigned width);

@@ -23,16 +23,16 @@ extern const char flame_html[];
 static void text(const char *key, const char *value, FILE *out)
 {
 	fprintf(out, "\"%s\":\"", key);
-	flametree_json(value, out);
+	flame_tree_json(value, out);
 	fputs("\",\n", out);
 }
 
-static void texts(const char *key, const struct intern *from, FILE *out)
+static void texts(const char *key, const struct string_table *from, FILE *out)
 {
 	fprintf(out, "\"%s\":[", key);
 	for (size_t i = 0; i < from->count; i++) {
 		fputs(i ? ",\"" : "\"", out);
-		flametree_json(from->items[i].data, out);
+		flame_tree_json(from->items[i].data, out);
 		putc('"', out);
 	}
 	fputs("],\n", out);
@@ -43,7 +43,7 @@ static void notes(const struct profile *p, FILE *out)
 	fputs("\"notes\":[", out);
 	for (size_t i = 0; i < profile_comments(p); i++) {
 		fputs(i ? ",\"" : "\"", out);
-		flametree_json(profile_comment_get(p, i), out);
+		flame_tree_json(profile_comment_get(p, i), out);
 		putc('"', out);
 	}
 	fputs("],\n", out);
@@ -54,16 +54,16 @@ static void types(const struct profile_info *info, FILE *out)
 	fputs("\"types\":[", out);
 	for (unsigned i = 0; i < info->n_types; i++) {
 		fputs(i ? ",[\"" : "[\"", out);
-		flametree_json(info->types[i].type, out);
+		flame_tree_json(info->types[i].type, out);
 		fputs("\",\"", out);
-		flametree_json(info->types[i].unit, out);
+		flame_tree_json(info->types[i].unit, out);
 		fputs("\"]", out);
 	}
 	fputs("],\n", out);
 }
 
 /* Parents as the distance to them, 0: a root. */
-static void tree(const struct flametree *t, FILE *out)
+static void tree(const struct flame_tree *t, FILE *out)
 {
 	fputs("\"module\":[", out);
 	for (size_t i = 0; i < t->names.count; i++)
@@ -79,7 +79,7 @@ static void tree(const struct flametree *t, FILE *out)
 	fputs("],\n", out);
 }
 
-static void rows(const struct flametree *t, bool compared, FILE *out)
+static void rows(const struct flame_tree *t, bool compared, FILE *out)
 {
 	fputs("\"sets\":[", out);
 	for (size_t i = 0; i < t->sets.count; i++)
@@ -100,7 +100,7 @@ static void rows(const struct flametree *t, bool compared, FILE *out)
 	fputs("]", out);
 }
 
-static void data(const struct flame *f, const struct flametree *t, FILE *out)
+static void data(const struct flame_html *f, const struct flame_tree *t, FILE *out)
 {
 	const struct profile_info *info = profile_info(f->of);
 	fputs("{", out);
@@ -128,13 +128,13 @@ static void markup(const char *from, const char *to, const char *nonce, FILE *ou
 	fwrite(from, 1, (size_t)(to - from), out);
 }
 
-int flame_page(const struct flame *f, FILE *out)
+int flame_html_page(const struct flame_html *f, FILE *out)
 {
-	struct flametree t;
+	struct flame_tree t;
 	const char *mark = strstr(flame_html, MARK);
 	if (f->type >= profile_info(f->of)->n_types)
 		return -EINVAL;
-	int r = flametree_build(&t, f->of, f->before);
+	int r = flame_tree_build(&t, f->of, f->before);
 	if (r == 0) {
 		const char *rest = mark + strlen(MARK);
 		markup(flame_html, mark, f->nonce, out);
@@ -142,6 +142,6 @@ int flame_page(const struct flame *f, FILE *out)
 		markup(rest, rest + strlen(rest), f->nonce, out);
 		r = fflush(out) || ferror(out) ? -EIO : 0;
 	}
-	flametree_done(&t);
+	flame_tree_done(&t);
 	return r;
 }

@@ -1,6 +1,6 @@
 /*
- * flame_html - a profile as a flame graph: a page that needs nothing but a browser (flame.html and the data in one file, no
- * network), or a plain SVG.
+ * flame_html - a profile as a flame graph: a page that needs nothing but a browser (flame.html and the data in one
+ * file, no network), or a plain SVG.
  *
  * Frames are functions, every inlined one its own; stacks that differ in addresses alone are one. The page has all
  * sample types and labels, so that it can be asked for others; the picture has one type. Names are a tenant's: they go
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-struct flame {
+struct flame_html {
 	const struct profile *of, *before; /* before: what it is compared with, NULL: nothing */
 	unsigned type;			   /* the sample type, of both */
 	const char *title;
@@ -24,5 +24,5 @@ struct flame {
 };
 
 /* 0, -EINVAL (no such type, or other types before), -ENOMEM, -EIO (`out` takes no more). */
-int flame_page(const struct flame *f, FILE *out);
-int flame_svg(const struct flame *f, FILE *out);
+int flame_html_page(const struct flame_html *f, FILE *out);
+int flame_html_svg(const struct flame_html *f, FILE *out);

@@ -19,8 +19,8 @@
 #define SHARE_FULL 0.10 /* a share that moved by so much has the full colour */
 
 struct drawing {
-	const struct flame *f;
-	struct flametree t;
+	const struct flame_html *f;
+	struct flame_tree t;
 	double *total, *before; /* by node */
 	uint32_t *first, *next; /* child and sibling + 1, the largest first; 0: none */
 	double all, all_before;
@@ -77,7 +77,7 @@ static int link_children(struct drawing *d)
 /* Letters of most scripts of the East are twice as wide; what else is of three bytes and more is thought to be. */
 static size_t columns(const unsigned char *c)
 {
-	return text_utf8(c) > 2 ? 2 : 1;
+	return utf8_valid(c) > 2 ? 2 : 1;
 }
 
 /* `most`: columns. What no XML may have, or no person sees, is a '?'. */
@@ -85,15 +85,15 @@ static void escaped(const char *text, size_t most, FILE *out)
 {
 	const unsigned char *c = (const unsigned char *)text;
 	for (size_t used = 0, length; *c && used + columns(c) <= most; c += length) {
-		length = text_utf8(c);
-		const uint32_t is = length ? text_decode(c, length) : 0;
+		length = utf8_valid(c);
+		const uint32_t is = length ? utf8_decode(c, length) : 0;
 		used += columns(c);
 		length = length ? length : 1;
 		if (is == '<')
 			fputs("&lt;", out);
 		else if (is == '&')
 			fputs("&amp;", out);
-		else if (!is || text_misleads(is) || (is & 0xffff) >= 0xfffe)
+		else if (!is || utf8_is_deceptive(is) || (is & 0xffff) >= 0xfffe)
 			putc('?', out);
 		else
 			fwrite(c, 1, length, out);
@@ -104,7 +104,7 @@ static size_t width_of(const char *text)
 {
 	size_t n = 0;
 	for (const unsigned char *c = (const unsigned char *)text; *c;
-		n += columns(c), c += text_utf8(c) ? text_utf8(c) : 1)
+		n += columns(c), c += utf8_valid(c) ? utf8_valid(c) : 1)
 		;
 	return n;
 }
@@ -115,7 +115,7 @@ static const char *last_part(const char *name)
 	const char *last = name;
 	for (const char *c = name; *c && *c != '(' && *c != '<'; c++)
 		if (*c == '/' &&
-			(c[1] == '_' || text_utf8((const unsigned char *)c + 1) > 1 || isalnum((unsigned char)c[1])))
+			(c[1] == '_' || utf8_valid((const unsigned char *)c + 1) > 1 || isalnum((unsigned char)c[1])))
 			last = c + 1;
 	return name[0] == '[' ? name : last;
 }
@@ -255,12 +255,12 @@ static int picture(struct drawing *d)
 	return r < 0 ? r : fflush(d->out) || ferror(d->out) ? -EIO : 0;
 }
 
-int flame_svg(const struct flame *f, FILE *out)
+int flame_html_svg(const struct flame_html *f, FILE *out)
 {
 	struct drawing d = {.f = f, .out = out};
 	if (f->type >= profile_info(f->of)->n_types)
 		return -EINVAL;
-	int r = flametree_build(&d.t, f->of, f->before);
+	int r = flame_tree_build(&d.t, f->of, f->before);
 	const size_t n = d.t.nodes.count + 1;
 	if (r == 0) {
 		d.total = calloc(n, sizeof(*d.total));
@@ -279,6 +279,6 @@ int flame_svg(const struct flame *f, FILE *out)
 	free(d.before);
 	free(d.first);
 	free(d.next);
-	flametree_done(&d.t);
+	flame_tree_done(&d.t);
 	return r;
 }

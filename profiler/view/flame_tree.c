@@ -17,12 +17,12 @@ static bool is_single(const char *key)
 	return !strcmp(key, "timestamp");
 }
 
-void flametree_json(const char *text, FILE *out)
+void flame_tree_json(const char *text, FILE *out)
 {
 	for (const unsigned char *c = (const unsigned char *)text; *c;) {
-		const size_t length = text_utf8(c) ? text_utf8(c) : 1;
-		const uint32_t is = length > 1 ? text_decode(c, length) : *c;
-		if (strchr("\"\\<>&", (int)*c) || (is <= 0xffff && text_misleads(is)))
+		const size_t length = utf8_valid(c) ? utf8_valid(c) : 1;
+		const uint32_t is = length > 1 ? utf8_decode(c, length) : *c;
+		if (strchr("\"\\<>&", (int)*c) || (is <= 0xffff && utf8_is_deceptive(is)))
 			fprintf(out, "\\u%04x", is);
 		else
 			fwrite(c, 1, length, out);
@@ -30,9 +30,9 @@ void flametree_json(const char *text, FILE *out)
 	}
 }
 
-static int64_t add_text(struct intern *to, const char *text)
+static int64_t add_text(struct string_table *to, const char *text)
 {
-	return intern_add(to, text, strlen(text) + 1);
+	return string_table_add(to, text, strlen(text) + 1);
 }
 
 static const char *base_name(const char *path)
@@ -42,7 +42,7 @@ static const char *base_name(const char *path)
 }
 
 /* A name is of the module where it was seen first. */
-static int64_t add_name(struct flametree *t, const struct profile *p, uint32_t function, uint32_t mapping)
+static int64_t add_name(struct flame_tree *t, const struct profile *p, uint32_t function, uint32_t mapping)
 {
 	const size_t before = t->names.count;
 	const int64_t name = add_text(&t->names, profile_function_name(p, function));
@@ -62,7 +62,7 @@ static int64_t add_name(struct flametree *t, const struct profile *p, uint32_t f
 	return module < 0 ? module : name;
 }
 
-static int64_t add_stack(struct flametree *t, const struct profile *p, const struct profile_sample *s)
+static int64_t add_stack(struct flame_tree *t, const struct profile *p, const struct profile_sample *s)
 {
 	int64_t node = NO_ROOT - 1;
 	for (size_t i = s->n; i-- > 0;) {
@@ -70,7 +70,7 @@ static int64_t add_stack(struct flametree *t, const struct profile *p, const str
 		profile_location_get(p, s->locations[i], &l);
 		for (size_t k = l.n; k-- > 0;) {
 			const int64_t name = add_name(t, p, l.lines[k].function, l.mapping);
-			node = name < 0 ? name : pairs_add(&t->nodes, (uint64_t)(node + 1), (uint64_t)name);
+			node = name < 0 ? name : pair_table_add(&t->nodes, (uint64_t)(node + 1), (uint64_t)name);
 			if (node < 0)
 				return node;
 		}
@@ -78,7 +78,7 @@ static int64_t add_stack(struct flametree *t, const struct profile *p, const str
 	return node;
 }
 
-static int64_t add_set(struct flametree *t, const struct profile_sample *s)
+static int64_t add_set(struct flame_tree *t, const struct profile_sample *s)
 {
 	char *text;
 	size_t size;
@@ -92,10 +92,10 @@ static int64_t add_set(struct flametree *t, const struct profile_sample *s)
 		if (is_single(l->key))
 			continue;
 		fputs(some ? ",\"" : "\"", f);
-		flametree_json(l->key, f);
+		flame_tree_json(l->key, f);
 		fputs("\":\"", f);
 		if (l->str)
-			flametree_json(l->str, f);
+			flame_tree_json(l->str, f);
 		else
 			fprintf(f, "%" PRId64, l->num);
 		putc('"', f);
@@ -109,7 +109,7 @@ static int64_t add_set(struct flametree *t, const struct profile_sample *s)
 	return set;
 }
 
-static int make_room(struct flametree *t, size_t had)
+static int make_room(struct flame_tree *t, size_t had)
 {
 	const size_t width = 2 * t->n_types;
 	if ((had & (had - 1)) == 0) {
@@ -123,13 +123,13 @@ static int make_room(struct flametree *t, size_t had)
 }
 
 /* half: 0 of the one, 1 of what it is compared with */
-static int add_sample(struct flametree *t, const struct profile *p, const struct profile_sample *s, unsigned half)
+static int add_sample(struct flame_tree *t, const struct profile *p, const struct profile_sample *s, unsigned half)
 {
 	const int64_t node = add_stack(t, p, s), set = add_set(t, s);
 	if (node < 0 || set < 0)
 		return s->n ? -ENOMEM : 0;
 	const size_t had = t->rows.count;
-	const int64_t row = pairs_add(&t->rows, (uint64_t)node, (uint64_t)set);
+	const int64_t row = pair_table_add(&t->rows, (uint64_t)node, (uint64_t)set);
 	int r = row < 0 ? (int)row : t->rows.count > had ? make_room(t, had) : 0;
 	for (unsigned i = 0; r == 0 && i < t->n_types; i++) {
 		int64_t *value = &t->values[((size_t)row * 2 + half) * t->n_types + i];
@@ -138,7 +138,7 @@ static int add_sample(struct flametree *t, const struct profile *p, const struct
 	return r;
 }
 
-static int add_profile(struct flametree *t, const struct profile *p, unsigned half)
+static int add_profile(struct flame_tree *t, const struct profile *p, unsigned half)
 {
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < profile_samples(p); i++) {
@@ -149,23 +149,23 @@ static int add_profile(struct flametree *t, const struct profile *p, unsigned ha
 	return r;
 }
 
-int flametree_build(struct flametree *t, const struct profile *of, const struct profile *before)
+int flame_tree_build(struct flame_tree *t, const struct profile *of, const struct profile *before)
 {
-	*t = (struct flametree){.n_types = profile_info(of)->n_types};
+	*t = (struct flame_tree){.n_types = profile_info(of)->n_types};
 	if (before && !profile_same_types(profile_info(of), profile_info(before)))
 		return -EINVAL;
 	int r = add_profile(t, of, 0);
 	return r == 0 && before ? add_profile(t, before, 1) : r;
 }
 
-void flametree_done(struct flametree *t)
+void flame_tree_done(struct flame_tree *t)
 {
-	intern_done(&t->names);
-	intern_done(&t->modules);
-	intern_done(&t->sets);
-	pairs_done(&t->nodes);
-	pairs_done(&t->rows);
+	string_table_done(&t->names);
+	string_table_done(&t->modules);
+	string_table_done(&t->sets);
+	pair_table_done(&t->nodes);
+	pair_table_done(&t->rows);
 	free(t->module);
 	free(t->values);
-	*t = (struct flametree){0};
+	*t = (struct flame_tree){0};
 }

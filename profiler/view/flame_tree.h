@@ -10,21 +10,22 @@
 
 #include <stdio.h>
 
-struct flametree {
-	struct intern names;   /* texts with their NUL; the number is that of `nodes` */
-	struct intern modules; /* so, too */
-	uint32_t *module;      /* by name: where it was seen first */
-	struct pairs nodes;    /* (parent + 1, name): a parent stands before its children */
-	struct intern sets;    /* of labels: JSON objects */
-	struct pairs rows;     /* (node, set) */
+struct flame_tree {
+	struct string_table names;   /* texts with their NUL; the number is that of `nodes` */
+	struct string_table modules; /* so, too */
+	uint32_t *module;	     /* by name: where it was seen first */
+	struct pair_table nodes;     /* (parent + 1, name): a parent stands before its children */
+	struct string_table sets;    /* of labels: JSON objects */
+	struct pair_table rows;	     /* (node, set) */
 	unsigned n_types;
 	int64_t *values; /* by row: n_types of the one, and n_types of what it is compared with */
 };
 
-/* before: NULL, or a profile of the same types. 0, -EINVAL (other types), -ENOMEM; flametree_done() also on failure. */
-int flametree_build(struct flametree *t, const struct profile *of, const struct profile *before);
-void flametree_done(struct flametree *t);
+/* before: NULL, or a profile of the same types. 0, -EINVAL (other types), -ENOMEM; flame_tree_done() also on failure.
+ */
+int flame_tree_build(struct flame_tree *t, const struct profile *of, const struct profile *before);
+void flame_tree_done(struct flame_tree *t);
 
 /* What stands between the quotes of a JSON string, in a page and on a terminal as well: '<', '&' and what misleads
  * (utf8.h) are escaped. */
-void flametree_json(const char *text, FILE *out);
+void flame_tree_json(const char *text, FILE *out);

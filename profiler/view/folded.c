@@ -24,7 +24,7 @@ static bool render_label(const struct profile_sample *s, const char *key, FILE *
 		if (strcmp(l->key, key) != 0)
 			continue;
 		if (l->str)
-			text_print(f, l->str, PAIRS);
+			utf8_print(f, l->str, PAIRS);
 		else
 			fprintf(f, "%" PRId64, l->num);
 		return true;
@@ -40,7 +40,7 @@ static void render_lines(const struct profile *p, uint32_t location, bool first,
 	for (size_t k = l.n; k-- > 0; first = false) {
 		if (!first)
 			putc(';', f);
-		text_print(f, profile_function_name(p, l.lines[k].function), PAIRS);
+		utf8_print(f, profile_function_name(p, l.lines[k].function), PAIRS);
 	}
 }
 

@@ -9,7 +9,7 @@
 
 /* Of one profile: by the type that is asked for, and how many samples. */
 struct side {
-	struct functions by, counts;
+	struct function_totals by, counts;
 	bool counted;
 };
 
@@ -32,9 +32,9 @@ static int open_side(struct side *s, const struct profile *p, const char *type)
 	if (i < 0)
 		return -EINVAL;
 	const int count = count_of(p, i);
-	int r = functions_sum(p, (unsigned)i, &s->by);
+	int r = function_totals_sum(p, (unsigned)i, &s->by);
 	if (r == 0 && count >= 0)
-		r = functions_sum(p, (unsigned)count, &s->counts);
+		r = function_totals_sum(p, (unsigned)count, &s->counts);
 	s->counted = count >= 0;
 	if (r == 0)
 		qsort(s->by.rows, s->by.n, sizeof(*s->by.rows), by_name);
@@ -45,18 +45,18 @@ static int open_side(struct side *s, const struct profile *p, const char *type)
 
 static void close_side(struct side *s)
 {
-	functions_done(&s->by);
-	functions_done(&s->counts);
+	function_totals_done(&s->by);
+	function_totals_done(&s->counts);
 }
 
-static double value_of(const struct functions *f, const char *name, bool cum)
+static double value_of(const struct function_totals *f, const char *name, bool cum)
 {
 	const struct function_sum key = {.name = name};
 	const struct function_sum *row = f->n ? bsearch(&key, f->rows, f->n, sizeof(*f->rows), by_name) : NULL;
 	return row ? (double)(cum ? row->cum : row->flat) : 0;
 }
 
-static double share(const struct functions *f, const char *name, bool cum)
+static double share(const struct function_totals *f, const char *name, bool cum)
 {
 	return f->total ? value_of(f, name, cum) / (double)f->total : 0;
 }
@@ -72,29 +72,29 @@ static double chance(const struct side *a, const struct side *b, const char *nam
 }
 
 static void add_row(
-	struct moved_list *l, const struct side *before, const struct side *after, const char *name, bool cum)
+	struct profile_delta *l, const struct side *before, const struct side *after, const char *name, bool cum)
 {
-	struct moved m = {name, share(&before->by, name, cum), share(&after->by, name, cum), -1};
+	struct function_delta m = {name, share(&before->by, name, cum), share(&after->by, name, cum), -1};
 	if (m.before == 0 && m.after == 0)
 		return;
 	m.chance = chance(before, after, name, cum);
 	l->rows[l->n++] = m;
 }
 
-static bool is_sure(const struct moved *m, size_t n)
+static bool is_sure(const struct function_delta *m, size_t n)
 {
-	return m->chance >= 0 && m->chance * (double)n < MOVED_SURE;
+	return m->chance >= 0 && m->chance * (double)n < PROFILE_DIFF_SURE;
 }
 
 static int by_move(const void *a, const void *b)
 {
-	const struct moved *x = a, *y = b;
+	const struct function_delta *x = a, *y = b;
 	const double p = fabs(x->after - x->before), q = fabs(y->after - y->before);
 	return p != q ? (p < q) - (p > q) : strcmp(x->name, y->name);
 }
 
 /* Those that are sure, then all others. */
-static void order(struct moved_list *l, struct moved *room)
+static void order(struct profile_delta *l, struct function_delta *room)
 {
 	size_t unsure = 0;
 	qsort(l->rows, l->n, sizeof(*l->rows), by_move);
@@ -107,10 +107,10 @@ static void order(struct moved_list *l, struct moved *room)
 }
 
 /* Names that both have come once: those of `before` alone come behind. */
-static int list(struct moved_list *l, const struct side *before, const struct side *after, bool cum)
+static int list(struct profile_delta *l, const struct side *before, const struct side *after, bool cum)
 {
 	const size_t most = before->by.n + after->by.n;
-	struct moved *room = calloc(most + 1, sizeof(*room));
+	struct function_delta *room = calloc(most + 1, sizeof(*room));
 	l->rows = calloc(most + 1, sizeof(*l->rows));
 	if (!room || !l->rows) {
 		free(room);
@@ -127,11 +127,11 @@ static int list(struct moved_list *l, const struct side *before, const struct si
 	return 0;
 }
 
-int moved_find(
-	const struct profile *before, const struct profile *after, const char *type, bool cum, struct moved_list *ret)
+int profile_diff_find(const struct profile *before, const struct profile *after, const char *type, bool cum,
+	struct profile_delta *ret)
 {
 	struct side a = {0}, b = {0};
-	*ret = (struct moved_list){0};
+	*ret = (struct profile_delta){0};
 	int r = open_side(&a, before, type);
 	if (r == 0)
 		r = open_side(&b, after, type);
@@ -142,8 +142,8 @@ int moved_find(
 	return r;
 }
 
-void moved_done(struct moved_list *l)
+void profile_diff_done(struct profile_delta *l)
 {
 	free(l->rows);
-	*l = (struct moved_list){0};
+	*l = (struct profile_delta){0};
 }

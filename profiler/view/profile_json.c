@@ -15,7 +15,7 @@ struct sums {
 static void put_text(const char *text, FILE *out)
 {
 	putc('"', out);
-	flametree_json(text, out);
+	flame_tree_json(text, out);
 	putc('"', out);
 }
 
@@ -35,15 +35,15 @@ static int find_sums(const struct profile *p, struct sums *s)
 	if (!s->flat || !s->cum)
 		return -ENOMEM;
 	for (unsigned type = 0; r == 0 && type < profile_info(p)->n_types; type++) {
-		struct functions f;
-		r = functions_sum(p, type, &f);
+		struct function_totals f;
+		r = function_totals_sum(p, type, &f);
 		for (size_t i = 0; r == 0 && i < f.n; i++) {
 			const int64_t name = profile_string_find(p, f.rows[i].name);
-			s->flat[name][type] = functions_clamp(f.rows[i].flat);
-			s->cum[name][type] = functions_clamp(f.rows[i].cum);
+			s->flat[name][type] = function_totals_clamp(f.rows[i].flat);
+			s->cum[name][type] = function_totals_clamp(f.rows[i].cum);
 		}
 		if (r == 0)
-			functions_done(&f);
+			function_totals_done(&f);
 	}
 	return r;
 }
@@ -123,7 +123,7 @@ static void put_samples(const struct profile *p, FILE *out)
 	fputs("]}\n", out);
 }
 
-int reportjson_write(const struct profile *p, FILE *out)
+int profile_json_write(const struct profile *p, FILE *out)
 {
 	struct sums s = {0};
 	const int r = find_sums(p, &s);

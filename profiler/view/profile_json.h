@@ -17,4 +17,4 @@
 
 #include <stdio.h>
 
-int reportjson_write(const struct profile *p, FILE *out); /* 0, -ENOMEM, -EIO */
+int profile_json_write(const struct profile *p, FILE *out); /* 0, -ENOMEM, -EIO */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CELL_MAX LISTED_CELL_MAX
+#define CELL_MAX TARGET_TABLE_CELL_MAX
 #define ID_SHOWN 12
 #define NAME_SHOWN 32
 #define MORE "\u2026"
@@ -25,13 +25,13 @@ static const char *const states[] = {
 
 /* --- collecting ---------------------------------------------------------------------------------------- */
 
-static int make_room(struct listed *l, size_t n)
+static int make_room(struct target_table *l, size_t n)
 {
 	if (l->targets && n <= l->room)
 		return 0;
-	if (n > LISTED_MAX)
+	if (n > TARGET_TABLE_MAX)
 		return -E2BIG;
-	size_t room = n < LISTED_MAX / 2 ? 2 * n + 1 : LISTED_MAX;
+	size_t room = n < TARGET_TABLE_MAX / 2 ? 2 * n + 1 : TARGET_TABLE_MAX;
 	struct listed_target *more = realloc(l->targets, room * sizeof(*more));
 	if (!more)
 		return -ENOMEM;
@@ -40,7 +40,7 @@ static int make_room(struct listed *l, size_t n)
 	return 0;
 }
 
-int listed_add(struct listed *l, const struct msg_listing *page)
+int target_table_add(struct target_table *l, const struct msg_listing *page)
 {
 	int r = make_room(l, l->n + page->n);
 	if (r < 0)
@@ -49,31 +49,31 @@ int listed_add(struct listed *l, const struct msg_listing *page)
 	for (struct listed_target *t = l->targets + l->n; t < l->targets + l->n + page->n; t++) {
 		char *texts[] = {t->id, t->name, t->pod, t->pod_namespace, t->profile};
 		for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-			text_clean(texts[i]);
+			utf8_clean(texts[i]);
 	}
 	l->n += page->n;
 	l->sums = page->sums;
 	snprintf(l->spool, sizeof(l->spool), "%s", page->spool);
-	text_clean(l->spool);
+	utf8_clean(l->spool);
 	return !!page->last;
 }
 
-int listed_ask(int sock, int64_t deadline, struct listed *l, struct err *e)
+int target_table_ask(int sock, int64_t deadline, struct target_table *l, struct err *e)
 {
 	static union msg m;
 	int r = msg_tell(sock, &m, MSG_LIST, NULL, 0, e);
 	while (r == 0) {
 		r = msg_answer(sock, deadline, &m, MSG_LISTING, e);
-		if (r == 0 && (r = listed_add(l, &m.listing)) < 0)
+		if (r == 0 && (r = target_table_add(l, &m.listing)) < 0)
 			err_set(e, r, "the list of targets");
 	}
 	return r < 0 ? r : 0;
 }
 
-void listed_done(struct listed *l)
+void target_table_done(struct target_table *l)
 {
 	free(l->targets);
-	*l = (struct listed){0};
+	*l = (struct target_table){0};
 }
 
 static double rate(const struct listed_target *t)
@@ -84,7 +84,7 @@ static double rate(const struct listed_target *t)
 /* --- a table ------------------------------------------------------------------------------------------- */
 
 struct cell {
-	const struct listed *all;
+	const struct target_table *all;
 	bool full;
 	char *buf; /* CELL_MAX */
 };
@@ -110,7 +110,7 @@ static void cut(const struct cell *c, size_t most, const char *mark)
 	if (c->full || width(c->buf) <= most)
 		return;
 	for (size_t n = width(mark); n < most; n++)
-		at += text_utf8((const unsigned char *)c->buf + at);
+		at += utf8_valid((const unsigned char *)c->buf + at);
 	snprintf(c->buf + at, CELL_MAX - at, "%s", mark);
 }
 
@@ -147,7 +147,7 @@ static void put_strategy(const struct cell *c, const struct listed_target *t)
 static void put_events(const struct cell *c, const struct listed_target *t)
 {
 	char text[EVENTS_TEXT_MAX];
-	snprintf(c->buf, CELL_MAX, "%s", events_text(t->events, t->n_events, text));
+	snprintf(c->buf, CELL_MAX, "%s", event_spec_text(t->events, t->n_events, text));
 }
 
 static void put_age(const struct cell *c, const struct listed_target *t)
@@ -258,7 +258,7 @@ static const struct column {
 };
 #define COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
-const char *listed_cell(const struct listed *l, const struct listed_target *t, const char *title, char *buf)
+const char *target_table_cell(const struct target_table *l, const struct listed_target *t, const char *title, char *buf)
 {
 	const struct cell cell = {l, true, buf};
 	snprintf(buf, CELL_MAX, "-");
@@ -278,7 +278,7 @@ static void print_cell(size_t column, const char *text, size_t wide, FILE *out)
 	fputs(column + 1 < COLUMNS ? "  " : "\n", out);
 }
 
-static void print_sums(const struct listed *l, FILE *out)
+static void print_sums(const struct target_table *l, FILE *out)
 {
 	const struct listed_sums *s = &l->sums;
 	char ring[32], memory[32], cpu[32], spent[32], allowed[32], sampling[32];
@@ -297,7 +297,7 @@ static void print_sums(const struct listed *l, FILE *out)
 	fprintf(out, "; profiles in %s\n", l->spool);
 }
 
-int listed_table(const struct listed *l, bool full, FILE *out)
+int target_table_write(const struct target_table *l, bool full, FILE *out)
 {
 	char buf[CELL_MAX];
 	const struct cell cell = {l, full, buf};
@@ -323,79 +323,79 @@ int listed_table(const struct listed *l, bool full, FILE *out)
 
 /* --- JSON ---------------------------------------------------------------------------------------------- */
 
-static struct jsonout *text_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *text_of(const struct target_table *l, const struct listed_target *t, size_t at)
 {
-	return jsonout_text((const char *)t + at);
+	return json_write_text((const char *)t + at);
 }
 
-static struct jsonout *number_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *number_of(const struct target_table *l, const struct listed_target *t, size_t at)
 {
 	uint64_t value;
 	memcpy(&value, (const char *)t + at, sizeof(value));
-	return jsonout_number(value > INT64_MAX ? INT64_MAX : (int64_t)value);
+	return json_write_number(value > INT64_MAX ? INT64_MAX : (int64_t)value);
 }
 
-static struct jsonout *pid_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *pid_of(const struct target_table *l, const struct listed_target *t, size_t at)
 {
-	return jsonout_number(t->host_pid);
+	return json_write_number(t->host_pid);
 }
 
-static struct jsonout *state_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *state_of(const struct target_table *l, const struct listed_target *t, size_t at)
 {
-	return jsonout_text(states[t->state]);
+	return json_write_text(states[t->state]);
 }
 
-static struct jsonout *strategy_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *strategy_of(const struct target_table *l, const struct listed_target *t, size_t at)
 {
-	return jsonout_text(strategy_name(t->strategy));
+	return json_write_text(strategy_name(t->strategy));
 }
 
-static struct jsonout *kernel_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *kernel_of(const struct target_table *l, const struct listed_target *t, size_t at)
 {
-	return jsonout_bool(t->kernel);
+	return json_write_bool(t->kernel);
 }
 
-static struct jsonout *events_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *events_of(const struct target_table *l, const struct listed_target *t, size_t at)
 {
 	char text[EVENTS_TEXT_MAX], *save = NULL;
-	struct jsonout *list = jsonout_array();
-	events_text(t->events, t->n_events, text);
+	struct jsonout *list = json_write_array();
+	event_spec_text(t->events, t->n_events, text);
 	for (char *one = strtok_r(text, ",", &save); one; one = strtok_r(NULL, ",", &save))
-		if (jsonout_add(list, NULL, jsonout_text(one)) < 0)
-			return jsonout_free(list);
+		if (json_write_add(list, NULL, json_write_text(one)) < 0)
+			return json_write_free(list);
 	return list;
 }
 
-static struct jsonout *window_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *window_of(const struct target_table *l, const struct listed_target *t, size_t at)
 {
-	return jsonout_number(t->window_s);
+	return json_write_number(t->window_s);
 }
 
-static struct jsonout *rate_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *rate_of(const struct target_table *l, const struct listed_target *t, size_t at)
 {
-	return jsonout_tenths(rate(t));
+	return json_write_tenths(rate(t));
 }
 
-static struct jsonout *factor_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *factor_of(const struct target_table *l, const struct listed_target *t, size_t at)
 {
 	uint64_t hundredths;
 	memcpy(&hundredths, (const char *)t + at, sizeof(hundredths));
-	return jsonout_tenths((double)hundredths / 100);
+	return json_write_tenths((double)hundredths / 100);
 }
 
-static struct jsonout *profile_of(const struct listed *l, const struct listed_target *t, size_t at)
+static struct jsonout *profile_of(const struct target_table *l, const struct listed_target *t, size_t at)
 {
 	char path[CELL_MAX] = "";
 	if (t->profile[0])
 		snprintf(path, sizeof(path), "%s/%s", l->spool, t->profile);
-	return jsonout_text(path);
+	return json_write_text(path);
 }
 
 #define AT(field) offsetof(struct listed_target, field)
 
 static const struct key {
 	const char *name;
-	struct jsonout *(*value)(const struct listed *l, const struct listed_target *t, size_t at);
+	struct jsonout *(*value)(const struct target_table *l, const struct listed_target *t, size_t at);
 	size_t at; /* of its field, for those that several keys have */
 } keys[] = {
 	{"id", text_of, AT(id)},
@@ -427,30 +427,31 @@ static const struct key {
 	{"profile", profile_of, 0},
 };
 
-static int add_key(struct jsonout *object, const struct key *k, const struct listed *l, const struct listed_target *t)
+static int add_key(
+	struct jsonout *object, const struct key *k, const struct target_table *l, const struct listed_target *t)
 {
 	if (k->at == AT(cpu_us) && t->cpu_us == LISTED_UNKNOWN)
-		return jsonout_add_null(object, k->name);
-	return jsonout_add(object, k->name, k->value(l, t, k->at));
+		return json_write_add_null(object, k->name);
+	return json_write_add(object, k->name, k->value(l, t, k->at));
 }
 
-static struct jsonout *object_of(const struct listed *l, const struct listed_target *t)
+static struct jsonout *object_of(const struct target_table *l, const struct listed_target *t)
 {
-	struct jsonout *object = jsonout_object();
+	struct jsonout *object = json_write_object();
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
 		if (add_key(object, &keys[i], l, t) < 0)
-			return jsonout_free(object);
+			return json_write_free(object);
 	return object;
 }
 
-int listed_json(const struct listed *l, FILE *out)
+int target_table_json(const struct target_table *l, FILE *out)
 {
-	struct jsonout *list = jsonout_array();
+	struct jsonout *list = json_write_array();
 	int r = list ? 0 : -ENOMEM;
 	for (size_t i = 0; r == 0 && i < l->n; i++)
-		r = jsonout_add(list, NULL, object_of(l, &l->targets[i]));
+		r = json_write_add(list, NULL, object_of(l, &l->targets[i]));
 	if (r == 0)
-		r = jsonout_write(list, out);
-	jsonout_free(list);
+		r = json_write_out(list, out);
+	json_write_free(list);
 	return r;
 }

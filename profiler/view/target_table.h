@@ -1,5 +1,6 @@
 /*
- * target_table - what a service told of its targets (profiler/target/target_list.h): collected, as a table for people, as JSON.
+ * target_table - what a service told of its targets (profiler/target/target_list.h): collected, as a table for people,
+ * as JSON.
  *
  * The table's columns and the JSON's keys are one table each; keys stay as they are, new ones may come. Names come out
  * of containers: they are made safe for a terminal and for JSON as they are collected.
@@ -11,9 +12,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#define LISTED_MAX 10000 /* more than any service has: whoever lists on and on is none */
+#define TARGET_TABLE_MAX 10000 /* more than any service has: whoever lists on and on is none */
 
-struct listed { /* all zero: nothing */
+struct target_table { /* all zero: nothing */
 	struct listed_target *targets;
 	size_t n, room;
 	struct listed_sums sums;
@@ -21,18 +22,19 @@ struct listed { /* all zero: nothing */
 };
 
 /* One page more: 1 when it was the last, else 0; -E2BIG, -ENOMEM. */
-int listed_add(struct listed *l, const struct msg_listing *page);
+int target_table_add(struct target_table *l, const struct msg_listing *page);
 /* All of it, of a service that is connected to. 0, or -errno with a sentence. */
-int listed_ask(int sock, int64_t deadline, struct listed *l, struct err *e);
-void listed_done(struct listed *l);
+int target_table_ask(int sock, int64_t deadline, struct target_table *l, struct err *e);
+void target_table_done(struct target_table *l);
 
 /*
  * Header, a line for each target and one of sums; without targets the header alone. full: ids, names and paths are not
  * cut. 0, -EIO.
  */
-int listed_table(const struct listed *l, bool full, FILE *out);
+int target_table_write(const struct target_table *l, bool full, FILE *out);
 /* An array with an object for each target. 0, -ENOMEM, -EIO. */
-int listed_json(const struct listed *l, FILE *out);
+int target_table_json(const struct target_table *l, FILE *out);
 /* What the table has of a target under this title ("STATE"); "-" is none. `buf` is returned. */
-#define LISTED_CELL_MAX 2048
-const char *listed_cell(const struct listed *l, const struct listed_target *t, const char *title, char *buf);
+#define TARGET_TABLE_CELL_MAX 2048
+const char *target_table_cell(
+	const struct target_table *l, const struct listed_target *t, const char *title, char *buf);

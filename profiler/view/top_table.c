@@ -89,12 +89,12 @@ static void print_name(const char *name, unsigned columns, FILE *out)
 	if (columns)
 		columns_print(out, name, columns > NAME_COLUMN ? columns - NAME_COLUMN : 1);
 	else
-		text_print(out, name, NULL);
+		utf8_print(out, name, NULL);
 	putc('\n', out);
 }
 
 /* Those before `skip` count in sum%, too. */
-static void print(const struct functions *f, const struct top_view *v, size_t end, const char *unit, FILE *out)
+static void print(const struct function_totals *f, const struct top_view *v, size_t end, const char *unit, FILE *out)
 {
 	char flat[64], cum[64], share[3][32];
 	__int128 sum = 0;
@@ -106,10 +106,10 @@ static void print(const struct functions *f, const struct top_view *v, size_t en
 		if (i < v->skip)
 			continue;
 		fprintf(out, "%10s %6s %6s %10s %6s  ",
-			top_amount(functions_clamp(row->flat), unit, flat, sizeof(flat)),
+			top_amount(function_totals_clamp(row->flat), unit, flat, sizeof(flat)),
 			percent(row->flat, f->total, share[0], sizeof(share[0])),
 			percent(sum, f->total, share[1], sizeof(share[1])),
-			top_amount(functions_clamp(row->cum), unit, cum, sizeof(cum)),
+			top_amount(function_totals_clamp(row->cum), unit, cum, sizeof(cum)),
 			percent(row->cum, f->total, share[2], sizeof(share[2])));
 		print_name(row->name, v->columns, out);
 	}
@@ -117,8 +117,8 @@ static void print(const struct functions *f, const struct top_view *v, size_t en
 
 int top_write_view(const struct profile *p, const struct top_view *v, size_t *ret_n, FILE *out)
 {
-	struct functions f;
-	int r = functions_sum(p, v->type, &f);
+	struct function_totals f;
+	int r = function_totals_sum(p, v->type, &f);
 	if (r < 0)
 		return r;
 	const size_t skip = v->skip < f.n ? v->skip : f.n, end = f.n - skip < v->rows ? f.n : skip + v->rows;
@@ -130,7 +130,7 @@ int top_write_view(const struct profile *p, const struct top_view *v, size_t *re
 	if (ret_n)
 		*ret_n = f.n;
 	r = fflush(out) || ferror(out) ? -EIO : 0;
-	functions_done(&f);
+	function_totals_done(&f);
 	return r;
 }
 
@@ -177,7 +177,7 @@ void top_targets(const struct profile *p, const char *source, FILE *out)
 		found[n++] = source;
 	for (size_t i = 0; i < n && i < TARGETS_SHOWN; i++) {
 		fputs(i ? ", " : "", out);
-		text_print(out, found[i], NULL);
+		utf8_print(out, found[i], NULL);
 	}
 	if (n > TARGETS_SHOWN)
 		fputs(", and more", out);
@@ -189,7 +189,7 @@ static void print_notes(const struct profile *p, FILE *out)
 	const size_t n = profile_comments(p);
 	for (size_t i = 0; i < n && i < NOTES_SHOWN; i++) {
 		fprintf(out, "%-9s ", "note");
-		text_print(out, profile_comment_get(p, i), NULL);
+		utf8_print(out, profile_comment_get(p, i), NULL);
 		putc('\n', out);
 	}
 	if (n > NOTES_SHOWN)
@@ -216,7 +216,7 @@ int top_header(const struct profile *p, const char *source, FILE *out)
 	for (unsigned i = 0; i < info->n_types; i++) {
 		top_amount(profile_total(p, i), info->types[i].unit, amount, sizeof(amount));
 		fprintf(out, "%s%s ", i ? ", " : "", amount);
-		text_print(out, info->types[i].type, NULL);
+		utf8_print(out, info->types[i].type, NULL);
 	}
 	putc('\n', out);
 	print_notes(p, out);

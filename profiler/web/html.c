@@ -27,7 +27,7 @@ void page_text(FILE *out, const char *text)
 {
 	const unsigned char *c = (const unsigned char *)text;
 	for (size_t len; *c; c += len) {
-		len = text_utf8(c);
+		len = utf8_valid(c);
 		if (!len || *c < ' ' || *c == 0x7f || (*c == 0xc2 && c[1] <= 0x9f)) {
 			putc(*c == '\n' ? '\n' : '?', out);
 			len = len ? len : 1;

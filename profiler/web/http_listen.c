@@ -139,7 +139,7 @@ static int open_port(const struct settings *set, gid_t gid, bool instead, struct
 	return r < 0 ? err_set(e, r, "metrics: no token at %s", path) : listen_on(ret->port, instead, e);
 }
 
-int serving_open(const struct settings *set, gid_t gid, bool instead, struct exporter_setup *ret, struct err *e)
+int http_listen(const struct settings *set, gid_t gid, bool instead, struct exporter_setup *ret, struct err *e)
 {
 	char path[128];
 	ret->http = -1;

@@ -20,4 +20,4 @@
  * Fills in http, port, token of `ret`; -1 where it is off. Also on failure, which is no reason to end. `instead`: who
  * listens there still is the exporter of a supervisor that was killed.
  */
-int serving_open(const struct settings *set, gid_t gid, bool instead, struct exporter_setup *ret, struct err *e);
+int http_listen(const struct settings *set, gid_t gid, bool instead, struct exporter_setup *ret, struct err *e);

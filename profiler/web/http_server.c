@@ -38,8 +38,8 @@ struct place {
 };
 
 struct http {
-	struct loop *loop;
-	struct loop_source source;
+	struct event_loop *loop;
+	struct event_loop_source source;
 	struct MHD_Daemon *daemon;
 	struct http_pages pages;
 	struct waiting *waiting;
@@ -458,7 +458,7 @@ static void on_completed(void *arg, struct MHD_Connection *c, void **mine, enum 
 	*mine = NULL;
 }
 
-static void resume(struct waiting *w)
+static void checkpoint_read(struct waiting *w)
 {
 	if (!w->waits)
 		return;
@@ -470,7 +470,7 @@ void http_ready(struct http *h)
 {
 	for (struct waiting *w = h->waiting; w; w = w->next)
 		if (w->waits && h->pages.want(h->pages.arg, &w->asked))
-			resume(w);
+			checkpoint_read(w);
 	run(h);
 }
 
@@ -484,7 +484,7 @@ static void on_epoll(void *arg, uint32_t events)
 
 static void say_nothing(void *arg, const char *fmt, va_list ap) {}
 
-int http_new(struct loop *l, int listener, uint16_t port, const char *token, const struct http_pages *pages,
+int http_new(struct event_loop *l, int listener, uint16_t port, const char *token, const struct http_pages *pages,
 	struct http **ret, struct err *e)
 {
 	struct http *h = mhd.library ? calloc(1, sizeof(*h)) : NULL;
@@ -506,7 +506,7 @@ int http_new(struct loop *l, int listener, uint16_t port, const char *token, con
 		MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
 		MHD_OPTION_END);
 	const union MHD_DaemonInfo *info = h->daemon ? mhd.get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
-	r = info ? loop_add(l, &h->source, info->epoll_fd, EPOLLIN, on_epoll, h) : -EIO;
+	r = info ? event_loop_add(l, &h->source, info->epoll_fd, EPOLLIN, on_epoll, h) : -EIO;
 	if (r < 0) {
 		http_free(h);
 		return err_set(e, r, "cannot serve metrics");
@@ -519,9 +519,9 @@ struct http *http_free(struct http *h)
 {
 	if (!h)
 		return NULL;
-	loop_del(h->loop, &h->source);
+	event_loop_del(h->loop, &h->source);
 	for (struct waiting *w = h->waiting; w; w = w->next)
-		resume(w);
+		checkpoint_read(w);
 	if (h->daemon) {
 		mhd.quiesce_daemon(h->daemon); /* else it would close the listener, which is not ours */
 		mhd.stop_daemon(h->daemon);
@@ -545,7 +545,7 @@ static int64_t resume_late(struct http *h, int64_t now)
 			continue;
 		if (is_due(h, w, now)) {
 			late = true;
-			resume(w);
+			checkpoint_read(w);
 			continue;
 		}
 		int64_t next = w->asked.page == HTTP_OTHER ? now + ASK_AGAIN_NS : w->deadline;
@@ -567,7 +567,7 @@ int http_round(struct http *h, int64_t now)
 	if (mhd.get_timeout(h->daemon, &ms) == MHD_YES) {
 		if (ms == 0)
 			run(h);
-		left = loop_sooner(left, ms == 0 ? 1 : ms < INT_MAX ? (int)ms : INT_MAX);
+		left = event_loop_sooner(left, ms == 0 ? 1 : ms < INT_MAX ? (int)ms : INT_MAX);
 	}
 	return h->freed ? 0 : left;
 }

@@ -1,6 +1,6 @@
 /*
- * http_server - a few pages on a socket that listens already, by libmicrohttpd: GET and HEAD, bounded in connections, memory
- * and time, in the caller's loop. The only file that knows the library.
+ * http_server - a few pages on a socket that listens already, by libmicrohttpd: GET and HEAD, bounded in connections,
+ * memory and time, in the caller's loop. The only file that knows the library.
  *
  * The library is loaded when it is needed (dlopen(3)): it brings a TLS library along, of which nothing is used, and
  * which would cost every start of a session. It must be loaded before a seccomp role is entered.
@@ -68,7 +68,7 @@ struct http_pages {
 struct http;
 int http_load(struct err *e); /* once; -ENOENT: the library is not there, `e` names the package */
 /* listener: borrowed. port, token: see above; 0, "": a Unix socket. */
-int http_new(struct loop *l, int listener, uint16_t port, const char *token, const struct http_pages *pages,
+int http_new(struct event_loop *l, int listener, uint16_t port, const char *token, const struct http_pages *pages,
 	struct http **ret, struct err *e);
 struct http *http_free(struct http *h);
 void http_ready(struct http *h); /* what was wanted can be made, some of it */

@@ -189,7 +189,7 @@ static bool same_labels(const struct listed_target *x, const struct listed_targe
 }
 
 /* Of those whose labels are the same (one ends, and is here again) the latest: a series may not be there twice. */
-static const struct listed_target **distinct(const struct listed *l, size_t *ret_n)
+static const struct listed_target **distinct(const struct target_table *l, size_t *ret_n)
 {
 	const struct listed_target **list = calloc(l->n + 1, sizeof(*list));
 	size_t n = 0;
@@ -229,7 +229,7 @@ static void target_info(const struct listed_target *const *list, size_t n, FILE 
 	}
 }
 
-static int targets(const struct listed *l, FILE *out)
+static int targets(const struct target_table *l, FILE *out)
 {
 	size_t n;
 	const struct listed_target **list = distinct(l, &n);
@@ -253,7 +253,7 @@ static int targets(const struct listed *l, FILE *out)
 
 /* --- the service ---------------------------------------------------------------------------------------- */
 
-static void hooks(const struct outcomes *o, FILE *out)
+static void hooks(const struct hook_stats *o, FILE *out)
 {
 	static const char name[] = "pillion_hook_duration_seconds";
 	uint64_t sum = 0;
@@ -308,25 +308,25 @@ static void pushes(const struct metrics *m, FILE *out)
 	static const struct row rows[] = {
 		{"pillion_push_profiles_total", "counter",
 			"Profiles that an endpoint of `pillion push` took, since its process began.",
-			offsetof(struct pushed, sent), AS_IS},
-		{"pillion_push_bytes_total", "counter", "What was sent of them.", offsetof(struct pushed, bytes),
+			offsetof(struct push_status, sent), AS_IS},
+		{"pillion_push_bytes_total", "counter", "What was sent of them.", offsetof(struct push_status, bytes),
 			AS_IS},
 		{"pillion_push_refused_total", "counter", "Profiles that it will never take: its log says why.",
-			offsetof(struct pushed, refused), AS_IS},
+			offsetof(struct push_status, refused), AS_IS},
 		{"pillion_push_lost_total", "counter",
 			"Profiles that the spool's caps removed before they could be sent.",
-			offsetof(struct pushed, lost), AS_IS},
+			offsetof(struct push_status, lost), AS_IS},
 		{"pillion_push_failures_total", "counter", "Tries that were not answered, or by \"later\".",
-			offsetof(struct pushed, failures), AS_IS},
-		{"pillion_push_waiting", "gauge", "Profiles that are yet to be sent.", offsetof(struct pushed, waiting),
-			AS_IS},
+			offsetof(struct push_status, failures), AS_IS},
+		{"pillion_push_waiting", "gauge", "Profiles that are yet to be sent.",
+			offsetof(struct push_status, waiting), AS_IS},
 		{"pillion_push_oldest_seconds", "gauge", "Since the one that waits longest began; 0: none waits.",
-			offsetof(struct pushed, oldest_s), AS_IS},
+			offsetof(struct push_status, oldest_s), AS_IS},
 		{"pillion_push_failing_seconds", "gauge", "For how long nothing has been taken; 0: all is well.",
-			offsetof(struct pushed, failing_s), AS_IS},
+			offsetof(struct push_status, failing_s), AS_IS},
 		{"pillion_push_heard_seconds", "gauge",
 			"Since the endpoint's process told this; it does so each 30 s while it lives.",
-			offsetof(struct pushed, heard_s), AS_IS},
+			offsetof(struct push_status, heard_s), AS_IS},
 	};
 	for (const struct row *r = rows; r < rows + COUNT(rows); r++) {
 		head(r->name, r->type, r->help, out);

@@ -15,13 +15,13 @@
 #include <stdio.h>
 
 struct metrics {
-	const struct listed *listed;	  /* NULL: the worker did not answer */
-	const struct export_state *state; /* the same */
+	const struct target_table *listed; /* NULL: the worker did not answer */
+	const struct export_state *state;  /* the same */
 	uint64_t written, written_bytes, failed, scrapes, crashes;
 	uint64_t spool_bytes, spool_files, spool_max, spool_removed;
 	const struct process_use *processes;
 	unsigned n_processes;
-	const struct pushed *pushed; /* endpoints of `pillion push` */
+	const struct push_status *pushed; /* endpoints of `pillion push` */
 	unsigned n_pushed;
 };
 

@@ -27,14 +27,14 @@ struct said { /* by the job, with the descriptor */
 };
 
 struct pagejobs {
-	struct loop *loop;
+	struct event_loop *loop;
 	unsigned running, heavy;
 	uint64_t held; /* bytes of answers in memory */
 };
 
-struct pagejob {
+struct page_child {
 	struct pagejobs *jobs;
-	struct loop_source source;
+	struct event_loop_source source;
 	int sock; /* -1: it has ended */
 	bool forgotten, heavy;
 	void (*done)(void *arg);
@@ -54,7 +54,7 @@ static int give(int sock, const struct said *said, int fd)
 static int give_text(int sock, const struct said *said, const char *text, size_t len)
 {
 	fd_auto fd = memfd_create("page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int r = fd < 0 ? -errno : len > PAGEJOB_ANSWER_MAX ? -EFBIG : fd_write_all(fd, text, len);
+	int r = fd < 0 ? -errno : len > PAGE_CHILD_ANSWER_MAX ? -EFBIG : fd_write_all(fd, text, len);
 	if (r == 0 && fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) < 0)
 		r = -errno;
 	return r < 0 ? r : give(sock, said, fd);
@@ -79,14 +79,14 @@ static _Noreturn void become_job(const struct page_question *q, int sock)
 	prctl(PR_SET_NAME, "pilliond-page");
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	fd_close_all_but(keep, sizeof(keep) / sizeof(keep[0]));
-	if (process_bound(PAGEJOB_MEMORY, PAGEJOB_S) < 0 || seccomp_enter(SECCOMP_PAGE, &e) < 0)
+	if (child_process_bound(PAGE_CHILD_MEMORY, PAGE_CHILD_S) < 0 || seccomp_enter(SECCOMP_PAGE, &e) < 0)
 		_exit(1);
 	_exit(answer(q, sock) < 0);
 }
 
 /* --- who waits for it ----------------------------------------------------------------------------------- */
 
-int pagejobs_new(struct loop *l, struct pagejobs **ret)
+int pagejobs_new(struct event_loop *l, struct pagejobs **ret)
 {
 	struct pagejobs *j = calloc(1, sizeof(*j));
 	if (!j)
@@ -97,7 +97,7 @@ int pagejobs_new(struct loop *l, struct pagejobs **ret)
 	return 0;
 }
 
-static void let_go(struct pagejob *job)
+static void let_go(struct page_child *job)
 {
 	if (job->answer >= 0)
 		job->jobs->held -= job->bytes;
@@ -105,9 +105,9 @@ static void let_go(struct pagejob *job)
 	free(job);
 }
 
-static void end(struct pagejob *job)
+static void end(struct page_child *job)
 {
-	loop_del(job->jobs->loop, &job->source);
+	event_loop_del(job->jobs->loop, &job->source);
 	job->sock = fd_close(job->sock);
 	job->jobs->running--;
 	job->jobs->heavy -= job->heavy;
@@ -123,7 +123,7 @@ static bool is_answer(const struct said *said, int fd, uint64_t *ret_bytes)
 	struct stat st;
 	const bool is_file = said->kind == PAGE_IS_PROFILE || said->kind == PAGE_IS_REPORT;
 	if (said->kind >= PAGE_KINDS || said->status < 200 || said->status > 599 || fstat(fd, &st) < 0 ||
-		!S_ISREG(st.st_mode) || st.st_size > PAGEJOB_ANSWER_MAX)
+		!S_ISREG(st.st_mode) || st.st_size > PAGE_CHILD_ANSWER_MAX)
 		return false;
 	*ret_bytes = is_file ? 0 : (uint64_t)st.st_size;
 	return is_file || (fcntl(fd, F_GET_SEALS) & SEALS) == SEALS;
@@ -131,7 +131,7 @@ static bool is_answer(const struct said *said, int fd, uint64_t *ret_bytes)
 
 static void on_answer(void *arg, uint32_t events)
 {
-	struct pagejob *job = arg;
+	struct page_child *job = arg;
 	int fd = -1;
 	size_t n = 0;
 	ssize_t got = fd_recv(job->sock, &job->said, sizeof(job->said), &fd, 1, &n);
@@ -149,20 +149,20 @@ static void on_answer(void *arg, uint32_t events)
 	end(job);
 }
 
-static struct pagejob *new_job(struct pagejobs *j, int sock)
+static struct page_child *new_job(struct pagejobs *j, int sock)
 {
-	struct pagejob *job = calloc(1, sizeof(*job));
+	struct page_child *job = calloc(1, sizeof(*job));
 	if (!job)
 		return NULL;
-	*job = (struct pagejob){.jobs = j, .source.fd = -1, .sock = sock, .answer = -1};
-	if (loop_add(j->loop, &job->source, sock, EPOLLIN, on_answer, job) == 0)
+	*job = (struct page_child){.jobs = j, .source.fd = -1, .sock = sock, .answer = -1};
+	if (event_loop_add(j->loop, &job->source, sock, EPOLLIN, on_answer, job) == 0)
 		return job;
 	free(job);
 	return NULL;
 }
 
-int pagejob_start(
-	struct pagejobs *j, const struct page_question *q, void (*done)(void *arg), void *arg, struct pagejob **ret)
+int page_child_start(
+	struct pagejobs *j, const struct page_question *q, void (*done)(void *arg), void *arg, struct page_child **ret)
 {
 	int pair[2];
 	const bool heavy = page_is_heavy(q);
@@ -172,7 +172,7 @@ int pagejob_start(
 		return -ENOBUFS;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
-	struct pagejob *job = new_job(j, pair[0]);
+	struct page_child *job = new_job(j, pair[0]);
 	pid_t pid = job ? fork() : -1;
 	int r = job ? -errno : -ENOMEM;
 	if (pid == 0)
@@ -180,7 +180,7 @@ int pagejob_start(
 	fd_close(pair[1]);
 	if (pid < 0) {
 		if (job)
-			loop_del(j->loop, &job->source);
+			event_loop_del(j->loop, &job->source);
 		fd_close(pair[0]);
 		free(job);
 		return r;
@@ -194,7 +194,7 @@ int pagejob_start(
 	return 0;
 }
 
-int pagejob_answer(const struct pagejob *job, struct page_answer *ret)
+int page_child_answer(const struct page_child *job, struct page_answer *ret)
 {
 	if (job->sock >= 0)
 		return -EINPROGRESS;
@@ -205,7 +205,7 @@ int pagejob_answer(const struct pagejob *job, struct page_answer *ret)
 	return 0;
 }
 
-void pagejob_forget(struct pagejob *job)
+void page_child_forget(struct page_child *job)
 {
 	if (!job)
 		return;

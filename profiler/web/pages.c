@@ -33,7 +33,7 @@ struct page {
 	FILE *out;
 	char root[3 * LEVELS_MAX + 1]; /* the way up */
 	char target[PAGE_PATH_MAX];
-	struct windows windows; /* of the target */
+	struct spool_listing windows; /* of the target */
 };
 
 /* --- an answer in a sentence ---------------------------------------------------------------------------- */
@@ -73,8 +73,8 @@ static void directory_of(const struct listed_target *t, char ret[static SPOOL_TA
 /* only: that directory's; NULL: all */
 static size_t live_rows(struct page *p, const char *only)
 {
-	const struct listed *l = p->q->listed;
-	char buf[LISTED_CELL_MAX], directory[SPOOL_TARGET_MAX + 1];
+	const struct target_table *l = p->q->listed;
+	char buf[TARGET_TABLE_CELL_MAX], directory[SPOOL_TARGET_MAX + 1];
 	size_t n = 0;
 	for (size_t i = 0; l && i < l->n; i++) {
 		const struct listed_target *t = &l->targets[i];
@@ -91,7 +91,7 @@ static size_t live_rows(struct page *p, const char *only)
 		page_text(p->out, t->name[0] ? t->name : t->id);
 		fputs("</a></td>", p->out);
 		for (size_t k = 0; k < LIVE_TITLES; k++)
-			page_cell(p->out, listed_cell(l, t, live_titles[k], buf), k >= 3);
+			page_cell(p->out, target_table_cell(l, t, live_titles[k], buf), k >= 3);
 		fputs("</tr>\n", p->out);
 	}
 	if (n)
@@ -108,12 +108,12 @@ static void say_none_live(struct page *p)
 
 static int spool_row(struct page *p, const char *name)
 {
-	struct windows w;
+	struct spool_listing w;
 	char first[32], last[32];
-	int r = windows_list(p->q->spool, name, &w);
+	int r = spool_query_list(p->q->spool, name, &w);
 	if (r < 0 || !w.n) { /* retention was faster */
 		if (r == 0)
-			windows_done(&w);
+			spool_query_done(&w);
 		return r == -ENOMEM ? r : 0;
 	}
 	fprintf(p->out, "<tr><td class=\"name\"><a href=\"target/");
@@ -122,7 +122,7 @@ static int spool_row(struct page *p, const char *name)
 	page_text(p->out, name);
 	fprintf(p->out, "</a></td><td class=\"r\">%zu</td><td class=\"r\">%s</td><td class=\"r\">%s</td></tr>\n", w.n,
 		page_time(w.files[0].start_s, ' ', first), page_time(w.files[w.n - 1].start_s, ' ', last));
-	windows_done(&w);
+	spool_query_done(&w);
 	return 0;
 }
 
@@ -130,7 +130,7 @@ static int spool_rows(struct page *p)
 {
 	char **names;
 	size_t n;
-	int r = windows_targets(p->q->spool, &names, &n);
+	int r = spool_query_targets(p->q->spool, &names, &n);
 	if (r < 0)
 		return r;
 	fputs("<h2>In the spool</h2>\n", p->out);
@@ -141,7 +141,7 @@ static int spool_rows(struct page *p)
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = spool_row(p, names[i]);
 	fputs(n ? "</table>\n" : "<p>No window has been written yet.</p>\n", p->out);
-	windows_targets_done(names);
+	spool_query_targets_done(names);
 	return r;
 }
 
@@ -157,7 +157,7 @@ static int show_list(struct page *p)
 
 /* --- a target ------------------------------------------------------------------------------------------- */
 
-static bool is_first_of(const struct windows *w, size_t i)
+static bool is_first_of(const struct spool_listing *w, size_t i)
 {
 	for (size_t k = 0; k < i; k++)
 		if (!strcmp(w->files[k].event, w->files[i].event))
@@ -195,7 +195,7 @@ static void time_field(struct page *p, const char *label, const char *name, int6
 
 static void forms(struct page *p)
 {
-	const struct windows *w = &p->windows;
+	const struct spool_listing *w = &p->windows;
 	const int64_t first = w->files[0].start_s, last = w->files[w->n - 1].start_s,
 		      middle = first + (last - first) / 2;
 	fputs("<p>The last window, as a flame graph that follows: ", p->out);
@@ -255,7 +255,7 @@ static int64_t time_of(const char *text)
 /* Newest first; what is older than the page holds has a link of its own. */
 static void window_table(struct page *p)
 {
-	const struct windows *w = &p->windows;
+	const struct spool_listing *w = &p->windows;
 	const int64_t to = time_of(p->q->arguments[PAGE_TO]);
 	size_t shown = 0, i = w->n;
 	fputs("<h2>Windows</h2>\n<table id=\"windows\">\n<tr><th>START (UTC)</th><th>EVENT</th><th>SIZE</th><th></th>"
@@ -291,7 +291,7 @@ static int show_target(struct page *p)
 
 static int show_download(struct page *p, const char *file)
 {
-	int fd = windows_open(&p->windows, file);
+	int fd = spool_query_open(&p->windows, file);
 	if (fd < 0)
 		return refuse(p, 404, "There is no such window: it may have been removed from the spool since.");
 	p->a->fd = fd;
@@ -307,7 +307,7 @@ static int show_window(struct page *p)
 	char *text = NULL;
 	size_t len;
 	const char *file = p->q->arguments[PAGE_FILE];
-	int r = windows_read(&p->windows, file, &profile, &e);
+	int r = spool_query_read(&p->windows, file, &profile, &e);
 	if (r < 0)
 		return refuse_error(p, r,
 			r == -ENOENT ? "There is no such window: it may have been removed from the spool since."
@@ -335,7 +335,7 @@ static int show_window(struct page *p)
 static int load_range(
 	struct page *p, enum page_argument from, enum page_argument to, struct profile **ret, struct err *e)
 {
-	const struct windows_range range = {
+	const struct spool_query_range range = {
 		p->q->arguments[PAGE_EVENT], time_of(p->q->arguments[from]), time_of(p->q->arguments[to])};
 	size_t n;
 	*ret = NULL;
@@ -346,7 +346,7 @@ static int load_range(
 		if (k == to)
 			break;
 	}
-	return windows_load(&p->windows, &range, ret, &n, e);
+	return spool_query_load(&p->windows, &range, ret, &n, e);
 }
 
 static int load_both(struct page *p, struct profile **ret, struct profile **ret_before, struct err *e)
@@ -368,7 +368,7 @@ static unsigned type_of(const struct page *p, const struct profile *profile)
 
 static int draw(struct page *p, const struct profile *of, const struct profile *before, unsigned refresh_s)
 {
-	const struct flame f = {.of = of,
+	const struct flame_html f = {.of = of,
 		.before = before,
 		.type = type_of(p, of),
 		.title = p->target,
@@ -376,7 +376,7 @@ static int draw(struct page *p, const struct profile *of, const struct profile *
 		.served = true,
 		.refresh_s = refresh_s};
 	const bool svg = p->q->arguments[PAGE_SVG][0];
-	int r = (svg ? flame_svg : flame_page)(&f, p->out);
+	int r = (svg ? flame_html_svg : flame_html_page)(&f, p->out);
 	if (r == -EINVAL)
 		return refuse_error(p, r, "The two ranges have different sample types and cannot be compared.");
 	if (r == -ENOMEM)
@@ -398,19 +398,19 @@ static int show_flame(struct page *p)
 
 static int show_live(struct page *p)
 {
-	const struct window_file *last = windows_last(&p->windows, p->q->arguments[PAGE_EVENT]);
+	const struct window_file *last = spool_query_last(&p->windows, p->q->arguments[PAGE_EVENT]);
 	struct profile *of = NULL;
 	struct err e = {0};
 	if (!last)
 		return refuse(
 			p, 404, "No window of this event has been written yet: the first one comes when it is over.");
-	int r = windows_read(&p->windows, last->name, &of, &e);
+	int r = spool_query_read(&p->windows, last->name, &of, &e);
 	r = r < 0 ? refuse_error(p, r, e.text) : draw(p, of, NULL, REFRESH_S);
 	profile_free(of);
 	return r;
 }
 
-static void moved_row(struct page *p, const struct moved *m)
+static void moved_row(struct page *p, const struct function_delta *m)
 {
 	char chance[32] = "-";
 	if (m->chance >= 0)
@@ -422,7 +422,7 @@ static void moved_row(struct page *p, const struct moved *m)
 	fputs("</tr>\n", p->out);
 }
 
-static void moved_table(struct page *p, const struct moved_list *l)
+static void moved_table(struct page *p, const struct profile_delta *l)
 {
 	page_head(p->out, p->q->nonce, p->target, p->root);
 	fprintf(p->out,
@@ -443,18 +443,18 @@ static void moved_table(struct page *p, const struct moved_list *l)
 static int show_diff(struct page *p)
 {
 	struct profile *of = NULL, *before = NULL;
-	struct moved_list l = {0};
+	struct profile_delta l = {0};
 	struct err e = {0};
 	int r = load_both(p, &of, &before, &e);
 	if (r == 0 && !before)
 		r = err_say(&e, -EINVAL, "which range before? Give 'before_from' and 'before_to'");
 	if (r == 0)
-		r = moved_find(before, of, profile_info(before)->types[type_of(p, before)].type, false, &l);
+		r = profile_diff_find(before, of, profile_info(before)->types[type_of(p, before)].type, false, &l);
 	if (r == 0)
 		moved_table(p, &l);
 	else
 		r = refuse_error(p, r, e.text[0] ? e.text : "The two ranges cannot be compared.");
-	moved_done(&l);
+	profile_diff_done(&l);
 	profile_free(before);
 	profile_free(of);
 	return r;
@@ -511,7 +511,7 @@ static int print_crash(struct page *p, const struct json *doc)
 	FILE *out = open_memstream(&text, &len);
 	if (!out)
 		return -ENOMEM;
-	crashreport_text(doc, out);
+	crash_report_text(doc, out);
 	int r = fclose(out) ? -ENOMEM : 0;
 	for (rest = text; r == 0 && (line = strsep(&rest, "\n"));) {
 		page_text(p->out, line);
@@ -528,7 +528,7 @@ static int crash_words(struct page *p, int dir, char **names)
 	struct err e = {0};
 	struct json *doc;
 	fd_auto fd = open_crash(dir, names, file);
-	int r = crashreport_read(fd, "it", &doc, NULL, NULL, &e);
+	int r = crash_report_read(fd, "it", &doc, NULL, NULL, &e);
 	if (r < 0)
 		return refuse(p, 404, r == -EBADMSG ? "This is no report of a crash." : "There is no such report.");
 	page_head(p->out, p->q->nonce, "A crash", p->root);
@@ -544,16 +544,16 @@ static int crash_words(struct page *p, int dir, char **names)
 
 static int show_crashes(struct page *p, const char *file)
 {
-	fd_auto dir = fd_open(p->q->spool, CRASHDIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	fd_auto dir = fd_open(p->q->spool, CRASH_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 	char **names = NULL;
 	size_t n = 0;
-	int r = dir < 0 ? 0 : crashdir_list(dir, &names, &n);
+	int r = dir < 0 ? 0 : crash_dir_list(dir, &names, &n);
 	if (r == 0)
 		r = !file[0]		     ? crash_list(p, names, n)
 		    : strcmp(file, "report") ? crash_file(p, dir, names, file)
 					     : crash_words(p, dir, names);
 	if (names)
-		crashdir_list_done(names);
+		crash_dir_list_done(names);
 	return r;
 }
 
@@ -582,7 +582,7 @@ bool page_is_heavy(const struct page_question *q)
 
 static bool is_live(const struct page *p)
 {
-	const struct listed *l = p->q->listed;
+	const struct target_table *l = p->q->listed;
 	char directory[SPOOL_TARGET_MAX + 1];
 	for (size_t i = 0; l && i < l->n; i++) {
 		directory_of(&l->targets[i], directory);
@@ -598,7 +598,7 @@ static int go_target(struct page *p, const char *path)
 	if (!slash)
 		return refuse(p, 404, "There is no such page.");
 	snprintf(p->target, sizeof(p->target), "%.*s", (int)(slash - path), path);
-	int r = windows_list(p->q->spool, p->target, &p->windows);
+	int r = spool_query_list(p->q->spool, p->target, &p->windows);
 	if (r == -ENOMEM)
 		return r;
 	if (r < 0)
@@ -643,7 +643,7 @@ int page_answer(const struct page_question *q, struct page_answer *ret)
 	if (!p.out)
 		return -ENOMEM;
 	int r = go(&p);
-	windows_done(&p.windows);
+	spool_query_done(&p.windows);
 	if (fclose(p.out) != 0 && r == 0)
 		r = -ENOMEM;
 	if (r == 0 && ret->fd < 0)

@@ -14,7 +14,8 @@
  * NAME is the target's directory in the spool (spool_target.h): of a container of Kubernetes NAMESPACE/POD/CONTAINER.
  * Times are UTC, as forms have them (2026-01-01T00:00[:00]); a window is in a range when it begins there. All links are
  * relative, so that the page may stand anywhere. Everything but the interactive graph works without a script. Names are
- * those of targets and programs: they are text wherever they stand. No name that was asked for is opened (spool_query.h).
+ * those of targets and programs: they are text wherever they stand. No name that was asked for is opened
+ *(spool_query.h).
  *
  * It is made in a process of its own (page_child.h), which may die of what it reads.
  */
@@ -46,8 +47,8 @@ struct page_question {
 	char path[PAGE_PATH_MAX];			   /* decoded */
 	char arguments[PAGE_ARGUMENTS][PAGE_ARGUMENT_MAX]; /* "": not given */
 	char nonce[PAGE_NONCE];
-	int spool;		     /* borrowed */
-	const struct listed *listed; /* NULL: the worker does not answer */
+	int spool;			   /* borrowed */
+	const struct target_table *listed; /* NULL: the worker does not answer */
 };
 
 enum page_kind { PAGE_IS_HTML, PAGE_IS_FLAME, PAGE_IS_PICTURE, PAGE_IS_PROFILE, PAGE_IS_REPORT, PAGE_KINDS };

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 struct found {
-	pid_t pids[PROCESSES_MAX];
+	pid_t pids[PROCESS_USAGE_MAX];
 	unsigned n;
 };
 
@@ -19,7 +19,7 @@ static void add(struct found *f, pid_t pid)
 	for (unsigned i = 0; i < f->n; i++)
 		if (f->pids[i] == pid)
 			return;
-	if (pid > 0 && f->n < PROCESSES_MAX)
+	if (pid > 0 && f->n < PROCESS_USAGE_MAX)
 		f->pids[f->n++] = pid;
 }
 
@@ -68,7 +68,7 @@ static unsigned sum_up(struct process_use *ret, unsigned n, const struct process
 	return n + 1;
 }
 
-unsigned processes_look(pid_t top, struct process_use ret[PROCESSES_MAX])
+unsigned process_usage_look(pid_t top, struct process_use ret[PROCESS_USAGE_MAX])
 {
 	struct found f = {0};
 	unsigned n = 0;

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define PROCESSES_MAX 64
+#define PROCESS_USAGE_MAX 64
 
 struct process_use {
 	char name[16]; /* as /proc has it */
@@ -16,4 +16,4 @@ struct process_use {
 };
 
 /* Summed up by name: how many there are in `ret`. */
-unsigned processes_look(pid_t top, struct process_use ret[PROCESSES_MAX]);
+unsigned process_usage_look(pid_t top, struct process_use ret[PROCESS_USAGE_MAX]);

@@ -53,7 +53,7 @@ int app_listen_inside(int root, int program, const char *name, struct err *e)
 		return err_say(e, -ENOENT,
 			"the container has no " APP_INSIDE_LIBRARY
 			": start it with the options that `pillion inject` prints");
-	int r = program < 0 ? 0 : app_check_program(program, name, e);
+	int r = program < 0 ? 0 : app_socket_check_program(program, name, e);
 	if (r < 0)
 		return r;
 	const mode_t mask = umask(0);

@@ -48,7 +48,7 @@ static const char *sanitizer_of(int fd)
 }
 
 /* Of a script nobody knows. */
-int app_check_program(int fd, const char *program, struct err *e)
+int app_socket_check_program(int fd, const char *program, struct err *e)
 {
 	const char *sanitizer;
 	Elf64_Ehdr h;
@@ -74,10 +74,10 @@ int app_check_program(int fd, const char *program, struct err *e)
 static int check_program(const char *program, struct err *e)
 {
 	fd_auto fd = fd_open(AT_FDCWD, program, O_RDONLY | O_NONBLOCK, 0);
-	return fd < 0 ? 0 : app_check_program(fd, program, e); /* it may be executed, not read */
+	return fd < 0 ? 0 : app_socket_check_program(fd, program, e); /* it may be executed, not read */
 }
 
-int app_find_library(const struct settings *s, char *buf, size_t size, struct err *e)
+int app_socket_find_library(const struct settings *s, char *buf, size_t size, struct err *e)
 {
 	const char *slash = strrchr(s->daemon, '/');
 	const int n = snprintf(buf, size, "%.*s/libpillion.so", slash ? (int)(slash - s->daemon) : 0, s->daemon);
@@ -126,7 +126,7 @@ static void sweep(const char *base, const char *prefix)
 	unsigned looked = 0;
 	const struct dirent *d;
 	while (dir && looked < SWEEP_MAX && (d = readdir(dir))) {
-		char path[sizeof(((struct app *)0)->socket)], parent[sizeof(path)];
+		char path[sizeof(((struct app_socket *)0)->socket)], parent[sizeof(path)];
 		struct stat st;
 		if (!is_one_of_ours(d->d_name, prefix) ||
 			fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode) ||
@@ -145,7 +145,7 @@ static void sweep(const char *base, const char *prefix)
 		closedir(dir);
 }
 
-static int make_path(char path[static sizeof(((struct app *)0)->socket)])
+static int make_path(char path[static sizeof(((struct app_socket *)0)->socket)])
 {
 	unsigned char random[HEX / 2];
 	char base[64], hex[HEX + 1];
@@ -156,12 +156,12 @@ static int make_path(char path[static sizeof(((struct app *)0)->socket)])
 		snprintf(hex + 2 * i, 3, "%02x", random[i]);
 	find_place(base, &prefix);
 	sweep(base, prefix);
-	snprintf(path, sizeof(((struct app *)0)->socket), "%s/%s%s", base, prefix, hex);
+	snprintf(path, sizeof(((struct app_socket *)0)->socket), "%s/%s%s", base, prefix, hex);
 	/* whom a root's program turns into may connect: the name is what he has to know */
 	if (mkdir(path, 0700) < 0 || (geteuid() == 0 && chmod(path, 0711) < 0))
 		return -errno;
 	const size_t at = strlen(path);
-	snprintf(path + at, sizeof(((struct app *)0)->socket) - at, "/" SOCKET);
+	snprintf(path + at, sizeof(((struct app_socket *)0)->socket) - at, "/" SOCKET);
 	return 0;
 }
 
@@ -178,34 +178,34 @@ static int listen_at(const char *path)
 	return r;
 }
 
-static int make_socket(struct app *ret, struct err *e)
+static int make_socket(struct app_socket *ret, struct err *e)
 {
 	int r = make_path(ret->socket);
 	if (r == 0)
 		r = ret->listener = listen_at(ret->socket);
 	if (r < 0) {
-		app_forget(ret);
+		app_socket_forget(ret);
 		return err_set(e, r, "no socket for the program");
 	}
 	return 0;
 }
 
-int app_listen(const struct settings *s, const char *program, struct app *ret, struct err *e)
+int app_socket_listen(const struct settings *s, const char *program, struct app_socket *ret, struct err *e)
 {
-	*ret = (struct app)APP_NONE;
+	*ret = (struct app_socket)APP_SOCKET_NONE;
 	int r = check_program(program, e);
 	if (r == 0)
-		r = app_find_library(s, ret->library, sizeof(ret->library), e);
+		r = app_socket_find_library(s, ret->library, sizeof(ret->library), e);
 	return r < 0 ? r : make_socket(ret, e);
 }
 
-int app_listen_for_caller(struct app *ret, struct err *e)
+int app_socket_listen_for_caller(struct app_socket *ret, struct err *e)
 {
-	*ret = (struct app)APP_NONE;
+	*ret = (struct app_socket)APP_SOCKET_NONE;
 	return make_socket(ret, e);
 }
 
-int app_environment(const struct app *a)
+int app_socket_environment(const struct app_socket *a)
 {
 	char list[4096];
 	const char *others = getenv("LD_PRELOAD");
@@ -218,7 +218,7 @@ int app_environment(const struct app *a)
 	return 0;
 }
 
-void app_forget(struct app *a)
+void app_socket_forget(struct app_socket *a)
 {
 	a->listener = fd_close(a->listener);
 	char *slash = strrchr(a->socket, '/');

@@ -39,13 +39,13 @@ int attach_find(pid_t pid, struct attach_target *ret, struct err *e)
 {
 	char text[64];
 	*ret = (struct attach_target){.pid = pid};
-	int r = process_status(pid, "Tgid", text, sizeof(text));
+	int r = proc_status_field(pid, "Tgid", text, sizeof(text));
 	if (r < 0)
 		return r == -ESRCH ? err_say(e, r, "there is no process %d", (int)pid)
 				   : err_set(e, r, "process %d", (int)pid);
 	if (atoi(text) != pid)
 		return err_say(e, -EINVAL, "%d is a thread of process %d: attach to that", (int)pid, atoi(text));
-	r = process_status(pid, "Name", ret->name, sizeof(ret->name));
+	r = proc_status_field(pid, "Name", ret->name, sizeof(ret->name));
 	if (r < 0)
 		return err_set(e, r, "process %d", (int)pid);
 	snprintf(ret->id, sizeof(ret->id), "pid-%d", (int)pid);
@@ -55,13 +55,13 @@ int attach_find(pid_t pid, struct attach_target *ret, struct err *e)
 static int describe(const struct request *asked, const struct attach_target *t, struct attach_job *job, struct err *e)
 {
 	struct target_desc *d = &job->request.desc;
-	int r = asked_events(asked->events, NULL, d, e);
+	int r = event_request_make(asked->events, NULL, d, e);
 	if (r < 0)
 		return r;
 	snprintf(d->id, sizeof(d->id), "%s", t->id);
 	snprintf(d->name, sizeof(d->name), "%s", t->name);
 	d->init_pid = d->host_pid = t->pid;
-	r = process_start_time(t->pid, &d->start_time);
+	r = proc_stat_start_time(t->pid, &d->start_time);
 	if (r < 0)
 		return err_say(e, r, "process %d is gone already", (int)t->pid);
 	d->window_s = asked->window_s;
@@ -119,11 +119,11 @@ static _Noreturn void exec_opener(int program, int line, int profiler)
 	program = fcntl(program, F_DUPFD_CLOEXEC, 10);
 	line = fcntl(line, F_DUPFD_CLOEXEC, 10);
 	profiler = fcntl(profiler, F_DUPFD_CLOEXEC, 10);
-	const int keep[] = {ATTACHER_LINE, ATTACHER_PROFILER, program};
+	const int keep[] = {ATTACH_OPENER_LINE, ATTACH_OPENER_PROFILER, program};
 	sigset_t none;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (dup2(line, ATTACHER_LINE) < 0 || dup2(profiler, ATTACHER_PROFILER) < 0)
+	if (dup2(line, ATTACH_OPENER_LINE) < 0 || dup2(profiler, ATTACH_OPENER_PROFILER) < 0)
 		_exit(126);
 	fd_close_all_but(keep, 3);
 	fexecve(program, argv, envp);
@@ -180,7 +180,7 @@ static int run_opener(
 	pid_t self = getpid(), pid = fork();
 	int error = -errno;
 	if (pid == 0) {
-		process_die_with(self);
+		child_process_die_with(self);
 		exec_opener(program, pair[1], ret->sock);
 	}
 	fd_close(pair[1]);
@@ -229,7 +229,7 @@ int attach_start(const struct options *o, const struct attach_target *t, struct 
 	int r = describe(&o->request, t, &job, e);
 	if (r < 0)
 		return r;
-	r = reach_profiler(&o->settings, t->id, job.request.desc.start_time, greeting(t), job.deadline, &profiler, e);
+	r = connect_profiler(&o->settings, t->id, job.request.desc.start_time, greeting(t), job.deadline, &profiler, e);
 	if (r < 0)
 		return clean_up(ret), r;
 	if (profiler.note[0])
@@ -284,8 +284,8 @@ static int ask_for_one(int sock, struct attach_job *job, struct err *e)
 static int reach_again(const struct options *o, int *ret, struct err *e)
 {
 	union msg m;
-	*ret = service_connect_anyway(o->settings.control, e);
-	int r = *ret < 0 ? *ret : service_greet(*ret, &o->settings, 0, e);
+	*ret = service_client_connect_anyway(o->settings.control, e);
+	int r = *ret < 0 ? *ret : service_client_greet(*ret, &o->settings, 0, e);
 	return r < 0 ? r : msg_answer(*ret, deadline_in(ATTACH_MS * NSEC_PER_MSEC), &m, MSG_WELCOME, e);
 }
 

@@ -1,7 +1,7 @@
 /*
  * attach - profiling what runs already: `pillion attach`. The caller reaches a service or starts a session, a sealed
- * copy of `pillion-opener` opens the events (shim/attach/attach_opener.h), and the caller's connection is the target's life:
- * when it ends, the target is let go of, without a trace in it.
+ * copy of `pillion-opener` opens the events (shim/attach/attach_opener.h), and the caller's connection is the target's
+ * life: when it ends, the target is let go of, without a trace in it.
  */
 #pragma once
 

@@ -29,8 +29,8 @@
 /* From outer to inner. With it go the descriptors that request.desc.fds names, the cgroup's directory, uprobes' files.
  */
 struct parcel {
-	struct pass_request request;
-	struct census_scope scope;
+	struct event_open_request request;
+	struct thread_scan_scope scope;
 };
 
 static struct attach_job job;
@@ -40,7 +40,7 @@ static void report(int code, const struct err *e)
 	struct attach_report r = {.code = code};
 	snprintf(r.text, sizeof(r.text), "%s", code < 0 ? e->text : "");
 	snprintf(r.notes, sizeof(r.notes), "%s", job.request.desc.notes);
-	fd_send(ATTACHER_LINE, &r, sizeof(r), NULL, 0);
+	fd_send(ATTACH_OPENER_LINE, &r, sizeof(r), NULL, 0);
 }
 
 /* Nobody in the namespaces that we join may look into us. Lost with every change of user. */
@@ -59,15 +59,15 @@ static int become_opener(struct err *e)
 	if (uid == 0) {
 		uid = NOBODY;
 		gid = NOBODY;
-		process_user("pillion", &uid, &gid);
+		passwd_user("pillion", &uid, &gid);
 	}
 	uint64_t events = job.remap ? 0 : perf_caps(probes_count(&job.request.desc) > 0);
-	int r = caps_become(uid, gid, events | CAP_BIT(CAP_SYS_PTRACE), e);
+	int r = capabilities_become(uid, gid, events | CAP_BIT(CAP_SYS_PTRACE), e);
 	hide();
 	return r;
 }
 
-static int pass(struct parcel *parcel, const int *fds, size_t n, const struct pass_host *host, struct err *e)
+static int pass(struct parcel *parcel, const int *fds, size_t n, const struct host_info *host, struct err *e)
 {
 	size_t n_target = (size_t)__builtin_popcount(parcel->request.desc.fds);
 	bool has_cgroup = !job.remap && !parcel->request.no_cgroup[0];
@@ -80,24 +80,24 @@ static int pass(struct parcel *parcel, const int *fds, size_t n, const struct pa
 		.cgroup = has_cgroup ? fds[n_target] : -1,
 		.probes = fds + n_target + has_cgroup,
 		.running = &parcel->scope,
-		.sock = ATTACHER_PROFILER,
+		.sock = ATTACH_OPENER_PROFILER,
 		.deadline = job.deadline};
 	job.request = parcel->request;
-	return job.remap ? pass_remapped(&p, e) : pass_events(&p, e);
+	return job.remap ? event_open_remapped(&p, e) : event_open_events(&p, e);
 }
 
 static _Noreturn void inner(int from_outer)
 {
 	static struct parcel parcel;
-	static struct pass_host host;
+	static struct host_info host;
 	struct err e = {0};
 	int fds[TARGET_FDS_MAX + 1 + EVENTS_MAX];
 	size_t n = 0;
 	hide();
-	pass_look(&host);
-	pass_raise_files();
+	event_open_look(&host);
+	event_open_raise_files();
 	int r = become_opener(&e);
-	if (fd_wait(ATTACHER_LINE, POLLIN, 0) == 1)
+	if (fd_wait(ATTACH_OPENER_LINE, POLLIN, 0) == 1)
 		_exit(0); /* who started us is gone already */
 	if (r == 0)
 		r = seccomp_enter(SECCOMP_ATTACHER, &e);
@@ -138,10 +138,10 @@ static int identify(struct outer *w, struct err *e)
 {
 	uint64_t start = 0;
 	char path[64];
-	w->pidfd = process_pidfd(w->pid);
+	w->pidfd = child_process_pidfd(w->pid);
 	if (w->pidfd < 0)
 		return err_set(e, w->pidfd, "process %d", (int)w->pid);
-	int r = process_start_time(w->pid, &start);
+	int r = proc_stat_start_time(w->pid, &start);
 	if (r < 0 || start != desc(w)->start_time)
 		return err_say(e, -ESRCH, "process %d is gone already", (int)w->pid);
 	w->ns_pid = ns_open(w->pid, NS_PID, &w->same_pid, e);
@@ -164,7 +164,7 @@ static int fork_inner(struct outer *w, struct err *e)
 	bool joined = !w->same_pid && ns_join(w->ns_pid, NS_PID, e) == 0;
 	if (!w->same_pid && !joined)
 		say(w, "pids are those of the host", e);
-	int depth = joined ? process_nspid_depth(w->pid) : 1;
+	int depth = joined ? proc_status_nspid_depth(w->pid) : 1;
 	w->parcel.scope.depth = depth > 0 ? (unsigned)depth : 1;
 	int r = joined ? ns_pid_in(w->ns_pid, w->pid, &desc(w)->init_pid) : 0;
 	if (r < 0)
@@ -174,7 +174,7 @@ static int fork_inner(struct outer *w, struct err *e)
 	pid_t pid = ns_fork_high(&told);
 	int error = -errno;
 	if (pid == 0) {
-		const int keep[] = {ATTACHER_LINE, ATTACHER_PROFILER, pair[1]};
+		const int keep[] = {ATTACH_OPENER_LINE, ATTACH_OPENER_PROFILER, pair[1]};
 		fd_close_all_but(keep, 3);
 		inner(pair[1]);
 	}
@@ -231,7 +231,7 @@ static const char *scope_path(struct outer *w)
 /* Whose threads are looked for, and for PERF_FLAG_PID_CGROUP where. */
 static void find_scope(struct outer *w)
 {
-	struct census_scope *scope = &w->parcel.scope;
+	struct thread_scan_scope *scope = &w->parcel.scope;
 	bool whole = job.container || job.request.attach == ATTACH_CGROUP;
 	scope->root = w->pid;
 	scope->except = job.except;
@@ -283,7 +283,7 @@ static int work(struct outer *w, struct err *e)
 	name_exe(w, exe);
 	take_tree(w);
 	if (w->tree >= 0 && exe[0] && geteuid() == 0)
-		w->exe = program_open_unreadable(w->tree, w->self_fds, exe);
+		w->exe = exe_open_unreadable(w->tree, w->self_fds, exe);
 	if (fd_wait(w->pidfd, POLLIN, 0) == 1) /* and what was looked up by its number may be another's */
 		return err_say(e, -ESRCH, "process %d is gone already", (int)w->pid);
 	r = probes_find(desc(w), w->tree, w->self_fds, clock_now() + (job.deadline - clock_now()) / 2, w->probes, e);
@@ -300,15 +300,15 @@ static void take_sockets(struct outer *w, const int *fds, size_t n)
 	job.request.desc.fds = 0;
 }
 
-_Noreturn void attacher_run(void)
+_Noreturn void attach_opener_run(void)
 {
 	static struct outer w = {
 		.to_inner = -1, .ns_pid = -1, .ns_mnt = -1, .pidfd = -1, .root = -1, .tree = -1, .exe = -1};
-	int keep[4] = {ATTACHER_LINE, ATTACHER_PROFILER};
+	int keep[4] = {ATTACH_OPENER_LINE, ATTACH_OPENER_PROFILER};
 	struct err e = {0};
 	size_t n;
 	w.cgroup.perf_dir = w.cgroup.events_dir = -1;
-	if (fd_recv(ATTACHER_LINE, &job, sizeof(job), keep + 2, 2, &n) != sizeof(job))
+	if (fd_recv(ATTACH_OPENER_LINE, &job, sizeof(job), keep + 2, 2, &n) != sizeof(job))
 		_exit(2); /* somebody typed our name */
 	take_sockets(&w, keep + 2, n);
 	hide();
@@ -316,7 +316,7 @@ _Noreturn void attacher_run(void)
 		_exit(1);
 	fd_close_all_but(keep, 2 + n);
 	fd_null_stdio(7);
-	w.self_fds = program_self_fds();
+	w.self_fds = exe_self_fds();
 	w.parcel.request = job.request;
 	w.pid = job.request.desc.host_pid;
 	desc(&w)->init_pid = w.pid;

@@ -17,16 +17,16 @@
 
 #include <stdbool.h>
 
-#define ATTACHER_LINE                                                                                                  \
+#define ATTACH_OPENER_LINE                                                                                             \
 	3 /* SEQPACKET socket to who started us: struct attach_job comes, with TARGET_APP and TARGET_FILES as far as   \
 	     job.request.desc.fds names them; struct attach_report goes */
-#define ATTACHER_PROFILER 4 /* SEQPACKET socket to the profiler, greeted */
+#define ATTACH_OPENER_PROFILER 4 /* SEQPACKET socket to the profiler, greeted */
 
 struct attach_job {
-	struct pass_request request; /* desc.host_pid and start_time say whom */
-	bool container;		     /* all that is in its cgroup; else the process and its descendants */
-	pid_t except;		     /* of these none, nor what is below it; 0: there is none */
-	bool remap;		     /* no events: what it consists of, for a profiler that had to begin anew */
+	struct event_open_request request; /* desc.host_pid and start_time say whom */
+	bool container;			   /* all that is in its cgroup; else the process and its descendants */
+	pid_t except;			   /* of these none, nor what is below it; 0: there is none */
+	bool remap;			   /* no events: what it consists of, for a profiler that had to begin anew */
 	pid_t caller;
 	int64_t deadline; /* CLOCK_MONOTONIC, ns */
 };
@@ -37,4 +37,4 @@ struct attach_report {
 	char notes[512]; /* what is less than asked for */
 };
 
-_Noreturn void attacher_run(void);
+_Noreturn void attach_opener_run(void);

@@ -18,7 +18,7 @@ static bool contains(const char *text, size_t len, const char *what)
 	return memmem(text, len, what, strlen(what)) != NULL;
 }
 
-bool instrument_is_asked(const char *text, size_t len)
+bool config_inject_is_asked(const char *text, size_t len)
 {
 	return contains(text, len, "\"" SWITCH);
 }
@@ -34,9 +34,9 @@ static int plain(const char *text, struct err *e)
 }
 
 /* A string's bytes without its quotes; false: absent, or no string. */
-static bool text_at(const struct splice *s, const char *const path[], const char **ret, size_t *ret_len)
+static bool text_at(const struct json_edit *s, const char *const path[], const char **ret, size_t *ret_len)
 {
-	if (splice_get(s, path, ret, ret_len, NULL) < 0 || **ret != '"')
+	if (json_edit_get(s, path, ret, ret_len, NULL) < 0 || **ret != '"')
 		return false;
 	*ret += 1;
 	*ret_len -= 2;
@@ -45,7 +45,7 @@ static bool text_at(const struct splice *s, const char *const path[], const char
 
 /* --- the hook ----------------------------------------------------------------------------------------------------- */
 
-int instrument_hook(struct splice *s, const char *hook, const char *etc, struct err *e)
+int config_inject_hook(struct json_edit *s, const char *hook, const char *etc, struct err *e)
 {
 	static const char *const stages[] = {"createRuntime", "poststop"};
 	char entry[2048];
@@ -61,11 +61,11 @@ int instrument_hook(struct splice *s, const char *hook, const char *etc, struct 
 		const char *const path[] = {"hooks", stages[i], NULL};
 		const char *had;
 		size_t len;
-		r = splice_get(s, path, &had, &len, e);
+		r = json_edit_get(s, path, &had, &len, e);
 		if (r == 0 && contains(had, len, "/pillion-hook\""))
 			continue;
 		if (r == 0 || r == -ENOENT)
-			r = splice_append(s, path, entry, e);
+			r = json_edit_append(s, path, entry, e);
 	}
 	return r;
 }
@@ -77,10 +77,10 @@ static bool is(const char *text, size_t len, const char *what)
 	return len == strlen(what) && !memcmp(text, what, len);
 }
 
-static bool is_sandbox(const struct splice *s)
+static bool is_sandbox(const struct json_edit *s)
 {
-	for (size_t i = 0; reader_sandbox_keys[i]; i++) {
-		const char *const path[] = {"annotations", reader_sandbox_keys[i], NULL};
+	for (size_t i = 0; hook_input_sandbox_keys[i]; i++) {
+		const char *const path[] = {"annotations", hook_input_sandbox_keys[i], NULL};
 		const char *type;
 		size_t len;
 		if (text_at(s, path, &type, &len) && is(type, len, "sandbox"))
@@ -90,10 +90,10 @@ static bool is_sandbox(const struct splice *s)
 }
 
 /* Its annotation: the one for its own name, else that of all. */
-static bool request_of(const struct splice *s, const char **ret, size_t *ret_len)
+static bool request_of(const struct json_edit *s, const char **ret, size_t *ret_len)
 {
-	for (size_t i = 0; reader_name_keys[i]; i++) {
-		const char *const path[] = {"annotations", reader_name_keys[i], NULL};
+	for (size_t i = 0; hook_input_name_keys[i]; i++) {
+		const char *const path[] = {"annotations", hook_input_name_keys[i], NULL};
 		char key[TEXT_MAX];
 		const char *const own[] = {"annotations", key, NULL};
 		const char *name;
@@ -151,14 +151,14 @@ static bool is_on_the_way(const char *destination)
 }
 
 /* 1, or -EINVAL with a sentence: the runtime could not make the mount point. */
-static int has_place(const struct splice *s, struct err *e)
+static int has_place(const struct json_edit *s, struct err *e)
 {
 	static const char *const mounts[] = {"mounts", NULL};
 	struct json *doc = NULL;
 	const char *list, *destination;
 	char *text = NULL;
 	size_t len;
-	if (splice_get(s, mounts, &list, &len, NULL) < 0)
+	if (json_edit_get(s, mounts, &list, &len, NULL) < 0)
 		return 1;
 	int r = asprintf(&text, "{\"mounts\":%.*s}", (int)len, list);
 	r = r < 0 ? err_set(e, -ENOMEM, "no memory") : json_parse(text, (size_t)r, &doc, e);
@@ -173,18 +173,18 @@ static int has_place(const struct splice *s, struct err *e)
 	return r < 0 ? r : 1;
 }
 
-int instrument_wants_library(const struct splice *s, struct err *e)
+int config_inject_wants_library(const struct json_edit *s, struct err *e)
 {
 	static const char *const annotations[] = {"annotations", NULL}, *const namespaces[] = {
 										"linux", "namespaces", NULL};
 	const char *text;
 	size_t len;
-	int r = splice_get(s, annotations, &text, &len, e);
+	int r = json_edit_get(s, annotations, &text, &len, e);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	if (is_sandbox(s) || !request_of(s, &text, &len) || !asks_within(text, len))
 		return 0;
-	r = splice_get(s, namespaces, &text, &len, e);
+	r = json_edit_get(s, namespaces, &text, &len, e);
 	if (r < 0 && r != -ENOENT)
 		return r;
 	return r == 0 && contains(text, len, "\"user\"")
@@ -193,13 +193,13 @@ int instrument_wants_library(const struct splice *s, struct err *e)
 }
 
 /* "LD_PRELOAD=a" becomes "LD_PRELOAD=a:ours". */
-static int add_preload(struct splice *s, struct err *e)
+static int add_preload(struct json_edit *s, struct err *e)
 {
 	static const char *const path[] = {"process", "env", NULL};
 	static const char preload[] = "\"LD_PRELOAD=";
 	const char *env, *had = NULL;
 	size_t len;
-	int r = splice_get(s, path, &env, &len, e);
+	int r = json_edit_get(s, path, &env, &len, e);
 	if (r < 0 && r != -ENOENT)
 		return r;
 	if (r == 0)
@@ -207,7 +207,7 @@ static int add_preload(struct splice *s, struct err *e)
 	if (had && had[-1] == '\\') /* within another one's value */
 		had = NULL;
 	if (!had)
-		return splice_append(s, path, "\"LD_PRELOAD=" APP_INSIDE_LIBRARY "\"", e);
+		return json_edit_append(s, path, "\"LD_PRELOAD=" APP_INSIDE_LIBRARY "\"", e);
 	const char *value = had + strlen(preload), *end = strchr(value, '"');
 	if (memchr(value, '\\', (size_t)(end - value)))
 		return err_say(e, -EINVAL, "its LD_PRELOAD has a backslash in it");
@@ -218,12 +218,12 @@ static int add_preload(struct splice *s, struct err *e)
 		(int)(len - (size_t)(end - env)), end);
 	if (n < 0)
 		return err_set(e, -ENOMEM, "no memory");
-	r = splice_set(s, path, with, e);
+	r = json_edit_set(s, path, with, e);
 	free(with);
 	return r;
 }
 
-int instrument_library(struct splice *s, const char *library, struct err *e)
+int config_inject_library(struct json_edit *s, const char *library, struct err *e)
 {
 	static const char *const mounts[] = {"mounts", NULL}, *const env[] = {"process", "env", NULL};
 	char entry[2048];
@@ -232,28 +232,28 @@ int instrument_library(struct splice *s, const char *library, struct err *e)
 	int r = plain(library, e);
 	if (r < 0)
 		return r;
-	if (splice_get(s, mounts, &had, &len, NULL) == 0 && contains(had, len, "\"" APP_INSIDE_LIBRARY "\""))
+	if (json_edit_get(s, mounts, &had, &len, NULL) == 0 && contains(had, len, "\"" APP_INSIDE_LIBRARY "\""))
 		return 0; /* whoever made it has thought of it */
 	snprintf(entry, sizeof(entry),
 		"{\"destination\":\"" APP_INSIDE_LIBRARY
 		"\",\"type\":\"bind\",\"source\":\"%s\",\"options\":[\"bind\",\"ro\","
 		"\"nosuid\",\"nodev\"]}",
 		library);
-	r = splice_append(s, mounts, entry, e);
+	r = json_edit_append(s, mounts, entry, e);
 	if (r == 0)
 		r = add_preload(s, e);
-	return r == 0 ? splice_append(s, env, "\"PILLION_SOCKET=" APP_INSIDE_SOCKET "\"", e) : r;
+	return r == 0 ? json_edit_append(s, env, "\"PILLION_SOCKET=" APP_INSIDE_SOCKET "\"", e) : r;
 }
 
 /* --- the root ----------------------------------------------------------------------------------------------------- */
 
-int instrument_root(struct splice *s, const char *bundle, struct err *e)
+int config_inject_root(struct json_edit *s, const char *bundle, struct err *e)
 {
 	static const char *const path[] = {"root", "path", NULL}, *const mounts[] = {"mounts", NULL};
 	char root[8192];
 	const char *had;
 	size_t len;
-	if (splice_get(s, mounts, &had, &len, NULL) == 0 && contains(had, len, "\"..")) /* "source": "../data" */
+	if (json_edit_get(s, mounts, &had, &len, NULL) == 0 && contains(had, len, "\"..")) /* "source": "../data" */
 		return err_say(e, -EINVAL, "a mount comes from outside of the bundle, by \"..\"");
 	if (!text_at(s, path, &had, &len))
 		return err_say(e, -EINVAL, "it has no root.path");
@@ -263,5 +263,5 @@ int instrument_root(struct splice *s, const char *bundle, struct err *e)
 	const int n = snprintf(root, sizeof(root), "\"%s/%.*s\"", bundle, (int)len, had);
 	if (r == 0 && (n < 0 || (size_t)n >= sizeof(root)))
 		r = err_say(e, -EINVAL, "root.path is too long");
-	return r < 0 ? r : splice_set(s, path, root, e);
+	return r < 0 ? r : json_edit_set(s, path, root, e);
 }

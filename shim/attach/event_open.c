@@ -32,10 +32,10 @@ struct waits_role {
 struct work {
 	const struct passing *p;
 	size_t n_target; /* of its descriptors, those that go */
-	struct batch batch;
+	struct message_batch batch;
 	uint32_t events_max;
 	bool ladder; /* a sample event for each size of snapshot */
-	struct census *census;
+	struct thread_scan *census;
 	bool too_many;
 	pid_t without_maps;			 /* a process whose mappings are still to be had from another thread */
 	size_t notes_told;			 /* bytes of the notes that went with TARGET */
@@ -58,23 +58,23 @@ static uint32_t room_for_batch(void)
  * What the profiler's user has in queues (profiler/daemon/fd_store.h) counts, for each of that user who passes
  * descriptors, against his own limit: unix(7), ETOOMANYREFS. We hold no more than a batch.
  */
-void pass_raise_files(void)
+void event_open_raise_files(void)
 {
 	struct rlimit l;
-	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur >= PASS_FILES)
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur >= EVENT_OPEN_FILES)
 		return;
 	const rlim_t hard = l.rlim_max;
-	l = (struct rlimit){PASS_FILES, hard > PASS_FILES ? hard : PASS_FILES};
+	l = (struct rlimit){EVENT_OPEN_FILES, hard > EVENT_OPEN_FILES ? hard : EVENT_OPEN_FILES};
 	if (setrlimit(RLIMIT_NOFILE, &l) == 0)
 		return;
 	l = (struct rlimit){hard, hard};
 	setrlimit(RLIMIT_NOFILE, &l);
 }
 
-void pass_look(struct pass_host *ret)
+void event_open_look(struct host_info *ret)
 {
 	ret->batch_max = room_for_batch();
-	ret->n_cpus = perf_online_cpus(ret->cpus, PASS_CPUS_MAX);
+	ret->n_cpus = perf_online_cpus(ret->cpus, EVENT_OPEN_CPUS_MAX);
 	ret->uprobe_type = perf_probe_type(EVENT_TYPE_UPROBE);
 	ret->kprobe_type = perf_probe_type(EVENT_TYPE_KPROBE);
 	ret->max_rate = perf_max_rate();
@@ -131,7 +131,7 @@ static int open_and_put(struct work *w, const struct attempt *a, pid_t thread, s
 	struct perf_layout layout;
 	int fd = open_one(w, a, thread, want, cpu, &layout);
 	if ((fd == -EMFILE || fd == -ENFILE) && w->batch.n) {
-		int r = batch_flush_events(&w->batch, false, e); /* passing frees ours */
+		int r = message_batch_flush_events(&w->batch, false, e); /* passing frees ours */
 		if (r < 0)
 			return r;
 		fd = open_one(w, a, thread, want, cpu, &layout);
@@ -143,7 +143,7 @@ static int open_and_put(struct work *w, const struct attempt *a, pid_t thread, s
 	if (fd < 0)
 		return perf_explain(fd, "perf_event_open", e);
 	struct event_desc d = describe(want, spec, cpu, &layout);
-	return batch_put_event(&w->batch, &d, fd, e);
+	return message_batch_put_event(&w->batch, &d, fd, e);
 }
 
 static struct perf_want sideband(const struct attempt *a)
@@ -223,8 +223,8 @@ static bool has_clock(const struct work *w, enum stacks stacks)
 }
 
 /*
- * The three events of waits (shim/event/perf_event.h). By cgroup stacks come later: a runtime's are of no use. Without kernel
- * code the stacks are those of a clock, and the one that is there already will do.
+ * The three events of waits (shim/event/perf_event.h). By cgroup stacks come later: a runtime's are of no use. Without
+ * kernel code the stacks are those of a clock, and the one that is there already will do.
  */
 static size_t roles_of_waits(const struct work *w, const struct attempt *a, uint32_t spec, struct waits_role ret[3])
 {
@@ -276,7 +276,7 @@ static bool has_ladder(struct work *w, const struct attempt *a)
 	return !few && !many;
 }
 
-static int pass_rungs(struct work *w, const struct attempt *a, uint32_t spec, int cpu, struct err *e)
+static int event_open_rungs(struct work *w, const struct attempt *a, uint32_t spec, int cpu, struct err *e)
 {
 	int r = 0;
 	for (uint32_t rung = 1; r == 0 && rung <= PERF_RUNGS; rung++) {
@@ -288,7 +288,7 @@ static int pass_rungs(struct work *w, const struct attempt *a, uint32_t spec, in
 	return r;
 }
 
-static int pass_cpu(struct work *w, const struct attempt *a, int cpu, struct err *e)
+static int event_open_cpu(struct work *w, const struct attempt *a, int cpu, struct err *e)
 {
 	int r = 0;
 	for (uint32_t s = 0; r == 0 && s < desc(w)->n_events; s++) {
@@ -298,7 +298,7 @@ static int pass_cpu(struct work *w, const struct attempt *a, int cpu, struct err
 		if (measures_waits(w, s))
 			r = put_waits(w, a, desc(w)->init_pid, s, cpu, e);
 		else if (w->ladder && has_snapshots(w, s))
-			r = pass_rungs(w, a, s, cpu, e);
+			r = event_open_rungs(w, a, s, cpu, e);
 		else
 			r = open_and_put(w, a, desc(w)->init_pid, &want, s, cpu, e);
 	}
@@ -306,19 +306,19 @@ static int pass_cpu(struct work *w, const struct attempt *a, int cpu, struct err
 }
 
 /* Everything but the side-band event of the first CPU, which `first` is. */
-static int pass_cpus(struct work *w, const struct attempt *a, int first_cpu, const struct perf_layout *layout,
+static int event_open_cpus(struct work *w, const struct attempt *a, int first_cpu, const struct perf_layout *layout,
 	int first, struct err *e)
 {
-	const struct pass_host *h = w->p->host;
+	const struct host_info *h = w->p->host;
 	struct perf_want want = own_sideband(w, a);
 	struct event_desc d = describe(&want, 0, first_cpu, layout);
-	int r = batch_put_event(&w->batch, &d, first, e);
+	int r = message_batch_put_event(&w->batch, &d, first, e);
 	for (int i = 0; r == 0 && i < h->n_cpus; i++) {
 		want = own_sideband(w, a);
 		if (h->cpus[i] != first_cpu)
 			r = open_and_put(w, a, desc(w)->init_pid, &want, 0, h->cpus[i], e);
 		if (r == 0)
-			r = pass_cpu(w, a, h->cpus[i], e);
+			r = event_open_cpu(w, a, h->cpus[i], e);
 	}
 	return r;
 }
@@ -334,7 +334,7 @@ static void note(struct work *w, const char *fmt, unsigned a, unsigned b)
 
 static int attach_thread(struct work *w, const struct attempt *a, pid_t thread, struct err *e)
 {
-	const struct pass_host *h = w->p->host;
+	const struct host_info *h = w->p->host;
 	int r = 0;
 	for (int i = 0; r == 0 && i < h->n_cpus; i++) {
 		struct perf_want alone = sideband(a);
@@ -369,8 +369,8 @@ struct tally {
 static int attach_new(struct work *w, const struct attempt *a, struct tally *y, struct err *e)
 {
 	uint32_t each = (uint32_t)w->p->host->n_cpus * events_each(w, a);
-	for (size_t i = 0; i < census_count(w->census); i++) {
-		struct census_task *t = census_at(w->census, i);
+	for (size_t i = 0; i < thread_scan_count(w->census); i++) {
+		struct thread_scan_task *t = thread_scan_at(w->census, i);
 		if (t->done || !t->alive)
 			continue;
 		t->done = true;
@@ -391,10 +391,10 @@ static int attach_new(struct work *w, const struct attempt *a, struct tally *y, 
 
 static int look(struct work *w, struct err *e)
 {
-	int r = census_look(w->census);
+	int r = thread_scan_look(w->census);
 	if (r == -E2BIG) {
 		if (!w->too_many)
-			note(w, "more than %u threads: the rest is left out%.0d", CENSUS_MAX, 0);
+			note(w, "more than %u threads: the rest is left out%.0d", THREAD_SCAN_MAX, 0);
 		w->too_many = true;
 		return 0;
 	}
@@ -406,7 +406,7 @@ static int look(struct work *w, struct err *e)
  * meanwhile has inherited its creator's events, or shows up in the next look; one that does both has its own events
  * taken away again by the profiler (profiler/sample/event_dedup.h).
  */
-static int pass_threads(struct work *w, const struct attempt *a, struct err *e)
+static int event_open_threads(struct work *w, const struct attempt *a, struct err *e)
 {
 	struct tally y = {0};
 	int64_t end = clock_now() + PASSES_MS * NSEC_PER_MSEC;
@@ -433,30 +433,30 @@ static int pass_threads(struct work *w, const struct attempt *a, struct err *e)
 /* --- what it consists of ------------------------------------------------------------------------------- */
 
 /* With the first thread of a process, or the next where that one has ended: it has no memory any more. */
-static int copy_mappings(struct work *w, const struct census_task *t)
+static int copy_mappings(struct work *w, const struct thread_scan_task *t)
 {
 	if (t->proc_pid != t->proc_tid && t->proc_pid != w->without_maps)
 		return -1;
-	int fd = mappings_copy(t->proc_pid, t->proc_tid);
+	int fd = proc_maps_copy(t->proc_pid, t->proc_tid);
 	w->without_maps = fd < 0 ? t->proc_pid : 0;
 	return fd < 0 ? -1 : fd;
 }
 
-static int put_task(struct work *w, struct census_task *t, struct err *e)
+static int put_task(struct work *w, struct thread_scan_task *t, struct err *e)
 {
 	struct task_desc d = {.pid = t->pid, .tid = t->tid};
-	census_rename(t);
+	thread_scan_rename(t);
 	memcpy(d.name, t->name, sizeof(d.name));
-	return batch_put_task(&w->batch, &d, copy_mappings(w, t), e);
+	return message_batch_put_task(&w->batch, &d, copy_mappings(w, t), e);
 }
 
 /* All events are there and have a ring: from here on records tell of what changes. */
-static int pass_tasks(struct work *w, bool threads, struct err *e)
+static int event_open_tasks(struct work *w, bool threads, struct err *e)
 {
 	unsigned late = 0;
 	int r = look(w, e);
-	for (size_t i = 0; r >= 0 && i < census_count(w->census); i++) {
-		struct census_task *t = census_at(w->census, i);
+	for (size_t i = 0; r >= 0 && i < thread_scan_count(w->census); i++) {
+		struct thread_scan_task *t = thread_scan_at(w->census, i);
 		r = t->alive ? put_task(w, t, e) : 0;
 		late += t->alive && !t->done && t->pid == t->tid;
 	}
@@ -467,7 +467,7 @@ static int pass_tasks(struct work *w, bool threads, struct err *e)
 	if (r < 0)
 		return r;
 	const char *notes = desc(w)->notes + w->notes_told;
-	return batch_end_tasks(&w->batch, notes + strspn(notes, "; "), e);
+	return message_batch_end_tasks(&w->batch, notes + strspn(notes, "; "), e);
 }
 
 /* --- choosing a strategy ------------------------------------------------------------------------------- */
@@ -638,7 +638,7 @@ static void leave_out_files(struct work *w)
 
 static int welcome(struct work *w, struct err *e)
 {
-	const struct pass_host *h = w->p->host;
+	const struct host_info *h = w->p->host;
 	union msg *m = &w->batch.msg;
 	int r = msg_answer(w->p->sock, w->p->deadline, m, MSG_WELCOME, e);
 	if (r < 0)
@@ -646,7 +646,7 @@ static int welcome(struct work *w, struct err *e)
 	w->events_max = m->welcome.events_max;
 	if (m->head.version < PROTOCOL_FILES)
 		leave_out_files(w);
-	batch_start(&w->batch, w->p->sock, smaller(m->welcome.batch_max, h->batch_max), w->p->deadline);
+	message_batch_start(&w->batch, w->p->sock, smaller(m->welcome.batch_max, h->batch_max), w->p->deadline);
 	return h->n_cpus > 0 ? 0 : err_say(e, -ENODATA, "no CPU is online");
 }
 
@@ -677,7 +677,7 @@ static void keep_to_rate(struct work *w)
 }
 
 /* What a CPU does is all that is left of `wall`. */
-static int pass_timers(struct work *w, const struct attempt *a, struct err *e)
+static int event_open_timers(struct work *w, const struct attempt *a, struct err *e)
 {
 	int r = leave_out(w, a, -1, e);
 	for (uint32_t i = 0; r == 0 && i < desc(w)->n_events; i++)
@@ -687,7 +687,7 @@ static int pass_timers(struct work *w, const struct attempt *a, struct err *e)
 	return r < 0 ? r : msg_answer(w->p->sock, w->p->deadline, &w->batch.msg, MSG_OK, e);
 }
 
-static int pass_all(struct work *w, struct err *e)
+static int event_open_all(struct work *w, struct err *e)
 {
 	struct perf_layout layout;
 	int first, cpu = -1;
@@ -695,7 +695,7 @@ static int pass_all(struct work *w, struct err *e)
 	if (!a)
 		return e->code;
 	if (a->strategy == STRATEGY_TIMERS)
-		return pass_timers(w, a, e);
+		return event_open_timers(w, a, e);
 	bool threads = a->strategy == STRATEGY_THREADS;
 	int r = leave_out(w, a, cpu, e);
 	if (r < 0)
@@ -707,11 +707,11 @@ static int pass_all(struct work *w, struct err *e)
 		return perf_explain(first, "perf_event_open", e);
 	r = announce(w, a, e);
 	if (r == 0)
-		r = threads ? pass_threads(w, a, e) : pass_cpus(w, a, cpu, &layout, first, e);
+		r = threads ? event_open_threads(w, a, e) : event_open_cpus(w, a, cpu, &layout, first, e);
 	if (r == 0)
-		r = batch_flush_events(&w->batch, true, e);
+		r = message_batch_flush_events(&w->batch, true, e);
 	if (r == 0 && w->p->running)
-		r = pass_tasks(w, threads, e);
+		r = event_open_tasks(w, threads, e);
 	/* its number may have been somebody else's by then */
 	if (r == 0 && w->p->running && fd_wait(w->p->target[0], POLLIN, 0) == 1)
 		r = err_say(e, -ESRCH, "it has ended meanwhile");
@@ -727,24 +727,24 @@ static int begin(struct work *w, const struct passing *p, struct err *e)
 	w->too_many = false;
 	w->without_maps = 0;
 	w->notes_told = strlen(p->request->desc.notes);
-	int r = p->running ? census_new(p->running, &w->census) : 0;
+	int r = p->running ? thread_scan_new(p->running, &w->census) : 0;
 	return r < 0 ? err_set(e, r, "no memory for a list of threads") : 0;
 }
 
-int pass_remapped(const struct passing *p, struct err *e)
+int event_open_remapped(const struct passing *p, struct err *e)
 {
 	static struct work w;
 	int r = begin(&w, p, e);
-	batch_start(&w.batch, p->sock, p->host->batch_max, p->deadline);
+	message_batch_start(&w.batch, p->sock, p->host->batch_max, p->deadline);
 	if (r == 0)
-		r = pass_tasks(&w, false, e);
+		r = event_open_tasks(&w, false, e);
 	if (r == 0 && fd_wait(p->target[0], POLLIN, 0) == 1)
 		r = err_say(e, -ESRCH, "it has ended meanwhile");
-	census_free(w.census);
+	thread_scan_free(w.census);
 	return r;
 }
 
-int pass_events(const struct passing *p, struct err *e)
+int event_open_events(const struct passing *p, struct err *e)
 {
 	static struct work w;
 	int r = begin(&w, p, e);
@@ -755,7 +755,7 @@ int pass_events(const struct passing *p, struct err *e)
 		keep_to_rate(&w);
 	}
 	if (r == 0)
-		r = pass_all(&w, e);
-	census_free(w.census);
+		r = event_open_all(&w, e);
+	thread_scan_free(w.census);
 	return r;
 }

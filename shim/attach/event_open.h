@@ -1,7 +1,7 @@
 /*
  * event_open - open the events of a target and pass them to a profiler, batch by batch in lock-step
- * (shim/protocol/messages.h). The strategies are tried in their order (shim/event/attach_strategy.h); each refusal becomes a
- * note. With whatever privilege the caller has.
+ * (shim/protocol/messages.h). The strategies are tried in their order (shim/event/attach_strategy.h); each refusal
+ * becomes a note. With whatever privilege the caller has.
  */
 #pragma once
 
@@ -12,21 +12,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PASS_CPUS_MAX 4096
-#define PASS_FILES 65536 /* no less than the service's (LimitNOFILE) */
+#define EVENT_OPEN_CPUS_MAX 4096
+#define EVENT_OPEN_FILES 65536 /* no less than the service's (LimitNOFILE) */
 
 /* What does not depend on the target. */
-struct pass_host {
+struct host_info {
 	uint32_t batch_max;		   /* descriptors that we may hold at once */
 	uint32_t uprobe_type, kprobe_type; /* perf_probe_type */
 	uint32_t max_rate;		   /* kernel.perf_event_max_sample_rate; 0: unknown */
-	int n_cpus, cpus[PASS_CPUS_MAX];
+	int n_cpus, cpus[EVENT_OPEN_CPUS_MAX];
 };
-void pass_look(struct pass_host *ret); /* needs to open files */
-void pass_raise_files(void);	       /* behind it, of a process that is an opener and nothing else */
+void event_open_look(struct host_info *ret); /* needs to open files */
+void event_open_raise_files(void);	     /* behind it, of a process that is an opener and nothing else */
 
 /* What is asked for. No pointers: it may come from another process. */
-struct pass_request {
+struct event_open_request {
 	struct target_desc desc; /* init_pid as this process sees it; strategy and kernel are found out here */
 	uint32_t attach, stacks; /* enum attach, enum stacks */
 	uint32_t user_only;	 /* code of the kernel is not for the profiler to see: shim/attach/sidecar.h */
@@ -34,17 +34,17 @@ struct pass_request {
 };
 
 struct passing {
-	const struct pass_host *host;
-	struct pass_request *request;
+	const struct host_info *host;
+	struct event_open_request *request;
 	const int *target; /* the descriptors that desc.fds names, in the order of enum target_fd */
 	size_t n_target;
-	int cgroup;			    /* its directory, or -1 */
-	const int *probes;		    /* files of its uprobes, in the order of desc.events */
-	const struct census_scope *running; /* what it consists of; NULL: nothing of it has run yet */
-	int sock;			    /* to the profiler: HELLO has been sent, WELCOME not yet read */
+	int cgroup;				 /* its directory, or -1 */
+	const int *probes;			 /* files of its uprobes, in the order of desc.events */
+	const struct thread_scan_scope *running; /* what it consists of; NULL: nothing of it has run yet */
+	int sock;				 /* to the profiler: HELLO has been sent, WELCOME not yet read */
 	int64_t deadline;
 };
 /* 0: armed. */
-int pass_events(const struct passing *p, struct err *e);
+int event_open_events(const struct passing *p, struct err *e);
 /* No events: what `running` consists of, to a profiler that has answered REMAP. */
-int pass_remapped(const struct passing *p, struct err *e);
+int event_open_remapped(const struct passing *p, struct err *e);

@@ -18,7 +18,7 @@ static bool is_unreadable_program(const struct stat *st)
 	return is_program(st) && !(st->st_mode & S_IROTH);
 }
 
-int program_self_fds(void)
+int exe_self_fds(void)
 {
 	int fd = fd_open(AT_FDCWD, "/proc/self/fd", O_PATH | O_DIRECTORY, 0);
 	return fd < 0 ? -1 : fd;
@@ -38,12 +38,12 @@ static int open_program(int tree, int self_fds, const char *path, bool (*fits)(c
 	return fd_close(fd);
 }
 
-int program_open_unreadable(int tree, int self_fds, const char *path)
+int exe_open_unreadable(int tree, int self_fds, const char *path)
 {
 	return open_program(tree, self_fds, path, is_unreadable_program);
 }
 
-int program_open(int tree, int self_fds, const char *path)
+int exe_open(int tree, int self_fds, const char *path)
 {
 	return open_program(tree, self_fds, path, is_program);
 }

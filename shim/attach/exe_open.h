@@ -9,6 +9,6 @@
  * as ELF, too, and a volume's file system may never answer. A descriptor, or -1. `self_fds`: /proc/self/fd, opened
  * before any other mount namespace was joined: what was looked at is what is opened, whoever moves files meanwhile.
  */
-int program_self_fds(void);
-int program_open_unreadable(int tree, int self_fds, const char *path);
-int program_open(int tree, int self_fds, const char *path); /* also one that he may read */
+int exe_self_fds(void);
+int exe_open_unreadable(int tree, int self_fds, const char *path);
+int exe_open(int tree, int self_fds, const char *path); /* also one that he may read */

@@ -222,11 +222,11 @@ static int keep_right_to_read(struct err *e)
 	gid_t gid = NOBODY;
 	const uint64_t caps = CAP_BIT(CAP_DAC_READ_SEARCH);
 	if (geteuid() != 0)
-		return caps_limit(0, e);
-	if (places_in_userns())
-		return caps_limit(caps, e);
-	process_user("pillion", &uid, &gid);
-	return caps_become(uid, gid, caps, e);
+		return capabilities_limit(0, e);
+	if (user_dirs_in_userns())
+		return capabilities_limit(caps, e);
+	passwd_user("pillion", &uid, &gid);
+	return capabilities_become(uid, gid, caps, e);
 }
 
 /* Of the process that opens it, by which what it holds is opened again (open_again): nothing else stands in for it. */
@@ -255,7 +255,7 @@ static _Noreturn void run_file_opener(const char *id, uint64_t start_time, int s
 	struct err e = {0};
 	enter_cgroup(id, start_time);
 	prctl(PR_SET_NAME, "pillion-private");
-	pass_raise_files(); /* what it passes is of user pillion, as all that the profiler keeps */
+	event_open_raise_files(); /* what it passes is of user pillion, as all that the profiler keeps */
 	int r = keep_right_to_read(&e);
 	prctl(PR_SET_DUMPABLE, 0); /* a change of user has set it */
 	const int descriptors = open_descriptors();
@@ -276,7 +276,7 @@ static _Noreturn void start_orphan(const char *id, uint64_t start_time, int sock
 	if (fd_close_all_but(&sock, 1) < 0 || fd_null_stdio(7) < 0)
 		_exit(1);
 	setsid();
-	process_reset(false);
+	child_process_reset(false);
 	pid_t pid = fork(); /* an orphan, once this process has ended */
 	if (pid == 0)
 		run_file_opener(id, start_time, sock);
@@ -286,9 +286,9 @@ static _Noreturn void start_orphan(const char *id, uint64_t start_time, int sock
 /* 0, or -errno with a sentence. */
 static int check_place(struct err *e)
 {
-	if (process_inherits_orphans())
+	if (child_process_inherits_orphans())
 		return err_say(e, -EINVAL, "the process that opens them would become the program's child");
-	if (process_children_are_elsewhere())
+	if (child_process_children_are_elsewhere())
 		return err_say(e, -EINVAL, "children of this process would be born into another pid namespace");
 	fd_auto descriptors = open_descriptors();
 	return descriptors < 0 ? err_set(e, descriptors, "without /proc they cannot be opened safely") : 0;
@@ -303,10 +303,10 @@ int file_opener_start(const char *id, uint64_t start_time, int64_t deadline, str
 		return r;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(e, -errno, "cannot make a socket pair");
-	pid_t pid = process_fork_quiet();
+	pid_t pid = child_process_fork_quiet();
 	if (pid == 0)
 		start_orphan(id, start_time, pair[1]);
-	int status = pid < 0 ? -errno : process_wait(pid, deadline);
+	int status = pid < 0 ? -errno : child_process_wait(pid, deadline);
 	fd_close(pair[1]);
 	if (status == 0)
 		return pair[0];
@@ -315,7 +315,7 @@ int file_opener_start(const char *id, uint64_t start_time, int64_t deadline, str
 		return err_say(e, status, "the process that opens them did not begin in time");
 	if (status < 0)
 		return err_set(e, status, "there is no process that opens them");
-	return err_say(e, -EIO, "the process that opens them %s", process_fate(status, fate, sizeof(fate)));
+	return err_say(e, -EIO, "the process that opens them %s", child_process_fate(status, fate, sizeof(fate)));
 }
 
 void file_opener_clean(const char *id, int64_t deadline)

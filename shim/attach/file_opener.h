@@ -37,8 +37,8 @@ struct target_desc;
 /*
  * The socket; or -errno with a sentence: then what only the caller may read has no names. The process becomes an
  * orphan: where the caller's orphans would be its own children, and so the program's, there is none. What it inherits
- * is as at a boot (process_reset), and its cgroup is /pillion/files-<id>@<start time> where one can be made; the next
- * start removes that. Of a caller with one thread.
+ * is as at a boot (child_process_reset), and its cgroup is /pillion/files-<id>@<start time> where one can be made; the
+ * next start removes that. Of a caller with one thread.
  */
 int file_opener_start(const char *id, uint64_t start_time, int64_t deadline, struct err *e);
 /* The same, within a part of the time that is left to the deadline; -1: the target's notes say why there is none. */

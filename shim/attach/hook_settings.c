@@ -8,32 +8,32 @@
 #include <stdio.h>
 #include <string.h>
 
-int starting_settings(struct options *o, const char *etc, int argc, char **argv, struct err *e)
+int hook_settings_settings(struct options *o, const char *etc, int argc, char **argv, struct err *e)
 {
 	char path[512];
 	struct err later;
-	const bool rootless = places_rootless(), system = !strcmp(etc, OPTIONS_ETC);
+	const bool rootless = user_dirs_rootless(), system = !strcmp(etc, OPTIONS_ETC);
 	options_default(o);
 	snprintf(o->settings.etc, sizeof(o->settings.etc), "%s", etc);
 	snprintf(path, sizeof(path), "%.480s/policy.conf", etc);
 	int r = options_read_file(o, OPTION_POLICY, path, e);
 	snprintf(path, sizeof(path), "%.480s/pillion.conf", etc);
 	if (rootless && !system)
-		places_use(o);
+		user_dirs_use(o);
 	int file = options_read_file(o, OPTION_FILE, path, r < 0 ? &later : e);
 	r = r < 0 ? r : file;
 	if (rootless && system)
-		places_use(o); /* what the system's file says of places is root's */
-	int user = rootless ? places_read_user(o, r < 0 ? &later : e) : 0;
+		user_dirs_use(o); /* what the system's file says of places is root's */
+	int user = rootless ? user_dirs_read_user(o, r < 0 ? &later : e) : 0;
 	r = r < 0 ? r : user;
 	int rest, flags = options_read_flags(o, argc, argv, &rest, r < 0 ? &later : e);
 	return r < 0 ? r : flags;
 }
 
-void starting_outcome(const struct settings *s, enum hook_outcome outcome, int64_t start)
+void hook_settings_outcome(const struct settings *s, enum hook_outcome outcome, int64_t start)
 {
 	struct err unheard;
-	int sock = service_connect(s->control, &unheard);
+	int sock = service_client_connect(s->control, &unheard);
 	if (sock < 0)
 		return;
 	union msg m;

@@ -34,7 +34,7 @@
 /* Everything that outer holds. */
 struct outer {
 	const struct settings *settings;
-	struct intake *intake;
+	struct hook_input_child *intake;
 	struct opener_shared *shared;
 	struct container *container; /* shared->container */
 	struct opener_report *report;
@@ -46,7 +46,7 @@ struct outer {
 	int root; /* the init's, if it has gone there already */
 	bool same_mnt, same_pid;
 	struct cgroup_target cgroup;
-	struct pass_request out;
+	struct event_open_request out;
 	int probes[EVENTS_MAX];
 	int sidecar; /* connection to the profiler in its Pod */
 };
@@ -71,11 +71,11 @@ static int root_of(pid_t init)
 static int identify(struct outer *w, struct err *e)
 {
 	struct target_desc *d = &w->out.desc;
-	int r = process_start_time(w->init, &d->start_time);
+	int r = proc_stat_start_time(w->init, &d->start_time);
 	if (r == 0)
 		r = ns_pid_in(w->ns_pid, w->init, &d->init_pid);
 	if (r < 0)
-		return process_explain(w->init, r, e);
+		return child_process_explain(w->init, r, e);
 	w->root = root_of(w->init);
 	w->ns_mnt = ns_open(w->init, NS_MNT, &w->same_mnt, e);
 	return w->ns_mnt < 0 ? e->code : 0;
@@ -91,7 +91,7 @@ static _Noreturn void become_inner(const struct outer *w, int parcel)
 	const int keep[] = {w->line, parcel};
 	/* outer and the hook act on these, so nobody less privileged may write them */
 	munmap(w->shared, sizeof(*w->shared));
-	intake_unmap(w->intake);
+	hook_input_child_unmap(w->intake);
 	fd_close_all_but(keep, 2);
 	inner_run(&in);
 }
@@ -114,7 +114,7 @@ static int fork_inner(struct outer *w, struct err *e)
 	w->parcel = pair[0];
 	if (pid < 0)
 		return err_set(e, error, "cannot fork into the container's pid namespace");
-	process_run_beside(pid);
+	child_process_run_beside(pid);
 	return 0;
 }
 
@@ -163,7 +163,7 @@ static int take_app(struct outer *w, struct err *e)
 		i++;
 	if (i == d->n_events)
 		return 0;
-	fd_auto exe = open_exe(w, program_open);
+	fd_auto exe = open_exe(w, exe_open);
 	/* not the tree, which nobody can write to: what lies there, by the way that led to it */
 	fd_auto root = w->tree < 0   ? w->tree
 		       : w->root < 0 ? fd_open(AT_FDCWD, w->container->root, O_PATH | O_DIRECTORY, 0)
@@ -185,7 +185,7 @@ static int describe(struct outer *w, struct err *e)
 	const struct container *c = w->container;
 	const struct request *req = &c->request;
 	struct target_desc *d = &w->out.desc;
-	int r = asked_events(req->events, w->settings, d, e);
+	int r = event_request_make(req->events, w->settings, d, e);
 	if (r < 0)
 		return err_wrap(e, r, "annotation io.pillion.profile");
 	snprintf(d->id, sizeof(d->id), "%s", c->id);
@@ -262,8 +262,8 @@ static int hand_over(struct outer *w, struct err *e)
 /* Before it is known whether we are really asked for a profile. */
 static int prepare(struct outer *w, struct err *e)
 {
-	w->pidfd = process_pidfd(w->init);
-	int r = w->pidfd < 0 ? process_explain(w->init, w->pidfd, e) : init_check(w->init, e);
+	w->pidfd = child_process_pidfd(w->init);
+	int r = w->pidfd < 0 ? child_process_explain(w->init, w->pidfd, e) : init_check(w->init, e);
 	if (r == 0)
 		r = fork_inner(w, e);
 	if (r == 0)
@@ -272,7 +272,7 @@ static int prepare(struct outer *w, struct err *e)
 		return r;
 	cgroup_find(w->init, &w->cgroup);
 	/* what was looked up by number was the init's, if it lives still */
-	return fd_wait(w->pidfd, POLLIN, 0) == 1 ? process_explain(w->init, -ESRCH, e) : 0;
+	return fd_wait(w->pidfd, POLLIN, 0) == 1 ? child_process_explain(w->init, -ESRCH, e) : 0;
 }
 
 /* 0 = handed over: inner reports. */
@@ -287,10 +287,10 @@ static int attach(struct outer *w, struct err *e)
 		r = describe(w, e);
 	if (r < 0)
 		return r;
-	w->self_fds = program_self_fds();
+	w->self_fds = exe_self_fds();
 	if (w->sidecar < 0)
 		take_tree(w);
-	w->exe = open_exe(w, program_open_unreadable);
+	w->exe = open_exe(w, exe_open_unreadable);
 	r = take_app(w, e);
 	if (r < 0)
 		return r;
@@ -332,10 +332,10 @@ static int work(struct outer *w, struct err *e)
 {
 	struct err why = {0};
 	int prepared = 0;
-	w->init = intake_asked(w->intake, w->deadline);
+	w->init = hook_input_child_asked(w->intake, w->deadline);
 	if (w->init)
 		prepared = prepare(w, &why);
-	int r = intake_finish(w->intake, w->deadline, w->container, e);
+	int r = hook_input_child_finish(w->intake, w->deadline, w->container, e);
 	if (r == -EPIPE) {
 		w->report->outcome = OPENER_NO_ANSWER;
 		return 0;
@@ -359,7 +359,7 @@ static _Noreturn void outer(const struct opener *op, int line)
 	w.cgroup.perf_dir = w.cgroup.events_dir = -1;
 	w.sidecar = -1;
 	const int keep[] = {line, op->intake->said};
-	process_die_with(op->hook);
+	child_process_die_with(op->hook);
 	prctl(PR_SET_DUMPABLE, 0); /* nobody in the namespaces we join may look into us */
 	fd_close_all_but(keep, 2);
 	fd_null_stdio(7);
@@ -377,7 +377,8 @@ static void *shared_memory(size_t size)
 	return p == MAP_FAILED ? NULL : p;
 }
 
-int opener_start(struct opener *op, struct intake *in, const struct settings *settings, int64_t deadline, struct err *e)
+int opener_start(struct opener *op, struct hook_input_child *in, const struct settings *settings, int64_t deadline,
+	struct err *e)
 {
 	int pair[2];
 	/* field by field: the pages of `container` are not touched before the fork, which would have them copied */
@@ -420,13 +421,13 @@ static int start_session(struct opener *op, struct err *e)
 		r = err_say(e, -EBADMSG, "the opener asked for a session out of turn");
 	if (r < 0)
 		return r;
-	r = process_start_time(op->container.pid, &start);
+	r = proc_stat_start_time(op->container.pid, &start);
 	if (r < 0)
-		return process_explain(op->container.pid, r, e);
+		return child_process_explain(op->container.pid, r, e);
 	struct session session = {.settings = op->settings,
 		.id = op->container.id,
 		.start_time = start,
-		.share_cgroup = places_in_userns()};
+		.share_cgroup = user_dirs_in_userns()};
 	fd_auto sock = session_start(&session, op->deadline, e);
 	op->in_session = sock >= 0;
 	r = sock < 0 ? sock : fd_send(op->line, "", 1, &sock, 1);
@@ -452,7 +453,7 @@ static int wait_for(pid_t *child, int64_t deadline)
 {
 	pid_t pid = *child;
 	*child = 0;
-	return pid > 0 ? process_wait(pid, deadline) : 0;
+	return pid > 0 ? child_process_wait(pid, deadline) : 0;
 }
 
 /* Outer first: who inner is, is known as soon as there is one. */
@@ -464,14 +465,14 @@ static int wait_for_both(struct opener *op, int64_t deadline, struct err *e)
 	status = status ? status : inner;
 	if (status == -ETIMEDOUT)
 		return err_say(e, -ETIMEDOUT, "the handshake did not finish within its budget");
-	return status ? err_say(e, -EIO, "the opener %s", process_fate(status, fate, sizeof(fate))) : 0;
+	return status ? err_say(e, -EIO, "the opener %s", child_process_fate(status, fate, sizeof(fate))) : 0;
 }
 
 static int explain(struct opener *op, const struct opener_report *report, struct err *e)
 {
 	switch ((enum opener_outcome)report->outcome) {
 	case OPENER_NO_ANSWER:
-		return intake_explain(op->intake, op->deadline, e);
+		return hook_input_child_explain(op->intake, op->deadline, e);
 	case OPENER_FAILED:
 		return err_say(e, report->code, "%s", report->text);
 	case OPENER_DIED:
@@ -500,7 +501,7 @@ enum opener_outcome opener_wait(struct opener *op, char *notes, size_t notes_siz
 	if (r == 0)
 		r = explain(op, &report, e);
 	if (r == -ETIMEDOUT && report.in_service)
-		service_failed(op->settings->control);
+		service_client_failed(op->settings->control);
 	snprintf(notes, notes_size, "%s", r < 0 ? "" : report.notes);
 	if (r < 0 && op->in_session) /* else the next start would take it for one that profiles the container */
 		session_clean(op->container.id, op->deadline);

@@ -33,7 +33,7 @@ enum opener_outcome {
 
 struct opener {
 	const struct settings *settings;
-	struct intake *intake;
+	struct hook_input_child *intake;
 	int64_t deadline;
 	struct opener_shared *shared;
 	struct container container; /* a copy, checked; all zero when there is none */
@@ -44,8 +44,8 @@ struct opener {
 };
 
 /* Fork it. `op` is zeroed, `in` has been started; both are borrowed until opener_done. 0 or -errno. */
-int opener_start(
-	struct opener *op, struct intake *in, const struct settings *settings, int64_t deadline, struct err *e);
+int opener_start(struct opener *op, struct hook_input_child *in, const struct settings *settings, int64_t deadline,
+	struct err *e);
 /*
  * Wait until the container is armed or is not going to be. Never OPENER_DIED nor OPENER_NO_ANSWER: those are failures,
  * with a sentence in `e`. `notes`: what is less than asked for, or "".

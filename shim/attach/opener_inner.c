@@ -23,8 +23,8 @@
 
 struct work {
 	const struct inner *in;
-	struct pass_host host;
-	struct pass_request parcel;
+	struct host_info host;
+	struct event_open_request parcel;
 	int target[TARGET_FDS_MAX];
 	size_t n_target;
 	int cgroup;
@@ -41,13 +41,13 @@ static int ask_for_session(struct work *w, struct err *e)
 	if (fd_send(w->in->line, &byte, 1, NULL, 0) < 0 || fd_wait(w->in->line, POLLIN, w->in->deadline) != 1 ||
 		fd_recv(w->in->line, &byte, 1, &w->sock, 1, &n) != 1 || n != 1)
 		return err_say(e, -ETIMEDOUT, "the handshake did not finish within its budget");
-	return service_greet(w->sock, w->in->settings, 0, e);
+	return service_client_greet(w->sock, w->in->settings, 0, e);
 }
 
 static int reach(struct work *w, struct err *e)
 {
 	if (w->parcel.user_only)
-		return service_greet(w->sock, w->in->settings, 0, e);
+		return service_client_greet(w->sock, w->in->settings, 0, e);
 	if (w->sock == -ENOENT || w->sock == -ECONNREFUSED)
 		return ask_for_session(w, e);
 	w->in->report->in_service = true;
@@ -67,7 +67,7 @@ static int converse(struct work *w, struct err *e)
 		.probes = w->probes,
 		.sock = w->sock,
 		.deadline = w->in->deadline};
-	return pass_events(&p, e);
+	return event_open_events(&p, e);
 }
 
 /* To the service alone: a session has nobody whom it could tell. What the hook still does is not in it: a little. */
@@ -121,10 +121,11 @@ static int become_opener(bool uprobes, struct err *e)
 	uid_t uid = NOBODY;
 	gid_t gid = NOBODY;
 	uint64_t caps = perf_caps(uprobes);
-	process_user("pillion", &uid, &gid);
+	passwd_user("pillion", &uid, &gid);
 	/* no capability of a user's own namespace counts for perf events, but one: to look at an init that is not
 	 * dumpable, and is the user's */
-	int r = places_in_userns() ? caps_limit(CAP_BIT(CAP_SYS_PTRACE), e) : caps_become(uid, gid, caps, e);
+	int r = user_dirs_in_userns() ? capabilities_limit(CAP_BIT(CAP_SYS_PTRACE), e)
+				      : capabilities_become(uid, gid, caps, e);
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* cleared by the change of user */
 	return r;
 }
@@ -136,9 +137,9 @@ _Noreturn void inner_run(const struct inner *start)
 	struct err e = {0};
 	w.in = start;
 	/* as root, whose word pilliond takes for the layout of records: the kernel notes who connects */
-	w.sock = service_reach(start->settings, 0, &w.no_sock);
-	pass_look(&w.host);
-	pass_raise_files();
+	w.sock = service_client_reach(start->settings, 0, &w.no_sock);
+	event_open_look(&w.host);
+	event_open_raise_files();
 	int r = become_opener(start->settings->uprobes, &e); /* whether any are asked for is said later */
 	if (fd_wait(w.in->line, POLLIN, 0) == 1)
 		_exit(0); /* the hook is gone already: no pid of its is seen from here, but the end of its line is */

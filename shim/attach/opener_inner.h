@@ -27,9 +27,9 @@ struct opener_report {
 void opener_report(struct opener_report *report, int code, const char *notes, const struct err *e);
 
 /*
- * From outer to inner comes one datagram: struct pass_request. With it go descriptors: those that `desc.fds` names,
- * in the order of enum target_fd, then, unless `no_cgroup` says why not, the directory for PERF_FLAG_PID_CGROUP, then
- * the files of uprobes, in the order of desc.events, then, where user_only is set, a connection to the profiler: a
+ * From outer to inner comes one datagram: struct event_open_request. With it go descriptors: those that `desc.fds`
+ * names, in the order of enum target_fd, then, unless `no_cgroup` says why not, the directory for PERF_FLAG_PID_CGROUP,
+ * then the files of uprobes, in the order of desc.events, then, where user_only is set, a connection to the profiler: a
  * sidecar's, which takes the place of the service.
  */
 #define PARCEL_FDS_MAX (TARGET_FDS_MAX + 1 + EVENTS_MAX + 1)

@@ -27,7 +27,7 @@ static size_t keep_code(char *text, size_t len)
 	for (size_t at = 0; at < len;) {
 		const char *end = memchr(text + at, '\n', len - at);
 		size_t n = end ? (size_t)(end - text) + 1 - at : len - at;
-		if (is_code(text + at, n) && kept + n <= MAPPINGS_MAX) {
+		if (is_code(text + at, n) && kept + n <= PROC_MAPS_COPY_MAX) {
 			memmove(text + kept, text + at, n);
 			kept += n;
 		}
@@ -47,7 +47,7 @@ static int to_file(const char *text, size_t len)
 	return r < 0 ? fd_close(fd), r : fd;
 }
 
-int mappings_copy(pid_t pid, pid_t tid)
+int proc_maps_copy(pid_t pid, pid_t tid)
 {
 	char path[64], *text;
 	size_t len;

@@ -22,11 +22,11 @@
 struct run {
 	const struct settings *settings;
 	int64_t deadline;
-	struct pass_host host;
-	struct pass_request request;
+	struct host_info host;
+	struct event_open_request request;
 	int tree, pidfd, exe, files;
 	struct reached profiler;
-	struct app app;
+	struct app_socket app;
 	struct err refused, no_timers; /* perf events are; and what is in the way of doing without */
 };
 
@@ -35,7 +35,7 @@ static int describe(
 {
 	struct target_desc *d = &w->request.desc;
 	const char *slash = strrchr(program, '/');
-	int r = asked_events(asked->events, NULL, d, e);
+	int r = event_request_make(asked->events, NULL, d, e);
 	if (r < 0)
 		return r;
 	if (d->notes[0])
@@ -43,7 +43,7 @@ static int describe(
 	snprintf(d->id, sizeof(d->id), "run-%d", (int)getpid());
 	snprintf(d->name, sizeof(d->name), "%s", slash ? slash + 1 : program);
 	d->init_pid = d->host_pid = getpid();
-	if (process_start_time(getpid(), &d->start_time) < 0)
+	if (proc_stat_start_time(getpid(), &d->start_time) < 0)
 		d->start_time = (uint64_t)clock_now(); /* no /proc: unique all the same */
 	d->window_s = asked->window_s;
 	d->detail = asked->detail;
@@ -82,7 +82,7 @@ static int pass(struct run *w, struct err *e)
 		.probes = no_probes,
 		.sock = w->profiler.sock,
 		.deadline = w->deadline};
-	return pass_events(&p, e);
+	return event_open_events(&p, e);
 }
 
 static bool any_of_app(const struct target_desc *d)
@@ -99,7 +99,7 @@ static int prepare_app(struct run *w, const char *program, struct err *ret_less,
 	struct target_desc *d = &w->request.desc;
 	struct err why = {0};
 	perf_refused(&w->refused);
-	if ((!any_of_app(d) && !w->refused.code) || app_listen(w->settings, program, &w->app, &why) == 0)
+	if ((!any_of_app(d) && !w->refused.code) || app_socket_listen(w->settings, program, &w->app, &why) == 0)
 		return 0;
 	w->no_timers = why;
 	for (uint32_t i = 0; i < d->n_events; i++)
@@ -152,8 +152,8 @@ static void open_files(struct run *w, const char *program)
 {
 	w->exe = w->files = -1;
 	if (geteuid() == 0) {
-		fd_auto self_fds = program_self_fds();
-		w->exe = program_open_unreadable(w->tree, self_fds, program);
+		fd_auto self_fds = exe_self_fds();
+		w->exe = exe_open_unreadable(w->tree, self_fds, program);
 	}
 	if (geteuid() == 0 || w->profiler.in_service)
 		w->files = file_opener_give_tree(
@@ -163,7 +163,7 @@ static void open_files(struct run *w, const char *program)
 int run_arm(struct options *o, const char *program, struct run_armed *ret, struct err *e)
 {
 	struct err *ret_less = &ret->less;
-	static struct run w = {.app = APP_NONE};
+	static struct run w = {.app = APP_SOCKET_NONE};
 	w.settings = &o->settings;
 	w.deadline = deadline_in(o->settings.budget_ms * NSEC_PER_MSEC);
 	int r = describe(&w, &o->request, program, ret_less, e);
@@ -171,16 +171,16 @@ int run_arm(struct options *o, const char *program, struct run_armed *ret, struc
 		r = prepare_app(&w, program, ret_less, e);
 	if (r < 0)
 		return r;
-	w.pidfd = process_pidfd(getpid());
+	w.pidfd = child_process_pidfd(getpid());
 	if (w.pidfd < 0) {
-		app_forget(&w.app);
+		app_socket_forget(&w.app);
 		return err_set(e, w.pidfd, "no descriptor of this process");
 	}
-	r = reach_profiler(
+	r = connect_profiler(
 		w.settings, w.request.desc.id, w.request.desc.start_time, greeting(&w), w.deadline, &w.profiler, e);
 	if (r < 0) {
 		fd_close(w.pidfd);
-		app_forget(&w.app);
+		app_socket_forget(&w.app);
 		return conclude(&w, r, ret_less, e);
 	}
 	ret->in_service = w.profiler.in_service;
@@ -188,20 +188,20 @@ int run_arm(struct options *o, const char *program, struct run_armed *ret, struc
 		target_note(&w.request.desc, w.profiler.note);
 	w.tree = fd_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
 	open_files(&w, program);
-	pass_look(&w.host);
+	event_open_look(&w.host);
 	r = pass(&w, e);
 	if (r == -ETIMEDOUT && w.profiler.in_service)
-		service_failed(o->settings.control);
+		service_client_failed(o->settings.control);
 	fd_close(w.profiler.sock);
 	fd_close(w.pidfd);
 	fd_close(w.tree);
 	fd_close(w.exe);
 	fd_close(w.files);
-	if (w.app.listener >= 0 && r == 0 && app_environment(&w.app) < 0)
+	if (w.app.listener >= 0 && r == 0 && app_socket_environment(&w.app) < 0)
 		err_say(ret_less, -E2BIG,
 			"LD_PRELOAD is too long for one more library: nothing is known from within the program");
 	else if (w.app.listener >= 0 && r < 0)
-		app_forget(&w.app);
+		app_socket_forget(&w.app);
 	fd_close(w.app.listener);
 	if (r == 0)
 		unsetenv("PILLION_EVENTS"); /* libpillion in the program would start another session for it */

@@ -103,7 +103,7 @@ static int peer_of(int sock, pid_t *ret, int *ret_pidfd, struct err *e)
 	*ret = who.pid;
 	*ret_pidfd = -1;
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, ret_pidfd, &one) < 0) /* an older kernel: by its number */
-		*ret_pidfd = process_pidfd(who.pid);
+		*ret_pidfd = child_process_pidfd(who.pid);
 	return *ret_pidfd < 0 ? err_say(e, -ESRCH, "who made the socket at " SIDECAR_DIR " has ended") : 0;
 }
 

@@ -11,25 +11,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUCKETS (2 * CENSUS_MAX)
+#define BUCKETS (2 * THREAD_SCAN_MAX)
 
-struct process {
+struct connection {
 	pid_t pid, parent;
 	bool member;
 };
 
-struct census {
-	struct census_scope scope;
-	struct census_task *tasks;
+struct thread_scan {
+	struct thread_scan_scope scope;
+	struct thread_scan_task *tasks;
 	size_t n, room;
 	uint32_t *buckets; /* by proc_tid: index + 1, open addressing */
-	struct process *processes;
+	struct connection *processes;
 	size_t n_processes, processes_room;
 };
 
-int census_new(const struct census_scope *scope, struct census **ret)
+int thread_scan_new(const struct thread_scan_scope *scope, struct thread_scan **ret)
 {
-	struct census *c = calloc(1, sizeof(*c));
+	struct thread_scan *c = calloc(1, sizeof(*c));
 	if (c)
 		c->buckets = calloc(BUCKETS, sizeof(*c->buckets));
 	if (!c || !c->buckets) {
@@ -41,7 +41,7 @@ int census_new(const struct census_scope *scope, struct census **ret)
 	return 0;
 }
 
-struct census *census_free(struct census *c)
+struct thread_scan *thread_scan_free(struct thread_scan *c)
 {
 	if (c) {
 		free(c->tasks);
@@ -52,12 +52,12 @@ struct census *census_free(struct census *c)
 	return NULL;
 }
 
-size_t census_count(const struct census *c)
+size_t thread_scan_count(const struct thread_scan *c)
 {
 	return c->n;
 }
 
-struct census_task *census_at(struct census *c, size_t i)
+struct thread_scan_task *thread_scan_at(struct thread_scan *c, size_t i)
 {
 	return &c->tasks[i];
 }
@@ -78,7 +78,7 @@ static int grow(void **array, size_t n, size_t *room, size_t size)
 
 /* --- threads ------------------------------------------------------------------------------------------- */
 
-static uint32_t *slot(const struct census *c, pid_t proc_tid)
+static uint32_t *slot(const struct thread_scan *c, pid_t proc_tid)
 {
 	uint32_t at = (uint32_t)proc_tid * 2654435761u % BUCKETS;
 	while (c->buckets[at] && c->tasks[c->buckets[at] - 1].proc_tid != proc_tid)
@@ -86,7 +86,7 @@ static uint32_t *slot(const struct census *c, pid_t proc_tid)
 	return &c->buckets[at];
 }
 
-void census_rename(struct census_task *t)
+void thread_scan_rename(struct thread_scan_task *t)
 {
 	char path[64], text[64];
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", (int)t->proc_pid, (int)t->proc_tid);
@@ -95,25 +95,25 @@ void census_rename(struct census_task *t)
 }
 
 /* 1: it is new. A thread that is gone already is 0. */
-static int add_task(struct census *c, pid_t proc_pid, pid_t proc_tid)
+static int add_task(struct thread_scan *c, pid_t proc_pid, pid_t proc_tid)
 {
 	uint32_t *at = slot(c, proc_tid);
 	if (*at) {
 		c->tasks[*at - 1].alive = true;
 		return 0;
 	}
-	if (c->n == CENSUS_MAX)
+	if (c->n == THREAD_SCAN_MAX)
 		return -E2BIG;
-	struct census_task t = {
+	struct thread_scan_task t = {
 		.proc_pid = proc_pid, .proc_tid = proc_tid, .pid = proc_pid, .tid = proc_tid, .alive = true};
 	/* who is not seen from our pid namespace cannot be attached to from there */
-	if (c->scope.depth > 1 && (process_nspid_at(proc_tid, c->scope.depth, &t.tid) < 0 ||
-					  process_nspid_at(proc_pid, c->scope.depth, &t.pid) < 0))
+	if (c->scope.depth > 1 && (proc_status_nspid_at(proc_tid, c->scope.depth, &t.tid) < 0 ||
+					  proc_status_nspid_at(proc_pid, c->scope.depth, &t.pid) < 0))
 		return 0;
 	int r = grow((void **)&c->tasks, c->n, &c->room, sizeof(*c->tasks));
 	if (r < 0)
 		return r;
-	census_rename(&t);
+	thread_scan_rename(&t);
 	c->tasks[c->n++] = t;
 	*at = (uint32_t)c->n;
 	return 1;
@@ -121,10 +121,10 @@ static int add_task(struct census *c, pid_t proc_pid, pid_t proc_tid)
 
 /* --- directories of numbers ---------------------------------------------------------------------------- */
 
-typedef int number_fn(struct census *c, pid_t owner, pid_t number);
+typedef int number_fn(struct thread_scan *c, pid_t owner, pid_t number);
 
 /* Sum of what fn returns for the numbers in a directory of /proc, or its first error. One that is gone has none. */
-static int each_number(struct census *c, const char *path, pid_t owner, number_fn *fn)
+static int each_number(struct thread_scan *c, const char *path, pid_t owner, number_fn *fn)
 {
 	int sum = 0, fd = fd_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
 	if (fd < 0)
@@ -142,7 +142,7 @@ static int each_number(struct census *c, const char *path, pid_t owner, number_f
 	return sum;
 }
 
-static int add_threads(struct census *c, pid_t pid)
+static int add_threads(struct thread_scan *c, pid_t pid)
 {
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
@@ -157,7 +157,7 @@ static bool is_below(const char *path, const char *cgroup)
 	return !strncmp(path, cgroup, n) && (!path[n] || path[n] == '/');
 }
 
-static bool in_cgroup(const struct census *c, pid_t pid)
+static bool in_cgroup(const struct thread_scan *c, pid_t pid)
 {
 	char path[1024];
 	const char *controller = c->scope.controller[0] ? c->scope.controller : NULL;
@@ -165,23 +165,23 @@ static bool in_cgroup(const struct census *c, pid_t pid)
 }
 
 /* Who was in it once stays, whoever its parent is by now. */
-static bool was_member(const struct census *c, pid_t pid)
+static bool was_member(const struct thread_scan *c, pid_t pid)
 {
 	uint32_t at = *slot(c, pid);
 	return at && c->tasks[at - 1].proc_pid == pid;
 }
 
-static int add_process(struct census *c, pid_t none, pid_t pid)
+static int add_process(struct thread_scan *c, pid_t none, pid_t pid)
 {
 	int r = grow((void **)&c->processes, c->n_processes, &c->processes_room, sizeof(*c->processes));
 	if (r < 0)
 		return r;
-	struct process p = {.pid = pid};
+	struct connection p = {.pid = pid};
 	if (c->scope.cgroup[0]) {
 		p.member = in_cgroup(c, pid);
 	} else {
 		p.member = pid == c->scope.root || was_member(c, pid);
-		p.parent = p.member ? 0 : process_parent(pid);
+		p.parent = p.member ? 0 : proc_status_parent(pid);
 	}
 	c->processes[c->n_processes++] = p;
 	return 0;
@@ -189,33 +189,33 @@ static int add_process(struct census *c, pid_t none, pid_t pid)
 
 static int by_pid(const void *a, const void *b)
 {
-	const struct process *p = a, *q = b;
+	const struct connection *p = a, *q = b;
 	return (p->pid > q->pid) - (p->pid < q->pid);
 }
 
-static bool is_member(const struct census *c, pid_t pid)
+static bool is_member(const struct thread_scan *c, pid_t pid)
 {
-	struct process key = {.pid = pid};
-	const struct process *p = bsearch(&key, c->processes, c->n_processes, sizeof(key), by_pid);
+	struct connection key = {.pid = pid};
+	const struct connection *p = bsearch(&key, c->processes, c->n_processes, sizeof(key), by_pid);
 	return p && p->member;
 }
 
 /* Children of members are members, until there are no more. */
-static void spread(struct census *c)
+static void spread(struct thread_scan *c)
 {
 	bool more = true;
 	qsort(c->processes, c->n_processes, sizeof(*c->processes), by_pid);
 	while (more) {
 		more = false;
 		for (size_t i = 0; i < c->n_processes; i++) {
-			struct process *p = &c->processes[i];
+			struct connection *p = &c->processes[i];
 			if (!p->member && p->parent > 0 && p->pid != c->scope.except && is_member(c, p->parent))
 				p->member = more = true;
 		}
 	}
 }
 
-int census_look(struct census *c)
+int thread_scan_look(struct thread_scan *c)
 {
 	for (size_t i = 0; i < c->n; i++)
 		c->tasks[i].alive = false;

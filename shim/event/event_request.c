@@ -55,13 +55,13 @@ static void note_first(struct target_desc *d, uint32_t max_rate)
 		target_note(d, others);
 }
 
-int asked_events(const char *list, const struct settings *policy, struct target_desc *d, struct err *e)
+int event_request_make(const char *list, const struct settings *policy, struct target_desc *d, struct err *e)
 {
 	const uint32_t max_rate = policy ? policy->max_rate : 0;
 	size_t n = 0;
 	bool clamped = false;
 	struct err why = {0};
-	int r = events_parse_some(list, max_rate, d->events, &n, &clamped, note_left_out, d, &why);
+	int r = event_spec_parse_some(list, max_rate, d->events, &n, &clamped, note_left_out, d, &why);
 	d->n_events = (uint32_t)n;
 	if (r < 0)
 		return err_say(e, r, "%s", why.text);

@@ -468,7 +468,7 @@ static bool excludes(const struct event_spec *a, const struct event_spec *b)
 	return x != y && !x->naming && x->type == y->type && x->config == y->config;
 }
 
-const char *events_text(const struct event_spec *specs, size_t n, char buf[EVENTS_TEXT_MAX])
+const char *event_spec_text(const struct event_spec *specs, size_t n, char buf[EVENTS_TEXT_MAX])
 {
 	char text[EVENT_TEXT_MAX];
 	size_t at = 0;
@@ -493,7 +493,7 @@ struct list {
 	bool soft[EVENTS_MAX]; /* of a preset: what is listed by itself counts */
 	size_t n;
 	bool clamped, taken[sizeof(presets) / sizeof(presets[0])];
-	events_left_fn *left;
+	event_spec_left_fn *left;
 	void *arg;
 };
 
@@ -580,8 +580,8 @@ static int add_preset(struct list *l, const char *item, const struct event_prese
 	}
 }
 
-int events_parse_some(const char *text, uint32_t max_rate, struct event_spec ret[EVENTS_MAX], size_t *ret_n,
-	bool *ret_clamped, events_left_fn *left, void *arg, struct err *e)
+int event_spec_parse_some(const char *text, uint32_t max_rate, struct event_spec ret[EVENTS_MAX], size_t *ret_n,
+	bool *ret_clamped, event_spec_left_fn *left, void *arg, struct err *e)
 {
 	struct list l = {.text = text, .max_rate = max_rate, .left = left, .arg = arg};
 	struct err why = {0};
@@ -603,8 +603,8 @@ int events_parse_some(const char *text, uint32_t max_rate, struct event_spec ret
 	return l.n ? 0 : last;
 }
 
-int events_parse(const char *text, uint32_t max_rate, struct event_spec ret[EVENTS_MAX], size_t *ret_n,
+int event_spec_parse(const char *text, uint32_t max_rate, struct event_spec ret[EVENTS_MAX], size_t *ret_n,
 	bool *ret_clamped, struct err *e)
 {
-	return events_parse_some(text, max_rate, ret, ret_n, ret_clamped, NULL, NULL, e);
+	return event_spec_parse_some(text, max_rate, ret, ret_n, ret_clamped, NULL, NULL, e);
 }

@@ -120,15 +120,15 @@ const char *event_sample_type(const struct event_spec *s); /* pprof */
 const char *event_text(const struct event_spec *s, char buf[EVENT_TEXT_MAX]);
 /* "cpu@99,wall" */
 #define EVENTS_TEXT_MAX (EVENTS_MAX * EVENT_TEXT_MAX)
-const char *events_text(const struct event_spec *specs, size_t n, char buf[EVENTS_TEXT_MAX]);
+const char *event_spec_text(const struct event_spec *specs, size_t n, char buf[EVENTS_TEXT_MAX]);
 
 /*
  * Parse a list. max_rate: the most Hz allowed (0 = no bound); a higher one is lowered to it and `*ret_clamped` set.
  * Errors (-EINVAL) name the column and what is allowed. An event named twice is an error.
  */
-int events_parse(const char *text, uint32_t max_rate, struct event_spec ret[EVENTS_MAX], size_t *ret_n,
+int event_spec_parse(const char *text, uint32_t max_rate, struct event_spec ret[EVENTS_MAX], size_t *ret_n,
 	bool *ret_clamped, struct err *e);
 /* The same without what of it is no event: `left` is told of each. As above when nothing is left. */
-typedef void events_left_fn(void *arg, const char *why);
-int events_parse_some(const char *text, uint32_t max_rate, struct event_spec ret[EVENTS_MAX], size_t *ret_n,
-	bool *ret_clamped, events_left_fn *left, void *arg, struct err *e);
+typedef void event_spec_left_fn(void *arg, const char *why);
+int event_spec_parse_some(const char *text, uint32_t max_rate, struct event_spec ret[EVENTS_MAX], size_t *ret_n,
+	bool *ret_clamped, event_spec_left_fn *left, void *arg, struct err *e);

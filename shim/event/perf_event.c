@@ -118,7 +118,8 @@ static void sample_attr(const struct perf_want *w, struct perf_event_attr *a)
 	wake_early(&w->spec, a);
 }
 
-/* Of each switch: by ip, sp and the callers next to it one place is told from another (profiler/offcpu/wait_times.h). */
+/* Of each switch: by ip, sp and the callers next to it one place is told from another (profiler/offcpu/wait_times.h).
+ */
 static void waits_attr(const struct perf_want *w, struct perf_event_attr *a)
 {
 	const struct event_kind *k = event_kind(w->spec.kind);
@@ -258,7 +259,7 @@ uint64_t perf_caps(bool uprobes)
 {
 	int paranoid = 2;
 	perf_paranoid(&paranoid);
-	if (!caps_known(CAP_PERFMON))
+	if (!capabilities_known(CAP_PERFMON))
 		return CAP_BIT(CAP_SYS_ADMIN) | CAP_BIT(CAP_SYS_PTRACE);
 	return CAP_BIT(CAP_PERFMON) | (paranoid > 2 || uprobes ? CAP_BIT(CAP_SYS_ADMIN) : 0);
 }
@@ -282,14 +283,15 @@ int perf_paranoid(int *ret)
 /* Root of the host without a capability is in a container that was not given it: the service of a DaemonSet. */
 static bool is_in_container(void)
 {
-	return geteuid() == 0 && !places_in_userns();
+	return geteuid() == 0 && !user_dirs_in_userns();
 }
 
 /* The kernel's own gates say EACCES; EPERM comes from a filter, or a security module, before them. */
 static int explain_refusal(int error, const char *what, struct err *e)
 {
 	int paranoid = 0;
-	uint64_t caps = places_in_userns() ? 0 : caps_effective(); /* those of a user's namespace do not count */
+	uint64_t caps =
+		user_dirs_in_userns() ? 0 : capabilities_effective(); /* those of a user's namespace do not count */
 	bool admin = caps & CAP_BIT(CAP_SYS_ADMIN), perfmon = admin || caps & CAP_BIT(CAP_PERFMON);
 	if (error == -EPERM)
 		return err_say(e, error,

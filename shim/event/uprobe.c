@@ -34,7 +34,7 @@ struct file {
 };
 
 /* Where its name may stand. */
-struct names {
+struct name_cache {
 	uint32_t at[NAMES_MAX];
 	size_t n;
 };
@@ -74,7 +74,7 @@ static int section(const struct file *f, unsigned i, Elf64_Shdr *ret)
 }
 
 /* All places of the table that read as `symbol` to the end. Pieces overlap by as much as it is long. */
-static int find_names(const struct file *f, const Elf64_Shdr *strings, const char *symbol, struct names *ret)
+static int find_names(const struct file *f, const Elf64_Shdr *strings, const char *symbol, struct name_cache *ret)
 {
 	const size_t want = strlen(symbol) + 1;
 	ret->n = 0;
@@ -91,7 +91,7 @@ static int find_names(const struct file *f, const Elf64_Shdr *strings, const cha
 	return 0;
 }
 
-static bool is_named(const struct names *names, uint32_t at)
+static bool is_named(const struct name_cache *names, uint32_t at)
 {
 	for (size_t i = 0; i < names->n; i++)
 		if (names->at[i] == at)
@@ -100,7 +100,7 @@ static bool is_named(const struct names *names, uint32_t at)
 }
 
 /* 1: found. -ENOSYS: it is there, and who is called is found out at run time. */
-static int find_function(const struct file *f, const Elf64_Shdr *table, const struct names *names, Elf64_Sym *ret)
+static int find_function(const struct file *f, const Elf64_Shdr *table, const struct name_cache *names, Elf64_Sym *ret)
 {
 	const Elf64_Sym *syms = (const Elf64_Sym *)(const void *)piece;
 	const uint64_t count = table->sh_size / sizeof(*syms), most = PIECE / sizeof(*syms);
@@ -141,12 +141,12 @@ static int offset_of(const struct file *f, uint64_t address, uint64_t *ret)
 }
 
 /* Where instructions begin, from the function's beginning on, in pieces that overlap by the longest of them. */
-static int step_to(const struct file *f, uint64_t begin, uint64_t into, struct probe_found *ret)
+static int step_to(const struct file *f, uint64_t begin, uint64_t into, struct uprobe_found *ret)
 {
-	const uint64_t all = into + INSN_MAX;
+	const uint64_t all = into + X86_INSN_MAX;
 	uint64_t at = 0, from = 0, have = 0;
 	while (at < into) {
-		if (at + INSN_MAX > from + have && from + have < all) {
+		if (at + X86_INSN_MAX > from + have && from + have < all) {
 			from = at;
 			have = all - at < PIECE ? all - at : PIECE;
 			have = begin + from + have > f->size ? f->size - begin - from : have;
@@ -154,7 +154,7 @@ static int step_to(const struct file *f, uint64_t begin, uint64_t into, struct p
 			if (r < 0)
 				return r;
 		}
-		const int n = insn_length((const uint8_t *)piece + (at - from), have - (at - from));
+		const int n = x86_insn_length((const uint8_t *)piece + (at - from), have - (at - from));
 		if (n < 0)
 			return -EOPNOTSUPP;
 		ret->before = (uint32_t)at;
@@ -164,12 +164,12 @@ static int step_to(const struct file *f, uint64_t begin, uint64_t into, struct p
 	return at == into ? 0 : -EILSEQ;
 }
 
-static int find_place(const struct file *f, const Elf64_Sym *function, uint64_t into, struct probe_found *ret)
+static int find_place(const struct file *f, const Elf64_Sym *function, uint64_t into, struct uprobe_found *ret)
 {
 	int r = offset_of(f, function->st_value, &ret->offset);
 	if (r < 0 || !into)
 		return r;
-	if (into >= function->st_size || into > PROBE_INTO_MAX)
+	if (into >= function->st_size || into > UPROBE_INTO_MAX)
 		return -ERANGE;
 	r = step_to(f, ret->offset, into, ret);
 	ret->offset += into;
@@ -189,17 +189,17 @@ static size_t split(const char *symbol, uint64_t *ret_into)
 }
 
 /* Both tables: a library of a distribution has .dynsym alone. */
-int probe_lookup(int fd, const char *symbol, struct probe_found *ret)
+int uprobe_lookup(int fd, const char *symbol, struct uprobe_found *ret)
 {
 	struct file f;
 	char function[EVENT_NAME_MAX];
 	uint64_t into;
 	int r = open_file(fd, &f), found = -ENOENT;
-	*ret = (struct probe_found){0};
+	*ret = (struct uprobe_found){0};
 	snprintf(function, sizeof(function), "%.*s", (int)split(symbol, &into), symbol);
 	for (unsigned i = 0; r == 0 && i < f.head.e_shnum; i++) {
 		Elf64_Shdr table, strings;
-		struct names names;
+		struct name_cache names;
 		Elf64_Sym it = {0};
 		r = section(&f, i, &table);
 		if (r < 0 || (table.sh_type != SHT_SYMTAB && table.sh_type != SHT_DYNSYM))
@@ -224,7 +224,7 @@ int probe_lookup(int fd, const char *symbol, struct probe_found *ret)
 struct answer {
 	int32_t code;
 	uint32_t pad;
-	struct probe_found found;
+	struct uprobe_found found;
 };
 
 static _Noreturn void child(int file, int say, const char *symbol, pid_t parent)
@@ -233,14 +233,14 @@ static _Noreturn void child(int file, int say, const char *symbol, pid_t parent)
 	const struct rlimit seconds = {CPU_SECONDS_MAX, CPU_SECONDS_MAX};
 	struct answer a = {0};
 	struct err e = {0};
-	process_die_with(parent);
+	child_process_die_with(parent);
 	fd_close_all_but(keep, 2);
 	setrlimit(RLIMIT_CPU, &seconds);
-	a.code = caps_limit(0, &e);
+	a.code = capabilities_limit(0, &e);
 	if (a.code == 0)
 		a.code = seccomp_enter(SECCOMP_SYMBOLIZER_JOB, &e);
 	if (a.code == 0)
-		a.code = probe_lookup(file, symbol, &a.found);
+		a.code = uprobe_lookup(file, symbol, &a.found);
 	_exit(fd_write_all(say, &a, sizeof(a)) < 0);
 }
 
@@ -252,7 +252,7 @@ static int open_binary(int tree, int self_fds, const char *path)
 	fd_auto place = fd_open_on_root(tree, path, O_PATH);
 	if (place < 0)
 		return place;
-	if (fstat(place, &st) < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size > PROBE_FILE_MAX)
+	if (fstat(place, &st) < 0 || !S_ISREG(st.st_mode) || (uint64_t)st.st_size > UPROBE_FILE_MAX)
 		return -ENOEXEC;
 	snprintf(name, sizeof(name), "%d", place);
 	return fd_open(self_fds, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
@@ -261,14 +261,14 @@ static int open_binary(int tree, int self_fds, const char *path)
 /* Whoever opened the target's pid namespace has children there: this one would take a number of its. */
 static int stay_outside(void)
 {
-	fd_auto self = process_pidfd(getpid());
+	fd_auto self = child_process_pidfd(getpid());
 	if (self < 0)
 		return self;
 	/* who may not do this may not have joined either */
 	return setns(self, CLONE_NEWPID) < 0 && errno != EPERM ? -errno : 0;
 }
 
-static int ask_child(int file, const char *symbol, int64_t deadline, struct probe_found *ret)
+static int ask_child(int file, const char *symbol, int64_t deadline, struct uprobe_found *ret)
 {
 	struct answer a;
 	int pair[2];
@@ -277,7 +277,7 @@ static int ask_child(int file, const char *symbol, int64_t deadline, struct prob
 		r = -errno;
 	if (r < 0)
 		return r;
-	pid_t self = getpid(), pid = process_fork_quiet();
+	pid_t self = getpid(), pid = child_process_fork_quiet();
 	r = -errno;
 	if (pid == 0)
 		child(file, pair[1], symbol, self);
@@ -286,14 +286,14 @@ static int ask_child(int file, const char *symbol, int64_t deadline, struct prob
 		bool heard = fd_wait(pair[0], POLLIN, deadline) == 1 &&
 			     fd_read_all(pair[0], &a, sizeof(a)) == (ssize_t)sizeof(a);
 		r = heard ? a.code : -ETIMEDOUT;
-		process_wait(pid, heard ? deadline : 0);
-		*ret = heard ? a.found : (struct probe_found){0};
+		child_process_wait(pid, heard ? deadline : 0);
+		*ret = heard ? a.found : (struct uprobe_found){0};
 	}
 	fd_close(pair[0]);
 	return r > 0 ? -EBADMSG : r;
 }
 
-static int explain(int error, const char *path, const char *symbol, const struct probe_found *found, struct err *e)
+static int explain(int error, const char *path, const char *symbol, const struct uprobe_found *found, struct err *e)
 {
 	const char *plus = strrchr(symbol, '+');
 	const int function = (int)(plus ? plus - symbol : (long)strlen(symbol));
@@ -326,12 +326,12 @@ static int explain(int error, const char *path, const char *symbol, const struct
 	}
 }
 
-int probe_find(int tree, int self_fds, const char *path, const char *symbol, int64_t deadline, struct probe *ret,
+int uprobe_find(int tree, int self_fds, const char *path, const char *symbol, int64_t deadline, struct uprobe *ret,
 	struct err *e)
 {
-	struct probe_found found = {0};
+	struct uprobe_found found = {0};
 	int fd = open_binary(tree, self_fds, path);
-	*ret = (struct probe){.fd = -1};
+	*ret = (struct uprobe){.fd = -1};
 	if (fd == -EXDEV)
 		return err_say(e, fd, "%s is on another file system than the root of the container", path);
 	if (fd < 0)
@@ -354,14 +354,14 @@ size_t probes_count(const struct target_desc *d)
 }
 
 static int find_one(
-	const struct event_spec *s, int tree, int self_fds, int64_t deadline, struct probe *ret, struct err *e)
+	const struct event_spec *s, int tree, int self_fds, int64_t deadline, struct uprobe *ret, struct err *e)
 {
 	char path[EVENT_NAME_MAX];
 	size_t len = strcspn(s->name, ":");
 	snprintf(path, sizeof(path), "%.*s", (int)len, s->name);
 	if (tree < 0)
 		return err_say(e, -ENOENT, "%s: the target's files cannot be reached", path);
-	return probe_find(tree, self_fds, path, s->name + len + 1, deadline, ret, e);
+	return uprobe_find(tree, self_fds, path, s->name + len + 1, deadline, ret, e);
 }
 
 int probes_find(struct target_desc *d, int tree, int self_fds, int64_t deadline, int ret[EVENTS_MAX], struct err *e)
@@ -371,7 +371,7 @@ int probes_find(struct target_desc *d, int tree, int self_fds, int64_t deadline,
 	struct err why = {0};
 	for (uint32_t i = 0; i < d->n_events;) {
 		struct event_spec *s = &d->events[i];
-		struct probe found;
+		struct uprobe found;
 		if (event_is(s, NAMED_UPROBE) && find_one(s, tree, self_fds, deadline, &found, &why) < 0) {
 			snprintf(text, sizeof(text), "uprobe %.380s", why.text);
 			target_leave_out(d, i, text);

@@ -15,27 +15,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROBE_FILE_MAX (4ull << 30)
+#define UPROBE_FILE_MAX (4ull << 30)
 
-struct probe {
+struct uprobe {
 	int fd;		 /* of the file, or -1 */
 	uint64_t offset; /* in it: perf_event_attr.probe_offset */
 };
 
 /* Of SYMBOL+OFF that is within an instruction: where that begins, and the next one; 0: not known. */
-struct probe_found {
+struct uprobe_found {
 	uint64_t offset;
 	uint32_t before, behind;
 };
-#define PROBE_INTO_MAX (1u << 20) /* bytes of a function up to an instruction */
+#define UPROBE_INTO_MAX (1u << 20) /* bytes of a function up to an instruction */
 
 /*
- * tree: O_PATH; self_fds: as program_self_fds. -ENOENT: no such file, or no such function (with how names are written);
+ * tree: O_PATH; self_fds: as exe_self_fds. -ENOENT: no such file, or no such function (with how names are written);
  * -ENOEXEC: not a 64-bit ELF file, -ENOSYS: chosen when the program starts (STT_GNU_IFUNC), -ERANGE: the function is
  * not that long, -EILSEQ: no instruction begins there, -EOPNOTSUPP: one on the way is not known, -ETIMEDOUT. With a
  * sentence.
  */
-int probe_find(int tree, int self_fds, const char *path, const char *symbol, int64_t deadline, struct probe *ret,
+int uprobe_find(int tree, int self_fds, const char *path, const char *symbol, int64_t deadline, struct uprobe *ret,
 	struct err *e);
 
 /*
@@ -46,5 +46,5 @@ int probe_find(int tree, int self_fds, const char *path, const char *symbol, int
 int probes_find(struct target_desc *d, int tree, int self_fds, int64_t deadline, int ret[EVENTS_MAX], struct err *e);
 size_t probes_count(const struct target_desc *d);
 
-/* What the child does; `fd` is read with pread(2). As probe_find, without a sentence. For tests and a fuzzer. */
-int probe_lookup(int fd, const char *symbol, struct probe_found *ret);
+/* What the child does; `fd` is read with pread(2). As uprobe_find, without a sentence. For tests and a fuzzer. */
+int uprobe_lookup(int fd, const char *symbol, struct uprobe_found *ret);

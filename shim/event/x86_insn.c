@@ -43,20 +43,20 @@ static const char two_bytes[256 + 1] = "mmmmx.....x.xm.i"
 				       "mmmmmmmmmmmmmmmm"
 				       "mmmmmmmmmmmmmmmm";
 
-struct insn {
+struct x86_insn {
 	const uint8_t *bytes;
 	size_t size, at;
 	bool wide, narrow, short_address; /* REX.W; 66; 67 */
 	bool repne, fixed;		  /* F2; by VEX and the like, where 66 and F2 are part of the opcode */
 };
 
-static int look(const struct insn *i, size_t ahead)
+static int look(const struct x86_insn *i, size_t ahead)
 {
 	return i->at + ahead < i->size ? i->bytes[i->at + ahead] : -ENODATA;
 }
 
 /* Prefixes in any order; REX counts where it is the last one. */
-static int take_prefixes(struct insn *i)
+static int take_prefixes(struct x86_insn *i)
 {
 	int c;
 	for (; (c = look(i, 0)) >= 0; i->at++) {
@@ -74,13 +74,13 @@ static int take_prefixes(struct insn *i)
 	return c;
 }
 
-static size_t operand(const struct insn *i)
+static size_t operand(const struct x86_insn *i)
 {
 	return i->narrow && !i->wide ? 2 : 4;
 }
 
 /* ModRM, SIB and displacement. */
-static int memory(struct insn *i, bool never)
+static int memory(struct x86_insn *i, bool never)
 {
 	const int modrm = look(i, 0), mod = modrm >> 6, low = modrm & 7;
 	if (modrm < 0)
@@ -100,7 +100,7 @@ static int memory(struct insn *i, bool never)
 	return modrm;
 }
 
-static int take(struct insn *i, char what)
+static int take(struct x86_insn *i, char what)
 {
 	int modrm = 0;
 	switch (what) {
@@ -147,7 +147,7 @@ static int take(struct insn *i, char what)
 }
 
 /* extrq and insertq of AMD's have two bytes behind (66 0F 78, F2 0F 78). */
-static int take_map(struct insn *i, unsigned map, int opcode)
+static int take_map(struct x86_insn *i, unsigned map, int opcode)
 {
 	if (map == 1 && opcode == 0x78 && !i->fixed && (i->narrow || i->repne)) {
 		int r = take(i, 'i');
@@ -160,7 +160,7 @@ static int take_map(struct insn *i, unsigned map, int opcode)
 }
 
 /* Behind 0F. */
-static int take_escaped(struct insn *i)
+static int take_escaped(struct x86_insn *i)
 {
 	const int c = look(i, 0), next = look(i, 1);
 	if (c < 0)
@@ -173,7 +173,7 @@ static int take_escaped(struct insn *i)
 }
 
 /* VEX (C5, C4), EVEX (62) and XOP (8F): the map is in the prefix, the opcode behind it. */
-static int take_vector(struct insn *i, int first)
+static int take_vector(struct x86_insn *i, int first)
 {
 	const int second = look(i, 1);
 	const size_t size = first == 0xc5 ? 2 : first == 0x62 ? 4 : 3;
@@ -193,9 +193,9 @@ static int take_vector(struct insn *i, int first)
 	return map >= 1 && map <= 3 ? take_map(i, map, opcode) : -EINVAL;
 }
 
-int insn_length(const uint8_t *bytes, size_t size)
+int x86_insn_length(const uint8_t *bytes, size_t size)
 {
-	struct insn i = {.bytes = bytes, .size = size < INSN_MAX ? size : INSN_MAX};
+	struct x86_insn i = {.bytes = bytes, .size = size < X86_INSN_MAX ? size : X86_INSN_MAX};
 	const int c = take_prefixes(&i), next = look(&i, 1);
 	int r = c;
 	if (c == 0xc4 || c == 0xc5 || c == 0x62 || (c == 0x8f && next >= 0 && (next & 0x1f) >= 8)) {
@@ -207,5 +207,5 @@ int insn_length(const uint8_t *bytes, size_t size)
 	if (r == 0 && i.at > i.size)
 		r = -ENODATA;
 	/* what is longer is none, wherever it ends */
-	return r == -ENODATA && size >= INSN_MAX ? -EINVAL : r < 0 ? r : (int)i.at;
+	return r == -ENODATA && size >= X86_INSN_MAX ? -EINVAL : r < 0 ? r : (int)i.at;
 }

@@ -1,5 +1,6 @@
 /*
- * x86_insn - how long an x86-64 instruction is (Intel SDM volume 2, chapter 2 and appendix A; AMD64 APM volume 3 for XOP).
+ * x86_insn - how long an x86-64 instruction is (Intel SDM volume 2, chapter 2 and appendix A; AMD64 APM volume 3 for
+ * XOP).
  *
  * No more than that: where the next one begins. What is no instruction, or one of an extension that is not in the
  * tables (APX), is -EINVAL. The bytes are hostile; none beyond `size` is looked at.
@@ -9,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define INSN_MAX 15
+#define X86_INSN_MAX 15
 
 /* Bytes of the first one. -ENODATA: it does not end within `size`. */
-int insn_length(const uint8_t *bytes, size_t size);
+int x86_insn_length(const uint8_t *bytes, size_t size);

@@ -9,7 +9,7 @@ PILLION_API int pillion_start(const struct pillion_start_options *options, char 
 	static const struct pillion_start_options none;
 	const struct pillion_start_options *o = options ? options : &none;
 	const struct launch l = {o->events, o->output, o->window_s};
-	struct started s = {0};
+	struct start_reply s = {0};
 	const int r = start_now(&l, &s);
 	if (error && size) {
 		const size_t n = strlen(s.text) < size ? strlen(s.text) : size - 1;

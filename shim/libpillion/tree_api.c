@@ -7,15 +7,15 @@
 
 PILLION_API int pillion_tree_start(unsigned flags)
 {
-	const struct tree_memory memory = {.size = ARENA_SHARED, .own = ARENA_OWN};
+	const struct calltree_memory memory = {.size = ARENA_SHARED, .own = ARENA_OWN};
 	if (flags & ~PILLION_TREE_TIME)
 		return -EINVAL;
-	return tree_start(flags & PILLION_TREE_TIME ? tree_clock_best() : TREE_CLOCK_NONE, &memory);
+	return calltree_start(flags & PILLION_TREE_TIME ? calltree_clock_best() : TREE_CLOCK_NONE, &memory);
 }
 
 PILLION_API void pillion_tree_stop(void)
 {
-	tree_stop();
+	calltree_stop();
 }
 
 PILLION_API int pillion_tree_dump(const char *path)

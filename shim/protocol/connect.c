@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-int reach_output(struct settings *s, pid_t pid, struct err *e)
+int connect_output(struct settings *s, pid_t pid, struct err *e)
 {
 	char here[sizeof(s->output)], given[sizeof(s->output)];
 	snprintf(given, sizeof(given), "%s", s->output);
@@ -31,10 +31,10 @@ static int start_session(const struct settings *settings, const char *id, uint64
 		.id = id,
 		.start_time = start_time,
 		.share_cgroup = true,
-		.keeper = process_inherits_orphans()};
+		.keeper = child_process_inherits_orphans()};
 	int sock = session_start(&s, deadline, e);
 	snprintf(ret->note, sizeof(ret->note), "%s", s.note);
-	int r = sock < 0 ? sock : service_greet(sock, settings, hello, e);
+	int r = sock < 0 ? sock : service_client_greet(sock, settings, hello, e);
 	return r < 0 ? fd_close(sock), r : sock;
 }
 
@@ -44,12 +44,12 @@ static bool is_absent(int error)
 	return error == -ENOENT || error == -ECONNREFUSED || error == -EACCES || error == -EPERM || error == -ENOTDIR;
 }
 
-int reach_profiler(const struct settings *s, const char *id, uint64_t start_time, uint32_t hello, int64_t deadline,
+int connect_profiler(const struct settings *s, const char *id, uint64_t start_time, uint32_t hello, int64_t deadline,
 	struct reached *ret, struct err *e)
 {
 	ret->note[0] = 0;
 	/* a service writes to its own spool alone */
-	ret->sock = s->output_explicit ? -ENOENT : service_reach(s, hello, e);
+	ret->sock = s->output_explicit ? -ENOENT : service_client_reach(s, hello, e);
 	ret->in_service = ret->sock >= 0;
 	if (is_absent(ret->sock))
 		ret->sock = start_session(s, id, start_time, hello, deadline, ret, e);

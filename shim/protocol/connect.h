@@ -1,6 +1,6 @@
 /*
- * connect - a profiler for one target: the service that listens; a session of our own where no service listens, or where
- * the output is explicit. `pillion run` and `pillion attach` call it, as any user.
+ * connect - a profiler for one target: the service that listens; a session of our own where no service listens, or
+ * where the output is explicit. `pillion run` and `pillion attach` call it, as any user.
  */
 #pragma once
 
@@ -15,7 +15,7 @@ struct reached {
 };
 
 /* id, start_time: the target's; hello: flags of the greeting. 0, or -errno with a sentence. */
-int reach_profiler(const struct settings *s, const char *id, uint64_t start_time, uint32_t hello, int64_t deadline,
+int connect_profiler(const struct settings *s, const char *id, uint64_t start_time, uint32_t hello, int64_t deadline,
 	struct reached *ret, struct err *e);
 /* A session's spool: settings.output, else ./pillion-<pid>, made absolute. 0 or -errno. */
-int reach_output(struct settings *s, pid_t pid, struct err *e);
+int connect_output(struct settings *s, pid_t pid, struct err *e);

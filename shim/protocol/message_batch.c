@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-void batch_start(struct batch *b, int sock, uint32_t max, int64_t deadline)
+void message_batch_start(struct message_batch *b, int sock, uint32_t max, int64_t deadline)
 {
 	/* set field by field: pages that stay zero are never touched */
 	b->sock = sock;
@@ -13,7 +13,7 @@ void batch_start(struct batch *b, int sock, uint32_t max, int64_t deadline)
 	b->n = b->sent = b->n_fds = 0;
 }
 
-static int flush(struct batch *b, enum msg_type type, struct err *e)
+static int flush(struct message_batch *b, enum msg_type type, struct err *e)
 {
 	int r = msg_call(b->sock, b->deadline, &b->msg, type, b->fds, b->n_fds, MSG_OK, e);
 	while (b->n_fds)
@@ -22,7 +22,7 @@ static int flush(struct batch *b, enum msg_type type, struct err *e)
 	return r;
 }
 
-int batch_flush_events(struct batch *b, bool last, struct err *e)
+int message_batch_flush_events(struct message_batch *b, bool last, struct err *e)
 {
 	b->sent += b->n;
 	b->msg.events.n = b->n;
@@ -30,7 +30,7 @@ int batch_flush_events(struct batch *b, bool last, struct err *e)
 	return flush(b, MSG_EVENTS, e);
 }
 
-static int flush_tasks(struct batch *b, bool last, const char *notes, struct err *e)
+static int flush_tasks(struct message_batch *b, bool last, const char *notes, struct err *e)
 {
 	struct msg_tasks *m = &b->msg.tasks;
 	m->n = b->n;
@@ -39,19 +39,19 @@ static int flush_tasks(struct batch *b, bool last, const char *notes, struct err
 	return flush(b, MSG_TASKS, e);
 }
 
-int batch_flush_tasks(struct batch *b, struct err *e)
+int message_batch_flush_tasks(struct message_batch *b, struct err *e)
 {
 	return flush_tasks(b, false, "", e);
 }
 
-int batch_end_tasks(struct batch *b, const char *notes, struct err *e)
+int message_batch_end_tasks(struct message_batch *b, const char *notes, struct err *e)
 {
 	return flush_tasks(b, true, notes, e);
 }
 
-int batch_put_event(struct batch *b, const struct event_desc *d, int fd, struct err *e)
+int message_batch_put_event(struct message_batch *b, const struct event_desc *d, int fd, struct err *e)
 {
-	int r = b->n == b->max ? batch_flush_events(b, false, e) : 0;
+	int r = b->n == b->max ? message_batch_flush_events(b, false, e) : 0;
 	if (r < 0)
 		return fd_close(fd), r;
 	b->msg.events.events[b->n++] = *d;
@@ -59,9 +59,9 @@ int batch_put_event(struct batch *b, const struct event_desc *d, int fd, struct 
 	return 0;
 }
 
-int batch_put_task(struct batch *b, const struct task_desc *d, int maps, struct err *e)
+int message_batch_put_task(struct message_batch *b, const struct task_desc *d, int maps, struct err *e)
 {
-	int r = b->n == PROTOCOL_TASKS_MAX || b->n_fds == b->max ? batch_flush_tasks(b, e) : 0;
+	int r = b->n == PROTOCOL_TASKS_MAX || b->n_fds == b->max ? message_batch_flush_tasks(b, e) : 0;
 	if (r < 0)
 		return fd_close(maps), r;
 	b->msg.tasks.tasks[b->n] = *d;

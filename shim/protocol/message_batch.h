@@ -1,12 +1,13 @@
 /*
- * message_batch - what is passed to a profiler in messages of many entries with descriptors: events, tasks. An entry put in is
- * owned by the batch; a full one goes out and its descriptors are closed when the answer is there (lock-step).
+ * message_batch - what is passed to a profiler in messages of many entries with descriptors: events, tasks. An entry
+ * put in is owned by the batch; a full one goes out and its descriptors are closed when the answer is there
+ * (lock-step).
  */
 #pragma once
 
 #include "shim/protocol/messages.h"
 
-struct batch {
+struct message_batch {
 	int sock;
 	int64_t deadline;
 	uint32_t max; /* descriptors per message, >= 1 */
@@ -15,11 +16,11 @@ struct batch {
 	union msg msg;
 };
 
-void batch_start(struct batch *b, int sock, uint32_t max, int64_t deadline);
-int batch_put_event(struct batch *b, const struct event_desc *d, int fd, struct err *e);
+void message_batch_start(struct message_batch *b, int sock, uint32_t max, int64_t deadline);
+int message_batch_put_event(struct message_batch *b, const struct event_desc *d, int fd, struct err *e);
 /* maps: a file of mappings (taken), or -1. */
-int batch_put_task(struct batch *b, const struct task_desc *d, int maps, struct err *e);
+int message_batch_put_task(struct message_batch *b, const struct task_desc *d, int maps, struct err *e);
 /* `last`: and that is all; it must have an entry. */
-int batch_flush_events(struct batch *b, bool last, struct err *e);
-int batch_flush_tasks(struct batch *b, struct err *e);
-int batch_end_tasks(struct batch *b, const char *notes, struct err *e); /* and that is all */
+int message_batch_flush_events(struct message_batch *b, bool last, struct err *e);
+int message_batch_flush_tasks(struct message_batch *b, struct err *e);
+int message_batch_end_tasks(struct message_batch *b, const char *notes, struct err *e); /* and that is all */

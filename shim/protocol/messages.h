@@ -114,9 +114,9 @@ struct msg_refuse {
 /*
  * In the order of the descriptors. TARGET_EXE: the init's program, when the service user may not read it; known by
  * device and inode. TARGET_APP: the socket where its processes connect that have libpillion
- * (shim/libpillion/abi/shm_layout.h); it listens. The two before it are added within pilliond: files of the cgroup, for a
- * process that has no paths. TARGET_FILES: the SOCK_SEQPACKET socket of a file opener, for files that the service user
- * may not read (shim/attach/file_opener.h); the last, so that it can be left out (PROTOCOL_FILES).
+ * (shim/libpillion/abi/shm_layout.h); it listens. The two before it are added within pilliond: files of the cgroup, for
+ * a process that has no paths. TARGET_FILES: the SOCK_SEQPACKET socket of a file opener, for files that the service
+ * user may not read (shim/attach/file_opener.h); the last, so that it can be left out (PROTOCOL_FILES).
  */
 enum target_fd {
 	TARGET_PIDFD = 1,
@@ -182,8 +182,8 @@ struct msg_events {
 
 struct task_desc {
 	int32_t pid, tid;  /* numbered as records do */
-	uint32_t has_maps; /* of its process a file of mappings (shim/attach/proc_maps_copy.h) comes along, in the order of
-			      these */
+	uint32_t has_maps; /* of its process a file of mappings (shim/attach/proc_maps_copy.h) comes along, in the order
+			      of these */
 	char name[16];
 };
 

@@ -35,7 +35,7 @@ static uint32_t failures(int fd)
 	return fd_pread_all(fd, &n, sizeof(n), 0) == sizeof(n) ? n : 0;
 }
 
-int service_users_path(const char *control, char *buf, size_t size)
+int service_client_users_path(const char *control, char *buf, size_t size)
 {
 	return beside(control, USERS, buf, size);
 }
@@ -54,22 +54,22 @@ static int connect_to(const char *path, struct err *e)
 	return r < 0 ? fd_close(fd), err_set(e, r, "cannot connect to %s", path) : fd;
 }
 
-int service_connect(const char *control, struct err *e)
+int service_client_connect(const char *control, struct err *e)
 {
 	fd_auto memory = open_memory(control, O_RDONLY);
 	uint32_t n = memory < 0 ? 0 : failures(memory);
-	if (n >= SERVICE_FAILURES)
+	if (n >= SERVICE_CLIENT_FAILURES)
 		return err_say(e, -EBUSY,
 			"pilliond at %s did not answer %u starts in a row and is skipped until it is back", control, n);
-	return service_connect_anyway(control, e);
+	return service_client_connect_anyway(control, e);
 }
 
-int service_connect_anyway(const char *control, struct err *e)
+int service_client_connect_anyway(const char *control, struct err *e)
 {
 	char users[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	struct err why = {0}, unused;
 	int fd = connect_to(control, &why);
-	if (fd == -EACCES && service_users_path(control, users, sizeof(users)) == 0 &&
+	if (fd == -EACCES && service_client_users_path(control, users, sizeof(users)) == 0 &&
 		(fd = connect_to(users, &unused)) < 0)
 		fd = -EACCES;
 	if (fd < 0) {
@@ -80,7 +80,7 @@ int service_connect_anyway(const char *control, struct err *e)
 	return fd;
 }
 
-int service_greet(int sock, const struct settings *s, uint32_t flags, struct err *e)
+int service_client_greet(int sock, const struct settings *s, uint32_t flags, struct err *e)
 {
 	union msg m;
 	m.hello = (struct msg_hello){.budget_ms = s->budget_ms, .flags = flags | HELLO_SPEAKS(PROTOCOL_VERSION)};
@@ -88,21 +88,21 @@ int service_greet(int sock, const struct settings *s, uint32_t flags, struct err
 	return r < 0 ? err_wrap(e, r, "cannot greet pilliond") : 0;
 }
 
-int service_reach(const struct settings *s, uint32_t flags, struct err *e)
+int service_client_reach(const struct settings *s, uint32_t flags, struct err *e)
 {
-	int sock = service_connect(s->control, e);
-	int r = sock < 0 ? sock : service_greet(sock, s, flags, e);
+	int sock = service_client_connect(s->control, e);
+	int r = sock < 0 ? sock : service_client_greet(sock, s, flags, e);
 	if (r >= 0)
 		return sock;
 	if (sock >= 0)
 		fd_close(sock);
 	if (r != -EAGAIN)
 		return r;
-	service_failed(s->control);
+	service_client_failed(s->control);
 	return err_say(e, r, "pilliond at %s does not accept connections", s->control);
 }
 
-void service_failed(const char *control)
+void service_client_failed(const char *control)
 {
 	fd_auto memory = open_memory(control, O_RDWR);
 	if (memory < 0)
@@ -113,12 +113,12 @@ void service_failed(const char *control)
 		return;
 }
 
-int service_memory_open(const char *control)
+int service_client_memory_open(const char *control)
 {
 	return open_memory(control, O_RDWR | O_CREAT);
 }
 
-void service_memory_reset(int fd)
+void service_client_memory_reset(int fd)
 {
 	uint32_t zero = 0;
 	if (fd >= 0 && failures(fd) && pwrite(fd, &zero, sizeof(zero), 0) < 0)

@@ -1,7 +1,7 @@
 /*
  * service_client - reaching the node's pilliond, and remembering that it does not answer.
  *
- * A service that failed to answer SERVICE_FAILURES starts in a row is skipped at once, so that a stopped or
+ * A service that failed to answer SERVICE_CLIENT_FAILURES starts in a row is skipped at once, so that a stopped or
  * wedged one costs a node two budgets and not one per container. The count is 4 bytes in `hook.state`
  * beside the control socket, made by pilliond, which sets it to zero whenever it reads a greeting or is asked for a
  * list: also those that piled up while it was stopped. So the memory ends when the service is back.
@@ -15,21 +15,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SERVICE_FAILURES 2
+#define SERVICE_CLIENT_FAILURES 2
 
 /* Where members of the service's users_group connect: users.sock beside `control`. 0 or -ENAMETOOLONG. */
-int service_users_path(const char *control, char *buf, size_t size);
+int service_client_users_path(const char *control, char *buf, size_t size);
 /* Connected SEQPACKET socket, of users where the other one is not for us; -ENOENT or -ECONNREFUSED: no service listens;
  * -EBUSY: skipped, `e` says so. */
-int service_connect(const char *control, struct err *e);
+int service_client_connect(const char *control, struct err *e);
 /* The same for a person, who can wait: it is never skipped. */
-int service_connect_anyway(const char *control, struct err *e);
+int service_client_connect_anyway(const char *control, struct err *e);
 /* HELLO. A peer that has hung up is no error yet: it may have said why, and who reads the answer learns it. */
-int service_greet(int sock, const struct settings *s, uint32_t flags, struct err *e); /* HELLO_... */
+int service_client_greet(int sock, const struct settings *s, uint32_t flags, struct err *e); /* HELLO_... */
 /* Both; a service that accepts nothing any more is remembered as one that does not answer. */
-int service_reach(const struct settings *s, uint32_t flags, struct err *e);
-void service_failed(const char *control); /* one more start without an answer */
+int service_client_reach(const struct settings *s, uint32_t flags, struct err *e);
+void service_client_failed(const char *control); /* one more start without an answer */
 
 /* pilliond's side: opens (making it) the memory beside `control`; descriptor or -errno. */
-int service_memory_open(const char *control);
-void service_memory_reset(int fd);
+int service_client_memory_open(const char *control);
+void service_client_memory_reset(int fd);

@@ -74,7 +74,7 @@ static int prepare(const struct session *s, struct start *start, struct err *e)
 static _Noreturn void starter(const struct session *s, pid_t parent, int sock, struct start *start)
 {
 	struct err e = {0};
-	process_die_with(parent);
+	child_process_die_with(parent);
 	int r = prepare(s, start, &e);
 	if (r < 0) {
 		start->code = r;
@@ -92,14 +92,14 @@ static _Noreturn void starter(const struct session *s, pid_t parent, int sock, s
 	pid_t pid = fork();
 	if (pid != 0)
 		_exit(pid < 0);
-	process_reset(true);
+	child_process_reset(true);
 	exec_session(s->settings, s->id);
 }
 
 /* Stays until the caller ends: its own end would be seen. Holds nothing, can do nothing, hears nothing. */
 static _Noreturn void keep(void)
 {
-	caps_limit(0, NULL);
+	capabilities_limit(0, NULL);
 	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
 		;
 	for (;;)
@@ -113,7 +113,7 @@ static _Noreturn void keeper(
 	const int hold[] = {sock, done};
 	char fate[80];
 	sigset_t all;
-	process_die_with(caller);
+	child_process_die_with(caller);
 	setsid();
 	memset(&all, 0xff, sizeof(all)); /* sigfillset(3) leaves out what libc wants */
 	sigprocmask(SIG_SETMASK, &all, NULL);
@@ -123,13 +123,14 @@ static _Noreturn void keeper(
 	fd_null_stdio(7);
 	if (chdir("/") < 0)
 		_exit(126);
-	pid_t self = getpid(), pid = process_fork_quiet(); /* also where SIGCHLD is ignored */
+	pid_t self = getpid(), pid = child_process_fork_quiet(); /* also where SIGCHLD is ignored */
 	if (pid == 0)
 		starter(s, self, sock, start);
-	int status = pid < 0 ? -errno : process_wait(pid, deadline - KEEPER_MS * NSEC_PER_MSEC);
+	int status = pid < 0 ? -errno : child_process_wait(pid, deadline - KEEPER_MS * NSEC_PER_MSEC);
 	if (status != 0 && start->code == 0) {
 		start->code = -EIO;
-		snprintf(start->text, sizeof(start->text), "its starter %s", process_fate(status, fate, sizeof(fate)));
+		snprintf(start->text, sizeof(start->text), "its starter %s",
+			child_process_fate(status, fate, sizeof(fate)));
 	}
 	start->done = status == 0;
 	start->stays =
@@ -147,7 +148,7 @@ static int start_kept(const struct session *s, int sock, struct start *start, in
 	pid_t caller = getpid();
 	if (pipe2(done, O_CLOEXEC) < 0)
 		return err_set(e, -errno, "no pipe to the keeper");
-	pid_t pid = process_fork_quiet();
+	pid_t pid = child_process_fork_quiet();
 	int error = -errno;
 	if (pid == 0)
 		keeper(s, sock, start, caller, done[1], deadline);
@@ -161,29 +162,29 @@ static int start_kept(const struct session *s, int sock, struct start *start, in
 	if (heard != 1) /* it stays: what it has begun must not become ours */
 		return err_say(e, -ETIMEDOUT, "its keeper was not done within the budget");
 	if (!start->stays)
-		process_wait(pid, deadline);
+		child_process_wait(pid, deadline);
 	return start->code < 0 ? err_say(e, start->code, "%s", start->text) : err_say(e, -EIO, "its keeper died");
 }
 
 static int start_free(const struct session *s, int sock, struct start *start, int64_t deadline, struct err *e)
 {
 	char fate[80];
-	pid_t self = getpid(), pid = process_fork_quiet();
+	pid_t self = getpid(), pid = child_process_fork_quiet();
 	if (pid < 0)
 		return err_set(e, -errno, "cannot fork its starter");
 	if (pid == 0)
 		starter(s, self, sock, start);
-	int status = process_wait(pid, deadline);
+	int status = child_process_wait(pid, deadline);
 	if (status == 0)
 		return 0;
 	return start->code < 0 ? err_say(e, start->code, "%s", start->text)
-			       : err_say(e, -EIO, "its starter %s", process_fate(status, fate, sizeof(fate)));
+			       : err_say(e, -EIO, "its starter %s", child_process_fate(status, fate, sizeof(fate)));
 }
 
 int session_start(struct session *s, int64_t deadline, struct err *e)
 {
 	int pair[2];
-	if (process_children_are_elsewhere())
+	if (child_process_children_are_elsewhere())
 		return err_say(e, -EINVAL,
 			"cannot start a session: children of this process would be born into another pid namespace");
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)

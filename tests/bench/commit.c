@@ -68,7 +68,7 @@ static void fill(struct engine *g, const int *files, unsigned targets)
 {
 	fed_engine(g);
 	fed_commit(g, files);
-	commit_resume(g->commit, g, now);
+	checkpoint_resume(g->commit, g, now);
 	for (unsigned i = 1; i <= targets; i++)
 		idle(fed_target(g, i));
 }
@@ -81,10 +81,10 @@ static double successor(const int *files, unsigned targets)
 	for (unsigned i = 1; i <= targets; i++)
 		fed_target(&g, i);
 	int64_t begin = clock_cpu();
-	if (commit_resume(g.commit, &g, now) != targets)
+	if (checkpoint_resume(g.commit, &g, now) != targets)
 		abort();
 	double took = (double)(clock_cpu() - begin) / 1e3;
-	g.commit = commit_free(g.commit);
+	g.commit = checkpoint_free(g.commit);
 	fed_engine_done(&g);
 	return took;
 }
@@ -99,12 +99,12 @@ static void row(unsigned targets, unsigned busy)
 	fill(&g, files, targets);
 	for (unsigned i = 0; i < SECONDS; i++) {
 		second(&g, busy, i);
-		uint64_t had = commit_bytes(g.commit);
+		uint64_t had = checkpoint_bytes(g.commit);
 		now += NSEC_PER_SEC;
 		int64_t begin = clock_cpu();
-		commit_round(g.commit, &g, now);
+		checkpoint_round(g.commit, &g, now);
 		commits[i] = (double)(clock_cpu() - begin) / 1e3;
-		uint64_t have = commit_bytes(g.commit);
+		uint64_t have = checkpoint_bytes(g.commit);
 		bytes += have > had ? have - had : 0;
 		most = have > most ? have : most;
 	}
@@ -121,11 +121,11 @@ static void row(unsigned targets, unsigned busy)
 	fed_commit(&last, files);
 	for (unsigned i = 1; i <= targets; i++)
 		fed_target(&last, i);
-	commit_resume(last.commit, &last, now);
-	whole = commit_bytes(last.commit);
-	last.commit = commit_free(last.commit);
+	checkpoint_resume(last.commit, &last, now);
+	whole = checkpoint_bytes(last.commit);
+	last.commit = checkpoint_free(last.commit);
 	fed_engine_done(&last);
-	g.commit = commit_free(g.commit);
+	g.commit = checkpoint_free(g.commit);
 	fed_engine_done(&g);
 	printf("  %7u %5u %12.1f %12.1f %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12.0f\n", targets, busy, usual,
 		worst, bytes / SECONDS, most, whole, median(again, RUNS));

@@ -1,9 +1,9 @@
 /*
- * idle ROUNDS [CGROUP] - what disabled perf events cost those that carry them: the rungs of shim/event/perf_event.h that do
- * not count. Inherited, or of a cgroup (a directory of the perf_event hierarchy, made for this). Per CPU there are no
- * events, or a side-band and a sampling one with 0 to 3 disabled ones beside them; in turns, ROUNDS times. Prints
- * nanoseconds, the least and the median: for a switch between two processes that have them, between one that has and
- * one that has not (in a cgroup both have), for a thread's and for a process' creation and end.
+ * idle ROUNDS [CGROUP] - what disabled perf events cost those that carry them: the rungs of shim/event/perf_event.h
+ * that do not count. Inherited, or of a cgroup (a directory of the perf_event hierarchy, made for this). Per CPU there
+ * are no events, or a side-band and a sampling one with 0 to 3 disabled ones beside them; in turns, ROUNDS times.
+ * Prints nanoseconds, the least and the median: for a switch between two processes that have them, between one that has
+ * and one that has not (in a cgroup both have), for a thread's and for a process' creation and end.
  */
 #include <fcntl.h>
 #include <linux/perf_event.h>

@@ -24,7 +24,7 @@
 static struct {
 	FILE *out;
 	unsigned long wanted, got;
-	struct tasks *tasks;
+	struct process_table *tasks;
 	uint64_t ids[EVENTS];
 	struct perf_layout layouts[EVENTS];
 	unsigned n_events;
@@ -54,11 +54,11 @@ static struct module *nothing(void *arg, const struct module_key *key)
 	return NULL;
 }
 
-static uint64_t hash_maps(const struct space *s)
+static uint64_t hash_maps(const struct address_space *s)
 {
 	uint64_t h = 1;
-	for (size_t i = 0; i < space_count(s); i++) {
-		const struct mapping *m = space_at(s, i);
+	for (size_t i = 0; i < address_space_count(s); i++) {
+		const struct mapping *m = address_space_at(s, i);
 		h = (h ^ m->start) * 0xff51afd7ed558ccdull;
 		h = (h ^ m->end ^ (uintptr_t)m->file) * 0xff51afd7ed558ccdull;
 		h ^= h >> 31;
@@ -66,7 +66,7 @@ static uint64_t hash_maps(const struct space *s)
 	return h;
 }
 
-static void put_maps(const struct space *s)
+static void put_maps(const struct address_space *s)
 {
 	uint64_t h = hash_maps(s);
 	if (h == w.set_hash)
@@ -74,9 +74,9 @@ static void put_maps(const struct space *s)
 	w.set_hash = h;
 	put_u32(CORPUS_MAPS);
 	put_u32(++w.set_id);
-	put_u32((uint32_t)space_count(s));
-	for (size_t i = 0; i < space_count(s); i++) {
-		const struct mapping *m = space_at(s, i);
+	put_u32((uint32_t)address_space_count(s));
+	for (size_t i = 0; i < address_space_count(s); i++) {
+		const struct mapping *m = address_space_at(s, i);
 		const char *path = mapping_key(m)->path;
 		uint64_t range[] = {m->start, m->end, m->pgoff};
 		put(range, sizeof(range));
@@ -89,7 +89,7 @@ static void put_maps(const struct space *s)
 static void put_sample(const struct record *r)
 {
 	const struct record_sample *s = &r->sample;
-	struct task *p = tasks_get(w.tasks, r->pid);
+	struct task *p = process_table_get(w.tasks, r->pid);
 	if (!p || !s->has_regs || !s->stack_size || w.got == w.wanted)
 		return;
 	put_maps(p->space);
@@ -112,17 +112,17 @@ static void on_record(void *arg, const struct perf_event_header *h, uint64_t id)
 	if (r.type == PERF_RECORD_SAMPLE)
 		put_sample(&r);
 	else
-		tasks_record(w.tasks, &r);
+		process_table_record(w.tasks, &r);
 }
 
-static void open_event(struct rings *rings, struct perf_want *want, pid_t pid, int cpu)
+static void open_event(struct cpu_rings *rings, struct perf_want *want, pid_t pid, int cpu)
 {
 	struct perf_event_attr attr;
 	perf_attr(want, &attr, &w.layouts[w.n_events]);
 	if (attr.sample_stack_user)
 		attr.sample_stack_user = w.layouts[w.n_events].stack_user = STACK_BYTES;
 	int fd = perf_open(&attr, pid, cpu, 0);
-	if (fd < 0 || w.n_events == EVENTS || rings_redirect(rings, cpu, fd) < 0 ||
+	if (fd < 0 || w.n_events == EVENTS || cpu_rings_redirect(rings, cpu, fd) < 0 ||
 		ioctl(fd, PERF_EVENT_IOC_ID, &w.ids[w.n_events]) < 0)
 		die("perf_event_open");
 	w.n_events++;
@@ -152,7 +152,7 @@ static pid_t start(char **argv, int *ret_go)
 int main(int argc, char **argv)
 {
 	static int cpus[256];
-	struct rings *rings;
+	struct cpu_rings *rings;
 	struct err e;
 	char note[160];
 	int go, status;
@@ -163,7 +163,8 @@ int main(int argc, char **argv)
 	w.out = fopen(argv[1], "w");
 	w.wanted = strtoul(argv[2], NULL, 10);
 	struct event_spec spec = {.kind = 0, .period = 1000000000ull / strtoul(argv[3], NULL, 10)};
-	if (!w.out || tasks_new(nothing, NULL, &w.tasks) < 0 || rings_open(&rings, note, sizeof(note), &e) < 0)
+	if (!w.out || process_table_new(nothing, NULL, &w.tasks) < 0 ||
+		cpu_rings_open(&rings, note, sizeof(note), &e) < 0)
 		die(argv[1]);
 	put(CORPUS_MAGIC, 8);
 	pid_t pid = start(argv + 4, &go);
@@ -180,7 +181,7 @@ int main(int argc, char **argv)
 		die("go");
 	while (w.got < w.wanted && waitpid(pid, &status, WNOHANG) == 0) {
 		usleep(2000);
-		rings_drain(rings, clock_now() - 2 * NSEC_PER_MSEC, INT64_MAX, on_record, NULL, &(uint64_t){0});
+		cpu_rings_drain(rings, clock_now() - 2 * NSEC_PER_MSEC, INT64_MAX, on_record, NULL, &(uint64_t){0});
 	}
 	kill(-pid, SIGKILL);
 	waitpid(pid, &status, 0);

@@ -1,7 +1,7 @@
 /*
  * sampling - what one sample costs the program that it interrupts, by the size of its stack snapshot and by how much
- * stack there is to copy: work done with the events of shim/event/perf_event.h at 5 kHz, against work done without, in turns.
- * Prints ns a sample; the constants of profiler/sample/sample_rate.c are from here.
+ * stack there is to copy: work done with the events of shim/event/perf_event.h at 5 kHz, against work done without, in
+ * turns. Prints ns a sample; the constants of profiler/sample/sample_rate.c are from here.
  */
 #include "oci/base/clock.h"
 #include "shim/event/perf_event.h"

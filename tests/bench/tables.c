@@ -1,6 +1,6 @@
 /*
- * tables FILE... - how long the unwind table of a file takes to make (profiler/unwind/unwind_table.h), the quickest of RUNS,
- * and how large it is. What it is made from has been read before: that is disk, not work.
+ * tables FILE... - how long the unwind table of a file takes to make (profiler/unwind/unwind_table.h), the quickest of
+ * RUNS, and how large it is. What it is made from has been read before: that is disk, not work.
  */
 #include "oci/base/fd.h"
 #include "profiler/unwind/unwind_table.h"
@@ -25,8 +25,8 @@ static int measure(const char *path)
 {
 	const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
 	struct elf *elf;
-	struct rows *rows = NULL;
-	struct rows_stats st;
+	struct unwind_table *rows = NULL;
+	struct unwind_table_stats st;
 	struct err e = {0};
 	double best = 0, worst = 0;
 	fd_auto fd = fd_open(AT_FDCWD, path, O_RDONLY, 0);
@@ -35,19 +35,19 @@ static int measure(const char *path)
 		return 1;
 	}
 	for (int run = 0; run < RUNS; run++) {
-		rows_free(rows);
+		unwind_table_free(rows);
 		double begin = cpu_now();
-		if (rows_build(elf, MEMORY, &rows) < 0)
+		if (unwind_table_build(elf, MEMORY, &rows) < 0)
 			return 1;
 		double used = cpu_now() - begin;
 		best = !run || used < best ? used : best;
 		worst = used > worst ? used : worst;
 	}
-	rows_stats(rows, &st);
+	unwind_table_stats(rows, &st);
 	double n = st.rows ? (double)st.rows : 1;
 	printf("  %-34.34s %9zu %8zu %6zu %9.2f %9.2f %8.1f %8.1f\n", name, st.rows, st.rules, st.left_out, best / 1e6,
-		(double)rows_bytes(rows) / n, best / n, worst / n);
-	rows_free(rows);
+		(double)unwind_table_bytes(rows) / n, best / n, worst / n);
+	unwind_table_free(rows);
 	elf_free(elf);
 	return 0;
 }

@@ -43,7 +43,7 @@ struct stack {
 	uint64_t ip[UNWIND_FRAMES_MAX];
 };
 
-static struct space *sets[SETS_MAX];
+static struct address_space *sets[SETS_MAX];
 static struct sample samples[SAMPLES_MAX];
 static size_t n_samples;
 static struct modules *modules;
@@ -89,7 +89,7 @@ static uint32_t take_u32(void)
 static void take_maps(void)
 {
 	uint32_t id = take_u32(), n = take_u32();
-	if (id >= SETS_MAX || space_new(files, &sets[id]) < 0)
+	if (id >= SETS_MAX || address_space_new(files, &sets[id]) < 0)
 		die("too many sets");
 	while (n--) {
 		uint64_t range[3];
@@ -98,7 +98,7 @@ static void take_maps(void)
 		uint32_t len = take_u32();
 		memcpy(path, take(len), len < sizeof(path) ? len : sizeof(path) - 1);
 		struct module_key key = {.path = path};
-		space_map(sets[id], range[0], range[1] - range[0], range[2], &key);
+		address_space_map(sets[id], range[0], range[1] - range[0], range[2], &key);
 	}
 }
 
@@ -233,7 +233,7 @@ static void make_hdr(struct elf *f)
 
 static bool find_code(struct remote *r, uint64_t ip)
 {
-	const struct mapping *m = space_find(sets[r->s->set], ip);
+	const struct mapping *m = address_space_find(sets[r->s->set], ip);
 	struct module *module = m ? mapping_module(m) : NULL;
 	r->elf = module_elf(module);
 	if (r->elf && r->elf->eh_frame.data && !r->elf->eh_frame_hdr.data)
@@ -247,7 +247,7 @@ static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *p
 {
 	struct remote *r = arg;
 	uint64_t entry;
-	if (!find_code(r, ip) || cfi_find(r->elf, ip - r->bias, &entry) < 0)
+	if (!find_code(r, ip) || eh_frame_hdr_find(r->elf, ip - r->bias, &entry) < 0)
 		return -UNW_ENOINFO;
 	unw_dyn_info_t di = {.format = UNW_INFO_FORMAT_REMOTE_TABLE,
 		.end_ip = ~(unw_word_t)0,
@@ -391,7 +391,7 @@ static bool dw_base(const struct mapping *m, uint64_t *base)
 	return true;
 }
 
-static Dwfl *dw_begin(const struct space *s)
+static Dwfl *dw_begin(const struct address_space *s)
 {
 	static const Dwfl_Callbacks callbacks = {.find_elf = dwfl_build_id_find_elf, .find_debuginfo = no_debuginfo};
 	static const Dwfl_Thread_Callbacks threads = {
@@ -399,8 +399,8 @@ static Dwfl *dw_begin(const struct space *s)
 	Dwfl *d = dwfl_begin(&callbacks);
 	Dwfl_Module *first = NULL;
 	dwfl_report_begin(d);
-	for (size_t i = 0; i < space_count(s); i++) {
-		const struct mapping *m = space_at(s, i);
+	for (size_t i = 0; i < address_space_count(s); i++) {
+		const struct mapping *m = address_space_at(s, i);
 		const char *path = mapping_key(m)->path;
 		uint64_t base;
 		if (!dw_base(m, &base))
@@ -423,12 +423,12 @@ static uint64_t hash_of(uint64_t hash, const void *data, size_t n)
 	return hash;
 }
 
-static uint64_t dw_layout(const struct space *s)
+static uint64_t dw_layout(const struct address_space *s)
 {
 	uint64_t hash = 0xcbf29ce484222325, base;
-	for (size_t i = 0; i < space_count(s); i++) {
-		const char *path = mapping_key(space_at(s, i))->path;
-		if (!dw_base(space_at(s, i), &base))
+	for (size_t i = 0; i < address_space_count(s); i++) {
+		const char *path = mapping_key(address_space_at(s, i))->path;
+		if (!dw_base(address_space_at(s, i), &base))
 			continue;
 		hash = hash_of(hash, path, strlen(path));
 		hash = hash_of(hash, &base, sizeof(base));
@@ -599,7 +599,7 @@ struct place_of {
 
 static struct place_of place_of(const struct sample *s, uint64_t ip)
 {
-	struct place_of p = {.map = space_find(sets[s->set], ip)};
+	struct place_of p = {.map = address_space_find(sets[s->set], ip)};
 	struct module *m = p.map ? mapping_module(p.map) : NULL;
 	p.elf = module_elf(m);
 	p.vaddr = p.map ? module_vaddr(m, ip - p.map->start + p.map->pgoff) : 0;
@@ -617,7 +617,7 @@ static bool has_description(const struct place_of *p)
 	struct cfi_section s = {.bytes = p->elf ? &p->elf->eh_frame : NULL};
 	struct cfi_entry e;
 	uint64_t entry;
-	if (!p->elf || cfi_find(p->elf, p->vaddr, &entry) < 0)
+	if (!p->elf || eh_frame_hdr_find(p->elf, p->vaddr, &entry) < 0)
 		return false;
 	const struct elf_section *hdr = &p->elf->eh_frame_hdr;
 	int32_t fde;

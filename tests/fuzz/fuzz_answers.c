@@ -19,7 +19,7 @@ struct told {
 static void on_answer(void *arg, uint32_t index, const struct named_line *lines, size_t n)
 {
 	struct told *t = arg;
-	if (index >= ADDRESSES || n > NAMES_LINES_MAX)
+	if (index >= ADDRESSES || n > NAME_CACHE_LINES_MAX)
 		abort();
 	t->answers++;
 	t->lines += n;

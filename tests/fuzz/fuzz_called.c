@@ -13,9 +13,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static volatile uint64_t sink;
 
-static void on_grown(void *arg, const struct called_fn *path, size_t n, uint64_t calls, uint64_t ns)
+static void on_grown(void *arg, const struct calltree_reader_fn *path, size_t n, uint64_t calls, uint64_t ns)
 {
-	if (n > 64 || calls > CALLED_MOST || ns > CALLED_MOST)
+	if (n > 64 || calls > CALLTREE_READER_MOST || ns > CALLTREE_READER_MOST)
 		__builtin_trap();
 	for (size_t i = 0; i < n; i++)
 		sink += path[i].fn + (path[i].gone ? strlen(path[i].gone) : 0);
@@ -29,17 +29,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.chunk_size = TREE_CHUNK,
 		.size = SIZE,
 		.chunks = 8};
-	struct called c = CALLED_NONE;
+	struct calltree_reader c = CALLTREE_READER_NONE;
 	int fd = memfd_create("tree", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	memcpy(h.magic, TREE_MAGIC, sizeof(h.magic));
 	if (size > SIZE - TREE_CHUNK || ftruncate(fd, SIZE) < 0 || pwrite(fd, &h, sizeof(h), 0) < 0 ||
 		pwrite(fd, data, size, TREE_CHUNK) < 0)
 		return close(fd);
 	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
-	if (called_open(&c, fd) < 0)
+	if (calltree_reader_open(&c, fd) < 0)
 		return 0;
-	called_look(&c, 64, on_grown, NULL);
-	called_look(&c, 64, on_grown, NULL);
-	called_done(&c);
+	calltree_reader_look(&c, 64, on_grown, NULL);
+	calltree_reader_look(&c, 64, on_grown, NULL);
+	calltree_reader_done(&c);
 	return 0;
 }

@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct elf_memory m = {data, size};
 	struct elf *f;
-	struct symbols *s;
+	struct symtab *s;
 	struct err e;
 	uint64_t vaddr, offset;
 
@@ -19,10 +19,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			elf_vaddr_of_offset(f, at, &vaddr);
 		elf_free(f);
 	}
-	if (symbols_read(elf_source_memory(&m), SIZE_MAX, &s, &e) == 0) {
+	if (symtab_read(elf_source_memory(&m), SIZE_MAX, &s, &e) == 0) {
 		for (uint64_t at = 0; at < 2 * size; at += 16)
-			symbols_find(s, at, &offset);
-		symbols_free(s);
+			symtab_find(s, at, &offset);
+		symtab_free(s);
 	}
 	free(debug_sections_decompress(&m, &size));
 	return 0;

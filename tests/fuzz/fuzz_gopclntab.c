@@ -35,26 +35,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.gopclntab = {0x1000, size, NULL},
 		.n_segments = 1,
 		.segments = {{.memsz = 1ull << 40, .exec = true}}};
-	struct rows *t;
-	struct rows_stats st;
+	struct unwind_table *t;
+	struct unwind_table_stats st;
 	elf.gopclntab.data = malloc(size ? size : 1);
 	memcpy(elf.gopclntab.data, data, size);
 	names_and_lines(elf.gopclntab.data, size);
-	if (rows_build(&elf, 64 << 20, &t) == 0) {
-		rows_stats(t, &st);
+	if (unwind_table_build(&elf, 64 << 20, &t) == 0) {
+		unwind_table_stats(t, &st);
 		if (st.left_out > st.entries)
 			abort();
 		for (uint64_t at = 0; at + 8 <= size && at < 1024; at += 4) {
 			uint64_t v;
 			memcpy(&v, data + at, 8);
-			const struct rule *r = rows_find(t, v);
+			const struct cfi_rule *r = unwind_table_find(t, v);
 			/* the signal trampoline */
-			if (r->kind == RULE_FULL && (!r->signal || !rows_full(t, r)))
+			if (r->kind == CFI_RULE_FULL && (!r->signal || !unwind_table_full(t, r)))
 				abort();
-			if (r->kind > RULE_SWITCH || (r->kind == RULE_FRAME && (r->cfa_reg != DWARF_RSP || r->cfa < 8)))
+			if (r->kind > CFI_RULE_SWITCH ||
+				(r->kind == CFI_RULE_FRAME && (r->cfa_reg != DWARF_RSP || r->cfa < 8)))
 				abort();
 		}
-		rows_free(t);
+		unwind_table_free(t);
 	}
 	free(elf.gopclntab.data);
 	return 0;

@@ -1,4 +1,4 @@
-/* insn_length: bytes in memory of exactly their size; what it says lies inside them. */
+/* x86_insn_length: bytes in memory of exactly their size; what it says lies inside them. */
 #include "shim/event/x86_insn.h"
 
 #include <stdlib.h>
@@ -11,8 +11,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint8_t *copy = malloc(size ? size : 1);
 	if (size)
 		memcpy(copy, data, size);
-	const int n = insn_length(copy, size);
-	if (n == 0 || n > INSN_MAX || (n > 0 && (size_t)n > size))
+	const int n = x86_insn_length(copy, size);
+	if (n == 0 || n > X86_INSN_MAX || (n > 0 && (size_t)n > size))
 		abort();
 	free(copy);
 	return 0;

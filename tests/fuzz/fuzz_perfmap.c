@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct line {
 	uint64_t start, last;
-	char name[PERFMAP_NAME_MAX + 1];
+	char name[PERF_MAP_NAME_MAX + 1];
 };
 static struct line lines[LINES_MAX];
 
@@ -42,7 +42,7 @@ static bool parse(char *text, size_t len, struct line *ret)
 		return false;
 	uint64_t reach = (size < UINT32_MAX ? size : UINT32_MAX) - 1;
 	ret->last = reach > UINT64_MAX - ret->start ? UINT64_MAX : ret->start + reach;
-	strncpy(ret->name, p, PERFMAP_NAME_MAX);
+	strncpy(ret->name, p, PERF_MAP_NAME_MAX);
 	return true;
 }
 
@@ -59,9 +59,9 @@ static size_t parse_all(const uint8_t *data, size_t size)
 	return n;
 }
 
-static void compare(const struct perfmap *m, size_t n, uint64_t address)
+static void compare(const struct perf_map *m, size_t n, uint64_t address)
 {
-	const char *name = perfmap_find(m, address);
+	const char *name = perf_map_find(m, address);
 	for (; n > 0; n--)
 		if (address >= lines[n - 1].start && address <= lines[n - 1].last)
 			break;
@@ -69,20 +69,20 @@ static void compare(const struct perfmap *m, size_t n, uint64_t address)
 		abort();
 }
 
-static void append(struct perfmap *m, int fd, const uint8_t *data, size_t size)
+static void append(struct perf_map *m, int fd, const uint8_t *data, size_t size)
 {
 	struct file f;
-	if (write(fd, data, size) != (ssize_t)size || file_on(fd, &f) < 0 || perfmap_read(m, &f, NULL) != 0)
+	if (write(fd, data, size) != (ssize_t)size || file_on(fd, &f) < 0 || perf_map_read(m, &f, NULL) != 0)
 		abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct perfmap *m;
+	struct perf_map *m;
 	if (!size || size > 16384)
 		return 0;
 	int fd = memfd_create("perf.map", MFD_CLOEXEC);
-	if (fd < 0 || perfmap_new(8 << 20, &m) < 0)
+	if (fd < 0 || perf_map_new(8 << 20, &m) < 0)
 		abort();
 	size_t first = data[0] * size / 256, n = parse_all(data, size);
 	append(m, fd, data, first);
@@ -93,7 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		compare(m, n, lines[i].start - 1);
 		compare(m, n, lines[i].last + 1);
 	}
-	perfmap_free(m);
+	perf_map_free(m);
 	close(fd);
 	return 0;
 }

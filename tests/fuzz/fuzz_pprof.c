@@ -39,9 +39,9 @@ static void merge(const struct profile *p)
 	struct profile *to;
 	struct err e = {0};
 	info.duration_ns = 0;
-	if (profile_new(&info, &to) < 0 || merge_add(to, p, &e) < 0 || profile_locations(to) != profile_locations(p) ||
-		profile_functions(to) != profile_functions(p) || profile_mappings(to) != profile_mappings(p) ||
-		profile_samples(to) != profile_samples(p))
+	if (profile_new(&info, &to) < 0 || profile_merge_add(to, p, &e) < 0 ||
+		profile_locations(to) != profile_locations(p) || profile_functions(to) != profile_functions(p) ||
+		profile_mappings(to) != profile_mappings(p) || profile_samples(to) != profile_samples(p))
 		abort();
 	profile_free(to);
 }

@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (fd < 0 || fd_write_all(fd, data, size) < 0 ||
 		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
 		abort();
-	if (pushbatch_read(fd, &b) < 0)
+	if (push_encode_child_read(fd, &b) < 0)
 		return 0;
 	for (size_t i = 0; i < b.n; i++) {
 		const struct push_request *r = &b.requests[i];
@@ -40,6 +40,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		for (size_t k = 0; k < r->len; k++)
 			sum += r->body[k];
 	}
-	pushbatch_done(&b);
+	push_encode_child_done(&b);
 	return sum == 0xffffffff;
 }

@@ -14,19 +14,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct container c;
 	const char *text = (const char *)data, *marker = size ? memmem(text, size, MARKER, strlen(MARKER)) : NULL;
 	size_t state = marker ? (size_t)(marker - text) : size, config = marker ? state + strlen(MARKER) : size;
-	struct reader *r;
+	struct hook_input *r;
 
-	if (reader_new(&r) < 0)
+	if (hook_input_new(&r) < 0)
 		return 0;
 	char *own = malloc(size - config + 1);
 	memcpy(own, text + config, size - config);
-	if (reader_state(r, text, state, &c) == 0) {
-		bool asked = reader_asked(r, &c);
-		if (reader_decide(r, &c) == 0 && reader_config(r, own, size - config, &c) == 0 &&
+	if (hook_input_state(r, text, state, &c) == 0) {
+		bool asked = hook_input_asked(r, &c);
+		if (hook_input_decide(r, &c) == 0 && hook_input_config(r, own, size - config, &c) == 0 &&
 			(container_check(&c) < 0 || (c.verdict == VERDICT_PROFILE && !c.stopped && !asked)))
 			abort();
 	}
 	free(own);
-	reader_free(r);
+	hook_input_free(r);
 	return 0;
 }

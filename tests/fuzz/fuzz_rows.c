@@ -12,16 +12,16 @@ static bool read_word(void *arg, uint64_t addr, uint64_t *ret)
 	return addr % 5 != 0;
 }
 
-static void try_full(const struct rows *t, const struct rule *r)
+static void try_full(const struct unwind_table *t, const struct cfi_rule *r)
 {
 	static const uint64_t regs[DWARF_REGS] = {1, 2, 3, 4, 5, 6, 7, 8};
-	const struct rule_full *f = rows_full(t, r);
+	const struct cfi_rule_full *f = unwind_table_full(t, r);
 	uint64_t value, cfa = 4096;
 	if (f->cfa.how == PLACE_IS_EXPR)
-		rows_eval(t, &f->cfa, regs, UINT32_MAX, NULL, read_word, NULL, &value);
+		unwind_table_eval(t, &f->cfa, regs, UINT32_MAX, NULL, read_word, NULL, &value);
 	for (unsigned i = 0; i < DWARF_REGS; i++)
 		if (f->reg[i].how == PLACE_AT_EXPR || f->reg[i].how == PLACE_IS_EXPR)
-			rows_eval(t, &f->reg[i], regs, UINT32_MAX, &cfa, read_word, NULL, &value);
+			unwind_table_eval(t, &f->reg[i], regs, UINT32_MAX, &cfa, read_word, NULL, &value);
 }
 
 static struct elf_section copy(uint64_t vaddr, const uint8_t *data, size_t size)
@@ -33,10 +33,10 @@ static struct elf_section copy(uint64_t vaddr, const uint8_t *data, size_t size)
 
 static void build(struct elf *elf, const uint8_t *data, size_t size)
 {
-	struct rows *t;
-	struct rows_stats st;
-	if (rows_build(elf, 64 << 20, &t) == 0) {
-		rows_stats(t, &st);
+	struct unwind_table *t;
+	struct unwind_table_stats st;
+	if (unwind_table_build(elf, 64 << 20, &t) == 0) {
+		unwind_table_stats(t, &st);
 		if (st.rows > 2 * size + 1 || st.left_out > st.entries)
 			abort();
 		/* around where code usually is, and at places that the input names */
@@ -44,16 +44,17 @@ static void build(struct elf *elf, const uint8_t *data, size_t size)
 			uint32_t v;
 			memcpy(&v, data + at, 4);
 			for (int absolute = 0; absolute < 2; absolute++) {
-				const struct rule *r = rows_find(t, absolute ? v : 0x1000 + at + v);
-				if (r->kind == RULE_FULL)
+				const struct cfi_rule *r = unwind_table_find(t, absolute ? v : 0x1000 + at + v);
+				if (r->kind == CFI_RULE_FULL)
 					try_full(t, r);
-				if (r->kind > RULE_SWITCH || (r->kind == RULE_FRAME && r->cfa_reg >= DWARF_REGS))
+				if (r->kind > CFI_RULE_SWITCH ||
+					(r->kind == CFI_RULE_FRAME && r->cfa_reg >= DWARF_REGS))
 					abort();
 			}
 		}
-		rows_find(t, UINT64_MAX);
-		rows_find(t, 0);
-		rows_free(t);
+		unwind_table_find(t, UINT64_MAX);
+		unwind_table_find(t, 0);
+		unwind_table_free(t);
 	}
 	free(elf->eh_frame.data);
 	free(elf->debug_frame.data);

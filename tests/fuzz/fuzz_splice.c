@@ -10,36 +10,36 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void config(const char *text, size_t len)
 {
-	struct splice s, again;
-	if (splice_open(&s, text, len, NULL) < 0)
+	struct json_edit s, again;
+	if (json_edit_open(&s, text, len, NULL) < 0)
 		return;
-	int changed = instrument_hook(&s, "/pillion-hook", NULL, NULL) == 0;
-	if (instrument_wants_library(&s, NULL) == 1)
-		changed += instrument_library(&s, "/libpillion.so", NULL) == 0;
-	instrument_root(&s, "/bundle", NULL);
-	if (splice_open(&again, s.text, s.len, NULL) < 0)
+	int changed = config_inject_hook(&s, "/pillion-hook", NULL, NULL) == 0;
+	if (config_inject_wants_library(&s, NULL) == 1)
+		changed += config_inject_library(&s, "/libpillion.so", NULL) == 0;
+	config_inject_root(&s, "/bundle", NULL);
+	if (json_edit_open(&again, s.text, s.len, NULL) < 0)
 		abort();
 	if (changed && s.len < len)
 		abort();
-	splice_done(&again);
+	json_edit_done(&again);
 	static const char *const hooks[] = {"hooks", "createRuntime", NULL}, *const root[] = {"root", "path", NULL};
-	splice_drop(&s, hooks, NULL);
-	splice_drop(&s, root, NULL);
-	if (splice_open(&again, s.text, s.len, NULL) < 0)
+	json_edit_drop(&s, hooks, NULL);
+	json_edit_drop(&s, root, NULL);
+	if (json_edit_open(&again, s.text, s.len, NULL) < 0)
 		abort();
-	splice_done(&again);
-	splice_done(&s);
+	json_edit_done(&again);
+	json_edit_done(&s);
 }
 
 static void line(char *text)
 {
 	char *words[32] = {(char *)"runc"}, *rest = text;
 	int n = 1;
-	struct invocation v;
+	struct runtime_argv v;
 	while (n < 31 && (words[n] = strsep(&rest, " \n")))
 		n++;
 	for (enum dialect d = DIALECT_RUNC; d <= DIALECT_CRUN; d++)
-		if (invocation_parse(d, n, words, &v) == 0 && v.command != INVOKED_OTHER && (!v.id || v.id_at >= n))
+		if (runtime_argv_parse(d, n, words, &v) == 0 && v.command != INVOKED_OTHER && (!v.id || v.id_at >= n))
 			abort();
 }
 

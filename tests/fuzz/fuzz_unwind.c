@@ -24,7 +24,7 @@ static struct module *resolve(void *table, const struct module_key *key)
 	return modules_get(table, key, open_input, NULL, &m) < 0 ? NULL : m;
 }
 
-static void walk(const struct space *s, const uint8_t *data)
+static void walk(const struct address_space *s, const uint8_t *data)
 {
 	static struct unwind_frame frames[UNWIND_FRAMES_MAX];
 	static struct unwind *u;
@@ -44,17 +44,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct module_key key = {.path = "/input"};
 	struct modules *modules;
 	struct map_files *files;
-	struct space *s;
+	struct address_space *s;
 	if (size < sizeof(struct unwind_regs) + 512)
 		return 0;
 	file.data = data + sizeof(struct unwind_regs) + 512;
 	file.size = size - sizeof(struct unwind_regs) - 512;
 	if (modules_new(64 << 20, &modules) < 0 || map_files_new(resolve, modules, &files) < 0 ||
-		space_new(files, &s) < 0)
+		address_space_new(files, &s) < 0)
 		return 0;
-	space_map(s, 0x400000, 0x10000, 0, &key);
+	address_space_map(s, 0x400000, 0x10000, 0, &key);
 	walk(s, data);
-	space_free(s);
+	address_space_free(s);
 	map_files_free(files);
 	modules_free(modules);
 	return 0;

@@ -223,7 +223,7 @@ static void open_events(pid_t pid)
 	struct err e = {0};
 	size_t n;
 	bool clamped, has_clock = false;
-	if (events_parse(options.events, 0, specs, &n, &clamped, &e) < 0) {
+	if (event_spec_parse(options.events, 0, specs, &n, &clamped, &e) < 0) {
 		fprintf(stderr, "record: %s\n", e.text);
 		exit(2);
 	}

@@ -2,9 +2,9 @@
  * libtaken.so - a worker that was taken over: preloaded into pilliond, it makes the worker (by its name) do what it is
  * told, once, from inside its loop. TAKEN=FILE: shared; a test writes "go" to it and finds what came of it there, a
  * line "ATTEMPT RESULT" each, RESULT 0 or -errno. Lines behind "go" are files: of each the worker asks the reader that
- * it has (profiler/elf/target_file.h), beneath every directory that it holds, and "asked FILE RESULT BYTES" is the best that
- * came of it, RESULT -errno or 0, and then what the file begins with. A target whose thread is called "crashme" ends
- * the worker that counts it, a file with a symbol "crash_the_reader" the worker that reads its symbols.
+ * it has (profiler/elf/target_file.h), beneath every directory that it holds, and "asked FILE RESULT BYTES" is the best
+ * that came of it, RESULT -errno or 0, and then what the file begins with. A target whose thread is called "crashme"
+ * ends the worker that counts it, a file with a symbol "crash_the_reader" the worker that reads its symbols.
  */
 #include "profiler/elf/target_file.h"
 
@@ -113,7 +113,7 @@ static void say_bytes(FILE *to, const char *bytes, uint32_t n)
 
 static void ask_for(FILE *to, int sock, const char *path)
 {
-	static char bytes[FILES_BEGINNING_MAX];
+	static char bytes[TARGET_FILES_BEGINNING_MAX];
 	struct reader_answer best = {.result = -EBADF};
 	for (int fd = 0; fd < FDS_MAX && best.result < 0; fd++) {
 		struct reader_answer got;

@@ -293,9 +293,9 @@ static void greet(int sock)
 static void describe(int sock, const char *id, int files)
 {
 	uint64_t start = 0;
-	fd_auto pidfd = process_pidfd(getpid());
+	fd_auto pidfd = child_process_pidfd(getpid());
 	const int fds[] = {pidfd, files};
-	process_start_time(getpid(), &start);
+	proc_stat_start_time(getpid(), &start);
 	memset(&m, 0, sizeof(m));
 	m.target.desc = (struct target_desc){.fds = TARGET_PIDFD | (files >= 0 ? TARGET_FILES : 0),
 		.strategy = STRATEGY_PROCESS,

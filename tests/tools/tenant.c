@@ -98,7 +98,7 @@ static void describe(void)
 		.window_s = 60,
 		.n_events = 1,
 		.events = {{.kind = 0, .period = PERIOD_NS}}};
-	process_start_time(getpid(), &d->start_time);
+	proc_stat_start_time(getpid(), &d->start_time);
 	snprintf(d->id, sizeof(d->id), "tenant-%d", (int)getpid());
 	snprintf(d->name, sizeof(d->name), "tenant");
 }
@@ -124,7 +124,7 @@ static int expect(int sock, enum msg_type type)
 
 static int enlist(int sock, const char *mode, int cgroup)
 {
-	fd_auto pidfd = process_pidfd(getpid());
+	fd_auto pidfd = child_process_pidfd(getpid());
 	const int fds[] = {pidfd, cgroup};
 	memset(&m, 0, sizeof(m));
 	msg_send(sock, &m, MSG_HELLO, NULL, 0);

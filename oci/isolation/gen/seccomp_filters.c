@@ -82,7 +82,8 @@ static const int attacher_calls[] = {
 /*
  * What it forks keeps this list, and a child's own lies over it: so it has what they need, too (allow_forks,
  * allow_exporters). Of openat(2) that is all, with every flag, as the exporter writes; what it opens itself, its
- * settings and the state of cgroups, it reads, and what a target could make hang is a reader's (profiler/elf/target_file.h).
+ * settings and the state of cgroups, it reads, and what a target could make hang is a reader's
+ * (profiler/elf/target_file.h).
  */
 static const int supervisor_calls[] = {
 	CALL(pread64),
@@ -456,7 +457,7 @@ static int allow_connections(scmp_filter_ctx ctx)
 	return r;
 }
 
-/* By process_fork_quiet. */
+/* By child_process_fork_quiet. */
 static int allow_exporters(scmp_filter_ctx ctx)
 {
 	static const int calls[] = {CALL(wait4), CALL(close_range), CALL(pidfd_open)};

@@ -1,6 +1,6 @@
 /*
- * calltree_layout - calling-context trees in memory that two processes may share: the program writes, and whoever else has
- * mapped the same region reads, at any moment and without asking. Host byte order; x86-64.
+ * calltree_layout - calling-context trees in memory that two processes may share: the program writes, and whoever else
+ * has mapped the same region reads, at any moment and without asking. Host byte order; x86-64.
  *
  * The region is a row of chunks of TREE_CHUNK bytes, numbered from 0. Chunk 0 is the header, each other one belongs to
  * one tree and holds a head and TREE_PER_CHUNK - 1 nodes, or is a text. `chunks` of the header says how many are in

@@ -1,20 +1,20 @@
 #include "shim/libpillion/abi/shm_layout.h"
 
-void area_on(void *mapped, struct area *ret)
+void shm_on(void *mapped, struct shm *ret)
 {
 	uint8_t *at = mapped;
 	ret->head = mapped;
-	ret->items = (struct area_item *)(at + AREA_ITEMS_AT);
-	ret->bytes = at + AREA_BYTES_AT;
-	ret->slots = (struct area_slot *)(at + AREA_SLOTS_AT);
-	ret->sets = (struct area_set *)(at + AREA_SETS_AT);
-	ret->changes = (struct area_change *)(at + AREA_CHANGES_AT);
+	ret->items = (struct shm_item *)(at + SHM_ITEMS_AT);
+	ret->bytes = at + SHM_BYTES_AT;
+	ret->slots = (struct shm_slot *)(at + SHM_SLOTS_AT);
+	ret->sets = (struct shm_set *)(at + SHM_SETS_AT);
+	ret->changes = (struct shm_change *)(at + SHM_CHANGES_AT);
 }
 
 #define WAKE_AGAIN 256 /* records lost from one call for help to the next */
 
 /* Four lanes, as one multiplication waits for the other. Only what nobody meant to break is found. */
-uint64_t area_sum(const void *bytes, size_t size, uint32_t number)
+uint64_t shm_sum(const void *bytes, size_t size, uint32_t number)
 {
 	static const uint64_t factor = 0x9e3779b97f4a7c15;
 	const uint64_t *word = bytes;
@@ -31,38 +31,38 @@ uint64_t area_sum(const void *bytes, size_t size, uint32_t number)
 /* Records lie in one piece: what does not fit before the end begins at the beginning. */
 static uint32_t padding(uint32_t unit, uint32_t units)
 {
-	const uint32_t all = AREA_BYTES / AREA_UNIT, at = unit % all;
+	const uint32_t all = SHM_BYTES / SHM_UNIT, at = unit % all;
 	return at + units > all ? all - at : 0;
 }
 
-bool area_reserve(const struct area *a, uint32_t size, struct area_place *ret, bool *ret_wake)
+bool shm_reserve(const struct shm *a, uint32_t size, struct shm_place *ret, bool *ret_wake)
 {
-	const uint32_t units = (size + AREA_UNIT - 1) / AREA_UNIT;
+	const uint32_t units = (size + SHM_UNIT - 1) / SHM_UNIT;
 	uint64_t tail = __atomic_load_n(&a->head->tail, __ATOMIC_ACQUIRE), next;
 	uint32_t item, unit;
 	do {
 		const uint64_t read = __atomic_load_n(&a->head->read, __ATOMIC_ACQUIRE);
-		item = AREA_AT_ITEMS(tail);
-		unit = AREA_AT_UNITS(tail) + padding(AREA_AT_UNITS(tail), units);
-		if (item - AREA_AT_ITEMS(read) >= AREA_ITEMS ||
-			unit + units - AREA_AT_UNITS(read) > AREA_BYTES / AREA_UNIT) {
+		item = SHM_AT_ITEMS(tail);
+		unit = SHM_AT_UNITS(tail) + padding(SHM_AT_UNITS(tail), units);
+		if (item - SHM_AT_ITEMS(read) >= SHM_ITEMS ||
+			unit + units - SHM_AT_UNITS(read) > SHM_BYTES / SHM_UNIT) {
 			/* it was woken before; should it be another one, who wakes finds that out */
 			*ret_wake = __atomic_fetch_add(&a->head->lost, 1, __ATOMIC_RELAXED) % WAKE_AGAIN == 0;
 			return false;
 		}
-		next = AREA_AT(item + 1, unit + units);
+		next = SHM_AT(item + 1, unit + units);
 	} while (!__atomic_compare_exchange_n(&a->head->tail, &tail, next, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
 	const uint32_t wake = (uint32_t)__atomic_load_n(&a->head->wake, __ATOMIC_RELAXED);
-	*ret = (struct area_place){a->bytes + (size_t)(unit % (AREA_BYTES / AREA_UNIT)) * AREA_UNIT, item, unit, size};
-	*ret_wake = (int32_t)(unit + units - wake) >= 0 && (int32_t)(AREA_AT_UNITS(tail) - wake) < 0;
+	*ret = (struct shm_place){a->bytes + (size_t)(unit % (SHM_BYTES / SHM_UNIT)) * SHM_UNIT, item, unit, size};
+	*ret_wake = (int32_t)(unit + units - wake) >= 0 && (int32_t)(SHM_AT_UNITS(tail) - wake) < 0;
 	return true;
 }
 
-void area_publish(const struct area *a, const struct area_place *p)
+void shm_publish(const struct shm *a, const struct shm_place *p)
 {
-	struct area_item *item = &a->items[p->number % AREA_ITEMS];
+	struct shm_item *item = &a->items[p->number % SHM_ITEMS];
 	item->start = p->start;
 	item->size = p->size;
-	item->sum = area_sum(p->at, p->size & ~7u, p->number);
+	item->sum = shm_sum(p->at, p->size & ~7u, p->number);
 	__atomic_store_n(&item->number, p->number + 1, __ATOMIC_RELEASE);
 }

@@ -8,11 +8,11 @@
 #include <stdint.h>
 #include <sys/un.h>
 
-#define STARTED_MAGIC 0x73746172 /* "star" */
-#define STARTED_VERSION 1
-#define STARTED_PIPE 3 /* the descriptor, in pilliond */
+#define START_REPLY_MAGIC 0x73746172 /* "star" */
+#define START_REPLY_VERSION 1
+#define START_REPLY_PIPE 3 /* the descriptor, in pilliond */
 
-struct started {
+struct start_reply {
 	uint32_t magic, version;
 	int32_t code; /* 0, or -errno */
 	uint32_t reserved;

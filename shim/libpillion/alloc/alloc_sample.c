@@ -36,17 +36,17 @@ static double logarithm(double x)
 	return 2 * z * sum + exponent * 0.693147180559945309;
 }
 
-int64_t sample_draw(uint64_t *random, uint64_t mean)
+int64_t alloc_sample_draw(uint64_t *random, uint64_t mean)
 {
 	const double u = ((double)(draw(random) >> 11) + 1) / 9007199254740992.0;
 	const double distance = -logarithm(u) * (double)mean;
 	return distance < 1 ? 1 : (int64_t)distance;
 }
 
-static void seed(struct thread *t)
+static void seed(struct thread_state *t)
 {
-	t->random ^= (uintptr_t)t * 0x9e3779b97f4a7c15 ^ (uint64_t)process_clock();
-	if (!process_is_quiet())
+	t->random ^= (uintptr_t)t * 0x9e3779b97f4a7c15 ^ (uint64_t)connection_clock();
+	if (!connection_is_quiet())
 		t->random ^= __builtin_ia32_rdtsc();
 	t->random = t->random ? t->random : 1;
 	for (int i = 0; i < 4; i++)
@@ -57,29 +57,29 @@ static void seed(struct thread *t)
  * A thread begins somewhere between two samples, which by an exponential distribution is as far from the next as the
  * last one was. What this allocation has taken from `left` counts.
  */
-static bool begin(struct thread *t, uint64_t mean)
+static bool begin(struct thread_state *t, uint64_t mean)
 {
 	if (!t->random)
 		seed(t);
 	t->mean = mean;
-	t->left += mean ? sample_draw(&t->random, mean) : (int64_t)PROCESS_MEAN_NONE;
+	t->left += mean ? alloc_sample_draw(&t->random, mean) : (int64_t)CONNECTION_MEAN_NONE;
 	return mean && t->left < 0;
 }
 
-bool sample_due(struct thread *t)
+bool alloc_sample_due(struct thread_state *t)
 {
-	if (!process_has_begun()) {
+	if (!connection_has_begun()) {
 		t->left = 0;
 		return false;
 	}
-	struct process *p = process_get();
+	struct connection *p = connection_get();
 	const uint64_t mean = p ? __atomic_load_n(&p->mean, __ATOMIC_RELAXED) : 0;
 	if (mean != t->mean || !mean) {
-		t->left = t->left < -(int64_t)PROCESS_MEAN_NONE && !mean ? 0 : t->left;
+		t->left = t->left < -(int64_t)CONNECTION_MEAN_NONE && !mean ? 0 : t->left;
 		if (!begin(t, mean))
 			return false;
 	}
-	t->left = sample_draw(&t->random, mean);
+	t->left = alloc_sample_draw(&t->random, mean);
 	return true;
 }
 
@@ -87,20 +87,20 @@ bool sample_due(struct thread *t)
  * How much there is from sp on: of the thread that the program began with up to where its arguments lie, of others up
  * to where their library has its own data, which is at the top of their stacks. Where that is not plausible, the most.
  */
-uint32_t sample_stack_bytes(uint64_t sp, uint64_t tp)
+uint32_t alloc_sample_stack_bytes(uint64_t sp, uint64_t tp)
 {
-	const uint64_t ends[] = {process_stack_end(), tp};
-	uint64_t most = SAMPLE_STACK_MAX;
+	const uint64_t ends[] = {connection_stack_end(), tp};
+	uint64_t most = ALLOC_SAMPLE_STACK_MAX;
 	for (unsigned i = 0; i < 2; i++)
 		if (ends[i] > sp && ends[i] - sp < STACK_FAR && ends[i] - sp < most)
 			most = ends[i] - sp;
 	return (uint32_t)most & ~7u;
 }
 
-uint32_t sample_copy_stack(uint32_t tid, uint64_t sp, uint8_t *to, uint32_t most)
+uint32_t alloc_sample_copy_stack(uint32_t tid, uint64_t sp, uint8_t *to, uint32_t most)
 {
 	struct iovec into = {to, most}, from = {(void *)(uintptr_t)sp, most};
-	long n = process_is_quiet() ? -1 : sys_call(process_vm_readv, tid, &into, 1, &from, 1, 0);
+	long n = connection_is_quiet() ? -1 : sys_call(process_vm_readv, tid, &into, 1, &from, 1, 0);
 	/* not allowed: of a stack that is the one we stand on, its page is there */
 	if (n <= 0 && sp - (uintptr_t)__builtin_frame_address(0) < STACK_NEAR) {
 		n = (long)(4096 - sp % 4096);
@@ -110,30 +110,30 @@ uint32_t sample_copy_stack(uint32_t tid, uint64_t sp, uint8_t *to, uint32_t most
 	return n > 0 ? (uint32_t)n & ~7u : 0;
 }
 
-static void know(struct thread *t, const struct process *p)
+static void know(struct thread_state *t, const struct connection *p)
 {
-	if (t->pid == p->pid || process_is_quiet())
+	if (t->pid == p->pid || connection_is_quiet())
 		return;
 	t->tid = (uint32_t)sys_call(gettid);
 	t->pid = p->pid;
 }
 
-void sample_alloc(struct thread *t, const struct sample_regs *r, const void *ptr, size_t bytes)
+void alloc_sample_record(struct thread_state *t, const struct alloc_sample_regs *r, const void *ptr, size_t bytes)
 {
-	struct process *p = process_now();
-	struct area_place place;
+	struct connection *p = connection_now();
+	struct shm_place place;
 	bool wake;
 	if (!p)
 		return;
 	know(t, p);
-	const uint64_t id = slots_add(&p->area, ptr, bytes);
-	const uint32_t most = sample_stack_bytes(r->sp, (uint64_t)(uintptr_t)__builtin_thread_pointer());
-	const int64_t now = process_clock();
-	const uint32_t more = timers_more();
-	if (area_reserve(&p->area, (uint32_t)sizeof(struct area_record) + more + most, &place, &wake)) {
-		struct area_record *to = (struct area_record *)place.at;
+	const uint64_t id = live_slots_add(&p->area, ptr, bytes);
+	const uint32_t most = alloc_sample_stack_bytes(r->sp, (uint64_t)(uintptr_t)__builtin_thread_pointer());
+	const int64_t now = connection_clock();
+	const uint32_t more = cpu_timers_more();
+	if (shm_reserve(&p->area, (uint32_t)sizeof(struct shm_record) + more + most, &place, &wake)) {
+		struct shm_record *to = (struct shm_record *)place.at;
 		uint8_t *stack = (uint8_t *)(to + 1) + more;
-		*to = (struct area_record){.kind = AREA_ALLOC,
+		*to = (struct shm_record){.kind = SHM_ALLOC,
 			.tid = t->tid,
 			.time = (uint64_t)now,
 			.ip = r->ip,
@@ -149,25 +149,25 @@ void sample_alloc(struct thread *t, const struct sample_regs *r, const void *ptr
 			.labels = labels_in(&p->area, t->labels),
 			.more = more};
 		if (more)
-			timers_name((struct area_more *)(to + 1));
-		to->stack = sample_copy_stack(t->tid, r->sp, stack, most);
+			cpu_timers_name((struct shm_more *)(to + 1));
+		to->stack = alloc_sample_copy_stack(t->tid, r->sp, stack, most);
 		place.size = (uint32_t)sizeof(*to) + more + to->stack;
-		area_publish(&p->area, &place);
+		shm_publish(&p->area, &place);
 	}
 	if (wake)
-		process_wake(p);
-	process_tend(p, now);
+		connection_wake(p);
+	connection_tend(p, now);
 }
 
-uint32_t sample_find(const void *ptr)
+uint32_t alloc_sample_find(const void *ptr)
 {
-	const struct process *p = process_now();
-	return p ? slots_find(&p->area, ptr) : 0;
+	const struct connection *p = connection_now();
+	return p ? live_slots_find(&p->area, ptr) : 0;
 }
 
-void sample_freed(uint32_t found, const void *ptr)
+void alloc_sample_freed(uint32_t found, const void *ptr)
 {
-	const struct process *p = found ? process_now() : NULL;
+	const struct connection *p = found ? connection_now() : NULL;
 	if (p)
-		slots_empty(&p->area, found, ptr);
+		live_slots_empty(&p->area, found, ptr);
 }

@@ -14,13 +14,13 @@
 
 #include <stddef.h>
 
-#define SAMPLE_STACK_MAX (32u << 10)
+#define ALLOC_SAMPLE_STACK_MAX (32u << 10)
 
 /* Where a function of ours was called, as its unwind tables see it here. */
-struct sample_regs {
+struct alloc_sample_regs {
 	uint64_t ip, sp, bp, bx, r12, r13, r14, r15;
 };
-#define SAMPLE_REGS(r)                                                                                                 \
+#define ALLOC_SAMPLE_REGS(r)                                                                                           \
 	__asm__ volatile("leaq 0(%%rip), %%rax\n\t"                                                                    \
 			 "movq %%rax, 0(%0)\n\t"                                                                       \
 			 "movq %%rsp, 8(%0)\n\t"                                                                       \
@@ -35,17 +35,18 @@ struct sample_regs {
 			 : "rax", "memory")
 
 /* `t->left` has just fallen below zero, and the thread is busy: draws the next one. Whether this one is sampled. */
-bool sample_due(struct thread *t);
+bool alloc_sample_due(struct thread_state *t);
 /* It is, and this is what came of it. */
-void sample_alloc(struct thread *t, const struct sample_regs *r, const void *p, size_t bytes);
-/* p is about to be freed, and may have been sampled (slots_maybe). For sample_freed(), when it is; 0: it was not. */
-uint32_t sample_find(const void *p);
-void sample_freed(uint32_t found, const void *p);
+void alloc_sample_record(struct thread_state *t, const struct alloc_sample_regs *r, const void *p, size_t bytes);
+/* p is about to be freed, and may have been sampled (live_slots_maybe). For alloc_sample_freed(), when it is; 0: it was
+ * not. */
+uint32_t alloc_sample_find(const void *p);
+void alloc_sample_freed(uint32_t found, const void *p);
 
 /* Bytes from sp on that may be stack, of a thread whose own data lies at tp. */
-uint32_t sample_stack_bytes(uint64_t sp, uint64_t tp);
+uint32_t alloc_sample_stack_bytes(uint64_t sp, uint64_t tp);
 /* Of what can be read there; how many. */
-uint32_t sample_copy_stack(uint32_t tid, uint64_t sp, uint8_t *to, uint32_t most);
+uint32_t alloc_sample_copy_stack(uint32_t tid, uint64_t sp, uint8_t *to, uint32_t most);
 
 /* Of the exponential distribution with this mean, from the state of a generator (not 0). */
-int64_t sample_draw(uint64_t *random, uint64_t mean);
+int64_t alloc_sample_draw(uint64_t *random, uint64_t mean);

@@ -4,7 +4,7 @@
 #define NEAR 8		/* slots that one address may have, on two levels: the first few pages are used first */
 #define FIRST 8192
 
-uint8_t slots_filter[SLOTS_BLOCKS * SLOTS_BLOCK] __attribute__((aligned(64)));
+uint8_t live_slots_filter[LIVE_SLOTS_BLOCKS * LIVE_SLOTS_BLOCK] __attribute__((aligned(64)));
 
 static void count(uint8_t *c, int by)
 {
@@ -18,7 +18,7 @@ static void count(uint8_t *c, int by)
 static uint32_t place(const void *p, unsigned level)
 {
 	static const uint32_t levels[][2] = {
-		{0, FIRST}, {FIRST, AREA_SLOTS / 8 - FIRST}, {AREA_SLOTS / 8, AREA_SLOTS / 8 * 7}};
+		{0, FIRST}, {FIRST, SHM_SLOTS / 8 - FIRST}, {SHM_SLOTS / 8, SHM_SLOTS / 8 * 7}};
 	const uint64_t mixed = ((uint64_t)(uintptr_t)p >> 4) * 0x9e3779b97f4a7c15;
 	return levels[level][0] + (uint32_t)((mixed >> 32) * (levels[level][1] / NEAR) >> 32) * NEAR;
 }
@@ -31,21 +31,21 @@ static void raise(uint64_t *most, uint64_t to)
 		;
 }
 
-uint64_t slots_add(const struct area *a, const void *p, uint64_t bytes)
+uint64_t live_slots_add(const struct shm *a, const void *p, uint64_t bytes)
 {
 	for (unsigned level = 0; level < LEVELS; level++) {
 		const uint32_t first = place(p, level);
 		for (uint32_t i = first; i < first + NEAR; i++) {
-			struct area_slot *s = &a->slots[i];
+			struct shm_slot *s = &a->slots[i];
 			uint64_t empty = 0;
 			if (!__atomic_compare_exchange_n(
-				    &s->at, &empty, AREA_SLOT_TAKEN, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+				    &s->at, &empty, SHM_SLOT_TAKEN, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 				continue;
 			uint64_t id = 1 + __atomic_fetch_add(&a->head->last_id, 1, __ATOMIC_RELAXED);
 			s->id = id;
 			s->bytes = bytes;
 			raise(&a->head->slots, i + 1);
-			count(slots_counter(p), 1);
+			count(live_slots_counter(p), 1);
 			__atomic_store_n(&s->at, (uint64_t)(uintptr_t)p, __ATOMIC_RELEASE);
 			return id;
 		}
@@ -53,7 +53,7 @@ uint64_t slots_add(const struct area *a, const void *p, uint64_t bytes)
 	return 0;
 }
 
-uint32_t slots_find(const struct area *a, const void *p)
+uint32_t live_slots_find(const struct shm *a, const void *p)
 {
 	for (unsigned level = 0; level < LEVELS; level++) {
 		const uint32_t first = place(p, level);
@@ -64,10 +64,10 @@ uint32_t slots_find(const struct area *a, const void *p)
 	return 0;
 }
 
-void slots_empty(const struct area *a, uint32_t slot, const void *p)
+void live_slots_empty(const struct shm *a, uint32_t slot, const void *p)
 {
 	uint64_t at = (uint64_t)(uintptr_t)p;
 	if (slot &&
 		__atomic_compare_exchange_n(&a->slots[slot - 1].at, &at, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-		count(slots_counter(p), -1);
+		count(live_slots_counter(p), -1);
 }

@@ -9,23 +9,24 @@
 
 #include "shim/libpillion/abi/shm_layout.h"
 
-#define SLOTS_BLOCKS 8192
-#define SLOTS_BLOCK 16
+#define LIVE_SLOTS_BLOCKS 8192
+#define LIVE_SLOTS_BLOCK 16
 
-extern uint8_t slots_filter[SLOTS_BLOCKS * SLOTS_BLOCK];
+extern uint8_t live_slots_filter[LIVE_SLOTS_BLOCKS * LIVE_SLOTS_BLOCK];
 
-static inline uint8_t *slots_counter(const void *p)
+static inline uint8_t *live_slots_counter(const void *p)
 {
 	const uintptr_t at = (uintptr_t)p, page = at >> 12;
-	return &slots_filter[((page ^ page >> 13) % SLOTS_BLOCKS) * SLOTS_BLOCK + (at >> 4 ^ at >> 8) % SLOTS_BLOCK];
+	return &live_slots_filter[((page ^ page >> 13) % LIVE_SLOTS_BLOCKS) * LIVE_SLOTS_BLOCK +
+				  (at >> 4 ^ at >> 8) % LIVE_SLOTS_BLOCK];
 }
-static inline bool slots_maybe(const void *p)
+static inline bool live_slots_maybe(const void *p)
 {
-	return __builtin_expect(__atomic_load_n(slots_counter(p), __ATOMIC_RELAXED) != 0, 0);
+	return __builtin_expect(__atomic_load_n(live_slots_counter(p), __ATOMIC_RELAXED) != 0, 0);
 }
 
 /* Its id, never 0; 0: no room near its place, and it is in none. */
-uint64_t slots_add(const struct area *a, const void *p, uint64_t bytes);
+uint64_t live_slots_add(const struct shm *a, const void *p, uint64_t bytes);
 /* Which one has it, from 1 on; 0: none. */
-uint32_t slots_find(const struct area *a, const void *p);
-void slots_empty(const struct area *a, uint32_t slot, const void *p); /* unless it has another one by now */
+uint32_t live_slots_find(const struct shm *a, const void *p);
+void live_slots_empty(const struct shm *a, uint32_t slot, const void *p); /* unless it has another one by now */

@@ -11,24 +11,24 @@
 #define TABLE_FIRST 64u /* slots */
 #define LOOKED_AT 8	/* trees, for one that its thread has left */
 
-struct tree_switch tree_switch;
-struct tree_frame tree_nowhere;
-__thread struct tree_thread_own tree_own = {.top = &tree_nowhere};
+struct tree_switch calltree_switch;
+struct tree_frame calltree_nowhere;
+__thread struct tree_thread_own calltree_own = {.top = &calltree_nowhere};
 
 /* Edges, open addressing: the number of the caller's node above that of the callee's; 0 is a free slot. */
-struct tree_table {
+struct calltree_table {
 	uint32_t count, mask;
 	uint64_t slots[];
 };
 
 static struct tree_node *node_of(uint32_t number)
 {
-	return (struct tree_node *)tree_switch.base + number;
+	return (struct tree_node *)calltree_switch.base + number;
 }
 
 static uint32_t number_of(const struct tree_node *n)
 {
-	return (uint32_t)(n - (struct tree_node *)tree_switch.base);
+	return (uint32_t)(n - (struct tree_node *)calltree_switch.base);
 }
 
 /* --- edges --------------------------------------------------------------------------------------------- */
@@ -39,15 +39,15 @@ static uint32_t hash(uint32_t parent, uint64_t fn, uint64_t site)
 	return (uint32_t)(h >> 32 ^ h >> 15);
 }
 
-static struct tree_table *table_make(uint32_t slots)
+static struct calltree_table *table_make(uint32_t slots)
 {
-	struct tree_table *t = arena_take(sizeof(*t) + slots * sizeof(t->slots[0]), sizeof(t->slots[0]));
+	struct calltree_table *t = arena_take(sizeof(*t) + slots * sizeof(t->slots[0]), sizeof(t->slots[0]));
 	if (t)
 		t->mask = slots - 1;
 	return t;
 }
 
-static struct tree_node *table_find(const struct tree_table *t, uint32_t parent, uint64_t fn, uint64_t site)
+static struct tree_node *table_find(const struct calltree_table *t, uint32_t parent, uint64_t fn, uint64_t site)
 {
 	for (uint32_t i = hash(parent, fn, site), n = 0; n <= t->mask; i++, n++) {
 		uint64_t slot = t->slots[i & t->mask];
@@ -61,7 +61,7 @@ static struct tree_node *table_find(const struct tree_table *t, uint32_t parent,
 }
 
 /* A handler in between may take the slot, or put the same edge, which then is there twice: both count. */
-static void table_put(struct tree_table *t, uint32_t parent, const struct tree_node *c)
+static void table_put(struct calltree_table *t, uint32_t parent, const struct tree_node *c)
 {
 	uint64_t value = (uint64_t)parent << 32 | number_of(c);
 	for (uint32_t i = hash(parent, c->fn, c->site), n = 0; n <= t->mask; i++, n++) {
@@ -77,7 +77,7 @@ static void table_put(struct tree_table *t, uint32_t parent, const struct tree_n
 /* Twice as large; where a handler was faster its table stays. The old one is left behind. */
 static void table_grow(struct tree_thread *t)
 {
-	struct tree_table *old = t->table, *fresh = table_make((old->mask + 1) * 2);
+	struct calltree_table *old = t->table, *fresh = table_make((old->mask + 1) * 2);
 	if (!fresh)
 		return;
 	for (uint32_t i = 0; i <= old->mask; i++)
@@ -119,7 +119,7 @@ static struct tree_node *folded(struct tree_node *n, uint64_t fn, uint64_t site)
 	return NULL;
 }
 
-struct tree_node *tree_child(struct tree_frame *caller, uint64_t fn, uint64_t site)
+struct tree_node *calltree_child(struct tree_frame *caller, uint64_t fn, uint64_t site)
 {
 	struct tree_thread *t = tree_stack_of(caller)->thread;
 	struct tree_node *parent = caller->node, *n;
@@ -135,7 +135,7 @@ struct tree_node *tree_child(struct tree_frame *caller, uint64_t fn, uint64_t si
 		n = folded(parent, fn, site);
 		if (!n) {
 			n = node_make(t, number, fn, site);
-			tree_shared_called(fn);
+			calltree_share_called(fn);
 		}
 		if (!n)
 			return t->full;
@@ -195,13 +195,13 @@ static struct tree_thread *make(struct tree_thread **list, uint32_t tid)
 	return t;
 }
 
-struct tree_frame *tree_begin(void)
+struct tree_frame *calltree_begin(void)
 {
 	if (!arena_ready())
 		return NULL;
 	char *base = (char *)arena_header();
-	if (tree_switch.base != base) /* a forked child's, where memory came from outside */
-		__atomic_store_n(&tree_switch.base, base, __ATOMIC_RELAXED);
+	if (calltree_switch.base != base) /* a forked child's, where memory came from outside */
+		__atomic_store_n(&calltree_switch.base, base, __ATOMIC_RELAXED);
 	struct tree_thread **list = (struct tree_thread **)arena_root(ARENA_THREADS);
 	uint32_t tid = (uint32_t)sys_call(gettid);
 	struct tree_thread *t = adopt(list, tid);
@@ -213,21 +213,21 @@ struct tree_frame *tree_begin(void)
 		s->used = s->over = 0;
 	t->first->used = ++t->switches;
 	t->first->frames[0] = (struct tree_frame){t->root, UINT64_MAX};
-	tree_own.top = t->first->frames;
-	tree_shared_look();
-	return tree_own.top;
+	calltree_own.top = t->first->frames;
+	calltree_share_look();
+	return calltree_own.top;
 }
 
 /* --- on and off ---------------------------------------------------------------------------------------- */
 
-uint64_t tree_monotonic(void)
+uint64_t calltree_monotonic(void)
 {
 	struct timespec now = {0};
 	sys_call(clock_gettime, CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-enum tree_clock tree_clock_best(void)
+enum tree_clock calltree_clock_best(void)
 {
 	unsigned a, b, c, d;
 	return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & 1u << 8) ? TREE_CLOCK_TSC : TREE_CLOCK_KERNEL;
@@ -238,7 +238,7 @@ static void note_moment(struct tree_header *h)
 {
 	uint64_t least = UINT64_MAX;
 	for (int i = 0; i < 4; i++) {
-		uint64_t before = __builtin_ia32_rdtsc(), ns = tree_monotonic(), after = __builtin_ia32_rdtsc();
+		uint64_t before = __builtin_ia32_rdtsc(), ns = calltree_monotonic(), after = __builtin_ia32_rdtsc();
 		if (after - before >= least)
 			continue;
 		least = after - before;
@@ -247,7 +247,7 @@ static void note_moment(struct tree_header *h)
 	}
 }
 
-int tree_start(enum tree_clock clock, const struct tree_memory *m)
+int calltree_start(enum tree_clock clock, const struct calltree_memory *m)
 {
 	static uint32_t busy;
 	if (__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE))
@@ -258,61 +258,61 @@ int tree_start(enum tree_clock clock, const struct tree_memory *m)
 		if (clock != TREE_CLOCK_NONE && !h->tsc)
 			note_moment(h);
 		__atomic_store_n(&h->clock, clock, __ATOMIC_RELAXED);
-		__atomic_store_n(&tree_switch.base, (char *)h, __ATOMIC_RELAXED);
-		__atomic_store_n(&tree_switch.started,
-			clock == TREE_CLOCK_TSC ? __builtin_ia32_rdtsc() : tree_monotonic(), __ATOMIC_RELAXED);
-		__atomic_store_n(&tree_switch.on, 1 + clock, __ATOMIC_RELEASE);
+		__atomic_store_n(&calltree_switch.base, (char *)h, __ATOMIC_RELAXED);
+		__atomic_store_n(&calltree_switch.started,
+			clock == TREE_CLOCK_TSC ? __builtin_ia32_rdtsc() : calltree_monotonic(), __ATOMIC_RELAXED);
+		__atomic_store_n(&calltree_switch.on, 1 + clock, __ATOMIC_RELEASE);
 		r = 0;
 	}
 	__atomic_store_n(&busy, 0, __ATOMIC_RELEASE);
 	return r;
 }
 
-void tree_stop(void)
+void calltree_stop(void)
 {
-	__atomic_store_n(&tree_switch.on, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&calltree_switch.on, 0, __ATOMIC_RELEASE);
 }
 
-void tree_reset(void)
+void calltree_reset(void)
 {
-	tree_stop();
+	calltree_stop();
 	arena_close();
-	memset(&tree_switch, 0, sizeof(tree_switch));
-	tree_own = (struct tree_thread_own){.top = &tree_nowhere};
+	memset(&calltree_switch, 0, sizeof(calltree_switch));
+	calltree_own = (struct tree_thread_own){.top = &calltree_nowhere};
 }
 
 /* --- the hooks, as functions --------------------------------------------------------------------------- */
 
-void tree_enter_timed(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
+void calltree_enter_timed(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
 {
-	if (__builtin_expect(tree_switch.on == 1 + TREE_CLOCK_TSC, 1))
+	if (__builtin_expect(calltree_switch.on == 1 + TREE_CLOCK_TSC, 1))
 		tree_time(__builtin_ia32_rdtsc());
 	else
-		tree_time(tree_monotonic());
+		tree_time(calltree_monotonic());
 	tree_enter_hot(fn, site, sp, ra);
 }
 
-void tree_leave_timed(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
+void calltree_leave_timed(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
 {
-	if (__builtin_expect(tree_switch.on == 1 + TREE_CLOCK_TSC, 1))
+	if (__builtin_expect(calltree_switch.on == 1 + TREE_CLOCK_TSC, 1))
 		tree_time(__builtin_ia32_rdtsc());
 	else
-		tree_time(tree_monotonic());
+		tree_time(calltree_monotonic());
 	tree_leave_hot(fn, site, sp, ra);
 }
 
-void tree_enter(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
+void calltree_enter(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
 {
-	if (tree_switch.on == 1 + TREE_CLOCK_NONE)
+	if (calltree_switch.on == 1 + TREE_CLOCK_NONE)
 		tree_enter_hot(fn, site, sp, ra);
-	else if (tree_switch.on)
-		tree_enter_timed(fn, site, sp, ra);
+	else if (calltree_switch.on)
+		calltree_enter_timed(fn, site, sp, ra);
 }
 
-void tree_leave(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
+void calltree_leave(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
 {
-	if (tree_switch.on == 1 + TREE_CLOCK_NONE)
+	if (calltree_switch.on == 1 + TREE_CLOCK_NONE)
 		tree_leave_hot(fn, site, sp, ra);
-	else if (tree_switch.on)
-		tree_leave_timed(fn, site, sp, ra);
+	else if (calltree_switch.on)
+		calltree_leave_timed(fn, site, sp, ra);
 }

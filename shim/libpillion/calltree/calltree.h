@@ -1,6 +1,7 @@
 /*
- * calltree - what the program calls, and by which way: a node for each function, call site and path (calltree_layout.h), one
- * tree for each thread, written by the hooks that -finstrument-functions makes the compiler call.
+ * calltree - what the program calls, and by which way: a node for each function, call site and path
+ * (calltree_layout.h), one tree for each thread, written by the hooks that -finstrument-functions makes the compiler
+ * call.
  *
  * Exact, always: each call that is begun while counting is on is counted once, in a node of its function (or in one of
  * those that stand for what there was no room for).
@@ -11,10 +12,10 @@
  * with function and call site, counts there, so a tree has no more nodes than the program has ways without a loop.
  * It is approximate, and never more than that, in these cases:
  *  - coroutines: each stack has a path of its own, which begins where the stack was first entered; a switch is
- *    noticed at the first hook behind it, when the stacks are TREE_REACH bytes apart. Of more than TREE_STACKS of a
- * thread the one that rested longest is forgotten, and of one that goes on in another thread its old frames are;
- *  - calls deeper than TREE_DEPTH have the function at that depth for their caller;
- *  - a longjmp to a frame of a function that is not instrumented, TREE_REACH bytes above all that are: what follows
+ *    noticed at the first hook behind it, when the stacks are CALLTREE_REACH bytes apart. Of more than CALLTREE_STACKS
+ * of a thread the one that rested longest is forgotten, and of one that goes on in another thread its old frames are;
+ *  - calls deeper than CALLTREE_DEPTH have the function at that depth for their caller;
+ *  - a longjmp to a frame of a function that is not instrumented, CALLTREE_REACH bytes above all that are: what follows
  *    has the path that was left;
  *  - functions that were entered before counting began, or while it was off, are on no path, and those that returned
  *    while it was off are on it until the stack has passed there.
@@ -30,35 +31,35 @@
 
 #include <stdbool.h>
 
-#define TREE_STACK_SIZE 8192
-#define TREE_DEPTH 507	/* frames of a stack */
-#define TREE_STACKS 64	/* of a thread */
-#define TREE_REACH 8192 /* bytes: two frames farther apart may be on two stacks */
+#define CALLTREE_STACK_SIZE 8192
+#define CALLTREE_DEPTH 507  /* frames of a stack */
+#define CALLTREE_STACKS 64  /* of a thread */
+#define CALLTREE_REACH 8192 /* bytes: two frames farther apart may be on two stacks */
 
 /*
  * Begin or go on; `clock`: whether time is taken as well. 0; -EBUSY: somebody else is at it; -errno of arena_open.
  * What is in `memory` is as arena_open has it, and counts once.
  */
-struct tree_memory {
+struct calltree_memory {
 	void *shared;
 	size_t size, own;
 	void *(*renew)(void);
 };
-int tree_start(enum tree_clock clock, const struct tree_memory *memory);
-void tree_stop(void);
+int calltree_start(enum tree_clock clock, const struct calltree_memory *memory);
+void calltree_stop(void);
 /* The invariant clock of the CPU where there is one, else the kernel's. */
-enum tree_clock tree_clock_best(void);
-uint64_t tree_monotonic(void); /* ns */
+enum tree_clock calltree_clock_best(void);
+uint64_t calltree_monotonic(void); /* ns */
 
 /* What the hooks do when counting is on: calltree_inline.h. sp: the hook's CFA; ra: where the hook returns to. */
-void tree_enter(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra);
-void tree_leave(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra);
+void calltree_enter(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra);
+void calltree_leave(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra);
 
 /*
  * The functions that the calling thread is in, innermost first, at most `max`; how many. In a handler, at any
  * instruction.
  */
-uint32_t tree_path(uint64_t *ret, uint32_t max);
+uint32_t calltree_path(uint64_t *ret, uint32_t max);
 
 /* Tests: forget everything. */
-void tree_reset(void);
+void calltree_reset(void);

@@ -24,14 +24,14 @@ static uint64_t load(const uint64_t *word)
 /* Nanoseconds of a tick, by two moments */
 static double tick_of(const struct tree_header *h)
 {
-	if (h->clock != TREE_CLOCK_TSC && !(h->clock == TREE_CLOCK_NONE && tree_clock_best() == TREE_CLOCK_TSC))
+	if (h->clock != TREE_CLOCK_TSC && !(h->clock == TREE_CLOCK_NONE && calltree_clock_best() == TREE_CLOCK_TSC))
 		return 1;
-	uint64_t tsc = __builtin_ia32_rdtsc() - h->tsc, ns = tree_monotonic() - h->monotonic_ns;
+	uint64_t tsc = __builtin_ia32_rdtsc() - h->tsc, ns = calltree_monotonic() - h->monotonic_ns;
 	return tsc ? (double)ns / (double)tsc : 0;
 }
 
 static void put_node(
-	struct text_out *o, const struct tree_header *h, const struct tree_node *n, uint64_t fn, double tick)
+	struct text_writer *o, const struct tree_header *h, const struct tree_node *n, uint64_t fn, double tick)
 {
 	const struct tree_node *first = (const struct tree_node *)h, *parent = first + n->parent;
 	uint64_t decimals[] = {(uint64_t)(n - first), parent->fn == TREE_FN_ROOT ? 0 : n->parent};
@@ -56,7 +56,7 @@ static void put_node(
 }
 
 /* How many */
-static uint64_t put_nodes(struct text_out *o, const struct tree_header *h)
+static uint64_t put_nodes(struct text_writer *o, const struct tree_header *h)
 {
 	double tick = h->tsc ? tick_of(h) : 0;
 	uint32_t chunks = __atomic_load_n(&h->chunks, __ATOMIC_ACQUIRE);
@@ -76,18 +76,20 @@ static uint64_t put_nodes(struct text_out *o, const struct tree_header *h)
 	return count;
 }
 
-static void put_all(struct text_out *o, const struct tree_header *h)
+static void put_all(struct text_writer *o, const struct tree_header *h)
 {
 	static const char *const clocks[] = {"none", "tsc", "kernel"};
 	text_put(o, "pillion-tree 1\npid ");
 	text_put_decimal(o, h->pid);
 	text_put(o, "\nclock ");
-	text_put(o, clocks[h->tsc == 0 ? TREE_CLOCK_NONE : h->clock < 3 && h->clock ? h->clock : tree_clock_best()]);
+	text_put(o, clocks[h->tsc == 0		       ? TREE_CLOCK_NONE
+			    : h->clock < 3 && h->clock ? h->clock
+						       : calltree_clock_best()]);
 	text_put(o, "\nunplaced ");
 	text_put_decimal(o, load(&h->unplaced));
 	text_put(o, "\n");
-	maps_self_put(o);
-	tree_gone_put(o);
+	maps_format_put(o);
+	calltree_unloaded_put(o);
 	uint64_t n = put_nodes(o, h);
 	text_put(o, "end ");
 	text_put_decimal(o, n);
@@ -112,7 +114,7 @@ static bool is_empty(const struct tree_header *h)
 
 static int write_file(const char *temporary, const struct tree_header *h)
 {
-	struct text_out o = {0};
+	struct text_writer o = {0};
 	sys_call(unlink, temporary);
 	long fd = sys_call(open, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 	if (fd < 0)

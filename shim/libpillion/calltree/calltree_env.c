@@ -29,7 +29,7 @@ static bool put(char *ret, unsigned size, size_t *at, const char *from, size_t n
 	return true;
 }
 
-int tree_setting_path(const char *file, int pid, bool forked, char *ret, unsigned size)
+int calltree_env_path(const char *file, int pid, bool forked, char *ret, unsigned size)
 {
 	char digits[TEXT_DECIMAL_MAX];
 	size_t n = text_decimal(digits, 0, (uint64_t)pid), at = 0;
@@ -47,7 +47,7 @@ int tree_setting_path(const char *file, int pid, bool forked, char *ret, unsigne
 	return fits && at ? 0 : -ENAMETOOLONG;
 }
 
-bool tree_setting_secure(void)
+bool calltree_env_secure(void)
 {
 	Elf64_auxv_t a;
 	long fd = sys_call(open, "/proc/self/auxv", O_RDONLY | O_CLOEXEC);
@@ -75,31 +75,32 @@ static bool keep_file(const char *file, size_t n)
 	return put(setting.file, sizeof(setting.file), &at, file, n);
 }
 
-bool tree_setting_begin(char *const *environment)
+bool calltree_env_begin(char *const *environment)
 {
 	static const char time[] = ",time";
 	const char *value = NULL;
 	for (; environment && *environment && !value; environment++)
 		if (!strncmp(*environment, NAME, strlen(NAME)))
 			value = *environment + strlen(NAME);
-	if (!value || !*value || tree_setting_secure())
+	if (!value || !*value || calltree_env_secure())
 		return false;
 	size_t n = strlen(value), suffix = strlen(time);
 	bool timed = n >= suffix && !strcmp(value + n - suffix, time);
-	const struct tree_memory memory = {.size = ARENA_SHARED, .own = ARENA_OWN};
+	const struct calltree_memory memory = {.size = ARENA_SHARED, .own = ARENA_OWN};
 	setting.pid = (int)sys_call(getpid);
 	n -= timed ? suffix : 0;
-	if (!n || !keep_file(value, n) || tree_start(timed ? tree_clock_best() : TREE_CLOCK_NONE, &memory) < 0) {
+	if (!n || !keep_file(value, n) ||
+		calltree_start(timed ? calltree_clock_best() : TREE_CLOCK_NONE, &memory) < 0) {
 		setting.file[0] = 0;
 		return false;
 	}
 	return true;
 }
 
-void tree_setting_end(void)
+void calltree_env_end(void)
 {
 	char path[FILE_SIZE];
 	int pid = (int)sys_call(getpid);
-	if (setting.file[0] && tree_setting_path(setting.file, pid, pid != setting.pid, path, sizeof(path)) == 0)
+	if (setting.file[0] && calltree_env_path(setting.file, pid, pid != setting.pid, path, sizeof(path)) == 0)
 		tree_dump(path);
 }

@@ -10,8 +10,8 @@
 
 /* environ; false: nothing is wanted, or the process has another's privileges (AT_SECURE; also when /proc is not there)
  */
-bool tree_setting_begin(char *const *environment);
-void tree_setting_end(void);
+bool calltree_env_begin(char *const *environment);
+void calltree_env_end(void);
 /* FILE for a process: 0 or -ENAMETOOLONG. `forked`: it is another one than FILE was meant for. */
-int tree_setting_path(const char *file, int pid, bool forked, char *ret, unsigned size);
-bool tree_setting_secure(void);
+int calltree_env_path(const char *file, int pid, bool forked, char *ret, unsigned size);
+bool calltree_env_secure(void);

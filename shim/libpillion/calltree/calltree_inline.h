@@ -15,7 +15,7 @@
 
 #define TREE_PLACE(sp) ((sp) << 16)
 #define TREE_SP(place) ((place) >> 16)
-#define TREE_NEAR TREE_PLACE((uint64_t)TREE_REACH)
+#define TREE_NEAR TREE_PLACE((uint64_t)CALLTREE_REACH)
 
 struct tree_frame {
 	struct tree_node *node;
@@ -26,19 +26,19 @@ extern struct tree_switch {
 	char *base;	  /* of the shared region */
 	uint64_t started; /* ticks; time before it is nobody's */
 	uint32_t on;	  /* 0, or 1 + enum tree_clock */
-} tree_switch;
+} calltree_switch;
 
 struct tree_thread_own {
 	struct tree_frame *top;
 	uint64_t last; /* ticks at the last hook */
 };
-extern __thread struct tree_thread_own tree_own;
+extern __thread struct tree_thread_own calltree_own;
 
 /* What is neither the commonest nor quick */
 void tree_enter_oddly(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra);
-void tree_enter_timed(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra);
+void calltree_enter_timed(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra);
 void tree_leave_oddly(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra);
-void tree_leave_timed(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra);
+void calltree_leave_timed(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra);
 
 static inline unsigned tree_kid(uint64_t fn, uint64_t site)
 {
@@ -57,16 +57,16 @@ static inline void tree_charge(struct tree_node *n, uint64_t ticks)
 
 static inline void tree_time(uint64_t now)
 {
-	const struct tree_frame *top = tree_own.top;
-	uint64_t last = tree_own.last;
-	tree_own.last = now;
-	if (__builtin_expect(last >= tree_switch.started && now > last && top->place, 1))
+	const struct tree_frame *top = calltree_own.top;
+	uint64_t last = calltree_own.last;
+	calltree_own.last = now;
+	if (__builtin_expect(last >= calltree_switch.started && now > last && top->place, 1))
 		tree_charge(top->node, now - last);
 }
 
 static inline bool tree_is_last(const struct tree_frame *f)
 {
-	return ((uintptr_t)(f + 1) & (TREE_STACK_SIZE - 1)) == 0;
+	return ((uintptr_t)(f + 1) & (CALLTREE_STACK_SIZE - 1)) == 0;
 }
 
 /* A handler may come between any two of these, write its own frame to the same place and leave: so once more. (Of two
@@ -77,7 +77,7 @@ static inline void tree_push(struct tree_frame *f, struct tree_node *n, uint64_t
 	f->node = n;
 	f->place = place;
 	__asm__ volatile("" ::: "memory");
-	tree_own.top = f;
+	calltree_own.top = f;
 	__asm__ volatile("" ::: "memory");
 	f->node = n;
 	f->place = place;
@@ -85,11 +85,11 @@ static inline void tree_push(struct tree_frame *f, struct tree_node *n, uint64_t
 
 static inline __attribute__((always_inline)) void tree_enter_hot(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
 {
-	struct tree_frame *t = tree_own.top;
+	struct tree_frame *t = calltree_own.top;
 	uint64_t place = TREE_PLACE(sp);
 	/* strictly below the caller, and near it */
 	if (__builtin_expect(t->place - place - TREE_PLACE(1) < TREE_NEAR && !tree_is_last(t), 1)) {
-		struct tree_node *n = (struct tree_node *)tree_switch.base + t->node->kids[tree_kid(fn, site)];
+		struct tree_node *n = (struct tree_node *)calltree_switch.base + t->node->kids[tree_kid(fn, site)];
 		if (__builtin_expect(n->fn == fn && n->site == site, 1)) {
 			tree_count(n);
 			tree_push(t + 1, n, place | (ra & 0xffff));
@@ -105,11 +105,11 @@ static inline __attribute__((always_inline)) void tree_enter_hot(uint64_t fn, ui
  */
 static inline __attribute__((always_inline)) void tree_leave_hot(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
 {
-	struct tree_frame *t = tree_own.top;
+	struct tree_frame *t = calltree_own.top;
 	uint64_t place = TREE_PLACE(sp);
 	bool own = ra == site ? place - t->place < TREE_NEAR && t[-1].place >= place : (t->place ^ place) <= 0xffff;
 	if (__builtin_expect(own && t->node->fn == fn && !tree_is_last(t), 1))
-		tree_own.top = t - 1;
+		calltree_own.top = t - 1;
 	else
 		tree_leave_oddly(fn, site, sp, ra);
 }

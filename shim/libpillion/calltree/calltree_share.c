@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 static struct {
-	struct held memory; /* a forked child's, until it makes its own: its parent's */
+	struct owned_fd memory; /* a forked child's, until it makes its own: its parent's */
 	bool on, stopped;
 	bool maps; /* we tell what is mapped */
 	struct code code;
@@ -21,85 +21,85 @@ static struct {
 static void *make(void)
 {
 	void *at = NULL;
-	held_let_go(&shared.memory);
+	owned_fd_let_go(&shared.memory);
 	shared.telling = 0; /* whoever was at it is in another process */
-	if (held_memory("pillion-tree", TREE_SHARED_SIZE, &shared.memory, &at) == 0)
+	if (owned_fd_memory("pillion-tree", CALLTREE_SHARE_SIZE, &shared.memory, &at) == 0)
 		return at;
-	held_let_go(&shared.memory);
+	owned_fd_let_go(&shared.memory);
 	return NULL;
 }
 
 static enum tree_clock clock_of(uint64_t calls)
 {
-	return calls & AREA_CALLS_TIME ? tree_clock_best() : TREE_CLOCK_NONE;
+	return calls & SHM_CALLS_TIME ? calltree_clock_best() : TREE_CLOCK_NONE;
 }
 
 static void start(uint64_t calls)
 {
-	const struct tree_memory memory = {make(), TREE_SHARED_SIZE, ARENA_OWN, make};
+	const struct calltree_memory memory = {make(), CALLTREE_SHARE_SIZE, ARENA_OWN, make};
 	if (!memory.shared)
 		return;
-	shared.on = tree_start(clock_of(calls), &memory) == 0 && (void *)arena_header() == memory.shared;
+	shared.on = calltree_start(clock_of(calls), &memory) == 0 && (void *)arena_header() == memory.shared;
 	if (shared.on)
 		return;
-	sys_call(munmap, memory.shared, TREE_SHARED_SIZE); /* the program counts by itself, into memory of its own */
-	held_let_go(&shared.memory);
+	sys_call(munmap, memory.shared, CALLTREE_SHARE_SIZE); /* the program counts by itself, into memory of its own */
+	owned_fd_let_go(&shared.memory);
 }
 
-static void pass_on(const struct process *p)
+static void pass_on(const struct connection *p)
 {
 	arena_header()->cookie = p->area.head->cookie;
-	const struct area_tree tree = {AREA_TREE_MAGIC, AREA_VERSION, TREE_SHARED_SIZE};
-	held_pass(&shared.memory, p->sock.fd, &tree, sizeof(tree));
+	const struct shm_tree tree = {SHM_TREE_MAGIC, SHM_VERSION, CALLTREE_SHARE_SIZE};
+	owned_fd_pass(&shared.memory, p->sock.fd, &tree, sizeof(tree));
 }
 
 /* Whoever comes while another one is at it does without. */
-static void tell_maps(struct process *p, uint64_t wanted)
+static void tell_maps(struct connection *p, uint64_t wanted)
 {
 	uint32_t nobody = 0;
 	if (!__atomic_compare_exchange_n(&shared.telling, &nobody, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return;
-	maps_area_tell(p, &shared.code);
+	maps_send_tell(p, &shared.code);
 	shared.maps_told = wanted;
 	__atomic_store_n(&shared.telling, 0, __ATOMIC_RELEASE);
 }
 
-void tree_shared_welcome(struct process *p, uint64_t calls)
+void calltree_share_welcome(struct connection *p, uint64_t calls)
 {
-	if (!(calls & AREA_CALLS)) {
+	if (!(calls & SHM_CALLS)) {
 		if (shared.on)
-			tree_stop();
+			calltree_stop();
 		shared.stopped = shared.on;
 		return;
 	}
 	if (!shared.on)
 		start(calls);
 	else if (shared.stopped)
-		tree_start(clock_of(calls), &(struct tree_memory){0});
+		calltree_start(clock_of(calls), &(struct calltree_memory){0});
 	shared.stopped = false;
 	/* a forked child may have called nothing yet, and has its parent's memory until it makes its own */
-	if (!shared.on || !arena_ready() || !held_is(&shared.memory))
+	if (!shared.on || !arena_ready() || !owned_fd_is(&shared.memory))
 		return;
 	pass_on(p);
-	shared.maps = calls & AREA_CALLS_MAPS;
+	shared.maps = calls & SHM_CALLS_MAPS;
 	if (shared.maps)
 		tell_maps(p, __atomic_load_n(&p->area.head->maps, __ATOMIC_RELAXED));
 }
 
-void tree_shared_look(void)
+void calltree_share_look(void)
 {
-	struct thread *t = &thread_own;
-	if (!shared.on || process_is_quiet() || !thread_enter(t))
+	struct thread_state *t = &thread_own;
+	if (!shared.on || connection_is_quiet() || !thread_state_enter(t))
 		return;
-	struct process *p = process_get();
+	struct connection *p = connection_get();
 	if (p)
-		process_tend(p, process_clock());
-	thread_leave(t);
+		connection_tend(p, connection_clock());
+	thread_state_leave(t);
 }
 
-void tree_shared_called(uint64_t fn)
+void calltree_share_called(uint64_t fn)
 {
-	struct process *p = shared.maps && !process_is_quiet() ? process_now() : NULL;
+	struct connection *p = shared.maps && !connection_is_quiet() ? connection_now() : NULL;
 	const uint64_t wanted = p ? __atomic_load_n(&p->area.head->maps, __ATOMIC_RELAXED) : 0;
 	if (p && (wanted != shared.maps_told || !code_has(&shared.code, fn)))
 		tell_maps(p, wanted);

@@ -1,7 +1,7 @@
 /*
- * calltree_share - calling-context trees for a profiler that has asked for them: in memory that it reads (calltree_layout.h),
- * at any moment and without a word, so that nobody is stopped for it. Counts are cumulative: another profiler has all
- * of them.
+ * calltree_share - calling-context trees for a profiler that has asked for them: in memory that it reads
+ * (calltree_layout.h), at any moment and without a word, so that nobody is stopped for it. Counts are cumulative:
+ * another profiler has all of them.
  *
  * The memory is passed when the process has connected, and whenever it connects again. A forked child makes its own as
  * the first function is called there, and connects then. A connection is looked at as a thread calls its first
@@ -11,11 +11,11 @@
 
 #include "shim/libpillion/core/connection.h"
 
-#define TREE_SHARED_SIZE (16u << 20) /* 258,048 nodes */
+#define CALLTREE_SHARE_SIZE (16u << 20) /* 258,048 nodes */
 
 /* The profiler has said what it wants, area_welcome.calls; `p` is connected. */
-void tree_shared_welcome(struct process *p, uint64_t calls);
+void calltree_share_welcome(struct connection *p, uint64_t calls);
 /* The calling thread has called its first function. */
-void tree_shared_look(void);
+void calltree_share_look(void);
 /* A function that was not called there before, where nobody but us tells what is mapped. */
-void tree_shared_called(uint64_t fn);
+void calltree_share_called(uint64_t fn);

@@ -1,6 +1,6 @@
 /*
  * Which stack an address is on, and which of its frames are left. All that is known of a stack is the frames that were
- * seen on it: an address belongs to it between its first and its last one, and for TREE_REACH bytes around; to the
+ * seen on it: an address belongs to it between its first and its last one, and for CALLTREE_REACH bytes around; to the
  * nearest, where it belongs to several.
  */
 #include "shim/libpillion/calltree/calltree_stacks.h"
@@ -20,7 +20,7 @@ static uint64_t distance(const struct tree_stack *s, const struct tree_frame *to
 		return AWAY;
 	uint64_t high = TREE_SP(s->frames[1].place), low = lowest(s, top);
 	uint64_t off = sp > high ? sp - high : sp < low ? low - sp : 0;
-	return off < TREE_REACH ? off : AWAY;
+	return off < CALLTREE_REACH ? off : AWAY;
 }
 
 static struct tree_stack *nearest(struct tree_stack *now, const struct tree_frame *top, uint64_t sp)
@@ -45,13 +45,13 @@ static struct tree_frame *turn_to(struct tree_stack *now, struct tree_frame *top
 		return top;
 	now->top = top;
 	to->used = ++to->thread->switches;
-	tree_own.top = to->top;
+	calltree_own.top = to->top;
 	return to->top;
 }
 
 struct tree_stack *tree_stack_make(struct tree_thread *t)
 {
-	struct tree_stack *s = arena_take(sizeof(*s), TREE_STACK_SIZE);
+	struct tree_stack *s = arena_take(sizeof(*s), CALLTREE_STACK_SIZE);
 	if (!s)
 		return NULL;
 	s->thread = t;
@@ -71,7 +71,7 @@ static struct tree_stack *take(struct tree_stack *now)
 		if (s != now && s != t->first && (!oldest || s->used < oldest->used))
 			oldest = s;
 	if (!oldest || oldest->used) {
-		struct tree_stack *fresh = t->n_stacks < TREE_STACKS ? tree_stack_make(t) : NULL;
+		struct tree_stack *fresh = t->n_stacks < CALLTREE_STACKS ? tree_stack_make(t) : NULL;
 		oldest = fresh ? fresh : oldest;
 	}
 	if (oldest)
@@ -116,7 +116,7 @@ static void count_deep(struct tree_stack *s, struct tree_frame *last, uint64_t f
 {
 	s->over++;
 	s->low = sp;
-	tree_count(tree_child(last, fn, site));
+	tree_count(calltree_child(last, fn, site));
 }
 
 static void count_unplaced(void)
@@ -155,18 +155,18 @@ static struct tree_stack *stack_for_call(struct tree_frame **top, uint64_t site,
 /* The frame that a call is below, as the new top; NULL: it was counted already. */
 static struct tree_frame *caller_of(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
 {
-	struct tree_frame *t = tree_own.top;
+	struct tree_frame *t = calltree_own.top;
 	bool below = t->place - TREE_PLACE(sp) - TREE_PLACE(1) < TREE_NEAR;
 	if ((below || has_inlined(t, site, sp, ra)) && !tree_is_last(t))
 		return t;
-	if (t == &tree_nowhere || !tree_stack_of(t)->thread)
-		t = tree_begin();
+	if (t == &calltree_nowhere || !tree_stack_of(t)->thread)
+		t = calltree_begin();
 	if (!t) {
 		count_unplaced();
 		return NULL;
 	}
 	struct tree_stack *s = stack_for_call(&t, site, sp, ra);
-	tree_own.top = t;
+	calltree_own.top = t;
 	if (!tree_is_last(t))
 		return t;
 	count_deep(s, t, fn, site, sp);
@@ -178,7 +178,7 @@ void tree_enter_oddly(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
 	struct tree_frame *t = caller_of(fn, site, sp, ra);
 	if (!t)
 		return;
-	struct tree_node *n = tree_child(t, fn, site);
+	struct tree_node *n = calltree_child(t, fn, site);
 	tree_count(n);
 	tree_push(t + 1, n, TREE_PLACE(sp) | (ra & 0xffff));
 }
@@ -194,7 +194,7 @@ static struct tree_frame *without(struct tree_stack *s, struct tree_frame *t, ui
 {
 	while (t > s->frames && TREE_SP(t->place) < sp)
 		t--;
-	for (struct tree_frame *f = t; !jumped && f > s->frames && TREE_SP(f->place) < sp + TREE_REACH; f--)
+	for (struct tree_frame *f = t; !jumped && f > s->frames && TREE_SP(f->place) < sp + CALLTREE_REACH; f--)
 		if (f->node->fn == fn || f->node->fn == TREE_FN_FULL)
 			return f - 1;
 	return t;
@@ -202,9 +202,9 @@ static struct tree_frame *without(struct tree_stack *s, struct tree_frame *t, ui
 
 void tree_leave_oddly(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
 {
-	struct tree_frame *t = tree_own.top;
+	struct tree_frame *t = calltree_own.top;
 	struct tree_stack *s = tree_stack_of(t), *to;
-	if (t == &tree_nowhere || !s->thread)
+	if (t == &calltree_nowhere || !s->thread)
 		return;
 	to = nearest(s, t, sp);
 	if (to) {
@@ -222,14 +222,14 @@ void tree_leave_oddly(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
 		return;
 	}
 	s->over = 0;
-	tree_own.top = t > s->frames ? t : leave(s);
+	calltree_own.top = t > s->frames ? t : leave(s);
 }
 
-uint32_t tree_path(uint64_t *ret, uint32_t max)
+uint32_t calltree_path(uint64_t *ret, uint32_t max)
 {
-	const struct tree_frame *f = tree_own.top;
+	const struct tree_frame *f = calltree_own.top;
 	uint32_t n = 0;
-	for (unsigned i = 0; i < TREE_STACKS && f && f != &tree_nowhere; i++) {
+	for (unsigned i = 0; i < CALLTREE_STACKS && f && f != &calltree_nowhere; i++) {
 		const struct tree_stack *s = tree_stack_of(f);
 		for (; f > s->frames && n < max; f--)
 			if (f->place && f->node->fn > TREE_FN_LAST && !(f->node->fn & TREE_FN_GONE))

@@ -13,16 +13,16 @@ struct tree_stack {
 	uint64_t used;		 /* the thread's count of switches at the last one to here; 0: free */
 	uint64_t over, low;	 /* calls below the last frame, and how far down they are */
 	uint64_t reserved;
-	struct tree_frame frames[1 + TREE_DEPTH]; /* the first one is whoever the stack was entered from */
+	struct tree_frame frames[1 + CALLTREE_DEPTH]; /* the first one is whoever the stack was entered from */
 };
-_Static_assert(sizeof(struct tree_stack) == TREE_STACK_SIZE, "the last frame ends where the stack does");
+_Static_assert(sizeof(struct tree_stack) == CALLTREE_STACK_SIZE, "the last frame ends where the stack does");
 
-struct tree_table;
+struct calltree_table;
 struct tree_thread {
 	struct tree_thread *next;
 	struct tree_node *root, *full;
 	struct tree_chunk *chunk; /* the newest */
-	struct tree_table *table;
+	struct calltree_table *table;
 	struct tree_stack *stacks; /* the first is the last in the list, and never free */
 	struct tree_stack *first;
 	uint64_t switches;
@@ -32,13 +32,13 @@ struct tree_thread {
 
 static inline struct tree_stack *tree_stack_of(const struct tree_frame *f)
 {
-	return (struct tree_stack *)((uintptr_t)f & ~(uintptr_t)(TREE_STACK_SIZE - 1));
+	return (struct tree_stack *)((uintptr_t)f & ~(uintptr_t)(CALLTREE_STACK_SIZE - 1));
 }
 
 #pragma GCC visibility push(hidden)
-struct tree_node *tree_child(struct tree_frame *caller, uint64_t fn, uint64_t site);
-extern struct tree_frame tree_nowhere; /* top of a thread without a tree */
+struct tree_node *calltree_child(struct tree_frame *caller, uint64_t fn, uint64_t site);
+extern struct tree_frame calltree_nowhere; /* top of a thread without a tree */
 /* The calling thread's tree, at its root; NULL: there is no room. */
-struct tree_frame *tree_begin(void);
+struct tree_frame *calltree_begin(void);
 struct tree_stack *tree_stack_make(struct tree_thread *t); /* NULL: no room */
 #pragma GCC visibility pop

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define LISTED (1u << 20) /* bytes of two lists of mappings each */
-#define MAPPINGS_MAX 64	  /* that one dlclose unmaps; of more, the rest stays unmarked */
+#define LISTED (1u << 20)     /* bytes of two lists of mappings each */
+#define PROC_MAPS_COPY_MAX 64 /* that one dlclose unmaps; of more, the rest stays unmarked */
 
 struct lists {
 	bool whole; /* what did not fit is not gone */
@@ -18,12 +18,12 @@ struct lists {
 
 static bool list(char *memory)
 {
-	struct text_out o = {.memory = memory, .size = LISTED};
-	maps_self_put(&o);
+	struct text_writer o = {.memory = memory, .size = LISTED};
+	maps_format_put(&o);
 	return !o.error;
 }
 
-void *tree_gone_before(void)
+void *calltree_unloaded_before(void)
 {
 	struct tree_header *h = arena_header();
 	if (!h || __atomic_load_n(&h->chunks, __ATOMIC_RELAXED) < 2)
@@ -91,11 +91,11 @@ static bool holds(const char *text, const char *line, size_t n)
 	return false;
 }
 
-void tree_gone_after(void *before)
+void calltree_unloaded_after(void *before)
 {
 	struct lists *l = before;
 	struct tree_header *h = l && l->whole && list(l->after) ? arena_header() : NULL;
-	int left = MAPPINGS_MAX;
+	int left = PROC_MAPS_COPY_MAX;
 	for (const char *at = h ? l->before : NULL, *next; at && *at && left; at = next) {
 		next = next_map(at);
 		size_t n = next ? (size_t)(next - at) : strlen(at);
@@ -108,7 +108,7 @@ void tree_gone_after(void *before)
 		sys_call(munmap, l, sizeof(*l));
 }
 
-void tree_gone_put(struct text_out *o)
+void calltree_unloaded_put(struct text_writer *o)
 {
 	const struct tree_header *h = arena_header();
 	const uint32_t chunks = __atomic_load_n(&h->chunks, __ATOMIC_ACQUIRE);

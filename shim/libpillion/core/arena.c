@@ -72,7 +72,7 @@ static void begin(void)
 		.size = arena.shared_size,
 		.chunks = 1,
 		.pid = (uint32_t)sys_call(getpid),
-		.born = tree_monotonic(),
+		.born = calltree_monotonic(),
 	};
 	memcpy(h->magic, TREE_MAGIC, sizeof(h->magic));
 	memset(arena.own->roots, 0, sizeof(arena.own->roots));

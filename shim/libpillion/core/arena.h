@@ -1,7 +1,8 @@
 /*
- * arena - the memory of calling-context trees: the shared region (calltree_layout.h), and what is this process' own beside
- * it. Everything is mapped once, when counting begins, and touched as it is needed: later there is no system call for
- * memory, so that a seccomp filter, RLIMIT_AS or a signal handler's moment make no difference. Nothing is given back.
+ * arena - the memory of calling-context trees: the shared region (calltree_layout.h), and what is this process' own
+ * beside it. Everything is mapped once, when counting begins, and touched as it is needed: later there is no system
+ * call for memory, so that a seccomp filter, RLIMIT_AS or a signal handler's moment make no difference. Nothing is
+ * given back.
  *
  * A forked child has none of it: the kernel clears the memory (MADV_WIPEONFORK, Linux 4.14), a region from outside is
  * not there at all, and arena_ready() begins anew, in one that `renew` makes, or in one of its own. So no call is

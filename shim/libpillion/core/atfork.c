@@ -13,10 +13,10 @@ extern int pthread_atfork(void (*)(void), void (*)(void), void (*)(void)) __attr
 static void in_child(void)
 {
 	altstack_in_child();
-	timers_in_child();
+	cpu_timers_in_child();
 }
 
-void forks_follow(void)
+void atfork_follow(void)
 {
 	static uint32_t followed;
 	if (__atomic_exchange_n(&followed, 1, __ATOMIC_RELAXED))

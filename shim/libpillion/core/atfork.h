@@ -4,4 +4,4 @@
  */
 #pragma once
 
-void forks_follow(void); /* from now on. Not from a handler */
+void atfork_follow(void); /* from now on. Not from a handler */

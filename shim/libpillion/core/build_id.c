@@ -53,7 +53,7 @@ static void find_notes(long mem, uint64_t start, struct build_identity *ret)
 	}
 }
 
-void identity_read(uint64_t start, struct build_identity *ret)
+void build_id_read(uint64_t start, struct build_identity *ret)
 {
 	ret->size = 0;
 	long mem = sys_call(open, "/proc/self/mem", O_RDONLY | O_CLOEXEC);

@@ -9,4 +9,4 @@ struct build_identity {
 	uint8_t bytes[20];
 };
 /* start: where the beginning of the file is mapped. What is not there is no fault of ours (proc_pid_mem(5)). */
-void identity_read(uint64_t start, struct build_identity *ret);
+void build_id_read(uint64_t start, struct build_identity *ret);

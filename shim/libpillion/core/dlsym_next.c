@@ -94,7 +94,7 @@ static int look_at(struct dl_phdr_info *m, size_t size, void *arg)
 	return l->found != NULL;
 }
 
-void *behind(const char *name)
+void *dlsym_next(const char *name)
 {
 	struct looking l = {.name = name};
 	if (dlsym)

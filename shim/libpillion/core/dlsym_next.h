@@ -8,11 +8,11 @@
  */
 #pragma once
 
-void *behind(const char *name); /* NULL: there is none */
+void *dlsym_next(const char *name); /* NULL: there is none */
 /* The same, kept in *at. */
-static inline void *behind_kept(void **at, const char *name)
+static inline void *dlsym_next_kept(void **at, const char *name)
 {
 	if (!*at)
-		*at = behind(name);
+		*at = dlsym_next(name);
 	return *at;
 }

@@ -6,11 +6,11 @@
 #include <errno.h>
 #include <string.h>
 
-_Static_assert(sizeof(((struct area_set *)0)->text) >= LABEL_TEXT_MAX, "all of a thread's");
+_Static_assert(sizeof(((struct shm_set *)0)->text) >= LABEL_TEXT_MAX, "all of a thread's");
 
 #define THREADS 4096 /* of which it is known what they have */
 #define NEAR 16
-#define WAKE_EACH (AREA_CHANGES / 2)
+#define WAKE_EACH (SHM_CHANGES / 2)
 
 /* --- sets ------------------------------------------------------------------------------------------------------- */
 
@@ -19,7 +19,7 @@ static struct set {
 	uint32_t size;
 	uint64_t hash;
 	char text[LABEL_TEXT_MAX];
-} sets[AREA_SETS];
+} sets[SHM_SETS];
 enum { SET_FREE, SET_TAKEN, SET_THERE };
 
 /* FNV-1a */
@@ -35,8 +35,8 @@ static uint64_t hash_of(const char *text, size_t n)
 static uint32_t number_of(const char *text, size_t n)
 {
 	const uint64_t hash = hash_of(text, n);
-	for (uint32_t i = 0; i < AREA_SETS; i++) {
-		struct set *s = &sets[(hash + i) % AREA_SETS];
+	for (uint32_t i = 0; i < SHM_SETS; i++) {
+		struct set *s = &sets[(hash + i) % SHM_SETS];
 		uint32_t state = __atomic_load_n(&s->state, __ATOMIC_ACQUIRE);
 		if (state == SET_THERE && s->hash == hash && s->size == n && !memcmp(s->text, text, n))
 			return (uint32_t)(s - sets) + 1;
@@ -53,9 +53,9 @@ static uint32_t number_of(const char *text, size_t n)
 }
 
 /* All who do so write the same. */
-uint32_t labels_in(const struct area *a, uint32_t set)
+uint32_t labels_in(const struct shm *a, uint32_t set)
 {
-	struct area_set *to = set ? &a->sets[set - 1] : NULL;
+	struct shm_set *to = set ? &a->sets[set - 1] : NULL;
 	if (to && !__atomic_load_n(&to->size, __ATOMIC_ACQUIRE)) {
 		memcpy(to->text, sets[set - 1].text, sets[set - 1].size);
 		__atomic_store_n(&to->size, sets[set - 1].size, __ATOMIC_RELEASE);
@@ -89,24 +89,24 @@ static void remember(uint32_t tid, uint32_t set)
 }
 
 /* When. */
-static uint64_t tell(struct process *p, uint32_t tid, uint32_t set)
+static uint64_t tell(struct connection *p, uint32_t tid, uint32_t set)
 {
-	const struct area *a = &p->area;
-	const uint64_t time = (uint64_t)process_clock();
+	const struct shm *a = &p->area;
+	const uint64_t time = (uint64_t)connection_clock();
 	labels_in(a, set);
 	const uint64_t n = __atomic_fetch_add(&a->head->changes, 1, __ATOMIC_ACQ_REL);
-	struct area_change *c = &a->changes[n % AREA_CHANGES];
+	struct shm_change *c = &a->changes[n % SHM_CHANGES];
 	__atomic_store_n(&c->number, 0, __ATOMIC_RELEASE);
 	c->time = time;
 	c->tid = tid;
 	c->set = set;
 	__atomic_store_n(&c->number, n + 1, __ATOMIC_RELEASE);
 	if (n % WAKE_EACH == WAKE_EACH - 1)
-		process_wake(p);
+		connection_wake(p);
 	return time;
 }
 
-void labels_tell_all(struct process *p)
+void labels_tell_all(struct connection *p)
 {
 	const uint32_t self = (uint32_t)sys_call(gettid);
 	if (thread_own.labels)
@@ -124,10 +124,10 @@ void labels_tell_all(struct process *p)
 
 /* That of this process, also where nothing is connected; a child that was forked since then is told at its first
  * sample. */
-static uint32_t own_tid(struct thread *t, const struct process *p)
+static uint32_t own_tid(struct thread_state *t, const struct connection *p)
 {
 	if (!t->tid || (p && t->pid != p->pid)) {
-		if (process_is_quiet())
+		if (connection_is_quiet())
 			return t->tid;
 		t->tid = (uint32_t)sys_call(gettid);
 		t->pid = p ? p->pid : (uint32_t)sys_call(getpid);
@@ -137,8 +137,8 @@ static uint32_t own_tid(struct thread *t, const struct process *p)
 
 int labels_set(const char *key, const char *value)
 {
-	struct thread *t = &thread_own;
-	struct process *p = process_now();
+	struct thread_state *t = &thread_own;
+	struct connection *p = connection_now();
 	const struct set *had = t->labels ? &sets[t->labels - 1] : NULL;
 	char text[LABEL_TEXT_MAX];
 	const long n = label_change(had ? had->text : "", had ? had->size : 0, key, value, text);
@@ -153,6 +153,6 @@ int labels_set(const char *key, const char *value)
 	t->labels = set;
 	remember(tid, set);
 	if (p) /* where others take the samples, nothing else does */
-		process_tend(p, (int64_t)tell(p, tid, set));
+		connection_tend(p, (int64_t)tell(p, tid, set));
 	return 0;
 }

@@ -53,9 +53,9 @@ static void pause_ms(int64_t ms)
 	sys_call(nanosleep, &t, 0);
 }
 
-static int say(struct started *s, int error, const char *a, const char *b, const char *c)
+static int say(struct start_reply *s, int error, const char *a, const char *b, const char *c)
 {
-	struct text_out o = {.fd = -1, .memory = s->text, .size = sizeof(s->text)};
+	struct text_writer o = {.fd = -1, .memory = s->text, .size = sizeof(s->text)};
 	s->text[0] = 0;
 	s->code = error;
 	text_put(&o, a);
@@ -99,9 +99,9 @@ static int second(void *arg)
 {
 	struct room *r = arg;
 	sys_call(setsid);
-	if (r->pipe == STARTED_PIPE)
+	if (r->pipe == START_REPLY_PIPE)
 		sys_call(fcntl, r->pipe, F_SETFD, 0);
-	else if (sys_call(dup3, r->pipe, STARTED_PIPE, 0) < 0)
+	else if (sys_call(dup3, r->pipe, START_REPLY_PIPE, 0) < 0)
 		return 1;
 	r->error = (int32_t)sys_call(execve, r->path, r->argv, r->envp);
 	return 1;
@@ -198,7 +198,7 @@ static int first(void *arg)
 /* NULL: there is no room. */
 static char *put(struct room *r, const char *a, const char *b)
 {
-	struct text_out o = {.fd = -1, .memory = r->text + r->used, .size = sizeof(r->text) - r->used};
+	struct text_writer o = {.fd = -1, .memory = r->text + r->used, .size = sizeof(r->text) - r->used};
 	char *at = o.memory;
 	text_put(&o, a);
 	text_put(&o, b);
@@ -314,7 +314,7 @@ static long spawn_first(struct room *r)
 	return pid;
 }
 
-static int hear(int pipe, const char *path, int64_t until, struct started *ret)
+static int hear(int pipe, const char *path, int64_t until, struct start_reply *ret)
 {
 	struct pollfd p = {.fd = pipe, .events = POLLIN};
 	long n = -EINTR;
@@ -332,7 +332,7 @@ static int hear(int pipe, const char *path, int64_t until, struct started *ret)
 	if (n == 0)
 		return say(ret, -EPIPE, path,
 			" ended before it listened, without a word: was it killed, or is it of another version?", "");
-	if (n != sizeof(*ret) || ret->magic != STARTED_MAGIC || ret->version != STARTED_VERSION)
+	if (n != sizeof(*ret) || ret->magic != START_REPLY_MAGIC || ret->version != START_REPLY_VERSION)
 		return say(ret, -EPROTO, path, " is of another version than libpillion", "");
 	ret->text[sizeof(ret->text) - 1] = ret->socket[sizeof(ret->socket) - 1] = 0;
 	return ret->code;
@@ -349,7 +349,7 @@ static const char *why_not(int error)
 				   : ": that failed";
 }
 
-static int run(struct room *r, const int pipe[2], int64_t until, struct started *ret)
+static int run(struct room *r, const int pipe[2], int64_t until, struct start_reply *ret)
 {
 	const long self = sys_call(getpid);
 	r->pipe = pipe[1];
@@ -372,7 +372,7 @@ static int run(struct room *r, const int pipe[2], int64_t until, struct started 
 	return error;
 }
 
-static int no_pipe(int error, struct started *ret)
+static int no_pipe(int error, struct start_reply *ret)
 {
 	return say(ret, error, "no pipe to pilliond: ",
 		error == -EMFILE   ? "this process has no descriptor left (RLIMIT_NOFILE)"
@@ -381,7 +381,7 @@ static int no_pipe(int error, struct started *ret)
 		"");
 }
 
-int launch(const struct launch *l, char *const *environment, struct started *ret)
+int launch(const struct launch *l, char *const *environment, struct start_reply *ret)
 {
 	const int64_t until = now() + (budget(environment) + MORE_MS) * 1000000;
 	int pipe[2];

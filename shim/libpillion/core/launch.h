@@ -25,5 +25,5 @@ struct launch {
  * environment: of which pilliond gets what it needs. 0, with ret->socket; else -errno, and a sentence in ret->text.
  * Within PILLION_BUDGET and a little.
  */
-int launch(const struct launch *l, char *const *environment, struct started *ret);
+int launch(const struct launch *l, char *const *environment, struct start_reply *ret);
 void launch_reap(void); /* a keeper that has nothing to keep any more */

@@ -24,7 +24,7 @@ static const char *field(const char *line, int n)
 	return line;
 }
 
-static void map_line(struct text_out *o, struct mapped *m, const char *line)
+static void map_line(struct text_writer *o, struct mapped *m, const char *line)
 {
 	const char *perms = field(line, 1), *offset = field(line, 2), *where = field(line, 3), *path = field(line, 5);
 	if (!path)
@@ -34,7 +34,7 @@ static void map_line(struct text_out *o, struct mapped *m, const char *line)
 	if (!same && !strncmp(offset, "00000000 ", 9) && n < sizeof(m->where) && strchr(path, '/')) {
 		memcpy(m->where, where, n);
 		m->where[n] = 0;
-		identity_read(text_hex(line), &m->id);
+		build_id_read(text_hex(line), &m->id);
 		same = true;
 	}
 	if (perms[2] != 'x')
@@ -51,7 +51,7 @@ static void map_line(struct text_out *o, struct mapped *m, const char *line)
 }
 
 /* A line that is longer than a path can be is left out. */
-void maps_self_put(struct text_out *o)
+void maps_format_put(struct text_writer *o)
 {
 	char buf[PATH_SIZE + 256], *end;
 	struct mapped m = {0};

@@ -6,4 +6,4 @@
 
 #include "shim/libpillion/core/text_writer.h"
 
-void maps_self_put(struct text_out *o);
+void maps_format_put(struct text_writer *o);

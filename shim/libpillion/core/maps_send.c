@@ -8,17 +8,17 @@
 
 #define PART (40u << 10)
 #define PARTS 64
-#define HEAD ((uint32_t)(sizeof(struct area_record) + sizeof(struct area_more)))
+#define HEAD ((uint32_t)(sizeof(struct shm_record) + sizeof(struct shm_more)))
 
 /* From where a line begins; false: there is no more. */
-static bool tell_part(struct process *p, struct code *c, long fd, uint64_t *at)
+static bool tell_part(struct connection *p, struct code *c, long fd, uint64_t *at)
 {
-	struct area_place place;
+	struct shm_place place;
 	bool wake;
-	if (!area_reserve(&p->area, HEAD + PART, &place, &wake))
+	if (!shm_reserve(&p->area, HEAD + PART, &place, &wake))
 		return false;
-	struct area_record *to = (struct area_record *)place.at;
-	struct area_more *more = (struct area_more *)(to + 1);
+	struct shm_record *to = (struct shm_record *)place.at;
+	struct shm_more *more = (struct shm_more *)(to + 1);
 	char *text = (char *)(more + 1);
 	size_t len = 0;
 	long n;
@@ -27,20 +27,20 @@ static bool tell_part(struct process *p, struct code *c, long fd, uint64_t *at)
 	const bool full = len == PART;
 	const size_t whole = code_lines(c, text, &len);
 	*at += whole;
-	*to = (struct area_record){.kind = AREA_MAPS,
+	*to = (struct shm_record){.kind = SHM_MAPS,
 		.tid = (uint32_t)sys_call(gettid),
-		.time = (uint64_t)process_clock(),
+		.time = (uint64_t)connection_clock(),
 		.stack = (uint32_t)len,
 		.more = sizeof(*more)};
-	timers_name(more);
+	cpu_timers_name(more);
 	const size_t rest = -len & 7; /* the sum is of whole words */
 	memset(text + len, 0, rest);
 	place.size = (uint32_t)(sizeof(*to) + sizeof(*more) + len + rest);
-	area_publish(&p->area, &place);
+	shm_publish(&p->area, &place);
 	return full && whole;
 }
 
-void maps_area_tell(struct process *p, struct code *c)
+void maps_send_tell(struct connection *p, struct code *c)
 {
 	uint64_t at = 0;
 	const long fd = sys_call(open, "/proc/self/maps", O_RDONLY | O_CLOEXEC);

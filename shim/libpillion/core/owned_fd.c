@@ -11,20 +11,20 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#define HELD_AT 1016 /* descriptors from here on: not where a program expects its own */
+#define OWNED_FD_AT 1016 /* descriptors from here on: not where a program expects its own */
 
-bool held_is(const struct held *h)
+bool owned_fd_is(const struct owned_fd *h)
 {
 	struct stat st;
 	return h->fd >= 0 && sys_call(fstat, h->fd, &st) == 0 && st.st_ino == h->ino && st.st_dev == h->dev;
 }
 
-int held_take(struct held *h, int fd)
+int owned_fd_take(struct owned_fd *h, int fd)
 {
 	struct rlimit most = {0};
 	struct stat st;
 	sys_call(prlimit64, 0, RLIMIT_NOFILE, 0, &most);
-	const long least = most.rlim_cur < HELD_AT + 8 ? (long)most.rlim_cur - 8 : HELD_AT;
+	const long least = most.rlim_cur < OWNED_FD_AT + 8 ? (long)most.rlim_cur - 8 : OWNED_FD_AT;
 	long high = least > fd ? sys_call(fcntl, fd, F_DUPFD_CLOEXEC, least) : -EMFILE;
 	if (high >= 0)
 		sys_call(close, fd);
@@ -39,9 +39,9 @@ int held_take(struct held *h, int fd)
 	return 0;
 }
 
-void held_let_go(struct held *h)
+void owned_fd_let_go(struct owned_fd *h)
 {
-	if (held_is(h))
+	if (owned_fd_is(h))
 		sys_call(close, h->fd);
 	h->fd = -1;
 }
@@ -53,14 +53,14 @@ static bool file_may_be(uint64_t size)
 	return sys_call(prlimit64, 0, RLIMIT_FSIZE, 0, &most) == 0 && most.rlim_cur >= size;
 }
 
-int held_memory(const char *name, size_t size, struct held *ret, void **ret_at)
+int owned_fd_memory(const char *name, size_t size, struct owned_fd *ret, void **ret_at)
 {
 	if (!file_may_be(size))
 		return -EFBIG;
 	const long fd = sys_call(memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0)
 		return (int)fd;
-	int r = held_take(ret, (int)fd);
+	int r = owned_fd_take(ret, (int)fd);
 	if (r == 0)
 		r = (int)sys_call(ftruncate, ret->fd, size);
 	if (r == 0)
@@ -75,7 +75,7 @@ int held_memory(const char *name, size_t size, struct held *ret, void **ret_at)
 	return 0;
 }
 
-int held_pass(const struct held *h, int sock, const void *message, size_t size)
+int owned_fd_pass(const struct owned_fd *h, int sock, const void *message, size_t size)
 {
 	struct iovec io = {(void *)(uintptr_t)message, size};
 	union {

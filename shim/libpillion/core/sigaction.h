@@ -1,6 +1,6 @@
 /*
- * sigaction - what becomes of a signal, as the kernel has it (rt_sigaction(2)): not what libc makes of it, and with a way
- * back of our own from a handler.
+ * sigaction - what becomes of a signal, as the kernel has it (rt_sigaction(2)): not what libc makes of it, and with a
+ * way back of our own from a handler.
  */
 #pragma once
 
@@ -18,11 +18,11 @@ struct kernel_action {
 	void (*restorer)(void);
 	uint64_t mask;
 };
-#define ACTION_RESTORER 0x04000000 /* a flag: without it there is no way back on x86-64 */
+#define SIGACTION_RESTORER 0x04000000 /* a flag: without it there is no way back on x86-64 */
 
-void action_restorer(void);
+void sigaction_restorer(void);
 
-static inline long action_set(int sig, const struct kernel_action *to, struct kernel_action *ret)
+static inline long sigaction_set(int sig, const struct kernel_action *to, struct kernel_action *ret)
 {
 	return sys_call(rt_sigaction, sig, to, ret, sizeof(to->mask));
 }

@@ -24,13 +24,13 @@ extern int unsetenv(const char *) __attribute__((weak));
 
 /* Of a process and all that were forked from it. */
 static struct tree {
-	uint32_t owner;					    /* the thread that is at it; 0: none */
-	char socket[sizeof(((struct started *)0)->socket)]; /* what is started, "": nothing */
+	uint32_t owner;						/* the thread that is at it; 0: none */
+	char socket[sizeof(((struct start_reply *)0)->socket)]; /* what is started, "": nothing */
 } alone, *tree = &alone;
 
-static int say(struct started *s, int error, const char *text)
+static int say(struct start_reply *s, int error, const char *text)
 {
-	struct text_out o = {.fd = -1, .memory = s->text, .size = sizeof(s->text)};
+	struct text_writer o = {.fd = -1, .memory = s->text, .size = sizeof(s->text)};
 	s->text[0] = 0;
 	text_put(&o, text);
 	return error;
@@ -93,7 +93,7 @@ static void add(char *variable)
 
 static void put_socket(const char *socket)
 {
-	static char variable[sizeof(SOCKET_NAME "=") + sizeof(((struct started *)0)->socket)];
+	static char variable[sizeof(SOCKET_NAME "=") + sizeof(((struct start_reply *)0)->socket)];
 	char **e = find(SOCKET_NAME);
 	memcpy(variable, SOCKET_NAME "=", sizeof(SOCKET_NAME));
 	memcpy(variable + sizeof(SOCKET_NAME), socket, strlen(socket) + 1);
@@ -105,7 +105,7 @@ static void put_socket(const char *socket)
 
 /* --- starting ------------------------------------------------------------------------------------------------ */
 
-static int no_area(int error, struct started *s)
+static int no_area(int error, struct start_reply *s)
 {
 	return say(s, error,
 		error == -EMFILE   ? "this process has no descriptor left for libpillion (RLIMIT_NOFILE)"
@@ -119,18 +119,18 @@ static int no_area(int error, struct started *s)
 				   : "memfd_create is refused: there is no memory to share (a seccomp filter?)");
 }
 
-static int start_alone(const struct launch *l, struct started *s)
+static int start_alone(const struct launch *l, struct start_reply *s)
 {
 	int r = 0;
-	if (process_is_connected() || (tree->socket[0] && process_move(tree->socket) == 0))
+	if (connection_is_connected() || (tree->socket[0] && connection_move(tree->socket) == 0))
 		return 0;
-	r = process_prepare();
+	r = connection_prepare();
 	if (r < 0)
 		return no_area(r, s);
 	r = launch(l, environ, s);
 	if (r < 0)
 		return r;
-	r = process_move(s->socket);
+	r = connection_move(s->socket);
 	if (r < 0)
 		return say(s, r,
 			r == -EBADF	  ? "the program has closed libpillion's descriptors"
@@ -142,19 +142,19 @@ static int start_alone(const struct launch *l, struct started *s)
 }
 
 /* `put`: how the environment gets it. */
-static int start(const struct launch *l, void (*put)(const char *), struct started *s)
+static int start(const struct launch *l, void (*put)(const char *), struct start_reply *s)
 {
-	struct thread *t = &thread_own;
-	*s = (struct started){0};
-	int r = process_secure();
+	struct thread_state *t = &thread_own;
+	*s = (struct start_reply){0};
+	int r = connection_secure();
 	if (r < 0)
 		return no_area(r, s);
 	if (r)
 		return say(s, -EPERM,
 			"a program with more rights than its user (setuid) is not profiled by what that asks");
-	if (process_is_quiet())
+	if (connection_is_quiet())
 		return no_area(-EACCES, s);
-	if (!thread_enter(t))
+	if (!thread_state_enter(t))
 		return say(s, -EDEADLK, "called by a signal handler within libpillion");
 	r = enter() ? 0 : say(s, -ETIMEDOUT, "another thread or process is at it, for too long");
 	if (r == 0) {
@@ -163,7 +163,7 @@ static int start(const struct launch *l, void (*put)(const char *), struct start
 			put(tree->socket);
 		leave();
 	}
-	thread_leave(t);
+	thread_state_leave(t);
 	return r;
 }
 
@@ -175,9 +175,9 @@ static void put_by_libc(const char *socket)
 		put_socket(socket);
 }
 
-int start_now(const struct launch *l, struct started *ret)
+int start_now(const struct launch *l, struct start_reply *ret)
 {
-	forks_follow();
+	atfork_follow();
 	return start(l, put_by_libc, ret);
 }
 
@@ -195,23 +195,23 @@ static void take_away(char *socket)
 
 int start_stop(void)
 {
-	struct thread *t = &thread_own;
+	struct thread_state *t = &thread_own;
 	char socket[sizeof(tree->socket)];
 	int r = -ENOTCONN;
-	if (process_is_quiet() || !tree->socket[0] || !thread_enter(t))
+	if (connection_is_quiet() || !tree->socket[0] || !thread_state_enter(t))
 		return r;
 	if (!enter()) {
-		thread_leave(t);
+		thread_state_leave(t);
 		return -ETIMEDOUT;
 	}
 	memcpy(socket, tree->socket, sizeof(socket));
-	r = process_leave(process_clock() + STOP_NS);
+	r = connection_leave(connection_clock() + STOP_NS);
 	if (r != -EBUSY)
 		tree->socket[0] = 0;
 	if (r == 0)
 		take_away(socket);
 	leave();
-	thread_leave(t);
+	thread_state_leave(t);
 	launch_reap();
 	const char *value = value_of(SOCKET_NAME);
 	if (unsetenv && value && !strcmp(value, socket))
@@ -235,7 +235,7 @@ static bool is_asked_for(void)
 	return events && *events && strcmp(events, "off") != 0 && !(enabled && is_one_of(enabled, no));
 }
 
-static void note(const struct started *s)
+static void note(const struct start_reply *s)
 {
 	const char *log = value_of("PILLION_LOG");
 	const long fd =
@@ -245,7 +245,7 @@ static void note(const struct started *s)
 			: -1;
 	if (fd < 0)
 		return;
-	struct text_out o = {.fd = (int)fd};
+	struct text_writer o = {.fd = (int)fd};
 	text_put(&o, "libpillion: outcome=\"not profiled\" pid=");
 	text_put_decimal(&o, (uint64_t)sys_call(getpid));
 	text_put(&o, " reason=\"");
@@ -267,9 +267,9 @@ static void share_tree(void)
 __attribute__((constructor(102))) static void start_early(void)
 {
 	const struct launch as_environment = {0};
-	struct started s;
+	struct start_reply s;
 	share_tree();
-	if (!is_asked_for() || process_secure() != 0 || start(&as_environment, put_socket, &s) == 0)
+	if (!is_asked_for() || connection_secure() != 0 || start(&as_environment, put_socket, &s) == 0)
 		return;
 	note(&s);
 	*find("PILLION_EVENTS") = "PILLION_EVENTS=off";

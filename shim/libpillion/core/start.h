@@ -15,5 +15,5 @@
 #include "shim/libpillion/core/launch.h"
 
 /* 0, or -errno with a sentence in ret->text. */
-int start_now(const struct launch *l, struct started *ret);
+int start_now(const struct launch *l, struct start_reply *ret);
 int start_stop(void);

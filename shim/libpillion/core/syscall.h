@@ -1,7 +1,7 @@
 /*
- * syscall - system calls of the library in somebody else's process: directly, so that no errno is touched, nothing of libc
- * is called that may be replaced, locked or not there yet, and nothing can be a cancellation point. Each returns what
- * the kernel does: -errno on failure. Async-signal-safe, all of it.
+ * syscall - system calls of the library in somebody else's process: directly, so that no errno is touched, nothing of
+ * libc is called that may be replaced, locked or not there yet, and nothing can be a cancellation point. Each returns
+ * what the kernel does: -errno on failure. Async-signal-safe, all of it.
  */
 #pragma once
 

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-void text_flush(struct text_out *o)
+void text_flush(struct text_writer *o)
 {
 	for (size_t at = 0; at < o->used && !o->error;) {
 		long n = sys_call(write, o->fd, o->buf + at, o->used - at);
@@ -17,7 +17,7 @@ void text_flush(struct text_out *o)
 	o->used = 0;
 }
 
-static void put_memory(struct text_out *o, const char *bytes, size_t n)
+static void put_memory(struct text_writer *o, const char *bytes, size_t n)
 {
 	if (o->error || n >= o->size - o->at) {
 		o->error = -ENOSPC;
@@ -28,7 +28,7 @@ static void put_memory(struct text_out *o, const char *bytes, size_t n)
 	o->memory[o->at] = 0;
 }
 
-static void put(struct text_out *o, const char *bytes, size_t n)
+static void put(struct text_writer *o, const char *bytes, size_t n)
 {
 	if (o->memory) {
 		put_memory(o, bytes, n);
@@ -47,7 +47,7 @@ static void put(struct text_out *o, const char *bytes, size_t n)
 	}
 }
 
-void text_put(struct text_out *o, const char *text)
+void text_put(struct text_writer *o, const char *text)
 {
 	put(o, text, strlen(text));
 }
@@ -63,13 +63,13 @@ size_t text_decimal(char *text, size_t at, uint64_t n)
 	return at + sizeof(digits) - k;
 }
 
-void text_put_decimal(struct text_out *o, uint64_t n)
+void text_put_decimal(struct text_writer *o, uint64_t n)
 {
 	char digits[TEXT_DECIMAL_MAX];
 	put(o, digits, text_decimal(digits, 0, n));
 }
 
-void text_put_hex(struct text_out *o, uint64_t n, int digits)
+void text_put_hex(struct text_writer *o, uint64_t n, int digits)
 {
 	for (int i = 15; i >= 0; i--)
 		if (i < digits || n >> (i * 4))

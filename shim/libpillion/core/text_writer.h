@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct text_out {
+struct text_writer {
 	int fd;
 	char *memory; /* instead; whole pieces only, and a NUL behind them. -ENOSPC */
 	size_t size, at;
@@ -12,10 +12,10 @@ struct text_out {
 	size_t used;
 	char buf[4096];
 };
-void text_put(struct text_out *o, const char *text);
-void text_put_decimal(struct text_out *o, uint64_t n);
-void text_put_hex(struct text_out *o, uint64_t n, int digits); /* so many at least */
-void text_flush(struct text_out *o);
+void text_put(struct text_writer *o, const char *text);
+void text_put_decimal(struct text_writer *o, uint64_t n);
+void text_put_hex(struct text_writer *o, uint64_t n, int digits); /* so many at least */
+void text_flush(struct text_writer *o);
 
 #define TEXT_DECIMAL_MAX 20
 /* The digits to text[at] and on; returns where they end. Nothing is put behind them. */

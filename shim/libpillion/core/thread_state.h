@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define THREAD_REFUSED_MAX 64 /* times in a row: nobody is at work so long */
+#define THREAD_STATE_REFUSED_MAX 64 /* times in a row: nobody is at work so long */
 
-struct thread {
+struct thread_state {
 	int64_t left;  /* bytes until the next sample */
 	uint64_t mean; /* by which it was drawn; 0: it was not */
 	uintptr_t busy;
@@ -21,20 +21,20 @@ struct thread {
 	uint32_t labels;   /* the number of its set (labels.h); 0: it has none */
 	uint64_t random;
 };
-extern __thread struct thread thread_own;
+extern __thread struct thread_state thread_own;
 
 /* False: it is busy. */
-static inline bool thread_enter(struct thread *t)
+static inline bool thread_state_enter(struct thread_state *t)
 {
 	const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-	if (t->busy && t->busy >= here && ++t->refused < THREAD_REFUSED_MAX)
+	if (t->busy && t->busy >= here && ++t->refused < THREAD_STATE_REFUSED_MAX)
 		return false;
 	t->busy = here;
 	t->refused = 0;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	return true;
 }
-static inline void thread_leave(struct thread *t)
+static inline void thread_state_leave(struct thread_state *t)
 {
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	t->busy = 0;

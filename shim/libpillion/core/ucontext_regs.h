@@ -7,7 +7,7 @@
 
 #include <ucontext.h>
 
-#define CONTEXT_REG(c, name) ((uint64_t)(c)->uc_mcontext.gregs[REG_##name])
+#define UCONTEXT_REG(c, name) ((uint64_t)(c)->uc_mcontext.gregs[REG_##name])
 
-void context_fill(struct area_record *to, const ucontext_t *c);	   /* those that each record has */
-void context_fill_more(struct area_more *to, const ucontext_t *c); /* the others; the name is left as it is */
+void ucontext_fill(struct shm_record *to, const ucontext_t *c);	   /* those that each record has */
+void ucontext_fill_more(struct shm_more *to, const ucontext_t *c); /* the others; the name is left as it is */

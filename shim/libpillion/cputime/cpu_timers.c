@@ -29,7 +29,7 @@
 #define LOOK_ANYWAY 256 /* samples: then also where their number is what it was */
 #define LONG_PERIODS 8	/* one sample stands for so many at most, or LONG_NS: beyond that nobody knows */
 #define LONG_NS (NSEC / 5)
-#define HEAD ((uint32_t)(sizeof(struct area_record) + sizeof(struct area_more)))
+#define HEAD ((uint32_t)(sizeof(struct shm_record) + sizeof(struct shm_more)))
 #define MAPS_NS (NSEC / 10) /* from one time to the next */
 #define MAPS_MOST_NS (2 * NSEC)
 #define PATIENCE_MS 200
@@ -146,7 +146,7 @@ static struct known *find(uint32_t tid)
 /* Somewhere in its first period: else all that began together are sampled together. */
 static uint64_t first_period(uint32_t tid)
 {
-	const uint64_t random = (tid ^ (uint64_t)process_clock()) * 0x9e3779b97f4a7c15;
+	const uint64_t random = (tid ^ (uint64_t)connection_clock()) * 0x9e3779b97f4a7c15;
 	return 1 + (uint64_t)((unsigned __int128)random * timers.period >> 64);
 }
 
@@ -268,18 +268,18 @@ static void watch_process(void)
 
 /* --- what is mapped ------------------------------------------------------------------------------------------ */
 
-static void tell_maps(struct process *p, uint64_t wanted)
+static void tell_maps(struct connection *p, uint64_t wanted)
 {
 	uint64_t mask;
 	if (!enter(&mask))
 		return;
-	maps_area_tell(p, &code);
+	maps_send_tell(p, &code);
 	timers.maps_told = wanted;
 	leave(&mask);
 }
 
 /* Before a sample whose address lies where there was nothing, or when the reader has met such a one. */
-static void keep_maps(struct process *p, uint64_t ip, uint64_t now)
+static void keep_maps(struct connection *p, uint64_t ip, uint64_t now)
 {
 	const uint64_t wanted = __atomic_load_n(&p->area.head->maps, __ATOMIC_RELAXED);
 	const bool first = timers.maps_told == UINT64_MAX;
@@ -293,14 +293,14 @@ static void keep_maps(struct process *p, uint64_t ip, uint64_t now)
 
 /* --- samples ------------------------------------------------------------------------------------------------- */
 
-uint32_t timers_more(void)
+uint32_t cpu_timers_more(void)
 {
-	return timers.period && !process_is_quiet() ? sizeof(struct area_more) : 0;
+	return timers.period && !connection_is_quiet() ? sizeof(struct shm_more) : 0;
 }
 
-void timers_name(struct area_more *ret)
+void cpu_timers_name(struct shm_more *ret)
 {
-	*ret = (struct area_more){0};
+	*ret = (struct shm_more){0};
 	sys_call(prctl, PR_GET_NAME, ret->name);
 }
 
@@ -311,18 +311,18 @@ static void raise_to(uint64_t *most, uint64_t to)
 		;
 }
 
-static void account(struct process *p)
+static void account(struct connection *p)
 {
-	raise_to(&p->area.head->cpu, process_cpu());
+	raise_to(&p->area.head->cpu, connection_cpu());
 }
 
-static void fill(struct area_record *to, const struct known *k, const ucontext_t *c, uint64_t now, uint64_t weight)
+static void fill(struct shm_record *to, const struct known *k, const ucontext_t *c, uint64_t now, uint64_t weight)
 {
-	*to = (struct area_record){
-		.kind = AREA_CPU, .tid = k->tid, .time = now, .bytes = weight, .more = sizeof(struct area_more)};
-	context_fill(to, c);
-	timers_name((struct area_more *)(to + 1));
-	context_fill_more((struct area_more *)(to + 1), c);
+	*to = (struct shm_record){
+		.kind = SHM_CPU, .tid = k->tid, .time = now, .bytes = weight, .more = sizeof(struct shm_more)};
+	ucontext_fill(to, c);
+	cpu_timers_name((struct shm_more *)(to + 1));
+	ucontext_fill_more((struct shm_more *)(to + 1), c);
 }
 
 /* What it used; beyond what one stack can stand for, its process' account alone has it. */
@@ -342,27 +342,27 @@ static uint64_t thread_pointer(void)
 	return tp;
 }
 
-static void sample(struct process *p, struct known *k, const ucontext_t *c)
+static void sample(struct connection *p, struct known *k, const ucontext_t *c)
 {
-	const uint64_t now = (uint64_t)process_clock(), sp = CONTEXT_REG(c, RSP);
+	const uint64_t now = (uint64_t)connection_clock(), sp = UCONTEXT_REG(c, RSP);
 	const uint64_t tp = thread_pointer();
-	const uint32_t most = sample_stack_bytes(sp, tp);
-	struct area_place place;
+	const uint32_t most = alloc_sample_stack_bytes(sp, tp);
+	struct shm_place place;
 	bool wake;
-	keep_maps(p, CONTEXT_REG(c, RIP), now);
+	keep_maps(p, UCONTEXT_REG(c, RIP), now);
 	const uint64_t weight = weigh(k);
-	if (area_reserve(&p->area, HEAD + most, &place, &wake)) {
-		struct area_record *to = (struct area_record *)place.at;
+	if (shm_reserve(&p->area, HEAD + most, &place, &wake)) {
+		struct shm_record *to = (struct shm_record *)place.at;
 		fill(to, k, c, now, weight);
 		to->labels = tp ? labels_in(&p->area, thread_own.labels) : 0;
-		to->stack = sample_copy_stack(k->tid, sp, place.at + HEAD, most);
+		to->stack = alloc_sample_copy_stack(k->tid, sp, place.at + HEAD, most);
 		place.size = HEAD + to->stack;
-		area_publish(&p->area, &place);
+		shm_publish(&p->area, &place);
 	}
 	account(p);
 	if (wake)
-		process_wake(p);
-	process_tend(p, (int64_t)now);
+		connection_wake(p);
+	connection_tend(p, (int64_t)now);
 }
 
 /* kill(2), sigqueue(3): it does what it would do without us, as soon as we return. */
@@ -371,7 +371,7 @@ static void by_somebody_else(int sig)
 	const struct kernel_action none = {.plain = SIG_DFL};
 	if (timers.ignored)
 		return;
-	action_set(sig, &none, NULL);
+	sigaction_set(sig, &none, NULL);
 	const long pid = sys_call(getpid), tid = sys_call(gettid);
 	sys_call(tgkill, pid, tid, sig);
 }
@@ -384,13 +384,13 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 		by_somebody_else(sig);
 		return;
 	}
-	struct process *p = timers.over ? NULL : process_get();
+	struct connection *p = timers.over ? NULL : connection_get();
 	struct known *k = process ? NULL : (struct known *)of;
-	if (!p && process_is_off())
-		timers_end();
+	if (!p && connection_is_off())
+		cpu_timers_end();
 	if (p && timers.asking) {
 		account(p);
-		process_tend(p, process_clock());
+		connection_tend(p, connection_clock());
 	}
 	if (p && k && k->tid == (uint32_t)sys_call(gettid))
 		sample(p, k, context);
@@ -405,18 +405,18 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 static bool is_free(int sig)
 {
 	struct kernel_action now;
-	return action_set(sig, NULL, &now) == 0 && now.plain == SIG_DFL;
+	return sigaction_set(sig, NULL, &now) == 0 && now.plain == SIG_DFL;
 }
 
 /* One that nobody has, and that is not in the mask. */
 static uint32_t take_signal(uint64_t mask)
 {
 	const struct kernel_action ours = {.handler = on_signal,
-		.flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK | ACTION_RESTORER,
-		.restorer = action_restorer,
+		.flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK | SIGACTION_RESTORER,
+		.restorer = sigaction_restorer,
 		.mask = ~0ull};
 	for (int sig = SIGNALS_FROM; sig >= SIGNALS_TO; sig--)
-		if (!(mask >> (sig - 1) & 1) && is_free(sig) && action_set(sig, &ours, NULL) == 0)
+		if (!(mask >> (sig - 1) & 1) && is_free(sig) && sigaction_set(sig, &ours, NULL) == 0)
 			return (uint32_t)sig;
 	return 0;
 }
@@ -485,14 +485,14 @@ static bool is_on(void)
 static void give_back(void)
 {
 	struct kernel_action to = {.plain = SIG_IGN};
-	action_set(timers.signal, &to, NULL);
+	sigaction_set(timers.signal, &to, NULL);
 	if (!timers.ignored)
 		to.plain = SIG_DFL;
-	action_set(timers.signal, &to, NULL);
+	sigaction_set(timers.signal, &to, NULL);
 	timers.signal = timers.ignored = 0;
 }
 
-void timers_want(uint64_t period)
+void cpu_timers_want(uint64_t period)
 {
 	uint64_t mask;
 	const bool on = is_on(), asked = on && timers.asking;
@@ -509,7 +509,7 @@ void timers_want(uint64_t period)
 	leave(&mask);
 }
 
-void timers_await(void)
+void cpu_timers_await(void)
 {
 	uint64_t mask;
 	if (timers.over || is_on() || !enter_soon(&mask))
@@ -518,7 +518,7 @@ void timers_await(void)
 	leave(&mask);
 }
 
-void timers_end(void)
+void cpu_timers_end(void)
 {
 	uint64_t mask;
 	const bool any = is_on();
@@ -529,17 +529,17 @@ void timers_end(void)
 	leave(&mask);
 }
 
-int timers_signal(void)
+int cpu_timers_signal(void)
 {
-	return timers.signal && !process_is_quiet() && is_on() ? (int)timers.signal : 0;
+	return timers.signal && !connection_is_quiet() && is_on() ? (int)timers.signal : 0;
 }
 
-void timers_ignore(bool theirs)
+void cpu_timers_ignore(bool theirs)
 {
 	timers.ignored = theirs;
 }
 
-void timers_yield(int signal)
+void cpu_timers_yield(int signal)
 {
 	uint64_t mask;
 	if (!enter_soon(&mask))
@@ -561,7 +561,7 @@ void timers_yield(int signal)
 	leave(&mask);
 }
 
-void timers_in_child(void)
+void cpu_timers_in_child(void)
 {
 	uint64_t mask;
 	timers.lock = 0; /* whoever had it is in another process */
@@ -577,21 +577,21 @@ void timers_in_child(void)
 
 __attribute__((constructor)) static void begin_early(void)
 {
-	struct thread *t = &thread_own;
-	if (!process_is_asked())
+	struct thread_state *t = &thread_own;
+	if (!connection_is_asked())
 		return;
-	forks_follow();
-	if (!thread_enter(t))
+	atfork_follow();
+	if (!thread_state_enter(t))
 		return;
-	struct process *p = process_get();
+	struct connection *p = connection_get();
 	if (p && is_on())
 		account(p); /* it may end before its first sample */
-	thread_leave(t);
+	thread_state_leave(t);
 }
 
 __attribute__((destructor)) static void end_late(void)
 {
-	struct process *p = !timers.over && !process_is_quiet() && is_on() ? process_now() : NULL;
+	struct connection *p = !timers.over && !connection_is_quiet() && is_on() ? connection_now() : NULL;
 	if (p)
 		account(p);
 }

@@ -30,13 +30,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-void timers_want(uint64_t period); /* ns of CPU time from sample to sample, 0: none. By the profiler */
-void timers_await(void);	   /* it has not said so yet: that is heard as soon as this process uses CPU time */
-void timers_end(void);		   /* for good */
-void timers_in_child(void);	   /* atfork.h: its timers begin with it */
+void cpu_timers_want(uint64_t period); /* ns of CPU time from sample to sample, 0: none. By the profiler */
+void cpu_timers_await(void);	       /* it has not said so yet: that is heard as soon as this process uses CPU time */
+void cpu_timers_end(void);	       /* for good */
+void cpu_timers_in_child(void);	       /* atfork.h: its timers begin with it */
 /* Bytes of what records have besides, while CPU time is sampled here; else 0: somebody else knows. */
-uint32_t timers_more(void);
-void timers_name(struct area_more *ret); /* the calling thread's name, and no registers */
-int timers_signal(void);		 /* that of this very process (not of vfork(2)'s child); 0: there is none */
-void timers_yield(int signal);		 /* the application wants it, for a handler of its own */
-void timers_ignore(bool theirs); /* how it wants to have it: what somebody else sends is ignored, or ends the process */
+uint32_t cpu_timers_more(void);
+void cpu_timers_name(struct shm_more *ret); /* the calling thread's name, and no registers */
+int cpu_timers_signal(void);		    /* that of this very process (not of vfork(2)'s child); 0: there is none */
+void cpu_timers_yield(int signal);	    /* the application wants it, for a handler of its own */
+void cpu_timers_ignore(
+	bool theirs); /* how it wants to have it: what somebody else sends is ignored, or ends the process */

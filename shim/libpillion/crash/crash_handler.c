@@ -16,7 +16,7 @@
 #include <time.h>
 #include <ucontext.h>
 
-#define HEAD ((uint32_t)(sizeof(struct area_record) + sizeof(struct area_crash)))
+#define HEAD ((uint32_t)(sizeof(struct shm_record) + sizeof(struct shm_crash)))
 #define PAGE 4096u
 #define GAP (16 * PAGE) /* from where a stack pointer is to the memory that is there */
 #define PAUSE_MS 5
@@ -52,23 +52,23 @@ static int row_of(int sig)
 
 /* --- what is told -------------------------------------------------------------------------------------------- */
 
-static void fill(struct area_record *to, uint32_t tid, const ucontext_t *c)
+static void fill(struct shm_record *to, uint32_t tid, const ucontext_t *c)
 {
 	struct timespec now = {0};
 	sys_call(clock_gettime, CLOCK_MONOTONIC, &now);
-	*to = (struct area_record){.kind = AREA_CRASH,
+	*to = (struct shm_record){.kind = SHM_CRASH,
 		.tid = tid,
 		.time = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
-		.more = sizeof(struct area_crash)};
-	context_fill(to, c);
+		.more = sizeof(struct shm_crash)};
+	ucontext_fill(to, c);
 }
 
-static void fill_crash(struct area_crash *to, int sig, const siginfo_t *info, const ucontext_t *c)
+static void fill_crash(struct shm_crash *to, int sig, const siginfo_t *info, const ucontext_t *c)
 {
 	const int row = row_of(sig);
 	memset(to, 0, sizeof(*to));
-	timers_name(&to->more);
-	context_fill_more(&to->more, c);
+	cpu_timers_name(&to->more);
+	ucontext_fill_more(&to->more, c);
 	to->signal = (uint32_t)sig;
 	to->code = info->si_code;
 	if (info->si_code > 0 && rows[row].faults)
@@ -77,9 +77,9 @@ static void fill_crash(struct area_crash *to, int sig, const siginfo_t *info, co
 		to->sender = (uint32_t)info->si_pid;
 		to->user = info->si_uid;
 	}
-	to->flags = CONTEXT_REG(c, EFL);
-	to->trap = CONTEXT_REG(c, TRAPNO);
-	to->error = CONTEXT_REG(c, ERR);
+	to->flags = UCONTEXT_REG(c, EFL);
+	to->trap = UCONTEXT_REG(c, TRAPNO);
+	to->error = UCONTEXT_REG(c, ERR);
 }
 
 /* *n: how far it has come, should a fault end it. */
@@ -119,12 +119,12 @@ static uint32_t copy_stack(struct at_work *w, uint64_t sp, uint8_t *to)
 {
 	uint64_t tp = 0;
 	sys_call(arch_prctl, ARCH_GET_FS, &tp);
-	const uint32_t most = sample_stack_bytes(sp, tp);
+	const uint32_t most = alloc_sample_stack_bytes(sp, tp);
 	const bool forbidden = is_forbidden(w->tid);
 	uint32_t gap = 0, n = 0;
 	while (gap < most && gap < GAP &&
 		!(n = forbidden ? copy_until_fault(w, sp + gap, to + gap, most - gap)
-				: sample_copy_stack(w->tid, sp + gap, to + gap, most - gap))) {
+				: alloc_sample_copy_stack(w->tid, sp + gap, to + gap, most - gap))) {
 		const uint32_t step = PAGE - (uint32_t)((sp + gap) % PAGE);
 		memset(to + gap, 0, step < most - gap ? step : most - gap);
 		gap += step;
@@ -133,58 +133,58 @@ static uint32_t copy_stack(struct at_work *w, uint64_t sp, uint8_t *to)
 }
 
 /* What the profiler has not read yet may be in the way. */
-static bool reserve(struct process *p, struct area_place *ret)
+static bool reserve(struct connection *p, struct shm_place *ret)
 {
 	const struct timespec pause = {0, PAUSE_MS * 1000000};
 	bool wake;
-	for (unsigned ms = 0; ms <= CRASH_PATIENCE_MS; ms += PAUSE_MS) {
-		if (area_reserve(&p->area, HEAD + SAMPLE_STACK_MAX, ret, &wake))
+	for (unsigned ms = 0; ms <= CRASH_HANDLER_PATIENCE_MS; ms += PAUSE_MS) {
+		if (shm_reserve(&p->area, HEAD + ALLOC_SAMPLE_STACK_MAX, ret, &wake))
 			return true;
-		process_wake(p);
+		connection_wake(p);
 		sys_call(nanosleep, &pause, NULL);
 	}
 	return false;
 }
 
 /* One thread at a time. A child may have it from its parent's, which are not there any more. */
-static void tell_maps(struct process *p)
+static void tell_maps(struct connection *p)
 {
 	uint32_t had = __atomic_load_n(&telling_maps, __ATOMIC_RELAXED);
 	if (had == p->pid ||
 		!__atomic_compare_exchange_n(&telling_maps, &had, p->pid, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return;
-	maps_area_tell(p, &code);
+	maps_send_tell(p, &code);
 	__atomic_store_n(&telling_maps, 0, __ATOMIC_RELEASE);
 }
 
 /* The program's own account, by memory of the thread's own. A fault in it: none. */
-static __attribute__((noinline)) void tell_calls(struct at_work *w, struct area_crash *to)
+static __attribute__((noinline)) void tell_calls(struct at_work *w, struct shm_crash *to)
 {
 	void *back[5];
 	memcpy(back, w->back, sizeof(back));
 	if (__builtin_setjmp(w->back) == 0)
-		to->calls_n = tree_path(to->calls, AREA_CALLS_MAX);
+		to->calls_n = calltree_path(to->calls, SHM_CALLS_MAX);
 	memcpy(w->back, back, sizeof(back));
 }
 
 static void tell(struct at_work *w, int sig, const siginfo_t *info, const ucontext_t *c)
 {
-	struct process *p = process_get_at_once();
-	struct area_place place;
+	struct connection *p = connection_get_at_once();
+	struct shm_place place;
 	if (!p)
 		return;
 	tell_maps(p);
 	if (!reserve(p, &place))
 		return;
-	struct area_record *to = (struct area_record *)place.at;
-	struct area_crash *crash = (struct area_crash *)(to + 1);
+	struct shm_record *to = (struct shm_record *)place.at;
+	struct shm_crash *crash = (struct shm_crash *)(to + 1);
 	fill(to, w->tid, c);
 	fill_crash(crash, sig, info, c);
 	tell_calls(w, crash);
 	to->stack = copy_stack(w, to->sp, place.at + HEAD);
 	place.size = HEAD + to->stack;
-	area_publish(&p->area, &place);
-	process_wake(p);
+	shm_publish(&p->area, &place);
+	connection_wake(p);
 }
 
 /* --- the handlers -------------------------------------------------------------------------------------------- */
@@ -225,7 +225,7 @@ static void go_on(int sig, siginfo_t *info)
 	const int row = row_of(sig);
 	const bool again = rows[row].faults && info->si_code > 0 && !(sig == SIGBUS && info->si_code == BUS_MCEERR_AO);
 	const uint64_t mask = 1ull << (sig - 1);
-	action_set(sig, &theirs[row], NULL);
+	sigaction_set(sig, &theirs[row], NULL);
 	if (again)
 		return;
 	sys_call(rt_sigprocmask, SIG_BLOCK, &mask, NULL, sizeof(mask)); /* until then */
@@ -270,15 +270,15 @@ static void on_reset(int sig, siginfo_t *info, void *context);
 static void put(int row, const struct kernel_action *had, void (*handler)(int, siginfo_t *, void *))
 {
 	const struct kernel_action first = {.handler = handler,
-		.flags = (had->flags & ~(unsigned long)SA_RESETHAND) | SA_SIGINFO | ACTION_RESTORER,
-		.restorer = had->restorer ? had->restorer : action_restorer,
+		.flags = (had->flags & ~(unsigned long)SA_RESETHAND) | SA_SIGINFO | SIGACTION_RESTORER,
+		.restorer = had->restorer ? had->restorer : sigaction_restorer,
 		.mask = had->mask};
 	const struct kernel_action last = {.handler = handler,
-		.flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART | ACTION_RESTORER,
-		.restorer = action_restorer,
+		.flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART | SIGACTION_RESTORER,
+		.restorer = sigaction_restorer,
 		.mask = mask_of_all_else()};
 	theirs[row] = *had;
-	action_set(rows[row].signal, handler == on_reset ? &first : &last, NULL);
+	sigaction_set(rows[row].signal, handler == on_reset ? &first : &last, NULL);
 }
 
 /* The application's, which the kernel would have taken away with this one time. */
@@ -300,29 +300,29 @@ static void on_reset(int sig, siginfo_t *info, void *context)
 
 static bool has_ours(int sig, struct kernel_action *now)
 {
-	return action_set(sig, NULL, now) == 0 && (now->handler == on_crash || now->handler == on_reset);
+	return sigaction_set(sig, NULL, now) == 0 && (now->handler == on_crash || now->handler == on_reset);
 }
 
-bool crash_is_on(void)
+bool crash_handler_is_on(void)
 {
 	return __atomic_load_n(&on, __ATOMIC_ACQUIRE);
 }
 
-bool crash_shows(int sig, struct kernel_action *ret)
+bool crash_handler_shows(int sig, struct kernel_action *ret)
 {
 	struct kernel_action now;
-	const int row = crash_is_on() ? row_of(sig) : -1;
+	const int row = crash_handler_is_on() ? row_of(sig) : -1;
 	if (row < 0 || !has_ours(sig, &now))
 		return false;
 	*ret = theirs[row];
 	return true;
 }
 
-void crash_was_set(int sig)
+void crash_handler_was_set(int sig)
 {
 	struct kernel_action now;
-	const int row = crash_is_on() ? row_of(sig) : -1;
-	if (row < 0 || process_is_borrowed() || has_ours(sig, &now))
+	const int row = crash_handler_is_on() ? row_of(sig) : -1;
+	if (row < 0 || connection_is_borrowed() || has_ours(sig, &now))
 		return;
 	if (now.plain == SIG_DFL)
 		put(row, &now, on_crash);
@@ -335,7 +335,7 @@ static void take_away(void)
 	struct kernel_action now;
 	for (unsigned i = 0; i < ROWS; i++)
 		if (has_ours(rows[i].signal, &now))
-			action_set(rows[i].signal, &theirs[i], NULL);
+			sigaction_set(rows[i].signal, &theirs[i], NULL);
 }
 
 /* --- beginning and end ----------------------------------------------------------------------------------------- */
@@ -376,25 +376,25 @@ static bool is_go(void)
 	return false;
 }
 
-void crash_want(bool wanted)
+void crash_handler_want(bool wanted)
 {
-	if (!wanted && crash_is_on()) {
+	if (!wanted && crash_handler_is_on()) {
 		take_away();
 		__atomic_store_n(&on, 0, __ATOMIC_RELEASE);
 	}
-	if (!wanted || over || crash_is_on() || is_go())
+	if (!wanted || over || crash_handler_is_on() || is_go())
 		return;
 	__atomic_store_n(&on, 1, __ATOMIC_RELEASE);
 	altstack_give();
 	for (unsigned i = 0; i < ROWS; i++)
-		crash_was_set(rows[i].signal);
+		crash_handler_was_set(rows[i].signal);
 }
 
-void crash_end(void)
+void crash_handler_end(void)
 {
-	const bool was = crash_is_on();
+	const bool was = crash_handler_is_on();
 	over = 1;
-	if (was && !process_is_borrowed())
+	if (was && !connection_is_borrowed())
 		take_away();
 	__atomic_store_n(&on, 0, __ATOMIC_RELEASE);
 }

@@ -11,34 +11,34 @@ PILLION_API void __cyg_profile_func_exit(void *fn, void *site);
 void __cyg_profile_func_enter(void *fn, void *site)
 {
 	uint64_t sp = (uint64_t)__builtin_dwarf_cfa(), ra = (uint64_t)__builtin_return_address(0);
-	uint32_t on = tree_switch.on;
+	uint32_t on = calltree_switch.on;
 	if (__builtin_expect(!on, 1))
 		return;
 	if (on == 1 + TREE_CLOCK_NONE)
 		tree_enter_hot((uint64_t)fn, (uint64_t)site, sp, ra);
 	else
-		tree_enter_timed((uint64_t)fn, (uint64_t)site, sp, ra);
+		calltree_enter_timed((uint64_t)fn, (uint64_t)site, sp, ra);
 }
 
 void __cyg_profile_func_exit(void *fn, void *site)
 {
 	uint64_t sp = (uint64_t)__builtin_dwarf_cfa(), ra = (uint64_t)__builtin_return_address(0);
-	uint32_t on = tree_switch.on;
+	uint32_t on = calltree_switch.on;
 	if (__builtin_expect(!on, 1))
 		return;
 	if (on == 1 + TREE_CLOCK_NONE)
 		tree_leave_hot((uint64_t)fn, (uint64_t)site, sp, ra);
 	else
-		tree_leave_timed((uint64_t)fn, (uint64_t)site, sp, ra);
+		calltree_leave_timed((uint64_t)fn, (uint64_t)site, sp, ra);
 }
 
 /* Before the program's own, and behind them */
 static __attribute__((constructor(101))) void begin(void)
 {
-	tree_setting_begin(environ);
+	calltree_env_begin(environ);
 }
 
 static __attribute__((destructor(101))) void end(void)
 {
-	tree_setting_end();
+	calltree_env_end();
 }

@@ -8,11 +8,11 @@
 PILLION_API int dlclose(void *handle)
 {
 	static void *kept;
-	int (*next)(void *) = behind_kept(&kept, "dlclose");
+	int (*next)(void *) = dlsym_next_kept(&kept, "dlclose");
 	if (!next)
 		return -1;
-	void *before = tree_gone_before();
+	void *before = calltree_unloaded_before();
 	int r = next(handle);
-	tree_gone_after(before);
+	calltree_unloaded_after(before);
 	return r;
 }

@@ -2,8 +2,8 @@
  * malloc - what stands before the allocator, whichever that is: the functions of malloc(3), of C++ and mmap(2)'s
  * anonymous memory. A call that is not sampled costs a subtraction and a call, a free(3) a look at one byte.
  *
- * They are found (dlsym_next.h) as the first of them is called, which may be before any constructor has run. What is asked
- * for while that is under way, by the linker itself, comes from a small room.
+ * They are found (dlsym_next.h) as the first of them is called, which may be before any constructor has run. What is
+ * asked for while that is under way, by the linker itself, comes from a small room.
  *
  * A function of the allocator may be made of others of it (operator new of malloc). Those are counted there, once:
  * whoever calls the allocator looks whether `left` has moved.
@@ -100,17 +100,17 @@ static bool find(void)
 	int none = 0;
 	if (!__atomic_compare_exchange_n(&found, &none, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE))
 		return none == 2;
-	real.free = behind("free");
-	real.calloc = behind("calloc");
-	real.realloc = behind("realloc");
-	real.memalign = behind("memalign");
-	real.aligned_alloc = behind("aligned_alloc");
-	real.posix_memalign = behind("posix_memalign");
-	real.valloc = behind("valloc");
-	real.pvalloc = behind("pvalloc");
-	real.mmap = behind("mmap");
-	real.munmap = behind("munmap");
-	real.malloc = behind("malloc");
+	real.free = dlsym_next("free");
+	real.calloc = dlsym_next("calloc");
+	real.realloc = dlsym_next("realloc");
+	real.memalign = dlsym_next("memalign");
+	real.aligned_alloc = dlsym_next("aligned_alloc");
+	real.posix_memalign = dlsym_next("posix_memalign");
+	real.valloc = dlsym_next("valloc");
+	real.pvalloc = dlsym_next("pvalloc");
+	real.mmap = dlsym_next("mmap");
+	real.munmap = dlsym_next("munmap");
+	real.malloc = dlsym_next("malloc");
 	if (dl_iterate_phdr)
 		dl_iterate_phdr(look_at_module, NULL);
 	__atomic_store_n(&found, 2, __ATOMIC_RELEASE);
@@ -135,16 +135,17 @@ static void *out_of_memory(void)
 /* --- sampling -------------------------------------------------------------------------------------------------- */
 
 /* `bytes` have been allocated at p, and `left` has fallen below zero. */
-static __attribute__((noinline)) void sample(struct thread *t, const struct sample_regs *r, const void *p, size_t bytes)
+static __attribute__((noinline)) void sample(
+	struct thread_state *t, const struct alloc_sample_regs *r, const void *p, size_t bytes)
 {
 	const int saved = errno;
-	if (!thread_enter(t)) {
-		t->left += t->mean ? (int64_t)t->mean : (int64_t)PROCESS_MEAN_NONE;
+	if (!thread_state_enter(t)) {
+		t->left += t->mean ? (int64_t)t->mean : (int64_t)CONNECTION_MEAN_NONE;
 		return;
 	}
-	if (sample_due(t) && p)
-		sample_alloc(t, r, p, bytes);
-	thread_leave(t);
+	if (alloc_sample_due(t) && p)
+		alloc_sample_record(t, r, p, bytes);
+	thread_state_leave(t);
 	errno = saved;
 }
 
@@ -154,29 +155,29 @@ static __attribute__((noinline)) void sample(struct thread *t, const struct samp
 		if (t->left == (before))                                                                               \
 			t->left -= (int64_t)(n);                                                                       \
 		if (RARE(t->left < 0)) {                                                                               \
-			struct sample_regs regs;                                                                       \
-			SAMPLE_REGS(&regs);                                                                            \
+			struct alloc_sample_regs regs;                                                                 \
+			ALLOC_SAMPLE_REGS(&regs);                                                                      \
 			sample(t, &regs, (p), (n));                                                                    \
 		}                                                                                                      \
 	} while (0)
 
 static __attribute__((noinline)) void forget(const void *p)
 {
-	sample_freed(sample_find(p), p);
+	alloc_sample_freed(alloc_sample_find(p), p);
 }
 
 /* --- malloc(3) -------------------------------------------------------------------------------------------------- */
 
 PILLION_API void *malloc(size_t n)
 {
-	struct thread *t = &thread_own;
+	struct thread_state *t = &thread_own;
 	if (RARE(!ready()))
 		return from_room(n);
 	void *p = real.malloc(n);
 	t->left -= (int64_t)n;
 	if (RARE(t->left < 0)) {
-		struct sample_regs regs;
-		SAMPLE_REGS(&regs);
+		struct alloc_sample_regs regs;
+		ALLOC_SAMPLE_REGS(&regs);
 		sample(t, &regs, p, n);
 	}
 	return p;
@@ -184,7 +185,7 @@ PILLION_API void *malloc(size_t n)
 
 PILLION_API void free(void *p)
 {
-	if (RARE(slots_maybe(p)))
+	if (RARE(live_slots_maybe(p)))
 		forget(p);
 	if (RARE(!ready() || in_room(p)))
 		return;
@@ -193,7 +194,7 @@ PILLION_API void free(void *p)
 
 PILLION_API void *calloc(size_t count, size_t size)
 {
-	struct thread *t = &thread_own;
+	struct thread_state *t = &thread_own;
 	const int64_t before = t->left;
 	size_t n;
 	if (__builtin_mul_overflow(count, size, &n))
@@ -214,23 +215,23 @@ static void *out_of_room(const void *p, size_t n)
 
 PILLION_API void *realloc(void *old, size_t n)
 {
-	struct thread *t = &thread_own;
+	struct thread_state *t = &thread_own;
 	const int64_t before = t->left;
 	if (RARE(in_room(old)))
 		return out_of_room(old, n);
 	if (RARE(!ready()))
 		return from_room(n);
-	const uint32_t was = RARE(old && slots_maybe(old)) ? sample_find(old) : 0;
+	const uint32_t was = RARE(old && live_slots_maybe(old)) ? alloc_sample_find(old) : 0;
 	void *p = real.realloc(old, n);
 	if (RARE(was) && (p || !n)) /* if not, it is where it was */
-		sample_freed(was, old);
+		alloc_sample_freed(was, old);
 	COUNT(p, n, before);
 	return p;
 }
 
 PILLION_API int posix_memalign(void **ret, size_t align, size_t n)
 {
-	struct thread *t = &thread_own;
+	struct thread_state *t = &thread_own;
 	const int64_t before = t->left;
 	if (RARE(!ready() || !real.posix_memalign))
 		return ENOMEM;
@@ -242,7 +243,7 @@ PILLION_API int posix_memalign(void **ret, size_t align, size_t n)
 #define ALIGNED(name, args, pass)                                                                                      \
 	PILLION_API void *name args                                                                                    \
 	{                                                                                                              \
-		struct thread *t = &thread_own;                                                                        \
+		struct thread_state *t = &thread_own;                                                                  \
 		const int64_t before = t->left;                                                                        \
 		if (RARE(!ready() || !real.name))                                                                      \
 			return out_of_memory();                                                                        \
@@ -267,7 +268,7 @@ static bool is_allocator(const void *caller)
 /* Where the caller says where it has to be, it is memory that it has already. */
 PILLION_API void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset)
 {
-	struct thread *t = &thread_own;
+	struct thread_state *t = &thread_own;
 	const int64_t before = t->left;
 	if (RARE(!ready() || !real.mmap))
 		return MAP_FAILED;
@@ -281,12 +282,12 @@ void *mmap64(void *at, size_t n, int prot, int flags, int fd, off_t offset) __at
 
 PILLION_API int munmap(void *p, size_t n)
 {
-	const uint32_t was = RARE(slots_maybe(p)) ? sample_find(p) : 0;
+	const uint32_t was = RARE(live_slots_maybe(p)) ? alloc_sample_find(p) : 0;
 	if (RARE(!ready() || !real.munmap))
 		return -1;
 	const int r = real.munmap(p, n);
 	if (RARE(was) && r == 0)
-		sample_freed(was, p);
+		alloc_sample_freed(was, p);
 	return r;
 }
 
@@ -299,7 +300,7 @@ PILLION_API int munmap(void *p, size_t n)
  */
 static void *next_of_cxx(const char *name)
 {
-	void *at = behind(name), *library;
+	void *at = dlsym_next(name), *library;
 	if (at || !dlopen || !dlsym || !(library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD)))
 		return at;
 	return dlsym(library, name);
@@ -310,7 +311,7 @@ static void *next_of_cxx(const char *name)
 	PILLION_API void *name args                                                                                    \
 	{                                                                                                              \
 		static void *(*kept)args;                                                                              \
-		struct thread *t = &thread_own;                                                                        \
+		struct thread_state *t = &thread_own;                                                                  \
 		const int64_t before = t->left;                                                                        \
 		if (RARE(!kept))                                                                                       \
 			kept = (__typeof__(kept))next_of_cxx(#name);                                                   \
@@ -325,7 +326,7 @@ static void *next_of_cxx(const char *name)
 	PILLION_API void name args                                                                                     \
 	{                                                                                                              \
 		static void(*kept) args;                                                                               \
-		if (RARE(slots_maybe(p)))                                                                              \
+		if (RARE(live_slots_maybe(p)))                                                                         \
 			forget(p);                                                                                     \
 		if (RARE(!kept))                                                                                       \
 			kept = (__typeof__(kept))next_of_cxx(#name);                                                   \

@@ -30,10 +30,10 @@ PILLION_API int pthread_create(pthread_t *ret, const pthread_attr_t *attributes,
 {
 	static void *kept;
 	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) =
-		behind_kept(&kept, "pthread_create");
+		dlsym_next_kept(&kept, "pthread_create");
 	if (!create)
 		return ENOSYS;
-	struct altstack *stack = crash_is_on() ? altstack_take() : NULL;
+	struct altstack *stack = crash_handler_is_on() ? altstack_take() : NULL;
 	if (!stack)
 		return create(ret, attributes, fn, arg);
 	struct beginning *b = altstack_room(stack);
@@ -48,17 +48,17 @@ PILLION_API int sigaltstack(const stack_t *to, stack_t *ret)
 {
 	static void *kept;
 	stack_t now;
-	int (*fn)(const stack_t *, stack_t *) = behind_kept(&kept, "sigaltstack");
+	int (*fn)(const stack_t *, stack_t *) = dlsym_next_kept(&kept, "sigaltstack");
 	if (!fn) {
 		errno = ENOSYS;
 		return -1;
 	}
-	const bool ours = crash_is_on() && fn(NULL, &now) == 0 && altstack_is_ours(&now);
+	const bool ours = crash_handler_is_on() && fn(NULL, &now) == 0 && altstack_is_ours(&now);
 	const bool none = to && to->ss_flags & SS_DISABLE;
 	const int r = ours && (!to || none) ? 0 : fn(to, ret);
 	if (r == 0 && ours && ret)
 		*ret = (stack_t){.ss_flags = SS_DISABLE};
-	if (r == 0 && none && crash_is_on())
+	if (r == 0 && none && crash_handler_is_on())
 		altstack_give();
 	return r;
 }

@@ -24,19 +24,19 @@
 static void look_at_seccomp(long operation, long flags, long program)
 {
 	if (operation == SECCOMP_SET_MODE_STRICT && !flags && !program)
-		process_quiet(true);
+		connection_quiet(true);
 	else if (operation == SECCOMP_SET_MODE_FILTER && program)
-		process_quiet(false);
+		connection_quiet(false);
 }
 
 static void look_at_prctl(long option, long mode, long program)
 {
 	if (option == PR_SET_SECCOMP && mode == SECCOMP_MODE_STRICT)
-		process_quiet(true);
+		connection_quiet(true);
 	else if (option == PR_SET_SECCOMP && mode == SECCOMP_MODE_FILTER && program)
-		process_quiet(false);
+		connection_quiet(false);
 	else if (option == PR_SET_TSC && mode == PR_TSC_SIGSEGV)
-		process_quiet(true);
+		connection_quiet(true);
 }
 
 PILLION_API int prctl(int option, ...)
@@ -49,7 +49,7 @@ PILLION_API int prctl(int option, ...)
 		a[i] = va_arg(ap, unsigned long);
 	va_end(ap);
 	look_at_prctl(option, (long)a[0], (long)a[1]);
-	int (*fn)(int, unsigned long, unsigned long, unsigned long, unsigned long) = behind_kept(&kept, "prctl");
+	int (*fn)(int, unsigned long, unsigned long, unsigned long, unsigned long) = dlsym_next_kept(&kept, "prctl");
 	if (fn)
 		return fn(option, a[0], a[1], a[2], a[3]);
 	errno = ENOSYS;
@@ -69,7 +69,7 @@ PILLION_API long syscall(long number, ...)
 		look_at_seccomp(a[0], a[1], a[2]);
 	else if (number == SYS_prctl)
 		look_at_prctl((int)a[0], a[1], a[2]);
-	long (*fn)(long, long, long, long, long, long, long) = behind_kept(&kept, "syscall");
+	long (*fn)(long, long, long, long, long, long, long) = dlsym_next_kept(&kept, "syscall");
 	if (fn)
 		return fn(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 	errno = ENOSYS;

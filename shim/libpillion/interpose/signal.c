@@ -41,17 +41,17 @@ static bool is_handler(void (*handler)(int))
 /* True: that is all that becomes of it. */
 static bool keep(int sig, const struct sigaction *to, struct sigaction *ret)
 {
-	if (sig != timers_signal() || !sig)
+	if (sig != cpu_timers_signal() || !sig)
 		return false;
 	if (to && is_handler(to->sa_handler)) {
-		timers_yield(sig);
+		cpu_timers_yield(sig);
 		theirs = (struct sigaction){0};
 		return false;
 	}
 	const struct sigaction had = theirs;
 	if (to) {
 		theirs = *to;
-		timers_ignore(to->sa_handler == SIG_IGN);
+		cpu_timers_ignore(to->sa_handler == SIG_IGN);
 	}
 	if (ret)
 		*ret = had;
@@ -74,15 +74,15 @@ PILLION_API int sigaction(int sig, const struct sigaction *to, struct sigaction 
 	struct kernel_action had;
 	if (keep(sig, to, ret))
 		return 0;
-	int (*fn)(int, const struct sigaction *, struct sigaction *) = behind_kept(&kept, "sigaction");
+	int (*fn)(int, const struct sigaction *, struct sigaction *) = dlsym_next_kept(&kept, "sigaction");
 	if (!fn)
 		return missing();
-	const bool ours = crash_shows(sig, &had), sets = to;
+	const bool ours = crash_handler_shows(sig, &had), sets = to;
 	const int r = fn(sig, to, ret);
 	if (r == 0 && ours && ret)
 		show(&had, ret);
 	if (r == 0 && sets)
-		crash_was_set(sig);
+		crash_handler_was_set(sig);
 	return r;
 }
 
@@ -96,10 +96,10 @@ static handler_fn signal_by(handler_fn (*fn)(int, handler_fn), int sig, handler_
 		return was.sa_handler;
 	if (!fn)
 		return missing(), SIG_ERR;
-	const bool ours = crash_shows(sig, &had);
+	const bool ours = crash_handler_shows(sig, &had);
 	const handler_fn r = fn(sig, handler);
 	if (r != SIG_ERR)
-		crash_was_set(sig);
+		crash_handler_was_set(sig);
 	return r != SIG_ERR && ours ? had.plain : r;
 }
 
@@ -108,7 +108,7 @@ static handler_fn signal_by(handler_fn (*fn)(int, handler_fn), int sig, handler_
 	PILLION_API handler_fn name(int sig, handler_fn handler)                                                       \
 	{                                                                                                              \
 		static void *kept;                                                                                     \
-		return signal_by(behind_kept(&kept, #name), sig, handler);                                             \
+		return signal_by(dlsym_next_kept(&kept, #name), sig, handler);                                         \
 	}
 SIGNAL(signal)
 SIGNAL(bsd_signal)
@@ -134,13 +134,13 @@ static uint64_t others(int sig)
 /* The set without ours, or as it is, as that is none of ours any more. */
 static const sigset_t *without(const sigset_t *set, sigset_t *room)
 {
-	const int sig = set ? timers_signal() : 0;
+	const int sig = set ? cpu_timers_signal() : 0;
 	const uint64_t bit = sig ? 1ull << (sig - 1) : 0;
 	uint64_t bits = set ? bits_of(set) : 0;
 	if (!(bits & bit))
 		return set;
 	if ((bits & others(sig)) != others(sig)) {
-		timers_yield(sig);
+		cpu_timers_yield(sig);
 		return set;
 	}
 	*room = *set;
@@ -152,7 +152,7 @@ static const sigset_t *without(const sigset_t *set, sigset_t *room)
 /* As it would be. */
 static void complete(sigset_t *set)
 {
-	const int sig = set ? timers_signal() : 0;
+	const int sig = set ? cpu_timers_signal() : 0;
 	uint64_t bits = sig ? bits_of(set) : 0;
 	if (!sig || (bits & others(sig)) != others(sig))
 		return;
@@ -165,7 +165,7 @@ static void complete(sigset_t *set)
 	{                                                                                                              \
 		static void *kept;                                                                                     \
 		sigset_t room;                                                                                         \
-		int (*fn)(int, const sigset_t *, sigset_t *) = behind_kept(&kept, #name);                              \
+		int (*fn)(int, const sigset_t *, sigset_t *) = dlsym_next_kept(&kept, #name);                          \
 		if (!fn)                                                                                               \
 			return failed;                                                                                 \
 		const int r = fn(how, how == SIG_UNBLOCK ? set : without(set, &room), ret);                            \
@@ -180,7 +180,7 @@ PILLION_API int sigwait(const sigset_t *set, int *ret)
 {
 	static void *kept;
 	sigset_t room;
-	int (*fn)(const sigset_t *, int *) = behind_kept(&kept, "sigwait");
+	int (*fn)(const sigset_t *, int *) = dlsym_next_kept(&kept, "sigwait");
 	return fn ? fn(without(set, &room), ret) : ENOSYS;
 }
 
@@ -188,7 +188,7 @@ PILLION_API int sigwaitinfo(const sigset_t *set, siginfo_t *ret)
 {
 	static void *kept;
 	sigset_t room;
-	int (*fn)(const sigset_t *, siginfo_t *) = behind_kept(&kept, "sigwaitinfo");
+	int (*fn)(const sigset_t *, siginfo_t *) = dlsym_next_kept(&kept, "sigwaitinfo");
 	return fn ? fn(without(set, &room), ret) : missing();
 }
 
@@ -196,7 +196,7 @@ PILLION_API int sigtimedwait(const sigset_t *set, siginfo_t *ret, const struct t
 {
 	static void *kept;
 	sigset_t room;
-	int (*fn)(const sigset_t *, siginfo_t *, const struct timespec *) = behind_kept(&kept, "sigtimedwait");
+	int (*fn)(const sigset_t *, siginfo_t *, const struct timespec *) = dlsym_next_kept(&kept, "sigtimedwait");
 	return fn ? fn(without(set, &room), ret, most) : missing();
 }
 
@@ -204,6 +204,6 @@ PILLION_API int signalfd(int fd, const sigset_t *set, int flags)
 {
 	static void *kept;
 	sigset_t room;
-	int (*fn)(int, const sigset_t *, int) = behind_kept(&kept, "signalfd");
+	int (*fn)(int, const sigset_t *, int) = dlsym_next_kept(&kept, "signalfd");
 	return fn ? fn(fd, without(set, &room), flags) : missing();
 }

@@ -78,7 +78,7 @@ static int measure_on(int cpu, int64_t *ret_offset, uint64_t *ret_error)
 	return r;
 }
 
-int self_clock_measure(struct self_clock_offsets *c)
+int self_clock_offset_measure(struct self_clock_offset_offsets *c)
 {
 	uint64_t mask[SELF_CPUS_MAX / 64] = {0}, worst = 0, error = 0;
 	int64_t offset = 0;
@@ -111,7 +111,7 @@ int self_clock_measure(struct self_clock_offsets *c)
 	return 0;
 }
 
-uint64_t self_clock_monotonic(const struct self_clock_offsets *c, uint32_t cpu, uint64_t time)
+uint64_t self_clock_offset_monotonic(const struct self_clock_offset_offsets *c, uint32_t cpu, uint64_t time)
 {
 	return c->on && cpu < SELF_CPUS_MAX ? time + (uint64_t)c->offset[cpu] : time;
 }

@@ -1,17 +1,17 @@
 /*
- * self_clock_offset - times of the kernel's own clock (perf_clock, of each CPU one), where CLOCK_MONOTONIC cannot be asked for
- * (before Linux 4.1): by offsets that are measured. On each CPU this thread provokes page faults with a sample of each,
- * between two readings of CLOCK_MONOTONIC; the closest two say how far off the CPU's clock is, and how sure that is.
- * Both clocks drift apart (NTP), so it is measured again after a second.
+ * self_clock_offset - times of the kernel's own clock (perf_clock, of each CPU one), where CLOCK_MONOTONIC cannot be
+ * asked for (before Linux 4.1): by offsets that are measured. On each CPU this thread provokes page faults with a
+ * sample of each, between two readings of CLOCK_MONOTONIC; the closest two say how far off the CPU's clock is, and how
+ * sure that is. Both clocks drift apart (NTP), so it is measured again after a second.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define SELF_CLOCK_AGAIN 1000000000u
+#define SELF_CLOCK_OFFSET_AGAIN 1000000000u
 
-struct self_clock_offsets {
+struct self_clock_offset_offsets {
 	bool on;
 	int n, cpus[1024];
 	int64_t offset[1024]; /* by CPU, ns: what CLOCK_MONOTONIC is ahead */
@@ -19,5 +19,5 @@ struct self_clock_offsets {
 	uint64_t measured;
 };
 /* The thread's CPUs are as before when it returns. -errno with a sentence: it could not be measured on any. */
-int self_clock_measure(struct self_clock_offsets *c);
-uint64_t self_clock_monotonic(const struct self_clock_offsets *c, uint32_t cpu, uint64_t time);
+int self_clock_offset_measure(struct self_clock_offset_offsets *c);
+uint64_t self_clock_offset_monotonic(const struct self_clock_offset_offsets *c, uint32_t cpu, uint64_t time);

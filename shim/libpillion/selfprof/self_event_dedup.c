@@ -10,18 +10,18 @@ struct self_said {
 	uint64_t until;		  /* what `by` says of up to then was heard by another */
 };
 
-static struct self_said *find(struct self_heard *h, const struct pillion_record *r)
+static struct self_said *find(struct self_event_dedup *h, const struct pillion_record *r)
 {
-	struct self_said *s = h->buckets[r->tid % SELF_HEARD_BUCKETS];
+	struct self_said *s = h->buckets[r->tid % SELF_EVENT_DEDUP_BUCKETS];
 	while (s && (s->tid != r->tid || s->cpu != r->cpu || s->spec != r->spec))
 		s = s->next;
 	return s;
 }
 
-static struct self_said *add(struct self_heard *h, const struct pillion_record *r, struct pillion_event *e)
+static struct self_said *add(struct self_event_dedup *h, const struct pillion_record *r, struct pillion_event *e)
 {
-	struct self_said *s = h->spare, **bucket = &h->buckets[r->tid % SELF_HEARD_BUCKETS];
-	if (h->n >= SELF_HEARD_MAX)
+	struct self_said *s = h->spare, **bucket = &h->buckets[r->tid % SELF_EVENT_DEDUP_BUCKETS];
+	if (h->n >= SELF_EVENT_DEDUP_MAX)
 		return NULL;
 	if (s)
 		h->spare = s->next;
@@ -71,8 +71,8 @@ static struct pillion_event *decide(struct self_said *s, struct pillion_event *e
 	return superfluous;
 }
 
-enum self_verdict self_heard(struct self_heard *h, const struct pillion_record *r, struct pillion_event *e, bool shared,
-	struct pillion_event **ret_superfluous)
+enum self_verdict self_heard(struct self_event_dedup *h, const struct pillion_record *r, struct pillion_event *e,
+	bool shared, struct pillion_event **ret_superfluous)
 {
 	struct self_said *s = find(h, r);
 	*ret_superfluous = NULL;
@@ -82,9 +82,9 @@ enum self_verdict self_heard(struct self_heard *h, const struct pillion_record *
 	}
 	if (shared && is_same(s, r))
 		return SELF_LEAVE_TWICE;
-	if (!s->by || is_closed(s->by) || apart(r->time, s->time) > SELF_HEARD_NS) {
+	if (!s->by || is_closed(s->by) || apart(r->time, s->time) > SELF_EVENT_DEDUP_NS) {
 		/* what the one that was closed has told up to here is told */
-		s->until = apart(r->time, s->time) > SELF_HEARD_NS || !s->by || s->by == e ? 0 : s->time;
+		s->until = apart(r->time, s->time) > SELF_EVENT_DEDUP_NS || !s->by || s->by == e ? 0 : s->time;
 		s->by = e && !is_closed(e) ? e : s->by;
 	} else if (e && e != s->by) {
 		*ret_superfluous = decide(s, e);
@@ -98,7 +98,7 @@ enum self_verdict self_heard(struct self_heard *h, const struct pillion_record *
 }
 
 /* Of a bucket: of this thread, or of all; what was said before. */
-static void drop(struct self_heard *h, uint32_t bucket, uint32_t tid, uint64_t before)
+static void drop(struct self_event_dedup *h, uint32_t bucket, uint32_t tid, uint64_t before)
 {
 	for (struct self_said **at = &h->buckets[bucket]; *at;) {
 		struct self_said *s = *at;
@@ -113,18 +113,18 @@ static void drop(struct self_heard *h, uint32_t bucket, uint32_t tid, uint64_t b
 	}
 }
 
-void self_heard_forget(struct self_heard *h, uint32_t tid, uint64_t time)
+void self_event_dedup_forget(struct self_event_dedup *h, uint32_t tid, uint64_t time)
 {
-	drop(h, tid % SELF_HEARD_BUCKETS, tid, time);
+	drop(h, tid % SELF_EVENT_DEDUP_BUCKETS, tid, time);
 }
 
-void self_heard_sweep(struct self_heard *h, uint64_t now)
+void self_event_dedup_sweep(struct self_event_dedup *h, uint64_t now)
 {
-	for (uint32_t i = 0; i < SELF_HEARD_BUCKETS && now > SELF_HEARD_NS; i++)
-		drop(h, i, 0, now - SELF_HEARD_NS);
+	for (uint32_t i = 0; i < SELF_EVENT_DEDUP_BUCKETS && now > SELF_EVENT_DEDUP_NS; i++)
+		drop(h, i, 0, now - SELF_EVENT_DEDUP_NS);
 }
 
-void self_heard_done(struct self_heard *h)
+void self_event_dedup_done(struct self_event_dedup *h)
 {
 	self_pool_done(&h->pool);
 }

@@ -16,13 +16,14 @@
 
 #include <stdbool.h>
 
-#define SELF_HEARD_BUCKETS 4096
-#define SELF_HEARD_MAX 65536	  /* entries: beyond them it goes unchecked */
-#define SELF_HEARD_NS 5000000000u /* heard by another event after a longer time: another thread by the same number */
+#define SELF_EVENT_DEDUP_BUCKETS 4096
+#define SELF_EVENT_DEDUP_MAX 65536 /* entries: beyond them it goes unchecked */
+#define SELF_EVENT_DEDUP_NS                                                                                            \
+	5000000000u /* heard by another event after a longer time: another thread by the same number */
 
-struct self_heard {
+struct self_event_dedup {
 	struct self_pool pool;
-	struct self_said *buckets[SELF_HEARD_BUCKETS], *spare;
+	struct self_said *buckets[SELF_EVENT_DEDUP_BUCKETS], *spare;
 	size_t n;
 };
 
@@ -33,12 +34,12 @@ enum self_verdict {
 };
 /*
  * A record of thread r->tid on r->cpu, that came by `e` of r->spec (NULL: nobody knows by which); shared: its id may be
- * another's. Events stay where they are until self_heard_done, closed or not. *ret_superfluous, if it is not NULL, is
- * to be closed. SELF_LEAVE_TWICE: if the thread has an event of its own on that CPU, that is.
+ * another's. Events stay where they are until self_event_dedup_done, closed or not. *ret_superfluous, if it is not
+ * NULL, is to be closed. SELF_LEAVE_TWICE: if the thread has an event of its own on that CPU, that is.
  */
-enum self_verdict self_heard(struct self_heard *h, const struct pillion_record *r, struct pillion_event *e, bool shared,
-	struct pillion_event **ret_superfluous);
+enum self_verdict self_heard(struct self_event_dedup *h, const struct pillion_record *r, struct pillion_event *e,
+	bool shared, struct pillion_event **ret_superfluous);
 /* A thread began at that time: what was said before was another one. */
-void self_heard_forget(struct self_heard *h, uint32_t tid, uint64_t time);
-void self_heard_sweep(struct self_heard *h, uint64_t now); /* what was said long ago says nothing */
-void self_heard_done(struct self_heard *h);
+void self_event_dedup_forget(struct self_event_dedup *h, uint32_t tid, uint64_t time);
+void self_event_dedup_sweep(struct self_event_dedup *h, uint64_t now); /* what was said long ago says nothing */
+void self_event_dedup_done(struct self_event_dedup *h);

@@ -1,6 +1,6 @@
 /*
- * self_mmap_alloc - memory of the self-profiling objects, by mmap(2): nothing of it is the allocator's, whose calls may be
- * what is profiled.
+ * self_mmap_alloc - memory of the self-profiling objects, by mmap(2): nothing of it is the allocator's, whose calls may
+ * be what is profiled.
  */
 #pragma once
 

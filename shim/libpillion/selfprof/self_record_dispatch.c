@@ -65,7 +65,7 @@ static bool parse(const struct pillion_session *s, const struct self_source *sou
 		well = fits(s, h, e->spec, ret);
 	else
 		well = parse_shared(s, h, &e, ret);
-	ret->time = self_clock_monotonic(&s->clock, ret->cpu, ret->time);
+	ret->time = self_clock_offset_monotonic(&s->clock, ret->cpu, ret->time);
 	*ret_event = e;
 	return well;
 }
@@ -105,7 +105,7 @@ static void learn(struct pillion_session *s, const struct pillion_event *e, cons
 		self_threads_exit(&s->threads, r->of_tid, r->time);
 		return;
 	}
-	self_heard_forget(&s->heard, r->of_tid, r->time);
+	self_event_dedup_forget(&s->heard, r->of_tid, r->time);
 	if (self_threads_fork(&s->threads, r->of_tid, r->parent_tid, r->time) == SELF_UNSURE)
 		s->unsure = true;
 }

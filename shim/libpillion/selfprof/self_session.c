@@ -204,7 +204,7 @@ static void let_go(struct pillion_session *s)
 		self_event_close(&s->leaders[i]);
 	s->n_events = s->reader.n = s->n_superfluous = 0;
 	s->status.fds = 0;
-	self_heard_done(&s->heard);
+	self_event_dedup_done(&s->heard);
 	memset(&s->heard, 0, sizeof(s->heard));
 	self_threads_done(&s->threads);
 	self_pool_done(&s->pool);
@@ -277,7 +277,7 @@ PILLION_API int pillion_session_attach(struct pillion_session *s)
 	if (r == 0 && (r = self_probe(s)) == -EMFILE && raise_limit(s))
 		r = self_probe(s);
 	if (r == 0 && s->open_flags & PILLION_PERF_CLOCK)
-		r = self_clock_measure(&s->clock);
+		r = self_clock_offset_measure(&s->clock);
 	if (r == 0)
 		r = attach_somehow(s);
 	if (r < 0) {
@@ -374,13 +374,13 @@ static void tend(void *arg)
 	if (now - s->tended < TEND_NS)
 		return;
 	s->tended = now;
-	self_heard_sweep(&s->heard, now);
+	self_event_dedup_sweep(&s->heard, now);
 	if (!s->timed && s->strategy->per_cpu) {
 		close_gone(s);
 		self_reader_drain(&s->reader); /* who asks for POLLHUP takes the ring's call */
 	}
 	if (s->clock.on)
-		self_clock_measure(&s->clock);
+		self_clock_offset_measure(&s->clock);
 }
 
 PILLION_API int pillion_session_run(struct pillion_session *s)

@@ -29,8 +29,8 @@ struct pillion_session {
 	struct pillion_event **events; /* in the order of their ids */
 	size_t n_events, events_room;
 	struct self_threads threads;
-	struct self_heard heard;
-	struct self_clock_offsets clock;
+	struct self_event_dedup heard;
+	struct self_clock_offset_offsets clock;
 	struct pillion_event **superfluous; /* to be closed */
 	size_t n_superfluous, superfluous_room;
 	uint32_t *tids; /* of a look */

@@ -28,5 +28,5 @@ static inline int in_child(void (*fn)(const void *arg), const void *arg)
 		fn(arg);
 		_exit(0);
 	}
-	return pid < 0 ? -errno : process_wait(pid, deadline_in(20 * NSEC_PER_SEC));
+	return pid < 0 ? -errno : child_process_wait(pid, deadline_in(20 * NSEC_PER_SEC));
 }

@@ -129,7 +129,7 @@ static inline struct stream *fed_stream(struct target *t, enum perf_role role, u
 	st->next_of_target = t->streams;
 	t->streams = st;
 	t->engine->n_streams++;
-	if (streams_add(t->engine->streams, st) < 0)
+	if (open_events_add(t->engine->streams, st) < 0)
 		abort();
 	return st;
 }
@@ -150,7 +150,7 @@ static inline struct target *fed_target(struct engine *g, unsigned number)
 	struct err e = {0};
 	snprintf(d.id, sizeof(d.id), "c%u", number);
 	snprintf(d.name, sizeof(d.name), "c%u", number);
-	if (events_parse(
+	if (event_spec_parse(
 		    fed_n_events > 1 ? "cpu,page-faults" : "cpu", 999, d.events, &(size_t){0}, &(bool){false}, &e) < 0)
 		abort();
 	if (target_new(g, &d, NULL, &t, &e) < 0)
@@ -175,10 +175,11 @@ static inline void fed_engine(struct engine *g)
 	static struct engine_at nobody_looks;
 	*g = (struct engine){.kallsyms_fd = -1, .root = -1, .spool_path = "/spool", .at = &nobody_looks};
 	g->exporting.process.sock = -1;
-	g->symbolizing = (struct symbolizing)SYMBOLIZING_NONE;
+	g->symbolizing = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
 	g->jit_room.left = 1 << 20;
-	if (loop_new(&g->loop) < 0 || streams_new(&g->streams) < 0 || modules_new(64 << 20, &g->modules) < 0 ||
-		unwind_new(&g->unwind) < 0 || files_new(-1, &g->files) < 0)
+	if (event_loop_new(&g->loop) < 0 || open_events_new(&g->streams) < 0 ||
+		modules_new(64 << 20, &g->modules) < 0 || unwind_new(&g->unwind) < 0 ||
+		target_files_new(-1, &g->files) < 0)
 		abort();
 }
 
@@ -186,13 +187,13 @@ static inline void fed_engine_done(struct engine *g)
 {
 	while (g->targets)
 		target_forget(g->targets);
-	commit_free(g->commit);
-	files_free(g->files);
+	checkpoint_free(g->commit);
+	target_files_free(g->files);
 	unwind_free(g->unwind);
 	modules_free(g->modules);
-	streams_free(g->streams);
-	export_hand_over(g);
-	loop_free(g->loop);
+	open_events_free(g->streams);
+	exporter_client_flush(g);
+	event_loop_free(g->loop);
 }
 
 /* --- everything, as text */
@@ -229,7 +230,7 @@ static inline int fed_by_pid(const void *a, const void *b)
 }
 
 struct fed_list {
-	struct task *all[TASKS_MAX + 1];
+	struct task *all[PROCESS_TABLE_MAX + 1];
 	size_t n;
 };
 
@@ -242,15 +243,15 @@ static inline void fed_keep(void *arg, struct task *p)
 static inline void fed_dump_task(FILE *f, const struct task *p)
 {
 	fprintf(f, " task %u %s %s exited %" PRIu64 " sampled %d gone %d threads %u lossy %d dropped %" PRIu64, p->pid,
-		p->comm, p->exe, p->exited, p->sampled, p->leader_gone, p->n_threads, space_lossy(p->space),
-		space_dropped(p->space));
+		p->comm, p->exe, p->exited, p->sampled, p->leader_gone, p->n_threads, address_space_lossy(p->space),
+		address_space_dropped(p->space));
 	for (struct jit *j = p->jit; j; j = jit_parent(j))
 		fprintf(f, " <jit %u>", jit_pid(j));
 	fputc('\n', f);
 	for (uint32_t tid = p->pid; p->n_threads && tid < p->pid + 300; tid++)
-		fprintf(f, " %s", tasks_thread_name(p, tid));
-	for (size_t i = 0; i < space_count(p->space); i++) {
-		const struct mapping *m = space_at(p->space, i);
+		fprintf(f, " %s", process_table_thread_name(p, tid));
+	for (size_t i = 0; i < address_space_count(p->space); i++) {
+		const struct mapping *m = address_space_at(p->space, i);
 		fprintf(f, "  %" PRIx64 "-%" PRIx64 " %" PRIx64 " %s %" PRIu64 " %" PRIu64 "\n", m->start, m->end,
 			m->pgoff, mapping_key(m)->path, mapping_key(m)->ino, m->born);
 	}
@@ -275,7 +276,7 @@ static inline void fed_dump_target(FILE *f, const struct target *t)
 		t->desc.notes);
 	fed_dump_tally(f, &t->tally);
 	list.n = 0;
-	tasks_each(t->tasks, fed_keep, &list);
+	process_table_each(t->tasks, fed_keep, &list);
 	if (list.n)
 		qsort(list.all, list.n, sizeof(list.all[0]), fed_by_pid);
 	for (size_t i = 0; i < list.n; i++)
@@ -319,6 +320,6 @@ static inline void fed_files(int ret[2])
 /* Such as a new process gets. */
 static inline void fed_commit(struct engine *g, const int files[2])
 {
-	if (commit_new_take(dup(files[0]), dup(files[1]), &g->commit) < 0)
+	if (checkpoint_new(dup(files[0]), dup(files[1]), &g->commit) < 0)
 		abort();
 }

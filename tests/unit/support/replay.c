@@ -48,7 +48,7 @@ static struct {
 	int counts[STREAMS_MAX]; /* what a read of the event yields */
 	unsigned n_events;
 	int cpu_stat, exporter;
-	struct loop_source exporter_source;
+	struct event_loop_source exporter_source;
 	struct export_profile message;
 } w;
 
@@ -221,7 +221,7 @@ static void open_rings(void)
 		w.rings[i] = mmap(NULL, page + w.ring_size, PROT_READ | PROT_WRITE, MAP_SHARED, w.memory[i], 0);
 		ck_assert_ptr_ne(w.rings[i], MAP_FAILED);
 	}
-	ck_assert_int_eq(rings_adopt(&w.engine.rings, w.cpus, w.memory, w.n_cpus, w.ring_size), 0);
+	ck_assert_int_eq(cpu_rings_adopt(&w.engine.rings, w.cpus, w.memory, w.n_cpus, w.ring_size), 0);
 }
 
 static void write_ring(const uint8_t *body, uint32_t size)
@@ -285,7 +285,7 @@ static void add_stream(struct target *t, unsigned i)
 		.next_of_target = t->streams};
 	t->streams = st;
 	w.engine.n_streams++;
-	ck_assert_int_eq(streams_add(w.engine.streams, st), 0);
+	ck_assert_int_eq(open_events_add(w.engine.streams, st), 0);
 }
 
 static void on_ended(void *arg, const struct msg_ended *m)
@@ -309,7 +309,7 @@ static void begin_target(void)
 	struct err e = {0};
 	bool clamped;
 	size_t n;
-	ck_assert_msg(events_parse(w.ret->run.events, 0, d.events, &n, &clamped, &e) == 0, "%s", e.text);
+	ck_assert_msg(event_spec_parse(w.ret->run.events, 0, d.events, &n, &clamped, &e) == 0, "%s", e.text);
 	memcpy(w.ret->specs, d.events, sizeof(w.ret->specs));
 	d.n_events = (uint32_t)n;
 	int fds[2] = {open(w.dir, O_PATH | O_DIRECTORY | O_CLOEXEC), w.cpu_stat};
@@ -328,9 +328,9 @@ static void begin_target(void)
 static int settle(void *arg)
 {
 	const struct target *t = w.target;
-	export_round(&w.engine, clock_now());
+	exporter_manager_round(&w.engine, clock_now());
 	if (!t || (!t->ending && !t->ahead && !t->windows && !t->unwritten))
-		loop_stop(w.engine.loop);
+		event_loop_stop(w.engine.loop);
 	return -1;
 }
 
@@ -375,7 +375,7 @@ static void take_step(const struct recording_step *step)
 		w.ret->malformed += w.target->tally.malformed;
 		target_end(w.target);
 	}
-	ck_assert_int_eq(loop_run(w.engine.loop, settle, NULL), 0);
+	ck_assert_int_eq(event_loop_run(w.engine.loop, settle, NULL), 0);
 }
 
 static void feed(uint32_t type, uint8_t *body, uint32_t size)
@@ -413,17 +413,17 @@ static void start_engine(void)
 		.journal = {-1, -1},
 		.node = "replay",
 		.spool_path = "/spool"};
-	g->symbolizing = (struct symbolizing)SYMBOLIZING_NONE;
+	g->symbolizing = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
 	g->jit_room.left = 1 << 20;
-	ck_assert_int_eq(loop_new(&g->loop), 0);
-	ck_assert_int_eq(streams_new(&g->streams), 0);
+	ck_assert_int_eq(event_loop_new(&g->loop), 0);
+	ck_assert_int_eq(open_events_new(&g->streams), 0);
 	ck_assert_int_eq(modules_new(256 << 20, &g->modules), 0);
 	modules_guard(g->modules, g->at, &g->quarantine);
 	ck_assert_int_eq(unwind_new(&g->unwind), 0);
 	forked_start(&w.forked, (struct symbolizer_limits){.jobs = 2, .memory = 256 << 20, .seconds = 60});
 	g->symbolizing.sockets = w.forked.sockets;
 	w.forked.sockets = (struct symbolizer_sockets){-1, -1};
-	ck_assert_int_eq(symbolizing_open(g), 0);
+	ck_assert_int_eq(symbolizer_manager_open(g), 0);
 }
 
 static void start_exporter(void)
@@ -433,8 +433,8 @@ static void start_exporter(void)
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
 	w.engine.exporting.process.sock = ends[0];
 	w.exporter = ends[1];
-	ck_assert_int_eq(export_open(&w.engine, &e), 0);
-	ck_assert_int_eq(loop_add(w.engine.loop, &w.exporter_source, w.exporter, EPOLLIN, on_profile, NULL), 0);
+	ck_assert_int_eq(exporter_manager_open(&w.engine, &e), 0);
+	ck_assert_int_eq(event_loop_add(w.engine.loop, &w.exporter_source, w.exporter, EPOLLIN, on_profile, NULL), 0);
 }
 
 static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
@@ -447,7 +447,7 @@ static void end_engine(void)
 	clock_drive(NULL);
 	for (unsigned i = 0; i < w.n_cpus; i++)
 		munmap(w.rings[i], (size_t)sysconf(_SC_PAGESIZE) + w.ring_size);
-	loop_del(w.engine.loop, &w.exporter_source);
+	event_loop_del(w.engine.loop, &w.exporter_source);
 	fd_close(w.exporter);
 	if (w.ret->run.strategy != STRATEGY_CGROUP)
 		fd_close(w.cpu_stat);

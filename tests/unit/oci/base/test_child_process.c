@@ -56,12 +56,12 @@ START_TEST(fields_of_status)
 {
 	char text[64], small[2];
 
-	ck_assert_int_eq(process_status(getpid(), "Tgid", text, sizeof(text)), 0);
+	ck_assert_int_eq(proc_status_field(getpid(), "Tgid", text, sizeof(text)), 0);
 	ck_assert_int_eq(atoi(text), getpid());
-	ck_assert_int_eq(process_status(getpid(), "Name", text, sizeof(text)), 0); /* the first line */
+	ck_assert_int_eq(proc_status_field(getpid(), "Name", text, sizeof(text)), 0); /* the first line */
 	ck_assert_str_eq(text, "units");
-	ck_assert_int_eq(process_status(getpid(), "NoSuch", text, sizeof(text)), -ENODATA);
-	ck_assert_int_eq(process_status(getpid(), "VmSize", small, sizeof(small)), -ENOBUFS);
+	ck_assert_int_eq(proc_status_field(getpid(), "NoSuch", text, sizeof(text)), -ENODATA);
+	ck_assert_int_eq(proc_status_field(getpid(), "VmSize", small, sizeof(small)), -ENOBUFS);
 	ck_assert_int_eq(fd_count(), fds);
 }
 END_TEST
@@ -72,12 +72,12 @@ START_TEST(a_process_that_is_gone)
 	uint64_t n;
 	char text[64];
 
-	ck_assert_int_eq(process_status(pid, "Tgid", text, sizeof(text)), -ESRCH);
-	ck_assert_int_eq(process_nspid(pid, &parent), -ESRCH);
-	ck_assert_int_eq(process_start_time(pid, &n), -ESRCH);
-	ck_assert_int_eq(process_parent(pid), -ESRCH);
-	ck_assert_int_eq(process_namespace(pid, "pid", &n), -ESRCH);
-	ck_assert_int_eq(process_pidfd(pid), -ESRCH);
+	ck_assert_int_eq(proc_status_field(pid, "Tgid", text, sizeof(text)), -ESRCH);
+	ck_assert_int_eq(proc_status_nspid(pid, &parent), -ESRCH);
+	ck_assert_int_eq(proc_stat_start_time(pid, &n), -ESRCH);
+	ck_assert_int_eq(proc_status_parent(pid), -ESRCH);
+	ck_assert_int_eq(proc_namespace(pid, "pid", &n), -ESRCH);
+	ck_assert_int_eq(child_process_pidfd(pid), -ESRCH);
 	ck_assert_int_eq(fd_count(), fds);
 }
 END_TEST
@@ -87,15 +87,15 @@ START_TEST(parent_pid_and_namespace)
 	pid_t pid = sleeper(), own;
 	uint64_t ours, theirs, net;
 
-	ck_assert_int_eq(process_parent(pid), getpid());
-	ck_assert_int_eq(process_nspid(pid, &own), 0);
+	ck_assert_int_eq(proc_status_parent(pid), getpid());
+	ck_assert_int_eq(proc_status_nspid(pid, &own), 0);
 	ck_assert_int_gt(own, 0);
-	ck_assert_int_eq(process_namespace(pid, "mnt", &theirs), 0);
-	ck_assert_int_eq(process_namespace(getpid(), "mnt", &ours), 0);
-	ck_assert_int_eq(process_namespace(pid, "net", &net), 0);
+	ck_assert_int_eq(proc_namespace(pid, "mnt", &theirs), 0);
+	ck_assert_int_eq(proc_namespace(getpid(), "mnt", &ours), 0);
+	ck_assert_int_eq(proc_namespace(pid, "net", &net), 0);
 	ck_assert_uint_eq(ours, theirs);
 	ck_assert_uint_ne(net, theirs);
-	fd_auto pidfd = process_pidfd(pid);
+	fd_auto pidfd = child_process_pidfd(pid);
 	ck_assert_int_ge(pidfd, 0);
 	ck_assert_int_eq(fcntl(pidfd, F_GETFD), FD_CLOEXEC);
 	finish(pid);
@@ -108,12 +108,12 @@ START_TEST(a_name_with_spaces_and_parentheses)
 {
 	uint64_t before, after;
 
-	ck_assert_int_eq(process_start_time(getpid(), &before), 0);
+	ck_assert_int_eq(proc_stat_start_time(getpid(), &before), 0);
 	ck_assert_uint_gt(before, 0);
 	ck_assert_int_eq(prctl(PR_SET_NAME, "x) R 1 2 (3) 4"), 0);
-	ck_assert_int_eq(process_start_time(getpid(), &after), 0);
+	ck_assert_int_eq(proc_stat_start_time(getpid(), &after), 0);
 	ck_assert_uint_eq(before, after);
-	ck_assert_int_eq(process_parent(getpid()), getppid());
+	ck_assert_int_eq(proc_status_parent(getpid()), getppid());
 	ck_assert_int_eq(fd_count(), fds);
 }
 END_TEST
@@ -123,8 +123,8 @@ START_TEST(two_processes_are_told_apart_by_their_start)
 	uint64_t ours, theirs;
 	usleep(30000); /* ticks are 10 ms */
 	pid_t pid = sleeper();
-	ck_assert_int_eq(process_start_time(getpid(), &ours), 0);
-	ck_assert_int_eq(process_start_time(pid, &theirs), 0);
+	ck_assert_int_eq(proc_stat_start_time(getpid(), &ours), 0);
+	ck_assert_int_eq(proc_stat_start_time(pid, &theirs), 0);
 	ck_assert_uint_gt(theirs, ours);
 	finish(pid);
 	ck_assert_int_eq(fd_count(), fds);
@@ -141,8 +141,8 @@ static void look_at_the_namespace(const void *arg)
 		pause();
 		_exit(0);
 	}
-	MUST(process_nspid(inner, &own) == 0 && own == 1 && inner != 1);
-	MUST(process_nspid(getpid(), &own) == 0 && own == getpid());
+	MUST(proc_status_nspid(inner, &own) == 0 && own == 1 && inner != 1);
+	MUST(proc_status_nspid(getpid(), &own) == 0 && own == getpid());
 	kill(inner, SIGKILL);
 	MUST(waitpid(inner, NULL, 0) == inner);
 }
@@ -202,9 +202,9 @@ START_TEST(a_child_is_waited_for_and_reaped)
 	pid_t pid = fork();
 	if (pid == 0)
 		waits[_i].child();
-	int status = process_wait(pid, deadline_in(waits[_i].within));
+	int status = child_process_wait(pid, deadline_in(waits[_i].within));
 	int64_t ms = (clock_now() - began) / NSEC_PER_MSEC;
-	ck_assert_str_eq(process_fate(status, text, sizeof(text)), waits[_i].fate);
+	ck_assert_str_eq(child_process_fate(status, text, sizeof(text)), waits[_i].fate);
 	ck_assert_msg(ms >= waits[_i].least, "%s: %d ms", waits[_i].scenario, (int)ms);
 	ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), -1); /* no zombie */
 	ck_assert_int_eq(fd_count(), fds);
@@ -214,7 +214,8 @@ END_TEST
 START_TEST(fates_that_are_no_status)
 {
 	char text[80];
-	ck_assert_str_eq(process_fate(-ECHILD, text, sizeof(text)), "could not be waited for (No child processes)");
+	ck_assert_str_eq(
+		child_process_fate(-ECHILD, text, sizeof(text)), "could not be waited for (No child processes)");
 	ck_assert_int_eq(fd_count(), fds);
 }
 END_TEST
@@ -222,9 +223,9 @@ END_TEST
 START_TEST(why_an_init_cannot_be_looked_at)
 {
 	struct err e = {0};
-	ck_assert_int_eq(process_explain(7, -ESRCH, &e), -ESRCH);
+	ck_assert_int_eq(child_process_explain(7, -ESRCH, &e), -ESRCH);
 	ck_assert_str_eq(e.text, "the container's init (pid 7) is gone already");
-	ck_assert_int_eq(process_explain(7, -EACCES, &e), -EACCES);
+	ck_assert_int_eq(child_process_explain(7, -EACCES, &e), -EACCES);
 	ck_assert_str_eq(e.text, "cannot look at the container's init (pid 7): Permission denied");
 	ck_assert_int_eq(fd_count(), fds);
 }
@@ -281,7 +282,7 @@ static void look_groups_up(const void *file)
 	MUST(mount(file, "/etc/group", NULL, MS_BIND, NULL) == 0);
 	for (size_t i = 0; i < LENGTH(groups); i++) {
 		gid_t gid = 12345;
-		int r = process_group(groups[i].name, &gid);
+		int r = passwd_group(groups[i].name, &gid);
 		if (r != groups[i].result || gid != (r == 0 ? groups[i].gid : 12345)) {
 			dprintf(2, "group %s: %d, gid %u\n", groups[i].name, r, gid);
 			_exit(1);
@@ -298,7 +299,7 @@ static void look_users_up(const void *file)
 	for (size_t i = 0; i < LENGTH(users); i++) {
 		uid_t uid = 12345;
 		gid_t gid = 12345;
-		int r = process_user(users[i].name, &uid, &gid);
+		int r = passwd_user(users[i].name, &uid, &gid);
 		if (r != users[i].result || (r == 0 && (uid != users[i].uid || gid != users[i].gid)) ||
 			(r < 0 && (uid != 12345 || gid != 12345))) {
 			dprintf(2, "user %s: %d, uid %u, gid %u\n", users[i].name, r, uid, gid);
@@ -346,7 +347,7 @@ static void ask_for_short_turns(const void *arg)
 {
 	const int had = getpriority(PRIO_PROCESS, 0), nicer = had < 19 ? had + 1 : had;
 	MUST(setpriority(PRIO_PROCESS, 0, nicer) == 0);
-	process_run_soon();
+	child_process_run_soon();
 	pid_t child = fork();
 	MUST(child >= 0);
 	if (child == 0)
@@ -386,7 +387,7 @@ static void reset_all(const void *arg)
 	sigfillset(&mask);
 	MUST(sigprocmask(SIG_SETMASK, &mask, NULL) == 0);
 	MUST(signal(SIGTERM, SIG_IGN) != SIG_ERR && signal(SIGHUP, SIG_IGN) != SIG_ERR);
-	process_reset(true);
+	child_process_reset(true);
 	MUST(sigprocmask(SIG_SETMASK, NULL, &mask) == 0 && !sigismember(&mask, SIGTERM) &&
 		!sigismember(&mask, SIGUSR1));
 	MUST(sigaction(SIGTERM, NULL, &was) == 0 && was.sa_handler == SIG_DFL);
@@ -436,7 +437,7 @@ static void reset_those_of_libc(const void *exec_follows)
 	set_handler(32, SIG_IGN);
 	set_handler(33, handler_of_libc);
 	set_handler(34, handler_of_libc);
-	process_reset(exec_follows != NULL);
+	child_process_reset(exec_follows != NULL);
 	MUST(has_handler(32, SIG_DFL));
 	MUST(has_handler(33, exec_follows ? SIG_DFL : handler_of_libc));
 	MUST(has_handler(34, SIG_DFL));
@@ -449,10 +450,10 @@ START_TEST(signals_of_libc_are_ignored_no_more_and_keep_a_handler_that_is_needed
 }
 END_TEST
 
-UNIT_SUITE(process)
+UNIT_SUITE(child_process)
 {
-	Suite *s = suite_create("process");
-	TCase *t = tcase_create("process");
+	Suite *s = suite_create("child_process");
+	TCase *t = tcase_create("child_process");
 
 	tcase_set_timeout(t, 30);
 	tcase_add_checked_fixture(t, count_fds, NULL);

@@ -13,27 +13,27 @@
 #include <unistd.h>
 
 static int fds;
-static struct loop *loop;
+static struct event_loop *loop;
 static struct clock_driven leaping = {.leaps = true};
 
 static void begin(void)
 {
 	fds = fd_count();
-	ck_assert_int_eq(loop_new(&loop), 0);
+	ck_assert_int_eq(event_loop_new(&loop), 0);
 	clock_drive(&leaping);
 }
 
 static void end(void)
 {
 	clock_drive(NULL);
-	loop = loop_free(loop);
+	loop = event_loop_free(loop);
 	ck_assert_ptr_null(loop);
 	ck_assert_int_eq(fd_count(), fds);
 }
 
 /* An owner with its source in it, as users of the loop are. */
 struct owner {
-	struct loop_source source;
+	struct event_loop_source source;
 	int p[2];
 	unsigned calls;
 	uint32_t events;
@@ -50,7 +50,7 @@ static struct owner *owner_new(void)
 
 static void owner_free(struct owner *o)
 {
-	loop_del(loop, &o->source);
+	event_loop_del(loop, &o->source);
 	fd_close(o->p[0]);
 	fd_close(o->p[1]);
 	free(o);
@@ -63,7 +63,7 @@ static void on_event(void *arg, uint32_t events)
 	o->calls++;
 	o->events = events;
 	if (read(o->p[0], &c, 1) == 0)
-		loop_del(loop, &o->source); /* the end: or it would come for ever */
+		event_loop_del(loop, &o->source); /* the end: or it would come for ever */
 }
 
 static void put(struct owner *o)
@@ -77,22 +77,22 @@ static int rounds;
 static int stop_after_rounds(void *arg)
 {
 	if (rounds-- == 0)
-		loop_stop(loop);
+		event_loop_stop(loop);
 	return 10;
 }
 
 static void run(int n)
 {
 	rounds = n;
-	ck_assert_int_eq(loop_run(loop, stop_after_rounds, NULL), 0);
-	loop_free(loop); /* a loop that was stopped stays so: the next run needs another */
-	ck_assert_int_eq(loop_new(&loop), 0);
+	ck_assert_int_eq(event_loop_run(loop, stop_after_rounds, NULL), 0);
+	event_loop_free(loop); /* a loop that was stopped stays so: the next run needs another */
+	ck_assert_int_eq(event_loop_new(&loop), 0);
 }
 
 START_TEST(a_source_is_called_for_each_event)
 {
 	struct owner *o = owner_new();
-	ck_assert_int_eq(loop_add(loop, &o->source, o->p[0], EPOLLIN, on_event, o), 0);
+	ck_assert_int_eq(event_loop_add(loop, &o->source, o->p[0], EPOLLIN, on_event, o), 0);
 	put(o);
 	put(o);
 	run(4);
@@ -105,7 +105,7 @@ END_TEST
 START_TEST(the_other_end_goes)
 {
 	struct owner *o = owner_new();
-	ck_assert_int_eq(loop_add(loop, &o->source, o->p[0], EPOLLIN, on_event, o), 0);
+	ck_assert_int_eq(event_loop_add(loop, &o->source, o->p[0], EPOLLIN, on_event, o), 0);
 	o->p[1] = fd_close(o->p[1]);
 	run(5);
 	ck_assert_uint_eq(o->calls, 1);
@@ -128,8 +128,8 @@ static void drop_victim(void *arg, uint32_t events)
 START_TEST(a_handler_frees_another_owner)
 {
 	struct owner *a = owner_new(), *b = owner_new();
-	ck_assert_int_eq(loop_add(loop, &a->source, a->p[0], EPOLLIN, drop_victim, a), 0);
-	ck_assert_int_eq(loop_add(loop, &b->source, b->p[0], EPOLLIN, on_event, b), 0);
+	ck_assert_int_eq(event_loop_add(loop, &a->source, a->p[0], EPOLLIN, drop_victim, a), 0);
+	ck_assert_int_eq(event_loop_add(loop, &b->source, b->p[0], EPOLLIN, on_event, b), 0);
 	a->victim = b;
 	put(a);
 	put(b);
@@ -150,7 +150,7 @@ static void drop_myself(void *arg, uint32_t events)
 START_TEST(a_handler_frees_its_own_owner)
 {
 	struct owner *o = owner_new();
-	ck_assert_int_eq(loop_add(loop, &o->source, o->p[0], EPOLLIN, drop_myself, o), 0);
+	ck_assert_int_eq(event_loop_add(loop, &o->source, o->p[0], EPOLLIN, drop_myself, o), 0);
 	put(o);
 	put(o);
 	freed = false;
@@ -162,7 +162,7 @@ END_TEST
 static void stop(void *arg, uint32_t events)
 {
 	on_event(arg, events);
-	loop_stop(loop);
+	event_loop_stop(loop);
 }
 
 static int never_due(void *arg)
@@ -175,13 +175,13 @@ START_TEST(a_handler_stops_it)
 {
 	struct owner *o = owner_new();
 	unsigned asked = 0;
-	ck_assert_int_eq(loop_add(loop, &o->source, o->p[0], EPOLLIN, stop, o), 0);
+	ck_assert_int_eq(event_loop_add(loop, &o->source, o->p[0], EPOLLIN, stop, o), 0);
 	put(o);
 	put(o);
-	ck_assert_int_eq(loop_run(loop, never_due, &asked), 0); /* waits without end until something happens */
+	ck_assert_int_eq(event_loop_run(loop, never_due, &asked), 0); /* waits without end until something happens */
 	ck_assert_uint_eq(asked, 1);
 	ck_assert_uint_eq(o->calls, 1);
-	ck_assert_int_eq(loop_run(loop, never_due, &asked), 0); /* can be run again */
+	ck_assert_int_eq(event_loop_run(loop, never_due, &asked), 0); /* can be run again */
 	ck_assert_uint_eq(asked, 2);
 	ck_assert_uint_eq(o->calls, 2);
 	owner_free(o);
@@ -199,13 +199,13 @@ END_TEST
 
 static int stop_at_once(void *arg)
 {
-	loop_stop(loop);
+	event_loop_stop(loop);
 	return -1;
 }
 
 START_TEST(what_is_due_stops_it_without_another_wait)
 {
-	ck_assert_int_eq(loop_run(loop, stop_at_once, NULL), 0);
+	ck_assert_int_eq(event_loop_run(loop, stop_at_once, NULL), 0);
 }
 END_TEST
 
@@ -213,19 +213,19 @@ END_TEST
 START_TEST(a_source_that_is_not_heard_for_a_while)
 {
 	struct owner *o = owner_new(), *gone = owner_new();
-	loop_pause(loop, &o->source, 10); /* not in it: nothing happens */
-	ck_assert_int_eq(loop_add(loop, &o->source, o->p[0], EPOLLIN, on_event, o), 0);
-	ck_assert_int_eq(loop_add(loop, &gone->source, gone->p[0], EPOLLIN, on_event, gone), 0);
+	event_loop_pause(loop, &o->source, 10); /* not in it: nothing happens */
+	ck_assert_int_eq(event_loop_add(loop, &o->source, o->p[0], EPOLLIN, on_event, o), 0);
+	ck_assert_int_eq(event_loop_add(loop, &gone->source, gone->p[0], EPOLLIN, on_event, gone), 0);
 	put(o);
 	put(gone);
-	loop_pause(loop, &gone->source, 20);
-	loop_pause(loop, &o->source, 5000);
-	loop_pause(loop, &o->source, 100);
+	event_loop_pause(loop, &gone->source, 20);
+	event_loop_pause(loop, &o->source, 5000);
+	event_loop_pause(loop, &o->source, 100);
 	owner_free(gone);
 	int64_t start = clock_now();
 	while (!o->calls && clock_now() - start < NSEC_PER_SEC) {
 		rounds = 1;
-		ck_assert_int_eq(loop_run(loop, stop_after_rounds, NULL), 0);
+		ck_assert_int_eq(event_loop_run(loop, stop_after_rounds, NULL), 0);
 	}
 	ck_assert_uint_eq(o->calls, 1);
 	ck_assert_int_eq(clock_now() - start, 100 * NSEC_PER_MSEC);
@@ -240,30 +240,30 @@ START_TEST(what_cannot_be_waited_for)
 {
 	struct owner *o = owner_new();
 	fd_auto file = fd_open(AT_FDCWD, "/proc/self/exe", O_RDONLY, 0);
-	ck_assert_int_eq(loop_add(loop, &o->source, -1, EPOLLIN, on_event, o), -EBADF);
+	ck_assert_int_eq(event_loop_add(loop, &o->source, -1, EPOLLIN, on_event, o), -EBADF);
 	ck_assert_int_eq(o->source.fd, -1);
-	ck_assert_int_eq(loop_add(loop, &o->source, file, EPOLLIN, on_event, o), -EPERM);
+	ck_assert_int_eq(event_loop_add(loop, &o->source, file, EPOLLIN, on_event, o), -EPERM);
 	ck_assert_int_eq(o->source.fd, -1);
-	loop_del(loop, &o->source); /* not in it: nothing happens */
-	ck_assert_int_eq(loop_add(loop, &o->source, o->p[0], EPOLLIN, on_event, o), 0);
-	struct loop_source twice;
-	ck_assert_int_eq(loop_add(loop, &twice, o->p[0], EPOLLIN, on_event, o), -EEXIST);
-	loop_del(loop, &o->source);
-	loop_del(loop, &o->source);
-	ck_assert_int_eq(loop_add(loop, &o->source, o->p[0], EPOLLIN, on_event, o), 0); /* and in again */
+	event_loop_del(loop, &o->source); /* not in it: nothing happens */
+	ck_assert_int_eq(event_loop_add(loop, &o->source, o->p[0], EPOLLIN, on_event, o), 0);
+	struct event_loop_source twice;
+	ck_assert_int_eq(event_loop_add(loop, &twice, o->p[0], EPOLLIN, on_event, o), -EEXIST);
+	event_loop_del(loop, &o->source);
+	event_loop_del(loop, &o->source);
+	ck_assert_int_eq(event_loop_add(loop, &o->source, o->p[0], EPOLLIN, on_event, o), 0); /* and in again */
 	put(o);
 	run(2);
 	ck_assert_uint_eq(o->calls, 1);
 	owner_free(o);
 	file = fd_close(file);
-	ck_assert_ptr_null(loop_free(NULL));
+	ck_assert_ptr_null(event_loop_free(NULL));
 }
 END_TEST
 
-UNIT_SUITE(loop)
+UNIT_SUITE(event_loop)
 {
-	Suite *s = suite_create("loop");
-	TCase *t = tcase_create("loop");
+	Suite *s = suite_create("event_loop");
+	TCase *t = tcase_create("event_loop");
 
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_test(t, a_source_is_called_for_each_event);

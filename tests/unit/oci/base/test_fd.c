@@ -157,7 +157,7 @@ START_TEST(a_path_with_dots_while_another_process_renames)
 		wrong = fd < 0 ? fd : 0;
 	}
 	kill(pid, SIGKILL);
-	int status = process_wait(pid, deadline_in(20 * NSEC_PER_SEC));
+	int status = child_process_wait(pid, deadline_in(20 * NSEC_PER_SEC));
 	ck_assert_msg(wrong == 0, "%s", strerror(-wrong));
 	ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "%#x", status);
 }
@@ -186,7 +186,7 @@ START_TEST(what_comes_in_pieces_is_read_whole)
 	ck_assert_int_eq(fd_read_all(p[0], text, sizeof(text)), 2); /* the end */
 	ck_assert_int_eq(fd_read_all(p[0], text, sizeof(text)), 0);
 	fd_close(p[0]);
-	ck_assert_int_eq(process_wait(pid, deadline_in(5 * NSEC_PER_SEC)), 0);
+	ck_assert_int_eq(child_process_wait(pid, deadline_in(5 * NSEC_PER_SEC)), 0);
 	ck_assert_int_eq(fd_read_all(-1, text, 1), -EBADF);
 	ck_assert_int_eq(fd_count(), fds + 1);
 }

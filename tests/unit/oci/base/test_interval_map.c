@@ -14,10 +14,10 @@
 #define NONE UINT32_MAX
 #define NO_LIMIT SIZE_MAX
 
-static uint32_t at(const struct intervals *t, uint64_t address)
+static uint32_t at(const struct interval_map *t, uint64_t address)
 {
 	uint32_t value = NONE;
-	return intervals_find(t, address, &value) ? value : NONE;
+	return interval_map_find(t, address, &value) ? value : NONE;
 }
 
 /* Additions get the values 0, 1, 2 ... */
@@ -55,11 +55,11 @@ static const struct {
 
 START_TEST(what_covers_what)
 {
-	struct intervals t = {0};
+	struct interval_map t = {0};
 	for (uint32_t i = 0; i < COUNT(rows[_i].add); i++)
 		if (rows[_i].add[i].start || rows[_i].add[i].size)
 			ck_assert_int_eq(
-				intervals_add(&t, rows[_i].add[i].start, rows[_i].add[i].size, i, NO_LIMIT), 0);
+				interval_map_add(&t, rows[_i].add[i].start, rows[_i].add[i].size, i, NO_LIMIT), 0);
 	for (size_t i = 0; i < COUNT(rows[_i].expect); i++) {
 		uint64_t address = rows[_i].expect[i].address;
 		if (i && !address)
@@ -67,7 +67,7 @@ START_TEST(what_covers_what)
 		ck_assert_msg(at(&t, address) == rows[_i].expect[i].value, "%s: 0x%llx is %u", rows[_i].name,
 			(unsigned long long)address, at(&t, address));
 	}
-	intervals_done(&t);
+	interval_map_done(&t);
 }
 END_TEST
 
@@ -83,14 +83,14 @@ START_TEST(as_a_plain_array_says)
 {
 	enum { SPACE = 2000, MANY = 3000 };
 	static uint32_t plain[SPACE];
-	struct intervals t = {0};
+	struct interval_map t = {0};
 	state = (uint64_t)_i;
 	memset(plain, 0xff, sizeof(plain));
 	for (uint32_t n = 0; n < MANY; n++) {
 		uint32_t start = noise(SPACE), size = noise(_i % 2 ? 10 : SPACE / 2) + 1;
 		if (size > SPACE - start)
 			size = SPACE - start;
-		ck_assert_int_eq(intervals_add(&t, start, size, n, NO_LIMIT), 0);
+		ck_assert_int_eq(interval_map_add(&t, start, size, n, NO_LIMIT), 0);
 		for (uint32_t a = start; a < start + size; a++)
 			plain[a] = n;
 		for (uint32_t a = 0; n % 97 == 0 && a < SPACE; a++)
@@ -101,29 +101,29 @@ START_TEST(as_a_plain_array_says)
 	}
 	for (uint32_t a = 0; a < SPACE; a++)
 		ck_assert_uint_eq(at(&t, a), plain[a]);
-	intervals_done(&t);
+	interval_map_done(&t);
 }
 END_TEST
 
 START_TEST(within_a_limit)
 {
-	struct intervals t = {0};
+	struct interval_map t = {0};
 	const size_t limit = 100000;
 	uint32_t n = 0;
 	int r;
-	while ((r = intervals_add(&t, 16 * n, 16, n, limit)) == 0) {
+	while ((r = interval_map_add(&t, 16 * n, 16, n, limit)) == 0) {
 		n++;
-		ck_assert_uint_le(intervals_memory(&t), limit);
+		ck_assert_uint_le(interval_map_memory(&t), limit);
 	}
 	ck_assert_int_eq(r, -ENOSPC);
 	ck_assert_uint_gt(n, limit / 48);
 	for (uint32_t i = 0; i < n; i++)
 		ck_assert_uint_eq(at(&t, 16 * i + 15), i);
 	ck_assert_uint_eq(at(&t, 16 * n), NONE);
-	ck_assert_int_eq(intervals_add(&t, 0, 1, 0, 0), -ENOSPC);
+	ck_assert_int_eq(interval_map_add(&t, 0, 1, 0, 0), -ENOSPC);
 	ck_assert_uint_eq(at(&t, 16 * n), NONE);
-	intervals_done(&t);
-	ck_assert_uint_eq(intervals_memory(&t), 0);
+	interval_map_done(&t);
+	ck_assert_uint_eq(interval_map_memory(&t), 0);
 }
 END_TEST
 
@@ -131,25 +131,25 @@ END_TEST
 START_TEST(many_in_bounded_time)
 {
 	enum { MANY = MANY_OF(250000) };
-	struct intervals t = {0};
+	struct interval_map t = {0};
 	int64_t begin = clock_cpu();
 	for (uint32_t n = 0; n < MANY; n++) {
 		const uint64_t shapes[][2] = {{n, 2 * (MANY - n)}, {MANY - n, 2 * n + 1}, {7, 7}, {16 * n, 16},
 			{(n * 2654435761u) % MANY * 16, 40}};
-		ck_assert_int_eq(intervals_add(&t, shapes[_i][0], shapes[_i][1], n, NO_LIMIT), 0);
+		ck_assert_int_eq(interval_map_add(&t, shapes[_i][0], shapes[_i][1], n, NO_LIMIT), 0);
 	}
 	for (uint32_t n = 0; n < MANY; n++)
 		at(&t, n * 16);
 	ck_assert_int_lt(clock_cpu() - begin, 20 * NSEC_PER_SEC);
 	ck_assert_uint_lt(t.count, 2 * MANY);
-	intervals_done(&t);
+	interval_map_done(&t);
 }
 END_TEST
 
-UNIT_SUITE(intervals)
+UNIT_SUITE(interval_map)
 {
-	Suite *s = suite_create("intervals");
-	TCase *t = tcase_create("intervals");
+	Suite *s = suite_create("interval_map");
+	TCase *t = tcase_create("interval_map");
 
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, what_covers_what, 0, COUNT(rows));

@@ -305,7 +305,7 @@ START_TEST(whenever_the_writer_is_killed_the_log_is_whole)
 			write_until_killed();
 		usleep((useconds_t)(rand() % span_us));
 		kill(pid, SIGKILL);
-		ck_assert_int_eq(process_wait(pid, deadline_in(5 * NSEC_PER_SEC)), SIGKILL);
+		ck_assert_int_eq(child_process_wait(pid, deadline_in(5 * NSEC_PER_SEC)), SIGKILL);
 		int r = read_anew();
 		if (r == -ENOENT)
 			continue;

@@ -45,10 +45,10 @@ static const struct {
 START_TEST(an_element_is_appended)
 {
 	static const char *const path[] = PATHS;
-	struct splice s;
+	struct json_edit s;
 	struct err e = {0};
-	ck_assert_int_eq(splice_open(&s, appends[_i].from, strlen(appends[_i].from), &e), 0);
-	const int r = splice_append(&s, path, "7", &e);
+	ck_assert_int_eq(json_edit_open(&s, appends[_i].from, strlen(appends[_i].from), &e), 0);
+	const int r = json_edit_append(&s, path, "7", &e);
 	if (!appends[_i].to) {
 		ck_assert_int_eq(r, -EINVAL);
 		ck_assert_str_ne(e.text, "");
@@ -61,7 +61,7 @@ START_TEST(an_element_is_appended)
 		ck_assert_int_eq(json_parse(s.text, s.len, &doc, &e), 0);
 		json_free(doc);
 	}
-	splice_done(&s);
+	json_edit_done(&s);
 }
 END_TEST
 
@@ -71,29 +71,29 @@ static const char *const wrong[] = {"", "[]", "7", "{", "{\"a\"}", "{\"a\":}", "
 
 START_TEST(what_is_no_json_is_not_touched)
 {
-	struct splice s;
+	struct json_edit s;
 	struct err e = {0};
-	ck_assert_int_eq(splice_open(&s, wrong[_i], strlen(wrong[_i]), &e), -EINVAL);
+	ck_assert_int_eq(json_edit_open(&s, wrong[_i], strlen(wrong[_i]), &e), -EINVAL);
 	ck_assert_str_eq(e.text, "it is no JSON object");
 }
 END_TEST
 
 START_TEST(depth_has_a_bound_and_a_nul_is_no_end)
 {
-	char deep[2 * SPLICE_DEPTH + 64] = "{\"a\":";
-	struct splice s;
-	for (int i = 0; i < SPLICE_DEPTH - 1; i++)
+	char deep[2 * JSON_EDIT_DEPTH + 64] = "{\"a\":";
+	struct json_edit s;
+	for (int i = 0; i < JSON_EDIT_DEPTH - 1; i++)
 		strcat(deep, "[");
-	for (int i = 0; i < SPLICE_DEPTH - 1; i++)
+	for (int i = 0; i < JSON_EDIT_DEPTH - 1; i++)
 		strcat(deep, "]");
 	strcat(deep, "}");
-	ck_assert_int_eq(splice_open(&s, deep, strlen(deep), NULL), 0);
-	splice_done(&s);
+	ck_assert_int_eq(json_edit_open(&s, deep, strlen(deep), NULL), 0);
+	json_edit_done(&s);
 	memmove(deep + 6, deep + 5, strlen(deep) - 4);
 	deep[5] = '[';
 	strcpy(deep + strlen(deep) - 1, "]}");
-	ck_assert_int_eq(splice_open(&s, deep, strlen(deep), NULL), -EINVAL);
-	ck_assert_int_eq(splice_open(&s, "{}\0{}", 5, NULL), -EINVAL);
+	ck_assert_int_eq(json_edit_open(&s, deep, strlen(deep), NULL), -EINVAL);
+	ck_assert_int_eq(json_edit_open(&s, "{}\0{}", 5, NULL), -EINVAL);
 }
 END_TEST
 
@@ -101,19 +101,19 @@ START_TEST(a_value_is_got_and_set)
 {
 	static const char *const path[] = {"root", "path", NULL}, *const none[] = {"root", "x", NULL};
 	const char from[] = " {\"root\" : {\"path\":\"rootfs\", \"readonly\":true}}\n";
-	struct splice s;
+	struct json_edit s;
 	const char *value;
 	size_t len;
-	ck_assert_int_eq(splice_open(&s, from, sizeof(from) - 1, NULL), 0);
-	ck_assert_int_eq(splice_get(&s, path, &value, &len, NULL), 0);
+	ck_assert_int_eq(json_edit_open(&s, from, sizeof(from) - 1, NULL), 0);
+	ck_assert_int_eq(json_edit_get(&s, path, &value, &len, NULL), 0);
 	ck_assert_uint_eq(len, 8);
 	ck_assert_int_eq(memcmp(value, "\"rootfs\"", 8), 0);
-	ck_assert_int_eq(splice_get(&s, none, &value, &len, NULL), -ENOENT);
-	ck_assert_int_eq(splice_set(&s, path, "\"/b/rootfs\"", NULL), 0);
+	ck_assert_int_eq(json_edit_get(&s, none, &value, &len, NULL), -ENOENT);
+	ck_assert_int_eq(json_edit_set(&s, path, "\"/b/rootfs\"", NULL), 0);
 	ck_assert_str_eq(s.text, " {\"root\" : {\"path\":\"/b/rootfs\", \"readonly\":true}}\n");
-	ck_assert_int_eq(splice_set(&s, none, "1", NULL), 0);
+	ck_assert_int_eq(json_edit_set(&s, none, "1", NULL), 0);
 	ck_assert_str_eq(s.text, " {\"root\" : {\"path\":\"/b/rootfs\", \"readonly\":true,\n\t\t\"x\": 1}}\n");
-	splice_done(&s);
+	json_edit_done(&s);
 }
 END_TEST
 
@@ -139,22 +139,22 @@ START_TEST(a_member_is_taken_out_with_its_comma)
 {
 	static const char *const path[] = {"r", "p", NULL};
 	const struct drop *d = &drops[_i];
-	struct splice s, again;
+	struct json_edit s, again;
 	struct err e = {0};
-	ck_assert_int_eq(splice_open(&s, d->text, strlen(d->text), NULL), 0);
-	ck_assert_int_eq(splice_drop(&s, path, &e), d->r);
+	ck_assert_int_eq(json_edit_open(&s, d->text, strlen(d->text), NULL), 0);
+	ck_assert_int_eq(json_edit_drop(&s, path, &e), d->r);
 	ck_assert_str_eq(s.text, d->without);
 	ck_assert_uint_eq(s.len, strlen(d->without));
-	ck_assert_int_eq(splice_open(&again, s.text, s.len, NULL), 0);
-	splice_done(&again);
-	splice_done(&s);
+	ck_assert_int_eq(json_edit_open(&again, s.text, s.len, NULL), 0);
+	json_edit_done(&again);
+	json_edit_done(&s);
 }
 END_TEST
 
-UNIT_SUITE(splice)
+UNIT_SUITE(json_edit)
 {
-	Suite *s = suite_create("splice");
-	TCase *t = tcase_create("splice");
+	Suite *s = suite_create("json_edit");
+	TCase *t = tcase_create("json_edit");
 	tcase_add_loop_test(t, an_element_is_appended, 0, N(appends));
 	tcase_add_loop_test(t, what_is_no_json_is_not_touched, 0, N(wrong));
 	tcase_add_test(t, depth_has_a_bound_and_a_nul_is_no_end);

@@ -200,10 +200,10 @@ END_TEST
 
 #define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 
-UNIT_SUITE(json)
+UNIT_SUITE(json_parse)
 {
-	Suite *s = suite_create("json");
-	TCase *t = tcase_create("json");
+	Suite *s = suite_create("json_parse");
+	TCase *t = tcase_create("json_parse");
 	tcase_add_loop_test(t, strings_without_their_escapes, 0, LENGTH(strings));
 	tcase_add_loop_test(t, what_is_no_json, 0, LENGTH(refused));
 	tcase_add_test(t, a_nul_byte_hides_nothing);

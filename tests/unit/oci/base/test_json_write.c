@@ -9,19 +9,19 @@
 /* One of everything. */
 static struct jsonout *document(void)
 {
-	struct jsonout *doc = jsonout_object(), *array = jsonout_array(), *inner = jsonout_object();
-	jsonout_add(doc, "no element", jsonout_array());
-	jsonout_add(doc, "no member", jsonout_object());
-	jsonout_add_null(doc, "null");
-	jsonout_add(doc, "a \"key\"\n", jsonout_text("a/b \" \\ \b\f\n\r\t \x01\x1f\x7f \xc3\xa9"));
-	jsonout_add(inner, "true", jsonout_bool(true));
-	jsonout_add(inner, "tenths", jsonout_tenths(1.25));
-	jsonout_add(inner, "share", jsonout_share(0.5));
-	jsonout_add(array, NULL, jsonout_number(INT64_MIN));
-	jsonout_add(array, NULL, inner);
-	jsonout_add(array, NULL, jsonout_array());
-	jsonout_add(array, NULL, jsonout_bool(false));
-	ck_assert_int_eq(jsonout_add(doc, "array", array), 0);
+	struct jsonout *doc = json_write_object(), *array = json_write_array(), *inner = json_write_object();
+	json_write_add(doc, "no element", json_write_array());
+	json_write_add(doc, "no member", json_write_object());
+	json_write_add_null(doc, "null");
+	json_write_add(doc, "a \"key\"\n", json_write_text("a/b \" \\ \b\f\n\r\t \x01\x1f\x7f \xc3\xa9"));
+	json_write_add(inner, "true", json_write_bool(true));
+	json_write_add(inner, "tenths", json_write_tenths(1.25));
+	json_write_add(inner, "share", json_write_share(0.5));
+	json_write_add(array, NULL, json_write_number(INT64_MIN));
+	json_write_add(array, NULL, inner);
+	json_write_add(array, NULL, json_write_array());
+	json_write_add(array, NULL, json_write_bool(false));
+	ck_assert_int_eq(json_write_add(doc, "array", array), 0);
 	return doc;
 }
 
@@ -29,23 +29,23 @@ static const struct {
 	int (*write)(const struct jsonout *doc, FILE *out);
 	const char *text;
 } forms[] = {
-	{jsonout_write, "{\n"
-			"  \"no element\": [],\n"
-			"  \"no member\": {},\n"
-			"  \"null\": null,\n"
-			"  \"a \\\"key\\\"\\n\": \"a/b \\\" \\\\ \\b\\f\\n\\r\\t \\u0001\\u001f\x7f \xc3\xa9\",\n"
-			"  \"array\": [\n"
-			"    -9223372036854775808,\n"
-			"    {\n"
-			"      \"true\": true,\n"
-			"      \"tenths\": 1.2,\n"
-			"      \"share\": 0.500000\n"
-			"    },\n"
-			"    [],\n"
-			"    false\n"
-			"  ]\n"
-			"}\n"},
-	{jsonout_write_line,
+	{json_write_out, "{\n"
+			 "  \"no element\": [],\n"
+			 "  \"no member\": {},\n"
+			 "  \"null\": null,\n"
+			 "  \"a \\\"key\\\"\\n\": \"a/b \\\" \\\\ \\b\\f\\n\\r\\t \\u0001\\u001f\x7f \xc3\xa9\",\n"
+			 "  \"array\": [\n"
+			 "    -9223372036854775808,\n"
+			 "    {\n"
+			 "      \"true\": true,\n"
+			 "      \"tenths\": 1.2,\n"
+			 "      \"share\": 0.500000\n"
+			 "    },\n"
+			 "    [],\n"
+			 "    false\n"
+			 "  ]\n"
+			 "}\n"},
+	{json_write_out_line,
 		"{\"no element\":[],\"no member\":{},\"null\":null,"
 		"\"a \\\"key\\\"\\n\":\"a/b \\\" \\\\ \\b\\f\\n\\r\\t \\u0001\\u001f\x7f \xc3\xa9\","
 		"\"array\":[-9223372036854775808,{\"true\":true,\"tenths\":1.2,\"share\":0.500000},[],false]}\n"},
@@ -61,7 +61,7 @@ START_TEST(a_document_is_these_bytes)
 	fclose(out);
 	ck_assert_str_eq(text, forms[_i].text);
 	free(text);
-	jsonout_free(doc);
+	json_write_free(doc);
 }
 END_TEST
 
@@ -73,13 +73,13 @@ START_TEST(what_is_not_written_is_an_error)
 	ck_assert_int_eq(forms[_i].write(doc, full), -EIO);
 	fclose(full);
 	ck_assert_int_eq(forms[_i].write(NULL, stdout), -ENOMEM);
-	jsonout_free(doc);
+	json_write_free(doc);
 }
 END_TEST
 
-UNIT_SUITE(jsonout)
+UNIT_SUITE(json_write)
 {
-	Suite *s = suite_create("jsonout");
+	Suite *s = suite_create("json_write");
 	TCase *t = tcase_create("all");
 	tcase_add_loop_test(t, a_document_is_these_bytes, 0, sizeof(forms) / sizeof(forms[0]));
 	tcase_add_loop_test(t, what_is_not_written_is_an_error, 0, sizeof(forms) / sizeof(forms[0]));

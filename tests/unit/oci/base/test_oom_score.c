@@ -39,15 +39,15 @@ static int score_of_child(void)
 START_TEST(children_go_first)
 {
 	int own = score();
-	struct oom o = oom_open();
+	struct oom_score o = oom_score_open();
 	ck_assert_int_eq(o.own, own);
-	oom_after_fork(&o);
-	oom_before_fork(&o, 1);
+	oom_score_after_fork(&o);
+	oom_score_before_fork(&o, 1);
 	ck_assert_ptr_null(o.reserve);
 	int first = score_of_child();
-	oom_before_fork(&o, 2);
+	oom_score_before_fork(&o, 2);
 	int second = score_of_child();
-	oom_after_fork(&o);
+	oom_score_after_fork(&o);
 	ck_assert_ptr_nonnull(o.reserve);
 	ck_assert_int_eq(first, own + 800 < 1000 ? own + 800 : 1000);
 	ck_assert_int_eq(second, own + 900 < 1000 ? own + 900 : 1000);
@@ -59,9 +59,9 @@ END_TEST
 
 START_TEST(never_beyond_the_most)
 {
-	struct oom o = oom_open();
+	struct oom_score o = oom_score_open();
 	o.own = 900;
-	oom_before_fork(&o, 1);
+	oom_score_before_fork(&o, 1);
 	ck_assert_int_eq(score(), 1000);
 	close(o.fd);
 }
@@ -69,23 +69,23 @@ END_TEST
 
 START_TEST(without_proc)
 {
-	struct oom o = {.fd = -1};
+	struct oom_score o = {.fd = -1};
 	int own = score();
-	oom_before_fork(&o, 1);
-	oom_after_fork(&o);
-	oom_before_fork(NULL, 1);
-	oom_after_fork(NULL);
+	oom_score_before_fork(&o, 1);
+	oom_score_after_fork(&o);
+	oom_score_before_fork(NULL, 1);
+	oom_score_after_fork(NULL);
 	ck_assert_ptr_null(o.reserve);
 	ck_assert_int_eq(score(), own);
 }
 END_TEST
 
 /* bytes of it that are there */
-static size_t resident(const struct oom *o)
+static size_t resident(const struct oom_score *o)
 {
-	unsigned char pages[OOM_RESERVE >> 12];
+	unsigned char pages[OOM_SCORE_RESERVE >> 12];
 	size_t n = 0;
-	ck_assert_int_eq(mincore(o->reserve, OOM_RESERVE, pages), 0);
+	ck_assert_int_eq(mincore(o->reserve, OOM_SCORE_RESERVE, pages), 0);
 	for (size_t i = 0; i < sizeof(pages); i++)
 		n += pages[i] & 1 ? 4096 : 0;
 	return n;
@@ -93,25 +93,25 @@ static size_t resident(const struct oom *o)
 
 START_TEST(a_reserve)
 {
-	struct oom o = oom_open();
-	oom_after_fork(&o);
-	ck_assert_uint_eq(resident(&o), OOM_RESERVE);
+	struct oom_score o = oom_score_open();
+	oom_score_after_fork(&o);
+	ck_assert_uint_eq(resident(&o), OOM_SCORE_RESERVE);
 	void *at = o.reserve;
-	oom_after_fork(&o);
+	oom_score_after_fork(&o);
 	ck_assert_ptr_eq(o.reserve, at);
-	oom_before_fork(&o, 1);
+	oom_score_before_fork(&o, 1);
 	ck_assert_ptr_null(o.reserve);
-	oom_before_fork(&o, 1);
+	oom_score_before_fork(&o, 1);
 	close(o.fd);
 	o.fd = -1;
-	oom_after_fork(&o);
+	oom_score_after_fork(&o);
 	ck_assert_ptr_null(o.reserve);
 }
 END_TEST
 
-UNIT_SUITE(oom)
+UNIT_SUITE(oom_score)
 {
-	Suite *s = suite_create("oom");
+	Suite *s = suite_create("oom_score");
 	TCase *t = tcase_create("score");
 	tcase_add_test(t, children_go_first);
 	tcase_add_test(t, never_beyond_the_most);

@@ -10,68 +10,68 @@
 
 #define N(a) (sizeof(a) / sizeof((a)[0]))
 
-static void put_number(struct wire *w)
+static void put_number(struct protobuf_writer *w)
 {
-	wire_number(w, 1, 150);
+	protobuf_writer_number(w, 1, 150);
 }
 
-static void put_nothing(struct wire *w)
+static void put_nothing(struct protobuf_writer *w)
 {
-	wire_number(w, 1, 0);
-	wire_fixed64(w, 2, 0);
-	wire_text(w, 3, "");
+	protobuf_writer_number(w, 1, 0);
+	protobuf_writer_fixed64(w, 2, 0);
+	protobuf_writer_text(w, 3, "");
 }
 
-static void put_negative(struct wire *w)
+static void put_negative(struct protobuf_writer *w)
 {
-	wire_number(w, 2, (uint64_t)-1);
+	protobuf_writer_number(w, 2, (uint64_t)-1);
 }
 
-static void put_fixed(struct wire *w)
+static void put_fixed(struct protobuf_writer *w)
 {
-	wire_fixed64(w, 3, 0x0102030405060708);
+	protobuf_writer_fixed64(w, 3, 0x0102030405060708);
 }
 
-static void put_text(struct wire *w)
+static void put_text(struct protobuf_writer *w)
 {
-	wire_text(w, 2, "testing");
+	protobuf_writer_text(w, 2, "testing");
 }
 
-static void put_empty(struct wire *w)
+static void put_empty(struct protobuf_writer *w)
 {
-	wire_bytes(w, 5, NULL, 0);
+	protobuf_writer_bytes(w, 5, NULL, 0);
 }
 
-static void put_inner(struct wire *w)
+static void put_inner(struct protobuf_writer *w)
 {
-	struct wire inner = {0};
+	struct protobuf_writer inner = {0};
 	put_number(&inner);
-	wire_message(w, 3, &inner);
-	wire_done(&inner);
+	protobuf_writer_message(w, 3, &inner);
+	protobuf_writer_done(&inner);
 }
 
-static void put_packed(struct wire *w)
+static void put_packed(struct protobuf_writer *w)
 {
-	struct wire list = {0};
-	wire_varint(&list, 3);
-	wire_varint(&list, 270);
-	wire_varint(&list, 86942);
-	wire_message(w, 6, &list);
-	wire_clear(&list);
-	wire_message(w, 6, &list);
-	wire_done(&list);
+	struct protobuf_writer list = {0};
+	protobuf_writer_varint(&list, 3);
+	protobuf_writer_varint(&list, 270);
+	protobuf_writer_varint(&list, 86942);
+	protobuf_writer_message(w, 6, &list);
+	protobuf_writer_clear(&list);
+	protobuf_writer_message(w, 6, &list);
+	protobuf_writer_done(&list);
 }
 
-static void put_print(struct wire *w)
+static void put_print(struct protobuf_writer *w)
 {
-	wire_print(w, "%s=%d", "a", 7);
-	wire_put(w, "", 0);
+	protobuf_writer_print(w, "%s=%d", "a", 7);
+	protobuf_writer_put(w, "", 0);
 }
 
 /* As the pages of protocol buffers have them ("Encoding"). */
 static const struct {
 	const char *scenario;
-	void (*put)(struct wire *w);
+	void (*put)(struct protobuf_writer *w);
 	const char *bytes;
 	size_t len;
 } rows[] = {
@@ -88,27 +88,27 @@ static const struct {
 
 START_TEST(test_rows)
 {
-	struct wire w = {0};
+	struct protobuf_writer w = {0};
 	rows[_i].put(&w);
 	ck_assert(!w.failed);
 	ck_assert_msg(w.len == rows[_i].len && !memcmp(w.len ? w.bytes : (uint8_t *)"", rows[_i].bytes, w.len), "%s",
 		rows[_i].scenario);
-	wire_done(&w);
+	protobuf_writer_done(&w);
 }
 END_TEST
 
 START_TEST(test_grows)
 {
-	struct wire w = {0}, out = {0};
+	struct protobuf_writer w = {0}, out = {0};
 	struct pb_field f;
 	char text[1000];
 	const int fds = fd_count();
 	memset(text, 'x', sizeof(text));
 	for (unsigned i = 0; i < 1000; i++) {
-		wire_bytes(&w, 1, text, i);
-		wire_number(&w, 2, i);
+		protobuf_writer_bytes(&w, 1, text, i);
+		protobuf_writer_number(&w, 2, i);
 	}
-	wire_message(&out, 7, &w);
+	protobuf_writer_message(&out, 7, &w);
 	struct pb m = pb_of(out.bytes, out.len);
 	ck_assert(pb_next(&m, &f) && pb_is(&f, 7) && !pb_next(&m, &(struct pb_field){0}));
 	struct pb in = pb_inside(&f);
@@ -118,11 +118,11 @@ START_TEST(test_grows)
 		ck_assert(!i || (pb_next(&in, &f) && f.value == i));
 	}
 	ck_assert(!pb_next(&in, &f) && !in.bad);
-	wire_clear(&w);
+	protobuf_writer_clear(&w);
 	ck_assert_uint_eq(w.len, 0);
 	ck_assert_ptr_nonnull(w.bytes);
-	wire_done(&w);
-	wire_done(&out);
+	protobuf_writer_done(&w);
+	protobuf_writer_done(&out);
 	ck_assert_ptr_null(w.bytes);
 	ck_assert_int_eq(fd_count(), fds);
 }
@@ -131,23 +131,23 @@ END_TEST
 /* What failed stays failed, and so does what it is put into. */
 START_TEST(test_failed)
 {
-	struct wire w = {.failed = true}, out = {0};
-	wire_number(&w, 1, 5);
-	wire_text(&w, 2, "text");
-	wire_print(&w, "%d", 5);
-	wire_clear(&w);
+	struct protobuf_writer w = {.failed = true}, out = {0};
+	protobuf_writer_number(&w, 1, 5);
+	protobuf_writer_text(&w, 2, "text");
+	protobuf_writer_print(&w, "%d", 5);
+	protobuf_writer_clear(&w);
 	ck_assert_uint_eq(w.len, 0);
-	wire_message(&out, 1, &w);
+	protobuf_writer_message(&out, 1, &w);
 	ck_assert(out.failed);
-	wire_done(&w);
-	wire_done(&out);
+	protobuf_writer_done(&w);
+	protobuf_writer_done(&out);
 }
 END_TEST
 
-UNIT_SUITE(wire)
+UNIT_SUITE(protobuf_writer)
 {
-	Suite *s = suite_create("wire");
-	TCase *t = tcase_create("wire");
+	Suite *s = suite_create("protobuf_writer");
+	TCase *t = tcase_create("protobuf_writer");
 	tcase_add_loop_test(t, test_rows, 0, N(rows));
 	tcase_add_test(t, test_grows);
 	tcase_add_test(t, test_failed);

@@ -35,9 +35,9 @@ static const struct {
 START_TEST(safe_for_a_terminal_and_json)
 {
 	char *text = strdup(cleans[_i].text); /* ends where its memory does */
-	text_clean(text);
+	utf8_clean(text);
 	ck_assert_msg(!strcmp(text, cleans[_i].clean), "%s: \"%s\"", cleans[_i].scenario, text);
-	text_clean(text);
+	utf8_clean(text);
 	ck_assert_str_eq(text, cleans[_i].clean);
 	free(text);
 }
@@ -65,17 +65,17 @@ START_TEST(printed_for_a_terminal)
 	char *text;
 	size_t len;
 	FILE *out = open_memstream(&text, &len);
-	text_print(out, prints[_i].text, prints[_i].pairs);
+	utf8_print(out, prints[_i].text, prints[_i].pairs);
 	fclose(out);
 	ck_assert_str_eq(text, prints[_i].printed);
 	free(text);
 }
 END_TEST
 
-UNIT_SUITE(text)
+UNIT_SUITE(utf8)
 {
-	Suite *s = suite_create("text");
-	TCase *t = tcase_create("text");
+	Suite *s = suite_create("utf8");
+	TCase *t = tcase_create("utf8");
 
 	tcase_add_loop_test(t, safe_for_a_terminal_and_json, 0, LENGTH(cleans));
 	tcase_add_loop_test(t, printed_for_a_terminal, 0, LENGTH(prints));

@@ -52,11 +52,11 @@ START_TEST(from_the_environment)
 {
 	setenv("XDG_RUNTIME_DIR", "/run/me", 1);
 	setenv("HOME", "/home/me", 1);
-	places_use(&o);
+	user_dirs_use(&o);
 	ck_assert_str_eq(o.settings.control, "/run/me/pillion/control.sock");
 	ck_assert_str_eq(o.settings.spool, "/home/me/.local/state/pillion");
 	setenv("XDG_STATE_HOME", "/state", 1);
-	places_use(&o);
+	user_dirs_use(&o);
 	ck_assert_str_eq(o.settings.spool, "/state/pillion");
 }
 END_TEST
@@ -66,7 +66,7 @@ START_TEST(no_absolute_path_is_none)
 	struct options before = o;
 	setenv("XDG_STATE_HOME", "state", 1);
 	setenv("HOME", "", 1);
-	places_use(&o);
+	user_dirs_use(&o);
 	ck_assert_str_eq(o.settings.spool, before.settings.spool);
 }
 END_TEST
@@ -80,7 +80,7 @@ START_TEST(too_long_is_none)
 	struct options before = o;
 	setenv("XDG_RUNTIME_DIR", longer, 1);
 	setenv("XDG_STATE_HOME", longer, 1);
-	places_use(&o);
+	user_dirs_use(&o);
 	ck_assert_str_eq(o.settings.control, before.settings.control);
 	ck_assert_str_eq(o.settings.spool, before.settings.spool);
 }
@@ -104,7 +104,7 @@ START_TEST(users_file)
 	make_file(files[_i].name, files[_i].mode);
 	ck_assert_int_eq(chmod(dir, files[_i].dir_mode), 0);
 	setenv(files[_i].home, dir, 1);
-	int fd = places_user_file(path, sizeof(path));
+	int fd = user_dirs_user_file(path, sizeof(path));
 	ck_assert_msg((fd >= 0) == files[_i].counts, "%d: %d", _i, fd);
 	fd_close(fd);
 }
@@ -119,14 +119,14 @@ START_TEST(no_link)
 	snprintf(path, sizeof(path), "%s/elsewhere", dir);
 	ck_assert_int_eq(symlink(path, to), 0);
 	setenv("HOME", dir, 1);
-	ck_assert_int_lt(places_user_file(path, sizeof(path)), 0);
+	ck_assert_int_lt(user_dirs_user_file(path, sizeof(path)), 0);
 }
 END_TEST
 
-UNIT_SUITE(places)
+UNIT_SUITE(user_dirs)
 {
-	Suite *s = suite_create("places");
-	TCase *t = tcase_create("places");
+	Suite *s = suite_create("user_dirs");
+	TCase *t = tcase_create("user_dirs");
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_test(t, from_the_environment);
 	tcase_add_test(t, no_absolute_path_is_none);

@@ -26,7 +26,7 @@ static void count_fds(void)
 static uint64_t mask_of(const char *field)
 {
 	char text[64];
-	MUST(process_status(getpid(), field, text, sizeof(text)) == 0);
+	MUST(proc_status_field(getpid(), field, text, sizeof(text)) == 0);
 	return strtoull(text, NULL, 16);
 }
 
@@ -38,7 +38,7 @@ static void is_limited_to(uint64_t keep)
 	MUST(mask_of("CapInh") == 0);
 	MUST(mask_of("CapAmb") == 0);
 	MUST(mask_of("NoNewPrivs") == 1);
-	MUST(caps_effective() == keep);
+	MUST(capabilities_effective() == keep);
 }
 
 static int set_permitted(uint64_t mask)
@@ -54,7 +54,7 @@ static int set_permitted(uint64_t mask)
 /* Every way back that there was. */
 static void cannot_regain(void)
 {
-	const uint64_t had = caps_effective();
+	const uint64_t had = capabilities_effective();
 	int bits = prctl(PR_GET_SECUREBITS);
 	MUST(bits & SECBIT_NOROOT && bits & SECBIT_NOROOT_LOCKED && bits & SECBIT_NO_SETUID_FIXUP_LOCKED);
 	MUST(set_permitted(had | CAP_BIT(CAP_SYS_PTRACE)) < 0 && errno == EPERM);
@@ -65,7 +65,7 @@ static void cannot_regain(void)
 		MUST(setresuid(0, 0, 0) < 0 && setresgid(0, 0, 0) < 0);
 	else
 		MUST(setresuid(0, 0, 0) == 0); /* means nothing any more */
-	MUST(caps_effective() == had);
+	MUST(capabilities_effective() == had);
 }
 
 /* An exec, also one of a setuid program as uid 0, starts with nothing. */
@@ -92,14 +92,14 @@ static void limit(const void *arg)
 {
 	const struct limit *l = arg;
 	struct err e;
-	caps_empty_bounding();
+	capabilities_empty_bounding();
 	MUST(mask_of("CapBnd") == 0);
-	MUST(caps_limit(l->keep, &e) == 0);
+	MUST(capabilities_limit(l->keep, &e) == 0);
 	is_limited_to(l->kept);
 	cannot_regain();
-	MUST(caps_limit(l->keep, &e) == 0); /* again: nothing changes */
+	MUST(capabilities_limit(l->keep, &e) == 0); /* again: nothing changes */
 	is_limited_to(l->kept);
-	MUST(caps_limit(0, &e) == 0);
+	MUST(capabilities_limit(0, &e) == 0);
 	is_limited_to(0);
 	exec_gains_nothing();
 }
@@ -125,7 +125,7 @@ static void become(const void *arg)
 	gid_t rg, g, sg;
 	gid_t groups[] = {0, 4, 24};
 	MUST(setgroups(LENGTH(groups), groups) == 0);
-	MUST(caps_become(b->uid, b->gid, b->keep, &e) == 0);
+	MUST(capabilities_become(b->uid, b->gid, b->keep, &e) == 0);
 	MUST(getresuid(&r, &u, &su) == 0 && r == b->uid && u == b->uid && su == b->uid);
 	MUST(getresgid(&rg, &g, &sg) == 0 && rg == b->gid && g == b->gid && sg == b->gid);
 	MUST(getgroups(0, NULL) == 0);
@@ -141,11 +141,11 @@ static void become_myself(const void *arg)
 {
 	struct err e = {0};
 	MUST(setresgid(NOBODY, NOBODY, NOBODY) == 0 && setresuid(NOBODY, NOBODY, NOBODY) == 0);
-	MUST(caps_become(NOBODY, NOBODY, 0, &e) == 0);
+	MUST(capabilities_become(NOBODY, NOBODY, 0, &e) == 0);
 	is_limited_to(0);
-	MUST(caps_become(NOBODY, NOBODY, CAP_BIT(CAP_PERFMON), &e) == 0); /* as far as we had it */
+	MUST(capabilities_become(NOBODY, NOBODY, CAP_BIT(CAP_PERFMON), &e) == 0); /* as far as we had it */
 	is_limited_to(0);
-	MUST(caps_become(12345, 12345, 0, &e) == -EPERM);
+	MUST(capabilities_become(12345, 12345, 0, &e) == -EPERM);
 	MUST(!strcmp(e.text, "cannot become group 12345: Operation not permitted"));
 }
 
@@ -153,8 +153,8 @@ static void become_myself(const void *arg)
 static void become_without_means(const void *arg)
 {
 	struct err e = {0};
-	MUST(set_permitted(caps_effective() & ~CAP_BIT(CAP_PERFMON)) == 0);
-	MUST(caps_become(NOBODY, NOBODY, CAP_BIT(CAP_PERFMON), &e) == 0);
+	MUST(set_permitted(capabilities_effective() & ~CAP_BIT(CAP_PERFMON)) == 0);
+	MUST(capabilities_become(NOBODY, NOBODY, CAP_BIT(CAP_PERFMON), &e) == 0);
 	is_limited_to(0);
 }
 
@@ -162,8 +162,8 @@ static void become_without_means(const void *arg)
 static void become_without_setpcap(const void *arg)
 {
 	struct err e = {0};
-	MUST(set_permitted(caps_effective() & ~CAP_BIT(CAP_SETPCAP)) == 0);
-	MUST(caps_become(NOBODY, NOBODY, CAP_BIT(CAP_PERFMON), &e) == 0);
+	MUST(set_permitted(capabilities_effective() & ~CAP_BIT(CAP_SETPCAP)) == 0);
+	MUST(capabilities_become(NOBODY, NOBODY, CAP_BIT(CAP_PERFMON), &e) == 0);
 	is_limited_to(CAP_BIT(CAP_PERFMON));
 	MUST(setresuid(0, 0, 0) < 0);
 	MUST(set_permitted(CAP_BIT(CAP_PERFMON) | CAP_BIT(CAP_CHOWN)) < 0);
@@ -172,7 +172,7 @@ static void become_without_setpcap(const void *arg)
 
 static bool is_root(const char *what)
 {
-	if (geteuid() == 0 && caps_effective() & CAP_BIT(CAP_SETPCAP))
+	if (geteuid() == 0 && capabilities_effective() & CAP_BIT(CAP_SETPCAP))
 		return true;
 	skip(what);
 	return false;
@@ -220,17 +220,17 @@ END_TEST
 
 START_TEST(known_ones)
 {
-	ck_assert(caps_known(CAP_CHOWN));
-	ck_assert(!caps_known(63));
-	ck_assert(!caps_known(1000));
+	ck_assert(capabilities_known(CAP_CHOWN));
+	ck_assert(!capabilities_known(63));
+	ck_assert(!capabilities_known(1000));
 	ck_assert_int_eq(fd_count(), fds);
 }
 END_TEST
 
-UNIT_SUITE(caps)
+UNIT_SUITE(capabilities)
 {
-	Suite *s = suite_create("caps");
-	TCase *t = tcase_create("caps");
+	Suite *s = suite_create("capabilities");
+	TCase *t = tcase_create("capabilities");
 
 	tcase_set_timeout(t, 30);
 	tcase_add_checked_fixture(t, count_fds, NULL);

@@ -209,7 +209,7 @@ static void forks_high(void)
 		MUST(high > 0 && told == high);
 		MUST(waitpid(high, NULL, WNOHANG) < 0 && errno == ECHILD); /* not ours */
 		/* /proc is the container's now; the highest number, then the ones below as they are taken */
-		MUST(process_nspid(highest - i, &own) == 0 && own == highest - i);
+		MUST(proc_status_nspid(highest - i, &own) == 0 && own == highest - i);
 		MUST(ask_for_a_child(&f) == first + 1 + i); /* as if nobody had been there */
 	}
 	end(&f);

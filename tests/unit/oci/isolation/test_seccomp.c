@@ -72,7 +72,7 @@ static struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
 
 /* Call and arguments; `result` is what the roles in `allowed` see, -EPERM is for the others. 1: anything that is no
  * error. */
-static const struct probe {
+static const struct uprobe {
 	const char *scenario;
 	unsigned allowed;
 	long result;
@@ -204,10 +204,10 @@ static void in_role(const void *arg)
 	const int row = *(const int *)arg;
 	struct err e;
 	bool bad = false;
-	MUST(caps_limit(0, &e) == 0);
+	MUST(capabilities_limit(0, &e) == 0);
 	MUST(seccomp_enter(roles[row].role, &e) == 0);
 	for (size_t i = 0; i < LENGTH(probes); i++) {
-		const struct probe *p = &probes[i];
+		const struct uprobe *p = &probes[i];
 		const long *c = p->call;
 		long r = syscall(c[0], c[1], c[2], c[3], c[4], c[5], c[6]);
 		if (r < 0)
@@ -236,7 +236,7 @@ static void call_as_32_bit(const void *arg)
 	long r = 20;		  /* getpid there, writev here */
 	signal(SIGSEGV, SIG_DFL); /* a sanitizer's would say something and exit */
 	if (arg) {
-		MUST(caps_limit(0, &e) == 0);
+		MUST(capabilities_limit(0, &e) == 0);
 		MUST(seccomp_enter(roles[*(const int *)arg].role, &e) == 0);
 	}
 	__asm__ volatile("int $0x80" : "+a"(r) : : "memory", "r8", "r9", "r10", "r11");

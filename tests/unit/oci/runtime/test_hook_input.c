@@ -25,21 +25,21 @@ static void count_fds(void)
 /* All steps, as a hook takes them; `config` NULL stops before the last. */
 static int read_both(const char *state, size_t state_len, const char *config, size_t config_len, struct container *c)
 {
-	struct reader *r;
+	struct hook_input *r;
 
-	ck_assert_int_eq(reader_new(&r), 0);
-	int code = reader_state(r, state, state_len, c);
-	bool asked = reader_asked(r, c);
+	ck_assert_int_eq(hook_input_new(&r), 0);
+	int code = hook_input_state(r, state, state_len, c);
+	bool asked = hook_input_asked(r, c);
 	if (code == 0)
-		code = reader_decide(r, c);
+		code = hook_input_decide(r, c);
 	if (code == 0 && config) {
 		char *own = malloc(config_len + 1); /* no NUL at its end */
 		memcpy(own, config, config_len);
-		code = reader_config(r, own, config_len, c);
+		code = hook_input_config(r, own, config_len, c);
 		free(own);
 	}
 	ck_assert(asked || c->verdict != VERDICT_PROFILE);
-	ck_assert_ptr_null(reader_free(r));
+	ck_assert_ptr_null(hook_input_free(r));
 	return code;
 }
 
@@ -517,14 +517,14 @@ static const struct {
 START_TEST(worth_looking_at)
 {
 	struct container c;
-	struct reader *r;
+	struct hook_input *r;
 	char state[512];
 
 	snprintf(state, sizeof(state), "{\"id\": \"c\", \"bundle\": \"/b\", %s}", asks[_i].state);
-	ck_assert_int_eq(reader_new(&r), 0);
-	ck_assert_int_eq(reader_state(r, state, strlen(state), &c), 0);
-	ck_assert_msg(reader_asked(r, &c) == asks[_i].asked, "%s", asks[_i].scenario);
-	reader_free(r);
+	ck_assert_int_eq(hook_input_new(&r), 0);
+	ck_assert_int_eq(hook_input_state(r, state, strlen(state), &c), 0);
+	ck_assert_msg(hook_input_asked(r, &c) == asks[_i].asked, "%s", asks[_i].scenario);
+	hook_input_free(r);
 }
 END_TEST
 
@@ -535,22 +535,22 @@ START_TEST(a_name_from_elsewhere_chooses_the_annotation)
 				    "\"annotations\": {\"io.pillion.profile/container.web\": \"on\"}}";
 	for (int web = 0; web < 2; web++) {
 		struct container c;
-		struct reader *r;
-		ck_assert_int_eq(reader_new(&r), 0);
-		ck_assert_int_eq(reader_state(r, state, strlen(state), &c), 0);
-		reader_hint_name(r, web ? "web" : "db");
-		ck_assert_int_eq(reader_decide(r, &c), 0);
+		struct hook_input *r;
+		ck_assert_int_eq(hook_input_new(&r), 0);
+		ck_assert_int_eq(hook_input_state(r, state, strlen(state), &c), 0);
+		hook_input_hint_name(r, web ? "web" : "db");
+		ck_assert_int_eq(hook_input_decide(r, &c), 0);
 		ck_assert_uint_eq(c.verdict, web ? VERDICT_PROFILE : VERDICT_OFF);
 		ck_assert_str_eq(c.name, web ? "web" : "db");
-		reader_free(r);
+		hook_input_free(r);
 	}
 }
 END_TEST
 
-UNIT_SUITE(reader)
+UNIT_SUITE(hook_input)
 {
-	Suite *s = suite_create("reader");
-	TCase *t = tcase_create("reader");
+	Suite *s = suite_create("hook_input");
+	TCase *t = tcase_create("hook_input");
 
 	tcase_add_checked_fixture(t, count_fds, NULL);
 	tcase_add_loop_test(t, real_input_is_understood, 0, LENGTH(samples));

@@ -15,7 +15,7 @@
 START_TEST(one_of_the_machine)
 {
 	struct err e = {0};
-	ck_assert_int_eq(parked_check(getpid(), "x", &e), -EPERM);
+	ck_assert_int_eq(init_check(getpid(), "x", &e), -EPERM);
 	ck_assert_msg(strstr(e.text, "is not parked by runc, crun or youki: it runs /"), "%s", e.text);
 }
 END_TEST
@@ -25,7 +25,7 @@ START_TEST(one_with_the_name_of_a_runtime)
 {
 	struct err e = {0};
 	prctl(PR_SET_NAME, "runc:[2:INIT]");
-	ck_assert_int_eq(parked_check(getpid(), "x", &e), -EPERM);
+	ck_assert_int_eq(init_check(getpid(), "x", &e), -EPERM);
 	ck_assert_msg(strstr(e.text, "(runc:[2:INIT])"), "%s", e.text);
 }
 END_TEST
@@ -37,14 +37,14 @@ START_TEST(one_that_has_ended)
 	if (pid == 0)
 		_exit(0);
 	waitpid(pid, NULL, 0);
-	ck_assert_int_eq(parked_check(pid, "x", &e), -ESRCH);
+	ck_assert_int_eq(init_check(pid, "x", &e), -ESRCH);
 }
 END_TEST
 
-UNIT_SUITE(parked)
+UNIT_SUITE(init_check)
 {
-	Suite *s = suite_create("parked");
-	TCase *t = tcase_create("parked");
+	Suite *s = suite_create("init_check");
+	TCase *t = tcase_create("init_check");
 	tcase_add_test(t, one_of_the_machine);
 	tcase_add_test(t, one_with_the_name_of_a_runtime);
 	tcase_add_test(t, one_that_has_ended);

@@ -200,10 +200,10 @@ START_TEST(nobody_reads)
 }
 END_TEST
 
-UNIT_SUITE(nri)
+UNIT_SUITE(nri_ttrpc)
 {
-	Suite *s = suite_create("nri");
-	TCase *t = tcase_create("nri");
+	Suite *s = suite_create("nri_ttrpc");
+	TCase *t = tcase_create("nri_ttrpc");
 	tcase_set_timeout(t, 30);
 	tcase_add_loop_test(t, in_pieces, 1, 80);
 	tcase_add_test(t, a_message_in_many_frames);

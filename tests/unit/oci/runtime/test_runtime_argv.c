@@ -12,7 +12,7 @@
 
 static const struct {
 	const char *line; /* words of it */
-	int runc, crun;	  /* enum invocation_command, or UNCLEAR */
+	int runc, crun;	  /* enum runtime_argv_command, or UNCLEAR */
 	const char *id, *bundle, *root;
 	const char *crun_bundle; /* where crun reads another one */
 } rows[] = {
@@ -82,12 +82,12 @@ START_TEST(a_line_is_read_as_the_runtime_reads_it)
 	for (enum dialect d = DIALECT_RUNC; d <= DIALECT_CRUN; d++) {
 		char line[512], *rest = line, *words[WORDS] = {(char *)"pillion-runc"};
 		const int want = d == DIALECT_RUNC ? rows[_i].runc : rows[_i].crun;
-		struct invocation v;
+		struct runtime_argv v;
 		int n = 1;
 		strcpy(line, rows[_i].line);
 		while (*line && (words[n] = strsep(&rest, " ")))
 			n++;
-		const int r = invocation_parse(d, n, words, &v);
+		const int r = runtime_argv_parse(d, n, words, &v);
 		ck_assert_msg(r == (want == UNCLEAR ? -EINVAL : 0), "%s, dialect %d: %d", rows[_i].line, d, r);
 		if (r < 0)
 			continue;
@@ -111,10 +111,10 @@ START_TEST(a_dialect_is_that_of_its_file)
 }
 END_TEST
 
-UNIT_SUITE(invocation)
+UNIT_SUITE(runtime_argv)
 {
-	Suite *s = suite_create("invocation");
-	TCase *t = tcase_create("invocation");
+	Suite *s = suite_create("runtime_argv");
+	TCase *t = tcase_create("runtime_argv");
 	tcase_add_loop_test(t, a_line_is_read_as_the_runtime_reads_it, 0, N(rows));
 	tcase_add_test(t, a_dialect_is_that_of_its_file);
 	suite_add_tcase(s, t);

@@ -35,7 +35,7 @@
 static struct clock_driven *driven; /* the exporter's too. So what is waited for has no end but that of the test */
 static char dir[64];
 static int fds;
-static struct loop *loop;
+static struct event_loop *loop;
 static struct exporter_setup exporter_setup;
 static struct exporter_process process;
 static struct exporter_client *client;
@@ -96,14 +96,14 @@ static int due(void *arg)
 {
 	int wait = client ? exporter_client_round(client, clock_now()) : -1;
 	if (met())
-		loop_stop(loop);
+		event_loop_stop(loop);
 	return wait < 0 || wait > 10 ? 10 : wait;
 }
 
 static void run_until(bool (*fn)(void))
 {
 	met = fn;
-	ck_assert_int_eq(loop_run(loop, due, NULL), 0);
+	ck_assert_int_eq(event_loop_run(loop, due, NULL), 0);
 }
 
 static int turns_left;
@@ -173,7 +173,7 @@ static void begin(void)
 	snprintf(dir, sizeof(dir), "/tmp/test_exporter.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	exporter_setup = (struct exporter_setup){.spool = fd_open_dir(AT_FDCWD, dir), .http = -1};
-	ck_assert_int_eq(loop_new(&loop), 0);
+	ck_assert_int_eq(event_loop_new(&loop), 0);
 	ck_assert_int_eq(exporter_client_new(loop, 1 << 20, &owner, &client), 0);
 }
 
@@ -193,7 +193,7 @@ static void teardown(void)
 		ck_assert_msg(ends(process.pid), "an exporter is left");
 	}
 	process.pid = 0;
-	loop = loop_free(loop);
+	loop = event_loop_free(loop);
 	fd_close(exporter_setup.spool);
 	fd_close(exporter_setup.http);
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
@@ -329,7 +329,7 @@ START_TEST(it_can_do_little)
 	char text[64], path[64];
 	ck_assert_int_eq(put(1, 10, NULL, NULL), 0);
 	done(1);
-	ck_assert_int_eq(process_status(process.pid, "Seccomp", text, sizeof(text)), 0);
+	ck_assert_int_eq(proc_status_field(process.pid, "Seccomp", text, sizeof(text)), 0);
 	ck_assert_str_eq(text, "2");
 	snprintf(path, sizeof(path), "ls /proc/%d/fd | wc -w", process.pid);
 	FILE *f = popen(path, "re");
@@ -439,7 +439,7 @@ START_TEST(a_target_that_is_forgotten)
 	kill(process.pid, SIGSTOP);
 	put(1, 10, &a, NULL);
 	put(2, 10, &b, NULL);
-	exporter_forget(client, &a);
+	exporter_client_cancel_owner(client, &a);
 	kill(process.pid, SIGCONT);
 	done(2);
 	ck_assert(!heard.of[0] && heard.of[1] == &b);

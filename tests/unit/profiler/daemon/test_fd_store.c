@@ -73,7 +73,7 @@ static struct registered *make(uint32_t n_events)
 static int unpack(int sock, struct registered **ret)
 {
 	ck_assert_int_eq(fd_peek_from_first(sock), 0);
-	return keeping_unpack(sock, ret);
+	return fd_store_load_target(sock, ret);
 }
 
 /* On one message, or several. */
@@ -83,7 +83,7 @@ START_TEST(it_comes_back_as_it_was)
 {
 	const uint32_t n = sizes[_i];
 	struct registered *r = make(n), *back = NULL;
-	int packed = keeping_pack(r);
+	int packed = fd_store_save_target(r);
 	ck_assert_int_ge(packed, 0);
 	registered_free(r); /* what it held is in the queue alone */
 	ck_assert_int_eq(fd_count(), fds + 1);
@@ -100,8 +100,8 @@ START_TEST(it_comes_back_as_it_was)
 		ck_assert_int_eq(back->events[i].cpu, (int32_t)i);
 	}
 	registered_free(back);
-	ck_assert_int_eq(keeping_unpack(packed, &back), -EPIPE); /* this far it was read, */
-	ck_assert_int_eq(unpack(packed, &back), 0);		 /* and all of it is there */
+	ck_assert_int_eq(fd_store_load_target(packed, &back), -EPIPE); /* this far it was read, */
+	ck_assert_int_eq(unpack(packed, &back), 0);		       /* and all of it is there */
 	ck_assert_uint_eq(marked(back->event_fds[n - 1]), n - 1);
 	registered_free(back);
 	fd_close(packed);
@@ -115,7 +115,7 @@ START_TEST(events_that_are_closed_are_left_out)
 	r->event_fds[0] = fd_close(r->event_fds[0]);
 	r->event_fds[PROTOCOL_BATCH_MAX + 2] = fd_close(r->event_fds[PROTOCOL_BATCH_MAX + 2]);
 	r->event_fds[9] = fd_close(r->event_fds[9]);
-	int packed = keeping_pack(r);
+	int packed = fd_store_save_target(r);
 	registered_free(r);
 	ck_assert_int_eq(unpack(packed, &back), 0);
 	ck_assert_uint_eq(back->n_events, PROTOCOL_BATCH_MAX);
@@ -194,7 +194,7 @@ START_TEST(more_than_a_queue_takes)
 		for (unsigned k = 0; k < m.n; k++)
 			events[k] = fcntl(r->fds[0], F_DUPFD_CLOEXEC, 3);
 		ck_assert_int_eq(registered_add(r, &m, events), 0);
-		packed = keeping_pack(r);
+		packed = fd_store_save_target(r);
 		fd_close(packed);
 	}
 	ck_assert_int_eq(packed, -EAGAIN);
@@ -232,7 +232,7 @@ static void hear(int sock, unsigned most)
 		const char *name = strstr(text, "FDNAME=") + strlen("FDNAME=");
 		if (n) {
 			ck_assert_uint_lt(stored, STORE_MAX);
-			snprintf(store[stored].name, MANAGER_NAME_MAX, "%s", name);
+			snprintf(store[stored].name, SD_NOTIFY_NAME_MAX, "%s", name);
 			store[stored++].fd = fd;
 		} else {
 			store_drop(name);
@@ -255,7 +255,7 @@ static struct handed hand_over(void)
 
 struct life { /* of a supervisor */
 	struct engine engine;
-	struct manager manager;
+	struct sd_notify manager;
 	struct supervisor s;
 	int heard; /* the manager's end */
 };
@@ -267,11 +267,11 @@ static void life_begin(struct life *l)
 	int pair[2];
 	memset(l, 0, sizeof(*l));
 	l->engine = (struct engine){.kallsyms_fd = -1, .root = -1, .statm = -1, .estate = -1, .channel = -1};
-	l->engine.symbolizing = (struct symbolizing)SYMBOLIZING_NONE;
+	l->engine.symbolizing = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
 	l->engine.exporting = (struct exporting){
 		.setup = {.spool = -1, .http = -1}, .process = {.sock = -1}, .pidfd = -1, .source = {.fd = -1}};
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
-	l->manager = (struct manager){.sock = pair[0]};
+	l->manager = (struct sd_notify){.sock = pair[0]};
 	l->heard = pair[1];
 	l->s = (struct supervisor){.engine = &l->engine, .settings = &settings, .manager = &l->manager};
 	ck_assert_int_eq(supervisor_new(&l->s, &e), 0);
@@ -283,8 +283,8 @@ static void life_end(struct life *l, unsigned messages)
 	hear(l->heard, messages);
 	l->s.manager = NULL;
 	supervisor_done(&l->s);
-	loop_free(l->s.loop);
-	manager_close(&l->manager);
+	event_loop_free(l->s.loop);
+	sd_notify_close(&l->manager);
 	fd_close(l->heard);
 }
 
@@ -304,20 +304,20 @@ START_TEST(whenever_it_is_killed_nothing_is_lost)
 	struct life l;
 	life_begin(&l);
 	supervisor_restore(&l.s, make(3), 7);
-	ck_assert_int_eq(keeping_round(&l.s), -1);
+	ck_assert_int_eq(fd_store_round(&l.s), -1);
 	const ino_t journals[] = {inode(l.engine.journal[0]), inode(l.engine.journal[1])};
 	life_end(&l, 100);
 	ck_assert_uint_eq(stored, 3);
 
 	life_begin(&l);
 	struct handed h = hand_over();
-	ck_assert_uint_eq(keeping_take(&l.s, &h, true), 1);
-	keeping_round(&l.s);
+	ck_assert_uint_eq(fd_store_restore(&l.s, &h, true), 1);
+	fd_store_round(&l.s);
 	life_end(&l, (unsigned)_i);
 
 	life_begin(&l);
 	h = hand_over();
-	ck_assert_uint_eq(keeping_take(&l.s, &h, true), 1);
+	ck_assert_uint_eq(fd_store_restore(&l.s, &h, true), 1);
 	const struct registered *r = supervisor_find(&l.s, 7);
 	ck_assert_ptr_nonnull(r);
 	ck_assert(r->detached && r->armed);
@@ -325,7 +325,7 @@ START_TEST(whenever_it_is_killed_nothing_is_lost)
 	ck_assert_uint_eq(marked(r->event_fds[2]), 2);
 	for (unsigned i = 0; i < 2; i++)
 		ck_assert_uint_eq(inode(l.engine.journal[i]), journals[i]);
-	keeping_forget(&l.s, l.s.targets); /* it has ended: nobody keeps it any more */
+	fd_store_forget(&l.s, l.s.targets); /* it has ended: nobody keeps it any more */
 	life_end(&l, 100);
 	ck_assert_uint_eq(stored, 2);
 	while (stored)
@@ -334,10 +334,10 @@ START_TEST(whenever_it_is_killed_nothing_is_lost)
 }
 END_TEST
 
-UNIT_SUITE(keeping)
+UNIT_SUITE(fd_store)
 {
-	Suite *s = suite_create("keeping");
-	TCase *t = tcase_create("keeping");
+	Suite *s = suite_create("fd_store");
+	TCase *t = tcase_create("fd_store");
 	tcase_set_timeout(t, 30);
 	tcase_add_checked_fixture(t, count_fds, NULL);
 	tcase_add_loop_test(t, it_comes_back_as_it_was, 0, LENGTH(sizes));

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 static char root[32], dir[64], off[128];
-static struct loop *loop;
-static struct killswitch k;
+static struct event_loop *loop;
+static struct kill_switch k;
 static int turns, fds;
 
 static void turned(void *arg)
@@ -30,15 +30,15 @@ static void begin(void)
 	ck_assert_ptr_nonnull(mkdtemp(root));
 	snprintf(dir, sizeof(dir), "%s/etc", root);
 	snprintf(off, sizeof(off), "%s/off", dir);
-	ck_assert_int_eq(loop_new(&loop), 0);
-	k = (struct killswitch){.turned = turned};
+	ck_assert_int_eq(event_loop_new(&loop), 0);
+	k = (struct kill_switch){.turned = turned};
 	turns = 0;
 }
 
 static void end(void)
 {
-	killswitch_close(&k, loop);
-	loop_free(loop);
+	kill_switch_close(&k, loop);
+	event_loop_free(loop);
 	unlink(off);
 	rmdir(dir);
 	rmdir(root);
@@ -55,9 +55,9 @@ static int64_t by;
 
 static int due(void *arg)
 {
-	int wait = killswitch_round(&k);
+	int wait = kill_switch_round(&k);
 	if (turns >= *(int *)arg || clock_now() > by)
-		loop_stop(loop);
+		event_loop_stop(loop);
 	return wait < 0 ? 100 : wait;
 }
 
@@ -65,14 +65,14 @@ static int due(void *arg)
 static void until_turned(int times)
 {
 	by = deadline_in(10 * NSEC_PER_SEC);
-	ck_assert_int_eq(loop_run(loop, due, &times), 0);
+	ck_assert_int_eq(event_loop_run(loop, due, &times), 0);
 	ck_assert_int_eq(turns, times);
 }
 
 START_TEST(it_comes_and_goes)
 {
 	ck_assert_int_eq(mkdir(dir, 0755), 0);
-	killswitch_open(&k, dir, loop);
+	kill_switch_open(&k, dir, loop);
 	ck_assert(!k.off && k.fd >= 0 && turns == 0);
 	touch();
 	until_turned(1);
@@ -87,7 +87,7 @@ START_TEST(it_is_there_already)
 {
 	ck_assert_int_eq(mkdir(dir, 0755), 0);
 	touch();
-	killswitch_open(&k, dir, loop);
+	kill_switch_open(&k, dir, loop);
 	ck_assert(k.off && turns == 1);
 }
 END_TEST
@@ -95,7 +95,7 @@ END_TEST
 START_TEST(a_link_to_nothing_is_one)
 {
 	ck_assert_int_eq(mkdir(dir, 0755), 0);
-	killswitch_open(&k, dir, loop);
+	kill_switch_open(&k, dir, loop);
 	ck_assert_int_eq(symlink("/no/such/file", off), 0);
 	until_turned(1);
 	ck_assert(k.off);
@@ -106,7 +106,7 @@ START_TEST(its_directory_comes_later_and_goes)
 {
 	for (int i = 0; i < 2; i++) {
 		if (i == 0)
-			killswitch_open(&k, dir, loop);
+			kill_switch_open(&k, dir, loop);
 		ck_assert(!k.off && k.fd >= 0);
 		ck_assert_int_eq(mkdir(dir, 0755), 0);
 		touch();
@@ -125,7 +125,7 @@ START_TEST(what_cannot_be_watched_is_looked_for)
 	char inner[80];
 	snprintf(inner, sizeof(inner), "%s/in", dir);
 	snprintf(off, sizeof(off), "%s/off", inner);
-	killswitch_open(&k, inner, loop);
+	kill_switch_open(&k, inner, loop);
 	ck_assert(!k.off && k.fd < 0);
 	ck_assert_int_eq(mkdir(dir, 0755), 0);
 	ck_assert_int_eq(mkdir(inner, 0755), 0);
@@ -137,10 +137,10 @@ START_TEST(what_cannot_be_watched_is_looked_for)
 }
 END_TEST
 
-UNIT_SUITE(killswitch)
+UNIT_SUITE(kill_switch)
 {
-	Suite *s = suite_create("killswitch");
-	TCase *t = tcase_create("killswitch");
+	Suite *s = suite_create("kill_switch");
+	TCase *t = tcase_create("kill_switch");
 	tcase_set_timeout(t, 30);
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_test(t, it_comes_and_goes);

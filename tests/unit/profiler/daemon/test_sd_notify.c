@@ -108,10 +108,10 @@ static void take_over(const void *arg)
 		setenv("LISTEN_FDS", c->count, 1);
 	if (c->names)
 		setenv("LISTEN_FDNAMES", c->names, 1);
-	int r = manager_handed(&h, &e), fd = h.listener;
+	int r = sd_notify_handed(&h, &e), fd = h.listener;
 	MUST(fd == c->got);
 	MUST(!h.n_kept);
-	manager_handed_done(&h);
+	sd_notify_handed_done(&h);
 	MUST(r == (c->sentence ? -EINVAL : 0));
 	MUST(!c->sentence || strstr(e.text, c->sentence));
 	MUST(!getenv("LISTEN_PID") && !getenv("LISTEN_FDS") && !getenv("LISTEN_FDNAMES"));
@@ -152,14 +152,14 @@ static void take_kept(const void *arg)
 	set_number("LISTEN_PID", getpid());
 	set_number("LISTEN_FDS", c->n);
 	setenv("LISTEN_FDNAMES", c->names, 1);
-	MUST(manager_handed(&h, &e) == 0);
+	MUST(sd_notify_handed(&h, &e) == 0);
 	MUST(h.listener == c->listener && (int)h.n_kept == c->n_kept);
 	for (size_t i = 0; i < h.n_kept; i++) {
 		MUST(fcntl(h.kept[i].fd, F_GETFD) & FD_CLOEXEC);
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s=%d ", h.kept[i].name, h.kept[i].fd);
 	}
 	MUST(!strcmp(text, c->kept));
-	manager_handed_done(&h);
+	sd_notify_handed_done(&h);
 	for (int i = 0; i < c->n; i++)
 		MUST(fd_is(3 + i) == (3 + i == c->listener));
 }
@@ -172,19 +172,19 @@ END_TEST
 
 START_TEST(without_a_manager)
 {
-	struct manager m;
+	struct sd_notify m;
 	struct err e = {0};
 	struct handed h;
 
-	ck_assert_int_eq(manager_handed(&h, &e), 0);
+	ck_assert_int_eq(sd_notify_handed(&h, &e), 0);
 	ck_assert_int_eq(h.listener, -1);
 	ck_assert_uint_eq(h.n_kept, 0);
-	ck_assert_int_eq(manager_keep(&(struct manager){.sock = -1}, "pillion.x", 0), -ENOTCONN);
-	ck_assert_int_eq(manager_open(&m, &e), 0);
+	ck_assert_int_eq(sd_notify_keep(&(struct sd_notify){.sock = -1}, "pillion.x", 0), -ENOTCONN);
+	ck_assert_int_eq(sd_notify_open(&m, &e), 0);
 	ck_assert_int_eq(m.sock, -1);
-	manager_say(&m, "READY=1");
-	ck_assert_int_eq(manager_round(&m, 1), -1);
-	manager_close(&m);
+	sd_notify_say(&m, "READY=1");
+	ck_assert_int_eq(sd_notify_round(&m, 1), -1);
+	sd_notify_close(&m);
 }
 END_TEST
 
@@ -229,20 +229,20 @@ static const char *heard(void)
 
 START_TEST(it_hears_us)
 {
-	struct manager m;
+	struct sd_notify m;
 	struct err e = {0};
 
 	listen_at(_i);
-	int r = manager_open(&m, &e);
+	int r = sd_notify_open(&m, &e);
 	ck_assert_msg(r == 0, "%s", e.text);
 	ck_assert_int_eq(fcntl(m.sock, F_GETFD), FD_CLOEXEC);
 	ck_assert_ptr_null(getenv("NOTIFY_SOCKET"));
-	manager_say(&m, "READY=1\nSTATUS=%s", "fine");
+	sd_notify_say(&m, "READY=1\nSTATUS=%s", "fine");
 	ck_assert_str_eq(heard(), "READY=1\nSTATUS=fine");
-	ck_assert_int_eq(manager_round(&m, 1), -1); /* it has no watchdog */
+	ck_assert_int_eq(sd_notify_round(&m, 1), -1); /* it has no watchdog */
 	ck_assert_str_eq(heard(), "");
-	manager_close(&m);
-	manager_say(&m, "STOPPING=1");
+	sd_notify_close(&m);
+	sd_notify_say(&m, "STOPPING=1");
 	ck_assert_str_eq(heard(), "");
 	listen_no_more();
 	same_fds();
@@ -251,25 +251,25 @@ END_TEST
 
 START_TEST(it_keeps_what_we_ask_it_to)
 {
-	struct manager m;
+	struct sd_notify m;
 	struct err e = {0};
 	char text[200] = "";
 	int fd = -1;
 	size_t n = 0;
 
 	listen_at(false);
-	ck_assert_int_eq(manager_open(&m, &e), 0);
-	ck_assert_int_eq(manager_keep(&m, "pillion.target.1.0", m.sock), 0);
+	ck_assert_int_eq(sd_notify_open(&m, &e), 0);
+	ck_assert_int_eq(sd_notify_keep(&m, "pillion.target.1.0", m.sock), 0);
 	ck_assert_int_gt(fd_recv(ear, text, sizeof(text) - 1, &fd, 1, &n), 0);
 	ck_assert_str_eq(text, "FDSTORE=1\nFDPOLL=0\nFDNAME=pillion.target.1.0");
 	ck_assert_uint_eq(n, 1);
 	fd_close(fd);
-	manager_drop(&m, "pillion.target.1.0");
+	sd_notify_drop(&m, "pillion.target.1.0");
 	ck_assert_str_eq(heard(), "FDSTOREREMOVE=1\nFDNAME=pillion.target.1.0");
 	while (send(m.sock, "x", 1, 0) == 1)
 		;
-	ck_assert_int_eq(manager_keep(&m, "pillion.target.1.0", m.sock), -EAGAIN);
-	manager_close(&m);
+	ck_assert_int_eq(sd_notify_keep(&m, "pillion.target.1.0", m.sock), -EAGAIN);
+	sd_notify_close(&m);
 	listen_no_more();
 	same_fds();
 }
@@ -291,15 +291,15 @@ static const struct {
 
 START_TEST(an_address_that_is_none)
 {
-	struct manager m;
+	struct sd_notify m;
 	struct err e = {0};
 
 	setenv("NOTIFY_SOCKET", addresses[_i].address, 1);
-	ck_assert_msg(manager_open(&m, &e) == addresses[_i].error, "%s", addresses[_i].scenario);
+	ck_assert_msg(sd_notify_open(&m, &e) == addresses[_i].error, "%s", addresses[_i].scenario);
 	ck_assert_ptr_nonnull(strstr(e.text, "cannot speak to the service manager at "));
-	manager_say(&m, "READY=1"); /* without harm */
-	ck_assert_int_eq(manager_round(&m, 1), -1);
-	manager_close(&m);
+	sd_notify_say(&m, "READY=1"); /* without harm */
+	ck_assert_int_eq(sd_notify_round(&m, 1), -1);
+	sd_notify_close(&m);
 	same_fds();
 }
 END_TEST
@@ -319,31 +319,31 @@ static const struct {
 
 START_TEST(a_watchdog_is_fed_in_time)
 {
-	struct manager m;
+	struct sd_notify m;
 	struct err e = {0};
 
 	listen_at(false);
 	setenv("WATCHDOG_USEC", watchdogs[_i].usec, 1);
 	if (watchdogs[_i].pid)
 		set_number("WATCHDOG_PID", watchdogs[_i].pid < 0 ? getpid() : watchdogs[_i].pid);
-	ck_assert_int_eq(manager_open(&m, &e), 0);
+	ck_assert_int_eq(sd_notify_open(&m, &e), 0);
 	ck_assert_msg(m.watchdog_ns == watchdogs[_i].period_ns, "%s: %lld ns", watchdogs[_i].scenario,
 		(long long)m.watchdog_ns);
 	ck_assert(!getenv("WATCHDOG_USEC") && !getenv("WATCHDOG_PID"));
-	int wait = manager_round(&m, 3);
+	int wait = sd_notify_round(&m, 3);
 	if (m.watchdog_ns) {
 		ck_assert_int_gt(wait, 14000);
 		ck_assert_int_le(wait, 15000);
 		ck_assert_str_eq(heard(), "WATCHDOG=1\nSTATUS=targets: 3");
-		ck_assert_int_gt(manager_round(&m, 3), 14000); /* not yet */
+		ck_assert_int_gt(sd_notify_round(&m, 3), 14000); /* not yet */
 		ck_assert_str_eq(heard(), "");
 		m.due = clock_now() - 1;
-		ck_assert_int_gt(manager_round(&m, 4), 14000);
+		ck_assert_int_gt(sd_notify_round(&m, 4), 14000);
 		ck_assert_str_eq(heard(), "WATCHDOG=1\nSTATUS=targets: 4");
 	} else {
 		ck_assert_int_eq(wait, -1);
 	}
-	manager_close(&m);
+	sd_notify_close(&m);
 	listen_no_more();
 	same_fds();
 }
@@ -353,32 +353,32 @@ static struct clock_driven leaping = {.leaps = true};
 
 START_TEST(one_that_does_not_read_holds_nobody_up)
 {
-	struct manager m;
+	struct sd_notify m;
 	struct err e = {0};
 
 	listen_at(false);
 	setenv("WATCHDOG_USEC", "30000000", 1);
-	ck_assert_int_eq(manager_open(&m, &e), 0);
+	ck_assert_int_eq(sd_notify_open(&m, &e), 0);
 	while (send(m.sock, "x", 1, 0) == 1)
 		;
 	clock_drive(&leaping);
 	int64_t began = clock_now();
-	ck_assert_int_gt(manager_round(&m, 1), 14000);
+	ck_assert_int_gt(sd_notify_round(&m, 1), 14000);
 	ck_assert_int_eq(clock_now(), began);
-	manager_say(&m, "READY=1");
-	ck_assert_int_eq(clock_now() - began, MANAGER_PATIENCE_MS * NSEC_PER_MSEC);
+	sd_notify_say(&m, "READY=1");
+	ck_assert_int_eq(clock_now() - began, SD_NOTIFY_PATIENCE_MS * NSEC_PER_MSEC);
 	clock_drive(NULL);
 	listen_no_more(); /* and when it has gone, no signal */
-	manager_say(&m, "READY=1");
-	manager_close(&m);
+	sd_notify_say(&m, "READY=1");
+	sd_notify_close(&m);
 	same_fds();
 }
 END_TEST
 
-UNIT_SUITE(manager)
+UNIT_SUITE(sd_notify)
 {
-	Suite *s = suite_create("manager");
-	TCase *t = tcase_create("manager");
+	Suite *s = suite_create("sd_notify");
+	TCase *t = tcase_create("sd_notify");
 
 	tcase_add_checked_fixture(t, count_fds, NULL);
 	tcase_add_loop_test(t, a_socket_that_is_handed_over, 0, LENGTH(given));

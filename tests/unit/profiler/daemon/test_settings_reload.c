@@ -21,7 +21,7 @@ static void begin(void)
 	fds = fd_count();
 	options_default(&now);
 	engine = (struct engine){0};
-	ck_assert_int_eq(loop_new(&engine.loop), 0);
+	ck_assert_int_eq(event_loop_new(&engine.loop), 0);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	const struct exporter_owner owner = {.arg = &engine};
 	ck_assert_int_eq(exporter_client_new(engine.loop, 1 << 20, &owner, &engine.exporting.client), 0);
@@ -31,7 +31,7 @@ static void begin(void)
 static void end(void)
 {
 	engine.exporting.client = exporter_client_free(engine.exporting.client);
-	engine.loop = loop_free(engine.loop);
+	engine.loop = event_loop_free(engine.loop);
 	fd_close(pair[1]);
 	ck_assert_int_eq(fd_count(), fds);
 }
@@ -68,11 +68,11 @@ START_TEST(what_can_change_does_and_the_rest_is_named)
 	options_default(&fresh);
 	for (const char *const *p = changes[_i].pairs; *p; p += 2)
 		ck_assert_int_eq(options_set(&fresh, OPTION_FLAG, p[0], p[1], NULL), 0);
-	reload(&now.settings, &fresh.settings, &engine, &did);
+	settings_reload(&now.settings, &fresh.settings, &engine, &did);
 	ck_assert_msg(!strcmp(did.changed, changes[_i].changed), "%s: \"%s\"", changes[_i].scenario, did.changed);
 	ck_assert_msg(!strcmp(did.waits, changes[_i].waits), "%s: \"%s\"", changes[_i].scenario, did.waits);
 	/* what took effect is no change any more, what waits is named again */
-	reload(&now.settings, &fresh.settings, &engine, &did);
+	settings_reload(&now.settings, &fresh.settings, &engine, &did);
 	ck_assert_str_eq(did.changed, "");
 	ck_assert_str_eq(did.waits, changes[_i].waits);
 }
@@ -86,7 +86,7 @@ START_TEST(what_is_behind_the_end_of_a_text_is_no_change)
 	options_default(&fresh);
 	options_set(&fresh, OPTION_FILE, "control", "/a/much/longer/path/than/what/follows.sock", NULL);
 	options_set(&fresh, OPTION_FLAG, "control", "/run/pillion/control.sock", NULL);
-	reload(&now.settings, &fresh.settings, &engine, &did);
+	settings_reload(&now.settings, &fresh.settings, &engine, &did);
 	ck_assert_str_eq(did.waits, "");
 }
 END_TEST
@@ -100,7 +100,7 @@ START_TEST(a_smaller_spool_is_told_to_the_exporter)
 
 	options_set(&fresh, OPTION_FILE, "spool-size", "1MiB", NULL);
 	options_set(&fresh, OPTION_FILE, "spool-age", "1d", NULL);
-	reload(&now.settings, &fresh.settings, &engine, &did);
+	settings_reload(&now.settings, &fresh.settings, &engine, &did);
 	/* once for each of the two: the last one has both */
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(fd_recv(pair[1], &l, sizeof(l), NULL, 0, &n), sizeof(l));
@@ -111,10 +111,10 @@ START_TEST(a_smaller_spool_is_told_to_the_exporter)
 }
 END_TEST
 
-UNIT_SUITE(reload)
+UNIT_SUITE(settings_reload)
 {
-	Suite *s = suite_create("reload");
-	TCase *t = tcase_create("reload");
+	Suite *s = suite_create("settings_reload");
+	TCase *t = tcase_create("settings_reload");
 
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_loop_test(t, what_can_change_does_and_the_rest_is_named, 0, LENGTH(changes));

@@ -30,7 +30,7 @@ static void begin(void)
 	struct err e = {0};
 	fds = fd_count();
 	engine = (struct engine){.kallsyms_fd = -1, .root = -1, .statm = -1, .estate = -1, .channel = -1};
-	engine.symbolizing = (struct symbolizing)SYMBOLIZING_NONE;
+	engine.symbolizing = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
 	engine.exporting = (struct exporting){
 		.setup = {.spool = -1, .http = -1}, .process = {.sock = -1}, .pidfd = -1, .source = {.fd = -1}};
 	supervisor = (struct supervisor){.engine = &engine, .settings = &settings};
@@ -48,7 +48,7 @@ static void begin(void)
 static void end(void)
 {
 	supervisor_done(&supervisor);
-	loop_free(supervisor.loop);
+	event_loop_free(supervisor.loop);
 	for (unsigned i = 0; i < 2; i++)
 		fd_close(far[i]);
 	ck_assert_int_eq(fd_count(), fds);
@@ -57,7 +57,7 @@ static void end(void)
 static int until_dead(void *arg)
 {
 	if (supervisor.worker < 0)
-		loop_stop(supervisor.loop);
+		event_loop_stop(supervisor.loop);
 	return -1;
 }
 
@@ -86,9 +86,9 @@ static void die(uint32_t target, const struct module_key *key, int sig)
 	}
 	fd_close(channel[1]);
 	fd_close(gate[1]);
-	ck_assert_int_eq(supervisor_inherit(&supervisor, pid, process_pidfd(pid), channel[0]), 0);
+	ck_assert_int_eq(supervisor_inherit(&supervisor, pid, child_process_pidfd(pid), channel[0]), 0);
 	ck_assert_int_eq(fd_send(gate[0], "", 1, NULL, 0), 0);
-	ck_assert_int_eq(loop_run(supervisor.loop, until_dead, NULL), 0);
+	ck_assert_int_eq(event_loop_run(supervisor.loop, until_dead, NULL), 0);
 	fd_close(gate[0]);
 }
 

@@ -23,7 +23,7 @@ START_TEST(many_are_closed_and_no_child_stays)
 	for (int i = 0; i < MANY; i++)
 		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	for (int i = 0; i < MANY; i++)
-		registered_let_go(fds[i]);
+		close_possibly_blocking(fds[i]);
 	while (waitid(P_ALL, 0, &(siginfo_t){0}, WEXITED | WNOHANG | WNOWAIT) == 0) {
 		usleep(1000);
 		registered_reap();
@@ -49,7 +49,7 @@ START_TEST(what_has_no_process_is_closed_later)
 	for (int i = 0; i < FEW; i++)
 		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	for (int i = 0; i < FEW; i++)
-		registered_let_go(fds[i]);
+		close_possibly_blocking(fds[i]);
 	for (int i = 0; i < FEW; i++)
 		open_now += is_open(fds[i]);
 	ck_assert(!alone || open_now == FEW);
@@ -69,19 +69,19 @@ START_TEST(other_children_are_left_alone)
 	pid_t other = fork();
 	if (other == 0)
 		_exit(7);
-	registered_let_go(open("/dev/null", O_RDONLY | O_CLOEXEC));
+	close_possibly_blocking(open("/dev/null", O_RDONLY | O_CLOEXEC));
 	usleep(50000);
 	registered_reap();
 	ck_assert_int_eq(waitpid(other, &status, 0), other);
 	ck_assert_int_eq(WEXITSTATUS(status), 7);
-	registered_let_go(-1);
+	close_possibly_blocking(-1);
 	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
 }
 END_TEST
 
-UNIT_SUITE(registry)
+UNIT_SUITE(target_registry)
 {
-	Suite *s = suite_create("registry");
+	Suite *s = suite_create("target_registry");
 	TCase *t = tcase_create("closing");
 	tcase_add_test(t, many_are_closed_and_no_child_stays);
 	tcase_add_test(t, what_has_no_process_is_closed_later);

@@ -30,7 +30,7 @@ static void begin(void)
 	struct err e = {0};
 	fds = fd_count();
 	old = (struct engine){.kallsyms_fd = -1, .root = -1, .statm = -1, .estate = -1, .channel = -1};
-	old.symbolizing = (struct symbolizing)SYMBOLIZING_NONE;
+	old.symbolizing = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
 	old.exporting = (struct exporting){
 		.setup = {.spool = -1, .http = -1}, .process = {.sock = -1}, .pidfd = -1, .source = {.fd = -1}};
 	fresh = old;
@@ -43,8 +43,8 @@ static void begin(void)
 static void end(void)
 {
 	supervisor_done(&supervisor);
-	loop_free(supervisor.loop);
-	rings_close(fresh.rings);
+	event_loop_free(supervisor.loop);
+	cpu_rings_close(fresh.rings);
 	for (int i = 0; i < 2; i++)
 		fd_close(old.journal[i]);
 	ck_assert_int_eq(fd_count(), fds);
@@ -69,7 +69,7 @@ static struct target *put_target(const char *id, bool running)
 	d.events[0].period = 10101010;
 	d.fds = TARGET_PIDFD;
 	d.running = running;
-	ck_assert_msg(target_new(&old, &d, (int[]){process_pidfd(getpid())}, &t, &e) == 0, "%s", e.text);
+	ck_assert_msg(target_new(&old, &d, (int[]){child_process_pidfd(getpid())}, &t, &e) == 0, "%s", e.text);
 	t->armed = true;
 	t->number = 7 + (uint32_t)old.n_targets;
 	return t;
@@ -90,32 +90,32 @@ START_TEST(all_of_it_comes_over)
 	char note[160];
 	int pair[2], channel[2];
 	begin();
-	if (rings_open(&old.rings, note, sizeof(note), &e) < 0) {
+	if (cpu_rings_open(&old.rings, note, sizeof(note), &e) < 0) {
 		skip(e.text);
 		return;
 	}
-	ck_assert_int_eq(loop_new(&old.loop), 0);
-	ck_assert_int_eq(streams_new(&old.streams), 0);
+	ck_assert_int_eq(event_loop_new(&old.loop), 0);
+	ck_assert_int_eq(open_events_new(&old.streams), 0);
 	struct target *t = put_target("c1", false);
 	put_target("attached", true); /* of somebody who has gone with the supervisor */
 	for (int i = 0; i < 3; i++) {
-		struct event_desc d = {.role = PERF_SIDEBAND, .cpu = rings_cpu(old.rings, 0)};
+		struct event_desc d = {.role = PERF_SIDEBAND, .cpu = cpu_rings_cpu(old.rings, 0)};
 		int fd = open_event(d.cpu);
 		ck_assert_msg(fd >= 0 && target_add_event(t, &d, fd, &e) == 0, "%s", e.text);
 	}
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel), 0);
-	ck_assert_int_eq(estate_give(&old, pair[0], channel[1], connect_target, NULL), 0);
+	ck_assert_int_eq(handover_send(&old, pair[0], channel[1], connect_target, NULL), 0);
 	fd_close(channel[1]);
-	ck_assert_msg(estate_take(&supervisor, pair[1], &e) == 0, "%s", e.text);
+	ck_assert_msg(handover_receive(&supervisor, pair[1], &e) == 0, "%s", e.text);
 	ck_assert_uint_eq(supervisor.n_targets, 1);
 	const struct registered *r = supervisor.targets;
 	ck_assert_str_eq(r->desc.id, "c1");
 	ck_assert_str_eq(r->desc.name, "name of c1");
 	ck_assert(r->armed && r->number == t->number && r->n_events == 3 && r->total == 3);
 	ck_assert_uint_eq(supervisor.last_number, t->number); /* no number comes twice */
-	ck_assert_uint_eq(rings_count(fresh.rings), rings_count(old.rings));
-	ck_assert_uint_eq(rings_size(fresh.rings), rings_size(old.rings));
+	ck_assert_uint_eq(cpu_rings_count(fresh.rings), cpu_rings_count(old.rings));
+	ck_assert_uint_eq(cpu_rings_size(fresh.rings), cpu_rings_size(old.rings));
 	ck_assert_int_eq(supervisor.worker, getpid());
 	/* and its connection is one: what the worker says there is heard */
 	ck_assert_int_eq(msg_send(relays[0], &(union msg){.ended = {.samples = 1}}, MSG_ENDED, NULL, 0), 0);
@@ -127,9 +127,9 @@ START_TEST(all_of_it_comes_over)
 		fd_close(relays[--n_relays]);
 	while (old.targets)
 		target_forget(old.targets);
-	streams_free(old.streams);
-	rings_close(old.rings);
-	loop_free(old.loop);
+	open_events_free(old.streams);
+	cpu_rings_close(old.rings);
+	event_loop_free(old.loop);
 	end();
 }
 END_TEST
@@ -171,18 +171,18 @@ static const struct {
 
 static size_t head_size(void)
 {
-	return offsetof(struct estate_item, head) + sizeof(((struct estate_item *)0)->head);
+	return offsetof(struct handover_item, head) + sizeof(((struct handover_item *)0)->head);
 }
 
 static void say(int sock, int how)
 {
-	static struct estate_item it;
+	static struct handover_item it;
 	int sent[4] = {0, 0, 0, 0};
 	size_t size = head_size(), n = 4;
 	memset(&it, 0, sizeof(it));
-	it.kind = ESTATE_HEAD;
-	it.head.layout = how == LAYOUT ? 12345 : ESTATE_LAYOUT;
-	it.head.rings = how == NO_RINGS ? 0 : how == TOO_MANY_RINGS ? RINGS_CPUS_MAX + 1 : 1;
+	it.kind = HANDOVER_HEAD;
+	it.head.layout = how == LAYOUT ? 12345 : HANDOVER_LAYOUT;
+	it.head.rings = how == NO_RINGS ? 0 : how == TOO_MANY_RINGS ? CPU_RINGS_CPUS_MAX + 1 : 1;
 	it.head.ring_size = 4096;
 	if (how == SHORT)
 		size = 3, n = 0;
@@ -191,18 +191,18 @@ static void say(int sock, int how)
 	if (how == NO_FDS)
 		n = 0;
 	if (how == END_AT_ONCE || how == KIND) {
-		it.kind = how == KIND ? 77 : ESTATE_END;
-		size = offsetof(struct estate_item, head), n = 0;
+		it.kind = how == KIND ? 77 : HANDOVER_END;
+		size = offsetof(struct handover_item, head), n = 0;
 	}
 	if (how == TARGET_FIRST) {
-		it.kind = ESTATE_TARGET;
+		it.kind = HANDOVER_TARGET;
 		it.target.number = 1;
-		size = offsetof(struct estate_item, head) + sizeof(it.target), n = 2;
+		size = offsetof(struct handover_item, head) + sizeof(it.target), n = 2;
 	}
 	if (how == EVENTS_FIRST) {
-		it.kind = ESTATE_EVENTS;
+		it.kind = HANDOVER_EVENTS;
 		it.n = 1;
-		size = offsetof(struct estate_item, head) + sizeof(it.events[0]), n = 1;
+		size = offsetof(struct handover_item, head) + sizeof(it.events[0]), n = 1;
 	}
 	if (how != HANGS_UP)
 		ck_assert_int_eq(fd_send(sock, &it, size, sent, n), 0);
@@ -216,7 +216,7 @@ START_TEST(of_strangers_nothing_is_taken)
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
 	say(pair[0], strangers[_i].how);
 	fd_close(pair[0]);
-	int r = estate_take(&supervisor, pair[1], &e);
+	int r = handover_receive(&supervisor, pair[1], &e);
 	ck_assert_msg(r == strangers[_i].result, "%s: %d", strangers[_i].scenario, r);
 	ck_assert(!supervisor.targets && supervisor.worker < 0 && !fresh.rings);
 	fd_close(pair[1]);
@@ -224,10 +224,10 @@ START_TEST(of_strangers_nothing_is_taken)
 }
 END_TEST
 
-UNIT_SUITE(estate)
+UNIT_SUITE(worker_handover)
 {
-	Suite *s = suite_create("estate");
-	TCase *t = tcase_create("estate");
+	Suite *s = suite_create("worker_handover");
+	TCase *t = tcase_create("worker_handover");
 
 	tcase_set_timeout(t, 30);
 	tcase_add_test(t, all_of_it_comes_over);

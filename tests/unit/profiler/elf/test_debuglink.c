@@ -396,10 +396,10 @@ START_TEST(an_alternative_by_hand)
 }
 END_TEST
 
-UNIT_SUITE(debugfile)
+UNIT_SUITE(debuglink)
 {
-	Suite *s = suite_create("debugfile");
-	TCase *t = tcase_create("debugfile");
+	Suite *s = suite_create("debuglink");
+	TCase *t = tcase_create("debuglink");
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 30);

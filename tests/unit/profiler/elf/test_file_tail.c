@@ -20,17 +20,17 @@ static int file(const char *text)
 }
 
 /* As a reader does: opened anew for each look. */
-static bool looks_on(struct tail *t, int fd)
+static bool looks_on(struct file_tail *t, int fd)
 {
 	struct file f;
 	ck_assert_int_eq(file_on(fd, &f), 0);
-	return tail_look(t, &f);
+	return file_tail_look(t, &f);
 }
 
-static void read_up_to(struct tail *t, const char *text, size_t from, size_t to)
+static void read_up_to(struct file_tail *t, const char *text, size_t from, size_t to)
 {
 	t->offset = from;
-	tail_seen(t, text + from, to - from);
+	file_tail_seen(t, text + from, to - from);
 	t->offset = to;
 }
 
@@ -38,7 +38,7 @@ START_TEST(what_is_another_file)
 {
 	static const char text[] = "one line\nanother line\n";
 	int fds = fd_count();
-	struct tail t = {0};
+	struct file_tail t = {0};
 	int fd = file(text), same = dup(fd), other = file(text);
 	ck_assert(!looks_on(&t, fd));
 	ck_assert(looks_on(&t, fd)); /* nothing read of it, yet the same */
@@ -68,10 +68,10 @@ START_TEST(what_is_another_file)
 }
 END_TEST
 
-UNIT_SUITE(tail)
+UNIT_SUITE(file_tail)
 {
-	Suite *s = suite_create("tail");
-	TCase *t = tcase_create("tail");
+	Suite *s = suite_create("file_tail");
+	TCase *t = tcase_create("file_tail");
 
 	tcase_add_test(t, what_is_another_file);
 	suite_add_tcase(s, t);

@@ -174,14 +174,14 @@ static bool same_name(const char *a, const char *b)
 START_TEST(names_of_a_stripped_program)
 {
 	char line[1024];
-	struct symbols *s = NULL;
+	struct symtab *s = NULL;
 	struct err e = {0};
 	size_t n = 0, mine = 0;
 	if (skip_without("go"))
 		return;
 	FILE *f = open_file("stripped");
 	int fd = fileno(f);
-	ck_assert_msg(symbols_read(elf_source_fd(&fd), SIZE_MAX, &s, &e) == 0, "%s", e.text);
+	ck_assert_msg(symtab_read(elf_source_fd(&fd), SIZE_MAX, &s, &e) == 0, "%s", e.text);
 	fclose(f);
 	f = open_file("names");
 	while (fgets(line, sizeof(line), f)) {
@@ -191,16 +191,16 @@ START_TEST(names_of_a_stripped_program)
 		/* where all code begins and ends: no functions */
 		if (!strcmp(end, " runtime.text") || !strcmp(end, " runtime.etext"))
 			continue;
-		const char *name = symbols_find(s, address, &offset);
+		const char *name = symtab_find(s, address, &offset);
 		ck_assert_msg(name && same_name(name, end + 1) && !offset, "%s is %s + %llu", line, name,
 			(unsigned long long)offset);
 		n++;
-		mine += !strncmp(name, "main.", 5) && symbols_find(s, address + 4, &offset) == name && offset == 4;
+		mine += !strncmp(name, "main.", 5) && symtab_find(s, address + 4, &offset) == name && offset == 4;
 	}
 	fclose(f);
 	ck_assert_uint_gt(n, 1000);
 	ck_assert_uint_ge(mine, 3); /* of some bytes */
-	symbols_free(s);
+	symtab_free(s);
 }
 END_TEST
 

@@ -199,11 +199,11 @@ static bool has_rows(const struct go_image *x)
 {
 	struct elf_memory memory = {x, sizeof(*x)};
 	struct elf *elf;
-	struct rows *rows;
+	struct unwind_table *rows;
 	ck_assert_int_eq(elf_read(elf_source_memory(&memory), &elf, NULL), 0);
-	ck_assert_int_eq(rows_build(elf, 64 << 20, &rows), 0);
-	bool found = rows_find(rows, TEXT + 0x14)->kind == RULE_FRAME;
-	rows_free(rows);
+	ck_assert_int_eq(unwind_table_build(elf, 64 << 20, &rows), 0);
+	bool found = unwind_table_find(rows, TEXT + 0x14)->kind == CFI_RULE_FRAME;
+	unwind_table_free(rows);
 	elf_free(elf);
 	return found;
 }
@@ -250,31 +250,31 @@ START_TEST(rows_of_it)
 		.gopclntab = {0x500000, 0, table},
 		.n_segments = 1,
 		.segments = {{.vaddr = 0x400000, .memsz = 0x10000, .exec = true}}};
-	struct rows *rows;
+	struct unwind_table *rows;
 	elf.gopclntab.size = make(table, magics[1]);
-	ck_assert_int_eq(rows_build(&elf, 64 << 20, &rows), 0);
-	const struct rule *r = rows_find(rows, TEXT + 2);
-	ck_assert(r->kind == RULE_FRAME && r->cfa_reg == DWARF_RSP && r->cfa == 8 && r->at[1] == RULE_SAME);
-	r = rows_find(rows, TEXT + 4);
-	ck_assert(r->kind == RULE_FRAME && r->cfa == 32 && r->at[1] == -2 && r->at[RULE_SAVED - 1] == -1);
-	ck_assert(rows_find(rows, TEXT + 0x30)->cfa == 8);
-	ck_assert_int_eq(rows_find(rows, TEXT + 0x40)->kind, RULE_END);
-	ck_assert_int_eq(rows_find(rows, TEXT + 0x50)->kind, RULE_NONE);
-	ck_assert_int_eq(rows_find(rows, TEXT - 1)->kind, RULE_NONE);
-	rows_free(rows);
+	ck_assert_int_eq(unwind_table_build(&elf, 64 << 20, &rows), 0);
+	const struct cfi_rule *r = unwind_table_find(rows, TEXT + 2);
+	ck_assert(r->kind == CFI_RULE_FRAME && r->cfa_reg == DWARF_RSP && r->cfa == 8 && r->at[1] == CFI_RULE_SAME);
+	r = unwind_table_find(rows, TEXT + 4);
+	ck_assert(r->kind == CFI_RULE_FRAME && r->cfa == 32 && r->at[1] == -2 && r->at[CFI_RULE_SAVED - 1] == -1);
+	ck_assert(unwind_table_find(rows, TEXT + 0x30)->cfa == 8);
+	ck_assert_int_eq(unwind_table_find(rows, TEXT + 0x40)->kind, CFI_RULE_END);
+	ck_assert_int_eq(unwind_table_find(rows, TEXT + 0x50)->kind, CFI_RULE_NONE);
+	ck_assert_int_eq(unwind_table_find(rows, TEXT - 1)->kind, CFI_RULE_NONE);
+	unwind_table_free(rows);
 }
 END_TEST
 
 /* Of the table by hand, with another name for its second function. */
-static struct rows *rows_with(uint8_t table[512], const char *name)
+static struct unwind_table *rows_with(uint8_t table[512], const char *name)
 {
 	struct elf elf = {.machine = EM_X86_64,
 		.gopclntab = {0x500000, make(table, magics[1]), table},
 		.n_segments = 1,
 		.segments = {{.vaddr = 0x400000, .memsz = 0x10000, .exec = true}}};
-	struct rows *rows;
+	struct unwind_table *rows;
 	memcpy(table + 88, name, strlen(name) + 1);
-	ck_assert_int_eq(rows_build(&elf, 64 << 20, &rows), 0);
+	ck_assert_int_eq(unwind_table_build(&elf, 64 << 20, &rows), 0);
 	return rows;
 }
 
@@ -282,15 +282,15 @@ static struct rows *rows_with(uint8_t table[512], const char *name)
 START_TEST(the_signal_trampoline)
 {
 	uint8_t table[512];
-	struct rows *rows = rows_with(table, "runtime.sigreturn");
-	ck_assert_int_eq(rows_find(rows, TEXT + 0x3e)->kind, RULE_FRAME);
+	struct unwind_table *rows = rows_with(table, "runtime.sigreturn");
+	ck_assert_int_eq(unwind_table_find(rows, TEXT + 0x3e)->kind, CFI_RULE_FRAME);
 	for (uint64_t at = TEXT + 0x3f; at < TEXT + 0x50; at++) {
-		const struct rule *r = rows_find(rows, at);
-		ck_assert(r->kind == RULE_FULL && r->signal);
-		ck_assert_int_eq(rows_full(rows, r)->reg[DWARF_RA].n, 0xa8);
+		const struct cfi_rule *r = unwind_table_find(rows, at);
+		ck_assert(r->kind == CFI_RULE_FULL && r->signal);
+		ck_assert_int_eq(unwind_table_full(rows, r)->reg[DWARF_RA].n, 0xa8);
 	}
-	ck_assert_int_eq(rows_find(rows, TEXT + 0x50)->kind, RULE_NONE);
-	rows_free(rows);
+	ck_assert_int_eq(unwind_table_find(rows, TEXT + 0x50)->kind, CFI_RULE_NONE);
+	unwind_table_free(rows);
 }
 END_TEST
 
@@ -298,12 +298,12 @@ END_TEST
 START_TEST(a_switch_of_stacks)
 {
 	uint8_t table[512];
-	struct rows *rows = rows_with(table, "runtime.mcall");
-	ck_assert_int_eq(rows_find(rows, TEXT + 0x3f)->kind, RULE_FRAME);
-	ck_assert_int_eq(rows_find(rows, TEXT + 0x40)->kind, RULE_SWITCH);
-	ck_assert_int_eq(rows_find(rows, TEXT + 0x4f)->kind, RULE_SWITCH);
-	ck_assert_int_eq(rows_find(rows, TEXT + 0x50)->kind, RULE_NONE);
-	rows_free(rows);
+	struct unwind_table *rows = rows_with(table, "runtime.mcall");
+	ck_assert_int_eq(unwind_table_find(rows, TEXT + 0x3f)->kind, CFI_RULE_FRAME);
+	ck_assert_int_eq(unwind_table_find(rows, TEXT + 0x40)->kind, CFI_RULE_SWITCH);
+	ck_assert_int_eq(unwind_table_find(rows, TEXT + 0x4f)->kind, CFI_RULE_SWITCH);
+	ck_assert_int_eq(unwind_table_find(rows, TEXT + 0x50)->kind, CFI_RULE_NONE);
+	unwind_table_free(rows);
 }
 END_TEST
 

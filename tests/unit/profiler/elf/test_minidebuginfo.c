@@ -23,7 +23,7 @@ static int unpack(const uint8_t *packed, size_t size, uint8_t **ret, size_t *ret
 {
 	struct elf_memory m = {packed, size};
 	*ret = NULL;
-	return debugdata_unpack(elf_source_memory(&m), 0, size, ret, ret_size, e);
+	return minidebuginfo_unpack(elf_source_memory(&m), 0, size, ret, ret_size, e);
 }
 
 /* Text, and then zeros. */
@@ -91,9 +91,9 @@ static const struct {
 	uint32_t preset;
 	int expect;
 } bombs[] = {
-	{"a mebibyte of zeros", DEBUGDATA_SMALL, 0, 0, 0},
-	{"one byte more", DEBUGDATA_SMALL + 1, 0, 0, -EFBIG},
-	{"64 MiB of zeros", DEBUGDATA_MAX, 0, 0, -EFBIG},
+	{"a mebibyte of zeros", MINIDEBUGINFO_SMALL, 0, 0, 0},
+	{"one byte more", MINIDEBUGINFO_SMALL + 1, 0, 0, -EFBIG},
+	{"64 MiB of zeros", MINIDEBUGINFO_MAX, 0, 0, -EFBIG},
 	{"zeros and enough noise", 20 << 20, 2 << 20, 0, 0},
 	{"zeros and too little noise", 60 << 20, 1 << 20, 0, -EFBIG},
 	{"more than the limit", 63 << 20, 6 << 20, 0, -EFBIG},
@@ -120,15 +120,15 @@ START_TEST(beyond_the_file)
 	struct elf_memory m = {magic, sizeof(magic)};
 	size_t size;
 	uint8_t *out;
-	ck_assert_int_eq(debugdata_unpack(elf_source_memory(&m), 0, 1ull << 60, &out, &size, NULL), -EBADMSG);
-	ck_assert_int_eq(debugdata_unpack(elf_source_memory(&m), UINT64_MAX, 100, &out, &size, NULL), -EBADMSG);
+	ck_assert_int_eq(minidebuginfo_unpack(elf_source_memory(&m), 0, 1ull << 60, &out, &size, NULL), -EBADMSG);
+	ck_assert_int_eq(minidebuginfo_unpack(elf_source_memory(&m), UINT64_MAX, 100, &out, &size, NULL), -EBADMSG);
 }
 END_TEST
 
-UNIT_SUITE(debugdata)
+UNIT_SUITE(minidebuginfo)
 {
-	Suite *s = suite_create("debugdata");
-	TCase *t = tcase_create("debugdata");
+	Suite *s = suite_create("minidebuginfo");
+	TCase *t = tcase_create("minidebuginfo");
 
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, as_it_was, 0, COUNT(sizes));

@@ -36,8 +36,8 @@
 static char dir[64];
 static int tree = -1, fds_before;
 static struct forked forked;
-static struct files *files;
-static struct files_account account;
+static struct target_files *files;
+static struct target_files_account account;
 static pid_t server;
 
 static void must(const char *command)
@@ -59,7 +59,7 @@ static bool reaches(pid_t pid, char state)
 {
 	char now[32];
 	int looks = 0;
-	while (process_status(pid, "State", now, sizeof(now)) == 0 && now[0] != state && ++looks < LOOKS_MAX)
+	while (proc_status_field(pid, "State", now, sizeof(now)) == 0 && now[0] != state && ++looks < LOOKS_MAX)
 		usleep(1000);
 	return looks < LOOKS_MAX;
 }
@@ -89,7 +89,7 @@ static void begin(void)
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	tree = fd_open(AT_FDCWD, dir, O_PATH | O_DIRECTORY, 0);
 	clock_drive(&stands);
-	account = (struct files_account){.name = "test", .born = clock_now()};
+	account = (struct target_files_account){.name = "test", .born = clock_now()};
 }
 
 static void setup(void)
@@ -97,7 +97,7 @@ static void setup(void)
 	begin();
 	forked_start(&forked, (struct symbolizer_limits){.jobs = 1, .memory = 64 << 20});
 	server = forked.server;
-	ck_assert_int_eq(files_new(forked.sockets.readers, &files), 0);
+	ck_assert_int_eq(target_files_new(forked.sockets.readers, &files), 0);
 	forked.sockets.readers = -1;
 	must("mkdir d tmp && printf '\\177ELF\\n' >d/text && ln -s text d/link && ln -s /etc/passwd d/out && mkfifo "
 	     "fifo");
@@ -124,7 +124,7 @@ static void done(void)
 static void teardown(void)
 {
 	pid_t reader = child_of(server);
-	files = files_free(files);
+	files = target_files_free(files);
 	forked_end(&forked);
 	ck_assert_msg(ends(server) && (!reader || ends(reader)), "a process is left");
 	done();
@@ -132,8 +132,8 @@ static void teardown(void)
 
 static int open_it(const char *path, bool no_links, struct file *f)
 {
-	struct files_place p = {tree, -1, NULL, no_links};
-	return files_open(files, &p, &account, path, f);
+	struct target_files_place p = {tree, -1, NULL, no_links};
+	return target_files_open(files, &p, &account, path, f);
 }
 
 static void is_text(struct file *f)
@@ -150,7 +150,7 @@ static void is_text(struct file *f)
 /* --- what a reader may not open --------------------------------------------------------------------------- */
 
 /* As a profiler of root's is: another user, whose file opener has root's right to read. */
-static struct files_opener opener;
+static struct target_files_opener opener;
 
 static void begin_as_another_user(void)
 {
@@ -166,7 +166,7 @@ static void become_another_user(void)
 	ck_assert_int_eq(seteuid(65534), 0);
 	forked_start(&forked, (struct symbolizer_limits){.jobs = 1, .memory = 64 << 20});
 	server = forked.server;
-	ck_assert_int_eq(files_new(forked.sockets.readers, &files), 0);
+	ck_assert_int_eq(target_files_new(forked.sockets.readers, &files), 0);
 	forked.sockets.readers = -1;
 }
 
@@ -181,8 +181,8 @@ static void teardown_as_another_user(void)
 
 static int open_with_opener(const char *path, struct file *f)
 {
-	struct files_place p = {tree, -1, &opener, false};
-	return files_open(files, &p, &account, path, f);
+	struct target_files_place p = {tree, -1, &opener, false};
+	return target_files_open(files, &p, &account, path, f);
 }
 
 /* What everybody may read is read, whatever becomes of the file opener. */
@@ -210,7 +210,7 @@ START_TEST(what_a_reader_may_not_open_is_opened_for_it)
 	struct err e = {0};
 	if (!is_another_user())
 		return;
-	opener = FILES_OPENER(file_opener_start("unit", 5, clock_now() + 20 * NSEC_PER_SEC, &e), "test");
+	opener = TARGET_FILES_OPENER(file_opener_start("unit", 5, clock_now() + 20 * NSEC_PER_SEC, &e), "test");
 	ck_assert_msg(opener.sock >= 0, "%s", e.text);
 	ck_assert_int_eq(file_opener_set_tree(opener.sock, tree), 0);
 	become_another_user();
@@ -288,7 +288,7 @@ static void pass_while_opener_is_silent(struct clock_driven *c)
 {
 	char state[32] = "";
 	if (!played_opener->late || asked_of_opener() == asked_before ||
-		process_status(child_of(server), "State", state, sizeof(state)) < 0 || state[0] != 'S') {
+		proc_status_field(child_of(server), "State", state, sizeof(state)) < 0 || state[0] != 'S') {
 		usleep(1000);
 		c->now = stands_at;
 	}
@@ -317,25 +317,25 @@ START_TEST(an_opener_that)
 	taken_by_opener =
 		mmap(NULL, sizeof(*taken_by_opener), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(taken_by_opener, MAP_FAILED);
-	opener = FILES_OPENER(play_opener(p), "test");
+	opener = TARGET_FILES_OPENER(play_opener(p), "test");
 	become_another_user();
 	is_open_to_all("/open");
 	int r = ask_with_opener(&took);
 	ck_assert_msg(r == -EACCES, "%s: %d", p->name, r);
-	ck_assert_msg(p->late ? took >= FILES_DEADLINE : took < FILES_DEADLINE, "%s: %" PRId64 " ns", p->name, took);
+	ck_assert_msg(p->late ? took >= TARGET_FILES_DEADLINE : took < TARGET_FILES_DEADLINE, "%s: %" PRId64 " ns", p->name, took);
 	ck_assert_uint_eq(opener.account.late, p->late);
 	ck_assert(opener.account.silent == p->late && opener.ended == p->ends);
 	is_open_to_all("/open");
 	ck_assert_int_eq(ask_with_opener(&took), -EACCES); /* it is not asked again at once */
-	ck_assert(took < FILES_DEADLINE);
+	ck_assert(took < TARGET_FILES_DEADLINE);
 	ck_assert_uint_eq(opener.account.late, p->late);
 	opener.account.again = p->late ? clock_now() : opener.account.again;
 	ck_assert_int_eq(ask_with_opener(&took), -EACCES);
-	ck_assert_uint_eq(opener.account.late, p->late ? FILES_LATE_MAX : 0);
+	ck_assert_uint_eq(opener.account.late, p->late ? TARGET_FILES_LATE_MAX : 0);
 	ck_assert_msg((opener.sock < 0) == (p->late || p->ends), "%s: not let go", p->name);
 	ck_assert_int_eq(ask_with_opener(&took), -EACCES);
 	is_open_to_all("/open");
-	ck_assert(!files_broken(files));
+	ck_assert(!target_files_broken(files));
 }
 END_TEST
 
@@ -344,8 +344,8 @@ START_TEST(an_opener_that_takes_nothing_is_asked_no_more)
 {
 	int pair[2], r, n = 0;
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	opener = FILES_OPENER(pair[0], "test");
-	while ((r = files_opener_connect(&opener)) >= 0 && n++ < 1000)
+	opener = TARGET_FILES_OPENER(pair[0], "test");
+	while ((r = target_files_opener_connect(&opener)) >= 0 && n++ < 1000)
 		fd_close(r);
 	ck_assert_int_eq(r, -EACCES);
 	ck_assert_msg(n > 2 * 8 && n < 100, "%d questions", n); /* more than a profiler may have */
@@ -446,7 +446,7 @@ END_TEST
 
 START_TEST(several_at_once)
 {
-	struct file f[FILES_OPEN_MAX], more;
+	struct file f[TARGET_FILES_OPEN_MAX], more;
 	char byte;
 	for (size_t i = 0; i < LENGTH(f); i++)
 		ck_assert_int_eq(open_it(i % 2 ? "/large" : "/d/text", false, &f[i]), 0);
@@ -479,7 +479,7 @@ static void play_server(void)
 	char any;
 	begin();
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	ck_assert_int_eq(files_new(pair[0], &files), 0);
+	ck_assert_int_eq(target_files_new(pair[0], &files), 0);
 	played_server = pair[1];
 	ck_assert_int_eq(fd_recv(played_server, &any, 1, passed, 2, &n), 1);
 	ck_assert_uint_eq(n, 2);
@@ -504,7 +504,7 @@ static void play_reader(void)
 static void end_played(void)
 {
 	fd_close(played_stat);
-	files = files_free(files);
+	files = target_files_free(files);
 	fd_close(played);
 	fd_close(played_alive);
 	fd_close(played_server);
@@ -524,15 +524,15 @@ static const struct late_reader {
 	int64_t runnable; /* until then, it waits for a CPU with the request in its hand */
 } late_readers[] = {
 	{"a slow file system", 0, 20 * MS, 160 * MS, 0, 140 * MS, 160 * MS, 0},
-	{"one that does not answer", 0, 20 * MS, NEVER, -ETIMEDOUT, FILES_DEADLINE, FILES_DEADLINE, 0},
-	{"a reader without a CPU", 0, 400 * MS, 400 * MS, 0, FILES_TURN / FILES_BELIEVED, 400 * MS, 0},
-	{"the same, and then no answer", 0, 300 * MS, NEVER, -ETIMEDOUT, FILES_DEADLINE, 480 * MS, 0},
-	{"neither process has a CPU", 80 * MS, 0, 500 * MS, 0, 5 * FILES_TURN, 500 * MS, 0},
-	{"neither has one, for longer", 80 * MS, 0, 800 * MS, -EPIPE, 6 * FILES_TURN, FILES_WAIT_MAX, 0},
-	{"a reader that does not run", 0, NEVER, NEVER, -EPIPE, 0, FILES_WAIT_MAX, 0},
+	{"one that does not answer", 0, 20 * MS, NEVER, -ETIMEDOUT, TARGET_FILES_DEADLINE, TARGET_FILES_DEADLINE, 0},
+	{"a reader without a CPU", 0, 400 * MS, 400 * MS, 0, TARGET_FILES_TURN / TARGET_FILES_BELIEVED, 400 * MS, 0},
+	{"the same, and then no answer", 0, 300 * MS, NEVER, -ETIMEDOUT, TARGET_FILES_DEADLINE, 480 * MS, 0},
+	{"neither process has a CPU", 80 * MS, 0, 500 * MS, 0, 5 * TARGET_FILES_TURN, 500 * MS, 0},
+	{"neither has one, for longer", 80 * MS, 0, 800 * MS, -EPIPE, 6 * TARGET_FILES_TURN, TARGET_FILES_WAIT_MAX, 0},
+	{"a reader that does not run", 0, NEVER, NEVER, -EPIPE, 0, TARGET_FILES_WAIT_MAX, 0},
 	{"it lost the CPU with the request", 0, 20 * MS, 500 * MS, 0, 60 * MS, 500 * MS, 460 * MS},
-	{"the same, and then no answer", 0, 20 * MS, NEVER, -ETIMEDOUT, FILES_DEADLINE, 440 * MS, 260 * MS},
-	{"it runs on and on", 0, 20 * MS, NEVER, -EPIPE, 0, FILES_WAIT_MAX, NEVER},
+	{"the same, and then no answer", 0, 20 * MS, NEVER, -ETIMEDOUT, TARGET_FILES_DEADLINE, 440 * MS, 260 * MS},
+	{"it runs on and on", 0, 20 * MS, NEVER, -EPIPE, 0, TARGET_FILES_WAIT_MAX, NEVER},
 };
 static const struct late_reader *late_reader;
 static int64_t asked_at;
@@ -603,7 +603,7 @@ START_TEST(a_reader_that_is_late)
 	ck_assert_msg(account.spent == late_reader->spent, "%s: %" PRId64 " ns spent", name, account.spent);
 	ck_assert_msg(took == late_reader->until, "%s: it took %" PRId64 " ns", name, took);
 	ck_assert_msg(account.late == (r == -ETIMEDOUT) && account.silent == (r == -ETIMEDOUT), "%s", name);
-	ck_assert_msg(files_broken(files) == (r == -EPIPE), "%s", name);
+	ck_assert_msg(target_files_broken(files) == (r == -EPIPE), "%s", name);
 	end_played();
 }
 END_TEST
@@ -618,7 +618,7 @@ START_TEST(a_reader_that_is_ready_late)
 	const int64_t began = account.born = clock_now();
 	ck_assert_int_eq(open_it("/d/text", false, &f), -EPIPE);
 	ck_assert_int_ge(clock_now() - began, 500 * MS);
-	ck_assert(files_broken(files));
+	ck_assert(target_files_broken(files));
 	say_ready();
 	ck_assert_int_eq(open_it("/d/text", false, &f), -EPIPE);
 	ck_assert_int_lt(clock_now() - began, 700 * MS);
@@ -662,12 +662,12 @@ END_TEST
 START_TEST(a_target_without_credit)
 {
 	struct file f;
-	account.late = FILES_LATE_MAX;
+	account.late = TARGET_FILES_LATE_MAX;
 	ck_assert_int_eq(open_it("/d/text", false, &f), -ETIMEDOUT);
 	account.late = 0;
-	account.spent = FILES_CREDIT + NSEC_PER_SEC;
+	account.spent = TARGET_FILES_CREDIT + NSEC_PER_SEC;
 	ck_assert_int_eq(open_it("/d/text", false, &f), -ETIMEDOUT);
-	account.born -= (FILES_SHARE + 1) * NSEC_PER_SEC;
+	account.born -= (TARGET_FILES_SHARE + 1) * NSEC_PER_SEC;
 	ck_assert_int_eq(open_it("/d/text", false, &f), 0);
 	file_close(&f);
 }
@@ -691,7 +691,7 @@ START_TEST(a_reader_that_dies)
 	file_close(&f);
 	ck_assert_int_eq(open_it("/d/text", false, &f), 0); /* the one before ended while nobody looked */
 	file_close(&f);
-	ck_assert(!account.silent && !files_broken(files));
+	ck_assert(!account.silent && !target_files_broken(files));
 }
 END_TEST
 
@@ -708,13 +708,13 @@ START_TEST(the_server_dies)
 	ck_assert_int_eq(kill(reader, SIGKILL), 0);
 	ck_assert(ends(reader));
 	ck_assert_int_eq(open_it("/d/text", false, &f), -EPIPE);
-	ck_assert(files_broken(files));
+	ck_assert(target_files_broken(files));
 	symbolizer_close(&forked.sockets);
 	forked_more(&forked);
 	server = forked.server;
-	files_connect(files, forked.sockets.readers);
+	target_files_connect(files, forked.sockets.readers);
 	forked.sockets.readers = -1;
-	ck_assert(!files_broken(files));
+	ck_assert(!target_files_broken(files));
 	ck_assert_int_eq(open_it("/d/text", false, &f), 0); /* at once */
 	is_text(&f);
 	file_close(&f);
@@ -731,7 +731,7 @@ START_TEST(a_reader_of_the_last_server)
 	symbolizer_close(&forked.sockets);
 	forked_more(&forked);
 	server = forked.server;
-	files_connect(files, forked.sockets.readers);
+	target_files_connect(files, forked.sockets.readers);
 	forked.sockets.readers = -1;
 	ck_assert_msg(ends(reader) && ends(last), "it is left");
 	ck_assert_int_eq(file_read(&f, &byte, 1, 4000000), -ESTALE);
@@ -751,17 +751,18 @@ static const struct {
 } lies[] = {
 	{"bytes that are not there", {.bytes = 10}, 9, -EBADMSG},
 	{"bytes that it does not speak of", {.bytes = 0}, 1, -EBADMSG},
-	{"a handle of its own making", {.result = FILES_OPEN_MAX}, 0, -EBADMSG},
+	{"a handle of its own making", {.result = TARGET_FILES_OPEN_MAX}, 0, -EBADMSG},
 	{"an error of its own making", {.result = INT32_MIN}, 0, -EBADMSG},
 	{"what nobody passed", {.passed = 1}, 0, -EBADMSG},
-	{"a beginning that is too long", {.bytes = FILES_BEGINNING_MAX + 1}, FILES_BEGINNING_MAX + 1, -EBADMSG},
+	{"a beginning that is too long", {.bytes = TARGET_FILES_BEGINNING_MAX + 1}, TARGET_FILES_BEGINNING_MAX + 1,
+		-EBADMSG},
 };
 
 START_TEST(a_reader_that_lies)
 {
 	static struct {
 		struct reader_answer head;
-		char bytes[FILES_AT_ONCE];
+		char bytes[TARGET_FILES_AT_ONCE];
 	} lie;
 	struct file f;
 	play_reader();
@@ -773,9 +774,9 @@ START_TEST(a_reader_that_lies)
 }
 END_TEST
 
-UNIT_SUITE(files)
+UNIT_SUITE(target_file)
 {
-	Suite *s = suite_create("files");
+	Suite *s = suite_create("target_file");
 	TCase *t = tcase_create("reader");
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);

@@ -21,7 +21,7 @@
 
 static int fds, memory;
 static uint8_t *region;
-static struct called called;
+static struct calltree_reader called;
 
 static struct tree_header *header(void)
 {
@@ -70,13 +70,13 @@ static void begin(void)
 		.born = 5,
 		.cookie = 99};
 	memcpy(header()->magic, TREE_MAGIC, 8);
-	called = (struct called)CALLED_NONE;
-	ck_assert_int_eq(called_open(&called, dup(memory)), 0);
+	called = (struct calltree_reader)CALLTREE_READER_NONE;
+	ck_assert_int_eq(calltree_reader_open(&called, dup(memory)), 0);
 }
 
 static void end(void)
 {
-	called_done(&called);
+	calltree_reader_done(&called);
 	munmap(region, SIZE);
 	close(memory);
 	ck_assert_int_eq(fd_count(), fds);
@@ -85,7 +85,7 @@ static void end(void)
 /* "A 1, A>B 2": from the root to the leaf */
 static char told[4096];
 
-static void add_name(const struct called_fn *f)
+static void add_name(const struct calltree_reader_fn *f)
 {
 	char text[128];
 	const char *gone = f->gone ? f->gone : "";
@@ -101,7 +101,7 @@ static void add_name(const struct called_fn *f)
 	strncat(told, text, sizeof(told) - strlen(told) - 1);
 }
 
-static void on_grown(void *arg, const struct called_fn *path, size_t n, uint64_t calls, uint64_t ns)
+static void on_grown(void *arg, const struct calltree_reader_fn *path, size_t n, uint64_t calls, uint64_t ns)
 {
 	char text[64];
 	if (told[0])
@@ -117,7 +117,7 @@ static void on_grown(void *arg, const struct called_fn *path, size_t n, uint64_t
 static const char *look(void)
 {
 	told[0] = 0;
-	const int r = called_look(&called, 16, on_grown, NULL);
+	const int r = calltree_reader_look(&called, 16, on_grown, NULL);
 	if (r < 0)
 		snprintf(told, sizeof(told), "%s", strerror(-r));
 	return told;
@@ -143,7 +143,7 @@ END_TEST
 START_TEST(what_somebody_else_has_is_skipped)
 {
 	put(2, A, 0, 10);
-	ck_assert_int_ge(called_skip(&called), 0);
+	ck_assert_int_ge(calltree_reader_skip(&called), 0);
 	node(66)->calls++;
 	ck_assert_str_eq(look(), "A 1");
 }
@@ -168,7 +168,7 @@ static struct journal *open_journal(void)
 static void save(struct journal *j)
 {
 	journal_begin(j, 1);
-	called_save(&called, j);
+	calltree_reader_save(&called, j);
 	journal_end(j);
 }
 
@@ -181,26 +181,26 @@ static void succeed(struct journal *j)
 	uint32_t type;
 	struct saved s;
 	ck_assert_int_eq(journal_read(j, &bytes, &size, &seen), 0);
-	called_done(&called);
+	calltree_reader_done(&called);
 	for (struct saved all = {.at = bytes, .end = bytes + size}; saved_next(&all, &type, &s);) {
-		called_load(&called, &s);
+		calltree_reader_load(&called, &s);
 		ck_assert(!s.bad);
 	}
 	free(bytes);
-	ck_assert_int_eq(called_open(&called, dup(memory)), 0);
+	ck_assert_int_eq(calltree_reader_open(&called, dup(memory)), 0);
 }
 
 START_TEST(what_all_may_know_together)
 {
-	size_t all = CALLED_NODES_MAX - 10;
+	size_t all = CALLTREE_READER_NODES_MAX - 10;
 	put(2, A, put(1, TREE_FN_ROOT, 0, 0), 1);
 	called.account = &all;
 	ck_assert_str_eq(look(), strerror(ENOMEM));
-	ck_assert_uint_eq(all, CALLED_NODES_MAX - 10);
+	ck_assert_uint_eq(all, CALLTREE_READER_NODES_MAX - 10);
 	all = 0;
 	ck_assert_str_eq(look(), "A 1");
 	ck_assert(called.n && all == called.n);
-	called_done(&called);
+	calltree_reader_done(&called);
 	ck_assert_uint_eq(all, 0);
 }
 END_TEST
@@ -211,11 +211,11 @@ START_TEST(a_successor_knows_what_was_told)
 	const uint32_t a = put(2, A, 0, 1), b = put(3, B, a, 200);
 	header()->unplaced = 9;
 	look();
-	ck_assert(called_unsaved(&called));
+	ck_assert(calltree_reader_unsaved(&called));
 	journal_snapshot(j);
 	save(j);
 	ck_assert(journal_snapshot_done(j, 0));
-	ck_assert(!called_unsaved(&called));
+	ck_assert(!calltree_reader_unsaved(&called));
 	node(b)->calls += 30;
 	put(60, C, b, 1);
 	look();
@@ -255,7 +255,7 @@ START_TEST(entries_that_are_no_nodes)
 		ck_assert_int_eq(journal_read(j, &bytes, &size, &seen), 0);
 		struct saved all = {.at = bytes, .end = bytes + size};
 		ck_assert(saved_next(&all, &type, &s));
-		called_load(&called, &s);
+		calltree_reader_load(&called, &s);
 		ck_assert_msg(s.bad, "row %u", i);
 		free(bytes);
 		journal_close(j);
@@ -405,24 +405,24 @@ static const struct {
 
 START_TEST(no_region)
 {
-	struct called c = CALLED_NONE;
+	struct calltree_reader c = CALLTREE_READER_NONE;
 	int fd = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	ck_assert_int_eq(ftruncate(fd, refused[_i].size), 0);
 	if (refused[_i].sealed)
 		seal(fd);
-	ck_assert_msg(called_open(&c, fd) == -EPROTO, "%s", refused[_i].scenario);
+	ck_assert_msg(calltree_reader_open(&c, fd) == -EPROTO, "%s", refused[_i].scenario);
 	ck_assert_int_eq(c.memory, -1);
 	int pipes[2];
 	ck_assert_int_eq(pipe(pipes), 0);
-	ck_assert_int_eq(called_open(&c, pipes[0]), -EPROTO);
+	ck_assert_int_eq(calltree_reader_open(&c, pipes[0]), -EPROTO);
 	close(pipes[1]);
 }
 END_TEST
 
-UNIT_SUITE(called)
+UNIT_SUITE(calltree_reader)
 {
-	Suite *s = suite_create("called");
-	TCase *t = tcase_create("called");
+	Suite *s = suite_create("calltree_reader");
+	TCase *t = tcase_create("calltree_reader");
 
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_test(t, growth_is_told_once);

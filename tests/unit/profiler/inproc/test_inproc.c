@@ -39,7 +39,7 @@ static void begin(void)
 		bind(target->app, (struct sockaddr *)&at, sizeof(at.sun_family)), 0); /* a name of the kernel's */
 	ck_assert_int_eq(getsockname(target->app, (struct sockaddr *)&at, &len), 0);
 	ck_assert_int_eq(listen(target->app, 64), 0);
-	ck_assert_int_eq(apps_new(target, &target->apps), 0);
+	ck_assert_int_eq(inproc_new(target, &target->apps), 0);
 }
 
 static void end(void)
@@ -53,9 +53,9 @@ static void end(void)
 
 static int area_of(uint32_t pid, uint64_t cookie)
 {
-	const struct area_head h = {.magic = AREA_MAGIC, .version = AREA_VERSION, .pid = pid, .cookie = cookie};
+	const struct shm_head h = {.magic = SHM_MAGIC, .version = SHM_VERSION, .pid = pid, .cookie = cookie};
 	const int memory = memfd_create("area", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	ck_assert(memory >= 0 && ftruncate(memory, (off_t)AREA_SIZE) == 0);
+	ck_assert(memory >= 0 && ftruncate(memory, (off_t)SHM_SIZE) == 0);
 	ck_assert_int_eq(fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
 	ck_assert_int_eq(pwrite(memory, &h, sizeof(h), 0), sizeof(h));
 	return memory;
@@ -63,7 +63,7 @@ static int area_of(uint32_t pid, uint64_t cookie)
 
 static int say_hello(int memory)
 {
-	const struct area_hello hello = {AREA_MAGIC, AREA_VERSION, AREA_SIZE};
+	const struct shm_hello hello = {SHM_MAGIC, SHM_VERSION, SHM_SIZE};
 	const int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	ck_assert_int_eq(connect(sock, (struct sockaddr *)&at, sizeof(sa_family_t) + 6), 0);
 	ck_assert_int_eq(fd_send(sock, &hello, sizeof(hello), &memory, 1), 0);
@@ -72,7 +72,7 @@ static int say_hello(int memory)
 
 static void hear_all(void)
 {
-	apps_drain(target->apps, clock_now(), true);
+	inproc_drain(target->apps, clock_now(), true);
 }
 
 static unsigned known(void)
@@ -90,7 +90,7 @@ START_TEST(who_comes_again_while_last_words_are_heard)
 	const int again = say_hello(memory);
 	hear_all();
 	ck_assert_uint_eq(known(), 1);
-	ck_assert_uint_eq(apps_seen(target->apps), 1);
+	ck_assert_uint_eq(inproc_seen(target->apps), 1);
 	close(first);
 	close(again);
 	close(memory);
@@ -102,7 +102,7 @@ START_TEST(an_area_without_sense_when_its_pid_is_anothers)
 	const uint64_t tail = UINT64_MAX;
 	const int bad = area_of(7, 1), good = area_of(7, 2), first = say_hello(bad);
 	hear_all();
-	ck_assert_int_eq(pwrite(bad, &tail, sizeof(tail), offsetof(struct area_head, tail)), sizeof(tail));
+	ck_assert_int_eq(pwrite(bad, &tail, sizeof(tail), offsetof(struct shm_head, tail)), sizeof(tail));
 	const int next = say_hello(good);
 	hear_all();
 	ck_assert_uint_eq(known(), 1);
@@ -120,7 +120,7 @@ START_TEST(one_area_under_two_names)
 	const uint64_t cookie = 2;
 	const int memory = area_of(7, 1), first = say_hello(memory);
 	hear_all();
-	ck_assert_int_eq(pwrite(memory, &cookie, sizeof(cookie), offsetof(struct area_head, cookie)), sizeof(cookie));
+	ck_assert_int_eq(pwrite(memory, &cookie, sizeof(cookie), offsetof(struct shm_head, cookie)), sizeof(cookie));
 	const int second = say_hello(memory);
 	hear_all();
 	ck_assert_uint_eq(known(), 1);
@@ -133,17 +133,17 @@ END_TEST
 
 START_TEST(more_processes_than_there_are_places_for)
 {
-	const unsigned n = 2 * APPS_MAX;
+	const unsigned n = 2 * INPROC_MAX;
 	for (unsigned i = 0; i < n; i++) {
 		const int memory = area_of(100 + i, i);
 		close(say_hello(memory));
 		close(memory);
 		hear_all();
 	}
-	ck_assert_uint_eq(known(), APPS_MAX);
-	ck_assert_uint_eq(apps_seen(target->apps), n);
-	ck_assert_uint_ne(tasks_find(target->tasks, 100)->exited, 0); /* its name and mappings go as well */
-	ck_assert_uint_eq(tasks_find(target->tasks, 100 + n - 1)->exited, 0);
+	ck_assert_uint_eq(known(), INPROC_MAX);
+	ck_assert_uint_eq(inproc_seen(target->apps), n);
+	ck_assert_uint_ne(process_table_find(target->tasks, 100)->exited, 0); /* its name and mappings go as well */
+	ck_assert_uint_eq(process_table_find(target->tasks, 100 + n - 1)->exited, 0);
 }
 END_TEST
 
@@ -164,21 +164,21 @@ END_TEST
 /* The worker is killed behind the first label: the next one has it, and the process has not said a word to it. */
 START_TEST(labels_outlive_a_worker)
 {
-	static const struct area_change change = {.number = 1, .time = 1000, .tid = 8, .set = 1};
-	const struct area_set set = {.size = 7, .text = "kind=a\n"};
+	static const struct shm_change change = {.number = 1, .time = 1000, .tid = 8, .set = 1};
+	const struct shm_set set = {.size = 7, .text = "kind=a\n"};
 	const uint64_t changes = 1;
 	struct asked asked = {0};
 	int channel[2], memory = area_of(7, 99ull << 32 | 5), passed = -1;
 	size_t n = 0;
-	ck_assert_int_eq(pwrite(memory, &set, sizeof(set), AREA_SETS_AT), sizeof(set));
-	ck_assert_int_eq(pwrite(memory, &change, sizeof(change), AREA_CHANGES_AT), sizeof(change));
+	ck_assert_int_eq(pwrite(memory, &set, sizeof(set), SHM_SETS_AT), sizeof(set));
+	ck_assert_int_eq(pwrite(memory, &change, sizeof(change), SHM_CHANGES_AT), sizeof(change));
 	ck_assert_int_eq(
-		pwrite(memory, &changes, sizeof(changes), offsetof(struct area_head, changes)), sizeof(changes));
+		pwrite(memory, &changes, sizeof(changes), offsetof(struct shm_head, changes)), sizeof(changes));
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, channel), 0);
-	apps_free(target->apps);
+	inproc_free(target->apps);
 	target->desc.strategy = STRATEGY_CGROUP;
 	target->desc.running = true;
-	ck_assert_int_eq(apps_new(target, &target->apps), 0);
+	ck_assert_int_eq(inproc_new(target, &target->apps), 0);
 	engine.channel = channel[0];
 	const int first = say_hello(memory);
 	hear_all();
@@ -186,20 +186,20 @@ START_TEST(labels_outlive_a_worker)
 	ck_assert_uint_eq(asked.kind, ASKED_REMEMBER);
 	ck_assert_uint_eq(n, 1);
 	engine.channel = -1; /* who is killed says nothing more */
-	target->apps = apps_free(target->apps);
+	target->apps = inproc_free(target->apps);
 
-	ck_assert_int_eq(apps_new(target, &target->apps), 0);
-	apps_remember(target->apps, passed);
-	apps_drain(target->apps, clock_now(), false);
-	apps_read_labels(target->apps, 0);
-	ck_assert_str_eq(apps_labels(target->apps, 7, 8, 999), "");
-	ck_assert_str_eq(apps_labels(target->apps, 7, 8, 1000), "kind=a\n");
+	ck_assert_int_eq(inproc_new(target, &target->apps), 0);
+	inproc_restore_memory(target->apps, passed);
+	inproc_drain(target->apps, clock_now(), false);
+	inproc_read_labels(target->apps, 0);
+	ck_assert_str_eq(inproc_labels(target->apps, 7, 8, 999), "");
+	ck_assert_str_eq(inproc_labels(target->apps, 7, 8, 1000), "kind=a\n");
 	const int again = say_hello(memory);
 	hear_all();
-	apps_read_labels(target->apps, 0);
-	ck_assert_str_eq(apps_labels(target->apps, 7, 8, 1000), "kind=a\n");
+	inproc_read_labels(target->apps, 0);
+	ck_assert_str_eq(inproc_labels(target->apps, 7, 8, 1000), "kind=a\n");
 	ck_assert_uint_eq(known(), 1);
-	ck_assert_uint_eq(apps_seen(target->apps), 1);
+	ck_assert_uint_eq(inproc_seen(target->apps), 1);
 	close(first);
 	close(again);
 	close(memory);
@@ -208,10 +208,10 @@ START_TEST(labels_outlive_a_worker)
 }
 END_TEST
 
-UNIT_SUITE(apps)
+UNIT_SUITE(inproc)
 {
-	Suite *s = suite_create("apps");
-	TCase *t = tcase_create("apps");
+	Suite *s = suite_create("inproc");
+	TCase *t = tcase_create("inproc");
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_test(t, who_comes_again_while_last_words_are_heard);

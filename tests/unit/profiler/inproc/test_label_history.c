@@ -11,25 +11,25 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static struct area area;
-static struct labelled labels;
+static struct shm area;
+static struct label_history labels;
 static void *mapped;
 static int memory;
 
 static void begin(void)
 {
 	memory = memfd_create("area", MFD_CLOEXEC);
-	ck_assert_int_eq(ftruncate(memory, AREA_SIZE), 0);
-	mapped = mmap(NULL, AREA_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	ck_assert_int_eq(ftruncate(memory, SHM_SIZE), 0);
+	mapped = mmap(NULL, SHM_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 	ck_assert_ptr_ne(mapped, MAP_FAILED);
-	area_on(mapped, &area);
+	shm_on(mapped, &area);
 	memset(&labels, 0, sizeof(labels));
 }
 
 static void end(void)
 {
-	labelled_done(&labels);
-	munmap(mapped, AREA_SIZE);
+	label_history_done(&labels);
+	munmap(mapped, SHM_SIZE);
 	fd_close(memory);
 }
 
@@ -42,19 +42,19 @@ static void name(uint32_t set, const char *text)
 static void change(uint32_t tid, uint64_t time, uint32_t set)
 {
 	const uint64_t n = area.head->changes++;
-	area.changes[n % AREA_CHANGES] = (struct area_change){n + 1, time, tid, set};
+	area.changes[n % SHM_CHANGES] = (struct shm_change){n + 1, time, tid, set};
 }
 
-static struct labelled_limits limits = {.changes = UINT64_MAX, .threads = 65536};
+static struct label_history_limits limits = {.changes = UINT64_MAX, .threads = 65536};
 
 static int read_until(uint64_t settled, uint64_t now)
 {
 	limits.settled = settled;
 	limits.now = now;
-	return labelled_read(&labels, memory, &limits);
+	return label_history_read(&labels, memory, &limits);
 }
 
-#define AT(tid, time) labelled_at(&labels, memory, tid, time)
+#define AT(tid, time) label_history_at(&labels, memory, tid, time)
 
 START_TEST(by_thread_and_time)
 {
@@ -79,14 +79,14 @@ START_TEST(what_is_old_is_one_moment)
 {
 	name(1, "kind=a\n");
 	name(2, "kind=b\n");
-	for (uint64_t i = 0; i < 20ull * AREA_CHANGES; i++) {
+	for (uint64_t i = 0; i < 20ull * SHM_CHANGES; i++) {
 		change(7, 10 * i, 1 + i % 2);
 		if (i % 100 == 99)
 			ck_assert_int_eq(read_until(10 * i, UINT64_MAX), 0);
 	}
 	ck_assert_uint_eq(labels.lost, 0);
-	ck_assert_str_eq(AT(7, UINT64_MAX), (20ull * AREA_CHANGES - 1) % 2 ? "kind=b\n" : "kind=a\n");
-	ck_assert_uint_lt(pairs_memory(&labels.tids), 4096);
+	ck_assert_str_eq(AT(7, UINT64_MAX), (20ull * SHM_CHANGES - 1) % 2 ? "kind=b\n" : "kind=a\n");
+	ck_assert_uint_lt(pair_table_memory(&labels.tids), 4096);
 }
 END_TEST
 
@@ -95,7 +95,7 @@ START_TEST(more_than_there_is_room_for)
 	name(1, "kind=a\n");
 	change(7, 1, 1);
 	ck_assert_int_eq(read_until(0, UINT64_MAX), 0);
-	for (unsigned i = 0; i < AREA_CHANGES + 5; i++)
+	for (unsigned i = 0; i < SHM_CHANGES + 5; i++)
 		change(8, 10 + i, 1);
 	ck_assert_int_eq(read_until(0, UINT64_MAX), 0);
 	ck_assert_uint_eq(labels.lost, 5);
@@ -107,7 +107,7 @@ END_TEST
 START_TEST(whoever_comes_late_has_what_is_there)
 {
 	name(1, "kind=a\n");
-	for (unsigned i = 0; i < 3 * AREA_CHANGES; i++)
+	for (unsigned i = 0; i < 3 * SHM_CHANGES; i++)
 		change(8, 10 + i, 1);
 	ck_assert_int_eq(read_until(0, UINT64_MAX), 0);
 	ck_assert_uint_eq(labels.lost, 0);
@@ -148,8 +148,8 @@ START_TEST(a_thread_that_ended)
 	name(1, "kind=a\n");
 	change(7, 100, 1);
 	ck_assert_int_eq(read_until(0, UINT64_MAX), 0);
-	labelled_ended(&labels, 7, 200);
-	labelled_ended(&labels, 9, 200);
+	label_history_ended(&labels, 7, 200);
+	label_history_ended(&labels, 9, 200);
 	ck_assert_str_eq(AT(7, 150), "kind=a\n");
 	ck_assert_str_eq(AT(7, 200), "");
 	ck_assert_uint_eq(labels.tids.count, 1);
@@ -164,12 +164,12 @@ START_TEST(sets_that_are_none)
 	area.sets[2].size = UINT32_MAX;
 	for (uint32_t i = 1; i < 5; i++)
 		change(i, 1, i);
-	change(5, 1, AREA_SETS + 1);
+	change(5, 1, SHM_SETS + 1);
 	change(6, 1, UINT32_MAX);
 	ck_assert_int_eq(read_until(0, UINT64_MAX), 0);
 	for (uint32_t i = 1; i < 7; i++)
 		ck_assert_str_eq(AT(i, 1), "");
-	ck_assert_str_eq(labelled_of(&labels, memory, UINT64_MAX), "");
+	ck_assert_str_eq(label_history_of(&labels, memory, UINT64_MAX), "");
 	name(4, "kind=late\n"); /* it was not there yet, and may still come */
 	ck_assert_str_eq(AT(4, 1), "kind=late\n");
 }
@@ -236,10 +236,10 @@ START_TEST(more_threads_than_are_kept)
 }
 END_TEST
 
-UNIT_SUITE(labelled)
+UNIT_SUITE(label_history)
 {
-	Suite *s = suite_create("labelled");
-	TCase *c = tcase_create("labelled");
+	Suite *s = suite_create("label_history");
+	TCase *c = tcase_create("label_history");
 	tcase_add_checked_fixture(c, begin, end);
 	tcase_set_timeout(c, 30);
 	tcase_add_test(c, by_thread_and_time);

@@ -11,31 +11,31 @@
 
 #define MEAN 1000
 
-static struct area area;
-static struct inbox inbox;
-static struct inuse u;
+static struct shm area;
+static struct shm_reader inbox;
+static struct live_heap u;
 static struct aggregate *a;
 static void *mapped;
 
 static void begin(void)
 {
 	int fd = memfd_create("area", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	ck_assert_int_eq(ftruncate(fd, AREA_SIZE), 0);
+	ck_assert_int_eq(ftruncate(fd, SHM_SIZE), 0);
 	ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
-	mapped = mmap(NULL, AREA_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	mapped = mmap(NULL, SHM_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	ck_assert_ptr_ne(mapped, MAP_FAILED);
-	area_on(mapped, &area);
-	*area.head = (struct area_head){.magic = AREA_MAGIC, .version = AREA_VERSION, .pid = 1};
-	ck_assert_int_eq(inbox_open(fd, &inbox), 0);
+	shm_on(mapped, &area);
+	*area.head = (struct shm_head){.magic = SHM_MAGIC, .version = SHM_VERSION, .pid = 1};
+	ck_assert_int_eq(shm_reader_open(fd, &inbox), 0);
 	ck_assert_int_eq(aggregate_new(&a), 0);
 }
 
 static void end(void)
 {
-	inuse_done(&u);
+	live_heap_done(&u);
 	aggregate_free(a);
-	inbox_close(&inbox);
-	munmap(mapped, AREA_SIZE);
+	shm_reader_close(&inbox);
+	munmap(mapped, SHM_SIZE);
 }
 
 static int64_t place(uint64_t address)
@@ -46,7 +46,7 @@ static int64_t place(uint64_t address)
 
 static void slot(uint32_t i, uint64_t id, uint64_t bytes)
 {
-	area.slots[i] = (struct area_slot){.at = id ? 0x1000 + i : 0, .id = id, .bytes = bytes};
+	area.slots[i] = (struct shm_slot){.at = id ? 0x1000 + i : 0, .id = id, .bytes = bytes};
 	area.head->slots = i + 1 > area.head->slots ? i + 1 : area.head->slots;
 }
 
@@ -66,7 +66,7 @@ static uint64_t bytes_at(uint64_t address)
 
 static uint64_t worth(uint64_t bytes)
 {
-	return inuse_scaled(inuse_stands_for(bytes, MEAN), bytes);
+	return live_heap_scaled(live_heap_stands_for(bytes, MEAN), bytes);
 }
 
 START_TEST(what_one_stands_for)
@@ -76,20 +76,20 @@ START_TEST(what_one_stands_for)
 		double by;
 	} rows[] = {{1, 1000.5}, {1000, 1.58198}, {10000, 1.0000454}, {1ull << 40, 1}};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		ck_assert_double_eq_tol(inuse_stands_for(rows[i].bytes, MEAN), rows[i].by, rows[i].by * 1e-4);
-	ck_assert_double_eq(inuse_stands_for(0, MEAN), 0);
-	ck_assert_uint_eq(inuse_parts(1.5), 1536);
-	ck_assert_uint_eq(inuse_scaled(1e9, UINT64_MAX), 1ull << 60);
+		ck_assert_double_eq_tol(live_heap_stands_for(rows[i].bytes, MEAN), rows[i].by, rows[i].by * 1e-4);
+	ck_assert_double_eq(live_heap_stands_for(0, MEAN), 0);
+	ck_assert_uint_eq(live_heap_parts(1.5), 1536);
+	ck_assert_uint_eq(live_heap_scaled(1e9, UINT64_MAX), 1ull << 60);
 }
 END_TEST
 
 START_TEST(in_use_freed_and_lost)
 {
-	inuse_add(&u, &inbox, 7, 500, place(0x10));
-	inuse_add(&u, &inbox, 5, 800, place(0x20));
+	live_heap_add(&u, &inbox, 7, 500, place(0x10));
+	live_heap_add(&u, &inbox, 5, 800, place(0x20));
 	slot(0, 7, 500);
 	slot(1, 9, 300); /* whose sample never came */
-	inuse_count(&u, &inbox, MEAN, a);
+	live_heap_count(&u, &inbox, MEAN, a);
 	ck_assert_uint_eq(bytes_at(0x10), worth(500));
 	ck_assert_uint_eq(bytes_at(0x20), 0);
 	ck_assert_uint_eq(bytes_at(0), worth(300));
@@ -102,17 +102,17 @@ START_TEST(the_next_window)
 	struct aggregate *next;
 	ck_assert_int_eq(aggregate_new(&next), 0);
 	place(0x99);
-	inuse_add(&u, &inbox, 1, 500, place(0x10));
-	inuse_add(&u, &inbox, 2, 500, place(0x20));
+	live_heap_add(&u, &inbox, 1, 500, place(0x10));
+	live_heap_add(&u, &inbox, 2, 500, place(0x20));
 	slot(0, 1, 500);
-	inuse_count(&u, &inbox, MEAN, a);
-	inuse_move(&u, a, next);
+	live_heap_count(&u, &inbox, MEAN, a);
+	live_heap_move(&u, a, next);
 	aggregate_free(a);
 	a = next;
 	ck_assert_uint_eq(bytes_at(0x10), 0);
-	inuse_count(&u, &inbox, MEAN, a);
+	live_heap_count(&u, &inbox, MEAN, a);
 	ck_assert_uint_eq(bytes_at(0x10), worth(500));
-	inuse_move(&u, a, a); /* no memory for another one: it is about to be cleared */
+	live_heap_move(&u, a, a); /* no memory for another one: it is about to be cleared */
 	ck_assert_uint_eq(u.n, 0);
 }
 END_TEST
@@ -123,9 +123,9 @@ START_TEST(come_and_go)
 	const int64_t at = place(0x10);
 	slot(0, 3, 500);
 	for (uint64_t id = 1; id <= 1000000; id++)
-		inuse_add(&u, &inbox, id, 500, at);
+		live_heap_add(&u, &inbox, id, 500, at);
 	ck_assert_uint_le(u.room, 131072);
-	inuse_count(&u, &inbox, MEAN, a);
+	live_heap_count(&u, &inbox, MEAN, a);
 	ck_assert_uint_eq(u.n, 1);
 	ck_assert_uint_eq(bytes_at(0x10), worth(500));
 }
@@ -133,9 +133,9 @@ END_TEST
 
 START_TEST(nobody_knows_what_was_freed)
 {
-	inuse_add(&u, NULL, 1, 500, place(0x10));
-	inuse_add(&u, NULL, 2, 500, place(0x10));
-	inuse_count(&u, NULL, MEAN, a);
+	live_heap_add(&u, NULL, 1, 500, place(0x10));
+	live_heap_add(&u, NULL, 2, 500, place(0x10));
+	live_heap_count(&u, NULL, MEAN, a);
 	ck_assert_uint_eq(bytes_at(0x10), 2 * worth(500));
 	ck_assert_uint_eq(u.n, 2);
 }
@@ -144,8 +144,8 @@ END_TEST
 START_TEST(as_many_as_there_may_be)
 {
 	const int64_t at = place(0x10);
-	struct inuse full = {.n = 4u << 20, .room = 4u << 20}; /* what one more would be written to is not there */
-	inuse_add(&full, NULL, 1, 500, at);
+	struct live_heap full = {.n = 4u << 20, .room = 4u << 20}; /* what one more would be written to is not there */
+	live_heap_add(&full, NULL, 1, 500, at);
 	ck_assert_uint_eq(full.n, 4u << 20);
 }
 END_TEST
@@ -154,19 +154,19 @@ START_TEST(a_journal_has_all_of_them)
 {
 	const int files[2] = {memfd_create("journal", MFD_CLOEXEC), memfd_create("journal", MFD_CLOEXEC)};
 	struct journal *j;
-	struct inuse back = {0};
+	struct live_heap back = {0};
 	struct saved all, s;
 	uint32_t type;
 	uint8_t *bytes;
 	size_t size;
 	int64_t seen;
-	inuse_add(&u, NULL, 1, 500, place(0x10));
-	inuse_add(&u, NULL, 2, 700, place(0x20));
+	live_heap_add(&u, NULL, 1, 500, place(0x10));
+	live_heap_add(&u, NULL, 2, 700, place(0x20));
 	u.anew = true;
 	ck_assert_int_eq(journal_open_take(dup(files[0]), dup(files[1]), &j), 0);
 	journal_snapshot(j);
 	journal_begin(j, 1);
-	inuse_save(&u, j);
+	live_heap_save(&u, j);
 	journal_end(j);
 	ck_assert(journal_snapshot_done(j, 1));
 	journal_close(j);
@@ -174,22 +174,22 @@ START_TEST(a_journal_has_all_of_them)
 	ck_assert_int_eq(journal_read(j, &bytes, &size, &seen), 0);
 	all = (struct saved){.at = bytes, .end = bytes + size};
 	ck_assert(saved_next(&all, &type, &s));
-	inuse_load(&back, &s, a);
+	live_heap_load(&back, &s, a);
 	ck_assert(!s.bad);
 	ck_assert_uint_eq(back.n, 2);
-	inuse_count(&back, NULL, MEAN, a);
+	live_heap_count(&back, NULL, MEAN, a);
 	ck_assert_uint_eq(bytes_at(0x10), worth(500));
 	ck_assert_uint_eq(bytes_at(0x20), worth(700));
-	inuse_done(&back);
+	live_heap_done(&back);
 	free(bytes);
 	journal_close(j);
 }
 END_TEST
 
-UNIT_SUITE(inuse)
+UNIT_SUITE(live_heap)
 {
-	Suite *s = suite_create("inuse");
-	TCase *c = tcase_create("inuse");
+	Suite *s = suite_create("live_heap");
+	TCase *c = tcase_create("live_heap");
 	tcase_set_timeout(c, 60);
 	tcase_add_checked_fixture(c, begin, end);
 	tcase_add_test(c, what_one_stands_for);

@@ -26,7 +26,7 @@ START_TEST(finds_lists)
 {
 	static struct toml_words words;
 	char got[256] = "";
-	bool found = tomlscan_list(lists[_i].text, "imports", &words);
+	bool found = toml_scan_list(lists[_i].text, "imports", &words);
 	ck_assert_msg(found == (lists[_i].expect != NULL), "%s", lists[_i].scenario);
 	for (size_t i = 0; found && i < words.n; i++)
 		strcat(strcat(got, words.words[i]), "|");
@@ -51,7 +51,7 @@ START_TEST(compares)
 {
 	const char *missing;
 	size_t len = 0;
-	bool all = tomlscan_has_all(texts[_i].before, texts[_i].after, &missing, &len);
+	bool all = toml_scan_has_all(texts[_i].before, texts[_i].after, &missing, &len);
 	ck_assert_msg(all == !texts[_i].missing, "%s", texts[_i].scenario);
 	if (!all)
 		ck_assert_msg(len == strlen(texts[_i].missing) && !memcmp(missing, texts[_i].missing, len), "%s",
@@ -61,16 +61,16 @@ END_TEST
 
 START_TEST(numbers)
 {
-	ck_assert_int_eq(tomlscan_number("version = 2\n", "version"), 2);
-	ck_assert_int_eq(tomlscan_number("# version = 2\n", "version"), -1);
-	ck_assert_int_eq(tomlscan_number("version = \"2\"\n", "version"), -1);
+	ck_assert_int_eq(toml_scan_number("version = 2\n", "version"), 2);
+	ck_assert_int_eq(toml_scan_number("# version = 2\n", "version"), -1);
+	ck_assert_int_eq(toml_scan_number("version = \"2\"\n", "version"), -1);
 }
 END_TEST
 
-UNIT_SUITE(tomlscan)
+UNIT_SUITE(toml_scan)
 {
-	Suite *s = suite_create("tomlscan");
-	TCase *t = tcase_create("tomlscan");
+	Suite *s = suite_create("toml_scan");
+	TCase *t = tcase_create("toml_scan");
 	tcase_add_loop_test(t, finds_lists, 0, N(lists));
 	tcase_add_loop_test(t, compares, 0, N(texts));
 	tcase_add_test(t, numbers);

@@ -12,7 +12,7 @@
 #define US 1000ull
 #define TOLD_MAX 4096
 
-static struct waits *w;
+static struct wait_times *w;
 static struct aggregate_room room;
 static struct wait_part told[TOLD_MAX];
 static uint64_t leaf[TOLD_MAX]; /* of its frames */
@@ -31,10 +31,10 @@ static bool note(void *arg, const struct wait_part *p)
 
 static void begin_with(uint64_t min)
 {
-	w = waits_free(w);
+	w = wait_times_free(w);
 	n_told = 0;
 	nobody = false;
-	ck_assert_int_eq(waits_new(min, &room, note, NULL, &w), 0);
+	ck_assert_int_eq(wait_times_new(min, &room, note, NULL, &w), 0);
 }
 
 static void begin(void)
@@ -46,7 +46,7 @@ static void begin(void)
 
 static void end(void)
 {
-	w = waits_free(w);
+	w = wait_times_free(w);
 	ck_assert_uint_eq(room.used, 0);
 }
 
@@ -76,7 +76,7 @@ static struct frame kernel(uint64_t at)
 static void stack(uint32_t tid, uint64_t ip, uint64_t sp, uint64_t at)
 {
 	const struct frame frames[] = {kernel(at), kernel(1)};
-	waits_stack(w, 1, tid, &(struct wait_at){ip, sp, {callers}, 0}, frames, 2);
+	wait_times_stack(w, 1, tid, &(struct wait_at){ip, sp, {callers}, 0}, frames, 2);
 }
 
 /* One CPU whose clock is told. */
@@ -84,13 +84,13 @@ static uint64_t outs, ran;
 static void out(uint32_t tid, uint64_t time, uint64_t ran_for, uint64_t ip)
 {
 	ran += ran_for;
-	waits_out(w, &(struct wait_out){.time = time,
-			     .pid = 1,
-			     .tid = tid,
-			     .at = {ip, 0x7000, {callers}, 0},
-			     .timed = true,
-			     .count = ++outs,
-			     .ran = ran});
+	wait_times_out(w, &(struct wait_out){.time = time,
+				  .pid = 1,
+				  .tid = tid,
+				  .at = {ip, 0x7000, {callers}, 0},
+				  .timed = true,
+				  .count = ++outs,
+				  .ran = ran});
 }
 
 static void restart_clock(void)
@@ -130,14 +130,14 @@ static void go_off(struct machine *m, uint32_t cpu, bool tell)
 	m->threads[t].since = m->now;
 	m->threads[t].known |= tell;
 	if (tell)
-		waits_out(w, &(struct wait_out){.time = m->now,
-				     .pid = 1,
-				     .tid = (uint32_t)t + 1,
-				     .cpu = cpu,
-				     .at = {0x1000 + dice(3), 0x7000, {0}, 0},
-				     .timed = true,
-				     .count = m->cpus[cpu].count,
-				     .ran = m->cpus[cpu].ran});
+		wait_times_out(w, &(struct wait_out){.time = m->now,
+					  .pid = 1,
+					  .tid = (uint32_t)t + 1,
+					  .cpu = cpu,
+					  .at = {0x1000 + dice(3), 0x7000, {0}, 0},
+					  .timed = true,
+					  .count = m->cpus[cpu].count,
+					  .ran = m->cpus[cpu].ran});
 }
 
 static void come_on(struct machine *m, uint32_t cpu)
@@ -168,9 +168,9 @@ static void finish_window(struct machine *m)
 		bool runs = m->cpus[c].thread >= 0;
 		clocks[c] = (struct wait_clock){c, m->cpus[c].ran + (runs ? m->now + 1 - m->cpus[c].since : 0)};
 		if (runs)
-			waits_seen(w, (uint32_t)m->cpus[c].thread + 1, c, m->now);
+			wait_times_seen(w, (uint32_t)m->cpus[c].thread + 1, c, m->now);
 	}
-	waits_end(w, ++m->now, clocks, CPUS);
+	wait_times_end(w, ++m->now, clocks, CPUS);
 }
 
 static void start_machine(struct machine *m)
@@ -218,8 +218,8 @@ START_TEST(what_is_lost_is_said_and_nothing_beside)
 			finish_window(&m);
 	}
 	/* behind the last record of a CPU nobody can know of more */
-	ck_assert_uint_le(waits_lost(w), untold);
-	ck_assert_uint_gt(waits_lost(w), 0);
+	ck_assert_uint_le(wait_times_lost(w), untold);
+	ck_assert_uint_gt(wait_times_lost(w), 0);
 	for (unsigned t = 0; t < THREADS; t++) {
 		ck_assert_uint_le(sum(t + 1, -1), m.now);
 		lost += sum(t + 1, WAIT_LOST);
@@ -240,11 +240,11 @@ START_TEST(a_stack_is_that_of_all_waits_at_its_place_until_the_next)
 	out(5, 50 * MS, 1 * MS, 0xa); /* 19 ms at a */
 	stack(5, 0xa, 0x7000, 200);
 	out(5, 55 * MS, 1 * MS, 0xb); /* 4 ms at a, another one's */
-	waits_tell(w);
+	wait_times_report(w);
 	ck_assert_uint_eq(sum_at(5, 100), 28 * MS);
 	ck_assert_uint_eq(sum_at(5, 200), 4 * MS);
 	ck_assert_uint_eq(sum(5, WAIT_PLACE), 0); /* it may come to be known */
-	waits_end(w, 60 * MS, NULL, 0);
+	wait_times_end(w, 60 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, WAIT_PLACE), 14 * MS);
 	ck_assert_uint_eq(sum(5, -1), 46 * MS);
 	for (size_t i = 0; i < n_told; i++)
@@ -258,10 +258,10 @@ START_TEST(another_depth_or_thread_is_another_place)
 	stack(5, 0xa, 0x6000, 100);
 	stack(6, 0xa, 0x7000, 200);
 	out(5, 10 * MS, 0, 0xa);
-	waits_end(w, 20 * MS, NULL, 0);
+	wait_times_end(w, 20 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, WAIT_PLACE), 10 * MS);
 	stack(5, 0xa, 0x7000, 300);
-	waits_end(w, 30 * MS, NULL, 0);
+	wait_times_end(w, 30 * MS, NULL, 0);
 	ck_assert_uint_eq(sum_at(5, 300), 10 * MS);
 }
 END_TEST
@@ -278,7 +278,7 @@ START_TEST(other_callers_are_another_place)
 		out(5, (10 + i * 10) * MS, i ? 1 * MS * (1 + i % 2) : 0,
 			0xa); /* 8 ms behind the first, 9 behind the other */
 	}
-	waits_end(w, 109 * MS, NULL, 0);
+	wait_times_end(w, 109 * MS, NULL, 0);
 	ck_assert_uint_eq(sum_at(5, 100), 5 * 8 * MS);
 	ck_assert_uint_eq(sum_at(5, 200), 5 * 9 * MS);
 }
@@ -290,10 +290,10 @@ START_TEST(another_program_has_other_places)
 	stack(5, 0xa, 0x7000, 100);
 	out(5, 10 * MS, 0, 0xa);
 	out(5, 20 * MS, 1 * MS, 0);
-	waits_exec(w, 1, 5);
+	wait_times_exec(w, 1, 5);
 	ck_assert_uint_eq(sum_at(5, 100), 9 * MS);
 	out(5, 30 * MS, 1 * MS, 0xa);
-	waits_end(w, 40 * MS, NULL, 0);
+	wait_times_end(w, 40 * MS, NULL, 0);
 	ck_assert_uint_eq(sum_at(5, 100), 9 * MS);
 	ck_assert_uint_eq(sum(5, WAIT_NOWHERE), 9 * MS);
 	ck_assert_uint_eq(sum(5, WAIT_PLACE), 10 * MS);
@@ -303,25 +303,25 @@ END_TEST
 START_TEST(who_ends_is_told_and_forgotten)
 {
 	restart_clock();
-	waits_born(w, 1, 5, 1 * MS);
+	wait_times_born(w, 1, 5, 1 * MS);
 	out(5, 10 * MS, 4 * MS, 0xa); /* it had to wait for 5 ms before it ran */
 	out(5, 20 * MS, 1 * MS, 0xa);
-	waits_exit(w, 5, 0, 40 * MS);
+	wait_times_exit(w, 5, 0, 40 * MS);
 	out(_i ? UINT32_MAX : 5, 41 * MS, 2 * MS, 0); /* as the kernel calls it when it goes off for good */
 	ck_assert_uint_eq(sum(5, WAIT_NOWHERE), 5 * MS);
 	ck_assert_uint_eq(sum(5, WAIT_PLACE), (9 + 19) * MS);
-	ck_assert_uint_eq(waits_threads(w), 0);
-	waits_born(w, 1, 5, 45 * MS);
+	ck_assert_uint_eq(wait_times_threads(w), 0);
+	wait_times_born(w, 1, 5, 45 * MS);
 	out(5, 50 * MS, 5 * MS, 0xa);
-	waits_end(w, 51 * MS, NULL, 0);
+	wait_times_end(w, 51 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, -1), (33 + 1) * MS);
-	waits_exit(w, 9, 0, 52 * MS);
-	waits_exec(w, 2, 9);
-	waits_exit(w, 5, 0, 55 * MS); /* and nobody says when it went off */
-	waits_end(w, 60 * MS, NULL, 0);
+	wait_times_exit(w, 9, 0, 52 * MS);
+	wait_times_exec(w, 2, 9);
+	wait_times_exit(w, 5, 0, 55 * MS); /* and nobody says when it went off */
+	wait_times_end(w, 60 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, -1), (33 + 1 + 4) * MS);
-	waits_born(w, 1, 5, 61 * MS);
-	waits_exit(w, 5, 1, 62 * MS); /* freed at the end, whatever comes */
+	wait_times_born(w, 1, 5, 61 * MS);
+	wait_times_exit(w, 5, 1, 62 * MS); /* freed at the end, whatever comes */
 }
 END_TEST
 
@@ -331,11 +331,11 @@ START_TEST(short_ones_are_summed_wherever_they_were)
 	begin_with(2 * MS);
 	stack(5, 0xa, 0x7000, 100);
 	out(5, 10 * MS, 0, 0xa);
-	out(5, 12 * MS, 1 * MS, 0xa);	/* 1 ms */
-	out(5, 15 * MS, 1 * MS, 0xa);	/* 2 ms */
-	waits_end(w, 16 * MS, NULL, 0); /* 1 ms, as it seems, */
-	out(5, 19 * MS, 1 * MS, 0xa);	/* 3 ms, as it turns out */
-	waits_end(w, 19 * MS, NULL, 0);
+	out(5, 12 * MS, 1 * MS, 0xa);	     /* 1 ms */
+	out(5, 15 * MS, 1 * MS, 0xa);	     /* 2 ms */
+	wait_times_end(w, 16 * MS, NULL, 0); /* 1 ms, as it seems, */
+	out(5, 19 * MS, 1 * MS, 0xa);	     /* 3 ms, as it turns out */
+	wait_times_end(w, 19 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, WAIT_SHORT), 2 * MS);
 	ck_assert_uint_eq(sum_at(5, 100), 4 * MS);
 }
@@ -346,18 +346,18 @@ START_TEST(who_was_on_no_cpu_at_all_is_idle)
 	restart_clock();
 	stack(5, 0xa, 0x7000, 100);
 	out(5, 10 * MS, 0, 0xa);
-	waits_end(w, 20 * MS, NULL, 0);
+	wait_times_end(w, 20 * MS, NULL, 0);
 	ck_assert(!told[0].idle);
-	waits_end(w, 30 * MS, NULL, 0);
+	wait_times_end(w, 30 * MS, NULL, 0);
 	ck_assert(told[1].idle);
-	waits_seen(w, 5, 0, 39 * MS); /* it runs, for 2 ms */
-	waits_end(w, 40 * MS, &(struct wait_clock){0, ran + 2 * MS}, 1);
+	wait_times_seen(w, 5, 0, 39 * MS); /* it runs, for 2 ms */
+	wait_times_end(w, 40 * MS, &(struct wait_clock){0, ran + 2 * MS}, 1);
 	ck_assert(!told[2].idle);
 	ck_assert_uint_eq(told[2].ns, 8 * MS);
-	waits_end(w, 50 * MS, &(struct wait_clock){0, ran + 12 * MS}, 1); /* and on */
+	wait_times_end(w, 50 * MS, &(struct wait_clock){0, ran + 12 * MS}, 1); /* and on */
 	ck_assert_uint_eq(n_told, 3);
 	out(5, 55 * MS, 17 * MS, 0xa);
-	waits_end(w, 60 * MS, NULL, 0);
+	wait_times_end(w, 60 * MS, NULL, 0);
 	ck_assert(!told[3].idle);
 	ck_assert_uint_eq(told[3].ns, 5 * MS);
 }
@@ -370,12 +370,12 @@ static const struct wait_at somewhere = {0xa, 0xb, {0}, 0};
 START_TEST(a_wait_is_from_one_record_to_the_other)
 {
 	for (unsigned i = 0; i < 3; i++) {
-		waits_off(w, 1, 5, 0, (10 + i * 10) * MS, &somewhere); /* where it is, then that it goes */
-		waits_off(w, 1, 5, 0, (10 + i * 10) * MS + 1000, NULL);
-		waits_on(w, 5, 0, (14 + i * 10) * MS);
+		wait_times_off(w, 1, 5, 0, (10 + i * 10) * MS, &somewhere); /* where it is, then that it goes */
+		wait_times_off(w, 1, 5, 0, (10 + i * 10) * MS + 1000, NULL);
+		wait_times_on(w, 5, 0, (14 + i * 10) * MS);
 	}
-	waits_on(w, 6, 0, 50 * MS); /* nobody knows it */
-	waits_end(w, 60 * MS, NULL, 0);
+	wait_times_on(w, 6, 0, 50 * MS); /* nobody knows it */
+	wait_times_end(w, 60 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, -1), 12 * MS);
 	ck_assert_uint_eq(sum(5, WAIT_PLACE), 12 * MS);
 	ck_assert_uint_eq(told[0].count, 3);
@@ -386,22 +386,22 @@ END_TEST
 START_TEST(a_plain_users_wait_is_where_it_was_seen_last)
 {
 	const struct frame first = kernel(0xf), second = kernel(0xe);
-	waits_off(w, 1, 5, 0, 10 * MS, NULL);
-	waits_on(w, 5, 0, 11 * MS);
-	waits_runs(w, 1, 5, 12 * MS, 0, &first, 1);
-	waits_off(w, 1, 5, 0, 20 * MS, NULL);
-	waits_on(w, 5, 0, 22 * MS);
-	waits_off(w, 1, 5, 0, 30 * MS, NULL);
-	waits_on(w, 5, 0, 34 * MS);
-	waits_runs(w, 1, 5, 35 * MS, 0, &second, 1);
-	waits_off(w, 1, 5, 0, 40 * MS, NULL);
-	waits_end(w, 48 * MS, NULL, 0);
+	wait_times_off(w, 1, 5, 0, 10 * MS, NULL);
+	wait_times_on(w, 5, 0, 11 * MS);
+	wait_times_runs(w, 1, 5, 12 * MS, 0, &first, 1);
+	wait_times_off(w, 1, 5, 0, 20 * MS, NULL);
+	wait_times_on(w, 5, 0, 22 * MS);
+	wait_times_off(w, 1, 5, 0, 30 * MS, NULL);
+	wait_times_on(w, 5, 0, 34 * MS);
+	wait_times_runs(w, 1, 5, 35 * MS, 0, &second, 1);
+	wait_times_off(w, 1, 5, 0, 40 * MS, NULL);
+	wait_times_end(w, 48 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, WAIT_NOWHERE), 0);
 	ck_assert_uint_eq(sum_at(5, 0xf), 7 * MS); /* of which 1 ms is of before it was seen */
 	ck_assert_uint_eq(sum_at(5, 0xe), 8 * MS);
-	waits_shed(w); /* the stack is gone: no address that it never had */
-	waits_on(w, 5, 0, 50 * MS);
-	waits_end(w, 60 * MS, NULL, 0);
+	wait_times_compact(w); /* the stack is gone: no address that it never had */
+	wait_times_on(w, 5, 0, 50 * MS);
+	wait_times_end(w, 60 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, WAIT_NOWHERE), 2 * MS);
 	ck_assert_uint_eq(sum(5, WAIT_PLACE), 0);
 }
@@ -418,9 +418,9 @@ static uint64_t sum_labelled(uint64_t labels, int kind)
 
 static void wait_labelled(uint64_t from, uint64_t to, uint64_t ip, uint64_t labels)
 {
-	waits_off(w, 1, 5, 0, from * MS, &(struct wait_at){.ip = ip, .sp = 0x7000, .labels = labels});
-	waits_off(w, 1, 5, 0, from * MS, NULL);
-	waits_on(w, 5, 0, to * MS);
+	wait_times_off(w, 1, 5, 0, from * MS, &(struct wait_at){.ip = ip, .sp = 0x7000, .labels = labels});
+	wait_times_off(w, 1, 5, 0, from * MS, NULL);
+	wait_times_on(w, 5, 0, to * MS);
 }
 
 START_TEST(a_wait_is_labelled_as_its_thread_was_when_it_began)
@@ -430,7 +430,7 @@ START_TEST(a_wait_is_labelled_as_its_thread_was_when_it_began)
 	wait_labelled(20, 22, 0xa, 2);
 	wait_labelled(30, 34, 0xa, 0);
 	wait_labelled(40, 48, 0xb, 2); /* nobody has a stack there */
-	waits_end(w, 49 * MS, NULL, 0);
+	wait_times_end(w, 49 * MS, NULL, 0);
 	ck_assert_uint_eq(sum_labelled(1, WAIT_STACK), 1 * MS);
 	ck_assert_uint_eq(sum_labelled(2, WAIT_STACK), 2 * MS);
 	ck_assert_uint_eq(sum_labelled(0, WAIT_STACK), 4 * MS);
@@ -442,15 +442,15 @@ END_TEST
 START_TEST(labels_whose_numbers_are_none_any_more_are_told_no_more)
 {
 	wait_labelled(10, 11, 0xa, 1);
-	waits_off(w, 1, 5, 0, 20 * MS, &(struct wait_at){.ip = 0xb, .sp = 0x7000, .labels = 3});
-	waits_off(w, 1, 5, 0, 20 * MS, NULL);
-	waits_end(w, 22 * MS, NULL, 0);
+	wait_times_off(w, 1, 5, 0, 20 * MS, &(struct wait_at){.ip = 0xb, .sp = 0x7000, .labels = 3});
+	wait_times_off(w, 1, 5, 0, 20 * MS, NULL);
+	wait_times_end(w, 22 * MS, NULL, 0);
 	ck_assert_uint_eq(sum_labelled(1, WAIT_PLACE), 1 * MS);
 	ck_assert_uint_eq(sum_labelled(3, WAIT_PLACE), 2 * MS);
-	waits_unlabel(w);
+	wait_times_unlabel(w);
 	n_told = 0;
-	waits_on(w, 5, 0, 30 * MS);
-	waits_end(w, 40 * MS, NULL, 0);
+	wait_times_on(w, 5, 0, 30 * MS);
+	wait_times_end(w, 40 * MS, NULL, 0);
 	ck_assert_uint_eq(sum_labelled(3, WAIT_PLACE), 0);
 	ck_assert_uint_eq(sum_labelled(0, WAIT_PLACE), 8 * MS); /* which goes on */
 }
@@ -471,36 +471,36 @@ static const struct {
 
 START_TEST(behind_a_gap_the_next_record_tells)
 {
-	waits_off(w, 1, 5, 0, 5 * MS, &somewhere);
-	waits_on(w, 5, 0, 6 * MS);
+	wait_times_off(w, 1, 5, 0, 5 * MS, &somewhere);
+	wait_times_on(w, 5, 0, 6 * MS);
 	if (gaps[_i].off_before)
-		waits_off(w, 1, 5, 0, 10 * MS, &somewhere);
-	waits_off(w, 1, 9, 0, 30 * MS, NULL); /* of that CPU the last one that there is */
-	waits_gap(w, 7, 0, 40 * MS, 40 * MS);
+		wait_times_off(w, 1, 5, 0, 10 * MS, &somewhere);
+	wait_times_off(w, 1, 9, 0, 30 * MS, NULL); /* of that CPU the last one that there is */
+	wait_times_gap(w, 7, 0, 40 * MS, 40 * MS);
 	if (gaps[_i].off_behind)
-		waits_off(w, 1, 5, 0, 50 * MS, NULL);
+		wait_times_off(w, 1, 5, 0, 50 * MS, NULL);
 	else
-		waits_on(w, 5, 0, 50 * MS);
-	waits_end(w, 50 * MS, NULL, 0);
+		wait_times_on(w, 5, 0, 50 * MS);
+	wait_times_end(w, 50 * MS, NULL, 0);
 	ck_assert_msg(
 		sum(5, -1) == (gaps[_i].ms + 1) * MS, "%s: %llu ns", gaps[_i].scenario, (unsigned long long)sum(5, -1));
-	ck_assert_uint_eq(waits_lost(w), 7);
+	ck_assert_uint_eq(wait_times_lost(w), 7);
 }
 END_TEST
 
 /* Two alike: what was between them is lost, and was in the middle. */
 START_TEST(records_that_contradict_each_other)
 {
-	waits_off(w, 1, 5, 0, 10 * MS, &somewhere);
-	waits_off(w, 1, 5, 0, 20 * MS, &somewhere); /* back at 15 */
-	waits_off(w, 1, 5, 0, 20 * MS, NULL);
-	waits_on(w, 5, 0, 30 * MS);
-	waits_off(w, 1, 6, 0, 10 * MS, NULL);
-	waits_off(w, 1, 6, 0, 30 * MS, NULL); /* back at 20 */
-	waits_on(w, 6, 0, 40 * MS);
-	waits_runs(w, 1, 6, 50 * MS, 0, NULL, 0);
-	waits_on(w, 6, 0, 60 * MS); /* off at 55 */
-	waits_end(w, 60 * MS, NULL, 0);
+	wait_times_off(w, 1, 5, 0, 10 * MS, &somewhere);
+	wait_times_off(w, 1, 5, 0, 20 * MS, &somewhere); /* back at 15 */
+	wait_times_off(w, 1, 5, 0, 20 * MS, NULL);
+	wait_times_on(w, 5, 0, 30 * MS);
+	wait_times_off(w, 1, 6, 0, 10 * MS, NULL);
+	wait_times_off(w, 1, 6, 0, 30 * MS, NULL); /* back at 20 */
+	wait_times_on(w, 6, 0, 40 * MS);
+	wait_times_runs(w, 1, 6, 50 * MS, 0, NULL, 0);
+	wait_times_on(w, 6, 0, 60 * MS); /* off at 55 */
+	wait_times_end(w, 60 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, -1), 15 * MS);
 	ck_assert_uint_eq(sum(6, -1), (10 + 10 + 5) * MS);
 }
@@ -509,16 +509,16 @@ END_TEST
 /* By turns, a millisecond each, 3 us from the one's going off to the record of the other's coming back. */
 START_TEST(what_a_switch_takes_is_no_wait)
 {
-	waits_off(w, 1, 6, 1, 1 * MS, &somewhere);
+	wait_times_off(w, 1, 6, 1, 1 * MS, &somewhere);
 	for (unsigned i = 1; i <= 200; i++) {
-		waits_off(w, 1, i % 2 ? 5 : 6, 0, i * MS, &somewhere);
-		waits_on(w, i % 2 ? 6 : 5, 0, i * MS + 3 * US);
+		wait_times_off(w, 1, i % 2 ? 5 : 6, 0, i * MS, &somewhere);
+		wait_times_on(w, i % 2 ? 6 : 5, 0, i * MS + 3 * US);
 	}
-	waits_off(w, 1, 5, 0, 200 * MS + 500 * US, &somewhere);
-	waits_on(w, 5, 0, 200 * MS + 507 * US); /* nobody else was there in between: 4 us of a wait */
-	waits_off(w, 1, 5, 0, 201 * MS, &somewhere);
-	waits_on(w, 5, 0, 211 * MS + 3 * US); /* from an idle CPU */
-	waits_end(w, 211 * MS + 3 * US, NULL, 0);
+	wait_times_off(w, 1, 5, 0, 200 * MS + 500 * US, &somewhere);
+	wait_times_on(w, 5, 0, 200 * MS + 507 * US); /* nobody else was there in between: 4 us of a wait */
+	wait_times_off(w, 1, 5, 0, 201 * MS, &somewhere);
+	wait_times_on(w, 5, 0, 211 * MS + 3 * US); /* from an idle CPU */
+	wait_times_end(w, 211 * MS + 3 * US, NULL, 0);
 	ck_assert_uint_ge(sum(5, -1), 110 * MS + 4 * US);
 	ck_assert_uint_le(sum(5, -1), 110 * MS + 4 * US + 10);
 }
@@ -528,12 +528,12 @@ END_TEST
 START_TEST(what_stands_for_two_counts_twice)
 {
 	begin_with(1 * MS);
-	waits_scale(w, 2);
+	wait_times_scale(w, 2);
 	for (unsigned i = 1; i <= 10; i++) {
-		waits_off(w, 1, 5, 0, i * 20 * MS, &somewhere);
-		waits_on(w, 5, 0, i * 20 * MS + (i % 2 ? 8 : 1) * MS); /* 4 ms, or half a millisecond */
+		wait_times_off(w, 1, 5, 0, i * 20 * MS, &somewhere);
+		wait_times_on(w, 5, 0, i * 20 * MS + (i % 2 ? 8 : 1) * MS); /* 4 ms, or half a millisecond */
 	}
-	waits_end(w, 300 * MS, NULL, 0);
+	wait_times_end(w, 300 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, WAIT_PLACE), 5 * 8 * MS);
 	ck_assert_uint_eq(sum(5, WAIT_SHORT), 5 * 1 * MS);
 	ck_assert_uint_eq(told[0].count, 10);
@@ -544,14 +544,14 @@ END_TEST
 START_TEST(what_is_seen_behind_a_wait_is_not_its_place)
 {
 	const struct frame before = kernel(0xf), behind = kernel(0xe);
-	waits_runs(w, 1, 5, 5 * MS, 0, &before, 1);
-	waits_off(w, 1, 5, 0, 10 * MS, NULL);
+	wait_times_runs(w, 1, 5, 5 * MS, 0, &before, 1);
+	wait_times_off(w, 1, 5, 0, 10 * MS, NULL);
 	if (_i)
-		waits_gap(w, 3, 0, 50 * MS, 50 * MS);
-	waits_runs(w, 1, 5, 50 * MS, 0, &behind, 1);
-	waits_off(w, 1, 5, 0, 60 * MS, NULL);
-	waits_on(w, 5, 0, 70 * MS);
-	waits_end(w, 80 * MS, NULL, 0);
+		wait_times_gap(w, 3, 0, 50 * MS, 50 * MS);
+	wait_times_runs(w, 1, 5, 50 * MS, 0, &behind, 1);
+	wait_times_off(w, 1, 5, 0, 60 * MS, NULL);
+	wait_times_on(w, 5, 0, 70 * MS);
+	wait_times_end(w, 80 * MS, NULL, 0);
 	ck_assert_uint_eq(sum_at(5, 0xf), _i ? 20 * MS : 40 * MS); /* where that is known, in the middle of the gap */
 	ck_assert_uint_eq(sum_at(5, 0xe), 10 * MS);
 }
@@ -563,12 +563,12 @@ END_TEST
  */
 START_TEST(what_was_lost_before_a_long_sleep_was_not_lost_in_the_middle_of_it)
 {
-	waits_off(w, 1, 5, 0, 5 * MS, &somewhere);
-	waits_on(w, 5, 0, 6 * MS);
-	waits_runs(w, 1, 5, 9 * MS, 0, NULL, 0); /* at 10 ms it goes off */
-	waits_gap(w, 1, 0, 11 * MS, 3010 * MS);
-	waits_on(w, 5, 0, 3010 * MS);
-	waits_end(w, 3020 * MS, NULL, 0);
+	wait_times_off(w, 1, 5, 0, 5 * MS, &somewhere);
+	wait_times_on(w, 5, 0, 6 * MS);
+	wait_times_runs(w, 1, 5, 9 * MS, 0, NULL, 0); /* at 10 ms it goes off */
+	wait_times_gap(w, 1, 0, 11 * MS, 3010 * MS);
+	wait_times_on(w, 5, 0, 3010 * MS);
+	wait_times_end(w, 3020 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, -1), (1 + 3001) * MS); /* since 9 ms, as it ran then */
 }
 END_TEST
@@ -576,45 +576,45 @@ END_TEST
 /* Its end, at 20 ms, is lost: it does not wait until its program ends. */
 START_TEST(whose_end_is_lost_has_ended_all_the_same)
 {
-	waits_off(w, 1, 5, 0, 10 * MS, &somewhere);
-	waits_off(w, 1, 6, 0, 10 * MS, &somewhere);
-	waits_gap(w, 9, 0, 30 * MS, 500 * MS);
-	waits_on(w, 6, 0, 500 * MS);
-	waits_exit(w, 6, 0, 501 * MS);
-	waits_over(w);
-	waits_end(w, 501 * MS, NULL, 0);
+	wait_times_off(w, 1, 5, 0, 10 * MS, &somewhere);
+	wait_times_off(w, 1, 6, 0, 10 * MS, &somewhere);
+	wait_times_gap(w, 9, 0, 30 * MS, 500 * MS);
+	wait_times_on(w, 6, 0, 500 * MS);
+	wait_times_exit(w, 6, 0, 501 * MS);
+	wait_times_over(w);
+	wait_times_end(w, 501 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, -1), 10 * MS);
 	ck_assert_uint_eq(sum(6, -1), 490 * MS);
-	ck_assert_uint_eq(waits_lost(w), 9);
+	ck_assert_uint_eq(wait_times_lost(w), 9);
 }
 END_TEST
 
 /* In one of them: the middle one is neither too early nor too late. */
 START_TEST(of_many_gaps_it_was_in_one)
 {
-	waits_off(w, 1, 5, 0, 10 * MS, &somewhere);
-	waits_off(w, 1, 6, 0, 10 * MS, &somewhere);
+	wait_times_off(w, 1, 5, 0, 10 * MS, &somewhere);
+	wait_times_off(w, 1, 6, 0, 10 * MS, &somewhere);
 	for (unsigned i = 1; i <= 200; i++) /* of which 137 to 200 are known */
-		waits_gap(w, 1, WAITS_ALL_CPUS, (10 + i) * MS, (10 + i) * MS);
-	waits_off(w, 1, 5, 0, 300 * MS, NULL);
-	waits_on(w, 6, 0, 300 * MS);
-	waits_end(w, 300 * MS, NULL, 0);
+		wait_times_gap(w, 1, WAIT_TIMES_ALL_CPUS, (10 + i) * MS, (10 + i) * MS);
+	wait_times_off(w, 1, 5, 0, 300 * MS, NULL);
+	wait_times_on(w, 6, 0, 300 * MS);
+	wait_times_end(w, 300 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, -1), 168 * MS);
 	ck_assert_uint_eq(sum(6, -1), 290 * MS);
-	ck_assert_uint_eq(waits_lost(w), 200);
+	ck_assert_uint_eq(wait_times_lost(w), 200);
 }
 END_TEST
 
 START_TEST(who_is_adopted_and_runs_has_not_waited)
 {
-	waits_born(w, 1, 5, 10 * MS);
-	waits_born(w, 1, 6, 10 * MS);
-	waits_born(w, 1, 7, 10 * MS);
-	waits_gap(w, 0, WAITS_ALL_CPUS, 10 * MS, 10 * MS);
-	waits_runs(w, 1, 5, 20 * MS, 0, NULL, 0);
-	waits_exit(w, 6, 0, 20 * MS);
-	waits_on(w, 7, 0, 20 * MS);
-	waits_end(w, 30 * MS, NULL, 0);
+	wait_times_born(w, 1, 5, 10 * MS);
+	wait_times_born(w, 1, 6, 10 * MS);
+	wait_times_born(w, 1, 7, 10 * MS);
+	wait_times_gap(w, 0, WAIT_TIMES_ALL_CPUS, 10 * MS, 10 * MS);
+	wait_times_runs(w, 1, 5, 20 * MS, 0, NULL, 0);
+	wait_times_exit(w, 6, 0, 20 * MS);
+	wait_times_on(w, 7, 0, 20 * MS);
+	wait_times_end(w, 30 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, -1), 0);
 	ck_assert_uint_eq(sum(6, -1), 0);
 	ck_assert_uint_eq(sum(7, -1), 10 * MS);
@@ -624,22 +624,22 @@ END_TEST
 START_TEST(what_the_clock_misses_is_taken_off_ends_of_waits)
 {
 	restart_clock();
-	waits_correct(w, 7 * MS, 3 * MS); /* that was before */
+	wait_times_correct(w, 7 * MS, 3 * MS); /* that was before */
 	out(5, 10 * MS, 0, 0xa);
 	out(5, 20 * MS, 1 * MS, 0xa);
 	out(6, 21 * MS, 1 * MS, 0xa); /* at once behind the other: nothing is late */
 	out(6, 30 * MS, 1 * MS, 0xa);
-	waits_correct(w, 10 * MS + 20 * US, 6 * MS);
-	waits_end(w, 30 * MS, NULL, 0);
+	wait_times_correct(w, 10 * MS + 20 * US, 6 * MS);
+	wait_times_end(w, 30 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, -1), 19 * MS - 10 * US);
 	ck_assert_uint_eq(sum(6, -1), 8 * MS - 10 * US);
 	out(5, 40 * MS, 1 * MS, 0xa);
-	waits_correct(w, 12 * MS, 7 * MS); /* more than an end can take, */
-	waits_end(w, 40 * MS, NULL, 0);
+	wait_times_correct(w, 12 * MS, 7 * MS); /* more than an end can take, */
+	wait_times_end(w, 40 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, -1), 28 * MS - 30 * US);
-	waits_correct(w, 12 * MS, 8 * MS); /* or less than was taken off */
+	wait_times_correct(w, 12 * MS, 8 * MS); /* or less than was taken off */
 	out(5, 50 * MS, 1 * MS, 0xa);
-	waits_end(w, 50 * MS, NULL, 0);
+	wait_times_end(w, 50 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, -1), 37 * MS - 30 * US);
 }
 END_TEST
@@ -654,10 +654,10 @@ START_TEST(what_is_recorded_stands_for_what_is_not)
 		next.time += i % 2 ? 10 * MS : 6 * MS;
 		next.ran += 2 * MS;
 		next.count++;
-		waits_out(w, &next);
+		wait_times_out(w, &next);
 	}
-	waits_tell(w);
-	waits_end(w, next.time, NULL, 0);
+	wait_times_report(w);
+	wait_times_end(w, next.time, NULL, 0);
 	ck_assert_uint_eq(sum(5, WAIT_PLACE), 5 * 8 * MS);
 	ck_assert_uint_eq(sum(5, WAIT_SHORT), 4 * 4 * MS);
 	for (size_t i = 0; i < n_told; i++)
@@ -671,30 +671,30 @@ START_TEST(of_a_program_that_begins_there_is_one_thread)
 {
 	restart_clock();
 	for (uint32_t tid = 5; tid < 9; tid++)
-		waits_born(w, 1, tid, 1 * MS);
-	waits_born(w, 2, 9, 1 * MS);
-	waits_exit(w, 5, 0, 10 * MS);		/* the leader: another thread wants to be another program, */
-	waits_exec(w, 1, 5);			/* and has its number from now on */
-	ck_assert_uint_eq(waits_threads(w), 1); /* of another process */
+		wait_times_born(w, 1, tid, 1 * MS);
+	wait_times_born(w, 2, 9, 1 * MS);
+	wait_times_exit(w, 5, 0, 10 * MS);	     /* the leader: another thread wants to be another program, */
+	wait_times_exec(w, 1, 5);		     /* and has its number from now on */
+	ck_assert_uint_eq(wait_times_threads(w), 1); /* of another process */
 	out(5, 12 * MS, 1 * MS, 0xa);
 	out(5, 15 * MS, 1 * MS, 0xa);
-	waits_end(w, 15 * MS, NULL, 0);
+	wait_times_end(w, 15 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, WAIT_PLACE), 2 * MS);
 	ck_assert_uint_eq(sum(6, -1), 0);
 	ck_assert_uint_eq(sum(9, -1), 14 * MS);
-	ck_assert_uint_eq(waits_threads(w), 2);
+	ck_assert_uint_eq(wait_times_threads(w), 2);
 }
 END_TEST
 
 START_TEST(who_goes_off_behind_its_end_is_nobody)
 {
 	restart_clock();
-	waits_exit(w, 5, 0, 10 * MS); /* of which nothing was known */
+	wait_times_exit(w, 5, 0, 10 * MS); /* of which nothing was known */
 	out(5, 11 * MS, 1 * MS, 0xa);
-	ck_assert_uint_eq(waits_threads(w), 0);
-	waits_born(w, 1, 5, 12 * MS); /* its number is another's */
+	ck_assert_uint_eq(wait_times_threads(w), 0);
+	wait_times_born(w, 1, 5, 12 * MS); /* its number is another's */
 	out(5, 14 * MS, 1 * MS, 0xa);
-	ck_assert_uint_eq(waits_threads(w), 1);
+	ck_assert_uint_eq(wait_times_threads(w), 1);
 }
 END_TEST
 
@@ -702,11 +702,11 @@ START_TEST(whom_nobody_knows_is_forgotten_at_the_windows_end)
 {
 	restart_clock();
 	out(5, 10 * MS, 1 * MS, 0xa);
-	waits_end(w, 20 * MS, NULL, 0);
-	ck_assert_uint_eq(waits_threads(w), 1);
+	wait_times_end(w, 20 * MS, NULL, 0);
+	ck_assert_uint_eq(wait_times_threads(w), 1);
 	nobody = true;
-	waits_end(w, 30 * MS, NULL, 0);
-	ck_assert_uint_eq(waits_threads(w), 0);
+	wait_times_end(w, 30 * MS, NULL, 0);
+	ck_assert_uint_eq(wait_times_threads(w), 0);
 }
 END_TEST
 
@@ -717,15 +717,15 @@ START_TEST(what_was_shed_comes_again)
 		stack(5, 0xa + i, 0x7000, 100 + i);
 		out(5, (10 + i) * MS, MS / 2, 0xa + i);
 	}
-	waits_end(w, 20 * MS, NULL, 0);
-	size_t before = waits_memory(w);
+	wait_times_end(w, 20 * MS, NULL, 0);
+	size_t before = wait_times_memory(w);
 	n_told = 0;
-	waits_shed(w);
-	ck_assert_uint_lt(waits_memory(w), before);
-	waits_end(w, 30 * MS, NULL, 0);
+	wait_times_compact(w);
+	ck_assert_uint_lt(wait_times_memory(w), before);
+	wait_times_end(w, 30 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, WAIT_PLACE), 10 * MS); /* where it is is known, not how it came there */
 	stack(5, 0xa + 9, 0x7000, 100);
-	waits_end(w, 40 * MS, NULL, 0);
+	wait_times_end(w, 40 * MS, NULL, 0);
 	ck_assert_uint_eq(sum_at(5, 100), 10 * MS);
 }
 END_TEST
@@ -734,10 +734,10 @@ END_TEST
 
 START_TEST(threads_are_bounded)
 {
-	for (uint32_t i = 1; i <= WAITS_THREADS + 10; i++)
-		waits_born(w, 1, i, 1);
-	ck_assert_uint_eq(waits_threads(w), WAITS_THREADS);
-	out(WAITS_THREADS + 5, 10 * MS, 0, 0xa);
+	for (uint32_t i = 1; i <= WAIT_TIMES_THREADS + 10; i++)
+		wait_times_born(w, 1, i, 1);
+	ck_assert_uint_eq(wait_times_threads(w), WAIT_TIMES_THREADS);
+	out(WAIT_TIMES_THREADS + 5, 10 * MS, 0, 0xa);
 }
 END_TEST
 
@@ -748,7 +748,7 @@ START_TEST(a_clock_that_was_late_shortens_what_comes_behind)
 	out(5, 20 * MS, 0, 0xa);      /* as it seems it did not run */
 	out(5, 21 * MS, 5 * MS, 0xa); /* of which 4 were before */
 	out(5, 40 * MS, 1 * MS, 0xa);
-	waits_end(w, 40 * MS, NULL, 0);
+	wait_times_end(w, 40 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, -1), (30 - 6) * MS);
 }
 END_TEST
@@ -758,14 +758,14 @@ START_TEST(places_are_bounded_and_the_sum_is_right)
 	restart_clock();
 	for (unsigned i = 0; i < 1000; i++)
 		out(5, (10 + i) * MS, MS / 2, 0xa + i);
-	waits_end(w, 1010 * MS, NULL, 0);
+	wait_times_end(w, 1010 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, -1), 999 * MS / 2 + MS);
-	ck_assert_uint_eq(sum(5, WAIT_PLACE), (WAITS_PLACES * MS) / 2 + MS / 2); /* the last ones */
-	ck_assert_uint_eq(sum(5, WAIT_NOWHERE), (1000 - WAITS_PLACES) * MS / 2);
+	ck_assert_uint_eq(sum(5, WAIT_PLACE), (WAIT_TIMES_PLACES * MS) / 2 + MS / 2); /* the last ones */
+	ck_assert_uint_eq(sum(5, WAIT_NOWHERE), (1000 - WAIT_TIMES_PLACES) * MS / 2);
 	for (unsigned i = 0; i < 100; i++) /* told: they can be others */
 		out(5, (1010 + i) * MS, MS / 2, 0xf000 + i);
 	n_told = 0;
-	waits_end(w, 1110 * MS, NULL, 0);
+	wait_times_end(w, 1110 * MS, NULL, 0);
 	ck_assert_uint_eq(sum(5, WAIT_NOWHERE), 0);
 }
 END_TEST
@@ -777,7 +777,7 @@ START_TEST(stacks_are_bounded_and_come_again)
 	for (unsigned i = 0; i < AGGREGATE_SAMPLES_MAX + 100; i++)
 		stack(5, 0xb, 0x7000, 1000 + i);
 	stack(5, 0xa, 0x7000, 100);
-	waits_end(w, 20 * MS, NULL, 0);
+	wait_times_end(w, 20 * MS, NULL, 0);
 	ck_assert_uint_eq(sum_at(5, 100), 10 * MS);
 }
 END_TEST
@@ -786,8 +786,8 @@ START_TEST(without_room_there_are_no_places)
 {
 	room.max = 1;
 	out(5, 10 * MS, 0, 0xa);
-	waits_end(w, 20 * MS, NULL, 0);
-	ck_assert_uint_eq(waits_threads(w), 1);
+	wait_times_end(w, 20 * MS, NULL, 0);
+	ck_assert_uint_eq(wait_times_threads(w), 1);
 	ck_assert_uint_eq(sum(5, WAIT_NOWHERE), 10 * MS);
 }
 END_TEST
@@ -810,10 +810,10 @@ START_TEST(short_waits_are_as_long_as_without_their_records)
 		o.time = time += i ? 10 * (wait + 1000) : 0;
 		o.ran = ran += i ? 10000 : 0;
 		all += i ? 10 * wait : 0;
-		waits_out(w, &o);
+		wait_times_out(w, &o);
 	}
-	waits_longer(w, _i ? 2000 : 0);
-	waits_tell(w);
+	wait_times_set_overhead(w, _i ? 2000 : 0);
+	wait_times_report(w);
 	const double a = (double)sum_at(5, 0x51), b = (double)sum_at(5, 0x52);
 	ck_assert_double_eq_tol(a + b, (double)all, 10);
 	if (!_i) {
@@ -824,10 +824,10 @@ START_TEST(short_waits_are_as_long_as_without_their_records)
 }
 END_TEST
 
-UNIT_SUITE(waits)
+UNIT_SUITE(wait_times)
 {
-	Suite *s = suite_create("waits");
-	TCase *t = tcase_create("waits");
+	Suite *s = suite_create("wait_times");
+	TCase *t = tcase_create("wait_times");
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_loop_test(t, any_schedule_sums_up_to_the_nanosecond, 0, 50);
 	tcase_add_loop_test(t, what_is_lost_is_said_and_nothing_beside, 0, 20);

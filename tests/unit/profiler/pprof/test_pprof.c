@@ -625,14 +625,14 @@ START_TEST(test_a_long_text_is_read_once)
 	size_t len;
 	memset(name, 'x', sizeof(name) - 1);
 	ck_assert_int_eq(profile_new(&info, &p), 0);
-	profile_steady(p, true);
+	profile_lock_strings(p, true);
 	for (int i = 0; i < 20000; i++) {
 		const int64_t f = profile_function(p, &(struct profile_function){.name = name, .start_line = i + 1});
 		const uint32_t at = (uint32_t)profile_location(
 			p, PROFILE_NONE, 0, &(struct profile_line){.function = (uint32_t)f}, 1);
 		ck_assert_int_eq(profile_sample(p, &at, 1, (int64_t[]){1}, NULL, 0), 0);
 	}
-	profile_steady(p, false);
+	profile_lock_strings(p, false);
 	ck_assert_int_eq(pprof_write(p, &data, &len), 0);
 	ck_assert_int_eq(pprof_read(data, len, &again, NULL), 0);
 	ck_assert_uint_eq(profile_functions(again), 20000);

@@ -335,14 +335,14 @@ START_TEST(test_merge)
 	profile_comment(a, "same");
 	profile_comment(b, "same");
 	profile_comment(b, "new");
-	ck_assert_int_eq(merge_add(a, b, &e), 0);
+	ck_assert_int_eq(profile_merge_add(a, b, &e), 0);
 	ck_assert_int_eq(profile_samples(a), 1);
 	ck_assert_int_eq(profile_total(a, 1), 30);
 	ck_assert_int_eq(profile_comments(a), 2);
 	ck_assert_int_eq(profile_info(a)->duration_ns, 120);
 	ck_assert_int_eq(profile_info(a)->time_ns, 1000);
 	ck_assert_int_eq(profile_new(&heap, &other), 0);
-	ck_assert_int_eq(merge_add(a, other, &e), -EINVAL);
+	ck_assert_int_eq(profile_merge_add(a, other, &e), -EINVAL);
 	ck_assert_str_eq(e.text, "its sample types differ from those of the files before it");
 	profile_free(a);
 	profile_free(b);
@@ -373,13 +373,13 @@ START_TEST(test_merge_keeps_everything)
 	struct err e = {0};
 	fill(from);
 	profile_extend(to, 0, -60); /* durations are summed */
-	ck_assert_int_eq(merge_add(to, from, &e), 0);
+	ck_assert_int_eq(profile_merge_add(to, from, &e), 0);
 	char *a = profile_dump(from), *b = profile_dump(to);
 	ck_assert_str_eq(a, b);
 	uint32_t shifts = frame(other, "shifts the ids");
 	profile_mapping(other, 0x4000, 0x5000, 0, "/bin/app", "beef", PROFILE_HAS_LINE_NUMBERS);
 	profile_sample(other, &shifts, 1, (int64_t[]){1, 1}, NULL, 0);
-	ck_assert_int_eq(merge_add(other, from, &e), 0);
+	ck_assert_int_eq(profile_merge_add(other, from, &e), 0);
 	struct profile_mapping m;
 	profile_mapping_get(other, 0, &m);
 	ck_assert_uint_eq(m.has, PROFILE_HAS_FUNCTIONS | PROFILE_HAS_INLINE_FRAMES | PROFILE_HAS_LINE_NUMBERS);
@@ -415,7 +415,7 @@ START_TEST(test_copy_with_other_lines)
 	struct profile_location l;
 	struct err e = {0};
 	fill(from);
-	ck_assert_int_eq(merge_copy(from, other_lines, NULL, &to, &e), 0);
+	ck_assert_int_eq(profile_merge_copy(from, other_lines, NULL, &to, &e), 0);
 	ck_assert_uint_eq(profile_samples(to), profile_samples(from));
 	ck_assert_int_eq(profile_total(to, 1), profile_total(from, 1));
 	ck_assert_int_eq(profile_info(to)->duration_ns, profile_info(from)->duration_ns);
@@ -434,7 +434,7 @@ START_TEST(test_copy_with_other_lines)
 	profile_mapping_get(to, 1, &m);
 	ck_assert_uint_eq(m.has, PROFILE_HAS_FUNCTIONS | PROFILE_HAS_INLINE_FRAMES | PROFILE_HAS_LINE_NUMBERS);
 	profile_free(to);
-	ck_assert_int_eq(merge_copy(from, other_lines, &e, &to, &e), -ENOMEM);
+	ck_assert_int_eq(profile_merge_copy(from, other_lines, &e, &to, &e), -ENOMEM);
 	profile_free(from);
 }
 END_TEST

@@ -35,7 +35,7 @@ static struct profile *build(void)
 
 static const struct {
 	const char *scenario;
-	struct filter filter;
+	struct profile_filter filter;
 	int64_t total; /* a bit for each sample */
 } rows[] = {
 	{"none: all", {{NULL}, 0}, 15},
@@ -54,19 +54,20 @@ START_TEST(those_that_fit)
 {
 	struct profile *p = build(), *some;
 	struct err e = {0};
-	ck_assert_int_eq(filter_apply(p, &rows[_i].filter, &some, &e), 0);
+	ck_assert_int_eq(profile_filter_apply(p, &rows[_i].filter, &some, &e), 0);
 	ck_assert_msg(profile_total(some, 0) == rows[_i].total, "%s: %lld", rows[_i].scenario,
 		(long long)profile_total(some, 0));
-	ck_assert_uint_eq(filter_count(p, &rows[_i].filter), (size_t)__builtin_popcount((unsigned)rows[_i].total));
+	ck_assert_uint_eq(
+		profile_filter_count(p, &rows[_i].filter), (size_t)__builtin_popcount((unsigned)rows[_i].total));
 	profile_free(some);
 	profile_free(p);
 }
 END_TEST
 
-UNIT_SUITE(filter)
+UNIT_SUITE(profile_filter)
 {
-	Suite *s = suite_create("filter");
-	TCase *t = tcase_create("filter");
+	Suite *s = suite_create("profile_filter");
+	TCase *t = tcase_create("profile_filter");
 
 	tcase_add_loop_test(t, those_that_fit, 0, LENGTH(rows));
 	suite_add_tcase(s, t);

@@ -27,7 +27,7 @@
 
 static char dir[64];
 static int fds_before;
-static struct symbolize *symbolize;
+static struct profile_symbolize *symbolize;
 
 static void must(const char *command)
 {
@@ -64,12 +64,12 @@ static void setup(void)
 {
 	struct err e = {0};
 	fds_before = fd_count();
-	ck_assert_msg(symbolize_open(false, &symbolize, &e) == 0, "%s", e.text);
+	ck_assert_msg(profile_symbolize_open(false, &symbolize, &e) == 0, "%s", e.text);
 }
 
 static void teardown(void)
 {
-	symbolize = symbolize_close(symbolize);
+	symbolize = profile_symbolize_close(symbolize);
 	ck_assert_int_eq(fd_count(), fds_before);
 	while (waitpid(-1, NULL, __WALL) > 0) /* the server ends */
 		;
@@ -139,10 +139,10 @@ static const struct {
 START_TEST(of_one_module)
 {
 	struct profile *p = profile_of(rows[_i].file, rows[_i].id, rows[_i].name, rows[_i].source), *fresh;
-	struct symbolize_sums sums;
+	struct profile_symbolize_sums sums;
 	struct err e = {0};
 	char text[256], report[1024] = "";
-	ck_assert_msg(symbolize_profile(symbolize, p, &fresh, &e) == 0, "%s", e.text);
+	ck_assert_msg(profile_symbolize_run(symbolize, p, &fresh, &e) == 0, "%s", e.text);
 	ck_assert_msg(!fresh == !rows[_i].text, "%s", rows[_i].scenario);
 	if (fresh) {
 		say(fresh, text, sizeof(text));
@@ -150,7 +150,7 @@ START_TEST(of_one_module)
 		ck_assert_int_eq(profile_total(fresh, 0), 7);
 	}
 	FILE *out = fmemopen(report, sizeof(report), "w");
-	symbolize_report(symbolize, out, &sums);
+	profile_symbolize_report(symbolize, out, &sums);
 	fclose(out);
 	ck_assert_msg(strstr(report, rows[_i].report), "%s: %s", rows[_i].scenario, report);
 	ck_assert_uint_eq(sums.modules, rows[_i].report[0] != 0);
@@ -163,18 +163,18 @@ END_TEST
 START_TEST(twice)
 {
 	struct profile *p = profile_of("whole", ID, "", ""), *fresh;
-	struct symbolize_sums sums;
+	struct profile_symbolize_sums sums;
 	struct err e = {0};
 	char text[256], report[1024] = "";
-	ck_assert_int_eq(symbolize_profile(symbolize, p, &fresh, &e), 0);
+	ck_assert_int_eq(profile_symbolize_run(symbolize, p, &fresh, &e), 0);
 	profile_free(fresh);
 	must("mv whole away");
-	ck_assert_int_eq(symbolize_profile(symbolize, p, &fresh, &e), 0);
+	ck_assert_int_eq(profile_symbolize_run(symbolize, p, &fresh, &e), 0);
 	must("mv away whole");
 	say(fresh, text, sizeof(text));
 	ck_assert_str_eq(text, "inner@a.c:2 outer@a.c:3");
 	FILE *out = fmemopen(report, sizeof(report), "w");
-	symbolize_report(symbolize, out, &sums);
+	profile_symbolize_report(symbolize, out, &sums);
 	fclose(out);
 	ck_assert_msg(strstr(report, "whole b1a2c3d4e5f6: 1 of 1 addresses"), "%s", report);
 	profile_free(fresh);
@@ -198,17 +198,17 @@ START_TEST(the_symbolizer_dies)
 	struct profile *p = profile_of("whole", ID, "", ""), *fresh;
 	struct err e = {0};
 	kill(child_of(child_of(getpid())), SIGKILL);
-	ck_assert_int_eq(symbolize_profile(symbolize, p, &fresh, &e), -EPIPE);
+	ck_assert_int_eq(profile_symbolize_run(symbolize, p, &fresh, &e), -EPIPE);
 	ck_assert_msg(strstr(e.text, "symbolizer"), "%s", e.text);
 	ck_assert_ptr_null(fresh);
 	profile_free(p);
 }
 END_TEST
 
-UNIT_SUITE(symbolize)
+UNIT_SUITE(profile_symbolize)
 {
-	Suite *s = suite_create("symbolize");
-	TCase *t = tcase_create("symbolize");
+	Suite *s = suite_create("profile_symbolize");
+	TCase *t = tcase_create("profile_symbolize");
 	tcase_add_unchecked_fixture(t, build, unbuild);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 30);

@@ -31,14 +31,14 @@ static struct module *resolve_nothing(void *arg, const struct module_key *key)
 	return NULL;
 }
 
-static int map(struct space *s, uint64_t start, uint64_t end, uint64_t pgoff, const char *name)
+static int map(struct address_space *s, uint64_t start, uint64_t end, uint64_t pgoff, const char *name)
 {
 	struct module_key key = {.path = name, .ino = (uint64_t)name[0]};
-	return space_map(s, start, end - start, pgoff, &key);
+	return address_space_map(s, start, end - start, pgoff, &key);
 }
 
 /* "a:10-20@0 b:20-30@5": file, range and offset, in hexadecimal. */
-static void map_all(struct space *s, const char *text)
+static void map_all(struct address_space *s, const char *text)
 {
 	unsigned long long start, end, pgoff;
 	char name[2] = "";
@@ -47,12 +47,12 @@ static void map_all(struct space *s, const char *text)
 		ck_assert_int_eq(map(s, start, end, pgoff, name), 0);
 }
 
-static void describe(const struct space *s, char *buf, size_t size)
+static void describe(const struct address_space *s, char *buf, size_t size)
 {
 	size_t n = 0;
 	buf[0] = 0;
-	for (size_t i = 0; i < space_count(s) && n < size; i++) {
-		const struct mapping *m = space_at(s, i);
+	for (size_t i = 0; i < address_space_count(s) && n < size; i++) {
+		const struct mapping *m = address_space_at(s, i);
 		n += (size_t)snprintf(buf + n, size - n, "%s%s:%llx-%llx@%llx", i ? " " : "", mapping_key(m)->path,
 			(unsigned long long)m->start, (unsigned long long)m->end, (unsigned long long)m->pgoff);
 	}
@@ -80,14 +80,14 @@ static const struct {
 START_TEST(mapping_over_others)
 {
 	struct map_files *files;
-	struct space *s;
+	struct address_space *s;
 	char is[512];
 	ck_assert_int_eq(map_files_new(resolve_nothing, NULL, &files), 0);
-	ck_assert_int_eq(space_new(files, &s), 0);
+	ck_assert_int_eq(address_space_new(files, &s), 0);
 	map_all(s, rows[_i].maps);
 	describe(s, is, sizeof(is));
 	ck_assert_msg(!strcmp(is, rows[_i].expect), "%s: is %s, not %s", rows[_i].name, is, rows[_i].expect);
-	space_free(s);
+	address_space_free(s);
 	ck_assert_uint_eq(map_files_count(files), 0);
 	map_files_free(files);
 }
@@ -96,21 +96,21 @@ END_TEST
 START_TEST(finding_and_refusing)
 {
 	struct map_files *files;
-	struct space *s;
+	struct address_space *s;
 	map_files_new(resolve_nothing, NULL, &files);
-	space_new(files, &s);
-	ck_assert_ptr_null(space_find(s, 0));
+	address_space_new(files, &s);
+	ck_assert_ptr_null(address_space_find(s, 0));
 	map_all(s, "a:10-20@0 b:30-40@0");
-	ck_assert_ptr_null(space_find(s, 0xf));
-	ck_assert_ptr_eq(space_find(s, 0x10), space_at(s, 0));
-	ck_assert_ptr_eq(space_find(s, 0x1f), space_at(s, 0));
-	ck_assert_ptr_null(space_find(s, 0x20));
-	ck_assert_ptr_eq(space_find(s, 0x3f), space_at(s, 1));
-	ck_assert_ptr_null(space_find(s, UINT64_MAX));
+	ck_assert_ptr_null(address_space_find(s, 0xf));
+	ck_assert_ptr_eq(address_space_find(s, 0x10), address_space_at(s, 0));
+	ck_assert_ptr_eq(address_space_find(s, 0x1f), address_space_at(s, 0));
+	ck_assert_ptr_null(address_space_find(s, 0x20));
+	ck_assert_ptr_eq(address_space_find(s, 0x3f), address_space_at(s, 1));
+	ck_assert_ptr_null(address_space_find(s, UINT64_MAX));
 	ck_assert_int_eq(map(s, 5, 5, 0, "c"), -EINVAL);
-	ck_assert_int_eq(space_map(s, 5, UINT64_MAX, 0, mapping_key(space_at(s, 0))), -EINVAL);
-	ck_assert_uint_eq(space_count(s), 2);
-	space_free(s);
+	ck_assert_int_eq(address_space_map(s, 5, UINT64_MAX, 0, mapping_key(address_space_at(s, 0))), -EINVAL);
+	ck_assert_uint_eq(address_space_count(s), 2);
+	address_space_free(s);
 	map_files_free(files);
 }
 END_TEST
@@ -124,10 +124,10 @@ START_TEST(random_mappings_agree_with_an_array)
 		unsigned off;
 	} model[PLACES] = {{0}};
 	struct map_files *files;
-	struct space *s;
+	struct address_space *s;
 	srand(1);
 	map_files_new(resolve_nothing, NULL, &files);
-	space_new(files, &s);
+	address_space_new(files, &s);
 	for (int round = 0; round < MANY_OF(2000); round++) {
 		unsigned start = (unsigned)rand() % (PLACES - 1), len = 1 + (unsigned)rand() % 30;
 		unsigned off = (unsigned)rand() % 3;
@@ -138,12 +138,12 @@ START_TEST(random_mappings_agree_with_an_array)
 			model[i].off = off + i - start;
 		}
 		for (unsigned i = 0; i < PLACES; i++) {
-			const struct mapping *m = space_find(s, i);
+			const struct mapping *m = address_space_find(s, i);
 			ck_assert_int_eq(m ? mapping_key(m)->path[0] : 0, model[i].file);
 			ck_assert(!m || m->pgoff + i - m->start == model[i].off);
 		}
 	}
-	space_free(s);
+	address_space_free(s);
 	ck_assert_uint_eq(map_files_count(files), 0);
 	map_files_free(files);
 }
@@ -152,25 +152,25 @@ END_TEST
 START_TEST(a_fork_shares_until_one_side_changes)
 {
 	struct map_files *files;
-	struct space *parent, *child;
+	struct address_space *parent, *child;
 	char is[128];
 	map_files_new(resolve_nothing, NULL, &files);
-	space_new(files, &parent);
+	address_space_new(files, &parent);
 	map_all(parent, "a:10-20@0 b:20-30@0");
-	ck_assert_int_eq(space_fork(parent, &child), 0);
-	ck_assert_ptr_eq(space_at(parent, 0), space_at(child, 0));
+	ck_assert_int_eq(address_space_fork(parent, &child), 0);
+	ck_assert_ptr_eq(address_space_at(parent, 0), address_space_at(child, 0));
 	map_all(child, "a:10-20@0"); /* no change */
-	ck_assert_ptr_eq(space_at(parent, 0), space_at(child, 0));
+	ck_assert_ptr_eq(address_space_at(parent, 0), address_space_at(child, 0));
 	map_all(child, "c:18-28@0");
 	describe(parent, is, sizeof(is));
 	ck_assert_str_eq(is, "a:10-20@0 b:20-30@0");
-	parent = space_free(parent);
+	parent = address_space_free(parent);
 	describe(child, is, sizeof(is));
 	ck_assert_str_eq(is, "a:10-18@0 c:18-28@0 b:28-30@8");
 	ck_assert_uint_eq(map_files_count(files), 3);
 	map_all(child, "c:0-100@0");
 	ck_assert_uint_eq(map_files_count(files), 1);
-	space_free(child);
+	address_space_free(child);
 	map_files_free(files);
 }
 END_TEST
@@ -178,19 +178,19 @@ END_TEST
 START_TEST(a_module_is_asked_for_once_per_identity)
 {
 	struct map_files *files;
-	struct space *s, *child;
+	struct address_space *s, *child;
 	map_files_new(resolve_nothing, NULL, &files);
-	space_new(files, &s);
+	address_space_new(files, &s);
 	map_all(s, "a:10-20@0 a:30-40@0 b:50-60@0");
-	space_fork(s, &child);
+	address_space_fork(s, &child);
 	map_all(child, "c:70-80@0");
 	ck_assert_int_eq(asked, 0);
-	mapping_module(space_find(s, 0x10));
-	mapping_module(space_find(s, 0x30));
-	mapping_module(space_find(child, 0x10));
+	mapping_module(address_space_find(s, 0x10));
+	mapping_module(address_space_find(s, 0x30));
+	mapping_module(address_space_find(child, 0x10));
 	ck_assert_int_eq(asked, 1);
-	space_free(s);
-	space_free(child);
+	address_space_free(s);
+	address_space_free(child);
 	map_files_free(files);
 }
 END_TEST
@@ -198,22 +198,22 @@ END_TEST
 START_TEST(over_the_cap_the_oldest_goes)
 {
 	struct map_files *files;
-	struct space *s;
+	struct address_space *s;
 	map_files_new(resolve_nothing, NULL, &files);
-	space_new(files, &s);
-	for (uint64_t i = 1; i <= SPACE_MAPPINGS_MAX; i++)
+	address_space_new(files, &s);
+	for (uint64_t i = 1; i <= ADDRESS_SPACE_MAPPINGS_MAX; i++)
 		map(s, i * 16, i * 16 + 8, 0, "a");
-	ck_assert_uint_eq(space_count(s), SPACE_MAPPINGS_MAX);
-	ck_assert(!space_lossy(s));
+	ck_assert_uint_eq(address_space_count(s), ADDRESS_SPACE_MAPPINGS_MAX);
+	ck_assert(!address_space_lossy(s));
 	map(s, 0, 8, 0, "b");
-	ck_assert_uint_ge(space_dropped(s), 1);
-	ck_assert_uint_le(space_dropped(s), SPACE_MAPPINGS_MAX / 32);
-	ck_assert_uint_eq(space_count(s) + space_dropped(s), SPACE_MAPPINGS_MAX + 1);
-	ck_assert(space_lossy(s));
-	ck_assert_ptr_null(space_find(s, 16));
-	ck_assert_ptr_nonnull(space_find(s, SPACE_MAPPINGS_MAX / 2 * 16));
-	ck_assert_ptr_nonnull(space_find(s, 0));
-	space_free(s);
+	ck_assert_uint_ge(address_space_dropped(s), 1);
+	ck_assert_uint_le(address_space_dropped(s), ADDRESS_SPACE_MAPPINGS_MAX / 32);
+	ck_assert_uint_eq(address_space_count(s) + address_space_dropped(s), ADDRESS_SPACE_MAPPINGS_MAX + 1);
+	ck_assert(address_space_lossy(s));
+	ck_assert_ptr_null(address_space_find(s, 16));
+	ck_assert_ptr_nonnull(address_space_find(s, ADDRESS_SPACE_MAPPINGS_MAX / 2 * 16));
+	ck_assert_ptr_nonnull(address_space_find(s, 0));
+	address_space_free(s);
 	map_files_free(files);
 }
 END_TEST
@@ -221,16 +221,16 @@ END_TEST
 START_TEST(over_the_cap_code_made_at_run_time_goes_first)
 {
 	struct map_files *files;
-	struct space *s;
+	struct address_space *s;
 	map_files_new(resolve_nothing, NULL, &files);
-	space_new(files, &s);
+	address_space_new(files, &s);
 	map(s, 0, 8, 0, "/lib/libc.so.6");
-	for (uint64_t i = 1; i <= 4 * SPACE_MAPPINGS_MAX; i++)
+	for (uint64_t i = 1; i <= 4 * ADDRESS_SPACE_MAPPINGS_MAX; i++)
 		map(s, i * 16, i * 16 + 8, 0, "//anon");
-	ck_assert_uint_le(space_count(s), SPACE_MAPPINGS_MAX);
-	ck_assert_ptr_nonnull(space_find(s, 0));
-	ck_assert_ptr_null(space_find(s, 16));
-	space_free(s);
+	ck_assert_uint_le(address_space_count(s), ADDRESS_SPACE_MAPPINGS_MAX);
+	ck_assert_ptr_nonnull(address_space_find(s, 0));
+	ck_assert_ptr_null(address_space_find(s, 16));
+	address_space_free(s);
 	map_files_free(files);
 }
 END_TEST
@@ -238,75 +238,75 @@ END_TEST
 /* A child has its own as soon as it maps something: so many children have so many times what their parent has. */
 START_TEST(all_spaces_of_a_table_have_a_cap)
 {
-	enum { PARENT = SPACE_MAPPINGS_MAX, CHILDREN = 100 };
+	enum { PARENT = ADDRESS_SPACE_MAPPINGS_MAX, CHILDREN = 100 };
 	struct map_files *files;
-	struct space *s, *children[CHILDREN], *image;
+	struct address_space *s, *children[CHILDREN], *image;
 	size_t all = 0;
 	map_files_new(resolve_nothing, NULL, &files);
-	space_new(files, &s);
+	address_space_new(files, &s);
 	for (uint64_t i = 1; i <= PARENT; i++)
 		map(s, i * 16, i * 16 + 8, 0, "a");
 	for (unsigned i = 0; i < CHILDREN; i++) {
-		ck_assert_int_eq(space_fork(s, &children[i]), 0);
+		ck_assert_int_eq(address_space_fork(s, &children[i]), 0);
 		ck_assert_int_eq(map(children[i], 0, 8, 0, "b"), 0);
-		const bool kept = space_find(children[i], 0);
-		ck_assert(kept || (space_lossy(children[i]) && space_dropped(children[i]) == 1));
-		ck_assert_ptr_nonnull(space_find(children[i], PARENT * 16));
-		all += kept ? space_count(children[i]) : 0;
+		const bool kept = address_space_find(children[i], 0);
+		ck_assert(kept || (address_space_lossy(children[i]) && address_space_dropped(children[i]) == 1));
+		ck_assert_ptr_nonnull(address_space_find(children[i], PARENT * 16));
+		all += kept ? address_space_count(children[i]) : 0;
 	}
 	ck_assert_uint_gt(all, SPACES_MAPPINGS_MAX / 2);
 	ck_assert_uint_le(all + PARENT, SPACES_MAPPINGS_MAX);
-	space_free(children[0]); /* there is room again */
-	ck_assert_int_eq(space_new(files, &image), 0);
+	address_space_free(children[0]); /* there is room again */
+	ck_assert_int_eq(address_space_new(files, &image), 0);
 	ck_assert_int_eq(map(image, 0, 8, 0, "c"), 0);
-	ck_assert_ptr_nonnull(space_find(image, 0));
-	space_free(image);
+	ck_assert_ptr_nonnull(address_space_find(image, 0));
+	address_space_free(image);
 	for (unsigned i = 1; i < CHILDREN; i++)
-		space_free(children[i]);
-	space_free(s);
+		address_space_free(children[i]);
+	address_space_free(s);
 	map_files_free(files);
 }
 END_TEST
 
 static int drops;
 
-static void count_drop(struct space_cache *c)
+static void count_drop(struct address_space_cache *c)
 {
 	drops++;
 }
 
 START_TEST(what_was_derived_is_dropped_when_it_may_be_wrong)
 {
-	struct space_cache cache = {count_drop};
+	struct address_space_cache cache = {count_drop};
 	struct map_files *files;
-	struct space *s, *child;
+	struct address_space *s, *child;
 	drops = 0;
 	map_files_new(resolve_nothing, NULL, &files);
-	space_new(files, &s);
+	address_space_new(files, &s);
 	map_all(s, "a:10-20@0");
-	*space_cache(s) = &cache;
+	*address_space_cache(s) = &cache;
 	map_all(s, "a:10-20@0 b:20-30@0"); /* nothing that was known is wrong now */
-	ck_assert_ptr_eq(*space_cache(s), &cache);
-	space_fork(s, &child);
-	ck_assert_ptr_eq(*space_cache(child), &cache);
+	ck_assert_ptr_eq(*address_space_cache(s), &cache);
+	address_space_fork(s, &child);
+	ck_assert_ptr_eq(*address_space_cache(child), &cache);
 	map_all(child, "c:18-20@0");
-	ck_assert_ptr_null(*space_cache(child));
+	ck_assert_ptr_null(*address_space_cache(child));
 	ck_assert_int_eq(drops, 0); /* the parent goes on with it */
 	map_all(s, "c:18-20@0");
 	ck_assert_int_eq(drops, 1);
-	ck_assert_ptr_null(*space_cache(s));
-	*space_cache(child) = &cache;
-	space_free(child);
+	ck_assert_ptr_null(*address_space_cache(s));
+	*address_space_cache(child) = &cache;
+	address_space_free(child);
 	ck_assert_int_eq(drops, 2);
-	space_free(s);
+	address_space_free(s);
 	map_files_free(files);
 }
 END_TEST
 
-UNIT_SUITE(space)
+UNIT_SUITE(address_space)
 {
-	Suite *suite = suite_create("space");
-	TCase *t = tcase_create("space");
+	Suite *suite = suite_create("address_space");
+	TCase *t = tcase_create("address_space");
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, mapping_over_others, 0, sizeof(rows) / sizeof(*rows));

@@ -64,7 +64,7 @@ START_TEST(one_line)
 	uint64_t start, len, pgoff;
 	struct module_key key;
 	snprintf(line, sizeof(line), "%s", lines[_i].line);
-	int r = maps_line(line, &start, &len, &pgoff, &key);
+	int r = proc_maps_line(line, &start, &len, &pgoff, &key);
 	ck_assert_msg(r == lines[_i].result, "%s: %d", lines[_i].scenario, r);
 	if (r != 1)
 		return;
@@ -84,15 +84,15 @@ static struct module *nothing(void *arg, const struct module_key *key)
 START_TEST(our_own)
 {
 	struct map_files *files;
-	struct space *s;
+	struct address_space *s;
 	char exe[64], self[64];
-	size_t left = MAPS_OF_TARGET;
+	size_t left = PROC_MAPS_OF_TARGET;
 	ck_assert_int_eq(map_files_new(nothing, NULL, &files), 0);
-	ck_assert_int_eq(space_new(files, &s), 0);
-	int fd = mappings_copy(getpid(), getpid());
-	ck_assert_int_gt(maps_read(fd, s, &left, exe, sizeof(exe)), 2);
+	ck_assert_int_eq(address_space_new(files, &s), 0);
+	int fd = proc_maps_copy(getpid(), getpid());
+	ck_assert_int_gt(proc_maps_read(fd, s, &left, exe, sizeof(exe)), 2);
 	fd_close(fd);
-	const struct mapping *m = space_find(s, (uint64_t)(uintptr_t)begin);
+	const struct mapping *m = address_space_find(s, (uint64_t)(uintptr_t)begin);
 	ck_assert_ptr_nonnull(m);
 	ck_assert_int_gt((int)strlen(exe), 0);
 	/* the buffer may be too short for the path: it begins as ours does */
@@ -103,7 +103,7 @@ START_TEST(our_own)
 	snprintf(self, sizeof(self), "%.63s", link);
 	ck_assert_str_eq(exe, self);
 	ck_assert_str_eq(mapping_key(m)->path, link);
-	space_free(s);
+	address_space_free(s);
 	map_files_free(files);
 }
 END_TEST
@@ -111,7 +111,7 @@ END_TEST
 START_TEST(rubbish_is_no_mapping)
 {
 	struct map_files *files;
-	struct space *s;
+	struct address_space *s;
 	char exe[64];
 	size_t left = 100;
 	static const char text[] = "x\n1000-2000 r-xp 0 8:1 5 /a\n\n\n9999\n3000-4000 r-xp 0 8:1 5 /a";
@@ -119,31 +119,31 @@ START_TEST(rubbish_is_no_mapping)
 	ck_assert_int_eq(fd_write_all(fd, text, sizeof(text) - 1), 0);
 	lseek(fd, 0, SEEK_SET);
 	ck_assert_int_eq(map_files_new(nothing, NULL, &files), 0);
-	ck_assert_int_eq(space_new(files, &s), 0);
-	ck_assert_int_eq(maps_read(fd, s, &left, exe, sizeof(exe)), 2);
+	ck_assert_int_eq(address_space_new(files, &s), 0);
+	ck_assert_int_eq(proc_maps_read(fd, s, &left, exe, sizeof(exe)), 2);
 	ck_assert_str_eq(exe, "/a");
-	ck_assert_uint_eq(space_count(s), 2);
+	ck_assert_uint_eq(address_space_count(s), 2);
 	ck_assert_uint_eq(left, 100 - (sizeof(text) - 1));
 	/* no room for it, and nothing that may make us wait */
 	lseek(fd, 0, SEEK_SET);
-	ck_assert_int_eq(maps_read(fd, s, &left, exe, sizeof(exe)), -EFBIG);
+	ck_assert_int_eq(proc_maps_read(fd, s, &left, exe, sizeof(exe)), -EFBIG);
 	ck_assert_str_eq(exe, "");
 	fd_close(fd);
 	int ends[2];
 	ck_assert_int_eq(pipe(ends), 0);
-	ck_assert_int_eq(maps_read(ends[0], s, &left, exe, sizeof(exe)), -EINVAL);
+	ck_assert_int_eq(proc_maps_read(ends[0], s, &left, exe, sizeof(exe)), -EINVAL);
 	fd_close(ends[1]);
 	fd = ends[0];
 	fd_close(fd);
-	space_free(s);
+	address_space_free(s);
 	map_files_free(files);
 }
 END_TEST
 
-UNIT_SUITE(maps)
+UNIT_SUITE(proc_maps)
 {
-	Suite *s = suite_create("maps");
-	TCase *t = tcase_create("maps");
+	Suite *s = suite_create("proc_maps");
+	TCase *t = tcase_create("proc_maps");
 
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_loop_test(t, one_line, 0, LENGTH(lines));

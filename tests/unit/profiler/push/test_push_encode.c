@@ -551,15 +551,15 @@ static const struct {
 
 START_TEST(test_names)
 {
-	char name[PUSHLABELS_NAME_MAX], longer[2000];
+	char name[PUSH_LABELS_NAME_MAX], longer[2000];
 	for (size_t i = 0; i < N(names); i++) {
-		pushlabels_name(names[i].name, name);
+		push_labels_name(names[i].name, name);
 		ck_assert_str_eq(name, names[i].expect);
 	}
 	memset(longer, 'y', sizeof(longer));
 	longer[sizeof(longer) - 1] = 0;
-	pushlabels_name(longer, name);
-	ck_assert_uint_lt(strlen(name), PUSHLABELS_NAME_MAX);
+	push_labels_name(longer, name);
+	ck_assert_uint_lt(strlen(name), PUSH_LABELS_NAME_MAX);
 	/* two keys never get one name, nor one that is taken */
 	struct pushnames n = {0};
 	ck_assert_int_eq(pushnames_take(&n, "service_name"), 0);
@@ -573,11 +573,11 @@ END_TEST
 
 START_TEST(test_cut)
 {
-	ck_assert_uint_eq(pushpart_cut("abc", 3), 3);
-	ck_assert_uint_eq(pushpart_cut("abcd", 3), 3);
-	ck_assert_uint_eq(pushpart_cut("ab\xc3\xa9", 3), 2);
-	ck_assert_uint_eq(pushpart_cut("\xf0\x9f\x98\x80", 3), 0);
-	ck_assert_uint_eq(pushpart_cut("", 3), 0);
+	ck_assert_uint_eq(profile_split_cut("abc", 3), 3);
+	ck_assert_uint_eq(profile_split_cut("abcd", 3), 3);
+	ck_assert_uint_eq(profile_split_cut("ab\xc3\xa9", 3), 2);
+	ck_assert_uint_eq(profile_split_cut("\xf0\x9f\x98\x80", 3), 0);
+	ck_assert_uint_eq(profile_split_cut("", 3), 0);
 }
 END_TEST
 
@@ -890,10 +890,10 @@ START_TEST(test_forms)
 }
 END_TEST
 
-UNIT_SUITE(pushform)
+UNIT_SUITE(push_encode)
 {
-	Suite *s = suite_create("pushform");
-	TCase *t = tcase_create("pushform");
+	Suite *s = suite_create("push_encode");
+	TCase *t = tcase_create("push_encode");
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 300); /* a thread sanitizer takes half a minute where nobody else is */
 	tcase_add_loop_test(t, test_splits, 0, N(splits));

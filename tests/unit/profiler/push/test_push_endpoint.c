@@ -65,13 +65,13 @@ static const struct {
 
 START_TEST(a_url_says_where_and_how)
 {
-	struct endpoint p;
+	struct push_endpoint p;
 	struct err e = {0};
-	endpoint_default(&p, "x");
-	ck_assert_msg(endpoint_set(&p, "url", urls[_i].url, &e) == 0, "%s", e.text);
+	push_endpoint_default(&p, "x");
+	ck_assert_msg(push_endpoint_set(&p, "url", urls[_i].url, &e) == 0, "%s", e.text);
 	ck_assert_str_eq(p.base, urls[_i].base);
 	ck_assert_int_eq(p.form, urls[_i].form);
-	ck_assert_int_eq(endpoint_check(&p, &e), 0);
+	ck_assert_int_eq(push_endpoint_check(&p, &e), 0);
 }
 END_TEST
 
@@ -102,10 +102,10 @@ static const struct {
 
 START_TEST(flags_give_it_the_name_of_its_url)
 {
-	struct endpoint p;
+	struct push_endpoint p;
 	struct err e = {0};
-	endpoint_default(&p, "");
-	ck_assert_int_eq(endpoint_set(&p, "--to", "pyroscope+http://localhost:4040/sub/", &e), 0);
+	push_endpoint_default(&p, "");
+	ck_assert_int_eq(push_endpoint_set(&p, "--to", "pyroscope+http://localhost:4040/sub/", &e), 0);
 	ck_assert_str_eq(p.name, "pyroscope-http-localhost-4040-sub");
 }
 END_TEST
@@ -115,12 +115,12 @@ START_TEST(long_urls_have_names_of_their_own)
 	static const char url[] =
 		"pyroscope+http://pyroscope-distributor.monitoring-platform.svc.cluster.local:4040/tenant-";
 	char text[sizeof(url) + 1];
-	struct endpoint p[2];
+	struct push_endpoint p[2];
 	struct err e = {0};
 	for (int i = 0; i < 2; i++) {
-		endpoint_default(&p[i], "");
+		push_endpoint_default(&p[i], "");
 		snprintf(text, sizeof(text), "%s%c", url, 'a' + i);
-		ck_assert_int_eq(endpoint_set(&p[i], "--to", text, &e), 0);
+		ck_assert_int_eq(push_endpoint_set(&p[i], "--to", text, &e), 0);
 		ck_assert_uint_eq(strlen(p[i].name), sizeof(p[i].name) - 1);
 		ck_assert_int_eq(strncmp(p[i].name, "pyroscope-http-pyroscope-distributor.monitoring-platfo-", 55), 0);
 	}
@@ -130,11 +130,11 @@ END_TEST
 
 START_TEST(a_mistake_is_named_and_its_value_is_not_taken)
 {
-	struct endpoint p, before;
+	struct push_endpoint p, before;
 	struct err e = {0};
-	endpoint_default(&p, "x");
+	push_endpoint_default(&p, "x");
 	before = p;
-	ck_assert_int_lt(endpoint_set(&p, mistakes[_i].key, mistakes[_i].value, &e), 0);
+	ck_assert_int_lt(push_endpoint_set(&p, mistakes[_i].key, mistakes[_i].value, &e), 0);
 	ck_assert_msg(strstr(e.text, mistakes[_i].said), "%s", e.text);
 	ck_assert_int_eq(memcmp(&p, &before, sizeof(p)), 0);
 }
@@ -157,7 +157,7 @@ static const struct {
 
 START_TEST(a_file_that_is_not_whole_is_no_endpoint)
 {
-	struct endpoint *p;
+	struct push_endpoint *p;
 	size_t n;
 	struct err e = {0};
 	put(files[_i].name, in_dir(files[_i].text));
@@ -170,7 +170,7 @@ END_TEST
 
 START_TEST(files_are_read_in_order_with_their_secrets)
 {
-	struct endpoint *p;
+	struct push_endpoint *p;
 	size_t n;
 	struct err e = {0};
 	put("b.conf", in_dir("url = pyroscope+https://h\ntoken_file = %s/token\nevents = cpu,offcpu\n"));
@@ -186,10 +186,11 @@ START_TEST(files_are_read_in_order_with_their_secrets)
 	ck_assert_uint_eq(p[0].limits.samples, 77);
 	ck_assert_str_eq(p[1].name, "b");
 	ck_assert_str_eq(p[1].token, "s3cret-token");
-	ck_assert(endpoint_wants(&p[0], "anything"));
-	ck_assert(endpoint_wants(&p[1], "cpu") && endpoint_wants(&p[1], "offcpu"));
-	ck_assert(!endpoint_wants(&p[1], "off") && !endpoint_wants(&p[1], "cpu,offcpu") && !endpoint_wants(&p[1], ""));
-	endpoint_forget(&p[1]);
+	ck_assert(push_endpoint_wants(&p[0], "anything"));
+	ck_assert(push_endpoint_wants(&p[1], "cpu") && push_endpoint_wants(&p[1], "offcpu"));
+	ck_assert(!push_endpoint_wants(&p[1], "off") && !push_endpoint_wants(&p[1], "cpu,offcpu") &&
+		  !push_endpoint_wants(&p[1], ""));
+	push_endpoint_forget(&p[1]);
 	ck_assert_str_eq(p[1].token, "");
 	endpoints_free(p, n);
 }
@@ -197,7 +198,7 @@ END_TEST
 
 START_TEST(a_directory_that_is_missing_has_none_and_one_that_is_full_says_so)
 {
-	struct endpoint *p;
+	struct push_endpoint *p;
 	size_t n = 5;
 	struct err e = {0};
 	char name[32];
@@ -216,19 +217,19 @@ static const char *const headers[] = {"no colon\n", ": empty\n", "A B: c\n", "A:
 
 START_TEST(a_line_that_is_no_header_is_not_sent)
 {
-	struct endpoint p;
+	struct push_endpoint p;
 	struct err e = {0};
-	endpoint_default(&p, "x");
+	push_endpoint_default(&p, "x");
 	put("bad", headers[_i]);
-	ck_assert_int_eq(endpoint_set(&p, "headers_file", in_dir("%s/bad"), &e), -EINVAL);
+	ck_assert_int_eq(push_endpoint_set(&p, "headers_file", in_dir("%s/bad"), &e), -EINVAL);
 	ck_assert_msg(strstr(e.text, "write 'Name: value'"), "%s", e.text);
 	ck_assert_uint_eq(p.n_headers, 0);
 }
 END_TEST
 
-UNIT_SUITE(endpoint)
+UNIT_SUITE(push_endpoint)
 {
-	Suite *s = suite_create("endpoint");
+	Suite *s = suite_create("push_endpoint");
 	TCase *t = tcase_create("all");
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(t, a_url_says_where_and_how, 0, LENGTH(urls));

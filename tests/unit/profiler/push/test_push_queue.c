@@ -17,7 +17,7 @@
 
 static char dir[64];
 static int spool, fds;
-static struct endpoint endpoint;
+static struct push_endpoint endpoint;
 static struct queue *q;
 
 static void must(const char *command)
@@ -36,7 +36,7 @@ static void add(const char *path)
 
 static bool wants(const void *arg, const char *event)
 {
-	return endpoint_wants(arg, event);
+	return push_endpoint_wants(arg, event);
 }
 
 static int open_again(bool backlog)
@@ -72,7 +72,7 @@ static void setup(void)
 	strcpy(dir, "/tmp/pillion-queue.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	spool = fd_open_dir(AT_FDCWD, dir);
-	endpoint_default(&endpoint, "here");
+	push_endpoint_default(&endpoint, "here");
 }
 
 static void teardown(void)
@@ -358,9 +358,9 @@ START_TEST(two_do_not_serve_one_endpoint)
 }
 END_TEST
 
-UNIT_SUITE(pushqueue)
+UNIT_SUITE(push_queue)
 {
-	Suite *s = suite_create("pushqueue");
+	Suite *s = suite_create("push_queue");
 	TCase *t = tcase_create("all");
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, a_new_endpoint_begins_with_what_comes);

@@ -23,14 +23,14 @@ static void begin(void)
 	fds = fd_count();
 	fed_engine(&engine);
 	online = memfd_create("online", MFD_CLOEXEC);
-	ck_assert_int_eq(coverage_new_take(dup(online), &engine.coverage), 0);
+	ck_assert_int_eq(cpu_coverage_new(dup(online), &engine.coverage), 0);
 	target = fed_target(&engine, 1);
 	target->cpu_stat = memfd_create("cpu.stat", MFD_CLOEXEC);
 }
 
 static void end(void)
 {
-	engine.coverage = coverage_free(engine.coverage);
+	engine.coverage = cpu_coverage_free(engine.coverage);
 	fed_engine_done(&engine);
 	fd_close(online);
 	ck_assert_int_eq(fd_count(), fds);
@@ -47,7 +47,7 @@ static void look(const char *cpus, int64_t now)
 	char text[4096];
 	snprintf(text, sizeof(text), "%s\n", cpus);
 	says(online, text);
-	coverage_look(&engine, now);
+	cpu_coverage_look(&engine, now);
 }
 
 /* That of the fixture has events on CPU 0; more of them here. */
@@ -90,12 +90,12 @@ static const struct {
 
 START_TEST(which_are_bare)
 {
-	char list[COVERAGE_LIST_MAX];
+	char list[CPU_COVERAGE_LIST_MAX];
 	target->desc.strategy = lists[_i].strategy;
 	add_events(lists[_i].cpus, lists[_i].n_cpus);
 	for (size_t i = 0; i < LENGTH(lists[_i].looks) && lists[_i].looks[i]; i++)
 		look(lists[_i].looks[i], 10 * (int64_t)(i + 1));
-	coverage_list(target, lists[_i].since, list);
+	cpu_coverage_list(target, lists[_i].since, list);
 	ck_assert_msg(!strcmp(list, lists[_i].list), "%s: %s", lists[_i].what, list);
 }
 END_TEST
@@ -103,7 +103,7 @@ END_TEST
 /* A target of which a CPU came back, and one that was opened behind that. */
 START_TEST(events_that_are_opened_anew_count)
 {
-	char list[COVERAGE_LIST_MAX];
+	char list[CPU_COVERAGE_LIST_MAX];
 	add_events((int[]){1}, 1);
 	look("0-1", 10);
 	look("0", 20);
@@ -111,7 +111,7 @@ START_TEST(events_that_are_opened_anew_count)
 	ck_assert(target->bare);
 	target = fed_target(&engine, 2);
 	fed_stream(target, PERF_SAMPLES, 0, 200)->cpu = 1;
-	coverage_list(target, 30, list);
+	cpu_coverage_list(target, 30, list);
 	ck_assert_str_eq(list, "");
 	ck_assert(!target->bare);
 }
@@ -119,12 +119,12 @@ END_TEST
 
 START_TEST(who_does_not_look_knows_of_none)
 {
-	char list[COVERAGE_LIST_MAX] = "?";
-	engine.coverage = coverage_free(engine.coverage);
-	coverage_look(&engine, 10);
-	coverage_list(target, 0, list);
+	char list[CPU_COVERAGE_LIST_MAX] = "?";
+	engine.coverage = cpu_coverage_free(engine.coverage);
+	cpu_coverage_look(&engine, 10);
+	cpu_coverage_list(target, 0, list);
 	ck_assert_str_eq(list, "");
-	ck_assert_int_eq(coverage_new_take(-ENOENT, &engine.coverage), -ENOENT);
+	ck_assert_int_eq(cpu_coverage_new(-ENOENT, &engine.coverage), -ENOENT);
 }
 END_TEST
 
@@ -199,7 +199,7 @@ START_TEST(what_ran_there_is_in_the_profile)
 		.lost = profiles[_i].lost, .lost_weight = profiles[_i].lost * PERIOD, .correct = 1, .had_counter = 1};
 	w.counts[0] = target->counts[0];
 	snprintf(w.uncovered, sizeof(w.uncovered), "%s", profiles[_i].uncovered);
-	ck_assert_int_eq(build_profile(&w, 0, &p, &n_samples), 0);
+	ck_assert_int_eq(profile_build(&w, 0, &p, &n_samples), 0);
 	ck_assert_msg(
 		time_of(p, profiles[_i].frame, &n) == (int64_t)profiles[_i].missing * MS, "%s", profiles[_i].what);
 	ck_assert_msg(n == profiles[_i].n, "%s: %u frames", profiles[_i].what, n);
@@ -212,10 +212,10 @@ START_TEST(what_ran_there_is_in_the_profile)
 }
 END_TEST
 
-UNIT_SUITE(coverage)
+UNIT_SUITE(cpu_coverage)
 {
-	Suite *s = suite_create("coverage");
-	TCase *t = tcase_create("coverage");
+	Suite *s = suite_create("cpu_coverage");
+	TCase *t = tcase_create("cpu_coverage");
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_loop_test(t, which_are_bare, 0, LENGTH(lists));
 	tcase_add_test(t, events_that_are_opened_anew_count);

@@ -50,7 +50,7 @@ static void samples(unsigned n)
 static const struct {
 	uint32_t flags;
 	uint64_t numbers[4];
-	struct counted_reading reading;
+	struct event_reading reading;
 } readings[] = {
 	{0, {7, 9, 9, 9}, {7, 0, 0, 0}},
 	{LAYOUT_LOST, {7, 2, 9, 9}, {7, 2, 0, 0}},
@@ -60,13 +60,13 @@ static const struct {
 
 START_TEST(what_an_event_says)
 {
-	struct counted_reading r = {0};
+	struct event_reading r = {0};
 	st->layout.flags = readings[_i].flags;
 	says(readings[_i].numbers, 4);
-	ck_assert(counted_read(st, &r));
+	ck_assert(event_counts_read(st, &r));
 	ck_assert(!memcmp(&r, &readings[_i].reading, sizeof(r)));
 	says(readings[_i].numbers, 0);
-	ck_assert(!counted_read(st, &r));
+	ck_assert(!event_counts_read(st, &r));
 }
 END_TEST
 
@@ -89,10 +89,10 @@ START_TEST(events_that_take_turns)
 	struct window w = {0};
 	st->layout.flags = LAYOUT_TIMES | LAYOUT_LOST;
 	says(before, 4);
-	counted_skip(st);
+	event_counts_rebase(st);
 	samples(20);
 	says(now, 4);
-	counted_window(target, &w);
+	event_counts_window(target, &w);
 	const struct kernel_count *k = &w.kernel[1];
 	ck_assert(k->lost_known && k->lost == turns[_i].lost);
 	ck_assert(fabs(k->had_counter - turns[_i].had) < 1e-9 && fabs(k->correct - turns[_i].correct) < 1e-9);
@@ -110,16 +110,16 @@ START_TEST(events_of_each_cpu)
 	char note[160];
 	struct err e = {0};
 	struct window w = {0};
-	if (rings_open(&engine.rings, note, sizeof(note), &e) < 0)
+	if (cpu_rings_open(&engine.rings, note, sizeof(note), &e) < 0)
 		return;
 	target->desc.strategy = STRATEGY_PROCESS;
 	st->layout.flags = LAYOUT_TIMES | LAYOUT_LOST;
 	samples(20);
 	says(numbers, 4);
-	counted_window(target, &w);
-	double had = 0.5 * rings_count(engine.rings);
+	event_counts_window(target, &w);
+	double had = 0.5 * cpu_rings_count(engine.rings);
 	ck_assert_msg(fabs(w.kernel[1].had_counter - (had < 1 ? had : 1)) < 1e-9, "%f", w.kernel[1].had_counter);
-	engine.rings = rings_close(engine.rings);
+	engine.rings = cpu_rings_close(engine.rings);
 }
 END_TEST
 
@@ -158,14 +158,14 @@ START_TEST(what_was_used_while_the_profiler_was_away)
 	char note[160];
 	struct err e = {0};
 	struct window w = {0};
-	if (rings_open(&engine.rings, note, sizeof(note), &e) < 0)
+	if (cpu_rings_open(&engine.rings, note, sizeof(note), &e) < 0)
 		return;
 	was_away(STRATEGY_CGROUP, gaps[_i].kernel, (int64_t)gaps[_i].gap * MS);
 	says(&(uint64_t){gaps[_i].counted * MS}, 1);
-	counted_window(target, &w);
+	event_counts_window(target, &w);
 	ck_assert_uint_eq(w.kernel[0].counted, gaps[_i].counted * MS);
 	ck_assert_uint_eq(w.kernel[0].unseen, gaps[_i].unseen * MS);
-	engine.rings = rings_close(engine.rings);
+	engine.rings = cpu_rings_close(engine.rings);
 	clock_drive(NULL);
 }
 END_TEST
@@ -180,25 +180,25 @@ START_TEST(a_gap_is_no_kernel_code)
 	char note[160];
 	struct err e = {0};
 	struct window w = {0};
-	if (rings_open(&engine.rings, note, sizeof(note), &e) < 0)
+	if (cpu_rings_open(&engine.rings, note, sizeof(note), &e) < 0)
 		return;
 	was_away(STRATEGY_PROCESS, false, 200 * MS);
 	st->layout.flags = LAYOUT_LOST;
 	says(before, 2);
-	counted_skip(st);
+	event_counts_rebase(st);
 	says(now, 2);
 	target->streams->fd = memfd_create("side-band", MFD_CLOEXEC);
 	target->streams->layout.flags = LAYOUT_RUNNING;
 	ck_assert_int_eq(pwrite(target->streams->fd, ran, sizeof(ran), 0), sizeof(ran));
 	target->rate.most = 2;
-	counted_window(target, &w);
+	event_counts_window(target, &w);
 	const struct kernel_count *k = &w.kernel[0];
 	ck_assert_uint_eq(k->counted, 600 * MS);
 	ck_assert(fabs(k->correct - 2) < 1e-9);
 	ck_assert_uint_eq(k->lost_weight, 20 * MS);
 	ck_assert_uint_eq(k->unseen, 50 * MS);
 	ck_assert_uint_eq(k->unsampled, (600 - 200 - 20 - 50) * MS);
-	engine.rings = rings_close(engine.rings);
+	engine.rings = cpu_rings_close(engine.rings);
 	clock_drive(NULL);
 }
 END_TEST
@@ -227,8 +227,8 @@ START_TEST(what_programs_say_of_their_time)
 	target->desc.events[0].period = 1000;
 	samples((unsigned)accounts[_i].taken);
 	target->tally.apps_cpu = accounts[_i].used;
-	target->tally.apps_lost = accounts[_i].lost;
-	counted_window(target, &w);
+	target->tally.inproc_lost = accounts[_i].lost;
+	event_counts_window(target, &w);
 	const struct kernel_count *k = &w.kernel[0];
 	ck_assert(k->lost_known && k->lost == accounts[_i].lost && k->counted == accounts[_i].used);
 	ck_assert_uint_eq(k->lost_weight, accounts[_i].lost_weight);
@@ -236,10 +236,10 @@ START_TEST(what_programs_say_of_their_time)
 }
 END_TEST
 
-UNIT_SUITE(counted)
+UNIT_SUITE(event_counts)
 {
-	Suite *s = suite_create("counted");
-	TCase *t = tcase_create("counted");
+	Suite *s = suite_create("event_counts");
+	TCase *t = tcase_create("event_counts");
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_loop_test(t, what_an_event_says, 0, LENGTH(readings));
 	tcase_add_loop_test(t, events_that_take_turns, 0, LENGTH(turns));

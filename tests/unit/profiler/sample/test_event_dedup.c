@@ -7,17 +7,17 @@
 #include <check.h>
 
 static int fds;
-static struct heard *h;
+static struct event_dedup *h;
 
 static void begin(void)
 {
 	fds = fd_count();
-	ck_assert_int_eq(heard_new(&h), 0);
+	ck_assert_int_eq(event_dedup_new(&h), 0);
 }
 
 static void end(void)
 {
-	h = heard_free(h);
+	h = event_dedup_free(h);
 	ck_assert_ptr_null(h);
 	ck_assert_int_eq(fd_count(), fds);
 }
@@ -31,29 +31,29 @@ START_TEST(places_are_apart)
 		for (unsigned t = 0; t < 4; t++)
 			for (uint32_t cpu = 0; cpu < 3; cpu++)
 				for (uint32_t spec = 0; spec < 2; spec++) {
-					uint64_t *id = &heard_by(h, tids[t], cpu, spec)->id;
+					uint64_t *id = &event_dedup_by(h, tids[t], cpu, spec)->id;
 					ck_assert_uint_eq(*id, pass ? ++n : 0);
 					if (!pass)
 						*id = ++n;
 				}
 	}
-	ck_assert_uint_eq(heard_count(h), 4 * 3 * 2);
+	ck_assert_uint_eq(event_dedup_count(h), 4 * 3 * 2);
 }
 END_TEST
 
 START_TEST(a_thread_is_forgotten_on_all_cpus)
 {
 	for (uint32_t cpu = 0; cpu < 5; cpu++) {
-		heard_by(h, 7, cpu, 0)->id = 1;
-		heard_by(h, 4103, cpu, 0)->id = 2;
+		event_dedup_by(h, 7, cpu, 0)->id = 1;
+		event_dedup_by(h, 4103, cpu, 0)->id = 2;
 	}
-	heard_forget(h, 7);
-	heard_forget(h, 7);
-	heard_forget(h, 9);
-	ck_assert_uint_eq(heard_count(h), 5);
+	event_dedup_forget(h, 7);
+	event_dedup_forget(h, 7);
+	event_dedup_forget(h, 9);
+	ck_assert_uint_eq(event_dedup_count(h), 5);
 	for (uint32_t cpu = 0; cpu < 5; cpu++) {
-		ck_assert_uint_eq(heard_by(h, 4103, cpu, 0)->id, 2);
-		ck_assert_uint_eq(heard_by(h, 7, cpu, 0)->id, 0);
+		ck_assert_uint_eq(event_dedup_by(h, 4103, cpu, 0)->id, 2);
+		ck_assert_uint_eq(event_dedup_by(h, 7, cpu, 0)->id, 0);
 	}
 }
 END_TEST
@@ -61,20 +61,20 @@ END_TEST
 START_TEST(a_flood_is_bounded)
 {
 	uint32_t tid = 1;
-	while (heard_by(h, tid, 0, 0))
+	while (event_dedup_by(h, tid, 0, 0))
 		tid++;
-	ck_assert_uint_eq(heard_count(h), tid - 1);
+	ck_assert_uint_eq(event_dedup_count(h), tid - 1);
 	ck_assert_uint_le(tid, 1 << 20);
-	ck_assert_ptr_nonnull(heard_by(h, 1, 0, 0));
-	heard_forget(h, 1);
-	ck_assert_ptr_nonnull(heard_by(h, tid, 0, 0));
+	ck_assert_ptr_nonnull(event_dedup_by(h, 1, 0, 0));
+	event_dedup_forget(h, 1);
+	ck_assert_ptr_nonnull(event_dedup_by(h, tid, 0, 0));
 }
 END_TEST
 
-UNIT_SUITE(heard)
+UNIT_SUITE(event_dedup)
 {
-	Suite *s = suite_create("heard");
-	TCase *t = tcase_create("heard");
+	Suite *s = suite_create("event_dedup");
+	TCase *t = tcase_create("event_dedup");
 
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_test(t, places_are_apart);

@@ -43,17 +43,17 @@
 START_TEST(a_sample_has_the_weight_of_its_time)
 {
 	struct rate r = {0};
-	ck_assert_uint_eq(rates_weight(&r, 1000, 5), 1000);
+	ck_assert_uint_eq(sample_rate_weight(&r, 1000, 5), 1000);
 	r.steps[0] = (struct rate_step){100, 2};
 	r.steps[1] = (struct rate_step){200, 4.5};
 	r.steps[2] = (struct rate_step){300, 1};
 	r.n_steps = 3;
-	ck_assert_uint_eq(rates_weight(&r, 1000, 99), 1000);
-	ck_assert_uint_eq(rates_weight(&r, 1000, 100), 2000);
-	ck_assert_uint_eq(rates_weight(&r, 1000, 199), 2000);
-	ck_assert_uint_eq(rates_weight(&r, 1001, 200), 4505); /* rounded */
-	ck_assert_uint_eq(rates_weight(&r, 1000, 300), 1000);
-	ck_assert_uint_eq(rates_weight(&r, 1000, INT64_MAX), 1000);
+	ck_assert_uint_eq(sample_rate_weight(&r, 1000, 99), 1000);
+	ck_assert_uint_eq(sample_rate_weight(&r, 1000, 100), 2000);
+	ck_assert_uint_eq(sample_rate_weight(&r, 1000, 199), 2000);
+	ck_assert_uint_eq(sample_rate_weight(&r, 1001, 200), 4505); /* rounded */
+	ck_assert_uint_eq(sample_rate_weight(&r, 1000, 300), 1000);
+	ck_assert_uint_eq(sample_rate_weight(&r, 1000, INT64_MAX), 1000);
 }
 END_TEST
 
@@ -63,9 +63,9 @@ START_TEST(of_many_changes_the_last_are_known)
 	for (unsigned i = 0; i < 3 * RATE_STEPS + 5; i++)
 		r.steps[r.n_steps++ % RATE_STEPS] = (struct rate_step){100 * i, i + 1};
 	for (unsigned i = r.n_steps - RATE_STEPS; i < r.n_steps; i++)
-		ck_assert(rates_scale(&r, 100 * i + 50) == i + 1);
+		ck_assert(sample_rate_scale(&r, 100 * i + 50) == i + 1);
 	/* what is older has the oldest of them: it was lowered before, too */
-	ck_assert(rates_scale(&r, 0) == r.n_steps - RATE_STEPS + 1);
+	ck_assert(sample_rate_scale(&r, 0) == r.n_steps - RATE_STEPS + 1);
 }
 END_TEST
 
@@ -155,7 +155,7 @@ static void begin_target(enum strategy strategy, unsigned cpus)
 	target->streams->layout.flags = LAYOUT_RUNNING;
 	engine.rates.account = kernel.account;
 	engine.rates.drained = INT64_MAX; /* a record is handed over as it is made */
-	rates_use(&engine, &settings);
+	sample_rate_use(&engine, &settings);
 	fed_comm(target, (uint64_t)(clock_now() - MS), FED_INIT, FED_INIT, "web", true);
 	ck_assert(target->started);
 }
@@ -164,7 +164,7 @@ static void end_target(void)
 {
 	fed_engine_done(&engine);
 	ck_assert_uint_eq(engine.rates.n_switched, 0);
-	rates_close_account(&engine.rates);
+	sample_rate_close_account(&engine.rates);
 	kernel.clock = 0;
 	clock_drive(NULL);
 }
@@ -208,9 +208,9 @@ static void run_ms(unsigned ms)
 		show_counts();
 		kernel.random = kernel.random * 1103515245 + 12345;
 		int late = kernel.late ? (int)(kernel.random >> 16) % kernel.late : 0;
-		rates_round(&engine, now);
-		rates_look(&engine, now);
-		int wait = rates_round(&engine, now); /* as engine_round() does it */
+		sample_rate_round(&engine, now);
+		sample_rate_look(&engine, now);
+		int wait = sample_rate_round(&engine, now); /* as engine_round() does it */
 		kernel.next_round = now + ((wait < 0 || wait > 100 ? 100 : wait) + late) * MS;
 	}
 	show_counts();
@@ -235,7 +235,7 @@ static const struct {
 static void limit_to(uint64_t samples)
 {
 	settings.target_rate = samples;
-	rates_use(&engine, &settings);
+	sample_rate_use(&engine, &settings);
 	memset(&target->rate.cap.needed, 0, sizeof(target->rate.cap.needed)); /* ten calm seconds have passed */
 }
 
@@ -316,14 +316,14 @@ START_TEST(what_is_no_sampling_lowers_nothing)
 	begin_target(STRATEGY_CGROUP, 1);
 	engine.rates.allowed = 40 * MS;
 	kernel.usage_a_ms = 50;
-	ck_assert(rates_have_room(&engine));
+	ck_assert(sample_rate_have_room(&engine));
 	run_ms(70000);
 	ck_assert_msg(target->rate.factor <= 1, "1/%f", target->rate.factor);
 	ck_assert(!target->rate.by_budget);
-	ck_assert(!rates_have_room(&engine));
+	ck_assert(!sample_rate_have_room(&engine));
 	kernel.usage_a_ms = 10;
 	run_ms(60000);
-	ck_assert(rates_have_room(&engine));
+	ck_assert(sample_rate_have_room(&engine));
 	end_target();
 }
 END_TEST
@@ -331,27 +331,27 @@ END_TEST
 /* What a program maps and forks is read with its samples. */
 START_TEST(of_a_drain_samples_have_their_part)
 {
-	struct rates *r = &engine.rates;
+	struct rate_control *r = &engine.rates;
 	begin_target(STRATEGY_CGROUP, 1);
-	rates_drained(r, rates_cpu(r) - MS); /* of what came before */
+	sample_rate_drained(r, sample_rate_cpu(r) - MS); /* of what came before */
 	r->drains = 0;
-	rates_drained(r, rates_cpu(r) - MS);
+	sample_rate_drained(r, sample_rate_cpu(r) - MS);
 	ck_assert_uint_eq(r->drains, 0); /* nothing came */
 	for (unsigned i = 0; i < 9; i++)
-		rates_record(target, i == 0, 100);
-	int64_t began = rates_cpu(r) - 800 * MS; /* this test's own time is little beside it */
-	r->loading += 400 * MS;			 /* for a file, which is read once */
-	rates_drained(r, began);
+		sample_rate_record(target, i == 0, 100);
+	int64_t began = sample_rate_cpu(r) - 800 * MS; /* this test's own time is little beside it */
+	r->loading += 400 * MS;			       /* for a file, which is read once */
+	sample_rate_drained(r, began);
 	ck_assert_uint_ge(r->drains, 200 * MS);
 	ck_assert_uint_lt(r->drains, 220 * MS);
 	show_counts();
-	rates_look(&engine, clock_now()); /* from here on it is known what is spent */
+	sample_rate_look(&engine, clock_now()); /* from here on it is known what is spent */
 	kernel.usage = 10000;
 	show_counts();
 	r->drains = 6 * MS;
 	r->sampling = 1 * MS;
-	rates_look(&engine, clock_now() + NSEC_PER_SEC);
-	const struct allowance_cost spent = allowance_minute(&r->allowance);
+	sample_rate_look(&engine, clock_now() + NSEC_PER_SEC);
+	const struct cpu_budget_cost spent = cpu_budget_minute(&r->allowance);
 	ck_assert_uint_eq(spent.sampling, 7 * MS);
 	ck_assert_uint_eq(spent.other, 4 * MS);
 	end_target();
@@ -368,23 +368,23 @@ START_TEST(a_successor_takes_over)
 	limit_to(100);
 	run_ms(3000);
 	struct rate_saved left;
-	rates_save(&target->rate, &left);
+	sample_rate_save(&target->rate, &left);
 	while (ways[_i].strategy == STRATEGY_PROCESS && kernel.on)
 		run_ms(1);
-	engine.rates = (struct rates){.account = kernel.account, .drained = INT64_MAX};
-	rates_use(&engine, &settings);
-	rates_restore(&target->rate, &left);
+	engine.rates = (struct rate_control){.account = kernel.account, .drained = INT64_MAX};
+	sample_rate_use(&engine, &settings);
+	sample_rate_restore(&target->rate, &left);
 	target->rate.samples = 1000; /* that nobody had read */
-	rates_resume(target);
+	sample_rate_resume(target);
 	run_ms(3000);
 	check_sums(scenario, 10000, 70.0 / ways[_i].cpus, 130.0 / ways[_i].cpus);
 	/* and one that knows nothing */
 	while (ways[_i].strategy == STRATEGY_PROCESS && kernel.on)
 		run_ms(1);
-	engine.rates = (struct rates){.account = kernel.account, .drained = INT64_MAX};
+	engine.rates = (struct rate_control){.account = kernel.account, .drained = INT64_MAX};
 	limit_to(0);
 	target->rate = (struct rate){0};
-	rates_resume(target);
+	sample_rate_resume(target);
 	ck_assert_msg(kernel.on && kernel.period == PERIOD, "%s", scenario);
 	check_sums(scenario, 2000, 950, 1050);
 	end_target();
@@ -428,7 +428,7 @@ START_TEST(what_is_not_sampled_is_given_to_nobody)
 	limit_to(60);
 	run_ms(20000);
 	ck_assert(target->rate.factor > 5);
-	counted_window(target, &w);
+	event_counts_window(target, &w);
 	double part = (double)kernel.user / (double)kernel.ran, all = (double)w.kernel[0].counted;
 	double sampled = (double)target->tally.weight[0] * w.kernel[0].correct / all;
 	ck_assert_msg(fabs(all / (double)kernel.ran - 1) < 0.01, "%f s of %f", all / 1e9, (double)kernel.ran / 1e9);
@@ -708,10 +708,10 @@ static bool begin_real_target(void)
 	options_default(&o);
 	settings = o.settings;
 	engine = (struct engine){.kallsyms_fd = -1, .root = -1};
-	if (rings_open(&engine.rings, note, sizeof(note), &e) < 0)
+	if (cpu_rings_open(&engine.rings, note, sizeof(note), &e) < 0)
 		return skip(e.text), false;
-	limits_use(&engine, &settings);
-	ck_assert_int_eq(loop_new(&engine.loop), 0);
+	limits_apply(&engine, &settings);
+	ck_assert_int_eq(event_loop_new(&engine.loop), 0);
 	ck_assert_int_eq(engine_init(&engine, &e), 0);
 	make_program(1);
 	ck_assert_msg(target_new(&engine, &d, NULL, &target, &e) == 0, "%s", e.text);
@@ -723,7 +723,7 @@ static bool begin_real_target(void)
 
 static void fill_rings(size_t bytes)
 {
-	while (rings_left(engine.rings) < bytes)
+	while (cpu_rings_left(engine.rings) < bytes)
 		poll(NULL, 0, 10);
 	poll(NULL, 0, 4);
 }
@@ -738,28 +738,29 @@ START_TEST(a_drain_ends_at_its_deadline_and_goes_on_from_there)
 	int64_t until = clock_now() - 2 * MS;
 	handed_over = last_time = 0;
 	for (; !done && turns < 100000; turns++) {
-		done = rings_drain(engine.rings, until, clock_now(), hand_over, NULL, &n); /* which is over by then */
-		ck_assert_uint_le(n, RINGS_LOOK);
-		ck_assert((rings_oldest(engine.rings) < until) == !done);
-		ck_assert(rings_oldest(engine.rings) >= (int64_t)last_time);
+		done = cpu_rings_drain(
+			engine.rings, until, clock_now(), hand_over, NULL, &n); /* which is over by then */
+		ck_assert_uint_le(n, CPU_RINGS_LOOK);
+		ck_assert((cpu_rings_oldest(engine.rings) < until) == !done);
+		ck_assert(cpu_rings_oldest(engine.rings) >= (int64_t)last_time);
 		all += n;
 	}
-	ck_assert(done && all == handed_over && all > 2 * RINGS_LOOK);
-	ck_assert_uint_eq(turns, (all + RINGS_LOOK - 1) / RINGS_LOOK);
+	ck_assert(done && all == handed_over && all > 2 * CPU_RINGS_LOOK);
+	ck_assert_uint_eq(turns, (all + CPU_RINGS_LOOK - 1) / CPU_RINGS_LOOK);
 	/* and without one it takes all */
 	fill_rings(8000);
-	ck_assert(rings_drain(engine.rings, clock_now() - 2 * MS, INT64_MAX, hand_over, NULL, &n));
-	ck_assert_uint_gt(n, 2 * RINGS_LOOK);
+	ck_assert(cpu_rings_drain(engine.rings, clock_now() - 2 * MS, INT64_MAX, hand_over, NULL, &n));
+	ck_assert_uint_gt(n, 2 * CPU_RINGS_LOOK);
 	target_forget(target);
 	engine_done(&engine);
 	end_program();
 }
 END_TEST
 
-UNIT_SUITE(rates)
+UNIT_SUITE(sample_rate)
 {
-	Suite *s = suite_create("rates");
-	TCase *t = tcase_create("rates");
+	Suite *s = suite_create("sample_rate");
+	TCase *t = tcase_create("sample_rate");
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, a_sample_has_the_weight_of_its_time);

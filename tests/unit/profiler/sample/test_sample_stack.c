@@ -20,7 +20,7 @@ static int fds;
 static struct modules *modules;
 static struct module *module;
 static struct jit_room jit_room = {.left = 1 << 20};
-static struct tasks *tasks;
+static struct process_table *tasks;
 static struct unwind *unwind;
 
 static int open_nothing(void *arg, const char *path, struct file *ret)
@@ -42,7 +42,7 @@ static void begin(void)
 {
 	fds = fd_count();
 	ck_assert_int_eq(modules_new(1 << 20, &modules), 0);
-	ck_assert_int_eq(tasks_new(resolve, NULL, &tasks), 0);
+	ck_assert_int_eq(process_table_new(resolve, NULL, &tasks), 0);
 	ck_assert_int_eq(unwind_new(&unwind), 0);
 	int held = fd_count(); /* libunwind keeps a pipe for the life of the process */
 	ck_assert_int_le(held, fds + 2);
@@ -51,15 +51,15 @@ static void begin(void)
 	struct record r = {.type = PERF_RECORD_MMAP2, .pid = 7, .tid = 7};
 	r.mmap = (struct record_mmap){
 		.start = 0x400000, .len = 0x1000, .pgoff = 0x3000, .ino = 7, .path = "/bin/app", .exec = true};
-	tasks_record(tasks, &r);
+	process_table_record(tasks, &r);
 	r.mmap = (struct record_mmap){.start = 0x700000, .len = 0x1000, .path = "//anon", .exec = true};
-	tasks_record(tasks, &r);
+	process_table_record(tasks, &r);
 }
 
 static void end(void)
 {
 	unwind = unwind_free(unwind);
-	tasks = tasks_free(tasks);
+	tasks = process_table_free(tasks);
 	module = module_unref(module);
 	modules = modules_free(modules);
 	ck_assert_int_eq(fd_count(), fds);
@@ -134,7 +134,7 @@ START_TEST(by_the_call_chain)
 	r.sample = (struct record_sample){.ip = chains[_i].ip, .chain = chains[_i].chain};
 	while (r.sample.n_chain < LENGTH(chains[_i].chain) && chains[_i].chain[r.sample.n_chain])
 		r.sample.n_chain++;
-	size_t n = stack_frames(unwind, tasks_get(tasks, 7), &r, &l, &jit_room, frames, &stop);
+	size_t n = sample_stack_frames(unwind, process_table_get(tasks, 7), &r, &l, &jit_room, frames, &stop);
 	ck_assert_msg(
 		!strcmp(describe(frames, n), chains[_i].expect), "%s: %s", chains[_i].scenario, describe(frames, n));
 	ck_assert_msg(stop == chains[_i].stop, "%s", chains[_i].scenario);
@@ -168,7 +168,7 @@ START_TEST(by_registers_and_stack)
 	r.sample.regs.r[UNWIND_SP] = 0x7ffc0000;
 	r.sample.stack = stack;
 	r.sample.stack_size = sizeof(stack);
-	size_t n = stack_frames(unwind, tasks_get(tasks, 7), &r, &l, &jit_room, frames, &stop);
+	size_t n = sample_stack_frames(unwind, process_table_get(tasks, 7), &r, &l, &jit_room, frames, &stop);
 	const char *text = describe(frames, n);
 	ck_assert_msg(!strncmp(text, snapshots[_i].expect, strlen(snapshots[_i].expect)), "%s: %s",
 		snapshots[_i].scenario, text);
@@ -195,7 +195,7 @@ START_TEST(a_chain_longer_than_any_stack)
 	r.sample.regs.r[UNWIND_IP] = 0x400010;
 	r.sample.stack = stack;
 	r.sample.stack_size = sizeof(stack);
-	size_t n = stack_frames(unwind, tasks_get(tasks, 7), &r, &l, &jit_room, frames, &stop);
+	size_t n = sample_stack_frames(unwind, process_table_get(tasks, 7), &r, &l, &jit_room, frames, &stop);
 	ck_assert_uint_le(n, AGGREGATE_STACK_MAX);
 	ck_assert_uint_ge(n, AGGREGATE_STACK_MAX - 2);
 	ck_assert_str_eq(frames[AGGREGATE_STACK_MAX].name, "behind");
@@ -217,7 +217,7 @@ static size_t callers_of(uint64_t first, uint64_t second, size_t size, uint64_t 
 	s.regs.r[UNWIND_SP] = SP;
 	s.regs.r[UNWIND_BP] = SP + 2 * 8;
 	ret[0] = ret[1] = 0;
-	return stack_callers(unwind, tasks_get(tasks, 7), &s, ret, 4);
+	return sample_stack_callers(unwind, process_table_get(tasks, 7), &s, ret, 4);
 }
 
 /* A whole sample and the small record of the same place have the same. */
@@ -232,10 +232,10 @@ START_TEST(the_callers_next_to_a_place)
 }
 END_TEST
 
-UNIT_SUITE(stack)
+UNIT_SUITE(sample_stack)
 {
-	Suite *s = suite_create("stack");
-	TCase *t = tcase_create("stack");
+	Suite *s = suite_create("sample_stack");
+	TCase *t = tcase_create("sample_stack");
 
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_loop_test(t, by_the_call_chain, 0, LENGTH(chains));

@@ -11,13 +11,13 @@
 #define RING (512u << 10)
 #define MS NSEC_PER_MSEC
 
-static struct ladder whole(uint32_t first)
+static struct stack_dump_size whole(uint32_t first)
 {
-	struct ladder l = {0};
+	struct stack_dump_size l = {0};
 	for (int cpu = 0; cpu < 4; cpu++)
 		for (uint32_t rung = 1; rung <= PERF_RUNGS; rung++)
-			ladder_add(&l, rung, perf_stack_user(rung), rung != first);
-	ladder_limit(&l, RING);
+			stack_dump_size_add(&l, rung, perf_stack_user(rung), rung != first);
+	stack_dump_size_limit(&l, RING);
 	return l;
 }
 
@@ -63,15 +63,16 @@ static const struct {
 	{"nothing at all", 2, {{1000, 0, 0, 0}}, 2, 0},
 };
 
-static void go(struct ladder *l, const struct phase *p, int64_t *now, unsigned *moves)
+static void go(struct stack_dump_size *l, const struct phase *p, int64_t *now, unsigned *moves)
 {
 	for (unsigned round = 0; round < p->rounds; round++) {
 		for (unsigned i = 0; i < p->stacks; i++)
-			ladder_saw(l, l->at, p->cut_each && (round * p->stacks + i) % p->cut_each == 0, p->reach);
-		uint32_t to = ladder_look(l, *now += 200 * MS);
+			stack_dump_size_saw(
+				l, l->at, p->cut_each && (round * p->stacks + i) % p->cut_each == 0, p->reach);
+		uint32_t to = stack_dump_size_look(l, *now += 200 * MS);
 		if (to != l->at) {
 			ck_assert_int_eq(abs((int)to - (int)l->at), 1);
-			ladder_moved(l, to);
+			stack_dump_size_moved(l, to);
 			++*moves;
 		}
 	}
@@ -79,7 +80,7 @@ static void go(struct ladder *l, const struct phase *p, int64_t *now, unsigned *
 
 START_TEST(up_and_down)
 {
-	struct ladder l = whole(runs[_i].first);
+	struct stack_dump_size l = whole(runs[_i].first);
 	int64_t now = 1000 * NSEC_PER_SEC;
 	unsigned moves = 0;
 	for (unsigned i = 0; i < LENGTH(runs[_i].phases); i++)
@@ -91,12 +92,12 @@ END_TEST
 
 START_TEST(what_comes_by_another_rung_says_nothing)
 {
-	struct ladder l = whole(2);
+	struct stack_dump_size l = whole(2);
 	for (int i = 0; i < 1000; i++) {
-		ladder_saw(&l, 1, true, 0);
-		ladder_saw(&l, 3, true, 0);
+		stack_dump_size_saw(&l, 1, true, 0);
+		stack_dump_size_saw(&l, 3, true, 0);
 	}
-	ck_assert_uint_eq(ladder_look(&l, NSEC_PER_SEC), 2);
+	ck_assert_uint_eq(stack_dump_size_look(&l, NSEC_PER_SEC), 2);
 	ck_assert_uint_eq(l.stacks, 0);
 }
 END_TEST
@@ -110,15 +111,15 @@ static const struct {
 
 START_TEST(no_snapshot_is_larger_than_the_ring_takes)
 {
-	struct ladder l = whole(limits[_i].first);
+	struct stack_dump_size l = whole(limits[_i].first);
 	l.top = PERF_RUNGS;
-	ladder_limit(&l, limits[_i].ring);
+	stack_dump_size_limit(&l, limits[_i].ring);
 	for (int i = 0; i < 10; i++) {
 		for (int n = 0; n < 200; n++)
-			ladder_saw(&l, l.at, true, 0);
-		uint32_t to = ladder_look(&l, NSEC_PER_SEC);
+			stack_dump_size_saw(&l, l.at, true, 0);
+		uint32_t to = stack_dump_size_look(&l, NSEC_PER_SEC);
 		if (to != l.at)
-			ladder_moved(&l, to);
+			stack_dump_size_moved(&l, to);
 	}
 	ck_assert_uint_eq(l.at, limits[_i].top);
 }
@@ -142,16 +143,17 @@ static const struct {
 
 START_TEST(what_is_no_ladder_stays)
 {
-	struct ladder l = {0};
+	struct stack_dump_size l = {0};
 	for (unsigned i = 0; i < LENGTH(odd[_i].events) && odd[_i].events[i].rung; i++)
-		ladder_add(&l, odd[_i].events[i].rung, odd[_i].events[i].size, odd[_i].events[i].idle);
-	ladder_limit(&l, RING);
+		stack_dump_size_add(&l, odd[_i].events[i].rung, odd[_i].events[i].size, odd[_i].events[i].idle);
+	stack_dump_size_limit(&l, RING);
 	uint32_t first = l.at;
 	for (int cut = 1; cut >= 0; cut--)
 		for (int round = 0; round < 100; round++) {
 			for (int i = 0; i < 100; i++)
-				ladder_saw(&l, first, cut, 100);
-			ck_assert_msg(ladder_look(&l, (round + 1) * NSEC_PER_SEC) == first, "%s", odd[_i].scenario);
+				stack_dump_size_saw(&l, first, cut, 100);
+			ck_assert_msg(
+				stack_dump_size_look(&l, (round + 1) * NSEC_PER_SEC) == first, "%s", odd[_i].scenario);
 		}
 }
 END_TEST
@@ -159,22 +161,22 @@ END_TEST
 /* Not down to where no event was opened. */
 START_TEST(a_rung_that_is_missing)
 {
-	struct ladder l = {0};
+	struct stack_dump_size l = {0};
 	int64_t now = 1;
 	unsigned moves = 0;
 	for (uint32_t rung = 2; rung <= PERF_RUNGS; rung++)
-		ladder_add(&l, rung, perf_stack_user(rung), rung != 2);
-	ladder_limit(&l, RING);
+		stack_dump_size_add(&l, rung, perf_stack_user(rung), rung != 2);
+	stack_dump_size_limit(&l, RING);
 	go(&l, &(struct phase){200, 20, 0, 0}, &now, &moves);
 	ck_assert_uint_eq(l.at, 2);
 	ck_assert_uint_eq(moves, 0);
 }
 END_TEST
 
-UNIT_SUITE(ladder)
+UNIT_SUITE(stack_dump_size)
 {
-	Suite *s = suite_create("ladder");
-	TCase *t = tcase_create("ladder");
+	Suite *s = suite_create("stack_dump_size");
+	TCase *t = tcase_create("stack_dump_size");
 
 	tcase_add_test(t, a_rung_that_is_missing);
 	tcase_add_loop_test(t, up_and_down, 0, LENGTH(runs));

@@ -79,13 +79,13 @@ static void put(unsigned seq)
 {
 	struct export_profile p = profile(seq);
 	const char *path = write_file(spool, seq);
-	ck_assert_int_eq(index_append(spool_dir(spool), &p, path, 4), 0);
+	ck_assert_int_eq(spool_index_append(spool_dir(spool), &p, path, 4), 0);
 }
 
 static size_t matched(void)
 {
 	size_t n = 999;
-	ck_assert_int_eq(index_match(spool, &n), 0);
+	ck_assert_int_eq(spool_index_match(spool, &n), 0);
 	return n;
 }
 
@@ -94,7 +94,7 @@ static char *read_index(size_t *ret_n)
 {
 	char path[96], *text;
 	size_t len, n = 0;
-	snprintf(path, sizeof(path), "%s/" INDEX_FILE, dir);
+	snprintf(path, sizeof(path), "%s/" SPOOL_INDEX_FILE, dir);
 	fd_auto fd = fd_open(AT_FDCWD, path, O_RDONLY, 0);
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(fd_slurp(fd, 16 << 20, &text, &len), 0);
@@ -133,7 +133,7 @@ START_TEST(a_line_says_all_that_is_known)
 			1) "\",\"id\":\"8f2e\",\"name\":\"web\",\"pod\":\"\",\"namespace\":\"\",\"event\":\"cpu\","
 			   "\"seq\":1,\"start_ns\":1767225600123456789,\"duration_ns\":5,\"samples\":7,\"bytes\":4}\n",
 		NULL);
-	ck_assert(fstatat(spool_dir(spool), INDEX_FILE, &st, 0) == 0 && (st.st_mode & 0777) == 0640);
+	ck_assert(fstatat(spool_dir(spool), SPOOL_INDEX_FILE, &st, 0) == 0 && (st.st_mode & 0777) == 0640);
 }
 END_TEST
 
@@ -141,7 +141,7 @@ START_TEST(an_empty_spool_stays_empty)
 {
 	struct stat st;
 	ck_assert_uint_eq(matched(), 0);
-	ck_assert_int_lt(fstatat(spool_dir(spool), INDEX_FILE, &st, 0), 0);
+	ck_assert_int_lt(fstatat(spool_dir(spool), SPOOL_INDEX_FILE, &st, 0), 0);
 }
 END_TEST
 
@@ -150,9 +150,9 @@ START_TEST(what_matches_is_not_written)
 	struct stat before, after;
 	put(1);
 	put(2);
-	ck_assert_int_eq(fstatat(spool_dir(spool), INDEX_FILE, &before, 0), 0);
+	ck_assert_int_eq(fstatat(spool_dir(spool), SPOOL_INDEX_FILE, &before, 0), 0);
 	ck_assert_uint_eq(matched(), 2);
-	ck_assert_int_eq(fstatat(spool_dir(spool), INDEX_FILE, &after, 0), 0);
+	ck_assert_int_eq(fstatat(spool_dir(spool), SPOOL_INDEX_FILE, &after, 0), 0);
 	ck_assert(before.st_ino == after.st_ino && before.st_mtim.tv_nsec == after.st_mtim.tv_nsec);
 }
 END_TEST
@@ -212,7 +212,7 @@ END_TEST
 START_TEST(somebody_who_holds_the_lock_and_is_stopped)
 {
 	put(1);
-	fd_auto fd = fd_open(spool_dir(spool), INDEX_FILE, O_RDONLY, 0);
+	fd_auto fd = fd_open(spool_dir(spool), SPOOL_INDEX_FILE, O_RDONLY, 0);
 	ck_assert_int_eq(flock(fd, LOCK_EX), 0);
 	struct clock_driven leaping = {.leaps = true};
 	clock_drive(&leaping);
@@ -234,14 +234,14 @@ static void stop_clock(void)
 static void append_one(const void *arg)
 {
 	struct export_profile p = profile(2);
-	MUST(index_append(spool_dir(spool), &p, WEB(2), 4) == 0);
+	MUST(spool_index_append(spool_dir(spool), &p, WEB(2), 4) == 0);
 }
 
 START_TEST(one_that_waits_while_it_is_replaced)
 {
 	int status;
 	put(1);
-	fd_auto fd = fd_open(spool_dir(spool), INDEX_FILE, O_RDONLY, 0);
+	fd_auto fd = fd_open(spool_dir(spool), SPOOL_INDEX_FILE, O_RDONLY, 0);
 	ck_assert_int_eq(flock(fd, LOCK_EX), 0);
 	pid_t pid = fork();
 	if (pid == 0) {
@@ -263,15 +263,15 @@ START_TEST(a_disk_that_is_full)
 	struct export_profile p = profile(2);
 	struct stat before, after;
 	put(1);
-	ck_assert_int_eq(fstatat(spool_dir(spool), INDEX_FILE, &before, 0), 0);
+	ck_assert_int_eq(fstatat(spool_dir(spool), SPOOL_INDEX_FILE, &before, 0), 0);
 	signal(SIGXFSZ, SIG_IGN);
 	struct rlimit l = {(rlim_t)before.st_size + 50, RLIM_INFINITY}; /* a part of a line, as of a full disk */
 	setrlimit(RLIMIT_FSIZE, &l);					/* of the library's own file as well */
-	int r = index_append(spool_dir(spool), &p, WEB(2), 4);
+	int r = spool_index_append(spool_dir(spool), &p, WEB(2), 4);
 	l.rlim_cur = RLIM_INFINITY;
 	setrlimit(RLIMIT_FSIZE, &l);
 	ck_assert_int_lt(r, 0);
-	ck_assert_int_eq(fstatat(spool_dir(spool), INDEX_FILE, &after, 0), 0);
+	ck_assert_int_eq(fstatat(spool_dir(spool), SPOOL_INDEX_FILE, &after, 0), 0);
 	ck_assert_int_eq(before.st_size, after.st_size);
 	has(1, WEB(1), NULL);
 }
@@ -288,9 +288,9 @@ static void write_many(const void *arg)
 	for (unsigned i = 0; i < EACH; i++) {
 		char path[128];
 		MUST(spool_write(s, p.name, p.start_ns, i, "cpu", &i, sizeof(i), path, sizeof(path), NULL) == 0);
-		MUST(index_append(spool_dir(s), &p, path, 4) == 0);
+		MUST(spool_index_append(spool_dir(s), &p, path, 4) == 0);
 		if (i % 10 == 0)
-			MUST(index_match(s, NULL) == 0);
+			MUST(spool_index_match(s, NULL) == 0);
 	}
 	spool_close(s);
 }
@@ -317,10 +317,10 @@ START_TEST(several_write_and_rewrite_at_once)
 }
 END_TEST
 
-UNIT_SUITE(index)
+UNIT_SUITE(spool_index)
 {
-	Suite *s = suite_create("index");
-	TCase *t = tcase_create("index");
+	Suite *s = suite_create("spool_index");
+	TCase *t = tcase_create("spool_index");
 
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, setup, teardown);

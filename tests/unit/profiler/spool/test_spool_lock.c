@@ -77,7 +77,7 @@ static pid_t describe_child(void)
 {
 	uint64_t start;
 	const pid_t pid = begin_child();
-	ck_assert_int_eq(process_start_time(pid, &start), 0);
+	ck_assert_int_eq(proc_stat_start_time(pid, &start), 0);
 	spool_lock_describe(&lock, pid, start);
 	return pid;
 }
@@ -133,7 +133,7 @@ START_TEST(pid_is_of_another_process_by_now)
 {
 	uint64_t start;
 	take();
-	ck_assert_int_eq(process_start_time(getpid(), &start), 0);
+	ck_assert_int_eq(proc_stat_start_time(getpid(), &start), 0);
 	spool_lock_describe(&lock, getpid(), start);
 	ck_assert(!spool_lock_pending(dir, 0));
 	spool_lock_describe(&lock, getpid(), start - 1);

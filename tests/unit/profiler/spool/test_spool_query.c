@@ -67,10 +67,10 @@ static void teardown(void)
 	ck_assert_int_eq(fd_count(), fds);
 }
 
-static struct windows list_web(void)
+static struct spool_listing list_web(void)
 {
-	struct windows w;
-	ck_assert_int_eq(windows_list(spool, "web", &w), 0);
+	struct spool_listing w;
+	ck_assert_int_eq(spool_query_list(spool, "web", &w), 0);
 	return w;
 }
 
@@ -78,10 +78,10 @@ START_TEST(targets_are_directories_with_windows)
 {
 	char **names;
 	size_t n;
-	ck_assert_int_eq(windows_targets(spool, &names, &n), 0);
+	ck_assert_int_eq(spool_query_targets(spool, &names, &n), 0);
 	ck_assert_uint_eq(n, 1);
 	ck_assert_str_eq(names[0], "web");
-	windows_targets_done(names);
+	spool_query_targets_done(names);
 }
 END_TEST
 
@@ -90,22 +90,22 @@ START_TEST(containers_of_kubernetes_are_targets_beside_others)
 	static const char *const expect[] = {"prod", "prod/shop-0/main", "prod/shop-1/main", "web"};
 	char **names;
 	size_t n;
-	struct windows w;
+	struct spool_listing w;
 	must("mkdir -p prod/shop-0/main prod/shop-1/main prod/shop-2/main && for i in 0 1; do cp web/*000000-cpu.pb.gz "
 	     "prod/shop-$i/main; done && cp web/*000002-cpu.pb.gz prod");
-	ck_assert_int_eq(windows_targets(spool, &names, &n), 0);
+	ck_assert_int_eq(spool_query_targets(spool, &names, &n), 0);
 	ck_assert_uint_eq(n, sizeof(expect) / sizeof(expect[0]));
 	for (size_t i = 0; i < n; i++)
 		ck_assert_str_eq(names[i], expect[i]);
 	ck_assert_ptr_null(names[n]);
-	windows_targets_done(names);
-	ck_assert_int_eq(windows_list(spool, "prod/shop-1/main", &w), 0);
+	spool_query_targets_done(names);
+	ck_assert_int_eq(spool_query_list(spool, "prod/shop-1/main", &w), 0);
 	ck_assert_uint_eq(w.n, 1);
-	fd_close(windows_open(&w, "20260101T000000Z-000000-cpu.pb.gz"));
-	windows_done(&w);
-	ck_assert_int_eq(windows_list(spool, "prod", &w), 0);
+	fd_close(spool_query_open(&w, "20260101T000000Z-000000-cpu.pb.gz"));
+	spool_query_done(&w);
+	ck_assert_int_eq(spool_query_list(spool, "prod", &w), 0);
 	ck_assert_uint_eq(w.n, 1);
-	windows_done(&w);
+	spool_query_done(&w);
 }
 END_TEST
 
@@ -114,13 +114,13 @@ START_TEST(many_targets_are_in_order)
 	char **names, name[16];
 	size_t n;
 	must("for i in $(seq -w 100); do mkdir t$i && cp web/*000000-cpu.pb.gz t$i; done");
-	ck_assert_int_eq(windows_targets(spool, &names, &n), 0);
+	ck_assert_int_eq(spool_query_targets(spool, &names, &n), 0);
 	ck_assert_uint_eq(n, 101);
 	for (unsigned i = 1; i <= 100; i++) {
 		snprintf(name, sizeof(name), "t%03u", i);
 		ck_assert_str_eq(names[i - 1], name);
 	}
-	windows_targets_done(names);
+	spool_query_targets_done(names);
 }
 END_TEST
 
@@ -128,38 +128,38 @@ START_TEST(no_name_leads_out)
 {
 	static const char *const names[] = {"", ".", "..", "../etc", "web/../web", "web/", "/etc", "linked", ".hidden",
 		"index.jsonl", "nobody", "web/../web/x", "web/x/y", "linked/x/y", ".hidden/x/y"};
-	struct windows w;
+	struct spool_listing w;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		ck_assert_msg(windows_list(spool, names[i], &w) == -ENOENT, "%s", names[i]);
+		ck_assert_msg(spool_query_list(spool, names[i], &w) == -ENOENT, "%s", names[i]);
 	must("mkdir web/20260101T000400Z-000004-cpu.pb.gz && mkfifo web/20260101T000500Z-000005-cpu.pb.gz");
 	w = list_web();
 	static const char *const files[] = {"", "..", "../secret", "notes", "20260101T000300Z-000003-cpu.pb.gz",
 		"20260101T000400Z-000004-cpu.pb.gz", "20260101T000500Z-000005-cpu.pb.gz"};
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-		ck_assert_msg(windows_open(&w, files[i]) == -ENOENT, "%s", files[i]);
-	windows_done(&w);
+		ck_assert_msg(spool_query_open(&w, files[i]) == -ENOENT, "%s", files[i]);
+	spool_query_done(&w);
 }
 END_TEST
 
 START_TEST(windows_are_in_order_and_know_their_event)
 {
-	struct windows w = list_web();
+	struct spool_listing w = list_web();
 	ck_assert_uint_eq(w.n, 5);
 	ck_assert_str_eq(w.files[2].event, "offcpu");
 	ck_assert_int_eq(w.files[1].start_s - w.files[0].start_s, 60);
-	ck_assert_str_eq(windows_last(&w, "offcpu")->name, "20260101T000100Z-000001-offcpu.pb.gz");
-	ck_assert_ptr_null(windows_last(&w, "wall"));
-	windows_done(&w);
+	ck_assert_str_eq(spool_query_last(&w, "offcpu")->name, "20260101T000100Z-000001-offcpu.pb.gz");
+	ck_assert_ptr_null(spool_query_last(&w, "wall"));
+	spool_query_done(&w);
 }
 END_TEST
 
-static int64_t sum_of(const struct windows *w, int64_t from, int64_t to, size_t *ret_comments, struct err *e)
+static int64_t sum_of(const struct spool_listing *w, int64_t from, int64_t to, size_t *ret_comments, struct err *e)
 {
 	const int64_t first = w->files[0].start_s;
-	const struct windows_range range = {"cpu", first + from, first + to};
+	const struct spool_query_range range = {"cpu", first + from, first + to};
 	struct profile *p;
 	size_t n;
-	int r = windows_load(w, &range, &p, &n, e);
+	int r = spool_query_load(w, &range, &p, &n, e);
 	if (r < 0)
 		return r;
 	int64_t sum = profile_total(p, 0);
@@ -170,7 +170,7 @@ static int64_t sum_of(const struct windows *w, int64_t from, int64_t to, size_t 
 
 START_TEST(a_range_includes_both_ends)
 {
-	struct windows w = list_web();
+	struct spool_listing w = list_web();
 	struct err e = {0};
 	size_t comments;
 	ck_assert_int_eq(sum_of(&w, 0, 60, &comments, &e), 7);
@@ -178,40 +178,40 @@ START_TEST(a_range_includes_both_ends)
 	ck_assert_uint_eq(comments, 0);
 	ck_assert_int_eq(sum_of(&w, 1, 59, &comments, &e), -ENOENT);
 	ck_assert_str_eq(e.text, "there is no window of cpu in this range");
-	windows_done(&w);
+	spool_query_done(&w);
 }
 END_TEST
 
 START_TEST(what_cannot_be_read_is_named)
 {
 	must("echo junk >web/20260101T000130Z-000007-cpu.pb.gz");
-	struct windows w = list_web();
+	struct spool_listing w = list_web();
 	struct err e = {0};
 	size_t comments;
 	ck_assert_int_eq(sum_of(&w, 0, 120, &comments, &e), 12);
 	ck_assert_uint_eq(comments, 1);
 	ck_assert_int_eq(sum_of(&w, 80, 100, &comments, &e), -EBADMSG);
 	ck_assert_msg(strstr(e.text, "20260101T000130Z-000007-cpu.pb.gz: "), "%s", e.text);
-	windows_done(&w);
+	spool_query_done(&w);
 }
 END_TEST
 
 START_TEST(what_has_gone_was_none)
 {
-	struct windows w = list_web();
+	struct spool_listing w = list_web();
 	struct err e = {0};
 	size_t comments;
 	must("rm web/*000001-cpu.pb.gz");
 	ck_assert_int_eq(sum_of(&w, 0, 120, &comments, &e), 8);
 	ck_assert_uint_eq(comments, 0);
-	windows_done(&w);
+	spool_query_done(&w);
 }
 END_TEST
 
-UNIT_SUITE(windows)
+UNIT_SUITE(spool_query)
 {
-	Suite *s = suite_create("windows");
-	TCase *c = tcase_create("windows");
+	Suite *s = suite_create("spool_query");
+	TCase *c = tcase_create("spool_query");
 	tcase_add_checked_fixture(c, setup, teardown);
 	tcase_add_test(c, targets_are_directories_with_windows);
 	tcase_add_test(c, containers_of_kubernetes_are_targets_beside_others);

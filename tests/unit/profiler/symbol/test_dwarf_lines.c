@@ -145,7 +145,7 @@ struct oracle {
 	bool binutils;
 	char ahead[2048]; /* a line that was read too far; "" none */
 	uint64_t vaddr;
-	struct said lines[LINES_DEPTH_MAX];
+	struct said lines[DWARF_LINES_DEPTH_MAX];
 	size_t n;
 };
 
@@ -206,7 +206,7 @@ static bool next_address(struct oracle *o)
 			snprintf(o->ahead, sizeof(o->ahead), "%s", text);
 			break;
 		}
-		ck_assert_uint_lt(o->n, LINES_DEPTH_MAX);
+		ck_assert_uint_lt(o->n, DWARF_LINES_DEPTH_MAX);
 		snprintf(s->function, sizeof(s->function), "%s", text);
 		ck_assert(next_line(o, text, sizeof(text)));
 		read_place(text, s);
@@ -247,19 +247,19 @@ static struct elf_memory map(int fd)
 	return m;
 }
 
-static struct lines *open_limited(const char *debug, const char *alt, size_t memory)
+static struct dwarf_lines *open_limited(const char *debug, const char *alt, size_t memory)
 {
-	struct lines *l = NULL;
+	struct dwarf_lines *l = NULL;
 	struct err e = {0};
 	fd_auto fd = open_file(debug);
 	fd_auto alt_fd = alt ? open_file(alt) : -1;
 	struct elf_memory image = map(fd), other = map(alt_fd);
-	int r = lines_open(&image, &other, memory, &l, &e);
+	int r = dwarf_lines_open(&image, &other, memory, &l, &e);
 	ck_assert_msg(r == 0, "%s: %s", debug, e.text);
 	return l;
 }
 
-static struct lines *open_lines(const char *debug, const char *alt)
+static struct dwarf_lines *open_lines(const char *debug, const char *alt)
 {
 	return open_limited(debug, alt, MEMORY);
 }
@@ -294,11 +294,11 @@ static bool same_name(const struct source_line *got, const struct oracle *o, siz
 	       (i == 0 && o->binutils && strncmp(got->function, "_Z", 2) != 0);
 }
 
-static void compare_address(struct lines *l, const struct oracle *o)
+static void compare_address(struct dwarf_lines *l, const struct oracle *o)
 {
-	struct source_line got[LINES_DEPTH_MAX];
+	struct source_line got[DWARF_LINES_DEPTH_MAX];
 	char text[8192], wanted[8192];
-	size_t used = 0, n = lines_find(l, o->vaddr, got, LINES_DEPTH_MAX);
+	size_t used = 0, n = dwarf_lines_find(l, o->vaddr, got, DWARF_LINES_DEPTH_MAX);
 	bool same = n == o->n;
 	for (size_t i = 0; same && i < n; i++)
 		same = same_place(&got[i], &o->lines[i]) && same_name(&got[i], o, i);
@@ -310,7 +310,7 @@ static void compare_address(struct lines *l, const struct oracle *o)
 }
 
 /* How many addresses, and calls inlined at them, were compared. */
-static void compare(struct lines *l, struct oracle *o, size_t *ret_n, size_t *ret_inlined)
+static void compare(struct dwarf_lines *l, struct oracle *o, size_t *ret_n, size_t *ret_inlined)
 {
 	*ret_n = *ret_inlined = 0;
 	while (next_address(o)) {
@@ -356,9 +356,9 @@ START_TEST(as_addr2line)
 	if (skip_without(programs[_i].compiler) || skip_without(programs[_i].tool))
 		return;
 	make_and_ask(&o, programs[_i].command, "p", programs[_i].tool, "p", "p");
-	struct lines *l = open_lines("p", NULL);
+	struct dwarf_lines *l = open_lines("p", NULL);
 	compare(l, &o, &n, &inlined);
-	lines_close(l);
+	dwarf_lines_close(l);
 	ck_assert_uint_gt(n, ADDRESSES / 10);
 	ck_assert_uint_ge(inlined, programs[_i].inlined);
 }
@@ -376,9 +376,9 @@ START_TEST(a_separate_file)
 		"g++ -O2 -gdwarf-4 -o whole sub/a.cc sub/b.cc && objcopy --only-keep-debug whole p.debug && strip -o p "
 		"whole",
 		"p.debug", "addr2line", "p", "whole");
-	struct lines *l = open_lines("p.debug", NULL);
+	struct dwarf_lines *l = open_lines("p.debug", NULL);
 	compare(l, &o, &n, &inlined);
-	lines_close(l);
+	dwarf_lines_close(l);
 	ck_assert(n > 500 && inlined > 1000);
 }
 END_TEST
@@ -394,9 +394,9 @@ START_TEST(an_alternative_file)
 		"g++ -O2 -gdwarf-4 -o whole sub/a.cc sub/b.cc && cp whole p && cp whole q && "
 		"dwz -m common -M common p q && readelf -S p | grep -q gnu_debugaltlink",
 		"p common", "addr2line", "whole", "whole");
-	struct lines *l = open_lines("p", "common");
+	struct dwarf_lines *l = open_lines("p", "common");
 	compare(l, &o, &n, &inlined);
-	lines_close(l);
+	dwarf_lines_close(l);
 	ck_assert(n > 500 && inlined > 1000);
 }
 END_TEST
@@ -432,21 +432,21 @@ static void assemble(const char *name, const char *table, const char *dies, cons
 static size_t find_by_hand(const char *dies, struct source_line *ret)
 {
 	assemble("hand", abbrevs, dies, "");
-	struct lines *l = open_lines("hand", NULL);
-	size_t n = lines_find(l, code_address, ret, LINES_DEPTH_MAX);
+	struct dwarf_lines *l = open_lines("hand", NULL);
+	size_t n = dwarf_lines_find(l, code_address, ret, DWARF_LINES_DEPTH_MAX);
 	static char name[64];
 	if (n && ret[n - 1].function) {
 		snprintf(name, sizeof(name), "%s", ret[n - 1].function);
 		ret[n - 1].function = name;
 	}
-	ck_assert_uint_eq(lines_find(l, code_address + 8, ret + LINES_DEPTH_MAX, 1), 0);
-	lines_close(l);
+	ck_assert_uint_eq(dwarf_lines_find(l, code_address + 8, ret + DWARF_LINES_DEPTH_MAX, 1), 0);
+	dwarf_lines_close(l);
 	return n;
 }
 
 START_TEST(a_function)
 {
-	struct source_line got[LINES_DEPTH_MAX + 1];
+	struct source_line got[DWARF_LINES_DEPTH_MAX + 1];
 	ck_assert_uint_eq(find_by_hand(".byte 2\n.asciz \"f\"\n" CODE, got), 1);
 	ck_assert_str_eq(got[0].function, "f");
 	ck_assert(!got[0].file && !got[0].line);
@@ -455,11 +455,11 @@ END_TEST
 
 START_TEST(calls_inlined_too_deep)
 {
-	struct source_line got[LINES_DEPTH_MAX + 1];
+	struct source_line got[DWARF_LINES_DEPTH_MAX + 1];
 	size_t n = find_by_hand(".byte 3\n.asciz \"f\"\n" CODE ".rept 500\n.byte 4\n" CODE ".endr\n"
 				".rept 501\n.byte 0\n.endr\n",
 		got);
-	ck_assert_uint_eq(n, LINES_DEPTH_MAX);
+	ck_assert_uint_eq(n, DWARF_LINES_DEPTH_MAX);
 	ck_assert_str_eq(got[n - 1].function, "f");
 }
 END_TEST
@@ -469,18 +469,18 @@ START_TEST(no_room_for_all)
 	struct source_line got[3] = {[2].line = 77};
 	assemble("hand", abbrevs,
 		".byte 3\n.asciz \"f\"\n" CODE ".rept 5\n.byte 4\n" CODE ".endr\n.rept 6\n.byte 0\n.endr\n", "");
-	struct lines *l = open_lines("hand", NULL);
-	ck_assert_uint_eq(lines_find(l, code_address, got, 0), 0);
-	ck_assert_uint_eq(lines_find(l, code_address, got, 2), 2);
+	struct dwarf_lines *l = open_lines("hand", NULL);
+	ck_assert_uint_eq(dwarf_lines_find(l, code_address, got, 0), 0);
+	ck_assert_uint_eq(dwarf_lines_find(l, code_address, got, 2), 2);
 	ck_assert_uint_eq(got[2].line, 77);
 	ck_assert_str_eq(got[1].function, "f");
-	lines_close(l);
+	dwarf_lines_close(l);
 }
 END_TEST
 
 START_TEST(namespaces_in_each_other)
 {
-	struct source_line got[LINES_DEPTH_MAX + 1];
+	struct source_line got[DWARF_LINES_DEPTH_MAX + 1];
 	ck_assert_uint_eq(
 		find_by_hand(
 			".rept 50\n.byte 5\n.endr\n.byte 2\n.asciz \"f\"\n" CODE ".rept 50\n.byte 0\n.endr\n", got),
@@ -494,7 +494,7 @@ END_TEST
 /* DWZ's own form: the name of a function is a string of another file's. */
 START_TEST(a_name_in_an_alternative_file)
 {
-	struct source_line got[LINES_DEPTH_MAX];
+	struct source_line got[DWARF_LINES_DEPTH_MAX];
 	assemble("hand",
 		ABBREV(1, 0x11, 1) AT(0x11, 1) AT(0x12, 6) ENDS ABBREV(2, 0x2e, 0) AT(3, 0x1f21) AT(0x11, 1) AT(0x12, 6)
 			ENDS,
@@ -502,14 +502,14 @@ START_TEST(a_name_in_an_alternative_file)
 		".section .gnu_debugaltlink,\"\",@progbits\n.asciz \"/no/such\"\n.fill 20, 1, 7\n");
 	assemble("other", abbrevs, ".byte 2\n.asciz \"f\"\n" CODE,
 		".section .debug_str,\"MS\",@progbits,1\n.asciz \"first\"\n.asciz \"from_the_other\"\n");
-	struct lines *l = open_lines("hand", "other");
-	ck_assert_uint_eq(lines_find(l, code_address, got, LINES_DEPTH_MAX), 1);
+	struct dwarf_lines *l = open_lines("hand", "other");
+	ck_assert_uint_eq(dwarf_lines_find(l, code_address, got, DWARF_LINES_DEPTH_MAX), 1);
 	ck_assert_str_eq(got[0].function, "from_the_other");
-	lines_close(l);
+	dwarf_lines_close(l);
 	l = open_lines("hand", NULL); /* not found: it has no name */
-	ck_assert_uint_eq(lines_find(l, code_address, got, LINES_DEPTH_MAX), 1);
+	ck_assert_uint_eq(dwarf_lines_find(l, code_address, got, DWARF_LINES_DEPTH_MAX), 1);
 	ck_assert_ptr_null(got[0].function);
-	lines_close(l);
+	dwarf_lines_close(l);
 }
 END_TEST
 
@@ -540,36 +540,36 @@ static const struct {
 START_TEST(inside_another_function)
 {
 	char command[256];
-	struct source_line got[LINES_DEPTH_MAX];
+	struct source_line got[DWARF_LINES_DEPTH_MAX];
 	if (skip_without("g++"))
 		return;
 	snprintf(command, sizeof(command), "g++ %s -o p sub/a.cc sub/b.cc", inner[_i].options);
 	make(command, "p");
-	struct lines *l = open_lines("p", NULL);
-	size_t n = lines_find(l, address_of("p", inner[_i].symbol), got, LINES_DEPTH_MAX);
+	struct dwarf_lines *l = open_lines("p", NULL);
+	size_t n = dwarf_lines_find(l, address_of("p", inner[_i].symbol), got, DWARF_LINES_DEPTH_MAX);
 	ck_assert_uint_ge(n, 1);
 	ck_assert_ptr_nonnull(got[n - 1].function);
 	ck_assert_msg(strstr(got[n - 1].function, inner[_i].function) != NULL, "%s", got[n - 1].function);
 	ck_assert_uint_eq(got[n - 1].line, inner[_i].line);
 	ck_assert_uint_eq(got[n - 1].start_line, inner[_i].start_line);
-	lines_close(l);
+	dwarf_lines_close(l);
 }
 END_TEST
 
 START_TEST(where_a_function_is_declared)
 {
-	struct source_line got[LINES_DEPTH_MAX];
+	struct source_line got[DWARF_LINES_DEPTH_MAX];
 	if (skip_without("g++"))
 		return;
 	make("g++ -O2 -g -o p sub/a.cc sub/b.cc", "p");
-	struct lines *l = open_lines("p", NULL);
-	size_t n = lines_find(l, address_of("p", " main"), got, LINES_DEPTH_MAX);
+	struct dwarf_lines *l = open_lines("p", NULL);
+	size_t n = dwarf_lines_find(l, address_of("p", " main"), got, DWARF_LINES_DEPTH_MAX);
 	ck_assert_uint_ge(n, 1);
 	ck_assert_str_eq(got[n - 1].function, "main");
 	ck_assert_uint_eq(got[n - 1].start_line, 28);
-	ck_assert_uint_eq(lines_find(l, 0, got, LINES_DEPTH_MAX), 0);
-	ck_assert_uint_eq(lines_find(l, UINT64_MAX, got, LINES_DEPTH_MAX), 0);
-	lines_close(l);
+	ck_assert_uint_eq(dwarf_lines_find(l, 0, got, DWARF_LINES_DEPTH_MAX), 0);
+	ck_assert_uint_eq(dwarf_lines_find(l, UINT64_MAX, got, DWARF_LINES_DEPTH_MAX), 0);
+	dwarf_lines_close(l);
 }
 END_TEST
 
@@ -577,20 +577,20 @@ END_TEST
 START_TEST(split_dwarf)
 {
 	struct oracle o;
-	struct source_line got[LINES_DEPTH_MAX];
+	struct source_line got[DWARF_LINES_DEPTH_MAX];
 	size_t n = 0;
 	if (skip_without("g++"))
 		return;
 	make_and_ask(&o, "g++ -O2 -gdwarf-4 -gsplit-dwarf -o p sub/a.cc sub/b.cc && rm -f *.dwo sub/*.dwo", "p",
 		"addr2line", "p", "p");
-	struct lines *l = open_lines("p", NULL);
+	struct dwarf_lines *l = open_lines("p", NULL);
 	for (; next_address(&o); n += o.lines[0].line > 0)
 		if (o.lines[0].line) {
-			ck_assert_uint_eq(lines_find(l, o.vaddr, got, LINES_DEPTH_MAX), 1);
+			ck_assert_uint_eq(dwarf_lines_find(l, o.vaddr, got, DWARF_LINES_DEPTH_MAX), 1);
 			ck_assert(same_place(got, o.lines));
 		}
 	fclose(o.f);
-	lines_close(l);
+	dwarf_lines_close(l);
 	ck_assert_uint_gt(n, 500);
 }
 END_TEST
@@ -598,19 +598,19 @@ END_TEST
 /* Of a function that the linker threw away .debug_aranges says that it lies at 0: here over the one that is there. */
 START_TEST(the_code_of_what_was_thrown_away)
 {
-	struct source_line got[LINES_DEPTH_MAX];
+	struct source_line got[DWARF_LINES_DEPTH_MAX];
 	put_file("gone.c", "#define GONE(name) int name(void) { __asm__ volatile(\".skip 65536\"); return 1; }\n"
 			   "GONE(gone1) GONE(gone2) GONE(gone3) GONE(gone4)\n"
 			   "int other(void) { return 2; }\n");
 	put_file("there.c", "int other(void);\nint there(void)\n{\n\treturn other();\n}\n");
 	must("gcc -O1 -g -ffunction-sections -c gone.c there.c && ld -o p --gc-sections -static -Ttext=0x1000 -e there "
 	     "gone.o there.o && objdump --dwarf=aranges p | grep -q '^ *0* 0*100'");
-	struct lines *l = open_lines("p", NULL);
+	struct dwarf_lines *l = open_lines("p", NULL);
 	uint64_t at = address_of("p", " there");
 	ck_assert_uint_lt(at, 65536);
-	ck_assert_uint_eq(lines_find(l, at, got, LINES_DEPTH_MAX), 1);
+	ck_assert_uint_eq(dwarf_lines_find(l, at, got, DWARF_LINES_DEPTH_MAX), 1);
 	ck_assert_str_eq(got[0].function, "there");
-	lines_close(l);
+	dwarf_lines_close(l);
 }
 END_TEST
 
@@ -624,12 +624,12 @@ START_TEST(over_the_memory_limit)
 	if (skip_without("g++"))
 		return;
 	make_and_ask(&o, "g++ -O2 -gdwarf-4 -o p sub/a.cc sub/b.cc", "p", "addr2line", "p", "p");
-	struct lines *l = open_limited("p", NULL, 1);
+	struct dwarf_lines *l = open_limited("p", NULL, 1);
 	for (; next_address(&o); n++)
 		if (o.n > 1 || o.lines[0].line)
 			compare_address(l, &o);
 	fclose(o.f);
-	lines_close(l);
+	dwarf_lines_close(l);
 	ck_assert_uint_gt(n, 200);
 }
 END_TEST
@@ -650,16 +650,16 @@ static const struct {
 
 START_TEST(nothing_there)
 {
-	struct lines *l = NULL;
+	struct dwarf_lines *l = NULL;
 	struct source_line got[1];
 	struct err e = {0};
 	must(nothing[_i].command);
 	fd_auto fd = open_file("none");
 	struct elf_memory image = map(fd), none = {0};
-	int r = lines_open(&image, &none, MEMORY, &l, &e);
-	ck_assert_msg(r == -EBADMSG || (r == 0 && lines_find(l, 0x1000, got, 1) == 0), "%s", nothing[_i].name);
+	int r = dwarf_lines_open(&image, &none, MEMORY, &l, &e);
+	ck_assert_msg(r == -EBADMSG || (r == 0 && dwarf_lines_find(l, 0x1000, got, 1) == 0), "%s", nothing[_i].name);
 	ck_assert_msg(r == 0 || e.text[0], "%s: no reason", nothing[_i].name);
-	lines_close(r == 0 ? l : NULL);
+	dwarf_lines_close(r == 0 ? l : NULL);
 }
 END_TEST
 
@@ -668,16 +668,16 @@ END_TEST
 /* Ask for everything. What libdw does to its process then is not our business; that it ends is. */
 static void read_all(const void *arg)
 {
-	struct lines *l;
-	struct source_line got[LINES_DEPTH_MAX];
+	struct dwarf_lines *l;
+	struct source_line got[DWARF_LINES_DEPTH_MAX];
 	struct err e = {0};
 	const int *fd = arg;
 	fd_null_stdio(7);
 	struct elf_memory image = map(*fd), none = {0};
-	if (lines_open(&image, &none, MEMORY, &l, &e) == 0) {
+	if (dwarf_lines_open(&image, &none, MEMORY, &l, &e) == 0) {
 		for (uint64_t at = 0x1000; at < 0x1400; at++)
-			lines_find(l, at, got, LINES_DEPTH_MAX);
-		lines_close(l);
+			dwarf_lines_find(l, at, got, DWARF_LINES_DEPTH_MAX);
+		dwarf_lines_close(l);
 	}
 }
 
@@ -784,9 +784,9 @@ START_TEST(in_circles)
 }
 END_TEST
 
-UNIT_SUITE(lines)
+UNIT_SUITE(dwarf_lines)
 {
-	Suite *s = suite_create("lines");
+	Suite *s = suite_create("dwarf_lines");
 	TCase *t = tcase_create("compilers"), *hand = tcase_create("by hand"), *bad = tcase_create("damaged");
 
 	tcase_add_checked_fixture(t, setup, teardown);

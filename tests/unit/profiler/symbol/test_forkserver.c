@@ -30,7 +30,7 @@
 #define MANY 12
 
 static const struct symbolizer_limits limits = {.jobs = 1, .memory = 64 << 20};
-static struct loop *loop;
+static struct event_loop *loop;
 static struct forked forked[MANY];
 static struct forkserver *from;
 static int fds_before;
@@ -38,7 +38,7 @@ static int fds_before;
 static bool is_alive(pid_t pid)
 {
 	char state[32];
-	return process_status(pid, "State", state, sizeof(state)) == 0 && state[0] != 'Z';
+	return proc_status_field(pid, "State", state, sizeof(state)) == 0 && state[0] != 'Z';
 }
 
 static bool ends(pid_t pid)
@@ -54,7 +54,7 @@ static bool is_gone(pid_t pid)
 {
 	char state[32];
 	int64_t deadline = deadline_in(AWAITED);
-	while (process_status(pid, "State", state, sizeof(state)) == 0 && clock_now() < deadline) {
+	while (proc_status_field(pid, "State", state, sizeof(state)) == 0 && clock_now() < deadline) {
 		if (state[0] == 'Z')
 			waitpid(pid, NULL, WNOHANG | __WALL);
 		usleep(1000);
@@ -70,7 +70,7 @@ static void setup(void)
 	for (int i = 0; i < MANY; i++)
 		forked[i] = (struct forked){.from = FORKSERVER_NONE, .sockets = {-1, -1}};
 	from = &forked[0].from;
-	ck_assert_int_eq(loop_new(&loop), 0);
+	ck_assert_int_eq(event_loop_new(&loop), 0);
 	ck_assert_msg(forkserver_start(&limits, from, &e) == 0, "%s", e.text);
 }
 
@@ -84,7 +84,7 @@ static void teardown(void)
 	ck_assert_msg(is_gone(pid), "the fork server is left");
 	for (int i = 0; i < MANY; i++)
 		ck_assert_msg(!forked[i].server || ends(forked[i].server), "server %d is left", i);
-	loop = loop_free(loop);
+	loop = event_loop_free(loop);
 	ck_assert_int_eq(fd_count(), fds_before);
 }
 
@@ -115,7 +115,7 @@ static int until_done(void *arg)
 {
 	int64_t deadline = *(int64_t *)arg;
 	if (done || clock_now() >= deadline)
-		loop_stop(loop);
+		event_loop_stop(loop);
 	return deadline_left_ms(deadline);
 }
 
@@ -132,7 +132,7 @@ static bool answers(struct symbolizer *s)
 	done = false;
 	if (symbolizer_ask(s, loop, &q, &a, &taken, &job) < 0)
 		return false;
-	ck_assert_int_eq(loop_run(loop, until_done, &deadline), 0);
+	ck_assert_int_eq(event_loop_run(loop, until_done, &deadline), 0);
 	ck_assert(done);
 	return good;
 }
@@ -150,16 +150,16 @@ static bool asked(int i)
 static bool reads(int i)
 {
 	struct clock_driven stands = {.leaps = false};
-	struct files *files;
+	struct target_files *files;
 	struct file f;
 	clock_drive(&stands);
-	struct files_account account = {.name = "test", .born = clock_now()};
+	struct target_files_account account = {.name = "test", .born = clock_now()};
 	fd_auto root = fd_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
-	ck_assert_int_eq(files_new(dup(forked[i].sockets.readers), &files), 0);
-	int r = files_open(files, &(struct files_place){root, -1, NULL, false}, &account, "/bin/sh", &f);
+	ck_assert_int_eq(target_files_new(dup(forked[i].sockets.readers), &files), 0);
+	int r = target_files_open(files, &(struct target_files_place){root, -1, NULL, false}, &account, "/bin/sh", &f);
 	if (r == 0)
 		file_close(&f);
-	files_free(files);
+	target_files_free(files);
 	clock_drive(NULL);
 	return r == 0;
 }
@@ -171,7 +171,7 @@ START_TEST(as_many_as_are_asked_for)
 	char text[32];
 	for (int i = 0; i < MANY; i++) {
 		more(i);
-		ck_assert_int_eq(process_status(forked[i].server, "PPid", text, sizeof(text)), 0);
+		ck_assert_int_eq(proc_status_field(forked[i].server, "PPid", text, sizeof(text)), 0);
 		ck_assert_int_eq(atoi(text), from->pid);
 		for (int k = 0; k < i; k++)
 			ck_assert_int_ne(forked[k].server, forked[i].server);
@@ -261,23 +261,23 @@ END_TEST
 
 /* --- a supervisor's ------------------------------------------------------------------------------------------ */
 
-static struct symbolizing x;
+static struct symbolizer_manager x;
 static int64_t until;
 static bool (*awaited)(void);
 
 static int due(void *arg)
 {
-	int wait = symbolizing_round(&x);
+	int wait = symbolizer_manager_round(&x);
 	if (awaited() || clock_now() >= until)
-		loop_stop(loop);
-	return loop_sooner(wait, deadline_left_ms(until));
+		event_loop_stop(loop);
+	return event_loop_sooner(wait, deadline_left_ms(until));
 }
 
 static bool comes(bool (*what)(void), int64_t ns)
 {
 	awaited = what;
 	until = clock_now() + ns;
-	ck_assert_int_eq(loop_run(loop, due, NULL), 0);
+	ck_assert_int_eq(event_loop_run(loop, due, NULL), 0);
 	return what();
 }
 
@@ -287,31 +287,31 @@ static bool is_there(void)
 }
 static bool is_news(void)
 {
-	return x.news == SYMBOLIZING_SOCKETS && x.pidfd >= 0;
+	return x.news == SYMBOLIZER_MANAGER_SOCKETS && x.pidfd >= 0;
 }
 static bool is_none(void)
 {
-	return x.news == SYMBOLIZING_STATE && x.sockets.questions < 0;
+	return x.news == SYMBOLIZER_MANAGER_STATE && x.sockets.questions < 0;
 }
 static bool is_final(void)
 {
-	return x.news && !(symbolizing_state(&x) & SYMBOLIZING_RENEWABLE);
+	return x.news && !(symbolizer_manager_state(&x) & SYMBOLIZER_MANAGER_RENEWABLE);
 }
 
 static void supervise(void)
 {
-	x = (struct symbolizing)SYMBOLIZING_NONE;
+	x = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
 	x.from = from;
 	ck_assert_int_eq(forkserver_watch(from, loop), 0);
-	symbolizing_start(&x, loop);
+	symbolizer_manager_start(&x, loop);
 	ck_assert(comes(is_there, AWAITED));
-	ck_assert_uint_eq(symbolizing_state(&x), SYMBOLIZING_THERE | SYMBOLIZING_RENEWABLE);
+	ck_assert_uint_eq(symbolizer_manager_state(&x), SYMBOLIZER_MANAGER_THERE | SYMBOLIZER_MANAGER_RENEWABLE);
 }
 
 static pid_t kill_it(void)
 {
 	pid_t pid = forked_pid(x.pidfd);
-	x.news = SYMBOLIZING_TOLD;
+	x.news = SYMBOLIZER_MANAGER_TOLD;
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
 	return pid;
 }
@@ -324,7 +324,7 @@ START_TEST(another_one_comes)
 	ck_assert_int_ne(forked_pid(x.pidfd), pid);
 	forked[0].sockets = (struct symbolizer_sockets){dup(x.sockets.questions), dup(x.sockets.readers)};
 	ck_assert(asked(0) && reads(0));
-	symbolizing_close(&x);
+	symbolizer_manager_close(&x);
 	ck_assert(is_gone(pid));
 }
 END_TEST
@@ -345,7 +345,7 @@ START_TEST(those_that_die_at_once_come_later_each_time)
 	kill_it();
 	ck_assert(comes(is_news, AWAITED));
 	ck_assert_uint_eq(x.hasty, 1); /* as after the first */
-	symbolizing_close(&x);
+	symbolizer_manager_close(&x);
 }
 END_TEST
 
@@ -354,17 +354,17 @@ START_TEST(who_has_its_socket_alone_learns_of_its_end)
 {
 	struct forkserver socket_alone = FORKSERVER_NONE;
 	socket_alone.sock = dup(from->sock);
-	x = (struct symbolizing)SYMBOLIZING_NONE;
+	x = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
 	x.from = &socket_alone;
-	symbolizing_start(&x, loop);
+	symbolizer_manager_start(&x, loop);
 	ck_assert(comes(is_there, AWAITED));
 	ck_assert_int_eq(kill(from->pid, SIGKILL), 0);
 	ck_assert(ends(from->pid));
 	kill_it();
 	ck_assert(comes(is_none, AWAITED));
-	ck_assert_uint_eq(symbolizing_state(&x), 0);
-	ck_assert_int_eq(symbolizing_round(&x), -1); /* it is not tried again */
-	symbolizing_close(&x);
+	ck_assert_uint_eq(symbolizer_manager_state(&x), 0);
+	ck_assert_int_eq(symbolizer_manager_round(&x), -1); /* it is not tried again */
+	symbolizer_manager_close(&x);
 	fd_close(socket_alone.sock);
 }
 END_TEST
@@ -372,18 +372,18 @@ END_TEST
 START_TEST(what_is_there_goes_on_without_a_fork_server)
 {
 	supervise();
-	x.news = SYMBOLIZING_TOLD;
+	x.news = SYMBOLIZER_MANAGER_TOLD;
 	ck_assert_int_eq(kill(from->pid, SIGKILL), 0);
 	ck_assert(comes(is_final, AWAITED));
-	ck_assert_uint_eq(symbolizing_state(&x), SYMBOLIZING_THERE);
+	ck_assert_uint_eq(symbolizer_manager_state(&x), SYMBOLIZER_MANAGER_THERE);
 	forked[0].sockets = (struct symbolizer_sockets){dup(x.sockets.questions), dup(x.sockets.readers)};
 	ck_assert(asked(0) && reads(0));
 	symbolizer_close(&forked[0].sockets);
 	kill_it();
 	ck_assert(comes(is_none, AWAITED));
-	ck_assert_uint_eq(symbolizing_state(&x), 0);
-	ck_assert_int_eq(symbolizing_round(&x), -1); /* and nobody waits for another one */
-	symbolizing_close(&x);
+	ck_assert_uint_eq(symbolizer_manager_state(&x), 0);
+	ck_assert_int_eq(symbolizer_manager_round(&x), -1); /* and nobody waits for another one */
+	symbolizer_manager_close(&x);
 }
 END_TEST
 
@@ -391,15 +391,15 @@ END_TEST
 START_TEST(one_that_was_taken_over)
 {
 	more(0);
-	x = (struct symbolizing)SYMBOLIZING_NONE;
+	x = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
 	x.from = from;
-	symbolizing_adopt(
+	symbolizer_manager_adopt(
 		&x, &(struct symbolizer_sockets){dup(forked[0].sockets.questions), dup(forked[0].sockets.readers)});
-	symbolizing_start(&x, loop);
-	ck_assert_int_eq(x.news, SYMBOLIZING_TOLD);
+	symbolizer_manager_start(&x, loop);
+	ck_assert_int_eq(x.news, SYMBOLIZER_MANAGER_TOLD);
 	ck_assert_int_eq(kill(forked[0].server, SIGKILL), 0);
 	ck_assert(comes(is_news, AWAITED));
-	symbolizing_close(&x);
+	symbolizer_manager_close(&x);
 }
 END_TEST
 
@@ -408,7 +408,7 @@ START_TEST(a_stopped_one_ends_with_its_supervisor)
 	supervise();
 	pid_t pid = forked_pid(x.pidfd);
 	ck_assert_int_eq(kill(pid, SIGSTOP), 0);
-	symbolizing_close(&x);
+	symbolizer_manager_close(&x);
 	ck_assert(is_gone(pid));
 }
 END_TEST

@@ -20,7 +20,7 @@ static char dir[64];
 static int fds, tree, opened;
 static struct jit_room room;
 static struct map_files *files;
-static struct space *space;
+static struct address_space *space;
 
 static struct module *no_module(void *arg, const struct module_key *key)
 {
@@ -42,14 +42,14 @@ static void begin(void)
 	ck_assert_int_eq(mkdirat(tree, "tmp", 0755), 0);
 	room = (struct jit_room){.left = ROOM};
 	ck_assert_int_eq(map_files_new(no_module, NULL, &files), 0);
-	ck_assert_int_eq(space_new(files, &space), 0);
+	ck_assert_int_eq(address_space_new(files, &space), 0);
 	opened = 0;
 }
 
 static void end(void)
 {
 	char command[128];
-	space = space_free(space);
+	space = address_space_free(space);
 	files = map_files_free(files);
 	tree = fd_close(tree);
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
@@ -157,7 +157,7 @@ START_TEST(a_jitdump_is_found_by_its_mapping)
 	int fd = openat(tree, "tmp/jit-7.dump", O_WRONLY | O_CREAT, 0644);
 	ck_assert_int_eq(write(fd, &dump, sizeof(dump)), sizeof(dump));
 	close(fd);
-	ck_assert_int_eq(space_map(space, 0x9000, 0x1000, 0, &key), 0);
+	ck_assert_int_eq(address_space_map(space, 0x9000, 0x1000, 0, &key), 0);
 	ck_assert_int_eq(jit_new(7, space, NULL, &room, &j), 0);
 	jit_refresh(j, 1, open_here, NULL);
 	ck_assert_str_eq(name_at(j, 0x5008), "dumped!");
@@ -205,10 +205,10 @@ START_TEST(all_of_them_share_one_limit)
 }
 END_TEST
 
-UNIT_SUITE(jit)
+UNIT_SUITE(jit_symbols)
 {
-	Suite *s = suite_create("jit");
-	TCase *t = tcase_create("jit");
+	Suite *s = suite_create("jit_symbols");
+	TCase *t = tcase_create("jit_symbols");
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_test(t, a_map_is_read_on_as_it_grows);
 	tcase_add_test(t, generations_are_not_kept_for_ever);

@@ -8,17 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct names *names;
+static struct name_cache *names;
 
 static void setup(void)
 {
-	ck_assert_int_eq(names_new(&names), 0);
+	ck_assert_int_eq(name_cache_new(&names), 0);
 }
 
 static void teardown(void)
 {
-	names = names_free(names);
-	ck_assert_ptr_null(names_free(NULL));
+	names = name_cache_free(names);
+	ck_assert_ptr_null(name_cache_free(NULL));
 }
 
 static const struct named_line two[] = {
@@ -30,7 +30,7 @@ static void is(uint64_t vaddr, const struct named_line *want, size_t n)
 {
 	const struct named_line *got;
 	size_t count;
-	ck_assert(names_get(names, vaddr, &got, &count));
+	ck_assert(name_cache_get(names, vaddr, &got, &count));
 	ck_assert_uint_eq(count, n);
 	for (size_t i = 0; i < n; i++) {
 		ck_assert_str_eq(got[i].name, want[i].name);
@@ -45,25 +45,25 @@ START_TEST(never_asked)
 {
 	const struct named_line *got;
 	size_t n;
-	ck_assert(!names_get(NULL, 1, &got, &n));
-	ck_assert(!names_get(names, 1, &got, &n));
-	ck_assert_int_eq(names_put(names, 1, two, 2), 0);
-	ck_assert(!names_get(names, 0, &got, &n));
-	ck_assert(!names_get(names, 2, &got, &n));
-	ck_assert(!names_get(names, UINT64_MAX, &got, &n));
+	ck_assert(!name_cache_get(NULL, 1, &got, &n));
+	ck_assert(!name_cache_get(names, 1, &got, &n));
+	ck_assert_int_eq(name_cache_put(names, 1, two, 2), 0);
+	ck_assert(!name_cache_get(names, 0, &got, &n));
+	ck_assert(!name_cache_get(names, 2, &got, &n));
+	ck_assert(!name_cache_get(names, UINT64_MAX, &got, &n));
 }
 END_TEST
 
 START_TEST(what_was_put)
 {
-	ck_assert_int_eq(names_put(names, 0, two, 2), 0);
-	ck_assert_int_eq(names_put(names, UINT64_MAX, two + 1, 1), 0);
-	ck_assert_int_eq(names_put(names, 7, NULL, 0), 0); /* asked, and there is nothing to be known */
+	ck_assert_int_eq(name_cache_put(names, 0, two, 2), 0);
+	ck_assert_int_eq(name_cache_put(names, UINT64_MAX, two + 1, 1), 0);
+	ck_assert_int_eq(name_cache_put(names, 7, NULL, 0), 0); /* asked, and there is nothing to be known */
 	is(0, two, 2);
 	is(UINT64_MAX, two + 1, 1);
 	is(7, NULL, 0);
-	ck_assert_int_eq(names_put(names, 7, two, 1), 0); /* asked again: the later answer */
-	ck_assert_int_eq(names_put(names, 0, NULL, 0), 0);
+	ck_assert_int_eq(name_cache_put(names, 7, two, 1), 0); /* asked again: the later answer */
+	ck_assert_int_eq(name_cache_put(names, 0, NULL, 0), 0);
 	is(7, two, 1);
 	is(0, NULL, 0);
 }
@@ -75,28 +75,28 @@ START_TEST(texts_are_copied)
 	struct named_line l = {name, linkage, file, 1, 2};
 	const struct named_line *first, *second;
 	size_t n;
-	ck_assert_int_eq(names_put(names, 1, &l, 1), 0);
+	ck_assert_int_eq(name_cache_put(names, 1, &l, 1), 0);
 	memset(name, 'x', 4);
 	memset(linkage, 'x', 7);
 	memset(file, 'x', 4);
 	is(1, &(struct named_line){"name", "linkage", "file", 1, 2}, 1);
-	ck_assert_int_eq(names_put(names, 2, &(struct named_line){"name", "linkage", "file", 1, 2}, 1), 0);
-	ck_assert(names_get(names, 1, &first, &n) && names_get(names, 2, &second, &n));
+	ck_assert_int_eq(name_cache_put(names, 2, &(struct named_line){"name", "linkage", "file", 1, 2}, 1), 0);
+	ck_assert(name_cache_get(names, 1, &first, &n) && name_cache_get(names, 2, &second, &n));
 	ck_assert_ptr_eq(first, second); /* one copy of equal lines */
 }
 END_TEST
 
 START_TEST(as_many_as_there_may_be)
 {
-	struct named_line many[NAMES_LINES_MAX + 1];
-	char text[NAMES_LINES_MAX + 1][16];
-	for (int i = 0; i <= NAMES_LINES_MAX; i++) {
+	struct named_line many[NAME_CACHE_LINES_MAX + 1];
+	char text[NAME_CACHE_LINES_MAX + 1][16];
+	for (int i = 0; i <= NAME_CACHE_LINES_MAX; i++) {
 		snprintf(text[i], sizeof(text[i]), "f%d", i);
 		many[i] = (struct named_line){text[i], "", "", (uint32_t)i, UINT32_MAX};
 	}
-	ck_assert_int_eq(names_put(names, 1, many, NAMES_LINES_MAX), 0);
-	is(1, many, NAMES_LINES_MAX);
-	ck_assert_int_eq(names_put(names, 2, many, NAMES_LINES_MAX + 1), -EINVAL);
+	ck_assert_int_eq(name_cache_put(names, 1, many, NAME_CACHE_LINES_MAX), 0);
+	is(1, many, NAME_CACHE_LINES_MAX);
+	ck_assert_int_eq(name_cache_put(names, 2, many, NAME_CACHE_LINES_MAX + 1), -EINVAL);
 }
 END_TEST
 
@@ -105,35 +105,35 @@ END_TEST
 START_TEST(many_addresses)
 {
 	const struct named_line *first, *got;
-	size_t n, empty = names_memory(names), before;
-	ck_assert_int_eq(names_put(names, 1, two, 2), 0);
-	ck_assert(names_get(names, 1, &first, &n));
-	ck_assert_uint_gt(names_memory(names), empty + 100);
+	size_t n, empty = name_cache_memory(names), before;
+	ck_assert_int_eq(name_cache_put(names, 1, two, 2), 0);
+	ck_assert(name_cache_get(names, 1, &first, &n));
+	ck_assert_uint_gt(name_cache_memory(names), empty + 100);
 	for (uint64_t a = 2; a < 100000; a++) {
 		char text[32];
 		snprintf(text, sizeof(text), "function %u", (unsigned)a % 1000);
 		struct named_line l = {text, "", "/a/file", (uint32_t)a % 1000, 1};
-		ck_assert_int_eq(names_put(names, a, &l, 1), 0);
+		ck_assert_int_eq(name_cache_put(names, a, &l, 1), 0);
 	}
-	ck_assert(names_get(names, 1, &got, &n));
+	ck_assert(name_cache_get(names, 1, &got, &n));
 	ck_assert_ptr_eq(got, first);
 	ck_assert_str_eq(first[0].name, "std::sort(int*)");
-	ck_assert(names_get(names, 54321, &got, &n));
+	ck_assert(name_cache_get(names, 54321, &got, &n));
 	ck_assert_str_eq(got->name, "function 321");
 	ck_assert_uint_eq(got->line, 321);
-	before = names_memory(names);
+	before = name_cache_memory(names);
 	ck_assert_uint_gt(before, 100000 * (sizeof(uint64_t) + sizeof(uint32_t)));
 	ck_assert_uint_lt(before, 100000 * 100);
 	for (uint64_t a = 2; a < 100000; a++)
-		ck_assert_int_eq(names_put(names, a, two, 2), 0);
-	ck_assert_uint_le(names_memory(names), before + 200);
+		ck_assert_int_eq(name_cache_put(names, a, two, 2), 0);
+	ck_assert_uint_le(name_cache_memory(names), before + 200);
 }
 END_TEST
 
-UNIT_SUITE(names)
+UNIT_SUITE(name_cache)
 {
-	Suite *s = suite_create("names");
-	TCase *t = tcase_create("names");
+	Suite *s = suite_create("name_cache");
+	TCase *t = tcase_create("name_cache");
 
 	tcase_set_timeout(t, 30);
 	tcase_add_checked_fixture(t, setup, teardown);

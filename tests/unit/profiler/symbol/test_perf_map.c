@@ -85,27 +85,27 @@ static void append(int fd, const void *text, size_t size)
 	ck_assert_int_eq(fd_write_all(fd, text, size), 0);
 }
 
-static struct perfmap *new_map(size_t cap)
+static struct perf_map *new_map(size_t cap)
 {
-	struct perfmap *m = NULL;
-	ck_assert_int_eq(perfmap_new(cap, &m), 0);
+	struct perf_map *m = NULL;
+	ck_assert_int_eq(perf_map_new(cap, &m), 0);
 	return m;
 }
 
-static void read_all(struct perfmap *m, int fd)
+static void read_all(struct perf_map *m, int fd)
 {
 	struct err e = {0};
 	int r;
 	struct file f;
 	ck_assert_int_eq(file_on(fd, &f), 0);
-	while ((r = perfmap_read(m, &f, &e)) == 1)
+	while ((r = perf_map_read(m, &f, &e)) == 1)
 		;
 	ck_assert_msg(r == 0, "%s", e.text);
 }
 
-static void is(const struct perfmap *m, uint64_t address, const char *expect)
+static void is(const struct perf_map *m, uint64_t address, const char *expect)
 {
-	const char *name = perfmap_find(m, address);
+	const char *name = perf_map_find(m, address);
 	ck_assert_msg(name && expect ? !strcmp(name, expect) : name == expect, "0x%llx is %s",
 		(unsigned long long)address, name ? name : "nothing");
 }
@@ -113,13 +113,13 @@ static void is(const struct perfmap *m, uint64_t address, const char *expect)
 START_TEST(which_name)
 {
 	int fds = fd_count();
-	struct perfmap *m = new_map(CAP);
+	struct perf_map *m = new_map(CAP);
 	int fd = empty_file();
 	append(fd, sample, sizeof(sample) - 1);
 	read_all(m, fd);
 	is(m, lookups[_i].address, lookups[_i].expect);
-	ck_assert(!perfmap_truncated(m));
-	perfmap_free(m);
+	ck_assert(!perf_map_truncated(m));
+	perf_map_free(m);
 	fd_close(fd);
 	ck_assert_int_eq(fd_count(), fds);
 }
@@ -127,7 +127,7 @@ END_TEST
 
 START_TEST(byte_by_byte)
 {
-	struct perfmap *m = new_map(CAP);
+	struct perf_map *m = new_map(CAP);
 	fd_auto fd = empty_file();
 	for (size_t i = 0; i < sizeof(sample) - 1; i++) {
 		append(fd, sample + i, 1);
@@ -138,7 +138,7 @@ START_TEST(byte_by_byte)
 	append(fd, "\n", 1);
 	read_all(m, fd);
 	is(m, 0x7f0000009000, "the newline is missing");
-	perfmap_free(m);
+	perf_map_free(m);
 }
 END_TEST
 
@@ -151,12 +151,12 @@ static void rewrite(int fd, const char *text)
 
 START_TEST(another_file)
 {
-	struct perfmap *m = new_map(CAP);
+	struct perf_map *m = new_map(CAP);
 	fd_auto fd = empty_file();
 	fd_auto other = empty_file();
 	append(fd, "1000 10 first\n2000 10 second\n", 29);
 	read_all(m, fd);
-	const char *kept = perfmap_find(m, 0x1000);
+	const char *kept = perf_map_find(m, 0x1000);
 	rewrite(fd, "3000 10 third\n"); /* shorter */
 	read_all(m, fd);
 	is(m, 0x1000, NULL);
@@ -166,19 +166,19 @@ START_TEST(another_file)
 	read_all(m, fd);
 	is(m, 0x1000, "first");
 	is(m, 0x4000, "fourth");
-	ck_assert_ptr_eq(perfmap_find(m, 0x1000), kept);
+	ck_assert_ptr_eq(perf_map_find(m, 0x1000), kept);
 	append(other, "5000 10 fifth\n", 14);
 	read_all(m, other);
 	is(m, 0x1000, NULL);
 	is(m, 0x5000, "fifth");
-	perfmap_free(m);
+	perf_map_free(m);
 }
 END_TEST
 
 START_TEST(long_lines)
 {
 	enum { LONG = 300000 };
-	struct perfmap *m = new_map(CAP);
+	struct perf_map *m = new_map(CAP);
 	fd_auto fd = empty_file();
 	char *line = malloc(LONG);
 	memset(line, 'x', LONG);
@@ -186,24 +186,24 @@ START_TEST(long_lines)
 	memcpy(line + 65536, "4000 10 ", 8); /* where a chunk begins */
 	append(fd, line, LONG);
 	read_all(m, fd);
-	ck_assert_uint_eq(strlen(perfmap_find(m, 0x1000)), PERFMAP_NAME_MAX);
+	ck_assert_uint_eq(strlen(perf_map_find(m, 0x1000)), PERF_MAP_NAME_MAX);
 	append(fd, line, LONG); /* the same line goes on */
 	append(fd, "\n2000 10 next\n", 14);
 	memcpy(line, "3000 10 ", 8);
-	append(fd, line, 8 + PERFMAP_NAME_MAX);
+	append(fd, line, 8 + PERF_MAP_NAME_MAX);
 	append(fd, "\n", 1);
 	read_all(m, fd);
 	is(m, 0x2000, "next");
 	is(m, 0x4000, NULL);
-	ck_assert_ptr_eq(perfmap_find(m, 0x3000), perfmap_find(m, 0x1000));
+	ck_assert_ptr_eq(perf_map_find(m, 0x3000), perf_map_find(m, 0x1000));
 	free(line);
-	perfmap_free(m);
+	perf_map_free(m);
 }
 END_TEST
 
 START_TEST(no_more_than_the_cap)
 {
-	struct perfmap *m = new_map(1 << 20);
+	struct perf_map *m = new_map(1 << 20);
 	fd_auto fd = empty_file();
 	char *text = NULL;
 	size_t size;
@@ -213,21 +213,21 @@ START_TEST(no_more_than_the_cap)
 	fclose(f);
 	append(fd, text, size);
 	read_all(m, fd);
-	ck_assert(perfmap_truncated(m));
-	ck_assert_uint_le(perfmap_memory(m), 1 << 20);
+	ck_assert(perf_map_truncated(m));
+	ck_assert_uint_le(perf_map_memory(m), 1 << 20);
 	is(m, 0x1000 + 16 * 5000, "function_number_5000");
 	is(m, 0x1000 + 16 * 99999, NULL);
 	/* a repetition takes no more names; another file is taken again */
 	rewrite(fd, "1000 10 function_number_7\n");
 	read_all(m, fd);
-	ck_assert(!perfmap_truncated(m));
+	ck_assert(!perf_map_truncated(m));
 	is(m, 0x1000, "function_number_7");
-	perfmap_free(m);
+	perf_map_free(m);
 	m = new_map(0);
 	read_all(m, fd);
-	ck_assert(perfmap_truncated(m));
+	ck_assert(perf_map_truncated(m));
 	is(m, 0x1000, NULL);
-	perfmap_free(m);
+	perf_map_free(m);
 	free(text);
 }
 END_TEST
@@ -235,36 +235,36 @@ END_TEST
 /* Also not what would still fit: what came between is not known. */
 START_TEST(nothing_behind_the_cap)
 {
-	struct perfmap *m = new_map(1 << 20);
+	struct perf_map *m = new_map(1 << 20);
 	fd_auto fd = empty_file();
 	append(fd, "10 10 first\n", 12);
 	for (unsigned i = 0; i < 4000; i++)
 		ck_assert_int_gt(dprintf(fd, "%x 10 %0500u\n", 0x1000 + 16 * i, i), 0);
 	read_all(m, fd);
-	ck_assert(perfmap_truncated(m));
+	ck_assert(perf_map_truncated(m));
 	append(fd, "20 10 first\n", 12);
 	read_all(m, fd);
 	is(m, 0x10, "first");
 	is(m, 0x20, NULL);
-	perfmap_free(m);
+	perf_map_free(m);
 }
 END_TEST
 
 START_TEST(no_more_than_256_mebibytes)
 {
-	struct perfmap *m = new_map(CAP);
+	struct perf_map *m = new_map(CAP);
 	fd_auto fd = empty_file();
 	/* a hole in the file: one line of NULs */
 	append(fd, "1000 10 first\n", 14);
-	ck_assert_int_eq(ftruncate(fd, PERFMAP_BYTES_MAX - 20), 0);
-	ck_assert_int_eq(lseek(fd, 0, SEEK_END), PERFMAP_BYTES_MAX - 20);
+	ck_assert_int_eq(ftruncate(fd, PERF_MAP_BYTES_MAX - 20), 0);
+	ck_assert_int_eq(lseek(fd, 0, SEEK_END), PERF_MAP_BYTES_MAX - 20);
 	append(fd, "\n2000 10 second\n3000 10 third\n", 30);
 	read_all(m, fd);
 	is(m, 0x1000, "first");
 	is(m, 0x2000, "second");
 	is(m, 0x3000, NULL);
-	ck_assert(perfmap_truncated(m));
-	perfmap_free(m);
+	ck_assert(perf_map_truncated(m));
+	perf_map_free(m);
 }
 END_TEST
 
@@ -272,7 +272,7 @@ END_TEST
 START_TEST(many_lines_in_bounded_time)
 {
 	enum { LINES = MANY_OF(1000000) };
-	struct perfmap *m = new_map(512u << 20);
+	struct perf_map *m = new_map(512u << 20);
 	fd_auto fd = empty_file();
 	char *text = NULL;
 	size_t size;
@@ -290,21 +290,21 @@ START_TEST(many_lines_in_bounded_time)
 	ck_assert_int_eq(file_on(fd, &map), 0);
 	int64_t begin = clock_cpu();
 	for (int r = 1; r == 1;) {
-		r = perfmap_read(m, &map, NULL);
+		r = perf_map_read(m, &map, NULL);
 		ck_assert_int_ge(r, 0);
 	}
 	int64_t took = clock_cpu() - begin;
-	ck_assert(!perfmap_truncated(m));
-	ck_assert_ptr_nonnull(perfmap_find(m, 0x7f00000001));
+	ck_assert(!perf_map_truncated(m));
+	ck_assert_ptr_nonnull(perf_map_find(m, 0x7f00000001));
 	ck_assert_int_lt(took, 20 * NSEC_PER_SEC);
-	perfmap_free(m);
+	perf_map_free(m);
 }
 END_TEST
 
-UNIT_SUITE(perfmap)
+UNIT_SUITE(perf_map)
 {
-	Suite *s = suite_create("perfmap");
-	TCase *t = tcase_create("perfmap");
+	Suite *s = suite_create("perf_map");
+	TCase *t = tcase_create("perf_map");
 
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, which_name, 0, COUNT(lookups));

@@ -29,7 +29,7 @@
 #define SECONDS(n) ((n)*NSEC_PER_SEC)
 #define MANY 20000 /* answers that no pipe holds: the job waits for its reader */
 
-static struct loop *loop;
+static struct event_loop *loop;
 static struct symbolizer *symbolizer;
 static struct forked forked;
 static pid_t server;
@@ -37,7 +37,7 @@ static int fds_before;
 static char dir[64];
 
 /* What became of a question. */
-struct heard {
+struct event_dedup {
 	size_t answers;
 	int done; /* times */
 	enum symbolizer_outcome outcome;
@@ -49,7 +49,7 @@ struct heard {
 
 static void on_answer(void *arg, uint64_t vaddr, const struct named_line *lines, size_t n)
 {
-	struct heard *h = arg;
+	struct event_dedup *h = arg;
 	ck_assert_int_eq(h->done, 0);
 	h->answers++;
 	if (h->used + 200 > sizeof(h->text))
@@ -65,7 +65,7 @@ static void on_answer(void *arg, uint64_t vaddr, const struct named_line *lines,
 
 static void on_done(void *arg, enum symbolizer_outcome outcome)
 {
-	struct heard *h = arg;
+	struct event_dedup *h = arg;
 	h->done++;
 	h->outcome = outcome;
 	h->complete = outcome == SYMBOLIZER_COMPLETE;
@@ -74,14 +74,14 @@ static void on_done(void *arg, enum symbolizer_outcome outcome)
 
 /* --- the loop, until somebody is done or for so long ----------------------------------------------------- */
 
-static const struct heard *awaited;
+static const struct event_dedup *awaited;
 static int64_t until;
 
 static int due(void *arg)
 {
 	int64_t left = until - clock_now();
 	if (left <= 0 || (awaited && awaited->done))
-		loop_stop(loop);
+		event_loop_stop(loop);
 	return left <= 0 ? 0 : (int)(left / NSEC_PER_MSEC) + 1;
 }
 
@@ -89,15 +89,15 @@ static void run_for(int64_t ns)
 {
 	awaited = NULL;
 	until = clock_now() + ns;
-	ck_assert_int_eq(loop_run(loop, due, NULL), 0);
+	ck_assert_int_eq(event_loop_run(loop, due, NULL), 0);
 }
 
-static void run_until_done(const struct heard *h)
+static void run_until_done(const struct event_dedup *h)
 {
 	awaited = h;
 	until = clock_now() + SECONDS(15);
 	if (!h->done)
-		ck_assert_int_eq(loop_run(loop, due, NULL), 0);
+		ck_assert_int_eq(event_loop_run(loop, due, NULL), 0);
 	ck_assert_int_eq(h->done, 1);
 }
 
@@ -115,7 +115,7 @@ static size_t children_of(pid_t pid, pid_t *ret, size_t max)
 		long child = strtol(at, &end, 10);
 		if (end == at)
 			break;
-		if (process_status((pid_t)child, "State", state, sizeof(state)) == 0 && state[0] != 'Z')
+		if (proc_status_field((pid_t)child, "State", state, sizeof(state)) == 0 && state[0] != 'Z')
 			ret[n++] = (pid_t)child;
 	}
 	return n;
@@ -136,7 +136,7 @@ static void await_jobs(size_t n, pid_t *ret)
 static bool is_alive(pid_t pid)
 {
 	char state[32];
-	return process_status(pid, "State", state, sizeof(state)) == 0 && state[0] != 'Z';
+	return proc_status_field(pid, "State", state, sizeof(state)) == 0 && state[0] != 'Z';
 }
 
 /* Until the pipe is full, and it waits: asleep whenever it is looked at. */
@@ -146,7 +146,7 @@ static void await_full(pid_t job)
 	int64_t deadline = clock_now() + SECONDS(10);
 	for (int in_a_row = 0; in_a_row < 25; in_a_row++) {
 		ck_assert_int_lt(clock_now(), deadline);
-		if (process_status(job, "State", state, sizeof(state)) < 0 || state[0] != 'S')
+		if (proc_status_field(job, "State", state, sizeof(state)) < 0 || state[0] != 'S')
 			in_a_row = 0;
 		usleep(2000);
 	}
@@ -179,7 +179,7 @@ static void setup(void)
 {
 	fds_before = fd_count();
 	signal(SIGPIPE, SIG_IGN);
-	ck_assert_int_eq(loop_new(&loop), 0);
+	ck_assert_int_eq(event_loop_new(&loop), 0);
 	start(0);
 }
 
@@ -187,23 +187,23 @@ static void setup(void)
 static void teardown(void)
 {
 	stop();
-	loop = loop_free(loop);
+	loop = event_loop_free(loop);
 	ck_assert_int_eq(fd_count(), fds_before);
 }
 
 /* --- questions --------------------------------------------------------------------------------------------- */
 
-static int ask(struct heard *h, const struct question *q)
+static int ask(struct event_dedup *h, const struct question *q)
 {
 	struct asking a = {on_answer, on_done, h};
 	size_t taken;
-	*h = (struct heard){0};
+	*h = (struct event_dedup){0};
 	int r = symbolizer_ask(symbolizer, loop, q, &a, &taken, &h->job);
 	ck_assert(r < 0 || taken == q->n);
 	return r;
 }
 
-static void ask_name(struct heard *h, const char *name)
+static void ask_name(struct event_dedup *h, const char *name)
 {
 	uint64_t vaddr = 0x10;
 	struct question q = {.n = 1, .vaddrs = &vaddr, .names = &name};
@@ -211,7 +211,7 @@ static void ask_name(struct heard *h, const char *name)
 }
 
 /* More than a pipe holds: its job waits until somebody reads. */
-static void ask_many(struct heard *h)
+static void ask_many(struct event_dedup *h)
 {
 	static uint64_t vaddrs[MANY];
 	static const char *names[MANY];
@@ -228,7 +228,7 @@ START_TEST(names_alone)
 	static const uint64_t vaddrs[] = {5, 4, 3, 2, 1};
 	static const char *const names[] = {NULL, "main", "_ZN3foo3barEi", "_RNvCs1234_7mycrate3foo", "_Zbroken"};
 	struct question q = {.n = 5, .vaddrs = vaddrs, .names = names};
-	struct heard h;
+	struct event_dedup h;
 	ck_assert_int_eq(ask(&h, &q), 0);
 	run_until_done(&h);
 	ck_assert(h.complete);
@@ -245,7 +245,7 @@ START_TEST(nothing_is_asked)
 	static const uint64_t none;
 	static const char *const no_name;
 	struct question q = {.vaddrs = &none, .names = &no_name};
-	struct heard h;
+	struct event_dedup h;
 	ck_assert_int_eq(ask(&h, &q), 0);
 	run_until_done(&h);
 	ck_assert(h.complete && !h.answers);
@@ -256,7 +256,7 @@ START_TEST(long_names)
 {
 	size_t size = 100000;
 	char *name = malloc(size + 1);
-	struct heard h;
+	struct event_dedup h;
 	memset(name, 'a', size);
 	name[size] = 0;
 	ask_name(&h, name);
@@ -320,7 +320,7 @@ START_TEST(lines_and_names)
 {
 	static const uint64_t vaddrs[] = {0x1010, 0xffff000, 0x1000};
 	const char *names[] = {NULL, NULL, programs[_i].symbol};
-	struct heard h;
+	struct event_dedup h;
 	fd_auto at = fd_open_dir(AT_FDCWD, dir);
 	fd_auto fd = fd_open(at, programs[_i].file, O_RDONLY, 0);
 	struct file f;
@@ -361,12 +361,12 @@ static void answer_one(int sock, int fd)
 START_TEST(a_file_of_an_opener_that)
 {
 	const char *name = openers[_i].symbol;
-	struct heard h;
+	struct event_dedup h;
 	int pair[2];
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	fd_auto at = fd_open_dir(AT_FDCWD, dir);
 	fd_auto fd = fd_open(at, "p", O_RDONLY, 0);
-	struct files_opener opener = FILES_OPENER(pair[0], "test");
+	struct target_files_opener opener = TARGET_FILES_OPENER(pair[0], "test");
 	struct file f;
 	ck_assert_int_eq(file_on(fd, &f), 0);
 	f.fd = at;
@@ -384,7 +384,7 @@ START_TEST(a_file_of_an_opener_that)
 	ck_assert_msg(!strcmp(h.text, openers[_i].text), "%s: %s", openers[_i].name, h.text);
 	ck_assert(opener.ended == openers[_i].ended && (opener.sock < 0) == openers[_i].ended);
 	if (pid > 0)
-		ck_assert_int_eq(process_wait(pid, clock_now() + SECONDS(10)), 0);
+		ck_assert_int_eq(child_process_wait(pid, clock_now() + SECONDS(10)), 0);
 	fd_close(opener.sock);
 	fd_close(pair[1]);
 }
@@ -404,7 +404,7 @@ START_TEST(facts)
 	struct file file;
 	ck_assert_int_eq(file_on(fd, &file), 0);
 	struct question q = {.vaddrs = &(uint64_t){0}, .debug = &file, .facts = &f};
-	struct heard h;
+	struct event_dedup h;
 	ck_assert_int_eq(ask(&h, &q), 0);
 	run_until_done(&h);
 	ck_assert(h.complete && !h.answers);
@@ -419,7 +419,7 @@ END_TEST
 
 START_TEST(several_at_once)
 {
-	static struct heard h[SYMBOLIZER_ASKED_MAX];
+	static struct event_dedup h[SYMBOLIZER_ASKED_MAX];
 	char names[SYMBOLIZER_ASKED_MAX][32], want[64];
 	for (size_t i = 0; i < LENGTH(h); i++) {
 		snprintf(names[i], sizeof(names[i]), "_Z4f%03zuv", i);
@@ -436,7 +436,7 @@ END_TEST
 
 START_TEST(a_large_one)
 {
-	static struct heard h;
+	static struct event_dedup h;
 	ask_many(&h);
 	run_until_done(&h);
 	ck_assert(h.complete);
@@ -446,7 +446,7 @@ END_TEST
 
 START_TEST(cancelled)
 {
-	static struct heard h[3], other;
+	static struct event_dedup h[3], other;
 	pid_t jobs[2];
 	ask_name(&h[0], "main");
 	symbolizer_cancel(h[0].job); /* at once */
@@ -473,7 +473,7 @@ static const int deaths[] = {SIGKILL, SIGSEGV, SIGALRM, SIGABRT};
 
 START_TEST(a_job_that_dies)
 {
-	static struct heard h, other;
+	static struct event_dedup h, other;
 	pid_t job;
 	ask_many(&h);
 	await_jobs(1, &job);
@@ -497,7 +497,7 @@ START_TEST(an_address_that_kills)
 	static char bomb[512];
 	static const char *const names[] = {"_Z1fv", bomb, "_Z1gv"};
 	struct question q = {.n = 3, .vaddrs = vaddrs, .names = names};
-	struct heard h;
+	struct event_dedup h;
 	size_t used = (size_t)sprintf(bomb, "_Z1fSt4pairIiiE");
 	for (const char *id = "0123456789ABCDEFGHIJKLMNOPQRSTUVWX"; *id; id++) /* each twice the one before */
 		used += (size_t)sprintf(bomb + used, "S_IS%c_S%c_E", *id, *id);
@@ -510,7 +510,7 @@ END_TEST
 
 START_TEST(jobs_that_stop)
 {
-	static struct heard h[2], third;
+	static struct event_dedup h[2], third;
 	pid_t jobs[SYMBOLIZER_JOBS_MAX];
 	for (int i = 0; i < 2; i++)
 		ask_many(&h[i]);
@@ -534,7 +534,7 @@ END_TEST
 /* Whatever its parents did with the signal. */
 START_TEST(a_job_without_an_end)
 {
-	static struct heard h;
+	static struct event_dedup h;
 	pid_t job;
 	int64_t start_time = clock_now();
 	sigset_t alarms;
@@ -558,7 +558,7 @@ END_TEST
 
 START_TEST(the_server_dies)
 {
-	static struct heard h[4], late;
+	static struct event_dedup h[4], late;
 	static const uint64_t vaddr;
 	static const char *const name = "main";
 	struct question q = {.n = 1, .vaddrs = &vaddr, .names = &name};
@@ -582,7 +582,7 @@ END_TEST
 
 START_TEST(the_server_stops)
 {
-	static struct heard h[2 * SYMBOLIZER_ASKED_MAX];
+	static struct event_dedup h[2 * SYMBOLIZER_ASKED_MAX];
 	static const uint64_t vaddr;
 	static const char *const name = "main";
 	struct question q = {.n = 1, .vaddrs = &vaddr, .names = &name};
@@ -604,7 +604,7 @@ END_TEST
 
 START_TEST(freed_with_jobs_at_work)
 {
-	static struct heard h[3];
+	static struct event_dedup h[3];
 	pid_t jobs[2];
 	for (int i = 0; i < 3; i++)
 		ask_many(&h[i]);
@@ -625,7 +625,7 @@ START_TEST(its_parent_dies)
 	ck_assert_int_eq(pipe2(pipe, O_CLOEXEC), 0);
 	pid_t parent = fork();
 	if (parent == 0) {
-		static struct heard h[2];
+		static struct event_dedup h[2];
 		start(0);
 		ask_many(&h[0]);
 		ask_many(&h[1]);
@@ -681,13 +681,13 @@ static void on_index(void *arg, uint32_t index, const struct named_line *lines, 
 
 static struct debug_facts *wanted;
 
-static ssize_t take(size_t size, struct heard *h, bool *complete)
+static ssize_t take(size_t size, struct event_dedup *h, bool *complete)
 {
 	uint8_t answered[3] = {0};
 	struct answers a = {.n = 3, .answered = answered, .take = on_index, .arg = h, .facts = wanted};
 	uint8_t *exact = malloc(size ? size : 1);
 	memcpy(exact, bytes, size);
-	*h = (struct heard){0};
+	*h = (struct event_dedup){0};
 	ssize_t r = answers_take(&a, exact, size);
 	*complete = a.ended && a.n_answered == a.n;
 	free(exact);
@@ -732,7 +732,7 @@ static const struct {
 START_TEST(made_up_facts)
 {
 	static struct debug_facts f, got;
-	struct heard h;
+	struct event_dedup h;
 	bool complete;
 	made_up[_i].change(&f);
 	n_bytes = 0;
@@ -748,7 +748,7 @@ END_TEST
 
 START_TEST(good_answers)
 {
-	static struct heard h;
+	static struct event_dedup h;
 	bool complete;
 	n_bytes = 0;
 	put_head(0, ANSWER_BEGUN, 0);
@@ -814,7 +814,7 @@ static void largest(void)
 }
 static void too_many_lines(void)
 {
-	put_head(0, 0, NAMES_LINES_MAX + 1);
+	put_head(0, 0, NAME_CACHE_LINES_MAX + 1);
 }
 static void lines_that_are_not_there(void)
 {
@@ -857,7 +857,7 @@ static void (*const lies[])(void) = {no_such_address, twice, a_mark_with_bytes, 
 
 START_TEST(bad_answers)
 {
-	static struct heard h;
+	static struct event_dedup h;
 	bool complete;
 	n_bytes = 0;
 	put_good(0);
@@ -870,9 +870,9 @@ START_TEST(bad_answers)
 }
 END_TEST
 
-UNIT_SUITE(symbolizer)
+UNIT_SUITE(symbolizer_client)
 {
-	Suite *s = suite_create("symbolizer");
+	Suite *s = suite_create("symbolizer_client");
 	TCase *t = tcase_create("server"), *p = tcase_create("programs"), *a = tcase_create("answers");
 
 	tcase_add_checked_fixture(t, setup, teardown);

@@ -140,10 +140,10 @@ static void image_make(struct image *im)
 	memcpy(im->dynstr + dyn_at, "dynamic_only", 13);
 }
 
-static int read_image(const void *data, size_t size, struct symbols **ret, struct err *e)
+static int read_image(const void *data, size_t size, struct symtab **ret, struct err *e)
 {
 	struct elf_memory m = {data, size};
-	return symbols_read(elf_source_memory(&m), SIZE_MAX, ret, e);
+	return symtab_read(elf_source_memory(&m), SIZE_MAX, ret, e);
 }
 
 static const struct {
@@ -193,11 +193,11 @@ START_TEST(which_symbol)
 	int fds = fd_count();
 	struct image im;
 	image_make(&im);
-	struct symbols *s = NULL;
+	struct symtab *s = NULL;
 	struct err e = {0};
 	ck_assert_msg(read_image(&im, sizeof(im), &s, &e) == 0, "%s", e.text);
 	uint64_t offset = 0;
-	const char *name = symbols_find(s, lookups[_i].vaddr, &offset);
+	const char *name = symtab_find(s, lookups[_i].vaddr, &offset);
 	if (lookups[_i].expect) {
 		ck_assert_msg(name && !strcmp(name, lookups[_i].expect), "%s: %s", lookups[_i].name, name);
 		ck_assert_uint_eq(offset, lookups[_i].offset);
@@ -205,7 +205,7 @@ START_TEST(which_symbol)
 		ck_assert_msg(!name, "%s: %s", lookups[_i].name, name);
 	}
 	ck_assert(!s->truncated);
-	symbols_free(s);
+	symtab_free(s);
 	ck_assert_int_eq(fd_count(), fds);
 }
 END_TEST
@@ -313,14 +313,14 @@ START_TEST(one_field_spoiled)
 	struct image im;
 	image_make(&im);
 	rows[_i].spoil(&im);
-	struct symbols *s = NULL;
+	struct symtab *s = NULL;
 	struct err e = {0};
 	int r = read_image(&im, sizeof(im), &s, &e);
 	ck_assert_msg(r == rows[_i].expect, "%s: %d (%s)", rows[_i].name, r, e.text);
 	ck_assert_msg((r < 0) == (e.text[0] && !s), "%s: '%s'", rows[_i].name, e.text);
 	if (r == 0 && rows[_i].count != ANY)
 		ck_assert_msg(s->count == rows[_i].count, "%s: %zu symbols", rows[_i].name, s->count);
-	symbols_free(s);
+	symtab_free(s);
 }
 END_TEST
 
@@ -329,7 +329,7 @@ START_TEST(truncated_everywhere)
 	struct image im;
 	image_make(&im);
 	for (size_t size = 0; size < sizeof(im); size++) {
-		struct symbols *s = NULL;
+		struct symtab *s = NULL;
 		int r = read_image(&im, size, &s, NULL);
 		ck_assert_msg(r == (size < sizeof(Elf64_Ehdr) ? -ENOEXEC : -EBADMSG), "%zu bytes: %d", size, r);
 	}
@@ -358,18 +358,18 @@ START_TEST(hostile_in_bounded_time)
 			.st_value = i % 2 ? 0x1000 : 0x10000 + i,
 			.st_size = i % 2 ? 1 : 2 * (MANY - i),
 		};
-	struct symbols *s = NULL;
+	struct symtab *s = NULL;
 	int64_t start = clock_cpu();
 	ck_assert_int_eq(read_image(data, size, &s, NULL), 0);
 	ck_assert(s->truncated); /* 4 KiB a name, above the cap for all of them */
-	ck_assert_uint_le(symbols_memory(s), SYMBOLS_STRINGS_MAX + MANY * 24ULL + 64);
+	ck_assert_uint_le(symtab_memory(s), SYMTAB_STRINGS_MAX + MANY * 24ULL + 64);
 	uint64_t offset;
-	ck_assert_uint_eq(strlen(symbols_find(s, 0x10000, &offset)), 4095);
+	ck_assert_uint_eq(strlen(symtab_find(s, 0x10000, &offset)), 4095);
 	/* only the outermost of some ten thousand reaches this far: given up before */
 	for (int i = 0; i < 100000; i++)
-		ck_assert_ptr_null(symbols_find(s, 0x10000 + 2 * MANY - 1, &offset));
+		ck_assert_ptr_null(symtab_find(s, 0x10000 + 2 * MANY - 1, &offset));
 	ck_assert_int_lt(clock_cpu() - start, 20 * NSEC_PER_SEC);
-	symbols_free(s);
+	symtab_free(s);
 	free(data);
 }
 END_TEST
@@ -417,13 +417,13 @@ static void clean(void)
 	rmdir(dir);
 }
 
-struct listed {
+struct target_table {
 	uint64_t vaddr;
 	char name[256];
 };
 
 /* Lines "ADDRESS NAME" of a command. */
-static size_t list(const char *command, struct listed *out, size_t max)
+static size_t list(const char *command, struct target_table *out, size_t max)
 {
 	FILE *p = popen(command, "r");
 	ck_assert_ptr_nonnull(p);
@@ -435,7 +435,7 @@ static size_t list(const char *command, struct listed *out, size_t max)
 	return n;
 }
 
-static bool listed_as(const struct listed *names, size_t n, uint64_t vaddr, const char *name)
+static bool listed_as(const struct target_table *names, size_t n, uint64_t vaddr, const char *name)
 {
 	for (size_t i = 0; i < n; i++)
 		if (names[i].vaddr == vaddr && !strcmp(names[i].name, name))
@@ -443,12 +443,12 @@ static bool listed_as(const struct listed *names, size_t n, uint64_t vaddr, cons
 	return false;
 }
 
-static struct symbols *read_file(const char *path)
+static struct symtab *read_file(const char *path)
 {
-	struct symbols *s = NULL;
+	struct symtab *s = NULL;
 	struct err e = {0};
 	fd_auto fd = fd_open(AT_FDCWD, path, O_RDONLY, 0);
-	ck_assert_msg(symbols_read(elf_source_fd(&fd), SIZE_MAX, &s, &e) == 0, "%s: %s", path, e.text);
+	ck_assert_msg(symtab_read(elf_source_fd(&fd), SIZE_MAX, &s, &e) == 0, "%s: %s", path, e.text);
 	return s;
 }
 
@@ -476,7 +476,7 @@ static const struct {
 START_TEST(same_as_binutils)
 {
 	enum { MOST = 16384 };
-	struct listed *names = pages_new(MOST * sizeof(*names));
+	struct target_table *names = pages_new(MOST * sizeof(*names));
 	int fds = fd_count();
 	char path[300], command[1024];
 	snprintf(path, sizeof(path), "%s%s%s", files[_i].path[0] == '/' ? "" : dir, files[_i].path[0] == '/' ? "" : "/",
@@ -484,11 +484,11 @@ START_TEST(same_as_binutils)
 	snprintf(command, sizeof(command), files[_i].command, files[_i].option, path);
 	size_t n = list(command, names, MOST);
 	ck_assert_msg(n >= files[_i].at_least, "%s: only %zu from %s", files[_i].name, n, command);
-	struct symbols *s = read_file(path);
+	struct symtab *s = read_file(path);
 	size_t exact = 0;
 	for (size_t i = 0; i < n; i++) {
 		uint64_t offset = 1;
-		const char *name = symbols_find(s, names[i].vaddr, &offset);
+		const char *name = symtab_find(s, names[i].vaddr, &offset);
 		if (name && offset) /* a label inside a function: not ours */
 			continue;
 		exact++;
@@ -497,7 +497,7 @@ START_TEST(same_as_binutils)
 			listed_as(names, n, names[i].vaddr, name), "%s: %s is %s", files[_i].name, names[i].name, name);
 	}
 	ck_assert_msg(exact >= n - n / 20, "%s: only %zu of %zu", files[_i].name, exact, n);
-	symbols_free(s);
+	symtab_free(s);
 	ck_assert_int_eq(fd_count(), fds);
 }
 END_TEST
@@ -506,10 +506,10 @@ START_TEST(stripped_static_program_has_none)
 {
 	char path[300];
 	snprintf(path, sizeof(path), "%s/stripped", dir);
-	struct symbols *s = read_file(path);
+	struct symtab *s = read_file(path);
 	ck_assert_uint_eq(s->count, 0);
-	ck_assert_ptr_null(symbols_find(s, 0x401000, &(uint64_t){0}));
-	symbols_free(s);
+	ck_assert_ptr_null(symtab_find(s, 0x401000, &(uint64_t){0}));
+	symtab_free(s);
 }
 END_TEST
 
@@ -528,24 +528,24 @@ static const struct {
 /* A static function by name; exported ones and stubs as ever. */
 START_TEST(symbols_packed_in_the_file)
 {
-	static struct listed names[1000];
+	static struct target_table names[1000];
 	char path[300], command[400];
 	snprintf(path, sizeof(path), "%s/%s", dir, packed[_i].path);
 	snprintf(command, sizeof(command), "nm --defined-only %s/plain | awk '$2 ~ /[Tt]/ {print $1, $3}'", dir);
 	size_t n = list(command, names, COUNT(names)), found = 0;
-	struct symbols *s = read_file(path);
+	struct symtab *s = read_file(path);
 	for (size_t i = 0; i < n; i++) {
 		uint64_t offset;
-		const char *name = symbols_find(s, names[i].vaddr, &offset);
+		const char *name = symtab_find(s, names[i].vaddr, &offset);
 		found += !strcmp(names[i].name, "hidden") && name && !strcmp(name, "hidden") && !offset;
 	}
 	ck_assert_msg(found == packed[_i].hidden, "%s: found %zu of %zu", packed[_i].name, found, n);
 	snprintf(command, sizeof(command), "objdump -d -j .plt %s/plain | sed -n 's/ <puts@plt>:/ x/p'", dir);
 	ck_assert_uint_eq(list(command, names, 1), 1);
 	uint64_t offset;
-	const char *name = symbols_find(s, names[0].vaddr, &offset);
+	const char *name = symtab_find(s, names[0].vaddr, &offset);
 	ck_assert(name && !strcmp(name, "puts@plt"));
-	symbols_free(s);
+	symtab_free(s);
 }
 END_TEST
 
@@ -556,7 +556,7 @@ START_TEST(libc_truncated_at_every_64th_byte)
 	size_t size;
 	ck_assert_int_eq(fd_slurp(fd, 64 << 20, &data, &size), 0);
 	for (size_t cut = 0; cut < size; cut += 64) {
-		struct symbols *s = NULL;
+		struct symtab *s = NULL;
 		ck_assert_msg(read_image(data, cut, &s, NULL) < 0, "%zu bytes", cut);
 	}
 	free(data);
@@ -566,20 +566,20 @@ END_TEST
 START_TEST(the_vdso_in_memory)
 {
 	void *vdso = (void *)getauxval(AT_SYSINFO_EHDR);
-	struct symbols *s = NULL;
+	struct symtab *s = NULL;
 	if (!vdso)
 		return;
 	if (read_image(vdso, 4096, &s, NULL) < 0)
 		ck_assert_int_eq(read_image(vdso, 8192, &s, NULL), 0);
 	ck_assert_uint_gt(s->count, 3);
-	symbols_free(s);
+	symtab_free(s);
 }
 END_TEST
 
-UNIT_SUITE(symbols)
+UNIT_SUITE(symtab)
 {
-	Suite *s = suite_create("symbols");
-	TCase *t = tcase_create("symbols");
+	Suite *s = suite_create("symtab");
+	TCase *t = tcase_create("symtab");
 	tcase_set_timeout(t, 60);
 	tcase_add_unchecked_fixture(t, build, clean);
 	tcase_add_loop_test(t, which_symbol, 0, COUNT(lookups));

@@ -41,19 +41,19 @@ static const char *const files[] = {"/proc/self/exe", "/lib/x86_64-linux-gnu/lib
 START_TEST(as_the_table_says)
 {
 	struct elf_memory image = map(files[_i]);
-	struct symbols *table;
+	struct symtab *table;
 	struct err e = {0};
 	const size_t n = 200000;
 	uint64_t *vaddrs = malloc(n * sizeof(*vaddrs)), ignored;
 	const char **names = malloc(n * sizeof(*names));
 	const uint64_t step = 13 + image.size / n; /* of a large program nothing is at the first addresses */
 	size_t named = 0;
-	ck_assert_msg(symbols_read(elf_source_memory(&image), SIZE_MAX, &table, &e) == 0, "%s", e.text);
+	ck_assert_msg(symtab_read(elf_source_memory(&image), SIZE_MAX, &table, &e) == 0, "%s", e.text);
 	for (size_t i = 0; i < n; i++)
 		vaddrs[i] = i * step;
-	ck_assert_msg(lookup_symbols(&image, vaddrs, n, names, &e) == 0, "%s", e.text);
+	ck_assert_msg(symtab_scan_symbols(&image, vaddrs, n, names, &e) == 0, "%s", e.text);
 	for (size_t i = 0; i < n; i++) {
-		const char *expect = symbols_find(table, vaddrs[i], &ignored);
+		const char *expect = symtab_find(table, vaddrs[i], &ignored);
 		if (is_stub(expect))
 			continue;
 		named += expect != NULL;
@@ -62,7 +62,7 @@ START_TEST(as_the_table_says)
 			expect ? expect : "nothing");
 	}
 	ck_assert_uint_gt(named, 1000);
-	symbols_free(table);
+	symtab_free(table);
 	free(vaddrs);
 	free(names);
 	munmap((void *)image.data, image.size);
@@ -76,7 +76,7 @@ static size_t count_named(const struct elf_memory *image)
 	size_t named = 0;
 	for (size_t i = 0; i < LENGTH(vaddrs); i++)
 		vaddrs[i] = i * (image->size / LENGTH(vaddrs));
-	ck_assert_int_eq(lookup_symbols(image, vaddrs, LENGTH(vaddrs), names, NULL), 0);
+	ck_assert_int_eq(symtab_scan_symbols(image, vaddrs, LENGTH(vaddrs), names, NULL), 0);
 	for (size_t i = 0; i < LENGTH(vaddrs); i++)
 		named += names[i] != NULL;
 	return named;
@@ -156,15 +156,15 @@ static struct elf_memory make_large(void)
 START_TEST(ten_million_symbols_take_no_memory)
 {
 	struct elf_memory image = make_large();
-	struct symbols *table;
+	struct symtab *table;
 	struct err e = {0};
 	uint64_t vaddrs[1000];
 	const char *names[1000];
 	for (size_t i = 0; i < LENGTH(vaddrs); i++)
 		vaddrs[i] = 0x1000 + i * (MANY / LENGTH(vaddrs)) * SPACING + i % 2 * SPACING;
 	size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
-	ck_assert_int_eq(symbols_read(elf_source_memory(&image), 6 * MANY, &table, &e), -ENOSPC);
-	ck_assert_int_eq(lookup_symbols(&image, vaddrs, LENGTH(vaddrs), names, &e), 0);
+	ck_assert_int_eq(symtab_read(elf_source_memory(&image), 6 * MANY, &table, &e), -ENOSPC);
+	ck_assert_int_eq(symtab_scan_symbols(&image, vaddrs, LENGTH(vaddrs), names, &e), 0);
 	ck_assert_uint_lt(mallinfo2().uordblks + mallinfo2().hblkhd, before + (1 << 20));
 	for (size_t i = 0; i < LENGTH(vaddrs); i++)
 		ck_assert_str_eq(names[i], i % 2 ? "a_function" : "another_one");
@@ -172,10 +172,10 @@ START_TEST(ten_million_symbols_take_no_memory)
 }
 END_TEST
 
-UNIT_SUITE(lookup)
+UNIT_SUITE(symtab_scan)
 {
-	Suite *s = suite_create("lookup");
-	TCase *t = tcase_create("lookup");
+	Suite *s = suite_create("symtab_scan");
+	TCase *t = tcase_create("symtab_scan");
 	tcase_set_timeout(t, 60);
 	tcase_add_loop_test(t, as_the_table_says, 0, LENGTH(files));
 	tcase_add_test(t, no_table_in_the_first_section);

@@ -40,13 +40,13 @@ static int64_t now;
 #define PATIENCE_NS (20 * NSEC_PER_SEC)
 
 static char spool_path[32];
-static struct loop *watch;
+static struct event_loop *watch;
 static struct exporting exporting;
 
 static void start_exporter(void)
 {
 	struct err e = {0};
-	ck_assert_msg(export_start(&exporting, watch, &e) == 0, "%s", e.text);
+	ck_assert_msg(exporter_manager_start(&exporting, watch, &e) == 0, "%s", e.text);
 }
 
 /* What t belongs to speaks to it, on a copy of the one socket. */
@@ -59,11 +59,11 @@ static void open_spool(void)
 		ck_assert_ptr_nonnull(mkdtemp(spool_path));
 		exporting.setup = (struct exporter_setup){.spool = fd_open_dir(AT_FDCWD, spool_path), .http = -1};
 		ck_assert_int_ge(exporting.setup.spool, 0);
-		ck_assert_int_eq(loop_new(&watch), 0);
+		ck_assert_int_eq(event_loop_new(&watch), 0);
 		start_exporter();
 	}
 	x->process.sock = fcntl(exporting.process.sock, F_DUPFD_CLOEXEC, 0);
-	ck_assert_msg(export_open(t->engine, &e) == 0, "%s", e.text);
+	ck_assert_msg(exporter_manager_open(t->engine, &e) == 0, "%s", e.text);
 }
 
 /* It has ended, and nobody is left. */
@@ -82,9 +82,9 @@ static void close_spool(void)
 	char command[64];
 	if (!spool_path[0])
 		return;
-	export_close(&exporting, watch);
+	exporter_manager_close(&exporting, watch);
 	reap_exporter();
-	watch = loop_free(watch);
+	watch = event_loop_free(watch);
 	snprintf(command, sizeof(command), "rm -rf %s", spool_path);
 	ck_assert_int_eq(system(command), 0);
 	spool_path[0] = 0;
@@ -99,7 +99,7 @@ static int until_answered(void *arg)
 {
 	const struct engine *e = arg;
 	if (t->unwritten <= wanted.left || clock_now() >= wanted.until)
-		loop_stop(e->loop);
+		event_loop_stop(e->loop);
 	return 10;
 }
 
@@ -108,7 +108,7 @@ static void run_until_left(unsigned left)
 {
 	wanted.left = left;
 	wanted.until = deadline_in(PATIENCE_NS);
-	ck_assert_int_eq(loop_run(t->engine->loop, until_answered, t->engine), 0);
+	ck_assert_int_eq(event_loop_run(t->engine->loop, until_answered, t->engine), 0);
 	ck_assert_uint_eq(t->unwritten, left);
 }
 
@@ -130,9 +130,9 @@ static void begin(void)
 	fed_files(files);
 	fed_engine(g);
 	fed_commit(g, files);
-	ck_assert(commit_waits(g->commit));
-	ck_assert_uint_eq(commit_resume(g->commit, g, now), 0);
-	ck_assert(!commit_waits(g->commit));
+	ck_assert(checkpoint_waits(g->commit));
+	ck_assert_uint_eq(checkpoint_resume(g->commit, g, now), 0);
+	ck_assert(!checkpoint_waits(g->commit));
 	t = fed_target(g, 1);
 }
 
@@ -155,7 +155,7 @@ static void catch_up(void)
 static void commit_now(void)
 {
 	now += SECOND;
-	commit_round(g->commit, g, now);
+	checkpoint_round(g->commit, g, now);
 }
 
 static void (*register_more)(struct target *of);
@@ -171,9 +171,9 @@ static unsigned succeed(unsigned targets)
 		if (register_more)
 			register_more(of);
 	}
-	unsigned n = commit_resume(fresh->commit, fresh, now);
+	unsigned n = checkpoint_resume(fresh->commit, fresh, now);
 	/* the one that was killed tidies nothing up: its files are closed before it could say that targets are gone */
-	g->commit = commit_free(g->commit);
+	g->commit = checkpoint_free(g->commit);
 	hang_up(g);
 	fed_engine_done(g);
 	g = fresh;
@@ -299,12 +299,12 @@ START_TEST(counts_are_as_committed_and_records_as_taken)
 	fed_comm(t, (uint64_t)now, FED_INIT, FED_INIT, "renamed", false);
 	succeed(1);
 	ck_assert_uint_eq(t->tally.samples, 40);
-	const struct task *p = tasks_find(t->tasks, FED_INIT), *child = tasks_find(t->tasks, 6000);
+	const struct task *p = process_table_find(t->tasks, FED_INIT), *child = process_table_find(t->tasks, 6000);
 	ck_assert_ptr_nonnull(p);
 	ck_assert_str_eq(p->comm, "renamed");
-	ck_assert_ptr_nonnull(space_find(p->space, 0x7f3000000000));
-	ck_assert(space_lossy(p->space));
-	ck_assert(child && child->exited && !strcmp(child->comm, "child") && !space_count(child->space));
+	ck_assert_ptr_nonnull(address_space_find(p->space, 0x7f3000000000));
+	ck_assert(address_space_lossy(p->space));
+	ck_assert(child && child->exited && !strcmp(child->comm, "child") && !address_space_count(child->space));
 }
 END_TEST
 
@@ -330,7 +330,7 @@ START_TEST(a_record_that_comes_again_changes_nothing)
 		case 2:
 			fed_map(t, (uint64_t)now, 6000, 0x1000, 0x1000, "/bin/child");
 			free(before); /* but for a number of arrivals */
-			ck_assert_uint_eq(space_count(tasks_find(t->tasks, 6000)->space), 1);
+			ck_assert_uint_eq(address_space_count(process_table_find(t->tasks, 6000)->space), 1);
 			fed_task(t, PERF_RECORD_EXIT, (uint64_t)now, 6000, 6000, FED_INIT);
 			break;
 		case 3:
@@ -351,7 +351,7 @@ START_TEST(the_exec_that_begins_counting_is_not_lost)
 	int64_t at = t->window_mono;
 	ck_assert_uint_eq(succeed(1), 1);
 	ck_assert(t->started && t->window_mono == at);
-	ck_assert_uint_eq(space_count(tasks_find(t->tasks, FED_INIT)->space), 0);
+	ck_assert_uint_eq(address_space_count(process_table_find(t->tasks, FED_INIT)->space), 0);
 }
 END_TEST
 
@@ -365,7 +365,7 @@ START_TEST(what_is_said_anew_is_added)
 	int64_t at = t->window_mono;
 	target_tasks(t, &m, NULL);
 	ck_assert(t->started && t->window_mono == at);
-	ck_assert(tasks_find(t->tasks, 9) && tasks_find(t->tasks, FED_INIT));
+	ck_assert(process_table_find(t->tasks, 9) && process_table_find(t->tasks, FED_INIT));
 	char *before = fed_dump(g);
 	ck_assert_ptr_null(strstr(before, "not for it"));
 	succeed(1);
@@ -387,7 +387,7 @@ START_TEST(what_a_running_one_consists_of_comes_back)
 	ck_assert_ptr_nonnull(strstr(before, "a note"));
 	succeed(1);
 	compare("adopted", before, fed_dump(g));
-	ck_assert_str_eq(tasks_thread_name(tasks_find(t->tasks, 7), 8), "eight");
+	ck_assert_str_eq(process_table_thread_name(process_table_find(t->tasks, 7), 8), "eight");
 }
 END_TEST
 
@@ -405,7 +405,8 @@ START_TEST(what_is_gone_or_another_does_not_come_back)
 	t = fed_target(g, 1); /* the same name again, the runtime's second try */
 	fed_map(t, (uint64_t)now, 77, 0x400000, 0x1000, "/new");
 	ck_assert_uint_eq(succeed(3), 2);
-	ck_assert(!t->started && !t->tally.samples && !tasks_find(t->tasks, FED_INIT) && tasks_find(t->tasks, 77));
+	ck_assert(!t->started && !t->tally.samples && !process_table_find(t->tasks, FED_INIT) &&
+		  process_table_find(t->tasks, 77));
 	ck_assert_uint_eq(target_find(g, "c2")->tally.samples, 10);
 	struct target *third = target_find(g, "c3");
 	ck_assert(!third->started && !third->tally.restarts);
@@ -416,7 +417,7 @@ START_TEST(what_is_gone_or_another_does_not_come_back)
 	fed_commit(&fresh, files);
 	struct target *same = fed_target(&fresh, 2);
 	same->desc.start_time = 2;
-	ck_assert_uint_eq(commit_resume(fresh.commit, &fresh, now), 0);
+	ck_assert_uint_eq(checkpoint_resume(fresh.commit, &fresh, now), 0);
 	ck_assert(!same->started && !same->samples);
 	fed_engine_done(&fresh);
 }
@@ -445,9 +446,9 @@ START_TEST(nothing_is_read_before_it_is_known_whose_it_is)
 	engine_drain(&fresh, true); /* there are no rings: it would not survive */
 	fed_target(&fresh, 1);
 	ck_assert_int_eq(engine_round(&fresh), -1);
-	ck_assert_int_eq(commit_round(fresh.commit, &fresh, now), -1);
+	ck_assert_int_eq(checkpoint_round(fresh.commit, &fresh, now), -1);
 	fed_engine_done(&fresh);
-	ck_assert(!commit_waits(NULL) && commit_round(NULL, g, now) == -1);
+	ck_assert(!checkpoint_waits(NULL) && checkpoint_round(NULL, g, now) == -1);
 }
 END_TEST
 
@@ -455,14 +456,14 @@ START_TEST(an_idle_target_costs_nothing)
 {
 	begin_program(t);
 	commit_now();
-	uint64_t bytes = commit_bytes(g->commit);
+	uint64_t bytes = checkpoint_bytes(g->commit);
 	for (int i = 0; i < 10; i++) {
 		commit_now();
-		ck_assert_int_eq(commit_round(g->commit, g, now), -1);
+		ck_assert_int_eq(checkpoint_round(g->commit, g, now), -1);
 	}
-	ck_assert_uint_eq(commit_bytes(g->commit), bytes);
+	ck_assert_uint_eq(checkpoint_bytes(g->commit), bytes);
 	t->saved.changed = true;
-	int wait = commit_round(g->commit, g, now);
+	int wait = checkpoint_round(g->commit, g, now);
 	ck_assert(wait > 900 && wait <= 1001);
 }
 END_TEST
@@ -481,11 +482,11 @@ START_TEST(a_commit_comes_early_rather_than_alone)
 		t->saved.changed = true;
 		commit_now();
 		t->saved.changed = true;
-		uint64_t bytes = commit_bytes(g->commit);
+		uint64_t bytes = checkpoint_bytes(g->commit);
 		g->pause = rows[i].pause;
 		now += rows[i].since;
-		commit_round(g->commit, g, now);
-		ck_assert_msg((commit_bytes(g->commit) > bytes) == rows[i].comes, "row %zu", i);
+		checkpoint_round(g->commit, g, now);
+		ck_assert_msg((checkpoint_bytes(g->commit) > bytes) == rows[i].comes, "row %zu", i);
 	}
 }
 END_TEST
@@ -509,10 +510,10 @@ static const struct target_kernel counted_by_kernel = {1, 2, 3, 4, 5, 6, 7, 8, 9
 
 static void lower(void)
 {
-	struct allowance *b = &g->rates.allowance;
+	struct cpu_budget *b = &g->rates.allowance;
 	g->rates.allowed = 1000;
 	while (b->seconds < 70)
-		allowance_look(b, 1, &(struct allowance_cost){5000 + b->seconds, b->seconds}, g->rates.allowed);
+		cpu_budget_look(b, 1, &(struct cpu_budget_cost){5000 + b->seconds, b->seconds}, g->rates.allowed);
 	for (unsigned i = 0; i < 7; i++)
 		t->rate.steps[t->rate.n_steps++] = (struct rate_step){now + i * 10, 2 + i};
 	t->rate.factor = t->rate.cap.factor = 4.25;
@@ -526,15 +527,16 @@ static void lower(void)
 	t->saved.changed = true;
 }
 
-static void check_lowered(const struct allowance *b)
+static void check_lowered(const struct cpu_budget *b)
 {
 	const struct rate *r = &t->rate;
-	ck_assert(r->factor == 4.25 && cap_factor(&r->cap) == 4.25 && r->most == 9.5 && r->intervals.stretch == 1.5);
+	ck_assert(
+		r->factor == 4.25 && rate_cap_factor(&r->cap) == 4.25 && r->most == 9.5 && r->intervals.stretch == 1.5);
 	ck_assert(r->by_cap && !r->by_budget);
 	ck_assert(t->ran_then == 1234 && t->records == 77 && t->bytes == 7700);
 	ck_assert_int_eq(memcmp(&t->kernel[1], &counted_by_kernel, sizeof(counted_by_kernel)), 0);
-	ck_assert(allowance_factor(&g->rates.allowance) == allowance_factor(b) && allowance_factor(b) > 1);
-	const struct allowance_cost had = allowance_minute(b), has = allowance_minute(&g->rates.allowance);
+	ck_assert(cpu_budget_factor(&g->rates.allowance) == cpu_budget_factor(b) && cpu_budget_factor(b) > 1);
+	const struct cpu_budget_cost had = cpu_budget_minute(b), has = cpu_budget_minute(&g->rates.allowance);
 	ck_assert(has.sampling == had.sampling && has.other == had.other && had.other);
 	ck_assert(g->rates.allowance.since == b->since && g->rates.allowance.seconds == b->seconds);
 }
@@ -544,14 +546,14 @@ START_TEST(lowered_rates_come_back)
 	begin_program(t);
 	lower();
 	int64_t first = now, later = now + SECOND;
-	const struct allowance b = g->rates.allowance;
+	const struct cpu_budget b = g->rates.allowance;
 	commit_now();
 	succeed(1);
 	check_lowered(&b);
 	/* what was sampled then stands for what it did; of what is older than is known, for the oldest that is known */
-	ck_assert(rates_scale(&t->rate, first + 65) == 8 && rates_scale(&t->rate, first + 45) == 6);
-	ck_assert(rates_scale(&t->rate, first + 5) == 5);
-	ck_assert(rates_scale(&t->rate, later + clock_now()) == 4.25);
+	ck_assert(sample_rate_scale(&t->rate, first + 65) == 8 && sample_rate_scale(&t->rate, first + 45) == 6);
+	ck_assert(sample_rate_scale(&t->rate, first + 5) == 5);
+	ck_assert(sample_rate_scale(&t->rate, later + clock_now()) == 4.25);
 	g->rates.allowed = 1000; /* a setting */
 	commit_now();
 	succeed(1);
@@ -564,16 +566,16 @@ START_TEST(a_rate_is_a_number_whatever_was_written)
 	struct rate_saved s;
 	struct rate r;
 	memset(&s, 0xff, sizeof(s)); /* not a number */
-	rates_restore(&r, &s);
+	sample_rate_restore(&r, &s);
 	ck_assert(r.factor == 1 && r.most == 0 && r.cap.factor == 1 && r.n_steps == RATE_KEPT);
-	ck_assert(rates_weight(&r, 1000, clock_now()) == 1000);
+	ck_assert(sample_rate_weight(&r, 1000, clock_now()) == 1000);
 	memset(&s, 0, sizeof(s)); /* of a journal without them */
-	rates_restore(&r, &s);
-	ck_assert(r.factor == 1 && r.n_steps == 0 && rates_weight(&r, 1000, clock_now()) == 1000);
-	s.factor = rates_bits(1e300);
-	s.cap = rates_bits(-1);
-	rates_restore(&r, &s);
-	ck_assert(r.factor <= CAP_MOST * ALLOWANCE_MOST && r.cap.factor == 1);
+	sample_rate_restore(&r, &s);
+	ck_assert(r.factor == 1 && r.n_steps == 0 && sample_rate_weight(&r, 1000, clock_now()) == 1000);
+	s.factor = sample_rate_bits(1e300);
+	s.cap = sample_rate_bits(-1);
+	sample_rate_restore(&r, &s);
+	ck_assert(r.factor <= RATE_CAP_MOST * CPU_BUDGET_MOST && r.cap.factor == 1);
 }
 END_TEST
 
@@ -607,7 +609,7 @@ static struct window *put_window(void)
 	memset(&t->tally, 0, sizeof(t->tally));
 	t->seq++;
 	t->window_mono += SECOND;
-	commit_window(g->commit, w);
+	checkpoint_window(g->commit, w);
 	window_restore(t, w);
 	return w;
 }
@@ -647,7 +649,7 @@ START_TEST(a_window_that_was_written_is_not_written_again)
 	begin_program(t);
 	work(t, 0, 200);
 	open_spool();
-	window_end(t, false);
+	window_close(t, false);
 	run_until_left(0);
 	ck_assert_int_eq(spooled(), 2);
 	ck_assert(t->last_profile[0]);
@@ -667,7 +669,7 @@ static void killed_before_the_answer(unsigned left, bool exporter_too)
 	work(t, 0, 200);
 	open_spool();
 	kill(exporting.process.pid, left == 2 ? SIGSTOP : SIGCONT);
-	window_end(t, false);
+	window_close(t, false);
 	ck_assert_uint_eq(t->unwritten, 2);
 	run_until_left(left);
 	catch_up();
@@ -680,7 +682,7 @@ static void killed_before_the_answer(unsigned left, bool exporter_too)
 		kill(exporting.process.pid, SIGKILL);
 		reap_exporter();
 		fd_close(exporting.process.sock);
-		loop_del(watch, &exporting.source);
+		event_loop_del(watch, &exporting.source);
 		fd_close(exporting.pidfd);
 		start_exporter();
 	}
@@ -713,9 +715,9 @@ START_TEST(windows_that_end_before_an_answer_are_written_once)
 	begin_program(t);
 	work(t, 0, 200);
 	open_spool();
-	window_end(t, false);
+	window_close(t, false);
 	work(t, 200, 300);
-	window_end(t, false);
+	window_close(t, false);
 	ck_assert_uint_eq(t->unwritten, 4); /* two events */
 	run_until_left(0);
 	ck_assert_int_eq(spooled(), 4);
@@ -771,7 +773,7 @@ START_TEST(a_profile_says_how_it_came_about)
 	t->tally.stops[UNWIND_STACK] = 3;
 	t->tally.stops[UNWIND_STOPS - 1] = 4;
 	with_comments = true;
-	window_end(t, false);
+	window_close(t, false);
 	char *text = read_profile();
 	with_comments = false;
 	ck_assert_ptr_nonnull(strstr(text, " 3 of "));
@@ -791,7 +793,7 @@ START_TEST(a_profile_by_timers_says_so)
 	fed_sample(t, fed_events(t, 0), (uint64_t)now + 1, FED_INIT, FED_INIT, (uint64_t[]){USER, 0x400500}, 2);
 	t->desc.strategy = STRATEGY_TIMERS;
 	with_comments = true;
-	window_end(t, false);
+	window_close(t, false);
 	char *text = read_profile();
 	with_comments = false;
 	ck_assert_ptr_nonnull(strstr(text, "# timers: 0 processes with libpillion so far"));
@@ -813,10 +815,10 @@ START_TEST(a_profile_is_the_same_with_and_without_a_restart)
 	fed_engine(fresh);
 	fed_commit(fresh, files);
 	struct target *next = fed_target(fresh, 1);
-	ck_assert_uint_eq(commit_resume(fresh->commit, fresh, now), 1);
-	ck_assert_uint_eq(commit_resume(fresh->commit, fresh, now), 0); /* once */
-	g->commit = commit_free(g->commit);
-	window_end(t, false);
+	ck_assert_uint_eq(checkpoint_resume(fresh->commit, fresh, now), 1);
+	ck_assert_uint_eq(checkpoint_resume(fresh->commit, fresh, now), 0); /* once */
+	g->commit = checkpoint_free(g->commit);
+	window_close(t, false);
 	char *before = read_profile();
 	ck_assert_ptr_nonnull(strstr(before, "[unreadable]"));
 	ck_assert_ptr_nonnull(strstr(before, "vdso"));
@@ -825,7 +827,7 @@ START_TEST(a_profile_is_the_same_with_and_without_a_restart)
 	g = fresh;
 	t = next;
 	open_spool();
-	window_end(t, false);
+	window_close(t, false);
 	compare("profile", before, read_profile());
 }
 END_TEST
@@ -841,31 +843,31 @@ static void says(int fd, const char *text)
 START_TEST(what_ran_on_a_cpu_that_came_back_is_written)
 {
 	const int online = memfd_create("online", MFD_CLOEXEC), stat = memfd_create("cpu.stat", MFD_CLOEXEC);
-	ck_assert_int_eq(coverage_new_take(dup(online), &g->coverage), 0);
+	ck_assert_int_eq(cpu_coverage_new(dup(online), &g->coverage), 0);
 	fed_events(t, 0)->cpu = 1;
 	says(online, "0-1");
-	coverage_look(g, now);
+	cpu_coverage_look(g, now);
 	begin_program(t);
 	says(online, "0");
-	coverage_look(g, now + 1);
+	cpu_coverage_look(g, now + 1);
 	commit_now();
-	coverage_free(g->coverage);
+	cpu_coverage_free(g->coverage);
 	succeed(1);
 	ck_assert_int_eq(fed_events(t, 0)->off_since, now - SECOND + 1);
 	says(online, "0-1");
-	ck_assert_int_eq(coverage_new_take(online, &g->coverage), 0);
+	ck_assert_int_eq(cpu_coverage_new(online, &g->coverage), 0);
 	fed_events(t, 0)->cpu = 1;
 	t->cpu_stat = stat;
 	says(stat, "usage_usec 0");
 	t->tally.cpu_usage = target_cpu_usage(t);
 	says(stat, "usage_usec 700000");
 	open_spool();
-	window_end(t, false);
+	window_close(t, false);
 	char *text = read_profile();
 	ck_assert_msg(strstr(text, "[lost: cpu 1 not covered] 69 700000000 "), "%s", text);
 	ck_assert_int_eq(spooled(), 1);
 	free(text);
-	coverage_free(g->coverage);
+	cpu_coverage_free(g->coverage);
 }
 END_TEST
 
@@ -892,15 +894,15 @@ static uint64_t own_image(char *path, size_t size)
 static void with_reader(struct forked *readers)
 {
 	struct clock_driven stands = {.leaps = false};
-	struct files_account account = {.name = "test"};
+	struct target_files_account account = {.name = "test"};
 	struct file f;
-	files_free(g->files);
-	ck_assert_int_eq(files_new(readers->sockets.readers, &g->files), 0);
+	target_files_free(g->files);
+	ck_assert_int_eq(target_files_new(readers->sockets.readers, &g->files), 0);
 	readers->sockets.readers = -1;
 	t->tree = fd_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
 	clock_drive(&stands);
 	ck_assert_int_eq(
-		files_open(g->files, &(struct files_place){t->tree, -1, NULL, false}, &account, "/bin/sh", &f), 0);
+		target_files_open(g->files, &(struct target_files_place){t->tree, -1, NULL, false}, &account, "/bin/sh", &f), 0);
 	file_close(&f);
 	clock_drive(NULL);
 }
@@ -937,7 +939,7 @@ START_TEST(modules_are_read_again_for_a_window)
 	forked_start(&readers, limits);
 	with_reader(&readers);
 	open_spool();
-	window_end(t, false);
+	window_close(t, false);
 	char *own = read_profile();
 	ck_assert_msg(strstr(own, "own_image"), "%s", own);
 	free(own);
@@ -1002,9 +1004,9 @@ START_TEST(what_nobody_counted_is_in_the_profile)
 {
 	char note[160];
 	struct err e = {0};
-	struct rings *rings;
+	struct cpu_rings *rings;
 	fd_auto event = clock_event();
-	if (event < 0 || rings_open(&rings, note, sizeof(note), &e) < 0) {
+	if (event < 0 || cpu_rings_open(&rings, note, sizeof(note), &e) < 0) {
 		skip("no perf events here");
 		return;
 	}
@@ -1021,7 +1023,7 @@ START_TEST(what_nobody_counted_is_in_the_profile)
 	g->rings = rings;
 	fed_sample(t, fed_events(t, 0), (uint64_t)now, FED_INIT, FED_INIT, chain, 2);
 	uint64_t low = count_of(event) - 4 * period;
-	window_end(t, false);
+	window_close(t, false);
 	uint64_t high = count_of(event) - 4 * period, was = weight_of(restarted);
 	ck_assert_msg(was >= low && was <= high, "%" PRIu64 " is not %" PRIu64 " to %" PRIu64, was, low, high);
 	/* that was it; and what was counted before a gap is not missing in the next window */
@@ -1031,7 +1033,7 @@ START_TEST(what_nobody_counted_is_in_the_profile)
 	for (int i = 0; i < 5; i++)
 		fed_sample(t, fed_events(t, 0), (uint64_t)now, FED_INIT, FED_INIT, chain, 2);
 	uint64_t low_before = count_of(event);
-	window_end(t, false);
+	window_close(t, false);
 	uint64_t high_before = count_of(event);
 	ck_assert_uint_eq(weight_of(restarted), 0);
 	catch_up();
@@ -1041,7 +1043,7 @@ START_TEST(what_nobody_counted_is_in_the_profile)
 	restart_with(event, SECOND);
 	g->rings = rings;
 	low = count_of(event) - period - high_before;
-	window_end(t, false);
+	window_close(t, false);
 	high = count_of(event) - period - low_before;
 	was = weight_of(restarted);
 	ck_assert_msg(was >= low && was <= high, "%" PRIu64 " is not %" PRIu64 " to %" PRIu64, was, low, high);
@@ -1052,11 +1054,11 @@ START_TEST(what_nobody_counted_is_in_the_profile)
 	g->rings = NULL;
 	restart_with(event, 5 * NSEC_PER_MSEC);
 	g->rings = rings;
-	window_end(t, false);
-	ck_assert_uint_eq(weight_of(restarted), 5 * NSEC_PER_MSEC * rings_count(rings));
+	window_close(t, false);
+	ck_assert_uint_eq(weight_of(restarted), 5 * NSEC_PER_MSEC * cpu_rings_count(rings));
 	fed_events(t, 0)->fd = fd_close(fed_events(t, 0)->fd);
 	g->rings = NULL;
-	rings_close(rings);
+	cpu_rings_close(rings);
 }
 END_TEST
 
@@ -1065,7 +1067,7 @@ static int rungs[3];
 
 static void register_rungs(struct target *of)
 {
-	of->ladders[0] = (struct ladder){.size = {0, 8192, 32768, 65528}, .at = 1, .top = 3};
+	of->ladders[0] = (struct stack_dump_size){.size = {0, 8192, 32768, 65528}, .at = 1, .top = 3};
 	for (unsigned i = 0; i < 3; i++) {
 		struct stream *st = fed_stream(of, PERF_SAMPLES, 0, 100 + i);
 		st->fd = dup(rungs[i]);
@@ -1083,7 +1085,7 @@ START_TEST(the_rung_that_counts_is_the_one_that_did)
 		}
 	register_rungs(t);
 	begin_program(t);
-	ladder_moved(&t->ladders[0], 3);
+	stack_dump_size_moved(&t->ladders[0], 3);
 	t->ladders[0].rose = true;
 	commit_now();
 	register_more = register_rungs;
@@ -1104,7 +1106,8 @@ END_TEST
 
 static int burner_pidfd, burner_events[64], n_burner_events;
 static pid_t burner;
-static struct rings *burner_rings; /* as a supervisor has them: what is in them when a worker dies is its successor's */
+static struct cpu_rings
+	*burner_rings; /* as a supervisor has them: what is in them when a worker dies is its successor's */
 
 static bool start_burner(void)
 {
@@ -1121,7 +1124,7 @@ static bool start_burner(void)
 			;
 	}
 	burner_pidfd = (int)syscall(SYS_pidfd_open, burner, 0);
-	if (rings_open(&burner_rings, note, sizeof(note), &e) < 0)
+	if (cpu_rings_open(&burner_rings, note, sizeof(note), &e) < 0)
 		return false;
 	want.spec = t->desc.events[0];
 	perf_attr(&want, &attr, &layout);
@@ -1149,7 +1152,7 @@ static void register_burner(struct engine *e, bool again)
 	e->rings = burner_rings;
 	fed_commit(e, files);
 	if (!again)
-		commit_resume(e->commit, e, clock_now());
+		checkpoint_resume(e->commit, e, clock_now());
 	MUST(target_new(e, &d, &pidfd, &of, &err) == 0);
 	for (int i = 0; i < n; i++) {
 		struct event_desc event = {.role = PERF_SAMPLES, .cpu = cpus[i]};
@@ -1158,7 +1161,7 @@ static void register_burner(struct engine *e, bool again)
 	}
 	MUST(target_arm(of, (uint32_t)n, &err) == 0);
 	if (again)
-		MUST(commit_resume(e->commit, e, clock_now()) == 1);
+		MUST(checkpoint_resume(e->commit, e, clock_now()) == 1);
 	else
 		target_tasks(of, &m, NULL);
 }
@@ -1180,7 +1183,7 @@ static void profile_burner(bool again)
 {
 	static struct engine e;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (rings_map(burner_rings) < 0)
+	if (cpu_rings_map(burner_rings) < 0)
 		_exit(1);
 	register_burner(&e, again);
 	burner_seen->ready = 1 + burner_counted();
@@ -1232,7 +1235,7 @@ START_TEST(time_of_a_real_program_adds_up)
 		fd_close(burner_pidfd);
 		for (int i = 0; i < n_burner_events; i++)
 			fd_close(burner_events[i]);
-		rings_close(burner_rings);
+		cpu_rings_close(burner_rings);
 		skip("no perf events here");
 		return;
 	}
@@ -1254,7 +1257,7 @@ START_TEST(time_of_a_real_program_adds_up)
 		await_commits(2);
 		await_burner(&burner_seen->weight, burner_seen->weight + 1);
 		kill(worker, SIGKILL);
-		ck_assert_int_eq(process_wait(worker, deadline_in(5 * NSEC_PER_SEC)), SIGKILL);
+		ck_assert_int_eq(child_process_wait(worker, deadline_in(5 * NSEC_PER_SEC)), SIGKILL);
 		await_burnt(10 * period);
 	}
 	register_burner(&e, true);
@@ -1264,9 +1267,9 @@ START_TEST(time_of_a_real_program_adds_up)
 	t = e.targets;
 	ck_assert_int_eq((int)t->tally.restarts, workers);
 	sampled = t->tally.weight[0];
-	loop_del(e.loop, &t->pid_source); /* it has ended, and its target would go with it */
+	event_loop_del(e.loop, &t->pid_source); /* it has ended, and its target would go with it */
 	open_spool();
-	window_end(t, false);
+	window_close(t, false);
 	uint64_t gap = weight_of(restarted);
 	printf("counted %.3f s, sampled %.3f s, gaps %.3f s\n", (double)counted / 1e9, (double)sampled / 1e9,
 		(double)gap / 1e9);
@@ -1274,7 +1277,7 @@ START_TEST(time_of_a_real_program_adds_up)
 	ck_assert_uint_le(sampled + gap, counted - before + 4 * period);
 	ck_assert_uint_ge(sampled + gap + 4 * period, counted - ready);
 	ck_assert_uint_ge(sampled, 10 * (uint64_t)workers * period);
-	rings_close(e.rings);
+	cpu_rings_close(e.rings);
 	fed_engine_done(&e);
 	for (int i = 0; i < n_burner_events; i++)
 		fd_close(burner_events[i]);
@@ -1342,7 +1345,7 @@ static void work_until_killed(bool at_once, long ns)
 			be_killed_in(ns);
 		if (i % 37 == 0) {
 			now += SECOND;
-			commit_round(g->commit, g, now);
+			checkpoint_round(g->commit, g, now);
 			__atomic_store_n(&ring->committed, i + 1, __ATOMIC_RELEASE);
 		}
 		wait_no_time();
@@ -1382,7 +1385,7 @@ START_TEST(killed_at_any_moment_a_successor_continues)
 		pid_t pid = fork();
 		if (pid == 0)
 			work_until_killed(kills % 2 == 0, ns);
-		int status = process_wait(pid, deadline_in(60 * NSEC_PER_SEC));
+		int status = child_process_wait(pid, deadline_in(60 * NSEC_PER_SEC));
 		now += SECOND / 10;
 		succeed(1);
 		began += t->started;
@@ -1404,11 +1407,11 @@ START_TEST(killed_at_any_moment_a_successor_continues)
 	}
 	/* all that is known of processes is as if nobody had been killed */
 	ck_assert_uint_gt(kills, 5);
-	ck_assert_uint_eq(space_count(tasks_find(t->tasks, FED_INIT)->space), STEPS / 10);
+	ck_assert_uint_eq(address_space_count(process_table_find(t->tasks, FED_INIT)->space), STEPS / 10);
 	for (unsigned i = 0; i < STEPS; i++) {
-		const struct task *p = i % 10 == 2 ? tasks_find(t->tasks, 10000 + i) : NULL;
+		const struct task *p = i % 10 == 2 ? process_table_find(t->tasks, 10000 + i) : NULL;
 		ck_assert_msg(i % 10 != 2 || p, "process of step %u", i);
-		ck_assert(!p || space_count(p->space) == i / 10 + 1);
+		ck_assert(!p || address_space_count(p->space) == i / 10 + 1);
 		ck_assert(!p || !strcmp(p->comm, (i + 1) % 30 == 3 ? "named" : "init"));
 	}
 	ck_assert_uint_lt(lost_at_most, (kills + 1) * 40);
@@ -1450,7 +1453,7 @@ START_TEST(a_damaged_journal_is_read_to_its_end)
 		struct target *of = fed_target(&fresh, 1);
 		uint8_t *exact = malloc(size ? size : 1);
 		memcpy(exact, bytes, size);
-		resume(&fresh, (struct saved){.at = exact, .end = exact + size}, now, now + 1);
+		checkpoint_read(&fresh, (struct saved){.at = exact, .end = exact + size}, now, now + 1);
 		free(exact);
 		free(fed_dump(&fresh));
 		ck_assert_ptr_eq(of->engine, &fresh);
@@ -1485,11 +1488,11 @@ START_TEST(a_target_that_takes_too_much_is_left_out_alone)
 	work(t, 10, 20);
 	work(other, 10, 20);
 	open_spool();
-	window_end(t, false);
+	window_close(t, false);
 	run_until_left(0);
 	catch_up();
 	commit_now();
-	ck_assert_int_eq(commit_round(g->commit, g, now), -1);
+	ck_assert_int_eq(checkpoint_round(g->commit, g, now), -1);
 	ck_assert_uint_eq(succeed(2), 2);
 	ck_assert(t->started && !t->samples && !t->seq); /* it counts from now on */
 	ck_assert_uint_eq(target_find(g, "c2")->samples, 20);
@@ -1526,7 +1529,7 @@ START_TEST(many_that_are_large_have_a_bound)
 		work(all[i], 0, 10);
 		commit_now();
 	}
-	ck_assert_uint_le(commit_bytes(g->commit), JOURNAL_MAX);
+	ck_assert_uint_le(checkpoint_bytes(g->commit), JOURNAL_MAX);
 	ck_assert_uint_eq(succeed(9), 9);
 	unsigned known = 0;
 	for (struct target *each = g->targets; each; each = each->next)
@@ -1535,10 +1538,10 @@ START_TEST(many_that_are_large_have_a_bound)
 }
 END_TEST
 
-UNIT_SUITE(commit)
+UNIT_SUITE(checkpoint_write)
 {
-	Suite *s = suite_create("commit");
-	TCase *c = tcase_create("commit");
+	Suite *s = suite_create("checkpoint_write");
+	TCase *c = tcase_create("checkpoint_write");
 
 	tcase_set_timeout(c, 120);
 	tcase_add_checked_fixture(c, begin, end);

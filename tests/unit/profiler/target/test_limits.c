@@ -25,17 +25,17 @@ static void begin(void)
 
 START_TEST(defaults_are_those_that_are_written_down)
 {
-	limits_use(&engine, &settings);
+	limits_apply(&engine, &settings);
 	ck_assert(engine.limits.targets == 1000 && engine.limits.fds == 65536);
 	ck_assert(
 		engine.limits.modules == 96u << 20 && engine.limits.jit == 32u << 20 && engine.tables.max == 48u << 20);
 	ck_assert(engine.rates.limits.samples == 4000 && engine.rates.limits.bytes == 128u << 20);
 	engine = (struct engine){.single = true};
-	limits_use(&engine, &settings);
+	limits_apply(&engine, &settings);
 	ck_assert(engine.limits.targets == 0 && engine.tables.max == 0 && engine.rates.limits.samples == 0);
 	ck_assert(engine.limits.modules == 32u << 20 && engine.limits.jit == 12u << 20);
 	engine = (struct engine){.modest = true}; /* for one user */
-	limits_use(&engine, &settings);
+	limits_apply(&engine, &settings);
 	ck_assert(engine.limits.targets == 1000 && engine.tables.max == 12u << 20);
 	ck_assert(engine.rates.limits.samples == 4000);
 	ck_assert(engine.limits.modules == 32u << 20 && engine.limits.jit == 12u << 20);
@@ -46,14 +46,14 @@ START_TEST(the_newest_target_is_refused)
 {
 	struct err e = {0};
 	settings.targets = 3;
-	limits_use(&engine, &settings);
+	limits_apply(&engine, &settings);
 	for (unsigned n = 0; n < 3; n++)
-		ck_assert_int_eq(limits_admit(&engine, n, &e), 0);
-	ck_assert_int_eq(limits_admit(&engine, 3, &e), -EBUSY);
+		ck_assert_int_eq(limits_check_new_target(&engine, n, &e), 0);
+	ck_assert_int_eq(limits_check_new_target(&engine, 3, &e), -EBUSY);
 	ck_assert_str_eq(e.text, "pilliond profiles 3 targets already: raise its setting targets");
 	engine.single = true;
-	limits_use(&engine, &settings);
-	ck_assert_int_eq(limits_admit(&engine, 3, &e), 0);
+	limits_apply(&engine, &settings);
+	ck_assert_int_eq(limits_check_new_target(&engine, 3, &e), 0);
 }
 END_TEST
 
@@ -61,7 +61,7 @@ START_TEST(descriptors_end_with_the_setting_or_the_rlimit)
 {
 	struct rlimit had, l;
 	settings.fds = 1000;
-	limits_use(&engine, &settings);
+	limits_apply(&engine, &settings);
 	getrlimit(RLIMIT_NOFILE, &had);
 	l = (struct rlimit){had.rlim_max < 5000 ? had.rlim_max : 5000, had.rlim_max};
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &l), 0);
@@ -114,7 +114,7 @@ static void drop_targets(void)
 START_TEST(stacks_of_all_share_one_room)
 {
 	settings.table_bytes = 1 << 20;
-	limits_use(&engine, &settings);
+	limits_apply(&engine, &settings);
 	struct target *a = put_target("a"), *b = put_target("b");
 	count(a, 0, 1000);
 	size_t one = engine.tables.used;
@@ -141,15 +141,15 @@ END_TEST
 START_TEST(nothing_happens_below_three_quarters)
 {
 	settings.table_bytes = 1 << 20;
-	limits_use(&engine, &settings);
+	limits_apply(&engine, &settings);
 	struct target *a = put_target("a");
 	count(a, 0, 1000);
-	limits_look(&engine);
+	limits_enforce_memory(&engine);
 	ck_assert(!a->early && a->seq == 0);
 	settings.table_bytes = 0;
-	limits_use(&engine, &settings);
+	limits_apply(&engine, &settings);
 	count(a, 0, 10000);
-	limits_look(&engine);
+	limits_enforce_memory(&engine);
 	ck_assert(!a->early && a->seq == 0 && aggregate_overflow(a->counts[0]) == 0);
 	drop_targets();
 }

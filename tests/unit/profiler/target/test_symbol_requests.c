@@ -23,7 +23,7 @@ static struct target *target;
 static struct module *module;
 static struct aggregate *counts;
 static int asked; /* where questions come */
-static struct naming *naming;
+static struct symbol_request *naming;
 static uint64_t vaddr;
 static bool done;
 
@@ -69,7 +69,7 @@ static void begin(void)
 
 static void end(void)
 {
-	naming_free(naming);
+	symbol_requests_free(naming);
 	symbolizer_free(engine.symbolizer);
 	fd_close(asked);
 	aggregate_free(counts);
@@ -83,22 +83,22 @@ static void on_done(void *arg)
 }
 
 /* Whether anything is missing that is worth a question. */
-static bool start_for(enum naming_use use)
+static bool start_for(enum symbol_requests_use use)
 {
 	done = false;
-	naming = naming_start(target, &counts, 1, use, clock_now() + PATIENCE_NS, on_done, NULL);
+	naming = symbol_requests_start(target, &counts, 1, use, clock_now() + PATIENCE_NS, on_done, NULL);
 	return naming;
 }
 
 static bool start(void)
 {
-	return start_for(NAMING_LAST_WINDOW);
+	return start_for(SYMBOL_REQUESTS_LAST_WINDOW);
 }
 
 static int until_done(void *arg)
 {
 	if (done || clock_now() >= *(int64_t *)arg)
-		loop_stop(engine.loop);
+		event_loop_stop(engine.loop);
 	return 10;
 }
 
@@ -114,9 +114,9 @@ static void answer(const void *bytes, size_t size)
 	ck_assert_int_eq(fd_write_all(fds[QUESTION_ANSWERS], bytes, size), 0);
 	for (size_t i = 0; i < n; i++)
 		fd_close(fds[i]);
-	ck_assert_int_eq(loop_run(engine.loop, until_done, &until), 0);
+	ck_assert_int_eq(event_loop_run(engine.loop, until_done, &until), 0);
 	ck_assert(done);
-	naming = naming_free(naming);
+	naming = symbol_requests_free(naming);
 }
 
 /* Its job dies each time: what kills six of them is not tried again in every window. */
@@ -143,7 +143,7 @@ START_TEST(what_has_a_name_is_not_asked_about)
 	const struct named_line *lines;
 	size_t n;
 	ck_assert(start());
-	ck_assert_uint_eq(naming_left(naming), 1);
+	ck_assert_uint_eq(symbol_requests_left(naming), 1);
 	answer(&all, sizeof(all));
 	ck_assert(module_names(module, vaddr, &lines, &n) && n == 1);
 	ck_assert_str_eq(lines->name, "naming::mangled(x)");
@@ -172,10 +172,10 @@ static void spend(uint64_t other)
 	engine.rates.allowance.spent[0].other = other;
 }
 
-static bool starts_for(enum naming_use use)
+static bool starts_for(enum symbol_requests_use use)
 {
 	bool started = start_for(use);
-	naming = naming_free(naming);
+	naming = symbol_requests_free(naming);
 	return started;
 }
 
@@ -184,25 +184,25 @@ START_TEST(names_are_put_off_where_the_budget_is_spent)
 {
 	engine.rates.allowed = NSEC_PER_SEC / 60;
 	spend(2 * NSEC_PER_SEC);
-	ck_assert(!starts_for(NAMING_WINDOW) && !starts_for(NAMING_LAST_WINDOW));
-	ck_assert_uint_eq(naming_put_off(target, &counts, 1, NAMING_LAST_WINDOW), 1);
-	ck_assert(starts_for(NAMING_CRASH));
+	ck_assert(!starts_for(SYMBOL_REQUESTS_WINDOW) && !starts_for(SYMBOL_REQUESTS_LAST_WINDOW));
+	ck_assert_uint_eq(symbol_requests_put_off(target, &counts, 1, SYMBOL_REQUESTS_LAST_WINDOW), 1);
+	ck_assert(starts_for(SYMBOL_REQUESTS_CRASH));
 	engine.single = true;
-	ck_assert(starts_for(NAMING_WINDOW));
+	ck_assert(starts_for(SYMBOL_REQUESTS_WINDOW));
 	engine.single = false;
 	spend(NSEC_PER_SEC / 2);
-	ck_assert(starts_for(NAMING_WINDOW));
-	target->naming_spent = 2 * NAMING_CREDIT;
-	ck_assert(!starts_for(NAMING_WINDOW) && starts_for(NAMING_LAST_WINDOW));
-	ck_assert_uint_eq(naming_put_off(target, &counts, 1, NAMING_WINDOW), 1);
-	ck_assert_uint_eq(naming_put_off(target, &counts, 1, NAMING_LAST_WINDOW), 0);
+	ck_assert(starts_for(SYMBOL_REQUESTS_WINDOW));
+	target->naming_spent = 2 * SYMBOL_REQUESTS_CREDIT;
+	ck_assert(!starts_for(SYMBOL_REQUESTS_WINDOW) && starts_for(SYMBOL_REQUESTS_LAST_WINDOW));
+	ck_assert_uint_eq(symbol_requests_put_off(target, &counts, 1, SYMBOL_REQUESTS_WINDOW), 1);
+	ck_assert_uint_eq(symbol_requests_put_off(target, &counts, 1, SYMBOL_REQUESTS_LAST_WINDOW), 0);
 }
 END_TEST
 
-UNIT_SUITE(naming)
+UNIT_SUITE(symbol_requests)
 {
-	Suite *s = suite_create("naming");
-	TCase *t = tcase_create("naming");
+	Suite *s = suite_create("symbol_requests");
+	TCase *t = tcase_create("symbol_requests");
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_test(t, a_module_whose_jobs_die_is_given_up);
 	tcase_add_test(t, what_has_a_name_is_not_asked_about);

@@ -45,7 +45,7 @@ START_TEST(what_is_read_behind_its_windows_end_is_of_the_next)
 	int64_t now = clock_now();
 	fed_comm(target, (uint64_t)(now - 2000), FED_INIT, FED_INIT, "web", true);
 	sample(now - 1000);
-	window_end(target, false);
+	window_close(target, false);
 	ck_assert_uint_eq(target->tally.samples, 0);
 	sample(now - 500);
 	ck_assert_uint_eq(target->tally.before, 0);

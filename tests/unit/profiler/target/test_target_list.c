@@ -73,10 +73,10 @@ static bool begin_service(void)
 	static struct engine_at nobody_looks;
 	engine = (struct engine){.at = &nobody_looks, .kallsyms_fd = -1, .channel = -1, .spool_path = "/spool"};
 	engine.statm = fd_open(AT_FDCWD, "/proc/self/statm", O_RDONLY, 0);
-	if (rings_open(&engine.rings, note, sizeof(note), &e) < 0)
+	if (cpu_rings_open(&engine.rings, note, sizeof(note), &e) < 0)
 		return skip(e.text), false;
 	clock_drive(&leaping);
-	ck_assert_int_eq(loop_new(&engine.loop), 0);
+	ck_assert_int_eq(event_loop_new(&engine.loop), 0);
 	ck_assert_int_eq(worker_new(&engine, &worker), 0);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s), 0);
 	client = s[0];
@@ -90,8 +90,8 @@ static void end_service(void)
 	worker_free(worker);
 	while (engine.targets)
 		drop_target(engine.targets);
-	loop_free(engine.loop);
-	rings_close(engine.rings);
+	event_loop_free(engine.loop);
+	cpu_rings_close(engine.rings);
 	fd_close(engine.statm);
 	clock_drive(NULL);
 	ck_assert_int_eq(fd_count(), fds);
@@ -106,7 +106,7 @@ START_TEST(one_target)
 	struct target *t = put_target("c1");
 	struct msg_listing *m = &msg.listing;
 	struct listed_target *l = &m->targets[0];
-	listing_fill(&engine, UINT64_MAX, m);
+	target_list_fill(&engine, UINT64_MAX, m);
 	ck_assert(m->n == 1 && m->last && !strcmp(m->spool, "/spool"));
 	ck_assert_uint_eq(l->state, LISTED_REGISTERED);
 	ck_assert_uint_eq(l->cpu_us, LISTED_UNKNOWN);
@@ -129,7 +129,7 @@ START_TEST(one_target)
 	t->rate.cap.factor = 4.2;
 	engine.rates.allowance.factor = 2;
 	strcpy(t->last_profile, "c1/x.pb.gz");
-	listing_fill(&engine, UINT64_MAX, m);
+	target_list_fill(&engine, UINT64_MAX, m);
 	ck_assert_uint_eq(l->state, LISTED_ARMED);
 	ck_assert_uint_eq(l->cpu_us, 50000);
 	ck_assert(l->age_ms >= 5000 && l->age_ms < 15000);
@@ -139,11 +139,11 @@ START_TEST(one_target)
 	ck_assert(l->cost_us == 7000 && l->naming_us == 8000 && !strcmp(l->profile, "c1/x.pb.gz"));
 	t->started = true;
 	t->window_mono = clock_now() - 2 * NSEC_PER_SEC;
-	listing_fill(&engine, UINT64_MAX, m);
+	target_list_fill(&engine, UINT64_MAX, m);
 	ck_assert_uint_eq(l->state, LISTED_STARTED);
 	ck_assert(l->window_ms >= 2000 && l->window_ms < 12000);
 	t->ending = true;
-	listing_fill(&engine, UINT64_MAX, m);
+	target_list_fill(&engine, UINT64_MAX, m);
 	ck_assert_uint_eq(l->state, LISTED_ENDING);
 	end_service();
 }
@@ -161,19 +161,19 @@ START_TEST(the_sums)
 	engine.limits.fds = 77;
 	engine.tables.used = 8000;
 	engine.rates.allowed = 20000000;
-	engine.rates.allowance.spent[5] = (struct allowance_cost){700000000, 200000000};
-	listing_fill(&engine, UINT64_MAX, &msg.listing);
+	engine.rates.allowance.spent[5] = (struct cpu_budget_cost){700000000, 200000000};
+	target_list_fill(&engine, UINT64_MAX, &msg.listing);
 	const struct listed_sums *s = &msg.listing.sums;
 	ck_assert(s->targets == 3 && s->records == 100 && s->unknown == 2);
 	ck_assert(s->refused == 7 && s->table_bytes == 8000 && s->minute_us == 900000 && s->allowed_us == 1200000);
 	ck_assert_uint_eq(s->sampling_us, 700000);
-	ck_assert_uint_eq(s->rings, rings_count(engine.rings));
-	ck_assert_uint_eq(s->ring_bytes, rings_size(engine.rings));
+	ck_assert_uint_eq(s->rings, cpu_rings_count(engine.rings));
+	ck_assert_uint_eq(s->ring_bytes, cpu_rings_size(engine.rings));
 	ck_assert_uint_eq(s->fds, s->rings + 50 + 3 * 6);
 	ck_assert_uint_gt(s->memory, 100000);
 	ck_assert_uint_eq(s->fds_max, 77);
 	engine.limits.fds = 0;
-	listing_fill(&engine, UINT64_MAX, &msg.listing);
+	target_list_fill(&engine, UINT64_MAX, &msg.listing);
 	ck_assert_uint_gt(s->fds_max, 77);
 	engine.n_streams = 0;
 	end_service();
@@ -225,7 +225,7 @@ static int turn(void *arg)
 		d->drop = false;
 	}
 	if (d->over || (d->until && clock_now() > d->until))
-		loop_stop(engine.loop);
+		event_loop_stop(engine.loop);
 	worker_round(worker);
 	return 20;
 }
@@ -236,7 +236,7 @@ static void ask(struct reading *d)
 	memset(&msg, 0, sizeof(msg));
 	d->last_serial = UINT64_MAX;
 	ck_assert_int_eq(msg_tell(client, &msg, MSG_LIST, NULL, 0, &e), 0);
-	ck_assert_int_eq(loop_run(engine.loop, turn, d), 0);
+	ck_assert_int_eq(event_loop_run(engine.loop, turn, d), 0);
 }
 
 START_TEST(all_are_listed_in_as_many_pages_as_it_takes)
@@ -294,7 +294,7 @@ START_TEST(a_peer_that_leaves_after_a_page)
 	client = fd_close(client);
 	d.rounds = 0;
 	d.until = clock_now() + NSEC_PER_SEC / 10;
-	ck_assert_int_eq(loop_run(engine.loop, turn, &d), 0);
+	ck_assert_int_eq(event_loop_run(engine.loop, turn, &d), 0);
 	ck_assert_uint_eq(worker_connections(worker), 0);
 	ck_assert_int_lt(d.rounds, 20); /* nobody makes the 30 pages that are left */
 	end_service();
@@ -309,17 +309,17 @@ START_TEST(who_asks_for_lists_registers_nothing)
 		return;
 	memset(&msg, 0, sizeof(msg));
 	ck_assert_int_eq(msg_tell(client, &msg, MSG_STOP, NULL, 0, &e), 0);
-	ck_assert_int_eq(loop_run(engine.loop, turn, &d), 0);
+	ck_assert_int_eq(event_loop_run(engine.loop, turn, &d), 0);
 	ck_assert_int_eq(msg_answer(client, deadline_in(0), &msg, MSG_LISTING, &e), -EPROTO);
 	ck_assert_ptr_nonnull(strstr(e.text, "was not expected here"));
 	end_service();
 }
 END_TEST
 
-UNIT_SUITE(listing)
+UNIT_SUITE(target_list)
 {
-	Suite *s = suite_create("listing");
-	TCase *t = tcase_create("listing");
+	Suite *s = suite_create("target_list");
+	TCase *t = tcase_create("target_list");
 
 	tcase_set_timeout(t, 30);
 	tcase_add_test(t, one_target);

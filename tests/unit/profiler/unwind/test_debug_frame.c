@@ -52,21 +52,21 @@ static struct elf *elf_of(const char *path)
 
 static void compare(const struct elf *a, const struct elf *b, size_t *ret_rules)
 {
-	struct rows *x, *y;
-	ck_assert_int_eq(rows_build(a, 64 << 20, &x), 0);
-	ck_assert_int_eq(rows_build(b, 64 << 20, &y), 0);
+	struct unwind_table *x, *y;
+	ck_assert_int_eq(unwind_table_build(a, 64 << 20, &x), 0);
+	ck_assert_int_eq(unwind_table_build(b, 64 << 20, &y), 0);
 	for (unsigned i = 0; i < a->n_segments; i++) {
 		const struct elf_segment *s = &a->segments[i];
 		for (uint64_t at = s->vaddr; s->exec && at < s->vaddr + s->memsz; at++) {
-			const struct rule *p = rows_find(x, at), *q = rows_find(y, at);
+			const struct cfi_rule *p = unwind_table_find(x, at), *q = unwind_table_find(y, at);
 			/* startup files have .eh_frame in both */
 			ck_assert_msg(!memcmp(p, q, sizeof(*p)), "at %llx: %d %d, not %d %d", (unsigned long long)at,
 				q->kind, q->cfa, p->kind, p->cfa);
-			*ret_rules += q->kind == RULE_FRAME;
+			*ret_rules += q->kind == CFI_RULE_FRAME;
 		}
 	}
-	rows_free(x);
-	rows_free(y);
+	unwind_table_free(x);
+	unwind_table_free(y);
 }
 
 START_TEST(the_same_rules)

@@ -50,8 +50,8 @@ START_TEST(expressions)
 		size_t len = kinds[i].expression.len;
 		uint8_t *exact = malloc(len + !len); /* so that a sanitizer sees a byte too many */
 		memcpy(exact, kinds[i].expression.bytes, len);
-		struct expression x = {exact, len};
-		bool good = expression_eval(x, regs, UINT32_MAX, NULL, read_nothing, NULL, &value);
+		struct dwarf_expr x = {exact, len};
+		bool good = dwarf_expr_eval(x, regs, UINT32_MAX, NULL, read_nothing, NULL, &value);
 		ck_assert_msg(good == kinds[i].good && (!good || value == kinds[i].value), "%zu: %d %llu", i, good,
 			(unsigned long long)value);
 		free(exact);
@@ -63,18 +63,18 @@ START_TEST(what_is_known)
 {
 	static const uint8_t deref_first[] = {0x06, 0x23, 2}, breg3[] = {0x73, 0};
 	uint64_t regs[DWARF_REGS] = {0}, value, first = 7;
-	ck_assert(expression_eval((struct expression){deref_first, 3}, regs, 0, &first, read_nothing, NULL, &value));
+	ck_assert(dwarf_expr_eval((struct dwarf_expr){deref_first, 3}, regs, 0, &first, read_nothing, NULL, &value));
 	ck_assert_uint_eq(value, 10);
-	ck_assert(!expression_eval((struct expression){deref_first, 3}, regs, 0, NULL, read_nothing, NULL, &value));
-	ck_assert(expression_eval((struct expression){breg3, 2}, regs, 1u << 3, NULL, read_nothing, NULL, &value));
-	ck_assert(!expression_eval((struct expression){breg3, 2}, regs, ~(1u << 3), NULL, read_nothing, NULL, &value));
+	ck_assert(!dwarf_expr_eval((struct dwarf_expr){deref_first, 3}, regs, 0, NULL, read_nothing, NULL, &value));
+	ck_assert(dwarf_expr_eval((struct dwarf_expr){breg3, 2}, regs, 1u << 3, NULL, read_nothing, NULL, &value));
+	ck_assert(!dwarf_expr_eval((struct dwarf_expr){breg3, 2}, regs, ~(1u << 3), NULL, read_nothing, NULL, &value));
 }
 END_TEST
 
-UNIT_SUITE(expression)
+UNIT_SUITE(dwarf_expr)
 {
-	Suite *s = suite_create("expression");
-	TCase *t = tcase_create("expression");
+	Suite *s = suite_create("dwarf_expr");
+	TCase *t = tcase_create("dwarf_expr");
 
 	tcase_add_test(t, expressions);
 	tcase_add_test(t, what_is_known);

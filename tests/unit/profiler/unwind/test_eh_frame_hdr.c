@@ -60,7 +60,7 @@ static int find(struct image *im, size_t hdr_size, size_t frame_size, uint64_t v
 	f->eh_frame = (struct elf_section){FRAME, frame_size, malloc(frame_size + !frame_size)};
 	memcpy(f->eh_frame_hdr.data, im->hdr, hdr_size);
 	memcpy(f->eh_frame.data, im->frame, frame_size);
-	int r = cfi_find(f, vaddr, entry);
+	int r = eh_frame_hdr_find(f, vaddr, entry);
 	free(f->eh_frame_hdr.data);
 	free(f->eh_frame.data);
 	free(f);
@@ -138,7 +138,7 @@ START_TEST(the_search)
 	ck_assert_int_eq(
 		find(&im, 20, im.frame_size, UINT64_MAX, &entry), 0); /* the range is the evaluator's to check */
 	struct elf *bare = calloc(1, sizeof(*bare));
-	ck_assert_int_eq(cfi_find(bare, CODE, &entry), -ENOENT);
+	ck_assert_int_eq(eh_frame_hdr_find(bare, CODE, &entry), -ENOENT);
 	free(bare);
 	put(im.hdr + 8, UINT32_MAX);
 	ck_assert_int_eq(find(&im, 20, im.frame_size, CODE, &entry), 0); /* a count beyond the section is cut */
@@ -160,19 +160,19 @@ START_TEST(where_a_function_begins)
 	uint64_t start = 0;
 	build(&im, rows[0].cie, rows[0].instructions);
 	struct elf f = {.eh_frame_hdr = {BASE, sizeof(im.hdr), im.hdr}};
-	ck_assert_int_eq(cfi_start(&f, CODE - 1, &start), -ENOENT);
+	ck_assert_int_eq(eh_frame_hdr_start(&f, CODE - 1, &start), -ENOENT);
 	ck_assert_uint_eq(start, 0);
-	ck_assert_int_eq(cfi_start(&f, CODE, &start), 0);
+	ck_assert_int_eq(eh_frame_hdr_start(&f, CODE, &start), 0);
 	ck_assert_uint_eq(start, CODE);
-	ck_assert_int_eq(cfi_start(&f, CODE + 0x80, &start), 0);
+	ck_assert_int_eq(eh_frame_hdr_start(&f, CODE + 0x80, &start), 0);
 	ck_assert_uint_eq(start, CODE);
 }
 END_TEST
 
-UNIT_SUITE(cfi)
+UNIT_SUITE(eh_frame_hdr)
 {
-	Suite *suite = suite_create("cfi");
-	TCase *t = tcase_create("cfi");
+	Suite *suite = suite_create("eh_frame_hdr");
+	TCase *t = tcase_create("eh_frame_hdr");
 	tcase_add_loop_test(t, what_is_let_through, 0, sizeof(rows) / sizeof(*rows));
 	tcase_add_test(t, the_search);
 	tcase_add_test(t, where_a_function_begins);

@@ -33,7 +33,7 @@
 /* what every test has */
 static struct modules *modules;
 static struct map_files *files;
-static struct space *space;
+static struct address_space *space;
 static struct unwind *unwinder;
 static struct unwind_frame frames[UNWIND_FRAMES_MAX];
 static int fds_before;
@@ -58,20 +58,20 @@ static void setup(void)
 	opener = open_here;
 	ck_assert_int_eq(modules_new(512 << 20, &modules), 0);
 	ck_assert_int_eq(map_files_new(resolve, NULL, &files), 0);
-	ck_assert_int_eq(space_new(files, &space), 0);
+	ck_assert_int_eq(address_space_new(files, &space), 0);
 	ck_assert_int_eq(unwind_new(&unwinder), 0);
 }
 
 static void teardown(void)
 {
-	space = space_free(space);
+	space = address_space_free(space);
 	unwinder = unwind_free(unwinder);
 	files = map_files_free(files);
 	modules = modules_free(modules);
 	ck_assert_int_eq(fd_count(), fds_before);
 }
 
-static void map_process(struct space *s, pid_t pid)
+static void map_process(struct address_space *s, pid_t pid)
 {
 	char path[64], line[1024], perms[8];
 	unsigned long long start, end, off, ino;
@@ -88,7 +88,7 @@ static void map_process(struct space *s, pid_t pid)
 		struct module_key key = {
 			.path = line[name] ? line + name : "//anon", .maj = maj, .min = min, .ino = ino};
 		if (perms[2] == 'x')
-			ck_assert_int_eq(space_map(s, start, end - start, off, &key), 0);
+			ck_assert_int_eq(address_space_map(s, start, end - start, off, &key), 0);
 	}
 	fclose(f);
 }
@@ -279,7 +279,7 @@ static void a_leaf_that_popped(void)
 static void ip_nowhere_and_records_lost(void)
 {
 	ip_nowhere();
-	space_set_lossy(space);
+	address_space_set_lossy(space);
 }
 
 static const struct {
@@ -425,7 +425,7 @@ START_TEST(chains_of_frame_pointers)
 	struct module_key anon = {.path = "//anon"};
 	struct unwind_regs regs = {{[UNWIND_IP] = 0x1500, [UNWIND_SP] = 0x8000, [UNWIND_BP] = chains[_i].bp}};
 	enum unwind_stop stop;
-	space_map(space, 0x1000, 0x1000, 0x1000, &anon);
+	address_space_map(space, 0x1000, 0x1000, 0x1000, &anon);
 	size_t n = unwind_user(unwinder, space, &regs, chains[_i].stack, sizeof(chains[_i].stack), frames, 512, &stop);
 	const char *name = unwind_stop_name(stop) ? unwind_stop_name(stop) : "complete";
 	ck_assert_msg(!strcmp(name, chains[_i].stop), "%s: %s", chains[_i].name, name);
@@ -441,7 +441,7 @@ START_TEST(a_leaf_that_restored_its_frame_pointer)
 	struct unwind_regs regs = {{[UNWIND_IP] = ip, [UNWIND_SP] = 0x8000, [UNWIND_BP] = 0x8010}};
 	enum unwind_stop stop;
 	map_process(space, getpid());
-	space_map(space, 0x1000, 0x1000, 0x1000, &anon);
+	address_space_map(space, 0x1000, 0x1000, 0x1000, &anon);
 	size_t n = unwind_user(unwinder, space, &regs, stack, sizeof(stack), frames, 512, &stop);
 	ck_assert_msg(stop == UNWIND_END && n == 2, "%zu frames, %s", n, unwind_stop_name(stop));
 	ck_assert_uint_eq(frames[1].ip, 0x1010);
@@ -494,17 +494,17 @@ START_TEST(the_last_resort)
 	struct module_key anon = {.path = "//anon"};
 	struct unwind_regs regs = {{[UNWIND_IP] = ip, [UNWIND_SP] = 0x8000}};
 	enum unwind_stop stop;
-	struct rows_stats st;
+	struct unwind_table_stats st;
 	map_process(space, getpid());
-	space_map(space, 0x1000, 0x1000, 0x1000, &anon);
+	address_space_map(space, 0x1000, 0x1000, 0x1000, &anon);
 	for (uint64_t times = 1; times < 4; times++) {
 		size_t n = unwind_user(unwinder, space, &regs, stack, sizeof(stack), frames, 512, &stop);
 		ck_assert_msg(stop == UNWIND_END && n == 2, "%zu frames, %s", n, unwind_stop_name(stop));
 		ck_assert_uint_eq(frames[1].ip, 0x1010);
 		ck_assert_uint_eq(unwind_last_resorts(unwinder), times);
 	}
-	ck_assert_ptr_nonnull(*space_cache(space));
-	rows_stats(module_rows(frames[0].module), &st);
+	ck_assert_ptr_nonnull(*address_space_cache(space));
+	unwind_table_stats(module_rows(frames[0].module), &st);
 	ck_assert_uint_eq(st.left_out, 1);
 	ck_assert_uint_eq(unwind_brief(unwinder, space, &regs, stack, sizeof(stack), frames, 512), 1);
 	ck_assert_uint_eq(unwind_last_resorts(unwinder), 3);
@@ -518,22 +518,22 @@ END_TEST
 /* What compilers emit is compiled: nothing of libunwind's is kept for it. */
 START_TEST(no_last_resort)
 {
-	struct space *many[4];
+	struct address_space *many[4];
 	enum unwind_stop stop;
 	take_below_recursion();
 	for (size_t i = 0; i < 4; i++) {
-		space_new(files, &many[i]);
-		for (size_t m = 0; m < space_count(space); m++) {
-			const struct mapping *map = space_at(space, m);
-			space_map(many[i], map->start, map->end - map->start, map->pgoff, mapping_key(map));
+		address_space_new(files, &many[i]);
+		for (size_t m = 0; m < address_space_count(space); m++) {
+			const struct mapping *map = address_space_at(space, m);
+			address_space_map(many[i], map->start, map->end - map->start, map->pgoff, mapping_key(map));
 		}
 		unwind_user(unwinder, many[i], &shot.regs, shot.stack, shot.size, frames, 512, &stop);
 		ck_assert_int_eq(stop, UNWIND_END);
 	}
 	ck_assert_uint_eq(unwind_last_resorts(unwinder), 0);
 	for (size_t i = 0; i < 4; i++) {
-		ck_assert_ptr_null(*space_cache(many[i]));
-		space_free(many[i]);
+		ck_assert_ptr_null(*address_space_cache(many[i]));
+		address_space_free(many[i]);
 	}
 }
 END_TEST
@@ -638,7 +638,7 @@ START_TEST(samples_of_a_child)
 		map_process(space, pid);
 	}
 	kill(pid, SIGKILL);
-	process_wait(pid, deadline_in(NSEC_PER_SEC));
+	child_process_wait(pid, deadline_in(NSEC_PER_SEC));
 	if (error) {
 		printf("skipped: %s: perf_event_open: %s\n", children[_i].name, strerror(-error));
 		fd_close(r.fd);

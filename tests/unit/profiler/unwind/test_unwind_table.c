@@ -17,7 +17,7 @@
 
 static int fds;
 static struct elf elf;
-static struct rows *rows;
+static struct unwind_table *rows;
 
 static void begin(void)
 {
@@ -29,7 +29,7 @@ static void begin(void)
 
 static void end(void)
 {
-	rows = rows_free(rows);
+	rows = unwind_table_free(rows);
 	ck_assert_ptr_null(rows);
 	free(elf.eh_frame.data);
 	ck_assert_int_eq(fd_count(), fds);
@@ -82,14 +82,14 @@ static void add_fde(uint32_t code, uint32_t len, struct text program)
 static void describe(uint64_t vaddr, char *buf, size_t size)
 {
 	static const char *const names[] = {"rbx", "rbp", "r12", "r13", "r14", "r15", "ra"};
-	const struct rule *r = rows_find(rows, vaddr);
-	if (r->kind != RULE_FRAME) {
-		snprintf(buf, size, "%s", r->kind == RULE_NONE ? "none" : r->kind == RULE_END ? "end" : "full");
+	const struct cfi_rule *r = unwind_table_find(rows, vaddr);
+	if (r->kind != CFI_RULE_FRAME) {
+		snprintf(buf, size, "%s", r->kind == CFI_RULE_NONE ? "none" : r->kind == CFI_RULE_END ? "end" : "full");
 		return;
 	}
 	size_t n = (size_t)snprintf(buf, size, "%sr%d%+d", r->signal ? "signal " : "", r->cfa_reg, r->cfa);
-	for (unsigned i = 0; i < RULE_SAVED; i++)
-		if (r->at[i] != RULE_SAME)
+	for (unsigned i = 0; i < CFI_RULE_SAVED; i++)
+		if (r->at[i] != CFI_RULE_SAME)
 			n += (size_t)snprintf(buf + n, size - n, " %s%+d", names[i], r->at[i]);
 }
 
@@ -136,7 +136,7 @@ START_TEST(instructions)
 	char buf[160];
 	add_cie((struct text)TEXT(CIE));
 	add_fde(CODE, 0x100, cases[_i].program);
-	ck_assert_int_eq(rows_build(&elf, 64 << 20, &rows), 0);
+	ck_assert_int_eq(unwind_table_build(&elf, 64 << 20, &rows), 0);
 	for (size_t i = 0; i < LENGTH(where); i++) {
 		describe(where[i], buf, sizeof(buf));
 		ck_assert_msg(!strcmp(buf, cases[_i].at[i]), "%s, at %llx: \"%s\", not \"%s\"", cases[_i].scenario,
@@ -154,13 +154,13 @@ static void check_at(uint64_t vaddr, const char *want)
 
 START_TEST(entries_out_of_order_and_over_each_other)
 {
-	struct rows_stats st;
+	struct unwind_table_stats st;
 	add_cie((struct text)TEXT(CIE));
 	add_fde(CODE + 0x200, 0x100, (struct text)TEXT("\x0e\x20"));
 	add_fde(CODE, 0x280, (struct text)TEXT("\x0e\x10"));
 	add_fde(CODE + 0x200, 0x80, (struct text)TEXT("\x0e\x30")); /* the last of one beginning counts */
 	add_fde(CODE + 0x1000, 0x100, (struct text)TEXT("\x0e\x30"));
-	ck_assert_int_eq(rows_build(&elf, 64 << 20, &rows), 0);
+	ck_assert_int_eq(unwind_table_build(&elf, 64 << 20, &rows), 0);
 	check_at(CODE + 0x1ff, "r7+16 ra-1");
 	check_at(CODE + 0x200, "r7+48 ra-1");
 	check_at(CODE + 0x27f, "r7+48 ra-1");
@@ -170,7 +170,7 @@ START_TEST(entries_out_of_order_and_over_each_other)
 	check_at(0, "none");
 	check_at(UINT64_MAX, "none");
 	check_at(CODE + (1ull << 32), "none");
-	rows_stats(rows, &st);
+	unwind_table_stats(rows, &st);
 	ck_assert_uint_eq(st.entries, 4);
 	ck_assert_uint_eq(st.left_out, 0);
 	ck_assert_uint_eq(st.rules, 3); /* none, and two: equal ones are one */
@@ -180,25 +180,25 @@ END_TEST
 /* One that fails at once does not inherit its neighbour's rule; a budget that ends, ends the table. */
 START_TEST(neighbours_and_limits)
 {
-	struct rows_stats st;
+	struct unwind_table_stats st;
 	add_cie((struct text)TEXT(CIE));
 	add_fde(CODE, 0x100, (struct text)TEXT("\x0e\x10"));
 	add_fde(CODE + 0x100, 0x100, (struct text)TEXT("\x3f"));
 	add_fde(CODE + 0x200, 0x100, (struct text)TEXT("\x0e\x20"));
-	ck_assert_int_eq(rows_build(&elf, 64 << 20, &rows), 0);
+	ck_assert_int_eq(unwind_table_build(&elf, 64 << 20, &rows), 0);
 	check_at(CODE + 0xff, "r7+16 ra-1");
 	check_at(CODE + 0x100, "none");
 	check_at(CODE + 0x1ff, "none");
 	check_at(CODE + 0x200, "r7+32 ra-1");
-	rows_stats(rows, &st);
+	unwind_table_stats(rows, &st);
 	ck_assert_uint_eq(st.left_out, 1);
-	rows = rows_free(rows);
+	rows = unwind_table_free(rows);
 	for (uint32_t i = 0; i < 4000; i++) {
 		char program[] = {0x0e, (char)(0x81 + i % 100), (char)(1 + i / 100 % 64)};
 		add_fde(CODE + 0x1000 + 16 * i, 16, (struct text){3, program});
 	}
-	ck_assert_int_eq(rows_build(&elf, 150 << 10, &rows), 0);
-	rows_stats(rows, &st);
+	ck_assert_int_eq(unwind_table_build(&elf, 150 << 10, &rows), 0);
+	unwind_table_stats(rows, &st);
 	ck_assert_uint_gt(st.left_out, 1);
 	check_at(CODE + 0x1000 + 16 * 3999, "none");
 	check_at(CODE + 0x1000 + 16 * 5000, "none");
@@ -233,10 +233,10 @@ START_TEST(cies)
 		add_fde(CODE, 0x100, (struct text)TEXT(""));
 		ck_assert(!cfi_entry_read(&section, 0, &entry)); /* the CIE itself */
 		ck_assert_msg(cfi_entry_read(&section, fde, &entry) == !!strcmp(kinds[i].at, "none"), "%zu", i);
-		ck_assert_int_eq(rows_build(&elf, 64 << 20, &rows), 0);
+		ck_assert_int_eq(unwind_table_build(&elf, 64 << 20, &rows), 0);
 		describe(CODE, buf, sizeof(buf));
 		ck_assert_msg(!strcmp(buf, kinds[i].at), "%zu: \"%s\", not \"%s\"", i, buf, kinds[i].at);
-		rows = rows_free(rows);
+		rows = unwind_table_free(rows);
 		free(elf.eh_frame.data);
 		elf.eh_frame.data = NULL;
 		elf.eh_frame.size = 0;
@@ -248,19 +248,19 @@ END_TEST
 START_TEST(addresses_cut_off)
 {
 	for (uint32_t len = 4; len < 13; len++) {
-		struct rows_stats st;
+		struct unwind_table_stats st;
 		add_cie((struct text)TEXT(CIE));
 		uint8_t *p = add(4 + len);
 		put(p, len);
 		put(p + 4, (uint32_t)(p + 4 - elf.eh_frame.data));
 		memset(p + 8, 1, len - 4);
 		add_fde(CODE, 0x100, (struct text)TEXT("\x0e\x10"));
-		ck_assert_int_eq(rows_build(&elf, 64 << 20, &rows), 0);
+		ck_assert_int_eq(unwind_table_build(&elf, 64 << 20, &rows), 0);
 		check_at(CODE, "r7+16 ra-1");
-		rows_stats(rows, &st);
+		unwind_table_stats(rows, &st);
 		ck_assert_uint_eq(st.entries, 2);
 		ck_assert_uint_eq(st.left_out, 1);
-		rows = rows_free(rows);
+		rows = unwind_table_free(rows);
 		free(elf.eh_frame.data);
 		elf.eh_frame.data = NULL;
 		elf.eh_frame.size = 0;
@@ -271,8 +271,8 @@ END_TEST
 /* They fill the room that the table has for them; what is beyond has no rule. */
 START_TEST(too_many_expressions)
 {
-	enum { LEN = 125, FIT = ROWS_EXPRESSIONS_MAX / LEN };
-	struct rows_stats st;
+	enum { LEN = 125, FIT = UNWIND_TABLE_EXPRESSIONS_MAX / LEN };
+	struct unwind_table_stats st;
 	add_cie((struct text)TEXT(CIE));
 	for (uint32_t i = 0; i < FIT + 2; i++) {
 		char program[2 + LEN] = {0x0f, LEN, 0x77, 8}; /* rsp + 8, and then 41 times a byte is added */
@@ -280,12 +280,12 @@ START_TEST(too_many_expressions)
 			memcpy(program + at, (char[]){0x08, (char)(i + 1), 0x22}, 3);
 		add_fde(CODE + 0x100 * i, 0x80, (struct text){sizeof(program), program});
 	}
-	ck_assert_int_eq(rows_build(&elf, 64 << 20, &rows), 0);
+	ck_assert_int_eq(unwind_table_build(&elf, 64 << 20, &rows), 0);
 	check_at(CODE, "full");
 	check_at(CODE + 0x100 * (FIT - 1), "full");
 	check_at(CODE + 0x100 * FIT, "none");
 	check_at(CODE + 0x100 * (FIT + 1), "none");
-	rows_stats(rows, &st);
+	unwind_table_stats(rows, &st);
 	ck_assert_uint_eq(st.left_out, 2);
 }
 END_TEST
@@ -301,9 +301,9 @@ START_TEST(cut_anywhere)
 		elf.eh_frame.size = n;
 		if (n)
 			memcpy(elf.eh_frame.data, all, n);
-		ck_assert_int_eq(rows_build(&elf, 64 << 20, &rows), 0);
+		ck_assert_int_eq(unwind_table_build(&elf, 64 << 20, &rows), 0);
 		check_at(CODE + 0x10, n == size ? "r6+16 rbp-2 ra-1" : "none");
-		rows = rows_free(rows);
+		rows = unwind_table_free(rows);
 		free(elf.eh_frame.data);
 	}
 	elf.eh_frame.data = all;
@@ -380,10 +380,10 @@ START_TEST(debug_frame_cies)
 		char buf[160];
 		add_debug_cie(kinds[i].cie);
 		add_debug_fde(0, CODE + 0x10, 0x100, (struct text)TEXT("\x0e\x10"));
-		ck_assert_int_eq(rows_build(&elf, 64 << 20, &rows), 0);
+		ck_assert_int_eq(unwind_table_build(&elf, 64 << 20, &rows), 0);
 		describe(CODE + 0x10, buf, sizeof(buf));
 		ck_assert_msg(!strcmp(buf, kinds[i].at), "%zu: \"%s\", not \"%s\"", i, buf, kinds[i].at);
-		rows = rows_free(rows);
+		rows = unwind_table_free(rows);
 		free(elf.debug_frame.data);
 		elf.debug_frame = (struct elf_section){0};
 	}
@@ -405,7 +405,7 @@ START_TEST(debug_frame_beside_eh_frame)
 	add_debug_fde(0, CODE + 0x400, 0x100, (struct text)TEXT("\x0e\x20"));
 	add_debug_fde(0, 0, 0x100, (struct text)TEXT("\x0e\x20")); /* what a linker dropped */
 	add_debug_fde(0, UINT64_MAX - 0xff, 0x80, (struct text)TEXT("\x0e\x20"));
-	ck_assert_int_eq(rows_build(&elf, 64 << 20, &rows), 0);
+	ck_assert_int_eq(unwind_table_build(&elf, 64 << 20, &rows), 0);
 	check_at(0, "none");
 	check_at(CODE - 1, "none");
 	check_at(CODE, "r7+32 ra-1");
@@ -425,7 +425,7 @@ START_TEST(stubs)
 	elf.plt[1] = (struct elf_plt){CODE + 0x40, 0x10, false};
 	add_cie((struct text)TEXT(CIE));
 	add_fde(CODE + 0x100, 0x10, (struct text)TEXT("\x0e\x20"));
-	ck_assert_int_eq(rows_build(&elf, 64 << 20, &rows), 0);
+	ck_assert_int_eq(unwind_table_build(&elf, 64 << 20, &rows), 0);
 	check_at(CODE - 1, "none");
 	check_at(CODE, "r7+16 ra-1");
 	check_at(CODE + 6, "r7+24 ra-1");
@@ -436,9 +436,9 @@ START_TEST(stubs)
 	check_at(CODE + 0x40, "r7+8 ra-1");
 	check_at(CODE + 0x4f, "r7+8 ra-1");
 	check_at(CODE + 0x50, "none");
-	rows = rows_free(rows);
+	rows = unwind_table_free(rows);
 	add_fde(CODE, 0x40, (struct text)TEXT("\x0e\x30")); /* what the file says of it counts */
-	ck_assert_int_eq(rows_build(&elf, 64 << 20, &rows), 0);
+	ck_assert_int_eq(unwind_table_build(&elf, 64 << 20, &rows), 0);
 	check_at(CODE + 0x10, "r7+48 ra-1");
 	check_at(CODE + 0x40, "r7+8 ra-1");
 }
@@ -452,9 +452,9 @@ START_TEST(debug_frame_cut_anywhere)
 	for (size_t n = 0; n <= all.size; n++) {
 		elf.debug_frame = (struct elf_section){.size = n, .data = malloc(n ? n : 1)};
 		memcpy(elf.debug_frame.data, all.data, n);
-		ck_assert_int_eq(rows_build(&elf, 64 << 20, &rows), 0);
+		ck_assert_int_eq(unwind_table_build(&elf, 64 << 20, &rows), 0);
 		check_at(CODE + 0x10, n == all.size ? "r6+16 rbp-2 ra-1" : "none");
-		rows = rows_free(rows);
+		rows = unwind_table_free(rows);
 		free(elf.debug_frame.data);
 	}
 	elf.debug_frame = all;
@@ -496,7 +496,7 @@ START_TEST(five_million_rows)
 {
 	static const size_t caps[] = {4 << 20, 24 << 20, (size_t)256 << 20};
 	const size_t cap = caps[_i];
-	struct rows_stats st;
+	struct unwind_table_stats st;
 	int sanitized = 0;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 	sanitized = 1;
@@ -505,16 +505,16 @@ START_TEST(five_million_rows)
 	add_many();
 	int64_t begin_at = clock_cpu();
 	size_t before = memory_peak();
-	ck_assert_int_eq(rows_build(&elf, cap, &rows), 0);
+	ck_assert_int_eq(unwind_table_build(&elf, cap, &rows), 0);
 	size_t used = memory_peak() - before;
-	rows_stats(rows, &st);
+	unwind_table_stats(rows, &st);
 	ck_assert_msg(sanitized || used <= cap + (1 << 20), "%zu bytes of %zu", used, cap);
-	ck_assert_uint_le(rows_bytes(rows), cap);
-	ck_assert_uint_le(st.rows, ROWS_MAX);
+	ck_assert_uint_le(unwind_table_bytes(rows), cap);
+	ck_assert_uint_le(st.rows, UNWIND_TABLE_MAX);
 	ck_assert_uint_eq(st.entries, 500000);
 	ck_assert_uint_gt(st.left_out, 0);
 	if (_i == 2) {
-		ck_assert_uint_eq(st.rows, ROWS_MAX);
+		ck_assert_uint_eq(st.rows, UNWIND_TABLE_MAX);
 		check_at(CODE + 1, "r7+8 ra-1");
 	}
 	ck_assert_int_lt(clock_cpu() - begin_at,
@@ -526,17 +526,17 @@ END_TEST
 /* One entry at each end of 4 GiB: the index over pages has its share of the cap. */
 START_TEST(far_apart)
 {
-	struct rows_stats st;
+	struct unwind_table_stats st;
 	add_cie((struct text)TEXT(CIE));
 	add_fde(0x1000, 0x100, (struct text)TEXT("\x0e\x10"));
 	add_fde(0x7ffff000, 0x100, (struct text)TEXT("\x0e\x20"));
-	ck_assert_int_eq(rows_build(&elf, 64 << 20, &rows), 0);
+	ck_assert_int_eq(unwind_table_build(&elf, 64 << 20, &rows), 0);
 	check_at(0x1000, "r7+16 ra-1");
 	check_at(0x7ffff000, "r7+32 ra-1");
-	rows = rows_free(rows);
-	ck_assert_int_eq(rows_build(&elf, 1 << 20, &rows), 0);
-	rows_stats(rows, &st);
-	ck_assert_uint_le(rows_bytes(rows), 1 << 20);
+	rows = unwind_table_free(rows);
+	ck_assert_int_eq(unwind_table_build(&elf, 1 << 20, &rows), 0);
+	unwind_table_stats(rows, &st);
+	ck_assert_uint_le(unwind_table_bytes(rows), 1 << 20);
 	check_at(0x1000, "r7+16 ra-1");
 	check_at(0x7ffff000, "none");
 	ck_assert_uint_gt(st.left_out, 0);
@@ -549,7 +549,7 @@ START_TEST(far_up)
 	add_cie((struct text)TEXT(CIE));
 	add_fde(0x7fffe000, 0x100, (struct text)TEXT("\x0e\x10"));
 	add_fde(0x7ffff000, 0x100, (struct text)TEXT("\x0e\x20"));
-	ck_assert_int_eq(rows_build(&elf, 1 << 20, &rows), 0);
+	ck_assert_int_eq(unwind_table_build(&elf, 1 << 20, &rows), 0);
 	check_at(0x7fffdfff, "none");
 	check_at(0x7fffe000, "r7+16 ra-1");
 	check_at(0x7ffff000, "r7+32 ra-1");
@@ -560,39 +560,39 @@ END_TEST
 /* Who keeps what was found in a table must not take it for what is in the one made after it, nor in another's. */
 START_TEST(keys)
 {
-	struct rows *other;
+	struct unwind_table *other;
 	add_cie((struct text)TEXT(CIE));
 	add_fde(CODE, 0x100, (struct text)TEXT("\x44\x0e\x10"));
-	ck_assert_int_eq(rows_build(&elf, SIZE_MAX, &rows), 0);
-	ck_assert_int_eq(rows_build(&elf, SIZE_MAX, &other), 0);
-	uint64_t key = rows_key(rows, CODE + 8);
-	ck_assert(key && key == rows_key(rows, CODE + 8) && key != rows_key(rows, CODE + 9));
-	ck_assert_uint_ne(key, rows_key(other, CODE + 8));
-	ck_assert_uint_eq(rows_key(rows, CODE - 1), 0);
-	ck_assert_uint_eq(rows_key(rows, CODE + (1ull << 32)), 0);
-	rows_free(other);
-	rows = rows_free(rows);
-	ck_assert_int_eq(rows_build(&elf, SIZE_MAX, &rows), 0);
-	ck_assert_uint_ne(key, rows_key(rows, CODE + 8));
+	ck_assert_int_eq(unwind_table_build(&elf, SIZE_MAX, &rows), 0);
+	ck_assert_int_eq(unwind_table_build(&elf, SIZE_MAX, &other), 0);
+	uint64_t key = unwind_table_key(rows, CODE + 8);
+	ck_assert(key && key == unwind_table_key(rows, CODE + 8) && key != unwind_table_key(rows, CODE + 9));
+	ck_assert_uint_ne(key, unwind_table_key(other, CODE + 8));
+	ck_assert_uint_eq(unwind_table_key(rows, CODE - 1), 0);
+	ck_assert_uint_eq(unwind_table_key(rows, CODE + (1ull << 32)), 0);
+	unwind_table_free(other);
+	rows = unwind_table_free(rows);
+	ck_assert_int_eq(unwind_table_build(&elf, SIZE_MAX, &rows), 0);
+	ck_assert_uint_ne(key, unwind_table_key(rows, CODE + 8));
 }
 END_TEST
 
 START_TEST(our_own_table)
 {
 	struct elf *own = NULL;
-	struct rows_stats st;
+	struct unwind_table_stats st;
 	struct err e = {0};
 	int fd = fd_open(AT_FDCWD, "/proc/self/exe", O_RDONLY, 0);
 	ck_assert_msg(elf_read(elf_source_fd(&fd), &own, &e) == 0, "%s", e.text);
 	fd_close(fd);
-	ck_assert_int_eq(rows_build(own, 64 << 20, &rows), 0);
-	rows_stats(rows, &st);
+	ck_assert_int_eq(unwind_table_build(own, 64 << 20, &rows), 0);
+	unwind_table_stats(rows, &st);
 	ck_assert_uint_gt(st.entries, 100);
 	ck_assert_uint_le(st.left_out, 1); /* a wrong one that test_unwind has on purpose */
 	ck_assert_uint_gt(st.rows, st.entries);
 	ck_assert_uint_lt(st.rules, st.rows / 4);
-	ck_assert_uint_lt(rows_bytes(rows), st.rows * 16 + 65536);
-	rows = rows_free(rows);
+	ck_assert_uint_lt(unwind_table_bytes(rows), st.rows * 16 + 65536);
+	rows = unwind_table_free(rows);
 	elf_free(own);
 }
 END_TEST
@@ -612,7 +612,7 @@ static size_t put_expression(uint8_t *at, unsigned reg, unsigned id)
 START_TEST(a_search_for_each_byte)
 {
 	enum { ROWS = 1 << 20 };
-	struct rows_stats st;
+	struct unwind_table_stats st;
 	uint8_t *program = malloc(ROWS + 200 * 124);
 	size_t n = 0;
 	unsigned id = 0;
@@ -630,17 +630,17 @@ START_TEST(a_search_for_each_byte)
 	elf.n_segments = 1;
 	elf.segments[0].memsz = 0x70000000;
 	elf.segments[0].exec = 1;
-	ck_assert_int_eq(rows_build(&elf, 64 << 20, &rows), 0);
-	rows_stats(rows, &st);
+	ck_assert_int_eq(unwind_table_build(&elf, 64 << 20, &rows), 0);
+	unwind_table_stats(rows, &st);
 	ck_assert_uint_ge(st.left_out, 1);
-	ck_assert_int_eq(rows_find(rows, CODE + 1)->kind, RULE_FRAME);
+	ck_assert_int_eq(unwind_table_find(rows, CODE + 1)->kind, CFI_RULE_FRAME);
 }
 END_TEST
 
-UNIT_SUITE(rows)
+UNIT_SUITE(unwind_table)
 {
-	Suite *s = suite_create("rows");
-	TCase *t = tcase_create("rows");
+	Suite *s = suite_create("unwind_table");
+	TCase *t = tcase_create("unwind_table");
 
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_loop_test(t, instructions, 0, LENGTH(cases));

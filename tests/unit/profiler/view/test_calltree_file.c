@@ -14,9 +14,9 @@
 #define N(a) (sizeof(a) / sizeof((a)[0]))
 #define HEAD "pillion-tree 1\n"
 
-static int parse(const char *text, struct treefile **ret, struct err *e)
+static int parse(const char *text, struct calltree_file **ret, struct err *e)
 {
-	return treefile_parse(strdup(text), strlen(text), ret, e);
+	return calltree_file_parse(strdup(text), strlen(text), ret, e);
 }
 
 static const struct {
@@ -53,7 +53,7 @@ static const struct {
 
 START_TEST(a_file)
 {
-	struct treefile *f = NULL;
+	struct calltree_file *f = NULL;
 	struct err e = {0};
 	int r = parse(files[_i].text, &f, &e);
 	ck_assert_msg(r == files[_i].result, "%s: %d %s", files[_i].scenario, r, e.text);
@@ -61,7 +61,7 @@ START_TEST(a_file)
 		ck_assert_msg(strstr(e.text, files[_i].says) != NULL, "%s: %s", files[_i].scenario, e.text);
 	else
 		ck_assert_uint_eq(f->n_nodes, files[_i].nodes);
-	treefile_free(r < 0 ? NULL : f);
+	calltree_file_free(r < 0 ? NULL : f);
 }
 END_TEST
 
@@ -91,16 +91,16 @@ START_TEST(addresses)
 		{1ull << 63 | 0x1000, 2, NULL},
 		{UINT64_MAX, UINT32_MAX, NULL},
 	};
-	struct treefile *f;
+	struct calltree_file *f;
 	struct err e = {0};
 	ck_assert_int_eq(parse(text, &f, &e), 0);
 	for (size_t i = 0; i < N(rows); i++) {
 		uint64_t address = rows[i].address;
-		const struct treefile_mapping *m = treefile_find(f, &address, rows[i].gone);
+		const struct calltree_file_mapping *m = calltree_file_find(f, &address, rows[i].gone);
 		ck_assert_msg(m ? rows[i].path && !strcmp(m->path, rows[i].path) : !rows[i].path, "row %zu", i);
 	}
 	ck_assert_str_eq(f->mappings[0].build_id, "0123");
-	treefile_free(f);
+	calltree_file_free(f);
 }
 END_TEST
 
@@ -137,7 +137,7 @@ static const struct {
 
 START_TEST(a_tree)
 {
-	struct treefile *list[2];
+	struct calltree_file *list[2];
 	struct profile *p;
 	struct err e = {0};
 	char *text;
@@ -145,15 +145,15 @@ START_TEST(a_tree)
 	int fds = fd_count();
 	for (; n < 2 && trees[_i].files[n]; n++)
 		ck_assert_msg(parse(trees[_i].files[n], &list[n], &e) == 0, "%s: %s", trees[_i].scenario, e.text);
-	ck_assert_int_eq(calls_profile(list, n, NULL, false, &p, &e), 0);
+	ck_assert_int_eq(calltree_profile(list, n, NULL, false, &p, &e), 0);
 	FILE *out = open_memstream(&text, &size);
-	ck_assert_int_eq(calltree_write(p, out), 0);
+	ck_assert_int_eq(call_tree_text_write(p, out), 0);
 	fclose(out);
 	ck_assert_msg(!strcmp(text, trees[_i].expect), "%s:\n%s", trees[_i].scenario, text);
 	free(text);
 	profile_free(p);
 	while (n > 0)
-		treefile_free(list[--n]);
+		calltree_file_free(list[--n]);
 	ck_assert_int_eq(fd_count(), fds);
 }
 END_TEST
@@ -161,7 +161,7 @@ END_TEST
 /* A path of a hundred thousand: bounded, and its end is what stays. */
 START_TEST(a_deep_file)
 {
-	struct treefile *f;
+	struct calltree_file *f;
 	struct profile *p;
 	struct err e = {0};
 	char *text;
@@ -172,18 +172,18 @@ START_TEST(a_deep_file)
 		fprintf(out, "node %d %d %x 0 1 0 0\n", i + 65, i ? i + 64 : 0, 0x1000 + i % 7);
 	fputs("end 20000\n", out);
 	fclose(out);
-	ck_assert_int_eq(treefile_parse(text, size, &f, &e), 0);
-	ck_assert_int_eq(calls_profile(&f, 1, NULL, false, &p, &e), 0);
+	ck_assert_int_eq(calltree_file_parse(text, size, &f, &e), 0);
+	ck_assert_int_eq(calltree_profile(&f, 1, NULL, false, &p, &e), 0);
 	ck_assert_int_eq(profile_total(p, 0), 20000);
 	profile_free(p);
-	treefile_free(f);
+	calltree_file_free(f);
 }
 END_TEST
 
-UNIT_SUITE(treefile)
+UNIT_SUITE(calltree_file)
 {
-	Suite *s = suite_create("treefile");
-	TCase *t = tcase_create("treefile");
+	Suite *s = suite_create("calltree_file");
+	TCase *t = tcase_create("calltree_file");
 
 	tcase_set_timeout(t, 30);
 	tcase_add_loop_test(t, a_file, 0, N(files));

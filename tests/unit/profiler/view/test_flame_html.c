@@ -47,12 +47,12 @@ static void end(void)
 	p = profile_free(p);
 }
 
-static char *written(int fn(const struct flame *, FILE *), const struct profile *before, int want)
+static char *written(int fn(const struct flame_html *, FILE *), const struct profile *before, int want)
 {
 	char *text;
 	size_t len;
 	FILE *out = open_memstream(&text, &len);
-	const struct flame f = {.of = p, .before = before, .type = 1, .title = "</script>\"&<t>"};
+	const struct flame_html f = {.of = p, .before = before, .type = 1, .title = "</script>\"&<t>"};
 	ck_assert_int_eq(fn(&f, out), want);
 	ck_assert_int_eq(fclose(out), 0);
 	return text;
@@ -60,13 +60,13 @@ static char *written(int fn(const struct flame *, FILE *), const struct profile 
 
 START_TEST(stacks_are_a_tree_and_times_are_no_labels)
 {
-	struct flametree t;
+	struct flame_tree t;
 	add(p, "main;a;b", "x", 5);
 	add(p, "main;a", "x", 7);
 	add(p, "main;a", "x", 11);
 	add(p, "main;a", "y", 13);
 	add(p, "main;c;a", "x", 17);
-	ck_assert_int_eq(flametree_build(&t, p, p), 0);
+	ck_assert_int_eq(flame_tree_build(&t, p, p), 0);
 	ck_assert_uint_eq(t.nodes.count, 5);
 	ck_assert_uint_eq(t.names.count, 4);
 	ck_assert_uint_eq(t.sets.count, 2);
@@ -76,7 +76,7 @@ START_TEST(stacks_are_a_tree_and_times_are_no_labels)
 	ck_assert_int_eq(t.values[1 * 4 + 3], 18); /* as before */
 	for (size_t i = 0; i < t.nodes.count; i++)
 		ck_assert_uint_le(t.nodes.items[i].a, i);
-	flametree_done(&t);
+	flame_tree_done(&t);
 }
 END_TEST
 
@@ -86,7 +86,7 @@ START_TEST(the_data_of_a_page_is_json_in_which_no_tag_begins)
 	struct err e;
 	add(p, "<b>;</script>;\"q\\;\x01;größe", "<t>&", INT64_MAX);
 	add(p, "<b>;</script>;\"q\\;\x01;größe", "<t>&", INT64_MAX);
-	char *page = written(flame_page, NULL, 0);
+	char *page = written(flame_html_page, NULL, 0);
 	char *from = strstr(page, "id=\"data\">"), *to = from ? strstr(from, "</script>") : NULL;
 	ck_assert_ptr_nonnull(to);
 	from += strlen("id=\"data\">");
@@ -104,7 +104,7 @@ START_TEST(a_picture_is_as_wide_as_its_largest_and_has_what_was_before)
 	add(p, "main;a", "x", 75);
 	add(p, "main;b<&", "x", 25);
 	add(before, "main;a", "x", 50);
-	char *svg = written(flame_svg, before, 0);
+	char *svg = written(flame_html_svg, before, 0);
 	ck_assert_ptr_nonnull(strstr(svg, "main 100ns, 100.00 %, before 100.00 %"));
 	ck_assert_ptr_nonnull(strstr(svg, "a 75ns, 75.00 %, before 100.00 %"));
 	ck_assert_ptr_nonnull(strstr(svg, "b&lt;&amp; 25ns"));
@@ -116,28 +116,28 @@ END_TEST
 
 START_TEST(nothing_is_a_page_and_a_picture_too)
 {
-	free(written(flame_page, NULL, 0));
-	free(written(flame_svg, NULL, 0));
+	free(written(flame_html_page, NULL, 0));
+	free(written(flame_html_svg, NULL, 0));
 	profile_free(p);
 	p = empty("cpu");
 	add(p, "main", "x", 0);
-	free(written(flame_svg, NULL, 0));
+	free(written(flame_html_svg, NULL, 0));
 }
 END_TEST
 
 START_TEST(other_types_cannot_be_compared)
 {
 	struct profile *before = empty("alloc");
-	free(written(flame_page, before, -EINVAL));
-	free(written(flame_svg, before, -EINVAL));
+	free(written(flame_html_page, before, -EINVAL));
+	free(written(flame_html_svg, before, -EINVAL));
 	profile_free(before);
 }
 END_TEST
 
-UNIT_SUITE(flame)
+UNIT_SUITE(flame_html)
 {
-	Suite *s = suite_create("flame");
-	TCase *t = tcase_create("flame");
+	Suite *s = suite_create("flame_html");
+	TCase *t = tcase_create("flame_html");
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_test(t, stacks_are_a_tree_and_times_are_no_labels);
 	tcase_add_test(t, the_data_of_a_page_is_json_in_which_no_tag_begins);

@@ -10,7 +10,7 @@
 #define TYPES 2
 
 static struct profile *sides[2];
-static struct moved_list l;
+static struct profile_delta l;
 
 /* `n` samples of 10 ns each with this leaf below main. */
 static void add(unsigned side, const char *leaf, int64_t n)
@@ -39,12 +39,12 @@ static void begin(void)
 }
 static void end(void)
 {
-	moved_done(&l);
+	profile_diff_done(&l);
 	for (unsigned i = 0; i < 2; i++)
 		sides[i] = profile_free(sides[i]);
 }
 
-static const struct moved *row_of(const char *name)
+static const struct function_delta *row_of(const char *name)
 {
 	for (size_t i = 0; i < l.n; i++)
 		if (!strcmp(l.rows[i].name, name))
@@ -56,7 +56,7 @@ START_TEST(what_moved_by_more_than_chance_stands_first)
 {
 	add(0, "a", 500), add(0, "b", 480), add(0, "rare", 1), add(0, "gone", 19);
 	add(1, "a", 1200), add(1, "b", 800), add(1, "rare", 0);
-	ck_assert_int_eq(moved_find(sides[0], sides[1], "cpu", false, &l), 0);
+	ck_assert_int_eq(profile_diff_find(sides[0], sides[1], "cpu", false, &l), 0);
 	ck_assert_uint_eq(l.n, 4);
 	ck_assert_uint_eq(l.n_sure, 3);
 	ck_assert_str_eq(l.rows[0].name, "a");
@@ -73,7 +73,7 @@ END_TEST
 START_TEST(by_all_that_it_calls)
 {
 	add(0, "a", 10), add(1, "b", 20);
-	ck_assert_int_eq(moved_find(sides[0], sides[1], "cpu", true, &l), 0);
+	ck_assert_int_eq(profile_diff_find(sides[0], sides[1], "cpu", true, &l), 0);
 	ck_assert_uint_eq(l.n, 3);
 	ck_assert_double_eq_tol(row_of("main")->before, 1, 1e-9);
 	ck_assert_double_eq_tol(row_of("main")->after, 1, 1e-9);
@@ -94,7 +94,7 @@ START_TEST(of_many_that_did_not_move_hardly_one_is_sure)
 		for (unsigned side = 0; side < 2; side++)
 			for (unsigned i = 0; i < 1000; i++)
 				add(side, (char[]){(char)('a' + rand() % 20), 0}, 1);
-		ck_assert_int_eq(moved_find(sides[0], sides[1], "cpu", false, &l), 0);
+		ck_assert_int_eq(profile_diff_find(sides[0], sides[1], "cpu", false, &l), 0);
 		ck_assert_uint_eq(l.n, 20);
 		sure += l.n_sure > 0;
 	}
@@ -107,25 +107,25 @@ START_TEST(without_samples_chance_is_not_known)
 	end();
 	begin_with("others");
 	add(0, "a", 10), add(1, "b", 20);
-	ck_assert_int_eq(moved_find(sides[0], sides[1], "cpu", false, &l), 0);
+	ck_assert_int_eq(profile_diff_find(sides[0], sides[1], "cpu", false, &l), 0);
 	ck_assert_uint_eq(l.n_sure, 0);
 	ck_assert_double_eq_tol(l.rows[0].chance, -1, 1e-9);
-	moved_done(&l);
-	ck_assert_int_eq(moved_find(sides[0], sides[1], "nothing", false, &l), -EINVAL);
+	profile_diff_done(&l);
+	ck_assert_int_eq(profile_diff_find(sides[0], sides[1], "nothing", false, &l), -EINVAL);
 }
 END_TEST
 
 START_TEST(nothing_has_moved_nowhere)
 {
-	ck_assert_int_eq(moved_find(sides[0], sides[1], "cpu", false, &l), 0);
+	ck_assert_int_eq(profile_diff_find(sides[0], sides[1], "cpu", false, &l), 0);
 	ck_assert_uint_eq(l.n, 0);
 }
 END_TEST
 
-UNIT_SUITE(moved)
+UNIT_SUITE(profile_diff)
 {
-	Suite *s = suite_create("moved");
-	TCase *t = tcase_create("moved");
+	Suite *s = suite_create("profile_diff");
+	TCase *t = tcase_create("profile_diff");
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_test(t, what_moved_by_more_than_chance_stands_first);
 	tcase_add_test(t, by_all_that_it_calls);

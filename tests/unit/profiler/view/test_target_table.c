@@ -12,7 +12,7 @@
 #define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 
 static int fds;
-static struct listed all;
+static struct target_table all;
 static struct msg_listing page;
 
 static const struct listed_target web = {
@@ -55,7 +55,7 @@ static void begin(void)
 
 static void end(void)
 {
-	listed_done(&all);
+	target_table_done(&all);
 	ck_assert_int_eq(fd_count(), fds);
 }
 
@@ -70,7 +70,7 @@ static char *written(bool json, bool full)
 	char *text;
 	size_t size;
 	FILE *f = open_memstream(&text, &size);
-	ck_assert_int_eq(json ? listed_json(&all, f) : listed_table(&all, full, f), 0);
+	ck_assert_int_eq(json ? target_table_json(&all, f) : target_table_write(&all, full, f), 0);
 	fclose(f);
 	return text;
 }
@@ -97,7 +97,7 @@ static char *cell(const char *text, const char *title)
 
 START_TEST(no_target_is_a_header_and_an_empty_array)
 {
-	ck_assert_int_eq(listed_add(&all, &page), 1);
+	ck_assert_int_eq(target_table_add(&all, &page), 1);
 	char *text = written(false, false);
 	ck_assert_str_eq(text, "ID  NAME  POD  STATE  STRATEGY  EVENTS  AGE  SAMPLES  PER-S  LOWERED  BYTES  LOST  "
 			       "THROTTLED  CPU  COST  "
@@ -121,7 +121,7 @@ START_TEST(a_line_for_each_and_one_of_sums)
 		.memory = 1000};
 	add(&web);
 	add(&other);
-	ck_assert_int_eq(listed_add(&all, &page), 1);
+	ck_assert_int_eq(target_table_add(&all, &page), 1);
 	char *text = written(false, false);
 	ck_assert_str_eq(text,
 		"ID            NAME  POD          STATE    STRATEGY      EVENTS                 AGE  SAMPLES  PER-S    "
@@ -194,7 +194,7 @@ START_TEST(one_cell)
 	else
 		memcpy(field, &cells[_i].value, cells[_i].width); /* little endian */
 	add(&t);
-	ck_assert_int_eq(listed_add(&all, &page), 1);
+	ck_assert_int_eq(target_table_add(&all, &page), 1);
 	for (int full = 0; full < 2; full++) {
 		const char *want = full ? cells[_i].full : cells[_i].shown;
 		char *text = written(false, full);
@@ -208,7 +208,7 @@ END_TEST
 START_TEST(the_keys_of_json)
 {
 	add(&web);
-	listed_add(&all, &page);
+	target_table_add(&all, &page);
 	char *text = written(true, false);
 	ck_assert_str_eq(text, "[\n  {\n"
 			       "    \"id\": \"0123456789abcdef0123456789abcdef\",\n"
@@ -253,7 +253,7 @@ START_TEST(json_of_what_is_unknown_or_hostile)
 	strcpy(t.name, "\"},{\"\\\n\377");
 	t.profile[0] = 0;
 	add(&t);
-	listed_add(&all, &page);
+	target_table_add(&all, &page);
 	char *text = written(true, false);
 	size_t len = strlen(text);
 	ck_assert_msg(json_parse(text + 2, len - 4, &doc, &e) == 0, "%s in %s", e.text, text); /* without [ and ] */
@@ -275,30 +275,30 @@ START_TEST(pages_without_end_are_refused)
 	for (page.n = 0; page.n < PROTOCOL_LISTED_MAX;)
 		add(&web);
 	int r = 0;
-	for (size_t i = 0; r == 0 && i <= LISTED_MAX / PROTOCOL_LISTED_MAX; i++)
-		r = listed_add(&all, &page);
+	for (size_t i = 0; r == 0 && i <= TARGET_TABLE_MAX / PROTOCOL_LISTED_MAX; i++)
+		r = target_table_add(&all, &page);
 	ck_assert_int_eq(r, -E2BIG);
-	ck_assert_uint_le(all.n, LISTED_MAX);
+	ck_assert_uint_le(all.n, TARGET_TABLE_MAX);
 }
 END_TEST
 
 START_TEST(nobody_takes_it)
 {
 	add(&web);
-	listed_add(&all, &page);
+	target_table_add(&all, &page);
 	for (int json = 0; json < 2; json++) {
 		FILE *full = fopen("/dev/full", "we");
 		setvbuf(full, NULL, _IONBF, 0);
-		ck_assert_int_eq(json ? listed_json(&all, full) : listed_table(&all, false, full), -EIO);
+		ck_assert_int_eq(json ? target_table_json(&all, full) : target_table_write(&all, false, full), -EIO);
 		fclose(full);
 	}
 }
 END_TEST
 
-UNIT_SUITE(listed)
+UNIT_SUITE(target_table)
 {
-	Suite *s = suite_create("listed");
-	TCase *t = tcase_create("listed");
+	Suite *s = suite_create("target_table");
+	TCase *t = tcase_create("target_table");
 
 	tcase_set_timeout(t, 30);
 	tcase_add_checked_fixture(t, begin, end);

@@ -199,10 +199,10 @@ START_TEST(test_many_notes)
 }
 END_TEST
 
-UNIT_SUITE(top)
+UNIT_SUITE(top_table)
 {
-	Suite *s = suite_create("top");
-	TCase *t = tcase_create("top");
+	Suite *s = suite_create("top_table");
+	TCase *t = tcase_create("top_table");
 	tcase_add_test(t, test_many_notes);
 	tcase_add_loop_test(t, test_table, 0, N(rows));
 	tcase_add_test(t, test_inlined_functions);

@@ -50,7 +50,7 @@ static int open_it(const char *metrics)
 {
 	if (metrics)
 		ck_assert_int_eq(options_set(&options, OPTION_FLAG, "metrics", metrics, &e), 0);
-	return serving_open(&options.settings, getegid(), false, &serving, &e);
+	return http_listen(&options.settings, getegid(), false, &serving, &e);
 }
 
 static mode_t mode_of(const char *path)
@@ -158,10 +158,10 @@ START_TEST(a_token_that_is_there)
 }
 END_TEST
 
-UNIT_SUITE(serving)
+UNIT_SUITE(http_listen)
 {
-	Suite *s = suite_create("serving");
-	TCase *t = tcase_create("serving");
+	Suite *s = suite_create("http_listen");
+	TCase *t = tcase_create("http_listen");
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, beside_the_control_socket_by_default);

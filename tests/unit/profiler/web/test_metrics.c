@@ -133,7 +133,7 @@ static void check(const char *text)
 	free(copy);
 }
 
-static struct listed listed;
+static struct target_table listed;
 static struct export_state state;
 static struct metrics metrics;
 static char *text;
@@ -141,7 +141,7 @@ static char *text;
 static void setup(void)
 {
 	memset(&seen, 0, sizeof(seen));
-	listed = (struct listed){0};
+	listed = (struct target_table){0};
 	state = (struct export_state){.symbolizer = 1, .renewable = 1};
 	metrics = (struct metrics){.listed = &listed, .state = &state};
 }
@@ -152,7 +152,7 @@ static void teardown(void)
 		free(seen.series[i]);
 	for (size_t i = 0; i < seen.n_families; i++)
 		free(seen.families[i]);
-	listed_done(&listed);
+	target_table_done(&listed);
 	free(text);
 	text = NULL;
 }
@@ -174,7 +174,7 @@ static void add(const char *id, const char *name, const char *pod, uint64_t seri
 	snprintf(t->id, sizeof(t->id), "%s", id);
 	snprintf(t->name, sizeof(t->name), "%s", name);
 	snprintf(t->pod, sizeof(t->pod), "%s", pod);
-	ck_assert_int_eq(listed_add(&listed, &m.listing), 0);
+	ck_assert_int_eq(target_table_add(&listed, &m.listing), 0);
 }
 
 static const char *written(void)
@@ -266,7 +266,7 @@ START_TEST(durations_of_hooks)
 		{.outcome = HOOK_ARMED, .strategy = STRATEGY_CGROUP, .us = 500}, {.outcome = HOOK_UNSAMPLED, .us = 501},
 		{.outcome = HOOK_UNPROFILED, .us = UINT32_MAX}, {.outcome = HOOK_REFUSED, .us = 5000000}};
 	for (size_t i = 0; i < LENGTH(said); i++)
-		outcomes_add(&state.outcomes, &said[i]);
+		hook_stats_add(&state.outcomes, &said[i]);
 	check(written());
 	HAS("\npillion_hook_starts_total{outcome=\"armed\",strategy=\"cgroup\"} 2\n");
 	HAS("\npillion_hook_starts_total{outcome=\"unsampled\",strategy=\"\"} 1\n");
@@ -295,19 +295,19 @@ END_TEST
 
 START_TEST(processes_of_ours)
 {
-	struct process_use found[PROCESSES_MAX];
+	struct process_use found[PROCESS_USAGE_MAX];
 	int pipe[2];
 	char any;
 	ck_assert_int_eq(pipe2(pipe, O_CLOEXEC), 0);
-	pid_t top = getpid(), child = process_fork_quiet();
+	pid_t top = getpid(), child = child_process_fork_quiet();
 	if (child ==
 		0) { /* as deep as a reader of files: the supervisor, who forks symbolizers, one of those, the reader */
-		process_die_with(top);
+		child_process_die_with(top);
 		for (int depth = 1; depth < 3; depth++) {
 			pid_t parent = getpid();
 			if (fork() != 0)
 				pause();
-			process_die_with(parent);
+			child_process_die_with(parent);
 		}
 		_exit(write(pipe[1], "", 1) != 1 || pause());
 	}
@@ -315,12 +315,12 @@ START_TEST(processes_of_ours)
 	close(pipe[0]);
 	close(pipe[1]);
 	metrics.processes = found;
-	metrics.n_processes = processes_look(getpid(), found);
+	metrics.n_processes = process_usage_look(getpid(), found);
 	check(written());
 	ck_assert_uint_eq(metrics.n_processes, 1);
 	ck_assert_uint_ge(found[0].n, access("/proc/self/task", F_OK) == 0 ? 4 : 1);
 	ck_assert_uint_ge(found[0].resident, 100000);
-	process_wait(child, 0);
+	child_process_wait(child, 0);
 }
 END_TEST
 

@@ -12,11 +12,11 @@
 #define N(a) (sizeof(a) / sizeof((a)[0]))
 #define ASKS(what) "{\"annotations\":{\"io.pillion.profile\":\"" what "\"}}"
 
-static struct splice s;
+static struct json_edit s;
 
 static void open_text(const char *text)
 {
-	ck_assert_int_eq(splice_open(&s, text, strlen(text), NULL), 0);
+	ck_assert_int_eq(json_edit_open(&s, text, strlen(text), NULL), 0);
 }
 
 #define MOUNTED(at, options)                                                                                           \
@@ -61,8 +61,8 @@ static const struct {
 START_TEST(who_asks_for_an_event_within_the_program)
 {
 	open_text(wants[_i].text);
-	ck_assert_msg(instrument_wants_library(&s, NULL) == wants[_i].wants, "%s", wants[_i].text);
-	splice_done(&s);
+	ck_assert_msg(config_inject_wants_library(&s, NULL) == wants[_i].wants, "%s", wants[_i].text);
+	json_edit_done(&s);
 }
 END_TEST
 
@@ -70,7 +70,7 @@ START_TEST(the_library_comes_as_pillion_inject_has_it)
 {
 	open_text("{\"mounts\":[{\"destination\":\"/"
 		  "proc\"}],\"process\":{\"env\":[\"A=\\\"LD_PRELOAD=x\",\"LD_PRELOAD=/lib/a.so\"]}}");
-	ck_assert_int_eq(instrument_library(&s, "/usr/libexec/pillion/libpillion.so", NULL), 0);
+	ck_assert_int_eq(config_inject_library(&s, "/usr/libexec/pillion/libpillion.so", NULL), 0);
 	ck_assert_str_eq(s.text, "{\"mounts\":[{\"destination\":\"/proc\"},{\"destination\":\"/run/pillion/"
 				 "libpillion.so\",\"type\":\"bind\","
 				 "\"source\":\"/usr/libexec/pillion/"
@@ -78,33 +78,33 @@ START_TEST(the_library_comes_as_pillion_inject_has_it)
 				 "\"process\":{\"env\":[\"A=\\\"LD_PRELOAD=x\",\"LD_PRELOAD=/lib/a.so\",\"LD_PRELOAD=/"
 				 "run/pillion/libpillion.so\","
 				 "\"PILLION_SOCKET=/run/pillion/app.sock\"]}}");
-	splice_done(&s);
+	json_edit_done(&s);
 	open_text("{\"process\":{\"env\":[\"LD_PRELOAD=/lib/a.so\"]}}");
-	ck_assert_int_eq(instrument_library(&s, "/l.so", NULL), 0);
+	ck_assert_int_eq(config_inject_library(&s, "/l.so", NULL), 0);
 	ck_assert_ptr_nonnull(strstr(s.text, "\"LD_PRELOAD=/lib/a.so:/run/pillion/libpillion.so\""));
 	char *once = strdup(s.text);
-	ck_assert_int_eq(instrument_library(&s, "/l.so", NULL), 0);
+	ck_assert_int_eq(config_inject_library(&s, "/l.so", NULL), 0);
 	ck_assert_str_eq(s.text, once);
 	free(once);
-	ck_assert_int_eq(instrument_library(&s, "/l\".so", NULL), -EINVAL);
-	splice_done(&s);
+	ck_assert_int_eq(config_inject_library(&s, "/l\".so", NULL), -EINVAL);
+	json_edit_done(&s);
 }
 END_TEST
 
 START_TEST(the_hook_is_there_once)
 {
 	open_text("{\"hooks\":{\"prestart\":[]}}");
-	ck_assert_int_eq(instrument_hook(&s, "/x/pillion-hook", "/e", NULL), 0);
+	ck_assert_int_eq(config_inject_hook(&s, "/x/pillion-hook", "/e", NULL), 0);
 	ck_assert_str_eq(s.text, "{\"hooks\":{\"prestart\":[],\n\t\t\"createRuntime\": "
 				 "[{\"path\":\"/x/pillion-hook\",\"args\":[\"pillion-hook\",\"--etc\","
 				 "\"/e\"],\"timeout\":10}],\n\t\t\"poststop\": "
 				 "[{\"path\":\"/x/pillion-hook\",\"args\":[\"pillion-hook\",\"--etc\",\"/e\"],"
 				 "\"timeout\":10}]}}");
 	char *once = strdup(s.text);
-	ck_assert_int_eq(instrument_hook(&s, "/x/pillion-hook", NULL, NULL), 0);
+	ck_assert_int_eq(config_inject_hook(&s, "/x/pillion-hook", NULL, NULL), 0);
 	ck_assert_str_eq(s.text, once);
 	free(once);
-	splice_done(&s);
+	json_edit_done(&s);
 }
 END_TEST
 
@@ -120,16 +120,16 @@ static const struct {
 START_TEST(a_root_is_made_absolute)
 {
 	open_text(roots[_i].from);
-	ck_assert_int_eq(instrument_root(&s, "/b", NULL), roots[_i].to ? 0 : -EINVAL);
+	ck_assert_int_eq(config_inject_root(&s, "/b", NULL), roots[_i].to ? 0 : -EINVAL);
 	ck_assert_str_eq(s.text, roots[_i].to ? roots[_i].to : roots[_i].from);
-	splice_done(&s);
+	json_edit_done(&s);
 }
 END_TEST
 
-UNIT_SUITE(instrument)
+UNIT_SUITE(config_inject)
 {
-	Suite *suite = suite_create("instrument");
-	TCase *t = tcase_create("instrument");
+	Suite *suite = suite_create("config_inject");
+	TCase *t = tcase_create("config_inject");
 	tcase_add_loop_test(t, who_asks_for_an_event_within_the_program, 0, N(wants));
 	tcase_add_test(t, the_library_comes_as_pillion_inject_has_it);
 	tcase_add_test(t, the_hook_is_there_once);

@@ -27,9 +27,9 @@ START_TEST(our_code)
 {
 	char *text, want[64];
 	size_t len;
-	int fd = mappings_copy(getpid(), getpid());
+	int fd = proc_maps_copy(getpid(), getpid());
 	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(fd_slurp(fd, MAPPINGS_MAX, &text, &len), 0);
+	ck_assert_int_eq(fd_slurp(fd, PROC_MAPS_COPY_MAX, &text, &len), 0);
 	fd_close(fd);
 	bool found = false;
 	unsigned long at = (unsigned long)(uintptr_t)begin;
@@ -47,21 +47,21 @@ END_TEST
 
 START_TEST(nobody)
 {
-	ck_assert_int_lt(mappings_copy(4194304, 4194304), 0);
+	ck_assert_int_lt(proc_maps_copy(4194304, 4194304), 0);
 	pid_t pid = fork(); /* a zombie */
 	if (pid == 0)
 		_exit(0);
 	siginfo_t info;
 	ck_assert_int_eq(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
-	ck_assert_int_lt(mappings_copy(pid, pid), 0);
+	ck_assert_int_lt(proc_maps_copy(pid, pid), 0);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 }
 END_TEST
 
-UNIT_SUITE(mappings)
+UNIT_SUITE(proc_maps_copy)
 {
-	Suite *s = suite_create("mappings");
-	TCase *t = tcase_create("mappings");
+	Suite *s = suite_create("proc_maps_copy");
+	TCase *t = tcase_create("proc_maps_copy");
 
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_test(t, our_code);

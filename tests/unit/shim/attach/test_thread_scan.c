@@ -69,46 +69,46 @@ static void end_family(pid_t pid, int pipes[4])
 	close(pipes[3]);
 }
 
-static unsigned alive(struct census *c)
+static unsigned alive(struct thread_scan *c)
 {
 	unsigned n = 0;
-	for (size_t i = 0; i < census_count(c); i++)
-		n += census_at(c, i)->alive;
+	for (size_t i = 0; i < thread_scan_count(c); i++)
+		n += thread_scan_at(c, i)->alive;
 	return n;
 }
 
-static bool has(struct census *c, pid_t pid, bool leader, const char *name)
+static bool has(struct thread_scan *c, pid_t pid, bool leader, const char *name)
 {
-	for (size_t i = 0; i < census_count(c); i++) {
-		const struct census_task *t = census_at(c, i);
+	for (size_t i = 0; i < thread_scan_count(c); i++) {
+		const struct thread_scan_task *t = thread_scan_at(c, i);
 		if (t->alive && (!pid || t->proc_pid == pid) && (t->pid == t->tid) == leader && !strcmp(t->name, name))
 			return true;
 	}
 	return false;
 }
 
-static void check_family(const struct census_scope *scope, pid_t pid, int pipes[4])
+static void check_family(const struct thread_scan_scope *scope, pid_t pid, int pipes[4])
 {
-	struct census *c;
-	ck_assert_int_eq(census_new(scope, &c), 0);
-	int n = census_look(c); /* a sanitizer may have threads of its own in there */
+	struct thread_scan *c;
+	ck_assert_int_eq(thread_scan_new(scope, &c), 0);
+	int n = thread_scan_look(c); /* a sanitizer may have threads of its own in there */
 	ck_assert_int_ge(n, 3);
-	ck_assert_int_eq(census_look(c), 0);
+	ck_assert_int_eq(thread_scan_look(c), 0);
 	ck_assert_uint_eq(alive(c), (unsigned)n);
 	ck_assert(has(c, pid, false, "a thread of two"));
 	ck_assert(has(c, 0, true, "grandchild"));
 	end_family(pid, pipes);
-	ck_assert_int_eq(census_look(c), 0);
+	ck_assert_int_eq(thread_scan_look(c), 0);
 	ck_assert_uint_eq(alive(c), 0);
-	ck_assert_uint_eq(census_count(c), (size_t)n);
-	ck_assert_ptr_null(census_free(c));
+	ck_assert_uint_eq(thread_scan_count(c), (size_t)n);
+	ck_assert_ptr_null(thread_scan_free(c));
 }
 
 START_TEST(a_process_its_threads_and_its_children)
 {
 	int pipes[4];
 	pid_t pid = start_family(pipes);
-	check_family(&(struct census_scope){.root = pid}, pid, pipes);
+	check_family(&(struct thread_scan_scope){.root = pid}, pid, pipes);
 }
 END_TEST
 
@@ -116,60 +116,61 @@ START_TEST(numbers_are_translated)
 {
 	int pipes[4]; /* into our own pid namespace, so that they are the same */
 	pid_t pid = start_family(pipes);
-	check_family(&(struct census_scope){.root = pid, .depth = (unsigned)process_nspid_depth(getpid())}, pid, pipes);
+	check_family(&(struct thread_scan_scope){.root = pid, .depth = (unsigned)proc_status_nspid_depth(getpid())},
+		pid, pipes);
 }
 END_TEST
 
 START_TEST(the_cgroup_that_we_are_in_holds_us)
 {
-	struct census_scope scope = {.root = 1};
-	struct census *c;
+	struct thread_scan_scope scope = {.root = 1};
+	struct thread_scan *c;
 	const char *controller = cgroup_path(getpid(), NULL, scope.cgroup, sizeof(scope.cgroup)) == 0 ? "" : "pids";
 	snprintf(scope.controller, sizeof(scope.controller), "%s", controller);
 	if (controller[0])
 		ck_assert_int_eq(cgroup_path(getpid(), controller, scope.cgroup, sizeof(scope.cgroup)), 0);
-	ck_assert_int_eq(census_new(&scope, &c), 0);
-	ck_assert_int_gt(census_look(c), 0);
+	ck_assert_int_eq(thread_scan_new(&scope, &c), 0);
+	ck_assert_int_gt(thread_scan_look(c), 0);
 	bool found = false;
-	for (size_t i = 0; i < census_count(c); i++)
-		found |= census_at(c, i)->pid == getpid();
+	for (size_t i = 0; i < thread_scan_count(c); i++)
+		found |= thread_scan_at(c, i)->pid == getpid();
 	ck_assert(found);
-	census_free(c);
+	thread_scan_free(c);
 }
 END_TEST
 
 START_TEST(a_cgroup_that_nobody_is_in)
 {
-	struct census_scope scope = {.root = 1, .cgroup = "/no/such"};
-	struct census *c;
-	ck_assert_int_eq(census_new(&scope, &c), 0);
-	ck_assert_int_eq(census_look(c), 0);
-	census_free(c);
+	struct thread_scan_scope scope = {.root = 1, .cgroup = "/no/such"};
+	struct thread_scan *c;
+	ck_assert_int_eq(thread_scan_new(&scope, &c), 0);
+	ck_assert_int_eq(thread_scan_look(c), 0);
+	thread_scan_free(c);
 }
 END_TEST
 
 START_TEST(whose_parent_is_gone_stays)
 {
 	int pipes[4];
-	struct census *c;
+	struct thread_scan *c;
 	pid_t pid = start_family(pipes);
-	ck_assert_int_eq(census_new(&(struct census_scope){.root = pid}, &c), 0);
-	ck_assert_int_ge(census_look(c), 3);
+	ck_assert_int_eq(thread_scan_new(&(struct thread_scan_scope){.root = pid}, &c), 0);
+	ck_assert_int_ge(thread_scan_look(c), 3);
 	kill(pid, SIGKILL);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-	ck_assert_int_eq(census_look(c), 0);
+	ck_assert_int_eq(thread_scan_look(c), 0);
 	ck_assert(has(c, 0, true, "grandchild"));
 	ck_assert(!has(c, pid, false, "a thread of two"));
 	for (int i = 0; i < 4; i++)
 		close(pipes[i]);
-	census_free(c);
+	thread_scan_free(c);
 }
 END_TEST
 
-UNIT_SUITE(census)
+UNIT_SUITE(thread_scan)
 {
-	Suite *s = suite_create("census");
-	TCase *t = tcase_create("census");
+	Suite *s = suite_create("thread_scan");
+	TCase *t = tcase_create("thread_scan");
 
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_test(t, a_process_its_threads_and_its_children);

@@ -70,10 +70,10 @@ START_TEST(each_has_a_name)
 }
 END_TEST
 
-UNIT_SUITE(strategy)
+UNIT_SUITE(attach_strategy)
 {
-	Suite *s = suite_create("strategy");
-	TCase *t = tcase_create("strategy");
+	Suite *s = suite_create("attach_strategy");
+	TCase *t = tcase_create("attach_strategy");
 
 	tcase_add_checked_fixture(t, count_fds, NULL);
 	tcase_add_loop_test(t, the_attempts_in_their_order, 0, LENGTH(cases));

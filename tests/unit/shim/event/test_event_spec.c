@@ -113,7 +113,7 @@ START_TEST(lists_that_mean_something)
 	size_t n = 99;
 	bool clamped = !good[_i].clamped;
 
-	int r = events_parse(good[_i].text, good[_i].max_rate, specs, &n, &clamped, &e);
+	int r = event_spec_parse(good[_i].text, good[_i].max_rate, specs, &n, &clamped, &e);
 	ck_assert_msg(r == 0 && n == good[_i].n, "\"%s\": %s", good[_i].text, e.text);
 	ck_assert_msg(clamped == good[_i].clamped, "\"%s\"", good[_i].text);
 	for (size_t i = 0; i < n; i++)
@@ -159,7 +159,7 @@ START_TEST(said_as_it_is_asked_for)
 	bool clamped;
 	ck_assert_str_eq(event_text(&texts[_i].spec, text), texts[_i].text);
 	if (texts[_i].spec.period <= INT64_MAX) { /* nothing that could be asked for is more */
-		ck_assert_int_eq(events_parse(text, 0, again, &n, &clamped, NULL), 0);
+		ck_assert_int_eq(event_spec_parse(text, 0, again, &n, &clamped, NULL), 0);
 		ck_assert_uint_eq(again[0].period, texts[_i].spec.period);
 		ck_assert_uint_eq(again[0].stacks, texts[_i].spec.stacks);
 		ck_assert_uint_eq(again[0].only, texts[_i].spec.only);
@@ -185,10 +185,10 @@ START_TEST(a_list_is_said_as_one_that_means_the_same)
 	struct event_spec specs[EVENTS_MAX];
 	size_t n;
 	bool clamped;
-	ck_assert_int_eq(events_parse(lists[_i].asked, 0, specs, &n, &clamped, NULL), 0);
-	ck_assert_str_eq(events_text(specs, n, text), lists[_i].said);
-	ck_assert_int_eq(events_parse(text, 0, specs, &n, &clamped, NULL), 0);
-	ck_assert_str_eq(events_text(specs, n, again), lists[_i].said);
+	ck_assert_int_eq(event_spec_parse(lists[_i].asked, 0, specs, &n, &clamped, NULL), 0);
+	ck_assert_str_eq(event_spec_text(specs, n, text), lists[_i].said);
+	ck_assert_int_eq(event_spec_parse(text, 0, specs, &n, &clamped, NULL), 0);
+	ck_assert_str_eq(event_spec_text(specs, n, again), lists[_i].said);
 }
 END_TEST
 
@@ -333,7 +333,7 @@ START_TEST(lists_that_mean_nothing)
 	size_t n = 99;
 	bool clamped = true;
 
-	int r = events_parse(bad[_i].text, 0, specs, &n, &clamped, &e);
+	int r = event_spec_parse(bad[_i].text, 0, specs, &n, &clamped, &e);
 	ck_assert_msg(r == -EINVAL && !strcmp(e.text, bad[_i].sentence), "\"%s\": %d, %s", bad[_i].text, r, e.text);
 	ck_assert(n == 99 && clamped && specs[0].kind == 77); /* untouched */
 	ck_assert_int_eq(fd_count(), fds);
@@ -378,11 +378,11 @@ START_TEST(what_is_no_event_is_left_out)
 	size_t n = 0, size;
 	bool clamped;
 	FILE *f = open_memstream(&left, &size);
-	int r = events_parse_some(parts[_i].text, 0, specs, &n, &clamped, keep_sentence, f, &e);
+	int r = event_spec_parse_some(parts[_i].text, 0, specs, &n, &clamped, keep_sentence, f, &e);
 	fclose(f);
 	ck_assert_int_eq(r, parts[_i].code);
 	ck_assert_str_eq(left, parts[_i].left);
-	ck_assert_str_eq(events_text(specs, n, kept), parts[_i].kept);
+	ck_assert_str_eq(event_spec_text(specs, n, kept), parts[_i].kept);
 	ck_assert(r == 0 || strstr(left, e.text));
 	free(left);
 }
@@ -406,10 +406,10 @@ START_TEST(the_catalogue)
 }
 END_TEST
 
-UNIT_SUITE(events)
+UNIT_SUITE(event_spec)
 {
-	Suite *s = suite_create("events");
-	TCase *t = tcase_create("events");
+	Suite *s = suite_create("event_spec");
+	TCase *t = tcase_create("event_spec");
 
 	tcase_add_checked_fixture(t, count_fds, NULL);
 	tcase_add_loop_test(t, lists_that_mean_something, 0, LENGTH(good));

@@ -151,7 +151,7 @@ START_TEST(what_a_list_says)
 	struct perf_layout l;
 	size_t n;
 	bool clamped;
-	ck_assert_int_eq(events_parse(specs[_i].list, 0, list, &n, &clamped, NULL), 0);
+	ck_assert_int_eq(event_spec_parse(specs[_i].list, 0, list, &n, &clamped, NULL), 0);
 	list[0].value_size = specs[_i].raw ? 8 : 0; /* which tracefs tells */
 	struct perf_want w = {.role = PERF_SAMPLES, .spec = list[0], .kernel = true, .probe = specs[_i].probe};
 	w.probe_type = specs[_i].probe ? 99 : 0;
@@ -361,7 +361,7 @@ static struct perf_event_attr attr_of_wake(unsigned i)
 	size_t n;
 	bool clamped;
 	struct err e;
-	ck_assert_int_eq(events_parse(wakes[i].event, 0, spec, &n, &clamped, &e), 0);
+	ck_assert_int_eq(event_spec_parse(wakes[i].event, 0, spec, &n, &clamped, &e), 0);
 	w.spec = spec[0];
 	perf_attr(&w, &a, &l);
 	return a;
@@ -389,7 +389,7 @@ static const struct {
 /* An event that writes into another's ring calls that one's reader, by its own number as by the ring's mark. */
 START_TEST(the_kernel_calls_the_owner)
 {
-	struct rings *rings;
+	struct cpu_rings *rings;
 	char note[160];
 	unsigned i = 0;
 	int cpu = sched_getcpu();
@@ -397,22 +397,22 @@ START_TEST(the_kernel_calls_the_owner)
 	CPU_ZERO(&here);
 	CPU_SET(cpu, &here);
 	MUST(sched_getaffinity(0, sizeof(before), &before) == 0 && sched_setaffinity(0, sizeof(here), &here) == 0);
-	if (rings_open(&rings, note, sizeof(note), NULL) < 0) {
+	if (cpu_rings_open(&rings, note, sizeof(note), NULL) < 0) {
 		skip("no rings");
 		return;
 	}
 	if (note[0]) {
 		skip(note);
-		rings_close(rings);
+		cpu_rings_close(rings);
 		return;
 	}
-	while (rings_cpu(rings, i) != cpu)
+	while (cpu_rings_cpu(rings, i) != cpu)
 		i++;
 	struct perf_event_attr a = attr_of_wake(6);
 	a.disabled = 1;
 	a.wakeup_events = calls[_i].wakeup_events;
 	int fd = perf_open(&a, 0, cpu, 0);
-	MUST(fd >= 0 && rings_redirect(rings, cpu, fd) == 0);
+	MUST(fd >= 0 && cpu_rings_redirect(rings, cpu, fd) == 0);
 	volatile char *at = mmap(NULL, 16 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	madvise((void *)at, 16 * 4096, MADV_NOHUGEPAGE);
 	for (unsigned n = 0; n < 16; n++) /* a sanitizer's shadow of these pages has its faults before */
@@ -423,12 +423,12 @@ START_TEST(the_kernel_calls_the_owner)
 		MUST(ioctl(fd, PERF_EVENT_IOC_ENABLE, 0) == 0);
 		at[(n - 1) * 4096] = 1;
 		MUST(ioctl(fd, PERF_EVENT_IOC_DISABLE, 0) == 0);
-		called = is_called(rings_fd(rings, i)) ? n : 0;
+		called = is_called(cpu_rings_fd(rings, i)) ? n : 0;
 	}
 	ck_assert_uint_eq(called, calls[_i].called);
 	munmap((void *)at, 16 * 4096);
 	fd_close(fd);
-	rings_close(rings);
+	cpu_rings_close(rings);
 	MUST(sched_setaffinity(0, sizeof(before), &before) == 0);
 }
 END_TEST
@@ -470,7 +470,7 @@ START_TEST(high_rates_begin_with_small_ones)
 	size_t n;
 	bool clamped;
 	struct err e;
-	ck_assert_int_eq(events_parse(firsts[_i].event, 0, spec, &n, &clamped, &e), 0);
+	ck_assert_int_eq(event_spec_parse(firsts[_i].event, 0, spec, &n, &clamped, &e), 0);
 	ck_assert_msg(perf_first_rung(spec) == firsts[_i].first, "%s", firsts[_i].event);
 }
 END_TEST
@@ -599,15 +599,15 @@ static int64_t value_of(int fd)
 	return (int64_t)value;
 }
 
-struct moved {
+struct function_delta {
 	int from, to;
 };
 
 static void move_without_rights(const void *arg)
 {
-	const struct moved *m = arg;
+	const struct function_delta *m = arg;
 	MUST(geteuid() != 0 || setresuid(65534, 65534, 65534) == 0);
-	MUST(caps_limit(0, NULL) == 0);
+	MUST(capabilities_limit(0, NULL) == 0);
 	MUST(ioctl(m->to, PERF_EVENT_IOC_ENABLE, 0) == 0 && ioctl(m->from, PERF_EVENT_IOC_DISABLE, 0) == 0);
 }
 
@@ -642,7 +642,7 @@ static void move_rungs(const void *arg)
 	for (unsigned i = 0; i < programs[row].ready; i++)
 		hear(tell[0]);
 	MUST(value_of(to) == 0 && value_of(from) > 0);
-	MUST(in_child(move_without_rights, &(struct moved){from, to}) == 0);
+	MUST(in_child(move_without_rights, &(struct function_delta){from, to}) == 0);
 	int64_t before = value_of(from);
 	for (int i = 0; i < BURNERS; i++)
 		say(told[1]);
@@ -812,7 +812,7 @@ static void explain(const void *arg)
 		MUST(perf_paranoid(&paranoid) == -ENOENT && paranoid == 99);
 	}
 	MUST(setresuid(reasons[row].uid, reasons[row].uid, reasons[row].uid) == 0);
-	MUST(caps_limit(reasons[row].caps, NULL) == 0);
+	MUST(capabilities_limit(reasons[row].caps, NULL) == 0);
 	MUST(perf_explain(-reasons[row].error, "open", &e) == -reasons[row].error);
 	if (strncmp(e.text, reasons[row].sentence, strlen(reasons[row].sentence)) != 0) {
 		dprintf(2, "%s\n", e.text);
@@ -833,7 +833,7 @@ static void explain_under_seccomp(const void *arg)
 {
 	struct err e = {0};
 	int before, after;
-	MUST(caps_limit(0, &e) == 0);
+	MUST(capabilities_limit(0, &e) == 0);
 	MUST(perf_paranoid(&before) == 0);
 	MUST(seccomp_enter(SECCOMP_OPENER, &e) == 0);
 	MUST(perf_paranoid(&after) == 0 && after == before);
@@ -852,10 +852,10 @@ START_TEST(why_an_open_failed_told_by_an_opener)
 }
 END_TEST
 
-UNIT_SUITE(perf)
+UNIT_SUITE(perf_event)
 {
-	Suite *s = suite_create("perf");
-	TCase *t = tcase_create("perf");
+	Suite *s = suite_create("perf_event");
+	TCase *t = tcase_create("perf_event");
 
 	tcase_set_timeout(t, 30);
 	tcase_add_checked_fixture(t, count_fds, NULL);

@@ -105,7 +105,7 @@ static struct target_desc ask(const char *events)
 	size_t n;
 	bool clamped;
 	memset(&d, 0, sizeof(d));
-	ck_assert_int_eq(events_parse(events, 0, d.events, &n, &clamped, NULL), 0);
+	ck_assert_int_eq(event_spec_parse(events, 0, d.events, &n, &clamped, NULL), 0);
 	d.n_events = (uint32_t)n;
 	return d;
 }

@@ -98,8 +98,8 @@ static int lookup(const struct image *m, size_t size, const char *name, uint64_t
 {
 	int fd = memfd_create("image", MFD_CLOEXEC);
 	ck_assert_int_eq(fd_write_all(fd, m, size), 0);
-	struct probe_found found = {0};
-	int r = probe_lookup(fd, name, &found);
+	struct uprobe_found found = {0};
+	int r = uprobe_lookup(fd, name, &found);
 	*ret = found.offset;
 	fd_close(fd);
 	return r;
@@ -234,12 +234,12 @@ END_TEST
 
 /* --- by its path ----------------------------------------------------------------------------------------- */
 
-static int find(const char *path, const char *name, struct probe *ret, struct err *e)
+static int find(const char *path, const char *name, struct uprobe *ret, struct err *e)
 {
 	fd_auto tree = fd_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
-	fd_auto self_fds = program_self_fds();
+	fd_auto self_fds = exe_self_fds();
 	*e = (struct err){0};
-	return probe_find(tree, self_fds, path, name, deadline_in(5 * NSEC_PER_SEC), ret, e);
+	return uprobe_find(tree, self_fds, path, name, deadline_in(5 * NSEC_PER_SEC), ret, e);
 }
 
 static void self_path(char *buf, size_t size)
@@ -251,7 +251,7 @@ static void self_path(char *buf, size_t size)
 
 START_TEST(a_function_of_this_program)
 {
-	struct probe p;
+	struct uprobe p;
 	struct err e;
 	char path[512];
 	uint8_t there[8];
@@ -259,7 +259,7 @@ START_TEST(a_function_of_this_program)
 	int r = find(path, "probe_lookup", &p, &e);
 	ck_assert_msg(r == 0, "%s", e.text);
 	ck_assert_int_eq(fd_pread_all(p.fd, there, sizeof(there), (off_t)p.offset), sizeof(there));
-	ck_assert_msg(!memcmp(there, (const void *)(uintptr_t)probe_lookup, sizeof(there)), "other code is there");
+	ck_assert_msg(!memcmp(there, (const void *)(uintptr_t)uprobe_lookup, sizeof(there)), "other code is there");
 	fd_close(p.fd);
 }
 END_TEST
@@ -279,7 +279,7 @@ static const struct {
 
 START_TEST(mistakes_are_told)
 {
-	struct probe p;
+	struct uprobe p;
 	struct err e;
 	char path[512];
 	self_path(path, sizeof(path));
@@ -316,10 +316,10 @@ START_TEST(all_of_a_target)
 			self ? path : at);
 		at += self ? 4 : 1;
 	}
-	ck_assert_int_eq(events_parse(text, 0, d.events, &n, &clamped, &e), 0);
+	ck_assert_int_eq(event_spec_parse(text, 0, d.events, &n, &clamped, &e), 0);
 	d.n_events = (uint32_t)n;
 	fd_auto tree = fd_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
-	fd_auto self_fds = program_self_fds();
+	fd_auto self_fds = exe_self_fds();
 	int r = probes_find(&d, tree, self_fds, deadline_in(5 * NSEC_PER_SEC), files, &e);
 	ck_assert_msg(r == lists[_i].result, "%s: %d, %s", text, r, e.text);
 	for (uint32_t i = 0; i < d.n_events; i++)
@@ -361,9 +361,9 @@ static int open_called(pid_t pid, bool inherit)
 	bool clamped;
 	struct event_spec specs[EVENTS_MAX];
 	fd_auto self = fd_open(AT_FDCWD, "/proc/self/exe", O_RDONLY, 0);
-	ck_assert_int_eq(events_parse("uprobe:/x:called", 0, specs, &n, &clamped, NULL), 0);
-	struct probe_found found;
-	ck_assert_int_eq(probe_lookup(self, "called", &found), 0);
+	ck_assert_int_eq(event_spec_parse("uprobe:/x:called", 0, specs, &n, &clamped, NULL), 0);
+	struct uprobe_found found;
+	ck_assert_int_eq(uprobe_lookup(self, "called", &found), 0);
 	specs[0].config = found.offset;
 	want.spec = specs[0];
 	perf_attr(&want, &a, &layout);
@@ -398,9 +398,9 @@ START_TEST(a_probe_counts_calls)
 END_TEST
 
 /*
- * Why shim/attach/event_open.c opens none that is inherited: the kernel (6.18) opens the child's anew, with the path at that
- * address of whoever forks and by what he may, and where that comes to nothing there is no fork. A kernel that counts
- * the child as well has mended that.
+ * Why shim/attach/event_open.c opens none that is inherited: the kernel (6.18) opens the child's anew, with the path at
+ * that address of whoever forks and by what he may, and where that comes to nothing there is no fork. A kernel that
+ * counts the child as well has mended that.
  */
 START_TEST(who_inherits_one_cannot_fork)
 {
@@ -436,10 +436,10 @@ START_TEST(who_inherits_one_cannot_fork)
 }
 END_TEST
 
-UNIT_SUITE(probe)
+UNIT_SUITE(uprobe)
 {
-	Suite *s = suite_create("probe");
-	TCase *t = tcase_create("probe");
+	Suite *s = suite_create("uprobe");
+	TCase *t = tcase_create("uprobe");
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_loop_test(t, a_function_has_a_place, 0, N(names));
 	tcase_add_loop_test(t, a_broken_file_is_refused, 0, N(broken));

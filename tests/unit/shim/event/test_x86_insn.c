@@ -51,10 +51,10 @@ static const struct {
 
 START_TEST(lengths)
 {
-	const int r = insn_length(rows[_i].bytes, rows[_i].size);
+	const int r = x86_insn_length(rows[_i].bytes, rows[_i].size);
 	ck_assert_msg(r == rows[_i].length, "%s: %d", rows[_i].name, r);
 	for (size_t cut = 0; r > 0 && cut < (size_t)r; cut++)
-		ck_assert_msg(insn_length(rows[_i].bytes, cut) == -ENODATA, "%s, cut to %zu", rows[_i].name, cut);
+		ck_assert_msg(x86_insn_length(rows[_i].bytes, cut) == -ENODATA, "%s, cut to %zu", rows[_i].name, cut);
 }
 END_TEST
 
@@ -89,7 +89,7 @@ START_TEST(as_objdump_has_them)
 	while (fgets(line, sizeof(line), said)) {
 		if (!parse(line, bytes, &n, &text) || strstr(text, "(bad)"))
 			continue;
-		const int r = insn_length(bytes, n);
+		const int r = x86_insn_length(bytes, n);
 		all++;
 		ck_assert_msg(r == (int)n || (bytes[0] == 0x9b && r == 1), "%d instead of %zu: %s", r, n, text);
 	}
@@ -98,10 +98,10 @@ START_TEST(as_objdump_has_them)
 }
 END_TEST
 
-UNIT_SUITE(insn)
+UNIT_SUITE(x86_insn)
 {
-	Suite *s = suite_create("insn");
-	TCase *c = tcase_create("insn");
+	Suite *s = suite_create("x86_insn");
+	TCase *c = tcase_create("x86_insn");
 	tcase_set_timeout(c, 120);
 	tcase_add_loop_test(c, lengths, 0, LENGTH(rows));
 	tcase_add_test(c, as_objdump_has_them);

@@ -638,7 +638,7 @@ START_TEST(a_peer_that)
 	}
 	s[1] = fd_close(s[1]);
 	if (p->first)
-		ck_assert_int_eq(process_wait(pid, deadline_in(5 * NSEC_PER_SEC)), 0);
+		ck_assert_int_eq(child_process_wait(pid, deadline_in(5 * NSEC_PER_SEC)), 0);
 	m.hello.budget_ms = 500;
 	clock_drive(p->result == -ETIMEDOUT ? &leaping : &still);
 	int64_t began = clock_now();
@@ -647,7 +647,7 @@ START_TEST(a_peer_that)
 	clock_drive(NULL);
 	fd_close(s[0]);
 	if (!p->first)
-		ck_assert_int_eq(process_wait(pid, deadline_in(5 * NSEC_PER_SEC)), 0);
+		ck_assert_int_eq(child_process_wait(pid, deadline_in(5 * NSEC_PER_SEC)), 0);
 	ck_assert_msg(r == p->result && strstr(e.text, p->sentence), "%s: %d %s", p->scenario, r, e.text);
 	ck_assert_msg(
 		took == (r == -ETIMEDOUT ? WITHIN_MS * NSEC_PER_MSEC : 0), "%s: %lld ns", p->scenario, (long long)took);
@@ -673,10 +673,10 @@ START_TEST(a_long_refusal_is_cut)
 }
 END_TEST
 
-UNIT_SUITE(protocol)
+UNIT_SUITE(messages)
 {
-	Suite *s = suite_create("protocol");
-	TCase *t = tcase_create("protocol");
+	Suite *s = suite_create("messages");
+	TCase *t = tcase_create("messages");
 
 	tcase_set_timeout(t, 60);
 	tcase_add_checked_fixture(t, count_fds, NULL);

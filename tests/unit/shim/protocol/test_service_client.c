@@ -84,11 +84,11 @@ START_TEST(where_no_service_is)
 	struct err e = {0};
 
 	absent[_i].prepare();
-	int before = fd_count(), r = service_connect(control, &e);
+	int before = fd_count(), r = service_client_connect(control, &e);
 	ck_assert_msg(r == absent[_i].result, "%s: %d", absent[_i].scenario, r);
 	snprintf(sentence, sizeof(sentence), "cannot connect to %s: %s", control, strerror(-r));
 	ck_assert_str_eq(e.text, sentence);
-	service_failed(control); /* there is no memory: none is made */
+	service_client_failed(control); /* there is no memory: none is made */
 	ck_assert_int_lt(access(memory, F_OK), 0);
 	ck_assert_int_eq(fd_count(), before);
 }
@@ -100,7 +100,7 @@ START_TEST(a_service)
 	char text[8];
 	size_t n;
 
-	int listening = serve(SOCK_SEQPACKET, 5), fd = service_connect(control, &e);
+	int listening = serve(SOCK_SEQPACKET, 5), fd = service_client_connect(control, &e);
 	ck_assert_msg(fd >= 0, "%s", e.text);
 	ck_assert_int_eq(fcntl(fd, F_GETFD), FD_CLOEXEC);
 	ck_assert_int_eq(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
@@ -124,7 +124,7 @@ START_TEST(a_full_backlog_is_no_reason_to_wait)
 	int listening = serve(SOCK_SEQPACKET, 1);
 	clock_drive(&leaping);
 	int64_t began = clock_now();
-	while ((r = service_connect(control, &e)) >= 0 && n < (int)LENGTH(waiting))
+	while ((r = service_client_connect(control, &e)) >= 0 && n < (int)LENGTH(waiting))
 		waiting[n++] = r;
 	ck_assert_int_eq(r, -EAGAIN);
 	ck_assert_int_ge(n, 1);
@@ -141,7 +141,7 @@ static bool is_skipped(void)
 {
 	struct err e = {0};
 	char sentence[256];
-	int fd = service_connect(control, &e);
+	int fd = service_client_connect(control, &e);
 	if (fd >= 0) {
 		fd_close(fd);
 		return false;
@@ -156,32 +156,32 @@ START_TEST(after_two_failures_it_is_skipped_until_it_is_back)
 {
 	struct stat st;
 
-	int listening = serve(SOCK_SEQPACKET, 100), fd = service_memory_open(control);
+	int listening = serve(SOCK_SEQPACKET, 100), fd = service_client_memory_open(control);
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(fcntl(fd, F_GETFD), FD_CLOEXEC);
 	ck_assert(stat(memory, &st) == 0 && (st.st_mode & 07777) == 0600);
 	for (int round = 0; round < 3; round++) {
 		ck_assert(!is_skipped());
-		service_failed(control);
+		service_client_failed(control);
 		ck_assert(!is_skipped());
-		service_failed(control);
+		service_client_failed(control);
 		ck_assert(is_skipped());
-		service_failed(control);
+		service_client_failed(control);
 		ck_assert(is_skipped());
-		service_memory_reset(fd); /* it reads a greeting */
+		service_client_memory_reset(fd); /* it reads a greeting */
 	}
 	ck_assert(!is_skipped());
-	service_failed(control);
-	service_memory_reset(fd); /* one failure is forgotten as well */
-	service_failed(control);
+	service_client_failed(control);
+	service_client_memory_reset(fd); /* one failure is forgotten as well */
+	service_client_failed(control);
 	ck_assert(!is_skipped());
 	/* a service that starts again keeps what it finds, until it reads a greeting */
-	service_failed(control);
-	int again = service_memory_open(control);
+	service_client_failed(control);
+	int again = service_client_memory_open(control);
 	ck_assert(is_skipped());
-	service_memory_reset(again);
+	service_client_memory_reset(again);
 	ck_assert(!is_skipped());
-	service_memory_reset(-1);
+	service_client_memory_reset(-1);
 	fd_close(again);
 	fd_close(fd);
 	fd_close(listening);
@@ -191,9 +191,9 @@ END_TEST
 
 START_TEST(skipped_before_it_is_looked_for)
 {
-	int fd = service_memory_open(control);
-	service_failed(control);
-	service_failed(control);
+	int fd = service_client_memory_open(control);
+	service_client_failed(control);
+	service_client_failed(control);
 	ck_assert(is_skipped()); /* although nobody is there at all */
 	fd_close(fd);
 	ck_assert_int_eq(fd_count(), fds);
@@ -232,9 +232,9 @@ START_TEST(a_memory_that_is_a_link_is_none)
 	snprintf(other, sizeof(other), "%s/other", dir);
 	fd_close(fd_open(AT_FDCWD, other, O_CREAT | O_WRONLY, 0600));
 	ck_assert_int_eq(symlink(other, memory), 0);
-	ck_assert_int_eq(service_memory_open(control), -ELOOP);
-	service_failed(control);
-	service_failed(control);
+	ck_assert_int_eq(service_client_memory_open(control), -ELOOP);
+	service_client_failed(control);
+	service_client_failed(control);
 	ck_assert(!is_skipped());
 	ck_assert_int_eq(fd_read_text(AT_FDCWD, other, text, sizeof(text)), 0);
 	ck_assert_str_eq(text, "");
@@ -252,20 +252,20 @@ START_TEST(paths_that_cannot_be)
 	memset(path, 'a', sizeof(path) - 1);
 	path[0] = '/';
 	path[sizeof(path) - 1] = 0;
-	ck_assert_int_eq(service_connect(path, &e), -ENAMETOOLONG);
+	ck_assert_int_eq(service_client_connect(path, &e), -ENAMETOOLONG);
 	ck_assert_ptr_eq(strstr(e.text, "control socket /aaa"), e.text);
 	path[200] = '/';
-	ck_assert_int_eq(service_memory_open(path), -ENAMETOOLONG);
-	ck_assert_int_eq(service_memory_open("control.sock"), -EINVAL); /* beside what? */
-	ck_assert_int_eq(service_connect("no-such-socket", &e), -ENOENT);
+	ck_assert_int_eq(service_client_memory_open(path), -ENAMETOOLONG);
+	ck_assert_int_eq(service_client_memory_open("control.sock"), -EINVAL); /* beside what? */
+	ck_assert_int_eq(service_client_connect("no-such-socket", &e), -ENOENT);
 	ck_assert_int_eq(fd_count(), fds);
 }
 END_TEST
 
-UNIT_SUITE(service)
+UNIT_SUITE(service_client)
 {
-	Suite *s = suite_create("service");
-	TCase *t = tcase_create("service");
+	Suite *s = suite_create("service_client");
+	TCase *t = tcase_create("service_client");
 
 	tcase_set_timeout(t, 30);
 	tcase_add_checked_fixture(t, begin, end);

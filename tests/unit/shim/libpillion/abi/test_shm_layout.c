@@ -23,10 +23,10 @@
 #else
 #define SANITIZED false
 #endif
-#define UNITS (AREA_BYTES / AREA_UNIT)
+#define UNITS (SHM_BYTES / SHM_UNIT)
 
-static struct area area;
-static struct inbox inbox;
+static struct shm area;
+static struct shm_reader inbox;
 static int memory;
 static void *mapped;
 
@@ -41,45 +41,45 @@ static int make(uint64_t size, unsigned seals)
 
 static void begin(void)
 {
-	memory = make(AREA_SIZE, SEALS);
-	mapped = mmap(NULL, AREA_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+	memory = make(SHM_SIZE, SEALS);
+	mapped = mmap(NULL, SHM_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
 	ck_assert_ptr_ne(mapped, MAP_FAILED);
-	area_on(mapped, &area);
-	area.head->magic = AREA_MAGIC;
-	area.head->version = AREA_VERSION;
+	shm_on(mapped, &area);
+	area.head->magic = SHM_MAGIC;
+	area.head->version = SHM_VERSION;
 	area.head->pid = 1;
-	ck_assert_int_eq(inbox_open(fcntl(memory, F_DUPFD_CLOEXEC, 3), &inbox), 0);
+	ck_assert_int_eq(shm_reader_open(fcntl(memory, F_DUPFD_CLOEXEC, 3), &inbox), 0);
 }
 
 static void end(void)
 {
-	inbox_close(&inbox);
-	munmap(mapped, AREA_SIZE);
+	shm_reader_close(&inbox);
+	munmap(mapped, SHM_SIZE);
 	close(memory);
 }
 
 /* --- records that say themselves whether they are whole */
 
-static bool reserve(uint32_t stack, struct area_place *ret)
+static bool reserve(uint32_t stack, struct shm_place *ret)
 {
 	bool wake;
-	return area_reserve(&area, (uint32_t)sizeof(struct area_record) + stack, ret, &wake);
+	return shm_reserve(&area, (uint32_t)sizeof(struct shm_record) + stack, ret, &wake);
 }
 
-static void fill(const struct area_place *p, uint32_t stack, uint64_t number, uint64_t time)
+static void fill(const struct shm_place *p, uint32_t stack, uint64_t number, uint64_t time)
 {
-	struct area_record *r = (struct area_record *)p->at;
-	*r = (struct area_record){.kind = AREA_ALLOC, .time = time, .bytes = number, .stack = stack};
+	struct shm_record *r = (struct shm_record *)p->at;
+	*r = (struct shm_record){.kind = SHM_ALLOC, .time = time, .bytes = number, .stack = stack};
 	memset(p->at + sizeof(*r), (int)(number * 37 & 0xff), stack);
 }
 
 static bool put(uint32_t stack, uint64_t number, uint64_t time)
 {
-	struct area_place p;
+	struct shm_place p;
 	if (!reserve(stack, &p))
 		return false;
 	fill(&p, stack, number, time);
-	area_publish(&area, &p);
+	shm_publish(&area, &p);
 	return true;
 }
 
@@ -88,7 +88,7 @@ static struct {
 	bool bad, ordered;
 } got;
 
-static void on_record(void *arg, const struct area_record *r)
+static void on_record(void *arg, const struct shm_record *r)
 {
 	const uint8_t *stack = (const uint8_t *)(r + 1);
 	for (uint32_t i = 0; i < r->stack; i++)
@@ -103,9 +103,9 @@ static int drain(bool all)
 {
 	memset(&got, 0, sizeof(got));
 	got.ordered = true;
-	const int r = inbox_drain(&inbox, INT64_MAX, all, on_record, NULL);
+	const int r = shm_reader_drain(&inbox, INT64_MAX, all, on_record, NULL);
 	ck_assert(!got.bad);
-	inbox_said(&inbox);
+	shm_reader_said(&inbox);
 	return r;
 }
 
@@ -138,7 +138,7 @@ END_TEST
 
 START_TEST(what_finds_no_room_is_counted)
 {
-	static const uint32_t stacks[] = {0, 8, 8000, AREA_RECORD_MAX - sizeof(struct area_record)};
+	static const uint32_t stacks[] = {0, 8, 8000, SHM_RECORD_MAX - sizeof(struct shm_record)};
 	uint64_t put_in = 0;
 	while (put(stacks[_i], put_in + 1, 1))
 		put_in++;
@@ -156,9 +156,9 @@ START_TEST(what_is_too_young_waits)
 {
 	ck_assert(put(8, 1, 100) && put(8, 2, 200));
 	memset(&got, 0, sizeof(got));
-	ck_assert_int_eq(inbox_drain(&inbox, 150, false, on_record, NULL), 1);
-	ck_assert_int_eq(inbox_drain(&inbox, 199, false, on_record, NULL), 0);
-	ck_assert_int_eq(inbox_drain(&inbox, 199, true, on_record, NULL), 1);
+	ck_assert_int_eq(shm_reader_drain(&inbox, 150, false, on_record, NULL), 1);
+	ck_assert_int_eq(shm_reader_drain(&inbox, 199, false, on_record, NULL), 0);
+	ck_assert_int_eq(shm_reader_drain(&inbox, 199, true, on_record, NULL), 1);
 	ck_assert_uint_eq(got.sum, 3);
 }
 END_TEST
@@ -167,17 +167,17 @@ START_TEST(the_writer_is_woken_once)
 {
 	bool wake;
 	unsigned woken = 0;
-	struct area_place p;
+	struct shm_place p;
 	for (unsigned i = 0; i < 200; i++) {
-		ck_assert(area_reserve(&area, 4096, &p, &wake));
+		ck_assert(shm_reserve(&area, 4096, &p, &wake));
 		fill(&p, 8, 1, 1);
-		p.size = sizeof(struct area_record) + 8;
-		area_publish(&area, &p);
+		p.size = sizeof(struct shm_record) + 8;
+		shm_publish(&area, &p);
 		woken += wake;
 	}
 	ck_assert_uint_eq(woken, 1);
 	ck_assert_int_eq(drain(false), 200);
-	ck_assert(!inbox_is_behind(&inbox));
+	ck_assert(!shm_reader_is_behind(&inbox));
 }
 END_TEST
 
@@ -185,14 +185,14 @@ END_TEST
 
 START_TEST(never_published_is_skipped)
 {
-	struct area_place lost;
+	struct shm_place lost;
 	ck_assert(put(80, 1, 1) && reserve(400, &lost) && put(80, 2, 1) && put(80, 3, 1));
 	ck_assert_int_eq(drain(false), 1);
 	ck_assert_int_eq(drain(false), 0);
 	if (_i) /* nobody writes any more */
 		ck_assert_int_eq(drain(true), 2);
 	else {
-		usleep(INBOX_PATIENCE / 1000 + 10000);
+		usleep(SHM_READER_PATIENCE / 1000 + 10000);
 		ck_assert_int_eq(drain(false), 2);
 	}
 	ck_assert_uint_eq(got.sum, 5);
@@ -202,11 +202,11 @@ END_TEST
 
 START_TEST(not_published_yet_is_waited_for)
 {
-	struct area_place late;
+	struct shm_place late;
 	ck_assert(reserve(400, &late) && put(80, 2, 1));
 	ck_assert_int_eq(drain(false), 0);
 	fill(&late, 400, 1, 1);
-	area_publish(&area, &late);
+	shm_publish(&area, &late);
 	ck_assert_int_eq(drain(false), 2);
 	ck_assert(got.ordered);
 	ck_assert_uint_eq(inbox.missed, 0);
@@ -216,7 +216,7 @@ END_TEST
 /* When it wakes up, its bytes are somebody else's. */
 START_TEST(a_late_writer_spoils_no_more_than_a_record)
 {
-	struct area_place late;
+	struct shm_place late;
 	uint64_t n = 0;
 	ck_assert(reserve(400, &late));
 	ck_assert(put(80, 1, 1) && put(8000, 1, 1));
@@ -227,7 +227,7 @@ START_TEST(a_late_writer_spoils_no_more_than_a_record)
 	ck_assert_int_eq(drain(false), (int)n - 1);
 	ck_assert_uint_eq(inbox.missed, 2);
 	late.size = 64;
-	area_publish(&area, &late);
+	shm_publish(&area, &late);
 	ck_assert(put(80, 3, 1));
 	ck_assert_int_eq(drain(true), 1);
 	ck_assert_uint_eq(got.sum, 3);
@@ -316,15 +316,15 @@ END_TEST
 
 START_TEST(what_was_not_said_comes_again)
 {
-	struct inbox next;
+	struct shm_reader next;
 	ck_assert(put(8, 1, 1) && put(8, 2, 1));
 	memset(&got, 0, sizeof(got));
-	ck_assert_int_eq(inbox_drain(&inbox, 1, false, on_record, NULL), 2);
-	ck_assert_int_eq(inbox_open(fcntl(memory, F_DUPFD_CLOEXEC, 3), &next), 0);
+	ck_assert_int_eq(shm_reader_drain(&inbox, 1, false, on_record, NULL), 2);
+	ck_assert_int_eq(shm_reader_open(fcntl(memory, F_DUPFD_CLOEXEC, 3), &next), 0);
 	if (_i)
-		inbox_resume(&next, inbox.read);
-	ck_assert_int_eq(inbox_drain(&next, 1, false, on_record, NULL), _i ? 0 : 2);
-	inbox_close(&next);
+		shm_reader_resume(&next, inbox.read);
+	ck_assert_int_eq(shm_reader_drain(&next, 1, false, on_record, NULL), _i ? 0 : 2);
+	shm_reader_close(&next);
 }
 END_TEST
 
@@ -338,29 +338,29 @@ START_TEST(what_is_no_area)
 		unsigned seals;
 		uint32_t magic;
 	} rows[] = {
-		{"it may shrink", AREA_SIZE, F_SEAL_GROW, AREA_MAGIC},
-		{"it may grow", AREA_SIZE, F_SEAL_SHRINK, AREA_MAGIC},
-		{"too short", AREA_SIZE - 4096, SEALS, AREA_MAGIC},
-		{"too long", AREA_SIZE + 4096, SEALS, AREA_MAGIC},
-		{"empty", 0, SEALS, AREA_MAGIC},
-		{"of something else", AREA_SIZE, SEALS, 1},
+		{"it may shrink", SHM_SIZE, F_SEAL_GROW, SHM_MAGIC},
+		{"it may grow", SHM_SIZE, F_SEAL_SHRINK, SHM_MAGIC},
+		{"too short", SHM_SIZE - 4096, SEALS, SHM_MAGIC},
+		{"too long", SHM_SIZE + 4096, SEALS, SHM_MAGIC},
+		{"empty", 0, SEALS, SHM_MAGIC},
+		{"of something else", SHM_SIZE, SEALS, 1},
 	};
-	struct inbox none;
+	struct shm_reader none;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		int fd = make(rows[i].size, rows[i].seals);
-		const struct area_head h = {.magic = rows[i].magic, .version = AREA_VERSION, .pid = 1};
+		const struct shm_head h = {.magic = rows[i].magic, .version = SHM_VERSION, .pid = 1};
 		if (rows[i].size >= sizeof(h))
 			ck_assert_int_eq(pwrite(fd, &h, sizeof(h), 0), sizeof(h));
-		ck_assert_msg(inbox_open(fd, &none) == -EPROTO, "%s", rows[i].name);
+		ck_assert_msg(shm_reader_open(fd, &none) == -EPROTO, "%s", rows[i].name);
 	}
-	ck_assert_int_eq(inbox_open(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), &none), -EPROTO);
+	ck_assert_int_eq(shm_reader_open(open("/proc/self/exe", O_RDONLY | O_CLOEXEC), &none), -EPROTO);
 }
 END_TEST
 
 START_TEST(a_tail_that_cannot_be)
 {
 	static const uint64_t tails[] = {
-		AREA_AT(AREA_ITEMS + 1, 0), AREA_AT(1, UNITS + 1), UINT64_MAX, AREA_AT(UINT32_MAX, 0)};
+		SHM_AT(SHM_ITEMS + 1, 0), SHM_AT(1, UNITS + 1), UINT64_MAX, SHM_AT(UINT32_MAX, 0)};
 	area.head->tail = tails[_i];
 	ck_assert_int_eq(drain(false), -EPROTO);
 }
@@ -368,13 +368,13 @@ END_TEST
 
 START_TEST(items_that_cannot_be_are_skipped)
 {
-	static const struct area_item rows[] = {
+	static const struct shm_item rows[] = {
 		{.number = 1, .start = 0, .size = 0},
 		{.number = 1, .start = 0, .size = UINT32_MAX},
 		{.number = 1, .start = UINT32_MAX, .size = 200},
 		{.number = 1, .start = 4096, .size = 200},
-		{.number = 1, .start = 0, .size = sizeof(struct area_record) - 1},
-		{.number = 1, .start = 0, .size = AREA_RECORD_MAX + 1},
+		{.number = 1, .start = 0, .size = sizeof(struct shm_record) - 1},
+		{.number = 1, .start = 0, .size = SHM_RECORD_MAX + 1},
 		{.number = 0, .start = 0, .size = 200},
 	};
 	ck_assert(put(80, 1, 1) && put(80, 2, 1));
@@ -387,17 +387,17 @@ END_TEST
 
 START_TEST(a_stack_that_is_longer_than_its_record)
 {
-	struct area_place p;
+	struct shm_place p;
 	ck_assert(reserve(80, &p));
 	fill(&p, 80, 1, 1);
-	((struct area_record *)p.at)->stack = 81;
-	area_publish(&area, &p);
+	((struct shm_record *)p.at)->stack = 81;
+	shm_publish(&area, &p);
 	ck_assert_int_eq(drain(false), 0);
 	ck_assert_uint_eq(inbox.missed, 1);
 }
 END_TEST
 
-static void count_slot(void *arg, const struct area_slot *s)
+static void count_slot(void *arg, const struct shm_slot *s)
 {
 	++*(unsigned *)arg;
 }
@@ -405,20 +405,20 @@ static void count_slot(void *arg, const struct area_slot *s)
 START_TEST(slots_that_cannot_be)
 {
 	unsigned n = 0;
-	area.slots[0] = (struct area_slot){.at = 0x1000, .id = 1};
-	area.slots[1] = (struct area_slot){.at = AREA_SLOT_TAKEN, .id = 2};
-	area.slots[2] = (struct area_slot){.at = 0x2000, .id = 0};
-	area.slots[AREA_SLOTS - 1] = (struct area_slot){.at = 0x3000, .id = 3};
+	area.slots[0] = (struct shm_slot){.at = 0x1000, .id = 1};
+	area.slots[1] = (struct shm_slot){.at = SHM_SLOT_TAKEN, .id = 2};
+	area.slots[2] = (struct shm_slot){.at = 0x2000, .id = 0};
+	area.slots[SHM_SLOTS - 1] = (struct shm_slot){.at = 0x3000, .id = 3};
 	area.head->slots = UINT64_MAX;
-	ck_assert_int_eq(inbox_slots(&inbox, count_slot, &n), 0);
+	ck_assert_int_eq(shm_reader_slots(&inbox, count_slot, &n), 0);
 	ck_assert_uint_eq(n, 2);
 }
 END_TEST
 
-UNIT_SUITE(area)
+UNIT_SUITE(shm_layout)
 {
-	Suite *s = suite_create("area");
-	TCase *c = tcase_create("area");
+	Suite *s = suite_create("shm_layout");
+	TCase *c = tcase_create("shm_layout");
 	tcase_set_timeout(c, 600);
 	tcase_add_checked_fixture(c, begin, end);
 	tcase_add_test(c, they_come_as_they_were_written);

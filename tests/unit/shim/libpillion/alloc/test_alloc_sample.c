@@ -17,7 +17,7 @@ START_TEST(distances)
 	unsigned below[4] = {0}; /* a quarter, a half, one and two means */
 	static const double marks[] = {0.25, 0.5, 1, 2};
 	for (unsigned i = 0; i < N; i++) {
-		const double d = (double)sample_draw(&random, means[_i]);
+		const double d = (double)alloc_sample_draw(&random, means[_i]);
 		ck_assert_double_ge(d, 1);
 		sum += d;
 		squares += d * d;
@@ -31,10 +31,10 @@ START_TEST(distances)
 }
 END_TEST
 
-UNIT_SUITE(sample)
+UNIT_SUITE(alloc_sample)
 {
-	Suite *s = suite_create("sample");
-	TCase *c = tcase_create("sample");
+	Suite *s = suite_create("alloc_sample");
+	TCase *c = tcase_create("alloc_sample");
 	tcase_set_timeout(c, 60);
 	tcase_add_loop_test(c, distances, 0, 4);
 	suite_add_tcase(s, c);

@@ -8,20 +8,20 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static struct area area;
+static struct shm area;
 static void *mapped;
 
 static void begin(void)
 {
-	mapped = mmap(NULL, AREA_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	mapped = mmap(NULL, SHM_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	ck_assert_ptr_ne(mapped, MAP_FAILED);
-	area_on(mapped, &area);
-	memset(slots_filter, 0, sizeof(slots_filter));
+	shm_on(mapped, &area);
+	memset(live_slots_filter, 0, sizeof(live_slots_filter));
 }
 
 static void end(void)
 {
-	munmap(mapped, AREA_SIZE);
+	munmap(mapped, SHM_SIZE);
 }
 
 static void *address(uint64_t i)
@@ -31,46 +31,46 @@ static void *address(uint64_t i)
 
 static bool remove_it(void *p)
 {
-	const uint32_t slot = slots_maybe(p) ? slots_find(&area, p) : 0;
-	slots_empty(&area, slot, p);
+	const uint32_t slot = live_slots_maybe(p) ? live_slots_find(&area, p) : 0;
+	live_slots_empty(&area, slot, p);
 	return slot;
 }
 
 static bool any_counter(void)
 {
-	for (size_t i = 0; i < sizeof(slots_filter); i++)
-		if (slots_filter[i])
+	for (size_t i = 0; i < sizeof(live_slots_filter); i++)
+		if (live_slots_filter[i])
 			return true;
 	return false;
 }
 
 START_TEST(found_until_it_is_freed)
 {
-	ck_assert(!slots_maybe(address(1)));
-	const uint64_t id = slots_add(&area, address(1), 100);
+	ck_assert(!live_slots_maybe(address(1)));
+	const uint64_t id = live_slots_add(&area, address(1), 100);
 	ck_assert_uint_ne(id, 0);
-	ck_assert(slots_maybe(address(1)));
-	ck_assert_uint_eq(area.slots[slots_find(&area, address(1)) - 1].bytes, 100);
-	ck_assert_uint_eq(slots_find(&area, address(2)), 0);
+	ck_assert(live_slots_maybe(address(1)));
+	ck_assert_uint_eq(area.slots[live_slots_find(&area, address(1)) - 1].bytes, 100);
+	ck_assert_uint_eq(live_slots_find(&area, address(2)), 0);
 	ck_assert(remove_it(address(1)));
 	ck_assert(!remove_it(address(1)));
 	ck_assert(!any_counter());
-	ck_assert_uint_ne(slots_add(&area, address(1), 100), id);
+	ck_assert_uint_ne(live_slots_add(&area, address(1), 100), id);
 }
 END_TEST
 
 /* realloc(3) empties behind the call: by then the address may be another thread's. */
 START_TEST(the_slot_of_another_at_the_same_address_stays)
 {
-	slots_add(&area, address(1), 1);
-	const uint32_t old = slots_find(&area, address(1));
-	slots_add(&area, address(1), 2);
-	slots_empty(&area, old, address(1));
-	const uint32_t left = slots_find(&area, address(1));
+	live_slots_add(&area, address(1), 1);
+	const uint32_t old = live_slots_find(&area, address(1));
+	live_slots_add(&area, address(1), 2);
+	live_slots_empty(&area, old, address(1));
+	const uint32_t left = live_slots_find(&area, address(1));
 	ck_assert_uint_ne(left, 0);
 	ck_assert_uint_ne(left, old);
-	slots_empty(&area, old, address(1));
-	ck_assert_uint_eq(slots_find(&area, address(1)), left);
+	live_slots_empty(&area, old, address(1));
+	ck_assert_uint_eq(live_slots_find(&area, address(1)), left);
 }
 END_TEST
 
@@ -80,16 +80,16 @@ START_TEST(many)
 	const uint64_t n = rows[_i];
 	uint64_t without = 0;
 	for (uint64_t i = 0; i < n; i++)
-		without += !slots_add(&area, address(i), i);
+		without += !live_slots_add(&area, address(i), i);
 	ck_assert_uint_le(without, n / 1000);
-	ck_assert_uint_le(area.head->slots, AREA_SLOTS);
+	ck_assert_uint_le(area.head->slots, SHM_SLOTS);
 	if (n <= 1000) /* a few pages, not all of it */
 		ck_assert_uint_le(area.head->slots, 8192);
 	for (uint64_t i = 0; i < n; i++)
 		without -= !remove_it(address(i));
 	ck_assert_uint_eq(without, 0);
 	for (uint64_t i = 0; i < n; i++)
-		ck_assert_uint_eq(slots_find(&area, address(i)), 0);
+		ck_assert_uint_eq(live_slots_find(&area, address(i)), 0);
 }
 END_TEST
 
@@ -98,12 +98,12 @@ START_TEST(a_counter_that_is_full)
 {
 	unsigned in = 0;
 	for (uint64_t i = 0; i < 2000; i++)
-		if (slots_counter(address(i * 4096)) == slots_counter(address(0)))
-			in += slots_add(&area, address(i * 4096), 1) != 0;
+		if (live_slots_counter(address(i * 4096)) == live_slots_counter(address(0)))
+			in += live_slots_add(&area, address(i * 4096), 1) != 0;
 	ck_assert_uint_ge(in, 1);
-	*slots_counter(address(0)) = UINT8_MAX;
+	*live_slots_counter(address(0)) = UINT8_MAX;
 	ck_assert(remove_it(address(0)));
-	ck_assert(slots_maybe(address(0)));
+	ck_assert(live_slots_maybe(address(0)));
 	ck_assert(!remove_it(address(0)));
 }
 END_TEST
@@ -114,7 +114,7 @@ static void *churn(void *arg)
 	uint64_t failed = 0;
 	for (unsigned round = 0; round < 200; round++) {
 		for (uint64_t i = 0; i < 100; i++)
-			slots_add(&area, address(base + i), i);
+			live_slots_add(&area, address(base + i), i);
 		for (uint64_t i = 0; i < 100; i++)
 			failed += !remove_it(address(base + i));
 	}
@@ -135,10 +135,10 @@ START_TEST(several_at_once)
 }
 END_TEST
 
-UNIT_SUITE(slots)
+UNIT_SUITE(live_slots)
 {
-	Suite *s = suite_create("slots");
-	TCase *c = tcase_create("slots");
+	Suite *s = suite_create("live_slots");
+	TCase *c = tcase_create("live_slots");
 	tcase_set_timeout(c, 60);
 	tcase_add_checked_fixture(c, begin, end);
 	tcase_add_test(c, found_until_it_is_freed);

@@ -21,18 +21,18 @@
 #define N(a) (sizeof(a) / sizeof((a)[0]))
 #define MIB (1u << 20)
 
-static const struct tree_memory memory = {.size = 4 * MIB, .own = 4 * MIB};
+static const struct calltree_memory memory = {.size = 4 * MIB, .own = 4 * MIB};
 static int fds;
 
 static void begin(void)
 {
 	fds = fd_count();
-	ck_assert_int_eq(tree_start(TREE_CLOCK_NONE, &memory), 0);
+	ck_assert_int_eq(calltree_start(TREE_CLOCK_NONE, &memory), 0);
 }
 
 static void end(void)
 {
-	tree_reset();
+	calltree_reset();
 	ck_assert_int_eq(fd_count(), fds);
 }
 
@@ -40,12 +40,12 @@ static void end(void)
 
 static const struct tree_node *nodes(void)
 {
-	return (const struct tree_node *)tree_switch.base;
+	return (const struct tree_node *)calltree_switch.base;
 }
 
 static uint32_t n_nodes(void)
 {
-	return ((const struct tree_header *)tree_switch.base)->chunks * (uint32_t)TREE_PER_CHUNK;
+	return ((const struct tree_header *)calltree_switch.base)->chunks * (uint32_t)TREE_PER_CHUNK;
 }
 
 static bool is_node(uint32_t i)
@@ -123,9 +123,9 @@ static void play(const char *script)
 		script += leaves + (outer ? 2 : 0);
 		ck_assert_int_eq(sscanf(script, "%c%lx %n", &fn, &sp, &n), 2);
 		if (leaves)
-			tree_leave((uint64_t)fn, site_of(fn), sp, jumps ? site_of(fn) : (uint64_t)fn * 40 + 8);
+			calltree_leave((uint64_t)fn, site_of(fn), sp, jumps ? site_of(fn) : (uint64_t)fn * 40 + 8);
 		else
-			tree_enter((uint64_t)fn, site_of(outer ? outer : fn), sp, (uint64_t)fn * 40);
+			calltree_enter((uint64_t)fn, site_of(outer ? outer : fn), sp, (uint64_t)fn * 40);
 	}
 }
 
@@ -197,10 +197,10 @@ END_TEST
 
 START_TEST(a_site_is_a_node)
 {
-	tree_enter('a', 0x1000, 0x9000, 1);
+	calltree_enter('a', 0x1000, 0x9000, 1);
 	for (int i = 0; i < 6; i++) {
-		tree_enter('b', 0x2000 + (uint64_t)(i % 3), 0x8f00, 2);
-		tree_leave('b', 0, 0x8f00, 1);
+		calltree_enter('b', 0x2000 + (uint64_t)(i % 3), 0x8f00, 2);
+		calltree_leave('b', 0, 0x8f00, 1);
 	}
 	unsigned found = 0;
 	for (uint32_t i = 0; i < n_nodes(); i++)
@@ -219,17 +219,17 @@ START_TEST(a_million_frames)
 	uint64_t sp = 1ull << 40;
 	play("m990000");
 	for (int round = 0; round < 2; round++) {
-		tree_enter('r', site_of('r'), sp, 1);
+		calltree_enter('r', site_of('r'), sp, 1);
 		for (int i = 1; i <= 1000000; i++)
-			tree_enter(i % 3 ? 'a' : 'b', site_of('a'), sp - (uint64_t)i * 96, 2);
+			calltree_enter(i % 3 ? 'a' : 'b', site_of('a'), sp - (uint64_t)i * 96, 2);
 		/* at the bottom calls that return, too */
 		for (int i = 0; i < 1000; i++) {
-			tree_enter('c', site_of('c'), sp - 1000001ull * 96, 3);
-			tree_leave('c', 0, sp - 1000001ull * 96, 1);
+			calltree_enter('c', site_of('c'), sp - 1000001ull * 96, 3);
+			calltree_leave('c', 0, sp - 1000001ull * 96, 1);
 		}
 		for (int i = 1000000; i > 0 && round == 0; i--)
-			tree_leave(i % 3 ? 'a' : 'b', 0, sp - (uint64_t)i * 96, 1);
-		tree_leave('r', 0, sp, 1); /* the second time by longjmp */
+			calltree_leave(i % 3 ? 'a' : 'b', 0, sp - (uint64_t)i * 96, 1);
+		calltree_leave('r', 0, sp, 1); /* the second time by longjmp */
 	}
 	play("n98ff00");
 	ck_assert_uint_eq(calls_of('a'), 2 * 666667);
@@ -246,8 +246,8 @@ START_TEST(a_wide_parent)
 	play("a9000");
 	for (int round = 0; round < 3; round++)
 		for (uint64_t i = 0; i < 10000; i++) {
-			tree_enter(0x10000 + i, 0x1000 + i / 7, 0x8f00, 2);
-			tree_leave(0x10000 + i, 0, 0x8f00, 1);
+			calltree_enter(0x10000 + i, 0x1000 + i / 7, 0x8f00, 2);
+			calltree_leave(0x10000 + i, 0, 0x8f00, 1);
 		}
 	for (uint64_t i = 0; i < 10000; i++)
 		ck_assert_uint_eq(calls_of(0x10000 + i), 3);
@@ -257,16 +257,16 @@ END_TEST
 
 START_TEST(full)
 {
-	tree_reset();
-	const struct tree_memory little = {.size = ARENA_SHARED_MIN, .own = 4 * MIB};
+	calltree_reset();
+	const struct calltree_memory little = {.size = ARENA_SHARED_MIN, .own = 4 * MIB};
 	uint64_t calls = 1, most = ARENA_SHARED_MIN / sizeof(struct tree_node);
-	ck_assert_int_eq(tree_start(TREE_CLOCK_NONE, &little), 0);
+	ck_assert_int_eq(calltree_start(TREE_CLOCK_NONE, &little), 0);
 	play("a9000");
 	for (uint64_t i = 0; i < 2 * most; i++, calls += 2) {
-		tree_enter(0x10000 + i, 0x1000, 0x8f00, 2);
-		tree_enter('b', site_of('b'), 0x8e00, 2);
-		tree_leave('b', 0, 0x8e00, 1);
-		tree_leave(0x10000 + i, 0, 0x8f00, 1);
+		calltree_enter(0x10000 + i, 0x1000, 0x8f00, 2);
+		calltree_enter('b', site_of('b'), 0x8e00, 2);
+		calltree_leave('b', 0, 0x8e00, 1);
+		calltree_leave(0x10000 + i, 0, 0x8f00, 1);
 	}
 	/* what is known goes on as before, and what is not is back where it came from */
 	play("a'c9000 ~c9000 ~a9000 a9000");
@@ -279,8 +279,8 @@ END_TEST
 
 static void *one_call(void *arg)
 {
-	tree_enter('t', site_of('t'), (uint64_t)(uintptr_t)&arg, 1);
-	tree_leave('t', 0, (uint64_t)(uintptr_t)&arg, 1);
+	calltree_enter('t', site_of('t'), (uint64_t)(uintptr_t)&arg, 1);
+	calltree_leave('t', 0, (uint64_t)(uintptr_t)&arg, 1);
 	return NULL;
 }
 
@@ -293,9 +293,9 @@ static void run_thread(void *(*run)(void *), void *arg)
 
 START_TEST(no_room_for_a_thread)
 {
-	tree_reset();
-	const struct tree_memory none = {.size = ARENA_SHARED_MIN, .own = 4096};
-	ck_assert_int_eq(tree_start(TREE_CLOCK_NONE, &none), 0);
+	calltree_reset();
+	const struct calltree_memory none = {.size = ARENA_SHARED_MIN, .own = 4096};
+	ck_assert_int_eq(calltree_start(TREE_CLOCK_NONE, &none), 0);
 	for (int i = 0; i < 3; i++)
 		run_thread(one_call, NULL);
 	play("a9000 b8f00 ~b8f00 ~a9000");
@@ -317,10 +317,10 @@ static void *many_calls(void *arg)
 {
 	uint64_t sp = (uint64_t)(uintptr_t)&sp & ~0xffull;
 	for (uint64_t i = 0; i < CALLS; i++) {
-		tree_enter('a' + i % 5, site_of('a') + i % 97, sp, 1);
-		tree_enter('x', site_of('x'), sp - 64, 2);
-		tree_leave('x', 0, sp - 64, 1);
-		tree_leave('a' + i % 5, 0, sp, 1);
+		calltree_enter('a' + i % 5, site_of('a') + i % 97, sp, 1);
+		calltree_enter('x', site_of('x'), sp - 64, 2);
+		calltree_leave('x', 0, sp - 64, 1);
+		calltree_leave('a' + i % 5, 0, sp, 1);
 		if (i == 0)
 			pthread_barrier_wait(&all_begun);
 	}
@@ -356,10 +356,10 @@ static void handler(int sig)
 {
 	static uint64_t n; /* each time a path that is new for some time */
 	uint64_t sp = (uint64_t)(uintptr_t)&sp & ~0xffull;
-	tree_enter('h', site_of('h'), sp, 7);
-	tree_enter('i', 0x700000 + n++ % 4096, sp - 64, 8);
-	tree_leave('i', 0, sp - 64, 1);
-	tree_leave('h', 0, sp, 1);
+	calltree_enter('h', site_of('h'), sp, 7);
+	calltree_enter('i', 0x700000 + n++ % 4096, sp - 64, 8);
+	calltree_leave('i', 0, sp - 64, 1);
+	calltree_leave('h', 0, sp, 1);
 	handled++;
 }
 
@@ -370,12 +370,12 @@ START_TEST(a_handler_interrupts_all_of_it)
 	uint64_t sp = (uint64_t)(uintptr_t)&sp & ~0xffull, n = 0;
 	sigaction(SIGALRM, &sa, NULL);
 	setitimer(ITIMER_REAL, &often, NULL);
-	tree_enter('m', site_of('m'), sp, 1);
+	calltree_enter('m', site_of('m'), sp, 1);
 	for (; handled < 3000; n++) {
-		tree_enter('a' + n % 3, 0x500000 + n % 9973, sp - 64, 1);
-		tree_enter('x', site_of('x'), sp - 128, 2);
-		tree_leave('x', 0, sp - 128, 1);
-		tree_leave('a' + n % 3, 0, sp - 64, 1);
+		calltree_enter('a' + n % 3, 0x500000 + n % 9973, sp - 64, 1);
+		calltree_enter('x', site_of('x'), sp - 128, 2);
+		calltree_leave('x', 0, sp - 128, 1);
+		calltree_leave('a' + n % 3, 0, sp - 64, 1);
 	}
 	setitimer(ITIMER_REAL, &never, NULL);
 	uint64_t h = (uint64_t)handled;
@@ -386,8 +386,8 @@ START_TEST(a_handler_interrupts_all_of_it)
 	ck_assert_uint_le(calls_of('x'), n);
 	ck_assert_uint_le(calls_of('h'), h);
 	ck_assert_uint_ge(calls_of('x') + calls_of('h') + without, n + h);
-	tree_leave('m', 0, sp, 1);
-	ck_assert_ptr_eq(tree_own.top, tree_stack_of(tree_own.top)->frames);
+	calltree_leave('m', 0, sp, 1);
+	ck_assert_ptr_eq(calltree_own.top, tree_stack_of(calltree_own.top)->frames);
 }
 END_TEST
 
@@ -402,10 +402,10 @@ static void step(int sig)
 	uint64_t sp = (uint64_t)(uintptr_t)&sp & ~0xffull;
 	if (++steps != chosen)
 		return;
-	tree_enter('h', site_of('h'), sp, 7);
-	tree_enter('i', site_of('i'), sp - 64, 8);
-	tree_leave('i', 0, sp - 64, 1);
-	tree_leave('h', 0, sp, 1);
+	calltree_enter('h', site_of('h'), sp, 7);
+	calltree_enter('i', site_of('i'), sp - 64, 8);
+	calltree_leave('i', 0, sp - 64, 1);
+	calltree_leave('h', 0, sp, 1);
 	handled++;
 }
 
@@ -418,18 +418,18 @@ START_TEST(a_handler_between_any_two_instructions)
 	uint64_t sp = (uint64_t)(uintptr_t)&sp & ~0xffull, n = 0;
 	char expect[32];
 	sigaction(SIGTRAP, &sa, NULL);
-	tree_enter('m', site_of('m'), sp, 1);
+	calltree_enter('m', site_of('m'), sp, 1);
 	handled = 0;
 	for (chosen = 1, steps = chosen; steps >= chosen; chosen += TURN, n++) {
 		steps = 0;
 		STEP("orq $256");
-		tree_enter('a', site_of('a'), sp - 64, 1);
-		tree_enter('x', 0x600000 + n * 8, sp - 128, 2); /* for the first time, now and then */
-		tree_leave('x', 0, sp - 128, 1);
-		tree_leave('a', 0, sp - 64, 1);
+		calltree_enter('a', site_of('a'), sp - 64, 1);
+		calltree_enter('x', 0x600000 + n * 8, sp - 128, 2); /* for the first time, now and then */
+		calltree_leave('x', 0, sp - 128, 1);
+		calltree_leave('a', 0, sp - 64, 1);
 		STEP("andq $-257");
 	}
-	tree_leave('m', 0, sp, 1);
+	calltree_leave('m', 0, sp, 1);
 	ck_assert_int_gt(handled, 200 / TURN);
 	ck_assert_uint_eq(calls_of(0), 1 + 2 * n + 2 * (uint64_t)handled);
 	/* each on its path, whatever was in between */
@@ -437,7 +437,7 @@ START_TEST(a_handler_between_any_two_instructions)
 	ck_assert_msg(!strncmp(counted(), expect, strlen(expect)), "%s", counted());
 	snprintf(expect, sizeof(expect), ", max %lu, maxh ", n);
 	ck_assert_msg(strstr(counted(), expect) != NULL, "%s", counted());
-	ck_assert_ptr_eq(tree_own.top, tree_stack_of(tree_own.top)->frames);
+	ck_assert_ptr_eq(calltree_own.top, tree_stack_of(calltree_own.top)->frames);
 }
 END_TEST
 
@@ -481,20 +481,20 @@ END_TEST
 
 START_TEST(memory_from_outside)
 {
-	tree_reset();
+	calltree_reset();
 	int fd = memfd_create("tree", MFD_CLOEXEC);
 	ck_assert_int_eq(ftruncate(fd, MIB), 0);
 	char *writer = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0),
 	     *reader = mmap(NULL, MIB, PROT_READ, MAP_SHARED, fd, 0);
-	const struct tree_memory outside = {.shared = writer, .size = MIB, .own = MIB};
-	ck_assert_int_eq(tree_start(TREE_CLOCK_NONE, &outside), 0);
+	const struct calltree_memory outside = {.shared = writer, .size = MIB, .own = MIB};
+	ck_assert_int_eq(calltree_start(TREE_CLOCK_NONE, &outside), 0);
 	play("a9000 b8f00");
 	ck_assert_int_eq(in_child(child_counts), 0); /* who has no such memory */
 	play("~b8f00 b8f00");
-	tree_switch.base = reader;
+	calltree_switch.base = reader;
 	ck_assert_str_eq(counted(), "a 1, ab 2");
 	ck_assert_mem_eq(reader, TREE_MAGIC, 8);
-	tree_reset();
+	calltree_reset();
 	munmap(writer, MIB);
 	munmap(reader, MIB);
 	fd_close(fd);
@@ -504,10 +504,10 @@ END_TEST
 START_TEST(off_and_on)
 {
 	play("a9000 b8f00");
-	tree_stop();
+	calltree_stop();
 	play("c8e00 ~c8e00 ~b8f00 d8f00 ~d8f00");
 	ck_assert_str_eq(counted(), "a 1, ab 1");
-	ck_assert_int_eq(tree_start(TREE_CLOCK_NONE, &memory), 0);
+	ck_assert_int_eq(calltree_start(TREE_CLOCK_NONE, &memory), 0);
 	play("e8f00 ~e8f00 ~a9000 a9000");
 	ck_assert_str_eq(counted(), "a 2, ab 1, ae 1");
 }
@@ -517,7 +517,7 @@ END_TEST
 
 static void spend(unsigned ms)
 {
-	for (uint64_t until = tree_monotonic() + ms * 1000000ull; tree_monotonic() < until;)
+	for (uint64_t until = calltree_monotonic() + ms * 1000000ull; calltree_monotonic() < until;)
 		;
 }
 
@@ -536,16 +536,16 @@ static struct {
 
 static void enter_timed(int i, const char *script)
 {
-	timed[i].outside = tree_monotonic();
+	timed[i].outside = calltree_monotonic();
 	play(script);
-	timed[i].inside = tree_monotonic();
+	timed[i].inside = calltree_monotonic();
 }
 
 static void leave_timed(int i, const char *script)
 {
-	timed[i].least += tree_monotonic() - timed[i].inside;
+	timed[i].least += calltree_monotonic() - timed[i].inside;
 	play(script);
-	timed[i].most += tree_monotonic() - timed[i].outside;
+	timed[i].most += calltree_monotonic() - timed[i].outside;
 }
 
 static void check_time(int i, uint64_t fn, uint64_t inner_least, uint64_t inner_most)
@@ -553,7 +553,7 @@ static void check_time(int i, uint64_t fn, uint64_t inner_least, uint64_t inner_
 	const struct tree_header *h = arena_header();
 	double tick = 1, ns;
 	if (h->clock == TREE_CLOCK_TSC)
-		tick = (double)(tree_monotonic() - h->monotonic_ns) / (double)(__builtin_ia32_rdtsc() - h->tsc);
+		tick = (double)(calltree_monotonic() - h->monotonic_ns) / (double)(__builtin_ia32_rdtsc() - h->tsc);
 	ns = (double)ticks_of(fn) * tick;
 	ck_assert_double_ge(ns, (double)(timed[i].least - inner_most) * 0.95);
 	ck_assert_double_le(ns, (double)(timed[i].most - inner_least) * 1.05);
@@ -561,8 +561,8 @@ static void check_time(int i, uint64_t fn, uint64_t inner_least, uint64_t inner_
 
 START_TEST(exclusive_time)
 {
-	enum tree_clock clock = _i ? TREE_CLOCK_KERNEL : tree_clock_best();
-	ck_assert_int_eq(tree_start(clock, &memory), 0);
+	enum tree_clock clock = _i ? TREE_CLOCK_KERNEL : calltree_clock_best();
+	ck_assert_int_eq(calltree_start(clock, &memory), 0);
 	spend(30); /* before the first call: nobody's */
 	enter_timed(0, "a9000");
 	spend(10);
@@ -571,20 +571,20 @@ START_TEST(exclusive_time)
 	leave_timed(1, "~b8f00");
 	spend(10);
 	leave_timed(0, "~a9000");
-	tree_stop();
+	calltree_stop();
 	spend(30); /* nobody's either */
-	ck_assert_int_eq(tree_start(clock, &memory), 0);
+	ck_assert_int_eq(calltree_start(clock, &memory), 0);
 	enter_timed(0, "a9000");
 	spend(10);
 	leave_timed(0, "~a9000");
 	enter_timed(2, "c9000");
 	spend(5);
-	timed[2].least += tree_monotonic() - timed[2].inside;
+	timed[2].least += calltree_monotonic() - timed[2].inside;
 	play("d8f00 ~d8f00");
-	timed[2].most += tree_monotonic() - timed[2].outside;
-	tree_stop();
+	timed[2].most += calltree_monotonic() - timed[2].outside;
+	calltree_stop();
 	spend(30); /* in the middle of c */
-	ck_assert_int_eq(tree_start(clock, &memory), 0);
+	ck_assert_int_eq(calltree_start(clock, &memory), 0);
 	enter_timed(2, "d8f00");
 	leave_timed(2, "~d8f00");
 	play("~c9000");
@@ -594,10 +594,10 @@ START_TEST(exclusive_time)
 }
 END_TEST
 
-UNIT_SUITE(tree)
+UNIT_SUITE(calltree)
 {
-	Suite *s = suite_create("tree");
-	TCase *t = tcase_create("tree");
+	Suite *s = suite_create("calltree");
+	TCase *t = tcase_create("calltree");
 
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_set_timeout(t, 120);

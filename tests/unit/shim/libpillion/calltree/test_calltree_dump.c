@@ -20,7 +20,7 @@
 
 #define N(a) (sizeof(a) / sizeof((a)[0]))
 
-static const struct tree_memory memory = {.size = 4u << 20, .own = 4u << 20};
+static const struct calltree_memory memory = {.size = 4u << 20, .own = 4u << 20};
 static char dir[40];
 static int fds;
 
@@ -44,7 +44,7 @@ static int entries(void)
 
 static void end(void)
 {
-	tree_reset();
+	calltree_reset();
 	ck_assert_int_eq(fd_count(), fds);
 	unlink("tree");
 	rmdir("there");
@@ -53,38 +53,38 @@ static void end(void)
 
 static void call(uint64_t fn, uint64_t sp)
 {
-	tree_enter(fn, 0x1000, sp, 1);
+	calltree_enter(fn, 0x1000, sp, 1);
 }
 
 START_TEST(written_and_read)
 {
-	struct treefile *f;
+	struct calltree_file *f;
 	struct err e = {0};
 	char *text;
 	size_t len;
 	uint64_t code = (uint64_t)(uintptr_t)call;
-	ck_assert_int_eq(tree_start(_i ? TREE_CLOCK_KERNEL : TREE_CLOCK_NONE, &memory), 0);
+	ck_assert_int_eq(calltree_start(_i ? TREE_CLOCK_KERNEL : TREE_CLOCK_NONE, &memory), 0);
 	call(code, 0x9000);
 	for (int i = 0; i < 3; i++)
 		call(code + 1, 0x8f00);
-	tree_stop();
+	calltree_stop();
 	ck_assert_int_eq(tree_dump("tree"), 0);
 	ck_assert_int_eq(entries(), 1);
 	int fd = fd_open(AT_FDCWD, "tree", O_RDONLY, 0);
-	ck_assert_int_eq(fd_slurp(fd, TREEFILE_MAX, &text, &len), 0);
+	ck_assert_int_eq(fd_slurp(fd, CALLTREE_FILE_MAX, &text, &len), 0);
 	fd_close(fd);
-	ck_assert_msg(treefile_parse(text, len, &f, &e) == 0, "%s", e.text);
+	ck_assert_msg(calltree_file_parse(text, len, &f, &e) == 0, "%s", e.text);
 	ck_assert_int_eq((int)f->pid, getpid());
 	ck_assert_int_eq(f->timed, _i);
 	ck_assert_uint_eq(f->n_nodes, 2);
 	ck_assert_uint_eq(f->nodes[0].fn, code);
 	ck_assert_uint_eq(f->nodes[1].calls, 3);
 	ck_assert_uint_eq(f->nodes[1].parent, 0);
-	const struct treefile_mapping *m = treefile_find(f, &code, 0);
+	const struct calltree_file_mapping *m = calltree_file_find(f, &code, 0);
 	ck_assert_ptr_nonnull(m);
 	ck_assert_ptr_nonnull(strstr(m->path, "/units"));
 	ck_assert_uint_ge(strlen(m->build_id), 16);
-	treefile_free(f);
+	calltree_file_free(f);
 }
 END_TEST
 
@@ -94,7 +94,7 @@ START_TEST(not_written)
 	memset(path, 'a', sizeof(path) - 1);
 	path[sizeof(path) - 1] = 0;
 	ck_assert_int_eq(tree_dump("tree"), -ENODATA); /* never begun */
-	ck_assert_int_eq(tree_start(TREE_CLOCK_NONE, &memory), 0);
+	ck_assert_int_eq(calltree_start(TREE_CLOCK_NONE, &memory), 0);
 	ck_assert_int_eq(tree_dump("tree"), -ENODATA); /* no call */
 	call(1000, 0x9000);
 	ck_assert_int_eq(mkdir("there", 0755), 0);
@@ -127,7 +127,7 @@ static const struct {
 START_TEST(a_path)
 {
 	char buf[64];
-	int r = tree_setting_path(paths[_i].file, 4711, paths[_i].forked, buf, paths[_i].size);
+	int r = calltree_env_path(paths[_i].file, 4711, paths[_i].forked, buf, paths[_i].size);
 	ck_assert_msg(r == (paths[_i].expect ? 0 : -ENAMETOOLONG), "%s: %d", paths[_i].file, r);
 	if (paths[_i].expect)
 		ck_assert_str_eq(buf, paths[_i].expect);
@@ -137,7 +137,7 @@ END_TEST
 START_TEST(numbers)
 {
 	char buf[64];
-	struct text_out o = {.memory = buf, .size = sizeof(buf)};
+	struct text_writer o = {.memory = buf, .size = sizeof(buf)};
 	text_put_decimal(&o, 0);
 	text_put(&o, " ");
 	text_put_decimal(&o, UINT64_MAX);
@@ -152,10 +152,10 @@ START_TEST(numbers)
 }
 END_TEST
 
-UNIT_SUITE(tree_dump)
+UNIT_SUITE(calltree_dump)
 {
-	Suite *s = suite_create("tree_dump");
-	TCase *t = tcase_create("tree_dump");
+	Suite *s = suite_create("calltree_dump");
+	TCase *t = tcase_create("calltree_dump");
 
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_loop_test(t, written_and_read, 0, 2);

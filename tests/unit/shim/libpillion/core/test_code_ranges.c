@@ -76,10 +76,10 @@ START_TEST(more_than_there_is_room_for)
 }
 END_TEST
 
-UNIT_SUITE(code)
+UNIT_SUITE(code_ranges)
 {
-	Suite *s = suite_create("code");
-	TCase *t = tcase_create("code");
+	Suite *s = suite_create("code_ranges");
+	TCase *t = tcase_create("code_ranges");
 
 	tcase_add_loop_test(t, lines_of_code, 0, LENGTH(texts));
 	tcase_add_test(t, addresses);

@@ -55,36 +55,36 @@ static void done(void)
 }
 
 /* Of a program that connects: its socket, and what it shares. */
-static int welcome(struct inbox *ret)
+static int welcome(struct shm_reader *ret)
 {
-	struct area_hello hello;
-	const struct area_welcome w = {.magic = AREA_MAGIC, .version = AREA_VERSION, .crash = 1};
+	struct shm_hello hello;
+	const struct shm_welcome w = {.magic = SHM_MAGIC, .version = SHM_VERSION, .crash = 1};
 	size_t n = 0;
 	int memory = -1;
 	ck_assert_int_eq(fd_wait(listener, POLLIN, deadline_in(WAIT_NS)), 1);
 	const int sock = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 	ck_assert_int_eq(fd_recv(sock, &hello, sizeof(hello), &memory, 1, &n), sizeof(hello));
-	ck_assert_int_eq(hello.version, AREA_VERSION);
-	ck_assert_int_eq(inbox_open(memory, ret), 0);
+	ck_assert_int_eq(hello.version, SHM_VERSION);
+	ck_assert_int_eq(shm_reader_open(memory, ret), 0);
 	ck_assert_int_eq(fd_send(sock, &w, sizeof(w), NULL, 0), 0);
 	return sock;
 }
 
-struct heard {
+struct event_dedup {
 	unsigned maps, crashes;
-	struct area_record record;
-	struct area_crash crash;
+	struct shm_record record;
+	struct shm_crash crash;
 };
 
-static void hear(void *arg, const struct area_record *r)
+static void hear(void *arg, const struct shm_record *r)
 {
-	struct heard *h = arg;
-	h->maps += r->kind == AREA_MAPS && !h->crashes;
-	if (r->kind != AREA_CRASH)
+	struct event_dedup *h = arg;
+	h->maps += r->kind == SHM_MAPS && !h->crashes;
+	if (r->kind != SHM_CRASH)
 		return;
 	h->crashes++;
 	h->record = *r;
-	h->crash = *inbox_crash(r);
+	h->crash = *shm_reader_crash(r);
 }
 
 /* What a sanitizer has for these signals is the program's. */
@@ -93,17 +93,17 @@ static void begin_program(void)
 	static const int signals[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP};
 	for (unsigned i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
 		signal(signals[i], SIG_DFL);
-	ck_assert_ptr_nonnull(process_get());
+	ck_assert_ptr_nonnull(connection_get());
 }
 
 typedef void program_fn(void);
 
 /* Its status, and what it told. */
-static int run(program_fn *fn, struct heard *ret)
+static int run(program_fn *fn, struct event_dedup *ret)
 {
-	struct inbox inbox;
+	struct shm_reader inbox;
 	int status;
-	*ret = (struct heard){0};
+	*ret = (struct event_dedup){0};
 	const pid_t pid = fork();
 	if (pid == 0) {
 		begin_program();
@@ -114,9 +114,9 @@ static int run(program_fn *fn, struct heard *ret)
 	const int64_t began = clock_now();
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_lt(clock_now() - began, WAIT_NS);
-	ck_assert_int_ge(inbox_drain(&inbox, INT64_MAX, true, hear, ret), 0);
+	ck_assert_int_ge(shm_reader_drain(&inbox, INT64_MAX, true, hear, ret), 0);
 	ck_assert_int_eq((int)ret->record.tid, ret->crashes ? pid : 0);
-	inbox_close(&inbox);
+	shm_reader_close(&inbox);
 	close(sock);
 	return status;
 }
@@ -147,36 +147,36 @@ static void queue(void)
 /* A fault of ours, in the middle of telling. */
 static void broken_items(void)
 {
-	process_get()->area.items = (struct area_item *)64;
+	connection_get()->area.items = (struct shm_item *)64;
 	divide();
 }
 static void broken_head(void)
 {
-	process_get()->area.head = (struct area_head *)4096;
+	connection_get()->area.head = (struct shm_head *)4096;
 	null();
 }
 
 /* Nothing is read: the program waits for room no longer than it may. */
 static void full(void)
 {
-	struct process *p = process_get();
-	struct area_place place;
+	struct connection *p = connection_get();
+	struct shm_place place;
 	bool wake;
-	while (area_reserve(&p->area, AREA_RECORD_MAX, &place, &wake))
+	while (shm_reserve(&p->area, SHM_RECORD_MAX, &place, &wake))
 		;
 	divide();
 }
 static void withdrawn(void)
 {
 	struct kernel_action now;
-	crash_want(false);
-	ck_assert(action_set(SIGSEGV, NULL, &now) == 0 && now.plain == SIG_DFL);
+	crash_handler_want(false);
+	ck_assert(sigaction_set(SIGSEGV, NULL, &now) == 0 && now.plain == SIG_DFL);
 	null();
 }
 static void ended(void)
 {
-	crash_end();
-	crash_want(true);
+	crash_handler_end();
+	crash_handler_want(true);
 	null();
 }
 
@@ -200,7 +200,7 @@ static const struct {
 
 START_TEST(ends_as_it_would)
 {
-	struct heard h;
+	struct event_dedup h;
 	const int status = run(programs[_i].fn, &h);
 	ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == programs[_i].signal, "%s: status %x",
 		programs[_i].scenario, (unsigned)status);
@@ -225,37 +225,42 @@ static void nothing(int sig) {}
 
 static void shows(void)
 {
-	const struct kernel_action dfl = {
-		.plain = SIG_DFL, .flags = SA_RESTART | ACTION_RESTORER, .restorer = action_restorer, .mask = 0x400};
-	const struct kernel_action own = {.plain = nothing, .flags = ACTION_RESTORER, .restorer = action_restorer};
+	const struct kernel_action dfl = {.plain = SIG_DFL,
+		.flags = SA_RESTART | SIGACTION_RESTORER,
+		.restorer = sigaction_restorer,
+		.mask = 0x400};
+	const struct kernel_action own = {
+		.plain = nothing, .flags = SIGACTION_RESTORER, .restorer = sigaction_restorer};
 	struct kernel_action once = own, seen;
 	once.flags |= SA_RESETHAND;
-	if (!crash_is_on() || !crash_shows(SIGILL, &seen) || seen.plain != SIG_DFL || crash_shows(SIGUSR1, &seen))
+	if (!crash_handler_is_on() || !crash_handler_shows(SIGILL, &seen) || seen.plain != SIG_DFL ||
+		crash_handler_shows(SIGUSR1, &seen))
 		_exit(1);
-	action_set(SIGILL, &dfl, NULL);
-	crash_was_set(SIGILL);
-	if (!crash_shows(SIGILL, &seen) || seen.plain != SIG_DFL || seen.flags != dfl.flags || seen.mask != dfl.mask)
+	sigaction_set(SIGILL, &dfl, NULL);
+	crash_handler_was_set(SIGILL);
+	if (!crash_handler_shows(SIGILL, &seen) || seen.plain != SIG_DFL || seen.flags != dfl.flags ||
+		seen.mask != dfl.mask)
 		_exit(2);
-	action_set(SIGILL, &own, NULL); /* the kernel has it as it is */
-	crash_was_set(SIGILL);
-	if (crash_shows(SIGILL, &seen) || action_set(SIGILL, NULL, &seen) || seen.plain != nothing)
+	sigaction_set(SIGILL, &own, NULL); /* the kernel has it as it is */
+	crash_handler_was_set(SIGILL);
+	if (crash_handler_shows(SIGILL, &seen) || sigaction_set(SIGILL, NULL, &seen) || seen.plain != nothing)
 		_exit(3);
-	action_set(SIGILL, &once, NULL);
-	crash_was_set(SIGILL);
-	if (!crash_shows(SIGILL, &seen) || seen.plain != nothing || seen.flags != once.flags)
+	sigaction_set(SIGILL, &once, NULL);
+	crash_handler_was_set(SIGILL);
+	if (!crash_handler_shows(SIGILL, &seen) || seen.plain != nothing || seen.flags != once.flags)
 		_exit(4);
 	raise(SIGILL); /* once */
-	if (!crash_shows(SIGILL, &seen) || seen.plain != SIG_DFL)
+	if (!crash_handler_shows(SIGILL, &seen) || seen.plain != SIG_DFL)
 		_exit(5);
 	signal(SIGILL, SIG_IGN);
-	crash_was_set(SIGILL);
-	if (crash_shows(SIGILL, &seen))
+	crash_handler_was_set(SIGILL);
+	if (crash_handler_shows(SIGILL, &seen))
 		_exit(6);
 }
 
 START_TEST(what_the_application_is_shown)
 {
-	struct heard h;
+	struct event_dedup h;
 	const int status = run(shows, &h);
 	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x", (unsigned)status);
 	ck_assert_uint_eq(h.crashes, 0);
@@ -314,7 +319,7 @@ END_TEST
 START_TEST(a_child_keeps_the_stack_of_its_handlers)
 {
 	int status;
-	forks_follow();
+	atfork_follow();
 	struct altstack *own = altstack_take();
 	ck_assert_ptr_nonnull(own);
 	altstack_use(own);
@@ -338,10 +343,10 @@ static unsigned files_in(const char *path)
 	char **names;
 	size_t n;
 	fd_auto at = fd_open_dir(AT_FDCWD, path);
-	ck_assert_int_eq(crashdir_list(at, &names, &n), 0);
+	ck_assert_int_eq(crash_dir_list(at, &names, &n), 0);
 	for (size_t i = 1; i < n; i++)
 		ck_assert_int_lt(strcmp(names[i - 1], names[i]), 0);
-	crashdir_list_done(names);
+	crash_dir_list_done(names);
 	return (unsigned)n;
 }
 
@@ -353,11 +358,11 @@ START_TEST(what_others_write_stays)
 	snprintf(path, sizeof(path), "%s", dir);
 	ck_assert_ptr_nonnull(mkdtemp(path));
 	fd_auto spool = fd_open_dir(AT_FDCWD, path);
-	ck_assert_int_eq(crashdir_write(spool, "web", 1000, 1, "{}", 2, written, sizeof(written), &e), 0);
-	fd_auto at = fd_open_dir(spool, CRASHDIR);
+	ck_assert_int_eq(crash_dir_write(spool, "web", 1000, 1, "{}", 2, written, sizeof(written), &e), 0);
+	fd_auto at = fd_open_dir(spool, CRASH_DIR);
 	close(openat(at, ".writing.1", O_WRONLY | O_CREAT, 0640));
 	close(openat(at, ".writing.4194305", O_WRONLY | O_CREAT, 0640)); /* no pid is that high */
-	ck_assert_int_eq(crashdir_write(spool, "web", 2000, 1, "{}", 2, written, sizeof(written), &e), 0);
+	ck_assert_int_eq(crash_dir_write(spool, "web", 2000, 1, "{}", 2, written, sizeof(written), &e), 0);
 	ck_assert_int_eq(unlinkat(at, ".writing.1", 0), 0);
 	ck_assert_int_eq(unlinkat(at, ".writing.4194305", 0), -1);
 	snprintf(written, sizeof(written), "rm -rf %s", path);
@@ -374,27 +379,27 @@ START_TEST(reports_of_a_target_are_few)
 	ck_assert_ptr_nonnull(mkdtemp(path));
 	fd_auto at = fd_open_dir(AT_FDCWD, path);
 	snprintf(other, sizeof(other), "%s/crashes", path);
-	for (int i = 0; i < CRASHDIR_TARGET_MAX + 10; i++) {
+	for (int i = 0; i < CRASH_DIR_TARGET_MAX + 10; i++) {
 		ck_assert_int_eq(
-			crashdir_write(at, "a-1", (1000 + i) * NSEC_PER_SEC, 7, "{}\n", 3, below, sizeof(below), &e),
+			crash_dir_write(at, "a-1", (1000 + i) * NSEC_PER_SEC, 7, "{}\n", 3, below, sizeof(below), &e),
 			0);
 		if (i == 0)
 			snprintf(first, sizeof(first), "%s", below);
 	}
 	ck_assert_str_eq(first, "crashes/19700101T001640.000000000Z-a-1-7.json");
-	ck_assert_uint_eq(files_in(other), CRASHDIR_TARGET_MAX);
+	ck_assert_uint_eq(files_in(other), CRASH_DIR_TARGET_MAX);
 	ck_assert_int_eq(fstatat(at, first, &st, 0), -1);
 	ck_assert_int_eq(fstatat(at, below, &st, 0), 0);
 	ck_assert_uint_eq(st.st_mode & 0777, 0640);
 	/* another target's stay; the same a second time is the same file */
 	for (int i = 0; i < 2; i++)
-		ck_assert_int_eq(crashdir_write(at, "../..", NSEC_PER_SEC, 1, "{}\n", 3, below, sizeof(below), &e), 0);
+		ck_assert_int_eq(crash_dir_write(at, "../..", NSEC_PER_SEC, 1, "{}\n", 3, below, sizeof(below), &e), 0);
 	ck_assert_str_eq(below, "crashes/19700101T000001.000000000Z-.._..-1.json");
-	ck_assert_uint_eq(files_in(other), CRASHDIR_TARGET_MAX + 1);
+	ck_assert_uint_eq(files_in(other), CRASH_DIR_TARGET_MAX + 1);
 	/* what is no report stays */
 	snprintf(below, sizeof(below), "%s/notes.json", other);
 	close(open(below, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-	ck_assert_uint_eq(files_in(other), CRASHDIR_TARGET_MAX + 1);
+	ck_assert_uint_eq(files_in(other), CRASH_DIR_TARGET_MAX + 1);
 	snprintf(below, sizeof(below), "rm -r %s", path);
 	ck_assert_int_eq(system(below), 0);
 }
@@ -421,7 +426,7 @@ static const struct {
 START_TEST(what_it_was)
 {
 	static struct target t;
-	struct crash c = {.target = &t,
+	struct crash_record c = {.target = &t,
 		.real = 1795613710 * NSEC_PER_SEC + 5000,
 		.pid = 3,
 		.says = {.signal = (uint32_t)whats[_i].signal,
@@ -437,15 +442,15 @@ START_TEST(what_it_was)
 	size_t len, shown_len;
 	snprintf(c.process, sizeof(c.process), "a\x1b[2Jb\xff");
 	FILE *out = open_memstream(&text, &len);
-	ck_assert_int_eq(crashreport_json(&c, out), 0);
+	ck_assert_int_eq(crash_report_json(&c, out), 0);
 	fclose(out);
 	ck_assert_int_eq(json_parse(text, len, &doc, &e), 0);
 	const char *what = json_text(json_member(json_member(doc, "signal"), "what"), NULL);
 	ck_assert_msg(!strcmp(what ? what : "", whats[_i].what), "%s: %s", whats[_i].scenario, what);
 	ck_assert_str_eq(json_text(json_member(doc, "time"), NULL), "2026-11-25T13:35:10.000005Z");
 	out = open_memstream(&shown, &shown_len);
-	crashreport_text(doc, out);
-	crashreport_line(doc, "file", out);
+	crash_report_text(doc, out);
+	crash_report_line(doc, "file", out);
 	fclose(out);
 	ck_assert_ptr_null(memchr(shown, 0x1b, shown_len));
 	ck_assert_ptr_nonnull(strstr(shown, "a?[2Jb?"));
@@ -455,7 +460,7 @@ START_TEST(what_it_was)
 }
 END_TEST
 
-UNIT_SUITE(crash)
+UNIT_SUITE(crash_handler)
 {
 	/* The library reads the path from the environment in its constructor: this program starts once more. */
 	if (!getenv("PILLION_SOCKET")) {
@@ -465,7 +470,7 @@ UNIT_SUITE(crash)
 		execl("/proc/self/exe", "units", "crash", NULL);
 		_exit(1);
 	}
-	Suite *s = suite_create("crash");
+	Suite *s = suite_create("crash_handler");
 	TCase *t = tcase_create("process");
 	tcase_add_checked_fixture(t, listen_there, done);
 	tcase_set_timeout(t, 30);

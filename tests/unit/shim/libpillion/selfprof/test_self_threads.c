@@ -144,7 +144,7 @@ static const struct {
 
 START_TEST(test_heard)
 {
-	struct self_heard *h = calloc(1, sizeof(*h));
+	struct self_event_dedup *h = calloc(1, sizeof(*h));
 	char taken[32];
 	size_t n = 0;
 	bool found = false;
@@ -169,34 +169,34 @@ START_TEST(test_heard)
 	taken[n] = 0;
 	ck_assert_msg(!strcmp(taken, heard[_i].taken), "%s: %s", heard[_i].name, taken);
 	ck_assert_msg(found == heard[_i].found, "%s: %d", heard[_i].name, found);
-	self_heard_done(h);
+	self_event_dedup_done(h);
 	free(h);
 }
 END_TEST
 
 START_TEST(test_forgotten)
 {
-	struct self_heard *h = calloc(1, sizeof(*h));
+	struct self_event_dedup *h = calloc(1, sizeof(*h));
 	struct pillion_event *superfluous;
 	struct pillion_record r = {.tid = 7, .time = 1000};
 	older.fd = 1;
 	younger.fd = 2;
 	ck_assert_int_eq(self_heard(h, &r, &older, false, &superfluous), SELF_TAKE);
-	self_heard_forget(h, 7, 500); /* it began before that */
+	self_event_dedup_forget(h, 7, 500); /* it began before that */
 	ck_assert_uint_eq(h->n, 1);
-	self_heard_forget(h, 7, 1500);
+	self_event_dedup_forget(h, 7, 1500);
 	ck_assert_uint_eq(h->n, 0);
 	r.time = 2000;
 	ck_assert_int_eq(self_heard(h, &r, &younger, false, &superfluous), SELF_TAKE);
 	ck_assert_ptr_null(superfluous);
-	self_heard_sweep(h, 2001 + SELF_HEARD_NS);
+	self_event_dedup_sweep(h, 2001 + SELF_EVENT_DEDUP_NS);
 	ck_assert_uint_eq(h->n, 0);
-	for (uint32_t i = 0; i < SELF_HEARD_MAX + 100; i++) { /* beyond that it goes unchecked */
+	for (uint32_t i = 0; i < SELF_EVENT_DEDUP_MAX + 100; i++) { /* beyond that it goes unchecked */
 		r.tid = i;
 		ck_assert_int_eq(self_heard(h, &r, &older, false, &superfluous), SELF_TAKE);
 	}
-	ck_assert_uint_eq(h->n, SELF_HEARD_MAX);
-	self_heard_done(h);
+	ck_assert_uint_eq(h->n, SELF_EVENT_DEDUP_MAX);
+	self_event_dedup_done(h);
 	free(h);
 }
 END_TEST
