@@ -13,8 +13,9 @@
 #include <sys/types.h>
 
 #define CONTROL_SERVER_CONNECTIONS_MAX 64
-#define CONTROL_SERVER_PATIENCE_MS 10000 /* a connection that is not done by then is closed; budgets are at most 5 s   \
-					  */
+#define CONTROL_SERVER_PATIENCE_MS                                                                                     \
+	10000 /* a connection that is not done by then is closed; budgets are at most 5 s                              \
+	       */
 
 struct control_server;
 /* Whose openers: of root, or of the user that we serve alone (user_service.h). */

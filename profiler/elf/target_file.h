@@ -42,9 +42,10 @@
 #define TARGET_FILES_SHARE 20	/* of the time that passes, one part */
 #define TARGET_FILES_BELIEVED 8 /* a reader says how long it took: no less than this part of the waiting counts */
 #define TARGET_FILES_OPEN_MAX 8 /* of a reader, at once */
-#define TARGET_FILES_AT_ONCE (128u << 10)      /* bytes of an answer */
-#define TARGET_FILES_BEGINNING_MAX (32u << 10) /* come with what was opened: the headers, mostly all of a small file   \
-						*/
+#define TARGET_FILES_AT_ONCE (128u << 10) /* bytes of an answer */
+#define TARGET_FILES_BEGINNING_MAX                                                                                     \
+	(32u << 10) /* come with what was opened: the headers, mostly all of a small file                              \
+		     */
 
 /* Which file it is, as it was when it was opened. */
 struct file_id {

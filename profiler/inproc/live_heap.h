@@ -16,8 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LIVE_HEAP_PART 1024 /* counts of objects are in parts of one: a sample stands for a number that is not whole   \
-			     */
+#define LIVE_HEAP_PART                                                                                                 \
+	1024 /* counts of objects are in parts of one: a sample stands for a number that is not whole                  \
+	      */
 
 struct live_heap_entry;
 struct live_heap {

@@ -256,7 +256,7 @@ START_TEST(a_function_of_this_program)
 	char path[512];
 	uint8_t there[8];
 	self_path(path, sizeof(path));
-	int r = find(path, "probe_lookup", &p, &e);
+	int r = find(path, "uprobe_lookup", &p, &e);
 	ck_assert_msg(r == 0, "%s", e.text);
 	ck_assert_int_eq(fd_pread_all(p.fd, there, sizeof(there), (off_t)p.offset), sizeof(there));
 	ck_assert_msg(!memcmp(there, (const void *)(uintptr_t)uprobe_lookup, sizeof(there)), "other code is there");
@@ -294,7 +294,7 @@ static const struct {
 	int result;
 } lists[] = {
 	{"cpu", "cpu", "", 0},
-	{"uprobe:SELF:probe_find,cpu", "units:probe_find,cpu", "", 1},
+	{"uprobe:SELF:uprobe_find,cpu", "units:uprobe_find,cpu", "", 1},
 	{"uprobe:SELF:no_such_function,cpu,uprobe:SELF:probes_count/5", "cpu,units:probes_count", "left out: uprobe ",
 		1},
 	{"uprobe:/no/file:f", "", "left out: uprobe /no/file in the container: No such file", -ENOENT},

@@ -467,7 +467,7 @@ UNIT_SUITE(crash_handler)
 		char path[64];
 		snprintf(path, sizeof(path), "/tmp/test_crash.%d", (int)getpid());
 		setenv("PILLION_SOCKET", path, 1);
-		execl("/proc/self/exe", "units", "crash", NULL);
+		execl("/proc/self/exe", "units", "crash_handler", NULL);
 		_exit(1);
 	}
 	Suite *s = suite_create("crash_handler");
