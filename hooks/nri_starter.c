@@ -20,7 +20,7 @@ static struct opener opener;
 static enum opener_outcome attach(const struct nri_ask *ask, int64_t start, char *notes, size_t size, struct err *e)
 {
 	uint32_t ms = options.settings.budget_ms < ask->limit_ms ? options.settings.budget_ms : ask->limit_ms;
-	int r = init_check(ask->container.pid, ask->container.id, e);
+	int r = init_check_parked(ask->container.pid, ask->container.id, e);
 	if (r == 0)
 		r = hook_input_child_answered(&intake, &ask->container, e);
 	if (r == 0)

@@ -86,10 +86,44 @@ static int check_namespace(pid_t pid, struct err *e)
 	return its != ours ? 0 : err_say(e, -EPERM, "pid %d is in the machine's own mount namespace", (int)pid);
 }
 
-int init_check(pid_t pid, const char *id, struct err *e)
+int init_check_parked(pid_t pid, const char *id, struct err *e)
 {
 	int r = check_program(pid, e);
 	if (r == 0)
 		r = check_cgroup(pid, id, e);
 	return r < 0 ? r : check_namespace(pid, e);
+}
+
+/* --- what begins no program ------------------------------------------------------------------------------- */
+
+#define RESTORED                                                                                                       \
+	"it is restored from a checkpoint, so nothing of it begins: when it runs, `pillion attach` its name or pid"
+#define VIRTUAL                                                                                                        \
+	"it is a virtual machine's monitor: what runs in there can only be profiled in there, with `pillion run`"
+#define GVISOR "it is gVisor's own kernel: what runs in there is not seen from here; use `pillion run` in it"
+
+/* Names as far as the kernel keeps them: 15 bytes. */
+static const struct {
+	const char *prefix, *why;
+} foreign[] = {
+	{"criu", RESTORED},
+	{"qemu-", VIRTUAL},
+	{"cloud-hyperviso", VIRTUAL},
+	{"firecracker", VIRTUAL},
+	{"dragonball", VIRTUAL},
+	{"containerd-shim", VIRTUAL}, /* Kata's, which names itself where it knows no better */
+	{"runsc", GVISOR},
+};
+
+int init_check_program(pid_t init, struct err *e)
+{
+	char path[64], name[32];
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)init);
+	if (fd_read_text(AT_FDCWD, path, name, sizeof(name)) < 0)
+		return 0; /* gone: others say so */
+	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
+		if (!strncmp(name, foreign[i].prefix, strlen(foreign[i].prefix)))
+			return err_say(e, -ENOTSUP, "the container's init (pid %d) is %s: %s", (int)init, name,
+				foreign[i].why);
+	return 0;
 }

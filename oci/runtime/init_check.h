@@ -16,4 +16,12 @@
 
 #include <sys/types.h>
 
-int init_check(pid_t pid, const char *id, struct err *e); /* 0, -ESRCH: it has ended, -EPERM: it is not */
+int init_check_parked(pid_t pid, const char *id, struct err *e); /* 0, -ESRCH: it has ended, -EPERM: it is not */
+
+/*
+ * Is the process that a state names one that will begin a program? A runtime's init is parked and then execs; a
+ * monitor of a virtual machine, a restored process or gVisor's kernel does not, and the hook would wait for the
+ * container's end. By its name alone, which nobody in the container chose yet. 0, or -ENOTSUP with a sentence that
+ * names it and the way out.
+ */
+int init_check_program(pid_t init, struct err *e);

@@ -6,7 +6,7 @@
 #include "oci/config/user_dirs.h"
 #include "oci/isolation/cgroup.h"
 #include "oci/isolation/namespaces.h"
-#include "oci/runtime/inits.h"
+#include "oci/runtime/init_check.h"
 #include "oci/runtime/policy.h"
 #include "shim/attach/app_inside.h"
 #include "shim/attach/exe_open.h"
@@ -263,7 +263,7 @@ static int hand_over(struct outer *w, struct err *e)
 static int prepare(struct outer *w, struct err *e)
 {
 	w->pidfd = child_process_pidfd(w->init);
-	int r = w->pidfd < 0 ? child_process_explain(w->init, w->pidfd, e) : init_check(w->init, e);
+	int r = w->pidfd < 0 ? child_process_explain(w->init, w->pidfd, e) : init_check_program(w->init, e);
 	if (r == 0)
 		r = fork_inner(w, e);
 	if (r == 0)
@@ -304,7 +304,7 @@ static int decide(struct outer *w, int prepared, const struct err *why, struct e
 	const struct container *c = w->container;
 	w->report->outcome = c->stopped ? OPENER_STOPPED : OPENER_NOTHING;
 	if (c->stopped) /* so says runc, too, of one that it restores, but with a pid */
-		return c->verdict == VERDICT_PROFILE && c->pid > 0 ? init_check(c->pid, e) : 0;
+		return c->verdict == VERDICT_PROFILE && c->pid > 0 ? init_check_program(c->pid, e) : 0;
 	switch ((enum verdict)c->verdict) {
 	case VERDICT_OFF:
 	case VERDICT_SANDBOX:

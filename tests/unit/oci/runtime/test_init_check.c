@@ -15,7 +15,7 @@
 START_TEST(one_of_the_machine)
 {
 	struct err e = {0};
-	ck_assert_int_eq(init_check(getpid(), "x", &e), -EPERM);
+	ck_assert_int_eq(init_check_parked(getpid(), "x", &e), -EPERM);
 	ck_assert_msg(strstr(e.text, "is not parked by runc, crun or youki: it runs /"), "%s", e.text);
 }
 END_TEST
@@ -25,7 +25,7 @@ START_TEST(one_with_the_name_of_a_runtime)
 {
 	struct err e = {0};
 	prctl(PR_SET_NAME, "runc:[2:INIT]");
-	ck_assert_int_eq(init_check(getpid(), "x", &e), -EPERM);
+	ck_assert_int_eq(init_check_parked(getpid(), "x", &e), -EPERM);
 	ck_assert_msg(strstr(e.text, "(runc:[2:INIT])"), "%s", e.text);
 }
 END_TEST
@@ -37,7 +37,7 @@ START_TEST(one_that_has_ended)
 	if (pid == 0)
 		_exit(0);
 	waitpid(pid, NULL, 0);
-	ck_assert_int_eq(init_check(pid, "x", &e), -ESRCH);
+	ck_assert_int_eq(init_check_parked(pid, "x", &e), -ESRCH);
 }
 END_TEST
 
