@@ -8,7 +8,7 @@
  *
  *	1. kill switch, settings, policy			(this process)
  *	2. state and config.json -> one struct			(a child without capabilities:
- *oci/runtime/hook_input_child.h)
+ * oci/runtime/hook_input_child.h)
  *	3. reach pilliond, open events and pass them		(two short-lived children: shim/attach/opener.h)
  *	4. where no service listens: start a session		(this process: shim/protocol/session_start.h)
  *	5. one line to the log

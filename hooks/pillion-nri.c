@@ -12,7 +12,7 @@
  * seconds, when the runtime is restarted.
  *
  * Two parts, and a child for each container that asks for a profile, which does what the hook does
- *(hooks/nri_starter.h):
+ * (hooks/nri_starter.h):
  *
  *	starter	this process, root of the host: it connects, forks the others, writes the log, and parses nothing
  *	talker	a child for each connection, without any privilege: it speaks the protocol (hooks/nri_client.h)

@@ -1,7 +1,7 @@
 /*
  * nri_ttrpc - the plugin's end of a connection to the Node Resource Interface of containerd and CRI-O: its two layers
- *of framing and its calls (containerd/nri pkg/net/multiplex, pkg/api/api.proto; containerd/ttrpc PROTOCOL.md). No I/O
- *is here: who has the socket feeds what came, and sends what is there to send.
+ * of framing and its calls (containerd/nri pkg/net/multiplex, pkg/api/api.proto; containerd/ttrpc PROTOCOL.md). No I/O
+ * is here: who has the socket feeds what came, and sends what is there to send.
  *
  *	mux	u32 connection, u32 length, big-endian; of our two connections one is that on which the runtime calls
  *		us (service Plugin), the other that on which we call it (service Runtime). Any other is skipped.

@@ -1,8 +1,8 @@
 /*
  * pilliond - the profiler. As a service: `pilliond [--etc DIR] [options]`. Targets register on the control socket,
  * which it makes or gets from a service manager (sd_notify.h); SIGHUP reads the settings anew (settings_reload.h),
- *SIGUSR2 leaves everything to the next pilliond. For one target: `pilliond --session ID [options]`, started by the hook
- *with a connected socket as descriptor 3. For a process that asks for itself: library_mode.h.
+ * SIGUSR2 leaves everything to the next pilliond. For one target: `pilliond --session ID [options]`, started by the
+ * hook with a connected socket as descriptor 3. For a process that asks for itself: library_mode.h.
  *
  *	1. settings				2. open what needs privilege (startup.h)
  *	3. drop every privilege			4. fork the worker (supervisor.h)

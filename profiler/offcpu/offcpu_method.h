@@ -1,6 +1,6 @@
 /*
- * offcpu_method - what profiler/offcpu/offcpu.c has in common for the two ways of measuring waits, and what each does by
- * itself:
+ * offcpu_method - what profiler/offcpu/offcpu.c has in common for the two ways of measuring waits, and what each does
+ * by itself:
  *
  *	by turns	(strategy `cgroup`) records of each switch, which tell how long the target ran on that CPU
  *	by switches	(events that are inherited) records of going off and of coming back

@@ -1,6 +1,6 @@
 /*
  * profile_filter - some of a profile's samples: those that fit every term. The same terms in `top`, `report`, `flame`
- *and `export`.
+ * and `export`.
  *
  * - KEY=TEXT: the label KEY (container, pod, thread, exe, user.x, ...; numbers as decimal digits) contains TEXT
  * - TEXT: a function of the stack, inlined ones too, has TEXT in its name

@@ -3,8 +3,8 @@
  * profiles are at v1development: fields may change without notice, and OTLP_VERSION with them.
  *
  * Written with protobuf_writer.h and not by protobuf-c: the dictionary stands behind the length of all that is in it,
- *so all of it would be structs first, many of them for each sample; and a table's entries are bytes that are told apart
- *by a hash of themselves (string_table.h).
+ * so all of it would be structs first, many of them for each sample; and a table's entries are bytes that are told
+ * apart by a hash of themselves (string_table.h).
  *
  * One resource with one scope, "pillion", and in that a Profile for each sample type, the default one first, as tools
  * show that one. Of each table of the dictionary entry 0 is the zero value. Samples whose value is 0 are left out, and

@@ -1,6 +1,6 @@
 /*
  * spool_index - what lies in the spool, for those who read it: <spool>/index.jsonl, mode 0640, a line of JSON per
- *profile:
+ * profile:
  *
  *	{"file":"web/20260101T000000Z-000000-cpu.pb.gz","id":"8f2e...","name":"web","pod":"","namespace":"",
  *	 "event":"cpu","seq":0,"start_ns":1767225600000000000,"duration_ns":60000000000,"samples":5940,"bytes":20480}

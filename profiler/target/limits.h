@@ -1,8 +1,8 @@
 /*
  * limits - what one pilliond holds at most, and what happens then. A service's are settings (oci/config/options.c), a
  * session's are fixed: it serves one target, in a cgroup of 64 MiB. What a service has for one user
- * (profiler/daemon/user_service.h) has a service's, but for modules and code, which are a session's, and 12 MiB of stacks.
- * Targets and descriptors are the supervisor's to refuse, the rest is of the worker.
+ * (profiler/daemon/user_service.h) has a service's, but for modules and code, which are a session's, and 12 MiB of
+ * stacks. Targets and descriptors are the supervisor's to refuse, the rest is of the worker.
  *
  *	what (setting)			default (session)	when it is reached
  *	targets (targets)		1000 (1)		the newest is refused, by name of the setting

@@ -15,7 +15,7 @@
  * Times are UTC, as forms have them (2026-01-01T00:00[:00]); a window is in a range when it begins there. All links are
  * relative, so that the page may stand anywhere. Everything but the interactive graph works without a script. Names are
  * those of targets and programs: they are text wherever they stand. No name that was asked for is opened
- *(spool_query.h).
+ * (spool_query.h).
  *
  * It is made in a process of its own (page_child.h), which may die of what it reads.
  */

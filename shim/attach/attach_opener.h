@@ -1,7 +1,7 @@
 /*
- * attach_opener - the opener for a target that runs already: the program `pillion-opener`, started by shim/attach/attach.c
- * from a sealed copy of itself. What it looks at and joins may be hostile, so before it does it cannot be dumped, traced
- * or rewritten from there.
+ * attach_opener - the opener for a target that runs already: the program `pillion-opener`, started by
+ * shim/attach/attach.c from a sealed copy of itself. What it looks at and joins may be hostile, so before it does it
+ * cannot be dumped, traced or rewritten from there.
  *
  *	outer	whoever called. Looks at the target, joins its pid namespace, forks, joins its mount namespace for the
  *		detached tree. Opens no perf event.

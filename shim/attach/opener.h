@@ -11,9 +11,9 @@
  *		lock-step, and ends.
  *
  * A container's start waits for all this, so the steps overlap and nobody waits for a third: outer is forked before
- * anything is known, hears from the reader (oci/runtime/hook_input_child.h) itself, looks at the init as soon as it has a pid,
- * and decides. The hook only waits, for a bounded time, and starts a session when inner finds no service. Both die with
- * the hook. Neither holds the runtime's stdio.
+ * anything is known, hears from the reader (oci/runtime/hook_input_child.h) itself, looks at the init as soon as it has
+ * a pid, and decides. The hook only waits, for a bounded time, and starts a session when inner finds no service. Both
+ * die with the hook. Neither holds the runtime's stdio.
  */
 #pragma once
 

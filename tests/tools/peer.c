@@ -3,8 +3,8 @@
  *
  *	peer serve SOCKET MODE	a service, until it is killed; prints "ready"
  *	peer older SOCKET SERVICE	the service at that other socket as one of the protocol's version 2 would be: it
- *says so, and refuses what is newer; prints "ready" peer session MODE	a session: what it serves is descriptor 3 deaf
- *(a service) never accepts, and its backlog is full
+ * says so, and refuses what is newer; prints "ready" peer session MODE	a session: what it serves is descriptor 3 deaf
+ * (a service) never accepts, and its backlog is full
  *		FAULT-N		answers as it should, until the Nth message (1 when left out), at which it
  *			silent		answers no more
  *			garbage		answers with bytes that are no message

@@ -1,6 +1,6 @@
 /*
  * calltree_dump - a calling-context tree as a file, for `pillion tree`. Text, a line each, numbers decimal, addresses
- *hex:
+ * hex:
  *
  *	pillion-tree 1
  *	pid 4711

@@ -322,7 +322,8 @@ START_TEST(an_opener_that)
 	is_open_to_all("/open");
 	int r = ask_with_opener(&took);
 	ck_assert_msg(r == -EACCES, "%s: %d", p->name, r);
-	ck_assert_msg(p->late ? took >= TARGET_FILES_DEADLINE : took < TARGET_FILES_DEADLINE, "%s: %" PRId64 " ns", p->name, took);
+	ck_assert_msg(p->late ? took >= TARGET_FILES_DEADLINE : took < TARGET_FILES_DEADLINE, "%s: %" PRId64 " ns",
+		p->name, took);
 	ck_assert_uint_eq(opener.account.late, p->late);
 	ck_assert(opener.account.silent == p->late && opener.ended == p->ends);
 	is_open_to_all("/open");

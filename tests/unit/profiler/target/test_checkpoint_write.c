@@ -901,8 +901,9 @@ static void with_reader(struct forked *readers)
 	readers->sockets.readers = -1;
 	t->tree = fd_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
 	clock_drive(&stands);
-	ck_assert_int_eq(
-		target_files_open(g->files, &(struct target_files_place){t->tree, -1, NULL, false}, &account, "/bin/sh", &f), 0);
+	ck_assert_int_eq(target_files_open(g->files, &(struct target_files_place){t->tree, -1, NULL, false}, &account,
+				 "/bin/sh", &f),
+		0);
 	file_close(&f);
 	clock_drive(NULL);
 }
