@@ -139,9 +139,9 @@ static void start(enum nri_call call, uint32_t stream, const void *payload, size
 	static struct nri_ask ask;
 	memset(&ask, 0, NRI_ASK_SHORT);
 	int r = nri_container(call, payload, len, &ask.container);
-	if (r == 0 && ask.container.verdict == VERDICT_PROFILE)
+	if (r == 0 && ask.container.verdict == DECISION_PROFILE)
 		return ask_starter(stream, &ask);
-	if (r < 0 || ask.container.verdict == VERDICT_INVALID)
+	if (r < 0 || ask.container.verdict == DECISION_INVALID)
 		say(LOG_WARNING, "container=%.64s outcome=unprofiled reason=\"%.300s\"", ask.container.id,
 			r < 0 ? "no memory" : ask.container.reason);
 	answer(stream, NULL, 0);
@@ -163,9 +163,9 @@ static void create(uint32_t stream, const void *payload, size_t len)
 	struct pb_out o = {.buf = buf, .size = sizeof(buf)};
 	const char *why = NULL;
 	int r = t.inject ? nri_container(NRI_CREATE_CONTAINER, payload, len, &c) : -ENOMEM;
-	if (r < 0 || c.verdict == VERDICT_OFF || c.verdict == VERDICT_SANDBOX)
+	if (r < 0 || c.verdict == DECISION_OFF || c.verdict == DECISION_SANDBOX)
 		return answer(stream, NULL, 0);
-	if (c.verdict == VERDICT_INVALID)
+	if (c.verdict == DECISION_INVALID)
 		why = c.reason;
 	else if (!hook_is_there())
 		why = "the hook is not there, or no program that everybody may see and run";

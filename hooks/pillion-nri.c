@@ -97,7 +97,7 @@ static void start(const struct nri_ask *ask)
 	size_t i = 0;
 	while (i < STARTS_MAX && p.starts[i].pid)
 		i++;
-	if (container_check(&ask->container) < 0 || ask->container.verdict != VERDICT_PROFILE) {
+	if (container_check(&ask->container) < 0 || ask->container.verdict != DECISION_PROFILE) {
 		log_line(LOG_ERR,
 			"outcome=unprofiled reason=\"the part that speaks with the runtime returned nonsense\"");
 		return told(ask->number);

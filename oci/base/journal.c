@@ -264,12 +264,12 @@ int journal_read(const struct journal *j, uint8_t **ret, size_t *ret_size, int64
 	return 0;
 }
 
-static size_t left(const struct saved *s)
+static size_t left(const struct journal_reader *s)
 {
 	return s->bad ? 0 : (size_t)(s->end - s->at);
 }
 
-bool saved_next(struct saved *all, uint32_t *ret_type, struct saved *ret)
+bool saved_next(struct journal_reader *all, uint32_t *ret_type, struct journal_reader *ret)
 {
 	struct entry_head h;
 	if (left(all) < sizeof(h))
@@ -280,12 +280,12 @@ bool saved_next(struct saved *all, uint32_t *ret_type, struct saved *ret)
 		return false;
 	}
 	*ret_type = h.type;
-	*ret = (struct saved){.at = all->at + sizeof(h), .end = all->at + sizeof(h) + h.size};
+	*ret = (struct journal_reader){.at = all->at + sizeof(h), .end = all->at + sizeof(h) + h.size};
 	all->at = ret->end;
 	return true;
 }
 
-uint64_t saved_number(struct saved *s)
+uint64_t saved_number(struct journal_reader *s)
 {
 	uint64_t value = 0;
 	for (unsigned shift = 0; shift < 64 && left(s); shift += 7) {
@@ -298,21 +298,21 @@ uint64_t saved_number(struct saved *s)
 	return 0;
 }
 
-uint64_t saved_below(struct saved *s, uint64_t limit)
+uint64_t saved_below(struct journal_reader *s, uint64_t limit)
 {
 	uint64_t value = saved_number(s);
 	s->bad |= value >= limit;
 	return s->bad ? 0 : value;
 }
 
-size_t saved_count(struct saved *s, size_t size)
+size_t saved_count(struct journal_reader *s, size_t size)
 {
 	uint64_t n = saved_number(s);
 	s->bad |= n > left(s) / size;
 	return s->bad ? 0 : n;
 }
 
-void saved_numbers(struct saved *s, uint64_t *ret, size_t n)
+void saved_numbers(struct journal_reader *s, uint64_t *ret, size_t n)
 {
 	size_t there = saved_count(s, 1);
 	memset(ret, 0, n * sizeof(*ret));
@@ -323,7 +323,7 @@ void saved_numbers(struct saved *s, uint64_t *ret, size_t n)
 	}
 }
 
-const uint8_t *saved_bytes(struct saved *s, size_t *ret_n)
+const uint8_t *saved_bytes(struct journal_reader *s, size_t *ret_n)
 {
 	static const uint8_t none;
 	size_t n = saved_count(s, 1);
@@ -335,7 +335,7 @@ const uint8_t *saved_bytes(struct saved *s, size_t *ret_n)
 	return at;
 }
 
-const char *saved_text(struct saved *s, size_t max)
+const char *saved_text(struct journal_reader *s, size_t max)
 {
 	size_t n;
 	const uint8_t *at = saved_bytes(s, &n);

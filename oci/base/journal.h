@@ -49,7 +49,7 @@ size_t journal_used(const struct journal *j);	   /* bytes */
 
 /* --- reading */
 
-struct saved {
+struct journal_reader {
 	const uint8_t *at, *end;
 	bool bad;
 };
@@ -57,10 +57,10 @@ struct saved {
 /* A copy of what is valid, malloc'ed. 0; -ENOENT: nothing is, or nothing that can be read; -ENOMEM, -errno. */
 int journal_read(const struct journal *j, uint8_t **ret, size_t *ret_size, int64_t *ret_seen);
 /* The next entry; false: there is none, or `all` is bad. */
-bool saved_next(struct saved *all, uint32_t *ret_type, struct saved *ret);
-uint64_t saved_number(struct saved *s);
-uint64_t saved_below(struct saved *s, uint64_t limit);	      /* a larger one is bad */
-size_t saved_count(struct saved *s, size_t size);	      /* of things that take at least so many bytes each */
-void saved_numbers(struct saved *s, uint64_t *ret, size_t n); /* as many as there are; the rest are 0 */
-const char *saved_text(struct saved *s, size_t max);	      /* at most so long; "" if bad */
-const uint8_t *saved_bytes(struct saved *s, size_t *ret_n);
+bool saved_next(struct journal_reader *all, uint32_t *ret_type, struct journal_reader *ret);
+uint64_t saved_number(struct journal_reader *s);
+uint64_t saved_below(struct journal_reader *s, uint64_t limit); /* a larger one is bad */
+size_t saved_count(struct journal_reader *s, size_t size);	/* of things that take at least so many bytes each */
+void saved_numbers(struct journal_reader *s, uint64_t *ret, size_t n); /* as many as there are; the rest are 0 */
+const char *saved_text(struct journal_reader *s, size_t max);	       /* at most so long; "" if bad */
+const uint8_t *saved_bytes(struct journal_reader *s, size_t *ret_n);

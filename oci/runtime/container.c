@@ -13,7 +13,7 @@ enum text { TEXT_ANY, TEXT_PATH, TEXT_PRINTABLE };
 
 static const struct {
 	size_t offset, size;
-	enum text kind; /* TEXT_PATH counts for VERDICT_PROFILE only */
+	enum text kind; /* TEXT_PATH counts for DECISION_PROFILE only */
 } strings[] = {
 	STRING(id, TEXT_PRINTABLE),
 	STRING(bundle, TEXT_PATH),
@@ -90,7 +90,7 @@ static bool strings_valid(const struct container *c)
 			return false;
 		if (strings[i].kind == TEXT_PRINTABLE && !printable(text))
 			return false;
-		if (strings[i].kind == TEXT_PATH && c->verdict == VERDICT_PROFILE && *text != '/')
+		if (strings[i].kind == TEXT_PATH && c->verdict == DECISION_PROFILE && *text != '/')
 			return false;
 	}
 	return true;
@@ -117,9 +117,9 @@ int container_check(const struct container *c)
 {
 	if (c->magic != CONTAINER_MAGIC || c->size != sizeof(*c))
 		return -EBADMSG;
-	if (c->verdict == VERDICT_UNDECIDED || c->verdict > VERDICT_INVALID || !strings_valid(c))
+	if (c->verdict == DECISION_UNDECIDED || c->verdict > DECISION_INVALID || !strings_valid(c))
 		return -EBADMSG;
-	if (c->verdict != VERDICT_PROFILE)
+	if (c->verdict != DECISION_PROFILE)
 		return 0;
 	if (c->pid <= 1 || c->pid > CONTAINER_PID_MAX || !container_id_valid(c->id) || !request_valid(&c->request))
 		return -EBADMSG;

@@ -14,17 +14,17 @@
 #define CONTAINER_MAGIC 0x316e6f63  /* "con1" */
 #define CONTAINER_PID_MAX (1 << 22) /* PID_MAX_LIMIT, include/linux/threads.h */
 
-enum verdict {
-	VERDICT_UNDECIDED, /* only between the two steps of oci/runtime/hook_input.h: config.json decides */
-	VERDICT_PROFILE,   /* asked for, and understood */
-	VERDICT_OFF,	   /* not annotated, or "off" */
-	VERDICT_SANDBOX,   /* a pause container */
-	VERDICT_INVALID,   /* `reason` says what is wrong */
+enum profile_decision {
+	DECISION_UNDECIDED, /* only between the two steps of oci/runtime/hook_input.h: config.json decides */
+	DECISION_PROFILE,   /* asked for, and understood */
+	DECISION_OFF,	    /* not annotated, or "off" */
+	DECISION_SANDBOX,   /* a pause container */
+	DECISION_INVALID,   /* `reason` says what is wrong */
 };
 
 struct container {
 	uint32_t magic, size;
-	uint32_t verdict; /* enum verdict */
+	uint32_t verdict; /* enum profile_decision */
 	uint32_t stopped; /* the state's status is "stopped": the container has ended */
 	int32_t pid;	  /* of the init, in the runtime's pid namespace; 0 = not known */
 	char id[256];	  /* [A-Za-z0-9_+.-]+, runtime-spec and runc/crun's own rule */
@@ -62,7 +62,7 @@ bool container_sampled(const char *id, uint32_t one_in);
 
 /*
  * 0 or -EBADMSG. Always: magic, size, a verdict that is final, strings terminated, names and sentences printable.
- * With VERDICT_PROFILE also: a valid id, bundle and root absolute, 1 < pid <= CONTAINER_PID_MAX, and a request
+ * With DECISION_PROFILE also: a valid id, bundle and root absolute, 1 < pid <= CONTAINER_PID_MAX, and a request
  * whose enums, counts and labels are in range. Otherwise those fields may be empty, or be anything.
  */
 int container_check(const struct container *c);

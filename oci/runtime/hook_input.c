@@ -176,7 +176,7 @@ static int read_request(const struct hook_input *r, struct container *c, struct 
 
 static int say_invalid(struct container *c, const struct err *e)
 {
-	c->verdict = VERDICT_INVALID;
+	c->verdict = DECISION_INVALID;
 	memcpy(c->reason, e->text, sizeof(c->reason));
 	return 0;
 }
@@ -191,9 +191,9 @@ static int decide(const struct hook_input *r, struct container *c)
 	if (ret == -ENOMEM)
 		return ret;
 	if (!ret && (!*c->request.events || !strcmp(c->request.events, "off")))
-		c->verdict = VERDICT_OFF;
+		c->verdict = DECISION_OFF;
 	else if (is_sandbox(r))
-		c->verdict = VERDICT_SANDBOX;
+		c->verdict = DECISION_SANDBOX;
 	else if (r->problem.code)
 		return say_invalid(c, &r->problem);
 	else if (ret < 0)
@@ -201,7 +201,7 @@ static int decide(const struct hook_input *r, struct container *c)
 	else if (otherwise && err_say(&e, -ENOTSUP, "%s", otherwise) < 0)
 		return say_invalid(c, &e);
 	else
-		c->verdict = VERDICT_PROFILE;
+		c->verdict = DECISION_PROFILE;
 	return 0;
 }
 
@@ -299,14 +299,14 @@ static bool is_silent(const struct hook_input *r)
 
 bool hook_input_asked(const struct hook_input *r, const struct container *c)
 {
-	bool open = c->verdict == VERDICT_UNDECIDED && c->pid > 0 && !c->stopped;
+	bool open = c->verdict == DECISION_UNDECIDED && c->pid > 0 && !c->stopped;
 
 	return open && (is_silent(r) || json_each(annotations_of(r->state), is_ours, NULL));
 }
 
 int hook_input_decide(struct hook_input *r, struct container *ret)
 {
-	if (ret->verdict != VERDICT_UNDECIDED)
+	if (ret->verdict != DECISION_UNDECIDED)
 		return 0;
 	if (!is_silent(r))
 		return decide(r, ret);
@@ -362,7 +362,7 @@ int hook_input_config(struct hook_input *r, char *text, size_t len, struct conta
 {
 	static const char *const looked_at[] = {"annotations", "mounts", "process", "root", NULL};
 
-	if (ret->verdict != VERDICT_PROFILE && ret->verdict != VERDICT_UNDECIDED)
+	if (ret->verdict != DECISION_PROFILE && ret->verdict != DECISION_UNDECIDED)
 		return 0;
 	if (len <= CONFIG_MAX)
 		json_skim(text, len, looked_at);

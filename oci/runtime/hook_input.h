@@ -11,13 +11,13 @@
  * A sandbox is io.kubernetes.cri.container-type or io.kubernetes.cri-o.ContainerType = "sandbox".
  *
  * What decides, in this order:
- *	1. VERDICT_OFF		no io.pillion.profile for this container, or "off": nothing else is looked at
- *	2. VERDICT_SANDBOX	a pause container
- *	3. VERDICT_INVALID	id, pid, bundle or root are missing or bad (the pid is absent after the end: poststop)
- *	4. VERDICT_INVALID	an annotation has a bad value
- *	5. VERDICT_INVALID	the runtime runs it without becoming it (WebAssembly, a virtual machine of crun's)
- *	6. VERDICT_PROFILE
- * A document that cannot be parsed is VERDICT_INVALID at once. Whatever was valid has been filled in all cases.
+ *	1. DECISION_OFF		no io.pillion.profile for this container, or "off": nothing else is looked at
+ *	2. DECISION_SANDBOX	a pause container
+ *	3. DECISION_INVALID	id, pid, bundle or root are missing or bad (the pid is absent after the end: poststop)
+ *	4. DECISION_INVALID	an annotation has a bad value
+ *	5. DECISION_INVALID	the runtime runs it without becoming it (WebAssembly, a virtual machine of crun's)
+ *	6. DECISION_PROFILE
+ * A document that cannot be parsed is DECISION_INVALID at once. Whatever was valid has been filled in all cases.
  */
 #pragma once
 
@@ -42,7 +42,7 @@ struct hook_input;
 int hook_input_new(struct hook_input **ret);
 
 /*
- * Step 1: the state. Fills id, pid and bundle. Every step returns 0 with ret->verdict and, for VERDICT_INVALID,
+ * Step 1: the state. Fills id, pid and bundle. Every step returns 0 with ret->verdict and, for DECISION_INVALID,
  * ret->reason; or -ENOMEM. A verdict that is final (not UNDECIDED, not PROFILE) stays as it is in later steps.
  */
 int hook_input_state(struct hook_input *r, const char *text, size_t len, struct container *ret);

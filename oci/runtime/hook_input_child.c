@@ -45,7 +45,7 @@ static void limit_resources(void)
 
 static int invalid(struct container *ret, const char *what, int error)
 {
-	ret->verdict = VERDICT_INVALID;
+	ret->verdict = DECISION_INVALID;
 	snprintf(ret->reason, sizeof(ret->reason), "%s: %s", what, strerror(-error));
 	return 0;
 }
@@ -56,7 +56,7 @@ static int read_state(struct hook_input *r, int state_fd, struct container *ret)
 	size_t len;
 	int n = fd_slurp(state_fd, STATE_MAX, &text, &len);
 	if (n == -EFBIG) {
-		ret->verdict = VERDICT_INVALID;
+		ret->verdict = DECISION_INVALID;
 		snprintf(ret->reason, sizeof(ret->reason), "state on stdin: more than %u bytes", STATE_MAX);
 		return 0;
 	}
@@ -151,7 +151,7 @@ static int parse(int state_fd, int say, pid_t runtime, const struct here *h, str
 		hint_from_conmon(reader, runtime);
 	if (r == 0)
 		r = hook_input_decide(reader, ret);
-	if (r == 0 && (ret->verdict == VERDICT_PROFILE || ret->verdict == VERDICT_UNDECIDED))
+	if (r == 0 && (ret->verdict == DECISION_PROFILE || ret->verdict == DECISION_UNDECIDED))
 		r = read_config(reader, h, ret);
 	return r; /* the reader's memory goes with the process */
 }
@@ -170,7 +170,7 @@ static _Noreturn void child(int state_fd, int say, pid_t hook, pid_t runtime, st
 	if (r == 0)
 		r = seccomp_enter(SECCOMP_READER, &e);
 	if (r < 0) {
-		ret->verdict = VERDICT_INVALID;
+		ret->verdict = DECISION_INVALID;
 		snprintf(ret->reason, sizeof(ret->reason), "%.300s", e.text);
 		r = say_pid(say, 0);
 	} else {

@@ -208,7 +208,7 @@ static void fill_exe(const struct parts *p, struct container *c)
 
 static int say_invalid(struct container *c, const struct err *e)
 {
-	c->verdict = VERDICT_INVALID;
+	c->verdict = DECISION_INVALID;
 	memcpy(c->reason, e->text, sizeof(c->reason));
 	for (char *at = c->reason; *at; at++)
 		if (*at < 0x20 || *at > 0x7e)
@@ -234,9 +234,9 @@ int nri_container(enum nri_call call, const void *payload, size_t len, struct co
 	if (r == -ENOMEM)
 		return r;
 	if (r == 0 && (!*ret->request.events || !strcmp(ret->request.events, "off")))
-		ret->verdict = VERDICT_OFF;
+		ret->verdict = DECISION_OFF;
 	else if (each_pair(&p.container, ANNOTATIONS, is_sandbox, NULL))
-		ret->verdict = VERDICT_SANDBOX;
+		ret->verdict = DECISION_SANDBOX;
 	else if (problem.code)
 		return say_invalid(ret, &problem);
 	else if (r < 0)
@@ -244,7 +244,7 @@ int nri_container(enum nri_call call, const void *payload, size_t len, struct co
 	else if (otherwise && err_say(&e, -ENOTSUP, "%s", otherwise) < 0)
 		return say_invalid(ret, &e);
 	else
-		ret->verdict = VERDICT_PROFILE;
+		ret->verdict = DECISION_PROFILE;
 	return 0;
 }
 

@@ -7,7 +7,7 @@
  * service's name is the annotation app.kubernetes.io/name, as for the hook, else the Pod's label of that name. A
  * runtime calls when the init is parked in its own root file system: `root` and `bundle` are "/".
  *
- * A message that makes no sense is VERDICT_INVALID with a reason: what it is about starts without a profile.
+ * A message that makes no sense is DECISION_INVALID with a reason: what it is about starts without a profile.
  */
 #pragma once
 

@@ -20,7 +20,7 @@ struct report {
 	int error;
 };
 
-static struct jsonout *describe(const char *link, const struct finding *f)
+static struct jsonout *describe(const char *link, const struct check_result *f)
 {
 	struct jsonout *o = json_write_object();
 	int r = json_write_add(o, "link", json_write_text(link));
@@ -35,8 +35,8 @@ static struct jsonout *describe(const char *link, const struct finding *f)
 
 static void look(struct report *r, const struct doctor *d, const char *link, doctor_fn *fn)
 {
-	static struct finding f;
-	f = (struct finding){.what = ""};
+	static struct check_result f;
+	f = (struct check_result){.what = ""};
 	fn(d, &f);
 	command_clean(f.what);
 	command_clean(f.way);
@@ -67,7 +67,7 @@ static void read_settings(struct doctor *d)
 static int examine(struct doctor *d, struct report *r)
 {
 	read_settings(d);
-	for (const struct doctor_link *l = doctor_links; l->name; l++)
+	for (const struct check *l = doctor_links; l->name; l++)
 		if (d->here || !l->here)
 			look(r, d, l->name, l->look);
 	if (d->container)

@@ -38,7 +38,7 @@ static uint64_t entry_offset(void)
 /* An event on ourselves. */
 static int try(uint32_t kind, const struct event_spec *spec, bool kernel, struct err *e)
 {
-	const bool waits = event_kind(kind)->measure == MEASURES_WAITS;
+	const bool waits = event_kind(kind)->measure == MEASURES_OFFCPU;
 	struct perf_want want = {.role = PERF_SAMPLES, .spec = *spec, .stacks = STACKS_NONE, .kernel = kernel};
 	struct perf_event_attr attr;
 	if (event_is(spec, NAMED_UPROBE)) {
@@ -88,7 +88,7 @@ static void find(uint32_t kind, struct found *ret)
 		return;
 	if (try(kind, &spec, true, &ret->why) == 0) {
 		ret->works = "yes";
-	} else if (!event_kind(kind)->in_kernel || event_kind(kind)->measure == MEASURES_WAITS) {
+	} else if (!event_kind(kind)->in_kernel || event_kind(kind)->measure == MEASURES_OFFCPU) {
 		if (try(kind, &spec, false, &user) == 0)
 			ret->works = event_kind(kind)->in_kernel ? "approximate" : "user code only";
 		else
@@ -118,7 +118,7 @@ static int print_table(void)
 		const struct event_kind *k = event_kind(i);
 		struct found found;
 		char period[24], here[32];
-		if (k->measure == MEASURES_HEAP)
+		if (k->measure == MEASURES_LIVE_HEAP)
 			continue;
 		find(i, &found);
 		int at = snprintf(here, sizeof(here), "%s", found.works);
@@ -166,7 +166,7 @@ static int print_json(void)
 	struct jsonout *list = json_write_array();
 	int r = 0;
 	for (uint32_t i = 0; r == 0 && i < event_kinds(); i++)
-		if (event_kind(i)->measure != MEASURES_HEAP)
+		if (event_kind(i)->measure != MEASURES_LIVE_HEAP)
 			r = json_write_add(list, NULL, describe(i));
 	if (r == 0)
 		r = json_write_out(list, stdout);

@@ -59,7 +59,7 @@ static int copy_program(struct engine_config *r, const char *from, const struct 
 	int n = fd < 0 ? fd : fd_slurp(fd, ATOMIC_FILE_FILE_MAX, &data, &len);
 	if (n < 0)
 		return err_set(e, n, "cannot read %s", path);
-	const struct hostfile_change c = {.path = p->path, .data = data, .len = len, .mode = p->mode, .program = true};
+	const struct file_change c = {.path = p->path, .data = data, .len = len, .mode = p->mode, .program = true};
 	n = engine_config_put(r, &c, NULL, e);
 	free(data);
 	return n;

@@ -74,7 +74,8 @@ static void hide(void)
 	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
 }
 
-static int begin_once(struct once *o, struct push_endpoint *p, struct maker *m, const char *node, struct err *e)
+static int begin_once(
+	struct once *o, struct push_endpoint *p, struct encoder_process *m, const char *node, struct err *e)
 {
 	uint64_t keep = CAP_BIT(CAP_DAC_READ_SEARCH); /* files of whoever owns the spool */
 	if (p->form == PUSH_DIRECTORY)
@@ -91,7 +92,7 @@ static int begin_once(struct once *o, struct push_endpoint *p, struct maker *m, 
 static int push_files(const char *name, struct push_endpoint *p, const char *node, int n, char **paths)
 {
 	struct once o = {.name = name};
-	struct maker m = {.sock = -1};
+	struct encoder_process m = {.sock = -1};
 	struct err e = {0};
 	size_t files;
 	log_open("pillion", "stderr");
@@ -138,7 +139,7 @@ static int check_files(const struct push_endpoint *p, struct err *e)
 static int serve(const struct following *f, struct push_endpoint *p, struct err *e)
 {
 	struct push *h = NULL;
-	struct maker m = {.sock = -1};
+	struct encoder_process m = {.sock = -1};
 	int r = encoder_start(f->endpoints, f->n, &m, e);
 	for (size_t i = 0; i < f->n; i++)
 		if (&f->endpoints[i] != p)

@@ -21,8 +21,9 @@ struct connection {
 	int sock;
 	int64_t deadline;
 	bool greeted;
-	struct registered *target; /* registered here, not armed yet; or it runs already, and lives as long as we do */
-	bool remaps, waits;	   /* or it only hears what it has mapped; one of those is to be said */
+	struct registered_target
+		*target;    /* registered here, not armed yet; or it runs already, and lives as long as we do */
+	bool remaps, waits; /* or it only hears what it has mapped; one of those is to be said */
 };
 
 struct control_server {
@@ -65,7 +66,7 @@ static void hang_up(struct connection *c)
 static void on_answer(void *arg, const union msg *m)
 {
 	struct connection *c = arg;
-	struct registered *t = c->target;
+	struct registered_target *t = c->target;
 	fd_send(c->sock, m, m->head.size, NULL, 0);
 	if (m->head.type != MSG_OK) {
 		c->target = NULL;
@@ -190,7 +191,7 @@ static int offer(struct connection *c)
 {
 	union msg *m = &c->control->msg;
 	bool later;
-	struct registered *r = supervisor_unmapped(c->control->supervisor, &later);
+	struct registered_target *r = supervisor_unmapped(c->control->supervisor, &later);
 	if (!r && later)
 		return 0;
 	c->waits = false;

@@ -419,13 +419,13 @@ static int make_page(struct http_asked *asked, struct http_answer *ret)
 
 static int want(void *arg, struct http_asked *asked)
 {
-	return asked->page == HTTP_OTHER ? want_page(arg, asked) : want_listing(arg);
+	return asked->page == HTTP_BROWSER_PAGE ? want_page(arg, asked) : want_listing(arg);
 }
 
 static int make(void *arg, struct http_asked *asked, struct http_answer *ret)
 {
 	struct exporter *x = arg;
-	if (asked->page == HTTP_OTHER)
+	if (asked->page == HTTP_BROWSER_PAGE)
 		return make_page(asked, ret);
 	*ret = (struct http_answer){.status = asked->page == HTTP_METRICS || is_fresh(x) ? 200 : 503,
 		.kind = asked->page == HTTP_METRICS ? HTTP_EXPOSITION : HTTP_TEXT,

@@ -27,7 +27,7 @@
 /* It is dead: its unfinished file is nobody's any more. */
 static void on_death(void *arg, uint32_t events)
 {
-	struct exporting *x = arg;
+	struct exporter_manager *x = arg;
 	int64_t now = clock_now(), pause = PAUSE_NS << (x->hasty < 5 ? x->hasty : 5);
 	x->hasty = now - x->started > LONG_NS ? 0 : x->hasty + 1;
 	x->again = x->hasty ? x->started + (pause < PAUSE_MAX_NS ? pause : PAUSE_MAX_NS) : now;
@@ -37,7 +37,7 @@ static void on_death(void *arg, uint32_t events)
 	log_line(LOG_WARNING, "outcome=\"another exporter\" reason=\"it has ended\"");
 }
 
-int exporter_manager_start(struct exporting *x, struct event_loop *l, struct err *e)
+int exporter_manager_start(struct exporter_manager *x, struct event_loop *l, struct err *e)
 {
 	x->started = clock_now();
 	x->source.fd = x->pidfd = -1;
@@ -55,7 +55,7 @@ int exporter_manager_start(struct exporting *x, struct event_loop *l, struct err
 }
 
 /* Of one that is not reaped its unfinished file would stay: to its successor it is somebody at work. */
-static bool is_reaped(struct exporting *x)
+static bool is_reaped(struct exporter_manager *x)
 {
 	if (x->process.pid > 0 && waitpid(x->process.pid, NULL, WNOHANG | __WALL) == 0 &&
 		clock_now() < x->again + LONG_NS)
@@ -64,7 +64,7 @@ static bool is_reaped(struct exporting *x)
 	return true;
 }
 
-int exporter_manager_watch(struct exporting *x, struct event_loop *l, bool *ret_fresh)
+int exporter_manager_watch(struct exporter_manager *x, struct event_loop *l, bool *ret_fresh)
 {
 	struct err e = {0};
 	*ret_fresh = false;
@@ -83,13 +83,13 @@ int exporter_manager_watch(struct exporting *x, struct event_loop *l, bool *ret_
 	return -1;
 }
 
-void exporter_manager_end(struct exporting *x)
+void exporter_manager_end(struct exporter_manager *x)
 {
 	if (x->pidfd >= 0)
 		child_process_kill(x->pidfd);
 }
 
-void exporter_manager_abandon(struct exporting *x)
+void exporter_manager_abandon(struct exporter_manager *x)
 {
 	fd_close(x->pidfd);
 	fd_close(x->setup.spool);
@@ -97,7 +97,7 @@ void exporter_manager_abandon(struct exporting *x)
 	explicit_bzero(x->setup.token, sizeof(x->setup.token)); /* who parses what targets say has no use for it */
 }
 
-void exporter_manager_close(struct exporting *x, struct event_loop *l)
+void exporter_manager_close(struct exporter_manager *x, struct event_loop *l)
 {
 	event_loop_del(l, &x->source);
 	x->process.sock = fd_close(x->process.sock); /* which ends it, behind what it has to write */
@@ -113,7 +113,7 @@ void exporter_manager_close(struct exporting *x, struct event_loop *l)
 /* Whether it has died, or talks nonsense and lives: the supervisor knows, or is told. */
 static void on_lost(void *arg)
 {
-	worker_tell(arg, &(struct asked){ASKED_EXPORTER, 0, 0}, -1);
+	worker_tell(arg, &(struct worker_request){ASKED_EXPORTER, 0, 0}, -1);
 }
 
 static void on_state(void *arg, struct export_state *ret)
@@ -132,7 +132,7 @@ static void on_listing(void *arg, uint64_t before, struct msg_listing *ret)
 
 int exporter_manager_open(struct engine *g, struct err *e)
 {
-	struct exporting *x = &g->exporting;
+	struct exporter_manager *x = &g->exporting;
 	const struct exporter_owner owner = {g, window_written, on_lost, on_state, on_listing};
 	int r = exporter_client_new(
 		g->loop, g->modest ? EXPORT_HELD_BYTES_SESSION : EXPORT_HELD_BYTES, &owner, &x->client);

@@ -9,7 +9,7 @@
 
 struct engine;
 
-struct exporting {			/* all zero but for process.sock, -1: there is none, and profiles are lost */
+struct exporter_manager {		/* all zero but for process.sock, -1: there is none, and profiles are lost */
 	struct exporter_client *client; /* the worker's */
 	struct exporter_setup setup;	/* its descriptors are ours */
 	struct oom_score *oom;		/* the supervisor's */
@@ -23,15 +23,15 @@ struct exporting {			/* all zero but for process.sock, -1: there is none, and pr
 /* --- the supervisor's side --- */
 
 /* `setup` is given; privileges are gone. Forks the first one. */
-int exporter_manager_start(struct exporting *x, struct event_loop *l, struct err *e);
+int exporter_manager_start(struct exporter_manager *x, struct event_loop *l, struct err *e);
 /* Another one, where it is due: *ret_fresh, and the worker must be told. Milliseconds until there is something to do,
  * or -1. */
-int exporter_manager_watch(struct exporting *x, struct event_loop *l, bool *ret_fresh);
-void exporter_manager_end(struct exporting *x); /* it is no good: there will be another one */
+int exporter_manager_watch(struct exporter_manager *x, struct event_loop *l, bool *ret_fresh);
+void exporter_manager_end(struct exporter_manager *x); /* it is no good: there will be another one */
 /* In a child: the socket is all that it needs. */
-void exporter_manager_abandon(struct exporting *x);
+void exporter_manager_abandon(struct exporter_manager *x);
 /* When the worker has gone: waits a moment for the exporter to write what it was handed. */
-void exporter_manager_close(struct exporting *x, struct event_loop *l);
+void exporter_manager_close(struct exporter_manager *x, struct event_loop *l);
 
 /* --- the worker's side --- */
 

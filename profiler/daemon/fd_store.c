@@ -26,7 +26,7 @@
 
 /* --- packing ------------------------------------------------------------------------------------------- */
 
-static int pack_target(int sock, const struct registered *r, union msg *m)
+static int pack_target(int sock, const struct registered_target *r, union msg *m)
 {
 	int fds[TARGET_FDS_ALL];
 	size_t n = registered_list(r, fds);
@@ -34,8 +34,8 @@ static int pack_target(int sock, const struct registered *r, union msg *m)
 	return msg_send(sock, m, MSG_TARGET, fds, n);
 }
 
-/* Of those that are not closed by now (ASKED_CLOSE). */
-static int pack_events(int sock, const struct registered *r, union msg *m)
+/* Of those that are not closed by now (REQUEST_CLOSE_EVENT). */
+static int pack_events(int sock, const struct registered_target *r, union msg *m)
 {
 	int fds[PROTOCOL_BATCH_MAX], error = 0;
 	uint32_t total = 0, left;
@@ -58,7 +58,7 @@ static int pack_events(int sock, const struct registered *r, union msg *m)
 	return error;
 }
 
-int fd_store_save_target(const struct registered *r)
+int fd_store_save_target(const struct registered_target *r)
 {
 	static union msg m;
 	int pair[2];
@@ -86,7 +86,7 @@ static int next_message(int sock, union msg *m, int *fds, size_t *ret_n)
 	return got == 0 ? -EPIPE : r;
 }
 
-static int add_events(struct registered *r, const union msg *m, const int *fds, size_t n)
+static int add_events(struct registered_target *r, const union msg *m, const int *fds, size_t n)
 {
 	if (m->head.type == MSG_EVENTS)
 		return registered_add(r, &m->events, fds);
@@ -95,7 +95,7 @@ static int add_events(struct registered *r, const union msg *m, const int *fds, 
 	return -EPROTO;
 }
 
-int fd_store_load_target(int sock, struct registered **ret)
+int fd_store_load_target(int sock, struct registered_target **ret)
 {
 	static union msg m;
 	int fds[PROTOCOL_BATCH_MAX];
@@ -109,7 +109,7 @@ int fd_store_load_target(int sock, struct registered **ret)
 	}
 	if (error < 0)
 		return error;
-	struct registered *r = registered_new(&m.target.desc, fds);
+	struct registered_target *r = registered_new(&m.target.desc, fds);
 	error = r ? 0 : -ENOMEM;
 	while (error == 0 && !registered_is_complete(r)) {
 		error = next_message(sock, &m, fds, &n);
@@ -126,7 +126,7 @@ int fd_store_load_target(int sock, struct registered **ret)
 
 /* --- keeping ------------------------------------------------------------------------------------------- */
 
-static void name_of(const struct registered *r, char name[static SD_NOTIFY_NAME_MAX])
+static void name_of(const struct registered_target *r, char name[static SD_NOTIFY_NAME_MAX])
 {
 	snprintf(name, SD_NOTIFY_NAME_MAX, TARGET_NAME, r->number, r->turn);
 }
@@ -160,7 +160,7 @@ static bool drop_all(struct supervisor *s)
 }
 
 /* False: its queue is full. What fails otherwise will fail again. */
-static bool keep(struct supervisor *s, struct registered *r)
+static bool keep(struct supervisor *s, struct registered_target *r)
 {
 	char name[SD_NOTIFY_NAME_MAX];
 	fd_auto packed = fd_store_save_target(r);
@@ -209,13 +209,13 @@ int fd_store_round(struct supervisor *s)
 	if (!s->manager || s->manager->sock < 0 || s->quitting)
 		return -1;
 	bool done = drop_all(s) && (s->journal_kept || keep_journal(s)) && (s->worker_kept || keep_worker(s));
-	for (struct registered *r = s->targets; r && done; r = r->next)
+	for (struct registered_target *r = s->targets; r && done; r = r->next)
 		if (r->armed && !r->desc.running && r->kept == KEPT_YET)
 			done = keep(s, r);
 	return done ? -1 : AGAIN_MS;
 }
 
-void fd_store_forget(struct supervisor *s, struct registered *r)
+void fd_store_forget(struct supervisor *s, struct registered_target *r)
 {
 	if (s->manager && r->kept == KEPT)
 		drop(s, r->number, r->turn);
@@ -225,18 +225,18 @@ void fd_store_forget(struct supervisor *s, struct registered *r)
 /* --- what it kept -------------------------------------------------------------------------------------- */
 
 /* The same as the one that the estate had, or another's. */
-static struct registered *find_same(struct supervisor *s, const struct target_desc *d)
+static struct registered_target *find_same(struct supervisor *s, const struct target_desc *d)
 {
-	struct registered *r = s->targets;
+	struct registered_target *r = s->targets;
 	while (r &&
 		!(r->desc.host_pid == d->host_pid && r->desc.start_time == d->start_time && !strcmp(r->desc.id, d->id)))
 		r = r->next;
 	return r;
 }
 
-static int restore(struct supervisor *s, const struct kept *k, uint32_t number)
+static int restore(struct supervisor *s, const struct stored_fd *k, uint32_t number)
 {
-	struct registered *r;
+	struct registered_target *r;
 	int error = fd_store_load_target(k->fd, &r);
 	if (error < 0) {
 		log_line(LOG_WARNING, "kept=%s outcome=\"not taken back\" reason=\"%s\"", k->name,
@@ -253,12 +253,12 @@ static int restore(struct supervisor *s, const struct kept *k, uint32_t number)
 }
 
 /* It is kept as it is. Where there is a worker, what it did not have has ended. */
-static int take_target(struct supervisor *s, const struct kept *k, uint32_t number, uint32_t turn)
+static int take_target(struct supervisor *s, const struct stored_fd *k, uint32_t number, uint32_t turn)
 {
 	int error = supervisor_find(s, number)		  ? -EALREADY
 		    : s->worker >= 0 || s->killswitch.off ? -ESRCH
 							  : restore(s, k, number);
-	struct registered *r = supervisor_find(s, number);
+	struct registered_target *r = supervisor_find(s, number);
 	if (!r) {
 		drop(s, number, turn);
 		return error;
@@ -269,7 +269,7 @@ static int take_target(struct supervisor *s, const struct kept *k, uint32_t numb
 }
 
 /* Which target each of them is, 0: none. NULL: no memory, or there is nothing. */
-static struct fd_store_drop *parse_names(const struct handed *h)
+static struct fd_store_drop *parse_names(const struct inherited_fds *h)
 {
 	struct fd_store_drop *all = h->n_kept ? calloc(h->n_kept, sizeof(*all)) : NULL;
 	for (size_t i = 0; all && i < h->n_kept; i++)
@@ -300,7 +300,7 @@ static bool outlast(int pidfd)
 	return fd_wait(pidfd, POLLIN, deadline_in(OUTLAST_NS)) == 1;
 }
 
-static bool journal_is_free(const struct supervisor *s, const struct handed *h)
+static bool journal_is_free(const struct supervisor *s, const struct inherited_fds *h)
 {
 	for (size_t i = 0; i < h->n_kept && !s->adopted; i++)
 		if (!strcmp(h->kept[i].name, WORKER_NAME) && !outlast(h->kept[i].fd))
@@ -315,7 +315,7 @@ static bool is_same_file(int a, int b)
 }
 
 /* Where an estate was taken its journal is the worker's, and this one most likely. */
-static void take_journal(struct supervisor *s, struct kept *k, unsigned i)
+static void take_journal(struct supervisor *s, struct stored_fd *k, unsigned i)
 {
 	int *ours = &s->engine->journal[i];
 	if (!s->adopted) {
@@ -327,7 +327,7 @@ static void take_journal(struct supervisor *s, struct kept *k, unsigned i)
 	}
 }
 
-static bool has_journal(const struct handed *h)
+static bool has_journal(const struct inherited_fds *h)
 {
 	char name[SD_NOTIFY_NAME_MAX];
 	unsigned found = 0;
@@ -339,14 +339,14 @@ static bool has_journal(const struct handed *h)
 	return found == 3;
 }
 
-unsigned fd_store_restore(struct supervisor *s, struct handed *h, bool journal)
+unsigned fd_store_restore(struct supervisor *s, struct inherited_fds *h, bool journal)
 {
 	struct fd_store_drop *all = parse_names(h);
 	const bool both = all && journal && has_journal(h) && journal_is_free(s, h);
 	unsigned taken = 0, number;
 	s->journal_kept = both; /* and stays so: at no moment is it with nobody */
 	for (size_t i = 0; all && i < h->n_kept; i++) {
-		struct kept *k = &h->kept[i];
+		struct stored_fd *k = &h->kept[i];
 		if (all[i].number && has_later(all, h->n_kept, &all[i]))
 			drop(s, all[i].number, all[i].turn);
 		else if (all[i].number)

@@ -26,16 +26,16 @@ struct fd_store_drop { /* a target's name that the manager is still to be told o
 };
 
 /* All of an armed target as a socket; or -errno: -EAGAIN, it does not fit into a queue. */
-int fd_store_save_target(const struct registered *r);
+int fd_store_save_target(const struct registered_target *r);
 /* What was packed, and stays there. fd_peek_from_first(sock) comes first. 0; -EPIPE: it is empty; -EPROTO, -ENOMEM,
  * -errno. */
-int fd_store_load_target(int sock, struct registered **ret);
+int fd_store_load_target(int sock, struct registered_target **ret);
 
 /* Armed targets that it does not have yet, and the journal. Milliseconds until it is tried again, or -1. */
 int fd_store_round(struct supervisor *s);
-void fd_store_forget(struct supervisor *s, struct registered *r);
+void fd_store_forget(struct supervisor *s, struct registered_target *r);
 /*
  * At the start, after handover_receive: what it kept (descriptors taken) becomes `s`' and its engine's, as far as that
  * is not there already. `journal`: not where somebody else may still write to it. How many targets.
  */
-unsigned fd_store_restore(struct supervisor *s, struct handed *h, bool journal);
+unsigned fd_store_restore(struct supervisor *s, struct inherited_fds *h, bool journal);

@@ -71,10 +71,10 @@ struct sockets {
 	int n, control, other; /* how many; the one of that name; the first of another; or -1 */
 };
 
-static void sort_in(struct handed *h, struct sockets *sockets, const char *name, int fd)
+static void sort_in(struct inherited_fds *h, struct sockets *sockets, const char *name, int fd)
 {
 	if (!strncmp(name, SD_NOTIFY_KEPT, strlen(SD_NOTIFY_KEPT)) && strlen(name) < SD_NOTIFY_NAME_MAX) {
-		struct kept *k = &h->kept[h->n_kept++];
+		struct stored_fd *k = &h->kept[h->n_kept++];
 		snprintf(k->name, sizeof(k->name), "%s", name);
 		k->fd = fd;
 		fcntl(fd, F_SETFD, FD_CLOEXEC);
@@ -102,7 +102,7 @@ static int choose(struct sockets *sockets, struct err *e)
 		"the service manager hands over %d sockets, and none has FileDescriptorName=" CONTROL, sockets->n);
 }
 
-int sd_notify_handed(struct handed *ret, struct err *e)
+int sd_notify_handed(struct inherited_fds *ret, struct err *e)
 {
 	struct sockets sockets = {0, -1, -1};
 	bool ours = take_number("LISTEN_PID") == (uint64_t)getpid();
@@ -110,7 +110,7 @@ int sd_notify_handed(struct handed *ret, struct err *e)
 	const char *said = getenv("LISTEN_FDNAMES");
 	char *names = strdup(said ? said : ""), *at = names;
 	unsetenv("LISTEN_FDNAMES");
-	*ret = (struct handed){.listener = -1};
+	*ret = (struct inherited_fds){.listener = -1};
 	int r = 0;
 	if (ours && n > SD_NOTIFY_FDS_MAX)
 		r = err_say(e, -EINVAL, "the service manager hands over %llu sockets", (unsigned long long)n);
@@ -130,7 +130,7 @@ int sd_notify_handed(struct handed *ret, struct err *e)
 	return r;
 }
 
-void sd_notify_handed_done(struct handed *h)
+void sd_notify_handed_done(struct inherited_fds *h)
 {
 	while (h->n_kept)
 		fd_close(h->kept[--h->n_kept].fd);

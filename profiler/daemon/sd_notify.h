@@ -19,14 +19,14 @@
 #define SD_NOTIFY_NAME_MAX 64
 #define SD_NOTIFY_FDS_MAX 65536 /* that it may hand over */
 
-struct kept {
+struct stored_fd {
 	char name[SD_NOTIFY_NAME_MAX];
 	int fd; /* -1: taken */
 };
 
-struct handed {
+struct inherited_fds {
 	int listener; /* -1: none */
-	struct kept *kept;
+	struct stored_fd *kept;
 	size_t n_kept;
 };
 
@@ -40,8 +40,8 @@ struct sd_notify {
  * (FileDescriptorName=); others that it does not keep for us are closed. All are close-on-exec. -EINVAL: it is
  * something else.
  */
-int sd_notify_handed(struct handed *ret, struct err *e);
-void sd_notify_handed_done(struct handed *h); /* closes what nobody has taken; the listener is whose it is */
+int sd_notify_handed(struct inherited_fds *ret, struct err *e);
+void sd_notify_handed_done(struct inherited_fds *h); /* closes what nobody has taken; the listener is whose it is */
 int sd_notify_open(struct sd_notify *m, struct err *e);
 /* Lines of sd_notify(3): "READY=1\nSTATUS=...". */
 void sd_notify_say(const struct sd_notify *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

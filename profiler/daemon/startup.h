@@ -23,7 +23,7 @@ struct startup {
 	struct user_services users;
 	struct forkserver forkserver;
 	int left;		      /* connected to what a service before us left (worker_handover.h); or -1 */
-	struct handed handed;	      /* what the service manager kept (fd_store.h); without the listener */
+	struct inherited_fds handed;  /* what the service manager kept (fd_store.h); without the listener */
 	struct spool_lock spool_lock; /* of a session */
 };
 

@@ -35,7 +35,7 @@
 #define HASTY 2			    /* deaths in a row, each soon after the start */
 
 /* Its descriptors are counted by the caller, when it has all of them. */
-static void enlist(struct supervisor *s, struct registered *r, uint32_t number)
+static void enlist(struct supervisor *s, struct registered_target *r, uint32_t number)
 {
 	r->supervisor = s;
 	r->number = number;
@@ -45,10 +45,10 @@ static void enlist(struct supervisor *s, struct registered *r, uint32_t number)
 	s->n_targets++;
 }
 
-static void forget(struct supervisor *s, struct registered *r)
+static void forget(struct supervisor *s, struct registered_target *r)
 {
 	fd_store_forget(s, r);
-	for (struct registered **at = &s->targets; *at; at = &(*at)->next)
+	for (struct registered_target **at = &s->targets; *at; at = &(*at)->next)
 		if (*at == r) {
 			*at = r->next;
 			s->n_targets--;
@@ -67,7 +67,7 @@ static void kill_worker(struct supervisor *s)
 		kill(s->worker, SIGKILL);
 }
 
-static void answer(struct registered *r, const union msg *m)
+static void answer(struct registered_target *r, const union msg *m)
 {
 	if (r->answer)
 		r->answer(r->arg, m);
@@ -77,7 +77,7 @@ static void answer(struct registered *r, const union msg *m)
 
 static void on_relay(void *arg, uint32_t events)
 {
-	struct registered *r = arg;
+	struct registered_target *r = arg;
 	struct supervisor *s = r->supervisor;
 	union msg *m = &s->msg;
 	int fds[1];
@@ -107,7 +107,7 @@ static void on_relay(void *arg, uint32_t events)
 		forget(s, r);
 }
 
-static int connect_relay(struct supervisor *s, struct registered *r)
+static int connect_relay(struct supervisor *s, struct registered_target *r)
 {
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -122,9 +122,9 @@ static int connect_relay(struct supervisor *s, struct registered *r)
 
 /* --- what the worker asks ------------------------------------------------------------------------------ */
 
-struct registered *supervisor_find(struct supervisor *s, uint32_t number)
+struct registered_target *supervisor_find(struct supervisor *s, uint32_t number)
 {
-	struct registered *r = s->targets;
+	struct registered_target *r = s->targets;
 	while (r && r->number != number)
 		r = r->next;
 	return r;
@@ -132,14 +132,14 @@ struct registered *supervisor_find(struct supervisor *s, uint32_t number)
 
 static void close_event(struct supervisor *s, uint32_t number, uint32_t index)
 {
-	struct registered *r = supervisor_find(s, number);
+	struct registered_target *r = supervisor_find(s, number);
 	if (r && r->armed && index < r->n_events)
 		r->event_fds[index] = fd_close(r->event_fds[index]);
 }
 
-static void remember(struct supervisor *s, const struct asked *q, int fd)
+static void remember(struct supervisor *s, const struct worker_request *q, int fd)
 {
-	struct registered *r = supervisor_find(s, q->number);
+	struct registered_target *r = supervisor_find(s, q->number);
 	if (!r) {
 		fd_close(fd);
 		return;
@@ -175,7 +175,7 @@ static size_t list_processes(int cgroup, char *text, size_t size)
 static void tell_who(struct supervisor *s, uint32_t number, int sock)
 {
 	char text[WHO_MAX];
-	struct registered *r = supervisor_find(s, number);
+	struct registered_target *r = supervisor_find(s, number);
 	fcntl(sock, F_SETFL, O_NONBLOCK);
 	fd_send(sock, text, r ? list_processes(registered_cgroup(r), text, sizeof(text)) : 0, NULL, 0);
 }
@@ -188,7 +188,7 @@ static void unwind_start(struct supervisor *s, int *channel)
 {
 	fd_close(channel[0]);
 	fd_close(channel[1]);
-	for (struct registered *r = s->targets; r; r = r->next)
+	for (struct registered_target *r = s->targets; r; r = r->next)
 		r->far = fd_close(r->far);
 }
 
@@ -210,7 +210,7 @@ static void be_worker(struct supervisor *s)
 	fd_close(s->channel);
 	fd_close(s->pidfd);
 	kill_switch_close(&s->killswitch, NULL);
-	for (struct registered *r = s->targets; r; r = r->next)
+	for (struct registered_target *r = s->targets; r; r = r->next)
 		fd_close(r->relay);
 	exporter_manager_abandon(&s->engine->exporting);
 	symbolizer_manager_abandon(&s->engine->symbolizing);
@@ -232,7 +232,7 @@ static int start(struct supervisor *s)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) < 0)
 		return -errno;
 	int r = 0;
-	for (struct registered *t = s->targets; t && r == 0; t = t->next)
+	for (struct registered_target *t = s->targets; t && r == 0; t = t->next)
 		r = connect_relay(s, t);
 	s->engine->at->target = s->engine->at->reading = 0;
 	if (s->engine->modest)
@@ -254,7 +254,7 @@ static int start(struct supervisor *s)
 	}
 	fd_send(channel[0], "", 1, NULL, 0);
 	fd_close(channel[1]);
-	for (struct registered *t = s->targets; t; t = t->next)
+	for (struct registered_target *t = s->targets; t; t = t->next)
 		t->far = fd_close(t->far);
 	s->adopted = false;
 	s->engine->symbolizing.news = SYMBOLIZER_MANAGER_TOLD;
@@ -282,7 +282,7 @@ static void start_again(struct supervisor *s)
 }
 
 /* Messages of whom nobody else can say again are lost with the worker; and a target that kills workers is let go. */
-static void let_go(struct supervisor *s, struct registered *r, const char *why)
+static void let_go(struct supervisor *s, struct registered_target *r, const char *why)
 {
 	union msg m = {.refuse = {.code = -ECONNRESET}};
 	snprintf(m.refuse.text, sizeof(m.refuse.text), "%s", why);
@@ -295,10 +295,11 @@ static void let_go(struct supervisor *s, struct registered *r, const char *why)
 /* Of a death by its own fault: whose it was. True: that of a file that it was at. */
 static bool blame_file(struct supervisor *s)
 {
-	const struct engine_at at = *s->engine->at; /* the worker's word: it stays as it is now */
-	struct registered *r = supervisor_find(s, at.target);
+	const struct crash_marker at = *s->engine->at; /* the worker's word: it stays as it is now */
+	struct registered_target *r = supervisor_find(s, at.target);
 	struct quarantine_file f;
-	enum verdict v = r ? quarantine_judge(&s->engine->quarantine, &at, &r->blame, clock_now(), &f) : VERDICT_TARGET;
+	enum crash_verdict v =
+		r ? quarantine_judge(&s->engine->quarantine, &at, &r->blame, clock_now(), &f) : VERDICT_TARGET;
 	if (v == VERDICT_QUARANTINE)
 		log_line(LOG_ERR,
 			"target=%s module=\"%.500s\" outcome=quarantined reason=\"reading it has ended the profiler "
@@ -307,7 +308,7 @@ static bool blame_file(struct supervisor *s)
 	return v != VERDICT_TARGET;
 }
 
-static void quarantine(struct registered *r)
+static void quarantine(struct registered_target *r)
 {
 	log_line(LOG_ERR, "target=%s outcome=\"quarantined: addresses only\" reason=\"" AGAIN "\"", r->desc.id);
 	r->plain = true;
@@ -316,7 +317,7 @@ static void quarantine(struct registered *r)
 
 static void sort_out(struct supervisor *s)
 {
-	for (struct registered *r = s->targets, *next; r; r = next) {
+	for (struct registered_target *r = s->targets, *next; r; r = next) {
 		next = r->next;
 		if (r->blame.own.n >= QUARANTINE_DEATHS && (r->plain || !r->armed))
 			let_go(s, r, AGAIN);
@@ -364,7 +365,7 @@ static void on_death(struct supervisor *s)
 static void on_channel(void *arg, uint32_t events)
 {
 	struct supervisor *s = arg;
-	struct asked q;
+	struct worker_request q;
 	int fd = -1;
 	size_t n = 0;
 	ssize_t got = fd_recv(s->channel, &q, sizeof(q), &fd, 1, &n);
@@ -374,9 +375,9 @@ static void on_channel(void *arg, uint32_t events)
 		on_death(s);
 	else if (q.kind == ASKED_EXPORTER)
 		exporter_manager_end(&s->engine->exporting);
-	else if (q.kind == ASKED_CLOSE)
+	else if (q.kind == REQUEST_CLOSE_EVENT)
 		close_event(s, q.number, q.index);
-	else if (q.kind == ASKED_REMEMBER)
+	else if (q.kind == REQUEST_KEEP_MEMORY)
 		remember(s, &q, n ? fd : -1), n = 0;
 	else if (n)
 		tell_who(s, q.number, fd);
@@ -385,12 +386,12 @@ static void on_channel(void *arg, uint32_t events)
 
 /* --- orders -------------------------------------------------------------------------------------------- */
 
-static int order_with(struct supervisor *s, const struct order *o, const int *fds, size_t n)
+static int order_with(struct supervisor *s, const struct supervisor_order *o, const int *fds, size_t n)
 {
 	return s->channel < 0 ? -ENOTCONN : fd_send(s->channel, o, order_size(o), fds, n);
 }
 
-static int order(struct supervisor *s, const struct order *o, int fd)
+static int order(struct supervisor *s, const struct supervisor_order *o, int fd)
 {
 	return order_with(s, o, &fd, fd >= 0);
 }
@@ -414,13 +415,14 @@ static bool admit(struct supervisor *s, struct err *e)
 	if (limits_check_new_target(s->engine, s->n_targets, e) == 0)
 		return true;
 	s->engine->refused++; /* what the next worker begins with */
-	order(s, &(struct order){.kind = ORDER_REFUSED}, -1);
+	order(s, &(struct supervisor_order){.kind = ORDER_REFUSED}, -1);
 	return false;
 }
 
-struct registered *supervisor_register(struct supervisor *s, const struct target_desc *d, const int *fds, struct err *e)
+struct registered_target *supervisor_register(
+	struct supervisor *s, const struct target_desc *d, const int *fds, struct err *e)
 {
-	struct registered *r = registered_new(d, fds);
+	struct registered_target *r = registered_new(d, fds);
 	if (!r)
 		return err_set(e, -ENOMEM, "no memory for a target"), NULL;
 	if (!admit(s, e)) {
@@ -431,7 +433,7 @@ struct registered *supervisor_register(struct supervisor *s, const struct target
 	s->n_fds += registered_fds(r);
 	int error = connect_relay(s, r);
 	if (error == 0)
-		error = order(s, &(struct order){.kind = ORDER_SERVE, .number = r->number}, r->far);
+		error = order(s, &(struct supervisor_order){.kind = ORDER_SERVE, .number = r->number}, r->far);
 	r->far = fd_close(r->far);
 	union msg *m = &s->msg;
 	int passed[TARGET_FDS_ALL];
@@ -449,7 +451,8 @@ struct registered *supervisor_register(struct supervisor *s, const struct target
 	return r;
 }
 
-int supervisor_pass(struct supervisor *s, struct registered *r, union msg *m, const int *fds, size_t n, struct err *e)
+int supervisor_pass(
+	struct supervisor *s, struct registered_target *r, union msg *m, const int *fds, size_t n, struct err *e)
 {
 	enum msg_type type = (enum msg_type)m->head.type;
 	int error = r->owed ? err_say(e, -EPROTO, "more before the answer") : 0;
@@ -474,10 +477,10 @@ int supervisor_pass(struct supervisor *s, struct registered *r, union msg *m, co
 	return error;
 }
 
-struct registered *supervisor_unmapped(struct supervisor *s, bool *ret_later)
+struct registered_target *supervisor_unmapped(struct supervisor *s, bool *ret_later)
 {
 	*ret_later = false;
-	for (struct registered *r = s->targets; r; r = r->next) {
+	for (struct registered_target *r = s->targets; r; r = r->next) {
 		bool wants = r->unmapped && !r->answer && r->offered < REMAPS_MAX;
 		if (wants && !r->owed && s->worker >= 0)
 			return r;
@@ -486,7 +489,7 @@ struct registered *supervisor_unmapped(struct supervisor *s, bool *ret_later)
 	return NULL;
 }
 
-void supervisor_stop(struct supervisor *s, struct registered *r)
+void supervisor_stop(struct supervisor *s, struct registered_target *r)
 {
 	if (r->armed && !r->stopping) {
 		r->stopping = true;
@@ -499,14 +502,14 @@ void supervisor_stop(struct supervisor *s, struct registered *r)
 
 void supervisor_look(struct supervisor *s, const char *id)
 {
-	struct order o = {.kind = ORDER_LOOK};
+	struct supervisor_order o = {.kind = ORDER_CHECK_END};
 	snprintf(o.id, sizeof(o.id), "%s", id);
 	order(s, &o, -1);
 }
 
 int supervisor_list(struct supervisor *s, int sock, struct err *e)
 {
-	int r = not_there(order(s, &(struct order){.kind = ORDER_SERVE}, sock), e);
+	int r = not_there(order(s, &(struct supervisor_order){.kind = ORDER_SERVE}, sock), e);
 	if (r == 0)
 		fd_close(sock);
 	return r;
@@ -515,12 +518,12 @@ int supervisor_list(struct supervisor *s, int sock, struct err *e)
 void supervisor_outcome(struct supervisor *s, const struct msg_outcome *m)
 {
 	hook_stats_add(&s->engine->outcomes, m); /* what the next worker begins with */
-	order(s, &(struct order){.kind = ORDER_OUTCOME, .outcome = *m}, -1);
+	order(s, &(struct supervisor_order){.kind = ORDER_OUTCOME, .outcome = *m}, -1);
 }
 
 void supervisor_settings(struct supervisor *s, const struct settings *fresh)
 {
-	struct order o = {.kind = ORDER_SETTINGS, .settings = *fresh};
+	struct supervisor_order o = {.kind = ORDER_SETTINGS, .settings = *fresh};
 	order(s, &o, -1);
 }
 
@@ -533,7 +536,7 @@ void supervisor_quit(struct supervisor *s)
 	s->quit_by = deadline_in(SUPERVISOR_QUIT_MS * NSEC_PER_MSEC);
 	if (s->worker < 0)
 		event_loop_stop(s->loop);
-	int r = order(s, &(struct order){.kind = ORDER_QUIT}, -1);
+	int r = order(s, &(struct supervisor_order){.kind = ORDER_QUIT}, -1);
 	if (r < 0 && s->worker >= 0) {
 		log_line(LOG_ERR, "outcome=\"worker killed\" reason=\"it cannot be told to end: %s\"", strerror(-r));
 		kill_worker(s);
@@ -546,7 +549,7 @@ void supervisor_leave(struct supervisor *s)
 		return;
 	s->leaving = true;
 	s->quit_by = deadline_in(LEAVE_NS);
-	for (struct registered *r = s->targets; r; r = r->next)
+	for (struct registered_target *r = s->targets; r; r = r->next)
 		if (r->desc.running && r->armed)
 			supervisor_stop(s, r);
 }
@@ -554,7 +557,7 @@ void supervisor_leave(struct supervisor *s)
 /* Or is being registered: whoever does that shall not begin anew. */
 static bool any_of_ours(const struct supervisor *s)
 {
-	const struct registered *r = s->targets;
+	const struct registered_target *r = s->targets;
 	while (r && r->armed && !r->desc.running)
 		r = r->next;
 	return r;
@@ -567,7 +570,7 @@ static int watch_leaving(struct supervisor *s)
 		return -1;
 	if (any_of_ours(s) && clock_now() < s->quit_by)
 		return deadline_left_ms(s->quit_by);
-	if (order(s, &(struct order){.kind = ORDER_LEAVE}, -1) < 0)
+	if (order(s, &(struct supervisor_order){.kind = ORDER_HAND_OVER}, -1) < 0)
 		log_line(LOG_WARNING, "outcome=\"the worker stays\" reason=\"it cannot be told\"");
 	event_loop_stop(s->loop);
 	return -1;
@@ -578,7 +581,7 @@ static void on_switch(void *arg)
 	struct supervisor *s = arg;
 	log_line(LOG_WARNING, "outcome=\"switched %s\" targets=%u file=%s/off", s->killswitch.off ? "off" : "on",
 		s->n_targets, s->killswitch.dir);
-	for (struct registered *r = s->targets, *next; s->killswitch.off && r; r = next) {
+	for (struct registered_target *r = s->targets, *next; s->killswitch.off && r; r = next) {
 		next = r->next;
 		if (r->armed)
 			supervisor_stop(s, r);
@@ -592,7 +595,7 @@ static int watch_exporter(struct supervisor *s)
 	bool fresh;
 	int wait = exporter_manager_watch(&s->engine->exporting, s->loop, &fresh);
 	if (fresh)
-		order(s, &(struct order){.kind = ORDER_EXPORTER}, s->engine->exporting.process.sock);
+		order(s, &(struct supervisor_order){.kind = ORDER_EXPORTER}, s->engine->exporting.process.sock);
 	return wait;
 }
 
@@ -601,7 +604,7 @@ static int watch_symbolizer(struct supervisor *s)
 {
 	struct symbolizer_manager *x = &s->engine->symbolizing;
 	int wait = symbolizer_manager_round(x);
-	struct order o = {.kind = ORDER_SYMBOLIZER, .number = symbolizer_manager_state(x)};
+	struct supervisor_order o = {.kind = ORDER_SYMBOLIZER, .number = symbolizer_manager_state(x)};
 	int fds[] = {x->sockets.questions, x->sockets.readers};
 	if (!x->news)
 		return wait;
@@ -636,10 +639,10 @@ static int watch_worker(struct supervisor *s)
 
 /* --- a worker that is there already ---------------------------------------------------------------------- */
 
-struct registered *supervisor_adopt(
+struct registered_target *supervisor_adopt(
 	struct supervisor *s, const struct target_desc *d, uint32_t number, int relay, const int *fds)
 {
-	struct registered *r = registered_new(d, fds);
+	struct registered_target *r = registered_new(d, fds);
 	if (!r) {
 		fd_close(relay);
 		return NULL;
@@ -652,7 +655,7 @@ struct registered *supervisor_adopt(
 
 int supervisor_inherit(struct supervisor *s, pid_t worker, int pidfd, int channel)
 {
-	for (struct registered *r = s->targets; r; r = r->next) {
+	for (struct registered_target *r = s->targets; r; r = r->next) {
 		r->total = r->n_events;
 		s->n_fds += registered_fds(r);
 		fcntl(r->relay, F_SETFL, O_NONBLOCK);
@@ -662,10 +665,10 @@ int supervisor_inherit(struct supervisor *s, pid_t worker, int pidfd, int channe
 	int r = employ(s, worker, pidfd, channel);
 	if (s->killswitch.off)
 		on_switch(s);
-	return r < 0 ? r : order(s, &(struct order){.kind = ORDER_ESTATE}, s->engine->estate);
+	return r < 0 ? r : order(s, &(struct supervisor_order){.kind = ORDER_HANDOVER_SOCKET}, s->engine->estate);
 }
 
-void supervisor_restore(struct supervisor *s, struct registered *r, uint32_t number)
+void supervisor_restore(struct supervisor *s, struct registered_target *r, uint32_t number)
 {
 	enlist(s, r, number);
 	r->armed = r->owed = true; /* owed: that its events write again */
@@ -674,7 +677,7 @@ void supervisor_restore(struct supervisor *s, struct registered *r, uint32_t num
 
 void supervisor_disown(struct supervisor *s)
 {
-	for (struct registered *r = s->targets; r; r = r->next)
+	for (struct registered_target *r = s->targets; r; r = r->next)
 		s->n_fds += registered_fds(r); /* which forget() takes off */
 	while (s->targets)
 		forget(s, s->targets);
@@ -731,9 +734,9 @@ int supervisor_start(struct supervisor *s, struct err *e)
 		return r == -EMFILE ? cannot_start(r, e) : r;
 	symbolizer_manager_start(&s->engine->symbolizing, s->loop);
 	if (s->worker >= 0) /* another supervisor's: so is its exporter */
-		order(s, &(struct order){.kind = ORDER_EXPORTER}, s->engine->exporting.process.sock);
+		order(s, &(struct supervisor_order){.kind = ORDER_EXPORTER}, s->engine->exporting.process.sock);
 	if (s->replaces) {
-		order(s, &(struct order){.kind = ORDER_PARK}, -1);
+		order(s, &(struct supervisor_order){.kind = ORDER_FLUSH_AND_EXIT}, -1);
 		s->quit_by = deadline_in(SUPERVISOR_QUIT_MS * NSEC_PER_MSEC);
 	}
 	r = s->worker < 0 ? start(s) : 0;

@@ -33,7 +33,7 @@ struct supervisor {
 	size_t n_drops;
 	void (*in_worker)(void *arg); /* in a child: let go of what is not a worker's */
 	void *arg;
-	struct registered *targets;
+	struct registered_target *targets;
 	unsigned n_targets;
 	uint64_t n_fds;
 	uint32_t last_number;
@@ -57,24 +57,25 @@ int supervisor_new(struct supervisor *s, struct err *e);
 int supervisor_start(struct supervisor *s, struct err *e); /* a worker, if there is none yet */
 /* worker_handover.h: a worker that had another supervisor, and its targets (descriptors taken). supervisor_disown: not,
  * after all */
-struct registered *supervisor_adopt(
+struct registered_target *supervisor_adopt(
 	struct supervisor *s, const struct target_desc *d, uint32_t number, int relay, const int *fds);
 int supervisor_inherit(struct supervisor *s, pid_t worker, int pidfd, int channel); /* takes them */
 void supervisor_disown(struct supervisor *s);
-struct registered *supervisor_find(struct supervisor *s, uint32_t number); /* or NULL */
+struct registered_target *supervisor_find(struct supervisor *s, uint32_t number); /* or NULL */
 /* A target that somebody kept (taken), for the worker that is yet to be started. */
-void supervisor_restore(struct supervisor *s, struct registered *r, uint32_t number);
+void supervisor_restore(struct supervisor *s, struct registered_target *r, uint32_t number);
 uint32_t supervisor_room(const struct supervisor *s); /* descriptors that targets may still bring */
 /* A new target (descriptors taken, also on failure); what comes of it is told to r->answer. NULL: `e` says why. */
-struct registered *supervisor_register(
+struct registered_target *supervisor_register(
 	struct supervisor *s, const struct target_desc *d, const int *fds, struct err *e);
 /* One more message of who registered it (descriptors taken): EVENTS, TASKS. 0 or -errno. */
-int supervisor_pass(struct supervisor *s, struct registered *r, union msg *m, const int *fds, size_t n, struct err *e);
+int supervisor_pass(
+	struct supervisor *s, struct registered_target *r, union msg *m, const int *fds, size_t n, struct err *e);
 /* One whose processes are to be told anew; NULL: none, or, *ret_later, the worker is at it. */
-struct registered *supervisor_unmapped(struct supervisor *s, bool *ret_later);
+struct registered_target *supervisor_unmapped(struct supervisor *s, bool *ret_later);
 /* It is to end; who is to hear what came of it has set r->answer, or not. Gone when the worker has said so, or at once.
  */
-void supervisor_stop(struct supervisor *s, struct registered *r);
+void supervisor_stop(struct supervisor *s, struct registered_target *r);
 void supervisor_look(struct supervisor *s, const char *id); /* has that one ended? */
 /* Its peer asks for a list: the worker's from here on; taken, but not on failure. */
 int supervisor_list(struct supervisor *s, int sock, struct err *e);

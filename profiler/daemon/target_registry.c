@@ -26,7 +26,7 @@ enum place { PLACE_CGROUP = 2, PLACE_EXE, PLACE_OPENED };
  * The worker has no paths: what it reads of the cgroup again and again is opened here. Where the cgroup has no such
  * file, or is gone, it does without.
  */
-static void open_cgroup_files(struct registered *r)
+static void open_cgroup_files(struct registered_target *r)
 {
 	static const char *const names[] = {"cgroup.events", "cpu.stat"};
 	int dir = r->fds[PLACE_CGROUP];
@@ -39,9 +39,9 @@ static void open_cgroup_files(struct registered *r)
 	}
 }
 
-struct registered *registered_new(const struct target_desc *d, const int *fds)
+struct registered_target *registered_new(const struct target_desc *d, const int *fds)
 {
-	struct registered *r = calloc(1, sizeof(*r));
+	struct registered_target *r = calloc(1, sizeof(*r));
 	size_t next = 0;
 	for (unsigned i = 0; i < TARGET_FDS_ALL; i++) {
 		int fd = d->fds & 1u << i ? fds[next++] : -1;
@@ -58,7 +58,7 @@ struct registered *registered_new(const struct target_desc *d, const int *fds)
 	return r;
 }
 
-static int make_room(struct registered *r, uint32_t n)
+static int make_room(struct registered_target *r, uint32_t n)
 {
 	uint32_t room = r->room ? r->room : 16;
 	while (room < r->n_events + n)
@@ -73,7 +73,7 @@ static int make_room(struct registered *r, uint32_t n)
 	return fds ? 0 : -ENOMEM;
 }
 
-int registered_add(struct registered *r, const struct msg_events *m, const int *fds)
+int registered_add(struct registered_target *r, const struct msg_events *m, const int *fds)
 {
 	int error = r->total ? -EPROTO : make_room(r, m->n);
 	for (uint32_t i = 0; i < m->n; i++)
@@ -88,7 +88,7 @@ int registered_add(struct registered *r, const struct msg_events *m, const int *
 	return error;
 }
 
-void registered_remember(struct registered *r, uint32_t key, int fd)
+void registered_remember(struct registered_target *r, uint32_t key, int fd)
 {
 	uint32_t i = 0;
 	while (i < r->n_memories && r->memories[i].key != key)
@@ -108,17 +108,17 @@ void registered_remember(struct registered *r, uint32_t key, int fd)
 	r->memories[r->n_memories++] = (struct registered_memory){key, fd};
 }
 
-bool registered_is_complete(const struct registered *r)
+bool registered_is_complete(const struct registered_target *r)
 {
 	return r->total || r->desc.strategy == STRATEGY_TIMERS;
 }
 
-int registered_cgroup(const struct registered *r)
+int registered_cgroup(const struct registered_target *r)
 {
 	return r->fds[PLACE_CGROUP];
 }
 
-size_t registered_list(const struct registered *r, int ret[static TARGET_FDS_ALL])
+size_t registered_list(const struct registered_target *r, int ret[static TARGET_FDS_ALL])
 {
 	size_t n = 0;
 	for (unsigned i = 0; i < TARGET_FDS_ALL; i++)
@@ -127,7 +127,7 @@ size_t registered_list(const struct registered *r, int ret[static TARGET_FDS_ALL
 	return n;
 }
 
-uint32_t registered_fds(const struct registered *r)
+uint32_t registered_fds(const struct registered_target *r)
 {
 	return r->n_events + r->n_memories + (uint32_t)__builtin_popcount(r->desc.fds) + 1;
 }
@@ -230,7 +230,7 @@ void close_possibly_blocking(int fd)
 		close_later(fd);
 }
 
-struct registered *registered_free(struct registered *r)
+struct registered_target *registered_free(struct registered_target *r)
 {
 	if (!r)
 		return NULL;

@@ -14,8 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct registered {
-	struct registered *next;
+struct registered_target {
+	struct registered_target *next;
 	uint32_t number;	 /* of this target, never used twice; not 0 */
 	struct target_desc desc; /* as a worker is told: `fds` with what was added (enum target_fd) */
 	int fds[TARGET_FDS_ALL]; /* in the order of enum target_fd; -1: not there */
@@ -38,7 +38,7 @@ struct registered {
 		int fd;
 	} * memories;
 	uint32_t n_memories;
-	struct blame blame; /* for workers that died at it */
+	struct crash_blame blame; /* for workers that died at it */
 	/* supervisor.h */
 	struct supervisor *supervisor;
 	int relay, far; /* connection to the worker; the worker's end of the next one, until it is forked */
@@ -48,18 +48,18 @@ struct registered {
 };
 
 /* Takes the descriptors also on failure. NULL: out of memory. */
-struct registered *registered_new(const struct target_desc *d, const int *fds);
+struct registered_target *registered_new(const struct target_desc *d, const int *fds);
 /* Takes them, also on failure. Not more than `room`. 0 or -errno. */
-int registered_add(struct registered *r, const struct msg_events *m, const int *fds);
+int registered_add(struct registered_target *r, const struct msg_events *m, const int *fds);
 /* Taken, also where there is no room for one more; one with the same key is let go of. fd -1: of that alone. */
 #define REGISTERED_MEMORIES 256
-void registered_remember(struct registered *r, uint32_t key, int fd);
-bool registered_is_complete(const struct registered *r); /* all events are there, of which it may have none */
-int registered_cgroup(const struct registered *r);	 /* its directory, or -1 */
+void registered_remember(struct registered_target *r, uint32_t key, int fd);
+bool registered_is_complete(const struct registered_target *r); /* all events are there, of which it may have none */
+int registered_cgroup(const struct registered_target *r);	/* its directory, or -1 */
 /* Those that desc.fds names, in the order in which a message has them; how many. */
-size_t registered_list(const struct registered *r, int ret[static TARGET_FDS_ALL]);
+size_t registered_list(const struct registered_target *r, int ret[static TARGET_FDS_ALL]);
 /* How many descriptors it holds, itself and its connection. */
-uint32_t registered_fds(const struct registered *r);
+uint32_t registered_fds(const struct registered_target *r);
 void close_possibly_blocking(int fd); /* close(2), which may hang, of a file that somebody chose; -1 is fine */
 void registered_reap(void);	      /* the processes in which that was done, now and then */
-struct registered *registered_free(struct registered *r); /* must be in no list and no loop */
+struct registered_target *registered_free(struct registered_target *r); /* must be in no list and no loop */

@@ -46,18 +46,18 @@ struct worker {
 	unsigned n;
 	int64_t first; /* of their deadlines, or earlier */
 	union msg msg; /* one message at a time */
-	struct order order;
+	struct supervisor_order order;
 	struct settings settings;
 	int64_t orphan_until; /* 0: there is a supervisor */
 	bool parking;
 	unsigned deaf; /* orders in a row that could not be received */
 };
 
-size_t order_size(const struct order *o)
+size_t order_size(const struct supervisor_order *o)
 {
-	size_t head = offsetof(struct order, id);
+	size_t head = offsetof(struct supervisor_order, id);
 	switch (o->kind) {
-	case ORDER_LOOK:
+	case ORDER_CHECK_END:
 		return head + sizeof(o->id);
 	case ORDER_SETTINGS:
 		return head + sizeof(o->settings);
@@ -358,7 +358,7 @@ static void look(struct worker *w, const char *id)
 
 #define ORDER_FDS 2
 
-static void obey(struct worker *w, const struct order *o, const int *fds, size_t n)
+static void obey(struct worker *w, const struct supervisor_order *o, const int *fds, size_t n)
 {
 	struct reloaded unused;
 	int fd = n == 1 ? fds[0] : -1;
@@ -367,7 +367,7 @@ static void obey(struct worker *w, const struct order *o, const int *fds, size_t
 		if (fd >= 0)
 			worker_serve(w, fd, o->number);
 		return;
-	case ORDER_ESTATE:
+	case ORDER_HANDOVER_SOCKET:
 		fd_close(w->engine->estate);
 		w->engine->estate = fd;
 		return;
@@ -383,13 +383,13 @@ static void obey(struct worker *w, const struct order *o, const int *fds, size_t
 	case ORDER_REFUSED:
 		w->engine->refused++;
 		break;
-	case ORDER_LOOK:
+	case ORDER_CHECK_END:
 		look(w, o->id);
 		break;
-	case ORDER_LEAVE:
+	case ORDER_HAND_OVER:
 		w->engine->leaving = true;
 		break;
-	case ORDER_PARK:
+	case ORDER_FLUSH_AND_EXIT:
 		w->parking = true;
 		event_loop_stop(w->engine->loop);
 		break;
@@ -422,23 +422,23 @@ static void on_orphaned(struct worker *w)
 static void on_order(void *arg, uint32_t events)
 {
 	struct worker *w = arg;
-	struct order *o = &w->order;
+	struct supervisor_order *o = &w->order;
 	int fds[ORDER_FDS];
 	size_t n = 0;
 	ssize_t got = fd_recv(w->engine->channel, o, sizeof(*o), fds, ORDER_FDS, &n);
 	if (got == -EAGAIN || (got == -EMFILE && ++w->deaf < DEAF_MAX)) /* that connection ends unheard */
 		return;
 	w->deaf = 0;
-	if (got < (ssize_t)offsetof(struct order, id)) { /* nobody sends us any more */
+	if (got < (ssize_t)offsetof(struct supervisor_order, id)) { /* nobody sends us any more */
 		on_orphaned(w);
 		return;
 	}
-	if (o->kind == ORDER_LOOK)
+	if (o->kind == ORDER_CHECK_END)
 		o->id[sizeof(o->id) - 1] = 0;
 	obey(w, o, fds, n);
 }
 
-void worker_tell(const struct engine *g, const struct asked *what, int fd)
+void worker_tell(const struct engine *g, const struct worker_request *what, int fd)
 {
 	if (g->channel >= 0)
 		fd_send(g->channel, what, sizeof(*what), &fd, fd >= 0);
@@ -446,7 +446,7 @@ void worker_tell(const struct engine *g, const struct asked *what, int fd)
 
 int worker_ask_who(const struct engine *g, uint32_t number, char *text, size_t size)
 {
-	struct asked q = {ASKED_WHO, number, 0};
+	struct worker_request q = {REQUEST_LIST_PROCESSES, number, 0};
 	int pair[2];
 	if (g->channel < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -ENOTCONN;
@@ -462,7 +462,7 @@ int worker_ask_who(const struct engine *g, uint32_t number, char *text, size_t s
 
 /* --- the process --------------------------------------------------------------------------------------- */
 
-static uint32_t index_of(const struct registered *k, int fd)
+static uint32_t index_of(const struct registered_target *k, int fd)
 {
 	uint32_t i = 0;
 	while (i < k->n_events && k->event_fds[i] != fd)
@@ -471,7 +471,7 @@ static uint32_t index_of(const struct registered *k, int fd)
 }
 
 /* As if it had just been told. */
-static void take_over(struct worker *w, struct registered *k)
+static void take_over(struct worker *w, struct registered_target *k)
 {
 	struct err e = {0};
 	struct connection *c = add_connection(w, k->far, k->number);
@@ -498,7 +498,7 @@ static void take_over(struct worker *w, struct registered *k)
 			inproc_restore_memory(t->apps, k->memories[i].fd);
 		else
 			fd_close(k->memories[i].fd);
-	for (struct stream *st = r == 0 ? t->streams : NULL; st; st = st->next_of_target)
+	for (struct open_event *st = r == 0 ? t->streams : NULL; st; st = st->next_of_target)
 		st->index = index_of(k, st->fd);
 	if (r == 0 && registered_is_complete(k))
 		r = target_arm(t, t->n_announced, &e);
@@ -604,10 +604,10 @@ static int set_up(struct worker *w, int channel, struct err *e)
 	return r;
 }
 
-static void resume_all(struct worker *w, struct registered *known)
+static void resume_all(struct worker *w, struct registered_target *known)
 {
 	struct engine *g = w->engine;
-	for (struct registered *k = known; k; k = k->next)
+	for (struct registered_target *k = known; k; k = k->next)
 		take_over(w, k);
 	g->resuming = false;
 	g->at->target = 0;
@@ -622,7 +622,7 @@ static void resume_all(struct worker *w, struct registered *known)
 	}
 }
 
-int worker_main(struct engine *g, const struct settings *set, int channel, struct registered *known)
+int worker_main(struct engine *g, const struct settings *set, int channel, struct registered_target *known)
 {
 	struct err e = {0};
 	struct worker *w;

@@ -18,21 +18,21 @@
 #include <stdint.h>
 
 enum order_kind {
-	ORDER_SERVE = 1, /* with a connection; `number` of its target, 0: it will ask for a list */
-	ORDER_LOOK,	 /* has the target `id` ended? Somebody thinks so */
-	ORDER_SETTINGS,	 /* they were read anew */
-	ORDER_OUTCOME,	 /* of a hook */
-	ORDER_REFUSED,	 /* there was no room for one more target */
-	ORDER_EXPORTER,	 /* with a socket: there is another one */
-	ORDER_ESTATE,	 /* with the socket where the next supervisor will ask */
+	ORDER_SERVE = 1,       /* with a connection; `number` of its target, 0: it will ask for a list */
+	ORDER_CHECK_END,       /* has the target `id` ended? Somebody thinks so */
+	ORDER_SETTINGS,	       /* they were read anew */
+	ORDER_OUTCOME,	       /* of a hook */
+	ORDER_REFUSED,	       /* there was no room for one more target */
+	ORDER_EXPORTER,	       /* with a socket: there is another one */
+	ORDER_HANDOVER_SOCKET, /* with the socket where the next supervisor will ask */
 	ORDER_QUIT,
-	ORDER_LEAVE,	  /* the supervisor goes, and the next one is to have a worker of its own */
-	ORDER_PARK,	  /* to whoever was told so: here it is (engine_flush_for_handover) */
+	ORDER_HAND_OVER,      /* the supervisor goes, and the next one is to have a worker of its own */
+	ORDER_FLUSH_AND_EXIT, /* to whoever was told so: here it is (engine_flush_for_handover) */
 	ORDER_SYMBOLIZER, /* symbolizer_manager_hear(): `number` is the state; with both sockets: there is another one
 			   */
 };
 
-struct order {
+struct supervisor_order {
 	uint32_t kind; /* enum order_kind */
 	uint32_t number;
 	union {
@@ -41,16 +41,16 @@ struct order {
 		struct msg_outcome outcome;
 	};
 };
-size_t order_size(const struct order *o); /* of what is sent of it */
+size_t order_size(const struct supervisor_order *o); /* of what is sent of it */
 
 /*
- * What the worker asks. ASKED_WHO, of a target, with a socket for the answer: a line "PID NAME" for each process in its
- * cgroup, PID as the target's own pid namespace has it. ASKED_EXPORTER: another one; this one is no good. ASKED_CLOSE:
- * that target's event of this index, for good. ASKED_REMEMBER: memory of one of its processes, with a descriptor or
- * without it any more, for the worker that may come; `index` tells one from the other.
+ * What the worker asks. REQUEST_LIST_PROCESSES, of a target, with a socket for the answer: a line "PID NAME" for each
+ * process in its cgroup, PID as the target's own pid namespace has it. ASKED_EXPORTER: another one; this one is no
+ * good. REQUEST_CLOSE_EVENT: that target's event of this index, for good. REQUEST_KEEP_MEMORY: memory of one of its
+ * processes, with a descriptor or without it any more, for the worker that may come; `index` tells one from the other.
  */
-enum asked_kind { ASKED_WHO = 1, ASKED_EXPORTER, ASKED_CLOSE, ASKED_REMEMBER };
-struct asked {
+enum asked_kind { REQUEST_LIST_PROCESSES = 1, ASKED_EXPORTER, REQUEST_CLOSE_EVENT, REQUEST_KEEP_MEMORY };
+struct worker_request {
 	uint32_t kind, number, index;
 };
 #define WHO_MAX 4096 /* bytes of the answer */
@@ -71,7 +71,7 @@ struct worker *worker_free(struct worker *w);
  * the channel (taken); `known` are targets to go on with, at their `far` connections. Returns what the process ends
  * with.
  */
-int worker_main(struct engine *g, const struct settings *set, int channel, struct registered *known);
-void worker_tell(const struct engine *g, const struct asked *what, int fd); /* -1: none */
+int worker_main(struct engine *g, const struct settings *set, int channel, struct registered_target *known);
+void worker_tell(const struct engine *g, const struct worker_request *what, int fd); /* -1: none */
 /* Of one of our targets: who is in its cgroup. Bytes of `text`, or -errno. */
 int worker_ask_who(const struct engine *g, uint32_t number, char *text, size_t size);

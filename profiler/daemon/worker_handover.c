@@ -150,7 +150,7 @@ static int give_rings(struct engine *g, int sock, int64_t deadline, struct hando
 	return r;
 }
 
-static struct event_desc describe(const struct target *t, const struct stream *st)
+static struct event_desc describe(const struct target *t, const struct open_event *st)
 {
 	return (struct event_desc){.role = st->role,
 		.spec = st->spec,
@@ -166,7 +166,7 @@ static int give_events(struct target *t, int sock, int64_t deadline, struct hand
 	uint32_t index = 0;
 	it->kind = HANDOVER_EVENTS;
 	it->n = 0;
-	for (struct stream *st = t->streams; st && r == 0; st = st->next_of_target) {
+	for (struct open_event *st = t->streams; st && r == 0; st = st->next_of_target) {
 		fds[it->n] = st->fd;
 		st->index = index++;
 		it->events[it->n++] = describe(t, st);
@@ -237,7 +237,7 @@ struct taking {
 	size_t ring_size;
 	unsigned n_rings, rings_wanted;
 	int *ring_fds, *ring_cpus;
-	struct registered *last;
+	struct registered_target *last;
 };
 
 static int take_fd(struct taking *k, size_t i)
@@ -293,7 +293,8 @@ static int take_target(struct taking *k)
 	m.head = (struct msg_head){PROTOCOL_MAGIC, PROTOCOL_VERSION, MSG_TARGET, sizeof(m.target), (uint32_t)k->n - 1};
 	if (!k->headed || k->n < 2 || !k->it.target.number || msg_check(&m, sizeof(m.target), k->n - 1, &e) < 0)
 		return -EPROTO;
-	struct registered *r = supervisor_adopt(k->s, &k->it.target.desc, k->it.target.number, k->fds[0], &k->fds[1]);
+	struct registered_target *r =
+		supervisor_adopt(k->s, &k->it.target.desc, k->it.target.number, k->fds[0], &k->fds[1]);
 	k->n = 0; /* taken, one way or the other */
 	k->last = r;
 	return r ? 0 : -ENOMEM;

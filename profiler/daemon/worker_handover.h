@@ -34,7 +34,8 @@ struct handover_item {
 		struct {
 			uint32_t layout; /* of all of this */
 			int32_t pid;
-			uint32_t has; /* mask of enum handover_flags; LEAVING: it is to be replaced (ORDER_PARK) */
+			uint32_t has; /* mask of enum handover_flags; LEAVING: it is to be replaced
+					 (ORDER_FLUSH_AND_EXIT) */
 			uint32_t rings;
 			uint64_t ring_size;
 		} head;

@@ -13,11 +13,11 @@
 struct calltree_counts {
 	struct target *t;
 	uint32_t event;
-	struct task *task;
-	struct who who;
+	struct process *task;
+	struct sample_origin who;
 	struct named {
 		struct calltree_reader_fn fn;
-		struct frame frame;
+		struct stack_frame frame;
 	} named[NAMED];
 	struct module *modules[CALLTREE_READER_GONE_MAX]; /* that are gone from the process */
 	size_t n_modules;
@@ -39,9 +39,9 @@ static bool keep(struct calltree_counts *c, struct module *m)
 }
 
 /* Of a module that is not there any more: where it was. */
-static struct frame gone_frame(struct calltree_counts *c, const struct calltree_reader_fn *fn)
+static struct stack_frame gone_frame(struct calltree_counts *c, const struct calltree_reader_fn *fn)
 {
-	struct frame ret = {.kind = FRAME_USER};
+	struct stack_frame ret = {.kind = FRAME_USER};
 	char line[TREE_TEXT_MAX];
 	struct module_key key;
 	uint64_t start, len, offset;
@@ -56,19 +56,19 @@ static struct frame gone_frame(struct calltree_counts *c, const struct calltree_
 	return ret;
 }
 
-static struct frame find_frame(struct calltree_counts *c, const struct calltree_reader_fn *fn)
+static struct stack_frame find_frame(struct calltree_counts *c, const struct calltree_reader_fn *fn)
 {
 	if (fn->fn == TREE_FN_FULL)
-		return (struct frame){.kind = FRAME_SPECIAL, .name = frame_table_full};
+		return (struct stack_frame){.kind = FRAME_SPECIAL, .name = frame_table_full};
 	if (c->t->plain)
-		return (struct frame){.kind = FRAME_USER, .vaddr = fn->fn};
-	const struct frame f =
+		return (struct stack_frame){.kind = FRAME_USER, .vaddr = fn->fn};
+	const struct stack_frame f =
 		fn->gone ? gone_frame(c, fn) : sample_stack_frame(c->task, fn->fn, false, &c->t->engine->jit_room);
 	c->unknown |= !fn->gone && f.kind == FRAME_USER && !f.module;
 	return f;
 }
 
-static const struct frame *name(struct calltree_counts *c, const struct calltree_reader_fn *fn)
+static const struct stack_frame *name(struct calltree_counts *c, const struct calltree_reader_fn *fn)
 {
 	struct named *n = &c->named[(fn->fn >> 4 ^ fn->fn >> 16) % NAMED];
 	if (!n->fn.fn || n->fn.fn != fn->fn || n->fn.gone != fn->gone)
@@ -79,24 +79,24 @@ static const struct frame *name(struct calltree_counts *c, const struct calltree
 static void on_grown(void *arg, const struct calltree_reader_fn *path, size_t n, uint64_t calls, uint64_t ns)
 {
 	struct calltree_counts *c = arg;
-	struct frame frames[AGGREGATE_STACK_MAX];
+	struct stack_frame frames[AGGREGATE_STACK_MAX];
 	for (size_t i = 0; i < n; i++)
 		frames[i] = *name(c, &path[i]);
 	if (c->t->plain)
-		frames[n++] = (struct frame){.kind = FRAME_SPECIAL, .name = frame_quarantined};
+		frames[n++] = (struct stack_frame){.kind = FRAME_SPECIAL, .name = frame_quarantined};
 	aggregate_add(c->t->counts[c->event], frames, n, &c->who, calls, ns);
 }
 
 int calltree_count(struct calltree_reader *of, struct target *t, uint32_t event, uint32_t pid, bool *ret_unknown)
 {
-	struct task *task = process_table_get(t->tasks, pid);
+	struct process *task = process_table_get(t->tasks, pid);
 	struct calltree_counts *c = task ? calloc(1, sizeof(*c)) : NULL;
 	if (!c)
 		return -ENOMEM;
 	c->t = t;
 	c->event = event;
 	c->task = task;
-	c->who = (struct who){
+	c->who = (struct sample_origin){
 		.pid = pid, .tid = pid, .process = task->comm, .thread = "", .exe = task->exe, .labels = ""};
 	const int r = calltree_reader_look(of, AGGREGATE_STACK_MAX - 1, on_grown, c);
 	if (r > 0)

@@ -338,7 +338,7 @@ void calltree_reader_save(struct calltree_reader *c, struct journal *j)
 	c->anew = c->changed = false;
 }
 
-void calltree_reader_load(struct calltree_reader *c, struct saved *s)
+void calltree_reader_load(struct calltree_reader *c, struct journal_reader *s)
 {
 	const uint64_t unplaced = saved_number(s);
 	const size_t n = saved_count(s, 3);

@@ -61,4 +61,4 @@ void calltree_reader_take(struct calltree_reader *c, struct calltree_reader *fro
 /* For a journal: what has changed since the last time, or all of it. -EBADMSG by s->bad. */
 bool calltree_reader_unsaved(const struct calltree_reader *c);
 void calltree_reader_save(struct calltree_reader *c, struct journal *j);
-void calltree_reader_load(struct calltree_reader *c, struct saved *s);
+void calltree_reader_load(struct calltree_reader *c, struct journal_reader *s);

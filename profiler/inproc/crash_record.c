@@ -22,17 +22,17 @@
 
 /* --- the stack ------------------------------------------------------------------------------------------- */
 
-static bool is_nowhere(const struct frame *f)
+static bool is_nowhere(const struct stack_frame *f)
 {
 	return f->kind == FRAME_USER && !f->module;
 }
 
 /* Behind a call of an address that is none: as if it were the call itself that failed. */
-static void from_caller(struct crash_record *c, struct task *task, const struct record *r)
+static void from_caller(struct crash_record *c, struct process *task, const struct record *r)
 {
 	static const struct perf_layout layout = {.sample_type = PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_USER};
 	struct record back = *r;
-	struct frame frames[AGGREGATE_STACK_MAX];
+	struct stack_frame frames[AGGREGATE_STACK_MAX];
 	enum unwind_stop stop;
 	uint64_t to;
 	if (r->sample.stack_size < sizeof(to))
@@ -51,7 +51,7 @@ static void from_caller(struct crash_record *c, struct task *task, const struct 
 	c->stop = stop;
 }
 
-static void find_frames(struct crash_record *c, struct task *task, const struct record *r)
+static void find_frames(struct crash_record *c, struct process *task, const struct record *r)
 {
 	static const struct perf_layout layout = {.sample_type = PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_USER};
 	struct target *t = c->target;
@@ -61,7 +61,7 @@ static void find_frames(struct crash_record *c, struct task *task, const struct 
 		from_caller(c, task, r);
 }
 
-static void find_calls(struct crash_record *c, struct task *task)
+static void find_calls(struct crash_record *c, struct process *task)
 {
 	const uint64_t n = c->says.calls_n < SHM_CALLS_MAX ? c->says.calls_n : SHM_CALLS_MAX;
 	for (uint64_t i = 0; i < n; i++)
@@ -187,7 +187,8 @@ static bool is_stack_over(const struct crash_record *c, uint64_t copied)
 	       at < sp + OVER_ABOVE;
 }
 
-static void fill(struct crash_record *c, const struct task *task, const struct record *r, const struct shm_record *from)
+static void fill(
+	struct crash_record *c, const struct process *task, const struct record *r, const struct shm_record *from)
 {
 	const int64_t ago = clock_now() - (int64_t)r->time;
 	c->real = clock_real() - (ago > 0 && (int64_t)r->time > 0 ? ago : 0);
@@ -209,9 +210,9 @@ static unsigned pending(const struct target *t)
 	return n;
 }
 
-static void count(const struct crash_record *c, uint32_t event, const struct task *task)
+static void count(const struct crash_record *c, uint32_t event, const struct process *task)
 {
-	const struct who who = {c->pid, c->tid, task->comm, c->thread, task->exe, NULL};
+	const struct sample_origin who = {c->pid, c->tid, task->comm, c->thread, task->exe, NULL};
 	aggregate_add(c->counts, c->frames, c->n, &who, 1, 1);
 	aggregate_add(c->counts, c->calls, c->n_calls, &who, 1, 1);
 	aggregate_add(c->target->counts[event], c->frames, c->n, &who, 1, 1);
@@ -230,7 +231,7 @@ static bool may_report(struct target *t)
 }
 
 void crash_record_take(
-	struct target *t, uint32_t event, struct task *task, const struct record *r, const struct shm_record *from)
+	struct target *t, uint32_t event, struct process *task, const struct record *r, const struct shm_record *from)
 {
 	struct crash_record *c = calloc(1, sizeof(*c));
 	if (c && aggregate_new(&c->counts) < 0)

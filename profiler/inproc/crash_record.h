@@ -25,7 +25,7 @@
 #define CRASH_RECORD_MAPPINGS_MAX 1024		 /* in a report */
 
 struct target;
-struct task;
+struct process;
 struct record;
 
 struct crash_record_mapping {
@@ -43,7 +43,7 @@ struct crash_record {
 	struct shm_crash says;
 	struct unwind_regs regs;
 	struct aggregate *counts; /* owns what frames refer to */
-	struct frame frames[AGGREGATE_STACK_MAX], calls[SHM_CALLS_MAX];
+	struct stack_frame frames[AGGREGATE_STACK_MAX], calls[SHM_CALLS_MAX];
 	size_t n, n_calls;
 	enum unwind_stop stop;
 	bool nowhere;	    /* the first frame is in no code */
@@ -54,7 +54,7 @@ struct crash_record {
 
 /* r: the record as one of the kernel's. It is counted by the event of that number, too. */
 void crash_record_take(
-	struct target *t, uint32_t event, struct task *task, const struct record *r, const struct shm_record *from);
+	struct target *t, uint32_t event, struct process *task, const struct record *r, const struct shm_record *from);
 int crash_record_round(struct target *t, int64_t now); /* milliseconds until there is something to do, or -1 */
 /* What became of a report: exporter_owner.done. */
 void crash_record_written(struct target *t, const struct export_profile *p, const char *path, const struct err *e);

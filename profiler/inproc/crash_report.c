@@ -144,7 +144,8 @@ static struct jsonout *signal_of(const struct crash_record *c)
 	return o;
 }
 
-static struct jsonout *frame_of(const struct frame *f, const char *name, const char *file, uint32_t line, bool inlined)
+static struct jsonout *frame_of(
+	const struct stack_frame *f, const char *name, const char *file, uint32_t line, bool inlined)
 {
 	struct jsonout *o = json_write_object();
 	add_text(o, "function", name);
@@ -161,9 +162,9 @@ static struct jsonout *frame_of(const struct frame *f, const char *name, const c
 	return o;
 }
 
-static void add_user_frame(struct jsonout *to, const struct frame *f)
+static void add_user_frame(struct jsonout *to, const struct stack_frame *f)
 {
-	const struct named_line *lines;
+	const struct symbol_line *lines;
 	char own[MODULE_NAME_MAX];
 	size_t n;
 	const char *name = module_frame_name(f->module, f->vaddr, own, sizeof(own));
@@ -176,7 +177,7 @@ static void add_user_frame(struct jsonout *to, const struct frame *f)
 			frame_of(f, lines[i].name[0] ? lines[i].name : name, lines[i].file, lines[i].line, i + 1 < n));
 }
 
-static void add_frame(struct jsonout *to, const struct frame *f)
+static void add_frame(struct jsonout *to, const struct stack_frame *f)
 {
 	const char *name = "[anon]", *file = "";
 	uint32_t line = 0;

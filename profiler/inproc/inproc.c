@@ -43,11 +43,11 @@ static bool has_ended(const struct inproc_process *p)
 {
 	if (p->apps->timers)
 		return is_quiet(p);
-	const struct task *task = process_table_find(p->apps->target->tasks, p->inbox.pid);
+	const struct process *task = process_table_find(p->apps->target->tasks, p->inbox.pid);
 	return task ? task->exited != 0 : p->orphan ? is_quiet(p) : p->sock < 0;
 }
 
-void inproc_window(struct apps *a, bool last)
+void inproc_window(struct inproc *a, bool last)
 {
 	for (struct inproc_process *p = a ? a->first : NULL; p; p = p->next)
 		inproc_process_look_at_calls(p);
@@ -56,7 +56,7 @@ void inproc_window(struct apps *a, bool last)
 			live_heap_count(&p->inuse, p->orphan ? NULL : &p->inbox, a->mean, apps_heap(a));
 }
 
-void inproc_next_window(struct apps *a, struct aggregate *const *last, struct aggregate *const *next)
+void inproc_next_window(struct inproc *a, struct aggregate *const *last, struct aggregate *const *next)
 {
 	for (struct inproc_process *p = a && apps_heap(a) ? a->first : NULL; p; p = p->next)
 		live_heap_move(&p->inuse, last[a->heap], next[a->heap]);
@@ -68,7 +68,7 @@ void inproc_next_window(struct apps *a, struct aggregate *const *last, struct ag
 static void remember(const struct inproc_process *p, uint32_t key, int memory)
 {
 	const struct target *t = p->apps->target;
-	worker_tell(t->engine, &(struct asked){ASKED_REMEMBER, t->number, key}, memory);
+	worker_tell(t->engine, &(struct worker_request){REQUEST_KEEP_MEMORY, t->number, key}, memory);
 }
 static uint32_t key_of_area(const struct inproc_process *p)
 {
@@ -79,7 +79,7 @@ static uint32_t key_of_tree(const struct inproc_process *p)
 	return (uint32_t)p->inbox.cookie;
 }
 
-static bool has_pid(const struct apps *a, uint32_t pid)
+static bool has_pid(const struct inproc *a, uint32_t pid)
 {
 	const struct inproc_process *p = a->first;
 	while (p && p->inbox.pid != pid)
@@ -89,7 +89,7 @@ static bool has_pid(const struct apps *a, uint32_t pid)
 
 static void forget(struct inproc_process *p)
 {
-	struct apps *a = p->apps;
+	struct inproc *a = p->apps;
 	for (struct inproc_process **at = &a->first; *at; at = &(*at)->next)
 		if (*at == p) {
 			*at = p->next;
@@ -131,7 +131,7 @@ static int read_records(struct inproc_process *p, int64_t until, bool all)
 }
 
 /* What it has told by then, and called, is of what it had until then. */
-void inproc_image_ends(struct apps *a, uint32_t pid, int64_t time)
+void inproc_image_ends(struct inproc *a, uint32_t pid, int64_t time)
 {
 	for (struct inproc_process *p = a ? a->first : NULL; p; p = p->next) {
 		if (p->inbox.pid != pid)
@@ -183,7 +183,7 @@ static void hang_up(struct inproc_process *p)
 		forget(p);
 }
 
-bool inproc_alive(const struct apps *a)
+bool inproc_alive(const struct inproc *a)
 {
 	for (const struct inproc_process *p = a ? a->first : NULL; p; p = p->next)
 		if (p->sock >= 0 || ((p->orphan || p->process >= 0) && !is_quiet(p)))
@@ -205,7 +205,7 @@ static void take_over(struct inproc_process *p, struct inproc_process *old)
 /* Where no record tells of an exec: it has a pid that another one had, of which all is to be known by then. */
 static void begin_image(struct inproc_process *p)
 {
-	struct apps *a = p->apps;
+	struct inproc *a = p->apps;
 	struct target *t = a->target;
 	uint64_t used = 0; /* by the one that was there last: it is one clock */
 	bool known = false;
@@ -229,7 +229,7 @@ static void begin_image(struct inproc_process *p)
 	target_begin(t);
 }
 
-static uint64_t wanted_calls(const struct apps *a)
+static uint64_t wanted_calls(const struct inproc *a)
 {
 	if (a->calls >= a->target->desc.n_events)
 		return 0;
@@ -271,7 +271,7 @@ static bool is_anothers(struct inproc_process *p)
 /* -errno: it is nobody whom we know. */
 static int on_hello(struct inproc_process *p, const struct shm_hello *h, int memory)
 {
-	const struct apps *a = p->apps;
+	const struct inproc *a = p->apps;
 	const struct event_spec *events = a->target->desc.events;
 	const bool cpu = a->cpu < a->target->desc.n_events;
 	const struct shm_welcome w = {SHM_MAGIC, SHM_VERSION, a->mean, cpu ? events[a->cpu].period : 0, wanted_calls(a),
@@ -343,7 +343,7 @@ static int hear(struct inproc_process *p)
 }
 
 /* It is not us who close the connections: they end when the last profile is written. */
-static void stop(struct apps *a)
+static void stop(struct inproc *a)
 {
 	const struct shm_welcome nothing = {.magic = SHM_MAGIC, .version = SHM_VERSION};
 	for (const struct inproc_process *p = a->first; p; p = p->next)
@@ -356,7 +356,7 @@ static void on_message(void *arg, uint32_t events)
 {
 	struct inproc_process *p = arg;
 	struct target *t = p->apps->target;
-	struct engine_at *at = t->engine->at;
+	struct crash_marker *at = t->engine->at;
 	at->target = t->number;
 	const int r = hear(p);
 	if (r == -ESHUTDOWN)
@@ -371,13 +371,13 @@ static void on_message(void *arg, uint32_t events)
 }
 
 /* One that has hung up has told what there was, most likely. What it has in use is another matter. */
-static bool may_go(const struct apps *a, const struct inproc_process *p)
+static bool may_go(const struct inproc *a, const struct inproc_process *p)
 {
 	const bool needed = p->inbox.pid == (uint32_t)a->target->desc.init_pid || (apps_heap(a) && !has_ended(p));
 	return p->sock < 0 && !p->orphan && !needed;
 }
 
-static void make_room(struct apps *a)
+static void make_room(struct inproc *a)
 {
 	struct inproc_process *oldest = NULL;
 	for (struct inproc_process *p = a->first; p; p = p->next)
@@ -386,7 +386,7 @@ static void make_room(struct apps *a)
 		forget(oldest);
 }
 
-static void take_in(struct apps *a, int sock)
+static void take_in(struct inproc *a, int sock)
 {
 	struct event_loop *loop = a->target->engine->loop;
 	const struct engine *g = a->target->engine;
@@ -416,7 +416,7 @@ static void take_in(struct apps *a, int sock)
 
 static void on_connect(void *arg, uint32_t events)
 {
-	struct apps *a = arg;
+	struct inproc *a = arg;
 	const int sock = accept4(a->source.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (sock < 0 && (errno == EMFILE || errno == ENFILE))
 		event_loop_pause(a->target->engine->loop, &a->source, 1000);
@@ -425,7 +425,7 @@ static void on_connect(void *arg, uint32_t events)
 }
 
 /* What they said as they ended, and has not been heard: there is nothing behind it. */
-static void hear_last(struct apps *a)
+static void hear_last(struct inproc *a)
 {
 	int sock;
 	for (unsigned i = 0;
@@ -441,7 +441,7 @@ static void hear_last(struct apps *a)
 	}
 }
 
-void inproc_drain(struct apps *a, int64_t until, bool all)
+void inproc_drain(struct inproc *a, int64_t until, bool all)
 {
 	if (!a)
 		return;
@@ -471,19 +471,19 @@ static uint32_t find_event(const struct target *t, enum event_measure measure)
 	return i;
 }
 
-int inproc_new(struct target *t, struct apps **ret)
+int inproc_new(struct target *t, struct inproc **ret)
 {
 	const bool timers = t->desc.strategy == STRATEGY_TIMERS;
 	const uint32_t alloc = find_event(t, MEASURES_ALLOC), calls = find_event(t, MEASURES_CALLS);
 	const uint32_t crash = find_event(t, MEASURES_CRASH), none = t->desc.n_events;
 	const bool any = alloc < none || calls < none || crash < none || timers || t->desc.running;
-	struct apps *a = t->app >= 0 && any ? calloc(1, sizeof(*a)) : NULL;
+	struct inproc *a = t->app >= 0 && any ? calloc(1, sizeof(*a)) : NULL;
 	if (!a)
 		return t->app >= 0 && any ? -ENOMEM : 0;
-	*a = (struct apps){.target = t,
+	*a = (struct inproc){.target = t,
 		.alloc = alloc,
 		.calls = calls,
-		.heap = find_event(t, MEASURES_HEAP),
+		.heap = find_event(t, MEASURES_LIVE_HEAP),
 		.cpu = timers ? find_event(t, MEASURES_CPU) : none,
 		.crash = crash,
 		.mean = alloc < none ? t->desc.events[alloc].period : 0,
@@ -499,7 +499,7 @@ int inproc_new(struct target *t, struct apps **ret)
 	return 0;
 }
 
-struct apps *inproc_free(struct apps *a)
+struct inproc *inproc_free(struct inproc *a)
 {
 	if (!a)
 		return NULL;
@@ -512,33 +512,33 @@ struct apps *inproc_free(struct apps *a)
 	return NULL;
 }
 
-unsigned inproc_seen(const struct apps *a)
+unsigned inproc_seen(const struct inproc *a)
 {
 	return a ? a->seen : 0;
 }
 
-uint64_t inproc_fds(const struct apps *a)
+uint64_t inproc_fds(const struct inproc *a)
 {
 	return a ? APP_FDS * (uint64_t)a->n : 0;
 }
 
-uint64_t inproc_turned_away(const struct apps *a)
+uint64_t inproc_turned_away(const struct inproc *a)
 {
 	return a ? a->turned_away : 0;
 }
 
-unsigned inproc_unable(const struct apps *a, int *ret_error)
+unsigned inproc_unable(const struct inproc *a, int *ret_error)
 {
 	*ret_error = a ? a->unable_error : 0;
 	return a ? a->unable : 0;
 }
 
-unsigned inproc_sampled(const struct apps *a)
+unsigned inproc_sampled(const struct inproc *a)
 {
 	return a ? a->sampled : 0;
 }
 
-uint64_t inproc_lost(struct apps *a)
+uint64_t inproc_lost(struct inproc *a)
 {
 	uint64_t n = a ? a->lost : 0;
 	for (struct inproc_process *p = a ? a->first : NULL; p; p = p->next) {
@@ -553,7 +553,7 @@ uint64_t inproc_lost(struct apps *a)
 /* --- labels ---------------------------------------------------------------------------------------------------- */
 
 /* How many there may be by now. */
-static uint64_t label_changes(struct apps *a, int64_t now)
+static uint64_t label_changes(struct inproc *a, int64_t now)
 {
 	const uint64_t since = a->label_time ? (uint64_t)(now - a->label_time) : NSEC_PER_SEC;
 	a->label_time = now;
@@ -561,7 +561,7 @@ static uint64_t label_changes(struct apps *a, int64_t now)
 	return a->label_changes < LABEL_CHANGES ? a->label_changes : LABEL_CHANGES;
 }
 
-void inproc_read_labels(struct apps *a, uint64_t settled)
+void inproc_read_labels(struct inproc *a, uint64_t settled)
 {
 	if (!a || !a->first)
 		return;
@@ -577,7 +577,7 @@ void inproc_read_labels(struct apps *a, uint64_t settled)
 }
 
 /* The last one that came: it has execed. */
-static struct inproc_process *find_pid(const struct apps *a, uint32_t pid)
+static struct inproc_process *find_pid(const struct inproc *a, uint32_t pid)
 {
 	struct inproc_process *p = a ? a->first : NULL;
 	while (p && (p->hello_by || p->inbox.memory < 0 || p->inbox.pid != pid))
@@ -585,20 +585,20 @@ static struct inproc_process *find_pid(const struct apps *a, uint32_t pid)
 	return p;
 }
 
-const char *inproc_labels(const struct apps *a, uint32_t pid, uint32_t tid, uint64_t time)
+const char *inproc_labels(const struct inproc *a, uint32_t pid, uint32_t tid, uint64_t time)
 {
 	struct inproc_process *p = find_pid(a, pid);
 	return p ? label_history_at(&p->labels, p->inbox.memory, tid, time) : "";
 }
 
-void inproc_thread_ended(const struct apps *a, uint32_t pid, uint32_t tid, uint64_t time)
+void inproc_thread_ended(const struct inproc *a, uint32_t pid, uint32_t tid, uint64_t time)
 {
 	struct inproc_process *p = find_pid(a, pid);
 	if (p)
 		label_history_ended(&p->labels, tid, time);
 }
 
-uint64_t inproc_labels_lost(struct apps *a)
+uint64_t inproc_labels_lost(struct inproc *a)
 {
 	uint64_t n = 0;
 	for (struct inproc_process *p = a ? a->first : NULL; p; p = p->next) {

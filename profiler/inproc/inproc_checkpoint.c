@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 struct inproc_process *inproc_process_find_cookie(
-	const struct apps *a, uint64_t cookie, const struct inproc_process *but)
+	const struct inproc *a, uint64_t cookie, const struct inproc_process *but)
 {
 	struct inproc_process *p = a->first;
 	while (p && (p == but || p->hello_by || p->inbox.cookie != cookie))
@@ -15,12 +15,12 @@ struct inproc_process *inproc_process_find_cookie(
 	return p;
 }
 
-static bool is_saved(const struct apps *a)
+static bool is_saved(const struct inproc *a)
 {
 	return apps_heap(a) || a->timers || a->calls < a->target->desc.n_events;
 }
 
-void inproc_save(struct apps *a, struct journal *j, uint64_t serial)
+void inproc_save(struct inproc *a, struct journal *j, uint64_t serial)
 {
 	for (struct inproc_process *p = a && is_saved(a) ? a->first : NULL; p; p = p->next) {
 		if (p->hello_by || (!live_heap_unsaved(&p->inuse) && !calltree_reader_unsaved(&p->called) &&
@@ -39,20 +39,20 @@ void inproc_save(struct apps *a, struct journal *j, uint64_t serial)
 	}
 }
 
-void inproc_saved(struct apps *a)
+void inproc_saved(struct inproc *a)
 {
 	for (struct inproc_process *p = a ? a->first : NULL; p; p = p->next)
 		if (p->inbox.read == p->read_saved || !is_saved(a))
 			shm_reader_said(&p->inbox);
 }
 
-void inproc_save_anew(struct apps *a)
+void inproc_save_anew(struct inproc *a)
 {
 	for (struct inproc_process *p = a ? a->first : NULL; p; p = p->next)
 		p->inuse.anew = p->called.anew = true;
 }
 
-static struct inproc_process *add_orphan(struct apps *a, uint64_t cookie, uint32_t pid)
+static struct inproc_process *add_orphan(struct inproc *a, uint64_t cookie, uint32_t pid)
 {
 	struct inproc_process *p = a->n < INPROC_MAX ? calloc(1, sizeof(*p)) : NULL;
 	if (!p)
@@ -74,7 +74,7 @@ static struct inproc_process *add_orphan(struct apps *a, uint64_t cookie, uint32
 }
 
 /* One that has come from a predecessor already, by the other of its memories, or a new one. */
-static struct inproc_process *get_orphan(struct apps *a, uint64_t cookie, uint32_t pid)
+static struct inproc_process *get_orphan(struct inproc *a, uint64_t cookie, uint32_t pid)
 {
 	struct inproc_process *p = a ? inproc_process_find_cookie(a, cookie, NULL) : NULL;
 	if (a && !p && (p = add_orphan(a, cookie, pid)))
@@ -82,7 +82,7 @@ static struct inproc_process *get_orphan(struct apps *a, uint64_t cookie, uint32
 	return p;
 }
 
-static void remember_area(struct apps *a, int memory)
+static void remember_area(struct inproc *a, int memory)
 {
 	struct stat st;
 	struct shm_reader i;
@@ -96,7 +96,7 @@ static void remember_area(struct apps *a, int memory)
 	p->remembered = true;
 }
 
-static void remember_tree(struct apps *a, int memory)
+static void remember_tree(struct inproc *a, int memory)
 {
 	struct calltree_reader c = CALLTREE_READER_NONE;
 	struct inproc_process *p = calltree_reader_open(&c, memory) == 0 ? get_orphan(a, c.cookie, c.pid) : NULL;
@@ -108,7 +108,7 @@ static void remember_tree(struct apps *a, int memory)
 	p->called.account = &a->called_nodes;
 }
 
-void inproc_restore_memory(struct apps *a, int memory)
+void inproc_restore_memory(struct inproc *a, int memory)
 {
 	if (shm_reader_is_area(memory))
 		remember_area(a, memory);
@@ -116,13 +116,13 @@ void inproc_restore_memory(struct apps *a, int memory)
 		remember_tree(a, memory);
 }
 
-void inproc_reset_counts(struct apps *a)
+void inproc_reset_counts(struct inproc *a)
 {
 	if (a)
 		a->blank = clock_now();
 }
 
-void inproc_load(struct apps *a, struct saved *s)
+void inproc_load(struct inproc *a, struct journal_reader *s)
 {
 	const uint64_t cookie = saved_number(s), pid = saved_below(s, 1ull << 32), seen = saved_below(s, 1ull << 32);
 	const uint64_t read = saved_number(s);
@@ -138,7 +138,7 @@ void inproc_load(struct apps *a, struct saved *s)
 	calltree_reader_load(&p->called, s);
 }
 
-void inproc_drop_live_heap(struct apps *a)
+void inproc_drop_live_heap(struct inproc *a)
 {
 	for (struct inproc_process *p = a ? a->first : NULL; p; p = p->next)
 		live_heap_forget(&p->inuse);

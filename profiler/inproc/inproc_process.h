@@ -9,7 +9,7 @@
 #include "profiler/inproc/label_history.h"
 
 struct inproc_process {
-	struct apps *apps;
+	struct inproc *apps;
 	struct inproc_process *next;
 	struct event_loop_source source;
 	int sock;	  /* -1: hung up */
@@ -28,7 +28,7 @@ struct inproc_process {
 	bool remembered; /* its area, by the supervisor */
 };
 
-struct apps {
+struct inproc {
 	struct target *target;
 	struct event_loop_source source;
 	uint32_t alloc, heap, cpu, calls, crash; /* events; n_events: there is none */
@@ -48,7 +48,7 @@ struct apps {
 };
 
 /* What counts what is in use; NULL: nobody asked. */
-static inline struct aggregate *apps_heap(const struct apps *a)
+static inline struct aggregate *apps_heap(const struct inproc *a)
 {
 	return a->heap < a->target->desc.n_events ? a->target->counts[a->heap] : NULL;
 }
@@ -59,4 +59,4 @@ void inproc_process_record(void *arg, const struct shm_record *from);
 void inproc_process_look_at_calls(struct inproc_process *p);
 /* The one that had this process before: it has come back, to another worker or by another socket. */
 struct inproc_process *inproc_process_find_cookie(
-	const struct apps *a, uint64_t cookie, const struct inproc_process *but);
+	const struct inproc *a, uint64_t cookie, const struct inproc_process *but);

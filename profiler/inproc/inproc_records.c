@@ -51,7 +51,7 @@ static void name_thread(const struct inproc_process *p, const struct shm_record 
 	struct target *t = p->apps->target;
 	const struct shm_more *more = shm_reader_more(from);
 	char name[sizeof(more->name)];
-	const struct task *task = process_table_find(t->tasks, p->inbox.pid);
+	const struct process *task = process_table_find(t->tasks, p->inbox.pid);
 	snprintf(name, sizeof(name), "%.15s", more ? more->name : "");
 	if (!p->apps->timers || t->plain || !name[0] ||
 		(task && !strcmp(process_table_thread_name(task, from->tid), name)))
@@ -74,26 +74,26 @@ static void on_maps(const struct inproc_process *p, const struct shm_record *fro
 }
 
 struct taken {
-	struct task *task;
-	struct frame frames[AGGREGATE_STACK_MAX];
+	struct process *task;
+	struct stack_frame frames[AGGREGATE_STACK_MAX];
 	size_t n;
 	enum unwind_stop stop;
-	struct who who;
+	struct sample_origin who;
 };
 
 /* Its stack, which counts as one that was sampled. */
-static void take(struct inproc_process *p, const struct shm_record *from, struct task *task, const struct record *r,
+static void take(struct inproc_process *p, const struct shm_record *from, struct process *task, const struct record *r,
 	struct taken *ret)
 {
-	const struct apps *a = p->apps;
+	const struct inproc *a = p->apps;
 	static const struct perf_layout layout = {.sample_type = PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_USER};
 	struct target *t = a->target;
 	ret->stop = UNWIND_END;
 	ret->n = t->plain ? sample_stack_plain(r, ret->frames)
 			  : sample_stack_frames(
 				    t->engine->unwind, task, r, &layout, &t->engine->jit_room, ret->frames, &ret->stop);
-	ret->who = (struct who){r->pid, r->tid, task->comm, process_table_thread_name(task, r->tid), task->exe,
-		label_history_of(&p->labels, p->inbox.memory, from->labels)};
+	ret->who = (struct sample_origin){r->pid, r->tid, task->comm, process_table_thread_name(task, r->tid),
+		task->exe, label_history_of(&p->labels, p->inbox.memory, from->labels)};
 	t->tally.samples++;
 	t->samples++;
 	t->tally.stops[ret->stop]++;
@@ -113,9 +113,10 @@ static void ask_maps(struct inproc_process *p, const struct taken *s)
 	shm_reader_want_maps(&p->inbox);
 }
 
-static void on_cpu(struct inproc_process *p, const struct shm_record *from, struct task *task, const struct record *r)
+static void on_cpu(
+	struct inproc_process *p, const struct shm_record *from, struct process *task, const struct record *r)
 {
-	struct apps *a = p->apps;
+	struct inproc *a = p->apps;
 	struct target *t = a->target;
 	struct taken s;
 	const uint64_t weight = from->bytes < WEIGHT_MAX ? from->bytes : WEIGHT_MAX;
@@ -123,7 +124,7 @@ static void on_cpu(struct inproc_process *p, const struct shm_record *from, stru
 	if (!sample_rate_take(t, a->cpu, (int64_t)r->time, weight, from->stack))
 		return;
 	const uint64_t worth = live_heap_scaled(sample_rate_scale(&t->rate, (int64_t)r->time), weight);
-	const struct when when = {0, target_when(t, r).us};
+	const struct sample_detail when = {0, target_when(t, r).us};
 	a->sampled += !p->sampled;
 	p->sampled = true;
 	take(p, from, task, r, &s);
@@ -132,9 +133,10 @@ static void on_cpu(struct inproc_process *p, const struct shm_record *from, stru
 	t->tally.weight[a->cpu] += worth;
 }
 
-static void on_alloc(struct inproc_process *p, const struct shm_record *from, struct task *task, const struct record *r)
+static void on_alloc(
+	struct inproc_process *p, const struct shm_record *from, struct process *task, const struct record *r)
 {
-	struct apps *a = p->apps;
+	struct inproc *a = p->apps;
 	struct target *t = a->target;
 	struct taken s;
 	const double by = live_heap_stands_for(from->bytes, a->mean);
@@ -154,7 +156,7 @@ static void on_alloc(struct inproc_process *p, const struct shm_record *from, st
 void inproc_process_record(void *arg, const struct shm_record *from)
 {
 	struct inproc_process *p = arg;
-	const struct apps *a = p->apps;
+	const struct inproc *a = p->apps;
 	struct target *t = a->target;
 	struct record r;
 	name_thread(p, from);
@@ -163,7 +165,7 @@ void inproc_process_record(void *arg, const struct shm_record *from)
 		return;
 	}
 	as_record(p, from, &r);
-	struct task *task = process_table_get(t->tasks, r.pid);
+	struct process *task = process_table_get(t->tasks, r.pid);
 	if (t->started && task && from->kind == SHM_CRASH && a->crash < t->desc.n_events)
 		crash_record_take(t, a->crash, task, &r, from);
 	if (!t->started || !task || !from->bytes)
@@ -178,7 +180,7 @@ void inproc_process_record(void *arg, const struct shm_record *from)
 
 void inproc_process_look_at_calls(struct inproc_process *p)
 {
-	const struct apps *a = p->apps;
+	const struct inproc *a = p->apps;
 	bool unknown = false;
 	if (p->called.memory < 0 || !a->target->started)
 		return;

@@ -60,8 +60,8 @@ struct looking {
 
 static void on_slot(void *arg, const struct shm_slot *s)
 {
-	static const struct frame lost = {.kind = FRAME_SPECIAL, .name = frame_lost};
-	static const struct who nobody = {.process = "", .thread = "", .exe = ""};
+	static const struct stack_frame lost = {.kind = FRAME_SPECIAL, .name = frame_lost};
+	static const struct sample_origin nobody = {.process = "", .thread = "", .exe = ""};
 	const struct looking *l = arg;
 	struct live_heap_entry *h = find(l->u, s->id);
 	if (h) {
@@ -138,7 +138,7 @@ void live_heap_forget(struct live_heap *u)
 void live_heap_move(struct live_heap *u, const struct aggregate *from, struct aggregate *to)
 {
 	static struct aggregate_sample s;
-	static struct frame frames[AGGREGATE_STACK_MAX];
+	static struct stack_frame frames[AGGREGATE_STACK_MAX];
 	size_t kept = 0;
 	for (size_t i = 0; from != to && i < u->n; i++) {
 		aggregate_sample(from, u->list[i].sample, &s);
@@ -189,7 +189,7 @@ void live_heap_save(struct live_heap *u, struct journal *j)
 	u->anew = false;
 }
 
-void live_heap_load(struct live_heap *u, struct saved *s, const struct aggregate *a)
+void live_heap_load(struct live_heap *u, struct journal_reader *s, const struct aggregate *a)
 {
 	const bool anew = saved_number(s);
 	const size_t n = saved_count(s, 3);

@@ -49,4 +49,4 @@ void live_heap_done(struct live_heap *u);			  /* all zero again */
 /* For a journal: what has come since the last time, or all of it. -EBADMSG by s->bad. */
 bool live_heap_unsaved(const struct live_heap *u);
 void live_heap_save(struct live_heap *u, struct journal *j);
-void live_heap_load(struct live_heap *u, struct saved *s, const struct aggregate *a);
+void live_heap_load(struct live_heap *u, struct journal_reader *s, const struct aggregate *a);

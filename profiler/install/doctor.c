@@ -2,7 +2,7 @@
 
 #include <stdarg.h>
 
-const struct doctor_link doctor_links[] = {
+const struct check doctor_links[] = {
 	{"kernel", doctor_kernel, true},
 	{"perf_event_paranoid", doctor_paranoid, true},
 	{"capabilities", doctor_caps, true},
@@ -22,7 +22,7 @@ const struct doctor_link doctor_links[] = {
 	{0},
 };
 
-void check_report(struct finding *f, enum finding_state state, const char *fmt, ...)
+void check_report(struct check_result *f, enum finding_state state, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
@@ -31,7 +31,7 @@ void check_report(struct finding *f, enum finding_state state, const char *fmt, 
 	f->state = state;
 }
 
-void check_suggest_fix(struct finding *f, const char *fmt, ...)
+void check_suggest_fix(struct check_result *f, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);

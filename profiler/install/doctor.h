@@ -14,7 +14,7 @@
 
 enum finding_state { FINDING_OK, FINDING_WARNING, FINDING_BROKEN, FINDING_STATES };
 
-struct finding {
+struct check_result {
 	enum finding_state state;
 	char what[480];
 	char way[480]; /* out, or "" */
@@ -27,17 +27,17 @@ struct doctor {
 	const char *container;	   /* or NULL */
 };
 
-typedef void doctor_fn(const struct doctor *d, struct finding *f);
-struct doctor_link {
+typedef void doctor_fn(const struct doctor *d, struct check_result *f);
+struct check {
 	const char *name;
 	doctor_fn *look;
 	bool here; /* it is of the running machine, and left out of another tree */
 };
-extern const struct doctor_link doctor_links[]; /* ends with a row without name */
+extern const struct check doctor_links[]; /* ends with a row without name */
 
-void check_report(struct finding *f, enum finding_state state, const char *fmt, ...)
+void check_report(struct check_result *f, enum finding_state state, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-void check_suggest_fix(struct finding *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void check_suggest_fix(struct check_result *f, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Of the links (doctor_*.c). */
 doctor_fn doctor_kernel, doctor_paranoid, doctor_caps, doctor_lsm, doctor_cgroups, doctor_memlock;

@@ -146,10 +146,10 @@ static bool names_hook(const struct engine_container *c)
 }
 
 /* The verdicts that are no wish for a profile. */
-static bool not_asked(const struct container *asked, struct finding *f)
+static bool not_asked(const struct container *asked, struct check_result *f)
 {
-	switch ((enum verdict)asked->verdict) {
-	case VERDICT_OFF:
+	switch ((enum profile_decision)asked->verdict) {
+	case DECISION_OFF:
 		if (!strcmp(asked->request.events, "off")) {
 			check_report(f, FINDING_WARNING, "%s is not profiled: its annotation io.pillion.profile is off",
 				shown);
@@ -160,11 +160,11 @@ static bool not_asked(const struct container *asked, struct finding *f)
 				f, "start it with --annotation io.pillion.profile=cpu; or 'pillion attach' now");
 		}
 		return true;
-	case VERDICT_SANDBOX:
+	case DECISION_SANDBOX:
 		check_report(f, FINDING_WARNING, "%s is not profiled: it is a Pod's sandbox (pause)", shown);
 		check_suggest_fix(f, "ask about a container of the Pod");
 		return true;
-	case VERDICT_INVALID:
+	case DECISION_INVALID:
 		check_report(f, FINDING_BROKEN, "%s is not profiled: %.320s", shown, asked->reason);
 		check_suggest_fix(f, "start it anew with the annotation corrected");
 		return true;
@@ -173,7 +173,7 @@ static bool not_asked(const struct container *asked, struct finding *f)
 	}
 }
 
-static void why_not(const struct doctor *d, const struct engine_container *c, struct finding *f)
+static void why_not(const struct doctor *d, const struct engine_container *c, struct check_result *f)
 {
 	static struct container asked;
 	const struct settings *s = &d->options.settings;
@@ -205,7 +205,7 @@ static void why_not(const struct doctor *d, const struct engine_container *c, st
 	}
 }
 
-void doctor_container(const struct doctor *d, struct finding *f)
+void doctor_container(const struct doctor *d, struct check_result *f)
 {
 	static struct engine_container c;
 	struct err e = {0};

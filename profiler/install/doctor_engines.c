@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-void doctor_engines(const struct doctor *d, struct finding *f)
+void doctor_engines(const struct doctor *d, struct check_result *f)
 {
 	char list[128];
 	const bool any = engine_config_engines(d->host, list, sizeof(list))[0] != 0;
@@ -33,7 +33,7 @@ static bool has_engine(const struct doctor *d, const char *name)
 /* --- hooks.d ------------------------------------------------------------------------------------------------- */
 
 /* One bad file is enough for podman to start nothing. */
-static bool check_file(const struct doctor *d, const char *name, struct finding *f)
+static bool check_file(const struct doctor *d, const char *name, struct check_result *f)
 {
 	char path[PATH_MAX], program[PATH_MAX], *text = NULL;
 	size_t len = 0;
@@ -53,7 +53,7 @@ static bool check_file(const struct doctor *d, const char *name, struct finding 
 }
 
 /* Where an engine is told to look elsewhere. */
-static bool looks_elsewhere(const struct doctor *d, struct finding *f)
+static bool looks_elsewhere(const struct doctor *d, struct check_result *f)
 {
 	static const char *const files[] = {
 		"/usr/share/containers/containers.conf", "/etc/containers/containers.conf", "/etc/crio/crio.conf"};
@@ -78,7 +78,7 @@ static bool looks_elsewhere(const struct doctor *d, struct finding *f)
 	return false;
 }
 
-static bool check_all(const struct doctor *d, struct finding *f)
+static bool check_all(const struct doctor *d, struct check_result *f)
 {
 	struct dirent **names = NULL;
 	bool good = true;
@@ -94,7 +94,7 @@ static bool check_all(const struct doctor *d, struct finding *f)
 	return good;
 }
 
-void doctor_hooksd(const struct doctor *d, struct finding *f)
+void doctor_hooksd(const struct doctor *d, struct check_result *f)
 {
 	const bool read = has_engine(d, "podman") || has_engine(d, "CRI-O");
 	if (!check_all(d, f) || (read && looks_elsewhere(d, f)))
@@ -132,7 +132,7 @@ static int run_hook(struct err *e)
 	return n == 0 ? 0 : -ENOEXEC;
 }
 
-void doctor_hook(const struct doctor *d, struct finding *f)
+void doctor_hook(const struct doctor *d, struct check_result *f)
 {
 	struct err e = {0};
 	struct stat st;
@@ -182,7 +182,7 @@ static bool runs_nri(const struct doctor *d)
 	return runs;
 }
 
-void doctor_handlers(const struct doctor *d, struct finding *f)
+void doctor_handlers(const struct doctor *d, struct check_result *f)
 {
 	static const char *const containerd[] = {"/etc/containerd/config.toml", "/etc/containerd/conf.d/pillion.toml",
 		"/etc/containerd/config.d/pillion.toml"};

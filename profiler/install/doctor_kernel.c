@@ -15,7 +15,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-void doctor_kernel(const struct doctor *d, struct finding *f)
+void doctor_kernel(const struct doctor *d, struct check_result *f)
 {
 	struct utsname name;
 	int major = 0, minor = 0;
@@ -34,7 +34,7 @@ void doctor_kernel(const struct doctor *d, struct finding *f)
 			"before 6.0 the kernel does not count lost samples for each target: they are shown as shared");
 }
 
-void doctor_paranoid(const struct doctor *d, struct finding *f)
+void doctor_paranoid(const struct doctor *d, struct check_result *f)
 {
 	int level = 0, r = perf_paranoid(&level);
 	if (r < 0) {
@@ -52,7 +52,7 @@ void doctor_paranoid(const struct doctor *d, struct finding *f)
 		check_suggest_fix(f, "user code only, for who is not root");
 }
 
-void doctor_caps(const struct doctor *d, struct finding *f)
+void doctor_caps(const struct doctor *d, struct check_result *f)
 {
 	static const struct {
 		unsigned cap;
@@ -86,7 +86,7 @@ void doctor_caps(const struct doctor *d, struct finding *f)
 	check_report(f, FINDING_OK, "CAP_SYS_ADMIN, CAP_PERFMON and CAP_SYS_PTRACE are to be had");
 }
 
-void doctor_lsm(const struct doctor *d, struct finding *f)
+void doctor_lsm(const struct doctor *d, struct check_result *f)
 {
 	char list[256] = "", lockdown[128] = "", enforce[8] = "";
 	fd_read_text(AT_FDCWD, "/sys/kernel/security/lsm", list, sizeof(list));
@@ -108,7 +108,7 @@ void doctor_lsm(const struct doctor *d, struct finding *f)
 	}
 }
 
-void doctor_cgroups(const struct doctor *d, struct finding *f)
+void doctor_cgroups(const struct doctor *d, struct check_result *f)
 {
 	struct statfs fs;
 	const long top = statfs("/sys/fs/cgroup", &fs) == 0 ? (long)fs.f_type : 0;
@@ -123,7 +123,7 @@ void doctor_cgroups(const struct doctor *d, struct finding *f)
 	}
 }
 
-void doctor_memlock(const struct doctor *d, struct finding *f)
+void doctor_memlock(const struct doctor *d, struct check_result *f)
 {
 	struct rlimit l;
 	char kb[32] = "?";

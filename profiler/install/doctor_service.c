@@ -18,7 +18,7 @@
 
 #define ASK_NS (2 * NSEC_PER_SEC)
 
-void doctor_switch(const struct doctor *d, struct finding *f)
+void doctor_switch(const struct doctor *d, struct check_result *f)
 {
 	const bool off = file_changes_exists(d->host, OPTIONS_ETC "/off");
 	check_report(f, off ? FINDING_BROKEN : FINDING_OK,
@@ -38,7 +38,7 @@ static int read_file(const struct doctor *d, enum option_source source, const ch
 			     : options_read_fd(&unused, source, fd, path, e);
 }
 
-void doctor_settings(const struct doctor *d, struct finding *f)
+void doctor_settings(const struct doctor *d, struct check_result *f)
 {
 	struct err e = {0};
 	if (read_file(d, OPTION_FILE, OPTIONS_ETC "/pillion.conf", &e) < 0) {
@@ -52,7 +52,7 @@ void doctor_settings(const struct doctor *d, struct finding *f)
 	}
 }
 
-void doctor_policy(const struct doctor *d, struct finding *f)
+void doctor_policy(const struct doctor *d, struct check_result *f)
 {
 	const struct settings *s = &d->options.settings;
 	struct err e = {0};
@@ -75,7 +75,7 @@ void doctor_policy(const struct doctor *d, struct finding *f)
 		check_suggest_fix(f, "one container of %u is profiled (policy.conf: sample_containers)", s->sample);
 }
 
-void doctor_service(const struct doctor *d, struct finding *f)
+void doctor_service(const struct doctor *d, struct check_result *f)
 {
 	const char *control = d->options.settings.control;
 	struct err e = {0};
@@ -109,7 +109,7 @@ static void existing(const char *path, char buf[1024])
 		snprintf(buf, 1024, "/");
 }
 
-void doctor_spool(const struct doctor *d, struct finding *f)
+void doctor_spool(const struct doctor *d, struct check_result *f)
 {
 	const char *spool = d->options.settings.spool;
 	char path[1024];
@@ -150,7 +150,7 @@ static const struct push_status *find_pushed(const struct push_status *list, uns
 }
 
 /* The first endpoint that is not well is what is said. */
-static bool is_well(const struct push_endpoint *p, const struct push_status *is, struct finding *f)
+static bool is_well(const struct push_endpoint *p, const struct push_status *is, struct check_result *f)
 {
 	if (!is || is->heard_s > PUSH_SILENT_S) {
 		check_report(f, FINDING_WARNING, "nobody pushes to %s (%s)", p->name, p->url);
@@ -171,7 +171,7 @@ static bool is_well(const struct push_endpoint *p, const struct push_status *is,
 	return false;
 }
 
-void doctor_push(const struct doctor *d, struct finding *f)
+void doctor_push(const struct doctor *d, struct check_result *f)
 {
 	struct push_status list[PUSH_STATUS_MAX];
 	struct push_endpoint *endpoints;

@@ -36,7 +36,7 @@ bool engine_config_tell(struct engine_config *r, const char *path, int how)
 	return how == HOSTFILE_WRITTEN;
 }
 
-int engine_config_put(struct engine_config *r, const struct hostfile_change *c, bool *ret_written, struct err *e)
+int engine_config_put(struct engine_config *r, const struct file_change *c, bool *ret_written, struct err *e)
 {
 	struct err why = {0};
 	bool written = false;
@@ -72,7 +72,7 @@ static int put_hooksd(struct engine_config *r, const char *program, struct err *
 	char *text = template_fill(TEMPLATE_HOOKSD, words);
 	int n = text ? check_hooksd(text, e) : err_set(e, -ENOMEM, HOOKS_DIR_FILE);
 	if (n == 0) {
-		const struct hostfile_change c = {
+		const struct file_change c = {
 			.path = HOOKS_DIR "/" HOOKS_DIR_FILE, .data = text, .len = strlen(text), .mode = 0644};
 		n = engine_config_put(r, &c, NULL, e);
 	}
@@ -89,8 +89,7 @@ static int put_cdi(struct engine_config *r, struct err *e)
 	char *text = template_fill(TEMPLATE_CDI, words);
 	if (!text)
 		return err_set(e, -ENOMEM, "CDI");
-	const struct hostfile_change c = {
-		.path = "/etc/cdi/pillion.json", .data = text, .len = strlen(text), .mode = 0644};
+	const struct file_change c = {.path = "/etc/cdi/pillion.json", .data = text, .len = strlen(text), .mode = 0644};
 	int n = engine_config_put(r, &c, NULL, e);
 	free(text);
 	return n;

@@ -46,7 +46,7 @@ bool engine_config_has(const struct engine_config *r, const char *program); /* o
 /* What file_changes_put returned, said and counted: is it new? */
 bool engine_config_tell(struct engine_config *r, const char *path, int how);
 /* 0, also where an engine refuses the file: that is said and counted. Sets *ret_written when it is new. */
-int engine_config_put(struct engine_config *r, const struct hostfile_change *c, bool *ret_written, struct err *e);
+int engine_config_put(struct engine_config *r, const struct file_change *c, bool *ret_written, struct err *e);
 void engine_config_by_hand(struct engine_config *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* What a hostfile_check_fn returns when the engine does not want it. */
 #define ENGINE_CONFIG_REFUSED (-EKEYREJECTED)

@@ -124,7 +124,7 @@ static int put(struct engine_config *r, struct containerd *c, const char *path, 
 		char *text = compose(c, with_runc);
 		if (!text)
 			return err_set(e, -ENOMEM, "%s", path);
-		const struct hostfile_change change = {
+		const struct file_change change = {
 			.path = path, .data = text, .len = strlen(text), .mode = 0644, .check = check, .arg = c};
 		n = file_changes_put(r->files, &change, &why);
 		free(text);

@@ -103,7 +103,7 @@ int engine_config_crio_dirs(struct engine_config *r, const char *program, struct
 	char *text = template_fill(TEMPLATE_CRIO, words);
 	if (!text)
 		return err_set(e, -ENOMEM, "%s", OURS);
-	const struct hostfile_change c = {
+	const struct file_change c = {
 		.path = OURS, .data = text, .len = strlen(text), .mode = 0644, .check = check, .arg = &crio};
 	int n = engine_config_put(r, &c, &written, e);
 	free(text);

@@ -63,7 +63,7 @@ static const char *find_flag(const struct file_changes *h)
 static int put(struct engine_config *r, struct docker *d, const char *text, struct err *e)
 {
 	bool written;
-	const struct hostfile_change c = {.path = FILE_,
+	const struct file_change c = {.path = FILE_,
 		.data = text,
 		.len = strlen(text),
 		.mode = 0644,

@@ -27,7 +27,7 @@ struct sum { /* of a file's bytes; size < 0: there is none */
 };
 
 struct entry {
-	char *path, *member, *mine; /* the last two: NULL, or see struct hostfile_change */
+	char *path, *member, *mine; /* the last two: NULL, or see struct file_change */
 	unsigned copy;		    /* of what was there before: FILE_CHANGES_COPIES/N; 0: nothing was */
 	struct sum before, written, written_before; /* the last: of a change that replaces one of ours */
 };
@@ -377,7 +377,7 @@ static void drop_entry(struct file_changes *h, struct entry *en)
 }
 
 /* What is there is what was there before us. `old`: NULL where nothing is. */
-static int note_new(struct file_changes *h, const struct hostfile_change *c, const char *old, size_t old_len,
+static int note_new(struct file_changes *h, const struct file_change *c, const char *old, size_t old_len,
 	const struct stat *st, struct entry **ret, struct err *e)
 {
 	struct entry en = {.path = strdup(c->path),
@@ -399,7 +399,7 @@ static int note_new(struct file_changes *h, const struct hostfile_change *c, con
 }
 
 static int act(
-	struct file_changes *h, struct entry *en, const struct hostfile_change *c, const struct stat *st, struct err *e)
+	struct file_changes *h, struct entry *en, const struct file_change *c, const struct stat *st, struct err *e)
 {
 	struct err unheard;
 	const struct file_validator check = {c->check, c->arg};
@@ -425,7 +425,7 @@ static bool edited(const struct entry *en, struct sum now)
 	return !same(now, en->written) && !same(now, en->written_before) && !same(now, en->before);
 }
 
-static int put(struct file_changes *h, const struct hostfile_change *c, const char *old, size_t old_len,
+static int put(struct file_changes *h, const struct file_change *c, const char *old, size_t old_len,
 	const struct stat *st, struct err *e)
 {
 	struct entry *en = find(h, c->path);
@@ -439,7 +439,7 @@ static int put(struct file_changes *h, const struct hostfile_change *c, const ch
 	return r < 0 ? r : act(h, en, c, old ? st : NULL, e);
 }
 
-int file_changes_put(struct file_changes *h, const struct hostfile_change *c, struct err *e)
+int file_changes_put(struct file_changes *h, const struct file_change *c, struct err *e)
 {
 	char *old = NULL;
 	size_t len = 0;

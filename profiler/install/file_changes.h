@@ -26,7 +26,7 @@ struct file_changes;
 /* Asked before the file is renamed to its place: `candidate` is its path beneath root. 0, or -errno with a sentence. */
 typedef int hostfile_check_fn(void *arg, const char *candidate, struct err *e);
 
-struct hostfile_change {
+struct file_change {
 	const char *path;
 	const void *data;
 	size_t len;
@@ -56,7 +56,7 @@ enum hostfile_put {
 	HOSTFILE_EDITED, /* since we wrote it, all of it: it stays as it is */
 };
 /* enum hostfile_put; or -errno with a sentence, and it is as before. */
-int file_changes_put(struct file_changes *h, const struct hostfile_change *c, struct err *e);
+int file_changes_put(struct file_changes *h, const struct file_change *c, struct err *e);
 
 size_t file_changes_count(const struct file_changes *h);
 const char *file_changes_path(const struct file_changes *h, size_t i);

@@ -14,13 +14,14 @@
 #define SETS_MAX 1024 /* sets of them, of a target */
 #define PAUSE_NS (200 * NSEC_PER_MSEC)
 
-static struct frame special(const char *name)
+static struct stack_frame special(const char *name)
 {
-	return (struct frame){.kind = FRAME_SPECIAL, .name = name};
+	return (struct stack_frame){.kind = FRAME_SPECIAL, .name = name};
 }
 
 /* Leaf first; how many. */
-static size_t frames_of(struct target *t, struct task *p, const struct wait_part *part, struct frame ret[PLACE_FRAMES])
+static size_t frames_of(
+	struct target *t, struct process *p, const struct wait_total *part, struct stack_frame ret[PLACE_FRAMES])
 {
 	static const char *const names[] = {
 		[WAIT_NOWHERE] = frame_nowhere, [WAIT_SHORT] = frame_short, [WAIT_LOST] = frame_lost};
@@ -36,14 +37,15 @@ static size_t frames_of(struct target *t, struct task *p, const struct wait_part
 	return n;
 }
 
-static bool on_told(void *arg, const struct wait_part *part)
+static bool on_told(void *arg, const struct wait_total *part)
 {
 	struct target *t = arg;
-	struct frame own[PLACE_FRAMES];
+	struct stack_frame own[PLACE_FRAMES];
 	if (!t->started)
 		return true;
 	/* who ran in this window is there, whether or not it was heard of */
-	struct task *p = part->idle ? process_table_known(t->tasks, part->pid) : process_table_get(t->tasks, part->pid);
+	struct process *p =
+		part->idle ? process_table_known(t->tasks, part->pid) : process_table_get(t->tasks, part->pid);
 	if (!p)
 		return false;
 	if (part->idle && !t->desc.events[t->offcpu.spec].idle) {
@@ -53,7 +55,7 @@ static bool on_told(void *arg, const struct wait_part *part)
 	}
 	bool sampled = part->kind == WAIT_STACK;
 	size_t n = sampled ? part->n : frames_of(t, p, part, own);
-	struct who who = {part->pid, part->tid, p->comm, process_table_thread_name(p, part->tid), p->exe,
+	struct sample_origin who = {part->pid, part->tid, p->comm, process_table_thread_name(p, part->tid), p->exe,
 		part->at.labels ? t->offcpu.labels.items[part->at.labels - 1].data : NULL};
 	p->sampled = true;
 	aggregate_add(t->counts[t->offcpu.spec], sampled ? part->frames : own, n, &who, part->count, part->ns);
@@ -62,7 +64,7 @@ static bool on_told(void *arg, const struct wait_part *part)
 
 bool offcpu_turns(const struct target *t, uint32_t spec)
 {
-	const bool waits = event_kind(t->desc.events[spec].kind)->measure == MEASURES_WAITS;
+	const bool waits = event_kind(t->desc.events[spec].kind)->measure == MEASURES_OFFCPU;
 	return waits && (t->desc.strategy == STRATEGY_CGROUP || t->desc.kernel);
 }
 
@@ -70,7 +72,7 @@ int offcpu_new(struct target *t)
 {
 	const struct target_desc *d = &t->desc;
 	uint32_t i = 0;
-	while (i < d->n_events && event_kind(d->events[i].kind)->measure != MEASURES_WAITS)
+	while (i < d->n_events && event_kind(d->events[i].kind)->measure != MEASURES_OFFCPU)
 		i++;
 	t->offcpu.spec = i;
 	t->offcpu.time = t->offcpu.time_before = (struct offcpu_time){.until = INT64_MAX, .scale = 1, .clock_scale = 1};
@@ -214,7 +216,7 @@ static void shed_labels(struct target *t)
 struct wait_at offcpu_place(struct target *t, const struct record *r, bool counts)
 {
 	const struct record_sample *s = &r->sample;
-	const struct task *p = counts && s->has_regs && r->pid ? process_table_find(t->tasks, r->pid) : NULL;
+	const struct process *p = counts && s->has_regs && r->pid ? process_table_find(t->tasks, r->pid) : NULL;
 	struct wait_at at = {0};
 	if (s->has_regs)
 		at = (struct wait_at){.ip = s->regs.r[UNWIND_IP], .sp = s->regs.r[UNWIND_SP]};
@@ -322,7 +324,8 @@ void offcpu_call_now(struct target *t)
 
 /* --- records ---------------------------------------------------------------------------------------------- */
 
-void offcpu_record(struct target *t, struct stream *st, const struct record *r, const struct frame *frames, size_t n)
+void offcpu_record(
+	struct target *t, struct open_event *st, const struct record *r, const struct stack_frame *frames, size_t n)
 {
 	if (t->offcpu.waits)
 		t->offcpu.way->record(t, st, r, frames, n);
@@ -363,7 +366,7 @@ void offcpu_sideband(struct target *t, const struct record *r)
 /* Of all targets' tables more than half is full. */
 static bool is_tight(const struct target *t)
 {
-	const struct aggregate_room *room = &t->engine->tables;
+	const struct memory_limit *room = &t->engine->tables;
 	return t->early || (room->max && room->used > room->max / 2);
 }
 

@@ -11,7 +11,7 @@
  * done for places and stacks; a plain user's are where a thread was seen on a CPU last.
  *
  * When a window ends, who has not gone off his CPU since the last record may wait or run. So a moment before, who is on
- * a CPU is called upon to say so: the events of PERF_SEEN are enabled for OFFCPU_CALL_MS.
+ * a CPU is called upon to say so: the events of PERF_ROLL_CALL are enabled for OFFCPU_CALL_MS.
  */
 #pragma once
 
@@ -30,7 +30,7 @@
 #define OFFCPU_RECENT 16
 
 struct target;
-struct stream;
+struct open_event;
 
 enum offcpu_phase {
 	OFFCPU_SMALL, /* records without stacks */
@@ -56,8 +56,8 @@ struct offcpu {
 	struct wait_times *waits; /* NULL: nobody asked */
 	uint32_t spec;		  /* which of its events */
 	struct offcpu_cpu {
-		struct stream *small, *stacks, *sideband, *seen;
-		struct stream *active;		 /* small or stacks; NULL: in a pause */
+		struct open_event *small, *stacks, *sideband, *seen;
+		struct open_event *active;	 /* small or stacks; NULL: in a pause */
 		uint64_t count, ran, clock_then; /* when its turn began: records, clock, the side-band's, */
 		uint64_t switched_then;		 /* and that's count of switches; 0: it has none */
 		uint64_t own[2];		 /* what the active one said then, */
@@ -108,10 +108,11 @@ void offcpu_adopt(struct target *t, uint32_t pid, uint32_t tid);
 void offcpu_resume(struct target *t);
 
 /*
- * A sample by one of its events: PERF_WAITS, PERF_SEEN, or of PERF_SAMPLES with these frames; a record of
+ * A sample by one of its events: PERF_OFFCPU_SMALL, PERF_ROLL_CALL, or of PERF_SAMPLES with these frames; a record of
  * PERF_SWITCHES; a sample of its CPU time.
  */
-void offcpu_record(struct target *t, struct stream *st, const struct record *r, const struct frame *frames, size_t n);
+void offcpu_record(
+	struct target *t, struct open_event *st, const struct record *r, const struct stack_frame *frames, size_t n);
 /* There was no room for so many records before then: 0: some, maybe others'. */
 void offcpu_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time); /* by then */
 /* FORK, EXIT, COMM: before the processes hear of it. */

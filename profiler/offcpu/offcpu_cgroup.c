@@ -32,12 +32,12 @@
 
 /* --- clocks ----------------------------------------------------------------------------------------------- */
 
-static struct stream_base *base_of(struct stream *st, int64_t real)
+static struct offcpu_clock *base_of(struct open_event *st, int64_t real)
 {
 	return real >= st->base.since ? &st->base : &st->base_before;
 }
 
-static void read_event(const struct stream *st, uint64_t ret[2])
+static void read_event(const struct open_event *st, uint64_t ret[2])
 {
 	ret[0] = ret[1] = 0;
 	if (st)
@@ -61,7 +61,7 @@ static bool has_stacks(enum offcpu_phase p)
 }
 
 /* What fits into three quarters of a ring, and few enough for the reader. */
-static uint64_t turn_stacks(const struct target *t, const struct stream *st)
+static uint64_t turn_stacks(const struct target *t, const struct open_event *st)
 {
 	uint64_t fit = cpu_rings_size(t->engine->rings) / 4 * 3 / (st->layout.stack_user + 1024);
 	return fit < 1 ? 1 : fit < TURN_STACKS ? fit : TURN_STACKS;
@@ -71,7 +71,7 @@ static uint64_t turn_stacks(const struct target *t, const struct stream *st)
  * So that no more stacks are on their way than a ring has room for: behind the last one the event switches itself off,
  * until there are more. Nobody records then: that is told by the clock.
  */
-static void allow(const struct target *t, struct stream *st, uint64_t own)
+static void allow(const struct target *t, struct open_event *st, uint64_t own)
 {
 	if (st->allowed < own) /* of a predecessor's we know nothing */
 		st->allowed = own;
@@ -89,7 +89,7 @@ static bool allow_more(struct target *t)
 {
 	bool spent = false;
 	for (size_t i = 0; i < t->offcpu.n_cpus; i++) {
-		struct stream *st = t->offcpu.cpus[i].stacks;
+		struct open_event *st = t->offcpu.cpus[i].stacks;
 		uint64_t own[2];
 		if (!st)
 			continue;
@@ -101,7 +101,7 @@ static bool allow_more(struct target *t)
 	return spent;
 }
 
-static void switch_off(struct offcpu *o, struct offcpu_cpu *c, const struct stream *to)
+static void switch_off(struct offcpu *o, struct offcpu_cpu *c, const struct open_event *to)
 {
 	if (c->active && c->active != to)
 		ioctl(c->active->fd, PERF_EVENT_IOC_DISABLE, 0);
@@ -111,7 +111,7 @@ static void switch_off(struct offcpu *o, struct offcpu_cpu *c, const struct stre
 	o->took += c->active && c->active == c->stacks ? c->own[0] - c->active->turn : 0;
 }
 
-static void switch_on(struct target *t, struct stream *st)
+static void switch_on(struct target *t, struct open_event *st)
 {
 	if (st->role == PERF_SAMPLES)
 		allow(t, st, st->turn);
@@ -119,12 +119,12 @@ static void switch_on(struct target *t, struct stream *st)
 		ioctl(st->fd, PERF_EVENT_IOC_ENABLE, 0);
 }
 
-static struct stream *its_turn(const struct offcpu_cpu *c, enum offcpu_phase phase)
+static struct open_event *its_turn(const struct offcpu_cpu *c, enum offcpu_phase phase)
 {
 	return phase == OFFCPU_PAUSE ? NULL : has_stacks(phase) ? c->stacks : c->small;
 }
 
-static void enter_turn(struct target *t, struct offcpu_cpu *c, struct stream *to, double scale)
+static void enter_turn(struct target *t, struct offcpu_cpu *c, struct open_event *to, double scale)
 {
 	const bool new = to != c->active;
 	c->active = to;
@@ -140,7 +140,7 @@ static void enter_turn(struct target *t, struct offcpu_cpu *c, struct stream *to
 		c->switched_then = all[0];
 	}
 	to->base_before = to->base;
-	to->base = (struct stream_base){c->read, true, c->count - c->own[0], c->ran, c->own[1], scale};
+	to->base = (struct offcpu_clock){c->read, true, c->count - c->own[0], c->ran, c->own[1], scale};
 	to->turn = c->own[0];
 	if (new)
 		switch_on(t, to);
@@ -268,7 +268,7 @@ static struct recorded recorded(const struct offcpu *o)
 {
 	struct recorded r = {0};
 	for (size_t i = 0; i < o->n_cpus; i++) {
-		const struct stream *st = o->cpus[i].active;
+		const struct open_event *st = o->cpus[i].active;
 		uint64_t own[2], n;
 		read_event(st, own);
 		n = st && own[0] > st->turn ? own[0] - st->turn : 0;
@@ -394,22 +394,22 @@ static int find_cpus(struct target *t)
 {
 	struct offcpu *o = &t->offcpu;
 	size_t max = 0;
-	for (struct stream *st = t->streams; st; st = st->next_of_target)
+	for (struct open_event *st = t->streams; st; st = st->next_of_target)
 		max += st->role == PERF_SIDEBAND;
 	free(o->cpus);
 	o->n_cpus = 0;
 	o->cpus = calloc(max + 1, sizeof(*o->cpus));
 	if (!o->cpus)
 		return -ENOMEM;
-	for (struct stream *st = t->streams; st; st = st->next_of_target)
+	for (struct open_event *st = t->streams; st; st = st->next_of_target)
 		if (st->role == PERF_SIDEBAND)
 			cpu_of(o, st->cpu, max)->sideband = st;
-	for (struct stream *st = t->streams; st; st = st->next_of_target) {
+	for (struct open_event *st = t->streams; st; st = st->next_of_target) {
 		struct offcpu_cpu *c = cpu_of(o, st->cpu, o->n_cpus);
 		if (!c)
 			continue;
-		c->small = st->role == PERF_WAITS ? st : c->small;
-		c->seen = st->role == PERF_SEEN ? st : c->seen;
+		c->small = st->role == PERF_OFFCPU_SMALL ? st : c->small;
+		c->seen = st->role == PERF_ROLL_CALL ? st : c->seen;
 		c->stacks = st->role == PERF_SAMPLES && st->spec == o->spec ? st : c->stacks;
 	}
 	return 0;
@@ -430,7 +430,7 @@ static void arm(struct target *t)
 		c->ran = c->clock_then = all[1];
 		c->switched_then = all[0];
 		if (c->small)
-			c->small->base = (struct stream_base){0, true, 0, all[1], own[1], 1};
+			c->small->base = (struct offcpu_clock){0, true, 0, all[1], own[1], 1};
 	}
 }
 /* --- looks ------------------------------------------------------------------------------------------------ */
@@ -496,11 +496,12 @@ static void resume(struct target *t)
 }
 /* --- records ---------------------------------------------------------------------------------------------- */
 
-static void on_switch(struct target *t, struct stream *st, const struct record *r, const struct frame *frames, size_t n)
+static void on_switch(
+	struct target *t, struct open_event *st, const struct record *r, const struct stack_frame *frames, size_t n)
 {
 	struct offcpu *o = &t->offcpu;
 	const struct record_sample *s = &r->sample;
-	struct stream_base *base = base_of(st, (int64_t)r->time);
+	struct offcpu_clock *base = base_of(st, (int64_t)r->time);
 	const uint64_t time = offcpu_time_of(o, (int64_t)r->time);
 	uint64_t ran = offcpu_scaled(base->ran, (int64_t)(s->running - base->from), base->scale);
 	const bool counts = t->started && (int64_t)r->time >= t->began;
@@ -515,7 +516,7 @@ static void on_switch(struct target *t, struct stream *st, const struct record *
 	if (counts && frames && at.ip)
 		wait_times_stack(o->waits, r->pid, r->tid, &at, frames, n);
 	/* of whom does not count there is the clock: how long others ran is told by it */
-	wait_times_out(o->waits, &(struct wait_out){.time = time,
+	wait_times_out(o->waits, &(struct switch_out){.time = time,
 					 .pid = r->pid,
 					 .tid = counts ? r->tid : 0,
 					 .cpu = (uint32_t)st->cpu,
@@ -538,12 +539,13 @@ static void on_switch(struct target *t, struct stream *st, const struct record *
 }
 
 /* Of samples of CPU time none: who is on a CPU the clocks tell. */
-static void record(struct target *t, struct stream *st, const struct record *r, const struct frame *frames, size_t n)
+static void record(
+	struct target *t, struct open_event *st, const struct record *r, const struct stack_frame *frames, size_t n)
 {
 	struct offcpu *o = &t->offcpu;
 	if (st->spec != o->spec || r->type != PERF_RECORD_SAMPLE)
 		return;
-	if (st->role == PERF_SEEN)
+	if (st->role == PERF_ROLL_CALL)
 		wait_times_seen(o->waits, r->tid, r->cpu, offcpu_time_of(o, (int64_t)r->time));
 	else
 		on_switch(t, st, r, frames, n);
@@ -556,7 +558,7 @@ static size_t clocks(struct target *t, int64_t now, struct wait_clock *ret)
 		switch_seen(t, PERF_EVENT_IOC_DISABLE);
 	o->called = 0;
 	for (size_t i = 0; i < o->n_cpus; i++) {
-		struct stream *all = o->cpus[i].sideband;
+		struct open_event *all = o->cpus[i].sideband;
 		uint64_t value[2];
 		read_event(all, value);
 		ret[i] = (struct wait_clock){(uint32_t)all->cpu, clock_of(o, &o->cpus[i], now, value[1])};

@@ -34,7 +34,7 @@ static bool is_on(const struct target *t, enum perf_role role, enum offcpu_phase
 	switch (role) {
 	case PERF_SWITCHES:
 		return phase != OFFCPU_PAUSE;
-	case PERF_WAITS:
+	case PERF_OFFCPU_SMALL:
 		return phase == OFFCPU_SMALL;
 	default:
 		return by_clock(t) || phase == OFFCPU_ALL || phase == OFFCPU_TURN;
@@ -45,8 +45,8 @@ static bool is_on(const struct target *t, enum perf_role role, enum offcpu_phase
 static void set_events(struct target *t, enum offcpu_phase phase)
 {
 	for (int on = 0; on <= 1; on++)
-		for (struct stream *st = t->streams; st; st = st->next_of_target) {
-			bool ours = st->role == PERF_SWITCHES || st->role == PERF_WAITS ||
+		for (struct open_event *st = t->streams; st; st = st->next_of_target) {
+			bool ours = st->role == PERF_SWITCHES || st->role == PERF_OFFCPU_SMALL ||
 				    (st->role == PERF_SAMPLES && st->spec == t->offcpu.spec && !by_clock(t));
 			if (ours && is_on(t, st->role, phase) == on)
 				ioctl(st->fd, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
@@ -196,17 +196,19 @@ static void on_switch(struct target *t, const struct record *r, uint64_t time)
 }
 
 /* Its clock's stack, with a word at the root that says so. */
-static void on_clock(struct target *t, const struct record *r, const struct frame *frames, size_t n, uint64_t time)
+static void on_clock(
+	struct target *t, const struct record *r, const struct stack_frame *frames, size_t n, uint64_t time)
 {
-	struct frame all[AGGREGATE_STACK_MAX];
+	struct stack_frame all[AGGREGATE_STACK_MAX];
 	n = n < AGGREGATE_STACK_MAX ? n : AGGREGATE_STACK_MAX - 1;
 	memcpy(all, frames, n * sizeof(all[0]));
-	all[n] = (struct frame){.kind = FRAME_SPECIAL, .name = frame_approximate};
+	all[n] = (struct stack_frame){.kind = FRAME_SPECIAL, .name = frame_approximate};
 	t->tally.stacks++;
 	wait_times_runs(t->offcpu.waits, r->pid, r->tid, time, offcpu_labels(t, r), all, n + 1);
 }
 
-static void record(struct target *t, struct stream *st, const struct record *r, const struct frame *frames, size_t n)
+static void record(
+	struct target *t, struct open_event *st, const struct record *r, const struct stack_frame *frames, size_t n)
 {
 	struct offcpu *o = &t->offcpu;
 	const struct offcpu_time *of = (int64_t)r->time >= o->time.since ? &o->time : &o->time_before;

@@ -19,8 +19,8 @@ struct offcpu_method {
 	void (*correct)(struct target *t); /* by the account of its cgroup, or NULL */
 	int (*call)(struct target *t);	   /* the roll, or NULL */
 	void (*resume)(struct target *t);  /* behind a worker that was killed */
-	void (*record)(
-		struct target *t, struct stream *st, const struct record *r, const struct frame *frames, size_t n);
+	void (*record)(struct target *t, struct open_event *st, const struct record *r,
+		const struct stack_frame *frames, size_t n);
 	void (*lost)(
 		struct target *t, uint64_t count, uint32_t cpu, int64_t time);	 /* or NULL: records count themselves */
 	size_t (*clocks)(struct target *t, int64_t now, struct wait_clock *ret); /* at most o->n_cpus, or NULL */

@@ -91,13 +91,13 @@ struct wait_times {
 	wait_times_fn *fn;
 	void *arg;
 	struct aggregate *stacks; /* all that were sampled */
-	struct aggregate_room *room;
+	struct memory_limit *room;
 	uint32_t generation;		   /* of stacks: those of an older one are gone */
 	const struct window_end *ending;   /* for the moment */
 	uint64_t lost, lost_from, lost_to; /* records; in this window, all of them from then to then */
 };
 
-int wait_times_new(uint64_t min_ns, struct aggregate_room *room, wait_times_fn *fn, void *arg, struct wait_times **ret)
+int wait_times_new(uint64_t min_ns, struct memory_limit *room, wait_times_fn *fn, void *arg, struct wait_times **ret)
 {
 	struct wait_times *w = calloc(1, sizeof(*w));
 	int r = w ? aggregate_new(&w->stacks) : -ENOMEM;
@@ -118,7 +118,7 @@ int wait_times_new(uint64_t min_ns, struct aggregate_room *room, wait_times_fn *
 /* Of the room that it shares with others. NULL: there is none. */
 static void *take(struct wait_times *w, size_t size)
 {
-	struct aggregate_room *room = w->room;
+	struct memory_limit *room = w->room;
 	void *p = room && room->max && room->used + size > room->max ? NULL : calloc(1, size);
 	if (p && room)
 		room->used += size;
@@ -401,7 +401,7 @@ static struct clock *clock_of(struct wait_times *w, uint32_t cpu)
 }
 
 /* How long the thread ran that now goes off this CPU; UINT64_MAX: nobody knows. */
-static uint64_t ran_until(struct wait_times *w, const struct wait_out *o)
+static uint64_t ran_until(struct wait_times *w, const struct switch_out *o)
 {
 	struct clock *c = clock_of(w, o->cpu);
 	if (!c)
@@ -422,7 +422,7 @@ static uint64_t ran_until(struct wait_times *w, const struct wait_out *o)
 	return c->ran - last.ran;
 }
 
-static bool has_ended(struct wait_times *w, const struct wait_out *o, uint64_t ran);
+static bool has_ended(struct wait_times *w, const struct switch_out *o, uint64_t ran);
 
 /* Nobody of ours had gone off that CPU just before. */
 static bool entered(uint64_t last, uint64_t on)
@@ -463,7 +463,7 @@ static uint64_t settle(struct waiter *t, uint64_t time, uint64_t ran)
 	return ran + paid;
 }
 
-void wait_times_out(struct wait_times *w, const struct wait_out *o)
+void wait_times_out(struct wait_times *w, const struct switch_out *o)
 {
 	uint64_t before = o->timed && o->cpu < w->n_clocks ? w->clocks[o->cpu].time : 0;
 	uint64_t ran = o->timed ? ran_until(w, o) : 0;
@@ -593,7 +593,7 @@ void wait_times_on(struct wait_times *w, uint32_t tid, uint32_t cpu, uint64_t ti
 }
 
 void wait_times_runs(struct wait_times *w, uint32_t pid, uint32_t tid, uint64_t time, uint64_t labels,
-	const struct frame *frames, size_t n)
+	const struct stack_frame *frames, size_t n)
 {
 	const struct wait_at at = seen_at(labels);
 	struct waiter *t = *find(w, tid);
@@ -648,7 +648,7 @@ static uint64_t whole(double count)
 static void tell(struct wait_times *w, struct waiter *t, enum wait_kind kind, struct amount *a)
 {
 	if (a->count > 0)
-		t->unknown = !w->fn(w->arg, &(struct wait_part){.kind = kind,
+		t->unknown = !w->fn(w->arg, &(struct wait_total){.kind = kind,
 						    .idle = w->ending && !t->ran,
 						    .pid = t->pid,
 						    .tid = t->tid,
@@ -659,13 +659,13 @@ static void tell(struct wait_times *w, struct waiter *t, enum wait_kind kind, st
 
 static void tell_place(struct wait_times *w, struct waiter *t, struct wait_place *p)
 {
-	struct wait_part part = {.kind = WAIT_PLACE,
+	struct wait_total part = {.kind = WAIT_PLACE,
 		.idle = w->ending && !t->ran,
 		.pid = t->pid,
 		.tid = t->tid,
 		.count = whole(p->untold.count),
 		.at = p->at};
-	struct frame frames[AGGREGATE_STACK_MAX];
+	struct stack_frame frames[AGGREGATE_STACK_MAX];
 	struct aggregate_sample s;
 	int64_t stack = stack_of(w, t, p);
 	if (!part.count)
@@ -739,7 +739,7 @@ static void each_thread(struct wait_times *w, void (*fn)(struct wait_times *w, s
 
 /* A stack takes the place of another: what was before is the other's. Where there was none, it is this one's. */
 void wait_times_stack(struct wait_times *w, uint32_t pid, uint32_t tid, const struct wait_at *at,
-	const struct frame *frames, size_t n)
+	const struct stack_frame *frames, size_t n)
 {
 	struct waiter *t = thread_of(w, pid, tid);
 	struct wait_place *p = t ? place_of(w, t, at) : NULL;
@@ -799,7 +799,7 @@ void wait_times_exec(struct wait_times *w, uint32_t pid, uint32_t tid)
 }
 
 /* The last time that somebody goes off, who may have no number any more. */
-static bool has_ended(struct wait_times *w, const struct wait_out *o, uint64_t ran)
+static bool has_ended(struct wait_times *w, const struct switch_out *o, uint64_t ran)
 {
 	struct clock *c = o->timed && o->cpu < w->n_clocks ? &w->clocks[o->cpu] : NULL;
 	if (!c || !c->ending)

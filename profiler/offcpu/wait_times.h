@@ -2,7 +2,7 @@
  * wait_times - where the threads of a target were while they were on no CPU, and for how long.
  *
  * Whoever goes off a CPU leaves a small record: time, thread, the user's ip and sp, and by the event's own clock how
- * long the target has run on that CPU so far (struct wait_out). From one such record of a CPU to the next only the
+ * long the target has run on that CPU so far (struct switch_out). From one such record of a CPU to the next only the
  * thread of the next one ran there, so what its clock went on meanwhile is how long that thread ran: the rest of the
  * time since it went off last was a wait. Nothing is recorded when it comes back.
  *
@@ -47,7 +47,7 @@ struct wait_at {
 	uint64_t labels;		/* the caller's number of what the thread is called, 0: nothing */
 };
 
-struct wait_out {
+struct switch_out {
 	uint64_t time; /* CLOCK_MONOTONIC, ns */
 	uint32_t pid, tid, cpu;
 	struct wait_at at;
@@ -63,7 +63,7 @@ struct wait_clock {
 };
 
 /* `count` waits of one thread, `ns` in all. */
-struct wait_part {
+struct wait_total {
 	enum wait_kind {
 		WAIT_STACK,   /* frames */
 		WAIT_PLACE,   /* at: no stack was sampled there */
@@ -75,20 +75,20 @@ struct wait_part {
 	uint32_t pid, tid;
 	uint64_t count, ns;
 	struct wait_at at;
-	const struct frame *frames; /* leaf first */
+	const struct stack_frame *frames; /* leaf first */
 	size_t n;
 };
 /* False: there is no such thread any more. */
-typedef bool wait_times_fn(void *arg, const struct wait_part *part);
+typedef bool wait_times_fn(void *arg, const struct wait_total *part);
 
 /* What is known is told to `fn`. A wait of less than min_ns is one of WAIT_SHORT. room: outlives it; NULL: no bound. */
 struct wait_times;
-int wait_times_new(uint64_t min_ns, struct aggregate_room *room, wait_times_fn *fn, void *arg, struct wait_times **ret);
+int wait_times_new(uint64_t min_ns, struct memory_limit *room, wait_times_fn *fn, void *arg, struct wait_times **ret);
 struct wait_times *wait_times_free(struct wait_times *w); /* NULL is fine */
 
 /* All in the order of time, which is that of records. */
 void wait_times_born(struct wait_times *w, uint32_t pid, uint32_t tid, uint64_t time);
-void wait_times_out(struct wait_times *w, const struct wait_out *o);
+void wait_times_out(struct wait_times *w, const struct switch_out *o);
 /*
  * By switch records. A record of where it goes off comes before that of its going off, at most: at NULL is not known,
  * or where it was seen last; until it is seen for the first time, where that will have been.
@@ -99,7 +99,7 @@ void wait_times_off(
 void wait_times_on(struct wait_times *w, uint32_t tid, uint32_t cpu, uint64_t time);
 /* It runs then, with this stack: where it goes off next. */
 void wait_times_runs(struct wait_times *w, uint32_t pid, uint32_t tid, uint64_t time, uint64_t labels,
-	const struct frame *frames, size_t n);
+	const struct stack_frame *frames, size_t n);
 /*
  * Of that CPU so many records are lost by then, or (WAIT_TIMES_ALL_CPUS) time stood still: what threads do now their
  * next record tells; who has come back, or gone off, in between did so in the middle. A gap is known late where threads
@@ -114,7 +114,7 @@ void wait_times_over(struct wait_times *w);
 void wait_times_seen(struct wait_times *w, uint32_t tid, uint32_t cpu, uint64_t time);
 /* The stack with which this thread goes off at this place, of frames that the caller holds. */
 void wait_times_stack(struct wait_times *w, uint32_t pid, uint32_t tid, const struct wait_at *at,
-	const struct frame *frames, size_t n);
+	const struct stack_frame *frames, size_t n);
 /* It is another program from now on, of this one thread. */
 void wait_times_exec(struct wait_times *w, uint32_t pid, uint32_t tid);
 void wait_times_exit(struct wait_times *w, uint32_t tid, uint32_t cpu, uint64_t time); /* it goes off once more */

@@ -6,7 +6,7 @@
 #define BUCKETS 65536 /* ids are counted up by the kernel: they spread evenly */
 
 struct open_events {
-	struct stream *buckets[BUCKETS];
+	struct open_event *buckets[BUCKETS];
 };
 
 int open_events_new(struct open_events **ret)
@@ -21,15 +21,15 @@ struct open_events *open_events_free(struct open_events *s)
 	return NULL;
 }
 
-struct stream *open_events_find(const struct open_events *s, uint64_t id)
+struct open_event *open_events_find(const struct open_events *s, uint64_t id)
 {
-	struct stream *st = s->buckets[id % BUCKETS];
+	struct open_event *st = s->buckets[id % BUCKETS];
 	while (st && st->id != id)
 		st = st->next_of_bucket;
 	return st;
 }
 
-int open_events_add(struct open_events *s, struct stream *st)
+int open_events_add(struct open_events *s, struct open_event *st)
 {
 	if (open_events_find(s, st->id))
 		return -EEXIST;
@@ -38,9 +38,9 @@ int open_events_add(struct open_events *s, struct stream *st)
 	return 0;
 }
 
-void open_events_remove(struct open_events *s, struct stream *st)
+void open_events_remove(struct open_events *s, struct open_event *st)
 {
-	for (struct stream **at = &s->buckets[st->id % BUCKETS]; *at; at = &(*at)->next_of_bucket)
+	for (struct open_event **at = &s->buckets[st->id % BUCKETS]; *at; at = &(*at)->next_of_bucket)
 		if (*at == st) {
 			*at = st->next_of_bucket;
 			return;

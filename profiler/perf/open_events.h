@@ -10,7 +10,7 @@
 
 struct target;
 
-struct stream {
+struct open_event {
 	uint64_t id;
 	int fd; /* the perf event: owned */
 	int cpu;
@@ -23,9 +23,10 @@ struct stream {
 	uint64_t lost_seen; /* what read(2) told last */
 	uint64_t value_seen;
 	uint64_t enabled_seen, running_seen;
-	int64_t off_since;   /* ns: when its CPU was seen to have gone, and it with it; 0: it counts */
-	struct stream_base { /* profiler/offcpu/offcpu.h: from its own numbers to those of its CPU, since its turn began
-			      */
+	int64_t off_since;    /* ns: when its CPU was seen to have gone, and it with it; 0: it counts */
+	struct offcpu_clock { /* profiler/offcpu/offcpu.h: from its own numbers to those of its CPU, since its turn
+			       * began
+			       */
 		int64_t since;
 		bool known;
 		uint64_t count, ran, from; /* records of others; the CPU's clock, as its own said `from` */
@@ -34,13 +35,13 @@ struct stream {
 	uint64_t allowed; /* records until it switches itself off, */
 	uint64_t fresh;	  /* and of those how many were read since they were allowed */
 	uint64_t turn;	  /* what it had counted when its turn began */
-	struct stream *next_of_target, *next_of_bucket;
+	struct open_event *next_of_target, *next_of_bucket;
 };
 
 struct open_events;
 int open_events_new(struct open_events **ret);
 struct open_events *open_events_free(struct open_events *s); /* must be empty */
 /* Takes a filled-in stream (malloc'ed). -EEXIST: an id twice. */
-int open_events_add(struct open_events *s, struct stream *st);
-struct stream *open_events_find(const struct open_events *s, uint64_t id);
-void open_events_remove(struct open_events *s, struct stream *st); /* does not free */
+int open_events_add(struct open_events *s, struct open_event *st);
+struct open_event *open_events_find(const struct open_events *s, uint64_t id);
+void open_events_remove(struct open_events *s, struct open_event *st); /* does not free */

@@ -27,7 +27,7 @@ struct record_sample {
 	uint64_t ip;
 	const uint64_t *chain; /* with PERF_CONTEXT_* markers */
 	uint64_t n_chain;
-	uint64_t value, running; /* of the event, where its records tell (PERF_WAITS) */
+	uint64_t value, running; /* of the event, where its records tell (PERF_OFFCPU_SMALL) */
 	const uint8_t *raw;	 /* of a tracepoint, where they tell */
 	uint32_t raw_size;
 	bool has_regs;		 /* 64-bit user registers */

@@ -325,7 +325,7 @@ static int by_module(const void *a, const void *b)
 static int collect(struct work *w, struct missing **ret, size_t *ret_n)
 {
 	size_t n = profile_locations(w->p), got = 0, out = 0;
-	const struct named_line *lines;
+	const struct symbol_line *lines;
 	size_t count;
 	struct missing *list = calloc(n + 1, sizeof(*list));
 	int r = list ? 0 : -ENOMEM;
@@ -347,7 +347,7 @@ static int collect(struct work *w, struct missing **ret, size_t *ret_n)
 
 /* --- asking -------------------------------------------------------------------------------------------- */
 
-static bool is_known(const struct named_line *lines, size_t n)
+static bool is_known(const struct symbol_line *lines, size_t n)
 {
 	return n && (lines[n - 1].name[0] || lines[0].file[0]);
 }
@@ -355,7 +355,7 @@ static bool is_known(const struct named_line *lines, size_t n)
 /* What was not answered is not asked about again: it would end the same way. */
 static int settle(struct module *m, const uint64_t *vaddrs, size_t n)
 {
-	const struct named_line *lines;
+	const struct symbol_line *lines;
 	size_t count;
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < n; i++)
@@ -399,7 +399,7 @@ static int ask_all(struct profile_symbolize *s, const struct missing *list, size
 
 /* --- the profile with it ------------------------------------------------------------------------------- */
 
-static unsigned worth(const struct named_line *l, size_t n)
+static unsigned worth(const struct symbol_line *l, size_t n)
 {
 	return PROFILE_HAS_FUNCTIONS | (n > 1 ? PROFILE_HAS_INLINE_FRAMES : 0) |
 	       (l->file[0] ? PROFILE_HAS_FILENAMES : 0) | (l->line ? PROFILE_HAS_LINE_NUMBERS : 0);
@@ -416,7 +416,7 @@ static int better_lines(void *arg, struct profile *to, uint32_t location, struct
 	struct work *w = arg;
 	const struct missing *at = &w->at[location];
 	struct profile_location l;
-	const struct named_line *named;
+	const struct symbol_line *named;
 	size_t n;
 	if (at->module == PROFILE_NONE || !name_cache_get(w->s->modules[at->module]->names, at->vaddr, &named, &n) ||
 		!is_known(named, n))

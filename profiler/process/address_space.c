@@ -7,9 +7,9 @@
 
 /* --- identities of files */
 
-struct map_file {
+struct mapped_file {
 	struct map_files *table;
-	struct map_file *chain;
+	struct mapped_file *chain;
 	size_t refs;
 	uint32_t hash;
 	bool resolved;
@@ -24,7 +24,7 @@ struct map_files {
 	map_resolve_fn *resolve;
 	void *arg;
 	size_t count, mappings;
-	struct map_file *buckets[FILE_BUCKETS];
+	struct mapped_file *buckets[FILE_BUCKETS];
 };
 
 int map_files_new(map_resolve_fn *resolve, void *arg, struct map_files **ret)
@@ -49,37 +49,37 @@ size_t map_files_count(const struct map_files *f)
 	return f->count;
 }
 
-static struct map_file *file_get(struct map_files *t, const struct module_key *key)
+static struct mapped_file *file_get(struct map_files *t, const struct module_key *key)
 {
 	static const struct module_key one_too_many = {.path = "[too many files]"};
 	uint32_t hash = module_key_hash(key);
-	struct map_file **bucket = &t->buckets[hash % FILE_BUCKETS];
-	for (struct map_file *f = *bucket; f; f = f->chain)
+	struct mapped_file **bucket = &t->buckets[hash % FILE_BUCKETS];
+	for (struct mapped_file *f = *bucket; f; f = f->chain)
 		if (f->hash == hash && module_key_equal(&f->key, key)) {
 			f->refs++;
 			return f;
 		}
 	if (t->count >= MAP_FILES_MAX && key != &one_too_many)
 		return file_get(t, &one_too_many);
-	struct map_file *f = calloc(1, sizeof(*f));
+	struct mapped_file *f = calloc(1, sizeof(*f));
 	char *path = strdup(key->path);
 	if (!f || !path) {
 		free(path);
 		free(f);
 		return NULL;
 	}
-	*f = (struct map_file){.table = t, .chain = *bucket, .refs = 1, .hash = hash, .key = *key};
+	*f = (struct mapped_file){.table = t, .chain = *bucket, .refs = 1, .hash = hash, .key = *key};
 	f->key.path = path;
 	*bucket = f;
 	t->count++;
 	return f;
 }
 
-static void file_put(struct map_file *f)
+static void file_put(struct mapped_file *f)
 {
 	if (--f->refs)
 		return;
-	struct map_file **p = &f->table->buckets[f->hash % FILE_BUCKETS];
+	struct mapped_file **p = &f->table->buckets[f->hash % FILE_BUCKETS];
 	while (*p != f)
 		p = &(*p)->chain;
 	*p = f->chain;
@@ -96,7 +96,7 @@ const struct module_key *mapping_key(const struct mapping *m)
 
 struct module *mapping_module(const struct mapping *m)
 {
-	struct map_file *f = m->file;
+	struct mapped_file *f = m->file;
 	if (!f->resolved) {
 		f->resolved = true;
 		f->module = f->table->resolve(f->table->arg, &f->key);
@@ -486,7 +486,7 @@ static int keep(void ***list, size_t *n, size_t *room, void *p)
 	return 0;
 }
 
-static int restore_file(struct map_files *files, struct spaces_restored *known, struct saved *s)
+static int restore_file(struct map_files *files, struct spaces_restored *known, struct journal_reader *s)
 {
 	struct module_key key = {0};
 	size_t n;
@@ -501,15 +501,15 @@ static int restore_file(struct map_files *files, struct spaces_restored *known, 
 		return -EBADMSG;
 	memcpy(key.build_id, id, n);
 	key.build_id_len = (uint8_t)n;
-	struct map_file *f = file_get(files, &key);
+	struct mapped_file *f = file_get(files, &key);
 	int r = f ? keep((void ***)&known->files, &known->n_files, &known->files_room, f) : -ENOMEM;
 	if (r < 0 && f)
 		file_put(f);
 	return r;
 }
 
-static int restore_mapping(
-	struct map_files *files, struct spaces_restored *known, struct saved *s, uint64_t *at, struct mapping *ret)
+static int restore_mapping(struct map_files *files, struct spaces_restored *known, struct journal_reader *s,
+	uint64_t *at, struct mapping *ret)
 {
 	uint64_t gap = saved_number(s), len = saved_number(s);
 	struct mapping m = {.start = *at + gap, .end = *at + gap + len};
@@ -528,7 +528,7 @@ static int restore_mapping(
 	return 0;
 }
 
-static int restore_set(struct map_files *files, struct spaces_restored *known, struct saved *s)
+static int restore_set(struct map_files *files, struct spaces_restored *known, struct journal_reader *s)
 {
 	const struct map_set none = {.files = files};
 	uint64_t at = 0;
@@ -547,7 +547,7 @@ static int restore_set(struct map_files *files, struct spaces_restored *known, s
 }
 
 int address_space_restore(
-	struct map_files *files, struct spaces_restored *known, struct saved *from, struct address_space **ret)
+	struct map_files *files, struct spaces_restored *known, struct journal_reader *from, struct address_space **ret)
 {
 	struct address_space *s = calloc(1, sizeof(*s));
 	if (!s)

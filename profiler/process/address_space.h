@@ -35,12 +35,12 @@ int map_files_new(map_resolve_fn *resolve, void *arg, struct map_files **ret);
 struct map_files *map_files_free(struct map_files *f); /* NULL is fine */
 size_t map_files_count(const struct map_files *f);     /* identities held now */
 
-struct map_file; /* an identity in the table, counted by the mappings that point to it */
+struct mapped_file; /* an identity in the table, counted by the mappings that point to it */
 
 struct mapping {
 	uint64_t start, end; /* [start, end) */
 	uint64_t pgoff;	     /* bytes into the file at `start` */
-	struct map_file *file;
+	struct mapped_file *file;
 	uint64_t born; /* order of arrival */
 };
 const struct module_key *mapping_key(const struct mapping *m);
@@ -86,10 +86,10 @@ void address_space_save(const struct address_space *s, struct spaces_saved *know
 void spaces_saved_done(struct spaces_saved *known);
 struct spaces_restored {
 	struct map_set **sets;
-	struct map_file **files;
+	struct mapped_file **files;
 	size_t n_sets, n_files, sets_room, files_room;
 };
 /* -EBADMSG, -ENOMEM */
 int address_space_restore(
-	struct map_files *files, struct spaces_restored *known, struct saved *s, struct address_space **ret);
+	struct map_files *files, struct spaces_restored *known, struct journal_reader *s, struct address_space **ret);
 void spaces_restored_done(struct spaces_restored *known);

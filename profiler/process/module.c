@@ -42,7 +42,7 @@ struct modules {
 	uint32_t last_id;
 	struct module *oldest, *newest; /* unreferenced, by time of release */
 	struct modules_stats stats;
-	struct engine_at *at; /* NULL: nobody wants to know */
+	struct crash_marker *at; /* NULL: nobody wants to know */
 	const struct quarantine *quarantine;
 	uint32_t noted;		/* id of the module there */
 	struct elf_memory vdso; /* of another kernel; NULL: ours is the targets' */
@@ -84,7 +84,7 @@ int modules_new(size_t cap_bytes, struct modules **ret)
 	return 0;
 }
 
-void modules_guard(struct modules *t, struct engine_at *at, const struct quarantine *q)
+void modules_guard(struct modules *t, struct crash_marker *at, const struct quarantine *q)
 {
 	t->at = at;
 	t->quarantine = q;
@@ -528,7 +528,7 @@ const struct module_key *module_key(const struct module *m)
 	return &m->key;
 }
 
-bool module_names(const struct module *m, uint64_t vaddr, const struct named_line **ret, size_t *ret_count)
+bool module_names(const struct module *m, uint64_t vaddr, const struct symbol_line **ret, size_t *ret_count)
 {
 	return m && name_cache_get(m->names, vaddr, ret, ret_count);
 }
@@ -543,7 +543,7 @@ bool module_names_full(const struct module *m)
 	return m->names && name_cache_memory(m->names) >= m->table->cap / NAMES_SHARE;
 }
 
-int module_names_put(struct module *m, uint64_t vaddr, const struct named_line *lines, size_t count)
+int module_names_put(struct module *m, uint64_t vaddr, const struct symbol_line *lines, size_t count)
 {
 	struct modules *t = m->table;
 	size_t had = m->names ? name_cache_memory(m->names) : 0;

@@ -65,9 +65,9 @@ struct modules_stats {
 
 int modules_new(size_t cap_bytes, struct modules **ret);
 /* Where it is noted which file is read, and which ones are not to be; both outlive it. */
-struct engine_at;
+struct crash_marker;
 struct quarantine;
-void modules_guard(struct modules *t, struct engine_at *at, const struct quarantine *q);
+void modules_guard(struct modules *t, struct crash_marker *at, const struct quarantine *q);
 /* Where targets ran under another kernel: its vdso (borrowed), in place of ours. */
 void modules_use_vdso(struct modules *t, const struct elf_memory *image);
 struct modules *modules_free(struct modules *t); /* every module must have been released */
@@ -108,8 +108,8 @@ const char *module_symbol(const struct module *m, uint64_t vaddr, uint64_t *ret_
  * What the symbolizer said of addresses (profiler/target/symbol_requests.h). A module has a share of the cap for it;
  * beyond that nothing is kept: -ENOSPC, -ENOMEM.
  */
-bool module_names(const struct module *m, uint64_t vaddr, const struct named_line **ret, size_t *ret_count);
-int module_names_put(struct module *m, uint64_t vaddr, const struct named_line *lines, size_t count);
+bool module_names(const struct module *m, uint64_t vaddr, const struct symbol_line **ret, size_t *ret_count);
+int module_names_put(struct module *m, uint64_t vaddr, const struct symbol_line *lines, size_t count);
 bool module_symbols_elsewhere(const struct module *m); /* it has symbols, but no room for them: the symbolizer has */
 bool module_names_full(const struct module *m);
 /* Function names of a separate debug file as well (borrowed), once. */

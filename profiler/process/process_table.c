@@ -19,7 +19,7 @@ struct thread_state {
 
 struct process_table {
 	struct map_files *files;
-	struct task *buckets[BUCKETS];
+	struct process *buckets[BUCKETS];
 	size_t count;
 	uint64_t swept; /* record time of the last look for retired ones */
 	uint64_t turn;	/* counts records */
@@ -39,7 +39,7 @@ int process_table_new(map_resolve_fn *resolve, void *arg, struct process_table *
 	return 0;
 }
 
-static void free_threads(struct task *p)
+static void free_threads(struct process *p)
 {
 	for (size_t i = 0; p->threads && i < THREAD_BUCKETS; i++)
 		for (struct thread_state *th = p->threads[i], *next; th; th = next) {
@@ -51,7 +51,7 @@ static void free_threads(struct task *p)
 	p->n_threads = 0;
 }
 
-static void task_free(struct task *p)
+static void task_free(struct process *p)
 {
 	free_threads(p);
 	address_space_free(p->space);
@@ -64,7 +64,7 @@ struct process_table *process_table_free(struct process_table *t)
 	if (!t)
 		return NULL;
 	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct task *p = t->buckets[i], *next; p; p = next) {
+		for (struct process *p = t->buckets[i], *next; p; p = next) {
 			next = p->next;
 			task_free(p);
 		}
@@ -73,22 +73,22 @@ struct process_table *process_table_free(struct process_table *t)
 	return NULL;
 }
 
-static struct task **slot(struct process_table *t, uint32_t pid)
+static struct process **slot(struct process_table *t, uint32_t pid)
 {
-	struct task **at = &t->buckets[pid * 2654435761u >> 22];
+	struct process **at = &t->buckets[pid * 2654435761u >> 22];
 	while (*at && (*at)->pid != pid)
 		at = &(*at)->next;
 	return at;
 }
 
-const struct task *process_table_find(struct process_table *t, uint32_t pid)
+const struct process *process_table_find(struct process_table *t, uint32_t pid)
 {
 	return *slot(t, pid);
 }
 
-struct task *process_table_known(struct process_table *t, uint32_t pid)
+struct process *process_table_known(struct process_table *t, uint32_t pid)
 {
-	struct task *p = *slot(t, pid);
+	struct process *p = *slot(t, pid);
 	return p ? p : *slot(t, 0);
 }
 
@@ -96,8 +96,8 @@ struct task *process_table_known(struct process_table *t, uint32_t pid)
 static void sweep(struct process_table *t, uint64_t until)
 {
 	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct task **at = &t->buckets[i]; *at;) {
-			struct task *p = *at;
+		for (struct process **at = &t->buckets[i]; *at;) {
+			struct process *p = *at;
 			if (p->exited && p->exited < until) {
 				*at = p->next;
 				t->count--;
@@ -117,13 +117,13 @@ static void evict(struct process_table *t)
 {
 	uint64_t oldest = t->turn;
 	for (size_t i = 0; i < BUCKETS; i++)
-		for (const struct task *p = t->buckets[i]; p; p = p->next)
+		for (const struct process *p = t->buckets[i]; p; p = p->next)
 			oldest = p->heard < oldest && p->pid ? p->heard : oldest;
 	const uint64_t until = oldest + (t->turn - oldest) / 4;
 	const size_t least = t->count - t->count / 4;
 	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct task **at = &t->buckets[i]; *at && t->count > least;) {
-			struct task *p = *at;
+		for (struct process **at = &t->buckets[i]; *at && t->count > least;) {
+			struct process *p = *at;
 			if (p->heard > until || !p->pid) {
 				at = &p->next;
 				continue;
@@ -134,9 +134,9 @@ static void evict(struct process_table *t)
 		}
 }
 
-static struct task *add(struct process_table *t, uint32_t pid, struct task **at)
+static struct process *add(struct process_table *t, uint32_t pid, struct process **at)
 {
-	struct task *p = calloc(1, sizeof(*p));
+	struct process *p = calloc(1, sizeof(*p));
 	if (!p || address_space_new(t->files, &p->space) < 0) {
 		free(p);
 		return NULL;
@@ -150,9 +150,9 @@ static struct task *add(struct process_table *t, uint32_t pid, struct task **at)
 	return p;
 }
 
-struct task *process_table_get(struct process_table *t, uint32_t pid)
+struct process *process_table_get(struct process_table *t, uint32_t pid)
 {
-	struct task **at = slot(t, pid);
+	struct process **at = slot(t, pid);
 	if (*at) {
 		(*at)->heard = t->turn;
 		return *at;
@@ -163,14 +163,14 @@ struct task *process_table_get(struct process_table *t, uint32_t pid)
 }
 
 /* For what is told of a process: never the one that all share for whom there was no room. */
-static struct task *get_own(struct process_table *t, uint32_t pid)
+static struct process *get_own(struct process_table *t, uint32_t pid)
 {
-	struct task *p = process_table_get(t, pid);
+	struct process *p = process_table_get(t, pid);
 	return p && p->pid == pid ? p : NULL;
 }
 
 /* Where it is, or would be put; NULL: there are no threads at all. */
-static struct thread_state **thread_slot(const struct task *p, uint32_t tid)
+static struct thread_state **thread_slot(const struct process *p, uint32_t tid)
 {
 	struct thread_state **at = p->threads ? &p->threads[tid % THREAD_BUCKETS] : NULL;
 	while (at && *at && (*at)->tid != tid)
@@ -178,13 +178,13 @@ static struct thread_state **thread_slot(const struct task *p, uint32_t tid)
 	return at;
 }
 
-const char *process_table_thread_name(const struct task *p, uint32_t tid)
+const char *process_table_thread_name(const struct process *p, uint32_t tid)
 {
 	struct thread_state **at = tid == p->pid ? NULL : thread_slot(p, tid);
 	return at && *at ? (*at)->name : p->comm;
 }
 
-static void thread_set(struct task *p, uint32_t tid, const char *name)
+static void thread_set(struct process *p, uint32_t tid, const char *name)
 {
 	if (!p->threads)
 		p->threads = calloc(THREAD_BUCKETS, sizeof(*p->threads));
@@ -199,7 +199,7 @@ static void thread_set(struct task *p, uint32_t tid, const char *name)
 	snprintf((*at)->name, sizeof((*at)->name), "%s", name);
 }
 
-static void thread_drop(struct task *p, uint32_t tid)
+static void thread_drop(struct process *p, uint32_t tid)
 {
 	struct thread_state **at = thread_slot(p, tid), *th = at ? *at : NULL;
 	if (!th)
@@ -210,7 +210,7 @@ static void thread_drop(struct task *p, uint32_t tid)
 }
 
 /* A new image: nothing of the old one is left. */
-static void begin_anew(struct process_table *t, struct task *p)
+static void begin_anew(struct process_table *t, struct process *p)
 {
 	struct address_space *fresh;
 	if (address_space_new(t->files, &fresh) == 0) {
@@ -227,7 +227,7 @@ static void begin_anew(struct process_table *t, struct task *p)
 
 static void on_comm(struct process_table *t, const struct record *r)
 {
-	struct task *p = get_own(t, r->pid);
+	struct process *p = get_own(t, r->pid);
 	if (!p)
 		return;
 	if (!r->comm.exec && r->tid != r->pid) {
@@ -239,7 +239,7 @@ static void on_comm(struct process_table *t, const struct record *r)
 	snprintf(p->comm, sizeof(p->comm), "%s", r->comm.name);
 }
 
-static void set_exe(struct task *p, const char *path)
+static void set_exe(struct process *p, const char *path)
 {
 	snprintf(p->exe, sizeof(p->exe), "%.63s", strrchr(path, '/') + 1);
 }
@@ -247,7 +247,7 @@ static void set_exe(struct task *p, const char *path)
 static void on_mmap(struct process_table *t, const struct record *r)
 {
 	const struct record_mmap *m = &r->mmap;
-	struct task *p = m->exec ? get_own(t, r->pid) : NULL;
+	struct process *p = m->exec ? get_own(t, r->pid) : NULL;
 	if (!p)
 		return;
 	struct module_key key = {.path = m->path,
@@ -264,7 +264,7 @@ static void on_mmap(struct process_table *t, const struct record *r)
 
 static void on_fork(struct process_table *t, const struct record *r)
 {
-	struct task *parent = get_own(t, r->task.ppid);
+	struct process *parent = get_own(t, r->task.ppid);
 	if (!parent)
 		return;
 	if (r->pid == r->task.ppid) { /* a thread: it begins with the name of the one that made it */
@@ -272,7 +272,7 @@ static void on_fork(struct process_table *t, const struct record *r)
 			thread_set(parent, r->tid, process_table_thread_name(parent, r->task.ptid));
 		return;
 	}
-	struct task *p = get_own(t, r->pid);
+	struct process *p = get_own(t, r->pid);
 	struct address_space *shared;
 	if (!p || p == parent || address_space_fork(parent->space, &shared) < 0)
 		return;
@@ -297,7 +297,7 @@ static void sweep_when_due(struct process_table *t, uint64_t time)
 
 static void retire(struct process_table *t, const struct record *r)
 {
-	struct task *p = *slot(t, r->pid);
+	struct process *p = *slot(t, r->pid);
 	if (!p)
 		return;
 	if (r->tid != r->pid)
@@ -333,7 +333,7 @@ void process_table_record(struct process_table *t, const struct record *r)
 
 void process_table_adopt(struct process_table *t, uint32_t pid, uint32_t tid, const char *name)
 {
-	struct task *p = get_own(t, pid);
+	struct process *p = get_own(t, pid);
 	if (p)
 		p->exited = 0;
 	if (p && tid != pid)
@@ -345,7 +345,7 @@ void process_table_adopt(struct process_table *t, uint32_t pid, uint32_t tid, co
 int process_table_adopt_maps(struct process_table *t, uint32_t pid, int maps, size_t *left)
 {
 	char exe[4096];
-	struct task *p = get_own(t, pid);
+	struct process *p = get_own(t, pid);
 	int r = p ? proc_maps_read(maps, p->space, left, exe, sizeof(exe)) : -ENOMEM;
 	if (r > 0 && exe[0])
 		set_exe(p, exe);
@@ -355,7 +355,7 @@ int process_table_adopt_maps(struct process_table *t, uint32_t pid, int maps, si
 int process_table_adopt_text(struct process_table *t, uint32_t pid, char *text)
 {
 	char exe[4096];
-	struct task *p = get_own(t, pid);
+	struct process *p = get_own(t, pid);
 	int r = p ? proc_maps_text(text, p->space, exe, sizeof(exe)) : -ENOMEM;
 	if (r > 0 && exe[0] && !p->exe[0])
 		set_exe(p, exe);
@@ -366,7 +366,7 @@ int process_table_adopt_text(struct process_table *t, uint32_t pid, char *text)
 
 void process_table_exec(struct process_table *t, uint32_t pid)
 {
-	struct task *p = get_own(t, pid);
+	struct process *p = get_own(t, pid);
 	if (p)
 		begin_anew(t, p);
 	if (p)
@@ -375,7 +375,7 @@ void process_table_exec(struct process_table *t, uint32_t pid)
 
 void process_table_ended(struct process_table *t, uint32_t pid, uint64_t time)
 {
-	struct task *p = *slot(t, pid);
+	struct process *p = *slot(t, pid);
 	if (p)
 		p->exited = time;
 	sweep_when_due(t, time);
@@ -387,7 +387,7 @@ void process_table_lossy(struct process_table *t)
 		return;
 	t->lossy = t->all_lossy = true;
 	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct task *p = t->buckets[i]; p; p = p->next)
+		for (struct process *p = t->buckets[i]; p; p = p->next)
 			address_space_set_lossy(p->space);
 }
 
@@ -398,17 +398,17 @@ size_t process_table_count(const struct process_table *t)
 
 /* --- in a journal --------------------------------------------------------------------------------------- */
 
-void process_table_each(struct process_table *t, void (*fn)(void *arg, struct task *p), void *arg)
+void process_table_each(struct process_table *t, void (*fn)(void *arg, struct process *p), void *arg)
 {
 	for (size_t i = 0; i < BUCKETS; i++)
-		for (struct task *p = t->buckets[i]; p; p = p->next)
+		for (struct process *p = t->buckets[i]; p; p = p->next)
 			fn(arg, p);
 }
 
 void process_table_each_thread(struct process_table *t, void (*fn)(void *arg, uint32_t pid, uint32_t tid), void *arg)
 {
 	for (size_t i = 0; i < BUCKETS; i++)
-		for (const struct task *p = t->buckets[i]; p; p = p->next) {
+		for (const struct process *p = t->buckets[i]; p; p = p->next) {
 			if (p->pid && !p->exited && !p->leader_gone)
 				fn(arg, p->pid, p->pid);
 			for (size_t k = 0; p->threads && k < THREAD_BUCKETS; k++)
@@ -417,7 +417,7 @@ void process_table_each_thread(struct process_table *t, void (*fn)(void *arg, ui
 		}
 }
 
-static void save_task(const struct task *p, struct spaces_saved *known, struct journal *j)
+static void save_task(const struct process *p, struct spaces_saved *known, struct journal *j)
 {
 	journal_number(j, p->pid);
 	journal_text(j, p->comm);
@@ -441,12 +441,12 @@ void process_table_save(const struct process_table *t, struct journal *j)
 	journal_number(j, t->lossy);
 	journal_number(j, t->count);
 	for (size_t i = 0; i < BUCKETS; i++)
-		for (const struct task *p = t->buckets[i]; p; p = p->next)
+		for (const struct process *p = t->buckets[i]; p; p = p->next)
 			save_task(p, &known, j);
 	spaces_saved_done(&known);
 }
 
-static void restore_threads(struct task *p, struct saved *s)
+static void restore_threads(struct process *p, struct journal_reader *s)
 {
 	size_t n = saved_count(s, 3);
 	s->bad |= n > THREADS_MAX;
@@ -458,12 +458,12 @@ static void restore_threads(struct task *p, struct saved *s)
 	}
 }
 
-static int restore_task(
-	struct process_table *t, struct saved *s, struct spaces_restored *known, process_table_find_fn *find, void *arg)
+static int restore_task(struct process_table *t, struct journal_reader *s, struct spaces_restored *known,
+	process_table_find_fn *find, void *arg)
 {
 	struct address_space *space;
 	uint32_t pid = (uint32_t)saved_below(s, 1ull << 32);
-	struct task **at = slot(t, pid), *p;
+	struct process **at = slot(t, pid), *p;
 	if (s->bad || *at || t->count > PROCESS_TABLE_MAX) /* and one that those share for whom there was no room */
 		return -EBADMSG;
 	if (!(p = add(t, pid, at)))
@@ -484,7 +484,7 @@ static int restore_task(
 	return s->bad ? -EBADMSG : 0;
 }
 
-int process_table_restore(struct process_table *t, struct saved *s, process_table_find_fn *find, void *arg)
+int process_table_restore(struct process_table *t, struct journal_reader *s, process_table_find_fn *find, void *arg)
 {
 	struct spaces_restored known = {0};
 	int r = 0;

@@ -18,7 +18,7 @@
 #define PROCESS_TABLE_MAX 16384
 #define PROCESS_TABLE_GRACE (2 * 1000000000ull) /* ns of record time */
 
-struct task {
+struct process {
 	uint32_t pid;
 	struct address_space *space;
 	char comm[16];	 /* of the thread group leader, as at its exec or last rename */
@@ -27,7 +27,7 @@ struct task {
 	bool sampled;	 /* a sample of it is in some profile */
 	struct jit *jit; /* of code that it made at run time; NULL: none was seen */
 	/* private */
-	struct task *next;
+	struct process *next;
 	struct thread_state **threads; /* THREAD_BUCKETS, or NULL */
 	unsigned n_threads;
 	bool leader_gone;
@@ -52,19 +52,19 @@ void process_table_exec(struct process_table *t, uint32_t pid); /* nothing of wh
 /* Where no record tells of it; nobody holds a task by then. */
 void process_table_ended(struct process_table *t, uint32_t pid, uint64_t time);
 /* The process; made if it was never heard of. NULL only out of memory. */
-struct task *process_table_get(struct process_table *t, uint32_t pid);
-const struct task *process_table_find(struct process_table *t, uint32_t pid); /* NULL if it was never heard of */
-struct task *process_table_known(struct process_table *t, uint32_t pid);      /* the same, or the one that many share */
-const char *process_table_thread_name(const struct task *p, uint32_t tid);    /* falls back to comm */
+struct process *process_table_get(struct process_table *t, uint32_t pid);
+const struct process *process_table_find(struct process_table *t, uint32_t pid); /* NULL if it was never heard of */
+struct process *process_table_known(struct process_table *t, uint32_t pid);   /* the same, or the one that many share */
+const char *process_table_thread_name(const struct process *p, uint32_t tid); /* falls back to comm */
 /* Records were lost: what is not found may have been mapped all the same. */
 void process_table_lossy(struct process_table *t);
 size_t process_table_count(const struct process_table *t);
 
-void process_table_each(struct process_table *t, void (*fn)(void *arg, struct task *p), void *arg);
+void process_table_each(struct process_table *t, void (*fn)(void *arg, struct process *p), void *arg);
 /* Of all that have not ended. */
 void process_table_each_thread(struct process_table *t, void (*fn)(void *arg, uint32_t pid, uint32_t tid), void *arg);
 /* All of it, for a journal; code made at run time by its number (jit_serial). */
 void process_table_save(const struct process_table *t, struct journal *j);
 /* Into an empty one; `find`: the code of that number, borrowed, or NULL. -EBADMSG, -ENOMEM: it holds a part. */
 typedef struct jit *process_table_find_fn(void *arg, uint64_t number);
-int process_table_restore(struct process_table *t, struct saved *s, process_table_find_fn *find, void *arg);
+int process_table_restore(struct process_table *t, struct journal_reader *s, process_table_find_fn *find, void *arg);

@@ -8,10 +8,10 @@
 
 #define DEATHS_NS (600 * NSEC_PER_SEC) /* in which so many are too many */
 
-unsigned deaths_count(struct deaths *d, int64_t now)
+unsigned deaths_count(struct crash_count *d, int64_t now)
 {
 	if (!d->n || now - d->first > DEATHS_NS)
-		*d = (struct deaths){.first = now};
+		*d = (struct crash_count){.first = now};
 	return ++d->n;
 }
 
@@ -56,7 +56,7 @@ bool quarantine_has(const struct quarantine *q, const struct module_key *key, ui
 	return false;
 }
 
-void quarantine_note(struct engine_at *at, const struct module_key *key)
+void quarantine_note(struct crash_marker *at, const struct module_key *key)
 {
 	describe(&at->file, key, at->target);
 }
@@ -64,7 +64,7 @@ void quarantine_note(struct engine_at *at, const struct module_key *key)
 /* --- whose fault ---------------------------------------------------------------------------------------- */
 
 /* As a worker noted it, who may have been anybody's. False: it was at no file. */
-static bool take_file(const struct engine_at *at, struct quarantine_file *ret)
+static bool take_file(const struct crash_marker *at, struct quarantine_file *ret)
 {
 	if (!at->reading || at->file.build_id_len > ELF_BUILD_ID_MAX)
 		return false;
@@ -97,7 +97,7 @@ static struct quarantined *entry_of(struct quarantine *q, const struct quarantin
 }
 
 /* A file that is not read any more is no excuse: whoever says so has not read it. */
-static bool is_excused(struct quarantine *q, const struct engine_at *at, struct blame *of, int64_t now,
+static bool is_excused(struct quarantine *q, const struct crash_marker *at, struct crash_blame *of, int64_t now,
 	struct quarantine_file *ret_file, struct quarantined **ret)
 {
 	if (!take_file(at, ret_file) || deaths_count(&of->excused, now) > QUARANTINE_EXCUSED)
@@ -106,8 +106,8 @@ static bool is_excused(struct quarantine *q, const struct engine_at *at, struct 
 	return !is_shut(*ret);
 }
 
-enum verdict quarantine_judge(struct quarantine *q, const struct engine_at *at, struct blame *of, int64_t now,
-	struct quarantine_file *ret_file)
+enum crash_verdict quarantine_judge(struct quarantine *q, const struct crash_marker *at, struct crash_blame *of,
+	int64_t now, struct quarantine_file *ret_file)
 {
 	struct quarantined *e;
 	if (!is_excused(q, at, of, now, ret_file, &e)) {

@@ -517,7 +517,8 @@ static int compress_to(const struct protobuf_writer *plain, uint8_t **ret, size_
 	return 0;
 }
 
-int otlp_body(struct encoder *j, const struct pushpiece *w, struct push_request *ret, size_t *ret_bytes, struct err *e)
+int otlp_body(
+	struct encoder *j, const struct sample_range *w, struct push_request *ret, size_t *ret_bytes, struct err *e)
 {
 	struct profile *part;
 	struct protobuf_writer plain = {0};

@@ -43,10 +43,10 @@ struct status {
 
 struct push {
 	const struct push_endpoint *endpoint;
-	const struct maker *maker;
+	const struct encoder_process *maker;
 	const volatile int *stop;
 	struct transfers *transfers; /* NULL: it is a directory */
-	struct queue *queue;	     /* NULL: files are given one by one */
+	struct push_queue *queue;    /* NULL: files are given one by one */
 	char node[256];
 	struct push_limits limits; /* as the server has taken them */
 	unsigned flights;
@@ -62,8 +62,8 @@ struct push {
 	struct status status;
 };
 
-struct flight {			 /* a file that is under way */
-	struct queue_file *file; /* NULL: one by one */
+struct flight {			/* a file that is under way */
+	struct push_file *file; /* NULL: one by one */
 	struct push_batch batch;
 	size_t next;
 	struct push_progress sent;
@@ -75,8 +75,8 @@ struct flight {			 /* a file that is under way */
 
 /* --- life ------------------------------------------------------------------------------------------------- */
 
-int push_open(const struct push_endpoint *p, const struct maker *m, const char *node, const volatile int *stop,
-	struct push **ret, struct err *e)
+int push_open(const struct push_endpoint *p, const struct encoder_process *m, const char *node,
+	const volatile int *stop, struct push **ret, struct err *e)
 {
 	struct push *h = calloc(1, sizeof(*h));
 	if (!h)
@@ -242,7 +242,7 @@ static void succeed(struct push *h, unsigned generation)
 
 /* --- a file ----------------------------------------------------------------------------------------------- */
 
-static struct flight *new_flight(struct push *h, struct queue_file *file, int fd, const char *path)
+static struct flight *new_flight(struct push *h, struct push_file *file, int fd, const char *path)
 {
 	struct flight *f = calloc(1, sizeof(*f));
 	if (!f)
@@ -523,7 +523,7 @@ static bool is_shortage(int code)
 	return code == -EMFILE || code == -ENFILE || code == -ENOMEM;
 }
 
-static void not_started(struct push *h, struct queue_file *file, const char *path, int r)
+static void not_started(struct push *h, struct push_file *file, const char *path, int r)
 {
 	if (r == -ENOENT) { /* the spool's caps were faster */
 		queue_gone(h->queue, file);
@@ -536,7 +536,7 @@ static void not_started(struct push *h, struct queue_file *file, const char *pat
 	}
 }
 
-static void start_file(struct push *h, int spool, struct queue_file *file)
+static void start_file(struct push *h, int spool, struct push_file *file)
 {
 	char path[SPOOL_TARGET_MAX + 256];
 	snprintf(path, sizeof(path), "%s/%s", queue_target(file), queue_name(file));
@@ -632,7 +632,7 @@ static bool goes_on(const struct push *h)
 
 int push_follow(struct push *h, int spool, bool backlog, struct err *e)
 {
-	struct queue_file *file;
+	struct push_file *file;
 	int r = queue_open(spool, h->endpoint->name, wants, h->endpoint, backlog, &h->queue, e);
 	if (r < 0)
 		return r;

@@ -30,9 +30,9 @@
  * limits count as well; node "": the host's name; *stop ends what waits.
  */
 struct push;
-struct maker;
-int push_open(const struct push_endpoint *p, const struct maker *m, const char *node, const volatile int *stop,
-	struct push **ret, struct err *e);
+struct encoder_process;
+int push_open(const struct push_endpoint *p, const struct encoder_process *m, const char *node,
+	const volatile int *stop, struct push **ret, struct err *e);
 struct push *push_close(struct push *h);
 /* The role SECCOMP_PUSH, for good. */
 int push_confine(const struct push *h, struct err *e);

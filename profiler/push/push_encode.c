@@ -70,8 +70,8 @@ static int begin(struct encoder *j)
 	return r < 0 ? r : name_type(j, &j->info.period_type, last.type[0] ? &last : &samples);
 }
 
-int pushjob_part(
-	struct encoder *j, const struct pushpiece *w, profile_split_labels_fn *labels, void *arg, struct profile **ret)
+int pushjob_part(struct encoder *j, const struct sample_range *w, profile_split_labels_fn *labels, void *arg,
+	struct profile **ret)
 {
 	struct profile_split part = {.from = j->p,
 		.first = w->first,
@@ -157,7 +157,7 @@ static int make(struct encoder *j, struct requests *q, size_t first, size_t n, s
 	if (n > q->limits.samples)
 		return make_in_parts(j, q, first, n, (n + q->limits.samples - 1) / q->limits.samples, e);
 	for (size_t i = q->cut; i < N(cuts); i++) {
-		const struct pushpiece w = {first, n, cuts[i].text, cuts[i].depth, (unsigned)q->n};
+		const struct sample_range w = {first, n, cuts[i].text, cuts[i].depth, (unsigned)q->n};
 		int r = q->body(j, &w, &fresh, &bytes, e);
 		q->spent += bytes;
 		if (r == 0 && q->spent > q->spend)

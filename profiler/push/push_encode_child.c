@@ -214,13 +214,13 @@ static _Noreturn void become_maker(struct push_endpoint *all, size_t n, pid_t pa
 	serve(sock);
 }
 
-int encoder_start(struct push_endpoint *all, size_t n, struct maker *ret, struct err *e)
+int encoder_start(struct push_endpoint *all, size_t n, struct encoder_process *ret, struct err *e)
 {
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(e, -errno, "cannot fork");
 	const pid_t parent = getpid();
-	*ret = (struct maker){.sock = pair[0], .pid = fork()};
+	*ret = (struct encoder_process){.sock = pair[0], .pid = fork()};
 	if (ret->pid == 0)
 		become_maker(all, n, parent, pair[1]);
 	fd_close(pair[1]);
@@ -232,7 +232,7 @@ int encoder_start(struct push_endpoint *all, size_t n, struct maker *ret, struct
 	return 0;
 }
 
-void encoder_stop(struct maker *m)
+void encoder_stop(struct encoder_process *m)
 {
 	m->sock = fd_close(m->sock);
 	if (m->pid > 0)
@@ -355,8 +355,8 @@ static void ask(const struct push_question *q, struct question *ret)
 	snprintf(ret->node, sizeof(ret->node), "%s", q->of.node);
 }
 
-int push_encode_child_run(const struct maker *m, int fd, const struct push_question *q, const volatile int *stop,
-	struct push_batch *ret, struct err *e)
+int push_encode_child_run(const struct encoder_process *m, int fd, const struct push_question *q,
+	const volatile int *stop, struct push_batch *ret, struct err *e)
 {
 	struct question question;
 	int pair[2];

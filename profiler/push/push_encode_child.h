@@ -21,14 +21,14 @@
 #define PUSH_ENCODE_CHILD_REQUESTS_MAX 4096
 #define PUSH_ENCODE_CHILD_BYTES_MAX (256u << 20)
 
-struct maker {
+struct encoder_process {
 	int sock; /* -1: there is none */
 	pid_t pid;
 };
 
 /* Before libcurl is loaded. `all`: endpoints whose secrets it is not to have. */
-int encoder_start(struct push_endpoint *all, size_t n, struct maker *ret, struct err *e);
-void encoder_stop(struct maker *m);
+int encoder_start(struct push_endpoint *all, size_t n, struct encoder_process *ret, struct err *e);
+void encoder_stop(struct encoder_process *m);
 
 struct push_batch {
 	struct push_request *requests; /* texts and bodies are in `map` */
@@ -49,8 +49,8 @@ struct push_question {
  * stay so; -ETIME: its job took too long; -EPIPE: it died; -EINTR: *stop (which may be NULL); -ECONNRESET: there is no
  * maker any more.
  */
-int push_encode_child_run(const struct maker *m, int fd, const struct push_question *q, const volatile int *stop,
-	struct push_batch *ret, struct err *e);
+int push_encode_child_run(const struct encoder_process *m, int fd, const struct push_question *q,
+	const volatile int *stop, struct push_batch *ret, struct err *e);
 /* What a job has written into a sealed memfd. -EBADMSG: that is not it. */
 int push_encode_child_read(int fd, struct push_batch *ret);
 void push_encode_child_done(struct push_batch *b);

@@ -161,12 +161,12 @@ void push_labels_name(const char *name, char to[static PUSH_LABELS_NAME_MAX])
 	snprintf(to, PUSH_LABELS_NAME_MAX, "%s%s", before, clean);
 }
 
-int pushnames_take(struct pushnames *n, const char *name)
+int pushnames_take(struct label_names *n, const char *name)
 {
 	return string_table_add(&n->taken, name, strlen(name) + 1) < 0 ? -ENOMEM : 0;
 }
 
-static char *fresh_name(struct pushnames *n, const char *key)
+static char *fresh_name(struct label_names *n, const char *key)
 {
 	char name[PUSH_LABELS_NAME_MAX], numbered[PUSH_LABELS_NAME_MAX + 16];
 	push_labels_name(key, name);
@@ -176,7 +176,7 @@ static char *fresh_name(struct pushnames *n, const char *key)
 	return pushnames_take(n, numbered) < 0 ? NULL : strdup(numbered);
 }
 
-const char *pushnames_of(struct pushnames *n, const char *key)
+const char *pushnames_of(struct label_names *n, const char *key)
 {
 	const size_t before = n->keys.count;
 	const int64_t id = string_table_add(&n->keys, key, strlen(key) + 1);
@@ -195,7 +195,7 @@ const char *pushnames_of(struct pushnames *n, const char *key)
 	return n->names[id] = fresh_name(n, key);
 }
 
-void pushnames_done(struct pushnames *n)
+void pushnames_done(struct label_names *n)
 {
 	for (size_t i = 0; i < n->keys.count && i < n->room; i++)
 		free(n->names[i]);

@@ -32,15 +32,15 @@ const struct profile_label *push_labels_get(const struct push_labels *l, const c
 bool push_labels_has(const struct push_labels *l, const struct profile_label *label);	   /* with this value */
 
 /* Names that were given to keys: the same key has the same one. */
-struct pushnames {
+struct label_names {
 	struct string_table keys, taken;
 	char **names; /* by number of key */
 	size_t room;
 };
 
-const char *pushnames_of(struct pushnames *n, const char *key); /* NULL: no memory */
-int pushnames_take(struct pushnames *n, const char *name);	/* nobody gets that one; 0, -ENOMEM */
-void pushnames_done(struct pushnames *n);
+const char *pushnames_of(struct label_names *n, const char *key); /* NULL: no memory */
+int pushnames_take(struct label_names *n, const char *name);	  /* nobody gets that one; 0, -ENOMEM */
+void pushnames_done(struct label_names *n);
 
 /* `to` has room for PUSH_LABELS_NAME_MAX: as `name`, of what a name of a metric or of a type may have. Never "". */
 void push_labels_name(const char *name, char to[static PUSH_LABELS_NAME_MAX]);

@@ -21,7 +21,7 @@
 
 enum state { WAITING, UNDERWAY, SENT };
 
-struct queue_file {
+struct push_file {
 	struct target *target;
 	char *name;
 	int64_t start_s;
@@ -34,13 +34,13 @@ struct target {
 	char *name;
 	struct timespec changed; /* of its directory when it was looked at */
 	bool settled, seen, busy, told;
-	bool directories;	   /* it has some */
-	struct queue_file **files; /* by name, which is by time */
+	bool directories;	  /* it has some */
+	struct push_file **files; /* by name, which is by time */
 	size_t n, room;
 	size_t first; /* none before it waits */
 };
 
-struct queue {
+struct push_queue {
 	int spool, dir, lock, sent;
 	char name[64], file[96];
 	bool torn; /* lines are missing in it, or half written */
@@ -81,7 +81,7 @@ static const char *file_name(const void *of, size_t i)
 
 static const char *target_name(const void *of, size_t i)
 {
-	return ((const struct queue *)of)->targets[i]->name;
+	return ((const struct push_queue *)of)->targets[i]->name;
 }
 
 /* Where it is among `n` names in order, or is to be. */
@@ -105,7 +105,7 @@ static size_t place_of(
 	return low;
 }
 
-static void free_file(struct queue_file *f)
+static void free_file(struct push_file *f)
 {
 	free(f->name);
 	free(f);
@@ -120,7 +120,7 @@ static void free_target(struct target *t)
 	free(t);
 }
 
-static int find_target(struct queue *q, const char *name, struct target **ret)
+static int find_target(struct push_queue *q, const char *name, struct target **ret)
 {
 	bool there;
 	const size_t at = place_of(q, q->n, target_name, name, &there);
@@ -147,7 +147,7 @@ static int text_order(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool was_sent(const struct queue *q, const struct target *t, const char *name)
+static bool was_sent(const struct push_queue *q, const struct target *t, const char *name)
 {
 	char path[SPOOL_TARGET_MAX + 256], *at = path;
 	if (q->all_sent)
@@ -178,7 +178,7 @@ static int split(char *text, char ***ret, size_t *ret_n)
 	return 0;
 }
 
-static int read_sent(struct queue *q)
+static int read_sent(struct push_queue *q)
 {
 	size_t len;
 	int r = fd_slurp(q->sent, SENT_MAX, &q->before_text, &len);
@@ -189,7 +189,7 @@ static int read_sent(struct queue *q)
 	return r;
 }
 
-static void forget_before(struct queue *q)
+static void forget_before(struct push_queue *q)
 {
 	free(q->before);
 	free(q->before_text);
@@ -199,7 +199,7 @@ static void forget_before(struct queue *q)
 	q->all_sent = false;
 }
 
-static int write_lines(struct queue *q, int fd)
+static int write_lines(struct push_queue *q, int fd)
 {
 	size_t len;
 	char *text = NULL;
@@ -218,7 +218,7 @@ static int write_lines(struct queue *q, int fd)
 	return r < 0 ? r : fsync(fd) < 0 ? -errno : 0;
 }
 
-static int rewrite(struct queue *q)
+static int rewrite(struct push_queue *q)
 {
 	char fresh[sizeof(q->file) + 4];
 	snprintf(fresh, sizeof(fresh), "%s.new", q->file);
@@ -239,7 +239,7 @@ static int rewrite(struct queue *q)
 }
 
 /* A line that did not get there whole would be the beginning of the next one: then all are written anew. */
-static int append(struct queue *q, const struct queue_file *f)
+static int append(struct push_queue *q, const struct push_file *f)
 {
 	char line[SPOOL_TARGET_MAX + 258];
 	int n = snprintf(line, sizeof(line), "%s/%s\n", f->target->name, f->name);
@@ -265,7 +265,7 @@ static bool event_of(const char *name, char *buf, size_t size)
 	return true;
 }
 
-static int add_file(struct queue *q, struct target *t, const char *name, int64_t start_s, bool sent)
+static int add_file(struct push_queue *q, struct target *t, const char *name, int64_t start_s, bool sent)
 {
 	bool there;
 	const size_t at = place_of(t, t->n, file_name, name, &there);
@@ -273,7 +273,7 @@ static int add_file(struct queue *q, struct target *t, const char *name, int64_t
 		t->files[at]->seen = true;
 		return 0;
 	}
-	struct queue_file *f = calloc(1, sizeof(*f));
+	struct push_file *f = calloc(1, sizeof(*f));
 	int r = f && (f->name = strdup(name)) ? make_room(&t->files, t->n, &t->room, sizeof(*t->files)) : -ENOMEM;
 	if (r < 0) {
 		free(f ? f->name : NULL);
@@ -293,11 +293,11 @@ static int add_file(struct queue *q, struct target *t, const char *name, int64_t
 	return 0;
 }
 
-static void drop_gone(struct queue *q, struct target *t)
+static void drop_gone(struct push_queue *q, struct target *t)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < t->n; i++) {
-		struct queue_file *f = t->files[i];
+		struct push_file *f = t->files[i];
 		if (f->seen || f->state == UNDERWAY) { /* whoever sends it will find out */
 			t->files[n++] = f;
 			continue;
@@ -321,7 +321,7 @@ static int next_entry(DIR *d, struct dirent **ret)
 	return *ret ? 0 : -errno;
 }
 
-static int list(struct queue *q, struct target *t, int dir)
+static int list(struct push_queue *q, struct target *t, int dir)
 {
 	struct dirent *de;
 	int64_t start_s;
@@ -348,7 +348,7 @@ static int list(struct queue *q, struct target *t, int dir)
 	return r;
 }
 
-static int look_into(struct queue *q, struct target *t, int dir)
+static int look_into(struct push_queue *q, struct target *t, int dir)
 {
 	struct stat st;
 	t->seen = true;
@@ -367,7 +367,7 @@ static int look_into(struct queue *q, struct target *t, int dir)
 }
 
 /* Directories that are gone, with what was in them. */
-static void drop_targets(struct queue *q)
+static void drop_targets(struct push_queue *q)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < q->n; i++) {
@@ -386,7 +386,7 @@ static void drop_targets(struct queue *q)
 }
 
 /* What cannot be looked at now is not gone. */
-static void keep_below(struct queue *q, const char *name)
+static void keep_below(struct push_queue *q, const char *name)
 {
 	const size_t len = strlen(name);
 	for (size_t i = 0; i < q->n; i++)
@@ -395,14 +395,14 @@ static void keep_below(struct queue *q, const char *name)
 }
 
 struct scan {
-	struct queue *queue;
+	struct push_queue *queue;
 	struct err *e;
 };
 
 static int scan_one(void *arg, int dir, const char *name)
 {
 	struct scan *scan = arg;
-	struct queue *q = scan->queue;
+	struct push_queue *q = scan->queue;
 	struct target *t;
 	if (strchr(name, '\n'))
 		return SPOOL_NO_DIRECTORIES;
@@ -418,7 +418,7 @@ static int scan_one(void *arg, int dir, const char *name)
 	return r == -ENOMEM ? r : r < 0 || !t->directories ? SPOOL_NO_DIRECTORIES : 0;
 }
 
-int queue_scan(struct queue *q, struct err *e)
+int queue_scan(struct push_queue *q, struct err *e)
 {
 	struct scan all = {.queue = q, .e = e};
 	for (size_t i = 0; i < q->n; i++)
@@ -447,7 +447,7 @@ static int open_dir(int spool)
 	return fd_open(spool, PUSH_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 }
 
-static int lock(struct queue *q)
+static int lock(struct push_queue *q)
 {
 	char file[sizeof(q->name) + 8];
 	snprintf(file, sizeof(file), "%s.lock", q->name);
@@ -457,7 +457,7 @@ static int lock(struct queue *q)
 	return flock(q->lock, LOCK_EX | LOCK_NB) == 0 ? 0 : errno == EWOULDBLOCK ? -EBUSY : -errno;
 }
 
-static int open_sent(struct queue *q, bool backlog)
+static int open_sent(struct push_queue *q, bool backlog)
 {
 	q->dir = open_dir(q->spool);
 	int r = q->dir < 0 ? q->dir : lock(q);
@@ -469,12 +469,12 @@ static int open_sent(struct queue *q, bool backlog)
 }
 
 int queue_open(int spool, const char *name, bool (*wants)(const void *arg, const char *event), const void *arg,
-	bool backlog, struct queue **ret, struct err *e)
+	bool backlog, struct push_queue **ret, struct err *e)
 {
-	struct queue *q = calloc(1, sizeof(*q));
+	struct push_queue *q = calloc(1, sizeof(*q));
 	if (!q)
 		return err_set(e, -ENOMEM, "cannot push");
-	*q = (struct queue){.spool = spool, .dir = -1, .lock = -1, .sent = -1, .wants = wants, .arg = arg};
+	*q = (struct push_queue){.spool = spool, .dir = -1, .lock = -1, .sent = -1, .wants = wants, .arg = arg};
 	snprintf(q->name, sizeof(q->name), "%s", name);
 	snprintf(q->file, sizeof(q->file), "%s.sent", name);
 	int r = open_sent(q, backlog);
@@ -497,7 +497,7 @@ int queue_open(int spool, const char *name, bool (*wants)(const void *arg, const
 	return r;
 }
 
-struct queue *queue_close(struct queue *q)
+struct push_queue *queue_close(struct push_queue *q)
 {
 	if (!q)
 		return NULL;
@@ -514,18 +514,18 @@ struct queue *queue_close(struct queue *q)
 
 /* --- the next ones ---------------------------------------------------------------------------------------- */
 
-static struct queue_file *first_of(struct target *t)
+static struct push_file *first_of(struct target *t)
 {
 	while (t->first < t->n && t->files[t->first]->state != WAITING)
 		t->first++;
 	return t->first < t->n ? t->files[t->first] : NULL;
 }
 
-struct queue_file *queue_next(struct queue *q)
+struct push_file *queue_next(struct push_queue *q)
 {
-	struct queue_file *best = NULL;
+	struct push_file *best = NULL;
 	for (size_t i = 0; i < q->n; i++) {
-		struct queue_file *f = q->targets[i]->busy ? NULL : first_of(q->targets[i]);
+		struct push_file *f = q->targets[i]->busy ? NULL : first_of(q->targets[i]);
 		if (f && (!best || f->start_s < best->start_s))
 			best = f;
 	}
@@ -536,22 +536,22 @@ struct queue_file *queue_next(struct queue *q)
 	return best;
 }
 
-const char *queue_target(const struct queue_file *f)
+const char *queue_target(const struct push_file *f)
 {
 	return f->target->name;
 }
 
-const char *queue_name(const struct queue_file *f)
+const char *queue_name(const struct push_file *f)
 {
 	return f->name;
 }
 
-struct push_progress queue_progress(const struct queue_file *f)
+struct push_progress queue_progress(const struct push_file *f)
 {
 	return f->sent;
 }
 
-int queue_done(struct queue *q, struct queue_file *f)
+int queue_done(struct push_queue *q, struct push_file *f)
 {
 	f->state = SENT;
 	f->target->busy = false;
@@ -559,7 +559,7 @@ int queue_done(struct queue *q, struct queue_file *f)
 	return append(q, f);
 }
 
-void queue_back(struct queue *q, struct queue_file *f, struct push_progress sent)
+void queue_back(struct push_queue *q, struct push_file *f, struct push_progress sent)
 {
 	bool there;
 	const size_t at = place_of(f->target, f->target->n, file_name, f->name, &there);
@@ -570,7 +570,7 @@ void queue_back(struct queue *q, struct queue_file *f, struct push_progress sent
 		f->target->first = at;
 }
 
-void queue_gone(struct queue *q, struct queue_file *f)
+void queue_gone(struct push_queue *q, struct push_file *f)
 {
 	f->state = SENT; /* until its directory is looked at */
 	f->target->busy = false;
@@ -579,17 +579,17 @@ void queue_gone(struct queue *q, struct queue_file *f)
 	q->lost++;
 }
 
-size_t queue_waiting(const struct queue *q)
+size_t queue_waiting(const struct push_queue *q)
 {
 	return q->waiting;
 }
 
-int64_t queue_oldest(const struct queue *q)
+int64_t queue_oldest(const struct push_queue *q)
 {
 	int64_t oldest = 0;
 	for (size_t i = 0; i < q->n; i++)
 		for (size_t k = q->targets[i]->first; k < q->targets[i]->n; k++) {
-			const struct queue_file *f = q->targets[i]->files[k];
+			const struct push_file *f = q->targets[i]->files[k];
 			if (f->state == SENT)
 				continue;
 			if (!oldest || f->start_s < oldest)
@@ -599,12 +599,12 @@ int64_t queue_oldest(const struct queue *q)
 	return oldest;
 }
 
-uint64_t queue_lost(const struct queue *q)
+uint64_t queue_lost(const struct push_queue *q)
 {
 	return q->lost;
 }
 
-int queue_dir(const struct queue *q)
+int queue_dir(const struct push_queue *q)
 {
 	return q->dir;
 }

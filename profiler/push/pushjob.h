@@ -13,13 +13,13 @@ struct encoder {
 	const struct profile *p;
 	const struct push_source *of;
 	struct push_labels labels;
-	struct pushnames types;	  /* a '-' in a sample type is what Pyroscope refuses a profile for */
-	struct pushnames names;	  /* of labels */
+	struct label_names types; /* a '-' in a sample type is what Pyroscope refuses a profile for */
+	struct label_names names; /* of labels */
 	struct profile_info info; /* the profile's, with such names; there is always a period type */
 	bool no_memory;		  /* noted where it cannot be returned */
 };
 
-struct pushpiece {
+struct sample_range {
 	size_t first, n; /* samples */
 	size_t text_max, depth_max;
 	unsigned number; /* requests before it */
@@ -27,10 +27,10 @@ struct pushpiece {
 
 /* *ret_bytes: how large it is, not compressed. 0 or -errno with a sentence; *ret_bytes 0: there is nothing to say. */
 typedef int pushjob_body_fn(
-	struct encoder *j, const struct pushpiece *w, struct push_request *ret, size_t *ret_bytes, struct err *e);
+	struct encoder *j, const struct sample_range *w, struct push_request *ret, size_t *ret_bytes, struct err *e);
 
 /* The piece as a profile; labels as profile_split.h has them. */
-int pushjob_part(
-	struct encoder *j, const struct pushpiece *w, profile_split_labels_fn *labels, void *arg, struct profile **ret);
+int pushjob_part(struct encoder *j, const struct sample_range *w, profile_split_labels_fn *labels, void *arg,
+	struct profile **ret);
 /* 16 bytes that are the same for the same bytes, and never all zero: told apart, not proven. */
 void pushjob_id(const void *bytes, size_t len, uint8_t ret[static 16]);

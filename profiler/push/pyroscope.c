@@ -141,12 +141,12 @@ static size_t plain_size(const uint8_t *gzip, size_t len)
 }
 
 /* The piece as a gzip'ed pprof. */
-static int make_pprof(struct encoder *j, const struct series *s, const struct pushpiece *w, uint8_t **ret,
+static int make_pprof(struct encoder *j, const struct series *s, const struct sample_range *w, uint8_t **ret,
 	size_t *ret_len, size_t *ret_plain)
 {
 	struct labelling l = {.j = j, .series = s};
 	struct profile *part;
-	struct pushpiece piece = *w;
+	struct sample_range piece = *w;
 	char text[96];
 	int r = pushjob_part(j, &piece, keep_labels, &l, &part);
 	if (r < 0)
@@ -233,7 +233,7 @@ static int take(
 }
 
 int pyroscope_push_body(
-	struct encoder *j, const struct pushpiece *w, struct push_request *ret, size_t *ret_bytes, struct err *e)
+	struct encoder *j, const struct sample_range *w, struct push_request *ret, size_t *ret_bytes, struct err *e)
 {
 	struct series s;
 	struct protobuf_writer path = {0}, body = {0};
@@ -359,7 +359,7 @@ static void put_part(
 }
 
 int pyroscope_ingest_body(
-	struct encoder *j, const struct pushpiece *w, struct push_request *ret, size_t *ret_bytes, struct err *e)
+	struct encoder *j, const struct sample_range *w, struct push_request *ret, size_t *ret_bytes, struct err *e)
 {
 	struct series s;
 	struct protobuf_writer path = {0}, body = {0};

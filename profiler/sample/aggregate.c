@@ -24,7 +24,7 @@ struct count {
 };
 
 struct step {
-	struct frame frame;
+	struct stack_frame frame;
 	struct pair path;
 	uint32_t node;
 };
@@ -46,13 +46,13 @@ const char frame_table_full[] = "[lost: table full]", frame_outside[] = "[outsid
 struct aggregate {
 	struct pair_table frames;  /* (what, address) */
 	struct pair_table nodes;   /* by path */
-	struct pair_table samples; /* (node, who), and what is of `struct when` in the upper halves */
+	struct pair_table samples; /* (node, who), and what is of `struct sample_detail` in the upper halves */
 	struct node {
 		uint32_t caller, frame;
 	} * node_list; /* by node number */
 	size_t node_room;
 	struct string_table whos;
-	struct frame *frame_list; /* by frame number */
+	struct stack_frame *frame_list; /* by frame number */
 	size_t frame_room;
 	struct count *counts; /* by sample number */
 	size_t count_room;
@@ -62,7 +62,7 @@ struct aggregate {
 		bool changed; /* since then */
 	} saved;	      /* how many of each */
 	uint64_t overflow, untimed;
-	struct aggregate_room *room;
+	struct memory_limit *room;
 	size_t held;			   /* of it */
 	bool full;			   /* what is there is found, nothing is added */
 	uint32_t who_guesses[WHO_GUESSES]; /* numbers + 1 */
@@ -77,7 +77,7 @@ int aggregate_new(struct aggregate **ret)
 	return *ret ? 0 : -ENOMEM;
 }
 
-void aggregate_share(struct aggregate *a, struct aggregate_room *room)
+void aggregate_share(struct aggregate *a, struct memory_limit *room)
 {
 	a->room = room;
 }
@@ -99,7 +99,7 @@ static bool is_full(const struct aggregate *a)
 
 void aggregate_clear(struct aggregate *a)
 {
-	struct aggregate_room *room = a->room;
+	struct memory_limit *room = a->room;
 	if (room)
 		room->used -= a->held;
 	for (size_t i = 0; i < a->frames.count; i++) {
@@ -146,22 +146,22 @@ static int64_t put(const struct aggregate *a, struct pair_table *t, uint64_t x, 
 	return a->full ? pair_table_find(t, x, y) : pair_table_add(t, x, y);
 }
 
-static bool same_frame(const struct frame *x, const struct frame *y)
+static bool same_frame(const struct stack_frame *x, const struct stack_frame *y)
 {
 	return x->vaddr == y->vaddr && x->kind == y->kind && x->module == y->module && x->jit == y->jit &&
 	       x->name == y->name;
 }
 
 /* Each kind has one of these; no pointer uses the upper bits. */
-static uint64_t frame_what(const struct frame *f)
+static uint64_t frame_what(const struct stack_frame *f)
 {
 	return (uintptr_t)f->module | (uintptr_t)f->jit | (uintptr_t)f->name | (uint64_t)f->kind << 62;
 }
 
-static int64_t add_frame(struct aggregate *a, const struct frame *f)
+static int64_t add_frame(struct aggregate *a, const struct stack_frame *f)
 {
 	size_t had = a->frames.count;
-	if (grow((void **)&a->frame_list, &a->frame_room, had, sizeof(struct frame)) < 0)
+	if (grow((void **)&a->frame_list, &a->frame_room, had, sizeof(struct stack_frame)) < 0)
 		return -ENOMEM;
 	int64_t id = pair_table_add(&a->frames, frame_what(f), f->vaddr);
 	if (id >= 0 && a->frames.count > had) {
@@ -173,7 +173,7 @@ static int64_t add_frame(struct aggregate *a, const struct frame *f)
 }
 
 /* frames[n - 1] is the root, whose node comes first. */
-static size_t shared_with_last(const struct aggregate *a, const struct frame *frames, size_t n)
+static size_t shared_with_last(const struct aggregate *a, const struct stack_frame *frames, size_t n)
 {
 	size_t i = 0;
 	while (i < n && i < a->n_last && same_frame(&a->last[i].frame, &frames[n - 1 - i]))
@@ -191,7 +191,7 @@ static int64_t append_node(struct aggregate *a, struct pair path, uint32_t calle
 	return id;
 }
 
-static int64_t add_node(struct aggregate *a, struct pair path, uint32_t caller, const struct frame *f)
+static int64_t add_node(struct aggregate *a, struct pair path, uint32_t caller, const struct stack_frame *f)
 {
 	int64_t id = pair_table_find(&a->nodes, path.a, path.b);
 	if (id >= 0 || a->full)
@@ -201,7 +201,7 @@ static int64_t add_node(struct aggregate *a, struct pair path, uint32_t caller, 
 }
 
 /* The leaf's node; ROOT: a stack without frames. */
-static int64_t add_stack(struct aggregate *a, const struct frame *frames, size_t n)
+static int64_t add_stack(struct aggregate *a, const struct stack_frame *frames, size_t n)
 {
 	struct pair paths[AGGREGATE_STACK_MAX];
 	if (n > AGGREGATE_STACK_MAX)
@@ -209,13 +209,13 @@ static int64_t add_stack(struct aggregate *a, const struct frame *frames, size_t
 	size_t i = shared_with_last(a, frames, n);
 	struct pair path = i ? a->last[i - 1].path : (struct pair){0};
 	for (size_t k = i; k < n; k++) {
-		const struct frame *f = &frames[n - 1 - k];
+		const struct stack_frame *f = &frames[n - 1 - k];
 		path = paths[k] = pair_table_chain(path, frame_what(f), f->vaddr);
 		pair_table_prefetch(&a->nodes, path.a, path.b);
 	}
 	int64_t node = i ? a->last[i - 1].node : ROOT;
 	for (a->n_last = i; i < n; i++) {
-		const struct frame *f = &frames[n - 1 - i];
+		const struct stack_frame *f = &frames[n - 1 - i];
 		node = add_node(a, paths[i], (uint32_t)node, f);
 		if (node < 0)
 			return node;
@@ -225,7 +225,7 @@ static int64_t add_stack(struct aggregate *a, const struct frame *frames, size_t
 	return node;
 }
 
-static bool is_who(const struct aggregate *a, uint32_t id, const struct who *who)
+static bool is_who(const struct aggregate *a, uint32_t id, const struct sample_origin *who)
 {
 	const struct who_key *key = a->whos.items[id].data;
 	return key->pid == who->pid && key->tid == who->tid &&
@@ -240,7 +240,7 @@ static size_t who_size(const struct who_key *key)
 	return offsetof(struct who_key, labels) + strlen(key->labels) + 1;
 }
 
-static int64_t put_who(struct aggregate *a, const struct who *who)
+static int64_t put_who(struct aggregate *a, const struct sample_origin *who)
 {
 	struct who_key key;
 	memset(&key, 0, offsetof(struct who_key, labels));
@@ -254,7 +254,7 @@ static int64_t put_who(struct aggregate *a, const struct who *who)
 	return a->full ? string_table_find(&a->whos, &key, size) : string_table_add(&a->whos, &key, size);
 }
 
-static int64_t add_who(struct aggregate *a, const struct who *who)
+static int64_t add_who(struct aggregate *a, const struct sample_origin *who)
 {
 	uint32_t *guess = &a->who_guesses[who->tid % WHO_GUESSES];
 	if (*guess && is_who(a, *guess - 1, who))
@@ -289,8 +289,8 @@ static uint64_t both(int64_t low, uint32_t high)
 	return (uint32_t)low | (uint64_t)high << 32;
 }
 
-static int64_t add_sample(
-	struct aggregate *a, const struct frame *frames, size_t n, const struct who *who, const struct when *when)
+static int64_t add_sample(struct aggregate *a, const struct stack_frame *frames, size_t n,
+	const struct sample_origin *who, const struct sample_detail *when)
 {
 	size_t had = a->samples.count;
 	int r = grow_counts(a, had);
@@ -303,10 +303,11 @@ static int64_t add_sample(
 	return id;
 }
 
-static const struct who nobody = {.process = "", .thread = "", .exe = ""};
-static const struct when any_time;
+static const struct sample_origin nobody = {.process = "", .thread = "", .exe = ""};
+static const struct sample_detail any_time;
 
-int64_t aggregate_put_of(struct aggregate *a, const struct frame *frames, size_t n, const struct who *who)
+int64_t aggregate_put_of(
+	struct aggregate *a, const struct stack_frame *frames, size_t n, const struct sample_origin *who)
 {
 	size_t had = a->samples.count;
 	a->full = is_full(a);
@@ -318,7 +319,7 @@ int64_t aggregate_put_of(struct aggregate *a, const struct frame *frames, size_t
 	return id < 0 ? -ENOSPC : id;
 }
 
-int64_t aggregate_put(struct aggregate *a, const struct frame *frames, size_t n)
+int64_t aggregate_put(struct aggregate *a, const struct stack_frame *frames, size_t n)
 {
 	return aggregate_put_of(a, frames, n, &nobody);
 }
@@ -332,16 +333,16 @@ void aggregate_count(struct aggregate *a, uint32_t id, uint64_t count, uint64_t 
 	a->saved.changed = true;
 }
 
-void aggregate_add(struct aggregate *a, const struct frame *frames, size_t n, const struct who *who, uint64_t count,
-	uint64_t weight)
+void aggregate_add(struct aggregate *a, const struct stack_frame *frames, size_t n, const struct sample_origin *who,
+	uint64_t count, uint64_t weight)
 {
 	aggregate_add_at(a, frames, n, who, &any_time, count, weight);
 }
 
-void aggregate_add_at(struct aggregate *a, const struct frame *frames, size_t n, const struct who *who,
-	const struct when *when, uint64_t count, uint64_t weight)
+void aggregate_add_at(struct aggregate *a, const struct stack_frame *frames, size_t n, const struct sample_origin *who,
+	const struct sample_detail *when, uint64_t count, uint64_t weight)
 {
-	static const struct frame full = {.kind = FRAME_SPECIAL, .name = frame_table_full};
+	static const struct stack_frame full = {.kind = FRAME_SPECIAL, .name = frame_table_full};
 	size_t had = a->samples.count;
 	if (had >= AGGREGATE_TIMED_MAX && (when->cpu || when->us)) {
 		a->untimed += count;
@@ -372,9 +373,9 @@ void aggregate_sample(const struct aggregate *a, size_t i, struct aggregate_samp
 	const struct who_key *who = a->whos.items[(uint32_t)sample->b].data;
 	ret->count = a->counts[i].count;
 	ret->weight = a->counts[i].weight;
-	ret->who = (struct who){who->pid, who->tid, who->process, who->thread, who->exe, who->labels};
+	ret->who = (struct sample_origin){who->pid, who->tid, who->process, who->thread, who->exe, who->labels};
 	ret->who_number = (uint32_t)sample->b;
-	ret->when = (struct when){(uint32_t)(sample->a >> 32), (uint32_t)(sample->b >> 32)};
+	ret->when = (struct sample_detail){(uint32_t)(sample->a >> 32), (uint32_t)(sample->b >> 32)};
 	ret->n = 0;
 	for (uint32_t node = (uint32_t)sample->a; node != ROOT; node = a->node_list[node].caller)
 		ret->frames[ret->n++] = a->node_list[node].frame;
@@ -390,7 +391,7 @@ size_t aggregate_frames(const struct aggregate *a)
 	return a->frames.count;
 }
 
-const struct frame *aggregate_frame(const struct aggregate *a, uint32_t id)
+const struct stack_frame *aggregate_frame(const struct aggregate *a, uint32_t id)
 {
 	return &a->frame_list[id];
 }
@@ -434,7 +435,7 @@ void aggregate_save_anew(struct aggregate *a)
 }
 
 /* Kernel addresses are near the end of the address space: turned around they are short. */
-static void save_frame(struct journal *j, const struct frame *f)
+static void save_frame(struct journal *j, const struct stack_frame *f)
 {
 	uint64_t number = f->kind == FRAME_USER ? module_id(f->module) : f->kind == FRAME_JIT ? jit_serial(f->jit) : 0;
 	journal_number(j, number << 2 | f->kind);
@@ -525,10 +526,10 @@ static const char *special(const char *text)
 }
 
 /* Two that were different may be the same now, and keep a number each. */
-static int load_frame(struct aggregate *a, struct saved *s, aggregate_find_fn *find, void *arg)
+static int load_frame(struct aggregate *a, struct journal_reader *s, aggregate_find_fn *find, void *arg)
 {
 	uint64_t what = saved_number(s);
-	struct frame f = {.kind = what & 3};
+	struct stack_frame f = {.kind = what & 3};
 	if (f.kind == FRAME_SPECIAL) {
 		f.name = special(saved_text(s, 64));
 		s->bad |= !f.name;
@@ -554,19 +555,19 @@ static int load_frame(struct aggregate *a, struct saved *s, aggregate_find_fn *f
 	return 0;
 }
 
-static int load_node(struct aggregate *a, struct saved *s)
+static int load_node(struct aggregate *a, struct journal_reader *s)
 {
 	uint64_t up = saved_below(s, a->nodes.count + 1), frame = saved_below(s, a->frames.count);
 	size_t had = a->nodes.count;
 	if (s->bad || had >= AGGREGATE_NODES_MAX + AGGREGATE_STACK_MAX)
 		return -EBADMSG;
-	const struct frame *f = &a->frame_list[frame];
+	const struct stack_frame *f = &a->frame_list[frame];
 	struct pair path = pair_table_chain(up ? a->nodes.items[had - up] : (struct pair){0}, frame_what(f), f->vaddr);
 	int64_t id = append_node(a, path, up ? (uint32_t)(had - up) : ROOT, (uint32_t)frame);
 	return id < 0 ? (int)id : 0;
 }
 
-static int load_who(struct aggregate *a, struct saved *s)
+static int load_who(struct aggregate *a, struct journal_reader *s)
 {
 	struct who_key key;
 	size_t had = a->whos.count;
@@ -590,7 +591,7 @@ static bool is_stack(const struct aggregate *a, uint64_t node)
 	return n <= AGGREGATE_STACK_MAX;
 }
 
-static int load_sample(struct aggregate *a, struct saved *s)
+static int load_sample(struct aggregate *a, struct journal_reader *s)
 {
 	uint64_t node = saved_below(s, a->nodes.count + 1), who = saved_below(s, a->whos.count);
 	uint64_t cpu = saved_below(s, 1ull << 32), us = saved_below(s, 1ull << 32);
@@ -607,7 +608,7 @@ static int load_sample(struct aggregate *a, struct saved *s)
 	return id < 0 ? (int)id : 0;
 }
 
-static int load_counts(struct aggregate *a, struct saved *s)
+static int load_counts(struct aggregate *a, struct journal_reader *s)
 {
 	size_t n = saved_count(s, 3), id = 0;
 	for (size_t i = 0; i < n && !s->bad; i++) {
@@ -621,7 +622,7 @@ static int load_counts(struct aggregate *a, struct saved *s)
 	return s->bad ? -EBADMSG : 0;
 }
 
-int aggregate_load(struct aggregate *a, struct saved *s, aggregate_find_fn *find, void *arg)
+int aggregate_load(struct aggregate *a, struct journal_reader *s, aggregate_find_fn *find, void *arg)
 {
 	int r = 0;
 	a->overflow = saved_number(s);

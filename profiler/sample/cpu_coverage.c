@@ -81,7 +81,7 @@ static bool note_cpus(struct cpu_coverage *c, int64_t now)
 /* Those of a thread stay with it, and count again when its CPU is back. */
 static void take_off(const struct cpu_coverage *c, struct target *t, int64_t now)
 {
-	for (struct stream *st = t->streams; st && t->desc.strategy == STRATEGY_CGROUP; st = st->next_of_target)
+	for (struct open_event *st = t->streams; st && t->desc.strategy == STRATEGY_CGROUP; st = st->next_of_target)
 		if (!st->off_since && is_known(st->cpu) && !is_up(c, st->cpu)) {
 			st->off_since = now;
 			t->saved.streams = t->saved.changed = true;
@@ -106,7 +106,7 @@ void cpu_coverage_look(struct engine *g, int64_t now)
 static void fill_covered(const struct target *t, int64_t ret[CPUS])
 {
 	memset(ret, 0, CPUS * sizeof(ret[0]));
-	for (const struct stream *st = t->streams; st; st = st->next_of_target) {
+	for (const struct open_event *st = t->streams; st; st = st->next_of_target) {
 		const int64_t until = st->off_since ? st->off_since : INT64_MAX;
 		if (is_known(st->cpu) && until > ret[st->cpu])
 			ret[st->cpu] = until;

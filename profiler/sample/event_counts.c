@@ -52,7 +52,7 @@ static uint64_t while_restarting(const struct target *t, uint32_t spec, uint64_t
 	return missing;
 }
 
-bool event_counts_read(const struct stream *st, struct event_reading *ret)
+bool event_counts_read(const struct open_event *st, struct event_reading *ret)
 {
 	const bool times = st->layout.flags & LAYOUT_TIMES, lost = st->layout.flags & LAYOUT_LOST;
 	uint64_t n[4] = {0};
@@ -63,7 +63,7 @@ bool event_counts_read(const struct stream *st, struct event_reading *ret)
 	return true;
 }
 
-static void keep(struct stream *st, const struct event_reading *now)
+static void keep(struct open_event *st, const struct event_reading *now)
 {
 	st->value_seen = now->value;
 	st->lost_seen = now->lost;
@@ -71,7 +71,7 @@ static void keep(struct stream *st, const struct event_reading *now)
 	st->running_seen = now->running;
 }
 
-void event_counts_rebase(struct stream *st)
+void event_counts_rebase(struct open_event *st)
 {
 	struct event_reading now;
 	if (event_counts_read(st, &now))
@@ -83,7 +83,7 @@ static void read_events(
 	struct target *t, uint32_t spec, struct target_kernel *k, uint64_t *ret_counted, uint64_t *ret_lost)
 {
 	*ret_counted = *ret_lost = 0;
-	for (struct stream *st = t->streams; st; st = st->next_of_target) {
+	for (struct open_event *st = t->streams; st; st = st->next_of_target) {
 		struct event_reading now;
 		if (st->role != PERF_SAMPLES || st->spec != spec || !event_counts_read(st, &now))
 			continue;
@@ -138,7 +138,7 @@ static uint64_t worth_saying(uint64_t missing, uint64_t weight, uint64_t of)
  * Of more events than the CPU has counters each counts for a part of the time. Where there is one for each thread on
  * each CPU, all of them are enabled while it runs on one (kernel/events/core.c, __perf_update_times).
  */
-static void scale_up(const struct target *t, struct kernel_count *k, uint64_t enabled, uint64_t running)
+static void scale_up(const struct target *t, struct event_totals *k, uint64_t enabled, uint64_t running)
 {
 	const unsigned cpus = is_inherited(t) && t->engine->rings ? cpu_rings_count(t->engine->rings) : 1;
 	const double had = enabled ? (double)running / ((double)enabled / cpus) : 1;
@@ -156,11 +156,11 @@ static void scale_up(const struct target *t, struct kernel_count *k, uint64_t en
  * What their processes have used, and no sample stands for: threads that ended before they were seen, or blocked all
  * signals. Of samples that were lost as much as there are of them, on average.
  */
-static void ask_apps(const struct target *t, uint32_t spec, struct kernel_count *ret)
+static void ask_apps(const struct target *t, uint32_t spec, struct event_totals *ret)
 {
 	const struct target_tally *y = &t->tally;
 	const uint64_t seen = y->weight[spec], weight = mean_weight(t, spec), missing = above(y->apps_cpu, seen);
-	*ret = (struct kernel_count){.lost_known = true, .counted = y->apps_cpu, .correct = 1, .had_counter = 1};
+	*ret = (struct event_totals){.lost_known = true, .counted = y->apps_cpu, .correct = 1, .had_counter = 1};
 	ret->lost = y->inproc_lost;
 	ret->lost_weight = smaller(missing, ret->lost * weight);
 	ret->unsampled = missing - ret->lost_weight;
@@ -173,13 +173,13 @@ static void ask_apps(const struct target *t, uint32_t spec, struct kernel_count 
  * has none: many short ones would be missing without a word. The kernel's count has them all. (Under `cgroup` one event
  * sees all.)
  */
-static void ask_kernel(struct target *t, uint32_t spec, struct kernel_count *ret)
+static void ask_kernel(struct target *t, uint32_t spec, struct event_totals *ret)
 {
 	struct target_kernel *k = &t->kernel[spec];
 	uint64_t seen = t->tally.weight[spec], weight = mean_weight(t, spec);
-	if (event_kind(t->desc.events[spec].kind)->measure == MEASURES_WAITS ||
+	if (event_kind(t->desc.events[spec].kind)->measure == MEASURES_OFFCPU ||
 		event_is_of_app(&t->desc.events[spec])) { /* its own account is complete */
-		*ret = (struct kernel_count){.lost_known = true, .correct = 1, .had_counter = 1};
+		*ret = (struct event_totals){.lost_known = true, .correct = 1, .had_counter = 1};
 		return;
 	}
 	if (t->desc.strategy == STRATEGY_TIMERS) {
@@ -187,7 +187,7 @@ static void ask_kernel(struct target *t, uint32_t spec, struct kernel_count *ret
 		return;
 	}
 	ask_events(t, spec);
-	*ret = (struct kernel_count){.lost_known = k->lost_known,
+	*ret = (struct event_totals){.lost_known = k->lost_known,
 		.lost = k->lost,
 		.lost_weight = k->lost_weight,
 		.counted = k->counted,
@@ -210,7 +210,7 @@ static void ask_kernel(struct target *t, uint32_t spec, struct kernel_count *ret
 }
 
 /* The lost ones by number, the others by weight share what it did use. */
-static void settle_all(const struct target *t, uint32_t spec, struct kernel_count *k, uint64_t all)
+static void settle_all(const struct target *t, uint32_t spec, struct event_totals *k, uint64_t all)
 {
 	uint64_t seen = t->tally.weight[spec], taken = t->tally.taken[spec];
 	k->lost_weight = event_counts_scaled(all, (double)k->lost / (double)(k->lost + taken));
@@ -225,7 +225,7 @@ static void settle_all(const struct target *t, uint32_t spec, struct kernel_coun
  * left out, the count goes on). So it is by the count that samples stand for too much or too little, and what is left
  * is kernel code.
  */
-static void settle_user(const struct target *t, uint32_t spec, struct kernel_count *k, uint64_t all)
+static void settle_user(const struct target *t, uint32_t spec, struct event_totals *k, uint64_t all)
 {
 	uint64_t seen = t->tally.weight[spec], weight = mean_weight(t, spec);
 	k->correct = (double)all / (double)k->counted;
@@ -246,7 +246,7 @@ static void settle_weights(struct target *t, struct window *w)
 	bool known = sample_rate_ran(t, &ran);
 	t->ran_then = ran ? ran : then;
 	for (uint32_t i = 0; known && ran > then && i < t->desc.n_events; i++) {
-		struct kernel_count *k = &w->kernel[i];
+		struct event_totals *k = &w->kernel[i];
 		if (!is_inherited_clock(t, i) || !t->tally.weight[i] || !(k->lost + t->tally.taken[i]))
 			continue;
 		if (t->desc.kernel)

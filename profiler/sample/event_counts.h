@@ -13,7 +13,7 @@ struct window;
 #define EVENT_COUNTS_ALWAYS 0.995 /* of the time, but for what it takes to switch it on */
 
 /* What the kernel says of an event of this window. */
-struct kernel_count {
+struct event_totals {
 	bool lost_known;
 	uint64_t lost, lost_weight; /* samples that it could not write */
 	uint64_t unsampled;	    /* ns of CPU time that no sample stands for */
@@ -27,10 +27,10 @@ struct kernel_count {
 struct event_reading {
 	uint64_t value, lost, enabled, running;
 };
-struct stream;
-bool event_counts_read(const struct stream *st, struct event_reading *ret);
+struct open_event;
+bool event_counts_read(const struct open_event *st, struct event_reading *ret);
 /* What was counted so far is in the books, or of before. */
-void event_counts_rebase(struct stream *st);
+void event_counts_rebase(struct open_event *st);
 /* Before another rate: what the kernel counted so far goes with the samples that came so far. */
 void event_counts_rate(struct target *t);
 /* A window is over: what is there for each of its events, and the next one begins. Its tally is there. */

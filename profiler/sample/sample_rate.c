@@ -49,21 +49,21 @@ static enum rate_way way_of(const struct target *t)
 	case STRATEGY_CGROUP:
 		return RATE_PERIOD;
 	case STRATEGY_PROCESS:
-		return RATE_INTERVALS;
+		return RATE_DUTY_CYCLE;
 	default:
-		return RATE_ONE_OF;
+		return RATE_DROP_SAMPLES;
 	}
 }
 
 const char *sample_rate_way_name(const struct target *t)
 {
 	static const char *const names[] = {[RATE_PERIOD] = "longer periods",
-		[RATE_INTERVALS] = "intervals",
-		[RATE_ONE_OF] = "leaving samples out"};
+		[RATE_DUTY_CYCLE] = "intervals",
+		[RATE_DROP_SAMPLES] = "leaving samples out"};
 	return names[way_of(t)];
 }
 
-double sample_rate_scale(const struct rate *r, int64_t time)
+double sample_rate_scale(const struct target_rate *r, int64_t time)
 {
 	unsigned n = r->n_steps < RATE_STEPS ? r->n_steps : RATE_STEPS;
 	for (unsigned i = 1; i <= n; i++) {
@@ -79,7 +79,7 @@ static uint64_t longer(uint64_t period, double factor)
 	return (uint64_t)((double)period * factor + 0.5);
 }
 
-uint64_t sample_rate_weight(const struct rate *r, uint64_t period, int64_t time)
+uint64_t sample_rate_weight(const struct target_rate *r, uint64_t period, int64_t time)
 {
 	return r->n_steps ? longer(period, sample_rate_scale(r, time)) : period;
 }
@@ -87,7 +87,7 @@ uint64_t sample_rate_weight(const struct rate *r, uint64_t period, int64_t time)
 /* The oldest change is about to be forgotten: what was sampled before the one behind it has to be read by then. */
 static void add_step(struct target *t, int64_t since, double scale)
 {
-	struct rate *r = &t->rate;
+	struct target_rate *r = &t->rate;
 	const struct rate_step *second = &r->steps[(r->n_steps + 1) % RATE_STEPS];
 	if (r->n_steps >= RATE_STEPS && second->since > t->engine->rates.drained)
 		engine_drain(t->engine, false);
@@ -133,7 +133,7 @@ void sample_rate_drained(struct rate_control *r, int64_t began)
 }
 
 /* The scale is a whole number: of so many one is kept. */
-static bool is_kept(struct rate *r, uint32_t spec, int64_t time)
+static bool is_kept(struct target_rate *r, uint32_t spec, int64_t time)
 {
 	if (++r->skipped[spec] < (uint32_t)sample_rate_scale(r, time))
 		return false;
@@ -148,7 +148,7 @@ bool sample_rate_take(struct target *t, uint32_t spec, int64_t time, uint64_t we
 	y->taken[spec]++;
 	y->counted[spec] += way == RATE_PERIOD ? weight : t->desc.events[spec].period;
 	t->engine->rates.sampling += SAMPLE_NS + stack * SAMPLE_NS_PER_KIB / 1024;
-	return !t->rate.n_steps || way != RATE_ONE_OF || is_kept(&t->rate, spec, time);
+	return !t->rate.n_steps || way != RATE_DROP_SAMPLES || is_kept(&t->rate, spec, time);
 }
 
 /* --- longer periods ------------------------------------------------------------------------------------ */
@@ -157,7 +157,7 @@ bool sample_rate_take(struct target *t, uint32_t spec, int64_t time, uint64_t we
 static int set_periods(struct target *t, double factor)
 {
 	int r = 0;
-	for (struct stream *st = t->streams; r == 0 && st; st = st->next_of_target) {
+	for (struct open_event *st = t->streams; r == 0 && st; st = st->next_of_target) {
 		uint64_t period = longer(t->desc.events[st->spec].period, factor);
 		bool waits = offcpu_turns(t, st->spec);
 		if (st->role == PERF_SAMPLES && !waits && ioctl(st->fd, PERF_EVENT_IOC_PERIOD, &period) < 0)
@@ -172,7 +172,7 @@ static int set_periods(struct target *t, double factor)
 static int switch_events(struct target *t, unsigned long how)
 {
 	int r = 0;
-	for (struct stream *st = t->streams; st; st = st->next_of_target) {
+	for (struct open_event *st = t->streams; st; st = st->next_of_target) {
 		bool waits = offcpu_turns(t, st->spec);
 		bool counts = st->role == PERF_SAMPLES && (!st->rung || st->rung == t->ladders[st->spec].at);
 		if (counts && !waits && ioctl(st->fd, how, 0) < 0)
@@ -207,7 +207,7 @@ static double random_part(struct rate_control *all)
 /* How long samples come now: of a cycle that is not shorter than what switching is worth. */
 static double length_on(const struct target *t)
 {
-	const struct rate *r = &t->rate;
+	const struct target_rate *r = &t->rate;
 	int64_t cycle = 2 * r->intervals.cost * CYCLE_COSTS * t->engine->rates.n_switched;
 	int64_t least = (int64_t)(CYCLE_NS * r->factor / CYCLE_FACTOR);
 	cycle = cycle < least ? least : cycle;
@@ -223,7 +223,7 @@ static double within(double value, double least, double most)
 
 static void begin_interval(struct target *t)
 {
-	struct rate *r = &t->rate;
+	struct target_rate *r = &t->rate;
 	int64_t now = clock_now();
 	if (r->intervals.off) {
 		r->intervals.rest -= (double)(now - r->intervals.since);
@@ -236,7 +236,7 @@ static void begin_interval(struct target *t)
 /* We wake up late, where CPUs are busy: an interval that was longer than meant has a longer pause, and the reverse. */
 static void end_interval(struct target *t)
 {
-	struct rate *r = &t->rate;
+	struct target_rate *r = &t->rate;
 	int64_t now = clock_now();
 	double pause = length_on(t) * (r->factor - 1);
 	r->intervals.rest += (double)(now - r->intervals.since) * (r->factor - 1);
@@ -257,7 +257,7 @@ static bool read_clocks(const struct target *t, uint64_t *ret_ran, uint64_t *ret
 	while (clock < t->desc.n_events && event_kind(t->desc.events[clock].kind)->measure != MEASURES_CPU)
 		clock++;
 	*ret_ran = *ret_counted = 0;
-	for (struct stream *st = t->streams; st; st = st->next_of_target) {
+	for (struct open_event *st = t->streams; st; st = st->next_of_target) {
 		uint64_t value[2] = {0};
 		bool ran = st->role == PERF_SIDEBAND && st->layout.flags & LAYOUT_RUNNING;
 		bool counts = st->role == PERF_SAMPLES && st->spec == clock;
@@ -272,7 +272,7 @@ static bool read_clocks(const struct target *t, uint64_t *ret_ran, uint64_t *ret
 /* What it ran since the last look, and how much of that was counted. False: not known. */
 static bool look_at_clocks(struct target *t, double *ret_all, double *ret_part)
 {
-	struct rate *r = &t->rate;
+	struct target_rate *r = &t->rate;
 	uint64_t ran, counted;
 	bool known = read_clocks(t, &ran, &counted);
 	*ret_all = (double)(ran - r->intervals.ran);
@@ -285,7 +285,7 @@ static bool look_at_clocks(struct target *t, double *ret_all, double *ret_part)
 /* From here on, as far as is known: as before. */
 static void begin_scale(struct target *t, int64_t now)
 {
-	struct rate *r = &t->rate;
+	struct target_rate *r = &t->rate;
 	double all, part;
 	look_at_clocks(t, &all, &part);
 	if (r->intervals.stretch <= 0)
@@ -301,7 +301,7 @@ static void begin_scale(struct target *t, int64_t now)
  */
 static void fit_scale(struct target *t, int64_t now, double all, double part)
 {
-	struct rate *r = &t->rate;
+	struct target_rate *r = &t->rate;
 	double most = 4 * r->factor;
 	r->intervals.owed += all - sample_rate_scale(r, now) * part;
 	r->intervals.second += (part - r->intervals.second) / (r->intervals.second > 0 ? 4 : 1);
@@ -315,7 +315,7 @@ static void fit_scale(struct target *t, int64_t now, double all, double part)
 
 static void set_intervals(struct target *t, double factor)
 {
-	struct rate *r = &t->rate;
+	struct target_rate *r = &t->rate;
 	if (factor == 1) {
 		t->engine->rates.n_switched -= r->intervals.on;
 		if (r->intervals.off)
@@ -347,10 +347,10 @@ static void set_factor(struct target *t, double factor)
 		r = set_periods(t, factor);
 		add_step(t, clock_now(), factor); /* what was sampled meanwhile was begun before */
 		break;
-	case RATE_INTERVALS:
+	case RATE_DUTY_CYCLE:
 		set_intervals(t, factor);
 		break;
-	case RATE_ONE_OF:
+	case RATE_DROP_SAMPLES:
 		add_step(t, clock_now(), (double)(uint32_t)(factor + 0.95));
 		break;
 	}
@@ -360,7 +360,7 @@ static void set_factor(struct target *t, double factor)
 
 static void note(struct target *t)
 {
-	struct rate *r = &t->rate;
+	struct target_rate *r = &t->rate;
 	if (r->factor > r->most)
 		r->most = r->factor;
 	r->by_cap |= rate_cap_factor(&r->cap) > 1;
@@ -389,9 +389,9 @@ static void say_cap(const struct target *t, double had)
  */
 static double was_lowered(struct target *t, int64_t now)
 {
-	struct rate *r = &t->rate;
+	struct target_rate *r = &t->rate;
 	double all, part;
-	if (way_of(t) == RATE_ONE_OF) /* what is left out has come all the same */
+	if (way_of(t) == RATE_DROP_SAMPLES) /* what is left out has come all the same */
 		return 1;
 	if (!r->intervals.on || !look_at_clocks(t, &all, &part))
 		return r->factor > 1 ? r->factor : 1;
@@ -401,7 +401,7 @@ static double was_lowered(struct target *t, int64_t now)
 
 static void look_at(struct target *t, int64_t now, int64_t span)
 {
-	struct rate *r = &t->rate;
+	struct target_rate *r = &t->rate;
 	double had = rate_cap_factor(&r->cap), in_effect = r->factor > 1 ? r->factor : 1;
 	rate_cap_look(&r->cap, &t->engine->rates.limits, span, r->samples, r->bytes, was_lowered(t, now));
 	r->samples = r->bytes = 0;
@@ -511,7 +511,7 @@ int sample_rate_round(struct engine *g, int64_t now)
 	if (!g->rates.n_switched)
 		return -1;
 	for (struct target *t = g->targets; t; t = t->next) {
-		struct rate *r = &t->rate;
+		struct target_rate *r = &t->rate;
 		if (!r->intervals.on || t->ending)
 			continue;
 		if (now >= r->intervals.next)
@@ -532,13 +532,13 @@ bool sample_rate_paused(const struct target *t)
 bool sample_rate_ran(const struct target *t, uint64_t *ret)
 {
 	uint64_t counted;
-	bool known = way_of(t) == RATE_INTERVALS && read_clocks(t, ret, &counted);
+	bool known = way_of(t) == RATE_DUTY_CYCLE && read_clocks(t, ret, &counted);
 	return known && t->rate.most > 1;
 }
 
 double sample_rate_stands_for(const struct target *t)
 {
-	return way_of(t) == RATE_INTERVALS && t->rate.factor > 1 ? t->rate.factor : 1;
+	return way_of(t) == RATE_DUTY_CYCLE && t->rate.factor > 1 ? t->rate.factor : 1;
 }
 
 void sample_rate_next_window(struct target *t)
@@ -550,9 +550,9 @@ void sample_rate_next_window(struct target *t)
 
 void sample_rate_resume(struct target *t)
 {
-	struct rate *r = &t->rate;
+	struct target_rate *r = &t->rate;
 	double factor = r->factor > 1 ? r->factor : 1;
-	if (way_of(t) == RATE_INTERVALS) {
+	if (way_of(t) == RATE_DUTY_CYCLE) {
 		r->intervals.on = false;
 		r->intervals.off = true; /* or so it may be: switching on what is on does no harm */
 		set_intervals(t, 1);
@@ -577,7 +577,7 @@ double sample_rate_double(uint64_t bits, double least, double most)
 	return !(value >= least) ? least : value < most ? value : most;
 }
 
-void sample_rate_save(const struct rate *r, struct rate_saved *ret)
+void sample_rate_save(const struct target_rate *r, struct rate_saved *ret)
 {
 	unsigned n = r->n_steps < RATE_KEPT ? r->n_steps : RATE_KEPT;
 	*ret = (struct rate_saved){.factor = sample_rate_bits(r->factor),
@@ -594,10 +594,10 @@ void sample_rate_save(const struct rate *r, struct rate_saved *ret)
 	}
 }
 
-void sample_rate_restore(struct rate *r, const struct rate_saved *s)
+void sample_rate_restore(struct target_rate *r, const struct rate_saved *s)
 {
 	int64_t now = clock_now();
-	*r = (struct rate){.factor = sample_rate_double(s->factor, 1, FACTOR_MOST),
+	*r = (struct target_rate){.factor = sample_rate_double(s->factor, 1, FACTOR_MOST),
 		.most = sample_rate_double(s->most, 0, FACTOR_MOST),
 		.by_cap = s->by & 1,
 		.by_budget = s->by & 2,

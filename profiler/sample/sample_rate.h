@@ -38,10 +38,10 @@ struct settings;
 
 #define RATE_STEPS 16
 
-enum rate_way { RATE_PERIOD, RATE_INTERVALS, RATE_ONE_OF };
+enum rate_way { RATE_PERIOD, RATE_DUTY_CYCLE, RATE_DROP_SAMPLES };
 
 /* Of one target. */
-struct rate { /* all zero: as asked for */
+struct target_rate { /* all zero: as asked for */
 	struct rate_cap cap;
 	double factor;		 /* in effect; 0 and 1: nothing is lowered */
 	double most;		 /* of this window */
@@ -52,7 +52,7 @@ struct rate { /* all zero: as asked for */
 		double scale;  /* of the weights of what is sampled from then on */
 	} steps[RATE_STEPS];   /* in a circle */
 	unsigned n_steps;
-	uint32_t skipped[EVENTS_MAX]; /* RATE_ONE_OF: by event, since the last one that was kept */
+	uint32_t skipped[EVENTS_MAX]; /* RATE_DROP_SAMPLES: by event, since the last one that was kept */
 	struct {
 		bool on, off;	       /* there are intervals; in one without samples */
 		int64_t since, next;   /* ns: it began, and is to end */
@@ -98,8 +98,8 @@ struct sample_rate_saved {
 };
 uint64_t sample_rate_bits(double value);
 double sample_rate_double(uint64_t bits, double least, double most);
-void sample_rate_save(const struct rate *r, struct rate_saved *ret);
-void sample_rate_restore(struct rate *r, const struct rate_saved *s);
+void sample_rate_save(const struct target_rate *r, struct rate_saved *ret);
+void sample_rate_restore(struct target_rate *r, const struct rate_saved *s);
 void sample_rate_save_all(const struct rate_control *r, struct sample_rate_saved *ret);
 void sample_rate_restore_all(struct rate_control *r, const struct sample_rate_saved *s);
 
@@ -120,9 +120,9 @@ void sample_rate_drained(struct rate_control *r, int64_t began);
 /* Whether there is room in the budget for what is no sampling, and can be put off. */
 bool sample_rate_have_room(const struct engine *g);
 /* What the weight of a sample of then is to be multiplied by. */
-double sample_rate_scale(const struct rate *r, int64_t time);
+double sample_rate_scale(const struct target_rate *r, int64_t time);
 /* What a sample of then stands for, where `period` was asked for. */
-uint64_t sample_rate_weight(const struct rate *r, uint64_t period, int64_t time);
+uint64_t sample_rate_weight(const struct target_rate *r, uint64_t period, int64_t time);
 /* A sample that counts came, with so much stack. False: leave it out, another one stands for it. */
 bool sample_rate_take(struct target *t, uint32_t spec, int64_t time, uint64_t weight, size_t stack);
 

@@ -13,14 +13,14 @@ static bool is_marker(uint64_t ip)
 
 struct sampled {
 	struct unwind *unwind;
-	struct task *task;
+	struct process *task;
 	struct jit_room *room; /* for names of code without a file */
 };
 
 /* Code in memory without a file keeps its address: what it is called may be written down later (jit_symbols.h). */
-static struct frame named_frame(const struct sampled *of, struct module *module, uint64_t vaddr, uint64_t ip)
+static struct stack_frame named_frame(const struct sampled *of, struct module *module, uint64_t vaddr, uint64_t ip)
 {
-	struct task *p = of->task;
+	struct process *p = of->task;
 	if (module && module_state(module) == MODULE_ANONYMOUS) {
 		if (!p->jit || jit_pid(p->jit) != p->pid) {
 			struct jit *own = NULL;
@@ -29,14 +29,14 @@ static struct frame named_frame(const struct sampled *of, struct module *module,
 			p->jit = own;
 		}
 		if (p->jit)
-			return (struct frame){.kind = FRAME_JIT, .jit = p->jit, .vaddr = ip};
+			return (struct stack_frame){.kind = FRAME_JIT, .jit = p->jit, .vaddr = ip};
 	}
-	return (struct frame){.kind = FRAME_USER, .module = module, .vaddr = vaddr};
+	return (struct stack_frame){.kind = FRAME_USER, .module = module, .vaddr = vaddr};
 }
 
-static struct frame user_frame(const struct sampled *of, uint64_t ip, bool is_return)
+static struct stack_frame user_frame(const struct sampled *of, uint64_t ip, bool is_return)
 {
-	const struct task *p = of->task;
+	const struct process *p = of->task;
 	uint64_t at = ip - is_return; /* a return address may be the first byte behind a function that never returns */
 	const struct mapping *m = address_space_find(p->space, at);
 	struct module *module = m ? mapping_module(m) : NULL;
@@ -44,8 +44,8 @@ static struct frame user_frame(const struct sampled *of, uint64_t ip, bool is_re
 }
 
 /* The chain is sections, each behind a marker that says whose addresses follow. */
-static size_t from_chain(const struct sampled *of, const struct record_sample *s, struct frame *frames, size_t max,
-	enum unwind_stop *ret_stop)
+static size_t from_chain(const struct sampled *of, const struct record_sample *s, struct stack_frame *frames,
+	size_t max, enum unwind_stop *ret_stop)
 {
 	uint64_t context = 0;
 	size_t n = 0;
@@ -58,7 +58,7 @@ static size_t from_chain(const struct sampled *of, const struct record_sample *s
 			continue;
 		}
 		if (context == (uint64_t)PERF_CONTEXT_KERNEL)
-			frames[n++] = (struct frame){.kind = FRAME_KERNEL, .vaddr = ip};
+			frames[n++] = (struct stack_frame){.kind = FRAME_KERNEL, .vaddr = ip};
 		else if (context == (uint64_t)PERF_CONTEXT_USER) {
 			frames[n] = user_frame(of, ip, !first);
 			if (frames[n].kind == FRAME_USER && !frames[n].module &&
@@ -73,8 +73,8 @@ static size_t from_chain(const struct sampled *of, const struct record_sample *s
 	return n;
 }
 
-static size_t from_snapshot(const struct sampled *of, const struct record_sample *s, struct frame *frames, size_t max,
-	enum unwind_stop *ret_stop)
+static size_t from_snapshot(const struct sampled *of, const struct record_sample *s, struct stack_frame *frames,
+	size_t max, enum unwind_stop *ret_stop)
 {
 	struct unwind_frame found[UNWIND_FRAMES_MAX];
 	size_t n = unwind_user(of->unwind, of->task->space, &s->regs, s->stack, s->stack_size, found,
@@ -84,7 +84,7 @@ static size_t from_snapshot(const struct sampled *of, const struct record_sample
 	return n;
 }
 
-size_t sample_stack_plain(const struct record *r, struct frame *frames)
+size_t sample_stack_plain(const struct record *r, struct stack_frame *frames)
 {
 	const struct record_sample *s = &r->sample;
 	const bool in_kernel = (r->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
@@ -94,17 +94,17 @@ size_t sample_stack_plain(const struct record *r, struct frame *frames)
 		if (is_marker(s->chain[i]))
 			context = s->chain[i];
 		else if (context == (uint64_t)PERF_CONTEXT_KERNEL)
-			frames[n++] = (struct frame){.kind = FRAME_KERNEL, .vaddr = s->chain[i]};
+			frames[n++] = (struct stack_frame){.kind = FRAME_KERNEL, .vaddr = s->chain[i]};
 		else if (context == (uint64_t)PERF_CONTEXT_USER && !own)
 			own = s->chain[i];
 	}
-	frames[n++] = (struct frame){.kind = FRAME_USER, .vaddr = own};
-	frames[n++] = (struct frame){.kind = FRAME_SPECIAL, .name = frame_quarantined};
+	frames[n++] = (struct stack_frame){.kind = FRAME_USER, .vaddr = own};
+	frames[n++] = (struct stack_frame){.kind = FRAME_SPECIAL, .name = frame_quarantined};
 	return n;
 }
 
 size_t sample_stack_callers(
-	struct unwind *u, const struct task *p, const struct record_sample *s, uint64_t *ret, size_t max)
+	struct unwind *u, const struct process *p, const struct record_sample *s, uint64_t *ret, size_t max)
 {
 	struct unwind_frame found[CALLERS_MAX + 1];
 	struct unwind_regs regs = {0};
@@ -119,14 +119,14 @@ size_t sample_stack_callers(
 	return n ? n - 1 : 0;
 }
 
-struct frame sample_stack_frame(struct task *p, uint64_t ip, bool is_return, struct jit_room *room)
+struct stack_frame sample_stack_frame(struct process *p, uint64_t ip, bool is_return, struct jit_room *room)
 {
 	const struct sampled of = {NULL, p, room};
 	return user_frame(&of, ip, is_return);
 }
 
-size_t sample_stack_frames(struct unwind *u, struct task *p, const struct record *r, const struct perf_layout *layout,
-	struct jit_room *room, struct frame *frames, enum unwind_stop *ret_stop)
+size_t sample_stack_frames(struct unwind *u, struct process *p, const struct record *r,
+	const struct perf_layout *layout, struct jit_room *room, struct stack_frame *frames, enum unwind_stop *ret_stop)
 {
 	const struct sampled of = {u, p, room};
 	const struct record_sample *s = &r->sample;
@@ -136,10 +136,11 @@ size_t sample_stack_frames(struct unwind *u, struct task *p, const struct record
 	if (layout->sample_type & PERF_SAMPLE_STACK_USER && s->has_regs)
 		n += from_snapshot(&of, s, frames + n, AGGREGATE_STACK_MAX - SPECIALS - n, ret_stop);
 	if (n == 0) /* no stacks asked for, or none to be had: the address alone */
-		frames[n++] = mode == PERF_RECORD_MISC_KERNEL ? (struct frame){.kind = FRAME_KERNEL, .vaddr = s->ip}
-							      : user_frame(&of, s->ip, false);
+		frames[n++] = mode == PERF_RECORD_MISC_KERNEL
+				      ? (struct stack_frame){.kind = FRAME_KERNEL, .vaddr = s->ip}
+				      : user_frame(&of, s->ip, false);
 	const char *why = unwind_stop_name(*ret_stop);
 	if (why)
-		frames[n++] = (struct frame){.kind = FRAME_SPECIAL, .name = why};
+		frames[n++] = (struct stack_frame){.kind = FRAME_SPECIAL, .name = why};
 	return n;
 }

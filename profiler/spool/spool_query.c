@@ -113,7 +113,7 @@ static int take(struct spool_listing *w, struct dirent **list, int n)
 {
 	w->files = calloc((size_t)n + 1, sizeof(*w->files));
 	for (int i = 0; w->files && i < n; i++) {
-		struct window_file *f = &w->files[w->n];
+		struct spool_file *f = &w->files[w->n];
 		f->name = strdup(list[i]->d_name);
 		if (!f->name)
 			return -ENOMEM;
@@ -173,7 +173,7 @@ int spool_query_open(const struct spool_listing *w, const char *name)
 	return -ENOENT;
 }
 
-const struct window_file *spool_query_last(const struct spool_listing *w, const char *event)
+const struct spool_file *spool_query_last(const struct spool_listing *w, const char *event)
 {
 	for (size_t i = w->n; i > 0; i--)
 		if (!event[0] || !strcmp(w->files[i - 1].event, event))
@@ -198,7 +198,7 @@ int spool_query_read(const struct spool_listing *w, const char *name, struct pro
 	return r < 0 ? err_wrap(e, r, "%s", name) : 0;
 }
 
-static bool is_in(const struct window_file *f, const struct spool_query_range *range)
+static bool is_in(const struct spool_file *f, const struct spool_query_range *range)
 {
 	return f->start_s >= range->from_s && f->start_s <= range->to_s && !strcmp(f->event, range->event);
 }

@@ -16,7 +16,7 @@
 
 #define SPOOL_QUERY_BYTES_MAX (128u << 20) /* of the files of a range, as they lie there */
 
-struct window_file {
+struct spool_file {
 	char *name;
 	int64_t start_s;
 	char event[64];
@@ -24,7 +24,7 @@ struct window_file {
 
 struct spool_listing {
 	int dir; /* of the target, owned */
-	struct window_file *files;
+	struct spool_file *files;
 	size_t n; /* in the order of their start */
 };
 
@@ -42,7 +42,7 @@ int spool_query_targets(int spool, char ***ret, size_t *ret_n);
 void spool_query_targets_done(char **names);
 /* An open file, regular: of the target's, of `dir`'s. -ENOENT: there is no such one. */
 int spool_query_open(const struct spool_listing *w, const char *name);
-const struct window_file *spool_query_last(const struct spool_listing *w, const char *event); /* NULL: none */
+const struct spool_file *spool_query_last(const struct spool_listing *w, const char *event); /* NULL: none */
 /*
  * Merged; what could not be read or has other sample types is left out, and a comment says so. *ret_n of them. -ENOENT:
  * there is none; -EFBIG, -ENOMEM: too much; with a sentence.

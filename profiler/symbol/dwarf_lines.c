@@ -375,9 +375,9 @@ static const char *absolute(struct dwarf_lines *l, const char *file)
 }
 
 /* Line 0: the compiler's own, of that file. */
-static struct source_line line_of_code(struct dwarf_lines *l, Dwarf_Die *unit, uint64_t vaddr)
+static struct dwarf_line line_of_code(struct dwarf_lines *l, Dwarf_Die *unit, uint64_t vaddr)
 {
-	struct source_line s = {0};
+	struct dwarf_line s = {0};
 	Dwarf_Line *line = dwarf_getsrc_die(unit, vaddr);
 	int n = 0;
 	if (line && dwarf_lineno(line, &n) == 0 && n >= 0) {
@@ -387,9 +387,9 @@ static struct source_line line_of_code(struct dwarf_lines *l, Dwarf_Die *unit, u
 	return s;
 }
 
-static struct source_line line_of_call(struct dwarf_lines *l, Dwarf_Die *unit, Dwarf_Die *call)
+static struct dwarf_line line_of_call(struct dwarf_lines *l, Dwarf_Die *unit, Dwarf_Die *call)
 {
-	struct source_line s = {.line = number_of(call, DW_AT_call_line, false)};
+	struct dwarf_line s = {.line = number_of(call, DW_AT_call_line, false)};
 	Dwarf_Files *files;
 	size_t n, file = number_of(call, DW_AT_call_file, false);
 	if (dwarf_hasattr(call, DW_AT_call_file) && dwarf_getsrcfiles(unit, &files, &n) == 0 && file < n)
@@ -425,7 +425,7 @@ static size_t read_scopes(Dwarf_Die *function, uint64_t vaddr, Dwarf_Die *ret, s
 	return n;
 }
 
-ssize_t dwarf_lines_find(struct dwarf_lines *l, uint64_t vaddr, struct source_line *ret, size_t max)
+ssize_t dwarf_lines_find(struct dwarf_lines *l, uint64_t vaddr, struct dwarf_line *ret, size_t max)
 {
 	Dwarf_Die unit, function, scopes[DWARF_LINES_DEPTH_MAX];
 	const struct range *f;
@@ -439,7 +439,7 @@ ssize_t dwarf_lines_find(struct dwarf_lines *l, uint64_t vaddr, struct source_li
 	if (!enter_unit(l, &unit))
 		return -ENOMEM;
 	l->n_paths = 0;
-	struct source_line here = line_of_code(l, &unit, vaddr);
+	struct dwarf_line here = line_of_code(l, &unit, vaddr);
 	f = find_function(l, &unit, vaddr);
 	if (!f || !dwarf_offdie(l->debug.dwarf, f->die, &function)) {
 		ret[0] = here;

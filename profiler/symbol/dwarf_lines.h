@@ -21,7 +21,7 @@
 
 #define DWARF_LINES_DEPTH_MAX 64 /* calls inlined into each other; what is deeper is left out */
 
-struct source_line {
+struct dwarf_line {
 	const char *function; /* linkage name where there is one; NULL: unknown */
 	const char *file;     /* with the directory of the compilation; NULL: unknown */
 	uint32_t line;	      /* 0: unknown */
@@ -40,4 +40,4 @@ struct dwarf_lines *dwarf_lines_close(struct dwarf_lines *l); /* NULL is fine */
  * Innermost first; the last one is the function that the code belongs to. How many, 0: nothing is known, -ENOMEM.
  * Strings are valid until the next call.
  */
-ssize_t dwarf_lines_find(struct dwarf_lines *l, uint64_t vaddr, struct source_line *ret, size_t max);
+ssize_t dwarf_lines_find(struct dwarf_lines *l, uint64_t vaddr, struct dwarf_line *ret, size_t max);

@@ -52,9 +52,9 @@ static const char *keep_text(struct name_cache *n, const char *text)
 	return id < 0 ? NULL : n->texts.items[id].data;
 }
 
-int name_cache_put(struct name_cache *n, uint64_t vaddr, const struct named_line *lines, size_t count)
+int name_cache_put(struct name_cache *n, uint64_t vaddr, const struct symbol_line *lines, size_t count)
 {
-	struct named_line kept[NAME_CACHE_LINES_MAX];
+	struct symbol_line kept[NAME_CACHE_LINES_MAX];
 	if (count > NAME_CACHE_LINES_MAX)
 		return -EINVAL;
 	memset(kept, 0, count * sizeof(kept[0]));
@@ -83,13 +83,13 @@ int name_cache_put(struct name_cache *n, uint64_t vaddr, const struct named_line
 	return 0;
 }
 
-bool name_cache_get(const struct name_cache *n, uint64_t vaddr, const struct named_line **ret, size_t *ret_count)
+bool name_cache_get(const struct name_cache *n, uint64_t vaddr, const struct symbol_line **ret, size_t *ret_count)
 {
 	int64_t at = n ? string_table_find(&n->addresses, &vaddr, sizeof(vaddr)) : -ENOENT;
 	if (at < 0)
 		return false;
 	const struct string_table_item *lines = &n->lines.items[n->line_of[at]];
 	*ret = lines->data;
-	*ret_count = lines->size / sizeof(struct named_line);
+	*ret_count = lines->size / sizeof(struct symbol_line);
 	return true;
 }

@@ -11,7 +11,7 @@
 
 #define NAME_CACHE_LINES_MAX 64 /* of an address */
 
-struct named_line {
+struct symbol_line {
 	const char *name;     /* as a person writes it; "" unknown */
 	const char *linkage;  /* as the linker knows it; "" the same */
 	const char *file;     /* "" unknown */
@@ -23,6 +23,6 @@ int name_cache_new(struct name_cache **ret);
 struct name_cache *name_cache_free(struct name_cache *n); /* NULL is fine */
 size_t name_cache_memory(const struct name_cache *n);
 /* lines: innermost first, copied; none: there is nothing to be known. -ENOMEM */
-int name_cache_put(struct name_cache *n, uint64_t vaddr, const struct named_line *lines, size_t count);
+int name_cache_put(struct name_cache *n, uint64_t vaddr, const struct symbol_line *lines, size_t count);
 /* False: never asked. *ret is valid until name_cache_free. */
-bool name_cache_get(const struct name_cache *n, uint64_t vaddr, const struct named_line **ret, size_t *ret_count);
+bool name_cache_get(const struct name_cache *n, uint64_t vaddr, const struct symbol_line **ret, size_t *ret_count);

@@ -25,8 +25,8 @@ struct job {
 	struct symbolizer *symbolizer;
 	struct event_loop *loop;
 	struct event_loop_source source;
-	struct asking asking;
-	struct answers answers;
+	struct symbolizer_callbacks asking;
+	struct symbolizer_response_parser answers;
 	int pipe;
 	uint64_t *vaddrs;
 	uint8_t *buffer;
@@ -97,12 +97,12 @@ bool symbolizer_busy(const struct symbolizer *s)
 
 /* --- asking -------------------------------------------------------------------------------------------- */
 
-static bool same_name(const struct question *q, size_t i)
+static bool same_name(const struct symbolizer_request *q, size_t i)
 {
 	return i && q->names[i] && q->names[i - 1] && !strcmp(q->names[i], q->names[i - 1]);
 }
 
-static size_t name_size(const struct question *q, size_t i)
+static size_t name_size(const struct symbolizer_request *q, size_t i)
 {
 	return same_name(q, i) ? 0 : q->names[i] ? strnlen(q->names[i], SYMBOLIZER_NAME_MAX) + 1 : 1;
 }
@@ -119,7 +119,8 @@ static void describe(const struct file *f, int asked, struct question_file *ret)
 }
 
 /* The question as bytes, malloc'ed, and how many addresses had room in it. */
-static int pack(const struct question *q, const int *asked, uint8_t **ret, size_t *ret_size, size_t *ret_taken)
+static int pack(
+	const struct symbolizer_request *q, const int *asked, uint8_t **ret, size_t *ret_size, size_t *ret_taken)
 {
 	size_t size = sizeof(struct question_head), at = size, n = 0;
 	for (; n < q->n; n++) {
@@ -160,7 +161,7 @@ static int connect_for(const struct file *f)
 }
 
 /* In a socket of their own, of which the server never sees more than the end that it hands to the job. */
-static int send_files(const struct question *q, const int *asked, int *ret)
+static int send_files(const struct symbolizer_request *q, const int *asked, int *ret)
 {
 	const struct file *files[] = {q->debug, q->alt};
 	int pair[2], fds[2];
@@ -176,7 +177,7 @@ static int send_files(const struct question *q, const int *asked, int *ret)
 	return r;
 }
 
-static int send_question(const struct symbolizer *s, const struct question *q, int answers, size_t *ret_taken)
+static int send_question(const struct symbolizer *s, const struct symbolizer_request *q, int answers, size_t *ret_taken)
 {
 	uint8_t *bytes;
 	size_t size;
@@ -212,8 +213,8 @@ static void job_free(struct job *j)
 
 static void finish(struct job *j, bool good)
 {
-	struct asking a = j->asking;
-	const struct answers *got = &j->answers;
+	struct symbolizer_callbacks a = j->asking;
+	const struct symbolizer_response_parser *got = &j->answers;
 	enum symbolizer_outcome outcome = good && got->ended && got->n_answered == got->n ? SYMBOLIZER_COMPLETE
 					  : symbolizer_has_ended(j->symbolizer)		  ? SYMBOLIZER_GONE
 					  : got->begun					  ? SYMBOLIZER_BROKEN
@@ -238,9 +239,9 @@ static bool take_text(const uint8_t **at, const uint8_t *end, uint32_t size, con
 	return true;
 }
 
-static bool take_lines(struct answers *a, const struct answer_head *head, const uint8_t *at)
+static bool take_lines(struct symbolizer_response_parser *a, const struct answer_head *head, const uint8_t *at)
 {
-	struct named_line lines[NAME_CACHE_LINES_MAX];
+	struct symbol_line lines[NAME_CACHE_LINES_MAX];
 	const uint8_t *end = at + head->size;
 	if (head->index >= a->n || head->n > NAME_CACHE_LINES_MAX || a->answered[head->index])
 		return false;
@@ -250,7 +251,7 @@ static bool take_lines(struct answers *a, const struct answer_head *head, const 
 			return false;
 		memcpy(&l, at, sizeof(l));
 		at += sizeof(l);
-		lines[i] = (struct named_line){.line = l.line, .start = l.start};
+		lines[i] = (struct symbol_line){.line = l.line, .start = l.start};
 		if (!take_text(&at, end, l.name, &lines[i].name) ||
 			!take_text(&at, end, l.linkage, &lines[i].linkage) ||
 			!take_text(&at, end, l.file, &lines[i].file))
@@ -262,7 +263,7 @@ static bool take_lines(struct answers *a, const struct answer_head *head, const 
 	return true;
 }
 
-static bool take_facts(struct answers *a, const struct answer_head *head, const uint8_t *at)
+static bool take_facts(struct symbolizer_response_parser *a, const struct answer_head *head, const uint8_t *at)
 {
 	struct debug_facts f;
 	if (!a->facts || head->size != sizeof(f))
@@ -275,7 +276,7 @@ static bool take_facts(struct answers *a, const struct answer_head *head, const 
 	return true;
 }
 
-static bool take_one(struct answers *a, const struct answer_head *head, const uint8_t *at)
+static bool take_one(struct symbolizer_response_parser *a, const struct answer_head *head, const uint8_t *at)
 {
 	if (head->index == ANSWER_FACTS)
 		return take_facts(a, head, at);
@@ -286,7 +287,7 @@ static bool take_one(struct answers *a, const struct answer_head *head, const ui
 	return head->size == 0;
 }
 
-ssize_t answers_take(struct answers *a, const uint8_t *bytes, size_t size)
+ssize_t answers_take(struct symbolizer_response_parser *a, const uint8_t *bytes, size_t size)
 {
 	size_t at = 0;
 	while (!a->ended) {
@@ -305,7 +306,7 @@ ssize_t answers_take(struct answers *a, const uint8_t *bytes, size_t size)
 	return (ssize_t)at;
 }
 
-static void take(void *arg, uint32_t index, const struct named_line *lines, size_t n)
+static void take(void *arg, uint32_t index, const struct symbol_line *lines, size_t n)
 {
 	struct job *j = arg;
 	j->asking.answer(j->asking.arg, j->vaddrs[index], lines, n);
@@ -343,7 +344,7 @@ static void on_answers(void *arg, uint32_t events)
 	memmove(j->buffer, j->buffer + taken, j->used);
 }
 
-static int open_job(struct job *j, const struct question *q, int *ret_answers)
+static int open_job(struct job *j, const struct symbolizer_request *q, int *ret_answers)
 {
 	int pipe[2];
 	j->vaddrs = malloc((q->n + 1) * sizeof(j->vaddrs[0]));
@@ -359,8 +360,8 @@ static int open_job(struct job *j, const struct question *q, int *ret_answers)
 	return 0;
 }
 
-int symbolizer_ask(struct symbolizer *s, struct event_loop *l, const struct question *q, const struct asking *a,
-	size_t *ret_taken, struct job **ret)
+int symbolizer_ask(struct symbolizer *s, struct event_loop *l, const struct symbolizer_request *q,
+	const struct symbolizer_callbacks *a, size_t *ret_taken, struct job **ret)
 {
 	int answers = -1;
 	struct job *j = symbolizer_busy(s) ? NULL : calloc(1, sizeof(*j));

@@ -107,7 +107,7 @@ int symbolizer_socket(const struct symbolizer *s);
 bool symbolizer_has_ended(const struct symbolizer *s);	  /* the server */
 struct symbolizer *symbolizer_free(struct symbolizer *s); /* NULL is fine; what was asked stays unanswered */
 
-struct question {
+struct symbolizer_request {
 	size_t n;
 	const uint64_t *vaddrs;
 	const char *const *names;	/* of the symbol table, or NULL */
@@ -125,8 +125,8 @@ enum symbolizer_outcome {
 	SYMBOLIZER_GONE,     /* the server has ended, and all jobs with it */
 };
 
-struct asking {
-	void (*answer)(void *arg, uint64_t vaddr, const struct named_line *lines, size_t n);
+struct symbolizer_callbacks {
+	void (*answer)(void *arg, uint64_t vaddr, const struct symbol_line *lines, size_t n);
 	/* Once, last: nothing more will come. */
 	void (*done)(void *arg, enum symbolizer_outcome outcome);
 	void *arg;
@@ -140,8 +140,8 @@ struct job;
  * *ret until asking.done was called: for symbolizer_cancel. As many addresses are taken as fit a question, *ret_taken.
  * -errno: nothing was asked, done is not called. -EPIPE: there is no server any more. -EBUSY: too many at once.
  */
-int symbolizer_ask(struct symbolizer *s, struct event_loop *l, const struct question *q, const struct asking *a,
-	size_t *ret_taken, struct job **ret);
+int symbolizer_ask(struct symbolizer *s, struct event_loop *l, const struct symbolizer_request *q,
+	const struct symbolizer_callbacks *a, size_t *ret_taken, struct job **ret);
 /* No further calls for it, not even done; the job is killed. */
 void symbolizer_cancel(struct job *j);
 
@@ -149,16 +149,16 @@ void symbolizer_cancel(struct job *j);
  * What a job sent, for tests and the one caller: bytes that may be anything. `take` is called for each whole answer.
  * The number of bytes taken; -EBADMSG.
  */
-struct answers {
+struct symbolizer_response_parser {
 	size_t n;	   /* addresses of the question */
 	uint8_t *answered; /* n of them */
 	size_t n_answered;
 	bool begun, ended;
 	struct debug_facts *facts; /* NULL: were not asked for */
-	void (*take)(void *arg, uint32_t index, const struct named_line *lines, size_t n);
+	void (*take)(void *arg, uint32_t index, const struct symbol_line *lines, size_t n);
 	void *arg;
 };
-ssize_t answers_take(struct answers *a, const uint8_t *bytes, size_t size);
+ssize_t answers_take(struct symbolizer_response_parser *a, const uint8_t *bytes, size_t size);
 
 /* --- the answering side -------------------------------------------------------------------------------- */
 

@@ -123,7 +123,7 @@ static int put_text(struct work *w, const char *text, uint32_t size)
 	return r < 0 ? r : put(w, "", 1);
 }
 
-static int put_answer(struct work *w, uint32_t index, const struct named_line *lines, size_t n)
+static int put_answer(struct work *w, uint32_t index, const struct symbol_line *lines, size_t n)
 {
 	struct answer_line heads[DWARF_LINES_DEPTH_MAX];
 	struct answer_head head = {.index = index, .n = (uint32_t)n, .size = (uint32_t)(n * sizeof(heads[0]))};
@@ -200,12 +200,12 @@ static void open_go(struct work *w, const struct elf_memory *file)
 	elf_tables_done(&t);
 }
 
-static size_t find_go(const struct work *w, uint64_t vaddr, struct source_line *ret)
+static size_t find_go(const struct work *w, uint64_t vaddr, struct dwarf_line *ret)
 {
 	struct gofunc f;
 	if (!w->is_go || !gopclntab_find(&w->go, vaddr, &f))
 		return 0;
-	*ret = (struct source_line){.function = gopclntab_name(&w->go, &f)};
+	*ret = (struct dwarf_line){.function = gopclntab_name(&w->go, &f)};
 	gopclntab_line(&w->go, &f, vaddr, &ret->file, &ret->line);
 	return 1;
 }
@@ -213,8 +213,8 @@ static size_t find_go(const struct work *w, uint64_t vaddr, struct source_line *
 static int answer(struct work *w, const struct item *item)
 {
 	static char text[DWARF_LINES_DEPTH_MAX][SYMBOLIZER_NAME_MAX + 1];
-	struct source_line found[DWARF_LINES_DEPTH_MAX] = {0};
-	struct named_line lines[DWARF_LINES_DEPTH_MAX];
+	struct dwarf_line found[DWARF_LINES_DEPTH_MAX] = {0};
+	struct symbol_line lines[DWARF_LINES_DEPTH_MAX];
 	ssize_t n = w->lines ? dwarf_lines_find(w->lines, item->vaddr, found, DWARF_LINES_DEPTH_MAX) : 0;
 	const char *symbol = symbol_of(w, item);
 	if (n < 0)
@@ -226,7 +226,7 @@ static int answer(struct work *w, const struct item *item)
 	for (ssize_t i = 0; i < n; i++) {
 		const char *linkage = i + 1 == n && symbol[0] ? symbol : or_empty(found[i].function);
 		bool plain = !demangle(linkage, text[i], sizeof(text[i]));
-		lines[i] = (struct named_line){.name = plain ? linkage : text[i],
+		lines[i] = (struct symbol_line){.name = plain ? linkage : text[i],
 			.linkage = plain ? "" : linkage,
 			.file = or_empty(found[i].file),
 			.line = found[i].line,

@@ -68,7 +68,7 @@ struct symbolizer_query *symbolizer_query_close(struct symbolizer_query *q)
 	return NULL;
 }
 
-static void on_answer(void *arg, uint64_t vaddr, const struct named_line *lines, size_t n)
+static void on_answer(void *arg, uint64_t vaddr, const struct symbol_line *lines, size_t n)
 {
 	struct symbolizer_query *q = arg;
 	int r = name_cache_put(q->names, vaddr, lines, n);
@@ -92,9 +92,9 @@ static int due(void *arg)
 	return left;
 }
 
-static int ask(struct symbolizer_query *q, const struct question *question, size_t *ret_taken, struct err *e)
+static int ask(struct symbolizer_query *q, const struct symbolizer_request *question, size_t *ret_taken, struct err *e)
 {
-	struct asking a = {on_answer, on_done, q};
+	struct symbolizer_callbacks a = {on_answer, on_done, q};
 	struct job *job;
 	q->done = false;
 	q->failed = 0;
@@ -118,7 +118,7 @@ static int ask(struct symbolizer_query *q, const struct question *question, size
 int symbolizer_query_facts(struct symbolizer_query *q, int fd, struct debug_facts *ret, struct err *e)
 {
 	struct file f;
-	struct question question = {.vaddrs = &(uint64_t){0}, .debug = &f, .facts = ret};
+	struct symbolizer_request question = {.vaddrs = &(uint64_t){0}, .debug = &f, .facts = ret};
 	size_t taken;
 	memset(ret, 0, sizeof(*ret));
 	int r = file_on(fd, &f);
@@ -138,7 +138,7 @@ int symbolizer_query_names(struct symbolizer_query *q, const struct symbolizer_q
 	int r = names ? 0 : err_set(e, -ENOMEM, "cannot ask the symbolizer");
 	q->names = to;
 	for (size_t at = 0; r == 0 && at < n; at += taken) {
-		struct question question = {.n = n - at,
+		struct symbolizer_request question = {.n = n - at,
 			.vaddrs = vaddrs + at,
 			.names = names,
 			.debug = has_debug ? &debug : NULL,

@@ -67,7 +67,7 @@ static struct ref *find_ref(const struct resume *r, uint64_t serial)
 
 /* --- modules and code */
 
-static void on_module(struct resume *r, struct saved *s)
+static void on_module(struct resume *r, struct journal_reader *s)
 {
 	struct module_key key = {0};
 	size_t n;
@@ -93,7 +93,7 @@ static struct jit *find_jit(void *arg, uint64_t number)
 	return i < 0 ? NULL : of->r->jit_list[i];
 }
 
-static void on_jit(struct resume *r, struct saved *s)
+static void on_jit(struct resume *r, struct journal_reader *s)
 {
 	struct jit *jit;
 	uint64_t number = saved_number(s);
@@ -111,7 +111,7 @@ static void on_jit(struct resume *r, struct saved *s)
 	const struct ref *ref = of ? find_ref(r, of - 1) : NULL;
 	if (!ref || !process_table_find(ref->t->tasks, pid))
 		return;
-	struct task *p = process_table_get(ref->t->tasks, pid);
+	struct process *p = process_table_get(ref->t->tasks, pid);
 	jit_unref(p->jit);
 	p->jit = jit_ref(jit);
 }
@@ -138,7 +138,7 @@ static struct module *find_module(struct resume *r, struct target *t, uint64_t n
 	return *m;
 }
 
-static void find_code(void *arg, uint64_t number, struct frame *f)
+static void find_code(void *arg, uint64_t number, struct stack_frame *f)
 {
 	struct of *of = arg;
 	if (f->kind == FRAME_JIT)
@@ -147,7 +147,7 @@ static void find_code(void *arg, uint64_t number, struct frame *f)
 		f->module = find_module(of->r, of->t, number);
 }
 
-static void on_rates(struct resume *r, struct saved *s)
+static void on_rates(struct resume *r, struct journal_reader *s)
 {
 	struct sample_rate_saved n;
 	saved_numbers(s, (uint64_t *)&n, sizeof(n) / sizeof(uint64_t));
@@ -166,7 +166,7 @@ static struct target *find_target(struct engine *g, const char *id, uint64_t hos
 	return NULL;
 }
 
-static void on_target(struct resume *r, uint64_t serial, struct saved *s)
+static void on_target(struct resume *r, uint64_t serial, struct journal_reader *s)
 {
 	const char *id = saved_text(s, TEXT_MAX);
 	uint64_t host_pid = saved_number(s), start_time = saved_number(s), plain = saved_number(s);
@@ -185,7 +185,7 @@ static int64_t span(uint64_t ns)
 	return ns < 1ull << 61 ? (int64_t)ns : 0;
 }
 
-static void on_state(struct target *t, struct saved *s)
+static void on_state(struct target *t, struct journal_reader *s)
 {
 	struct state n;
 	struct target_tally tally;
@@ -227,14 +227,14 @@ static void on_state(struct target *t, struct saved *s)
 	snprintf(t->desc.notes, sizeof(t->desc.notes), "%s", notes);
 }
 
-static void on_streams(struct resume *r, struct target *t, struct saved *s)
+static void on_streams(struct resume *r, struct target *t, struct journal_reader *s)
 {
 	size_t n = saved_count(s, 6);
 	for (size_t i = 0; i < n && !s->bad; i++) {
 		uint64_t id = saved_number(s), lost = saved_number(s), value = saved_number(s);
 		uint64_t enabled = saved_number(s), running = saved_number(s);
 		int64_t off_since = span(saved_number(s));
-		struct stream *st = open_events_find(r->g->streams, id);
+		struct open_event *st = open_events_find(r->g->streams, id);
 		if (!s->bad && st && st->target == t) {
 			st->lost_seen = lost;
 			st->value_seen = value;
@@ -245,14 +245,14 @@ static void on_streams(struct resume *r, struct target *t, struct saved *s)
 	}
 }
 
-static void on_tasks(struct resume *r, struct target *t, struct saved *s)
+static void on_tasks(struct resume *r, struct target *t, struct journal_reader *s)
 {
 	if (target_tasks_new(t) < 0 || process_table_restore(t->tasks, s, find_jit, &(struct of){r, t}) < 0)
 		s->bad = true;
 }
 
 /* The record has its size in itself; it is copied, because one in a journal is not aligned. */
-static void on_replayed(struct target *t, struct saved *s)
+static void on_replayed(struct target *t, struct journal_reader *s)
 {
 	_Alignas(8) uint8_t bytes[UINT16_MAX];
 	struct perf_event_header h;
@@ -279,14 +279,14 @@ static void mark_sampled(struct target *t, const struct aggregate *a)
 	}
 }
 
-static void on_counts(struct resume *r, struct target *t, struct saved *s)
+static void on_counts(struct resume *r, struct target *t, struct journal_reader *s)
 {
 	uint64_t i = saved_below(s, t->desc.n_events);
 	if (s->bad || aggregate_load(t->counts[i], s, find_code, &(struct of){r, t}) < 0)
 		s->bad = true;
 }
 
-static void read_window(struct window *w, struct saved *s)
+static void read_window(struct window *w, struct journal_reader *s)
 {
 	struct window_state n;
 	saved_numbers(s, (uint64_t *)&n, sizeof(n) / sizeof(uint64_t));
@@ -303,7 +303,7 @@ static void read_window(struct window *w, struct saved *s)
 	for (uint32_t i = 0; i < w->t->desc.n_events; i++) {
 		struct kernel_state k;
 		saved_numbers(s, (uint64_t *)&k, sizeof(k) / sizeof(uint64_t));
-		w->kernel[i] = (struct kernel_count){.lost_known = k.lost_known,
+		w->kernel[i] = (struct event_totals){.lost_known = k.lost_known,
 			.lost = k.lost,
 			.lost_weight = k.lost_weight,
 			.unsampled = k.unsampled,
@@ -315,7 +315,7 @@ static void read_window(struct window *w, struct saved *s)
 	snprintf(w->uncovered, sizeof(w->uncovered), "%s", saved_text(s, sizeof(w->uncovered) - 1));
 }
 
-static void on_window(struct target *t, struct saved *s)
+static void on_window(struct target *t, struct journal_reader *s)
 {
 	struct window *w = calloc(1, sizeof(*w));
 	uint32_t got = 0, n = t->desc.n_events;
@@ -345,7 +345,7 @@ static void on_window(struct target *t, struct saved *s)
 }
 
 /* It is in the spool. */
-static void on_written(struct target *t, struct saved *s)
+static void on_written(struct target *t, struct journal_reader *s)
 {
 	unsigned seq = (unsigned)saved_number(s);
 	struct window **at = &t->windows, *w;
@@ -366,7 +366,7 @@ static void forget_counts(struct target *t)
 
 /* --- the journal */
 
-static void on_target_entry(struct resume *r, uint32_t type, struct saved *s)
+static void on_target_entry(struct resume *r, uint32_t type, struct journal_reader *s)
 {
 	uint64_t serial = saved_number(s);
 	if (pair_table_find(&r->gone, serial, 0) >= 0)
@@ -416,18 +416,18 @@ static void on_target_entry(struct resume *r, uint32_t type, struct saved *s)
 }
 
 /* Those first that count no more: another one may have come with the same name. */
-static void find_gone(struct resume *r, struct saved all)
+static void find_gone(struct resume *r, struct journal_reader all)
 {
-	struct saved s;
+	struct journal_reader s;
 	uint32_t type;
 	while (saved_next(&all, &type, &s))
 		if (type == ENTRY_GONE)
 			pair_table_add(&r->gone, saved_number(&s), 0);
 }
 
-static void read_all(struct resume *r, struct saved all)
+static void read_all(struct resume *r, struct journal_reader all)
 {
-	struct saved s;
+	struct journal_reader s;
 	uint32_t type;
 	while (saved_next(&all, &type, &s)) {
 		if (type == ENTRY_MODULE)
@@ -445,7 +445,7 @@ static void read_all(struct resume *r, struct saved all)
  */
 static void read_unlisted(struct target *t)
 {
-	for (struct stream *st = t->streams; t->heard && st; st = st->next_of_target) {
+	for (struct open_event *st = t->streams; t->heard && st; st = st->next_of_target) {
 		if (!st->value_seen && st->role == PERF_SAMPLES)
 			event_counts_rebase(st);
 	}
@@ -493,7 +493,7 @@ static void done(struct resume *r)
 	pair_table_done(&r->jits);
 }
 
-unsigned checkpoint_read(struct engine *g, struct saved all, int64_t seen, int64_t now)
+unsigned checkpoint_read(struct engine *g, struct journal_reader all, int64_t seen, int64_t now)
 {
 	struct resume r = {.g = g, .seen = seen, .now = now};
 	find_gone(&r, all);

@@ -53,4 +53,4 @@ struct kernel_state {
 };
 
 /* Into the engine's targets. Never fails: an entry that cannot be read is the end of its target's state. */
-unsigned checkpoint_read(struct engine *g, struct saved all, int64_t seen, int64_t now);
+unsigned checkpoint_read(struct engine *g, struct journal_reader all, int64_t seen, int64_t now);

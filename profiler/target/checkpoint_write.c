@@ -103,7 +103,7 @@ static void save_one_jit(struct checkpoint *c, struct target *t, struct jit *jit
 	struct journal *j = c->journal;
 	if (!is_new(c, KNOWN_JIT, jit_serial(jit)))
 		return;
-	const struct task *p = process_table_find(t->tasks, jit_pid(jit));
+	const struct process *p = process_table_find(t->tasks, jit_pid(jit));
 	journal_begin(j, ENTRY_JIT);
 	journal_number(j, jit_serial(jit));
 	journal_number(j, jit_pid(jit));
@@ -129,7 +129,7 @@ struct saving {
 	struct target *t;
 };
 
-static void save_task_jit(void *arg, struct task *p)
+static void save_task_jit(void *arg, struct process *p)
 {
 	const struct saving *s = arg;
 	save_jit(s->c, s->t, p->jit);
@@ -195,11 +195,11 @@ static void save_streams(struct checkpoint *c, struct target *t)
 {
 	struct journal *j = c->journal;
 	size_t n = 0;
-	for (const struct stream *st = t->streams; st; st = st->next_of_target)
+	for (const struct open_event *st = t->streams; st; st = st->next_of_target)
 		n++;
 	begin(c, t, ENTRY_STREAMS);
 	journal_number(j, n);
-	for (const struct stream *st = t->streams; st; st = st->next_of_target) {
+	for (const struct open_event *st = t->streams; st; st = st->next_of_target) {
 		journal_number(j, st->id);
 		journal_number(j, st->lost_seen);
 		journal_number(j, st->value_seen);
@@ -227,7 +227,7 @@ static void save_counts(struct checkpoint *c, struct target *t, struct aggregate
 		if (!aggregate_changed(a))
 			continue;
 		for (size_t k = aggregate_unsaved(a); k < aggregate_frames(a); k++) {
-			const struct frame *f = aggregate_frame(a, (uint32_t)k);
+			const struct stack_frame *f = aggregate_frame(a, (uint32_t)k);
 			save_module(c, f->module);
 			save_jit(c, t, f->jit);
 		}
@@ -248,7 +248,7 @@ static void save_window(struct checkpoint *c, struct target *t, const struct win
 	journal_numbers(j, (const uint64_t *)&s, sizeof(s) / sizeof(uint64_t));
 	journal_numbers(j, (const uint64_t *)&w->tally, TALLY_NUMBERS);
 	for (uint32_t i = 0; i < t->desc.n_events; i++) {
-		const struct kernel_count *k = &w->kernel[i];
+		const struct event_totals *k = &w->kernel[i];
 		const struct kernel_state n = {k->lost_known, k->lost, k->lost_weight, k->unsampled, k->counted,
 			k->unseen, sample_rate_bits(k->correct), sample_rate_bits(k->had_counter)};
 		journal_numbers(j, (const uint64_t *)&n, sizeof(n) / sizeof(uint64_t));
@@ -380,7 +380,7 @@ unsigned checkpoint_resume(struct checkpoint *c, struct engine *g, int64_t now)
 		return 0;
 	int r = journal_read(c->journal, &bytes, &size, &seen);
 	if (r == 0) {
-		n = checkpoint_read(g, (struct saved){.at = bytes, .end = bytes + size}, seen, now);
+		n = checkpoint_read(g, (struct journal_reader){.at = bytes, .end = bytes + size}, seen, now);
 		free(bytes);
 	}
 	/* a detached one had begun, or nobody would have kept it: an end that was not meant for it struck it out */
@@ -452,7 +452,7 @@ int checkpoint_round(struct checkpoint *c, struct engine *g, int64_t now)
 /* A child has its parent's code, which was made when a sample came, perhaps a moment ago. */
 static void save_inherited(struct checkpoint *c, struct target *t, const struct record *r)
 {
-	const struct task *parent = r->type == PERF_RECORD_FORK ? process_table_find(t->tasks, r->task.ppid) : NULL;
+	const struct process *parent = r->type == PERF_RECORD_FORK ? process_table_find(t->tasks, r->task.ppid) : NULL;
 	if (parent)
 		save_jit(c, t, parent->jit);
 }

@@ -49,7 +49,7 @@ static void on_ring(void *arg, uint32_t events)
 
 int engine_init(struct engine *g, struct err *e)
 {
-	static struct engine_at nobody_looks;
+	static struct crash_marker nobody_looks;
 	int r = open_events_new(&g->streams);
 	g->at = g->at ? g->at : &nobody_looks;
 	if (r == 0)
@@ -194,7 +194,7 @@ static void on_lost(struct engine *g, struct target *t, const struct perf_event_
 			target_lost(each, r.lost.count, r.cpu, (int64_t)r.time, true);
 }
 
-static void hand_over(struct engine *g, struct stream *st, const struct perf_event_header *h)
+static void hand_over(struct engine *g, struct open_event *st, const struct perf_event_header *h)
 {
 	struct target *t = st->target;
 	if (!t->drained++) {
@@ -219,7 +219,7 @@ static void share_out(struct engine *g, int64_t cpu, uint64_t records)
 static void on_record(void *arg, const struct perf_event_header *h, uint64_t id)
 {
 	struct engine *g = arg;
-	struct stream *st = open_events_find(g->streams, id);
+	struct open_event *st = open_events_find(g->streams, id);
 	g->records++;
 	g->restless |= h->type == PERF_RECORD_MMAP2 || h->type == PERF_RECORD_COMM || h->type == PERF_RECORD_FORK;
 	if (h->type == PERF_RECORD_LOST || h->type == PERF_RECORD_LOST_SAMPLES)

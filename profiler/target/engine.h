@@ -40,7 +40,7 @@ struct engine {
 	struct modules *modules;
 	struct unwind *unwind;
 	struct jit_room jit_room;
-	struct exporting exporting;	       /* who writes the spool */
+	struct exporter_manager exporting;     /* who writes the spool */
 	struct symbolizer_manager symbolizing; /* who has the names */
 	struct symbolizer *symbolizer;	       /* NULL: nobody: names as the symbol tables have them */
 	struct target_files *files; /* of targets, and of the host beneath `root`, DEBUG_DIR (O_PATH, -1: none) */
@@ -62,7 +62,7 @@ struct engine {
 	bool restless;		       /* since the last look, something else than samples came */
 	uint64_t last_serial;	       /* of a target */
 	struct engine_limits limits;
-	struct aggregate_room tables; /* of all targets */
+	struct memory_limit tables; /* of all targets */
 	struct rate_control rates;
 	uint64_t refused;	       /* targets for which there was no room */
 	int64_t park_by;	       /* engine_flush_for_handover's end */
@@ -72,7 +72,7 @@ struct engine {
 	struct spool_lock *spool_lock; /* of a session, or NULL */
 	char spool_path[1024];
 	uint64_t records, unknown;    /* handed over; of events that nobody knows */
-	struct engine_at *at;	      /* in memory that the supervisor shares: it outlives us */
+	struct crash_marker *at;      /* in memory that the supervisor shares: it outlives us */
 	struct quarantine quarantine; /* the supervisor's, as it was when we were forked */
 	int estate;		      /* worker_handover.h: where it listens; or -1 */
 	bool leaving;		      /* whoever asks there has a worker of its own */

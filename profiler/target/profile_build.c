@@ -22,7 +22,7 @@
 struct builder {
 	const struct window *w;
 	struct target *t;
-	const struct kernel_count *kernel; /* of that event */
+	const struct event_totals *kernel; /* of that event */
 	struct aggregate *counts;
 	uint32_t profile, spec; /* which one; the event that is at it */
 	struct profile *p;
@@ -89,13 +89,13 @@ static int64_t kernel_location(struct builder *b, uint64_t address)
 }
 
 /* The functions at an address and which of a mapping's flags (profile.h) they are worth. -errno. */
-static int add_lines(struct builder *b, const struct frame *f, const struct named_line *named, size_t n,
+static int add_lines(struct builder *b, const struct stack_frame *f, const struct symbol_line *named, size_t n,
 	struct profile_line *ret, unsigned *ret_has)
 {
 	char own[MODULE_NAME_MAX];
 	*ret_has = n > 1 ? PROFILE_HAS_INLINE_FRAMES : 0;
 	for (size_t i = 0; i < n; i++) {
-		const struct named_line *l = &named[i];
+		const struct symbol_line *l = &named[i];
 		struct profile_function fn = {l->name, l->linkage, l->file, l->start};
 		if (!l->name[0])
 			fn.name = i + 1 < n ? "[inlined]" : module_frame_name(f->module, f->vaddr, own, sizeof(own));
@@ -118,11 +118,11 @@ static void note_quarantined(struct builder *b, const struct module *m)
 }
 
 /* By what the symbolizer said, else by the file's symbols. */
-static int64_t user_location(struct builder *b, const struct frame *f)
+static int64_t user_location(struct builder *b, const struct stack_frame *f)
 {
 	char name[MODULE_NAME_MAX];
 	struct profile_line lines[NAME_CACHE_LINES_MAX];
-	const struct named_line *named;
+	const struct symbol_line *named;
 	size_t n;
 	unsigned has = 0;
 	uint64_t base;
@@ -144,7 +144,7 @@ static int64_t user_location(struct builder *b, const struct frame *f)
 	return m < 0 ? m : profile_location(b->p, (uint32_t)m, base + f->vaddr, lines, n);
 }
 
-static int64_t jit_location(struct builder *b, const struct frame *f)
+static int64_t jit_location(struct builder *b, const struct stack_frame *f)
 {
 	struct profile_function fn = {0};
 	struct profile_line line = {0};
@@ -156,7 +156,7 @@ static int64_t jit_location(struct builder *b, const struct frame *f)
 	return id < 0 ? id : profile_location(b->p, PROFILE_NONE, 0, &line, 1);
 }
 
-static int64_t frame_location(struct builder *b, const struct frame *f)
+static int64_t frame_location(struct builder *b, const struct stack_frame *f)
 {
 	switch (f->kind) {
 	case FRAME_KERNEL:
@@ -195,11 +195,11 @@ static int find_program(const struct builder *b, char *ret, size_t size)
 /* The first mapping of a profile is its program (profile.proto): go tool pprof shows it as "File:". */
 static int add_program(struct builder *b)
 {
-	char exe[sizeof(((struct task *)NULL)->exe)];
+	char exe[sizeof(((struct process *)NULL)->exe)];
 	uint64_t base;
 	int r = find_program(b, exe, sizeof(exe));
 	for (size_t i = 0; r == 0 && exe[0] && i < aggregate_frames(b->counts); i++) {
-		const struct frame *f = aggregate_frame(b->counts, (uint32_t)i);
+		const struct stack_frame *f = aggregate_frame(b->counts, (uint32_t)i);
 		const char *path = f->module ? module_name(f->module) : "", *name = strrchr(path, '/');
 		if (f->kind == FRAME_USER && name && !strncmp(name + 1, exe, sizeof(exe) - 1)) {
 			int64_t id = add_mapping(b, f->module, 0, &base);
@@ -290,7 +290,7 @@ static void put_thread_labels(struct builder *b, const char *text, size_t *n)
 }
 
 /* The beginning of a profile is where `us` counts from: its samples are as far apart as they were. */
-static int64_t add_labels(struct builder *b, const struct who *who, const struct when *when)
+static int64_t add_labels(struct builder *b, const struct sample_origin *who, const struct sample_detail *when)
 {
 	size_t labels = b->n_fixed;
 	put(b, &labels, "process", who->process);
@@ -324,8 +324,8 @@ static int add_whos(struct builder *b)
 static void values_of(const struct builder *b, uint64_t count, uint64_t weight, int64_t ret[PROFILE_TYPES_MAX])
 {
 	const enum event_measure m = event_kind(b->t->desc.events[b->spec].kind)->measure;
-	const bool parts = m == MEASURES_ALLOC || m == MEASURES_HEAP;
-	const unsigned at = m == MEASURES_HEAP ? 2 : 0; /* behind alloc_objects and alloc_space */
+	const bool parts = m == MEASURES_ALLOC || m == MEASURES_LIVE_HEAP;
+	const unsigned at = m == MEASURES_LIVE_HEAP ? 2 : 0; /* behind alloc_objects and alloc_space */
 	memset(ret, 0, PROFILE_TYPES_MAX * sizeof(ret[0]));
 	ret[at] = (int64_t)(parts ? (count + LIVE_HEAP_PART / 2) / LIVE_HEAP_PART : count);
 	ret[at + 1] = (int64_t)weight;
@@ -358,8 +358,8 @@ static int add_samples(struct builder *b)
 
 static int add_loss(struct builder *b, const char *frame, uint64_t count, uint64_t weight)
 {
-	static const struct who nobody = {.process = "", .thread = "", .exe = ""};
-	static const struct when any_time;
+	static const struct sample_origin nobody = {.process = "", .thread = "", .exe = ""};
+	static const struct sample_detail any_time;
 	int64_t loc = named_location(b, PROFILE_NONE, 0, frame);
 	int64_t set = loc < 0 ? loc : add_labels(b, &nobody, &any_time);
 	int64_t values[PROFILE_TYPES_MAX] = {(int64_t)count, (int64_t)weight};
@@ -508,7 +508,7 @@ static int name_unseen(struct builder *b)
 		return 0;
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		unsigned long pid = strtoul(line, &name, 10);
-		const struct task *p = process_table_find(b->t->tasks, (uint32_t)pid);
+		const struct process *p = process_table_find(b->t->tasks, (uint32_t)pid);
 		if (!(p && p->sampled) && at < sizeof(list))
 			at += (size_t)snprintf(
 				list + at, sizeof(list) - at, "%s%s (pid %lu)", at ? ", " : "", name + 1, pid);
@@ -696,7 +696,7 @@ static int add_waits(struct builder *b)
 {
 	const struct event_spec *spec = &b->t->desc.events[b->spec];
 	const struct target_tally *y = &b->w->tally;
-	if (event_kind(spec->kind)->measure != MEASURES_WAITS)
+	if (event_kind(spec->kind)->measure != MEASURES_OFFCPU)
 		return 0;
 	const bool cgroup = b->t->desc.strategy == STRATEGY_CGROUP;
 	int r = 0;
@@ -832,7 +832,7 @@ static int add_part(struct builder *b, uint32_t spec)
 	if (r == 0)
 		r = add_samples(b);
 	const bool is_heap =
-		event_kind(b->t->desc.events[spec].kind)->measure == MEASURES_HEAP; /* what is lost is in it */
+		event_kind(b->t->desc.events[spec].kind)->measure == MEASURES_LIVE_HEAP; /* what is lost is in it */
 	if (r == 0 && !is_heap)
 		r = add_losses(b);
 	if (r == 0 && !is_heap)
@@ -873,7 +873,7 @@ static struct profile_info info_of(const struct builder *b)
 	}
 	info.types[1].type = info.period_type.type = event_sample_type(spec);
 	info.types[1].unit = info.period_type.unit = k->sample_unit;
-	info.period = k->measure == MEASURES_WAITS || spec->value_size ? 1 : (int64_t)spec->period;
+	info.period = k->measure == MEASURES_OFFCPU || spec->value_size ? 1 : (int64_t)spec->period;
 	return info;
 }
 

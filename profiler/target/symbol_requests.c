@@ -74,9 +74,9 @@ static bool lacks_debug(const struct target *t, const struct module *m)
 	       pair_table_find(&t->not_named, module_id(m), NO_DEBUG) >= 0;
 }
 
-static bool is_wanted(const struct target *t, const struct frame *f)
+static bool is_wanted(const struct target *t, const struct stack_frame *f)
 {
-	const struct named_line *lines;
+	const struct symbol_line *lines;
 	const char *name;
 	size_t n;
 	if (f->kind != FRAME_USER || module_state(f->module) != MODULE_LOADED ||
@@ -96,7 +96,7 @@ static struct missing *collect(const struct target *t, struct aggregate *const *
 	struct missing *list = room ? malloc(room * sizeof(*list)) : NULL;
 	for (size_t i = 0; list && i < n; i++)
 		for (size_t k = 0; k < aggregate_frames(counts[i]); k++) {
-			const struct frame *f = aggregate_frame(counts[i], (uint32_t)k);
+			const struct stack_frame *f = aggregate_frame(counts[i], (uint32_t)k);
 			if (is_wanted(t, f))
 				list[got++] = (struct missing){f->module, f->vaddr};
 		}
@@ -126,7 +126,7 @@ static bool is_over(const struct symbol_request *a)
 	return a->next == a->n;
 }
 
-static void on_answer(void *arg, uint64_t vaddr, const struct named_line *lines, size_t n)
+static void on_answer(void *arg, uint64_t vaddr, const struct symbol_line *lines, size_t n)
 {
 	struct part *p = arg;
 	module_names_put(p->module, vaddr, lines, n);
@@ -147,7 +147,7 @@ static void on_done(void *arg, enum symbolizer_outcome outcome)
 {
 	struct part *p = arg;
 	struct symbol_request *a = p->naming;
-	struct engine_at *at = a->target->engine->at;
+	struct crash_marker *at = a->target->engine->at;
 	at->target = a->target->number; /* should its files kill us: the loop has brought us here */
 	p->job = NULL;
 	a->open--;
@@ -186,7 +186,7 @@ static void find_debug(struct target *t, struct module *m, struct debug_files *r
 /* Without debug information only names that are mangled are worth a question; nor what a job answered that was lost. */
 static size_t choose(struct part *p, uint64_t *vaddrs, const char **names)
 {
-	const struct named_line *lines;
+	const struct symbol_line *lines;
 	size_t n = 0, n_lines;
 	for (size_t i = 0; i < p->n; i++) {
 		const char *name = module_symbol(p->module, p->first[i].vaddr, NULL);
@@ -214,11 +214,11 @@ static int ask(struct part *p)
 	struct debug_files files;
 	uint64_t *vaddrs = malloc((p->n + 1) * sizeof(*vaddrs));
 	const char **names = malloc((p->n + 1) * sizeof(*names));
-	struct asking a = {on_answer, on_done, p};
+	struct symbolizer_callbacks a = {on_answer, on_done, p};
 	size_t taken = 0;
 	find_debug(t, p->module, &files);
 	p->with_debug = file_is_open(&files.debug);
-	struct question q = {.vaddrs = vaddrs,
+	struct symbolizer_request q = {.vaddrs = vaddrs,
 		.names = names,
 		.debug = p->with_debug ? &files.debug : NULL,
 		.alt = file_is_open(&files.alt) ? &files.alt : NULL,
@@ -335,7 +335,7 @@ struct symbol_request *symbol_requests_free(struct symbol_request *a)
 
 size_t symbol_requests_left(const struct symbol_request *a)
 {
-	const struct named_line *lines;
+	const struct symbol_line *lines;
 	size_t left = a ? a->given_up : 0, n;
 	for (size_t i = 0; a && i < a->n; i++) {
 		const struct part *p = &a->parts[i];

@@ -107,7 +107,7 @@ static bool known(const struct engine *g, const struct target_desc *d)
 static void on_end_signal(void *arg, uint32_t events)
 {
 	struct target *t = arg;
-	struct engine_at *at = t->engine->at;
+	struct crash_marker *at = t->engine->at;
 	if (target_has_ended(t)) {
 		at->target = t->number; /* should its last window kill us */
 		target_end(t);
@@ -215,7 +215,7 @@ int target_new(struct engine *g, const struct target_desc *d, const int *fds, st
 	return 0;
 }
 
-static int add_stream(struct target *t, const struct event_desc *d, int fd, struct stream *st)
+static int add_stream(struct target *t, const struct event_desc *d, int fd, struct open_event *st)
 {
 	struct engine *g = t->engine;
 	/* again would cost a grace period of the kernel's for each */
@@ -244,7 +244,7 @@ static int add_stream(struct target *t, const struct event_desc *d, int fd, stru
 
 int target_add_event(struct target *t, const struct event_desc *d, int fd, struct err *e)
 {
-	struct stream *st = calloc(1, sizeof(*st));
+	struct open_event *st = calloc(1, sizeof(*st));
 	int r = st ? 0 : -ENOMEM;
 	if (r == 0 && d->role != PERF_SIDEBAND &&
 		(d->spec >= t->desc.n_events || event_is_of_app(&t->desc.events[d->spec])))
@@ -299,7 +299,7 @@ static void begin_running(struct target *t, const char *notes)
 {
 	if (notes[0])
 		target_note(&t->desc, notes);
-	for (struct stream *st = t->streams; st; st = st->next_of_target) {
+	for (struct open_event *st = t->streams; st; st = st->next_of_target) {
 		if (st->role == PERF_SAMPLES)
 			event_counts_rebase(st);
 	}
@@ -344,9 +344,9 @@ void target_tasks(struct target *t, const struct msg_tasks *m, const int *maps)
 	checkpoint_tasks(t->engine->commit, t);
 }
 
-static void drop_stream(struct target *t, struct stream *st)
+static void drop_stream(struct target *t, struct open_event *st)
 {
-	struct stream **at = &t->streams;
+	struct open_event **at = &t->streams;
 	while (*at != st)
 		at = &(*at)->next_of_target;
 	*at = st->next_of_target;
@@ -409,7 +409,7 @@ void target_forget(struct target *t)
 static bool all_hung_up(const struct target *t)
 {
 	bool threads = t->desc.strategy == STRATEGY_THREADS;
-	for (const struct stream *st = t->streams; st; st = st->next_of_target) {
+	for (const struct open_event *st = t->streams; st; st = st->next_of_target) {
 		struct pollfd p = {.fd = st->fd};
 		bool sideband = st->role == PERF_SIDEBAND || (threads && st->role == PERF_SAMPLES);
 		if (sideband && (poll(&p, 1, 0) != 1 || !(p.revents & POLLHUP)))
@@ -542,9 +542,9 @@ static int name_ahead(struct target *t, int64_t now)
 
 /* --- stack snapshots ----------------------------------------------------------------------------------- */
 
-static struct stream *find_rung(const struct target *t, const struct stream *like, uint32_t rung)
+static struct open_event *find_rung(const struct target *t, const struct open_event *like, uint32_t rung)
 {
-	struct stream *st = t->streams;
+	struct open_event *st = t->streams;
 	while (st && !(st->rung == rung && st->spec == like->spec && st->cpu == like->cpu))
 		st = st->next_of_target;
 	return st;
@@ -559,8 +559,8 @@ static struct stream *find_rung(const struct target *t, const struct stream *lik
 static int move(struct target *t, uint32_t spec, uint32_t from, uint32_t to)
 {
 	const bool clock = event_kind(t->desc.events[spec].kind)->measure == MEASURES_CPU;
-	for (struct stream *st = t->streams; st; st = st->next_of_target) {
-		const struct stream *old = st->spec == spec && st->rung == to ? find_rung(t, st, from) : NULL;
+	for (struct open_event *st = t->streams; st; st = st->next_of_target) {
+		const struct open_event *old = st->spec == spec && st->rung == to ? find_rung(t, st, from) : NULL;
 		if (old && ((!clock && ioctl(old->fd, PERF_EVENT_IOC_DISABLE, 0) < 0) ||
 				   ioctl(st->fd, PERF_EVENT_IOC_ENABLE, 0) < 0 ||
 				   (clock && ioctl(old->fd, PERF_EVENT_IOC_DISABLE, 0) < 0)))
@@ -653,7 +653,7 @@ static void begin(struct target *t, const struct record *r)
 
 /* A copy that ends before its size is all the stack that there was: a larger one would have no more. */
 static void note_snapshot(
-	struct target *t, const struct stream *st, const struct record_sample *s, enum unwind_stop stop)
+	struct target *t, const struct open_event *st, const struct record_sample *s, enum unwind_stop stop)
 {
 	if (!st->rung || !s->has_regs)
 		return;
@@ -687,36 +687,36 @@ static uint64_t worth_of(struct target *t, uint32_t spec, const struct record_sa
 	return worth;
 }
 
-struct when target_when(const struct target *t, const struct record *r)
+struct sample_detail target_when(const struct target *t, const struct record *r)
 {
 	const uint32_t detail = t->desc.detail;
 	const int64_t us = ((int64_t)r->time - t->window_mono) / 1000;
-	struct when when = {detail & DETAIL_CPU ? r->cpu + 1 : 0, 0};
+	struct sample_detail when = {detail & DETAIL_CPU ? r->cpu + 1 : 0, 0};
 	if (detail & DETAIL_TIME) /* a window has an hour at most, which is less than 2^32 us */
 		when.us = us < 0 ? 1 : us < UINT32_MAX ? (uint32_t)us + 1 : UINT32_MAX;
 	return when;
 }
 
-static void on_plain(struct target *t, struct stream *st, const struct record *r, uint64_t weight)
+static void on_plain(struct target *t, struct open_event *st, const struct record *r, uint64_t weight)
 {
-	struct frame frames[AGGREGATE_STACK_MAX];
-	const struct who who = {r->pid, r->tid, "", "", "", NULL};
-	const struct when when = target_when(t, r);
+	struct stack_frame frames[AGGREGATE_STACK_MAX];
+	const struct sample_origin who = {r->pid, r->tid, "", "", "", NULL};
+	const struct sample_detail when = target_when(t, r);
 	const enum event_measure measure = event_kind(t->desc.events[st->spec].kind)->measure;
-	if (measure != MEASURES_WAITS)
+	if (measure != MEASURES_OFFCPU)
 		aggregate_add_at(t->counts[st->spec], frames, sample_stack_plain(r, frames), &who, &when, 1,
 			worth_of(t, st->spec, &r->sample, weight));
 	if (measure != MEASURES_COUNT)
 		offcpu_record(t, st, r, NULL, 0);
 }
 
-static void on_sample(struct target *t, struct stream *st, const struct record *r)
+static void on_sample(struct target *t, struct open_event *st, const struct record *r)
 {
-	static const struct frame outside = {.kind = FRAME_SPECIAL, .name = frame_outside};
-	struct frame frames[AGGREGATE_STACK_MAX];
+	static const struct stack_frame outside = {.kind = FRAME_SPECIAL, .name = frame_outside};
+	struct stack_frame frames[AGGREGATE_STACK_MAX];
 	uint64_t weight = sample_rate_weight(&t->rate, t->desc.events[st->spec].period, (int64_t)r->time);
 	const enum event_measure measure = event_kind(t->desc.events[st->spec].kind)->measure;
-	const bool waits = measure == MEASURES_WAITS;
+	const bool waits = measure == MEASURES_OFFCPU;
 	struct target_tally *tally = &t->tally;
 	/* one that is read behind its window's end is of the next: nothing is lost where a drain is late */
 	if (!t->started || (int64_t)r->time < t->began) {
@@ -734,22 +734,22 @@ static void on_sample(struct target *t, struct stream *st, const struct record *
 		on_plain(t, st, r, weight);
 		return;
 	}
-	struct task *p = r->pid ? process_table_get(t->tasks, r->pid) : NULL;
+	struct process *p = r->pid ? process_table_get(t->tasks, r->pid) : NULL;
 	if (!p && waits) {
 		offcpu_record(t, st, r, NULL, 0);
 		return;
 	}
 	if (!p) { /* pid 0: the kernel cannot name it in the opener's pid namespace */
-		struct who nobody = {.process = "", .thread = "", .exe = ""};
+		struct sample_origin nobody = {.process = "", .thread = "", .exe = ""};
 		tally->outside++;
 		aggregate_add(a, &outside, 1, &nobody, 1, worth_of(t, st->spec, &r->sample, weight));
 		return;
 	}
 	enum unwind_stop stop;
 	size_t n = sample_stack_frames(t->engine->unwind, p, r, &st->layout, &t->engine->jit_room, frames, &stop);
-	struct who who = {r->pid, r->tid, p->comm, process_table_thread_name(p, r->tid), p->exe,
+	struct sample_origin who = {r->pid, r->tid, p->comm, process_table_thread_name(p, r->tid), p->exe,
 		inproc_labels(t->apps, r->pid, r->tid, r->time)};
-	struct when when = target_when(t, r);
+	struct sample_detail when = target_when(t, r);
 	tally->stops[stop]++;
 	note_snapshot(t, st, &r->sample, stop);
 	p->sampled = true;
@@ -778,24 +778,24 @@ void target_damaged(struct target *t, uint64_t times, int64_t time)
 
 /* What is heard by two events keeps the earlier one (profiler/sample/event_dedup.h). False: the record came by the
  * other. */
-static bool keep_earlier(struct target *t, struct stream *st, struct dedup_entry *by)
+static bool keep_earlier(struct target *t, struct open_event *st, struct dedup_entry *by)
 {
-	struct stream *other = by->id ? open_events_find(t->engine->streams, by->id) : NULL;
+	struct open_event *other = by->id ? open_events_find(t->engine->streams, by->id) : NULL;
 	if (!other || other == st) { /* the first time, or the one that it was heard by is closed by now */
 		by->id = st->id;
 		return true;
 	}
-	struct stream *later = st->id > other->id ? st : other;
+	struct open_event *later = st->id > other->id ? st : other;
 	by->id = later == st ? other->id : st->id;
 	t->tally.doubled++;
 	/* the supervisor holds it, too: until that is closed, every new thread inherits it, and pays for it */
 	ioctl(later->fd, PERF_EVENT_IOC_DISABLE, 0);
-	worker_tell(t->engine, &(struct asked){ASKED_CLOSE, t->number, later->index}, -1);
+	worker_tell(t->engine, &(struct worker_request){REQUEST_CLOSE_EVENT, t->number, later->index}, -1);
 	drop_stream(t, later);
 	return later != st;
 }
 
-static bool keep_single(struct target *t, struct stream *st, const struct record *r)
+static bool keep_single(struct target *t, struct open_event *st, const struct record *r)
 {
 	const bool sample = r->type == PERF_RECORD_SAMPLE;
 	bool whoever = sample && event_is(&t->desc.events[st->spec], NAMED_TRACEPOINT);
@@ -833,11 +833,11 @@ static bool is_sideband(const struct record *r)
 	       (r->type == PERF_RECORD_MMAP2 && r->mmap.exec);
 }
 
-void target_record(struct target *t, struct stream *st, const struct perf_event_header *h)
+void target_record(struct target *t, struct open_event *st, const struct perf_event_header *h)
 {
 	struct record r;
 	t->saved.changed = true;
-	if (st->role == PERF_WAITS || st->role == PERF_SWITCHES)
+	if (st->role == PERF_OFFCPU_SMALL || st->role == PERF_SWITCHES)
 		sample_rate_switch(t, h->size);
 	else
 		sample_rate_record(t, h->type == PERF_RECORD_SAMPLE, h->size);
@@ -874,7 +874,7 @@ void target_replay(struct target *t, const struct perf_event_header *h)
 static void set_rungs(struct target *t)
 {
 	for (unsigned pass = 0; pass < 2; pass++)
-		for (struct stream *st = t->streams; st; st = st->next_of_target) {
+		for (struct open_event *st = t->streams; st; st = st->next_of_target) {
 			const struct stack_dump_size *l = &t->ladders[st->spec];
 			if (st->rung && !l->crooked && (st->rung == l->at) == !pass)
 				ioctl(st->fd, pass ? PERF_EVENT_IOC_DISABLE : PERF_EVENT_IOC_ENABLE, 0);

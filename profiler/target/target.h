@@ -40,9 +40,9 @@ struct target {
 	int pidfd, tree, cgroup, exe, cgroup_events, cpu_stat; /* -1 = none; cgroup: a directory, to pass on */
 	struct target_files_opener opener;		       /* asked where a reader may not open a file */
 	int app;					       /* where processes with libpillion connect */
-	struct apps *apps;				       /* NULL: none do */
+	struct inproc *apps;				       /* NULL: none do */
 	struct event_loop_source pid_source, cgroup_source;
-	struct stream *streams;
+	struct open_event *streams;
 	uint32_t n_announced, uncovered; /* events that came; on CPUs that came up after us */
 	bool bare; /* a CPU was up on which none of them counts (profiler/sample/cpu_coverage.h) */
 	bool armed, started, ending;
@@ -58,7 +58,7 @@ struct target {
 	size_t maps_left;	 /* bytes of mappings that it may still bring */
 	uint64_t samples;	 /* of all windows */
 	uint64_t records, bytes; /* that its events wrote, of any kind */
-	struct rate rate;
+	struct target_rate rate;
 	int64_t cost;	  /* ns: see above */
 	uint64_t drained; /* records of the drain under way */
 	struct target *next_drained;
@@ -133,9 +133,9 @@ uint32_t target_n_asked(const struct target *t);
 /* What it consists of, as far as it ran before it was armed: takes the maps. The last of them starts it. */
 void target_tasks(struct target *t, const struct msg_tasks *m, const int *maps);
 void target_begin(struct target *t); /* one without events, for which there is no record that tells */
-struct when target_when(const struct target *t, const struct record *r); /* of a sample */
+struct sample_detail target_when(const struct target *t, const struct record *r); /* of a sample */
 /* A record of one of its events. */
-void target_record(struct target *t, struct stream *st, const struct perf_event_header *h);
+void target_record(struct target *t, struct open_event *st, const struct perf_event_header *h);
 void target_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time, bool shared);
 void target_damaged(struct target *t, uint64_t times, int64_t time); /* rings, with who knows what in them */
 

@@ -24,16 +24,16 @@ static uint64_t cpu_of(struct target *t)
 
 static uint64_t memory_of(const struct target *t)
 {
-	size_t n = sizeof(*t) + (t->n_announced - t->uncovered) * sizeof(struct stream);
+	size_t n = sizeof(*t) + (t->n_announced - t->uncovered) * sizeof(struct open_event);
 	for (uint32_t i = 0; i < t->desc.n_events; i++)
 		n += aggregate_memory(t->counts[i]);
 	return n;
 }
 
-static void fill_one(struct target *t, int64_t now, struct listed_target *l)
+static void fill_one(struct target *t, int64_t now, struct target_row *l)
 {
 	const struct target_desc *d = &t->desc;
-	*l = (struct listed_target){
+	*l = (struct target_row){
 		.state = state_of(t),
 		.strategy = d->strategy,
 		.kernel = d->kernel,
@@ -85,10 +85,10 @@ static uint64_t fds_max(const struct engine *g)
 	return g->limits.fds && g->limits.fds < l.rlim_cur ? g->limits.fds : l.rlim_cur;
 }
 
-static void fill_sums(const struct engine *g, struct listed_sums *s)
+static void fill_sums(const struct engine *g, struct target_totals *s)
 {
 	const struct cpu_budget_cost spent = cpu_budget_minute(&g->rates.allowance);
-	*s = (struct listed_sums){
+	*s = (struct target_totals){
 		.targets = g->n_targets,
 		.fds = engine_fds(g),
 		.fds_max = fds_max(g),
@@ -116,7 +116,7 @@ void target_list_fill(struct engine *g, uint64_t before, struct msg_listing *m)
 		fill_one(t, now, &m->targets[m->n++]);
 	m->last = !t;
 	snprintf(m->spool, sizeof(m->spool), "%s", g->spool_path);
-	m->sums = (struct listed_sums){0};
+	m->sums = (struct target_totals){0};
 	if (m->last)
 		fill_sums(g, &m->sums);
 }

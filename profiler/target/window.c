@@ -113,7 +113,7 @@ static bool ran_unseen(const struct window *w, uint32_t spec)
 /* A window without a sample is none, unless it is the only one, or the kernel knows of samples lost or time used. */
 static bool is_worth_it(const struct window *w, uint32_t spec)
 {
-	const struct kernel_count *k = &w->kernel[spec];
+	const struct event_totals *k = &w->kernel[spec];
 	return aggregate_samples(w->counts[spec]) || k->lost || k->unsampled || k->unseen || ran_unseen(w, spec) ||
 	       (w->last && !w->t->handed && !w->t->windows);
 }
@@ -124,7 +124,7 @@ static void refresh_jits(struct window *w)
 	int64_t now = clock_now();
 	for (uint32_t i = 0; i < w->t->desc.n_events; i++)
 		for (size_t k = 0; k < aggregate_frames(w->counts[i]); k++) {
-			const struct frame *f = aggregate_frame(w->counts[i], (uint32_t)k);
+			const struct stack_frame *f = aggregate_frame(w->counts[i], (uint32_t)k);
 			if (f->kind == FRAME_JIT)
 				jit_refresh(f->jit, now, target_open_named, w->t);
 		}

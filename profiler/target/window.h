@@ -24,7 +24,7 @@ struct window {
 	char uncovered[CPU_COVERAGE_LIST_MAX];
 	struct target_tally tally;
 	struct aggregate *counts[EVENTS_MAX];
-	struct kernel_count kernel[EVENTS_MAX];
+	struct event_totals kernel[EVENTS_MAX];
 };
 
 /* What counts the next window of one of its events. */

@@ -42,19 +42,19 @@ static void clear_state(struct cfi_state *s, bool signal)
 	s->full.cfa.how = PLACE_UNDEFINED;
 }
 
-static struct place get_place(const struct cfi_state *s, enum dwarf_reg reg)
+static struct cfi_register get_place(const struct cfi_state *s, enum dwarf_reg reg)
 {
 	if (s->odd & 1u << reg)
 		return s->full.reg[reg];
 	if (s->gone & 1u << reg)
-		return (struct place){.how = PLACE_UNDEFINED};
+		return (struct cfi_register){.how = PLACE_UNDEFINED};
 	if (slots[reg] < 0 || s->usual.at[slots[reg]] == CFI_RULE_SAME)
-		return (struct place){.how = PLACE_SAME};
-	return (struct place){.how = PLACE_AT, .n = 8 * (int64_t)s->usual.at[slots[reg]]};
+		return (struct cfi_register){.how = PLACE_SAME};
+	return (struct cfi_register){.how = PLACE_AT, .n = 8 * (int64_t)s->usual.at[slots[reg]]};
 }
 
 /* Registers that we do not have, vectors and flags, are nobody's business. */
-static void set_place(struct cfi_state *s, uint64_t reg, struct place place)
+static void set_place(struct cfi_state *s, uint64_t reg, struct cfi_register place)
 {
 	if (reg >= DWARF_REGS)
 		return;
@@ -80,8 +80,8 @@ static void set_place(struct cfi_state *s, uint64_t reg, struct place place)
 void cfi_to_full(const struct cfi_state *s, struct cfi_rule_full *ret)
 {
 	memset(ret, 0, sizeof(*ret)); /* rules are compared as bytes */
-	ret->cfa =
-		s->odd_cfa ? s->full.cfa : (struct place){.how = PLACE_REG, .reg = s->usual.cfa_reg, .n = s->usual.cfa};
+	ret->cfa = s->odd_cfa ? s->full.cfa
+			      : (struct cfi_register){.how = PLACE_REG, .reg = s->usual.cfa_reg, .n = s->usual.cfa};
 	for (unsigned i = 0; i < DWARF_REGS; i++)
 		ret->reg[i] = get_place(s, i);
 }
@@ -92,7 +92,7 @@ static void set_cfa(struct cfi_execute *p, uint64_t reg, int64_t n)
 	p->reader.bad |= reg >= DWARF_REGS;
 	s->odd_cfa = n < INT32_MIN || n > INT32_MAX;
 	if (s->odd_cfa)
-		s->full.cfa = (struct place){.how = PLACE_REG, .reg = (uint8_t)reg, .n = n};
+		s->full.cfa = (struct cfi_register){.how = PLACE_REG, .reg = (uint8_t)reg, .n = n};
 	s->usual.cfa_reg = (uint8_t)reg;
 	s->usual.cfa = s->odd_cfa ? 0 : (int32_t)n;
 }
@@ -113,16 +113,16 @@ static void set_cfa_register(struct cfi_execute *p, uint64_t reg)
 
 /* --- instructions */
 
-static struct place take_expression(struct cfi_execute *p, enum place_how how)
+static struct cfi_register take_expression(struct cfi_execute *p, enum cfi_register_kind how)
 {
 	struct dwarf_cursor *r = &p->reader;
 	uint64_t len = dwarf_uleb(r);
 	const uint8_t *bytes = dwarf_take(r, len);
 	if (!bytes || !len || len > CFI_EXPRESSION_MAX) {
 		r->bad = true;
-		return (struct place){0};
+		return (struct cfi_register){0};
 	}
-	return (struct place){.how = (uint8_t)how, .len = (uint16_t)len, .n = bytes - p->section->bytes->data};
+	return (struct cfi_register){.how = (uint8_t)how, .len = (uint16_t)len, .n = bytes - p->section->bytes->data};
 }
 
 static void restore(struct cfi_execute *p, uint64_t reg)
@@ -147,10 +147,10 @@ static void recall(struct cfi_execute *p)
 		copy_state(&p->now, &p->remembered[--p->n_remembered]);
 }
 
-static void put_at(struct cfi_execute *p, uint64_t reg, enum place_how how, uint64_t words)
+static void put_at(struct cfi_execute *p, uint64_t reg, enum cfi_register_kind how, uint64_t words)
 {
 	int64_t n = (int64_t)(words * (uint64_t)p->cie->data_align);
-	set_place(&p->now, reg, (struct place){.how = (uint8_t)how, .n = n});
+	set_place(&p->now, reg, (struct cfi_register){.how = (uint8_t)how, .n = n});
 }
 
 /* An instruction about the CFA; false: it is none. */
@@ -198,15 +198,15 @@ static bool run_register(struct cfi_execute *p, uint8_t op)
 		restore(p, reg);
 		return true;
 	case 0x07: /* undefined */
-		set_place(&p->now, reg, (struct place){.how = PLACE_UNDEFINED});
+		set_place(&p->now, reg, (struct cfi_register){.how = PLACE_UNDEFINED});
 		return true;
 	case 0x08: /* same_value */
-		set_place(&p->now, reg, (struct place){.how = PLACE_SAME});
+		set_place(&p->now, reg, (struct cfi_register){.how = PLACE_SAME});
 		return true;
 	case 0x09: /* register */
 		other = dwarf_uleb(r);
 		r->bad |= other >= DWARF_REGS;
-		set_place(&p->now, reg, (struct place){.how = PLACE_REG, .reg = (uint8_t)other});
+		set_place(&p->now, reg, (struct cfi_register){.how = PLACE_REG, .reg = (uint8_t)other});
 		return true;
 	case 0x10: /* expression */
 		set_place(&p->now, reg, take_expression(p, PLACE_AT_EXPR));

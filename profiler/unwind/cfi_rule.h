@@ -41,7 +41,7 @@ static inline uint64_t cfi_rule_word(const struct cfi_rule *r, unsigned i)
 	return w;
 }
 
-enum place_how {
+enum cfi_register_kind {
 	PLACE_SAME,	 /* as it is in this frame */
 	PLACE_UNDEFINED, /* not to be had */
 	PLACE_AT,	 /* in memory at CFA + n */
@@ -51,12 +51,12 @@ enum place_how {
 	PLACE_IS_EXPR,	 /* what the expression yields */
 };
 
-struct place {
+struct cfi_register {
 	uint8_t how, reg;
 	uint16_t len; /* of the expression, which begins at offset `n` of the section or table that the rule is in */
 	int64_t n;
 };
 
 struct cfi_rule_full {
-	struct place cfa, reg[DWARF_REGS];
+	struct cfi_register cfa, reg[DWARF_REGS];
 };

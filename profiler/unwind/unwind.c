@@ -430,10 +430,10 @@ static bool read_for_rule(void *arg, uint64_t addr, uint64_t *ret)
 }
 
 /* The value that a register has in the caller; false: it is not to be had. */
-static bool find_place(struct walk *w, const struct place *p, enum dwarf_reg reg, uint64_t cfa, uint64_t *ret)
+static bool find_place(struct walk *w, const struct cfi_register *p, enum dwarf_reg reg, uint64_t cfa, uint64_t *ret)
 {
 	uint64_t at;
-	switch ((enum place_how)p->how) {
+	switch ((enum cfi_register_kind)p->how) {
 	case PLACE_SAME:
 		*ret = w->reg[reg];
 		return w->known & 1u << reg;

@@ -6,12 +6,12 @@
  */
 struct entry_key {
 	uint32_t at;	/* from base */
-	uint32_t where; /* enum from, and the offset in its section, the function's number or that in elf.plt */
+	uint32_t where; /* enum entry_source, and the offset in its section, the function's number or that in elf.plt */
 };
 #define WHERE_BITS 30
 _Static_assert(ELF_UNWIND_MAX <= 1u << WHERE_BITS, "an offset of a section");
 
-static void add_key(struct unwind_entries *x, enum from from, uint32_t where, uint64_t start)
+static void add_key(struct unwind_entries *x, enum entry_source from, uint32_t where, uint64_t start)
 {
 	const uint64_t at = start - x->origin;
 	if (at > UINT32_MAX ||
@@ -37,7 +37,7 @@ static uint64_t lowest_address(const struct elf *f)
 	return lowest;
 }
 
-static void collect_entries(struct unwind_entries *x, enum from from, const struct elf_section *bytes)
+static void collect_entries(struct unwind_entries *x, enum entry_source from, const struct elf_section *bytes)
 {
 	struct cfi_section *s = &x->sections[unwind_entries_section(from)];
 	struct cfi_entry e;
@@ -164,7 +164,7 @@ void unwind_entries_done(struct unwind_entries *x)
 /* Those that count where no other has anything: .eh_frame is what the program itself unwinds by. */
 static bool is_weak(struct entry_key k)
 {
-	const enum from from = k.where >> WHERE_BITS;
+	const enum entry_source from = k.where >> WHERE_BITS;
 	return from == FROM_DEBUG_FRAME || from == FROM_PLT;
 }
 

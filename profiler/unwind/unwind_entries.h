@@ -17,14 +17,14 @@
 #include <stdint.h>
 
 /* Whose an entry is. */
-enum from {
+enum entry_source {
 	FROM_GO, /* `program` is the function's number in gopclntab */
 	FROM_DEBUG_FRAME,
 	FROM_EH_FRAME,
 	FROM_PLT, /* `program` is its number in elf.plt; lld and BOLT describe theirs nowhere */
 };
 #define UNWIND_ENTRIES_CFI 2 /* the two in the middle, which are call frame information */
-static inline unsigned unwind_entries_section(enum from from)
+static inline unsigned unwind_entries_section(enum entry_source from)
 {
 	return from - FROM_DEBUG_FRAME;
 }

@@ -121,7 +121,7 @@ static inline int64_t intern(struct builder *b, const struct cfi_rule *r)
 }
 
 /* The expression of a place, from a section into the table. */
-static int keep_expression(struct builder *b, const struct elf_section *from, struct place *p)
+static int keep_expression(struct builder *b, const struct elf_section *from, struct cfi_register *p)
 {
 	struct unwind_table *t = b->t;
 	if (p->how != PLACE_AT_EXPR && p->how != PLACE_IS_EXPR)
@@ -322,9 +322,9 @@ static int put_sigreturn(struct builder *b, const struct cfi_entry *e)
 	for (unsigned i = 0; i < CFI_RULE_SAVED; i++)
 		s.usual.at[i] = CFI_RULE_SAME;
 	s.odd = 1u << DWARF_RBP | 1u << DWARF_RSP | 1u << DWARF_RA;
-	s.full.reg[DWARF_RBP] = (struct place){.how = PLACE_AT, .n = 0x78};
-	s.full.reg[DWARF_RSP] = (struct place){.how = PLACE_AT, .n = 0xa0};
-	s.full.reg[DWARF_RA] = (struct place){.how = PLACE_AT, .n = 0xa8};
+	s.full.reg[DWARF_RBP] = (struct cfi_register){.how = PLACE_AT, .n = 0x78};
+	s.full.reg[DWARF_RSP] = (struct cfi_register){.how = PLACE_AT, .n = 0xa0};
+	s.full.reg[DWARF_RA] = (struct cfi_register){.how = PLACE_AT, .n = 0xa8};
 	int64_t rule = odd_rule(b, &s, NULL);
 	return rule < 0 ? (int)rule : put_row(b, e->start - (e->start > b->t->base), (uint32_t)rule);
 }
@@ -587,7 +587,7 @@ const struct cfi_rule_full *unwind_table_full(const struct unwind_table *t, cons
 	return &t->full[r->cfa];
 }
 
-bool unwind_table_eval(const struct unwind_table *t, const struct place *p, const uint64_t regs[DWARF_REGS],
+bool unwind_table_eval(const struct unwind_table *t, const struct cfi_register *p, const uint64_t regs[DWARF_REGS],
 	uint32_t known, const uint64_t *first, dwarf_expr_read_fn *read, void *arg, uint64_t *ret)
 {
 	struct dwarf_expr x = {t->bytes + p->n, p->len};

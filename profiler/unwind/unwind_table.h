@@ -46,5 +46,5 @@ uint64_t unwind_table_key(const struct unwind_table *t, uint64_t vaddr);
 const struct cfi_rule_full *unwind_table_full(const struct unwind_table *t, const struct cfi_rule *r);
 
 /* Evaluate the expression of a place (dwarf_expr.h), which is one of this table. */
-bool unwind_table_eval(const struct unwind_table *t, const struct place *p, const uint64_t regs[DWARF_REGS],
+bool unwind_table_eval(const struct unwind_table *t, const struct cfi_register *p, const uint64_t regs[DWARF_REGS],
 	uint32_t known, const uint64_t *first, dwarf_expr_read_fn *read, void *arg, uint64_t *ret);

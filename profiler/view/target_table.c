@@ -32,7 +32,7 @@ static int make_room(struct target_table *l, size_t n)
 	if (n > TARGET_TABLE_MAX)
 		return -E2BIG;
 	size_t room = n < TARGET_TABLE_MAX / 2 ? 2 * n + 1 : TARGET_TABLE_MAX;
-	struct listed_target *more = realloc(l->targets, room * sizeof(*more));
+	struct target_row *more = realloc(l->targets, room * sizeof(*more));
 	if (!more)
 		return -ENOMEM;
 	l->targets = more;
@@ -46,7 +46,7 @@ int target_table_add(struct target_table *l, const struct msg_listing *page)
 	if (r < 0)
 		return r;
 	memcpy(l->targets + l->n, page->targets, page->n * sizeof(l->targets[0]));
-	for (struct listed_target *t = l->targets + l->n; t < l->targets + l->n + page->n; t++) {
+	for (struct target_row *t = l->targets + l->n; t < l->targets + l->n + page->n; t++) {
 		char *texts[] = {t->id, t->name, t->pod, t->pod_namespace, t->profile};
 		for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 			utf8_clean(texts[i]);
@@ -76,7 +76,7 @@ void target_table_done(struct target_table *l)
 	*l = (struct target_table){0};
 }
 
-static double rate(const struct listed_target *t)
+static double rate(const struct target_row *t)
 {
 	return t->window_ms ? (double)t->window_samples * 1000 / (double)t->window_ms : 0;
 }
@@ -114,19 +114,19 @@ static void cut(const struct cell *c, size_t most, const char *mark)
 	snprintf(c->buf + at, CELL_MAX - at, "%s", mark);
 }
 
-static void put_id(const struct cell *c, const struct listed_target *t)
+static void put_id(const struct cell *c, const struct target_row *t)
 {
 	put(c, t->id);
 	cut(c, ID_SHOWN, "");
 }
 
-static void put_name(const struct cell *c, const struct listed_target *t)
+static void put_name(const struct cell *c, const struct target_row *t)
 {
 	put(c, t->name);
 	cut(c, NAME_SHOWN, MORE);
 }
 
-static void put_pod(const struct cell *c, const struct listed_target *t)
+static void put_pod(const struct cell *c, const struct target_row *t)
 {
 	put(c, t->pod);
 	if (t->pod_namespace[0] && t->pod[0])
@@ -134,23 +134,23 @@ static void put_pod(const struct cell *c, const struct listed_target *t)
 	cut(c, 2 * NAME_SHOWN, MORE);
 }
 
-static void put_state(const struct cell *c, const struct listed_target *t)
+static void put_state(const struct cell *c, const struct target_row *t)
 {
 	put(c, states[t->state]);
 }
 
-static void put_strategy(const struct cell *c, const struct listed_target *t)
+static void put_strategy(const struct cell *c, const struct target_row *t)
 {
 	snprintf(c->buf, CELL_MAX, "%s%s", strategy_name(t->strategy), t->kernel ? "" : ":user");
 }
 
-static void put_events(const struct cell *c, const struct listed_target *t)
+static void put_events(const struct cell *c, const struct target_row *t)
 {
 	char text[EVENTS_TEXT_MAX];
 	snprintf(c->buf, CELL_MAX, "%s", event_spec_text(t->events, t->n_events, text));
 }
 
-static void put_age(const struct cell *c, const struct listed_target *t)
+static void put_age(const struct cell *c, const struct target_row *t)
 {
 	static const struct {
 		uint64_t seconds;
@@ -163,25 +163,25 @@ static void put_age(const struct cell *c, const struct listed_target *t)
 	snprintf(c->buf, CELL_MAX, "%" PRIu64 "%c", s / units[i].seconds, units[i].unit);
 }
 
-static void put_samples(const struct cell *c, const struct listed_target *t)
+static void put_samples(const struct cell *c, const struct target_row *t)
 {
 	snprintf(c->buf, CELL_MAX, "%" PRIu64, t->samples);
 }
 
-static void put_rate(const struct cell *c, const struct listed_target *t)
+static void put_rate(const struct cell *c, const struct target_row *t)
 {
 	put(c, "");
 	if (t->state == LISTED_STARTED)
 		snprintf(c->buf, CELL_MAX, "%.1f", rate(t));
 }
 
-static double lowered_by(const struct listed_target *t)
+static double lowered_by(const struct target_row *t)
 {
 	return (double)t->capped / 100 * ((double)t->lowered / 100);
 }
 
 /* "1/4.2 cap", where it is not what was asked for */
-static void put_lowered(const struct cell *c, const struct listed_target *t)
+static void put_lowered(const struct cell *c, const struct target_row *t)
 {
 	put(c, "");
 	if (lowered_by(t) > 1)
@@ -191,24 +191,24 @@ static void put_lowered(const struct cell *c, const struct listed_target *t)
 					   : "cap+budget");
 }
 
-static void put_bytes(const struct cell *c, const struct listed_target *t)
+static void put_bytes(const struct cell *c, const struct target_row *t)
 {
 	top_amount((int64_t)t->bytes, "bytes", c->buf, CELL_MAX);
 }
 
-static void put_lost(const struct cell *c, const struct listed_target *t)
+static void put_lost(const struct cell *c, const struct target_row *t)
 {
 	int at = snprintf(c->buf, CELL_MAX, "%" PRIu64, t->lost);
 	if (t->lost_shared)
 		snprintf(c->buf + at, CELL_MAX - (size_t)at, "+%" PRIu64 "?", t->lost_shared);
 }
 
-static void put_throttled(const struct cell *c, const struct listed_target *t)
+static void put_throttled(const struct cell *c, const struct target_row *t)
 {
 	snprintf(c->buf, CELL_MAX, "%" PRIu64, t->throttled);
 }
 
-static void put_cpu(const struct cell *c, const struct listed_target *t)
+static void put_cpu(const struct cell *c, const struct target_row *t)
 {
 	if (t->cpu_us == LISTED_UNKNOWN)
 		put(c, "");
@@ -216,17 +216,17 @@ static void put_cpu(const struct cell *c, const struct listed_target *t)
 		top_amount((int64_t)t->cpu_us * 1000, "nanoseconds", c->buf, CELL_MAX);
 }
 
-static void put_cost(const struct cell *c, const struct listed_target *t)
+static void put_cost(const struct cell *c, const struct target_row *t)
 {
 	top_amount((int64_t)t->cost_us * 1000, "nanoseconds", c->buf, CELL_MAX);
 }
 
-static void put_memory(const struct cell *c, const struct listed_target *t)
+static void put_memory(const struct cell *c, const struct target_row *t)
 {
 	top_amount((int64_t)t->memory, "bytes", c->buf, CELL_MAX);
 }
 
-static void put_profile(const struct cell *c, const struct listed_target *t)
+static void put_profile(const struct cell *c, const struct target_row *t)
 {
 	put(c, t->profile);
 	if (c->full && t->profile[0])
@@ -236,7 +236,7 @@ static void put_profile(const struct cell *c, const struct listed_target *t)
 static const struct column {
 	const char *title;
 	bool right;
-	void (*put)(const struct cell *c, const struct listed_target *t);
+	void (*put)(const struct cell *c, const struct target_row *t);
 } columns[] = {
 	{"ID", false, put_id},
 	{"NAME", false, put_name},
@@ -258,7 +258,7 @@ static const struct column {
 };
 #define COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
-const char *target_table_cell(const struct target_table *l, const struct listed_target *t, const char *title, char *buf)
+const char *target_table_cell(const struct target_table *l, const struct target_row *t, const char *title, char *buf)
 {
 	const struct cell cell = {l, true, buf};
 	snprintf(buf, CELL_MAX, "-");
@@ -280,7 +280,7 @@ static void print_cell(size_t column, const char *text, size_t wide, FILE *out)
 
 static void print_sums(const struct target_table *l, FILE *out)
 {
-	const struct listed_sums *s = &l->sums;
+	const struct target_totals *s = &l->sums;
 	char ring[32], memory[32], cpu[32], spent[32], allowed[32], sampling[32];
 	fprintf(out,
 		"%zu target%s, %" PRIu64 " of %" PRIu64 " descriptors, %" PRIu64 " rings of %s, %" PRIu64
@@ -323,39 +323,39 @@ int target_table_write(const struct target_table *l, bool full, FILE *out)
 
 /* --- JSON ---------------------------------------------------------------------------------------------- */
 
-static struct jsonout *text_of(const struct target_table *l, const struct listed_target *t, size_t at)
+static struct jsonout *text_of(const struct target_table *l, const struct target_row *t, size_t at)
 {
 	return json_write_text((const char *)t + at);
 }
 
-static struct jsonout *number_of(const struct target_table *l, const struct listed_target *t, size_t at)
+static struct jsonout *number_of(const struct target_table *l, const struct target_row *t, size_t at)
 {
 	uint64_t value;
 	memcpy(&value, (const char *)t + at, sizeof(value));
 	return json_write_number(value > INT64_MAX ? INT64_MAX : (int64_t)value);
 }
 
-static struct jsonout *pid_of(const struct target_table *l, const struct listed_target *t, size_t at)
+static struct jsonout *pid_of(const struct target_table *l, const struct target_row *t, size_t at)
 {
 	return json_write_number(t->host_pid);
 }
 
-static struct jsonout *state_of(const struct target_table *l, const struct listed_target *t, size_t at)
+static struct jsonout *state_of(const struct target_table *l, const struct target_row *t, size_t at)
 {
 	return json_write_text(states[t->state]);
 }
 
-static struct jsonout *strategy_of(const struct target_table *l, const struct listed_target *t, size_t at)
+static struct jsonout *strategy_of(const struct target_table *l, const struct target_row *t, size_t at)
 {
 	return json_write_text(strategy_name(t->strategy));
 }
 
-static struct jsonout *kernel_of(const struct target_table *l, const struct listed_target *t, size_t at)
+static struct jsonout *kernel_of(const struct target_table *l, const struct target_row *t, size_t at)
 {
 	return json_write_bool(t->kernel);
 }
 
-static struct jsonout *events_of(const struct target_table *l, const struct listed_target *t, size_t at)
+static struct jsonout *events_of(const struct target_table *l, const struct target_row *t, size_t at)
 {
 	char text[EVENTS_TEXT_MAX], *save = NULL;
 	struct jsonout *list = json_write_array();
@@ -366,24 +366,24 @@ static struct jsonout *events_of(const struct target_table *l, const struct list
 	return list;
 }
 
-static struct jsonout *window_of(const struct target_table *l, const struct listed_target *t, size_t at)
+static struct jsonout *window_of(const struct target_table *l, const struct target_row *t, size_t at)
 {
 	return json_write_number(t->window_s);
 }
 
-static struct jsonout *rate_of(const struct target_table *l, const struct listed_target *t, size_t at)
+static struct jsonout *rate_of(const struct target_table *l, const struct target_row *t, size_t at)
 {
 	return json_write_tenths(rate(t));
 }
 
-static struct jsonout *factor_of(const struct target_table *l, const struct listed_target *t, size_t at)
+static struct jsonout *factor_of(const struct target_table *l, const struct target_row *t, size_t at)
 {
 	uint64_t hundredths;
 	memcpy(&hundredths, (const char *)t + at, sizeof(hundredths));
 	return json_write_tenths((double)hundredths / 100);
 }
 
-static struct jsonout *profile_of(const struct target_table *l, const struct listed_target *t, size_t at)
+static struct jsonout *profile_of(const struct target_table *l, const struct target_row *t, size_t at)
 {
 	char path[CELL_MAX] = "";
 	if (t->profile[0])
@@ -391,11 +391,11 @@ static struct jsonout *profile_of(const struct target_table *l, const struct lis
 	return json_write_text(path);
 }
 
-#define AT(field) offsetof(struct listed_target, field)
+#define AT(field) offsetof(struct target_row, field)
 
 static const struct key {
 	const char *name;
-	struct jsonout *(*value)(const struct target_table *l, const struct listed_target *t, size_t at);
+	struct jsonout *(*value)(const struct target_table *l, const struct target_row *t, size_t at);
 	size_t at; /* of its field, for those that several keys have */
 } keys[] = {
 	{"id", text_of, AT(id)},
@@ -428,14 +428,14 @@ static const struct key {
 };
 
 static int add_key(
-	struct jsonout *object, const struct key *k, const struct target_table *l, const struct listed_target *t)
+	struct jsonout *object, const struct key *k, const struct target_table *l, const struct target_row *t)
 {
 	if (k->at == AT(cpu_us) && t->cpu_us == LISTED_UNKNOWN)
 		return json_write_add_null(object, k->name);
 	return json_write_add(object, k->name, k->value(l, t, k->at));
 }
 
-static struct jsonout *object_of(const struct target_table *l, const struct listed_target *t)
+static struct jsonout *object_of(const struct target_table *l, const struct target_row *t)
 {
 	struct jsonout *object = json_write_object();
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)

@@ -15,9 +15,9 @@
 #define TARGET_TABLE_MAX 10000 /* more than any service has: whoever lists on and on is none */
 
 struct target_table { /* all zero: nothing */
-	struct listed_target *targets;
+	struct target_row *targets;
 	size_t n, room;
-	struct listed_sums sums;
+	struct target_totals sums;
 	char spool[1024];
 };
 
@@ -36,5 +36,4 @@ int target_table_write(const struct target_table *l, bool full, FILE *out);
 int target_table_json(const struct target_table *l, FILE *out);
 /* What the table has of a target under this title ("STATE"); "-" is none. `buf` is returned. */
 #define TARGET_TABLE_CELL_MAX 2048
-const char *target_table_cell(
-	const struct target_table *l, const struct listed_target *t, const char *title, char *buf);
+const char *target_table_cell(const struct target_table *l, const struct target_row *t, const char *title, char *buf);

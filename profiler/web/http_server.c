@@ -321,7 +321,7 @@ static enum MHD_Result log_in(const struct http *h, struct MHD_Connection *c)
 
 static enum http_page page_of(const char *path)
 {
-	return !strcmp(path, "/metrics") ? HTTP_METRICS : !strcmp(path, "/health") ? HTTP_HEALTH : HTTP_OTHER;
+	return !strcmp(path, "/metrics") ? HTTP_METRICS : !strcmp(path, "/health") ? HTTP_HEALTH : HTTP_BROWSER_PAGE;
 }
 
 /* A browser says so of what another site's page, or mail, asks for. */
@@ -335,7 +335,7 @@ static unsigned others(const struct http *h)
 {
 	unsigned n = 0;
 	for (const struct waiting *w = h->waiting; w; w = w->next)
-		n += w->asked.page == HTTP_OTHER;
+		n += w->asked.page == HTTP_BROWSER_PAGE;
 	return n;
 }
 
@@ -399,7 +399,7 @@ static void give_time(struct http *h, struct MHD_Connection *c)
 static struct waiting *new_waiting(struct http *h, struct MHD_Connection *c, const char *path)
 {
 	struct waiting *w = calloc(1, sizeof(*w));
-	const bool other = page_of(path) == HTTP_OTHER;
+	const bool other = page_of(path) == HTTP_BROWSER_PAGE;
 	if (!w || make_secret(w->asked.nonce) < 0) {
 		free(w);
 		return NULL;
@@ -431,7 +431,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 	if (w)
 		return MHD_YES;
 	const char *path = let_in(h, c, url, method, &r);
-	if (!path || (page_of(path) == HTTP_OTHER && refuse_other(h, c, path, &r)))
+	if (!path || (page_of(path) == HTTP_BROWSER_PAGE && refuse_other(h, c, path, &r)))
 		return r;
 	*mine = w = new_waiting(h, c, path);
 	if (!w)
@@ -533,7 +533,7 @@ struct http *http_free(struct http *h)
 /* For a page there may be room now, or no hope of a listing any more. */
 static bool is_due(struct http *h, struct waiting *w, int64_t now)
 {
-	return w->deadline <= now || (w->asked.page == HTTP_OTHER && h->pages.want(h->pages.arg, &w->asked));
+	return w->deadline <= now || (w->asked.page == HTTP_BROWSER_PAGE && h->pages.want(h->pages.arg, &w->asked));
 }
 
 static int64_t resume_late(struct http *h, int64_t now)
@@ -548,7 +548,7 @@ static int64_t resume_late(struct http *h, int64_t now)
 			checkpoint_read(w);
 			continue;
 		}
-		int64_t next = w->asked.page == HTTP_OTHER ? now + ASK_AGAIN_NS : w->deadline;
+		int64_t next = w->asked.page == HTTP_BROWSER_PAGE ? now + ASK_AGAIN_NS : w->deadline;
 		first = next < first ? next : first;
 	}
 	if (late)

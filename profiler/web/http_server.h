@@ -13,9 +13,9 @@
  * cookie the browser keeps to itself: HttpOnly, SameSite=Strict, and for that way alone, because cookies know no ports:
  * whoever else listens on this machine is sent no cookie of a way that he does not know. Both are new at each start.
  *
- * HTTP_OTHER is for people: it is refused to whoever calls us by a name that is not this machine's, also on a Unix
- * socket, which somebody may have made a port of (ssh -L), and to what another web site asks for. Its answers let the
- * browser run and load nothing but what its kind says.
+ * HTTP_BROWSER_PAGE is for people: it is refused to whoever calls us by a name that is not this machine's, also on a
+ * Unix socket, which somebody may have made a port of (ssh -L), and to what another web site asks for. Its answers let
+ * the browser run and load nothing but what its kind says.
  */
 #pragma once
 
@@ -36,12 +36,12 @@
 #define HTTP_OTHER_PATIENCE_MS 25000
 #define HTTP_NONCE 33
 
-enum http_page { HTTP_OTHER, HTTP_METRICS, HTTP_HEALTH };
+enum http_page { HTTP_BROWSER_PAGE, HTTP_METRICS, HTTP_HEALTH };
 enum http_kind { HTTP_TEXT, HTTP_EXPOSITION, HTTP_HTML, HTTP_GRAPH, HTTP_PICTURE, HTTP_PROFILE, HTTP_JSON };
 
 struct http_asked {
 	enum http_page page;
-	const char *path; /* HTTP_OTHER: decoded, below the way */
+	const char *path; /* HTTP_BROWSER_PAGE: decoded, below the way */
 	char nonce[HTTP_NONCE];
 	void *of; /* the owner's; NULL at first */
 	void *connection;

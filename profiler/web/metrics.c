@@ -14,11 +14,11 @@ enum unit { AS_IS, HUNDREDTHS, MS, US };
 
 struct row {
 	const char *name, *type, *help;
-	size_t at; /* uint64_t in struct listed_target, listed_sums, export_state or metrics */
+	size_t at; /* uint64_t in struct target_row, listed_sums, export_state or metrics */
 	enum unit unit;
 };
 
-#define TARGET(f) offsetof(struct listed_target, f)
+#define TARGET(f) offsetof(struct target_row, f)
 static const struct row target_rows[] = {
 	{"pillion_target_samples_total", "counter", "Samples taken of the target.", TARGET(samples), AS_IS},
 	{"pillion_target_lost_samples_total", "counter",
@@ -60,7 +60,7 @@ static const struct row target_rows[] = {
 	{"pillion_target_age_seconds", "gauge", "Time since the target registered.", TARGET(age_ms), MS},
 };
 
-#define SUM(f) offsetof(struct listed_sums, f)
+#define SUM(f) offsetof(struct target_totals, f)
 static const struct row sum_rows[] = {
 	{"pillion_targets", "gauge", "Targets that are profiled now.", SUM(targets), AS_IS},
 	{"pillion_refused_targets_total", "counter", "Targets that were refused: there were as many as there may be.",
@@ -170,8 +170,7 @@ static void plain(const struct row *rows, size_t n, const void *of, FILE *out)
 
 static int by_labels(const void *a, const void *b)
 {
-	const struct listed_target *x = *(const struct listed_target *const *)a,
-				   *y = *(const struct listed_target *const *)b;
+	const struct target_row *x = *(const struct target_row *const *)a, *y = *(const struct target_row *const *)b;
 	int c = strcmp(x->id, y->id);
 	if (!c)
 		c = strcmp(x->name, y->name);
@@ -182,16 +181,16 @@ static int by_labels(const void *a, const void *b)
 	return c ? c : x->serial > y->serial ? -1 : 1;
 }
 
-static bool same_labels(const struct listed_target *x, const struct listed_target *y)
+static bool same_labels(const struct target_row *x, const struct target_row *y)
 {
 	return !strcmp(x->id, y->id) && !strcmp(x->name, y->name) && !strcmp(x->pod, y->pod) &&
 	       !strcmp(x->pod_namespace, y->pod_namespace);
 }
 
 /* Of those whose labels are the same (one ends, and is here again) the latest: a series may not be there twice. */
-static const struct listed_target **distinct(const struct target_table *l, size_t *ret_n)
+static const struct target_row **distinct(const struct target_table *l, size_t *ret_n)
 {
-	const struct listed_target **list = calloc(l->n + 1, sizeof(*list));
+	const struct target_row **list = calloc(l->n + 1, sizeof(*list));
 	size_t n = 0;
 	for (size_t i = 0; list && i < l->n; i++)
 		list[i] = &l->targets[i];
@@ -204,7 +203,7 @@ static const struct listed_target **distinct(const struct target_table *l, size_
 	return list;
 }
 
-static void target_labels(const char *name, const struct listed_target *t, FILE *out)
+static void target_labels(const char *name, const struct target_row *t, FILE *out)
 {
 	fprintf(out, "%s{", name);
 	label("target", t->id, true, out);
@@ -213,7 +212,7 @@ static void target_labels(const char *name, const struct listed_target *t, FILE 
 	label("namespace", t->pod_namespace, false, out);
 }
 
-static void target_info(const struct listed_target *const *list, size_t n, FILE *out)
+static void target_info(const struct target_row *const *list, size_t n, FILE *out)
 {
 	static const char name[] = "pillion_target_info";
 	static const char *const states[] = {[LISTED_REGISTERED] = "registered",
@@ -232,7 +231,7 @@ static void target_info(const struct listed_target *const *list, size_t n, FILE 
 static int targets(const struct target_table *l, FILE *out)
 {
 	size_t n;
-	const struct listed_target **list = distinct(l, &n);
+	const struct target_row **list = distinct(l, &n);
 	if (!list)
 		return -ENOMEM;
 	target_info(list, n, out);

@@ -65,7 +65,7 @@ static const char *const live_titles[] = {
 	"POD", "STATE", "EVENTS", "AGE", "SAMPLES", "PER-S", "LOWERED", "LOST", "THROTTLED", "COST"};
 #define LIVE_TITLES (sizeof(live_titles) / sizeof(live_titles[0]))
 
-static void directory_of(const struct listed_target *t, char ret[static SPOOL_TARGET_MAX + 1])
+static void directory_of(const struct target_row *t, char ret[static SPOOL_TARGET_MAX + 1])
 {
 	spool_target_path(t->id, t->name, t->pod, t->pod_namespace, ret);
 }
@@ -77,7 +77,7 @@ static size_t live_rows(struct page *p, const char *only)
 	char buf[TARGET_TABLE_CELL_MAX], directory[SPOOL_TARGET_MAX + 1];
 	size_t n = 0;
 	for (size_t i = 0; l && i < l->n; i++) {
-		const struct listed_target *t = &l->targets[i];
+		const struct target_row *t = &l->targets[i];
 		directory_of(t, directory);
 		if (only && strcmp(only, directory) != 0)
 			continue;
@@ -219,7 +219,7 @@ static void forms(struct page *p)
 	fputs("<button>Flame graph</button><button formaction=\"diff\">Table</button></form>\n", p->out);
 }
 
-static void window_row(struct page *p, const struct window_file *f)
+static void window_row(struct page *p, const struct spool_file *f)
 {
 	char start[32], iso[32], bytes[64];
 	struct stat st;
@@ -398,7 +398,7 @@ static int show_flame(struct page *p)
 
 static int show_live(struct page *p)
 {
-	const struct window_file *last = spool_query_last(&p->windows, p->q->arguments[PAGE_EVENT]);
+	const struct spool_file *last = spool_query_last(&p->windows, p->q->arguments[PAGE_EVENT]);
 	struct profile *of = NULL;
 	struct err e = {0};
 	if (!last)

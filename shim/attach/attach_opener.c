@@ -73,7 +73,7 @@ static int pass(struct parcel *parcel, const int *fds, size_t n, const struct ho
 	bool has_cgroup = !job.remap && !parcel->request.no_cgroup[0];
 	if (n != n_target + has_cgroup + (job.remap ? 0 : probes_count(&parcel->request.desc)))
 		return err_say(e, -EPROTO, "the opener's processes misunderstood each other");
-	const struct passing p = {.host = host,
+	const struct event_open p = {.host = host,
 		.request = &job.request,
 		.target = fds,
 		.n_target = n_target,

@@ -30,7 +30,7 @@ struct waits_role {
 };
 
 struct work {
-	const struct passing *p;
+	const struct event_open *p;
 	size_t n_target; /* of its descriptors, those that go */
 	struct message_batch batch;
 	uint32_t events_max;
@@ -100,7 +100,7 @@ static bool want_less(struct perf_want *want)
 }
 
 /* thread: as our pid namespace numbers it; not looked at by the strategy `cgroup`. */
-static int open_one(struct work *w, const struct attempt *a, pid_t thread, struct perf_want *want, int cpu,
+static int open_one(struct work *w, const struct attach_method *a, pid_t thread, struct perf_want *want, int cpu,
 	struct perf_layout *layout)
 {
 	struct perf_event_attr attr;
@@ -125,8 +125,8 @@ static struct event_desc describe(
 }
 
 /* -ESRCH, for a thread that is gone, comes without a sentence. */
-static int open_and_put(struct work *w, const struct attempt *a, pid_t thread, struct perf_want *want, uint32_t spec,
-	int cpu, struct err *e)
+static int open_and_put(struct work *w, const struct attach_method *a, pid_t thread, struct perf_want *want,
+	uint32_t spec, int cpu, struct err *e)
 {
 	struct perf_layout layout;
 	int fd = open_one(w, a, thread, want, cpu, &layout);
@@ -146,7 +146,7 @@ static int open_and_put(struct work *w, const struct attempt *a, pid_t thread, s
 	return message_batch_put_event(&w->batch, &d, fd, e);
 }
 
-static struct perf_want sideband(const struct attempt *a)
+static struct perf_want sideband(const struct attach_method *a)
 {
 	return (struct perf_want){.role = PERF_SIDEBAND,
 		.kernel = a->kernel,
@@ -162,11 +162,11 @@ static bool is_of_app(const struct work *w, uint32_t spec)
 
 static bool measures_waits(const struct work *w, uint32_t spec)
 {
-	return event_kind(desc(w)->events[spec].kind)->measure == MEASURES_WAITS;
+	return event_kind(desc(w)->events[spec].kind)->measure == MEASURES_OFFCPU;
 }
 
 /* Where waits are recorded a part of the time: how many switches there are in the rest of it. */
-static struct perf_want own_sideband(const struct work *w, const struct attempt *a)
+static struct perf_want own_sideband(const struct work *w, const struct attach_method *a)
 {
 	struct perf_want want = sideband(a);
 	for (uint32_t i = 0; i < desc(w)->n_events; i++)
@@ -199,7 +199,7 @@ static bool has_snapshots(const struct work *w, uint32_t spec)
 	return !probe && !measures_waits(w, spec) && !is_of_app(w, spec) && s != STACKS_NONE && s != STACKS_FP;
 }
 
-static struct perf_want samples(const struct work *w, const struct attempt *a, uint32_t spec)
+static struct perf_want samples(const struct work *w, const struct attach_method *a, uint32_t spec)
 {
 	struct perf_want want = sideband(a);
 	want.role = PERF_SAMPLES;
@@ -226,19 +226,20 @@ static bool has_clock(const struct work *w, enum stacks stacks)
  * The three events of waits (shim/event/perf_event.h). By cgroup stacks come later: a runtime's are of no use. Without
  * kernel code the stacks are those of a clock, and the one that is there already will do.
  */
-static size_t roles_of_waits(const struct work *w, const struct attempt *a, uint32_t spec, struct waits_role ret[3])
+static size_t roles_of_waits(
+	const struct work *w, const struct attach_method *a, uint32_t spec, struct waits_role ret[3])
 {
 	bool cgroup = a->strategy == STRATEGY_CGROUP;
 	size_t n = 0;
-	ret[n++] = (struct waits_role){cgroup ? PERF_WAITS : PERF_SWITCHES, false};
+	ret[n++] = (struct waits_role){cgroup ? PERF_OFFCPU_SMALL : PERF_SWITCHES, false};
 	if (cgroup || a->kernel || !has_clock(w, stacks_of(w, spec)))
 		ret[n++] = (struct waits_role){PERF_SAMPLES, cgroup};
 	if (cgroup || a->kernel)
-		ret[n++] = (struct waits_role){cgroup ? PERF_SEEN : PERF_WAITS, true};
+		ret[n++] = (struct waits_role){cgroup ? PERF_ROLL_CALL : PERF_OFFCPU_SMALL, true};
 	return n;
 }
 
-static int put_waits(struct work *w, const struct attempt *a, pid_t thread, uint32_t spec, int cpu, struct err *e)
+static int put_waits(struct work *w, const struct attach_method *a, pid_t thread, uint32_t spec, int cpu, struct err *e)
 {
 	struct waits_role roles[3];
 	size_t n = roles_of_waits(w, a, spec, roles);
@@ -258,7 +259,7 @@ static int put_waits(struct work *w, const struct attempt *a, pid_t thread, uint
  * Whether there are snapshots, and enough descriptors for each size of them. A quarter of the profiler's: who comes
  * later has a profile as well. Each thread inherits all events: what that costs it is bounded.
  */
-static bool has_ladder(struct work *w, const struct attempt *a)
+static bool has_ladder(struct work *w, const struct attach_method *a)
 {
 	uint32_t cpus = (uint32_t)w->p->host->n_cpus, waits = 0, laddered = 0, n = desc(w)->n_events;
 	for (uint32_t i = 0; i < n; i++) {
@@ -276,7 +277,7 @@ static bool has_ladder(struct work *w, const struct attempt *a)
 	return !few && !many;
 }
 
-static int event_open_rungs(struct work *w, const struct attempt *a, uint32_t spec, int cpu, struct err *e)
+static int event_open_rungs(struct work *w, const struct attach_method *a, uint32_t spec, int cpu, struct err *e)
 {
 	int r = 0;
 	for (uint32_t rung = 1; r == 0 && rung <= PERF_RUNGS; rung++) {
@@ -288,7 +289,7 @@ static int event_open_rungs(struct work *w, const struct attempt *a, uint32_t sp
 	return r;
 }
 
-static int event_open_cpu(struct work *w, const struct attempt *a, int cpu, struct err *e)
+static int event_open_cpu(struct work *w, const struct attach_method *a, int cpu, struct err *e)
 {
 	int r = 0;
 	for (uint32_t s = 0; r == 0 && s < desc(w)->n_events; s++) {
@@ -306,8 +307,8 @@ static int event_open_cpu(struct work *w, const struct attempt *a, int cpu, stru
 }
 
 /* Everything but the side-band event of the first CPU, which `first` is. */
-static int event_open_cpus(struct work *w, const struct attempt *a, int first_cpu, const struct perf_layout *layout,
-	int first, struct err *e)
+static int event_open_cpus(struct work *w, const struct attach_method *a, int first_cpu,
+	const struct perf_layout *layout, int first, struct err *e)
 {
 	const struct host_info *h = w->p->host;
 	struct perf_want want = own_sideband(w, a);
@@ -332,7 +333,7 @@ static void note(struct work *w, const char *fmt, unsigned a, unsigned b)
 	target_note(desc(w), text);
 }
 
-static int attach_thread(struct work *w, const struct attempt *a, pid_t thread, struct err *e)
+static int attach_thread(struct work *w, const struct attach_method *a, pid_t thread, struct err *e)
 {
 	const struct host_info *h = w->p->host;
 	int r = 0;
@@ -352,7 +353,7 @@ static int attach_thread(struct work *w, const struct attempt *a, pid_t thread, 
 }
 
 /* Of one thread on one CPU. */
-static uint32_t events_each(const struct work *w, const struct attempt *a)
+static uint32_t events_each(const struct work *w, const struct attach_method *a)
 {
 	struct waits_role roles[3];
 	uint32_t n = carrier(w) == UINT32_MAX;
@@ -366,7 +367,7 @@ struct tally {
 };
 
 /* Every thread that has not been tried yet. */
-static int attach_new(struct work *w, const struct attempt *a, struct tally *y, struct err *e)
+static int attach_new(struct work *w, const struct attach_method *a, struct tally *y, struct err *e)
 {
 	uint32_t each = (uint32_t)w->p->host->n_cpus * events_each(w, a);
 	for (size_t i = 0; i < thread_scan_count(w->census); i++) {
@@ -406,7 +407,7 @@ static int look(struct work *w, struct err *e)
  * meanwhile has inherited its creator's events, or shows up in the next look; one that does both has its own events
  * taken away again by the profiler (profiler/sample/event_dedup.h).
  */
-static int event_open_threads(struct work *w, const struct attempt *a, struct err *e)
+static int event_open_threads(struct work *w, const struct attach_method *a, struct err *e)
 {
 	struct tally y = {0};
 	int64_t end = clock_now() + PASSES_MS * NSEC_PER_MSEC;
@@ -472,7 +473,7 @@ static int event_open_tasks(struct work *w, bool threads, struct err *e)
 
 /* --- choosing a strategy ------------------------------------------------------------------------------- */
 
-static int announce(struct work *w, const struct attempt *a, struct err *e)
+static int announce(struct work *w, const struct attach_method *a, struct err *e)
 {
 	union msg *m = &w->batch.msg;
 	desc(w)->strategy = a->strategy;
@@ -486,7 +487,7 @@ static int announce(struct work *w, const struct attempt *a, struct err *e)
 
 /* The event that shows whether this row of the table is possible, on the first CPU that is online. */
 static int try_attempt(
-	struct work *w, const struct attempt *a, int *ret_cpu, struct perf_layout *ret_layout, struct err *e)
+	struct work *w, const struct attach_method *a, int *ret_cpu, struct perf_layout *ret_layout, struct err *e)
 {
 	bool threads = a->strategy == STRATEGY_THREADS;
 	if (a->strategy == STRATEGY_CGROUP && w->p->cgroup < 0)
@@ -507,10 +508,10 @@ static int try_attempt(
 }
 
 /* The first row that works; its first event is left open, or *ret_first is -ESRCH. `timers` have none. */
-static const struct attempt *choose(
+static const struct attach_method *choose(
 	struct work *w, int *ret_first, int *ret_cpu, struct perf_layout *ret_layout, struct err *e)
 {
-	const struct attempt *a;
+	const struct attach_method *a;
 	char text[448];
 	enum attach asked = w->p->request->attach;
 	for (size_t i = 0; (a = strategy_attempt(asked, w->p->running, desc(w)->fds & TARGET_APP, i)); i++) {
@@ -574,7 +575,7 @@ static bool is_cpu(const struct event_spec *s)
  * Only what says that there is no such event for us: whatever else happens will happen again. Of a process that runs
  * its first thread may have ended: on ourselves.
  */
-static int try_event(struct work *w, const struct attempt *a, uint32_t spec, int cpu, struct err *e)
+static int try_event(struct work *w, const struct attach_method *a, uint32_t spec, int cpu, struct err *e)
 {
 	const struct event_spec *s = &desc(w)->events[spec];
 	if (a->strategy == STRATEGY_TIMERS && !is_cpu(s) && !is_of_app(w, spec))
@@ -605,7 +606,7 @@ static int try_event(struct work *w, const struct attempt *a, uint32_t spec, int
 }
 
 /* An event that cannot be had is no reason to do without the others. */
-static int leave_out(struct work *w, const struct attempt *a, int cpu, struct err *e)
+static int leave_out(struct work *w, const struct attach_method *a, int cpu, struct err *e)
 {
 	struct target_desc *d = desc(w);
 	struct err why = {0};
@@ -677,7 +678,7 @@ static void keep_to_rate(struct work *w)
 }
 
 /* What a CPU does is all that is left of `wall`. */
-static int event_open_timers(struct work *w, const struct attempt *a, struct err *e)
+static int event_open_timers(struct work *w, const struct attach_method *a, struct err *e)
 {
 	int r = leave_out(w, a, -1, e);
 	for (uint32_t i = 0; r == 0 && i < desc(w)->n_events; i++)
@@ -691,7 +692,7 @@ static int event_open_all(struct work *w, struct err *e)
 {
 	struct perf_layout layout;
 	int first, cpu = -1;
-	const struct attempt *a = choose(w, &first, &cpu, &layout, e);
+	const struct attach_method *a = choose(w, &first, &cpu, &layout, e);
 	if (!a)
 		return e->code;
 	if (a->strategy == STRATEGY_TIMERS)
@@ -718,7 +719,7 @@ static int event_open_all(struct work *w, struct err *e)
 	return r;
 }
 
-static int begin(struct work *w, const struct passing *p, struct err *e)
+static int begin(struct work *w, const struct event_open *p, struct err *e)
 {
 	/* set field by field: pages that stay zero are never touched */
 	w->p = p;
@@ -731,7 +732,7 @@ static int begin(struct work *w, const struct passing *p, struct err *e)
 	return r < 0 ? err_set(e, r, "no memory for a list of threads") : 0;
 }
 
-int event_open_remapped(const struct passing *p, struct err *e)
+int event_open_remapped(const struct event_open *p, struct err *e)
 {
 	static struct work w;
 	int r = begin(&w, p, e);
@@ -744,7 +745,7 @@ int event_open_remapped(const struct passing *p, struct err *e)
 	return r;
 }
 
-int event_open_events(const struct passing *p, struct err *e)
+int event_open_events(const struct event_open *p, struct err *e)
 {
 	static struct work w;
 	int r = begin(&w, p, e);

@@ -33,7 +33,7 @@ struct event_open_request {
 	char no_cgroup[200];	 /* why there is no cgroup for PERF_FLAG_PID_CGROUP, "" = there is one */
 };
 
-struct passing {
+struct event_open {
 	const struct host_info *host;
 	struct event_open_request *request;
 	const int *target; /* the descriptors that desc.fds names, in the order of enum target_fd */
@@ -45,6 +45,6 @@ struct passing {
 	int64_t deadline;
 };
 /* 0: armed. */
-int event_open_events(const struct passing *p, struct err *e);
+int event_open_events(const struct event_open *p, struct err *e);
 /* No events: what `running` consists of, to a profiler that has answered REMAP. */
-int event_open_remapped(const struct passing *p, struct err *e);
+int event_open_remapped(const struct event_open *p, struct err *e);

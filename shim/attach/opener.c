@@ -83,7 +83,7 @@ static int identify(struct outer *w, struct err *e)
 
 static _Noreturn void become_inner(const struct outer *w, int parcel)
 {
-	const struct inner in = {.settings = w->settings,
+	const struct opener_inner in = {.settings = w->settings,
 		.report = w->report,
 		.deadline = w->deadline,
 		.line = w->line,
@@ -304,14 +304,14 @@ static int decide(struct outer *w, int prepared, const struct err *why, struct e
 	const struct container *c = w->container;
 	w->report->outcome = c->stopped ? OPENER_STOPPED : OPENER_NOTHING;
 	if (c->stopped) /* so says runc, too, of one that it restores, but with a pid */
-		return c->verdict == VERDICT_PROFILE && c->pid > 0 ? init_check_program(c->pid, e) : 0;
-	switch ((enum verdict)c->verdict) {
-	case VERDICT_OFF:
-	case VERDICT_SANDBOX:
+		return c->verdict == DECISION_PROFILE && c->pid > 0 ? init_check_program(c->pid, e) : 0;
+	switch ((enum profile_decision)c->verdict) {
+	case DECISION_OFF:
+	case DECISION_SANDBOX:
 		return 0;
-	case VERDICT_INVALID:
+	case DECISION_INVALID:
 		return err_say(e, -EINVAL, "%s", c->reason);
-	case VERDICT_PROFILE:
+	case DECISION_PROFILE:
 		if (!container_sampled(c->id, w->settings->sample)) {
 			w->report->outcome = OPENER_UNSAMPLED;
 			return 0;
@@ -417,7 +417,7 @@ static int start_session(struct opener *op, struct err *e)
 {
 	uint64_t start;
 	int r = copy_container(op, e);
-	if (r == 0 && op->container.verdict != VERDICT_PROFILE)
+	if (r == 0 && op->container.verdict != DECISION_PROFILE)
 		r = err_say(e, -EBADMSG, "the opener asked for a session out of turn");
 	if (r < 0)
 		return r;

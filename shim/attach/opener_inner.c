@@ -22,7 +22,7 @@
 #define NOBODY 65534
 
 struct work {
-	const struct inner *in;
+	const struct opener_inner *in;
 	struct host_info host;
 	struct event_open_request parcel;
 	int target[TARGET_FDS_MAX];
@@ -59,7 +59,7 @@ static int converse(struct work *w, struct err *e)
 	int r = reach(w, e);
 	if (r < 0)
 		return r;
-	const struct passing p = {.host = &w->host,
+	const struct event_open p = {.host = &w->host,
 		.request = &w->parcel,
 		.target = w->target,
 		.n_target = w->n_target,
@@ -130,7 +130,7 @@ static int become_opener(bool uprobes, struct err *e)
 	return r;
 }
 
-_Noreturn void inner_run(const struct inner *start)
+_Noreturn void inner_run(const struct opener_inner *start)
 {
 	/* set field by field: pages that stay zero are never touched */
 	static struct work w;

@@ -33,11 +33,11 @@ void opener_report(struct opener_report *report, int code, const char *notes, co
  * sidecar's, which takes the place of the service.
  */
 #define PARCEL_FDS_MAX (TARGET_FDS_MAX + 1 + EVENTS_MAX + 1)
-struct inner {
+struct opener_inner {
 	const struct settings *settings;
 	struct opener_report *report;
 	int64_t deadline;
 	int line;   /* socket to the hook */
 	int parcel; /* socket on which the parcel comes; EOF: outer gave up */
 };
-_Noreturn void inner_run(const struct inner *start);
+_Noreturn void inner_run(const struct opener_inner *start);

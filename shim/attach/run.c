@@ -74,7 +74,7 @@ static int pass(struct run *w, struct err *e)
 			d->fds |= 1u << i;
 			target[n++] = fds[i];
 		}
-	const struct passing p = {.host = &w->host,
+	const struct event_open p = {.host = &w->host,
 		.request = &w->request,
 		.target = target,
 		.n_target = n,

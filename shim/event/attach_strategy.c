@@ -1,6 +1,6 @@
 #include "shim/event/attach_strategy.h"
 
-static const struct attempt table[] = {
+static const struct attach_method table[] = {
 	{STRATEGY_CGROUP, true, "cgroup"},
 	{STRATEGY_CGROUP, false, "cgroup, user code only"},
 	{STRATEGY_PROCESS, true, "process"},
@@ -10,7 +10,7 @@ static const struct attempt table[] = {
 	{STRATEGY_TIMERS, false, "timers"},
 };
 
-static bool fits(const struct attempt *a, enum attach asked, bool running, bool app)
+static bool fits(const struct attach_method *a, enum attach asked, bool running, bool app)
 {
 	if (a->strategy == STRATEGY_CGROUP)
 		return asked != ATTACH_PROCESS;
@@ -19,7 +19,7 @@ static bool fits(const struct attempt *a, enum attach asked, bool running, bool 
 	return asked != ATTACH_CGROUP && (a->strategy == STRATEGY_THREADS) == running;
 }
 
-const struct attempt *strategy_attempt(enum attach asked, bool running, bool app, size_t i)
+const struct attach_method *strategy_attempt(enum attach asked, bool running, bool app, size_t i)
 {
 	for (size_t row = 0; row < sizeof(table) / sizeof(table[0]); row++)
 		if (fits(&table[row], asked, running, app) && i-- == 0)

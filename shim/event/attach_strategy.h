@@ -18,12 +18,12 @@
 #include "oci/config/options.h"
 #include "shim/protocol/messages.h"
 
-struct attempt {
+struct attach_method {
 	enum strategy strategy;
 	bool kernel;
 	const char *name; /* "cgroup", "process, user code only" */
 };
 
 /* Row `i` of the table for what was asked; NULL behind the last. running: the target runs already; app: TARGET_APP. */
-const struct attempt *strategy_attempt(enum attach asked, bool running, bool app, size_t i);
+const struct attach_method *strategy_attempt(enum attach asked, bool running, bool app, size_t i);
 const char *strategy_name(enum strategy strategy); /* "cgroup" */

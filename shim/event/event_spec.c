@@ -52,7 +52,7 @@ static const struct event_kind kinds[] = {
 	COUNTS("L1-dcache-load-misses", CACHE_MISS(L1D), 500000, "loads that the first level of cache had not"),
 	COUNTS("LLC-load-misses", CACHE_MISS(LL), 50000, "loads that the last level of cache had not"),
 	COUNTS("dTLB-load-misses", CACHE_MISS(DTLB), 50000, "loads whose address was in no TLB"),
-	{"offcpu", SOFTWARE(CONTEXT_SWITCHES), MEASURES_WAITS, 99, "offcpu", "nanoseconds",
+	{"offcpu", SOFTWARE(CONTEXT_SWITCHES), MEASURES_OFFCPU, 99, "offcpu", "nanoseconds",
 		"time on no CPU, by where threads wait", NAMED_NOT, true},
 	{"uprobe", EVENT_TYPE_UPROBE, 0, MEASURES_COUNT, 1, "uprobe", "count",
 		"calls of a function, as in uprobe:/usr/bin/x:work", NAMED_UPROBE, false},
@@ -62,7 +62,7 @@ static const struct event_kind kinds[] = {
 		"a counter by the number that the CPU's manual gives, as in raw:r1c2", NAMED_RAW, false},
 	{"alloc", EVENT_TYPE_APP, 0, MEASURES_ALLOC, 512 << 10, "alloc_space", "bytes",
 		"memory that is allocated, and what of it is in use", NAMED_NOT, false},
-	{"heap", EVENT_TYPE_APP, 1, MEASURES_HEAP, 1, "inuse_space", "bytes", "what of alloc is in use", NAMED_NOT,
+	{"heap", EVENT_TYPE_APP, 1, MEASURES_LIVE_HEAP, 1, "inuse_space", "bytes", "what of alloc is in use", NAMED_NOT,
 		false},
 	{"calls", EVENT_TYPE_APP, 2, MEASURES_CALLS, 1, "calls", "count",
 		"calls, each of them, in programs built with -finstrument-functions", NAMED_NOT, false},
@@ -104,13 +104,13 @@ bool event_is_of_app(const struct event_spec *s)
 
 bool event_is_timed(const struct event_kind *k)
 {
-	return k->measure == MEASURES_CPU || k->measure == MEASURES_WAITS;
+	return k->measure == MEASURES_CPU || k->measure == MEASURES_OFFCPU;
 }
 
 int event_heap(void)
 {
 	int row = 0;
-	while (kinds[row].measure != MEASURES_HEAP)
+	while (kinds[row].measure != MEASURES_LIVE_HEAP)
 		row++;
 	return row;
 }
@@ -160,7 +160,7 @@ const char *event_text(const struct event_spec *s, char buf[EVENT_TEXT_MAX])
 	char number[32];
 	snprintf(buf, EVENT_TEXT_MAX, "%s%s%s", k->name, k->naming ? ":" : "", s->name);
 	snprintf(number, sizeof(number), "%uus", s->min_us);
-	if (k->measure == MEASURES_WAITS && s->min_us != WAITS_MIN_US)
+	if (k->measure == MEASURES_OFFCPU && s->min_us != WAITS_MIN_US)
 		add_text(buf, ":min=", number);
 	if (s->idle)
 		add_text(buf, ":", "idle");
@@ -179,7 +179,7 @@ const char *event_text(const struct event_spec *s, char buf[EVENT_TEXT_MAX])
 static int find_kind(const char *name, size_t len)
 {
 	for (size_t i = 0; i < event_kinds(); i++)
-		if (kinds[i].measure != MEASURES_HEAP && strlen(kinds[i].name) == len &&
+		if (kinds[i].measure != MEASURES_LIVE_HEAP && strlen(kinds[i].name) == len &&
 			!strncmp(kinds[i].name, name, len))
 			return (int)i;
 	return -1;
@@ -361,7 +361,7 @@ static bool parse_option(const struct event_kind *k, const char *at, size_t len,
 {
 	static const char min[] = "min=", stacks[] = "stacks=";
 	const size_t n_min = sizeof(min) - 1, n_stacks = sizeof(stacks) - 1;
-	const bool waits = k->measure == MEASURES_WAITS;
+	const bool waits = k->measure == MEASURES_OFFCPU;
 	if (k->measure == MEASURES_CALLS) {
 		ret->with_time = is_word(at, len, "time");
 		return ret->with_time;
@@ -384,7 +384,7 @@ static bool parse_option(const struct event_kind *k, const char *at, size_t len,
 static int parse_options(
 	const struct event_kind *k, const char *options, size_t len, int column, struct event_spec *ret, struct err *e)
 {
-	const bool waits = k->measure == MEASURES_WAITS;
+	const bool waits = k->measure == MEASURES_OFFCPU;
 	for (size_t at = 0, next; at < len; at = next) {
 		next = span(options, at + 1, len, ":");
 		const bool good = parse_option(k, options + at + 1, next - at - 1, ret);
@@ -420,7 +420,7 @@ static int parse_item(const char *text, const char *item, size_t len, uint32_t m
 			column, kind_len > 40 ? 40 : (int)kind_len, item);
 	const struct event_kind *k = &kinds[kind];
 	bool timed = event_is_timed(k);
-	*ret = (struct event_spec){.kind = (uint32_t)kind, .min_us = k->measure == MEASURES_WAITS ? WAITS_MIN_US : 0};
+	*ret = (struct event_spec){.kind = (uint32_t)kind, .min_us = k->measure == MEASURES_OFFCPU ? WAITS_MIN_US : 0};
 	size_t name = name_end(k->naming, item, kind_len, len);
 	size_t options = name < len && item[name] == ':' ? span(item, name, len, "@/") : name;
 	int r = parse_name(k->naming, item + kind_len, name - kind_len, column, ret, e);

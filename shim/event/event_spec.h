@@ -46,13 +46,15 @@
 
 enum event_measure {
 	MEASURES_COUNT,
-	MEASURES_CPU,	/* CPU time, by a timer: the kernel takes ns for clock events even with freq=1 */
-	MEASURES_WAITS, /* time on no CPU: every switch is recorded, of some the stack (profiler/offcpu/wait_times.h) */
-	MEASURES_ALLOC, /* bytes that are allocated (shim/libpillion/alloc/alloc_sample.h) */
-	MEASURES_HEAP,	/* of those, what is in use at the end of a window: comes with the former, is not asked for */
-	MEASURES_CALLS, /* calls, all of them (shim/libpillion/calltree/calltree.h) */
-	MEASURES_CRASH, /* signals that end a process (shim/libpillion/crash/crash_handler.h): a report of each
-			   (profiler/inproc/crash_record.h) */
+	MEASURES_CPU,	 /* CPU time, by a timer: the kernel takes ns for clock events even with freq=1 */
+	MEASURES_OFFCPU, /* time on no CPU: every switch is recorded, of some the stack (profiler/offcpu/wait_times.h)
+			  */
+	MEASURES_ALLOC,	 /* bytes that are allocated (shim/libpillion/alloc/alloc_sample.h) */
+	MEASURES_LIVE_HEAP, /* of those, what is in use at the end of a window: comes with the former, is not asked for
+			     */
+	MEASURES_CALLS,	    /* calls, all of them (shim/libpillion/calltree/calltree.h) */
+	MEASURES_CRASH,	    /* signals that end a process (shim/libpillion/crash/crash_handler.h): a report of each
+			       (profiler/inproc/crash_record.h) */
 };
 
 /* What stands behind the colon of a kind that stands for many: event_spec.name. */
@@ -84,11 +86,11 @@ enum event_only { EVENT_ANYWHERE, EVENT_ONLY_USER, EVENT_ONLY_KERNEL };
 
 struct event_spec {
 	uint32_t kind;		   /* row of the catalogue */
-	uint64_t period;	   /* a count, or ns: the weight of one sample; MEASURES_WAITS: from stack to stack */
+	uint64_t period;	   /* a count, or ns: the weight of one sample; MEASURES_OFFCPU: from stack to stack */
 	uint64_t config;	   /* of a tracepoint: its id; a uprobe: where in the file; a kprobe: in the function */
 	char name[EVENT_NAME_MAX]; /* of a named one: "sched:sched_switch", "/usr/bin/x:work" */
-	uint32_t min_us;	   /* MEASURES_WAITS: shorter ones are summed up without a place */
-	uint16_t idle;		   /* MEASURES_WAITS: also of threads that never run */
+	uint32_t min_us;	   /* MEASURES_OFFCPU: shorter ones are summed up without a place */
+	uint16_t idle;		   /* MEASURES_OFFCPU: also of threads that never run */
 	uint16_t profiles;	   /* enum event_profiles */
 	uint8_t stacks;		   /* enum stacks + 1; 0: as the target's others */
 	uint8_t only;		   /* enum event_only */
@@ -112,7 +114,7 @@ const char *event_name(const struct event_spec *s); /* "cpu", "sched:sched_switc
 bool event_is(const struct event_spec *s, enum event_naming naming);
 bool event_is_of_app(const struct event_spec *s);	   /* EVENT_TYPE_APP */
 bool event_is_timed(const struct event_kind *k);	   /* it has a rate, not a period */
-int event_heap(void);					   /* the row of MEASURES_HEAP */
+int event_heap(void);					   /* the row of MEASURES_LIVE_HEAP */
 bool event_shares_counters(const struct event_kind *k);	   /* of a PMU, which has a few: they may have to take turns */
 const char *event_sample_type(const struct event_spec *s); /* pprof */
 /* As it is asked for: "cpu@99", "page-faults/100". Returns buf. */

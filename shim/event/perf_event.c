@@ -113,7 +113,7 @@ static void sample_attr(const struct perf_want *w, struct perf_event_attr *a)
 		a->sample_regs_user = PERF_REGS_USER_MASK;
 		a->sample_stack_user = perf_stack_user(w->rung);
 	}
-	if (k->measure == MEASURES_WAITS)
+	if (k->measure == MEASURES_OFFCPU)
 		stacks_attr(w, a);
 	wake_early(&w->spec, a);
 }
@@ -179,7 +179,7 @@ static bool has_spec(const struct perf_want *w)
 static bool needs_kernel(const struct perf_want *w)
 {
 	const struct event_kind *k = event_kind(w->spec.kind);
-	return k->in_kernel && !(w->inherit && k->measure == MEASURES_WAITS);
+	return k->in_kernel && !(w->inherit && k->measure == MEASURES_OFFCPU);
 }
 
 typedef void attr_fn(const struct perf_want *w, struct perf_event_attr *a);
@@ -187,8 +187,8 @@ static attr_fn *const attr_of[PERF_ROLES] = {
 	[PERF_SAMPLES] = sample_attr,
 	[PERF_SIDEBAND] = alone_attr,
 	[PERF_OWNER] = dummy_attr,
-	[PERF_WAITS] = waits_attr,
-	[PERF_SEEN] = seen_attr,
+	[PERF_OFFCPU_SMALL] = waits_attr,
+	[PERF_ROLL_CALL] = seen_attr,
 	[PERF_SWITCHES] = switches_attr,
 };
 

@@ -5,15 +5,16 @@
  * can share one ring per CPU. A *sample* event counts and samples; the *side-band* event (software DUMMY) carries
  * MMAP2, COMM, FORK, EXIT and nothing else.
  *
- * Waits are measured by three events. That of the samples, with stacks, and PERF_WAITS, with no more than what tells
- * one place from another, take turns; PERF_SAMPLE_READ tells of either how long the target ran. PERF_SEEN tells while
- * it is enabled who is on a CPU. They must take turns: since 6.3 the kernel keeps what it has found out for one sample
- * for that of the next event of the same kind (do_perf_sw_event, perf_prepare_sample), its id and its size among it.
+ * Waits are measured by three events. That of the samples, with stacks, and PERF_OFFCPU_SMALL, with no more than what
+ * tells one place from another, take turns; PERF_SAMPLE_READ tells of either how long the target ran. PERF_ROLL_CALL
+ * tells while it is enabled who is on a CPU. They must take turns: since 6.3 the kernel keeps what it has found out for
+ * one sample for that of the next event of the same kind (do_perf_sw_event, perf_prepare_sample), its id and its size
+ * among it.
  *
  * Where events are inherited (`process`, `threads`) PERF_SAMPLE_READ is not to be had before 6.12. There PERF_SWITCHES
- * tells when threads go off and come back (PERF_RECORD_SWITCH, which needs no privilege and has no stack), PERF_WAITS
- * each place and PERF_SAMPLES stacks, in turns as well. Who may not see kernel code has neither of those two: no switch
- * happens in user code. PERF_SAMPLES is a clock then.
+ * tells when threads go off and come back (PERF_RECORD_SWITCH, which needs no privilege and has no stack),
+ * PERF_OFFCPU_SMALL each place and PERF_SAMPLES stacks, in turns as well. Who may not see kernel code has neither of
+ * those two: no switch happens in user code. PERF_SAMPLES is a clock then.
  */
 #pragma once
 
@@ -48,7 +49,15 @@
 #define PERF_STACK_PLACE 128	      /* bytes: a system call's wrapper and who called it */
 #define PERF_SEEN_NS 1000000
 
-enum perf_role { PERF_SAMPLES = 1, PERF_SIDEBAND, PERF_OWNER, PERF_WAITS, PERF_SEEN, PERF_SWITCHES, PERF_ROLES };
+enum perf_role {
+	PERF_SAMPLES = 1,
+	PERF_SIDEBAND,
+	PERF_OWNER,
+	PERF_OFFCPU_SMALL,
+	PERF_ROLL_CALL,
+	PERF_SWITCHES,
+	PERF_ROLES
+};
 
 /* How the bytes of an event's records are laid out: what a reader must know. */
 struct perf_layout {
@@ -59,8 +68,8 @@ struct perf_layout {
 };
 /* What read(2) yields instead of { u64 value; }. */
 #define LAYOUT_LOST 1u /* { u64 value, lost; } */
-/* { u64 value, running; }, ns that those that it is on have run: of the side-band and of PERF_WAITS, there also in
- * samples (PERF_SAMPLE_READ). */
+/* { u64 value, running; }, ns that those that it is on have run: of the side-band and of PERF_OFFCPU_SMALL, there also
+ * in samples (PERF_SAMPLE_READ). */
 #define LAYOUT_RUNNING 2u
 /* { u64 value, enabled, running; }, ns, and `lost` behind it: of those that share the few counters of a CPU. */
 #define LAYOUT_TIMES 4u

@@ -24,7 +24,7 @@ static const struct shape {
 	[MSG_TASKS] = {offsetof(struct msg_tasks, tasks), sizeof(struct task_desc), 0, PROTOCOL_TASKS_MAX},
 	[MSG_ENDED] = {sizeof(struct msg_ended)},
 	[MSG_LIST] = {sizeof(struct msg_list)},
-	[MSG_LISTING] = {offsetof(struct msg_listing, targets), sizeof(struct listed_target), 0, PROTOCOL_LISTED_MAX},
+	[MSG_LISTING] = {offsetof(struct msg_listing, targets), sizeof(struct target_row), 0, PROTOCOL_LISTED_MAX},
 	[MSG_OUTCOME] = {sizeof(struct msg_outcome)},
 	[MSG_REMAP] = {sizeof(struct msg_remap)},
 };
@@ -77,7 +77,7 @@ static bool ended(const char *s, size_t size)
 static const char *bad_specs(const struct event_spec *specs, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++)
-		if (!event_kind(specs[i].kind) || event_kind(specs[i].kind)->measure == MEASURES_HEAP ||
+		if (!event_kind(specs[i].kind) || event_kind(specs[i].kind)->measure == MEASURES_LIVE_HEAP ||
 			!specs[i].period || !ENDED(specs[i].name) || specs[i].profiles > PROFILES_WALL ||
 			specs[i].stacks > STACKS_NONE + 1 || specs[i].only > EVENT_ONLY_KERNEL ||
 			specs[i].value_size > 8)
@@ -139,7 +139,7 @@ static const char *bad_tasks(const struct msg_tasks *m, size_t n_fds)
 	return maps == n_fds ? NULL : "descriptors that do not match";
 }
 
-static const char *bad_listed(const struct listed_target *t)
+static const char *bad_listed(const struct target_row *t)
 {
 	if (!ENDED(t->id) || !ENDED(t->name) || !ENDED(t->pod) || !ENDED(t->pod_namespace) || !ENDED(t->profile))
 		return "a text without end";

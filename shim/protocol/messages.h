@@ -208,7 +208,7 @@ struct msg_list {
 enum listed_state { LISTED_REGISTERED = 1, LISTED_ARMED, LISTED_STARTED, LISTED_ENDING }; /* profiler/target/target.h */
 #define LISTED_UNKNOWN UINT64_MAX
 
-struct listed_target {
+struct target_row {
 	char id[256], name[256], pod[256], pod_namespace[256];
 	char profile[400]; /* the last one that was written, below the spool; "" = none yet */
 	uint32_t state;	   /* enum listed_state */
@@ -233,7 +233,7 @@ struct listed_target {
 };
 
 /* Of the whole service. */
-struct listed_sums {
+struct target_totals {
 	uint64_t targets;
 	uint64_t fds, fds_max; /* held; RLIMIT_NOFILE */
 	uint64_t rings, ring_bytes;
@@ -251,9 +251,9 @@ struct msg_listing {
 	struct msg_head head;
 	uint32_t n; /* may be none in the last */
 	uint32_t last;
-	struct listed_sums sums; /* in the last */
-	char spool[1024];	 /* where profiles are */
-	struct listed_target targets[PROTOCOL_LISTED_MAX];
+	struct target_totals sums; /* in the last */
+	char spool[1024];	   /* where profiles are */
+	struct target_row targets[PROTOCOL_LISTED_MAX];
 };
 
 struct msg_ok {
@@ -300,7 +300,7 @@ union msg {
 _Static_assert(sizeof(struct msg_head) == 16, "wire format");
 _Static_assert(sizeof(struct event_desc) == 40, "wire format");
 _Static_assert(sizeof(struct task_desc) == 28, "wire format");
-_Static_assert(sizeof(struct listed_target) == 3496, "wire format");
+_Static_assert(sizeof(struct target_row) == 3496, "wire format");
 _Static_assert(sizeof(union msg) <= 65536, "one message fits in 64 KiB");
 
 /* Fill in the head and send. What has n entries goes out only as long as they need. 0 or -errno. */

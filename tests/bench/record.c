@@ -89,7 +89,7 @@ static void put_maps(const struct address_space *s)
 static void put_sample(const struct record *r)
 {
 	const struct record_sample *s = &r->sample;
-	struct task *p = process_table_get(w.tasks, r->pid);
+	struct process *p = process_table_get(w.tasks, r->pid);
 	if (!p || !s->has_regs || !s->stack_size || w.got == w.wanted)
 		return;
 	put_maps(p->space);

@@ -16,7 +16,7 @@ struct told {
 	uint64_t sum;
 };
 
-static void on_answer(void *arg, uint32_t index, const struct named_line *lines, size_t n)
+static void on_answer(void *arg, uint32_t index, const struct symbol_line *lines, size_t n)
 {
 	struct told *t = arg;
 	if (index >= ADDRESSES || n > NAME_CACHE_LINES_MAX)
@@ -28,7 +28,7 @@ static void on_answer(void *arg, uint32_t index, const struct named_line *lines,
 			 lines[i].line + lines[i].start;
 }
 
-static ssize_t take(struct answers *a, const uint8_t *data, size_t size)
+static ssize_t take(struct symbolizer_response_parser *a, const uint8_t *data, size_t size)
 {
 	uint8_t *exact = malloc(size ? size : 1);
 	memcpy(exact, data, size);
@@ -44,8 +44,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct told whole = {0}, pieces = {0};
 	uint8_t one[ADDRESSES] = {0}, two[ADDRESSES] = {0};
 	struct debug_facts f = {0}, g = {0};
-	struct answers a = {.n = ADDRESSES, .answered = one, .take = on_answer, .arg = &whole, .facts = &f};
-	struct answers b = {.n = ADDRESSES, .answered = two, .take = on_answer, .arg = &pieces, .facts = &g};
+	struct symbolizer_response_parser a = {
+		.n = ADDRESSES, .answered = one, .take = on_answer, .arg = &whole, .facts = &f};
+	struct symbolizer_response_parser b = {
+		.n = ADDRESSES, .answered = two, .take = on_answer, .arg = &pieces, .facts = &g};
 	ssize_t used = take(&a, data, size), at = take(&b, data, size / 2);
 	if (at >= 0 && !b.ended) {
 		ssize_t rest = take(&b, data + at, size - (size_t)at);

@@ -20,7 +20,7 @@ static void called(void *arg, enum nri_call call, uint32_t stream, const void *p
 	size_t texts = nri_configuration(payload, len, config, sizeof(config)) + nri_event(payload, len) +
 		       nri_more(payload, len);
 	if (call != NRI_REGISTERED && nri_container(call, payload, len, &c) == 0) {
-		if (container_check(&c) < 0 && (call != NRI_CREATE_CONTAINER || c.verdict != VERDICT_PROFILE))
+		if (container_check(&c) < 0 && (call != NRI_CREATE_CONTAINER || c.verdict != DECISION_PROFILE))
 			abort();
 		nri_injection(payload, len, &hook, &o);
 	}

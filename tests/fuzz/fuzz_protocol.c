@@ -11,7 +11,7 @@ static size_t listed(const struct msg_listing *m)
 	char text[EVENT_TEXT_MAX];
 	size_t n = strlen(m->spool);
 	for (uint32_t i = 0; i < m->n; i++) {
-		const struct listed_target *t = &m->targets[i];
+		const struct target_row *t = &m->targets[i];
 		n += strlen(t->id) + strlen(t->name) + strlen(t->pod) + strlen(t->pod_namespace) + strlen(t->profile);
 		for (uint32_t k = 0; k < t->n_events; k++)
 			n += strlen(event_text(&t->events[k], text)) / EVENT_TEXT_MAX;

@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (hook_input_state(r, text, state, &c) == 0) {
 		bool asked = hook_input_asked(r, &c);
 		if (hook_input_decide(r, &c) == 0 && hook_input_config(r, own, size - config, &c) == 0 &&
-			(container_check(&c) < 0 || (c.verdict == VERDICT_PROFILE && !c.stopped && !asked)))
+			(container_check(&c) < 0 || (c.verdict == DECISION_PROFILE && !c.stopped && !asked)))
 			abort();
 	}
 	free(own);

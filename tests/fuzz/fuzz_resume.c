@@ -7,7 +7,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct engine g;
-	struct saved all = {.at = data, .end = data + size};
+	struct journal_reader all = {.at = data, .end = data + size};
 	fed_engine(&g);
 	struct target *t = fed_target(&g, 1);
 	t->ladders[0] = (struct stack_dump_size){.size = {0, 8192, 32768, 65528}, .at = 1, .top = 3};

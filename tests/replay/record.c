@@ -210,7 +210,7 @@ static void add_waits(struct perf_want *want, uint32_t spec, bool has_clock, pid
 	want->role = PERF_SAMPLES;
 	if (options.kernel || !has_clock)
 		add_event(want, spec, pid, cpu);
-	want->role = PERF_WAITS;
+	want->role = PERF_OFFCPU_SMALL;
 	want->idle = true;
 	if (options.kernel)
 		add_event(want, spec, pid, cpu);
@@ -242,7 +242,7 @@ static void open_events(pid_t pid)
 			want.spec = specs[spec];
 			want.stacks = STACKS_AUTO;
 			has_clock |= measure == MEASURES_CPU;
-			if (measure == MEASURES_WAITS)
+			if (measure == MEASURES_OFFCPU)
 				add_waits(&want, spec, has_clock, pid, cpu);
 			else
 				add_event(&want, spec, pid, cpu);

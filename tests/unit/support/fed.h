@@ -102,8 +102,8 @@ static inline void fed_map(
 	target_record(t, t->streams, fed_side(&r, PERF_RECORD_MMAP2, 0, pid, pid, time, t->streams->id));
 }
 
-static inline void fed_sample(
-	struct target *t, struct stream *st, uint64_t time, uint32_t pid, uint32_t tid, const uint64_t *chain, size_t n)
+static inline void fed_sample(struct target *t, struct open_event *st, uint64_t time, uint32_t pid, uint32_t tid,
+	const uint64_t *chain, size_t n)
 {
 	struct fed r;
 	fed_begin(&r);
@@ -119,12 +119,12 @@ static inline void fed_sample(
 }
 
 /* A stream that nobody reads, of a descriptor that is none. */
-static inline struct stream *fed_stream(struct target *t, enum perf_role role, uint32_t spec, uint64_t id)
+static inline struct open_event *fed_stream(struct target *t, enum perf_role role, uint32_t spec, uint64_t id)
 {
-	struct stream *st = calloc(1, sizeof(*st));
+	struct open_event *st = calloc(1, sizeof(*st));
 	if (!st)
 		abort();
-	*st = (struct stream){.id = id, .fd = -1, .role = role, .spec = spec, .target = t};
+	*st = (struct open_event){.id = id, .fd = -1, .role = role, .spec = spec, .target = t};
 	st->layout.sample_type = FED_FIXED | PERF_SAMPLE_CALLCHAIN;
 	st->next_of_target = t->streams;
 	t->streams = st;
@@ -162,9 +162,9 @@ static inline struct target *fed_target(struct engine *g, unsigned number)
 	return t;
 }
 
-static inline struct stream *fed_events(struct target *t, unsigned spec)
+static inline struct open_event *fed_events(struct target *t, unsigned spec)
 {
-	struct stream *st = t->streams;
+	struct open_event *st = t->streams;
 	while (!(st->role == PERF_SAMPLES && st->spec == spec))
 		st = st->next_of_target;
 	return st;
@@ -172,7 +172,7 @@ static inline struct stream *fed_events(struct target *t, unsigned spec)
 
 static inline void fed_engine(struct engine *g)
 {
-	static struct engine_at nobody_looks;
+	static struct crash_marker nobody_looks;
 	*g = (struct engine){.kallsyms_fd = -1, .root = -1, .spool_path = "/spool", .at = &nobody_looks};
 	g->exporting.process.sock = -1;
 	g->symbolizing = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
@@ -198,7 +198,7 @@ static inline void fed_engine_done(struct engine *g)
 
 /* --- everything, as text */
 
-static inline void fed_dump_frame(FILE *f, const struct frame *fr)
+static inline void fed_dump_frame(FILE *f, const struct stack_frame *fr)
 {
 	fprintf(f, " %d:%" PRIx64, fr->kind, fr->vaddr);
 	if (fr->name)
@@ -225,22 +225,22 @@ static inline void fed_dump_counts(FILE *f, const struct aggregate *a)
 
 static inline int fed_by_pid(const void *a, const void *b)
 {
-	const struct task *x = *(struct task *const *)a, *y = *(struct task *const *)b;
+	const struct process *x = *(struct process *const *)a, *y = *(struct process *const *)b;
 	return x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
 struct fed_list {
-	struct task *all[PROCESS_TABLE_MAX + 1];
+	struct process *all[PROCESS_TABLE_MAX + 1];
 	size_t n;
 };
 
-static inline void fed_keep(void *arg, struct task *p)
+static inline void fed_keep(void *arg, struct process *p)
 {
 	struct fed_list *l = arg;
 	l->all[l->n++] = p;
 }
 
-static inline void fed_dump_task(FILE *f, const struct task *p)
+static inline void fed_dump_task(FILE *f, const struct process *p)
 {
 	fprintf(f, " task %u %s %s exited %" PRIu64 " sampled %d gone %d threads %u lossy %d dropped %" PRIu64, p->pid,
 		p->comm, p->exe, p->exited, p->sampled, p->leader_gone, p->n_threads, address_space_lossy(p->space),

@@ -272,9 +272,9 @@ static void write_usage(const uint8_t *body)
 static void add_stream(struct target *t, unsigned i)
 {
 	const struct recording_event *e = &w.events[i];
-	struct stream *st = calloc(1, sizeof(*st));
+	struct open_event *st = calloc(1, sizeof(*st));
 	ck_assert_ptr_nonnull(st);
-	*st = (struct stream){.id = e->id,
+	*st = (struct open_event){.id = e->id,
 		.fd = w.counts[i],
 		.cpu = (int)e->cpu,
 		.role = e->role,
@@ -336,7 +336,7 @@ static int settle(void *arg)
 
 static void note_counts(void)
 {
-	for (const struct stream *st = w.target->streams; st; st = st->next_of_target) {
+	for (const struct open_event *st = w.target->streams; st; st = st->next_of_target) {
 		uint64_t n[4] = {0};
 		const bool times = st->layout.flags & LAYOUT_TIMES;
 		if (pread(st->fd, n, sizeof(n), 0) <= 0)
@@ -401,7 +401,7 @@ static void feed(uint32_t type, uint8_t *body, uint32_t size)
 
 static void start_engine(void)
 {
-	static struct engine_at nobody_looks;
+	static struct crash_marker nobody_looks;
 	struct engine *g = &w.engine;
 	*g = (struct engine){.kallsyms_fd = -1,
 		.root = -1,

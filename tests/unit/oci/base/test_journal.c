@@ -68,7 +68,7 @@ static void put(uint32_t type, uint64_t value)
 
 static unsigned entries(void)
 {
-	struct saved all = {.at = bytes, .end = bytes + size}, s;
+	struct journal_reader all = {.at = bytes, .end = bytes + size}, s;
 	uint32_t type;
 	unsigned n = 0;
 	while (saved_next(&all, &type, &s))
@@ -95,7 +95,7 @@ START_TEST(what_was_written_comes_back)
 	journal_seen(j, 6);
 	ck_assert_int_eq(read_anew(), 0);
 	ck_assert_int_eq(seen, 6);
-	struct saved all = {.at = bytes, .end = bytes + size}, s;
+	struct journal_reader all = {.at = bytes, .end = bytes + size}, s;
 	ck_assert(saved_next(&all, &type, &s) && type == 9);
 	saved_numbers(&s, got, 12);
 	ck_assert_mem_eq(got, numbers, sizeof(numbers));
@@ -233,9 +233,9 @@ START_TEST(the_older_one_where_the_newer_does_not_add_up)
 }
 END_TEST
 
-static struct saved of(const void *at, size_t n)
+static struct journal_reader of(const void *at, size_t n)
 {
-	return (struct saved){.at = at, .end = (const uint8_t *)at + n};
+	return (struct journal_reader){.at = at, .end = (const uint8_t *)at + n};
 }
 
 START_TEST(an_entry_that_does_not_add_up_yields_nothing)
@@ -245,7 +245,7 @@ START_TEST(an_entry_that_does_not_add_up_yields_nothing)
 			     large[] = {9, 0, 0, 0, 1, 0, 0, 0, 5};
 	size_t n;
 	uint32_t type;
-	struct saved s = of(endless, sizeof(endless)), e;
+	struct journal_reader s = of(endless, sizeof(endless)), e;
 	ck_assert(saved_number(&s) == 0 && s.bad && saved_number(&s) == 0);
 	s = of(NULL, 0);
 	ck_assert(saved_number(&s) == 0 && s.bad);
@@ -293,7 +293,7 @@ static void write_until_killed(void)
 
 START_TEST(whenever_the_writer_is_killed_the_log_is_whole)
 {
-	struct saved s;
+	struct journal_reader s;
 	uint32_t type;
 	unsigned most = 0;
 	int span_us = 3000;
@@ -310,7 +310,7 @@ START_TEST(whenever_the_writer_is_killed_the_log_is_whole)
 		if (r == -ENOENT)
 			continue;
 		ck_assert_int_eq(r, 0);
-		struct saved all = of(bytes, size);
+		struct journal_reader all = of(bytes, size);
 		uint64_t n = 0;
 		while (saved_next(&all, &type, &s)) {
 			ck_assert_uint_eq(saved_number(&s), ++n);

@@ -20,7 +20,7 @@ static void count_fds(void)
 static void good(struct container *c)
 {
 	container_init(c);
-	c->verdict = VERDICT_PROFILE;
+	c->verdict = DECISION_PROFILE;
 	c->pid = 4242;
 	strncpy(c->id, "c1", sizeof(c->id) - 1);
 	strncpy(c->bundle, "/run/bundles/c1", sizeof(c->bundle) - 1);
@@ -38,7 +38,7 @@ static const struct check_case {
 	const char *scenario;
 	size_t offset, size;
 	int fill;
-	int profile, other; /* expected for VERDICT_PROFILE, and for VERDICT_OFF */
+	int profile, other; /* expected for DECISION_PROFILE, and for DECISION_OFF */
 } check_cases[] = {
 	{"a good one", OF(magic), -1, 0, 0},
 	{"another magic", OF(magic), 'x', -EBADMSG, -EBADMSG},
@@ -85,7 +85,7 @@ START_TEST(one_bad_field_is_found)
 	if (c->fill >= 0)
 		memset((char *)x + c->offset, c->fill, c->size);
 	ck_assert_msg(container_check(x) == c->profile, "%s, to be profiled", c->scenario);
-	x->verdict = VERDICT_OFF;
+	x->verdict = DECISION_OFF;
 	ck_assert_msg(container_check(x) == c->other, "%s, not to be profiled", c->scenario);
 	free(x);
 	ck_assert_int_eq(fd_count(), fds);
@@ -99,9 +99,9 @@ START_TEST(only_final_verdicts_pass)
 	good(x);
 	for (uint32_t v = 0; v < 8; v++) {
 		x->verdict = v;
-		ck_assert_int_eq(container_check(x), v >= VERDICT_PROFILE && v <= VERDICT_INVALID ? 0 : -EBADMSG);
+		ck_assert_int_eq(container_check(x), v >= DECISION_PROFILE && v <= DECISION_INVALID ? 0 : -EBADMSG);
 	}
-	x->verdict = VERDICT_PROFILE;
+	x->verdict = DECISION_PROFILE;
 	x->pid = 1;
 	ck_assert_int_eq(container_check(x), -EBADMSG);
 	x->pid = CONTAINER_PID_MAX;

@@ -38,7 +38,7 @@ static int read_both(const char *state, size_t state_len, const char *config, si
 		code = hook_input_config(r, own, config_len, c);
 		free(own);
 	}
-	ck_assert(asked || c->verdict != VERDICT_PROFILE);
+	ck_assert(asked || c->verdict != DECISION_PROFILE);
 	ck_assert_ptr_null(hook_input_free(r));
 	return code;
 }
@@ -62,19 +62,19 @@ static const struct {
 	uint32_t first, verdict; /* after the state, at the end */
 	const char *id, *root, *exe, *name, *pod, *events, *reason;
 } samples[] = {
-	{"podman-runc", VERDICT_PROFILE, VERDICT_PROFILE,
+	{"podman-runc", DECISION_PROFILE, DECISION_PROFILE,
 		"4f1c4f1c4f1c4f1c4f1c4f1c4f1c4f1c4f1c4f1c4f1c4f1c4f1c4f1c4f1c4f1c",
 		"/run/containers/storage/overlay-containers/"
 		"4f1c4f1c4f1c4f1c4f1c4f1c4f1c4f1c4f1c4f1c4f1c4f1c4f1c4f1c4f1c4f1c/rootfs/merge",
 		"true", "", "", "cpu", ""},
-	{"runc", VERDICT_PROFILE, VERDICT_PROFILE, "c1", "/", "/bin/true", "", "", "cpu", ""},
-	{"runc-poststop", VERDICT_INVALID, VERDICT_INVALID, "c1", "", "", "", "", "cpu", "state: pid is missing"},
-	{"crun-no-annotations", VERDICT_UNDECIDED, VERDICT_PROFILE, "c1", "/", "/bin/true", "", "", "cpu", ""},
-	{"containerd", VERDICT_PROFILE, VERDICT_PROFILE, "7a0e",
+	{"runc", DECISION_PROFILE, DECISION_PROFILE, "c1", "/", "/bin/true", "", "", "cpu", ""},
+	{"runc-poststop", DECISION_INVALID, DECISION_INVALID, "c1", "", "", "", "", "cpu", "state: pid is missing"},
+	{"crun-no-annotations", DECISION_UNDECIDED, DECISION_PROFILE, "c1", "/", "/bin/true", "", "", "cpu", ""},
+	{"containerd", DECISION_PROFILE, DECISION_PROFILE, "7a0e",
 		"/run/containerd/io.containerd.runtime.v2.task/k8s.io/7a0e/rootfs", "/app/server", "web", "shop-0",
 		"cpu,offcpu", ""},
-	{"containerd-sandbox", VERDICT_SANDBOX, VERDICT_SANDBOX, "7a0f", "", "", "", "shop-0", "cpu", ""},
-	{"crio", VERDICT_PROFILE, VERDICT_PROFILE, "9b1d", "/run/crio/9b1d/rootfs", "/bin/db", "db", "shop-1", "cpu",
+	{"containerd-sandbox", DECISION_SANDBOX, DECISION_SANDBOX, "7a0f", "", "", "", "shop-0", "cpu", ""},
+	{"crio", DECISION_PROFILE, DECISION_PROFILE, "9b1d", "/run/crio/9b1d/rootfs", "/bin/db", "db", "shop-1", "cpu",
 		""},
 };
 
@@ -95,7 +95,7 @@ START_TEST(real_input_is_understood)
 	free(state);
 	ck_assert_msg(c.verdict == samples[_i].verdict, "%s: verdict %u: %s", name, c.verdict, c.reason);
 	ck_assert_int_eq(container_check(&c), 0);
-	ck_assert_int_eq(c.pid, c.verdict == VERDICT_INVALID ? 0 : 4242);
+	ck_assert_int_eq(c.pid, c.verdict == DECISION_INVALID ? 0 : 4242);
 	ck_assert_str_eq(c.id, samples[_i].id);
 	ck_assert_str_eq(c.root, samples[_i].root);
 	ck_assert_str_eq(c.exe, samples[_i].exe);
@@ -123,88 +123,88 @@ static const struct text_case {
 	uint32_t verdict;
 	const char *sentence; /* the whole reason or warning */
 } state_cases[] = {
-	{"a good one", GOOD, VERDICT_PROFILE, ""},
-	{"white space around it", " \n" GOOD "\n\n", VERDICT_PROFILE, ""},
+	{"a good one", GOOD, DECISION_PROFILE, ""},
+	{"white space around it", " \n" GOOD "\n\n", DECISION_PROFILE, ""},
 	{"additional properties", "{\"owner\":\"root\",\"x\":[{}],\"id\":\"c1\",\"pid\":4242,\"bundle\":\"/b\"," ON "}",
-		VERDICT_PROFILE, ""},
-	{"a member twice", "{\"pid\":1,\"id\":\"c1\",\"pid\":4242,\"bundle\":\"/b\"," ON "}", VERDICT_PROFILE, ""},
-	{"an empty state", "", VERDICT_INVALID, "state: empty"},
-	{"white space alone", " \n", VERDICT_INVALID, "state: JSON ends in the middle (after 2 bytes)"},
-	{"truncated", "{\"id\":\"c1\",\"pi", VERDICT_INVALID, "state: JSON ends in the middle (after 14 bytes)"},
-	{"no JSON", "hello", VERDICT_INVALID, "state: not JSON: unexpected character at byte 0"},
-	{"two documents", GOOD GOOD, VERDICT_INVALID, NULL},
-	{"an array", "[]", VERDICT_INVALID, "state: JSON is not an object"},
-	{"null", "null", VERDICT_INVALID, NULL},
-	{"no pid", "{\"id\":\"c1\",\"bundle\":\"/b\"," ON "}", VERDICT_INVALID, "state: pid is missing"},
-	{"pid is null", STATE("\"c1\"", "null", "\"/b\""), VERDICT_INVALID, "state: pid is missing"},
-	{"pid 0", STATE("\"c1\"", "0", "\"/b\""), VERDICT_INVALID, "state: pid 0 is not positive"},
-	{"pid -3", STATE("\"c1\"", "-3", "\"/b\""), VERDICT_INVALID, "state: pid -3 is not positive"},
-	{"pid 1", STATE("\"c1\"", "1", "\"/b\""), VERDICT_INVALID, "state: pid 1 is the machine's own init"},
-	{"the largest pid", STATE("\"c1\"", "4194304", "\"/b\""), VERDICT_PROFILE, ""},
-	{"beyond the largest pid", STATE("\"c1\"", "4194305", "\"/b\""), VERDICT_INVALID,
+		DECISION_PROFILE, ""},
+	{"a member twice", "{\"pid\":1,\"id\":\"c1\",\"pid\":4242,\"bundle\":\"/b\"," ON "}", DECISION_PROFILE, ""},
+	{"an empty state", "", DECISION_INVALID, "state: empty"},
+	{"white space alone", " \n", DECISION_INVALID, "state: JSON ends in the middle (after 2 bytes)"},
+	{"truncated", "{\"id\":\"c1\",\"pi", DECISION_INVALID, "state: JSON ends in the middle (after 14 bytes)"},
+	{"no JSON", "hello", DECISION_INVALID, "state: not JSON: unexpected character at byte 0"},
+	{"two documents", GOOD GOOD, DECISION_INVALID, NULL},
+	{"an array", "[]", DECISION_INVALID, "state: JSON is not an object"},
+	{"null", "null", DECISION_INVALID, NULL},
+	{"no pid", "{\"id\":\"c1\",\"bundle\":\"/b\"," ON "}", DECISION_INVALID, "state: pid is missing"},
+	{"pid is null", STATE("\"c1\"", "null", "\"/b\""), DECISION_INVALID, "state: pid is missing"},
+	{"pid 0", STATE("\"c1\"", "0", "\"/b\""), DECISION_INVALID, "state: pid 0 is not positive"},
+	{"pid -3", STATE("\"c1\"", "-3", "\"/b\""), DECISION_INVALID, "state: pid -3 is not positive"},
+	{"pid 1", STATE("\"c1\"", "1", "\"/b\""), DECISION_INVALID, "state: pid 1 is the machine's own init"},
+	{"the largest pid", STATE("\"c1\"", "4194304", "\"/b\""), DECISION_PROFILE, ""},
+	{"beyond the largest pid", STATE("\"c1\"", "4194305", "\"/b\""), DECISION_INVALID,
 		"state: pid 4194305 is larger than any pid (4194304)"},
-	{"a pid that is ours modulo 2^32", STATE("\"c1\"", "4294971538", "\"/b\""), VERDICT_INVALID, NULL},
-	{"a pid beyond 64 bits", STATE("\"c1\"", "99999999999999999999999", "\"/b\""), VERDICT_INVALID, NULL},
-	{"a pid as text", STATE("\"c1\"", "\"4242\"", "\"/b\""), VERDICT_INVALID, "state: pid is not a whole number"},
-	{"a pid with a fraction", STATE("\"c1\"", "4242.5", "\"/b\""), VERDICT_INVALID,
+	{"a pid that is ours modulo 2^32", STATE("\"c1\"", "4294971538", "\"/b\""), DECISION_INVALID, NULL},
+	{"a pid beyond 64 bits", STATE("\"c1\"", "99999999999999999999999", "\"/b\""), DECISION_INVALID, NULL},
+	{"a pid as text", STATE("\"c1\"", "\"4242\"", "\"/b\""), DECISION_INVALID, "state: pid is not a whole number"},
+	{"a pid with a fraction", STATE("\"c1\"", "4242.5", "\"/b\""), DECISION_INVALID,
 		"state: pid is not a whole number"},
 	{"WebAssembly of crun's", STATE_WITH("\"io.pillion.profile\":\"on\",\"run.oci.handler\":\"wasmedge\""),
-		VERDICT_INVALID, OF_WASM},
+		DECISION_INVALID, OF_WASM},
 	{"a WebAssembly image",
 		STATE_WITH("\"io.pillion.profile\":\"on\",\"module.wasm.image/variant\":\"compat-smart\""),
-		VERDICT_INVALID, OF_WASM},
+		DECISION_INVALID, OF_WASM},
 	{"a virtual machine of crun's", STATE_WITH("\"io.pillion.profile\":\"on\",\"run.oci.handler\":\"krun\""),
-		VERDICT_INVALID, "it is a virtual machine: what runs in there can only be profiled in there"},
-	{"WebAssembly, not annotated", STATE_WITH("\"run.oci.handler\":\"wasm\""), VERDICT_OFF, ""},
-	{"another handler", STATE_WITH("\"io.pillion.profile\":\"on\",\"run.oci.handler\":\"mine\""), VERDICT_PROFILE,
+		DECISION_INVALID, "it is a virtual machine: what runs in there can only be profiled in there"},
+	{"WebAssembly, not annotated", STATE_WITH("\"run.oci.handler\":\"wasm\""), DECISION_OFF, ""},
+	{"another handler", STATE_WITH("\"io.pillion.profile\":\"on\",\"run.oci.handler\":\"mine\""), DECISION_PROFILE,
 		""},
-	{"no id", "{\"pid\":4242,\"bundle\":\"/b\"," ON "}", VERDICT_INVALID, "state: id is missing"},
-	{"an empty id", STATE("\"\"", "4242", "\"/b\""), VERDICT_INVALID, "state: id is missing"},
-	{"an id that climbs", STATE("\"../x\"", "4242", "\"/b\""), VERDICT_INVALID,
+	{"no id", "{\"pid\":4242,\"bundle\":\"/b\"," ON "}", DECISION_INVALID, "state: id is missing"},
+	{"an empty id", STATE("\"\"", "4242", "\"/b\""), DECISION_INVALID, "state: id is missing"},
+	{"an id that climbs", STATE("\"../x\"", "4242", "\"/b\""), DECISION_INVALID,
 		"state: id is not a name of A-Z a-z 0-9 _ + . -"},
-	{"an id that is the parent", STATE("\"..\"", "4242", "\"/b\""), VERDICT_INVALID,
+	{"an id that is the parent", STATE("\"..\"", "4242", "\"/b\""), DECISION_INVALID,
 		"state: id is not a name of A-Z a-z 0-9 _ + . -"},
-	{"an id with a NUL", STATE("\"c1\\u0000x\"", "4242", "\"/b\""), VERDICT_INVALID,
+	{"an id with a NUL", STATE("\"c1\\u0000x\"", "4242", "\"/b\""), DECISION_INVALID,
 		"state: id has a NUL byte in it"},
-	{"no bundle", "{\"id\":\"c1\",\"pid\":4242," ON "}", VERDICT_INVALID, "state: bundle is missing"},
-	{"a relative bundle", STATE("\"c1\"", "4242", "\"b\""), VERDICT_INVALID,
+	{"no bundle", "{\"id\":\"c1\",\"pid\":4242," ON "}", DECISION_INVALID, "state: bundle is missing"},
+	{"a relative bundle", STATE("\"c1\"", "4242", "\"b\""), DECISION_INVALID,
 		"state: bundle is not an absolute path"},
-	{"a bundle with a NUL", STATE("\"c1\"", "4242", "\"/b\\u0000c\""), VERDICT_INVALID,
+	{"a bundle with a NUL", STATE("\"c1\"", "4242", "\"/b\\u0000c\""), DECISION_INVALID,
 		"state: bundle has a NUL byte in it"},
 	{"annotations of another kind", "{\"id\":\"c1\",\"pid\":4242,\"bundle\":\"/b\",\"annotations\":\"x\"}",
-		VERDICT_UNDECIDED, ""},
-	{"annotations null", "{\"id\":\"c1\",\"pid\":4242,\"bundle\":\"/b\",\"annotations\":null}", VERDICT_UNDECIDED,
+		DECISION_UNDECIDED, ""},
+	{"annotations null", "{\"id\":\"c1\",\"pid\":4242,\"bundle\":\"/b\",\"annotations\":null}", DECISION_UNDECIDED,
 		""},
-	{"annotations empty", STATE_WITH(""), VERDICT_UNDECIDED, ""},
-	{"undecided, but no bundle to look in", "{\"id\":\"c1\",\"pid\":4242}", VERDICT_INVALID,
+	{"annotations empty", STATE_WITH(""), DECISION_UNDECIDED, ""},
+	{"undecided, but no bundle to look in", "{\"id\":\"c1\",\"pid\":4242}", DECISION_INVALID,
 		"state: bundle is missing"},
-	{"undecided, without pid", "{\"id\":\"c1\",\"bundle\":\"/b\"}", VERDICT_UNDECIDED, ""},
-	{"not annotated by us", STATE_WITH("\"a\":\"b\""), VERDICT_OFF, ""},
+	{"undecided, without pid", "{\"id\":\"c1\",\"bundle\":\"/b\"}", DECISION_UNDECIDED, ""},
+	{"not annotated by us", STATE_WITH("\"a\":\"b\""), DECISION_OFF, ""},
 	{"off, and everything else wrong",
 		"{\"id\":\"/"
 		"\",\"pid\":-1,\"annotations\":{\"io.pillion.profile\":\"off\",\"io.pillion.window\":\"x\"}}",
-		VERDICT_OFF, ""},
+		DECISION_OFF, ""},
 	{"a sandbox, and everything else wrong",
 		"{\"annotations\":{\"io.pillion.profile\":\"x\\n\",\"io.kubernetes.cri.container-type\":\"sandbox\"}}",
-		VERDICT_SANDBOX, ""},
+		DECISION_SANDBOX, ""},
 	{"a pod's infra container",
 		STATE_WITH("\"io.pillion.profile\":\"on\",\"io.kubernetes.cri-o.ContainerType\":\"sandbox\""),
-		VERDICT_SANDBOX, ""},
+		DECISION_SANDBOX, ""},
 	{"a container of a pod",
 		STATE_WITH("\"io.pillion.profile\":\"on\",\"io.kubernetes.cri-o.ContainerType\":\"container\""),
-		VERDICT_PROFILE, ""},
+		DECISION_PROFILE, ""},
 	{"a bad annotation", STATE_WITH("\"io.pillion.profile\":\"on\",\"io.pillion.stacks\":\"maybe\""),
-		VERDICT_INVALID, "annotation io.pillion.stacks: \"maybe\" is not auto, fp, dwarf, none"},
-	{"a switch that is a number", STATE_WITH("\"io.pillion.profile\":1"), VERDICT_INVALID,
+		DECISION_INVALID, "annotation io.pillion.stacks: \"maybe\" is not auto, fp, dwarf, none"},
+	{"a switch that is a number", STATE_WITH("\"io.pillion.profile\":1"), DECISION_INVALID,
 		"annotation io.pillion.profile: the value is no string of at most 4096 bytes"},
-	{"an unknown annotation", STATE_WITH("\"io.pillion.profile\":\"on\",\"io.pillion.x\":\"y\""), VERDICT_PROFILE,
+	{"an unknown annotation", STATE_WITH("\"io.pillion.profile\":\"on\",\"io.pillion.x\":\"y\""), DECISION_PROFILE,
 		"annotation io.pillion.x is unknown and ignored"},
 	{"the container's own switch",
 		STATE_WITH("\"io.kubernetes.cri.container-name\":\"web\",\"io.pillion.profile/container.web\":\"on\""),
-		VERDICT_PROFILE, ""},
+		DECISION_PROFILE, ""},
 	{"another container's switch",
 		STATE_WITH("\"io.kubernetes.cri.container-name\":\"web\",\"io.pillion.profile/container.db\":\"on\""),
-		VERDICT_OFF, ""},
+		DECISION_OFF, ""},
 };
 
 START_TEST(states_are_judged)
@@ -216,8 +216,8 @@ START_TEST(states_are_judged)
 	ck_assert_msg(c.verdict == t->verdict, "%s: verdict %u, \"%s\"", t->scenario, c.verdict, c.reason);
 	const char *said = *c.reason ? c.reason : c.warning;
 	ck_assert_msg(t->sentence ? !strcmp(said, t->sentence) : *said, "%s: \"%s\"", t->scenario, said);
-	ck_assert_msg(c.verdict == VERDICT_UNDECIDED || c.verdict == VERDICT_PROFILE || container_check(&c) == 0, "%s",
-		t->scenario);
+	ck_assert_msg(c.verdict == DECISION_UNDECIDED || c.verdict == DECISION_PROFILE || container_check(&c) == 0,
+		"%s", t->scenario);
 	ck_assert_int_eq(fd_count(), fds);
 }
 END_TEST
@@ -233,39 +233,40 @@ static const struct config_case {
 	const char *root, *exe, *sentence;
 } config_cases[] = {
 	{"a relative root", GOOD, "{\"root\":{\"path\":\"rootfs\"},\"process\":{\"args\":[\"sh\",\"-c\"]}}",
-		VERDICT_PROFILE, "/b/rootfs", "sh", ""},
-	{"an absolute root, no process", GOOD, "{\"root\":{\"path\":\"/r\"}}", VERDICT_PROFILE, "/r", "", ""},
-	{"no arguments", GOOD, "{\"root\":{\"path\":\"/r\"},\"process\":{\"args\":[]}}", VERDICT_PROFILE, "/r", "", ""},
-	{"arguments of another kind", GOOD, "{\"root\":{\"path\":\"/r\"},\"process\":{\"args\":{\"0\":\"x\"}}}",
-		VERDICT_PROFILE, "/r", "", ""},
-	{"an argument of another kind", GOOD, "{\"root\":{\"path\":\"/r\"},\"process\":{\"args\":[7]}}",
-		VERDICT_PROFILE, "/r", "", ""},
-	{"no root", GOOD, "{}", VERDICT_INVALID, "", "", "config.json: root.path is missing"},
-	{"a root of another kind", GOOD, "{\"root\":\"/r\"}", VERDICT_INVALID, "", "",
-		"config.json: root.path is missing"},
-	{"a root with a NUL", GOOD, "{\"root\":{\"path\":\"/\\u0000\"}}", VERDICT_INVALID, "", "",
-		"config.json: root.path has a NUL byte in it"},
-	{"not JSON", GOOD, "#!/bin/sh", VERDICT_INVALID, "", "",
-		"config.json: not JSON: unexpected character at byte 0"},
-	{"empty", GOOD, "", VERDICT_INVALID, "", "", "config.json: empty"},
-	{"cut off", GOOD, "{\"root\":{", VERDICT_INVALID, "", "",
-		"config.json: JSON ends in the middle (after 9 bytes)"},
-	{"the config decides: on", NO_ANNOTATIONS, "{\"root\":{\"path\":\"/r\"}," ON "}", VERDICT_PROFILE, "/r", "",
+		DECISION_PROFILE, "/b/rootfs", "sh", ""},
+	{"an absolute root, no process", GOOD, "{\"root\":{\"path\":\"/r\"}}", DECISION_PROFILE, "/r", "", ""},
+	{"no arguments", GOOD, "{\"root\":{\"path\":\"/r\"},\"process\":{\"args\":[]}}", DECISION_PROFILE, "/r", "",
 		""},
-	{"the config decides: nothing", NO_ANNOTATIONS, "{\"root\":{\"path\":\"/r\"}}", VERDICT_OFF, "/r", "", ""},
-	{"nothing, without pid and root", NO_PID, "{}", VERDICT_OFF, "", "", ""},
-	{"on, but the state had no pid", NO_PID, "{\"root\":{\"path\":\"/r\"}," ON "}", VERDICT_INVALID, "/r", "",
+	{"arguments of another kind", GOOD, "{\"root\":{\"path\":\"/r\"},\"process\":{\"args\":{\"0\":\"x\"}}}",
+		DECISION_PROFILE, "/r", "", ""},
+	{"an argument of another kind", GOOD, "{\"root\":{\"path\":\"/r\"},\"process\":{\"args\":[7]}}",
+		DECISION_PROFILE, "/r", "", ""},
+	{"no root", GOOD, "{}", DECISION_INVALID, "", "", "config.json: root.path is missing"},
+	{"a root of another kind", GOOD, "{\"root\":\"/r\"}", DECISION_INVALID, "", "",
+		"config.json: root.path is missing"},
+	{"a root with a NUL", GOOD, "{\"root\":{\"path\":\"/\\u0000\"}}", DECISION_INVALID, "", "",
+		"config.json: root.path has a NUL byte in it"},
+	{"not JSON", GOOD, "#!/bin/sh", DECISION_INVALID, "", "",
+		"config.json: not JSON: unexpected character at byte 0"},
+	{"empty", GOOD, "", DECISION_INVALID, "", "", "config.json: empty"},
+	{"cut off", GOOD, "{\"root\":{", DECISION_INVALID, "", "",
+		"config.json: JSON ends in the middle (after 9 bytes)"},
+	{"the config decides: on", NO_ANNOTATIONS, "{\"root\":{\"path\":\"/r\"}," ON "}", DECISION_PROFILE, "/r", "",
+		""},
+	{"the config decides: nothing", NO_ANNOTATIONS, "{\"root\":{\"path\":\"/r\"}}", DECISION_OFF, "/r", "", ""},
+	{"nothing, without pid and root", NO_PID, "{}", DECISION_OFF, "", "", ""},
+	{"on, but the state had no pid", NO_PID, "{\"root\":{\"path\":\"/r\"}," ON "}", DECISION_INVALID, "/r", "",
 		"state: pid is missing"},
 	{"the state's annotation wins", STATE_WITH("\"io.pillion.profile\":\"on\",\"io.pillion.window\":\"70s\""),
 		"{\"root\":{\"path\":\"/"
 		"r\"},\"annotations\":{\"io.pillion.profile\":\"off\",\"io.pillion.window\":\"x\"}}",
-		VERDICT_PROFILE, "/r", "", ""},
+		DECISION_PROFILE, "/r", "", ""},
 	{"the config adds a bad annotation", GOOD,
-		"{\"root\":{\"path\":\"/r\"},\"annotations\":{\"io.pillion.window\":\"x\"}}", VERDICT_INVALID, "/r", "",
-		"annotation io.pillion.window: \"x\" is not 5s to 3600s"},
+		"{\"root\":{\"path\":\"/r\"},\"annotations\":{\"io.pillion.window\":\"x\"}}", DECISION_INVALID, "/r",
+		"", "annotation io.pillion.window: \"x\" is not 5s to 3600s"},
 	{"off in the state is final", STATE_WITH("\"io.pillion.profile\":\"off\""),
-		"{\"root\":{\"path\":\"/r\"}," ON "}", VERDICT_OFF, "", "", ""},
-	{"a bad state is final", "{", "{\"root\":{\"path\":\"/r\"}," ON "}", VERDICT_INVALID, "", "",
+		"{\"root\":{\"path\":\"/r\"}," ON "}", DECISION_OFF, "", "", ""},
+	{"a bad state is final", "{", "{\"root\":{\"path\":\"/r\"}," ON "}", DECISION_INVALID, "", "",
 		"state: JSON ends in the middle (after 1 bytes)"},
 };
 
@@ -317,7 +318,7 @@ START_TEST(a_sidecar_is_found_by_its_volume)
 		snprintf(config, sizeof(config), "{\"root\":{\"path\":\"/r\"},\"mounts\":%s}", mount_cases[_i].mounts);
 
 	ck_assert_int_eq(read_both(GOOD, strlen(GOOD), config, (size_t)n, &c), 0);
-	ck_assert_msg(c.verdict == VERDICT_PROFILE, "%s: \"%s\"", mount_cases[_i].scenario, c.reason);
+	ck_assert_msg(c.verdict == DECISION_PROFILE, "%s: \"%s\"", mount_cases[_i].scenario, c.reason);
 	ck_assert_msg(!strcmp(c.sidecar, mount_cases[_i].sidecar), "%s: \"%s\"", mount_cases[_i].scenario, c.sidecar);
 	ck_assert_int_eq(container_check(&c), 0);
 	ck_assert_int_eq(fd_count(), fds);
@@ -365,7 +366,7 @@ START_TEST(strings_that_do_not_fit)
 		filler[lengths[_i].fits + more] = 0;
 		snprintf(text, sizeof(text), "%s%s%s", lengths[_i].before, filler, lengths[_i].after);
 		ck_assert_int_eq(read_both(text, strlen(text), NULL, 0, &c), 0);
-		uint32_t expected = more && !lengths[_i].cut ? VERDICT_INVALID : VERDICT_PROFILE;
+		uint32_t expected = more && !lengths[_i].cut ? DECISION_INVALID : DECISION_PROFILE;
 		ck_assert_msg(c.verdict == expected, "%s: %u %s", lengths[_i].scenario, c.verdict, c.reason);
 		const char *said = lengths[_i].cut ? c.warning : c.reason;
 		ck_assert_msg(more ? *said : !*said, "%s: \"%s\"", lengths[_i].scenario, said);
@@ -408,7 +409,7 @@ START_TEST(size_is_bounded)
 	memset(text, ' ', len);
 	memcpy(text, GOOD, strlen(GOOD));
 	ck_assert_int_eq(read_both(text, STATE_MAX, NULL, 0, &c), 0);
-	ck_assert_int_eq(c.verdict, VERDICT_PROFILE);
+	ck_assert_int_eq(c.verdict, DECISION_PROFILE);
 	ck_assert_int_eq(read_both(text, STATE_MAX + 1, NULL, 0, &c), 0);
 	ck_assert_str_eq(c.reason, "state: larger than 1048576 bytes");
 	ck_assert_int_eq(read_both(GOOD, strlen(GOOD), text, len, &c), 0);
@@ -460,7 +461,7 @@ START_TEST(too_many_annotations)
 	fclose(out);
 	ck_assert_int_eq(read_both(text, len, NULL, 0, &c), 0);
 	free(text);
-	ck_assert_int_eq(c.verdict, VERDICT_INVALID);
+	ck_assert_int_eq(c.verdict, DECISION_INVALID);
 	ck_assert_str_eq(c.reason, "more than 512 annotations io.pillion.*");
 	ck_assert_int_eq(fd_count(), fds);
 }
@@ -540,7 +541,7 @@ START_TEST(a_name_from_elsewhere_chooses_the_annotation)
 		ck_assert_int_eq(hook_input_state(r, state, strlen(state), &c), 0);
 		hook_input_hint_name(r, web ? "web" : "db");
 		ck_assert_int_eq(hook_input_decide(r, &c), 0);
-		ck_assert_uint_eq(c.verdict, web ? VERDICT_PROFILE : VERDICT_OFF);
+		ck_assert_uint_eq(c.verdict, web ? DECISION_PROFILE : DECISION_OFF);
 		ck_assert_str_eq(c.name, web ? "web" : "db");
 		hook_input_free(r);
 	}

@@ -18,60 +18,60 @@ static const struct told {
 	const char *id, *name, *pod;
 	uint64_t pid;
 	const char *container[8], *annotations[8], *labels[4]; /* key, value, ...; of the container, of the Pod */
-	enum verdict verdict;
+	enum profile_decision verdict;
 	const char *text; /* part of the reason or warning */
 	const char *events, *service;
 } cases[] = {
-	{"nothing is asked for", ID, "web", "shop", 99, {0}, {0}, {0}, VERDICT_OFF, NULL, "", ""},
-	{"the Pod asks", ID, "web", "shop", 99, {0}, {"io.pillion.profile", "cpu"}, {0}, VERDICT_PROFILE, NULL, "cpu",
+	{"nothing is asked for", ID, "web", "shop", 99, {0}, {0}, {0}, DECISION_OFF, NULL, "", ""},
+	{"the Pod asks", ID, "web", "shop", 99, {0}, {"io.pillion.profile", "cpu"}, {0}, DECISION_PROFILE, NULL, "cpu",
 		""},
 	{"its one container asks", ID, "web", "shop", 99, {0}, {"io.pillion.profile/container.web", "cpu"}, {0},
-		VERDICT_PROFILE, NULL, "cpu", ""},
+		DECISION_PROFILE, NULL, "cpu", ""},
 	{"another one of it asks", ID, "web", "shop", 99, {0}, {"io.pillion.profile/container.db", "cpu"}, {0},
-		VERDICT_OFF, NULL, "", ""},
+		DECISION_OFF, NULL, "", ""},
 	{"the Pod asks, this one does not", ID, "web", "shop", 99, {0},
-		{"io.pillion.profile", "cpu", "io.pillion.profile/container.web", "off"}, {0}, VERDICT_OFF, NULL, "off",
-		""},
+		{"io.pillion.profile", "cpu", "io.pillion.profile/container.web", "off"}, {0}, DECISION_OFF, NULL,
+		"off", ""},
 	{"the container's own annotation", ID, "web", "shop", 99, {"io.pillion.profile", "cpu"}, {0}, {0},
-		VERDICT_PROFILE, NULL, "cpu", ""},
+		DECISION_PROFILE, NULL, "cpu", ""},
 	{"the Pod's comes over it", ID, "web", "shop", 99, {"io.pillion.profile", "cpu"}, {"io.pillion.profile", "off"},
-		{0}, VERDICT_OFF, NULL, "off", ""},
+		{0}, DECISION_OFF, NULL, "off", ""},
 	{"a service's name as a label", ID, "web", "shop", 99, {0}, {"io.pillion.profile", "cpu"},
-		{"app.kubernetes.io/name", "till"}, VERDICT_PROFILE, NULL, "cpu", "till"},
+		{"app.kubernetes.io/name", "till"}, DECISION_PROFILE, NULL, "cpu", "till"},
 	{"and as an annotation, which the hook goes by", ID, "web", "shop", 99, {0},
 		{"io.pillion.profile", "cpu", "app.kubernetes.io/name", "desk"}, {"app.kubernetes.io/name", "till"},
-		VERDICT_PROFILE, NULL, "cpu", "desk"},
+		DECISION_PROFILE, NULL, "cpu", "desk"},
 	{"a pause container", ID, "POD", "shop", 99, {"io.kubernetes.cri-o.ContainerType", "sandbox"},
-		{"io.pillion.profile", "cpu"}, {0}, VERDICT_SANDBOX, NULL, "cpu", ""},
+		{"io.pillion.profile", "cpu"}, {0}, DECISION_SANDBOX, NULL, "cpu", ""},
 	{"a value that is none", ID, "web", "shop", 99, {0}, {"io.pillion.profile", "cpu", "io.pillion.window", "soon"},
-		{0}, VERDICT_INVALID, "io.pillion.window: \"soon\"", NULL, ""},
+		{0}, DECISION_INVALID, "io.pillion.window: \"soon\"", NULL, ""},
 	{"a key that is none", ID, "web", "shop", 99, {0}, {"io.pillion.profile", "cpu", "io.pillion.windows", "9s"},
-		{0}, VERDICT_PROFILE, "io.pillion.windows is unknown", "cpu", ""},
+		{0}, DECISION_PROFILE, "io.pillion.windows is unknown", "cpu", ""},
 	{"control characters in a name", ID, "w\033[2Jeb", "sh\nop", 99, {0}, {"io.pillion.profile", "cpu"},
-		{"app.kubernetes.io/name", "t\til\177l"}, VERDICT_PROFILE, NULL, "cpu", "t?il?l"},
+		{"app.kubernetes.io/name", "t\til\177l"}, DECISION_PROFILE, NULL, "cpu", "t?il?l"},
 	{"control characters in a value", ID, "web", "shop", 99, {0}, {"io.pillion.profile", "cpu\033[2J"}, {0},
-		VERDICT_INVALID, "io.pillion.profile", NULL, ""},
-	{"no pid", ID, "web", "shop", 0, {0}, {"io.pillion.profile", "cpu"}, {0}, VERDICT_INVALID,
+		DECISION_INVALID, "io.pillion.profile", NULL, ""},
+	{"no pid", ID, "web", "shop", 0, {0}, {"io.pillion.profile", "cpu"}, {0}, DECISION_INVALID,
 		"does not tell the container's pid", NULL, ""},
-	{"the machine's init", ID, "web", "shop", 1, {0}, {"io.pillion.profile", "cpu"}, {0}, VERDICT_INVALID,
+	{"the machine's init", ID, "web", "shop", 1, {0}, {"io.pillion.profile", "cpu"}, {0}, DECISION_INVALID,
 		"1 is no container's pid", NULL, ""},
 	{"a pid beyond all", ID, "web", "shop", 1ull << 32 | 99, {0}, {"io.pillion.profile", "cpu"}, {0},
-		VERDICT_INVALID, "4294967395 is no container's pid", NULL, ""},
-	{"a bad pid where nothing is asked for", ID, "web", "shop", 1, {0}, {0}, {0}, VERDICT_OFF, NULL, "", ""},
-	{"no id", NULL, "web", "shop", 99, {0}, {"io.pillion.profile", "cpu"}, {0}, VERDICT_INVALID, "id is not a name",
-		NULL, ""},
-	{"an id that is a path", "../../x", "web", "shop", 99, {0}, {"io.pillion.profile", "cpu"}, {0}, VERDICT_INVALID,
+		DECISION_INVALID, "4294967395 is no container's pid", NULL, ""},
+	{"a bad pid where nothing is asked for", ID, "web", "shop", 1, {0}, {0}, {0}, DECISION_OFF, NULL, "", ""},
+	{"no id", NULL, "web", "shop", 99, {0}, {"io.pillion.profile", "cpu"}, {0}, DECISION_INVALID,
 		"id is not a name", NULL, ""},
-	{"no names at all", ID, NULL, NULL, 99, {0}, {"io.pillion.profile", "cpu"}, {0}, VERDICT_PROFILE, NULL, "cpu",
+	{"an id that is a path", "../../x", "web", "shop", 99, {0}, {"io.pillion.profile", "cpu"}, {0},
+		DECISION_INVALID, "id is not a name", NULL, ""},
+	{"no names at all", ID, NULL, NULL, 99, {0}, {"io.pillion.profile", "cpu"}, {0}, DECISION_PROFILE, NULL, "cpu",
 		""},
 	{"a module of WebAssembly", ID, "web", "shop", 99, {"run.oci.handler", "wasm-smart"},
-		{"io.pillion.profile", "cpu"}, {0}, VERDICT_INVALID, "its program is WebAssembly", NULL, ""},
+		{"io.pillion.profile", "cpu"}, {0}, DECISION_INVALID, "its program is WebAssembly", NULL, ""},
 	{"a virtual machine", ID, "web", "shop", 99, {"run.oci.handler", "krun"}, {"io.pillion.profile", "cpu"}, {0},
-		VERDICT_INVALID, "it is a virtual machine", NULL, ""},
+		DECISION_INVALID, "it is a virtual machine", NULL, ""},
 	{"a virtual machine that nobody asked for", ID, "web", "shop", 99, {"run.oci.handler", "krun"}, {0}, {0},
-		VERDICT_OFF, NULL, "", ""},
+		DECISION_OFF, NULL, "", ""},
 	{"a handler that is none of those", ID, "web", "shop", 99, {"run.oci.handler", "was"},
-		{"io.pillion.profile", "cpu"}, {0}, VERDICT_PROFILE, NULL, "cpu", ""},
+		{"io.pillion.profile", "cpu"}, {0}, DECISION_PROFILE, NULL, "cpu", ""},
 };
 
 enum { BUF = 4 << 20 };
@@ -121,7 +121,7 @@ static struct pb_out tell(const struct told *c, uint32_t shift)
 
 static void check_case(const struct told *want, const struct container *c)
 {
-	const char *text = c->verdict == VERDICT_INVALID ? c->reason : c->warning;
+	const char *text = c->verdict == DECISION_INVALID ? c->reason : c->warning;
 	ck_assert_msg(c->verdict == want->verdict, "%s: verdict %u (%s)", want->scenario, c->verdict, c->reason);
 	ck_assert_msg(container_check(c) == 0, "%s: fails the check", want->scenario);
 	ck_assert_msg(want->text ? strstr(text, want->text) != NULL : !*text, "%s: \"%s\"", want->scenario, text);
@@ -163,11 +163,11 @@ static const struct {
 	const char *scenario;
 	size_t len;
 	char fill;
-	enum verdict verdict;
+	enum profile_decision verdict;
 } values[] = {
-	{"a value of 64 KiB", 64000, 'x', VERDICT_INVALID},
-	{"a value of zero bytes, NUL itself", 4, 0, VERDICT_INVALID},
-	{"a value that is too long by one", ANNOTATION_VALUE_MAX + 1, ' ', VERDICT_INVALID},
+	{"a value of 64 KiB", 64000, 'x', DECISION_INVALID},
+	{"a value of zero bytes, NUL itself", 4, 0, DECISION_INVALID},
+	{"a value that is too long by one", ANNOTATION_VALUE_MAX + 1, ' ', DECISION_INVALID},
 };
 
 START_TEST(odd_values)
@@ -199,7 +199,7 @@ START_TEST(too_many)
 	}
 	pb_put_message(&o, 1, &in);
 	ck_assert_int_eq(nri_container(NRI_START_CONTAINER, o.buf, o.len, &c), 0);
-	ck_assert_int_eq(c.verdict, VERDICT_INVALID);
+	ck_assert_int_eq(c.verdict, DECISION_INVALID);
 	ck_assert_int_eq(container_check(&c), 0);
 }
 END_TEST
@@ -214,7 +214,7 @@ START_TEST(cut)
 		memcpy(own, o.buf, len);
 		ck_assert_int_eq(nri_container(NRI_START_CONTAINER, own, len, &c), 0);
 		ck_assert_int_eq(container_check(&c), 0);
-		ck_assert(c.verdict != VERDICT_PROFILE);
+		ck_assert(c.verdict != DECISION_PROFILE);
 		free(own);
 	}
 }

@@ -76,8 +76,8 @@ static void on_listing(void *arg, uint64_t before, struct msg_listing *m)
 	heard.listings += before == UINT64_MAX;
 	memset(m, 0, sizeof(*m));
 	for (; next && m->n < PROTOCOL_LISTED_MAX; next--) {
-		struct listed_target *t = &m->targets[m->n++];
-		*t = (struct listed_target){.serial = next,
+		struct target_row *t = &m->targets[m->n++];
+		*t = (struct target_row){.serial = next,
 			.state = LISTED_STARTED,
 			.strategy = STRATEGY_CGROUP,
 			.n_events = 1,
@@ -1066,7 +1066,7 @@ static int say_part(char part)
 	memset(&m, 0, sizeof(m));
 	m.listing.last = part == LAST;
 	m.listing.n = 1;
-	m.listing.targets[0] = (struct listed_target){
+	m.listing.targets[0] = (struct target_row){
 		.serial = 1, .state = LISTED_STARTED, .strategy = STRATEGY_CGROUP, .n_events = 1, .id = "id"};
 	m.listing.targets[0].events[0].period = 1;
 	if (part == STATE || part == LONG_STATE)

@@ -45,7 +45,7 @@ static unsigned marked(int fd)
 	return what;
 }
 
-static struct registered *make(uint32_t n_events)
+static struct registered_target *make(uint32_t n_events)
 {
 	static struct target_desc d;
 	static struct msg_events m;
@@ -56,7 +56,7 @@ static struct registered *make(uint32_t n_events)
 	d.window_s = 60;
 	d.n_events = 1;
 	d.events[0] = (struct event_spec){.kind = 0, .period = 1000};
-	struct registered *r = registered_new(&d, files);
+	struct registered_target *r = registered_new(&d, files);
 	for (uint32_t i = 0; i < n_events; i += m.n) {
 		m.n = n_events - i < PROTOCOL_BATCH_MAX ? n_events - i : PROTOCOL_BATCH_MAX;
 		m.total = i + m.n == n_events ? n_events : 0;
@@ -70,7 +70,7 @@ static struct registered *make(uint32_t n_events)
 	return r;
 }
 
-static int unpack(int sock, struct registered **ret)
+static int unpack(int sock, struct registered_target **ret)
 {
 	ck_assert_int_eq(fd_peek_from_first(sock), 0);
 	return fd_store_load_target(sock, ret);
@@ -82,7 +82,7 @@ static const uint32_t sizes[] = {1, 2, PROTOCOL_BATCH_MAX, PROTOCOL_BATCH_MAX + 
 START_TEST(it_comes_back_as_it_was)
 {
 	const uint32_t n = sizes[_i];
-	struct registered *r = make(n), *back = NULL;
+	struct registered_target *r = make(n), *back = NULL;
 	int packed = fd_store_save_target(r);
 	ck_assert_int_ge(packed, 0);
 	registered_free(r); /* what it held is in the queue alone */
@@ -111,7 +111,7 @@ END_TEST
 
 START_TEST(events_that_are_closed_are_left_out)
 {
-	struct registered *r = make(PROTOCOL_BATCH_MAX + 3), *back = NULL;
+	struct registered_target *r = make(PROTOCOL_BATCH_MAX + 3), *back = NULL;
 	r->event_fds[0] = fd_close(r->event_fds[0]);
 	r->event_fds[PROTOCOL_BATCH_MAX + 2] = fd_close(r->event_fds[PROTOCOL_BATCH_MAX + 2]);
 	r->event_fds[9] = fd_close(r->event_fds[9]);
@@ -142,14 +142,14 @@ static const struct {
 	{"two targets", TWO_TARGETS, -EPROTO},
 };
 
-static void put_target(int sock, const struct registered *r)
+static void put_target(int sock, const struct registered_target *r)
 {
 	static union msg m;
 	m.target.desc = r->desc;
 	ck_assert_int_eq(msg_send(sock, &m, MSG_TARGET, r->fds, 2), 0);
 }
 
-static void put_event(int sock, const struct registered *r)
+static void put_event(int sock, const struct registered_target *r)
 {
 	static union msg m;
 	m.events.n = 1;
@@ -160,7 +160,7 @@ static void put_event(int sock, const struct registered *r)
 
 START_TEST(what_is_no_target)
 {
-	struct registered *r = make(2), *back = NULL;
+	struct registered_target *r = make(2), *back = NULL;
 	int pair[2], what = bad[_i].what;
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	if (what == WORDS)
@@ -183,7 +183,7 @@ END_TEST
 
 START_TEST(more_than_a_queue_takes)
 {
-	struct registered *r = make(1);
+	struct registered_target *r = make(1);
 	static struct msg_events m;
 	int events[PROTOCOL_BATCH_MAX], packed = 0;
 	r->total = 0;
@@ -208,7 +208,7 @@ END_TEST
 
 #define STORE_MAX 16
 
-static struct kept store[STORE_MAX];
+static struct stored_fd store[STORE_MAX];
 static size_t stored;
 
 static void store_drop(const char *name)
@@ -242,9 +242,9 @@ static void hear(int sock, unsigned most)
 }
 
 /* Copies, as pilliond gets them when it is started. */
-static struct handed hand_over(void)
+static struct inherited_fds hand_over(void)
 {
-	struct handed h = {.listener = -1, .kept = calloc(STORE_MAX, sizeof(*h.kept)), .n_kept = stored};
+	struct inherited_fds h = {.listener = -1, .kept = calloc(STORE_MAX, sizeof(*h.kept)), .n_kept = stored};
 	for (size_t i = 0; i < stored; i++) {
 		h.kept[i] = store[i];
 		h.kept[i].fd = fcntl(store[i].fd, F_DUPFD_CLOEXEC, 3);
@@ -268,7 +268,7 @@ static void life_begin(struct life *l)
 	memset(l, 0, sizeof(*l));
 	l->engine = (struct engine){.kallsyms_fd = -1, .root = -1, .statm = -1, .estate = -1, .channel = -1};
 	l->engine.symbolizing = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
-	l->engine.exporting = (struct exporting){
+	l->engine.exporting = (struct exporter_manager){
 		.setup = {.spool = -1, .http = -1}, .process = {.sock = -1}, .pidfd = -1, .source = {.fd = -1}};
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
 	l->manager = (struct sd_notify){.sock = pair[0]};
@@ -310,7 +310,7 @@ START_TEST(whenever_it_is_killed_nothing_is_lost)
 	ck_assert_uint_eq(stored, 3);
 
 	life_begin(&l);
-	struct handed h = hand_over();
+	struct inherited_fds h = hand_over();
 	ck_assert_uint_eq(fd_store_restore(&l.s, &h, true), 1);
 	fd_store_round(&l.s);
 	life_end(&l, (unsigned)_i);
@@ -318,7 +318,7 @@ START_TEST(whenever_it_is_killed_nothing_is_lost)
 	life_begin(&l);
 	h = hand_over();
 	ck_assert_uint_eq(fd_store_restore(&l.s, &h, true), 1);
-	const struct registered *r = supervisor_find(&l.s, 7);
+	const struct registered_target *r = supervisor_find(&l.s, 7);
 	ck_assert_ptr_nonnull(r);
 	ck_assert(r->detached && r->armed);
 	ck_assert_uint_eq(r->n_events, 3);

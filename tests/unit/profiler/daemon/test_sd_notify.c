@@ -98,7 +98,7 @@ static void take_over(const void *arg)
 {
 	const struct given *c = arg;
 	struct err e = {0};
-	struct handed h;
+	struct inherited_fds h;
 	fd_close_all_but(NULL, 0);
 	for (int i = 0; i < c->n; i++)
 		MUST(make(c->what[i]) == (c->what[i] == NOTHING ? -1 : 3 + i));
@@ -144,7 +144,7 @@ static void take_kept(const void *arg)
 {
 	const struct mixed *c = arg;
 	struct err e = {0};
-	struct handed h;
+	struct inherited_fds h;
 	char text[200] = "";
 	fd_close_all_but(NULL, 0);
 	for (int i = 0; i < c->n; i++)
@@ -174,7 +174,7 @@ START_TEST(without_a_manager)
 {
 	struct sd_notify m;
 	struct err e = {0};
-	struct handed h;
+	struct inherited_fds h;
 
 	ck_assert_int_eq(sd_notify_handed(&h, &e), 0);
 	ck_assert_int_eq(h.listener, -1);

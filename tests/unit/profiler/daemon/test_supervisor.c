@@ -31,7 +31,7 @@ static void begin(void)
 	fds = fd_count();
 	engine = (struct engine){.kallsyms_fd = -1, .root = -1, .statm = -1, .estate = -1, .channel = -1};
 	engine.symbolizing = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
-	engine.exporting = (struct exporting){
+	engine.exporting = (struct exporter_manager){
 		.setup = {.spool = -1, .http = -1}, .process = {.sock = -1}, .pidfd = -1, .source = {.fd = -1}};
 	supervisor = (struct supervisor){.engine = &engine, .settings = &settings};
 	ck_assert_int_eq(supervisor_new(&supervisor, &e), 0);
@@ -99,9 +99,9 @@ static off_t journal_size(void)
 	return st.st_size;
 }
 
-static const struct registered *the_target(void)
+static const struct registered_target *the_target(void)
 {
-	const struct registered *r = supervisor.targets;
+	const struct registered_target *r = supervisor.targets;
 	while (r && r->number != TARGET)
 		r = r->next;
 	ck_assert_ptr_nonnull(r);

@@ -31,7 +31,7 @@ static void begin(void)
 	fds = fd_count();
 	old = (struct engine){.kallsyms_fd = -1, .root = -1, .statm = -1, .estate = -1, .channel = -1};
 	old.symbolizing = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
-	old.exporting = (struct exporting){
+	old.exporting = (struct exporter_manager){
 		.setup = {.spool = -1, .http = -1}, .process = {.sock = -1}, .pidfd = -1, .source = {.fd = -1}};
 	fresh = old;
 	for (int i = 0; i < 2; i++)
@@ -109,7 +109,7 @@ START_TEST(all_of_it_comes_over)
 	fd_close(channel[1]);
 	ck_assert_msg(handover_receive(&supervisor, pair[1], &e) == 0, "%s", e.text);
 	ck_assert_uint_eq(supervisor.n_targets, 1);
-	const struct registered *r = supervisor.targets;
+	const struct registered_target *r = supervisor.targets;
 	ck_assert_str_eq(r->desc.id, "c1");
 	ck_assert_str_eq(r->desc.name, "name of c1");
 	ck_assert(r->armed && r->number == t->number && r->n_events == 3 && r->total == 3);

@@ -179,10 +179,10 @@ static void succeed(struct journal *j)
 	size_t size;
 	int64_t seen;
 	uint32_t type;
-	struct saved s;
+	struct journal_reader s;
 	ck_assert_int_eq(journal_read(j, &bytes, &size, &seen), 0);
 	calltree_reader_done(&called);
-	for (struct saved all = {.at = bytes, .end = bytes + size}; saved_next(&all, &type, &s);) {
+	for (struct journal_reader all = {.at = bytes, .end = bytes + size}; saved_next(&all, &type, &s);) {
 		calltree_reader_load(&called, &s);
 		ck_assert(!s.bad);
 	}
@@ -245,7 +245,7 @@ START_TEST(entries_that_are_no_nodes)
 		size_t size;
 		int64_t seen;
 		uint32_t type;
-		struct saved s;
+		struct journal_reader s;
 		journal_snapshot(j);
 		journal_begin(j, 1);
 		for (unsigned k = 0; k < 6; k++)
@@ -253,7 +253,7 @@ START_TEST(entries_that_are_no_nodes)
 		journal_end(j);
 		ck_assert(journal_snapshot_done(j, 0));
 		ck_assert_int_eq(journal_read(j, &bytes, &size, &seen), 0);
-		struct saved all = {.at = bytes, .end = bytes + size};
+		struct journal_reader all = {.at = bytes, .end = bytes + size};
 		ck_assert(saved_next(&all, &type, &s));
 		calltree_reader_load(&called, &s);
 		ck_assert_msg(s.bad, "row %u", i);

@@ -167,7 +167,7 @@ START_TEST(labels_outlive_a_worker)
 	static const struct shm_change change = {.number = 1, .time = 1000, .tid = 8, .set = 1};
 	const struct shm_set set = {.size = 7, .text = "kind=a\n"};
 	const uint64_t changes = 1;
-	struct asked asked = {0};
+	struct worker_request asked = {0};
 	int channel[2], memory = area_of(7, 99ull << 32 | 5), passed = -1;
 	size_t n = 0;
 	ck_assert_int_eq(pwrite(memory, &set, sizeof(set), SHM_SETS_AT), sizeof(set));
@@ -183,7 +183,7 @@ START_TEST(labels_outlive_a_worker)
 	const int first = say_hello(memory);
 	hear_all();
 	ck_assert_int_eq(fd_recv(channel[1], &asked, sizeof(asked), &passed, 1, &n), sizeof(asked));
-	ck_assert_uint_eq(asked.kind, ASKED_REMEMBER);
+	ck_assert_uint_eq(asked.kind, REQUEST_KEEP_MEMORY);
 	ck_assert_uint_eq(n, 1);
 	engine.channel = -1; /* who is killed says nothing more */
 	target->apps = inproc_free(target->apps);

@@ -40,7 +40,7 @@ static void end(void)
 
 static int64_t place(uint64_t address)
 {
-	const struct frame f = {.kind = FRAME_KERNEL, .vaddr = address};
+	const struct stack_frame f = {.kind = FRAME_KERNEL, .vaddr = address};
 	return aggregate_put(a, &f, 1);
 }
 
@@ -57,7 +57,7 @@ static uint64_t bytes_at(uint64_t address)
 	struct aggregate_sample s;
 	for (size_t i = 0; i < aggregate_samples(a); i++) {
 		aggregate_sample(a, i, &s);
-		const struct frame *f = aggregate_frame(a, s.frames[0]);
+		const struct stack_frame *f = aggregate_frame(a, s.frames[0]);
 		if (address ? f->kind == FRAME_KERNEL && f->vaddr == address : f->kind == FRAME_SPECIAL)
 			sum += s.weight;
 	}
@@ -155,7 +155,7 @@ START_TEST(a_journal_has_all_of_them)
 	const int files[2] = {memfd_create("journal", MFD_CLOEXEC), memfd_create("journal", MFD_CLOEXEC)};
 	struct journal *j;
 	struct live_heap back = {0};
-	struct saved all, s;
+	struct journal_reader all, s;
 	uint32_t type;
 	uint8_t *bytes;
 	size_t size;
@@ -172,7 +172,7 @@ START_TEST(a_journal_has_all_of_them)
 	journal_close(j);
 	ck_assert_int_eq(journal_open_take(files[0], files[1], &j), 0);
 	ck_assert_int_eq(journal_read(j, &bytes, &size, &seen), 0);
-	all = (struct saved){.at = bytes, .end = bytes + size};
+	all = (struct journal_reader){.at = bytes, .end = bytes + size};
 	ck_assert(saved_next(&all, &type, &s));
 	live_heap_load(&back, &s, a);
 	ck_assert(!s.bad);

@@ -13,14 +13,14 @@
 #define TOLD_MAX 4096
 
 static struct wait_times *w;
-static struct aggregate_room room;
-static struct wait_part told[TOLD_MAX];
+static struct memory_limit room;
+static struct wait_total told[TOLD_MAX];
 static uint64_t leaf[TOLD_MAX]; /* of its frames */
 static size_t n_told;
 static bool nobody;	 /* knows who it is */
 static uint64_t callers; /* of what goes off next */
 
-static bool note(void *arg, const struct wait_part *p)
+static bool note(void *arg, const struct wait_total *p)
 {
 	ck_assert_uint_lt(n_told, TOLD_MAX);
 	ck_assert_uint_gt(p->count, 0);
@@ -39,7 +39,7 @@ static void begin_with(uint64_t min)
 
 static void begin(void)
 {
-	room = (struct aggregate_room){0};
+	room = (struct memory_limit){0};
 	callers = 0;
 	begin_with(0);
 }
@@ -68,14 +68,14 @@ static uint64_t sum_at(uint32_t tid, uint64_t at)
 	return ns;
 }
 
-static struct frame kernel(uint64_t at)
+static struct stack_frame kernel(uint64_t at)
 {
-	return (struct frame){.kind = FRAME_KERNEL, .vaddr = at};
+	return (struct stack_frame){.kind = FRAME_KERNEL, .vaddr = at};
 }
 
 static void stack(uint32_t tid, uint64_t ip, uint64_t sp, uint64_t at)
 {
-	const struct frame frames[] = {kernel(at), kernel(1)};
+	const struct stack_frame frames[] = {kernel(at), kernel(1)};
 	wait_times_stack(w, 1, tid, &(struct wait_at){ip, sp, {callers}, 0}, frames, 2);
 }
 
@@ -84,7 +84,7 @@ static uint64_t outs, ran;
 static void out(uint32_t tid, uint64_t time, uint64_t ran_for, uint64_t ip)
 {
 	ran += ran_for;
-	wait_times_out(w, &(struct wait_out){.time = time,
+	wait_times_out(w, &(struct switch_out){.time = time,
 				  .pid = 1,
 				  .tid = tid,
 				  .at = {ip, 0x7000, {callers}, 0},
@@ -130,7 +130,7 @@ static void go_off(struct machine *m, uint32_t cpu, bool tell)
 	m->threads[t].since = m->now;
 	m->threads[t].known |= tell;
 	if (tell)
-		wait_times_out(w, &(struct wait_out){.time = m->now,
+		wait_times_out(w, &(struct switch_out){.time = m->now,
 					  .pid = 1,
 					  .tid = (uint32_t)t + 1,
 					  .cpu = cpu,
@@ -385,7 +385,7 @@ END_TEST
 
 START_TEST(a_plain_users_wait_is_where_it_was_seen_last)
 {
-	const struct frame first = kernel(0xf), second = kernel(0xe);
+	const struct stack_frame first = kernel(0xf), second = kernel(0xe);
 	wait_times_off(w, 1, 5, 0, 10 * MS, NULL);
 	wait_times_on(w, 5, 0, 11 * MS);
 	wait_times_runs(w, 1, 5, 12 * MS, 0, &first, 1);
@@ -543,7 +543,7 @@ END_TEST
 /* Its coming back, at 30 ms, is lost with the ring's other records: what it does behind that is another place. */
 START_TEST(what_is_seen_behind_a_wait_is_not_its_place)
 {
-	const struct frame before = kernel(0xf), behind = kernel(0xe);
+	const struct stack_frame before = kernel(0xf), behind = kernel(0xe);
 	wait_times_runs(w, 1, 5, 5 * MS, 0, &before, 1);
 	wait_times_off(w, 1, 5, 0, 10 * MS, NULL);
 	if (_i)
@@ -647,8 +647,8 @@ END_TEST
 /* Half of the time nothing is recorded: what goes off while it is stands for two. */
 START_TEST(what_is_recorded_stands_for_what_is_not)
 {
-	const struct wait_out o = {.pid = 1, .tid = 5, .at = {0xa, 0x7000, {0}}, .timed = true, .scale = 2};
-	struct wait_out next = o;
+	const struct switch_out o = {.pid = 1, .tid = 5, .at = {0xa, 0x7000, {0}}, .timed = true, .scale = 2};
+	struct switch_out next = o;
 	begin_with(3 * MS);
 	for (unsigned i = 0; i < 10; i++) { /* waits of 4 ms and of 2 ms, by a clock that goes twice as fast */
 		next.time += i % 2 ? 10 * MS : 6 * MS;
@@ -802,7 +802,7 @@ START_TEST(short_waits_are_as_long_as_without_their_records)
 	restart_clock();
 	stack(5, 0xa, 0x7000, 0x51);
 	stack(5, 0xb, 0x7000, 0x52);
-	struct wait_out o = {.pid = 1, .tid = 5, .at = {0xa, 0x7000, {callers}}, .timed = true, .scale = 10};
+	struct switch_out o = {.pid = 1, .tid = 5, .at = {0xa, 0x7000, {callers}}, .timed = true, .scale = 10};
 	for (unsigned i = 0; i <= 1000; i++) {
 		const uint64_t wait = i % 10 ? 10000 : 40000; /* with its record; ten times as long in the time told */
 		o.at.ip = (i + 1) % 10 ? 0xa : 0xb;

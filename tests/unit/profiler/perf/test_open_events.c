@@ -30,7 +30,7 @@ static const uint64_t ids[] = {0, 1, 65536, 65537, 131072, 1ull << 40, UINT64_MA
 
 START_TEST(found_until_removed_in_any_order)
 {
-	struct stream s[LENGTH(ids)] = {0};
+	struct open_event s[LENGTH(ids)] = {0};
 
 	for (size_t i = 0; i < LENGTH(ids); i++) {
 		ck_assert_ptr_null(open_events_find(streams, ids[i]));
@@ -57,7 +57,7 @@ END_TEST
 
 START_TEST(an_id_twice)
 {
-	struct stream a = {.id = 7, .cpu = 1}, b = {.id = 7, .cpu = 2};
+	struct open_event a = {.id = 7, .cpu = 1}, b = {.id = 7, .cpu = 2};
 	ck_assert_int_eq(open_events_add(streams, &a), 0);
 	ck_assert_int_eq(open_events_add(streams, &b), -EEXIST);
 	ck_assert_ptr_eq(open_events_find(streams, 7), &a);
@@ -71,7 +71,7 @@ END_TEST
 START_TEST(as_many_as_a_node_has)
 {
 	const uint64_t n = 100000;
-	struct stream *all = calloc(n, sizeof(*all));
+	struct open_event *all = calloc(n, sizeof(*all));
 	for (uint64_t i = 0; i < n; i++) {
 		all[i].id = 1000 + i;
 		ck_assert_int_eq(open_events_add(streams, &all[i]), 0);

@@ -306,7 +306,7 @@ START_TEST(those_beyond_the_cap_share_one_that_says_nothing)
 	comm(100002, 100003, "thread", false);
 	map(100002, 0x1000, "/usr/bin/perl", true);
 	fork_of(100002, 5);
-	struct task *p = process_table_get(tasks, 100001);
+	struct process *p = process_table_get(tasks, 100001);
 	ck_assert_ptr_eq(process_table_get(tasks, 100002), p);
 	ck_assert_uint_eq(p->pid, 0);
 	ck_assert_str_eq(p->comm, "");

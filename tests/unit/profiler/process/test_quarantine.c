@@ -19,14 +19,14 @@
 #define BEGIN (100 * MINUTE)
 
 static struct quarantine q;
-static struct blame blame;
+static struct crash_blame blame;
 static struct quarantine_file file;
 static int64_t now;
 
 static void setup(void)
 {
 	memset(&q, 0, sizeof(q));
-	blame = (struct blame){0};
+	blame = (struct crash_blame){0};
 	now = BEGIN;
 }
 
@@ -43,9 +43,9 @@ static struct module_key key_of(unsigned number, bool build_id)
 	return key;
 }
 
-static enum verdict die(uint32_t target, const struct module_key *key)
+static enum crash_verdict die(uint32_t target, const struct module_key *key)
 {
-	struct engine_at at = {.target = target, .reading = key != NULL};
+	struct crash_marker at = {.target = target, .reading = key != NULL};
 	if (key)
 		quarantine_note(&at, key);
 	now += NSEC_PER_SEC;
@@ -134,7 +134,7 @@ START_TEST(the_oldest_goes_first_and_of_those_that_are_read_still)
 	die(1, &key);
 	for (unsigned i = 0; i < QUARANTINE_MAX; i++) { /* the last one in the place of that */
 		key = key_of(i, true);
-		blame = (struct blame){0};
+		blame = (struct crash_blame){0};
 		die(1, &key);
 		die(1, &key);
 		ck_assert_int_eq(die(1, &key), VERDICT_QUARANTINE);
@@ -143,9 +143,9 @@ START_TEST(the_oldest_goes_first_and_of_those_that_are_read_still)
 		key = key_of(i, true);
 		ck_assert(quarantine_has(&q, &key, 1));
 	}
-	blame = (struct blame){0};
+	blame = (struct crash_blame){0};
 	key = key_of(1000, true);
-	blame = (struct blame){0};
+	blame = (struct crash_blame){0};
 	ck_assert_int_eq(die(1, &key), VERDICT_FILE);
 	ck_assert_int_eq(die(1, &key), VERDICT_FILE);
 	ck_assert_int_eq(die(1, &key), VERDICT_QUARANTINE);
@@ -159,7 +159,7 @@ END_TEST
 /* Nothing that a worker leaves there is more than bytes. */
 START_TEST(what_a_worker_says_is_made_valid)
 {
-	struct engine_at at;
+	struct crash_marker at;
 	memset(&at, 0xff, sizeof(at));
 	ck_assert_int_eq(quarantine_judge(&q, &at, &blame, now, &file), VERDICT_TARGET);
 	memset(&at, 'x', sizeof(at)); /* a path without an end */
@@ -189,7 +189,7 @@ END_TEST
 
 /* --- a worker's modules */
 
-static struct engine_at *seen;
+static struct crash_marker *seen;
 static unsigned opened;
 static uint32_t was_reading;
 
@@ -209,7 +209,7 @@ static struct module *get(struct modules *t, const struct module_key *key, int *
 
 START_TEST(a_worker_notes_what_it_reads)
 {
-	struct engine_at at = {.target = 4};
+	struct crash_marker at = {.target = 4};
 	struct modules *t;
 	struct module_key key = key_of(7, false);
 	seen = &at;
@@ -233,7 +233,7 @@ END_TEST
 
 START_TEST(a_file_in_quarantine_is_not_opened_and_is_module_and_offset)
 {
-	struct engine_at at = {.target = 4};
+	struct crash_marker at = {.target = 4};
 	struct modules *t;
 	char frame[MODULE_NAME_MAX];
 	int later = -EAGAIN; /* as of a journal that is read before there is any sample */

@@ -561,7 +561,7 @@ START_TEST(test_names)
 	push_labels_name(longer, name);
 	ck_assert_uint_lt(strlen(name), PUSH_LABELS_NAME_MAX);
 	/* two keys never get one name, nor one that is taken */
-	struct pushnames n = {0};
+	struct label_names n = {0};
 	ck_assert_int_eq(pushnames_take(&n, "service_name"), 0);
 	ck_assert_str_eq(pushnames_of(&n, "service_name"), "service_name_2");
 	ck_assert_str_eq(pushnames_of(&n, "user.a-b"), "user_a_b");

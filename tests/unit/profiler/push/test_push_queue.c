@@ -18,7 +18,7 @@
 static char dir[64];
 static int spool, fds;
 static struct push_endpoint endpoint;
-static struct queue *q;
+static struct push_queue *q;
 
 static void must(const char *command)
 {
@@ -52,9 +52,9 @@ static void scan(void)
 	ck_assert_msg(queue_scan(q, &e) == 0, "%s", e.text);
 }
 
-static struct queue_file *next_is(const char *target, const char *name)
+static struct push_file *next_is(const char *target, const char *name)
 {
-	struct queue_file *f = queue_next(q);
+	struct push_file *f = queue_next(q);
 	ck_assert_msg(f, "nothing, where %s/%s was to be", target, name);
 	ck_assert_str_eq(queue_target(f), target);
 	ck_assert_str_eq(queue_name(f), name);
@@ -129,7 +129,7 @@ START_TEST(a_target_has_one_under_way_and_keeps_its_order)
 	add("web/" CPU("01"));
 	add("db/" CPU("05"));
 	ck_assert_int_eq(open_again(true), 0);
-	struct queue_file *web = next_is("web", CPU("00")), *db = next_is("db", CPU("05"));
+	struct push_file *web = next_is("web", CPU("00")), *db = next_is("db", CPU("05"));
 	ck_assert_ptr_null(queue_next(q));
 	ck_assert_int_eq(queue_oldest(q), 1767225600);
 	queue_back(q, web, (struct push_progress){5, 2}); /* it was not taken: it is the next one again */
@@ -152,7 +152,7 @@ START_TEST(what_the_caps_removed_is_lost_and_counted)
 	add("db/" CPU("03"));
 	ck_assert_int_eq(open_again(true), 0);
 	sends("web", CPU("00"));
-	struct queue_file *f = next_is("web", CPU("01"));
+	struct push_file *f = next_is("web", CPU("01"));
 	must("rm -r web db");
 	scan();
 	ck_assert_uint_eq(queue_lost(q), 2); /* who sends one finds out himself */
@@ -173,7 +173,7 @@ START_TEST(containers_of_kubernetes_are_targets_of_their_own)
 	add("web/" CPU("02")); /* of an older version */
 	ck_assert_int_eq(open_again(true), 0);
 	sends("prod/shop-0/main", CPU("00"));
-	struct queue_file *f = next_is("prod/shop-1/main", CPU("01"));
+	struct push_file *f = next_is("prod/shop-1/main", CPU("01"));
 	sends("web", CPU("02"));
 	add("prod/shop-0/main/" CPU("03")); /* the directories above it do not change */
 	add("prod/shop-2/main/" CPU("04"));
@@ -243,7 +243,7 @@ START_TEST(what_is_no_profile_or_not_the_administrators_is_not_seen)
 	must("ln -s web linked && ln -s /etc/passwd web/20260101T000100Z-000001-cpu.pb.gz");
 	ck_assert_int_eq(open_again(true), 0);
 	sends("web", CPU("00"));
-	struct queue_file *f = next_is("web", CPU("01")); /* a link: who opens it does not follow it */
+	struct push_file *f = next_is("web", CPU("01")); /* a link: who opens it does not follow it */
 	ck_assert_int_eq(queue_done(q, f), 0);
 	ck_assert_ptr_null(queue_next(q));
 }
@@ -294,7 +294,7 @@ START_TEST(what_could_not_be_noted_is_noted_later)
 	add("web/" CPU("00"));
 	add("web/" CPU("01"));
 	ck_assert_int_eq(open_again(true), 0);
-	struct queue_file *f = next_is("web", CPU("00"));
+	struct push_file *f = next_is("web", CPU("00"));
 	/* the disk is full: as large as a file may be */
 	const struct rlimit none = {0, RLIM_INFINITY};
 	struct rlimit all;
@@ -348,7 +348,7 @@ END_TEST
 
 START_TEST(two_do_not_serve_one_endpoint)
 {
-	struct queue *other = NULL;
+	struct push_queue *other = NULL;
 	struct err e = {0};
 	ck_assert_int_eq(open_again(false), 0);
 	ck_assert_int_eq(queue_open(spool, "here", wants, &endpoint, false, &other, &e), -EBUSY);

@@ -50,7 +50,7 @@ static struct module *module(const char *path)
 	return m;
 }
 
-static const struct who perl = {7, 7, "perl", "perl", "perl5.36", NULL};
+static const struct sample_origin perl = {7, 7, "perl", "perl", "perl5.36", NULL};
 
 /* Sums over all samples. */
 static void total(uint64_t *count, uint64_t *weight)
@@ -66,7 +66,8 @@ static void total(uint64_t *count, uint64_t *weight)
 
 START_TEST(equal_samples_are_one)
 {
-	const struct frame leaf_first[] = {KERNEL(0xffffffff81000010), KERNEL(0xffffffff81000020), SPECIAL("[x]")};
+	const struct stack_frame leaf_first[] = {
+		KERNEL(0xffffffff81000010), KERNEL(0xffffffff81000020), SPECIAL("[x]")};
 	struct aggregate_sample s;
 
 	ck_assert_uint_eq(aggregate_samples(a), 0);
@@ -80,7 +81,7 @@ START_TEST(equal_samples_are_one)
 	ck_assert_uint_eq(s.weight, 101010107);
 	ck_assert_uint_eq(s.n, 3);
 	for (size_t i = 0; i < 3; i++) {
-		const struct frame *f = aggregate_frame(a, s.frames[i]);
+		const struct stack_frame *f = aggregate_frame(a, s.frames[i]);
 		ck_assert(f->kind == leaf_first[i].kind && f->vaddr == leaf_first[i].vaddr);
 		ck_assert(!f->name || !strcmp(f->name, "[x]"));
 	}
@@ -94,7 +95,7 @@ END_TEST
 /* Also of the stack that came first of all, when another came between. */
 START_TEST(the_first_one_again)
 {
-	const struct frame first = KERNEL(0x10), second = KERNEL(0x20);
+	const struct stack_frame first = KERNEL(0x10), second = KERNEL(0x20);
 	for (int i = 0; i < 4; i++)
 		aggregate_add(a, i % 2 ? &second : &first, 1, &perl, 1, 1);
 	ck_assert_uint_eq(aggregate_samples(a), 2);
@@ -104,9 +105,9 @@ END_TEST
 
 static const struct {
 	const char *scenario;
-	struct frame frames[3];
+	struct stack_frame frames[3];
 	size_t n;
-	struct who who;
+	struct sample_origin who;
 	size_t samples, frames_known; /* after {0x10, 0x20} of perl and this */
 } others[] = {
 	{"the same again", {KERNEL(0x10), KERNEL(0x20)}, 2, {7, 7, "perl", "perl", "perl5.36", NULL}, 1, 2},
@@ -129,7 +130,7 @@ static const struct {
 
 START_TEST(what_differs_is_kept_apart)
 {
-	const struct frame frames[] = {KERNEL(0x10), KERNEL(0x20)};
+	const struct stack_frame frames[] = {KERNEL(0x10), KERNEL(0x20)};
 	uint64_t count, weight;
 
 	aggregate_add(a, frames, 2, &perl, 1, 10);
@@ -144,8 +145,9 @@ END_TEST
 /* Where and when are told apart only of those that have it. */
 START_TEST(samples_of_a_timeline_are_kept_apart)
 {
-	const struct frame frames[] = {KERNEL(0x10), KERNEL(0x20)};
-	static const struct when times[] = {{0, 0}, {1, 0}, {2, 0}, {0, 1}, {0, UINT32_MAX}, {UINT32_MAX, UINT32_MAX}};
+	const struct stack_frame frames[] = {KERNEL(0x10), KERNEL(0x20)};
+	static const struct sample_detail times[] = {
+		{0, 0}, {1, 0}, {2, 0}, {0, 1}, {0, UINT32_MAX}, {UINT32_MAX, UINT32_MAX}};
 	struct aggregate_sample s;
 	for (int again = 0; again < 2; again++)
 		for (size_t i = 0; i < LENGTH(times); i++) {
@@ -169,7 +171,7 @@ START_TEST(modules_are_held_as_long_as_they_are_needed)
 
 	for (int i = 0; i < 2; i++)
 		for (int again = 0; again < 3; again++)
-			aggregate_add(a, &(struct frame){.module = m[i], .vaddr = 0x10}, 1, &perl, 1, 1);
+			aggregate_add(a, &(struct stack_frame){.module = m[i], .vaddr = 0x10}, 1, &perl, 1, 1);
 	uint32_t id = module_id(m[1]);
 	module_unref(m[0]);
 	module_unref(m[1]);
@@ -190,7 +192,7 @@ END_TEST
 START_TEST(cleared_it_is_empty_and_works_again)
 {
 	struct module *m = module("/a.so");
-	const struct frame frames[] = {{.module = m, .vaddr = 0x10}, KERNEL(0x20)};
+	const struct stack_frame frames[] = {{.module = m, .vaddr = 0x10}, KERNEL(0x20)};
 	uint64_t count, weight;
 
 	for (int round = 0; round < 3; round++) {
@@ -211,11 +213,11 @@ START_TEST(names_are_copied)
 {
 	char name[200];
 	struct aggregate_sample s;
-	const struct frame f = KERNEL(1);
+	const struct stack_frame f = KERNEL(1);
 
 	memset(name, 'n', sizeof(name) - 1);
 	name[sizeof(name) - 1] = 0;
-	aggregate_add(a, &f, 1, &(struct who){1, 1, name, name, name, NULL}, 1, 1);
+	aggregate_add(a, &f, 1, &(struct sample_origin){1, 1, name, name, name, NULL}, 1, 1);
 	memset(name, 'x', sizeof(name) - 1);
 	aggregate_sample(a, 0, &s);
 	ck_assert_int_eq(strncmp(s.who.process, "nnn", 3), 0);
@@ -225,11 +227,11 @@ END_TEST
 
 START_TEST(a_stack_that_is_too_deep_is_cut)
 {
-	static struct frame deep[AGGREGATE_STACK_MAX + 10];
+	static struct stack_frame deep[AGGREGATE_STACK_MAX + 10];
 	struct aggregate_sample s;
 
 	for (size_t i = 0; i < LENGTH(deep); i++)
-		deep[i] = (struct frame)KERNEL(i);
+		deep[i] = (struct stack_frame)KERNEL(i);
 	aggregate_add(a, deep, LENGTH(deep), &perl, 1, 1);
 	aggregate_sample(a, 0, &s);
 	ck_assert_uint_eq(s.n, AGGREGATE_STACK_MAX);
@@ -245,7 +247,7 @@ START_TEST(a_full_table)
 	uint64_t count, weight;
 
 	for (uint64_t i = 0; i < all; i++) {
-		const struct frame f = KERNEL(i);
+		const struct stack_frame f = KERNEL(i);
 		aggregate_add(a, &f, 1, &perl, 1, 10);
 	}
 	ck_assert_uint_eq(aggregate_samples(a), AGGREGATE_SAMPLES_MAX + 1);
@@ -259,13 +261,13 @@ START_TEST(a_full_table)
 	ck_assert_str_eq(aggregate_frame(a, s.frames[0])->name, "[lost: table full]");
 	ck_assert(s.who.pid == 0 && !s.who.process[0]);
 
-	const struct frame known = KERNEL(5);
+	const struct stack_frame known = KERNEL(5);
 	aggregate_add(a, &known, 1, &perl, 100, 1000);
 	aggregate_sample(a, 5, &s);
 	ck_assert_uint_eq(s.count, 101);
 	ck_assert_uint_eq(aggregate_overflow(a), 1000);
-	aggregate_add(
-		a, &known, 1, &(struct who){8, 8, "sh", "sh", "", NULL}, 3, 30); /* a known stack of somebody new */
+	aggregate_add(a, &known, 1, &(struct sample_origin){8, 8, "sh", "sh", "", NULL}, 3,
+		30); /* a known stack of somebody new */
 	ck_assert_uint_eq(aggregate_overflow(a), 1003);
 	total(&count, &weight);
 	ck_assert(count == all + 103 && weight == 10 * all + 1030);
@@ -276,10 +278,10 @@ END_TEST
 START_TEST(more_times_than_there_may_be)
 {
 	const uint64_t all = 2 * AGGREGATE_TIMED_MAX;
-	const struct frame f = KERNEL(1);
+	const struct stack_frame f = KERNEL(1);
 	uint64_t count, weight;
 	for (uint64_t i = 0; i < all; i++)
-		aggregate_add_at(a, &f, 1, &perl, &(struct when){0, (uint32_t)i + 1}, 1, 10);
+		aggregate_add_at(a, &f, 1, &perl, &(struct sample_detail){0, (uint32_t)i + 1}, 1, 10);
 	ck_assert_uint_eq(aggregate_samples(a), AGGREGATE_TIMED_MAX + 1);
 	ck_assert_uint_eq(aggregate_untimed(a), AGGREGATE_TIMED_MAX);
 	ck_assert_uint_eq(aggregate_overflow(a), 0);
@@ -291,7 +293,7 @@ END_TEST
 /* What a profile cannot hold: a sum of fields that are no amounts. */
 START_TEST(sums_stay_numbers)
 {
-	const struct frame f = KERNEL(1);
+	const struct stack_frame f = KERNEL(1);
 	uint64_t count, weight;
 	for (int i = 0; i < 3; i++)
 		aggregate_add(a, &f, 1, &perl, 1, 1ull << 62);

@@ -195,7 +195,7 @@ START_TEST(what_ran_there_is_in_the_profile)
 	w.tally = target->tally;
 	w.tally.throttled = profiles[_i].throttled;
 	w.cpu_used = profiles[_i].used * 1000;
-	w.kernel[0] = (struct kernel_count){
+	w.kernel[0] = (struct event_totals){
 		.lost = profiles[_i].lost, .lost_weight = profiles[_i].lost * PERIOD, .correct = 1, .had_counter = 1};
 	w.counts[0] = target->counts[0];
 	snprintf(w.uncovered, sizeof(w.uncovered), "%s", profiles[_i].uncovered);

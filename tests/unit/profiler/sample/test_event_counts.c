@@ -16,7 +16,7 @@
 
 static struct engine engine;
 static struct target *target;
-static struct stream *st; /* of the second event */
+static struct open_event *st; /* of the second event */
 
 static void begin(void)
 {
@@ -93,7 +93,7 @@ START_TEST(events_that_take_turns)
 	samples(20);
 	says(now, 4);
 	event_counts_window(target, &w);
-	const struct kernel_count *k = &w.kernel[1];
+	const struct event_totals *k = &w.kernel[1];
 	ck_assert(k->lost_known && k->lost == turns[_i].lost);
 	ck_assert(fabs(k->had_counter - turns[_i].had) < 1e-9 && fabs(k->correct - turns[_i].correct) < 1e-9);
 	ck_assert_uint_eq(k->lost_weight, turns[_i].lost_weight);
@@ -192,7 +192,7 @@ START_TEST(a_gap_is_no_kernel_code)
 	ck_assert_int_eq(pwrite(target->streams->fd, ran, sizeof(ran), 0), sizeof(ran));
 	target->rate.most = 2;
 	event_counts_window(target, &w);
-	const struct kernel_count *k = &w.kernel[0];
+	const struct event_totals *k = &w.kernel[0];
 	ck_assert_uint_eq(k->counted, 600 * MS);
 	ck_assert(fabs(k->correct - 2) < 1e-9);
 	ck_assert_uint_eq(k->lost_weight, 20 * MS);
@@ -229,7 +229,7 @@ START_TEST(what_programs_say_of_their_time)
 	target->tally.apps_cpu = accounts[_i].used;
 	target->tally.inproc_lost = accounts[_i].lost;
 	event_counts_window(target, &w);
-	const struct kernel_count *k = &w.kernel[0];
+	const struct event_totals *k = &w.kernel[0];
 	ck_assert(k->lost_known && k->lost == accounts[_i].lost && k->counted == accounts[_i].used);
 	ck_assert_uint_eq(k->lost_weight, accounts[_i].lost_weight);
 	ck_assert_uint_eq(k->unsampled, accounts[_i].unsampled);

@@ -42,7 +42,7 @@
 
 START_TEST(a_sample_has_the_weight_of_its_time)
 {
-	struct rate r = {0};
+	struct target_rate r = {0};
 	ck_assert_uint_eq(sample_rate_weight(&r, 1000, 5), 1000);
 	r.steps[0] = (struct rate_step){100, 2};
 	r.steps[1] = (struct rate_step){200, 4.5};
@@ -59,7 +59,7 @@ END_TEST
 
 START_TEST(of_many_changes_the_last_are_known)
 {
-	struct rate r = {0};
+	struct target_rate r = {0};
 	for (unsigned i = 0; i < 3 * RATE_STEPS + 5; i++)
 		r.steps[r.n_steps++ % RATE_STEPS] = (struct rate_step){100 * i, i + 1};
 	for (unsigned i = r.n_steps - RATE_STEPS; i < r.n_steps; i++)
@@ -75,7 +75,7 @@ static struct clock_driven driven;
 static struct engine engine;
 static struct settings settings;
 static struct target *target;
-static struct stream *events;
+static struct open_event *events;
 static const uint64_t *pattern; /* ms in user code, ms in kernel code */
 static const uint64_t user_alone[2] = {1, 0};
 static struct {
@@ -383,7 +383,7 @@ START_TEST(a_successor_takes_over)
 		run_ms(1);
 	engine.rates = (struct rate_control){.account = kernel.account, .drained = INT64_MAX};
 	limit_to(0);
-	target->rate = (struct rate){0};
+	target->rate = (struct target_rate){0};
 	sample_rate_resume(target);
 	ck_assert_msg(kernel.on && kernel.period == PERIOD, "%s", scenario);
 	check_sums(scenario, 2000, 950, 1050);

@@ -68,13 +68,13 @@ static void end(void)
 
 /* "K81000010 U3010 J700010 U? [truncated: stack]": kernel address, offset in the file, address of code without a file,
  * unknown, special. */
-static const char *describe(const struct frame *frames, size_t n)
+static const char *describe(const struct stack_frame *frames, size_t n)
 {
 	static char text[32768];
 	size_t at = 0;
 	text[0] = 0;
 	for (size_t i = 0; i < n && at < sizeof(text); i++) {
-		const struct frame *f = &frames[i];
+		const struct stack_frame *f = &frames[i];
 		const char *sep = i ? " " : "";
 		if (f->kind == FRAME_SPECIAL)
 			at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s", sep, f->name);
@@ -126,7 +126,7 @@ static const struct {
 
 START_TEST(by_the_call_chain)
 {
-	struct frame frames[AGGREGATE_STACK_MAX];
+	struct stack_frame frames[AGGREGATE_STACK_MAX];
 	struct perf_layout l = {.sample_type = CHAIN};
 	struct record r = {.type = PERF_RECORD_SAMPLE, .misc = chains[_i].misc, .pid = 7, .tid = 7};
 	enum unwind_stop stop = UNWIND_STOPS;
@@ -158,7 +158,7 @@ START_TEST(by_registers_and_stack)
 {
 	static const uint64_t chain[] = {K, 0x90};
 	static const uint8_t stack[64];
-	struct frame frames[AGGREGATE_STACK_MAX];
+	struct stack_frame frames[AGGREGATE_STACK_MAX];
 	struct perf_layout l = {.sample_type = CHAIN | (snapshots[_i].asked ? SNAPSHOT : 0)};
 	struct record r = {.type = PERF_RECORD_SAMPLE, .misc = PERF_RECORD_MISC_KERNEL, .pid = 7, .tid = 7};
 	enum unwind_stop stop = UNWIND_STOPS;
@@ -182,7 +182,7 @@ END_TEST
 START_TEST(a_chain_longer_than_any_stack)
 {
 	static uint64_t chain[8000];
-	static struct frame frames[AGGREGATE_STACK_MAX + 1];
+	static struct stack_frame frames[AGGREGATE_STACK_MAX + 1];
 	static const uint8_t stack[64];
 	struct perf_layout l = {.sample_type = CHAIN | SNAPSHOT};
 	struct record r = {.type = PERF_RECORD_SAMPLE, .misc = PERF_RECORD_MISC_KERNEL, .pid = 7, .tid = 7};

@@ -264,7 +264,7 @@ static struct dwarf_lines *open_lines(const char *debug, const char *alt)
 	return open_limited(debug, alt, MEMORY);
 }
 
-static void describe(const struct source_line *s, size_t n, char *buf, size_t size)
+static void describe(const struct dwarf_line *s, size_t n, char *buf, size_t size)
 {
 	size_t used = 0;
 	buf[0] = 0;
@@ -272,7 +272,7 @@ static void describe(const struct source_line *s, size_t n, char *buf, size_t si
 		used += (size_t)snprintf(buf + used, size - used, "\n  %s %s:%u", s[i].function, s[i].file, s[i].line);
 }
 
-static bool same_place(const struct source_line *got, const struct said *want)
+static bool same_place(const struct dwarf_line *got, const struct said *want)
 {
 	char file[2048];
 	snprintf(file, sizeof(file), "%s", got->file ? got->file : "");
@@ -284,7 +284,7 @@ static bool same_place(const struct source_line *got, const struct said *want)
  * The outermost function has its name from the symbol table in addr2line (main.cold); and in binutils the innermost one
  * when it has no linkage name of its own (what is called with a lambda).
  */
-static bool same_name(const struct source_line *got, const struct oracle *o, size_t i)
+static bool same_name(const struct dwarf_line *got, const struct oracle *o, size_t i)
 {
 	if (i + 1 == o->n)
 		return true;
@@ -296,7 +296,7 @@ static bool same_name(const struct source_line *got, const struct oracle *o, siz
 
 static void compare_address(struct dwarf_lines *l, const struct oracle *o)
 {
-	struct source_line got[DWARF_LINES_DEPTH_MAX];
+	struct dwarf_line got[DWARF_LINES_DEPTH_MAX];
 	char text[8192], wanted[8192];
 	size_t used = 0, n = dwarf_lines_find(l, o->vaddr, got, DWARF_LINES_DEPTH_MAX);
 	bool same = n == o->n;
@@ -429,7 +429,7 @@ static void assemble(const char *name, const char *table, const char *dies, cons
 	code_address = 0x1000;
 }
 
-static size_t find_by_hand(const char *dies, struct source_line *ret)
+static size_t find_by_hand(const char *dies, struct dwarf_line *ret)
 {
 	assemble("hand", abbrevs, dies, "");
 	struct dwarf_lines *l = open_lines("hand", NULL);
@@ -446,7 +446,7 @@ static size_t find_by_hand(const char *dies, struct source_line *ret)
 
 START_TEST(a_function)
 {
-	struct source_line got[DWARF_LINES_DEPTH_MAX + 1];
+	struct dwarf_line got[DWARF_LINES_DEPTH_MAX + 1];
 	ck_assert_uint_eq(find_by_hand(".byte 2\n.asciz \"f\"\n" CODE, got), 1);
 	ck_assert_str_eq(got[0].function, "f");
 	ck_assert(!got[0].file && !got[0].line);
@@ -455,7 +455,7 @@ END_TEST
 
 START_TEST(calls_inlined_too_deep)
 {
-	struct source_line got[DWARF_LINES_DEPTH_MAX + 1];
+	struct dwarf_line got[DWARF_LINES_DEPTH_MAX + 1];
 	size_t n = find_by_hand(".byte 3\n.asciz \"f\"\n" CODE ".rept 500\n.byte 4\n" CODE ".endr\n"
 				".rept 501\n.byte 0\n.endr\n",
 		got);
@@ -466,7 +466,7 @@ END_TEST
 
 START_TEST(no_room_for_all)
 {
-	struct source_line got[3] = {[2].line = 77};
+	struct dwarf_line got[3] = {[2].line = 77};
 	assemble("hand", abbrevs,
 		".byte 3\n.asciz \"f\"\n" CODE ".rept 5\n.byte 4\n" CODE ".endr\n.rept 6\n.byte 0\n.endr\n", "");
 	struct dwarf_lines *l = open_lines("hand", NULL);
@@ -480,7 +480,7 @@ END_TEST
 
 START_TEST(namespaces_in_each_other)
 {
-	struct source_line got[DWARF_LINES_DEPTH_MAX + 1];
+	struct dwarf_line got[DWARF_LINES_DEPTH_MAX + 1];
 	ck_assert_uint_eq(
 		find_by_hand(
 			".rept 50\n.byte 5\n.endr\n.byte 2\n.asciz \"f\"\n" CODE ".rept 50\n.byte 0\n.endr\n", got),
@@ -494,7 +494,7 @@ END_TEST
 /* DWZ's own form: the name of a function is a string of another file's. */
 START_TEST(a_name_in_an_alternative_file)
 {
-	struct source_line got[DWARF_LINES_DEPTH_MAX];
+	struct dwarf_line got[DWARF_LINES_DEPTH_MAX];
 	assemble("hand",
 		ABBREV(1, 0x11, 1) AT(0x11, 1) AT(0x12, 6) ENDS ABBREV(2, 0x2e, 0) AT(3, 0x1f21) AT(0x11, 1) AT(0x12, 6)
 			ENDS,
@@ -540,7 +540,7 @@ static const struct {
 START_TEST(inside_another_function)
 {
 	char command[256];
-	struct source_line got[DWARF_LINES_DEPTH_MAX];
+	struct dwarf_line got[DWARF_LINES_DEPTH_MAX];
 	if (skip_without("g++"))
 		return;
 	snprintf(command, sizeof(command), "g++ %s -o p sub/a.cc sub/b.cc", inner[_i].options);
@@ -558,7 +558,7 @@ END_TEST
 
 START_TEST(where_a_function_is_declared)
 {
-	struct source_line got[DWARF_LINES_DEPTH_MAX];
+	struct dwarf_line got[DWARF_LINES_DEPTH_MAX];
 	if (skip_without("g++"))
 		return;
 	make("g++ -O2 -g -o p sub/a.cc sub/b.cc", "p");
@@ -577,7 +577,7 @@ END_TEST
 START_TEST(split_dwarf)
 {
 	struct oracle o;
-	struct source_line got[DWARF_LINES_DEPTH_MAX];
+	struct dwarf_line got[DWARF_LINES_DEPTH_MAX];
 	size_t n = 0;
 	if (skip_without("g++"))
 		return;
@@ -598,7 +598,7 @@ END_TEST
 /* Of a function that the linker threw away .debug_aranges says that it lies at 0: here over the one that is there. */
 START_TEST(the_code_of_what_was_thrown_away)
 {
-	struct source_line got[DWARF_LINES_DEPTH_MAX];
+	struct dwarf_line got[DWARF_LINES_DEPTH_MAX];
 	put_file("gone.c", "#define GONE(name) int name(void) { __asm__ volatile(\".skip 65536\"); return 1; }\n"
 			   "GONE(gone1) GONE(gone2) GONE(gone3) GONE(gone4)\n"
 			   "int other(void) { return 2; }\n");
@@ -651,7 +651,7 @@ static const struct {
 START_TEST(nothing_there)
 {
 	struct dwarf_lines *l = NULL;
-	struct source_line got[1];
+	struct dwarf_line got[1];
 	struct err e = {0};
 	must(nothing[_i].command);
 	fd_auto fd = open_file("none");
@@ -669,7 +669,7 @@ END_TEST
 static void read_all(const void *arg)
 {
 	struct dwarf_lines *l;
-	struct source_line got[DWARF_LINES_DEPTH_MAX];
+	struct dwarf_line got[DWARF_LINES_DEPTH_MAX];
 	struct err e = {0};
 	const int *fd = arg;
 	fd_null_stdio(7);

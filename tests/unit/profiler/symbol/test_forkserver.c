@@ -101,7 +101,7 @@ static void more(int i)
 
 static bool done;
 
-static void on_answer(void *arg, uint64_t vaddr, const struct named_line *lines, size_t n)
+static void on_answer(void *arg, uint64_t vaddr, const struct symbol_line *lines, size_t n)
 {
 	*(bool *)arg = n == 1 && !strcmp(lines[0].name, "f()");
 }
@@ -124,8 +124,8 @@ static bool answers(struct symbolizer *s)
 	static const uint64_t vaddr = 1;
 	static const char *const name = "_Z1fv";
 	bool good = false;
-	struct question q = {.n = 1, .vaddrs = &vaddr, .names = &name};
-	struct asking a = {on_answer, on_done, &good};
+	struct symbolizer_request q = {.n = 1, .vaddrs = &vaddr, .names = &name};
+	struct symbolizer_callbacks a = {on_answer, on_done, &good};
 	struct job *job;
 	size_t taken;
 	int64_t deadline = deadline_in(AWAITED);

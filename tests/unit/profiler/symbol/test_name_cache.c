@@ -21,14 +21,14 @@ static void teardown(void)
 	ck_assert_ptr_null(name_cache_free(NULL));
 }
 
-static const struct named_line two[] = {
+static const struct symbol_line two[] = {
 	{"std::sort(int*)", "_ZSt4sortPi", "/usr/include/c++/12/bits/stl_algo.h", 4819, 4800},
 	{"main", "", "/src/main.cc", 17, 0},
 };
 
-static void is(uint64_t vaddr, const struct named_line *want, size_t n)
+static void is(uint64_t vaddr, const struct symbol_line *want, size_t n)
 {
-	const struct named_line *got;
+	const struct symbol_line *got;
 	size_t count;
 	ck_assert(name_cache_get(names, vaddr, &got, &count));
 	ck_assert_uint_eq(count, n);
@@ -43,7 +43,7 @@ static void is(uint64_t vaddr, const struct named_line *want, size_t n)
 
 START_TEST(never_asked)
 {
-	const struct named_line *got;
+	const struct symbol_line *got;
 	size_t n;
 	ck_assert(!name_cache_get(NULL, 1, &got, &n));
 	ck_assert(!name_cache_get(names, 1, &got, &n));
@@ -72,15 +72,15 @@ END_TEST
 START_TEST(texts_are_copied)
 {
 	char name[] = "name", linkage[] = "linkage", file[] = "file";
-	struct named_line l = {name, linkage, file, 1, 2};
-	const struct named_line *first, *second;
+	struct symbol_line l = {name, linkage, file, 1, 2};
+	const struct symbol_line *first, *second;
 	size_t n;
 	ck_assert_int_eq(name_cache_put(names, 1, &l, 1), 0);
 	memset(name, 'x', 4);
 	memset(linkage, 'x', 7);
 	memset(file, 'x', 4);
-	is(1, &(struct named_line){"name", "linkage", "file", 1, 2}, 1);
-	ck_assert_int_eq(name_cache_put(names, 2, &(struct named_line){"name", "linkage", "file", 1, 2}, 1), 0);
+	is(1, &(struct symbol_line){"name", "linkage", "file", 1, 2}, 1);
+	ck_assert_int_eq(name_cache_put(names, 2, &(struct symbol_line){"name", "linkage", "file", 1, 2}, 1), 0);
 	ck_assert(name_cache_get(names, 1, &first, &n) && name_cache_get(names, 2, &second, &n));
 	ck_assert_ptr_eq(first, second); /* one copy of equal lines */
 }
@@ -88,11 +88,11 @@ END_TEST
 
 START_TEST(as_many_as_there_may_be)
 {
-	struct named_line many[NAME_CACHE_LINES_MAX + 1];
+	struct symbol_line many[NAME_CACHE_LINES_MAX + 1];
 	char text[NAME_CACHE_LINES_MAX + 1][16];
 	for (int i = 0; i <= NAME_CACHE_LINES_MAX; i++) {
 		snprintf(text[i], sizeof(text[i]), "f%d", i);
-		many[i] = (struct named_line){text[i], "", "", (uint32_t)i, UINT32_MAX};
+		many[i] = (struct symbol_line){text[i], "", "", (uint32_t)i, UINT32_MAX};
 	}
 	ck_assert_int_eq(name_cache_put(names, 1, many, NAME_CACHE_LINES_MAX), 0);
 	is(1, many, NAME_CACHE_LINES_MAX);
@@ -104,7 +104,7 @@ END_TEST
  */
 START_TEST(many_addresses)
 {
-	const struct named_line *first, *got;
+	const struct symbol_line *first, *got;
 	size_t n, empty = name_cache_memory(names), before;
 	ck_assert_int_eq(name_cache_put(names, 1, two, 2), 0);
 	ck_assert(name_cache_get(names, 1, &first, &n));
@@ -112,7 +112,7 @@ START_TEST(many_addresses)
 	for (uint64_t a = 2; a < 100000; a++) {
 		char text[32];
 		snprintf(text, sizeof(text), "function %u", (unsigned)a % 1000);
-		struct named_line l = {text, "", "/a/file", (uint32_t)a % 1000, 1};
+		struct symbol_line l = {text, "", "/a/file", (uint32_t)a % 1000, 1};
 		ck_assert_int_eq(name_cache_put(names, a, &l, 1), 0);
 	}
 	ck_assert(name_cache_get(names, 1, &got, &n));

@@ -47,7 +47,7 @@ struct event_dedup {
 	struct job *job;
 };
 
-static void on_answer(void *arg, uint64_t vaddr, const struct named_line *lines, size_t n)
+static void on_answer(void *arg, uint64_t vaddr, const struct symbol_line *lines, size_t n)
 {
 	struct event_dedup *h = arg;
 	ck_assert_int_eq(h->done, 0);
@@ -193,9 +193,9 @@ static void teardown(void)
 
 /* --- questions --------------------------------------------------------------------------------------------- */
 
-static int ask(struct event_dedup *h, const struct question *q)
+static int ask(struct event_dedup *h, const struct symbolizer_request *q)
 {
-	struct asking a = {on_answer, on_done, h};
+	struct symbolizer_callbacks a = {on_answer, on_done, h};
 	size_t taken;
 	*h = (struct event_dedup){0};
 	int r = symbolizer_ask(symbolizer, loop, q, &a, &taken, &h->job);
@@ -206,7 +206,7 @@ static int ask(struct event_dedup *h, const struct question *q)
 static void ask_name(struct event_dedup *h, const char *name)
 {
 	uint64_t vaddr = 0x10;
-	struct question q = {.n = 1, .vaddrs = &vaddr, .names = &name};
+	struct symbolizer_request q = {.n = 1, .vaddrs = &vaddr, .names = &name};
 	ck_assert_int_eq(ask(h, &q), 0);
 }
 
@@ -219,7 +219,7 @@ static void ask_many(struct event_dedup *h)
 		vaddrs[i] = i;
 		names[i] = "_ZN3foo3barEi";
 	}
-	struct question q = {.n = MANY, .vaddrs = vaddrs, .names = names};
+	struct symbolizer_request q = {.n = MANY, .vaddrs = vaddrs, .names = names};
 	ck_assert_int_eq(ask(h, &q), 0);
 }
 
@@ -227,7 +227,7 @@ START_TEST(names_alone)
 {
 	static const uint64_t vaddrs[] = {5, 4, 3, 2, 1};
 	static const char *const names[] = {NULL, "main", "_ZN3foo3barEi", "_RNvCs1234_7mycrate3foo", "_Zbroken"};
-	struct question q = {.n = 5, .vaddrs = vaddrs, .names = names};
+	struct symbolizer_request q = {.n = 5, .vaddrs = vaddrs, .names = names};
 	struct event_dedup h;
 	ck_assert_int_eq(ask(&h, &q), 0);
 	run_until_done(&h);
@@ -244,7 +244,7 @@ START_TEST(nothing_is_asked)
 {
 	static const uint64_t none;
 	static const char *const no_name;
-	struct question q = {.vaddrs = &none, .names = &no_name};
+	struct symbolizer_request q = {.vaddrs = &none, .names = &no_name};
 	struct event_dedup h;
 	ck_assert_int_eq(ask(&h, &q), 0);
 	run_until_done(&h);
@@ -325,7 +325,8 @@ START_TEST(lines_and_names)
 	fd_auto fd = fd_open(at, programs[_i].file, O_RDONLY, 0);
 	struct file f;
 	ck_assert_int_eq(file_on(fd, &f), 0);
-	struct question q = {.n = 3, .vaddrs = vaddrs, .names = names, .debug = &f, .separate = programs[_i].separate};
+	struct symbolizer_request q = {
+		.n = 3, .vaddrs = vaddrs, .names = names, .debug = &f, .separate = programs[_i].separate};
 	ck_assert_int_eq(ask(&h, &q), 0);
 	run_until_done(&h);
 	ck_assert(h.complete);
@@ -377,7 +378,7 @@ START_TEST(a_file_of_an_opener_that)
 		answer_one(pair[1], fd);
 	if (openers[_i].ended)
 		pair[1] = fd_close(pair[1]);
-	struct question q = {.n = 1, .vaddrs = &(uint64_t){0x1000}, .names = &name, .debug = &f};
+	struct symbolizer_request q = {.n = 1, .vaddrs = &(uint64_t){0x1000}, .names = &name, .debug = &f};
 	ck_assert_int_eq(ask(&h, &q), 0);
 	run_until_done(&h);
 	ck_assert(h.complete);
@@ -403,7 +404,7 @@ START_TEST(facts)
 	fd_auto fd = fd_open(at, rows[_i].file, O_RDONLY, 0);
 	struct file file;
 	ck_assert_int_eq(file_on(fd, &file), 0);
-	struct question q = {.vaddrs = &(uint64_t){0}, .debug = &file, .facts = &f};
+	struct symbolizer_request q = {.vaddrs = &(uint64_t){0}, .debug = &file, .facts = &f};
 	struct event_dedup h;
 	ck_assert_int_eq(ask(&h, &q), 0);
 	run_until_done(&h);
@@ -496,7 +497,7 @@ START_TEST(an_address_that_kills)
 	static const uint64_t vaddrs[] = {1, 2, 3};
 	static char bomb[512];
 	static const char *const names[] = {"_Z1fv", bomb, "_Z1gv"};
-	struct question q = {.n = 3, .vaddrs = vaddrs, .names = names};
+	struct symbolizer_request q = {.n = 3, .vaddrs = vaddrs, .names = names};
 	struct event_dedup h;
 	size_t used = (size_t)sprintf(bomb, "_Z1fSt4pairIiiE");
 	for (const char *id = "0123456789ABCDEFGHIJKLMNOPQRSTUVWX"; *id; id++) /* each twice the one before */
@@ -561,7 +562,7 @@ START_TEST(the_server_dies)
 	static struct event_dedup h[4], late;
 	static const uint64_t vaddr;
 	static const char *const name = "main";
-	struct question q = {.n = 1, .vaddrs = &vaddr, .names = &name};
+	struct symbolizer_request q = {.n = 1, .vaddrs = &vaddr, .names = &name};
 	pid_t jobs[2];
 	for (int i = 0; i < 4; i++)
 		ask_many(&h[i]);
@@ -585,7 +586,7 @@ START_TEST(the_server_stops)
 	static struct event_dedup h[2 * SYMBOLIZER_ASKED_MAX];
 	static const uint64_t vaddr;
 	static const char *const name = "main";
-	struct question q = {.n = 1, .vaddrs = &vaddr, .names = &name};
+	struct symbolizer_request q = {.n = 1, .vaddrs = &vaddr, .names = &name};
 	int r = 0;
 	size_t n = 0;
 	ck_assert_int_eq(kill(server, SIGSTOP), 0);
@@ -674,7 +675,7 @@ static void put_end(void)
 	put_head(0, ANSWER_END, 0);
 }
 
-static void on_index(void *arg, uint32_t index, const struct named_line *lines, size_t n)
+static void on_index(void *arg, uint32_t index, const struct symbol_line *lines, size_t n)
 {
 	on_answer(arg, 0xa + index, lines, n);
 }
@@ -684,7 +685,8 @@ static struct debug_facts *wanted;
 static ssize_t take(size_t size, struct event_dedup *h, bool *complete)
 {
 	uint8_t answered[3] = {0};
-	struct answers a = {.n = 3, .answered = answered, .take = on_index, .arg = h, .facts = wanted};
+	struct symbolizer_response_parser a = {
+		.n = 3, .answered = answered, .take = on_index, .arg = h, .facts = wanted};
 	uint8_t *exact = malloc(size ? size : 1);
 	memcpy(exact, bytes, size);
 	*h = (struct event_dedup){0};

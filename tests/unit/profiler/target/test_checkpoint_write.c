@@ -41,7 +41,7 @@ static int64_t now;
 
 static char spool_path[32];
 static struct event_loop *watch;
-static struct exporting exporting;
+static struct exporter_manager exporting;
 
 static void start_exporter(void)
 {
@@ -52,7 +52,7 @@ static void start_exporter(void)
 /* What t belongs to speaks to it, on a copy of the one socket. */
 static void open_spool(void)
 {
-	struct exporting *x = &t->engine->exporting;
+	struct exporter_manager *x = &t->engine->exporting;
 	struct err e = {0};
 	if (!spool_path[0]) {
 		strcpy(spool_path, "/tmp/test_commit.XXXXXX");
@@ -244,7 +244,7 @@ START_TEST(each_special_frame_comes_back)
 {
 	const char *names[64] = {frame_table_full, frame_outside, frame_lost, frame_not_sampled, frame_nowhere,
 		frame_short, frame_approximate};
-	const struct who who = {FED_INIT, FED_INIT, "a", "b", "c", NULL};
+	const struct sample_origin who = {FED_INIT, FED_INIT, "a", "b", "c", NULL};
 	size_t n = 7;
 	begin_program(t);
 	work(t, 0, 1000);
@@ -252,7 +252,8 @@ START_TEST(each_special_frame_comes_back)
 		if (unwind_stop_name(i))
 			names[n++] = unwind_stop_name(i);
 	for (size_t i = 0; i < n; i++)
-		aggregate_add(t->counts[0], &(struct frame){.kind = FRAME_SPECIAL, .name = names[i]}, 1, &who, 1, i);
+		aggregate_add(
+			t->counts[0], &(struct stack_frame){.kind = FRAME_SPECIAL, .name = names[i]}, 1, &who, 1, i);
 	commit_now();
 	char *before = fed_dump(g);
 	for (size_t i = 0; i < n; i++)
@@ -299,7 +300,7 @@ START_TEST(counts_are_as_committed_and_records_as_taken)
 	fed_comm(t, (uint64_t)now, FED_INIT, FED_INIT, "renamed", false);
 	succeed(1);
 	ck_assert_uint_eq(t->tally.samples, 40);
-	const struct task *p = process_table_find(t->tasks, FED_INIT), *child = process_table_find(t->tasks, 6000);
+	const struct process *p = process_table_find(t->tasks, FED_INIT), *child = process_table_find(t->tasks, 6000);
 	ck_assert_ptr_nonnull(p);
 	ck_assert_str_eq(p->comm, "renamed");
 	ck_assert_ptr_nonnull(address_space_find(p->space, 0x7f3000000000));
@@ -529,7 +530,7 @@ static void lower(void)
 
 static void check_lowered(const struct cpu_budget *b)
 {
-	const struct rate *r = &t->rate;
+	const struct target_rate *r = &t->rate;
 	ck_assert(
 		r->factor == 4.25 && rate_cap_factor(&r->cap) == 4.25 && r->most == 9.5 && r->intervals.stretch == 1.5);
 	ck_assert(r->by_cap && !r->by_budget);
@@ -564,7 +565,7 @@ END_TEST
 START_TEST(a_rate_is_a_number_whatever_was_written)
 {
 	struct rate_saved s;
-	struct rate r;
+	struct target_rate r;
 	memset(&s, 0xff, sizeof(s)); /* not a number */
 	sample_rate_restore(&r, &s);
 	ck_assert(r.factor == 1 && r.most == 0 && r.cap.factor == 1 && r.n_steps == RATE_KEPT);
@@ -600,7 +601,7 @@ static struct window *put_window(void)
 	w->early = w->by_budget = true;
 	w->rate_most = 2.5;
 	strcpy(w->uncovered, "1,3-5");
-	w->kernel[0] = (struct kernel_count){
+	w->kernel[0] = (struct event_totals){
 		.lost_known = true, .lost = 3, .lost_weight = 30, .unseen = 7, .correct = 1.25, .had_counter = 0.5};
 	for (unsigned i = 0; i < 2; i++) {
 		w->counts[i] = t->counts[i];
@@ -1070,7 +1071,7 @@ static void register_rungs(struct target *of)
 {
 	of->ladders[0] = (struct stack_dump_size){.size = {0, 8192, 32768, 65528}, .at = 1, .top = 3};
 	for (unsigned i = 0; i < 3; i++) {
-		struct stream *st = fed_stream(of, PERF_SAMPLES, 0, 100 + i);
+		struct open_event *st = fed_stream(of, PERF_SAMPLES, 0, 100 + i);
 		st->fd = dup(rungs[i]);
 		st->rung = i + 1;
 	}
@@ -1410,7 +1411,7 @@ START_TEST(killed_at_any_moment_a_successor_continues)
 	ck_assert_uint_gt(kills, 5);
 	ck_assert_uint_eq(address_space_count(process_table_find(t->tasks, FED_INIT)->space), STEPS / 10);
 	for (unsigned i = 0; i < STEPS; i++) {
-		const struct task *p = i % 10 == 2 ? process_table_find(t->tasks, 10000 + i) : NULL;
+		const struct process *p = i % 10 == 2 ? process_table_find(t->tasks, 10000 + i) : NULL;
 		ck_assert_msg(i % 10 != 2 || p, "process of step %u", i);
 		ck_assert(!p || address_space_count(p->space) == i / 10 + 1);
 		ck_assert(!p || !strcmp(p->comm, (i + 1) % 30 == 3 ? "named" : "init"));
@@ -1454,7 +1455,7 @@ START_TEST(a_damaged_journal_is_read_to_its_end)
 		struct target *of = fed_target(&fresh, 1);
 		uint8_t *exact = malloc(size ? size : 1);
 		memcpy(exact, bytes, size);
-		checkpoint_read(&fresh, (struct saved){.at = exact, .end = exact + size}, now, now + 1);
+		checkpoint_read(&fresh, (struct journal_reader){.at = exact, .end = exact + size}, now, now + 1);
 		free(exact);
 		free(fed_dump(&fresh));
 		ck_assert_ptr_eq(of->engine, &fresh);

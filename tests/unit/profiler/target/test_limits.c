@@ -93,9 +93,9 @@ static struct target *put_target(const char *id)
 
 static void count(struct target *t, uint64_t from, uint64_t n)
 {
-	static const struct who who = {1, 1, "p", "p", "p", NULL};
+	static const struct sample_origin who = {1, 1, "p", "p", "p", NULL};
 	for (uint64_t i = from; i < from + n; i++) {
-		struct frame f = {.kind = FRAME_KERNEL, .vaddr = i};
+		struct stack_frame f = {.kind = FRAME_KERNEL, .vaddr = i};
 		aggregate_add(t->counts[0], &f, 1, &who, 1, 1000);
 	}
 }

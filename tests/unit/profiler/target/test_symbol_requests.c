@@ -64,7 +64,8 @@ static void begin(void)
 	ck_assert_str_eq(module_symbol(module, vaddr, NULL), "_ZN6naming7mangledEi");
 	ck_assert_int_eq(aggregate_new(&counts), 0);
 	ck_assert_int_ge(
-		aggregate_put(counts, &(struct frame){.kind = FRAME_USER, .module = module, .vaddr = vaddr}, 1), 0);
+		aggregate_put(counts, &(struct stack_frame){.kind = FRAME_USER, .module = module, .vaddr = vaddr}, 1),
+		0);
 }
 
 static void end(void)
@@ -140,7 +141,7 @@ START_TEST(what_has_a_name_is_not_asked_about)
 		struct answer_head end;
 	} all = {{0, ANSWER_BEGUN, 0}, {sizeof(struct answer_line) + 21, 0, 1}, {1, 1, 19, 1, 1},
 		"naming::mangled(x)\0\0", {0, ANSWER_END, 0}};
-	const struct named_line *lines;
+	const struct symbol_line *lines;
 	size_t n;
 	ck_assert(start());
 	ck_assert_uint_eq(symbol_requests_left(naming), 1);
@@ -155,7 +156,7 @@ END_TEST
 START_TEST(a_module_that_is_full_is_not_asked_about)
 {
 	char text[4096];
-	struct named_line line = {text, "", "", 1, 1};
+	struct symbol_line line = {text, "", "", 1, 1};
 	memset(text, 'x', sizeof(text) - 1);
 	text[sizeof(text) - 1] = 0;
 	for (uint64_t i = 0; !module_names_full(module); i++) {

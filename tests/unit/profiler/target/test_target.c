@@ -86,7 +86,7 @@ END_TEST
 
 static void field_sample(const void *raw, uint32_t size)
 {
-	struct stream *st = fed_events(target, 0);
+	struct open_event *st = fed_events(target, 0);
 	struct fed r;
 	fed_begin(&r);
 	fed_u64(&r, st->id);

@@ -70,7 +70,7 @@ static bool begin_service(void)
 	char note[160];
 	int s[2];
 	fds = fd_count();
-	static struct engine_at nobody_looks;
+	static struct crash_marker nobody_looks;
 	engine = (struct engine){.at = &nobody_looks, .kallsyms_fd = -1, .channel = -1, .spool_path = "/spool"};
 	engine.statm = fd_open(AT_FDCWD, "/proc/self/statm", O_RDONLY, 0);
 	if (cpu_rings_open(&engine.rings, note, sizeof(note), &e) < 0)
@@ -105,7 +105,7 @@ START_TEST(one_target)
 		return;
 	struct target *t = put_target("c1");
 	struct msg_listing *m = &msg.listing;
-	struct listed_target *l = &m->targets[0];
+	struct target_row *l = &m->targets[0];
 	target_list_fill(&engine, UINT64_MAX, m);
 	ck_assert(m->n == 1 && m->last && !strcmp(m->spool, "/spool"));
 	ck_assert_uint_eq(l->state, LISTED_REGISTERED);
@@ -163,7 +163,7 @@ START_TEST(the_sums)
 	engine.rates.allowed = 20000000;
 	engine.rates.allowance.spent[5] = (struct cpu_budget_cost){700000000, 200000000};
 	target_list_fill(&engine, UINT64_MAX, &msg.listing);
-	const struct listed_sums *s = &msg.listing.sums;
+	const struct target_totals *s = &msg.listing.sums;
 	ck_assert(s->targets == 3 && s->records == 100 && s->unknown == 2);
 	ck_assert(s->refused == 7 && s->table_bytes == 8000 && s->minute_us == 900000 && s->allowed_us == 1200000);
 	ck_assert_uint_eq(s->sampling_us, 700000);

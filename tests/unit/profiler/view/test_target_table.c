@@ -15,7 +15,7 @@ static int fds;
 static struct target_table all;
 static struct msg_listing page;
 
-static const struct listed_target web = {
+static const struct target_row web = {
 	.id = "0123456789abcdef0123456789abcdef",
 	.name = "web",
 	.pod = "shop-0",
@@ -59,7 +59,7 @@ static void end(void)
 	ck_assert_int_eq(fd_count(), fds);
 }
 
-static void add(const struct listed_target *t)
+static void add(const struct target_row *t)
 {
 	page.targets[page.n++] = *t;
 }
@@ -111,7 +111,7 @@ END_TEST
 
 START_TEST(a_line_for_each_and_one_of_sums)
 {
-	struct listed_target other = {.id = "c2",
+	struct target_row other = {.id = "c2",
 		.state = LISTED_ARMED,
 		.strategy = STRATEGY_THREADS,
 		.n_events = 1,
@@ -146,8 +146,8 @@ static const struct {
 	uint64_t value; /* of the field; or */
 	const char *text;
 } cells[] = {
-#define NUMBER(field) offsetof(struct listed_target, field), sizeof(web.field)
-#define TEXT(field) offsetof(struct listed_target, field), 0, 0
+#define NUMBER(field) offsetof(struct target_row, field), sizeof(web.field)
+#define TEXT(field) offsetof(struct target_row, field), 0, 0
 	{"registered", "STATE", "registered", "registered", NUMBER(state), LISTED_REGISTERED, NULL},
 	{"ending", "STATE", "ending", "ending", NUMBER(state), LISTED_ENDING, NULL},
 	{"no rate before it has started", "PER-S", "-", "-", NUMBER(state), LISTED_ARMED, NULL},
@@ -187,7 +187,7 @@ static const struct {
 
 START_TEST(one_cell)
 {
-	struct listed_target t = web;
+	struct target_row t = web;
 	char *field = (char *)&t + cells[_i].offset;
 	if (cells[_i].text)
 		strcpy(field, cells[_i].text);
@@ -245,7 +245,7 @@ END_TEST
 
 START_TEST(json_of_what_is_unknown_or_hostile)
 {
-	struct listed_target t = web;
+	struct target_row t = web;
 	struct json *doc;
 	struct err e = {0};
 	t.cpu_us = LISTED_UNKNOWN;

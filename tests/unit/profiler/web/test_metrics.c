@@ -160,10 +160,10 @@ static void teardown(void)
 static void add(const char *id, const char *name, const char *pod, uint64_t serial)
 {
 	static union msg m;
-	struct listed_target *t = &m.listing.targets[0];
+	struct target_row *t = &m.listing.targets[0];
 	memset(&m, 0, sizeof(m));
 	m.listing.n = 1;
-	*t = (struct listed_target){.serial = serial,
+	*t = (struct target_row){.serial = serial,
 		.state = LISTED_STARTED,
 		.strategy = STRATEGY_PROCESS,
 		.n_events = 1,

@@ -19,7 +19,7 @@ static const struct {
 	const char *scenario;
 	enum attach asked;
 	bool running, app;
-	struct attempt rows[6]; /* in this order, and then none */
+	struct attach_method rows[6]; /* in this order, and then none */
 } cases[] = {
 	{"anything: the cgroup first, kernel frames before doing without", ATTACH_AUTO, false, false,
 		{{STRATEGY_CGROUP, true, "cgroup"}, {STRATEGY_CGROUP, false, "cgroup, user code only"},
@@ -49,8 +49,8 @@ START_TEST(the_attempts_in_their_order)
 {
 	size_t i = 0;
 	for (; cases[_i].rows[i].name; i++) {
-		const struct attempt *want = &cases[_i].rows[i],
-				     *a = strategy_attempt(cases[_i].asked, cases[_i].running, cases[_i].app, i);
+		const struct attach_method *want = &cases[_i].rows[i],
+					   *a = strategy_attempt(cases[_i].asked, cases[_i].running, cases[_i].app, i);
 		ck_assert_msg(
 			a && a->strategy == want->strategy && a->kernel == want->kernel && !strcmp(a->name, want->name),
 			"%s: row %zu", cases[_i].scenario, i);

@@ -65,25 +65,25 @@ static const struct {
 		ID | PERF_SAMPLE_IP, false, false, PERF_COUNT_SW_PAGE_FAULTS},
 	{"waits, with stacks", {.role = PERF_SAMPLES, .spec = {18, 10101010}, .kernel = true, .lost = true},
 		ID | PERF_SAMPLE_IP | PERF_SAMPLE_READ | CHAIN | SNAPSHOT, true, false, PERF_COUNT_SW_CONTEXT_SWITCHES},
-	{"waits, without", {.role = PERF_WAITS, .spec = {18, 10101010}, .kernel = true, .lost = true},
+	{"waits, without", {.role = PERF_OFFCPU_SMALL, .spec = {18, 10101010}, .kernel = true, .lost = true},
 		ID | PERF_SAMPLE_IP | PERF_SAMPLE_READ | SNAPSHOT, false, false, PERF_COUNT_SW_CONTEXT_SWITCHES},
 	{"waits, without, frame pointers",
-		{.role = PERF_WAITS, .spec = {18, 10101010}, .stacks = STACKS_FP, .kernel = true, .lost = true},
+		{.role = PERF_OFFCPU_SMALL, .spec = {18, 10101010}, .stacks = STACKS_FP, .kernel = true, .lost = true},
 		ID | PERF_SAMPLE_IP | PERF_SAMPLE_READ | PERF_SAMPLE_REGS_USER, false, false,
 		PERF_COUNT_SW_CONTEXT_SWITCHES},
 	{"waits of inherited events, with stacks",
 		{.role = PERF_SAMPLES, .spec = {18, 10101010}, .kernel = true, .inherit = true},
 		ID | PERF_SAMPLE_IP | CHAIN | SNAPSHOT, true, false, PERF_COUNT_SW_CONTEXT_SWITCHES},
 	{"waits of inherited events, without",
-		{.role = PERF_WAITS, .spec = {18, 10101010}, .kernel = true, .inherit = true},
+		{.role = PERF_OFFCPU_SMALL, .spec = {18, 10101010}, .kernel = true, .inherit = true},
 		ID | PERF_SAMPLE_IP | SNAPSHOT, false, false, PERF_COUNT_SW_CONTEXT_SWITCHES},
 	{"waits of inherited events, a plain user's: a clock",
 		{.role = PERF_SAMPLES, .spec = {18, 10101010}, .inherit = true}, ID | PERF_SAMPLE_IP | SNAPSHOT, true,
 		false, PERF_COUNT_SW_CPU_CLOCK},
 	{"going off and coming back", {.role = PERF_SWITCHES, .spec = {18, 10101010}, .inherit = true}, ID, false,
 		false, PERF_COUNT_SW_DUMMY},
-	{"who is on a CPU", {.role = PERF_SEEN, .spec = {18, 10101010}, .kernel = true}, ID | PERF_SAMPLE_IP, false,
-		false, PERF_COUNT_SW_CPU_CLOCK},
+	{"who is on a CPU", {.role = PERF_ROLL_CALL, .spec = {18, 10101010}, .kernel = true}, ID | PERF_SAMPLE_IP,
+		false, false, PERF_COUNT_SW_CPU_CLOCK},
 	{"side band", {.role = PERF_SIDEBAND, .kernel = true, .build_id = true}, ID, false, true, PERF_COUNT_SW_DUMMY},
 	{"side band of an old kernel", {.role = PERF_SIDEBAND, .kernel = true}, ID, false, true, PERF_COUNT_SW_DUMMY},
 	{"the owner of a ring records nothing", {.role = PERF_OWNER, .kernel = true, .build_id = true}, ID, false,
@@ -93,7 +93,7 @@ static const struct {
 START_TEST(what_is_recorded)
 {
 	const struct perf_want *w = &attrs[_i].want;
-	const bool small = w->role == PERF_WAITS, sideband = attrs[_i].sideband;
+	const bool small = w->role == PERF_OFFCPU_SMALL, sideband = attrs[_i].sideband;
 	const bool snapshot = attrs[_i].sample_type & PERF_SAMPLE_STACK_USER;
 	struct perf_event_attr a;
 	struct perf_layout l;
@@ -105,10 +105,10 @@ START_TEST(what_is_recorded)
 	ck_assert_uint_eq(a.config, attrs[_i].config);
 	const bool waits = attrs[_i].sample_type & PERF_SAMPLE_READ;
 	const bool each = attrs[_i].config == PERF_COUNT_SW_CONTEXT_SWITCHES;
-	ck_assert_uint_eq(a.sample_period, each			     ? 1
-					   : w->role == PERF_SEEN    ? PERF_SEEN_NS
-					   : w->role == PERF_SAMPLES ? w->spec.period
-								     : 0);
+	ck_assert_uint_eq(a.sample_period, each			       ? 1
+					   : w->role == PERF_ROLL_CALL ? PERF_SEEN_NS
+					   : w->role == PERF_SAMPLES   ? w->spec.period
+								       : 0);
 	ck_assert_uint_eq(a.read_format, waits || sideband ? PERF_FORMAT_TOTAL_TIME_RUNNING : 0);
 	ck_assert_uint_eq(l.flags, waits || sideband ? LAYOUT_RUNNING : 0);
 	ck_assert_uint_eq(a.sample_regs_user, small ? PERF_REGS_PLACE_MASK : snapshot ? PERF_REGS_USER_MASK : 0);
@@ -118,7 +118,7 @@ START_TEST(what_is_recorded)
 					       : w->inherit	    ? 8 << 10
 								    : PERF_STACK_USER_DEFAULT);
 	ck_assert(a.context_switch == (w->role == PERF_SWITCHES));
-	ck_assert(a.exclude_kernel == !w->kernel || w->role == PERF_SEEN);
+	ck_assert(a.exclude_kernel == !w->kernel || w->role == PERF_ROLL_CALL);
 	ck_assert_uint_eq(a.exclude_callchain_user, attrs[_i].no_user_chain);
 	ck_assert(a.mmap == sideband && a.mmap2 == sideband && a.comm == sideband && a.comm_exec == sideband);
 	ck_assert(a.task == sideband && a.build_id == (sideband && w->build_id));

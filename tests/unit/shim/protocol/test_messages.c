@@ -13,7 +13,7 @@
 
 #define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 #define TASKS_SIZE(n) (offsetof(struct msg_tasks, tasks) + (n) * sizeof(struct task_desc))
-#define LISTING_SIZE(n) (offsetof(struct msg_listing, targets) + (n) * sizeof(struct listed_target))
+#define LISTING_SIZE(n) (offsetof(struct msg_listing, targets) + (n) * sizeof(struct target_row))
 #define EVENTS_SIZE(n) (offsetof(struct msg_events, events) + (n) * sizeof(struct event_desc))
 
 static int fds;
@@ -91,7 +91,7 @@ static void fill_listing(union msg *m)
 	m->listing.last = 1;
 	memset(m->listing.spool, '/', sizeof(m->listing.spool) - 1);
 	for (int i = 0; i < 2; i++) {
-		struct listed_target *t = &m->listing.targets[i];
+		struct target_row *t = &m->listing.targets[i];
 		strncpy(t->id, "c1", sizeof(t->id) - 1);
 		t->state = LISTED_REGISTERED + (uint32_t)i;
 		t->strategy = STRATEGY_THREADS;
