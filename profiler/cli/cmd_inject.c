@@ -2,18 +2,18 @@
 #include "profiler/cli/command.h"
 
 #include "oci/base/json_write.h"
-#include "shim/attach/app_inside.h"
 #include "shim/attach/app_socket.h"
+#include "shim/attach/app_socket_container.h"
 
 #include <stdio.h>
 
-static const char *const environment[] = {"LD_PRELOAD=" APP_INSIDE_LIBRARY, "PILLION_SOCKET=" APP_INSIDE_SOCKET};
+static const char *const environment[] = {"LD_PRELOAD=" APP_CONTAINER_LIBRARY, "PILLION_SOCKET=" APP_CONTAINER_SOCKET};
 #define N_ENVIRONMENT (sizeof(environment) / sizeof(environment[0]))
 
 /* podman, docker, nerdctl, ctr's --mount apart. */
 static void print_options(const char *library)
 {
-	printf("--volume %s:" APP_INSIDE_LIBRARY ":ro", library);
+	printf("--volume %s:" APP_CONTAINER_LIBRARY ":ro", library);
 	for (size_t i = 0; i < N_ENVIRONMENT; i++)
 		printf(" --env %s", environment[i]);
 	putchar('\n');
@@ -23,7 +23,7 @@ static struct jsonout *mount_of(const char *library)
 {
 	struct jsonout *m = json_write_object(), *options = json_write_array();
 	static const char *const words[] = {"bind", "ro", "nosuid", "nodev"};
-	int r = json_write_add(m, "destination", json_write_text(APP_INSIDE_LIBRARY));
+	int r = json_write_add(m, "destination", json_write_text(APP_CONTAINER_LIBRARY));
 	if (r == 0)
 		r = json_write_add(m, "type", json_write_text("bind"));
 	if (r == 0)

@@ -5,7 +5,7 @@
 #include "oci/base/fd.h"
 #include "oci/config/options.h"
 #include "profiler/cli/run_wait.h"
-#include "profiler/spool/index_read.h"
+#include "profiler/spool/spool_index_read.h"
 #include "profiler/view/target_table.h"
 #include "shim/attach/run.h"
 #include "shim/protocol/connect.h"
@@ -203,7 +203,7 @@ static bool is_listed(const struct settings *s, const char *id, char spool[stati
 {
 	struct target_table l = {0};
 	bool found = false;
-	if (command_listed("run", s->control, s->daemon, &l) != EXIT_DONE)
+	if (command_ask_targets("run", s->control, s->daemon, &l) != EXIT_DONE)
 		return false;
 	for (size_t i = 0; i < l.n; i++)
 		found |= !strcmp(l.targets[i].id, id);
@@ -224,7 +224,7 @@ static void say_result(const struct asked *a, char armed, pid_t program, int64_t
 {
 	struct settings *s = &a->o->settings;
 	char spool[PATH_MAX], path[PATH_MAX + 512], id[32];
-	struct index_target of = {0};
+	struct spool_index_target of = {0};
 	const char *slash = strrchr(a->path, '/');
 	snprintf(id, sizeof(id), "run-%d", (int)program);
 	snprintf(spool, sizeof(spool), "%s", output_of(s, program));
@@ -234,7 +234,7 @@ static void say_result(const struct asked *a, char armed, pid_t program, int64_t
 		command_await("run", spool);
 	fd_auto dir = fd_open_dir(AT_FDCWD, spool);
 	if (dir >= 0)
-		index_read_target(dir, id, since_ns, &of);
+		spool_index_read_target(dir, id, since_ns, &of);
 	snprintf(path, sizeof(path), "%s/%s", spool, of.file);
 	if (of.profiles)
 		command_say_profile(slash ? slash + 1 : a->path, of.samples, path);

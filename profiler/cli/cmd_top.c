@@ -3,7 +3,7 @@
 
 #include "profiler/cli/terminal.h"
 #include "profiler/cli/top_live.h"
-#include "profiler/spool/latest.h"
+#include "profiler/spool/spool_latest.h"
 #include "profiler/view/columns.h"
 #include "profiler/view/target_table.h"
 #include "profiler/view/top_table.h"
@@ -32,7 +32,7 @@ struct asked {
 /* --- what there is to be read: the last windows of a service's targets, or what was named */
 
 /* Two targets of one name have one directory. */
-static bool is_known(const struct latest *found, const char *dir)
+static bool is_known(const struct spool_latest *found, const char *dir)
 {
 	const size_t len = strlen(dir);
 	for (size_t i = 0; i < found->n; i++)
@@ -41,7 +41,7 @@ static bool is_known(const struct latest *found, const char *dir)
 	return false;
 }
 
-static int add_targets(const struct target_table *l, struct latest *found)
+static int add_targets(const struct target_table *l, struct spool_latest *found)
 {
 	char dir[2048];
 	int r = 0;
@@ -50,16 +50,16 @@ static int add_targets(const struct target_table *l, struct latest *found)
 			continue;
 		snprintf(dir, sizeof(dir), "%s/%s", l->spool, l->targets[i].profile);
 		*strrchr(dir, '/') = 0;
-		r = is_known(found, dir) ? 0 : latest_add(found, dir);
+		r = is_known(found, dir) ? 0 : spool_latest_add(found, dir);
 		r = r == -ENOENT ? 0 : r; /* retention was faster */
 	}
 	return r;
 }
 
-static int of_service(const struct asked *a, struct latest *found)
+static int of_service(const struct asked *a, struct spool_latest *found)
 {
 	struct target_table l = {0};
-	int code = command_listed(a->self, a->own->settings.control, a->own->settings.daemon, &l);
+	int code = command_ask_targets(a->self, a->own->settings.control, a->own->settings.daemon, &l);
 	if (code != EXIT_DONE)
 		return code;
 	const int r = add_targets(&l, found);
@@ -75,7 +75,7 @@ static int of_service(const struct asked *a, struct latest *found)
 
 /* Its profiles are of several kinds: those that have CPU time, unless there are none. */
 static int load_paths(
-	const struct asked *a, struct latest *found, const char *type, struct profile **ret, unsigned *ret_type)
+	const struct asked *a, struct spool_latest *found, const char *type, struct profile **ret, unsigned *ret_type)
 {
 	size_t cpu = 0;
 	for (size_t i = 0; i < found->n; i++)
@@ -86,13 +86,13 @@ static int load_paths(
 static int load(void *arg, const char *type, struct profile **ret, unsigned *ret_type)
 {
 	const struct asked *a = arg;
-	struct latest found = {0};
+	struct spool_latest found = {0};
 	if (a->n)
 		return command_load(a->self, a->n, a->paths, type, ret, ret_type);
 	int code = of_service(a, &found);
 	if (code == EXIT_DONE)
 		code = load_paths(a, &found, type, ret, ret_type);
-	latest_done(&found);
+	spool_latest_done(&found);
 	return code;
 }
 
@@ -140,7 +140,7 @@ static uint64_t changed(void *arg)
 {
 	const struct asked *a = arg;
 	struct seen s = {.sum = 1};
-	struct latest found = {0};
+	struct spool_latest found = {0};
 	size_t files;
 	int n = a->n;
 	char **paths = a->paths;
@@ -150,7 +150,7 @@ static uint64_t changed(void *arg)
 	}
 	if (n)
 		command_files(a->self, n, paths, see, &s, &files);
-	latest_done(&found);
+	spool_latest_done(&found);
 	return s.sum;
 }
 

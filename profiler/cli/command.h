@@ -109,7 +109,7 @@ int command_filter(const char *name, const struct profile_filter *f, struct prof
 
 struct target_table;
 /* What the service behind this socket profiles. Returns an exit code. */
-int command_listed(const char *name, const char *control, const char *daemon, struct target_table *ret);
+int command_ask_targets(const char *name, const char *control, const char *daemon, struct target_table *ret);
 
 /* From now on what command_fail says is kept in place of being printed: command_said() is the last of it. */
 void command_keep_saying(bool keep);

@@ -2,7 +2,7 @@
 
 #include "profiler/install/hooks_dir.h"
 #include "profiler/install/templates.h"
-#include "shim/attach/app_inside.h"
+#include "shim/attach/app_socket_container.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -85,7 +85,7 @@ static int put_hooksd(struct engine_config *r, const char *program, struct err *
 static int put_cdi(struct engine_config *r, struct err *e)
 {
 	const struct template_word words[] = {{"@HOOK@", ENGINE_CONFIG_HOOK}, {"@LIBRARY@", ENGINE_CONFIG_LIBRARY},
-		{"@INSIDE@", APP_INSIDE_LIBRARY}, {"@SOCKET@", APP_INSIDE_SOCKET}, {0}};
+		{"@INSIDE@", APP_CONTAINER_LIBRARY}, {"@SOCKET@", APP_CONTAINER_SOCKET}, {0}};
 	char *text = template_fill(TEMPLATE_CDI, words);
 	if (!text)
 		return err_set(e, -ENOMEM, "CDI");

@@ -3,7 +3,7 @@
 #include "oci/base/fd.h"
 #include "oci/base/string_table.h"
 #include "oci/base/utf8.h"
-#include "profiler/pprof/place.h"
+#include "profiler/pprof/linked_address.h"
 #include "profiler/pprof/profile_merge.h"
 #include "profiler/symbol/debuginfod.h"
 #include "profiler/symbol/symbolizer_query.h"
@@ -306,7 +306,7 @@ static int note_missing(struct work *w, uint32_t location)
 	if (number < 0)
 		return (int)number;
 	struct module *m = w->s->modules[number];
-	if (place_find(m->placed.n_segments ? &m->placed : &m->facts, &map, l.address, &at->vaddr))
+	if (linked_address_find(m->placed.n_segments ? &m->placed : &m->facts, &map, l.address, &at->vaddr))
 		at->module = (uint32_t)number;
 	else
 		m->lost++;

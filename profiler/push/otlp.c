@@ -39,7 +39,7 @@ enum { STACK_LOCATIONS = 1 };
 enum table { MAPPINGS = 1, LOCATIONS, FUNCTIONS, LINKS, STRINGS, ATTRIBUTES, STACKS, TABLES }; /* of the dictionary */
 
 struct making {
-	struct encoder *j;
+	struct push_encoder *j;
 	const struct profile *p; /* the piece */
 	const struct profile_info *info;
 	struct protobuf_writer tables[TABLES];		 /* entries, each with its key */
@@ -421,7 +421,7 @@ static void put_ids(struct making *m, const struct protobuf_writer *dictionary)
 {
 	struct protobuf_writer all = {0};
 	uint8_t id[16];
-	pushjob_id(dictionary->bytes, dictionary->len, id);
+	push_encoder_id(dictionary->bytes, dictionary->len, id);
 	protobuf_writer_put(&all, id, sizeof(id));
 	protobuf_writer_put(&all, m->resource.bytes, m->resource.len);
 	const size_t common = all.len;
@@ -429,7 +429,7 @@ static void put_ids(struct making *m, const struct protobuf_writer *dictionary)
 		if (m->profiles[i].len) {
 			all.len = common;
 			protobuf_writer_put(&all, m->profiles[i].bytes, m->profiles[i].len);
-			pushjob_id(all.bytes, all.len, id);
+			push_encoder_id(all.bytes, all.len, id);
 			protobuf_writer_bytes(&m->profiles[i], PROFILE_ID, id, sizeof(id));
 		}
 	m->no_memory |= all.failed;
@@ -517,12 +517,12 @@ static int compress_to(const struct protobuf_writer *plain, uint8_t **ret, size_
 	return 0;
 }
 
-int otlp_body(
-	struct encoder *j, const struct sample_range *w, struct push_request *ret, size_t *ret_bytes, struct err *e)
+int otlp_body(struct push_encoder *j, const struct sample_range *w, struct push_request *ret, size_t *ret_bytes,
+	struct err *e)
 {
 	struct profile *part;
 	struct protobuf_writer plain = {0};
-	int r = pushjob_part(j, w, NULL, NULL, &part);
+	int r = push_encoder_part(j, w, NULL, NULL, &part);
 	if (r < 0)
 		return err_set(e, r, "cannot make a request");
 	struct making m = {.j = j, .p = part, .info = profile_info(part)};

@@ -26,8 +26,8 @@
  */
 #pragma once
 
-#include "profiler/push/pushjob.h"
+#include "profiler/push/push_encoder.h"
 
 #define OTLP_VERSION "v1development"
 
-pushjob_body_fn otlp_body;
+push_encoder_body_fn otlp_body;

@@ -2,7 +2,7 @@
 
 #include "oci/base/protobuf_writer.h"
 #include "profiler/push/otlp.h"
-#include "profiler/push/pushjob.h"
+#include "profiler/push/push_encoder.h"
 #include "profiler/push/pyroscope.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 static const struct {
 	const char *name;
-	pushjob_body_fn *body; /* NULL: not made of the profile */
+	push_encoder_body_fn *body; /* NULL: not made of the profile */
 } forms[PUSH_FORMS] = {
 	[PUSH_PYROSCOPE] = {"pyroscope", pyroscope_push_body},
 	[PUSH_INGEST] = {"ingest", pyroscope_ingest_body},
@@ -51,7 +51,7 @@ int push_form_find(const char *name)
 /* --- the job */
 
 /* A name of a type for every receiver; `otherwise`, where it has none. */
-static int name_type(struct encoder *j, struct profile_type *t, const struct profile_type *otherwise)
+static int name_type(struct push_encoder *j, struct profile_type *t, const struct profile_type *otherwise)
 {
 	if (!t->type[0])
 		*t = *otherwise;
@@ -60,7 +60,7 @@ static int name_type(struct encoder *j, struct profile_type *t, const struct pro
 	return t->type && t->unit ? 0 : -ENOMEM;
 }
 
-static int begin(struct encoder *j)
+static int begin(struct push_encoder *j)
 {
 	int r = push_labels_find(j->p, j->of, &j->labels);
 	j->info = *profile_info(j->p);
@@ -70,7 +70,7 @@ static int begin(struct encoder *j)
 	return r < 0 ? r : name_type(j, &j->info.period_type, last.type[0] ? &last : &samples);
 }
 
-int pushjob_part(struct encoder *j, const struct sample_range *w, profile_split_labels_fn *labels, void *arg,
+int push_encoder_part(struct push_encoder *j, const struct sample_range *w, profile_split_labels_fn *labels, void *arg,
 	struct profile **ret)
 {
 	struct profile_split part = {.from = j->p,
@@ -92,7 +92,7 @@ int pushjob_part(struct encoder *j, const struct sample_range *w, profile_split_
 }
 
 /* FNV-1a of 128 bits */
-void pushjob_id(const void *bytes, size_t len, uint8_t ret[static 16])
+void push_encoder_id(const void *bytes, size_t len, uint8_t ret[static 16])
 {
 	const unsigned __int128 prime = (unsigned __int128)1 << 88 | 0x13b;
 	unsigned __int128 hash = (unsigned __int128)0x6c62272e07bb0142u << 64 | 0x62b821756295c58du;
@@ -110,7 +110,7 @@ struct requests {
 	struct push_request *r;
 	size_t n, room;
 	struct push_limits limits;
-	pushjob_body_fn *body;
+	push_encoder_body_fn *body;
 	size_t cut;	     /* the first of `cuts` that is tried */
 	size_t spent, spend; /* bytes that were made, kept or not; how many may be */
 };
@@ -137,9 +137,10 @@ static void clear(struct push_request *r)
 	*r = (struct push_request){0};
 }
 
-static int make(struct encoder *j, struct requests *q, size_t first, size_t n, struct err *e);
+static int make(struct push_encoder *j, struct requests *q, size_t first, size_t n, struct err *e);
 
-static int make_in_parts(struct encoder *j, struct requests *q, size_t first, size_t n, size_t parts, struct err *e)
+static int make_in_parts(
+	struct push_encoder *j, struct requests *q, size_t first, size_t n, size_t parts, struct err *e)
 {
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < parts; i++) {
@@ -150,7 +151,7 @@ static int make_in_parts(struct encoder *j, struct requests *q, size_t first, si
 }
 
 /* One request of these samples, or several. */
-static int make(struct encoder *j, struct requests *q, size_t first, size_t n, struct err *e)
+static int make(struct push_encoder *j, struct requests *q, size_t first, size_t n, struct err *e)
 {
 	struct push_request fresh = {0};
 	size_t bytes = 0;
@@ -253,7 +254,7 @@ static void forget(struct requests *q)
 
 static int made_of_profile(struct requests *q, const struct profile *p, const struct push_source *of, struct err *e)
 {
-	struct encoder j = {.p = p, .of = of};
+	struct push_encoder j = {.p = p, .of = of};
 	int r = begin(&j);
 	if (r < 0)
 		err_set(e, r, "cannot look at its labels");

@@ -73,7 +73,7 @@ static void put_pair(struct series *s, const char *name, const char *value, size
 }
 
 /* Names of ours first: those of a tenant do not get them. */
-static int name_labels(struct encoder *j)
+static int name_labels(struct push_encoder *j)
 {
 	static const char *const ours[] = {"__name__", "__delta__", "pyroscope_spy", "service_name", "app_name"};
 	for (size_t i = 0; i < N(ours); i++)
@@ -82,7 +82,7 @@ static int name_labels(struct encoder *j)
 	return 0;
 }
 
-static int find_series(struct encoder *j, size_t value_max, struct series *s)
+static int find_series(struct push_encoder *j, size_t value_max, struct series *s)
 {
 	s->n = 0;
 	snprintf(s->metric, sizeof(s->metric), "%s", known_metric(&j->info, j->of->kind));
@@ -107,7 +107,7 @@ static int find_series(struct encoder *j, size_t value_max, struct series *s)
 /* --- the profile */
 
 struct labelling { /* what a sample keeps */
-	struct encoder *j;
+	struct push_encoder *j;
 	const struct series *series;
 	size_t left_out; /* labels, of sets */
 };
@@ -141,14 +141,14 @@ static size_t plain_size(const uint8_t *gzip, size_t len)
 }
 
 /* The piece as a gzip'ed pprof. */
-static int make_pprof(struct encoder *j, const struct series *s, const struct sample_range *w, uint8_t **ret,
+static int make_pprof(struct push_encoder *j, const struct series *s, const struct sample_range *w, uint8_t **ret,
 	size_t *ret_len, size_t *ret_plain)
 {
 	struct labelling l = {.j = j, .series = s};
 	struct profile *part;
 	struct sample_range piece = *w;
 	char text[96];
-	int r = pushjob_part(j, &piece, keep_labels, &l, &part);
+	int r = push_encoder_part(j, &piece, keep_labels, &l, &part);
 	if (r < 0)
 		return r;
 	if (l.left_out) {
@@ -193,7 +193,7 @@ static void find_id(const struct series *s, const uint8_t *pprof, size_t len, ui
 	struct protobuf_writer all = {0};
 	put_labels(&all, s);
 	protobuf_writer_put(&all, pprof, len);
-	pushjob_id(all.bytes, all.len, ret);
+	push_encoder_id(all.bytes, all.len, ret);
 	protobuf_writer_done(&all);
 }
 
@@ -232,8 +232,8 @@ static int take(
 	return 0;
 }
 
-int pyroscope_push_body(
-	struct encoder *j, const struct sample_range *w, struct push_request *ret, size_t *ret_bytes, struct err *e)
+int pyroscope_push_body(struct push_encoder *j, const struct sample_range *w, struct push_request *ret,
+	size_t *ret_bytes, struct err *e)
 {
 	struct series s;
 	struct protobuf_writer path = {0}, body = {0};
@@ -358,8 +358,8 @@ static void put_part(
 		boundary, name, file, type);
 }
 
-int pyroscope_ingest_body(
-	struct encoder *j, const struct sample_range *w, struct push_request *ret, size_t *ret_bytes, struct err *e)
+int pyroscope_ingest_body(struct push_encoder *j, const struct sample_range *w, struct push_request *ret,
+	size_t *ret_bytes, struct err *e)
 {
 	struct series s;
 	struct protobuf_writer path = {0}, body = {0};

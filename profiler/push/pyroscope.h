@@ -19,9 +19,9 @@
  */
 #pragma once
 
-#include "profiler/push/pushjob.h"
+#include "profiler/push/push_encoder.h"
 
 #define PYROSCOPE_NAMES_MAX 30	 /* labels of a series: validation.max-label-names-per-series */
 #define PYROSCOPE_VALUE_MAX 2048 /* bytes: validation.max-length-label-value */
 
-pushjob_body_fn pyroscope_push_body, pyroscope_ingest_body;
+push_encoder_body_fn pyroscope_push_body, pyroscope_ingest_body;

@@ -39,7 +39,7 @@ static void clear_state(struct cfi_state *s, bool signal)
 	for (unsigned i = 0; i < CFI_RULE_SAVED; i++)
 		s->usual.at[i] = CFI_RULE_SAME;
 	s->odd_cfa = true;
-	s->full.cfa.how = PLACE_UNDEFINED;
+	s->full.cfa.how = CFI_REGISTER_UNDEFINED;
 }
 
 static struct cfi_register get_place(const struct cfi_state *s, enum dwarf_reg reg)
@@ -47,10 +47,10 @@ static struct cfi_register get_place(const struct cfi_state *s, enum dwarf_reg r
 	if (s->odd & 1u << reg)
 		return s->full.reg[reg];
 	if (s->gone & 1u << reg)
-		return (struct cfi_register){.how = PLACE_UNDEFINED};
+		return (struct cfi_register){.how = CFI_REGISTER_UNDEFINED};
 	if (slots[reg] < 0 || s->usual.at[slots[reg]] == CFI_RULE_SAME)
-		return (struct cfi_register){.how = PLACE_SAME};
-	return (struct cfi_register){.how = PLACE_AT, .n = 8 * (int64_t)s->usual.at[slots[reg]]};
+		return (struct cfi_register){.how = CFI_REGISTER_SAME_VALUE};
+	return (struct cfi_register){.how = CFI_REGISTER_OFFSET, .n = 8 * (int64_t)s->usual.at[slots[reg]]};
 }
 
 /* Registers that we do not have, vectors and flags, are nobody's business. */
@@ -61,15 +61,15 @@ static void set_place(struct cfi_state *s, uint64_t reg, struct cfi_register pla
 	const int slot = slots[reg];
 	const uint32_t bit = 1u << reg;
 	const int64_t words = place.n / 8;
-	const bool usual =
-		place.how == PLACE_AT && slot >= 0 && place.n % 8 == 0 && words > INT16_MIN && words <= INT16_MAX;
+	const bool usual = place.how == CFI_REGISTER_OFFSET && slot >= 0 && place.n % 8 == 0 && words > INT16_MIN &&
+			   words <= INT16_MAX;
 	s->odd &= ~bit;
 	s->gone &= ~bit;
 	if (slot >= 0)
 		s->usual.at[slot] = usual ? (int16_t)words : CFI_RULE_SAME;
-	if (usual || place.how == PLACE_SAME)
+	if (usual || place.how == CFI_REGISTER_SAME_VALUE)
 		return;
-	if (place.how == PLACE_UNDEFINED && slot < 0 && reg != DWARF_RSP) {
+	if (place.how == CFI_REGISTER_UNDEFINED && slot < 0 && reg != DWARF_RSP) {
 		s->gone |= bit; /* what a callee need not save */
 	} else {
 		s->odd |= bit;
@@ -81,7 +81,8 @@ void cfi_to_full(const struct cfi_state *s, struct cfi_rule_full *ret)
 {
 	memset(ret, 0, sizeof(*ret)); /* rules are compared as bytes */
 	ret->cfa = s->odd_cfa ? s->full.cfa
-			      : (struct cfi_register){.how = PLACE_REG, .reg = s->usual.cfa_reg, .n = s->usual.cfa};
+			      : (struct cfi_register){
+					.how = CFI_REGISTER_REGISTER, .reg = s->usual.cfa_reg, .n = s->usual.cfa};
 	for (unsigned i = 0; i < DWARF_REGS; i++)
 		ret->reg[i] = get_place(s, i);
 }
@@ -92,7 +93,7 @@ static void set_cfa(struct cfi_execute *p, uint64_t reg, int64_t n)
 	p->reader.bad |= reg >= DWARF_REGS;
 	s->odd_cfa = n < INT32_MIN || n > INT32_MAX;
 	if (s->odd_cfa)
-		s->full.cfa = (struct cfi_register){.how = PLACE_REG, .reg = (uint8_t)reg, .n = n};
+		s->full.cfa = (struct cfi_register){.how = CFI_REGISTER_REGISTER, .reg = (uint8_t)reg, .n = n};
 	s->usual.cfa_reg = (uint8_t)reg;
 	s->usual.cfa = s->odd_cfa ? 0 : (int32_t)n;
 }
@@ -100,14 +101,14 @@ static void set_cfa(struct cfi_execute *p, uint64_t reg, int64_t n)
 static void set_cfa_offset(struct cfi_execute *p, int64_t n)
 {
 	const struct cfi_state *s = &p->now;
-	p->reader.bad |= s->odd_cfa && s->full.cfa.how != PLACE_REG;
+	p->reader.bad |= s->odd_cfa && s->full.cfa.how != CFI_REGISTER_REGISTER;
 	set_cfa(p, s->usual.cfa_reg, n);
 }
 
 static void set_cfa_register(struct cfi_execute *p, uint64_t reg)
 {
 	const struct cfi_state *s = &p->now;
-	p->reader.bad |= s->odd_cfa && s->full.cfa.how != PLACE_REG;
+	p->reader.bad |= s->odd_cfa && s->full.cfa.how != CFI_REGISTER_REGISTER;
 	set_cfa(p, reg, s->odd_cfa ? s->full.cfa.n : s->usual.cfa);
 }
 
@@ -171,7 +172,7 @@ static bool run_cfa(struct cfi_execute *p, uint8_t op)
 		set_cfa_offset(p, (int64_t)dwarf_uleb(r));
 		return true;
 	case 0x0f: /* def_cfa_expression */
-		p->now.full.cfa = take_expression(p, PLACE_IS_EXPR);
+		p->now.full.cfa = take_expression(p, CFI_REGISTER_VAL_EXPRESSION);
 		p->now.odd_cfa = true;
 		return true;
 	case 0x12: /* def_cfa_sf */
@@ -192,41 +193,41 @@ static bool run_register(struct cfi_execute *p, uint8_t op)
 	uint64_t reg = dwarf_uleb(r), other;
 	switch (op) {
 	case 0x05: /* offset_extended */
-		put_at(p, reg, PLACE_AT, dwarf_uleb(r));
+		put_at(p, reg, CFI_REGISTER_OFFSET, dwarf_uleb(r));
 		return true;
 	case 0x06: /* restore_extended */
 		restore(p, reg);
 		return true;
 	case 0x07: /* undefined */
-		set_place(&p->now, reg, (struct cfi_register){.how = PLACE_UNDEFINED});
+		set_place(&p->now, reg, (struct cfi_register){.how = CFI_REGISTER_UNDEFINED});
 		return true;
 	case 0x08: /* same_value */
-		set_place(&p->now, reg, (struct cfi_register){.how = PLACE_SAME});
+		set_place(&p->now, reg, (struct cfi_register){.how = CFI_REGISTER_SAME_VALUE});
 		return true;
 	case 0x09: /* register */
 		other = dwarf_uleb(r);
 		r->bad |= other >= DWARF_REGS;
-		set_place(&p->now, reg, (struct cfi_register){.how = PLACE_REG, .reg = (uint8_t)other});
+		set_place(&p->now, reg, (struct cfi_register){.how = CFI_REGISTER_REGISTER, .reg = (uint8_t)other});
 		return true;
 	case 0x10: /* expression */
-		set_place(&p->now, reg, take_expression(p, PLACE_AT_EXPR));
+		set_place(&p->now, reg, take_expression(p, CFI_REGISTER_EXPRESSION));
 		return true;
 	case 0x11: /* offset_extended_sf */
-		put_at(p, reg, PLACE_AT, (uint64_t)dwarf_sleb(r));
+		put_at(p, reg, CFI_REGISTER_OFFSET, (uint64_t)dwarf_sleb(r));
 		return true;
 	case 0x14: /* val_offset */
-		put_at(p, reg, PLACE_IS, dwarf_uleb(r));
+		put_at(p, reg, CFI_REGISTER_VAL_OFFSET, dwarf_uleb(r));
 		return true;
 	case 0x15: /* val_offset_sf */
-		put_at(p, reg, PLACE_IS, (uint64_t)dwarf_sleb(r));
+		put_at(p, reg, CFI_REGISTER_VAL_OFFSET, (uint64_t)dwarf_sleb(r));
 		return true;
 	case 0x16: /* val_expression */
-		set_place(&p->now, reg, take_expression(p, PLACE_IS_EXPR));
+		set_place(&p->now, reg, take_expression(p, CFI_REGISTER_VAL_EXPRESSION));
 		return true;
 	case 0x2e: /* GNU_args_size, which is no register */
 		return true;
 	case 0x2f: /* GNU_negative_offset_extended */
-		put_at(p, reg, PLACE_AT, -dwarf_uleb(r));
+		put_at(p, reg, CFI_REGISTER_OFFSET, -dwarf_uleb(r));
 		return true;
 	}
 	return false;
@@ -237,7 +238,7 @@ static void run_one(struct cfi_execute *p, uint8_t op)
 {
 	switch (op >> 6) {
 	case 2:
-		put_at(p, op & 0x3f, PLACE_AT, dwarf_uleb(&p->reader));
+		put_at(p, op & 0x3f, CFI_REGISTER_OFFSET, dwarf_uleb(&p->reader));
 		return;
 	case 3:
 		restore(p, op & 0x3f);

@@ -41,14 +41,15 @@ static inline uint64_t cfi_rule_word(const struct cfi_rule *r, unsigned i)
 	return w;
 }
 
+/* The register rules of DWARF 5, 6.4.1. */
 enum cfi_register_kind {
-	PLACE_SAME,	 /* as it is in this frame */
-	PLACE_UNDEFINED, /* not to be had */
-	PLACE_AT,	 /* in memory at CFA + n */
-	PLACE_IS,	 /* CFA + n */
-	PLACE_REG,	 /* in register `reg`, + n */
-	PLACE_AT_EXPR,	 /* in memory at what the expression yields */
-	PLACE_IS_EXPR,	 /* what the expression yields */
+	CFI_REGISTER_SAME_VALUE,     /* as it is in this frame */
+	CFI_REGISTER_UNDEFINED,	     /* not to be had */
+	CFI_REGISTER_OFFSET,	     /* in memory at CFA + n */
+	CFI_REGISTER_VAL_OFFSET,     /* CFA + n */
+	CFI_REGISTER_REGISTER,	     /* in register `reg`, + n */
+	CFI_REGISTER_EXPRESSION,     /* in memory at what the expression yields */
+	CFI_REGISTER_VAL_EXPRESSION, /* what the expression yields */
 };
 
 struct cfi_register {

@@ -434,23 +434,23 @@ static bool find_place(struct walk *w, const struct cfi_register *p, enum dwarf_
 {
 	uint64_t at;
 	switch ((enum cfi_register_kind)p->how) {
-	case PLACE_SAME:
+	case CFI_REGISTER_SAME_VALUE:
 		*ret = w->reg[reg];
 		return w->known & 1u << reg;
-	case PLACE_UNDEFINED:
+	case CFI_REGISTER_UNDEFINED:
 		return false;
-	case PLACE_AT:
+	case CFI_REGISTER_OFFSET:
 		return read_for_rule(w, cfa + (uint64_t)p->n, ret);
-	case PLACE_IS:
+	case CFI_REGISTER_VAL_OFFSET:
 		*ret = cfa + (uint64_t)p->n;
 		return true;
-	case PLACE_REG:
+	case CFI_REGISTER_REGISTER:
 		*ret = w->reg[p->reg] + (uint64_t)p->n;
 		return w->known & 1u << p->reg;
-	case PLACE_AT_EXPR:
+	case CFI_REGISTER_EXPRESSION:
 		return unwind_table_eval(w->rows, p, w->reg, w->known, &cfa, read_for_rule, w, &at) &&
 		       read_for_rule(w, at, ret);
-	case PLACE_IS_EXPR:
+	case CFI_REGISTER_VAL_EXPRESSION:
 		return unwind_table_eval(w->rows, p, w->reg, w->known, &cfa, read_for_rule, w, ret);
 	}
 	return false;
@@ -462,7 +462,7 @@ static enum unwind_stop step_full(struct walk *w, const struct cfi_rule *r)
 	uint64_t cfa, next[DWARF_REGS];
 	uint32_t known = 0;
 	w->trouble = UNWIND_END;
-	bool found = f->cfa.how == PLACE_IS_EXPR
+	bool found = f->cfa.how == CFI_REGISTER_VAL_EXPRESSION
 			     ? unwind_table_eval(w->rows, &f->cfa, w->reg, w->known, NULL, read_for_rule, w, &cfa)
 			     : find_place(w, &f->cfa, DWARF_RSP, 0, &cfa);
 	if (!found)
@@ -471,14 +471,15 @@ static enum unwind_stop step_full(struct walk *w, const struct cfi_rule *r)
 	for (unsigned i = 0; i < DWARF_REGS; i++)
 		if (find_place(w, &f->reg[i], i, cfa, &next[i]))
 			known |= 1u << i;
-	bool has_sp = f->reg[DWARF_RSP].how == PLACE_SAME || known & 1u << DWARF_RSP;
-	if (!has_sp || !(known & 1u << DWARF_RA) || f->reg[DWARF_RA].how == PLACE_SAME)
+	bool has_sp = f->reg[DWARF_RSP].how == CFI_REGISTER_SAME_VALUE || known & 1u << DWARF_RSP;
+	if (!has_sp || !(known & 1u << DWARF_RA) || f->reg[DWARF_RA].how == CFI_REGISTER_SAME_VALUE)
 		return w->trouble != UNWIND_END ? w->trouble : UNWIND_NO_INFO;
-	uint64_t sp = f->reg[DWARF_RSP].how == PLACE_SAME ? cfa : next[DWARF_RSP], old_sp = w->reg[DWARF_RSP];
+	uint64_t sp = f->reg[DWARF_RSP].how == CFI_REGISTER_SAME_VALUE ? cfa : next[DWARF_RSP],
+		 old_sp = w->reg[DWARF_RSP];
 	memcpy(w->reg, next, sizeof(next));
 	w->known = known;
 	w->reg[DWARF_RSP] = old_sp;
-	bool popped = w->exact && f->reg[DWARF_RA].how == PLACE_REG;
+	bool popped = w->exact && f->reg[DWARF_RA].how == CFI_REGISTER_REGISTER;
 	return enter_caller(w, sp, next[DWARF_RA], r->signal, popped);
 }
 

@@ -124,7 +124,7 @@ static inline int64_t intern(struct builder *b, const struct cfi_rule *r)
 static int keep_expression(struct builder *b, const struct elf_section *from, struct cfi_register *p)
 {
 	struct unwind_table *t = b->t;
-	if (p->how != PLACE_AT_EXPR && p->how != PLACE_IS_EXPR)
+	if (p->how != CFI_REGISTER_EXPRESSION && p->how != CFI_REGISTER_VAL_EXPRESSION)
 		return 0;
 	const uint8_t *bytes = from->data + p->n;
 	b->searched += t->n_bytes;
@@ -170,7 +170,7 @@ static int64_t to_full(struct builder *b, const struct cfi_state *s, const struc
 static int64_t odd_rule(struct builder *b, const struct cfi_state *s, const struct elf_section *from)
 {
 	struct cfi_rule r = {.signal = s->usual.signal};
-	bool undefined = s->odd & 1u << DWARF_RA && s->full.reg[DWARF_RA].how == PLACE_UNDEFINED;
+	bool undefined = s->odd & 1u << DWARF_RA && s->full.reg[DWARF_RA].how == CFI_REGISTER_UNDEFINED;
 	int64_t error = undefined ? 0 : to_full(b, s, from, &r);
 	if (undefined)
 		r.kind = CFI_RULE_END;
@@ -322,9 +322,9 @@ static int put_sigreturn(struct builder *b, const struct cfi_entry *e)
 	for (unsigned i = 0; i < CFI_RULE_SAVED; i++)
 		s.usual.at[i] = CFI_RULE_SAME;
 	s.odd = 1u << DWARF_RBP | 1u << DWARF_RSP | 1u << DWARF_RA;
-	s.full.reg[DWARF_RBP] = (struct cfi_register){.how = PLACE_AT, .n = 0x78};
-	s.full.reg[DWARF_RSP] = (struct cfi_register){.how = PLACE_AT, .n = 0xa0};
-	s.full.reg[DWARF_RA] = (struct cfi_register){.how = PLACE_AT, .n = 0xa8};
+	s.full.reg[DWARF_RBP] = (struct cfi_register){.how = CFI_REGISTER_OFFSET, .n = 0x78};
+	s.full.reg[DWARF_RSP] = (struct cfi_register){.how = CFI_REGISTER_OFFSET, .n = 0xa0};
+	s.full.reg[DWARF_RA] = (struct cfi_register){.how = CFI_REGISTER_OFFSET, .n = 0xa8};
 	int64_t rule = odd_rule(b, &s, NULL);
 	return rule < 0 ? (int)rule : put_row(b, e->start - (e->start > b->t->base), (uint32_t)rule);
 }

@@ -3,7 +3,7 @@
 #include "oci/base/json_parse.h"
 #include "oci/config/options.h"
 #include "oci/runtime/hook_input.h"
-#include "shim/attach/app_inside.h"
+#include "shim/attach/app_socket_container.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -140,7 +140,7 @@ static bool is_read_only(const struct json *mount)
 /* A directory on the way to our mount point: it is made there, or the container does not start. */
 static bool is_on_the_way(const char *destination)
 {
-	static const char *const dirs[] = {"/run", "/var/run", APP_INSIDE_DIR, ("/var" APP_INSIDE_DIR)};
+	static const char *const dirs[] = {"/run", "/var/run", APP_CONTAINER_DIR, ("/var" APP_CONTAINER_DIR)};
 	size_t len = strlen(destination);
 	while (len > 1 && destination[len - 1] == '/')
 		len--;
@@ -207,15 +207,15 @@ static int add_preload(struct json_edit *s, struct err *e)
 	if (had && had[-1] == '\\') /* within another one's value */
 		had = NULL;
 	if (!had)
-		return json_edit_append(s, path, "\"LD_PRELOAD=" APP_INSIDE_LIBRARY "\"", e);
+		return json_edit_append(s, path, "\"LD_PRELOAD=" APP_CONTAINER_LIBRARY "\"", e);
 	const char *value = had + strlen(preload), *end = strchr(value, '"');
 	if (memchr(value, '\\', (size_t)(end - value)))
 		return err_say(e, -EINVAL, "its LD_PRELOAD has a backslash in it");
-	if (contains(value, (size_t)(end - value), APP_INSIDE_LIBRARY))
+	if (contains(value, (size_t)(end - value), APP_CONTAINER_LIBRARY))
 		return 0;
 	char *with;
-	const int n = asprintf(&with, "%.*s%s" APP_INSIDE_LIBRARY "%.*s", (int)(end - env), env, end > value ? ":" : "",
-		(int)(len - (size_t)(end - env)), end);
+	const int n = asprintf(&with, "%.*s%s" APP_CONTAINER_LIBRARY "%.*s", (int)(end - env), env,
+		end > value ? ":" : "", (int)(len - (size_t)(end - env)), end);
 	if (n < 0)
 		return err_set(e, -ENOMEM, "no memory");
 	r = json_edit_set(s, path, with, e);
@@ -232,17 +232,17 @@ int config_inject_library(struct json_edit *s, const char *library, struct err *
 	int r = plain(library, e);
 	if (r < 0)
 		return r;
-	if (json_edit_get(s, mounts, &had, &len, NULL) == 0 && contains(had, len, "\"" APP_INSIDE_LIBRARY "\""))
+	if (json_edit_get(s, mounts, &had, &len, NULL) == 0 && contains(had, len, "\"" APP_CONTAINER_LIBRARY "\""))
 		return 0; /* whoever made it has thought of it */
 	snprintf(entry, sizeof(entry),
-		"{\"destination\":\"" APP_INSIDE_LIBRARY
+		"{\"destination\":\"" APP_CONTAINER_LIBRARY
 		"\",\"type\":\"bind\",\"source\":\"%s\",\"options\":[\"bind\",\"ro\","
 		"\"nosuid\",\"nodev\"]}",
 		library);
 	r = json_edit_append(s, mounts, entry, e);
 	if (r == 0)
 		r = add_preload(s, e);
-	return r == 0 ? json_edit_append(s, env, "\"PILLION_SOCKET=" APP_INSIDE_SOCKET "\"", e) : r;
+	return r == 0 ? json_edit_append(s, env, "\"PILLION_SOCKET=" APP_CONTAINER_SOCKET "\"", e) : r;
 }
 
 /* --- the root ----------------------------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 #include "oci/isolation/namespaces.h"
 #include "oci/runtime/init_check.h"
 #include "oci/runtime/policy.h"
-#include "shim/attach/app_inside.h"
+#include "shim/attach/app_socket_container.h"
 #include "shim/attach/exe_open.h"
 #include "shim/attach/opener_inner.h"
 #include "shim/attach/sidecar.h"
@@ -169,7 +169,7 @@ static int take_app(struct outer *w, struct err *e)
 		       : w->root < 0 ? fd_open(AT_FDCWD, w->container->root, O_PATH | O_DIRECTORY, 0)
 				     : fd_open(w->root, ".", O_PATH | O_DIRECTORY, 0);
 	w->app = root < 0 ? err_say(&why, -ENOENT, "the container's files cannot be reached")
-			  : app_listen_inside(root, exe, w->container->exe, &why);
+			  : app_socket_listen_in_container(root, exe, w->container->exe, &why);
 	while (w->app < 0 && i < d->n_events) {
 		snprintf(text, sizeof(text), "%s: %.300s", event_name(&d->events[i]), why.text);
 		if (event_is_of_app(&d->events[i]))

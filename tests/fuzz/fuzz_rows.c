@@ -17,10 +17,10 @@ static void try_full(const struct unwind_table *t, const struct cfi_rule *r)
 	static const uint64_t regs[DWARF_REGS] = {1, 2, 3, 4, 5, 6, 7, 8};
 	const struct cfi_rule_full *f = unwind_table_full(t, r);
 	uint64_t value, cfa = 4096;
-	if (f->cfa.how == PLACE_IS_EXPR)
+	if (f->cfa.how == CFI_REGISTER_VAL_EXPRESSION)
 		unwind_table_eval(t, &f->cfa, regs, UINT32_MAX, NULL, read_word, NULL, &value);
 	for (unsigned i = 0; i < DWARF_REGS; i++)
-		if (f->reg[i].how == PLACE_AT_EXPR || f->reg[i].how == PLACE_IS_EXPR)
+		if (f->reg[i].how == CFI_REGISTER_EXPRESSION || f->reg[i].how == CFI_REGISTER_VAL_EXPRESSION)
 			unwind_table_eval(t, &f->reg[i], regs, UINT32_MAX, &cfa, read_word, NULL, &value);
 }
 

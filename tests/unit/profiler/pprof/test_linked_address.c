@@ -1,5 +1,5 @@
 /* place: mappings as pillion writes them and as the kernel makes them, of files as linkers and objcopy write them. */
-#include "profiler/pprof/place.h"
+#include "profiler/pprof/linked_address.h"
 #include "tests/unit/support/suite.h"
 
 #include <check.h>
@@ -92,17 +92,17 @@ START_TEST(places)
 	for (int i = 0; i < 2; i++)
 		if (rows[_i].segments[i].memsz)
 			f->segments[f->n_segments++] = rows[_i].segments[i];
-	bool found = place_find(f, &m, rows[_i].address, &vaddr);
+	bool found = linked_address_find(f, &m, rows[_i].address, &vaddr);
 	ck_assert_msg(found == (rows[_i].vaddr != NOWHERE) && (!found || vaddr == rows[_i].vaddr), "%s: %d, %lx",
 		rows[_i].scenario, found, (unsigned long)vaddr);
 	free(f);
 }
 END_TEST
 
-UNIT_SUITE(place)
+UNIT_SUITE(linked_address)
 {
-	Suite *s = suite_create("place");
-	TCase *t = tcase_create("place");
+	Suite *s = suite_create("linked_address");
+	TCase *t = tcase_create("linked_address");
 	tcase_add_loop_test(t, places, 0, LENGTH(rows));
 	suite_add_tcase(s, t);
 	return s;

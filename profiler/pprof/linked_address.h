@@ -1,6 +1,6 @@
 /*
- * place - from an address of a profile to the address as linked: what profiler/target/window.c (and, for profiles of
- * other tools, the kernel's loader) did, backwards.
+ * linked_address - from an address of a profile to the address as linked: what profiler/target/window.c (and, for
+ * profiles of other tools, the kernel's loader) did, backwards.
  *
  * A mapping says where a part of the file lay. By the file's own program headers the offset in it is an address. A
  * separate debug file has lost the offsets (objcopy --only-keep-debug), but not the addresses and the sizes: a mapping
@@ -14,4 +14,4 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-bool place_find(const struct debug_facts *f, const struct profile_mapping *m, uint64_t address, uint64_t *ret);
+bool linked_address_find(const struct debug_facts *f, const struct profile_mapping *m, uint64_t address, uint64_t *ret);

@@ -1,6 +1,6 @@
 /*
- * pushjob - what the forms of push_encode.h share: a profile on its way to one receiver, and the piece of it that the
- * next request has. pushform.c decides how large pieces are; pyroscope.h and otlp.h make bodies.
+ * push_encoder - what the forms of push_encode.h share: a profile on its way to one receiver, and the piece of it that
+ * the next request has. pushform.c decides how large pieces are; pyroscope.h and otlp.h make bodies.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 #include "profiler/push/push_encode.h"
 #include "profiler/push/push_labels.h"
 
-struct encoder {
+struct push_encoder {
 	const struct profile *p;
 	const struct push_source *of;
 	struct push_labels labels;
@@ -26,11 +26,11 @@ struct sample_range {
 };
 
 /* *ret_bytes: how large it is, not compressed. 0 or -errno with a sentence; *ret_bytes 0: there is nothing to say. */
-typedef int pushjob_body_fn(
-	struct encoder *j, const struct sample_range *w, struct push_request *ret, size_t *ret_bytes, struct err *e);
+typedef int push_encoder_body_fn(struct push_encoder *j, const struct sample_range *w, struct push_request *ret,
+	size_t *ret_bytes, struct err *e);
 
 /* The piece as a profile; labels as profile_split.h has them. */
-int pushjob_part(struct encoder *j, const struct sample_range *w, profile_split_labels_fn *labels, void *arg,
+int push_encoder_part(struct push_encoder *j, const struct sample_range *w, profile_split_labels_fn *labels, void *arg,
 	struct profile **ret);
 /* 16 bytes that are the same for the same bytes, and never all zero: told apart, not proven. */
-void pushjob_id(const void *bytes, size_t len, uint8_t ret[static 16]);
+void push_encoder_id(const void *bytes, size_t len, uint8_t ret[static 16]);

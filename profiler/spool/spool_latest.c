@@ -1,4 +1,4 @@
-#include "profiler/spool/latest.h"
+#include "profiler/spool/spool_latest.h"
 
 #include "profiler/spool/spool.h"
 
@@ -27,7 +27,7 @@ static int is_window(const struct dirent *de)
 	return (de->d_type == DT_REG || de->d_type == DT_UNKNOWN) && kind_of(de->d_name);
 }
 
-static int take(struct latest *l, char *path)
+static int take(struct spool_latest *l, char *path)
 {
 	char **paths = l->n < PATHS_MAX ? reallocarray(l->paths, l->n + 1, sizeof(*paths)) : NULL;
 	if (!paths) {
@@ -39,7 +39,7 @@ static int take(struct latest *l, char *path)
 	return 0;
 }
 
-static int add_name(struct latest *l, const char *dir, const char *name)
+static int add_name(struct spool_latest *l, const char *dir, const char *name)
 {
 	char *path;
 	return asprintf(&path, "%s/%s", dir, name) < 0 ? -ENOMEM : take(l, path);
@@ -54,7 +54,7 @@ static bool is_last(struct dirent **list, int n, int i)
 	return true;
 }
 
-int latest_add(struct latest *l, const char *dir)
+int spool_latest_add(struct spool_latest *l, const char *dir)
 {
 	struct dirent **list;
 	const int n = scandir(dir, &list, is_window, alphasort);
@@ -69,10 +69,10 @@ int latest_add(struct latest *l, const char *dir)
 	return r;
 }
 
-void latest_done(struct latest *l)
+void spool_latest_done(struct spool_latest *l)
 {
 	for (size_t i = 0; i < l->n; i++)
 		free(l->paths[i]);
 	free(l->paths);
-	*l = (struct latest){0};
+	*l = (struct spool_latest){0};
 }

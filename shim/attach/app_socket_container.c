@@ -1,4 +1,4 @@
-#include "shim/attach/app_inside.h"
+#include "shim/attach/app_socket_container.h"
 
 #include "oci/base/fd.h"
 #include "shim/attach/app_socket.h"
@@ -43,21 +43,21 @@ static int listen_here(const char *name)
 static bool has_library(int dir)
 {
 	struct stat st;
-	return fstatat(dir, last_part(APP_INSIDE_LIBRARY), &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
+	return fstatat(dir, last_part(APP_CONTAINER_LIBRARY), &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
 }
 
-int app_listen_inside(int root, int program, const char *name, struct err *e)
+int app_socket_listen_in_container(int root, int program, const char *name, struct err *e)
 {
-	fd_auto dir = fd_open_beneath(root, APP_INSIDE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+	fd_auto dir = fd_open_beneath(root, APP_CONTAINER_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
 	if (dir < 0 || !has_library(dir))
 		return err_say(e, -ENOENT,
-			"the container has no " APP_INSIDE_LIBRARY
+			"the container has no " APP_CONTAINER_LIBRARY
 			": start it with the options that `pillion inject` prints");
 	int r = program < 0 ? 0 : app_socket_check_program(program, name, e);
 	if (r < 0)
 		return r;
 	const mode_t mask = umask(0);
-	r = fchdir(dir) < 0 ? -errno : listen_here(last_part(APP_INSIDE_SOCKET));
+	r = fchdir(dir) < 0 ? -errno : listen_here(last_part(APP_CONTAINER_SOCKET));
 	umask(mask);
-	return r < 0 ? err_set(e, r, "cannot make " APP_INSIDE_SOCKET " in the container") : r;
+	return r < 0 ? err_set(e, r, "cannot make " APP_CONTAINER_SOCKET " in the container") : r;
 }

@@ -1,9 +1,9 @@
-/* index_read - what the lines of an index (spool_index.h) say of one target. */
+/* spool_index_read - what the lines of an index (spool_index.h) say of one target. */
 #pragma once
 
 #include <stdint.h>
 
-struct index_target {
+struct spool_index_target {
 	uint64_t profiles, samples;
 	char file[400]; /* the last one, below the spool; "": there is none */
 };
@@ -12,4 +12,4 @@ struct index_target {
  * Of the target `id`, the profiles that began at `since_ns` (of the epoch) or later. `spool`: its directory, open. 0,
  * or -errno: -ENOENT where there is no index. A line that is none is passed over.
  */
-int index_read_target(int spool, const char *id, int64_t since_ns, struct index_target *ret);
+int spool_index_read_target(int spool, const char *id, int64_t since_ns, struct spool_index_target *ret);

@@ -1,5 +1,5 @@
 /* What an index says of one target, among lines of others, half written ones and what is no line. */
-#include "profiler/spool/index_read.h"
+#include "profiler/spool/spool_index_read.h"
 
 #include "oci/base/fd.h"
 #include "tests/unit/support/suite.h"
@@ -59,9 +59,9 @@ static const struct {
 
 START_TEST(of_one_target)
 {
-	struct index_target of;
+	struct spool_index_target of;
 	write_index(indexes[_i].text);
-	ck_assert_int_eq(index_read_target(dir, "x", 100, &of), 0);
+	ck_assert_int_eq(spool_index_read_target(dir, "x", 100, &of), 0);
 	ck_assert_uint_eq(of.profiles, indexes[_i].profiles);
 	ck_assert_uint_eq(of.samples, indexes[_i].samples);
 	ck_assert_str_eq(of.file, indexes[_i].file);
@@ -70,18 +70,18 @@ END_TEST
 
 START_TEST(no_index)
 {
-	struct index_target of = {.profiles = 1};
-	ck_assert_int_eq(index_read_target(dir, "x", 0, &of), -ENOENT);
+	struct spool_index_target of = {.profiles = 1};
+	ck_assert_int_eq(spool_index_read_target(dir, "x", 0, &of), -ENOENT);
 	ck_assert_uint_eq(of.profiles, 0);
 	ck_assert_int_eq(symlinkat("/etc/passwd", dir, "index.jsonl"), 0);
-	ck_assert_int_eq(index_read_target(dir, "x", 0, &of), -ELOOP);
+	ck_assert_int_eq(spool_index_read_target(dir, "x", 0, &of), -ELOOP);
 }
 END_TEST
 
-UNIT_SUITE(index_read)
+UNIT_SUITE(spool_index_read)
 {
-	Suite *s = suite_create("index_read");
-	TCase *t = tcase_create("index_read");
+	Suite *s = suite_create("spool_index_read");
+	TCase *t = tcase_create("spool_index_read");
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_loop_test(t, of_one_target, 0, sizeof(indexes) / sizeof(indexes[0]));
 	tcase_add_test(t, no_index);

@@ -1,4 +1,4 @@
-#include "profiler/spool/index_read.h"
+#include "profiler/spool/spool_index_read.h"
 
 #include "oci/base/fd.h"
 #include "oci/base/json_parse.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void read_line(const char *line, size_t len, const char *id, int64_t since_ns, struct index_target *ret)
+static void read_line(const char *line, size_t len, const char *id, int64_t since_ns, struct spool_index_target *ret)
 {
 	struct err e;
 	struct json *doc;
@@ -28,11 +28,11 @@ static void read_line(const char *line, size_t len, const char *id, int64_t sinc
 	json_free(doc);
 }
 
-int index_read_target(int spool, const char *id, int64_t since_ns, struct index_target *ret)
+int spool_index_read_target(int spool, const char *id, int64_t since_ns, struct spool_index_target *ret)
 {
 	char *text;
 	size_t len;
-	*ret = (struct index_target){0};
+	*ret = (struct spool_index_target){0};
 	fd_auto fd = fd_open(spool, SPOOL_INDEX_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0);
 	int r = fd < 0 ? fd : fd_slurp(fd, SPOOL_INDEX_MAX, &text, &len);
 	if (r < 0)

@@ -21,7 +21,7 @@ static int cannot_ask(const char *self, const char *control, const char *daemon,
 	return command_fail(self, EXIT_FAILED, "%s", e->text);
 }
 
-int command_listed(const char *self, const char *control, const char *daemon, struct target_table *ret)
+int command_ask_targets(const char *self, const char *control, const char *daemon, struct target_table *ret)
 {
 	struct err e = {0};
 	fd_auto sock = service_client_connect_anyway(control, &e);

@@ -1,4 +1,4 @@
-#include "profiler/pprof/place.h"
+#include "profiler/pprof/linked_address.h"
 
 #define PAGE 4096ull
 
@@ -37,7 +37,7 @@ static bool by_offset(const struct debug_facts *f, const struct profile_mapping 
 	return false;
 }
 
-bool place_find(const struct debug_facts *f, const struct profile_mapping *m, uint64_t address, uint64_t *ret)
+bool linked_address_find(const struct debug_facts *f, const struct profile_mapping *m, uint64_t address, uint64_t *ret)
 {
 	if (address < m->start || address >= m->limit)
 		return false;
