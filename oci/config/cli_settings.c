@@ -1,4 +1,4 @@
-#include "profiler/cli/command.h"
+#include "oci/config/cli_settings.h"
 
 #include "oci/base/fd.h"
 #include "oci/config/user_dirs.h"
@@ -70,12 +70,12 @@ static int read_settings(struct options *o, int argc, char **argv, bool starts_d
 	return next;
 }
 
-int command_settings(struct options *o, int argc, char **argv, struct err *first)
+int cli_settings_read(struct options *o, int argc, char **argv, struct err *first)
 {
 	return read_settings(o, argc, argv, false, first);
 }
 
-int command_session_settings(struct options *o, int argc, char **argv, struct err *first)
+int cli_settings_read_session(struct options *o, int argc, char **argv, struct err *first)
 {
 	return read_settings(o, argc, argv, true, first);
 }

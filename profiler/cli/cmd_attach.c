@@ -4,6 +4,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/config/cli_settings.h"
 #include "oci/runtime/engine_lookup.h"
 #include "shim/attach/attach.h"
 #include "shim/protocol/connect.h"
@@ -143,7 +144,7 @@ static int run(int argc, char **argv)
 		return help();
 	fd_hold_stdio(); /* nothing that is meant for a person ends up in a socket */
 	put_target_last(argc, argv);
-	int next = command_session_settings(&o, argc, argv, &e);
+	int next = cli_settings_read_session(&o, argc, argv, &e);
 	if (e.code)
 		return command_fail(argv[0], EXIT_USAGE, "%s", e.text);
 	if (argc - next != 1)

@@ -2,6 +2,7 @@
 #include "profiler/cli/command.h"
 
 #include "oci/base/fd.h"
+#include "oci/config/cli_settings.h"
 #include "profiler/inproc/crash_report.h"
 #include "profiler/spool/crash_dir.h"
 
@@ -90,7 +91,7 @@ static int of_service(struct asked *a)
 	static struct options o;
 	char *none[] = {(char *)a->self, NULL};
 	struct err e = {0};
-	command_settings(&o, 1, none, &e);
+	cli_settings_read(&o, 1, none, &e);
 	if (e.code)
 		return command_fail(a->self, EXIT_USAGE, "%s", e.text);
 	return one(a, o.settings.spool);

@@ -2,6 +2,7 @@
 #include "profiler/cli/command.h"
 
 #include "oci/base/json_write.h"
+#include "oci/config/cli_settings.h"
 #include "shim/attach/app_socket.h"
 #include "shim/attach/app_socket_container.h"
 
@@ -67,7 +68,7 @@ static int run(int argc, char **argv)
 		return EXIT_USAGE;
 	if (n > 0)
 		return command_fail(argv[0], EXIT_USAGE, "it takes no argument, so '%s' is one too many", argv[1]);
-	command_settings(&o, 1, argv, &e);
+	cli_settings_read(&o, 1, argv, &e);
 	if (e.code)
 		return command_fail(argv[0], EXIT_USAGE, "%s", e.text);
 	if (app_socket_find_library(&o.settings, library, sizeof(library), &e) < 0)

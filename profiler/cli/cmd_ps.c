@@ -1,6 +1,8 @@
 /* ps: what the running service profiles. */
 #include "profiler/cli/command.h"
 
+#include "oci/config/cli_settings.h"
+
 #include "profiler/view/target_table.h"
 
 #include <string.h>
@@ -19,7 +21,7 @@ static int run(int argc, char **argv)
 		return EXIT_USAGE;
 	if (n > 0)
 		return command_fail(argv[0], EXIT_USAGE, "it takes no argument, so '%s' is one too many", argv[1]);
-	command_settings(&o, 1, argv, &e);
+	cli_settings_read(&o, 1, argv, &e);
 	if (!e.code && control)
 		options_set(&o, OPTION_FLAG, "control", control, &e);
 	if (e.code)

@@ -5,6 +5,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "oci/config/cli_settings.h"
 #include "oci/isolation/capabilities.h"
 #include "profiler/push/push.h"
 #include "profiler/push/push_encode_child.h"
@@ -338,7 +339,7 @@ static int run(int argc, char **argv)
 		code = command_find_targets(argv[0], a.n, argv + 1);
 	if (code != EXIT_DONE)
 		return code;
-	command_settings(&o, 1, argv, &e);
+	cli_settings_read(&o, 1, argv, &e);
 	if (e.code)
 		return command_fail(argv[0], EXIT_USAGE, "%s", e.text);
 	if ((a.values[0] ? of_flags(&a, &p, &n, &e)

@@ -2,6 +2,7 @@
 #include "profiler/cli/command.h"
 
 #include "oci/base/fd.h"
+#include "oci/config/cli_settings.h"
 #include "shim/attach/attach.h"
 
 #include <stdio.h>
@@ -19,7 +20,7 @@ static int run(int argc, char **argv)
 	static struct options o;
 	struct err e = {0};
 	fd_hold_stdio(); /* nothing that is meant for a person ends up in a socket */
-	int next = command_settings(&o, argc, argv, &e);
+	int next = cli_settings_read(&o, argc, argv, &e);
 	if (e.code)
 		return command_fail(argv[0], EXIT_USAGE, "%s", e.text);
 	if (next != argc)

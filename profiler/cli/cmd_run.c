@@ -3,6 +3,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/config/cli_settings.h"
 #include "oci/config/options.h"
 #include "profiler/cli/run_wait.h"
 #include "profiler/spool/spool_index_read.h"
@@ -269,7 +270,7 @@ static int run_run(int argc, char **argv)
 	static struct asked a = {.o = &o, .above = -1};
 	struct err mistake = {0};
 	fd_hold_stdio(); /* what is closed stays closed for the program, and is not ours meanwhile */
-	int next = command_session_settings(&o, argc, argv, &mistake);
+	int next = cli_settings_read_session(&o, argc, argv, &mistake);
 	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
 		return run_help();
 	if (next >= argc)

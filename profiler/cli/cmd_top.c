@@ -1,6 +1,8 @@
 /* top: the functions that cost most, of profiles or of what the service profiles; once, or again and again. */
 #include "profiler/cli/command.h"
 
+#include "oci/config/cli_settings.h"
+
 #include "profiler/cli/terminal.h"
 #include "profiler/cli/top_live.h"
 #include "profiler/spool/spool_latest.h"
@@ -200,7 +202,7 @@ static int run(int argc, char **argv)
 		return command_fail(a.self, EXIT_USAGE, "give one of --once and --live; see 'pillion help top'");
 	if (a.n && a.control)
 		return command_fail(a.self, EXIT_USAGE, "--control is for the service: give it, or files");
-	command_settings(&own, 1, argv, &e);
+	cli_settings_read(&own, 1, argv, &e);
 	if (!e.code && a.control)
 		options_set(&own, OPTION_FLAG, "control", a.control, &e);
 	if (e.code && !a.n)

@@ -52,14 +52,6 @@ struct command_option { /* `--name VALUE`, `--name=VALUE`; a switch where `value
  * or -EINVAL after having said what is wrong. `options` ends with a row without name.
  */
 int command_options(int argc, char **argv, const struct command_option *options);
-/*
- * Settings of whoever calls: flags > environment > user file > system file > defaults, with another control socket for
- * a plain user and a shorter window for PID 1. What is wrong does not stop the rest; the first mistake is in `first`.
- * Returns the index of the first argument that is no flag.
- */
-int command_settings(struct options *o, int argc, char **argv, struct err *first);
-/* The same of a command that starts a daemon: the one beside this program goes before the installed one. */
-int command_session_settings(struct options *o, int argc, char **argv, struct err *first);
 /* The last line of a command that has profiled something: how many samples, and how to look at them. */
 void command_say_profile(const char *target, uint64_t samples, const char *path);
 /* What a target chose, for a terminal: the same text, without control characters. */

@@ -1,6 +1,7 @@
 #include "profiler/cli/command.h"
 
 #include "oci/base/fd.h"
+#include "oci/config/cli_settings.h"
 #include "profiler/spool/spool_query.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@ static int list_targets(struct targets *t, const char *command)
 	struct err e = {0};
 	if (t->names)
 		return 0;
-	command_settings(&o, 1, none, &e);
+	cli_settings_read(&o, 1, none, &e);
 	snprintf(t->spool, sizeof(t->spool), "%s", o.settings.spool);
 	fd_auto spool = e.code ? -EINVAL : fd_open_dir(AT_FDCWD, t->spool);
 	return spool < 0 ? spool : spool_query_targets(spool, &t->names, &t->n);

@@ -465,8 +465,8 @@ static int begin(struct exporter *x, struct err *e)
 		r = event_loop_add(x->loop, &x->source, x->sock, EPOLLIN, on_socket, x);
 	if (r < 0)
 		return err_set(e, r, "the exporter's loop");
-	if (setup->http >= 0 && pagejobs_new(x->loop, &x->jobs) == 0 &&
-		http_new(x->loop, setup->http, setup->port, setup->token, &pages, &x->http, &why) < 0)
+	if (setup->http.fd >= 0 && pagejobs_new(x->loop, &x->jobs) == 0 &&
+		http_new(x->loop, setup->http.fd, setup->http.port, setup->http.token, &pages, &x->http, &why) < 0)
 		log_line(LOG_WARNING, "outcome=\"no metrics\" reason=\"%s\"", why.text);
 	return seccomp_enter(SECCOMP_EXPORTER, e);
 }
@@ -496,7 +496,7 @@ int exporter_load(struct err *e)
 static _Noreturn void become_exporter(const struct exporter_setup *setup, int sock)
 {
 	sigset_t all;
-	const int keep[] = {sock, setup->spool, setup->http, log_fd()};
+	const int keep[] = {sock, setup->spool, setup->http.fd, log_fd()};
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	prctl(PR_SET_NAME, "pilliond-export");

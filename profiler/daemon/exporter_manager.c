@@ -5,7 +5,7 @@
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "oci/base/oom_score.h"
-#include "profiler/daemon/worker.h"
+#include "profiler/process/supervisor_link.h"
 #include "profiler/target/engine.h"
 #include "profiler/target/target_list.h"
 #include "profiler/target/window.h"
@@ -93,8 +93,9 @@ void exporter_manager_abandon(struct exporter_manager *x)
 {
 	fd_close(x->pidfd);
 	fd_close(x->setup.spool);
-	fd_close(x->setup.http);
-	explicit_bzero(x->setup.token, sizeof(x->setup.token)); /* who parses what targets say has no use for it */
+	fd_close(x->setup.http.fd);
+	explicit_bzero(
+		x->setup.http.token, sizeof(x->setup.http.token)); /* who parses what targets say has no use for it */
 }
 
 void exporter_manager_close(struct exporter_manager *x, struct event_loop *l)
@@ -105,7 +106,7 @@ void exporter_manager_close(struct exporter_manager *x, struct event_loop *l)
 		waitpid(x->process.pid, NULL, WNOHANG | __WALL);
 	x->pidfd = fd_close(x->pidfd);
 	x->setup.spool = fd_close(x->setup.spool);
-	x->setup.http = fd_close(x->setup.http);
+	x->setup.http.fd = fd_close(x->setup.http.fd);
 }
 
 /* --- the worker's side ---------------------------------------------------------------------------------- */
@@ -113,7 +114,8 @@ void exporter_manager_close(struct exporter_manager *x, struct event_loop *l)
 /* Whether it has died, or talks nonsense and lives: the supervisor knows, or is told. */
 static void on_lost(void *arg)
 {
-	worker_tell(arg, &(struct worker_request){ASKED_EXPORTER, 0, 0}, -1);
+	const struct engine *g = arg;
+	supervisor_request(g->channel, &(struct worker_request){REQUEST_EXPORTER, 0, 0}, -1);
 }
 
 static void on_state(void *arg, struct export_state *ret)

@@ -4,7 +4,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
-#include "profiler/cli/command.h"
+#include "oci/config/cli_settings.h"
 #include "shim/attach/app_socket.h"
 #include "shim/attach/attach.h"
 #include "shim/libpillion/abi/start_reply.h"
@@ -111,7 +111,7 @@ int library_mode_main(int argc, char **argv)
 	if (pid <= 0)
 		return 2;
 	fd_auto process = child_process_pidfd(pid);
-	command_settings(&o, argc - 3, argv + 3, &e);
+	cli_settings_read(&o, argc - 3, argv + 3, &e);
 	log_open("pilliond-library", o.settings.log[0] ? o.settings.log : NULL);
 	log_level(o.settings.log_level);
 	if (e.code)

@@ -83,7 +83,7 @@ static int open_spool(const struct settings *set, const struct startup *s, struc
 	int dir = make_dir(set->spool, g->single, s->uid, s->gid, set->users_group[0] ? 0751 : 0750, e);
 	snprintf(g->spool_path, sizeof(g->spool_path), "%s", set->spool);
 	g->exporting.setup = (struct exporter_setup){
-		.spool = dir, .spool_bytes = set->spool_bytes, .spool_age_s = set->spool_age_s, .http = -1};
+		.spool = dir, .spool_bytes = set->spool_bytes, .spool_age_s = set->spool_age_s, .http.fd = -1};
 	return dir < 0 ? dir : 0;
 }
 
@@ -98,8 +98,8 @@ static void lock_spool(struct startup *s, struct engine *g)
 static void open_metrics(const struct settings *set, const struct startup *s, struct engine *g)
 {
 	struct err e = {0};
-	int r = http_listen(set, s->gid, s->left >= 0, &g->exporting.setup, &e);
-	if (r == 0 && g->exporting.setup.http >= 0)
+	int r = http_listen(set, s->gid, s->left >= 0, &g->exporting.setup.http, &e);
+	if (r == 0 && g->exporting.setup.http.fd >= 0)
 		r = exporter_load(&e);
 	if (r < 0)
 		log_line(LOG_WARNING, "outcome=\"no metrics\" reason=\"%s\"", e.text);

@@ -4,6 +4,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "profiler/process/supervisor_link.h"
 #include "profiler/spool/spool_lock.h"
 #include "profiler/target/limits.h"
 
@@ -151,7 +152,7 @@ static void remember(struct supervisor *s, const struct worker_request *q, int f
 
 static size_t list_processes(int cgroup, char *text, size_t size)
 {
-	char procs[WHO_MAX], name[64], *save = NULL;
+	char procs[PROCESS_LIST_MAX], name[64], *save = NULL;
 	size_t at = 0;
 	if (cgroup < 0 || fd_read_text(cgroup, "cgroup.procs", procs, sizeof(procs)) < 0)
 		return 0;
@@ -174,7 +175,7 @@ static size_t list_processes(int cgroup, char *text, size_t size)
 
 static void tell_who(struct supervisor *s, uint32_t number, int sock)
 {
-	char text[WHO_MAX];
+	char text[PROCESS_LIST_MAX];
 	struct registered_target *r = supervisor_find(s, number);
 	fcntl(sock, F_SETFL, O_NONBLOCK);
 	fd_send(sock, text, r ? list_processes(registered_cgroup(r), text, sizeof(text)) : 0, NULL, 0);
@@ -373,7 +374,7 @@ static void on_channel(void *arg, uint32_t events)
 		return;
 	if (got != sizeof(q))
 		on_death(s);
-	else if (q.kind == ASKED_EXPORTER)
+	else if (q.kind == REQUEST_EXPORTER)
 		exporter_manager_end(&s->engine->exporting);
 	else if (q.kind == REQUEST_CLOSE_EVENT)
 		close_event(s, q.number, q.index);

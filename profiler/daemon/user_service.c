@@ -110,7 +110,7 @@ static void fill(struct user_service *t, const struct user_service_setup *setup)
 		.user = setup->uid,
 		.spool_bytes = t->settings.users_spool_bytes,
 		.spool_age_s = t->settings.spool_age_s,
-		.http = -1};
+		.http.fd = -1};
 	g->rates.account = -1;
 	limits_apply(g, &t->settings);
 	snprintf(g->node, sizeof(g->node), "%s", t->settings.node);

@@ -48,7 +48,7 @@ static void tidy(struct spool_cleanup *t, uid_t user)
 		.user = user,
 		.spool_bytes = t->settings->users_spool_bytes,
 		.spool_age_s = t->settings->spool_age_s,
-		.http = -1};
+		.http.fd = -1};
 	if (exporter_start(&setup, &p, &e) < 0) {
 		log_line(LOG_WARNING, "user=%u outcome=\"spool not tidied\" reason=\"%s\"", (unsigned)user, e.text);
 		return;

@@ -24,7 +24,6 @@
 #include <unistd.h>
 
 #define DEAF_MAX 100
-#define WHO_PATIENCE_NS (50 * NSEC_PER_MSEC)
 #define PAUSE_MS 100
 
 struct connection {
@@ -436,28 +435,6 @@ static void on_order(void *arg, uint32_t events)
 	if (o->kind == ORDER_CHECK_END)
 		o->id[sizeof(o->id) - 1] = 0;
 	obey(w, o, fds, n);
-}
-
-void worker_tell(const struct engine *g, const struct worker_request *what, int fd)
-{
-	if (g->channel >= 0)
-		fd_send(g->channel, what, sizeof(*what), &fd, fd >= 0);
-}
-
-int worker_ask_who(const struct engine *g, uint32_t number, char *text, size_t size)
-{
-	struct worker_request q = {REQUEST_LIST_PROCESSES, number, 0};
-	int pair[2];
-	if (g->channel < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return -ENOTCONN;
-	int r = fd_send(g->channel, &q, sizeof(q), &pair[1], 1);
-	fd_close(pair[1]);
-	if (r == 0)
-		r = fd_wait(pair[0], POLLIN, clock_now() + WHO_PATIENCE_NS);
-	ssize_t got = r == 1 ? fd_recv(pair[0], text, size - 1, NULL, 0, &(size_t){0}) : r < 0 ? r : -ETIMEDOUT;
-	fd_close(pair[0]);
-	text[got < 0 ? 0 : got] = 0;
-	return (int)got;
 }
 
 /* --- the process --------------------------------------------------------------------------------------- */

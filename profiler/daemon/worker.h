@@ -43,18 +43,6 @@ struct supervisor_order {
 };
 size_t order_size(const struct supervisor_order *o); /* of what is sent of it */
 
-/*
- * What the worker asks. REQUEST_LIST_PROCESSES, of a target, with a socket for the answer: a line "PID NAME" for each
- * process in its cgroup, PID as the target's own pid namespace has it. ASKED_EXPORTER: another one; this one is no
- * good. REQUEST_CLOSE_EVENT: that target's event of this index, for good. REQUEST_KEEP_MEMORY: memory of one of its
- * processes, with a descriptor or without it any more, for the worker that may come; `index` tells one from the other.
- */
-enum asked_kind { REQUEST_LIST_PROCESSES = 1, ASKED_EXPORTER, REQUEST_CLOSE_EVENT, REQUEST_KEEP_MEMORY };
-struct worker_request {
-	uint32_t kind, number, index;
-};
-#define WHO_MAX 4096 /* bytes of the answer */
-
 #define WORKER_LISTS_MAX 16
 #define WORKER_PATIENCE_MS 10000 /* who asked for a list and does not read it */
 
@@ -72,6 +60,3 @@ struct worker *worker_free(struct worker *w);
  * with.
  */
 int worker_main(struct engine *g, const struct settings *set, int channel, struct registered_target *known);
-void worker_tell(const struct engine *g, const struct worker_request *what, int fd); /* -1: none */
-/* Of one of our targets: who is in its cgroup. Bytes of `text`, or -errno. */
-int worker_ask_who(const struct engine *g, uint32_t number, char *text, size_t size);

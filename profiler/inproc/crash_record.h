@@ -11,8 +11,8 @@
 #pragma once
 
 #include "oci/base/clock.h"
-#include "profiler/daemon/exporter.h"
 #include "profiler/sample/aggregate.h"
+#include "profiler/spool/exporter_client.h"
 #include "profiler/unwind/unwind.h"
 #include "shim/libpillion/abi/shm_layout.h"
 

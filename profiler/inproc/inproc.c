@@ -3,7 +3,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
-#include "profiler/daemon/worker.h"
+#include "profiler/process/supervisor_link.h"
 #include "profiler/target/checkpoint_write.h"
 #include "profiler/target/limits.h"
 
@@ -68,7 +68,7 @@ void inproc_next_window(struct inproc *a, struct aggregate *const *last, struct 
 static void remember(const struct inproc_process *p, uint32_t key, int memory)
 {
 	const struct target *t = p->apps->target;
-	worker_tell(t->engine, &(struct worker_request){REQUEST_KEEP_MEMORY, t->number, key}, memory);
+	supervisor_request(t->engine->channel, &(struct worker_request){REQUEST_KEEP_MEMORY, t->number, key}, memory);
 }
 static uint32_t key_of_area(const struct inproc_process *p)
 {

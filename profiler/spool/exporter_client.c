@@ -1,4 +1,4 @@
-#include "profiler/daemon/exporter.h"
+#include "profiler/spool/exporter_client.h"
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"

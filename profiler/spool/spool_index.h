@@ -18,7 +18,7 @@
  */
 #pragma once
 
-#include "profiler/daemon/exporter.h"
+#include "profiler/spool/exporter_client.h"
 #include "profiler/spool/spool.h"
 
 #define SPOOL_INDEX_FILE "index.jsonl"

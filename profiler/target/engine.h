@@ -16,8 +16,8 @@
 #include "profiler/sample/sample_rate.h"
 #include "profiler/symbol/jit_symbols.h"
 #include "profiler/symbol/kallsyms.h"
-#include "profiler/target/hook_stats.h"
 #include "profiler/unwind/unwind.h"
+#include "shim/protocol/hook_stats.h"
 
 #include <stdbool.h>
 #include <sys/types.h>

@@ -1,8 +1,8 @@
 #include "profiler/target/profile_build.h"
 
 #include "oci/base/clock.h"
-#include "profiler/daemon/worker.h"
 #include "profiler/inproc/inproc.h"
+#include "profiler/process/supervisor_link.h"
 #include "profiler/sample/event_counts.h"
 #include "shim/attach/file_opener.h"
 #include "shim/event/attach_strategy.h"
@@ -502,9 +502,9 @@ static int add_losses(struct builder *b)
 /* Processes in the container's cgroup that no record ever spoke of. */
 static int name_unseen(struct builder *b)
 {
-	char text[WHO_MAX], list[512] = "", *save = NULL, *name;
+	char text[PROCESS_LIST_MAX], list[512] = "", *save = NULL, *name;
 	size_t at = 0;
-	if (worker_ask_who(b->t->engine, b->t->number, text, sizeof(text)) < 0)
+	if (supervisor_list_processes(b->t->engine->channel, b->t->number, text, sizeof(text)) < 0)
 		return 0;
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		unsigned long pid = strtoul(line, &name, 10);

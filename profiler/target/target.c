@@ -4,12 +4,12 @@
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "oci/isolation/cgroup.h"
-#include "profiler/daemon/worker.h"
 #include "profiler/elf/debuglink.h"
 #include "profiler/inproc/crash_record.h"
 #include "profiler/inproc/inproc.h"
 #include "profiler/offcpu/offcpu.h"
 #include "profiler/process/proc_maps.h"
+#include "profiler/process/supervisor_link.h"
 #include "profiler/sample/event_counts.h"
 #include "profiler/sample/sample_stack.h"
 #include "profiler/spool/spool_lock.h"
@@ -790,7 +790,8 @@ static bool keep_earlier(struct target *t, struct open_event *st, struct dedup_e
 	t->tally.doubled++;
 	/* the supervisor holds it, too: until that is closed, every new thread inherits it, and pays for it */
 	ioctl(later->fd, PERF_EVENT_IOC_DISABLE, 0);
-	worker_tell(t->engine, &(struct worker_request){REQUEST_CLOSE_EVENT, t->number, later->index}, -1);
+	supervisor_request(
+		t->engine->channel, &(struct worker_request){REQUEST_CLOSE_EVENT, t->number, later->index}, -1);
 	drop_stream(t, later);
 	return later != st;
 }

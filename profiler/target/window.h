@@ -3,9 +3,9 @@
  */
 #pragma once
 
-#include "profiler/daemon/exporter.h"
 #include "profiler/sample/cpu_coverage.h"
 #include "profiler/sample/event_counts.h"
+#include "profiler/spool/exporter_client.h"
 #include "profiler/target/target.h"
 
 /* A span of time that is over; it waits for names. Others see it for a journal (profiler/target/checkpoint_write.h). */

@@ -130,7 +130,7 @@ static int listen_on(uint16_t port, bool instead, struct err *e)
 	return r < 0 ? err_set(e, r, "metrics: cannot listen on 127.0.0.1:%u", port) : r;
 }
 
-static int open_port(const struct settings *set, gid_t gid, bool instead, struct exporter_setup *ret, struct err *e)
+static int open_port(const struct settings *set, gid_t gid, bool instead, struct http_listener *ret, struct err *e)
 {
 	char path[128];
 	ret->port = (uint16_t)atoi(strchr(set->metrics, ':') + 1);
@@ -139,10 +139,10 @@ static int open_port(const struct settings *set, gid_t gid, bool instead, struct
 	return r < 0 ? err_set(e, r, "metrics: no token at %s", path) : listen_on(ret->port, instead, e);
 }
 
-int http_listen(const struct settings *set, gid_t gid, bool instead, struct exporter_setup *ret, struct err *e)
+int http_listen(const struct settings *set, gid_t gid, bool instead, struct http_listener *ret, struct err *e)
 {
 	char path[128];
-	ret->http = -1;
+	ret->fd = -1;
 	ret->port = 0;
 	ret->token[0] = 0;
 	if (!strcmp(set->metrics, "off"))
@@ -153,6 +153,6 @@ int http_listen(const struct settings *set, gid_t gid, bool instead, struct expo
 					: listen_at(path, gid, instead, e);
 	if (fd < 0)
 		return fd;
-	ret->http = fd;
+	ret->fd = fd;
 	return 0;
 }

@@ -12,12 +12,18 @@
 #pragma once
 
 #include "oci/config/options.h"
-#include "profiler/daemon/exporter.h"
 
+#include <stdint.h>
 #include <sys/types.h>
 
+struct http_listener {
+	int fd;		/* -1: metrics are not served */
+	uint16_t port;	/* of it, 0: a Unix socket. With a port, who asks must have the token, and no foreign Host: */
+	char token[40]; /* "" = none */
+};
+
 /*
- * Fills in http, port, token of `ret`; -1 where it is off. Also on failure, which is no reason to end. `instead`: who
- * listens there still is the exporter of a supervisor that was killed.
+ * Fills in all of `ret`, also on failure, which is no reason to end: 0, or -errno with a sentence. `instead`: the
+ * exporter of a supervisor that was killed may listen there still.
  */
-int http_listen(const struct settings *set, gid_t gid, bool instead, struct exporter_setup *ret, struct err *e);
+int http_listen(const struct settings *set, gid_t gid, bool instead, struct http_listener *ret, struct err *e);

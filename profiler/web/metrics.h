@@ -7,8 +7,8 @@
  */
 #pragma once
 
-#include "profiler/daemon/exporter.h"
 #include "profiler/push/push_status.h"
+#include "profiler/spool/exporter_client.h"
 #include "profiler/view/target_table.h"
 #include "profiler/web/process_usage.h"
 

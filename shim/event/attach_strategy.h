@@ -16,7 +16,7 @@
 #pragma once
 
 #include "oci/config/options.h"
-#include "shim/protocol/messages.h"
+#include "shim/event/target_desc.h"
 
 struct attach_method {
 	enum strategy strategy;

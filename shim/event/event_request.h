@@ -6,7 +6,7 @@
 
 #include "oci/base/err.h"
 #include "oci/config/options.h"
-#include "shim/protocol/messages.h"
+#include "shim/event/target_desc.h"
 
 /*
  * Sets d's events, and adds to its notes. policy: the administrator's, of what an annotation may ask for and how often;

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "oci/base/err.h"
-#include "shim/protocol/messages.h"
+#include "shim/event/target_desc.h"
 
 /*
  * Sets config and value_*. With a sentence: -EACCES, -ENOENT (not mounted, no such tracepoint, no such field: which

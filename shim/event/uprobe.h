@@ -10,7 +10,7 @@
 #pragma once
 
 #include "oci/base/err.h"
-#include "shim/protocol/messages.h"
+#include "shim/event/target_desc.h"
 
 #include <stddef.h>
 #include <stdint.h>

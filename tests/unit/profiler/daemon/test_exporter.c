@@ -172,7 +172,7 @@ static void begin(void)
 	memset(&heard, 0, sizeof(heard));
 	snprintf(dir, sizeof(dir), "/tmp/test_exporter.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(dir));
-	exporter_setup = (struct exporter_setup){.spool = fd_open_dir(AT_FDCWD, dir), .http = -1};
+	exporter_setup = (struct exporter_setup){.spool = fd_open_dir(AT_FDCWD, dir), .http.fd = -1};
 	ck_assert_int_eq(event_loop_new(&loop), 0);
 	ck_assert_int_eq(exporter_client_new(loop, 1 << 20, &owner, &client), 0);
 }
@@ -195,7 +195,7 @@ static void teardown(void)
 	process.pid = 0;
 	loop = event_loop_free(loop);
 	fd_close(exporter_setup.spool);
-	fd_close(exporter_setup.http);
+	fd_close(exporter_setup.http.fd);
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
 	ck_assert_int_eq(system(command), 0);
 	clock_drive(NULL);
@@ -876,21 +876,21 @@ static void listen_unix(void)
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
 	snprintf(un.sun_path, sizeof(un.sun_path), "%s/http.sock", dir);
 	snprintf(sock_path, sizeof(sock_path), "%s", un.sun_path);
-	exporter_setup.http = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	ck_assert_int_eq(bind(exporter_setup.http, (struct sockaddr *)&un, sizeof(un)), 0);
-	ck_assert_int_eq(listen(exporter_setup.http, 16), 0);
+	exporter_setup.http.fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	ck_assert_int_eq(bind(exporter_setup.http.fd, (struct sockaddr *)&un, sizeof(un)), 0);
+	ck_assert_int_eq(listen(exporter_setup.http.fd, 16), 0);
 }
 
 static void listen_port(void)
 {
 	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	socklen_t len = sizeof(in);
-	exporter_setup.http = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	ck_assert_int_eq(bind(exporter_setup.http, (struct sockaddr *)&in, sizeof(in)), 0);
-	ck_assert_int_eq(listen(exporter_setup.http, 16), 0);
-	getsockname(exporter_setup.http, (struct sockaddr *)&in, &len);
-	exporter_setup.port = ntohs(in.sin_port);
-	strcpy(exporter_setup.token, "0123456789abcdef0123456789abcdef");
+	exporter_setup.http.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	ck_assert_int_eq(bind(exporter_setup.http.fd, (struct sockaddr *)&in, sizeof(in)), 0);
+	ck_assert_int_eq(listen(exporter_setup.http.fd, 16), 0);
+	getsockname(exporter_setup.http.fd, (struct sockaddr *)&in, &len);
+	exporter_setup.http.port = ntohs(in.sin_port);
+	strcpy(exporter_setup.http.token, "0123456789abcdef0123456789abcdef");
 }
 
 static void setup_pages(void)
@@ -907,8 +907,8 @@ static int connect_to(void)
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
 	struct sockaddr_in in = {.sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-		.sin_port = htons(exporter_setup.port)};
-	bool port = exporter_setup.port;
+		.sin_port = htons(exporter_setup.http.port)};
+	bool port = exporter_setup.http.port;
 	int fd = socket(port ? AF_INET : AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	snprintf(un.sun_path, sizeof(un.sun_path), "%s", sock_path);
 	int r = port ? connect(fd, (struct sockaddr *)&in, sizeof(in))
@@ -1270,7 +1270,7 @@ START_TEST(on_a_port_it_asks_who)
 	successor();
 	snprintf(host, sizeof(host), "%.*s", port ? (int)(port - callers[_i].host) : 60, callers[_i].host);
 	if (port)
-		snprintf(host + strlen(host), sizeof(host) - strlen(host), "%u", exporter_setup.port);
+		snprintf(host + strlen(host), sizeof(host) - strlen(host), "%u", exporter_setup.http.port);
 	snprintf(request, sizeof(request), "GET /metrics HTTP/1.1\r\nHost: %s\r\n%s%s%sConnection: close\r\n\r\n", host,
 		callers[_i].token ? "Authorization: " : "", callers[_i].token ? callers[_i].token : "",
 		callers[_i].token ? "\r\n" : "");

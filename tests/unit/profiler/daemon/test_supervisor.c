@@ -32,7 +32,7 @@ static void begin(void)
 	engine = (struct engine){.kallsyms_fd = -1, .root = -1, .statm = -1, .estate = -1, .channel = -1};
 	engine.symbolizing = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
 	engine.exporting = (struct exporter_manager){
-		.setup = {.spool = -1, .http = -1}, .process = {.sock = -1}, .pidfd = -1, .source = {.fd = -1}};
+		.setup = {.spool = -1, .http.fd = -1}, .process = {.sock = -1}, .pidfd = -1, .source = {.fd = -1}};
 	supervisor = (struct supervisor){.engine = &engine, .settings = &settings};
 	ck_assert_int_eq(supervisor_new(&supervisor, &e), 0);
 	for (unsigned i = 0; i < 2; i++) {

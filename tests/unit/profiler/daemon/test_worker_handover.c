@@ -32,7 +32,7 @@ static void begin(void)
 	old = (struct engine){.kallsyms_fd = -1, .root = -1, .statm = -1, .estate = -1, .channel = -1};
 	old.symbolizing = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
 	old.exporting = (struct exporter_manager){
-		.setup = {.spool = -1, .http = -1}, .process = {.sock = -1}, .pidfd = -1, .source = {.fd = -1}};
+		.setup = {.spool = -1, .http.fd = -1}, .process = {.sock = -1}, .pidfd = -1, .source = {.fd = -1}};
 	fresh = old;
 	for (int i = 0; i < 2; i++)
 		old.journal[i] = memfd_create("test", MFD_CLOEXEC);

@@ -6,8 +6,8 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/clock_driven.h"
-#include "profiler/daemon/worker.h"
 #include "profiler/inproc/inproc_process.h"
+#include "profiler/process/supervisor_link.h"
 #include "tests/unit/support/fed.h"
 #include "tests/unit/support/suite.h"
 

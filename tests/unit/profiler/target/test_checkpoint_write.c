@@ -57,7 +57,7 @@ static void open_spool(void)
 	if (!spool_path[0]) {
 		strcpy(spool_path, "/tmp/test_commit.XXXXXX");
 		ck_assert_ptr_nonnull(mkdtemp(spool_path));
-		exporting.setup = (struct exporter_setup){.spool = fd_open_dir(AT_FDCWD, spool_path), .http = -1};
+		exporting.setup = (struct exporter_setup){.spool = fd_open_dir(AT_FDCWD, spool_path), .http.fd = -1};
 		ck_assert_int_ge(exporting.setup.spool, 0);
 		ck_assert_int_eq(event_loop_new(&watch), 0);
 		start_exporter();

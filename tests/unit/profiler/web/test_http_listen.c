@@ -17,7 +17,7 @@
 static char dir[64];
 static int fds;
 static struct options options;
-static struct exporter_setup serving;
+static struct http_listener serving;
 static struct err e;
 
 static void setup(void)
@@ -33,7 +33,7 @@ static void setup(void)
 static void teardown(void)
 {
 	char command[96];
-	serving.http = fd_close(serving.http);
+	serving.fd = fd_close(serving.fd);
 	snprintf(command, sizeof(command), "rm -rf %s", dir);
 	ck_assert_int_eq(system(command), 0);
 	ck_assert_int_eq(fd_count(), fds);
@@ -63,7 +63,7 @@ static mode_t mode_of(const char *path)
 START_TEST(beside_the_control_socket_by_default)
 {
 	ck_assert_msg(open_it(NULL) == 0, "%s", e.text);
-	ck_assert_int_ge(serving.http, 0);
+	ck_assert_int_ge(serving.fd, 0);
 	ck_assert(mode_of(at("http.sock")) == (S_IFSOCK | 0660) && !serving.port && !serving.token[0]);
 }
 END_TEST
@@ -71,7 +71,7 @@ END_TEST
 START_TEST(off)
 {
 	ck_assert_int_eq(open_it("off"), 0);
-	ck_assert_int_eq(serving.http, -1);
+	ck_assert_int_eq(serving.fd, -1);
 	ck_assert_int_lt(access(at("http.sock"), F_OK), 0);
 }
 END_TEST
@@ -87,13 +87,13 @@ END_TEST
 START_TEST(what_lies_there)
 {
 	ck_assert_int_eq(open_it(NULL), 0);
-	int first = serving.http;
+	int first = serving.fd;
 	ck_assert_int_eq(open_it(NULL), -EADDRINUSE);
-	ck_assert_int_eq(serving.http, -1);
+	ck_assert_int_eq(serving.fd, -1);
 	ck_assert_msg(strstr(e.text, "somebody listens at"), "%s", e.text);
 	fd_close(first);
 	ck_assert_int_eq(open_it(NULL), 0);
-	serving.http = fd_close(serving.http);
+	serving.fd = fd_close(serving.fd);
 	unlink(at("http.sock"));
 	fd_close(fd_open(AT_FDCWD, at("http.sock"), O_WRONLY | O_CREAT, 0600));
 	ck_assert_int_eq(open_it(NULL), -EEXIST);
@@ -105,7 +105,7 @@ START_TEST(a_place_that_is_not_there)
 {
 	ck_assert_int_eq(open_it("/no/such/place"), -ENOENT);
 	ck_assert_str_eq(e.text, "metrics: cannot listen at /no/such/place: No such file or directory");
-	ck_assert_int_eq(serving.http, -1);
+	ck_assert_int_eq(serving.fd, -1);
 }
 END_TEST
 
@@ -127,7 +127,7 @@ START_TEST(a_port_has_a_token)
 	ck_assert_int_eq(mode_of(at("http.token")), S_IFREG | 0640);
 	ck_assert_int_eq(fd_read_text(AT_FDCWD, at("http.token"), text, sizeof(text)), 0);
 	ck_assert_str_eq(text, serving.token);
-	int first = serving.http;
+	int first = serving.fd;
 	ck_assert_int_eq(open_it(NULL), -EADDRINUSE);
 	fd_close(first);
 }

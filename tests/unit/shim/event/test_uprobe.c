@@ -3,6 +3,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "shim/attach/exe_open.h"
+#include "shim/event/perf_event.h"
 #include "tests/unit/support/suite.h"
 
 #include <check.h>

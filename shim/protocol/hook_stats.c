@@ -1,4 +1,4 @@
-#include "profiler/target/hook_stats.h"
+#include "shim/protocol/hook_stats.h"
 
 /* A start takes one or two, its budget ends most of what takes longer than 500; half of a millisecond tells medians. */
 const uint64_t outcome_bucket_us[OUTCOME_BUCKETS - 1] = {
