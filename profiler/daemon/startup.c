@@ -9,7 +9,7 @@
 #include "oci/isolation/cgroup.h"
 #include "oci/isolation/seccomp.h"
 #include "profiler/daemon/worker_handover.h"
-#include "profiler/elf/debuglink.h"
+#include "profiler/process/debug_file.h"
 #include "profiler/target/limits.h"
 #include "profiler/web/http_listen.h"
 #include "shim/event/perf_event.h"

@@ -1,22 +1,15 @@
 /*
- * debuglink - where the debug information of an ELF file is: in itself, or in a separate file of the same build-id,
- * found as gdb does ("Debugging Information in Separate Files"):
- *
- *	/usr/lib/debug/.build-id/ab/cdef….debug		beneath the target's tree, then on this host
- *	what .gnu_debuglink names: beside the file, in .debug/ beside it, below /usr/lib/debug; in the tree
- *
- * A file found must have the same build-id (or, where there is none, the checksum that .gnu_debuglink gives). What its
- * .gnu_debugaltlink names (dwz(1)) is found the same way. Contents of debug sections are not looked at here.
+ * debuglink - what an ELF file says of its debug information: its build-id, whether it has any itself, and which
+ * separate files it names, by .gnu_debuglink (gdb, "Debugging Information in Separate Files") and by .gnu_debugaltlink
+ * (dwz(1)). Contents of debug sections are not looked at here. profiler/process/debug_file.h finds the files.
  */
 #pragma once
 
 #include "profiler/elf/elf.h"
-#include "profiler/process/module.h"
 
 #include <limits.h>
 #include <stdbool.h>
-
-#define DEBUG_DIR "/usr/lib/debug"
+#include <stdint.h>
 
 struct build_id {
 	uint8_t bytes[ELF_BUILD_ID_MAX];
@@ -42,26 +35,3 @@ struct debug_facts {
 	struct debug_segment segments[DEBUG_SEGMENTS_MAX];
 };
 int debug_facts_read(struct elf_source src, struct debug_facts *ret, struct err *e); /* errors as elf_read */
-
-struct debug_files {
-	struct file debug; /* with .debug_info or .debug_line; not open: there is none */
-	struct file alt;   /* not open: none is named, or it was not found */
-	bool separate; /* its symbols are not those that the module has: another file, or it has none for want of room
-			*/
-};
-
-/* How files are opened, as for modules_get. */
-struct debug_places {
-	module_open_fn *in_tree, *on_host;
-	void *arg;
-};
-
-/*
- * m: a loaded module; what lies at its path must be the file that it was loaded from, by its build-id or, without one,
- * by its inode, size and time. The caller closes what comes back with debug_files_done. 0, or -errno when the file
- * cannot be looked at; *ret has nothing then.
- */
-int debug_files_find(const struct module *m, const struct debug_places *places, struct debug_files *ret, struct err *e);
-/* Of this host, by build-id: a regular file that nobody has looked into; -errno. Its path in `path`, of PATH_MAX. */
-int debug_files_on_host(const struct build_id *id, char *path);
-void debug_files_done(struct debug_files *f);

@@ -98,6 +98,10 @@ struct file {
 		.fd = -1                                                                                               \
 	}
 
+/* Open `path` beneath a tree: 0 and a file that the caller closes, or -errno. -EINVAL: not a regular one; -ETIMEDOUT:
+ * its file system does not answer. */
+typedef int target_file_open_fn(void *arg, const char *path, struct file *ret);
+
 /* In this process. On success file_close closes it; a caller that borrowed it forgets the struct instead. -EINVAL: it
  * is no regular file. */
 int file_on(int fd, struct file *ret);

@@ -5,6 +5,7 @@
 #include "oci/base/utf8.h"
 #include "profiler/pprof/linked_address.h"
 #include "profiler/pprof/profile_merge.h"
+#include "profiler/process/debug_file.h"
 #include "profiler/symbol/debuginfod.h"
 #include "profiler/symbol/symbolizer_query.h"
 

@@ -1,6 +1,7 @@
 #include "profiler/process/address_space.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
@@ -577,4 +578,17 @@ void spaces_restored_done(struct spaces_restored *known)
 	free(known->sets);
 	free(known->files);
 	*known = (struct spaces_restored){0};
+}
+
+/* A program shows where its jitdump is by mapping its first page executable (jitdump-specification.txt). */
+const char *address_space_find_jitdump(const struct address_space *s, uint32_t pid)
+{
+	char wanted[32];
+	snprintf(wanted, sizeof(wanted), "jit-%u.dump", pid);
+	for (size_t i = 0; i < address_space_count(s); i++) {
+		const char *path = mapping_key(address_space_at(s, i))->path, *slash = strrchr(path, '/');
+		if (slash && !strcmp(slash + 1, wanted))
+			return path;
+	}
+	return NULL;
 }

@@ -59,7 +59,9 @@ int address_space_map(
 const struct mapping *address_space_find(const struct address_space *s, uint64_t addr);
 size_t address_space_count(const struct address_space *s);
 const struct mapping *address_space_at(const struct address_space *s, size_t i); /* in order of addresses */
-uint64_t address_space_dropped(const struct address_space *s);			 /* mappings that went over the cap */
+/* The path of the process's jitdump, NULL: none is mapped. Valid as long as its mapping is. */
+const char *address_space_find_jitdump(const struct address_space *s, uint32_t pid);
+uint64_t address_space_dropped(const struct address_space *s); /* mappings that went over the cap */
 
 /* Records were lost: what is not found may have been mapped all the same. Inherited by forks. */
 void address_space_set_lossy(struct address_space *s);

@@ -380,7 +380,7 @@ static void fail_open(struct module *m, int r)
 	}
 }
 
-static void load_file(struct module *m, module_open_fn *open, void *arg)
+static void load_file(struct module *m, target_file_open_fn *open, void *arg)
 {
 	struct file f;
 	int r = open(arg, m->key.path, &f);
@@ -395,7 +395,7 @@ static void load_file(struct module *m, module_open_fn *open, void *arg)
 	file_close(&f);
 }
 
-static void load(struct module *m, module_open_fn *open, void *arg)
+static void load(struct module *m, target_file_open_fn *open, void *arg)
 {
 	struct modules *t = m->table;
 	if (is_anonymous(m->key.path)) {
@@ -434,7 +434,8 @@ static struct module *lookup(struct modules *t, const struct module_key *key)
 	return m;
 }
 
-int modules_get(struct modules *t, const struct module_key *key, module_open_fn *open, void *arg, struct module **ret)
+int modules_get(
+	struct modules *t, const struct module_key *key, target_file_open_fn *open, void *arg, struct module **ret)
 {
 	if (key->build_id_len > ELF_BUILD_ID_MAX)
 		return -EINVAL;

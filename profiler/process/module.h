@@ -51,10 +51,6 @@ struct module_key {
 bool module_key_equal(const struct module_key *a, const struct module_key *b);
 uint32_t module_key_hash(const struct module_key *key);
 
-/* Open `path`, beneath the target's tree: 0 and a file that modules_get() closes, or -errno. -EINVAL: not a regular
- * one, -ETIMEDOUT: its file system does not answer. */
-typedef int module_open_fn(void *arg, const char *path, struct file *ret);
-
 struct modules;
 struct module;
 
@@ -78,7 +74,8 @@ void modules_stats(const struct modules *t, struct modules_stats *ret);
  * the name fits the cap; -ENOMEM. Path "[vdso]" is this process' own vdso, which is the target's as well, or
  * that of modules_use_vdso.
  */
-int modules_get(struct modules *t, const struct module_key *key, module_open_fn *open, void *arg, struct module **ret);
+int modules_get(
+	struct modules *t, const struct module_key *key, target_file_open_fn *open, void *arg, struct module **ret);
 /* Whether a mapping of that name has a file that is looked up. */
 bool module_has_file(const char *path);
 /* Those without a build-id that are of this generation, and that nobody references, are no use to anybody any more. */

@@ -24,7 +24,7 @@ static struct stack_frame named_frame(const struct sampled *of, struct module *m
 	if (module && module_state(module) == MODULE_ANONYMOUS) {
 		if (!p->jit || jit_pid(p->jit) != p->pid) {
 			struct jit *own = NULL;
-			jit_new(p->pid, p->space, p->jit, of->room, &own);
+			jit_new(p->pid, address_space_find_jitdump(p->space, p->pid), p->jit, of->room, &own);
 			jit_unref(p->jit);
 			p->jit = own;
 		}

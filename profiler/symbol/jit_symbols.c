@@ -24,19 +24,6 @@ struct jit {
 	int64_t refreshed;
 };
 
-/* A program shows where its jitdump is by mapping its first page executable (jitdump-specification.txt). */
-static char *find_dump(const struct address_space *space, uint32_t pid)
-{
-	char wanted[32];
-	snprintf(wanted, sizeof(wanted), "jit-%u.dump", pid);
-	for (size_t i = 0; i < address_space_count(space); i++) {
-		const char *path = mapping_key(address_space_at(space, i))->path, *slash = strrchr(path, '/');
-		if (slash && !strcmp(slash + 1, wanted))
-			return strdup(path);
-	}
-	return NULL;
-}
-
 /* Generations that nobody looks into are let go of: a program may fork without end. */
 static void forget_ancestors(struct jit *j)
 {
@@ -65,24 +52,12 @@ static void account(struct jit *j)
 	j->held = all - j->room->left;
 }
 
-int jit_new(
-	uint32_t pid, const struct address_space *space, struct jit *parent, struct jit_room *room, struct jit **ret)
+int jit_new(uint32_t pid, const char *dump_path, struct jit *parent, struct jit_room *room, struct jit **ret)
 {
 	struct jit *j = make(pid, parent, room);
 	if (!j)
 		return -ENOMEM;
-	j->dump_path = find_dump(space, pid);
-	account(j);
-	*ret = j;
-	return 0;
-}
-
-int jit_restore(uint32_t pid, const char *dump_path, struct jit *parent, struct jit_room *room, struct jit **ret)
-{
-	struct jit *j = make(pid, parent, room);
-	if (!j)
-		return -ENOMEM;
-	j->dump_path = dump_path[0] ? strdup(dump_path) : NULL;
+	j->dump_path = dump_path && dump_path[0] ? strdup(dump_path) : NULL;
 	account(j);
 	*ret = j;
 	return 0;
@@ -143,7 +118,7 @@ static int read_dump(struct jit *j, const struct file *f)
 	return r < 0 ? r : jitdump_read(j->dump, f, &e);
 }
 
-static void read_on(struct jit *j, module_open_fn *open, void *arg, const char *path,
+static void read_on(struct jit *j, target_file_open_fn *open, void *arg, const char *path,
 	int (*read_some)(struct jit *j, const struct file *f))
 {
 	struct file f;
@@ -161,7 +136,7 @@ static void read_on(struct jit *j, module_open_fn *open, void *arg, const char *
 	file_close(&f);
 }
 
-void jit_refresh(struct jit *j, int64_t now, module_open_fn *open, void *arg)
+void jit_refresh(struct jit *j, int64_t now, target_file_open_fn *open, void *arg)
 {
 	char path[48];
 	for (int i = 0; j && i < PARENTS_MAX && j->refreshed != now; i++, j = j->parent) {

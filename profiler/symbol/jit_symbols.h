@@ -8,8 +8,7 @@
  */
 #pragma once
 
-#include "profiler/process/address_space.h"
-#include "profiler/process/module.h"
+#include "profiler/elf/target_file.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,11 +21,11 @@ struct jit_room {
 	uint64_t serial;    /* of the last one */
 };
 
-/* space: as it is now, it tells of a jitdump. parent: whose code it inherited by fork, or NULL. -ENOMEM */
-int jit_new(
-	uint32_t pid, const struct address_space *space, struct jit *parent, struct jit_room *room, struct jit **ret);
-/* The same, of one that a predecessor had: dump_path is "" for none. */
-int jit_restore(uint32_t pid, const char *dump_path, struct jit *parent, struct jit_room *room, struct jit **ret);
+/*
+ * dump_path: of its jitdump beneath the target's tree (address_space_find_jitdump); NULL or "": none. parent: the
+ * process whose code it inherited by fork, or NULL. -ENOMEM
+ */
+int jit_new(uint32_t pid, const char *dump_path, struct jit *parent, struct jit_room *room, struct jit **ret);
 uint64_t jit_serial(const struct jit *j); /* from 1, never used twice; 0: NULL */
 struct jit *jit_parent(const struct jit *j);
 const char *jit_dump_path(const struct jit *j);
@@ -34,6 +33,6 @@ uint32_t jit_pid(const struct jit *j);
 struct jit *jit_ref(struct jit *j);
 struct jit *jit_unref(struct jit *j); /* NULL is fine; returns NULL */
 /* Once for each `now`, however often it is called. */
-void jit_refresh(struct jit *j, int64_t now, module_open_fn *open, void *arg);
+void jit_refresh(struct jit *j, int64_t now, target_file_open_fn *open, void *arg);
 /* The file is "" and the line 0 where they are not known. Valid until the next jit_refresh. */
 bool jit_find(const struct jit *j, uint64_t address, const char **ret_name, const char **ret_file, uint32_t *ret_line);

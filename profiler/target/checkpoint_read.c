@@ -101,7 +101,7 @@ static void on_jit(struct resume *r, struct journal_reader *s)
 	struct jit *parent = find_jit(&(struct of){r, NULL}, saved_number(s));
 	const char *path = saved_text(s, TEXT_MAX);
 	uint64_t of = saved_number(s);
-	if (s->bad || !number || jit_restore(pid, path, parent, &r->g->jit_room, &jit) < 0)
+	if (s->bad || !number || jit_new(pid, path, parent, &r->g->jit_room, &jit) < 0)
 		return;
 	if (!add_number(&r->jits, (void **)&r->jit_list, &r->jits_room, sizeof(jit), number)) {
 		jit_unref(jit);

@@ -2,7 +2,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/log.h"
-#include "profiler/elf/debuglink.h"
+#include "profiler/process/debug_file.h"
 #include "profiler/symbol/demangle.h"
 #include "profiler/symbol/symbolizer_client.h"
 #include "profiler/target/target.h"

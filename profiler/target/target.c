@@ -4,10 +4,10 @@
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "oci/isolation/cgroup.h"
-#include "profiler/elf/debuglink.h"
 #include "profiler/inproc/crash_record.h"
 #include "profiler/inproc/inproc.h"
 #include "profiler/offcpu/offcpu.h"
+#include "profiler/process/debug_file.h"
 #include "profiler/process/proc_maps.h"
 #include "profiler/process/supervisor_link.h"
 #include "profiler/sample/event_counts.h"
@@ -64,7 +64,7 @@ int target_open_on_host(void *arg, const char *path, struct file *ret)
 		       : target_files_open(g->files, &p, &g->host_files, path + sizeof(DEBUG_DIR) - 1, ret);
 }
 
-int target_module(struct target *t, const struct module_key *key, module_open_fn *open, struct module **ret)
+int target_module(struct target *t, const struct module_key *key, target_file_open_fn *open, struct module **ret)
 {
 	struct module_key own = *key;
 	/* the file is looked up by its path in this target's tree, where another may lie by now: nobody else's business

@@ -140,7 +140,7 @@ void target_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time, b
 void target_damaged(struct target *t, uint64_t times, int64_t time); /* rings, with who knows what in them */
 
 /* For a successor (profiler/target/checkpoint_read.h). */
-int target_module(struct target *t, const struct module_key *key, module_open_fn *open, struct module **ret);
+int target_module(struct target *t, const struct module_key *key, target_file_open_fn *open, struct module **ret);
 int target_tasks_new(struct target *t); /* processes: those that it has are forgotten */
 void target_replay(struct target *t, const struct perf_event_header *h); /* a side-band record of a journal */
 /* Everything is as it was `gap` ns ago, or (blank) nothing is known of it: it counts from now on. */
@@ -159,7 +159,7 @@ int target_round(struct target *t, int64_t now);
 /* Its events are closed, its last window is over. When that is written, everything else is closed and it is freed. */
 void target_end(struct target *t);
 void target_free_if_done(struct target *t); /* the last part, if it has ended and nothing waits any more */
-/* A file beneath its tree, as module_open_fn; arg is the target. */
+/* A file beneath its tree, as target_file_open_fn; arg is the target. */
 int target_open_file(void *arg, const char *path, struct file *ret);
 /* The same, of a name that a tenant chose: no symbolic link. */
 int target_open_named(void *arg, const char *path, struct file *ret);

@@ -2,7 +2,7 @@
  * debugfile: a tree in which the same bytes lie wherever something is looked for: they are the program, its separate
  * file and its alternative one. What is found is a regular file, and nothing stays open.
  */
-#include "profiler/elf/debuglink.h"
+#include "profiler/process/debug_file.h"
 
 #include "oci/base/fd.h"
 #include "tests/unit/support/here.h"

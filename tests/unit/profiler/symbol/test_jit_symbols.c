@@ -1,6 +1,8 @@
 /* jit: the files of a process beneath a tree, of its parent, and what they may hold. */
 #include "profiler/symbol/jit_symbols.h"
 
+#include "profiler/process/address_space.h"
+
 #include "oci/base/fd.h"
 #include "tests/unit/support/here.h"
 #include "tests/unit/support/suite.h"
@@ -76,7 +78,7 @@ static const char *name_at(const struct jit *j, uint64_t address)
 START_TEST(a_map_is_read_on_as_it_grows)
 {
 	struct jit *j;
-	ck_assert_int_eq(jit_new(7, space, NULL, &room, &j), 0);
+	ck_assert_int_eq(jit_new(7, address_space_find_jitdump(space, 7), NULL, &room, &j), 0);
 	jit_refresh(j, 1, open_here, NULL); /* not there yet */
 	ck_assert_ptr_null(name_at(j, 0x1000));
 	append("tmp/perf-7.map", "1000 10 first\n");
@@ -99,7 +101,7 @@ START_TEST(generations_are_not_kept_for_ever)
 	struct jit *j = NULL, *child;
 	size_t left = 0;
 	for (uint32_t pid = 1; pid <= 1000; pid++) {
-		ck_assert_int_eq(jit_new(pid, space, j, &room, &child), 0);
+		ck_assert_int_eq(jit_new(pid, address_space_find_jitdump(space, pid), j, &room, &child), 0);
 		jit_unref(j);
 		j = child;
 		left = pid == 100 ? room.left : left;
@@ -115,7 +117,7 @@ END_TEST
 START_TEST(the_same_moment_reads_once)
 {
 	struct jit *j;
-	ck_assert_int_eq(jit_new(7, space, NULL, &room, &j), 0);
+	ck_assert_int_eq(jit_new(7, address_space_find_jitdump(space, 7), NULL, &room, &j), 0);
 	jit_refresh(j, 1, open_here, NULL);
 	jit_refresh(j, 1, open_here, NULL);
 	ck_assert_int_eq(opened, 1);
@@ -126,8 +128,8 @@ END_TEST
 START_TEST(a_child_has_its_own_names_and_its_parents)
 {
 	struct jit *parent, *child;
-	ck_assert_int_eq(jit_new(7, space, NULL, &room, &parent), 0);
-	ck_assert_int_eq(jit_new(8, space, parent, &room, &child), 0);
+	ck_assert_int_eq(jit_new(7, address_space_find_jitdump(space, 7), NULL, &room, &parent), 0);
+	ck_assert_int_eq(jit_new(8, address_space_find_jitdump(space, 8), parent, &room, &child), 0);
 	jit_unref(parent); /* the child's reference stays */
 	append("tmp/perf-7.map", "1000 10 inherited\n2000 10 inherited, thrown away\n");
 	append("tmp/perf-8.map", "2000 10 own\n");
@@ -158,11 +160,12 @@ START_TEST(a_jitdump_is_found_by_its_mapping)
 	ck_assert_int_eq(write(fd, &dump, sizeof(dump)), sizeof(dump));
 	close(fd);
 	ck_assert_int_eq(address_space_map(space, 0x9000, 0x1000, 0, &key), 0);
-	ck_assert_int_eq(jit_new(7, space, NULL, &room, &j), 0);
+	ck_assert_int_eq(jit_new(7, address_space_find_jitdump(space, 7), NULL, &room, &j), 0);
 	jit_refresh(j, 1, open_here, NULL);
 	ck_assert_str_eq(name_at(j, 0x5008), "dumped!");
 	jit_unref(j);
-	ck_assert_int_eq(jit_new(8, space, NULL, &room, &j), 0); /* not what another process wrote */
+	ck_assert_int_eq(jit_new(8, address_space_find_jitdump(space, 8), NULL, &room, &j),
+		0); /* not what another process wrote */
 	jit_refresh(j, 1, open_here, NULL);
 	ck_assert_ptr_null(name_at(j, 0x5008));
 	jit_unref(j);
@@ -174,7 +177,7 @@ START_TEST(a_link_in_place_of_the_map_is_not_followed)
 	struct jit *j;
 	append("secret", "1000 10 secret\n");
 	ck_assert_int_eq(symlinkat("../secret", tree, "tmp/perf-7.map"), 0);
-	ck_assert_int_eq(jit_new(7, space, NULL, &room, &j), 0);
+	ck_assert_int_eq(jit_new(7, address_space_find_jitdump(space, 7), NULL, &room, &j), 0);
 	jit_refresh(j, 1, open_here, NULL);
 	ck_assert_ptr_null(name_at(j, 0x1000));
 	jit_unref(j);
@@ -186,8 +189,8 @@ START_TEST(all_of_them_share_one_limit)
 	struct jit *a, *b;
 	char line[64];
 	FILE *f;
-	ck_assert_int_eq(jit_new(7, space, NULL, &room, &a), 0);
-	ck_assert_int_eq(jit_new(8, space, NULL, &room, &b), 0);
+	ck_assert_int_eq(jit_new(7, address_space_find_jitdump(space, 7), NULL, &room, &a), 0);
+	ck_assert_int_eq(jit_new(8, address_space_find_jitdump(space, 8), NULL, &room, &b), 0);
 	f = fdopen(openat(tree, "tmp/perf-7.map", O_WRONLY | O_CREAT, 0644), "w");
 	for (unsigned i = 0; i < 200000; i++)
 		fprintf(f, "%x 10 function_%u\n", 0x10000 + i * 16, i);

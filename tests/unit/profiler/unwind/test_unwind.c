@@ -43,7 +43,7 @@ static int open_here(void *arg, const char *path, struct file *ret)
 	return file_take(fd_open(AT_FDCWD, path, O_RDONLY, 0), ret);
 }
 
-static module_open_fn *opener;
+static target_file_open_fn *opener;
 
 static struct module *resolve(void *arg, const struct module_key *key)
 {
@@ -379,7 +379,7 @@ START_TEST(damaged_unwind_tables_end)
 	for (int round = 0; round < 20; round++) {
 		srand((unsigned)round);
 		teardown();
-		module_open_fn *keep = opener;
+		target_file_open_fn *keep = opener;
 		setup();
 		opener = keep;
 		map_process(space, getpid());

@@ -2,7 +2,7 @@
  * debugfile: where debug information is found and where it is not taken from, in a tree of its own made by gcc and
  * objcopy(1); what a file says of itself is then changed byte by byte.
  */
-#include "profiler/elf/debuglink.h"
+#include "profiler/process/debug_file.h"
 
 #include "oci/base/fd.h"
 #include "tests/unit/support/here.h"
@@ -396,10 +396,10 @@ START_TEST(an_alternative_by_hand)
 }
 END_TEST
 
-UNIT_SUITE(debuglink)
+UNIT_SUITE(debug_file)
 {
-	Suite *s = suite_create("debuglink");
-	TCase *t = tcase_create("debuglink");
+	Suite *s = suite_create("debug_file");
+	TCase *t = tcase_create("debug_file");
 
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 30);
