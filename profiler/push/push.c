@@ -373,7 +373,7 @@ static int make_target_directory(int base, const char *target)
 	return spool_target_make(base, path, &made);
 }
 
-/* NODE/TARGET/FILE, as put_path() of pushform.c has it. */
+/* NODE/TARGET/FILE, as put_path() of push_encode.c has it. */
 static int copy_file(struct push *h, struct flight *f, struct err *e)
 {
 	char target[SPOOL_TARGET_MAX + 1], kind[64];

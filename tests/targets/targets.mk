@@ -5,7 +5,7 @@ TARGET_CFLAGS := -std=gnu11 -O2 -g -fomit-frame-pointer -fno-optimize-sibling-ca
 	-Wno-unused-parameter -D_GNU_SOURCE -I. -MMD -MP
 
 targets: $(TARGETS) $(B)/targets/libtaken.so $(B)/targets/libpillion-old.so $(B)/tools/deny $(B)/tools/peer $(B)/tools/tenant $(B)/tools/herd \
-	$(B)/tools/batch $(B)/tools/unfold $(B)/tools/pushform
+	$(B)/tools/batch $(B)/tools/unfold $(B)/tools/push_encode
 $(B)/tools/deny: tests/tools/deny.c
 	@mkdir -p $(@D)
 	gcc $(TARGET_CFLAGS) -o $@ $< -lseccomp
@@ -24,7 +24,7 @@ $(B)/tools/herd: tests/tools/herd.c tests/tools/fault.c
 $(B)/tools/peer $(B)/tools/tenant: $(B)/tools/%: tests/tools/%.c $(B)/libshim.a $(B)/liboci.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.a,$^)
-$(B)/tools/unfold $(B)/tools/pushform: $(B)/tools/%: tests/tools/%.c $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $(B)/liboci.a
+$(B)/tools/unfold $(B)/tools/push_encode: $(B)/tools/%: tests/tools/%.c $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $(B)/liboci.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.a,$^) $(LIBS_profiler)
 # what the hook's C library does otherwise

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /*
- * otlp.mjs MODULES DIR [BYTES [SAMPLES]] - OTLP requests in DIR (tests/tools/pushform.c) as a receiver sees them that is not ours: by protobufjs of
+ * otlp.mjs MODULES DIR [BYTES [SAMPLES]] - OTLP requests in DIR (tests/tools/push_encode.c) as a receiver sees them that is not ours: by protobufjs of
  * npm, below MODULES, and otlp.proto. Prints "resource KEY=VALUE" that all requests have, "sample KEY" and "frame TYPE" and "mapping KEY" of attributes,
  * "period TYPE UNIT IS-0", "sum TYPE UNIT SUM" over all requests, "first TYPE UNIT" of the first Profile. What is against the rules goes to
  * stderr, and the exit status is 1. The rules, from profiles.proto and profiles_service.proto of opentelemetry-proto, and where it says so from a receiver:

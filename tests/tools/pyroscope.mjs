@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /*
- * pyroscope.mjs MODULES DIR [BYTES [SAMPLES]] - the requests in DIR (tests/tools/pushform.c) as Pyroscope would see them: by protobufjs and
+ * pyroscope.mjs MODULES DIR [BYTES [SAMPLES]] - the requests in DIR (tests/tools/push_encode.c) as Pyroscope would see them: by protobufjs and
  * pprof-format of npm, below MODULES, and node's own parser of forms. Prints "series NAME=VALUE" for labels that all requests have, "metric NAME"
  * and "label NAME" for those of samples, "TYPE UNIT SUM" over all requests, sorted. What Pyroscope would refuse goes to stderr, and the exit status is 1; its rules,
  * from pkg/validation, pkg/og/convert/pprof and api/model/labelset of github.com/grafana/pyroscope:

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
-#define SAMPLES "tests/fuzz/corpus/reader/"
+#define SAMPLES "tests/fuzz/corpus/hook_input/"
 #define MARKER "\n---\n" /* state above it, config.json below */
 
 static int fds;

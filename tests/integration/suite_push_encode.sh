@@ -1,4 +1,4 @@
-# suite_pushform - what a profile is pushed as (profiler/push/push_encode.h), by decoders that are not ours: protobufjs and pprof-format of npm, below the rules
+# suite_push_encode - what a profile is pushed as (profiler/push/push_encode.h), by decoders that are not ours: protobufjs and pprof-format of npm, below the rules
 # of Pyroscope (tests/tools/pyroscope.mjs) and of OpenTelemetry (tests/tools/otlp.mjs). Nothing is sent here.
 
 . "$TOP/tests/integration/kinds.sh"
@@ -6,9 +6,9 @@
 FORMS="pyroscope ingest otlp"
 
 formed() { # FORM FILE DIR [BYTES [SAMPLES]] - the requests in DIR
-	[[ -x $B/tools/pushform ]] || fail "not built: tools/pushform"
+	[[ -x $B/tools/push_encode ]] || fail "not built: tools/push_encode"
 	mkdir -p "$3"
-	"$B/tools/pushform" "$@" || fail "no requests"
+	"$B/tools/push_encode" "$@" || fail "no requests"
 }
 line() { # WHAT LINE... - are in the file `judged`
 	local wanted
@@ -118,7 +118,7 @@ test_names() {
 	judged pyroscope small 60000
 	is "with room for 60,000 bytes" "$(judged_sums)" "samples count 15"
 	mkdir none
-	"$B/tools/pushform" otlp odd.pb.gz none 100 >said 2>&1 && fail "a request of 100 bytes"
+	"$B/tools/push_encode" otlp odd.pb.gz none 100 >said 2>&1 && fail "a request of 100 bytes"
 	is "without room" "$(sed -E 's/takes [0-9]+/takes N/' said)" "the-target/odd.pb.gz: a single sample takes N bytes, of 100 that a request may have"
 	is "requests then" "$(ls none)" ""
 }

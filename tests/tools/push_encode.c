@@ -1,5 +1,5 @@
 /*
- * pushform FORM PROFILE.pb.gz OUTDIR [BYTES [SAMPLES]] - the requests that a profile is pushed by
+ * push_encode FORM PROFILE.pb.gz OUTDIR [BYTES [SAMPLES]] - the requests that a profile is pushed by
  * (profiler/push/push_encode.h), for tests of what is in them: OUTDIR/N.body, and OUTDIR/N.head with lines "method",
  * "path", "type", "encoding" and "samples". The target is "the-target", the node "the-node", the file and its kind are
  * taken from the path. How long it took and how many bytes it was goes to stdout.
@@ -73,7 +73,7 @@ int main(int argc, char **argv)
 	size_t len, n, bytes = 0;
 	char kind[128], file[512];
 	if (argc < 4 || push_form_find(argv[1]) < 0)
-		return fprintf(stderr, "usage: pushform FORM PROFILE.pb.gz OUTDIR [BYTES [SAMPLES]]\n"), 2;
+		return fprintf(stderr, "usage: push_encode FORM PROFILE.pb.gz OUTDIR [BYTES [SAMPLES]]\n"), 2;
 	void *plain = read_file(argv[2], &len);
 	const struct push_limits limits = {
 		argc > 4 ? strtoul(argv[4], NULL, 10) : 0, argc > 5 ? strtoul(argv[5], NULL, 10) : 0};

@@ -1,4 +1,5 @@
-/* pushbatch: whatever a job that was taken over has written, what comes of it lies within that, and is lines of HTTP.
+/* What a job that was taken over may have written: what push_encode_child makes of it lies within that, and is lines of
+ * HTTP.
  */
 #include "profiler/push/push_encode_child.h"
 
