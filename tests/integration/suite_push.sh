@@ -1,5 +1,5 @@
 # suite_push - profiles to a server of ours (tests/tools/receiver.mjs) that is slow, refuses, is away, lies: nothing is lost, in order,
-# and nobody but the endpoint waits for it. What is in the requests is suite_pushform's.
+# and nobody but the endpoint waits for it. What is in the requests is suite_push_encode's.
 
 . "$TOP/tests/integration/wrapped.sh"
 . "$TOP/tests/integration/judged.sh"
