@@ -5,10 +5,6 @@
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "oci/base/oom_score.h"
-#include "profiler/process/supervisor_link.h"
-#include "profiler/target/engine.h"
-#include "profiler/target/target_list.h"
-#include "profiler/target/window.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -21,8 +17,6 @@
 #define LONG_NS (10 * NSEC_PER_SEC) /* what lived so long did not die of its start */
 #define REAP_MS 5
 #define GRACE_NS (200 * NSEC_PER_MSEC) /* at our end, for it to end */
-
-/* --- the supervisor's side ------------------------------------------------------------------------------ */
 
 /* It is dead: its unfinished file is nobody's any more. */
 static void on_death(void *arg, uint32_t events)
@@ -107,64 +101,4 @@ void exporter_manager_close(struct exporter_manager *x, struct event_loop *l)
 	x->pidfd = fd_close(x->pidfd);
 	x->setup.spool = fd_close(x->setup.spool);
 	x->setup.http.fd = fd_close(x->setup.http.fd);
-}
-
-/* --- the worker's side ---------------------------------------------------------------------------------- */
-
-/* Whether it has died, or talks nonsense and lives: the supervisor knows, or is told. */
-static void on_lost(void *arg)
-{
-	const struct engine *g = arg;
-	supervisor_request(g->channel, &(struct worker_request){REQUEST_EXPORTER, 0, 0}, -1);
-}
-
-static void on_state(void *arg, struct export_state *ret)
-{
-	const struct engine *g = arg;
-	ret->symbolizer = symbolizer_manager_works(g);
-	ret->renewable = g->symbolizing.renewable;
-	ret->readers = g->files && !target_files_broken(g->files);
-	ret->outcomes = g->outcomes;
-}
-
-static void on_listing(void *arg, uint64_t before, struct msg_listing *ret)
-{
-	target_list_fill(arg, before, ret);
-}
-
-int exporter_manager_open(struct engine *g, struct err *e)
-{
-	struct exporter_manager *x = &g->exporting;
-	const struct exporter_owner owner = {g, window_written, on_lost, on_state, on_listing};
-	int r = exporter_client_new(
-		g->loop, g->modest ? EXPORT_HELD_BYTES_SESSION : EXPORT_HELD_BYTES, &owner, &x->client);
-	if (r == 0)
-		r = exporter_manager_connect(g, x->process.sock);
-	x->process.sock = -1;
-	return r < 0 ? err_set(e, r, "cannot speak to the exporter") : 0;
-}
-
-int exporter_manager_connect(struct engine *g, int sock)
-{
-	return exporter_client_connect(g->exporting.client, sock);
-}
-
-int exporter_manager_round(struct engine *g, int64_t now)
-{
-	struct exporter_client *c = g->exporting.client;
-	return c && exporter_client_connected(c) ? exporter_client_round(c, now) : -1;
-}
-
-void exporter_client_flush(struct engine *g)
-{
-	if (g->exporting.client)
-		g->exporting.client = exporter_client_free(g->exporting.client);
-}
-
-void exporter_manager_limit(struct engine *g, uint64_t spool_bytes, uint32_t spool_age_s)
-{
-	g->exporting.setup.spool_bytes = spool_bytes; /* of the next one */
-	g->exporting.setup.spool_age_s = spool_age_s;
-	if (g->exporting.client)
-		exporter_client_limit(g->exporting.client, spool_bytes, spool_age_s);
 }

@@ -7,20 +7,15 @@
 #include "oci/base/oom_score.h"
 #include "profiler/daemon/exporter.h"
 
-struct engine;
-
-struct exporter_manager {		/* all zero but for process.sock, -1: there is none, and profiles are lost */
-	struct exporter_client *client; /* the worker's */
-	struct exporter_setup setup;	/* its descriptors are ours */
-	struct oom_score *oom;		/* the supervisor's */
-	struct exporter_process process;
+struct exporter_manager {
+	struct exporter_setup setup;	 /* given; its descriptors are ours */
+	struct oom_score *oom;		 /* the supervisor's */
+	struct exporter_process process; /* its socket -1: there is none for now */
 	int pidfd;
 	struct event_loop_source source;
 	int64_t started, again; /* the one that there is; a new one not before, 0 = it is there */
 	unsigned hasty;		/* exporters in a row that did not live long */
 };
-
-/* --- the supervisor's side --- */
 
 /* `setup` is given; privileges are gone. Forks the first one. */
 int exporter_manager_start(struct exporter_manager *x, struct event_loop *l, struct err *e);
@@ -32,11 +27,3 @@ void exporter_manager_end(struct exporter_manager *x); /* it is no good: there w
 void exporter_manager_abandon(struct exporter_manager *x);
 /* When the worker has gone: waits a moment for the exporter to write what it was handed. */
 void exporter_manager_close(struct exporter_manager *x, struct event_loop *l);
-
-/* --- the worker's side --- */
-
-int exporter_manager_open(struct engine *g, struct err *e); /* process.sock is there (taken) */
-int exporter_manager_connect(struct engine *g, int sock);   /* of another exporter (taken) */
-int exporter_manager_round(struct engine *g, int64_t now);  /* milliseconds until there is something to do, or -1 */
-void exporter_client_flush(struct engine *g);		    /* what is left, at the end */
-void exporter_manager_limit(struct engine *g, uint64_t spool_bytes, uint32_t spool_age_s);

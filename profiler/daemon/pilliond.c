@@ -278,7 +278,9 @@ static int run(struct err *e)
 	supervisor.oom = &startup.oom;
 	supervisor.manager = &manager;
 	supervisor.in_worker = let_go;
-	int r = startup_open(&options.settings, session, &engine, &startup, e);
+	supervisor.symbolizer = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
+	supervisor.symbolizer.from = &startup.forkserver;
+	int r = startup_open(&options.settings, session, &engine, &supervisor.exporter.setup, &startup, e);
 	if (r == 0)
 		r = startup_drop(&startup, &engine, e);
 	if (r == 0)

@@ -1,6 +1,7 @@
 #include "profiler/daemon/settings_reload.h"
 
 #include "oci/base/log.h"
+#include "profiler/target/exporter_link.h"
 #include "profiler/target/limits.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@ static void use_log_level(const struct settings *now, struct engine *g)
 
 static void use_spool_caps(const struct settings *now, struct engine *g)
 {
-	exporter_manager_limit(g, now->spool_bytes, now->spool_age_s);
+	exporter_link_limit(g, now->spool_bytes, now->spool_age_s);
 }
 
 static void use_limits(const struct settings *now, struct engine *g)

@@ -77,12 +77,12 @@ static int make_dir(const char *path, bool may_be_foreign, uid_t uid, gid_t gid,
 	return r < 0 ? fd_close(dir), r : dir;
 }
 
-static int open_spool(const struct settings *set, const struct startup *s, struct engine *g, struct err *e)
+static int open_spool(const struct settings *set, struct startup *s, struct engine *g, struct err *e)
 {
 	/* users pass through to what is theirs, whose name they know */
 	int dir = make_dir(set->spool, g->single, s->uid, s->gid, set->users_group[0] ? 0751 : 0750, e);
 	snprintf(g->spool_path, sizeof(g->spool_path), "%s", set->spool);
-	g->exporting.setup = (struct exporter_setup){
+	*s->exporter = (struct exporter_setup){
 		.spool = dir, .spool_bytes = set->spool_bytes, .spool_age_s = set->spool_age_s, .http.fd = -1};
 	return dir < 0 ? dir : 0;
 }
@@ -90,16 +90,16 @@ static int open_spool(const struct settings *set, const struct startup *s, struc
 /* Without the lock, commands that read there do not wait. */
 static void lock_spool(struct startup *s, struct engine *g)
 {
-	if (spool_lock_take(g->exporting.setup.spool, &s->spool_lock) == 0)
+	if (spool_lock_take(s->exporter->spool, &s->spool_lock) == 0)
 		g->spool_lock = &s->spool_lock;
 }
 
 /* A service without metrics is one all the same. */
-static void open_metrics(const struct settings *set, const struct startup *s, struct engine *g)
+static void open_metrics(const struct settings *set, struct startup *s)
 {
 	struct err e = {0};
-	int r = http_listen(set, s->gid, s->left >= 0, &g->exporting.setup.http, &e);
-	if (r == 0 && g->exporting.setup.http.fd >= 0)
+	int r = http_listen(set, s->gid, s->left >= 0, &s->exporter->http, &e);
+	if (r == 0 && s->exporter->http.fd >= 0)
 		r = exporter_load(&e);
 	if (r < 0)
 		log_line(LOG_WARNING, "outcome=\"no metrics\" reason=\"%s\"", e.text);
@@ -338,7 +338,7 @@ static void start_users(const struct settings *set, struct startup *s, struct en
 	struct users_arg arg = {.startup = s};
 	struct user_services_setup setup = {.settings = set,
 		.listener = -1,
-		.spool = g->exporting.setup.spool,
+		.spool = s->exporter->spool,
 		.root = g->root,
 		.drop = drop_for_users,
 		.arg = &arg};
@@ -372,9 +372,11 @@ static int open_rings(bool session, struct engine *g, struct err *e)
 	return r < 0 ? err_set(e, r, "cannot make rings") : 0;
 }
 
-int startup_open(const struct settings *set, bool session, struct engine *g, struct startup *s, struct err *e)
+int startup_open(const struct settings *set, bool session, struct engine *g, struct exporter_setup *exporter,
+	struct startup *s, struct err *e)
 {
 	*s = (struct startup){.started_by = geteuid(),
+		.exporter = exporter,
 		.uid = NOBODY,
 		.gid = NOBODY,
 		.listener = -1,
@@ -393,7 +395,6 @@ int startup_open(const struct settings *set, bool session, struct engine *g, str
 		passwd_user("pillion", &s->uid, &s->gid);
 	}
 	g->single = g->modest = session;
-	g->symbolizing = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
 	g->kallsyms_fd = g->root = g->channel = g->statm = g->estate = g->journal[0] = g->journal[1] = -1;
 	g->trusted = s->started_by;
 	raise_soft(RLIMIT_NOFILE);
@@ -426,7 +427,7 @@ int startup_open(const struct settings *set, bool session, struct engine *g, str
 	if (!session && set->users_group[0])
 		start_users(set, s, g);
 	if (!session)
-		open_metrics(set, s, g); /* behind the users' process: there is a token, which is nobody's of theirs */
+		open_metrics(set, s); /* behind the users' process: there is a token, which is nobody's of theirs */
 	return s->signals < 0 ? err_set(e, s->signals, "cannot watch signals") : 0;
 }
 
@@ -437,7 +438,6 @@ static void start_forkserver(struct startup *s, struct engine *g, struct err *e)
 	g->host_files = (struct target_files_account){.name = "host", .born = clock_now()};
 	if (forkserver_start(&limits, &s->forkserver, e) < 0)
 		log_line(LOG_WARNING, "outcome=\"no names but of the kernel's functions\" reason=\"%s\"", e->text);
-	g->symbolizing.from = &s->forkserver;
 }
 
 int startup_drop(struct startup *s, struct engine *g, struct err *e)

@@ -9,6 +9,7 @@
 
 #include "oci/base/oom_score.h"
 #include "oci/config/options.h"
+#include "profiler/daemon/exporter.h"
 #include "profiler/daemon/sd_notify.h"
 #include "profiler/daemon/user_services.h"
 #include "profiler/spool/spool_lock.h"
@@ -22,13 +23,15 @@ struct startup {
 	struct oom_score oom;
 	struct user_services users;
 	struct forkserver forkserver;
-	int left;		      /* connected to what a service before us left (worker_handover.h); or -1 */
-	struct inherited_fds handed;  /* what the service manager kept (fd_store.h); without the listener */
-	struct spool_lock spool_lock; /* of a session */
+	struct exporter_setup *exporter; /* given to startup_open */
+	int left;			 /* connected to what a service before us left (worker_handover.h); or -1 */
+	struct inherited_fds handed;	 /* what the service manager kept (fd_store.h); without the listener */
+	struct spool_lock spool_lock;	 /* of a session */
 };
 
-/* Opens everything into `g` and `s`, and starts the users' process. Works unprivileged too, with less (see
+/* Opens everything into `g`, `s` and `exporter`, and starts the users' process. Works unprivileged too, with less (see
  * cpu_rings.h). */
-int startup_open(const struct settings *set, bool session, struct engine *g, struct startup *s, struct err *e);
+int startup_open(const struct settings *set, bool session, struct engine *g, struct exporter_setup *exporter,
+	struct startup *s, struct err *e);
 /* Starts who forks symbolizers on the way; from here on nothing can be gained. */
 int startup_drop(struct startup *s, struct engine *g, struct err *e);

@@ -213,8 +213,11 @@ static void be_worker(struct supervisor *s)
 	kill_switch_close(&s->killswitch, NULL);
 	for (struct registered_target *r = s->targets; r; r = r->next)
 		fd_close(r->relay);
-	exporter_manager_abandon(&s->engine->exporting);
-	symbolizer_manager_abandon(&s->engine->symbolizing);
+	s->engine->exporter_sock = s->exporter.process.sock;
+	s->engine->symbolizer_sockets = s->symbolizer.sockets;
+	s->engine->symbolizer_renewable = s->symbolizer.renewable;
+	exporter_manager_abandon(&s->exporter);
+	symbolizer_manager_abandon(&s->symbolizer);
 	s->in_worker(s->arg);
 	event_loop_free(s->loop);
 }
@@ -258,7 +261,7 @@ static int start(struct supervisor *s)
 	for (struct registered_target *t = s->targets; t; t = t->next)
 		t->far = fd_close(t->far);
 	s->adopted = false;
-	s->engine->symbolizing.news = SYMBOLIZER_MANAGER_TOLD;
+	s->symbolizer.news = SYMBOLIZER_MANAGER_TOLD;
 	return employ(s, pid, child_process_pidfd(pid), channel[0]);
 }
 
@@ -375,7 +378,7 @@ static void on_channel(void *arg, uint32_t events)
 	if (got != sizeof(q))
 		on_death(s);
 	else if (q.kind == REQUEST_EXPORTER)
-		exporter_manager_end(&s->engine->exporting);
+		exporter_manager_end(&s->exporter);
 	else if (q.kind == REQUEST_CLOSE_EVENT)
 		close_event(s, q.number, q.index);
 	else if (q.kind == REQUEST_KEEP_MEMORY)
@@ -525,6 +528,8 @@ void supervisor_outcome(struct supervisor *s, const struct msg_outcome *m)
 void supervisor_settings(struct supervisor *s, const struct settings *fresh)
 {
 	struct supervisor_order o = {.kind = ORDER_SETTINGS, .settings = *fresh};
+	s->exporter.setup.spool_bytes = fresh->spool_bytes; /* of the next one */
+	s->exporter.setup.spool_age_s = fresh->spool_age_s;
 	order(s, &o, -1);
 }
 
@@ -594,16 +599,16 @@ static void on_switch(void *arg)
 static int watch_exporter(struct supervisor *s)
 {
 	bool fresh;
-	int wait = exporter_manager_watch(&s->engine->exporting, s->loop, &fresh);
+	int wait = exporter_manager_watch(&s->exporter, s->loop, &fresh);
 	if (fresh)
-		order(s, &(struct supervisor_order){.kind = ORDER_EXPORTER}, s->engine->exporting.process.sock);
+		order(s, &(struct supervisor_order){.kind = ORDER_EXPORTER}, s->exporter.process.sock);
 	return wait;
 }
 
 /* A worker that does not listen is told a little later. */
 static int watch_symbolizer(struct supervisor *s)
 {
-	struct symbolizer_manager *x = &s->engine->symbolizing;
+	struct symbolizer_manager *x = &s->symbolizer;
 	int wait = symbolizer_manager_round(x);
 	struct supervisor_order o = {.kind = ORDER_SYMBOLIZER, .number = symbolizer_manager_state(x)};
 	int fds[] = {x->sockets.questions, x->sockets.readers};
@@ -729,13 +734,13 @@ int supervisor_round(struct supervisor *s)
 
 int supervisor_start(struct supervisor *s, struct err *e)
 {
-	s->engine->exporting.oom = s->oom;
-	int r = exporter_manager_start(&s->engine->exporting, s->loop, e);
+	s->exporter.oom = s->oom;
+	int r = exporter_manager_start(&s->exporter, s->loop, e);
 	if (r < 0)
 		return r == -EMFILE ? cannot_start(r, e) : r;
-	symbolizer_manager_start(&s->engine->symbolizing, s->loop);
+	symbolizer_manager_start(&s->symbolizer, s->loop);
 	if (s->worker >= 0) /* another supervisor's: so is its exporter */
-		order(s, &(struct supervisor_order){.kind = ORDER_EXPORTER}, s->engine->exporting.process.sock);
+		order(s, &(struct supervisor_order){.kind = ORDER_EXPORTER}, s->exporter.process.sock);
 	if (s->replaces) {
 		order(s, &(struct supervisor_order){.kind = ORDER_FLUSH_AND_EXIT}, -1);
 		s->quit_by = deadline_in(SUPERVISOR_QUIT_MS * NSEC_PER_MSEC);
@@ -752,8 +757,8 @@ void supervisor_done(struct supervisor *s)
 	event_loop_del(s->loop, &s->source);
 	s->channel = fd_close(s->channel);
 	s->pidfd = fd_close(s->pidfd);
-	exporter_manager_close(&s->engine->exporting, s->loop);
-	symbolizer_manager_close(&s->engine->symbolizing);
+	exporter_manager_close(&s->exporter, s->loop);
+	symbolizer_manager_close(&s->symbolizer);
 	fd_close(s->engine->journal[0]);
 	fd_close(s->engine->journal[1]);
 	munmap(s->engine->at, sizeof(*s->engine->at));

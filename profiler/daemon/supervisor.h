@@ -14,8 +14,10 @@
 #pragma once
 
 #include "oci/base/oom_score.h"
+#include "profiler/daemon/exporter_manager.h"
 #include "profiler/daemon/fd_store.h"
 #include "profiler/daemon/kill_switch.h"
+#include "profiler/daemon/symbolizer_manager.h"
 #include "profiler/daemon/target_registry.h"
 #include "profiler/daemon/worker.h"
 #include "profiler/target/engine.h"
@@ -25,6 +27,8 @@
 struct supervisor {
 	struct event_loop *loop;
 	struct engine *engine; /* what a worker begins with */
+	struct exporter_manager exporter;
+	struct symbolizer_manager symbolizer;
 	const struct settings *settings;
 	struct oom_score *oom;
 	const struct sd_notify *manager; /* who keeps targets for the next one; NULL: nobody */
@@ -52,7 +56,10 @@ struct supervisor {
 	union msg msg;
 };
 
-/* engine, settings, manager, in_worker and arg are given; the rest is made here. */
+/*
+ * Given: engine, settings, manager, in_worker, arg, the setup of the exporter, the fork server of the symbolizer. The
+ * rest is made here.
+ */
 int supervisor_new(struct supervisor *s, struct err *e);
 int supervisor_start(struct supervisor *s, struct err *e); /* a worker, if there is none yet */
 /* worker_handover.h: a worker that had another supervisor, and its targets (descriptors taken). supervisor_disown: not,

@@ -4,7 +4,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
-#include "profiler/target/engine.h"
+#include "profiler/target/symbolizer_link.h"
 
 #include <errno.h>
 #include <string.h>
@@ -15,8 +15,6 @@
 #define PAUSE_NS (100 * NSEC_PER_MSEC)
 #define PAUSE_MAX_NS (5 * NSEC_PER_SEC)
 #define FAILED_NS (1 * NSEC_PER_SEC) /* until it is tried again */
-
-/* --- the supervisor's side ------------------------------------------------------------------------------ */
 
 static void let_go(struct symbolizer_manager *x)
 {
@@ -135,8 +133,7 @@ int symbolizer_manager_round(struct symbolizer_manager *x)
 
 uint32_t symbolizer_manager_state(const struct symbolizer_manager *x)
 {
-	return (x->sockets.questions >= 0 ? SYMBOLIZER_MANAGER_THERE : 0u) |
-	       (x->renewable ? SYMBOLIZER_MANAGER_RENEWABLE : 0u);
+	return (x->sockets.questions >= 0 ? SYMBOLIZER_THERE : 0u) | (x->renewable ? SYMBOLIZER_RENEWABLE : 0u);
 }
 
 void symbolizer_manager_abandon(struct symbolizer_manager *x)
@@ -149,40 +146,4 @@ void symbolizer_manager_close(struct symbolizer_manager *x)
 	if (x->pidfd < 0 && x->sockets.questions >= 0)
 		symbolizer_kill(x->sockets.questions);
 	let_go(x);
-}
-
-/* --- the worker's side ---------------------------------------------------------------------------------- */
-
-int symbolizer_manager_open(struct engine *g)
-{
-	struct symbolizer_sockets *s = &g->symbolizing.sockets;
-	int r = s->questions < 0 ? 0 : symbolizer_new(s->questions, &g->symbolizer);
-	if (r == 0)
-		r = target_files_new(s->readers, &g->files);
-	*s = (struct symbolizer_sockets){-1, -1};
-	return r;
-}
-
-void symbolizer_manager_hear(struct engine *g, uint32_t state, const int *fds, size_t n)
-{
-	g->symbolizing.renewable = state & SYMBOLIZER_MANAGER_RENEWABLE;
-	if (n == 2) {
-		symbolizer_free(g->symbolizer); /* what it was asked ends by itself */
-		if (symbolizer_new(fds[0], &g->symbolizer) < 0)
-			g->symbolizer = NULL;
-		target_files_connect(g->files, fds[1]);
-	} else if (!(state & SYMBOLIZER_MANAGER_THERE)) {
-		g->symbolizer = symbolizer_free(g->symbolizer);
-	}
-	g->look_again = 0; /* windows may wait for it */
-}
-
-bool symbolizer_manager_works(const struct engine *g)
-{
-	return g->symbolizer && !symbolizer_has_ended(g->symbolizer);
-}
-
-bool symbolizer_manager_awaited(const struct engine *g)
-{
-	return g->symbolizer && g->symbolizing.renewable && g->channel >= 0 && symbolizer_has_ended(g->symbolizer);
 }

@@ -10,12 +10,8 @@
 
 #include "profiler/symbol/forkserver.h"
 
-struct engine;
-
 /* What the worker has not been told. */
 enum symbolizer_manager_news { SYMBOLIZER_MANAGER_TOLD, SYMBOLIZER_MANAGER_STATE, SYMBOLIZER_MANAGER_SOCKETS };
-/* What it is told, beside the sockets of another one: a mask. */
-enum { SYMBOLIZER_MANAGER_THERE = 1, SYMBOLIZER_MANAGER_RENEWABLE = 2 };
 
 struct symbolizer_manager {
 	const struct forkserver *from; /* given; others may have theirs from it as well */
@@ -33,23 +29,13 @@ struct symbolizer_manager {
 		.sockets = {-1, -1}, .pidfd = -1, .source.fd = -1                                                      \
 	}
 
-/* --- the supervisor's side --- */
-
 /* Of a worker that had another supervisor (taken); before the next one. */
 void symbolizer_manager_adopt(struct symbolizer_manager *x, const struct symbolizer_sockets *theirs);
 /* Where none was adopted, the first one is forked. */
 void symbolizer_manager_start(struct symbolizer_manager *x, struct event_loop *l);
 /* Another one, where it is due: then there are news. Milliseconds until there is something to do, or -1. */
 int symbolizer_manager_round(struct symbolizer_manager *x);
-uint32_t symbolizer_manager_state(const struct symbolizer_manager *x);
+uint32_t symbolizer_manager_state(const struct symbolizer_manager *x); /* a mask, as symbolizer_link_update takes it */
 void symbolizer_manager_abandon(struct symbolizer_manager *x); /* in a child: the sockets are all that it needs */
 void symbolizer_manager_close(
 	struct symbolizer_manager *x); /* when the worker has gone; a server that is stopped, too */
-
-/* --- the worker's side --- */
-
-int symbolizer_manager_open(struct engine *g); /* symbolizer and readers, from the sockets (taken) */
-/* There is another one, or none for now, or none for ever: as symbolizer_manager_state; n descriptors (taken). */
-void symbolizer_manager_hear(struct engine *g, uint32_t state, const int *fds, size_t n);
-bool symbolizer_manager_works(const struct engine *g);	 /* there is one, and it lives */
-bool symbolizer_manager_awaited(const struct engine *g); /* it has ended, and there will be another one */

@@ -102,11 +102,11 @@ static void fill(struct user_service *t, const struct user_service_setup *setup)
 	g->trusted = setup->uid;
 	t->forkserver = (struct forkserver)FORKSERVER_NONE;
 	t->forkserver.sock = setup->forkserver;
-	g->symbolizing = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
-	g->symbolizing.from = &t->forkserver;
+	t->supervisor.symbolizer = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
+	t->supervisor.symbolizer.from = &t->forkserver;
 	user_spool_name(setup->uid, name, sizeof(name));
 	snprintf(g->spool_path, sizeof(g->spool_path), "%.900s/%s", t->settings.spool, name);
-	g->exporting.setup = (struct exporter_setup){.spool = setup->spool,
+	t->supervisor.exporter.setup = (struct exporter_setup){.spool = setup->spool,
 		.user = setup->uid,
 		.spool_bytes = t->settings.users_spool_bytes,
 		.spool_age_s = t->settings.spool_age_s,

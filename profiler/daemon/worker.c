@@ -9,6 +9,8 @@
 #include "profiler/inproc/inproc.h"
 #include "profiler/sample/cpu_coverage.h"
 #include "profiler/target/checkpoint_write.h"
+#include "profiler/target/exporter_link.h"
+#include "profiler/target/symbolizer_link.h"
 #include "profiler/target/target.h"
 #include "profiler/target/target_list.h"
 
@@ -371,10 +373,10 @@ static void obey(struct worker *w, const struct supervisor_order *o, const int *
 		w->engine->estate = fd;
 		return;
 	case ORDER_EXPORTER:
-		exporter_manager_connect(w->engine, fd);
+		exporter_link_connect(w->engine, fd);
 		return;
 	case ORDER_SYMBOLIZER:
-		symbolizer_manager_hear(w->engine, o->number, fds, n);
+		symbolizer_link_update(w->engine, o->number, fds, n);
 		return;
 	case ORDER_OUTCOME:
 		hook_stats_add(&w->engine->outcomes, &o->outcome);
@@ -539,7 +541,7 @@ static void on_heir(void *arg, uint32_t events)
 	fcntl(g->channel, F_SETFL, O_NONBLOCK);
 	if (event_loop_add(g->loop, &w->source, g->channel, EPOLLIN, on_order, w) < 0)
 		event_loop_stop(g->loop);
-	g->symbolizing.renewable = true; /* it has a fork server of its own, or says that it has none */
+	g->symbolizer_renewable = true; /* it has a fork server of its own, or says that it has none */
 	w->orphan_until = 0;
 }
 
@@ -551,7 +553,7 @@ static int due(void *arg)
 	int wait = w->orphan_until ? deadline_left_ms(w->orphan_until) : -1;
 	wait = event_loop_sooner(wait, engine_round(w->engine));
 	wait = event_loop_sooner(wait, worker_round(w)); /* behind it: connections of targets that ended are over */
-	return event_loop_sooner(wait, exporter_manager_round(w->engine, clock_now()));
+	return event_loop_sooner(wait, exporter_link_round(w->engine, clock_now()));
 }
 
 static int set_up(struct worker *w, int channel, struct err *e)
@@ -566,12 +568,12 @@ static int set_up(struct worker *w, int channel, struct err *e)
 		r = cpu_rings_map(g->rings);
 	if (r < 0)
 		return err_set(e, r, "cannot read the rings");
-	r = symbolizer_manager_open(g);
+	r = symbolizer_link_open(g);
 	if (r < 0)
 		return err_set(e, r, "cannot read files");
 	r = engine_init(g, e);
 	if (r == 0)
-		r = exporter_manager_open(g, e);
+		r = exporter_link_open(g, e);
 	if (r == 0 && g->journal[0] >= 0 && checkpoint_new(g->journal[0], g->journal[1], &g->commit) < 0)
 		log_line(LOG_WARNING, "outcome=\"a restart would lose what was counted\" reason=\"no journal\"");
 	if (r == 0)

@@ -353,7 +353,7 @@ static int use(struct taking *k)
 	k->n_rings = 0;
 	cpu_rings_close(g->rings);
 	g->rings = rings;
-	symbolizer_manager_adopt(&g->symbolizing, &k->symbolizer);
+	symbolizer_manager_adopt(&k->s->symbolizer, &k->symbolizer);
 	k->symbolizer = (struct symbolizer_sockets){-1, -1};
 	for (unsigned i = 0; i < 2; i++) {
 		fd_close(g->journal[i]);

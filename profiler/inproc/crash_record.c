@@ -140,12 +140,12 @@ static void hand_over(struct crash_record *c)
 	if (out && fclose(out) != 0 && r == 0)
 		r = -ENOMEM;
 	p.bytes = len;
-	if (r < 0 || !t->engine->exporting.client) {
+	if (r < 0 || !t->engine->exporter) {
 		free(text);
 		say_lost(t, c->pid, r < 0 ? strerror(-r) : "nobody writes the spool");
 		return;
 	}
-	r = exporter_write(t->engine->exporting.client, &p, (uint8_t *)text, t, &e);
+	r = exporter_write(t->engine->exporter, &p, (uint8_t *)text, t, &e);
 	if (r < 0)
 		say_lost(t, c->pid, e.text);
 	t->unwritten += r == 0;

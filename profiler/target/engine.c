@@ -7,6 +7,7 @@
 #include "profiler/offcpu/offcpu.h"
 #include "profiler/sample/cpu_coverage.h"
 #include "profiler/target/checkpoint_write.h"
+#include "profiler/target/exporter_link.h"
 #include "profiler/target/limits.h"
 #include "profiler/target/target.h"
 
@@ -85,7 +86,7 @@ static bool any_ending(const struct engine *g)
 static int settle(void *arg)
 {
 	struct engine *g = arg;
-	int wait = engine_round(g), other = exporter_manager_round(g, clock_now());
+	int wait = engine_round(g), other = exporter_link_round(g, clock_now());
 	wait = wait < 0 || (other >= 0 && other < wait) ? other : wait;
 	if (!any_ending(g))
 		event_loop_stop(g->loop);
@@ -118,7 +119,7 @@ static bool any_unwritten(const struct engine *g)
 static int write_out(void *arg)
 {
 	struct engine *g = arg;
-	int wait = event_loop_sooner(engine_round(g), exporter_manager_round(g, clock_now()));
+	int wait = event_loop_sooner(engine_round(g), exporter_link_round(g, clock_now()));
 	if (!any_unwritten(g) || clock_now() > g->park_by)
 		event_loop_stop(g->loop);
 	return event_loop_sooner(wait, deadline_left_ms(g->park_by));
@@ -153,7 +154,7 @@ void engine_done(struct engine *g)
 	checkpoint_free(g->commit);
 	cpu_coverage_free(g->coverage);
 	cpu_rings_close(g->rings);
-	exporter_client_flush(g);
+	exporter_link_flush(g);
 	fd_close(g->kallsyms_fd);
 	sample_rate_close_account(&g->rates);
 	event_loop_free(g->loop);

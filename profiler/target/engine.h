@@ -5,8 +5,6 @@
 #pragma once
 
 #include "oci/base/event_loop.h"
-#include "profiler/daemon/exporter_manager.h"
-#include "profiler/daemon/symbolizer_manager.h"
 #include "profiler/elf/target_file.h"
 #include "profiler/perf/cpu_rings.h"
 #include "profiler/perf/open_events.h"
@@ -14,8 +12,10 @@
 #include "profiler/process/quarantine.h"
 #include "profiler/sample/aggregate.h"
 #include "profiler/sample/sample_rate.h"
+#include "profiler/spool/exporter_client.h"
 #include "profiler/symbol/jit_symbols.h"
 #include "profiler/symbol/kallsyms.h"
+#include "profiler/symbol/symbolizer_client.h"
 #include "profiler/unwind/unwind.h"
 #include "shim/protocol/hook_stats.h"
 
@@ -40,9 +40,11 @@ struct engine {
 	struct modules *modules;
 	struct unwind *unwind;
 	struct jit_room jit_room;
-	struct exporter_manager exporting;     /* who writes the spool */
-	struct symbolizer_manager symbolizing; /* who has the names */
-	struct symbolizer *symbolizer;	       /* NULL: nobody: names as the symbol tables have them */
+	struct exporter_client *exporter;	      /* writes the spool; NULL: profiles are lost */
+	int exporter_sock;			      /* for exporter_link_open; -1: none */
+	struct symbolizer *symbolizer;		      /* NULL: none, and names are as the symbol tables have them */
+	struct symbolizer_sockets symbolizer_sockets; /* for symbolizer_link_open */
+	bool symbolizer_renewable;		      /* there can be another one */
 	struct target_files *files; /* of targets, and of the host beneath `root`, DEBUG_DIR (O_PATH, -1: none) */
 	struct target_files_account host_files;
 	int root;

@@ -4,6 +4,7 @@
 #include "profiler/inproc/inproc.h"
 #include "profiler/process/supervisor_link.h"
 #include "profiler/sample/event_counts.h"
+#include "profiler/target/symbolizer_link.h"
 #include "shim/attach/file_opener.h"
 #include "shim/event/attach_strategy.h"
 #include "shim/libpillion/abi/label_text.h"
@@ -791,7 +792,7 @@ static int add_comments(struct builder *b)
 		r = comment(b, "no label cgroup: what is profiled is processes, not a cgroup");
 	if (r == 0 && target_files_broken(t->engine->files))
 		r = comment(b, "[unreadable] files were not read: no process could be had for it");
-	if (r == 0 && !symbolizer_manager_works(t->engine))
+	if (r == 0 && !symbolizer_link_works(t->engine))
 		r = comment(b, "no source lines, no demangled names: the symbolizer has ended");
 	if (r == 0 && b->w->unnamed)
 		r = comment(b, "up to %zu addresses were not looked up in time: `pillion symbolize` adds their lines",

@@ -5,6 +5,7 @@
 #include "profiler/process/debug_file.h"
 #include "profiler/symbol/demangle.h"
 #include "profiler/symbol/symbolizer_client.h"
+#include "profiler/target/symbolizer_link.h"
 #include "profiler/target/target.h"
 
 #include <errno.h>
@@ -239,7 +240,7 @@ static int ask(struct part *p)
 /* Not while there is no room, with questions of other targets, or until the next symbolizer is there. */
 static bool may_ask(const struct engine *g)
 {
-	return !symbolizer_manager_awaited(g) && !(g->symbolizer && symbolizer_busy(g->symbolizer));
+	return !symbolizer_link_awaited(g) && !(g->symbolizer && symbolizer_busy(g->symbolizer));
 }
 
 static void ask_next(struct symbol_request *a)
@@ -251,8 +252,7 @@ static void ask_next(struct symbol_request *a)
 			continue;
 		int r = !may_ask(g) ? -EBUSY : g->symbolizer ? ask(p) : -EPIPE;
 		a->open += r == 0;
-		if (r == -EBUSY ||
-			(r == -EPIPE && symbolizer_manager_awaited(g))) /* symbol_requests_round tries again */
+		if (r == -EBUSY || (r == -EPIPE && symbolizer_link_awaited(g))) /* symbol_requests_round tries again */
 			break;
 		if (r == -EPIPE && g->symbolizer)
 			forget_symbolizer(g);

@@ -366,7 +366,7 @@ static void close_all(struct target *t)
 			break;
 		}
 	if (t->unwritten)
-		exporter_client_cancel_owner(g->exporting.client, t);
+		exporter_client_cancel_owner(g->exporter, t);
 	checkpoint_gone(g->commit, t);
 	sample_rate_release(t);
 	offcpu_close(t);

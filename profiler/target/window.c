@@ -68,7 +68,7 @@ static void describe(const struct window *w, uint32_t profile, struct export_pro
 /* Takes the bytes. */
 static int hand_over(struct target *t, struct export_profile *p, uint8_t *bytes, struct err *e)
 {
-	struct exporter_client *c = t->engine->exporting.client;
+	struct exporter_client *c = t->engine->exporter;
 	if (!c) {
 		free(bytes);
 		return err_say(e, -EPIPE, "nobody writes the spool");

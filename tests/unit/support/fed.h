@@ -6,6 +6,7 @@
 
 #include "oci/base/fd.h"
 #include "profiler/target/checkpoint_write.h"
+#include "profiler/target/exporter_link.h"
 #include "profiler/target/target.h"
 
 #include <inttypes.h>
@@ -174,8 +175,8 @@ static inline void fed_engine(struct engine *g)
 {
 	static struct crash_marker nobody_looks;
 	*g = (struct engine){.kallsyms_fd = -1, .root = -1, .spool_path = "/spool", .at = &nobody_looks};
-	g->exporting.process.sock = -1;
-	g->symbolizing = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
+	g->exporter_sock = -1;
+	g->symbolizer_sockets = (struct symbolizer_sockets){-1, -1};
 	g->jit_room.left = 1 << 20;
 	if (event_loop_new(&g->loop) < 0 || open_events_new(&g->streams) < 0 ||
 		modules_new(64 << 20, &g->modules) < 0 || unwind_new(&g->unwind) < 0 ||
@@ -192,7 +193,7 @@ static inline void fed_engine_done(struct engine *g)
 	unwind_free(g->unwind);
 	modules_free(g->modules);
 	open_events_free(g->streams);
-	exporter_client_flush(g);
+	exporter_link_flush(g);
 	event_loop_free(g->loop);
 }
 

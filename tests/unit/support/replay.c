@@ -6,6 +6,8 @@
 #include "profiler/daemon/exporter.h"
 #include "profiler/daemon/exporter_manager.h"
 #include "profiler/pprof/pprof.h"
+#include "profiler/target/exporter_link.h"
+#include "profiler/target/symbolizer_link.h"
 #include "profiler/target/target.h"
 #include "tests/unit/support/forked.h"
 
@@ -328,7 +330,7 @@ static void begin_target(void)
 static int settle(void *arg)
 {
 	const struct target *t = w.target;
-	exporter_manager_round(&w.engine, clock_now());
+	exporter_link_round(&w.engine, clock_now());
 	if (!t || (!t->ending && !t->ahead && !t->windows && !t->unwritten))
 		event_loop_stop(w.engine.loop);
 	return -1;
@@ -413,7 +415,6 @@ static void start_engine(void)
 		.journal = {-1, -1},
 		.node = "replay",
 		.spool_path = "/spool"};
-	g->symbolizing = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
 	g->jit_room.left = 1 << 20;
 	ck_assert_int_eq(event_loop_new(&g->loop), 0);
 	ck_assert_int_eq(open_events_new(&g->streams), 0);
@@ -421,9 +422,9 @@ static void start_engine(void)
 	modules_guard(g->modules, g->at, &g->quarantine);
 	ck_assert_int_eq(unwind_new(&g->unwind), 0);
 	forked_start(&w.forked, (struct symbolizer_limits){.jobs = 2, .memory = 256 << 20, .seconds = 60});
-	g->symbolizing.sockets = w.forked.sockets;
+	g->symbolizer_sockets = w.forked.sockets;
 	w.forked.sockets = (struct symbolizer_sockets){-1, -1};
-	ck_assert_int_eq(symbolizer_manager_open(g), 0);
+	ck_assert_int_eq(symbolizer_link_open(g), 0);
 }
 
 static void start_exporter(void)
@@ -431,9 +432,9 @@ static void start_exporter(void)
 	struct err e = {0};
 	int ends[2];
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-	w.engine.exporting.process.sock = ends[0];
+	w.engine.exporter_sock = ends[0];
 	w.exporter = ends[1];
-	ck_assert_int_eq(exporter_manager_open(&w.engine, &e), 0);
+	ck_assert_int_eq(exporter_link_open(&w.engine, &e), 0);
 	ck_assert_int_eq(event_loop_add(w.engine.loop, &w.exporter_source, w.exporter, EPOLLIN, on_profile, NULL), 0);
 }
 

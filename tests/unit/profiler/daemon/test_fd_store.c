@@ -267,13 +267,13 @@ static void life_begin(struct life *l)
 	int pair[2];
 	memset(l, 0, sizeof(*l));
 	l->engine = (struct engine){.kallsyms_fd = -1, .root = -1, .statm = -1, .estate = -1, .channel = -1};
-	l->engine.symbolizing = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
-	l->engine.exporting = (struct exporter_manager){
-		.setup = {.spool = -1, .http.fd = -1}, .process = {.sock = -1}, .pidfd = -1, .source = {.fd = -1}};
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
 	l->manager = (struct sd_notify){.sock = pair[0]};
 	l->heard = pair[1];
 	l->s = (struct supervisor){.engine = &l->engine, .settings = &settings, .manager = &l->manager};
+	l->s.symbolizer = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
+	l->s.exporter = (struct exporter_manager){
+		.setup = {.spool = -1, .http.fd = -1}, .process = {.sock = -1}, .pidfd = -1, .source = {.fd = -1}};
 	ck_assert_int_eq(supervisor_new(&l->s, &e), 0);
 }
 

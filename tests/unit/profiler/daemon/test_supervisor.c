@@ -30,10 +30,10 @@ static void begin(void)
 	struct err e = {0};
 	fds = fd_count();
 	engine = (struct engine){.kallsyms_fd = -1, .root = -1, .statm = -1, .estate = -1, .channel = -1};
-	engine.symbolizing = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
-	engine.exporting = (struct exporter_manager){
-		.setup = {.spool = -1, .http.fd = -1}, .process = {.sock = -1}, .pidfd = -1, .source = {.fd = -1}};
 	supervisor = (struct supervisor){.engine = &engine, .settings = &settings};
+	supervisor.symbolizer = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
+	supervisor.exporter = (struct exporter_manager){
+		.setup = {.spool = -1, .http.fd = -1}, .process = {.sock = -1}, .pidfd = -1, .source = {.fd = -1}};
 	ck_assert_int_eq(supervisor_new(&supervisor, &e), 0);
 	for (unsigned i = 0; i < 2; i++) {
 		struct target_desc d = {.id = "c1", .window_s = 60, .n_events = 1};
@@ -169,6 +169,15 @@ START_TEST(a_worker_that_names_nobody_blames_nobody)
 }
 END_TEST
 
+START_TEST(the_next_exporter_has_the_settings_of_now)
+{
+	const struct settings other = {.spool_bytes = 1 << 20, .spool_age_s = 86400};
+	supervisor_settings(&supervisor, &other);
+	ck_assert_uint_eq(supervisor.exporter.setup.spool_bytes, 1 << 20);
+	ck_assert_uint_eq(supervisor.exporter.setup.spool_age_s, 86400);
+}
+END_TEST
+
 UNIT_SUITE(supervisor)
 {
 	Suite *s = suite_create("supervisor");
@@ -178,6 +187,7 @@ UNIT_SUITE(supervisor)
 	tcase_add_test(t, a_file_of_which_three_died_is_in_quarantine_and_its_target_is_as_it_was);
 	tcase_add_test(t, who_is_killed_has_done_nothing);
 	tcase_add_test(t, a_worker_that_names_nobody_blames_nobody);
+	tcase_add_test(t, the_next_exporter_has_the_settings_of_now);
 	suite_add_tcase(s, t);
 	return s;
 }

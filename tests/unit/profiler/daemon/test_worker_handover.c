@@ -30,13 +30,13 @@ static void begin(void)
 	struct err e = {0};
 	fds = fd_count();
 	old = (struct engine){.kallsyms_fd = -1, .root = -1, .statm = -1, .estate = -1, .channel = -1};
-	old.symbolizing = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
-	old.exporting = (struct exporter_manager){
-		.setup = {.spool = -1, .http.fd = -1}, .process = {.sock = -1}, .pidfd = -1, .source = {.fd = -1}};
 	fresh = old;
 	for (int i = 0; i < 2; i++)
 		old.journal[i] = memfd_create("test", MFD_CLOEXEC);
 	supervisor = (struct supervisor){.engine = &fresh, .settings = &settings};
+	supervisor.symbolizer = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
+	supervisor.exporter = (struct exporter_manager){
+		.setup = {.spool = -1, .http.fd = -1}, .process = {.sock = -1}, .pidfd = -1, .source = {.fd = -1}};
 	ck_assert_int_eq(supervisor_new(&supervisor, &e), 0);
 }
 

@@ -11,6 +11,7 @@
 #include "oci/base/log.h"
 #include "profiler/daemon/symbolizer_manager.h"
 
+#include "profiler/target/symbolizer_link.h"
 #include "tests/unit/support/forked.h"
 #include "tests/unit/support/skip.h"
 #include "tests/unit/support/suite.h"
@@ -295,7 +296,7 @@ static bool is_none(void)
 }
 static bool is_final(void)
 {
-	return x.news && !(symbolizer_manager_state(&x) & SYMBOLIZER_MANAGER_RENEWABLE);
+	return x.news && !(symbolizer_manager_state(&x) & SYMBOLIZER_RENEWABLE);
 }
 
 static void supervise(void)
@@ -305,7 +306,7 @@ static void supervise(void)
 	ck_assert_int_eq(forkserver_watch(from, loop), 0);
 	symbolizer_manager_start(&x, loop);
 	ck_assert(comes(is_there, AWAITED));
-	ck_assert_uint_eq(symbolizer_manager_state(&x), SYMBOLIZER_MANAGER_THERE | SYMBOLIZER_MANAGER_RENEWABLE);
+	ck_assert_uint_eq(symbolizer_manager_state(&x), SYMBOLIZER_THERE | SYMBOLIZER_RENEWABLE);
 }
 
 static pid_t kill_it(void)
@@ -375,7 +376,7 @@ START_TEST(what_is_there_goes_on_without_a_fork_server)
 	x.news = SYMBOLIZER_MANAGER_TOLD;
 	ck_assert_int_eq(kill(from->pid, SIGKILL), 0);
 	ck_assert(comes(is_final, AWAITED));
-	ck_assert_uint_eq(symbolizer_manager_state(&x), SYMBOLIZER_MANAGER_THERE);
+	ck_assert_uint_eq(symbolizer_manager_state(&x), SYMBOLIZER_THERE);
 	forked[0].sockets = (struct symbolizer_sockets){dup(x.sockets.questions), dup(x.sockets.readers)};
 	ck_assert(asked(0) && reads(0));
 	symbolizer_close(&forked[0].sockets);

@@ -6,8 +6,10 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/clock_driven.h"
+#include "profiler/daemon/exporter_manager.h"
 #include "profiler/pprof/pprof.h"
 #include "profiler/target/checkpoint_read.h"
+#include "profiler/target/exporter_link.h"
 #include "tests/unit/support/child.h"
 #include "tests/unit/support/fed.h"
 #include "tests/unit/support/forked.h"
@@ -52,7 +54,6 @@ static void start_exporter(void)
 /* What t belongs to speaks to it, on a copy of the one socket. */
 static void open_spool(void)
 {
-	struct exporter_manager *x = &t->engine->exporting;
 	struct err e = {0};
 	if (!spool_path[0]) {
 		strcpy(spool_path, "/tmp/test_commit.XXXXXX");
@@ -62,8 +63,8 @@ static void open_spool(void)
 		ck_assert_int_eq(event_loop_new(&watch), 0);
 		start_exporter();
 	}
-	x->process.sock = fcntl(exporting.process.sock, F_DUPFD_CLOEXEC, 0);
-	ck_assert_msg(exporter_manager_open(t->engine, &e) == 0, "%s", e.text);
+	t->engine->exporter_sock = fcntl(exporting.process.sock, F_DUPFD_CLOEXEC, 0);
+	ck_assert_msg(exporter_link_open(t->engine, &e) == 0, "%s", e.text);
 }
 
 /* It has ended, and nobody is left. */
@@ -115,8 +116,8 @@ static void run_until_left(unsigned left)
 /* As a kill leaves it: nothing more is handed over, no answer is heard. */
 static void hang_up(struct engine *e)
 {
-	if (e->exporting.client)
-		exporter_client_connect(e->exporting.client, -1);
+	if (e->exporter)
+		exporter_client_connect(e->exporter, -1);
 }
 
 static void begin(void)
