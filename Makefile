@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # pillion - see `make help`
 MODE ?= release
 B := build/$(MODE)
@@ -362,6 +363,8 @@ link ../../lib/libpillion.so.0 libexec/pillion/libpillion.so
 644 hooks/man/pillion-*.8 share/man/man8/
 644 README.md $(DOC)/
 644 NEWS $(DOC)/
+644 LICENSE $(DOC)/
+644 NOTICE $(DOC)/
 644 profiler/*.md $(DOC)/profiler/
 644 profiler/daemon/*.md $(DOC)/profiler/daemon/
 644 profiler/pprof/*.md $(DOC)/profiler/pprof/

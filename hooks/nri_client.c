@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "hooks/nri_client.h"
 
 #include "hooks/nri_messages.h"

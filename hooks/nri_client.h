@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nri_client - the part of pillion-nri that speaks with the runtime (oci/runtime/nri_ttrpc.h), a process for each
  * connection.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nri_messages - what the two parts of pillion-nri say to each other, over a SOCK_SEQPACKET pair: messages of fixed
  * layout, in one program. The starter believes nothing of what it hears.

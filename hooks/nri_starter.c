@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "hooks/nri_starter.h"
 
 #include "oci/base/clock.h"

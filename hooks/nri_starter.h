@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nri_starter - the part of pillion-nri that does for one container what the hook does, in a child of its own: kill
  * switch, settings and policy anew, then the hook's opener (shim/attach/opener.h) with a container that is known

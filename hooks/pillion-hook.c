@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pillion-hook - the OCI hook: `pillion-hook [--etc DIR] [options]`, state JSON on stdin. One registration serves two
  * stages: at createRuntime (or prestart) it attaches, at poststop, when the state says "stopped", it tidies up.

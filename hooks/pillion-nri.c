@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pillion-nri - a plugin of the Node Resource Interface (containerd 1.7 and later, CRI-O): profiles containers of Pods
  * by their annotations, with no hook in any configuration.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pillion-opener - attaches to what runs already (shim/attach/attach_opener.h). Not for people: `pillion attach` starts
  * it.

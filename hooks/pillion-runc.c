@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pillion-runc - an OCI runtime in front of another one: `pillion-runc RUNTIME-ARGUMENT...`.
  *

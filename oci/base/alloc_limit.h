@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * alloc_limit - bytes that may be used while something is made from a hostile file, whatever it says of its size.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * child_process - what /proc says of a process (proc(5)), and children that are bounded in time.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * clock - CLOCK_MONOTONIC nanoseconds, and deadlines: one absolute point in time that every wait of an
  * operation shares, so that the whole is bounded and not each step.

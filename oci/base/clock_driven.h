@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * clock_driven - for tests: a clock that stands still until it is moved, in place of the kernel's.
  *

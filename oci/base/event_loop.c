@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "oci/base/event_loop.h"
 
 #include "oci/base/clock.h"

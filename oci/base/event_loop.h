@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * event_loop - waiting for descriptors and for the next point in time (epoll(7)), one thread.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fd - file descriptors with one owner, close-on-exec at birth, -1 when empty; whole reads and writes;
  * passing descriptors over a Unix socket (unix(7), SCM_RIGHTS).

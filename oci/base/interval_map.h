@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * interval_map - stretches of an address space, each with a number; where they overlap, the one that was added last
  * wins, and of the others there remains what it does not cover.

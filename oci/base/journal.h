@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * journal - what a process has counted and knows, as a log in shared memory that outlives it: kill -9 at any
  * instruction leaves what was committed before, whole.

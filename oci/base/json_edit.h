@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * json_edit - change a JSON text and leave every other byte of it as it was: numbers of any length, members that nobody
  * knows, duplicate keys, white space, the order of all. For config.json, of which a wrapper must lose nothing.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * json_parse - read JSON that may be hostile: bounded parse, then typed look-ups that never fail loudly.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * log - one line, key=value, to the system log, else to a file. Programs log; library code returns errors.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* nearest - which of the names that there are was meant by one that is not: for the sentence about a typing error. */
 #pragma once
 

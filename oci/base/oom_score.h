@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * oom_score - who goes first when the kernel ends processes for want of memory, the cgroup's or the machine's:
  * children, which are started again or can be missed, and not the supervisor, with which everything would go. By

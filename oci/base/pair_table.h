@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pair_table - pairs of numbers -> dense numbers 0, 1, 2, ...: equal pairs get the number they had. What string_table.h
  * is for bytes, several times as fast: two multiplications and a look, for what is done for every frame of every

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * protobuf - the wire format of protocol buffers (protobuf.dev, "Encoding"), as far as a few small messages need it.
  *

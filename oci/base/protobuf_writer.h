@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * protobuf_writer - protocol buffers and other bytes of a message, written one behind the other into memory that grows.
  * What oci/base/protobuf.h writes has a fixed size; messages here are megabytes, and nobody knows how many before.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * string_table - byte strings -> dense numbers 0, 1, 2, ...: equal bytes get the number they had.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "oci/base/utf8.h"
 
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * utf8 - names out of a target, made safe for a line of output: a terminal must not obey them.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * annotations - what a tenant asks for: the annotations io.pillion.* of one container, and which of them count.
  */

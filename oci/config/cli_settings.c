@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "oci/config/cli_settings.h"
 
 #include "oci/base/fd.h"

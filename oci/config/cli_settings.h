@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cli_settings - the settings of a command that a person calls: flags before environment, user's file, system's file
  * and defaults. A plain user has a control socket and directories of his own (user_dirs.h), PID 1 a shorter window.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * options - every setting of pillion, in one table that yields defaults, parsing, help and documentation.
  *

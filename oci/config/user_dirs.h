@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * user_dirs - where a user's files are, and whether we are a user's: root of a user namespace is nobody's root.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * capabilities - giving up privilege in one step, and never getting it back (capabilities(7)).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cgroup - finding a container's cgroup and making one for the profiler, on v1, hybrid and v2, without
  * systemd (cgroups(7), kernel Documentation/admin-guide/cgroup-v2.rst).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * namespaces - joining a container's mount and pid namespace, and what is wanted from there (namespaces(7)).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * seccomp - one allow-list per role (seccomp(2)), compiled at build time by oci/isolation/gen/seccomp_filters.c. What
  * is not listed fails with EPERM: a role that meets an unexpected call degrades and says so instead of dying in the

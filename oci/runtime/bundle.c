@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "oci/runtime/bundle.h"
 
 #include "oci/base/child_process.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bundle - where the bundle of a container that runs is: its config.json says what it was created with.
  */

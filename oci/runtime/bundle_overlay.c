@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "oci/runtime/bundle_overlay.h"
 
 #include "oci/base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bundle_overlay - a bundle that stands for another: the same directory by symbolic links, with a config.json of its
  * own. For runc, which reads no other file than that: so nobody's config.json is touched, and what is not ours is found

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * container - what is known of a container before its first instruction, as one struct of fixed size.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * engine_lookup - which container a name is: asked of the engines that are installed, with their own commands, because
  * each keeps its names in a place and form of its own.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * hook_input - from a runtime's hook input to `struct container`: state JSON on a descriptor, config.json in the
  * bundle that it names (runtime-spec: runtime.md "State", config.md).

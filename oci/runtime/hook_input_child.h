@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * hook_input_child - runs the reader where it can do no harm: a forked child without capabilities, under seccomp and
  * resource limits, that turns a hook's input into one fixed struct.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * init_check - is this process the init of that container, made by an OCI runtime and not started yet?
  *

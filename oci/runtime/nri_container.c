@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "oci/runtime/nri_container.h"
 
 #include "oci/config/annotations.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nri_container - from a call of the Node Resource Interface (oci/runtime/nri_ttrpc.h) to `struct container`, and the
  * answers that carry something. Parsing alone, no I/O; what is in it was written by tenants.

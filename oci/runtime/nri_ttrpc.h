@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nri_ttrpc - the plugin's end of a connection to the Node Resource Interface of containerd and CRI-O: its two layers
  * of framing and its calls (containerd/nri pkg/net/multiplex, pkg/api/api.proto; containerd/ttrpc PROTOCOL.md). No I/O

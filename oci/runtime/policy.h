@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * policy - whom the administrator's policy.conf lets have a profile: lists of patterns, in which * stands for any text.
  * An empty list lets everybody.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "oci/runtime/runtime_argv.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * runtime_argv - what an OCI runtime was asked to do, by its command line: runc's (urfave/cli) and crun's (argp).
  *

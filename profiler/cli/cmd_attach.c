@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attach: profile what runs already, until it ends, the time is over or somebody says stop. */
 #include "profiler/cli/command.h"
 #include "profiler/cli/progress.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * complete: what a shell offers, from the texts that a person reads: the list of commands, the options that a command's
  * help shows (a line that begins with one), the events and the sample types. A line each, "word TAB what it is".

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* crashes: the reports of programs that ended by a signal. */
 #include "profiler/cli/command.h"
 

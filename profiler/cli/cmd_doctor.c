@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* doctor: the chain from the kernel to a profile, and why a container has none. */
 #include "profiler/cli/command.h"
 

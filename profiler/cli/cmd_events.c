@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* events: the catalogue, and what of it this host has for whoever asks. */
 #include "profiler/cli/command.h"
 

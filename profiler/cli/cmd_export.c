@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* export: windows as one profile, for other programs. */
 #include "profiler/cli/command.h"
 #include "profiler/pprof/pprof.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* inject: what a container is started with so that libpillion runs in it. */
 #include "profiler/cli/command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* install, uninstall: the container engines of this host come to know of us, and forget us again. */
 #include "profiler/cli/command.h"
 

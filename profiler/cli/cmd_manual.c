@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * manual: the pages of the manual, in mdoc(7), out of the texts that --help has: nobody writes an option twice. Of a
  * help: the lines of "usage:" are the synopsis; a line that begins with two spaces is an item, up to two spaces more,

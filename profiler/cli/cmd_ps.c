@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ps: what the running service profiles. */
 #include "profiler/cli/command.h"
 

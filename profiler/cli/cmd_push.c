@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* push: profiles to Pyroscope, an OTLP collector, a web server, a directory; once, or as they come. */
 #include "profiler/cli/command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* remap: what a service's unit does behind its start. */
 #include "profiler/cli/command.h"
 

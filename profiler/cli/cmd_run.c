@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run: the instrumentation sequence, then the program in this very process. */
 #include "profiler/cli/command.h"
 

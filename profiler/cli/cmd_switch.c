@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* on, off: the kill switch, a file that the hook looks for before anything else, and every profiler watches for. */
 #include "profiler/cli/command.h"
 

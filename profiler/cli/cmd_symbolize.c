@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* symbolize: names and lines for profiles that were written without them. A profile is replaced whole or not at all. */
 #include "profiler/cli/command.h"
 

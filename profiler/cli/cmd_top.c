@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* top: the functions that cost most, of profiles or of what the service profiles; once, or again and again. */
 #include "profiler/cli/command.h"
 

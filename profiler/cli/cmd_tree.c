@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tree: what a program calls, by its own count. */
 #include "profiler/cli/command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "oci/base/nearest.h"
 #include "oci/base/utf8.h"
 #include "profiler/cli/command.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * command - the commands of `pillion`: one file profiler/cmd_X.c and one row of the table in pillion.c each.
  *

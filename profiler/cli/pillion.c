@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pillion - the command line. Policy: needs no privilege but for `on` and `off`; a failure is one sentence on stderr
  * and an exit code of command.h; nothing is logged.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * progress - one line on stderr for who waits at a terminal: from the second second on, until something else is said.
  * Where stderr is no terminal, or a dumb one, there is none.

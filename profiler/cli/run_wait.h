@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * run_wait - `pillion run --wait`: the program is a child of ours. Signals that are sent to us go on to it; those of
  * the terminal it gets itself, as it is in our process group; we end as it has ended.

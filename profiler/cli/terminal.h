@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * terminal - the terminal as a picture that is drawn again and again: its second page, no echo, keys one by one.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/cli/top_live.h"
 
 #include "profiler/cli/command.h"

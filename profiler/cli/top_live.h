@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * top_live - `pillion top` on a terminal: the functions of what a loader brings, drawn again as it changes and as keys
  * are pressed. Ends by q, Ctrl-C or the signals that end a program; the terminal is as it was (terminal.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * control_server - the server side of shim/protocol/messages.h: connections, each a small state machine with a
  * deadline.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * exporter - a process of pilliond's that writes the spool and serves metrics.
  *

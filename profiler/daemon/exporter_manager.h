@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * exporter_manager - the exporter (exporter.h) of a pilliond: the supervisor starts it, and another one when it died;
  * the worker hands it profiles, through a socket of which the supervisor keeps a copy, for the worker's successor.

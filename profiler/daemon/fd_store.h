@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fd_store - targets in the keeping of the service manager (sd_notify.h), for the day on which supervisor and worker
  * die together: no process of ours is left then that could hand anything over (worker_handover.h).

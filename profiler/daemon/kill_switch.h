@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kill_switch - the administrator's `pillion off`, a file DIR/off: whoever profiles hears of it at once and lets go of
  * what it has. Nobody has to tell: sessions have no socket, and a service may not answer.

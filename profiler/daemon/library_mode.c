@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/daemon/library_mode.h"
 
 #include "oci/base/child_process.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * library_mode - `pilliond --library PID KEPT [options]`: a profiler for the process that asks for one, by libpillion
  * (shim/libpillion/core/launch.h). It reaches a service or starts a session, attaches to the process as `pillion

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pilliond - the profiler. As a service: `pilliond [--etc DIR] [options]`. Targets register on the control socket,
  * which it makes or gets from a service manager (sd_notify.h); SIGHUP reads the settings anew (settings_reload.h),

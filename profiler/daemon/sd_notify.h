@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * sd_notify - the service manager above us, where there is one: what it hands over (sd_listen_fds(3)), the listening
  * socket and descriptors that it kept for us; and what it wants to hear (sd_notify(3)). Both are variables of the

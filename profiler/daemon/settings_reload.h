@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * settings_reload - other settings for a service that runs (SIGHUP). One table says what can change under way; what
  * cannot stays as it is, and is named, until a restart.

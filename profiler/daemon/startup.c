@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/daemon/startup.h"
 
 #include "oci/base/child_process.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * startup - what pilliond does while it is still privileged, and how it stops being so.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * supervisor - holds what must outlive a worker: connections, targets as they were registered (target_registry.h),
  * every descriptor, the rings' memory (when the last mapping of a ring goes, the kernel lets go of every event that

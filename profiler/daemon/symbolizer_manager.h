@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * symbolizer_manager - the symbolizer's server (symbolizer_client.h) of a worker: the supervisor has it forked
  * (forkserver.h), and another one when it has ended; the worker asks it, through sockets of which the supervisor keeps

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * target_registry - what the supervisor remembers of a target: all that a worker has to be told of it, and the
  * descriptors.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * user_service - a service for one user (user_services.h): a supervisor with a worker and an exporter, as any other,
  * but for a socket of its own; connections come from `pilliond-users`.

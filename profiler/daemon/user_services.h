@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * user_services - where a service profiles for users other than root (setting users_group): processes of their own, by
  * events that they opened. Whoever opens an event chooses its layout, keeps a copy, and may map the ring that it writes

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/daemon/user_spool_cleanup.h"
 
 #include "oci/base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * user_spool_cleanup - spools of users who are not there: how old profiles get, and how much room they take, holds for
  * them, too.

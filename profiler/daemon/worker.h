@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * worker - the process that drains the rings: decodes, unwinds, names, counts. Forked by the supervisor, at the start
  * and whenever the one before has died; it has no paths and meets nobody but those the supervisor sends.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * worker_handover - what a supervisor that is gone leaves behind, from its worker to the next supervisor.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * debuglink - what an ELF file says of its debug information: its build-id, whether it has any itself, and which
  * separate files it names, by .gnu_debuglink (gdb, "Debugging Information in Separate Files") and by .gnu_debugaltlink

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * dwarf_cursor - reading DWARF's own encodings out of hostile bytes (DWARF 5, 7.6; LSB core, "DWARF Extensions"), and
  * the numbers of x86-64's registers (psABI, figure 3.36).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * elf - the few things pillion needs of an ELF file: loadable segments, build-id, unwind sections, symbol
  * tables (elf(5); LSB core "Exception Frames" for .eh_frame_hdr).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/elf/file_tail.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * file_tail - where the last look at a file ended that its writer goes on appending to, and whether it is still that
  * file.

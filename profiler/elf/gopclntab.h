@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gopclntab - Go's own table of functions: where each begins, and how far the stack pointer is from the frame at every
  * instruction, its name, and the lines that it came from (src/runtime/symtab.go, src/internal/abi/symtab.go and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * minidebuginfo - what a section .gnu_debugdata holds: an ELF file of symbols only, packed with xz, that distributions
  * leave in stripped files (gdb manual, "MiniDebugInfo"). This is the only file that unpacks xz.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * target_file - files of targets, opened and read by a process that may hang or die.
  *

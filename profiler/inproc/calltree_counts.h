@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * calltree_counts - from what a process has called (calltree_reader.h) to a target's counts of MEASURES_CALLS:
  * functions of its modules in place of addresses.

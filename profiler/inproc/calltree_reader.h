@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * calltree_reader - what one process has called, by its trees in memory that it shares
  * (shim/libpillion/abi/calltree_layout.h): by how much each node has grown since it was looked at last.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * crash_record - a record of a signal that ends a process (shim/libpillion/crash/crash_handler.h): its stack, unwound
  * and named, and the report of it, which goes to the exporter (crash_dir.h) and says so in the log.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * crash_report - what a crash (crash_record.h) is told like: a JSON document, one file each, and the same for people.
  *

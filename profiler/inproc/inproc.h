@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * inproc - processes of a target that have libpillion: their connections, their samples, what they hold in use.
  *

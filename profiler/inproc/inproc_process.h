@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * inproc_process - one process that has libpillion, and all of a target's, for the files that make up inproc.h alone:
  * inproc.c (who they are), inproc_records.c (what they tell), inproc_checkpoint.c (what a successor has of them).

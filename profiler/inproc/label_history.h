@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * label_history - what the threads of a process with libpillion are called, by what that says in its area
  * (shim/libpillion/abi/shm_layout.h): which set of labels a thread had when a sample of it was taken, whoever took

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/inproc/live_heap.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * live_heap - the sampled memory of one process that may be in use: for each slot of its area
  * (shim/libpillion/abi/shm_layout.h), where it was allocated, as the number of a sample in an aggregate of the

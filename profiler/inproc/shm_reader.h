@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * shm_reader - the reader's side of an area (shim/libpillion/abi/shm_layout.h): samples of one process' library.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * atomic_file - files beneath a root directory (an O_PATH descriptor), by absolute paths: whatever links are on the
  * way, none leads out of it. The last component is never followed.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * doctor - the chain from a kernel to a profile, link by link: what is well, what is broken, and the way out.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Why a container has a profile, or has none: the first reason on the way. */
 #include "profiler/install/doctor.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The links between an engine and the hook. */
 #include "profiler/install/doctor.h"
 

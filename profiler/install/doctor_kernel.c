@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The links of the machine: kernel, gates, cgroups. */
 #include "profiler/install/doctor.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The links between the hook and a profile. */
 #include "profiler/install/doctor.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/install/engine_config.h"
 
 #include "profiler/install/hooks_dir.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * engine_config - how the container engines of a host come to know of us: which are there, and what each needs.
  *

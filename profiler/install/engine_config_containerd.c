@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * containerd: a runtime handler, in a file of a directory that its configuration imports.
  *

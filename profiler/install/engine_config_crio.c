@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* CRI-O: whether it reads hooks.d where we are, and a drop-in where not. Later files win, in the order of their names.
  */
 #include "profiler/install/engine_config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Docker: a runtime of daemon.json's. It has no drop-ins, so a member is put into the file and taken out again. */
 #include "profiler/install/engine_config.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * engine_exec - programs of container engines, run for what they say of their own configuration.
  */

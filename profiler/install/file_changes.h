@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * file_changes - files of the host's that are changed so that all of it can be taken back, byte for byte.
  *

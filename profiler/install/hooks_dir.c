@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/install/hooks_dir.h"
 
 #include "oci/base/json_parse.h"

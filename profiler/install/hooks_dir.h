@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * hooks_dir - files of hooks.d, by which podman and CRI-O find hooks (containers-common, oci-hooks(5)).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * templates - the files of hooks/ by which engines come to know of us, with what differs from host to host put in.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * toml_scan - the few things that we look for in configuration that engines keep as TOML. No parser: the engine's own
  * says what is right (engine_exec.h); this finds where to look.

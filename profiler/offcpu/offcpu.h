@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * offcpu - a target's profile of waits: from records to profiler/offcpu/wait_times.h, from there to what it counts.
  *

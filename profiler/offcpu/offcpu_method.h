@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * offcpu_method - what profiler/offcpu/offcpu.c has in common for the two ways of measuring waits, and what each does
  * by itself:

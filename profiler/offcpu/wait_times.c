@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/offcpu/wait_times.h"
 
 #include <errno.h>

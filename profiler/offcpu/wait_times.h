@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * wait_times - where the threads of a target were while they were on no CPU, and for how long.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cpu_rings - one ring per online CPU, whatever the number of targets; their records in one order of time.
  *

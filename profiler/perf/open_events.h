@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * open_events - from the id in a record to the event it came from: PERF_EVENT_IOC_ID -> target, role, layout.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * record - one perf record, decoded and checked (perf_event_open(2), linux/perf_event.h "enum perf_event_type").
  *

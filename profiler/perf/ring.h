@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ring - reader side of one kernel perf buffer (perf_event_open(2), "MMAP layout").
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * function_totals - what a profile's samples sum up to by function: flat is what a function has itself (the innermost
  * line of a leaf), cum what it has with all that it calls; one that is in a stack several times counts once there.

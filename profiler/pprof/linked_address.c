@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/pprof/linked_address.h"
 
 #define PAGE 4096ull

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * linked_address - from an address of a profile to the address as linked: what profiler/target/window.c (and, for
  * profiles of other tools, the kernel's loader) did, backwards.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pprof - profile <-> gzip'ed profile.proto (github.com/google/pprof/proto), through protobuf-c and zlib.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * profile - one window of one target, in the shape that every output format is made of: mappings, functions, locations,
  * samples with labels, comments. Built by the aggregator (or read from a file), then written by pprof.h,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * profile_filter - some of a profile's samples: those that fit every term. The same terms in `top`, `report`, `flame`
  * and `export`.

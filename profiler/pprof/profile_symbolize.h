@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * profile_symbolize - the names and lines that a finished profile lacks, from the debug information of its modules'
  * build-ids.

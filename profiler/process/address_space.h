@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * address_space - the address space of one process: which file lies where, as far as code is concerned.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/process/debug_file.h"
 
 #include "oci/base/fd.h"

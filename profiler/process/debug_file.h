@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * debug_file - where the debug information of a module is: in its own file, or in a separate file of the same build-id,
  * found as gdb does ("Debugging Information in Separate Files"):

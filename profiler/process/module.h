@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * module - the ELF files that code runs from, each read once and shared by every target and process.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * proc_maps - a file of mappings (shim/attach/proc_maps_copy.h), lines as in proc_pid_maps(5): what a process had
  * mapped before its events were there. Names in it are the target's own choice.

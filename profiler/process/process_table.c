@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/process/process_table.h"
 
 #include "profiler/process/proc_maps.h"

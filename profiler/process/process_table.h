@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * process_table - the processes and threads of one target, as side-band records tell of them: address spaces, names.
  *

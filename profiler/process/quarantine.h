@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * quarantine - ELF files of which workers died, so that the next ones do not read them; and whose fault a death was.
  *

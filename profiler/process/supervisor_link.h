@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * supervisor_link - what the worker asks of its supervisor, through the channel between them (SOCK_SEQPACKET): the
  * supervisor has paths and holds copies of descriptors, which the worker has not. -1 is no channel: nothing is asked.

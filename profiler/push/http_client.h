@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * http_client - requests of push_encode.h to a server, through libcurl: several at once, in one thread that waits for
  * all of them. The library is looked for when it is wanted (libcurl.so.4, or the flavour with GnuTLS): a `pillion`

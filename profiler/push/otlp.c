@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/push/otlp.h"
 
 #include "oci/base/protobuf_writer.h"

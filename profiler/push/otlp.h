@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * otlp - bodies for OpenTelemetry's profiles over HTTP: ExportProfilesServiceRequest of opentelemetry-proto 1.11, whose
  * profiles are at v1development: fields may change without notice, and OTLP_VERSION with them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * profile_split - some samples of a profile as a profile of their own, with nothing in it that they do not need, and
  * within what a receiver allows: for push_encode.h, whose forms are made of such parts.

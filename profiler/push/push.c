@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/push/push.h"
 
 #include "oci/base/clock.h"

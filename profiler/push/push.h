@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * push - profiles to an endpoint, by a process that does nothing else: it takes what waits in a spool (push_queue.h),
  * has its requests made (push_encode_child.h) and sends them (http_client.h), or copies it into a directory.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * push_encode - a profile as what other people's servers take: the bodies of HTTP requests. Nothing is sent here, and
  * nothing here waits.

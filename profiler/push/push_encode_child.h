@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * push_encode_child - the requests of one file of the spool (push_encode.h), made by a process of its own: a profile is
  * what a worker wrote that read what targets said, and whoever pushes has tokens and a network.

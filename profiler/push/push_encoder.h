@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * push_encoder - what the forms of push_encode.h share: a profile on its way to one receiver, and the piece of it that
  * the next request has. push_encode.c decides how large pieces are; pyroscope.h and otlp.h make bodies.

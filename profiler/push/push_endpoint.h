@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * push_endpoint - where profiles are pushed to, and how: a file of /etc/pillion/push.d (NAME.conf, `key = value`, '#'
  * comments) or the flags of `pillion push`, which have the same names with dashes. One table yields both, and the help.

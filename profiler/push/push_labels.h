@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * push_labels - which labels say something of a whole profile, and names and values that a receiver takes: for the
  * forms of push_encode.h.

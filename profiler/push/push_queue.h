@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * push_queue - what of a spool an endpoint has not had yet. The spool is the queue: nothing is copied, and what its
  * caps remove before it was sent is lost, and counted.

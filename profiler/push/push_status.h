@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * push_status - how it is going with each endpoint of `pillion push` (push.h), as its processes write it beside the
  * spool: <spool>/.push/NAME.json. For metrics; whoever can write there is not trusted for more than numbers and a name.

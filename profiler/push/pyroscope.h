@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pyroscope - bodies for Grafana Pyroscope: push.v1 (its api/push/v1/push.proto, of which PushRequest.series,
  * RawProfileSeries.labels and .samples, RawSample.raw_profile and .ID are used) and the older /ingest. Both hold a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * aggregate - counts stacks for one event of one target over one window.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/sample/cpu_budget.h"
 
 #define TARGET 0.85

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cpu_budget - keeps what profiling costs below a share of the machine, over a sliding minute. Numbers only:
  * profiler/sample/sample_rate.h and profiler/target/symbol_requests.h do it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cpu_coverage - CPUs that are up and on which a target has no event that counts: those that came up after its events
  * were opened, and, of events of a cgroup, those that went and came back, as the kernel takes them off a CPU that goes,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * event_counts - what the kernel says beside the samples: what its events counted, which samples it could not write,
  * and so what is missing of a window, and why.

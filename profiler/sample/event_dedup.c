@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/sample/event_dedup.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * event_dedup - by which event each thread is heard, on each CPU: strategy `threads`, where nobody may be counted
  * twice.

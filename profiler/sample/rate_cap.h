@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * rate_cap - by how much one target's sampling is to be lowered so that it stays below a rate. Numbers only:
  * profiler/sample/sample_rate.h does it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * sample_rate - how often a service samples its targets: less than they asked for where one target would fill the rings
  * of all (profiler/sample/rate_cap.h), or sampling all of them costs more than it may (profiler/sample/cpu_budget.h). A

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/sample/sample_stack.h"
 
 #include <linux/perf_event.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * sample_stack - the frames of one sample: kernel frames from the call chain, user frames from registers and stack
  * snapshot (or from the call chain where the kernel walked frame pointers), and at the root why it ends early.

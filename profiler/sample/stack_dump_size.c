@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/sample/stack_dump_size.h"
 
 #include "oci/base/clock.h"

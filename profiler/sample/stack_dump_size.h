@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * stack_dump_size - which size of stack snapshot a target's samples of one kind should have (shim/event/perf_event.h:
  * rungs), from what unwinding made of them. Numbers only: who owns the events moves them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * crash_dir - reports of crashes: <spool>/crashes/<UTC>-<target>-<pid>.json, mode 0640, one for each.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * exporter_client - the worker's side of the exporter (profiler/daemon/exporter.h), and what both sides say: a
  * SOCK_SEQPACKET socket pair with the structs below, as both ends are this program. Whatever comes is checked all the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * spool - the directory of finished windows: <dir>/<target>/<UTC start>-<seq>-<kind>.pb.gz, mode 0640. What a target's
  * directory is called: spool_target.h.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * spool_index - what lies in the spool, for those who read it: <spool>/index.jsonl, mode 0640, a line of JSON per
  * profile:

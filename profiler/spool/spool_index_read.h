@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spool_index_read - what the lines of an index (spool_index.h) say of one target. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/spool/spool_latest.h"
 
 #include "profiler/spool/spool.h"

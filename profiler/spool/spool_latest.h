@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * spool_latest - the windows of a spool that were written last: of each directory the newest of each kind (cpu, offcpu,
  * ...), by their names <UTC start>-<seq>-<kind>.pb.gz.

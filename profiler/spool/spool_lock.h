@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * spool_lock - a session says in the directory that it writes to whether more will come, so that a command that reads
  * there can wait for the last window of a program that has just ended.

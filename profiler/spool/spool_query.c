@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/spool/spool_query.h"
 
 #include "oci/base/fd.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * spool_query - what lies in a spool, for who reads it: its targets, the windows of one, and those of a time range as
  * one profile.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * spool_target - where the targets of a spool have their windows: one directory each.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * user_spool - where profiles of a user's own processes are: a directory in the spool, which no target's name can lead
  * to, that is the service's, as all of it is, and that this user, beside it, may read, by an access control list

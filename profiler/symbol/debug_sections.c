@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/symbol/debug_sections.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * debug_sections - a debug file with its sections decompressed (elf(5), SHF_COMPRESSED), for libdw.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * debuginfod - debug files over the network, by build-id, through elfutils' libdebuginfod: which servers, its cache and
  * how long it waits is in its environment (debuginfod_find_debuginfo(3): DEBUGINFOD_URLS, _CACHE_PATH, _TIMEOUT, ...).

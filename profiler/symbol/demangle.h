@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * demangle - names as a person wrote them: C++ (Itanium ABI), Rust (legacy and v0), through binutils' libiberty, as
  * c++filt(1) prints them; of Rust without the hash, as rustfilt does.

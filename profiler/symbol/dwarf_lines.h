@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * dwarf_lines - source file, line and inlined calls of an address, from DWARF (versions 2 to 5) through elfutils'
  * libdw.

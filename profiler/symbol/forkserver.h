@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * forkserver - symbolizer's servers (symbolizer_client.h) at any time, for who may exec nothing any more.
  *

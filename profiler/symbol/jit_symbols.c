@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/symbol/jit_symbols.h"
 
 #include "profiler/symbol/jitdump.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * jit_symbols - names of code that one process made at run time: from its perf map (perf_map.h) and its jitdump
  * (jitdump.h), beneath the target's tree, by the pid that it has in the container.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * jitdump - names and lines of code that a program made at run time, from the file jit-PID.dump that it writes for
  * perf(1): a header, then records of code that was made or moved and of the lines that it came from (Linux,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kallsyms - kernel address -> name (proc(5), /proc/kallsyms).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * name_cache - what is known of addresses of one module: the function, its callers that it was inlined into, files and
  * lines. A cache: an address is asked about once (profiler/symbol/symbolizer_client.h), whatever number of samples hit

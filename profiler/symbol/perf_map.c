@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/symbol/perf_map.h"
 
 #include "oci/base/interval_map.h"

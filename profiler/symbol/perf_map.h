@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * perf_map - names of code that a program made at run time, from the file that it writes for perf(1):
  * /tmp/perf-PID.map, lines "START SIZE NAME" with numbers in hex (Linux, tools/perf/Documentation/jit-interface.txt).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * symbolizer_client - function names, files, lines and inlined callers of addresses, by a process that may die.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * symbolizer_query - asking the symbolizer (profiler/symbol/symbolizer_client.h) and waiting for its answer, for a
  * command that has nothing else to do. A question may take longer than a profiler would wait, and a large file has the

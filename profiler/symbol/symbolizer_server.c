@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/symbol/symbolizer_client.h"
 
 #include "oci/base/child_process.h"

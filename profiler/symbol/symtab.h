@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * symtab - address -> function name, from .symtab and .dynsym (elf(5)) and what stands in for them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * symtab_scan - the names of a few addresses from symbol tables of any size: each symbol is looked at once and nothing
  * is kept of it. For files whose symbols have no room in memory (see symbols_room), and in a process that is asked

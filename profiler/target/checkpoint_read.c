@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/target/checkpoint_read.h"
 
 #include "oci/base/fd.h"

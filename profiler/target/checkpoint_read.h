@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * checkpoint_read - a journal's entries and what becomes of them: commit.c writes, this reads.
  *

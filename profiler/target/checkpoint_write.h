@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * checkpoint_write - what an engine has counted and knows of its targets, kept in a journal (oci/base/journal.h) for
  * the process that comes after one that was killed.

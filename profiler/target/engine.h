@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * engine - what all targets of a pilliond share, and the round that drives them: drain the rings, hand each record
  * to its target, write windows that are due, let go of targets that ended.

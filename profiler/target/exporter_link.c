@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/target/exporter_link.h"
 
 #include "profiler/process/supervisor_link.h"

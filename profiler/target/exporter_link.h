@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * exporter_link - the worker hands profiles to the exporter (profiler/spool/exporter_client.h), which the supervisor
  * has started, and starts anew when it has ended.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * limits - what one pilliond holds at most, and what happens then. A service's are settings (oci/config/options.c), a
  * session's are fixed: it serves one target, in a cgroup of 64 MiB. What a service has for one user

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/target/profile_build.h"
 
 #include "oci/base/clock.h"

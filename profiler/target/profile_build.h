@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * profile_build - a profile of a window, of one event or of those of `wall` (shim/event/event_spec.h): samples with
  * names and labels, what is missing of them, and what there is to say about it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/target/symbol_requests.h"
 
 #include "oci/base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * symbol_requests - which of the frames that a target's samples hit have no names yet, and asking the symbolizer for
  * them.

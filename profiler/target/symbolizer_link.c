@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/target/symbolizer_link.h"
 
 int symbolizer_link_open(struct engine *g)

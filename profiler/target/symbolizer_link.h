@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * symbolizer_link - the worker asks the symbolizer's server for names and has its readers open files, through sockets
  * of which the supervisor keeps a copy: for the worker's successor, and to have another server when this one has ended.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * target_list - what `pillion ps` is told: pages of targets, the latest first, each as it is when its page is made.
  *

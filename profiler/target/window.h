@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * window - from counts to a finished profile in the spool: names, labels, losses, comments.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/unwind/cfi_execute.h"
 
 /* Index into rule.at, or -1. */

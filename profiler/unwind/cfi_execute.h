@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cfi_execute - runs the instructions of an entry of .eh_frame or .debug_frame (DWARF 5, 6.4.2 and 7.24): where the
  * caller's registers are, for each stretch of the code that the entry describes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/unwind/cfi_parse.h"
 
 /* An address, relative to its own place or to nothing; anything else is bad. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cfi_parse - reads the entries of .eh_frame and .debug_frame: which code each describes and where its instructions
  * are (LSB core, "Exception Frames"; DWARF 5, 6.4.1).

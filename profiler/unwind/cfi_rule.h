@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cfi_rule - how to get from a frame to its caller: where the CFA is (the stack pointer before the call), and where
  * each of the caller's registers is kept (DWARF 5, 6.4.1). Most rules have the usual form and 24 bytes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/unwind/dwarf_expr.h"
 
 #define EVAL_STACK 16

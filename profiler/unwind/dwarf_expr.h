@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * dwarf_expr - evaluates the DWARF expressions of unwind tables (DWARF 5, 2.5): arithmetic, registers, memory. No
  * jumps, no division: compilers and the C library use none, and neither an endless loop nor a SIGFPE can be written

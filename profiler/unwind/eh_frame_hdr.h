@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * eh_frame_hdr - finds the frame description of an address in .eh_frame_hdr and vets it (LSB core, "Exception
  * Frames"; DWARF 5, 6.4).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/unwind/unwind.h"
 
 #include "profiler/unwind/eh_frame_hdr.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * unwind - the user stack of a sample, from its registers and a copy of the top of its stack
  * (perf_event_open(2): PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER), x86-64.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * unwind_entries - what describes the code of a file, one entry after the other by address: of .eh_frame, .debug_frame,
  * Go's pclntab, and its PLTs. Those of .debug_frame and PLTs count where no other has anything: .eh_frame is what the

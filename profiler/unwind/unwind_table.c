@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/unwind/unwind_table.h"
 
 #include "oci/base/alloc_limit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * unwind_table - how to get from a frame to its caller, compiled from .eh_frame and Go's pclntab into a table: one row
  * for every stretch of code in which the answer is the same, with the rule that holds there (DWARF 5, 6.4; LSB core,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * call_tree_text - a profile as a tree for people: a function a line, below its caller and indented, the one with the
  * largest sum first. Of each type in nanoseconds there are two columns, what the function took itself and what it took

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * calltree_file - a calling-context tree that a program wrote (shim/libpillion/calltree/calltree_dump.h has the
  * format), parsed and checked. The program is a stranger: numbers may be anything, addresses may lie nowhere; but there

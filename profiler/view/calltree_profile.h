@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * calltree_profile - calling-context trees as a profile: a sample for each path, with its calls and, where it was
  * taken, the time in the last function of the path itself. Trees of several threads and processes are summed.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/view/columns.h"
 
 #include "oci/base/utf8.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * columns - text in a terminal's columns: wide characters take two, combining ones none.
  */

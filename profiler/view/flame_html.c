@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/view/flame_html.h"
 
 #include "profiler/view/flame_tree.h"

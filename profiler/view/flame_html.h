@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * flame_html - a profile as a flame graph: a page that needs nothing but a browser (flame.html and the data in one
  * file, no network), or a plain SVG.

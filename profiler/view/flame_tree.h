@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * flame_tree - the stacks of one or two profiles as a tree of functions: nodes by (parent, name), root first; and what
  * was sampled, as rows of (node of the leaf, set of labels, values). What both writers of flame_html.h are made from.

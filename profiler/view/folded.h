@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * folded - "process;root;...;leaf N" lines (flame graph input), sorted, one per distinct stack.
  * Every line of a location (inlined function) is a frame. The first frame is one of the sample's labels, if it has

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * profile_diff - two profiles by function: whose share of all has changed, by how much, and how likely it is that a
  * change as large comes by chance when nothing has changed (two-sided z-test of two proportions of samples: each sample

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/view/profile_json.h"
 
 #include "profiler/pprof/function_totals.h"

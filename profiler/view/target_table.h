@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * target_table - what a service told of its targets (profiler/target/target_list.h): collected, as a table for people,
  * as JSON.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * top_table - the functions with the largest self time, as a table: flat, flat%, sum%, cum, cum%, name
  * (the columns of `go tool pprof -top`). Every line of a location (inlined function)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * html - what all pages of pilliond's are made with: a head and an end, text that stays text, cells of a table.
  * No script; the one style stands in the page and is let in by the nonce in the answer's head (pages.h).

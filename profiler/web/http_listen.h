@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * http_listen - the socket where metrics are served, opened while we are privileged: `metrics` of pillion.conf.
  *

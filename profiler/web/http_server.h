@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * http_server - a few pages on a socket that listens already, by libmicrohttpd: GET and HEAD, bounded in connections,
  * memory and time, in the caller's loop. The only file that knows the library.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * metrics - what a service tells of itself and its targets, as text for Prometheus (exposition format 0.0.4).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * page_child - a page (pages.h) is made in a process of its own, forked by the exporter for it alone: what it reads is
  * large and came from targets. It has the spool and a socket, a seccomp role that opens nothing but to read,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pages - what a person sees in a browser: the targets, live and from before; the windows of one, as flame graphs (the
  * last one, a time range, two ranges compared), as tables, and to be taken away; reports of crashes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * process_usage - what the processes of a pilliond take, by /proc (proc(5)): the topmost one and all below it.
  * Where the kernel does not list children (CONFIG_PROC_CHILDREN) it is the topmost and the caller.

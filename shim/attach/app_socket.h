@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * app_socket - what a program is given so that libpillion in it finds its profiler: a socket that listens, whose path
  * nobody else knows, and two variables of its environment (PILLION_SOCKET, LD_PRELOAD).

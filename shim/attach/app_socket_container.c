@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/attach/app_socket_container.h"
 
 #include "oci/base/fd.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * app_socket_container - libpillion in a container: what it has to be started with, and the socket where its processes
  * find their profiler.

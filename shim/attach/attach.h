@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * attach - profiling what runs already: `pillion attach`. The caller reaches a service or starts a session, a sealed
  * copy of `pillion-opener` opens the events (shim/attach/attach_opener.h), and the caller's connection is the target's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * attach_opener - the opener for a target that runs already: the program `pillion-opener`, started by
  * shim/attach/attach.c from a sealed copy of itself. What it looks at and joins may be hostile, so before it does it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/attach/config_inject.h"
 
 #include "oci/base/json_parse.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * config_inject - what a config.json is given for its container to be profiled, by splice: the hook, and libpillion for
  * the events that are counted within the program. All else of it stays as it is, byte by byte.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * event_open - open the events of a target and pass them to a profiler, batch by batch in lock-step
  * (shim/protocol/messages.h). The strategies are tried in their order (shim/event/attach_strategy.h); each refusal

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * exe_open - the executable of a target, where the profiler may not read it.
  */

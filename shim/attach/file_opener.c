@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The file opener is the caller's child's child, with the caller's credentials; root's becomes the service's user. The
  * privilege that is kept is CAP_DAC_READ_SEARCH, so that directories and files of mode 0700 can be opened to read. The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * file_opener - opens files of a target for a profiler that may not: root's program below a directory of mode 0700, or
  * one that a user of a service has at home, where the profiler has a user of its own.

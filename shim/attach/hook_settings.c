@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/attach/hook_settings.h"
 
 #include "oci/base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * hook_settings - what all of ours share that are called as a container starts (pillion-hook, pillion-runc,
  * pillion-nri): whose settings hold, and a word to the service of how it went.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * opener - the short-lived privileged process that opens perf events for one container and hands them to a profiler.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * opener_inner - the second process of an opener: born in the container's pid namespace, opens perf events and passes
  * them to a profiler. It is started early: it greets the service and gives up its privileges while outer still looks;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * proc_maps_copy - a copy of what a process has mapped as code. Reading /proc/PID/maps waits for the process' own
  * memory lock, which it may hold for as long as its file system likes: so it is read by an opener, which has a deadline

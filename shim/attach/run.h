@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * run - the instrumentation sequence of `pillion run`: the calling process is going to be the program. It reaches a
  * service or starts a session, opens its own events, passes them and waits, bounded, for "armed"; then the caller

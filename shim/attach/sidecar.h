@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * sidecar - a Pod's own profiler: an unprivileged pilliond in a container of the same Pod, which gets the events of the
  * Pod's other containers from the node's hook. Off, unless the administrator's policy says `sidecars = yes`.

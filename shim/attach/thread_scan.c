@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/attach/thread_scan.h"
 
 #include "oci/base/child_process.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * thread_scan - the processes and threads of a target that runs already, by /proc: taken again and again while they
  * come and go. Opens files below /proc for reading and nothing else.

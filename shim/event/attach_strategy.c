@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/event/attach_strategy.h"
 
 static const struct attach_method table[] = {

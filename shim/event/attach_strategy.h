@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * attach_strategy - the ways events can be attached to a container, best first, as one table.
  *

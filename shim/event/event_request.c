@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/event/event_request.h"
 
 #include "oci/runtime/policy.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * event_request - what a target gets of a list of events that somebody has asked for (shim/event/event_spec.h). What of
  * it cannot be is left out, with a note of why, and the others run.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * event_spec - the catalogue of what can be counted, and the grammar by which it is asked for.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * perf_event - opening perf events (perf_event_open(2)) the way pillion's rings expect them.
  *

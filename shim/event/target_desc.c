@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/event/target_desc.h"
 
 #include "oci/base/err.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * target_desc - one target as the opener describes it to pilliond: who it is, the descriptors that come along, how its
  * events were opened, what is measured. It is part of a message (shim/protocol/messages.h): a fixed layout, checked

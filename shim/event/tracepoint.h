@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tracepoint - what tracefs says of the tracepoints among a target's events: their ids, and where in their records the
  * field is whose value is asked for (Documentation/trace/events.rst, "Event formats"). Mostly only root may read it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * uprobe - where in a file a function begins, for uprobes (`uprobe:PATH:SYMBOL`), or an instruction of it
  * (`SYMBOL+OFF`).

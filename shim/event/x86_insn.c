@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/event/x86_insn.h"
 
 #include <errno.h>

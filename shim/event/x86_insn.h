@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * x86_insn - how long an x86-64 instruction is (Intel SDM volume 2, chapter 2 and appendix A; AMD64 APM volume 3 for
  * XOP).

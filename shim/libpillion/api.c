@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* api - the functions of pillion.h that programs call: each is one of the rooms' below, under its public name. */
 #include "shim/libpillion/calltree/calltree.h"
 #include "shim/libpillion/calltree/calltree_dump.h"

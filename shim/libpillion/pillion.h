@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pillion.h - libpillion, the profiler's half in your own process.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * connect - a profiler for one target: the service that listens; a session of our own where no service listens, or
  * where the output is explicit. `pillion run` and `pillion attach` call it, as any user.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/protocol/hook_stats.h"
 
 /* A start takes one or two, its budget ends most of what takes longer than 500; half of a millisecond tells medians. */

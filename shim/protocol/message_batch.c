@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/protocol/message_batch.h"
 
 #include "oci/base/fd.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * message_batch - what is passed to a profiler in messages of many entries with descriptors: events, tasks. An entry
  * put in is owned by the batch; a full one goes out and its descriptors are closed when the answer is there

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * messages - the control socket's messages: SOCK_SEQPACKET, fixed layout, native byte order, descriptors by SCM_RIGHTS.
  *

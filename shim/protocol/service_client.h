@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * service_client - reaching the node's pilliond, and remembering that it does not answer.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * session_start - starting `pilliond --session` for one target, in a cgroup of its own, with nothing of the caller left
  * on it: environment, stdio, signals, session, niceness, affinity, limits, OOM score, umask.

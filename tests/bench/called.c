@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * called SHAPE MILLIONS - so many calls, in one of the shapes that a call and its return can be found in; prints the
  * nanoseconds of CPU time of one. Built three times: as it is, with -finstrument-functions, with -pg.

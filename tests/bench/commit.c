@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * commit - what it costs that a worker's successor can continue: time and bytes of a second's commit, of a snapshot, of
  * taking over; the median of RUNS. CPU time of this thread, on a machine that should be idle.

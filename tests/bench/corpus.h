@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * corpus - a file of samples as they came from the kernel: what was mapped, registers, stack. Written by
  * tests/bench/record.c, read by tests/bench/unwinders.c. Native byte order; the files that were mapped are looked up by

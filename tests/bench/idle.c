@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * idle ROUNDS [CGROUP] - what disabled perf events cost those that carry them: the rungs of shim/event/perf_event.h
  * that do not count. Inherited, or of a cgroup (a directory of the perf_event hierarchy, made for this). Per CPU there

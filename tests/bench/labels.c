@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * labels WAY MILLIONS - so many times a thread gives its work another name; prints the nanoseconds of CPU time of one.
  *	empty	a function that does nothing

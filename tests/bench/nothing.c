@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* nothing [CHILDREN] - what it costs to start a static program, and as many children at once, and wait for them. */
 #include <stdlib.h>
 #include <sys/wait.h>

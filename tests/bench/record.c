@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * record FILE SAMPLES HZ COMMAND... - runs a command and records samples of it and its children, until there are
  * SAMPLES or it ends; it is then killed with its children. Needs root.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * sampling - what one sample costs the program that it interrupts, by the size of its stack snapshot and by how much
  * stack there is to copy: work done with the events of shim/event/perf_event.h at 5 kHz, against work done without, in

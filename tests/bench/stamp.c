@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * stamp [MS] - uses MS milliseconds of CPU time, about half of it in the kernel, prints CLOCK_MONOTONIC in nanoseconds
  * and ends.

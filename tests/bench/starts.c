@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * starts - how long the programs take that run while a container starts. Prints a table, in milliseconds.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tables FILE... - how long the unwind table of a file takes to make (profiler/unwind/unwind_table.h), the quickest of
  * RUNS, and how large it is. What it is made from has been read before: that is disk, not work.

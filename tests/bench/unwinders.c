@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * unwinders FILE... - the same samples (tests/bench/corpus.h) through several unwinders, in one process: ours,
  * libunwind without a cache (its default for a remote address space) and with its global one, and libdw with a handle

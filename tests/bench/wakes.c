@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* wakes N MS - what it costs to wake up N times, MS apart, for nothing: prints microseconds of CPU time for each. */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * work cpu|calls ROUNDS - a fixed amount of work, twenty calls deep: arithmetic, or system calls that do next to
  * nothing. Prints the milliseconds that it took: what a profiler costs it is what it takes longer.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* treefile: what was read is in order, and what is found around an address is around it. */
 #include "profiler/view/calltree_file.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A region of trees whose header and first chunks are whatever comes: paths end, and sums are no larger than they may
  * be. */
 #include "profiler/inproc/calltree_reader.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A config.json of whatever bytes: it is refused, or what is added is there and is JSON still; and a command line. */
 #include "oci/runtime/runtime_argv.h"
 #include "shim/attach/config_inject.h"

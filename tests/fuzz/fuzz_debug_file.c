@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * debugfile: a tree in which the same bytes lie wherever something is looked for: they are the program, its separate
  * file and its alternative one. What is found is a regular file, and nothing stays open.

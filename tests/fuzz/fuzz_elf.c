@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* elf, symbols and debug_sections over the same bytes. */
 #include "profiler/symbol/debug_sections.h"
 #include "profiler/symbol/symtab.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gopclntab: bytes of the section. The rows that come of it answer for every address; names and lines are strings. */
 #include "profiler/elf/gopclntab.h"
 #include "profiler/unwind/unwind_table.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* state JSON, a line "---", config.json: whatever they hold, the struct that comes out passes its check, and what is to
  * be profiled was asked for early enough to fork the opener (a container that has ended is only tidied up after). */
 #include "oci/runtime/hook_input.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * jitdump: a file that is appended to in two steps. What is found around every piece of code and every line is what a
  * second, simpler reader of the same bytes says.

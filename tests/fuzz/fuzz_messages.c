@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One byte: descriptors that came along; the rest is the datagram. What passes the check has texts that end. */
 #include "shim/protocol/messages.h"
 

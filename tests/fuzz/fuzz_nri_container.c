@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* First byte: how many bytes arrive at a time; the rest is what a runtime says. What comes out passes its check, and
  * what is to be profiled is answered for. */
 #include "oci/runtime/nri_container.h"

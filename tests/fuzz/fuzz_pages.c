@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* page: whatever an address says, nothing beside the spool is shown, and no markup of it comes back. */
 #include "profiler/web/pages.h"
 

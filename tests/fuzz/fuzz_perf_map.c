@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * perfmap: a file that is appended to in two steps. What is found at both ends of every line is what a second, simpler
  * reader of the same lines says.

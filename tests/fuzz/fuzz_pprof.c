@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pprof_read with any bytes; what is read can be written, reported, merged, and read again, and then says the same. */
 #include "profiler/pprof/pprof.h"
 #include "profiler/pprof/profile_merge.h"

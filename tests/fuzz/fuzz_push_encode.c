@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* push_requests with profiles of any bytes, and little room: what it makes for Pyroscope can be read, and is all of it.
  */
 #include "oci/base/protobuf.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a job that was taken over may have written: what push_encode_child makes of it lies within that, and is lines of
  * HTTP.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One byte chooses the layout; the rest is a record in memory of exactly its size. What passes lies inside it. */
 #include "profiler/perf/record.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* { u64 start; u64 head; data }: a memfd plays a kernel gone mad, and every record lies inside all the same. */
 #include "profiler/perf/ring.h"
 

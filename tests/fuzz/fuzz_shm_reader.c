@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An area whose parts begin with whatever comes: what is handed over lies inside it, labels are text, and of what it
  * says of crashes there is a report that can be read. */
 #include "profiler/inproc/label_history.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * answers: bytes as a taken-over job would send them. What is told is whole and in bounds; and a pipe that gives them
  * in two pieces tells the same.

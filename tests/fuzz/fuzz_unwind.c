@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* unwind: registers, 512 bytes of stack, and behind them the ELF file that the code is in. */
 #include "profiler/unwind/unwind.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rows: bytes of .eh_frame, of .debug_frame, or of both. The table is in order, every address has an answer, every full
  * rule can be tried. */
 #include "profiler/unwind/unwind_table.h"

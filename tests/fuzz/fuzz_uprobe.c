@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* uprobe_lookup: the tables of symbols of a file that the target made, as an opener's child reads them. */
 #include "shim/event/uprobe.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* x86_insn_length: bytes in memory of exactly their size; what it says lies inside them. */
 #include "shim/event/x86_insn.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch - sends itself as many descriptors as one message may carry, and prints how many came. Of the hook's C library.
  */
 #include "oci/base/fd.h"

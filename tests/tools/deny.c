@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * deny SYSCALL[,SYSCALL...] ERRNO|kill COMMAND [ARG...] - run a command for which these system calls fail with
  * this errno (or kill the process), by a seccomp filter that all its children inherit. So the tests get the

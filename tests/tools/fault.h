@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fault - one thing that goes wrong while a hook runs, drawn at random: what tests/tools/herd does to its starts.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * herd - containers without a runtime, thousands of them: what the hook finds at createRuntime, in 2 ms apiece.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * peer - the other end of the control socket, misbehaving: what the tests of faults put in place of a service or hook.
  *

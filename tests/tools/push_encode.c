@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * push_encode FORM PROFILE.pb.gz OUTDIR [BYTES [SAMPLES]] - the requests that a profile is pushed by
  * (profiler/push/push_encode.h), for tests of what is in them: OUTDIR/N.body, and OUTDIR/N.head with lines "method",

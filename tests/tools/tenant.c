@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tenant - one who registers events on himself with a service and keeps copies of their descriptors, to read what
  * others' events write into the same rings, and to have it lost: a ring's first page can be written to, and there it

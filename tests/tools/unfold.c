@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * unfold OUT TYPE UNIT <FOLDED - a profile (.pb.gz) of "process;root;...;leaf VALUE" lines, as `pillion report
  * --folded` writes them: for tests of what reads profiles. Frames are taken as they are, whatever bytes they hold.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * seccomp_filters - writes the seccomp filters of oci/isolation/seccomp.h as C arrays, at build time, with libseccomp.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * calltree_layout - calling-context trees in memory that two processes may share: the program writes, and whoever else
  * has mapped the same region reads, at any moment and without asking. Host byte order; x86-64.

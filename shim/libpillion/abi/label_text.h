@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * label_text - a set of labels as text: "key=value\n" for each, ordered by key, so that equal sets are equal texts. Of
  * a thread in its process, where the program chose them, and as a profiler reads it, who trusts none of it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/abi/shm_layout.h"
 
 void shm_on(void *mapped, struct shm *ret)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * shm_layout - the memory that a process and its profiler share: samples on their way, and which sampled memory is in
  * use.

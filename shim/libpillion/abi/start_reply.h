@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * start_reply - what `pilliond --library` tells the program that started it (launch.h), by an inherited pipe, once its
  * socket listens and the program is profiled, or cannot be. One message, written in one piece; an end without one: it

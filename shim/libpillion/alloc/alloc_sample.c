@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/alloc/alloc_sample.h"
 
 #include "shim/libpillion/alloc/live_slots.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * alloc_sample - one sample of an allocation: where, how much, and by which stack.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/alloc/live_slots.h"
 
 #define STUCK UINT8_MAX /* a counter that was full: nobody knows any more when it is zero */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * live_slots - which sampled allocations are in use, by address: the part of the area that a free(3) has to look at.
  *

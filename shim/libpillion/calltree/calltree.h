@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * calltree - what the program calls, and by which way: a node for each function, call site and path
  * (calltree_layout.h), one tree for each thread, written by the hooks that -finstrument-functions makes the compiler

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * calltree_dump - a calling-context tree as a file, for `pillion tree`. Text, a line each, numbers decimal, addresses
  * hex:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * calltree_env - PILLION_TREE=FILE[,time]: count from the program's start, and write FILE when it exits (not where it
  * ends by _exit, exec or a signal). %p in FILE is the pid; where there is none, a forked child's is FILE.PID, so that

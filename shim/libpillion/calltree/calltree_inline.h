@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * calltree_inline - what happens at every call and every return: as little as possible, and always inline.
  *

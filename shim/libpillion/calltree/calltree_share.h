@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * calltree_share - calling-context trees for a profiler that has asked for them: in memory that it reads
  * (calltree_layout.h), at any moment and without a word, so that nobody is stopped for it. Counts are cumulative:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which stack an address is on, and which of its frames are left. All that is known of a stack is the frames that were
  * seen on it: an address belongs to it between its first and its last one, and for CALLTREE_REACH bytes around; to the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* calltree_stacks - the stacks of a thread, for calltree.c and calltree_stacks.c alone. */
 #pragma once
 

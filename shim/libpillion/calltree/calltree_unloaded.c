@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/calltree/calltree_unloaded.h"
 
 #include "shim/libpillion/core/arena.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * calltree_unloaded - modules that dlclose unmapped: other code may come to the same addresses. Nodes of theirs are
  * marked, so that no call finds them any more, and keep the mapping that they had. dlclose.c is where it is noticed:

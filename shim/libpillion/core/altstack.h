@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * altstack - a stack for handlers, for threads that have none of their own (sigaltstack(2)): where a thread's stack is
  * used up, a handler needs another one.

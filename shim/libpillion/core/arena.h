@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * arena - the memory of calling-context trees: the shared region (calltree_layout.h), and what is this process' own
  * beside it. Everything is mapped once, when counting begins, and touched as it is needed: later there is no system

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/core/atfork.h"
 
 #include "shim/libpillion/core/altstack.h"

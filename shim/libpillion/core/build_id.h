@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* build_id - the build-id of a module that is mapped, from its own memory: also of a file that has been replaced. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * code_ranges - where there is code in this process, by the text of proc_pid_maps(5): which lines of it are of
  * interest, and whether an address is in one of them. Async-signal-safe; whoever changes the ranges is alone at it, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/core/connection.h"
 
 #include "shim/libpillion/calltree/calltree_share.h"

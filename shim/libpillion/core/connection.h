@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * connection - libpillion's state in this process, and its connection to the profiler.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * dlsym_next - the function of a name that would have been called, had libpillion not stood in front of it: that of the
  * next module behind us in the dynamic linker's order.

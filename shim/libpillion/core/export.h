@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* export - what libpillion shows of itself: all else is hidden, and stays so when its objects are linked together. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/core/labels.h"
 
 #include "shim/libpillion/abi/label_text.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * labels - what the program calls its threads' work (pillion_label_set(3)).
  *

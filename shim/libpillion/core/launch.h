@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * launch - starts `pilliond --library` for this very process, and hears from it where its socket is (start_reply.h).
  *

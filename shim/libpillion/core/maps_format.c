@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/core/maps_format.h"
 
 #include "shim/libpillion/core/build_id.h"

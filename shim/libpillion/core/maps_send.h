@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * maps_send - what this process has mapped of code, to its profiler, as records (SHM_MAPS) that come before those that
  * need it. Async-signal-safe; of the struct code and the buffers that come with it whoever calls is the only one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * owned_fd - descriptors of ours in somebody else's process, as high as they go. An application may close them, or have
  * files of its own by those numbers: before each use they are looked at, and what is not ours is not touched.

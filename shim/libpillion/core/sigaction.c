@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/core/sigaction.h"
 
 /* The very bytes by which unwinders know a signal's frame. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * sigaction - what becomes of a signal, as the kernel has it (rt_sigaction(2)): not what libc makes of it, and with a
  * way back of our own from a handler.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * start - library mode: a program that asks for a profiler, by pillion_start() or by PILLION_EVENTS in its environment,
  * has the one that PILLION_SOCKET names, or starts one (launch.h).

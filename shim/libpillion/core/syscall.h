@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * syscall - system calls of the library in somebody else's process: directly, so that no errno is touched, nothing of
  * libc is called that may be replaced, locked or not there yet, and nothing can be a cancellation point. Each returns

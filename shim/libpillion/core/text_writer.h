@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* text_writer - text into a descriptor or into memory, without stdio. After an error nothing more is written. */
 #pragma once
 

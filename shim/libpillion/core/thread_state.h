@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * thread_state - what libpillion knows of the calling thread, in memory that it has from its beginning (initial-exec).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/core/ucontext_regs.h"
 
 void ucontext_fill(struct shm_record *to, const ucontext_t *c)

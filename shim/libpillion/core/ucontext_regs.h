@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ucontext_regs - the registers of what a signal interrupted, as records of the area have them. Safe in a handler.
  */

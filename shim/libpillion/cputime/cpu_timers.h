@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cpu_timers - CPU time by samples without perf events: where these are refused, and the profiler has asked for it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/crash/crash_handler.h"
 
 #include "shim/libpillion/alloc/alloc_sample.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * crash_handler - a record of the signal that ends this process: SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP.
  *

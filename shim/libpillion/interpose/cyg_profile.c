@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The compiler's hooks, in place of libc's, which do nothing. While counting is off: a load and a branch. */
 #include "shim/libpillion/calltree/calltree_env.h"
 #include "shim/libpillion/calltree/calltree_inline.h"

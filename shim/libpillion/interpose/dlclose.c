@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dlclose, in front of libc's: addresses may be another module's afterwards (calltree_unloaded.h). */
 #include "shim/libpillion/calltree/calltree_unloaded.h"
 #include "shim/libpillion/core/dlsym_next.h"

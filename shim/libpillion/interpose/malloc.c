@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * malloc - what stands before the allocator, whichever that is: the functions of malloc(3), of C++ and mmap(2)'s
  * anonymous memory. A call that is not sampled costs a subtraction and a call, a free(3) a look at one byte.

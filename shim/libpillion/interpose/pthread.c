@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pthread - who begins threads, and who asks for a stack of his handlers: where crashes are told of, every thread
  * has one (altstack.h), and to the application it is as if it had none.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * seccomp - who asks for a filter of system calls, for itself: from then on there are none of ours.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * signal - who asks for signals, where some of them are ours. Where CPU time is sampled by one (cpu_timers.h), it is
  * as if that one were anybody's.

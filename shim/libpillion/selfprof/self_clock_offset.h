@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * self_clock_offset - times of the kernel's own clock (perf_clock, of each CPU one), where CLOCK_MONOTONIC cannot be
  * asked for (before Linux 4.1): by offsets that are measured. On each CPU this thread provokes page faults with a

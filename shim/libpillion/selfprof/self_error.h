@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * self_error - the sentence behind a negative errno of the self-profiling calls: of the calling thread's last failure.
  */

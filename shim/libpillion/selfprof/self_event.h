@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * self_event - a perf event: its attributes, its descriptor, its ring.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * self_event_dedup - by which event each thread is heard, on each CPU: nobody is counted twice.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/selfprof/self_reader.h"
 
 #include "shim/libpillion/selfprof/self_error.h"

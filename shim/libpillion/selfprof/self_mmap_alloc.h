@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * self_mmap_alloc - memory of the self-profiling objects, by mmap(2): nothing of it is the allocator's, whose calls may
  * be what is profiled.

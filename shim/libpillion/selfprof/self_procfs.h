@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* self_procfs - what /proc and /sys tell of this process and its machine. All of it by system calls alone. */
 #pragma once
 

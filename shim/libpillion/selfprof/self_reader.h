@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * self_reader - rings are read when they call, at intervals, and when it is over.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * self_record - a perf record into struct pillion_record (linux/perf_event.h, enum perf_event_type). Every length is
  * checked against the record's size; pointers lead into the record.

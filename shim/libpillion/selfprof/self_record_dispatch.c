@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/selfprof/self_mmap_alloc.h"
 #include "shim/libpillion/selfprof/self_record.h"
 #include "shim/libpillion/selfprof/self_session.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* self_session - a session's state, for the files that make it up: self_session.c its life, self_strategy.c its events,
  * self_record_dispatch.c its records. */
 #pragma once

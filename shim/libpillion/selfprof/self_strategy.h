@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * self_strategy - how a session's events get to the threads of this process.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * self_threads - which threads of this process have the session's events, as far as records and looks at /proc tell.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * child - a piece of a test in a process of its own, for what cannot be undone there: limits, users, filters,
  * namespaces. In it MUST() takes the place of the library's assertions, whose report belongs to the parent.

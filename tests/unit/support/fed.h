@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * fed - an engine without rings, its targets without events: records are made here and handed to target_record. And
  * everything that is known and counted, as text: two engines that print alike are alike.

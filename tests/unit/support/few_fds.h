@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * few_fds - a process that can open N descriptors more, whichever ones are open already.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * forked - a fork server, and a symbolizer's server of it, for a test whose main() begins with forkserver_main().
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* full - how much of what takes long: FULL in the environment is all of it; without, as much as finds the same faults.
  */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* here - files that a test opens itself, as a struct file. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * made - files that take compilers and the like to make: made once, in build/fixtures, for all programs of this build.
  * What is kept there is known by the command, its sources and the tools; so a change of any of them makes it anew.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * units [-l] [NAME...] - the unit tests in one program: every suite, or those named. -l: lists their names.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * many - how many are many. Under a sanitizer each step takes ten times as long: there it is a tenth, of which what
  * grows with the square would still not be over in time.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * no_memory - a process that has no memory left, for what a function says then. In a child (child.h): it cannot be
  * undone.

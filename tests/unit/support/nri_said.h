@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nri_said - what a runtime says over the Node Resource Interface, for tests: its frames, and containers as it tells of
  * them.

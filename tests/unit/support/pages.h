@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * pages - memory for a large buffer of a check, which is there until the check ends. As a static variable it would cost
  * every check of every suite: at the end of each, AddressSanitizer's leak checker reads all static variables of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Everything a profile says, as text: two profiles that print alike are alike. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/unit/support/replay.h"
 
 #include "oci/base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * replay - a recording (tests/replay/recording.h) through all of the product that a run goes through: rings, records,
  * targets, unwinder, symbolizer, windows, pprof. Clock and files are the recording's.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * skip - a test that cannot run here says why; with NO_SKIP in the environment (REQUIRE_ALL=1 of `make test`) that is a
  * failure.

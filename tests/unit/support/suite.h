@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * suite - one suite of Check for each tests/unit/ROOM/test_NAME.c, which all are in one program (main.c):
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* suites - every suite of the unit tests; the table is made by the Makefile, of the names of
  * tests/unit/ROOM/test_NAME.c. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Code of known shape for test_unwind: a recursion without frame pointers, and what may happen at its bottom.
  */

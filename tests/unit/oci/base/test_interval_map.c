@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* intervals: rows of what covers what, noise against a plain array, and how memory and time grow. */
 #include "oci/base/interval_map.h"
 

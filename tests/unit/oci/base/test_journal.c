@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* journal: numbers and texts come back, only what was committed does, and nothing that is damaged is believed. */
 #include "oci/base/journal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* splice: what is added is there, and every other byte is as it was. */
 #include "oci/base/json_edit.h"
 

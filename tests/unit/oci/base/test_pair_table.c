@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pairs: against a list, over its growth; what differs in one half only is kept apart. */
 #include "oci/base/pair_table.h"
 #include "tests/unit/support/no_memory.h"

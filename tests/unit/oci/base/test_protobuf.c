@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "oci/base/protobuf.h"
 
 #include "tests/unit/support/suite.h"

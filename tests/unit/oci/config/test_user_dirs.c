@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A user's places: from the environment, in words that may be anything, and never somebody else's file of options. */
 #include "oci/config/user_dirs.h"
 

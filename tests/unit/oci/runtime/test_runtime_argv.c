@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* invocation: what engines and people write, in both dialects; and what nobody can be sure of. */
 #include "oci/runtime/runtime_argv.h"
 #include "tests/unit/support/suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* command_targets: the name of a target in place of a path; what several have is listed. */
 #include "oci/base/fd.h"
 #include "profiler/cli/command.h"

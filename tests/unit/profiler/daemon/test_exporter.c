@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* exporter: profiles come to the spool once, whatever dies meanwhile; peers that say what nobody should; pages. */
 #include "profiler/daemon/exporter.h"
 

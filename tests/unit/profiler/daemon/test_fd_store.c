@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* keeping: a target as a socket whose other end is closed, and what becomes of it again. */
 #include "profiler/daemon/fd_store.h"
 

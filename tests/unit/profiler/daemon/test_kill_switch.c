@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* killswitch: a file that comes and goes, in a directory that may come later, watched or looked for. */
 #include "profiler/daemon/kill_switch.h"
 

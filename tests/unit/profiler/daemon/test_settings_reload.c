@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/daemon/settings_reload.h"
 
 #include "oci/base/fd.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* supervisor: what becomes of a target, a file and the journal when workers die. The workers are children that do that.
  */
 #include "profiler/daemon/supervisor.h"

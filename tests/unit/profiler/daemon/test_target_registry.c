@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* registry: files that are let go are closed by children, and of those none stays. */
 #include "profiler/daemon/target_registry.h"
 #include "tests/unit/support/suite.h"

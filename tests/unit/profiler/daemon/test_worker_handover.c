@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a worker leaves to the next supervisor: all of it comes over, and nothing of what is no estate. */
 #include "profiler/daemon/worker_handover.h"
 

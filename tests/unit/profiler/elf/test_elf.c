@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* elf: a hand-made file that is spoiled one field at a time, and real files against readelf. */
 #include "profiler/elf/elf.h"
 

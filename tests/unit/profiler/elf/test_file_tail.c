@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tail: when a file is another one. */
 #include "profiler/elf/file_tail.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gopclntab: names and lines, of a table made by hand and of a real program, as Go's own tools say them. */
 #include "profiler/elf/gopclntab.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gopclntab: a table made by hand, in all versions; cut anywhere; and what the rows say of it. */
 #include "profiler/elf/gopclntab.h"
 

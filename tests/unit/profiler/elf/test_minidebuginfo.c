@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* debugdata: what liblzma packed comes out again; cut, damaged, not xz, and bombs do not. */
 #include "profiler/elf/minidebuginfo.h"
 #include "tests/unit/support/suite.h"

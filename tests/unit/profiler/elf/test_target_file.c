@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* files: what a reader opens and reads, one that is late, dies or lies, and a server that does not wait for the dead.
  */
 #include "profiler/elf/target_file.h"

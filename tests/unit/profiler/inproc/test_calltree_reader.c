@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* called: what trees have grown by, told once, and to a successor as well; and memory that says what it likes. */
 #include "profiler/inproc/calltree_reader.h"
 

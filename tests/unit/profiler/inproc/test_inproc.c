@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * apps: processes with libpillion at a target's socket, where nothing else tells of them, and those among them that are
  * hostile. (What programs have of it is in tests/integration: suite_alloc, suite_timers, suite_calls.)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* labelled: which labels a thread had when, by changes that its process tells of; none of it is trusted. */
 #include "profiler/inproc/label_history.h"
 

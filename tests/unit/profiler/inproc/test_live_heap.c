@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* inuse: by the slots of an area what is in use, and where; over windows, many that come and go, and a journal. */
 #include "profiler/inproc/live_heap.h"
 #include "tests/unit/support/suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* waits: sums are the true ones, per thread and place, whatever the schedule; what is lost, short, idle is said. */
 #include "profiler/offcpu/wait_times.h"
 

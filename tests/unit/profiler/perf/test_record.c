@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Each record lies at the end of an allocation of exactly its size: a read beyond it is seen under ASan. */
 #include "profiler/perf/record.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A memfd of the buffer's shape plays the kernel. */
 #include "profiler/perf/ring.h"
 

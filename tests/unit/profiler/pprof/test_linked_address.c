@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* place: mappings as pillion writes them and as the kernel makes them, of files as linkers and objcopy write them. */
 #include "profiler/pprof/linked_address.h"
 #include "tests/unit/support/suite.h"

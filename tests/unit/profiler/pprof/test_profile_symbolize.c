@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * symbolize: profiles by hand, of a small program that lies here with, without and with somebody else's debug
  * information. The network is tests/integration/suite_symbolize.sh's.

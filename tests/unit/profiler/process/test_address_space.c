@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* space: what mmap does to what was there, forks, the cap, and who holds which file. */
 #include "profiler/process/address_space.h"
 

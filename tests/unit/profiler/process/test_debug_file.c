@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * debugfile: where debug information is found and where it is not taken from, in a tree of its own made by gcc and
  * objcopy(1); what a file says of itself is then changed byte by byte.

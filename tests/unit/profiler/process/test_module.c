@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* module: what becomes of a file, who shares it, what it is called, and when it is let go. */
 #include "profiler/process/module.h"
 

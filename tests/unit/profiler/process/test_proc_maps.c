@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* maps: lines as the kernel writes them, lines as nobody does, and our own file. */
 #include "profiler/process/proc_maps.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* quarantine: whose fault a death was, which files are not read any more, and what a worker's word is worth. */
 #include "profiler/process/quarantine.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* endpoint: what the files and flags of `pillion push` may say, and what of it is no mistake to be found out later. */
 #include "profiler/push/push_endpoint.h"
 

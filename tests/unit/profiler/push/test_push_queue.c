@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pushqueue: what of a spool is to be sent, in which order, once, over restarts; and what was removed before. */
 #include "profiler/push/push_queue.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* coverage: CPUs on which a target has no event, and what it ran there by its account. The list of CPUs is a file. */
 #include "profiler/sample/cpu_coverage.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* counted: what events say when they are read, and what of a window is missing by that. Their descriptors are files. */
 #include "profiler/sample/event_counts.h"
 

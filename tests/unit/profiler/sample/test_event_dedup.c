@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heard: one place per thread, CPU and kind; all of a thread go together; a bound. */
 #include "profiler/sample/event_dedup.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rates: what is lowered and by how much, and that sums stay right, of a kernel and a clock that are driven; and that
  * the kernel does what profiler/sample/sample_rate.h says of it. */
 #include "profiler/sample/sample_rate.h"

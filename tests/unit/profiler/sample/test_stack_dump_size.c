@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ladder: quickly up, slowly down, never for a stack or two, never beyond what the ring takes. */
 #include "profiler/sample/stack_dump_size.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* index: one line for each profile that is in the spool, whatever became of index and spool meanwhile. */
 #include "profiler/spool/spool_index.h"
 

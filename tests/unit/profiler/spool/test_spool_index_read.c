@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an index says of one target, among lines of others, half written ones and what is no line. */
 #include "profiler/spool/spool_index_read.h"
 

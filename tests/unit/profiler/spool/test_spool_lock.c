@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* When a reader waits for a session's last window: by what the session says, and by what has become of its target and
  * of itself. */
 #include "profiler/spool/spool_lock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* windows: what a reader sees of a spool, and that no name leads out of it. */
 #include "profiler/spool/spool_query.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spool_target: what a target's directory is called, and that all of them are found, those of one level and of three.
  */
 #include "profiler/spool/spool_target.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* debug_sections: what objcopy(1) decompresses, and no more of the file; what is not zlib's, damaged or cut off is left
  * to libdw. */
 #include "profiler/symbol/debug_sections.h"

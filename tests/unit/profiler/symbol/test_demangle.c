@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* demangle: names as c++filt(1) prints them and Rust's as rustfilt does; and what is left as it is. */
 #include "profiler/symbol/demangle.h"
 

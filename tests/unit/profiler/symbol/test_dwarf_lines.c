@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * lines: programs of three compilers, every Nth instruction of theirs beside what addr2line(1) says of it; DWARF
  * written by hand for what no compiler here makes; and files that are damaged, which may kill a process but hold up

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * forkserver: symbolizers of it are as many as are asked for, each by itself; what is left when one of them, or it, is
  * killed; and the supervisor's side of a server that ends (symbolizing).

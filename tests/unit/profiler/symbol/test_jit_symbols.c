@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* jit: the files of a process beneath a tree, of its parent, and what they may hold. */
 #include "profiler/symbol/jit_symbols.h"
 

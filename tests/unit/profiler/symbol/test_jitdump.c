@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* jitdump: a file made by hand; as it grows, spoiled, exchanged; limits. */
 #include "profiler/symbol/jitdump.h"
 

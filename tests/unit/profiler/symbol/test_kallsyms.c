@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kallsyms: a sample in a memfd, and the kernel's own file where this process may see addresses. */
 #include "profiler/symbol/kallsyms.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* names: what was put is what is got, texts are copied and kept once, and memory is told. */
 #include "profiler/symbol/name_cache.h"
 #include "tests/unit/support/suite.h"

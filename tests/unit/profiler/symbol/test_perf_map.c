@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* perfmap: lines of every kind; a file as it grows, shrinks and is exchanged; limits; a large one. */
 #include "profiler/symbol/perf_map.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * symbolizer: a real server and its jobs, asked through a loop; and what becomes of answers, callers and processes when
  * one of them is killed, stopped, slow or lies.

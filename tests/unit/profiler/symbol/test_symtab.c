@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* symbols: a hand-made table with every kind of rivalry, the same file spoiled, and real files against nm. */
 #include "profiler/symbol/symtab.h"
 

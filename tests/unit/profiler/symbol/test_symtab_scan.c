@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lookup: what symtab.h says of every address, of real files and of one that has ten million symbols. */
 #include "profiler/symbol/symtab_scan.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * commit: what a worker knew and had counted is with its successor; nothing twice; side-band to the last record; and
  * whatever a journal says, it is read to its end.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * replay: recorded runs of real programs (tests/replay/recordings), from the bytes of the rings to finished profiles,
  * compared with what the kernel sent and counted in the same run. REPLAY_PRINT=1 prints what came of them.

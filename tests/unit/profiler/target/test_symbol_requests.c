@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* naming: which addresses are asked about, and when it is given up. The test is the symbolizer. */
 #include "profiler/target/symbol_requests.h"
 

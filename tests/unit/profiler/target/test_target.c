@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* target: which samples count, and in which window. */
 #include "profiler/target/target.h"
 

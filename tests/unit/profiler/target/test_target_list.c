@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/target/target_list.h"
 
 #include "oci/base/clock.h"

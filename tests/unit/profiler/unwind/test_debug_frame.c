@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * .debug_frame: the same program compiled with .eh_frame and without gives the same rules for the same code, also where
  * the section is compressed.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* expression: what each operation yields, and what is refused. */
 #include "profiler/unwind/dwarf_expr.h"
 #include "tests/unit/support/suite.h"

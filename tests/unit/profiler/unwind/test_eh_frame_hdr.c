@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cfi: which frame descriptions are found, and which are not let through to the evaluator. */
 #include "profiler/unwind/eh_frame_hdr.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * unwind: a recursion of known depth, compiled without frame pointers, seen from three sides: a snapshot that the
  * program takes of itself (no privilege), samples of perf events where the kernel allows them, and hand-made or damaged

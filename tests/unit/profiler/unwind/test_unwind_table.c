@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rows: what instructions become, what makes no sense, where entries overlap, and this program's own table. */
 #include "profiler/unwind/unwind_table.h"
 

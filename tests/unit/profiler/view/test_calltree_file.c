@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* treefile, calls, calltree: files as the library writes them, and as nobody does; from there to what people see. */
 #include "profiler/view/call_tree_text.h"
 #include "profiler/view/calltree_profile.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* flame: what a page and a picture are made from, whatever the names are. What is seen of it: suite_flame. */
 #include "profiler/view/flame_html.h"
 

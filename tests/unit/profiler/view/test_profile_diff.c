@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* moved: shares of two profiles, and how likely a change comes by chance. */
 #include "profiler/view/profile_diff.h"
 #include "tests/unit/support/suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* serving: where metrics are served, what lies there already, and whom a token is for. */
 #include "profiler/web/http_listen.h"
 

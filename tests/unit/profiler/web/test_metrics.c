@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* metrics: a strict reading of the exposition format, whatever the names of targets are. */
 #include "profiler/web/metrics.h"
 

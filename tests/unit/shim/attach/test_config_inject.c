@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* instrument: which containers get what, in a config.json that stays what it was. */
 #include "shim/attach/config_inject.h"
 

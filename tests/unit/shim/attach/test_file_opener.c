@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_opener: what it opens and for whom, and when it ends. */
 #include "shim/attach/file_opener.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mappings: the code of a process, and nothing else; none of one that has no memory. */
 #include "shim/attach/proc_maps_copy.h"
 

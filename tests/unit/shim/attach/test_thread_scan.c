@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* census: threads and processes that are there, that come, and that go; those of others are not in it. */
 #include "shim/attach/thread_scan.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/event/attach_strategy.h"
 
 #include "oci/base/fd.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "oci/config/options.h"
 #include "shim/event/event_spec.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* insn: every instruction of this machine's C library has the length that objdump says; what is none, or is cut, has
  * none. */
 #include "shim/event/x86_insn.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/protocol/messages.h"
 
 #include "oci/base/clock_driven.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* label_text: sets of labels as text; what is none is refused, whoever wrote it. */
 #include "shim/libpillion/abi/label_text.h"
 #include "tests/unit/support/suite.h"

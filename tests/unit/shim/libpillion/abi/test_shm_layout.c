@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* area: writers of any number that may die at any instruction, and the reader (inbox) to whom all of it is hostile. */
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"

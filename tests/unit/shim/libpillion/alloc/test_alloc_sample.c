@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sample: distances are exponential, and a thread's first allocation is as likely to be sampled as any. */
 #include "shim/libpillion/alloc/alloc_sample.h"
 #include "tests/unit/support/suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* slots: what is in use is found by its address, and what is not costs one look at a counter that is zero. */
 #include "shim/libpillion/alloc/live_slots.h"
 #include "tests/unit/support/suite.h"

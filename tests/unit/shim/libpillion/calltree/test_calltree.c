@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tree: calls, returns and all that is neither, at made-up stack addresses; threads, forks and signals, real ones. */
 #include "shim/libpillion/calltree/calltree_stacks.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tree_dump, tree_setting: what is written is what `pillion tree` reads; what cannot be written leaves nothing. */
 #include "shim/libpillion/calltree/calltree_dump.h"
 

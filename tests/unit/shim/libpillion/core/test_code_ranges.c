@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/core/code_ranges.h"
 
 #include "tests/unit/support/suite.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * crash: the handler in this very program's children, with a profiler of our own at the other end; the directory of
  * reports, and what a report is told like. (What programs see of it is in tests/integration/suite_crash.sh.)

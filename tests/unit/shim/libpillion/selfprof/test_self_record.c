@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* self_record: records of every layout, whole and cut off; self_reader: rings that wrap around, that lie, and several;
  * self_proc: lists of CPUs; self_error: sentences. A page of memory plays the kernel. */
 #include "shim/libpillion/selfprof/self_error.h"

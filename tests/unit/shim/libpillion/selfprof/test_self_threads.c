@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* self_threads, self_heard: who has which events, by made-up records; and that nobody is counted twice. */
 #include "shim/libpillion/selfprof/self_event.h"
 #include "shim/libpillion/selfprof/self_event_dedup.h"
