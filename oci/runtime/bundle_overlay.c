@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #define CONFIG "config.json"
-#define STATE ".container" /* a link to where the runtime has its state */
-#define YOUNG_S 60	   /* until then its runtime may not have begun */
-#define SWEPT 64	   /* at a time, */
+#define STATE ".container" /* a link to the container's state directory */
+#define YOUNG_S 60	   /* a younger overlay is kept: its runtime may not have begun */
+#define SWEPT 64	   /* at most so many are removed at a time, */
 #define SEEN 4096	   /* of so many that are looked at */
 
 static bool is_dots(const char *name)
@@ -45,7 +45,7 @@ static void remove_all(const char *path)
 	DIR *list = dir < 0 ? NULL : fdopendir(dup(dir));
 	for (struct dirent *de; list && (de = readdir(list));)
 		if (!is_dots(de->d_name))
-			unlinkat(dir, de->d_name, 0); /* links and one file: never what they lead to */
+			unlinkat(dir, de->d_name, 0); /* links and one file: never the links' targets */
 	if (list)
 		closedir(list);
 	rmdir(path);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bundle_overlay - a bundle that stands for another: the same directory by symbolic links, with a config.json of its
- * own. For runc, which reads no other file than that: so nobody's config.json is touched, and what is not ours is found
- * where it was, by relative paths too.
+ * bundle_overlay - a bundle that stands for another: symbolic links to the other's entries, with a config.json of its
+ * own. For runc, which reads no other file than config.json of the bundle: so the original config.json stays as it is,
+ * and all other files are found as before, by relative paths too.
  *
- * It has to be there as long as its container (`runc exec` reads it again), so nobody removes it who makes it: each
- * start sweeps those whose container is gone (its state directory is), and /run is empty after a reboot.
+ * An overlay must exist as long as its container (`runc exec` reads it again), so its maker does not remove it: each
+ * start sweeps the overlays of containers without a state directory (they are gone), and /run is empty after a reboot.
  */
 #pragma once
 
@@ -15,8 +15,8 @@
 #include <stddef.h>
 
 /*
- * Below `place`, which is made if need be, mode 0700: for the bundle (an absolute path) of the container whose runtime
- * has its state in `state`. 0 or -errno with a sentence; nothing stays then.
+ * Makes an overlay of `bundle` (an absolute path) below `place`, which is made if need be, mode 0700. `state`: the
+ * runtime's state directory of the container. 0 or -errno with a sentence; nothing is left then.
  */
 int bundle_overlay_make(const char *place, const char *bundle, const char *state, const char *config, size_t len,
 	char ret[PATH_MAX], struct err *e);

@@ -35,15 +35,15 @@ static const struct engine {
 };
 #define N_ENGINES (sizeof(engines) / sizeof(engines[0]))
 
-/* All are asked at a time: one that hangs holds up none. */
+/* All engines are asked at the same time: one that hangs holds up no other. */
 struct question {
 	const struct engine *engine;
 	pid_t pid;
-	int from; /* what it says */
+	int from; /* pipe from its stdout */
 	char *answer;
 	size_t len;
 	enum { PENDING, UNKNOWN, KNOWN } state;
-	struct engine_container container; /* of a known one */
+	struct engine_container container; /* if KNOWN */
 };
 
 static bool is_installed(const char *program)
@@ -185,8 +185,8 @@ static bool listen_to(struct question *qs, size_t n, int64_t until, int64_t dead
 }
 
 /*
- * The first in order that knows it. Those before one who has answered have half of the time that is left then: who
- * hangs is passed over.
+ * Returns the first engine in order that knows the container. As soon as one knows it, those before it have half of the
+ * time that is left: an engine that hangs is passed over.
  */
 static struct question *settle(struct question *qs, size_t n, int64_t deadline)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * engine_lookup - which container a name is: asked of the engines that are installed, with their own commands, because
- * each keeps its names in a place and form of its own.
+ * engine_lookup - finds a container by its name. Asks the installed engines with their own commands, because each keeps
+ * its names in a place and form of its own.
  */
 #pragma once
 
@@ -13,12 +13,13 @@
 struct engine_container {
 	pid_t pid; /* of its init */
 	char id[256], name[256];
-	char bundle[4096]; /* where an engine tells, else "" */
+	char bundle[4096]; /* if the engine tells it, else "" */
 };
 
 /*
- * The first engine that knows it, in the order podman, docker, nerdctl, crictl, runc, crun; all are asked at a time,
- * and who hangs is passed over when another one knows it. 0; -ENOENT: nobody does, and `e` says who was asked;
- * -ETIMEDOUT: nor does who has answered; -ESRCH: it does not run.
+ * Returns the answer of the first engine that knows the container, in the order podman, docker, nerdctl, crictl, runc,
+ * crun. All are asked at the same time; an engine that hangs is passed over if another one knows it. 0; -ENOENT: no
+ * engine knows it, and `e` lists those asked; -ETIMEDOUT: some engine has not answered, the others do not know it;
+ * -ESRCH: the container does not run.
  */
 int engine_lookup_find(const char *what, int64_t deadline, struct engine_container *ret, struct err *e);

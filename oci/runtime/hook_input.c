@@ -17,7 +17,7 @@ const char *const hook_input_name_keys[] = {
 	NULL,
 };
 
-/* What they call other things. Of one field the first row that is there counts. */
+/* Annotations for the other names. Of one field the first row present counts. */
 static const struct {
 	const char *key;
 	size_t field;
@@ -140,7 +140,7 @@ static bool is_sandbox(const struct hook_input *r)
 	return false;
 }
 
-/* NULL: it becomes its program, as usual. */
+/* Why the runtime does not become the program; NULL: it does, as usual. */
 static const char *handled_otherwise(const struct hook_input *r)
 {
 	for (const struct hook_input_handler *h = hook_input_handlers; h->key; h++) {
@@ -151,7 +151,7 @@ static const char *handled_otherwise(const struct hook_input *r)
 	return NULL;
 }
 
-/* The state's come last, so of one key theirs counts. `e` is set for -EINVAL and -E2BIG. */
+/* Annotations of the state are added last, so they win. `e` is set for -EINVAL and -E2BIG. */
 static int read_request(const struct hook_input *r, struct container *c, struct err *e)
 {
 	struct annotations *a;
@@ -211,7 +211,7 @@ static int decide(const struct hook_input *r, struct container *c)
 
 /* --- the state ---------------------------------------------------------------------------------------------- */
 
-/* A string that must fit, without NUL in it; NULL after noting the problem. */
+/* Returns a string that fits in `size` and has no NUL in it; else notes the problem and returns NULL. */
 static const char *required(struct hook_input *r, const struct json *v, const char *what, size_t size)
 {
 	size_t len;
@@ -311,7 +311,7 @@ int hook_input_decide(struct hook_input *r, struct container *ret)
 		return 0;
 	if (!is_silent(r))
 		return decide(r, ret);
-	/* config.json decides, but without a bundle nobody finds it */
+	/* config.json decides, but without a bundle we cannot find it */
 	return *ret->bundle ? 0 : say_invalid(ret, &r->problem);
 }
 
@@ -342,9 +342,9 @@ static void fill_exe(struct hook_input *r, struct container *c)
 }
 
 #define SIDECAR_AT "/run/pillion"
-#define MOUNTS_MAX 256 /* that are looked at */
+#define MOUNTS_MAX 256 /* more are not looked at */
 
-/* The last one there is what the container sees. Engines write a destination as the user did. */
+/* The container sees the last mount at this path. Engines write a destination as the user did. */
 static void fill_sidecar(const struct hook_input *r, struct container *c)
 {
 	const struct json *mounts = json_member(r->config, "mounts"), *m;

@@ -75,8 +75,8 @@ struct here {
 };
 
 /*
- * Runtimes call hooks in the bundle, and where a container has users of its own, only they may look into that (podman
- * --uidmap: 0700, theirs). So what is there is opened while we may.
+ * Runtimes call hooks in the bundle. With a user namespace, only the container's root may enter the bundle (podman
+ * --uidmap: mode 0700, its uid). So we open config.json while we still have capabilities.
  */
 static void open_here(struct here *h)
 {
@@ -111,7 +111,7 @@ static int read_config(struct hook_input *r, const struct here *h, struct contai
 	return n;
 }
 
-/* podman tells nobody a container's name but conmon: hook <- runtime <- "conmon ... -n NAME". */
+/* podman tells a container's name to conmon only: hook <- runtime <- "conmon ... -n NAME". */
 static void hint_from_conmon(struct hook_input *r, pid_t runtime)
 {
 	char path[64], args[4096];
@@ -132,7 +132,7 @@ static void hint_from_conmon(struct hook_input *r, pid_t runtime)
 			return hook_input_hint_name(r, at + 3);
 }
 
-/* What the other side waits for first: 0 when there is nothing to prepare for. */
+/* The other side waits for the pid first; 0: it has nothing to prepare. */
 static int say_pid(int say, int32_t pid)
 {
 	return fd_write_all(say, &pid, sizeof(pid));
@@ -160,7 +160,7 @@ static int parse(int state_fd, int say, pid_t runtime, const struct here *h, str
 static _Noreturn void child(int state_fd, int say, pid_t hook, pid_t runtime, struct container *ret)
 {
 	struct err e = {0};
-	static struct here here; /* pages that nobody touches are nobody's */
+	static struct here here; /* untouched pages take no memory */
 	int keep[] = {state_fd, say};
 	child_process_die_with(hook);
 	fd_close_all_but(keep, 2);
@@ -184,13 +184,13 @@ static _Noreturn void child(int state_fd, int say, pid_t hook, pid_t runtime, st
 	_exit(r == -ENOMEM ? EXIT_NO_MEMORY : r < 0);
 }
 
-/* false: it is dead, or the deadline has passed. */
+/* false: the reader is dead, or the deadline has passed. */
 static bool hear(struct hook_input_child *in, void *buf, size_t size, int64_t deadline)
 {
 	return fd_wait(in->said, POLLIN, deadline) == 1 && fd_read_all(in->said, buf, size) == (ssize_t)size;
 }
 
-/* *ret_say: where the answer will be announced. */
+/* *ret_say: the pipe's end that announces the answer. */
 static int open_answer(struct hook_input_child *in, int *ret_say, struct err *e)
 {
 	int said[2];
@@ -247,7 +247,7 @@ int hook_input_child_finish(struct hook_input_child *in, int64_t deadline, struc
 	char byte;
 	if (!hear(in, &byte, 1, deadline))
 		return err_say(e, -EPIPE, "no answer from the reader of state and config");
-	/* The child may be taken over and write on: what is checked is our copy, and nothing else is used. */
+	/* The child may be taken over and write on: we check our copy and use nothing else. */
 	*ret = *in->answer;
 	if (container_check(ret) == 0)
 		return 0;

@@ -14,13 +14,13 @@
 
 #define CGROUP_TEXT_MAX 16384
 
-/* What a runtime's init is called, and its program: as installed, or a sealed copy of it
- * ("/memfd:runc_cloned:/proc/self/exe"). */
+/* The names of a runtime's program (as installed, or a sealed copy: "/memfd:runc_cloned:/proc/self/exe") and of its
+ * init. */
 static const struct {
 	const char *program, *comm;
 } runtimes[] = {{"runc", "runc:["}, {"crun", "crun"}, {"youki", "youki:["}};
 
-/* `name` is a word of it: "runc", "runc-1.2", "runc_cloned", but not "truncate". */
+/* Is `name` a word of `exe`: "runc", "runc-1.2", "runc_cloned", but not "truncate"? */
 static bool names(const char *exe, const char *name)
 {
 	for (const char *at = exe; (at = strstr(at, name)); at++) {
@@ -31,7 +31,7 @@ static bool names(const char *exe, const char *name)
 	return false;
 }
 
-/* A copy in memory, or bound from a mount that nobody sees (runc's), whose path is "/" then. */
+/* A copy in memory, or one bound from a mount that is in no namespace (runc's): its path is "/". */
 static bool is_nameless(const char *exe)
 {
 	return !strncmp(exe, "/memfd:", 7) || !strcmp(exe, "/") || !strcmp(exe, "/ (deleted)");
@@ -95,7 +95,7 @@ int init_check_parked(pid_t pid, const char *id, struct err *e)
 	return r < 0 ? r : check_namespace(pid, e);
 }
 
-/* --- what begins no program ------------------------------------------------------------------------------- */
+/* --- inits that exec no program ----------------------------------------------------------------------------- */
 
 #define RESTORED                                                                                                       \
 	"it is restored from a checkpoint, so nothing of it begins: when it runs, `pillion attach` its name or pid"
@@ -103,7 +103,7 @@ int init_check_parked(pid_t pid, const char *id, struct err *e)
 	"it is a virtual machine's monitor: what runs in there can only be profiled in there, with `pillion run`"
 #define GVISOR "it is gVisor's own kernel: what runs in there is not seen from here; use `pillion run` in it"
 
-/* Names as far as the kernel keeps them: 15 bytes. */
+/* Names as the kernel keeps them, cut to 15 bytes. */
 static const struct {
 	const char *prefix, *why;
 } foreign[] = {
@@ -112,7 +112,7 @@ static const struct {
 	{"cloud-hyperviso", VIRTUAL},
 	{"firecracker", VIRTUAL},
 	{"dragonball", VIRTUAL},
-	{"containerd-shim", VIRTUAL}, /* Kata's, which names itself where it knows no better */
+	{"containerd-shim", VIRTUAL}, /* Kata's, which gives its own pid if it knows no other */
 	{"runsc", GVISOR},
 };
 
@@ -121,7 +121,7 @@ int init_check_program(pid_t init, struct err *e)
 	char path[64], name[32];
 	snprintf(path, sizeof(path), "/proc/%d/comm", (int)init);
 	if (fd_read_text(AT_FDCWD, path, name, sizeof(name)) < 0)
-		return 0; /* gone: others say so */
+		return 0; /* gone: later steps report it */
 	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
 		if (!strncmp(name, foreign[i].prefix, strlen(foreign[i].prefix)))
 			return err_say(e, -ENOTSUP, "the container's init (pid %d) is %s: %s", (int)init, name,

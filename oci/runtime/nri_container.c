@@ -16,7 +16,7 @@ enum { LABELS = 5, ANNOTATIONS = 6 }; /* of both */
 #define SERVICE_KEY "app.kubernetes.io/name"
 #define KEY_MAX 600 /* longer than any that is ours */
 
-/* What is looked at: fields that are not there are "". */
+/* The fields that we read; absent ones are "". */
 struct parts {
 	struct pb_field pod, container;
 	struct pb_field id, name, exe, pod_name, pod_namespace;
@@ -300,7 +300,7 @@ static void put_pair(struct pb_out *o, const char *key, size_t key_len, const st
 static int put_annotation(void *arg, const struct pb_field *key, const struct pb_field *value)
 {
 	static const struct pb_field too_long = {.data = "", .len = 0};
-	if (is_ours(key) && key->len < KEY_MAX) /* what the hook refuses, it refuses in either form */
+	if (is_ours(key) && key->len < KEY_MAX) /* the hook refuses a value that is too long, and "" as well */
 		put_pair(arg, key->data, key->len, value->len <= ANNOTATION_VALUE_MAX ? value : &too_long);
 	return 0;
 }

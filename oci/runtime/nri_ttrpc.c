@@ -9,14 +9,14 @@
 
 #define SERVICE "nri.pkg.api.v1alpha1.Plugin"
 #define RUNTIME "nri.pkg.api.v1alpha1.Runtime"
-#define VERSION_OF_NRI "v0.6.1" /* whose messages these are; older runtimes do not look at it */
+#define VERSION_OF_NRI "v0.6.1" /* these messages are of this version; older runtimes ignore it */
 
 enum connection { PLUGIN = 1, RUNTIME_CALLS = 2, CONNECTIONS };
 enum message_type { REQUEST = 1, RESPONSE = 2 };
 
 #define MUX_HEADER 8u
 #define TTRPC_HEADER 10u
-#define MUX_FRAME_MAX (64u << 20) /* more than any runtime's; beyond it we have lost our place */
+#define MUX_FRAME_MAX (64u << 20) /* more than any runtime sends; beyond it we have lost our place */
 #define CODE_UNIMPLEMENTED 12	  /* google.rpc.Code */
 
 static const struct {
@@ -31,7 +31,7 @@ static const struct {
 	{"StateChange", NRI_STATE_CHANGE},
 };
 
-/* A growing buffer: what it has grown to stays, up to one message. */
+/* A growing buffer: it keeps its size, up to one message. */
 struct bytes {
 	uint8_t *at;
 	size_t len, size;
@@ -40,7 +40,7 @@ struct bytes {
 struct nri {
 	nri_fn *fn;
 	void *arg;
-	uint8_t header[MUX_HEADER]; /* of a mux frame, as far as it is there */
+	uint8_t header[MUX_HEADER]; /* of a mux frame, the bytes so far */
 	size_t header_len;
 	uint32_t connection, left;    /* of the frame under way */
 	struct bytes in[CONNECTIONS]; /* a ttrpc message under way */
@@ -160,7 +160,7 @@ static int message(struct nri *n, enum connection c, const uint8_t *at, size_t l
 	return 0; /* of a stream that we never opened, or of a kind that is not invented yet */
 }
 
-/* All that is whole. */
+/* Handles all whole messages of a connection. */
 static int messages(struct nri *n, enum connection c, struct err *e)
 {
 	struct bytes *b = &n->in[c];
@@ -192,7 +192,7 @@ static int header(struct nri *n, struct err *e)
 	return n->left > MUX_FRAME_MAX ? err_say(e, -EMSGSIZE, "the runtime's frame has %u bytes", n->left) : 0;
 }
 
-/* Not more at a time than a message: what is whole goes before the next is taken. */
+/* Takes one piece, and handles the whole messages before the next: so no more than one is kept. */
 static int payload(struct nri *n, const uint8_t *bytes, size_t len, struct err *e)
 {
 	if (n->connection != PLUGIN && n->connection != RUNTIME_CALLS)
@@ -226,7 +226,7 @@ int nri_feed(struct nri *n, const void *bytes, size_t len, struct err *e)
 	return r;
 }
 
-/* --- what we say -------------------------------------------------------------------------------------------- */
+/* --- our messages ------------------------------------------------------------------------------------------- */
 
 static int send_message(
 	struct nri *n, enum connection c, uint32_t stream, enum message_type type, const struct pb_out *body)

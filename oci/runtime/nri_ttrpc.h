@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nri_ttrpc - the plugin's end of a connection to the Node Resource Interface of containerd and CRI-O: its two layers
- * of framing and its calls (containerd/nri pkg/net/multiplex, pkg/api/api.proto; containerd/ttrpc PROTOCOL.md). No I/O
- * is here: who has the socket feeds what came, and sends what is there to send.
+ * of framing and its calls (containerd/nri pkg/net/multiplex, pkg/api/api.proto; containerd/ttrpc PROTOCOL.md). No I/O:
+ * the caller has the socket, feeds the bytes that it received, and sends the unsent ones.
  *
- *	mux	u32 connection, u32 length, big-endian; of our two connections one is that on which the runtime calls
- *		us (service Plugin), the other that on which we call it (service Runtime). Any other is skipped.
+ *	mux	u32 connection, u32 length, big-endian. On one of our two connections the runtime calls us (service
+ *		Plugin), on the other we call it (service Runtime). Any other is skipped.
  *		Frames of a connection are a stream: a message may begin and end anywhere in them.
  *	ttrpc	u32 length, u32 stream, big-endian, u8 type (1 request, 2 response), u8 flags; then a protobuf
  *		`Request` or `Response`. A message has 4 MiB at most.
  *
- * The runtime is no enemy, but what it passes on comes from tenants, and it may be of any version. A frame that makes
- * no sense ends the connection (-EBADMSG, -EMSGSIZE with a sentence): the runtime then goes on without us, where an
- * error for an answer would fail the container's start. Memory is bounded by two messages, one for each connection;
- * nobody reads while more than NRI_UNSENT_MAX wait to be sent (nri_full).
+ * The runtime is no enemy, but it passes on text from tenants, and may be of any version. A malformed frame ends the
+ * connection (-EBADMSG, -EMSGSIZE with a sentence): the runtime then goes on without us, whereas an error as an answer
+ * would fail the container's start. Memory is bounded by two messages, one for each connection; the caller does not
+ * read while more than NRI_UNSENT_MAX bytes wait to be sent (nri_full).
  */
 #pragma once
 
@@ -34,27 +34,27 @@ enum nri_call {
 	NRI_SHUTDOWN,
 	NRI_CREATE_CONTAINER,
 	NRI_START_CONTAINER,
-	NRI_STATE_CHANGE, /* of runtimes that have no StartContainer, for one */
-	NRI_REGISTERED,	  /* not a call: the runtime's answer to ours; the payload is why not, "" when it took us */
+	NRI_STATE_CHANGE, /* among others from runtimes that have no StartContainer */
+	NRI_REGISTERED,	  /* not a call: the answer to nri_register; payload: why it refused us, "": it accepted us */
 };
 
-/* The events of api.proto that are asked for, as bits of Configure's answer. */
+/* The events of api.proto that we ask for, as bits of Configure's answer. */
 #define NRI_EVENT_CREATE_CONTAINER 4
 #define NRI_EVENT_START_CONTAINER 6
 #define NRI_EVENT_BIT(event) (1u << ((event)-1))
 
-/* `payload` is the call's message, valid until the function returns. The answer may come later, by `stream`. */
+/* `payload` is the call's message, valid until the function returns. It may be answered later, with `stream`. */
 typedef void nri_fn(void *arg, enum nri_call call, uint32_t stream, const void *payload, size_t len);
 
 struct nri;
 int nri_new(nri_fn *fn, void *arg, struct nri **ret);
 struct nri *nri_free(struct nri *n);
 
-int nri_feed(struct nri *n, const void *bytes, size_t len, struct err *e); /* 0, or the connection is to be closed */
+int nri_feed(struct nri *n, const void *bytes, size_t len, struct err *e); /* 0, or close the connection */
 /* The next three: 0 or -ENOMEM. */
-int nri_register(struct nri *n, const char *name, const char *index); /* the first thing to say */
+int nri_register(struct nri *n, const char *name, const char *index); /* our first message */
 int nri_answer(struct nri *n, uint32_t stream, const void *payload, size_t len);
-int nri_unimplemented(struct nri *n, uint32_t stream); /* what a runtime takes as "this plugin does not care" */
+int nri_unimplemented(struct nri *n, uint32_t stream); /* means to a runtime "this plugin does not care" */
 
 const void *nri_unsent(const struct nri *n, size_t *ret_len);
 void nri_sent(struct nri *n, size_t len);

@@ -27,7 +27,7 @@ bool policy_lets(const char *patterns, const char *text)
 	return false;
 }
 
-/* Of us on the host, also from within a user namespace: its first line that has our number. */
+/* Returns our uid on the host, also from within a user namespace: by the first line of uid_map that has our uid. */
 static uid_t uid_on_host(void)
 {
 	char map[4096];

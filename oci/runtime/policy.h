@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * policy - whom the administrator's policy.conf lets have a profile: lists of patterns, in which * stands for any text.
- * An empty list lets everybody.
+ * policy - which containers the administrator's policy.conf allows to be profiled: lists of patterns, in which * stands
+ * for any text. An empty list allows all.
  */
 #pragma once
 
@@ -9,12 +9,12 @@
 
 #include <stdbool.h>
 
-/* `patterns` has commas or spaces between them (settings.allow_...). */
+/* Does `text` match one of `patterns`? Commas or spaces separate these (settings.allow_...). */
 bool policy_lets(const char *patterns, const char *text);
 
 /*
- * Is a container's namespace among `namespaces` (of Kubernetes; a container of no Pod is in namespace ""), and the
- * host's user that runs its runtime, who is root but for rootless containers, by name or number among `users`? 0, or
- * -EPERM with a sentence.
+ * Checks the container's namespace against `namespaces` (of Kubernetes; a container of no Pod is in namespace ""), and
+ * the name and number of the host's user that runs its runtime (root except for rootless containers) against `users`.
+ * 0, or -EPERM with a sentence.
  */
 int policy_permits(const struct settings *s, const struct container *c, struct err *e);

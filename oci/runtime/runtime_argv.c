@@ -9,8 +9,7 @@
 #define CRUN (1u << DIALECT_CRUN)
 #define BOTH (RUNC | CRUN)
 
-/* One that is not in the table is unclear. `to`: where its value goes in struct runtime_argv, NOWHERE: it is skipped.
- */
+/* An option that is not in the table is unclear. `to`: offset of its value in struct runtime_argv, NOWHERE: skipped. */
 struct option {
 	const char *name;
 	char letter;
@@ -77,13 +76,13 @@ static void keep(const struct parse *p, const struct option *o, const char *valu
 		*(const char **)((char *)p->ret + o->to) = value; /* the last one counts, in both */
 }
 
-/* runc's switches may say =true or =false, which asks for nothing that matters here. */
+/* runc's switches may have =true or =false, which does not matter here. */
 static bool is_switch_value(const struct parse *p, const char *value)
 {
 	return p->dialect == DIALECT_RUNC && (!strcmp(value, "true") || !strcmp(value, "false"));
 }
 
-/* Behind its dashes: "bundle", "bundle=B". */
+/* `name`: after the dashes, "bundle" or "bundle=B". */
 static int take_long(struct parse *p, const struct option *o, const char *name)
 {
 	const char *equals = strchr(name, '=');
@@ -101,8 +100,7 @@ static int take_long(struct parse *p, const struct option *o, const char *name)
 	return 0;
 }
 
-/* "-b B" in both; "-b=B" is runc's, "-bB" crun's: what the one means by the other's form is an error, and so unclear.
- */
+/* "-b B" in both; "-b=B" is runc's, "-bB" crun's: each takes the other's form as an error, so it is unclear. */
 static int take_short(struct parse *p, const struct option *o, const char *arg)
 {
 	const char letter = arg[1], *rest = arg + 2;
@@ -140,7 +138,7 @@ static bool is_option(const char *arg)
 	return arg[0] == '-' && arg[1];
 }
 
-/* The last word is the id. An option behind it is an error to crun and to runc from 1.5 on. */
+/* The last word is the id. An option after it is an error to crun and to runc from 1.5 on. */
 static int take_rest(struct parse *p, const struct option *options)
 {
 	for (; p->i < p->argc && is_option(p->argv[p->i]) && strcmp(p->argv[p->i], "--") != 0; p->i++)
