@@ -56,7 +56,7 @@ void capabilities_empty_bounding(void)
 			return;
 }
 
-/* Needs CAP_SETPCAP, so it goes first; who has none has no uid 0 privilege to lock out either. */
+/* Needs CAP_SETPCAP, so it goes first; a process without it has no uid 0 privilege to lock out either. */
 static bool lock_root_out(void)
 {
 	return prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |

@@ -88,7 +88,7 @@ static const struct hierarchy *find_v2(const struct hierarchies *all)
 	return NULL;
 }
 
-/* The root of the v2 hierarchy without a mount point: seen by nobody, gone with the descriptor. */
+/* Opens the root of the v2 hierarchy without a mount point: no other process sees it, it goes with the descriptor. */
 static int detached_v2(void)
 {
 	long fs = syscall(SYS_fsopen, "cgroup2", FSOPEN_CLOEXEC);
@@ -151,7 +151,7 @@ static int open_cgroup(const struct hierarchy *h, const char *path)
 	return fd_open_dir(root, below(h, path));
 }
 
-/* Is every process in it a member of `pid`'s thread group? */
+/* Is `pid` the only process in it? */
 static bool only_process(int dir, pid_t pid)
 {
 	char text[4096];
@@ -183,7 +183,7 @@ static bool procs_live_apart(int dir, uint64_t ours)
 	return apart;
 }
 
-/* Is nobody in it, or below, who lives in our own mount namespace, as the container's monitor does? */
+/* Is no process in it, or below, of our own mount namespace, as the container's monitor is? */
 static bool live_apart(int dir, uint64_t ours, unsigned depth)
 {
 	int copy = fd_open_dir(dir, ".");
@@ -215,7 +215,7 @@ static bool is_named_by(const char *at, const char *path, size_t len)
 	return (at == path || strchr("/-:", at[-1])) && (!at[len] || strchr("/.", at[len]));
 }
 
-/* What runs in a container may have moved below its cgroup, which has the container's id in its name. */
+/* Cuts `path` at the cgroup that has the container's id in its name: its processes may have moved below that. */
 static void climb_to(char *path, const char *id)
 {
 	char *found = NULL;
@@ -227,7 +227,7 @@ static void climb_to(char *path, const char *id)
 		found[strcspn(found, "/")] = 0;
 }
 
-/* Whose cgroup is looked for: an init that is parked alone in it, or one of a container that runs. */
+/* We look for the cgroup of this process: an init parked alone in it, or a process of a running container. */
 struct wanted {
 	pid_t pid;
 	const char *id; /* NULL: parked */
@@ -266,8 +266,8 @@ static void take_perf_dir(struct cgroup_target *ret, int dir)
 }
 
 /*
- * Nearly everywhere v2 is mounted at one of two places, and a node's mountinfo has thousands of lines: look there
- * first. That the cgroup found holds the container's init and nothing else proves that it is the right one.
+ * v2 is mounted at one of two places nearly everywhere, and a node's mountinfo has thousands of lines: look there
+ * first. own_cgroup checks the processes in the cgroup, which proves that it is the right one.
  */
 static bool find_quickly(const struct wanted *w, struct cgroup_target *ret)
 {
@@ -329,7 +329,7 @@ void cgroup_target_done(struct cgroup_target *t)
 
 /* --- a cgroup of our own ------------------------------------------------------------------------------- */
 
-/* Which hierarchies a profiler's cgroup is made in, and which files hold the limits there. */
+/* The hierarchies in which a profiler's cgroup is made. */
 static const struct kind {
 	const char *controller; /* NULL: v2 */
 } kinds[] = {{"cpu"}, {"memory"}, {"pids"}, {NULL}};
@@ -363,7 +363,7 @@ static void set_limits(int dir, bool v2, const struct cgroup_limits *l)
 	}
 }
 
-/* Controllers given to children bind what is in the cgroup itself: never where somebody is, but in the real root. */
+/* Controllers given to children bind the cgroup's own processes: only if it has none, or in the real root. */
 static bool may_hand_down(int dir)
 {
 	char text[64];
@@ -439,7 +439,7 @@ int cgroup_enter_own(const char *name, const struct cgroup_limits *limits, bool 
 		r = cgroup_create(name, limits, &cg, e);
 		if (r < 0)
 			return r;
-		/* later it may be us: entered in one hierarchy, swept in the next */
+		/* on a later try the process may be us: entered in one hierarchy, swept in the next */
 		if (alone && try == 0 && !cgroup_is_empty(&cg))
 			r = err_say(e, -EALREADY, "in the cgroup %s there is a process", cg.name);
 		else
@@ -465,7 +465,7 @@ void cgroup_done(struct cgroup *c)
 
 typedef int base_fn(int base, const char *arg);
 
-/* Calls fn for the /pillion directory of every hierarchy a cgroup of ours may be in. Sum of results >= 0. */
+/* Calls fn for /pillion in every hierarchy that may hold a cgroup of ours. Returns the sum of results, or an error. */
 static int each_base(base_fn *fn, const char *arg)
 {
 	struct hierarchies all;

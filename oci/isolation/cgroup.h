@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cgroup - finding a container's cgroup and making one for the profiler, on v1, hybrid and v2, without
+ * cgroup - finds a container's cgroup and makes one for the profiler, on v1, hybrid and v2, without
  * systemd (cgroups(7), kernel Documentation/admin-guide/cgroup-v2.rst).
  *
- * Hierarchies are read from /proc/self/mountinfo. Where the v2 hierarchy exists but is not mounted in our mount
- * namespace, a detached mount of our own serves (fsmount(2)).
+ * Reads the hierarchies from /proc/self/mountinfo. If the v2 hierarchy exists but is not mounted in our mount
+ * namespace, uses a detached mount of our own (fsmount(2)).
  */
 #pragma once
 
@@ -24,16 +24,16 @@ struct cgroup_target {
 };
 
 /*
- * Opens the cgroup of the container whose init is `pid`. perf_dir is opened only when the cgroup is the container's
+ * Opens the cgroup of the container with the init `pid`. perf_dir is opened only if the cgroup is the container's
  * own: not the root, not ours, and no process in it but the init. Never fails as a whole.
  */
 void cgroup_find(pid_t pid, struct cgroup_target *ret);
 /*
- * The same of a container that runs: the cgroup that has its id in the name where there is one above `pid`'s, else
- * `pid`'s. Nobody of our own mount namespace may be in it (the container's monitor, the user's other programs).
+ * The same for a running container: the cgroup at or above `pid`'s that has the container's id in its name, else
+ * `pid`'s. No process of our own mount namespace may be in it (the container's monitor, the user's other programs).
  */
 void cgroup_find_running(pid_t pid, const char *id, struct cgroup_target *ret);
-/* A process' line of /proc/PID/cgroup for a v1 controller, or for v2 (NULL). 0, -ESRCH, -ENODATA, -errno. */
+/* Reads a process's path in /proc/PID/cgroup for a v1 controller, or for v2 (NULL). 0, -ESRCH, -ENODATA, -errno. */
 int cgroup_path(pid_t pid, const char *controller, char *ret, size_t size);
 void cgroup_target_done(struct cgroup_target *t);
 
@@ -54,28 +54,28 @@ struct cgroup {
 };
 
 /*
- * Make (or open) /pillion/<name> in the cpu, memory and pids hierarchies and in v2, with limits. What is not
- * writable is left out; -ENOENT when nothing at all could be made, `e` names the first reason.
+ * Makes (or opens) /pillion/<name> in the cpu, memory and pids hierarchies and in v2, with limits. Skips hierarchies
+ * that it cannot write. If none is left: -ENOENT, or the error of the first, with a sentence.
  */
 int cgroup_create(const char *name, const struct cgroup_limits *limits, struct cgroup *ret, struct err *e);
-/* Move a process (0 = this one) into it. */
+/* Moves a process (0 = this one) into it. */
 int cgroup_enter(const struct cgroup *c, pid_t pid, struct err *e);
 /*
- * Makes it and moves this process into it, again where another start sweeps it in between. alone: -EALREADY where a
- * process is in it.
+ * Makes a cgroup and moves this process into it; tries again if another start sweeps it in between. alone: -EALREADY if
+ * a process is in it.
  */
 int cgroup_enter_own(const char *name, const struct cgroup_limits *limits, bool alone, struct err *e);
 void cgroup_done(struct cgroup *c); /* closes, does not remove */
 bool cgroup_is_empty(const struct cgroup *c);
-/* Remove every empty /pillion/<prefix>*: how many directories went, or -EBUSY when one holds processes. */
+/* Removes every empty /pillion/<prefix>*. Returns the number of removed directories; -EBUSY: one holds processes. */
 int cgroup_sweep(const char *prefix);
-/* The same, and waits until the deadline (CLOCK_MONOTONIC, ns) for processes that are about to end. */
+/* The same, but waits until the deadline (CLOCK_MONOTONIC, ns) for processes that are about to end. */
 void cgroup_sweep_until(const char *prefix, int64_t deadline);
 
 /*
- * 1 populated, 0 empty, -ENODEV removed, -errno; `events` is an open cgroup.events of v2. Reading that very descriptor
- * is also what lets the next poll(2) for POLLPRI wait (fs/kernfs/file.c).
+ * Reads `events`, an open cgroup.events of v2: 1 populated, 0 empty, -ENODEV removed, -errno. The next poll(2) for
+ * POLLPRI waits only after a read of this very descriptor (fs/kernfs/file.c).
  */
 int cgroup_populated(int events);
-/* usage_usec of an open cpu.stat of v2. */
+/* Reads usage_usec of an open cpu.stat of v2. */
 int cgroup_cpu_usage(int stat, uint64_t *ret_usec);

@@ -71,8 +71,8 @@ static int copy_tree(int at, const char *path, unsigned flags)
 	long fd = syscall(SYS_open_tree, at, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | flags);
 	if (fd < 0)
 		return -errno;
-	/* Nobody writes, runs or opens devices through this copy. Before 5.12 there is no mount_setattr; the
-	 * profiler opens read-only and regular files only, so the copy is usable without. */
+	/* No writes, set-user-ID bits or devices through this copy. Before 5.12 there is no mount_setattr; the
+	 * profiler opens regular files only, read-only, so it can use the copy without. */
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
 	syscall(SYS_mount_setattr, fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &attr, sizeof(attr));
 	return (int)fd;
@@ -90,7 +90,7 @@ int ns_tree_at(int root, struct err *e)
 	return fd < 0 ? err_set(e, fd, "cannot copy the mount tree") : fd;
 }
 
-/* Per pid namespace since 6.14, global before; the last value is the highest that set_tid takes. */
+/* pid_max is per pid namespace since 6.14, global before; set_tid takes at most pid_max - 1. */
 static pid_t highest_pid(void)
 {
 	char text[32];

@@ -75,8 +75,8 @@ struct here {
 };
 
 /*
- * Runtimes call hooks in the bundle. With a user namespace, only the container's root may enter the bundle (podman
- * --uidmap: mode 0700, its uid). So we open config.json while we still have capabilities.
+ * Runtimes call hooks in the bundle. If a container has users of its own, only they may enter the bundle (podman
+ * --uidmap: mode 0700, their uid). So we open config.json while we still have capabilities.
  */
 static void open_here(struct here *h)
 {

@@ -4,7 +4,7 @@
  * resource limits, that turns a hook's input into one fixed struct.
  *
  * It is forked by the hook, which is root, and gives up every capability before it touches a byte of the input. It
- * stays uid 0 only to read a bundle that is mode 0700: it can read the files that root may read, and do nothing else.
+ * stays uid 0 only to read a bundle that is mode 0700: it can open root's files for reading, and nothing else.
  * Before that it opens the config.json of the working directory, for bundles that belong to a container's own root.
  */
 #pragma once

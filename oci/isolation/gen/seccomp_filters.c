@@ -2,8 +2,8 @@
 /*
  * seccomp_filters - writes the seccomp filters of oci/isolation/seccomp.h as C arrays, at build time, with libseccomp.
  *
- * Compiling a filter costs a tenth of a millisecond; on a hook's path that is a tenth of what it may take, twice.
- * What is not listed fails with EPERM.
+ * Compiling a filter costs a tenth of a millisecond; a hook would do so twice, each a tenth of its time budget.
+ * Calls that are not listed fail with EPERM.
  */
 #include "oci/isolation/seccomp.h"
 
@@ -31,7 +31,7 @@
 #define CALL(name) SCMP_SYS(name)
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
-/* What every program of ours needs to run at all and to end. */
+/* Every program of ours needs these to run at all and to end. */
 static const int base_calls[] = {
 	CALL(read),
 	CALL(write),
@@ -66,7 +66,7 @@ static const int opener_calls[] = {
 	CALL(perf_event_open),
 	CALL(sendmsg),
 	CALL(recvmsg),
-	/* what it lacks, to explain a refusal */
+	/* to explain a refusal by the missing capability */
 	CALL(capget),
 };
 static const int attacher_calls[] = {
@@ -74,16 +74,16 @@ static const int attacher_calls[] = {
 	CALL(sendmsg),
 	CALL(recvmsg),
 	CALL(capget),
-	/* a list of threads, more than once, and copies of what they have mapped */
+	/* to list threads, more than once, and to copy their maps */
 	CALL(memfd_create),
 	CALL(getdents64),
 	CALL(nanosleep),
 	CALL(clock_nanosleep),
 };
 /*
- * What it forks keeps this list, and a child's own lies over it: so it has what they need, too (allow_forks,
- * allow_exporters). Of openat(2) that is all, with every flag, as the exporter writes; what it opens itself, its
- * settings and the state of cgroups, it reads, and what a target could make hang is a reader's
+ * Its children keep this list, with their own on top: so it also has the calls that they need (allow_forks,
+ * allow_exporters). That is why it has openat(2) with every flag: the exporter writes. The supervisor itself only reads
+ * its settings and the state of cgroups; a reader opens the files with which a target could make it hang
  * (profiler/elf/target_file.h).
  */
 static const int supervisor_calls[] = {
@@ -114,7 +114,7 @@ static const int supervisor_calls[] = {
 	/* the kill switch */
 	CALL(inotify_init1),
 	CALL(inotify_add_watch),
-	/* what is asked of the symbolizer, what is handed to the exporter */
+	/* questions to the symbolizer, profiles for the exporter */
 	CALL(memfd_create),
 	CALL(pipe2),
 	/* the worker's life */
@@ -125,7 +125,7 @@ static const int supervisor_calls[] = {
 	CALL(rseq),
 };
 static const int worker_calls[] = {
-	/* when its supervisor is gone: from the next one */
+	/* a connection from the next supervisor, when its own is gone */
 	CALL(accept4),
 	CALL(getsockopt),
 	CALL(pidfd_open), /* itself */
@@ -144,7 +144,7 @@ static const int worker_calls[] = {
 	CALL(ftruncate),
 	CALL(pipe2),
 };
-/* Writes the spool; says what goes on through a library (libmicrohttpd) on a socket that listens already. */
+/* Writes the spool; answers over HTTP through a library (libmicrohttpd) on a socket that listens already. */
 static const int exporter_calls[] = {
 	CALL(openat),
 	CALL(mkdirat),
@@ -176,8 +176,8 @@ static const int exporter_calls[] = {
 	CALL(getppid),
 	CALL(getrusage),
 	CALL(set_robust_list),
-	/* a page is sent from its file, made in a process of its own (profiler/web/page_child.h) that has an end and a
-	   role */
+	/* sends a page from its file; a child with a time limit and a role of its own makes it
+	   (profiler/web/page_child.h) */
 	CALL(sendfile),
 	CALL(memfd_create),
 	CALL(close_range),
@@ -185,14 +185,15 @@ static const int exporter_calls[] = {
 	CALL(setitimer), /* the same, where there is no alarm(2) */
 	CALL(rseq),
 };
-/* Makes a page of what lies in the spool. */
+/* Makes a page of the spool. */
 static const int page_calls[] = {
 	CALL(getdents64),
 	CALL(pread64),
 	CALL(memfd_create),
 	CALL(sendmsg),
 };
-/* Speaks with servers through a library (libcurl), which has names looked up by threads; notes what they have. */
+/* Speaks with servers through a library (libcurl), which looks names up in threads; records the files that they have.
+ */
 static const int push_calls[] = {
 	CALL(openat),
 	CALL(mkdirat),
@@ -241,7 +242,7 @@ static const int push_calls[] = {
 	CALL(wait4),	    /* for the maker's end */
 	CALL(pidfd_open),
 };
-/* Forks a job for each file; the page's role then lies over this one. */
+/* Forks a job for each file; the job puts the page's role on top of this one. */
 static const int maker_calls[] = {
 	CALL(recvmsg),
 	CALL(sendmsg),
@@ -252,8 +253,8 @@ static const int maker_calls[] = {
 	CALL(set_robust_list),
 	CALL(rseq),
 };
-/* Waits for questions, forks a job for each (or a server, profiler/symbol/forkserver.h); the job's own role then lies
- * over this one, when its files are open. */
+/* Waits for questions, forks a job for each (or a server, profiler/symbol/forkserver.h); the job puts its own role on
+ * top of this one, when its files are open. */
 static const int symbolizer_calls[] = {
 	CALL(recvmsg),
 	CALL(sendmsg),
@@ -266,7 +267,7 @@ static const int symbolizer_calls[] = {
 	CALL(set_robust_list),
 	CALL(rseq),
 };
-/* All that a job has: no signal handlers, no paths. */
+/* All calls of a job: no signal handlers, no paths. */
 static const int symbolizer_job_calls[] = {
 	CALL(read),
 	CALL(pread64),
@@ -287,7 +288,7 @@ static const int symbolizer_job_calls[] = {
 	CALL(exit),
 	CALL(exit_group),
 };
-/* Answers, beneath trees that it is given. */
+/* Opens and reads files beneath trees that it is given. */
 static const int file_reader_calls[] = {
 	CALL(openat2),
 	CALL(fstat),
@@ -308,7 +309,7 @@ static const int file_reader_calls[] = {
 	CALL(exit),
 	CALL(exit_group),
 };
-/* Answers, beneath one tree. By openat it opens its own descriptors again. */
+/* Opens files beneath one tree. openat(2) is for opening its own descriptors again. */
 static const int file_opener_calls[] = {
 	CALL(openat2),
 	CALL(fstat),
@@ -333,7 +334,7 @@ static const int file_opener_calls[] = {
 	CALL(exit_group),
 };
 static const int nri_calls[] = {CALL(sendmsg), CALL(recvmsg)};
-/* The requests pilliond makes on perf descriptors, and one on a socket: how much is unread. Other ioctls are closed. */
+/* pilliond's requests on perf descriptors, and one on a socket: how much is unread. Other ioctls fail. */
 static const unsigned worker_ioctls[] = {
 	PERF_EVENT_IOC_ENABLE,
 	PERF_EVENT_IOC_REFRESH,
@@ -345,7 +346,7 @@ static const unsigned worker_ioctls[] = {
 	SIOCOUTQ,
 };
 
-/* Nothing that sends signals: F_SETOWN of a process with uid 0 reaches every process (fs/fcntl.c, sigio_perm). */
+/* None that sends signals: F_SETOWN of a process with uid 0 reaches every process (fs/fcntl.c, sigio_perm). */
 static const unsigned profiler_fcntls[] = {
 	F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_ADD_SEALS, F_GET_SEALS};
 
@@ -357,14 +358,15 @@ static const struct role {
 	bool reads_limits; /* its own */
 	bool ioctls;
 	bool fcntls;
-	bool pairs;    /* sockets with nobody at the other end but whom it gives that to */
-	bool bare;     /* nothing but its own list, and memory */
-	bool closes;   /* in a process that shares its table of descriptors */
+	bool pairs;    /* makes socket pairs: the other end is only in processes that it gives that to */
+	bool bare;     /* only its own list, and memory */
+	bool closes;   /* descriptors in a child that shares its table of them */
 	bool forks;    /* and gives the child a role of its own */
-	bool kills;    /* what it has forked, or anything of its user's */
-	bool exports;  /* asks who lives (a writer before it), and sets what a library sets on a TCP socket */
-	bool connects; /* to other machines, and asks the network what addresses it has; names by threads */
-	/* A filter lies over its parent's: whoever starts an exporter needs all that it does, and to start it. */
+	bool kills;    /* its children, but the filter allows any pid */
+	bool exports;  /* tests whether an earlier writer is alive; a library sets options of TCP sockets */
+	bool connects; /* to other machines; reads the network's addresses; looks names up in threads */
+	/* A child keeps its parent's filter: a process that starts exporters needs their calls, and those to start one.
+	 */
 	bool starts_exporters;
 } roles[] = {
 	[SECCOMP_READER] = {"reader", reader_calls, COUNT(reader_calls), .opens_read_only = true},
@@ -426,7 +428,7 @@ static int allow_forks(scmp_filter_ctx ctx)
 		     : seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(prctl), 1, SCMP_A0(SCMP_CMP_EQ, PR_SET_PDEATHSIG));
 }
 
-/* Signal 0 alone. */
+/* kill(2) with signal 0 only. */
 static int allow_exports(scmp_filter_ctx ctx)
 {
 	int r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(kill), 1, SCMP_A1(SCMP_CMP_EQ, 0));
@@ -435,8 +437,8 @@ static int allow_exports(scmp_filter_ctx ctx)
 }
 
 /*
- * Not AF_UNIX: what listens on this machine in files is none of its business. A thread as pthread_create makes it;
- * clone3(2), of which a filter sees no flags, is not there.
+ * Not AF_UNIX: this machine's socket files are none of its business. Threads only with the flags of pthread_create;
+ * clone3(2) fails with ENOSYS, because a filter cannot see its flags.
  */
 static int allow_connections(scmp_filter_ctx ctx)
 {
@@ -450,7 +452,7 @@ static int allow_connections(scmp_filter_ctx ctx)
 	for (size_t i = 0; r == 0 && i < COUNT(families); i++)
 		r = seccomp_rule_add(
 			ctx, SCMP_ACT_ALLOW, CALL(socket), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i]));
-	if (r == 0) /* which addresses there are */
+	if (r == 0) /* the network's addresses */
 		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(socket), 2, SCMP_A0(SCMP_CMP_EQ, AF_NETLINK),
 			SCMP_A2(SCMP_CMP_EQ, NETLINK_ROUTE));
 	for (size_t i = 0; r == 0 && i < COUNT(requests); i++)
@@ -458,7 +460,7 @@ static int allow_connections(scmp_filter_ctx ctx)
 	return r;
 }
 
-/* By child_process_fork_quiet. */
+/* An exporter's calls, and those of child_process_fork_quiet. */
 static int allow_exporters(scmp_filter_ctx ctx)
 {
 	static const int calls[] = {CALL(wait4), CALL(close_range), CALL(pidfd_open)};
@@ -525,7 +527,7 @@ static int generate(const struct role *role)
 	if (!ctx)
 		return -ENOMEM;
 	int r = seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2); /* a binary tree: every call passes through it */
-	/* by default only the thread that called dies */
+	/* by default only the calling thread dies */
 	if (r == 0)
 		r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
 	if (r == 0)
