@@ -30,7 +30,7 @@
 #define SHADOWED 0
 #endif
 
-#define KILL_MS 50 /* for a child that was killed to be gone */
+#define KILL_MS 50 /* for a killed child to end */
 
 static int read_proc(pid_t pid, const char *name, char *buf, size_t size)
 {
@@ -97,7 +97,7 @@ int proc_status_nspid(pid_t pid, pid_t *ret)
 	return *ret > 0 ? 0 : -ENODATA;
 }
 
-/* The fields behind the command name, which may itself hold spaces and parentheses. */
+/* Finds the fields after the command name, which may itself hold spaces and parentheses. */
 static int stat_fields(pid_t pid, char *buf, size_t size, char **ret)
 {
 	int r = read_proc(pid, "stat", buf, size);
@@ -244,8 +244,7 @@ static void raise_soft(int what)
 	}
 }
 
-/* By the kernel's call: libc refuses 32 and 33, its own, and needs the handlers that it has for them where no exec
- * follows. */
+/* By the system call: libc refuses its own signals, 32 and 33, and needs its handlers for them if no exec follows. */
 static void reset_signal(int sig, bool exec_follows)
 {
 	static const struct kernel_action { /* struct sigaction of the kernel; all zero: SIG_DFL */
@@ -291,7 +290,7 @@ void child_process_reset(bool exec_follows)
 
 int child_process_wait(pid_t child, int64_t deadline)
 {
-	int r = reap(child, WNOHANG); /* -ECHILD: whoever it is, it is not ours to wait for or to kill */
+	int r = reap(child, WNOHANG); /* -ECHILD: no child of ours: we must neither wait for it nor kill it */
 	if (r != -EAGAIN)
 		return r;
 	fd_auto pidfd = child_process_pidfd(child);
@@ -306,7 +305,7 @@ int child_process_wait(pid_t child, int64_t deadline)
 			return r;
 	}
 	kill(child, SIGKILL);
-	/* in the kernel, waiting for a file system that never answers, it cannot be killed: whoever reaps us gets it */
+	/* a child that waits in the kernel for a file system that never answers cannot be killed: our reaper gets it */
 	int64_t last = clock_now() + KILL_MS * NSEC_PER_MSEC;
 	while ((r = reap(child, WNOHANG)) == -EAGAIN && clock_now() < last)
 		usleep(200);
@@ -340,7 +339,7 @@ const char *child_process_fate(int status, char *buf, size_t size)
 	return buf;
 }
 
-/* The numbers behind name and password of a line of /etc/passwd or /etc/group; how many there are, at most two. */
+/* Reads the numbers after name and password in `name`'s line of /etc/passwd or /etc/group. How many, at most two. */
 static int find_numbers(const char *path, const char *name, unsigned *first, unsigned *second)
 {
 	fd_auto fd = fd_open(AT_FDCWD, path, O_RDONLY, 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * err - why something failed, as a sentence for a person.
+ * err - a sentence for a person that tells why a call failed.
  *
- * Every function returns 0 (or a count, or an fd) or a negative errno. Where a person will read the
+ * Every function returns 0 (or a count, or an fd) or a negative errno. If a person will read the
  * failure, the last argument is a `struct err`: the callee writes the sentence, callers put their own
  * context in front. A NULL err is fine everywhere.
  *
@@ -19,15 +19,15 @@ struct err {
 	char text[320];
 };
 
-/* Write a sentence and append the text of the errno; returns code. */
+/* Writes a sentence and appends the text of the errno; returns code. */
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* Write a sentence that needs no errno text behind it; returns code. */
+/* Writes a sentence that needs no errno text after it; returns code. */
 int err_say(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* Put context in front of what is there; returns code. */
+/* Puts context in front of the sentence; returns code. */
 int err_wrap(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* The sentence without control characters, which could move a terminal's cursor. */
+/* Copies the sentence without control characters, which could move a terminal's cursor. */
 const char *err_clean(char buf[static sizeof(((struct err *)0)->text)], const struct err *e);
-/* A stranger's text for a sentence: printable, and cut to 48 bytes. */
+/* Copies an untrusted text for a sentence: printable, and cut to 48 bytes. */
 #define ERR_SHOWN 52
 const char *err_shown(const char *text, size_t len, char buf[static ERR_SHOWN]);

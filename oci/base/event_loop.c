@@ -12,7 +12,7 @@
 struct event_loop {
 	int epoll;
 	bool stop;
-	struct event_loop_source *silent; /* those that are not heard for a while */
+	struct event_loop_source *silent; /* the paused ones */
 };
 
 int event_loop_new(struct event_loop **ret)
@@ -76,7 +76,7 @@ void event_loop_pause(struct event_loop *l, struct event_loop_source *s, int ms)
 	s->silent_until = deadline_in(ms * NSEC_PER_MSEC);
 }
 
-/* Those whose time is over are heard again. Milliseconds to the next; -1: there is none. */
+/* Resumes the sources at the end of their pause. Returns the milliseconds to the next one; -1: there is none. */
 static int end_pauses(struct event_loop *l)
 {
 	int wait = -1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * event_loop - waiting for descriptors and for the next point in time (epoll(7)), one thread.
+ * event_loop - waits for descriptors and for the next point in time (epoll(7)), one thread.
  *
  * A source is embedded in its owner. It may be removed, and its owner freed, from inside any handler: events are
  * taken one at a time.
@@ -17,7 +17,7 @@ struct event_loop_source {
 	event_loop_fn *fn;
 	void *arg;
 	uint32_t events;
-	int64_t silent_until; /* 0: it is heard */
+	int64_t silent_until; /* 0: not paused */
 	struct event_loop_source *next_silent;
 };
 
@@ -28,12 +28,12 @@ struct event_loop *event_loop_free(struct event_loop *l);
 int event_loop_add(
 	struct event_loop *l, struct event_loop_source *s, int fd, uint32_t events, event_loop_fn *fn, void *arg);
 void event_loop_del(struct event_loop *l, struct event_loop_source *s);
-/* Not heard for so long: who calls when nobody can be let in is still there, and would call again at once. */
+/* Ignores this source for `ms`: a pending connection that we cannot accept would make the loop spin. */
 void event_loop_pause(struct event_loop *l, struct event_loop_source *s, int ms);
 /*
- * `due` is asked before each wait and does what is due: it returns the milliseconds until it wants to be asked again,
- * -1 = no need. Runs until event_loop_stop.
+ * Calls `due` before each wait: it does the work that is due and returns the milliseconds until its next call, -1 = no
+ * need. Runs until event_loop_stop.
  */
 int event_loop_run(struct event_loop *l, int (*due)(void *arg), void *arg);
 void event_loop_stop(struct event_loop *l);
-int event_loop_sooner(int a, int b); /* of two such numbers of milliseconds */
+int event_loop_sooner(int a, int b); /* the sooner of two such timeouts */

@@ -41,9 +41,9 @@ int fd_open(int dirfd, const char *path, int flags, mode_t mode)
 }
 
 /*
- * openat2(2), EAGAIN: where the path has a "..", the kernel cannot tell that it stayed below `root` while any process
+ * openat2(2), EAGAIN: if the path has a "..", the kernel cannot tell that it stayed below `root` while any process
  * of the machine renames or mounts anything; a few microseconds later it can. Beside a process that does nothing but
- * rename, one walk of 40 fails.
+ * rename, one walk in 40 fails.
  */
 static int open_beneath(int root, const char *path, int flags, uint64_t resolve)
 {
@@ -253,13 +253,13 @@ static ssize_t receive(int sock, int flags, void *buf, size_t size, int *fds, si
 	struct iovec iov = {.iov_base = buf, .iov_len = size};
 	struct msghdr msg = {.msg_iov = &iov,
 		.msg_iovlen = 1,
-		/* nobody asks for any: the kernel drops what comes, where to close them could wait for a file system */
+		/* max 0: the kernel drops descriptors; if we closed them, we could wait for a file system */
 		.msg_control = max ? control.space : NULL,
 		.msg_controllen = max ? sizeof(control.space) : 0};
 
 	*ret_n = 0;
 	ssize_t got;
-	do /* ECONNRESET, once: the peer left something unread; what it said itself comes next (net/unix/af_unix.c) */
+	do /* ECONNRESET, once: the peer left data unread; its own data comes next (net/unix/af_unix.c) */
 		got = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC | flags);
 	while (got < 0 && (errno == EINTR || errno == ECONNRESET));
 	if (got < 0)
@@ -392,7 +392,7 @@ int fd_null_stdio(unsigned which)
 		return null;
 	for (int fd = 0; fd < 3; fd++) {
 		if (null == fd) {
-			/* the number itself was free: keep it there, inheritable as stdio is, and take another */
+			/* this number itself was free: keep `null` here, inheritable as stdio is, and open another */
 			fcntl(null, F_SETFD, 0);
 			null = fd_open(AT_FDCWD, "/dev/null", O_RDWR, 0);
 			if (null < 0)

@@ -13,7 +13,7 @@ static uint64_t last_of(const struct interval *i)
 	return i->start + (i->size - 1);
 }
 
-/* What is left of `i` from `start` on, which lies in it. */
+/* Cuts the part of `i` before `start`, which lies in it. */
 static void cut_front(struct interval *i, uint64_t start)
 {
 	i->size -= (uint32_t)(start - i->start);
@@ -22,7 +22,7 @@ static void cut_front(struct interval *i, uint64_t start)
 
 /* --- memory */
 
-/* Room for `need` pieces in *array, within `limit` bytes for it alone; a quarter more where that fits. */
+/* Makes room for `need` pieces in *array, within `limit` bytes for it alone; a quarter more if that fits. */
 static int reserve(struct interval **array, size_t *room, size_t need, size_t limit)
 {
 	size_t most = limit / sizeof(**array), want = need + need / 4 + ROOM_FIRST;
@@ -60,7 +60,7 @@ void interval_map_done(struct interval_map *t)
 
 /* --- laying runs over each other */
 
-/* Pieces of `old` where `new` does not cover them, and all of `new`, by address; at most n_old + 2 n_new of them. */
+/* Merges the parts of `old` that `new` does not cover, and all of `new`, by address: at most n_old + 2 n_new pieces. */
 static size_t overlay(
 	struct interval *old, size_t n_old, const struct interval *new, size_t n_new, struct interval *ret)
 {
@@ -123,7 +123,7 @@ int interval_map_add(struct interval_map *t, uint64_t start, uint64_t size, uint
 	t->runs[t->n_runs].first = t->count;
 	t->runs[t->n_runs++].weight = 1;
 	t->pieces[t->count++] = (struct interval){start, (uint32_t)size, value};
-	/* runs for whose merging there is no memory are as good as before, only slower to search */
+	/* runs that are not merged for want of memory are still right, only slower to search */
 	while (t->n_runs > 1 && t->runs[t->n_runs - 2].weight <= t->runs[t->n_runs - 1].weight)
 		if (merge_last(t, limit) < 0)
 			break;

@@ -14,17 +14,17 @@
 #define GENERATION_MAX (1ull << 62)
 #define NUMBER_MAX 10 /* bytes */
 
-/* At the beginning of each file; entries are behind it. */
+/* At the beginning of each file; the entries follow. */
 struct head {
 	uint64_t magic, version;
-	uint64_t generation; /* the larger one of the two is valid; 0: not this one */
+	uint64_t generation; /* the file with the larger one is valid; 0: not this file */
 	uint64_t committed;  /* bytes of entries */
 	int64_t seen;	     /* CLOCK_MONOTONIC */
 	uint64_t reserved[3];
 };
 
 struct entry_head {
-	uint32_t size, type; /* of what follows */
+	uint32_t size, type; /* of the body that follows */
 };
 
 struct journal {
@@ -32,13 +32,13 @@ struct journal {
 		int fd;
 		uint8_t *at;
 	} sides[2];
-	unsigned valid;	  /* which one */
-	unsigned writing; /* which one; the other than the valid one while a snapshot is made */
+	unsigned valid;	  /* side */
+	unsigned writing; /* side; not the valid one while a snapshot is made */
 	uint64_t generation;
-	size_t used, begun; /* bytes behind the head; where the entry under way begins */
-	size_t limit, part; /* how far it may go; where the part under way begins */
-	bool part_full;	    /* before it began */
-	bool made;	    /* by us, a valid one */
+	size_t used, begun; /* bytes after the head; where the current entry begins */
+	size_t limit, part; /* of `used`; where the current part begins */
+	bool part_full;	    /* `full` before the part began */
+	bool made;	    /* we have made a valid snapshot */
 	bool full;
 };
 
@@ -54,7 +54,7 @@ static uint8_t *body(const struct journal *j)
 	return j->sides[j->writing].at + sizeof(struct head);
 }
 
-/* 0: nothing in it is valid. */
+/* Returns the generation; 0: nothing in the file is valid. */
 static uint64_t read_head(const struct journal *j, unsigned side, struct head *ret)
 {
 	struct stat st;
@@ -78,7 +78,7 @@ int journal_open_take(int a, int b, struct journal **ret)
 	j->sides[0].fd = a;
 	j->sides[1].fd = b;
 	for (unsigned i = 0; i < 2; i++) {
-		/* what lies behind the file's end is never touched */
+		/* we never touch the mapping beyond the file's end */
 		void *at = mmap(NULL, JOURNAL_MAX, PROT_READ | PROT_WRITE, MAP_SHARED, j->sides[i].fd, 0);
 		if (at == MAP_FAILED) {
 			int r = -errno;
@@ -130,7 +130,7 @@ bool journal_snapshot_done(struct journal *j, int64_t now)
 	h->committed = j->used;
 	h->seen = now;
 	__atomic_store_n(&h->generation, ++j->generation, __ATOMIC_RELEASE);
-	/* the old one is as good as gone, whatever generation it says it is of */
+	/* the old file has no head any more, so its generation does not count */
 	bool gone = ftruncate(j->sides[j->valid].fd, 0) == 0;
 	j->valid = j->writing;
 	j->made = true;
@@ -208,7 +208,7 @@ void journal_bytes(struct journal *j, const void *data, size_t n)
 		memcpy(at, data, n);
 }
 
-/* With its end, so that a reader can point to it. */
+/* With its NUL, so that a reader can point to the text. */
 void journal_text(struct journal *j, const char *text)
 {
 	journal_bytes(j, text, strlen(text) + 1);

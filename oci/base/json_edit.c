@@ -8,14 +8,14 @@
 
 /* Where a value is, or where it would be. */
 struct place {
-	size_t at, end; /* the value's bytes; absent: both are where a member goes, behind the last one */
-	size_t key;	/* where its member begins; absent: nothing */
+	size_t at, end; /* the value's bytes; absent: both are the place for a new member, after the last one */
+	size_t key;	/* where its member begins; absent: unused */
 	unsigned depth; /* keys of the path that were found */
 	bool first;	/* absent: the object has no member yet */
-	bool is_null;	/* in its place all that is missing of the path comes */
+	bool is_null;	/* the missing rest of the path replaces it */
 };
 
-/* --- the grammar: each takes a position and returns the one behind, 0 where it is no JSON ------------------------- */
+/* --- the grammar: each takes a position and returns the one after, 0 if it is no JSON ----------------------------- */
 
 static bool is_space(char c)
 {
@@ -39,7 +39,7 @@ static size_t skip_string(const char *t, size_t at)
 	if (t[at] != '"')
 		return 0;
 	for (at++; t[at] != '"'; at++) {
-		if ((unsigned char)t[at] < ' ') /* the NUL behind the text, too */
+		if ((unsigned char)t[at] < ' ') /* the NUL after the text, too */
 			return 0;
 		if (t[at] != '\\')
 			continue;
@@ -88,7 +88,7 @@ static size_t skip_word(const char *t, size_t at, const char *word)
 
 static size_t skip_value(const char *t, size_t at, unsigned depth);
 
-/* "key":, from the key on to the value. */
+/* Skips `"key":` up to the value. */
 static size_t skip_key(const char *t, size_t at)
 {
 	size_t end = skip_string(t, at);
@@ -98,7 +98,7 @@ static size_t skip_key(const char *t, size_t at)
 	return t[end] == ':' ? skip_space(t, end + 1) : 0;
 }
 
-/* An object or array, from behind its bracket. */
+/* Skips an object or array, from after its opening bracket. */
 static size_t skip_members(const char *t, size_t at, char close, unsigned depth)
 {
 	at = skip_space(t, at);
@@ -164,7 +164,7 @@ static bool is_key(const char *t, size_t at, size_t end, const char *key)
 	return end - at == strlen(key) + 2 && !memcmp(t + at + 1, key, strlen(key));
 }
 
-/* Of the object whose bracket is at `at`. */
+/* Finds the member `key` of the object with its bracket at `at`. */
 static int find_member(const char *t, size_t at, const char *key, struct place *ret, struct err *e)
 {
 	bool found = false;
@@ -239,8 +239,8 @@ static int replace(struct json_edit *s, size_t at, size_t end, const char *with,
 }
 
 /*
- * What is missing of the path: `{"b": {"c": json}}`, in an object the first one without its braces, on a line of its
- * own: people read what we have written.
+ * Returns the missing rest of the path: `{"b": {"c": json}}`; inside an object without the outer braces, and on a line
+ * of its own, because people read it.
  */
 static char *missing(const struct place *p, const char *const path[], const char *json)
 {
@@ -286,7 +286,7 @@ int json_edit_set(struct json_edit *s, const char *const path[], const char *jso
 	return r == -ENOENT ? add_missing(s, &p, path, json, e) : r < 0 ? r : replace(s, p.at, p.end, json, e);
 }
 
-/* Before the bracket of an array that is there: behind its last element, or first. */
+/* Appends to an existing array: before its closing bracket, after its last element if there is one. */
 static int append_to(struct json_edit *s, const struct place *p, const char *json, struct err *e)
 {
 	size_t last = p->end - 1; /* the bracket */
@@ -321,7 +321,7 @@ int json_edit_append(struct json_edit *s, const char *const path[], const char *
 	return r;
 }
 
-/* The member whose key is at `key` and whose value ends at `end`, out of its object. */
+/* Cuts the member from its key at `key` to its value's end at `end` out of its object. */
 static int cut_member(struct json_edit *s, size_t key, size_t end, struct err *e)
 {
 	while (is_space(s->text[key - 1]))

@@ -13,14 +13,14 @@
 
 enum kind { OBJECT = JSMN_OBJECT, ARRAY = JSMN_ARRAY, STRING = JSMN_STRING, PRIMITIVE = JSMN_PRIMITIVE };
 
-/* One of jsmn's tokens; those of a document lie one behind the other, its text behind the last. */
+/* One of jsmn's tokens; a document's tokens lie in a row, and its text follows the last. */
 struct json {
 	enum kind kind;
 	const char *key;  /* of a member */
-	const char *text; /* of a string or primitive: without its escapes, NUL behind it */
+	const char *text; /* of a string or primitive: without its escapes, NUL-terminated */
 	size_t len;
-	struct json *first, *last; /* of what is in it */
-	struct json *next;	   /* to what is in the same */
+	struct json *first, *last; /* child */
+	struct json *next;	   /* sibling */
 };
 
 /* --- strings ------------------------------------------------------------------------------------------------ */
@@ -41,7 +41,7 @@ static uint32_t hex4(const char *s)
 	return (uint32_t)strtoul(digits, NULL, 16);
 }
 
-/* Behind "\u". Half of a surrogate pair alone becomes U+FFFD, as in RFC 8259, section 8.2, it may. */
+/* Takes the digits after "\u". Half of a surrogate pair alone becomes U+FFFD, as RFC 8259, section 8.2, allows. */
 static const char *take_u(const char *from, const char *end, char **to)
 {
 	uint32_t c = hex4(from);
@@ -58,7 +58,7 @@ static const char *take_u(const char *from, const char *end, char **to)
 	return from;
 }
 
-/* In place: no escape is shorter than what it stands for. jsmn has looked at each. */
+/* In place: no escape is shorter than its character. jsmn has checked each. */
 static size_t unescape(char *text, const char *end)
 {
 	static const char escapes[] = "b\bf\fn\nr\rt\t";
@@ -116,7 +116,7 @@ static bool is_primitive(const char *s)
 
 /* --- structure ---------------------------------------------------------------------------------------------- */
 
-/* Behind a string, `len` where it has no end. */
+/* Returns the position after a string; `len`: it has no end. */
 static size_t skip_string(const char *text, size_t len, size_t at)
 {
 	for (at++; at < len; at++)
@@ -137,15 +137,15 @@ static bool is_space(char c)
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* Whether a value or name ends in what came last: '"', a bracket, or '0' for any primitive. */
+/* Does a value or name end with the last character: '"', a bracket, or '0' for any primitive? */
 static bool is_end(char last)
 {
 	return last == '"' || last == '}' || last == ']' || last == '0';
 }
 
 /*
- * Brackets, commas and colons, which jsmn takes nearly as they come: at a bracket that closes, it looks for the one
- * that it closes among all that are around, so those must not be many. How many tokens there are, or -EINVAL.
+ * Checks brackets, commas and colons, of which jsmn accepts nearly any order. At a closing bracket, jsmn searches all
+ * enclosing ones for the opening one, so their number is limited. Returns the number of tokens, or -EINVAL.
  */
 static int64_t check_structure(const char *text, size_t len, struct err *e)
 {
@@ -193,7 +193,7 @@ static int tokenize(const char *text, size_t len, jsmntok_t **ret, struct err *e
 		return (int)n;
 	if (n > JSON_VALUES)
 		return err_say(e, -EINVAL, "JSON has more than %u values", JSON_VALUES);
-	jsmntok_t *tokens = calloc((size_t)n + 1, sizeof(*tokens)); /* none is no reason to count for jsmn */
+	jsmntok_t *tokens = calloc((size_t)n + 1, sizeof(*tokens)); /* for NULL jsmn would only count */
 	if (!tokens)
 		return err_set(e, -ENOMEM, "JSON");
 	jsmn_init(&p);
@@ -224,7 +224,7 @@ static int put_text(struct json *v, const jsmntok_t *t, char *text)
 }
 
 /*
- * jsmn tells what is in what, but lets names without a value and values without a name pass: here they do not.
+ * jsmn gives each token's parent, but accepts names without a value and values without a name: we refuse them.
  */
 static int place(struct json *values, const jsmntok_t *tokens, int i)
 {
@@ -232,7 +232,7 @@ static int place(struct json *values, const jsmntok_t *tokens, int i)
 	const jsmntok_t *t = &tokens[i], *in = i ? &tokens[t->parent] : NULL;
 	if (i == 0 || t->parent < 0)
 		return i == 0 && t->parent < 0 ? 0 : -EINVAL;
-	if (in->type == JSMN_OBJECT) /* a name: of what comes next */
+	if (in->type == JSMN_OBJECT) /* the name of the next value */
 		return v->kind == STRING && t->size == 1 ? 0 : -EINVAL;
 	if (v->kind == STRING && t->size != 0)
 		return -EINVAL;
@@ -290,7 +290,7 @@ struct json *json_free(struct json *doc)
 	return NULL;
 }
 
-/* --- skimming: each function returns where it stopped, `len` when that is nowhere */
+/* --- skimming: each function returns the position where it stopped, `len` if it found no end */
 
 static size_t skip_space(const char *text, size_t len, size_t at)
 {
@@ -299,7 +299,7 @@ static size_t skip_space(const char *text, size_t len, size_t at)
 	return at;
 }
 
-/* At the comma or bracket behind a member's value. */
+/* Stops at the comma or bracket after a member's value. */
 static size_t skip_value(const char *text, size_t len, size_t at)
 {
 	size_t depth = 0;
@@ -315,7 +315,7 @@ static size_t skip_value(const char *text, size_t len, size_t at)
 	return len;
 }
 
-/* An escape may spell any name. */
+/* Keeps a key with an escape, too: it may spell any name. */
 static bool is_kept(const char *const keep[], const char *key, size_t len)
 {
 	for (; *keep; keep++)
@@ -338,7 +338,7 @@ void json_skim(char *text, size_t len, const char *const keep[])
 		size_t value = skip_space(text, len, colon + 1);
 		at = skip_value(text, len, value);
 		if (at >= len)
-			return; /* the parser says what is wrong */
+			return; /* the parser reports the error */
 		if ((text[value] == '{' || text[value] == '[') && !is_kept(keep, text + key + 1, end - key - 2)) {
 			memset(text + value, ' ', at - value);
 			text[value] = '0';

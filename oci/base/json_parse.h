@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json_parse - read JSON that may be hostile: bounded parse, then typed look-ups that never fail loudly.
+ * json_parse - reads JSON that may be hostile: bounded parse, then typed look-ups that return NULL for absent values.
  *
  * The only file that knows jsmn. A look-up takes NULL and gives NULL, so a path is a chain and absence
  * anywhere in it shows once, at its end:
  *
  *	const char *path = json_text(json_member(json_member(doc, "root"), "path"), NULL);
  *
- * Everything handed out is borrowed and lives until json_free of the document. Where a key is twice in an
+ * All returned values are borrowed and live until json_free of the document. If a key is twice in an
  * object, the last one counts.
  */
 #pragma once
@@ -24,14 +24,14 @@
 struct json;
 
 /*
- * One document whose top is an object. -EINVAL with a sentence (empty, truncated, malformed, too deep, too many
- * values, not an object), -ENOMEM.
+ * Parses one document with an object at its top. 0, -EINVAL with a sentence (empty, truncated, malformed, too deep, too
+ * many values, not an object), -ENOMEM.
  */
 int json_parse(const char *text, size_t len, struct json **ret, struct err *e);
 /*
- * Before json_parse: blanks the objects and arrays among the members of the top-level object, but for those in `keep`
+ * Before json_parse: blanks the objects and arrays among the members of the top-level object, except those in `keep`
  * (ended by NULL). A config.json is nine tenths seccomp rules, and a container's start waits for the parser.
- * What is blanked is no longer checked, except that its brackets and strings end; offsets in messages stay true.
+ * Blanked values are no longer checked, except that brackets and strings end; offsets in messages stay true.
  */
 void json_skim(char *text, size_t len, const char *const keep[]);
 struct json *json_free(struct json *doc);
@@ -40,9 +40,9 @@ const struct json *json_member(const struct json *object, const char *key); /* N
 const struct json *json_item(const struct json *array, size_t i);
 bool json_is_object(const struct json *v);
 
-/* NULL when it is no string. The text ends with NUL, but may hold others: compare `*ret_len` where it matters. */
+/* NULL: it is no string. The text ends with NUL, but may hold others: compare `*ret_len` if that matters. */
 const char *json_text(const struct json *v, size_t *ret_len);
-/* 0, or -EINVAL when it is no whole number; beyond int64_t it saturates. */
+/* 0, or -EINVAL: it is no whole number; beyond int64_t it saturates. */
 int json_number(const struct json *v, int64_t *ret);
 
 /* Calls `fn` for each member of an object, until it returns non-zero; returns that, or 0. */

@@ -76,8 +76,8 @@ int json_write_add_null(struct jsonout *object, const char *key)
 }
 
 /*
- * The text is ours: json-c's own differs from version to version, in what is empty and in spaces. Members and elements
- * are on lines of their own, but for one line; what is empty is [] or {}.
+ * We write the text ourselves: json-c's differs from version to version, in empty values and in spaces. Members and
+ * elements are on lines of their own, except with ONE_LINE; empty values are [] or {}.
  */
 static void write_string(const char *text, FILE *out)
 {

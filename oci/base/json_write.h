@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * json_write - write JSON. The only file that knows json-c.
+ * json_write - writes JSON. The only file that knows json-c.
  *
- * `key` of what goes into an array is NULL. Everything made belongs to who made it, until json_write_add has put it
- * into something: that takes it, also on failure. A NULL is no memory, and json_write_add says so: what is made need
- * not be looked at before.
+ * `key` is NULL for an element of an array. The caller owns each new value until json_write_add, which takes it, also
+ * on failure. A NULL value means no memory, and json_write_add returns -ENOMEM for it: the caller need not check a
+ * value before.
  */
 #pragma once
 
@@ -23,6 +23,6 @@ struct jsonout *json_write_share(double value);	 /* of 1, six decimals */
 struct jsonout *json_write_bool(bool value);
 int json_write_add(struct jsonout *to, const char *key, struct jsonout *value); /* 0 or -ENOMEM */
 int json_write_add_null(struct jsonout *object, const char *key);
-int json_write_out(const struct jsonout *doc, FILE *out);      /* with a newline at its end: 0, -ENOMEM, -EIO */
-int json_write_out_line(const struct jsonout *doc, FILE *out); /* the same, and that newline is the only one */
+int json_write_out(const struct jsonout *doc, FILE *out);      /* and a newline: 0, -ENOMEM, -EIO */
+int json_write_out_line(const struct jsonout *doc, FILE *out); /* the same, on one line */
 struct jsonout *json_write_free(struct jsonout *doc);

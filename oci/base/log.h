@@ -15,8 +15,8 @@
 void log_open(const char *program, const char *destination);
 void log_program(const char *program); /* another name in the lines to come; not copied */
 void log_level(int level);	       /* LOG_ERR ... LOG_DEBUG; default LOG_WARNING */
-/* Parse "error", "warn", "info", "debug": level or -EINVAL. */
+/* Parses "error", "warn", "info", "debug": level or -EINVAL. */
 int log_parse_level(const char *text);
 void log_line(int level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-int log_fd(void); /* for those who close all other descriptors; -1 before the first line */
+int log_fd(void); /* for callers that close all other descriptors; -1: not open */
 void log_close(void);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nearest - which of the names that there are was meant by one that is not: for the sentence about a typing error. */
+/* nearest - finds the existing name that an unknown name is meant to be: for the sentence about a typing error. */
 #pragma once
 
 #include <stddef.h>
@@ -7,9 +7,9 @@
 #define NEAREST_MAX 32 /* no name is longer */
 
 /*
- * Letters that are to be changed, left out or put in, or to change places with their neighbour, to make `name` of the
- * `len` bytes that were typed (Damerau-Levenshtein, adjacent transpositions alone). NEAREST_MAX: one is too long.
+ * Returns the least number of changed, removed, added or swapped neighbouring letters that make `name` of the `len`
+ * typed bytes (Damerau-Levenshtein, adjacent transpositions alone). NEAREST_MAX: one is too long.
  */
 size_t nearest_distance(const char *typed, size_t len, const char *name);
-/* A distance is near when it is less than that. */
+/* A smaller distance is near. */
 size_t nearest_limit(size_t len);

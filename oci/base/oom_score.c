@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define MOST 1000
-/* Of 1000: as if it had that part of the memory more. In a small cgroup the supervisor is the largest of them all. */
+/* Of 1000: counts as that share of the memory more. In a small cgroup the supervisor is the largest process. */
 static const int above[] = {0, 800, 900};
 
 struct oom_score oom_score_open(void)
@@ -33,7 +33,7 @@ static void expendable(const struct oom_score *o, unsigned how)
 	int adj = o->own + above[how];
 	int n = snprintf(text, sizeof(text), "%d", adj < MOST ? adj : MOST);
 	if (write(o->fd, text, (size_t)n) < 0)
-		return; /* then they are alike, as they were */
+		return; /* then parent and child have the same score, as before */
 }
 
 static void reserve(struct oom_score *o)

@@ -75,7 +75,7 @@ void pair_table_prefetch(const struct pair_table *t, uint64_t a, uint64_t b)
 		__builtin_prefetch(&t->slots[first_slot(t, a, b)]);
 }
 
-/* Of equal ones the last is found. */
+/* Of equal pairs the last is found. */
 int64_t pair_table_append(struct pair_table *t, uint64_t a, uint64_t b)
 {
 	if (2 * (t->count + 1) > t->n_slots && grow(t) < 0)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * protobuf_writer - protocol buffers and other bytes of a message, written one behind the other into memory that grows.
- * What oci/base/protobuf.h writes has a fixed size; messages here are megabytes, and nobody knows how many before.
+ * protobuf_writer - appends protocol buffers and other bytes of a message to memory that grows. oci/base/protobuf.h
+ * writes to a fixed size; messages here are megabytes, of a size that is not known before.
  *
- * Out of memory sets `failed`, and nothing is written from then on: who writes asks once, at the end. A message inside
- * of another one is written on its own first, and then put there: its length stands before it.
+ * Out of memory sets `failed`, and nothing is written from then on: the caller checks once, at the end. A message
+ * inside another one is written on its own first, and then put there: its length precedes it.
  */
 #pragma once
 
@@ -30,5 +30,5 @@ void protobuf_writer_bytes(
 void protobuf_writer_text(struct protobuf_writer *w, unsigned field, const char *text); /* "" is not written */
 void protobuf_writer_message(struct protobuf_writer *w, unsigned field, const struct protobuf_writer *message);
 
-void protobuf_writer_clear(struct protobuf_writer *w); /* empty, with its memory; what failed stays so */
+void protobuf_writer_clear(struct protobuf_writer *w); /* empties it, keeps its memory and `failed` */
 void protobuf_writer_done(struct protobuf_writer *w);

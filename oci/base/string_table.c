@@ -127,7 +127,7 @@ static int make_room(struct string_table *t)
 	return is_full(t) ? grow_slots(t) : 0;
 }
 
-/* Of the block that is needed when the newest one has no room. */
+/* Size of the block that is needed if the newest one has no room. */
 static size_t next_block(const struct string_table *t, size_t need)
 {
 	size_t room = !t->blocks ? BLOCK_FIRST : t->blocks->size < BLOCK_MAX ? t->blocks->size * 4 : BLOCK_MAX;
