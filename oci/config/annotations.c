@@ -8,7 +8,7 @@
 #define CONTAINER_FORM "/container."
 
 struct pair {
-	char *key;   /* behind the prefix */
+	char *key;   /* without the prefix */
 	char *value; /* NULL: no string, or longer than ANNOTATION_VALUE_MAX */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * annotations - what a tenant asks for: the annotations io.pillion.* of one container, and which of them count.
+ * annotations - reads a tenant's request: the annotations io.pillion.* of one container, and which of them count.
  */
 #pragma once
 
@@ -8,12 +8,13 @@
 
 /*
  * The annotations of one container. `container` is its name within the Pod, or NULL or "": `<key>/container.<name>`
- * wins over `<key>`. Feed every annotation with annotations_add in any order (of one key the last counts; a NULL
- * value stands for one that is no string); keys that are not io.pillion.* are ignored at once.
+ * wins over `<key>`. Pass every annotation to annotations_add in any order (of one key the last counts; a NULL value
+ * stands for one that is no string). It ignores keys that are not io.pillion.*; -E2BIG: more than ANNOTATIONS_MAX of
+ * ours.
  *
- * annotations_finish: without io.pillion.profile, or when it is "off", `ret->events` is "" or "off", the rest
- * of `ret` is default, and nothing else is looked at. Otherwise -EINVAL with a sentence for a bad value. Unknown
- * io.pillion.* keys yield a `warning`, never an error ("" = none). -E2BIG: more than ANNOTATIONS_MAX of ours.
+ * annotations_finish: without io.pillion.profile, or if it is "off", `ret->events` is "" or "off", the rest of `ret` is
+ * default, and no other value is read. Otherwise -EINVAL with a sentence for a bad value. Unknown io.pillion.* keys
+ * yield a `warning`, never an error ("" = none).
  */
 #define ANNOTATIONS_MAX 512
 #define ANNOTATION_VALUE_MAX 4096

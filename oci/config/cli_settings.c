@@ -18,7 +18,7 @@ static void keep_first(struct err *first, const struct err *e, int r)
 		*first = *e;
 }
 
-/* In a build tree the daemon lies beside this program; where it was installed, no program of that name does. */
+/* In a build tree the daemon lies beside this program; an installed program has no daemon beside it. */
 static void use_daemon_beside(struct options *o)
 {
 	char path[PATH_MAX];
@@ -35,8 +35,8 @@ static void use_daemon_beside(struct options *o)
 }
 
 /*
- * What differs from the defaults of a service: another user has places of his own, PID 1 a short window, a build tree
- * its own daemon.
+ * Sets the defaults that differ from a service's: a user other than root has directories of their own, PID 1 a short
+ * window, a build tree its own daemon.
  */
 static void set_defaults(struct options *o, bool starts_daemon)
 {

@@ -19,7 +19,7 @@
 /* --- the table ---------------------------------------------------------------------------------------------- */
 
 struct row;
-/* Text to `field`, or -EINVAL with `field` as it was. */
+/* Parses the text into `field`, or returns -EINVAL and leaves `field` as it was. */
 typedef int parse_fn(const struct row *row, const char *text, void *field);
 
 static parse_fn parse_events, parse_labels, parse_word, parse_words, parse_level, parse_switch, parse_seconds, parse_ms,
@@ -166,7 +166,7 @@ static int parse_events(const struct row *row, const char *text, void *field)
 	return copy_text(row, strcmp(text, "on") ? text : "cpu", field);
 }
 
-/* Which of the words of `allowed`. */
+/* Finds the index of a word in `allowed`. */
 static int find_word(const struct row *row, const char *text, size_t size, uint32_t *ret)
 {
 	const char *word = row->allowed;
@@ -180,7 +180,7 @@ static int find_word(const struct row *row, const char *text, size_t size, uint3
 	return -EINVAL;
 }
 
-/* They are those of an enum, in its order. */
+/* The words of `allowed` are those of an enum, in its order. */
 static int parse_word(const struct row *row, const char *text, void *field)
 {
 	uint32_t which;
@@ -191,7 +191,7 @@ static int parse_word(const struct row *row, const char *text, void *field)
 	return r;
 }
 
-/* Some of them, with commas between: each is a bit. */
+/* Several words of `allowed`, separated by commas: each is a bit. */
 static int parse_words(const struct row *row, const char *text, void *field)
 {
 	uint32_t mask = 0, which;
@@ -326,7 +326,7 @@ static int parse_path(const struct row *row, const char *text, void *field)
 	return *text == '/' ? copy_text(row, text, field) : -EINVAL;
 }
 
-/* Of a port: whole, and none of the machine's other addresses. */
+/* A port must be whole, and on no other address of the machine. */
 static int parse_metrics(const struct row *row, const char *text, void *field)
 {
 	static const char loopback[] = "127.0.0.1:";
@@ -429,7 +429,7 @@ static const struct row *find_row(const char *name, size_t len, enum option_sour
 	return NULL;
 }
 
-/* The option as one writes it in this source: what help shows and errors name. */
+/* The option's name as this source writes it, for help and errors. */
 static const char *spelling(const struct row *row, enum option_source source, char *buf, size_t size)
 {
 	if (source == OPTION_ANNOTATION)
@@ -453,7 +453,7 @@ static int set_row(struct options *o, const struct row *row, const char *where, 
 	return err_say(e, -EINVAL, "%s: \"%s\" is not %s", where, err_shown(value, strlen(value), text), row->allowed);
 }
 
-/* By a flag or a variable: an explicit output goes before a service, which writes to its own spool alone. */
+/* By a flag or a variable: an explicit output wins over a service, which writes to its own spool alone. */
 static int set_explicit(struct options *o, const struct row *row, const char *where, const char *value, struct err *e)
 {
 	int r = set_row(o, row, where, value, e);
@@ -549,7 +549,7 @@ static int read_lines(const char *path, char *text, options_pair_fn *fn, void *a
 
 int options_read_pairs(int fd, const char *path, options_pair_fn *fn, void *arg, struct err *e)
 {
-	/* not of the heap: the policy says what becomes of a container also where there is no memory */
+	/* not on the heap: the policy decides about a container even if there is no memory */
 	static char text[FILE_MAX + 2];
 	ssize_t n = fd_read_all(fd, text, FILE_MAX + 1);
 	if (n < 0 || n > FILE_MAX)
@@ -608,7 +608,7 @@ static const struct {
 	const char *name;
 } letters[] = {{'o', "output"}};
 
-/* `len`: without what is behind a '='. */
+/* `len`: up to a '='. */
 static const struct row *find_flag(const char *flag, size_t len)
 {
 	if (!strncmp(flag, "--", 2))
@@ -619,7 +619,7 @@ static const struct row *find_flag(const char *flag, size_t len)
 	return NULL;
 }
 
-/* Which one was meant; NULL: none is near. */
+/* Returns the row that was probably meant; NULL: none is near. */
 static const struct row *nearest_row(const char *flag, size_t len)
 {
 	const struct row *best = NULL;
@@ -639,9 +639,9 @@ static const struct row *nearest_row(const char *flag, size_t len)
 
 struct flag {
 	const struct row *row;	 /* NULL: there is no such option */
-	const struct row *meant; /* then: this one was */
+	const struct row *meant; /* if `row` is NULL: probably meant, or NULL */
 	const char *value;	 /* NULL: without one */
-	int took;		 /* arguments */
+	int took;		 /* number of arguments */
 };
 
 static bool is_dashes(int argc, char **argv, int i)
@@ -649,7 +649,7 @@ static bool is_dashes(int argc, char **argv, int i)
 	return i < argc && !strcmp(argv[i], "--");
 }
 
-/* From argv[i] on there are options of ours, with their values, up to a "--". */
+/* Are there only options of ours, with their values, from argv[i] up to a "--"? */
 static bool leads_to_dashes(int argc, char **argv, int i)
 {
 	for (; i < argc && !is_dashes(argc, argv, i); i++) {
@@ -662,9 +662,9 @@ static bool leads_to_dashes(int argc, char **argv, int i)
 }
 
 /*
- * Is argv[i], behind a flag, its value, or the program? A switch needs none: 0 and 1 are no programs, a word is its
- * value with a "--" behind it. For a flag that is not ours it is as for the one that was meant; else it is its value
- * when there is a "--" further on, so that a typing error does not run a program of that name.
+ * Is argv[i], after a flag, its value, or the program? A switch needs no value: 0 and 1 are no programs, and a word is
+ * its value if a "--" follows. A flag that is not ours counts as the one that was probably meant; without one, argv[i]
+ * is its value if there is a "--" further on, so that a typing error does not run a program of that name.
  */
 static bool is_value(const struct flag *f, int argc, char **argv, int i)
 {

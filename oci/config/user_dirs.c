@@ -44,7 +44,7 @@ int user_dirs_read_user(struct options *o, struct err *e)
 	return fd < 0 ? 0 : options_read_fd(o, OPTION_FILE, fd, path, e);
 }
 
-/* Who our root is outside (user_namespaces(7)); 0 where we are not in a namespace of users. */
+/* Returns the uid of our root outside (user_namespaces(7)); 0 if we are not in a user namespace. */
 static unsigned outside(void)
 {
 	char text[4096];
@@ -65,7 +65,7 @@ bool user_dirs_rootless(void)
 	return user_dirs_in_userns() && access("/run", W_OK) < 0;
 }
 
-/* Of a file that is to be, the directories. */
+/* Makes the directories of a future file. */
 static void make_parents(const char *file)
 {
 	char part[PATH_MAX];
@@ -78,7 +78,7 @@ static void make_parents(const char *file)
 static void use(struct options *o, const char *name, const char *path)
 {
 	struct err e;
-	options_set(o, OPTION_FILE, name, path, &e); /* too long: the system's stays */
+	options_set(o, OPTION_FILE, name, path, &e); /* too long: the system's path stays */
 }
 
 static bool use_spool(struct options *o)
