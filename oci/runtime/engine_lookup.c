@@ -19,7 +19,7 @@
 #define ARGS_MAX 8
 #define FORMAT "{{.State.Pid}} {{.Id}} {{.Name}}"
 
-/* In order of preference. The name stands behind the last argument. Answers are "PID ID NAME", or the state JSON of the
+/* In order of preference. The name follows the last argument. Answers are "PID ID NAME", or the state JSON of the
  * runtime spec. */
 static const struct engine {
 	const char *program;
