@@ -300,7 +300,8 @@ static void put_pair(struct pb_out *o, const char *key, size_t key_len, const st
 static int put_annotation(void *arg, const struct pb_field *key, const struct pb_field *value)
 {
 	static const struct pb_field too_long = {.data = "", .len = 0};
-	if (is_ours(key) && key->len < KEY_MAX) /* the hook refuses a value that is too long, and "" as well */
+	/* a value that is too long becomes "": the hook refuses both, except "" for labels */
+	if (is_ours(key) && key->len < KEY_MAX)
 		put_pair(arg, key->data, key->len, value->len <= ANNOTATION_VALUE_MAX ? value : &too_long);
 	return 0;
 }
