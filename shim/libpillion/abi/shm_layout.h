@@ -180,7 +180,7 @@ struct shm_tree {
 	uint32_t magic, version; /* SHM_VERSION */
 	uint64_t size;		 /* CALLTREE_SHARE_SIZE */
 };
-struct shm_stop { /* the process ends the target that it has begun. The answer is a welcome whose members are 0 */
+struct shm_stop { /* the process ends the target that it has begun. The answer is a welcome with zeros */
 	uint32_t magic, reserved;
 	uint64_t pad;
 };

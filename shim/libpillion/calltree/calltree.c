@@ -10,7 +10,7 @@
 #include <time.h>
 
 #define TABLE_FIRST 64u /* slots */
-#define LOOKED_AT 8	/* trees, in search of one whose thread has ended */
+#define LOOKED_AT 8	/* trees, in search of one of an ended thread */
 
 struct tree_switch calltree_switch;
 struct tree_frame calltree_nowhere;
@@ -158,7 +158,7 @@ static bool has_ended(uint32_t tid)
 }
 
 /*
- * Takes a tree whose thread has ended. Also one of the same tid: its thread has ended, or this thread would have it.
+ * Takes a tree of an ended thread. Also one of the same tid: its thread has ended, or this thread would have it.
  * Looks at a few trees only, at others at each start of a thread: so no thread waits, even if many live.
  */
 static struct tree_thread *adopt(struct tree_thread **list, uint32_t tid)
@@ -237,7 +237,7 @@ enum tree_clock calltree_clock_best(void)
 	return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & 1u << 8) ? TREE_CLOCK_TSC : TREE_CLOCK_KERNEL;
 }
 
-/* Keeps the try whose system call took least */
+/* Keeps the try with the shortest system call */
 static void note_moment(struct tree_header *h)
 {
 	uint64_t least = UINT64_MAX;
