@@ -50,7 +50,7 @@ void alloc_sample_record(struct thread_state *t, const struct alloc_sample_regs 
 uint32_t alloc_sample_find(const void *p);
 void alloc_sample_freed(uint32_t found, const void *p);
 
-/* Bytes from sp on that may be stack, of a thread whose own data lies at tp. */
+/* Bytes from sp on that may be stack, of a thread with its own data at tp. */
 uint32_t alloc_sample_stack_bytes(uint64_t sp, uint64_t tp);
 /* Copies the part that can be read there. Returns its bytes. */
 uint32_t alloc_sample_copy_stack(uint32_t tid, uint64_t sp, uint8_t *to, uint32_t most);

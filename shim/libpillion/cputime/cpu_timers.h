@@ -2,7 +2,7 @@
 /*
  * cpu_timers - CPU time by samples without perf events: if these are refused, and the profiler has asked for it.
  *
- * Each thread has a timer on its own CPU clock (timer_create(2)), whose signal comes to that thread: so each is sampled
+ * Each thread has a timer on its own CPU clock (timer_create(2)); its signal comes to that thread: so each is sampled
  * by the time that it uses, whichever was born first. A sample stands for the time that the thread's clock has counted
  * since the last one, the first one for all since the thread began. Threads are found at a sample of another one, when
  * their number has changed (/proc/self/task), or by a timer on the CPU clock of the process, which expires when CPU
