@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* api - the functions of pillion.h that programs call: each is one of the rooms' below, under its public name. */
+/* api - the functions of pillion.h that programs call: public names for functions of the folders below. */
 #include "shim/libpillion/calltree/calltree.h"
 #include "shim/libpillion/calltree/calltree_dump.h"
 #include "shim/libpillion/core/arena.h"

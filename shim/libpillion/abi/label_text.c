@@ -16,11 +16,11 @@ static bool is_key(const char *key, size_t n)
 	return n > 0 && n <= LABEL_KEY_MAX;
 }
 
-/* Bytes of the character that begins here; 0: it is none that a label may have. */
+/* Size of the character at s, bytes; 0: a label may not have it. */
 static size_t character(const uint8_t *s, size_t left)
 {
 	static const uint32_t least[] = {
-		0, 0x20, 0xa0, 0x800, 0x10000}; /* behind those that control, and the shortest way */
+		0, 0x20, 0xa0, 0x800, 0x10000}; /* above the control characters, and no overlong forms */
 	const size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
 	if (n > left || s[0] == 0x7f || (s[0] >= 0x80 && s[0] < 0xc0) || s[0] >= 0xf8)
 		return 0;

@@ -14,7 +14,7 @@ void shm_on(void *mapped, struct shm *ret)
 
 #define WAKE_AGAIN 256 /* records lost from one call for help to the next */
 
-/* Four lanes, as one multiplication waits for the other. Only what nobody meant to break is found. */
+/* Four lanes, since one multiplication waits for the other. Finds only accidental damage. */
 uint64_t shm_sum(const void *bytes, size_t size, uint32_t number)
 {
 	static const uint64_t factor = 0x9e3779b97f4a7c15;
@@ -29,7 +29,7 @@ uint64_t shm_sum(const void *bytes, size_t size, uint32_t number)
 	return (lane[0] ^ lane[1] >> 7) * factor + (lane[2] ^ lane[3] >> 7);
 }
 
-/* Records lie in one piece: what does not fit before the end begins at the beginning. */
+/* Records are contiguous: one that does not fit before the end starts at the beginning. */
 static uint32_t padding(uint32_t unit, uint32_t units)
 {
 	const uint32_t all = SHM_BYTES / SHM_UNIT, at = unit % all;
@@ -47,7 +47,7 @@ bool shm_reserve(const struct shm *a, uint32_t size, struct shm_place *ret, bool
 		unit = SHM_AT_UNITS(tail) + padding(SHM_AT_UNITS(tail), units);
 		if (item - SHM_AT_ITEMS(read) >= SHM_ITEMS ||
 			unit + units - SHM_AT_UNITS(read) > SHM_BYTES / SHM_UNIT) {
-			/* it was woken before; should it be another one, who wakes finds that out */
+			/* the reader was woken before; if there is another one now, the wake finds that out */
 			*ret_wake = __atomic_fetch_add(&a->head->lost, 1, __ATOMIC_RELAXED) % WAKE_AGAIN == 0;
 			return false;
 		}

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * shm_layout - the memory that a process and its profiler share: samples on their way, and which sampled memory is in
- * use.
+ * shm_layout - the memory that a process and its profiler share: samples on their way, and the list of sampled memory
+ * in use.
  *
- * The process makes it, a memfd of one size sealed against any other, and passes it when it connects; when the profiler
- * is another one, it passes it again, and nothing is lost. Layout: struct shm_head, then SHM_ITEMS struct shm_item,
- * SHM_BYTES of records, SHM_SLOTS struct shm_slot, SHM_SETS struct shm_set, SHM_CHANGES struct shm_change.
+ * The process makes it, a memfd of one size sealed against any other, and passes it when it connects. A process that
+ * connects to another profiler passes it again, and nothing is lost. Layout: struct shm_head, then SHM_ITEMS struct
+ * shm_item, SHM_BYTES of records, SHM_SLOTS struct shm_slot, SHM_SETS struct shm_set, SHM_CHANGES struct shm_change.
  *
- * Records: a writer reserves (shm_reserve) by one compare-and-swap that moves both numbers of `tail`, writes, then
- * publishes its item (shm_publish). It takes no lock, so it can die, be stopped or leave by longjmp at any
- * instruction and is in nobody's way: the reader skips what is not published for a while. Should such a writer wake up
- * when its bytes are somebody else's, that record's sum is wrong, and it is not taken. No room: `lost` counts.
+ * Records: a writer reserves space (shm_reserve) by one compare-and-swap that moves both numbers of `tail`, writes,
+ * then publishes its item (shm_publish). It takes no lock, so it may die, be stopped or leave by longjmp at any
+ * instruction and blocks no other writer: the reader skips an item that is not published for a while. If such a writer
+ * wakes up when its bytes belong to another record, that record's sum is wrong, and the reader drops it. Without room,
+ * `lost` counts the record.
  *
- * The reader copies by pread(2) and says how far it has come by pwrite(2) (`read`): it has nothing mapped that another
+ * The reader copies by pread(2) and reports its position by pwrite(2) (`read`): it maps nothing that another process
  * can take away. It trusts none of it (profiler/inproc/shm_reader.h).
  *
- * CPU time (shim/libpillion/cputime/cpu_timers.h): of all that the process used (`cpu`), its samples stand for what was
- * seen. What it has mapped comes as text before the first of them, and again when the reader has met an address that it
- * does not know
- * (`maps`), or the process itself has.
+ * CPU time (shim/libpillion/cputime/cpu_timers.h): `cpu` is all CPU time of the process; its samples stand for the part
+ * that was seen. The process sends its mappings as text before the first of them, and again when the reader (`maps`) or
+ * the process itself meets an unknown address.
  *
- * Labels (labels.h): sets of them, by number, and the last SHM_CHANGES times that a thread was given one, in a ring
- * that nobody waits for: who reads too late has lost some.
+ * Labels (labels.h): sets of labels, by number, and the last SHM_CHANGES changes of a thread's set, in a ring whose
+ * writers wait for no reader: a late reader loses some.
  *
- * Slots: which sampled allocations have not been freed. Whoever frees one empties its slot: no record tells of it, and
- * none can be lost. One that is in use and of which the reader has no record is memory of an unknown place.
+ * Slots: the sampled allocations that have not been freed. The thread that frees one empties its slot: no record tells
+ * of it, and none can be lost. A slot in use without a record at the reader is memory of an unknown place.
  */
 #pragma once
 
@@ -37,12 +37,12 @@
 #define SHM_UNIT 16 /* bytes: where records begin */
 #define SHM_ITEMS 2048
 #define SHM_BYTES (2u << 20)
-#define SHM_SLOTS (1u << 20) /* of which a page is there when it is used first */
+#define SHM_SLOTS (1u << 20) /* a page is allocated at its first use */
 #define SHM_RECORD_MAX (48u << 10)
 #define SHM_SETS 1024
 #define SHM_CHANGES 8192
 
-/* Both numbers only grow, and wrap: how many items, and AREA_UNITs of records. */
+/* Number of items, and of SHM_UNITs of records. Both only grow, and wrap. */
 #define SHM_AT(items, units) ((uint64_t)(items) | (uint64_t)(units) << 32)
 #define SHM_AT_ITEMS(at) ((uint32_t)(at))
 #define SHM_AT_UNITS(at) ((uint32_t)((at) >> 32))
@@ -52,20 +52,20 @@ struct shm_head {
 	uint32_t pid; /* as the process itself knows it */
 	uint32_t reserved;
 	uint64_t cookie; /* of this process, until it execs */
-	uint64_t cpu;	 /* ns by the process' CPU clock, as it was last seen; an exec leaves it as it is */
-	uint64_t tail __attribute__((aligned(64)));    /* SHM_AT, by writers */
-	uint64_t lost;				       /* records that found no room */
-	uint64_t last_id;			       /* of a slot */
-	uint64_t slots;				       /* from the first on, one of which was ever used */
-	uint64_t read __attribute__((aligned(64)));    /* SHM_AT, by the reader */
-	uint64_t wake;				       /* SHM_AT_UNITS of the tail at which it wants to be woken */
-	uint64_t maps;				       /* counts up: what is mapped is wanted once more */
-	uint64_t cpu_read;			       /* of `cpu`, what it has taken into its account */
-	uint64_t changes __attribute__((aligned(64))); /* of labels, by writers: how many there were */
+	uint64_t cpu;	 /* ns of the process' CPU clock when last read; an exec does not reset it */
+	uint64_t tail __attribute__((aligned(64))); /* SHM_AT, by writers */
+	uint64_t lost;				    /* records that found no room */
+	uint64_t last_id;			    /* last id of a slot */
+	uint64_t slots;				    /* 1 + the highest slot that was ever used */
+	uint64_t read __attribute__((aligned(64))); /* SHM_AT, by the reader */
+	uint64_t wake;				    /* SHM_AT_UNITS of the tail at which the reader wants to be woken */
+	uint64_t maps;				    /* counts the reader's requests for mappings */
+	uint64_t cpu_read;			    /* part of `cpu` in the reader's account */
+	uint64_t changes __attribute__((aligned(64))); /* number of label changes, by writers */
 } __attribute__((aligned(4096)));
 
 struct shm_item {
-	uint32_t number; /* of this item and 1: it is published */
+	uint32_t number; /* number of this item plus 1: it is published */
 	uint32_t start;	 /* SHM_AT_UNITS of its first byte */
 	uint32_t size;
 	uint32_t reserved;
@@ -82,7 +82,7 @@ struct shm_slot {
 };
 #define SHM_SLOT_TAKEN 1
 
-/* What a thread of this number of a set (from 1 on) is called; never changed once it has a size. */
+/* The labels of a set, by its number (from 1 on); never changed once it has a size. */
 struct shm_set {
 	uint32_t size; /* written last; 0: there is none */
 	uint32_t reserved;
@@ -90,7 +90,7 @@ struct shm_set {
 };
 
 struct shm_change {
-	uint64_t number; /* of this change and 1: it is there */
+	uint64_t number; /* number of this change plus 1: it is there */
 	uint64_t time;	 /* CLOCK_MONOTONIC, ns */
 	uint32_t tid, set;
 };
@@ -105,8 +105,8 @@ struct shm_change {
 enum shm_kind { SHM_ALLOC = 1, SHM_CPU, SHM_MAPS, SHM_CRASH, SHM_KINDS };
 
 /*
- * What is sampled: `more` bytes follow, then `stack` bytes from `sp` on. SHM_MAPS: so many of text, whole lines of
- * proc_pid_maps(5), those of code; nothing but kind, tid and time is set, and what follows.
+ * A sample: `more` bytes follow, then `stack` bytes of stack from `sp` on. SHM_MAPS: `stack` bytes of text instead, the
+ * whole lines of proc_pid_maps(5) that are of code; only kind, tid, time and both sizes are set.
  */
 struct shm_record {
 	uint32_t kind; /* enum shm_kind */
@@ -114,29 +114,29 @@ struct shm_record {
 	uint64_t time; /* CLOCK_MONOTONIC, ns */
 	uint64_t ip, sp, bp, bx, r12, r13, r14, r15;
 	uint64_t bytes; /* SHM_ALLOC: of the allocation; SHM_CPU: ns that it stands for */
-	uint64_t id;	/* of its slot; 0: it has none */
+	uint64_t id;	/* id of its slot; 0: it has none */
 	uint32_t stack, more;
 	uint64_t labels; /* the number of the thread's set; 0: it has none */
 };
-/* Where nothing else tells of threads: `more` is 0, or this; of SHM_CRASH struct shm_crash. */
+/* Follows if there is no other source about threads; else `more` is 0. SHM_CRASH: struct shm_crash. */
 struct shm_more {
 	uint64_t ax, cx, dx, si, di, r8, r9, r10, r11; /* SHM_CPU */
 	char name[16];				       /* of the thread */
 	uint64_t pad;
 };
-/* A signal that ends the process (crash_handler.h), as its siginfo_t and its context have it. */
+/* A signal that ends the process (crash_handler.h), from its siginfo_t and its context. */
 #define SHM_CALLS_MAX 64
 struct shm_crash {
 	struct shm_more more;
 	uint32_t signal;
 	int32_t code;	       /* si_code */
 	uint64_t address;      /* si_addr, of a fault */
-	uint32_t sender, user; /* si_pid, si_uid: of what somebody sent */
+	uint32_t sender, user; /* si_pid, si_uid: of a signal that a process sent */
 	uint64_t flags;	       /* of the CPU */
-	uint64_t trap, error;  /* the exception, and what the CPU says of it */
+	uint64_t trap, error;  /* the exception and its error code */
 	uint64_t calls_n, pad;
-	uint64_t calls[SHM_CALLS_MAX]; /* functions that are under way by the instrumented program's own account
-					   (calltree.h), innermost first */
+	uint64_t calls[SHM_CALLS_MAX]; /* active functions by the instrumented program's own account (calltree.h),
+					  innermost first */
 };
 
 _Static_assert(sizeof(struct shm_head) == 4096, "shared layout");
@@ -154,33 +154,33 @@ struct shm_hello { /* with the memfd */
 	uint32_t magic, version;
 	uint64_t size; /* SHM_SIZE */
 };
-/* In its place: a process that has no memory to share, and leaves it at that */
+/* Instead of it: the process has no memory to share, and will not try again */
 #define SHM_NONE_MAGIC 0x656e6f6e /* "none" */
 struct shm_none {
 	uint32_t magic, version; /* SHM_VERSION */
 	int64_t error;		 /* -errno */
 };
-/* What libpillion counts by itself: struct shm_welcome.calls */
+/* Bits of struct shm_welcome.calls: libpillion counts by itself */
 #define SHM_CALLS 1u	  /* calls (calltree_layout.h) */
 #define SHM_CALLS_TIME 2u /* and the time they take */
-#define SHM_CALLS_MAPS 4u /* what is mapped comes as SHM_MAPS: nothing else tells of it */
+#define SHM_CALLS_MAPS 4u /* mappings come as SHM_MAPS: there is no other source */
 struct shm_welcome {
 	uint32_t magic, version;
-	uint64_t alloc; /* bytes from sample to sample on average, 0: allocations are not sampled */
-	uint64_t cpu;	/* ns of CPU time of a thread from sample to sample, 0: that is not sampled here */
+	uint64_t alloc; /* bytes from sample to sample on average; 0: no samples of allocations */
+	uint64_t cpu;	/* ns of CPU time of a thread from sample to sample; 0: no samples of CPU time here */
 	uint64_t calls; /* SHM_CALLS... */
-	uint64_t crash; /* 1: of a signal that ends the process there is a record, 0: there is none */
+	uint64_t crash; /* 1: send a record of a signal that ends the process; 0: do not */
 };
 /*
- * Then, from the process, a message of one byte where it has passed `wake`, and, if calls are counted, its trees: with
- * the memfd of the region.
+ * Then the process sends one byte when it has passed `wake` and, if calls are counted, this message with the memfd of
+ * its trees.
  */
 #define SHM_TREE_MAGIC 0x65657274 /* "tree" */
 struct shm_tree {
 	uint32_t magic, version; /* SHM_VERSION */
 	uint64_t size;		 /* CALLTREE_SHARE_SIZE */
 };
-struct shm_stop { /* the target is over: where the process itself has begun it. Answered by a welcome of nothing */
+struct shm_stop { /* the process ends the target that it has begun. The answer is a welcome with zeros */
 	uint32_t magic, reserved;
 	uint64_t pad;
 };
@@ -201,7 +201,7 @@ struct shm_place {
 	uint8_t *at; /* where its bytes go, contiguous */
 	uint32_t number, start, size;
 };
-/* False: no room, which is counted. `ret_wake`: the reader wants to know. */
+/* False: no room, which is counted. `ret_wake`: wake the reader. */
 bool shm_reserve(const struct shm *a, uint32_t size, struct shm_place *ret, bool *ret_wake);
 void shm_publish(const struct shm *a, const struct shm_place *p);
 /* `size`: a multiple of 8. */

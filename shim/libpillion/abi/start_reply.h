@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * start_reply - what `pilliond --library` tells the program that started it (launch.h), by an inherited pipe, once its
- * socket listens and the program is profiled, or cannot be. One message, written in one piece; an end without one: it
- * died.
+ * start_reply - the reply of `pilliond --library` to the program that started it (launch.h), by an inherited pipe, once
+ * its socket listens and the program is profiled, or cannot be. One message, written in one piece; end of file without
+ * one: pilliond died.
  */
 #pragma once
 
@@ -18,5 +18,5 @@ struct start_reply {
 	int32_t code; /* 0, or -errno */
 	uint32_t reserved;
 	char socket[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* PILLION_SOCKET */
-	char text[320];						  /* why not, or what is less than asked for */
+	char text[320]; /* the reason of the failure, or the part that could not be met */
 };

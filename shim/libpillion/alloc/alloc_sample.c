@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#define STACK_NEAR (64u << 10) /* from a frame of ours to who was called, or interrupted, on the same stack */
-#define STACK_FAR (64u << 20)  /* the end of a stack is not farther away, and between two is more (mmap_base) */
+#define STACK_NEAR (64u << 10) /* from a frame of ours to the sampled one on the same stack */
+#define STACK_FAR (64u << 20)  /* the end of a stack is not farther away; another stack is (mmap_base) */
 
 /* xorshift64* (Vigna, 2016) */
 static uint64_t draw(uint64_t *random)
@@ -55,8 +55,8 @@ static void seed(struct thread_state *t)
 }
 
 /*
- * A thread begins somewhere between two samples, which by an exponential distribution is as far from the next as the
- * last one was. What this allocation has taken from `left` counts.
+ * A thread begins somewhere between two samples. By an exponential distribution that is as far from the next as the
+ * last one was. The bytes of this allocation, taken from `left` already, count.
  */
 static bool begin(struct thread_state *t, uint64_t mean)
 {
@@ -85,8 +85,8 @@ bool alloc_sample_due(struct thread_state *t)
 }
 
 /*
- * How much there is from sp on: of the thread that the program began with up to where its arguments lie, of others up
- * to where their library has its own data, which is at the top of their stacks. Where that is not plausible, the most.
+ * Bytes of stack from sp on: for the initial thread up to the program's environment, for others up to libc's own data,
+ * which is at the top of their stacks. If neither is plausible, the maximum.
  */
 uint32_t alloc_sample_stack_bytes(uint64_t sp, uint64_t tp)
 {
@@ -102,7 +102,7 @@ uint32_t alloc_sample_copy_stack(uint32_t tid, uint64_t sp, uint8_t *to, uint32_
 {
 	struct iovec into = {to, most}, from = {(void *)(uintptr_t)sp, most};
 	long n = connection_is_quiet() ? -1 : sys_call(process_vm_readv, tid, &into, 1, &from, 1, 0);
-	/* not allowed: of a stack that is the one we stand on, its page is there */
+	/* not allowed: if we run on the same stack, the page of sp is there */
 	if (n <= 0 && sp - (uintptr_t)__builtin_frame_address(0) < STACK_NEAR) {
 		n = (long)(4096 - sp % 4096);
 		n = n > (long)most ? (long)most : n;

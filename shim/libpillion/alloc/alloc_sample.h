@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * alloc_sample - one sample of an allocation: where, how much, and by which stack.
+ * alloc_sample - one sample of an allocation: its place, its size and its stack.
  *
- * Sampled is as if each byte that is allocated were one with a probability of 1 / mean: the distance from one to the
- * next is drawn from the exponential distribution. An allocation is sampled if any of its bytes is, so one of `bytes`
- * stands for 1 / (1 - exp(-bytes / mean)) of its size: unbiased, for their number as for their sum. The profiler
- * scales.
+ * Sampled is as if each byte that is allocated were sampled with a probability of 1 / mean: the distance from one to
+ * the next is drawn from the exponential distribution. An allocation is sampled if any of its bytes is, so one of
+ * `bytes` stands for 1 / (1 - exp(-bytes / mean)) of its size: unbiased, for their number as for their sum. The
+ * profiler scales.
  *
- * A stack is copied by process_vm_readv(2) of ourselves: of memory that ends, or is none, it copies what there is.
+ * A stack is copied by process_vm_readv(2) of ourselves: if memory ends or is missing, it copies the part that is
+ * there.
  */
 #pragma once
 
@@ -17,7 +18,7 @@
 
 #define ALLOC_SAMPLE_STACK_MAX (32u << 10)
 
-/* Where a function of ours was called, as its unwind tables see it here. */
+/* The registers at this instruction of one of our functions, as its unwind tables see them. */
 struct alloc_sample_regs {
 	uint64_t ip, sp, bp, bx, r12, r13, r14, r15;
 };
@@ -35,19 +36,24 @@ struct alloc_sample_regs {
 			 : "r"(r)                                                                                      \
 			 : "rax", "memory")
 
-/* `t->left` has just fallen below zero, and the thread is busy: draws the next one. Whether this one is sampled. */
+/*
+ * `t->left` has just fallen below zero, and the thread is busy: draws the next distance. Returns whether this
+ * allocation is sampled.
+ */
 bool alloc_sample_due(struct thread_state *t);
-/* It is, and this is what came of it. */
+/* Records a sampled allocation of `bytes` at p. */
 void alloc_sample_record(struct thread_state *t, const struct alloc_sample_regs *r, const void *p, size_t bytes);
-/* p is about to be freed, and may have been sampled (live_slots_maybe). For alloc_sample_freed(), when it is; 0: it was
- * not. */
+/*
+ * p is about to be freed, and may have been sampled (live_slots_maybe). Returns a number for alloc_sample_freed(), for
+ * when p is freed; 0: p was not sampled.
+ */
 uint32_t alloc_sample_find(const void *p);
 void alloc_sample_freed(uint32_t found, const void *p);
 
-/* Bytes from sp on that may be stack, of a thread whose own data lies at tp. */
+/* Bytes from sp on that may be stack, of a thread with its own data at tp. */
 uint32_t alloc_sample_stack_bytes(uint64_t sp, uint64_t tp);
-/* Of what can be read there; how many. */
+/* Copies the part that can be read there. Returns its bytes. */
 uint32_t alloc_sample_copy_stack(uint32_t tid, uint64_t sp, uint8_t *to, uint32_t most);
 
-/* Of the exponential distribution with this mean, from the state of a generator (not 0). */
+/* Draws from the exponential distribution with this mean, by the state of a generator (not 0). */
 int64_t alloc_sample_draw(uint64_t *random, uint64_t mean);

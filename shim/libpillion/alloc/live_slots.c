@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/alloc/live_slots.h"
 
-#define STUCK UINT8_MAX /* a counter that was full: nobody knows any more when it is zero */
-#define NEAR 8		/* slots that one address may have, on two levels: the first few pages are used first */
+#define STUCK UINT8_MAX /* a counter that was full: its true value is lost */
+#define NEAR 8		/* slots of an address on each level; the first few pages are used first */
 #define FIRST 8192
 
 uint8_t live_slots_filter[LIVE_SLOTS_BLOCKS * LIVE_SLOTS_BLOCK] __attribute__((aligned(64)));
@@ -15,7 +15,10 @@ static void count(uint8_t *c, int by)
 			return;
 }
 
-/* Where the slots of an address begin: while there are few, in a small part, of which most pages are in use. */
+/*
+ * Where the slots of an address begin on a level: few allocations are all in a small part, so most of its pages are in
+ * use.
+ */
 static uint32_t place(const void *p, unsigned level)
 {
 	static const uint32_t levels[][2] = {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * live_slots - which sampled allocations are in use, by address: the part of the area that a free(3) has to look at.
+ * live_slots - the sampled allocations in use, by address: the part of the area that a free(3) has to look at.
  *
- * Nearly all of them free what was never sampled, so there is a filter: a counter for each address, shared by few
- * others (those of a page lie together, as memory that is freed one after the other does). Where it is zero, nothing of
- * the kind is in use. Without locks, so from any thread and any handler.
+ * Nearly all calls free memory that was never sampled, so there is a filter: a counter for each address, shared by few
+ * others (those of a page lie together, as memory is freed one after the other). If it is zero, no sampled allocation
+ * of these is in use. Without locks, so from any thread and any handler.
  */
 #pragma once
 
@@ -26,8 +26,8 @@ static inline bool live_slots_maybe(const void *p)
 	return __builtin_expect(__atomic_load_n(live_slots_counter(p), __ATOMIC_RELAXED) != 0, 0);
 }
 
-/* Its id, never 0; 0: no room near its place, and it is in none. */
+/* Adds p. Returns its id; 0: no room near its place, it was not added. */
 uint64_t live_slots_add(const struct shm *a, const void *p, uint64_t bytes);
-/* Which one has it, from 1 on; 0: none. */
+/* Returns the slot of p, from 1 on; 0: none. */
 uint32_t live_slots_find(const struct shm *a, const void *p);
-void live_slots_empty(const struct shm *a, uint32_t slot, const void *p); /* unless it has another one by now */
+void live_slots_empty(const struct shm *a, uint32_t slot, const void *p); /* unless it has another address by now */

@@ -10,13 +10,16 @@
 #include <time.h>
 
 #define TABLE_FIRST 64u /* slots */
-#define LOOKED_AT 8	/* trees, for one that its thread has left */
+#define LOOKED_AT 8	/* trees, in search of one of an ended thread */
 
 struct tree_switch calltree_switch;
 struct tree_frame calltree_nowhere;
 __thread struct tree_thread_own calltree_own = {.top = &calltree_nowhere};
 
-/* Edges, open addressing: the number of the caller's node above that of the callee's; 0 is a free slot. */
+/*
+ * Edges, open addressing: the number of the caller's node in the upper half, the callee's in the lower; 0 is a free
+ * slot.
+ */
 struct calltree_table {
 	uint32_t count, mask;
 	uint64_t slots[];
@@ -75,7 +78,7 @@ static void table_put(struct calltree_table *t, uint32_t parent, const struct tr
 	}
 }
 
-/* Twice as large; where a handler was faster its table stays. The old one is left behind. */
+/* Doubles the table; if a handler was faster, its table stays. The old one is not freed. */
 static void table_grow(struct tree_thread *t)
 {
 	struct calltree_table *old = t->table, *fresh = table_make((old->mask + 1) * 2);
@@ -111,7 +114,7 @@ static struct tree_node *node_make(struct tree_thread *t, uint32_t parent, uint6
 	return n;
 }
 
-/* The call is on the path already: recursion ends up where it began. */
+/* The node of the call, if it is on the path already: recursion ends up where it began. */
 static struct tree_node *folded(struct tree_node *n, uint64_t fn, uint64_t site)
 {
 	for (; n->parent; n = node_of(n->parent))
@@ -155,8 +158,8 @@ static bool has_ended(uint32_t tid)
 }
 
 /*
- * A tree whose thread has ended. One of the same number can only have ended, or this thread would have it. A few are
- * looked at, at each start of a thread others: of many threads that are all at work none waits.
+ * Takes a tree of an ended thread. Also one of the same tid: its thread has ended, or this thread would have it.
+ * Looks at a few trees only, at others at each start of a thread: so no thread waits, even if many live.
  */
 static struct tree_thread *adopt(struct tree_thread **list, uint32_t tid)
 {
@@ -234,7 +237,7 @@ enum tree_clock calltree_clock_best(void)
 	return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & 1u << 8) ? TREE_CLOCK_TSC : TREE_CLOCK_KERNEL;
 }
 
-/* Of some tries the one in which the system call took least */
+/* Keeps the try with the shortest system call */
 static void note_moment(struct tree_header *h)
 {
 	uint64_t least = UINT64_MAX;

@@ -22,7 +22,7 @@ static uint64_t load(const uint64_t *word)
 	return __atomic_load_n(word, __ATOMIC_RELAXED);
 }
 
-/* Nanoseconds of a tick, by two moments */
+/* Nanoseconds of a tick, from two moments */
 static double tick_of(const struct tree_header *h)
 {
 	if (h->clock != TREE_CLOCK_TSC && !(h->clock == TREE_CLOCK_NONE && calltree_clock_best() == TREE_CLOCK_TSC))
@@ -56,7 +56,7 @@ static void put_node(
 	text_put(o, "\n");
 }
 
-/* How many */
+/* Returns the number of nodes */
 static uint64_t put_nodes(struct text_writer *o, const struct tree_header *h)
 {
 	double tick = h->tsc ? tick_of(h) : 0;
@@ -99,7 +99,7 @@ static void put_all(struct text_writer *o, const struct tree_header *h)
 
 /* --- the file ------------------------------------------------------------------------------------------ */
 
-/* Nothing but a root and what is full in each */
+/* Whether nothing was counted: no node has a call */
 static bool is_empty(const struct tree_header *h)
 {
 	uint32_t chunks = __atomic_load_n(&h->chunks, __ATOMIC_ACQUIRE);

@@ -7,22 +7,22 @@
  *	pid 4711
  *	clock tsc				none, tsc, kernel: whether there are times, and by which clock
  *	unplaced 0				calls on threads for which there was no room
- *	map 55d0a1000000-55d0a1002000 r-xp 00001000 fd:01 1234 /usr/bin/cat	proc_pid_maps(5), what is executable
+ *	map 55d0a1000000-55d0a1002000 r-xp 00001000 fd:01 1234 /usr/bin/cat	proc_pid_maps(5), of code
  *	id 0123456789abcdef			build-id of that file
- *	gone 1 7f...-7f... r-xp ...		the same of what was unmapped by dlclose meanwhile; `id` as well
+ *	gone 1 7f...-7f... r-xp ...		the same, of a module that dlclose unmapped meanwhile; `id` as well
  *	node ID PARENT FUNCTION SITE CALLS NS GONE	a parent comes before its children; 0: a thread
  *	end 17					nodes
  *
  * FUNCTION and SITE (where the call returns to) are addresses; FUNCTION is "full" for calls of all functions for which
- * there was no room. NS is time in the function itself. GONE is 0, or FUNCTION, SITE or both are addresses of a module
- * that is gone: they have TREE_FN_GONE.
+ * there was no room. NS is time in the function itself. GONE is not 0 if FUNCTION, SITE or both are addresses of an
+ * unmapped module: they have TREE_FN_GONE.
  *
- * The program goes on meanwhile: each number is one that was right at some moment.
+ * The program goes on meanwhile: each number was right at some moment.
  */
 #pragma once
 
 /*
- * Into a temporary file beside `path`, which then replaces it. 0; -ENODATA: nothing was counted, there is no file;
+ * Writes a temporary file beside `path`, which then replaces it. 0; -ENODATA: nothing was counted, there is no file;
  * -EINVAL: `path` is there and no regular file; -ENAMETOOLONG; -errno.
  */
 int tree_dump(const char *path);

@@ -61,7 +61,7 @@ bool calltree_env_secure(void)
 	return secure;
 }
 
-/* Where the program is now: it may go elsewhere. */
+/* Makes the path absolute: the program may change its directory. */
 static bool keep_file(const char *file, size_t n)
 {
 	size_t at = 0;

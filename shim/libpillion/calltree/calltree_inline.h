@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * calltree_inline - what happens at every call and every return: as little as possible, and always inline.
+ * calltree_inline - the work at every call and every return: as little as possible, and always inline.
  *
- * Of each stack its frames are kept, a node and a place each: the CFA of the hook that was called from there, and the
- * low 16 bits of where the hook returned to. A place below the caller's and near it is a call, one that is not is what
- * calltree_stacks.c finds out.
+ * For each stack its frames are kept, each a node and a place: the CFA of the hook that was called from there, and the
+ * low 16 bits of the hook's return address. A place below the caller's and near it is a call; calltree_stacks.c handles
+ * all other cases.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ struct tree_frame {
 
 extern struct tree_switch {
 	char *base;	  /* of the shared region */
-	uint64_t started; /* ticks; time before it is nobody's */
+	uint64_t started; /* ticks; time before it does not count */
 	uint32_t on;	  /* 0, or 1 + enum tree_clock */
 } calltree_switch;
 
@@ -35,7 +35,7 @@ struct tree_thread_own {
 };
 extern __thread struct tree_thread_own calltree_own;
 
-/* What is neither the commonest nor quick */
+/* The cases that are rare or slow */
 void tree_enter_oddly(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra);
 void calltree_enter_timed(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra);
 void tree_leave_oddly(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra);
@@ -46,7 +46,7 @@ static inline unsigned tree_kid(uint64_t fn, uint64_t site)
 	return (unsigned)(site ^ site >> 3 ^ fn >> 4) % TREE_KIDS;
 }
 
-/* In one instruction each: whole for who reads, and for a handler in between */
+/* In one instruction each: neither a reader nor a handler in between sees half of it */
 static inline void tree_count(struct tree_node *n)
 {
 	__asm__ volatile("incq %0" : "+m"(n->calls));
@@ -70,9 +70,11 @@ static inline bool tree_is_last(const struct tree_frame *f)
 	return ((uintptr_t)(f + 1) & (CALLTREE_STACK_SIZE - 1)) == 0;
 }
 
-/* A handler may come between any two of these, write its own frame to the same place and leave: so once more. (Of two
- * handlers that come one instruction after the other, the second may take the frame with it: then what is called from
- * there has its caller's path.) */
+/*
+ * A handler may come between any two of these, write its own frame to the same place and leave: so they are written
+ * twice. (Of two handlers that come one instruction after the other, the second may take the frame with it: then calls
+ * from there have its caller's path.)
+ */
 static inline void tree_push(struct tree_frame *f, struct tree_node *n, uint64_t place)
 {
 	f->node = n;
@@ -101,8 +103,8 @@ static inline __attribute__((always_inline)) void tree_enter_hot(uint64_t fn, ui
 }
 
 /*
- * Where the hook is the last thing that a function does, the compiler makes a jump of it: then it returns to where the
- * function does, and its CFA is the function's own, above all that was of it and not above its caller's.
+ * If the hook is the last thing that a function does, the compiler makes a jump of it: then the hook returns to where
+ * the function does, and its CFA is the function's own, above all frames of the function and not above its caller's.
  */
 static inline __attribute__((always_inline)) void tree_leave_hot(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
 {

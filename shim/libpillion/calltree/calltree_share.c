@@ -11,9 +11,9 @@
 #include <sys/socket.h>
 
 static struct {
-	struct owned_fd memory; /* a forked child's, until it makes its own: its parent's */
+	struct owned_fd memory; /* in a forked child its parent's, until it makes its own */
 	bool on, stopped;
-	bool maps; /* we tell what is mapped */
+	bool maps; /* we send the mappings */
 	struct code code;
 	uint32_t telling;
 	uint64_t maps_told;
@@ -23,7 +23,7 @@ static void *make(void)
 {
 	void *at = NULL;
 	owned_fd_let_go(&shared.memory);
-	shared.telling = 0; /* whoever was at it is in another process */
+	shared.telling = 0; /* the thread at work is in another process */
 	if (owned_fd_memory("pillion-tree", CALLTREE_SHARE_SIZE, &shared.memory, &at) == 0)
 		return at;
 	owned_fd_let_go(&shared.memory);
@@ -54,7 +54,7 @@ static void pass_on(const struct connection *p)
 	owned_fd_pass(&shared.memory, p->sock.fd, &tree, sizeof(tree));
 }
 
-/* Whoever comes while another one is at it does without. */
+/* Does nothing while another thread is at work. */
 static void tell_maps(struct connection *p, uint64_t wanted)
 {
 	uint32_t nobody = 0;
@@ -78,7 +78,7 @@ void calltree_share_welcome(struct connection *p, uint64_t calls)
 	else if (shared.stopped)
 		calltree_start(clock_of(calls), &(struct calltree_memory){0});
 	shared.stopped = false;
-	/* a forked child may have called nothing yet, and has its parent's memory until it makes its own */
+	/* a forked child may not have called any function yet, and has its parent's memory until it makes its own */
 	if (!shared.on || !arena_ready() || !owned_fd_is(&shared.memory))
 		return;
 	pass_on(p);

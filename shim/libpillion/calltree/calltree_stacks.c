@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which stack an address is on, and which of its frames are left. All that is known of a stack is the frames that were
+ * Finds the stack that an address is on, and its frames that are left. A stack is known only by the frames that were
  * seen on it: an address belongs to it between its first and its last one, and for CALLTREE_REACH bytes around; to the
- * nearest, where it belongs to several.
+ * nearest, if it belongs to several.
  */
 #include "shim/libpillion/calltree/calltree_stacks.h"
 #include "shim/libpillion/core/arena.h"
@@ -14,7 +14,7 @@ static uint64_t lowest(const struct tree_stack *s, const struct tree_frame *top)
 	return s->over && s->low < TREE_SP(top->place) ? s->low : TREE_SP(top->place);
 }
 
-/* Bytes that an address is off a stack; AWAY: it is on another one */
+/* Bytes from a stack to an address; AWAY: it is on another one */
 static uint64_t distance(const struct tree_stack *s, const struct tree_frame *top, uint64_t sp)
 {
 	if (top == s->frames)
@@ -63,7 +63,7 @@ struct tree_stack *tree_stack_make(struct tree_thread *t)
 	return s;
 }
 
-/* One that is free, a new one, or the one that rested longest; NULL: there is no other one than this. */
+/* Takes a free stack, a new one, or the one that rested longest; NULL: there is no other one than this. */
 static struct tree_stack *take(struct tree_stack *now)
 {
 	struct tree_thread *t = now->thread;
@@ -80,7 +80,7 @@ static struct tree_stack *take(struct tree_stack *now)
 	return oldest;
 }
 
-/* Entered from wherever the thread was: its path goes on from there. */
+/* The stack is entered from `from`: its path goes on from there. */
 static void enter_from(struct tree_stack *s, struct tree_stack *from, const struct tree_frame *top)
 {
 	s->from = from;
@@ -88,7 +88,7 @@ static void enter_from(struct tree_stack *s, struct tree_stack *from, const stru
 	s->frames[0] = (struct tree_frame){top->node, UINT64_MAX};
 }
 
-/* Nothing is left on it. */
+/* No frame is left on the stack. Returns the new top. */
 static struct tree_frame *leave(struct tree_stack *s)
 {
 	if (s == s->thread->first)
@@ -100,7 +100,7 @@ static struct tree_frame *leave(struct tree_stack *s)
 
 /* --- a call -------------------------------------------------------------------------------------------- */
 
-/* Inlined into it: the same stack frame, and so the same place to return to. */
+/* The call is inlined into t's function: it has the same stack frame, and so the same place to return to. */
 static bool has_inlined(const struct tree_frame *t, uint64_t site, uint64_t sp, uint64_t ra)
 {
 	return TREE_SP(t->place) == sp && (t->node->site == site || t->node->fn == TREE_FN_FULL) &&
@@ -112,7 +112,7 @@ static bool is_left(const struct tree_frame *t, uint64_t site, uint64_t sp, uint
 	return TREE_SP(t->place) < sp || (TREE_SP(t->place) == sp && !has_inlined(t, site, sp, ra));
 }
 
-/* Below the last frame there is: counted at once, and nothing is kept but how many. */
+/* A call below the last possible frame: counted at once; only the number of such calls is kept. */
 static void count_deep(struct tree_stack *s, struct tree_frame *last, uint64_t fn, uint64_t site, uint64_t sp)
 {
 	s->over++;
@@ -122,17 +122,17 @@ static void count_deep(struct tree_stack *s, struct tree_frame *last, uint64_t f
 
 static void count_unplaced(void)
 {
-	static uint64_t nowhere; /* while a forked child's first thread is at it: lost */
+	static uint64_t nowhere; /* lost, while a forked child's first thread makes the memory */
 	struct tree_header *h = arena_header();
 	__atomic_fetch_add(h ? &h->unplaced : &nowhere, 1, __ATOMIC_RELAXED);
 }
 
-/* The stack, turned to, that a call at `sp` is on, and its top */
+/* Turns to the stack that a call at `sp` is on, and returns it, with its top in *top */
 static struct tree_stack *stack_for_call(struct tree_frame **top, uint64_t site, uint64_t sp, uint64_t ra)
 {
 	struct tree_frame *t = *top;
 	struct tree_stack *now = tree_stack_of(t), *s = nearest(now, t, sp);
-	bool first = t == now->frames; /* nothing is on any known stack: wherever it is, it begins here */
+	bool first = t == now->frames; /* no frame is on a known stack: the call begins this one, wherever it is */
 	if (!s && !first) {
 		s = take(now);
 		if (s) {
@@ -153,7 +153,7 @@ static struct tree_stack *stack_for_call(struct tree_frame **top, uint64_t site,
 	return s;
 }
 
-/* The frame that a call is below, as the new top; NULL: it was counted already. */
+/* Returns the frame of the caller, as the new top; NULL: the call was counted already. */
 static struct tree_frame *caller_of(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
 {
 	struct tree_frame *t = calltree_own.top;
@@ -187,9 +187,9 @@ void tree_enter_oddly(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
 /* --- a return ------------------------------------------------------------------------------------------ */
 
 /*
- * What is left when a function has returned with its hook at `sp`: all that is below has gone, and it itself too where
- * the hook was a jump. Else it is there, or, with a variable array, somewhat above. One that is not there was entered
- * before counting began, or forgotten.
+ * Returns the top after a function has returned with its hook at `sp`: all frames below have gone, and its own too if
+ * the hook was a jump. Else its own is there, or, with a variable array, somewhat above. If it is not there, it was
+ * entered before counting began, or forgotten.
  */
 static struct tree_frame *without(struct tree_stack *s, struct tree_frame *t, uint64_t fn, uint64_t sp, bool jumped)
 {

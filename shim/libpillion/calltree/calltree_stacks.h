@@ -4,17 +4,19 @@
 
 #include "shim/libpillion/calltree/calltree_inline.h"
 
-/* What is known of one stack of the program's: aligned to its size, so that a frame says whose it is. All zero: it is
- * not there, as in a forked child. */
+/*
+ * The frames known of one stack of the program; aligned to its size, so that a frame's address gives its stack. All
+ * zero: it is not there, as in a forked child.
+ */
 struct tree_stack {
 	struct tree_thread *thread;
 	struct tree_stack *next; /* of the thread's */
 	struct tree_stack *from; /* where the thread was before it entered here */
 	struct tree_frame *top;	 /* while the thread is elsewhere */
-	uint64_t used;		 /* the thread's count of switches at the last one to here; 0: free */
+	uint64_t used;		 /* the thread's `switches` at the last one to here; 0: free */
 	uint64_t over, low;	 /* calls below the last frame, and how far down they are */
 	uint64_t reserved;
-	struct tree_frame frames[1 + CALLTREE_DEPTH]; /* the first one is whoever the stack was entered from */
+	struct tree_frame frames[1 + CALLTREE_DEPTH]; /* the first is the one that the stack was entered from */
 };
 _Static_assert(sizeof(struct tree_stack) == CALLTREE_STACK_SIZE, "the last frame ends where the stack does");
 

@@ -10,10 +10,10 @@
 #include <sys/mman.h>
 
 #define LISTED (1u << 20)     /* bytes of two lists of mappings each */
-#define PROC_MAPS_COPY_MAX 64 /* that one dlclose unmaps; of more, the rest stays unmarked */
+#define PROC_MAPS_COPY_MAX 64 /* mappings that one dlclose unmaps; further ones stay unmarked */
 
 struct lists {
-	bool whole; /* what did not fit is not gone */
+	bool whole; /* all mappings fit: one that does not fit is not gone */
 	char before[LISTED], after[LISTED];
 };
 
@@ -65,7 +65,7 @@ static void mark(struct tree_header *h, uint64_t start, uint64_t end, uint32_t n
 	}
 }
 
-/* A mapping that is no more: its line, up to where the next one begins */
+/* An unmapped mapping: its line, up to where the next one begins */
 static void note(struct tree_header *h, const char *line, size_t n)
 {
 	const char *dash = strchr(line, '-');

@@ -9,13 +9,13 @@
 #include <sys/mman.h>
 
 #define GUARD 4096
-#define NEAR 16 /* places that are looked at */
+#define NEAR 16 /* places that are searched */
 
 enum { FREE, TAKEN };
 
 struct altstack {
 	uint32_t state;
-	uint32_t tid; /* whose; 0: of one that is to be */
+	uint32_t tid; /* the owner; 0: none yet */
 	uint8_t *at;  /* NULL: none yet */
 };
 static struct altstack stacks[ALTSTACK_MAX];
@@ -92,7 +92,7 @@ void altstack_use(struct altstack *a)
 	sys_call(sigaltstack, &s, NULL);
 }
 
-/* That which it had before, where it had one. */
+/* The stack that this thread had before, if any. */
 static struct altstack *find(uint32_t tid)
 {
 	for (struct altstack *a = stacks; a < stacks + ALTSTACK_MAX; a++)

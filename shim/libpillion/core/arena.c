@@ -21,7 +21,7 @@ struct arena_own {
 	void *roots[ARENA_ROOTS];
 };
 
-/* Outlives a fork: where memory is, not what is in it */
+/* Kept over a fork: the addresses of memory, not its contents */
 static struct {
 	char *shared;
 	size_t shared_size;
@@ -48,7 +48,7 @@ static long map(size_t size)
 	return r == -EINVAL ? -ENOSYS : r;
 }
 
-/* Less where that much is refused */
+/* Maps less if the kernel refuses that much */
 static int map_shared(size_t size)
 {
 	long at = map(size);
@@ -125,7 +125,7 @@ bool arena_ready(void)
 	if (!__atomic_compare_exchange_n(&arena.own->state, &state, BEGUN, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return false;
 	if (arena.foreign && !renew())
-		return false; /* for ever: it is asked for once */
+		return false; /* for ever: renew is called once */
 	begin();
 	return true;
 }

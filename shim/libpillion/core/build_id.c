@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define SEGMENTS_MAX 32
-#define NOTES_MAX 2048 /* bytes of one segment that are looked at */
+#define NOTES_MAX 2048 /* bytes of one segment that are searched */
 
 static bool memory_read(long mem, uint64_t at, void *buf, size_t size)
 {

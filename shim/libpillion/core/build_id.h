@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* build_id - the build-id of a module that is mapped, from its own memory: also of a file that has been replaced. */
+/* build_id - the build-id of a mapped module, from its own memory: works also if the file has been replaced. */
 #pragma once
 
 #include <stddef.h>
@@ -9,5 +9,8 @@ struct build_identity {
 	size_t size; /* 0: there is none, or the memory cannot be read */
 	uint8_t bytes[20];
 };
-/* start: where the beginning of the file is mapped. What is not there is no fault of ours (proc_pid_mem(5)). */
+/*
+ * start: where the beginning of the file is mapped. It reads /proc/self/mem (proc_pid_mem(5)): a missing page is no
+ * fault.
+ */
 void build_id_read(uint64_t start, struct build_identity *ret);

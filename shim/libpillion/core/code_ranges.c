@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Behind the digits; what was no number is as it was. */
+/* Returns the end of the digits; `at` if there are none. */
 static const char *parse_hex(const char *at, const char *end, uint64_t *ret)
 {
 	uint64_t n = 0;

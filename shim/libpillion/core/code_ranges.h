@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * code_ranges - where there is code in this process, by the text of proc_pid_maps(5): which lines of it are of
- * interest, and whether an address is in one of them. Async-signal-safe; whoever changes the ranges is alone at it, and
- * who reads them meanwhile finds a part.
+ * code_ranges - the address ranges of code in this process, from the text of proc_pid_maps(5): selects the lines of
+ * code, and tells whether an address is in one of them. Async-signal-safe; only one thread changes the ranges at a
+ * time, and a reader meanwhile finds a part of them.
  */
 #pragma once
 
@@ -21,8 +21,8 @@ struct code {
 };
 
 /*
- * Lines of code to the beginning of the text, which has `*len` bytes (then: what is left of it), and into `c`. How many
- * bytes of it were whole lines: what is behind them is to be read again.
+ * Moves the lines of code to the beginning of the text, which has `*len` bytes (then: the size of these lines), and
+ * adds their ranges to `c`. Returns the bytes of all whole lines: the rest is to be read again.
  */
 size_t code_lines(struct code *c, char *text, size_t *len);
-bool code_has(const struct code *c, uint64_t at); /* also where nothing is known */
+bool code_has(const struct code *c, uint64_t at); /* true also if nothing is known */

@@ -33,7 +33,7 @@ extern int clock_gettime(clockid_t, struct timespec *) __attribute__((weak)); /*
 
 __thread struct thread_state thread_own;
 static struct connection *own;	     /* emptied by a fork */
-static struct owned_fd inherited[2]; /* not emptied: a child's, of its parent's */
+static struct owned_fd inherited[2]; /* not emptied: in a child, its parent's */
 static uint32_t quiet;
 static uint64_t stack_end;
 static uint32_t begun;
@@ -69,15 +69,15 @@ bool connection_is_quiet(void)
 	return __atomic_load_n(&quiet, __ATOMIC_ACQUIRE);
 }
 
-/* The program's environment lies above its first stack, as long as nobody has made another one. */
+/* The program's environment lies above its first stack, unless it has been replaced. */
 uint64_t connection_stack_end(void)
 {
 	return stack_end;
 }
 
 /*
- * Before the program begins: later it may be about to change its environment, and free strings of it, as it calls us
- * (bash does).
+ * Called before the program begins: later, the program may be about to change its environment, and free strings of it,
+ * as it calls us (bash does).
  */
 static void find_path(void)
 {
@@ -91,7 +91,7 @@ static void find_path(void)
 		}
 }
 
-__attribute__((constructor(101))) static void begin(void) /* before those that ask */
+__attribute__((constructor(101))) static void begin(void) /* before the constructors that ask */
 {
 	stack_end = (uint64_t)(uintptr_t)environ;
 	find_path();
@@ -100,7 +100,7 @@ __attribute__((constructor(101))) static void begin(void) /* before those that a
 
 /* --- the area --------------------------------------------------------------------------------------------- */
 
-/* What it holds is the caller's to let go of, also on failure. So below. */
+/* The caller lets go of *p, also on failure. So below. */
 static int make_area(struct connection *p)
 {
 	void *at;
@@ -132,7 +132,7 @@ int connection_secure(void)
 	return fd < 0 ? (int)fd : secure;
 }
 
-/* Root's, or of the user that we are: nobody else has business with our stacks. */
+/* The peer is root or our own user: no other user may get our stacks. */
 static bool is_trusted(int sock)
 {
 	struct ucred who;
@@ -170,7 +170,7 @@ static int connect_to(struct connection *p)
 	return r < 0 ? r : say_hello(p);
 }
 
-/* Once: then there is nothing more from here. */
+/* Sent once: then nothing more comes from this process. */
 static void say_why_not(struct connection *p, int error)
 {
 	const struct shm_none none = {SHM_NONE_MAGIC, SHM_VERSION, error};
@@ -178,7 +178,7 @@ static void say_why_not(struct connection *p, int error)
 		sys_call(sendto, p->sock.fd, &none, sizeof(none), MSG_NOSIGNAL | MSG_DONTWAIT, 0, 0);
 }
 
-/* 0: it said what it wants. -EAGAIN: nothing yet. */
+/* Reads the profiler's welcome. -EAGAIN: none yet. */
 static int hear_welcome(struct connection *p)
 {
 	struct shm_welcome w;
@@ -230,7 +230,7 @@ static bool is_worth_another_try(int r)
 	       r == -ECONNRESET || r == -EINTR || r == -EMFILE || r == -ENFILE;
 }
 
-/* In a process that has just been forked: what it has is its parent's. */
+/* In a process that has just been forked, lets go of its parent's descriptors, and makes an area. */
 static int prepare(struct connection *p)
 {
 	if (p->area.head)
@@ -245,7 +245,7 @@ static int prepare(struct connection *p)
 	return r;
 }
 
-/* answer: what the profiler wants is waited for. */
+/* answer: wait for the profiler's welcome. */
 static int connect_first(struct connection *p, bool answer)
 {
 	const bool wanted = path[0] && connection_secure() == 0;
@@ -256,7 +256,7 @@ static int connect_first(struct connection *p, bool answer)
 		r = connect_to(p);
 	if (r == 0 && answer)
 		r = await_welcome(p);
-	const bool late = r == -ETIMEDOUT; /* it has our memory, and may be busy: what it wants is heard later */
+	const bool late = r == -ETIMEDOUT; /* the profiler has our memory, and may be busy: its welcome is read later */
 	r = late ? 0 : r;
 	if (r < 0) {
 		owned_fd_let_go(&p->sock);
@@ -280,7 +280,7 @@ static int connect_first(struct connection *p, bool answer)
 	return r;
 }
 
-/* vfork(2)'s child has all that its parent has. */
+/* False in a child of vfork(2), which has its parent's memory. */
 static bool is_it(const struct connection *p)
 {
 	return connection_is_quiet() || (uint32_t)sys_call(getpid) == p->pid;
@@ -348,7 +348,7 @@ static bool is_gone(int r)
 	return r < 0 && r != -EAGAIN;
 }
 
-/* With the same area: what the last one has not read is in it. */
+/* With the same area: it has the records that the last profiler has not read. */
 static void connect_again(struct connection *p)
 {
 	__atomic_store_n(&p->tried, connection_clock(), __ATOMIC_RELAXED);
@@ -360,7 +360,7 @@ static void connect_again(struct connection *p)
 	inherited[0] = p->sock;
 }
 
-/* What it wants, and whether it has hung up behind that. */
+/* Reads pending welcomes. Whether the profiler has hung up behind them. */
 static bool has_hung_up(struct connection *p)
 {
 	int r = 0;
@@ -369,7 +369,7 @@ static bool has_hung_up(struct connection *p)
 	return is_gone(r);
 }
 
-/* That which the application has closed stays closed. */
+/* A socket that the application has closed stays closed. */
 static void look_for_profiler(struct connection *p)
 {
 	if (owned_fd_is(&p->sock) ? has_hung_up(p) : p->sock.fd == -1)
@@ -388,7 +388,7 @@ void connection_tend(struct connection *p, int64_t now)
 	__atomic_store_n(&p->reconnecting, 0, __ATOMIC_RELEASE);
 }
 
-/* The program ends: what the last profiler has not read is for the one that has come meanwhile. */
+/* The program ends: a profiler that has come meanwhile gets the records that the last one has not read. */
 __attribute__((destructor)) static void end(void)
 {
 	struct thread_state *t = &thread_own;
@@ -430,7 +430,7 @@ static void wait_a_little(void)
 	sys_call(nanosleep, &t, 0);
 }
 
-/* Of what takes another thread 100 ms at most. */
+/* For a state that another thread keeps for 100 ms at most. */
 static bool take(uint32_t *state, uint32_t from, uint32_t to)
 {
 	uint32_t had = from;
@@ -454,7 +454,7 @@ bool connection_is_connected(void)
 	return false;
 }
 
-/* One that is not connected, for us alone: CONNECTION_CONNECTING. */
+/* Takes an unconnected state for this thread alone: CONNECTION_CONNECTING. NULL and *ret_error 0: it is connected. */
 static struct connection *claim(int *ret_error)
 {
 	struct connection *p = __atomic_load_n(&own, __ATOMIC_ACQUIRE);
@@ -489,7 +489,7 @@ static void set_path(const char *to)
 	memcpy(path, to, n < sizeof(path) ? n : 0);
 }
 
-/* The area is the same: others may be writing there. */
+/* The area stays the same: other threads may be writing there. */
 static int move_on(struct connection *p, const char *to)
 {
 	if (!take(&p->reconnecting, 0, 1))
@@ -519,7 +519,7 @@ int connection_move(const char *to)
 	return r < 0 ? r : is_it(own) ? move_on(own, to) : -EBUSY;
 }
 
-/* Until it has hung up: then its last profile is written. */
+/* Waits until the profiler has hung up: then its last profile is written. */
 static int await_end(struct connection *p, int64_t until)
 {
 	int r;

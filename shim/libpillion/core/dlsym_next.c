@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#define HIDDEN 0x8000 /* of a version: an old one, that only who was linked with it gets */
+#define HIDDEN 0x8000 /* of a version: an old one, only for programs that were linked with it */
 
 extern void *dlsym(void *, const char *) __attribute__((weak));
 extern int dl_iterate_phdr(int (*)(struct dl_phdr_info *, size_t, void *), void *) __attribute__((weak));
@@ -35,7 +35,7 @@ static bool holds(const struct dl_phdr_info *m, uintptr_t at)
 	return false;
 }
 
-/* glibc has made addresses of them, musl has not. */
+/* glibc has relocated these to addresses, musl has not. */
 static const void *address_of(const struct dl_phdr_info *m, uintptr_t value)
 {
 	return (const void *)(holds(m, value) ? value : m->dlpi_addr + value);
@@ -59,7 +59,7 @@ static bool read_tables(const struct dl_phdr_info *m, struct tables *ret)
 	return ret->symbols && ret->strings && (ret->hash || ret->gnu_hash);
 }
 
-/* How many symbols there are: the newer table tells by the end of its last chain. */
+/* Number of symbols: the newer table tells by the end of its last chain. */
 static uint32_t count_of(const struct tables *t)
 {
 	if (t->hash)

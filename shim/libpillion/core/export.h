@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* export - what libpillion shows of itself: all else is hidden, and stays so when its objects are linked together. */
+/* export - the symbols that libpillion shows: all else is hidden, and stays so when its objects are linked together. */
 #pragma once
 
 #include "shim/libpillion/pillion.h"

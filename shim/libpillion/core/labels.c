@@ -9,7 +9,7 @@
 
 _Static_assert(sizeof(((struct shm_set *)0)->text) >= LABEL_TEXT_MAX, "all of a thread's");
 
-#define THREADS 4096 /* of which it is known what they have */
+#define THREADS 4096 /* threads whose sets are remembered */
 #define NEAR 16
 #define WAKE_EACH (SHM_CHANGES / 2)
 
@@ -32,7 +32,7 @@ static uint64_t hash_of(const char *text, size_t n)
 	return h;
 }
 
-/* From 1 on; 0: no room. Two threads that are the first to have it may both have a number for it. */
+/* Returns its number, from 1 on; 0: no room. A set that two threads add at once may get two numbers. */
 static uint32_t number_of(const char *text, size_t n)
 {
 	const uint64_t hash = hash_of(text, n);
@@ -53,7 +53,7 @@ static uint32_t number_of(const char *text, size_t n)
 	return 0;
 }
 
-/* All who do so write the same. */
+/* Concurrent writers write the same. */
 uint32_t labels_in(const struct shm *a, uint32_t set)
 {
 	struct shm_set *to = set ? &a->sets[set - 1] : NULL;
@@ -64,7 +64,7 @@ uint32_t labels_in(const struct shm *a, uint32_t set)
 	return set;
 }
 
-/* --- who has which ---------------------------------------------------------------------------------------------- */
+/* --- the sets of threads ---------------------------------------------------------------------------------------- */
 
 static struct holder {
 	uint32_t tid, set;
@@ -81,7 +81,7 @@ static bool remember_in(struct holder *h, uint32_t tid, bool anybody, uint32_t s
 	return true;
 }
 
-/* In its place, if it has one. Where there is none, nobody is told later. */
+/* In the thread's place, else in a free one. Without room a later profiler is not told. */
 static void remember(uint32_t tid, uint32_t set)
 {
 	for (uint32_t i = 0; i < 2 * NEAR; i++)
@@ -89,7 +89,7 @@ static void remember(uint32_t tid, uint32_t set)
 			return;
 }
 
-/* When. */
+/* Adds a change to the ring. Returns its time. */
 static uint64_t tell(struct connection *p, uint32_t tid, uint32_t set)
 {
 	const struct shm *a = &p->area;
@@ -115,7 +115,7 @@ void labels_tell_all(struct connection *p)
 	for (uint32_t i = 0; i < THREADS; i++) {
 		const uint32_t tid = __atomic_load_n(&holders[i].tid, __ATOMIC_RELAXED);
 		const uint32_t set = __atomic_load_n(&holders[i].set, __ATOMIC_ACQUIRE);
-		/* of a parent, or ended */
+		/* others are of a parent, or ended */
 		if (set && tid != self && sys_call(tgkill, p->pid, tid, 0) == 0)
 			tell(p, tid, set);
 	}
@@ -123,8 +123,10 @@ void labels_tell_all(struct connection *p)
 
 /* --- the calling thread ----------------------------------------------------------------------------------------- */
 
-/* That of this process, also where nothing is connected; a child that was forked since then is told at its first
- * sample. */
+/*
+ * The thread's tid in this process, also without a connection. A child that was forked since then gets its own at its
+ * first sample.
+ */
 static uint32_t own_tid(struct thread_state *t, const struct connection *p)
 {
 	if (!t->tid || (p && t->pid != p->pid)) {
@@ -153,7 +155,7 @@ int labels_set(const char *key, const char *value)
 	const uint32_t tid = own_tid(t, p);
 	t->labels = set;
 	remember(tid, set);
-	if (p) /* where others take the samples, nothing else does */
+	if (p) /* if perf events take the samples, nothing else tends it */
 		connection_tend(p, (int64_t)tell(p, tid, set));
 	return 0;
 }

@@ -19,14 +19,14 @@
 
 #define DAEMON "/usr/libexec/pillion/pilliond"
 #define NSEC 1000000000ll
-#define BUDGET_MS 500 /* as PILLION_BUDGET has it */
+#define BUDGET_MS 500 /* default of PILLION_BUDGET */
 #define BUDGET_MAX_MS 5000
-#define MORE_MS 500 /* pilliond's own patience is the budget, and then it says so */
+#define MORE_MS 500 /* pilliond itself waits for the budget, and then replies */
 #define REAP_MS 200
 #define STACK (16u << 10)
-#define ALL_MEMORY 0x7ffffffff000 /* TASK_SIZE of x86-64, without what only who asks for it gets */
+#define ALL_MEMORY 0x7ffffffff000 /* TASK_SIZE of x86-64, without addresses that are given only on request */
 
-/* What a child uses of ours. */
+/* The part of our memory that a child uses. */
 struct room {
 	const char *path;
 	char *argv[16], *envp[96];
@@ -34,7 +34,7 @@ struct room {
 	size_t used;
 	int pipe;
 	bool stays;    /* the first child */
-	int32_t error; /* of what either could not do: -errno */
+	int32_t error; /* -errno of a failure in either child */
 	int pidfd;     /* of ourselves */
 	uint8_t stacks[2][STACK] __attribute__((aligned(64)));
 };
@@ -67,7 +67,7 @@ static int say(struct start_reply *s, int error, const char *a, const char *b, c
 
 /* --- children -------------------------------------------------------------------------------------------------- */
 
-/* clone(2) with another stack, on which the child calls fn(arg) and ends by what that returns. */
+/* clone(2) with another stack, on which the child calls fn(arg), and exits with the result. */
 static long spawn(unsigned long flags, int (*fn)(void *), void *arg, void *stack_end)
 {
 	long ret;
@@ -95,7 +95,7 @@ static long spawn(unsigned long flags, int (*fn)(void *), void *arg, void *stack
 	return ret;
 }
 
-/* Becomes pilliond, whose standard descriptors and all others are its own affair (profiler/daemon/library_mode.c). */
+/* Becomes pilliond, which looks after all its descriptors itself (profiler/daemon/library_mode.c). */
 static int second(void *arg)
 {
 	struct room *r = arg;
@@ -109,9 +109,9 @@ static int second(void *arg)
 }
 
 /*
- * Everything that is written in this memory from here on would be copied for us, page by page: we keep none of it, not
- * even this stack, and go on by registers. wait4(2) until there is no child; then, unless we have another parent by
- * now, until `pidfd` says that it has ended, or SIGTERM, which is let through there alone.
+ * The kernel would copy for us each page that is written in this memory from here on: we keep none of it, not even this
+ * stack, and go on by registers. wait4(2) until there is no child; then, unless we have another parent by now, until
+ * `pidfd` says that the parent has ended, or SIGTERM, which is let through there alone.
  */
 __attribute__((noinline)) static void keep(long parent, int pidfd)
 {
@@ -165,7 +165,7 @@ static void close_all_but(int kept)
 	sys_call(close_range, kept + 1, ~0u, 0);
 }
 
-/* The application's handler for it is not for us. */
+/* SIGTERM must not call the application's handler. */
 static void become_keeper(const struct room *r)
 {
 	static const uint64_t default_action[4];
@@ -187,14 +187,14 @@ static int first(void *arg)
 	const long pid = spawn(CLONE_VM | CLONE_VFORK, second, r, r->stacks[1] + STACK);
 	if (pid < 0)
 		r->error = (int32_t)pid;
-	if (pid > 0 && r->error) /* or who reaps orphans would hear of it */
+	if (pid > 0 && r->error) /* or the reaper of orphans would get this child */
 		sys_call(wait4, pid, 0, __WALL, 0);
 	if (r->stays && pid > 0 && !r->error)
 		become_keeper(r);
 	return r->error != 0;
 }
 
-/* --- what it is given ------------------------------------------------------------------------------------------ */
+/* --- its arguments and environment ----------------------------------------------------------------------------- */
 
 /* NULL: there is no room. */
 static char *put(struct room *r, const char *a, const char *b)
@@ -229,7 +229,7 @@ static const char *value_of(char *const *environment, const char *name)
 	return NULL;
 }
 
-/* No LD_PRELOAD, and nothing else by which a program behaves otherwise. */
+/* No LD_PRELOAD, and no other variable that changes how programs behave. */
 static void choose_environment(struct room *r, char *const *environment)
 {
 	static const char *const wanted[] = {"PILLION_", "HOME=", "XDG_CONFIG_HOME=", "XDG_RUNTIME_DIR="};
@@ -280,7 +280,7 @@ static int64_t budget(char *const *environment)
 
 /* --- starting and hearing -------------------------------------------------------------------------------------- */
 
-/* Where a child of a child of ours, when its parent ends, becomes ours. */
+/* Whether a grandchild becomes our child when its parent ends. */
 static bool inherits_orphans(void)
 {
 	int subreaper = 0;
@@ -294,7 +294,7 @@ static void reap(long pid, int64_t until)
 		pause_ms(1);
 }
 
-/* In a forked child it is nobody's child of ours, and left alone. */
+/* In a forked child the keeper is not our child, and is left alone. */
 void launch_reap(void)
 {
 	const int pid = __atomic_exchange_n(&keeper, 0, __ATOMIC_ACQ_REL);
@@ -304,7 +304,7 @@ void launch_reap(void)
 	}
 }
 
-/* Handlers would run in the child, in our memory. */
+/* All signals are blocked: handlers would run in the child, in our memory. */
 static long spawn_first(struct room *r)
 {
 	const uint64_t all = ~0ull;
@@ -387,7 +387,7 @@ int launch(const struct launch *l, char *const *environment, struct start_reply 
 	const int64_t until = now() + (budget(environment) + MORE_MS) * 1000000;
 	int pipe[2];
 	launch_reap();
-	/* shared with a keeper, too, which says there what it could not do */
+	/* shared with a keeper, too, which stores its error there */
 	const long at =
 		sys_call(mmap, 0, sizeof(struct room), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct room *r = (struct room *)at;

@@ -10,12 +10,12 @@
 
 #define PATH_SIZE 4096
 
-struct mapped {		/* the file whose beginning was mapped last: what is executable of it comes behind that */
+struct mapped {		/* the last file whose beginning was mapped: its executable parts follow */
 	char where[32]; /* device and inode */
 	struct build_identity id;
 };
 
-/* "START-END PERMS OFFSET DEV INODE PATH": the fields from PERMS on; NULL: it is no such line */
+/* Field n of "START-END PERMS OFFSET DEV INODE PATH", PERMS is 1, and the rest of the line; NULL: it is no such line */
 static const char *field(const char *line, int n)
 {
 	while (n-- > 0 && line) {

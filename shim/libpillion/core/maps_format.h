@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * maps_format - what of this process' memory is executable, as lines "map START-END PERMS OFFSET DEV INODE PATH" as in
- * proc_pid_maps(5), each with a line "id BUILD-ID" behind it where the file has one.
+ * maps_format - the executable mappings of this process, as lines "map START-END PERMS OFFSET DEV INODE PATH" as in
+ * proc_pid_maps(5), each with a line "id BUILD-ID" behind it if the file has one.
  */
 #pragma once
 

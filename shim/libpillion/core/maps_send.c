@@ -11,7 +11,7 @@
 #define PARTS 64
 #define HEAD ((uint32_t)(sizeof(struct shm_record) + sizeof(struct shm_more)))
 
-/* From where a line begins; false: there is no more. */
+/* Sends one record of lines from *at on; false: there are no more, or there is no room. */
 static bool tell_part(struct connection *p, struct code *c, long fd, uint64_t *at)
 {
 	struct shm_place place;

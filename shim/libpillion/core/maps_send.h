@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * maps_send - what this process has mapped of code, to its profiler, as records (SHM_MAPS) that come before those that
- * need it. Async-signal-safe; of the struct code and the buffers that come with it whoever calls is the only one.
+ * maps_send - sends the mappings of code of this process to its profiler, as records (SHM_MAPS) that come before those
+ * that need them. Async-signal-safe; the caller is the only user of the struct code and its buffers.
  */
 #pragma once
 
 #include "shim/libpillion/core/code_ranges.h"
 #include "shim/libpillion/core/connection.h"
 
-/* The ranges that it told of are in `c` then. */
+/* Sets `c` to the ranges that it sent. */
 void maps_send_tell(struct connection *p, struct code *c);

@@ -47,7 +47,7 @@ void owned_fd_let_go(struct owned_fd *h)
 	h->fd = -1;
 }
 
-/* Beyond its limit for files the kernel does not only refuse, it sends a signal. */
+/* Beyond RLIMIT_FSIZE the kernel does not only refuse, it sends a signal. */
 static bool file_may_be(uint64_t size)
 {
 	struct rlimit most;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/core/sigaction.h"
 
-/* The very bytes by which unwinders know a signal's frame. */
+/* Exactly the bytes by which unwinders know a signal's frame. */
 __asm__(".pushsection .text\n"
 	".globl sigaction_restorer\n"
 	".hidden sigaction_restorer\n"

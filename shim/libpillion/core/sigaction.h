@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sigaction - what becomes of a signal, as the kernel has it (rt_sigaction(2)): not what libc makes of it, and with a
- * way back of our own from a handler.
+ * sigaction - a signal's disposition as the kernel has it (rt_sigaction(2)): not libc's version of it, and with a
+ * restorer of our own.
  */
 #pragma once
 

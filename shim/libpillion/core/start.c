@@ -23,10 +23,10 @@ extern char **environ __attribute__((weak));
 extern int setenv(const char *, const char *, int) __attribute__((weak));
 extern int unsetenv(const char *) __attribute__((weak));
 
-/* Of a process and all that were forked from it. */
+/* Shared by a process and all processes that were forked from it. */
 static struct tree {
-	uint32_t owner;						/* the thread that is at it; 0: none */
-	char socket[sizeof(((struct start_reply *)0)->socket)]; /* what is started, "": nothing */
+	uint32_t owner;						/* the thread at work; 0: none */
+	char socket[sizeof(((struct start_reply *)0)->socket)]; /* of the started profiler; "": none */
 } alone, *tree = &alone;
 
 static int say(struct start_reply *s, int error, const char *text)
@@ -76,7 +76,7 @@ static const char *value_of(const char *name)
 	return e ? *e + strlen(name) + 1 : NULL;
 }
 
-/* One more, in a copy of the array. */
+/* Adds a variable, in a copy of the array. */
 static void add(char *variable)
 {
 	size_t n = 0;
@@ -142,7 +142,7 @@ static int start_alone(const struct launch *l, struct start_reply *s)
 	return 0;
 }
 
-/* `put`: how the environment gets it. */
+/* `put` stores the socket in the environment. */
 static int start(const struct launch *l, void (*put)(const char *), struct start_reply *s)
 {
 	struct thread_state *t = &thread_own;
@@ -182,7 +182,7 @@ int start_now(const struct launch *l, struct start_reply *ret)
 	return start(l, put_by_libc, ret);
 }
 
-/* Whoever made it does that, too; unless we are PID 1, and end right now. */
+/* pilliond removes it, too; unless we are PID 1, and end right now. */
 static void take_away(char *socket)
 {
 	char *slash = strrchr(socket, '/');
@@ -264,7 +264,10 @@ static void share_tree(void)
 		tree = (struct tree *)at;
 }
 
-/* Behind connection.c's, which has looked for PILLION_SOCKET, and before those that ask whether it is there. */
+/*
+ * After the constructor of connection.c, which has looked for PILLION_SOCKET, and before those that ask whether it is
+ * there.
+ */
 __attribute__((constructor(102))) static void start_early(void)
 {
 	const struct launch as_environment = {0};

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * start - library mode: a program that asks for a profiler, by pillion_start() or by PILLION_EVENTS in its environment,
- * has the one that PILLION_SOCKET names, or starts one (launch.h).
+ * uses the one that PILLION_SOCKET names, or starts one (launch.h).
  *
- * Of several at once, threads or processes that were forked from one another, one does it and the others wait for it:
- * they share a page that tells who is at it, and what came of it. Whoever was at it and is gone is in nobody's way.
+ * Of several callers at once, threads or processes that were forked from one another, one does it and the others wait
+ * for it: they share a page with the thread at work and its result. A thread that has died at work blocks no other.
  *
- * What is started says its socket, which goes into the environment, for programs that are executed from here on. By
- * setenv(3), where the program has called us; before it begins, by another array of pointers: nothing is allocated
- * then. What came to nothing there is said in PILLION_LOG, if that is a file, and PILLION_EVENTS becomes "off", so that
- * not every child is held up as well.
+ * The socket of a started profiler goes into the environment, for programs that are executed from here on: by
+ * setenv(3), if the program has called us; before the program begins, by another array of pointers, as nothing is
+ * allocated then. A failure before the program begins is written to PILLION_LOG, if that is a file, and PILLION_EVENTS
+ * becomes "off", so that not every child is held up as well.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * syscall - system calls of the library in somebody else's process: directly, so that no errno is touched, nothing of
- * libc is called that may be replaced, locked or not there yet, and nothing can be a cancellation point. Each returns
- * what the kernel does: -errno on failure. Async-signal-safe, all of it.
+ * syscall - system calls of the library in an application's process: made directly, so that errno is not touched, no
+ * function of libc is called that may be replaced, locked or not there yet, and nothing can be a cancellation point.
+ * Each returns the kernel's result: -errno on failure. Async-signal-safe, all of it.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text_writer - text into a descriptor or into memory, without stdio. After an error nothing more is written. */
+/* text_writer - writes text into a descriptor or into memory, without stdio. After an error nothing more is written. */
 #pragma once
 
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 struct text_writer {
 	int fd;
-	char *memory; /* instead; whole pieces only, and a NUL behind them. -ENOSPC */
+	char *memory; /* used instead of fd; whole pieces only, and a NUL behind them. -ENOSPC: full */
 	size_t size, at;
 	int error; /* -errno of the first write that failed */
 	size_t used;
@@ -19,6 +19,6 @@ void text_put_hex(struct text_writer *o, uint64_t n, int digits); /* so many at 
 void text_flush(struct text_writer *o);
 
 #define TEXT_DECIMAL_MAX 20
-/* The digits to text[at] and on; returns where they end. Nothing is put behind them. */
+/* Writes the digits to text[at] and on; returns their end. Nothing is put behind them. */
 size_t text_decimal(char *text, size_t at, uint64_t n);
 uint64_t text_hex(const char *text); /* as far as there are digits */

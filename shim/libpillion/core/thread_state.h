@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * thread_state - what libpillion knows of the calling thread, in memory that it has from its beginning (initial-exec).
+ * thread_state - libpillion's state of the calling thread, in memory that the thread has from its beginning
+ * (initial-exec).
  *
- * Busy: we are at work for it, and what comes through our functions meanwhile (a handler's, or our own) is let through
- * as if we were not there. A handler may leave by longjmp(3), so `busy` is the stack address of whoever set it: seen
- * from a frame above that one, it is over. (From another stack nobody can tell; back on this one it is seen.)
+ * Busy: we are at work for the thread, and calls of our functions meanwhile (a handler's, or our own) are let through
+ * as if we were not there. A handler may leave by longjmp(3), so `busy` is the stack address of the frame that set it:
+ * seen from a frame above that one, the work is over. (From another stack that cannot be told; back on this one it is
+ * seen.)
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define THREAD_STATE_REFUSED_MAX 64 /* times in a row: nobody is at work so long */
+#define THREAD_STATE_REFUSED_MAX 64 /* times in a row: no work takes that long */
 
 struct thread_state {
 	int64_t left;  /* bytes until the next sample */
-	uint64_t mean; /* by which it was drawn; 0: it was not */
+	uint64_t mean; /* the mean of that draw; 0: not drawn */
 	uintptr_t busy;
 	uint32_t refused;
-	uint32_t tid, pid; /* whose tid that is */
+	uint32_t tid, pid; /* the process of that tid */
 	uint32_t labels;   /* the number of its set (labels.h); 0: it has none */
 	uint64_t random;
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ucontext_regs - the registers of what a signal interrupted, as records of the area have them. Safe in a handler.
+ * ucontext_regs - copies the registers of interrupted code from a signal's context into records of the area.
+ * Async-signal-safe.
  */
 #pragma once
 

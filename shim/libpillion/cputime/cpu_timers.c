@@ -22,26 +22,26 @@
 #include <ucontext.h>
 
 #define NSEC 1000000000ull
-#define SIGNALS_FROM 64 /* downwards, to what no libc keeps for itself: musl's has 32 to 34 */
+#define SIGNALS_FROM 64 /* downwards, to those that no libc keeps for itself: musl keeps 32 to 34 */
 #define SIGNALS_TO 36
 #define KNOWN 4096 /* threads; beyond that they have no samples */
-#define NEAR 32	   /* places that one may have */
+#define NEAR 32	   /* places for a tid */
 #define LOOK_NS (NSEC / 100)
-#define LOOK_ANYWAY 256 /* samples: then also where their number is what it was */
-#define LONG_PERIODS 8	/* one sample stands for so many at most, or LONG_NS: beyond that nobody knows */
+#define LOOK_ANYWAY 256 /* samples: then a look even if their number has not changed */
+#define LONG_PERIODS 8	/* one sample stands for so many at most, or LONG_NS: more is not known */
 #define LONG_NS (NSEC / 5)
 #define HEAD ((uint32_t)(sizeof(struct shm_record) + sizeof(struct shm_more)))
-#define MAPS_NS (NSEC / 10) /* from one time to the next */
+#define MAPS_NS (NSEC / 10) /* between two tellings */
 #define MAPS_MOST_NS (2 * NSEC)
 #define PATIENCE_MS 200
-#define ASK_NS (NSEC / 50) /* of CPU time, while the profiler has not said what it wants */
+#define ASK_NS (NSEC / 50) /* of CPU time, while the profiler has sent no welcome */
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
 struct known {
-	uint32_t tid, seen; /* 0: a free place; in which look */
+	uint32_t tid, seen; /* 0: a free place; the look that saw it last */
 	int32_t timer;
 	uint32_t reserved;
 	uint64_t last; /* ns of its CPU time that are in samples */
@@ -49,21 +49,21 @@ struct known {
 
 static struct {
 	uint64_t period;
-	uint32_t pid; /* whose timers these are: a child has none of them */
+	uint32_t pid; /* the process of these timers: a child has none of them */
 	uint32_t signal;
 	int32_t timer;	 /* of the process; -1: none */
-	uint32_t asking; /* it hears what the profiler wants, which has not answered yet */
+	uint32_t asking; /* it waits for the profiler's welcome */
 	uint32_t lock;
 	uint32_t over, ignored;
-	uint32_t look, n; /* which one; threads with a timer */
+	uint32_t look, n; /* number of the last look; threads with a timer */
 	uint32_t ticks;	  /* since the last look */
 	uint64_t maps_told, maps_next, maps_step;
 } timers = {.timer = -1};
 static struct known known[KNOWN];
 static struct code code;
-static char entries[4096]; /* of a directory; whoever has the lock */
+static char entries[4096]; /* of a directory; for the holder of the lock */
 
-/* --- the kernel's ------------------------------------------------------------------------------------------ */
+/* --- clocks and timers ----------------------------------------------------------------------------------------- */
 
 static uint64_t clock_of(clockid_t clock)
 {
@@ -102,7 +102,7 @@ static int32_t start_timer(clockid_t clock, uint32_t tid, void *value, uint64_t 
 	return -1;
 }
 
-/* --- one at a time, and nobody in between -------------------------------------------------------------------- */
+/* --- one thread at a time, without signals ---------------------------------------------------------------------- */
 
 static bool enter(uint64_t *ret_mask)
 {
@@ -116,7 +116,10 @@ static bool enter(uint64_t *ret_mask)
 	return false;
 }
 
-/* Who has it is looking for threads, or at what is mapped: that does not take long. A child's may be its parent's. */
+/*
+ * The holder is looking for threads, or at the mappings: that does not take long. In a child it may be a thread of the
+ * parent.
+ */
 static bool enter_soon(uint64_t *ret_mask)
 {
 	const struct timespec pause = {0, NSEC / 1000};
@@ -144,7 +147,7 @@ static struct known *find(uint32_t tid)
 	return NULL;
 }
 
-/* Somewhere in its first period: else all that began together are sampled together. */
+/* Somewhere in its first period: else all threads that began together are sampled together. */
 static uint64_t first_period(uint32_t tid)
 {
 	const uint64_t random = (tid ^ (uint64_t)connection_clock()) * 0x9e3779b97f4a7c15;
@@ -166,7 +169,7 @@ static void attend(struct known *k)
 		k->tid = 0;
 }
 
-/* `last`: of what it used so much is not ours to tell. */
+/* `last`: CPU time of the thread that samples leave out, ns. */
 static void add_thread(uint32_t tid, uint64_t last)
 {
 	struct known *k = find(tid);
@@ -218,7 +221,7 @@ static void sweep(void)
 			let_go(&known[i]);
 }
 
-/* first: they have been there before us. */
+/* first: the threads have been there before us. */
 static void look_for_threads(bool first)
 {
 	long n = 0;
@@ -233,7 +236,7 @@ static void look_for_threads(bool first)
 		sweep();
 }
 
-/* Of a directory of /proc/PID/task: two more than there are threads (fs/proc/base.c, proc_task_getattr). */
+/* The link count of /proc/PID/task is the number of threads plus two (fs/proc/base.c, proc_task_getattr). */
 static bool is_changed(void)
 {
 	struct stat st;
@@ -253,8 +256,8 @@ static void look(bool anyway)
 }
 
 /*
- * Three periods of all threads that we know without a sample: somebody else runs. Put off by each sample, so that it is
- * seldom that it expires.
+ * Three periods of all known threads without a sample: an unknown thread runs. Each sample puts the timer off, so it
+ * seldom expires.
  */
 static void watch_process(void)
 {
@@ -267,7 +270,7 @@ static void watch_process(void)
 		sys_call(timer_settime, timers.timer, 0, &when, 0);
 }
 
-/* --- what is mapped ------------------------------------------------------------------------------------------ */
+/* --- mappings --------------------------------------------------------------------------------------------------- */
 
 static void tell_maps(struct connection *p, uint64_t wanted)
 {
@@ -279,7 +282,7 @@ static void tell_maps(struct connection *p, uint64_t wanted)
 	leave(&mask);
 }
 
-/* Before a sample whose address lies where there was nothing, or when the reader has met such a one. */
+/* Sends the mappings before a sample at an unknown address, or when the reader has met one. */
 static void keep_maps(struct connection *p, uint64_t ip, uint64_t now)
 {
 	const uint64_t wanted = __atomic_load_n(&p->area.head->maps, __ATOMIC_RELAXED);
@@ -326,7 +329,10 @@ static void fill(struct shm_record *to, const struct known *k, const ucontext_t 
 	ucontext_fill_more((struct shm_more *)(to + 1), c);
 }
 
-/* What it used; beyond what one stack can stand for, its process' account alone has it. */
+/*
+ * CPU time since the last sample. If it is more than one stack can stand for: one period; the process' account has the
+ * rest.
+ */
 static uint64_t weigh(struct known *k)
 {
 	const uint64_t used = clock_of(CLOCK_THREAD_CPUTIME_ID), since = used - k->last;
@@ -335,7 +341,7 @@ static uint64_t weigh(struct known *k)
 	return since < most ? since : timers.period;
 }
 
-/* By the kernel: a thread without memory of its own would not bear to be asked. */
+/* Asks the kernel: a thread without memory of its own would fault if it were read directly. */
 static uint64_t thread_pointer(void)
 {
 	uint64_t tp = 0;
@@ -366,7 +372,7 @@ static void sample(struct connection *p, struct known *k, const ucontext_t *c)
 	connection_tend(p, (int64_t)now);
 }
 
-/* kill(2), sigqueue(3): it does what it would do without us, as soon as we return. */
+/* By kill(2), sigqueue(3): the signal does what it would do without us, as soon as we return. */
 static void by_somebody_else(int sig)
 {
 	const struct kernel_action none = {.plain = SIG_DFL};
@@ -409,7 +415,7 @@ static bool is_free(int sig)
 	return sigaction_set(sig, NULL, &now) == 0 && now.plain == SIG_DFL;
 }
 
-/* One that nobody has, and that is not in the mask. */
+/* Takes a signal that is not in use and not in the mask. 0: there is none. */
 static uint32_t take_signal(uint64_t mask)
 {
 	const struct kernel_action ours = {.handler = on_signal,
@@ -433,7 +439,7 @@ static void stop_all(void)
 			let_go(&known[i]);
 }
 
-/* What a parent had: its timers are not ours. */
+/* Forgets the parent's timers: a child has none of them. */
 static void forget_all(void)
 {
 	for (uint32_t i = 0; timers.n && i < KNOWN; i++) {
@@ -446,7 +452,7 @@ static void forget_all(void)
 	timers.asking = 0;
 }
 
-/* False: all signals are somebody's. */
+/* False: all signals are in use. */
 static bool prepare(uint64_t mask)
 {
 	forget_all();
@@ -476,13 +482,13 @@ static void ask(uint64_t mask)
 	timers.asking = timers.timer >= 0;
 }
 
-/* Of this very process. */
+/* Whether this process has timers. */
 static bool is_on(void)
 {
 	return (timers.period || timers.asking) && timers.pid == (uint32_t)sys_call(getpid);
 }
 
-/* Ignored for a moment, it is also taken from those for whom it has come already (kernel/signal.c, do_sigaction). */
+/* Ignores the signal for a moment: so pending ones are discarded, too (kernel/signal.c, do_sigaction). */
 static void give_back(void)
 {
 	struct kernel_action to = {.plain = SIG_IGN};
@@ -565,7 +571,7 @@ void cpu_timers_yield(int signal)
 void cpu_timers_in_child(void)
 {
 	uint64_t mask;
-	timers.lock = 0; /* whoever had it is in another process */
+	timers.lock = 0; /* its holder is in another process */
 	const bool any = timers.period || timers.asking;
 	if (timers.over || !any || timers.pid == (uint32_t)sys_call(getpid) || !enter(&mask))
 		return;
@@ -586,7 +592,7 @@ __attribute__((constructor)) static void begin_early(void)
 		return;
 	struct connection *p = connection_get();
 	if (p && is_on())
-		account(p); /* it may end before its first sample */
+		account(p); /* the process may end before its first sample */
 	thread_state_leave(t);
 }
 

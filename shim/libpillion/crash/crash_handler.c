@@ -19,12 +19,12 @@
 
 #define HEAD ((uint32_t)(sizeof(struct shm_record) + sizeof(struct shm_crash)))
 #define PAGE 4096u
-#define GAP (16 * PAGE) /* from where a stack pointer is to the memory that is there */
+#define GAP (16 * PAGE) /* from a stack pointer to the first memory that is there */
 #define PAUSE_MS 5
 #define FAULTS_MAX 64
-#define AT_WORK 16 /* threads that crash at once, and are told of */
+#define AT_WORK 16 /* threads that crash at once and have a record */
 
-/* Of which the kernel says more than that they came: those are faults, which come again. */
+/* `faults`: the kernel says more of the signal than that it came, and it comes again. */
 static const struct row {
 	int signal;
 	bool faults;
@@ -32,15 +32,15 @@ static const struct row {
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
 static uint32_t on, over;
-static struct kernel_action theirs[ROWS]; /* where the kernel has ours: what the application has */
+static struct kernel_action theirs[ROWS]; /* where the kernel has ours: the application's */
 static struct code code;
-static uint32_t telling_maps; /* the pid of who does; 0: nobody */
+static uint32_t telling_maps; /* the process at work; 0: none */
 
-/* By thread, and not in its own memory: that it has some is among the things that may be wrong. */
+/* By thread, and not in the thread's own memory: that may be missing or wrong. */
 static struct at_work {
 	uint32_t tid;
-	uint32_t faults; /* of ours, so far */
-	void *back[5];	 /* out of one */
+	uint32_t faults; /* our own so far */
+	void *back[5];	 /* the way out of one */
 } at_work[AT_WORK];
 
 static int row_of(int sig)
@@ -51,7 +51,7 @@ static int row_of(int sig)
 	return -1;
 }
 
-/* --- what is told -------------------------------------------------------------------------------------------- */
+/* --- the record ------------------------------------------------------------------------------------------------ */
 
 static void fill(struct shm_record *to, uint32_t tid, const ucontext_t *c)
 {
@@ -83,7 +83,7 @@ static void fill_crash(struct shm_crash *to, int sig, const siginfo_t *info, con
 	to->error = UCONTEXT_REG(c, ERR);
 }
 
-/* *n: how far it has come, should a fault end it. */
+/* *n: bytes copied so far, for when a fault ends it. */
 static void copy_pages(uint64_t sp, uint8_t *to, uint32_t most, volatile uint32_t *n)
 {
 	while (*n < most) {
@@ -92,11 +92,11 @@ static void copy_pages(uint64_t sp, uint8_t *to, uint32_t most, volatile uint32_
 		*n += step < all ? step : all;
 	}
 }
-/* That it may come back otherwise the compiler believes of calls alone, and of none that it can look into. */
+/* The compiler believes in a second return only of calls, and only of those that it cannot look into. */
 static void (*volatile copying)(uint64_t, uint8_t *, uint32_t, volatile uint32_t *) = copy_pages;
 
 /*
- * Where process_vm_readv(2) is forbidden (a runtime's list of system calls): as it lies there, to where a fault of ours
+ * If process_vm_readv(2) is forbidden (by a runtime's list of system calls): copies directly, until a fault of ours
  * ends it.
  */
 static __attribute__((noinline)) uint32_t copy_until_fault(struct at_work *w, uint64_t sp, uint8_t *to, uint32_t most)
@@ -115,7 +115,9 @@ static bool is_forbidden(uint32_t tid)
 	return sys_call(process_vm_readv, tid, 0, 0, 0, 0, 0) < 0;
 }
 
-/* A function that makes room for its variables where the stack has ended has a stack pointer that points at nothing. */
+/*
+ * A function may make room for its variables behind the end of the stack: then nothing is mapped at its stack pointer.
+ */
 static uint32_t copy_stack(struct at_work *w, uint64_t sp, uint8_t *to)
 {
 	uint64_t tp = 0;
@@ -133,7 +135,7 @@ static uint32_t copy_stack(struct at_work *w, uint64_t sp, uint8_t *to)
 	return n ? (gap + n) & ~7u : 0;
 }
 
-/* What the profiler has not read yet may be in the way. */
+/* Records that the profiler has not read yet may take the room: wakes it and waits. */
 static bool reserve(struct connection *p, struct shm_place *ret)
 {
 	const struct timespec pause = {0, PAUSE_MS * 1000000};
@@ -147,7 +149,7 @@ static bool reserve(struct connection *p, struct shm_place *ret)
 	return false;
 }
 
-/* One thread at a time. A child may have it from its parent's, which are not there any more. */
+/* One thread at a time. In a child, `telling_maps` may be of a thread of its parent, which is not there any more. */
 static void tell_maps(struct connection *p)
 {
 	uint32_t had = __atomic_load_n(&telling_maps, __ATOMIC_RELAXED);
@@ -158,7 +160,7 @@ static void tell_maps(struct connection *p)
 	__atomic_store_n(&telling_maps, 0, __ATOMIC_RELEASE);
 }
 
-/* The program's own account, by memory of the thread's own. A fault in it: none. */
+/* The program's own account, in the thread's own memory. After a fault in it: none. */
 static __attribute__((noinline)) void tell_calls(struct at_work *w, struct shm_crash *to)
 {
 	void *back[5];
@@ -220,7 +222,7 @@ static __attribute__((noinline)) void work(struct at_work *w, int sig, const sig
 		tell(w, sig, info, c);
 }
 
-/* By now the kernel does what the application wants, as soon as we have returned, and at the same instruction. */
+/* Sets the application's disposition: the kernel follows it as soon as we have returned, at the same instruction. */
 static void go_on(int sig, siginfo_t *info)
 {
 	const int row = row_of(sig);
@@ -229,7 +231,7 @@ static void go_on(int sig, siginfo_t *info)
 	sigaction_set(sig, &theirs[row], NULL);
 	if (again)
 		return;
-	sys_call(rt_sigprocmask, SIG_BLOCK, &mask, NULL, sizeof(mask)); /* until then */
+	sys_call(rt_sigprocmask, SIG_BLOCK, &mask, NULL, sizeof(mask)); /* until we return */
 	const long pid = sys_call(getpid), tid = sys_call(gettid);
 	sys_call(rt_tgsigqueueinfo, pid, tid, sig, info);
 }
@@ -255,7 +257,7 @@ static void on_crash(int sig, siginfo_t *info, void *context)
 	go_on(sig, info);
 }
 
-/* What may come while we tell is our own doing alone: all else waits. */
+/* Blocks all signals but those that we may cause ourselves while we write the record. */
 static uint64_t mask_of_all_else(void)
 {
 	uint64_t mask = ~0ull;
@@ -267,7 +269,7 @@ static uint64_t mask_of_all_else(void)
 
 static void on_reset(int sig, siginfo_t *info, void *context);
 
-/* `had` is the application's. */
+/* `had`: the application's disposition. */
 static void put(int row, const struct kernel_action *had, void (*handler)(int, siginfo_t *, void *))
 {
 	const struct kernel_action first = {.handler = handler,
@@ -282,7 +284,7 @@ static void put(int row, const struct kernel_action *had, void (*handler)(int, s
 	sigaction_set(rows[row].signal, handler == on_reset ? &first : &last, NULL);
 }
 
-/* The application's, which the kernel would have taken away with this one time. */
+/* Calls the application's handler, which the kernel would have reset by now. */
 static void on_reset(int sig, siginfo_t *info, void *context)
 {
 	const int row = row_of(sig);
@@ -297,7 +299,7 @@ static void on_reset(int sig, siginfo_t *info, void *context)
 	once.handler(sig, info, context);
 }
 
-/* --- whose it is --------------------------------------------------------------------------------------------- */
+/* --- dispositions ---------------------------------------------------------------------------------------------- */
 
 static bool has_ours(int sig, struct kernel_action *now)
 {
@@ -341,7 +343,7 @@ static void take_away(void)
 
 /* --- beginning and end ----------------------------------------------------------------------------------------- */
 
-/* Its note is that of its build (cmd/link, ELF_NOTE_GO_NAME). */
+/* Go's linker adds a note of its build (cmd/link, ELF_NOTE_GO_NAME). */
 static bool has_go_note(const uint8_t *at, uint64_t size)
 {
 	const Elf64_Nhdr *h = (const Elf64_Nhdr *)at;

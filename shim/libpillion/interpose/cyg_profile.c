@@ -33,7 +33,7 @@ void __cyg_profile_func_exit(void *fn, void *site)
 		calltree_leave_timed((uint64_t)fn, (uint64_t)site, sp, ra);
 }
 
-/* Before the program's own, and behind them */
+/* Before the program's own constructors, and behind its destructors */
 static __attribute__((constructor(101))) void begin(void)
 {
 	calltree_env_begin(environ);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * malloc - what stands before the allocator, whichever that is: the functions of malloc(3), of C++ and mmap(2)'s
- * anonymous memory. A call that is not sampled costs a subtraction and a call, a free(3) a look at one byte.
+ * malloc - functions in front of the allocator, whichever that is: those of malloc(3), of C++ and mmap(2)'s anonymous
+ * memory. A call that is not sampled costs a subtraction and a call, a free(3) a look at one byte.
  *
- * They are found (dlsym_next.h) as the first of them is called, which may be before any constructor has run. What is
- * asked for while that is under way, by the linker itself, comes from a small room.
+ * The first call finds the allocator's functions (dlsym_next.h), perhaps before any constructor has run. Requests
+ * meanwhile, by the linker itself, get memory from a small room.
  *
- * A function of the allocator may be made of others of it (operator new of malloc). Those are counted there, once:
- * whoever calls the allocator looks whether `left` has moved.
+ * A function of the allocator may call others of it (operator new calls malloc). Those count, once: our functions look
+ * whether `left` has moved in the call.
  */
 #include "shim/libpillion/alloc/alloc_sample.h"
 #include "shim/libpillion/alloc/live_slots.h"
@@ -42,7 +42,7 @@ static struct {
 	void *(*mmap)(void *, size_t, int, int, int, off_t);
 	int (*munmap)(void *, size_t);
 } real;
-static int found; /* 0: not yet; 1: somebody is at it; 2: all of them */
+static int found; /* 0: not yet; 1: a thread is at it; 2: all of them */
 static struct {
 	uintptr_t from, to;
 } allocator; /* its code */
@@ -60,7 +60,7 @@ static bool in_room(const void *p)
 	return (uintptr_t)p - (uintptr_t)room.bytes < sizeof(room.bytes);
 }
 
-/* In front of each lies how long it is. */
+/* Each piece has its size in front. */
 static void *from_room(size_t n)
 {
 	const size_t all = ((n + 15) & ~(size_t)15) + 16;
@@ -78,9 +78,9 @@ static size_t size_in_room(const void *p)
 	return *(const size_t *)((const unsigned char *)p - 16);
 }
 
-/* --- who stands behind us -------------------------------------------------------------------------------------- */
+/* --- the allocator behind us ----------------------------------------------------------------------------------- */
 
-/* One with malloc(3) in it: there the allocator is. */
+/* The module with malloc(3) in it is the allocator. */
 static int look_at_module(struct dl_phdr_info *m, size_t size, void *arg)
 {
 	const uintptr_t at = (uintptr_t)real.malloc;
@@ -95,7 +95,7 @@ static int look_at_module(struct dl_phdr_info *m, size_t size, void *arg)
 	return 0;
 }
 
-/* False: that is under way, and this very call may come of it. */
+/* False: the search is under way, and may have made this very call. */
 static bool find(void)
 {
 	int none = 0;
@@ -150,7 +150,7 @@ static __attribute__((noinline)) void sample(
 	errno = saved;
 }
 
-/* Behind an allocation: `before` is what was left before it. Of a function of ours, so that its frame is the first. */
+/* Counts an allocation; `before`: `left` before it. Used in our functions, so that their frame is the first. */
 #define COUNT(p, n, before)                                                                                            \
 	do {                                                                                                           \
 		if (t->left == (before))                                                                               \
@@ -224,7 +224,7 @@ PILLION_API void *realloc(void *old, size_t n)
 		return from_room(n);
 	const uint32_t was = RARE(old && live_slots_maybe(old)) ? alloc_sample_find(old) : 0;
 	void *p = real.realloc(old, n);
-	if (RARE(was) && (p || !n)) /* if not, it is where it was */
+	if (RARE(was) && (p || !n)) /* else `old` is still in use */
 		alloc_sample_freed(was, old);
 	COUNT(p, n, before);
 	return p;
@@ -258,15 +258,14 @@ ALIGNED(aligned_alloc, (size_t align, size_t n), (align, n))
 ALIGNED(valloc, (size_t n), (n))
 ALIGNED(pvalloc, (size_t n), (n))
 
-/* --- mmap(2): memory without a file that the program asks for itself, not the allocator ------------------------------
- */
+/* --- mmap(2): memory without a file for the program, not for the allocator -------------------------------------- */
 
 static bool is_allocator(const void *caller)
 {
 	return (uintptr_t)caller >= allocator.from && (uintptr_t)caller < allocator.to;
 }
 
-/* Where the caller says where it has to be, it is memory that it has already. */
+/* If the caller gives the address, it has that memory already. */
 PILLION_API void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t offset)
 {
 	struct thread_state *t = &thread_own;
@@ -292,12 +291,11 @@ PILLION_API int munmap(void *p, size_t n)
 	return r;
 }
 
-/* --- C++ -------------------------------------------------------------------------------------------------------------
- */
+/* --- C++ ------------------------------------------------------------------------------------------------------- */
 
 /*
- * Of who is behind us, or of a libstdc++ that a plug-in has brought for itself. Where there is none they are
- * malloc(3)'s, all of them alike.
+ * Looks behind us, and in a libstdc++ that a plug-in has brought for itself. If there is none, all of these use
+ * malloc(3).
  */
 static void *next_of_cxx(const char *name)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pthread - who begins threads, and who asks for a stack of his handlers: where crashes are told of, every thread
- * has one (altstack.h), and to the application it is as if it had none.
+ * pthread - the creation of threads, and sigaltstack(2): if crashes are recorded, every thread has a stack for handlers
+ * (altstack.h), and to the application it is as if it had none.
  */
 #include "shim/libpillion/core/altstack.h"
 #include "shim/libpillion/core/dlsym_next.h"
@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <pthread.h>
 
-/* On the stack for handlers that the thread is to have: it is there until the thread has it. */
+/* Lies on the alternate stack of the new thread: it is there until the thread uses that stack. */
 struct beginning {
 	struct altstack *stack;
 	void *(*fn)(void *);

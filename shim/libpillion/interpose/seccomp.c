@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * seccomp - who asks for a filter of system calls, for itself: from then on there are none of ours.
+ * seccomp - a program that asks for a filter of system calls, for itself: from then on libpillion makes none.
  *
- * By prctl(2), seccomp(2) through syscall(2), as libseccomp and everybody else does it. (A program that does it by an
- * instruction of its own is not seen; and what a runtime has set before the program began is the runtime's list, which
- * ours are on: getpid, gettid, sendto, recvfrom, process_vm_readv, of which a refusal does no harm.)
+ * It does so by prctl(2), or by seccomp(2) through syscall(2), as libseccomp and all others do. (A program that does it
+ * by an instruction of its own is not seen. A filter that a runtime has set before the program began is the runtime's
+ * list, which has ours: getpid, gettid, sendto, recvfrom, process_vm_readv; a refusal of these does no harm.)
  */
 #include "shim/libpillion/core/connection.h"
 #include "shim/libpillion/core/dlsym_next.h"
@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 /*
- * In strict mode the counter of the CPU is forbidden as well (kernel/seccomp.c, disable_TSC). What cannot succeed is a
- * question: libseccomp asks so what the kernel knows.
+ * In strict mode the counter of the CPU is forbidden as well (kernel/seccomp.c, disable_TSC). A call that cannot
+ * succeed is a question: libseccomp asks so which features the kernel knows.
  */
 static void look_at_seccomp(long operation, long flags, long program)
 {

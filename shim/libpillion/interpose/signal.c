@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * signal - who asks for signals, where some of them are ours. Where CPU time is sampled by one (cpu_timers.h), it is
- * as if that one were anybody's.
+ * signal - the functions that ask for signals, some of which are ours. If CPU time is sampled by a signal
+ * (cpu_timers.h), it is to the application as if that one were not in use.
  *
- * Its disposition is what the application last wanted, and never set: a program that resets every handler goes on being
- * sampled. Of a set with all real-time signals in it ours is left out: nobody means it, and a thread that blocks all of
- * them would be left with one that waits to come, for sigwait(3), ppoll(2) or sigsuspend(2) to find. Who names it apart
- * from the others, or has a handler for it, gets it.
+ * Its disposition is the last one that the application asked for, and is never set: a program that resets every handler
+ * goes on being sampled. A set with all real-time signals in it is used without ours: no program means it, and a thread
+ * that blocks all of them would be left with one that waits to come, for sigwait(3), ppoll(2) or sigsuspend(2) to find.
+ * A program that names it apart from the others, or has a handler for it, gets it.
  *
- * A mask that is asked for shows ours as blocked where all the others are.
+ * A mask that is asked for shows ours as blocked if all the others are.
  *
- * Where crashes are told of (crash_handler.h), who asks for SIGSEGV and the like is shown what he set.
+ * If crashes are recorded (crash_handler.h), a program that asks for SIGSEGV and the like is shown the disposition that
+ * it set.
  */
 #include "shim/libpillion/core/dlsym_next.h"
 #include "shim/libpillion/core/export.h"
@@ -24,7 +25,7 @@
 #include <sys/signalfd.h>
 #include <time.h>
 
-static struct sigaction theirs; /* of ours */
+static struct sigaction theirs; /* the application's disposition of our signal */
 
 static int missing(void)
 {
@@ -39,7 +40,7 @@ static bool is_handler(void (*handler)(int))
 	return handler != SIG_DFL && handler != SIG_IGN;
 }
 
-/* True: that is all that becomes of it. */
+/* True: the call is done by that. */
 static bool keep(int sig, const struct sigaction *to, struct sigaction *ret)
 {
 	if (sig != cpu_timers_signal() || !sig)
@@ -59,7 +60,7 @@ static bool keep(int sig, const struct sigaction *to, struct sigaction *ret)
 	return true;
 }
 
-/* As libc would: what the kernel has, in its own form. */
+/* Converts the kernel's disposition as libc would. */
 static void show(const struct kernel_action *from, struct sigaction *to)
 {
 	memset(to, 0, sizeof(*to));
@@ -132,7 +133,7 @@ static uint64_t others(int sig)
 	return ~0ull << 34 & ~(1ull << (sig - 1));
 }
 
-/* The set without ours, or as it is, as that is none of ours any more. */
+/* The set without our signal; or as it is, after the application got that signal. */
 static const sigset_t *without(const sigset_t *set, sigset_t *room)
 {
 	const int sig = set ? cpu_timers_signal() : 0;
@@ -150,7 +151,7 @@ static const sigset_t *without(const sigset_t *set, sigset_t *room)
 	return room;
 }
 
-/* As it would be. */
+/* Adds our signal if all others are in the set. */
 static void complete(sigset_t *set)
 {
 	const int sig = set ? cpu_timers_signal() : 0;

@@ -30,7 +30,7 @@ static uint64_t take_time(struct pillion_event *e)
 	for (uint64_t at = page->data_tail; at != head;) {
 		const struct perf_event_header *h =
 			(const struct perf_event_header *)(e->ring.data + (at & (e->ring.size - 1)));
-		/* it is read after each fault: none wraps but where 4096 is no multiple of their size */
+		/* the ring is read after each fault: records wrap only if 4096 is no multiple of their size */
 		if (h->size < sizeof(*h) || (at & (e->ring.size - 1)) + h->size > e->ring.size)
 			break;
 		if (h->type != PERF_RECORD_SAMPLE || self_record_parse(h, &e->layout, &r) < 0)
@@ -41,7 +41,7 @@ static uint64_t take_time(struct pillion_event *e)
 	return r.time;
 }
 
-/* The offset of where this thread runs, and how far off it may be. */
+/* Measures the offset of the CPU of this thread, and its error. */
 static int measure_here(struct pillion_event *e, int64_t *ret_offset, uint64_t *ret_error)
 {
 	char *pages = self_map(TRIES * PAGE);
@@ -104,7 +104,7 @@ int self_clock_offset_measure(struct self_clock_offset_offsets *c)
 	c->on = true;
 	c->error = worst;
 	c->measured = self_clock();
-	/* where this thread may not run: as on another one */
+	/* a CPU where this thread may not run: as on another one */
 	for (int i = 0; i < c->n; i++)
 		for (int j = 0; !is_known[c->cpus[i]] && j < c->n; j++)
 			if (is_known[c->cpus[j]])

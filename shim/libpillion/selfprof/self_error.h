@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * self_error - the sentence behind a negative errno of the self-profiling calls: of the calling thread's last failure.
- */
+/* self_error - the sentence for a negative errno of the self-profiling calls: of the calling thread's last failure. */
 #pragma once
 
-/* The sentence, from a format of %s, %d (long) and %% alone; what is too long is cut off. Returns `error`. */
+/* Makes the sentence, from a format of %s and %ld alone; the end is cut off if it is too long. Returns `error`. */
 int self_fail(int error, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* What perf_event_open(2) said, of whom (NULL: of an event) it said so, and what lets it through. */
+/* Makes the sentence for an error of perf_event_open(2): `what` failed (NULL: an event), and how to permit it. */
 int self_fail_open(int error, const char *what);
-/* RLIMIT_NOFILE, fs.file-max */
+/* The same for RLIMIT_NOFILE and fs.file-max */
 int self_fail_descriptors(int error, const char *what);

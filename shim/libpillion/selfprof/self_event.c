@@ -19,7 +19,7 @@
 #define ATTR_INHERIT_THREAD (1ull << 35)
 #define ATTR_FLAGS_AT 40
 
-/* --- what is asked for -------------------------------------------------------------------------------------- */
+/* --- attributes ------------------------------------------------------------------------------------------------ */
 
 static bool is_zero(const uint8_t *at, size_t n)
 {
@@ -59,7 +59,7 @@ bool self_is_in_kernel(const struct pillion_event_spec *s)
 	       (s->config == PERF_COUNT_SW_CONTEXT_SWITCHES || s->config == PERF_COUNT_SW_CPU_MIGRATIONS);
 }
 
-/* Clocks have a timer each, and what stands for nothing counts nothing. */
+/* Clocks have a timer each, and a dummy event counts nothing. */
 bool self_is_shared(const struct pillion_event_spec *s)
 {
 	return is_software(s) && s->config != PERF_COUNT_SW_CPU_CLOCK && s->config != PERF_COUNT_SW_TASK_CLOCK &&
@@ -107,7 +107,7 @@ static void attr_of(
 		a->use_clockid = 1;
 		a->clockid = CLOCK_MONOTONIC;
 	}
-	/* no mark of its own: a ring calls when it is half full (rb_alloc in kernel/events/ring_buffer.c) */
+	/* no watermark: a ring wakes its reader when it is half full (rb_alloc in kernel/events/ring_buffer.c) */
 	a->exclude_hv = 1;
 	a->exclude_user = (s->flags & PILLION_KERNEL_ONLY) != 0;
 	a->exclude_kernel = (s->flags & PILLION_USER_ONLY) || flags & SELF_USER_ONLY;

@@ -7,8 +7,8 @@ struct self_said {
 	struct self_said *next;
 	uint32_t tid, cpu, spec;
 	struct pillion_event *by; /* NULL: not known yet, or closed */
-	uint64_t time, ip, addr;  /* of the last one that was taken */
-	uint64_t until;		  /* what `by` says of up to then was heard by another */
+	uint64_t time, ip, addr;  /* of the last record that was taken */
+	uint64_t until;		  /* records of `by` up to this time came by another event, too */
 };
 
 static struct self_said *find(struct self_event_dedup *h, const struct pillion_record *r)
@@ -53,18 +53,18 @@ static void take(struct self_said *s, const struct pillion_record *r)
 	s->addr = r->addr;
 }
 
-/* Rings of their own are read one after the other. */
+/* The difference, either way: separate rings are read one after the other. */
 static uint64_t apart(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : b - a;
 }
 
-/* One that is heard by two: which of them goes on. */
+/* Two events hear one thread: keeps the earlier one. Returns the other. */
 static struct pillion_event *decide(struct self_said *s, struct pillion_event *e)
 {
 	struct pillion_event *superfluous = e;
 	if (e->id < s->by->id) {
-		/* what the other one has told up to here it has told as well, or will */
+		/* the other one's records up to here are those of `e`, which has reported them or will */
 		s->until = s->time;
 		superfluous = s->by;
 		s->by = e;
@@ -84,7 +84,7 @@ enum self_verdict self_heard(struct self_event_dedup *h, const struct pillion_re
 	if (shared && is_same(s, r))
 		return SELF_LEAVE_TWICE;
 	if (!s->by || is_closed(s->by) || apart(r->time, s->time) > SELF_EVENT_DEDUP_NS) {
-		/* what the one that was closed has told up to here is told */
+		/* the records up to here came by the closed event */
 		s->until = apart(r->time, s->time) > SELF_EVENT_DEDUP_NS || !s->by || s->by == e ? 0 : s->time;
 		s->by = e && !is_closed(e) ? e : s->by;
 	} else if (e && e != s->by) {
@@ -98,7 +98,7 @@ enum self_verdict self_heard(struct self_event_dedup *h, const struct pillion_re
 	return SELF_TAKE;
 }
 
-/* Of a bucket: of this thread, or of all; what was said before. */
+/* Drops entries of a bucket from before that time: of this thread, or of all (0). */
 static void drop(struct self_event_dedup *h, uint32_t bucket, uint32_t tid, uint64_t before)
 {
 	for (struct self_said **at = &h->buckets[bucket]; *at;) {

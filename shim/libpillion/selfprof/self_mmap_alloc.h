@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * self_mmap_alloc - memory of the self-profiling objects, by mmap(2): nothing of it is the allocator's, whose calls may
- * be what is profiled.
+ * self_mmap_alloc - memory of the self-profiling objects, by mmap(2): none of it is the allocator's, since its calls
+ * may be the ones to profile.
  */
 #pragma once
 
@@ -9,10 +9,10 @@
 
 void *self_map(size_t bytes); /* zeroed; NULL: there is none */
 void self_unmap(void *at, size_t bytes);
-/* `bytes` more for `*array`, of which `*room` bytes are there: zeroed; it may move. 0, -ENOMEM: it is as it was. */
+/* Grows `*array` from `*room` bytes to at least `bytes`: zeroed; it may move. 0; -ENOMEM: it is as it was. */
 int self_grow(void **array, size_t *room, size_t bytes);
 
-/* Pieces that go together; all zero: an empty one. */
+/* Pieces that are freed together; all zero: an empty pool. */
 struct self_pool {
 	struct self_chunk *first;
 	size_t used;

@@ -79,7 +79,7 @@ static int read_cpus(const char *path, int *cpus, size_t max)
 	return r < 0 ? r : self_parse_cpus(text, cpus, max);
 }
 
-/* As many as may be scheduled on, where there is no sysfs. */
+/* The CPUs that this thread may run on, if there is no sysfs. */
 static int allowed_cpus(int *cpus, size_t max)
 {
 	uint64_t mask[SELF_CPUS_MAX / 64] = {0};

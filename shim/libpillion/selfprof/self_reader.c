@@ -33,7 +33,7 @@ static uint64_t each_record(struct pillion_reader *r, size_t source, uint64_t at
 	/* pairs with the kernel's barrier before it publishes data_head (kernel/events/ring_buffer.c) */
 	const uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
 	while (at != head) {
-		struct perf_event_header h; /* 8-byte aligned records never have it wrap */
+		struct perf_event_header h; /* records are 8-byte aligned, so it never wraps */
 		copy_out(ring, at, &h, sizeof(h));
 		if (h.size < sizeof(h) || h.size % 8 || h.size > head - at) {
 			s->bad++;
@@ -46,7 +46,7 @@ static uint64_t each_record(struct pillion_reader *r, size_t source, uint64_t at
 		s->at = at + h.size;
 		fn(arg, s, (const struct perf_event_header *)(whole ? ring->data + place : r->joined));
 		s = &r->sources[source];
-		if (!s->ring.page) /* its event was closed for it */
+		if (!s->ring.page) /* the callback has closed its event */
 			return head;
 		at += h.size;
 	}
@@ -119,7 +119,7 @@ static int fill_polls(struct pillion_reader *r)
 	return 0;
 }
 
-/* Whose thread has ended would call for ever. */
+/* An event of an ended thread would wake us for ever. */
 static void hang_up(struct pillion_reader *r)
 {
 	for (size_t i = 0; i < r->n; i++)
@@ -127,7 +127,7 @@ static void hang_up(struct pillion_reader *r)
 			r->sources[i].poll = -1;
 }
 
-/* True: it is to stop. */
+/* True: the run is to stop. */
 static bool await(struct pillion_reader *r)
 {
 	const long ms = r->busy ? 0 : r->interval_ms;
@@ -164,7 +164,7 @@ int self_reader_stop(struct pillion_reader *r)
 	return n == sizeof(one) || n == -EAGAIN ? 0 : (int)n;
 }
 
-/* --- its life ----------------------------------------------------------------------------------------------- */
+/* --- opening and closing --------------------------------------------------------------------------------------- */
 
 int self_reader_init(struct pillion_reader *r, const struct pillion_listener *l, unsigned interval_ms, bool timed)
 {
@@ -198,7 +198,7 @@ void self_reader_done(struct pillion_reader *r)
 
 /* --- for programs ------------------------------------------------------------------------------------------- */
 
-/* By its size alone a record does not tell which event it is of: the ring does, or, of several in one, the id. */
+/* A record's size does not tell its event: the ring does or, if several write to it, the id. */
 static uint32_t spec_of(const struct pillion_reader *r, const struct self_source *s, uint64_t id)
 {
 	uint32_t only = UINT32_MAX, writers = 0;

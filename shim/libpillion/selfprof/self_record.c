@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <string.h>
 
-#define TRAILER 32 /* of what is no sample: pid and tid, time, cpu, id (struct sample_id) */
+#define TRAILER 32 /* of records that are no samples: pid and tid, time, cpu, id (struct sample_id) */
 #ifndef PERF_RECORD_MISC_SWITCH_OUT
 #define PERF_RECORD_MISC_SWITCH_OUT (1 << 13)
 #endif
 
-/* What is left of a record. */
+/* The rest of a record. */
 struct rest {
 	const uint8_t *at;
 	size_t n;
@@ -64,7 +64,7 @@ static uint64_t count_bits(uint64_t mask)
 static void take_stack(struct rest *r, struct pillion_record *ret)
 {
 	const uint64_t size = take_word(r);
-	if (!size) /* of a thread of the kernel's: nor is there what follows */
+	if (!size) /* of a kernel thread: the next word is not there either */
 		return;
 	ret->stack = size % 8 ? NULL : take_words(r, size / 8);
 	ret->n_stack = take_word(r);
@@ -136,7 +136,7 @@ static void parse_task(struct rest *r, struct pillion_record *ret)
 static void parse_lost(struct rest *r, struct pillion_record *ret)
 {
 	if (ret->type == PERF_RECORD_LOST)
-		take_word(r); /* an id, on a shared ring that of an innocent one */
+		take_word(r); /* an id; on a shared ring, of an innocent event */
 	ret->lost = take_word(r);
 }
 

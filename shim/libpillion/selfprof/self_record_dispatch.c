@@ -40,8 +40,10 @@ static bool fits(
 	return true;
 }
 
-/* Of a counter whose ids may be another's (self_event.h): what its length says. *e: NULL where the id said something
- * else. */
+/*
+ * A sample of a counter with shared ids (self_event.h): its length tells the spec. *e becomes NULL if the id tells
+ * another.
+ */
 static bool parse_shared(const struct pillion_session *s, const struct perf_event_header *h, struct pillion_event **e,
 	struct pillion_record *ret)
 {
@@ -71,21 +73,21 @@ static bool parse(const struct pillion_session *s, const struct self_source *sou
 	return well;
 }
 
-/* --- who has what ------------------------------------------------------------------------------------------- */
+/* --- the events of threads -------------------------------------------------------------------------------------- */
 
 static bool is_ours(const struct pillion_session *s, uint32_t pid)
 {
 	return pid == s->pid;
 }
 
-/* Not within clone(2): what it makes from here on has all that it has. */
+/* The thread is not within clone(2): threads that it makes from here on have all its events. */
 static bool is_out(const struct pillion_record *r)
 {
 	const bool user = (r->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER;
 	return (r->type == PERF_RECORD_SAMPLE && user) || r->type == PERF_RECORD_MMAP || r->type == PERF_RECORD_MMAP2;
 }
 
-/* The record of somebody who came without may be among them. */
+/* The record of a thread without events may be among them. */
 static void learn_of_loss(struct pillion_session *s)
 {
 	if (self_clock() - s->last_own < LATE_LOSS_NS)
@@ -120,9 +122,9 @@ void self_foresee(void *session, struct self_source *source, const struct perf_e
 		learn(s, e, &r);
 }
 
-/* --- nobody twice ------------------------------------------------------------------------------------------- */
+/* --- no thread twice ------------------------------------------------------------------------------------------- */
 
-/* Later: it takes the kernel long where many have inherited it, and rings go on filling. */
+/* Closes it later: that takes the kernel long if many threads have inherited it, and rings go on filling. */
 static void find_superfluous(struct pillion_session *s, struct pillion_event *e)
 {
 	if (e->superfluous ||
@@ -143,7 +145,7 @@ void self_close_superfluous(struct pillion_session *s, uint64_t end)
 	}
 }
 
-/* Those of a thread lie together. */
+/* The events of a thread lie together. */
 static struct pillion_event *own_event(const struct pillion_session *s, const struct pillion_record *r)
 {
 	const struct self_thread *t = self_threads_find(&s->threads, r->tid);
@@ -154,7 +156,7 @@ static struct pillion_event *own_event(const struct pillion_session *s, const st
 	return NULL;
 }
 
-/* Who has the one with the side-band has all that were opened with it. */
+/* A thread with the side-band event has all events that were opened with it. */
 static void find_all_superfluous(struct pillion_session *s, struct pillion_event *e)
 {
 	for (size_t i = 0; !e->superfluous && i < s->n_events; i++)
@@ -181,7 +183,7 @@ static bool is_taken(struct pillion_session *s, struct pillion_event *e, struct 
 	struct pillion_event *superfluous;
 	if (!s->strategy->follow || (!sample && !is_of_who_has_it(r->type)))
 		return true;
-	/* a tracepoint may tell somebody of what another does (perf_tp_event) */
+	/* a tracepoint's event on one thread may report the work of another (perf_tp_event) */
 	if (sample && s->events_spec[r->spec].type == PERF_TYPE_TRACEPOINT)
 		return !e || e->fd >= 0 || e->ring.page;
 	const uint32_t spec = r->spec;
@@ -210,7 +212,7 @@ void self_demux(void *session, struct self_source *source, const struct perf_eve
 	if (r.type == PERF_RECORD_LOST || r.type == PERF_RECORD_LOST_SAMPLES)
 		s->status.lost += r.lost;
 	else if (r.type != PERF_RECORD_THROTTLE && r.type != PERF_RECORD_UNTHROTTLE && !is_ours(s, r.pid))
-		return; /* a child's, where the kernel cannot leave them out */
+		return; /* a child's, if the kernel cannot leave them out */
 	if (!is_taken(s, e, &r))
 		return;
 	if (s->strategy->follow && source->at > source->scanned)

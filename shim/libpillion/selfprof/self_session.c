@@ -26,7 +26,7 @@ PILLION_API const char *pillion_strategy_name(unsigned strategy)
 	return s ? s->name : NULL;
 }
 
-/* --- what is asked for -------------------------------------------------------------------------------------- */
+/* --- the spec -------------------------------------------------------------------------------------------------- */
 
 static uint32_t or_default(uint32_t value, uint32_t fallback)
 {
@@ -59,7 +59,7 @@ static int take_spec(struct pillion_session *s, const struct pillion_session_spe
 	return 0;
 }
 
-/* One of them carries the side-band of all. */
+/* One event carries the side-band of all. */
 static void take_sideband(struct pillion_session *s)
 {
 	uint32_t any = 0, all = PILLION_NO_MAPPINGS;
@@ -71,7 +71,7 @@ static void take_sideband(struct pillion_session *s)
 	*flags = (*flags & ~PILLION_NO_MAPPINGS) | any | all;
 }
 
-/* Software counters have the same in front of their tails: else the length of one might be another's. */
+/* Software counters get the same fields in front of their tails: else two could have records of one length. */
 static void share_fields(struct pillion_session *s)
 {
 	struct pillion_event_spec all = {0};
@@ -91,7 +91,7 @@ static void share_fields(struct pillion_session *s)
 		}
 }
 
-/* Software counters by their records' length (self_event.h). */
+/* Tells software counters apart by their records' length (self_event.h). */
 static int take_events(struct pillion_session *s)
 {
 	uint32_t shared = 0;
@@ -114,7 +114,7 @@ static int take_events(struct pillion_session *s)
 	return r;
 }
 
-/* Whether there is more to be had now. Once. */
+/* Raises the limit of descriptors, once. Whether there are more now. */
 static bool raise_limit(struct pillion_session *s)
 {
 	struct rlimit most;
@@ -196,7 +196,7 @@ static bool is_foreign(const struct pillion_session *s)
 	return s->pid != (uint32_t)sys_call(getpid);
 }
 
-/* All but what was counted. */
+/* Releases everything but the counts. */
 static void let_go(struct pillion_session *s)
 {
 	for (size_t i = 0; i < s->n_events; i++)
@@ -237,8 +237,8 @@ static void set_timed(struct pillion_session *s, bool timed)
 }
 
 /*
- * With what descriptors there are: after the limit was raised, then with rings that need none, then for as many threads
- * as there are descriptors for. Each only where it was allowed.
+ * Attaches with the descriptors that there are: after the limit was raised, then with rings that need none, then to as
+ * many threads as there are descriptors for. Each only if it was allowed.
  */
 static int attach_somehow(struct pillion_session *s)
 {
@@ -309,7 +309,7 @@ PILLION_API int pillion_session_detach(struct pillion_session *s)
 
 /* --- a run -------------------------------------------------------------------------------------------------- */
 
-/* A CPU's ring calls by an event on the thread that reads: no other is sure to be there all the time. */
+/* A CPU's ring wakes the reader by an event on the reading thread: no other is sure to be there all the time. */
 static void hang_bells(struct pillion_session *s)
 {
 	static const struct pillion_event_spec nothing = {
@@ -340,7 +340,7 @@ static void take_bells(struct pillion_session *s)
 		}
 }
 
-/* Of threads that are gone, with all that they made: the kernel says POLLHUP. */
+/* Closes events of threads that have ended, with all that they made: the kernel says POLLHUP. */
 static void close_gone(struct pillion_session *s)
 {
 	struct pollfd polls[64];
@@ -378,7 +378,7 @@ static void tend(void *arg)
 	self_event_dedup_sweep(&s->heard, now);
 	if (!s->timed && s->strategy->per_cpu) {
 		close_gone(s);
-		self_reader_drain(&s->reader); /* who asks for POLLHUP takes the ring's call */
+		self_reader_drain(&s->reader); /* asking for POLLHUP consumes the ring's wakeup */
 	}
 	if (s->clock.on)
 		self_clock_offset_measure(&s->clock);

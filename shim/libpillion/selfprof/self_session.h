@@ -20,11 +20,11 @@ struct pillion_session {
 	struct pillion_session_status status;
 	uint32_t pid, open_flags;
 	bool attached, timed, fewer;
-	bool ids_shared; /* as this kernel does it: self_event.h */
+	bool ids_shared; /* whether this kernel shares ids: self_event.h */
 	int n_cpus, cpus[SELF_CPUS_MAX];
 	struct pillion_event *leaders; /* by CPU, of shared rings; fd -1: none */
 	struct pillion_event *bells;   /* the same, on the thread that runs */
-	long files;		       /* open ones that are not ours, descriptors that we may have */
+	long files;		       /* open files that are not ours; descriptors that we may have */
 	long files_most;
 	struct self_pool pool;
 	struct pillion_event **events; /* in the order of their ids */
@@ -34,17 +34,17 @@ struct pillion_session {
 	struct self_clock_offset_offsets clock;
 	struct pillion_event **superfluous; /* to be closed */
 	size_t n_superfluous, superfluous_room;
-	uint32_t *tids; /* of a look */
+	uint32_t *tids; /* of the current look */
 	size_t n_tids, tids_room;
-	bool look_again, unsure;   /* somebody may be without; that is settled when all rings have been read */
+	bool look_again, unsure;   /* a thread may lack events; that is settled when all rings have been read */
 	uint64_t tended, last_own; /* when a thread got events of its own */
 };
 
-/* self_record_dispatch.c: what comes in, to whom it is of interest */
+/* self_record_dispatch.c: takes a record, and calls the listener */
 void self_demux(void *session, struct self_source *source, const struct perf_event_header *h);
-/* who has what, ahead of their reading */
+/* Learns from a record which threads have events, ahead of its reading */
 void self_foresee(void *session, struct self_source *source, const struct perf_event_header *h);
-/* Those that were found to be, until that time or until there are no more. */
+/* Closes the superfluous events, until that time or until there are no more. */
 void self_close_superfluous(struct pillion_session *s, uint64_t end);
-/* An event is closed, its ring too. */
+/* Closes an event, its ring too. */
 void self_session_close_event(struct pillion_session *s, struct pillion_event *e);

@@ -26,7 +26,7 @@ const struct self_strategy *self_strategy(uint32_t which)
 static const struct pillion_event_spec nothing = {
 	.size = sizeof(nothing), .type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_DUMMY};
 
-/* --- what the kernel lets us -------------------------------------------------------------------------------- */
+/* --- permissions of the kernel --------------------------------------------------------------------------------- */
 
 static int try_open(uint32_t flags, int cpu)
 {
@@ -54,7 +54,7 @@ static const struct pillion_event_spec faults = {.size = sizeof(faults),
 	.period = 1,
 	.flags = PILLION_USER_ONLY};
 
-/* Of the first sample in its ring; 0: there is none. */
+/* The id of the first sample in its ring; 0: there is none. */
 static uint64_t sampled_id(const struct pillion_event *e)
 {
 	uint64_t id = 0;
@@ -63,7 +63,7 @@ static uint64_t sampled_id(const struct pillion_event *e)
 	return id;
 }
 
-/* Two events see one fault: by how many ids? Where that cannot be found out, the worse. */
+/* Two events see one fault: whether they share an id. If that cannot be found out, they do. */
 static bool shares_ids(uint32_t flags)
 {
 	struct pillion_event two[2] = {{.fd = -1}, {.fd = -1}};
@@ -189,7 +189,10 @@ void self_session_close_event(struct pillion_session *s, struct pillion_event *e
 	self_event_close(e);
 }
 
-/* A ring of its own. Of a timed one the descriptor is closed: it goes on, and what inherits it. */
+/*
+ * Gives an event a ring of its own. If it is timed, its descriptor is closed: it goes on, and so do those that inherit
+ * it.
+ */
 static int give_ring(struct pillion_session *s, struct pillion_event *e)
 {
 	int r = self_event_map(e, s->status.ring_bytes);
@@ -217,7 +220,7 @@ static int output(struct pillion_session *s, struct pillion_event *e, struct pil
 static int add_event(struct pillion_session *s, uint32_t tid, int cpu, uint32_t spec, struct pillion_event *first,
 	struct pillion_event **ret)
 {
-	/* side-band by the one that is opened last: who has inherited that has all */
+	/* the side-band is on the event that is opened last: a thread that inherits it has all */
 	const uint32_t sideband = spec + 1 == s->spec.n_events ? SELF_SIDEBAND : 0;
 	struct pillion_event *e = self_take(&s->pool, sizeof(*e));
 	if (!e || self_grow((void **)&s->events, &s->events_room, (s->n_events + 1) * sizeof(e)) < 0)
@@ -318,7 +321,7 @@ static int look(struct pillion_session *s)
 
 #define DRAIN_NS 5000000u /* while it runs, rings go on filling */
 
-/* One that cannot be had is passed over; out of descriptors is the caller's business. */
+/* Passes over a thread that cannot be had; if out of descriptors, returns that to the caller. */
 static int attach_all(struct pillion_session *s)
 {
 	uint64_t drained = self_clock();
@@ -399,7 +402,7 @@ void self_attach_late(struct pillion_session *s)
 {
 	const uint32_t had = s->status.passes, late = s->status.late, stable = s->status.stable;
 	const bool fewer = s->fewer;
-	s->fewer = true; /* the run goes on without those that cannot be had */
+	s->fewer = true; /* the run goes on without threads that cannot be had */
 	s->status.passes = 0;
 	passes(s, LATE_PASSES, self_clock() + LATE_NS);
 	s->status.passes = had; /* of the attachment */

@@ -2,9 +2,9 @@
 /*
  * self_strategy - how a session's events get to the threads of this process.
  *
- * per core: on each thread, for each CPU, with what the thread makes later: list the threads, open, and list again
- * until nobody is new. Only per CPU can an event be inherited and have a ring. All events of a CPU write into one ring,
- * which belongs to an event that counts nothing; timed ones have one each, and no descriptor (man 3 pillion).
+ * per core: on each thread, for each CPU, with the threads that it makes later: list the threads, open, and list again
+ * until there is no new one. Only per CPU can an event be inherited and have a ring. All events of a CPU write into one
+ * ring, which belongs to an event that counts nothing; timed ones have one each, and no descriptor (man 3 pillion).
  */
 #pragma once
 
@@ -15,15 +15,15 @@ struct pillion_session;
 struct self_strategy {
 	const char *name;
 	bool per_cpu;	  /* an event for each CPU, which has a ring for all */
-	bool inherit;	  /* what a thread makes is heard as well */
+	bool inherit;	  /* threads that a thread makes are heard as well */
 	bool all_threads; /* of the process; else the calling one */
-	bool follow;	  /* until nobody is new, and later on */
+	bool follow;	  /* until there is no new thread, and later on */
 };
 const struct self_strategy *self_strategy(uint32_t which); /* NULL: beyond the table */
 
-/* What the kernel lets us: s->open_flags. -errno with a sentence. */
+/* Finds out s->open_flags, which the kernel permits. -errno with a sentence. */
 int self_probe(struct pillion_session *s);
-/* -EMFILE, -ENFILE, also of our own budget: there are descriptors for no more, and what there is stays. */
+/* -EMFILE, -ENFILE, also of our own budget: there are no more descriptors; the events that are open stay. */
 int self_attach(struct pillion_session *s);
-/* Again, while it runs: somebody may have come without. */
+/* Again, during the run: a new thread may lack events. */
 void self_attach_late(struct pillion_session *s);

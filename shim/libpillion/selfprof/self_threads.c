@@ -53,7 +53,7 @@ static struct self_thread *get(struct self_threads *t, uint32_t tid)
 	return put(t, &(struct self_thread){.tid = tid});
 }
 
-/* What follows may have been put off by it (Knuth, algorithm 6.4R). */
+/* Entries behind it may have been put off by it (Knuth, algorithm 6.4R). */
 static void drop(struct self_threads *t, struct self_thread *thread)
 {
 	size_t hole = (size_t)(thread - t->table);
@@ -101,7 +101,7 @@ void self_threads_out(struct self_threads *t, uint32_t tid, uint64_t time)
 		be_out(thread, time);
 }
 
-/* Whether what it makes at that time, as its record says, has all that it has. */
+/* Whether a thread that it makes at that time, by that thread's record, has all its events. */
 static bool hands_down(struct self_thread *parent, uint64_t time)
 {
 	if (!parent || time < parent->since)
@@ -122,7 +122,7 @@ enum self_having self_threads_fork(struct self_threads *t, uint32_t tid, uint32_
 	if (!thread)
 		return having;
 	if (thread->having != SELF_NOT_KNOWN && thread->since >= time)
-		return thread->having; /* it was seen, and given its own, before its record was read */
+		return thread->having; /* the thread was seen, and given its own, before its record was read */
 	*thread = (struct self_thread){
 		.tid = tid, .having = (uint8_t)having, .look = t->look, .parent = parent, .since = time};
 	return having;
@@ -140,7 +140,7 @@ void self_threads_exit(struct self_threads *t, uint32_t tid, uint64_t time)
 size_t self_threads_settle(struct self_threads *t)
 {
 	size_t unsure, before = SIZE_MAX;
-	do { /* one that is sure now may have made others */
+	do { /* one that is sure now may have made other threads */
 		unsure = 0;
 		for (size_t i = 0; i < t->places; i++) {
 			struct self_thread *thread = &t->table[i];
@@ -166,7 +166,7 @@ enum self_having self_threads_seen(struct self_threads *t, uint32_t tid, uint64_
 {
 	struct self_thread *thread = self_threads_find(t, tid);
 	if (!thread || (thread->ended && thread->end + SELF_ENDED_NS < now))
-		return SELF_NOT_KNOWN; /* or another one by the same number */
+		return SELF_NOT_KNOWN; /* or another thread by the same number */
 	thread->look = t->look;
 	return thread->having;
 }
