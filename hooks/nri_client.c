@@ -25,7 +25,7 @@
 #define NOBODY 65534
 #define MEMORY_MAX (64ul << 20)
 #define STARTS_MAX 64
-#define REQUEST_MS 2000			   /* what a runtime waits by default */
+#define REQUEST_MS 2000			   /* the default timeout of a runtime */
 #define SLACK_MS 100			   /* for the starter to say that its budget is used up */
 #define REGISTRATION_NS (5 * NSEC_PER_SEC) /* as long as a runtime waits for it */
 
@@ -78,7 +78,7 @@ static void answer(uint32_t stream, const void *payload, size_t len)
 static uint32_t patience_ms(void)
 {
 	uint32_t most = t.request_ms / 8 * 7, ours = t.spec->budget_ms + SLACK_MS;
-	uint32_t least = 2 * SLACK_MS; /* of a runtime that waits for less, we are dropped */
+	uint32_t least = 2 * SLACK_MS; /* a runtime that waits for less drops us */
 	return ours < most ? ours : most > least ? most : least;
 }
 
@@ -134,7 +134,7 @@ static void ask_starter(uint32_t stream, struct nri_ask *ask)
 	snprintf(s->id, sizeof(s->id), "%.64s", ask->container.id);
 }
 
-/* What asks for nothing is answered without anybody else. */
+/* A container that asks for no profile is answered at once, without the starter. */
 static void start(enum nri_call call, uint32_t stream, const void *payload, size_t len)
 {
 	static struct nri_ask ask;
@@ -148,7 +148,7 @@ static void start(enum nri_call call, uint32_t stream, const void *payload, size
 	answer(stream, NULL, 0);
 }
 
-/* A container whose hook is not there does not start: so we look each time. */
+/* Checked each time: a container does not start when its hook is missing. */
 static bool hook_is_there(void)
 {
 	struct stat st;
@@ -215,7 +215,7 @@ static void called(void *arg, enum nri_call call, uint32_t stream, const void *p
 
 /* --- the loop ----------------------------------------------------------------------------------------------- */
 
-/* In turns of so much, so that answers are not kept waiting behind a runtime that has much to say. */
+/* Reads a bounded part each time, so that answers are not kept waiting behind a runtime that has much to say. */
 static int hear_runtime(struct err *e)
 {
 	static char buf[65536];
@@ -263,7 +263,7 @@ static int hear_starter(struct err *e)
 	return 0;
 }
 
-/* Whoever waits for the starter no longer; ret: until when somebody does. */
+/* Releases starts after their deadline, without the starter's answer. Returns the next deadline. */
 static int64_t expire(void)
 {
 	int64_t now = clock_now(), next = now + 3600 * NSEC_PER_SEC;
@@ -329,7 +329,7 @@ static void limit_memory(void)
 #endif
 }
 
-/* Everything that we could do before is given up here. */
+/* Gives up all rights that the process had before. */
 static int become_talker(struct err *e)
 {
 	uid_t uid = NOBODY;

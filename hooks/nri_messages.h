@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nri_messages - what the two parts of pillion-nri say to each other, over a SOCK_SEQPACKET pair: messages of fixed
- * layout, in one program. The starter believes nothing of what it hears.
+ * nri_messages - the messages between the two parts of pillion-nri, over a SOCK_SEQPACKET pair: of fixed layout, in one
+ * program. The starter trusts nothing that it receives.
  */
 #pragma once
 
@@ -19,8 +19,8 @@ enum nri_word {
 struct nri_ask {
 	uint32_t word;	   /* enum nri_word */
 	uint32_t level;	   /* of NRI_SAY, syslog(3) */
-	uint64_t number;   /* of NRI_START: which one, for the answer */
-	uint32_t limit_ms; /* the runtime's patience allows so much */
+	uint64_t number;   /* of NRI_START: its number, for the answer */
+	uint32_t limit_ms; /* the runtime's timeout leaves so much */
 	char text[420];
 	struct container container; /* of NRI_START; the others end before it */
 };

@@ -59,7 +59,7 @@ void nri_start(const struct nri_starter_spec *spec, const struct nri_ask *ask)
 	enum opener_outcome outcome = OPENER_NOTHING;
 	bool off = options_off(spec->etc) == 1;
 	int r = off ? 0 : hook_settings_settings(&options, spec->etc, spec->argc, spec->argv, &e);
-	if (!off) { /* our parent's log may be one that has been put away */
+	if (!off) { /* the log that our parent has open may have been rotated away */
 		log_open("pillion-nri", options.settings.log[0] ? options.settings.log : NULL);
 		log_level(options.settings.log_level);
 	}

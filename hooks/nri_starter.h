@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nri_starter - the part of pillion-nri that does for one container what the hook does, in a child of its own: kill
+ * nri_starter - the part of pillion-nri that does the hook's work for one container, in a child of its own: kill
  * switch, settings and policy anew, then the hook's opener (shim/attach/opener.h) with a container that is known
  * already.
  *
- * Who we are: root of the host. Who asks is the talker, of whom nothing is believed: the struct is checked
- * (container_check), and the pid must be the parked init of that very container (oci/runtime/init_check.h). So the
- * worst that a talker can do, taken over, is what a tenant's annotation does: have a container profiled that is about
- * to start, within policy.
+ * Privileges: root of the host. The talker asks, and is not trusted: the struct is checked (container_check), and the
+ * pid must be the parked init of that very container (oci/runtime/init_check.h). So a talker that was taken over can do
+ * no worse than a tenant's annotation: have a container profiled that is about to start, within policy.
  *
  * The answer is sent when the container is armed or is not going to be; a start never fails for it, also not under
  * `strict`: a runtime takes a plugin that is gone for one that agrees, so strict could not be kept.

@@ -4,12 +4,12 @@
  * stages: at createRuntime (or prestart) it attaches, at poststop, when the state says "stopped", it tidies up.
  * pillion-runc calls it, too, between create and start: then the init has the container's own root already.
  *
- * Who we are: root, in the runtime's namespaces, between a container's creation and its start. What we
- * promise: exit 0 whatever becomes of the profile (1 only under the administrator's `strict`), within the budget.
+ * Privileges: root, in the runtime's namespaces, between a container's creation and its start. Promise: exit 0 whatever
+ * becomes of the profile (1 only under the administrator's `strict`), within the budget.
  *
  *	1. kill switch, settings, policy			(this process)
  *	2. state and config.json -> one struct			(a child without capabilities:
- * oci/runtime/hook_input_child.h)
+ *								 oci/runtime/hook_input_child.h)
  *	3. reach pilliond, open events and pass them		(two short-lived children: shim/attach/opener.h)
  *	4. where no service listens: start a session		(this process: shim/protocol/session_start.h)
  *	5. one line to the log
@@ -35,7 +35,7 @@
 #include <unistd.h>
 
 #define POSTSTOP_WAIT_MS 400
-#define STATE_NS (500 * NSEC_PER_MSEC) /* for a runtime to write what nobody needs */
+#define STATE_NS (500 * NSEC_PER_MSEC) /* for a runtime to write a state that is not needed */
 #define STATE_MORE_NS (20 * NSEC_PER_MSEC)
 
 static struct options options;
@@ -57,7 +57,7 @@ static int stopped(const char *id, int64_t start, struct err *e)
 	return 0;
 }
 
-/* Of which "one of N" it is, where the policy has such a thing. */
+/* The log's text for a policy of "one container of N", "" without such a policy. */
 static const char *chosen(char *buf, size_t size)
 {
 	buf[0] = 0;
@@ -104,7 +104,7 @@ static int conclude(int r, int64_t start, const struct err *e)
 {
 	const struct container *c = &opener.container;
 	char text[sizeof(e->text)];
-	if (r == 0 || options_off(options.settings.etc) == 1) /* meanwhile */
+	if (r == 0 || options_off(options.settings.etc) == 1) /* switched off meanwhile */
 		return 0;
 	log_line(LOG_WARNING, "container=%s pid=%d outcome=%s reason=\"%s\"", c->id[0] ? c->id : "?", c->pid,
 		options.settings.strict ? "refused" : "unprofiled", e->text);
@@ -116,8 +116,8 @@ static int conclude(int r, int64_t start, const struct err *e)
 }
 
 /*
- * A runtime that cannot write the state to its end fails the start (crun: EPIPE): whoever needs none of it reads it all
- * the same. Some keep the pipe open behind it.
+ * Reads the state even if it is not needed: a runtime that cannot write it to its end fails the start (crun: EPIPE).
+ * Some runtimes keep the pipe open behind it.
  */
 static void swallow_state(int64_t start)
 {

@@ -12,14 +12,14 @@
  * connection is served, and its end is ours. Else we connect, and connect again, by ever longer pauses up to five
  * seconds, when the runtime is restarted.
  *
- * Two parts, and a child for each container that asks for a profile, which does what the hook does
+ * Two parts, and a child for each container that asks for a profile, which does the hook's work
  * (hooks/nri_starter.h):
  *
  *	starter	this process, root of the host: it connects, forks the others, writes the log, and parses nothing
  *	talker	a child for each connection, without any privilege: it speaks the protocol (hooks/nri_client.h)
  *
- * What we promise: no container fails to start because of us, nor waits longer than the budget (500 ms), whichever part
- * is stopped, killed, or taken over. What is profiled already does not end with us: pilliond has it.
+ * Promise: no container fails to start because of us, nor waits longer than the budget (500 ms), whichever part is
+ * stopped, killed, or taken over. Running profiles do not end with us: pilliond has them.
  */
 #include "hooks/nri_client.h"
 #include "hooks/nri_messages.h"
@@ -116,7 +116,7 @@ static void start(const struct nri_ask *ask)
 	p.starts[i].number = ask->number;
 }
 
-/* Whoever ended without a word is answered for; of the others the talker knows already. */
+/* Answers the talker for each child that has ended. If the child has answered already, the talker ignores this. */
 static void reap(void)
 {
 	pid_t pid;
@@ -171,8 +171,7 @@ static int fork_talker(int trunk, struct err *e)
 	return p.talker < 0 ? err_set(e, error, "cannot fork") : 0;
 }
 
-/* What may have changed meanwhile; a file with a mistake changes nothing here, and is complained of with each
- * container. */
+/* Reads the settings anew. A file with a mistake changes nothing here: it is reported with each container. */
 static void refresh(void)
 {
 	static struct options anew;
@@ -183,7 +182,7 @@ static void refresh(void)
 	log_level(options.settings.log_level);
 }
 
-/* Until the connection ends, or we are told to. */
+/* Serves until the connection ends, or a signal stops us. */
 static void serve(int trunk)
 {
 	struct err e = {0};
@@ -278,7 +277,7 @@ static _Noreturn void help(void)
 	exit(0);
 }
 
-/* Ours, in front of the options that all programs have. */
+/* Our own arguments, in front of the options that all programs have. */
 static int read_arguments(int *argc, char ***argv)
 {
 	static const char *no_args[] = {NULL};

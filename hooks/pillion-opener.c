@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pillion-opener - attaches to what runs already (shim/attach/attach_opener.h). Not for people: `pillion attach` starts
+ * pillion-opener - attaches to a running target (shim/attach/attach_opener.h). Not for people: `pillion attach` starts
  * it.
  */
 #include "shim/attach/attach_opener.h"

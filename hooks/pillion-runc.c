@@ -2,10 +2,10 @@
 /*
  * pillion-runc - an OCI runtime in front of another one: `pillion-runc RUNTIME-ARGUMENT...`.
  *
- * It becomes the real runtime (exec: pid, parent, stdio, descriptors, signals and exit status are that one's), and does
- * something before that for four commands alone, where a container's annotation asks for it:
+ * It becomes the real runtime (exec: pid, parent, stdio, descriptors, signals and exit status are that one's). Before
+ * that, it acts for four commands alone, if a container's annotation asks for it:
  *
- *	start	its init is parked: the hook attaches, as at createRuntime, with what the real runtime says of its state
+ *	start	its init is parked: the hook attaches, as at createRuntime, with the state that the real runtime reports
  *	run	its config.json gets the hook: there is no moment between create and start that we see
  *	create	its config.json gets libpillion, for alloc, calls and crash (run: that too)
  *	delete	of one that has ended: the hook tidies up, as at poststop
@@ -13,10 +13,10 @@
  * A config.json is never written: crun takes another file (--config), runc a bundle that stands for it
  * (oci/runtime/bundle_overlay.h).
  *
- * Who we are: what the engine is, mostly root, in its environment. What we promise: the real runtime starts, whatever
- * becomes of the profile, and prints what it prints; a command line or config.json that we do not understand is passed
- * on untouched. On stderr there is a word of ours where there is no real runtime (status 127), and the hook's one
- * sentence where it could not profile; only under the administrator's `strict` that is a start that fails (status 1).
+ * Privileges: those of the engine, mostly root, and its environment. Promise: the real runtime starts, whatever becomes
+ * of the profile, and prints its own output; a command line or config.json that we do not understand is passed on
+ * untouched. stderr gets a line of ours where there is no real runtime (status 127), and the hook's one sentence where
+ * it could not profile; only under the administrator's `strict` the start then fails (status 1).
  *
  * The real one is `runtime` in pillion.conf, else the first runc or crun in the usual places. PILLION_ETC: another
  * directory than /etc/pillion.
@@ -127,7 +127,7 @@ static int become(char **argv)
 
 /* --- children ----------------------------------------------------------------------------------------------------- */
 
-/* One with its stdin and stdout; other descriptors are not its business, and it ends when we do. */
+/* Starts a child with these as stdin, stdout and stderr, and no other descriptors; it ends when we do. */
 static pid_t spawn(char *const argv[], int in, int out, int err)
 {
 	const pid_t parent = getpid(), child = fork();
@@ -142,8 +142,8 @@ static pid_t spawn(char *const argv[], int in, int out, int err)
 }
 
 /*
- * What the real runtime says of the container, with the global options that came: 0 and malloc'ed; -ENOENT: it knows of
- * none, and its own start will say so; else it has not answered.
+ * Asks the real runtime for the container's state, with the global options that came. 0 and a malloc'ed text; -ENOENT:
+ * it knows no such container, and its own start will say so; else it has not answered.
  */
 static int ask_state(char **argv, char **ret, size_t *ret_len)
 {
@@ -177,7 +177,7 @@ static int ask_state(char **argv, char **ret, size_t *ret_len)
 	return status < 0 ? status : !WIFEXITED(status) || WEXITSTATUS(status) == STATUS_MISSING ? -EIO : -ENOENT;
 }
 
-/* In memory: as long as it takes the hook to read it. */
+/* Makes a file in memory for another process to read. */
 static int hold(const char *name, const char *text, size_t len, int flags)
 {
 	const int fd = memfd_create(name, (unsigned)flags);
@@ -188,7 +188,7 @@ static int hold(const char *name, const char *text, size_t len, int flags)
 	return fd;
 }
 
-/* Beside us as it is built, or where both are installed. */
+/* Finds pillion-hook: beside us as in the build, or where both are installed. */
 static bool find_hook(char hook[static PATH_MAX])
 {
 	static const char *const places[] = {"pillion-hook", "../oci/hooks.d/pillion-hook"};
@@ -204,7 +204,7 @@ static bool find_hook(char hook[static PATH_MAX])
 
 /* --- start, delete ------------------------------------------------------------------------------------------------ */
 
-/* As runc has it (rootless_linux.go): a user's own, also one's who is root in a user namespace alone. */
+/* As runc has it (rootless_linux.go): the user's own, also for a user that is root only in a user namespace. */
 static const char *run_dir(void)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR"), *user = getenv("USER");
@@ -212,7 +212,7 @@ static const char *run_dir(void)
 	return is_user && runtime && *runtime ? runtime : "/run";
 }
 
-/* Absolute: who sweeps bundles looks at it from elsewhere. */
+/* Absolute: the sweep of bundles runs in another directory. */
 static void find_state_dir(char ret[static PATH_MAX])
 {
 	const char *name = dialect_of(real) == DIALECT_CRUN ? "crun" : "runc";
@@ -226,8 +226,8 @@ static void find_state_dir(char ret[static PATH_MAX])
 }
 
 /*
- * What the runtime wrote down of it when it was created has its annotations: where our switch is not in that, it costs
- * reading a file and no more. Where there is no such file it is asked.
+ * The file that the runtime wrote when it created the container has its annotations: without our switch there, all that
+ * it costs is reading that file. Where there is no such file, the runtime is asked.
  */
 static bool may_be_asked(void)
 {
@@ -259,7 +259,7 @@ static bool has_status(const char *text, size_t len, const char *status)
 	return (size_t)(end - at) >= strlen(status) && !memcmp(at, status, strlen(status));
 }
 
-/* Nobody else has said it. 1: under the administrator's `strict` the start has failed. */
+/* Reports a failure that no other process reports. 1: under the administrator's `strict` the start has failed. */
 static int unprofiled(const char *why)
 {
 	const bool refuses = options.settings.strict && asked.command == INVOKED_START;
@@ -348,7 +348,10 @@ static char **with_value(int argc, char **argv, const char *had, const char *val
 	return words;
 }
 
-/* With this option, which is there already (`had`: runc takes none twice) or comes before the id. NULL: no memory. */
+/*
+ * The command line with this option: its value is replaced if it is there already (`had`: runc takes none twice), else
+ * it comes before the id. NULL: no memory.
+ */
 static char **with_option(int argc, char **argv, const char *option, const char *had, const char *value)
 {
 	if (had)
@@ -414,7 +417,7 @@ static char **before_create(int argc, char **argv)
 	struct err e = {0};
 	char **words = argv;
 	if (!realpath(asked.bundle ? asked.bundle : ".", bundle))
-		return argv; /* the real one has a word for it */
+		return argv; /* the real runtime reports that */
 	fd_auto dir = fd_open_dir(AT_FDCWD, bundle);
 	fd_auto file = dir < 0 ? dir : fd_open(dir, asked.config ? asked.config : "config.json", O_RDONLY, 0);
 	if (file >= 0 && fd_slurp(file, CONFIG_MAX, &text, &len) == 0 && config_inject_is_asked(text, len))
@@ -427,7 +430,7 @@ static char **before_create(int argc, char **argv)
 
 /* --- all of it -------------------------------------------------------------------------------------------------- */
 
-/* A mistake in a file is the hook's to tell; here it is as if the line were not there. */
+/* The hook reports a mistake in a file; here it is as if the line were not there. */
 static void read_settings(void)
 {
 	const char *other = getauxval(AT_SECURE) ? NULL : getenv("PILLION_ETC");
@@ -437,7 +440,7 @@ static void read_settings(void)
 	log_level(options.settings.log_level);
 }
 
-/* What a child's end or a closed pipe does to us must not be what it does to the runtime. */
+/* Sets SIGCHLD and SIGPIPE for our own children and pipes, and restores them for the runtime. */
 static char **before(int argc, char **argv, bool *ret_refused)
 {
 	struct sigaction chld, pipe;
@@ -475,6 +478,6 @@ int main(int argc, char **argv)
 		argv = before(argc, argv, &refused);
 	log_close();
 	if (refused)
-		return 1; /* it has been said why */
+		return 1; /* the reason has been reported */
 	return become(argv);
 }

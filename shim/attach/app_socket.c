@@ -20,9 +20,9 @@
 #define SOCKET "app.sock"
 #define SWEEP_MAX 256
 
-/* --- what it is ------------------------------------------------------------------------------------------ */
+/* --- the program ----------------------------------------------------------------------------------------- */
 
-/* Of an ELF file of 64 bits: it has no interpreter. */
+/* Does this 64-bit ELF file have no interpreter? */
 static bool is_static(int fd, const Elf64_Ehdr *h)
 {
 	Elf64_Phdr p[HEADERS_MAX];
@@ -36,7 +36,7 @@ static bool is_static(int fd, const Elf64_Ehdr *h)
 	return true;
 }
 
-/* A sanitizer's library wants to be the first of all. Names of libraries lie near the beginning. */
+/* A sanitizer's library must be loaded first. Names of needed libraries lie near the beginning of the file. */
 static const char *sanitizer_of(int fd)
 {
 	static const char *const libraries[] = {"libasan.so", "libtsan.so", "libclang_rt.asan", "libclang_rt.tsan"};
@@ -48,7 +48,7 @@ static const char *sanitizer_of(int fd)
 	return NULL;
 }
 
-/* Of a script nobody knows. */
+/* A script passes: the program that runs it is not known. */
 int app_socket_check_program(int fd, const char *program, struct err *e)
 {
 	const char *sanitizer;
@@ -75,7 +75,7 @@ int app_socket_check_program(int fd, const char *program, struct err *e)
 static int check_program(const char *program, struct err *e)
 {
 	fd_auto fd = fd_open(AT_FDCWD, program, O_RDONLY | O_NONBLOCK, 0);
-	return fd < 0 ? 0 : app_socket_check_program(fd, program, e); /* it may be executed, not read */
+	return fd < 0 ? 0 : app_socket_check_program(fd, program, e); /* executable, but not readable: not checked */
 }
 
 int app_socket_find_library(const struct settings *s, char *buf, size_t size, struct err *e)
@@ -88,9 +88,9 @@ int app_socket_find_library(const struct settings *s, char *buf, size_t size, st
 	return access(buf, R_OK) == 0 ? 0 : err_say(e, -errno, "no %s (make install puts it there)", buf);
 }
 
-/* --- where ----------------------------------------------------------------------------------------------- */
+/* --- the directory and the socket ------------------------------------------------------------------------ */
 
-/* Where directories are made, which is made if need be, and what their names begin with. */
+/* Finds the directory in which directories are made (created if needed), and the prefix of their names. */
 static void find_place(char base[static 64], const char **ret_prefix)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
@@ -158,7 +158,7 @@ static int make_path(char path[static sizeof(((struct app_socket *)0)->socket)])
 	find_place(base, &prefix);
 	sweep(base, prefix);
 	snprintf(path, sizeof(((struct app_socket *)0)->socket), "%s/%s%s", base, prefix, hex);
-	/* whom a root's program turns into may connect: the name is what he has to know */
+	/* a program started by root may change its user and must still connect: the random name is the secret */
 	if (mkdir(path, 0700) < 0 || (geteuid() == 0 && chmod(path, 0711) < 0))
 		return -errno;
 	const size_t at = strlen(path);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * app_socket - what a program is given so that libpillion in it finds its profiler: a socket that listens, whose path
- * nobody else knows, and two variables of its environment (PILLION_SOCKET, LD_PRELOAD).
+ * app_socket - lets a program with libpillion find its profiler: by a listening socket at a path that no other process
+ * knows, and by two environment variables (PILLION_SOCKET, LD_PRELOAD).
  *
- * The directory is of the caller's alone: /run/pillion/app/<32 hex> of root's, $XDG_RUNTIME_DIR/pillion/app/<32 hex> or
- * /tmp/pillion-<32 hex> of a user's. Whoever makes one takes away those of his that nobody listens at any more.
+ * The directory belongs to the caller alone: /run/pillion/app/<32 hex> for root, $XDG_RUNTIME_DIR/pillion/app/<32 hex>
+ * or /tmp/pillion-<32 hex> for a user. A caller that makes one removes its user's earlier ones where no process listens
+ * any more.
  */
 #pragma once
 
@@ -24,13 +25,13 @@ struct app_socket {
 	}
 
 /*
- * For `program`, which is about to be executed. 0, or -errno with a sentence, also where the program cannot have the
- * library: it is static, or setuid.
+ * Makes the socket for `program`, which is about to be executed. 0, or -errno with a sentence, also when the program
+ * cannot load the library: it is static, or setuid.
  */
 int app_socket_listen(const struct settings *s, const char *program, struct app_socket *ret, struct err *e);
-int app_socket_listen_for_caller(struct app_socket *ret, struct err *e); /* one that has the library, and asks for it */
-/* Of an open one: whether the library can be loaded into it. */
+int app_socket_listen_for_caller(struct app_socket *ret, struct err *e); /* the caller has loaded the library itself */
+/* Checks whether the library can be loaded into the program open at `fd`. 0, or -errno with a sentence. */
 int app_socket_check_program(int fd, const char *program, struct err *e);
 int app_socket_find_library(const struct settings *s, char *buf, size_t size, struct err *e); /* beside pilliond */
-int app_socket_environment(const struct app_socket *a); /* of this process; 0 or -errno */
-void app_socket_forget(struct app_socket *a);		/* it was not needed: nothing is left of it */
+int app_socket_environment(const struct app_socket *a); /* sets both variables in this process; 0 or -errno */
+void app_socket_forget(struct app_socket *a);		/* not needed: closes and removes the socket */

@@ -17,7 +17,7 @@ static const char *last_part(const char *path)
 	return strrchr(path, '/') + 1;
 }
 
-/* Of a start before this one. Whatever else has that name stays, and is in the way. */
+/* Removes the socket of an earlier start. A file of another type stays, and bind(2) then fails. */
 static void remove_old(const char *name)
 {
 	struct stat st;
@@ -25,14 +25,14 @@ static void remove_old(const char *name)
 		unlink(name);
 }
 
-/* By a name within the current directory: the socket's whole path may be longer than such an address can be. */
+/* Binds a name in the current directory: the whole path may be too long for sun_path. */
 static int listen_here(const char *name)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	memcpy(at.sun_path, name, strlen(name) + 1);
 	remove_old(name);
-	/* not by its name: another one may be there by now */
+	/* by descriptor: the name may denote another file by now */
 	if (fd >= 0 && fchmod(fd, 0666) == 0 && bind(fd, (struct sockaddr *)&at, sizeof(at)) == 0 &&
 		listen(fd, SOMAXCONN) == 0)
 		return fd;

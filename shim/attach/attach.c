@@ -26,11 +26,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ATTACH_MS 8000 /* looks at threads and all; the profiler's own patience is longer */
+#define ATTACH_MS 8000 /* includes the scans of threads; the profiler waits longer */
 #define STOP_MS 10000  /* to write the last window */
 #define REAP_MS 200
-#define REMAP_MS 30000 /* of all; a unit is not ready before */
-#define CLEAN_MS 500   /* for a session to be gone */
+#define REMAP_MS 30000 /* for all targets; the systemd unit is not ready before */
+#define CLEAN_MS 500   /* for a session to end */
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x10U /* linux/memfd.h, since 6.3 */
@@ -70,7 +70,7 @@ static int describe(const struct request *asked, const struct attach_target *t, 
 	d->n_labels = asked->n_labels;
 	memcpy(d->labels, asked->labels, sizeof(d->labels));
 	job->request.stacks = asked->stacks;
-	/* a process that is asked for by its number is not all that is in its cgroup */
+	/* a request for one pid is not a request for its whole cgroup */
 	job->request.attach = asked->attach == ATTACH_AUTO && !t->container ? ATTACH_PROCESS : asked->attach;
 	job->container = t->container;
 	job->except = t->except;
@@ -94,7 +94,7 @@ static int copy_all(int from, int to)
 	return 0;
 }
 
-/* Nobody can write to what a process of ours in a container runs from, whatever path leads there. */
+/* Our process in a container runs from this copy: no process can write to it, by any path. */
 static int seal_program(const char *path, struct err *e)
 {
 	fd_auto program = fd_open(AT_FDCWD, path, O_RDONLY, 0);
@@ -116,7 +116,7 @@ static int seal_program(const char *path, struct err *e)
 static _Noreturn void exec_opener(int program, int line, int profiler)
 {
 	char *argv[] = {"pillion-opener", NULL}, *envp[] = {NULL};
-	/* out of the way of each other */
+	/* above the numbers that dup2(2) sets below */
 	program = fcntl(program, F_DUPFD_CLOEXEC, 10);
 	line = fcntl(line, F_DUPFD_CLOEXEC, 10);
 	profiler = fcntl(profiler, F_DUPFD_CLOEXEC, 10);
@@ -140,8 +140,8 @@ static int opener_path(const struct settings *s, char *buf, size_t size)
 }
 
 /*
- * Both processes of the opener are ours. One that is held up in the container dies with us, or with the container,
- * whose end then must not wait for us to reap it.
+ * Both processes of the opener are our children. If one hangs in the container, it dies with us or with the container,
+ * and the container's end must not wait for us to reap it.
  */
 static void reap_all(void)
 {
@@ -166,7 +166,7 @@ static int hear(int line, int64_t deadline, struct attached *ret, struct err *e)
 	return said.code < 0 ? err_say(e, said.code, "%s", said.text) : 0;
 }
 
-/* sockets: go with the job, as job->request.desc.fds names them. */
+/* sockets: sent with the job, as job->request.desc.fds names them. */
 static int run_opener(
 	const struct settings *s, const struct attach_job *job, const int *sockets, struct attached *ret, struct err *e)
 {
@@ -194,7 +194,7 @@ static int run_opener(
 	return r;
 }
 
-/* Neither a session nor a file opener can remove its own cgroup: they have given up everything. */
+/* Neither a session nor a file opener can remove its own cgroup: both have dropped all privileges. */
 static void clean_up(const struct attached *a)
 {
 	const int64_t deadline = deadline_in(CLEAN_MS * NSEC_PER_MSEC);
@@ -203,7 +203,7 @@ static void clean_up(const struct attached *a)
 	file_opener_clean(a->id, deadline);
 }
 
-/* With libpillion in it there are timers. */
+/* A target with libpillion can be sampled by timers where perf events are refused. */
 static uint32_t greeting(const struct attach_target *t)
 {
 	struct err refused = {0};
@@ -211,8 +211,8 @@ static uint32_t greeting(const struct attach_target *t)
 }
 
 /*
- * The profiler is another user: not root, where we are, and the service's in any case. Started by a program's
- * libpillion we start none: the program might inherit orphans.
+ * The profiler runs as another user if we are root, and always if it is the service. If libpillion in a program has
+ * started us (t->except), no file opener is started: the program might inherit it as an orphan.
  */
 static int start_file_opener(struct attach_job *job, const struct attach_target *t, const struct attached *a)
 {
@@ -249,7 +249,7 @@ int attach_start(const struct options *o, const struct attach_target *t, struct 
 	return r;
 }
 
-/* --- a service that was started again ------------------------------------------------------------------ */
+/* --- a restarted service ------------------------------------------------------------------------------- */
 
 static void describe_again(const struct target_desc *d, struct attach_job *job)
 {
@@ -260,7 +260,7 @@ static void describe_again(const struct target_desc *d, struct attach_job *job)
 	job->deadline = deadline_in(ATTACH_MS * NSEC_PER_MSEC);
 }
 
-/* 1: a target that wants it, in job; 0: no other. */
+/* 1: `job` describes a target that the service asks for; 0: it asks for no more. */
 static int ask_for_one(int sock, struct attach_job *job, struct err *e)
 {
 	static union msg m;
@@ -274,7 +274,7 @@ static int ask_for_one(int sock, struct attach_job *job, struct err *e)
 	if (r < 0)
 		return r;
 	if (n)
-		fd_close(pidfd); /* the opener has one of its own, by number and time of start */
+		fd_close(pidfd); /* the opener opens its own, by pid and start time */
 	if (m.head.type == MSG_REFUSE)
 		return err_say(e, m.refuse.code, "refused: %s", m.refuse.text);
 	if (m.head.type == MSG_TARGET)
@@ -290,7 +290,7 @@ static int reach_again(const struct options *o, int *ret, struct err *e)
 	return r < 0 ? r : msg_answer(*ret, deadline_in(ATTACH_MS * NSEC_PER_MSEC), &m, MSG_WELCOME, e);
 }
 
-/* Nor will there be: it is not asked again. */
+/* Sends an empty TASKS, so that the service does not ask for this target again. */
 static int say_nothing(int sock, struct err *e)
 {
 	static union msg m;
@@ -316,7 +316,7 @@ int attach_remap(const struct options *o, void (*say)(const char *id, const stru
 		say(job.request.desc.id, &why);
 		if (r == -EPERM && (r = say_nothing(a.sock, &why)) == 0)
 			continue;
-		/* its answer may still come: another connection */
+		/* a late answer may still come on this connection: open another one */
 		a.sock = fd_close(a.sock);
 		r = reach_again(o, &a.sock, e);
 	}

@@ -27,8 +27,7 @@
 #define NOBODY 65534
 #define DEEPER_MAX 2
 
-/* From outer to inner. With it go the descriptors that request.desc.fds names, the cgroup's directory, uprobes' files.
- */
+/* From outer to inner, with descriptors: those that request.desc.fds names, the cgroup's directory, uprobes' files. */
 struct parcel {
 	struct event_open_request request;
 	struct thread_scan_scope scope;
@@ -44,7 +43,7 @@ static void report(int code, const struct err *e)
 	fd_send(ATTACH_OPENER_LINE, &r, sizeof(r), NULL, 0);
 }
 
-/* Nobody in the namespaces that we join may look into us. Lost with every change of user. */
+/* No process in the namespaces that we join may look into us. Every change of user undoes both. */
 static void hide(void)
 {
 	prctl(PR_SET_DUMPABLE, 0);
@@ -99,12 +98,12 @@ static _Noreturn void inner(int from_outer)
 	event_open_raise_files();
 	int r = become_opener(&e);
 	if (fd_wait(ATTACH_OPENER_LINE, POLLIN, 0) == 1)
-		_exit(0); /* who started us is gone already */
+		_exit(0); /* the caller has ended already */
 	if (r == 0)
 		r = seccomp_enter(SECCOMP_ATTACHER, &e);
 	if (fd_wait(from_outer, POLLIN, job.deadline) != 1 ||
 		fd_recv(from_outer, &parcel, sizeof(parcel), fds, sizeof(fds) / sizeof(fds[0]), &n) != sizeof(parcel))
-		_exit(0); /* outer gave up, and has said why */
+		_exit(0); /* outer gave up, and has reported why */
 	if (r == 0)
 		r = pass(&parcel, fds, n, &host, &e);
 	report(r, &e);
@@ -134,7 +133,7 @@ static void say(struct outer *w, const char *text, const struct err *e)
 	target_note(desc(w), line);
 }
 
-/* What is looked up by number from here on is the target's, as long as the pidfd says that it lives. */
+/* From here on lookups by pid find the target, as long as the pidfd says that it lives. */
 static int identify(struct outer *w, struct err *e)
 {
 	uint64_t start = 0;
@@ -157,7 +156,7 @@ static int identify(struct outer *w, struct err *e)
 	return 0;
 }
 
-/* Into the target's pid namespace where we may. */
+/* Forks inner, into the target's pid namespace where we may join it. */
 static int fork_inner(struct outer *w, struct err *e)
 {
 	int pair[2];
@@ -184,7 +183,7 @@ static int fork_inner(struct outer *w, struct err *e)
 	return pid < 0 ? err_set(e, error, "cannot fork into the target's pid namespace") : 0;
 }
 
-/* Without a copy of its mounts, its own serve: as long as it lives. */
+/* Without a copy of the target's mounts its own root serves, as long as the target lives. */
 static void take_tree(struct outer *w)
 {
 	struct err e = {0};
@@ -197,7 +196,7 @@ static void take_tree(struct outer *w)
 	w->files = file_opener_give_tree(w->files, w->tree, desc(w));
 }
 
-/* By our own /proc, which joining the mount namespace takes from us. */
+/* Reads our own /proc, which we lose by joining the mount namespace. */
 static void name_exe(const struct outer *w, char exe[static PATH_MAX])
 {
 	char path[64];
@@ -206,7 +205,7 @@ static void name_exe(const struct outer *w, char exe[static PATH_MAX])
 	exe[n < 0 ? 0 : n] = 0;
 }
 
-/* Of a cgroup that may be a container's: one above it is everybody's. */
+/* May this cgroup be a container's own? The root and slices hold those of others as well. */
 static bool may_be_whole(const char *path, size_t n)
 {
 	static const char slice[] = ".slice";
@@ -214,8 +213,9 @@ static bool may_be_whole(const char *path, size_t n)
 }
 
 /*
- * The same as when it was attached to: its init may have gone deeper since, by a cgroup or two (systemd does). Whoever
- * asks for that is a profiler without privileges, who shall not learn of others what they have mapped where.
+ * On a remap, the cgroup by which the target was attached: its init may have moved deeper since, by a cgroup or two
+ * (systemd does). No more is allowed: the request comes from an unprivileged profiler, which must not learn the
+ * mappings of other processes.
  */
 static const char *scope_path(struct outer *w)
 {
@@ -229,7 +229,7 @@ static const char *scope_path(struct outer *w)
 	return deeper <= DEEPER_MAX ? asked : own;
 }
 
-/* Whose threads are looked for, and for PERF_FLAG_PID_CGROUP where. */
+/* Sets the scope of the scan for threads, and finds the cgroup for PERF_FLAG_PID_CGROUP. */
 static void find_scope(struct outer *w)
 {
 	struct thread_scan_scope *scope = &w->parcel.scope;
@@ -263,7 +263,7 @@ static int hand_over(struct outer *w, struct err *e)
 	for (size_t i = 0; i < probes_count(desc(w)) && !job.remap; i++)
 		fds[n++] = w->probes[i];
 	int r = fd_send(w->to_inner, &w->parcel, sizeof(w->parcel), fds, (size_t)n);
-	/* -EPIPE: it died, and the end of the line says so */
+	/* -EPIPE: inner died, and EOF on the line tells the caller */
 	return r < 0 && r != -EPIPE ? err_set(e, r, "no word to the opener's second process") : 0;
 }
 
@@ -285,7 +285,7 @@ static int work(struct outer *w, struct err *e)
 	take_tree(w);
 	if (w->tree >= 0 && exe[0] && geteuid() == 0)
 		w->exe = exe_open_unreadable(w->tree, w->self_fds, exe);
-	if (fd_wait(w->pidfd, POLLIN, 0) == 1) /* and what was looked up by its number may be another's */
+	if (fd_wait(w->pidfd, POLLIN, 0) == 1) /* its pid may have become that of another process */
 		return err_say(e, -ESRCH, "process %d is gone already", (int)w->pid);
 	r = probes_find(desc(w), w->tree, w->self_fds, clock_now() + (job.deadline - clock_now()) / 2, w->probes, e);
 	return r < 0 ? r : hand_over(w, e);
@@ -310,7 +310,7 @@ _Noreturn void attach_opener_run(void)
 	size_t n;
 	w.cgroup.perf_dir = w.cgroup.events_dir = -1;
 	if (fd_recv(ATTACH_OPENER_LINE, &job, sizeof(job), keep + 2, 2, &n) != sizeof(job))
-		_exit(2); /* somebody typed our name */
+		_exit(2); /* started by hand: there is no job */
 	take_sockets(&w, keep + 2, n);
 	hide();
 	if (getppid() != job.caller)

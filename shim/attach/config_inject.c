@@ -24,7 +24,7 @@ bool config_inject_is_asked(const char *text, size_t len)
 	return contains(text, len, "\"" SWITCH);
 }
 
-/* What cannot stand between quotes as it is: then it is no path of ours. */
+/* Refuses characters that JSON would have to escape: none of our paths has them. */
 static int plain(const char *text, struct err *e)
 {
 	for (const char *c = text; *c; c++)
@@ -90,7 +90,7 @@ static bool is_sandbox(const struct json_edit *s)
 	return false;
 }
 
-/* Its annotation: the one for its own name, else that of all. */
+/* Its annotation: the one for its own name, else the one for all containers. */
 static bool request_of(const struct json_edit *s, const char **ret, size_t *ret_len)
 {
 	for (size_t i = 0; hook_input_name_keys[i]; i++) {
@@ -108,7 +108,7 @@ static bool request_of(const struct json_edit *s, const char **ret, size_t *ret_
 	return text_at(s, (const char *const[]){"annotations", SWITCH, NULL}, ret, ret_len);
 }
 
-/* One of the list, with whatever is behind it. */
+/* Does the list have one of these events, with or without options? */
 static bool asks_within(const char *list, size_t len)
 {
 	static const char *const events[] = {"alloc", "calls", "crash"};
@@ -138,7 +138,10 @@ static bool is_read_only(const struct json *mount)
 	return false;
 }
 
-/* A directory on the way to our mount point: it is made there, or the container does not start. */
+/*
+ * A directory on the way to our mount point: the runtime must be able to make that there, or the container does not
+ * start.
+ */
 static bool is_on_the_way(const char *destination)
 {
 	static const char *const dirs[] = {"/run", "/var/run", APP_CONTAINER_DIR, ("/var" APP_CONTAINER_DIR)};
@@ -205,7 +208,7 @@ static int add_preload(struct json_edit *s, struct err *e)
 		return r;
 	if (r == 0)
 		had = memmem(env, len, preload, strlen(preload));
-	if (had && had[-1] == '\\') /* within another one's value */
+	if (had && had[-1] == '\\') /* within another variable's value */
 		had = NULL;
 	if (!had)
 		return json_edit_append(s, path, "\"LD_PRELOAD=" APP_CONTAINER_LIBRARY "\"", e);
@@ -234,7 +237,7 @@ int config_inject_library(struct json_edit *s, const char *library, struct err *
 	if (r < 0)
 		return r;
 	if (json_edit_get(s, mounts, &had, &len, NULL) == 0 && contains(had, len, "\"" APP_CONTAINER_LIBRARY "\""))
-		return 0; /* whoever made it has thought of it */
+		return 0; /* the author of the config.json has done all this already */
 	snprintf(entry, sizeof(entry),
 		"{\"destination\":\"" APP_CONTAINER_LIBRARY
 		"\",\"type\":\"bind\",\"source\":\"%s\",\"options\":[\"bind\",\"ro\","

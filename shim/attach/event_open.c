@@ -19,10 +19,13 @@
 
 #define PASSES_MAX 10 /* over the threads of a target that runs */
 #define PASSES_MS 2000
-#define PAUSE_MS 10 /* longer than a thread is between inheriting events and being seen */
-/* Of the descriptors that there are, at most one in so many for a target with all rungs. */
+#define PAUSE_MS 10 /* longer than from when a thread inherits events until /proc shows it */
+/* Of all descriptors, a target with all rungs takes at most one in so many. */
 #define LADDER_SHARE 4
-/* Events that a thread inherits beyond those of one size: each costs its creation 1.2 us (tests/bench/idle.c). */
+/*
+ * Events that a thread may inherit beyond those of one size: each makes creating a thread 1.2 us slower
+ * (tests/bench/idle.c).
+ */
 #define INHERITED_MORE 32
 
 struct waits_role {
@@ -32,18 +35,18 @@ struct waits_role {
 
 struct work {
 	const struct event_open *p;
-	size_t n_target; /* of its descriptors, those that go */
+	size_t n_target; /* those of its descriptors that are sent */
 	struct message_batch batch;
 	uint32_t events_max;
 	bool ladder; /* a sample event for each size of snapshot */
 	struct thread_scan *census;
 	bool too_many;
-	pid_t without_maps;			 /* a process whose mappings are still to be had from another thread */
+	pid_t without_maps;			 /* a process of which another thread must yield the mappings */
 	size_t notes_told;			 /* bytes of the notes that went with TARGET */
 	char probes[EVENTS_MAX][EVENT_NAME_MAX]; /* perf_want.probe */
 };
 
-/* Descriptors for one batch beside the dozen that we hold anyway. */
+/* Descriptors for one batch beside the two dozen that we may hold anyway. */
 static uint32_t room_for_batch(void)
 {
 	struct rlimit l;
@@ -56,8 +59,8 @@ static uint32_t room_for_batch(void)
 }
 
 /*
- * What the profiler's user has in queues (profiler/daemon/fd_store.h) counts, for each of that user who passes
- * descriptors, against his own limit: unix(7), ETOOMANYREFS. We hold no more than a batch.
+ * A sender's own limit of files applies to all descriptors in flight of its user, also to those in the profiler's
+ * queues (profiler/daemon/fd_store.h): unix(7), ETOOMANYREFS. We ourselves hold no more than a batch.
  */
 void event_open_raise_files(void)
 {
@@ -88,7 +91,7 @@ static struct target_desc *desc(const struct work *w)
 
 /* --- one event ----------------------------------------------------------------------------------------- */
 
-/* What older kernels do not have, newest first: left out one by one. */
+/* Drops the newest feature that older kernels lack. False: there is no other. */
 static bool want_less(struct perf_want *want)
 {
 	bool *features[] = {&want->lost, &want->build_id};
@@ -100,7 +103,7 @@ static bool want_less(struct perf_want *want)
 	return false;
 }
 
-/* thread: as our pid namespace numbers it; not looked at by the strategy `cgroup`. */
+/* thread: as our pid namespace numbers it; ignored with the strategy `cgroup`. */
 static int open_one(struct work *w, const struct attach_method *a, pid_t thread, struct perf_want *want, int cpu,
 	struct perf_layout *layout)
 {
@@ -166,7 +169,7 @@ static bool measures_waits(const struct work *w, uint32_t spec)
 	return event_kind(desc(w)->events[spec].kind)->measure == MEASURES_OFFCPU;
 }
 
-/* Where waits are recorded a part of the time: how many switches there are in the rest of it. */
+/* Where waits are recorded only part of the time, the side-band counts the switches in the rest of it. */
 static struct perf_want own_sideband(const struct work *w, const struct attach_method *a)
 {
 	struct perf_want want = sideband(a);
@@ -175,7 +178,9 @@ static struct perf_want own_sideband(const struct work *w, const struct attach_m
 	return want;
 }
 
-/* By which event the side-band comes with strategy `threads`: the first that is always on, UINT32_MAX: one of its own.
+/*
+ * The event that carries the side-band with strategy `threads`: the first that is always on. UINT32_MAX: the side-band
+ * has an event of its own.
  */
 static uint32_t carrier(const struct work *w)
 {
@@ -191,7 +196,10 @@ static enum stacks stacks_of(const struct work *w, uint32_t spec)
 	return own ? own - 1 : w->p->request->stacks;
 }
 
-/* Of sizes that one may choose from. Of a probe each event is one more handler for everybody who comes by there. */
+/*
+ * May there be snapshots of several sizes? Not of a probe: each event is one more handler for every process that passes
+ * there.
+ */
 static bool has_snapshots(const struct work *w, uint32_t spec)
 {
 	const struct event_spec *e = &desc(w)->events[spec];
@@ -209,12 +217,12 @@ static struct perf_want samples(const struct work *w, const struct attach_method
 	want.stacks = stacks_of(w, spec);
 	want.probe_type = event_is(&want.spec, NAMED_UPROBE) ? w->p->host->uprobe_type : w->p->host->kprobe_type;
 	want.probe = w->probes[spec];
-	/* one event per thread and CPU less */
+	/* saves an event per thread and CPU */
 	want.sideband = a->strategy == STRATEGY_THREADS && spec == carrier(w);
 	return want;
 }
 
-/* One with such stacks. */
+/* Is there an event of CPU time with such stacks? */
 static bool has_clock(const struct work *w, enum stacks stacks)
 {
 	bool any = false;
@@ -224,8 +232,8 @@ static bool has_clock(const struct work *w, enum stacks stacks)
 }
 
 /*
- * The three events of waits (shim/event/perf_event.h). By cgroup stacks come later: a runtime's are of no use. Without
- * kernel code the stacks are those of a clock, and the one that is there already will do.
+ * The events of waits, at most three (shim/event/perf_event.h). With strategy `cgroup` stacks come later: a runtime's
+ * are of no use. Without kernel code the stacks are those of a clock, and an existing clock serves as well.
  */
 static size_t roles_of_waits(
 	const struct work *w, const struct attach_method *a, uint32_t spec, struct waits_role ret[3])
@@ -257,8 +265,9 @@ static int put_waits(struct work *w, const struct attach_method *a, pid_t thread
 /* --- strategies `cgroup` and `process`: per CPU -------------------------------------------------------- */
 
 /*
- * Whether there are snapshots, and enough descriptors for each size of them. A quarter of the profiler's: who comes
- * later has a profile as well. Each thread inherits all events: what that costs it is bounded.
+ * Are there snapshots, and enough descriptors for each size of them? One target gets at most a quarter of the
+ * profiler's descriptors, so that later targets are profiled as well. Each thread inherits all events: their number is
+ * bounded, as each one slows it down.
  */
 static bool has_ladder(struct work *w, const struct attach_method *a)
 {
@@ -307,7 +316,7 @@ static int event_open_cpu(struct work *w, const struct attach_method *a, int cpu
 	return r;
 }
 
-/* Everything but the side-band event of the first CPU, which `first` is. */
+/* Opens all events but the side-band event of the first CPU, which is `first`. */
 static int event_open_cpus(struct work *w, const struct attach_method *a, int first_cpu,
 	const struct perf_layout *layout, int first, struct err *e)
 {
@@ -353,7 +362,7 @@ static int attach_thread(struct work *w, const struct attach_method *a, pid_t th
 	return r;
 }
 
-/* Of one thread on one CPU. */
+/* The number of events of one thread on one CPU. */
 static uint32_t events_each(const struct work *w, const struct attach_method *a)
 {
 	struct waits_role roles[3];
@@ -367,7 +376,7 @@ struct tally {
 	unsigned attached, refused, no_room;
 };
 
-/* Every thread that has not been tried yet. */
+/* Attaches to every thread that has not been tried yet. */
 static int attach_new(struct work *w, const struct attach_method *a, struct tally *y, struct err *e)
 {
 	uint32_t each = (uint32_t)w->p->host->n_cpus * events_each(w, a);
@@ -381,7 +390,7 @@ static int attach_new(struct work *w, const struct attach_method *a, struct tall
 			continue;
 		}
 		int r = attach_thread(w, a, t->tid, e);
-		if (r == -EACCES || r == -EPERM) /* setuid, or somebody else's */
+		if (r == -EACCES || r == -EPERM) /* setuid, or another user's */
 			y->refused++;
 		else if (r == 0)
 			y->attached++;
@@ -404,9 +413,9 @@ static int look(struct work *w, struct err *e)
 }
 
 /*
- * Until a look after a pause shows nobody new: a thread is made between inheriting and being seen. One that comes
- * meanwhile has inherited its creator's events, or shows up in the next look; one that does both has its own events
- * taken away again by the profiler (profiler/sample/event_dedup.h).
+ * Repeats until a scan after a pause shows no new thread: a thread inherits events before /proc shows it. A thread that
+ * is made meanwhile has inherited its creator's events, or shows up in the next scan. If both, the profiler removes the
+ * thread's own events again (profiler/sample/event_dedup.h).
  */
 static int event_open_threads(struct work *w, const struct attach_method *a, struct err *e)
 {
@@ -432,9 +441,12 @@ static int event_open_threads(struct work *w, const struct attach_method *a, str
 	return r;
 }
 
-/* --- what it consists of ------------------------------------------------------------------------------- */
+/* --- processes and mappings ---------------------------------------------------------------------------- */
 
-/* With the first thread of a process, or the next where that one has ended: it has no memory any more. */
+/*
+ * Copies the mappings for the first thread of a process, or for the next one if the first has ended: that one has no
+ * memory any more.
+ */
 static int copy_mappings(struct work *w, const struct thread_scan_task *t)
 {
 	if (t->proc_pid != t->proc_tid && t->proc_pid != w->without_maps)
@@ -452,7 +464,7 @@ static int put_task(struct work *w, struct thread_scan_task *t, struct err *e)
 	return message_batch_put_task(&w->batch, &d, copy_mappings(w, t), e);
 }
 
-/* All events are there and have a ring: from here on records tell of what changes. */
+/* Sends the list of threads. All events exist and have a ring: from here on records report every change. */
 static int event_open_tasks(struct work *w, bool threads, struct err *e)
 {
 	unsigned late = 0;
@@ -462,7 +474,10 @@ static int event_open_tasks(struct work *w, bool threads, struct err *e)
 		r = t->alive ? put_task(w, t, e) : 0;
 		late += t->alive && !t->done && t->pid == t->tid;
 	}
-	/* they have inherited, unless the fork began before its creator's turn: copying memory can take that long */
+	/*
+	 * these have inherited events, unless their fork began before we attached to its creator: copying memory can
+	 * take that long
+	 */
 	if (r >= 0 && late && threads)
 		note(w, "%u processes came meanwhile: one whose fork took longer than attaching is missing%.0d", late,
 			0);
@@ -486,7 +501,7 @@ static int announce(struct work *w, const struct attach_method *a, struct err *e
 	return r < 0 ? err_set(e, r, "sending to the peer") : 0;
 }
 
-/* The event that shows whether this row of the table is possible, on the first CPU that is online. */
+/* Opens the event that shows whether this row of the table is possible, on the first CPU that is online. */
 static int try_attempt(
 	struct work *w, const struct attach_method *a, int *ret_cpu, struct perf_layout *ret_layout, struct err *e)
 {
@@ -503,7 +518,7 @@ static int try_attempt(
 		fd_close(fd);
 		return err_say(e, -EPERM, "the profiler may not use perf events");
 	}
-	if (threads && fd == -ESRCH) /* a leader that has ended before its threads: they will show */
+	if (threads && fd == -ESRCH) /* the leader has ended before its threads: the passes will find those */
 		return -ESRCH;
 	return fd < 0 ? perf_explain(fd, "perf_event_open", e) : fd;
 }
@@ -531,14 +546,14 @@ static const struct attach_method *choose(
 	return NULL;
 }
 
-/* Whether it is there wherever this row of the table is possible. */
+/* Does the event exist wherever this row of the table is possible? */
 static bool is_certain(const struct event_spec *s)
 {
 	const struct event_kind *k = event_kind(s->kind);
 	return k->type == PERF_TYPE_SOFTWARE && !k->in_kernel && s->only != EVENT_ONLY_KERNEL;
 }
 
-/* Of uprobes and kprobes: where they can be at all. */
+/* Checks whether a uprobe or kprobe is possible here at all. */
 static int check_probe(const struct perf_want *want, struct err *e)
 {
 	bool user = event_is(&want->spec, NAMED_UPROBE);
@@ -573,8 +588,8 @@ static bool is_cpu(const struct event_spec *s)
 }
 
 /*
- * Only what says that there is no such event for us: whatever else happens will happen again. Of a process that runs
- * its first thread may have ended: on ourselves.
+ * Fails only on errors by which we cannot have this event: any other error will happen again later. The first thread of
+ * a running process may have ended: there the event is tried on ourselves.
  */
 static int try_event(struct work *w, const struct attach_method *a, uint32_t spec, int cpu, struct err *e)
 {
@@ -606,7 +621,7 @@ static int try_event(struct work *w, const struct attach_method *a, uint32_t spe
 	return 0;
 }
 
-/* An event that cannot be had is no reason to do without the others. */
+/* Leaves out events that are not available; the others run. */
 static int leave_out(struct work *w, const struct attach_method *a, int cpu, struct err *e)
 {
 	struct target_desc *d = desc(w);
@@ -628,7 +643,7 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* Of a service that would refuse the whole target for it. Its descriptor is the last. */
+/* For an older service, which would refuse the whole target for it. TARGET_FILES is the last descriptor. */
 static void leave_out_files(struct work *w)
 {
 	if (!(desc(w)->fds & TARGET_FILES))
@@ -652,7 +667,7 @@ static int welcome(struct work *w, struct err *e)
 	return h->n_cpus > 0 ? 0 : err_say(e, -ENODATA, "no CPU is online");
 }
 
-/* Of a file by a path that says which descriptor: what was looked at is what is probed. */
+/* Names a file by its descriptor in /proc/self/fd, so that exactly the file that was checked is probed. */
 static void name_probes(struct work *w)
 {
 	const int *fd = w->p->probes;
@@ -665,7 +680,7 @@ static void name_probes(struct work *w)
 	}
 }
 
-/* Faster than that the kernel stops a clock until its next tick, again and again. */
+/* At a higher rate the kernel stops a clock until its next tick, again and again. */
 static void keep_to_rate(struct work *w)
 {
 	const uint32_t most = w->p->host->max_rate;
@@ -678,7 +693,7 @@ static void keep_to_rate(struct work *w)
 	}
 }
 
-/* What a CPU does is all that is left of `wall`. */
+/* Only CPU time is left of `wall`. */
 static int event_open_timers(struct work *w, const struct attach_method *a, struct err *e)
 {
 	int r = leave_out(w, a, -1, e);
@@ -714,7 +729,7 @@ static int event_open_all(struct work *w, struct err *e)
 		r = message_batch_flush_events(&w->batch, true, e);
 	if (r == 0 && w->p->running)
 		r = event_open_tasks(w, threads, e);
-	/* its number may have been somebody else's by then */
+	/* its pid may have become that of another process */
 	if (r == 0 && w->p->running && fd_wait(w->p->target[0], POLLIN, 0) == 1)
 		r = err_say(e, -ESRCH, "it has ended meanwhile");
 	return r;

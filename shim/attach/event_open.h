@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * event_open - open the events of a target and pass them to a profiler, batch by batch in lock-step
- * (shim/protocol/messages.h). The strategies are tried in their order (shim/event/attach_strategy.h); each refusal
- * becomes a note. With whatever privilege the caller has.
+ * event_open - opens the events of a target and passes them to a profiler, batch by batch in lock-step
+ * (shim/protocol/messages.h). Tries the strategies in their order (shim/event/attach_strategy.h); each refusal becomes
+ * a note. Uses the privileges that the caller has.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 #define EVENT_OPEN_CPUS_MAX 4096
 #define EVENT_OPEN_FILES 65536 /* no less than the service's (LimitNOFILE) */
 
-/* What does not depend on the target. */
+/* Facts that do not depend on the target. */
 struct host_info {
 	uint32_t batch_max;		   /* descriptors that we may hold at once */
 	uint32_t uprobe_type, kprobe_type; /* perf_probe_type */
@@ -24,13 +24,13 @@ struct host_info {
 	int n_cpus, cpus[EVENT_OPEN_CPUS_MAX];
 };
 void event_open_look(struct host_info *ret); /* needs to open files */
-void event_open_raise_files(void);	     /* behind it, of a process that is an opener and nothing else */
+void event_open_raise_files(void); /* after event_open_look, in a process that is an opener and nothing else */
 
-/* What is asked for. No pointers: it may come from another process. */
+/* The request. No pointers: it may come from another process. */
 struct event_open_request {
-	struct target_desc desc; /* init_pid as this process sees it; strategy and kernel are found out here */
+	struct target_desc desc; /* init_pid as in this process' pid namespace; strategy and kernel are set here */
 	uint32_t attach, stacks; /* enum attach, enum stacks */
-	uint32_t user_only;	 /* code of the kernel is not for the profiler to see: shim/attach/sidecar.h */
+	uint32_t user_only;	 /* the profiler must not see kernel code: shim/attach/sidecar.h */
 	char no_cgroup[200];	 /* why there is no cgroup for PERF_FLAG_PID_CGROUP, "" = there is one */
 };
 
@@ -41,11 +41,14 @@ struct event_open {
 	size_t n_target;
 	int cgroup;				 /* its directory, or -1 */
 	const int *probes;			 /* files of its uprobes, in the order of desc.events */
-	const struct thread_scan_scope *running; /* what it consists of; NULL: nothing of it has run yet */
+	const struct thread_scan_scope *running; /* its processes; NULL: nothing of it has run yet */
 	int sock;				 /* to the profiler: HELLO has been sent, WELCOME not yet read */
 	int64_t deadline;
 };
-/* 0: armed. */
+/* Opens and passes all events. 0: armed; else -errno with a sentence. */
 int event_open_events(const struct event_open *p, struct err *e);
-/* No events: what `running` consists of, to a profiler that has answered REMAP. */
+/*
+ * Sends no events, but the processes and mappings of `running`, to a profiler that has answered REMAP. 0, or -errno
+ * with a sentence.
+ */
 int event_open_remapped(const struct event_open *p, struct err *e);

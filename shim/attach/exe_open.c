@@ -13,7 +13,7 @@ static bool is_program(const struct stat *st)
 	return S_ISREG(st->st_mode) && (st->st_mode & 0111);
 }
 
-/* What a service user may not read and yet is no secret: a program that others may run. */
+/* An executable that others may not read. A program is taken to be no secret. */
 static bool is_unreadable_program(const struct stat *st)
 {
 	return is_program(st) && !(st->st_mode & S_IROTH);

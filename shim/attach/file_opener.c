@@ -31,7 +31,7 @@
 #include <unistd.h>
 
 #define NOBODY 65534
-#define BUDGET_SHARE 4 /* of the time that is left for a start, one part */
+#define BUDGET_SHARE 4 /* of the time that is left, a start may take one part in so many */
 
 static const struct cgroup_limits limits = {.memory = 64 << 20, .cpu_percent = 100, .pids = 16};
 
@@ -50,7 +50,7 @@ static bool is_perf_map(const char *path)
 	return sscanf(path, "/tmp/perf-%u.map%n", &pid, &end) == 1 && end && !path[end];
 }
 
-/* ELF of either byte order, and all that a process had in its memory. */
+/* ELF core file of either byte order: it has all the memory of a process. */
 static bool is_core_dump(const char *begin)
 {
 	const char *type = begin + offsetof(Elf64_Ehdr, e_type);
@@ -70,7 +70,7 @@ static bool has_known_beginning(int fd)
 	return false;
 }
 
-/* A perf map with one name alone: a second name would be a way to any file, as its contents are not looked at. */
+/* A perf map may have one name only: a second one would be a way to any file, as contents are not checked. */
 bool file_is_for_profiler(int fd, const char *path)
 {
 	struct stat st;
@@ -92,8 +92,8 @@ int file_open_for_profiler(int tree, const char *path, bool no_links)
 }
 
 /*
- * Files by which a kernel is asked or told something: to open one can do that already, and what is read there is no
- * file's. linux/magic.h has not all of them.
+ * File systems that ask or tell the kernel something: merely opening a file there can do that, and the bytes read there
+ * are no stored contents. linux/magic.h has not all of them.
  */
 static const uint32_t pseudo[] = {PROC_SUPER_MAGIC, SYSFS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, TRACEFS_MAGIC,
 	DEBUGFS_MAGIC, SECURITYFS_MAGIC, BPF_FS_MAGIC, DEVPTS_SUPER_MAGIC, PSTOREFS_MAGIC, EFIVARFS_MAGIC,
@@ -113,7 +113,7 @@ static bool is_pseudo(int fd)
 	return false;
 }
 
-/* A file that may be opened, by a descriptor that has not done so yet. 0 or -errno. */
+/* Checks by an O_PATH descriptor that a file may be opened. 0 or -errno. */
 static int check_file(int place, struct stat *ret)
 {
 	if (fstat(place, ret) < 0)
@@ -123,7 +123,7 @@ static int check_file(int place, struct stat *ret)
 	return is_pseudo(place) ? -EPERM : 0;
 }
 
-/* By its descriptor, so that it is what was looked at, whatever has its name by now. */
+/* Opens the file that was checked, by its descriptor: its name may denote another file by now. */
 static int open_again(int descriptors, int place)
 {
 	char name[16];
@@ -132,9 +132,9 @@ static int open_again(int descriptors, int place)
 }
 
 /*
- * The file opener has more rights than a file reader, and to open a device, or a file of the kernel's, can do
- * something already. It knows a file by its contents: a perf map has no more than its name, and a user with a mount
- * namespace of his own binds any file to that name, also one that he may not read.
+ * The file opener has more rights than a file reader, and merely opening a device, or a file of the kernel's, can do
+ * something. It knows a file by its contents, so it refuses perf maps: they are known by name only, and a user with a
+ * mount namespace can bind any file to that name, also one that the user may not read.
  */
 static int open_regular(int tree, int descriptors, const struct question *q)
 {
@@ -230,7 +230,7 @@ static int keep_right_to_read(struct err *e)
 	return capabilities_become(uid, gid, caps, e);
 }
 
-/* Of the process that opens it, by which what it holds is opened again (open_again): nothing else stands in for it. */
+/* Opens /proc/self/fd, by which the process opens its own files again (open_again). Nothing but procfs will do. */
 static int open_descriptors(void)
 {
 	struct statfs fs;
@@ -241,13 +241,13 @@ static int open_descriptors(void)
 	return -ENOSYS;
 }
 
-/* So that it takes nothing of what the program may use. The caller does not wait for it. */
+/* Keeps its memory and CPU time out of the limits of the program. The caller does not wait for it. */
 static void enter_cgroup(const char *id, uint64_t start_time)
 {
 	struct err unused;
 	char name[160];
 	snprintf(name, sizeof(name), "files-%.100s@%llu", id, (unsigned long long)start_time);
-	cgroup_sweep("files-"); /* those of file openers that have ended: none can remove its own */
+	cgroup_sweep("files-"); /* of file openers that have ended: none can remove its own */
 	cgroup_enter_own(name, &limits, false, &unused);
 }
 
@@ -256,7 +256,7 @@ static _Noreturn void run_file_opener(const char *id, uint64_t start_time, int s
 	struct err e = {0};
 	enter_cgroup(id, start_time);
 	prctl(PR_SET_NAME, "pillion-private");
-	event_open_raise_files(); /* what it passes is of user pillion, as all that the profiler keeps */
+	event_open_raise_files(); /* descriptors that it passes count with all those of user pillion */
 	int r = keep_right_to_read(&e);
 	prctl(PR_SET_DUMPABLE, 0); /* a change of user has set it */
 	const int descriptors = open_descriptors();
@@ -269,8 +269,8 @@ static _Noreturn void run_file_opener(const char *id, uint64_t start_time, int s
 }
 
 /*
- * The caller's child, whose child the file opener is. When it has ended the program begins: by then it has let go of
- * the program's descriptors and directory, and the program's niceness does not slow it.
+ * The caller's child, and the file opener's parent. The program begins when this process has ended: by then the
+ * program's descriptors and directory are released, and the program's niceness does not slow the file opener.
  */
 static _Noreturn void start_orphan(const char *id, uint64_t start_time, int sock)
 {

@@ -24,7 +24,7 @@ int hook_settings_settings(struct options *o, const char *etc, int argc, char **
 	int file = options_read_file(o, OPTION_FILE, path, r < 0 ? &later : e);
 	r = r < 0 ? r : file;
 	if (rootless && system)
-		user_dirs_use(o); /* what the system's file says of places is root's */
+		user_dirs_use(o); /* the places named in the system's file are root's */
 	int user = rootless ? user_dirs_read_user(o, r < 0 ? &later : e) : 0;
 	r = r < 0 ? r : user;
 	int rest, flags = options_read_flags(o, argc, argv, &rest, r < 0 ? &later : e);

@@ -30,7 +30,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LAST_WORD_MS 20 /* beyond the deadline, to say what went wrong */
+#define LAST_WORD_MS 20 /* beyond the deadline, to report a failure */
 
 /* Everything that outer holds. */
 struct outer {
@@ -44,7 +44,7 @@ struct outer {
 	int line;   /* socket to the hook, for inner */
 	int parcel; /* socket to inner */
 	int pidfd, tree, exe, app, ns_mnt, ns_pid, self_fds;
-	int root; /* the init's, if it has gone there already */
+	int root; /* the init's root directory, if it has entered its own already */
 	bool same_mnt, same_pid;
 	struct cgroup_target cgroup;
 	struct event_open_request out;
@@ -55,8 +55,8 @@ struct outer {
 /* --- outer: looks, joins, forks ------------------------------------------------------------------------- */
 
 /*
- * At createRuntime the container's root is a path of the runtime's yet. Who calls us at `start` finds an init for which
- * that path is no more: its root is the container's.
+ * At createRuntime the container's root is still a path in the runtime's mount namespace. When we are called at
+ * `start`, the init knows that path no more: its root directory is the container's.
  */
 static int root_of(pid_t init)
 {
@@ -90,14 +90,14 @@ static _Noreturn void become_inner(const struct outer *w, int parcel)
 		.line = w->line,
 		.parcel = parcel};
 	const int keep[] = {w->line, parcel};
-	/* outer and the hook act on these, so nobody less privileged may write them */
+	/* outer and the hook act on these, so no less privileged process may write them */
 	munmap(w->shared, sizeof(*w->shared));
 	hook_input_child_unmap(w->intake);
 	fd_close_all_but(keep, 2);
 	inner_run(&in);
 }
 
-/* Early: inner greets the service and gives up its privileges while we look on. */
+/* Early: inner greets the service and gives up its privileges while outer goes on. */
 static int fork_inner(struct outer *w, struct err *e)
 {
 	int pair[2];
@@ -153,7 +153,7 @@ static int open_exe(const struct outer *w, open_exe_fn *open)
 	return fd;
 }
 
-/* Where libpillion in it connects; without it, what only that counts is left out. */
+/* Makes the socket to which libpillion connects; without it, events that only libpillion counts are left out. */
 static int take_app(struct outer *w, struct err *e)
 {
 	struct target_desc *d = &w->out.desc;
@@ -165,7 +165,7 @@ static int take_app(struct outer *w, struct err *e)
 	if (i == d->n_events)
 		return 0;
 	fd_auto exe = open_exe(w, exe_open);
-	/* not the tree, which nobody can write to: what lies there, by the way that led to it */
+	/* not w->tree, which is read-only, but the same directory by the path that led to it */
 	fd_auto root = w->tree < 0   ? w->tree
 		       : w->root < 0 ? fd_open(AT_FDCWD, w->container->root, O_PATH | O_DIRECTORY, 0)
 				     : fd_open(w->root, ".", O_PATH | O_DIRECTORY, 0);
@@ -208,8 +208,8 @@ static int describe(struct outer *w, struct err *e)
 }
 
 /*
- * To a tenant: user code alone, by its processes, and nothing that leads out of the Pod. Or to the node's, with a note,
- * where that is not allowed.
+ * Finds the sidecar, which is a tenant's: it gets user code only, by strategy `process`, and nothing that leads out of
+ * the Pod. Where policy allows no sidecars, the profiler of the node takes its place, with a note.
  */
 static int find_sidecar(struct outer *w, struct err *e)
 {
@@ -260,7 +260,7 @@ static int hand_over(struct outer *w, struct err *e)
 	return r < 0 && r != -EPIPE ? err_set(e, r, "no word to the opener's second process") : 0;
 }
 
-/* Before it is known whether we are really asked for a profile. */
+/* Done before it is known whether a profile is requested at all. */
 static int prepare(struct outer *w, struct err *e)
 {
 	w->pidfd = child_process_pidfd(w->init);
@@ -272,7 +272,7 @@ static int prepare(struct outer *w, struct err *e)
 	if (r < 0)
 		return r;
 	cgroup_find(w->init, &w->cgroup);
-	/* what was looked up by number was the init's, if it lives still */
+	/* if the init still lives, the lookups by its pid found it */
 	return fd_wait(w->pidfd, POLLIN, 0) == 1 ? child_process_explain(w->init, -ESRCH, e) : 0;
 }
 
@@ -304,7 +304,7 @@ static int decide(struct outer *w, int prepared, const struct err *why, struct e
 {
 	const struct container *c = w->container;
 	w->report->outcome = c->stopped ? OPENER_STOPPED : OPENER_NOTHING;
-	if (c->stopped) /* so says runc, too, of one that it restores, but with a pid */
+	if (c->stopped) /* runc says so, too, of a container that it restores, but with a pid */
 		return c->verdict == DECISION_PROFILE && c->pid > 0 ? init_check_program(c->pid, e) : 0;
 	switch ((enum profile_decision)c->verdict) {
 	case DECISION_OFF:
@@ -361,7 +361,7 @@ static _Noreturn void outer(const struct opener *op, int line)
 	w.sidecar = -1;
 	const int keep[] = {line, op->intake->said};
 	child_process_die_with(op->hook);
-	prctl(PR_SET_DUMPABLE, 0); /* nobody in the namespaces we join may look into us */
+	prctl(PR_SET_DUMPABLE, 0); /* no process in the namespaces that we join may look into us */
 	fd_close_all_but(keep, 2);
 	fd_null_stdio(7);
 	int r = work(&w, &e);
@@ -382,7 +382,7 @@ int opener_start(struct opener *op, struct hook_input_child *in, const struct se
 	struct err *e)
 {
 	int pair[2];
-	/* field by field: the pages of `container` are not touched before the fork, which would have them copied */
+	/* set field by field: touching the pages of `container` before the fork would have them copied */
 	op->settings = settings;
 	op->intake = in;
 	op->deadline = deadline;
@@ -404,7 +404,7 @@ int opener_start(struct opener *op, struct hook_input_child *in, const struct se
 	return op->outer < 0 ? err_set(e, error, "cannot fork the opener") : 0;
 }
 
-/* What outer has by now; also when inner asks before outer is done. */
+/* Copies the container as far as outer has it; also when inner asks before outer is done. */
 static int copy_container(struct opener *op, struct err *e)
 {
 	op->container = op->shared->container;
@@ -435,7 +435,7 @@ static int start_session(struct opener *op, struct err *e)
 	return sock >= 0 && r < 0 ? err_set(e, r, "no word to the opener") : r;
 }
 
-/* Until both have ended, or the deadline. Inner may ask for a session, once. */
+/* Waits until both have ended, or for the deadline. Inner may ask for a session, once. */
 static int listen_on_line(struct opener *op, int64_t deadline, struct err *e)
 {
 	char byte;
@@ -457,7 +457,7 @@ static int wait_for(pid_t *child, int64_t deadline)
 	return pid > 0 ? child_process_wait(pid, deadline) : 0;
 }
 
-/* Outer first: who inner is, is known as soon as there is one. */
+/* Outer first: it forks inner, whose pid is known from then on. */
 static int wait_for_both(struct opener *op, int64_t deadline, struct err *e)
 {
 	char fate[80];
@@ -497,14 +497,14 @@ enum opener_outcome opener_wait(struct opener *op, char *notes, size_t notes_siz
 		r = r < 0 ? r : ended;
 	}
 	copy_container(op, &later);
-	struct opener_report report = *op->report; /* what is checked is our copy: inner may still write */
+	struct opener_report report = *op->report; /* a copy is checked: inner may still write */
 	report.text[sizeof(report.text) - 1] = report.notes[sizeof(report.notes) - 1] = 0;
 	if (r == 0)
 		r = explain(op, &report, e);
 	if (r == -ETIMEDOUT && report.in_service)
 		service_client_failed(op->settings->control);
 	snprintf(notes, notes_size, "%s", r < 0 ? "" : report.notes);
-	if (r < 0 && op->in_session) /* else the next start would take it for one that profiles the container */
+	if (r < 0 && op->in_session) /* else the next start would believe that it profiles the container */
 		session_clean(op->container.id, op->deadline);
 	return r < 0 ? OPENER_FAILED : (enum opener_outcome)report.outcome;
 }

@@ -11,10 +11,10 @@
  *		before 5.8 or, if policy allows them, uprobes demand it), enters seccomp, opens events, passes them in
  *		lock-step, and ends.
  *
- * A container's start waits for all this, so the steps overlap and nobody waits for a third: outer is forked before
- * anything is known, hears from the reader (oci/runtime/hook_input_child.h) itself, looks at the init as soon as it has
- * a pid, and decides. The hook only waits, for a bounded time, and starts a session when inner finds no service. Both
- * die with the hook. Neither holds the runtime's stdio.
+ * A container's start waits for all this, so the steps overlap and no process relays for another: outer is forked
+ * before anything is known, hears from the reader (oci/runtime/hook_input_child.h) itself, looks at the init as soon as
+ * it has a pid, and decides. The hook only waits, for a bounded time, and starts a session when inner finds no service.
+ * Both die with the hook. Neither holds the runtime's stdio.
  */
 #pragma once
 
@@ -24,9 +24,9 @@
 enum opener_outcome {
 	OPENER_DIED,	  /* killed, or crashed */
 	OPENER_NO_ANSWER, /* from the reader */
-	OPENER_NOTHING,	  /* not asked for */
-	OPENER_UNSAMPLED, /* asked for, and policy chose others */
-	OPENER_FORBIDDEN, /* the same, and policy does not let it have one, with a sentence */
+	OPENER_NOTHING,	  /* no profile is requested */
+	OPENER_UNSAMPLED, /* requested, and policy chose other containers */
+	OPENER_FORBIDDEN, /* requested, and policy forbids it, with a sentence */
 	OPENER_STOPPED,	  /* the container has ended */
 	OPENER_FAILED,
 	OPENER_ARMED,
@@ -40,16 +40,16 @@ struct opener {
 	struct container container; /* a copy, checked; all zero when there is none */
 	struct opener_report *report;
 	pid_t hook, outer;
-	int line;	 /* socket to both: its end is theirs */
-	bool in_session; /* one was started for it */
+	int line;	 /* socket to both; EOF: both are done */
+	bool in_session; /* a session was started for the container */
 };
 
-/* Fork it. `op` is zeroed, `in` has been started; both are borrowed until opener_done. 0 or -errno. */
+/* Forks the opener. `op` is zeroed, `in` has been started; both are borrowed until opener_done. 0 or -errno. */
 int opener_start(struct opener *op, struct hook_input_child *in, const struct settings *settings, int64_t deadline,
 	struct err *e);
 /*
- * Wait until the container is armed or is not going to be. Never OPENER_DIED nor OPENER_NO_ANSWER: those are failures,
- * with a sentence in `e`. `notes`: what is less than asked for, or "".
+ * Waits until the container is armed or is not going to be. Never returns OPENER_DIED nor OPENER_NO_ANSWER: those
+ * become OPENER_FAILED, with a sentence in `e`. `notes`: how the profile falls short of the request, or "".
  */
 enum opener_outcome opener_wait(struct opener *op, char *notes, size_t notes_size, struct err *e);
 void opener_done(struct opener *op); /* leaves no process */

@@ -30,11 +30,13 @@ struct work {
 	size_t n_target;
 	int cgroup;
 	int probes[EVENTS_MAX];
-	int sock; /* to the profiler, greeted; or why there is none */
+	int sock; /* to the profiler, greeted; or -errno: `no_sock` says why */
 	struct err no_sock;
 };
 
-/* The hook starts it: children of ours would be born into the container's pid namespace, and without privileges. */
+/*
+ * The hook starts the session: our own children would be born into the container's pid namespace, without privileges.
+ */
 static int ask_for_session(struct work *w, struct err *e)
 {
 	size_t n = 0;
@@ -71,7 +73,10 @@ static int converse(struct work *w, struct err *e)
 	return event_open_events(&p, e);
 }
 
-/* To the service alone: a session has nobody whom it could tell. What the hook still does is not in it: a little. */
+/*
+ * Sends the outcome to the service only: a session could not pass it on. The time lacks the little that the hook still
+ * does.
+ */
 static void tell_outcome(const struct work *w)
 {
 	const struct settings *s = w->in->settings;
@@ -92,7 +97,7 @@ void opener_report(struct opener_report *report, int code, const char *notes, co
 	report->outcome = code == 0 ? OPENER_ARMED : OPENER_FAILED;
 }
 
-/* false: outer gave up, and has said why. */
+/* false: outer gave up, and has reported why. */
 static bool receive_parcel(struct work *w)
 {
 	int fds[PARCEL_FDS_MAX];
@@ -116,15 +121,17 @@ static bool receive_parcel(struct work *w)
 	return true;
 }
 
-/* The service user, with as little as opening events takes. */
+/* Becomes the service user, with only the capabilities that opening events takes. */
 static int become_opener(bool uprobes, struct err *e)
 {
 	uid_t uid = NOBODY;
 	gid_t gid = NOBODY;
 	uint64_t caps = perf_caps(uprobes);
 	passwd_user("pillion", &uid, &gid);
-	/* no capability of a user's own namespace counts for perf events, but one: to look at an init that is not
-	 * dumpable, and is the user's */
+	/*
+	 * in a user's own namespace no capability counts for perf events but CAP_SYS_PTRACE: with it we may look at an
+	 * init that is not dumpable and runs as that user
+	 */
 	int r = user_dirs_in_userns() ? capabilities_limit(CAP_BIT(CAP_SYS_PTRACE), e)
 				      : capabilities_become(uid, gid, caps, e);
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* cleared by the change of user */
@@ -137,13 +144,13 @@ _Noreturn void inner_run(const struct opener_inner *start)
 	static struct work w;
 	struct err e = {0};
 	w.in = start;
-	/* as root, whose word pilliond takes for the layout of records: the kernel notes who connects */
+	/* connect as root, as the kernel notes the peer now: pilliond accepts the layout of records from root */
 	w.sock = service_client_reach(start->settings, 0, &w.no_sock);
 	event_open_look(&w.host);
 	event_open_raise_files();
-	int r = become_opener(start->settings->uprobes, &e); /* whether any are asked for is said later */
+	int r = become_opener(start->settings->uprobes, &e); /* whether uprobes are requested is known only later */
 	if (fd_wait(w.in->line, POLLIN, 0) == 1)
-		_exit(0); /* the hook is gone already: no pid of its is seen from here, but the end of its line is */
+		_exit(0); /* the hook is gone: its pid is not visible from here, but EOF on its line is */
 	if (r == 0)
 		r = seccomp_enter(SECCOMP_OPENER, &e);
 	if (!receive_parcel(&w))

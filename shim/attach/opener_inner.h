@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * opener_inner - the second process of an opener: born in the container's pid namespace, opens perf events and passes
- * them to a profiler. It is started early: it greets the service and gives up its privileges while outer still looks;
- * what to do comes in a parcel. Where no service listens it asks the hook for a session.
+ * them to a profiler. It starts early: it greets the service and gives up its privileges while outer still looks at the
+ * container. Its job comes in a parcel. Where no service listens it asks the hook for a session.
  */
 #pragma once
 
@@ -11,16 +11,16 @@
 
 #include <sys/types.h>
 
-/* What outer tells the hook: shared memory that inner cannot write. */
+/* From outer to the hook: shared memory that inner cannot write. */
 struct opener_shared {
 	struct container container;
-	pid_t inner; /* a child of the hook's, too; set by the kernel as it is made */
+	pid_t inner; /* the hook's child, too; the kernel sets the pid as it makes the process */
 };
 
-/* What both tell the hook: shared memory, of which the hook checks a copy. */
+/* From both to the hook: shared memory, of which the hook checks a copy. */
 struct opener_report {
 	uint32_t outcome; /* enum opener_outcome */
-	bool in_service;  /* all that was missing is the profiler's answer, and it is the service */
+	bool in_service;  /* only the answer of the profiler was missing, and that is the service */
 	int code;
 	char text[320];
 	char notes[512];
@@ -28,10 +28,10 @@ struct opener_report {
 void opener_report(struct opener_report *report, int code, const char *notes, const struct err *e);
 
 /*
- * From outer to inner comes one datagram: struct event_open_request. With it go descriptors: those that `desc.fds`
- * names, in the order of enum target_fd, then, unless `no_cgroup` says why not, the directory for PERF_FLAG_PID_CGROUP,
- * then the files of uprobes, in the order of desc.events, then, where user_only is set, a connection to the profiler: a
- * sidecar's, which takes the place of the service.
+ * Outer sends inner one datagram: struct event_open_request, with descriptors: those that `desc.fds` names, in the
+ * order of enum target_fd; then, unless `no_cgroup` says why not, the directory for PERF_FLAG_PID_CGROUP; then the
+ * files of uprobes, in the order of desc.events; then, if user_only is set, a connection to the profiler: a sidecar,
+ * which takes the place of the service.
  */
 #define PARCEL_FDS_MAX (TARGET_FDS_MAX + 1 + EVENTS_MAX + 1)
 struct opener_inner {

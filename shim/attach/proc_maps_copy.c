@@ -21,7 +21,7 @@ static bool is_code(const char *line, size_t len)
 	return space && space + 3 < line + len && space[3] == 'x';
 }
 
-/* Keep the lines of code, at the beginning of the buffer. Its new length. */
+/* Moves the executable lines to the beginning of the buffer. Returns its new length. */
 static size_t keep_code(char *text, size_t len)
 {
 	size_t kept = 0;

@@ -28,7 +28,7 @@ struct run {
 	int tree, pidfd, exe, files;
 	struct reached profiler;
 	struct app_socket app;
-	struct err refused, no_timers; /* perf events are; and what is in the way of doing without */
+	struct err refused, no_timers; /* why perf events are refused; why timers cannot take their place */
 };
 
 static int describe(
@@ -94,7 +94,7 @@ static bool any_of_app(const struct target_desc *d)
 	return any;
 }
 
-/* What cannot be is left out, and the other events run. */
+/* Leaves out the events that libpillion cannot count here; the others run. */
 static int prepare_app(struct run *w, const char *program, struct err *ret_less, struct err *e)
 {
 	struct target_desc *d = &w->request.desc;
@@ -124,7 +124,7 @@ static bool asks_for_cpu(const struct target_desc *d)
 	return i < d->n_events;
 }
 
-/* In one line, whatever there was to say already. */
+/* Appends to the text that is there already, in one line. */
 static void say_timers(const struct run *w, struct err *ret_less)
 {
 	char said[sizeof(ret_less->text)];
@@ -135,7 +135,7 @@ static void say_timers(const struct run *w, struct err *ret_less)
 		w->refused.text);
 }
 
-/* What came of it, where perf events are refused. */
+/* Completes the result where perf events are refused. */
 static int conclude(const struct run *w, int r, struct err *ret_less, struct err *e)
 {
 	if (r == 0 && w->request.desc.strategy == STRATEGY_TIMERS)
@@ -148,7 +148,7 @@ static int conclude(const struct run *w, int r, struct err *ret_less, struct err
 	return r;
 }
 
-/* The profiler is another user: not root, where we are, and the service's in any case. */
+/* The profiler runs as another user if we are root, and always if it is the service. */
 static void open_files(struct run *w, const char *program)
 {
 	w->exe = w->files = -1;

@@ -21,7 +21,7 @@
 
 #define POD_ID_MIN 32 /* a uid's digits (static Pods have no dashes), or a podman id's */
 
-/* Letters of an id, of a uid with dashes, or of one whose dashes systemd may not have. */
+/* The length of an id, or of a uid with dashes, or with _ where systemd may not have dashes. */
 static size_t id_length(const char *text)
 {
 	size_t n = 0;
@@ -52,7 +52,7 @@ int sidecar_pod(const char *cgroup, char *ret, size_t size)
 	return is_pod(name) || (below && id_length(below + strlen(podman)) >= POD_ID_MIN) ? 0 : -ENOENT;
 }
 
-/* By its descriptor: what has that name by then may be something else. Non-blocking: a full backlog is no answer. */
+/* Connects by the descriptor: the name may denote another file by then. Non-blocking: a full backlog is no answer. */
 static int connect_to(int socket_file, struct err *e)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
@@ -67,7 +67,7 @@ static int connect_to(int socket_file, struct err *e)
 	return e->code;
 }
 
-/* err_set's sentence of -ELOOP is of no use. */
+/* err_set's sentence for -ELOOP does not help the reader. */
 static int cannot(int error, const char *what, struct err *e)
 {
 	return error == -ELOOP ? err_say(e, error, "%s: a symbolic link is not followed", what)
@@ -92,7 +92,7 @@ static int find_socket(const char *volume, struct err *e)
 	return err_say(e, -ENOTSOCK, SIDECAR_DIR "/" SIDECAR_SOCKET " is no socket");
 }
 
-/* Who listens, as long as the descriptor says that he lives. */
+/* Finds the listening process. The pid is its own as long as the pidfd says that it lives. */
 static int peer_of(int sock, pid_t *ret, int *ret_pidfd, struct err *e)
 {
 	struct ucred who;
@@ -103,7 +103,7 @@ static int peer_of(int sock, pid_t *ret, int *ret_pidfd, struct err *e)
 		return err_say(e, -EPERM, "who listens at " SIDECAR_DIR " is not seen from here");
 	*ret = who.pid;
 	*ret_pidfd = -1;
-	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, ret_pidfd, &one) < 0) /* an older kernel: by its number */
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERPIDFD, ret_pidfd, &one) < 0) /* an older kernel: by its pid */
 		*ret_pidfd = child_process_pidfd(who.pid);
 	return *ret_pidfd < 0 ? err_say(e, -ESRCH, "who made the socket at " SIDECAR_DIR " has ended") : 0;
 }
@@ -117,7 +117,7 @@ static int check_peer(int sock, const struct cgroup_target *of, const char *pod,
 	if (r < 0)
 		return r;
 	r = cgroup_path(pid, of->v1 ? "perf_event" : NULL, cgroup, sizeof(cgroup));
-	if (r < 0 || fd_wait(pidfd, POLLIN, 0) == 1) /* the number may be another's by now */
+	if (r < 0 || fd_wait(pidfd, POLLIN, 0) == 1) /* the pid may be another process's by now */
 		return err_say(e, r < 0 ? r : -ESRCH, "who made the socket at " SIDECAR_DIR " has ended");
 	const size_t len = strlen(pod);
 	if (strncmp(cgroup, pod, len) != 0 || cgroup[len] != '/')

@@ -107,7 +107,7 @@ static int add_task(struct thread_scan *c, pid_t proc_pid, pid_t proc_tid)
 		return -E2BIG;
 	struct thread_scan_task t = {
 		.proc_pid = proc_pid, .proc_tid = proc_tid, .pid = proc_pid, .tid = proc_tid, .alive = true};
-	/* who is not seen from our pid namespace cannot be attached to from there */
+	/* a thread that our pid namespace does not show cannot be attached to from there */
 	if (c->scope.depth > 1 && (proc_status_nspid_at(proc_tid, c->scope.depth, &t.tid) < 0 ||
 					  proc_status_nspid_at(proc_pid, c->scope.depth, &t.pid) < 0))
 		return 0;
@@ -124,7 +124,10 @@ static int add_task(struct thread_scan *c, pid_t proc_pid, pid_t proc_tid)
 
 typedef int number_fn(struct thread_scan *c, pid_t owner, pid_t number);
 
-/* Sum of what fn returns for the numbers in a directory of /proc, or its first error. One that is gone has none. */
+/*
+ * Returns the sum of fn's results for the numbers in a directory of /proc, or its first error. A directory that is gone
+ * has none.
+ */
 static int each_number(struct thread_scan *c, const char *path, pid_t owner, number_fn *fn)
 {
 	int sum = 0, fd = fd_open(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0);
@@ -165,7 +168,7 @@ static bool in_cgroup(const struct thread_scan *c, pid_t pid)
 	return cgroup_path(pid, controller, path, sizeof(path)) == 0 && is_below(path, c->scope.cgroup);
 }
 
-/* Who was in it once stays, whoever its parent is by now. */
+/* A process that was a member once stays one, even if its parent has changed. */
 static bool was_member(const struct thread_scan *c, pid_t pid)
 {
 	uint32_t at = *slot(c, pid);

@@ -46,7 +46,7 @@ static int obey_policy(struct target_desc *d, const struct settings *policy, str
 	return d->n_events ? 0 : err_say(e, why.code, "%s", why.text);
 }
 
-/* Notes have an end, and a tenant may have filled them. */
+/* Puts the note first: notes are cut at their end, and a tenant may have filled them. */
 static void note_first(struct target_desc *d, uint32_t max_rate)
 {
 	char others[sizeof(d->notes)];

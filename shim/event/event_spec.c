@@ -11,7 +11,7 @@
 
 #define NSEC 1000000000ull
 #define WAITS_MIN_MOST_US 60000000u
-#define WAITS_MIN_US 1000 /* shorter waits are many, and seldom what somebody looks for */
+#define WAITS_MIN_US 1000 /* shorter waits are many, and seldom of interest */
 
 #define SOFTWARE(what) PERF_TYPE_SOFTWARE, PERF_COUNT_SW_##what
 #define HARDWARE(what) PERF_TYPE_HARDWARE, PERF_COUNT_HW_##what
@@ -29,8 +29,8 @@
 
 /*
  * A row's number is part of the protocol: new ones come last. Names are perf's (tools/perf/util/evsel.c). Default
- * periods are meant to give some hundred samples a second of a program that has many of them; those of hardware events
- * are by what a CPU of 3 GHz can have at most, and were never tried on one.
+ * periods are meant to give some hundred samples a second of a program that has many such events. Those of hardware
+ * events are computed from the most that a CPU of 3 GHz can have, and were never tried on one.
  */
 static const struct event_kind kinds[] = {
 	{"cpu", SOFTWARE(CPU_CLOCK), MEASURES_CPU, 99, "cpu", "nanoseconds", "CPU time, by a timer on each CPU",
@@ -121,7 +121,7 @@ bool event_shares_counters(const struct event_kind *k)
 	return k->type == PERF_TYPE_HARDWARE || k->type == PERF_TYPE_HW_CACHE || k->type == PERF_TYPE_RAW;
 }
 
-/* Of a uprobe without the directories. */
+/* The name; that of a uprobe without the directories. */
 static const char *short_name(const struct event_spec *s)
 {
 	const char *at = s->name, *colon = strchr(s->name, ':');
@@ -195,9 +195,9 @@ static const struct event_preset *find_preset(const char *item, size_t len)
 	return NULL;
 }
 
-/* --- names: what stands between the kind and its options ------------------------------------------------ */
+/* --- names: the text between the kind and its options --------------------------------------------------- */
 
-/* The first of `stops` from `from` on, or the end. */
+/* Finds the first of `stops` from `from` on, or the end. */
 static size_t span(const char *item, size_t from, size_t len, const char *stops)
 {
 	size_t at = from < len ? from + strcspn(item + from, stops) : len;
@@ -205,8 +205,8 @@ static size_t span(const char *item, size_t from, size_t len, const char *stops)
 }
 
 /*
- * Where the name of a uprobe ends. Paths have slashes, and names of Go's functions: without an option behind it, only a
- * slash with digits behind it up to the end is that of a period.
+ * Finds the end of a uprobe's name. Paths and names of Go's functions have slashes: without an option behind the name,
+ * a slash begins a period only if nothing but digits follows it.
  */
 static size_t probe_end(const char *item, size_t kind, size_t len)
 {
@@ -229,14 +229,14 @@ static size_t name_end(enum event_naming naming, const char *item, size_t kind, 
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 
-/* How many of these letters there are from `at` on. */
+/* Counts these letters from `at` on. */
 static size_t run_of(const char *text, size_t at, size_t len, const char *letters)
 {
 	size_t n = at < len ? strspn(text + at, letters) : 0;
 	return at + n < len ? n : len > at ? len - at : 0;
 }
 
-/* "system:name" or "system:name.field", the first two of what a directory of tracefs may be called. */
+/* "system:name" or "system:name.field"; the first two have the letters that tracefs allows for a directory. */
 static bool is_tracepoint(const char *name, size_t len)
 {
 	size_t system = run_of(name, 0, len, LETTERS "-"), at = system + 1;
@@ -247,7 +247,7 @@ static bool is_tracepoint(const char *name, size_t len)
 	return name[at] == '.' && at + 1 < len && run_of(name, at + 1, len, LETTERS) == len - at - 1;
 }
 
-/* "/path/of/a/file:function", printable and without spaces; '@' and what follows is a version, which no table has. */
+/* "/path/of/a/file:function", printable and without spaces; '@' begins a version, which no symbol table has. */
 static bool is_probe(const char *name, size_t len)
 {
 	const char *colon = memchr(name, ':', len);
@@ -278,7 +278,7 @@ static bool is_raw(const char *name, size_t len, uint64_t *ret)
 	return digits && digits == len - 1 && digits <= 16;
 }
 
-/* How each is written, and an example. */
+/* The syntax of each, and an example. */
 static const char *const written[] = {
 	[NAMED_TRACEPOINT] = "a tracepoint is written tracepoint:SYSTEM:NAME, or with .FIELD behind it, as in "
 			     "tracepoint:sched:sched_switch",
@@ -352,7 +352,7 @@ static bool parse_word(const char *at, size_t len, const char *const *words, siz
 	return false;
 }
 
-/* Whether it may happen in user code and in kernel code. */
+/* May it happen both in user code and in kernel code? */
 static bool has_modes(const struct event_kind *k)
 {
 	return k->measure == MEASURES_COUNT && !k->in_kernel && k->naming != NAMED_UPROBE;
@@ -459,7 +459,7 @@ static int parse_item(const char *text, const char *item, size_t len, uint32_t m
 	return 0;
 }
 
-/* Of one kind of the kernel's: two that record it garble each other's records (shim/event/perf_event.h). */
+/* Do both record the same kernel event? Two such events garble each other's records (shim/event/perf_event.h). */
 static bool excludes(const struct event_spec *a, const struct event_spec *b)
 {
 	const struct event_kind *x = &kinds[a->kind], *y = &kinds[b->kind];
@@ -491,14 +491,14 @@ struct list {
 	const char *text;
 	uint32_t max_rate;
 	struct event_spec specs[EVENTS_MAX];
-	bool soft[EVENTS_MAX]; /* of a preset: what is listed by itself counts */
+	bool soft[EVENTS_MAX]; /* of a preset: an event listed by itself takes its place */
 	size_t n;
 	bool clamped, taken[sizeof(presets) / sizeof(presets[0])];
 	event_spec_left_fn *left;
 	void *arg;
 };
 
-/* 0, where the others of the list are taken without it. */
+/* 0: the others of the list are taken without it. */
 static int leave_out(const struct list *l, int error, const struct err *why, struct err *e)
 {
 	if (l->left)
@@ -512,7 +512,7 @@ static bool is_same(const struct event_spec *a, const struct event_spec *b)
 	return a->kind == b->kind && !strcmp(a->name, b->name);
 }
 
-/* The place for it: that of the same one, or a new one. */
+/* Finds the place of the same event, or a new one. */
 static int find_place(const struct list *l, const struct event_spec *s, int column, size_t *ret, struct err *e)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -549,7 +549,7 @@ static int add_item(struct list *l, const char *item, size_t len, struct err *e)
 	return 0;
 }
 
-/* What is there already keeps its rate. */
+/* Adds a preset's events. One that is there already keeps its rate. */
 static int add_preset(struct list *l, const char *item, const struct event_preset *preset, struct err *e)
 {
 	int column = (int)(item - l->text) + 1;

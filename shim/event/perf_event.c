@@ -17,11 +17,9 @@
 
 #define SAMPLE_ID_TYPE (PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_CPU)
 
-#define FAST_HZ 250 /* above: a ring is 16 snapshots of 32 KiB, what a CPU takes in 64 ms at this rate */
+#define FAST_HZ 250 /* above: a ring holds 16 snapshots of 32 KiB, as many as a CPU takes in 64 ms at this rate */
 #define FEW_SAMPLES 8
-#define STACKS_BYTES                                                                                                   \
-	(16u << 10) /* of inherited ones: nothing bounds how many there are but what a ring has room for               \
-		     */
+#define STACKS_BYTES (16u << 10) /* of inherited events: nothing but the room in a ring bounds their number */
 #define WAITS_BYTES (112 + PERF_STACK_PLACE) /* a record of waits_attr */
 #define SAMPLE_REST 512			     /* bytes of a sample beside its stack snapshot, about */
 
@@ -36,7 +34,7 @@ uint32_t perf_first_rung(const struct event_spec *s)
 	return event_kind(s->kind)->measure == MEASURES_CPU && s->period < 1000000000 / FAST_HZ ? 1 : 2;
 }
 
-/* Calls the reader when so much of a ring is taken by records of this size. */
+/* Wakes the reader when records of this size take so much of a ring. */
 static void wake_at(struct perf_event_attr *a, uint32_t bytes, uint32_t size)
 {
 	a->watermark = 0;
@@ -44,10 +42,10 @@ static void wake_at(struct perf_event_attr *a, uint32_t bytes, uint32_t size)
 }
 
 /*
- * A ring wakes its reader when three quarters of it are full: seldom, since a reader that finds all cold takes longer
- * to wake than to read. The rest is for what comes before it runs. Where a quarter is but a few samples, they call it
- * themselves when they take half; and what could fill more than that, at a high rate or at one that nobody knows, when
- * it takes a quarter.
+ * A ring wakes its reader when three quarters of it are full: seldom, since a reader with cold caches takes longer to
+ * wake than to read. The rest is for records that come before the reader runs. Where a quarter is but a few samples,
+ * the event wakes the reader when its samples take half of the ring; an event that could fill more than that, at a high
+ * rate or an unknown one, when they take a quarter.
  */
 static void wake_early(const struct event_spec *s, struct perf_event_attr *a)
 {
@@ -59,7 +57,7 @@ static void wake_early(const struct event_spec *s, struct perf_event_attr *a)
 		wake_at(a, PERF_RING_BYTES / 2, size);
 }
 
-/* How long the target ran, in each record; not of inherited events. */
+/* Tells in each record how long the target ran; not with inherited events. */
 static void tell_running(const struct perf_want *w, struct perf_event_attr *a)
 {
 	if (w->inherit)
@@ -68,12 +66,12 @@ static void tell_running(const struct perf_want *w, struct perf_event_attr *a)
 	a->read_format = PERF_FORMAT_TOTAL_TIME_RUNNING;
 }
 
-/* Of waits, in turn with that of waits_attr, of which it tells all as well. */
+/* For waits: takes turns with the event of waits_attr, and tells all that that one tells. */
 static void stacks_attr(const struct perf_want *w, struct perf_event_attr *a)
 {
 	if (w->inherit && !w->kernel) {
 		a->config = PERF_COUNT_SW_CPU_CLOCK;
-		a->sample_stack_user = a->sample_stack_user ? perf_stack_user(1) : 0; /* his rings are small */
+		a->sample_stack_user = a->sample_stack_user ? perf_stack_user(1) : 0; /* a user's rings are small */
 		return;
 	}
 	a->sample_type |= PERF_SAMPLE_REGS_USER;
@@ -119,8 +117,7 @@ static void sample_attr(const struct perf_want *w, struct perf_event_attr *a)
 	wake_early(&w->spec, a);
 }
 
-/* Of each switch: by ip, sp and the callers next to it one place is told from another (profiler/offcpu/wait_times.h).
- */
+/* Records each switch: ip, sp and the nearest callers tell one place from another (profiler/offcpu/wait_times.h). */
 static void waits_attr(const struct perf_want *w, struct perf_event_attr *a)
 {
 	const struct event_kind *k = event_kind(w->spec.kind);
@@ -176,7 +173,7 @@ static bool has_spec(const struct perf_want *w)
 	return w->role != PERF_SIDEBAND && w->role != PERF_OWNER;
 }
 
-/* For waits there is something else where events are inherited. */
+/* Inherited events of waits do without: see stacks_attr. */
 static bool needs_kernel(const struct perf_want *w)
 {
 	const struct event_kind *k = event_kind(w->spec.kind);
@@ -201,17 +198,19 @@ void perf_attr(const struct perf_want *w, struct perf_event_attr *a, struct perf
 	a->sample_id_all = 1;
 	a->use_clockid = 1;
 	a->clockid = CLOCK_MONOTONIC;
-	/* what does not wait for an exec counts from birth: there is no ring yet to write to, and no call to enable it
-	 * later */
+	/*
+	 * an event that waits for no exec counts from the beginning: there is no ring yet to write to, and no call to
+	 * enable it later
+	 */
 	a->disabled = w->on_exec || w->idle || w->role == PERF_OWNER;
-	/* by the ring's own mark, which its owner sets; the 1 says nothing but that there is one */
+	/* the ring's own mark counts, which its owner sets; the 1 only says that there is one */
 	a->watermark = 1;
 	a->wakeup_watermark = 1;
 	attr_of[w->role](w, a);
 	if (w->role == PERF_SIDEBAND || w->sideband)
 		sideband_attr(w, a);
 	a->exclude_hv = 1;
-	/* what happens in the kernel alone: without it there would never be a sample, and nobody would know why */
+	/* an event that happens in the kernel alone would otherwise never have a sample, and nothing would say why */
 	a->exclude_kernel = (!w->kernel && !(has_spec(w) && needs_kernel(w))) ||
 			    (w->role == PERF_SAMPLES && w->spec.only == EVENT_ONLY_USER);
 	a->exclude_callchain_kernel = !w->kernel;
@@ -355,8 +354,10 @@ int perf_refused(struct err *e)
 	struct perf_event_attr attr;
 	struct perf_layout layout;
 	perf_attr(&want, &attr, &layout);
-	/* of a process that there is none of: whether we may is asked first, and the first event of a machine takes
-	 * long */
+	/*
+	 * for a pid that no process has: the kernel checks our rights first, and opening the first event of a machine
+	 * takes long
+	 */
 	const int fd = perf_open(&attr, INT_MAX, -1, 0);
 	return fd == -EACCES || fd == -EPERM || fd == -ENOSYS ? perf_explain(fd, "perf_event_open", e) : 0;
 }
@@ -369,7 +370,7 @@ int perf_explain_event(int error, const char *what, struct err *e)
 	return perf_explain(error, what, e);
 }
 
-/* Of "cpu", "cpu0", "cpu1", ... those with a number: they come first (proc_stat(5)). */
+/* Takes the lines "cpu0", "cpu1", ... but not "cpu": they come first (proc_stat(5)). */
 static int cpus_of_stat(int *cpus, size_t max)
 {
 	static char text[256 << 10];

@@ -2,20 +2,20 @@
 /*
  * perf_event - opening perf events (perf_event_open(2)) the way pillion's rings expect them.
  *
- * Every event carries PERF_SAMPLE_IDENTIFIER and CLOCK_MONOTONIC timestamps, so that events of many targets
- * can share one ring per CPU. A *sample* event counts and samples; the *side-band* event (software DUMMY) carries
- * MMAP2, COMM, FORK, EXIT and nothing else.
+ * Every event carries PERF_SAMPLE_IDENTIFIER and CLOCK_MONOTONIC timestamps, so that events of many targets can share
+ * one ring per CPU. A *sample* event counts and samples; the *side-band* event (software DUMMY) carries MMAP2, COMM,
+ * FORK, EXIT and nothing else.
  *
- * Waits are measured by three events. That of the samples, with stacks, and PERF_OFFCPU_SMALL, with no more than what
- * tells one place from another, take turns; PERF_SAMPLE_READ tells of either how long the target ran. PERF_ROLL_CALL
- * tells while it is enabled who is on a CPU. They must take turns: since 6.3 the kernel keeps what it has found out for
- * one sample for that of the next event of the same kind (do_perf_sw_event, perf_prepare_sample), its id and its size
- * among it.
+ * Waits are measured by three events. PERF_SAMPLES, with stacks, and PERF_OFFCPU_SMALL, with just enough to tell one
+ * place from another, take turns; PERF_SAMPLE_READ of either tells how long the target ran. While PERF_ROLL_CALL is
+ * enabled, it tells which threads are on a CPU. They must take turns: since 6.3 the kernel keeps the data of one
+ * sample, its id and size among it, for that of the next event of the same kind (do_perf_sw_event,
+ * perf_prepare_sample).
  *
- * Where events are inherited (`process`, `threads`) PERF_SAMPLE_READ is not to be had before 6.12. There PERF_SWITCHES
+ * Where events are inherited (`process`, `threads`) PERF_SAMPLE_READ is not available before 6.12. There PERF_SWITCHES
  * tells when threads go off and come back (PERF_RECORD_SWITCH, which needs no privilege and has no stack),
- * PERF_OFFCPU_SMALL each place and PERF_SAMPLES stacks, in turns as well. Who may not see kernel code has neither of
- * those two: no switch happens in user code. PERF_SAMPLES is a clock then.
+ * PERF_OFFCPU_SMALL tells each place and PERF_SAMPLES stacks, in turns as well. Without the right to see kernel code
+ * neither of those two is possible: no switch happens in user code. PERF_SAMPLES is a clock then.
  */
 #pragma once
 
@@ -44,10 +44,10 @@
 #define PERF_ONLINE "/sys/devices/system/cpu/online"
 
 #define PERF_RING_BYTES (512u << 10)		 /* of a CPU's ring, where the locked-memory limit lets it */
-#define PERF_RING_MARK (PERF_RING_BYTES / 4 * 3) /* a whole one calls its reader */
+#define PERF_RING_MARK (PERF_RING_BYTES / 4 * 3) /* a ring of that size wakes its reader at this mark */
 
 #define PERF_REGS_PLACE_MASK 0x1c0ULL /* BP, SP, IP */
-#define PERF_STACK_PLACE 128	      /* bytes: a system call's wrapper and who called it */
+#define PERF_STACK_PLACE 128	      /* bytes: a system call's wrapper and its caller */
 #define PERF_SEEN_NS 1000000
 
 enum perf_role {
@@ -60,24 +60,26 @@ enum perf_role {
 	PERF_ROLES
 };
 
-/* How the bytes of an event's records are laid out: what a reader must know. */
+/* The layout of the bytes of an event's records, for a reader. */
 struct perf_layout {
 	uint64_t sample_type;
 	uint64_t regs_user;
 	uint32_t stack_user; /* bytes reserved for the stack snapshot, 0 = none */
 	uint32_t flags;	     /* LAYOUT_* */
 };
-/* What read(2) yields instead of { u64 value; }. */
+/* The format that read(2) yields instead of { u64 value; }. */
 #define LAYOUT_LOST 1u /* { u64 value, lost; } */
-/* { u64 value, running; }, ns that those that it is on have run: of the side-band and of PERF_OFFCPU_SMALL, there also
- * in samples (PERF_SAMPLE_READ). */
+/*
+ * { u64 value, running; }, the ns that the threads with this event have run: of the side-band and of PERF_OFFCPU_SMALL,
+ * there also in samples (PERF_SAMPLE_READ).
+ */
 #define LAYOUT_RUNNING 2u
-/* { u64 value, enabled, running; }, ns, and `lost` behind it: of those that share the few counters of a CPU. */
+/* { u64 value, enabled, running; }, ns, and `lost` behind it: of events that share the few counters of a CPU. */
 #define LAYOUT_TIMES 4u
 
 struct perf_want {
 	enum perf_role role;
-	struct event_spec spec; /* of all but PERF_SIDEBAND and PERF_OWNER */
+	struct event_spec spec; /* unused by PERF_SIDEBAND and PERF_OWNER */
 	enum stacks stacks;
 	bool kernel;   /* kernel frames and kernel time */
 	bool inherit;  /* children and threads to come, too: strategies `process` and `threads` */
@@ -87,11 +89,11 @@ struct perf_want {
 			*/
 	bool build_id; /* MMAP2 with build-ids (kernel >= 5.12) */
 	bool lost;     /* PERF_FORMAT_LOST: reading the event tells its own lost samples (kernel >= 6.0) */
-	bool idle;     /* another rung of its ladder counts: enabled by nobody but a call */
+	bool idle;     /* another rung of its ladder counts: only a call enables this one */
 	uint32_t rung; /* of stack snapshots */
 	/*
-	 * Of a uprobe and a kprobe: the kernel's number for the type, and the file or the function. Never with
-	 * `inherit`: a child's event would be opened anew as its fork(2), which then fails (kernel 6.18).
+	 * Of a uprobe or kprobe: the kernel's number for the type, and the file or the function. Never with `inherit`:
+	 * at each fork(2) the event would be opened anew for the child, and fork(2) then fails (kernel 6.18).
 	 */
 	uint32_t probe_type;
 	const char *probe;
@@ -102,25 +104,27 @@ uint32_t perf_probe_type(uint32_t type);
 /* kernel.perf_event_max_sample_rate, Hz; 0: unknown. */
 uint32_t perf_max_rate(void);
 
-/* Bytes of stack that a rung copies; of what is no rung, PERF_STACK_USER_DEFAULT. */
+/* Returns how many bytes of stack a rung copies; for any other number PERF_STACK_USER_DEFAULT. */
 uint32_t perf_stack_user(uint32_t rung);
-/* Where an event begins: at high rates a ring is full after a few large snapshots. */
+/* Returns the rung where an event begins: at high rates a ring is full after a few large snapshots. */
 uint32_t perf_first_rung(const struct event_spec *s);
 
 void perf_attr(const struct perf_want *w, struct perf_event_attr *ret, struct perf_layout *ret_layout);
 /* perf_event_open; target is a pid, a cgroup descriptor (PERF_FLAG_PID_CGROUP in flags) or -1. fd or -errno. */
 int perf_open(const struct perf_event_attr *attr, int target, int cpu, unsigned long flags);
 
-/* What opening takes of a root process' capabilities: CAP_PERFMON, and CAP_SYS_ADMIN where only that opens the gate, as
- * that of uprobes (kernel 6.18: EACCES without). */
+/*
+ * Returns the capabilities that a root process needs to open events: CAP_PERFMON, and CAP_SYS_ADMIN where only that
+ * opens the gate, as for uprobes (kernel 6.18: EACCES without).
+ */
 uint64_t perf_caps(bool uprobes);
 /* perf_event_paranoid; -ENOENT: this kernel has no perf events. */
 int perf_paranoid(int *ret);
-/* Whether anything at all can be sampled of ourselves. 0, or why not, as it is everywhere then. */
+/* Checks whether we may sample anything at all, even of ourselves. 0, or why not: the reason holds for all events. */
 int perf_refused(struct err *e);
 /* Why an open failed, in words: which gate (paranoid, seccomp, LSM, capability, limit) and the way out. */
 int perf_explain(int error, const char *what, struct err *e);
-/* The same, where another event could be opened: then it is this one that there is not. */
+/* The same, after another event could be opened: then only this event is missing. */
 int perf_explain_event(int error, const char *what, struct err *e);
 
 /* Online CPUs, ascending; count or -errno. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * target_desc - one target as the opener describes it to pilliond: who it is, the descriptors that come along, how its
- * events were opened, what is measured. It is part of a message (shim/protocol/messages.h): a fixed layout, checked
+ * target_desc - one target as the opener describes it to pilliond: its identity, the descriptors that come along, how
+ * its events were opened, and the events. It is part of a message (shim/protocol/messages.h): a fixed layout, checked
  * there.
  */
 #pragma once
@@ -13,10 +13,10 @@
 
 /*
  * In the order of the descriptors. TARGET_EXE: the init's program, when the service user may not read it; known by
- * device and inode. TARGET_APP: the socket where its processes connect that have libpillion
- * (shim/libpillion/abi/shm_layout.h); it listens. The two before it are added within pilliond: files of the cgroup, for
- * a process that has no paths. TARGET_FILES: the SOCK_SEQPACKET socket of a file opener, for files that the service
- * user may not read (shim/attach/file_opener.h); the last, so that it can be left out (PROTOCOL_FILES).
+ * device and inode. TARGET_APP: the listening socket to which its processes with libpillion connect
+ * (shim/libpillion/abi/shm_layout.h). The two before it are added within pilliond: files of the cgroup, for a process
+ * that has no paths. TARGET_FILES: the SOCK_SEQPACKET socket of a file opener, for files that the service user may not
+ * read (shim/attach/file_opener.h); the last, so that it can be left out (PROTOCOL_FILES).
  */
 enum target_fd {
 	TARGET_PIDFD = 1,
@@ -37,14 +37,14 @@ enum strategy { STRATEGY_CGROUP = 1, STRATEGY_PROCESS, STRATEGY_THREADS, STRATEG
 struct target_desc {
 	char id[256], name[256], pod[256], pod_namespace[256], service[256];
 	char cgroup[1024];
-	char notes[512];     /* what the opener has to say: why this strategy, why user-only; sentences, ';' between */
+	char notes[512];     /* the opener's notes: why this strategy, why user-only; sentences, ';' between */
 	int32_t init_pid;    /* the init as its own pid namespace numbers it */
 	int32_t host_pid;    /* as the runtime numbers it */
 	uint64_t start_time; /* of the init, clock ticks since boot: with host_pid and id, the target's identity */
 	uint32_t fds;	     /* mask of enum target_fd */
 	uint32_t strategy;   /* enum strategy */
 	uint32_t kernel;     /* kernel frames and time are included */
-	uint32_t running;    /* it runs already: TASKS follow, and it lives as long as its connection */
+	uint32_t running;    /* it runs already: TASKS follow, and it is profiled as long as its connection lasts */
 	uint32_t window_s;
 	uint32_t detail; /* mask of enum detail */
 	uint32_t n_labels;
@@ -53,8 +53,8 @@ struct target_desc {
 	struct event_spec events[EVENTS_MAX];
 };
 
-/* One more sentence; what does not fit is cut. */
+/* Appends a sentence to the notes; text that does not fit is cut. */
 void target_note(struct target_desc *d, const char *text);
 void target_note_left_out(struct target_desc *d, const char *why);
-/* One event less, and a sentence of it: the others have its place. */
+/* Removes an event, and notes why; the later ones move up. */
 void target_leave_out(struct target_desc *d, uint32_t event, const char *why);

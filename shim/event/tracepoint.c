@@ -18,7 +18,7 @@
 
 /* "\tfield:unsigned int bytes;\toffset:28;\tsize:4;\tsigned:0;" */
 struct field {
-	const char *type, *name; /* of the declaration; what is behind the name is of the type, too: "[16]" */
+	const char *type, *name; /* of the declaration; the text behind the name belongs to the type, too: "[16]" */
 	int type_len, name_len;
 	unsigned offset, size, is_signed;
 };
@@ -28,7 +28,7 @@ static bool is_letter(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* The next one from `at` on; where it ends, or NULL. */
+/* Finds the next field from `at` on. Returns its end, or NULL. */
 static const char *next_field(const char *at, struct field *ret)
 {
 	static const char begin[] = "field:";
@@ -116,7 +116,7 @@ static const char *place(size_t i)
 	return found[0] ? found : NULL;
 }
 
-/* A file of the tracepoint "system:name" or "system:name.field". */
+/* Reads a file of the tracepoint "system:name" or "system:name.field". */
 static int read_of(const char *name, const char *file, char *ret, size_t size)
 {
 	char path[PATH_MAX + EVENT_NAME_MAX + 32];

@@ -34,7 +34,7 @@ struct file {
 	Elf64_Ehdr head;
 };
 
-/* Where its name may stand. */
+/* The places of a name in a table of strings. */
 struct name_cache {
 	uint32_t at[NAMES_MAX];
 	size_t n;
@@ -74,7 +74,7 @@ static int section(const struct file *f, unsigned i, Elf64_Shdr *ret)
 	return read_at(f, ret, sizeof(*ret), f->head.e_shoff + (uint64_t)i * sizeof(*ret));
 }
 
-/* All places of the table that read as `symbol` to the end. Pieces overlap by as much as it is long. */
+/* Finds all places of the table that read as `symbol` to the end. Pieces overlap by the length of `symbol`. */
 static int find_names(const struct file *f, const Elf64_Shdr *strings, const char *symbol, struct name_cache *ret)
 {
 	const size_t want = strlen(symbol) + 1;
@@ -100,7 +100,7 @@ static bool is_named(const struct name_cache *names, uint32_t at)
 	return false;
 }
 
-/* 1: found. -ENOSYS: it is there, and who is called is found out at run time. */
+/* 1: found. -ENOSYS: it is there, but the function to call is chosen at run time. */
 static int find_function(const struct file *f, const Elf64_Shdr *table, const struct name_cache *names, Elf64_Sym *ret)
 {
 	const Elf64_Sym *syms = (const Elf64_Sym *)(const void *)piece;
@@ -125,7 +125,7 @@ static int find_function(const struct file *f, const Elf64_Shdr *table, const st
 	return found;
 }
 
-/* What is executed at this address. */
+/* Finds the place in the file of the code at this address. */
 static int offset_of(const struct file *f, uint64_t address, uint64_t *ret)
 {
 	for (unsigned i = 0; i < f->head.e_phnum; i++) {
@@ -141,7 +141,9 @@ static int offset_of(const struct file *f, uint64_t address, uint64_t *ret)
 	return -ENOEXEC;
 }
 
-/* Where instructions begin, from the function's beginning on, in pieces that overlap by the longest of them. */
+/*
+ * Finds where instructions begin, from the function's beginning on, in pieces that overlap by the longest instruction.
+ */
 static int step_to(const struct file *f, uint64_t begin, uint64_t into, struct uprobe_found *ret)
 {
 	const uint64_t all = into + X86_INSN_MAX;
@@ -245,7 +247,7 @@ static _Noreturn void child(int file, int say, const char *symbol, pid_t parent)
 	_exit(fd_write_all(say, &a, sizeof(a)) < 0);
 }
 
-/* A file of this system that holds code: no device, nothing that is written into being while it is read. */
+/* Opens a file that holds code: no device, no file with contents that are made while it is read. */
 static int open_binary(int tree, int self_fds, const char *path)
 {
 	struct stat st;
@@ -259,13 +261,13 @@ static int open_binary(int tree, int self_fds, const char *path)
 	return fd_open(self_fds, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
 }
 
-/* Whoever opened the target's pid namespace has children there: this one would take a number of its. */
+/* After we have joined the target's pid namespace, our children are born there: this one would take one of its pids. */
 static int stay_outside(void)
 {
 	fd_auto self = child_process_pidfd(getpid());
 	if (self < 0)
 		return self;
-	/* who may not do this may not have joined either */
+	/* without the right to do this we cannot have joined either */
 	return setns(self, CLONE_NEWPID) < 0 && errno != EPERM ? -errno : 0;
 }
 

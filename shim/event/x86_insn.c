@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 /*
- * A letter for each opcode: what follows it.
+ * A letter for each opcode: the bytes that follow it.
  *	. nothing	m ModRM		b one byte	z two or four, by the operand's size	d four, of jumps
  *	i ModRM and a byte	j ModRM and z	w two	e two and a byte	v a register's size	o an address
  *	f ModRM and, of its first two, z (F7), g: a byte (F6)	c ModRM that is never memory
@@ -207,6 +207,6 @@ int x86_insn_length(const uint8_t *bytes, size_t size)
 	}
 	if (r == 0 && i.at > i.size)
 		r = -ENODATA;
-	/* what is longer is none, wherever it ends */
+	/* longer ones are no instructions, wherever they end */
 	return r == -ENODATA && size >= X86_INSN_MAX ? -EINVAL : r < 0 ? r : (int)i.at;
 }

@@ -12,7 +12,7 @@
 struct reached {
 	int sock; /* greeted */
 	bool in_service;
-	char note[240]; /* what is less than it should be, or "" */
+	char note[240]; /* how the profiler falls short, or "" */
 };
 
 /* id, start_time: the target's; hello: flags of the greeting. 0, or -errno with a sentence. */

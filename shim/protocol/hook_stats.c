@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/protocol/hook_stats.h"
 
-/* A start takes one or two, its budget ends most of what takes longer than 500; half of a millisecond tells medians. */
+/*
+ * A start takes 1 or 2 ms, and its budget ends most that take longer than 500 ms. Steps of 0.5 ms are fine enough for
+ * medians.
+ */
 const uint64_t outcome_bucket_us[OUTCOME_BUCKETS - 1] = {
 	500, 1000, 1500, 2000, 3000, 5000, 10000, 25000, 100000, 500000, 5000000};
 

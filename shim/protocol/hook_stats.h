@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * hook_stats - what became of containers' starts, by the word of their hooks (MSG_OUTCOME): how many, and how long the
- * hook took. A hook that reaches no service tells nobody but the log: those are not in here.
+ * hook_stats - the outcomes of containers' starts, as their hooks report them (MSG_OUTCOME): how many, and how long the
+ * hook took. A hook that reaches no service writes to its log only: such starts are not counted here.
  */
 #pragma once
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * message_batch - what is passed to a profiler in messages of many entries with descriptors: events, tasks. An entry
- * put in is owned by the batch; a full one goes out and its descriptors are closed when the answer is there
- * (lock-step).
+ * message_batch - passes entries with descriptors (events, tasks) to a profiler, many in one message. The batch owns an
+ * entry that was put in; a full batch goes out, and its descriptors are closed when the answer is there (lock-step).
  */
 #pragma once
 
@@ -21,7 +20,7 @@ void message_batch_start(struct message_batch *b, int sock, uint32_t max, int64_
 int message_batch_put_event(struct message_batch *b, const struct event_desc *d, int fd, struct err *e);
 /* maps: a file of mappings (taken), or -1. */
 int message_batch_put_task(struct message_batch *b, const struct task_desc *d, int maps, struct err *e);
-/* `last`: and that is all; it must have an entry. */
+/* `last`: no batch follows; it must have an entry. */
 int message_batch_flush_events(struct message_batch *b, bool last, struct err *e);
 int message_batch_flush_tasks(struct message_batch *b, struct err *e);
-int message_batch_end_tasks(struct message_batch *b, const char *notes, struct err *e); /* and that is all */
+int message_batch_end_tasks(struct message_batch *b, const char *notes, struct err *e); /* the last batch */

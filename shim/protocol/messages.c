@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where `each` is set, entries follow, and how many is what stands first behind the head. */
+/* Where `each` is set, entries follow; the first field behind the head is their number. */
 static const struct shape {
 	size_t size, each; /* bytes: without entries; of one */
 	uint32_t least, most;
@@ -156,7 +156,7 @@ static const char *bad_listed(const struct target_row *t)
 static const char *bad_listing(const struct msg_listing *m, size_t n_fds)
 {
 	const char *bad = n_fds ? "descriptors" : !ENDED(m->spool) ? "a text without end" : NULL;
-	if (!m->n && !m->last) /* whoever asks for the next one would do so for ever */
+	if (!m->n && !m->last) /* a client would ask for the next one for ever */
 		bad = "a count that does not match";
 	for (uint32_t i = 0; !bad && i < m->n; i++)
 		bad = bad_listed(&m->targets[i]);

@@ -12,26 +12,25 @@
  *
  * A target of strategy `timers` has no events: it is armed by its TARGET, and that is answered.
  *
- * The OK to the last batch means "armed": the container may start. A target that runs already (`pillion attach`)
- * is not told by records what it consists of, so that comes behind the last batch, and the target then lives as long
- * as its connection:
+ * The OK to the last batch means "armed": the container may start. Records do not tell which processes and mappings a
+ * running target has already (`pillion attach`), so those come behind the last batch. The target is then profiled as
+ * long as its connection lasts:
  *
  *	TASKS   + n files of mappings	->		 (as many batches as it takes; the last one says so)
  *					<- OK | REFUSE	 (to the last: the window begins)
  *	STOP | EOF			->		 (detach)
  *					<- ENDED	 (also when the target ends by itself)
  *
- * Who asks what is going on (`pillion ps`) does so on a connection of its own:
+ * A client that asks for the list of targets (`pillion ps`) does so on a connection of its own:
  *
  *	LIST				->
  *					<- LISTING | REFUSE (as many as it takes; the last one has the sums)
  *
- * Of a start that came to nothing, or to no events, the hook says so on a connection of its own; of one that was armed,
- * behind the last OK:
+ * The hook reports a start without a profile on a connection of its own, and one that was armed behind the last OK:
  *
  *	OUTCOME				->		 (a notice)
  *
- * A service that was started again and could not hear what its targets had mapped meanwhile is told, by root:
+ * Root tells a restarted service the mappings that it has missed:
  *
  *	HELLO				->
  *					<- WELCOME | REFUSE
@@ -45,10 +44,10 @@
  * version N and N-1, and answers anything else with REFUSE. EOF at any point means the peer is dead: a target that is
  * not armed is forgotten. All waits share one deadline.
  *
- * A message says the lowest version that knows what is in it, so that a peer of the version before takes all but what
- * is new. What is new is for a peer that knows it: the client says in its HELLO what it speaks (HELLO_SPEAKS; one of
+ * A message has the lowest version that knows its contents, so that a peer of the version before takes all but the new
+ * ones. New ones go only to a peer that knows them: the client says its version in its HELLO (HELLO_SPEAKS; a client of
  * version 2 says nothing there, and a service of version 2 does not look), and the version of the WELCOME is the lesser
- * of that and what the service speaks.
+ * of that and the service's own.
  */
 #pragma once
 
@@ -61,7 +60,7 @@
 
 #define PROTOCOL_MAGIC 0x6e6c6c70 /* "plln" */
 #define PROTOCOL_VERSION 3
-#define PROTOCOL_OLDEST 2      /* the first one had events without fields, stacks and modes of their own */
+#define PROTOCOL_OLDEST 2      /* version 1 had events without fields, stacks and modes of their own */
 #define PROTOCOL_FILES 3       /* since then a target may have TARGET_FILES */
 #define PROTOCOL_BATCH_MAX 253 /* SCM_MAX_FD */
 
@@ -98,11 +97,11 @@ struct msg_hello {
 	uint32_t budget_ms;
 	uint32_t flags;
 };
-#define HELLO_NO_PERF 1 /* where pilliond may not use perf events either, that is no reason to refuse */
+#define HELLO_NO_PERF 1 /* do not refuse, even if pilliond may not use perf events either */
 #define HELLO_SPEAKS(version) ((uint32_t)(version) << 16)
 
 struct msg_welcome {
-	struct msg_head head; /* its version: what both may speak from here on */
+	struct msg_head head; /* its version: the one that both speak from here on */
 	uint32_t batch_max;   /* descriptors per message that the receiver can take now */
 	uint32_t events_max;  /* events that one target may have; 0: pilliond may not use perf events */
 };
@@ -123,7 +122,7 @@ struct event_desc {
 	uint32_t spec; /* PERF_SAMPLES: index into target_desc.events */
 	int32_t cpu;
 	uint16_t rung; /* 1 to PERF_RUNGS: others of the same spec and CPU have other snapshots; 0: it is alone */
-	uint16_t idle; /* not yet on: another rung of these counts so far, or it is not its turn */
+	uint16_t idle; /* not yet enabled: another rung of these counts so far, or it is not its turn */
 	struct perf_layout layout;
 };
 
@@ -136,7 +135,7 @@ struct msg_events {
 
 struct task_desc {
 	int32_t pid, tid;  /* numbered as records do */
-	uint32_t has_maps; /* of its process a file of mappings (shim/attach/proc_maps_copy.h) comes along, in the order
+	uint32_t has_maps; /* a file of its process' mappings (shim/attach/proc_maps_copy.h) comes along, in the order
 			      of these */
 	char name[16];
 };
@@ -145,7 +144,7 @@ struct msg_tasks {
 	struct msg_head head;
 	uint32_t n; /* may be none in the last */
 	uint32_t last;
-	char notes[256]; /* in the last: what was found out since TARGET */
+	char notes[256]; /* in the last: notes made since TARGET */
 	struct task_desc tasks[PROTOCOL_TASKS_MAX];
 };
 
@@ -176,12 +175,12 @@ struct target_row {
 	uint64_t age_ms, window_ms; /* since it registered; since the window under way began, 0: none has */
 	uint64_t samples, window_samples;
 	uint64_t lost;	      /* samples, by the kernel's own count; of windows that are over */
-	uint64_t lost_shared; /* records of the window under way, on rings that all targets share: anybody's */
+	uint64_t lost_shared; /* records of the window under way, on rings that all targets share: of any target */
 	uint64_t throttled;
-	uint64_t cpu_us;	  /* what it used since it was armed, by its cgroup's account, or LISTED_UNKNOWN */
-	uint64_t cost_us;	  /* CPU time of the worker for it: profiler/target/target.h */
-	uint64_t naming_us;	  /* time of the symbolizer for it, from question to answer */
-	uint64_t memory;	  /* bytes of what was counted, and of its events */
+	uint64_t cpu_us;    /* CPU time of the target since it was armed, by its cgroup's account, or LISTED_UNKNOWN */
+	uint64_t cost_us;   /* CPU time of the worker for it: profiler/target/target.h */
+	uint64_t naming_us; /* time of the symbolizer for it, from question to answer */
+	uint64_t memory;    /* bytes of its counted stacks, and of its events */
 	uint64_t records, bytes;  /* that its events wrote, samples or not */
 	uint64_t capped, lowered; /* hundredths by which its own rate, and that of all, is lowered: 100 = not at all */
 };
@@ -191,11 +190,11 @@ struct target_totals {
 	uint64_t targets;
 	uint64_t fds, fds_max; /* held; RLIMIT_NOFILE */
 	uint64_t rings, ring_bytes;
-	uint64_t records, unknown; /* handed over; of events that nobody knows (any more) */
+	uint64_t records, unknown; /* handed over; of events that are not known (any more) */
 	uint64_t memory;	   /* resident bytes of the worker; of each process: the metrics */
 	uint64_t cpu_us;	   /* of the worker, since it started */
 	uint64_t minute_us;	   /* of profiling in the last minute, samples included (an estimate) */
-	uint64_t sampling_us;	   /* of that, what falls when all are sampled less often */
+	uint64_t sampling_us;	   /* the part of that which falls when all are sampled less often */
 	uint64_t allowed_us;	   /* a minute, 0 = no bound */
 	uint64_t refused;	   /* targets for which there was no room */
 	uint64_t table_bytes;	   /* counted stacks of all targets */
@@ -223,14 +222,14 @@ struct msg_stop {
 	char id[256];
 };
 
-/* What became of a container's start, as the hook's log has it. Strict: REFUSED instead of UNPROFILED. */
+/* The outcome of a container's start, as the hook's log has it. Strict: REFUSED instead of UNPROFILED. */
 enum hook_outcome { HOOK_ARMED = 1, HOOK_UNSAMPLED, HOOK_UNPROFILED, HOOK_REFUSED, HOOK_OUTCOMES };
 
 struct msg_outcome {
 	struct msg_head head;
 	uint32_t outcome;  /* enum hook_outcome */
 	uint32_t strategy; /* enum strategy; 0 unless it was armed */
-	uint32_t us;	   /* the container's start was held up by the hook for so long */
+	uint32_t us;	   /* the hook delayed the container's start for so long */
 	uint32_t reserved;
 };
 
@@ -257,24 +256,26 @@ _Static_assert(sizeof(struct task_desc) == 28, "wire format");
 _Static_assert(sizeof(struct target_row) == 3496, "wire format");
 _Static_assert(sizeof(union msg) <= 65536, "one message fits in 64 KiB");
 
-/* Fill in the head and send. What has n entries goes out only as long as they need. 0 or -errno. */
+/* Fills in the head and sends. A message with n entries has no more bytes than they need. 0 or -errno. */
 int msg_send(int sock, union msg *m, enum msg_type type, const int *fds, size_t n);
-/* The answer to a HELLO, which says what its sender speaks. */
+/* Answers a HELLO, with the version that both speak. */
 int msg_welcome(int sock, const struct msg_hello *to, const struct msg_welcome *w);
 /*
- * Check what was received: magic, version, type, size for its type, descriptor count, strings terminated, enums
- * and counts in range. 0, or -EPROTO with a sentence (also for another version).
+ * Checks a received message: magic, version, type, size for its type, descriptor count, strings terminated, enums and
+ * counts in range. 0, or -EPROTO with a sentence (also for another version).
  */
 int msg_check(union msg *m, size_t size, size_t n_fds, struct err *e);
-/* Receive and check one message before the deadline: 0, -ETIMEDOUT, -EPIPE (EOF), -EPROTO, -errno. The descriptors
- * belong to the caller, none on error. */
+/*
+ * Receives and checks one message before the deadline: 0, -ETIMEDOUT, -EPIPE (EOF), -EPROTO, -errno. The descriptors
+ * belong to the caller; there are none on error.
+ */
 int msg_recv(int sock, int64_t deadline, union msg *m, int *fds, size_t max, size_t *ret_n, struct err *e);
-/* Send. A peer that has hung up is no error yet: it may have said why, and msg_answer reads that. */
+/* Sends. A peer that has hung up is no error yet: it may have said why, and msg_answer reads that. */
 int msg_tell(int sock, union msg *m, enum msg_type type, const int *fds, size_t n, struct err *e);
-/* Wait for `answer`. A REFUSE becomes its code and text. */
+/* Waits for `answer`. A REFUSE becomes an error with its code and text. */
 int msg_answer(int sock, int64_t deadline, union msg *m, enum msg_type answer, struct err *e);
-/* Both. */
+/* msg_tell, then msg_answer. */
 int msg_call(int sock, int64_t deadline, union msg *m, enum msg_type type, const int *fds, size_t n,
 	enum msg_type answer, struct err *e);
-/* Answer with a refusal made from `e`. */
+/* Answers with a refusal made from `e`. */
 int msg_refuse(int sock, const struct err *e);

@@ -20,14 +20,16 @@
 
 /* Where members of the service's users_group connect: users.sock beside `control`. 0 or -ENAMETOOLONG. */
 int service_client_users_path(const char *control, char *buf, size_t size);
-/* Connected SEQPACKET socket, of users where the other one is not for us; -ENOENT or -ECONNREFUSED: no service listens;
- * -EBUSY: skipped, `e` says so. */
+/*
+ * Returns a connected SEQPACKET socket, to users.sock where `control` is not for us. -ENOENT or -ECONNREFUSED: no
+ * service listens; -EBUSY: skipped, `e` says so.
+ */
 int service_client_connect(const char *control, struct err *e);
-/* The same for a person, who can wait: it is never skipped. */
+/* The same for a person, who can wait: the service is never skipped. */
 int service_client_connect_anyway(const char *control, struct err *e);
-/* HELLO. A peer that has hung up is no error yet: it may have said why, and who reads the answer learns it. */
+/* Sends HELLO. A peer that has hung up is no error yet: it may have said why, and the answer tells. */
 int service_client_greet(int sock, const struct settings *s, uint32_t flags, struct err *e); /* HELLO_... */
-/* Both; a service that accepts nothing any more is remembered as one that does not answer. */
+/* Connects and sends HELLO; a service that accepts no more connections is remembered as one that does not answer. */
 int service_client_reach(const struct settings *s, uint32_t flags, struct err *e);
 void service_client_failed(const char *control); /* one more start without an answer */
 

@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define KEEPER_MS 60	 /* before the caller gives up, its keeper has */
-#define SESSION_SOCKET 3 /* where the session finds its connection */
+#define KEEPER_MS 60	 /* the keeper gives up so long before the caller */
+#define SESSION_SOCKET 3 /* the descriptor of the connection in the session */
 
 static const struct cgroup_limits limits = {.memory = 64 << 20, .cpu_percent = 100, .pids = 16};
 
@@ -43,7 +43,7 @@ static _Noreturn void exec_session(const struct settings *s, const char *id)
 	_exit(127);
 }
 
-/* What the starter tells: shared memory. */
+/* The report of the starter: shared memory. */
 struct start {
 	int code;
 	/* by the keeper */
@@ -58,7 +58,7 @@ static int prepare(const struct session *s, struct start *start, struct err *e)
 	char cgroup[160];
 	/* '@' is in no container's id: else the sessions of "web" and "web.1" could be taken for each other */
 	snprintf(cgroup, sizeof(cgroup), "session-%.100s@%llu", s->id, (unsigned long long)s->start_time);
-	cgroup_sweep("session-"); /* what sessions before us left: an unprivileged process cannot remove its own */
+	cgroup_sweep("session-"); /* left by earlier sessions: an unprivileged process cannot remove its own */
 	int r = cgroup_enter_own(cgroup, &limits, true, e);
 	if (r == -EALREADY)
 		err_say(e, r, "a session for this container runs already");
@@ -97,7 +97,7 @@ static _Noreturn void starter(const struct session *s, pid_t parent, int sock, s
 	exec_session(s->settings, s->id);
 }
 
-/* Stays until the caller ends: its own end would be seen. Holds nothing, can do nothing, hears nothing. */
+/* Stays until the caller ends: the caller would see its end. Holds nothing, can do nothing, hears nothing. */
 static _Noreturn void keep(void)
 {
 	capabilities_limit(0, NULL);
@@ -107,7 +107,7 @@ static _Noreturn void keep(void)
 		pause();
 }
 
-/* Between the caller and the session; `done` ends when the starter has. */
+/* The process between the caller and the session; closes `done` when the starter has ended. */
 static _Noreturn void keeper(
 	const struct session *s, int sock, struct start *start, pid_t caller, int done, int64_t deadline)
 {
@@ -116,7 +116,7 @@ static _Noreturn void keeper(
 	sigset_t all;
 	child_process_die_with(caller);
 	setsid();
-	memset(&all, 0xff, sizeof(all)); /* sigfillset(3) leaves out what libc wants */
+	memset(&all, 0xff, sizeof(all)); /* sigfillset(3) leaves out signals that libc uses */
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	prctl(PR_SET_NAME, "pillion-keeper");
@@ -134,8 +134,7 @@ static _Noreturn void keeper(
 			child_process_fate(status, fate, sizeof(fate)));
 	}
 	start->done = status == 0;
-	start->stays =
-		start->done || waitpid(-1, NULL, WNOHANG | __WALL) == 0; /* what it leaves would be the caller's */
+	start->stays = start->done || waitpid(-1, NULL, WNOHANG | __WALL) == 0; /* its orphans would be the caller's */
 	fd_close_all_but(NULL, 0);
 	if (!start->stays && clock_now() < deadline)
 		_exit(1); /* the caller still waits for us, and reaps us without a signal */
@@ -160,7 +159,7 @@ static int start_kept(const struct session *s, int sock, struct start *start, in
 		return err_set(e, error, "cannot fork the keeper");
 	if (heard == 1 && start->done)
 		return 0;
-	if (heard != 1) /* it stays: what it has begun must not become ours */
+	if (heard != 1) /* it stays: processes that it has started must not become ours */
 		return err_say(e, -ETIMEDOUT, "its keeper was not done within the budget");
 	if (!start->stays)
 		child_process_wait(pid, deadline);

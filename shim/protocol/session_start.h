@@ -4,9 +4,9 @@
  * on it: environment, stdio, signals, session, niceness, affinity, limits, OOM score, umask.
  *
  * No process of it ever signals the caller: those that end before session_start returns are reaped there without a
- * SIGCHLD, and the session's parent is whoever reaps the caller's orphans. Where that is the caller itself (PID 1, or a
- * child subreaper), a *keeper* stays between them: a child without exit signal, which plain wait(2) does not see,
- * and which is the subreaper of the session. It sleeps until the caller ends (measured:
+ * SIGCHLD, and the session becomes a child of the process that reaps the caller's orphans. Where that is the caller
+ * itself (PID 1, or a child subreaper), a *keeper* stays between them: a child without exit signal, which plain wait(2)
+ * does not see, and which is the subreaper of the session. It sleeps until the caller ends (measured:
  * tests/integration/suite_run.sh).
  */
 #pragma once
@@ -31,7 +31,7 @@ struct session {
 int session_start(struct session *s, int64_t deadline, struct err *e);
 
 /*
- * Remove the cgroups of ended sessions of a container; waits until the deadline for them to empty. And those of file
- * openers (shim/attach/file_opener.h) as far as they are.
+ * Removes the cgroups of a container's sessions that have ended; waits until the deadline for them to empty. Also
+ * removes those of file openers (shim/attach/file_opener.h) that are empty.
  */
 void session_clean(const char *id, int64_t deadline);
