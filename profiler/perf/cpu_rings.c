@@ -126,7 +126,7 @@ int cpu_rings_fit(struct cpu_rings *r, char *note, size_t size, struct err *e)
 }
 
 /*
- * Opens rings of the wanted size. It is known before they are mapped, so they can wake the reader later than half full.
+ * Opens rings of the wanted size. It is known before they are mapped, so they may wake the reader later than half full.
  */
 static int open_whole(struct cpu_rings **ret)
 {

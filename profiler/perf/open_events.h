@@ -17,8 +17,7 @@ struct open_event {
 	int cpu;
 	enum perf_role role;
 	uint32_t spec;	/* PERF_SAMPLES: which of the target's events */
-	uint32_t index; /* among the target's events in order of arrival: by it the supervisor finds its own descriptor
-			 */
+	uint32_t index; /* number of arrival in the target: by it the supervisor finds its own descriptor */
 	uint32_t rung;	/* of stack snapshots (shim/event/perf_event.h) */
 	struct perf_layout layout;
 	struct target *target;
