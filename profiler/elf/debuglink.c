@@ -17,7 +17,7 @@ static uint8_t *link_section(struct elf_source src, const struct elf_tables *t, 
 	return bytes;
 }
 
-/* A name, padding to 4, a checksum. A name with a slash is an attempt at something. */
+/* A name, padding to 4, a checksum. A name with a slash is an attack, and ignored. */
 static void read_link(struct elf_source src, const struct elf_tables *t, struct debug_facts *f)
 {
 	size_t size, len;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * debuglink - what an ELF file says of its debug information: its build-id, whether it has any itself, and which
- * separate files it names, by .gnu_debuglink (gdb, "Debugging Information in Separate Files") and by .gnu_debugaltlink
- * (dwz(1)). Contents of debug sections are not looked at here. profiler/process/debug_file.h finds the files.
+ * debuglink - facts of an ELF file about its debug information: its build-id, whether it has any itself, and the
+ * separate files that it names, by .gnu_debuglink (gdb, "Debugging Information in Separate Files") and by
+ * .gnu_debugaltlink (dwz(1)). Contents of debug sections are not read here. profiler/process/debug_file.h finds the
+ * files.
  */
 #pragma once
 
@@ -23,7 +24,7 @@ struct debug_segment { /* of code; filesz 0: a separate debug file, which has th
 	uint64_t vaddr, offset, filesz, memsz;
 };
 
-/* What a file says of itself. Whatever the bytes are, it is a valid one: the symbolizer sends it as it is. */
+/* The facts of a file. They are valid whatever bytes the file holds: the symbolizer sends the struct as it is. */
 struct debug_facts {
 	struct build_id id;
 	unsigned has_debug : 1;

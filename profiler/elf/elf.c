@@ -51,7 +51,7 @@ static int unreadable(struct err *e, int r, const char *what)
 	return err_set(e, r, "cannot read %s", what);
 }
 
-/* `size` is what the file claims: the buffer doubles only after the bytes before have really been there. */
+/* `size` is the file's claim: the buffer doubles only after the bytes before have really been there. */
 int elf_bytes(struct elf_source src, uint64_t off, uint64_t size, const char *what, uint8_t **ret, struct err *e)
 {
 	if (off > UINT64_MAX - size || size >= SIZE_MAX)
@@ -103,7 +103,7 @@ static int read_header(struct elf_source src, Elf64_Ehdr *h, struct err *e)
 		return err_say(e, -ENOEXEC, "not a 64-bit little-endian ELF file");
 	if (h->e_machine != EM_X86_64 && h->e_machine != EM_AARCH64)
 		return err_say(e, -ENOEXEC, "ELF file for machine %u, which pillion does not know", h->e_machine);
-	/* dwz(1) calls what several files share a relocatable object */
+	/* dwz(1) writes the parts that several files share into a relocatable object */
 	if (h->e_type != ET_EXEC && h->e_type != ET_DYN && h->e_type != ET_REL)
 		return err_say(e, -ENOEXEC, "ELF file of type %u is neither program nor shared object", h->e_type);
 	return 0;
@@ -394,7 +394,7 @@ static bool eh_frame_pointer(const struct elf_section *hdr, uint64_t *ret)
 	return true;
 }
 
-/* Without section headers nobody says where .eh_frame ends: its own terminator does, so more is harmless. */
+/* Without section headers only its own terminator tells where .eh_frame ends, so more is harmless. */
 static int derive_eh_frame(struct elf *f, struct elf_source src, struct err *e)
 {
 	uint64_t vaddr;
@@ -427,7 +427,7 @@ static uint64_t word_at(const struct elf_section *s, uint64_t off)
 	return v;
 }
 
-/* What a position-independent program's dynamic linker puts at an address; 0: nothing that we know of. */
+/* The value that the dynamic linker of a position-independent program puts at an address; 0: none that we know of. */
 static uint64_t relative_at(const struct elf_section *rela, uint64_t vaddr)
 {
 	for (uint64_t off = 0; off + sizeof(Elf64_Rela) <= rela->size; off += sizeof(Elf64_Rela)) {
@@ -440,9 +440,10 @@ static uint64_t relative_at(const struct elf_section *rela, uint64_t vaddr)
 }
 
 /*
- * Since Go 1.26 the header of gopclntab does not say where the text begins, for that takes a relocation. What does is
- * runtime.moduledata, in a section of its own (release notes; src/runtime/symtab.go: pcHeader *, six slices,
- * findfunctab, minpc, maxpc, text). It is taken where minpc is the first function by it, as the runtime itself checks.
+ * Since Go 1.26 the header of gopclntab does not say where the text begins, as that takes a relocation.
+ * runtime.moduledata says it, in a section of its own (release notes; src/runtime/symtab.go: pcHeader *, six slices,
+ * findfunctab, minpc, maxpc, text). Its text is taken if minpc is the first function by it, as the runtime itself
+ * checks.
  */
 static void find_go_text(struct elf *f, struct elf_source src, const struct elf_tables *t)
 {
@@ -480,7 +481,7 @@ static int read_go(struct elf *f, struct elf_source src, const struct elf_tables
 	return r;
 }
 
-/* In place of a section's bytes what they decompress to (elf(5), Elf64_Chdr). */
+/* Replaces a section's bytes with the decompressed ones (elf(5), Elf64_Chdr). */
 static int inflate_section(struct elf_section *s)
 {
 	const uint64_t size = elf_decompressed_size(s->data, s->size);
@@ -542,7 +543,7 @@ static int read_unwind(struct elf *f, struct elf_source src, const struct elf_ta
 		break;
 	}
 	find_plt(f, t);
-	/* without these there are frame pointers: what is wrong with them is no reason to do without the rest */
+	/* without these there are frame pointers, so an error in them must not cost the rest */
 	if (f->machine == EM_X86_64 && (read_go(f, src, t) == -ENOMEM || read_debug_frame(f, src, t) == -ENOMEM))
 		return err_set(e, -ENOMEM, ".gopclntab or .debug_frame");
 	const Elf64_Shdr *s = elf_tables_section(t, ".eh_frame");
@@ -605,7 +606,7 @@ void elf_drop_debug_frame(struct elf *f)
 	f->debug_frame = (struct elf_section){0};
 }
 
-/* Segments may share a page of the file; what the caller asks about is code, so code is looked at first. */
+/* Segments may share a page of the file. The caller asks about code, so code is searched first. */
 bool elf_vaddr_of_offset(const struct elf *f, uint64_t offset, uint64_t *ret)
 {
 	for (int exec = 1; exec >= 0; exec--)

@@ -45,7 +45,7 @@ struct elf_section { /* bytes in private memory; data NULL if absent */
 	uint8_t *data;
 };
 
-struct elf_plt { /* stubs by which a program calls what is in other files; size 0: none */
+struct elf_plt { /* stubs through which a program calls functions in other files; size 0: none */
 	uint64_t vaddr, size;
 	bool lazy; /* 16 bytes each, the first one for all; else each is a jump and nothing more */
 };
@@ -74,9 +74,9 @@ void elf_drop_debug_frame(struct elf *f); /* likewise */
 bool elf_vaddr_of_offset(const struct elf *f, uint64_t offset, uint64_t *ret);
 
 /*
- * For those who read further sections (symbols, debug info): the file's own tables, in private memory. Only their
- * place and number are checked: every offset and size in an entry is still as the file says, so contents are read
- * with elf_bytes, which allocates no more than twice what the file really holds.
+ * For readers of further sections (symbols, debug info): the file's own tables, in private memory. Only their place and
+ * number are checked. Every offset and size in an entry is still as the file says, so read contents with elf_bytes,
+ * which allocates at most twice the bytes that the file really holds.
  */
 #define ELF_NAMES_MAX (16u << 20) /* bytes of section names */
 
@@ -99,10 +99,14 @@ int elf_tables_build_id(
 	struct elf_source src, const struct elf_tables *t, uint8_t *ret, size_t *ret_len, struct err *e);
 const Elf64_Shdr *elf_tables_gopclntab(const struct elf_tables *t); /* of a Go program, or NULL */
 /*
- * Of a section with SHF_COMPRESSED (elf(5), Elf64_Chdr): how many bytes its bytes decompress to; 0: they are not of
- * zlib's format, or it says more than deflate can make of them. Then exactly so many; -EBADMSG: they are not that.
+ * For a section with SHF_COMPRESSED (elf(5), Elf64_Chdr). The first returns the decompressed size; 0: the section is
+ * not in zlib's format, or claims more than deflate can make of its bytes. The second decompresses exactly ret_size
+ * bytes; -EBADMSG: the section does not hold these.
  */
 uint64_t elf_decompressed_size(const uint8_t *bytes, uint64_t size);
 int elf_decompress(const uint8_t *bytes, uint64_t size, uint8_t *ret, uint64_t ret_size);
-/* Exactly `size` bytes, malloc'ed, a NUL behind them. -EBADMSG: the file ends before. `what` begins the sentence. */
+/*
+ * Reads exactly `size` bytes, malloc'ed, a NUL behind them. -EBADMSG: the file ends before. `what` names them in
+ * errors.
+ */
 int elf_bytes(struct elf_source src, uint64_t off, uint64_t size, const char *what, uint8_t **ret, struct err *e);

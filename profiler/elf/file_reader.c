@@ -20,7 +20,7 @@ struct hook_input {
 	int files[TARGET_FILES_OPEN_MAX]; /* -1: free */
 };
 
-/* What is sent at once: an answer, and bytes behind it. */
+/* One message to the client: an answer, and bytes behind it. */
 static struct {
 	struct reader_answer head;
 	char bytes[TARGET_FILES_AT_ONCE];
@@ -73,7 +73,7 @@ int target_files_open_here(int tree, const char *path, bool no_links, struct fil
 	return identify(file_open_for_profiler(tree, path, no_links), ret);
 }
 
-/* The file opener may be the target's own user's: anything can come. No answer is as if there were no file opener. */
+/* The file opener may be a program of the target's user, so anything can come. No answer counts as no file opener. */
 int target_files_open_there(int sock, const char *path, bool no_links, int64_t deadline, struct file_id *ret)
 {
 	int fd = file_opener_ask(sock, path, no_links, deadline);
@@ -86,7 +86,7 @@ int target_files_open_there(int sock, const char *path, bool no_links, int64_t d
 	return identify(fd, ret);
 }
 
-/* What the opener passed because we may not read it ourselves; taken. */
+/* Takes the file that the client passed because we may not open it ourselves, if it is the one beneath the tree. */
 static int take_passed(int tree, int *passed, struct file_id *ret)
 {
 	struct stat found;
@@ -161,14 +161,14 @@ static bool say(const struct hook_input *r)
 	return fd_send(r->sock, &out, sizeof(out.head) + out.head.bytes, NULL, 0) == 0;
 }
 
-/* With it goes our /proc/PID/stat, where there is one: the process that waits sees there whether we wait for a CPU. */
+/* Sends our /proc/PID/stat along, where there is one: there the client sees whether we wait for a CPU. */
 static bool say_ready(const struct hook_input *r)
 {
 	fd_auto stat = fd_open_beneath(AT_FDCWD, "/proc/self/stat", O_RDONLY); /* we are in "/" */
 	return fd_send(r->sock, &out, sizeof(out.head), &stat, stat >= 0) == 0;
 }
 
-/* False: whoever asked has gone. */
+/* Answers one request. False: the client has gone. */
 static bool answer_next(struct hook_input *r)
 {
 	int fds[2] = {-1, -1};
@@ -180,7 +180,7 @@ static bool answer_next(struct hook_input *r)
 	((char *)&in)[got] = 0;
 	memset(&out.head, 0, sizeof(out.head));
 	out.head.result = answer(r, fds);
-	/* before the answer: whoever waits for it knows that nothing of it hangs */
+	/* before the answer: it tells the client that no close hangs */
 	for (size_t i = 0; i < 2; i++)
 		if (fds[i] >= 0)
 			fd_close(fds[i]);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* A read that fails says nothing about the file's identity: whoever reads on meets the error. */
+/* A failed read says nothing about the file's identity; the caller meets the error when it reads on. */
 static bool is_rewritten(const struct file_tail *t, const struct file *f)
 {
 	char now[FILE_TAIL_SEEN];

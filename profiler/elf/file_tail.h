@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * file_tail - where the last look at a file ended that its writer goes on appending to, and whether it is still that
- * file.
+ * file_tail - where the last look at a growing file ended, and whether it is still that file.
  *
  * It is another one if device or inode differ, if it has become shorter, or if bytes that were read have changed: a
  * program may write its file anew in place (jcmd Compiler.perfmap does), and then it is rarely shorter.
@@ -17,7 +16,7 @@
 #define FILE_TAIL_SEEN 32
 
 struct file_tail {	 /* all zero: nothing read yet */
-	uint64_t offset; /* what is in front of it has been read */
+	uint64_t offset; /* the bytes before it have been read */
 	uint64_t size;	 /* of the file, when it was opened for the last look */
 	bool begun;
 	uint64_t dev, ino;
@@ -28,5 +27,5 @@ struct file_tail {	 /* all zero: nothing read yet */
 
 /* True: go on at t->offset. False: not the file of the last time, or the first time at all: t->offset is 0. */
 bool file_tail_look(struct file_tail *t, const struct file *f);
-/* n > 0 bytes that have been read at t->offset: they are what is compared at the next look. */
+/* Notes n > 0 bytes that have been read at t->offset, to compare them at the next look. */
 void file_tail_seen(struct file_tail *t, const void *bytes, size_t n);

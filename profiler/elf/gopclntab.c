@@ -37,7 +37,10 @@ static bool field_at(const struct gopclntab *t, uint64_t off, uint64_t *ret)
 	return true;
 }
 
-/* What the header's words mean: names, pcs and functions are offsets; 0: the whole table's beginning. */
+/*
+ * For each field, the number of its word in the header. Names, pcs and functions are offsets; 0: the whole table's
+ * beginning.
+ */
 static const struct version {
 	uint32_t magic;
 	uint8_t text, names, units, files, pcs, funcs, list, field;
@@ -77,12 +80,12 @@ bool gopclntab_open(const uint8_t *data, size_t size, struct gopclntab *ret)
 		return false;
 	size_t room = (size - ret->list) / (2 * ret->field);
 	ret->n_funcs = words[0] < room ? (size_t)words[0] : room;
-	if (ret->field == 8) /* addresses as they are; what is called text is not needed but for being code */
+	if (ret->field == 8) /* addresses are absolute: text only has to be code */
 		return field_at(ret, ret->list, &ret->text) && ret->text;
 	return ret->text;
 }
 
-/* What gofunc says of functions that have these names. */
+/* The flags of gofunc for functions that have these names. */
 enum what { ORDINARY, ROOT, SIGRETURN, SWITCHES };
 #define NAMED(text, what)                                                                                              \
 	{                                                                                                              \
@@ -222,7 +225,7 @@ const char *gopclntab_name(const struct gopclntab *t, const struct gofunc *f)
 	return u32_at(t, f->record + FUNC_NAME, &name) ? string_at(t, t->names + name) : NULL;
 }
 
-/* What a table of the function, which a field of its record names, says for an address. */
+/* Reads the value for an address from the table that a field of the function's record names. */
 static bool value_at(const struct gopclntab *t, const struct gofunc *f, unsigned field, uint64_t address, int64_t *ret)
 {
 	uint32_t off;

@@ -9,7 +9,7 @@
 
 struct unpacking {
 	struct elf_source src;
-	uint64_t at, left; /* of what is packed */
+	uint64_t at, left; /* of the packed bytes */
 	lzma_stream lzma;
 	uint8_t *out;
 	size_t room, limit;

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #define READY_DEADLINE (500 * NSEC_PER_MSEC) /* of a new reader */
-#define READY_PAUSE (2 * NSEC_PER_SEC)	     /* after one that was not */
-#define ALIGNED (32u << 10)		     /* where a short read begins: what lies around it is mostly wanted next */
+#define READY_PAUSE (2 * NSEC_PER_SEC)	     /* after a reader that was not ready */
+#define ALIGNED (32u << 10)		     /* where a short read begins: the bytes around are mostly wanted next */
 
 struct target_files {
 	int server, sock; /* sock: of the reader; -1: none is asked for */
@@ -75,7 +75,7 @@ static int ask_for_reader(struct target_files *s)
 	return r;
 }
 
-/* Nobody can be asked: of that there is one line, however many files are wanted. */
+/* There is no reader to ask. Logs this in one line, however many files are wanted. */
 static int without_reader(struct target_files *s, const char *reason)
 {
 	s->again = clock_now() + READY_PAUSE;
@@ -93,7 +93,10 @@ static bool is_untaken(int sock)
 	return sock >= 0 && ioctl(sock, SIOCOUTQ, &bytes) == 0 && bytes > 0;
 }
 
-/* It is on a CPU or waits for one, not for a file system (proc_pid_stat(5): state, behind the name in parentheses). */
+/*
+ * The reader is on a CPU or waits for one, not for a file system (proc_pid_stat(5): state, behind the name in
+ * parentheses).
+ */
 static bool is_runnable(const struct target_files *s)
 {
 	char text[64] = "";
@@ -103,9 +106,9 @@ static bool is_runnable(const struct target_files *s)
 }
 
 /*
- * 1: there is something to hear; 0: it has been waited for so long; -errno. *ret_busy: how long, in turns
- * (TARGET_FILES_TURN), since the reader took the question, without turns at the end of which it was runnable, or waited
- * for a file opener that had not taken its question from `asked`.
+ * 1: there is an answer; 0: the wait is over; -errno. *ret_busy: how long the wait took, in turns (TARGET_FILES_TURN),
+ * since the reader took the question. Turns do not count if the reader was runnable at their end, or waited for a file
+ * opener that had not taken its question from `asked`.
  */
 static int wait_for_reader(const struct target_files *s, int asked, int64_t patience, int64_t *ret_busy)
 {
@@ -123,14 +126,17 @@ static int wait_for_reader(const struct target_files *s, int asked, int64_t pati
 	return 0;
 }
 
-/* Whole answers of the size that they say; -EPIPE: it ended; -ETIMEDOUT; -EBUSY: there was no CPU for it. */
+/*
+ * Receives an answer, which must have the size that it says. -EPIPE: the reader ended; -ETIMEDOUT; -EBUSY: there was no
+ * CPU for it.
+ */
 static int hear(struct target_files *s, int asked, int64_t patience, int64_t *ret_busy)
 {
 	size_t n = 0;
 	int r = wait_for_reader(s, asked, patience, ret_busy);
 	if (r <= 0)
 		return r < 0 ? r : *ret_busy < patience ? -EBUSY : -ETIMEDOUT;
-	int passed = -1; /* with its first word, before it has met a file of anybody's; never later */
+	int passed = -1; /* only with the reader's first answer, before it has opened any file */
 	ssize_t got = fd_recv(s->sock, &s->in, sizeof(s->in), &passed, !s->ready, &n);
 	if (n)
 		s->stat = passed;
@@ -141,7 +147,7 @@ static int hear(struct target_files *s, int asked, int64_t patience, int64_t *re
 	return (size_t)got >= sizeof(s->in.head) && s->in.head.bytes == (size_t)got - sizeof(s->in.head) ? 0 : -EBADMSG;
 }
 
-/* The time that a process takes to be there is not the target's. */
+/* The time that a reader takes to be ready does not count against the target. */
 static int have_reader(struct target_files *s)
 {
 	int64_t unused;
@@ -154,12 +160,12 @@ static int have_reader(struct target_files *s)
 	}
 	if (r == 0)
 		return 0;
-	if (r != -ETIMEDOUT && r != -EBUSY) /* one that comes later, on a busy machine, is there behind the pause */
+	if (r != -ETIMEDOUT && r != -EBUSY) /* on a busy machine a reader may be ready after the pause */
 		leave(s);
 	return without_reader(s, s->broken ? "the symbolizer's server has ended" : "no process for it");
 }
 
-/* A reader whose server has ended is killed by nobody, should it hang: no file is asked of it any more. */
+/* Once its server has ended, no process kills a reader that hangs: it is asked for no file any more. */
 void target_files_connect(struct target_files *s, int sock)
 {
 	leave(s);
@@ -227,8 +233,7 @@ static void was_late(struct target_files_account *a)
 	a->told = true;
 }
 
-/* Of an answer: the reader may have had it ready long before the process that asked had a CPU to look, or been late to
- * begin. */
+/* The cost of an answer: the reader may have had it ready long before we had a CPU to look, or may have begun late. */
 static int64_t cost(int64_t waited, uint64_t took)
 {
 	const int64_t least = waited / TARGET_FILES_BELIEVED;
@@ -236,8 +241,8 @@ static int64_t cost(int64_t waited, uint64_t took)
 }
 
 /*
- * One question, its answer in s->in. An answer that is late, wrong or none ends the reader: what it still has open goes
- * with it. asked: where the reader asks further, -1: nowhere.
+ * Asks one question; its answer is in s->in. A late, wrong or missing answer ends the reader, and with it the files
+ * that it has open. asked: the socket on which the reader asks a file opener, -1: none.
  */
 static int ask_further(struct target_files *s, struct target_files_account *a, const void *request, size_t size,
 	const int *fds, size_t n, int asked)
@@ -268,7 +273,7 @@ static int ask(struct target_files *s, struct target_files_account *a, const voi
 
 /* --- files ---------------------------------------------------------------------------------------------- */
 
-/* What came with the answer is what the next reads are of. */
+/* Keeps the bytes that came with the answer for the next reads. */
 static void keep(struct target_files *s, uint32_t handle, uint64_t offset, bool eof)
 {
 	s->handle = handle;
@@ -314,7 +319,7 @@ static int open_once(struct target_files *s, const struct target_files_place *p,
 	return 0;
 }
 
-/* A reader that ended while nobody looked is no reason to do without. */
+/* If the reader has ended meanwhile, tries once more with a new one. */
 static int open_by_reader(struct target_files *s, const struct target_files_place *p, struct target_files_account *a,
 	const char *path, int asked, struct file *ret)
 {
@@ -331,8 +336,8 @@ static int open_by_reader(struct target_files *s, const struct target_files_plac
 }
 
 /*
- * What is sent there is on its way, at the account of all our processes (unix(7), ETOOMANYREFS), until it is taken. A
- * user's own program may be the opener, and take nothing. The kernel counts a buffer for each message: 768 bytes
+ * A message to the opener is in flight until it is taken, and counts against all our processes (unix(7), ETOOMANYREFS).
+ * The opener may be a user's own program, and take nothing. The kernel counts a buffer for each message: 768 bytes
  * (6.18).
  */
 static bool takes_nothing(int sock)
@@ -359,7 +364,7 @@ int target_files_opener_connect(struct target_files_opener *o)
 	return sock < 0 ? -EACCES : sock;
 }
 
-/* The reader waits for the file opener. What that does not open stays what it was: not for us to read. */
+/* Has the reader ask the file opener. A file that the opener does not open stays one that we may not read. */
 static int open_by_opener(struct target_files *s, const struct target_files_place *p, struct target_files_account *a,
 	const char *path, struct file *ret)
 {
@@ -369,7 +374,7 @@ static int open_by_opener(struct target_files *s, const struct target_files_plac
 		return -EACCES;
 	int r = open_by_reader(s, p, &o->account, path, asked, ret);
 	if (r == 0)
-		ret->account = a; /* it is its file system that is read from here on */
+		ret->account = a; /* from here on the target's file system is read */
 	if (o->account.late >= TARGET_FILES_LATE_MAX)
 		o->sock = fd_close(o->sock);
 	return r == -ETIMEDOUT ? -EACCES : r;
@@ -382,7 +387,7 @@ int target_files_open(struct target_files *s, const struct target_files_place *p
 	return r == -EACCES && p->opener ? open_by_opener(s, p, a, path, ret) : r;
 }
 
-/* At least one byte of the file at `off` to s->in, or none: it ends there. */
+/* Fetches at least one byte of the file at `off` into s->in, or none: it ends there. */
 static int fetch(struct target_files *s, const struct file *f, size_t size, uint64_t off)
 {
 	struct reader_request q = {.kind = READER_READ, .handle = f->handle, .size = TARGET_FILES_AT_ONCE};
@@ -436,7 +441,7 @@ ssize_t file_read(const struct file *f, void *buf, size_t size, uint64_t off)
 	return n < 0 ? n : (ssize_t)have;
 }
 
-/* Waited for as well: it is this file system that may hang, not the next one. */
+/* Waits for the reader as well: this file system may hang, not the next one. */
 void file_close(struct file *f)
 {
 	struct target_files *s = f->files;

@@ -20,7 +20,7 @@ struct one {
 	struct ring *ring;
 	const struct perf_event_header *next; /* peeked */
 	uint64_t id, time;
-	uint64_t damaged; /* and not yet asked for */
+	uint64_t damaged; /* not yet told by cpu_rings_damaged */
 };
 
 struct cpu_rings {
@@ -30,8 +30,8 @@ struct cpu_rings {
 };
 
 /*
- * An event that counts nothing and owns the ring; CPU-wide where we may, else on ourselves. It calls when so many bytes
- * are in its ring; 0: half of it, whatever its size (kernel/events/ring_buffer.c).
+ * Opens an event that counts nothing and owns the ring; CPU-wide where we may, else on ourselves. It wakes the reader
+ * when `mark` bytes are in its ring; 0: half of it, whatever its size (kernel/events/ring_buffer.c).
  */
 static int open_owner(int cpu, uint32_t mark)
 {
@@ -93,7 +93,7 @@ int cpu_rings_reserve(struct cpu_rings **ret, struct err *e)
 	return reserve(ret, 0, e);
 }
 
-/* Of this size for every CPU, or none at all: what the first ones take is not there for the last. */
+/* Maps a ring of this size for every CPU, or none at all: memory that the first ones take is missing for the last. */
 static int map_all(struct cpu_rings *r, size_t pages)
 {
 	int error = 0;
@@ -125,7 +125,8 @@ int cpu_rings_fit(struct cpu_rings *r, char *note, size_t size, struct err *e)
 	return 0;
 }
 
-/* Of the size that was wanted, which is known before it is mapped: so it can call later than when half of it is full.
+/*
+ * Opens rings of the wanted size. It is known before they are mapped, so they may wake the reader later than half full.
  */
 static int open_whole(struct cpu_rings **ret)
 {

@@ -2,8 +2,8 @@
 /*
  * record - one perf record, decoded and checked (perf_event_open(2), linux/perf_event.h "enum perf_event_type").
  *
- * The bytes are hostile: whoever opened the event chose their layout. Every length is checked against the record's
- * size; a record that does not fit its layout is -EBADMSG. Pointers lead into the record's own bytes.
+ * The bytes are hostile: the process that opened the event chose their layout. Every length is checked against the
+ * record's size; a record that does not fit its layout is -EBADMSG. Pointers lead into the record's own bytes.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Our own reading of a MMAP2 record. */
+/* A MMAP2 record, decoded. */
 struct record_mmap {
 	uint64_t start, len, pgoff, ino, generation;
 	uint32_t maj, min;
@@ -41,7 +41,7 @@ struct record {
 	uint32_t type, misc;
 	uint64_t id, time; /* PERF_SAMPLE_IDENTIFIER; CLOCK_MONOTONIC ns */
 	uint32_t pid, tid, cpu;
-	uint32_t by; /* the thread that caused it: of COMM, FORK and the like not always the one that it is about */
+	uint32_t by; /* the thread that caused it; for COMM, FORK and the like not always the one that it is about */
 	union {
 		struct record_sample sample;
 		struct record_mmap mmap;

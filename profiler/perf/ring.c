@@ -78,7 +78,7 @@ const struct perf_event_header *ring_peek(struct ring *r)
 	struct perf_event_header h;
 	if (r->tail == r->head)
 		return NULL;
-	/* A record is 8-byte aligned, so its header never wraps. Copied once: what is checked is what is used. */
+	/* A record is 8-byte aligned, so its header never wraps. Copied once, so the checked size is the one used. */
 	copy_out(r, r->tail, &h, sizeof(h));
 	if (h.size < sizeof(h) || (h.size | r->tail) % 8 || r->head - r->tail > r->size || h.size > r->head - r->tail) {
 		r->damaged++;
@@ -99,8 +99,8 @@ const struct perf_event_header *ring_peek(struct ring *r)
 void ring_take(struct ring *r)
 {
 	/*
-	 * Keys and tokens lie on stacks: no copy of ours outlives its use. The kernel's pages cannot be wiped: it
-	 * maps them read-only whatever we ask for (SIGBUS), and writes over them itself.
+	 * Keys and tokens lie on stacks: no copy of ours outlives its use. The kernel's pages cannot be wiped: the
+	 * kernel maps them read-only whatever we ask for (SIGBUS), and writes over them itself.
 	 */
 	if (r->is_copy)
 		explicit_bzero(r->joined, r->peeked);

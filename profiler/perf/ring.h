@@ -22,11 +22,11 @@ void ring_abandon(struct ring *r);	 /* in a child, which has not inherited the m
 /* Note how far the kernel has written; the records up to there can be looked at. */
 void ring_look(struct ring *r);
 /*
- * The next record, or NULL when all were taken. Valid until ring_take. A record that cannot be (size 0, beyond
- * the head) makes the ring skip to its head; ring_damaged counts that.
+ * The next record, or NULL when all were taken. Valid until ring_take. An impossible record (size 0, beyond the head)
+ * makes the ring skip to its head; ring_damaged counts that.
  */
 const struct perf_event_header *ring_peek(struct ring *r);
 void ring_take(struct ring *r);		/* the peeked record is done with: its room belongs to the kernel again */
-size_t ring_left(const struct ring *r); /* bytes that the kernel has written by now and nobody has taken */
+size_t ring_left(const struct ring *r); /* bytes that the kernel has written by now and that were not taken yet */
 uint64_t ring_damaged(const struct ring *r);
 uint64_t ring_bytes(const struct ring *r); /* taken so far */

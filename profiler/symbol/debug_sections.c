@@ -64,8 +64,8 @@ static size_t names_index(const struct elf_tables *t)
 }
 
 /*
- * The section headers of the image, from those of the file: of what is not wanted, no bytes. How many sections have to
- * be decompressed; -1: one of them cannot be, or they are too large.
+ * Makes the section headers of the image from those of the file; sections that are not wanted get no bytes. Returns how
+ * many sections have to be decompressed; -1: one of them cannot be, or they are too large.
  */
 static int lay_out(struct image *m, Elf64_Shdr *to)
 {

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The library's own 90 s, three times over, are long for a person who waits. What the environment says stays. */
+/* The library's own 90 s, three times over, are long for a waiting user. Values in the environment stay. */
 #define TIMEOUT "30"
 #define RETRIES "0"
 

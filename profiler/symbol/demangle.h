@@ -19,5 +19,5 @@
 
 /* Looks like a name that demangle() would change: cheap, for any process. */
 bool demangle_wanted(const char *name);
-/* The name as written, cut at size - 1 bytes; false: it is none of a language that we know, buf is untouched. */
+/* The name as written, cut at size - 1 bytes; false: it is of no language that we know, buf is untouched. */
 bool demangle(const char *name, char *buf, size_t size);

@@ -34,21 +34,21 @@ struct unit {
 	const char *directory;
 };
 
-/* A file and what libdw makes of it. */
+/* A file and its handles in libelf and libdw. */
 struct source {
 	struct elf_memory file;
-	void *decompressed; /* it, where the file was compressed; else NULL */
+	void *decompressed; /* the image in `file`, where it had to be decompressed; else NULL */
 	Elf *elf;
 	Dwarf *dwarf;
 };
 
 struct dwarf_lines {
 	struct source debug, alt;
-	size_t memory, baseline; /* bytes: the limit; what was taken when it was opened */
+	size_t memory, baseline; /* bytes: the limit; those taken when it was opened */
 	struct ranges units;	 /* of all of them, as soon as they are needed */
 	bool has_units;
 	struct unit unit;	   /* the one asked last: addresses come sorted */
-	struct ranges unit_ranges; /* of that which .debug_aranges named last */
+	struct ranges unit_ranges; /* of the unit that .debug_aranges named last */
 	Dwarf_Off unit_ranges_of;
 	char paths[DWARF_LINES_DEPTH_MAX][PATH_MAX]; /* of the last answer, where the file has them relative */
 	size_t n_paths;
@@ -95,7 +95,9 @@ static void sort_ranges(struct ranges *r)
 		qsort(r->list, r->n, sizeof(r->list[0]), by_low);
 }
 
-/* The one that begins last at or before the address. Ranges that lie in each other are rare: a few are looked at. */
+/*
+ * Returns the range around the address that begins last. Ranges that lie in each other are rare: a few are looked at.
+ */
 static const struct range *find_range(const struct ranges *r, uint64_t vaddr)
 {
 	size_t low = 0, high = r->n;
@@ -158,7 +160,7 @@ static void close_dwarf(struct dwarf_lines *l)
 	close_source(&l->alt);
 }
 
-/* What libelf decompressed belongs to the ELF handle: both are opened anew. */
+/* Opens both handles anew: sections that libelf decompressed belong to the ELF handle. */
 static int open_dwarf(struct dwarf_lines *l, struct err *e)
 {
 	int r = open_source(&l->debug, e);
@@ -218,7 +220,7 @@ struct dwarf_lines *dwarf_lines_close(struct dwarf_lines *l)
 	return NULL;
 }
 
-/* libdw keeps all that it ever read. */
+/* Closes and opens it beyond the limit: libdw keeps all that it ever read. */
 static int forget_when_large(struct dwarf_lines *l)
 {
 	struct err e = {0};
@@ -245,8 +247,8 @@ static bool has_address(struct dwarf_lines *l, Dwarf_Die *unit, uint64_t vaddr)
 }
 
 /*
- * By .debug_aranges, which compilers may leave out, and which names units of what the linker threw away: what the unit
- * itself says of its ranges is what counts.
+ * Searches .debug_aranges. Compilers may leave them out, and they may name units for code that the linker dropped, so
+ * the ranges in the unit itself decide.
  */
 static bool find_by_aranges(struct dwarf_lines *l, uint64_t vaddr, Dwarf_Die *ret)
 {
@@ -260,7 +262,7 @@ static bool find_by_aranges(struct dwarf_lines *l, uint64_t vaddr, Dwarf_Die *re
 	       is_unit_of_code(ret) && has_address(l, ret, vaddr);
 }
 
-/* 1, 0: none, or -ENOMEM. */
+/* Returns 1, 0 (none) or -ENOMEM. */
 static int find_unit(struct dwarf_lines *l, uint64_t vaddr, Dwarf_Die *ret)
 {
 	const struct range *r;
@@ -291,7 +293,7 @@ static bool holds_functions(int tag, bool deep)
 	}
 }
 
-/* Depth first, without recursion: the depth is the file's. */
+/* Depth first, without recursion, as the file sets the depth. */
 static int read_functions(struct unit *u, Dwarf_Die *top)
 {
 	Dwarf_Die at[NEST_MAX];
@@ -375,7 +377,7 @@ static const char *absolute(struct dwarf_lines *l, const char *file)
 	return path;
 }
 
-/* Line 0: the compiler's own, of that file. */
+/* Line 0: code of the compiler's own, in that file. */
 static struct dwarf_line line_of_code(struct dwarf_lines *l, Dwarf_Die *unit, uint64_t vaddr)
 {
 	struct dwarf_line s = {0};

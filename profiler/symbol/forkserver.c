@@ -19,9 +19,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define GRACE_NS (200 * NSEC_PER_MSEC) /* at our end, for it to end */
+#define GRACE_NS (200 * NSEC_PER_MSEC) /* at our end, for the fork server to end */
 
-/* --- who asks ------------------------------------------------------------------------------------------- */
+/* --- the client ----------------------------------------------------------------------------------------- */
 
 static _Noreturn void exec_it(int sock, const struct symbolizer_limits *limits)
 {
@@ -31,7 +31,7 @@ static _Noreturn void exec_it(int sock, const struct symbolizer_limits *limits)
 	snprintf(seconds, sizeof(seconds), "%u", limits->seconds ? limits->seconds : SYMBOLIZER_SECONDS);
 	char *argv[] = {"pilliond", "--fork-server", jobs, memory, seconds, NULL};
 	char *envp[] = {NULL};
-	int clear = fcntl(sock, F_DUPFD_CLOEXEC, 10); /* of that number, where dup2 would do nothing */
+	int clear = fcntl(sock, F_DUPFD_CLOEXEC, 10); /* where sock is number 3, dup2 would do nothing */
 	if (clear >= 0 && dup2(clear, FORKSERVER_SOCKET) >= 0)
 		execve("/proc/self/exe", argv, envp);
 	_exit(127);
@@ -122,32 +122,33 @@ void forkserver_abandon(struct forkserver *f)
 
 /* --- the process ---------------------------------------------------------------------------------------- */
 
-/* All that a server needs and its role does not allow; the rest is the server's own (symbolizer_serve). */
+/* Does all that a server needs and its role does not allow; the rest is done in symbolizer_serve. */
 static void become_forkserver(struct oom_score *oom)
 {
 	fd_close_all_but((int[]){FORKSERVER_SOCKET}, 1);
 	fd_null_stdio(7);
-	for (int sig = 1; sig < SIGSYS; sig++) /* a terminal's are not for us; what we inherited, least of all */
+	/* signals of a terminal are not for us; inherited dispositions, least of all */
+	for (int sig = 1; sig < SIGSYS; sig++)
 		signal(sig, sig == SIGINT || sig == SIGHUP || sig == SIGPIPE ? SIG_IGN : SIG_DFL);
-	signal(SIGCHLD, SIG_IGN); /* the kernel reaps them */
+	signal(SIGCHLD, SIG_IGN); /* the kernel reaps the servers */
 	sigset_t none;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	*oom = oom_score_open(); /* after the next line it is root's */
+	*oom = oom_score_open(); /* after the next line the file belongs to root */
 	prctl(PR_SET_DUMPABLE, 0);
 	prctl(PR_SET_NAME, "pilliond-fork"); /* exec left "exe" */
-	/* of a command the parent has not done it, and without it a plain user may enter no role */
+	/* a command's process has not set it before, and without it a plain user may enter no role */
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
-/* False: nobody will ask any more. */
+/* Forks the next server. False: the client has closed the socket. */
 static bool fork_next(const struct symbolizer_limits *limits, struct oom_score *oom)
 {
 	int fds[2];
 	size_t n = 0;
 	char any;
 	ssize_t got = fd_recv(FORKSERVER_SOCKET, &any, sizeof(any), fds, 2, &n);
-	oom_score_before_fork(oom, 1); /* its servers can be had again, and it cannot */
+	oom_score_before_fork(oom, 1); /* servers are killed first on OOM: they can be replaced, we cannot */
 	if (n == 2 && fork() == 0)
 		symbolizer_serve(limits, &(struct symbolizer_sockets){fds[0], fds[1]});
 	oom_score_after_fork(oom);

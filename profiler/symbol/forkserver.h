@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * forkserver - symbolizer's servers (symbolizer_client.h) at any time, for who may exec nothing any more.
+ * forkserver - starts symbolizer servers (symbolizer_client.h) at any time, for a process that may no longer exec.
  *
- * Before the last privilege goes it is started: this program once more (another layout of memory, nothing of ours in
- * it), in the symbolizer's seccomp role, with one socket. Each message there brings the ends of two others, and with
- * those it forks a server, which is in no other role than one that was started by itself would be. It sees nothing of a
- * target, and ends when its socket does; its servers live as long as theirs.
+ * The process starts it before it gives up its last privilege. The fork server is this program, executed again (another
+ * memory layout, nothing of ours in it), in the symbolizer's seccomp role, with one socket. Each message on it brings
+ * the ends of two other sockets. For these the fork server forks a server, which has the same role as one that was
+ * started directly. The fork server sees nothing of a target. It ends when its socket is closed; each of its servers
+ * ends when its own is closed.
  */
 #pragma once
 
@@ -27,23 +28,25 @@ struct forkserver {
 		.sock = -1, .pid = -1, .pidfd = -1, .source.fd = -1                                                    \
 	}
 
-/* Of a profiler, privileges must be gone; of a command that root called, a job has its seccomp role alone to hold it.
+/*
+ * Starts the fork server. A profiler must have given up its privileges before. In a command that root called, a job is
+ * confined by its seccomp role alone.
  */
 int forkserver_start(const struct symbolizer_limits *limits, struct forkserver *ret, struct err *e);
-/* Its end is logged, and there is none from then on. */
+/* Watches for the end of the fork server, and logs it; then there is none any more. */
 int forkserver_watch(struct forkserver *f, struct event_loop *l);
 bool forkserver_is_there(const struct forkserver *f);
 /*
- * Another server; *ret is the caller's. -EPIPE: there is no fork server. What fails behind that, or later, is the end
- * of those sockets.
+ * Starts another server; the caller owns *ret. -EPIPE: there is no fork server. A failure after that closes the other
+ * ends of these sockets.
  */
 int forkserver_fork(const struct forkserver *f, struct symbolizer_sockets *ret);
-void forkserver_end(struct forkserver *f);     /* waits a moment for it */
-void forkserver_abandon(struct forkserver *f); /* in a child: it is the parent's */
+void forkserver_end(struct forkserver *f);     /* waits a moment for its end */
+void forkserver_abandon(struct forkserver *f); /* in a child: the parent keeps the fork server */
 
 /*
- * The first thing in main() of a program that starts one: when it was started as such (`--fork-server JOBS MEMORY
- * SECONDS`, with this descriptor), it does not return.
+ * To be called first in main() of a program that starts a fork server. Does not return if the program was executed as
+ * one (`--fork-server JOBS MEMORY SECONDS`, with this descriptor).
  */
 enum { FORKSERVER_SOCKET = 3 };
 void forkserver_main(int argc, char **argv);

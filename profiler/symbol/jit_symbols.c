@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLICES 256    /* reads of a file at one time: each is some milliseconds at most */
-#define PARENTS_MAX 8 /* forks of a process whose code is looked into */
+#define SLICES 256    /* reads of a file in one refresh, of some milliseconds each at most */
+#define PARENTS_MAX 8 /* generations of a process whose code is searched, its own included */
 
 struct jit {
 	unsigned refs;
@@ -25,7 +25,7 @@ struct jit {
 	int64_t refreshed;
 };
 
-/* Generations that nobody looks into are let go of: a program may fork without end. */
+/* Frees the generations that jit_find does not search: a program may fork without end. */
 static void forget_ancestors(struct jit *j)
 {
 	for (int i = 1; j && i < PARENTS_MAX; i++)

@@ -58,12 +58,12 @@ _Static_assert(sizeof(struct debug_info) == 32 && sizeof(struct debug_entry) == 
 
 /*
  * V8 adds the size of the ELF header that "perf inject" will put in front of the code to every address of a line
- * (src/diagnostics/perf-jit.cc, kElfHeaderSize). It is known by what it writes into the header's padding.
+ * (src/diagnostics/perf-jit.cc, kElfHeaderSize). V8 is recognized by the value in the header's padding.
  */
 #define V8_PAD 0xdeadbeefu
 #define V8_ELF_HEADER 0x40
 
-/* --- what is kept */
+/* --- the code and lines that are kept */
 
 struct code {
 	uint64_t start, index;
@@ -257,7 +257,7 @@ static int take_move(struct jitdump *d, struct window *w, uint64_t at, uint32_t 
 	if (r < 0)
 		return r;
 	memcpy(&m, bytes, sizeof(m));
-	/* it has just been there: nothing that was written before this record can lie over it */
+	/* the code has just been there: no earlier record can lie over it */
 	if (!interval_map_find(&d->where, m.old_code_addr, &old) || d->code[old].index != m.code_index)
 		return 0;
 	struct code c = d->code[old];

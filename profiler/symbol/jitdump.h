@@ -2,11 +2,11 @@
 /*
  * jitdump - names and lines of code that a program made at run time, from the file jit-PID.dump that it writes for
  * perf(1): a header, then records of code that was made or moved and of the lines that it came from (Linux,
- * tools/perf/Documentation/jitdump-specification.txt). The copies of the code in it are not looked at.
+ * tools/perf/Documentation/jitdump-specification.txt). The copies of the code in it are ignored.
  *
- * The file is read as it grows. Where code overlaps, the later record counts; what it leaves of an earlier one stays
- * valid. The content is hostile: a record of which the fields make no sense is left out; what is gone through and what
- * is held have limits, and once one is met nothing further is taken and jitdump_truncated() says so.
+ * The file is read as it grows. Where code overlaps, the later record counts; the rest of an earlier one stays valid.
+ * The content is hostile: a record with senseless fields is left out. The bytes read and the bytes held are limited; at
+ * a limit reading ends and jitdump_truncated() is true.
  */
 #pragma once
 
@@ -34,12 +34,12 @@ struct jitdump_place {
 int jitdump_new(size_t cap_bytes, struct jitdump **ret); /* -ENOMEM */
 struct jitdump *jitdump_free(struct jitdump *d);	 /* NULL is fine; returns NULL */
 /*
- * What was appended since the last time, some milliseconds of it at most. 1: there is more, call again. 0: that was
- * all; a last record that is not whole waits. A file that is not the one of the last time (see file_tail.h) is read
- * from its beginning, and what the other one said is forgotten. -EBADMSG: no jitdump of version 1 in this machine's
- * byte order, or damaged: so it will be until it is another file; or the errno of a read.
+ * Reads the bytes that were appended since the last call, for some milliseconds at most. 1: there is more, call again.
+ * 0: all is read; an incomplete last record waits. A file that is not the one of the last call (see file_tail.h) is
+ * read from its beginning, and the names from the other one are dropped. -EBADMSG: no jitdump of version 1 in this
+ * machine's byte order, or damaged; this stays so until it is another file. Or the errno of a read.
  */
 int jitdump_read(struct jitdump *d, const struct file *f, struct err *e);
 bool jitdump_find(const struct jitdump *d, uint64_t address, struct jitdump_place *ret);
 bool jitdump_truncated(const struct jitdump *d);
-size_t jitdump_memory(const struct jitdump *d); /* bytes held; at most cap_bytes, and what an empty one takes */
+size_t jitdump_memory(const struct jitdump *d); /* bytes held; at most cap_bytes, and the size of an empty one */

@@ -25,7 +25,7 @@ struct kallsyms {
 	size_t count, room;
 	bool sorted, zeros;		   /* as read so far */
 	char *text;			   /* names; while it is read, behind them a part of the file */
-	size_t named, filled, size, bytes; /* end of the names and of what is read; of the memory; read in all */
+	size_t named, filled, size, bytes; /* ends of names and of bytes read; size of text; bytes read in all */
 };
 
 /* --- one line: "ffffffff81000000 T name" and, for modules, "\t[module]" */
@@ -109,7 +109,7 @@ static int take_line(struct kallsyms *k, const char *line, const char *end)
 	return 0;
 }
 
-/* The whole lines of text[from..filled) become names; what is left moves up behind them. */
+/* Turns the whole lines of text[from..filled) into names; the rest moves up behind them. */
 static int take_lines(struct kallsyms *k, size_t from)
 {
 	const char *line = k->text + from, *stop = k->text + k->filled, *end;

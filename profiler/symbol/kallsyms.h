@@ -17,8 +17,9 @@ struct kallsyms;
  * none at all. */
 int kallsyms_read(int fd, struct kallsyms **ret, struct err *e);
 /*
- * The same in slices of about a millisecond, for who has rings to drain meanwhile: 1 = again with the same `k` (NULL at
- * first), 0 = it is whole; on an error, as above, it is freed and NULL. Not to be searched before it is whole.
+ * The same in slices of about a millisecond, for a caller that has rings to drain meanwhile. 1: call again with the
+ * same `k` (NULL at first); 0: the table is complete; on an error, as above, it is freed and *k is NULL. Do not search
+ * it before it is complete.
  */
 int kallsyms_read_some(int fd, struct kallsyms **k, struct err *e);
 /* "do_syscall_64" or NULL. Module symbols carry " [module]" behind the name. Valid as long as the table. */

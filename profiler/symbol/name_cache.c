@@ -31,7 +31,7 @@ struct name_cache *name_cache_free(struct name_cache *n)
 	return NULL;
 }
 
-/* What is copied, and for each the tables' own: an item, two slots at worst, a number. */
+/* The copied bytes, and the tables' own bytes for each entry: an item, two slots at worst, a number. */
 size_t name_cache_memory(const struct name_cache *n)
 {
 	size_t items = n->addresses.count + n->texts.count + n->lines.count;

@@ -15,9 +15,9 @@
 struct perf_map {
 	size_t cap;
 	struct file_tail tail;
-	struct string_table names; /* with their NUL; never let go of before the end */
+	struct string_table names; /* with their NUL; kept until perf_map_free */
 	struct interval_map code;
-	bool truncated, in_long; /* in_long: amidst a line longer than a chunk, whose beginning was taken */
+	bool truncated, in_long; /* in_long: amidst a line longer than a chunk, of which the beginning was taken */
 };
 
 int perf_map_new(size_t cap_bytes, struct perf_map **ret)
@@ -124,7 +124,7 @@ static int take_lines(struct perf_map *m, const char *text, size_t n, size_t *re
 	return r;
 }
 
-/* 0: up to the end; 1: a slice. */
+/* 0: read to the end; 1: read one slice. */
 static int take_slice(struct perf_map *m, const struct file *f)
 {
 	char text[CHUNK];

@@ -3,10 +3,10 @@
  * perf_map - names of code that a program made at run time, from the file that it writes for perf(1):
  * /tmp/perf-PID.map, lines "START SIZE NAME" with numbers in hex (Linux, tools/perf/Documentation/jit-interface.txt).
  *
- * The file is read as it grows. Of lines that overlap the later one counts, for room is used again; what it leaves of
- * an earlier one stays valid. Names are not looked into, only cut at PERF_MAP_NAME_MAX bytes. The content is hostile: a
- * line that makes no sense is left out; what is read and what is held have limits, and once one is met nothing further
- * is taken and perf_map_truncated() says so.
+ * The file is read as it grows. Where lines overlap, the later one counts, as memory is used again; the rest of an
+ * earlier one stays valid. Names are not parsed, only cut at PERF_MAP_NAME_MAX bytes. The content is hostile: a
+ * senseless line is left out. The bytes read and the bytes held are limited; at a limit reading ends and
+ * perf_map_truncated() is true.
  */
 #pragma once
 
@@ -25,12 +25,12 @@ struct perf_map;
 int perf_map_new(size_t cap_bytes, struct perf_map **ret); /* -ENOMEM */
 struct perf_map *perf_map_free(struct perf_map *m);	   /* NULL is fine; returns NULL */
 /*
- * What was appended since the last time, some 256 KiB at most (a few milliseconds). 1: there is more, call again. 0:
- * that was all; a last line without its newline waits. A file that is not the one of the last time (see file_tail.h) is
- * read from its beginning, and what the other one said is forgotten. Or the errno of a read.
+ * Reads the bytes that were appended since the last call, some 256 KiB at most (a few milliseconds). 1: there is more,
+ * call again. 0: all is read; a last line without its newline waits. A file that is not the one of the last call (see
+ * file_tail.h) is read from its beginning, and the names from the other one are dropped. Or the errno of a read.
  */
 int perf_map_read(struct perf_map *m, const struct file *f, struct err *e);
 /* The name, valid until perf_map_free(), or NULL. */
 const char *perf_map_find(const struct perf_map *m, uint64_t address);
 bool perf_map_truncated(const struct perf_map *m);
-size_t perf_map_memory(const struct perf_map *m); /* bytes held; at most cap_bytes, and what an empty one takes */
+size_t perf_map_memory(const struct perf_map *m); /* bytes held; at most cap_bytes, and the size of an empty one */

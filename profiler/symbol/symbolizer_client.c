@@ -19,7 +19,7 @@
 struct symbolizer {
 	int sock;
 	unsigned asked; /* questions that are open */
-	bool left;	/* nobody has it but those */
+	bool left;	/* symbolizer_free was called: the last question frees it */
 };
 
 struct job {
@@ -34,7 +34,7 @@ struct job {
 	size_t used, room, total;
 };
 
-/* --- a server that is there ----------------------------------------------------------------------------- */
+/* --- the server at hand --------------------------------------------------------------------------------- */
 
 int symbolizer_new(int sock, struct symbolizer **ret)
 {
@@ -56,7 +56,7 @@ int symbolizer_socket(const struct symbolizer *s)
 struct symbolizer *symbolizer_free(struct symbolizer *s)
 {
 	if (s) {
-		s->sock = fd_close(s->sock); /* which ends the server and its jobs; nobody waits for it */
+		s->sock = fd_close(s->sock); /* this ends the server and its jobs; we do not wait for it */
 		s->left = true;
 		if (!s->asked)
 			free(s);
@@ -108,7 +108,7 @@ static size_t name_size(const struct symbolizer_request *q, size_t i)
 	return same_name(q, i) ? 0 : q->names[i] ? strnlen(q->names[i], SYMBOLIZER_NAME_MAX) + 1 : 1;
 }
 
-/* asked: where the file opener is asked for it; -1: it is for the job to open. */
+/* asked: the socket on which the job asks the file opener; -1: the job opens the file itself. */
 static void describe(const struct file *f, int asked, struct question_file *ret)
 {
 	ret->wanted = f != NULL;
@@ -119,7 +119,7 @@ static void describe(const struct file *f, int asked, struct question_file *ret)
 	memcpy(ret->path, f->path, sizeof(ret->path));
 }
 
-/* The question as bytes, malloc'ed, and how many addresses had room in it. */
+/* Packs the question into malloc'ed bytes. *ret_taken: how many addresses fit. */
 static int pack(
 	const struct symbolizer_request *q, const int *asked, uint8_t **ret, size_t *ret_size, size_t *ret_taken)
 {
@@ -155,13 +155,19 @@ static int pack(
 
 _Static_assert(FILE_OPENER_CLIENTS_MAX > 2 * SYMBOLIZER_ASKED_MAX + 2, "of each question two files, and a reader's");
 
-/* Where the job asks for a file that it may not open itself. -1: it tries, and without it there are fewer names. */
+/*
+ * Returns a socket on which the job asks the file opener. < 0: the job tries to open the file itself; without the file
+ * there are fewer names.
+ */
 static int connect_for(const struct file *f)
 {
 	return f && f->opener ? target_files_opener_connect(f->opener) : -1;
 }
 
-/* In a socket of their own, of which the server never sees more than the end that it hands to the job. */
+/*
+ * Sends the descriptors of the files in a socket of their own. The server passes this socket to the job and never
+ * receives from it.
+ */
 static int send_files(const struct symbolizer_request *q, const int *asked, int *ret)
 {
 	const struct file *files[] = {q->debug, q->alt};
@@ -197,13 +203,13 @@ static int send_question(const struct symbolizer *s, const struct symbolizer_req
 	int fds[QUESTION_FDS] = {[QUESTION_ITSELF] = fd, [QUESTION_ANSWERS] = answers, [QUESTION_FILES] = files};
 	if (r == 0)
 		r = fd_send(s->sock, "", 1, fds, QUESTION_FDS);
-	return r == -ECONNRESET ? -EPIPE : r; /* it ended with a question unread, or it had ended before */
+	return r == -ECONNRESET ? -EPIPE : r; /* the server ended with a question unread, or before */
 }
 
 static void job_free(struct job *j)
 {
 	event_loop_del(j->loop, &j->source);
-	fd_close(j->pipe); /* where it is the server's job still, it is killed for that */
+	fd_close(j->pipe); /* if the job still runs, the server kills it for this */
 	if (--j->symbolizer->asked == 0 && j->symbolizer->left)
 		free(j->symbolizer);
 	free(j->answers.answered);
@@ -229,7 +235,7 @@ void symbolizer_cancel(struct job *j)
 	job_free(j);
 }
 
-/* --- answers: of a process that hostile bytes may have taken over -------------------------------------- */
+/* --- answers: hostile bytes may have taken over their sender ------------------------------------------- */
 
 static bool take_text(const uint8_t **at, const uint8_t *end, uint32_t size, const char **ret)
 {

@@ -26,10 +26,10 @@ struct work {
 	uint8_t *question;
 	struct item *items;
 	size_t n;
-	struct elf_memory separate; /* a file whose symbols are news; data NULL: none */
+	struct elf_memory separate; /* a separate file, to look up symbols in; data NULL: none */
 	const char **looked_up;	    /* names from there, by item; NULL: not yet */
 	struct dwarf_lines *lines;
-	struct gopclntab go; /* where there are no lines */
+	struct gopclntab go; /* used without DWARF lines */
 	bool is_go;
 	char symbol[SYMBOLIZER_NAME_MAX + 1];
 	int out;
@@ -163,7 +163,7 @@ static const char *or_empty(const char *text)
 	return text ? text : "";
 }
 
-/* All at once, when the first is missing: the file's symbols are gone through only once. */
+/* Looks up all items when the first name is missing, so that the file's symbols are scanned only once. */
 static void look_up(struct work *w)
 {
 	struct err e = {0};
@@ -176,7 +176,9 @@ static void look_up(struct work *w)
 	free(vaddrs);
 }
 
-/* What the symbol table calls the function that the code belongs to: where there is no debug information, and clones.
+/*
+ * Returns the symbol table's name of the function that the code belongs to. Needed without debug information, and for
+ * clones.
  */
 static const char *symbol_of(struct work *w, const struct item *item)
 {
@@ -189,7 +191,7 @@ static const char *symbol_of(struct work *w, const struct item *item)
 	return w->symbol;
 }
 
-/* A stripped Go program has the table that Go itself prints its stacks from. */
+/* A stripped Go program keeps the table from which Go itself prints its stacks. */
 static void open_go(struct work *w, const struct elf_memory *file)
 {
 	struct elf_tables t;
@@ -234,7 +236,7 @@ static int answer(struct work *w, const struct item *item)
 			.start = found[i].start_line};
 	}
 	int r = put_answer(w, item->index, lines, (size_t)n);
-	return r < 0 ? r : flush(w); /* the next one may be the last thing that this process does */
+	return r < 0 ? r : flush(w); /* the next address may kill this process */
 }
 
 static int answer_all(struct work *w, const struct question_head *head, const struct elf_memory *debug,
@@ -244,7 +246,7 @@ static int answer_all(struct work *w, const struct question_head *head, const st
 	qsort(w->items, w->n, sizeof(w->items[0]), by_address);
 	int r = head->facts ? put_facts(w, debug) : 0;
 	if (r == 0 && w->n && debug->data && (r = dwarf_lines_open(debug, alt, memory, &w->lines, &e)) != -ENOMEM)
-		r = 0; /* without: names alone */
+		r = 0; /* without lines: names alone */
 	if (w->n && !w->lines)
 		open_go(w, debug);
 	if (head->separate)

@@ -11,19 +11,19 @@
 #include <string.h>
 
 #define SECONDS 60
-#define GRACE 5		   /* further seconds, for the server that ends a job: it may have been stopped */
+#define GRACE 5		   /* further seconds for the server to end a job: it may have been stopped */
 #define MEMORY (2ul << 30) /* debug information is often compressed, and a browser's has gigabytes */
 
 struct symbolizer_query {
 	struct event_loop *loop;
 	struct forkserver forkserver;
-	struct symbolizer_sockets sockets; /* of which the symbolizer has the first */
+	struct symbolizer_sockets sockets; /* `symbolizer` owns the first */
 	struct symbolizer *symbolizer;
 	struct name_cache *names;
 	int64_t deadline;
 	enum symbolizer_outcome outcome;
 	bool done;
-	int failed; /* to keep an answer */
+	int failed; /* -errno of keeping an answer */
 };
 
 static int start(struct symbolizer_query *q, struct err *e)
@@ -132,7 +132,7 @@ int symbolizer_query_facts(struct symbolizer_query *q, int fd, struct debug_fact
 int symbolizer_query_names(struct symbolizer_query *q, const struct symbolizer_query_files *f, const uint64_t *vaddrs,
 	size_t n, struct name_cache *to, struct err *e)
 {
-	const char **names = calloc(n + 1, sizeof(*names)); /* the file's own symbols have them */
+	const char **names = calloc(n + 1, sizeof(*names)); /* all NULL: the file's own symbols have them */
 	struct file debug, alt;
 	bool has_debug = file_on(f->debug, &debug) == 0, has_alt = file_on(f->alt, &alt) == 0;
 	size_t taken = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * symbolizer_query - asking the symbolizer (profiler/symbol/symbolizer_client.h) and waiting for its answer, for a
- * command that has nothing else to do. A question may take longer than a profiler would wait, and a large file has the
- * memory it needs.
+ * symbolizer_query - asks the symbolizer (profiler/symbol/symbolizer_client.h) and waits for its answer, for a command
+ * that has nothing else to do. A question may take longer than a profiler would wait, and a large file gets the memory
+ * that it needs.
  */
 #pragma once
 
@@ -19,14 +19,17 @@ struct symbolizer_query_files { /* open; -1: none */
 	int debug, alt;
 	bool separate; /* as debug_files.separate */
 };
-/* Starts the symbolizer, which is this program once more: its main begins with forkserver_main(). One thread so far. */
+/*
+ * Starts the symbolizer, which is this program executed again: main() must begin with forkserver_main(). The process
+ * must have one thread so far.
+ */
 int symbolizer_query_open(struct symbolizer_query **ret, struct err *e);
 struct symbolizer_query *symbolizer_query_close(struct symbolizer_query *q); /* NULL is fine; returns NULL */
-/* What an open file says of itself; all zero: it is no ELF file, or none that is whole. */
+/* Reads the debug_facts of an open file; all zero: it is no ELF file, or is damaged. */
 int symbolizer_query_facts(struct symbolizer_query *q, int fd, struct debug_facts *ret, struct err *e);
 /*
- * What is at these addresses, into `to`. Sorted ones are answered sooner. -ENODATA: some were not answered, the file is
- * damaged or takes more time or memory than there is.
+ * Looks up the names at these addresses and adds them to `to`. Sorted addresses are answered sooner. -ENODATA: some
+ * were not answered, as the file is damaged or needs more time or memory than allowed.
  */
 int symbolizer_query_names(struct symbolizer_query *q, const struct symbolizer_query_files *f, const uint64_t *vaddrs,
 	size_t n, struct name_cache *to, struct err *e);

@@ -18,19 +18,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LINES_SHARE 2 /* of a job's memory that libdw may take before it is opened anew */
+#define LINES_SHARE 2 /* libdw is opened anew when it has taken 1 / LINES_SHARE of a job's memory */
 
-#define OPENER_PATIENCE (500 * NSEC_PER_MSEC) /* a job without that file has names of the symbol table all the same */
+#define OPENER_PATIENCE (500 * NSEC_PER_MSEC) /* without the file, a job still has the names of the symbol table */
 #define SERVED_MAX (SYMBOLIZER_JOBS_MAX + 2 + SYMBOLIZER_LINGERING_MAX)
-#define END_MS 200 /* at the end, for those that were killed */
+#define END_MS 200 /* at its end, for killed children to die */
 
 enum kind { JOB, READER, KINDS };
 
-/* A process under way, or one that was killed and is not dead yet. */
+/* A child that runs, or was killed and is not dead yet. */
 struct served {
 	pid_t pid;   /* 0: this place is free */
-	int process; /* pidfd; -1: its end is not seen, but looked for */
-	int answers; /* its end of a pipe: broken when whoever asked has lost interest */
+	int process; /* pidfd; -1: poll cannot see its end, waitpid has to look */
+	int answers; /* the write end of its pipe: broken when the client has lost interest */
 	int64_t deadline;
 	enum kind kind;
 	bool killed;
@@ -63,7 +63,7 @@ static struct elf_memory map_file(const struct question_file *q, int fd)
 	}
 	if (fd < 0 || !id.size || !file_id_equal(&id, &q->id))
 		return m;
-	/* libelf notes down in the image that it decompressed a section: a copy of that page */
+	/* a private copy: libelf writes into the image that it decompressed a section */
 	void *data = mmap(NULL, id.size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
 	if (data == MAP_FAILED)
 		return m;
@@ -83,7 +83,7 @@ static void map_files(const struct question_head *head, int sock, struct elf_mem
 		*alt = map_file(&head->alt, fds[at]);
 }
 
-/* Holds the question, the pipe and what is mapped; what it gets at by way of a fault in a library is that. */
+/* The job holds the question, the pipe and the mapped files: a fault in a library gives access to nothing else. */
 static _Noreturn void run_job(const struct server *s, const int *fds)
 {
 	const struct symbolizer_limits *limits = s->limits;
@@ -95,7 +95,8 @@ static _Noreturn void run_job(const struct server *s, const int *fds)
 		_exit(1);
 	map_files(&head, fds[QUESTION_FILES], &debug, &alt);
 	fd_close_all_but(fds, QUESTION_FILES);
-	child_process_bound(limits->memory + debug.size + alt.size, 0); /* the kernel counts those as data, too */
+	/* the kernel counts these mappings as data, too */
+	child_process_bound(limits->memory + debug.size + alt.size, 0);
 	if (seccomp_enter(SECCOMP_SYMBOLIZER_JOB, &e) < 0)
 		_exit(1);
 	int r = symbolizer_answer(
@@ -113,7 +114,7 @@ static unsigned count(const struct server *s, enum kind kind, bool killed)
 	return n;
 }
 
-/* NULL: too many that were killed have not died. */
+/* NULL: too many killed children have not died yet. */
 static struct served *free_place(struct server *s)
 {
 	if (count(s, JOB, true) + count(s, READER, true) >= SYMBOLIZER_LINGERING_MAX)
@@ -124,7 +125,7 @@ static struct served *free_place(struct server *s)
 	return NULL;
 }
 
-/* A process in the middle of a request to a file system dies when that has answered: nobody waits for it here. */
+/* Does not wait: a child in the middle of a request to a file system dies only when the file system has answered. */
 static void reap(struct served *j)
 {
 	if (waitpid(j->pid, NULL, WNOHANG) == 0)
@@ -149,7 +150,9 @@ static bool is_broken(int pipe)
 	return poll(&p, 1, 0) == 1 && p.revents & POLLERR;
 }
 
-/* Of both kinds the second descriptor is the pipe. j NULL: it is not to be. */
+/*
+ * Forks a child for a request, and closes `fds`. For both kinds the second descriptor is the pipe. j NULL: forks none.
+ */
 static void begin(struct server *s, struct served *j, enum kind kind, int *fds, size_t n)
 {
 	pid_t pid = j && n > QUESTION_ANSWERS && !is_broken(fds[QUESTION_ANSWERS]) ? fork() : -1;
@@ -166,14 +169,14 @@ static void begin(struct server *s, struct served *j, enum kind kind, int *fds, 
 			.deadline = kind == JOB ? deadline_in(limit) : INT64_MAX,
 			.kind = kind};
 		fds[QUESTION_ANSWERS] = -1;
-		if (j->process < 0) /* its end could not be seen */
+		if (j->process < 0) /* poll could not see its end */
 			end(j);
 	}
 	for (size_t i = 0; i < n; i++)
 		fd_close(fds[i]);
 }
 
-/* False: nobody will ask any more. */
+/* Takes one request. False: the client has closed this socket. */
 static bool take(struct server *s, enum kind kind)
 {
 	int fds[QUESTION_FDS];
@@ -188,7 +191,7 @@ static bool take(struct server *s, enum kind kind)
 
 #define POLLED (KINDS + 2 * SERVED_MAX)
 
-/* Until something may be taken, or one ended, or its time is over. False: it cannot even wait. */
+/* Waits until there is a request to take, or a child ends, loses its client or is out of time. False: poll failed. */
 static bool wait_for_any(struct server *s, bool readers, struct pollfd *p)
 {
 	int64_t first = INT64_MAX;
@@ -220,7 +223,7 @@ static void end_some(struct server *s, const struct pollfd *p)
 	}
 }
 
-/* So that what dies at once is nobody else's to reap; what does not is the init's. */
+/* Kills all children and reaps those that die at once, so that nothing else has to reap them. init gets the rest. */
 static void end_all(struct server *s)
 {
 	int64_t deadline = deadline_in(END_MS * NSEC_PER_MSEC);
@@ -233,7 +236,7 @@ static void end_all(struct server *s)
 			reap(&s->served[i]);
 }
 
-/* Who has our sockets is no parent of ours, and may want to end us all the same. */
+/* Sends our pidfd to the client: it is not our parent, but may want to kill us all the same. */
 static void say_who(int sock)
 {
 	fd_auto self = (int)syscall(SYS_pidfd_open, getpid(), 0);
@@ -249,7 +252,7 @@ void symbolizer_serve(const struct symbolizer_limits *limits, const struct symbo
 	for (unsigned i = 0; i < SERVED_MAX; i++)
 		s.served[i].process = s.served[i].answers = -1;
 	fd_close_all_but((int[]){own->questions, own->readers}, 2);
-	signal(SIGCHLD, SIG_DFL); /* each of ours is reaped by its pid */
+	signal(SIGCHLD, SIG_DFL); /* each child is reaped by its pid */
 	say_who(own->questions);
 	prctl(PR_SET_NAME, "pilliond-names");
 	while (asked) {

@@ -14,7 +14,7 @@
 #define RANK_PLT 6
 #define NEST_MAX 16 /* enclosing functions looked at in a search */
 
-/* While a table is built, names live in the file's own string tables: which one, and where in it. */
+/* While a table is built, a name is a string table of the file, and an offset in it. */
 #define NAME_DYNAMIC (1u << 31)
 #define NAME_PLT (1u << 30)
 #define NAME_OFFSET (NAME_PLT - 1)
@@ -26,7 +26,7 @@ struct symbol {
 	uint32_t name;
 	uint32_t parent; /* index of the function around this one's start, or NO_PARENT */
 	uint8_t rank;	 /* lower is preferred */
-	bool open;	 /* the file says size 0: it ends where the next one starts, so it is nobody's parent */
+	bool open;	 /* the file says size 0: it ends where the next one starts, so it is never a parent */
 };
 _Static_assert(sizeof(struct symbol) == 24, "a node's memory is symbols times this");
 
@@ -328,7 +328,7 @@ static bool preferred(const struct builder *b, const struct symbol *s, const str
 				     : s->rank < over->rank;
 }
 
-/* All of table[0..n) have one address. The size is the largest that is stated for it. */
+/* All of run[0..n) have one address. The size is the largest that is stated for it. */
 static struct symbol merge_run(const struct builder *b, const struct symbol *run, size_t n)
 {
 	struct symbol best = run[0];
@@ -429,7 +429,7 @@ static int finish(struct builder *b, struct symtab *s)
 	return 0;
 }
 
-/* --- where a file of its own lies packed in the stripped one: its .symtab in place of ours */
+/* --- .gnu_debugdata: the .symtab of a file that lies packed in the stripped one */
 
 static int read_packed_file(struct builder *b, const Elf64_Shdr *s, struct err *e)
 {
@@ -453,7 +453,7 @@ static int read_packed_file(struct builder *b, const Elf64_Shdr *s, struct err *
 	return r;
 }
 
-/* What is wrong with it is no reason to do without .dynsym. */
+/* Errors in the packed file are ignored: .dynsym is still of use. */
 static int read_debugdata(struct builder *b, struct err *e)
 {
 	const Elf64_Shdr *s = elf_tables_section(&b->file, ".gnu_debugdata");
@@ -480,7 +480,7 @@ static int add_go(struct builder *b, const struct gopclntab *t)
 	return r;
 }
 
-/* The table takes the place of .strtab. What is wrong with it is no reason to do without .dynsym. */
+/* The table takes the place of .strtab. Errors in it are ignored: .dynsym is still of use. */
 static int read_go(struct builder *b, struct err *e)
 {
 	const Elf64_Shdr *s = elf_tables_gopclntab(&b->file);
@@ -509,7 +509,9 @@ static int collect(struct builder *b, struct err *e)
 	return r;
 }
 
-/* What reading it takes at its peak: the table as it grows, its sorted copy, all names and those that are kept. */
+/*
+ * Bytes that reading takes at its peak: the table as it grows, its sorted copy, all names, and the names that are kept.
+ */
 static size_t bytes_needed(const struct elf_tables *t)
 {
 	size_t need = 0;

@@ -8,21 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A symbol that may be the one. */
+/* A symbol that may name an address. */
 struct candidate {
 	uint64_t start;
 	uint8_t rank;
 	const char *name; /* NULL: none */
 };
 
-/* What was seen of an address. */
+/* The best symbols seen so far for an address. */
 struct wanted {
 	struct candidate sized; /* covers it */
-	/* of the symbols without a size between the address before this one and this one, the last; it reaches to `end`
-	 */
+	/* the last symbol without a size between the address before this one and this one; it reaches to `end` */
 	struct candidate open;
 	uint64_t end;
-	uint64_t last; /* where the last symbol at all begins in that stretch */
+	uint64_t last; /* where the last symbol of any kind begins in that stretch */
 	bool any;
 };
 
@@ -76,7 +75,7 @@ static void see(struct search *s, const Elf64_Sym *sym, const char *name)
 			s->wanted[i].sized = c;
 }
 
-/* The part of the image that a section is; NULL: not in it. */
+/* Returns the bytes of a section; NULL: they are not in the image. */
 static const void *contents(const struct search *s, const Elf64_Shdr *section)
 {
 	uint64_t size = s->image->size;
@@ -104,7 +103,7 @@ static void see_table(struct search *s, const Elf64_Shdr *table)
 	}
 }
 
-/* What is open reaches to the next symbol; a label inside of a function is not its name. */
+/* A symbol without a size reaches to the next one. A label inside a function does not name it. */
 static void decide(const struct search *s, const char **names)
 {
 	struct wanted reach = {.any = false};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * symtab_scan - the names of a few addresses from symbol tables of any size: each symbol is looked at once and nothing
- * is kept of it. For files whose symbols have no room in memory (see symbols_room), and in a process that is asked
+ * is kept of it. For files with more symbols than memory allows (symtab_read: -ENOSPC), and for a process that is asked
  * once.
  *
  * The rules are those of symtab.h: of the functions around an address the innermost one, of the symbols at one place
@@ -14,8 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SYMTAB_SCAN_STEPS                                                                                              \
-	(1u << 30) /* symbols times addresses below each: a file that takes more is left in the middle */
+#define SYMTAB_SCAN_STEPS (1u << 30) /* symbols, and addresses that they cover; the rest of a file is ignored */
 
 /*
  * image: a whole file in memory. vaddrs: ascending. names: n of them, into the image, NULL where no symbol covers the

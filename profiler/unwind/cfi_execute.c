@@ -54,7 +54,7 @@ static struct cfi_register get_place(const struct cfi_state *s, enum dwarf_reg r
 	return (struct cfi_register){.how = CFI_REGISTER_OFFSET, .n = 8 * (int64_t)s->usual.at[slots[reg]]};
 }
 
-/* Registers that we do not have, vectors and flags, are nobody's business. */
+/* Registers that we do not have, vectors and flags, are ignored. */
 static void set_place(struct cfi_state *s, uint64_t reg, struct cfi_register place)
 {
 	if (reg >= DWARF_REGS)
@@ -71,7 +71,7 @@ static void set_place(struct cfi_state *s, uint64_t reg, struct cfi_register pla
 	if (usual || place.how == CFI_REGISTER_SAME_VALUE)
 		return;
 	if (place.how == CFI_REGISTER_UNDEFINED && slot < 0 && reg != DWARF_RSP) {
-		s->gone |= bit; /* what a callee need not save */
+		s->gone |= bit; /* a register that a callee need not save */
 	} else {
 		s->odd |= bit;
 		s->full.reg[reg] = place;
@@ -264,7 +264,7 @@ static int64_t advance(struct dwarf_cursor *r, uint8_t op)
 			    : -1;
 }
 
-/* What holds before the entry's own instructions. */
+/* Sets the state that holds before the entry's own instructions. */
 static bool run_initial(struct cfi_execute *p)
 {
 	const struct cfi_cie *cie = p->cie;
@@ -301,10 +301,11 @@ static bool is_usual(const struct cfi_state *s)
 }
 
 /*
- * Short cuts for what nearly all instructions are, in a state of the usual form with operands of one byte. A module has
- * a million of them and is on its first sample, so what they change is kept in registers, and all that can be done here
- * is: it is the change to run_any() and back that takes time. What a prologue repeats, an advance, the CFA's offset and
- * a register's place, is one step. A shortcut is refused where run_any() knows more, also of what is malformed.
+ * Shortcuts for nearly all instructions: those with operands of one byte, in a state of the usual form. A module has a
+ * million of them and is on its first sample, so the words that they change are kept in registers. Everything that can
+ * be done here is done here, as the change to run_any() and back takes time. The sequence that a prologue repeats, an
+ * advance, the CFA's offset and a register's place, is one step. A shortcut is refused where run_any() knows more, also
+ * for malformed instructions.
  */
 struct shortcut {
 	const uint8_t *at, *end;
@@ -382,7 +383,7 @@ INLINE size_t short_offsets(struct shortcut *x, uint64_t w, size_t left)
 	return len;
 }
 
-/* Those that come once or twice in a function: bytes it takes, 0: refused. */
+/* Instructions that come once or twice in a function. Returns the bytes that it takes, 0: refused. */
 INLINE size_t short_other(struct cfi_execute *p, struct shortcut *x, uint64_t w)
 {
 	const uint8_t operand = (uint8_t)(w >> 8), second = (uint8_t)(w >> 16);
@@ -445,7 +446,7 @@ static size_t run_shortcuts(struct cfi_execute *p, struct cfi_row *rows, size_t 
 	while (n < CFI_BATCH && x.from < limit && section_end - x.at >= 8) {
 		const size_t left = (size_t)(x.end - x.at);
 		uint64_t w = peek(x.at, left), step;
-		if (!w && left <= 8) { /* the end: what is left are nops */
+		if (!w && left <= 8) { /* the end: only nops are left */
 			n = put_short(&x, rows, n, limit - x.from);
 			break;
 		}

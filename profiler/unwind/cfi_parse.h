@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cfi_parse - reads the entries of .eh_frame and .debug_frame: which code each describes and where its instructions
- * are (LSB core, "Exception Frames"; DWARF 5, 6.4.1).
+ * cfi_parse - reads the entries of .eh_frame and .debug_frame: which code each describes and where its instructions are
+ * (LSB core, "Exception Frames"; DWARF 5, 6.4.1).
  *
- * The bytes are hostile: what is malformed, or of a kind that no compiler writes, is refused as if it were not there.
+ * The bytes are hostile: an entry that is malformed, or of a kind that no compiler writes, is refused as if it were not
+ * there.
  */
 #pragma once
 
@@ -16,7 +17,7 @@
 #define CFI_CIE_MAX 256 /* bytes of instructions that every entry of it runs first */
 #define CFI_CIES 32	/* kept: neighbours share them */
 
-/* What entries have in common. */
+/* A CIE: the parts that entries have in common. */
 struct cfi_cie {
 	uint32_t off; /* of its length word */
 	bool good, has_data, signal;
@@ -30,7 +31,7 @@ struct cfi_cie {
 struct cfi_section {
 	const struct elf_section *bytes;
 	bool debug;	 /* .debug_frame: absolute addresses, CIEs by offset */
-	bool open_ended; /* an empty entry is the end; else it is none, and linkers leave such in the middle */
+	bool open_ended; /* an empty entry is the end; else it is skipped: linkers leave such in the middle */
 	struct cfi_cie cies[CFI_CIES];
 };
 
@@ -38,10 +39,10 @@ struct cfi_entry {
 	uint64_t start, end;
 	uint32_t cie;		/* offset of its length word */
 	uint32_t program, stop; /* offsets of its instructions */
-	uint32_t from;		/* the caller's */
+	uint32_t from;		/* for the caller's use */
 };
 
-/* What follows the length word at `off`; nothing where that is 0 or leads out of the section. */
+/* The bytes behind the length word at `off`; none where that word is 0 or leads out of the section. */
 static inline struct dwarf_cursor cfi_entry_at(const struct elf_section *s, uint64_t off)
 {
 	struct dwarf_cursor r = dwarf_read(s->data, s->size);
@@ -61,8 +62,8 @@ static inline const struct cfi_cie *cfi_cie_get(struct cfi_section *s, uint32_t 
 	const struct cfi_cie *cie = cfi_cie_slot(s, off);
 	return cie->good && cie->off == off ? cie : cfi_cie_read(s, off);
 }
-/* The entry whose length word stands at `off`; false: none is to be had, also a CIE. */
+/* Reads the entry with the length word at `off`; false: there is none, or it is a CIE. */
 bool cfi_entry_read(struct cfi_section *s, uint32_t off, struct cfi_entry *ret);
 
-/* One after the other; *off: where it goes on. False: there are no more. *ret: the offset of an entry, good or not. */
+/* Walks the entries; *off: where it goes on. False: there are no more. *ret: the offset of an entry, good or not. */
 bool cfi_entry_next(const struct cfi_section *s, uint64_t *off, uint32_t *ret);

@@ -34,7 +34,9 @@ struct cfi_rule {
 #define CFI_RULE_WORDS 3
 _Static_assert(sizeof(struct cfi_rule) == 8 * CFI_RULE_WORDS, "a rule is three words");
 
-/* A word of a rule. Rules are hashed by words, and a load of what was just stored in parts waits for these. */
+/*
+ * A word of a rule. Rules are hashed by words. A load of bytes that were just stored in parts waits for these stores.
+ */
 static inline uint64_t cfi_rule_word(const struct cfi_rule *r, unsigned i)
 {
 	uint64_t w;
@@ -49,8 +51,8 @@ enum cfi_register_kind {
 	CFI_REGISTER_OFFSET,	     /* in memory at CFA + n */
 	CFI_REGISTER_VAL_OFFSET,     /* CFA + n */
 	CFI_REGISTER_REGISTER,	     /* in register `reg`, + n */
-	CFI_REGISTER_EXPRESSION,     /* in memory at what the expression yields */
-	CFI_REGISTER_VAL_EXPRESSION, /* what the expression yields */
+	CFI_REGISTER_EXPRESSION,     /* in memory at the value of the expression */
+	CFI_REGISTER_VAL_EXPRESSION, /* the value of the expression */
 };
 
 struct cfi_register {

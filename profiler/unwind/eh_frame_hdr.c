@@ -24,8 +24,8 @@ static void take_pointer(struct dwarf_cursor *r, uint8_t encoding)
 }
 
 /*
- * What follows an opcode, one letter per operand: 1 2 4 8 bytes, l = LEB128, r = register (LEB128), e = expression.
- * An opcode that is in no row is refused.
+ * The operands of an opcode, one letter for each: 1 2 4 8 bytes, l = LEB128, r = register (LEB128), e = expression. An
+ * opcode that is in no row is refused.
  */
 struct opcodes {
 	uint8_t first, last;
@@ -54,7 +54,7 @@ static const struct opcodes expression_opcodes[] = {
 	{0, 0, NULL},
 };
 
-/* DWARF 5, 7.24. DW_CFA_set_loc (1) is refused: nobody emits it. */
+/* DWARF 5, 7.24. DW_CFA_set_loc (1) is refused: no compiler emits it. */
 static const struct opcodes instruction_opcodes[] = {
 	{0x00, 0x00, ""},  /* nop */
 	{0x02, 0x02, "1"}, /* advance_loc1 */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * eh_frame_hdr - finds the frame description of an address in .eh_frame_hdr and vets it (LSB core, "Exception
- * Frames"; DWARF 5, 6.4).
+ * eh_frame_hdr - finds the frame description of an address in .eh_frame_hdr and vets it (LSB core, "Exception Frames";
+ * DWARF 5, 6.4).
  *
- * The vetting is for the sake of the evaluator behind it (libunwind), which trusts what it is given: lengths stay
- * inside of the section, instructions and operands are whole, and expressions consist of plain arithmetic only. No
- * jumps (endless), no division (INT64_MIN / -1 is a SIGFPE). Compilers and the C library use nothing beyond that.
+ * The vetting protects the evaluator behind it (libunwind), which trusts its input: lengths stay inside of the section,
+ * instructions and operands are whole, and expressions consist of plain arithmetic only. No jumps (endless), no
+ * division (INT64_MIN / -1 is a SIGFPE). Compilers and the C library use nothing beyond that.
  */
 #pragma once
 

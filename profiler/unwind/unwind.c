@@ -13,9 +13,9 @@
 /*
  * How a stack is walked. Each step takes the compiled rule of the frame's address (unwind_table.h). Where the table has
  * none, but .eh_frame has an entry (one that unwind_table.c left out), libunwind is the last resort, for that step
- * alone: it gets a cursor whose registers and memory come from the callbacks below, with `struct walk` behind them.
- * Before each step the walk knows the mapping of the frame's code, and with it the only module whose sections libunwind
- * may read during that step. Else the frame pointer decides.
+ * alone: it gets a cursor, with registers and memory from the callbacks below and `struct walk` behind these. Before
+ * each step the walk knows the mapping of the frame's code, and with it the only module from which libunwind may read
+ * sections during that step. Else the frame pointer decides.
  */
 
 /* exported, but in no header; tools that unwind remotely declare it themselves */
@@ -25,18 +25,18 @@ extern int UNW_OBJ(dwarf_search_unwind_table)(
 /* Words that libunwind may read: a frame never seen before takes some hundred, one in its cache about five. */
 #define STEP_READS 16384
 #define WALK_READS 262144
-#define LOOK_UPS 16 /* for the last resort, which vets what it is given */
+#define LOOK_UPS 16 /* look-ups for the last resort, each of which vets an entry */
 
 /*
  * Behind the last pop and before the return, gcc's rules still say where registers were saved: below the stack pointer,
- * in what the snapshot has not. They have been restored by then.
+ * where the snapshot does not reach. They have been restored by then.
  */
 #define POPPED (CFI_RULE_SAVED * 8)
 
 /* Memory this far above the stack pointer is stack that the snapshot does not reach; the default RLIMIT_STACK. */
 #define STACK_REACH (8u << 20)
 
-struct cache { /* what libunwind keeps for one set of mappings */
+struct cache { /* libunwind's data for one set of mappings */
 	struct address_space_cache base;
 	struct unwind *owner;
 	struct cache *older, *newer;
@@ -46,8 +46,8 @@ struct cache { /* what libunwind keeps for one set of mappings */
 
 /*
  * Where the return addresses of a thread's last sample were. Most of its callers are still there, and a snapshot is
- * cold: asked for one after the other, each by the address that the one before led to, they are what a walk waits for;
- * asked for at once they come together.
+ * cold: fetched one after the other, each by the address that the one before led to, they keep a walk waiting; fetched
+ * at once they come together.
  */
 #define PLACES 64
 #define THREADS 32 /* told apart by where their stacks are */
@@ -59,7 +59,7 @@ struct places {
 
 /*
  * Rules of late. Most calls were seen a moment ago, and the way to a rule through its table is half a dozen lines of
- * cold memory; here it is one, and which one is known ahead.
+ * cold memory. Here it is one line, and it is known ahead.
  */
 #define RULES_BITS 11
 struct recent_rule {
@@ -101,10 +101,10 @@ struct walk {
 	uint32_t known;	   /* bit mask of registers that are */
 	bool exact;	   /* the ip is that of an instruction, not a return address */
 	bool brief;	   /* no more than the usual rules */
-	bool other_stack;  /* a signal handler ran on one of its own, and what it interrupted is not in the snapshot */
-	struct code *code; /* what lies there */
+	bool other_stack;  /* a signal handler ran on its own stack, and the interrupted one is not in the snapshot */
+	struct code *code; /* the mapping at the ip */
 	const struct unwind_table *rows;
-	uint64_t vaddr; /* of what is looked up */
+	uint64_t vaddr; /* of the address that is looked up */
 	struct code codes[CODES];
 
 	unsigned step_reads, walk_reads, look_ups, last_resorts;
@@ -183,7 +183,7 @@ static int access_mem(unw_addr_space_t as, unw_word_t addr, unw_word_t *val, int
 		*val = word;
 		return 0;
 	}
-	if (w->searching) { /* it follows the pointer to the personality routine, which nobody needs */
+	if (w->searching) { /* libunwind follows the pointer to the personality routine, which is of no use here */
 		*val = 0;
 		return 0;
 	}
@@ -192,7 +192,7 @@ static int access_mem(unw_addr_space_t as, unw_word_t addr, unw_word_t *val, int
 	return -UNW_EINVAL;
 }
 
-/* --- registers, unwind tables, and what libunwind also wants to have */
+/* --- registers, unwind tables, and the other callbacks of libunwind */
 
 static int access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_t *val, int write, void *arg)
 {
@@ -231,7 +231,7 @@ static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *p
 
 static void put_unwind_info(unw_addr_space_t as, unw_proc_info_t *pi, void *arg)
 {
-	/* libunwind frees what it made */
+	/* libunwind frees its own data */
 }
 
 static int no_dyn_info_list(unw_addr_space_t as, unw_word_t *addr, void *arg)
@@ -430,7 +430,7 @@ static bool read_for_rule(void *arg, uint64_t addr, uint64_t *ret)
 	return false;
 }
 
-/* The value that a register has in the caller; false: it is not to be had. */
+/* The value that a register has in the caller; false: it cannot be found. */
 static bool find_place(struct walk *w, const struct cfi_register *p, enum dwarf_reg reg, uint64_t cfa, uint64_t *ret)
 {
 	uint64_t at;
@@ -484,14 +484,14 @@ static enum unwind_stop step_full(struct walk *w, const struct cfi_rule *r)
 	return enter_caller(w, sp, next[DWARF_RA], r->signal, popped);
 }
 
-/* libunwind, for what unwind_table.c left out. */
+/* Steps with libunwind, for entries that unwind_table.c left out. */
 static enum unwind_stop step_last_resort(struct walk *w)
 {
 	unw_word_t value, ip, sp;
 	struct cache *c = cache_get(w->owner, w->space);
 	w->step_reads = STEP_READS;
 	w->trouble = UNWIND_END;
-	w->no_info = false; /* what it has in its cache it does not ask for */
+	w->no_info = false; /* libunwind does not ask for an entry that is in its cache */
 	if (!c || unw_init_remote(&w->cursor, c->as, w) < 0)
 		return UNWIND_NO_INFO;
 	int r = unw_step(&w->cursor);
@@ -527,7 +527,7 @@ static enum unwind_stop step_left_out(struct walk *w)
 	return eh_frame_hdr_find(w->code->elf, w->vaddr, &entry) == 0 ? step_last_resort(w) : step_pointer(w);
 }
 
-/* By bytes of the file itself: its expressions, or what could not be compiled. */
+/* Steps by bytes of the file itself: its expressions, or an entry that could not be compiled. */
 static enum unwind_stop step_by_file(struct walk *w, const struct cfi_rule *r)
 {
 	const struct module *m = w->code->module;
@@ -556,8 +556,8 @@ static enum unwind_stop step(struct walk *w, const struct cfi_rule *r)
 }
 
 /*
- * The functions that are there before main, where a C library has no unwind information (musl): what would call them is
- * the kernel, or they jump to one another.
+ * The functions before main, where a C library has no unwind information (musl). The kernel enters them, or they jump
+ * to one another.
  */
 static bool is_beginning(const struct walk *w)
 {
@@ -586,7 +586,7 @@ static void prefetch_places(struct walk *w)
 	p->n = p->n_rules = 0;
 }
 
-/* What lies at an address; NULL: nothing is mapped there. */
+/* The mapping at an address; NULL: nothing is mapped there. */
 static struct code *find_code(struct walk *w, uint64_t addr)
 {
 	for (unsigned i = 0; i < CODES; i++)
@@ -626,7 +626,7 @@ static const struct cfi_rule *find_rule(struct walk *w)
 	static const struct cfi_rule none = {.kind = CFI_RULE_NONE};
 	if (!w->rows)
 		return &none;
-	uint64_t key = w->exact ? 0 : unwind_table_key(w->rows, w->vaddr); /* what is no call may be anywhere */
+	uint64_t key = w->exact ? 0 : unwind_table_key(w->rows, w->vaddr); /* an exact ip may be anywhere */
 	if (!key)
 		return unwind_table_find(w->rows, w->vaddr);
 	uint16_t at = (uint16_t)(key * 0x9e3779b97f4a7c15ull >> (64 - RULES_BITS));
@@ -638,7 +638,7 @@ static const struct cfi_rule *find_rule(struct walk *w)
 	return &recent->rule;
 }
 
-/* A stack of its own, as a signal handler's may be, is another. */
+/* Notes the highest stack pointer. A stack of its own, as a signal handler's may be, does not count. */
 static void note_reach(struct walk *w)
 {
 	uint64_t sp = w->reg[DWARF_RSP];
@@ -672,7 +672,7 @@ static enum unwind_stop walk(struct walk *w, struct unwind_frame *frames, size_t
 	return stop;
 }
 
-/* libunwind sets itself up at the first cursor: a pipe, mincore(2). Here it still may. */
+/* libunwind sets itself up at the first cursor: a pipe, mincore(2). Here the process still may do that. */
 int unwind_new(struct unwind **ret)
 {
 	struct walk first = {.exact = true};
@@ -735,7 +735,7 @@ size_t unwind_user(struct unwind *u, const struct address_space *s, const struct
 	size_t size, struct unwind_frame *frames, size_t max, enum unwind_stop *ret_stop)
 {
 	size_t n = 0;
-	struct walk w; /* the cursor in it is kilobytes that nobody needs cleared */
+	struct walk w; /* the cursor in it has kilobytes that need not be cleared */
 	begin_walk(&w, u, s, regs, stack, size, false);
 	*ret_stop = walk(&w, frames, max < UNWIND_FRAMES_MAX ? max : UNWIND_FRAMES_MAX, &n);
 	u->last_resorts += w.last_resorts;

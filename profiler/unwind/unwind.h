@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unwind - the user stack of a sample, from its registers and a copy of the top of its stack
- * (perf_event_open(2): PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER), x86-64.
+ * unwind - the user stack of a sample, from its registers and a copy of the top of its stack (perf_event_open(2):
+ * PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER), x86-64.
  *
- * Each frame by the compiled rule of its address where there is one (unwind_table.h), else by the frame pointer: saved
- * rbp and return address inside the snapshot, aligned, above the last frame, returning into executable code. Registers
- * other than rip, rsp, rbp stay as they were over such a step. An entry of .eh_frame that could not be compiled is
- * given to libunwind, with accessors that see the snapshot and the module's unwind sections and nothing else; each use
- * counts.
+ * Each frame is unwound by the compiled rule of its address where there is one (unwind_table.h), else by the frame
+ * pointer: saved rbp and return address inside the snapshot, aligned, above the last frame, returning into executable
+ * code. Registers other than rip, rsp, rbp stay as they were over such a step. An entry of .eh_frame that could not be
+ * compiled is given to libunwind, with accessors that see the snapshot and the module's unwind sections and nothing
+ * else; each use counts.
  *
  * Everything here is hostile: registers, stack, tables. The stack pointer must grow from frame to frame (except out of
  * a signal handler, which may have a stack of its own), frames and reads are counted, a frame description is vetted by
  * eh_frame_hdr.h before libunwind sees it, and no byte outside of the snapshot is read.
  *
- * An unwinder keeps one libunwind address space per set of mappings (its cache is keyed by absolute
- * address), the UNWIND_CACHES most recently used; a change of mappings drops it (address_space.h). One thread. Free the
- * unwinder before or after the spaces, as you like.
+ * An unwinder keeps one libunwind address space per set of mappings (its cache is keyed by absolute address), the
+ * UNWIND_CACHES most recently used; a change of mappings drops it (address_space.h). One thread. Free the unwinder
+ * before or after the spaces, as you like.
  */
 #pragma once
 
@@ -62,7 +62,7 @@ enum unwind_stop {
 	UNWIND_UNKNOWN_MAPPING,
 	UNWIND_DEPTH,
 	UNWIND_LOST_MAPPING,
-	UNWIND_SWITCH, /* what called, or was interrupted, is on another stack: a goroutine's, or below a signal's */
+	UNWIND_SWITCH, /* the caller, or interrupted code, is on another stack: a goroutine's, or below a signal's */
 	UNWIND_STOPS,
 };
 /* The frame that stands at the root of such a stack, "[truncated: stack]"; NULL for UNWIND_END. */
@@ -83,18 +83,18 @@ int unwind_new(struct unwind **ret);
 struct unwind *unwind_free(struct unwind *u); /* NULL is fine; returns NULL */
 
 /*
- * Leaf first; the number of frames, at most `max` and UNWIND_FRAMES_MAX. `stack` holds the `size` bytes from the
- * sample's SP upward. *ret_stop is always set. A stop is no error: what was found is good.
+ * Unwinds a stack, leaf first. Returns the number of frames, at most `max` and UNWIND_FRAMES_MAX. `stack` holds the
+ * `size` bytes from the sample's SP upward. *ret_stop is always set. A stop is no error: the frames before it are good.
  */
 size_t unwind_user(struct unwind *u, const struct address_space *s, const struct unwind_regs *regs, const void *stack,
 	size_t size, struct unwind_frame *frames, size_t max, enum unwind_stop *ret_stop);
 /*
- * The same for what comes a hundred thousand times a second: by rules of few instructions alone, whatever the tables of
- * a tenant's file say; where there is another one it ends.
+ * The same for events that come a hundred thousand times a second. It uses only rules of few instructions, whatever the
+ * tables of a tenant's file say, and ends where there is another one.
  */
 size_t unwind_brief(struct unwind *u, const struct address_space *s, const struct unwind_regs *regs, const void *stack,
 	size_t size, struct unwind_frame *frames, size_t max);
-/* Bytes from its SP upward that the frames of the last stack take, the outermost's own excepted. */
+/* Bytes from the SP upward that the frames of the last stack take, without the outermost's own. */
 size_t unwind_reach(const struct unwind *u);
 uint64_t unwind_last_resorts(const struct unwind *u); /* steps that libunwind did */
 void unwind_no_last_resort(struct unwind *u);	      /* from now on such a step is UNWIND_NO_INFO; for comparisons */

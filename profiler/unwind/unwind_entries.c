@@ -2,8 +2,8 @@
 #include "profiler/unwind/unwind_entries.h"
 
 /*
- * Of an entry nothing is kept but where its code begins and where it is found: a file has a hundred thousand, and to
- * read one again takes less time than to touch memory for it.
+ * An entry is kept as the place where its code begins and its place in the file, and no more: a file has a hundred
+ * thousand, and to read one again takes less time than to touch memory for it.
  */
 struct entry_key {
 	uint32_t at;	/* from base */
@@ -47,7 +47,7 @@ static void collect_entries(struct unwind_entries *x, enum entry_source from, co
 	for (uint64_t off = 0; cfi_entry_next(s, &off, &at);) {
 		x->count++;
 		if (cfi_entry_read(s, at, &e)) {
-			/* what a linker dropped stays in .debug_frame, at an address that is nobody's */
+			/* entries of code that a linker dropped stay in .debug_frame, at an address without code */
 			if (from == FROM_EH_FRAME || is_code(x->elf, e.start))
 				add_key(x, from, at, e.start);
 		} else
@@ -95,7 +95,7 @@ static void sort_by(struct entry_key *to, const struct entry_key *from, size_t n
 		to[count[(from[i].at >> shift) % RADIX]++] = from[i];
 }
 
-/* What is too far above the first is left out. */
+/* Counts keys from the lowest one, and leaves out those too far above it. True: they are sorted already. */
 static bool rebase(struct unwind_entries *x, uint32_t reach)
 {
 	bool sorted = true;
@@ -139,7 +139,7 @@ static int sort_keys(struct unwind_entries *x, uint32_t reach)
 	return 0;
 }
 
-/* Those that count less come first. */
+/* Collects the entries that count less first. */
 int unwind_entries_open(struct unwind_entries *x, const struct elf *f, struct alloc_limit *budget, uint32_t reach)
 {
 	x->elf = f;
@@ -162,14 +162,14 @@ void unwind_entries_done(struct unwind_entries *x)
 
 /* --- entries one after the other */
 
-/* Those that count where no other has anything: .eh_frame is what the program itself unwinds by. */
+/* Entries that count only where there is no other: the program itself unwinds by .eh_frame. */
 static bool is_weak(struct entry_key k)
 {
 	const enum entry_source from = k.where >> WHERE_BITS;
 	return from == FROM_DEBUG_FRAME || from == FROM_PLT;
 }
 
-/* `program` of those that are no call frame information: its number. */
+/* For an entry that is no call frame information, `program` is its number. */
 static bool read_entry(struct unwind_entries *x, struct entry_key k, struct cfi_entry *ret)
 {
 	const uint32_t at = k.where % (1u << WHERE_BITS);
@@ -180,7 +180,7 @@ static bool read_entry(struct unwind_entries *x, struct entry_key k, struct cfi_
 		bool good = gopclntab_range(&x->go, at, &f);
 		ret->start = f.start;
 		ret->end = f.end;
-		if (good) /* it is run when the one before has been */
+		if (good) /* it is run after the entry before */
 			__builtin_prefetch(x->go.data + f.pcsp);
 		return good;
 	}
@@ -191,7 +191,7 @@ static bool read_entry(struct unwind_entries *x, struct entry_key k, struct cfi_
 	return ret->end > ret->start;
 }
 
-/* Whether a weak one, the last that was taken, is where others are. */
+/* True if a weak entry, the last that was taken, is where others are. */
 static bool is_covered(struct unwind_entries *x, const struct cfi_entry *e)
 {
 	while (x->next_strong < x->n_keys && (x->next_strong < x->next_key || is_weak(x->keys[x->next_strong])))

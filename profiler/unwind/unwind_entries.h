@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * unwind_entries - what describes the code of a file, one entry after the other by address: of .eh_frame, .debug_frame,
- * Go's pclntab, and its PLTs. Those of .debug_frame and PLTs count where no other has anything: .eh_frame is what the
- * program itself unwinds by.
+ * unwind_entries - the entries that describe the code of a file, one after the other by address: of .eh_frame,
+ * .debug_frame, Go's pclntab, and its PLTs. Entries of .debug_frame and PLTs count only where there is no other: the
+ * program itself unwinds by .eh_frame.
  *
- * The bytes are hostile: what is malformed, or does not fit into the budget, is left out and counted.
+ * The bytes are hostile: an entry that is malformed, or does not fit into the budget, is left out and counted.
  */
 #pragma once
 
@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whose an entry is. */
+/* Where an entry is from. */
 enum entry_source {
 	FROM_GO, /* `program` is the function's number in gopclntab */
 	FROM_DEBUG_FRAME,
@@ -47,11 +47,15 @@ struct unwind_entries {
 	uint64_t covered;	      /* code up to here has entries that are not weak */
 };
 
-/* What begins more than `reach` bytes above the first one is left out. Borrows both, and stays where it is. -ENOMEM. */
-int unwind_entries_open(struct unwind_entries *x, const struct elf *f, struct alloc_limit *budget, uint32_t reach);
-void unwind_entries_done(struct unwind_entries *x); /* also of what failed to open, or is 0 */
 /*
- * The next one that counts. Of several that begin together the last one in the file comes last; they may overlap.
+ * Collects the entries; those that begin more than `reach` bytes above the first one are left out. Borrows `f` and
+ * `budget`, and *x stays where it is. -ENOMEM.
+ */
+int unwind_entries_open(struct unwind_entries *x, const struct elf *f, struct alloc_limit *budget, uint32_t reach);
+void unwind_entries_done(struct unwind_entries *x); /* also of one that failed to open, or is 0 */
+/*
+ * Returns the next entry that counts. Of several that begin together the last one in the file comes last; they may
+ * overlap.
  */
 bool unwind_entries_next(struct unwind_entries *x, struct cfi_entry *ret);
 size_t unwind_entries_left(const struct unwind_entries *x); /* that are still to be looked at */

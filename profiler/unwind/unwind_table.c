@@ -38,7 +38,7 @@ struct unwind_table {
 	size_t entries, left_out;
 };
 
-/* What is known while the table is made. */
+/* The state while the table is made. */
 struct builder {
 	struct unwind_table *t;
 	const struct elf *elf;
@@ -180,7 +180,7 @@ static int64_t odd_rule(struct builder *b, const struct cfi_state *s, const stru
 
 /* --- rows */
 
-/* Compilers need no more bytes than this to describe what makes so many bytes of rows. */
+/* Bytes of rows to expect: compilers need no more than 4 bytes to describe 5 bytes of rows. */
 static size_t expected_bytes(const struct builder *b)
 {
 	const size_t described = b->elf->eh_frame.size ? b->elf->eh_frame.size : b->elf->debug_frame.size;
@@ -250,7 +250,7 @@ static void free_rows(struct unwind_table *t)
 	t->mapped = 0;
 }
 
-/* Gives back what is not used. Of a huge page that is all or nothing: a part of one stays where it is. */
+/* Gives back unused bytes. A huge page is given back whole or not at all: a part of one stays where it is. */
 static void shrink_rows(struct unwind_table *t, size_t huge)
 {
 	const size_t bytes = t->n_rows * sizeof(*t->rows), unit = bytes < huge ? HUGE_PAGE : (size_t)getpagesize();
@@ -289,7 +289,7 @@ static inline int put_row(struct builder *b, uint64_t vaddr, uint32_t rule)
 	return 0;
 }
 
-/* Rows of one entry up to `limit`, where the next one begins. -EBADMSG: what came before is good. */
+/* Rows of one entry up to `limit`, where the next one begins. -EBADMSG: the rows before are good. */
 static int run_entry(struct builder *b, const struct cfi_entry *e, uint64_t limit)
 {
 	struct cfi_execute *p = &b->programs[unwind_entries_section(e->from)];
@@ -314,8 +314,8 @@ static int run_entry(struct builder *b, const struct cfi_entry *e, uint64_t limi
 }
 
 /*
- * The kernel "returns" to its first byte, so what is looked up is the byte before. The caller's registers are in the
- * ucontext that the stack pointer is at (arch/x86/include/uapi/asm/sigcontext.h, 40 bytes into it).
+ * The kernel "returns" to its first byte, so the byte before is looked up. The caller's registers are in the ucontext
+ * that the stack pointer is at (arch/x86/include/uapi/asm/sigcontext.h, 40 bytes into it).
  */
 static int put_sigreturn(struct builder *b, const struct cfi_entry *e)
 {
@@ -412,7 +412,7 @@ static int run_one(struct builder *b, const struct cfi_entry *e, uint64_t next)
 	return end < 0 ? end : r;
 }
 
-/* -E2BIG, -ERANGE: what is beyond has no rule. */
+/* -E2BIG, -ERANGE: code beyond has no rule. */
 static int run_entries(struct builder *b)
 {
 	struct cfi_entry now, next = {0};
@@ -493,7 +493,7 @@ static int build(struct builder *b)
 	return r == 0 ? index_pages(t) : r;
 }
 
-/* Of 4 billion tables two may have the same. */
+/* Two of 4 billion tables may have the same serial. */
 static uint32_t next_serial(void)
 {
 	static uint32_t last;

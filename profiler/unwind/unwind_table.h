@@ -4,13 +4,13 @@
  * for every stretch of code in which the answer is the same, with the rule that holds there (DWARF 5, 6.4; LSB core,
  * "Exception Frames").
  *
- * Rows are 8 bytes, sorted by address, found by an index over pages of code and a binary search; equal rules are
- * stored once per module. What a rule of the usual form does not express (the CFA by an expression, registers at
- * places other than an offset from it) has a full rule in a side table. Everything is relative to the file, so the
- * table serves every process and container that runs it.
+ * Rows are 8 bytes, sorted by address, found by an index over pages of code and a binary search; equal rules are stored
+ * once per module. A rule that the usual form does not express (the CFA by an expression, registers at places other
+ * than an offset from it) is a full rule in a side table. Everything is relative to the file, so the table serves every
+ * process and container that runs it.
  *
- * The bytes are hostile. Entries that make no sense are left out; how many, unwind_table_stats says. Where entries
- * overlap, the one that begins later counts from its beginning on.
+ * The bytes are hostile. Senseless entries are left out; unwind_table_stats says how many. Where entries overlap, the
+ * one that begins later counts from its beginning on.
  */
 #pragma once
 
@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define UNWIND_TABLE_MAX (4u << 20)	   /* rows; what is beyond has none */
+#define UNWIND_TABLE_MAX (4u << 20)	   /* rows; code beyond has none */
 #define UNWIND_TABLE_RULES_MAX (1u << 20)  /* different rules */
 #define UNWIND_TABLE_FULL_MAX 4096	   /* full ones */
 #define UNWIND_TABLE_EXPRESSIONS_MAX 16384 /* bytes of different expressions */
@@ -33,8 +33,8 @@ struct unwind_table_stats {
 
 struct unwind_table;
 /*
- * Empty, not an error, where there is no .eh_frame. `max`: bytes that may be in use meanwhile; what is beyond has no
- * rows. -ENOMEM. Borrows `f`, which must live longer.
+ * Builds the table of a file; it is empty, not an error, where no code is described. `max`: bytes that may be in use
+ * meanwhile; code beyond has no rows. -ENOMEM. Reads `f` during the call only.
  */
 int unwind_table_build(const struct elf *f, size_t max, struct unwind_table **ret);
 struct unwind_table *unwind_table_free(struct unwind_table *t); /* NULL is fine */
@@ -42,7 +42,7 @@ size_t unwind_table_bytes(const struct unwind_table *t);
 void unwind_table_stats(const struct unwind_table *t, struct unwind_table_stats *ret);
 
 const struct cfi_rule *unwind_table_find(const struct unwind_table *t, uint64_t vaddr); /* never NULL */
-/* Of an address in a table, unlike that of any other table ever; 0: the table has none there. */
+/* A key of an address in a table, unlike that of any other table ever; 0: the table has none there. */
 uint64_t unwind_table_key(const struct unwind_table *t, uint64_t vaddr);
 const struct cfi_rule_full *unwind_table_full(const struct unwind_table *t, const struct cfi_rule *r);
 
