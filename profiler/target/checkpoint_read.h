@@ -21,11 +21,10 @@ enum {
 	ENTRY_RECORD,	  /* target; a side-band record */
 	ENTRY_LOSSY,	  /* target */
 	ENTRY_MODULE,	  /* module; path, maj, min, ino, generation, build-id */
-	ENTRY_JIT, /* code; pid, its parent or 0, the path of its dump, target + 1 if a process of it has the code now,
-		      or 0 */
+	ENTRY_JIT,    /* code; pid, its parent or 0, the path of its dump, target + 1 if its process has it now, or 0 */
 	ENTRY_COUNTS, /* target; which event, aggregate_save */
-	ENTRY_WINDOW, /* target; numbers of struct window_state, of the tally, of the kernel's counts: the counts so far
-  are a window that waits */
+	ENTRY_WINDOW, /* target; numbers of struct window_state, of the tally, of the kernel counts; closes the counts
+			 so far */
 	ENTRY_WRITTEN, /* target; seq: such a window waits no more */
 	ENTRY_BLANK,   /* target; it took too much room: no state is saved */
 	ENTRY_RATES,   /* numbers of struct sample_rate_saved: of all targets */

@@ -13,21 +13,20 @@
 #include <string.h>
 
 #define ROUND_NS (1 * NSEC_PER_SEC)
-#define ROUND_FIRST_NS                                                                                                 \
-	(50 * NSEC_PER_MSEC)	     /* after a restart: a worker that was killed once may be killed again soon */
-#define EARLY 10		     /* by one part of the interval earlier, at least */
-#define AGAIN_NS (60 * NSEC_PER_SEC) /* state that did not fit may have shrunk */
-#define TARGET_MAX (8u << 20)	     /* bytes of one target: beyond it, this target is left out, not another */
-#define SNAPSHOT_MAX (24u << 20)     /* of all: the rest is for the entries until the next one */
-#define GROWTH (512u << 10)	     /* bytes beyond twice a snapshot until the next one */
-#define JIT_PARENTS 8		     /* as many as are looked into (profiler/symbol/jit_symbols.c) */
+#define ROUND_FIRST_NS (50 * NSEC_PER_MSEC) /* after a restart: we may be killed again soon */
+#define EARLY 10			    /* by one part of the interval earlier, at least */
+#define AGAIN_NS (60 * NSEC_PER_SEC)	    /* state that did not fit may have shrunk */
+#define TARGET_MAX (8u << 20)		    /* bytes of one target: beyond it, this target is left out, not another */
+#define SNAPSHOT_MAX (24u << 20)	    /* of all: the rest is for the entries until the next one */
+#define GROWTH (512u << 10)		    /* bytes beyond twice a snapshot until the next one */
+#define JIT_PARENTS 8			    /* as many as are looked into (profiler/symbol/jit_symbols.c) */
 
 _Static_assert(sizeof(struct target_tally) % sizeof(uint64_t) == 0, "it is written as numbers");
 #define TALLY_NUMBERS (sizeof(struct target_tally) / sizeof(uint64_t))
 
 struct checkpoint {
 	struct journal *journal;
-	bool resumed, off;	 /* off: it did not fit, the journal is empty */
+	bool resumed, off;	 /* off: it did not fit, the journal is invalid */
 	size_t snapshot;	 /* bytes of the last one */
 	unsigned left_out;	 /* targets left out of it */
 	int64_t last, again;	 /* when counts were written; when a snapshot is tried again */
@@ -331,7 +330,7 @@ static void save_rates(struct checkpoint *c, const struct engine *g)
 
 /* --- the journal */
 
-/* An empty journal is better than an outdated one: a successor then begins anew. */
+/* An invalid journal is better than an outdated one: a successor then begins anew. */
 static void give_up(struct checkpoint *c, int64_t now)
 {
 	journal_invalidate(c->journal);

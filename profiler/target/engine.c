@@ -307,8 +307,8 @@ static int64_t in_ms(int64_t now, int ms)
 }
 
 /*
- * Looks at all targets, or at those with work due: a look reads files of a target, and one of a thousand windows always
- * ends. Returns when the next look is due.
+ * Looks at all targets, or at those with work due: a look reads files of a target, and of a thousand
+ * targets the window of one always ends. Returns when the next look is due.
  */
 static int64_t look(struct engine *g, int64_t now, bool at_all)
 {

@@ -627,7 +627,7 @@ static int add_rate(struct builder *b)
 	return r;
 }
 
-/* Names the processes with libpillion that are not in the profile, or says that there is no such process. */
+/* Comments on processes with libpillion that are not in the profile, or says that no process has it. */
 static int add_missing(struct builder *b)
 {
 	int error, r = 0;

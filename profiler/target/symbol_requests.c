@@ -33,7 +33,7 @@ struct missing {
 struct part {
 	struct symbol_request *naming;
 	struct module *module;			/* referenced */
-	const struct missing *first, *question; /* of the open question */
+	const struct missing *first, *question; /* question: the first of the open question */
 	size_t n;				/* addresses from `first` on, not asked about yet */
 	int64_t asked;				/* when */
 	struct job *job;			/* NULL: not asked, or answered */
