@@ -41,10 +41,9 @@ void checkpoint_flush(struct checkpoint *c, struct engine *g, int64_t now);
 /* A side-band record that has not been applied yet; r was parsed from h. */
 void checkpoint_record(
 	struct checkpoint *c, struct target *t, const struct record *r, const struct perf_event_header *h);
-void checkpoint_lossy(struct checkpoint *c, struct target *t);	/* records were lost */
-void checkpoint_tasks(struct checkpoint *c, struct target *t);	/* no record will report them again */
-void checkpoint_window(struct checkpoint *c, struct window *w); /* it is over */
-void checkpoint_written(
-	struct checkpoint *c, struct target *t, unsigned seq); /* it is in the spool, or has no profile */
+void checkpoint_lossy(struct checkpoint *c, struct target *t);		       /* records were lost */
+void checkpoint_tasks(struct checkpoint *c, struct target *t);		       /* no record will report them again */
+void checkpoint_window(struct checkpoint *c, struct window *w);		       /* it is over */
+void checkpoint_written(struct checkpoint *c, struct target *t, unsigned seq); /* in the spool, or none */
 void checkpoint_gone(struct checkpoint *c, struct target *t);
 uint64_t checkpoint_bytes(const struct checkpoint *c); /* of the journal, now */
