@@ -57,9 +57,7 @@ static int find_program(const char *name, char path[static PATH_MAX])
 		int there = is_program(path);
 		if (there == 0)
 			return 0;
-		if (there == -EACCES &&
-			access(path, F_OK) ==
-				0) /* it exists, but we may not execute it; a closed directory does not count */
+		if (there == -EACCES && access(path, F_OK) == 0) /* the file exists; not so in a closed directory */
 			r = there;
 		if (!dir[len])
 			return r;

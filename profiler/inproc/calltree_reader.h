@@ -29,8 +29,7 @@ struct calltree_reader {
 	uint32_t pid;			    /* as it knows itself */
 	struct calltree_reader_node *nodes; /* by number, as of the last look */
 	size_t n;
-	size_t *account; /* nodes of all readers that share this sum, at most CALLTREE_READER_NODES_MAX; NULL: no limit
-			  */
+	size_t *account; /* nodes of all readers that share it, CALLTREE_READER_NODES_MAX at most; NULL: no limit */
 	uint64_t unplaced;
 	bool anew, changed; /* the journal's copy is out of date: all of it; some nodes */
 };

@@ -97,8 +97,7 @@ static void save_module(struct checkpoint *c, const struct module *m)
 	journal_end(j);
 }
 
-/* A process's current code is saved with the process: it was made when a sample came, and no record tells of it.
- */
+/* A process's current code is saved as its own: it was made when a sample came, and no record tells of it. */
 static void save_one_jit(struct checkpoint *c, struct target *t, struct jit *jit)
 {
 	struct journal *j = c->journal;

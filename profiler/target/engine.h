@@ -92,8 +92,7 @@ struct engine {
 
 /* loop, rings, the exporter's setup and kallsyms_fd are given; the rest is made here. */
 int engine_init(struct engine *g, struct err *e);
-/* Ends every armed target and waits until its last window is written; targets not armed belong to connections.
- */
+/* Ends every armed target and waits until its last window is written; others belong to connections. */
 void engine_end(struct engine *g);
 /*
  * For a successor of another program, which may not read our journal: ends windows and writes them, as far as possible

@@ -34,8 +34,7 @@
 #define AHEAD_FIRST_NS (1 * NSEC_PER_SEC)
 #define AHEAD_SESSION_NS (100 * NSEC_PER_MSEC) /* no addresses have names yet, and the user waits for the end */
 #define AHEAD_NS (10 * NSEC_PER_SEC)
-#define VALUE_MAX (1ull << 44) /* of one sample: a larger value is no amount; thousands of such samples can be summed  \
-				*/
+#define VALUE_MAX (1ull << 44)	      /* of one sample: a larger value is no amount; thousands of these can be summed */
 #define WRITTEN_NS (5 * NSEC_PER_SEC) /* at the end, for the exporter: it writes them all the same */
 
 /* --- files of the target ------------------------------------------------------------------------------- */
@@ -571,8 +570,7 @@ static int move(struct target *t, uint32_t spec, uint32_t from, uint32_t to)
 	return 0;
 }
 
-/* Not before the program begins: until its exec all events are disabled, and the exec enables those that wait for it.
- */
+/* Not before the program begins: until its exec all are disabled, and the exec enables those that wait for it. */
 static void fit_snapshots(struct target *t, int64_t now)
 {
 	for (uint32_t i = 0; t->started && !sample_rate_paused(t) && i < t->desc.n_events; i++) {

@@ -124,8 +124,7 @@ struct target {
 	} saved;
 };
 
-/* Takes the descriptors (in the order of enum target_fd) also on failure. -EALREADY: the container is a target already.
- */
+/* Takes the descriptors (in the order of enum target_fd) also on failure. -EALREADY: it is a target already. */
 int target_new(struct engine *g, const struct target_desc *d, const int *fds, struct target **ret, struct err *e);
 /* Takes the descriptor. */
 int target_add_event(struct target *t, const struct event_desc *d, int fd, struct err *e);
@@ -153,8 +152,7 @@ void target_reset_clock(struct target *t);		      /* of a window that begins now
 
 /* Returns the CPU time of the container (us); of a removed cgroup, the last value read. */
 uint64_t target_cpu_usage(struct target *t);
-/* Returns CPU time (us) in this window; for the time after the last reading of a removed cgroup, that of its samples.
- */
+/* Returns CPU time (us) in this window; for a removed cgroup, plus its samples after the last reading. */
 uint64_t target_cpu_used(struct target *t);
 bool target_has_ended(struct target *t);
 /* Does its work that is due; may free it. Returns milliseconds until the next time, -1: nothing to do. */

@@ -131,8 +131,8 @@ static void refresh_jits(struct window *w)
 }
 
 /*
- * Loads modules of which a predecessor saved the name alone, and modules whose files did not answer at first; other
- * targets that use the module get it, too.
+ * Loads modules of which a predecessor saved the name alone, and modules whose files did not answer at first. A
+ * loaded module stays loaded.
  */
 static void load_modules(struct window *w)
 {
