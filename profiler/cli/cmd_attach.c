@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attach: profile what runs already, until it ends, the time is over or somebody says stop. */
+/* attach: profile a running program, until it ends, the time is over or the user stops it. */
 #include "profiler/cli/command.h"
 #include "profiler/cli/progress.h"
 
@@ -27,7 +27,7 @@ static bool is_number(const char *text)
 	return text[strspn(text, "0123456789")] == 0 && text[0];
 }
 
-/* A number is a process; whoever calls a container 1234 gives its id. */
+/* A number is a process; for a container called 1234 the user gives its id. */
 static int find(const char *what, struct attach_target *ret, struct err *e)
 {
 	struct engine_container c;
@@ -57,7 +57,7 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-/* Until the target's life has ended, a signal says stop, or the time is over. */
+/* Waits until the target has ended, a signal stops us, or the time is over. */
 static void wait_for_end(const struct attached *a, int signals, uint32_t duration_s)
 {
 	struct pollfd p[] = {{.fd = a->sock, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
@@ -103,7 +103,7 @@ static int profile(const char *self, struct options *o, const struct attach_targ
 		     : print_result(self, t, &ended);
 }
 
-/* Flags may stand behind the target as well: it goes last. */
+/* Options may also follow the target: moves it to the end. */
 static void put_target_last(int argc, char **argv)
 {
 	static struct options unused;
@@ -143,7 +143,7 @@ static int run(int argc, char **argv)
 	struct err e = {0};
 	if (asks_for_help(argc, argv))
 		return help();
-	fd_hold_stdio(); /* nothing that is meant for a person ends up in a socket */
+	fd_hold_stdio(); /* keeps output for people out of our sockets */
 	put_target_last(argc, argv);
 	int next = cli_settings_read_session(&o, argc, argv, &e);
 	if (e.code)

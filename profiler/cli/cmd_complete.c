@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * complete: what a shell offers, from the texts that a person reads: the list of commands, the options that a command's
- * help shows (a line that begins with one), the events and the sample types. A line each, "word TAB what it is".
- * Nothing is no mistake: then the shell offers files.
+ * complete: a shell's completions, from the texts of the help: the list of commands, the options that a command's help
+ * shows (a line that begins with one), the events and the sample types. A line each, "word TAB description". An empty
+ * result is no mistake: then the shell offers files.
  */
 #include "profiler/cli/command.h"
 #include "shim/event/event_spec.h"
@@ -25,7 +25,7 @@ static void offer_commands(const char *prefix)
 				strlen(commands[i]->line));
 }
 
-/* "  -n, --rows ROWS   how many": the words that begin with '-' up to two spaces, and what is behind those. */
+/* "  -n, --rows ROWS   how many": offers the words that begin with '-' up to two spaces, and the text behind those. */
 static void offer_line(const char *prefix, const char *line)
 {
 	const char *at = line + strspn(line, " "), *what = strstr(at, "  ");
@@ -56,7 +56,7 @@ static void offer_options(const struct command *c, const char *prefix)
 	free(text);
 }
 
-/* The one that is being written, with those before it. */
+/* Offers completions of the last event of a list, with those before it. */
 static void offer_events(const char *prefix)
 {
 	const char *last = strrchr(prefix, ',');
@@ -101,7 +101,7 @@ static int run(int argc, char **argv)
 			return EXIT_DONE;
 		}
 	for (int i = 2; i < argc - 1; i++)
-		if (!strcmp(argv[i], "--")) /* from there on it is another program's */
+		if (!strcmp(argv[i], "--")) /* the rest is another program's */
 			return EXIT_DONE;
 	if (c && prefix[0] == '-')
 		offer_options(c, prefix);

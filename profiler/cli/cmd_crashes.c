@@ -19,7 +19,7 @@ struct asked {
 	bool json, found;
 };
 
-/* `line`: of a list. */
+/* `line`: as one of a list. */
 static int show(const struct asked *a, int dir, const char *file, const char *path, bool line)
 {
 	struct err e = {0};
@@ -59,7 +59,7 @@ static int list(struct asked *a, int dir, const char *path)
 	return code;
 }
 
-/* A spool, which has a directory of them, or that directory itself. */
+/* Lists a spool, which has a directory of reports, or that directory itself. */
 static int list_path(struct asked *a, const char *path)
 {
 	char below[4096];

@@ -52,7 +52,7 @@ static void look(struct report *r, const struct doctor *d, const char *link, doc
 		printf("%-8s %-20s   %s\n", "", "", f.way);
 }
 
-/* As the hook reads them; what is wrong in them is a finding. */
+/* Reads the settings as the hook does; a mistake in them is a finding. */
 static void read_settings(struct doctor *d)
 {
 	struct options *o = &d->options;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* events: the catalogue, and what of it this host has for whoever asks. */
+/* events: the catalogue, and the events that this host has for the calling user. */
 #include "profiler/cli/command.h"
 
 #include "oci/base/fd.h"
@@ -20,7 +20,7 @@ struct found {
 	struct err why;	   /* but for "yes" */
 };
 
-/* Where this program is entered: an instruction begins there. In its file; 0: who knows. */
+/* Returns the file offset of this program's entry point, where an instruction begins; 0: unknown. */
 static uint64_t entry_offset(void)
 {
 	const Elf64_Phdr *p = (const Elf64_Phdr *)getauxval(AT_PHDR); // NOLINT(performance-no-int-to-ptr)
@@ -36,7 +36,7 @@ static uint64_t entry_offset(void)
 	return 0;
 }
 
-/* An event on ourselves. */
+/* Opens an event on ourselves. */
 static int try(uint32_t kind, const struct event_spec *spec, bool kernel, struct err *e)
 {
 	const bool waits = event_kind(kind)->measure == MEASURES_OFFCPU;
@@ -62,7 +62,7 @@ static int try(uint32_t kind, const struct event_spec *spec, bool kernel, struct
 	return 0;
 }
 
-/* Of those with a name one that every kernel has stands for all; of raw ones 0x3c, Intel's unhalted core cycles. */
+/* One name that every kernel has stands for all named events; 0x3c, Intel's unhalted core cycles, for all raw ones. */
 static int example_of(uint32_t kind, struct event_spec *ret, struct err *e)
 {
 	static const char *const examples[] = {[NAMED_NOT] = "",
@@ -81,7 +81,7 @@ static void find(uint32_t kind, struct found *ret)
 	struct event_spec spec;
 	struct err user;
 	*ret = (struct found){.works = "no"};
-	if (event_kind(kind)->type == EVENT_TYPE_APP) { /* libpillion's, in the program */
+	if (event_kind(kind)->type == EVENT_TYPE_APP) { /* measured by libpillion, in the program */
 		ret->works = "yes";
 		return;
 	}
@@ -97,7 +97,7 @@ static void find(uint32_t kind, struct found *ret)
 	}
 }
 
-/* Most have the same one. Numbers from 1. */
+/* Returns the number of a reason, from 1; most events have the same one. */
 static unsigned reason(struct err *reasons, unsigned *n, const struct err *why)
 {
 	unsigned i = 0;

@@ -26,7 +26,7 @@ static int write_to(const char *name, const struct flame_html *f, bool svg, cons
 	return r;
 }
 
-/* What they are called: the targets' names where there are some. */
+/* Returns the title: the targets' names, if there are any. */
 static char *title_of(const struct profile *p, int n, char **paths)
 {
 	char *text = NULL;
@@ -40,7 +40,7 @@ static char *title_of(const struct profile *p, int n, char **paths)
 	return text;
 }
 
-/* What it is compared with may have nothing that fits: that is new, then. */
+/* The profile to compare with may have no sample that matches: then all is new. */
 static int load_before(
 	const char *name, const char *path, const char *type, const struct profile_filter *filter, struct profile **ret)
 {

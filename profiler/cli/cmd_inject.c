@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inject: what a container is started with so that libpillion runs in it. */
+/* inject: prints the settings of a container in which libpillion is to run. */
 #include "profiler/cli/command.h"
 
 #include "oci/base/json_write.h"
@@ -12,7 +12,7 @@
 static const char *const environment[] = {"LD_PRELOAD=" APP_CONTAINER_LIBRARY, "PILLION_SOCKET=" APP_CONTAINER_SOCKET};
 #define N_ENVIRONMENT (sizeof(environment) / sizeof(environment[0]))
 
-/* podman, docker, nerdctl, ctr's --mount apart. */
+/* For podman, docker, nerdctl, but not for ctr's --mount. */
 static void print_options(const char *library)
 {
 	printf("--volume %s:" APP_CONTAINER_LIBRARY ":ro", library);
@@ -37,7 +37,7 @@ static struct jsonout *mount_of(const char *library)
 	return r < 0 ? json_write_free(m) : m;
 }
 
-/* What is added to a config.json (runtime-spec, config.md). */
+/* Prints the additions to a config.json (runtime-spec, config.md). */
 static int print_oci(const char *library)
 {
 	struct jsonout *all = json_write_object(), *mounts = json_write_array(), *process = json_write_object(),

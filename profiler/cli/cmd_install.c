@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* install, uninstall: the container engines of this host come to know of us, and forget us again. */
+/* install, uninstall: adds us to the container engines of this host, and removes us again. */
 #include "profiler/cli/command.h"
 
 #include "oci/base/fd.h"
@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* In the order in which they are put: the wrapper goes last, because containers that began with it end with it. */
+/* In the order of installation; the wrapper is removed last, because containers that began with it end with it. */
 static const struct program {
 	const char *name, *path;
 	mode_t mode;
@@ -96,7 +96,7 @@ static DIR *open_list(int dir, const char *path)
 	return list;
 }
 
-/* Below a directory of containerd's shims, of which each calls the runtime that it began with until its container is
+/* Checks a directory of containerd's shims: a shim calls the runtime that it began with until its container is
  * gone. */
 static bool shims_use_wrapper(int root, const char *tasks)
 {
@@ -119,7 +119,7 @@ static bool shims_use_wrapper(int root, const char *tasks)
 	return used;
 }
 
-/* Of containerd, and of the one that dockerd starts for itself where there is none. */
+/* Checks containerd, and the one that dockerd starts for itself where there is none. */
 static bool wrapper_in_use(int root)
 {
 	static const char *const states[] = {"/run/containerd", "/run/docker/containerd/daemon"};
@@ -132,8 +132,8 @@ static bool wrapper_in_use(int root)
 	return used;
 }
 
-/* A file that names the program, because it was edited and therefore left, or was never ours: an engine would not find
- * it. */
+/* Returns a file that names the program, because it was edited and therefore left, or was never ours: an engine would
+ * not find the program. */
 static const char *who_names(int root, const char *program)
 {
 	static const char *const files[] = {
@@ -172,7 +172,7 @@ static void tell_fate(int fate, const char *path)
 	printf(fates[fate], path);
 }
 
-/* All down to `keep` files. */
+/* Undoes all down to `keep` files. */
 static int take_back(struct file_changes *h, bool dry, struct err *e)
 {
 	int fate = 0;
@@ -229,7 +229,7 @@ static int open_files(const char *name, const struct asked *a, struct file_chang
 	return EXIT_DONE;
 }
 
-/* No space, most likely: of a first try nothing stays. */
+/* No space, most likely: nothing stays of a first installation. */
 static int give_up(struct file_changes *h, bool first, const struct err *why)
 {
 	struct err e = {0};

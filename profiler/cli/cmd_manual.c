@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * manual: the pages of the manual, in mdoc(7), out of the texts that --help has: nobody writes an option twice. Of a
- * help: the lines of "usage:" are the synopsis; a line that begins with two spaces is an item, up to two spaces more,
- * and what is behind those and further in says what it is; "example:" goes to the end; the rest is text.
+ * manual: the pages of the manual, in mdoc(7), from the texts of --help: each option is written once. In a help text,
+ * the lines of "usage:" are the synopsis; a line that begins with two spaces is an item, up to two spaces more, and the
+ * text behind those and further in describes it; "example:" goes to the end; the rest is text.
  */
 #include "profiler/cli/command.h"
 
@@ -15,7 +15,7 @@
 #define EXAMPLE "example: "
 #define USAGE "usage: "
 
-/* Of text: nothing in it is a request or an escape; each sentence has a line, as mdoc(7) wants it. */
+/* Prints text without requests or escapes; each sentence has a line, as mdoc(7) wants it. */
 static void put_text(FILE *out, const char *text)
 {
 	for (size_t i = 0; text[i]; i++) {
@@ -31,7 +31,7 @@ static void put_text(FILE *out, const char *text)
 	fputc('\n', out);
 }
 
-/* Arguments of a macro: nothing in them is another macro's name. */
+/* Prints arguments of a macro, so that none is taken for another macro's name. */
 static void put_words(FILE *out, const char *text, size_t len)
 {
 	for (const char *at = text, *end = text + len; at < end;) {
@@ -61,7 +61,7 @@ static void put_head(FILE *out, const char *page, const char *section, const cha
 	fprintf(out, " %s\n.Os pillion " VERSION "\n.Sh NAME\n.Nm %s\n.Nd %s\n", section, page, line);
 }
 
-/* --- what a help is made of ------------------------------------------------------------------------------ */
+/* --- the parts of a help text ---------------------------------------------------------------------------- */
 
 struct body {
 	FILE *out;
@@ -91,7 +91,7 @@ static void put_item(struct body *b, const char *line)
 	put_text(b->out, what);
 }
 
-/* "--option" may stand further in than "-o, --option"; what else does goes on with the item before it. */
+/* "--option" may stand further in than "-o, --option"; any other such line continues the item before it. */
 static bool is_item(const struct body *b, const char *line)
 {
 	const size_t indent = strspn(line, " ");
@@ -126,7 +126,7 @@ static void put_body(struct body *b, char *text)
 	end_list(b);
 }
 
-/* The lines of "usage:"; returns what is behind them. */
+/* Prints the lines of "usage:"; returns the rest. */
 static char *put_synopsis(FILE *out, char *text)
 {
 	fputs(".Sh SYNOPSIS\n", out);
@@ -139,7 +139,7 @@ static char *put_synopsis(FILE *out, char *text)
 	return text;
 }
 
-/* What `print` prints, as the body of a section. */
+/* Prints the output of `print` as the body of a section. */
 static int put_printed(struct body *b, void (*print)(FILE *out, const void *arg), const void *arg, bool synopsis)
 {
 	char *text = NULL, *rest;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ps: what the running service profiles. */
+/* ps: the targets of the running service. */
 #include "profiler/cli/command.h"
 
 #include "oci/config/cli_settings.h"

@@ -25,8 +25,8 @@
 
 #define AGAIN_S 1 /* from the end of an endpoint's process to the next one; doubled each time */
 #define AGAIN_MAX_S 60
-#define LONG_S 60 /* what lived so long did not die of its start */
-#define STOP_S 8  /* for what is under way: longer than push.c's own deadline */
+#define LONG_S 60 /* a process that lived so long did not die of its start */
+#define STOP_S 8  /* for requests under way: longer than push.c's own deadline */
 
 static volatile int stop;
 
@@ -69,7 +69,7 @@ static int push_one(void *arg, int dir, const char *file, const char *path)
 	return 0;
 }
 
-/* What it holds is for nobody else to see. */
+/* Keeps other processes and core files from our memory. */
 static void hide(void)
 {
 	prctl(PR_SET_DUMPABLE, 0);
@@ -79,9 +79,9 @@ static void hide(void)
 static int begin_once(
 	struct once *o, struct push_endpoint *p, struct encoder_process *m, const char *node, struct err *e)
 {
-	uint64_t keep = CAP_BIT(CAP_DAC_READ_SEARCH); /* files of whoever owns the spool */
+	uint64_t keep = CAP_BIT(CAP_DAC_READ_SEARCH); /* files of any owner of the spool */
 	if (p->form == PUSH_DIRECTORY)
-		keep |= CAP_BIT(CAP_DAC_OVERRIDE); /* and a directory of anybody's: no network is spoken with then */
+		keep |= CAP_BIT(CAP_DAC_OVERRIDE); /* and any directory: no network is used then */
 	hide();
 	int r = encoder_start(p, 1, m, e);
 	if (r == 0)
@@ -98,7 +98,7 @@ static int push_files(const char *name, struct push_endpoint *p, const char *nod
 	struct err e = {0};
 	size_t files;
 	log_open("pillion", "stderr");
-	log_level(LOG_EMERG); /* this command says itself what comes of it */
+	log_level(LOG_EMERG); /* this command reports the outcome itself */
 	int code = begin_once(&o, p, &m, node, &e) < 0 ? command_fail(name, EXIT_FAILED, "%s", e.text)
 						       : command_files(name, n, paths, push_one, &o, &files);
 	if (code == EXIT_DONE) {
@@ -128,7 +128,7 @@ struct following {
 	size_t n;
 };
 
-/* Files of a certificate are read at each connection: now is the time to say so. */
+/* Files of a certificate are read at each connection: reports a mistake now. */
 static int check_files(const struct push_endpoint *p, struct err *e)
 {
 	const char *const paths[] = {p->ca, p->cert, p->key};
@@ -231,14 +231,14 @@ static void watch(struct following *f)
 	tell_all(f, SIGKILL);
 }
 
-/* Who owns the spool may read what is in it, and note beside it what was sent. */
+/* The owner of the spool may read its files, and note beside them which were sent. */
 static int drop(int spool, struct err *e)
 {
 	struct stat st;
 	if (fstat(spool, &st) < 0)
 		return err_set(e, -errno, "cannot look at the spool");
 	int r = geteuid() == 0 ? capabilities_become(st.st_uid, st.st_gid, 0, e) : capabilities_limit(0, e);
-	hide(); /* to become somebody else has shown it again */
+	hide(); /* a change of the user has undone it */
 	return r;
 }
 

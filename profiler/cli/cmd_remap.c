@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* remap: what a service's unit does behind its start. */
+/* remap: run by a service's unit after its start. */
 #include "profiler/cli/command.h"
 
 #include "oci/base/fd.h"
@@ -20,7 +20,7 @@ static int run(int argc, char **argv)
 {
 	static struct options o;
 	struct err e = {0};
-	fd_hold_stdio(); /* nothing that is meant for a person ends up in a socket */
+	fd_hold_stdio(); /* keeps output for people out of our sockets */
 	int next = cli_settings_read(&o, argc, argv, &e);
 	if (e.code)
 		return command_fail(argv[0], EXIT_USAGE, "%s", e.text);

@@ -32,7 +32,7 @@ enum { EXIT_OURS = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 }; /* as
 
 /* --- the program ---------------------------------------------------------------------------------------- */
 
-/* Only what is certain is an error here; execvp(3) has the last word. */
+/* Reports only certain errors; execvp(3) has the last word. */
 static int is_program(const char *path)
 {
 	struct stat st;
@@ -43,7 +43,7 @@ static int is_program(const char *path)
 	return faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) < 0 && errno == EACCES ? -EACCES : 0;
 }
 
-/* As a shell looks for it, so that no profiler is started for nothing. */
+/* Searches as a shell does, so that no profiler is started in vain. */
 static int find_program(const char *name, char path[static PATH_MAX])
 {
 	const char *dirs = getenv("PATH");
@@ -57,8 +57,7 @@ static int find_program(const char *name, char path[static PATH_MAX])
 		int there = is_program(path);
 		if (there == 0)
 			return 0;
-		if (there == -EACCES &&
-			access(path, F_OK) == 0) /* it is there, and not for us; a closed directory is not */
+		if (there == -EACCES && access(path, F_OK) == 0) /* the file exists; not so in a closed directory */
 			r = there;
 		if (!dir[len])
 			return r;
@@ -89,8 +88,8 @@ static int run_help(void)
 }
 
 /*
- * One line on stderr. It must neither kill us nor hold us up, and leave no signal pending: nobody may be reading, the
- * file may be at its limit, the terminal may belong to others.
+ * Prints one line on stderr. It must neither kill us nor hold us up, and leave no signal pending: there may be no
+ * reader, the file may be at its limit, the terminal may belong to other processes.
  */
 static void warn(const char *fmt, ...)
 {
@@ -127,9 +126,9 @@ struct asked {
 	char path[PATH_MAX];
 	int above; /* with --wait: to the process above the program; else -1 */
 };
-enum { ARMED_SESSION = 's', ARMED_SERVICE = 'l' }; /* what is written there, when the program is profiled */
+enum { ARMED_SESSION = 's', ARMED_SERVICE = 'l' }; /* written there when the program is profiled */
 
-/* As the user would name it. */
+/* Returns the path as the user would name it. */
 static const char *output_of(const struct settings *s, pid_t program)
 {
 	static char own[32];
@@ -153,10 +152,10 @@ static void tell_above(int above, bool in_service)
 {
 	const char c = in_service ? ARMED_SERVICE : ARMED_SESSION;
 	if (above >= 0 && write(above, &c, 1) < 0)
-		return; /* it is gone */
+		return; /* the other end is gone */
 }
 
-/* Everything that is ours. 0, or the exit status with which the program is not run. */
+/* Does all of our work. 0, or the exit status if the program must not run. */
 static int arm(const struct asked *a)
 {
 	struct err e = {0};
@@ -270,7 +269,7 @@ static int run_run(int argc, char **argv)
 	static struct options o;
 	static struct asked a = {.o = &o, .above = -1};
 	struct err mistake = {0};
-	fd_hold_stdio(); /* what is closed stays closed for the program, and is not ours meanwhile */
+	fd_hold_stdio(); /* closed descriptors stay closed for the program, and we do not use them meanwhile */
 	int next = cli_settings_read_session(&o, argc, argv, &mistake);
 	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
 		return run_help();

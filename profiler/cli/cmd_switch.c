@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* on, off: the kill switch, a file that the hook looks for before anything else, and every profiler watches for. */
+/* on, off: the kill switch, a file that the hook checks first, and that every profiler watches for. */
 #include "profiler/cli/command.h"
 
 #include "oci/base/fd.h"

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define URLS "DEBUGINFOD_URLS" /* what libdebuginfod reads */
+#define URLS "DEBUGINFOD_URLS" /* read by libdebuginfod */
 
 struct job {
 	const char *name;
@@ -23,7 +23,7 @@ struct job {
 
 /* --- writing ------------------------------------------------------------------------------------------- */
 
-/* Elsewhere, or in its place. */
+/* Writes a profile elsewhere, or in its place. */
 static int write_profile(const struct job *j, int dir, const char *file, const char *path, const void *data, size_t len)
 {
 	struct err e = {0};
@@ -33,7 +33,7 @@ static int write_profile(const struct job *j, int dir, const char *file, const c
 	return r < 0 ? command_fail(j->name, r, "%s%s", e.text, r == -EINVAL ? "" : "; -o FILE writes elsewhere") : 0;
 }
 
-/* A profile that stays as it is, elsewhere. */
+/* Copies a profile that stays as it is, if it is to be elsewhere. */
 static int copy(const struct job *j, int dir, const char *file, const char *path)
 {
 	char *data;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* top: the functions that cost most, of profiles or of what the service profiles; once, or again and again. */
+/* top: the functions that cost most, of profiles or of the service's targets; once, or again and again. */
 #include "profiler/cli/command.h"
 
 #include "oci/config/cli_settings.h"
@@ -32,7 +32,7 @@ struct asked {
 	struct options *own; /* of the service */
 };
 
-/* --- what there is to be read: the last windows of a service's targets, or what was named */
+/* --- the input: the last windows of a service's targets, or the files named */
 
 /* Two targets of one name have one directory. */
 static bool is_known(const struct spool_latest *found, const char *dir)
@@ -76,7 +76,7 @@ static int of_service(const struct asked *a, struct spool_latest *found)
 	return code;
 }
 
-/* Its profiles are of several kinds: those that have CPU time, unless there are none. */
+/* The profiles are of several kinds: takes those with CPU time, unless there are none. */
 static int load_paths(
 	const struct asked *a, struct spool_latest *found, const char *type, struct profile **ret, unsigned *ret_type)
 {
@@ -172,7 +172,7 @@ static int live(struct asked *a)
 	return top_live_run(a->self, &s, a->type, a->cum, &a->filter);
 }
 
-/* Files are what they are; the service and directories go on. */
+/* Files do not change; the service and directories do. */
 static bool goes_on(const struct asked *a)
 {
 	struct stat st;

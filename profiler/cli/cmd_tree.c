@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tree: what a program calls, by its own count. */
+/* tree: the calls of a program, by its own count. */
 #include "profiler/cli/command.h"
 
 #include "oci/base/fd.h"

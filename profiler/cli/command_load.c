@@ -99,7 +99,7 @@ static int visit(struct walk *w, int dir, const char *file, const char *path, un
 	return w->fn(w->arg, dir, file, path);
 }
 
-/* --- what is still to come ------------------------------------------------------------------------------ */
+/* --- waiting for a last window -------------------------------------------------------------------------- */
 
 #define LOOK_NS (5 * NSEC_PER_MSEC)
 #define SAY_NS (300 * NSEC_PER_MSEC)
@@ -149,7 +149,7 @@ static int read_profile(int dir, const char *file, struct profile **ret, struct 
 	fd_auto fd = fd_open(dir, file, O_RDONLY, 0);
 	if (fd < 0)
 		return err_set(e, fd, "cannot open it");
-	/* a regular one that is too large is not read to find that out */
+	/* a large regular file is not read just to find that out */
 	const bool large = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > PPROF_READ_MAX;
 	int r = large ? -EFBIG : fd_slurp(fd, PPROF_READ_MAX, &data, &len);
 	if (r == -EFBIG)

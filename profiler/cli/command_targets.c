@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define SHOWN_MAX 8 /* of the targets that have one name */
+#define SHOWN_MAX 8 /* of the targets with one name */
 
 struct targets {
 	char spool[1024];
@@ -19,7 +19,7 @@ struct targets {
 	size_t n;
 };
 
-/* What cannot be listed has none: then the name is a path that does not exist, and is said to be one. */
+/* If the spool cannot be listed, there are no targets: the name is then reported as a path that does not exist. */
 static int list_targets(struct targets *t, const char *command)
 {
 	static struct options o;
@@ -33,7 +33,7 @@ static int list_targets(struct targets *t, const char *command)
 	return spool < 0 ? spool : spool_query_targets(spool, &t->names, &t->n);
 }
 
-/* Is it what the target is called, or the end of that behind a '/'? */
+/* True: `name` is the target's name, or its end behind a '/'. */
 static bool is_named(const char *target, const char *name)
 {
 	const size_t len = strlen(target), end = strlen(name);
@@ -41,8 +41,8 @@ static bool is_named(const char *target, const char *name)
 }
 
 /*
- * One that has one level alone is named by its directory: its name is the end of others', and may be a namespace of
- * theirs, so that they lie below it (command_load.c).
+ * A target of one level is named by its directory: its name is the end of others', and may be a namespace of theirs, so
+ * that they lie below it (command_load.c).
  */
 static void print_name(const struct targets *t, const char *target, bool first, FILE *out)
 {

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* like: whose owner and mode it gets; NULL: a new file's. */
+/* like: gives its owner and mode to the file; NULL: those of a new file. */
 static int write_new(int dir, const char *file, const void *data, size_t len, const struct stat *like)
 {
 	fd_auto fd = fd_open(dir, file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, like ? 0600 : 0666);
@@ -25,7 +25,7 @@ static int write_new(int dir, const char *file, const void *data, size_t len, co
 	return r == 0 && fsync(fd) < 0 ? -errno : r;
 }
 
-/* By a temporary file beside it, of a name that a spool tidies up; nothing but SIGKILL comes between. */
+/* By a temporary file beside it, with a name that a spool tidies up; only SIGKILL can leave it there. */
 static int replace(int dir, const char *file, const void *data, size_t len, const struct stat *like)
 {
 	char temporary[PATH_MAX];
@@ -46,7 +46,7 @@ static int replace(int dir, const char *file, const void *data, size_t len, cons
 	return r;
 }
 
-/* What the user named may be a link: it stays one. */
+/* The user may name a link: it stays one. */
 int command_replace(int dir, const char *file, const char *path, const void *data, size_t len, struct err *e)
 {
 	struct stat st;
@@ -64,7 +64,7 @@ int command_write(const char *name, const char *output, const void *data, size_t
 {
 	struct err e = {0};
 	if (!strcmp(output, "-")) {
-		fwrite(data, 1, len, stdout); /* main says what came of it */
+		fwrite(data, 1, len, stdout); /* main reports a failure */
 		return EXIT_DONE;
 	}
 	return command_replace(AT_FDCWD, output, output, data, len, &e) < 0

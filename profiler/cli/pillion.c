@@ -69,7 +69,7 @@ const struct command *command_find(const char *name)
 	return NULL;
 }
 
-/* NULL: nothing is near enough to be meant */
+/* NULL: no name is near enough */
 static const char *meant(const char *typed)
 {
 	const char *best = NULL;

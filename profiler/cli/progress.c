@@ -17,7 +17,7 @@
 #define CLEAR "\r\033[K"
 #define SECONDS_WIDTH 12
 
-/* The handler reads what is whole: the other one is being written. */
+/* The handler reads the complete text while the other one is being written. */
 static char texts[2][600];
 static volatile sig_atomic_t current, shown;
 static int64_t began;
@@ -25,7 +25,7 @@ static int64_t began;
 static void put(const char *text, size_t len)
 {
 	if (write(STDERR_FILENO, text, len) < 0)
-		return; /* nobody to tell */
+		return; /* stderr is gone: no way to report it */
 }
 
 static void on_alarm(int signal)

@@ -43,7 +43,7 @@ static int wait_for(pid_t child, const sigset_t *set)
 	}
 }
 
-/* What is ignored stays so for the program; but where SIGCHLD is ignored, waitpid(2) has no status. */
+/* Ignored signals stay ignored in the program; but where SIGCHLD is ignored, waitpid(2) has no status. */
 int run_wait(run_wait_fn *program, void *arg, pid_t *ret_child)
 {
 	const struct sigaction by_default = {.sa_handler = SIG_DFL};

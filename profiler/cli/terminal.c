@@ -16,7 +16,7 @@
 
 #define ENTER "\033[?1049h\033[?25l\033[?7l" /* second page, no cursor, no line breaks of its own */
 #define LEAVE "\033[?7h\033[?25h\033[?1049l"
-#define ESCAPE_MS 50 /* what follows an Esc that is no key by itself has come by then */
+#define ESCAPE_MS 50 /* the rest of a key follows its Esc within this time */
 
 struct terminal {
 	struct termios before;
@@ -98,7 +98,7 @@ void terminal_size(unsigned *ret_rows, unsigned *ret_columns)
 	*ret_columns = known ? w.ws_col : 80;
 }
 
-/* Each line is cleared first: behind one that fills its line the cursor stands on its last character. */
+/* Clears each line first: after a line that fills the width, the cursor stands on its last character. */
 void terminal_draw(const char *text, size_t len)
 {
 	char *all = NULL;
@@ -117,7 +117,7 @@ void terminal_draw(const char *text, size_t len)
 	free(all);
 }
 
-/* The signal does what it would have done; only one that stops comes back from here. */
+/* Lets the signal take its effect; returns only after a signal that stops. */
 static void deliver(struct terminal *s, int number)
 {
 	sigset_t one;
@@ -149,7 +149,7 @@ static int next_byte(int timeout_ms)
 	return poll(&p, 1, timeout_ms) == 1 && read(STDIN_FILENO, &c, 1) == 1 ? c : -1;
 }
 
-/* Behind an Esc: "[A", "OA", "[5~". What is unknown is read over. */
+/* Reads a key after its Esc: "[A", "OA", "[5~". Skips unknown ones. */
 static int escape(void)
 {
 	static const struct {

@@ -2,9 +2,9 @@
 /*
  * terminal - the terminal as a picture that is drawn again and again: its second page, no echo, keys one by one.
  *
- * By plain control sequences (ECMA-48, xterm's 1049), which every terminal of today knows. Whatever ends the program,
- * signals included, the terminal is as it was: what cannot be caught (SIGKILL) is repaired by `reset`. Ctrl-Z stops it,
- * with the terminal as it was, and `fg` draws it again. Output is a frame at a time, so nothing flickers.
+ * By plain control sequences (ECMA-48, xterm's 1049), which every terminal of today knows. When the program ends, by a
+ * signal too, the terminal is as it was; after a SIGKILL, which cannot be caught, `reset` repairs it. Ctrl-Z stops the
+ * program, with the terminal as it was, and `fg` draws it again. Output is a frame at a time, so nothing flickers.
  */
 #pragma once
 
@@ -13,9 +13,9 @@
 
 struct terminal;
 
-enum { /* what terminal_wait returns but characters */
+enum { /* results of terminal_wait other than characters */
 	TERMINAL_TIMEOUT = -1,
-	TERMINAL_RESIZED = -2, /* or it was stopped: draw */
+	TERMINAL_RESIZED = -2, /* or the program was stopped: draw */
 	TERMINAL_END = -3,     /* Ctrl-C, or the terminal is gone */
 	TERMINAL_UP = 0x1000,
 	TERMINAL_DOWN,
@@ -29,7 +29,7 @@ bool terminal_possible(void);		  /* stdin and stdout are a terminal that obeys (
 int terminal_open(struct terminal **ret); /* 0 or -errno */
 struct terminal *terminal_close(struct terminal *s);
 void terminal_size(unsigned *ret_rows, unsigned *ret_columns);
-/* Lines that are as many and as wide as fit. */
+/* Draws lines, at most as many and as wide as fit. */
 void terminal_draw(const char *text, size_t len);
-/* A key, or one of the above. The signals that end a program are delivered behind this, the terminal as it was. */
+/* Returns a key, or one of the above. Signals that end a program are delivered in here, with the terminal as it was. */
 int terminal_wait(struct terminal *s, int timeout_ms);

@@ -25,14 +25,14 @@ struct top_live {
 	char type[64];		     /* "": the usual one */
 	struct top_view view;
 	struct profile_filter filter;
-	char input[INPUT_MAX], terms[INPUT_MAX]; /* being typed; what the terms point into */
+	char input[INPUT_MAX], terms[INPUT_MAX]; /* being typed; the text that the terms point into */
 	bool typing, paused, end;
 	size_t functions;
 	uint64_t version;
 	char message[512];
 };
 
-/* --- what is shown */
+/* --- the shown part */
 
 static void forget_shown(struct top_live *l)
 {
@@ -64,7 +64,7 @@ static void choose(struct top_live *l)
 	}
 }
 
-/* What cannot be read leaves the last picture there, with a sentence. */
+/* After a failure the last picture stays, with a message. */
 static int load(struct top_live *l)
 {
 	struct profile *p;
@@ -75,7 +75,7 @@ static int load(struct top_live *l)
 		profile_free(l->all);
 		l->all = p;
 		l->view.type = type;
-		(void)command_said(); /* what was left out is of another type: t */
+		(void)command_said(); /* files of other types were left out: key t shows them */
 		choose(l);
 	} else {
 		note(l);
@@ -133,7 +133,7 @@ static void put_foot(const struct top_live *l, unsigned columns, FILE *f)
 	columns_print(f, l->typing ? text : KEYS, columns);
 }
 
-/* As many lines as the screen has, so that the keys stay where they are. */
+/* Prints as many lines as the screen has, so that the keys stay where they are. */
 static void put_table(struct top_live *l, unsigned rows, unsigned columns, FILE *f)
 {
 	char *text = NULL;
@@ -206,7 +206,7 @@ static void key_sort(struct top_live *l)
 	l->view.skip = 0;
 }
 
-/* The next sample type that there is, of any kind of window: of those loaded, then the usual one again. */
+/* Goes to the next sample type of any kind of window: of those loaded, then the usual one again. */
 static void key_type(struct top_live *l)
 {
 	if (!l->all)
@@ -254,7 +254,7 @@ static void key_command(struct top_live *l, int key)
 			scroll(l, moves[i].by);
 }
 
-/* Terms stand apart by spaces. */
+/* Terms are separated by spaces. */
 static void use_input(struct top_live *l)
 {
 	char *rest = l->terms, *term;
@@ -304,7 +304,7 @@ int top_live_run(const char *self, const struct top_live_source *source, const c
 	snprintf(l.type, sizeof(l.type), "%s", type ? type : "");
 	command_keep_saying(true);
 	l.version = source->changed(source->arg);
-	const int code = load(&l); /* what was not there yet may come; a mistake stays one */
+	const int code = load(&l); /* EXIT_NOTHING: data may come later; an error stays one */
 	const int r = code == EXIT_DONE || code == EXIT_NOTHING ? terminal_open(&l.screen) : 0;
 	if (l.screen)
 		for (; !l.end; on_key(&l, terminal_wait(l.screen, source->interval_ms)))

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAMED 4096 /* functions whose frames are known, by a part of their address */
+#define NAMED 4096 /* cached frames of functions, by a part of their address */
 
 struct calltree_counts {
 	struct target *t;
@@ -25,7 +25,7 @@ struct calltree_counts {
 	bool unknown;
 };
 
-/* One reference of each; false: there is no room. Whose it is already, it is once. */
+/* Holds one reference of each module; false: there is no room. Drops the reference of a module that is held already. */
 static bool keep(struct calltree_counts *c, struct module *m)
 {
 	size_t i = 0;
@@ -39,7 +39,7 @@ static bool keep(struct calltree_counts *c, struct module *m)
 	return known || room;
 }
 
-/* Of a module that is not there any more: where it was. */
+/* Returns the frame of a function in a module that is unmapped by now: by the place where the module was. */
 static struct stack_frame gone_frame(struct calltree_counts *c, const struct calltree_reader_fn *fn)
 {
 	struct stack_frame ret = {.kind = FRAME_USER};

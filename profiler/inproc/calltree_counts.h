@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * calltree_counts - from what a process has called (calltree_reader.h) to a target's counts of MEASURES_CALLS:
+ * calltree_counts - turns the calls of a process (calltree_reader.h) into a target's counts of MEASURES_CALLS:
  * functions of its modules in place of addresses.
  */
 #pragma once
@@ -9,7 +9,7 @@
 #include "profiler/target/target.h"
 
 /*
- * Adds by how much it has grown to the counts of this event. ret_unknown: there was a function where nothing is known
- * to be mapped. 0 or -errno of calltree_reader_look; -ENOMEM.
+ * Adds the growth since the last look to the counts of this event. ret_unknown: a function lies where no mapping is
+ * known. 0, -errno of calltree_reader_look, or -ENOMEM.
  */
 int calltree_count(struct calltree_reader *c, struct target *t, uint32_t event, uint32_t pid, bool *ret_unknown);

@@ -107,7 +107,7 @@ static bool make_room(struct calltree_reader *c, size_t n)
 		return true;
 	if (c->account && *c->account + n - c->n > CALLTREE_READER_NODES_MAX)
 		return false;
-	/* what nobody uses of a region is not there (memfd); so it is with this: never written, never there */
+	/* an unused page of a memfd takes no memory; nor does a page of this array that is never written */
 	struct calltree_reader_node *more = n > NODES_MAX ? NULL : calloc(n, sizeof(*more));
 	if (!more)
 		return false;
@@ -146,7 +146,7 @@ struct look {
 	int grown;
 };
 
-/* By two moments: the process' own, and this one. */
+/* Computes ns of a tick from two moments: the one in the header, and now. */
 static double tick_of(const struct tree_header *h)
 {
 	if (h->clock != TREE_CLOCK_TSC || !h->tsc)
@@ -181,7 +181,7 @@ static void add_gone(struct look *l, uint32_t number, const char *text)
 	l->gone[l->n_gone++] = g;
 }
 
-/* Whose addresses these were, when the node was marked. */
+/* Returns the maps line of the module that had the address when the node was marked. */
 static const char *find_gone(const struct look *l, uint64_t address, uint32_t number)
 {
 	for (unsigned i = l->n_gone; i-- > 0;)
@@ -213,7 +213,7 @@ static uint64_t growth(uint64_t now, uint64_t *was)
 static void look_at_node(struct look *l, uint32_t number, const struct tree_node *n)
 {
 	struct calltree_reader_node *known = &l->c->nodes[number];
-	/* of a handler's that never came back there is no function; and a parent is one that was read before */
+	/* no function: a signal handler began the node and never came back; a parent must have been read before */
 	l->seen[number] = (struct seen){n->fn, n->parent < number ? n->parent : 0, n->gone};
 	if (!n->fn || n->fn == TREE_FN_ROOT)
 		return;
@@ -238,7 +238,7 @@ static void look_at_chunk(struct look *l, uint32_t chunk, const uint8_t *bytes)
 	}
 }
 
-/* Of threads for which there was no room. */
+/* Counts calls of threads for which there was no room. */
 static void look_at_unplaced(struct look *l, uint64_t unplaced)
 {
 	const struct calltree_reader_fn full = {TREE_FN_FULL, NULL};
@@ -250,7 +250,7 @@ static void look_at_unplaced(struct look *l, uint64_t unplaced)
 	l->fn(l->arg, &full, 1, calls, 0);
 }
 
-/* First: nodes that lie before a text may be those of its module. */
+/* Reads the texts first: the nodes of a module may lie before its text. */
 static int find_all_gone(struct look *l, uint32_t n)
 {
 	union {

@@ -18,7 +18,7 @@
 #include <string.h>
 
 #define NAMES_NS (1500 * NSEC_PER_MSEC) /* a tree pins a file system: it is closed 2 s after the target's end */
-#define OVER_BELOW (64u << 10)		/* from the stack pointer to what a function's variables reach */
+#define OVER_BELOW (64u << 10)		/* how far below the stack pointer a function's variables may reach */
 #define OVER_ABOVE 4096u
 
 /* --- the stack ------------------------------------------------------------------------------------------- */
@@ -28,7 +28,7 @@ static bool is_nowhere(const struct stack_frame *f)
 	return f->kind == FRAME_USER && !f->module;
 }
 
-/* Behind a call of an address that is none: as if it were the call itself that failed. */
+/* After a call of a bad address: unwinds as if the call itself had failed. */
 static void from_caller(struct crash_record *c, struct process *task, const struct record *r)
 {
 	static const struct perf_layout layout = {.sample_type = PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_USER};
@@ -160,7 +160,7 @@ static void refresh_code(const struct crash_record *c)
 			jit_refresh(c->frames[i].jit, now, target_open_named, c->target);
 }
 
-/* The target may end with this one, but not here: engine_schedule_target looks. */
+/* The target may end with this report, but not here: engine_schedule_target checks. */
 static void finish(struct crash_record *c)
 {
 	struct target *t = c->target;
@@ -180,7 +180,7 @@ static void on_named(void *arg)
 	finish(arg);
 }
 
-/* Where there is a stack at all, just above. */
+/* True: the fault is near the stack pointer, just above which there is a stack. */
 static bool is_stack_over(const struct crash_record *c, uint64_t copied)
 {
 	const uint64_t sp = c->regs.r[UNWIND_SP], at = c->says.address;

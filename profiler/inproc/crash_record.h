@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * crash_record - a record of a signal that ends a process (shim/libpillion/crash/crash_handler.h): its stack, unwound
- * and named, and the report of it, which goes to the exporter (crash_dir.h) and says so in the log.
+ * crash_record - a record of a signal that ends a process (shim/libpillion/crash/crash_handler.h): unwinds and
+ * symbolizes its stack, hands a report to the exporter (crash_dir.h), and logs it.
  *
- * The process may be gone by then: all that is known comes from the record, from what it had mapped, and from files of
- * the target. The first frame is the instruction itself. Where that is in no code (a call of 0, or of an address that
- * is none), the frames below it begin with who called, whose return address is the first thing on the stack.
+ * The process may be gone by then: all facts come from the record, from the process's last known mappings, and from
+ * files of the target. The first frame is the instruction itself. If that is in no code (a call of 0, or of another bad
+ * address), the frames below it begin with the caller: its return address is the first word of the stack.
  *
- * The stack itself, of which bytes may be secrets, goes nowhere.
+ * The bytes of the stack may be secrets: they go nowhere.
  */
 #pragma once
 
@@ -20,9 +20,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CRASH_RECORD_PENDING_MAX 16		 /* of a target that wait for names: one more goes without */
+#define CRASH_RECORD_PENDING_MAX 16		 /* per target, waiting for names: one more is reported without */
 #define CRASH_RECORD_BURST 64			 /* reports of a target at once, and one more a second: */
-#define CRASH_RECORD_EVERY_NS (1 * NSEC_PER_SEC) /* what comes faster is counted alone, and the log says so */
+#define CRASH_RECORD_EVERY_NS (1 * NSEC_PER_SEC) /* beyond that, crashes are counted and logged only */
 #define CRASH_RECORD_MAPPINGS_MAX 1024		 /* in a report */
 
 struct target;
@@ -43,20 +43,20 @@ struct crash_record {
 	char process[16], exe[64], thread[16];
 	struct shm_crash says;
 	struct unwind_regs regs;
-	struct aggregate *counts; /* owns what frames refer to */
+	struct aggregate *counts; /* owns the data that the frames refer to */
 	struct stack_frame frames[AGGREGATE_STACK_MAX], calls[SHM_CALLS_MAX];
 	size_t n, n_calls;
 	enum unwind_stop stop;
 	bool nowhere;	    /* the first frame is in no code */
-	bool stack_is_over; /* what was accessed lies where the stack would go on */
+	bool stack_is_over; /* the faulting address lies where the stack would go on */
 	struct crash_record_mapping *mappings;
 	size_t n_mappings;
 };
 
-/* r: the record as one of the kernel's. It is counted by the event of that number, too. */
+/* r: the record in the form of a kernel record. Counts it by event `event`, too. */
 void crash_record_take(
 	struct target *t, uint32_t event, struct process *task, const struct record *r, const struct shm_record *from);
-int crash_record_round(struct target *t, int64_t now); /* milliseconds until there is something to do, or -1 */
-/* What became of a report: exporter_owner.done. */
+int crash_record_round(struct target *t, int64_t now); /* returns milliseconds until the next round, or -1 */
+/* exporter_owner.done of a report. */
 void crash_record_written(struct target *t, const struct export_profile *p, const char *path, const struct err *e);
-void crash_record_forget(struct target *t); /* the target goes */
+void crash_record_forget(struct target *t); /* drops all reports: the target goes */

@@ -15,12 +15,12 @@
 #include <string.h>
 #include <time.h>
 
-#define PAGE_FAULT 14 /* the exception (Intel SDM 3A, 6.15), and bits of what the CPU says of it */
+#define PAGE_FAULT 14 /* the exception (Intel SDM 3A, 6.15), and bits of its error code */
 #define FAULT_WRITE 2
 #define FAULT_FETCH 16
 #define TEXT_MAX 512
 
-/* --- what it was ------------------------------------------------------------------------------------------- */
+/* --- the cause --------------------------------------------------------------------------------------------- */
 
 static const struct {
 	int signal, code; /* signal 0: of any */
@@ -74,7 +74,7 @@ static const char *name_of(uint32_t signal)
 	return signal < sizeof(names) / sizeof(names[0]) && names[signal] ? names[signal] : "signal";
 }
 
-/* It says an address: not where the CPU told none. */
+/* The signal has an address: not where the CPU reported none. */
 static bool has_address(const struct shm_crash *s)
 {
 	return s->code > 0 && s->code != SI_KERNEL && s->signal != SIGTRAP && s->signal != SIGABRT;
@@ -399,7 +399,7 @@ void crash_report_head(FILE *out)
 		"WHERE", "FILE");
 }
 
-/* What is not the program's own word for it: the first frame that has a module. */
+/* Returns the function of the first frame that has a module: its name is not the program's own word. */
 static const char *where_of(const struct json *doc)
 {
 	const struct json *frames = json_member(doc, "frames"), *f;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * crash_report - what a crash (crash_record.h) is told like: a JSON document, one file each, and the same for people.
+ * crash_report - the report of a crash (crash_record.h): a JSON document, one file each, and a text for people.
  *
  *	{"time", "target", "name", "pod", "namespace",
  *	 "process": {"pid", "name", "exe"}, "thread": {"tid", "name"},
@@ -9,8 +9,8 @@
  *	 "calls": as frames, by the instrumented program's own account,
  *	 "registers": {"rip", ...}, "mappings": [{"start", "end", "offset", "file", "build_id"}]}
  *
- * Addresses are texts, "0x...": they are numbers of 64 bits. What is not known is not there. Pids are those of the
- * container. Whatever comes from the target is without control characters.
+ * Addresses are texts, "0x...": they are numbers of 64 bits. Unknown members are left out. Pids are those of the
+ * container. All text from the target is without control characters.
  */
 #pragma once
 
@@ -22,13 +22,13 @@
 #define CRASH_REPORT_MAX (4u << 20) /* bytes of a document that is read */
 
 /*
- * A file as such a document and, where `ret_text` is not NULL, as its bytes, malloc'ed. fd: open (borrowed), or -errno:
- * why it is not; `path` is for the sentence. -EBADMSG: it is no report.
+ * Reads a file as such a document and, if `ret_text` is not NULL, as its bytes (malloc'ed). fd: open (borrowed), or
+ * the -errno of opening it; `path` is for messages. -EBADMSG: it is no report.
  */
 int crash_report_read(int fd, const char *path, struct json **ret, char **ret_text, size_t *ret_len, struct err *e);
 int crash_report_json(const struct crash_record *c, FILE *out); /* 0 or -errno */
-/* From a document of that form; what is missing in it is "?", or left out. */
+/* Prints a document of that form; a missing member is "?", or left out. */
 void crash_report_text(const struct json *doc, FILE *out);
-/* One line of a list, and its head. */
+/* Print one line of a list, and its head. */
 void crash_report_head(FILE *out);
 void crash_report_line(const struct json *doc, const char *file, FILE *out);

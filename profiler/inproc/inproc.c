@@ -17,20 +17,20 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#define LABEL_CHANGES 500000 /* a second that are read, of a target */
-#define LABEL_THREADS 65536  /* whose labels are known, of a target */
+#define LABEL_CHANGES 500000 /* read a second, per target */
+#define LABEL_THREADS 65536  /* threads with known labels, per target */
 #define LABEL_THREADS_LEAST 256
 #ifndef SO_PEERPIDFD /* since Linux 6.5 */
 #define SO_PEERPIDFD 77
 #endif
-#define APP_FDS 3	/* its connection, or its process; its area; its trees */
-#define LAST_MESSAGES 4 /* a greeting, a tree, and that there is something to read */
+#define APP_FDS 3	/* its connection, or its pidfd; its area; its trees */
+#define LAST_MESSAGES 4 /* a greeting, a tree, and a wake-up */
 #define HELLO_NS (2 * NSEC_PER_SEC)
-#define AGAIN_NS (3 * NSEC_PER_MSEC)  /* what was too young is not any more */
-#define QUIET_NS (3 * NSEC_PER_SEC)   /* of one that has hung up, and of which no exit record tells */
-#define ORPHAN_NS (60 * NSEC_PER_SEC) /* to come back: it may be asleep, and does so when it runs */
+#define AGAIN_NS (3 * NSEC_PER_MSEC)  /* until a record that was too young is old enough */
+#define QUIET_NS (3 * NSEC_PER_SEC)   /* for a process that has hung up and has no exit record */
+#define ORPHAN_NS (60 * NSEC_PER_SEC) /* for a process to come back: it may be asleep, and does so when it runs */
 
-/* It has closed its descriptors, or is gone. Where nothing tells which, by its silence. */
+/* True: the process is gone, by its pidfd; without a pidfd: it hung up and has been silent for long enough. */
 static bool is_quiet(const struct inproc_process *p)
 {
 	if (p->sock < 0 && p->process >= 0)
@@ -38,7 +38,7 @@ static bool is_quiet(const struct inproc_process *p)
 	return p->sock < 0 && clock_now() - p->heard > (p->orphan ? ORPHAN_NS : QUIET_NS);
 }
 
-/* By its records; of whom there are none, by its connection: its children have that, too, until they connect
+/* By its exit record; a process without records: by its connection. Forked children share that, until they connect
  * themselves. */
 static bool has_ended(const struct inproc_process *p)
 {
@@ -65,7 +65,7 @@ void inproc_next_window(struct inproc *a, struct aggregate *const *last, struct 
 
 /* --- connections --------------------------------------------------------------------------------------------- */
 
-/* The supervisor has it for who comes behind us, should we be killed; -1: no more. */
+/* The supervisor keeps the memory for our successor, should we be killed; -1: it need not any more. */
 static void remember(const struct inproc_process *p, uint32_t key, int memory)
 {
 	const struct target *t = p->apps->target;
@@ -116,7 +116,7 @@ static void forget(struct inproc_process *p)
 	free(p);
 }
 
-/* How many records, or -errno. */
+/* Returns how many records, or -errno. */
 static int read_records(struct inproc_process *p, int64_t until, bool all)
 {
 	struct target *t = p->apps->target;
@@ -131,19 +131,19 @@ static int read_records(struct inproc_process *p, int64_t until, bool all)
 	return r;
 }
 
-/* What it has told by then, and called, is of what it had until then. */
+/* Records and calls up to `time` belong to the old mappings. */
 void inproc_image_ends(struct inproc *a, uint32_t pid, int64_t time)
 {
 	for (struct inproc_process *p = a ? a->first : NULL; p; p = p->next) {
 		if (p->inbox.pid != pid)
 			continue;
-		read_records(p, time, false); /* what is wrong with it is found out again */
+		read_records(p, time, false); /* an error shows up again at the next read */
 		if (p->called.born < time)
 			inproc_process_look_at_calls(p);
 	}
 }
 
-/* False: it is gone. */
+/* False: p is freed. */
 static bool drain(struct inproc_process *p, int64_t until, bool all)
 {
 	struct target *t = p->apps->target;
@@ -162,7 +162,7 @@ static bool drain(struct inproc_process *p, int64_t until, bool all)
 	return false;
 }
 
-/* Who connected; -1 before Linux 6.5. */
+/* Returns a pidfd of the peer; -1 before Linux 6.5. */
 static int process_of(int sock)
 {
 	int fd = -1;
@@ -203,12 +203,12 @@ static void take_over(struct inproc_process *p, struct inproc_process *old)
 	forget(old);
 }
 
-/* Where no record tells of an exec: it has a pid that another one had, of which all is to be known by then. */
+/* No record tells of an exec here: first read everything of the programs that had this pid before. */
 static void begin_image(struct inproc_process *p)
 {
 	struct inproc *a = p->apps;
 	struct target *t = a->target;
-	uint64_t used = 0; /* by the one that was there last: it is one clock */
+	uint64_t used = 0; /* ns, by the previous program: an exec keeps that clock */
 	bool known = false;
 	for (struct inproc_process *other = a->first, *next; other; other = next) {
 		next = other->next;
@@ -217,7 +217,7 @@ static void begin_image(struct inproc_process *p)
 		if (!drain(other, clock_now(), false))
 			continue;
 		inproc_process_look_at_calls(other);
-		other->process = fd_close(other->process); /* that is another one now */
+		other->process = fd_close(other->process); /* the process runs on, with another program */
 		used = other->inbox.cpu_seen > used ? other->inbox.cpu_seen : used;
 		known = true;
 	}
@@ -238,7 +238,7 @@ static uint64_t wanted_calls(const struct inproc *a)
 	       (a->timers ? SHM_CALLS_MAPS : 0);
 }
 
-/* Of a process that we know: its trees. */
+/* Takes the trees of a known process. */
 static int on_tree(struct inproc_process *p, const struct shm_tree *t, int memory)
 {
 	if (t->magic != SHM_TREE_MAGIC || t->version != SHM_VERSION ||
@@ -256,7 +256,7 @@ static int on_tree(struct inproc_process *p, const struct shm_tree *t, int memor
 	return r;
 }
 
-/* One area under two names: each of them would cost us as much, and that one nothing. */
+/* True: the same area is known under another cookie. Each would cost us as much, and the target nothing. */
 static bool is_anothers(struct inproc_process *p)
 {
 	struct stat st;
@@ -269,7 +269,7 @@ static bool is_anothers(struct inproc_process *p)
 	return other;
 }
 
-/* -errno: it is nobody whom we know. */
+/* -errno: the greeting is not valid. */
 static int on_hello(struct inproc_process *p, const struct shm_hello *h, int memory)
 {
 	const struct inproc *a = p->apps;
@@ -295,7 +295,7 @@ static int on_hello(struct inproc_process *p, const struct shm_hello *h, int mem
 		begin_image(p);
 	p->hello_by = 0;
 	p->apps->seen += !old;
-	if (!a->timers) { /* others take samples of it, which have its labels */
+	if (!a->timers) { /* perf events sample it; those samples get its labels */
 		remember(p, key_of_area(p), p->inbox.memory);
 		p->remembered = true;
 	}
@@ -326,7 +326,7 @@ static int hear(struct inproc_process *p)
 	const ssize_t got = fd_recv(p->sock, &m, sizeof(m), &memory, !p->apps->deaf, &n);
 	if (got == -EAGAIN)
 		return 0;
-	if (n && fcntl(memory, F_GET_SEALS) < 0) { /* no memfd: a file's system may not let go of whoever closes it */
+	if (n && fcntl(memory, F_GET_SEALS) < 0) { /* no memfd: its file system may block close(2) */
 		p->apps->deaf |=
 			!target_files_close_passed(p->apps->target->engine->files, &p->apps->target->files, memory);
 		return -EPIPE;
@@ -343,7 +343,7 @@ static int hear(struct inproc_process *p)
 	return got == 1 && !p->hello_by ? 0 : -EPIPE;
 }
 
-/* It is not us who close the connections: they end when the last profile is written. */
+/* Does not close the connections: they end when the last profile is written. */
 static void stop(struct inproc *a)
 {
 	const struct shm_welcome nothing = {.magic = SHM_MAGIC, .version = SHM_VERSION};
@@ -361,17 +361,17 @@ static void on_message(void *arg, uint32_t events)
 	at->target = t->number;
 	const int r = hear(p);
 	if (r == -ESHUTDOWN)
-		stop(p->apps); /* it may be gone by then */
+		stop(p->apps); /* may free p */
 	else if (r < 0)
 		hang_up(p);
 	else if (!p->hello_by) {
-		engine_drain(t->engine, false); /* what it has mapped by then */
+		engine_drain(t->engine, false); /* its mappings up to now */
 		drain(p, t->engine->rates.drained, false);
 	}
 	at->target = 0;
 }
 
-/* One that has hung up has told what there was, most likely. What it has in use is another matter. */
+/* A process that has hung up has most likely told everything. It must stay while its memory in use is needed. */
 static bool may_go(const struct inproc *a, const struct inproc_process *p)
 {
 	const bool needed = p->inbox.pid == (uint32_t)a->target->desc.init_pid || (apps_heap(a) && !has_ended(p));
@@ -425,7 +425,7 @@ static void on_connect(void *arg, uint32_t events)
 		take_in(a, sock);
 }
 
-/* What they said as they ended, and has not been heard: there is nothing behind it. */
+/* Accepts the connections and hears the messages that are still queued at the end: nothing follows them. */
 static void hear_last(struct inproc *a)
 {
 	int sock;
@@ -436,7 +436,7 @@ static void hear_last(struct inproc *a)
 		int r = p->sock < 0 ? 0 : hear(p);
 		for (unsigned i = 1; r == 0 && p->sock >= 0 && i < LAST_MESSAGES; i++)
 			r = hear(p);
-		next = p->next; /* not before: who says hello takes over from another one, which is gone then */
+		next = p->next; /* read only now: a hello takes over from another process and frees that one */
 		if (r < 0)
 			hang_up(p);
 	}
@@ -553,7 +553,7 @@ uint64_t inproc_lost(struct inproc *a)
 
 /* --- labels ---------------------------------------------------------------------------------------------------- */
 
-/* How many there may be by now. */
+/* Returns how many changes may be read now. */
 static uint64_t label_changes(struct inproc *a, int64_t now)
 {
 	const uint64_t since = a->label_time ? (uint64_t)(now - a->label_time) : NSEC_PER_SEC;
@@ -577,7 +577,7 @@ void inproc_read_labels(struct inproc *a, uint64_t settled)
 	a->label_changes = limits.changes;
 }
 
-/* The last one that came: it has execed. */
+/* Returns the newest connection of this pid: an older one is from before an exec. */
 static struct inproc_process *find_pid(const struct inproc *a, uint32_t pid)
 {
 	struct inproc_process *p = a ? a->first : NULL;

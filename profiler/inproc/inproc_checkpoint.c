@@ -74,7 +74,7 @@ static struct inproc_process *add_orphan(struct inproc *a, uint64_t cookie, uint
 	return p;
 }
 
-/* One that has come from a predecessor already, by the other of its memories, or a new one. */
+/* Returns the process if its other memory has come from a predecessor already, or a new one. */
 static struct inproc_process *get_orphan(struct inproc *a, uint64_t cookie, uint32_t pid)
 {
 	struct inproc_process *p = a ? inproc_process_find_cookie(a, cookie, NULL) : NULL;

@@ -9,10 +9,10 @@
 
 #include <string.h>
 
-#define UNKNOWN_NS (1 * NSEC_PER_SEC)	 /* from one time that mappings are asked for to the next */
-#define WEIGHT_MAX (3600 * NSEC_PER_SEC) /* of one sample: what is more is no time */
+#define UNKNOWN_NS (1 * NSEC_PER_SEC)	 /* between two requests for mappings */
+#define WEIGHT_MAX (3600 * NSEC_PER_SEC) /* of one sample, at most */
 
-/* As if the kernel had taken it. */
+/* Converts a record to the form of a kernel record. */
 static void as_record(const struct inproc_process *p, const struct shm_record *from, struct record *ret)
 {
 	const struct shm_more *more = shm_reader_more(from);
@@ -46,7 +46,7 @@ static void as_record(const struct inproc_process *p, const struct shm_record *f
 	ret->sample.stack_size = from->stack;
 }
 
-/* What the process says of a thread, where no record does. */
+/* Takes the thread's name from the record, where no kernel record tells it. */
 static void name_thread(const struct inproc_process *p, const struct shm_record *from)
 {
 	struct target *t = p->apps->target;
@@ -82,7 +82,7 @@ struct taken {
 	struct sample_origin who;
 };
 
-/* Its stack, which counts as one that was sampled. */
+/* Takes the stack of a record, and counts it as a sample. */
 static void take(struct inproc_process *p, const struct shm_record *from, struct process *task, const struct record *r,
 	struct taken *ret)
 {
@@ -102,7 +102,7 @@ static void take(struct inproc_process *p, const struct shm_record *from, struct
 	t->saved.changed = true;
 }
 
-/* Code that it has mapped since it told. */
+/* Asks for the mappings if the stack has code that was mapped after the last report. */
 static void ask_maps(struct inproc_process *p, const struct taken *s)
 {
 	const bool known =
@@ -177,7 +177,7 @@ void inproc_process_record(void *arg, const struct shm_record *from)
 		on_cpu(p, from, task, &r);
 }
 
-/* --- what is called ------------------------------------------------------------------------------------------ */
+/* --- calls --------------------------------------------------------------------------------------------------- */
 
 void inproc_process_look_at_calls(struct inproc_process *p)
 {

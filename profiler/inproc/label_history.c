@@ -60,7 +60,7 @@ static struct label_history_line *line_of(struct label_history *l, uint32_t tid)
 	return id < 0 ? NULL : &l->lines[id];
 }
 
-/* How many there are until `time`. */
+/* Returns how many changes there are until `time`. */
 static uint32_t dlsym_next(const struct label_history_line *line, uint64_t time)
 {
 	uint32_t low = 0, high = line->n;
@@ -74,7 +74,7 @@ static uint32_t dlsym_next(const struct label_history_line *line, uint64_t time)
 	return low;
 }
 
-/* What was before `settled` is one moment. */
+/* Keeps only the last moment of those before `settled`. */
 static void trim(struct label_history_line *line, uint64_t settled)
 {
 	const uint32_t n = dlsym_next(line, settled), old = n ? n - 1 : 0;
@@ -101,7 +101,7 @@ static void add(struct label_history *l, uint32_t tid, uint64_t time, uint32_t s
 	line->at[line->n++] = (struct moment){time > last ? time : last, set};
 }
 
-/* How many were taken of those; fewer: one is not there yet. */
+/* Returns how many were taken; fewer than n: the next one is not written yet. */
 static size_t take(struct label_history *l, const struct shm_change *c, size_t n, const struct label_history_limits *of)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -119,12 +119,12 @@ static size_t take(struct label_history *l, const struct shm_change *c, size_t n
 	return n;
 }
 
-/* Up to there: nobody knows what they were. */
+/* Skips to change `to`: the labels up to there are unknown. */
 static void skip(struct label_history *l, uint64_t to)
 {
 	if (l->next) {
 		forget(l);
-		l->lost += to - l->next; /* what was before us is nobody's loss */
+		l->lost += to - l->next; /* changes from before the first read are no loss */
 	}
 	l->next = to;
 }
@@ -152,7 +152,7 @@ int label_history_read(struct label_history *l, int memory, struct label_history
 	return r;
 }
 
-/* One that is too large, or no text, is none. */
+/* A set that is too large, or no text, counts as none. */
 static char *read_set(int memory, uint64_t set)
 {
 	struct shm_set s;

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #define ROOM_FIRST 256
-#define ROOM_MAX (4u << 20) /* what is more is in use at an unknown place */
-#define SORT_OUT 65536	    /* so many, and twice as many as were in use: some have been freed */
+#define ROOM_MAX (4u << 20) /* further allocations are in use at an unknown place */
+#define SORT_OUT 65536	    /* at so many, and twice as many as were in use: some have been freed */
 
 struct live_heap_entry {
 	uint64_t id, bytes;
@@ -78,7 +78,7 @@ static void on_slot(void *arg, const struct shm_slot *s)
 		aggregate_add(l->counts, &lost, 1, &nobody, live_heap_parts(by), live_heap_scaled(by, s->bytes));
 }
 
-/* In the order of their ids; those that are not in use are gone. */
+/* Sorts by id; drops the allocations that are not in use. */
 static void sort_out(struct shm_reader *inbox, struct looking *l)
 {
 	struct live_heap *u = l->u;

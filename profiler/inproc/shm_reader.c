@@ -25,7 +25,7 @@ static int write_at(const struct shm_reader *i, uint64_t value, size_t at)
 	return n < 0 ? -errno : n == sizeof(value) ? 0 : -EPROTO;
 }
 
-/* At a quarter of the room more than we have read. */
+/* Asks to be woken when a quarter of the room is filled after our position. */
 static int want_wake(const struct shm_reader *i)
 {
 	return write_at(i, SHM_AT_UNITS(i->read) + UNITS / 4, offsetof(struct shm_head, wake));
@@ -116,7 +116,7 @@ static int read_item(const struct shm_reader *i, uint32_t number, struct shm_ite
 	return read_at(i, ret, sizeof(*ret), SHM_ITEMS_AT + (uint64_t)(number % SHM_ITEMS) * sizeof(*ret));
 }
 
-/* It lies between what was read and what was reserved. */
+/* The item lies between our position and the end of the reserved room. */
 static bool is_sane(const struct drain *d, const struct shm_item *item)
 {
 	const uint32_t from = item->start - SHM_AT_UNITS(d->inbox->read),
@@ -138,7 +138,7 @@ static void step(struct shm_reader *i, uint32_t units)
 	i->stuck = 0;
 }
 
-/* 1: taken, or it was none; 0: too young. */
+/* 1: taken, or skipped as garbled; 0: too young. */
 static int take(struct drain *d, const struct shm_item *item)
 {
 	static union {
@@ -165,7 +165,7 @@ static int take(struct drain *d, const struct shm_item *item)
 	return 1;
 }
 
-/* Where the next one that is published begins, or the end: what lies before it is not waited for any more. */
+/* Skips to the next published record, or to the end: does not wait any longer for those before it. */
 static int skip(struct drain *d)
 {
 	struct shm_reader *i = d->inbox;
@@ -238,7 +238,7 @@ bool shm_reader_is_crowded(const struct shm_reader *i)
 	return i->left + SHM_AT_UNITS(i->read) - SHM_AT_UNITS(i->said) > UNITS / 2;
 }
 
-/* Half of that: more may have come since the tail was read. */
+/* Half of the wake-up mark: more may have come since the tail was read. */
 bool shm_reader_is_behind(const struct shm_reader *i)
 {
 	return i->left >= UNITS / 8;

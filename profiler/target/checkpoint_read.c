@@ -17,11 +17,11 @@
 /* A target of the predecessor. */
 struct ref {
 	struct target *t;
-	bool bad;   /* what comes of it from here on is left out */
-	bool blank; /* nothing is known of it */
+	bool bad;   /* further entries are ignored */
+	bool blank; /* its state was not saved */
 };
 
-/* What frames and processes refer to; the path lies in the journal. */
+/* The data that frames and processes refer to; paths lie in the journal. */
 struct resume {
 	struct engine *g;
 	struct pair_table gone, targets, modules, jits; /* (number, 0) */
@@ -34,13 +34,13 @@ struct resume {
 	int64_t seen, now; /* CLOCK_MONOTONIC */
 };
 
-/* Whose frames are looked at. */
+/* The target of the frames at hand. */
 struct of {
 	struct resume *r;
 	struct target *t;
 };
 
-/* A number's place; false: it is there already, or there is no memory. */
+/* Adds a number and its place in a list; false: it is there already, or there is no memory. */
 static bool add_pair(struct pair_table *numbers, void **list, size_t *room, size_t size, uint64_t a, uint64_t b)
 {
 	size_t had = numbers->count;
@@ -123,7 +123,7 @@ static int open_later(void *arg, const char *path, struct file *ret)
 	return -EAGAIN;
 }
 
-/* Borrowed; each once, however many frames there are. */
+/* Returns a borrowed module; finds each once, however many frames there are. */
 static struct module *find_module(struct resume *r, struct target *t, uint64_t number)
 {
 	int64_t i = number ? pair_table_find(&r->modules, number, 0) : -ENOENT,
@@ -175,12 +175,12 @@ static void on_target(struct resume *r, uint64_t serial, struct journal_reader *
 	if (!t || t->saved.known ||
 		!add_number(&r->targets, (void **)&r->refs, &r->refs_room, sizeof(*r->refs), serial))
 		return;
-	t->saved.known = true; /* by one of them */
-	/* what is known of one that is quarantined now may be what it is quarantined for */
+	t->saved.known = true; /* by one serial only */
+	/* the saved state of a target that was quarantined since may be the cause */
 	r->refs[r->targets.count - 1] = (struct ref){.t = t, .bad = t->plain && !plain};
 }
 
-/* Times and spans that can be added to each other, whoever wrote them. */
+/* Returns a time or a span, 0 if it is too large: sums must not overflow, even with a bad journal. */
 static int64_t span(uint64_t ns)
 {
 	return ns < 1ull << 61 ? (int64_t)ns : 0;
@@ -269,7 +269,7 @@ static void on_replayed(struct target *t, struct journal_reader *s)
 		target_replay(t, (const struct perf_event_header *)bytes);
 }
 
-/* Who is in some profile by now. */
+/* Marks the processes that are in some profile by now. */
 static void mark_sampled(struct target *t, const struct aggregate *a)
 {
 	struct aggregate_sample sample;
@@ -345,7 +345,7 @@ static void on_window(struct target *t, struct journal_reader *s)
 	window_restore(t, w);
 }
 
-/* It is in the spool. */
+/* The window is in the spool: drops it. */
 static void on_written(struct target *t, struct journal_reader *s)
 {
 	unsigned seq = (unsigned)saved_number(s);
@@ -380,7 +380,7 @@ static void on_target_entry(struct resume *r, uint32_t type, struct journal_read
 	if (!ref || ref->bad)
 		return;
 	struct target *t = ref->t;
-	r->g->at->target = t->number; /* should it kill us */
+	r->g->at->target = t->number; /* should this entry kill us */
 	switch (type) {
 	case ENTRY_STATE:
 		on_state(t, s);
@@ -416,7 +416,7 @@ static void on_target_entry(struct resume *r, uint32_t type, struct journal_read
 	ref->bad = s->bad;
 }
 
-/* Those first that count no more: another one may have come with the same name. */
+/* First finds the targets that are gone: another one may have come with the same name. */
 static void find_gone(struct resume *r, struct journal_reader all)
 {
 	struct journal_reader s;
@@ -442,7 +442,8 @@ static void read_all(struct resume *r, struct journal_reader all)
 	}
 }
 
-/* An event that was closed as superfluous (profiler/sample/event_dedup.h) comes again: what it counted is in the books.
+/* An event that was closed as superfluous (profiler/sample/event_dedup.h) comes again: its counts so far are accounted
+ * already.
  */
 static void read_unlisted(struct target *t)
 {
@@ -455,7 +456,7 @@ static void read_unlisted(struct target *t)
 static void settle(struct resume *r, struct ref *ref)
 {
 	struct target *t = ref->t;
-	/* where it was damaged, whether it has begun is not known: its exec may be long past */
+	/* in a damaged journal it is unknown whether it has begun: its exec may be long past */
 	if ((ref->blank || (ref->bad && t->armed)) && !t->started) {
 		target_resume_blank(t);
 		return;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * checkpoint_read - a journal's entries and what becomes of them: commit.c writes, this reads.
+ * checkpoint_read - the entries of a journal, and how a successor restores them: checkpoint_write.c writes, this reads.
  *
- * Numbers that an entry begins with: targets by their serial, modules by module_id, code made at run time by
- * jit_serial, all of the process that wrote them.
+ * The first number of an entry is, in the numbering of the process that wrote it: for targets the serial, for modules
+ * the module_id, for code made at run time the jit_serial.
  */
 #pragma once
 
@@ -21,12 +21,12 @@ enum {
 	ENTRY_RECORD,	  /* target; a side-band record */
 	ENTRY_LOSSY,	  /* target */
 	ENTRY_MODULE,	  /* module; path, maj, min, ino, generation, build-id */
-	ENTRY_JIT,     /* code; pid, its parent or 0, the path of its dump, target + 1 whose process has it now or 0 */
-	ENTRY_COUNTS,  /* target; which event, aggregate_save */
-	ENTRY_WINDOW,  /* target; numbers of struct window_state, of the tally, of the kernel's counts: what was
-			  counted so far is a window that waits */
+	ENTRY_JIT,    /* code; pid, its parent or 0, the path of its dump, target + 1 if its process has it now, or 0 */
+	ENTRY_COUNTS, /* target; which event, aggregate_save */
+	ENTRY_WINDOW, /* target; numbers of struct window_state, of the tally, of the kernel counts; closes the counts
+			 so far */
 	ENTRY_WRITTEN, /* target; seq: such a window waits no more */
-	ENTRY_BLANK,   /* target: what there was of it was too much */
+	ENTRY_BLANK,   /* target; it took too much room: no state is saved */
 	ENTRY_RATES,   /* numbers of struct sample_rate_saved: of all targets */
 	ENTRY_HELD,    /* target; inproc_save */
 };

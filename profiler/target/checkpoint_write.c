@@ -13,26 +13,26 @@
 #include <string.h>
 
 #define ROUND_NS (1 * NSEC_PER_SEC)
-#define ROUND_FIRST_NS (50 * NSEC_PER_MSEC) /* behind a restart: who was killed once may be killed again soon */
-#define EARLY 10			    /* one part of it earlier at least */
-#define AGAIN_NS (60 * NSEC_PER_SEC)	    /* what did not fit may have become less */
-#define TARGET_MAX (8u << 20)	 /* bytes of one target: it is left out beyond it, and no other for its sake */
-#define SNAPSHOT_MAX (24u << 20) /* of all: the rest is for what comes until the next one */
-#define GROWTH (512u << 10)	 /* bytes beyond twice a snapshot until the next one */
-#define JIT_PARENTS 8		 /* as many as are looked into (profiler/symbol/jit_symbols.c) */
+#define ROUND_FIRST_NS (50 * NSEC_PER_MSEC) /* after a restart: we may be killed again soon */
+#define EARLY 10			    /* by one part of the interval earlier, at least */
+#define AGAIN_NS (60 * NSEC_PER_SEC)	    /* state that did not fit may have shrunk */
+#define TARGET_MAX (8u << 20)		    /* bytes of one target: beyond it, this target is left out, not another */
+#define SNAPSHOT_MAX (24u << 20)	    /* of all: the rest is for the entries until the next one */
+#define GROWTH (512u << 10)		    /* bytes beyond twice a snapshot until the next one */
+#define JIT_PARENTS 8			    /* as many as are looked into (profiler/symbol/jit_symbols.c) */
 
 _Static_assert(sizeof(struct target_tally) % sizeof(uint64_t) == 0, "it is written as numbers");
 #define TALLY_NUMBERS (sizeof(struct target_tally) / sizeof(uint64_t))
 
 struct checkpoint {
 	struct journal *journal;
-	bool resumed, off;	 /* off: it did not fit, nothing is in it */
+	bool resumed, off;	 /* off: it did not fit, the journal is invalid */
 	size_t snapshot;	 /* bytes of the last one */
-	unsigned left_out;	 /* targets that are not in it */
-	int64_t last, again;	 /* when counts were written; when it is tried again */
+	unsigned left_out;	 /* targets left out of it */
+	int64_t last, again;	 /* when counts were written; when a snapshot is tried again */
 	int64_t round;		 /* from one time to the next */
-	uint64_t rated;		 /* seconds of the budget that are in it */
-	struct pair_table known; /* (kind, number): modules and code that are in it */
+	uint64_t rated;		 /* seconds of the budget that are saved */
+	struct pair_table known; /* (kind, number): modules and code that are saved */
 };
 
 enum { KNOWN_MODULE, KNOWN_JIT };
@@ -97,8 +97,7 @@ static void save_module(struct checkpoint *c, const struct module *m)
 	journal_end(j);
 }
 
-/* The one that its process has now is the process' as well: it was made when a sample came, of which no record tells.
- */
+/* A process's current code is saved as its own: it was made when a sample came, and no record tells of it. */
 static void save_one_jit(struct checkpoint *c, struct target *t, struct jit *jit)
 {
 	struct journal *j = c->journal;
@@ -258,7 +257,7 @@ static void save_window(struct checkpoint *c, struct target *t, const struct win
 	journal_end(j);
 }
 
-/* What has changed since the last time. */
+/* Saves the changes since the last time. */
 static void save_changes(struct checkpoint *c, struct target *t)
 {
 	save_identity(c, t);
@@ -292,7 +291,7 @@ static void save_parts(struct checkpoint *c, struct target *t)
 	save_changes(c, t);
 }
 
-/* All of it, or that it is not there. */
+/* Saves the whole target, or that it was left out. */
 static void save_whole(struct checkpoint *c, struct target *t)
 {
 	size_t used = journal_used(c->journal), room = used < SNAPSHOT_MAX ? SNAPSHOT_MAX - used : 0;
@@ -308,14 +307,14 @@ static void save_whole(struct checkpoint *c, struct target *t)
 			"target=%s outcome=\"a restart would lose what was counted\" reason=\"it takes more than %zu "
 			"MiB\"",
 			t->desc.id, (room < TARGET_MAX ? room : TARGET_MAX) >> 20);
-	pair_table_done(&c->known); /* some are gone with it; the others may come twice */
+	pair_table_done(&c->known); /* some entries are gone with it; the others may come twice */
 	t->saved.known = false;
 	save_identity(c, t);
 	begin(c, t, ENTRY_BLANK);
 	journal_end(c->journal);
 }
 
-/* What all of them have spent, and by how much they are lowered for it; where there is no bound, nothing. */
+/* Saves the CPU budget spent by all targets and the lowered rates; without a bound nothing. */
 static void save_rates(struct checkpoint *c, const struct engine *g)
 {
 	struct sample_rate_saved s;
@@ -330,7 +329,7 @@ static void save_rates(struct checkpoint *c, const struct engine *g)
 
 /* --- the journal */
 
-/* Better nothing than what is true no more: then a successor begins anew. */
+/* An invalid journal is better than an outdated one: a successor then begins anew. */
 static void give_up(struct checkpoint *c, int64_t now)
 {
 	journal_invalidate(c->journal);
@@ -384,7 +383,7 @@ unsigned checkpoint_resume(struct checkpoint *c, struct engine *g, int64_t now)
 		n = checkpoint_read(g, (struct journal_reader){.at = bytes, .end = bytes + size}, seen, now);
 		free(bytes);
 	}
-	/* a detached one had begun, or nobody would have kept it: an end that was not meant for it struck it out */
+	/* a detached target had begun, or it would not have been kept: an end not meant for it removed it */
 	for (struct target *t = g->targets; t; t = t->next)
 		if (t->armed && (r < 0 || (t->detached && !t->saved.known)))
 			target_resume_blank(t);
@@ -423,7 +422,7 @@ static void commit(struct checkpoint *c, struct engine *g, int64_t now)
 		inproc_saved(t->apps);
 }
 
-/* By how much sooner than it has to be: it would be what we wake up for next, or a look takes place anyway. */
+/* Returns how much earlier counts may be written: it would be our next wake-up, or a look takes place anyway. */
 static int64_t early(const struct checkpoint *c, const struct engine *g)
 {
 	return g->pause > c->round / EARLY ? g->pause : c->round / EARLY;
@@ -472,7 +471,7 @@ void checkpoint_record(
 		journal_end(c->journal);
 		if (journal_commit(c->journal) && !is_large(c))
 			return;
-		if (!pass) /* before the record: then it comes behind what it changes */
+		if (!pass) /* before the record: so the record comes after the state that it changes */
 			snapshot(c, t->engine, clock_now());
 		if (!is_in(c, t))
 			return;
@@ -490,8 +489,8 @@ void checkpoint_lossy(struct checkpoint *c, struct target *t)
 }
 
 /*
- * If it does not fit, nothing is valid until the next round: of a window that nobody knows to be over, samples would
- * come twice.
+ * If the entry does not fit, the journal is invalid until the next round: without the window's end a successor would
+ * count its samples twice.
  */
 static void checkpoint_at_once(struct checkpoint *c)
 {
@@ -532,7 +531,7 @@ void checkpoint_written(struct checkpoint *c, struct target *t, unsigned seq)
 	checkpoint_at_once(c);
 }
 
-/* It is in the engine's list no more. */
+/* The target is already off the engine's list. */
 void checkpoint_gone(struct checkpoint *c, struct target *t)
 {
 	if (!c || !c->resumed || c->off || !t->saved.known)

@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 /*
- * While programs begin, map files and end, records are looked at soon: a file may be gone later. While there is nothing
- * but samples, the rings wake us when they fill up: what a round then finds is cold, and costs more than its samples.
+ * While programs begin, map files and end, records are read soon: a file may be gone later. While there are only
+ * samples, the rings wake us when they fill up: a round then finds cold caches, and costs more than its samples.
  */
 #define PARK_NS (5 * NSEC_PER_SEC)
 #define ROUND_MS 200
@@ -28,11 +28,11 @@
 /* A record is stamped, then written, then published: within microseconds, unless its CPU is taken away (a VM). */
 #define PUBLISH_NS (2 * NSEC_PER_MSEC)
 /*
- * A ring calls once for each PERF_RING_MARK bytes, not while it is full: with more than this in it behind a drain, it
- * may fill up before it calls, and then never does.
+ * A ring wakes us once for each PERF_RING_MARK bytes, not while it is full: with more than this left after a drain, it
+ * may fill up before it wakes us, and then never does.
  */
 #define CROWDED(size) ((size) / 8)
-/* A drain is that long at most; then connections and other targets' windows have their turn. */
+/* Longest drain; then connections and other targets' windows have their turn. */
 #define DRAIN_NS (20 * NSEC_PER_MSEC)
 
 static void on_ring(void *arg, uint32_t events)
@@ -182,7 +182,7 @@ void engine_read_kallsyms(struct engine *g)
 		;
 }
 
-/* A LOST record carries the id of the event that met the full ring; on a shared ring the losses may be anybody's. */
+/* A LOST record carries the id of the event that met the full ring; on a shared ring any target may have losses. */
 static void on_lost(struct engine *g, struct target *t, const struct perf_event_header *h)
 {
 	struct record r;
@@ -207,7 +207,7 @@ static void hand_over(struct engine *g, struct open_event *st, const struct perf
 	target_record(t, st, h);
 }
 
-/* CPU time of a drain to the targets whose records it had. */
+/* Shares out a drain's CPU time among the targets, by their records in it. */
 static void share_out(struct engine *g, int64_t cpu, uint64_t records)
 {
 	while (g->drained) {
@@ -229,10 +229,10 @@ static void on_record(void *arg, const struct perf_event_header *h, uint64_t id)
 	else if (st)
 		hand_over(g, st, h);
 	else
-		g->unknown++; /* of a target that was let go a moment ago */
+		g->unknown++; /* of a target that was freed a moment ago */
 }
 
-/* What a ring has skipped may have been anybody's, and nobody knows how much it was. */
+/* Records that a ring skipped may be of any target, and their number is unknown. */
 static void note_damage(struct engine *g, int64_t now)
 {
 	const uint64_t n = cpu_rings_damaged(g->rings);
@@ -246,7 +246,7 @@ void engine_drain(struct engine *g, bool all)
 	int64_t until = all ? now : now - PUBLISH_NS;
 	const uint32_t at = g->at->target;
 	uint64_t n;
-	if (checkpoint_waits(g->commit)) /* whose records they are is not known yet */
+	if (checkpoint_waits(g->commit)) /* the targets of the records are not known yet */
 		return;
 	for (struct target *t = g->targets; t; t = t->next)
 		inproc_read_labels(t->apps, (uint64_t)g->rates.drained);
@@ -263,8 +263,8 @@ void engine_drain(struct engine *g, bool all)
 }
 
 /*
- * A runtime waits for a session's end: what takes tens of milliseconds is done while the program still runs. In slices
- * with pauses: at 999 Hz a ring is full after 15 ms. True when there is more to do.
+ * Reads kernel names, which takes tens of milliseconds, while the program still runs: a runtime waits for a session's
+ * end. In slices with pauses: at 999 Hz a ring is full after 15 ms. True: there is more to do.
  */
 static bool read_ahead(struct engine *g)
 {
@@ -272,7 +272,7 @@ static bool read_ahead(struct engine *g)
 	return t && g->single && g->kallsyms_fd >= 0 && t->started && t->desc.kernel && read_kallsyms(g);
 }
 
-/* Milliseconds to the next look at all targets. */
+/* Returns milliseconds to the next look at all targets. */
 static int pace(struct engine *g)
 {
 	int calmer = g->round_ms + g->round_ms / 8;
@@ -307,8 +307,8 @@ static int64_t in_ms(int64_t now, int ms)
 }
 
 /*
- * At all targets, or at those for which something is due: a look reads files of a target's, and of a thousand there is
- * always one whose window ends. Returns when the next one is due.
+ * Looks at all targets, or at those with work due: a look reads files of a target, and of a thousand
+ * targets the window of one always ends. Returns when the next look is due.
  */
 static int64_t look(struct engine *g, int64_t now, bool at_all)
 {
@@ -321,7 +321,7 @@ static int64_t look(struct engine *g, int64_t now, bool at_all)
 		g->at->target = t->number;
 		t->due = INT64_MAX; /* records that are read meanwhile may make it sooner */
 		int64_t due = in_ms(now, target_round(t, now));
-		if (g->n_targets == n && due < t->due) /* else it has gone */
+		if (g->n_targets == n && due < t->due) /* else the target is gone */
 			t->due = due;
 	}
 	g->at->target = 0;
@@ -340,7 +340,7 @@ int engine_round(struct engine *g)
 	/* a service is woken often enough, and its rates go by whole seconds */
 	g->pause = g->woken && g->single ? now - g->woken : 0;
 	g->woken = now;
-	/* sooner than it has to be, where it would be the next thing that we wake up for */
+	/* sooner than due, if it would be our next wake-up */
 	bool at_all = now + g->pause >= g->look_again;
 	if (g->behind || at_all || now >= g->due || now >= g->drain_again)
 		engine_drain(g, false);

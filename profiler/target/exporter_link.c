@@ -6,7 +6,7 @@
 #include "profiler/target/target_list.h"
 #include "profiler/target/window.h"
 
-/* Whether it has died, or talks nonsense and lives: the supervisor knows, or is told. */
+/* The exporter has died, or talks nonsense: tells the supervisor, which may know already. */
 static void on_lost(void *arg)
 {
 	const struct engine *g = arg;

@@ -9,6 +9,6 @@
 
 int exporter_link_open(struct engine *g, struct err *e); /* g->exporter_sock (taken) */
 int exporter_link_connect(struct engine *g, int sock);	 /* of another exporter (taken) */
-int exporter_link_round(struct engine *g, int64_t now);	 /* milliseconds until there is something to do, or -1 */
-void exporter_link_flush(struct engine *g);		 /* sends what is left, at the end */
+int exporter_link_round(struct engine *g, int64_t now);	 /* returns milliseconds until the next time, or -1 */
+void exporter_link_flush(struct engine *g);		 /* sends the remaining profiles, at the end */
 void exporter_link_limit(struct engine *g, uint64_t spool_bytes, uint32_t spool_age_s);

@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 
 #define FDS_SESSION 65536
-#define RESERVED_FDS 64 /* for files, spool and new connections, beside what targets hold */
+#define RESERVED_FDS 64 /* for files, spool and new connections, beside those of targets */
 #define MODULES_SESSION (32ul << 20)
 #define JIT_SESSION (12ul << 20)
 #define TABLES_USER (12ul << 20)
@@ -61,7 +61,7 @@ static size_t tables_of(const struct target *t)
 	return n + (t->started && t->offcpu.waits ? wait_times_memory(t->offcpu.waits) : 0);
 }
 
-/* What windows hold that are over, and soon give it back. */
+/* Returns the memory of windows that are over: they free it soon. */
 static size_t waiting(const struct engine *g)
 {
 	size_t n = 0;
@@ -87,5 +87,5 @@ void limits_enforce_memory(struct engine *g)
 	log_line(engine_peer_level(g),
 		"target=%s name=\"%s\" outcome=\"window ended early\" tables=%zu reason=\"table_size is %zu\"",
 		largest->desc.id, largest->desc.name, g->tables.used, g->tables.max);
-	largest->early = true; /* and it is looked at next */
+	largest->early = true; /* looked at next */
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * limits - what one pilliond holds at most, and what happens then. A service's are settings (oci/config/options.c), a
- * session's are fixed: it serves one target, in a cgroup of 64 MiB. What a service has for one user
- * (profiler/daemon/user_service.h) has a service's, but for modules and code, which are a session's, and 12 MiB of
- * stacks. Targets and descriptors are the supervisor's to refuse, the rest is of the worker.
+ * limits - the most that one pilliond holds, and the effect of each limit. A service's are settings
+ * (oci/config/options.c), a session's are fixed: it serves one target, in a cgroup of 64 MiB. A service for one user
+ * (profiler/daemon/user_service.h) has a service's, but a session's for modules and code, and 12 MiB of stacks. The
+ * supervisor enforces targets and descriptors, the worker the rest.
  *
- *	what (setting)			default (session)	when it is reached
+ *	limit (setting)			default (session)	when it is reached
  *	targets (targets)		1000 (1)		the newest is refused, by name of the setting
  *	descriptors (fds)		65536 (65536)		as many events as fit; none: refused
  *	   also by RLIMIT_NOFILE
@@ -30,11 +30,12 @@
 
 struct settings;
 
-/* What is allowed, from the settings: before engine_init, and (but for modules and code) again when they change. */
+/* Sets the limits from the settings: before engine_init, and (but for modules and code) again when they change. */
 void limits_apply(struct engine *g, const struct settings *set);
-/* The supervisor asks. With so many: 0, or -EBUSY with a sentence: no room for one more target. */
+/* For the supervisor: 0, or -EBUSY with a message if `n_targets` leave no room for one more. */
 int limits_check_new_target(const struct engine *g, unsigned n_targets, struct err *e);
-/* The same, of descriptors: how many targets may still bring beside those that are held. */
+/* Returns how many descriptors may still be opened beside `held`. */
 uint32_t limits_fds(const struct engine *g, uint64_t held);
-/* Tables are nearly full: the window of whom they are fullest ends, unless one is being written. */
+/* If tables are nearly full, ends the window of the target with the largest ones, unless windows that are over will
+ * free enough. */
 void limits_enforce_memory(struct engine *g);

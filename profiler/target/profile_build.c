@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#define MODULE_SPACING (1ull << 40) /* modules lie apart, whatever their size: no two mappings overlap */
+#define MODULE_SPACING (1ull << 40) /* modules lie apart, of any size: no two mappings overlap */
 
 /* One profile being built. */
 struct builder {
@@ -26,10 +26,10 @@ struct builder {
 	struct target *t;
 	const struct event_totals *kernel; /* of that event */
 	struct aggregate *counts;
-	uint32_t profile, spec; /* which one; the event that is at it */
+	uint32_t profile, spec; /* which one; the event at hand */
 	struct profile *p;
 	uint32_t *locations;  /* by frame number of the aggregate */
-	uint32_t *label_sets; /* by number of who was sampled */
+	uint32_t *label_sets; /* by number of the sampled thread (aggregate_whos) */
 	struct profile_label labels[PROFILE_LABELS_MAX];
 	uint64_t n_samples;
 	size_t n_fixed; /* labels that every sample has */
@@ -39,8 +39,8 @@ struct builder {
 	char user_keys[LABELS_MAX][72];
 	struct {
 		char key[sizeof("user.") + LABEL_KEY_MAX], value[LABEL_VALUE_MAX + 1];
-	} thread_labels[LABEL_COUNT_MAX]; /* of the one at hand */
-	struct {			  /* the last one: most frames are of the module that the one before was of */
+	} thread_labels[LABEL_COUNT_MAX]; /* of the thread at hand */
+	struct {			  /* the last one: most frames are of the same module as the one before */
 		const struct module *module;
 		int64_t id;
 		unsigned has;
@@ -81,7 +81,7 @@ static int64_t named_location(struct builder *b, uint32_t mapping, uint64_t addr
 static int64_t kernel_location(struct builder *b, uint64_t address)
 {
 	struct engine *g = b->t->engine;
-	/* tens of milliseconds, and a runtime may be waiting for a session's end: only for a profile that needs them */
+	/* takes tens of ms, and a runtime may be waiting for a session's end: only if a profile needs it */
 	if (!g->kallsyms && g->kallsyms_fd >= 0)
 		engine_read_kallsyms(g);
 	const char *name = g->kallsyms ? kallsyms_find(g->kallsyms, address) : NULL;
@@ -90,7 +90,7 @@ static int64_t kernel_location(struct builder *b, uint64_t address)
 	return m < 0 ? m : named_location(b, (uint32_t)m, 0, name ? name : "[kernel]");
 }
 
-/* The functions at an address and which of a mapping's flags (profile.h) they are worth. -errno. */
+/* Fills the functions at an address, and the flags of a mapping (profile.h) that they justify. -errno. */
 static int add_lines(struct builder *b, const struct stack_frame *f, const struct symbol_line *named, size_t n,
 	struct profile_line *ret, unsigned *ret_has)
 {
@@ -119,7 +119,7 @@ static void note_quarantined(struct builder *b, const struct module *m)
 		b->quarantined[b->n_quarantined++] = m;
 }
 
-/* By what the symbolizer said, else by the file's symbols. */
+/* By the symbolizer's answer, else by the file's symbols. */
 static int64_t user_location(struct builder *b, const struct stack_frame *f)
 {
 	char name[MODULE_NAME_MAX];
@@ -154,7 +154,7 @@ static int64_t jit_location(struct builder *b, const struct stack_frame *f)
 		return named_location(b, PROFILE_NONE, 0, "[anon]");
 	int64_t id = profile_function(b->p, &fn);
 	line.function = (uint32_t)id;
-	/* code is moved and thrown away: the address says nothing */
+	/* code is moved and thrown away: no address */
 	return id < 0 ? id : profile_location(b->p, PROFILE_NONE, 0, &line, 1);
 }
 
@@ -277,7 +277,7 @@ static void fixed_labels(struct builder *b)
 	b->n_fixed = n;
 }
 
-/* What the program calls its work; a key that the whole target has is that one's. */
+/* Adds the labels that the program gave the thread; a key of the whole target wins. */
 static void put_thread_labels(struct builder *b, const char *text, size_t *n)
 {
 	struct label_part part;
@@ -291,7 +291,7 @@ static void put_thread_labels(struct builder *b, const char *text, size_t *n)
 	}
 }
 
-/* The beginning of a profile is where `us` counts from: its samples are as far apart as they were. */
+/* `us` counts from the beginning of the profile: its samples are as far apart as they were. */
 static int64_t add_labels(struct builder *b, const struct sample_origin *who, const struct sample_detail *when)
 {
 	size_t labels = b->n_fixed;
@@ -310,7 +310,7 @@ static int64_t add_labels(struct builder *b, const struct sample_origin *who, co
 	return profile_labels(b->p, b->labels, labels);
 }
 
-/* The set of labels of everybody who was sampled: made once, not for each sample. */
+/* Allocates the label sets of sampled threads: each set is made once, not for each sample. */
 static int add_whos(struct builder *b)
 {
 	size_t n = aggregate_whos(b->counts);
@@ -322,7 +322,7 @@ static int add_whos(struct builder *b)
 	return 0;
 }
 
-/* The values of a sample of the event that is at it, as the profile's types have them. */
+/* Converts a sample of the event at hand to the values of the profile's types. */
 static void values_of(const struct builder *b, uint64_t count, uint64_t weight, int64_t ret[PROFILE_TYPES_MAX])
 {
 	const enum event_measure m = event_kind(b->t->desc.events[b->spec].kind)->measure;
@@ -340,7 +340,7 @@ static int add_samples(struct builder *b)
 	int r = add_whos(b);
 	for (size_t i = 0; r == 0 && i < aggregate_samples(b->counts); i++) {
 		aggregate_sample(b->counts, i, &s);
-		if (!s.count && !s.weight) /* of what is in use no more */
+		if (!s.count && !s.weight) /* memory that is no longer in use */
 			continue;
 		uint32_t own = PROFILE_NONE, *set = s.when.cpu || s.when.us ? &own : &b->label_sets[s.who_number];
 		int64_t made = *set == PROFILE_NONE ? add_labels(b, &s.who, &s.when) : *set;
@@ -356,7 +356,7 @@ static int add_samples(struct builder *b)
 	return r;
 }
 
-/* --- what is missing ----------------------------------------------------------------------------------- */
+/* --- losses ------------------------------------------------------------------------------------------- */
 
 static int add_loss(struct builder *b, const char *frame, uint64_t count, uint64_t weight)
 {
@@ -379,7 +379,7 @@ static int comment(struct builder *b, const char *fmt, ...)
 	return profile_comment(b->p, text);
 }
 
-/* Of so many events without a sample; where a field's value is asked for, as much as those with one say on average. */
+/* Returns the value of `weight` events without a sample: if the event has a value field, by the average of samples. */
 static uint64_t worth(const struct builder *b, uint64_t weight)
 {
 	const struct target_tally *y = &b->w->tally;
@@ -432,7 +432,7 @@ static int add_unseen(struct builder *b)
 			       y->restarts, (double)y->gap / NSEC_PER_SEC);
 }
 
-/* As much as the others of this window on average. */
+/* Adds lost samples of memory, each with the average of this window. */
 static int add_lost_memory(struct builder *b)
 {
 	const struct target_tally *y = &b->w->tally;
@@ -501,7 +501,7 @@ static int add_losses(struct builder *b)
 	return r;
 }
 
-/* Processes in the container's cgroup that no record ever spoke of. */
+/* Names processes in the container's cgroup that were not sampled so far. */
 static int name_unseen(struct builder *b)
 {
 	char text[PROCESS_LIST_MAX], list[512] = "", *save = NULL, *name;
@@ -518,7 +518,7 @@ static int name_unseen(struct builder *b)
 	return list[0] ? comment(b, "in the container but not sampled so far: %s", list) : 0;
 }
 
-/* What the container's own account has beyond what is in the profile already. */
+/* Returns CPU time (ns) of the container's account that is not in the profile already. */
 static uint64_t beyond_account(const struct builder *b)
 {
 	const struct target_tally *y = &b->w->tally;
@@ -529,8 +529,8 @@ static uint64_t beyond_account(const struct builder *b)
 }
 
 /*
- * The strategy `process` does not see what was not forked by the init (exec sessions) nor what execs a setuid or
- * unreadable program (the kernel detaches events there).
+ * The strategy `process` misses processes that the init did not fork (exec sessions), and programs that are setuid or
+ * unreadable (the kernel detaches events at their exec).
  */
 static int add_not_covered(struct builder *b)
 {
@@ -545,9 +545,9 @@ static int add_not_covered(struct builder *b)
 }
 
 /*
- * By cgroup all is seen, but where there is no event to see it; and the clock of an event begins when it has been put
- * on the CPU: of a thread that goes on and off all the time that is a good part. How much is of what cannot be told
- * apart, so the one that takes most is named for all of it.
+ * The strategy `cgroup` misses only CPUs without an event, and the time until an event's clock begins after it has been
+ * put on the CPU: for a thread that goes on and off all the time that is a good part. These causes cannot be told
+ * apart, so the largest one is named for all of it.
  */
 static int add_unclocked(struct builder *b)
 {
@@ -597,7 +597,7 @@ static int add_snapshots(struct builder *b)
 	return list[0] ? comment(b, "stack snapshots: %s", list) : 0;
 }
 
-/* Sampling that was lowered: by how much, how, and why. Weights are right without it. */
+/* Comments on lowered sampling: by how much, how, and why. Weights are right without it. */
 static int add_rate(struct builder *b)
 {
 	const struct window *w = b->w;
@@ -627,8 +627,7 @@ static int add_rate(struct builder *b)
 	return r;
 }
 
-/* What a profile of waits has, and has not. */
-/* Whoever has libpillion and is not in it, and whether anybody is. */
+/* Comments on processes with libpillion that are not in the profile, or says that no process has it. */
 static int add_missing(struct builder *b)
 {
 	int error, r = 0;
@@ -645,7 +644,7 @@ static int add_missing(struct builder *b)
 	return r;
 }
 
-/* Of memory and calls: who took part, and what of it is not there. */
+/* Comments on memory, calls and crashes: the number of processes, and the losses. */
 static int add_apps(struct builder *b)
 {
 	const struct target_tally *y = &b->w->tally;
@@ -678,7 +677,7 @@ static int add_apps(struct builder *b)
 	return r;
 }
 
-/* Of CPU time by timers. */
+/* Comments on CPU time by timers. */
 static int add_timers(struct builder *b)
 {
 	const struct target *t = b->t;
@@ -694,6 +693,7 @@ static int add_timers(struct builder *b)
 	return r < 0 ? r : add_missing(b);
 }
 
+/* Comments on a profile of waits: its contents, and its losses. */
 static int add_waits(struct builder *b)
 {
 	const struct event_spec *spec = &b->t->desc.events[b->spec];
@@ -822,7 +822,7 @@ bool profile_build_has(const struct target *t, uint32_t profile, uint32_t spec)
 	return profile == PROFILE_BUILD_WALL ? in != PROFILES_OWN : profile == spec && in != PROFILES_WALL;
 }
 
-/* What one event has to say. */
+/* Adds the samples and losses of one event. */
 static int add_part(struct builder *b, uint32_t spec)
 {
 	b->spec = spec;
@@ -833,8 +833,8 @@ static int add_part(struct builder *b, uint32_t spec)
 		r = add_locations(b);
 	if (r == 0)
 		r = add_samples(b);
-	const bool is_heap =
-		event_kind(b->t->desc.events[spec].kind)->measure == MEASURES_LIVE_HEAP; /* what is lost is in it */
+	const bool is_heap = event_kind(b->t->desc.events[spec].kind)->measure ==
+			     MEASURES_LIVE_HEAP; /* its losses are samples of it */
 	if (r == 0 && !is_heap)
 		r = add_losses(b);
 	if (r == 0 && !is_heap)
@@ -857,7 +857,7 @@ static struct profile_info info_of(const struct builder *b)
 		return info;
 	const struct event_spec *spec = &b->t->desc.events[b->profile];
 	const struct event_kind *k = event_kind(spec->kind);
-	if (k->measure == MEASURES_ALLOC) { /* as Go's have them, which tools know */
+	if (k->measure == MEASURES_ALLOC) { /* like Go's, which tools know */
 		info.n_types = 4;
 		info.types[0] = (struct profile_type){"alloc_objects", "count"};
 		info.types[1] = (struct profile_type){"alloc_space", "bytes"};

@@ -13,13 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FAILURES_MAX 3 /* jobs of a module that did not come to their end */
-#define AT_ONCE 4      /* modules that are asked about; files are looked for when their turn has come */
+#define FAILURES_MAX 3 /* failed jobs of a module */
+#define AT_ONCE 4      /* modules asked about; files are looked for when it is their turn */
 
 /*
- * What is known of a module in a target (target.not_named): another target may have other files beside it. A failure is
- * FAILED, the next one FAILED + 1, ...: after FAILURES_MAX its debug information is left alone, after twice as many it
- * is.
+ * State of a module in a target (target.not_named): another target may have other files beside it. The first failure is
+ * FAILED, the next one FAILED + 1, ...: after FAILURES_MAX its debug information is not used any more, after twice as
+ * many the module is not asked about.
  */
 enum { NO_DEBUG, FAILED };
 
@@ -29,12 +29,12 @@ struct missing {
 	uint64_t vaddr;
 };
 
-/* What is missing of one module. */
+/* The missing names of one module. */
 struct part {
 	struct symbol_request *naming;
 	struct module *module;			/* referenced */
-	const struct missing *first, *question; /* of the question that is open */
-	size_t n;				/* addresses from the first on, that were not asked about yet */
+	const struct missing *first, *question; /* question: the first of the open question */
+	size_t n;				/* addresses from `first` on, not asked about yet */
 	int64_t asked;				/* when */
 	struct job *job;			/* NULL: not asked, or answered */
 	bool with_debug;
@@ -47,11 +47,11 @@ struct symbol_request {
 	void *arg;
 	struct missing *list;
 	size_t given_up;      /* addresses of questions that failed */
-	size_t n, next, open; /* parts; the first that is not answered; questions that are open */
+	size_t n, next, open; /* parts; the first without all answers; open questions */
 	struct part parts[];
 };
 
-/* --- what is missing ------------------------------------------------------------------------------------ */
+/* --- missing names -------------------------------------------------------------------------------------- */
 
 static int by_module(const void *a, const void *b)
 {
@@ -150,16 +150,16 @@ static void on_done(void *arg, enum symbolizer_outcome outcome)
 	struct part *p = arg;
 	struct symbol_request *a = p->naming;
 	struct crash_marker *at = a->target->engine->at;
-	at->target = a->target->number; /* should its files kill us: the loop has brought us here */
+	at->target = a->target->number; /* should its files kill us: the loop calls this */
 	p->job = NULL;
 	a->open--;
 	a->target->naming_spent += clock_now() - p->asked;
-	if (outcome == SYMBOLIZER_GONE) { /* the next one is asked the same */
+	if (outcome == SYMBOLIZER_GONE) { /* the next symbolizer is asked the same */
 		p->n += (size_t)(p->first - p->question);
 		p->first = p->question;
 	} else if (outcome != SYMBOLIZER_COMPLETE) {
 		a->given_up += p->n + (size_t)(p->first - p->question);
-		p->n = 0; /* what was not answered is missing in the next window as well */
+		p->n = 0; /* addresses without an answer are missing in the next window, too */
 	}
 	if (outcome == SYMBOLIZER_BROKEN)
 		count_failure(a->target, p);
@@ -185,7 +185,7 @@ static void find_debug(struct target *t, struct module *m, struct debug_files *r
 	module_leave(m);
 }
 
-/* Without debug information only names that are mangled are worth a question; nor what a job answered that was lost. */
+/* Without debug information asks about mangled names alone; never about addresses that a lost job answered. */
 static size_t choose(struct part *p, uint64_t *vaddrs, const char **names)
 {
 	const struct symbol_line *lines;
@@ -203,13 +203,13 @@ static size_t choose(struct part *p, uint64_t *vaddrs, const char **names)
 
 static void forget_symbolizer(struct engine *g)
 {
-	if (g->channel < 0) /* else the supervisor has said so */
+	if (g->channel < 0) /* else the supervisor has logged it */
 		log_line(
 			LOG_ERR, "outcome=\"no source lines, no demangled names\" reason=\"the symbolizer has ended\"");
-	g->symbolizer = symbolizer_free(g->symbolizer); /* what it was asked ends by itself */
+	g->symbolizer = symbolizer_free(g->symbolizer); /* its open jobs end by themselves */
 }
 
-/* Of the part's addresses as many as fit. */
+/* Asks about as many of the part's addresses as fit. */
 static int ask(struct part *p)
 {
 	struct target *t = p->naming->target;
@@ -229,7 +229,7 @@ static int ask(struct part *p)
 	int r = q.n ? symbolizer_ask(t->engine->symbolizer, t->engine->loop, &q, &a, &taken, &p->job) : -ENODATA;
 	p->asked = clock_now();
 	p->question = p->first;
-	if (r == 0) /* those that were not chosen stand between: they are looked at once more, and passed by */
+	if (r == 0) /* addresses not chosen lie between: they are checked once more, and skipped */
 		for (; p->n && p->first->vaddr <= vaddrs[taken - 1]; p->first++)
 			p->n--;
 	debug_files_done(&files);
@@ -238,7 +238,7 @@ static int ask(struct part *p)
 	return r;
 }
 
-/* Not while there is no room, with questions of other targets, or until the next symbolizer is there. */
+/* False: the symbolizer is busy, with questions of other targets, or the next one is awaited. */
 static bool may_ask(const struct engine *g)
 {
 	return !symbolizer_link_awaited(g) && !(g->symbolizer && symbolizer_busy(g->symbolizer));

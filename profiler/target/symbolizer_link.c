@@ -15,7 +15,7 @@ void symbolizer_link_update(struct engine *g, uint32_t state, const int *fds, si
 {
 	g->symbolizer_renewable = state & SYMBOLIZER_RENEWABLE;
 	if (n == 2) {
-		symbolizer_free(g->symbolizer); /* what it was asked ends by itself */
+		symbolizer_free(g->symbolizer); /* its open jobs end by themselves */
 		if (symbolizer_new(fds[0], &g->symbolizer) < 0)
 			g->symbolizer = NULL;
 		target_files_connect(g->files, fds[1]);

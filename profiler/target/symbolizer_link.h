@@ -7,11 +7,11 @@
 
 #include "profiler/target/engine.h"
 
-/* What the supervisor tells the worker, beside the sockets of another server: a mask. */
+/* The supervisor's message to the worker, beside the sockets of another server: a mask. */
 enum { SYMBOLIZER_THERE = 1, SYMBOLIZER_RENEWABLE = 2 };
 
 int symbolizer_link_open(struct engine *g); /* symbolizer and readers, from g->symbolizer_sockets (taken) */
-/* There is another server, or none for now, or none for ever: the mask above; n descriptors (taken). */
+/* There is a new server, none for now, or none for ever: the mask above; n descriptors (taken). */
 void symbolizer_link_update(struct engine *g, uint32_t state, const int *fds, size_t n);
 bool symbolizer_link_works(const struct engine *g);   /* there is one, and it lives */
 bool symbolizer_link_awaited(const struct engine *g); /* it has ended, and there will be another one */

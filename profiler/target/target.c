@@ -32,9 +32,9 @@
 
 #define LOOK_FOR_END_NS (2 * NSEC_PER_SEC)
 #define AHEAD_FIRST_NS (1 * NSEC_PER_SEC)
-#define AHEAD_SESSION_NS (100 * NSEC_PER_MSEC) /* nothing has a name there yet, and its user waits for its end */
+#define AHEAD_SESSION_NS (100 * NSEC_PER_MSEC) /* no addresses have names yet, and the user waits for the end */
 #define AHEAD_NS (10 * NSEC_PER_SEC)
-#define VALUE_MAX (1ull << 44)	      /* of one sample: what is more is no amount, and thousands of them have a sum */
+#define VALUE_MAX (1ull << 44)	      /* of one sample: a larger value is no amount; thousands of these can be summed */
 #define WRITTEN_NS (5 * NSEC_PER_SEC) /* at the end, for the exporter: it writes them all the same */
 
 /* --- files of the target ------------------------------------------------------------------------------- */
@@ -68,8 +68,8 @@ int target_open_on_host(void *arg, const char *path, struct file *ret)
 int target_module(struct target *t, const struct module_key *key, target_file_open_fn *open, struct module **ret)
 {
 	struct module_key own = *key;
-	/* the file is looked up by its path in this target's tree, where another may lie by now: nobody else's business
-	 */
+	/* the file is found by its path in this target's tree, where another may lie by now: no other target shares
+	 * the module */
 	if (!own.build_id_len && module_has_file(own.path)) {
 		own.generation = t->serial;
 		t->has_own_modules = true;
@@ -151,7 +151,7 @@ static void take_fds(struct target *t, const int *fds)
 			*fields[bit] = fds[n++];
 }
 
-/* What is in use belongs to what is allocated, as far as there is a place for one more. */
+/* Adds an event for memory in use to `alloc`, if there is room for one more event. */
 static void add_heap(struct target_desc *d)
 {
 	for (uint32_t i = 0; i < d->n_events; i++)
@@ -219,14 +219,14 @@ int target_new(struct engine *g, const struct target_desc *d, const int *fds, st
 static int add_stream(struct target *t, const struct event_desc *d, int fd, struct open_event *st)
 {
 	struct engine *g = t->engine;
-	/* again would cost a grace period of the kernel's for each */
+	/* a second redirect would cost a grace period of the kernel for each */
 	int r = g->resuming ? cpu_rings_has(g->rings, d->cpu) : cpu_rings_redirect(g->rings, d->cpu, fd);
 	if (r < 0)
 		return r;
 	st->fd = fd;
 	st->cpu = d->cpu;
 	st->role = d->role;
-	st->spec = d->role == PERF_SIDEBAND ? 0 : d->spec; /* of none */
+	st->spec = d->role == PERF_SIDEBAND ? 0 : d->spec; /* of no event */
 	st->index = t->n_announced;
 	st->rung = d->role == PERF_SAMPLES ? d->rung : 0;
 	st->layout = d->layout;
@@ -295,7 +295,7 @@ static void counting_start(struct target *t, int64_t began)
 	target_set_window_start(t, began);
 }
 
-/* Counting begins here: what the kernel has counted so far is of before. */
+/* Counting begins here: discards the kernel's earlier counts. */
 static void begin_running(struct target *t, const char *notes)
 {
 	if (notes[0])
@@ -406,7 +406,7 @@ void target_forget(struct target *t)
 	close_all(t);
 }
 
-/* One POLLHUP says little (a leader may exit, a thread may exec): all that carry the side-band must have it. */
+/* One POLLHUP says little (a leader may exit, a thread may exec): all events with the side-band must have it. */
 static bool all_hung_up(const struct target *t)
 {
 	bool threads = t->desc.strategy == STRATEGY_THREADS;
@@ -451,9 +451,9 @@ bool target_has_ended(struct target *t)
 		return all_hung_up(t);
 	if (t->desc.strategy == STRATEGY_TIMERS)
 		return fd_wait(t->pidfd, POLLIN, 0) == 1 && !inproc_alive(t->apps);
-	if (t->desc.strategy == STRATEGY_THREADS) /* of many events, only looked at when the first process is gone */
+	if (t->desc.strategy == STRATEGY_THREADS) /* many events: checked only when the first process is gone */
 		return fd_wait(t->pidfd, POLLIN, 0) == 1 && all_hung_up(t);
-	return fd_wait(t->pidfd, POLLIN, 0) == 1; /* perf_event on v1: the init's end is all there is */
+	return fd_wait(t->pidfd, POLLIN, 0) == 1; /* perf_event on v1: nothing but the init's end tells */
 }
 
 static void tell_ended(struct target *t)
@@ -474,7 +474,7 @@ void target_end(struct target *t)
 	if (t->started && !target_has_ended(t))
 		offcpu_call_now(t);
 	engine_drain(t->engine, true);
-	if (t->desc.strategy == STRATEGY_TIMERS) /* nobody has connected: that is what its profile says */
+	if (t->desc.strategy == STRATEGY_TIMERS) /* no process has connected: the profile says so */
 		target_begin(t);
 	window_close(t, true);
 	offcpu_close(t);
@@ -485,7 +485,7 @@ void target_end(struct target *t)
 	target_free_if_done(t);
 }
 
-/* Its profiles are made, and with the exporter: nothing of it is looked at any more, and a tree pins a file system. */
+/* The exporter has its profiles: closes its files, which are not needed any more, as a tree pins a file system. */
 static void wait_for_exporter(struct target *t)
 {
 	t->written_by = deadline_in(WRITTEN_NS);
@@ -520,9 +520,9 @@ static void on_named_ahead(void *arg)
 }
 
 /*
- * So that the end, for which a runtime may wait, finds most names there. Debug information is opened anew each time, so
- * less and less often, and not behind the first window, whose end asks for all: what a program does it does from the
- * beginning, mostly. Milliseconds to the next time; -1: none is planned.
+ * Asks for names in advance: a runtime may wait for the end, which then finds most of them. Debug information is opened
+ * anew each time, so it asks less and less often, and only in the first window, whose end asks for all: a program
+ * mostly runs the same code from its beginning on. Returns milliseconds to the next time; -1: none is planned.
  */
 static int name_ahead(struct target *t, int64_t now)
 {
@@ -552,10 +552,10 @@ static struct open_event *find_rung(const struct target *t, const struct open_ev
 }
 
 /*
- * On every CPU the new one of a clock is enabled before the old one is disabled: no time is left out, and what happens
- * in the microseconds between is counted twice. What the kernel counts must not be sampled by two at once
- * (shim/event/perf_event.h). A clock begins a period of its own there: of what was under way, less than a period for
- * each CPU (or each thread, where events are inherited), there is no sample.
+ * On every CPU the new event of a clock is enabled before the old one is disabled: no time is left out, and the
+ * microseconds between count twice. Events that the kernel counts must not be sampled by two at once
+ * (shim/event/perf_event.h). A clock begins a new period there: the one under way, less than a period for each CPU (or
+ * each thread, where events are inherited), yields no sample.
  */
 static int move(struct target *t, uint32_t spec, uint32_t from, uint32_t to)
 {
@@ -570,7 +570,7 @@ static int move(struct target *t, uint32_t spec, uint32_t from, uint32_t to)
 	return 0;
 }
 
-/* Not before the program begins: until its exec all are disabled, and it enables those that wait for it. */
+/* Not before the program begins: until its exec all are disabled, and the exec enables those that wait for it. */
 static void fit_snapshots(struct target *t, int64_t now)
 {
 	for (uint32_t i = 0; t->started && !sample_rate_paused(t) && i < t->desc.n_events; i++) {
@@ -587,14 +587,14 @@ static void fit_snapshots(struct target *t, int64_t now)
 	}
 }
 
-/* -1: not to be seen from here. */
+/* -1: unknown here. */
 static int until_window_end(const struct target *t, int64_t now)
 {
 	int64_t ms = (t->window_mono + t->desc.window_s * NSEC_PER_SEC - now) / NSEC_PER_MSEC + 1;
 	return t->started && ms < INT_MAX ? (int)ms : -1;
 }
 
-/* Of a cgroup's end we are told; so as not to depend on that alone it is looked for, too, but not a thousand times a
+/* We are notified of a cgroup's end; so as not to depend on that alone we check, too, but not a thousand times a
  * second. */
 static bool is_over(struct target *t, int64_t now)
 {
@@ -615,7 +615,7 @@ int target_round(struct target *t, int64_t now)
 		return crashes;
 	if (t->ending) {
 		int left = deadline_left_ms(t->written_by);
-		target_free_if_done(t); /* there it may end */
+		target_free_if_done(t); /* may free it */
 		return left;
 	}
 	if (t->desc.strategy != STRATEGY_CGROUP)
@@ -647,12 +647,12 @@ int target_round(struct target *t, int64_t now)
 static void begin(struct target *t, const struct record *r)
 {
 	const int64_t now = clock_now();
-	/* the one who opened the event chose what stands there */
+	/* the opener of the event chose this value */
 	counting_start(t, r->time < (uint64_t)now ? (int64_t)r->time : now);
 	offcpu_begin(t);
 }
 
-/* A copy that ends before its size is all the stack that there was: a larger one would have no more. */
+/* A copy that ends before its size holds the whole stack: a larger one would have no more. */
 static void note_snapshot(
 	struct target *t, const struct open_event *st, const struct record_sample *s, enum unwind_stop stop)
 {
@@ -663,7 +663,7 @@ static void note_snapshot(
 	stack_dump_size_saw(&t->ladders[st->spec], st->rung, cut, unwind_reach(t->engine->unwind));
 }
 
-/* Of a tracepoint with a field what that says, below 0 nothing (an error, mostly); of all else 1. */
+/* Returns the value of a tracepoint's field, 0 if it is negative (an error, mostly); for other events 1. */
 static uint64_t value_of(const struct event_spec *s, const struct record_sample *sample)
 {
 	uint64_t value = 0;
@@ -676,7 +676,7 @@ static uint64_t value_of(const struct event_spec *s, const struct record_sample 
 	return negative ? 0 : value;
 }
 
-/* What it adds to the profile, in the unit of that. */
+/* Returns the sample's value in the unit of the profile. */
 static uint64_t worth_of(struct target *t, uint32_t spec, const struct record_sample *sample, uint64_t weight)
 {
 	uint64_t worth, *sum = &t->tally.value[spec];
@@ -719,7 +719,7 @@ static void on_sample(struct target *t, struct open_event *st, const struct reco
 	const enum event_measure measure = event_kind(t->desc.events[st->spec].kind)->measure;
 	const bool waits = measure == MEASURES_OFFCPU;
 	struct target_tally *tally = &t->tally;
-	/* one that is read behind its window's end is of the next: nothing is lost where a drain is late */
+	/* a sample that is read after its window's end counts in the next one: a late drain loses nothing */
 	if (!t->started || (int64_t)r->time < t->began) {
 		tally->before++;
 		tally->before_weight[st->spec] += weight;
@@ -777,19 +777,19 @@ void target_damaged(struct target *t, uint64_t times, int64_t time)
 	target_lost(t, 0, 0, time, false);
 }
 
-/* What is heard by two events keeps the earlier one (profiler/sample/event_dedup.h). False: the record came by the
- * other. */
+/* Of two events of a thread, keeps the earlier one (profiler/sample/event_dedup.h). False: the record is of the later
+ * one. */
 static bool keep_earlier(struct target *t, struct open_event *st, struct dedup_entry *by)
 {
 	struct open_event *other = by->id ? open_events_find(t->engine->streams, by->id) : NULL;
-	if (!other || other == st) { /* the first time, or the one that it was heard by is closed by now */
+	if (!other || other == st) { /* the first record, or its earlier event is closed by now */
 		by->id = st->id;
 		return true;
 	}
 	struct open_event *later = st->id > other->id ? st : other;
 	by->id = later == st ? other->id : st->id;
 	t->tally.doubled++;
-	/* the supervisor holds it, too: until that is closed, every new thread inherits it, and pays for it */
+	/* the supervisor holds it, too: until that is closed, every new thread inherits it, at a cost */
 	ioctl(later->fd, PERF_EVENT_IOC_DISABLE, 0);
 	supervisor_request(
 		t->engine->channel, &(struct worker_request){REQUEST_CLOSE_EVENT, t->number, later->index}, -1);
@@ -828,7 +828,7 @@ static void on_sideband(struct target *t, const struct record *r)
 		process_table_record(t->tasks, r);
 }
 
-/* Beside these nothing changes what is known of processes. */
+/* True: the record changes the known processes; no other record does. */
 static bool is_sideband(const struct record *r)
 {
 	return r->type == PERF_RECORD_COMM || r->type == PERF_RECORD_FORK || r->type == PERF_RECORD_EXIT ||
@@ -872,7 +872,7 @@ void target_replay(struct target *t, const struct perf_event_header *h)
 		on_sideband(t, &r);
 }
 
-/* Between two rungs it may have enabled one and not yet disabled the other. */
+/* Between two rungs a predecessor may have enabled one and not yet disabled the other. */
 static void set_rungs(struct target *t)
 {
 	for (unsigned pass = 0; pass < 2; pass++)

@@ -4,15 +4,15 @@
  *
  * new: TARGET message; descriptor taken, tree and pidfd held.
  * armed: all events are there and enabled.
- * started: the init has exec'ed the program; from here on samples count. What came before only builds address spaces,
- * because it is the runtime's. A target that ran already: everything is known that was there before the first record
- * (target_tasks). One without events: libpillion in it has connected (inproc.h).
- * ended: cgroup empty, or (other strategies) every event hung up, or nobody is connected; last window, everything
+ * started: the init has exec'ed the program; from here on samples count. Earlier records are the runtime's: they only
+ * build address spaces. A target that ran already starts when everything before the first record is known
+ * (target_tasks), one without events when libpillion in it has connected (inproc.h).
+ * ended: cgroup empty, or (other strategies) every event hung up, or no process is connected; last window, everything
  * closed.
  *
- * What a target costs us, `cost`: CPU time of windows and of asking for names is measured, as they are few. Of records
- * there are many: the CPU time of reading the rings, each time, is shared out by how many records each target had among
- * them, so that a record costs an addition. What is nobody's (connections, looks at targets, kernel names) is in none.
+ * The cost of a target to us, `cost`: CPU time of windows and of requests for names is measured, as they are few.
+ * Records are many: the CPU time of each drain of the rings is shared out by the number of records of each target, so a
+ * record costs an addition. Common work (connections, looks at targets, kernel names) is in no target's cost.
  */
 #pragma once
 
@@ -34,29 +34,29 @@ struct target {
 	struct engine *engine;
 	struct target *next;
 	uint64_t serial;					/* never used twice */
-	uint32_t number;					/* the supervisor's */
+	uint32_t number;					/* given by the supervisor */
 	void (*on_ended)(void *arg, const struct msg_ended *m); /* or NULL; the target is still there */
 	void *on_ended_arg;
 	struct target_desc desc;
 	int pidfd, tree, cgroup, exe, cgroup_events, cpu_stat; /* -1 = none; cgroup: a directory, to pass on */
-	struct target_files_opener opener;		       /* asked where a reader may not open a file */
-	int app;					       /* where processes with libpillion connect */
+	struct target_files_opener opener;		       /* used where a reader may not open a file */
+	int app;					       /* socket to which processes with libpillion connect */
 	struct inproc *apps;				       /* NULL: none do */
 	struct event_loop_source pid_source, cgroup_source;
 	struct open_event *streams;
-	uint32_t n_announced, uncovered; /* events that came; on CPUs that came up after us */
-	bool bare; /* a CPU was up on which none of them counts (profiler/sample/cpu_coverage.h) */
+	uint32_t n_announced, uncovered; /* events received; those of CPUs that came up after us */
+	bool bare;			 /* a CPU was up without an event of it (profiler/sample/cpu_coverage.h) */
 	bool armed, started, ending;
-	bool plain;    /* quarantined: of its samples there is an address, and nothing that it says of itself is read */
+	bool plain;    /* quarantined: its samples have an address only, and no data of its own is read */
 	bool detached; /* its events wrote into no ring for a while (fd_store.h) */
-	int64_t began; /* ns, CLOCK_MONOTONIC: what was sampled before is not the program's */
+	int64_t began; /* ns, CLOCK_MONOTONIC: earlier samples are not the program's */
 	bool early;    /* the window under way ends for want of room (profiler/target/limits.h) */
 	struct process_table *tasks;
-	bool has_own_modules;	   /* of files without a build-id: they go with it */
+	bool has_own_modules;	   /* of files without a build-id: freed with it */
 	struct event_dedup *heard; /* STRATEGY_THREADS */
 	struct stack_dump_size ladders[EVENTS_MAX];
 	struct offcpu offcpu;
-	size_t maps_left;	 /* bytes of mappings that it may still bring */
+	size_t maps_left;	 /* bytes of mappings that it may still send */
 	uint64_t samples;	 /* of all windows */
 	uint64_t records, bytes; /* that its events wrote, of any kind */
 	struct target_rate rate;
@@ -66,21 +66,21 @@ struct target {
 	struct {
 		uint64_t lost, throttled;
 	} past;		    /* of windows that are over */
-	bool handed;	    /* a profile, to the exporter */
-	unsigned unwritten; /* that were, and are not answered */
+	bool handed;	    /* a profile was handed to the exporter */
+	unsigned unwritten; /* profiles handed over, not answered yet */
 	int64_t look_for_end;
-	int64_t due;		/* engine.c: not to be looked at before, but with all */
-	int64_t written_by;	/* at its end: when it waits no longer for them, 0: it does not wait */
+	int64_t due;		/* engine.c: no look before, except at all targets */
+	int64_t written_by;	/* at its end: until when it waits for them, 0: it does not wait */
 	char last_profile[400]; /* below the spool, "" = none was written */
 	uint64_t cpu_first;	/* cpu.stat usage_usec as it was armed */
-	uint64_t cpu_last;	/* cpu.stat usage_usec as last read: the runtime removes the cgroup when it likes, */
+	uint64_t cpu_last;	/* cpu.stat usage_usec as last read: the runtime may remove the cgroup at any time, */
 	uint64_t cpu_weight;	/* and ns of this window's samples of CPU time by then */
 	struct target_files_account files;
-	struct pair_table not_named;  /* of modules, by number: what symbol_requests.c found out about them here */
+	struct pair_table not_named;  /* of modules, by number: state kept by symbol_requests.c */
 	int64_t born, naming_spent;   /* ns: when it came; time of jobs for its names */
 	struct symbol_request *ahead; /* names asked for while the window is under way */
 	int64_t ahead_due, ahead_step;
-	struct crash_record *crashes;	      /* whose reports wait for names (profiler/inproc/crash_record.h) */
+	struct crash_record *crashes;	      /* reports that wait for names (profiler/inproc/crash_record.h) */
 	int64_t crash_credit;		      /* as of when it may have another report; ns, CLOCK_MONOTONIC */
 	struct window *windows;		      /* that are over and wait for names */
 	struct aggregate *counts[EVENTS_MAX]; /* of the window under way */
@@ -95,13 +95,13 @@ struct target {
 	int64_t window_real, window_mono; /* ns */
 	struct target_tally {
 		uint64_t samples, weight[EVENTS_MAX]; /* kept */
-		uint64_t value[EVENTS_MAX];	      /* of events whose samples stand for a field's value: their sum */
+		uint64_t value[EVENTS_MAX];	      /* of events with a value field: the sum of its values */
 		uint64_t before;		      /* seen before the program started: the runtime's */
 		uint64_t before_weight[EVENTS_MAX];
 		uint64_t outside; /* of tasks outside of the opener's pid namespace */
 		uint64_t lost, lost_shared, throttled, malformed;
 		uint64_t damaged; /* times that a ring was skipped to its head */
-		uint64_t doubled; /* threads whose own events were taken away again */
+		uint64_t doubled; /* threads with two events, of which one was closed */
 		uint64_t stops[UNWIND_STOPS];
 		uint64_t rungs[EVENTS_MAX][PERF_RUNGS + 1];		   /* stacks by the size of their snapshots */
 		uint64_t cpu_usage;					   /* cpu.stat usage_usec at the beginning */
@@ -109,62 +109,62 @@ struct target {
 		uint64_t unrecorded;					   /* ns of pauses there */
 		uint64_t inproc_lost;					   /* samples of memory */
 		uint64_t labels_lost;					   /* changes of threads' labels */
-		uint64_t restarts, gap; /* times that we took over from one that was killed; ns that it may not have */
-		/* samples that the kernel wrote, and what it counted from one to the next
+		uint64_t restarts, gap; /* takeovers from a process that was killed; ns that may be missing */
+		/* samples that the kernel wrote, and its counts between them
 		 * (profiler/sample/sample_rate.h) */
 		uint64_t taken[EVENTS_MAX], counted[EVENTS_MAX];
 		uint64_t apps_cpu; /* ns of CPU time, by their own account */
 	} tally;		   /* numbers of 64 bits alone (profiler/target/checkpoint_write.c) */
-	/* what of it a journal has (profiler/target/checkpoint_write.h) */
+	/* state of the journal's copy (profiler/target/checkpoint_write.h) */
 	struct {
-		bool known, changed; /* it is in it; since then something has changed */
+		bool known, changed; /* it is in the journal; it has changed since */
 		bool lossy;	     /* and no record has come since */
-		bool left_out;	     /* it takes too much */
+		bool left_out;	     /* it takes too much room */
 		bool streams, tasks; /* to be written whole */
 	} saved;
 };
 
-/* Takes the descriptors (in the order of enum target_fd) also on failure. -EALREADY: this very container is known. */
+/* Takes the descriptors (in the order of enum target_fd) also on failure. -EALREADY: it is a target already. */
 int target_new(struct engine *g, const struct target_desc *d, const int *fds, struct target **ret, struct err *e);
 /* Takes the descriptor. */
 int target_add_event(struct target *t, const struct event_desc *d, int fd, struct err *e);
 int target_arm(struct target *t, uint32_t n_events, struct err *e);
-/* Of its events, those that were asked for. */
+/* Returns how many of its events were asked for. */
 uint32_t target_n_asked(const struct target *t);
-/* What it consists of, as far as it ran before it was armed: takes the maps. The last of them starts it. */
+/* Adds threads and maps (taken) of a target that ran before it was armed. The last message starts it. */
 void target_tasks(struct target *t, const struct msg_tasks *m, const int *maps);
-void target_begin(struct target *t); /* one without events, for which there is no record that tells */
+void target_begin(struct target *t); /* starts a target without events, which has no record of its start */
 struct sample_detail target_when(const struct target *t, const struct record *r); /* of a sample */
-/* A record of one of its events. */
+/* Handles a record of one of its events. */
 void target_record(struct target *t, struct open_event *st, const struct perf_event_header *h);
 void target_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time, bool shared);
-void target_damaged(struct target *t, uint64_t times, int64_t time); /* rings, with who knows what in them */
+void target_damaged(struct target *t, uint64_t times, int64_t time); /* rings skipped unknown records */
 
 /* For a successor (profiler/target/checkpoint_read.h). */
 int target_module(struct target *t, const struct module_key *key, target_file_open_fn *open, struct module **ret);
-int target_tasks_new(struct target *t); /* processes: those that it has are forgotten */
+int target_tasks_new(struct target *t);					 /* replaces the process table */
 void target_replay(struct target *t, const struct perf_event_header *h); /* a side-band record of a journal */
-/* Everything is as it was `gap` ns ago, or (blank) nothing is known of it: it counts from now on. */
+/* Everything is as it was `gap` ns ago; blank: its state is unknown, it counts from now on. */
 void target_resume(struct target *t, int64_t gap);
 void target_resume_blank(struct target *t);
-void target_set_window_start(struct target *t, int64_t mono); /* its time on the wall, by the clock as it is set now */
+void target_set_window_start(struct target *t, int64_t mono); /* wall-clock time: by the clock as it is set now */
 void target_reset_clock(struct target *t);		      /* of a window that begins now, by the kernel's counts */
 
-/* What the container has used (us); of a cgroup that is gone, the last that we saw. */
+/* Returns the CPU time of the container (us); of a removed cgroup, the last value read. */
 uint64_t target_cpu_usage(struct target *t);
-/* In this window: behind the last reading, where the cgroup is gone, as much as there are samples of. */
+/* Returns CPU time (us) in this window; for a removed cgroup, plus its samples after the last reading. */
 uint64_t target_cpu_used(struct target *t);
 bool target_has_ended(struct target *t);
-/* What is due for it now; it may be freed. Milliseconds until something is due again, -1 = nothing. */
+/* Does its work that is due; may free it. Returns milliseconds until the next time, -1: nothing to do. */
 int target_round(struct target *t, int64_t now);
-/* Its events are closed, its last window is over. When that is written, everything else is closed and it is freed. */
+/* Closes its events and its last window. Once that is written, everything else is closed and it is freed. */
 void target_end(struct target *t);
-void target_free_if_done(struct target *t); /* the last part, if it has ended and nothing waits any more */
-/* A file beneath its tree, as target_file_open_fn; arg is the target. */
+void target_free_if_done(struct target *t); /* frees it, if it has ended and no data waits any more */
+/* Opens a file beneath its tree, as target_file_open_fn; arg is the target. */
 int target_open_file(void *arg, const char *path, struct file *ret);
-/* The same, of a name that a tenant chose: no symbolic link. */
+/* The same, for a path that a tenant chose: follows no symbolic link. */
 int target_open_named(void *arg, const char *path, struct file *ret);
 int target_open_on_host(void *arg, const char *path, struct file *ret); /* for it, beneath the host's DEBUG_DIR */
-/* Before it was armed: forget it. */
+/* Before it was armed: frees it. */
 void target_forget(struct target *t);
 struct target *target_find(struct engine *g, const char *id);

@@ -22,7 +22,7 @@
 
 /* --- the file ------------------------------------------------------------------------------------------ */
 
-/* t NULL: it is gone. */
+/* t NULL: the target is gone. */
 static void note_lost(struct target *t, const struct export_profile *p, const struct err *e)
 {
 	log_line(LOG_ERR, "target=%s event=%s outcome=lost samples=%" PRIu64 " reason=\"%s\"", p->id, p->event,
@@ -48,8 +48,7 @@ void window_written(void *engine, void *of, const struct export_profile *p, cons
 	if (path)
 		snprintf(t->last_profile, sizeof(t->last_profile), "%s", path);
 	t->unwritten--;
-	if (!p->rest ||
-		!t->unwritten) /* they are answered in their order; the last ones may never have been handed over */
+	if (!p->rest || !t->unwritten) /* answered in order; the last profiles may never have been handed over */
 		checkpoint_written(t->engine->commit, t, p->seq);
 	target_free_if_done(t);
 }
@@ -80,7 +79,7 @@ static int hand_over(struct target *t, struct export_profile *p, uint8_t *bytes,
 	return r;
 }
 
-/* False: nobody will say that it was written. */
+/* False: no answer will come. */
 static bool write_profile(const struct window *w, uint32_t profile, uint32_t rest)
 {
 	struct profile *built;
@@ -104,14 +103,14 @@ static bool write_profile(const struct window *w, uint32_t profile, uint32_t res
 	return r == 0;
 }
 
-/* All that it ran was on CPUs without events: its account tells. */
+/* True: it ran only on CPUs without events, by its CPU account. */
 static bool ran_unseen(const struct window *w, uint32_t spec)
 {
 	return w->uncovered[0] && w->cpu_used * 1000 >= PROFILE_BUILD_UNCLOCKED_NS &&
 	       event_kind(w->t->desc.events[spec].kind)->measure == MEASURES_CPU;
 }
 
-/* A window without a sample is none, unless it is the only one, or the kernel knows of samples lost or time used. */
+/* A window without samples is written only if it is the only one, or the kernel knows of lost samples or used time. */
 static bool is_worth_it(const struct window *w, uint32_t spec)
 {
 	const struct event_totals *k = &w->kernel[spec];
@@ -119,7 +118,7 @@ static bool is_worth_it(const struct window *w, uint32_t spec)
 	       (w->last && !w->t->handed && !w->t->windows);
 }
 
-/* What programs have written about their code by now: at the end of a window, for it may be thrown away later. */
+/* Reads the programs' descriptions of their code: at the end of a window, as they may be thrown away later. */
 static void refresh_jits(struct window *w)
 {
 	int64_t now = clock_now();
@@ -132,8 +131,8 @@ static void refresh_jits(struct window *w)
 }
 
 /*
- * Modules of which a predecessor has told the name alone, and those whose files did not answer when they were first
- * wanted: who is there already has them for good.
+ * Loads modules of which a predecessor saved the name alone, and modules whose files did not answer at first. A
+ * loaded module stays loaded.
  */
 static void load_modules(struct window *w)
 {
@@ -180,7 +179,7 @@ int window_counts(struct target *t, struct aggregate **ret)
 	return r;
 }
 
-/* What was counted becomes the window's; the target counts on in new ones. False: no memory, they are shared. */
+/* Moves the counts to the window; the target goes on with new ones. False: no memory, they are shared. */
 static bool take_counts(struct window *w)
 {
 	struct aggregate *fresh[EVENTS_MAX] = {0};
@@ -235,7 +234,7 @@ static void fill(struct window *w, struct target *t, bool last)
 	w->tally = t->tally;
 	w->cpu_used = target_cpu_used(t);
 	event_counts_window(t, w);
-	const int64_t now = clock_now(); /* what was counted is of the time until here, however long it took to ask */
+	const int64_t now = clock_now(); /* the counts are from the time up to here, however long the readings took */
 	w->duration = now - t->window_mono;
 	cpu_coverage_look(t->engine, now);
 	cpu_coverage_list(t, t->window_mono, w->uncovered);
@@ -306,7 +305,7 @@ void window_restore(struct target *t, struct window *w)
 	append(t, w);
 }
 
-/* One that a predecessor has left: what it would have waited for, and what it knew by then. */
+/* A predecessor's window: loads its modules and code now, and asks for names. */
 static void ask_names(struct window *w)
 {
 	load_modules(w);
@@ -326,7 +325,7 @@ static void end(struct target *t, bool last)
 		free(w);
 		return;
 	}
-	t->ahead = symbol_requests_free(t->ahead); /* asks for the same */
+	t->ahead = symbol_requests_free(t->ahead); /* fill asks for the same */
 	fill(&now, t, last);
 	for (struct window *other = last ? t->windows : NULL; other; other = other->next)
 		if (other->naming)
@@ -357,7 +356,7 @@ int window_round(struct target *t, int64_t now)
 	int wait = -1;
 	for (struct window *w = t->windows, *next; w; w = next) {
 		next = w->next;
-		const bool last = t->ending && w == t->windows && !next; /* its target goes with it */
+		const bool last = t->ending && w == t->windows && !next; /* the target is freed with it */
 		bool asked = w->naming;
 		if (!asked)
 			ask_names(w);

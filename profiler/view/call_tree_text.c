@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define NONE UINT32_MAX
-#define INDENT_MAX 100 /* what is deeper is not farther to the right */
+#define INDENT_MAX 100 /* deeper rows are not indented further */
 
 struct key {
 	uint32_t parent, name;
@@ -29,7 +29,7 @@ struct tree {
 	size_t room;
 	uint32_t first;
 	unsigned sorted_by;
-	int64_t least; /* what a row shown has at least of that */
+	int64_t least; /* the least such sum of a row that is shown */
 };
 
 static int64_t add(int64_t a, int64_t b)

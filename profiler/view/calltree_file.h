@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * calltree_file - a calling-context tree that a program wrote (shim/libpillion/calltree/calltree_dump.h has the
- * format), parsed and checked. The program is a stranger: numbers may be anything, addresses may lie nowhere; but there
- * are no cycles, every parent is there, and no count is past its cap. Lines of a kind that we do not know are passed
- * over.
+ * format), parsed and checked. The program is not trusted: numbers may be anything, addresses may lie nowhere; but
+ * there are no cycles, every parent is there, and no count is past its cap. Lines of an unknown kind are skipped.
  */
 #pragma once
 

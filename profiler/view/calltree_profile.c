@@ -15,7 +15,7 @@
 
 #define SYMBOLS_ROOM (256u << 20) /* bytes of one module's */
 
-/* Symbols of a module that has no build-id; files that lie elsewhere by now have none. */
+/* Symbols of a module that has no build-id; a file that was moved has none. */
 struct symbol_file {
 	const char *path;
 	struct elf *elf;
@@ -184,7 +184,7 @@ static int add_path(struct work *w, const struct calltree_file *f, const uint32_
 	return profile_sample(w->out, stack, n, (int64_t[]){(int64_t)node->calls, (int64_t)node->ns}, NULL, 0);
 }
 
-/* What the second number of a node's two is: 0 the function, 1 the call site */
+/* Numbers in `places` of a node: 0 the function, 1 the call site */
 typedef uint32_t place_pair[2];
 
 static int add_file(struct work *w, const struct calltree_file *f, place_pair *places)
@@ -221,7 +221,7 @@ static int find_places(struct work *w, const struct calltree_file *f, place_pair
 		places[i][1] = PROFILE_NONE;
 		if (r < 0 || !w->sites)
 			continue;
-		r = place(w, f, n->site, n->gone, 1); /* the call, not what comes behind it */
+		r = place(w, f, n->site, n->gone, 1); /* the call, not the instruction after it */
 		places[i][1] = (uint32_t)r;
 	}
 	return r < 0 ? (int)r : 0;

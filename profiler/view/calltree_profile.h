@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * calltree_profile - calling-context trees as a profile: a sample for each path, with its calls and, where it was
- * taken, the time in the last function of the path itself. Trees of several threads and processes are summed.
+ * calltree_profile - calling-context trees as a profile: a sample for each path, with its calls and, if it was
+ * measured, the time in the last function of the path itself. Trees of several threads and processes are summed.
  *
- * Functions have their names by build-id, as `pillion symbolize` finds them; of a module without
- * a build-id the symbols that lie at its path now. `sites`: a function that is called from several places is several,
- * each with its place.
+ * Functions get their names by build-id, as `pillion symbolize` finds them; in a module without a build-id by the
+ * symbols of the file at its path now. `sites`: splits a function by the places that call it.
  */
 #pragma once
 
@@ -14,7 +13,7 @@
 #include "profiler/pprof/profile_symbolize.h"
 #include "profiler/view/calltree_file.h"
 
-#define CALLTREE_PROFILE_DEPTH_MAX 2048		  /* of a path: those that are longer lack their beginning */
+#define CALLTREE_PROFILE_DEPTH_MAX 2048		  /* of a path: longer ones lack their beginning */
 #define CALLTREE_PROFILE_FRAMES_MAX (64ull << 20) /* of all paths */
 
 /* s: NULL: without names by build-id. -EFBIG, -ENOMEM with a sentence. */

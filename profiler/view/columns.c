@@ -18,7 +18,7 @@
 struct character {
 	size_t length; /* in bytes */
 	unsigned width;
-	uint32_t shown; /* '?' in place of what must not be shown; 0: the bytes themselves */
+	uint32_t shown; /* '?' in place of an unsafe character; 0: the bytes themselves */
 };
 
 static struct character next(const unsigned char *s)

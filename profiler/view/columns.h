@@ -7,9 +7,9 @@
 #include <stdio.h>
 
 /*
- * As utf8_print, in `width` columns at most; what is longer ends in "...". Bytes that are no UTF-8, control characters
- * and those that turn the direction of writing become '?'. Returns the columns that were used.
+ * As utf8_print, in `width` columns at most; longer text ends in "...". Invalid UTF-8, control characters and
+ * characters that turn the direction of writing become '?'. Returns the columns used.
  */
 unsigned columns_print(FILE *out, const char *text, unsigned width);
-/* Of the terminal behind a stream; 0: it is none, so nothing is to be cut. */
+/* Returns the columns of the terminal behind a stream; 0: it is no terminal, so text is not to be cut. */
 unsigned columns_of(FILE *out);

@@ -15,13 +15,13 @@
 #include <stdio.h>
 
 struct flame_html {
-	const struct profile *of, *before; /* before: what it is compared with, NULL: nothing */
+	const struct profile *of, *before; /* before: the profile to compare with, or NULL */
 	unsigned type;			   /* the sample type, of both */
 	const char *title;
-	/* Of one that pilliond serves (pages.h); all zero: a file. */
+	/* Of a page that pilliond serves (pages.h); all zero: a file. */
 	const char *nonce;  /* of its script and style, for a Content-Security-Policy in the answer's head */
-	bool served;	    /* it has a way back */
-	unsigned refresh_s; /* it is asked for again, and looks as it was left */
+	bool served;	    /* the page has a way back */
+	unsigned refresh_s; /* it reloads itself, and keeps its view */
 };
 
 /* 0, -EINVAL (no such type, or other types before), -ENOMEM, -EIO (`out` takes no more). */

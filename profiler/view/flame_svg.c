@@ -15,9 +15,9 @@
 #define WIDTH 1200.
 #define ROW 18
 #define HEAD 44		/* above the first row */
-#define LEAST 0.2	/* what is narrower is left out */
+#define LEAST 0.2	/* narrower frames are left out */
 #define LETTER 7.25	/* of a monospaced font of 12 px, a little more than most have */
-#define SHARE_FULL 0.10 /* a share that moved by so much has the full colour */
+#define SHARE_FULL 0.10 /* a change of the share by so much has the full colour */
 
 struct drawing {
 	const struct flame_html *f;
@@ -75,13 +75,13 @@ static int link_children(struct drawing *d)
 	return 0;
 }
 
-/* Letters of most scripts of the East are twice as wide; what else is of three bytes and more is thought to be. */
+/* Letters of most scripts of the East are twice as wide; so every character of three bytes and more counts as two. */
 static size_t columns(const unsigned char *c)
 {
 	return utf8_valid(c) > 2 ? 2 : 1;
 }
 
-/* `most`: columns. What no XML may have, or no person sees, is a '?'. */
+/* `most`: columns. A character that XML forbids, or that is invisible, becomes '?'. */
 static void escaped(const char *text, size_t most, FILE *out)
 {
 	const unsigned char *c = (const unsigned char *)text;
@@ -110,7 +110,7 @@ static size_t width_of(const char *text)
 	return n;
 }
 
-/* Without the path of its package, as Go and Java have it: the end of a name is what tells. */
+/* Drops the path of the package, as Go and Java write it: the end of a name says more. */
 static const char *last_part(const char *name)
 {
 	const char *last = name;
@@ -182,10 +182,10 @@ static void frame(const struct drawing *d, uint32_t node, double x, double width
 	fputs("</g>\n", d->out);
 }
 
-/* As long as stacks are deep: without recursion. `draw` false: only how deep it is. */
+/* Stacks may be deep: so without recursion. `draw` false: measures the depth alone. */
 struct level {
 	uint32_t node; /* + 1 */
-	double x, end; /* of its caller: what is below zero beside it makes no room */
+	double x, end; /* of its caller: children with negative values must not make it wider */
 };
 static int walk(struct drawing *d, bool draw)
 {
@@ -198,7 +198,7 @@ static int walk(struct drawing *d, bool draw)
 	for (;;) {
 		const struct level *at = &path[row];
 		const double width = at->node ? fmin(d->total[at->node - 1] * scale, at->end - at->x) : 0;
-		if (width < LEAST) { /* those behind it are smaller still */
+		if (width < LEAST) { /* the next siblings are smaller still */
 			if (row-- == 0)
 				break;
 			path[row].x = path[row + 1].end;

@@ -12,7 +12,7 @@
 
 #define NO_ROOT 0 /* in the place of parent + 1 */
 
-/* Of each sample its own: as sets they would be as many as samples. */
+/* A label with its own value in each sample: as sets there would be as many as samples. */
 static bool is_single(const char *key)
 {
 	return !strcmp(key, "timestamp");
@@ -42,7 +42,7 @@ static const char *base_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-/* A name is of the module where it was seen first. */
+/* Adds a name; it belongs to the module where it was seen first. */
 static int64_t add_name(struct flame_tree *t, const struct profile *p, uint32_t function, uint32_t mapping)
 {
 	const size_t before = t->names.count;
@@ -123,7 +123,7 @@ static int make_room(struct flame_tree *t, size_t had)
 	return 0;
 }
 
-/* half: 0 of the one, 1 of what it is compared with */
+/* half: 0: of the profile, 1: of the one to compare with */
 static int add_sample(struct flame_tree *t, const struct profile *p, const struct profile_sample *s, unsigned half)
 {
 	const int64_t node = add_stack(t, p, s), set = add_set(t, s);

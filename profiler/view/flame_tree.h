@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * flame_tree - the stacks of one or two profiles as a tree of functions: nodes by (parent, name), root first; and what
- * was sampled, as rows of (node of the leaf, set of labels, values). What both writers of flame_html.h are made from.
+ * flame_tree - the stacks of one or two profiles as a tree of functions: nodes by (parent, name), root first; and the
+ * samples, as rows of (node of the leaf, set of labels, values). Both writers of flame_html.h use it.
  */
 #pragma once
 
@@ -13,13 +13,13 @@
 
 struct flame_tree {
 	struct string_table names;   /* texts with their NUL; the number is that of `nodes` */
-	struct string_table modules; /* so, too */
-	uint32_t *module;	     /* by name: where it was seen first */
+	struct string_table modules; /* the same */
+	uint32_t *module;	     /* by name: where the name was seen first */
 	struct pair_table nodes;     /* (parent + 1, name): a parent stands before its children */
 	struct string_table sets;    /* of labels: JSON objects */
 	struct pair_table rows;	     /* (node, set) */
 	unsigned n_types;
-	int64_t *values; /* by row: n_types of the one, and n_types of what it is compared with */
+	int64_t *values; /* by row: n_types of the profile, then n_types of the one to compare with */
 };
 
 /* before: NULL, or a profile of the same types. 0, -EINVAL (other types), -ENOMEM; flame_tree_done() also on failure.
@@ -27,6 +27,6 @@ struct flame_tree {
 int flame_tree_build(struct flame_tree *t, const struct profile *of, const struct profile *before);
 void flame_tree_done(struct flame_tree *t);
 
-/* What stands between the quotes of a JSON string, in a page and on a terminal as well: '<', '&' and what misleads
- * (utf8.h) are escaped. */
+/* Prints the inside of a JSON string, safe in a page and on a terminal: escapes '<', '&' and misleading characters
+ * (utf8.h). */
 void flame_tree_json(const char *text, FILE *out);

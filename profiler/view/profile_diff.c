@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of one profile: by the type that is asked for, and how many samples. */
+/* One profile: sums by the type asked for, and numbers of samples. */
 struct side {
 	struct function_totals by, counts;
 	bool counted;
@@ -19,7 +19,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(((const struct function_sum *)a)->name, ((const struct function_sum *)b)->name);
 }
 
-/* Which type says how many samples there were: what is counted says it itself. */
+/* Returns the type that counts samples: `type` itself, if its unit is "count". */
 static int count_of(const struct profile *p, int type)
 {
 	if (!strcmp(profile_info(p)->types[type].unit, "count"))
@@ -94,7 +94,7 @@ static int by_move(const void *a, const void *b)
 	return p != q ? (p < q) - (p > q) : strcmp(x->name, y->name);
 }
 
-/* Those that are sure, then all others. */
+/* Sorts the sure ones first, then all others. */
 static void order(struct profile_delta *l, struct function_delta *room)
 {
 	size_t unsure = 0;
@@ -107,7 +107,7 @@ static void order(struct profile_delta *l, struct function_delta *room)
 	memcpy(l->rows + l->n_sure, room, unsure * sizeof(*room));
 }
 
-/* Names that both have come once: those of `before` alone come behind. */
+/* Lists a name of both once: the names of `before` alone come last. */
 static int list(struct profile_delta *l, const struct side *before, const struct side *after, bool cum)
 {
 	const size_t most = before->by.n + after->by.n;

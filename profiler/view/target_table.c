@@ -95,7 +95,7 @@ static size_t width(const char *text)
 	size_t n = 0;
 	for (; *text; text++)
 		n += (*text & 0xc0) !=
-		     0x80; /* characters, as wide as one another: who names a container so gets that */
+		     0x80; /* characters, of one width each: a container's name with others misaligns the table */
 	return n;
 }
 
@@ -181,7 +181,7 @@ static double lowered_by(const struct target_row *t)
 	return (double)t->capped / 100 * ((double)t->lowered / 100);
 }
 
-/* "1/4.2 cap", where it is not what was asked for */
+/* "1/4.2 cap", if the rate was lowered */
 static void put_lowered(const struct cell *c, const struct target_row *t)
 {
 	put(c, "");
