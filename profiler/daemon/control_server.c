@@ -187,8 +187,7 @@ static int on_stop(struct connection *c, union msg *m, const int *fds, size_t n,
 	return -ESHUTDOWN; /* a notice: the peer waits for no answer */
 }
 
-/* Offers the next target with mappings to be told, or says that there is none; in a later round if the worker is busy.
- */
+/* Offers the next target with mappings to be told, or says that there is none; later, if the worker is busy. */
 static int offer(struct connection *c)
 {
 	union msg *m = &c->control->msg;

@@ -32,8 +32,7 @@ struct supervisor {
 	struct symbolizer_manager symbolizer;
 	const struct settings *settings;
 	struct oom_score *oom;
-	const struct sd_notify
-		*manager; /* the service manager, which keeps targets for the next supervisor; NULL: none */
+	const struct sd_notify *manager; /* keeps targets for the next supervisor; NULL: none */
 	bool journal_kept, worker_kept;
 	struct fd_store_drop *drops;
 	size_t n_drops;

@@ -8,7 +8,8 @@
  * or ENDED before it closes a connection: one that just ends means that the worker has died. A peer that asks for a
  * list (`pillion ps`) is answered directly: the supervisor hands over that connection itself.
  *
- * When the supervisor goes, the last windows are written as at an ordinary end.
+ * When the supervisor goes and no other one takes over (worker_handover.h), the last windows are written as at an
+ * ordinary end.
  */
 #pragma once
 
