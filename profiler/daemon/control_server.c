@@ -98,7 +98,10 @@ static int on_hello(struct connection *c, union msg *m, const int *fds, size_t n
 	return msg_welcome(c->sock, &m->hello, &w);
 }
 
-/* Leaves out a user's directory and files, below which a name may hang when it is opened, or lead elsewhere. */
+/*
+ * The descriptors that are kept. A user's cgroup directory and program are left out: opens there may hang, or lead
+ * elsewhere.
+ */
 static const uint32_t target_fds[] = {[CONTROL_SERVER_ROOT] = TARGET_OUTSIDE,
 	[CONTROL_SERVER_USER] = TARGET_PIDFD | TARGET_TREE | TARGET_APP | TARGET_FILES};
 
