@@ -22,9 +22,9 @@ struct connection {
 	int sock;
 	int64_t deadline;
 	bool greeted;
-	struct registered_target
-		*target;    /* registered here, not armed yet; or it runs already, and lives as long as we do */
-	bool remaps, waits; /* or it only hears what it has mapped; one of those is to be said */
+	struct registered_target *target; /* registered here and not armed yet; or a running one, which lives as long as
+					     this connection */
+	bool remaps, waits;		  /* remaps: the peer only tells mappings anew (REMAP); waits: for a target */
 };
 
 struct control_server {
@@ -63,7 +63,7 @@ static void hang_up(struct connection *c)
 
 /* --- one handler per message --------------------------------------------------------------------------- */
 
-/* What the worker says goes to the peer as it is; one that has gone hears nothing. */
+/* Passes the worker's answer to the peer as it is; a peer that has gone gets nothing. */
 static void on_answer(void *arg, const union msg *m)
 {
 	struct connection *c = arg;
@@ -71,7 +71,7 @@ static void on_answer(void *arg, const union msg *m)
 	fd_send(c->sock, m, m->head.size, NULL, 0);
 	if (m->head.type != MSG_OK) {
 		c->target = NULL;
-		c->deadline = 0;					       /* hung up in the next round */
+		c->deadline = 0;					       /* closed in the next round */
 	} else if (t->armed && !t->desc.running && (t->whole || !c->remaps)) { /* lives by itself now */
 		t->unmapped = false;
 		t->answer = NULL;
@@ -98,7 +98,10 @@ static int on_hello(struct connection *c, union msg *m, const int *fds, size_t n
 	return msg_welcome(c->sock, &m->hello, &w);
 }
 
-/* In a user's directory or file there may be names to be opened that hang, or lead elsewhere: those are left out. */
+/*
+ * The descriptors that are kept. A user's cgroup directory and program are left out: opens there may hang, or lead
+ * elsewhere.
+ */
 static const uint32_t target_fds[] = {[CONTROL_SERVER_ROOT] = TARGET_OUTSIDE,
 	[CONTROL_SERVER_USER] = TARGET_PIDFD | TARGET_TREE | TARGET_APP | TARGET_FILES};
 
@@ -113,7 +116,7 @@ static void leave_out(struct target_desc *d, uint32_t wanted, const int *fds, in
 	d->fds &= wanted;
 }
 
-/* In its place by the order of enum target_fd. */
+/* Adds a copy of `tree`, in its place by the order of enum target_fd. */
 static void lend_tree(struct target_desc *d, int tree, int *fds)
 {
 	const int n = __builtin_popcount(d->fds), at = __builtin_popcount(d->fds & (TARGET_TREE - 1));
@@ -125,7 +128,7 @@ static void lend_tree(struct target_desc *d, int tree, int *fds)
 	d->fds |= TARGET_TREE;
 }
 
-/* What the worker sends there must neither be taken for something else nor arrive in pieces. */
+/* The worker's messages there must neither be taken for anything else nor arrive in pieces. */
 static bool is_packet_socket(int fd)
 {
 	int domain = 0, type = 0;
@@ -159,7 +162,7 @@ static int on_target(struct connection *c, union msg *m, const int *fds, size_t 
 		return e->code;
 	c->target->answer = on_answer;
 	c->target->arg = c;
-	c->target->whole |= m->target.desc.strategy == STRATEGY_TIMERS; /* what it consists of connects */
+	c->target->whole |= m->target.desc.strategy == STRATEGY_TIMERS; /* its processes connect by themselves */
 	return 0;
 }
 
@@ -174,7 +177,7 @@ static int on_more(struct connection *c, union msg *m, const int *fds, size_t n,
 	return supervisor_pass(c->control->supervisor, c->target, m, fds, n, e);
 }
 
-/* Of its own target, which ends with that, and the peer hears what came of it; or of one that is known by its id. */
+/* Ends the peer's own target, and the peer gets ENDED; or has the target with the given id looked at. */
 static int on_stop(struct connection *c, union msg *m, const int *fds, size_t n, struct err *e)
 {
 	struct supervisor *s = c->control->supervisor;
@@ -184,10 +187,10 @@ static int on_stop(struct connection *c, union msg *m, const int *fds, size_t n,
 	}
 	if (!c->greeted)
 		supervisor_look(s, m->stop.id);
-	return -ESHUTDOWN; /* a notice: nobody waits for an answer */
+	return -ESHUTDOWN; /* a notice: the peer waits for no answer */
 }
 
-/* The next one whose processes are to be told, or that there is none; in a later round if that is not known yet. */
+/* Offers the next target with mappings to be told, or says that there is none; later, if the worker is busy. */
 static int offer(struct connection *c)
 {
 	union msg *m = &c->control->msg;
@@ -218,12 +221,12 @@ static int on_remap(struct connection *c, union msg *m, const int *fds, size_t n
 static int on_outcome(struct connection *c, union msg *m, const int *fds, size_t n, struct err *e)
 {
 	supervisor_outcome(c->control->supervisor, &m->outcome);
-	return -ESHUTDOWN; /* a notice, and the last thing a hook says */
+	return -ESHUTDOWN; /* a notice, and a hook's last message */
 }
 
 static const struct handler {
 	int (*fn)(struct connection *c, union msg *m, const int *fds, size_t n, struct err *e);
-	bool greeted, has_target; /* what must have come before */
+	bool greeted, has_target; /* messages that must have come before */
 	bool whenever;
 } handlers[MSG_TYPES] = {
 	[MSG_HELLO] = {on_hello, false, false},
@@ -246,7 +249,7 @@ static int handle(struct connection *c, union msg *m, const int *fds, size_t n, 
 	return h->fn(c, m, fds, n, e);
 }
 
-/* Looked at, not taken: it is the worker that answers, on this very connection. True: it is over for us. */
+/* Peeks at the message and leaves it to the worker, which answers on this connection. True: it is over for us. */
 static bool hand_over_list(struct connection *c)
 {
 	struct msg_head h;
@@ -263,7 +266,7 @@ static bool hand_over_list(struct connection *c)
 	return true;
 }
 
-/* A session's only peer says itself what it was told; a user may say what he likes. */
+/* A session's only peer reports the refusal itself; a user may cause as many refusals as he likes. */
 static int level_of_refusal(const struct control_server *ctl)
 {
 	return ctl->peers == CONTROL_SERVER_ROOT && !ctl->supervisor->engine->single ? LOG_WARNING : LOG_INFO;
@@ -301,8 +304,8 @@ static void on_message(void *arg, uint32_t events)
 /* --- connections --------------------------------------------------------------------------------------- */
 
 /*
- * Who may register any target and hear of others: root, whose openers we trust with the layout of records, and the user
- * that started us. Not the user we became: on many machines that is nobody, and so are others.
+ * Only root and the user that started us may register any target and list others: we trust root's openers with the
+ * layout of records. The user that we became may not: on many machines that is nobody, and so are other programs.
  */
 static int may_speak(const struct control_server *ctl, int sock, struct err *e)
 {
@@ -358,7 +361,7 @@ static void on_connect(void *arg, uint32_t events)
 	struct err e;
 	int sock = accept_one(ctl);
 	if (sock == -EMFILE || sock == -ENFILE) {
-		/* the spare descriptor buys one connection, long enough to say why there is no more */
+		/* the spare descriptor buys one connection, long enough to refuse it with the reason */
 		ctl->spare = fd_close(ctl->spare);
 		sock = accept_one(ctl);
 		if (sock >= 0) {

@@ -33,7 +33,7 @@
 #define STALE_LINES(n) (64 + (n) / 4) /* of removed profiles: then the index is made anew at once */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_WRITE)
 
-/* What a profile is of, and where it lies: whoever makes it once more gets the same answer. */
+/* A written profile and its path: a worker that makes it once more gets the same answer. */
 struct written {
 	int64_t start_ns;
 	uint32_t seq;
@@ -55,7 +55,7 @@ struct exporter {
 	struct metrics metrics;
 	struct http *http;
 	struct pagejobs *jobs;
-	/* what the worker says of itself */
+	/* the worker's last listing and state */
 	struct target_table listed, coming;
 	struct export_state state;
 	bool listing; /* pages come: their state has come before them */
@@ -83,7 +83,7 @@ static int open_dir(const struct exporter_setup *setup)
 	return setup->user ? user_spool_open(setup->spool, setup->user) : fd_open_dir(setup->spool, ".");
 }
 
-/* Again at the next profile, where it does not succeed. */
+/* On failure the next profile tries again. */
 static int open_spool(struct exporter *x, struct err *e)
 {
 	int dir = x->spool ? -1 : open_dir(x->setup);
@@ -119,7 +119,7 @@ static void note_written(struct exporter *x, const struct export_profile *p, con
 		x->lines_wanted = true;
 	if (r < 0 && r != -ENOSPC && r != -EDQUOT)
 		log_line(LOG_WARNING, "file=\"%s\" outcome=\"not in the index\" reason=\"%s\"", path, strerror(-r));
-	/* one that was there may have a line as well, from whoever wrote it */
+	/* a file that was there may have a line as well, by the exporter that wrote it */
 	if (was_there || spool_removed(x->spool) - x->removed > STALE_LINES(spool_files(x->spool)))
 		match_index(x);
 }
@@ -144,7 +144,7 @@ static void remember(struct exporter *x, const struct export_profile *p, const c
 	snprintf(w->path, sizeof(w->path), "%s", path);
 }
 
-/* Mapped only when it is what was said, and stays so. */
+/* Maps a profile, only if it has the announced size and is sealed; else NULL. */
 static const void *map(int fd, uint64_t bytes)
 {
 	struct stat st;
@@ -202,10 +202,10 @@ static void on_profile(struct exporter *x, int fd)
 		x->metrics.failed++;
 		snprintf(d.text, sizeof(d.text), "%s", e.text);
 	}
-	fd_send(x->sock, &d, sizeof(d), NULL, 0); /* who does not hear it asks again */
+	fd_send(x->sock, &d, sizeof(d), NULL, 0); /* a worker that does not get it asks again */
 }
 
-/* --- what the worker says ------------------------------------------------------------------------------- */
+/* --- messages of the worker ----------------------------------------------------------------------------- */
 
 static void end_listing(struct exporter *x, bool whole)
 {
@@ -222,8 +222,8 @@ static void end_listing(struct exporter *x, bool whole)
 }
 
 /*
- * Of a worker that was slow, or that died, a listing may come when we have asked twice, or nobody waits any more: as
- * good as any. A page without its state is the rest of one that is over.
+ * A listing of a slow or dead worker may come after a second question, or when no request waits any more: it is as good
+ * as any. A page without its state belongs to a listing that is over. False: it is no page.
  */
 static bool on_page(struct exporter *x, size_t size)
 {
@@ -246,12 +246,12 @@ static void on_limits(struct exporter *x)
 
 static void begin_listing(struct exporter *x)
 {
-	target_table_done(&x->coming); /* its worker died */
+	target_table_done(&x->coming); /* its worker has died */
 	x->state = x->in.state;
 	x->listing = true;
 }
 
-/* False: nobody of ours talks like that. Takes the descriptors. */
+/* Handles a message. False: no worker sends such a message. Takes the descriptor. */
 static bool take(struct exporter *x, size_t size, int fd, size_t n)
 {
 	if (export_check(&x->in, size, n, EXPORT_PROFILE) || export_check(&x->in, size, n, EXPORT_CRASH)) {
@@ -292,14 +292,14 @@ static void on_socket(void *arg, uint32_t events)
 
 /* --- pages ---------------------------------------------------------------------------------------------- */
 
-/* 1: what the worker has said of itself is good, or it says nothing. */
+/* Asks the worker for a listing. 1: there is a fresh one, or the worker cannot be asked; 0: it is under way. */
 static int want_listing(struct exporter *x)
 {
 	struct export_ask ask = {{EXPORT_MAGIC, EXPORT_ASK, 0}};
 	int64_t now = clock_now();
 	if (x->has_listed && now - x->listed_at < FRESH_NS)
 		return 1;
-	/* one that was asked for and never came is asked for again: it may have been a worker's that died */
+	/* a listing that never came is asked for again: its worker may have died */
 	if (x->asked && now - x->asked_at < HTTP_PATIENCE_MS * NSEC_PER_MSEC)
 		return 0;
 	x->asked = fd_send(x->sock, &ask, sizeof(ask), NULL, 0) == 0;
@@ -349,10 +349,10 @@ static char *make_text(struct exporter *x, enum http_page page, size_t *ret_len)
 
 /* --- pages for people, each made by a process (page_child.h) ------------------------------------------------ */
 
-struct wanted { /* of one that is asked for */
+struct wanted { /* a page that is asked for */
 	struct exporter *x;
 	struct page_child *job;
-	int64_t listing_by; /* it is begun without one then */
+	int64_t listing_by; /* the page is begun without a listing then */
 	int refused;
 };
 
@@ -482,7 +482,7 @@ _Noreturn void exporter_run(const struct exporter_setup *setup, int sock)
 	x.limits.spool_age_s = setup->spool_age_s;
 	int r = begin(&x, &e);
 	if (r == 0)
-		r = event_loop_run(x.loop, due, &x); /* the first thing is to look at the spool */
+		r = event_loop_run(x.loop, due, &x); /* its first act is to look at the spool */
 	if (r < 0)
 		log_line(LOG_ERR, "outcome=\"exporter ends\" reason=\"%s\"", e.text[0] ? e.text : strerror(-r));
 	_exit(r < 0);
@@ -493,7 +493,7 @@ int exporter_load(struct err *e)
 	return http_load(e);
 }
 
-/* What ends a service does not end what writes its last profiles: the end of the socket does. */
+/* Blocks the signals: they end the service, but the exporter still writes the last profiles, until its socket ends. */
 static _Noreturn void become_exporter(const struct exporter_setup *setup, int sock)
 {
 	sigset_t all;

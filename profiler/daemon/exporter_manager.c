@@ -15,11 +15,11 @@
 
 #define PAUSE_NS (50 * NSEC_PER_MSEC) /* from one start to the next, doubled each time */
 #define PAUSE_MAX_NS (1 * NSEC_PER_SEC)
-#define LONG_NS (10 * NSEC_PER_SEC) /* what lived so long did not die of its start */
+#define LONG_NS (10 * NSEC_PER_SEC) /* an exporter that lived longer did not die of its start */
 #define REAP_MS 5
-#define GRACE_NS (200 * NSEC_PER_MSEC) /* at our end, for it to end */
+#define GRACE_NS (200 * NSEC_PER_MSEC) /* for its last writes, when we end */
 
-/* It is dead: its unfinished file is nobody's any more. */
+/* The exporter is dead: its unfinished file has no owner any more. */
 static void on_death(void *arg, uint32_t events)
 {
 	struct exporter_manager *x = arg;
@@ -49,7 +49,10 @@ int exporter_manager_start(struct exporter_manager *x, struct event_loop *l, str
 	return r < 0 ? err_set(e, r, "cannot watch the exporter") : 0;
 }
 
-/* Of one that is not reaped its unfinished file would stay: to its successor it is somebody at work. */
+/*
+ * True: the dead exporter is reaped, or does not become so in time. Before, its unfinished file would stay: its
+ * successor would take the writer for a live process.
+ */
 static bool is_reaped(struct exporter_manager *x)
 {
 	if (x->process.pid > 0 && waitpid(x->process.pid, NULL, WNOHANG | __WALL) == 0 &&
@@ -89,14 +92,14 @@ void exporter_manager_abandon(struct exporter_manager *x)
 	fd_close(x->pidfd);
 	fd_close(x->setup.spool);
 	fd_close(x->setup.http.fd);
-	explicit_bzero(
-		x->setup.http.token, sizeof(x->setup.http.token)); /* who parses what targets say has no use for it */
+	explicit_bzero(x->setup.http.token,
+		sizeof(x->setup.http.token)); /* the worker, which parses the targets' data, does not need it */
 }
 
 void exporter_manager_close(struct exporter_manager *x, struct event_loop *l)
 {
 	event_loop_del(l, &x->source);
-	x->process.sock = fd_close(x->process.sock); /* which ends it, behind what it has to write */
+	x->process.sock = fd_close(x->process.sock); /* ends it, after its last writes */
 	if (x->pidfd >= 0 && fd_wait(x->pidfd, POLLIN, deadline_in(GRACE_NS)) == 1)
 		waitpid(x->process.pid, NULL, WNOHANG | __WALL);
 	x->pidfd = fd_close(x->pidfd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exporter_manager - the exporter (exporter.h) of a pilliond: the supervisor starts it, and another one when it died;
- * the worker hands it profiles, through a socket of which the supervisor keeps a copy, for the worker's successor.
+ * exporter_manager - the exporter (exporter.h) of a pilliond: the supervisor starts it, and another one when it has
+ * died. The worker hands it profiles, through a socket of which the supervisor keeps a copy for the worker's successor.
  */
 #pragma once
 
@@ -11,20 +11,22 @@
 struct exporter_manager {
 	struct exporter_setup setup;	 /* given; its descriptors are ours */
 	struct oom_score *oom;		 /* the supervisor's */
-	struct exporter_process process; /* its socket -1: there is none for now */
+	struct exporter_process process; /* its socket -1: there is none now */
 	int pidfd;
 	struct event_loop_source source;
-	int64_t started, again; /* the one that there is; a new one not before, 0 = it is there */
-	unsigned hasty;		/* exporters in a row that did not live long */
+	int64_t started, again; /* start of the present one; start of the next one, 0 = it is there */
+	unsigned hasty;		/* exporters in a row that ended early */
 };
 
-/* `setup` is given; privileges are gone. Forks the first one. */
+/* Forks the first exporter. `setup` is given; privileges are gone. */
 int exporter_manager_start(struct exporter_manager *x, struct event_loop *l, struct err *e);
-/* Another one, where it is due: *ret_fresh, and the worker must be told. Milliseconds until there is something to do,
- * or -1. */
+/*
+ * Starts another exporter when it is due: then *ret_fresh is set and the caller must tell the worker. Milliseconds
+ * until the next call is due, or -1.
+ */
 int exporter_manager_watch(struct exporter_manager *x, struct event_loop *l, bool *ret_fresh);
-void exporter_manager_end(struct exporter_manager *x); /* it is no good: there will be another one */
-/* In a child: the socket is all that it needs. */
+void exporter_manager_end(struct exporter_manager *x); /* kills it: the worker found it faulty, another one follows */
+/* In a child: closes all but the socket, and forgets the token. */
 void exporter_manager_abandon(struct exporter_manager *x);
-/* When the worker has gone: waits a moment for the exporter to write what it was handed. */
+/* When the worker has gone: waits a moment for the exporter to write the last profiles. */
 void exporter_manager_close(struct exporter_manager *x, struct event_loop *l);

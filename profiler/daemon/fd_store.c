@@ -35,7 +35,7 @@ static int pack_target(int sock, const struct registered_target *r, union msg *m
 	return msg_send(sock, m, MSG_TARGET, fds, n);
 }
 
-/* Of those that are not closed by now (REQUEST_CLOSE_EVENT). */
+/* Only events that are not closed by now (REQUEST_CLOSE_EVENT). */
 static int pack_events(int sock, const struct registered_target *r, union msg *m)
 {
 	int fds[PROTOCOL_BATCH_MAX], error = 0;
@@ -132,7 +132,7 @@ static void name_of(const struct registered_target *r, char name[static SD_NOTIF
 	snprintf(name, SD_NOTIFY_NAME_MAX, TARGET_NAME, r->number, r->turn);
 }
 
-/* One that cannot be told now is told later: a manager that does not read holds up nobody. */
+/* False: the manager cannot be told now, and is told later: one that does not read must not hold us up. */
 static bool tell_drop(struct supervisor *s, uint32_t number, uint32_t turn)
 {
 	char name[SD_NOTIFY_NAME_MAX];
@@ -148,7 +148,7 @@ static void drop(struct supervisor *s, uint32_t number, uint32_t turn)
 	if (s->n_drops < DROPS_MAX)
 		more = realloc(s->drops, (s->n_drops + 1) * sizeof(*more));
 	if (!more)
-		return; /* it goes with the unit, or when it is handed over */
+		return; /* it is dropped with the unit, or when it is handed over */
 	s->drops = more;
 	s->drops[s->n_drops++] = (struct fd_store_drop){number, turn};
 }
@@ -160,7 +160,7 @@ static bool drop_all(struct supervisor *s)
 	return !s->n_drops;
 }
 
-/* False: its queue is full. What fails otherwise will fail again. */
+/* False: the manager's queue is full. Any other error is final. */
 static bool keep(struct supervisor *s, struct registered_target *r)
 {
 	char name[SD_NOTIFY_NAME_MAX];
@@ -176,7 +176,7 @@ static bool keep(struct supervisor *s, struct registered_target *r)
 	return true;
 }
 
-/* In the place of another one, maybe. */
+/* Replaces the descriptor of that name, if there is one. False: the manager's queue is full. */
 static bool keep_instead(struct supervisor *s, const char *name, int fd)
 {
 	int r = sd_notify_drop(s->manager, name);
@@ -199,7 +199,7 @@ static bool keep_journal(struct supervisor *s)
 	return s->journal_kept = done;
 }
 
-/* So that the next one knows whether somebody may still write to the journal. */
+/* Keeps a pidfd of the worker: it tells the next supervisor whether that process may still write to the journal. */
 static bool keep_worker(struct supervisor *s)
 {
 	return s->worker_kept = s->pidfd < 0 || keep_instead(s, WORKER_NAME, s->pidfd);
@@ -223,9 +223,9 @@ void fd_store_forget(struct supervisor *s, struct registered_target *r)
 	r->kept = KEPT_YET;
 }
 
-/* --- what it kept -------------------------------------------------------------------------------------- */
+/* --- restoring ----------------------------------------------------------------------------------------- */
 
-/* The same as the one that the estate had, or another's. */
+/* Returns the same target, if it came already with the estate or under another name, or NULL. */
 static struct registered_target *find_same(struct supervisor *s, const struct target_desc *d)
 {
 	struct registered_target *r = s->targets;
@@ -253,7 +253,7 @@ static int restore(struct supervisor *s, const struct stored_fd *k, uint32_t num
 	return 0;
 }
 
-/* It is kept as it is. Where there is a worker, what it did not have has ended. */
+/* Its entry in the store stays. With a worker taken over: a target that the worker lacked has ended. */
 static int take_target(struct supervisor *s, const struct stored_fd *k, uint32_t number, uint32_t turn)
 {
 	int error = supervisor_find(s, number)		  ? -EALREADY
@@ -269,7 +269,7 @@ static int take_target(struct supervisor *s, const struct stored_fd *k, uint32_t
 	return error;
 }
 
-/* Which target each of them is, 0: none. NULL: no memory, or there is nothing. */
+/* Returns the target of each kept descriptor, number 0: none. NULL: no memory, or no descriptors. */
 static struct fd_store_drop *parse_names(const struct inherited_fds *h)
 {
 	struct fd_store_drop *all = h->n_kept ? calloc(h->n_kept, sizeof(*all)) : NULL;
@@ -279,7 +279,10 @@ static struct fd_store_drop *parse_names(const struct inherited_fds *h)
 	return all;
 }
 
-/* Of a supervisor of 0.1.0, which packed anew what it had read, and died before it had let go of the old one. */
+/*
+ * True for an outdated entry of a supervisor of 0.1.0, which packed a target anew after reading it, and died before it
+ * had dropped the old entry.
+ */
 static bool has_later(const struct fd_store_drop *all, size_t n, const struct fd_store_drop *it)
 {
 	for (size_t i = 0; i < n; i++)
@@ -289,8 +292,8 @@ static bool has_later(const struct fd_store_drop *all, size_t n, const struct fd
 }
 
 /*
- * A worker that is there and gave us nothing: it writes its last windows, or waits for us somewhere else. In its
- * journal there is room for one. False: it does not end, however.
+ * Waits for the end of a worker that is alive but handed nothing over: it writes its last windows, or waits for us at
+ * another socket. The journal has room for one worker. Kills it when time is up. False: even so it does not end.
  */
 static bool outlast(int pidfd)
 {
@@ -315,7 +318,7 @@ static bool is_same_file(int a, int b)
 	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Where an estate was taken its journal is the worker's, and this one most likely. */
+/* Where an estate was taken over, the worker uses its journal, which most likely is this one. */
 static void take_journal(struct supervisor *s, struct stored_fd *k, unsigned i)
 {
 	int *ours = &s->engine->journal[i];
@@ -345,7 +348,7 @@ unsigned fd_store_restore(struct supervisor *s, struct inherited_fds *h, bool jo
 	struct fd_store_drop *all = parse_names(h);
 	const bool both = all && journal && has_journal(h) && journal_is_free(s, h);
 	unsigned taken = 0, number;
-	s->journal_kept = both; /* and stays so: at no moment is it with nobody */
+	s->journal_kept = both; /* and stays so: the manager's copy is never dropped */
 	for (size_t i = 0; all && i < h->n_kept; i++) {
 		struct stored_fd *k = &h->kept[i];
 		if (all[i].number && has_later(all, h->n_kept, &all[i]))

@@ -28,7 +28,7 @@ static void look(struct kill_switch *k)
 	k->turned(k->arg);
 }
 
-/* The directory may be a new one, and what is watched already is not watched twice. */
+/* Watches again, as the directory may be a new one; a directory that is watched already is not watched twice. */
 static bool watch(struct kill_switch *k)
 {
 	char parent[sizeof(k->dir)];
@@ -48,7 +48,7 @@ static void on_change(void *arg, uint32_t events)
 	struct kill_switch *k = arg;
 	char some[4096];
 	while (read(k->fd, some, sizeof(some)) > 0)
-		; /* what it was does not matter */
+		; /* the kind of change does not matter */
 	if (!watch(k))
 		kill_switch_close(k, k->loop);
 	look(k);

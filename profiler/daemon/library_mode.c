@@ -22,7 +22,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* What an application may have set for itself. */
+/* Resets signals, limits and descriptors that the application may have changed. */
 static void reset(void)
 {
 	static const int limits[] = {RLIMIT_NOFILE, RLIMIT_AS, RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_CPU, RLIMIT_STACK};
@@ -30,7 +30,7 @@ static void reset(void)
 	sigset_t none;
 	for (int sig = 1; sig < NSIG; sig++)
 		signal(sig, SIG_DFL);
-	signal(SIGPIPE, SIG_IGN); /* who gave up reads no more: then there is no target */
+	signal(SIGPIPE, SIG_IGN); /* a process that gave up has closed the pipe: then there is no target */
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
@@ -46,7 +46,10 @@ static void reset(void)
 	prctl(PR_SET_NAME, "pillion-library");
 }
 
-/* Behind a path that only it knows, whose part also tells one session of a process from the next. */
+/*
+ * Names the target by a part of the socket's path, which only its process knows; it also tells one session of a process
+ * from the next.
+ */
 static void name_target(const struct app_socket *a, struct attach_target *t)
 {
 	const char *slash = strrchr(a->socket, '/');
@@ -82,7 +85,10 @@ static bool tell(int code, const char *socket, const char *text)
 	return heard;
 }
 
-/* Until its target has ended, by itself or as its process said; where we are below it, then until that has ended. */
+/*
+ * Waits until the target has ended, by itself or by its process's order; below a keeper, until the process has ended,
+ * too.
+ */
 static void stay(struct attached *a, int process, bool kept)
 {
 	static struct msg_ended ended;

@@ -5,7 +5,7 @@
  * SIGUSR2 leaves everything to the next pilliond. For one target: `pilliond --session ID [options]`, started by the
  * hook with a connected socket as descriptor 3. For a process that asks for itself: library_mode.h.
  *
- *	1. settings				2. open what needs privilege (startup.h)
+ *	1. settings				2. open all that needs privilege (startup.h)
  *	3. drop every privilege			4. fork the worker (supervisor.h)
  *	5. serve until told to stop; a session: until its target has ended
  */
@@ -32,7 +32,7 @@
 #include <unistd.h>
 
 #define SESSION_SOCKET 3
-#define LEAVE_NS (2 * NSEC_PER_SEC) /* for those who have begun to register a target */
+#define LEAVE_NS (2 * NSEC_PER_SEC) /* for peers that have begun to register a target */
 #define LEAVE_LOOK_MS 5
 
 static struct options options;
@@ -42,8 +42,8 @@ static struct sd_notify manager = {.sock = -1};
 static struct control_server *control;
 static struct supervisor supervisor;
 static bool session;
-static bool of_user;	 /* so we were started; root's becomes one who is nobody */
-static int64_t leave_by; /* 0: nobody has asked for it */
+static bool of_user;	 /* a user started us; a process that root started becomes an unprivileged user, too */
+static int64_t leave_by; /* 0: nothing to leave */
 static const char *etc = OPTIONS_ETC;
 static char **flags; /* [0] is no flag */
 static int n_flags;
@@ -65,15 +65,15 @@ static int read_settings(struct options *ret, struct err *e)
 		user_dirs_use(ret);
 	int r = read_file(ret, OPTION_FILE, "pillion.conf", e);
 	if (of_user && system)
-		user_dirs_use(ret); /* what the system's file says of places is root's */
+		user_dirs_use(ret); /* the directories in the system's file are root's */
 	if (r == 0 && of_user)
 		r = user_dirs_read_user(ret, e);
 	return r < 0 ? r : options_read_flags(ret, n_flags, flags, &rest, e);
 }
 
 /*
- * Hooks read it anew at every start, and we not at all: but a mistake in it is better heard of before. Where it is for
- * root alone, they will say.
+ * Reads policy.conf to report a mistake early: hooks read it anew at every start, pilliond does not use it. Where it is
+ * readable for root alone, the hooks report the mistake.
  */
 static int check_policy(struct err *e)
 {
@@ -96,8 +96,8 @@ static const char *way_out(int error)
 }
 
 /*
- * SIGHUP. The files are opened by path, so one that was replaced is found, and without privilege, so one that is for
- * root alone is not. All of them or none: a mistake keeps what was.
+ * SIGHUP. The files are opened by path, so a replaced file is found, and without privilege, so a file that is readable
+ * for root alone is not. All of them or none: with a mistake all settings stay.
  */
 static void read_anew(void)
 {
@@ -123,7 +123,7 @@ static void read_anew(void)
 		r < 0 ? e.text : "");
 }
 
-/* SIGUSR2: an upgrade. What we have is the next one's, which is about to be started. */
+/* SIGUSR2: an upgrade. Leaves everything to the next pilliond, which is about to be started. */
 static void leave(void)
 {
 	sd_notify_say(&manager, "STOPPING=1\nSTATUS=Leaving all to the next one");
@@ -132,7 +132,7 @@ static void leave(void)
 	leave_by = deadline_in(LEAVE_NS);
 }
 
-/* Not while somebody is about to register a target: he would be turned away. */
+/* Waits while a peer is registering a target: that would be turned away. */
 static int leave_when_calm(void)
 {
 	if (!leave_by)
@@ -172,7 +172,7 @@ static int due(void *arg)
 	int wait = event_loop_sooner(control_server_round(control), leave_when_calm());
 	wait = event_loop_sooner(wait, supervisor_round(&supervisor));
 	wait = event_loop_sooner(wait, sd_notify_round(&manager, supervisor.n_targets));
-	/* a session is over when its one target has ended, or never came */
+	/* a session is over when its one target has ended, or none came */
 	if (session && !supervisor.targets && control_server_connections(control) == 0)
 		supervisor_quit(&supervisor);
 	return wait;
@@ -186,7 +186,7 @@ static void ready(void)
 	sd_notify_say(&manager, "READY=1\nSTATUS=Ready, %u CPUs", cpu_rings_count(engine.rings));
 }
 
-/* In a child. */
+/* In a child: closes the descriptors that are the parent's. */
 static void let_go(void *arg)
 {
 	control_server_abandon(control);
@@ -200,7 +200,10 @@ static void let_go(void *arg)
 	spool_lock_close_directory(&startup.spool_lock);
 }
 
-/* Of a service that was killed, or has left; what cannot be had is begun anew. False: its worker is somewhere. */
+/*
+ * Takes over from a service that was killed, or has left; a part that cannot be had is begun anew. False: its worker
+ * may still be alive.
+ */
 static bool take_estate(void)
 {
 	struct err e = {0};
@@ -214,7 +217,7 @@ static bool take_estate(void)
 	return r == 0;
 }
 
-/* Of a service that was killed with its worker; what there is already stays. */
+/* Takes back the targets of a service that was killed with its worker; targets that are here already stay. */
 static void take_kept(bool journal)
 {
 	const size_t had = startup.handed.n_kept;
@@ -250,12 +253,12 @@ static int serve(struct err *e)
 	r = event_loop_run(supervisor.loop, due, NULL);
 	if (supervisor.leaving) {
 		user_services_end(&startup.users);
-		_exit(0); /* not to take anything along */
+		_exit(0); /* without cleaning up: the next one has it all */
 	}
 	return r < 0 ? err_set(e, r, "the event loop") : 0;
 }
 
-/* What the worker had of it went with the worker. */
+/* Releases the supervisor's copies; those of the worker went with it. */
 static void end(void)
 {
 	control_server_free(control);
@@ -293,7 +296,7 @@ static int run(struct err *e)
 	return r;
 }
 
-/* A manager that cannot be spoken to will end us for that; until then we serve. */
+/* A manager that cannot be reached will end us for that; until then we serve. */
 static void open_manager(void)
 {
 	struct err e = {0};
@@ -318,7 +321,7 @@ static int version(void)
 	return 0;
 }
 
-/* A session's failure is told to the hook, which logs it as the reason: one line, not two. */
+/* A session reports its failure to the hook, which logs it as the reason: one line, not two. */
 static void say_why(const struct err *e)
 {
 	if (session && msg_refuse(SESSION_SOCKET, e) == 0)
@@ -328,7 +331,9 @@ static void say_why(const struct err *e)
 	fprintf(stderr, "pilliond: %s\n", e->text);
 }
 
-/* What whoever started us forgot to close would be held as long as we live: by our worker, even longer. */
+/*
+ * Closes descriptors that were left open by mistake: we would hold them as long as we live, and our worker even longer.
+ */
 static void close_inherited(void)
 {
 	const char *handed = getenv("LISTEN_FDS"); /* sd_notify.h */
@@ -343,7 +348,10 @@ static void close_inherited(void)
 	free(keep);
 }
 
-/* It comes whenever a manager likes, and ends who does not expect it: at the start there is an estate to be lost. */
+/*
+ * Blocks SIGUSR2, as a manager may send it at any time and it ends a process that does not handle it: at the start an
+ * estate would be lost.
+ */
 static void block_leave(void)
 {
 	sigset_t set;

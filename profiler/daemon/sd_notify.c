@@ -19,7 +19,7 @@
 #define FIRST_FD 3 /* SD_LISTEN_FDS_START */
 #define CONTROL "control"
 
-/* A variable, as it was: "" when there is none. Nobody below us shall find it. */
+/* Copies a variable into `buf`, "" when it is not set, and unsets it: no child shall find it. */
 static const char *take(const char *name, char *buf, size_t size)
 {
 	const char *value = getenv(name);
@@ -38,7 +38,7 @@ static uint64_t take_number(const char *name)
 	return *end || errno || text[0] == '-' ? 0 : value;
 }
 
-/* --- what is handed over -------------------------------------------------------------------------------- */
+/* --- descriptors from the manager ----------------------------------------------------------------------- */
 
 static bool is(int fd, int option, int wanted)
 {
@@ -59,7 +59,7 @@ static int check_listener(int fd, struct err *e)
 	return 0;
 }
 
-/* The next one of the names, which ':' divide; there may be fewer than descriptors. */
+/* Returns the next of the names, which ':' divide; there may be fewer names than descriptors. */
 static const char *next_name(char **names)
 {
 	char *name = *names, *end = name + strcspn(name, ":");
@@ -69,7 +69,7 @@ static const char *next_name(char **names)
 }
 
 struct sockets {
-	int n, control, other; /* how many; the one of that name; the first of another; or -1 */
+	int n, control, other; /* number; the one with that name; the first with another name; or -1 */
 };
 
 static void sort_in(struct inherited_fds *h, struct sockets *sockets, const char *name, int fd)
@@ -90,7 +90,7 @@ static void sort_in(struct inherited_fds *h, struct sockets *sockets, const char
 		fd_close(fd);
 }
 
-/* One alone may be called as it likes. */
+/* A single socket may have any name. */
 static int choose(struct sockets *sockets, struct err *e)
 {
 	if (sockets->control < 0 && sockets->n == 1)
@@ -139,7 +139,7 @@ void sd_notify_handed_done(struct inherited_fds *h)
 	h->kept = NULL;
 }
 
-/* --- what it hears -------------------------------------------------------------------------------------- */
+/* --- messages to the manager ---------------------------------------------------------------------------- */
 
 /* "/path" or "@abstract" */
 static int connect_to(const char *address)

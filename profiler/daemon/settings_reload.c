@@ -25,12 +25,12 @@ static void use_limits(const struct settings *now, struct engine *g)
 
 #define FIELD(f) offsetof(struct settings, f), sizeof(((struct settings *)0)->f)
 
-/* What a service reads of the settings, by the keys of pillion.conf. */
+/* The settings that a service reads, by the keys of pillion.conf. */
 static const struct row {
 	const char *key;
 	size_t offset, size;
-	bool text;						   /* what is behind its end does not count */
-	void (*use)(const struct settings *now, struct engine *g); /* NULL: took privileges to set up */
+	bool text;						   /* bytes behind its NUL do not count */
+	void (*use)(const struct settings *now, struct engine *g); /* NULL: needed privileges to set up */
 } rows[] = {
 	{"log_level", FIELD(log_level), false, use_log_level},
 	{"spool_size", FIELD(spool_bytes), false, use_spool_caps},

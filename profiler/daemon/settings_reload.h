@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * settings_reload - other settings for a service that runs (SIGHUP). One table says what can change under way; what
- * cannot stays as it is, and is named, until a restart.
+ * settings_reload - other settings for a running service (SIGHUP). One table says which can change while it runs; the
+ * others stay until a restart, and are named.
  */
 #pragma once
 
@@ -13,5 +13,5 @@ struct reloaded {
 	char waits[140];   /* "control needs a restart", "" = nothing */
 };
 
-/* Takes over into `now`, and into what is in use, as much of `fresh` as can be. */
+/* Copies into `now` those settings of `fresh` that can change, and applies them. */
 void settings_reload(struct settings *now, const struct settings *fresh, struct engine *g, struct reloaded *ret);

@@ -36,7 +36,7 @@
 
 static const struct cgroup_limits service_limits = {.memory = 256 << 20, .cpu_percent = 100, .pids = 256};
 
-/* A directory that is somebody's, with things in it, stays as it is: `pillion run --output /tmp` as root. */
+/* True: a directory that is another user's and not empty; it stays as it is: `pillion run --output /tmp` as root. */
 static bool is_foreign(int dir, uid_t uid, struct err *e, const char *path)
 {
 	struct stat st;
@@ -54,7 +54,7 @@ static bool is_foreign(int dir, uid_t uid, struct err *e, const char *path)
 	return true;
 }
 
-/* mkdir -p; the last one gets owner and mode, and is returned open. */
+/* mkdir -p; the last directory gets owner and mode, and is returned open. */
 static int make_dir(const char *path, bool may_be_foreign, uid_t uid, gid_t gid, mode_t mode, struct err *e)
 {
 	char part[1100];
@@ -80,7 +80,7 @@ static int make_dir(const char *path, bool may_be_foreign, uid_t uid, gid_t gid,
 
 static int open_spool(const struct settings *set, struct startup *s, struct engine *g, struct err *e)
 {
-	/* users pass through to what is theirs, whose name they know */
+	/* users only pass through to their own directory, of which they know the name */
 	int dir = make_dir(set->spool, g->single, s->uid, s->gid, set->users_group[0] ? 0751 : 0750, e);
 	snprintf(g->spool_path, sizeof(g->spool_path), "%s", set->spool);
 	*s->exporter = (struct exporter_setup){
@@ -88,14 +88,14 @@ static int open_spool(const struct settings *set, struct startup *s, struct engi
 	return dir < 0 ? dir : 0;
 }
 
-/* Without the lock, commands that read there do not wait. */
+/* Without the lock, commands that read there do not wait for the last window. */
 static void lock_spool(struct startup *s, struct engine *g)
 {
 	if (spool_lock_take(s->exporter->spool, &s->spool_lock) == 0)
 		g->spool_lock = &s->spool_lock;
 }
 
-/* A service without metrics is one all the same. */
+/* A failure is only logged: a service works without metrics. */
 static void open_metrics(const struct settings *set, struct startup *s)
 {
 	struct err e = {0};
@@ -106,7 +106,7 @@ static void open_metrics(const struct settings *set, struct startup *s)
 		log_line(LOG_WARNING, "outcome=\"no metrics\" reason=\"%s\"", e.text);
 }
 
-/* A socket file without a listener is what a killed predecessor left. */
+/* A socket file without a listener was left by a killed predecessor. */
 static bool somebody_listens(const struct sockaddr_un *un)
 {
 	fd_auto fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -142,7 +142,7 @@ static int listen_at(const char *path, gid_t gid, struct err *e)
 	return bind_at(path, gid, e);
 }
 
-/* Hooks look where `control` says: a unit that listens elsewhere makes a service that nobody finds. */
+/* Hooks look where `control` says: they do not find a service that its unit lets listen elsewhere. */
 static void compare_address(int listener, const char *control)
 {
 	struct sockaddr_un un = {0};
@@ -156,7 +156,7 @@ static void compare_address(int listener, const char *control)
 static int open_listener(const struct settings *set, struct startup *s, struct err *e)
 {
 	int r = sd_notify_handed(&s->handed, e);
-	for (size_t i = 0; i < s->handed.n_kept; i++) /* targets among them (fd_store.h); our role may not */
+	for (size_t i = 0; i < s->handed.n_kept; i++) /* our later seccomp role may not */
 		fd_peek_from_first(s->handed.kept[i].fd);
 	s->listener = s->handed.listener;
 	if (s->listener >= 0)
@@ -173,8 +173,10 @@ static int open_control(const struct settings *set, struct startup *s, struct en
 	if (!slash || slash == set->control)
 		return err_say(e, -EINVAL, "control socket \"%s\" is not an absolute path", set->control);
 	snprintf(dir, sizeof(dir), "%.*s", (int)(slash - set->control), set->control);
-	/* what is in there is of its own mode; below app/ is whom any user's program reaches by name
-	 * (shim/attach/app_socket.c) */
+	/*
+	 * files in there have modes of their own; below app/ are sockets that programs of any user reach by name
+	 * (shim/attach/app_socket.c)
+	 */
 	fd_auto made = make_dir(dir, false, 0, s->gid, 0751, e);
 	if (made < 0)
 		return made;
@@ -200,7 +202,10 @@ static int open_parked(void)
 	return perf_open(&attr, 0, -1, 0);
 }
 
-/* A session has nothing to read anew. What was ignored by whoever started us would not come to a signalfd either. */
+/*
+ * Blocks signals and opens a signalfd. A session has nothing to read anew. A signal that our parent made us ignore
+ * would not come to a signalfd either, so SIGHUP becomes default in a service.
+ */
 static int open_signals(bool session)
 {
 	sigset_t set;
@@ -227,7 +232,7 @@ static void raise_soft(int what)
 	}
 }
 
-/* We are several, of one user: where the limit is the caller's, and may be raised, it is. */
+/* Several processes of ours have one user: a limit that we have from our caller is raised, where it may be. */
 static void raise_processes(void)
 {
 	struct rlimit l;
@@ -239,7 +244,7 @@ static void raise_processes(void)
 		raise_soft(RLIMIT_NPROC);
 }
 
-/* Under systemd the unit has a cgroup; a session is born in its own. Else: /pillion/service. */
+/* Under systemd the unit has a cgroup; a session starts in its own. Else: /pillion/service. */
 static void own_cgroup(void)
 {
 	struct cgroup cg;
@@ -285,7 +290,7 @@ static int drop_for_users(void *arg, struct forkserver *ret, struct err *e)
 	return r;
 }
 
-/* What each of them maps counts against one limit, that of the user we become. */
+/* The rings that the users' services map count against one limit, that of the user we become. */
 static void raise_memlock(unsigned users, unsigned cpus)
 {
 	struct rlimit l;
@@ -315,13 +320,15 @@ static int open_users(const struct settings *set, struct user_services_setup *u,
 	r = service_client_users_path(set->control, path, sizeof(path));
 	if (r < 0)
 		return err_set(e, r, "%s", set->control);
-	unlink(path); /* whoever listened there before us has closed it, or is about to */
+	unlink(path); /* a service that listened there before us has closed it, or is about to */
 	u->listener = r = bind_at(path, group, e);
 	return r < 0 ? r : reserve_rings(u, set->users_max, e);
 }
 
-/* Where they have no cgroup their CPU time is in the account of ours, which would lower root's rates: then we have
- * none. */
+/*
+ * Without a cgroup of its own, the users' CPU time is in the account of ours and would lower root's rates: then we have
+ * no account.
+ */
 static void make_cgroup(struct cgroup *cg, struct engine *g)
 {
 	struct err e = {0};
@@ -332,7 +339,7 @@ static void make_cgroup(struct cgroup *cg, struct engine *g)
 		log_line(LOG_WARNING, "outcome=\"no cgroup for users\" reason=\"%s\"", e.text);
 }
 
-/* Without it the service is root's alone, as it is without the setting. */
+/* On failure the service is root's alone, as it is without the setting. */
 static void start_users(const struct settings *set, struct startup *s, struct engine *g)
 {
 	struct err e = {0};
@@ -362,7 +369,10 @@ static void start_users(const struct settings *set, struct startup *s, struct en
 		cpu_rings_close(setup.rings[--setup.n]);
 }
 
-/* A session may do without: whoever it was started for says so, or hears why there is no profile. */
+/*
+ * Opens the rings. A session may do without: its client accepts that (HELLO_NO_PERF), or gets the reason why there is
+ * no profile.
+ */
 static int open_rings(bool session, struct engine *g, struct err *e)
 {
 	int r = cpu_rings_open(&g->rings, g->rings_note, sizeof(g->rings_note), e);
@@ -428,11 +438,11 @@ int startup_open(const struct settings *set, bool session, struct engine *g, str
 	if (!session && set->users_group[0])
 		start_users(set, s, g);
 	if (!session)
-		open_metrics(set, s); /* behind the users' process: there is a token, which is nobody's of theirs */
+		open_metrics(set, s); /* after the fork of the users' process, which must not have the token */
 	return s->signals < 0 ? err_set(e, s->signals, "cannot watch signals") : 0;
 }
 
-/* Without privileges, and before the last step, behind which nothing of ours may exec. */
+/* Called without privileges, and before the last step, after which no process of ours may exec. */
 static void start_forkserver(struct startup *s, struct engine *g, struct err *e)
 {
 	struct symbolizer_limits limits = {.jobs = g->single ? 1 : 2, .memory = g->single ? 32 << 20 : 64 << 20};
@@ -446,7 +456,7 @@ int startup_drop(struct startup *s, struct engine *g, struct err *e)
 	int r = drop(s, e);
 	if (r == 0)
 		start_forkserver(s, g, e);
-	child_process_run_soon(); /* a ring fills up while its reader waits for a CPU; who looks up names may wait */
+	child_process_run_soon(); /* a ring fills up while its reader waits for a CPU; symbolizers may wait */
 	if (r == 0)
 		r = seccomp_enter(SECCOMP_SUPERVISOR, e);
 	return r;

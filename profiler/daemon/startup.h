@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * startup - what pilliond does while it is still privileged, and how it stops being so.
+ * startup - the steps of pilliond while it is still privileged, and the loss of its privileges.
  *
  * Order: directories and sockets (root owns /run/pillion), rings (CAP_PERFMON and CAP_IPC_LOCK), the parked event,
  * kallsyms (addresses are checked at open); then for good: own user, no capability, no_new_privs, seccomp, no core, not
@@ -17,7 +17,7 @@
 #include "profiler/target/engine.h"
 
 struct startup {
-	uid_t started_by, uid; /* then, from startup_drop on */
+	uid_t started_by, uid; /* uid, gid: from startup_drop on */
 	gid_t gid;
 	int listener, memory, signals, parked; /* -1 = none */
 	int tree;			       /* setting `target_root`, for control_server.h (O_PATH); -1 = none */
@@ -25,14 +25,14 @@ struct startup {
 	struct user_services users;
 	struct forkserver forkserver;
 	struct exporter_setup *exporter; /* given to startup_open */
-	int left;			 /* connected to what a service before us left (worker_handover.h); or -1 */
-	struct inherited_fds handed;	 /* what the service manager kept (fd_store.h); without the listener */
-	struct spool_lock spool_lock;	 /* of a session */
+	int left; /* connected to the worker that a service before us left (worker_handover.h); or -1 */
+	struct inherited_fds handed;  /* descriptors that the service manager kept (fd_store.h); without the listener */
+	struct spool_lock spool_lock; /* of a session */
 };
 
 /* Opens everything into `g`, `s` and `exporter`, and starts the users' process. Works unprivileged too, with less (see
  * cpu_rings.h). */
 int startup_open(const struct settings *set, bool session, struct engine *g, struct exporter_setup *exporter,
 	struct startup *s, struct err *e);
-/* Starts who forks symbolizers on the way; from here on nothing can be gained. */
+/* Gives up all privileges for good, and starts the fork server of the symbolizers on the way. */
 int startup_drop(struct startup *s, struct engine *g, struct err *e);

@@ -24,17 +24,17 @@
 
 #define AGAIN "profiling it has ended the profiler again and again"
 #define ANEW "the profiler had to start anew: try again"
-#define REAP_NS (200 * NSEC_PER_MSEC) /* how it died decides whose fault it was */
-#define STEADY_NS (5 * NSEC_PER_SEC)  /* who lived that long did not fail at the start */
+#define REAP_NS (200 * NSEC_PER_MSEC) /* for its exit status, which says whether it died by its own fault */
+#define STEADY_NS (5 * NSEC_PER_SEC)  /* a worker that lived longer did not fail at its start */
 #define BACKOFF_MS 50		      /* doubled with every failure in a row, behind the first few */
 #define BACKOFF_MAX_MS 5000
-#define KILLED_NS (100 * NSEC_PER_MSEC) /* nor did who was killed later than that */
+#define KILLED_NS (100 * NSEC_PER_MSEC) /* the same of one that was killed */
 #define FAILURES_FREE 8
 #define TELL_AGAIN_MS 50
 #define SWITCHED_OFF "switched off on this host: 'pillion on' ends that"
-#define LEAVE_NS (5 * NSEC_PER_SEC) /* for the last windows of what ends with us */
+#define LEAVE_NS (5 * NSEC_PER_SEC) /* for the last windows of targets that end with us */
 #define REMAPS_MAX 2		    /* attempts for one target: a worker may die meanwhile */
-#define HASTY 2			    /* deaths in a row, each soon after the start */
+#define HASTY 2			    /* deaths in a row, each soon after the start: the journal is cleared */
 
 /* Its descriptors are counted by the caller, when it has all of them. */
 static void enlist(struct supervisor *s, struct registered_target *r, uint32_t number)
@@ -88,7 +88,7 @@ static void on_relay(void *arg, uint32_t events)
 	ssize_t got = fd_recv(r->relay, m, sizeof(*m), fds, 0, &n);
 	if (got == -EAGAIN)
 		return;
-	if (got <= 0) { /* it has died: that comes by the channel */
+	if (got <= 0) { /* the worker has died: on_channel() sees that */
 		event_loop_del(s->loop, &r->source);
 		return;
 	}
@@ -103,7 +103,7 @@ static void on_relay(void *arg, uint32_t events)
 	r->detached &= m->head.type != MSG_OK;
 	r->armed |= m->head.type == MSG_OK && registered_is_complete(r);
 	if (r->armed && r->kept == KEPT_YET)
-		fd_store_round(s); /* before anybody counts on it */
+		fd_store_round(s); /* before the peer has its OK */
 	answer(r, m);
 	if (is_last)
 		forget(s, r);
@@ -122,7 +122,7 @@ static int connect_relay(struct supervisor *s, struct registered_target *r)
 	return event_loop_add(s->loop, &r->source, r->relay, EPOLLIN, on_relay, r);
 }
 
-/* --- what the worker asks ------------------------------------------------------------------------------ */
+/* --- requests of the worker ---------------------------------------------------------------------------- */
 
 struct registered_target *supervisor_find(struct supervisor *s, uint32_t number)
 {
@@ -182,7 +182,7 @@ static void tell_who(struct supervisor *s, uint32_t number, int sock)
 	fd_send(sock, text, r ? list_processes(registered_cgroup(r), text, sizeof(text)) : 0, NULL, 0);
 }
 
-/* --- its life ------------------------------------------------------------------------------------------ */
+/* --- the worker's life --------------------------------------------------------------------------------- */
 
 static void on_channel(void *arg, uint32_t events);
 
@@ -206,7 +206,7 @@ static int employ(struct supervisor *s, pid_t pid, int pidfd, int channel)
 	return event_loop_add(s->loop, &s->source, s->channel, EPOLLIN, on_channel, s);
 }
 
-/* In the child: all that is not the worker's. */
+/* In the child: closes all that is not the worker's. */
 static void be_worker(struct supervisor *s)
 {
 	fd_close(s->channel);
@@ -223,7 +223,7 @@ static void be_worker(struct supervisor *s)
 	event_loop_free(s->loop);
 }
 
-/* The worker's first message, and nothing in it: we are no longer as expendable as it is (oom_score.h). */
+/* Waits for the supervisor's first, empty message: then it is no longer as expendable as its worker (oom_score.h). */
 static void await_go(int channel)
 {
 	char go;
@@ -286,7 +286,10 @@ static void start_again(struct supervisor *s)
 		(unsigned long long)s->restarts);
 }
 
-/* Messages of whom nobody else can say again are lost with the worker; and a target that kills workers is let go. */
+/*
+ * Lets go of a target: it kills workers, or its messages were lost with a worker and no peer can repeat them, or
+ * profiling was switched off before it was armed.
+ */
 static void let_go(struct supervisor *s, struct registered_target *r, const char *why)
 {
 	union msg m = {.refuse = {.code = -ECONNRESET}};
@@ -297,10 +300,10 @@ static void let_go(struct supervisor *s, struct registered_target *r, const char
 	forget(s, r);
 }
 
-/* Of a death by its own fault: whose it was. True: that of a file that it was at. */
+/* Finds the cause when a worker died by its own fault. True: the file that it was reading; false: the target. */
 static bool blame_file(struct supervisor *s)
 {
-	const struct crash_marker at = *s->engine->at; /* the worker's word: it stays as it is now */
+	const struct crash_marker at = *s->engine->at; /* a copy, as workers write to this memory */
 	struct registered_target *r = supervisor_find(s, at.target);
 	struct quarantine_file f;
 	enum crash_verdict v =
@@ -340,7 +343,7 @@ static void on_death(struct supervisor *s)
 	char fate[64];
 	event_loop_del(s->loop, &s->source);
 	s->channel = fd_close(s->channel);
-	kill_worker(s); /* it may live, without a word to say */
+	kill_worker(s); /* it may still live, with its channel closed or broken */
 	if (s->adopted)
 		fd_wait(s->pidfd, POLLIN, clock_now() + REAP_NS);
 	int status = child_process_wait(s->worker, clock_now() + REAP_NS);
@@ -419,7 +422,7 @@ static bool admit(struct supervisor *s, struct err *e)
 	}
 	if (limits_check_new_target(s->engine, s->n_targets, e) == 0)
 		return true;
-	s->engine->refused++; /* what the next worker begins with */
+	s->engine->refused++; /* the next worker begins with this count */
 	order(s, &(struct supervisor_order){.kind = ORDER_REFUSED}, -1);
 	return false;
 }
@@ -461,11 +464,11 @@ int supervisor_pass(
 {
 	enum msg_type type = (enum msg_type)m->head.type;
 	int error = r->owed ? err_say(e, -EPROTO, "more before the answer") : 0;
-	if (type == MSG_TASKS && s->worker < 0) /* the next one would know nothing of them */
+	if (type == MSG_TASKS && s->worker < 0) /* the next worker would not know them */
 		error = err_say(e, -ECONNRESET, ANEW);
 	if (error == 0)
 		error = msg_send(r->relay, m, type, fds, n);
-	/* the worker has hung up: its last word is under way, or it has died, and the next one will answer */
+	/* the worker has hung up: its last answer is under way, or it has died and the next one will answer */
 	error = error == -EPIPE || error == -ECONNRESET ? 0 : error;
 	if (!e->code)
 		not_there(error, e);
@@ -499,7 +502,7 @@ void supervisor_stop(struct supervisor *s, struct registered_target *r)
 	if (r->armed && !r->stopping) {
 		r->stopping = true;
 		s->msg.stop = (struct msg_stop){0};
-		msg_send(r->relay, &s->msg, MSG_STOP, NULL, 0); /* a worker that is not there will be told */
+		msg_send(r->relay, &s->msg, MSG_STOP, NULL, 0); /* without a worker: the next one is told */
 	} else if (!r->armed) {
 		forget(s, r);
 	}
@@ -522,7 +525,7 @@ int supervisor_list(struct supervisor *s, int sock, struct err *e)
 
 void supervisor_outcome(struct supervisor *s, const struct msg_outcome *m)
 {
-	hook_stats_add(&s->engine->outcomes, m); /* what the next worker begins with */
+	hook_stats_add(&s->engine->outcomes, m); /* the next worker begins with these counts */
 	order(s, &(struct supervisor_order){.kind = ORDER_OUTCOME, .outcome = *m}, -1);
 }
 
@@ -561,7 +564,7 @@ void supervisor_leave(struct supervisor *s)
 			supervisor_stop(s, r);
 }
 
-/* Or is being registered: whoever does that shall not begin anew. */
+/* True while a target is here that ends with us, or is being registered: its peer shall not have to begin anew. */
 static bool any_of_ours(const struct supervisor *s)
 {
 	const struct registered_target *r = s->targets;
@@ -570,7 +573,7 @@ static bool any_of_ours(const struct supervisor *s)
 	return r;
 }
 
-/* The worker hears of it, and then nobody: it waits for the next one (worker_handover.h). */
+/* Tells the worker that we leave, and ends the loop: the worker waits for the next supervisor (worker_handover.h). */
 static int watch_leaving(struct supervisor *s)
 {
 	if (!s->leaving)
@@ -592,7 +595,7 @@ static void on_switch(void *arg)
 		next = r->next;
 		if (r->armed)
 			supervisor_stop(s, r);
-		else /* who is at it hears of it, and forgets it */
+		else /* its peer gets a REFUSE */
 			let_go(s, r, SWITCHED_OFF);
 	}
 }
@@ -606,7 +609,7 @@ static int watch_exporter(struct supervisor *s)
 	return wait;
 }
 
-/* A worker that does not listen is told a little later. */
+/* Tells the worker of news; when its channel is full, a little later. */
 static int watch_symbolizer(struct supervisor *s)
 {
 	struct symbolizer_manager *x = &s->symbolizer;
@@ -617,7 +620,7 @@ static int watch_symbolizer(struct supervisor *s)
 		return wait;
 	if (order_with(s, &o, fds, x->news == SYMBOLIZER_MANAGER_SOCKETS ? 2 : 0) == -EAGAIN)
 		return event_loop_sooner(wait, TELL_AGAIN_MS);
-	x->news = SYMBOLIZER_MANAGER_TOLD; /* where there is no worker, the next one finds all of it */
+	x->news = SYMBOLIZER_MANAGER_TOLD; /* without a worker: the next one is forked with all of it */
 	return wait;
 }
 
@@ -678,7 +681,7 @@ int supervisor_inherit(struct supervisor *s, pid_t worker, int pidfd, int channe
 void supervisor_restore(struct supervisor *s, struct registered_target *r, uint32_t number)
 {
 	enlist(s, r, number);
-	r->armed = r->owed = true; /* owed: that its events write again */
+	r->armed = r->owed = true; /* owed: its events are to write again */
 	s->n_fds += registered_fds(r);
 }
 
@@ -714,7 +717,7 @@ int supervisor_new(struct supervisor *s, struct err *e)
 	return cannot_start(r, e);
 }
 
-/* What killed the worker as it began may be what it read. */
+/* The worker may have died of the journal, which it reads as it starts. */
 static void clear_journal(struct supervisor *s)
 {
 	for (unsigned i = 0; i < 2; i++)
@@ -740,7 +743,7 @@ int supervisor_start(struct supervisor *s, struct err *e)
 	if (r < 0)
 		return r == -EMFILE ? cannot_start(r, e) : r;
 	symbolizer_manager_start(&s->symbolizer, s->loop);
-	if (s->worker >= 0) /* another supervisor's: so is its exporter */
+	if (s->worker >= 0) /* it was another supervisor's, and so is its exporter */
 		order(s, &(struct supervisor_order){.kind = ORDER_EXPORTER}, s->exporter.process.sock);
 	if (s->replaces) {
 		order(s, &(struct supervisor_order){.kind = ORDER_FLUSH_AND_EXIT}, -1);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * supervisor - holds what must outlive a worker: connections, targets as they were registered (target_registry.h),
- * every descriptor, the rings' memory (when the last mapping of a ring goes, the kernel lets go of every event that
- * writes into it). Not so where the engine is `modest`: the kernel charges every further mapping of a ring to the
- * user's locked memory and never gives that back (kernel/events/core.c, perf_mmap; seen on 6.18), so there the worker's
- * mapping is the only one, and a successor begins with empty rings. It forks the worker, passes on what is said, and
- * forks another one when that dies. It reads no ring and no file of a target.
+ * supervisor - holds all that must outlive a worker: connections, targets as they were registered (target_registry.h),
+ * every descriptor, and the memory of the rings (when the last mapping of a ring goes, the kernel lets go of every
+ * event that writes into it). A `modest` engine is an exception: the kernel charges every further mapping of a ring to
+ * the user's locked memory and never gives that back (kernel/events/core.c, perf_mmap; seen on 6.18). There the worker
+ * has the only mapping, and its successor begins with empty rings. The supervisor forks the worker, passes messages on,
+ * and forks another worker when that dies. It reads no ring and no file of a target.
  *
- * A target that workers were at when they died by their own fault (not by SIGKILL, nor by a file's: quarantine.h),
- * QUARANTINE_DEATHS times in ten minutes, is quarantined: the next worker begins anew with it, and keeps addresses and
- * nothing else (struct target, plain). Once more as often and it is let go, with a line in the log; so is one that is
- * not armed yet.
+ * A target is quarantined when QUARANTINE_DEATHS workers in ten minutes died at its data, by their own fault (not by
+ * SIGKILL, nor by a file's: quarantine.h). The next worker begins anew with the target and keeps addresses and nothing
+ * else (struct target, plain). After as many deaths again the target is let go, with a line in the log. A target that
+ * is not armed yet is let go instead of quarantined.
  */
 #pragma once
 
@@ -27,16 +27,16 @@
 
 struct supervisor {
 	struct event_loop *loop;
-	struct engine *engine; /* what a worker begins with */
+	struct engine *engine; /* each worker is forked with it */
 	struct exporter_manager exporter;
 	struct symbolizer_manager symbolizer;
 	const struct settings *settings;
 	struct oom_score *oom;
-	const struct sd_notify *manager; /* who keeps targets for the next one; NULL: nobody */
+	const struct sd_notify *manager; /* keeps targets for the next supervisor; NULL: none */
 	bool journal_kept, worker_kept;
 	struct fd_store_drop *drops;
 	size_t n_drops;
-	void (*in_worker)(void *arg); /* in a child: let go of what is not a worker's */
+	void (*in_worker)(void *arg); /* in a child: close all that is not a worker's */
 	void *arg;
 	struct registered_target *targets;
 	unsigned n_targets;
@@ -44,11 +44,11 @@ struct supervisor {
 	uint32_t last_number;
 	pid_t worker;  /* -1: there is none */
 	int pidfd;     /* of it */
-	bool adopted;  /* it is no child of ours */
-	bool replaces; /* and is to make room for one */
+	bool adopted;  /* the worker is no child of ours */
+	bool replaces; /* and is to be replaced by one */
 	int channel;
 	struct event_loop_source source;
-	int64_t born, again; /* when it was forked; when the next one may be, 0 = it is there */
+	int64_t born, again; /* when it was forked; when the next may be, 0 = there is one */
 	unsigned failures;   /* in a row */
 	uint64_t restarts;
 	bool quitting, leaving;
@@ -63,38 +63,45 @@ struct supervisor {
  */
 int supervisor_new(struct supervisor *s, struct err *e);
 int supervisor_start(struct supervisor *s, struct err *e); /* a worker, if there is none yet */
-/* worker_handover.h: a worker that had another supervisor, and its targets (descriptors taken). supervisor_disown: not,
- * after all */
+/*
+ * worker_handover.h: take over a worker that had another supervisor, and its targets (descriptors taken).
+ * supervisor_disown: drop these targets again, when the handover fails.
+ */
 struct registered_target *supervisor_adopt(
 	struct supervisor *s, const struct target_desc *d, uint32_t number, int relay, const int *fds);
 int supervisor_inherit(struct supervisor *s, pid_t worker, int pidfd, int channel); /* takes them */
 void supervisor_disown(struct supervisor *s);
 struct registered_target *supervisor_find(struct supervisor *s, uint32_t number); /* or NULL */
-/* A target that somebody kept (taken), for the worker that is yet to be started. */
+/* A target that the service manager kept (taken), for the worker that is yet to be started. */
 void supervisor_restore(struct supervisor *s, struct registered_target *r, uint32_t number);
 uint32_t supervisor_room(const struct supervisor *s); /* descriptors that targets may still bring */
-/* A new target (descriptors taken, also on failure); what comes of it is told to r->answer. NULL: `e` says why. */
+/* Registers a target (descriptors taken, also on failure); the worker's answers go to r->answer. NULL: `e` says why. */
 struct registered_target *supervisor_register(
 	struct supervisor *s, const struct target_desc *d, const int *fds, struct err *e);
-/* One more message of who registered it (descriptors taken): EVENTS, TASKS. 0 or -errno. */
+/* Passes on one more message of the peer that registered it (descriptors taken): EVENTS, TASKS. 0 or -errno. */
 int supervisor_pass(
 	struct supervisor *s, struct registered_target *r, union msg *m, const int *fds, size_t n, struct err *e);
-/* One whose processes are to be told anew; NULL: none, or, *ret_later, the worker is at it. */
+/*
+ * Returns a target of which all mappings are to be told anew. NULL: none; with *ret_later, the worker is busy with it.
+ */
 struct registered_target *supervisor_unmapped(struct supervisor *s, bool *ret_later);
-/* It is to end; who is to hear what came of it has set r->answer, or not. Gone when the worker has said so, or at once.
+/*
+ * Ends a target. The end is told to r->answer, unless that is NULL. It is gone when the worker has confirmed, or at
+ * once.
  */
 void supervisor_stop(struct supervisor *s, struct registered_target *r);
-void supervisor_look(struct supervisor *s, const char *id); /* has that one ended? */
-/* Its peer asks for a list: the worker's from here on; taken, but not on failure. */
+void supervisor_look(struct supervisor *s, const char *id); /* have the worker check whether that one has ended */
+/* Hands a connection that asks for a list over to the worker; taken, but not on failure. */
 int supervisor_list(struct supervisor *s, int sock, struct err *e);
 void supervisor_outcome(struct supervisor *s, const struct msg_outcome *m);
 void supervisor_settings(struct supervisor *s, const struct settings *fresh);
 /*
- * For the next supervisor, which is about to be started: the worker stays, with all that does not live by a connection
- * to us (that ends now, with its last window). Ends the loop; whoever ran it must exit and do nothing else.
+ * Leaves everything to the next supervisor, which is about to be started: the worker stays, with all targets but those
+ * that live by a connection to us (they end now, with their last window). Ends the loop; the caller must then exit and
+ * do nothing else.
  */
 void supervisor_leave(struct supervisor *s);
-void supervisor_quit(struct supervisor *s); /* ends the loop when the worker has written what there is */
+void supervisor_quit(struct supervisor *s); /* ends the loop when the worker has written all windows */
 /* Milliseconds until something is due, or -1. */
 int supervisor_round(struct supervisor *s);
 void supervisor_done(struct supervisor *s);

@@ -11,18 +11,18 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define LONG_NS (60 * NSEC_PER_SEC) /* what lived so long did not die of what it is */
-#define HASTY_FREE 2		    /* that are followed at once */
+#define LONG_NS (60 * NSEC_PER_SEC) /* a server that lived longer did not end by a fault of its start */
+#define HASTY_FREE 2		    /* early ends that are followed by a new server at once */
 #define PAUSE_NS (100 * NSEC_PER_MSEC)
 #define PAUSE_MAX_NS (5 * NSEC_PER_SEC)
-#define FAILED_NS (1 * NSEC_PER_SEC) /* until it is tried again */
+#define FAILED_NS (1 * NSEC_PER_SEC) /* until the next try */
 
 static void let_go(struct symbolizer_manager *x)
 {
 	if (x->loop)
 		event_loop_del(x->loop, &x->source);
 	if (x->pidfd >= 0)
-		child_process_kill(x->pidfd); /* one that talks nonsense, or is stopped, lives */
+		child_process_kill(x->pidfd); /* one that sends nonsense, or is stopped, is alive */
 	x->pidfd = fd_close(x->pidfd);
 	symbolizer_close(&x->sockets);
 }
@@ -55,7 +55,7 @@ static void on_end(struct symbolizer_manager *x)
 		log_line(LOG_WARNING, "outcome=\"another symbolizer\" reason=\"it has ended\"");
 }
 
-/* It says once who it is; the next thing that comes is its end. */
+/* The server sends its pidfd once; the next event on the socket is its end. */
 static void on_word(void *arg, uint32_t events)
 {
 	struct symbolizer_manager *x = arg;
@@ -77,7 +77,9 @@ static int watch(struct symbolizer_manager *x)
 	return event_loop_add(x->loop, &x->source, x->sockets.questions, EPOLLIN, on_word, x);
 }
 
-/* The fork server's end is logged where it is watched. Who has no more than its socket learns of it here. */
+/*
+ * The fork server's end is logged by the process that watches it. A process that has only its socket learns of it here.
+ */
 static void end_for_good(struct symbolizer_manager *x)
 {
 	x->renewable = false;
@@ -115,7 +117,7 @@ void symbolizer_manager_start(struct symbolizer_manager *x, struct event_loop *l
 	x->renewable = forkserver_is_there(x->from);
 	if (x->sockets.questions < 0)
 		begin(x);
-	else if (watch(x) < 0 || !x->renewable) /* a worker takes for granted that it is */
+	else if (watch(x) < 0 || !x->renewable) /* a worker assumes that it is */
 		x->news = SYMBOLIZER_MANAGER_STATE;
 }
 

@@ -24,8 +24,8 @@
 enum place { PLACE_CGROUP = 2, PLACE_EXE, PLACE_OPENED };
 
 /*
- * The worker has no paths: what it reads of the cgroup again and again is opened here. Where the cgroup has no such
- * file, or is gone, it does without.
+ * Opens the files of the cgroup that the worker, which has no paths, reads again and again. Where the cgroup has no
+ * such file, or is gone, the worker does without.
  */
 static void open_cgroup_files(struct registered_target *r)
 {
@@ -133,9 +133,9 @@ uint32_t registered_fds(const struct registered_target *r)
 	return r->n_events + r->n_memories + (uint32_t)__builtin_popcount(r->desc.fds) + 1;
 }
 
-/* Processes that close a descriptor each. `begun` is memory that they share with us. */
+/* Processes that close one descriptor each. `begun` is memory that they share with us. */
 static struct closer {
-	pid_t pid; /* 0: a place */
+	pid_t pid; /* 0: this place is free */
 	int fd;
 } closing[CLOSING_MAX];
 static atomic_char *begun;
@@ -152,7 +152,7 @@ static void close_later(int fd)
 		size_t room = late.room ? 2 * late.room : 64;
 		int *more = realloc(late.fds, room * sizeof(*more));
 		if (!more)
-			return; /* it stays open */
+			return; /* the descriptor stays open */
 		late.fds = more;
 		late.room = room;
 	}
@@ -200,7 +200,10 @@ void registered_reap(void)
 			start_closer(&closing[i], late.fds[--late.n]);
 }
 
-/* A place, or NULL. Where all wait, one of them is ended; one that has had no CPU yet would be ended in vain. */
+/*
+ * Returns a free place, or NULL. When all places are taken, waits for one process and kills it; not for one that has
+ * had no CPU yet, as its descriptor would still be open.
+ */
 static struct closer *find_place(void)
 {
 	static unsigned last;
@@ -216,9 +219,10 @@ static struct closer *find_place(void)
 }
 
 /*
- * Its file system is the target's, and close(2) of a file may wait for that for ever (FUSE, flush). So a child that
- * shares our table of descriptors closes it: the number is free at once, and the child waits. While that many wait, a
- * descriptor stays open, and is closed later: descriptors have a limit that refuses targets, processes are others' too.
+ * The target chose the file system, and close(2) of a file there may wait for ever (FUSE, flush). So a child that
+ * shares our table of descriptors closes it: the number is free at once, and only the child waits. While all places
+ * wait, a descriptor stays open and is closed later: descriptors have a limit that refuses targets, but processes are
+ * shared with others, too.
  */
 void close_possibly_blocking(int fd)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * target_registry - what the supervisor remembers of a target: all that a worker has to be told of it, and the
- * descriptors.
+ * target_registry - the supervisor's record of a target: all messages that a worker needs, and the descriptors.
  *
- * So that a worker can die: its descriptors are copies of these, and whoever comes behind it is told the same. Nothing
- * in here is a target's data; it came from whoever registered the target, and was checked (shim/protocol/messages.h).
+ * With it a worker can die: its descriptors are copies of these, and its successor is told the same. No data of a
+ * target is in here: all of it came from the peer that registered the target, and was checked
+ * (shim/protocol/messages.h).
  */
 #pragma once
 
@@ -17,50 +17,53 @@
 
 struct registered_target {
 	struct registered_target *next;
-	uint32_t number;	 /* of this target, never used twice; not 0 */
-	struct target_desc desc; /* as a worker is told: `fds` with what was added (enum target_fd) */
+	uint32_t number;	 /* this target's, never used twice; not 0 */
+	struct target_desc desc; /* as the worker gets it: `fds` includes those that we added (enum target_fd) */
 	int fds[TARGET_FDS_ALL]; /* in the order of enum target_fd; -1: not there */
 	uint32_t n_events, room;
-	uint32_t total; /* 0 until the last batch has told how many events there are */
+	uint32_t total; /* 0 until the last batch, which has the number of events */
 	struct event_desc *events;
 	int *event_fds;
-	bool owed;	   /* a message was passed on that the worker has not answered */
-	bool described;	   /* TASKS have begun: nobody but who sent them can say it again */
-	bool armed, whole; /* the worker has said so; TASKS have ended */
-	bool stopping;	   /* it was told to end */
-	unsigned offered;  /* times that somebody was asked to say */
-	bool unmapped;	   /* and what it has mapped since nobody was told (shim/protocol/messages.h, REMAP) */
-	bool detached;	   /* its events write into no ring: those that they wrote into are gone (fd_store.h) */
-	enum { KEPT_YET, KEPT, KEPT_NOT } kept; /* not yet; by the service manager, under a name with */
-	uint32_t turn;				/* this number; it cannot be */
+	bool owed;	   /* a message was passed on, and the worker has not answered it */
+	bool described;	   /* TASKS have begun: only their sender could repeat them */
+	bool armed, whole; /* armed: the worker has said so; whole: the last TASKS have come */
+	bool stopping;	   /* the worker was told to end it */
+	unsigned offered;  /* number of times that it was offered to a peer (REMAP) */
+	bool unmapped;	   /* its new mappings were told to no process (shim/protocol/messages.h, REMAP) */
+	bool detached;	   /* its events write into no ring: their former rings are gone (fd_store.h) */
+	enum { KEPT_YET, KEPT, KEPT_NOT } kept; /* kept by the service manager, under a name with */
+	uint32_t turn;				/* this number; KEPT_NOT: it cannot be */
 	bool plain;				/* quarantined: kept as addresses only */
-	struct registered_memory {		/* that processes of it have passed to the worker */
+	struct registered_memory {		/* that its processes have passed to the worker */
 		uint32_t key;
 		int fd;
 	} * memories;
 	uint32_t n_memories;
-	struct crash_blame blame; /* for workers that died at it */
+	struct crash_blame blame; /* of workers that died at it */
 	/* supervisor.h */
 	struct supervisor *supervisor;
-	int relay, far; /* connection to the worker; the worker's end of the next one, until it is forked */
+	int relay, far; /* connection to the worker; the far end of the next worker's, until that is forked */
 	struct event_loop_source source;
-	void (*answer)(void *arg, const union msg *m); /* of the worker, or NULL: nobody listens any more */
+	void (*answer)(void *arg, const union msg *m); /* gets the worker's answers; NULL: the peer has gone */
 	void *arg;
 };
 
-/* Takes the descriptors also on failure. NULL: out of memory. */
+/* Takes the descriptors, also on failure. NULL: out of memory. */
 struct registered_target *registered_new(const struct target_desc *d, const int *fds);
-/* Takes them, also on failure. Not more than `room`. 0 or -errno. */
+/* Adds events; takes the descriptors, also on failure. 0 or -errno. */
 int registered_add(struct registered_target *r, const struct msg_events *m, const int *fds);
-/* Taken, also where there is no room for one more; one with the same key is let go of. fd -1: of that alone. */
+/*
+ * Keeps `fd` (taken, also where there is no room for one more) in place of the one with the same key. fd -1: only drops
+ * that one.
+ */
 #define REGISTERED_MEMORIES 256
 void registered_remember(struct registered_target *r, uint32_t key, int fd);
-bool registered_is_complete(const struct registered_target *r); /* all events are there, of which it may have none */
-int registered_cgroup(const struct registered_target *r);	/* its directory, or -1 */
-/* Those that desc.fds names, in the order in which a message has them; how many. */
+bool registered_is_complete(const struct registered_target *r); /* it has all its events, which may be none */
+int registered_cgroup(const struct registered_target *r);	/* directory of its cgroup, or -1 */
+/* Lists the descriptors that desc.fds names, in the order in which a message has them. Returns their number. */
 size_t registered_list(const struct registered_target *r, int ret[static TARGET_FDS_ALL]);
-/* How many descriptors it holds, itself and its connection. */
+/* Returns the number of descriptors that it holds, with that of its connection. */
 uint32_t registered_fds(const struct registered_target *r);
-void close_possibly_blocking(int fd); /* close(2), which may hang, of a file that somebody chose; -1 is fine */
-void registered_reap(void);	      /* the processes in which that was done, now and then */
+void close_possibly_blocking(int fd); /* close(2) of a file of a peer's choice, which may hang; -1 is fine */
+void registered_reap(void);	      /* reaps the processes that close; to be called now and then */
 struct registered_target *registered_free(struct registered_target *r); /* must be in no list and no loop */

@@ -26,7 +26,7 @@ static struct user_service {
 	int channel;
 	struct event_loop_source source;
 	uint64_t served; /* connections */
-	int64_t idle_at; /* then it has been idle for long; 0: it is busy */
+	int64_t idle_at; /* time at which it has been idle for long; 0: it is busy */
 	bool ending;
 } tenant;
 
@@ -56,7 +56,7 @@ static void on_channel(void *arg, uint32_t events)
 		control_server_serve(t->control, sock);
 }
 
-/* Whoever sent us connections knows whether there is one under way. */
+/* Reports how many connections we have had: `pilliond-users` knows from that whether another one is under way. */
 static int watch_idle(struct user_service *t)
 {
 	if (t->ending || t->supervisor.targets || control_server_connections(t->control)) {
@@ -80,7 +80,7 @@ static int due(void *arg)
 	return event_loop_sooner(wait, watch_idle(t));
 }
 
-/* In a child. */
+/* In a child: closes the descriptors that are the parent's. */
 static void let_go(void *arg)
 {
 	struct user_service *t = arg;

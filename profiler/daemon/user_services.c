@@ -25,11 +25,11 @@
 #include <unistd.h>
 
 #define NICE 10
-#define PROCESSES 160		    /* of our user, of its 256: those are the service's own */
-#define QUIT_NS (15 * NSEC_PER_SEC) /* a tenant, when its channel has ended (SUPERVISOR_QUIT_MS and a little) */
-#define LAST_NS (2 * NSEC_PER_SEC)  /* those that were killed then, to be gone */
+#define PROCESSES 160		    /* of the 256 of our user: the rest is for the service itself */
+#define QUIT_NS (15 * NSEC_PER_SEC) /* for a tenant, after the end of its channel (SUPERVISOR_QUIT_MS and a little) */
+#define LAST_NS (2 * NSEC_PER_SEC)  /* for tenants that were killed then */
 #define PAUSE_MS 100
-#define GRACE_NS (3 * NSEC_PER_SEC) /* all of them, at the service's end */
+#define GRACE_NS (3 * NSEC_PER_SEC) /* for all of them, at the service's end */
 
 /* --- the supervisor's side ------------------------------------------------------------------------------- */
 
@@ -93,13 +93,13 @@ struct user {
 	int pidfd;
 	int channel; /* -1: it has been told to end */
 	/*
-	 * A pipe that it and its worker hold open: its rings are the next one's only when nobody maps them any more, or
-	 * what this one's events write would be in them still.
+	 * A pipe that the process and its worker hold open: the next user gets its rings only when no process maps them
+	 * any more, or these would still contain records of this user's events.
 	 */
 	int held;
 	struct event_loop_source source, death, release;
 	uint64_t passed; /* connections */
-	int waiting;	 /* one that came while it ends; -1: none */
+	int waiting;	 /* a connection that came while it ends; -1: none */
 	int64_t kill_at;
 	struct cpu_rings *rings;
 };
@@ -171,7 +171,7 @@ static void on_release(void *arg, uint32_t events)
 	stop_if_empty(u->broker);
 }
 
-/* "I have had so many connections and nothing to do." One that is on its way to it keeps it. */
+/* The process is idle and has had so many connections: it is told to end, unless another one is on its way. */
 static void on_idle(void *arg, uint32_t events)
 {
 	struct user *u = arg;
@@ -182,7 +182,7 @@ static void on_idle(void *arg, uint32_t events)
 		dismiss(u);
 }
 
-/* In the child: what it needs and nothing else. */
+/* In the child: closes all but its own descriptors. */
 static _Noreturn void become_tenant(struct user *u, int channel, int holds, int sock)
 {
 	const struct broker *b = u->broker;
@@ -257,7 +257,7 @@ static int start(struct user *u, uid_t uid, int sock)
 	return r;
 }
 
-/* Who called while the one before was ending: it has ended. */
+/* Starts a new process for a connection that came while the old one was ending, as soon as that has ended. */
 static void take_waiting(struct user *u)
 {
 	struct err e = {0};
@@ -272,7 +272,7 @@ static void take_waiting(struct user *u)
 	fd_close(sock);
 }
 
-/* Whom this user has, or a place for him. */
+/* Returns this user's place, or a free one, or NULL. */
 static struct user *find(struct broker *b, uid_t uid)
 {
 	struct user *room = NULL;
@@ -341,7 +341,7 @@ static void quit(struct broker *b)
 {
 	event_loop_del(b->loop, &b->source);
 	event_loop_del(b->loop, &b->calls);
-	fd_close(b->setup->listener); /* the next service has one of its own */
+	fd_close(b->setup->listener); /* the next service has a listener of its own */
 	b->quitting = true;
 	b->quit_by = deadline_in(QUIT_NS + LAST_NS);
 	for (unsigned i = 0; i < b->n; i++) {
@@ -364,7 +364,10 @@ static void on_channel(void *arg, uint32_t events)
 		quit(b);
 }
 
-/* A process that nothing ends (its last close waits for a file system that is gone) shares what it holds. */
+/*
+ * Leaves behind processes that cannot be ended (their last close waits for a file system that is gone), with all
+ * descriptors that they hold.
+ */
 static void give_up(struct broker *b)
 {
 	for (unsigned i = 0; i < b->n; i++)
@@ -442,8 +445,8 @@ static int set_up(struct broker *b, const struct user_services_setup *setup, int
 			.broker = b, .channel = -1, .pidfd = -1, .held = -1, .waiting = -1, .rings = setup->rings[i]};
 		b->users[i].source.fd = b->users[i].death.fd = b->users[i].release.fd = -1;
 	}
-	setpriority(PRIO_PROCESS, 0, NICE); /* users choose rates as they like */
-	setrlimit(RLIMIT_NPROC, &l);	    /* before the fork server: its servers and their jobs count as well */
+	setpriority(PRIO_PROCESS, 0, NICE); /* users may choose any rates */
+	setrlimit(RLIMIT_NPROC, &l);	    /* before the fork server, as its servers and their jobs count as well */
 	int r = setup->drop(setup->arg, &b->forkserver, e);
 	keep_own(setup, channel, &b->forkserver);
 	if (r == 0)
@@ -483,7 +486,7 @@ int user_services_start(struct user_services *u, const struct user_services_setu
 		become_broker(setup, pair[1]);
 	fd_close(pair[1]);
 	u->pidfd = pid < 0 ? error : child_process_pidfd(pid);
-	if (u->pidfd < 0) { /* the end of its channel ends it */
+	if (u->pidfd < 0) { /* the child ends by itself, with its channel */
 		fd_close(pair[0]);
 		return err_set(e, u->pidfd, "cannot fork the users' process");
 	}

@@ -16,11 +16,11 @@
 
 #define ROUND_MAX_S 3600
 #define ROUND_MIN_S 10
-#define ROUNDS_OF_AGE 10 /* in the time that a profile is kept */
-#define PAUSE_MS 200	 /* an exporter takes to tidy */
-#define PATIENCE_S 60	 /* with one on a disk that does not answer */
+#define ROUNDS_OF_AGE 10 /* in the time for which a profile is kept */
+#define PAUSE_MS 200	 /* for an exporter that tidies */
+#define PATIENCE_S 60	 /* with an exporter on a disk that does not answer */
 
-/* Whose name is the next one by number; 0: there are no more. */
+/* Returns the next uid above `last` with a spool, by number; 0: there is none. */
 static uid_t next_user(const struct spool_cleanup *t)
 {
 	uid_t next = 0;
@@ -40,7 +40,7 @@ static uid_t next_user(const struct spool_cleanup *t)
 	return next;
 }
 
-/* Its socket has ended before it looks there: it tidies, and has nothing else to do. */
+/* Starts an exporter and closes its socket at once: it tidies, and then ends. */
 static void tidy(struct spool_cleanup *t, uid_t user)
 {
 	struct err e = {0};
@@ -59,7 +59,7 @@ static void tidy(struct spool_cleanup *t, uid_t user)
 	t->until = deadline_in(PATIENCE_S * NSEC_PER_SEC);
 }
 
-/* It is not looked after by anybody else meanwhile; what nothing ends stays. */
+/* Waits for the exporter; no other spool is tidied meanwhile. An exporter that cannot be killed stays. */
 static int wait_for(struct spool_cleanup *t)
 {
 	if (t->until >= 0 && clock_now() < t->until)

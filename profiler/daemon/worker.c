@@ -38,7 +38,7 @@ struct connection {
 	uint32_t number;
 	uint64_t listed; /* serial of the last target that was listed here */
 	struct target *target;
-	bool stopping; /* the worker before us was told to end it */
+	bool stopping; /* the worker before us was told to end its target */
 };
 
 struct worker {
@@ -46,7 +46,7 @@ struct worker {
 	struct event_loop_source source; /* the channel */
 	struct connection *connections;
 	unsigned n;
-	int64_t first; /* of their deadlines, or earlier */
+	int64_t first; /* the earliest of their deadlines, or earlier */
 	union msg msg; /* one message at a time */
 	struct supervisor_order order;
 	struct settings settings;
@@ -85,7 +85,7 @@ static void hang_up(struct connection *c)
 {
 	struct worker *w = c->worker;
 	if (c->target && c->target->started) {
-		target_end(c->target); /* and who is still there hears what came of it, */
+		target_end(c->target); /* the peer gets ENDED, */
 		if (c->target) {       /* a little later if the last window waits for names */
 			event_loop_del(w->engine->loop, &c->source);
 			c->deadline = INT64_MAX;
@@ -166,8 +166,10 @@ static int on_stop(struct connection *c, union msg *m, const int *fds, struct er
 	return -ESHUTDOWN;
 }
 
-/* A page each time that there is room for one, so a peer that reads no more has what the socket holds, until the
- * deadline. */
+/*
+ * Sends one page each time that the socket has room, so a peer that stops reading holds no more than the socket's
+ * buffer, until the deadline.
+ */
 static void on_room(void *arg, uint32_t events)
 {
 	struct connection *c = arg;
@@ -192,7 +194,7 @@ static int on_list(struct connection *c, union msg *m, const int *fds, struct er
 
 static const struct handler {
 	int (*fn)(struct connection *c, union msg *m, const int *fds, struct err *e);
-	bool numbered, has_target; /* what must have come before */
+	bool numbered, has_target; /* messages that must have come before */
 } handlers[MSG_TYPES] = {
 	[MSG_TARGET] = {on_target, true, false},
 	[MSG_EVENTS] = {on_events, true, true},
@@ -212,7 +214,10 @@ static int handle(struct connection *c, union msg *m, const int *fds, size_t n, 
 	return h->fn(c, m, fds, e);
 }
 
-/* What its peer, the supervisor, held for it is ours as well; who attached to something hears of the end. */
+/*
+ * True: the target goes on without its peer, the supervisor, as we hold all its descriptors, too. A running target
+ * ends: it was attached, and lives as long as that connection.
+ */
 static bool outlives_supervisor(const struct connection *c)
 {
 	return c->worker->engine->estate >= 0 && c->target && c->target->armed && !c->target->desc.running;
@@ -254,7 +259,7 @@ static void on_message(void *arg, uint32_t events)
 {
 	struct connection *c = arg;
 	struct engine *g = c->worker->engine;
-	g->at->target = c->number; /* should it kill us */
+	g->at->target = c->number; /* should we die of it */
 	take_message(c);
 	g->at->target = 0;
 }
@@ -339,7 +344,7 @@ struct worker *worker_free(struct worker *w)
 	while (w->connections) {
 		struct connection *c = w->connections;
 		hang_up(c);
-		if (c == w->connections) { /* its target is still ending: it will not hear of it */
+		if (c == w->connections) { /* its target is still ending: the connection will not be told */
 			c->target->on_ended = NULL;
 			c->target = NULL;
 		}
@@ -428,10 +433,10 @@ static void on_order(void *arg, uint32_t events)
 	int fds[ORDER_FDS];
 	size_t n = 0;
 	ssize_t got = fd_recv(w->engine->channel, o, sizeof(*o), fds, ORDER_FDS, &n);
-	if (got == -EAGAIN || (got == -EMFILE && ++w->deaf < DEAF_MAX)) /* that connection ends unheard */
+	if (got == -EAGAIN || (got == -EMFILE && ++w->deaf < DEAF_MAX)) /* the connection in this order is lost */
 		return;
 	w->deaf = 0;
-	if (got < (ssize_t)offsetof(struct supervisor_order, id)) { /* nobody sends us any more */
+	if (got < (ssize_t)offsetof(struct supervisor_order, id)) { /* the supervisor has gone */
 		on_orphaned(w);
 		return;
 	}
@@ -450,7 +455,7 @@ static uint32_t index_of(const struct registered_target *k, int fd)
 	return i;
 }
 
-/* As if it had just been told. */
+/* Takes over a target as if it had just been registered. */
 static void take_over(struct worker *w, struct registered_target *k)
 {
 	struct err e = {0};
@@ -495,7 +500,7 @@ static void take_over(struct worker *w, struct registered_target *k)
 	}
 }
 
-/* A new connection for a target that goes on; its far end, or -errno. */
+/* Makes a new connection for a target that goes on. Its far end, or -errno. */
 static int connect_anew(void *arg, struct target *t)
 {
 	struct worker *w = arg;
@@ -532,7 +537,7 @@ static void on_heir(void *arg, uint32_t events)
 	if (r < 0) {
 		log_line(LOG_WARNING, "outcome=\"not taken over\" reason=\"%s\"", strerror(-r));
 		fd_close(channel[0]);
-		if (g->leaving) /* the next one is of another make */
+		if (g->leaving) /* the next supervisor is of another layout */
 			event_loop_stop(g->loop);
 		return;
 	}
@@ -542,7 +547,7 @@ static void on_heir(void *arg, uint32_t events)
 	fcntl(g->channel, F_SETFL, O_NONBLOCK);
 	if (event_loop_add(g->loop, &w->source, g->channel, EPOLLIN, on_order, w) < 0)
 		event_loop_stop(g->loop);
-	g->symbolizer_renewable = true; /* it has a fork server of its own, or says that it has none */
+	g->symbolizer_renewable = true; /* the new supervisor has a fork server of its own, or says that it has none */
 	w->orphan_until = 0;
 }
 
@@ -594,7 +599,7 @@ static void resume_all(struct worker *w, struct registered_target *known)
 	checkpoint_resume(g->commit, g, clock_now());
 	for (struct target *t = g->targets; t; t = t->next)
 		if (g->modest || t->detached)
-			target_lost(t, 0, 0, clock_now(), false); /* who knows what */
+			target_lost(t, 0, 0, clock_now(), false); /* an unknown number of records */
 	for (struct connection *c = w->connections, *next; c; c = next) {
 		next = c->next;
 		if (c->stopping && c->target)
@@ -618,7 +623,7 @@ int worker_main(struct engine *g, const struct settings *set, int channel, struc
 	r = event_loop_run(g->loop, due, w);
 	if (w->parking)
 		engine_flush_for_handover(g);
-	if (w->parking) /* still: targets and all are the next one's */
+	if (w->parking) /* still: everything is the next worker's */
 		return 0;
 	engine_end(g);
 	worker_free(w);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * worker - the process that drains the rings: decodes, unwinds, names, counts. Forked by the supervisor, at the start
- * and whenever the one before has died; it has no paths and meets nobody but those the supervisor sends.
+ * worker - the process that drains the rings: decodes, unwinds, names, counts. The supervisor forks it at the start and
+ * whenever the worker before has died. It has no paths and talks only to peers that the supervisor sends.
  *
- * Orders come through the channel. For each target there is a connection, on which it is described by the messages of
- * shim/protocol/messages.h from TARGET on, and on which it is told what came of it: OK, REFUSE, ENDED. It says so
- * before it closes one: a connection that just ends means that the worker has died. Who asks for a list (`pillion ps`)
- * is answered directly: the supervisor hands over that connection itself.
+ * Orders come through the channel. Each target has a connection, which describes it by the messages of
+ * shim/protocol/messages.h from TARGET on; the worker answers there with OK, REFUSE or ENDED. The worker sends REFUSE
+ * or ENDED before it closes a connection: one that just ends means that the worker has died. A peer that asks for a
+ * list (`pillion ps`) is answered directly: the supervisor hands over that connection itself.
  *
- * When the supervisor goes, the last windows are written as at an ordinary end.
+ * When the supervisor goes and no other one takes over (worker_handover.h), the last windows are written as at an
+ * ordinary end.
  */
 #pragma once
 
@@ -19,18 +20,18 @@
 #include <stdint.h>
 
 enum order_kind {
-	ORDER_SERVE = 1,       /* with a connection; `number` of its target, 0: it will ask for a list */
-	ORDER_CHECK_END,       /* has the target `id` ended? Somebody thinks so */
-	ORDER_SETTINGS,	       /* they were read anew */
-	ORDER_OUTCOME,	       /* of a hook */
+	ORDER_SERVE = 1,       /* with a connection; `number` of its target, 0: the peer will ask for a list */
+	ORDER_CHECK_END,       /* has the target `id` ended? A peer thinks so */
+	ORDER_SETTINGS,	       /* they were reread */
+	ORDER_OUTCOME,	       /* a hook's */
 	ORDER_REFUSED,	       /* there was no room for one more target */
-	ORDER_EXPORTER,	       /* with a socket: there is another one */
-	ORDER_HANDOVER_SOCKET, /* with the socket where the next supervisor will ask */
+	ORDER_EXPORTER,	       /* with the socket of a new exporter */
+	ORDER_HANDOVER_SOCKET, /* with the socket on which the next supervisor will ask */
 	ORDER_QUIT,
-	ORDER_HAND_OVER,      /* the supervisor goes, and the next one is to have a worker of its own */
-	ORDER_FLUSH_AND_EXIT, /* to whoever was told so: here it is (engine_flush_for_handover) */
-	ORDER_SYMBOLIZER, /* symbolizer_manager_hear(): `number` is the state; with both sockets: there is another one
-			   */
+	ORDER_HAND_OVER,      /* the supervisor goes; the next one is to have a worker of its own */
+	ORDER_FLUSH_AND_EXIT, /* from the next supervisor, behind ORDER_HAND_OVER (engine_flush_for_handover) */
+	ORDER_SYMBOLIZER,     /* symbolizer_link_update(): `number` is the state; with both sockets of a new server, if
+				 there is one */
 };
 
 struct supervisor_order {
@@ -42,10 +43,10 @@ struct supervisor_order {
 		struct msg_outcome outcome;
 	};
 };
-size_t order_size(const struct supervisor_order *o); /* of what is sent of it */
+size_t order_size(const struct supervisor_order *o); /* bytes that are sent */
 
 #define WORKER_LISTS_MAX 16
-#define WORKER_PATIENCE_MS 10000 /* who asked for a list and does not read it */
+#define WORKER_PATIENCE_MS 10000 /* for a peer that asked for a list and does not read it */
 
 struct worker;
 int worker_new(struct engine *g, struct worker **ret);
@@ -56,8 +57,7 @@ unsigned worker_connections(const struct worker *w);
 struct worker *worker_free(struct worker *w);
 
 /*
- * All of it, in a process that was just forked: `g` as the supervisor opened it, which becomes this process's own;
- * the channel (taken); `known` are targets to go on with, at their `far` connections. Returns what the process ends
- * with.
+ * Runs the worker, in a process that was just forked: `g` as the supervisor opened it, which becomes this process's
+ * own; the channel (taken); `known`: targets to go on with, at their `far` connections. Returns the exit status.
  */
 int worker_main(struct engine *g, const struct settings *set, int channel, struct registered_target *known);

@@ -88,7 +88,7 @@ static int put(int sock, int64_t deadline, const struct handover_item *it, const
 	return r;
 }
 
-/* 0, with what came in order: an item of a size that fits its kind. */
+/* Receives an item and its descriptors. 0: its size fits its kind. */
 static int get(int sock, int64_t deadline, struct handover_item *it, int *fds, size_t *ret_n)
 {
 	ssize_t got = -EAGAIN;
@@ -285,7 +285,7 @@ static int take_rings(struct taking *k)
 	return 0;
 }
 
-/* As a message of anybody's: what holds for those holds here. */
+/* Checks it as a TARGET message of any peer. */
 static int take_target(struct taking *k)
 {
 	static union msg m;
@@ -343,7 +343,7 @@ static int take_all(struct taking *k, int sock)
 	return r < 0 ? r : k->headed && k->n_rings == k->rings_wanted ? 0 : -EPROTO;
 }
 
-/* Mapped here before anybody lets go of them. */
+/* Takes over. The rings are mapped here before any other process unmaps them. */
 static int use(struct taking *k)
 {
 	struct engine *g = k->s->engine;

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * worker_handover - what a supervisor that is gone leaves behind, from its worker to the next supervisor.
+ * worker_handover - passes everything from the worker of a supervisor that is gone to the next supervisor.
  *
- * The worker goes on without one: rings, targets and helpers are its own as well. It waits for HANDOVER_PATIENCE_MS at
- * a socket beside the control socket, which the supervisor made while it was root, and gives everything to the first
- * who is allowed to ask; that one is its supervisor from then on. No event is opened anew, no record is missed.
+ * The worker goes on without a supervisor: rings, targets and helpers are its own as well. It waits for
+ * HANDOVER_PATIENCE_MS at a socket beside the control socket, which the supervisor made while it was root, and gives
+ * everything to the first peer that is allowed to ask: its supervisor from then on. No event is opened anew, no record
+ * is missed.
  *
- * Items over a SOCK_SEQPACKET connection, in this order, with their descriptors: HANDOVER_HEAD (its channel, a
+ * Items over a SOCK_SEQPACKET connection, in this order, with their descriptors: HANDOVER_HEAD (the worker's channel, a
  * pidfd of the worker, its journal, then those of `has`), HANDOVER_RINGS until all are there, for each target
  * HANDOVER_TARGET (the supervisor's end of its connection, then those of desc.fds) and its HANDOVER_EVENTS, then
  * HANDOVER_END. Both ends are this program; one that was built with another layout is refused. The taking side has no
- * privilege any more, and checks what it gets as it checks any peer.
+ * privilege any more, and checks the items as it checks any peer's messages.
  */
 #pragma once
 
 #include "profiler/daemon/supervisor.h"
 
-#define HANDOVER_LAYOUT 8 /* counts up with every change of what is passed on, or of what its helpers are asked */
+#define HANDOVER_LAYOUT 8 /* counts up with every change of these items, or of the helpers' protocol */
 #define HANDOVER_PATIENCE_MS 60000
 #define HANDOVER_DEADLINE_MS 5000 /* for all of it */
 #define HANDOVER_RINGS_AT_ONCE 128
@@ -33,7 +34,7 @@ struct handover_item {
 	uint32_t kind, n; /* n: of rings or events in this item */
 	union {
 		struct {
-			uint32_t layout; /* of all of this */
+			uint32_t layout; /* HANDOVER_LAYOUT */
 			int32_t pid;
 			uint32_t has; /* mask of enum handover_flags; LEAVING: it is to be replaced
 					 (ORDER_FLUSH_AND_EXIT) */
@@ -49,16 +50,19 @@ struct handover_item {
 	};
 };
 
-/* Listens at "<control>.estate", for root or who we are now; descriptor or -errno. */
+/* Listens at "<control>.estate", for root or our present user; descriptor or -errno. */
 int handover_listen(const char *control);
-/* Connected to a worker that has nobody; -ENOENT, -ECONNREFUSED: there is none. */
+/* Connects to a worker without a supervisor; -ENOENT, -ECONNREFUSED: there is none. */
 int handover_connect(const char *control);
 
 /*
- * The worker's side: everything to `sock`, and the far end of its new channel. `connect_target` makes a new connection
- * for a target and returns its far end (taken). 0; -errno: whoever asked has not got it.
+ * The worker's side: sends everything to `sock`, and the far end of its new channel. `connect_target` makes a new
+ * connection for a target and returns its far end (taken). 0; -errno: the peer did not get everything.
  */
 int handover_send(
 	struct engine *g, int sock, int channel, int (*connect_target)(void *arg, struct target *t), void *arg);
-/* The supervisor's: rings, helpers, targets and the worker, into `s` and its engine. -errno: all is as before. */
+/*
+ * The supervisor's side: takes rings, helpers, targets and the worker into `s` and its engine. -errno: all is as
+ * before.
+ */
 int handover_receive(struct supervisor *s, int sock, struct err *e);

@@ -75,7 +75,7 @@ static int write_new(int dir, const char *name, const void *data, size_t len, co
 	return r == 0 && fsync(fd) < 0 ? -errno : r;
 }
 
-/* Where its temporary file grows: beside it, or above a directory that is read whole. */
+/* Opens the directory of the temporary file: that of the file, or the parent of a directory that is read whole. */
 static int open_nursery(int dir, const char *path, bool beside)
 {
 	const char *slash = strrchr(path, '/');
@@ -89,7 +89,7 @@ static const char *nursling(const char *name, char buf[NAME_MAX + 1])
 	return buf;
 }
 
-/* The path beneath the root by which others see the temporary file. */
+/* The path of the temporary file beneath the root, for other programs. */
 static void candidate_of(const char *path, bool beside, char buf[PATH_MAX])
 {
 	char name[NAME_MAX + 1];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Why a container has a profile, or has none: the first reason on the way. */
+/* Tells why a container has a profile, or has none: the first reason on the way. */
 #include "profiler/install/doctor.h"
 
 #include "oci/base/child_process.h"
@@ -24,7 +24,7 @@
 
 static char shown[ERR_SHOWN]; /* its name or id, for sentences */
 
-/* --- who it is ----------------------------------------------------------------------------------------------- */
+/* --- the container ------------------------------------------------------------------------------------------- */
 
 static int find(const char *what, struct engine_container *c, struct err *e)
 {
@@ -38,7 +38,7 @@ static int find(const char *what, struct engine_container *c, struct err *e)
 	if (bundle_id(c->pid, c->id, sizeof(c->id)) < 0)
 		return err_say(e, -ENOENT, "process %s is in no container's cgroup: 'pillion attach %s' profiles it",
 			what, what);
-	if (engine_lookup_find(c->id, deadline, &by_id, NULL) == 0) /* the init, where that is not it */
+	if (engine_lookup_find(c->id, deadline, &by_id, NULL) == 0) /* its init, where that is another one */
 		*c = by_id;
 	return 0;
 }
@@ -58,7 +58,7 @@ static bool service_has(const struct settings *s, const struct engine_container 
 	return has;
 }
 
-/* By its cgroup (shim/protocol/session_start.h), in whichever hierarchy. */
+/* Finds a session by its cgroup (shim/protocol/session_start.h), in any hierarchy. */
 static bool session_has(const struct engine_container *c)
 {
 	static const char *const tops[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/*"};
@@ -78,7 +78,7 @@ static bool session_has(const struct engine_container *c)
 	return has;
 }
 
-/* --- runtimes whose processes are not there ------------------------------------------------------------------- */
+/* --- runtimes with processes that this kernel does not see ---------------------------------------------------- */
 
 static const char *foreign(const struct engine_container *c)
 {
@@ -106,9 +106,9 @@ static const char *foreign(const struct engine_container *c)
 		       : NULL;
 }
 
-/* --- what it asked for ---------------------------------------------------------------------------------------- */
+/* --- its request ---------------------------------------------------------------------------------------------- */
 
-/* The hook's own reader, without privilege, of what the hook would get. */
+/* Runs the hook's own reader, without privilege, on the hook's input. */
 static int read_asked(const struct engine_container *c, struct container *ret, struct err *e)
 {
 	struct hook_input_child in = {.said = -1};
@@ -146,7 +146,7 @@ static bool names_hook(const struct engine_container *c)
 	return names;
 }
 
-/* The verdicts that are no wish for a profile. */
+/* True, with a report: the verdict is no wish for a profile. */
 static bool not_asked(const struct container *asked, struct check_result *f)
 {
 	switch ((enum profile_decision)asked->verdict) {

@@ -53,7 +53,7 @@ static bool check_file(const struct doctor *d, const char *name, struct check_re
 	return false;
 }
 
-/* Where an engine is told to look elsewhere. */
+/* True, with a report: an engine is configured to look elsewhere. */
 static bool looks_elsewhere(const struct doctor *d, struct check_result *f)
 {
 	static const char *const files[] = {
@@ -114,7 +114,7 @@ void doctor_hooksd(const struct doctor *d, struct check_result *f)
 
 /* --- the hook ------------------------------------------------------------------------------------------------ */
 
-/* As for a container that has ended and asked for nothing: it says nothing, and ends with 0. */
+/* Runs the hook as for a container that has ended and asked for nothing: it prints nothing and exits with 0. */
 static int run_hook(struct err *e)
 {
 	static const char state[] = "{\"ociVersion\": \"1.0\", \"id\": \"pillion-doctor\", \"status\": \"stopped\", "
@@ -167,7 +167,7 @@ static bool says_wrapper(const struct doctor *d, const char *path)
 	return says;
 }
 
-/* It speaks with containerd itself, which then needs no handler. */
+/* True: pillion-nri runs. It speaks with containerd itself, which then needs no handler. */
 static bool runs_nri(const struct doctor *d)
 {
 	char path[300], name[32];

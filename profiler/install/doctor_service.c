@@ -28,7 +28,7 @@ void doctor_switch(const struct doctor *d, struct check_result *f)
 		check_suggest_fix(f, "sudo pillion on");
 }
 
-/* 0, also when there is none. */
+/* Reads a file of options for its errors. 0, also when there is none. */
 static int read_file(const struct doctor *d, enum option_source source, const char *path, struct err *e)
 {
 	static struct options unused;
@@ -100,7 +100,7 @@ void doctor_service(const struct doctor *d, struct check_result *f)
 	target_table_done(&l);
 }
 
-/* Of the way there what exists. */
+/* The longest part of `path` that exists. */
 static void existing(const char *path, char buf[1024])
 {
 	snprintf(buf, 1024, "%s", path);
@@ -150,7 +150,7 @@ static const struct push_status *find_pushed(const struct push_status *list, uns
 	return NULL;
 }
 
-/* The first endpoint that is not well is what is said. */
+/* False, with a report: the endpoint is not well. Only the first such one is reported. */
 static bool is_well(const struct push_endpoint *p, const struct push_status *is, struct check_result *f)
 {
 	if (!is || is->heard_s > PUSH_SILENT_S) {

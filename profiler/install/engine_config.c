@@ -12,7 +12,7 @@
 
 static const char *const dirs[] = {"/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/bin", "/sbin"};
 
-/* --- what comes of a file ------------------------------------------------------------------------------------ */
+/* --- putting a file ------------------------------------------------------------------------------------------ */
 
 void engine_config_by_hand(struct engine_config *r, const char *fmt, ...)
 {
@@ -153,7 +153,7 @@ int engine_config_install(struct engine_config *r, struct err *e)
 	return n;
 }
 
-/* CRI-O reads what podman reads, unless its configuration says otherwise. */
+/* CRI-O reads podman's directory, unless its configuration names others. */
 int engine_config_crio(struct engine_config *r, const char *program, struct err *e)
 {
 	int n = put_hooksd(r, program, e);

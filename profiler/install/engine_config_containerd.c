@@ -2,9 +2,9 @@
 /*
  * containerd: a runtime handler, in a file of a directory that its configuration imports.
  *
- * What containerd 1.x does with an imported file is not what one expects: the whole section of a plugin in it takes the
- * place of the other's, and where one runtime handler is named the default one is forgotten. So it is asked what it
- * would run with before and after, and what it says after must have all that it said before.
+ * containerd 1.x treats an imported file in an unexpected way: a plugin's whole section in it replaces the other's, and
+ * where it names one runtime handler, containerd forgets the default one. So containerd prints its configuration before
+ * and after, and all of the former must be in the latter.
  */
 #include "profiler/install/engine_config.h"
 
@@ -26,13 +26,14 @@
 struct containerd {
 	struct engine_config *r;
 	const char *program;
-	char *before;	  /* what it would run with; NULL: it cannot be asked */
-	const char *main; /* of its configuration the text, "" where it has none */
+	char *before;	  /* its present configuration; NULL: it cannot be asked */
+	const char *main; /* the text of its configuration file, "" where it has none */
 	int version;
 };
 
 /*
- * Exit status, or -errno; stdout alone, unless it fails. config: NULL where it has none (dump of 1.x wants one).
+ * Prints containerd's configuration. Exit status, or -errno; *ret: stdout alone, unless it fails. config: NULL where it
+ * has no file (`dump` of 1.x needs one).
  */
 static int dump(const struct containerd *c, const char *config, char **ret)
 {
@@ -80,11 +81,11 @@ static int check(void *arg, const char *candidate, struct err *e)
 	return r;
 }
 
-/* with_runc: the default handler, too. malloc'ed or NULL */
+/* Composes our file. with_runc: with the default handler, too. malloc'ed or NULL. */
 static char *compose(const struct containerd *c, bool with_runc)
 {
 	const bool systemd = c->before && strstr(c->before, "SystemdCgroup = true");
-	/* of 1.7, for each handler by itself */
+	/* of 1.7, set for each handler by itself */
 	const bool mode = c->before && strstr(c->before, "sandbox_mode = \"podsandbox\"");
 	const struct template_word words[] = {{"@MODE@", mode ? "  sandbox_mode = \"podsandbox\"\n" : ""},
 		{"@VERSION@", c->version == 2 ? "2" : "3"}, {"@CRI@", c->version == 2 ? CRI_2 : CRI_3},
@@ -105,7 +106,7 @@ static void say_restart(struct engine_config *r)
 				 "--print runtimeclass | kubectl apply -f -'");
 }
 
-/* Without its version line, which is there already. */
+/* Tells the user which lines to add: our file without its version line, which is there already. */
 static void say_lines(struct engine_config *r, const struct containerd *c, const char *why)
 {
 	char *text = compose(c, !strstr(c->main, "runtimes.runc"));
@@ -115,7 +116,7 @@ static void say_lines(struct engine_config *r, const struct containerd *c, const
 	free(text);
 }
 
-/* 0: registered, or it is said what to do. */
+/* 0: registered, or the user is told what to do. */
 static int put(struct engine_config *r, struct containerd *c, const char *path, struct err *e)
 {
 	struct err why = {0};
@@ -145,7 +146,7 @@ static int put(struct engine_config *r, struct containerd *c, const char *path, 
 	return 0;
 }
 
-/* The directory of "DIR/X.toml" with a pattern in it; relative ones begin where the main file is. */
+/* Makes our path from an import "DIR/*.toml"; a relative one begins at the directory of the main file. */
 static bool find_imported(const char *text, char buf[PATH_MAX])
 {
 	static struct toml_words imports;
@@ -185,7 +186,7 @@ static int with_main(struct engine_config *r, struct containerd *c, struct err *
 	return 0;
 }
 
-/* With a file of its own it has defaults and us. */
+/* We write the main file: containerd then has its defaults and us. */
 static int without_main(struct engine_config *r, struct containerd *c, struct err *e)
 {
 	char *defaults = NULL;

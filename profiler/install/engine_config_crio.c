@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CRI-O: whether it reads hooks.d where we are, and a drop-in where not. Later files win, in the order of their names.
- */
+/* CRI-O: a drop-in, where it does not read our hooks.d anyway. Later files win, in the order of their names. */
 #include "profiler/install/engine_config.h"
 
 #include "oci/base/fd.h"
@@ -28,7 +27,7 @@ static void look_into(const struct file_changes *h, const char *path, struct tom
 	free(text);
 }
 
-/* `dirs` of the last that says something. */
+/* Returns `dirs` of the last file that sets hooks_dir. */
 static bool find_dirs(const struct file_changes *h, struct toml_words *dirs)
 {
 	char path[sizeof(DROP_INS) + 256];
@@ -57,10 +56,10 @@ static bool reads_ours(const struct toml_words *dirs)
 struct crio {
 	const struct engine_config *r;
 	const char *program;
-	bool unasked; /* it could not be */
+	bool unasked; /* CRI-O could not be asked */
 };
 
-/* `crio config` prints what it would run with. Exit status, or -errno. */
+/* `crio config` prints its effective configuration. Exit status, or -errno. */
 static int ask(const struct crio *c, const char *config, char **ret)
 {
 	const char *const with[] = {c->program, "--config", config, "config", NULL};
@@ -68,7 +67,7 @@ static int ask(const struct crio *c, const char *config, char **ret)
 	return engine_exec(file_changes_root(c->r->files), config ? with : without, 1, ret);
 }
 
-/* By the engine itself, unless it complains without us, too. */
+/* Has the engine check the file, unless it complains without our file, too. */
 static int check(void *arg, const char *candidate, struct err *e)
 {
 	char *said = NULL;

@@ -17,10 +17,13 @@
 struct docker {
 	const struct engine_config *r;
 	const char *program;
-	bool unasked; /* it could not be */
+	bool unasked; /* dockerd could not be asked */
 };
 
-/* 1: it takes it; 0: it cannot be asked (older than 23, or not to be run here); -EINVAL with its sentence. */
+/*
+ * Has dockerd validate the file. 1: valid; 0: dockerd cannot be asked (older than 23, or not to be run here); -EINVAL
+ * with its sentence.
+ */
 static int validate(const struct docker *d, const char *path, struct err *e)
 {
 	char *said = NULL;
@@ -44,7 +47,7 @@ static int check(void *arg, const char *candidate, struct err *e)
 	return r < 0 ? err_say(e, ENGINE_CONFIG_REFUSED, "Docker refuses it: %s", why.text) : 0;
 }
 
-/* A runtime by flag and one by file: dockerd does not start with both. */
+/* Finds a runtime that is given by flag: with one by flag and one by file dockerd does not start. */
 static const char *find_flag(const struct file_changes *h)
 {
 	static const char *const files[] = {"/etc/default/docker", "/etc/sysconfig/docker",
@@ -82,7 +85,7 @@ static int put(struct engine_config *r, struct docker *d, const char *text, stru
 	return n;
 }
 
-/* 1: *ret is the new text, malloc'ed; 0: it is there already. */
+/* Adds our runtime. 1: *ret is the new text, malloc'ed; 0: it is there already. */
 static int add_runtime(const char *old, size_t len, char **ret, struct err *e)
 {
 	static const char *const path[] = {"runtimes", "pillion", NULL};

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * engine_exec - programs of container engines, run for what they say of their own configuration.
- */
+/* engine_exec - runs programs of container engines to get their own view of their configuration. */
 #pragma once
 
 #include "oci/base/err.h"
@@ -12,9 +10,9 @@
 
 /*
  * Runs argv[0] (a path beneath `root`, an O_PATH descriptor; that is its root directory) with no input. *ret
- * (malloc'ed): what it wrote to stdout and, with `errors`, stderr; NUL behind it. Its exit status; -ENOEXEC: it cannot
- * be run there; -ETIMEDOUT; or -errno.
+ * (malloc'ed): its stdout and, with `errors`, stderr; NUL behind it. Returns its exit status; -ENOEXEC: it cannot be
+ * run there; -ETIMEDOUT; or -errno.
  */
 int engine_exec(int root, const char *const argv[], int errors, char **ret);
-/* Of several lines the one that says what is wrong: the last that is not empty. Cuts the text. */
+/* Returns the line with the error: the last that is not empty. Cuts the text. */
 char *engine_exec_last_line(char *text);

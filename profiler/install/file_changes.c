@@ -22,14 +22,14 @@
 #define STATE_VERSION 1
 #define STATE_CAP (4u << 20)
 
-struct sum { /* of a file's bytes; size < 0: there is none */
+struct sum { /* of a file's bytes; size < 0: there is no file */
 	int64_t size;
 	uint64_t hash;
 };
 
 struct entry {
 	char *path, *member, *mine; /* the last two: NULL, or see struct file_change */
-	unsigned copy;		    /* of what was there before: FILE_CHANGES_COPIES/N; 0: nothing was */
+	unsigned copy;		    /* of the former content: FILE_CHANGES_COPIES/N; 0: there was no file */
 	struct sum before, written, written_before; /* the last: of a change that replaces one of ours */
 };
 
@@ -63,7 +63,7 @@ int file_changes_read(const struct file_changes *h, const char *path, char **ret
 
 /* --- sums --------------------------------------------------------------------------------------------------- */
 
-/* FNV-1a: tells edits, not attacks. Who may write the file is root. */
+/* FNV-1a: detects edits, not attacks. Only root may write the file. */
 static struct sum sum_of(const char *data, size_t len)
 {
 	uint64_t hash = 0xcbf29ce484222325;
@@ -252,7 +252,7 @@ static int load(struct file_changes *h, struct err *e)
 
 /* --- directories -------------------------------------------------------------------------------------------- */
 
-/* Below one that is there, noted first where that can be. */
+/* Makes a directory, below one that is there. It is noted in the list first, where that is possible. */
 static int make_directory(struct file_changes *h, const char *path, struct err *e)
 {
 	const char *name;
@@ -272,7 +272,7 @@ static int make_directory(struct file_changes *h, const char *path, struct err *
 	return r;
 }
 
-/* All on the way to `path`, which is no directory itself. */
+/* Makes all directories on the way to `path`, which is no directory itself. */
 static int make_way(struct file_changes *h, const char *path, struct err *e)
 {
 	char dir[PATH_MAX];
@@ -287,7 +287,7 @@ static int make_way(struct file_changes *h, const char *path, struct err *e)
 
 /* --- opening ------------------------------------------------------------------------------------------------ */
 
-/* On the root itself, which is there before us and behind us. */
+/* Locks the root itself, which is there before us and after us. */
 static int lock(struct file_changes *h, const char *root, struct err *e)
 {
 	h->lock = fd_open(AT_FDCWD, root, O_RDONLY | O_DIRECTORY, 0);
@@ -303,7 +303,7 @@ static int open_all(struct file_changes *h, const char *root, struct err *e)
 	h->root = fd_open(AT_FDCWD, root, O_PATH | O_DIRECTORY, 0);
 	if (h->root < 0)
 		return err_set(e, h->root, "cannot open %s", root);
-	int r = h->dry ? 0 : lock(h, root, e); /* first: who is at work changes the list */
+	int r = h->dry ? 0 : lock(h, root, e); /* first: another process that holds it changes the list */
 	return r < 0 ? r : load(h, e);
 }
 
@@ -377,7 +377,7 @@ static void drop_entry(struct file_changes *h, struct entry *en)
 	memmove(en, en + 1, (size_t)(&h->entries[h->n] - en) * sizeof(*en));
 }
 
-/* What is there is what was there before us. `old`: NULL where nothing is. */
+/* Adds an entry: the present content is the former one. `old`: NULL where there is no file. */
 static int note_new(struct file_changes *h, const struct file_change *c, const char *old, size_t old_len,
 	const struct stat *st, struct entry **ret, struct err *e)
 {
@@ -413,7 +413,7 @@ static int act(
 			h->root, c->path, c->data, c->len, &(struct file_attributes){st, c->mode}, &check, e);
 	if (r == 0)
 		return 0;
-	en->written = was; /* it is as it was: so says the list, where there is room for it */
+	en->written = was; /* the file is as it was: the list says so, too, where there is room for it */
 	en->written_before = nothing;
 	if (was.size < 0)
 		drop_entry(h, en);
@@ -432,7 +432,7 @@ static int put(struct file_changes *h, const struct file_change *c, const char *
 	struct entry *en = find(h, c->path);
 	int r = 0;
 	if (en && edited(en, old ? sum_of(old, old_len) : nothing)) {
-		drop_entry(h, en); /* that is now what was there before */
+		drop_entry(h, en); /* the edited file is now the former content */
 		en = NULL;
 	}
 	if (!en)
@@ -504,7 +504,7 @@ static int restore(const struct file_changes *h, const struct entry *en, struct 
 	return r < 0 ? r : HOSTFILE_RESTORED;
 }
 
-/* The member that is ours. -ENOENT: there is none, or it is somebody else's by now. */
+/* Removes our member. -ENOENT: there is none, or it is another program's by now. */
 static int drop_member(struct json_edit *s, const struct entry *en)
 {
 	char keys[128];
@@ -519,7 +519,7 @@ static int drop_member(struct json_edit *s, const struct entry *en)
 	return r < 0 ? r : json_edit_drop(s, path, NULL);
 }
 
-/* An edited one. */
+/* Takes us out of an edited file. */
 static int take_out(const struct file_changes *h, const struct entry *en, struct err *e)
 {
 	char *data = NULL;
@@ -549,7 +549,7 @@ static int take_back(const struct file_changes *h, const struct entry *en, struc
 		return r;
 	if (same(now, en->before))
 		return HOSTFILE_AS_IT_WAS;
-	if (now.size < 0) /* the administrator removed it: so it is wanted */
+	if (now.size < 0) /* the administrator removed it: it stays so */
 		return HOSTFILE_LEFT;
 	if (!same(now, en->written) && !same(now, en->written_before))
 		return take_out(h, en, e);
@@ -579,7 +579,7 @@ static void remove_directory(const struct file_changes *h, const char *path)
 	const char *name;
 	fd_auto dir = atomic_file_parent(h->root, path, &name);
 	if (dir >= 0)
-		unlinkat(dir, name, AT_REMOVEDIR); /* only when nobody has put anything into it */
+		unlinkat(dir, name, AT_REMOVEDIR); /* only when it is empty */
 }
 
 int file_changes_forget(struct file_changes *h, struct err *e)

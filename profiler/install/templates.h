@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * templates - the files of hooks/ by which engines come to know of us, with what differs from host to host put in.
- */
+/* templates - the files of hooks/ by which engines come to know of us, with the values of this host put in. */
 #pragma once
 
 enum template {
@@ -17,5 +15,5 @@ struct template_word {
 	const char *mark, *value; /* "@HOOK@" */
 };
 
-/* malloc'ed, or NULL: no memory. `words` ends with a row without mark, or is NULL. */
+/* Fills in a template: malloc'ed, or NULL: no memory. `words` ends with a row without mark, or is NULL. */
 char *template_fill(enum template which, const struct template_word *words);

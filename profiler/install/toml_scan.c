@@ -11,7 +11,7 @@ static const char *next_line(const char *at)
 	return *at ? at + 1 : at;
 }
 
-/* Behind its '=', or NULL. */
+/* The text behind the '=' of `key`, or NULL. */
 static const char *value_of(const char *line, const char *key)
 {
 	const size_t len = strlen(key);

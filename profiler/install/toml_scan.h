@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * toml_scan - the few things that we look for in configuration that engines keep as TOML. No parser: the engine's own
- * says what is right (engine_exec.h); this finds where to look.
+ * toml_scan - finds a few settings in TOML configuration of engines. No parser: the engine's own decides about validity
+ * (engine_exec.h); this finds where to look.
  */
 #pragma once
 
@@ -14,12 +14,12 @@ struct toml_words {
 	size_t n;
 };
 
-/* The last `key = [...]` that is no comment, whatever its table. */
+/* Finds the last `key = [...]` that is no comment, in any table. */
 bool toml_scan_list(const char *text, const char *key, struct toml_words *ret);
-/* The last `key = N`, or -1. */
+/* Returns the number of the last `key = N`, or -1. */
 int toml_scan_number(const char *text, const char *key);
 /*
- * Is all that one says also said by the other? By lines, in any order; what is empty, zero or false, and `imports`,
- * need not be. *ret_missing: the first that is not, in `before` (len bytes), or NULL.
+ * Tells whether all lines of `before` are in `after`, in any order and as often; lines that are empty, zero or false,
+ * and `imports`, need not be. *ret_missing: the first missing line, in `before` (len bytes), or NULL.
  */
 bool toml_scan_has_all(const char *before, const char *after, const char **ret_missing, size_t *ret_len);
