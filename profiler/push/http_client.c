@@ -15,7 +15,7 @@
 #define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
 #define ANSWER_MAX 4096
 #define ANSWER_ENOUGH (1u << 20)
-#define SHOWN_MAX 160 /* bytes of what a server says */
+#define SHOWN_MAX 160 /* bytes of a server's message */
 
 struct http_client {
 	struct http_client *next;
@@ -32,7 +32,7 @@ struct transfers {
 	void *library;
 	CURLM *multi;
 	struct http_client *first;
-	/* typeof() of what curl.h checks the types of by macros */
+	/* libcurl's functions; written out, because curl.h checks some of their types by macros */
 	CURLcode (*global_init)(long flags);
 	CURL *(*easy_init)(void);
 	CURLcode (*setopt)(CURL *easy, CURLoption option, ...);
@@ -108,7 +108,7 @@ int transfers_open(const struct push_endpoint *p, struct transfers **ret, struct
 
 /* --- a request -------------------------------------------------------------------------------------------- */
 
-/* More than is kept is read and let go, so that the connection is good for the next one; but not without an end. */
+/* Drains bytes beyond ANSWER_MAX, so that the connection can be reused; aborts beyond ANSWER_ENOUGH. */
 static size_t on_answer(char *data, size_t size, size_t n, void *arg)
 {
 	struct http_client *one = arg;
@@ -132,7 +132,7 @@ static int add_header(struct transfers *t, struct http_client *one, const char *
 	return longer ? 0 : -ENOMEM;
 }
 
-/* Without "Expect: 100-continue" a body does not wait a second for who does not know that. */
+/* An empty "Expect:" keeps libcurl from "100-continue": servers without it would delay a body by a second. */
 static int add_headers(struct transfers *t, struct http_client *one, const struct push_request *r)
 {
 	const struct push_endpoint *p = t->endpoint;
@@ -168,7 +168,7 @@ static void set_identity(struct transfers *t, CURL *easy)
 	}
 }
 
-/* An option that this library does not know is one that it does not need, but for those that hold it back. */
+/* If libcurl does not know an option, it does not need it. Only options that restrict libcurl must succeed. */
 static int set_up(struct transfers *t, struct http_client *one, const struct push_request *r)
 {
 	char url[4096];
@@ -179,7 +179,7 @@ static int set_up(struct transfers *t, struct http_client *one, const struct pus
 		t->setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2) ||
 		t->setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L) || t->setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L))
 		return -EINVAL;
-	t->setopt(easy, CURLOPT_PROXY, t->endpoint->proxy); /* "": not what an environment has */
+	t->setopt(easy, CURLOPT_PROXY, t->endpoint->proxy); /* "": ignore the environment's proxy */
 	t->setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	t->setopt(easy, CURLOPT_CONNECTTIMEOUT, (long)HTTP_CLIENT_CONNECT_S);
 	t->setopt(easy, CURLOPT_TIMEOUT, (long)(HTTP_CLIENT_S + r->len / HTTP_CLIENT_SLOWEST));
@@ -251,7 +251,7 @@ struct transfers *transfers_close(struct transfers *t)
 	}
 	if (t && t->multi)
 		t->multi_cleanup(t->multi);
-	free(t); /* the library stays: it has handlers for the end of the process */
+	free(t); /* the library stays loaded: it has handlers for the end of the process */
 	return NULL;
 }
 
@@ -270,7 +270,7 @@ static enum http_client_outcome outcome_of(unsigned status)
 	return status >= 400 && status < 500 ? HTTP_CLIENT_REFUSED : HTTP_CLIENT_LATER;
 }
 
-/* One line of what the server says, for a person. */
+/* Returns the server's message as one line, for a person. */
 static const char *said(struct http_client *one, char buf[SHOWN_MAX + 8])
 {
 	size_t n = 0;
@@ -359,7 +359,7 @@ static void read_answer(struct transfers *t, struct http_client *one, CURLcode c
 		read_otlp(one, ret);
 }
 
-/* Whatever a server may have put there: a reason stands between such ones in the log. */
+/* Replaces double quotes, which enclose the reason in the log. */
 static void unquote(char *text)
 {
 	for (; *text; text++)

@@ -44,12 +44,12 @@ struct making {
 	const struct profile *p; /* the piece */
 	const struct profile_info *info;
 	struct protobuf_writer tables[TABLES];		 /* entries, each with its key */
-	struct string_table strings, attributes, stacks; /* number = place in its table */
+	struct string_table strings, attributes, stacks; /* number = index in its table */
 	size_t repeated, repeated_most;			 /* bytes of stacks that several samples of a Profile have */
-	struct protobuf_writer entry, inner, list;	 /* for one of each at a time */
+	struct protobuf_writer entry, inner, list;	 /* scratch, for one of each at a time */
 	struct protobuf_writer resource, profiles[PROFILE_TYPES_MAX];
 	bool no_memory;
-	const struct profile_label *labels; /* the set that `of_set` is of */
+	const struct profile_label *labels; /* the label set of `of_set` */
 	size_t n_labels;
 	bool has_set;
 	struct protobuf_writer of_set; /* attributes, packed */
@@ -58,7 +58,7 @@ struct making {
 
 /* --- the dictionary */
 
-/* The place of an entry: what a table says of it is its own bytes. */
+/* Returns the index of an entry in its table; entries are told apart by their bytes. */
 static uint32_t place(struct making *m, struct string_table *known, enum table t, const void *bytes, size_t len)
 {
 	const size_t before = known->count;
@@ -79,7 +79,7 @@ static uint32_t string(struct making *m, const char *text)
 
 static void put_any_text(struct protobuf_writer *to, const char *text)
 {
-	protobuf_writer_bytes(to, ANY_STRING, text, strlen(text)); /* one of several: said also when it is "" */
+	protobuf_writer_bytes(to, ANY_STRING, text, strlen(text)); /* a oneof: written even if it is "" */
 }
 
 static void put_any_number(struct protobuf_writer *to, int64_t value)
@@ -114,7 +114,7 @@ static uint32_t text_attribute(struct making *m, const char *key, const char *te
 	return attribute(m, key, "");
 }
 
-/* One attribute, where there is one. */
+/* Writes one attribute; at = 0: none. */
 static void put_attribute(struct making *m, struct protobuf_writer *to, unsigned field, uint32_t at)
 {
 	if (!at)
@@ -124,7 +124,7 @@ static void put_attribute(struct making *m, struct protobuf_writer *to, unsigned
 	protobuf_writer_message(to, field, &m->list);
 }
 
-/* What every table begins with, so that 0 can stand for none. */
+/* Writes the zero value as entry 0 of every table, so that 0 can stand for none. */
 static void put_zeros(struct making *m)
 {
 	static const enum table plain[] = {MAPPINGS, LOCATIONS, FUNCTIONS, LINKS};
@@ -177,8 +177,8 @@ static void put_functions(struct making *m)
 	protobuf_writer_done(&out);
 }
 
-/* Code of a file is native; of no file: code that was made at run time, or no code (formats.md, "Frames in brackets").
- */
+/* Code of a file is native. Code without a file was generated at run time, or is no code (formats.md, "Frames in
+ * brackets"). */
 static const char *frame_type(const struct making *m, const struct profile_location *l)
 {
 	struct profile_mapping in;
@@ -261,7 +261,7 @@ static const char *convention(const char *label, bool *ret_of_sample)
 	return label;
 }
 
-/* A label of another tool may be called as one of ours is here. */
+/* True if another label has the same key here: another tool's label may have one of our conventional names. */
 static bool is_taken(const struct profile_label *labels, size_t n, size_t i)
 {
 	bool of_sample;
@@ -297,7 +297,7 @@ static void put_resource(struct making *m)
 	}
 }
 
-/* When it was taken, if that is in the profile's time: else it is an attribute as any other. */
+/* True for a sample's time within the profile's time; otherwise it is an attribute like any other. */
 static bool is_timestamp(const struct making *m, const struct profile_label *l)
 {
 	return !l->str && !strcmp(l->key, "timestamp") && l->num >= m->info->time_ns &&
@@ -331,7 +331,7 @@ static void find_set(struct making *m, const struct profile_sample *s)
 
 /* --- profiles */
 
-/* As OpenTelemetry calls it. */
+/* Writes a ValueType, as OpenTelemetry calls it. */
 static void put_value_type(
 	struct making *m, struct protobuf_writer *to, unsigned field, const char *type, const char *unit)
 {
@@ -346,7 +346,7 @@ static const char *type_name(const char *type)
 	return !strcmp(type, "offcpu") ? "off_cpu" : type;
 }
 
-/* False: its value is 0. */
+/* Returns false if its value is 0. */
 static bool put_sample(struct making *m, struct protobuf_writer *to, size_t i, unsigned type)
 {
 	struct profile_sample s;
@@ -355,7 +355,7 @@ static bool put_sample(struct making *m, struct protobuf_writer *to, size_t i, u
 		return false;
 	find_set(m, &s);
 	const uint32_t of_stack = stack(m, &s);
-	struct protobuf_writer *out = &m->entry; /* the stack has been placed */
+	struct protobuf_writer *out = &m->entry; /* free again: the stack is in its table */
 	protobuf_writer_clear(out);
 	protobuf_writer_number(out, SAMPLE_STACK, of_stack);
 	if (m->of_set.len)
@@ -417,7 +417,7 @@ static void put_profile(struct making *m, unsigned type)
 
 /* --- the request */
 
-/* An id is of the whole request: what a Profile refers to is elsewhere in it. */
+/* Each id covers dictionary, resource and Profile: a Profile refers to entries elsewhere in the request. */
 static void put_ids(struct making *m, const struct protobuf_writer *dictionary)
 {
 	struct protobuf_writer all = {0};
@@ -445,14 +445,14 @@ static void put_scope(struct making *m, struct protobuf_writer *to)
 	protobuf_writer_message(to, SCOPE_PROFILES_SCOPE, &scope);
 	protobuf_writer_done(&scope);
 	const unsigned last = m->info->n_types - 1;
-	for (unsigned i = 0; i <= last; i++) { /* the default one is the last */
+	for (unsigned i = 0; i <= last; i++) { /* the default type is the last one */
 		const struct protobuf_writer *profile = &m->profiles[(last + i) % (last + 1)];
 		if (profile->len)
 			protobuf_writer_message(to, SCOPE_PROFILES_PROFILES, profile);
 	}
 }
 
-/* False: no sample has a value. */
+/* Returns false if no sample has a value. */
 static bool put_request(struct making *m, struct protobuf_writer *to)
 {
 	struct protobuf_writer dictionary = {0}, scope = {0}, of_resource = {0};

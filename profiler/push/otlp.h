@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * otlp - bodies for OpenTelemetry's profiles over HTTP: ExportProfilesServiceRequest of opentelemetry-proto 1.11, whose
- * profiles are at v1development: fields may change without notice, and OTLP_VERSION with them.
+ * otlp - makes request bodies for OpenTelemetry's profiles over HTTP: ExportProfilesServiceRequest of
+ * opentelemetry-proto 1.11. Its profiles are at v1development: fields may change without notice, and OTLP_VERSION with
+ * them.
  *
- * Written with protobuf_writer.h and not by protobuf-c: the dictionary stands behind the length of all that is in it,
- * so all of it would be structs first, many of them for each sample; and a table's entries are bytes that are told
- * apart by a hash of themselves (string_table.h).
+ * Written with protobuf_writer.h and not by protobuf-c: the dictionary stands behind its own length, so protobuf-c
+ * would need all of it as structs first, many of them for each sample. Entries of a table are byte strings,
+ * deduplicated by their hash (string_table.h).
  *
- * One resource with one scope, "pillion", and in that a Profile for each sample type, the default one first, as tools
- * show that one. Of each table of the dictionary entry 0 is the zero value. Samples whose value is 0 are left out, and
- * so is a Profile without samples.
+ * One resource with one scope, "pillion", and in it a Profile for each sample type, the default one first, because
+ * tools show the first. Entry 0 of each table of the dictionary is the zero value. Samples with value 0 are left out,
+ * and so are Profiles without samples.
  *
- * Attributes have the names of OpenTelemetry's semantic conventions where there is one, others their own:
+ * Attributes have the names of OpenTelemetry's semantic conventions where these define one, else their own:
  *
  *	resource, where all samples share it	service.name container.name container.id k8s.pod.name k8s.namespace.name
  *						host.name (k8s.node.name of a Pod, too) process.executable.name
  *						process.command process.pid process.linux.cgroup user.*
  *	sample					the same where they differ; thread.name thread.id cpu.logical_number; a
  *						timestamp is the sample's own
- *	location				profile.frame.type: "kernel", "native"; none of what is not known
+ *	location				profile.frame.type: "kernel", "native"; none if unknown
  *	mapping					process.executable.build_id.gnu (.go)
  *	profile					pprof.profile.comment
  *
- * What Pyroscope finds a name by: period_type is always there, and period is not 0, but for off_cpu/nanoseconds, which
- * it knows by a period of 0. What is off the CPU is off_cpu here; the period of memory is of type "memory".
+ * Pyroscope derives its names from two fields: period_type is always there, and period is not 0, except for
+ * off_cpu/nanoseconds, which Pyroscope knows by a period of 0. The sample type offcpu is called off_cpu here; the
+ * period of memory is of type "memory".
  */
 #pragma once
 

@@ -13,13 +13,13 @@ struct making {
 	const struct profile_split *of;
 	struct profile *to;
 	uint32_t *mappings, *functions, *locations; /* number in `from` -> number in `to`, or PROFILE_NONE */
-	char *copies[2 * PROFILE_LABELS_MAX];	    /* of texts that are cut, for now */
+	char *copies[2 * PROFILE_LABELS_MAX];	    /* of texts that were cut, until drop() */
 	size_t n_copies;
-	bool no_memory; /* for one of them */
+	bool no_memory; /* for a copy */
 	uint32_t *stack;
 	size_t stack_room;
-	uint32_t truncated;		    /* the location that says so, or PROFILE_NONE */
-	const struct profile_label *labels; /* the set of the last sample, which never moves, and its number in `to` */
+	uint32_t truncated;		    /* location of TRUNCATED, or PROFILE_NONE */
+	const struct profile_label *labels; /* label set of the last sample (it never moves), and its number in `to` */
 	size_t n_labels;
 	uint32_t set;
 };
@@ -34,7 +34,7 @@ size_t profile_split_cut(const char *text, size_t max)
 	return len;
 }
 
-/* Valid until drop(). */
+/* The result is valid until drop(). */
 static const char *cut(struct making *m, const char *text)
 {
 	const size_t n = profile_split_cut(text, m->of->text_max);
@@ -49,7 +49,7 @@ static const char *cut(struct making *m, const char *text)
 	return copy;
 }
 
-/* What was made of cut texts has copied them. */
+/* Frees the cut texts, which the profile has copied. */
 static int drop(struct making *m, int r)
 {
 	while (m->n_copies)
@@ -118,7 +118,7 @@ static int add_truncated(struct making *m)
 	return note(profile_location(m->to, PROFILE_NONE, 0, &line, 1), &m->truncated);
 }
 
-/* The stack in m->stack, leaf first. How many, or -errno. */
+/* Puts the stack into m->stack, leaf first. Returns its length, or -errno. */
 static int64_t add_stack(struct making *m, const struct profile_sample *s)
 {
 	size_t n = s->n;

@@ -24,12 +24,12 @@
 #include <unistd.h>
 
 #define SCAN_NS (2 * NSEC_PER_SEC)
-#define SCAN_SHARE 50 /* of the time, one part is for scans: a spool has a directory for each Pod that has been */
+#define SCAN_SHARE 50 /* scans get 1/50 of the time: a spool keeps a directory for each past Pod */
 #define STATUS_NS (1 * NSEC_PER_SEC)
-#define TOLD_NS (30 * NSEC_PER_SEC) /* a status is no older, so who reads it knows that we live */
+#define TOLD_NS (30 * NSEC_PER_SEC) /* a status is no older, so that its reader knows that we live */
 #define DRAIN_NS (5 * NSEC_PER_SEC)
 #define LEARNED_MIN 16
-#define PAUSE_S 1 /* behind the first failure; doubled with each */
+#define PAUSE_S 1 /* after the first failure; doubled with each */
 
 struct status {
 	uint64_t sent, sent_bytes; /* files, bytes of their requests; since the process began */
@@ -39,7 +39,7 @@ struct status {
 	uint64_t waiting;
 	int64_t oldest_s;	 /* start of the one that waits longest, since the epoch; 0: none */
 	int64_t failing_since_s; /* 0: the last try went well, or there was none */
-	char why[320];		 /* then */
+	char why[320];		 /* reason of the last failure or refusal */
 };
 
 struct push {
@@ -47,24 +47,24 @@ struct push {
 	const struct encoder_process *maker;
 	const volatile int *stop;
 	struct transfers *transfers; /* NULL: it is a directory */
-	struct push_queue *queue;    /* NULL: files are given one by one */
+	struct push_queue *queue;    /* NULL: push_file() */
 	char node[256];
-	struct push_limits limits; /* as the server has taken them */
+	struct push_limits limits; /* the endpoint's, lowered to sizes that the server took */
 	unsigned flights;
 	uint64_t bytes;		     /* of their requests */
 	unsigned failures;	     /* in a row */
-	unsigned generation;	     /* flights that began before a failure do not tell whether it is over */
-	unsigned said;		     /* the last answer's status */
-	int64_t again;		     /* nothing is tried before */
-	struct push_progress resume; /* of the one file */
-	bool broken;		     /* there is no maker any more */
+	unsigned generation;	     /* failures in all: an older flight does not tell whether the last is over */
+	unsigned said;		     /* HTTP status of the last answer */
+	int64_t again;		     /* no try before */
+	struct push_progress resume; /* of push_file()'s file */
+	bool broken;		     /* the maker has ended */
 	int64_t scan_due, status_due, told_by;
 	bool status_wanted;
 	struct status status;
 };
 
 struct flight {			/* a file that is under way */
-	struct push_file *file; /* NULL: one by one */
+	struct push_file *file; /* NULL: of push_file() */
 	struct push_batch batch;
 	size_t next;
 	struct push_progress sent;
@@ -108,7 +108,7 @@ struct push *push_close(struct push *h)
 	return NULL;
 }
 
-/* "http://host:4040/path" */
+/* Copies the host of "http://host:4040/path". */
 static void host_of(const char *url, char *buf, size_t size)
 {
 	const char *at = strstr(url, "://");
@@ -118,7 +118,8 @@ static void host_of(const char *url, char *buf, size_t size)
 	snprintf(buf, size, "%.*s", (int)strcspn(at, bracket ? "]" : ":/"), at);
 }
 
-/* Name services load what they need at the first question that wants it: nothing is loaded behind that. */
+/* Looks up the host before entering the role: name services load their libraries at the first lookup, and none can
+ * be loaded afterwards. */
 int push_confine(const struct push *h, struct err *e)
 {
 	const char *const url = h->endpoint->proxy[0] ? h->endpoint->proxy : h->endpoint->base;
@@ -190,7 +191,7 @@ static void tell_status(struct push *h)
 
 /* --- failures --------------------------------------------------------------------------------------------- */
 
-/* Between three quarters of it and five: many nodes do not come back in the same moment. */
+/* Returns 3/4 to 5/4 of `ns`, at random: so many nodes do not come back in the same moment. */
 static int64_t scattered(int64_t ns)
 {
 	uint32_t n = 0;
@@ -211,7 +212,7 @@ static void begin_to_fail(struct push *h, uint32_t later_s)
 	h->generation++;
 }
 
-/* One of several that began together speaks for them all. */
+/* Of flights that began together, the first failure speaks for all: only it causes a pause and a log line. */
 static void fail(struct push *h, unsigned generation, const char *why, uint32_t later_s)
 {
 	struct status *s = &h->status;
@@ -273,7 +274,7 @@ static void end_flight(struct push *h, struct flight *f)
 	h->flights--;
 }
 
-/* It is not to be sent any more. */
+/* Ends a flight; its file is not to be sent any more. */
 static void settle(struct push *h, struct flight *f)
 {
 	int r = f->file ? queue_done(h->queue, f->file) : 0;
@@ -307,7 +308,7 @@ static void give_up(struct push *h, struct flight *f, const char *why)
 	settle(h, f);
 }
 
-/* "TARGET/FILE": with an event in the file's name, where there is one. */
+/* Splits "TARGET/FILE"; the event is from the file's name, if it has one. */
 static void source_of(const struct push *h, const struct flight *f, char target[SPOOL_TARGET_MAX + 1], char kind[64],
 	struct push_source *ret)
 {
@@ -340,7 +341,7 @@ static int copy_bytes(int from, int to)
 	ssize_t n;
 	int r = 0;
 	while (r == 0 && (n = read(from, buf, sizeof(buf))) != 0)
-		r = n < 0 ? -EBADMSG : fd_write_all(to, buf, (size_t)n); /* it cannot be read: nor later */
+		r = n < 0 ? -EBADMSG : fd_write_all(to, buf, (size_t)n); /* unreadable now and later */
 	return r == 0 && fsync(to) < 0 ? -errno : r;
 }
 
@@ -357,7 +358,7 @@ static int copy_into(int dir, const char *file, int fd)
 	return r;
 }
 
-/* Below `base`, made if need be; of a target as many levels as it has in the spool. */
+/* Opens a directory below `base`, made if need be; a target has as many levels as in the spool. */
 static int make_node_directory(int base, const char *node)
 {
 	char safe[SPOOL_NAME_MAX + 1];
@@ -374,7 +375,7 @@ static int make_target_directory(int base, const char *target)
 	return spool_target_make(base, path, &made);
 }
 
-/* NODE/TARGET/FILE, as put_path() of push_encode.c has it. */
+/* Copies to NODE/TARGET/FILE, as put_path() of push_encode.c has it. */
 static int copy_file(struct push *h, struct flight *f, struct err *e)
 {
 	char target[SPOOL_TARGET_MAX + 1], kind[64];
@@ -394,7 +395,7 @@ static int copy_file(struct push *h, struct flight *f, struct err *e)
 
 /* --- sending ---------------------------------------------------------------------------------------------- */
 
-/* The next of its requests; behind the last one it is sent. false: it is over with it. */
+/* Starts the next request; after the last one the file is sent. Returns false if the flight has ended. */
 static bool go_on(struct push *h, struct flight *f)
 {
 	if (f->next == f->batch.n) {
@@ -414,7 +415,7 @@ static bool go_on(struct push *h, struct flight *f)
 	return false;
 }
 
-/* Of this file: it will not be otherwise later. */
+/* True for an error of this file that would stay the same later. */
 static bool is_final(int code)
 {
 	return code == -EBADMSG || code == -ETIME || code == -EPIPE;
@@ -429,7 +430,7 @@ static void on_copied(struct push *h, struct flight *f)
 	settle(h, f);
 }
 
-/* The process that reads it may have died of what is in it: then it is no use to try it for ever. */
+/* The file's content may kill its job (-EPIPE): so it gets PUSH_TRIES tries, not endless ones. */
 static bool begin(struct push *h, struct flight *f)
 {
 	struct err e = {0};
@@ -450,7 +451,7 @@ static bool begin(struct push *h, struct flight *f)
 	return false;
 }
 
-/* Half as many samples; for all that come when one of that size is taken. */
+/* Halves the samples of a request; the limit holds for all files once the server takes one of that size. */
 static bool shrink(struct push *h, struct flight *f, const struct http_response *t)
 {
 	const uint64_t samples = f->batch.requests[f->next].samples;
@@ -465,7 +466,7 @@ static bool shrink(struct push *h, struct flight *f, const struct http_response 
 	return begin(h, f);
 }
 
-/* Not so few that a large file would be more parts than there may be. */
+/* Keeps a minimum: with fewer samples a large file would need more parts than there may be. */
 static void learn(struct push *h, const struct flight *f)
 {
 	const size_t samples = f->limits.samples > LEARNED_MIN ? f->limits.samples : LEARNED_MIN;
@@ -501,7 +502,7 @@ static void on_result(struct push *h, struct flight *f, const struct http_respon
 		shrink(h, f, t);
 		break;
 	case HTTP_CLIENT_REFUSED:
-		succeed(h, f->generation); /* somebody is there who looks at what he gets */
+		succeed(h, f->generation); /* the server is up and reads requests */
 		give_up(h, f, t->why.text);
 		break;
 	case HTTP_CLIENT_LATER:
@@ -518,7 +519,7 @@ static bool may_start(const struct push *h)
 	return clock_now() >= h->again && h->flights < (h->failures ? 1 : PUSH_PARALLEL) && h->bytes < PUSH_BYTES_MAX;
 }
 
-/* For all of us, and not for this file alone. */
+/* True for an error that concerns the whole process, and not this file alone. */
 static bool is_shortage(int code)
 {
 	return code == -EMFILE || code == -ENFILE || code == -ENOMEM;
@@ -526,7 +527,7 @@ static bool is_shortage(int code)
 
 static void not_started(struct push *h, struct push_file *file, const char *path, int r)
 {
-	if (r == -ENOENT) { /* the spool's caps were faster */
+	if (r == -ENOENT) { /* the spool's caps have removed it */
 		queue_gone(h->queue, file);
 	} else if (is_shortage(r)) {
 		queue_back(h->queue, file, queue_progress(file));
@@ -653,7 +654,7 @@ int push_follow(struct push *h, int spool, bool backlog, struct err *e)
 
 /* --- one by one ------------------------------------------------------------------------------------------- */
 
-/* The last parts of a path, so many; NULL: there are fewer. */
+/* Returns the last `n` parts of a path; NULL: there are fewer. */
 static const char *last_parts(const char *path, unsigned n)
 {
 	const char *at = path + strlen(path);
@@ -663,7 +664,7 @@ static const char *last_parts(const char *path, unsigned n)
 	return n == 1 ? path : NULL;
 }
 
-/* Is there an index so many levels above the file? Then that is the spool. */
+/* True if the directory `above` ("../", ...), seen from the file's, is a spool: a spool has an index. */
 static bool is_spool(int dir, const char *file, const char *above)
 {
 	const char *slash = strrchr(file, '/');
@@ -675,8 +676,9 @@ static bool is_spool(int dir, const char *file, const char *above)
 }
 
 /*
- * Below the spool: TARGET/FILE. A path alone does not tell of how many levels the target is (/home/me/web is no
- * container of Kubernetes), so the spool is looked for. Of a file alone its target is its name.
+ * Writes TARGET/FILE, the path below the spool. A path alone does not tell how many levels the target has (/home/me/web
+ * is no container of Kubernetes), so look for the spool. The target of a bare file name is the name up to its first
+ * dot.
  */
 static void tail_of(int dir, const char *file, const char *path, char *buf, size_t size)
 {
@@ -716,7 +718,8 @@ static int try_file(struct push *h, int dir, const char *file, const char *path,
 	return err_say(e, h->status.refused > before.refused ? -EBADMSG : -EAGAIN, "%s: %s", path, h->status.why);
 }
 
-/* What passes by itself in some seconds. Nobody there, a wrong token, another address: who typed it looks at it. */
+/* True for errors that pass by themselves in seconds. The user fixes the others: no connection, a wrong token or
+ * address. */
 static bool may_pass(unsigned status)
 {
 	return status == 408 || status == 425 || status == 429 || status >= 500;

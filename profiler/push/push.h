@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * push - profiles to an endpoint, by a process that does nothing else: it takes what waits in a spool (push_queue.h),
- * has its requests made (push_encode_child.h) and sends them (http_client.h), or copies it into a directory.
+ * push - sends profiles to an endpoint, in a process that does nothing else: it takes files that wait in a spool
+ * (push_queue.h), has their requests made (push_encode_child.h) and sends them (http_client.h), or copies the files
+ * into a directory.
  *
- * Nobody waits for it, and it holds nothing: what the endpoint has not had stays in the spool. While that fails, one
- * file is tried again and again, later each time (PUSH_PAUSE_MAX_S at most; what the server asks for by Retry-After
- * otherwise), and the others wait behind it. Only what a server will never take (400, 422, a file that is no profile)
- * is given up, with a line in the log. A file is sent at least once: who dies between its answer and our note of it
- * sends it twice.
+ * No process waits for it, and it keeps no profiles: those not yet sent stay in the spool. While sending fails, it
+ * tries one file again and again, at growing intervals (PUSH_PAUSE_MAX_S at most, or longer if a server's Retry-After
+ * asks for it), and the other files wait. It gives up only a file that a server will never take (400, 422, a file that
+ * is no profile), with a line in the log. A file is sent at least once: a process that dies after the server's answer
+ * and before noting it sends the file twice.
  *
- * <spool>/.push/NAME.json says how it is going, for metrics (push_status.h) and people: "to"; "sent", "sent_bytes",
- * "refused", "lost" and "failures" since the process began; "waiting"; "oldest", "failing_since" and "written", seconds
- * since the epoch, 0: none; "why".
+ * <spool>/.push/NAME.json has the state for metrics (push_status.h) and people: "to"; "sent", "sent_bytes", "refused",
+ * "lost" and "failures" since the process began; "waiting"; "oldest", "failing_since" and "written", seconds since the
+ * epoch, 0: none; "why".
  */
 #pragma once
 
@@ -22,30 +23,30 @@
 #include <stdint.h>
 
 #define PUSH_PAUSE_MAX_S 60
-#define PUSH_PARALLEL 8 /* targets whose files are under way at once */
+#define PUSH_PARALLEL 8 /* targets with a file under way at once */
 #define PUSH_BYTES_MAX (64u << 20)
-#define PUSH_TRIES 5 /* of who waits for it, and of a file that its process dies of */
+#define PUSH_TRIES 5 /* of push_file(), and of a file on which its job dies */
 
 /*
- * What must be there before the process loses its rights and enters its role. All are borrowed; of `p` events and
- * limits count as well; node "": the host's name; *stop ends what waits.
+ * Opens resources that must be there before the process drops its rights and enters its role. `p`, `m` and `stop` are
+ * borrowed; `p`'s events and limits apply; node "": the host's name; *stop ends every wait.
  */
 struct push;
 struct encoder_process;
 int push_open(const struct push_endpoint *p, const struct encoder_process *m, const char *node,
 	const volatile int *stop, struct push **ret, struct err *e);
 struct push *push_close(struct push *h);
-/* The role SECCOMP_PUSH, for good. */
+/* Enters the role SECCOMP_PUSH, for good. */
 int push_confine(const struct push *h, struct err *e);
 
 /*
- * The spool's files as they come, until *stop: what is under way then has five seconds. `backlog`: with those that are
- * there when this endpoint is new. 0, or what it cannot go on with.
+ * Sends the spool's files as they come, until *stop: transfers under way then get five seconds. `backlog`: if this
+ * endpoint is new, also send files that are there already. 0, or the error that ends it.
  */
 int push_follow(struct push *h, int spool, bool backlog, struct err *e);
 /*
- * One file, now: tries PUSH_TRIES times, if the server says that it may pass, a minute apart at most. `path`, and
- * where the spool is, tell its target and name. 0, -EAGAIN: the receiver did not take it; -EBADMSG: it is refused, in
- * part at least; -EINTR; with a sentence.
+ * Sends one file now: tries PUSH_TRIES times while the server's status may pass by itself, a minute apart at most. The
+ * target and its name come from `path` and the place of the spool. 0, -EAGAIN: the receiver did not take it; -EBADMSG:
+ * it is refused, in part at least; -EINTR; with a sentence.
  */
 int push_file(struct push *h, int dir, const char *file, const char *path, struct err *e);

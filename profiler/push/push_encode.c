@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define N(a) (sizeof(a) / sizeof((a)[0]))
-/* Less than Pyroscope's distributor.ingestion-burst-size-mb, which labels count for, too; its
+/* Less than Pyroscope's distributor.ingestion-burst-size-mb, which also counts labels; its
  * validation.max-profile-size-bytes is twice that. */
 #define BYTES_MAX ((2u << 20) - (64u << 10))
 #define SAMPLES_MAX 16000 /* its validation.max-profile-stacktrace-samples */
@@ -30,8 +30,8 @@ static const struct {
 	[PUSH_DIRECTORY] = {"directory", NULL},
 };
 
-/* What a sample that is too large alone is cut to, one after the other; or all of them, where what they share is so
- * large that parts of a profile would be many times its size. */
+/* Cuts for a sample that is too large alone, tried in order. Also for all samples, if shared data would make the
+ * parts of a profile many times its size. */
 static const struct {
 	size_t text, depth;
 } cuts[] = {{PROFILE_SPLIT_TEXT_MAX, PROFILE_SPLIT_DEPTH_MAX}, {2048, PROFILE_SPLIT_DEPTH_MAX}, {256, 200}, {64, 20}};
@@ -51,7 +51,7 @@ int push_form_find(const char *name)
 
 /* --- the job */
 
-/* A name of a type for every receiver; `otherwise`, where it has none. */
+/* Gives a type a name that every receiver allows; `otherwise` replaces an empty one. */
 static int name_type(struct push_encoder *j, struct profile_type *t, const struct profile_type *otherwise)
 {
 	if (!t->type[0])
@@ -113,7 +113,7 @@ struct requests {
 	struct push_limits limits;
 	push_encoder_body_fn *body;
 	size_t cut;	     /* the first of `cuts` that is tried */
-	size_t spent, spend; /* bytes that were made, kept or not; how many may be */
+	size_t spent, spend; /* bytes made so far, kept or not; the most that may be */
 };
 
 static int add(struct requests *q, const struct push_request *r)
@@ -151,7 +151,7 @@ static int make_in_parts(
 	return r;
 }
 
-/* One request of these samples, or several. */
+/* Makes one request of these samples, or several. */
 static int make(struct push_encoder *j, struct requests *q, size_t first, size_t n, struct err *e)
 {
 	struct push_request fresh = {0};
@@ -178,7 +178,7 @@ static int make(struct push_encoder *j, struct requests *q, size_t first, size_t
 		clear(&fresh);
 		if (r < 0)
 			return r;
-		if (n > 1) { /* a little more of them than there are bytes too many: what they share is in each */
+		if (n > 1) { /* a few more parts than bytes demand: each repeats the shared data */
 			const size_t parts = bytes / (q->limits.bytes - q->limits.bytes / 8) + 1;
 			return make_in_parts(j, q, first, n, parts < 2 ? 2 : parts < n ? parts : n, e);
 		}
@@ -189,7 +189,7 @@ static int make(struct push_encoder *j, struct requests *q, size_t first, size_t
 
 /* --- a file as it is */
 
-/* A segment of a path is what RFC 3986 does not reserve; "." and ".." would lead elsewhere. */
+/* Escapes all but RFC 3986's unreserved characters, and all of "." and "..", which would lead elsewhere. */
 static void put_segment(struct protobuf_writer *w, const char *text, size_t len)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
@@ -201,7 +201,7 @@ static void put_segment(struct protobuf_writer *w, const char *text, size_t len)
 			protobuf_writer_print(w, "%%%02X", (unsigned char)text[i]);
 }
 
-/* /NODE/TARGET/FILE: two nodes may have a target of one name that began in one second. */
+/* Writes /NODE/TARGET/FILE: targets of two nodes may have one name and begin in one second. */
 static void put_path(struct protobuf_writer *w, const struct push_source *of)
 {
 	const char *at = of->file;

@@ -27,7 +27,7 @@
 #define SLICE_NS (100 * NSEC_PER_MSEC)
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-/* The memfd: this, then `n` rows, then what they point at. */
+/* The memfd: this, `n` rows, and the bytes that the rows point at. */
 struct head {
 	uint64_t n;
 };
@@ -40,11 +40,11 @@ struct row {
 };
 
 struct said {
-	int32_t code; /* 0: the memfd has it all; or it never will */
+	int32_t code; /* 0: the memfd is complete; else it never will be */
 	char text[320];
 };
 
-/* To the maker, with the file, the memfd and where the answer goes to. */
+/* To the maker, with the descriptors of the file, the memfd and the socket for the answer. */
 struct question {
 	uint32_t form, reserved;
 	uint64_t bytes, samples;
@@ -105,8 +105,8 @@ static int write_requests(int fd, const struct push_request *r, size_t n)
 	return ok;
 }
 
-/* In its place the samples from there on; of a time that no part before it had (push_encode.h: they are a millisecond
- * apart). */
+/* Replaces *p by its samples from sent->samples on, with a time that no part before it had (push_encode.h: times
+ * are a millisecond apart). */
 static int skip_samples(struct profile **p, const struct push_progress *sent)
 {
 	struct profile *rest;
@@ -144,7 +144,7 @@ static int make(const struct question *q, const int *fds, struct err *e)
 		r = push_requests(q->form, &limits, &of, profile, data, len, &requests, &n, e);
 	if (r == 0 && write_requests(fds[FD_OUT], requests, n) < 0)
 		r = err_say(e, -EFBIG, "it is too large to be sent");
-	return r; /* nothing is freed at the end of the process */
+	return r; /* nothing is freed: the process ends */
 }
 
 static _Noreturn void become_job(const struct question *q, const int *fds)
@@ -192,7 +192,7 @@ static _Noreturn void serve(int sock)
 		const pid_t pid = whole ? fork() : 1;
 		if (pid == 0)
 			become_job(&q, fds);
-		if (pid < 0) /* not a fault of this file: who asks ends, too, and begins anew some time later */
+		if (pid < 0) /* not this file's fault: the pushing process ends, too, and is started again later */
 			_exit(1);
 		for (size_t i = 0; i < n; i++)
 			fd_close(fds[i]);
@@ -207,7 +207,7 @@ static _Noreturn void become_maker(struct push_endpoint *all, size_t n, pid_t pa
 		push_endpoint_forget(&all[i]);
 	prctl(PR_SET_NAME, "pillion-maker");
 	fd_close_all_but(&sock, 1);
-	signal(SIGTERM, SIG_IGN); /* to the whole group: it ends when its socket does, behind what is under way */
+	signal(SIGTERM, SIG_IGN); /* sent to the whole group; the maker ends with its socket, after files under way */
 	signal(SIGINT, SIG_IGN);
 	signal(SIGCHLD, SIG_IGN); /* the kernel reaps its jobs */
 	if (capabilities_limit(0, &e) < 0 || seccomp_enter(SECCOMP_MAKER, &e) < 0)
@@ -241,7 +241,7 @@ void encoder_stop(struct encoder_process *m)
 	m->pid = 0;
 }
 
-/* --- who waits for it ------------------------------------------------------------------------------------- */
+/* --- the pushing process ---------------------------------------------------------------------------------- */
 
 static bool text_at(const struct push_batch *b, const struct span *s, const char **ret)
 {
@@ -254,7 +254,7 @@ static bool text_at(const struct push_batch *b, const struct span *s, const char
 	return true;
 }
 
-/* What goes into a line of HTTP has no line's end. */
+/* A text for a line of HTTP must have no line end. */
 static bool is_line(const char *text)
 {
 	for (; text && *text; text++)
@@ -309,7 +309,7 @@ int push_encode_child_read(int fd, struct push_batch *ret)
 	return 0;
 }
 
-/* 1: there is something to hear; 0: it took too long */
+/* Waits for an answer. 1: `sock` is readable; 0: it took too long. */
 static int wait_for(int sock, const volatile int *stop)
 {
 	const int64_t deadline = deadline_in((PUSH_ENCODE_CHILD_S + 5) * NSEC_PER_SEC);

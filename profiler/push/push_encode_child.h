@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * push_encode_child - the requests of one file of the spool (push_encode.h), made by a process of its own: a profile is
- * what a worker wrote that read what targets said, and whoever pushes has tokens and a network.
+ * push_encode_child - makes the requests of one file of the spool (push_encode.h) in a process of its own: the profile
+ * was written by a worker that read targets' data, and the pushing process has tokens and a network.
  *
- * The *maker* is forked before that: it wipes the tokens, has no connection, and forks a job for each file, which gets
- * that file and a memfd for its answer. The job has the seccomp role of a page (SECCOMP_PAGE), PUSH_ENCODE_CHILD_MEMORY
- * and PUSH_ENCODE_CHILD_S; what it says is checked as a stranger's. Whoever asks waits for it.
+ * The *maker* is forked before libcurl is loaded: it wipes the tokens, has no connection, and forks a job for each
+ * file, which gets that file and a memfd for its answer. The job has the seccomp role of a page (SECCOMP_PAGE),
+ * PUSH_ENCODE_CHILD_MEMORY and PUSH_ENCODE_CHILD_S; its answer is checked, not trusted. The caller waits for it.
  */
 #pragma once
 
@@ -23,11 +23,11 @@
 #define PUSH_ENCODE_CHILD_BYTES_MAX (256u << 20)
 
 struct encoder_process {
-	int sock; /* -1: there is none */
+	int sock; /* -1: there is no maker */
 	pid_t pid;
 };
 
-/* Before libcurl is loaded. `all`: endpoints whose secrets it is not to have. */
+/* Forks the maker; call it before libcurl is loaded. `all`: the maker wipes the secrets of these endpoints. */
 int encoder_start(struct push_endpoint *all, size_t n, struct encoder_process *ret, struct err *e);
 void encoder_stop(struct encoder_process *m);
 
@@ -42,16 +42,16 @@ struct push_question {
 	enum push_form form;
 	struct push_limits limits;
 	struct push_source of;
-	struct push_progress sent; /* of its beginning, before, in smaller or larger parts */
+	struct push_progress sent; /* of its beginning; sent before, in smaller or larger parts */
 };
 
 /*
- * fd: the file, borrowed. -EBADMSG: it is no profile, none that can be sent, or larger than a job may be, which will
- * stay so; -ETIME: its job took too long; -EPIPE: it died; -EINTR: *stop (which may be NULL); -ECONNRESET: there is no
- * maker any more.
+ * Has the requests of a file made. fd: the file, borrowed. -EBADMSG: it is no profile, cannot be sent, or is larger
+ * than a job may be, which will stay so; -ETIME: its job took too long; -EPIPE: the job died; -EINTR: *stop (`stop` may
+ * be NULL); -ECONNRESET: the maker has ended.
  */
 int push_encode_child_run(const struct encoder_process *m, int fd, const struct push_question *q,
 	const volatile int *stop, struct push_batch *ret, struct err *e);
-/* What a job has written into a sealed memfd. -EBADMSG: that is not it. */
+/* Reads a job's answer from its sealed memfd. -EBADMSG: it is none. */
 int push_encode_child_read(int fd, struct push_batch *ret);
 void push_encode_child_done(struct push_batch *b);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * push_encoder - what the forms of push_encode.h share: a profile on its way to one receiver, and the piece of it that
- * the next request has. push_encode.c decides how large pieces are; pyroscope.h and otlp.h make bodies.
+ * push_encoder - shared by the forms of push_encode.h: a profile on its way to one receiver, and its piece for the next
+ * request. push_encode.c decides how large pieces are; pyroscope.h and otlp.h make bodies.
  */
 #pragma once
 
@@ -14,9 +14,9 @@ struct push_encoder {
 	const struct profile *p;
 	const struct push_source *of;
 	struct push_labels labels;
-	struct label_names types; /* a '-' in a sample type is what Pyroscope refuses a profile for */
+	struct label_names types; /* Pyroscope refuses a profile with a '-' in a sample type */
 	struct label_names names; /* of labels */
-	struct profile_info info; /* the profile's, with such names; there is always a period type */
+	struct profile_info info; /* the profile's, with names of `types`; there is always a period type */
 	bool no_memory;		  /* noted where it cannot be returned */
 };
 
@@ -26,12 +26,12 @@ struct sample_range {
 	unsigned number; /* requests before it */
 };
 
-/* *ret_bytes: how large it is, not compressed. 0 or -errno with a sentence; *ret_bytes 0: there is nothing to say. */
+/* Makes a request's body. *ret_bytes: its size before compression; 0: nothing to send. 0 or -errno with a sentence. */
 typedef int push_encoder_body_fn(struct push_encoder *j, const struct sample_range *w, struct push_request *ret,
 	size_t *ret_bytes, struct err *e);
 
-/* The piece as a profile; labels as profile_split.h has them. */
+/* Makes a profile of the piece; labels as in profile_split.h. */
 int push_encoder_part(struct push_encoder *j, const struct sample_range *w, profile_split_labels_fn *labels, void *arg,
 	struct profile **ret);
-/* 16 bytes that are the same for the same bytes, and never all zero: told apart, not proven. */
+/* Hashes `bytes` to 16 bytes, never all zero: it tells contents apart, and proves nothing. */
 void push_encoder_id(const void *bytes, size_t len, uint8_t ret[static 16]);

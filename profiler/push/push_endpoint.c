@@ -31,7 +31,7 @@ static int put_path(char *to, size_t size, const char *value, struct err *e)
 	return value[0] == '/' ? put_text(to, size, value, e) : err_say(e, -EINVAL, "wants a path from / on");
 }
 
-/* A secret's file, its last newlines cut. The text is of who asks, and wiped on failure. */
+/* Reads a secret's file, without its last newlines. `buf` is the caller's, and wiped on failure. */
 static int read_secret(const char *path, char *buf, size_t size, struct err *e)
 {
 	if (path[0] != '/')
@@ -65,7 +65,7 @@ static int set_token(struct push_endpoint *p, const char *value, struct err *e)
 	return r;
 }
 
-/* RFC 9110, section 5.6.2: a token, and a colon behind it */
+/* RFC 9110, section 5.6.2: a token, then a colon */
 static bool is_header(const char *line)
 {
 	size_t n = 0;
@@ -105,7 +105,7 @@ static int set_headers(struct push_endpoint *p, const char *value, struct err *e
 }
 
 static const struct scheme {
-	const char *prefix, *base; /* of what it is made to */
+	const char *prefix, *base; /* base: replaces the prefix */
 	enum push_form form;
 } schemes[] = {
 	{"pyroscope+https://", "https://", PUSH_PYROSCOPE},
@@ -127,7 +127,7 @@ static const struct scheme *scheme_of(const char *url)
 	return NULL;
 }
 
-/* What stands before the host would be in every message; what is behind '?' is no place for a path. */
+/* Refuses '@': a user or a password before the host would be in every message. Refuses '?': no path can follow it. */
 static int check_url(const struct scheme *s, const char *rest, struct err *e)
 {
 	const size_t host = strcspn(rest, "/");
@@ -151,7 +151,7 @@ static uint32_t hash_of(const char *text)
 	return h;
 }
 
-/* Another url is another endpoint: what one has had, the other has not. */
+/* Names an endpoint after its url: another url is another endpoint, which has not had the same files. */
 static void name_after(struct push_endpoint *p)
 {
 	const char *c = p->url;
@@ -161,7 +161,7 @@ static void name_after(struct push_endpoint *p)
 			p->name[n++] = *c;
 		else if (n && p->name[n - 1] != '-')
 			p->name[n++] = '-';
-	if (*c) /* what is cut off may be all that two of them differ by */
+	if (*c) /* two urls may differ only in the part that is cut off */
 		n = sizeof(p->name) - 10 +
 		    (size_t)snprintf(p->name + sizeof(p->name) - 10, 10, "-%08x", hash_of(p->url));
 	while (n && p->name[n - 1] == '-')
@@ -191,7 +191,7 @@ static int set_url(struct push_endpoint *p, const char *value, struct err *e)
 	return 0;
 }
 
-/* Through which a request goes as it is: with https nothing of it but the server's name is seen there. */
+/* Requests go through the proxy as they are: with https it sees only the server's name. */
 static int set_proxy(struct push_endpoint *p, const char *value, struct err *e)
 {
 	const char *host = value + strlen("http://");
@@ -318,7 +318,7 @@ static bool is_loopback(const struct push_endpoint *p)
 	return false;
 }
 
-/* What is a secret by its name. */
+/* True if the name of a header says that its value is a secret. */
 static bool has_secret_header(const struct push_endpoint *p)
 {
 	static const char *const names[] = {"authorization:", "cookie:", "-key:", "-token:", "apikey:"};

@@ -8,9 +8,9 @@
 
 #define N(a) (sizeof(a) / sizeof((a)[0]))
 #define SERVICE "service_name"
-#define ALIKE_MAX 100 /* keys with one name after another */
+#define ALIKE_MAX 100 /* highest number behind a name */
 
-/* --- what is shared: within a profile equal texts are the same ones (profile.h), so pointers are compared */
+/* --- shared labels: within a profile equal texts have the same pointer (profile.h), so pointers are compared */
 
 struct candidate {
 	struct profile_label label;
@@ -48,7 +48,7 @@ static bool known(const struct finding *f, const char *key)
 	return false;
 }
 
-/* first: of the profile, whose labels all may be shared. */
+/* first: the profile's first sample; all its labels may be shared. */
 static void look_at(struct finding *f, const struct profile_sample *s, bool first)
 {
 	for (size_t i = 0; i < f->n; i++) {
@@ -65,7 +65,7 @@ static void look_at(struct finding *f, const struct profile_sample *s, bool firs
 
 static int look_at_all(struct finding *f, const struct profile *p)
 {
-	struct string_table seen = {0}; /* sets, which never move */
+	struct string_table seen = {0}; /* label sets, which never move */
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < profile_samples(p); i++) {
 		struct profile_sample s;
@@ -103,7 +103,7 @@ static const char *service_of(const struct push_labels *l, const struct push_sou
 	for (size_t i = 0; i < N(names); i++)
 		if (names[i][0])
 			return names[i];
-	return "unknown_service"; /* as OpenTelemetry has it */
+	return "unknown_service"; /* OpenTelemetry's default */
 }
 
 static bool has_node(const struct finding *f)

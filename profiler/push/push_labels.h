@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * push_labels - which labels say something of a whole profile, and names and values that a receiver takes: for the
- * forms of push_encode.h.
+ * push_labels - finds the labels that hold for a whole profile, and makes names and values that a receiver takes: for
+ * the forms of push_encode.h.
  *
- * Shared is what all samples have with one value. Of what says where a profile comes from (service_name, container,
- * container_id, pod, namespace, node) samples that do not have it are no hindrance: they are of the same target.
+ * A label is shared if all samples have it with one value. A label of the origin (service_name, container,
+ * container_id, pod, namespace, node) may be missing in some samples: these are of the same target.
  *
  * Names for Pyroscope are Prometheus' ([a-zA-Z_][a-zA-Z0-9_]*): other characters become '_', so user.team is user_team.
- * "__", with which a receiver's own names begin, is not the beginning of one: "label" stands before it. Of two that
- * would have the same name the later one gets "_2" behind it.
+ * A name that begins with "__", as a receiver's own names do, gets "label" before it. Of two labels that would have the
+ * same name the later one gets "_2" behind it.
  */
 #pragma once
 
@@ -19,15 +19,15 @@
 #include <stdbool.h>
 
 #define PUSH_LABELS_MAX (PROFILE_LABELS_MAX + 8)
-#define PUSH_LABELS_NAME_MAX 256 /* bytes of a name, of Pyroscope's 1024 */
+#define PUSH_LABELS_NAME_MAX 256 /* bytes of a name; Pyroscope takes 1024 */
 
 struct push_labels {
-	struct profile_label shared[PUSH_LABELS_MAX]; /* by key; texts are the profile's or the source's */
+	struct profile_label shared[PUSH_LABELS_MAX]; /* by key; texts are borrowed from the profile or the source */
 	size_t n;
 	const char *service; /* never "" */
 };
 
-/* 0, -ENOMEM. The service's and the node's name are among the shared ones also where no sample has them. */
+/* Finds the shared labels; the service's and the node's name are among them even if no sample has them. 0, -ENOMEM. */
 int push_labels_find(const struct profile *p, const struct push_source *of, struct push_labels *ret);
 const struct profile_label *push_labels_get(const struct push_labels *l, const char *key); /* NULL: not shared */
 bool push_labels_has(const struct push_labels *l, const struct profile_label *label);	   /* with this value */
@@ -39,9 +39,10 @@ struct label_names {
 	size_t room;
 };
 
-const char *pushnames_of(struct label_names *n, const char *key); /* NULL: no memory */
-int pushnames_take(struct label_names *n, const char *name);	  /* nobody gets that one; 0, -ENOMEM */
+const char *pushnames_of(struct label_names *n, const char *key); /* Returns a key's name; NULL: no memory */
+int pushnames_take(struct label_names *n, const char *name);	  /* reserves a name; 0, -ENOMEM */
 void pushnames_done(struct label_names *n);
 
-/* `to` has room for PUSH_LABELS_NAME_MAX: as `name`, of what a name of a metric or of a type may have. Never "". */
+/* Makes a name with the characters that a name of a metric or of a type may have. Never "". `to` has room for
+ * PUSH_LABELS_NAME_MAX. */
 void push_labels_name(const char *name, char to[static PUSH_LABELS_NAME_MAX]);

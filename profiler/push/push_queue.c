@@ -15,9 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SENT_MAX (256u << 20) /* a spool of a million files has half of it */
+#define SENT_MAX (256u << 20) /* lines of a million files are half of it */
 #define STALE_LINES(n) (256 + 2 * (n))
-/* A directory that changed as shortly ago as its clock ticks may change again without showing it. */
+/* A directory may change again in the same tick of its clock, without another mtime. */
 #define FRESH_S 1
 
 enum state { WAITING, UNDERWAY, SENT };
@@ -33,9 +33,9 @@ struct push_file {
 
 struct target {
 	char *name;
-	struct timespec changed; /* of its directory when it was looked at */
+	struct timespec changed; /* mtime of its directory at the last listing */
 	bool settled, seen, busy, told;
-	bool directories;	  /* it has some */
+	bool directories;	  /* it has subdirectories */
 	struct push_file **files; /* by name, which is by time */
 	size_t n, room;
 	size_t first; /* none before it waits */
@@ -44,19 +44,19 @@ struct target {
 struct push_queue {
 	int spool, dir, lock, sent;
 	char name[64], file[96];
-	bool torn; /* lines are missing in it, or half written */
-	bool told; /* that it cannot be written */
+	bool torn; /* lines of the file are missing, or half written */
+	bool told; /* reported that the file cannot be written */
 	bool (*wants)(const void *arg, const char *event);
 	const void *arg;
 	struct target **targets; /* by name */
 	size_t n, room;
 	size_t waiting, files, lines;
 	uint64_t lost;
-	/* while the first scan lasts: what was sent before */
+	/* during the first scan: paths that were sent before */
 	char **before;
 	size_t n_before;
 	char *before_text;
-	bool all_sent; /* what the first scan finds counts as sent */
+	bool all_sent; /* all files of the first scan count as sent */
 };
 
 /* --- growing ---------------------------------------------------------------------------------------------- */
@@ -85,7 +85,7 @@ static const char *target_name(const void *of, size_t i)
 	return ((const struct push_queue *)of)->targets[i]->name;
 }
 
-/* Where it is among `n` names in order, or is to be. */
+/* Returns the index of a name among `n` in order, or the index for inserting it. */
 static size_t place_of(
 	const void *of, size_t n, const char *(*name_of)(const void *of, size_t i), const char *name, bool *ret_there)
 {
@@ -141,7 +141,7 @@ static int find_target(struct push_queue *q, const char *name, struct target **r
 	return 0;
 }
 
-/* --- what was sent ---------------------------------------------------------------------------------------- */
+/* --- sent files ------------------------------------------------------------------------------------------- */
 
 static int text_order(const void *a, const void *b)
 {
@@ -159,7 +159,7 @@ static bool was_sent(const struct push_queue *q, const struct target *t, const c
 	return bsearch(&at, q->before, q->n_before, sizeof(*q->before), text_order);
 }
 
-/* Lines of `text`, which stays; a last one without newline is none. */
+/* Splits `text` in place into lines in order, which point into it; a last one without newline is none. */
 static int split(char *text, char ***ret, size_t *ret_n)
 {
 	char **lines = NULL;
@@ -239,7 +239,7 @@ static int rewrite(struct push_queue *q)
 	return 0;
 }
 
-/* A line that did not get there whole would be the beginning of the next one: then all are written anew. */
+/* A partial line would be the beginning of the next one: then all lines are written anew. */
 static int append(struct push_queue *q, const struct push_file *f)
 {
 	char line[SPOOL_TARGET_MAX + 258];
@@ -254,7 +254,7 @@ static int append(struct push_queue *q, const struct push_file *f)
 	return r;
 }
 
-/* --- what there is ---------------------------------------------------------------------------------------- */
+/* --- files of the spool ----------------------------------------------------------------------------------- */
 
 static bool event_of(const char *name, char *buf, size_t size)
 {
@@ -299,7 +299,7 @@ static void drop_gone(struct push_queue *q, struct target *t)
 	size_t n = 0;
 	for (size_t i = 0; i < t->n; i++) {
 		struct push_file *f = t->files[i];
-		if (f->seen || f->state == UNDERWAY) { /* whoever sends it will find out */
+		if (f->seen || f->state == UNDERWAY) { /* its sender will find out */
 			t->files[n++] = f;
 			continue;
 		}
@@ -314,7 +314,7 @@ static void drop_gone(struct push_queue *q, struct target *t)
 	t->first = 0;
 }
 
-/* *ret NULL: that is all. An error is not: what it has not named would be taken for gone. */
+/* *ret NULL: the end of the directory. Errors are returned: files that were not listed would be taken for gone. */
 static int next_entry(DIR *d, struct dirent **ret)
 {
 	errno = 0;
@@ -367,7 +367,7 @@ static int look_into(struct push_queue *q, struct target *t, int dir)
 	return r;
 }
 
-/* Directories that are gone, with what was in them. */
+/* Drops directories that are gone, with their files. */
 static void drop_targets(struct push_queue *q)
 {
 	size_t n = 0;
@@ -386,7 +386,7 @@ static void drop_targets(struct push_queue *q)
 	q->n = n;
 }
 
-/* What cannot be looked at now is not gone. */
+/* Keeps targets below a directory that cannot be listed now: they are not gone. */
 static void keep_below(struct push_queue *q, const char *name)
 {
 	const size_t len = strlen(name);
@@ -486,7 +486,7 @@ int queue_open(int spool, const char *name, bool (*wants)(const void *arg, const
 	if (r == 0)
 		r = queue_scan(q, e);
 	forget_before(q);
-	if (r == 0 && q->sent < 0) { /* it comes with what is there now, or not at all */
+	if (r == 0 && q->sent < 0) { /* it must hold the files that are there now */
 		r = rewrite(q);
 		if (r < 0)
 			err_set(e, r, "cannot write " PUSH_DIR "/%s in the spool", q->file);
@@ -573,7 +573,7 @@ void queue_back(struct push_queue *q, struct push_file *f, struct push_progress 
 
 void queue_gone(struct push_queue *q, struct push_file *f)
 {
-	f->state = SENT; /* until its directory is looked at */
+	f->state = SENT; /* until its directory is listed */
 	f->target->busy = false;
 	f->target->settled = false;
 	q->waiting--;

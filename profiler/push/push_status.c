@@ -21,7 +21,7 @@
 static const struct {
 	const char *key;
 	size_t at;
-	bool since; /* a time: its age is told */
+	bool since; /* a time: becomes its age */
 } keys[] = {
 	{"sent", offsetof(struct push_status, sent), false},
 	{"sent_bytes", offsetof(struct push_status, bytes), false},

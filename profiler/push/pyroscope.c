@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INGEST_LABELS_MAX 900 /* bytes before they are escaped: all of an address has to be less than 4096 */
+#define INGEST_LABELS_MAX 900 /* bytes before escaping: a whole address must be less than 4096 */
 #define N(a) (sizeof(a) / sizeof((a)[0]))
-#define QUERY_VALUE_MAX 256 /* of a value in a URL: what stands before servers takes 8 KiB of one */
+#define QUERY_VALUE_MAX 256 /* bytes of a value in a URL: proxies before servers take URLs of 8 KiB */
 #define SPY "pillion"
 
 /* --- the series */
@@ -28,7 +28,7 @@ struct series {
 	size_t n;
 };
 
-/* Names that Pyroscope and its users know, by type of the samples; what is further up is looked for first. */
+/* Names that Pyroscope and its users know, by type of the samples; earlier rows take precedence. */
 static const struct {
 	const char *type, *metric;
 } metrics[] = {
@@ -73,7 +73,7 @@ static void put_pair(struct series *s, const char *name, const char *value, size
 	s->n++;
 }
 
-/* Names of ours first: those of a tenant do not get them. */
+/* Reserves our own names, so that a tenant's labels do not get them. */
 static int name_labels(struct push_encoder *j)
 {
 	static const char *const ours[] = {"__name__", "__delta__", "pyroscope_spy", "service_name", "app_name"};
@@ -107,10 +107,10 @@ static int find_series(struct push_encoder *j, size_t value_max, struct series *
 
 /* --- the profile */
 
-struct labelling { /* what a sample keeps */
+struct labelling { /* of a sample */
 	struct push_encoder *j;
 	const struct series *series;
-	size_t left_out; /* labels, of sets */
+	size_t left_out; /* counted for each label set */
 };
 
 static size_t keep_labels(void *arg, const struct profile_sample *s, struct profile_label *ret)
@@ -134,7 +134,7 @@ static size_t keep_labels(void *arg, const struct profile_sample *s, struct prof
 	return n;
 }
 
-/* What protobuf itself takes: a gzip file ends with that (RFC 1952), and messages are below 4 GiB. */
+/* Returns the size of the uncompressed protobuf: a gzip file ends with it (RFC 1952), and messages are below 4 GiB. */
 static size_t plain_size(const uint8_t *gzip, size_t len)
 {
 	const uint8_t *size = gzip + len - 4;
@@ -180,7 +180,7 @@ static void put_labels(struct protobuf_writer *to, const struct series *s)
 	protobuf_writer_done(&pair);
 }
 
-/* RFC 9562, version 8: of our own making. */
+/* RFC 9562, version 8: of a format of our own. */
 static void uuid(const uint8_t id[static 16], char to[static 37])
 {
 	snprintf(to, 37, "%02x%02x%02x%02x-%02x%02x-8%x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", id[0], id[1], id[2],
@@ -188,7 +188,7 @@ static void uuid(const uint8_t id[static 16], char to[static 37])
 		id[14], id[15]);
 }
 
-/* Of labels, too: two targets may have the same samples. */
+/* Includes labels: two targets may have the same samples. */
 static void find_id(const struct series *s, const uint8_t *pprof, size_t len, uint8_t ret[static 16])
 {
 	struct protobuf_writer all = {0};
@@ -215,7 +215,7 @@ static void put_series(struct protobuf_writer *to, const struct series *s, const
 	protobuf_writer_done(&series);
 }
 
-/* Takes path and body, either of which may have failed. */
+/* Moves path and body, either of which may have failed, into a request. */
 static int take(
 	struct push_request *r, struct protobuf_writer *path, struct protobuf_writer *body, const char *content_type)
 {
@@ -254,7 +254,7 @@ int pyroscope_push_body(struct push_encoder *j, const struct sample_range *w, st
 
 /* --- /ingest */
 
-/* A service's name has letters, digits and "-./_" there. */
+/* Other characters than letters, digits and "-./_" of a service's name become '_': /ingest takes only these. */
 static void put_service(struct protobuf_writer *to, const char *name, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -278,7 +278,7 @@ static void put_escaped(struct protobuf_writer *to, const struct protobuf_writer
 	to->failed |= text->failed;
 }
 
-/* SERVICE{name=value,...}: what ends a value cannot be written in one. */
+/* Writes SERVICE{name=value,...}. Characters of a value that would end it become '_'. */
 static void put_name(struct protobuf_writer *to, const struct series *s)
 {
 	struct protobuf_writer name = {0}, labels = {0};
@@ -289,7 +289,7 @@ static void put_name(struct protobuf_writer *to, const struct series *s)
 		if (!strncmp(p->name, "__", 2) || !strcmp(p->name, "service_name") || !strcmp(p->name, "pyroscope_spy"))
 			continue;
 		if (labels.len + strlen(p->name) + p->len > INGEST_LABELS_MAX)
-			continue; /* the samples have it still */
+			continue; /* left out: keep_labels() drops it from the samples, too */
 		protobuf_writer_print(&labels, "%s%s=", labels.len ? "," : "", p->name);
 		for (size_t k = 0; k < p->len; k++)
 			protobuf_writer_put(&labels, strchr(",{}", p->value[k]) ? "_" : &p->value[k], 1);
@@ -314,7 +314,7 @@ static void put_path(struct protobuf_writer *to, const struct series *s, const s
 	protobuf_writer_print(to, "&spyName=" SPY);
 }
 
-/* What a type is called, where it is found out: for metrics that types alone would not lead to. */
+/* Display names for metrics that /ingest would not derive from the types alone; NULL: it derives them. */
 static const struct {
 	const char *metric, *display;
 } displays[] = {
@@ -326,7 +326,7 @@ static const struct {
 	{"goroutine", "goroutines"},
 };
 
-/* False: no configuration is needed. */
+/* Returns false if no configuration is needed. */
 static bool find_display(const struct series *s, char to[static PUSH_LABELS_NAME_MAX])
 {
 	snprintf(to, PUSH_LABELS_NAME_MAX, "%s", s->metric);
@@ -340,7 +340,7 @@ static bool find_display(const struct series *s, char to[static PUSH_LABELS_NAME
 	return true;
 }
 
-/* The last type is the one that names the metric where no other one does. */
+/* The display name goes to the last type, which names the metric where no other one does. */
 static void put_config(struct protobuf_writer *to, const struct profile_info *info, const char *display)
 {
 	protobuf_writer_print(to, "{");
@@ -371,7 +371,7 @@ int pyroscope_ingest_body(struct push_encoder *j, const struct sample_range *w, 
 	if (r == 0)
 		r = make_pprof(j, &s, w, &pprof, &len, ret_bytes);
 	if (r == 0) {
-		find_id(&s, pprof, len, id); /* of bytes that cannot have their own hash in them, but by will */
+		find_id(&s, pprof, len, id); /* bytes do not contain their own hash, except on purpose */
 		snprintf(boundary, sizeof(boundary), "pillion-");
 		for (size_t i = 0; i < sizeof(id); i++)
 			snprintf(boundary + 8 + 2 * i, 3, "%02x", id[i]);

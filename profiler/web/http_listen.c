@@ -19,7 +19,7 @@
 
 #define TOKEN_BYTES 16
 
-/* A name beside the control socket. */
+/* Makes the path of a file beside the control socket. */
 static void beside(const struct settings *set, const char *name, char *buf, size_t size)
 {
 	const char *slash = strrchr(set->control, '/');
@@ -28,7 +28,7 @@ static void beside(const struct settings *set, const char *name, char *buf, size
 
 /* --- a Unix socket -------------------------------------------------------------------------------------- */
 
-/* A socket file without a listener is what a killed predecessor left. */
+/* A killed predecessor leaves a socket file without a listener. */
 static bool somebody_listens(const struct sockaddr_un *un)
 {
 	fd_auto fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -81,14 +81,14 @@ static int make_token(char *buf, size_t size)
 	return 0;
 }
 
-/* The directory is root's alone to write. */
+/* Only root can write to the directory. */
 static int open_token(const char *path, gid_t gid, char *buf, size_t size)
 {
 	char text[4 * TOKEN_BYTES];
 	bool there = fd_read_text(AT_FDCWD, path, text, sizeof(text)) == 0 && is_token(text);
 	if (there)
 		snprintf(buf, size, "%.*s", 2 * TOKEN_BYTES, text);
-	explicit_bzero(text, sizeof(text)); /* children have our stack */
+	explicit_bzero(text, sizeof(text)); /* children inherit our stack */
 	if (there)
 		return 0;
 	int r = make_token(buf, size);
@@ -104,7 +104,7 @@ static int open_token(const char *path, gid_t gid, char *buf, size_t size)
 	return r;
 }
 
-/* `shared`: beside another socket of our user's, until that one is closed. */
+/* `shared`: allow another socket of our user on the port, until that one is closed. */
 static int bind_port(uint16_t port, bool shared)
 {
 	struct sockaddr_in in = {
@@ -119,8 +119,7 @@ static int bind_port(uint16_t port, bool shared)
 	return r < 0 ? fd_close(fd), r : fd;
 }
 
-/* The next supervisor may need the port while our exporter has it still: so it is shared, but nobody's to begin with.
- */
+/* The next supervisor may need the port while our exporter still has it, so it is shared; at first it must be free. */
 static int listen_on(uint16_t port, bool instead, struct err *e)
 {
 	int alone = instead ? -1 : bind_port(port, false);

@@ -48,7 +48,7 @@ struct http {
 	uint16_t port;
 	bool freed; /* a connection ended in this run, so that another one may have its place */
 	char token[64];
-	char way[SECRET], cookie[SECRET]; /* of a person who came by the token */
+	char way[SECRET], cookie[SECRET]; /* of a person with the token */
 };
 
 static struct {
@@ -94,7 +94,7 @@ int http_load(struct err *e)
 	};
 	if (mhd.library)
 		return 0;
-	setenv("GNUTLS_NO_IMPLICIT_INIT", "1", 1); /* nothing of it is used: no memory, no files */
+	setenv("GNUTLS_NO_IMPLICIT_INIT", "1", 1); /* it is not used: no memory, no files */
 	void *library = dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL);
 	for (size_t i = 0; library && i < sizeof(functions) / sizeof(functions[0]); i++) {
 		void *function = dlsym(library, functions[i].name);
@@ -109,8 +109,9 @@ int http_load(struct err *e)
 /* --- connections ---------------------------------------------------------------------------------------- */
 
 /*
- * With all places taken the library listens no more, and looks for a free one at the beginning of a run. Who connects
- * and hangs up without end would keep us here: where so many runs were not enough, the loop has its turn (http_round).
+ * With all places taken the library listens no more, and looks for a free one at the beginning of a run. A peer that
+ * connects and hangs up without end would keep us here: after HTTP_CONNECTIONS_MAX runs the loop has its turn
+ * (http_round).
  */
 static void run(struct http *h)
 {
@@ -133,7 +134,8 @@ static void on_connection(void *arg, struct MHD_Connection *c, void **mine, enum
 	h->freed |= !begins;
 }
 
-/* The library knows idling alone: a byte now and then, and a place is taken for good. It closes what has ended. */
+/* The library limits only idle time: a peer that sends a byte now and then would keep its place for good. The
+ * library closes connections that we shut down. */
 static int64_t cut_late(struct http *h, int64_t now)
 {
 	int64_t first = INT64_MAX;
@@ -151,7 +153,7 @@ static int64_t cut_late(struct http *h, int64_t now)
 
 /* --- answering ------------------------------------------------------------------------------------------ */
 
-/* What a browser may do with it: nothing comes from elsewhere, and no script runs but the graph's own. */
+/* The browser's policy for an answer: nothing comes from elsewhere, and no script runs but the graph's own. */
 #define POLICY "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; "
 static const struct {
 	const char *type, *policy; /* %s: the nonce */
@@ -174,7 +176,7 @@ static void add_headers(struct MHD_Response *r, enum http_kind kind, const char 
 {
 	char policy[256];
 	const struct header headers[] = {
-		{"Connection", "close"}, /* cut_late: better here than in a request */
+		{"Connection", "close"}, /* else cut_late() might end it within a later request */
 		{"Content-Type", kinds[kind].type},
 		{"Content-Security-Policy", policy},
 		{"Cache-Control", "no-store"},
@@ -197,7 +199,7 @@ static enum MHD_Result queue(struct MHD_Connection *c, unsigned status, struct M
 	return sent;
 }
 
-/* In a sentence. */
+/* Answers with a sentence. */
 static enum MHD_Result refuse(
 	struct MHD_Connection *c, unsigned status, const char *text, const char *header, const char *value)
 {
@@ -211,7 +213,7 @@ static enum MHD_Result refuse(
 	return queue(c, status, r);
 }
 
-/* Names come out of the spool: nothing in them may end the header. */
+/* Names come from the spool: characters that may end the header are replaced. */
 static void add_file_name(struct MHD_Response *r, const char *file)
 {
 	char text[320];
@@ -224,7 +226,7 @@ static void add_file_name(struct MHD_Response *r, const char *file)
 	mhd.add_response_header(r, "Content-Disposition", text);
 }
 
-/* The library takes what it is given, if it does. */
+/* The library takes the text or the descriptor if it makes a response; else they are freed here. */
 static struct MHD_Response *response_of(const struct http_answer *a)
 {
 	struct stat st;
@@ -259,9 +261,9 @@ const char *http_argument(const struct http_asked *asked, const char *name)
 	return value ? value : "";
 }
 
-/* --- who may ask ---------------------------------------------------------------------------------------- */
+/* --- access --------------------------------------------------------------------------------------------- */
 
-/* "127.0.0.1:9100", also without the port, as some say it; port 0: with any */
+/* "127.0.0.1:9100", also without the port, as some clients say it; port 0: with any */
 static bool names_us(const char *host, uint16_t port)
 {
 	static const char *const names[] = {"127.0.0.1", "localhost"};
@@ -276,7 +278,7 @@ static bool names_us(const char *host, uint16_t port)
 	return false;
 }
 
-/* In a time that says nothing of where they differ. */
+/* Compares in a time that does not tell where the texts differ. */
 static bool is_secret(const char *said, const char *secret)
 {
 	unsigned char differ = 0;
@@ -294,7 +296,7 @@ static bool has_token(const char *said, const char *token)
 	return said && !strncasecmp(said, kind, sizeof(kind) - 1) && is_secret(said + sizeof(kind) - 1, token);
 }
 
-/* What stands behind the way of a person who has the cookie; NULL: it is another's. */
+/* Returns the path below the way, if the request has its cookie; NULL: it is no such request. */
 static const char *below_way(const struct http *h, struct MHD_Connection *c, const char *url)
 {
 	const size_t len = strlen(h->way);
@@ -325,7 +327,7 @@ static enum http_page page_of(const char *path)
 	return !strcmp(path, "/metrics") ? HTTP_METRICS : !strcmp(path, "/health") ? HTTP_HEALTH : HTTP_BROWSER_PAGE;
 }
 
-/* A browser says so of what another site's page, or mail, asks for. */
+/* True if a browser says that another site's page, or a mail, caused the request. */
 static bool is_foreign(struct MHD_Connection *c)
 {
 	const char *site = mhd.lookup_connection_value(c, MHD_HEADER_KIND, "Sec-Fetch-Site");
@@ -340,7 +342,7 @@ static unsigned others(const struct http *h)
 	return n;
 }
 
-/* 1: it was answered, *ret. */
+/* Returns 1 if it has answered, with *ret. */
 static int refuse_other(struct http *h, struct MHD_Connection *c, const char *path, enum MHD_Result *ret)
 {
 	if (!names_us(mhd.lookup_connection_value(c, MHD_HEADER_KIND, "Host"), h->port))
@@ -357,7 +359,7 @@ static int refuse_other(struct http *h, struct MHD_Connection *c, const char *pa
 	return 1;
 }
 
-/* NULL: it was answered, *ret. Else the path of the page. */
+/* Returns the path of the page; NULL: it has answered, with *ret. */
 static const char *let_in(
 	struct http *h, struct MHD_Connection *c, const char *url, const char *method, enum MHD_Result *ret)
 {
@@ -389,7 +391,7 @@ static int make_secret(char buf[static SECRET])
 	return 0;
 }
 
-/* A person's pages take longer, and so does their way through a tunnel. */
+/* Pages for people take longer, and so does their transfer through a tunnel. */
 static void give_time(struct http *h, struct MHD_Connection *c)
 {
 	for (struct place *p = h->places; p < h->places + HTTP_CONNECTIONS_MAX; p++)
@@ -423,7 +425,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 	struct http *h = arg;
 	struct waiting *w = *mine;
 	enum MHD_Result r = MHD_NO;
-	if (w && w->answered) { /* what comes behind the headers is not read */
+	if (w && w->answered) { /* the body of a request is not read */
 		*size = 0;
 		return MHD_YES;
 	}
@@ -531,7 +533,7 @@ struct http *http_free(struct http *h)
 	return NULL;
 }
 
-/* For a page there may be room now, or no hope of a listing any more. */
+/* A page may be due without http_ready(): a job's place became free, or a listing comes no more. */
 static bool is_due(struct http *h, struct waiting *w, int64_t now)
 {
 	return w->deadline <= now || (w->asked.page == HTTP_BROWSER_PAGE && h->pages.want(h->pages.arg, &w->asked));

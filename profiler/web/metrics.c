@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A number as it is, or in parts of a whole: microseconds of seconds. */
+/* The unit of a number: the metric's own, or a part of it, as microseconds of seconds. */
 enum unit { AS_IS, HUNDREDTHS, MS, US };
 
 struct row {
 	const char *name, *type, *help;
-	size_t at; /* uint64_t in struct target_row, listed_sums, export_state or metrics */
+	size_t at; /* uint64_t in struct target_row, target_totals, export_state, metrics, process_use or push_status */
 	enum unit unit;
 };
 
@@ -188,7 +188,8 @@ static bool same_labels(const struct target_row *x, const struct target_row *y)
 	       !strcmp(x->pod_namespace, y->pod_namespace);
 }
 
-/* Of those whose labels are the same (one ends, and is here again) the latest: a series may not be there twice. */
+/* Lists targets without repeated labels, as no series may be there twice: of a target that ended and came again,
+ * the latest. */
 static const struct target_row **distinct(const struct target_table *l, size_t *ret_n)
 {
 	const struct target_row **list = calloc(l->n + 1, sizeof(*list));

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * metrics - what a service tells of itself and its targets, as text for Prometheus (exposition format 0.0.4).
+ * metrics - writes the state of a service and of its targets as text for Prometheus (exposition format 0.0.4).
  *
- * Names begin with pillion_, units are seconds and bytes, counters end with _total. What each one says is its HELP
- * line, in metrics.c: that is the documentation. Series of a target have the labels target (its id), name, pod and
- * namespace and end with it. Where the worker does not answer, its series are left out, and pillion_worker_up is 0.
+ * Names begin with pillion_, units are seconds and bytes, counters end with _total. The HELP line of each one, in
+ * metrics.c, is its documentation. Series of a target have the labels target (its id), name, pod and namespace and end
+ * with it. Where the worker does not answer, its series are left out, and pillion_worker_up is 0.
  */
 #pragma once
 

@@ -22,7 +22,7 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-struct said { /* by the job, with the descriptor */
+struct said { /* sent by the job, with the descriptor */
 	uint32_t status, kind;
 	char file[256];
 };
@@ -72,7 +72,7 @@ static int answer(const struct page_question *q, int sock)
 	return a.fd >= 0 ? give(sock, &said, a.fd) : give_text(sock, &said, a.text, a.len);
 }
 
-/* Nothing is freed at its end: that is near, and the kernel is faster. */
+/* Frees nothing: the process ends soon, and the kernel is faster. */
 static _Noreturn void become_job(const struct page_question *q, int sock)
 {
 	struct err e = {0};
@@ -85,7 +85,7 @@ static _Noreturn void become_job(const struct page_question *q, int sock)
 	_exit(answer(q, sock) < 0);
 }
 
-/* --- who waits for it ----------------------------------------------------------------------------------- */
+/* --- the exporter --------------------------------------------------------------------------------------- */
 
 int pagejobs_new(struct event_loop *l, struct pagejobs **ret)
 {
@@ -118,7 +118,7 @@ static void end(struct page_child *job)
 		job->done(job->arg);
 }
 
-/* A page does not change while it is sent; a file of the spool is never written to again. */
+/* A page must be sealed, so that it does not change while it is sent; a file of the spool is never written to again. */
 static bool is_answer(const struct said *said, int fd, uint64_t *ret_bytes)
 {
 	struct stat st;

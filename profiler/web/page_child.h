@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * page_child - a page (pages.h) is made in a process of its own, forked by the exporter for it alone: what it reads is
- * large and came from targets. It has the spool and a socket, a seccomp role that opens nothing but to read,
- * PAGE_CHILD_MEMORY and PAGE_CHILD_S; what kills it costs that page, and whoever asked is told so. The exporter only
- * waits for its answer: a sealed memfd, or the file itself.
+ * page_child - makes a page (pages.h) in a process of its own, which the exporter forks for it alone: the page's input
+ * is large and came from targets. The process has the spool and a socket, a seccomp role that opens files only to read,
+ * PAGE_CHILD_MEMORY and PAGE_CHILD_S. Its death costs that page alone, and the client is told. The exporter only waits
+ * for its answer: a sealed memfd, or the file itself.
  *
- * A job whose asker has gone is forgotten and runs to its end, which is near; PAGEJOBS_MAX run at once, one of
- * them a heavy one: with the worker they share the memory of the service's cgroup.
+ * A job without its client is forgotten and runs to its end, which is near; PAGEJOBS_MAX run at once, at most one of
+ * them heavy: with the worker they share the memory of the service's cgroup.
  */
 #pragma once
 
@@ -18,18 +18,19 @@
 #define PAGE_CHILD_MEMORY (96ul << 20)
 #define PAGE_CHILD_S 20
 #define PAGE_CHILD_ANSWER_MAX (64u << 20) /* bytes of one page */
-#define PAGEJOBS_HELD_MAX (64ul << 20)	  /* of all that are being sent, in memory */
+#define PAGEJOBS_HELD_MAX (64ul << 20)	  /* of all answers that are being sent, in memory */
 
 struct pagejobs;
 struct page_child;
 
 int pagejobs_new(struct event_loop *l, struct pagejobs **ret);
 /*
- * `done` is called from the loop, once, unless it was forgotten before. -EAGAIN: so many run already, later. -ENOBUFS:
- * what is being sent is too much.
+ * Starts a job. `done` is called from the loop, once, unless the job was forgotten before. -EAGAIN: so many run
+ * already, try later. -ENOBUFS: answers that are being sent take too much memory.
  */
 int page_child_start(
 	struct pagejobs *j, const struct page_question *q, void (*done)(void *arg), void *arg, struct page_child **ret);
-/* Its answer, as long as the job is there: `fd` is borrowed. 0, -EINPROGRESS, or -EPIPE: it died. */
+/* Returns a job's answer; `fd` is borrowed, as long as the job is there. 0, -EINPROGRESS, or -EPIPE: the process
+ * died. */
 int page_child_answer(const struct page_child *job, struct page_answer *ret);
 void page_child_forget(struct page_child *job); /* NULL is fine */

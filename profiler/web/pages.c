@@ -39,7 +39,7 @@ struct page {
 
 /* --- an answer in a sentence ---------------------------------------------------------------------------- */
 
-/* Instead of what was written so far. */
+/* Replaces the page written so far. */
 static int refuse(struct page *p, unsigned status, const char *text)
 {
 	clearerr(p->out);
@@ -71,7 +71,7 @@ static void directory_of(const struct target_row *t, char ret[static SPOOL_TARGE
 	spool_target_path(t->id, t->name, t->pod, t->pod_namespace, ret);
 }
 
-/* only: that directory's; NULL: all */
+/* Writes a row for each live target. only: that directory's; NULL: all */
 static size_t live_rows(struct page *p, const char *only)
 {
 	const struct target_table *l = p->q->listed;
@@ -112,7 +112,7 @@ static int spool_row(struct page *p, const char *name)
 	struct spool_listing w;
 	char first[32], last[32];
 	int r = spool_query_list(p->q->spool, name, &w);
-	if (r < 0 || !w.n) { /* retention was faster */
+	if (r < 0 || !w.n) { /* retention has removed it */
 		if (r == 0)
 			spool_query_done(&w);
 		return r == -ENOMEM ? r : 0;
@@ -253,7 +253,7 @@ static int64_t time_of(const char *text)
 	return -1;
 }
 
-/* Newest first; what is older than the page holds has a link of its own. */
+/* Writes the windows, newest first; a link leads to those that do not fit. */
 static void window_table(struct page *p)
 {
 	const struct spool_listing *w = &p->windows;
@@ -360,7 +360,7 @@ static int load_both(struct page *p, struct profile **ret, struct profile **ret_
 	return r < 0 ? err_wrap(e, r, "before") : 0;
 }
 
-/* The one that was asked for, else the last. */
+/* Returns the type that was asked for, else the default one. */
 static unsigned type_of(const struct page *p, const struct profile *profile)
 {
 	const int asked = profile_type_find(profile, p->q->arguments[PAGE_TYPE]);
@@ -479,7 +479,7 @@ static int crash_list(struct page *p, char **names, size_t n)
 	return 0;
 }
 
-/* An open file, regular, of those that are there. */
+/* Opens a listed report, a regular file. */
 static int open_crash(int dir, char **names, const char *file)
 {
 	struct stat st;
@@ -504,7 +504,7 @@ static int crash_file(struct page *p, int dir, char **names, const char *file)
 	return 0;
 }
 
-/* Lines of text are what page_text makes safe: it knows no newline. */
+/* Writes the report escaped, line by line. */
 static int print_crash(struct page *p, const struct json *doc)
 {
 	char *text = NULL, *rest, *line;
@@ -522,7 +522,7 @@ static int print_crash(struct page *p, const struct json *doc)
 	return r;
 }
 
-/* As `pillion report` has it. */
+/* Shows a report as `pillion report` does. */
 static int crash_words(struct page *p, int dir, char **names)
 {
 	const char *file = p->q->arguments[PAGE_FILE];
@@ -558,7 +558,7 @@ static int show_crashes(struct page *p, const char *file)
 	return r;
 }
 
-/* --- where to ------------------------------------------------------------------------------------------- */
+/* --- dispatch ------------------------------------------------------------------------------------------- */
 
 static const struct {
 	const char *name;
@@ -595,7 +595,7 @@ static bool is_live(const struct page *p)
 
 static int go_target(struct page *p, const char *path)
 {
-	const char *slash = strrchr(path, '/'); /* what it is called may have some */
+	const char *slash = strrchr(path, '/'); /* the target's name may have some */
 	if (!slash)
 		return refuse(p, 404, "There is no such page.");
 	snprintf(p->target, sizeof(p->target), "%.*s", (int)(slash - path), path);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pages - what a person sees in a browser: the targets, live and from before; the windows of one, as flame graphs (the
- * last one, a time range, two ranges compared), as tables, and to be taken away; reports of crashes.
+ * pages - the pages for a person's browser: the targets, live and from before; the windows of a target, as flame graphs
+ * (the last one, a time range, two ranges compared), as tables, and for download; reports of crashes.
  *
  *	/					targets
  *	/target/NAME/				its windows, forms for ranges
@@ -14,11 +14,10 @@
  *
  * NAME is the target's directory in the spool (spool_target.h): of a container of Kubernetes NAMESPACE/POD/CONTAINER.
  * Times are UTC, as forms have them (2026-01-01T00:00[:00]); a window is in a range when it begins there. All links are
- * relative, so that the page may stand anywhere. Everything but the interactive graph works without a script. Names are
- * those of targets and programs: they are text wherever they stand. No name that was asked for is opened
- * (spool_query.h).
+ * relative, so that the page may stand anywhere. Everything but the interactive graph works without a script. Names
+ * come from targets and programs: they are text wherever they stand. No name of a request is opened (spool_query.h).
  *
- * It is made in a process of its own (page_child.h), which may die of what it reads.
+ * A page is made in a process of its own (page_child.h), which may die of the files that it reads.
  */
 #pragma once
 
@@ -57,13 +56,13 @@ enum page_kind { PAGE_IS_HTML, PAGE_IS_FLAME, PAGE_IS_PICTURE, PAGE_IS_PROFILE, 
 struct page_answer {
 	unsigned status; /* of HTTP */
 	enum page_kind kind;
-	char file[256]; /* it is to be saved under this name; "": it is to be seen */
-	char *text;	/* malloc'ed; NULL: what `fd` has */
+	char file[256]; /* saved under this name; "": displayed */
+	char *text;	/* malloc'ed; NULL: `fd` is the answer */
 	size_t len;
 	int fd; /* owned, -1: none */
 };
 
-/* It reads profiles, which takes memory. */
+/* True if the page reads profiles, which takes memory. */
 bool page_is_heavy(const struct page_question *q);
-/* Always an answer, but for -ENOMEM. */
+/* Makes a page: always an answer, except for -ENOMEM. */
 int page_answer(const struct page_question *q, struct page_answer *ret);

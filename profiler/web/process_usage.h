@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * process_usage - what the processes of a pilliond take, by /proc (proc(5)): the topmost one and all below it.
- * Where the kernel does not list children (CONFIG_PROC_CHILDREN) it is the topmost and the caller.
+ * process_usage - the memory and CPU time of a pilliond's processes, by /proc (proc(5)): the topmost one and all below
+ * it. Where the kernel does not list children (CONFIG_PROC_CHILDREN) it is the topmost and the caller.
  */
 #pragma once
 
@@ -12,9 +12,9 @@
 
 struct process_use {
 	char name[16]; /* as /proc has it */
-	unsigned n;    /* of that name */
+	unsigned n;    /* processes of that name */
 	uint64_t resident, cpu_us;
 };
 
-/* Summed up by name: how many there are in `ret`. */
+/* Sums up by name; returns how many names are in `ret`. */
 unsigned process_usage_look(pid_t top, struct process_use ret[PROCESS_USAGE_MAX]);
