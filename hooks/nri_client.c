@@ -49,12 +49,12 @@ static struct talker {
 
 /* --- to the starter ----------------------------------------------------------------------------------------- */
 
-static int tell(struct nri_ask *ask, size_t size)
+static int send_to_starter(struct nri_ask *ask, size_t size)
 {
 	return fd_send(t.spec->pair, ask, size, NULL, 0);
 }
 
-static __attribute__((format(printf, 2, 3))) void say(int level, const char *fmt, ...)
+static __attribute__((format(printf, 2, 3))) void send_log(int level, const char *fmt, ...)
 {
 	struct nri_ask ask;
 	va_list ap;
@@ -64,12 +64,12 @@ static __attribute__((format(printf, 2, 3))) void say(int level, const char *fmt
 	va_start(ap, fmt);
 	vsnprintf(ask.text, sizeof(ask.text), fmt, ap);
 	va_end(ap);
-	tell(&ask, NRI_ASK_SHORT);
+	send_to_starter(&ask, NRI_ASK_SHORT);
 }
 
 /* --- calls of the runtime ----------------------------------------------------------------------------------- */
 
-static void answer(uint32_t stream, const void *payload, size_t len)
+static void queue_response(uint32_t stream, const void *payload, size_t len)
 {
 	if (nri_answer(t.nri, stream, payload, len) < 0)
 		t.over = true; /* no memory: the runtime goes on without us */
@@ -82,7 +82,7 @@ static uint32_t patience_ms(void)
 	return ours < most ? ours : most > least ? most : least;
 }
 
-static void configure(uint32_t stream, const void *payload, size_t len)
+static void on_configure(uint32_t stream, const void *payload, size_t len)
 {
 	char config[64];
 	uint8_t buf[16];
@@ -94,19 +94,19 @@ static void configure(uint32_t stream, const void *payload, size_t len)
 	t.inject = t.spec->inject || !strncmp(config, "inject-hook", strlen("inject-hook"));
 	t.registered_by = 0;
 	pb_put_number(&o, 2, NRI_EVENT_BIT(t.inject ? NRI_EVENT_CREATE_CONTAINER : NRI_EVENT_START_CONTAINER));
-	answer(stream, buf, o.len);
-	tell(&ready, NRI_ASK_SHORT);
-	say(LOG_INFO, "state=connected mode=%s request_timeout_ms=%u", t.inject ? "inject-hook" : "attach",
+	queue_response(stream, buf, o.len);
+	send_to_starter(&ready, NRI_ASK_SHORT);
+	send_log(LOG_INFO, "state=connected mode=%s request_timeout_ms=%u", t.inject ? "inject-hook" : "attach",
 		t.request_ms);
 }
 
-static void synchronize(uint32_t stream, const void *payload, size_t len)
+static void on_synchronize(uint32_t stream, const void *payload, size_t len)
 {
 	uint8_t buf[4];
 	struct pb_out o = {.buf = buf, .size = sizeof(buf)};
 	if (nri_more(payload, len))
 		pb_put_number(&o, 2, 1);
-	answer(stream, buf, o.len);
+	queue_response(stream, buf, o.len);
 }
 
 static struct start *free_start(void)
@@ -123,11 +123,11 @@ static void ask_starter(uint32_t stream, struct nri_ask *ask)
 	ask->word = NRI_START;
 	ask->number = ++t.numbers;
 	ask->limit_ms = patience_ms() - SLACK_MS;
-	int r = s ? tell(ask, sizeof(*ask)) : -EBUSY;
+	int r = s ? send_to_starter(ask, sizeof(*ask)) : -EBUSY;
 	if (r < 0) {
-		say(LOG_WARNING, "container=%.64s outcome=unprofiled reason=\"too many containers start at once\"",
+		send_log(LOG_WARNING, "container=%.64s outcome=unprofiled reason=\"too many containers start at once\"",
 			ask->container.id);
-		return answer(stream, NULL, 0);
+		return queue_response(stream, NULL, 0);
 	}
 	*s = (struct start){
 		.number = ask->number, .stream = stream, .deadline = deadline_in(ask->limit_ms * NSEC_PER_MSEC)};
@@ -135,7 +135,7 @@ static void ask_starter(uint32_t stream, struct nri_ask *ask)
 }
 
 /* A container that asks for no profile is answered at once, without the starter. */
-static void start(enum nri_call call, uint32_t stream, const void *payload, size_t len)
+static void on_start_container(enum nri_call call, uint32_t stream, const void *payload, size_t len)
 {
 	static struct nri_ask ask;
 	memset(&ask, 0, NRI_ASK_SHORT);
@@ -143,9 +143,9 @@ static void start(enum nri_call call, uint32_t stream, const void *payload, size
 	if (r == 0 && ask.container.verdict == DECISION_PROFILE)
 		return ask_starter(stream, &ask);
 	if (r < 0 || ask.container.verdict == DECISION_INVALID)
-		say(LOG_WARNING, "container=%.64s outcome=unprofiled reason=\"%.300s\"", ask.container.id,
+		send_log(LOG_WARNING, "container=%.64s outcome=unprofiled reason=\"%.300s\"", ask.container.id,
 			r < 0 ? "no memory" : ask.container.reason);
-	answer(stream, NULL, 0);
+	queue_response(stream, NULL, 0);
 }
 
 /* Checked each time: a container does not start when its hook is missing. */
@@ -157,7 +157,7 @@ static bool hook_is_there(void)
 	       (st.st_mode & 0111) == 0111;
 }
 
-static void create(uint32_t stream, const void *payload, size_t len)
+static void on_create_container(uint32_t stream, const void *payload, size_t len)
 {
 	static struct container c;
 	static uint8_t buf[300 << 10];
@@ -165,7 +165,7 @@ static void create(uint32_t stream, const void *payload, size_t len)
 	const char *why = NULL;
 	int r = t.inject ? nri_container(NRI_CREATE_CONTAINER, payload, len, &c) : -ENOMEM;
 	if (r < 0 || c.verdict == DECISION_OFF || c.verdict == DECISION_SANDBOX)
-		return answer(stream, NULL, 0);
+		return queue_response(stream, NULL, 0);
 	if (c.verdict == DECISION_INVALID)
 		why = c.reason;
 	else if (!hook_is_there())
@@ -175,38 +175,39 @@ static void create(uint32_t stream, const void *payload, size_t len)
 	if (o.full)
 		why = "its annotations are too many";
 	if (why)
-		say(LOG_WARNING, "container=%.64s outcome=unprofiled reason=\"%.300s\"", c.id, why);
-	answer(stream, buf, why ? 0 : o.len);
+		send_log(LOG_WARNING, "container=%.64s outcome=unprofiled reason=\"%.300s\"", c.id, why);
+	queue_response(stream, buf, why ? 0 : o.len);
 }
 
-static void registered(const char *why, size_t len)
+static void on_registered(const char *why, size_t len)
 {
 	char text[ERR_SHOWN];
 	if (!len)
 		return;
-	say(LOG_ERR, "state=refused reason=\"the runtime does not take the plugin: %s\"", err_shown(why, len, text));
+	send_log(LOG_ERR, "state=refused reason=\"the runtime does not take the plugin: %s\"",
+		err_shown(why, len, text));
 	t.over = true;
 }
 
-static void called(void *arg, enum nri_call call, uint32_t stream, const void *payload, size_t len)
+static void on_nri_call(void *arg, enum nri_call call, uint32_t stream, const void *payload, size_t len)
 {
 	switch (call) {
 	case NRI_CONFIGURE:
-		return configure(stream, payload, len);
+		return on_configure(stream, payload, len);
 	case NRI_SYNCHRONIZE:
-		return synchronize(stream, payload, len);
+		return on_synchronize(stream, payload, len);
 	case NRI_CREATE_CONTAINER:
-		return create(stream, payload, len);
+		return on_create_container(stream, payload, len);
 	case NRI_START_CONTAINER:
-		return start(call, stream, payload, len);
+		return on_start_container(call, stream, payload, len);
 	case NRI_STATE_CHANGE:
 		if (nri_event(payload, len) == NRI_EVENT_START_CONTAINER)
-			return start(call, stream, payload, len);
-		return answer(stream, NULL, 0);
+			return on_start_container(call, stream, payload, len);
+		return queue_response(stream, NULL, 0);
 	case NRI_SHUTDOWN:
-		return answer(stream, NULL, 0);
+		return queue_response(stream, NULL, 0);
 	case NRI_REGISTERED:
-		return registered(payload, len);
+		return on_registered(payload, len);
 	default:
 		if (nri_unimplemented(t.nri, stream) < 0)
 			t.over = true;
@@ -229,7 +230,7 @@ static int hear_runtime(struct err *e)
 	return nri_feed(t.nri, buf, (size_t)n, e);
 }
 
-static int speak(struct err *e)
+static int write_unsent(struct err *e)
 {
 	size_t len;
 	const void *at = nri_unsent(t.nri, &len);
@@ -242,9 +243,9 @@ static int speak(struct err *e)
 	return 0;
 }
 
-static void release(struct start *s)
+static void release_start(struct start *s)
 {
-	answer(s->stream, NULL, 0);
+	queue_response(s->stream, NULL, 0);
 	s->number = 0;
 }
 
@@ -259,38 +260,38 @@ static int hear_starter(struct err *e)
 		return err_say(e, -EPIPE, "the privileged part is gone");
 	for (size_t i = 0; i < STARTS_MAX; i++)
 		if (t.starts[i].number && t.starts[i].number == told.number)
-			release(&t.starts[i]);
+			release_start(&t.starts[i]);
 	return 0;
 }
 
 /* Releases starts after their deadline, without the starter's answer. Returns the next deadline. */
-static int64_t expire(void)
+static int64_t expire_starts(void)
 {
 	int64_t now = clock_now(), next = now + 3600 * NSEC_PER_SEC;
 	for (size_t i = 0; i < STARTS_MAX; i++) {
 		struct start *s = &t.starts[i];
 		if (s->number && s->deadline <= now) {
-			say(LOG_WARNING,
+			send_log(LOG_WARNING,
 				"container=%s outcome=unprofiled reason=\"the privileged part did not answer within "
 				"its budget\"",
 				s->id);
-			release(s);
+			release_start(s);
 		} else if (s->number && s->deadline < next) {
 			next = s->deadline;
 		}
 	}
 	if (t.registered_by && t.registered_by <= now) {
-		say(LOG_ERR, "state=refused reason=\"the runtime does not answer the registration\"");
+		send_log(LOG_ERR, "state=refused reason=\"the runtime does not answer the registration\"");
 		t.over = true;
 	}
 	return t.registered_by && t.registered_by < next ? t.registered_by : next;
 }
 
-static int turn(struct err *e)
+static int poll_sockets(struct err *e)
 {
 	size_t unsent;
-	int r = speak(e);
-	int64_t until = expire();
+	int r = write_unsent(e);
+	int64_t until = expire_starts();
 	nri_unsent(t.nri, &unsent);
 	struct pollfd p[] = {
 		{.fd = t.spec->trunk, .events = (short)((nri_full(t.nri) ? 0 : POLLIN) | (unsent ? POLLOUT : 0))},
@@ -307,9 +308,9 @@ static int turn(struct err *e)
 	return r;
 }
 
-static int converse(struct err *e)
+static int serve_runtime(struct err *e)
 {
-	int r = nri_new(called, NULL, &t.nri);
+	int r = nri_new(on_nri_call, NULL, &t.nri);
 	if (r == 0)
 		r = nri_register(t.nri, t.spec->name, t.spec->index);
 	if (r < 0)
@@ -317,7 +318,7 @@ static int converse(struct err *e)
 	t.registered_by = deadline_in(REGISTRATION_NS);
 	t.request_ms = REQUEST_MS;
 	while (r == 0 && !t.over)
-		r = turn(e);
+		r = poll_sockets(e);
 	return r;
 }
 
@@ -363,8 +364,8 @@ void talker_run(const struct talker_spec *spec)
 	t.spec = spec;
 	int r = become_talker(&e);
 	if (r == 0)
-		r = converse(&e);
+		r = serve_runtime(&e);
 	if (r < 0)
-		say(r == -EPIPE ? LOG_INFO : LOG_ERR, "state=disconnected reason=\"%s\"", e.text);
+		send_log(r == -EPIPE ? LOG_INFO : LOG_ERR, "state=disconnected reason=\"%s\"", e.text);
 	_exit(0);
 }

@@ -18,7 +18,8 @@ static struct options options;
 static struct hook_input_child intake;
 static struct opener opener;
 
-static enum opener_outcome attach(const struct nri_ask *ask, int64_t start, char *notes, size_t size, struct err *e)
+static enum opener_outcome attach_container(
+	const struct nri_ask *ask, int64_t start, char *notes, size_t size, struct err *e)
 {
 	uint32_t ms = options.settings.budget_ms < ask->limit_ms ? options.settings.budget_ms : ask->limit_ms;
 	int r = init_check_parked(ask->container.pid, ask->container.id, e);
@@ -29,7 +30,7 @@ static enum opener_outcome attach(const struct nri_ask *ask, int64_t start, char
 	return r < 0 ? OPENER_FAILED : opener_wait(&opener, notes, size, e);
 }
 
-static void conclude(
+static void report_outcome(
 	const struct container *c, enum opener_outcome outcome, const char *notes, int64_t start, struct err *e)
 {
 	double ms = (double)(clock_now() - start) / NSEC_PER_MSEC;
@@ -66,9 +67,9 @@ void nri_start(const struct nri_starter_spec *spec, const struct nri_ask *ask)
 	if (r < 0)
 		outcome = OPENER_FAILED;
 	else if (!off && options.settings.enabled)
-		outcome = attach(ask, start, notes, sizeof(notes), &e);
+		outcome = attach_container(ask, start, notes, sizeof(notes), &e);
 	fd_send(spec->pair, &told, sizeof(told), NULL, 0);
-	conclude(&ask->container, outcome, notes, start, &e);
+	report_outcome(&ask->container, outcome, notes, start, &e);
 	opener_done(&opener);
 	hook_input_child_done(&intake);
 	_exit(0);

@@ -43,7 +43,7 @@ static struct hook_input_child intake;
 static struct opener opener;
 
 /* A notice, best effort: pilliond sees the end of a target by itself. */
-static int stopped(const char *id, int64_t start, struct err *e)
+static int stop_session(const char *id, int64_t start, struct err *e)
 {
 	int sock = service_client_connect(options.settings.control, e);
 	if (sock >= 0) {
@@ -58,7 +58,7 @@ static int stopped(const char *id, int64_t start, struct err *e)
 }
 
 /* The log's text for a policy of "one container of N", "" without such a policy. */
-static const char *chosen(char *buf, size_t size)
+static const char *format_sampling(char *buf, size_t size)
 {
 	buf[0] = 0;
 	if (options.settings.sample > 1)
@@ -77,8 +77,8 @@ static int run(int64_t start, struct err *e)
 	switch (opener_wait(&opener, notes, sizeof(notes), e)) {
 	case OPENER_ARMED:
 		log_line(notes[0] ? LOG_WARNING : LOG_INFO, "container=%s pid=%d outcome=armed ms=%.1f%s notes=\"%s\"",
-			c->id, c->pid, (double)(clock_now() - start) / NSEC_PER_MSEC, chosen(sampled, sizeof(sampled)),
-			notes);
+			c->id, c->pid, (double)(clock_now() - start) / NSEC_PER_MSEC,
+			format_sampling(sampled, sizeof(sampled)), notes);
 		return 0;
 	case OPENER_UNSAMPLED:
 		hook_settings_outcome(&options.settings, HOOK_UNSAMPLED, start);
@@ -91,7 +91,8 @@ static int run(int64_t start, struct err *e)
 		log_line(LOG_WARNING, "container=%s pid=%d outcome=forbidden reason=\"%s\"", c->id, c->pid, e->text);
 		return 0;
 	case OPENER_STOPPED:
-		return c->id[0] && container_sampled(c->id, options.settings.sample) ? stopped(c->id, start, e) : 0;
+		return c->id[0] && container_sampled(c->id, options.settings.sample) ? stop_session(c->id, start, e)
+										     : 0;
 	case OPENER_FAILED:
 		return e->code == -EALREADY ? 0 : e->code < 0 ? e->code : -EIO; /* old runtimes call hooks twice */
 	default:
@@ -100,7 +101,7 @@ static int run(int64_t start, struct err *e)
 }
 
 /* The one place where a failure may become the container's: under `strict`, which only the administrator sets. */
-static int conclude(int r, int64_t start, const struct err *e)
+static int report_result(int r, int64_t start, const struct err *e)
 {
 	const struct container *c = &opener.container;
 	char text[sizeof(e->text)];
@@ -157,5 +158,5 @@ int main(int argc, char **argv)
 	opener_done(&opener);
 	hook_input_child_done(&intake); /* no zombie for the runtime to find */
 	swallow_state(start);
-	return conclude(r, start, &e);
+	return report_result(r, start, &e);
 }

@@ -75,7 +75,7 @@ static void on_signal(int signal)
 
 /* --- containers --------------------------------------------------------------------------------------------- */
 
-static void told(uint64_t number)
+static void send_completion(uint64_t number)
 {
 	struct nri_told t = {.number = number};
 	fd_send(p.pair, &t, sizeof(t), NULL, 0);
@@ -93,7 +93,7 @@ static _Noreturn void start_child(const struct nri_ask *ask)
 	nri_start(&p.start, ask);
 }
 
-static void start(const struct nri_ask *ask)
+static void fork_starter(const struct nri_ask *ask)
 {
 	size_t i = 0;
 	while (i < STARTS_MAX && p.starts[i].pid)
@@ -101,7 +101,7 @@ static void start(const struct nri_ask *ask)
 	if (container_check(&ask->container) < 0 || ask->container.verdict != DECISION_PROFILE) {
 		log_line(LOG_ERR,
 			"outcome=unprofiled reason=\"the part that speaks with the runtime returned nonsense\"");
-		return told(ask->number);
+		return send_completion(ask->number);
 	}
 	pid_t pid = i < STARTS_MAX ? fork() : -1;
 	if (pid == 0)
@@ -109,7 +109,7 @@ static void start(const struct nri_ask *ask)
 	if (pid < 0) {
 		log_line(
 			LOG_WARNING, "container=%s outcome=unprofiled reason=\"no process for it\"", ask->container.id);
-		return told(ask->number);
+		return send_completion(ask->number);
 	}
 	child_process_run_beside(pid);
 	p.starts[i].pid = pid;
@@ -117,7 +117,7 @@ static void start(const struct nri_ask *ask)
 }
 
 /* Answers the talker for each child that has ended. If the child has answered already, the talker ignores this. */
-static void reap(void)
+static void reap_children(void)
 {
 	pid_t pid;
 	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
@@ -126,7 +126,7 @@ static void reap(void)
 		for (size_t i = 0; i < STARTS_MAX; i++)
 			if (p.starts[i].pid == pid) {
 				p.starts[i].pid = 0;
-				told(p.starts[i].number);
+				send_completion(p.starts[i].number);
 			}
 	}
 }
@@ -145,7 +145,7 @@ static bool hear_talker(void)
 		return false;
 	ask.text[sizeof(ask.text) - 1] = 0;
 	if (ask.word == NRI_START && got == sizeof(ask))
-		start(&ask);
+		fork_starter(&ask);
 	else if (ask.word == NRI_SAY)
 		log_line(ask.level <= LOG_DEBUG ? (int)ask.level : LOG_ERR, "%s", ask.text);
 	else if (ask.word == NRI_READY)
@@ -172,7 +172,7 @@ static int fork_talker(int trunk, struct err *e)
 }
 
 /* Reads the settings anew. A file with a mistake changes nothing here: it is reported with each container. */
-static void refresh(void)
+static void reload_options(void)
 {
 	static struct options anew;
 	struct err e;
@@ -183,7 +183,7 @@ static void refresh(void)
 }
 
 /* Serves until the connection ends, or a signal stops us. */
-static void serve(int trunk)
+static void serve_connection(int trunk)
 {
 	struct err e = {0};
 	sigset_t none;
@@ -191,7 +191,7 @@ static void serve(int trunk)
 	p.worked = false;
 	for (size_t i = 0; i < STARTS_MAX; i++)
 		p.starts[i].number = 0; /* of the talker before */
-	refresh();
+	reload_options();
 	int r = fork_talker(trunk, &e);
 	fd_close(trunk);
 	if (r < 0)
@@ -199,7 +199,7 @@ static void serve(int trunk)
 	while (r == 0 && !stopped) {
 		struct pollfd f = {.fd = p.pair, .events = POLLIN};
 		int n = ppoll(&f, 1, NULL, &none);
-		reap();
+		reap_children();
 		if (n > 0 && !hear_talker())
 			break;
 	}
@@ -227,23 +227,23 @@ static int connect_runtime(struct err *e)
 	return err_set(e, error, "no runtime at %s (containerd 1.7 has NRI off by default: disable = false)", p.socket);
 }
 
-static void rest(int ms)
+static void wait_before_retry(int ms)
 {
 	struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * NSEC_PER_MSEC};
 	sigset_t none;
 	sigemptyset(&none);
 	int64_t until = deadline_in(ms * NSEC_PER_MSEC);
 	while (!stopped && ppoll(NULL, 0, &ts, &none) < 0 && clock_now() < until)
-		reap();
+		reap_children();
 }
 
 static void serve_runtimes(void)
 {
 	struct err e = {0};
-	for (int pause = PAUSE_MIN_MS; !stopped; rest(pause)) {
+	for (int pause = PAUSE_MIN_MS; !stopped; wait_before_retry(pause)) {
 		int fd = connect_runtime(&e);
 		if (fd >= 0) {
-			serve(fd);
+			serve_connection(fd);
 			pause = p.worked ? PAUSE_MIN_MS : pause * 2;
 			p.told_wait = p.told_wait && !p.worked;
 		} else {
@@ -257,13 +257,13 @@ static void serve_runtimes(void)
 
 /* --- arguments ---------------------------------------------------------------------------------------------- */
 
-static const char *environment(const char *name, const char *otherwise)
+static const char *read_env_variable(const char *name, const char *otherwise)
 {
 	const char *value = getenv(name);
 	return value && *value ? value : otherwise;
 }
 
-static _Noreturn void help(void)
+static _Noreturn void print_help(void)
 {
 	puts("pillion-nri [--etc DIR] [--nri SOCKET] [options]\n"
 	     "pillion-nri [--nri SOCKET] --inject-hook [--hook PATH] [-- HOOK-ARGUMENT...]\n\n"
@@ -284,7 +284,7 @@ static int read_arguments(int *argc, char ***argv)
 	p.start.etc = OPTIONS_ETC;
 	p.talk.hook = (struct nri_hook){.path = HOOK_PATH, .args = no_args, .timeout_s = HOOK_TIMEOUT_S};
 	if (*argc == 2 && !strcmp((*argv)[1], "--help"))
-		help();
+		print_help();
 	while (*argc > 1) {
 		const char *name = (*argv)[1], *value = *argc > 2 ? (*argv)[2] : NULL;
 		int taken = 2;
@@ -315,9 +315,9 @@ static int read_arguments(int *argc, char ***argv)
 
 static int take_handed(void)
 {
-	const char *fd = environment("NRI_PLUGIN_SOCKET", NULL);
-	p.talk.name = environment("NRI_PLUGIN_NAME", "pillion");
-	p.talk.index = environment("NRI_PLUGIN_IDX", "50");
+	const char *fd = read_env_variable("NRI_PLUGIN_SOCKET", NULL);
+	p.talk.name = read_env_variable("NRI_PLUGIN_NAME", "pillion");
+	p.talk.index = read_env_variable("NRI_PLUGIN_IDX", "50");
 	if (!fd)
 		return 0;
 	p.handed = atoi(fd);
@@ -361,7 +361,7 @@ int main(int argc, char **argv)
 		log_line(LOG_ERR, "reason=\"%s\"", e.text);
 	take_signals();
 	if (p.handed >= 0)
-		serve(p.handed);
+		serve_connection(p.handed);
 	else
 		serve_runtimes();
 	return 0;

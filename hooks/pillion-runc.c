@@ -98,7 +98,7 @@ static bool is_too_deep(void)
 }
 
 /* As engines read it: the last line of the log that they gave, and stderr. */
-static void say(const char *why)
+static void log_error(const char *why)
 {
 	fd_auto file = asked.log ? fd_open(AT_FDCWD, asked.log, O_WRONLY | O_APPEND | O_CREAT, 0644) : -1;
 	const bool json = asked.log_format && !strcmp(asked.log_format, "json");
@@ -110,25 +110,25 @@ static void say(const char *why)
 	dprintf(2, "pillion-runc: %s\n", why);
 }
 
-static int missing(const char *why)
+static int report_missing(const char *why)
 {
-	say(why);
+	log_error(why);
 	return STATUS_MISSING;
 }
 
-static int become(char **argv)
+static int exec_runtime(char **argv)
 {
 	char why[PATH_MAX + 64];
 	argv[0] = real;
 	execv(real, argv);
 	snprintf(why, sizeof(why), "cannot run %s: %s", real, strerror(errno));
-	return missing(why);
+	return report_missing(why);
 }
 
 /* --- children ----------------------------------------------------------------------------------------------------- */
 
 /* Starts a child with these as stdin, stdout and stderr, and no other descriptors; it ends when we do. */
-static pid_t spawn(char *const argv[], int in, int out, int err)
+static pid_t spawn_child(char *const argv[], int in, int out, int err)
 {
 	const pid_t parent = getpid(), child = fork();
 	if (child)
@@ -161,7 +161,7 @@ static int ask_state(char **argv, char **ret, size_t *ret_len)
 	words[n] = (char *)"state";
 	words[n + 1] = (char *)(uintptr_t)asked.id;
 	fd_auto null = fd_open(AT_FDCWD, "/dev/null", O_RDWR, 0);
-	const pid_t child = null < 0 ? null : spawn(words, null, pipe_fds[1], null);
+	const pid_t child = null < 0 ? null : spawn_child(words, null, pipe_fds[1], null);
 	fd_close(pipe_fds[1]);
 	const size_t len = child > 0 ? fd_read_until(pipe_fds[0], text, STATE_MAX, deadline) : 0;
 	fd_close(pipe_fds[0]);
@@ -178,7 +178,7 @@ static int ask_state(char **argv, char **ret, size_t *ret_len)
 }
 
 /* Makes a file in memory for another process to read. */
-static int hold(const char *name, const char *text, size_t len, int flags)
+static int create_memfd(const char *name, const char *text, size_t len, int flags)
 {
 	const int fd = memfd_create(name, (unsigned)flags);
 	if (fd < 0 || fd_write_all(fd, text, len) < 0 || lseek(fd, 0, SEEK_SET) < 0) {
@@ -260,7 +260,7 @@ static bool has_status(const char *text, size_t len, const char *status)
 }
 
 /* Reports a failure that no other process reports. 1: under the administrator's `strict` the start has failed. */
-static int unprofiled(const char *why)
+static int report_unprofiled(const char *why)
 {
 	const bool refuses = options.settings.strict && asked.command == INVOKED_START;
 	char text[200];
@@ -268,7 +268,7 @@ static int unprofiled(const char *why)
 		why);
 	snprintf(text, sizeof(text), "it is not started, for strict is set and it cannot be profiled: %s", why);
 	if (refuses)
-		say(text);
+		log_error(text);
 	return refuses;
 }
 
@@ -277,11 +277,12 @@ static int run_hook(const char *hook, const char *state, size_t len)
 {
 	const int64_t deadline = deadline_in(options.settings.budget_ms * NSEC_PER_MSEC + HOOK_MORE_NS);
 	char *words[] = {(char *)(uintptr_t)hook, (char *)"--etc", (char *)(uintptr_t)etc, NULL};
-	fd_auto in = hold("state", state, len, MFD_CLOEXEC), null = fd_open(AT_FDCWD, "/dev/null", O_RDWR, 0);
-	const pid_t child = in < 0 || null < 0 ? -EIO : spawn(words, in, null, 2);
+	fd_auto in = create_memfd("state", state, len, MFD_CLOEXEC), null = fd_open(AT_FDCWD, "/dev/null", O_RDWR, 0);
+	const pid_t child = in < 0 || null < 0 ? -EIO : spawn_child(words, in, null, 2);
 	const int status = child > 0 ? child_process_wait(child, deadline) : -EIO;
 	if (status < 0 || !WIFEXITED(status) || WEXITSTATUS(status) == STATUS_MISSING)
-		return unprofiled(status == -ETIMEDOUT ? "the hook did not end in time" : "the hook could not run");
+		return report_unprofiled(
+			status == -ETIMEDOUT ? "the hook did not end in time" : "the hook could not run");
 	return options.settings.strict && status != 0;
 }
 
@@ -293,12 +294,12 @@ static int at_status(char **argv, const char *status)
 	if (!may_be_asked())
 		return 0;
 	if (!find_hook(hook))
-		return unprofiled("there is no pillion-hook");
+		return report_unprofiled("there is no pillion-hook");
 	int r = ask_state(argv, &state, &len);
 	if (r < 0)
 		return r == -ENOENT ? 0
-				    : unprofiled(r == -ETIMEDOUT ? "the runtime takes long to say its state"
-								 : "the runtime cannot be asked for its state");
+				    : report_unprofiled(r == -ETIMEDOUT ? "the runtime takes long to say its state"
+									: "the runtime cannot be asked for its state");
 	if (has_status(state, len, status) &&
 		memmem(state, len, ANNOTATION_PREFIX "profile", strlen(ANNOTATION_PREFIX "profile")))
 		r = run_hook(hook, state, len);
@@ -308,7 +309,7 @@ static int at_status(char **argv, const char *status)
 
 /* --- create and run --------------------------------------------------------------------------------------------- */
 
-static int instrument(struct json_edit *s, struct err *e)
+static int edit_config(struct json_edit *s, struct err *e)
 {
 	char hook[PATH_MAX], library[sizeof(((struct app_socket *)0)->library)];
 	struct err why = {0};
@@ -372,7 +373,8 @@ static char **with_option(int argc, char **argv, const char *option, const char 
 static char **by_config(int argc, char **argv, const struct json_edit *s, struct err *e)
 {
 	char path[64];
-	const int fd = hold("config.json", s->text, s->len, 0), high = fd < 0 ? fd : fcntl(fd, F_DUPFD, HIGH_FD);
+	const int fd = create_memfd("config.json", s->text, s->len, 0),
+		  high = fd < 0 ? fd : fcntl(fd, F_DUPFD, HIGH_FD);
 	fd_close(fd);
 	if (high < 0) {
 		err_say(e, -EIO, "no memory, or no descriptor from %d on, for its config.json", HIGH_FD);
@@ -401,7 +403,7 @@ static char **splice_and_go(int argc, char **argv, const char *bundle, const cha
 	char **words = NULL;
 	int r = json_edit_open(&s, text, len, e);
 	if (r == 0)
-		r = instrument(&s, e);
+		r = edit_config(&s, e);
 	if (r > 0)
 		words = dialect_of(real) == DIALECT_CRUN ? by_config(argc, argv, &s, e)
 							 : by_shadow(argc, argv, &s, bundle, e);
@@ -441,7 +443,7 @@ static void read_settings(void)
 }
 
 /* Sets SIGCHLD and SIGPIPE for our own children and pipes, and restores them for the runtime. */
-static char **before(int argc, char **argv, bool *ret_refused)
+static char **prepare_command(int argc, char **argv, bool *ret_refused)
 {
 	struct sigaction chld, pipe;
 	sigaction(SIGCHLD, NULL, &chld);
@@ -468,16 +470,17 @@ int main(int argc, char **argv)
 	self[n < 0 ? 0 : n] = 0;
 	const bool found = find_real(), clear = runtime_argv_parse(dialect_of(real), argc, argv, &asked) == 0;
 	if (!found)
-		return missing(options.settings.runtime[0]
-				       ? "the runtime that pillion.conf names is not there, or no program, or "
-					 "pillion-runc itself"
-				       : "there is no runc and no crun: name one in pillion.conf (runtime = /path)");
+		return report_missing(
+			options.settings.runtime[0]
+				? "the runtime that pillion.conf names is not there, or no program, or "
+				  "pillion-runc itself"
+				: "there is no runc and no crun: name one in pillion.conf (runtime = /path)");
 	if (is_too_deep())
-		return missing("the runtime that pillion.conf names leads back to pillion-runc");
+		return report_missing("the runtime that pillion.conf names leads back to pillion-runc");
 	if (clear && asked.command != INVOKED_OTHER && options.settings.enabled && options_off(etc) != 1)
-		argv = before(argc, argv, &refused);
+		argv = prepare_command(argc, argv, &refused);
 	log_close();
 	if (refused)
 		return 1; /* the reason has been reported */
-	return become(argv);
+	return exec_runtime(argv);
 }

@@ -209,7 +209,7 @@ int child_process_explain(pid_t init, int error, struct err *e)
 	return err_say(e, error, "the container's init (pid %d) is gone already", (int)init);
 }
 
-static int reap(pid_t child, int flags)
+static int reap_child(pid_t child, int flags)
 {
 	int status;
 	pid_t r;
@@ -290,16 +290,16 @@ void child_process_reset(bool exec_follows)
 
 int child_process_wait(pid_t child, int64_t deadline)
 {
-	int r = reap(child, WNOHANG); /* -ECHILD: no child of ours: we must neither wait for it nor kill it */
+	int r = reap_child(child, WNOHANG); /* -ECHILD: no child of ours: we must neither wait for it nor kill it */
 	if (r != -EAGAIN)
 		return r;
 	fd_auto pidfd = child_process_pidfd(child);
 	if (pidfd >= 0) {
 		r = fd_wait(pidfd, POLLIN, deadline);
 		if (r == 1)
-			return reap(child, 0);
+			return reap_child(child, 0);
 	} else {
-		while ((r = reap(child, WNOHANG)) == -EAGAIN && deadline_left_ms(deadline) > 0)
+		while ((r = reap_child(child, WNOHANG)) == -EAGAIN && deadline_left_ms(deadline) > 0)
 			usleep(1000); /* no pidfd to be had (out of fds): rare, short */
 		if (r != -EAGAIN)
 			return r;
@@ -307,7 +307,7 @@ int child_process_wait(pid_t child, int64_t deadline)
 	kill(child, SIGKILL);
 	/* a child that waits in the kernel for a file system that never answers cannot be killed: our reaper gets it */
 	int64_t last = clock_now() + KILL_MS * NSEC_PER_MSEC;
-	while ((r = reap(child, WNOHANG)) == -EAGAIN && clock_now() < last)
+	while ((r = reap_child(child, WNOHANG)) == -EAGAIN && clock_now() < last)
 		usleep(200);
 	return r < 0 && r != -EAGAIN ? r : -ETIMEDOUT;
 }

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-static int vset(struct err *e, int code, bool errno_text, const char *fmt, va_list ap)
+static int set_error(struct err *e, int code, bool errno_text, const char *fmt, va_list ap)
 {
 	if (!e)
 		return code;
@@ -21,7 +21,7 @@ int err_set(struct err *e, int code, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
-	vset(e, code, true, fmt, ap);
+	set_error(e, code, true, fmt, ap);
 	va_end(ap);
 	return code;
 }
@@ -30,7 +30,7 @@ int err_say(struct err *e, int code, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
-	vset(e, code, false, fmt, ap);
+	set_error(e, code, false, fmt, ap);
 	va_end(ap);
 	return code;
 }

@@ -244,7 +244,7 @@ static size_t take_fds(struct msghdr *msg, int *fds, size_t max)
 	return have;
 }
 
-static ssize_t receive(int sock, int flags, void *buf, size_t size, int *fds, size_t max, size_t *ret_n)
+static ssize_t receive_message(int sock, int flags, void *buf, size_t size, int *fds, size_t max, size_t *ret_n)
 {
 	union {
 		char space[CMSG_SPACE(sizeof(int) * FD_PASS_MAX)];
@@ -277,17 +277,17 @@ static ssize_t receive(int sock, int flags, void *buf, size_t size, int *fds, si
 
 ssize_t fd_recv(int sock, void *buf, size_t size, int *fds, size_t max, size_t *ret_n)
 {
-	return receive(sock, 0, buf, size, fds, max, ret_n);
+	return receive_message(sock, 0, buf, size, fds, max, ret_n);
 }
 
 ssize_t fd_recv_now(int sock, void *buf, size_t size, int *fds, size_t max, size_t *ret_n)
 {
-	return receive(sock, MSG_DONTWAIT, buf, size, fds, max, ret_n);
+	return receive_message(sock, MSG_DONTWAIT, buf, size, fds, max, ret_n);
 }
 
 ssize_t fd_peek(int sock, void *buf, size_t size, int *fds, size_t max, size_t *ret_n)
 {
-	return receive(sock, MSG_PEEK, buf, size, fds, max, ret_n);
+	return receive_message(sock, MSG_PEEK, buf, size, fds, max, ret_n);
 }
 
 int fd_peek_from_first(int sock)

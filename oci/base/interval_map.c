@@ -23,7 +23,7 @@ static void cut_front(struct interval *i, uint64_t start)
 /* --- memory */
 
 /* Makes room for `need` pieces in *array, within `limit` bytes for it alone; a quarter more if that fits. */
-static int reserve(struct interval **array, size_t *room, size_t need, size_t limit)
+static int reserve_intervals(struct interval **array, size_t *room, size_t need, size_t limit)
 {
 	size_t most = limit / sizeof(**array), want = need + need / 4 + ROOM_FIRST;
 	if (need <= *room)
@@ -40,7 +40,7 @@ static int reserve(struct interval **array, size_t *room, size_t need, size_t li
 	return 0;
 }
 
-static size_t without(size_t limit, size_t other_room)
+static size_t subtract_other_room(size_t limit, size_t other_room)
 {
 	size_t held = other_room * sizeof(struct interval);
 	return limit > held ? limit - held : 0;
@@ -61,7 +61,7 @@ void interval_map_done(struct interval_map *t)
 /* --- laying runs over each other */
 
 /* Merges the parts of `old` that `new` does not cover, and all of `new`, by address: at most n_old + 2 n_new pieces. */
-static size_t overlay(
+static size_t overlay_intervals(
 	struct interval *old, size_t n_old, const struct interval *new, size_t n_new, struct interval *ret)
 {
 	size_t i = 0, n = 0;
@@ -90,13 +90,15 @@ static int merge_last(struct interval_map *t, size_t limit)
 {
 	size_t old = t->runs[t->n_runs - 2].first, new = t->runs[t->n_runs - 1].first;
 	size_t n_old = new - old, n_new = t->count - new;
-	int r = reserve(&t->pieces, &t->room, old + n_old + 2 * n_new, without(limit, t->scratch_room));
+	int r = reserve_intervals(
+		&t->pieces, &t->room, old + n_old + 2 * n_new, subtract_other_room(limit, t->scratch_room));
 	if (r == 0)
-		r = reserve(&t->scratch, &t->scratch_room, n_old + n_new, without(limit, t->room));
+		r = reserve_intervals(
+			&t->scratch, &t->scratch_room, n_old + n_new, subtract_other_room(limit, t->room));
 	if (r < 0)
 		return r;
 	memcpy(t->scratch, t->pieces + old, (n_old + n_new) * sizeof(*t->scratch));
-	t->count = old + overlay(t->scratch, n_old, t->scratch + n_old, n_new, t->pieces + old);
+	t->count = old + overlay_intervals(t->scratch, n_old, t->scratch + n_old, n_new, t->pieces + old);
 	t->runs[t->n_runs - 2].weight += t->runs[t->n_runs - 1].weight;
 	t->n_runs--;
 	if (t->scratch_room > SCRATCH_KEPT) {
@@ -117,7 +119,7 @@ int interval_map_add(struct interval_map *t, uint64_t start, uint64_t size, uint
 		size = UINT32_MAX;
 	if (t->n_runs == INTERVAL_MAP_RUNS)
 		return -ENOSPC;
-	int r = reserve(&t->pieces, &t->room, t->count + 1, without(limit, t->scratch_room));
+	int r = reserve_intervals(&t->pieces, &t->room, t->count + 1, subtract_other_room(limit, t->scratch_room));
 	if (r < 0)
 		return r;
 	t->runs[t->n_runs].first = t->count;
@@ -132,7 +134,7 @@ int interval_map_add(struct interval_map *t, uint64_t start, uint64_t size, uint
 
 /* --- searching */
 
-static const struct interval *search(const struct interval *run, size_t n, uint64_t address)
+static const struct interval *find_interval(const struct interval *run, size_t n, uint64_t address)
 {
 	size_t low = 0, high = n; /* run[0..low) begins at or before address */
 	while (low < high) {
@@ -150,7 +152,7 @@ bool interval_map_find(const struct interval_map *t, uint64_t address, uint32_t 
 	size_t end = t->count;
 	for (unsigned i = t->n_runs; i > 0; i--) {
 		size_t first = t->runs[i - 1].first;
-		const struct interval *found = search(t->pieces + first, end - first, address);
+		const struct interval *found = find_interval(t->pieces + first, end - first, address);
 		if (found) {
 			*ret_value = found->value;
 			return true;

@@ -44,12 +44,12 @@ struct journal {
 
 #define ROOM (JOURNAL_MAX - sizeof(struct head))
 
-static struct head *head(const struct journal *j, unsigned side)
+static struct head *get_head(const struct journal *j, unsigned side)
 {
 	return (struct head *)j->sides[side].at;
 }
 
-static uint8_t *body(const struct journal *j)
+static uint8_t *get_body(const struct journal *j)
 {
 	return j->sides[j->writing].at + sizeof(struct head);
 }
@@ -124,7 +124,7 @@ bool journal_snapshot_done(struct journal *j, int64_t now)
 {
 	if (j->full)
 		return false;
-	struct head *h = head(j, j->writing);
+	struct head *h = get_head(j, j->writing);
 	h->magic = MAGIC;
 	h->version = JOURNAL_VERSION;
 	h->committed = j->used;
@@ -154,13 +154,13 @@ bool journal_part_done(struct journal *j)
 	return fits;
 }
 
-static uint8_t *put(struct journal *j, size_t n)
+static uint8_t *reserve_bytes(struct journal *j, size_t n)
 {
 	if (j->full || n > j->limit - j->used) {
 		j->full = true;
 		return NULL;
 	}
-	uint8_t *at = body(j) + j->used;
+	uint8_t *at = get_body(j) + j->used;
 	j->used += n;
 	return at;
 }
@@ -168,7 +168,7 @@ static uint8_t *put(struct journal *j, size_t n)
 void journal_begin(struct journal *j, uint32_t type)
 {
 	const struct entry_head h = {0, type};
-	uint8_t *at = put(j, sizeof(h));
+	uint8_t *at = reserve_bytes(j, sizeof(h));
 	if (at)
 		memcpy(at, &h, sizeof(h));
 	j->begun = j->used;
@@ -178,7 +178,7 @@ void journal_end(struct journal *j)
 {
 	uint32_t size = (uint32_t)(j->used - j->begun);
 	if (!j->full)
-		memcpy(body(j) + j->begun - sizeof(struct entry_head), &size, sizeof(size));
+		memcpy(get_body(j) + j->begun - sizeof(struct entry_head), &size, sizeof(size));
 }
 
 void journal_number(struct journal *j, uint64_t value)
@@ -188,7 +188,7 @@ void journal_number(struct journal *j, uint64_t value)
 	for (; value >= 0x80; value >>= 7)
 		bytes[n++] = (uint8_t)(value | 0x80);
 	bytes[n++] = (uint8_t)value;
-	uint8_t *at = put(j, n);
+	uint8_t *at = reserve_bytes(j, n);
 	if (at)
 		memcpy(at, bytes, n);
 }
@@ -203,7 +203,7 @@ void journal_numbers(struct journal *j, const uint64_t *values, size_t n)
 void journal_bytes(struct journal *j, const void *data, size_t n)
 {
 	journal_number(j, n);
-	uint8_t *at = put(j, n);
+	uint8_t *at = reserve_bytes(j, n);
 	if (at && n)
 		memcpy(at, data, n);
 }
@@ -218,20 +218,20 @@ bool journal_commit(struct journal *j)
 {
 	if (j->full)
 		return false;
-	__atomic_store_n(&head(j, j->writing)->committed, j->used, __ATOMIC_RELEASE);
+	__atomic_store_n(&get_head(j, j->writing)->committed, j->used, __ATOMIC_RELEASE);
 	return true;
 }
 
 void journal_seen(struct journal *j, int64_t now)
 {
 	if (!j->full)
-		__atomic_store_n(&head(j, j->writing)->seen, now, __ATOMIC_RELAXED);
+		__atomic_store_n(&get_head(j, j->writing)->seen, now, __ATOMIC_RELAXED);
 }
 
 void journal_invalidate(struct journal *j)
 {
 	if (j->made)
-		__atomic_store_n(&head(j, j->valid)->generation, 0, __ATOMIC_RELEASE);
+		__atomic_store_n(&get_head(j, j->valid)->generation, 0, __ATOMIC_RELEASE);
 	j->made = false;
 	j->full = true;
 	for (unsigned i = 0; i < 2; i++)
@@ -265,7 +265,7 @@ int journal_read(const struct journal *j, uint8_t **ret, size_t *ret_size, int64
 	return 0;
 }
 
-static size_t left(const struct journal_reader *s)
+static size_t count_bytes_left(const struct journal_reader *s)
 {
 	return s->bad ? 0 : (size_t)(s->end - s->at);
 }
@@ -273,10 +273,10 @@ static size_t left(const struct journal_reader *s)
 bool saved_next(struct journal_reader *all, uint32_t *ret_type, struct journal_reader *ret)
 {
 	struct entry_head h;
-	if (left(all) < sizeof(h))
+	if (count_bytes_left(all) < sizeof(h))
 		return false;
 	memcpy(&h, all->at, sizeof(h));
-	if (h.size > left(all) - sizeof(h)) {
+	if (h.size > count_bytes_left(all) - sizeof(h)) {
 		all->bad = true;
 		return false;
 	}
@@ -289,7 +289,7 @@ bool saved_next(struct journal_reader *all, uint32_t *ret_type, struct journal_r
 uint64_t saved_number(struct journal_reader *s)
 {
 	uint64_t value = 0;
-	for (unsigned shift = 0; shift < 64 && left(s); shift += 7) {
+	for (unsigned shift = 0; shift < 64 && count_bytes_left(s); shift += 7) {
 		uint8_t byte = *s->at++;
 		value |= (uint64_t)(byte & 0x7f) << shift;
 		if (byte < 0x80)
@@ -309,7 +309,7 @@ uint64_t saved_below(struct journal_reader *s, uint64_t limit)
 size_t saved_count(struct journal_reader *s, size_t size)
 {
 	uint64_t n = saved_number(s);
-	s->bad |= n > left(s) / size;
+	s->bad |= n > count_bytes_left(s) / size;
 	return s->bad ? 0 : n;
 }
 

@@ -192,7 +192,7 @@ static int find_member(const char *t, size_t at, const char *key, struct place *
 	return found ? 0 : -ENOENT;
 }
 
-static int find(const struct json_edit *s, const char *const path[], struct place *ret, struct err *e)
+static int find_path(const struct json_edit *s, const char *const path[], struct place *ret, struct err *e)
 {
 	*ret = (struct place){.at = skip_space(s->text, 0)};
 	for (; path[ret->depth]; ret->depth++) {
@@ -213,7 +213,7 @@ static int find(const struct json_edit *s, const char *const path[], struct plac
 int json_edit_get(const struct json_edit *s, const char *const path[], const char **ret, size_t *ret_len, struct err *e)
 {
 	struct place p;
-	int r = find(s, path, &p, e);
+	int r = find_path(s, path, &p, e);
 	if (r == 0) {
 		*ret = s->text + p.at;
 		*ret_len = p.end - p.at;
@@ -223,7 +223,7 @@ int json_edit_get(const struct json_edit *s, const char *const path[], const cha
 
 /* --- changes ---------------------------------------------------------------------------------------------------- */
 
-static int replace(struct json_edit *s, size_t at, size_t end, const char *with, struct err *e)
+static int replace_text(struct json_edit *s, size_t at, size_t end, const char *with, struct err *e)
 {
 	const size_t n = strlen(with), len = s->len - (end - at) + n;
 	char *text = malloc(len + 1);
@@ -242,7 +242,7 @@ static int replace(struct json_edit *s, size_t at, size_t end, const char *with,
  * Returns the missing rest of the path: `{"b": {"c": json}}`; inside an object without the outer braces, and on a line
  * of its own, because people read it.
  */
-static char *missing(const struct place *p, const char *const path[], const char *json)
+static char *format_missing_path(const struct place *p, const char *const path[], const char *json)
 {
 	unsigned keys = 0;
 	size_t size = strlen(json) + JSON_EDIT_PATH + 4;
@@ -273,8 +273,8 @@ static char *missing(const struct place *p, const char *const path[], const char
 static int add_missing(
 	struct json_edit *s, const struct place *p, const char *const path[], const char *json, struct err *e)
 {
-	char *text = missing(p, path, json);
-	int r = text ? replace(s, p->at, p->end, text, e) : err_set(e, -ENOMEM, "no memory");
+	char *text = format_missing_path(p, path, json);
+	int r = text ? replace_text(s, p->at, p->end, text, e) : err_set(e, -ENOMEM, "no memory");
 	free(text);
 	return r;
 }
@@ -282,8 +282,8 @@ static int add_missing(
 int json_edit_set(struct json_edit *s, const char *const path[], const char *json, struct err *e)
 {
 	struct place p;
-	int r = find(s, path, &p, e);
-	return r == -ENOENT ? add_missing(s, &p, path, json, e) : r < 0 ? r : replace(s, p.at, p.end, json, e);
+	int r = find_path(s, path, &p, e);
+	return r == -ENOENT ? add_missing(s, &p, path, json, e) : r < 0 ? r : replace_text(s, p.at, p.end, json, e);
 }
 
 /* Appends to an existing array: before its closing bracket, after its last element if there is one. */
@@ -297,7 +297,7 @@ static int append_to(struct json_edit *s, const struct place *p, const char *jso
 	if (!text)
 		return err_set(e, -ENOMEM, "no memory");
 	stpcpy(stpcpy(text, none ? "" : ","), json);
-	int r = replace(s, last, last, text, e);
+	int r = replace_text(s, last, last, text, e);
 	free(text);
 	return r;
 }
@@ -305,7 +305,7 @@ static int append_to(struct json_edit *s, const struct place *p, const char *jso
 int json_edit_append(struct json_edit *s, const char *const path[], const char *json, struct err *e)
 {
 	struct place p;
-	int r = find(s, path, &p, e);
+	int r = find_path(s, path, &p, e);
 	if (r == 0 && s->text[p.at] != '[')
 		return err_say(e, -EINVAL, "'%s' is no array", path[p.depth - 1]);
 	if (r == 0)
@@ -331,7 +331,7 @@ static int cut_member(struct json_edit *s, size_t key, size_t end, struct err *e
 		key--;
 	else if (s->text[next] == ',') /* it was the first of several */
 		end = next + 1;
-	return replace(s, key, end, "", e);
+	return replace_text(s, key, end, "", e);
 }
 
 static bool is_empty_object(const char *t, size_t at)
@@ -346,13 +346,13 @@ int json_edit_drop(struct json_edit *s, const char *const path[], struct err *e)
 	unsigned n = 0;
 	for (; path[n] && n < JSON_EDIT_PATH; n++)
 		way[n] = path[n];
-	int r = find(s, way, &p, e);
+	int r = find_path(s, way, &p, e);
 	while (r == 0 && n) {
 		r = cut_member(s, p.key, p.end, e);
 		way[--n] = NULL;
 		if (r < 0 || !n)
 			break;
-		r = find(s, way, &p, e);
+		r = find_path(s, way, &p, e);
 		if (r == 0 && !is_empty_object(s->text, p.at))
 			break;
 	}

@@ -35,7 +35,7 @@ static char *put_utf8(char *to, uint32_t c)
 	return to;
 }
 
-static uint32_t hex4(const char *s)
+static uint32_t parse_hex4(const char *s)
 {
 	char digits[5] = {s[0], s[1], s[2], s[3]};
 	return (uint32_t)strtoul(digits, NULL, 16);
@@ -44,10 +44,10 @@ static uint32_t hex4(const char *s)
 /* Takes the digits after "\u". Half of a surrogate pair alone becomes U+FFFD, as RFC 8259, section 8.2, allows. */
 static const char *take_u(const char *from, const char *end, char **to)
 {
-	uint32_t c = hex4(from);
+	uint32_t c = parse_hex4(from);
 	from += 4;
 	bool high = c >= 0xd800 && c < 0xdc00, pair = high && end - from >= 6 && from[0] == '\\' && from[1] == 'u';
-	uint32_t low = pair ? hex4(from + 2) : 0;
+	uint32_t low = pair ? parse_hex4(from + 2) : 0;
 	if (low >= 0xdc00 && low < 0xe000) {
 		c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
 		from += 6;
@@ -59,7 +59,7 @@ static const char *take_u(const char *from, const char *end, char **to)
 }
 
 /* In place: no escape is shorter than its character. jsmn has checked each. */
-static size_t unescape(char *text, const char *end)
+static size_t unescape_string(char *text, const char *end)
 {
 	static const char escapes[] = "b\bf\fn\nr\rt\t";
 	const char *from = text;
@@ -127,7 +127,7 @@ static size_t skip_string(const char *text, size_t len, size_t at)
 	return len;
 }
 
-static int unexpected(size_t at, struct err *e)
+static int set_syntax_error(size_t at, struct err *e)
 {
 	return err_say(e, -EINVAL, "not JSON: unexpected character at byte %zu", at);
 }
@@ -175,7 +175,7 @@ static int64_t check_structure(const char *text, size_t len, struct err *e)
 			tokens += !goes_on;
 		}
 		if (!good)
-			return unexpected(i, e);
+			return set_syntax_error(i, e);
 		if (c == '"')
 			i = skip_string(text, len, i) - 1;
 		last = strchr("{}[],:\"", c) && c ? c : '0';
@@ -185,7 +185,7 @@ static int64_t check_structure(const char *text, size_t len, struct err *e)
 
 /* --- a document --------------------------------------------------------------------------------------------- */
 
-static int tokenize(const char *text, size_t len, jsmntok_t **ret, struct err *e)
+static int tokenize_text(const char *text, size_t len, jsmntok_t **ret, struct err *e)
 {
 	jsmn_parser p;
 	int64_t n = check_structure(text, len, e);
@@ -201,7 +201,7 @@ static int tokenize(const char *text, size_t len, jsmntok_t **ret, struct err *e
 	if (found == JSMN_ERROR_PART || found == 0)
 		found = err_say(e, -EINVAL, "JSON ends in the middle (after %zu bytes)", len);
 	else if (found < 0 || p.pos != len) /* a NUL byte ends it */
-		found = unexpected(p.pos, e);
+		found = set_syntax_error(p.pos, e);
 	if (found < 0)
 		free(tokens);
 	else
@@ -209,7 +209,7 @@ static int tokenize(const char *text, size_t len, jsmntok_t **ret, struct err *e
 	return found;
 }
 
-static void append(struct json *to, struct json *v)
+static void append_child(struct json *to, struct json *v)
 {
 	*(to->last ? &to->last->next : &to->first) = v;
 	to->last = v;
@@ -219,14 +219,14 @@ static int put_text(struct json *v, const jsmntok_t *t, char *text)
 {
 	text[t->end] = 0;
 	v->text = text + t->start;
-	v->len = v->kind == STRING ? unescape(text + t->start, text + t->end) : (size_t)(t->end - t->start);
+	v->len = v->kind == STRING ? unescape_string(text + t->start, text + t->end) : (size_t)(t->end - t->start);
 	return v->kind == STRING || is_primitive(v->text) ? 0 : -EINVAL;
 }
 
 /*
  * jsmn gives each token's parent, but accepts names without a value and values without a name: we refuse them.
  */
-static int place(struct json *values, const jsmntok_t *tokens, int i)
+static int link_value(struct json *values, const jsmntok_t *tokens, int i)
 {
 	struct json *v = &values[i];
 	const jsmntok_t *t = &tokens[i], *in = i ? &tokens[t->parent] : NULL;
@@ -242,11 +242,11 @@ static int place(struct json *values, const jsmntok_t *tokens, int i)
 	} else if (in->type != JSMN_ARRAY) {
 		return -EINVAL;
 	}
-	append(&values[in - tokens], v);
+	append_child(&values[in - tokens], v);
 	return 0;
 }
 
-static int build(struct json *values, const jsmntok_t *tokens, int n, char *text, struct err *e)
+static int build_tree(struct json *values, const jsmntok_t *tokens, int n, char *text, struct err *e)
 {
 	if (tokens[0].type != JSMN_OBJECT)
 		return err_say(e, -EINVAL, "JSON is not an object");
@@ -254,8 +254,8 @@ static int build(struct json *values, const jsmntok_t *tokens, int n, char *text
 		struct json *v = &values[i];
 		v->kind = (enum kind)tokens[i].type;
 		bool open = v->kind == OBJECT || v->kind == ARRAY;
-		if (place(values, tokens, i) < 0 || (!open && put_text(v, &tokens[i], text) < 0))
-			return unexpected((size_t)tokens[i].start - (v->kind == STRING), e);
+		if (link_value(values, tokens, i) < 0 || (!open && put_text(v, &tokens[i], text) < 0))
+			return set_syntax_error((size_t)tokens[i].start - (v->kind == STRING), e);
 	}
 	return 0;
 }
@@ -267,14 +267,14 @@ int json_parse(const char *text, size_t len, struct json **ret, struct err *e)
 	if (len >= INT_MAX)
 		return err_say(e, -EINVAL, "JSON is longer than %d bytes", INT_MAX);
 	jsmntok_t *tokens = NULL;
-	int n = tokenize(text, len, &tokens, e);
+	int n = tokenize_text(text, len, &tokens, e);
 	if (n < 0)
 		return n;
 	struct json *values = calloc(1, (size_t)n * sizeof(*values) + len + 1);
 	char *own = values ? (char *)&values[n] : NULL;
 	if (own)
 		memcpy(own, text, len);
-	int r = own ? build(values, tokens, n, own, e) : err_set(e, -ENOMEM, "JSON");
+	int r = own ? build_tree(values, tokens, n, own, e) : err_set(e, -ENOMEM, "JSON");
 	free(tokens);
 	if (r < 0) {
 		free(values);

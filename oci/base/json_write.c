@@ -37,7 +37,7 @@ struct jsonout *json_write_number(int64_t value)
 	return (struct jsonout *)json_object_new_int64(value);
 }
 
-static struct jsonout *decimals(double value, int n)
+static struct jsonout *create_decimal(double value, int n)
 {
 	char text[64];
 	snprintf(text, sizeof(text), "%.*f", n, value);
@@ -46,12 +46,12 @@ static struct jsonout *decimals(double value, int n)
 
 struct jsonout *json_write_tenths(double value)
 {
-	return decimals(value, 1);
+	return create_decimal(value, 1);
 }
 
 struct jsonout *json_write_share(double value)
 {
-	return decimals(value, 6);
+	return create_decimal(value, 6);
 }
 
 struct jsonout *json_write_bool(bool value)
@@ -109,7 +109,7 @@ static void begin_line(int depth, FILE *out)
 		fprintf(out, "\n%*s", 2 * depth, "");
 }
 
-static int deeper(int depth)
+static int increase_depth(int depth)
 {
 	return depth == ONE_LINE ? ONE_LINE : depth + 1;
 }
@@ -123,10 +123,10 @@ static void write_object(struct json_object *object, int depth, FILE *out)
 	json_object_object_foreach(object, key, member)
 	{
 		fputs(before, out);
-		begin_line(deeper(depth), out);
+		begin_line(increase_depth(depth), out);
 		write_string(key, out);
 		fputs(depth == ONE_LINE ? ":" : ": ", out);
-		write_value(member, deeper(depth), out);
+		write_value(member, increase_depth(depth), out);
 		before = ",";
 	}
 	if (*before)
@@ -140,8 +140,8 @@ static void write_array(struct json_object *array, int depth, FILE *out)
 	fputc('[', out);
 	for (size_t i = 0; i < n; i++) {
 		fputs(i ? "," : "", out);
-		begin_line(deeper(depth), out);
-		write_value(json_object_array_get_idx(array, i), deeper(depth), out);
+		begin_line(increase_depth(depth), out);
+		write_value(json_object_array_get_idx(array, i), increase_depth(depth), out);
 	}
 	if (n)
 		begin_line(depth, out);

@@ -88,7 +88,7 @@ static const char *level_name(int level)
 }
 
 /* Nothing from a container's annotations may start a new line or move a terminal's cursor. */
-static void clean(char *s)
+static void replace_control_chars(char *s)
 {
 	for (; *s; s++)
 		if ((unsigned char)*s < 0x20 || *s == 0x7f)
@@ -104,7 +104,7 @@ void log_line(int level, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(body, sizeof(body), fmt, ap);
 	va_end(ap);
-	clean(body);
+	replace_control_chars(body);
 
 	struct timespec ts;
 	struct tm tm;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static size_t least(size_t a, size_t b)
+static size_t get_minimum(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
@@ -19,10 +19,10 @@ size_t nearest_distance(const char *typed, size_t len, const char *name)
 				d[i][k] = i + k;
 				continue;
 			}
-			d[i][k] = least(
-				d[i - 1][k - 1] + (typed[i - 1] != name[k - 1]), least(d[i - 1][k], d[i][k - 1]) + 1);
+			d[i][k] = get_minimum(d[i - 1][k - 1] + (typed[i - 1] != name[k - 1]),
+				get_minimum(d[i - 1][k], d[i][k - 1]) + 1);
 			if (i > 1 && k > 1 && typed[i - 1] == name[k - 2] && typed[i - 2] == name[k - 1])
-				d[i][k] = least(d[i][k], d[i - 2][k - 2] + 1);
+				d[i][k] = get_minimum(d[i][k], d[i - 2][k - 2] + 1);
 		}
 	return d[len][m];
 }

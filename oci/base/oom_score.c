@@ -25,7 +25,7 @@ struct oom_score oom_score_open(void)
 	return o;
 }
 
-static void expendable(const struct oom_score *o, unsigned how)
+static void write_score_adj(const struct oom_score *o, unsigned how)
 {
 	char text[16];
 	if (o->fd < 0)
@@ -36,7 +36,7 @@ static void expendable(const struct oom_score *o, unsigned how)
 		return; /* then parent and child have the same score, as before */
 }
 
-static void reserve(struct oom_score *o)
+static void map_reserve(struct oom_score *o)
 {
 	if (o->fd < 0 || o->reserve)
 		return;
@@ -45,7 +45,7 @@ static void reserve(struct oom_score *o)
 	o->reserve = at == MAP_FAILED ? NULL : at;
 }
 
-static void release(struct oom_score *o)
+static void unmap_reserve(struct oom_score *o)
 {
 	if (o->reserve)
 		munmap(o->reserve, OOM_SCORE_RESERVE);
@@ -56,14 +56,14 @@ void oom_score_before_fork(struct oom_score *o, unsigned how)
 {
 	if (!o)
 		return;
-	release(o);
-	expendable(o, how);
+	unmap_reserve(o);
+	write_score_adj(o, how);
 }
 
 void oom_score_after_fork(struct oom_score *o)
 {
 	if (!o)
 		return;
-	expendable(o, 0);
-	reserve(o);
+	write_score_adj(o, 0);
+	map_reserve(o);
 }

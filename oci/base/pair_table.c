@@ -20,7 +20,7 @@ static void take_key(void)
 	key.a |= 1ull << 63; /* never 0 */
 }
 
-static uint64_t mix(uint64_t a, uint64_t b)
+static uint64_t fold_product(uint64_t a, uint64_t b)
 {
 	unsigned __int128 product = (unsigned __int128)a * b;
 	return (uint64_t)product ^ (uint64_t)(product >> 64);
@@ -30,16 +30,16 @@ struct pair pair_table_chain(struct pair row, uint64_t a, uint64_t b)
 {
 	if (!key.a)
 		take_key();
-	uint64_t one = mix(a ^ key.a, b ^ key.b);
-	return (struct pair){mix(row.a ^ one, key.b | 1), mix(row.b + one, key.a) ^ row.a};
+	uint64_t one = fold_product(a ^ key.a, b ^ key.b);
+	return (struct pair){fold_product(row.a ^ one, key.b | 1), fold_product(row.b + one, key.a) ^ row.a};
 }
 
 static size_t first_slot(const struct pair_table *t, uint64_t a, uint64_t b)
 {
-	return mix(mix(a ^ key.a, key.b | 1) ^ b, key.a) & (t->n_slots - 1);
+	return fold_product(fold_product(a ^ key.a, key.b | 1) ^ b, key.a) & (t->n_slots - 1);
 }
 
-static uint32_t *probe(const struct pair_table *t, uint64_t a, uint64_t b)
+static uint32_t *find_pair_slot(const struct pair_table *t, uint64_t a, uint64_t b)
 {
 	for (size_t i = first_slot(t, a, b);; i = (i + 1) & (t->n_slots - 1)) {
 		uint32_t *slot = &t->slots[i];
@@ -48,7 +48,7 @@ static uint32_t *probe(const struct pair_table *t, uint64_t a, uint64_t b)
 	}
 }
 
-static int grow(struct pair_table *t)
+static int grow_table(struct pair_table *t)
 {
 	size_t n = t->n_slots ? 2 * t->n_slots : FIRST;
 	struct pair *items = t->count >= MAX ? NULL : reallocarray(t->items, n / 2, sizeof(*items));
@@ -65,7 +65,7 @@ static int grow(struct pair_table *t)
 	t->slots = slots;
 	t->n_slots = n;
 	for (size_t i = 0; i < t->count; i++)
-		*probe(t, items[i].a, items[i].b) = (uint32_t)i + 1;
+		*find_pair_slot(t, items[i].a, items[i].b) = (uint32_t)i + 1;
 	return 0;
 }
 
@@ -78,9 +78,9 @@ void pair_table_prefetch(const struct pair_table *t, uint64_t a, uint64_t b)
 /* Of equal pairs the last is found. */
 int64_t pair_table_append(struct pair_table *t, uint64_t a, uint64_t b)
 {
-	if (2 * (t->count + 1) > t->n_slots && grow(t) < 0)
+	if (2 * (t->count + 1) > t->n_slots && grow_table(t) < 0)
 		return -ENOMEM;
-	uint32_t *slot = probe(t, a, b);
+	uint32_t *slot = find_pair_slot(t, a, b);
 	t->items[t->count] = (struct pair){a, b};
 	*slot = (uint32_t)++t->count;
 	return (int64_t)t->count - 1;
@@ -88,13 +88,13 @@ int64_t pair_table_append(struct pair_table *t, uint64_t a, uint64_t b)
 
 int64_t pair_table_add(struct pair_table *t, uint64_t a, uint64_t b)
 {
-	uint32_t *slot = t->n_slots ? probe(t, a, b) : NULL;
+	uint32_t *slot = t->n_slots ? find_pair_slot(t, a, b) : NULL;
 	return slot && *slot ? (int64_t)*slot - 1 : pair_table_append(t, a, b);
 }
 
 int64_t pair_table_find(const struct pair_table *t, uint64_t a, uint64_t b)
 {
-	uint32_t *slot = t->n_slots ? probe(t, a, b) : NULL;
+	uint32_t *slot = t->n_slots ? find_pair_slot(t, a, b) : NULL;
 	return slot && *slot ? (int64_t)*slot - 1 : -ENOENT;
 }
 

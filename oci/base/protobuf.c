@@ -12,14 +12,14 @@ struct pb pb_of(const void *bytes, size_t len)
 	return (struct pb){.at = len ? bytes : &nothing, .end = len ? (const uint8_t *)bytes + len : &nothing};
 }
 
-static bool malformed(struct pb *m)
+static bool mark_malformed(struct pb *m)
 {
 	m->bad = true;
 	m->at = m->end;
 	return false;
 }
 
-static bool varint(struct pb *m, uint64_t *ret)
+static bool read_varint(struct pb *m, uint64_t *ret)
 {
 	uint64_t value = 0;
 	for (unsigned i = 0; i < VARINT_MAX && m->at < m->end; i++) {
@@ -30,14 +30,14 @@ static bool varint(struct pb *m, uint64_t *ret)
 			return true;
 		}
 	}
-	return malformed(m);
+	return mark_malformed(m);
 }
 
 /* Little-endian. */
-static bool fixed(struct pb *m, size_t size, uint64_t *ret)
+static bool read_fixed(struct pb *m, size_t size, uint64_t *ret)
 {
 	if ((size_t)(m->end - m->at) < size)
-		return malformed(m);
+		return mark_malformed(m);
 	*ret = 0;
 	for (size_t i = 0; i < size; i++)
 		*ret |= (uint64_t)m->at[i] << 8 * i;
@@ -45,13 +45,13 @@ static bool fixed(struct pb *m, size_t size, uint64_t *ret)
 	return true;
 }
 
-static bool bytes(struct pb *m, struct pb_field *f)
+static bool read_length_delimited(struct pb *m, struct pb_field *f)
 {
 	uint64_t len;
-	if (!varint(m, &len))
+	if (!read_varint(m, &len))
 		return false;
 	if (len > (size_t)(m->end - m->at))
-		return malformed(m);
+		return mark_malformed(m);
 	f->data = (const char *)m->at;
 	f->len = (size_t)len;
 	m->at += len;
@@ -61,22 +61,22 @@ static bool bytes(struct pb *m, struct pb_field *f)
 bool pb_next(struct pb *m, struct pb_field *ret)
 {
 	uint64_t key;
-	if (m->at == m->end || !varint(m, &key))
+	if (m->at == m->end || !read_varint(m, &key))
 		return false;
 	*ret = (struct pb_field){.number = (uint32_t)(key >> 3), .type = (enum pb_type)(key & 7)};
 	if (key >> 3 == 0 || key >> 32)
-		return malformed(m);
+		return mark_malformed(m);
 	switch (ret->type) {
 	case PB_VARINT:
-		return varint(m, &ret->value);
+		return read_varint(m, &ret->value);
 	case PB_FIXED64:
-		return fixed(m, 8, &ret->value);
+		return read_fixed(m, 8, &ret->value);
 	case PB_BYTES:
-		return bytes(m, ret);
+		return read_length_delimited(m, ret);
 	case PB_FIXED32:
-		return fixed(m, 4, &ret->value);
+		return read_fixed(m, 4, &ret->value);
 	default:
-		return malformed(m);
+		return mark_malformed(m);
 	}
 }
 
@@ -110,7 +110,7 @@ bool pb_equals(const struct pb_field *f, const char *text)
 
 /* --- writing ------------------------------------------------------------------------------------------------ */
 
-static void put(struct pb_out *o, const void *data, size_t len)
+static void append_bytes(struct pb_out *o, const void *data, size_t len)
 {
 	if (o->full || len > o->size - o->len) {
 		o->full = true;
@@ -128,7 +128,7 @@ static void put_varint(struct pb_out *o, uint64_t value)
 	for (; value >= 0x80; value >>= 7)
 		text[n++] = (uint8_t)value | 0x80;
 	text[n++] = (uint8_t)value;
-	put(o, text, n);
+	append_bytes(o, text, n);
 }
 
 void pb_put_number(struct pb_out *o, uint32_t number, uint64_t value)
@@ -141,7 +141,7 @@ void pb_put_bytes(struct pb_out *o, uint32_t number, const void *data, size_t le
 {
 	put_varint(o, (uint64_t)number << 3 | PB_BYTES);
 	put_varint(o, len);
-	put(o, data, len);
+	append_bytes(o, data, len);
 }
 
 void pb_put_text(struct pb_out *o, uint32_t number, const char *text)

@@ -11,7 +11,7 @@
 
 enum { VARINT = 0, FIXED64 = 1, LENGTH = 2 }; /* wire types */
 
-static bool grow(struct protobuf_writer *w, size_t len)
+static bool grow_buffer(struct protobuf_writer *w, size_t len)
 {
 	if (w->failed || len <= w->room - w->len)
 		return !w->failed;
@@ -30,7 +30,7 @@ static bool grow(struct protobuf_writer *w, size_t len)
 
 void protobuf_writer_put(struct protobuf_writer *w, const void *bytes, size_t len)
 {
-	if (!grow(w, len) || !len)
+	if (!grow_buffer(w, len) || !len)
 		return;
 	memcpy(w->bytes + w->len, bytes, len);
 	w->len += len;
@@ -53,14 +53,14 @@ void protobuf_writer_print(struct protobuf_writer *w, const char *fmt, ...)
 
 void protobuf_writer_varint(struct protobuf_writer *w, uint64_t value)
 {
-	if (!grow(w, VARINT_MAX))
+	if (!grow_buffer(w, VARINT_MAX))
 		return;
 	for (; value >= 0x80; value >>= 7)
 		w->bytes[w->len++] = (uint8_t)value | 0x80;
 	w->bytes[w->len++] = (uint8_t)value;
 }
 
-static void key(struct protobuf_writer *w, unsigned field, unsigned type)
+static void write_tag(struct protobuf_writer *w, unsigned field, unsigned type)
 {
 	protobuf_writer_varint(w, (uint64_t)field << 3 | type);
 }
@@ -69,7 +69,7 @@ void protobuf_writer_number(struct protobuf_writer *w, unsigned field, uint64_t 
 {
 	if (!value)
 		return;
-	key(w, field, VARINT);
+	write_tag(w, field, VARINT);
 	protobuf_writer_varint(w, value);
 }
 
@@ -80,13 +80,13 @@ void protobuf_writer_fixed64(struct protobuf_writer *w, unsigned field, uint64_t
 		return;
 	for (unsigned i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (uint8_t)(value >> 8 * i);
-	key(w, field, FIXED64);
+	write_tag(w, field, FIXED64);
 	protobuf_writer_put(w, bytes, sizeof(bytes));
 }
 
 void protobuf_writer_bytes(struct protobuf_writer *w, unsigned field, const void *d, size_t n)
 {
-	key(w, field, LENGTH);
+	write_tag(w, field, LENGTH);
 	protobuf_writer_varint(w, n);
 	protobuf_writer_put(w, d, n);
 }

@@ -22,7 +22,7 @@ struct string_table_block {
 	uint64_t data[]; /* 8-byte aligned */
 };
 
-static inline uint64_t rotate(uint64_t x, int n)
+static inline uint64_t rotate_left(uint64_t x, int n)
 {
 	return x << n | x >> (64 - n);
 }
@@ -31,13 +31,13 @@ static inline void sip_round(uint64_t v[4])
 {
 	v[0] += v[1];
 	v[2] += v[3];
-	v[1] = rotate(v[1], 13) ^ v[0];
-	v[3] = rotate(v[3], 16) ^ v[2];
-	v[0] = rotate(v[0], 32) + v[3];
+	v[1] = rotate_left(v[1], 13) ^ v[0];
+	v[3] = rotate_left(v[3], 16) ^ v[2];
+	v[0] = rotate_left(v[0], 32) + v[3];
 	v[2] += v[1];
-	v[3] = rotate(v[3], 21) ^ v[0];
-	v[1] = rotate(v[1], 17) ^ v[2];
-	v[2] = rotate(v[2], 32);
+	v[3] = rotate_left(v[3], 21) ^ v[0];
+	v[1] = rotate_left(v[1], 17) ^ v[2];
+	v[2] = rotate_left(v[2], 32);
 }
 
 /* The 16 random bytes that the kernel gave this process (getauxval(3)): a key without a system call. */
@@ -75,7 +75,8 @@ static uint32_t hash_bytes(const void *data, size_t size)
 }
 
 /* The slot of these bytes, or the empty one where they belong. Needs an empty slot in the table. */
-static struct string_table_slot *probe(const struct string_table *t, uint32_t hash, const void *data, size_t size)
+static struct string_table_slot *find_string_slot(
+	const struct string_table *t, uint32_t hash, const void *data, size_t size)
 {
 	for (size_t i = hash & (t->n_slots - 1);; i = (i + 1) & (t->n_slots - 1)) {
 		struct string_table_slot *s = &t->slots[i];
@@ -162,7 +163,7 @@ int64_t string_table_add(struct string_table *t, const void *data, size_t size)
 	if (r < 0)
 		return r;
 	uint32_t hash = hash_bytes(data, size);
-	struct string_table_slot *s = probe(t, hash, data, size);
+	struct string_table_slot *s = find_string_slot(t, hash, data, size);
 	if (s->number)
 		return s->number - 1;
 	void *copy = copy_bytes(t, data, size);
@@ -177,7 +178,7 @@ int64_t string_table_find(const struct string_table *t, const void *data, size_t
 {
 	if (!t->n_slots)
 		return -ENOENT;
-	const struct string_table_slot *s = probe(t, hash_bytes(data, size), data, size);
+	const struct string_table_slot *s = find_string_slot(t, hash_bytes(data, size), data, size);
 	return s->number ? (int64_t)s->number - 1 : -ENOENT;
 }
 

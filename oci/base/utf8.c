@@ -52,7 +52,7 @@ bool utf8_is_deceptive(uint32_t c)
 	return c < 0x20 || c == 0x7f;
 }
 
-static char replace(char c, const char *pairs)
+static char replace_char(char c, const char *pairs)
 {
 	for (const char *p = pairs; p && p[0] && p[1]; p += 2)
 		if (*p == c)
@@ -80,7 +80,7 @@ void utf8_print(FILE *out, const char *text, const char *pairs)
 {
 	size_t n;
 	for (const unsigned char *s = (const unsigned char *)text; *s; s += n ? n : 1) {
-		const unsigned char c = (unsigned char)replace((char)*s, pairs);
+		const unsigned char c = (unsigned char)replace_char((char)*s, pairs);
 		n = utf8_valid(s);
 		if (n > 1 && !utf8_is_deceptive(utf8_decode(s, n)))
 			fwrite(s, 1, n, out);

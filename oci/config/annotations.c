@@ -69,7 +69,7 @@ static const struct pair *find_pair(const struct annotations *a, const char *nam
 	return NULL;
 }
 
-static const struct pair *effective(const struct annotations *a, const char *name, const char *container)
+static const struct pair *find_annotation(const struct annotations *a, const char *name, const char *container)
 {
 	const struct pair *own = container && *container ? find_pair(a, name, container) : NULL;
 
@@ -103,7 +103,7 @@ static void warn_unknown(const struct annotations *a, char *warning, size_t size
 	}
 }
 
-static int apply(struct options *o, const char *name, const struct pair *p, struct err *e)
+static int apply_annotation(struct options *o, const char *name, const struct pair *p, struct err *e)
 {
 	char key[ERR_SHOWN], where[80];
 
@@ -119,7 +119,7 @@ int annotations_finish(struct annotations *a, const char *container, struct requ
 {
 	struct options o;
 	const char *name = options_name(OPTION_ANNOTATION, 0); /* the switch */
-	const struct pair *p = effective(a, name, container);
+	const struct pair *p = find_annotation(a, name, container);
 
 	warn_unknown(a, warning, warning_size);
 	request_default(&o.request);
@@ -127,8 +127,8 @@ int annotations_finish(struct annotations *a, const char *container, struct requ
 	if (off)
 		snprintf(o.request.events, sizeof(o.request.events), "off");
 	for (size_t i = 0; p && !off && (name = options_name(OPTION_ANNOTATION, i)); i++) {
-		const struct pair *set = effective(a, name, container);
-		int r = set ? apply(&o, name, set, e) : 0;
+		const struct pair *set = find_annotation(a, name, container);
+		int r = set ? apply_annotation(&o, name, set, e) : 0;
 		if (r < 0)
 			return r;
 	}

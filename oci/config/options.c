@@ -141,7 +141,7 @@ static const struct row rows[] = {
 
 /* --- values ------------------------------------------------------------------------------------------------- */
 
-static bool printable(const char *text)
+static bool is_printable(const char *text)
 {
 	for (; *text; text++)
 		if (*text < 0x20 || *text > 0x7e)
@@ -161,7 +161,7 @@ static int copy_text(const struct row *row, const char *text, void *field)
 
 static int parse_events(const struct row *row, const char *text, void *field)
 {
-	if (!*text || !printable(text))
+	if (!*text || !is_printable(text))
 		return -EINVAL;
 	return copy_text(row, strcmp(text, "on") ? text : "cpu", field);
 }
@@ -346,12 +346,12 @@ static int parse_file(const struct row *row, const char *text, void *field)
 
 static int parse_name(const struct row *row, const char *text, void *field)
 {
-	return printable(text) && !strpbrk(text, ": ,") ? copy_text(row, text, field) : -EINVAL;
+	return is_printable(text) && !strpbrk(text, ": ,") ? copy_text(row, text, field) : -EINVAL;
 }
 
 static int parse_patterns(const struct row *row, const char *text, void *field)
 {
-	return *text && printable(text) && text[strspn(text, ", ")] ? copy_text(row, text, field) : -EINVAL;
+	return *text && is_printable(text) && text[strspn(text, ", ")] ? copy_text(row, text, field) : -EINVAL;
 }
 
 static int parse_log(const struct row *row, const char *text, void *field)
@@ -376,7 +376,7 @@ static int parse_label(const char *text, size_t len, struct label *ret)
 	ret->key[key] = 0;
 	memcpy(ret->value, eq + 1, value);
 	ret->value[value] = 0;
-	return printable(ret->value) ? 0 : -EINVAL;
+	return is_printable(ret->value) ? 0 : -EINVAL;
 }
 
 static int parse_labels(const struct row *row, const char *text, void *field)
@@ -430,7 +430,7 @@ static const struct row *find_row(const char *name, size_t len, enum option_sour
 }
 
 /* The option's name as this source writes it, for help and errors. */
-static const char *spelling(const struct row *row, enum option_source source, char *buf, size_t size)
+static const char *format_option_name(const struct row *row, enum option_source source, char *buf, size_t size)
 {
 	if (source == OPTION_ANNOTATION)
 		snprintf(buf, size, ANNOTATION_PREFIX "%s", annotation_name(row));
@@ -498,7 +498,7 @@ int options_set_as(struct options *o, enum option_source source, const char *nam
 
 	if (!row)
 		return err_say(e, -ENOENT, "no such option: %s", err_shown(name, strlen(name), text));
-	return set_row(o, row, where ? where : spelling(row, source, text, sizeof(text)), value, e);
+	return set_row(o, row, where ? where : format_option_name(row, source, text, sizeof(text)), value, e);
 }
 
 int options_set(struct options *o, enum option_source source, const char *name, const char *value, struct err *e)
@@ -516,7 +516,7 @@ const char *options_name(enum option_source source, size_t i)
 
 /* --- sources ------------------------------------------------------------------------------------------------ */
 
-static char *trim(char *s)
+static char *trim_spaces(char *s)
 {
 	s += strspn(s, " \t\r");
 	for (size_t n = strlen(s); n && strchr(" \t\r", s[n - 1]);)
@@ -528,13 +528,13 @@ static int read_line(char *line, options_pair_fn *fn, void *arg, struct err *e)
 {
 	char *eq = strchr(line, '=');
 
-	line = trim(line);
+	line = trim_spaces(line);
 	if (!*line || *line == '#')
 		return 0;
 	if (!eq)
 		return err_say(e, -EINVAL, "not of the form key = value");
 	*eq = 0;
-	return fn(arg, trim(line), trim(eq + 1), e);
+	return fn(arg, trim_spaces(line), trim_spaces(eq + 1), e);
 }
 
 static int read_lines(const char *path, char *text, options_pair_fn *fn, void *arg, struct err *e)
@@ -595,7 +595,7 @@ int options_read_env(struct options *o, struct err *e)
 	for (size_t i = 0; i < LENGTH(rows); i++) {
 		if (!(rows[i].from & OPTION_ENV))
 			continue;
-		const char *value = getenv(spelling(&rows[i], OPTION_ENV, name, sizeof(name)));
+		const char *value = getenv(format_option_name(&rows[i], OPTION_ENV, name, sizeof(name)));
 		int r = value ? set_explicit(o, &rows[i], name, value, first < 0 ? &later : e) : 0;
 		first = first < 0 ? first : r;
 	}
@@ -702,7 +702,7 @@ static int set_flag(struct options *o, const struct flag *f, const char *arg, st
 			f->meant->name);
 	if (!f->row)
 		return err_say(e, -EINVAL, "no such option: %s", err_shown(arg, strlen(arg), text));
-	spelling(f->row, OPTION_FLAG, text, sizeof(text));
+	format_option_name(f->row, OPTION_FLAG, text, sizeof(text));
 	if (f->value)
 		return set_explicit(o, f->row, text, f->value, e);
 	return f->row->parse == parse_switch ? set_row(o, f->row, text, "1", e)
@@ -738,7 +738,7 @@ void options_help(FILE *out, enum option_source source)
 		const struct row *r = &rows[i];
 		if (!(r->from & source))
 			continue;
-		fprintf(out, "  %-22s %s: %s", spelling(r, source, name, sizeof(name)), r->about, r->allowed);
+		fprintf(out, "  %-22s %s: %s", format_option_name(r, source, name, sizeof(name)), r->about, r->allowed);
 		const char *fallback = source == OPTION_ANNOTATION && i == 0 ? "off" : r->fallback;
 		if (fallback)
 			fprintf(out, " (default %s)", fallback);

@@ -45,7 +45,7 @@ int user_dirs_read_user(struct options *o, struct err *e)
 }
 
 /* Returns the uid of our root outside (user_namespaces(7)); 0 if we are not in a user namespace. */
-static unsigned outside(void)
+static unsigned read_outer_uid(void)
 {
 	char text[4096];
 	unsigned inside, uid;
@@ -57,7 +57,7 @@ static unsigned outside(void)
 
 bool user_dirs_in_userns(void)
 {
-	return geteuid() == 0 && outside() != 0;
+	return geteuid() == 0 && read_outer_uid() != 0;
 }
 
 bool user_dirs_rootless(void)
@@ -75,7 +75,7 @@ static void make_parents(const char *file)
 	}
 }
 
-static void use(struct options *o, const char *name, const char *path)
+static void set_path_option(struct options *o, const char *name, const char *path)
 {
 	struct err e;
 	options_set(o, OPTION_FILE, name, path, &e); /* too long: the system's path stays */
@@ -89,7 +89,7 @@ static bool use_spool(struct options *o)
 	if (!home)
 		return false;
 	snprintf(path, sizeof(path), "%.3000s%s/pillion", home, state ? "" : "/.local/state");
-	use(o, "spool", path);
+	set_path_option(o, "spool", path);
 	return true;
 }
 
@@ -97,11 +97,11 @@ static void use_control(struct options *o)
 {
 	const char *run = user_dirs_environment("XDG_RUNTIME_DIR");
 	char path[PATH_MAX], own[48];
-	snprintf(own, sizeof(own), "/run/user/%u", geteuid() == 0 ? outside() : geteuid());
+	snprintf(own, sizeof(own), "/run/user/%u", geteuid() == 0 ? read_outer_uid() : geteuid());
 	if (!run && access(own, X_OK) < 0)
 		return;
 	snprintf(path, sizeof(path), "%.3000s/pillion/control.sock", run ? run : own);
-	use(o, "control", path);
+	set_path_option(o, "control", path);
 }
 
 void user_dirs_use(struct options *o)
@@ -112,5 +112,5 @@ void user_dirs_use(struct options *o)
 		return;
 	snprintf(path, sizeof(path), "%.1000s/pillion.log", o->settings.spool);
 	make_parents(path);
-	use(o, "log", path);
+	set_path_option(o, "log", path);
 }

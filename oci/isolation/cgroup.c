@@ -131,7 +131,7 @@ int cgroup_path(pid_t pid, const char *controller, char *ret, size_t size)
 }
 
 /* Path below a hierarchy's root as mounted: /proc paths are relative to our cgroup namespace, mounts to their root. */
-static const char *below(const struct hierarchy *h, const char *path)
+static const char *strip_hierarchy_root(const struct hierarchy *h, const char *path)
 {
 	size_t n = h ? strlen(h->root) : 1;
 	if (n > 1 && !strncmp(path, h->root, n) && (path[n] == '/' || !path[n]))
@@ -148,7 +148,7 @@ static int open_cgroup(const struct hierarchy *h, const char *path)
 		return root;
 	if (strstr(path, "/.."))
 		return -EXDEV; /* outside of our cgroup namespace */
-	return fd_open_dir(root, below(h, path));
+	return fd_open_dir(root, strip_hierarchy_root(h, path));
 }
 
 /* Is `pid` the only process in it? */
@@ -287,7 +287,7 @@ static bool find_quickly(const struct wanted *w, struct cgroup_target *ret)
 	return true;
 }
 
-static void find(const struct wanted *w, struct cgroup_target *ret)
+static void find_cgroup_target(const struct wanted *w, struct cgroup_target *ret)
 {
 	struct hierarchies all;
 	*ret = (struct cgroup_target){.perf_dir = -1, .events_dir = -1};
@@ -313,12 +313,12 @@ static void find(const struct wanted *w, struct cgroup_target *ret)
 
 void cgroup_find(pid_t pid, struct cgroup_target *ret)
 {
-	find(&(struct wanted){.pid = pid}, ret);
+	find_cgroup_target(&(struct wanted){.pid = pid}, ret);
 }
 
 void cgroup_find_running(pid_t pid, const char *id, struct cgroup_target *ret)
 {
-	find(&(struct wanted){.pid = pid, .id = id}, ret);
+	find_cgroup_target(&(struct wanted){.pid = pid, .id = id}, ret);
 }
 
 void cgroup_target_done(struct cgroup_target *t)

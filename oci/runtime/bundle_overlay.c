@@ -71,7 +71,7 @@ static int link_all(int to, const char *bundle)
 	return r;
 }
 
-static int fill(int to, const char *bundle, const char *state, const char *config, size_t len)
+static int fill_overlay(int to, const char *bundle, const char *state, const char *config, size_t len)
 {
 	fd_auto file = fd_open(to, CONFIG, O_WRONLY | O_CREAT | O_EXCL, 0600);
 	int r = file < 0 ? file : fd_write_all(file, config, len);
@@ -91,7 +91,7 @@ int bundle_overlay_make(const char *place, const char *bundle, const char *state
 	if (!mkdtemp(ret))
 		return err_set(e, -errno, "cannot make a bundle in %s", place);
 	fd_auto dir = fd_open_dir(AT_FDCWD, ret);
-	r = dir < 0 ? dir : fill(dir, bundle, state, config, len);
+	r = dir < 0 ? dir : fill_overlay(dir, bundle, state, config, len);
 	if (r < 0)
 		remove_all(ret);
 	return r < 0 ? err_set(e, r, "cannot make a bundle in %s", place) : 0;

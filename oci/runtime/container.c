@@ -55,7 +55,7 @@ bool container_id_valid(const char *id)
 }
 
 /* FNV-1a, then MurmurHash3's finalizer: ids that differ in their last letter differ in every bit. */
-static uint64_t hash(const char *text)
+static uint64_t hash_id(const char *text)
 {
 	uint64_t h = 0xcbf29ce484222325;
 	for (; *text; text++)
@@ -67,15 +67,15 @@ static uint64_t hash(const char *text)
 
 bool container_sampled(const char *id, uint32_t one_in)
 {
-	return one_in <= 1 || hash(id) % one_in == 0;
+	return one_in <= 1 || hash_id(id) % one_in == 0;
 }
 
-static bool terminated(const char *text, size_t size)
+static bool is_terminated(const char *text, size_t size)
 {
 	return memchr(text, 0, size) != NULL;
 }
 
-static bool printable(const char *text)
+static bool is_printable(const char *text)
 {
 	for (; *text; text++)
 		if (*text < 0x20 || *text > 0x7e)
@@ -87,9 +87,9 @@ static bool strings_valid(const struct container *c)
 {
 	for (size_t i = 0; i < sizeof(strings) / sizeof(strings[0]); i++) {
 		const char *text = (const char *)c + strings[i].offset;
-		if (!terminated(text, strings[i].size))
+		if (!is_terminated(text, strings[i].size))
 			return false;
-		if (strings[i].kind == TEXT_PRINTABLE && !printable(text))
+		if (strings[i].kind == TEXT_PRINTABLE && !is_printable(text))
 			return false;
 		if (strings[i].kind == TEXT_PATH && c->verdict == DECISION_PROFILE && *text != '/')
 			return false;
@@ -106,9 +106,9 @@ static bool request_valid(const struct request *r)
 		return false;
 	for (uint32_t i = 0; i < r->n_labels; i++) {
 		const struct label *l = &r->labels[i];
-		if (!terminated(l->key, sizeof(l->key)) || !terminated(l->value, sizeof(l->value)))
+		if (!is_terminated(l->key, sizeof(l->key)) || !is_terminated(l->value, sizeof(l->value)))
 			return false;
-		if (!*l->key || !printable(l->key) || !printable(l->value))
+		if (!*l->key || !is_printable(l->key) || !is_printable(l->value))
 			return false;
 	}
 	return true;

@@ -110,7 +110,7 @@ static int parse_state(const char *text, size_t len, struct engine_container *re
 
 /* --- questions ---------------------------------------------------------------------------------------------------- */
 
-static void ask(struct question *q, const struct engine *g, const char *what)
+static void query_engine(struct question *q, const struct engine *g, const char *what)
 {
 	int ends[2];
 	*q = (struct question){.engine = g, .from = -1, .answer = malloc(ANSWER_MAX), .state = UNKNOWN};
@@ -131,7 +131,7 @@ static void ask(struct question *q, const struct engine *g, const char *what)
 	q->state = PENDING;
 }
 
-static void conclude(struct question *q, int64_t deadline)
+static void finish_question(struct question *q, int64_t deadline)
 {
 	q->from = fd_close(q->from);
 	q->state = UNKNOWN;
@@ -144,16 +144,16 @@ static void conclude(struct question *q, int64_t deadline)
 }
 
 /* There is something to be read. */
-static void hear(struct question *q, int64_t deadline)
+static void read_answer(struct question *q, int64_t deadline)
 {
 	ssize_t n = read(q->from, q->answer + q->len, ANSWER_MAX - 1 - q->len);
 	if (n > 0)
 		q->len += (size_t)n;
 	if (n == 0 || (n < 0 && errno != EINTR) || q->len == ANSWER_MAX - 1)
-		conclude(q, deadline);
+		finish_question(q, deadline);
 }
 
-static void drop(struct question *q)
+static void close_question(struct question *q)
 {
 	if (q->state == PENDING) {
 		fd_close(q->from);
@@ -180,7 +180,7 @@ static bool listen_to(struct question *qs, size_t n, int64_t until, int64_t dead
 		return false;
 	for (size_t i = 0; i < n; i++)
 		if (polls[i].fd >= 0 && polls[i].revents)
-			hear(&qs[i], deadline);
+			read_answer(&qs[i], deadline);
 	return true;
 }
 
@@ -188,7 +188,7 @@ static bool listen_to(struct question *qs, size_t n, int64_t until, int64_t dead
  * Returns the first engine in order that knows the container. As soon as one knows it, those before it have half of the
  * time that is left: an engine that hangs is passed over.
  */
-static struct question *settle(struct question *qs, size_t n, int64_t deadline)
+static struct question *wait_for_answer(struct question *qs, size_t n, int64_t deadline)
 {
 	struct question *first;
 	int64_t until = deadline;
@@ -230,14 +230,14 @@ int engine_lookup_find(const char *what, int64_t deadline, struct engine_contain
 		return err_say(e, -EINVAL, "\"%s\" is neither a process nor a container", shown);
 	for (size_t i = 0; i < N_ENGINES; i++)
 		if (is_installed(engines[i].program))
-			ask(&qs[n++], &engines[i], what);
-	const struct question *q = settle(qs, n, deadline);
+			query_engine(&qs[n++], &engines[i], what);
+	const struct question *q = wait_for_answer(qs, n, deadline);
 	int r = q ? 0 : tell_unknown(qs, n, shown, e);
 	if (q && q->container.pid > 0)
 		*ret = q->container;
 	else if (q)
 		r = err_say(e, -ESRCH, "container %s (%s) is not running", shown, q->engine->program);
 	for (size_t i = 0; i < n; i++)
-		drop(&qs[i]);
+		close_question(&qs[i]);
 	return r;
 }

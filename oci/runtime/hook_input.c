@@ -95,7 +95,7 @@ static int is_ours(void *arg, const char *key, const struct json *value)
 	return annotation_is_ours(key);
 }
 
-static const struct json *annotation(const struct hook_input *r, const char *key)
+static const struct json *find_annotation(const struct hook_input *r, const char *key)
 {
 	const struct json *v = json_member(annotations_of(r->state), key);
 
@@ -120,11 +120,11 @@ static void copy_name(char *to, const struct json *v, struct container *c)
 static void fill_names(const struct hook_input *r, struct container *c)
 {
 	for (size_t i = 0; hook_input_name_keys[i] && !*c->name; i++)
-		copy_name(c->name, annotation(r, hook_input_name_keys[i]), c);
+		copy_name(c->name, find_annotation(r, hook_input_name_keys[i]), c);
 	for (size_t i = 0; i < LENGTH(names); i++) {
 		char *field = (char *)c + names[i].field;
 		if (!*field)
-			copy_name(field, annotation(r, names[i].key), c);
+			copy_name(field, find_annotation(r, names[i].key), c);
 	}
 	if (!*c->name)
 		memcpy(c->name, r->hint, sizeof(c->name));
@@ -133,7 +133,7 @@ static void fill_names(const struct hook_input *r, struct container *c)
 static bool is_sandbox(const struct hook_input *r)
 {
 	for (size_t i = 0; hook_input_sandbox_keys[i]; i++) {
-		const char *type = json_text(annotation(r, hook_input_sandbox_keys[i]), NULL);
+		const char *type = json_text(find_annotation(r, hook_input_sandbox_keys[i]), NULL);
 		if (type && !strcmp(type, "sandbox"))
 			return true;
 	}
@@ -144,7 +144,7 @@ static bool is_sandbox(const struct hook_input *r)
 static const char *handled_otherwise(const struct hook_input *r)
 {
 	for (const struct hook_input_handler *h = hook_input_handlers; h->key; h++) {
-		const char *value = json_text(annotation(r, h->key), NULL);
+		const char *value = json_text(find_annotation(r, h->key), NULL);
 		if (value && !strncmp(value, h->value, strlen(h->value)))
 			return h->why;
 	}
@@ -182,7 +182,7 @@ static int say_invalid(struct container *c, const struct err *e)
 	return 0;
 }
 
-static int decide(const struct hook_input *r, struct container *c)
+static int decide_verdict(const struct hook_input *r, struct container *c)
 {
 	struct err e = {0};
 
@@ -212,7 +212,7 @@ static int decide(const struct hook_input *r, struct container *c)
 /* --- the state ---------------------------------------------------------------------------------------------- */
 
 /* Returns a string that fits in `size` and has no NUL in it; else notes the problem and returns NULL. */
-static const char *required(struct hook_input *r, const struct json *v, const char *what, size_t size)
+static const char *require_string(struct hook_input *r, const struct json *v, const char *what, size_t size)
 {
 	size_t len;
 	const char *text = json_text(v, &len);
@@ -230,7 +230,7 @@ static const char *required(struct hook_input *r, const struct json *v, const ch
 
 static void fill_id(struct hook_input *r, struct container *c)
 {
-	const char *id = required(r, json_member(r->state, "id"), "state: id", sizeof(c->id));
+	const char *id = require_string(r, json_member(r->state, "id"), "state: id", sizeof(c->id));
 
 	if (id && container_id_valid(id))
 		memcpy(c->id, id, strlen(id) + 1);
@@ -240,7 +240,7 @@ static void fill_id(struct hook_input *r, struct container *c)
 
 static void fill_bundle(struct hook_input *r, struct container *c)
 {
-	const char *bundle = required(r, json_member(r->state, "bundle"), "state: bundle", sizeof(c->bundle));
+	const char *bundle = require_string(r, json_member(r->state, "bundle"), "state: bundle", sizeof(c->bundle));
 
 	if (bundle && *bundle == '/')
 		memcpy(c->bundle, bundle, strlen(bundle) + 1);
@@ -267,7 +267,8 @@ static void fill_pid(struct hook_input *r, struct container *c)
 		c->pid = (int32_t)pid;
 }
 
-static int parse(const char *what, const char *text, size_t len, size_t cap, struct json **ret, struct container *c)
+static int parse_input(
+	const char *what, const char *text, size_t len, size_t cap, struct json **ret, struct container *c)
 {
 	struct err e = {0};
 	int r = len > cap ? err_say(&e, -EFBIG, "larger than %zu bytes", cap) : json_parse(text, len, ret, &e);
@@ -282,7 +283,7 @@ static int parse(const char *what, const char *text, size_t len, size_t cap, str
 int hook_input_state(struct hook_input *r, const char *text, size_t len, struct container *ret)
 {
 	container_init(ret);
-	int code = parse("state", text, len, STATE_MAX, &r->state, ret);
+	int code = parse_input("state", text, len, STATE_MAX, &r->state, ret);
 	if (code < 0)
 		return code == -ENOMEM ? code : 0;
 	fill_id(r, ret);
@@ -310,7 +311,7 @@ int hook_input_decide(struct hook_input *r, struct container *ret)
 	if (ret->verdict != DECISION_UNDECIDED)
 		return 0;
 	if (!is_silent(r))
-		return decide(r, ret);
+		return decide_verdict(r, ret);
 	/* config.json decides, but without a bundle we cannot find it */
 	return *ret->bundle ? 0 : say_invalid(ret, &r->problem);
 }
@@ -320,7 +321,7 @@ int hook_input_decide(struct hook_input *r, struct container *ret)
 static void fill_root(struct hook_input *r, struct container *c)
 {
 	const struct json *v = json_member(json_member(r->config, "root"), "path");
-	const char *path = required(r, v, "config.json: root.path", sizeof(c->root));
+	const char *path = require_string(r, v, "config.json: root.path", sizeof(c->root));
 	bool absolute = path && *path == '/';
 
 	if (!path)
@@ -367,11 +368,11 @@ int hook_input_config(struct hook_input *r, char *text, size_t len, struct conta
 		return 0;
 	if (len <= CONFIG_MAX)
 		json_skim(text, len, looked_at);
-	int code = parse("config.json", text, len, CONFIG_MAX, &r->config, ret);
+	int code = parse_input("config.json", text, len, CONFIG_MAX, &r->config, ret);
 	if (code < 0)
 		return code == -ENOMEM ? code : 0;
 	fill_root(r, ret);
 	fill_exe(r, ret);
 	fill_sidecar(r, ret);
-	return decide(r, ret);
+	return decide_verdict(r, ret);
 }

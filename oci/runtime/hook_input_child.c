@@ -25,7 +25,7 @@
 #define CPU_SECONDS_MAX 2
 #define EXIT_NO_MEMORY 12
 
-static void limit(int what, rlim_t value)
+static void set_resource_limit(int what, rlim_t value)
 {
 	struct rlimit l = {value, value};
 	setrlimit(what, &l);
@@ -35,16 +35,16 @@ static void limit_resources(void)
 {
 #ifndef __SANITIZE_ADDRESS__
 #ifndef __SANITIZE_THREAD__
-	limit(RLIMIT_AS, MEMORY_MAX); /* sanitizers reserve terabytes */
+	set_resource_limit(RLIMIT_AS, MEMORY_MAX); /* sanitizers reserve terabytes */
 #endif
 #endif
-	limit(RLIMIT_CPU, CPU_SECONDS_MAX);
-	limit(RLIMIT_CORE, 0);
-	limit(RLIMIT_FSIZE, 0);
-	limit(RLIMIT_NOFILE, 16);
+	set_resource_limit(RLIMIT_CPU, CPU_SECONDS_MAX);
+	set_resource_limit(RLIMIT_CORE, 0);
+	set_resource_limit(RLIMIT_FSIZE, 0);
+	set_resource_limit(RLIMIT_NOFILE, 16);
 }
 
-static int invalid(struct container *ret, const char *what, int error)
+static int set_invalid(struct container *ret, const char *what, int error)
 {
 	ret->verdict = DECISION_INVALID;
 	snprintf(ret->reason, sizeof(ret->reason), "%s: %s", what, strerror(-error));
@@ -62,7 +62,7 @@ static int read_state(struct hook_input *r, int state_fd, struct container *ret)
 		return 0;
 	}
 	if (n < 0)
-		return invalid(ret, "state on stdin cannot be read", n);
+		return set_invalid(ret, "state on stdin cannot be read", n);
 	n = hook_input_state(r, text, len, ret);
 	free(text);
 	return n;
@@ -100,12 +100,12 @@ static int read_config(struct hook_input *r, const struct here *h, struct contai
 	size_t len;
 	fd_auto fd = open_config(h, ret);
 	if (fd < 0)
-		return invalid(ret, "config.json of the bundle cannot be opened", fd);
+		return set_invalid(ret, "config.json of the bundle cannot be opened", fd);
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return invalid(ret, "config.json of the bundle is not a regular file", -EINVAL);
+		return set_invalid(ret, "config.json of the bundle is not a regular file", -EINVAL);
 	int n = fd_slurp(fd, CONFIG_MAX, &text, &len);
 	if (n < 0)
-		return invalid(ret, "config.json of the bundle cannot be read", n);
+		return set_invalid(ret, "config.json of the bundle cannot be read", n);
 	n = hook_input_config(r, text, len, ret);
 	free(text);
 	return n;
@@ -138,7 +138,7 @@ static int say_pid(int say, int32_t pid)
 	return fd_write_all(say, &pid, sizeof(pid));
 }
 
-static int parse(int state_fd, int say, pid_t runtime, const struct here *h, struct container *ret)
+static int read_hook_input(int state_fd, int say, pid_t runtime, const struct here *h, struct container *ret)
 {
 	struct hook_input *reader;
 	int r = hook_input_new(&reader);
@@ -157,7 +157,7 @@ static int parse(int state_fd, int say, pid_t runtime, const struct here *h, str
 	return r; /* the reader's memory goes with the process */
 }
 
-static _Noreturn void child(int state_fd, int say, pid_t hook, pid_t runtime, struct container *ret)
+static _Noreturn void run_child(int state_fd, int say, pid_t hook, pid_t runtime, struct container *ret)
 {
 	struct err e = {0};
 	static struct here here; /* untouched pages take no memory */
@@ -175,7 +175,7 @@ static _Noreturn void child(int state_fd, int say, pid_t hook, pid_t runtime, st
 		snprintf(ret->reason, sizeof(ret->reason), "%.300s", e.text);
 		r = say_pid(say, 0);
 	} else {
-		r = parse(state_fd, say, runtime, &here, ret);
+		r = read_hook_input(state_fd, say, runtime, &here, ret);
 	}
 	ret->magic = CONTAINER_MAGIC;
 	ret->size = sizeof(*ret);
@@ -185,7 +185,7 @@ static _Noreturn void child(int state_fd, int say, pid_t hook, pid_t runtime, st
 }
 
 /* false: the reader is dead, or the deadline has passed. */
-static bool hear(struct hook_input_child *in, void *buf, size_t size, int64_t deadline)
+static bool read_from_child(struct hook_input_child *in, void *buf, size_t size, int64_t deadline)
 {
 	return fd_wait(in->said, POLLIN, deadline) == 1 && fd_read_all(in->said, buf, size) == (ssize_t)size;
 }
@@ -230,7 +230,7 @@ int hook_input_child_start(struct hook_input_child *in, int state_fd, struct err
 	in->child = fork();
 	int error = -errno;
 	if (in->child == 0)
-		child(state_fd, say, hook, runtime, in->answer);
+		run_child(state_fd, say, hook, runtime, in->answer);
 	child_process_run_beside(in->child);
 	fd_close(say);
 	return in->child < 0 ? err_set(e, error, "cannot fork the reader") : 0;
@@ -239,13 +239,13 @@ int hook_input_child_start(struct hook_input_child *in, int state_fd, struct err
 pid_t hook_input_child_asked(struct hook_input_child *in, int64_t deadline)
 {
 	int32_t pid;
-	return hear(in, &pid, sizeof(pid), deadline) && pid > 1 && pid <= CONTAINER_PID_MAX ? pid : 0;
+	return read_from_child(in, &pid, sizeof(pid), deadline) && pid > 1 && pid <= CONTAINER_PID_MAX ? pid : 0;
 }
 
 int hook_input_child_finish(struct hook_input_child *in, int64_t deadline, struct container *ret, struct err *e)
 {
 	char byte;
-	if (!hear(in, &byte, 1, deadline))
+	if (!read_from_child(in, &byte, 1, deadline))
 		return err_say(e, -EPIPE, "no answer from the reader of state and config");
 	/* The child may be taken over and write on: we check our copy and use nothing else. */
 	*ret = *in->answer;

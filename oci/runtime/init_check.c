@@ -21,7 +21,7 @@ static const struct {
 } runtimes[] = {{"runc", "runc:["}, {"crun", "crun"}, {"youki", "youki:["}};
 
 /* Is `name` a word of `exe`: "runc", "runc-1.2", "runc_cloned", but not "truncate"? */
-static bool names(const char *exe, const char *name)
+static bool has_word(const char *exe, const char *name)
 {
 	for (const char *at = exe; (at = strstr(at, name)); at++) {
 		bool begins = at == exe || strchr("/:-", at[-1]);
@@ -42,7 +42,7 @@ static bool is_runtime(const char *exe, const char *comm)
 	bool nameless = is_nameless(exe);
 	const char *slash = nameless ? NULL : strrchr(exe, '/');
 	for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++)
-		if (names(slash ? slash + 1 : exe, runtimes[i].program) ||
+		if (has_word(slash ? slash + 1 : exe, runtimes[i].program) ||
 			(nameless && !strncmp(comm, runtimes[i].comm, strlen(runtimes[i].comm))))
 			return true;
 	return false;

@@ -67,7 +67,7 @@ static void find_pod(struct parts *p)
 	p->bad = p->bad || m.bad;
 }
 
-static void find(enum nri_call call, const void *payload, size_t len, struct parts *p)
+static void find_parts(enum nri_call call, const void *payload, size_t len, struct parts *p)
 {
 	static const struct pb_field nothing = {.type = PB_BYTES, .data = ""};
 	uint32_t pod = call == NRI_STATE_CHANGE ? CHANGE_POD : CALL_POD;
@@ -129,7 +129,7 @@ static int take_service(void *arg, const struct pb_field *key, const struct pb_f
 	return 0;
 }
 
-static struct pb_field service(const struct parts *p)
+static struct pb_field find_service_name(const struct parts *p)
 {
 	struct pb_field name = {.type = PB_BYTES, .data = ""};
 	each_pair(&p->pod, LABELS, take_service, &name);
@@ -169,7 +169,7 @@ static void fill_name(char *to, const struct pb_field *name, struct container *c
 
 static void fill_names(const struct parts *p, struct container *c)
 {
-	struct pb_field name = service(p);
+	struct pb_field name = find_service_name(p);
 	fill_name(c->name, &p->name, c);
 	fill_name(c->pod, &p->pod_name, c);
 	fill_name(c->pod_namespace, &p->pod_namespace, c);
@@ -223,7 +223,7 @@ int nri_container(enum nri_call call, const void *payload, size_t len, struct co
 	struct err e = {0}, problem = {0};
 	const char *otherwise = NULL;
 	container_init(ret);
-	find(call, payload, len, &p);
+	find_parts(call, payload, len, &p);
 	if (p.bad)
 		err_say(&problem, -EBADMSG, "NRI: the runtime's call is no message");
 	fill_names(&p, ret);
@@ -251,7 +251,7 @@ int nri_container(enum nri_call call, const void *payload, size_t len, struct co
 
 /* --- the other calls ---------------------------------------------------------------------------------------- */
 
-static uint64_t number(const void *payload, size_t len, uint32_t which)
+static uint64_t read_varint_field(const void *payload, size_t len, uint32_t which)
 {
 	struct pb m = pb_of(payload, len);
 	struct pb_field f;
@@ -264,19 +264,19 @@ static uint64_t number(const void *payload, size_t len, uint32_t which)
 
 uint32_t nri_event(const void *payload, size_t len)
 {
-	return (uint32_t)number(payload, len, CHANGE_EVENT);
+	return (uint32_t)read_varint_field(payload, len, CHANGE_EVENT);
 }
 
 bool nri_more(const void *payload, size_t len)
 {
-	return number(payload, len, 3) != 0;
+	return read_varint_field(payload, len, 3) != 0;
 }
 
 uint32_t nri_configuration(const void *payload, size_t len, char *ret_config, size_t size)
 {
 	struct pb m = pb_of(payload, len);
 	struct pb_field f;
-	uint64_t ms = number(payload, len, 5);
+	uint64_t ms = read_varint_field(payload, len, 5);
 	*ret_config = 0;
 	while (pb_next(&m, &f))
 		if (pb_is(&f, 1))
@@ -326,8 +326,8 @@ void nri_injection(const void *payload, size_t len, const struct nri_hook *hook,
 	static uint8_t text[256 << 10], both[20 << 10];
 	struct pb_out adjust = {.buf = text, .size = sizeof(text)}, hooks = {.buf = both, .size = sizeof(both)};
 	struct parts p;
-	find(NRI_CREATE_CONTAINER, payload, len, &p);
-	struct pb_field name = service(&p);
+	find_parts(NRI_CREATE_CONTAINER, payload, len, &p);
+	struct pb_field name = find_service_name(&p);
 	each_pair(&p.pod, ANNOTATIONS, put_annotation, &adjust);
 	if (name.len)
 		put_pair(&adjust, SERVICE_KEY, strlen(SERVICE_KEY), &name);

@@ -47,12 +47,12 @@ struct nri {
 	struct bytes out;
 };
 
-static uint32_t get32(const uint8_t *at)
+static uint32_t read_be32(const uint8_t *at)
 {
 	return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-static void put32(uint8_t *at, size_t value)
+static void write_be32(uint8_t *at, size_t value)
 {
 	at[0] = (uint8_t)(value >> 24);
 	at[1] = (uint8_t)(value >> 16);
@@ -60,7 +60,7 @@ static void put32(uint8_t *at, size_t value)
 	at[3] = (uint8_t)value;
 }
 
-static int room(struct bytes *b, size_t more)
+static int reserve_space(struct bytes *b, size_t more)
 {
 	if (b->size - b->len >= more)
 		return 0;
@@ -73,9 +73,9 @@ static int room(struct bytes *b, size_t more)
 	return 0;
 }
 
-static int append(struct bytes *b, const void *data, size_t len)
+static int append_bytes(struct bytes *b, const void *data, size_t len)
 {
-	int r = room(b, len);
+	int r = reserve_space(b, len);
 	if (r == 0 && len) {
 		memcpy(b->at + b->len, data, len);
 		b->len += len;
@@ -114,7 +114,7 @@ static enum nri_call call_of(const struct pb_field *service, const struct pb_fie
 }
 
 /* ttrpc.Request{service = 1, method = 2, payload = 3} */
-static int request(struct nri *n, uint32_t stream, const uint8_t *body, size_t len, struct err *e)
+static int dispatch_request(struct nri *n, uint32_t stream, const uint8_t *body, size_t len, struct err *e)
 {
 	struct pb m = pb_of(body, len);
 	struct pb_field f, part[4] = {[1] = {.data = ""}, [2] = {.data = ""}, [3] = {.data = ""}};
@@ -128,7 +128,7 @@ static int request(struct nri *n, uint32_t stream, const uint8_t *body, size_t l
 }
 
 /* ttrpc.Response{status = 1: google.rpc.Status{code = 1, message = 2}, payload = 2} */
-static int response(struct nri *n, const uint8_t *body, size_t len, struct err *e)
+static int dispatch_response(struct nri *n, const uint8_t *body, size_t len, struct err *e)
 {
 	struct pb m = pb_of(body, len), status = pb_of(NULL, 0);
 	struct pb_field f, why = {.data = "it does not say why", .len = 19};
@@ -147,33 +147,33 @@ static int response(struct nri *n, const uint8_t *body, size_t len, struct err *
 	return 0;
 }
 
-static int message(struct nri *n, enum connection c, const uint8_t *at, size_t len, struct err *e)
+static int dispatch_message(struct nri *n, enum connection c, const uint8_t *at, size_t len, struct err *e)
 {
-	uint32_t stream = get32(at + 4);
+	uint32_t stream = read_be32(at + 4);
 	uint8_t type = at[8];
 	at += TTRPC_HEADER;
 	len -= TTRPC_HEADER;
 	if (c == PLUGIN && type == REQUEST)
-		return request(n, stream, at, len, e);
+		return dispatch_request(n, stream, at, len, e);
 	if (c == RUNTIME_CALLS && type == RESPONSE)
-		return response(n, at, len, e);
+		return dispatch_response(n, at, len, e);
 	return 0; /* of a stream that we never opened, or of a kind that is not invented yet */
 }
 
 /* Handles all whole messages of a connection. */
-static int messages(struct nri *n, enum connection c, struct err *e)
+static int dispatch_messages(struct nri *n, enum connection c, struct err *e)
 {
 	struct bytes *b = &n->in[c];
 	size_t at = 0;
 	int r = 0;
 	while (r == 0 && b->len - at >= TTRPC_HEADER) {
-		size_t len = get32(b->at + at);
+		size_t len = read_be32(b->at + at);
 		if (len > NRI_MESSAGE_MAX)
 			return err_say(e, -EMSGSIZE, "the runtime's message has %zu bytes, %u is the most", len,
 				NRI_MESSAGE_MAX);
 		if (b->len - at - TTRPC_HEADER < len)
 			break;
-		r = message(n, c, b->at + at, TTRPC_HEADER + len, e);
+		r = dispatch_message(n, c, b->at + at, TTRPC_HEADER + len, e);
 		at += TTRPC_HEADER + len;
 	}
 	b->len -= at;
@@ -184,22 +184,22 @@ static int messages(struct nri *n, enum connection c, struct err *e)
 
 /* --- frames ------------------------------------------------------------------------------------------------- */
 
-static int header(struct nri *n, struct err *e)
+static int parse_mux_header(struct nri *n, struct err *e)
 {
 	n->header_len = 0;
-	n->connection = get32(n->header);
-	n->left = get32(n->header + 4);
+	n->connection = read_be32(n->header);
+	n->left = read_be32(n->header + 4);
 	return n->left > MUX_FRAME_MAX ? err_say(e, -EMSGSIZE, "the runtime's frame has %u bytes", n->left) : 0;
 }
 
 /* Takes one piece, and handles the whole messages before the next: so no more than one is kept. */
-static int payload(struct nri *n, const uint8_t *bytes, size_t len, struct err *e)
+static int receive_payload(struct nri *n, const uint8_t *bytes, size_t len, struct err *e)
 {
 	if (n->connection != PLUGIN && n->connection != RUNTIME_CALLS)
 		return 0;
-	if (append(&n->in[n->connection], bytes, len) < 0)
+	if (append_bytes(&n->in[n->connection], bytes, len) < 0)
 		return err_say(e, -ENOMEM, "no memory for the runtime's message");
-	return messages(n, (enum connection)n->connection, e);
+	return dispatch_messages(n, (enum connection)n->connection, e);
 }
 
 int nri_feed(struct nri *n, const void *bytes, size_t len, struct err *e)
@@ -212,13 +212,13 @@ int nri_feed(struct nri *n, const void *bytes, size_t len, struct err *e)
 		size_t take = want < len ? want : len;
 		take = take < most ? take : most;
 		if (n->left) {
-			r = payload(n, at, take, e);
+			r = receive_payload(n, at, take, e);
 			n->left -= (uint32_t)take;
 		} else {
 			memcpy(n->header + n->header_len, at, take);
 			n->header_len += take;
 			if (n->header_len == MUX_HEADER)
-				r = header(n, e);
+				r = parse_mux_header(n, e);
 		}
 		at += take;
 		len -= take;
@@ -234,15 +234,15 @@ static int send_message(
 	uint8_t head[MUX_HEADER + TTRPC_HEADER] = {0};
 	if (body->full)
 		return -ENOMEM;
-	put32(head, c);
-	put32(head + 4, TTRPC_HEADER + body->len);
-	put32(head + 8, body->len);
-	put32(head + 12, stream);
+	write_be32(head, c);
+	write_be32(head + 4, TTRPC_HEADER + body->len);
+	write_be32(head + 8, body->len);
+	write_be32(head + 12, stream);
 	head[16] = type;
-	int r = room(&n->out, sizeof(head) + body->len);
+	int r = reserve_space(&n->out, sizeof(head) + body->len);
 	if (r == 0)
-		r = append(&n->out, head, sizeof(head));
-	return r < 0 ? r : append(&n->out, body->buf, body->len);
+		r = append_bytes(&n->out, head, sizeof(head));
+	return r < 0 ? r : append_bytes(&n->out, body->buf, body->len);
 }
 
 int nri_register(struct nri *n, const char *name, const char *index)

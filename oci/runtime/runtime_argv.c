@@ -70,7 +70,7 @@ struct parse {
 	struct runtime_argv *ret;
 };
 
-static void keep(const struct parse *p, const struct option *o, const char *value)
+static void set_option_value(const struct parse *p, const struct option *o, const char *value)
 {
 	if (o->to != NOWHERE)
 		*(const char **)((char *)p->ret + o->to) = value; /* the last one counts, in both */
@@ -96,7 +96,7 @@ static int take_long(struct parse *p, const struct option *o, const char *name)
 		return 0;
 	if (!equals && p->i + 1 >= p->argc)
 		return -EINVAL;
-	keep(p, o, equals ? equals + 1 : p->argv[++p->i]);
+	set_option_value(p, o, equals ? equals + 1 : p->argv[++p->i]);
 	return 0;
 }
 
@@ -114,16 +114,16 @@ static int take_short(struct parse *p, const struct option *o, const char *arg)
 	if (!*rest) {
 		if (p->i + 1 >= p->argc)
 			return -EINVAL;
-		keep(p, o, p->argv[++p->i]);
+		set_option_value(p, o, p->argv[++p->i]);
 		return 0;
 	}
 	if ((p->dialect == DIALECT_RUNC) != (*rest == '='))
 		return -EINVAL;
-	keep(p, o, rest + (*rest == '='));
+	set_option_value(p, o, rest + (*rest == '='));
 	return 0;
 }
 
-static int take(struct parse *p, const struct option *options)
+static int parse_option(struct parse *p, const struct option *options)
 {
 	const char *arg = p->argv[p->i];
 	if (arg[1] == '-')
@@ -142,7 +142,7 @@ static bool is_option(const char *arg)
 static int take_rest(struct parse *p, const struct option *options)
 {
 	for (; p->i < p->argc && is_option(p->argv[p->i]) && strcmp(p->argv[p->i], "--") != 0; p->i++)
-		if (take(p, options) < 0)
+		if (parse_option(p, options) < 0)
 			return -EINVAL;
 	p->ret->id_at = p->i;
 	p->i += p->i < p->argc && !strcmp(p->argv[p->i], "--");
@@ -155,7 +155,7 @@ int runtime_argv_parse(enum dialect dialect, int argc, char **argv, struct runti
 	struct parse p = {.dialect = dialect, .argc = argc, .i = 1, .argv = argv, .ret = ret};
 	*ret = (struct runtime_argv){0};
 	for (; p.i < argc && is_option(argv[p.i]); p.i++)
-		if (!strcmp(argv[p.i], "--") || take(&p, global) < 0)
+		if (!strcmp(argv[p.i], "--") || parse_option(&p, global) < 0)
 			return -EINVAL;
 	ret->at = p.i;
 	for (size_t i = 0; p.i < argc && i < sizeof(commands) / sizeof(commands[0]); i++)

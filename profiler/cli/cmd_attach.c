@@ -28,7 +28,7 @@ static bool is_number(const char *text)
 }
 
 /* A number is a process; for a container called 1234 the user gives its id. */
-static int find(const char *what, struct attach_target *ret, struct err *e)
+static int find_attach_target(const char *what, struct attach_target *ret, struct err *e)
 {
 	struct engine_container c;
 	if (is_number(what)) {
@@ -80,7 +80,7 @@ static int print_result(const char *self, const struct attach_target *t, const s
 	return EXIT_DONE;
 }
 
-static int profile(const char *self, struct options *o, const struct attach_target *t)
+static int profile_target(const char *self, struct options *o, const struct attach_target *t)
 {
 	struct err e = {0};
 	struct attached a;
@@ -124,7 +124,7 @@ static bool asks_for_help(int argc, char **argv)
 	return false;
 }
 
-static int help(void)
+static int print_help(void)
 {
 	command_help(&cmd_attach, stdout);
 	return EXIT_DONE;
@@ -142,7 +142,7 @@ static int run(int argc, char **argv)
 	static struct attach_target t;
 	struct err e = {0};
 	if (asks_for_help(argc, argv))
-		return help();
+		return print_help();
 	fd_hold_stdio(); /* keeps output for people out of our sockets */
 	put_target_last(argc, argv);
 	int next = cli_settings_read_session(&o, argc, argv, &e);
@@ -152,11 +152,11 @@ static int run(int argc, char **argv)
 		return command_fail(argv[0], EXIT_USAGE, "give one process or container; see 'pillion help attach'");
 	if (!o.settings.enabled)
 		return command_fail(argv[0], EXIT_FAILED, "it is switched off: enabled is 0");
-	int r = find(argv[next], &t, &e);
+	int r = find_attach_target(argv[next], &t, &e);
 	if (r < 0)
 		return cannot_find(argv[0], r, &e);
 	command_clean(t.name);
-	return profile(argv[0], &o, &t);
+	return profile_target(argv[0], &o, &t);
 }
 
 const struct command cmd_attach = {

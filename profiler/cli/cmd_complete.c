@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void offer(const char *prefix, const char *word, size_t len, const char *what, size_t what_len)
+static void print_match(const char *prefix, const char *word, size_t len, const char *what, size_t what_len)
 {
 	if (len >= strlen(prefix) && !strncmp(word, prefix, strlen(prefix)))
 		printf("%.*s\t%.*s\n", (int)len, word, (int)what_len, what);
@@ -21,7 +21,7 @@ static void offer_commands(const char *prefix)
 {
 	for (size_t i = 0; commands[i]; i++)
 		if (!commands[i]->hidden)
-			offer(prefix, commands[i]->name, strlen(commands[i]->name), commands[i]->line,
+			print_match(prefix, commands[i]->name, strlen(commands[i]->name), commands[i]->line,
 				strlen(commands[i]->line));
 }
 
@@ -36,7 +36,7 @@ static void offer_line(const char *prefix, const char *line)
 	while (at < end) {
 		const size_t len = strcspn(at, " ,=");
 		if (*at == '-' && len > 1)
-			offer(prefix, at, len, what, strlen(what));
+			print_match(prefix, at, len, what, strlen(what));
 		at += len;
 		at += strspn(at, " ,=");
 	}
@@ -76,7 +76,7 @@ static void offer_types(const char *prefix)
 		while (strcmp(event_kind(first)->sample_type, type) != 0)
 			first++;
 		if (first == i)
-			offer(prefix, type, strlen(type), event_kind(i)->sample_unit,
+			print_match(prefix, type, strlen(type), event_kind(i)->sample_unit,
 				strlen(event_kind(i)->sample_unit));
 	}
 }

@@ -20,7 +20,7 @@ struct asked {
 };
 
 /* `line`: as one of a list. */
-static int show(const struct asked *a, int dir, const char *file, const char *path, bool line)
+static int print_report(const struct asked *a, int dir, const char *file, const char *path, bool line)
 {
 	struct err e = {0};
 	struct json *doc;
@@ -40,7 +40,7 @@ static int show(const struct asked *a, int dir, const char *file, const char *pa
 	return EXIT_DONE;
 }
 
-static int list(struct asked *a, int dir, const char *path)
+static int list_reports(struct asked *a, int dir, const char *path)
 {
 	char **names, whole[4096];
 	size_t n;
@@ -52,7 +52,7 @@ static int list(struct asked *a, int dir, const char *path)
 			crash_report_head(stdout);
 		a->found = true;
 		snprintf(whole, sizeof(whole), "%s/%s", path, names[i]);
-		if (show(a, dir, names[i], whole, true) != EXIT_DONE)
+		if (print_report(a, dir, names[i], whole, true) != EXIT_DONE)
 			code = EXIT_FAILED;
 	}
 	crash_dir_list_done(names);
@@ -69,12 +69,12 @@ static int list_path(struct asked *a, const char *path)
 		return command_fail(a->self, EXIT_FAILED, "cannot open %s: %s", path, strerror(-dir));
 	fd_auto of = fd_open(dir, CRASH_DIR, O_RDONLY | O_DIRECTORY, 0);
 	if (of == -ENOENT)
-		return list(a, dir, path);
+		return list_reports(a, dir, path);
 	return of < 0 ? command_fail(a->self, EXIT_FAILED, "cannot open %s: %s", below, strerror(-of))
-		      : list(a, of, below);
+		      : list_reports(a, of, below);
 }
 
-static int one(struct asked *a, const char *path)
+static int print_path_reports(struct asked *a, const char *path)
 {
 	struct stat st;
 	if (stat(path, &st) < 0)
@@ -84,7 +84,7 @@ static int one(struct asked *a, const char *path)
 		return list_path(a, path);
 	}
 	a->found = true;
-	return show(a, AT_FDCWD, path, path, false);
+	return print_report(a, AT_FDCWD, path, path, false);
 }
 
 static int of_service(struct asked *a)
@@ -95,7 +95,7 @@ static int of_service(struct asked *a)
 	cli_settings_read(&o, 1, none, &e);
 	if (e.code)
 		return command_fail(a->self, EXIT_USAGE, "%s", e.text);
-	return one(a, o.settings.spool);
+	return print_path_reports(a, o.settings.spool);
 }
 
 static int run(int argc, char **argv)
@@ -107,7 +107,7 @@ static int run(int argc, char **argv)
 		return EXIT_USAGE;
 	int code = n ? EXIT_DONE : of_service(&a);
 	for (int i = 1; i <= n; i++)
-		if (one(&a, argv[i]) != EXIT_DONE)
+		if (print_path_reports(&a, argv[i]) != EXIT_DONE)
 			code = EXIT_FAILED;
 	if (code == EXIT_DONE && !a.found)
 		return command_fail(a.self, EXIT_NOTHING, "no crash is reported there");

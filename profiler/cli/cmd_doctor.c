@@ -21,7 +21,7 @@ struct report {
 	int error;
 };
 
-static struct jsonout *describe(const char *link, const struct check_result *f)
+static struct jsonout *make_result_json(const char *link, const struct check_result *f)
 {
 	struct jsonout *o = json_write_object();
 	int r = json_write_add(o, "link", json_write_text(link));
@@ -34,7 +34,7 @@ static struct jsonout *describe(const char *link, const struct check_result *f)
 	return r < 0 ? json_write_free(o) : o;
 }
 
-static void look(struct report *r, const struct doctor *d, const char *link, doctor_fn *fn)
+static void run_check(struct report *r, const struct doctor *d, const char *link, doctor_fn *fn)
 {
 	static struct check_result f;
 	f = (struct check_result){.what = ""};
@@ -44,7 +44,7 @@ static void look(struct report *r, const struct doctor *d, const char *link, doc
 	r->worst = f.state > r->worst ? f.state : r->worst;
 	if (r->json) {
 		if (r->error == 0)
-			r->error = json_write_add(r->list, NULL, describe(link, &f));
+			r->error = json_write_add(r->list, NULL, make_result_json(link, &f));
 		return;
 	}
 	printf("%-8s %-20s %s\n", states[f.state], link, f.what);
@@ -65,14 +65,14 @@ static void read_settings(struct doctor *d)
 		options_read_fd(o, OPTION_FILE, file, "pillion.conf", NULL);
 }
 
-static int examine(struct doctor *d, struct report *r)
+static int run_checks(struct doctor *d, struct report *r)
 {
 	read_settings(d);
 	for (const struct check *l = doctor_links; l->name; l++)
 		if (d->here || !l->here)
-			look(r, d, l->name, l->look);
+			run_check(r, d, l->name, l->look);
 	if (d->container)
-		look(r, d, "container", doctor_container);
+		run_check(r, d, "container", doctor_container);
 	if (r->json && r->error == 0)
 		r->error = json_write_out(r->list, stdout);
 	if (r->error < 0)
@@ -100,7 +100,7 @@ static int run(int argc, char **argv)
 	if (file_changes_open(root, true, &d.host, &e) < 0)
 		return command_fail(argv[0], EXIT_FAILED, "%s", e.text);
 	r.list = r.json ? json_write_array() : NULL;
-	int code = examine(&d, &r);
+	int code = run_checks(&d, &r);
 	json_write_free(r.list);
 	file_changes_close(d.host);
 	return code;

@@ -37,7 +37,7 @@ static uint64_t entry_offset(void)
 }
 
 /* Opens an event on ourselves. */
-static int try(uint32_t kind, const struct event_spec *spec, bool kernel, struct err *e)
+static int check_perf_event(uint32_t kind, const struct event_spec *spec, bool kernel, struct err *e)
 {
 	const bool waits = event_kind(kind)->measure == MEASURES_OFFCPU;
 	struct perf_want want = {.role = PERF_SAMPLES, .spec = *spec, .stacks = STACKS_NONE, .kernel = kernel};
@@ -76,7 +76,7 @@ static int example_of(uint32_t kind, struct event_spec *ret, struct err *e)
 	return naming == NAMED_TRACEPOINT ? tracepoint_find(ret, e) : 0;
 }
 
-static void find(uint32_t kind, struct found *ret)
+static void check_event_kind(uint32_t kind, struct found *ret)
 {
 	struct event_spec spec;
 	struct err user;
@@ -87,10 +87,10 @@ static void find(uint32_t kind, struct found *ret)
 	}
 	if (example_of(kind, &spec, &ret->why) < 0)
 		return;
-	if (try(kind, &spec, true, &ret->why) == 0) {
+	if (check_perf_event(kind, &spec, true, &ret->why) == 0) {
 		ret->works = "yes";
 	} else if (!event_kind(kind)->in_kernel || event_kind(kind)->measure == MEASURES_OFFCPU) {
-		if (try(kind, &spec, false, &user) == 0)
+		if (check_perf_event(kind, &spec, false, &user) == 0)
 			ret->works = event_kind(kind)->in_kernel ? "approximate" : "user code only";
 		else
 			ret->why = user;
@@ -98,7 +98,7 @@ static void find(uint32_t kind, struct found *ret)
 }
 
 /* Returns the number of a reason, from 1; most events have the same one. */
-static unsigned reason(struct err *reasons, unsigned *n, const struct err *why)
+static unsigned add_reason(struct err *reasons, unsigned *n, const struct err *why)
 {
 	unsigned i = 0;
 	while (i < *n && strcmp(reasons[i].text, why->text))
@@ -121,10 +121,10 @@ static int print_table(void)
 		char period[24], here[32];
 		if (k->measure == MEASURES_LIVE_HEAP)
 			continue;
-		find(i, &found);
+		check_event_kind(i, &found);
 		int at = snprintf(here, sizeof(here), "%s", found.works);
 		if (found.why.code)
-			snprintf(here + at, sizeof(here) - (size_t)at, " (%u)", reason(reasons, &n, &found.why));
+			snprintf(here + at, sizeof(here) - (size_t)at, " (%u)", add_reason(reasons, &n, &found.why));
 		snprintf(period, sizeof(period),
 			k->measure == MEASURES_CALLS || k->measure == MEASURES_CRASH ? "all" : "%c%" PRIu64,
 			event_is_timed(k) ? '@' : '/', k->period);
@@ -139,12 +139,12 @@ static int print_table(void)
 	return 0;
 }
 
-static struct jsonout *describe(uint32_t kind)
+static struct jsonout *make_event_json(uint32_t kind)
 {
 	const struct event_kind *k = event_kind(kind);
 	struct jsonout *o = json_write_object();
 	struct found found;
-	find(kind, &found);
+	check_event_kind(kind, &found);
 	int r = json_write_add(o, "name", json_write_text(k->name));
 	if (r == 0)
 		r = json_write_add(
@@ -168,7 +168,7 @@ static int print_json(void)
 	int r = 0;
 	for (uint32_t i = 0; r == 0 && i < event_kinds(); i++)
 		if (event_kind(i)->measure != MEASURES_LIVE_HEAP)
-			r = json_write_add(list, NULL, describe(i));
+			r = json_write_add(list, NULL, make_event_json(i));
 	if (r == 0)
 		r = json_write_out(list, stdout);
 	json_write_free(list);

@@ -79,7 +79,7 @@ static int copy_programs(struct engine_config *r, const char *from, struct err *
 
 /* --- uninstall ----------------------------------------------------------------------------------------------- */
 
-static bool says(int dir, const char *name, const char *what)
+static bool has_text(int dir, const char *name, const char *what)
 {
 	char text[8192];
 	fd_auto fd = fd_open_beneath(dir, name, O_RDONLY | O_NONBLOCK);
@@ -107,9 +107,9 @@ static bool shims_use_wrapper(int root, const char *tasks)
 		for (struct dirent *b; bundles && !used && (b = readdir(bundles));) {
 			char path[600];
 			snprintf(path, sizeof(path), "%s/runtime", b->d_name);
-			used = b->d_name[0] != '.' && says(dirfd(bundles), path, "pillion-runc");
+			used = b->d_name[0] != '.' && has_text(dirfd(bundles), path, "pillion-runc");
 			snprintf(path, sizeof(path), "%s/options.json", b->d_name);
-			used = used || (b->d_name[0] != '.' && says(dirfd(bundles), path, "pillion-runc"));
+			used = used || (b->d_name[0] != '.' && has_text(dirfd(bundles), path, "pillion-runc"));
 		}
 		if (bundles)
 			closedir(bundles);
@@ -139,7 +139,7 @@ static const char *who_names(int root, const char *program)
 	static const char *const files[] = {
 		HOOKS_DIR "/" HOOKS_DIR_FILE, "/etc/cdi/pillion.json", "/etc/docker/daemon.json"};
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-		if (says(root, files[i], program))
+		if (has_text(root, files[i], program))
 			return files[i];
 	return NULL;
 }
@@ -206,7 +206,7 @@ static int read_arguments(int argc, char **argv, struct asked *a)
 	return n;
 }
 
-static int print(const char *what)
+static int print_runtimeclass(const char *what)
 {
 	if (strcmp(what, "runtimeclass") != 0)
 		return command_fail("install", EXIT_USAGE, "'%s' cannot be printed: --print takes runtimeclass", what);
@@ -243,7 +243,7 @@ static int give_up(struct file_changes *h, bool first, const struct err *why)
 	return EXIT_FAILED;
 }
 
-static int conclude(const struct engine_config *r, const struct asked *a)
+static int finish_install(const struct engine_config *r, const struct asked *a)
 {
 	if (!r->engines) {
 		return command_fail("install", EXIT_NOTHING,
@@ -264,7 +264,7 @@ static int run_install(int argc, char **argv)
 	if (read_arguments(argc, argv, &a) < 0)
 		return EXIT_USAGE;
 	if (a.print)
-		return print(a.print);
+		return print_runtimeclass(a.print);
 	int code = open_files(argv[0], &a, &r.files);
 	if (code != EXIT_DONE)
 		return code;
@@ -275,7 +275,7 @@ static int run_install(int argc, char **argv)
 	if (n == 0)
 		n = engine_config_install(&r, &e);
 	if (n == 0)
-		code = conclude(&r, &a);
+		code = finish_install(&r, &a);
 	else
 		code = a.dry ? command_fail(argv[0], EXIT_FAILED, "%s", e.text) : give_up(r.files, first, &e);
 	if (!a.dry && file_changes_count(r.files) == 0)

@@ -70,7 +70,7 @@ static int push_one(void *arg, int dir, const char *file, const char *path)
 }
 
 /* Keeps other processes and core files from our memory. */
-static void hide(void)
+static void clear_dumpable(void)
 {
 	prctl(PR_SET_DUMPABLE, 0);
 	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
@@ -82,7 +82,7 @@ static int begin_once(
 	uint64_t keep = CAP_BIT(CAP_DAC_READ_SEARCH); /* files of any owner of the spool */
 	if (p->form == PUSH_DIRECTORY)
 		keep |= CAP_BIT(CAP_DAC_OVERRIDE); /* and any directory: no network is used then */
-	hide();
+	clear_dumpable();
 	int r = encoder_start(p, 1, m, e);
 	if (r == 0)
 		r = push_open(p, m, node, &stop, &o->push, e);
@@ -138,7 +138,7 @@ static int check_files(const struct push_endpoint *p, struct err *e)
 	return 0;
 }
 
-static int serve(const struct following *f, struct push_endpoint *p, struct err *e)
+static int run_endpoint(const struct following *f, struct push_endpoint *p, struct err *e)
 {
 	struct push *h = NULL;
 	struct encoder_process m = {.sock = -1};
@@ -162,13 +162,13 @@ static _Noreturn void become_endpoint(const struct following *f, struct push_end
 	struct err e = {0};
 	prctl(PR_SET_NAME, "pillion-push");
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	int r = serve(f, p, &e);
+	int r = run_endpoint(f, p, &e);
 	if (r < 0)
 		log_line(LOG_ERR, "endpoint=\"%s\" outcome=\"it ends\" reason=\"%s\"", p->name, e.text);
 	exit(r < 0);
 }
 
-static void start(const struct following *f, struct line *l)
+static void start_child(const struct following *f, struct line *l)
 {
 	l->born = clock_now();
 	pid_t pid = fork();
@@ -190,7 +190,7 @@ static void on_end(struct line *l)
 			l->endpoint->name, (long long)(pause < AGAIN_MAX_S ? pause : AGAIN_MAX_S));
 }
 
-static void reap(struct following *f)
+static void reap_children(struct following *f)
 {
 	pid_t pid;
 	while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
@@ -214,35 +214,35 @@ static void tell_all(const struct following *f, int signal)
 			kill(f->lines[i].pid, signal);
 }
 
-static void watch(struct following *f)
+static void watch_children(struct following *f)
 {
 	const struct timespec moment = {1, 0}; /* a signal ends it */
 	while (!stop) {
 		for (size_t i = 0; i < f->n; i++)
 			if (!f->lines[i].pid && clock_now() >= f->lines[i].again)
-				start(f, &f->lines[i]);
+				start_child(f, &f->lines[i]);
 		nanosleep(&moment, NULL);
-		reap(f);
+		reap_children(f);
 	}
 	const int64_t deadline = deadline_in(STOP_S * NSEC_PER_SEC);
 	tell_all(f, SIGTERM);
-	for (reap(f); !all_gone(f) && deadline_left_ms(deadline) > 0; reap(f))
+	for (reap_children(f); !all_gone(f) && deadline_left_ms(deadline) > 0; reap_children(f))
 		nanosleep(&(struct timespec){0, 10 * 1000000}, NULL);
 	tell_all(f, SIGKILL);
 }
 
 /* The owner of the spool may read its files, and note beside them which were sent. */
-static int drop(int spool, struct err *e)
+static int drop_privileges(int spool, struct err *e)
 {
 	struct stat st;
 	if (fstat(spool, &st) < 0)
 		return err_set(e, -errno, "cannot look at the spool");
 	int r = geteuid() == 0 ? capabilities_become(st.st_uid, st.st_gid, 0, e) : capabilities_limit(0, e);
-	hide(); /* a change of the user has undone it */
+	clear_dumpable(); /* a change of the user has undone it */
 	return r;
 }
 
-static int follow(const char *name, struct following *f, const char *path, const char *log)
+static int follow_spool(const char *name, struct following *f, const char *path, const char *log)
 {
 	struct err e = {0};
 	f->spool = fd_open_dir(AT_FDCWD, path);
@@ -250,17 +250,17 @@ static int follow(const char *name, struct following *f, const char *path, const
 		return command_fail(name, EXIT_FAILED,
 			"cannot open the spool %s: %s; give the directory that has the profiles", path,
 			strerror(-f->spool));
-	hide();
+	clear_dumpable();
 	f->lines = calloc(f->n, sizeof(*f->lines));
 	log_open("pillion-push", *log ? log : isatty(STDERR_FILENO) ? "stderr" : NULL);
 	log_line(LOG_WARNING, "outcome=begins endpoints=%zu spool=\"%s\"", f->n, path);
-	int r = f->lines ? drop(f->spool, &e) : err_set(&e, -ENOMEM, "cannot push");
+	int r = f->lines ? drop_privileges(f->spool, &e) : err_set(&e, -ENOMEM, "cannot push");
 	for (size_t i = 0; r == 0 && i < f->n; i++) {
 		f->lines[i].endpoint = &f->endpoints[i];
 		r = check_files(&f->endpoints[i], &e);
 	}
 	if (r == 0)
-		watch(f);
+		watch_children(f);
 	fd_close(f->spool);
 	free(f->lines);
 	return r < 0 ? command_fail(name, EXIT_FAILED, "%s", e.text) : EXIT_DONE;
@@ -307,7 +307,7 @@ static int of_flags(const struct asked *a, struct push_endpoint **ret, size_t *r
 	return 0;
 }
 
-static int check(const char *name, const struct asked *a)
+static int check_options(const char *name, const struct asked *a)
 {
 	for (size_t i = 1; push_endpoint_flag(i); i++)
 		if (a->values[i] && !a->values[0])
@@ -335,7 +335,7 @@ static int run(int argc, char **argv)
 	size_t n = 0;
 	if (read_arguments(argc, argv, &a) < 0)
 		return EXIT_USAGE;
-	int code = check(argv[0], &a);
+	int code = check_options(argv[0], &a);
 	if (code == EXIT_DONE && !a.follow)
 		code = command_find_targets(argv[0], a.n, argv + 1);
 	if (code != EXIT_DONE)
@@ -352,7 +352,7 @@ static int run(int argc, char **argv)
 			"there is nobody to push to: put a NAME.conf with a line 'url = ...' into %s, or give --to URL",
 			a.directory ? a.directory : PUSH_ENDPOINT_DIR);
 	else if (a.follow)
-		code = follow(argv[0],
+		code = follow_spool(argv[0],
 			&(struct following){.endpoints = p, .n = n, .backlog = a.backlog, .node = o.settings.node},
 			a.n ? argv[1] : o.settings.spool, o.settings.log);
 	else

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-static void say(const char *id, const struct err *why)
+static void print_remap_error(const char *id, const struct err *why)
 {
 	char name[256];
 	snprintf(name, sizeof(name), "%s", id);
@@ -26,7 +26,7 @@ static int run(int argc, char **argv)
 		return command_fail(argv[0], EXIT_USAGE, "%s", e.text);
 	if (next != argc)
 		return command_fail(argv[0], EXIT_USAGE, "it takes no argument, so '%s' is one too many", argv[next]);
-	int told = attach_remap(&o, say, &e);
+	int told = attach_remap(&o, print_remap_error, &e);
 	if (told < 0)
 		return command_fail(argv[0], EXIT_FAILED, "%s", e.text);
 	if (told)

@@ -95,7 +95,7 @@ static int write_crashes(const char *self, int n, char **paths, unsigned form)
 
 /* --- the command */
 
-static int report(const char *self, int n, char **paths, unsigned form, const char *type,
+static int write_report(const char *self, int n, char **paths, unsigned form, const char *type,
 	const struct profile_filter *filter, struct asked *a)
 {
 	struct profile *p;
@@ -137,7 +137,7 @@ static int run(int argc, char **argv)
 	if (n && is_crash(argv[1]))
 		return write_crashes(argv[0], n, argv + 1, form);
 	a.source = n == 1 ? argv[1] : "several files";
-	return report(argv[0], n, argv + 1, form, type, &filter, &a);
+	return write_report(argv[0], n, argv + 1, form, type, &filter, &a);
 }
 
 const struct command cmd_report = {

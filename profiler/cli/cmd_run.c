@@ -91,7 +91,7 @@ static int run_help(void)
  * Prints one line on stderr. It must neither kill us nor hold us up, and leave no signal pending: there may be no
  * reader, the file may be at its limit, the terminal may belong to other processes.
  */
-static void warn(const char *fmt, ...)
+static void print_warning(const char *fmt, ...)
 {
 	char line[512] = "pillion run: ";
 	size_t at = strlen(line);
@@ -142,9 +142,9 @@ static void say_where(const struct settings *s, const char *program, bool in_ser
 	if (s->quiet || !isatty(STDERR_FILENO))
 		return;
 	if (in_service)
-		warn("the service at %s profiles %s; look: pillion ps, pillion top", s->control, name);
+		print_warning("the service at %s profiles %s; look: pillion ps, pillion top", s->control, name);
 	else
-		warn("the profile of %s will be in %s; look: pillion top %s", name, output_of(s, getpid()),
+		print_warning("the profile of %s will be in %s; look: pillion top %s", name, output_of(s, getpid()),
 			output_of(s, getpid()));
 }
 
@@ -156,7 +156,7 @@ static void tell_above(int above, bool in_service)
 }
 
 /* Does all of our work. 0, or the exit status if the program must not run. */
-static int arm(const struct asked *a)
+static int prepare_profiling(const struct asked *a)
 {
 	struct err e = {0};
 	struct run_armed armed = {0};
@@ -164,20 +164,20 @@ static int arm(const struct asked *a)
 	if (a->mistake->code && s->strict)
 		return command_fail("run", EXIT_OURS, "%s", a->mistake->text);
 	if (options_off(s->etc) == 1) {
-		warn("switched off on this host ('pillion on' ends that): the program runs without a profile");
+		print_warning("switched off on this host ('pillion on' ends that): the program runs without a profile");
 		return 0;
 	}
 	if (a->mistake->code) /* costs no profile */
-		warn("%s", a->mistake->text);
+		print_warning("%s", a->mistake->text);
 	int r = connect_output(s, getpid(), &e);
 	if (r == 0)
 		r = run_arm(a->o, a->path, &armed, &e);
 	if (r == 0 && armed.less.code)
-		warn("%s", armed.less.text);
+		print_warning("%s", armed.less.text);
 	if (r < 0 && s->strict)
 		return command_fail("run", EXIT_OURS, "%s", e.text);
 	if (r < 0) {
-		warn("%s; the program runs without a profile", e.text);
+		print_warning("%s; the program runs without a profile", e.text);
 		return 0;
 	}
 	say_where(s, a->path, armed.in_service);
@@ -188,7 +188,7 @@ static int arm(const struct asked *a)
 static int become_program(void *arg)
 {
 	const struct asked *a = arg;
-	const int status = a->o->settings.enabled ? arm(a) : 0;
+	const int status = a->o->settings.enabled ? prepare_profiling(a) : 0;
 	if (status)
 		return status;
 	execvp(a->program[0], a->program);
@@ -240,7 +240,8 @@ static void say_result(const struct asked *a, char armed, pid_t program, int64_t
 	if (of.profiles)
 		command_say_profile(slash ? slash + 1 : a->path, of.samples, path);
 	else
-		warn("no profile of %s was written: it used no CPU time, or there is no room in %s", a->path, spool);
+		print_warning(
+			"no profile of %s was written: it used no CPU time, or there is no room in %s", a->path, spool);
 }
 static int run_above(struct asked *a)
 {
@@ -279,7 +280,7 @@ static int run_run(int argc, char **argv)
 	a.program = argv + next;
 	int r = find_program(a.program[0], a.path);
 	if (r < 0 && mistake.code)
-		warn("%s", mistake.text); /* `--windwo 7s app` takes 7s for the program */
+		print_warning("%s", mistake.text); /* `--windwo 7s app` takes 7s for the program */
 	if (r < 0)
 		return cannot_run(a.program[0], r);
 	make_absolute(a.path);

@@ -14,7 +14,7 @@
 #define SWITCH_DIR OPTIONS_ETC
 #define SWITCH SWITCH_DIR "/off"
 
-static int fail(const char *name, const char *what, int r)
+static int print_error(const char *name, const char *what, int r)
 {
 	const char *way_out = r == -EACCES || r == -EPERM ? "; run it as root" : "";
 	return command_fail(name, EXIT_FAILED, "cannot %s %s: %s%s", what, SWITCH, strerror(-r), way_out);
@@ -35,10 +35,10 @@ static int run_off(int argc, char **argv)
 		return EXIT_USAGE;
 	umask(022); /* profilers look for it as a user of their own */
 	if (mkdir(SWITCH_DIR, 0755) < 0 && errno != EEXIST)
-		return fail(argv[0], "create", -errno);
+		return print_error(argv[0], "create", -errno);
 	int fd = fd_open(AT_FDCWD, SWITCH, O_WRONLY | O_CREAT | O_NOFOLLOW, 0644);
 	if (fd < 0)
-		return fail(argv[0], "create", fd);
+		return print_error(argv[0], "create", fd);
 	fd_close(fd);
 	puts("off: nothing is profiled on this host, until 'pillion on'");
 	return EXIT_DONE;
@@ -49,7 +49,7 @@ static int run_on(int argc, char **argv)
 	if (no_arguments(argc, argv) < 0)
 		return EXIT_USAGE;
 	if (unlink(SWITCH) < 0 && errno != ENOENT)
-		return fail(argv[0], "remove", -errno);
+		return print_error(argv[0], "remove", -errno);
 	puts("on: containers that ask for a profile get one");
 	return EXIT_DONE;
 }

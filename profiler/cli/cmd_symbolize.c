@@ -34,7 +34,7 @@ static int write_profile(const struct job *j, int dir, const char *file, const c
 }
 
 /* Copies a profile that stays as it is, if it is to be elsewhere. */
-static int copy(const struct job *j, int dir, const char *file, const char *path)
+static int copy_profile(const struct job *j, int dir, const char *file, const char *path)
 {
 	char *data;
 	size_t len;
@@ -49,7 +49,7 @@ static int copy(const struct job *j, int dir, const char *file, const char *path
 
 /* --- a profile ----------------------------------------------------------------------------------------- */
 
-static int save(const struct job *j, int dir, const char *file, const char *path, const struct profile *p)
+static int save_profile(const struct job *j, int dir, const char *file, const char *path, const struct profile *p)
 {
 	uint8_t *data;
 	size_t len;
@@ -73,9 +73,9 @@ static int symbolize_file(void *arg, int dir, const char *file, const char *path
 	if (r < 0)
 		command_fail(j->name, r, "%s: %s", path, e.text);
 	else if (fresh)
-		r = save(j, dir, file, path, fresh);
+		r = save_profile(j, dir, file, path, fresh);
 	else if (j->out)
-		r = copy(j, dir, file, path);
+		r = copy_profile(j, dir, file, path);
 	j->changed += r == 0 && fresh;
 	profile_free(p);
 	profile_free(fresh);
@@ -84,7 +84,7 @@ static int symbolize_file(void *arg, int dir, const char *file, const char *path
 
 /* --- the command --------------------------------------------------------------------------------------- */
 
-static int tell(const struct job *j)
+static int print_summary(const struct job *j)
 {
 	struct profile_symbolize_sums sums;
 	profile_symbolize_report(j->symbolize, stderr, &sums);
@@ -111,7 +111,7 @@ static bool is_url(const char *text)
 	return false;
 }
 
-static int check(const struct job *j, int n, char **paths, const char *url)
+static int check_arguments(const struct job *j, int n, char **paths, const char *url)
 {
 	struct stat st;
 	if (url && !is_url(url))
@@ -135,7 +135,7 @@ static int run(int argc, char **argv)
 	int n = command_options(argc, argv, options);
 	int code = n < 0 ? EXIT_USAGE : command_find_targets(argv[0], n, argv + 1);
 	if (code == EXIT_DONE)
-		code = check(&j, n, argv + 1, url);
+		code = check_arguments(&j, n, argv + 1, url);
 	if (code != EXIT_DONE)
 		return code;
 	if (url)
@@ -147,7 +147,7 @@ static int run(int argc, char **argv)
 	if (code == EXIT_DONE)
 		code = command_files(j.name, n, argv + 1, symbolize_file, &j, &files);
 	if (code == EXIT_DONE)
-		code = tell(&j);
+		code = print_summary(&j);
 	profile_symbolize_close(j.symbolize);
 	return code;
 }

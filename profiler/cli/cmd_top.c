@@ -86,7 +86,7 @@ static int load_paths(
 	return command_load(a->self, (int)found->n, found->paths, type ? type : cpu ? USUAL_TYPE : NULL, ret, ret_type);
 }
 
-static int load(void *arg, const char *type, struct profile **ret, unsigned *ret_type)
+static int load_profile(void *arg, const char *type, struct profile **ret, unsigned *ret_type)
 {
 	const struct asked *a = arg;
 	struct spool_latest found = {0};
@@ -101,7 +101,7 @@ static int load(void *arg, const char *type, struct profile **ret, unsigned *ret
 
 /* --- once */
 
-static int print(const struct asked *a, const struct profile *p, unsigned type)
+static int print_table(const struct asked *a, const struct profile *p, unsigned type)
 {
 	const struct top_view v = {.type = type, .by_cum = a->cum, .rows = a->rows, .columns = columns_of(stdout)};
 	int r = top_header(p, a->n == 1 ? a->paths[0] : a->n ? "several files" : "the service's targets", stdout);
@@ -109,15 +109,15 @@ static int print(const struct asked *a, const struct profile *p, unsigned type)
 	return r < 0 ? r : top_write_view(p, &v, NULL, stdout);
 }
 
-static int once(struct asked *a)
+static int print_profile(struct asked *a)
 {
 	struct profile *p;
 	unsigned type;
-	int code = load(a, a->type, &p, &type);
+	int code = load_profile(a, a->type, &p, &type);
 	if (code != EXIT_DONE)
 		return code;
 	code = command_filter(a->self, &a->filter, &p);
-	const int r = code == EXIT_DONE ? print(a, p, type) : 0;
+	const int r = code == EXIT_DONE ? print_table(a, p, type) : 0;
 	profile_free(p);
 	return r < 0 ? command_fail(a->self, EXIT_FAILED, "cannot write the table: %s", strerror(-r)) : code;
 }
@@ -128,7 +128,7 @@ struct seen {
 	uint64_t sum;
 };
 
-static int see(void *arg, int dir, const char *file, const char *path)
+static int hash_file(void *arg, int dir, const char *file, const char *path)
 {
 	struct seen *s = arg;
 	struct stat st;
@@ -139,7 +139,7 @@ static int see(void *arg, int dir, const char *file, const char *path)
 	return 0;
 }
 
-static uint64_t changed(void *arg)
+static uint64_t hash_files(void *arg)
 {
 	const struct asked *a = arg;
 	struct seen s = {.sum = 1};
@@ -152,15 +152,15 @@ static uint64_t changed(void *arg)
 		paths = found.paths;
 	}
 	if (n)
-		command_files(a->self, n, paths, see, &s, &files);
+		command_files(a->self, n, paths, hash_file, &s, &files);
 	spool_latest_done(&found);
 	return s.sum;
 }
 
-static int live(struct asked *a)
+static int run_live_view(struct asked *a)
 {
-	const struct top_live_source s = {.changed = changed,
-		.load = load,
+	const struct top_live_source s = {.changed = hash_files,
+		.load = load_profile,
 		.arg = a,
 		.name = a->n == 1 ? a->paths[0]
 			: a->n	  ? "several files"
@@ -211,7 +211,8 @@ static int run(int argc, char **argv)
 	const int code = command_find_targets(a.self, a.n, a.paths);
 	if (code != EXIT_DONE)
 		return code;
-	return a.live || (!a.once && !a.rows_text && goes_on(&a) && terminal_possible()) ? live(&a) : once(&a);
+	return a.live || (!a.once && !a.rows_text && goes_on(&a) && terminal_possible()) ? run_live_view(&a)
+											 : print_profile(&a);
 }
 
 const struct command cmd_top = {

@@ -56,7 +56,7 @@ static bool is_alone(const char *path)
 	return len > end && !strcmp(path + len - end, COMMAND_ALONE);
 }
 
-static int visit(struct walk *w, int dir, const char *file, const char *path, unsigned depth);
+static int visit_path(struct walk *w, int dir, const char *file, const char *path, unsigned depth);
 
 static int visit_dir(struct walk *w, int parent, const char *file, const char *path, unsigned depth)
 {
@@ -74,7 +74,7 @@ static int visit_dir(struct walk *w, int parent, const char *file, const char *p
 		if (!r && asprintf(&below, "%.*s/%s", len, path, list[i]->d_name) < 0)
 			r = -ENOMEM;
 		if (!r)
-			r = visit(w, dir, list[i]->d_name, below, alone ? DEPTH_MAX : depth + 1);
+			r = visit_path(w, dir, list[i]->d_name, below, alone ? DEPTH_MAX : depth + 1);
 		free(below);
 		free(list[i]);
 	}
@@ -83,7 +83,7 @@ static int visit_dir(struct walk *w, int parent, const char *file, const char *p
 }
 
 /* depth 0: named by the user, so it must be a profile or a directory. */
-static int visit(struct walk *w, int dir, const char *file, const char *path, unsigned depth)
+static int visit_path(struct walk *w, int dir, const char *file, const char *path, unsigned depth)
 {
 	struct stat st;
 	size_t len = strlen(file);
@@ -128,7 +128,7 @@ int command_files(const char *name, int n, char **paths, command_file_fn *fn, vo
 			name, EXIT_USAGE, "which profile? Give files or a directory; see 'pillion help %s'", name);
 	for (int i = 0; !r && i < n; i++) {
 		command_await(name, paths[i]);
-		r = visit(&w, AT_FDCWD, paths[i], paths[i], 0);
+		r = visit_path(&w, AT_FDCWD, paths[i], paths[i], 0);
 	}
 	progress_end();
 	if (r)
@@ -205,7 +205,7 @@ static int load_file(void *arg, int dir, const char *file, const char *path)
 	return r < 0 && r != -EINVAL ? command_fail(l->name, r, "%s: %s", path, e.text) : 0;
 }
 
-static int finish(struct loading *l, size_t files, unsigned *ret_type)
+static int finish_load(struct loading *l, size_t files, unsigned *ret_type)
 {
 	if (!l->sum)
 		return command_fail(l->name, EXIT_NOTHING, "none of %zu profiles has the sample type '%s': %s has %s",
@@ -227,7 +227,7 @@ int command_load(const char *name, int n, char **paths, const char *type, struct
 	if (code == EXIT_DONE)
 		code = command_files(name, n, paths, load_file, &l, &files);
 	if (code == EXIT_DONE)
-		code = finish(&l, files, ret_type);
+		code = finish_load(&l, files, ret_type);
 	if (code == EXIT_DONE)
 		*ret = l.sum;
 	else

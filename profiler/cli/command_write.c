@@ -26,7 +26,7 @@ static int write_new(int dir, const char *file, const void *data, size_t len, co
 }
 
 /* By a temporary file beside it, with a name that a spool tidies up; only SIGKILL can leave it there. */
-static int replace(int dir, const char *file, const void *data, size_t len, const struct stat *like)
+static int replace_file(int dir, const char *file, const void *data, size_t len, const struct stat *like)
 {
 	char temporary[PATH_MAX];
 	sigset_t all, before;
@@ -53,7 +53,7 @@ int command_replace(int dir, const char *file, const char *path, const void *dat
 	bool there = fstatat(dir, file, &st, 0) == 0;
 	char *real = there && dir == AT_FDCWD ? realpath(file, NULL) : NULL;
 	int r = there && !S_ISREG(st.st_mode) ? -EINVAL
-					      : replace(dir, real ? real : file, data, len, there ? &st : NULL);
+					      : replace_file(dir, real ? real : file, data, len, there ? &st : NULL);
 	free(real);
 	if (r == -EINVAL)
 		return err_say(e, r, "cannot write %s: it is no regular file", path);

@@ -70,7 +70,7 @@ const struct command *command_find(const char *name)
 }
 
 /* NULL: no name is near enough */
-static const char *meant(const char *typed)
+static const char *find_nearest_command(const char *typed)
 {
 	const char *best = NULL;
 	size_t near = nearest_limit(strlen(typed));
@@ -88,7 +88,7 @@ static const char *meant(const char *typed)
 static const struct command *find_command(const char *name)
 {
 	const struct command *c = command_find(name);
-	const char *other = c ? NULL : meant(name);
+	const char *other = c ? NULL : find_nearest_command(name);
 	if (other)
 		fprintf(stderr, "pillion: there is no command '%s'; is '%s' meant? 'pillion help' lists them\n", name,
 			other);

@@ -22,7 +22,7 @@ static char texts[2][600];
 static volatile sig_atomic_t current, shown;
 static int64_t began;
 
-static void put(const char *text, size_t len)
+static void write_stderr(const char *text, size_t len)
 {
 	if (write(STDERR_FILENO, text, len) < 0)
 		return; /* stderr is gone: no way to report it */
@@ -38,14 +38,14 @@ static void on_alarm(int signal)
 	do
 		*--at = (char)('0' + seconds % 10);
 	while ((seconds /= 10));
-	put(CLEAR, sizeof(CLEAR) - 1);
-	put(texts[current], strlen(texts[current]));
-	put(at, (size_t)(number + sizeof(number) - at));
+	write_stderr(CLEAR, sizeof(CLEAR) - 1);
+	write_stderr(texts[current], strlen(texts[current]));
+	write_stderr(at, (size_t)(number + sizeof(number) - at));
 	shown = 1;
 	errno = error;
 }
 
-static bool wanted(void)
+static bool has_terminal(void)
 {
 	const char *term = getenv("TERM");
 	return isatty(STDERR_FILENO) && term && *term && strcmp(term, "dumb") != 0;
@@ -59,7 +59,7 @@ static void set_timer(bool on)
 
 void progress_show(const char *doing)
 {
-	if (!wanted())
+	if (!has_terminal())
 		return;
 	const unsigned columns = columns_of(stderr);
 	char *to = texts[!current];
@@ -83,7 +83,7 @@ void progress_end(void)
 		return;
 	set_timer(false);
 	if (shown)
-		put(CLEAR, sizeof(CLEAR) - 1);
+		write_stderr(CLEAR, sizeof(CLEAR) - 1);
 	shown = 0;
 	began = 0;
 }

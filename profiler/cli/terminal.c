@@ -32,24 +32,24 @@ bool terminal_possible(void)
 	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && term && *term && strcmp(term, "dumb") != 0;
 }
 
-static void put(const char *text)
+static void write_stdout(const char *text)
 {
 	(void)fd_write_all(STDOUT_FILENO, text, strlen(text));
 }
 
-static void enter(const struct terminal *s)
+static void enter_screen(const struct terminal *s)
 {
 	struct termios raw = s->before;
 	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
 	raw.c_cc[VMIN] = 1;
 	raw.c_cc[VTIME] = 0;
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
-	put(ENTER);
+	write_stdout(ENTER);
 }
 
-static void leave(const struct terminal *s)
+static void leave_screen(const struct terminal *s)
 {
-	put(LEAVE);
+	write_stdout(LEAVE);
 	tcsetattr(STDIN_FILENO, TCSADRAIN, &s->before);
 }
 
@@ -70,7 +70,7 @@ int terminal_open(struct terminal **ret)
 		sigaddset(&mask, ending[i]);
 	sigprocmask(SIG_BLOCK, &mask, &s->mask_before);
 	s->signals = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-	enter(s);
+	enter_screen(s);
 	if (s->signals < 0) {
 		terminal_close(s);
 		return -EMFILE;
@@ -83,7 +83,7 @@ struct terminal *terminal_close(struct terminal *s)
 {
 	if (!s)
 		return NULL;
-	leave(s);
+	leave_screen(s);
 	fd_close(s->signals);
 	sigprocmask(SIG_SETMASK, &s->mask_before, NULL);
 	free(s);
@@ -118,16 +118,16 @@ void terminal_draw(const char *text, size_t len)
 }
 
 /* Lets the signal take its effect; returns only after a signal that stops. */
-static void deliver(struct terminal *s, int number)
+static void raise_signal(struct terminal *s, int number)
 {
 	sigset_t one;
-	leave(s);
+	leave_screen(s);
 	sigemptyset(&one);
 	sigaddset(&one, number);
 	raise(number);
 	sigprocmask(SIG_UNBLOCK, &one, NULL);
 	sigprocmask(SIG_BLOCK, &one, NULL);
-	enter(s);
+	enter_screen(s);
 }
 
 static int on_signal(struct terminal *s)
@@ -138,7 +138,7 @@ static int on_signal(struct terminal *s)
 	if (info.ssi_signo == SIGINT)
 		return TERMINAL_END;
 	if (info.ssi_signo != SIGWINCH)
-		deliver(s, (int)info.ssi_signo);
+		raise_signal(s, (int)info.ssi_signo);
 	return TERMINAL_RESIZED;
 }
 
@@ -150,7 +150,7 @@ static int next_byte(int timeout_ms)
 }
 
 /* Reads a key after its Esc: "[A", "OA", "[5~". Skips unknown ones. */
-static int escape(void)
+static int read_escape_sequence(void)
 {
 	static const struct {
 		char last;
@@ -177,5 +177,5 @@ int terminal_wait(struct terminal *s, int timeout_ms)
 	if (p[0].revents)
 		return on_signal(s);
 	const int c = next_byte(0);
-	return c == 033 ? escape() : c < 0 ? TERMINAL_END : c;
+	return c == 033 ? read_escape_sequence() : c < 0 ? TERMINAL_END : c;
 }

@@ -41,14 +41,14 @@ static void forget_shown(struct top_live *l)
 	l->shown = NULL;
 }
 
-static void note(struct top_live *l)
+static void copy_message(struct top_live *l)
 {
 	const char *said = command_said();
 	if (*said)
 		snprintf(l->message, sizeof(l->message), "%s", said);
 }
 
-static void choose(struct top_live *l)
+static void apply_filter(struct top_live *l)
 {
 	struct err e = {0};
 	forget_shown(l);
@@ -65,7 +65,7 @@ static void choose(struct top_live *l)
 }
 
 /* After a failure the last picture stays, with a message. */
-static int load(struct top_live *l)
+static int load_profile(struct top_live *l)
 {
 	struct profile *p;
 	unsigned type;
@@ -76,20 +76,20 @@ static int load(struct top_live *l)
 		l->all = p;
 		l->view.type = type;
 		(void)command_said(); /* files of other types were left out: key t shows them */
-		choose(l);
+		apply_filter(l);
 	} else {
-		note(l);
+		copy_message(l);
 	}
 	return code;
 }
 
-static void refresh(struct top_live *l)
+static void refresh_profile(struct top_live *l)
 {
 	const uint64_t version = l->source->changed(l->source->arg);
 	if (version == l->version && l->all)
 		return;
 	l->version = version;
-	(void)load(l);
+	(void)load_profile(l);
 }
 
 /* --- drawing */
@@ -164,7 +164,7 @@ static unsigned table_rows(void)
 	return rows > LINES_AROUND + 1 ? rows - LINES_AROUND : 1;
 }
 
-static void draw(struct top_live *l)
+static void draw_screen(struct top_live *l)
 {
 	unsigned rows, columns;
 	char *text = NULL, *table = NULL;
@@ -193,7 +193,7 @@ static void draw(struct top_live *l)
 
 /* --- keys */
 
-static void scroll(struct top_live *l, long by)
+static void scroll_table(struct top_live *l, long by)
 {
 	const long last = l->functions > table_rows() ? (long)(l->functions - table_rows()) : 0;
 	const long to = by > last - (long)l->view.skip ? last : (long)l->view.skip + by;
@@ -251,7 +251,7 @@ static void key_command(struct top_live *l, int key)
 			keys[i].fn(l);
 	for (size_t i = 0; i < sizeof(moves) / sizeof(moves[0]); i++)
 		if (moves[i].key == key)
-			scroll(l, moves[i].by);
+			scroll_table(l, moves[i].by);
 }
 
 /* Terms are separated by spaces. */
@@ -265,7 +265,7 @@ static void use_input(struct top_live *l)
 			l->filter.terms[l->filter.n++] = term;
 	l->typing = false;
 	l->view.skip = 0;
-	choose(l);
+	apply_filter(l);
 }
 
 static void key_typed(struct top_live *l, int key)
@@ -288,7 +288,7 @@ static void on_key(struct top_live *l, int key)
 	if (key == TERMINAL_END)
 		l->end = true;
 	else if (key == TERMINAL_TIMEOUT)
-		l->paused ? (void)0 : refresh(l);
+		l->paused ? (void)0 : refresh_profile(l);
 	else if (l->typing)
 		key_typed(l, key);
 	else
@@ -304,11 +304,11 @@ int top_live_run(const char *self, const struct top_live_source *source, const c
 	snprintf(l.type, sizeof(l.type), "%s", type ? type : "");
 	command_keep_saying(true);
 	l.version = source->changed(source->arg);
-	const int code = load(&l); /* EXIT_NOTHING: data may come later; an error stays one */
+	const int code = load_profile(&l); /* EXIT_NOTHING: data may come later; an error stays one */
 	const int r = code == EXIT_DONE || code == EXIT_NOTHING ? terminal_open(&l.screen) : 0;
 	if (l.screen)
 		for (; !l.end; on_key(&l, terminal_wait(l.screen, source->interval_ms)))
-			draw(&l);
+			draw_screen(&l);
 	command_keep_saying(false);
 	terminal_close(l.screen);
 	forget_shown(&l);

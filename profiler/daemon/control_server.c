@@ -191,7 +191,7 @@ static int on_stop(struct connection *c, union msg *m, const int *fds, size_t n,
 }
 
 /* Offers the next target with mappings to be told, or says that there is none; later, if the worker is busy. */
-static int offer(struct connection *c)
+static int send_next_target(struct connection *c)
 {
 	union msg *m = &c->control->msg;
 	bool later;
@@ -215,7 +215,7 @@ static int offer(struct connection *c)
 static int on_remap(struct connection *c, union msg *m, const int *fds, size_t n, struct err *e)
 {
 	c->remaps = c->waits = true;
-	return offer(c);
+	return send_next_target(c);
 }
 
 static int on_outcome(struct connection *c, union msg *m, const int *fds, size_t n, struct err *e)
@@ -238,7 +238,7 @@ static const struct handler {
 	[MSG_REMAP] = {on_remap, true, false},
 };
 
-static int handle(struct connection *c, union msg *m, const int *fds, size_t n, struct err *e)
+static int dispatch_message(struct connection *c, union msg *m, const int *fds, size_t n, struct err *e)
 {
 	const struct handler *h = &handlers[m->head.type];
 	if (!h->fn || (!h->whenever && (c->greeted != h->greeted || !!c->target != h->has_target))) {
@@ -291,7 +291,7 @@ static void on_message(void *arg, uint32_t events)
 		while (n)
 			fd_close(fds[--n]);
 	else
-		r = handle(c, m, fds, n, &e);
+		r = dispatch_message(c, m, fds, n, &e);
 	if (r < 0) {
 		if (e.code) {
 			log_line(level_of_refusal(c->control), "peer=hook outcome=refused reason=\"%s\"", e.text);
@@ -441,7 +441,7 @@ int control_server_round(struct control_server *ctl)
 	int64_t now = clock_now(), first = INT64_MAX;
 	for (struct connection *c = ctl->connections, *next; c; c = next) {
 		next = c->next;
-		if (c->deadline <= now || (c->waits && offer(c) < 0))
+		if (c->deadline <= now || (c->waits && send_next_target(c) < 0))
 			hang_up(c);
 		else if (c->deadline < first)
 			first = c->deadline;

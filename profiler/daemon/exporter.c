@@ -99,7 +99,7 @@ static int open_spool(struct exporter *x, struct err *e)
 	return r;
 }
 
-static void tidy(struct exporter *x)
+static void clean_spool(struct exporter *x)
 {
 	struct err e;
 	x->tidy_due = deadline_in(TIDY_NS);
@@ -134,7 +134,7 @@ static const struct written *find_written(const struct exporter *x, const struct
 	return NULL;
 }
 
-static void remember(struct exporter *x, const struct export_profile *p, const char *path)
+static void add_written_profile(struct exporter *x, const struct export_profile *p, const char *path)
 {
 	struct written *w = &x->written[x->n_written++ % EXPORT_WRITTEN];
 	w->start_ns = p->start_ns;
@@ -145,7 +145,7 @@ static void remember(struct exporter *x, const struct export_profile *p, const c
 }
 
 /* Maps a profile, only if it has the announced size and is sealed; else NULL. */
-static const void *map(int fd, uint64_t bytes)
+static const void *map_sealed_memfd(int fd, uint64_t bytes)
 {
 	struct stat st;
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -165,7 +165,7 @@ static int write_profile(
 		return 0;
 	}
 	int r = open_spool(x, e);
-	const void *data = r < 0 ? NULL : map(fd, p->bytes);
+	const void *data = r < 0 ? NULL : map_sealed_memfd(fd, p->bytes);
 	if (r < 0)
 		return r;
 	if (!data)
@@ -182,7 +182,7 @@ static int write_profile(
 	munmap((void *)data, p->bytes);
 	if (r < 0)
 		return r;
-	remember(x, p, path);
+	add_written_profile(x, p, path);
 	note_written(x, p, path, r == 1);
 	return 0;
 }
@@ -252,7 +252,7 @@ static void begin_listing(struct exporter *x)
 }
 
 /* Handles a message. False: no worker sends such a message. Takes the descriptor. */
-static bool take(struct exporter *x, size_t size, int fd, size_t n)
+static bool handle_worker_message(struct exporter *x, size_t size, int fd, size_t n)
 {
 	if (export_check(&x->in, size, n, EXPORT_PROFILE) || export_check(&x->in, size, n, EXPORT_CRASH)) {
 		on_profile(x, fd);
@@ -280,7 +280,7 @@ static void on_socket(void *arg, uint32_t events)
 	ssize_t got = fd_recv(x->sock, &x->in, sizeof(x->in), &fd, 1, &n);
 	if (got == -EAGAIN)
 		return;
-	if (got > 0 && take(x, (size_t)got, fd, n))
+	if (got > 0 && handle_worker_message(x, (size_t)got, fd, n))
 		return;
 	if (got < 0) /* a profile that did not arrive goes to a successor */
 		log_line(LOG_ERR, "outcome=\"exporter ends\" reason=\"cannot hear the worker: %s\"",
@@ -418,12 +418,12 @@ static int make_page(struct http_asked *asked, struct http_answer *ret)
 	return ret->fd < 0 ? -errno : 0;
 }
 
-static int want(void *arg, struct http_asked *asked)
+static int prepare_page(void *arg, struct http_asked *asked)
 {
 	return asked->page == HTTP_BROWSER_PAGE ? want_page(arg, asked) : want_listing(arg);
 }
 
-static int make(void *arg, struct http_asked *asked, struct http_answer *ret)
+static int make_answer(void *arg, struct http_asked *asked, struct http_answer *ret)
 {
 	struct exporter *x = arg;
 	if (asked->page == HTTP_BROWSER_PAGE)
@@ -435,7 +435,7 @@ static int make(void *arg, struct http_asked *asked, struct http_answer *ret)
 	return ret->text ? 0 : -ENOMEM;
 }
 
-static void forget(void *arg, struct http_asked *asked)
+static void release_request(void *arg, struct http_asked *asked)
 {
 	struct wanted *w = asked->of;
 	if (w)
@@ -446,20 +446,20 @@ static void forget(void *arg, struct http_asked *asked)
 
 /* --- the process ---------------------------------------------------------------------------------------- */
 
-static int due(void *arg)
+static int on_exporter_round(void *arg)
 {
 	struct exporter *x = arg;
 	int64_t now = clock_now();
 	if (now >= x->tidy_due)
-		tidy(x);
+		clean_spool(x);
 	int wait = deadline_left_ms(x->tidy_due), http = x->http ? http_round(x->http, now) : -1;
 	return http >= 0 && http < wait ? http : wait;
 }
 
-static int begin(struct exporter *x, struct err *e)
+static int init_exporter(struct exporter *x, struct err *e)
 {
 	const struct exporter_setup *setup = x->setup;
-	const struct http_pages pages = {x, want, make, forget};
+	const struct http_pages pages = {x, prepare_page, make_answer, release_request};
 	struct err why = {0};
 	int r = event_loop_new(&x->loop);
 	if (r == 0)
@@ -480,9 +480,9 @@ _Noreturn void exporter_run(const struct exporter_setup *setup, int sock)
 	x.sock = sock;
 	x.limits.spool_bytes = setup->spool_bytes;
 	x.limits.spool_age_s = setup->spool_age_s;
-	int r = begin(&x, &e);
+	int r = init_exporter(&x, &e);
 	if (r == 0)
-		r = event_loop_run(x.loop, due, &x); /* its first act is to look at the spool */
+		r = event_loop_run(x.loop, on_exporter_round, &x); /* its first act is to look at the spool */
 	if (r < 0)
 		log_line(LOG_ERR, "outcome=\"exporter ends\" reason=\"%s\"", e.text[0] ? e.text : strerror(-r));
 	_exit(r < 0);

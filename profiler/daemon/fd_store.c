@@ -140,7 +140,7 @@ static bool tell_drop(struct supervisor *s, uint32_t number, uint32_t turn)
 	return sd_notify_drop(s->manager, name) != -EAGAIN;
 }
 
-static void drop(struct supervisor *s, uint32_t number, uint32_t turn)
+static void remove_stored_fd(struct supervisor *s, uint32_t number, uint32_t turn)
 {
 	struct fd_store_drop *more = NULL;
 	if (!s->n_drops && tell_drop(s, number, turn))
@@ -161,7 +161,7 @@ static bool drop_all(struct supervisor *s)
 }
 
 /* False: the manager's queue is full. Any other error is final. */
-static bool keep(struct supervisor *s, struct registered_target *r)
+static bool store_target(struct supervisor *s, struct registered_target *r)
 {
 	char name[SD_NOTIFY_NAME_MAX];
 	fd_auto packed = fd_store_save_target(r);
@@ -212,14 +212,14 @@ int fd_store_round(struct supervisor *s)
 	bool done = drop_all(s) && (s->journal_kept || keep_journal(s)) && (s->worker_kept || keep_worker(s));
 	for (struct registered_target *r = s->targets; r && done; r = r->next)
 		if (r->armed && !r->desc.running && r->kept == KEPT_YET)
-			done = keep(s, r);
+			done = store_target(s, r);
 	return done ? -1 : AGAIN_MS;
 }
 
 void fd_store_forget(struct supervisor *s, struct registered_target *r)
 {
 	if (s->manager && r->kept == KEPT)
-		drop(s, r->number, r->turn);
+		remove_stored_fd(s, r->number, r->turn);
 	r->kept = KEPT_YET;
 }
 
@@ -235,7 +235,7 @@ static struct registered_target *find_same(struct supervisor *s, const struct ta
 	return r;
 }
 
-static int restore(struct supervisor *s, const struct stored_fd *k, uint32_t number)
+static int restore_target(struct supervisor *s, const struct stored_fd *k, uint32_t number)
 {
 	struct registered_target *r;
 	int error = fd_store_load_target(k->fd, &r);
@@ -258,10 +258,10 @@ static int take_target(struct supervisor *s, const struct stored_fd *k, uint32_t
 {
 	int error = supervisor_find(s, number)		  ? -EALREADY
 		    : s->worker >= 0 || s->killswitch.off ? -ESRCH
-							  : restore(s, k, number);
+							  : restore_target(s, k, number);
 	struct registered_target *r = supervisor_find(s, number);
 	if (!r) {
-		drop(s, number, turn);
+		remove_stored_fd(s, number, turn);
 		return error;
 	}
 	r->turn = turn;
@@ -295,7 +295,7 @@ static bool has_later(const struct fd_store_drop *all, size_t n, const struct fd
  * Waits for the end of a worker that is alive but handed nothing over: it writes its last windows, or waits for us at
  * another socket. The journal has room for one worker. Kills it when time is up. False: even so it does not end.
  */
-static bool outlast(int pidfd)
+static bool await_worker_exit(int pidfd)
 {
 	if (fd_wait(pidfd, POLLIN, deadline_in(OUTLAST_NS)) == 1)
 		return true;
@@ -307,7 +307,7 @@ static bool outlast(int pidfd)
 static bool journal_is_free(const struct supervisor *s, const struct inherited_fds *h)
 {
 	for (size_t i = 0; i < h->n_kept && !s->adopted; i++)
-		if (!strcmp(h->kept[i].name, WORKER_NAME) && !outlast(h->kept[i].fd))
+		if (!strcmp(h->kept[i].name, WORKER_NAME) && !await_worker_exit(h->kept[i].fd))
 			return false;
 	return true;
 }
@@ -352,7 +352,7 @@ unsigned fd_store_restore(struct supervisor *s, struct inherited_fds *h, bool jo
 	for (size_t i = 0; all && i < h->n_kept; i++) {
 		struct stored_fd *k = &h->kept[i];
 		if (all[i].number && has_later(all, h->n_kept, &all[i]))
-			drop(s, all[i].number, all[i].turn);
+			remove_stored_fd(s, all[i].number, all[i].turn);
 		else if (all[i].number)
 			taken += take_target(s, k, all[i].number, all[i].turn) == 0;
 		else if (both && sscanf(k->name, JOURNAL_NAME, &number) == 1 && number < 2)

@@ -15,7 +15,7 @@
 
 #define LOOK_MS 500
 
-static void look(struct kill_switch *k)
+static void check_kill_switch(struct kill_switch *k)
 {
 	int r = options_off(k->dir);
 	if (r < 0 && !k->told)
@@ -29,7 +29,7 @@ static void look(struct kill_switch *k)
 }
 
 /* Watches again, as the directory may be a new one; a directory that is watched already is not watched twice. */
-static bool watch(struct kill_switch *k)
+static bool add_watches(struct kill_switch *k)
 {
 	char parent[sizeof(k->dir)];
 	snprintf(parent, sizeof(parent), "%s", k->dir);
@@ -49,9 +49,9 @@ static void on_change(void *arg, uint32_t events)
 	char some[4096];
 	while (read(k->fd, some, sizeof(some)) > 0)
 		; /* the kind of change does not matter */
-	if (!watch(k))
+	if (!add_watches(k))
 		kill_switch_close(k, k->loop);
-	look(k);
+	check_kill_switch(k);
 }
 
 void kill_switch_open(struct kill_switch *k, const char *dir, struct event_loop *loop)
@@ -60,9 +60,9 @@ void kill_switch_open(struct kill_switch *k, const char *dir, struct event_loop 
 	k->loop = loop;
 	k->source.fd = -1;
 	k->fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	if (k->fd >= 0 && (!watch(k) || event_loop_add(loop, &k->source, k->fd, EPOLLIN, on_change, k) < 0))
+	if (k->fd >= 0 && (!add_watches(k) || event_loop_add(loop, &k->source, k->fd, EPOLLIN, on_change, k) < 0))
 		k->fd = fd_close(k->fd);
-	look(k);
+	check_kill_switch(k);
 }
 
 int kill_switch_round(struct kill_switch *k)
@@ -70,7 +70,7 @@ int kill_switch_round(struct kill_switch *k)
 	if (k->fd >= 0)
 		return -1;
 	if (clock_now() >= k->due) {
-		look(k);
+		check_kill_switch(k);
 		k->due = deadline_in(LOOK_MS * NSEC_PER_MSEC);
 	}
 	return deadline_left_ms(k->due);

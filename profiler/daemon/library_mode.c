@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 /* Resets signals, limits and descriptors that the application may have changed. */
-static void reset(void)
+static void reset_process_state(void)
 {
 	static const int limits[] = {RLIMIT_NOFILE, RLIMIT_AS, RLIMIT_DATA, RLIMIT_FSIZE, RLIMIT_CPU, RLIMIT_STACK};
 	const int keep = START_REPLY_PIPE;
@@ -56,7 +56,8 @@ static void name_target(const struct app_socket *a, struct attach_target *t)
 	snprintf(t->id, sizeof(t->id), "library-%d.%.8s", (int)t->pid, slash && slash - a->socket > 8 ? slash - 8 : "");
 }
 
-static int start(struct options *o, pid_t pid, bool kept, struct app_socket *app, struct attached *ret, struct err *e)
+static int attach_process(
+	struct options *o, pid_t pid, bool kept, struct app_socket *app, struct attached *ret, struct err *e)
 {
 	static struct attach_target t;
 	int r = options_off(o->settings.etc) == 1
@@ -75,7 +76,7 @@ static int start(struct options *o, pid_t pid, bool kept, struct app_socket *app
 	return attach_start(o, &t, ret, e);
 }
 
-static bool tell(int code, const char *socket, const char *text)
+static bool send_start_reply(int code, const char *socket, const char *text)
 {
 	struct start_reply s = {.magic = START_REPLY_MAGIC, .version = START_REPLY_VERSION, .code = code};
 	snprintf(s.socket, sizeof(s.socket), "%s", socket);
@@ -89,7 +90,7 @@ static bool tell(int code, const char *socket, const char *text)
  * Waits until the target has ended, by itself or by its process's order; below a keeper, until the process has ended,
  * too.
  */
-static void stay(struct attached *a, int process, bool kept)
+static void await_target_end(struct attached *a, int process, bool kept)
 {
 	static struct msg_ended ended;
 	struct err e = {0};
@@ -99,10 +100,10 @@ static void stay(struct attached *a, int process, bool kept)
 		fd_wait(process, POLLIN, INT64_MAX);
 }
 
-static int fail(const struct err *e)
+static int report_failure(const struct err *e)
 {
 	log_line(LOG_WARNING, "outcome=\"not profiled\" reason=\"%s\"", e->text);
-	tell(e->code, "", e->text);
+	send_start_reply(e->code, "", e->text);
 	return 1;
 }
 
@@ -112,7 +113,7 @@ int library_mode_main(int argc, char **argv)
 	struct app_socket app = APP_SOCKET_NONE;
 	struct attached attached;
 	struct err e = {0};
-	reset();
+	reset_process_state();
 	const pid_t pid = argc > 3 ? atoi(argv[2]) : 0;
 	const bool kept = argc > 3 && !strcmp(argv[3], "1");
 	if (pid <= 0)
@@ -122,14 +123,14 @@ int library_mode_main(int argc, char **argv)
 	log_open("pilliond-library", o.settings.log[0] ? o.settings.log : NULL);
 	log_level(o.settings.log_level);
 	if (e.code)
-		return fail(&e);
-	if (start(&o, pid, kept, &app, &attached, &e) < 0) {
+		return report_failure(&e);
+	if (attach_process(&o, pid, kept, &app, &attached, &e) < 0) {
 		app_socket_forget(&app);
-		return fail(&e);
+		return report_failure(&e);
 	}
 	app.listener = fd_close(app.listener);
-	if (tell(0, app.socket, attached.notes) && chdir("/") == 0)
-		stay(&attached, process, kept);
+	if (send_start_reply(0, app.socket, attached.notes) && chdir("/") == 0)
+		await_target_end(&attached, process, kept);
 	else
 		fd_close(attached.sock);
 	app_socket_forget(&app);

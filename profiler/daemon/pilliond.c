@@ -124,7 +124,7 @@ static void read_anew(void)
 }
 
 /* SIGUSR2: an upgrade. Leaves everything to the next pilliond, which is about to be started. */
-static void leave(void)
+static void start_handover(void)
 {
 	sd_notify_say(&manager, "STOPPING=1\nSTATUS=Leaving all to the next one");
 	control_server_refuse(control);
@@ -144,7 +144,7 @@ static int leave_when_calm(void)
 	return 0;
 }
 
-static void quit(void)
+static void start_shutdown(void)
 {
 	leave_by = 0;
 	sd_notify_say(&manager, "STOPPING=1\nSTATUS=Writing the last windows");
@@ -162,12 +162,12 @@ static void on_signal(void *arg, uint32_t events)
 	if (info.ssi_signo == SIGHUP)
 		read_anew();
 	else if (info.ssi_signo == SIGUSR2)
-		leave();
+		start_handover();
 	else
-		quit();
+		start_shutdown();
 }
 
-static int due(void *arg)
+static int on_daemon_round(void *arg)
 {
 	int wait = event_loop_sooner(control_server_round(control), leave_when_calm());
 	wait = event_loop_sooner(wait, supervisor_round(&supervisor));
@@ -178,7 +178,7 @@ static int due(void *arg)
 	return wait;
 }
 
-static void ready(void)
+static void notify_ready(void)
 {
 	if (engine.rings_note[0])
 		log_line(LOG_WARNING, "note=\"%s\"", engine.rings_note);
@@ -226,7 +226,7 @@ static void take_kept(bool journal)
 		log_line(LOG_WARNING, "outcome=\"taken back\" targets=%u kept=%zu", n, had);
 }
 
-static int serve(struct err *e)
+static int run_daemon(struct err *e)
 {
 	struct event_loop_source signals;
 	int r = supervisor_new(&supervisor, e);
@@ -249,8 +249,8 @@ static int serve(struct err *e)
 		r = control_server_serve(control, SESSION_SOCKET);
 	if (r < 0)
 		return r;
-	ready();
-	r = event_loop_run(supervisor.loop, due, NULL);
+	notify_ready();
+	r = event_loop_run(supervisor.loop, on_daemon_round, NULL);
 	if (supervisor.leaving) {
 		user_services_end(&startup.users);
 		_exit(0); /* without cleaning up: the next one has it all */
@@ -259,7 +259,7 @@ static int serve(struct err *e)
 }
 
 /* Releases the supervisor's copies; those of the worker went with it. */
-static void end(void)
+static void free_resources(void)
 {
 	control_server_free(control);
 	user_services_end(&startup.users);
@@ -288,9 +288,9 @@ static int run(struct err *e)
 	if (r == 0)
 		r = startup_drop(&startup, &engine, e);
 	if (r == 0)
-		r = serve(e);
+		r = run_daemon(e);
 	if (r == 0)
-		end();
+		free_resources();
 	else
 		spool_lock_release(&startup.spool_lock);
 	return r;
@@ -304,7 +304,7 @@ static void open_manager(void)
 		log_line(LOG_WARNING, "outcome=\"not heard by the service manager\" reason=\"%s\"", e.text);
 }
 
-static int usage(void)
+static int print_usage(void)
 {
 	printf("usage: pilliond [--etc DIR] [options]	(SIGHUP: reads DIR anew, /etc/pillion)\n"
 	       "       pilliond --session ID [options]	(started by the hook)\n"
@@ -315,7 +315,7 @@ static int usage(void)
 	return 0;
 }
 
-static int version(void)
+static int print_version(void)
 {
 	printf("pilliond " VERSION "\n");
 	return 0;
@@ -366,9 +366,9 @@ int main(int argc, char **argv)
 	block_leave();
 	fd_null_stdio(0);
 	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")))
-		return usage();
+		return print_usage();
 	if (argc > 1 && !strcmp(argv[1], "--version"))
-		return version();
+		return print_version();
 	forkserver_main(argc, argv);
 	if (argc > 1 && !strcmp(argv[1], "--library"))
 		return library_mode_main(argc, argv);

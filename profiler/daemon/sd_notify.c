@@ -20,7 +20,7 @@
 #define CONTROL "control"
 
 /* Copies a variable into `buf`, "" when it is not set, and unsets it: no child shall find it. */
-static const char *take(const char *name, char *buf, size_t size)
+static const char *take_env_variable(const char *name, char *buf, size_t size)
 {
 	const char *value = getenv(name);
 	snprintf(buf, size, "%s", value ? value : "");
@@ -32,7 +32,7 @@ static const char *take(const char *name, char *buf, size_t size)
 static uint64_t take_number(const char *name)
 {
 	char text[24], *end;
-	take(name, text, sizeof(text));
+	take_env_variable(name, text, sizeof(text));
 	errno = 0;
 	unsigned long long value = strtoull(text, &end, 10);
 	return *end || errno || text[0] == '-' ? 0 : value;
@@ -40,7 +40,7 @@ static uint64_t take_number(const char *name)
 
 /* --- descriptors from the manager ----------------------------------------------------------------------- */
 
-static bool is(int fd, int option, int wanted)
+static bool has_socket_option(int fd, int option, int wanted)
 {
 	int value;
 	socklen_t size = sizeof(value);
@@ -49,7 +49,7 @@ static bool is(int fd, int option, int wanted)
 
 static int check_listener(int fd, struct err *e)
 {
-	if (!is(fd, SO_TYPE, SOCK_SEQPACKET) || !is(fd, SO_ACCEPTCONN, 1))
+	if (!has_socket_option(fd, SO_TYPE, SOCK_SEQPACKET) || !has_socket_option(fd, SO_ACCEPTCONN, 1))
 		return err_say(e, -EINVAL,
 			"descriptor %d of the service manager is no listening Unix socket of packets "
 			"(ListenSequentialPacket=)",
@@ -91,7 +91,7 @@ static void sort_in(struct inherited_fds *h, struct sockets *sockets, const char
 }
 
 /* A single socket may have any name. */
-static int choose(struct sockets *sockets, struct err *e)
+static int choose_control_socket(struct sockets *sockets, struct err *e)
 {
 	if (sockets->control < 0 && sockets->n == 1)
 		sockets->control = sockets->other;
@@ -121,7 +121,7 @@ int sd_notify_handed(struct inherited_fds *ret, struct err *e)
 		sort_in(ret, &sockets, next_name(&at), FIRST_FD + i);
 	free(names);
 	if (r == 0)
-		r = choose(&sockets, e);
+		r = choose_control_socket(&sockets, e);
 	if (r == 0 && sockets.control >= 0)
 		r = check_listener(sockets.control, e);
 	if (r == 0)
@@ -166,7 +166,7 @@ int sd_notify_open(struct sd_notify *m, struct err *e)
 	char address[sizeof(((struct sockaddr_un *)0)->sun_path) + 8];
 	uint64_t usec = take_number("WATCHDOG_USEC"), pid = take_number("WATCHDOG_PID");
 	*m = (struct sd_notify){.sock = -1};
-	take("NOTIFY_SOCKET", address, sizeof(address));
+	take_env_variable("NOTIFY_SOCKET", address, sizeof(address));
 	if (!address[0])
 		return 0;
 	m->sock = connect_to(address);
@@ -180,7 +180,7 @@ int sd_notify_open(struct sd_notify *m, struct err *e)
 	return 0;
 }
 
-static void say(const struct sd_notify *m, const char *text)
+static void send_notification(const struct sd_notify *m, const char *text)
 {
 	if (send(m->sock, text, strlen(text), MSG_NOSIGNAL) < 0)
 		return;
@@ -196,7 +196,7 @@ void sd_notify_say(const struct sd_notify *m, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	fd_wait(m->sock, POLLOUT, deadline_in(SD_NOTIFY_PATIENCE_MS * NSEC_PER_MSEC));
-	say(m, text);
+	send_notification(m, text);
 }
 
 int sd_notify_keep(const struct sd_notify *m, const char *name, int fd)
@@ -221,7 +221,7 @@ int sd_notify_round(struct sd_notify *m, unsigned targets)
 		return -1;
 	if (now >= m->due) {
 		snprintf(text, sizeof(text), "WATCHDOG=1\nSTATUS=targets: %u", targets);
-		say(m, text);
+		send_notification(m, text);
 		m->due = now + m->watchdog_ns;
 	}
 	return deadline_left_ms(m->due);

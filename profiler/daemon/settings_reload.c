@@ -52,12 +52,12 @@ static const struct row {
 	{"log", FIELD(log), true, NULL},
 };
 
-static bool same(const struct row *row, const char *a, const char *b)
+static bool is_same_value(const struct row *row, const char *a, const char *b)
 {
 	return row->text ? !strncmp(a, b, row->size) : !memcmp(a, b, row->size);
 }
 
-static void add(char *list, size_t size, const char *key)
+static void append_key(char *list, size_t size, const char *key)
 {
 	size_t len = strlen(list);
 	snprintf(list + len, size - len, "%s%s", len ? ", " : "", key);
@@ -71,15 +71,15 @@ void settings_reload(struct settings *now, const struct settings *fresh, struct 
 		const struct row *row = &rows[i];
 		char *mine = (char *)now + row->offset;
 		const char *other = (const char *)fresh + row->offset;
-		if (same(row, mine, other))
+		if (is_same_value(row, mine, other))
 			continue;
 		if (!row->use) {
-			add(waits, sizeof(waits), row->key);
+			append_key(waits, sizeof(waits), row->key);
 			continue;
 		}
 		memcpy(mine, other, row->size);
 		row->use(now, g);
-		add(ret->changed, sizeof(ret->changed), row->key);
+		append_key(ret->changed, sizeof(ret->changed), row->key);
 	}
 	if (waits[0])
 		snprintf(ret->waits, sizeof(ret->waits), "%s %s a restart", waits,

@@ -260,7 +260,7 @@ static void own_cgroup(void)
 		log_line(LOG_WARNING, "outcome=\"no cgroup of our own\" reason=\"%s\"", e.text);
 }
 
-static int drop(const struct startup *s, struct err *e)
+static int drop_privileges(const struct startup *s, struct err *e)
 {
 	struct rlimit none = {0, 0};
 	setrlimit(RLIMIT_CORE, &none); /* stack snapshots hold secrets */
@@ -283,7 +283,7 @@ static int drop_for_users(void *arg, struct forkserver *ret, struct err *e)
 	struct err why = {0};
 	if (a->cgroup.n && cgroup_enter(&a->cgroup, 0, &why) < 0)
 		log_line(LOG_WARNING, "outcome=\"no cgroup for users\" reason=\"%s\"", why.text);
-	int r = drop(a->startup, e);
+	int r = drop_privileges(a->startup, e);
 	*ret = (struct forkserver)FORKSERVER_NONE;
 	if (r == 0 && forkserver_start(&limits, ret, &why) < 0)
 		log_line(LOG_WARNING, "outcome=\"no names for users\" reason=\"%s\"", why.text);
@@ -453,7 +453,7 @@ static void start_forkserver(struct startup *s, struct engine *g, struct err *e)
 
 int startup_drop(struct startup *s, struct engine *g, struct err *e)
 {
-	int r = drop(s, e);
+	int r = drop_privileges(s, e);
 	if (r == 0)
 		start_forkserver(s, g, e);
 	child_process_run_soon(); /* a ring fills up while its reader waits for a CPU; symbolizers may wait */

@@ -37,7 +37,7 @@
 #define HASTY 2			    /* deaths in a row, each soon after the start: the journal is cleared */
 
 /* Its descriptors are counted by the caller, when it has all of them. */
-static void enlist(struct supervisor *s, struct registered_target *r, uint32_t number)
+static void add_target(struct supervisor *s, struct registered_target *r, uint32_t number)
 {
 	r->supervisor = s;
 	r->number = number;
@@ -47,7 +47,7 @@ static void enlist(struct supervisor *s, struct registered_target *r, uint32_t n
 	s->n_targets++;
 }
 
-static void forget(struct supervisor *s, struct registered_target *r)
+static void remove_target(struct supervisor *s, struct registered_target *r)
 {
 	fd_store_forget(s, r);
 	for (struct registered_target **at = &s->targets; *at; at = &(*at)->next)
@@ -69,7 +69,7 @@ static void kill_worker(struct supervisor *s)
 		kill(s->worker, SIGKILL);
 }
 
-static void answer(struct registered_target *r, const union msg *m)
+static void call_answer_callback(struct registered_target *r, const union msg *m)
 {
 	if (r->answer)
 		r->answer(r->arg, m);
@@ -104,9 +104,9 @@ static void on_relay(void *arg, uint32_t events)
 	r->armed |= m->head.type == MSG_OK && registered_is_complete(r);
 	if (r->armed && r->kept == KEPT_YET)
 		fd_store_round(s); /* before the peer has its OK */
-	answer(r, m);
+	call_answer_callback(r, m);
 	if (is_last)
-		forget(s, r);
+		remove_target(s, r);
 }
 
 static int connect_relay(struct supervisor *s, struct registered_target *r)
@@ -139,7 +139,7 @@ static void close_event(struct supervisor *s, uint32_t number, uint32_t index)
 		r->event_fds[index] = fd_close(r->event_fds[index]);
 }
 
-static void remember(struct supervisor *s, const struct worker_request *q, int fd)
+static void keep_memory_fd(struct supervisor *s, const struct worker_request *q, int fd)
 {
 	struct registered_target *r = supervisor_find(s, q->number);
 	if (!r) {
@@ -194,7 +194,7 @@ static void unwind_start(struct supervisor *s, int *channel)
 		r->far = fd_close(r->far);
 }
 
-static int employ(struct supervisor *s, pid_t pid, int pidfd, int channel)
+static int register_worker(struct supervisor *s, pid_t pid, int pidfd, int channel)
 {
 	s->worker_kept = false;
 	s->worker = pid;
@@ -231,7 +231,7 @@ static void await_go(int channel)
 		_exit(1);
 }
 
-static int start(struct supervisor *s)
+static int start_worker(struct supervisor *s)
 {
 	int channel[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) < 0)
@@ -263,7 +263,7 @@ static int start(struct supervisor *s)
 		t->far = fd_close(t->far);
 	s->adopted = false;
 	s->symbolizer.news = SYMBOLIZER_MANAGER_TOLD;
-	return employ(s, pid, child_process_pidfd(pid), channel[0]);
+	return register_worker(s, pid, child_process_pidfd(pid), channel[0]);
 }
 
 static int backoff_ms(unsigned failures)
@@ -275,7 +275,7 @@ static int backoff_ms(unsigned failures)
 
 static void start_again(struct supervisor *s)
 {
-	int r = start(s);
+	int r = start_worker(s);
 	if (r < 0) {
 		s->again = deadline_in(BACKOFF_MAX_MS * NSEC_PER_MSEC);
 		log_line(LOG_ERR, "outcome=\"no worker\" reason=\"%s\"", strerror(-r));
@@ -296,8 +296,8 @@ static void let_go(struct supervisor *s, struct registered_target *r, const char
 	snprintf(m.refuse.text, sizeof(m.refuse.text), "%s", why);
 	m.refuse.head = (struct msg_head){PROTOCOL_MAGIC, PROTOCOL_VERSION, MSG_REFUSE, sizeof(m.refuse), 0};
 	log_line(LOG_ERR, "target=%s outcome=\"let go\" reason=\"%s\"", r->desc.id, why);
-	answer(r, &m);
-	forget(s, r);
+	call_answer_callback(r, &m);
+	remove_target(s, r);
 }
 
 /* Finds the cause when a worker died by its own fault. True: the file that it was reading; false: the target. */
@@ -316,7 +316,7 @@ static bool blame_file(struct supervisor *s)
 	return v != VERDICT_TARGET;
 }
 
-static void quarantine(struct registered_target *r)
+static void quarantine_target(struct registered_target *r)
 {
 	log_line(LOG_ERR, "target=%s outcome=\"quarantined: addresses only\" reason=\"" AGAIN "\"", r->desc.id);
 	r->plain = true;
@@ -330,7 +330,7 @@ static void sort_out(struct supervisor *s)
 		if (r->blame.own.n >= QUARANTINE_DEATHS && (r->plain || !r->armed))
 			let_go(s, r, AGAIN);
 		else if (r->blame.own.n >= QUARANTINE_DEATHS)
-			quarantine(r);
+			quarantine_target(r);
 		else if (r->described && (r->owed || !r->whole))
 			let_go(s, r, ANEW);
 	}
@@ -386,7 +386,7 @@ static void on_channel(void *arg, uint32_t events)
 	else if (q.kind == REQUEST_CLOSE_EVENT)
 		close_event(s, q.number, q.index);
 	else if (q.kind == REQUEST_KEEP_MEMORY)
-		remember(s, &q, n ? fd : -1), n = 0;
+		keep_memory_fd(s, &q, n ? fd : -1), n = 0;
 	else if (n)
 		tell_who(s, q.number, fd);
 	fd_close(n ? fd : -1);
@@ -399,7 +399,7 @@ static int order_with(struct supervisor *s, const struct supervisor_order *o, co
 	return s->channel < 0 ? -ENOTCONN : fd_send(s->channel, o, order_size(o), fds, n);
 }
 
-static int order(struct supervisor *s, const struct supervisor_order *o, int fd)
+static int send_order(struct supervisor *s, const struct supervisor_order *o, int fd)
 {
 	return order_with(s, o, &fd, fd >= 0);
 }
@@ -414,7 +414,7 @@ uint32_t supervisor_room(const struct supervisor *s)
 	return limits_fds(s->engine, cpu_rings_count(s->engine->rings) + s->n_fds);
 }
 
-static bool admit(struct supervisor *s, struct err *e)
+static bool admit_target(struct supervisor *s, struct err *e)
 {
 	if (s->killswitch.off) {
 		err_say(e, -EPERM, SWITCHED_OFF);
@@ -423,7 +423,7 @@ static bool admit(struct supervisor *s, struct err *e)
 	if (limits_check_new_target(s->engine, s->n_targets, e) == 0)
 		return true;
 	s->engine->refused++; /* the next worker begins with this count */
-	order(s, &(struct supervisor_order){.kind = ORDER_REFUSED}, -1);
+	send_order(s, &(struct supervisor_order){.kind = ORDER_REFUSED}, -1);
 	return false;
 }
 
@@ -433,15 +433,15 @@ struct registered_target *supervisor_register(
 	struct registered_target *r = registered_new(d, fds);
 	if (!r)
 		return err_set(e, -ENOMEM, "no memory for a target"), NULL;
-	if (!admit(s, e)) {
+	if (!admit_target(s, e)) {
 		registered_free(r);
 		return NULL;
 	}
-	enlist(s, r, s->last_number + 1);
+	add_target(s, r, s->last_number + 1);
 	s->n_fds += registered_fds(r);
 	int error = connect_relay(s, r);
 	if (error == 0)
-		error = order(s, &(struct supervisor_order){.kind = ORDER_SERVE, .number = r->number}, r->far);
+		error = send_order(s, &(struct supervisor_order){.kind = ORDER_SERVE, .number = r->number}, r->far);
 	r->far = fd_close(r->far);
 	union msg *m = &s->msg;
 	int passed[TARGET_FDS_ALL];
@@ -451,7 +451,7 @@ struct registered_target *supervisor_register(
 		error = msg_send(r->relay, m, MSG_TARGET, passed, n);
 	if (error < 0) {
 		not_there(error, e);
-		forget(s, r);
+		remove_target(s, r);
 		return NULL;
 	}
 	r->owed = registered_is_complete(r);
@@ -504,7 +504,7 @@ void supervisor_stop(struct supervisor *s, struct registered_target *r)
 		s->msg.stop = (struct msg_stop){0};
 		msg_send(r->relay, &s->msg, MSG_STOP, NULL, 0); /* without a worker: the next one is told */
 	} else if (!r->armed) {
-		forget(s, r);
+		remove_target(s, r);
 	}
 }
 
@@ -512,12 +512,12 @@ void supervisor_look(struct supervisor *s, const char *id)
 {
 	struct supervisor_order o = {.kind = ORDER_CHECK_END};
 	snprintf(o.id, sizeof(o.id), "%s", id);
-	order(s, &o, -1);
+	send_order(s, &o, -1);
 }
 
 int supervisor_list(struct supervisor *s, int sock, struct err *e)
 {
-	int r = not_there(order(s, &(struct supervisor_order){.kind = ORDER_SERVE}, sock), e);
+	int r = not_there(send_order(s, &(struct supervisor_order){.kind = ORDER_SERVE}, sock), e);
 	if (r == 0)
 		fd_close(sock);
 	return r;
@@ -526,7 +526,7 @@ int supervisor_list(struct supervisor *s, int sock, struct err *e)
 void supervisor_outcome(struct supervisor *s, const struct msg_outcome *m)
 {
 	hook_stats_add(&s->engine->outcomes, m); /* the next worker begins with these counts */
-	order(s, &(struct supervisor_order){.kind = ORDER_OUTCOME, .outcome = *m}, -1);
+	send_order(s, &(struct supervisor_order){.kind = ORDER_OUTCOME, .outcome = *m}, -1);
 }
 
 void supervisor_settings(struct supervisor *s, const struct settings *fresh)
@@ -534,7 +534,7 @@ void supervisor_settings(struct supervisor *s, const struct settings *fresh)
 	struct supervisor_order o = {.kind = ORDER_SETTINGS, .settings = *fresh};
 	s->exporter.setup.spool_bytes = fresh->spool_bytes; /* of the next one */
 	s->exporter.setup.spool_age_s = fresh->spool_age_s;
-	order(s, &o, -1);
+	send_order(s, &o, -1);
 }
 
 void supervisor_quit(struct supervisor *s)
@@ -546,7 +546,7 @@ void supervisor_quit(struct supervisor *s)
 	s->quit_by = deadline_in(SUPERVISOR_QUIT_MS * NSEC_PER_MSEC);
 	if (s->worker < 0)
 		event_loop_stop(s->loop);
-	int r = order(s, &(struct supervisor_order){.kind = ORDER_QUIT}, -1);
+	int r = send_order(s, &(struct supervisor_order){.kind = ORDER_QUIT}, -1);
 	if (r < 0 && s->worker >= 0) {
 		log_line(LOG_ERR, "outcome=\"worker killed\" reason=\"it cannot be told to end: %s\"", strerror(-r));
 		kill_worker(s);
@@ -580,7 +580,7 @@ static int watch_leaving(struct supervisor *s)
 		return -1;
 	if (any_of_ours(s) && clock_now() < s->quit_by)
 		return deadline_left_ms(s->quit_by);
-	if (order(s, &(struct supervisor_order){.kind = ORDER_HAND_OVER}, -1) < 0)
+	if (send_order(s, &(struct supervisor_order){.kind = ORDER_HAND_OVER}, -1) < 0)
 		log_line(LOG_WARNING, "outcome=\"the worker stays\" reason=\"it cannot be told\"");
 	event_loop_stop(s->loop);
 	return -1;
@@ -605,7 +605,7 @@ static int watch_exporter(struct supervisor *s)
 	bool fresh;
 	int wait = exporter_manager_watch(&s->exporter, s->loop, &fresh);
 	if (fresh)
-		order(s, &(struct supervisor_order){.kind = ORDER_EXPORTER}, s->exporter.process.sock);
+		send_order(s, &(struct supervisor_order){.kind = ORDER_EXPORTER}, s->exporter.process.sock);
 	return wait;
 }
 
@@ -657,7 +657,7 @@ struct registered_target *supervisor_adopt(
 		fd_close(relay);
 		return NULL;
 	}
-	enlist(s, r, number);
+	add_target(s, r, number);
 	r->relay = relay;
 	r->armed = true;
 	return r;
@@ -672,15 +672,15 @@ int supervisor_inherit(struct supervisor *s, pid_t worker, int pidfd, int channe
 		event_loop_add(s->loop, &r->source, r->relay, EPOLLIN, on_relay, r);
 	}
 	s->adopted = true;
-	int r = employ(s, worker, pidfd, channel);
+	int r = register_worker(s, worker, pidfd, channel);
 	if (s->killswitch.off)
 		on_switch(s);
-	return r < 0 ? r : order(s, &(struct supervisor_order){.kind = ORDER_HANDOVER_SOCKET}, s->engine->estate);
+	return r < 0 ? r : send_order(s, &(struct supervisor_order){.kind = ORDER_HANDOVER_SOCKET}, s->engine->estate);
 }
 
 void supervisor_restore(struct supervisor *s, struct registered_target *r, uint32_t number)
 {
-	enlist(s, r, number);
+	add_target(s, r, number);
 	r->armed = r->owed = true; /* owed: its events are to write again */
 	s->n_fds += registered_fds(r);
 }
@@ -690,7 +690,7 @@ void supervisor_disown(struct supervisor *s)
 	for (struct registered_target *r = s->targets; r; r = r->next)
 		s->n_fds += registered_fds(r); /* which forget() takes off */
 	while (s->targets)
-		forget(s, s->targets);
+		remove_target(s, s->targets);
 }
 
 static int cannot_start(int r, struct err *e)
@@ -744,19 +744,19 @@ int supervisor_start(struct supervisor *s, struct err *e)
 		return r == -EMFILE ? cannot_start(r, e) : r;
 	symbolizer_manager_start(&s->symbolizer, s->loop);
 	if (s->worker >= 0) /* it was another supervisor's, and so is its exporter */
-		order(s, &(struct supervisor_order){.kind = ORDER_EXPORTER}, s->exporter.process.sock);
+		send_order(s, &(struct supervisor_order){.kind = ORDER_EXPORTER}, s->exporter.process.sock);
 	if (s->replaces) {
-		order(s, &(struct supervisor_order){.kind = ORDER_FLUSH_AND_EXIT}, -1);
+		send_order(s, &(struct supervisor_order){.kind = ORDER_FLUSH_AND_EXIT}, -1);
 		s->quit_by = deadline_in(SUPERVISOR_QUIT_MS * NSEC_PER_MSEC);
 	}
-	r = s->worker < 0 ? start(s) : 0;
+	r = s->worker < 0 ? start_worker(s) : 0;
 	return cannot_start(r, e);
 }
 
 void supervisor_done(struct supervisor *s)
 {
 	while (s->targets)
-		forget(s, s->targets);
+		remove_target(s, s->targets);
 	kill_switch_close(&s->killswitch, s->loop);
 	event_loop_del(s->loop, &s->source);
 	s->channel = fd_close(s->channel);

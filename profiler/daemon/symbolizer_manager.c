@@ -70,7 +70,7 @@ static void on_word(void *arg, uint32_t events)
 	on_end(x);
 }
 
-static int watch(struct symbolizer_manager *x)
+static int watch_symbolizer(struct symbolizer_manager *x)
 {
 	x->again = 0;
 	x->began = clock_now();
@@ -89,11 +89,11 @@ static void end_for_good(struct symbolizer_manager *x)
 				  "ended\"");
 }
 
-static void begin(struct symbolizer_manager *x)
+static void start_symbolizer(struct symbolizer_manager *x)
 {
 	int r = forkserver_fork(x->from, &x->sockets);
 	if (r == 0)
-		r = watch(x);
+		r = watch_symbolizer(x);
 	x->news = r == 0 ? SYMBOLIZER_MANAGER_SOCKETS : SYMBOLIZER_MANAGER_STATE;
 	if (r == 0)
 		return;
@@ -116,8 +116,8 @@ void symbolizer_manager_start(struct symbolizer_manager *x, struct event_loop *l
 	x->loop = l;
 	x->renewable = forkserver_is_there(x->from);
 	if (x->sockets.questions < 0)
-		begin(x);
-	else if (watch(x) < 0 || !x->renewable) /* a worker assumes that it is */
+		start_symbolizer(x);
+	else if (watch_symbolizer(x) < 0 || !x->renewable) /* a worker assumes that it is */
 		x->news = SYMBOLIZER_MANAGER_STATE;
 }
 
@@ -130,7 +130,7 @@ int symbolizer_manager_round(struct symbolizer_manager *x)
 	if (!x->again || !x->renewable)
 		return -1;
 	if (clock_now() >= x->again)
-		begin(x);
+		start_symbolizer(x);
 	return x->again ? deadline_left_ms(x->again) : -1;
 }
 

@@ -30,7 +30,7 @@ static struct user_service {
 	bool ending;
 } tenant;
 
-static void end(struct user_service *t)
+static void stop_service(struct user_service *t)
 {
 	t->ending = true;
 	event_loop_del(t->supervisor.loop, &t->source);
@@ -47,7 +47,7 @@ static void on_channel(void *arg, uint32_t events)
 	if (got == -EAGAIN)
 		return;
 	if (got <= 0 && got != -EMFILE) {
-		end(t);
+		stop_service(t);
 		return;
 	}
 	t->served++;
@@ -72,7 +72,7 @@ static int watch_idle(struct user_service *t)
 	return deadline_left_ms(t->idle_at);
 }
 
-static int due(void *arg)
+static int on_service_round(void *arg)
 {
 	struct user_service *t = arg;
 	int wait = control_server_round(t->control);
@@ -89,7 +89,7 @@ static void let_go(void *arg)
 	fd_close(t->forkserver.sock);
 }
 
-static void fill(struct user_service *t, const struct user_service_setup *setup)
+static void init_service(struct user_service *t, const struct user_service_setup *setup)
 {
 	struct engine *g = &t->engine;
 	char name[32];
@@ -122,10 +122,10 @@ static void fill(struct user_service *t, const struct user_service_setup *setup)
 	t->supervisor.arg = t;
 }
 
-static int start(struct user_service *t, const struct user_service_setup *setup, struct err *e)
+static int start_service(struct user_service *t, const struct user_service_setup *setup, struct err *e)
 {
 	struct engine *g = &t->engine;
-	fill(t, setup);
+	init_service(t, setup);
 	fcntl(t->channel, F_SETFL, O_NONBLOCK);
 	int r = cpu_rings_fit(g->rings, g->rings_note, sizeof(g->rings_note), e);
 	if (r == 0)
@@ -140,7 +140,7 @@ static int start(struct user_service *t, const struct user_service_setup *setup,
 	return r < 0 ? err_set(e, r, "the event loop") : 0;
 }
 
-static void finish(struct user_service *t)
+static void free_service(struct user_service *t)
 {
 	control_server_free(t->control);
 	supervisor_done(&t->supervisor);
@@ -156,7 +156,7 @@ _Noreturn void user_service_run(const struct user_service_setup *setup)
 	prctl(PR_SET_NAME, "pilliond-user");
 	snprintf(program, sizeof(program), "pilliond-user-%u", (unsigned)setup->uid);
 	log_program(program);
-	int r = start(t, setup, &e);
+	int r = start_service(t, setup, &e);
 	if (r < 0) {
 		log_line(LOG_ERR, "user=%u outcome=refused reason=\"%s\"", (unsigned)setup->uid, e.text);
 		msg_refuse(setup->first, &e);
@@ -167,7 +167,7 @@ _Noreturn void user_service_run(const struct user_service_setup *setup)
 	log_line(LOG_INFO, "user=%u state=ready", (unsigned)setup->uid);
 	t->served = 1;
 	control_server_serve(t->control, setup->first);
-	r = event_loop_run(t->supervisor.loop, due, t);
-	finish(t);
+	r = event_loop_run(t->supervisor.loop, on_service_round, t);
+	free_service(t);
 	_exit(r < 0);
 }

@@ -118,7 +118,7 @@ static struct broker {
 	int64_t quit_by;
 } broker;
 
-static void dismiss(struct user *u)
+static void stop_user_service(struct user *u)
 {
 	event_loop_del(u->broker->loop, &u->source);
 	u->channel = fd_close(u->channel);
@@ -155,7 +155,7 @@ static void on_death(void *arg, uint32_t events)
 		log_line(LOG_ERR, "user=%u outcome=\"its service died\" reason=\"%s\"", (unsigned)u->uid,
 			child_process_fate(status, fate, sizeof(fate)));
 	event_loop_del(u->broker->loop, &u->death);
-	dismiss(u);
+	stop_user_service(u);
 	u->pidfd = fd_close(u->pidfd);
 	u->pid = 0;
 	take_waiting(u);
@@ -179,7 +179,7 @@ static void on_idle(void *arg, uint32_t events)
 	size_t n = 0;
 	ssize_t got = fd_recv(u->channel, &served, sizeof(served), NULL, 0, &n);
 	if (got != -EAGAIN && (got != sizeof(served) || served == u->passed))
-		dismiss(u);
+		stop_user_service(u);
 }
 
 /* In the child: closes all but its own descriptors. */
@@ -203,7 +203,7 @@ static _Noreturn void become_tenant(struct user *u, int channel, int holds, int 
 	user_service_run(&mine);
 }
 
-static int watch(struct user *u)
+static int watch_user_service(struct user *u)
 {
 	struct event_loop *l = u->broker->loop;
 	u->pidfd = child_process_pidfd(u->pid);
@@ -215,7 +215,7 @@ static int watch(struct user *u)
 	return r;
 }
 
-static void undo(struct user *u)
+static void kill_user_service(struct user *u)
 {
 	kill(u->pid, SIGKILL);
 	child_process_wait(u->pid, clock_now());
@@ -227,7 +227,7 @@ static void undo(struct user *u)
 	u->pid = 0;
 }
 
-static int start(struct user *u, uid_t uid, int sock)
+static int start_user_service(struct user *u, uid_t uid, int sock)
 {
 	int pair[2], held[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -251,9 +251,9 @@ static int start(struct user *u, uid_t uid, int sock)
 	u->channel = pair[0];
 	u->passed = 1;
 	fcntl(u->channel, F_SETFL, O_NONBLOCK);
-	int r = watch(u);
+	int r = watch_user_service(u);
 	if (r < 0)
-		undo(u);
+		kill_user_service(u);
 	return r;
 }
 
@@ -263,7 +263,7 @@ static void take_waiting(struct user *u)
 	struct err e = {0};
 	if (!is_free(u) || u->waiting < 0)
 		return;
-	int sock = u->waiting, r = fd_is_hung_up(sock) ? 0 : start(u, u->uid, sock);
+	int sock = u->waiting, r = fd_is_hung_up(sock) ? 0 : start_user_service(u, u->uid, sock);
 	u->waiting = -1;
 	if (r < 0) {
 		err_set(&e, r, "pilliond cannot begin for user %u", (unsigned)u->uid);
@@ -273,7 +273,7 @@ static void take_waiting(struct user *u)
 }
 
 /* Returns this user's place, or a free one, or NULL. */
-static struct user *find(struct broker *b, uid_t uid)
+static struct user *find_user_slot(struct broker *b, uid_t uid)
 {
 	struct user *room = NULL;
 	for (unsigned i = 0; i < b->n; i++) {
@@ -285,14 +285,14 @@ static struct user *find(struct broker *b, uid_t uid)
 	return room;
 }
 
-static int serve(struct broker *b, uid_t uid, int sock, struct err *e)
+static int pass_connection(struct broker *b, uid_t uid, int sock, struct err *e)
 {
 	char nothing = 0;
-	struct user *u = find(b, uid);
+	struct user *u = find_user_slot(b, uid);
 	if (!u)
 		return err_say(e, -EBUSY, "pilliond profiles for %u users already: raise users_max", b->n);
 	if (is_free(u)) {
-		int r = start(u, uid, sock);
+		int r = start_user_service(u, uid, sock);
 		return r < 0 ? err_set(e, r, "pilliond cannot begin for user %u", (unsigned)uid) : 0;
 	}
 	if (u->waiting >= 0 && fd_is_hung_up(u->waiting))
@@ -330,14 +330,14 @@ static void on_connect(void *arg, uint32_t events)
 		return;
 	int r = who_calls(sock, &uid, &e);
 	if (r == 0)
-		r = serve(b, uid, sock, &e);
+		r = pass_connection(b, uid, sock, &e);
 	if (r < 0) {
 		log_line(LOG_INFO, "user=%u outcome=refused reason=\"%s\"", (unsigned)uid, e.text);
 		msg_refuse(sock, &e);
 	}
 }
 
-static void quit(struct broker *b)
+static void stop_broker(struct broker *b)
 {
 	event_loop_del(b->loop, &b->source);
 	event_loop_del(b->loop, &b->calls);
@@ -347,7 +347,7 @@ static void quit(struct broker *b)
 	for (unsigned i = 0; i < b->n; i++) {
 		b->users[i].waiting = fd_close(b->users[i].waiting);
 		if (b->users[i].pid && b->users[i].channel >= 0)
-			dismiss(&b->users[i]);
+			stop_user_service(&b->users[i]);
 	}
 	stop_if_empty(b);
 }
@@ -361,7 +361,7 @@ static void on_channel(void *arg, uint32_t events)
 	if (got == sizeof(fresh))
 		b->settings = fresh;
 	else if (got != -EAGAIN)
-		quit(b);
+		stop_broker(b);
 }
 
 /*
@@ -394,7 +394,7 @@ static int watch_users(struct broker *b, int64_t now)
 	return wait;
 }
 
-static int due(void *arg)
+static int on_broker_round(void *arg)
 {
 	struct broker *b = arg;
 	int64_t now = clock_now();
@@ -470,7 +470,7 @@ static _Noreturn void become_broker(const struct user_services_setup *setup, int
 	if (r < 0)
 		log_line(LOG_ERR, "outcome=\"for root alone\" reason=\"%s\"", e.text);
 	else
-		r = event_loop_run(broker.loop, due, &broker);
+		r = event_loop_run(broker.loop, on_broker_round, &broker);
 	forkserver_end(&broker.forkserver);
 	_exit(r < 0);
 }

@@ -41,7 +41,7 @@ static uid_t next_user(const struct spool_cleanup *t)
 }
 
 /* Starts an exporter and closes its socket at once: it tidies, and then ends. */
-static void tidy(struct spool_cleanup *t, uid_t user)
+static void start_cleanup(struct spool_cleanup *t, uid_t user)
 {
 	struct err e = {0};
 	struct exporter_process p;
@@ -87,7 +87,7 @@ int user_spool_cleanup_round(struct spool_cleanup *t)
 		return deadline_left_ms(t->next);
 	while ((t->last = next_user(t)))
 		if (!t->is_there(t->arg, t->last)) {
-			tidy(t, t->last);
+			start_cleanup(t, t->last);
 			return PAUSE_MS;
 		}
 	t->next = deadline_in(pause_s(t->settings) * NSEC_PER_SEC);

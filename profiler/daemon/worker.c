@@ -112,7 +112,7 @@ static void hang_up(struct connection *c)
 
 /* --- one handler per message --------------------------------------------------------------------------- */
 
-static void adopt(struct connection *c, struct target *t)
+static void bind_target(struct connection *c, struct target *t)
 {
 	c->target = t;
 	t->number = c->number;
@@ -124,7 +124,7 @@ static int on_target(struct connection *c, union msg *m, const int *fds, struct 
 {
 	int r = target_new(c->worker->engine, &m->target.desc, fds, &c->target, e);
 	if (r == 0)
-		adopt(c, c->target);
+		bind_target(c, c->target);
 	if (r == 0 && m->target.desc.strategy == STRATEGY_TIMERS) {
 		r = target_arm(c->target, 0, e);
 		return r < 0 ? r : msg_send(c->sock, m, MSG_OK, NULL, 0);
@@ -203,7 +203,7 @@ static const struct handler {
 	[MSG_LIST] = {on_list, false, false},
 };
 
-static int handle(struct connection *c, union msg *m, const int *fds, size_t n, struct err *e)
+static int dispatch_message(struct connection *c, union msg *m, const int *fds, size_t n, struct err *e)
 {
 	const struct handler *h = &handlers[m->head.type];
 	if (!h->fn || !!c->number != h->numbered || !!c->target != h->has_target) {
@@ -244,7 +244,7 @@ static void take_message(struct connection *c)
 		while (n)
 			fd_close(fds[--n]);
 	else
-		r = handle(c, m, fds, n, &e);
+		r = dispatch_message(c, m, fds, n, &e);
 	if (r < 0) {
 		if (e.code) {
 			log_line(engine_peer_level(c->worker->engine), "peer=hook outcome=refused reason=\"%s\"",
@@ -356,7 +356,7 @@ struct worker *worker_free(struct worker *w)
 
 /* --- orders -------------------------------------------------------------------------------------------- */
 
-static void look(struct worker *w, const char *id)
+static void check_target_end(struct worker *w, const char *id)
 {
 	struct target *t = target_find(w->engine, id);
 	if (t && t->armed && target_has_ended(t))
@@ -365,7 +365,7 @@ static void look(struct worker *w, const char *id)
 
 #define ORDER_FDS 2
 
-static void obey(struct worker *w, const struct supervisor_order *o, const int *fds, size_t n)
+static void execute_order(struct worker *w, const struct supervisor_order *o, const int *fds, size_t n)
 {
 	struct reloaded unused;
 	int fd = n == 1 ? fds[0] : -1;
@@ -391,7 +391,7 @@ static void obey(struct worker *w, const struct supervisor_order *o, const int *
 		w->engine->refused++;
 		break;
 	case ORDER_CHECK_END:
-		look(w, o->id);
+		check_target_end(w, o->id);
 		break;
 	case ORDER_HAND_OVER:
 		w->engine->leaving = true;
@@ -442,7 +442,7 @@ static void on_order(void *arg, uint32_t events)
 	}
 	if (o->kind == ORDER_CHECK_END)
 		o->id[sizeof(o->id) - 1] = 0;
-	obey(w, o, fds, n);
+	execute_order(w, o, fds, n);
 }
 
 /* --- the process --------------------------------------------------------------------------------------- */
@@ -468,7 +468,7 @@ static void take_over(struct worker *w, struct registered_target *k)
 	w->engine->resuming = k->armed && !w->engine->modest && !k->detached;
 	int r = c ? target_new(w->engine, &k->desc, fds, &t, &e) : err_set(&e, -ENOMEM, "pilliond");
 	if (r == 0)
-		adopt(c, t);
+		bind_target(c, t);
 	if (r == 0) {
 		t->detached = k->detached;
 		t->plain = k->plain;
@@ -551,7 +551,7 @@ static void on_heir(void *arg, uint32_t events)
 	w->orphan_until = 0;
 }
 
-static int due(void *arg)
+static int on_worker_round(void *arg)
 {
 	struct worker *w = arg;
 	if (w->orphan_until && clock_now() > w->orphan_until)
@@ -620,7 +620,7 @@ int worker_main(struct engine *g, const struct settings *set, int channel, struc
 	}
 	w->settings = *set;
 	resume_all(w, known);
-	r = event_loop_run(g->loop, due, w);
+	r = event_loop_run(g->loop, on_worker_round, w);
 	if (w->parking)
 		engine_flush_for_handover(g);
 	if (w->parking) /* still: everything is the next worker's */

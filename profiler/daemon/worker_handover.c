@@ -23,7 +23,7 @@
 
 /* --- the socket ---------------------------------------------------------------------------------------- */
 
-static int address(const char *control, struct sockaddr_un *ret)
+static int init_socket_address(const char *control, struct sockaddr_un *ret)
 {
 	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
 	int n = snprintf(ret->sun_path, sizeof(ret->sun_path), "%s.estate", control);
@@ -33,7 +33,7 @@ static int address(const char *control, struct sockaddr_un *ret)
 int handover_listen(const char *control)
 {
 	struct sockaddr_un un;
-	int r = address(control, &un);
+	int r = init_socket_address(control, &un);
 	int fd = r < 0 ? r : socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return r < 0 ? r : -errno;
@@ -47,7 +47,7 @@ int handover_listen(const char *control)
 int handover_connect(const char *control)
 {
 	struct sockaddr_un un;
-	int r = address(control, &un);
+	int r = init_socket_address(control, &un);
 	int fd = r < 0 ? r : socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return r < 0 ? r : -errno;
@@ -77,7 +77,7 @@ static size_t item_size(const struct handover_item *it)
 	}
 }
 
-static int put(int sock, int64_t deadline, const struct handover_item *it, const int *fds, size_t n)
+static int send_handover_item(int sock, int64_t deadline, const struct handover_item *it, const int *fds, size_t n)
 {
 	int r = -EAGAIN;
 	while (r == -EAGAIN) {
@@ -89,7 +89,7 @@ static int put(int sock, int64_t deadline, const struct handover_item *it, const
 }
 
 /* Receives an item and its descriptors. 0: its size fits its kind. */
-static int get(int sock, int64_t deadline, struct handover_item *it, int *fds, size_t *ret_n)
+static int receive_handover_item(int sock, int64_t deadline, struct handover_item *it, int *fds, size_t *ret_n)
 {
 	ssize_t got = -EAGAIN;
 	*ret_n = 0;
@@ -131,7 +131,7 @@ static int give_head(struct engine *g, int sock, int64_t deadline, int channel, 
 		fds[n++] = target_files_socket(g->files);
 	}
 	it->head.has |= g->leaving ? HANDOVER_LEAVING : 0;
-	return put(sock, deadline, it, fds, (size_t)n);
+	return send_handover_item(sock, deadline, it, fds, (size_t)n);
 }
 
 static int give_rings(struct engine *g, int sock, int64_t deadline, struct handover_item *it)
@@ -145,13 +145,13 @@ static int give_rings(struct engine *g, int sock, int64_t deadline, struct hando
 			it->cpus[k] = cpu_rings_cpu(g->rings, i + k);
 			fds[k] = cpu_rings_fd(g->rings, i + k);
 		}
-		r = put(sock, deadline, it, fds, it->n);
+		r = send_handover_item(sock, deadline, it, fds, it->n);
 	}
 	it->n = 0;
 	return r;
 }
 
-static struct event_desc describe(const struct target *t, const struct open_event *st)
+static struct event_desc describe_event(const struct target *t, const struct open_event *st)
 {
 	return (struct event_desc){.role = st->role,
 		.spec = st->spec,
@@ -170,9 +170,9 @@ static int give_events(struct target *t, int sock, int64_t deadline, struct hand
 	for (struct open_event *st = t->streams; st && r == 0; st = st->next_of_target) {
 		fds[it->n] = st->fd;
 		st->index = index++;
-		it->events[it->n++] = describe(t, st);
+		it->events[it->n++] = describe_event(t, st);
 		if (it->n == PROTOCOL_BATCH_MAX || !st->next_of_target) {
-			r = put(sock, deadline, it, fds, it->n);
+			r = send_handover_item(sock, deadline, it, fds, it->n);
 			it->n = 0;
 		}
 	}
@@ -196,7 +196,7 @@ static int give_target(struct target *t, int sock, int64_t deadline, int relay, 
 			it->target.desc.fds |= 1u << i;
 			fds[n++] = own[i];
 		}
-	int r = put(sock, deadline, it, fds, n);
+	int r = send_handover_item(sock, deadline, it, fds, n);
 	return r < 0 ? r : give_events(t, sock, deadline, it);
 }
 
@@ -217,7 +217,7 @@ int handover_send(
 	if (r == 0) {
 		it->kind = HANDOVER_END;
 		it->n = 0;
-		r = put(sock, deadline, it, NULL, 0);
+		r = send_handover_item(sock, deadline, it, NULL, 0);
 	}
 	free(it);
 	return r;
@@ -336,7 +336,7 @@ static int take_all(struct taking *k, int sock)
 	int64_t deadline = deadline_in(HANDOVER_DEADLINE_MS * NSEC_PER_MSEC);
 	int r;
 	do {
-		r = get(sock, deadline, &k->it, k->fds, &k->n);
+		r = receive_handover_item(sock, deadline, &k->it, k->fds, &k->n);
 		if (r == 0)
 			r = take_one(k);
 	} while (r == 0 && k->it.kind != HANDOVER_END);
@@ -344,7 +344,7 @@ static int take_all(struct taking *k, int sock)
 }
 
 /* Takes over. The rings are mapped here before any other process unmaps them. */
-static int use(struct taking *k)
+static int apply_handover(struct taking *k)
 {
 	struct engine *g = k->s->engine;
 	struct cpu_rings *rings;
@@ -377,7 +377,7 @@ int handover_receive(struct supervisor *s, int sock, struct err *e)
 	k->symbolizer = (struct symbolizer_sockets){-1, -1};
 	int r = take_all(k, sock);
 	if (r == 0)
-		r = use(k);
+		r = apply_handover(k);
 	if (r < 0)
 		supervisor_disown(s);
 	while (k->n_rings)

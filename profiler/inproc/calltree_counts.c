@@ -26,7 +26,7 @@ struct calltree_counts {
 };
 
 /* Holds one reference of each module; false: there is no room. Drops the reference of a module that is held already. */
-static bool keep(struct calltree_counts *c, struct module *m)
+static bool keep_module(struct calltree_counts *c, struct module *m)
 {
 	size_t i = 0;
 	while (i < c->n_modules && c->modules[i] != m)
@@ -50,7 +50,7 @@ static struct stack_frame gone_frame(struct calltree_counts *c, const struct cal
 	line[strcspn(line, "\n")] = 0; /* its build-id */
 	struct module *m;
 	if (proc_maps_line(line, &start, &len, &offset, &key) != 1 ||
-		target_module(c->t, &key, target_open_file, &m) < 0 || !keep(c, m))
+		target_module(c->t, &key, target_open_file, &m) < 0 || !keep_module(c, m))
 		return ret;
 	ret.module = m;
 	ret.vaddr = module_vaddr(ret.module, fn->fn - start + offset);
@@ -69,7 +69,7 @@ static struct stack_frame find_frame(struct calltree_counts *c, const struct cal
 	return f;
 }
 
-static const struct stack_frame *name(struct calltree_counts *c, const struct calltree_reader_fn *fn)
+static const struct stack_frame *find_cached_frame(struct calltree_counts *c, const struct calltree_reader_fn *fn)
 {
 	struct named *n = &c->named[(fn->fn >> 4 ^ fn->fn >> 16) % NAMED];
 	if (!n->fn.fn || n->fn.fn != fn->fn || n->fn.gone != fn->gone)
@@ -82,7 +82,7 @@ static void on_grown(void *arg, const struct calltree_reader_fn *path, size_t n,
 	struct calltree_counts *c = arg;
 	struct stack_frame frames[AGGREGATE_STACK_MAX];
 	for (size_t i = 0; i < n; i++)
-		frames[i] = *name(c, &path[i]);
+		frames[i] = *find_cached_frame(c, &path[i]);
 	if (c->t->plain)
 		frames[n++] = (struct stack_frame){.kind = FRAME_SPECIAL, .name = frame_quarantined};
 	aggregate_add(c->t->counts[c->event], frames, n, &c->who, calls, ns);

@@ -203,7 +203,7 @@ static size_t path_of(const struct look *l, uint32_t number)
 	return n;
 }
 
-static uint64_t growth(uint64_t now, uint64_t *was)
+static uint64_t advance_counter(uint64_t now, uint64_t *was)
 {
 	const uint64_t by = now > *was ? now - *was : 0;
 	*was = now > *was ? now : *was;
@@ -217,7 +217,8 @@ static void look_at_node(struct look *l, uint32_t number, const struct tree_node
 	l->seen[number] = (struct seen){n->fn, n->parent < number ? n->parent : 0, n->gone};
 	if (!n->fn || n->fn == TREE_FN_ROOT)
 		return;
-	const uint64_t calls = growth(n->calls, &known->calls), ticks = growth(n->ticks, &known->ticks);
+	const uint64_t calls = advance_counter(n->calls, &known->calls),
+		       ticks = advance_counter(n->ticks, &known->ticks);
 	if (!calls && !ticks)
 		return;
 	const double ns = (double)ticks * l->tick;
@@ -242,7 +243,7 @@ static void look_at_chunk(struct look *l, uint32_t chunk, const uint8_t *bytes)
 static void look_at_unplaced(struct look *l, uint64_t unplaced)
 {
 	const struct calltree_reader_fn full = {TREE_FN_FULL, NULL};
-	const uint64_t calls = growth(unplaced, &l->c->unplaced);
+	const uint64_t calls = advance_counter(unplaced, &l->c->unplaced);
 	if (!calls)
 		return;
 	l->c->changed = true;
@@ -270,7 +271,7 @@ static int find_all_gone(struct look *l, uint32_t n)
 	return r;
 }
 
-static int look(struct look *l, const struct tree_header *h)
+static int read_tree(struct look *l, const struct tree_header *h)
 {
 	static uint8_t bytes[BATCH * TREE_CHUNK];
 	const uint32_t n = (uint32_t)(l->n / TREE_PER_CHUNK);
@@ -296,18 +297,18 @@ int calltree_reader_look(struct calltree_reader *c, size_t max, calltree_reader_
 	struct look l = {.c = c, .tick = tick_of(&h), .n = chunks * TREE_PER_CHUNK, .max = max, .fn = fn, .arg = arg};
 	l.seen = calloc(l.n + 1, sizeof(*l.seen));
 	l.path = calloc(max + 1, sizeof(*l.path));
-	r = l.seen && l.path && make_room(c, l.n) ? look(&l, &h) : -ENOMEM;
+	r = l.seen && l.path && make_room(c, l.n) ? read_tree(&l, &h) : -ENOMEM;
 	free(l.seen);
 	free(l.path);
 	free(l.gone);
 	return r < 0 ? r : l.grown;
 }
 
-static void ignore(void *arg, const struct calltree_reader_fn *path, size_t n, uint64_t calls, uint64_t ns) {}
+static void ignore_call_path(void *arg, const struct calltree_reader_fn *path, size_t n, uint64_t calls, uint64_t ns) {}
 
 int calltree_reader_skip(struct calltree_reader *c)
 {
-	return calltree_reader_look(c, 0, ignore, NULL);
+	return calltree_reader_look(c, 0, ignore_call_path, NULL);
 }
 
 /* --- for a journal ----------------------------------------------------------------------------------------- */

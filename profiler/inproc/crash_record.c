@@ -161,7 +161,7 @@ static void refresh_code(const struct crash_record *c)
 }
 
 /* The target may end with this report, but not here: engine_schedule_target checks. */
-static void finish(struct crash_record *c)
+static void finish_crash(struct crash_record *c)
 {
 	struct target *t = c->target;
 	for (struct crash_record **at = &t->crashes; *at; at = &(*at)->next)
@@ -177,7 +177,7 @@ static void finish(struct crash_record *c)
 
 static void on_named(void *arg)
 {
-	finish(arg);
+	finish_crash(arg);
 }
 
 /* True: the fault is near the stack pointer, just above which there is a stack. */
@@ -188,7 +188,7 @@ static bool is_stack_over(const struct crash_record *c, uint64_t copied)
 	       at < sp + OVER_ABOVE;
 }
 
-static void fill(
+static void fill_crash_record(
 	struct crash_record *c, const struct process *task, const struct record *r, const struct shm_record *from)
 {
 	const int64_t ago = clock_now() - (int64_t)r->time;
@@ -203,7 +203,7 @@ static void fill(
 	c->stack_is_over = is_stack_over(c, r->sample.stack_size);
 }
 
-static unsigned pending(const struct target *t)
+static unsigned count_pending(const struct target *t)
 {
 	unsigned n = 0;
 	for (const struct crash_record *c = t->crashes; c; c = c->next)
@@ -211,7 +211,7 @@ static unsigned pending(const struct target *t)
 	return n;
 }
 
-static void count(const struct crash_record *c, uint32_t event, const struct process *task)
+static void count_crash(const struct crash_record *c, uint32_t event, const struct process *task)
 {
 	const struct sample_origin who = {c->pid, c->tid, task->comm, c->thread, task->exe, NULL};
 	aggregate_add(c->counts, c->frames, c->n, &who, 1, 1);
@@ -242,7 +242,7 @@ void crash_record_take(
 		return;
 	}
 	c->target = t;
-	fill(c, task, r, from);
+	fill_crash_record(c, task, r, from);
 	if (t->plain) {
 		c->n = sample_stack_plain(r, c->frames);
 	} else {
@@ -250,7 +250,7 @@ void crash_record_take(
 		find_calls(c, task);
 		find_mappings(c, task->space);
 	}
-	count(c, event, task);
+	count_crash(c, event, task);
 	if (!may_report(t)) {
 		log_line(engine_peer_level(t->engine),
 			"target=%s pid=%u outcome=\"crash without a report\" reason=\"there were %d at once\"",
@@ -258,14 +258,14 @@ void crash_record_take(
 		crash_record_free(c);
 		return;
 	}
-	const bool many = pending(t) >= CRASH_RECORD_PENDING_MAX;
+	const bool many = count_pending(t) >= CRASH_RECORD_PENDING_MAX;
 	c->next = t->crashes;
 	t->crashes = c;
 	if (!many)
 		c->naming = symbol_requests_start(
 			t, &c->counts, 1, SYMBOL_REQUESTS_CRASH, clock_now() + NAMES_NS, on_named, c);
 	if (!c->naming)
-		finish(c);
+		finish_crash(c);
 }
 
 int crash_record_round(struct target *t, int64_t now)

@@ -80,7 +80,7 @@ static bool has_address(const struct shm_crash *s)
 	return s->code > 0 && s->code != SI_KERNEL && s->signal != SIGTRAP && s->signal != SIGABRT;
 }
 
-static void describe(const struct crash_record *c, char buf[TEXT_MAX])
+static void describe_signal(const struct crash_record *c, char buf[TEXT_MAX])
 {
 	const struct shm_crash *s = &c->says;
 	const char *what = what_of(s), *access = "";
@@ -131,7 +131,7 @@ static struct jsonout *signal_of(const struct crash_record *c)
 	const struct shm_crash *s = &c->says;
 	char what[TEXT_MAX];
 	struct jsonout *o = json_write_object();
-	describe(c, what);
+	describe_signal(c, what);
 	json_write_add(o, "number", json_write_number(s->signal));
 	add_text(o, "name", name_of(s->signal));
 	json_write_add(o, "code", json_write_number(s->code));
@@ -247,7 +247,7 @@ static struct jsonout *mappings_of(const struct crash_record *c)
 	return a;
 }
 
-static struct jsonout *document(const struct crash_record *c)
+static struct jsonout *build_document(const struct crash_record *c)
 {
 	const struct target_desc *d = &c->target->desc;
 	const char *stop = unwind_stop_name(c->stop);
@@ -276,7 +276,7 @@ static struct jsonout *document(const struct crash_record *c)
 
 int crash_report_json(const struct crash_record *c, FILE *out)
 {
-	struct jsonout *doc = document(c);
+	struct jsonout *doc = build_document(c);
 	const int r = doc ? json_write_out(doc, out) : -ENOMEM;
 	json_write_free(doc);
 	return r;
@@ -297,7 +297,7 @@ static int64_t number_of(const struct json *v)
 	return n;
 }
 
-static const struct json *in(const struct json *doc, const char *object, const char *key)
+static const struct json *find_nested_member(const struct json *doc, const char *object, const char *key)
 {
 	return json_member(json_member(doc, object), key);
 }
@@ -308,7 +308,7 @@ static const char *short_path(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-static void put(FILE *out, const char *text, const char *otherwise)
+static void print_report_field(FILE *out, const char *text, const char *otherwise)
 {
 	utf8_print(out, text[0] ? text : otherwise, NULL);
 }
@@ -320,17 +320,17 @@ static void put_frames(const struct json *frames, FILE *out)
 		const char *file = text_of(json_member(f, "file")), *module = text_of(json_member(f, "module"));
 		const char *function = text_of(json_member(f, "function"));
 		fprintf(out, "%4zu  ", i);
-		put(out, function, "?");
+		print_report_field(out, function, "?");
 		if (json_member(f, "inlined"))
 			fputs(" (inlined)", out);
 		if (file[0]) {
 			fputs("  ", out);
-			put(out, file, "");
+			print_report_field(out, file, "");
 			fprintf(out, ":%" PRId64, number_of(json_member(f, "line")));
 		}
 		if (module[0]) {
 			fputs("  ", out);
-			put(out, short_path(module), "");
+			print_report_field(out, short_path(module), "");
 			fprintf(out, "+%s", text_of(json_member(f, "offset")));
 		}
 		fputc('\n', out);
@@ -356,7 +356,7 @@ static void put_mappings(const struct json *mappings, FILE *out)
 	for (size_t i = 0; (m = json_item(mappings, i)); i++) {
 		fprintf(out, "  %s-%s %10s  ", text_of(json_member(m, "start")), text_of(json_member(m, "end")),
 			text_of(json_member(m, "offset")));
-		put(out, text_of(json_member(m, "file")), "-");
+		print_report_field(out, text_of(json_member(m, "file")), "-");
 		fputc('\n', out);
 	}
 }
@@ -364,21 +364,21 @@ static void put_mappings(const struct json *mappings, FILE *out)
 static void put_who(const struct json *doc, FILE *out)
 {
 	fputs("target   ", out);
-	put(out, text_of(json_member(doc, "name")), text_of(json_member(doc, "target")));
+	print_report_field(out, text_of(json_member(doc, "name")), text_of(json_member(doc, "target")));
 	fputs(" (", out);
-	put(out, text_of(json_member(doc, "target")), "?");
-	fprintf(out, ")\nprocess  %" PRId64 " ", number_of(in(doc, "process", "pid")));
-	put(out, text_of(in(doc, "process", "name")), "?");
-	fprintf(out, ", thread %" PRId64 " ", number_of(in(doc, "thread", "tid")));
-	put(out, text_of(in(doc, "thread", "name")), "?");
+	print_report_field(out, text_of(json_member(doc, "target")), "?");
+	fprintf(out, ")\nprocess  %" PRId64 " ", number_of(find_nested_member(doc, "process", "pid")));
+	print_report_field(out, text_of(find_nested_member(doc, "process", "name")), "?");
+	fprintf(out, ", thread %" PRId64 " ", number_of(find_nested_member(doc, "thread", "tid")));
+	print_report_field(out, text_of(find_nested_member(doc, "thread", "name")), "?");
 	fputc('\n', out);
 }
 
 void crash_report_text(const struct json *doc, FILE *out)
 {
 	struct putting p = {out, 0};
-	fprintf(out, "%s, %s\n", text_of(in(doc, "signal", "name")), text_of(json_member(doc, "time")));
-	put(out, text_of(in(doc, "signal", "what")), "nobody knows why");
+	fprintf(out, "%s, %s\n", text_of(find_nested_member(doc, "signal", "name")), text_of(json_member(doc, "time")));
+	print_report_field(out, text_of(find_nested_member(doc, "signal", "what")), "nobody knows why");
 	fputc('\n', out);
 	put_who(doc, out);
 	fputc('\n', out);
@@ -414,15 +414,15 @@ void crash_report_line(const struct json *doc, const char *file, FILE *out)
 	char name[64], process[64], where[64];
 	const char *target = text_of(json_member(doc, "name"));
 	snprintf(name, sizeof(name), "%.16s", target[0] ? target : text_of(json_member(doc, "target")));
-	snprintf(process, sizeof(process), "%.15s", text_of(in(doc, "process", "name")));
+	snprintf(process, sizeof(process), "%.15s", text_of(find_nested_member(doc, "process", "name")));
 	snprintf(where, sizeof(where), "%.30s", where_of(doc));
 	utf8_clean(name);
 	utf8_clean(process);
 	utf8_clean(where);
 	fprintf(out, "%-27s  %-16s  %8" PRId64 "  %-15s  %-7s  %-30s  ", text_of(json_member(doc, "time")),
-		name[0] ? name : "-", number_of(in(doc, "process", "pid")), process[0] ? process : "-",
-		text_of(in(doc, "signal", "name")), where[0] ? where : "-");
-	put(out, file, "");
+		name[0] ? name : "-", number_of(find_nested_member(doc, "process", "pid")), process[0] ? process : "-",
+		text_of(find_nested_member(doc, "signal", "name")), where[0] ? where : "-");
+	print_report_field(out, file, "");
 	fputc('\n', out);
 }
 

@@ -66,7 +66,7 @@ void inproc_next_window(struct inproc *a, struct aggregate *const *last, struct 
 /* --- connections --------------------------------------------------------------------------------------------- */
 
 /* The supervisor keeps the memory for our successor, should we be killed; -1: it need not any more. */
-static void remember(const struct inproc_process *p, uint32_t key, int memory)
+static void send_keep_request(const struct inproc_process *p, uint32_t key, int memory)
 {
 	const struct target *t = p->apps->target;
 	supervisor_request(t->engine->channel, &(struct worker_request){REQUEST_KEEP_MEMORY, t->number, key}, memory);
@@ -88,7 +88,7 @@ static bool has_pid(const struct inproc *a, uint32_t pid)
 	return p;
 }
 
-static void forget(struct inproc_process *p)
+static void remove_process(struct inproc_process *p)
 {
 	struct inproc *a = p->apps;
 	for (struct inproc_process **at = &a->first; *at; at = &(*at)->next)
@@ -99,9 +99,9 @@ static void forget(struct inproc_process *p)
 		}
 	inproc_process_look_at_calls(p);
 	if (p->called.memory >= 0)
-		remember(p, key_of_tree(p), -1);
+		send_keep_request(p, key_of_tree(p), -1);
 	if (p->remembered)
-		remember(p, key_of_area(p), -1);
+		send_keep_request(p, key_of_area(p), -1);
 	a->lost += p->inbox.lost + p->inbox.missed;
 	a->target->tally.apps_cpu += p->inbox.cpu;
 	event_loop_del(a->target->engine->loop, &p->source);
@@ -144,7 +144,7 @@ void inproc_image_ends(struct inproc *a, uint32_t pid, int64_t time)
 }
 
 /* False: p is freed. */
-static bool drain(struct inproc_process *p, int64_t until, bool all)
+static bool drain_records(struct inproc_process *p, int64_t until, bool all)
 {
 	struct target *t = p->apps->target;
 	const int r = read_records(p, until, all);
@@ -158,7 +158,7 @@ static bool drain(struct inproc_process *p, int64_t until, bool all)
 		return true;
 	log_line(engine_peer_level(t->engine), "target=%s pid=%u outcome=\"library left alone\" reason=\"%s\"",
 		t->desc.id, p->inbox.pid, strerror(-r));
-	forget(p);
+	remove_process(p);
 	return false;
 }
 
@@ -181,7 +181,7 @@ static void hang_up(struct inproc_process *p)
 	if (p->apps->timers)
 		engine_schedule_target(t->engine, t, INPROC_LINGER_NS);
 	if (p->hello_by)
-		forget(p);
+		remove_process(p);
 }
 
 bool inproc_alive(const struct inproc *a)
@@ -200,7 +200,7 @@ static void take_over(struct inproc_process *p, struct inproc_process *old)
 	calltree_reader_take(&p->called, &old->called);
 	p->sampled = old->sampled;
 	old->remembered = false; /* by the same key */
-	forget(old);
+	remove_process(old);
 }
 
 /* No record tells of an exec here: first read everything of the programs that had this pid before. */
@@ -214,7 +214,7 @@ static void begin_image(struct inproc_process *p)
 		next = other->next;
 		if (other == p || other->hello_by || other->inbox.pid != p->inbox.pid)
 			continue;
-		if (!drain(other, clock_now(), false))
+		if (!drain_records(other, clock_now(), false))
 			continue;
 		inproc_process_look_at_calls(other);
 		other->process = fd_close(other->process); /* the process runs on, with another program */
@@ -252,7 +252,7 @@ static int on_tree(struct inproc_process *p, const struct shm_tree *t, int memor
 	if (r < 0)
 		calltree_reader_close(&p->called);
 	else
-		remember(p, key_of_tree(p), p->called.memory);
+		send_keep_request(p, key_of_tree(p), p->called.memory);
 	return r;
 }
 
@@ -296,7 +296,7 @@ static int on_hello(struct inproc_process *p, const struct shm_hello *h, int mem
 	p->hello_by = 0;
 	p->apps->seen += !old;
 	if (!a->timers) { /* perf events sample it; those samples get its labels */
-		remember(p, key_of_area(p), p->inbox.memory);
+		send_keep_request(p, key_of_area(p), p->inbox.memory);
 		p->remembered = true;
 	}
 	return fd_send(p->sock, &w, sizeof(w), NULL, 0);
@@ -312,7 +312,7 @@ static int on_none(struct inproc_process *p, const struct shm_none *none)
 	return -EPIPE;
 }
 
-static int hear(struct inproc_process *p)
+static int receive_shm_message(struct inproc_process *p)
 {
 	union {
 		struct shm_hello hello;
@@ -344,7 +344,7 @@ static int hear(struct inproc_process *p)
 }
 
 /* Does not close the connections: they end when the last profile is written. */
-static void stop(struct inproc *a)
+static void stop_target(struct inproc *a)
 {
 	const struct shm_welcome nothing = {.magic = SHM_MAGIC, .version = SHM_VERSION};
 	for (const struct inproc_process *p = a->first; p; p = p->next)
@@ -359,14 +359,14 @@ static void on_message(void *arg, uint32_t events)
 	struct target *t = p->apps->target;
 	struct crash_marker *at = t->engine->at;
 	at->target = t->number;
-	const int r = hear(p);
+	const int r = receive_shm_message(p);
 	if (r == -ESHUTDOWN)
-		stop(p->apps); /* may free p */
+		stop_target(p->apps); /* may free p */
 	else if (r < 0)
 		hang_up(p);
 	else if (!p->hello_by) {
 		engine_drain(t->engine, false); /* its mappings up to now */
-		drain(p, t->engine->rates.drained, false);
+		drain_records(p, t->engine->rates.drained, false);
 	}
 	at->target = 0;
 }
@@ -383,8 +383,8 @@ static void make_room(struct inproc *a)
 	struct inproc_process *oldest = NULL;
 	for (struct inproc_process *p = a->first; p; p = p->next)
 		oldest = may_go(a, p) ? p : oldest;
-	if (oldest && drain(oldest, clock_now(), true))
-		forget(oldest);
+	if (oldest && drain_records(oldest, clock_now(), true))
+		remove_process(oldest);
 }
 
 static void take_in(struct inproc *a, int sock)
@@ -412,7 +412,7 @@ static void take_in(struct inproc *a, int sock)
 	a->first = p;
 	a->n++;
 	if (event_loop_add(loop, &p->source, sock, EPOLLIN, on_message, p) < 0)
-		forget(p);
+		remove_process(p);
 }
 
 static void on_connect(void *arg, uint32_t events)
@@ -433,9 +433,9 @@ static void hear_last(struct inproc *a)
 		i < INPROC_MAX && (sock = accept4(a->source.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0; i++)
 		take_in(a, sock);
 	for (struct inproc_process *p = a->first, *next; p; p = next) {
-		int r = p->sock < 0 ? 0 : hear(p);
+		int r = p->sock < 0 ? 0 : receive_shm_message(p);
 		for (unsigned i = 1; r == 0 && p->sock >= 0 && i < LAST_MESSAGES; i++)
-			r = hear(p);
+			r = receive_shm_message(p);
 		next = p->next; /* read only now: a hello takes over from another process and frees that one */
 		if (r < 0)
 			hang_up(p);
@@ -454,12 +454,12 @@ void inproc_drain(struct inproc *a, int64_t until, bool all)
 		next = p->next;
 		const bool ended = has_ended(p);
 		if (p->hello_by && clock_now() > p->hello_by) {
-			forget(p);
+			remove_process(p);
 			continue;
 		}
 		const bool needed = apps_heap(a) && p->inbox.pid == (uint32_t)a->target->desc.init_pid;
-		if (drain(p, until, all || ended) && ended && !needed)
-			forget(p);
+		if (drain_records(p, until, all || ended) && ended && !needed)
+			remove_process(p);
 	}
 	sample_rate_drained(rates, began);
 }
@@ -506,7 +506,7 @@ struct inproc *inproc_free(struct inproc *a)
 		return NULL;
 	while (a->first) {
 		calltree_reader_close(&a->first->called); /* its last window is over */
-		forget(a->first);
+		remove_process(a->first);
 	}
 	event_loop_del(a->target->engine->loop, &a->source);
 	free(a);

@@ -83,8 +83,8 @@ struct taken {
 };
 
 /* Takes the stack of a record, and counts it as a sample. */
-static void take(struct inproc_process *p, const struct shm_record *from, struct process *task, const struct record *r,
-	struct taken *ret)
+static void unwind_record(struct inproc_process *p, const struct shm_record *from, struct process *task,
+	const struct record *r, struct taken *ret)
 {
 	const struct inproc *a = p->apps;
 	static const struct perf_layout layout = {.sample_type = PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_USER};
@@ -128,7 +128,7 @@ static void on_cpu(
 	const struct sample_detail when = {0, target_when(t, r).us};
 	a->sampled += !p->sampled;
 	p->sampled = true;
-	take(p, from, task, r, &s);
+	unwind_record(p, from, task, r, &s);
 	ask_maps(p, &s);
 	aggregate_add_at(t->counts[a->cpu], s.frames, s.n, &s.who, &when, 1, worth);
 	t->tally.weight[a->cpu] += worth;
@@ -141,7 +141,7 @@ static void on_alloc(
 	struct target *t = a->target;
 	struct taken s;
 	const double by = live_heap_stands_for(from->bytes, a->mean);
-	take(p, from, task, r, &s);
+	unwind_record(p, from, task, r, &s);
 	ask_maps(p, &s);
 	const size_t own = s.n > 1; /* the allocator's own function: the leaf is its caller */
 	aggregate_add(t->counts[a->alloc], s.frames + own, s.n - own, &s.who, live_heap_parts(by),

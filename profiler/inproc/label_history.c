@@ -26,7 +26,7 @@ static int read_at(int memory, void *buf, size_t size, uint64_t at)
 	return n < 0 ? (int)n : (size_t)n == size ? 0 : -EPROTO;
 }
 
-static void forget(struct label_history *l)
+static void reset_label_history(struct label_history *l)
 {
 	for (size_t i = 0; i < l->tids.count; i++)
 		free(l->lines[i].at);
@@ -38,7 +38,7 @@ static void forget(struct label_history *l)
 
 void label_history_done(struct label_history *l)
 {
-	forget(l);
+	reset_label_history(l);
 	for (size_t i = 0; i < SHM_SETS; i++)
 		free(l->sets[i]);
 	memset(l, 0, sizeof(*l));
@@ -75,20 +75,20 @@ static uint32_t dlsym_next(const struct label_history_line *line, uint64_t time)
 }
 
 /* Keeps only the last moment of those before `settled`. */
-static void trim(struct label_history_line *line, uint64_t settled)
+static void remove_old_moments(struct label_history_line *line, uint64_t settled)
 {
 	const uint32_t n = dlsym_next(line, settled), old = n ? n - 1 : 0;
 	memmove(line->at, line->at + old, (line->n - old) * sizeof(line->at[0]));
 	line->n -= old;
 }
 
-static void add(struct label_history *l, uint32_t tid, uint64_t time, uint32_t set, uint64_t settled)
+static void add_label_change(struct label_history *l, uint32_t tid, uint64_t time, uint32_t set, uint64_t settled)
 {
 	struct label_history_line *line = line_of(l, tid);
 	if (!line)
 		return;
 	if (line->n && line->n == line->room)
-		trim(line, settled);
+		remove_old_moments(line, settled);
 	if (line->n == line->room) {
 		const uint32_t more = line->room ? 2 * line->room : 2;
 		struct moment *at = realloc(line->at, more * sizeof(*at));
@@ -102,7 +102,8 @@ static void add(struct label_history *l, uint32_t tid, uint64_t time, uint32_t s
 }
 
 /* Returns how many were taken; fewer than n: the next one is not written yet. */
-static size_t take(struct label_history *l, const struct shm_change *c, size_t n, const struct label_history_limits *of)
+static size_t process_label_changes(
+	struct label_history *l, const struct shm_change *c, size_t n, const struct label_history_limits *of)
 {
 	for (size_t i = 0; i < n; i++) {
 		const bool there = c[i].number == l->next + 1;
@@ -112,18 +113,18 @@ static size_t take(struct label_history *l, const struct shm_change *c, size_t n
 		l->next++;
 		l->lost += !there;
 		if (l->tids.count >= of->threads)
-			forget(l);
+			reset_label_history(l);
 		if (there)
-			add(l, c[i].tid, c[i].time < of->now ? c[i].time : of->now, c[i].set, of->settled);
+			add_label_change(l, c[i].tid, c[i].time < of->now ? c[i].time : of->now, c[i].set, of->settled);
 	}
 	return n;
 }
 
 /* Skips to change `to`: the labels up to there are unknown. */
-static void skip(struct label_history *l, uint64_t to)
+static void skip_label_changes(struct label_history *l, uint64_t to)
 {
 	if (l->next) {
-		forget(l);
+		reset_label_history(l);
 		l->lost += to - l->next; /* changes from before the first read are no loss */
 	}
 	l->next = to;
@@ -137,16 +138,16 @@ int label_history_read(struct label_history *l, int memory, struct label_history
 	if (r < 0 || tail == l->next)
 		return r;
 	if (tail - l->next > SHM_CHANGES)
-		skip(l, tail - SHM_CHANGES);
+		skip_label_changes(l, tail - SHM_CHANGES);
 	if (tail - l->next > limits->changes)
-		skip(l, tail);
+		skip_label_changes(l, tail);
 	limits->changes -= tail - l->next;
 	while (r == 0 && l->next != tail) {
 		const uint64_t place = l->next % SHM_CHANGES, left = tail - l->next;
 		uint64_t n = left < AT_ONCE ? left : AT_ONCE;
 		n = n < SHM_CHANGES - place ? n : SHM_CHANGES - place;
 		r = read_at(memory, some, n * sizeof(some[0]), SHM_CHANGES_AT + place * sizeof(some[0]));
-		if (r == 0 && take(l, some, n, limits) < n)
+		if (r == 0 && process_label_changes(l, some, n, limits) < n)
 			break;
 	}
 	return r;
@@ -183,5 +184,5 @@ const char *label_history_at(struct label_history *l, int memory, uint32_t tid, 
 void label_history_ended(struct label_history *l, uint32_t tid, uint64_t time)
 {
 	if (l->tids.count && pair_table_find(&l->tids, tid, 0) >= 0)
-		add(l, tid, time, 0, 0);
+		add_label_change(l, tid, time, 0, 0);
 }

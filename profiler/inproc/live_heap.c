@@ -40,7 +40,7 @@ static int by_id(const void *x, const void *y)
 	return a->id < b->id ? -1 : a->id > b->id;
 }
 
-static struct live_heap_entry *find(const struct live_heap *u, uint64_t id)
+static struct live_heap_entry *find_allocation(const struct live_heap *u, uint64_t id)
 {
 	size_t low = 0, high = u->n;
 	while (low < high) {
@@ -64,7 +64,7 @@ static void on_slot(void *arg, const struct shm_slot *s)
 	static const struct stack_frame lost = {.kind = FRAME_SPECIAL, .name = frame_lost};
 	static const struct sample_origin nobody = {.process = "", .thread = "", .exe = ""};
 	const struct looking *l = arg;
-	struct live_heap_entry *h = find(l->u, s->id);
+	struct live_heap_entry *h = find_allocation(l->u, s->id);
 	if (h) {
 		l->u->n_used += !h->used;
 		h->used = true;

@@ -132,14 +132,14 @@ static bool is_more(const struct shm_record *r)
 				    : !r->more || r->more == sizeof(struct shm_more);
 }
 
-static void step(struct shm_reader *i, uint32_t units)
+static void advance_position(struct shm_reader *i, uint32_t units)
 {
 	i->read = SHM_AT(SHM_AT_ITEMS(i->read) + 1, units);
 	i->stuck = 0;
 }
 
 /* 1: taken, or skipped as garbled; 0: too young. */
-static int take(struct drain *d, const struct shm_item *item)
+static int process_item(struct drain *d, const struct shm_item *item)
 {
 	static union {
 		struct shm_record record;
@@ -157,7 +157,7 @@ static int take(struct drain *d, const struct shm_item *item)
 	if (good && !d->all && (int64_t)record->time > d->until)
 		return 0;
 	i->missed += !good;
-	step(i, end);
+	advance_position(i, end);
 	if (good) {
 		d->n++;
 		d->fn(d->arg, record);
@@ -166,7 +166,7 @@ static int take(struct drain *d, const struct shm_item *item)
 }
 
 /* Skips to the next published record, or to the end: does not wait any longer for those before it. */
-static int skip(struct drain *d)
+static int skip_unpublished(struct drain *d)
 {
 	struct shm_reader *i = d->inbox;
 	struct shm_item item;
@@ -205,8 +205,8 @@ static int take_next(struct drain *d)
 	if (r < 0)
 		return r;
 	if (item.number == number + 1 && is_sane(d, &item))
-		return take(d, &item);
-	return item.number != number + 1 && is_patient(d) ? 0 : skip(d);
+		return process_item(d, &item);
+	return item.number != number + 1 && is_patient(d) ? 0 : skip_unpublished(d);
 }
 
 int shm_reader_drain(struct shm_reader *i, int64_t until, bool all, shm_reader_fn *fn, void *arg)

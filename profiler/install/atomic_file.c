@@ -35,7 +35,7 @@ static int read_at(int dir, const char *name, char **ret, size_t *ret_len, struc
 	return S_ISREG(ret_st->st_mode) ? fd_slurp(fd, ATOMIC_FILE_FILE_MAX, ret, ret_len) : -ENOTTY;
 }
 
-static int explain(int r, const char *path, struct err *e)
+static int set_file_error(int r, const char *path, struct err *e)
 {
 	if (r == -ELOOP)
 		return err_say(e, r, "%s is a symbolic link, and pillion writes through none: put a file there", path);
@@ -53,7 +53,7 @@ int atomic_file_read(int root, const char *path, char **ret, size_t *ret_len, st
 	const char *name;
 	fd_auto dir = atomic_file_parent(root, path, &name);
 	int r = dir < 0 ? dir : read_at(dir, name, ret, ret_len, ret_st);
-	return r < 0 ? explain(r, path, e) : 0;
+	return r < 0 ? set_file_error(r, path, e) : 0;
 }
 
 /* --- writing one file --------------------------------------------------------------------------------------- */
@@ -83,7 +83,7 @@ static int open_nursery(int dir, const char *path, bool beside)
 	return fd_open(dir, drop_ins && !beside ? ".." : ".", O_RDONLY | O_DIRECTORY, 0);
 }
 
-static const char *nursling(const char *name, char buf[NAME_MAX + 1])
+static const char *make_temp_name(const char *name, char buf[NAME_MAX + 1])
 {
 	snprintf(buf, NAME_MAX + 1, NEW "%.200s", name);
 	return buf;
@@ -96,7 +96,7 @@ static void candidate_of(const char *path, bool beside, char buf[PATH_MAX])
 	const char *slash = strrchr(path, '/');
 	const bool drop_ins = slash - path > 2 && slash[-1] == 'd' && slash[-2] == '.';
 	snprintf(buf, PATH_MAX, "%.*s%s/%s", (int)(slash - path), path, drop_ins && !beside ? "/.." : "",
-		nursling(slash + 1, name));
+		make_temp_name(slash + 1, name));
 }
 
 static int replace_from(int nursery, int dir, const char *path, bool beside, const void *data, size_t len,
@@ -104,18 +104,18 @@ static int replace_from(int nursery, int dir, const char *path, bool beside, con
 {
 	char new[NAME_MAX + 1], candidate[PATH_MAX];
 	const char *name = strrchr(path, '/') + 1;
-	nursling(name, new);
+	make_temp_name(name, new);
 	unlinkat(nursery, new, 0);
 	int r = write_new(nursery, new, data, len, like);
 	if (r < 0)
-		explain(r, path, e);
+		set_file_error(r, path, e);
 	if (r == 0 && c && c->fn) {
 		candidate_of(path, beside, candidate);
 		r = c->fn(c->arg, candidate, e);
 	}
 	if (r == 0 && renameat(nursery, new, dir, name) < 0) {
 		r = -errno;
-		explain(r, path, e);
+		set_file_error(r, path, e);
 	}
 	if (r < 0)
 		unlinkat(nursery, new, 0);
@@ -158,6 +158,6 @@ void atomic_file_clean_up(int root, const char *path)
 	for (int beside = 0; dir >= 0 && beside < 2; beside++) {
 		fd_auto nursery = open_nursery(dir, path, beside);
 		if (nursery >= 0)
-			unlinkat(nursery, nursling(name, new), 0);
+			unlinkat(nursery, make_temp_name(name, new), 0);
 	}
 }

@@ -26,7 +26,7 @@ static char shown[ERR_SHOWN]; /* its name or id, for sentences */
 
 /* --- the container ------------------------------------------------------------------------------------------- */
 
-static int find(const char *what, struct engine_container *c, struct err *e)
+static int find_container(const char *what, struct engine_container *c, struct err *e)
 {
 	struct engine_container by_id = {0};
 	const int64_t deadline = deadline_in(ASK_NS);
@@ -80,7 +80,7 @@ static bool session_has(const struct engine_container *c)
 
 /* --- runtimes with processes that this kernel does not see ---------------------------------------------------- */
 
-static const char *foreign(const struct engine_container *c)
+static const char *find_foreign_runtime(const struct engine_container *c)
 {
 	static const struct {
 		const char *part, *sentence;
@@ -212,7 +212,7 @@ void doctor_container(const struct doctor *d, struct check_result *f)
 	struct err e = {0};
 	const char *sentence;
 	err_shown(d->container, strlen(d->container), shown);
-	if (find(d->container, &c, &e) < 0) {
+	if (find_container(d->container, &c, &e) < 0) {
 		check_report(f, FINDING_BROKEN, "%s", e.text);
 	} else if (service_has(&d->options.settings, &c)) {
 		check_report(f, FINDING_OK, "%s is profiled by the service ('pillion ps')", shown);
@@ -222,7 +222,7 @@ void doctor_container(const struct doctor *d, struct check_result *f)
 		check_report(f, FINDING_BROKEN, "%s is not profiled: nothing is on this host (%s/off)", shown,
 			d->options.settings.etc);
 		check_suggest_fix(f, "sudo pillion on, then start it anew");
-	} else if ((sentence = foreign(&c))) {
+	} else if ((sentence = find_foreign_runtime(&c))) {
 		check_report(f, FINDING_WARNING, "%s is not profiled: %s", shown, sentence);
 		check_suggest_fix(f, "'pillion run' inside of it may help");
 	} else if (!c.bundle[0] && bundle_find(c.pid, c.id, c.bundle, sizeof(c.bundle)) < 0) {

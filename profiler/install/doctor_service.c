@@ -101,7 +101,7 @@ void doctor_service(const struct doctor *d, struct check_result *f)
 }
 
 /* The longest part of `path` that exists. */
-static void existing(const char *path, char buf[1024])
+static void find_existing_ancestor(const char *path, char buf[1024])
 {
 	snprintf(buf, 1024, "%s", path);
 	while (access(buf, F_OK) < 0 && strrchr(buf, '/') > buf)
@@ -116,7 +116,7 @@ void doctor_spool(const struct doctor *d, struct check_result *f)
 	char path[1024];
 	struct statvfs fs;
 	struct stat st;
-	existing(spool, path);
+	find_existing_ancestor(spool, path);
 	if (stat(path, &st) < 0 || statvfs(path, &fs) < 0) {
 		check_report(f, FINDING_BROKEN, "%s: %s", spool, strerror(errno));
 	} else if (!S_ISDIR(st.st_mode)) {

@@ -35,7 +35,7 @@ struct containerd {
  * Prints containerd's configuration. Exit status, or -errno; *ret: stdout alone, unless it fails. config: NULL where it
  * has no file (`dump` of 1.x needs one).
  */
-static int dump(const struct containerd *c, const char *config, char **ret)
+static int dump_config(const struct containerd *c, const char *config, char **ret)
 {
 	const char *const with[] = {c->program, "--config", config, "config", "dump", NULL};
 	const char *const without[] = {c->program, "config", "default", NULL};
@@ -48,7 +48,7 @@ static int dump(const struct containerd *c, const char *config, char **ret)
 	return n;
 }
 
-static int compare(const struct containerd *c, const char *after, struct err *e)
+static int check_dump(const struct containerd *c, const char *after, struct err *e)
 {
 	const char *missing;
 	size_t len;
@@ -60,7 +60,7 @@ static int compare(const struct containerd *c, const char *after, struct err *e)
 	return 0;
 }
 
-static int check(void *arg, const char *candidate, struct err *e)
+static int check_candidate(void *arg, const char *candidate, struct err *e)
 {
 	const struct containerd *c = arg;
 	char text[PATH_MAX + 100], path[128], *after = NULL;
@@ -70,11 +70,11 @@ static int check(void *arg, const char *candidate, struct err *e)
 	int r = c->main[0] ? file_changes_scratch(c->r->files, "check.toml", text, strlen(text), path, e) : 0;
 	if (r < 0)
 		return r;
-	r = dump(c, c->main[0] ? path : candidate, &after);
+	r = dump_config(c, c->main[0] ? path : candidate, &after);
 	if (r > 0)
 		r = err_say(e, ENGINE_CONFIG_REFUSED, "containerd refuses it: %.200s", engine_exec_last_line(after));
 	else if (r == 0)
-		r = compare(c, after, e);
+		r = check_dump(c, after, e);
 	free(after);
 	if (c->main[0])
 		file_changes_scratch_done(c->r->files, path);
@@ -82,7 +82,7 @@ static int check(void *arg, const char *candidate, struct err *e)
 }
 
 /* Composes our file. with_runc: with the default handler, too. malloc'ed or NULL. */
-static char *compose(const struct containerd *c, bool with_runc)
+static char *build_config(const struct containerd *c, bool with_runc)
 {
 	const bool systemd = c->before && strstr(c->before, "SystemdCgroup = true");
 	/* of 1.7, set for each handler by itself */
@@ -109,7 +109,7 @@ static void say_restart(struct engine_config *r)
 /* Tells the user which lines to add: our file without its version line, which is there already. */
 static void say_lines(struct engine_config *r, const struct containerd *c, const char *why)
 {
-	char *text = compose(c, !strstr(c->main, "runtimes.runc"));
+	char *text = build_config(c, !strstr(c->main, "runtimes.runc"));
 	const char *from = text ? strstr(text, "[plugins") : NULL;
 	engine_config_by_hand(r, "containerd: %s; add these lines to the end of " MAIN ", and restart it:\n\n%s", why,
 		from ? from : "");
@@ -117,17 +117,21 @@ static void say_lines(struct engine_config *r, const struct containerd *c, const
 }
 
 /* 0: registered, or the user is told what to do. */
-static int put(struct engine_config *r, struct containerd *c, const char *path, struct err *e)
+static int write_config(struct engine_config *r, struct containerd *c, const char *path, struct err *e)
 {
 	struct err why = {0};
 	int n = ENGINE_CONFIG_REFUSED;
 	const unsigned refused = r->refused;
 	for (int with_runc = 0; n == ENGINE_CONFIG_REFUSED && with_runc < 2; with_runc++) {
-		char *text = compose(c, with_runc);
+		char *text = build_config(c, with_runc);
 		if (!text)
 			return err_set(e, -ENOMEM, "%s", path);
-		const struct file_change change = {
-			.path = path, .data = text, .len = strlen(text), .mode = 0644, .check = check, .arg = c};
+		const struct file_change change = {.path = path,
+			.data = text,
+			.len = strlen(text),
+			.mode = 0644,
+			.check = check_candidate,
+			.arg = c};
 		n = file_changes_put(r->files, &change, &why);
 		free(text);
 	}
@@ -182,7 +186,7 @@ static int with_main(struct engine_config *r, struct containerd *c, struct err *
 	else if (!c->before && c->version == 2 && strstr(c->main, CRI_2))
 		say_lines(r, c, "it cannot be run here, to see what it makes of a file that is imported");
 	else
-		return put(r, c, path, e);
+		return write_config(r, c, path, e);
 	return 0;
 }
 
@@ -196,7 +200,7 @@ static int without_main(struct engine_config *r, struct containerd *c, struct er
 			     : -1;
 	free(defaults);
 	if (c->version == 2 || c->version == 3)
-		return put(r, c, MAIN, e);
+		return write_config(r, c, MAIN, e);
 	engine_config_by_hand(r,
 		"containerd: %s cannot be run here to say which configuration it reads, and there is no " MAIN
 		": nothing is registered with it",
@@ -204,10 +208,10 @@ static int without_main(struct engine_config *r, struct containerd *c, struct er
 	return 0;
 }
 
-static int ask(struct engine_config *r, struct containerd *c, bool has_main, struct err *e)
+static int configure_containerd(struct engine_config *r, struct containerd *c, bool has_main, struct err *e)
 {
 	char *before = NULL;
-	int n = dump(c, has_main ? MAIN : NULL, &before);
+	int n = dump_config(c, has_main ? MAIN : NULL, &before);
 	if (n > 0) {
 		fprintf(r->out, "not written: containerd refuses " MAIN ", which is left as it is: %s\n",
 			engine_exec_last_line(before));
@@ -234,7 +238,7 @@ int engine_config_containerd(struct engine_config *r, const char *program, struc
 		return n;
 	if (n == 0)
 		c.main = text;
-	n = ask(r, &c, n == 0, e);
+	n = configure_containerd(r, &c, n == 0, e);
 	free(text);
 	free(c.before);
 	return n;

@@ -60,7 +60,7 @@ struct crio {
 };
 
 /* `crio config` prints its effective configuration. Exit status, or -errno. */
-static int ask(const struct crio *c, const char *config, char **ret)
+static int dump_config(const struct crio *c, const char *config, char **ret)
 {
 	const char *const with[] = {c->program, "--config", config, "config", NULL};
 	const char *const without[] = {c->program, "config", NULL};
@@ -68,15 +68,15 @@ static int ask(const struct crio *c, const char *config, char **ret)
 }
 
 /* Has the engine check the file, unless it complains without our file, too. */
-static int check(void *arg, const char *candidate, struct err *e)
+static int check_candidate(void *arg, const char *candidate, struct err *e)
 {
 	char *said = NULL;
 	struct crio *c = arg;
-	int n = ask(c, NULL, &said);
+	int n = dump_config(c, NULL, &said);
 	if (n == 0) {
 		free(said);
 		said = NULL;
-		n = ask(c, candidate, &said);
+		n = dump_config(c, candidate, &said);
 		if (n > 0)
 			err_say(e, ENGINE_CONFIG_REFUSED, "CRI-O refuses it: %.200s", engine_exec_last_line(said));
 	} else {
@@ -104,7 +104,7 @@ int engine_config_crio_dirs(struct engine_config *r, const char *program, struct
 	if (!text)
 		return err_set(e, -ENOMEM, "%s", OURS);
 	const struct file_change c = {
-		.path = OURS, .data = text, .len = strlen(text), .mode = 0644, .check = check, .arg = &crio};
+		.path = OURS, .data = text, .len = strlen(text), .mode = 0644, .check = check_candidate, .arg = &crio};
 	int n = engine_config_put(r, &c, &written, e);
 	free(text);
 	if (n == 0 && written && crio.unasked)

@@ -24,7 +24,7 @@ struct docker {
  * Has dockerd validate the file. 1: valid; 0: dockerd cannot be asked (older than 23, or not to be run here); -EINVAL
  * with its sentence.
  */
-static int validate(const struct docker *d, const char *path, struct err *e)
+static int validate_config(const struct docker *d, const char *path, struct err *e)
 {
 	char *said = NULL;
 	const char *const argv[] = {d->program, "--validate", "--config-file", path, NULL};
@@ -38,11 +38,11 @@ static int validate(const struct docker *d, const char *path, struct err *e)
 	return r;
 }
 
-static int check(void *arg, const char *candidate, struct err *e)
+static int check_candidate(void *arg, const char *candidate, struct err *e)
 {
 	struct docker *d = arg;
 	struct err why = {0};
-	const int r = validate(d, candidate, &why);
+	const int r = validate_config(d, candidate, &why);
 	d->unasked = r == 0;
 	return r < 0 ? err_say(e, ENGINE_CONFIG_REFUSED, "Docker refuses it: %s", why.text) : 0;
 }
@@ -64,7 +64,7 @@ static const char *find_flag(const struct file_changes *h)
 	return NULL;
 }
 
-static int put(struct engine_config *r, struct docker *d, const char *text, struct err *e)
+static int write_config(struct engine_config *r, struct docker *d, const char *text, struct err *e)
 {
 	bool written;
 	const struct file_change c = {.path = FILE_,
@@ -73,7 +73,7 @@ static int put(struct engine_config *r, struct docker *d, const char *text, stru
 		.mode = 0644,
 		.member = "runtimes/pillion",
 		.mine = ENGINE_CONFIG_WRAPPER,
-		.check = check,
+		.check = check_candidate,
 		.arg = d};
 	int n = engine_config_put(r, &c, &written, e);
 	if (n == 0 && written && d->unasked)
@@ -110,7 +110,7 @@ static int put_into(struct engine_config *r, struct docker *d, const char *old, 
 	char *text = NULL;
 	struct err why = {0};
 	const bool empty = old[strspn(old, " \t\r\n")] == 0;
-	int n = empty ? 0 : validate(d, FILE_, &why);
+	int n = empty ? 0 : validate_config(d, FILE_, &why);
 	if (n >= 0)
 		n = empty ? 1 : add_runtime(old, len, &text, &why);
 	if (n < 0) {
@@ -120,7 +120,7 @@ static int put_into(struct engine_config *r, struct docker *d, const char *old, 
 	} else if (n == 0) {
 		fprintf(r->out, "as it is: " FILE_ "\n");
 	} else {
-		n = put(r, d, empty ? ALONE : text, e);
+		n = write_config(r, d, empty ? ALONE : text, e);
 	}
 	free(text);
 	return n;
@@ -144,7 +144,7 @@ int engine_config_docker(struct engine_config *r, const char *program, struct er
 		return 0;
 	}
 	int n = file_changes_read(r->files, FILE_, &old, &len, e);
-	n = n == -ENOENT ? put(r, &d, ALONE, e) : n < 0 ? n : put_into(r, &d, old, len, e);
+	n = n == -ENOENT ? write_config(r, &d, ALONE, e) : n < 0 ? n : put_into(r, &d, old, len, e);
 	free(old);
 	return n;
 }

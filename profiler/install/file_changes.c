@@ -72,7 +72,7 @@ static struct sum sum_of(const char *data, size_t len)
 	return (struct sum){(int64_t)len, hash};
 }
 
-static bool same(struct sum a, struct sum b)
+static bool is_same_sum(struct sum a, struct sum b)
 {
 	return a.size == b.size && (a.size < 0 || a.hash == b.hash);
 }
@@ -124,7 +124,7 @@ static struct jsonout *tell_entry(const struct entry *en)
 	return r < 0 ? json_write_free(o) : o;
 }
 
-static struct jsonout *tell(const struct file_changes *h)
+static struct jsonout *build_state(const struct file_changes *h)
 {
 	struct jsonout *all = json_write_object(), *files = json_write_array(), *made = json_write_array();
 	int r = json_write_add(all, "version", json_write_number(STATE_VERSION));
@@ -139,11 +139,11 @@ static struct jsonout *tell(const struct file_changes *h)
 	return r < 0 ? json_write_free(all) : all;
 }
 
-static int save(const struct file_changes *h, struct err *e)
+static int write_state_file(const struct file_changes *h, struct err *e)
 {
 	char *text = NULL;
 	size_t len = 0;
-	struct jsonout *all = tell(h);
+	struct jsonout *all = build_state(h);
 	FILE *f = all ? open_memstream(&text, &len) : NULL;
 	int r = f ? json_write_out(all, f) : -ENOMEM;
 	if (f && fclose(f) != 0)
@@ -171,7 +171,7 @@ static char *copy_text(const struct json *v)
 	return text ? strdup(text) : NULL;
 }
 
-static int grow(void *list, size_t n, size_t size)
+static int grow_state_list(void *list, size_t n, size_t size)
 {
 	void *old, *more;
 	memcpy(&old, list, sizeof(old));
@@ -193,7 +193,7 @@ static int hear_entry(struct file_changes *h, const struct json *v)
 	en.before = hear_sum(json_member(v, "before"));
 	en.written = hear_sum(json_member(v, "written"));
 	en.written_before = hear_sum(json_member(v, "written_before"));
-	if (!en.path || en.path[0] != '/' || copy < 0 || grow(&h->entries, h->n, sizeof(en)) < 0) {
+	if (!en.path || en.path[0] != '/' || copy < 0 || grow_state_list(&h->entries, h->n, sizeof(en)) < 0) {
 		entry_done(&en);
 		return -EBADMSG;
 	}
@@ -205,7 +205,7 @@ static int hear_entry(struct file_changes *h, const struct json *v)
 static int hear_made(struct file_changes *h, const struct json *v)
 {
 	char *path = copy_text(v);
-	if (!path || path[0] != '/' || grow(&h->made, h->n_made, sizeof(path)) < 0) {
+	if (!path || path[0] != '/' || grow_state_list(&h->made, h->n_made, sizeof(path)) < 0) {
 		free(path);
 		return -EBADMSG;
 	}
@@ -213,7 +213,7 @@ static int hear_made(struct file_changes *h, const struct json *v)
 	return 0;
 }
 
-static int hear(struct file_changes *h, const char *text, size_t len, struct err *e)
+static int parse_state(struct file_changes *h, const char *text, size_t len, struct err *e)
 {
 	struct json *doc;
 	int64_t version = 0;
@@ -231,7 +231,7 @@ static int hear(struct file_changes *h, const char *text, size_t len, struct err
 	return r < 0 ? err_say(e, r, "it is no list of this version's (%d)", STATE_VERSION) : 0;
 }
 
-static int load(struct file_changes *h, struct err *e)
+static int read_state_file(struct file_changes *h, struct err *e)
 {
 	char *text = NULL;
 	size_t len;
@@ -240,7 +240,7 @@ static int load(struct file_changes *h, struct err *e)
 	if (r == -ENOENT)
 		return 0;
 	if (r == 0) {
-		r = hear(h, text, len, e);
+		r = parse_state(h, text, len, e);
 		if (r < 0)
 			err_wrap(e, r, "%s, which says what was installed, cannot be read", FILE_CHANGES_STATE);
 	}
@@ -259,10 +259,10 @@ static int make_directory(struct file_changes *h, const char *path, struct err *
 	fd_auto dir = atomic_file_parent(h->root, path, &name);
 	if (dir < 0)
 		return err_set(e, dir, "cannot open the directory of %s", path);
-	if (grow(&h->made, h->n_made, sizeof(path)) < 0 || !(h->made[h->n_made] = strdup(path)))
+	if (grow_state_list(&h->made, h->n_made, sizeof(path)) < 0 || !(h->made[h->n_made] = strdup(path)))
 		return err_set(e, -ENOMEM, "%s", path);
 	h->n_made++;
-	int r = file_changes_exists(h, FILE_CHANGES_DIR) ? save(h, e) : 0;
+	int r = file_changes_exists(h, FILE_CHANGES_DIR) ? write_state_file(h, e) : 0;
 	if (r == 0 && mkdirat(dir, name, 0755) < 0 && errno != EEXIST) {
 		r = -errno;
 		err_set(e, r, "cannot make %s", path);
@@ -288,7 +288,7 @@ static int make_way(struct file_changes *h, const char *path, struct err *e)
 /* --- opening ------------------------------------------------------------------------------------------------ */
 
 /* Locks the root itself, which is there before us and after us. */
-static int lock(struct file_changes *h, const char *root, struct err *e)
+static int lock_root(struct file_changes *h, const char *root, struct err *e)
 {
 	h->lock = fd_open(AT_FDCWD, root, O_RDONLY | O_DIRECTORY, 0);
 	if (h->lock < 0)
@@ -303,8 +303,8 @@ static int open_all(struct file_changes *h, const char *root, struct err *e)
 	h->root = fd_open(AT_FDCWD, root, O_PATH | O_DIRECTORY, 0);
 	if (h->root < 0)
 		return err_set(e, h->root, "cannot open %s", root);
-	int r = h->dry ? 0 : lock(h, root, e); /* first: another process that holds it changes the list */
-	return r < 0 ? r : load(h, e);
+	int r = h->dry ? 0 : lock_root(h, root, e); /* first: another process that holds it changes the list */
+	return r < 0 ? r : read_state_file(h, e);
 }
 
 int file_changes_open(const char *root, bool dry, struct file_changes **ret, struct err *e)
@@ -340,7 +340,7 @@ struct file_changes *file_changes_close(struct file_changes *h)
 
 /* --- changing ----------------------------------------------------------------------------------------------- */
 
-static struct entry *find(struct file_changes *h, const char *path)
+static struct entry *find_file_entry(struct file_changes *h, const char *path)
 {
 	for (size_t i = 0; i < h->n; i++)
 		if (!strcmp(h->entries[i].path, path))
@@ -388,7 +388,8 @@ static int note_new(struct file_changes *h, const struct file_change *c, const c
 		.written = nothing,
 		.written_before = nothing};
 	int r = old ? keep_copy(h, &en, old, old_len, st, e) : 0;
-	if (r == 0 && (!en.path || (c->member && (!en.member || !en.mine)) || grow(&h->entries, h->n, sizeof(en)) < 0))
+	if (r == 0 && (!en.path || (c->member && (!en.member || !en.mine)) ||
+			      grow_state_list(&h->entries, h->n, sizeof(en)) < 0))
 		r = err_set(e, -ENOMEM, "%s", c->path);
 	if (r < 0) {
 		entry_done(&en);
@@ -399,7 +400,7 @@ static int note_new(struct file_changes *h, const struct file_change *c, const c
 	return 0;
 }
 
-static int act(
+static int replace_file(
 	struct file_changes *h, struct entry *en, const struct file_change *c, const struct stat *st, struct err *e)
 {
 	struct err unheard;
@@ -407,7 +408,7 @@ static int act(
 	const struct sum was = en->written;
 	en->written_before = was;
 	en->written = sum_of(c->data, c->len);
-	int r = save(h, e);
+	int r = write_state_file(h, e);
 	if (r == 0)
 		r = atomic_file_replace(
 			h->root, c->path, c->data, c->len, &(struct file_attributes){st, c->mode}, &check, e);
@@ -417,27 +418,27 @@ static int act(
 	en->written_before = nothing;
 	if (was.size < 0)
 		drop_entry(h, en);
-	save(h, &unheard);
+	write_state_file(h, &unheard);
 	return r;
 }
 
-static bool edited(const struct entry *en, struct sum now)
+static bool is_edited(const struct entry *en, struct sum now)
 {
-	return !same(now, en->written) && !same(now, en->written_before) && !same(now, en->before);
+	return !is_same_sum(now, en->written) && !is_same_sum(now, en->written_before) && !is_same_sum(now, en->before);
 }
 
-static int put(struct file_changes *h, const struct file_change *c, const char *old, size_t old_len,
+static int apply_change(struct file_changes *h, const struct file_change *c, const char *old, size_t old_len,
 	const struct stat *st, struct err *e)
 {
-	struct entry *en = find(h, c->path);
+	struct entry *en = find_file_entry(h, c->path);
 	int r = 0;
-	if (en && edited(en, old ? sum_of(old, old_len) : nothing)) {
+	if (en && is_edited(en, old ? sum_of(old, old_len) : nothing)) {
 		drop_entry(h, en); /* the edited file is now the former content */
 		en = NULL;
 	}
 	if (!en)
 		r = note_new(h, c, old, old_len, st, &en, e);
-	return r < 0 ? r : act(h, en, c, old ? st : NULL, e);
+	return r < 0 ? r : replace_file(h, en, c, old ? st : NULL, e);
 }
 
 int file_changes_put(struct file_changes *h, const struct file_change *c, struct err *e)
@@ -445,11 +446,11 @@ int file_changes_put(struct file_changes *h, const struct file_change *c, struct
 	char *old = NULL;
 	size_t len = 0;
 	struct stat st;
-	const struct entry *en = find(h, c->path);
+	const struct entry *en = find_file_entry(h, c->path);
 	int r = atomic_file_read(h->root, c->path, &old, &len, &st, e), how = HOSTFILE_WRITTEN;
 	if (r == 0 && len == c->len && !memcmp(old, c->data, len))
 		how = HOSTFILE_SAME;
-	else if (r == 0 && en && !c->program && !c->member && edited(en, sum_of(old, len)))
+	else if (r == 0 && en && !c->program && !c->member && is_edited(en, sum_of(old, len)))
 		how = HOSTFILE_EDITED;
 	r = r == -ENOENT ? 0 : r;
 	if (r == 0 && how == HOSTFILE_WRITTEN && !h->dry) {
@@ -457,7 +458,7 @@ int file_changes_put(struct file_changes *h, const struct file_change *c, struct
 		if (r == 0)
 			r = make_way(h, c->path, e);
 		if (r == 0)
-			r = put(h, c, old, len, &st, e);
+			r = apply_change(h, c, old, len, &st, e);
 	}
 	free(old);
 	return r < 0 ? r : how;
@@ -489,14 +490,14 @@ const char *file_changes_path(const struct file_changes *h, size_t i)
 	return h->entries[i].path;
 }
 
-static int restore(const struct file_changes *h, const struct entry *en, struct err *e)
+static int restore_file(const struct file_changes *h, const struct entry *en, struct err *e)
 {
 	char copy[64], *data = NULL;
 	size_t len;
 	struct stat st;
 	copy_path(en->copy, copy);
 	int r = atomic_file_read(h->root, copy, &data, &len, &st, e);
-	if (r == -ENOENT || (r == 0 && !same(sum_of(data, len), en->before)))
+	if (r == -ENOENT || (r == 0 && !is_same_sum(sum_of(data, len), en->before)))
 		r = err_say(e, -EBADMSG, "%s, the copy of what %s was, is missing or was changed", copy, en->path);
 	if (r == 0)
 		r = atomic_file_replace(h->root, en->path, data, len, &(struct file_attributes){.st = &st}, NULL, e);
@@ -547,14 +548,14 @@ static int take_back(const struct file_changes *h, const struct entry *en, struc
 	int r = sum_now(h, en->path, &now, e);
 	if (r < 0)
 		return r;
-	if (same(now, en->before))
+	if (is_same_sum(now, en->before))
 		return HOSTFILE_AS_IT_WAS;
 	if (now.size < 0) /* the administrator removed it: it stays so */
 		return HOSTFILE_LEFT;
-	if (!same(now, en->written) && !same(now, en->written_before))
+	if (!is_same_sum(now, en->written) && !is_same_sum(now, en->written_before))
 		return take_out(h, en, e);
 	if (en->before.size >= 0)
-		return restore(h, en, e);
+		return restore_file(h, en, e);
 	r = atomic_file_remove(h->root, en->path, e);
 	return r < 0 ? r : HOSTFILE_REMOVED;
 }
@@ -566,7 +567,7 @@ int file_changes_take_back_last(struct file_changes *h, struct err *e)
 	if (fate < 0)
 		return fate;
 	h->n--;
-	int r = h->dry ? 0 : save(h, e);
+	int r = h->dry ? 0 : write_state_file(h, e);
 	char copy[64];
 	if (r == 0 && en.copy && !h->dry)
 		atomic_file_remove(h->root, copy_path(en.copy, copy), NULL);

@@ -42,7 +42,7 @@ static int check_annotation(void *arg, const char *key, const struct json *value
 	return r < 0 ? r : check_pattern(json_text(value, NULL), arg);
 }
 
-static int check(const struct json *doc, char ret_program[PATH_MAX], struct err *e)
+static int check_hook(const struct json *doc, char ret_program[PATH_MAX], struct err *e)
 {
 	const char *version = json_text(json_member(doc, "version"), NULL);
 	const struct json *hook = json_member(doc, "hook"), *when = json_member(doc, "when");
@@ -64,7 +64,7 @@ int hooks_dir_check(const char *text, size_t len, char ret_program[PATH_MAX], st
 	int r = json_parse(text, len, &doc, e);
 	if (r < 0)
 		return r;
-	r = check(doc, ret_program, e);
+	r = check_hook(doc, ret_program, e);
 	json_free(doc);
 	return r;
 }

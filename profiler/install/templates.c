@@ -28,7 +28,7 @@ static const char *text_of(enum template which)
 	return texts[which];
 }
 
-static const struct template_word *find(const char *at, const struct template_word *words)
+static const struct template_word *find_word(const char *at, const struct template_word *words)
 {
 	for (; words && words->mark; words++)
 		if (!strncmp(at, words->mark, strlen(words->mark)))
@@ -42,7 +42,7 @@ char *template_fill(enum template which, const struct template_word *words)
 	size_t len;
 	FILE *f = open_memstream(&text, &len);
 	for (const char *at = text_of(which); f && *at; at++) {
-		const struct template_word *w = *at == '@' ? find(at, words) : NULL;
+		const struct template_word *w = *at == '@' ? find_word(at, words) : NULL;
 		if (w)
 			fputs(w->value, f);
 		else

@@ -62,7 +62,7 @@ int toml_scan_number(const char *text, const char *key)
 	return found;
 }
 
-static size_t trim(const char **line)
+static size_t trim_line(const char **line)
 {
 	size_t len = strcspn(*line, "\n"), space = strspn(*line, " \t");
 	space = space < len ? space : len;
@@ -88,12 +88,12 @@ static bool says_nothing(const char *line, size_t len)
 	return nothing;
 }
 
-static size_t count(const char *text, const char *wanted, size_t wanted_len)
+static size_t count_lines(const char *text, const char *wanted, size_t wanted_len)
 {
 	size_t n = 0;
 	for (const char *line = text; *line; line = next_line(line)) {
 		const char *at = line;
-		const size_t len = trim(&at);
+		const size_t len = trim_line(&at);
 		n += len == wanted_len && !memcmp(at, wanted, len);
 	}
 	return n;
@@ -104,8 +104,8 @@ bool toml_scan_has_all(const char *before, const char *after, const char **ret_m
 	*ret_missing = NULL;
 	for (const char *line = before; *line; line = next_line(line)) {
 		const char *at = line;
-		const size_t len = trim(&at);
-		if (says_nothing(at, len) || count(after, at, len) >= count(before, at, len))
+		const size_t len = trim_line(&at);
+		if (says_nothing(at, len) || count_lines(after, at, len) >= count_lines(before, at, len))
 			continue;
 		*ret_missing = at;
 		*ret_len = len;

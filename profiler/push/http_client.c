@@ -53,7 +53,7 @@ struct transfers {
 
 /* --- the library ------------------------------------------------------------------------------------------ */
 
-static int load(struct transfers *t, struct err *e)
+static int load_libcurl(struct transfers *t, struct err *e)
 {
 	static const char *const libraries[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
 	const struct {
@@ -95,7 +95,7 @@ int transfers_open(const struct push_endpoint *p, struct transfers **ret, struct
 	if (!t)
 		return err_set(e, -ENOMEM, "cannot push");
 	t->endpoint = p;
-	int r = load(t, e);
+	int r = load_libcurl(t, e);
 	if (r == 0 && (t->global_init(CURL_GLOBAL_DEFAULT) || !(t->multi = t->multi_init())))
 		r = err_say(e, -ENOMEM, "libcurl does not start");
 	if (r < 0) {
@@ -271,7 +271,7 @@ static enum http_client_outcome outcome_of(unsigned status)
 }
 
 /* Returns the server's message as one line, for a person. */
-static const char *said(struct http_client *one, char buf[SHOWN_MAX + 8])
+static const char *copy_answer_text(struct http_client *one, char buf[SHOWN_MAX + 8])
 {
 	size_t n = 0;
 	one->answer[one->len] = 0;
@@ -287,7 +287,7 @@ static const char *said(struct http_client *one, char buf[SHOWN_MAX + 8])
 	return buf;
 }
 
-static const char *meaning(unsigned status)
+static const char *find_status_hint(unsigned status)
 {
 	static const struct {
 		unsigned status;
@@ -308,7 +308,7 @@ static const char *meaning(unsigned status)
 static void explain_status(struct transfers *t, struct http_client *one, struct http_response *ret)
 {
 	char text[SHOWN_MAX + 8], *to = NULL;
-	const char *words = said(one, text);
+	const char *words = copy_answer_text(one, text);
 	if (ret->status >= 300 && ret->status < 400) {
 		t->getinfo(one->easy, CURLINFO_REDIRECT_URL, &to);
 		snprintf(text, sizeof(text), "%.*s", SHOWN_MAX, to ? to : "elsewhere");
@@ -316,8 +316,8 @@ static void explain_status(struct transfers *t, struct http_client *one, struct 
 		err_say(&ret->why, -EIO, "it answers %u and sends us to %s: give that as the url", ret->status, text);
 		return;
 	}
-	err_say(&ret->why, -EIO, "it answers %u%s%s%s", ret->status, meaning(ret->status), *words ? ", and says: " : "",
-		words);
+	err_say(&ret->why, -EIO, "it answers %u%s%s%s", ret->status, find_status_hint(ret->status),
+		*words ? ", and says: " : "", words);
 }
 
 /* ExportProfilesServiceResponse { partial_success = 1 { rejected_profiles = 1, error_message = 2 } } */
@@ -360,7 +360,7 @@ static void read_answer(struct transfers *t, struct http_client *one, CURLcode c
 }
 
 /* Replaces double quotes, which enclose the reason in the log. */
-static void unquote(char *text)
+static void replace_quotes(char *text)
 {
 	for (; *text; text++)
 		if (*text == '"')
@@ -388,7 +388,7 @@ bool transfers_next(struct transfers *t, void **ret_of, struct http_response *re
 		t->getinfo(m->easy_handle, CURLINFO_PRIVATE, &one);
 		take_out(t, one);
 		read_answer(t, one, code, ret);
-		unquote(ret->why.text);
+		replace_quotes(ret->why.text);
 		*ret_of = one->of;
 		let_go(t, one);
 		return true;

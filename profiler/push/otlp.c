@@ -59,7 +59,8 @@ struct making {
 /* --- the dictionary */
 
 /* Returns the index of an entry in its table; entries are told apart by their bytes. */
-static uint32_t place(struct making *m, struct string_table *known, enum table t, const void *bytes, size_t len)
+static uint32_t add_table_entry(
+	struct making *m, struct string_table *known, enum table t, const void *bytes, size_t len)
 {
 	const size_t before = known->count;
 	const int64_t at = string_table_add(known, len ? bytes : "", len);
@@ -72,9 +73,9 @@ static uint32_t place(struct making *m, struct string_table *known, enum table t
 	return (uint32_t)at;
 }
 
-static uint32_t string(struct making *m, const char *text)
+static uint32_t add_string(struct making *m, const char *text)
 {
-	return place(m, &m->strings, STRINGS, text, strlen(text));
+	return add_table_entry(m, &m->strings, STRINGS, text, strlen(text));
 }
 
 static void put_any_text(struct protobuf_writer *to, const char *text)
@@ -97,21 +98,21 @@ static void put_any(struct protobuf_writer *to, const struct profile_label *l)
 }
 
 /* The value is in m->inner. */
-static uint32_t attribute(struct making *m, const char *key, const char *unit)
+static uint32_t add_attribute(struct making *m, const char *key, const char *unit)
 {
 	protobuf_writer_clear(&m->entry);
-	protobuf_writer_number(&m->entry, ATTRIBUTE_KEY, string(m, key));
+	protobuf_writer_number(&m->entry, ATTRIBUTE_KEY, add_string(m, key));
 	protobuf_writer_message(&m->entry, ATTRIBUTE_VALUE, &m->inner);
-	protobuf_writer_number(&m->entry, ATTRIBUTE_UNIT, string(m, unit));
+	protobuf_writer_number(&m->entry, ATTRIBUTE_UNIT, add_string(m, unit));
 	m->no_memory |= m->entry.failed;
-	return place(m, &m->attributes, ATTRIBUTES, m->entry.bytes, m->entry.len);
+	return add_table_entry(m, &m->attributes, ATTRIBUTES, m->entry.bytes, m->entry.len);
 }
 
 static uint32_t text_attribute(struct making *m, const char *key, const char *text)
 {
 	protobuf_writer_clear(&m->inner);
 	put_any_text(&m->inner, text);
-	return attribute(m, key, "");
+	return add_attribute(m, key, "");
 }
 
 /* Writes one attribute; at = 0: none. */
@@ -130,9 +131,9 @@ static void put_zeros(struct making *m)
 	static const enum table plain[] = {MAPPINGS, LOCATIONS, FUNCTIONS, LINKS};
 	for (size_t i = 0; i < N(plain); i++)
 		protobuf_writer_bytes(&m->tables[plain[i]], plain[i], NULL, 0);
-	place(m, &m->strings, STRINGS, NULL, 0);
-	place(m, &m->attributes, ATTRIBUTES, NULL, 0);
-	place(m, &m->stacks, STACKS, NULL, 0);
+	add_table_entry(m, &m->strings, STRINGS, NULL, 0);
+	add_table_entry(m, &m->attributes, ATTRIBUTES, NULL, 0);
+	add_table_entry(m, &m->stacks, STACKS, NULL, 0);
 }
 
 static const char *build_id_key(const char *id)
@@ -151,7 +152,7 @@ static void put_mappings(struct making *m)
 		protobuf_writer_number(&out, MAPPING_START, in.start);
 		protobuf_writer_number(&out, MAPPING_LIMIT, in.limit);
 		protobuf_writer_number(&out, MAPPING_OFFSET, in.offset);
-		protobuf_writer_number(&out, MAPPING_FILE, string(m, in.file));
+		protobuf_writer_number(&out, MAPPING_FILE, add_string(m, in.file));
 		if (in.build_id[0])
 			put_attribute(
 				m, &out, MAPPING_ATTRIBUTES, text_attribute(m, build_id_key(in.build_id), in.build_id));
@@ -167,10 +168,10 @@ static void put_functions(struct making *m)
 		struct profile_function in;
 		profile_function_get(m->p, i, &in);
 		protobuf_writer_clear(&out);
-		protobuf_writer_number(&out, FUNCTION_NAME, string(m, in.name));
+		protobuf_writer_number(&out, FUNCTION_NAME, add_string(m, in.name));
 		protobuf_writer_number(
-			&out, FUNCTION_SYSTEM_NAME, string(m, in.system_name[0] ? in.system_name : in.name));
-		protobuf_writer_number(&out, FUNCTION_FILE, string(m, in.file));
+			&out, FUNCTION_SYSTEM_NAME, add_string(m, in.system_name[0] ? in.system_name : in.name));
+		protobuf_writer_number(&out, FUNCTION_FILE, add_string(m, in.file));
 		protobuf_writer_number(&out, FUNCTION_START_LINE, (uint64_t)in.start_line);
 		protobuf_writer_message(&m->tables[FUNCTIONS], FUNCTIONS, &out);
 	}
@@ -212,7 +213,7 @@ static void put_locations(struct making *m)
 	protobuf_writer_done(&out);
 }
 
-static uint32_t stack(struct making *m, const struct profile_sample *s)
+static uint32_t add_stack_entry(struct making *m, const struct profile_sample *s)
 {
 	protobuf_writer_clear(&m->list);
 	for (size_t i = 0; i < s->n; i++)
@@ -222,7 +223,7 @@ static uint32_t stack(struct making *m, const struct profile_sample *s)
 		protobuf_writer_message(&m->entry, STACK_LOCATIONS, &m->list);
 	m->no_memory |= m->entry.failed;
 	const size_t before = m->stacks.count;
-	const uint32_t at = place(m, &m->stacks, STACKS, m->entry.bytes, m->entry.len);
+	const uint32_t at = add_table_entry(m, &m->stacks, STACKS, m->entry.bytes, m->entry.len);
 	if (m->stacks.count == before)
 		m->repeated += m->entry.len;
 	return at;
@@ -250,7 +251,7 @@ static const struct {
 	{"timestamp", "timestamp", true},
 };
 
-static const char *convention(const char *label, bool *ret_of_sample)
+static const char *find_convention(const char *label, bool *ret_of_sample)
 {
 	*ret_of_sample = false;
 	for (size_t i = 0; i < N(conventions); i++)
@@ -265,9 +266,10 @@ static const char *convention(const char *label, bool *ret_of_sample)
 static bool is_taken(const struct profile_label *labels, size_t n, size_t i)
 {
 	bool of_sample;
-	const char *key = convention(labels[i].key, &of_sample);
+	const char *key = find_convention(labels[i].key, &of_sample);
 	for (size_t k = 0; k < n; k++)
-		if (k != i && !strcmp(convention(labels[k].key, &of_sample), key) && (key != labels[i].key || k < i))
+		if (k != i && !strcmp(find_convention(labels[k].key, &of_sample), key) &&
+			(key != labels[i].key || k < i))
 			return true;
 	return false;
 }
@@ -288,7 +290,7 @@ static void put_resource(struct making *m)
 	const struct push_labels *l = &m->j->labels;
 	for (size_t i = 0; i < l->n; i++) {
 		bool of_sample;
-		const char *key = convention(l->shared[i].key, &of_sample);
+		const char *key = find_convention(l->shared[i].key, &of_sample);
 		if (of_sample || !key[0] || is_taken(l->shared, l->n, i))
 			continue;
 		put_resource_attribute(m, key, &l->shared[i]);
@@ -313,7 +315,7 @@ static void find_set(struct making *m, const struct profile_sample *s)
 	for (size_t i = 0; i < s->n_labels; i++) {
 		bool of_sample;
 		const struct profile_label *l = &s->labels[i];
-		const char *key = convention(l->key, &of_sample);
+		const char *key = find_convention(l->key, &of_sample);
 		if (is_timestamp(m, l)) {
 			m->timestamp = &l->num;
 			continue;
@@ -322,7 +324,7 @@ static void find_set(struct making *m, const struct profile_sample *s)
 			continue;
 		protobuf_writer_clear(&m->inner);
 		put_any(&m->inner, l);
-		protobuf_writer_varint(&m->of_set, attribute(m, key, key == l->key ? l->unit : ""));
+		protobuf_writer_varint(&m->of_set, add_attribute(m, key, key == l->key ? l->unit : ""));
 	}
 	m->labels = s->labels;
 	m->n_labels = s->n_labels;
@@ -336,8 +338,8 @@ static void put_value_type(
 	struct making *m, struct protobuf_writer *to, unsigned field, const char *type, const char *unit)
 {
 	protobuf_writer_clear(&m->inner);
-	protobuf_writer_number(&m->inner, VALUE_TYPE, string(m, type));
-	protobuf_writer_number(&m->inner, VALUE_UNIT, string(m, unit));
+	protobuf_writer_number(&m->inner, VALUE_TYPE, add_string(m, type));
+	protobuf_writer_number(&m->inner, VALUE_UNIT, add_string(m, unit));
 	protobuf_writer_message(to, field, &m->inner);
 }
 
@@ -354,7 +356,7 @@ static bool put_sample(struct making *m, struct protobuf_writer *to, size_t i, u
 	if (!s.values[type])
 		return false;
 	find_set(m, &s);
-	const uint32_t of_stack = stack(m, &s);
+	const uint32_t of_stack = add_stack_entry(m, &s);
 	struct protobuf_writer *out = &m->entry; /* free again: the stack is in its table */
 	protobuf_writer_clear(out);
 	protobuf_writer_number(out, SAMPLE_STACK, of_stack);
@@ -384,7 +386,7 @@ static void put_comments(struct making *m, struct protobuf_writer *to)
 	if (all.len) {
 		protobuf_writer_clear(&m->inner);
 		protobuf_writer_message(&m->inner, ANY_ARRAY, &all);
-		put_attribute(m, to, PROFILE_ATTRIBUTES, attribute(m, "pprof.profile.comment", ""));
+		put_attribute(m, to, PROFILE_ATTRIBUTES, add_attribute(m, "pprof.profile.comment", ""));
 	}
 	protobuf_writer_done(&all);
 	protobuf_writer_done(&one);
@@ -482,7 +484,7 @@ static bool put_request(struct making *m, struct protobuf_writer *to)
 	return any;
 }
 
-static void done(struct making *m)
+static void free_buffers(struct making *m)
 {
 	struct protobuf_writer *const all[] = {&m->entry, &m->inner, &m->list, &m->resource, &m->of_set};
 	for (size_t i = 0; i < N(all); i++)
@@ -533,7 +535,7 @@ int otlp_body(struct push_encoder *j, const struct sample_range *w, struct push_
 		r = -ENOMEM;
 	else if (any && plain.len <= UINT32_MAX / 2)
 		r = compress_to(&plain, &ret->body, &ret->len);
-	done(&m);
+	free_buffers(&m);
 	protobuf_writer_done(&plain);
 	profile_free(part);
 	ret->method = "POST";

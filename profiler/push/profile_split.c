@@ -35,7 +35,7 @@ size_t profile_split_cut(const char *text, size_t max)
 }
 
 /* The result is valid until drop(). */
-static const char *cut(struct making *m, const char *text)
+static const char *truncate_text(struct making *m, const char *text)
 {
 	const size_t n = profile_split_cut(text, m->of->text_max);
 	if (!text[n])
@@ -50,14 +50,14 @@ static const char *cut(struct making *m, const char *text)
 }
 
 /* Frees the cut texts, which the profile has copied. */
-static int drop(struct making *m, int r)
+static int free_copies(struct making *m, int r)
 {
 	while (m->n_copies)
 		free(m->copies[--m->n_copies]);
 	return r < 0 || !m->no_memory ? r : -ENOMEM;
 }
 
-static int note(int64_t id, uint32_t *ret)
+static int store_id(int64_t id, uint32_t *ret)
 {
 	if (id < 0)
 		return (int)id;
@@ -71,10 +71,10 @@ static int add_mapping(struct making *m, uint32_t id)
 	if (m->mappings[id] != PROFILE_NONE)
 		return 0;
 	profile_mapping_get(m->of->from, id, &in);
-	int r = note(
-		profile_mapping(m->to, in.start, in.limit, in.offset, cut(m, in.file), cut(m, in.build_id), in.has),
+	int r = store_id(profile_mapping(m->to, in.start, in.limit, in.offset, truncate_text(m, in.file),
+				 truncate_text(m, in.build_id), in.has),
 		&m->mappings[id]);
-	return drop(m, r);
+	return free_copies(m, r);
 }
 
 static int add_function(struct making *m, uint32_t id)
@@ -83,10 +83,10 @@ static int add_function(struct making *m, uint32_t id)
 	if (m->functions[id] != PROFILE_NONE)
 		return 0;
 	profile_function_get(m->of->from, id, &in);
-	in.name = cut(m, in.name);
-	in.system_name = cut(m, in.system_name);
-	in.file = cut(m, in.file);
-	return drop(m, note(profile_function(m->to, &in), &m->functions[id]));
+	in.name = truncate_text(m, in.name);
+	in.system_name = truncate_text(m, in.system_name);
+	in.file = truncate_text(m, in.file);
+	return free_copies(m, store_id(profile_function(m->to, &in), &m->functions[id]));
 }
 
 static int add_location(struct making *m, uint32_t id)
@@ -104,7 +104,7 @@ static int add_location(struct making *m, uint32_t id)
 	if (r < 0)
 		return r;
 	const uint32_t mapping = in.mapping == PROFILE_NONE ? PROFILE_NONE : m->mappings[in.mapping];
-	return note(profile_location(m->to, mapping, in.address, lines, in.n), &m->locations[id]);
+	return store_id(profile_location(m->to, mapping, in.address, lines, in.n), &m->locations[id]);
 }
 
 static int add_truncated(struct making *m)
@@ -115,7 +115,7 @@ static int add_truncated(struct making *m)
 	if (function < 0)
 		return (int)function;
 	const struct profile_line line = {.function = (uint32_t)function};
-	return note(profile_location(m->to, PROFILE_NONE, 0, &line, 1), &m->truncated);
+	return store_id(profile_location(m->to, PROFILE_NONE, 0, &line, 1), &m->truncated);
 }
 
 /* Puts the stack into m->stack, leaf first. Returns its length, or -errno. */
@@ -156,12 +156,12 @@ static int add_labels(struct making *m, const struct profile_sample *s)
 	else
 		memcpy(kept, s->labels, n * sizeof(*kept));
 	for (size_t i = 0; i < n; i++) {
-		kept[i].key = cut(m, kept[i].key);
-		kept[i].str = kept[i].str ? cut(m, kept[i].str) : NULL;
+		kept[i].key = truncate_text(m, kept[i].key);
+		kept[i].str = kept[i].str ? truncate_text(m, kept[i].str) : NULL;
 	}
 	m->labels = s->labels;
 	m->n_labels = s->n_labels;
-	return drop(m, note(profile_labels(m->to, kept, n), &m->set));
+	return free_copies(m, store_id(profile_labels(m->to, kept, n), &m->set));
 }
 
 static int add_sample(struct making *m, size_t i)
@@ -179,7 +179,7 @@ static int add_comments(struct making *m)
 	char text[128];
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < profile_comments(of->from); i++)
-		r = drop(m, profile_comment(m->to, cut(m, profile_comment_get(of->from, i))));
+		r = free_copies(m, profile_comment(m->to, truncate_text(m, profile_comment_get(of->from, i))));
 	if (r < 0 || of->n == profile_samples(of->from))
 		return r;
 	snprintf(text, sizeof(text), "samples %zu to %zu of %zu: the whole is too large for one request", of->first + 1,

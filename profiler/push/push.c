@@ -192,7 +192,7 @@ static void tell_status(struct push *h)
 /* --- failures --------------------------------------------------------------------------------------------- */
 
 /* Returns 3/4 to 5/4 of `ns`, at random: so many nodes do not come back in the same moment. */
-static int64_t scattered(int64_t ns)
+static int64_t add_jitter(int64_t ns)
 {
 	uint32_t n = 0;
 	if (getrandom(&n, sizeof(n), GRND_NONBLOCK) != sizeof(n))
@@ -206,14 +206,14 @@ static void begin_to_fail(struct push *h, uint32_t later_s)
 	int64_t pause = (int64_t)PAUSE_S << shift;
 	if (pause > PUSH_PAUSE_MAX_S)
 		pause = PUSH_PAUSE_MAX_S;
-	h->again = deadline_in(later_s > pause ? later_s * NSEC_PER_SEC : scattered(pause * NSEC_PER_SEC));
+	h->again = deadline_in(later_s > pause ? later_s * NSEC_PER_SEC : add_jitter(pause * NSEC_PER_SEC));
 	if (!h->failures++)
 		h->status.failing_since_s = time(NULL);
 	h->generation++;
 }
 
 /* Of flights that began together, the first failure speaks for all: only it causes a pause and a log line. */
-static void fail(struct push *h, unsigned generation, const char *why, uint32_t later_s)
+static void record_failure(struct push *h, unsigned generation, const char *why, uint32_t later_s)
 {
 	struct status *s = &h->status;
 	const bool fresh = generation == h->generation;
@@ -228,7 +228,7 @@ static void fail(struct push *h, unsigned generation, const char *why, uint32_t 
 	h->status_wanted = true;
 }
 
-static void succeed(struct push *h, unsigned generation)
+static void record_success(struct push *h, unsigned generation)
 {
 	h->status_wanted = true;
 	if (generation != h->generation)
@@ -275,7 +275,7 @@ static void end_flight(struct push *h, struct flight *f)
 }
 
 /* Ends a flight; its file is not to be sent any more. */
-static void settle(struct push *h, struct flight *f)
+static void finish_file(struct push *h, struct flight *f)
 {
 	int r = f->file ? queue_done(h->queue, f->file) : 0;
 	if (r < 0)
@@ -305,7 +305,7 @@ static void say_given_up(struct push *h, const char *path, const char *why)
 static void give_up(struct push *h, struct flight *f, const char *why)
 {
 	say_given_up(h, f->path, why);
-	settle(h, f);
+	finish_file(h, f);
 }
 
 /* Splits "TARGET/FILE"; the event is from the file's name, if it has one. */
@@ -400,14 +400,14 @@ static bool go_on(struct push *h, struct flight *f)
 {
 	if (f->next == f->batch.n) {
 		h->status.sent++;
-		settle(h, f);
+		finish_file(h, f);
 		return false;
 	}
 	int r = transfers_start(h->transfers, &f->batch.requests[f->next], f);
 	if (r == 0)
 		return true;
 	if (r == -ENOMEM) {
-		fail(h, f->generation, strerror(-r), 0);
+		record_failure(h, f->generation, strerror(-r), 0);
 		take_back(h, f);
 	} else {
 		give_up(h, f, r == -ENAMETOOLONG ? "its labels are longer than an address may be" : strerror(-r));
@@ -426,12 +426,12 @@ static void on_copied(struct push *h, struct flight *f)
 	struct stat st;
 	h->status.sent++;
 	h->status.sent_bytes += fstat(f->fd, &st) == 0 ? (uint64_t)st.st_size : 0;
-	succeed(h, f->generation);
-	settle(h, f);
+	record_success(h, f->generation);
+	finish_file(h, f);
 }
 
 /* The file's content may kill its job (-EPIPE): so it gets PUSH_TRIES tries, not endless ones. */
-static bool begin(struct push *h, struct flight *f)
+static bool start_flight(struct push *h, struct flight *f)
 {
 	struct err e = {0};
 	int r = h->transfers ? make_requests(h, f, &e) : copy_file(h, f, &e);
@@ -445,14 +445,14 @@ static bool begin(struct push *h, struct flight *f)
 		give_up(h, f, e.text);
 	} else {
 		if (r != -EINTR && r != -ECONNRESET)
-			fail(h, f->generation, e.text, 0);
+			record_failure(h, f->generation, e.text, 0);
 		take_back(h, f);
 	}
 	return false;
 }
 
 /* Halves the samples of a request; the limit holds for all files once the server takes one of that size. */
-static bool shrink(struct push *h, struct flight *f, const struct http_response *t)
+static bool shrink_requests(struct push *h, struct flight *f, const struct http_response *t)
 {
 	const uint64_t samples = f->batch.requests[f->next].samples;
 	if (samples < 2) {
@@ -463,11 +463,11 @@ static bool shrink(struct push *h, struct flight *f, const struct http_response 
 	log_line(LOG_WARNING, "endpoint=\"%s\" file=\"%s\" outcome=\"smaller requests\" samples=%zu reason=\"%s\"",
 		h->endpoint->name, f->path, f->limits.samples, t->why.text);
 	let_go_batch(h, f);
-	return begin(h, f);
+	return start_flight(h, f);
 }
 
 /* Keeps a minimum: with fewer samples a large file would need more parts than there may be. */
-static void learn(struct push *h, const struct flight *f)
+static void lower_sample_limit(struct push *h, const struct flight *f)
 {
 	const size_t samples = f->limits.samples > LEARNED_MIN ? f->limits.samples : LEARNED_MIN;
 	if (f->limits.samples && (!h->limits.samples || samples < h->limits.samples))
@@ -480,8 +480,8 @@ static void on_done(struct push *h, struct flight *f, const struct http_response
 	f->sent.samples += r->samples;
 	f->sent.requests++;
 	h->status.sent_bytes += r->len;
-	succeed(h, f->generation);
-	learn(h, f);
+	record_success(h, f->generation);
+	lower_sample_limit(h, f);
 	if (t->refused) {
 		h->status.refused += t->refused;
 		snprintf(h->status.why, sizeof(h->status.why), "%s", t->why.text);
@@ -499,14 +499,14 @@ static void on_result(struct push *h, struct flight *f, const struct http_respon
 		on_done(h, f, t);
 		break;
 	case HTTP_CLIENT_TOO_LARGE:
-		shrink(h, f, t);
+		shrink_requests(h, f, t);
 		break;
 	case HTTP_CLIENT_REFUSED:
-		succeed(h, f->generation); /* the server is up and reads requests */
+		record_success(h, f->generation); /* the server is up and reads requests */
 		give_up(h, f, t->why.text);
 		break;
 	case HTTP_CLIENT_LATER:
-		fail(h, f->generation, t->why.text, t->later_s);
+		record_failure(h, f->generation, t->why.text, t->later_s);
 		take_back(h, f);
 		break;
 	}
@@ -531,7 +531,7 @@ static void not_started(struct push *h, struct push_file *file, const char *path
 		queue_gone(h->queue, file);
 	} else if (is_shortage(r)) {
 		queue_back(h->queue, file, queue_progress(file));
-		fail(h, h->generation, strerror(-r), 0);
+		record_failure(h, h->generation, strerror(-r), 0);
 	} else {
 		say_given_up(h, path, strerror(-r));
 		queue_done(h->queue, file);
@@ -546,14 +546,14 @@ static void start_file(struct push *h, int spool, struct push_file *file)
 	int fd = dir < 0 ? dir : fd_open(dir, queue_name(file), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
 	struct flight *f = fd < 0 ? NULL : new_flight(h, file, fd, path);
 	if (f) {
-		begin(h, f);
+		start_flight(h, f);
 		return;
 	}
 	not_started(h, file, path, fd < 0 ? fd : -ENOMEM);
 	fd_close(fd);
 }
 
-static void scan(struct push *h)
+static void scan_spool(struct push *h)
 {
 	struct err e = {0};
 	const size_t before = queue_waiting(h->queue);
@@ -604,7 +604,7 @@ static int go_round(struct push *h, int timeout_ms, struct err *e)
 	return 0;
 }
 
-static int drain(struct push *h, struct err *e)
+static int drain_flights(struct push *h, struct err *e)
 {
 	const int64_t deadline = deadline_in(DRAIN_NS);
 	int r = 0;
@@ -614,7 +614,7 @@ static int drain(struct push *h, struct err *e)
 	return r;
 }
 
-static bool wants(const void *arg, const char *event)
+static bool is_wanted_event(const void *arg, const char *event)
 {
 	return push_endpoint_wants(arg, event);
 }
@@ -622,7 +622,7 @@ static bool wants(const void *arg, const char *event)
 static void look_after(struct push *h)
 {
 	if (clock_now() >= h->scan_due)
-		scan(h);
+		scan_spool(h);
 	if ((h->status_wanted && clock_now() >= h->status_due) || clock_now() >= h->told_by)
 		tell_status(h);
 }
@@ -635,7 +635,7 @@ static bool goes_on(const struct push *h)
 int push_follow(struct push *h, int spool, bool backlog, struct err *e)
 {
 	struct push_file *file;
-	int r = queue_open(spool, h->endpoint->name, wants, h->endpoint, backlog, &h->queue, e);
+	int r = queue_open(spool, h->endpoint->name, is_wanted_event, h->endpoint, backlog, &h->queue, e);
 	if (r < 0)
 		return r;
 	if (e->code)
@@ -648,7 +648,7 @@ int push_follow(struct push *h, int spool, bool backlog, struct err *e)
 		r = goes_on(h) ? go_round(h, wait_ms(h), e) : 0;
 	}
 	if (r == 0)
-		r = drain(h, e);
+		r = drain_flights(h, e);
 	return r == 0 && h->broken ? err_say(e, -ECONNRESET, "the process that makes requests has ended") : r;
 }
 
@@ -706,7 +706,7 @@ static int try_file(struct push *h, int dir, const char *file, const char *path,
 		fd_close(fd);
 		return err_set(e, fd < 0 ? fd : -ENOMEM, "cannot read %s", path);
 	}
-	begin(h, f);
+	start_flight(h, f);
 	while (r == 0 && h->flights && !*h->stop)
 		r = go_round(h, 1000, e);
 	if (r == 0 && *h->stop)

@@ -61,7 +61,7 @@ static int name_type(struct push_encoder *j, struct profile_type *t, const struc
 	return t->type && t->unit ? 0 : -ENOMEM;
 }
 
-static int begin(struct push_encoder *j)
+static int init_encoder(struct push_encoder *j)
 {
 	int r = push_labels_find(j->p, j->of, &j->labels);
 	j->info = *profile_info(j->p);
@@ -116,7 +116,7 @@ struct requests {
 	size_t spent, spend; /* bytes made so far, kept or not; the most that may be */
 };
 
-static int add(struct requests *q, const struct push_request *r)
+static int append_request(struct requests *q, const struct push_request *r)
 {
 	if (q->n == q->room) {
 		size_t room = q->room ? 2 * q->room : 4;
@@ -130,7 +130,7 @@ static int add(struct requests *q, const struct push_request *r)
 	return 0;
 }
 
-static void clear(struct push_request *r)
+static void free_request(struct push_request *r)
 {
 	free(r->path);
 	free(r->content_type);
@@ -138,7 +138,7 @@ static void clear(struct push_request *r)
 	*r = (struct push_request){0};
 }
 
-static int make(struct push_encoder *j, struct requests *q, size_t first, size_t n, struct err *e);
+static int make_requests(struct push_encoder *j, struct requests *q, size_t first, size_t n, struct err *e);
 
 static int make_in_parts(
 	struct push_encoder *j, struct requests *q, size_t first, size_t n, size_t parts, struct err *e)
@@ -146,13 +146,13 @@ static int make_in_parts(
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < parts; i++) {
 		const size_t from = n * i / parts, to = n * (i + 1) / parts;
-		r = from < to ? make(j, q, first + from, to - from, e) : 0;
+		r = from < to ? make_requests(j, q, first + from, to - from, e) : 0;
 	}
 	return r;
 }
 
 /* Makes one request of these samples, or several. */
-static int make(struct push_encoder *j, struct requests *q, size_t first, size_t n, struct err *e)
+static int make_requests(struct push_encoder *j, struct requests *q, size_t first, size_t n, struct err *e)
 {
 	struct push_request fresh = {0};
 	size_t bytes = 0;
@@ -165,17 +165,17 @@ static int make(struct push_encoder *j, struct requests *q, size_t first, size_t
 		if (r == 0 && q->spent > q->spend)
 			r = err_say(e, -E2BIG, "its parts are more than %zu bytes together", q->spend);
 		if (r == 0 && bytes == 0) {
-			clear(&fresh);
+			free_request(&fresh);
 			return 0;
 		}
 		if (r == 0 && bytes <= q->limits.bytes) {
 			fresh.samples = n;
-			r = add(q, &fresh);
+			r = append_request(q, &fresh);
 			if (r == 0)
 				return 0;
 			err_set(e, r, "cannot keep a request");
 		}
-		clear(&fresh);
+		free_request(&fresh);
 		if (r < 0)
 			return r;
 		if (n > 1) { /* a few more parts than bytes demand: each repeats the shared data */
@@ -235,8 +235,8 @@ static int put_file(
 	r.body = malloc(len + 1);
 	if (!r.path)
 		protobuf_writer_done(&path);
-	if (!r.path || !r.content_type || !r.body || add(q, &r) < 0) {
-		clear(&r);
+	if (!r.path || !r.content_type || !r.body || append_request(q, &r) < 0) {
+		free_request(&r);
 		return -ENOMEM;
 	}
 	memcpy(r.body, bytes, len);
@@ -245,10 +245,10 @@ static int put_file(
 
 /* --- */
 
-static void forget(struct requests *q)
+static void reset_requests(struct requests *q)
 {
 	for (size_t i = 0; i < q->n; i++)
-		clear(&q->r[i]);
+		free_request(&q->r[i]);
 	q->n = 0;
 	q->spent = 0;
 }
@@ -256,14 +256,14 @@ static void forget(struct requests *q)
 static int made_of_profile(struct requests *q, const struct profile *p, const struct push_source *of, struct err *e)
 {
 	struct push_encoder j = {.p = p, .of = of};
-	int r = begin(&j);
+	int r = init_encoder(&j);
 	if (r < 0)
 		err_set(e, r, "cannot look at its labels");
 	else
-		r = make(&j, q, 0, profile_samples(p), e);
+		r = make_requests(&j, q, 0, profile_samples(p), e);
 	while (r == -E2BIG && ++q->cut < N(cuts)) {
-		forget(q);
-		r = make(&j, q, 0, profile_samples(p), e);
+		reset_requests(q);
+		r = make_requests(&j, q, 0, profile_samples(p), e);
 	}
 	r = r == -E2BIG ? -EFBIG : r;
 	pushnames_done(&j.types);
@@ -298,6 +298,6 @@ int push_requests(enum push_form form, const struct push_limits *limits, const s
 void push_requests_free(struct push_request *r, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		clear(&r[i]);
+		free_request(&r[i]);
 	free(r);
 }

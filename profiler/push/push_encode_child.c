@@ -55,7 +55,7 @@ enum { FD_FILE, FD_OUT, FD_ANSWER, FDS };
 
 /* --- the process ------------------------------------------------------------------------------------------ */
 
-static struct span place(uint64_t *end, size_t len)
+static struct span reserve_span(uint64_t *end, size_t len)
 {
 	const struct span s = {*end, len};
 	*end += len;
@@ -64,7 +64,7 @@ static struct span place(uint64_t *end, size_t len)
 
 static struct span place_text(uint64_t *end, const char *text)
 {
-	return text ? place(end, strlen(text) + 1) : (struct span){0, 0};
+	return text ? reserve_span(end, strlen(text) + 1) : (struct span){0, 0};
 }
 
 static int write_text(int fd, const char *text)
@@ -82,7 +82,7 @@ static int write_rows(int fd, const struct push_request *r, size_t n)
 		row.method = place_text(&end, r[i].method);
 		row.content_type = place_text(&end, r[i].content_type);
 		row.content_encoding = place_text(&end, r[i].content_encoding);
-		row.body = place(&end, r[i].len);
+		row.body = reserve_span(&end, r[i].len);
 		ok = fd_write_all(fd, &row, sizeof(row));
 	}
 	return end > PUSH_ENCODE_CHILD_BYTES_MAX ? -EFBIG : ok;
@@ -125,7 +125,7 @@ static int skip_samples(struct profile **p, const struct push_progress *sent)
 	return r;
 }
 
-static int make(const struct question *q, const int *fds, struct err *e)
+static int encode_file(const struct question *q, const int *fds, struct err *e)
 {
 	const struct push_limits limits = {.bytes = q->bytes, .samples = q->samples};
 	const struct push_source of = {.target = q->target, .file = q->file, .kind = q->kind, .node = q->node};
@@ -157,7 +157,7 @@ static _Noreturn void become_job(const struct question *q, const int *fds)
 	if (child_process_bound(PUSH_ENCODE_CHILD_MEMORY, PUSH_ENCODE_CHILD_S) < 0 ||
 		seccomp_enter(SECCOMP_PAGE, &e) < 0)
 		_exit(1);
-	said.code = make(q, fds, &e);
+	said.code = encode_file(q, fds, &e);
 	if (said.code == -ENOMEM)
 		err_say(&e, -ENOMEM, "it is too large: its requests take more than %lu MiB",
 			PUSH_ENCODE_CHILD_MEMORY >> 20);
@@ -176,7 +176,7 @@ static bool is_question(struct question *q)
 	return q->form < PUSH_DIRECTORY;
 }
 
-static _Noreturn void serve(int sock)
+static _Noreturn void serve_questions(int sock)
 {
 	struct question q;
 	int fds[FDS];
@@ -212,7 +212,7 @@ static _Noreturn void become_maker(struct push_endpoint *all, size_t n, pid_t pa
 	signal(SIGCHLD, SIG_IGN); /* the kernel reaps its jobs */
 	if (capabilities_limit(0, &e) < 0 || seccomp_enter(SECCOMP_MAKER, &e) < 0)
 		_exit(1);
-	serve(sock);
+	serve_questions(sock);
 }
 
 int encoder_start(struct push_endpoint *all, size_t n, struct encoder_process *ret, struct err *e)
@@ -324,7 +324,7 @@ static int wait_for(int sock, const volatile int *stop)
 	return r;
 }
 
-static int hear(int sock, int out, const volatile int *stop, struct push_batch *ret, struct err *e)
+static int receive_answer(int sock, int out, const volatile int *stop, struct push_batch *ret, struct err *e)
 {
 	struct said said;
 	size_t n = 0;
@@ -346,7 +346,7 @@ static int hear(int sock, int out, const volatile int *stop, struct push_batch *
 			    : 0;
 }
 
-static void ask(const struct push_question *q, struct question *ret)
+static void fill_question(const struct push_question *q, struct question *ret)
 {
 	*ret = (struct question){
 		.form = q->form, .bytes = q->limits.bytes, .samples = q->limits.samples, .sent = q->sent};
@@ -365,11 +365,11 @@ int push_encode_child_run(const struct encoder_process *m, int fd, const struct 
 	if (out < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(e, -errno, "cannot ask for its requests");
 	fd_auto mine = pair[0];
-	ask(q, &question);
+	fill_question(q, &question);
 	int r = fd_send(m->sock, &question, sizeof(question), (int[]){fd, out, pair[1]}, FDS);
 	fd_close(pair[1]);
 	return r < 0 ? err_set(e, -ECONNRESET, "the process that makes requests has ended")
-		     : hear(mine, out, stop, ret, e);
+		     : receive_answer(mine, out, stop, ret, e);
 }
 
 void push_encode_child_done(struct push_batch *b)

@@ -40,7 +40,7 @@ static const struct profile_label *label_of(const struct profile_sample *s, cons
 	return NULL;
 }
 
-static bool known(const struct finding *f, const char *key)
+static bool has_candidate(const struct finding *f, const char *key)
 {
 	for (size_t i = 0; i < f->n; i++)
 		if (f->candidates[i].label.key == key)
@@ -58,7 +58,7 @@ static void look_at(struct finding *f, const struct profile_sample *s, bool firs
 	}
 	for (size_t i = 0; i < s->n_labels; i++) {
 		const bool origin = is_origin(s->labels[i].key);
-		if (f->n < N(f->candidates) && (first || origin) && !known(f, s->labels[i].key))
+		if (f->n < N(f->candidates) && (first || origin) && !has_candidate(f, s->labels[i].key))
 			f->candidates[f->n++] = (struct candidate){.label = s->labels[i], .origin = origin};
 	}
 }
@@ -81,7 +81,7 @@ static int look_at_all(struct finding *f, const struct profile *p)
 	return r;
 }
 
-static void keep(struct push_labels *l, struct profile_label label)
+static void insert_label(struct push_labels *l, struct profile_label label)
 {
 	size_t at = l->n;
 	for (; at > 0 && strcmp(l->shared[at - 1].key, label.key) > 0; at--)
@@ -123,12 +123,12 @@ int push_labels_find(const struct profile *p, const struct push_source *of, stru
 	ret->n = 0;
 	for (size_t i = 0; i < f.n && ret->n < PROFILE_LABELS_MAX; i++)
 		if (!f.candidates[i].differs)
-			keep(ret, f.candidates[i].label);
+			insert_label(ret, f.candidates[i].label);
 	ret->service = service_of(ret, of);
 	if (!push_labels_get(ret, SERVICE))
-		keep(ret, (struct profile_label){.key = SERVICE, .str = ret->service, .unit = ""});
+		insert_label(ret, (struct profile_label){.key = SERVICE, .str = ret->service, .unit = ""});
 	if (!has_node(&f) && of->node[0])
-		keep(ret, (struct profile_label){.key = "node", .str = of->node, .unit = ""});
+		insert_label(ret, (struct profile_label){.key = "node", .str = of->node, .unit = ""});
 	return 0;
 }
 

@@ -160,7 +160,7 @@ static bool was_sent(const struct push_queue *q, const struct target *t, const c
 }
 
 /* Splits `text` in place into lines in order, which point into it; a last one without newline is none. */
-static int split(char *text, char ***ret, size_t *ret_n)
+static int split_lines(char *text, char ***ret, size_t *ret_n)
 {
 	char **lines = NULL;
 	size_t n = 0, room = 0;
@@ -185,7 +185,7 @@ static int read_sent(struct push_queue *q)
 	int r = fd_slurp(q->sent, SENT_MAX, &q->before_text, &len);
 	q->torn = r == 0 && len && q->before_text[len - 1] != '\n';
 	if (r == 0)
-		r = split(q->before_text, &q->before, &q->n_before);
+		r = split_lines(q->before_text, &q->before, &q->n_before);
 	q->lines = q->n_before;
 	return r;
 }
@@ -219,7 +219,7 @@ static int write_lines(struct push_queue *q, int fd)
 	return r < 0 ? r : fsync(fd) < 0 ? -errno : 0;
 }
 
-static int rewrite(struct push_queue *q)
+static int rewrite_sent_lines(struct push_queue *q)
 {
 	char fresh[sizeof(q->file) + 4];
 	snprintf(fresh, sizeof(fresh), "%s.new", q->file);
@@ -240,12 +240,12 @@ static int rewrite(struct push_queue *q)
 }
 
 /* A partial line would be the beginning of the next one: then all lines are written anew. */
-static int append(struct push_queue *q, const struct push_file *f)
+static int append_sent_line(struct push_queue *q, const struct push_file *f)
 {
 	char line[SPOOL_TARGET_MAX + 258];
 	int n = snprintf(line, sizeof(line), "%s/%s\n", f->target->name, f->name);
 	if (q->torn)
-		return rewrite(q);
+		return rewrite_sent_lines(q);
 	int r = fd_write_all(q->sent, line, (size_t)n);
 	if (r == 0 && fdatasync(q->sent) < 0)
 		r = -errno;
@@ -322,7 +322,7 @@ static int next_entry(DIR *d, struct dirent **ret)
 	return *ret ? 0 : -errno;
 }
 
-static int list(struct push_queue *q, struct target *t, int dir)
+static int list_target_files(struct push_queue *q, struct target *t, int dir)
 {
 	struct dirent *de;
 	int64_t start_s;
@@ -357,7 +357,7 @@ static int look_into(struct push_queue *q, struct target *t, int dir)
 		return dir < 0 ? dir : -errno;
 	if (t->settled && st.st_mtim.tv_sec == t->changed.tv_sec && st.st_mtim.tv_nsec == t->changed.tv_nsec)
 		return 0;
-	int r = list(q, t, dir);
+	int r = list_target_files(q, t, dir);
 	if (r == -ENOENT) { /* it has gone since it was opened */
 		t->seen = false;
 		return 0;
@@ -429,7 +429,7 @@ int queue_scan(struct push_queue *q, struct err *e)
 		return err_set(e, r, "cannot list the spool");
 	drop_targets(q);
 	if (q->torn || q->lines > STALE_LINES(q->files))
-		r = rewrite(q);
+		r = rewrite_sent_lines(q);
 	if (r < 0 && !q->told)
 		err_set(e, r, "what was sent cannot be noted in " PUSH_DIR "/%s", q->file);
 	q->told = r < 0;
@@ -448,7 +448,7 @@ static int open_dir(int spool)
 	return fd_open(spool, PUSH_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 }
 
-static int lock(struct push_queue *q)
+static int lock_queue(struct push_queue *q)
 {
 	char file[sizeof(q->name) + 8];
 	snprintf(file, sizeof(file), "%s.lock", q->name);
@@ -461,7 +461,7 @@ static int lock(struct push_queue *q)
 static int open_sent(struct push_queue *q, bool backlog)
 {
 	q->dir = open_dir(q->spool);
-	int r = q->dir < 0 ? q->dir : lock(q);
+	int r = q->dir < 0 ? q->dir : lock_queue(q);
 	if (r < 0)
 		return r;
 	q->sent = fd_open(q->dir, q->file, O_RDWR | O_APPEND | O_NOFOLLOW, 0);
@@ -487,7 +487,7 @@ int queue_open(int spool, const char *name, bool (*wants)(const void *arg, const
 		r = queue_scan(q, e);
 	forget_before(q);
 	if (r == 0 && q->sent < 0) { /* it must hold the files that are there now */
-		r = rewrite(q);
+		r = rewrite_sent_lines(q);
 		if (r < 0)
 			err_set(e, r, "cannot write " PUSH_DIR "/%s in the spool", q->file);
 	}
@@ -557,7 +557,7 @@ int queue_done(struct push_queue *q, struct push_file *f)
 	f->state = SENT;
 	f->target->busy = false;
 	q->waiting--;
-	return append(q, f);
+	return append_sent_line(q, f);
 }
 
 void queue_back(struct push_queue *q, struct push_file *f, struct push_progress sent)

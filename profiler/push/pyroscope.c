@@ -181,7 +181,7 @@ static void put_labels(struct protobuf_writer *to, const struct series *s)
 }
 
 /* RFC 9562, version 8: of a format of our own. */
-static void uuid(const uint8_t id[static 16], char to[static 37])
+static void format_uuid(const uint8_t id[static 16], char to[static 37])
 {
 	snprintf(to, 37, "%02x%02x%02x%02x-%02x%02x-8%x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", id[0], id[1], id[2],
 		id[3], id[4], id[5], id[6] & 0xf, id[7], (id[8] & 0x3f) | 0x80, id[9], id[10], id[11], id[12], id[13],
@@ -205,7 +205,7 @@ static void put_series(struct protobuf_writer *to, const struct series *s, const
 	uint8_t id[16];
 	char text[37];
 	find_id(s, pprof, len, id);
-	uuid(id, text);
+	format_uuid(id, text);
 	put_labels(&series, s);
 	protobuf_writer_bytes(&sample, RAW_PROFILE, pprof, len);
 	protobuf_writer_text(&sample, ID, text);
@@ -216,7 +216,7 @@ static void put_series(struct protobuf_writer *to, const struct series *s, const
 }
 
 /* Moves path and body, either of which may have failed, into a request. */
-static int take(
+static int fill_request(
 	struct push_request *r, struct protobuf_writer *path, struct protobuf_writer *body, const char *content_type)
 {
 	protobuf_writer_put(path, "", 1);
@@ -246,7 +246,7 @@ int pyroscope_push_body(struct push_encoder *j, const struct sample_range *w, st
 	if (r == 0) {
 		protobuf_writer_print(&path, "/push.v1.PusherService/Push");
 		put_series(&body, &s, pprof, len);
-		r = take(ret, &path, &body, "application/proto");
+		r = fill_request(ret, &path, &body, "application/proto");
 	}
 	free(pprof);
 	return r < 0 ? err_set(e, r, "cannot make a request") : 0;
@@ -386,7 +386,7 @@ int pyroscope_ingest_body(struct push_encoder *j, const struct sample_range *w, 
 		}
 		protobuf_writer_print(&body, "--%s--\r\n", boundary);
 		snprintf(content_type, sizeof(content_type), "multipart/form-data; boundary=%s", boundary);
-		r = take(ret, &path, &body, content_type);
+		r = fill_request(ret, &path, &body, content_type);
 	}
 	free(pprof);
 	return r < 0 ? err_set(e, r, "cannot make a request") : 0;

@@ -181,7 +181,7 @@ static void on_target(struct resume *r, uint64_t serial, struct journal_reader *
 }
 
 /* Returns a time or a span, 0 if it is too large: sums must not overflow, even with a bad journal. */
-static int64_t span(uint64_t ns)
+static int64_t sanitize_time(uint64_t ns)
 {
 	return ns < 1ull << 61 ? (int64_t)ns : 0;
 }
@@ -200,22 +200,22 @@ static void on_state(struct target *t, struct journal_reader *s)
 	if (s->bad)
 		return;
 	t->started = n.started;
-	t->window_real = span(n.window_real);
-	t->window_mono = span(n.window_mono);
+	t->window_real = sanitize_time(n.window_real);
+	t->window_mono = sanitize_time(n.window_mono);
 	t->seq = (unsigned)n.seq;
 	t->samples = n.samples;
-	t->cost = span(n.cost);
+	t->cost = sanitize_time(n.cost);
 	t->maps_left = n.maps_left < t->maps_left ? n.maps_left : t->maps_left;
 	t->past.lost = n.lost;
 	t->past.throttled = n.throttled;
 	t->cpu_first = n.cpu_first;
 	t->cpu_last = n.cpu_last;
-	t->born = span(n.born);
-	t->naming_spent = span(n.naming_spent);
+	t->born = sanitize_time(n.born);
+	t->naming_spent = sanitize_time(n.naming_spent);
 	t->records = n.records;
 	t->bytes = n.bytes;
 	t->ran_then = n.ran_then;
-	t->began = span(n.began);
+	t->began = sanitize_time(n.began);
 	sample_rate_restore(&t->rate, &n.rate);
 	memcpy(t->kernel, n.kernel, sizeof(n.kernel));
 	t->tally = tally;
@@ -234,7 +234,7 @@ static void on_streams(struct resume *r, struct target *t, struct journal_reader
 	for (size_t i = 0; i < n && !s->bad; i++) {
 		uint64_t id = saved_number(s), lost = saved_number(s), value = saved_number(s);
 		uint64_t enabled = saved_number(s), running = saved_number(s);
-		int64_t off_since = span(saved_number(s));
+		int64_t off_since = sanitize_time(saved_number(s));
 		struct open_event *st = open_events_find(r->g->streams, id);
 		if (!s->bad && st && st->target == t) {
 			st->lost_seen = lost;
@@ -293,8 +293,8 @@ static void read_window(struct window *w, struct journal_reader *s)
 	saved_numbers(s, (uint64_t *)&n, sizeof(n) / sizeof(uint64_t));
 	saved_numbers(s, (uint64_t *)&w->tally, sizeof(w->tally) / sizeof(uint64_t));
 	w->seq = (unsigned)n.seq;
-	w->real = span(n.real);
-	w->duration = span(n.duration);
+	w->real = sanitize_time(n.real);
+	w->duration = sanitize_time(n.duration);
 	w->cpu_used = n.cpu_used;
 	w->last = n.last;
 	w->early = n.early;
@@ -453,7 +453,7 @@ static void read_unlisted(struct target *t)
 	}
 }
 
-static void settle(struct resume *r, struct ref *ref)
+static void resume_target(struct resume *r, struct ref *ref)
 {
 	struct target *t = ref->t;
 	/* in a damaged journal it is unknown whether it has begun: its exec may be long past */
@@ -478,7 +478,7 @@ static void settle(struct resume *r, struct ref *ref)
 	target_resume(t, r->now > since ? r->now - since : 0);
 }
 
-static void done(struct resume *r)
+static void free_resume(struct resume *r)
 {
 	for (size_t i = 0; i < r->jits.count; i++)
 		jit_unref(r->jit_list[i]);
@@ -502,8 +502,8 @@ unsigned checkpoint_read(struct engine *g, struct journal_reader all, int64_t se
 	read_all(&r, all);
 	unsigned n = (unsigned)r.targets.count;
 	for (unsigned i = 0; i < n; i++)
-		settle(&r, &r.refs[i]);
+		resume_target(&r, &r.refs[i]);
 	g->at->target = 0;
-	done(&r);
+	free_resume(&r);
 	return n;
 }

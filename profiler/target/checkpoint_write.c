@@ -137,7 +137,7 @@ static void save_task_jit(void *arg, struct process *p)
 
 /* --- a target */
 
-static void begin(struct checkpoint *c, const struct target *t, uint32_t type)
+static void start_entry(struct checkpoint *c, const struct target *t, uint32_t type)
 {
 	journal_begin(c->journal, type);
 	journal_number(c->journal, t->serial);
@@ -149,7 +149,7 @@ static void save_identity(struct checkpoint *c, struct target *t)
 	if (t->saved.known)
 		return;
 	t->saved.known = true;
-	begin(c, t, ENTRY_TARGET);
+	start_entry(c, t, ENTRY_TARGET);
 	journal_text(j, t->desc.id);
 	journal_number(j, (uint32_t)t->desc.host_pid);
 	journal_number(j, t->desc.start_time);
@@ -181,7 +181,7 @@ static void save_state(struct checkpoint *c, struct target *t)
 	};
 	sample_rate_save(&t->rate, &s.rate);
 	memcpy(s.kernel, t->kernel, sizeof(s.kernel));
-	begin(c, t, ENTRY_STATE);
+	start_entry(c, t, ENTRY_STATE);
 	journal_numbers(j, (const uint64_t *)&s, sizeof(s) / sizeof(uint64_t));
 	journal_numbers(j, (const uint64_t *)&t->tally, TALLY_NUMBERS);
 	for (uint32_t i = 0; i < EVENTS_MAX; i++)
@@ -197,7 +197,7 @@ static void save_streams(struct checkpoint *c, struct target *t)
 	size_t n = 0;
 	for (const struct open_event *st = t->streams; st; st = st->next_of_target)
 		n++;
-	begin(c, t, ENTRY_STREAMS);
+	start_entry(c, t, ENTRY_STREAMS);
 	journal_number(j, n);
 	for (const struct open_event *st = t->streams; st; st = st->next_of_target) {
 		journal_number(j, st->id);
@@ -214,7 +214,7 @@ static void save_streams(struct checkpoint *c, struct target *t)
 static void save_tasks(struct checkpoint *c, struct target *t)
 {
 	process_table_each(t->tasks, save_task_jit, &(struct saving){c, t});
-	begin(c, t, ENTRY_TASKS);
+	start_entry(c, t, ENTRY_TASKS);
 	process_table_save(t->tasks, c->journal);
 	journal_end(c->journal);
 	t->saved.tasks = false;
@@ -231,7 +231,7 @@ static void save_counts(struct checkpoint *c, struct target *t, struct aggregate
 			save_module(c, f->module);
 			save_jit(c, t, f->jit);
 		}
-		begin(c, t, ENTRY_COUNTS);
+		start_entry(c, t, ENTRY_COUNTS);
 		journal_number(c->journal, i);
 		aggregate_save(a, c->journal);
 		journal_end(c->journal);
@@ -244,7 +244,7 @@ static void save_window(struct checkpoint *c, struct target *t, const struct win
 	const struct window_state s = {w->seq, (uint64_t)w->real, (uint64_t)w->duration, w->cpu_used, w->last, w->early,
 		(w->by_cap ? 1 : 0) | (w->by_budget ? 2 : 0), sample_rate_bits(w->rate_most)};
 	save_counts(c, t, w->counts);
-	begin(c, t, ENTRY_WINDOW);
+	start_entry(c, t, ENTRY_WINDOW);
 	journal_numbers(j, (const uint64_t *)&s, sizeof(s) / sizeof(uint64_t));
 	journal_numbers(j, (const uint64_t *)&w->tally, TALLY_NUMBERS);
 	for (uint32_t i = 0; i < t->desc.n_events; i++) {
@@ -310,7 +310,7 @@ static void save_whole(struct checkpoint *c, struct target *t)
 	pair_table_done(&c->known); /* some entries are gone with it; the others may come twice */
 	t->saved.known = false;
 	save_identity(c, t);
-	begin(c, t, ENTRY_BLANK);
+	start_entry(c, t, ENTRY_BLANK);
 	journal_end(c->journal);
 }
 
@@ -341,7 +341,7 @@ static void give_up(struct checkpoint *c, int64_t now)
 	c->again = now + AGAIN_NS;
 }
 
-static void snapshot(struct checkpoint *c, struct engine *g, int64_t now)
+static void write_snapshot(struct checkpoint *c, struct engine *g, int64_t now)
 {
 	pair_table_done(&c->known);
 	c->left_out = 0;
@@ -389,7 +389,7 @@ unsigned checkpoint_resume(struct checkpoint *c, struct engine *g, int64_t now)
 			target_resume_blank(t);
 	c->resumed = true;
 	c->round = g->targets ? ROUND_FIRST_NS : ROUND_NS;
-	snapshot(c, g, now);
+	write_snapshot(c, g, now);
 	if (g->targets && r < 0)
 		log_line(LOG_WARNING, "outcome=\"begun anew\" targets=%u reason=\"no journal: %s\"", g->n_targets,
 			strerror(-r));
@@ -407,7 +407,7 @@ static bool any_changed(const struct engine *g)
 	return t;
 }
 
-static void commit(struct checkpoint *c, struct engine *g, int64_t now)
+static void commit_checkpoint(struct checkpoint *c, struct engine *g, int64_t now)
 {
 	save_rates(c, g);
 	for (struct target *t = g->targets; t; t = t->next)
@@ -415,7 +415,7 @@ static void commit(struct checkpoint *c, struct engine *g, int64_t now)
 			save_changes(c, t);
 	c->last = now;
 	if (!journal_commit(c->journal) || is_large(c))
-		snapshot(c, g, now);
+		write_snapshot(c, g, now);
 	else
 		journal_seen(c->journal, now);
 	for (struct target *t = g->targets; t; t = t->next)
@@ -423,7 +423,7 @@ static void commit(struct checkpoint *c, struct engine *g, int64_t now)
 }
 
 /* Returns how much earlier counts may be written: it would be our next wake-up, or a look takes place anyway. */
-static int64_t early(const struct checkpoint *c, const struct engine *g)
+static int64_t get_early_margin(const struct checkpoint *c, const struct engine *g)
 {
 	return g->pause > c->round / EARLY ? g->pause : c->round / EARLY;
 }
@@ -431,7 +431,7 @@ static int64_t early(const struct checkpoint *c, const struct engine *g)
 void checkpoint_flush(struct checkpoint *c, struct engine *g, int64_t now)
 {
 	if (c && c->resumed && !c->off)
-		commit(c, g, now);
+		commit_checkpoint(c, g, now);
 }
 
 int checkpoint_round(struct checkpoint *c, struct engine *g, int64_t now)
@@ -439,11 +439,11 @@ int checkpoint_round(struct checkpoint *c, struct engine *g, int64_t now)
 	if (!c || !c->resumed)
 		return -1;
 	if ((c->off || c->left_out) && now >= c->again)
-		snapshot(c, g, now);
+		write_snapshot(c, g, now);
 	if (c->off)
 		return -1;
-	if (now - c->last >= c->round - early(c, g)) {
-		commit(c, g, now);
+	if (now - c->last >= c->round - get_early_margin(c, g)) {
+		commit_checkpoint(c, g, now);
 		c->round = 2 * c->round < ROUND_NS ? 2 * c->round : ROUND_NS;
 	}
 	return any_changed(g) ? (int)((c->last + c->round - now) / NSEC_PER_MSEC) + 1 : -1;
@@ -466,13 +466,13 @@ void checkpoint_record(
 	for (unsigned pass = 0; pass < 2; pass++) {
 		save_identity(c, t);
 		save_inherited(c, t, r);
-		begin(c, t, ENTRY_RECORD);
+		start_entry(c, t, ENTRY_RECORD);
 		journal_bytes(c->journal, h, h->size);
 		journal_end(c->journal);
 		if (journal_commit(c->journal) && !is_large(c))
 			return;
 		if (!pass) /* before the record: so the record comes after the state that it changes */
-			snapshot(c, t->engine, clock_now());
+			write_snapshot(c, t->engine, clock_now());
 		if (!is_in(c, t))
 			return;
 	}
@@ -484,7 +484,7 @@ void checkpoint_lossy(struct checkpoint *c, struct target *t)
 		return;
 	t->saved.lossy = t->saved.changed = true;
 	save_identity(c, t);
-	begin(c, t, ENTRY_LOSSY);
+	start_entry(c, t, ENTRY_LOSSY);
 	journal_end(c->journal);
 }
 
@@ -525,7 +525,7 @@ void checkpoint_written(struct checkpoint *c, struct target *t, unsigned seq)
 		return;
 	t->saved.changed = true;
 	save_identity(c, t);
-	begin(c, t, ENTRY_WRITTEN);
+	start_entry(c, t, ENTRY_WRITTEN);
 	journal_number(c->journal, seq);
 	journal_end(c->journal);
 	checkpoint_at_once(c);
@@ -537,10 +537,10 @@ void checkpoint_gone(struct checkpoint *c, struct target *t)
 	if (!c || !c->resumed || c->off || !t->saved.known)
 		return;
 	if (!t->engine->targets) {
-		snapshot(c, t->engine, clock_now()); /* all memory back */
+		write_snapshot(c, t->engine, clock_now()); /* all memory back */
 		return;
 	}
-	begin(c, t, ENTRY_GONE);
+	start_entry(c, t, ENTRY_GONE);
 	journal_end(c->journal);
 	checkpoint_at_once(c);
 }

@@ -84,7 +84,7 @@ static bool any_ending(const struct engine *g)
 	return t;
 }
 
-static int settle(void *arg)
+static int on_ending_round(void *arg)
 {
 	struct engine *g = arg;
 	int wait = engine_round(g), other = exporter_link_round(g, clock_now());
@@ -106,7 +106,7 @@ void engine_end(struct engine *g)
 				target_end(t);
 		}
 		/* last windows that wait for names, for a bounded time: their deadlines alone end that */
-	} while (any_ending(g) && event_loop_run(g->loop, settle, g) == 0);
+	} while (any_ending(g) && event_loop_run(g->loop, on_ending_round, g) == 0);
 }
 
 static bool any_unwritten(const struct engine *g)
@@ -273,7 +273,7 @@ static bool read_ahead(struct engine *g)
 }
 
 /* Returns milliseconds to the next look at all targets. */
-static int pace(struct engine *g)
+static int update_round_interval(struct engine *g)
 {
 	int calmer = g->round_ms + g->round_ms / 8;
 	g->round_ms = g->restless || !g->round_ms ? ROUND_MS : calmer < ROUND_CALM_MS ? calmer : ROUND_CALM_MS;
@@ -310,7 +310,7 @@ static int64_t in_ms(int64_t now, int ms)
  * Looks at all targets, or at those with work due: a look reads files of a target, and of a thousand
  * targets the window of one always ends. Returns when the next look is due.
  */
-static int64_t look(struct engine *g, int64_t now, bool at_all)
+static int64_t check_targets(struct engine *g, int64_t now, bool at_all)
 {
 	int64_t first = INT64_MAX;
 	for (struct target *t = g->targets, *next; t; t = next) {
@@ -349,10 +349,10 @@ int engine_round(struct engine *g)
 		rates = sample_rate_round(g, now); /* of intervals that begin with it, too */
 		limits_enforce_memory(g);
 		cpu_coverage_look(g, now);
-		g->look_again = in_ms(now, pace(g));
+		g->look_again = in_ms(now, update_round_interval(g));
 	}
 	if (at_all || now >= g->due) { /* rings wake us far more often than targets change */
-		g->due = look(g, now, at_all);
+		g->due = check_targets(g, now, at_all);
 		int64_t commit = in_ms(now, checkpoint_round(g->commit, g, now));
 		g->due = commit < g->due ? commit : g->due;
 	}

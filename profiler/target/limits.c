@@ -38,7 +38,7 @@ int limits_check_new_target(const struct engine *g, unsigned n_targets, struct e
 	return err_say(e, -EBUSY, "pilliond profiles %u targets already: raise its setting targets", n_targets);
 }
 
-static uint64_t less(uint64_t have, uint64_t used)
+static uint64_t subtract_used(uint64_t have, uint64_t used)
 {
 	return have > used ? have - used : 0;
 }
@@ -47,9 +47,9 @@ uint32_t limits_fds(const struct engine *g, uint64_t used)
 {
 	struct rlimit l;
 	uint64_t most = g->limits.fds ? g->limits.fds : FDS_SESSION;
-	uint64_t room = less(most, used);
-	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && less(l.rlim_cur, used + RESERVED_FDS) < room)
-		room = less(l.rlim_cur, used + RESERVED_FDS);
+	uint64_t room = subtract_used(most, used);
+	if (getrlimit(RLIMIT_NOFILE, &l) == 0 && subtract_used(l.rlim_cur, used + RESERVED_FDS) < room)
+		room = subtract_used(l.rlim_cur, used + RESERVED_FDS);
 	return (uint32_t)room;
 }
 
@@ -62,7 +62,7 @@ static size_t tables_of(const struct target *t)
 }
 
 /* Returns the memory of windows that are over: they free it soon. */
-static size_t waiting(const struct engine *g)
+static size_t count_window_memory(const struct engine *g)
 {
 	size_t n = 0;
 	for (const struct target *t = g->targets; t; t = t->next)
@@ -76,7 +76,7 @@ void limits_enforce_memory(struct engine *g)
 {
 	struct target *largest = NULL;
 	if (!g->tables.max || g->tables.used < g->tables.max / 4 * 3 ||
-		less(g->tables.used, waiting(g)) < g->tables.max / 4 * 3)
+		subtract_used(g->tables.used, count_window_memory(g)) < g->tables.max / 4 * 3)
 		return;
 	for (struct target *t = g->targets; t; t = t->next) {
 		if (!t->ending && (!largest || tables_of(t) > tables_of(largest)))

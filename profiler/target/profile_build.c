@@ -228,7 +228,7 @@ static int add_locations(struct builder *b)
 
 /* --- labels -------------------------------------------------------------------------------------------- */
 
-static void put(struct builder *b, size_t *n, const char *key, const char *value)
+static void add_label(struct builder *b, size_t *n, const char *key, const char *value)
 {
 	if (value[0] && *n < PROFILE_LABELS_MAX)
 		b->labels[(*n)++] = (struct profile_label){.key = key, .str = value};
@@ -263,16 +263,16 @@ static void fixed_labels(struct builder *b)
 {
 	const struct target_desc *d = &b->t->desc;
 	size_t n = 0;
-	put(b, &n, "service_name", service_name(d));
-	put(b, &n, "container", d->name);
-	put(b, &n, "container_id", d->id);
-	put(b, &n, "pod", d->pod);
-	put(b, &n, "namespace", d->pod_namespace);
-	put(b, &n, "node", b->t->engine->node);
-	put(b, &n, "cgroup", d->detail & DETAIL_CGROUP ? d->cgroup : "");
+	add_label(b, &n, "service_name", service_name(d));
+	add_label(b, &n, "container", d->name);
+	add_label(b, &n, "container_id", d->id);
+	add_label(b, &n, "pod", d->pod);
+	add_label(b, &n, "namespace", d->pod_namespace);
+	add_label(b, &n, "node", b->t->engine->node);
+	add_label(b, &n, "cgroup", d->detail & DETAIL_CGROUP ? d->cgroup : "");
 	for (uint32_t i = 0; i < d->n_labels; i++) {
 		snprintf(b->user_keys[i], sizeof(b->user_keys[i]), "user.%s", d->labels[i].key);
-		put(b, &n, b->user_keys[i], d->labels[i].value);
+		add_label(b, &n, b->user_keys[i], d->labels[i].value);
 	}
 	b->n_fixed = n;
 }
@@ -287,7 +287,7 @@ static void put_thread_labels(struct builder *b, const char *text, size_t *n)
 		snprintf(key, sizeof(b->thread_labels[i].key), "user.%.*s", (int)part.key_len, part.key);
 		snprintf(value, sizeof(b->thread_labels[i].value), "%.*s", (int)part.value_len, part.value);
 		if (!user_label(&b->t->desc, key + strlen("user.")))
-			put(b, n, key, value);
+			add_label(b, n, key, value);
 	}
 }
 
@@ -295,9 +295,9 @@ static void put_thread_labels(struct builder *b, const char *text, size_t *n)
 static int64_t add_labels(struct builder *b, const struct sample_origin *who, const struct sample_detail *when)
 {
 	size_t labels = b->n_fixed;
-	put(b, &labels, "process", who->process);
-	put(b, &labels, "exe", who->exe);
-	put(b, &labels, "thread", who->thread);
+	add_label(b, &labels, "process", who->process);
+	add_label(b, &labels, "exe", who->exe);
+	add_label(b, &labels, "thread", who->thread);
 	if (who->pid) {
 		put_number(b, &labels, "pid", who->pid, NULL);
 		put_number(b, &labels, "tid", who->tid, NULL);
@@ -368,8 +368,8 @@ static int add_loss(struct builder *b, const char *frame, uint64_t count, uint64
 	return set < 0 ? (int)set : profile_sample_of(b->p, (uint32_t[]){(uint32_t)loc}, 1, values, (uint32_t)set);
 }
 
-static int comment(struct builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static int comment(struct builder *b, const char *fmt, ...)
+static int add_comment(struct builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int add_comment(struct builder *b, const char *fmt, ...)
 {
 	char text[1024];
 	va_list ap;
@@ -380,7 +380,7 @@ static int comment(struct builder *b, const char *fmt, ...)
 }
 
 /* Returns the value of `weight` events without a sample: if the event has a value field, by the average of samples. */
-static uint64_t worth(const struct builder *b, uint64_t weight)
+static uint64_t scale_weight(const struct builder *b, uint64_t weight)
 {
 	const struct target_tally *y = &b->w->tally;
 	const uint64_t seen = y->weight[b->spec];
@@ -398,19 +398,19 @@ static int add_unsampled(struct builder *b)
 	if (!b->kernel->unsampled)
 		return 0;
 	int r = add_loss(b, user ? "[kernel, not permitted]" : "[unsampled]", b->kernel->unsampled / spec->period,
-		worth(b, b->kernel->unsampled));
+		scale_weight(b, b->kernel->unsampled));
 	if (r == 0 && user)
-		return comment(b,
+		return add_comment(b,
 			"[kernel, not permitted] is CPU time by the kernel's count without a sample: code that "
 			"kernel.perf_event_paranoid hides, or threads that ended between two samples");
 	if (r == 0 && timers)
-		return comment(b,
+		return add_comment(b,
 			"[unsampled] is CPU time by the processes' own account without a sample: of threads that ended "
 			"before they were seen, of programs that began or ended between two samples, of those that "
 			"block "
 			"all signals");
 	return r < 0 ? r
-		     : comment(b, "[unsampled] is %s: a %s shows more of it, and attaching by cgroup all",
+		     : add_comment(b, "[unsampled] is %s: a %s shows more of it, and attaching by cgroup all",
 			       clock ? "CPU time of threads that ended between two samples"
 				     : "what threads did behind their last samples",
 			       clock ? "higher rate" : "shorter period");
@@ -424,9 +424,10 @@ static int add_unseen(struct builder *b)
 	if (!y->restarts)
 		return 0;
 	if (b->kernel->unseen)
-		r = add_loss(b, "[lost: profiler restarted]", b->kernel->unseen / period, worth(b, b->kernel->unseen));
+		r = add_loss(b, "[lost: profiler restarted]", b->kernel->unseen / period,
+			scale_weight(b, b->kernel->unseen));
 	return r < 0 ? r
-		     : comment(b,
+		     : add_comment(b,
 			       "the profiler was restarted %" PRIu64
 			       " times: of %.2f s at most, it did not come to count what it had seen",
 			       y->restarts, (double)y->gap / NSEC_PER_SEC);
@@ -452,7 +453,7 @@ static int add_losses(struct builder *b)
 	uint64_t overflow = aggregate_overflow(b->counts);
 	int r = 0;
 	if (b->kernel->lost)
-		r = add_loss(b, frame_lost, b->kernel->lost, worth(b, b->kernel->lost_weight));
+		r = add_loss(b, frame_lost, b->kernel->lost, scale_weight(b, b->kernel->lost_weight));
 	if (r == 0)
 		r = add_lost_memory(b);
 	if (r == 0)
@@ -460,41 +461,41 @@ static int add_losses(struct builder *b)
 	if (r == 0)
 		r = add_unsampled(b);
 	if (r == 0 && !b->kernel->lost_known && y->lost_shared)
-		r = comment(b,
+		r = add_comment(b,
 			"lost on rings shared with other targets: %" PRIu64 " records, of which targets is unknown",
 			y->lost_shared);
 	if (r == 0 && y->throttled)
-		r = comment(b, "throttled by the kernel %" PRIu64 " times: kernel.perf_event_max_sample_rate",
+		r = add_comment(b, "throttled by the kernel %" PRIu64 " times: kernel.perf_event_max_sample_rate",
 			y->throttled);
 	if (r == 0 && b->kernel->had_counter <= 0)
-		r = comment(b, "never counted: the CPU has fewer counters than there are events");
+		r = add_comment(b, "never counted: the CPU has fewer counters than there are events");
 	else if (r == 0 && b->kernel->had_counter < EVENT_COUNTS_ALWAYS)
-		r = comment(b,
+		r = add_comment(b,
 			"counted for %.1f %% of the time, as the CPU has fewer counters than there are events: scaled "
 			"up",
 			100 * b->kernel->had_counter);
 	if (r == 0 && y->doubled)
-		r = comment(b, "events of threads that were attached to twice and then once: %" PRIu64, y->doubled);
+		r = add_comment(b, "events of threads that were attached to twice and then once: %" PRIu64, y->doubled);
 	if (r == 0 && overflow)
-		r = comment(b,
+		r = add_comment(b,
 			"[lost: table full] %" PRIu64 " samples of stacks that were new: there was no room for more "
 			"(setting table_size, or %u stacks)",
 			overflow, AGGREGATE_SAMPLES_MAX);
 	if (r == 0 && aggregate_untimed(b->counts))
-		r = comment(b,
+		r = add_comment(b,
 			"%" PRIu64 " samples have no time and no CPU: %u of a window have them at most; a shorter "
 			"window shows more",
 			aggregate_untimed(b->counts), AGGREGATE_TIMED_MAX);
 	if (r == 0 && y->malformed)
-		r = comment(b, "malformed records: %" PRIu64, y->malformed);
+		r = add_comment(b, "malformed records: %" PRIu64, y->malformed);
 	if (r == 0 && y->damaged)
-		r = comment(b,
+		r = add_comment(b,
 			"skipped a ring %" PRIu64
 			" times, as it held what no kernel writes: the records behind that, nobody knows how "
 			"many, are in no profile",
 			y->damaged);
 	if (r == 0 && b->w->uncovered[0])
-		r = comment(b,
+		r = add_comment(b,
 			"not covered: CPU %s, which came up after events were opened, or went and came back: what runs "
 			"there has no sample",
 			b->w->uncovered);
@@ -515,7 +516,7 @@ static int name_unseen(struct builder *b)
 			at += (size_t)snprintf(
 				list + at, sizeof(list) - at, "%s%s (pid %lu)", at ? ", " : "", name + 1, pid);
 	}
-	return list[0] ? comment(b, "in the container but not sampled so far: %s", list) : 0;
+	return list[0] ? add_comment(b, "in the container but not sampled so far: %s", list) : 0;
 }
 
 /* Returns CPU time (ns) of the container's account that is not in the profile already. */
@@ -535,7 +536,8 @@ static uint64_t beyond_account(const struct builder *b)
 static int add_not_covered(struct builder *b)
 {
 	uint64_t missing = beyond_account(b), used = b->w->cpu_used * 1000;
-	int r = comment(b, "strategy process: exec sessions and setuid or unreadable programs are not in this profile");
+	int r = add_comment(
+		b, "strategy process: exec sessions and setuid or unreadable programs are not in this profile");
 	if (r < 0 || b->t->cpu_stat < 0)
 		return r;
 	if (missing > 50 * NSEC_PER_MSEC && missing > used / 20)
@@ -566,7 +568,8 @@ static int add_unclocked(struct builder *b)
 		why = "the kernel had stopped sampling";
 	}
 	int r = add_loss(b, frame, missing / b->t->desc.events[b->spec].period, missing);
-	return r < 0 ? r : comment(b, "%s is CPU time by the container's account that no clock saw: %s", frame, why);
+	return r < 0 ? r
+		     : add_comment(b, "%s is CPU time by the container's account that no clock saw: %s", frame, why);
 }
 
 static int add_account(struct builder *b)
@@ -594,7 +597,7 @@ static int add_snapshots(struct builder *b)
 			snprintf(list + at, sizeof(list) - at, "%s%" PRIu64 " of %u KiB", at ? ", " : "", rungs[i],
 				b->t->ladders[b->spec].size[i] / 1024);
 	}
-	return list[0] ? comment(b, "stack snapshots: %s", list) : 0;
+	return list[0] ? add_comment(b, "stack snapshots: %s", list) : 0;
 }
 
 /* Comments on lowered sampling: by how much, how, and why. Weights are right without it. */
@@ -604,23 +607,23 @@ static int add_rate(struct builder *b)
 	const struct rate_control *all = &b->t->engine->rates;
 	int r = 0;
 	if (w->rate_most > 1)
-		r = comment(b,
+		r = add_comment(b,
 			"rate lowered: sampled at 1/%.1f of the rate that was asked for, by %s; weights are scaled",
 			w->rate_most, sample_rate_way_name(b->t));
 	if (r == 0 && w->by_cap)
-		r = comment(b,
+		r = add_comment(b,
 			"rate lowered: more than target_rate (%" PRIu64 " samples) or target_bytes (%" PRIu64
 			") a second",
 			all->limits.samples, all->limits.bytes);
 	if (r == 0 && w->by_budget)
-		r = comment(b,
+		r = add_comment(b,
 			"rate lowered: sampling all targets costs more than cpu_budget has for it (%.2f s a minute)",
 			(double)all->allowed * CPU_BUDGET_SECONDS / NSEC_PER_SEC);
 	if (r == 0 && w->early)
-		r = comment(b,
+		r = add_comment(b,
 			"this window ended early: stacks of all targets took more than three quarters of table_size");
 	if (r == 0 && w->tally.labels_lost)
-		r = comment(b,
+		r = add_comment(b,
 			"labels changed more often than they were read, %" PRIu64
 			" times unseen: then their threads have none, until their next one",
 			w->tally.labels_lost);
@@ -633,12 +636,12 @@ static int add_missing(struct builder *b)
 	int error, r = 0;
 	const unsigned unable = inproc_unable(b->t->apps, &error);
 	if (unable)
-		r = comment(b,
+		r = add_comment(b,
 			"%u processes with libpillion so far are not in this profile: they have no memory to share "
 			"(%s)",
 			unable, strerror(-error));
 	else if (!inproc_seen(b->t->apps))
-		r = comment(b,
+		r = add_comment(b,
 			"no process has libpillion: a static program loads no library, and one that was given another "
 			"environment does not know of it");
 	return r;
@@ -653,25 +656,26 @@ static int add_apps(struct builder *b)
 	const unsigned seen = inproc_seen(b->t->apps);
 	int r = 0;
 	if (measure == MEASURES_CRASH)
-		r = comment(b, "crashes: of %u processes with libpillion so far", seen);
+		r = add_comment(b, "crashes: of %u processes with libpillion so far", seen);
 	else if (measure == MEASURES_ALLOC)
-		r = comment(b, "memory: %u processes with libpillion so far, a sample every %" PRIu64 " bytes", seen,
-			spec->period);
+		r = add_comment(b, "memory: %u processes with libpillion so far, a sample every %" PRIu64 " bytes",
+			seen, spec->period);
 	else if (measure == MEASURES_CALLS)
-		r = comment(b, "calls: all, in %u processes with libpillion so far", seen);
+		r = add_comment(b, "calls: all, in %u processes with libpillion so far", seen);
 	else
 		return 0;
 	if (r == 0 && measure == MEASURES_CALLS && seen && !aggregate_samples(b->counts))
-		r = comment(b, "there were none: functions are counted that are compiled with -finstrument-functions");
+		r = add_comment(
+			b, "there were none: functions are counted that are compiled with -finstrument-functions");
 	if (r == 0)
 		r = add_missing(b);
 	if (r == 0 && inproc_turned_away(b->t->apps))
-		r = comment(b,
+		r = add_comment(b,
 			"more than %u processes with libpillion at a time, or no descriptors for them: %" PRIu64
 			" times one more was turned away so far",
 			INPROC_MAX, inproc_turned_away(b->t->apps));
 	if (r == 0 && measure != MEASURES_CALLS && y->inproc_lost)
-		r = comment(b,
+		r = add_comment(b,
 			"[lost] %" PRIu64 " %s: there was no room in their process' area, or it ended as it wrote them",
 			y->inproc_lost, measure == MEASURES_CRASH ? "crashes" : "samples of memory");
 	return r;
@@ -683,7 +687,7 @@ static int add_timers(struct builder *b)
 	const struct target *t = b->t;
 	if (t->desc.strategy != STRATEGY_TIMERS || event_kind(t->desc.events[b->spec].kind)->measure != MEASURES_CPU)
 		return 0;
-	int r = comment(b,
+	int r = add_comment(b,
 		"timers: %u processes with libpillion so far, %u of them with a sample, by CPU timers of their "
 		"threads, as "
 		"perf events are refused; what the kernel did for them is at the system call; programs without it are "
@@ -703,41 +707,41 @@ static int add_waits(struct builder *b)
 	const bool cgroup = b->t->desc.strategy == STRATEGY_CGROUP;
 	int r = 0;
 	if (cgroup || b->t->desc.kernel)
-		r = comment(b, "threads went off their CPUs %" PRIu64 " times; of %" PRIu64 " there is a stack",
+		r = add_comment(b, "threads went off their CPUs %" PRIu64 " times; of %" PRIu64 " there is a stack",
 			y->switches, y->stacks);
 	else
-		r = comment(b,
+		r = add_comment(b,
 			"threads went off their CPUs %" PRIu64 " times; %s: where they were seen last before, as "
 			"kernel.perf_event_paranoid hides where they waited",
 			y->switches, frame_approximate);
 	if (r == 0 && spec->min_us)
-		r = comment(b, "%s is waits of less than %u us: offcpu:min=0 shows where they are", frame_short,
+		r = add_comment(b, "%s is waits of less than %u us: offcpu:min=0 shows where they are", frame_short,
 			spec->min_us);
 	if (r == 0 && y->idle)
-		r = comment(b,
+		r = add_comment(b,
 			"%" PRIu64 " idle threads are left out, which were on no CPU all the window (%.2f s): "
 			"offcpu:idle shows where",
 			y->idle, (double)y->idle_ns / NSEC_PER_SEC);
 	if (r == 0 && y->unrecorded && cgroup)
-		r = comment(b,
+		r = add_comment(b,
 			"for %.2f s of the window switches were not recorded, as there were more than %u a second, %u "
 			"on a CPU, or they cost too much; those that were stand for them",
 			(double)y->unrecorded / NSEC_PER_SEC, OFFCPU_SWITCHES, OFFCPU_SWITCHES_CPU);
 	else if (r == 0 && y->unrecorded)
-		r = comment(b,
+		r = add_comment(b,
 			"for %.2f s of the window switches were not recorded, as there were more than %u a second, or "
 			"they cost too much; those that were stand for them",
 			(double)y->unrecorded / NSEC_PER_SEC, OFFCPU_SWITCHES);
 	if (r == 0 && y->restarts)
-		r = comment(
+		r = add_comment(
 			b, "waits under way when the profiler was restarted count from then on, as %s", frame_nowhere);
 	if (r == 0 && y->wait_times_lost && !cgroup)
-		r = comment(b,
+		r = add_comment(b,
 			"of %" PRIu64 " records there was no room in the ring: what threads did then is taken from "
 			"what they did before and behind",
 			y->wait_times_lost);
 	else if (r == 0 && y->wait_times_lost)
-		r = comment(
+		r = add_comment(
 			b, "%s of %" PRIu64 " switches there was no room in the ring", frame_lost, y->wait_times_lost);
 	return r;
 }
@@ -748,14 +752,14 @@ static int add_comments(struct builder *b)
 	const struct target_tally *y = &b->w->tally;
 	struct utsname u = {0};
 	uname(&u);
-	int r = comment(b, "pillion %s, kernel %s, strategy %s, %s", VERSION, u.release,
+	int r = add_comment(b, "pillion %s, kernel %s, strategy %s, %s", VERSION, u.release,
 		strategy_name(t->desc.strategy), t->desc.kernel ? "user and kernel code" : "user code only");
 	if (r == 0 && t->desc.notes[0])
-		r = comment(b, "%s", t->desc.notes);
+		r = add_comment(b, "%s", t->desc.notes);
 	if (r == 0 && t->engine->rings_note[0])
-		r = comment(b, "%s", t->engine->rings_note);
+		r = add_comment(b, "%s", t->engine->rings_note);
 	if (r == 0)
-		r = comment(b,
+		r = add_comment(b,
 			"samples: %" PRIu64 ", before the program started (not counted): %" PRIu64
 			", outside of the pid namespace: %" PRIu64,
 			y->samples, y->before, y->outside);
@@ -774,39 +778,40 @@ static int add_comments(struct builder *b)
 	if (r == 0)
 		r = add_rate(b);
 	if (r == 0 && t->files.silent)
-		r = comment(
+		r = add_comment(
 			b, "[unreadable] files were not read, or not to their end: the file system does not answer");
 	if (r == 0 && (t->opener.account.silent || t->opener.ended))
-		r = comment(b, "[unreadable] " FILE_OPENER_NONE "the process that opens them %s",
+		r = add_comment(b, "[unreadable] " FILE_OPENER_NONE "the process that opens them %s",
 			t->opener.ended ? "has ended" : "does not answer");
 	if (r == 0 && t->plain)
-		r = comment(b, "[quarantined] addresses only: profiling it has ended the profiler again and again");
+		r = add_comment(b, "[quarantined] addresses only: profiling it has ended the profiler again and again");
 	for (unsigned i = 0; r == 0 && i < b->n_quarantined; i++)
-		r = comment(b,
+		r = add_comment(b,
 			"quarantined, as reading it has ended the profiler again and again: functions are addresses "
 			"only in %s",
 			module_name(b->quarantined[i]));
 	if (r == 0 && b->kernel_nameless && t->engine->kallsyms_none.code)
-		r = comment(
+		r = add_comment(
 			b, "functions of the kernel have no names, [kernel] alone: %s", t->engine->kallsyms_none.text);
 	if (r == 0 && t->desc.detail & DETAIL_CGROUP && !t->desc.cgroup[0])
-		r = comment(b, "no label cgroup: what is profiled is processes, not a cgroup");
+		r = add_comment(b, "no label cgroup: what is profiled is processes, not a cgroup");
 	if (r == 0 && target_files_broken(t->engine->files))
-		r = comment(b, "[unreadable] files were not read: no process could be had for it");
+		r = add_comment(b, "[unreadable] files were not read: no process could be had for it");
 	if (r == 0 && !symbolizer_link_works(t->engine))
-		r = comment(b, "no source lines, no demangled names: the symbolizer has ended");
+		r = add_comment(b, "no source lines, no demangled names: the symbolizer has ended");
 	if (r == 0 && b->w->unnamed)
-		r = comment(b, "up to %zu addresses were not looked up in time: `pillion symbolize` adds their lines",
+		r = add_comment(b,
+			"up to %zu addresses were not looked up in time: `pillion symbolize` adds their lines",
 			b->w->unnamed);
 	if (r == 0 && b->w->unasked)
-		r = comment(b,
+		r = add_comment(b,
 			"up to %zu addresses were not looked up: names have cost what this target, or cpu_budget, has "
 			"for "
 			"them; `pillion symbolize` adds their lines",
 			b->w->unasked);
 	for (unsigned i = UNWIND_END + 1; r == 0 && i < UNWIND_STOPS; i++)
 		if (y->stops[i])
-			r = comment(b, "%s %" PRIu64 " of %" PRIu64 " stacks", unwind_stop_name(i), y->stops[i],
+			r = add_comment(b, "%s %" PRIu64 " of %" PRIu64 " stacks", unwind_stop_name(i), y->stops[i],
 				y->samples);
 	return r;
 }
@@ -879,7 +884,7 @@ static struct profile_info info_of(const struct builder *b)
 	return info;
 }
 
-static int build(struct builder *b)
+static int build_profile(struct builder *b)
 {
 	struct profile_info info = info_of(b);
 	int r = profile_new(&info, &b->p);
@@ -895,7 +900,7 @@ static int build(struct builder *b)
 int profile_build(const struct window *w, uint32_t profile, struct profile **ret, uint64_t *ret_samples)
 {
 	struct builder b = {.w = w, .t = w->t, .profile = profile};
-	int r = build(&b);
+	int r = build_profile(&b);
 	*ret_samples = b.n_samples;
 	*ret = r < 0 ? profile_free(b.p) : b.p;
 	return r;

@@ -62,7 +62,7 @@ static int by_module(const void *a, const void *b)
 	return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
 }
 
-static unsigned failures(const struct target *t, const struct module *m)
+static unsigned count_failures(const struct target *t, const struct module *m)
 {
 	unsigned n = 0;
 	while (n < 2 * FAILURES_MAX && pair_table_find(&t->not_named, module_id(m), FAILED + n) >= 0)
@@ -72,7 +72,7 @@ static unsigned failures(const struct target *t, const struct module *m)
 
 static bool lacks_debug(const struct target *t, const struct module *m)
 {
-	return module_name(m)[0] != '/' || failures(t, m) >= FAILURES_MAX ||
+	return module_name(m)[0] != '/' || count_failures(t, m) >= FAILURES_MAX ||
 	       pair_table_find(&t->not_named, module_id(m), NO_DEBUG) >= 0;
 }
 
@@ -83,14 +83,14 @@ static bool is_wanted(const struct target *t, const struct stack_frame *f)
 	size_t n;
 	if (f->kind != FRAME_USER || module_state(f->module) != MODULE_LOADED ||
 		module_names(f->module, f->vaddr, &lines, &n) || module_names_full(f->module) ||
-		failures(t, f->module) >= 2 * FAILURES_MAX)
+		count_failures(t, f->module) >= 2 * FAILURES_MAX)
 		return false;
 	return !lacks_debug(t, f->module) ||
 	       ((name = module_symbol(f->module, f->vaddr, NULL)) && demangle_wanted(name));
 }
 
 /* Sorted by module and address, each once; malloc'ed. */
-static struct missing *collect(const struct target *t, struct aggregate *const *counts, size_t n, size_t *ret_n)
+static struct missing *collect_missing(const struct target *t, struct aggregate *const *counts, size_t n, size_t *ret_n)
 {
 	size_t room = 0, got = 0, out = 0;
 	for (size_t i = 0; i < n; i++)
@@ -136,7 +136,7 @@ static void on_answer(void *arg, uint64_t vaddr, const struct symbol_line *lines
 
 static void count_failure(struct target *t, const struct part *p)
 {
-	unsigned n = failures(t, p->module);
+	unsigned n = count_failures(t, p->module);
 	pair_table_add(&t->not_named, module_id(p->module), FAILED + n);
 	if (n + 1 == FAILURES_MAX)
 		log_line(LOG_WARNING,
@@ -186,7 +186,7 @@ static void find_debug(struct target *t, struct module *m, struct debug_files *r
 }
 
 /* Without debug information asks about mangled names alone; never about addresses that a lost job answered. */
-static size_t choose(struct part *p, uint64_t *vaddrs, const char **names)
+static size_t choose_addresses(struct part *p, uint64_t *vaddrs, const char **names)
 {
 	const struct symbol_line *lines;
 	size_t n = 0, n_lines;
@@ -210,7 +210,7 @@ static void forget_symbolizer(struct engine *g)
 }
 
 /* Asks about as many of the part's addresses as fit. */
-static int ask(struct part *p)
+static int send_symbol_request(struct part *p)
 {
 	struct target *t = p->naming->target;
 	struct debug_files files;
@@ -225,7 +225,7 @@ static int ask(struct part *p)
 		.debug = p->with_debug ? &files.debug : NULL,
 		.alt = file_is_open(&files.alt) ? &files.alt : NULL,
 		.separate = files.separate};
-	q.n = vaddrs && names ? choose(p, vaddrs, names) : 0;
+	q.n = vaddrs && names ? choose_addresses(p, vaddrs, names) : 0;
 	int r = q.n ? symbolizer_ask(t->engine->symbolizer, t->engine->loop, &q, &a, &taken, &p->job) : -ENODATA;
 	p->asked = clock_now();
 	p->question = p->first;
@@ -251,7 +251,7 @@ static void ask_next(struct symbol_request *a)
 		struct part *p = &a->parts[i];
 		if (!p->n || p->job)
 			continue;
-		int r = !may_ask(g) ? -EBUSY : g->symbolizer ? ask(p) : -EPIPE;
+		int r = !may_ask(g) ? -EBUSY : g->symbolizer ? send_symbol_request(p) : -EPIPE;
 		a->open += r == 0;
 		if (r == -EBUSY || (r == -EPIPE && symbolizer_link_awaited(g))) /* symbol_requests_round tries again */
 			break;
@@ -297,7 +297,7 @@ struct symbol_request *symbol_requests_start(struct target *t, struct aggregate 
 {
 	size_t n = 0;
 	bool able = t->engine->symbolizer && may_cost(t, use);
-	struct missing *list = able ? collect(t, counts, n_counts, &n) : NULL;
+	struct missing *list = able ? collect_missing(t, counts, n_counts, &n) : NULL;
 	struct symbol_request *a = n ? symbol_requests_new(t, list, n) : NULL;
 	if (!a) {
 		free(list);
@@ -315,7 +315,7 @@ size_t symbol_requests_put_off(
 {
 	size_t n = 0;
 	if (t->engine->symbolizer && !may_cost(t, use))
-		free(collect(t, counts, n_counts, &n));
+		free(collect_missing(t, counts, n_counts, &n));
 	return n;
 }
 

@@ -80,7 +80,7 @@ int target_module(struct target *t, const struct module_key *key, target_file_op
 	return r;
 }
 
-static struct module *resolve(void *arg, const struct module_key *key)
+static struct module *resolve_module(void *arg, const struct module_key *key)
 {
 	struct module *m;
 	return target_module(arg, key, target_open_file, &m) == 0 ? m : NULL;
@@ -96,7 +96,7 @@ struct target *target_find(struct engine *g, const char *id)
 	return t;
 }
 
-static bool known(const struct engine *g, const struct target_desc *d)
+static bool is_known_target(const struct engine *g, const struct target_desc *d)
 {
 	for (const struct target *t = g->targets; t; t = t->next)
 		if (!strcmp(t->desc.id, d->id) && t->desc.host_pid == d->host_pid &&
@@ -133,7 +133,7 @@ static void watch_end(struct target *t)
 int target_tasks_new(struct target *t)
 {
 	struct process_table *fresh;
-	int r = process_table_new(resolve, t, &fresh);
+	int r = process_table_new(resolve_module, t, &fresh);
 	if (r < 0)
 		return r;
 	process_table_free(t->tasks);
@@ -176,13 +176,13 @@ uint32_t target_n_asked(const struct target *t)
 int target_new(struct engine *g, const struct target_desc *d, const int *fds, struct target **ret, struct err *e)
 {
 	int n_fds = __builtin_popcount(d->fds);
-	struct target *t = known(g, d) ? NULL : calloc(1, sizeof(*t));
+	struct target *t = is_known_target(g, d) ? NULL : calloc(1, sizeof(*t));
 	if (!t) {
 		struct target_files_account account = {.name = d->id, .born = clock_now()};
 		for (int i = 0; i < n_fds; i++)
 			target_files_close_passed(g->files, &account, fds[i]);
-		return known(g, d) ? err_say(e, -EALREADY, "this container is profiled already")
-				   : err_set(e, -ENOMEM, "no memory for a target");
+		return is_known_target(g, d) ? err_say(e, -EALREADY, "this container is profiled already")
+					     : err_set(e, -ENOMEM, "no memory for a target");
 	}
 	t->engine = g;
 	engine_schedule_all(g);
@@ -557,7 +557,7 @@ static struct open_event *find_rung(const struct target *t, const struct open_ev
  * (shim/event/perf_event.h). A clock begins a new period there: the one under way, less than a period for each CPU (or
  * each thread, where events are inherited), yields no sample.
  */
-static int move(struct target *t, uint32_t spec, uint32_t from, uint32_t to)
+static int switch_dump_size(struct target *t, uint32_t spec, uint32_t from, uint32_t to)
 {
 	const bool clock = event_kind(t->desc.events[spec].kind)->measure == MEASURES_CPU;
 	for (struct open_event *st = t->streams; st; st = st->next_of_target) {
@@ -578,7 +578,7 @@ static void fit_snapshots(struct target *t, int64_t now)
 		uint32_t from = l->at, to = stack_dump_size_look(l, now);
 		if (to == from)
 			continue;
-		int r = move(t, i, from, to);
+		int r = switch_dump_size(t, i, from, to);
 		stack_dump_size_moved(l, to);
 		l->crooked |= r < 0; /* never again */
 		log_line(r < 0 ? LOG_WARNING : LOG_INFO, "target=%s event=%s snapshot=%u was=%u outcome=\"%s\"",
@@ -644,7 +644,7 @@ int target_round(struct target *t, int64_t now)
 
 /* --- records ------------------------------------------------------------------------------------------- */
 
-static void begin(struct target *t, const struct record *r)
+static void start_counting(struct target *t, const struct record *r)
 {
 	const int64_t now = clock_now();
 	/* the opener of the event chose this value */
@@ -818,7 +818,7 @@ static void on_sideband(struct target *t, const struct record *r)
 {
 	bool exec = r->type == PERF_RECORD_COMM && r->comm.exec;
 	if (exec && !t->started && !t->desc.running && r->pid == (uint32_t)t->desc.init_pid)
-		begin(t, r);
+		start_counting(t, r);
 	offcpu_sideband(t, r);
 	if (exec || (r->type == PERF_RECORD_EXIT && r->pid == r->tid))
 		inproc_image_ends(t->apps, r->pid, (int64_t)r->time);

@@ -67,7 +67,7 @@ static void fill_one(struct target *t, int64_t now, struct target_row *l)
 }
 
 /* The second number of statm; 0 where there is none. */
-static uint64_t resident(int statm)
+static uint64_t read_resident_size(int statm)
 {
 	char text[128];
 	ssize_t n = statm < 0 ? -1 : fd_pread_all(statm, text, sizeof(text) - 1, 0);
@@ -97,7 +97,7 @@ static void fill_sums(const struct engine *g, struct target_totals *s)
 		.ring_bytes = cpu_rings_size(g->rings),
 		.records = g->records,
 		.unknown = g->unknown,
-		.memory = resident(g->statm),
+		.memory = read_resident_size(g->statm),
 		.cpu_us = (uint64_t)clock_cpu() / 1000,
 		.minute_us = (spent.sampling + spent.other) / 1000,
 		.sampling_us = spent.sampling / 1000,

@@ -53,7 +53,7 @@ void window_written(void *engine, void *of, const struct export_profile *p, cons
 	target_free_if_done(t);
 }
 
-static void describe(const struct window *w, uint32_t profile, struct export_profile *ret)
+static void describe_profile(const struct window *w, uint32_t profile, struct export_profile *ret)
 {
 	const struct target_desc *d = &w->t->desc;
 	*ret = (struct export_profile){.start_ns = w->real, .duration_ns = w->duration, .seq = w->seq};
@@ -87,7 +87,7 @@ static bool write_profile(const struct window *w, uint32_t profile, uint32_t res
 	uint8_t *bytes = NULL;
 	size_t len = 0;
 	struct err e = {0};
-	describe(w, profile, &p);
+	describe_profile(w, profile, &p);
 	int r = profile_build(w, profile, &built, &p.samples);
 	if (r == 0)
 		r = pprof_write(built, &bytes, &len);
@@ -216,7 +216,7 @@ static uint64_t lost_in(const struct window *w)
 	return known ? n : w->tally.lost; /* which every event of a session has */
 }
 
-static void fill(struct window *w, struct target *t, bool last)
+static void fill_window(struct window *w, struct target *t, bool last)
 {
 	offcpu_end(t);
 	inproc_drain(t->apps, t->engine->rates.drained, last);
@@ -290,7 +290,7 @@ static struct symbol_request *start_naming(struct window *w, int64_t deadline)
 	return symbol_requests_start(w->t, w->counts, w->t->desc.n_events, use_of(w), deadline, on_named, w);
 }
 
-static void append(struct target *t, struct window *w)
+static void append_window(struct target *t, struct window *w)
 {
 	struct window **at = &t->windows;
 	while (*at)
@@ -302,7 +302,7 @@ void window_restore(struct target *t, struct window *w)
 {
 	w->t = t;
 	w->owns_counts = true;
-	append(t, w);
+	append_window(t, w);
 }
 
 /* A predecessor's window: loads its modules and code now, and asks for names. */
@@ -315,7 +315,7 @@ static void ask_names(struct window *w)
 		on_named(w);
 }
 
-static void end(struct target *t, bool last)
+static void end_window(struct target *t, bool last)
 {
 	struct window now, *w = malloc(sizeof(*w));
 	if (!t->started) {
@@ -326,7 +326,7 @@ static void end(struct target *t, bool last)
 		return;
 	}
 	t->ahead = symbol_requests_free(t->ahead); /* fill asks for the same */
-	fill(&now, t, last);
+	fill_window(&now, t, last);
 	for (struct window *other = last ? t->windows : NULL; other; other = other->next)
 		if (other->naming)
 			symbol_requests_hurry(other->naming, clock_now() + NAMES_LAST_NS);
@@ -335,7 +335,7 @@ static void end(struct target *t, bool last)
 		w->naming = start_naming(w, clock_now() + (last ? NAMES_LAST_NS : NAMES_NS));
 	}
 	if (w && now.owns_counts && w->naming) {
-		append(t, w);
+		append_window(t, w);
 		return;
 	}
 	now.unasked = symbol_requests_put_off(t, now.counts, t->desc.n_events, use_of(&now));
@@ -347,7 +347,7 @@ static void end(struct target *t, bool last)
 void window_close(struct target *t, bool last)
 {
 	int64_t cpu = clock_cpu();
-	end(t, last);
+	end_window(t, last);
 	t->cost += clock_cpu() - cpu;
 }
 

@@ -32,14 +32,14 @@ struct tree {
 	int64_t least; /* the least such sum of a row that is shown */
 };
 
-static int64_t add(int64_t a, int64_t b)
+static int64_t add_saturating(int64_t a, int64_t b)
 {
 	int64_t sum;
 	return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
 }
 
 /* The row of a function below another; NONE: at the top */
-static int64_t find(struct tree *t, uint32_t parent, const char *name)
+static int64_t add_row(struct tree *t, uint32_t parent, const char *name)
 {
 	int64_t string = profile_string_find(t->p, name);
 	struct key k = {parent, string < 0 ? 0 : (uint32_t)string};
@@ -66,14 +66,14 @@ static int add_sample(struct tree *t, size_t i)
 		struct profile_location l;
 		profile_location_get(t->p, s.locations[k], &l);
 		for (size_t m = l.n; m-- > 0;) {
-			at = find(t, (uint32_t)at, profile_function_name(t->p, l.lines[m].function));
+			at = add_row(t, (uint32_t)at, profile_function_name(t->p, l.lines[m].function));
 			if (at < 0)
 				return (int)at;
 			t->rows[at].depth = depth++;
 		}
 	}
 	for (unsigned v = 0; at != NONE && v < profile_info(t->p)->n_types; v++)
-		t->rows[at].own[v] = add(t->rows[at].own[v], s.values[v]);
+		t->rows[at].own[v] = add_saturating(t->rows[at].own[v], s.values[v]);
 	return 0;
 }
 
@@ -102,9 +102,9 @@ static int link_rows(struct tree *t)
 		order[i] = (uint32_t)i;
 		r->child = r->next = NONE;
 		for (unsigned v = 0; v < types; v++) {
-			r->all[v] = add(r->all[v], r->own[v]);
+			r->all[v] = add_saturating(r->all[v], r->own[v]);
 			if (k->parent != NONE)
-				t->rows[k->parent].all[v] = add(t->rows[k->parent].all[v], r->all[v]);
+				t->rows[k->parent].all[v] = add_saturating(t->rows[k->parent].all[v], r->all[v]);
 		}
 	}
 	if (n)
@@ -152,7 +152,7 @@ static void print_row(const struct tree *t, uint32_t i, FILE *out)
 	putc('\n', out);
 }
 
-static void print(const struct tree *t, FILE *out)
+static void print_tree(const struct tree *t, FILE *out)
 {
 	size_t left_out = 0;
 	print_head(t->p, out);
@@ -183,7 +183,7 @@ int call_tree_text_write_by(const struct profile *p, unsigned type, uint32_t lea
 	if (r == 0)
 		r = link_rows(&t);
 	if (r == 0) {
-		print(&t, out);
+		print_tree(&t, out);
 		r = fflush(out) || ferror(out) ? -EIO : 0;
 	}
 	string_table_done(&t.keys);

@@ -28,25 +28,25 @@ struct calltree_file *calltree_file_free(struct calltree_file *f)
 	return NULL;
 }
 
-static int bad(const struct parser *p, struct err *e, const char *what)
+static int set_line_error(const struct parser *p, struct err *e, const char *what)
 {
 	return err_say(e, -EBADMSG, "line %zu: %s", p->line, what);
 }
 
 /* --- words --------------------------------------------------------------------------------------------- */
 
-static int digit(char c, unsigned base)
+static int parse_digit(char c, unsigned base)
 {
 	int d = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : 99;
 	return d < (int)base ? d : -1;
 }
 
 /* A number and the blank behind it, or the end */
-static bool number(char **at, unsigned base, uint64_t *ret)
+static bool parse_number(char **at, unsigned base, uint64_t *ret)
 {
 	uint64_t n = 0;
 	char *p = *at;
-	for (int d; (d = digit(*p, base)) >= 0; p++)
+	for (int d; (d = parse_digit(*p, base)) >= 0; p++)
 		if (__builtin_mul_overflow(n, base, &n) || __builtin_add_overflow(n, (unsigned)d, &n))
 			return false;
 	if (p == *at || (*p && *p != ' '))
@@ -56,16 +56,16 @@ static bool number(char **at, unsigned base, uint64_t *ret)
 	return true;
 }
 
-static bool small(char **at, uint32_t *ret)
+static bool parse_uint32(char **at, uint32_t *ret)
 {
 	uint64_t n;
-	if (!number(at, 10, &n) || n >= UINT32_MAX)
+	if (!parse_number(at, 10, &n) || n >= UINT32_MAX)
 		return false;
 	*ret = (uint32_t)n;
 	return true;
 }
 
-static int grow(void **list, size_t *room, size_t have, size_t size)
+static int grow_list(void **list, size_t *room, size_t have, size_t size)
 {
 	if (have < *room)
 		return 0;
@@ -80,7 +80,7 @@ static int grow(void **list, size_t *room, size_t have, size_t size)
 
 /* --- lines --------------------------------------------------------------------------------------------- */
 
-static int mapping(struct parser *p, char *rest, uint32_t gone, struct err *e)
+static int parse_mapping(struct parser *p, char *rest, uint32_t gone, struct err *e)
 {
 	struct calltree_file *f = p->f;
 	struct calltree_file_mapping m = {.build_id = "", .gone = gone};
@@ -89,7 +89,7 @@ static int mapping(struct parser *p, char *rest, uint32_t gone, struct err *e)
 	p->last = NULL;
 	int r = proc_maps_line(rest, &m.start, &len, &m.offset, &key);
 	if (r < 0)
-		return bad(p, e, "it is no mapping");
+		return set_line_error(p, e, "it is no mapping");
 	if (r == 0)
 		return 0; /* not executable */
 	m.end = m.start + len;
@@ -99,7 +99,7 @@ static int mapping(struct parser *p, char *rest, uint32_t gone, struct err *e)
 	if (gone) {
 		p->last = &p->gone[f->n_gone++];
 	} else {
-		if (grow((void **)&f->mappings, &p->mappings_room, f->n_mappings, sizeof(m)) < 0)
+		if (grow_list((void **)&f->mappings, &p->mappings_room, f->n_mappings, sizeof(m)) < 0)
 			return err_set(e, -ENOMEM, "cannot read it");
 		p->last = &f->mappings[f->n_mappings++];
 	}
@@ -109,22 +109,22 @@ static int mapping(struct parser *p, char *rest, uint32_t gone, struct err *e)
 
 static int map_line(struct parser *p, char *rest, struct err *e)
 {
-	return mapping(p, rest, 0, e);
+	return parse_mapping(p, rest, 0, e);
 }
 
 static int gone_line(struct parser *p, char *rest, struct err *e)
 {
 	uint32_t n;
-	return small(&rest, &n) && n ? mapping(p, rest, n, e) : bad(p, e, "it has no number");
+	return parse_uint32(&rest, &n) && n ? parse_mapping(p, rest, n, e) : set_line_error(p, e, "it has no number");
 }
 
 static int id_line(struct parser *p, char *rest, struct err *e)
 {
 	size_t n = 0;
-	while (digit(rest[n], 16) >= 0)
+	while (parse_digit(rest[n], 16) >= 0)
 		n++;
 	if (rest[n] || n > 2 * ELF_BUILD_ID_MAX)
-		return bad(p, e, "it is no build-id");
+		return set_line_error(p, e, "it is no build-id");
 	if (p->last)
 		p->last->build_id = rest;
 	return 0;
@@ -151,18 +151,19 @@ static int node_line(struct parser *p, char *rest, struct err *e)
 	struct calltree_file_node n = {0};
 	bool full;
 	uint32_t parent;
-	if (!small(&rest, &n.id) || !small(&rest, &parent))
-		return bad(p, e, "a node without a number");
+	if (!parse_uint32(&rest, &n.id) || !parse_uint32(&rest, &parent))
+		return set_line_error(p, e, "a node without a number");
 	full = !strncmp(rest, "full ", 5);
 	rest += full ? 5 : 0;
-	if ((!full && !number(&rest, 16, &n.fn)) || !number(&rest, 16, &n.site) || !number(&rest, 10, &n.calls) ||
-		!number(&rest, 10, &n.ns) || !small(&rest, &n.gone) || n.calls > INT64_MAX || n.ns > INT64_MAX)
-		return bad(p, e, "a node without its numbers");
+	if ((!full && !parse_number(&rest, 16, &n.fn)) || !parse_number(&rest, 16, &n.site) ||
+		!parse_number(&rest, 10, &n.calls) || !parse_number(&rest, 10, &n.ns) ||
+		!parse_uint32(&rest, &n.gone) || n.calls > INT64_MAX || n.ns > INT64_MAX)
+		return set_line_error(p, e, "a node without its numbers");
 	if (!n.id || parent >= n.id || (f->n_nodes && f->nodes[f->n_nodes - 1].id >= n.id))
-		return bad(p, e, "a node out of order");
+		return set_line_error(p, e, "a node out of order");
 	if (f->n_nodes >= CALLTREE_FILE_NODES_MAX)
 		return err_say(e, -EFBIG, "it has too many nodes");
-	if (grow((void **)&f->nodes, &p->nodes_room, f->n_nodes, sizeof(n)) < 0)
+	if (grow_list((void **)&f->nodes, &p->nodes_room, f->n_nodes, sizeof(n)) < 0)
 		return err_set(e, -ENOMEM, "cannot read it");
 	n.parent = parent_of(f, parent);
 	f->nodes[f->n_nodes++] = n;
@@ -171,7 +172,7 @@ static int node_line(struct parser *p, char *rest, struct err *e)
 
 static int pid_line(struct parser *p, char *rest, struct err *e)
 {
-	return small(&rest, &p->f->pid) ? 0 : bad(p, e, "it is no pid");
+	return parse_uint32(&rest, &p->f->pid) ? 0 : set_line_error(p, e, "it is no pid");
 }
 
 static int clock_line(struct parser *p, char *rest, struct err *e)
@@ -182,14 +183,16 @@ static int clock_line(struct parser *p, char *rest, struct err *e)
 
 static int unplaced_line(struct parser *p, char *rest, struct err *e)
 {
-	return number(&rest, 10, &p->f->unplaced) && p->f->unplaced <= INT64_MAX ? 0 : bad(p, e, "it is no number");
+	return parse_number(&rest, 10, &p->f->unplaced) && p->f->unplaced <= INT64_MAX
+		       ? 0
+		       : set_line_error(p, e, "it is no number");
 }
 
 static int end_line(struct parser *p, char *rest, struct err *e)
 {
 	uint64_t n;
-	p->ended = number(&rest, 10, &n) && n == p->f->n_nodes;
-	return p->ended ? 0 : bad(p, e, "there are more or fewer nodes than it says");
+	p->ended = parse_number(&rest, 10, &n) && n == p->f->n_nodes;
+	return p->ended ? 0 : set_line_error(p, e, "there are more or fewer nodes than it says");
 }
 
 static int one_line(struct parser *p, char *line, struct err *e)
@@ -222,7 +225,7 @@ static int by_start(const void *a, const void *b)
 }
 
 /* By address; those that are gone behind. */
-static int order(struct parser *p, struct err *e)
+static int sort_mappings(struct parser *p, struct err *e)
 {
 	struct calltree_file *f = p->f;
 	size_t n = f->n_mappings + f->n_gone;
@@ -236,7 +239,7 @@ static int order(struct parser *p, struct err *e)
 	return 0;
 }
 
-static int parse(struct parser *p, char *text, size_t len, struct err *e)
+static int parse_tree(struct parser *p, char *text, size_t len, struct err *e)
 {
 	static const char first[] = "pillion-tree 1\n";
 	if (len < strlen(first) || strncmp(text, first, strlen(first)) != 0)
@@ -248,11 +251,11 @@ static int parse(struct parser *p, char *text, size_t len, struct err *e)
 	for (char *line = text; r == 0 && (end = memchr(line, '\n', len - (size_t)(line - text))); line = end + 1) {
 		*end = 0;
 		p->line++;
-		r = p->ended ? bad(p, e, "something is behind its end") : one_line(p, line, e);
+		r = p->ended ? set_line_error(p, e, "something is behind its end") : one_line(p, line, e);
 	}
 	if (r == 0 && !p->ended)
 		r = err_say(e, -EBADMSG, "it is cut off; let the program write it once more");
-	return r == 0 ? order(p, e) : r;
+	return r == 0 ? sort_mappings(p, e) : r;
 }
 
 int calltree_file_parse(char *text, size_t len, struct calltree_file **ret, struct err *e)
@@ -267,7 +270,7 @@ int calltree_file_parse(char *text, size_t len, struct calltree_file **ret, stru
 		r = err_set(e, -ENOMEM, "cannot read it");
 	} else {
 		p.f->text = text;
-		r = parse(&p, text, len, e);
+		r = parse_tree(&p, text, len, e);
 	}
 	free(p.gone);
 	if (r < 0)

@@ -75,7 +75,8 @@ static const char *symbol_of(struct work *w, const struct calltree_file_mapping 
 /* --- addresses ----------------------------------------------------------------------------------------- */
 
 /* The location in `places`; PROFILE_NONE: it was mapped nowhere */
-static int64_t place(struct work *w, const struct calltree_file *f, uint64_t address, uint32_t gone, uint64_t back)
+static int64_t add_location(
+	struct work *w, const struct calltree_file *f, uint64_t address, uint32_t gone, uint64_t back)
 {
 	const struct calltree_file_mapping *m = calltree_file_find(f, &address, gone);
 	if (!m)
@@ -124,7 +125,7 @@ static void named_get(const struct work *w, uint32_t at, bool inlined, struct na
 
 /* --- paths --------------------------------------------------------------------------------------------- */
 
-static int64_t bracketed(struct work *w, const char *name)
+static int64_t add_named_location(struct work *w, const char *name)
 {
 	int64_t f = profile_function(w->out, &(struct profile_function){.name = name});
 	return f < 0 ? f : profile_location(w->out, PROFILE_NONE, 0, &(struct profile_line){(uint32_t)f, 0}, 1);
@@ -190,7 +191,8 @@ typedef uint32_t place_pair[2];
 static int add_file(struct work *w, const struct calltree_file *f, place_pair *places)
 {
 	uint32_t *locations = calloc(f->n_nodes + 1, sizeof(*locations));
-	int64_t full = bracketed(w, "[tree full]"), unknown = bracketed(w, "[unknown]"), cut = bracketed(w, "[deeper]"),
+	int64_t full = add_named_location(w, "[tree full]"), unknown = add_named_location(w, "[unknown]"),
+		cut = add_named_location(w, "[deeper]"),
 		r = locations && full >= 0 && unknown >= 0 && cut >= 0 ? 0 : -ENOMEM;
 	for (uint32_t i = 0; r >= 0 && i < f->n_nodes; i++) {
 		r = !f->nodes[i].fn		   ? full
@@ -202,7 +204,7 @@ static int add_file(struct work *w, const struct calltree_file *f, place_pair *p
 		r = add_path(w, f, locations, i, cut);
 	}
 	if (r >= 0 && f->unplaced) {
-		int64_t none = bracketed(w, "[threads without a tree]");
+		int64_t none = add_named_location(w, "[threads without a tree]");
 		uint32_t at = (uint32_t)none;
 		r = none < 0 ? none : profile_sample(w->out, &at, 1, (int64_t[]){(int64_t)f->unplaced, 0}, NULL, 0);
 	}
@@ -216,12 +218,12 @@ static int find_places(struct work *w, const struct calltree_file *f, place_pair
 	int64_t r = places ? 0 : -ENOMEM;
 	for (size_t i = 0; r >= 0 && i < f->n_nodes; i++) {
 		const struct calltree_file_node *n = &f->nodes[i];
-		r = n->fn ? place(w, f, n->fn, n->gone, 0) : PROFILE_NONE;
+		r = n->fn ? add_location(w, f, n->fn, n->gone, 0) : PROFILE_NONE;
 		places[i][0] = (uint32_t)r;
 		places[i][1] = PROFILE_NONE;
 		if (r < 0 || !w->sites)
 			continue;
-		r = place(w, f, n->site, n->gone, 1); /* the call, not the instruction after it */
+		r = add_location(w, f, n->site, n->gone, 1); /* the call, not the instruction after it */
 		places[i][1] = (uint32_t)r;
 	}
 	return r < 0 ? (int)r : 0;
@@ -237,7 +239,7 @@ static void find_names(struct work *w, struct profile_symbolize *s)
 		w->named = fresh;
 }
 
-static void done(struct work *w)
+static void free_work(struct work *w)
 {
 	for (size_t i = 0; i < w->n_files; i++) {
 		elf_free(w->files[i].elf);
@@ -273,7 +275,7 @@ int calltree_profile(struct calltree_file *const *files, size_t n, struct profil
 	for (size_t i = 0; places && i < n; i++)
 		free(places[i]);
 	free(places);
-	done(&w);
+	free_work(&w);
 	if (r == 0)
 		*ret = w.out;
 	else

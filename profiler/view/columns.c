@@ -21,7 +21,7 @@ struct character {
 	uint32_t shown; /* '?' in place of an unsafe character; 0: the bytes themselves */
 };
 
-static struct character next(const unsigned char *s)
+static struct character decode_character(const unsigned char *s)
 {
 	const size_t length = utf8_valid(s);
 	const uint32_t c = length ? utf8_decode(s, length) : 0;
@@ -31,7 +31,7 @@ static struct character next(const unsigned char *s)
 	return (struct character){length, width < 0 ? 1 : (unsigned)width, 0};
 }
 
-static void put(FILE *out, const unsigned char *s, const struct character *c)
+static void print_character(FILE *out, const unsigned char *s, const struct character *c)
 {
 	if (c->shown)
 		putc((int)c->shown, out);
@@ -40,28 +40,28 @@ static void put(FILE *out, const unsigned char *s, const struct character *c)
 }
 
 /* Columns of the text, counted no further than `width` + 1. */
-static unsigned measure(const unsigned char *s, unsigned width)
+static unsigned count_columns(const unsigned char *s, unsigned width)
 {
 	unsigned used = 0;
 	while (*s && used <= width) {
-		const struct character c = next(s);
+		const struct character c = decode_character(s);
 		used += c.width;
 		s += c.length;
 	}
 	return used;
 }
 
-static unsigned print(FILE *out, const char *text, unsigned width)
+static unsigned print_text(FILE *out, const char *text, unsigned width)
 {
 	const unsigned char *s = (const unsigned char *)text;
-	const bool cut = measure(s, width) > width, dots = cut && width > DOTS_WIDTH;
+	const bool cut = count_columns(s, width) > width, dots = cut && width > DOTS_WIDTH;
 	const unsigned room = dots ? width - DOTS_WIDTH : width;
 	unsigned used = 0;
 	while (*s) {
-		const struct character c = next(s);
+		const struct character c = decode_character(s);
 		if (used + c.width > room)
 			break;
-		put(out, s, &c);
+		print_character(out, s, &c);
 		used += c.width;
 		s += c.length;
 	}
@@ -77,7 +77,7 @@ unsigned columns_print(FILE *out, const char *text, unsigned width)
 	if (!unicode)
 		unicode = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
 	const locale_t before = unicode ? uselocale(unicode) : (locale_t)0;
-	const unsigned used = print(out, text, width);
+	const unsigned used = print_text(out, text, width);
 	if (unicode)
 		uselocale(before);
 	return used;

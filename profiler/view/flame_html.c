@@ -21,14 +21,14 @@ extern const char flame_html[];
 #define MARK "@DATA@"
 #define NONCE "@NONCE@" /* where an attribute may stand */
 
-static void text(const char *key, const char *value, FILE *out)
+static void write_text_member(const char *key, const char *value, FILE *out)
 {
 	fprintf(out, "\"%s\":\"", key);
 	flame_tree_json(value, out);
 	fputs("\",\n", out);
 }
 
-static void texts(const char *key, const struct string_table *from, FILE *out)
+static void write_text_array(const char *key, const struct string_table *from, FILE *out)
 {
 	fprintf(out, "\"%s\":[", key);
 	for (size_t i = 0; i < from->count; i++) {
@@ -39,7 +39,7 @@ static void texts(const char *key, const struct string_table *from, FILE *out)
 	fputs("],\n", out);
 }
 
-static void notes(const struct profile *p, FILE *out)
+static void write_notes(const struct profile *p, FILE *out)
 {
 	fputs("\"notes\":[", out);
 	for (size_t i = 0; i < profile_comments(p); i++) {
@@ -50,7 +50,7 @@ static void notes(const struct profile *p, FILE *out)
 	fputs("],\n", out);
 }
 
-static void types(const struct profile_info *info, FILE *out)
+static void write_types(const struct profile_info *info, FILE *out)
 {
 	fputs("\"types\":[", out);
 	for (unsigned i = 0; i < info->n_types; i++) {
@@ -64,7 +64,7 @@ static void types(const struct profile_info *info, FILE *out)
 }
 
 /* Parents as the distance to them, 0: a root. */
-static void tree(const struct flame_tree *t, FILE *out)
+static void write_tree(const struct flame_tree *t, FILE *out)
 {
 	fputs("\"module\":[", out);
 	for (size_t i = 0; i < t->names.count; i++)
@@ -80,7 +80,7 @@ static void tree(const struct flame_tree *t, FILE *out)
 	fputs("],\n", out);
 }
 
-static void rows(const struct flame_tree *t, bool compared, FILE *out)
+static void write_rows(const struct flame_tree *t, bool compared, FILE *out)
 {
 	fputs("\"sets\":[", out);
 	for (size_t i = 0; i < t->sets.count; i++)
@@ -101,24 +101,24 @@ static void rows(const struct flame_tree *t, bool compared, FILE *out)
 	fputs("]", out);
 }
 
-static void data(const struct flame_html *f, const struct flame_tree *t, FILE *out)
+static void write_data(const struct flame_html *f, const struct flame_tree *t, FILE *out)
 {
 	const struct profile_info *info = profile_info(f->of);
 	fputs("{", out);
-	text("title", f->title, out);
+	write_text_member("title", f->title, out);
 	fprintf(out, "\"start\":%" PRId64 ",\"duration\":%" PRId64 ",\"type\":%u,\"compared\":%s,\n",
 		info->time_ns / 1000000, info->duration_ns, f->type, f->before ? "true" : "false");
 	fprintf(out, "\"served\":%s,\"refresh\":%u,\n", f->served ? "true" : "false", f->refresh_s);
-	notes(f->of, out);
-	types(info, out);
-	texts("names", &t->names, out);
-	texts("modules", &t->modules, out);
-	tree(t, out);
-	rows(t, f->before != NULL, out);
+	write_notes(f->of, out);
+	write_types(info, out);
+	write_text_array("names", &t->names, out);
+	write_text_array("modules", &t->modules, out);
+	write_tree(t, out);
+	write_rows(t, f->before != NULL, out);
 	fputs("}", out);
 }
 
-static void markup(const char *from, const char *to, const char *nonce, FILE *out)
+static void write_markup(const char *from, const char *to, const char *nonce, FILE *out)
 {
 	for (const char *at; (at = memmem(from, (size_t)(to - from), NONCE, strlen(NONCE)));
 		from = at + strlen(NONCE)) {
@@ -138,9 +138,9 @@ int flame_html_page(const struct flame_html *f, FILE *out)
 	int r = flame_tree_build(&t, f->of, f->before);
 	if (r == 0) {
 		const char *rest = mark + strlen(MARK);
-		markup(flame_html, mark, f->nonce, out);
-		data(f, &t, out);
-		markup(rest, rest + strlen(rest), f->nonce, out);
+		write_markup(flame_html, mark, f->nonce, out);
+		write_data(f, &t, out);
+		write_markup(rest, rest + strlen(rest), f->nonce, out);
 		r = fflush(out) || ferror(out) ? -EIO : 0;
 	}
 	flame_tree_done(&t);

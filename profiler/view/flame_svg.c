@@ -76,19 +76,19 @@ static int link_children(struct drawing *d)
 }
 
 /* Letters of most scripts of the East are twice as wide; so every character of three bytes and more counts as two. */
-static size_t columns(const unsigned char *c)
+static size_t get_char_width(const unsigned char *c)
 {
 	return utf8_valid(c) > 2 ? 2 : 1;
 }
 
 /* `most`: columns. A character that XML forbids, or that is invisible, becomes '?'. */
-static void escaped(const char *text, size_t most, FILE *out)
+static void write_escaped_text(const char *text, size_t most, FILE *out)
 {
 	const unsigned char *c = (const unsigned char *)text;
-	for (size_t used = 0, length; *c && used + columns(c) <= most; c += length) {
+	for (size_t used = 0, length; *c && used + get_char_width(c) <= most; c += length) {
 		length = utf8_valid(c);
 		const uint32_t is = length ? utf8_decode(c, length) : 0;
-		used += columns(c);
+		used += get_char_width(c);
 		length = length ? length : 1;
 		if (is == '<')
 			fputs("&lt;", out);
@@ -105,7 +105,7 @@ static size_t width_of(const char *text)
 {
 	size_t n = 0;
 	for (const unsigned char *c = (const unsigned char *)text; *c;
-		n += columns(c), c += utf8_valid(c) ? utf8_valid(c) : 1)
+		n += get_char_width(c), c += utf8_valid(c) ? utf8_valid(c) : 1)
 		;
 	return n;
 }
@@ -121,7 +121,7 @@ static const char *last_part(const char *name)
 	return name[0] == '[' ? name : last;
 }
 
-static unsigned hue(const char *text)
+static unsigned compute_hue(const char *text)
 {
 	unsigned h = 0;
 	while (*text)
@@ -129,7 +129,7 @@ static unsigned hue(const char *text)
 	return h * 47 % 360;
 }
 
-static void colour(const struct drawing *d, uint32_t node)
+static void write_colour(const struct drawing *d, uint32_t node)
 {
 	const char *name = name_of(d, node);
 	if (d->f->before) {
@@ -146,37 +146,37 @@ static void colour(const struct drawing *d, uint32_t node)
 	if (name[0] == '[')
 		fputs("hsl(0,0%,87%)", d->out);
 	else
-		fprintf(d->out, "hsl(%u,62%%,%u%%)", hue(d->t.modules.items[d->t.module[text]].data),
+		fprintf(d->out, "hsl(%u,62%%,%u%%)", compute_hue(d->t.modules.items[d->t.module[text]].data),
 			80 + text % 4 * 2);
 }
 
-static void tip(const struct drawing *d, uint32_t node)
+static void write_tooltip(const struct drawing *d, uint32_t node)
 {
 	char amount[64];
 	const char *unit = profile_info(d->f->of)->types[d->f->type].unit;
-	escaped(name_of(d, node), 2000, d->out);
+	write_escaped_text(name_of(d, node), 2000, d->out);
 	fprintf(d->out, " %s, %.2f %%", top_amount((int64_t)d->total[node], unit, amount, sizeof(amount)),
 		100 * d->total[node] / d->all);
 	if (d->f->before)
 		fprintf(d->out, ", before %.2f %%", d->all_before > 0 ? 100 * d->before[node] / d->all_before : 0);
 }
 
-static void frame(const struct drawing *d, uint32_t node, double x, double width, unsigned row)
+static void write_frame(const struct drawing *d, uint32_t node, double x, double width, unsigned row)
 {
 	const char *whole = name_of(d, node), *name = whole;
 	const size_t room = width > 8 ? (size_t)((width - 8) / LETTER) : 0;
 	fputs("<g><title>", d->out);
-	tip(d, node);
+	write_tooltip(d, node);
 	fprintf(d->out, "</title><rect x=\"%.2f\" y=\"%u\" width=\"%.2f\" height=\"%u\" fill=\"", x, HEAD + row * ROW,
 		width > 2 ? width - 0.5 : width, ROW - 1);
-	colour(d, node);
+	write_colour(d, node);
 	fputs("\"/>", d->out);
 	if (room >= 3) {
 		if (width_of(whole) > room)
 			name = last_part(whole);
 		const bool cut = width_of(name) > room;
 		fprintf(d->out, "<text x=\"%.2f\" y=\"%u\">", x + 4, HEAD + row * ROW + 13);
-		escaped(name, cut ? room - 2 : room, d->out);
+		write_escaped_text(name, cut ? room - 2 : room, d->out);
 		fputs(cut ? "..</text>" : "</text>", d->out);
 	}
 	fputs("</g>\n", d->out);
@@ -187,7 +187,7 @@ struct level {
 	uint32_t node; /* + 1 */
 	double x, end; /* of its caller: children with negative values must not make it wider */
 };
-static int walk(struct drawing *d, bool draw)
+static int walk_tree(struct drawing *d, bool draw)
 {
 	const double scale = WIDTH / d->all;
 	size_t room = 64, row = 0;
@@ -209,7 +209,7 @@ static int walk(struct drawing *d, bool draw)
 		const double x = at->x;
 		d->depth = row + 1 > d->depth ? (unsigned)row + 1 : d->depth;
 		if (draw)
-			frame(d, node, x, width, (unsigned)row);
+			write_frame(d, node, x, width, (unsigned)row);
 		if (++row == room) {
 			struct level *more = reallocarray(path, room *= 2, sizeof(*path));
 			if (!more) {
@@ -224,11 +224,11 @@ static int walk(struct drawing *d, bool draw)
 	return 0;
 }
 
-static int picture(struct drawing *d)
+static int write_svg(struct drawing *d)
 {
 	const struct profile_info *info = profile_info(d->f->of);
 	char amount[64];
-	int r = d->all > 0 ? walk(d, false) : 0;
+	int r = d->all > 0 ? walk_tree(d, false) : 0;
 	if (r < 0)
 		return r;
 	const unsigned height = HEAD + d->depth * ROW + 8;
@@ -239,19 +239,19 @@ static int picture(struct drawing *d)
 		"font-size=\"15\" "
 		"font-family=\"system-ui,sans-serif\">",
 		WIDTH + 8, height, WIDTH + 8, height);
-	escaped(d->f->title, 120, d->out);
+	write_escaped_text(d->f->title, 120, d->out);
 	fputs("</text>\n<text x=\"4\" y=\"36\" font-family=\"system-ui,sans-serif\" fill=\"#595959\">", d->out);
 	if (d->all > 0) {
 		fprintf(d->out, "%s ",
 			top_amount((int64_t)d->all, info->types[d->f->type].unit, amount, sizeof(amount)));
-		escaped(info->types[d->f->type].type, 60, d->out);
+		write_escaped_text(info->types[d->f->type].type, 60, d->out);
 		if (d->f->before)
 			fputs("; red: a larger share than before, blue: a smaller one", d->out);
 	} else {
 		fputs("nothing of this type in the profile", d->out);
 	}
 	fputs("</text>\n", d->out);
-	r = d->all > 0 ? walk(d, true) : 0;
+	r = d->all > 0 ? walk_tree(d, true) : 0;
 	fputs("</svg>\n", d->out);
 	return r < 0 ? r : fflush(d->out) || ferror(d->out) ? -EIO : 0;
 }
@@ -275,7 +275,7 @@ int flame_html_svg(const struct flame_html *f, FILE *out)
 		r = link_children(&d);
 	}
 	if (r == 0)
-		r = picture(&d);
+		r = write_svg(&d);
 	free(d.total);
 	free(d.before);
 	free(d.first);

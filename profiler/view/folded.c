@@ -45,7 +45,7 @@ static void render_lines(const struct profile *p, uint32_t location, bool first,
 	}
 }
 
-static int render(const struct profile *p, const struct profile_sample *s, const char *by, char **ret)
+static int render_stack(const struct profile *p, const struct profile_sample *s, const char *by, char **ret)
 {
 	size_t size;
 	FILE *f = open_memstream(ret, &size);
@@ -69,7 +69,7 @@ static int by_text(const void *a, const void *b)
 }
 
 /* Stacks that differ in labels or addresses only are one line. */
-static void print(struct line *lines, size_t n, FILE *out)
+static void print_stacks(struct line *lines, size_t n, FILE *out)
 {
 	qsort(lines, n, sizeof(*lines), by_text);
 	for (size_t i = 0; i < n;) {
@@ -96,10 +96,10 @@ int folded_write(const struct profile *p, unsigned type, const char *by, FILE *o
 		struct profile_sample s;
 		profile_sample_get(p, i, &s);
 		lines[i].value = s.values[type];
-		r = render(p, &s, by, &lines[i].text);
+		r = render_stack(p, &s, by, &lines[i].text);
 	}
 	if (!r)
-		print(lines, n, out);
+		print_stacks(lines, n, out);
 	for (size_t i = 0; i < n; i++)
 		free(lines[i].text);
 	free(lines);

@@ -57,12 +57,12 @@ static double value_of(const struct function_totals *f, const char *name, bool c
 	return row ? (double)(cum ? row->cum : row->flat) : 0;
 }
 
-static double share(const struct function_totals *f, const char *name, bool cum)
+static double compute_share(const struct function_totals *f, const char *name, bool cum)
 {
 	return f->total ? value_of(f, name, cum) / (double)f->total : 0;
 }
 
-static double chance(const struct side *a, const struct side *b, const char *name, bool cum)
+static double compute_p_value(const struct side *a, const struct side *b, const char *name, bool cum)
 {
 	const double n = (double)a->counts.total, m = (double)b->counts.total;
 	if (!a->counted || !b->counted || n <= 0 || m <= 0)
@@ -75,10 +75,11 @@ static double chance(const struct side *a, const struct side *b, const char *nam
 static void add_row(
 	struct profile_delta *l, const struct side *before, const struct side *after, const char *name, bool cum)
 {
-	struct function_delta m = {name, share(&before->by, name, cum), share(&after->by, name, cum), -1};
+	struct function_delta m = {
+		name, compute_share(&before->by, name, cum), compute_share(&after->by, name, cum), -1};
 	if (m.before == 0 && m.after == 0)
 		return;
-	m.chance = chance(before, after, name, cum);
+	m.chance = compute_p_value(before, after, name, cum);
 	l->rows[l->n++] = m;
 }
 
@@ -95,7 +96,7 @@ static int by_move(const void *a, const void *b)
 }
 
 /* Sorts the sure ones first, then all others. */
-static void order(struct profile_delta *l, struct function_delta *room)
+static void sort_rows(struct profile_delta *l, struct function_delta *room)
 {
 	size_t unsure = 0;
 	qsort(l->rows, l->n, sizeof(*l->rows), by_move);
@@ -108,7 +109,7 @@ static void order(struct profile_delta *l, struct function_delta *room)
 }
 
 /* Lists a name of both once: the names of `before` alone come last. */
-static int list(struct profile_delta *l, const struct side *before, const struct side *after, bool cum)
+static int list_functions(struct profile_delta *l, const struct side *before, const struct side *after, bool cum)
 {
 	const size_t most = before->by.n + after->by.n;
 	struct function_delta *room = calloc(most + 1, sizeof(*room));
@@ -123,7 +124,7 @@ static int list(struct profile_delta *l, const struct side *before, const struct
 		if (!after->by.n ||
 			!bsearch(&before->by.rows[i], after->by.rows, after->by.n, sizeof(*after->by.rows), by_name))
 			add_row(l, before, after, before->by.rows[i].name, cum);
-	order(l, room);
+	sort_rows(l, room);
 	free(room);
 	return 0;
 }
@@ -137,7 +138,7 @@ int profile_diff_find(const struct profile *before, const struct profile *after,
 	if (r == 0)
 		r = open_side(&b, after, type);
 	if (r == 0)
-		r = list(ret, &a, &b, cum);
+		r = list_functions(ret, &a, &b, cum);
 	close_side(&a);
 	close_side(&b);
 	return r;

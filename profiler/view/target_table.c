@@ -77,7 +77,7 @@ void target_table_done(struct target_table *l)
 	*l = (struct target_table){0};
 }
 
-static double rate(const struct target_row *t)
+static double compute_sample_rate(const struct target_row *t)
 {
 	return t->window_ms ? (double)t->window_samples * 1000 / (double)t->window_ms : 0;
 }
@@ -90,7 +90,7 @@ struct cell {
 	char *buf; /* CELL_MAX */
 };
 
-static size_t width(const char *text)
+static size_t count_characters(const char *text)
 {
 	size_t n = 0;
 	for (; *text; text++)
@@ -99,45 +99,45 @@ static size_t width(const char *text)
 	return n;
 }
 
-static void put(const struct cell *c, const char *text)
+static void set_cell(const struct cell *c, const char *text)
 {
 	snprintf(c->buf, CELL_MAX, "%s", text[0] ? text : "-");
 }
 
 /* At most so many characters, the last of them `mark`. */
-static void cut(const struct cell *c, size_t most, const char *mark)
+static void truncate_cell(const struct cell *c, size_t most, const char *mark)
 {
 	size_t at = 0;
-	if (c->full || width(c->buf) <= most)
+	if (c->full || count_characters(c->buf) <= most)
 		return;
-	for (size_t n = width(mark); n < most; n++)
+	for (size_t n = count_characters(mark); n < most; n++)
 		at += utf8_valid((const unsigned char *)c->buf + at);
 	snprintf(c->buf + at, CELL_MAX - at, "%s", mark);
 }
 
 static void put_id(const struct cell *c, const struct target_row *t)
 {
-	put(c, t->id);
-	cut(c, ID_SHOWN, "");
+	set_cell(c, t->id);
+	truncate_cell(c, ID_SHOWN, "");
 }
 
 static void put_name(const struct cell *c, const struct target_row *t)
 {
-	put(c, t->name);
-	cut(c, NAME_SHOWN, MORE);
+	set_cell(c, t->name);
+	truncate_cell(c, NAME_SHOWN, MORE);
 }
 
 static void put_pod(const struct cell *c, const struct target_row *t)
 {
-	put(c, t->pod);
+	set_cell(c, t->pod);
 	if (t->pod_namespace[0] && t->pod[0])
 		snprintf(c->buf, CELL_MAX, "%s/%s", t->pod_namespace, t->pod);
-	cut(c, 2 * NAME_SHOWN, MORE);
+	truncate_cell(c, 2 * NAME_SHOWN, MORE);
 }
 
 static void put_state(const struct cell *c, const struct target_row *t)
 {
-	put(c, states[t->state]);
+	set_cell(c, states[t->state]);
 }
 
 static void put_strategy(const struct cell *c, const struct target_row *t)
@@ -171,9 +171,9 @@ static void put_samples(const struct cell *c, const struct target_row *t)
 
 static void put_rate(const struct cell *c, const struct target_row *t)
 {
-	put(c, "");
+	set_cell(c, "");
 	if (t->state == LISTED_STARTED)
-		snprintf(c->buf, CELL_MAX, "%.1f", rate(t));
+		snprintf(c->buf, CELL_MAX, "%.1f", compute_sample_rate(t));
 }
 
 static double lowered_by(const struct target_row *t)
@@ -184,7 +184,7 @@ static double lowered_by(const struct target_row *t)
 /* "1/4.2 cap", if the rate was lowered */
 static void put_lowered(const struct cell *c, const struct target_row *t)
 {
-	put(c, "");
+	set_cell(c, "");
 	if (lowered_by(t) > 1)
 		snprintf(c->buf, CELL_MAX, "1/%.1f %s", lowered_by(t),
 			t->lowered <= 100  ? "cap"
@@ -212,7 +212,7 @@ static void put_throttled(const struct cell *c, const struct target_row *t)
 static void put_cpu(const struct cell *c, const struct target_row *t)
 {
 	if (t->cpu_us == LISTED_UNKNOWN)
-		put(c, "");
+		set_cell(c, "");
 	else
 		top_amount((int64_t)t->cpu_us * 1000, "nanoseconds", c->buf, CELL_MAX);
 }
@@ -229,7 +229,7 @@ static void put_memory(const struct cell *c, const struct target_row *t)
 
 static void put_profile(const struct cell *c, const struct target_row *t)
 {
-	put(c, t->profile);
+	set_cell(c, t->profile);
 	if (c->full && t->profile[0])
 		snprintf(c->buf, CELL_MAX, "%s/%s", c->all->spool, t->profile);
 }
@@ -271,7 +271,7 @@ const char *target_table_cell(const struct target_table *l, const struct target_
 
 static void print_cell(size_t column, const char *text, size_t wide, FILE *out)
 {
-	int fill = (int)(wide - width(text));
+	int fill = (int)(wide - count_characters(text));
 	if (columns[column].right)
 		fprintf(out, "%*s%s", fill, "", text);
 	else
@@ -304,10 +304,10 @@ int target_table_write(const struct target_table *l, bool full, FILE *out)
 	const struct cell cell = {l, full, buf};
 	size_t wide[COLUMNS];
 	for (size_t i = 0; i < COLUMNS; i++) {
-		wide[i] = width(columns[i].title);
+		wide[i] = count_characters(columns[i].title);
 		for (size_t k = 0; k < l->n; k++) {
 			columns[i].put(&cell, &l->targets[k]);
-			wide[i] = width(buf) > wide[i] ? width(buf) : wide[i];
+			wide[i] = count_characters(buf) > wide[i] ? count_characters(buf) : wide[i];
 		}
 	}
 	for (size_t i = 0; i < COLUMNS; i++)
@@ -374,7 +374,7 @@ static struct jsonout *window_of(const struct target_table *l, const struct targ
 
 static struct jsonout *rate_of(const struct target_table *l, const struct target_row *t, size_t at)
 {
-	return json_write_tenths(rate(t));
+	return json_write_tenths(compute_sample_rate(t));
 }
 
 static struct jsonout *factor_of(const struct target_table *l, const struct target_row *t, size_t at)

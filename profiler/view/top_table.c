@@ -57,7 +57,7 @@ const char *top_amount(int64_t value, const char *unit, char *buf, size_t size)
 }
 
 /* The format of go tool pprof: two decimals, two digits below 1 %. */
-static const char *percent(__int128 value, __int128 total, char *buf, size_t size)
+static const char *format_percent(__int128 value, __int128 total, char *buf, size_t size)
 {
 	double share = total ? (double)value / (double)total * 100 : 0;
 	if (share < 0)
@@ -95,7 +95,8 @@ static void print_name(const char *name, unsigned columns, FILE *out)
 }
 
 /* Those before `skip` count in sum%, too. */
-static void print(const struct function_totals *f, const struct top_view *v, size_t end, const char *unit, FILE *out)
+static void print_rows(
+	const struct function_totals *f, const struct top_view *v, size_t end, const char *unit, FILE *out)
 {
 	char flat[64], cum[64], share[3][32];
 	__int128 sum = 0;
@@ -108,10 +109,10 @@ static void print(const struct function_totals *f, const struct top_view *v, siz
 			continue;
 		fprintf(out, "%10s %6s %6s %10s %6s  ",
 			top_amount(function_totals_clamp(row->flat), unit, flat, sizeof(flat)),
-			percent(row->flat, f->total, share[0], sizeof(share[0])),
-			percent(sum, f->total, share[1], sizeof(share[1])),
+			format_percent(row->flat, f->total, share[0], sizeof(share[0])),
+			format_percent(sum, f->total, share[1], sizeof(share[1])),
 			top_amount(function_totals_clamp(row->cum), unit, cum, sizeof(cum)),
-			percent(row->cum, f->total, share[2], sizeof(share[2])));
+			format_percent(row->cum, f->total, share[2], sizeof(share[2])));
 		print_name(row->name, v->columns, out);
 	}
 }
@@ -125,7 +126,7 @@ int top_write_view(const struct profile *p, const struct top_view *v, size_t *re
 	const size_t skip = v->skip < f.n ? v->skip : f.n, end = f.n - skip < v->rows ? f.n : skip + v->rows;
 	if (f.n)
 		qsort(f.rows, f.n, sizeof(*f.rows), v->by_cum ? by_cum : by_flat);
-	print(&f, v, end, profile_info(p)->types[v->type].unit, out);
+	print_rows(&f, v, end, profile_info(p)->types[v->type].unit, out);
 	if (end < f.n && !v->bare)
 		fprintf(out, "%10s %zu more functions\n", "...", f.n - end);
 	if (ret_n)
@@ -142,7 +143,7 @@ int top_write(const struct profile *p, unsigned type, size_t rows, FILE *out)
 
 /* --- the header */
 
-static const char *label(const struct profile_sample *s, const char *key)
+static const char *find_label(const struct profile_sample *s, const char *key)
 {
 	for (size_t i = 0; i < s->n_labels; i++)
 		if (s->labels[i].str && !strcmp(s->labels[i].key, key))
@@ -159,7 +160,7 @@ static size_t find_targets(const struct profile *p, const char **found)
 		for (size_t i = 0; i < profile_samples(p) && n <= TARGETS_SHOWN; i++) {
 			struct profile_sample s;
 			profile_sample_get(p, i, &s);
-			const char *value = label(&s, keys[k]);
+			const char *value = find_label(&s, keys[k]);
 			bool known = !value;
 			for (size_t j = 0; !known && j < n; j++)
 				known = found[j] == value; /* interned */

@@ -20,7 +20,7 @@
 #define TOKEN_BYTES 16
 
 /* Makes the path of a file beside the control socket. */
-static void beside(const struct settings *set, const char *name, char *buf, size_t size)
+static void format_sibling_path(const struct settings *set, const char *name, char *buf, size_t size)
 {
 	const char *slash = strrchr(set->control, '/');
 	snprintf(buf, size, "%.*s/%s", slash ? (int)(slash - set->control) : 0, set->control, name);
@@ -134,7 +134,7 @@ static int open_port(const struct settings *set, gid_t gid, bool instead, struct
 {
 	char path[128];
 	ret->port = (uint16_t)atoi(strchr(set->metrics, ':') + 1);
-	beside(set, "http.token", path, sizeof(path));
+	format_sibling_path(set, "http.token", path, sizeof(path));
 	int r = open_token(path, gid, ret->token, sizeof(ret->token));
 	return r < 0 ? err_set(e, r, "metrics: no token at %s", path) : listen_on(ret->port, instead, e);
 }
@@ -147,7 +147,7 @@ int http_listen(const struct settings *set, gid_t gid, bool instead, struct http
 	ret->token[0] = 0;
 	if (!strcmp(set->metrics, "off"))
 		return 0;
-	beside(set, "http.sock", path, sizeof(path));
+	format_sibling_path(set, "http.sock", path, sizeof(path));
 	int fd = set->metrics[0] == '/' ? listen_at(set->metrics, gid, instead, e)
 		 : set->metrics[0]	? open_port(set, gid, instead, ret, e)
 					: listen_at(path, gid, instead, e);

@@ -192,7 +192,7 @@ static void add_headers(struct MHD_Response *r, enum http_kind kind, const char 
 		mhd.add_response_header(r, headers[i].name, headers[i].value);
 }
 
-static enum MHD_Result queue(struct MHD_Connection *c, unsigned status, struct MHD_Response *r)
+static enum MHD_Result send_response(struct MHD_Connection *c, unsigned status, struct MHD_Response *r)
 {
 	enum MHD_Result sent = mhd.queue_response(c, status, r);
 	mhd.destroy_response(r);
@@ -200,7 +200,7 @@ static enum MHD_Result queue(struct MHD_Connection *c, unsigned status, struct M
 }
 
 /* Answers with a sentence. */
-static enum MHD_Result refuse(
+static enum MHD_Result send_error(
 	struct MHD_Connection *c, unsigned status, const char *text, const char *header, const char *value)
 {
 	struct MHD_Response *r =
@@ -210,7 +210,7 @@ static enum MHD_Result refuse(
 	add_headers(r, HTTP_TEXT, "");
 	if (header)
 		mhd.add_response_header(r, header, value);
-	return queue(c, status, r);
+	return send_response(c, status, r);
 }
 
 /* Names come from the spool: characters that may end the header are replaced. */
@@ -240,19 +240,19 @@ static struct MHD_Response *response_of(const struct http_answer *a)
 	return r;
 }
 
-static enum MHD_Result answer(struct http *h, struct waiting *w)
+static enum MHD_Result send_page(struct http *h, struct waiting *w)
 {
 	struct http_answer a = {.status = 500, .fd = -1};
 	w->answered = true;
 	if (h->pages.make(h->pages.arg, &w->asked, &a) < 0)
-		return refuse(w->connection, 500, "out of memory\n", NULL, NULL);
+		return send_error(w->connection, 500, "out of memory\n", NULL, NULL);
 	struct MHD_Response *r = response_of(&a);
 	if (!r)
 		return MHD_NO;
 	add_headers(r, a.kind, w->asked.nonce);
 	if (a.file && a.file[0])
 		add_file_name(r, a.file);
-	return queue(w->connection, a.status, r);
+	return send_response(w->connection, a.status, r);
 }
 
 const char *http_argument(const struct http_asked *asked, const char *name)
@@ -309,7 +309,7 @@ static enum MHD_Result log_in(const struct http *h, struct MHD_Connection *c)
 {
 	char cookie[160], to[SECRET + 4];
 	if (!is_secret(mhd.lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "token"), h->token))
-		return refuse(c, 401, "this is not the token: it is in http.token beside the control socket\n",
+		return send_error(c, 401, "this is not the token: it is in http.token beside the control socket\n",
 			"WWW-Authenticate", "Bearer");
 	snprintf(cookie, sizeof(cookie), "pillion=%s; Path=/%s/; HttpOnly; SameSite=Strict", h->cookie, h->way);
 	snprintf(to, sizeof(to), "/%s/", h->way);
@@ -319,7 +319,7 @@ static enum MHD_Result log_in(const struct http *h, struct MHD_Connection *c)
 	add_headers(r, HTTP_TEXT, "");
 	mhd.add_response_header(r, "Set-Cookie", cookie);
 	mhd.add_response_header(r, "Location", to);
-	return queue(c, 303, r);
+	return send_response(c, 303, r);
 }
 
 static enum http_page page_of(const char *path)
@@ -334,7 +334,7 @@ static bool is_foreign(struct MHD_Connection *c)
 	return site && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0;
 }
 
-static unsigned others(const struct http *h)
+static unsigned count_browser_pages(const struct http *h)
 {
 	unsigned n = 0;
 	for (const struct waiting *w = h->waiting; w; w = w->next)
@@ -346,13 +346,13 @@ static unsigned others(const struct http *h)
 static int refuse_other(struct http *h, struct MHD_Connection *c, const char *path, enum MHD_Result *ret)
 {
 	if (!names_us(mhd.lookup_connection_value(c, MHD_HEADER_KIND, "Host"), h->port))
-		*ret = refuse(c, 403, "not this host: pages are there for localhost and 127.0.0.1\n", NULL, NULL);
+		*ret = send_error(c, 403, "not this host: pages are there for localhost and 127.0.0.1\n", NULL, NULL);
 	else if (is_foreign(c))
-		*ret = refuse(c, 403, "asked for by another site: type the address\n", NULL, NULL);
+		*ret = send_error(c, 403, "asked for by another site: type the address\n", NULL, NULL);
 	else if (strlen(path) >= HTTP_PATH_MAX)
-		*ret = refuse(c, 414, "the address is too long\n", NULL, NULL);
-	else if (others(h) >= HTTP_OTHER_MAX)
-		*ret = refuse(
+		*ret = send_error(c, 414, "the address is too long\n", NULL, NULL);
+	else if (count_browser_pages(h) >= HTTP_OTHER_MAX)
+		*ret = send_error(
 			c, 503, "too many pages are asked for at once: try again in a moment\n", "Retry-After", "5");
 	else
 		return 0;
@@ -365,14 +365,14 @@ static const char *let_in(
 {
 	const char *path = below_way(h, c, url);
 	if (h->port && !names_us(mhd.lookup_connection_value(c, MHD_HEADER_KIND, "Host"), h->port))
-		*ret = refuse(c, 403, "not this host\n", NULL, NULL);
+		*ret = send_error(c, 403, "not this host\n", NULL, NULL);
 	else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-		*ret = refuse(c, 405, "GET and HEAD only\n", "Allow", "GET, HEAD");
+		*ret = send_error(c, 405, "GET and HEAD only\n", "Allow", "GET, HEAD");
 	else if (h->port && !strcmp(url, "/login"))
 		*ret = log_in(h, c);
 	else if (h->port && !path &&
 		 !has_token(mhd.lookup_connection_value(c, MHD_HEADER_KIND, "Authorization"), h->token))
-		*ret = refuse(
+		*ret = send_error(
 			c, 401, "a token is needed; in a browser: /login?token=TOKEN\n", "WWW-Authenticate", "Bearer");
 	else
 		return path ? path : url;
@@ -430,7 +430,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 		return MHD_YES;
 	}
 	if (w && !w->waits)
-		return answer(h, w);
+		return send_page(h, w);
 	if (w)
 		return MHD_YES;
 	const char *path = let_in(h, c, url, method, &r);
@@ -440,7 +440,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 	if (!w)
 		return MHD_NO;
 	if (h->pages.want(h->pages.arg, &w->asked))
-		return answer(h, w);
+		return send_page(h, w);
 	w->waits = true;
 	mhd.suspend_connection(c);
 	return MHD_YES;

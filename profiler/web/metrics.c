@@ -122,13 +122,13 @@ static const struct row own_rows[] = {
 
 /* --- writing -------------------------------------------------------------------------------------------- */
 
-static void head(const char *name, const char *type, const char *help, FILE *out)
+static void write_metric_head(const char *name, const char *type, const char *help, FILE *out)
 {
 	fprintf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
 
 /* The texts hold no control characters (target_table.h). */
-static void label(const char *key, const char *value, bool first, FILE *out)
+static void write_label(const char *key, const char *value, bool first, FILE *out)
 {
 	fprintf(out, "%s%s=\"", first ? "" : ",", key);
 	for (; *value; value++) {
@@ -139,14 +139,14 @@ static void label(const char *key, const char *value, bool first, FILE *out)
 	fputc('"', out);
 }
 
-static uint64_t field(const void *of, size_t at)
+static uint64_t read_field(const void *of, size_t at)
 {
 	uint64_t value;
 	memcpy(&value, (const char *)of + at, sizeof(value));
 	return value;
 }
 
-static void number(uint64_t value, enum unit unit, FILE *out)
+static void write_sample_value(uint64_t value, enum unit unit, FILE *out)
 {
 	if (unit == US)
 		fprintf(out, " %" PRIu64 ".%06u\n", value / 1000000, (unsigned)(value % 1000000));
@@ -158,12 +158,12 @@ static void number(uint64_t value, enum unit unit, FILE *out)
 		fprintf(out, " %" PRIu64 "\n", value);
 }
 
-static void plain(const struct row *rows, size_t n, const void *of, FILE *out)
+static void write_unlabelled_metrics(const struct row *rows, size_t n, const void *of, FILE *out)
 {
 	for (const struct row *r = rows; r < rows + n; r++) {
-		head(r->name, r->type, r->help, out);
+		write_metric_head(r->name, r->type, r->help, out);
 		fputs(r->name, out);
-		number(field(of, r->at), r->unit, out);
+		write_sample_value(read_field(of, r->at), r->unit, out);
 	}
 }
 
@@ -190,7 +190,7 @@ static bool same_labels(const struct target_row *x, const struct target_row *y)
 
 /* Lists targets without repeated labels, as no series may be there twice: of a target that ended and came again,
  * the latest. */
-static const struct target_row **distinct(const struct target_table *l, size_t *ret_n)
+static const struct target_row **list_distinct_targets(const struct target_table *l, size_t *ret_n)
 {
 	const struct target_row **list = calloc(l->n + 1, sizeof(*list));
 	size_t n = 0;
@@ -208,10 +208,10 @@ static const struct target_row **distinct(const struct target_table *l, size_t *
 static void target_labels(const char *name, const struct target_row *t, FILE *out)
 {
 	fprintf(out, "%s{", name);
-	label("target", t->id, true, out);
-	label("name", t->name, false, out);
-	label("pod", t->pod, false, out);
-	label("namespace", t->pod_namespace, false, out);
+	write_label("target", t->id, true, out);
+	write_label("name", t->name, false, out);
+	write_label("pod", t->pod, false, out);
+	write_label("namespace", t->pod_namespace, false, out);
 }
 
 static void target_info(const struct target_row *const *list, size_t n, FILE *out)
@@ -221,31 +221,31 @@ static void target_info(const struct target_row *const *list, size_t n, FILE *ou
 		[LISTED_ARMED] = "armed",
 		[LISTED_STARTED] = "started",
 		[LISTED_ENDING] = "ending"};
-	head(name, "gauge", "1 for each target: how it is attached to, and how far it is.", out);
+	write_metric_head(name, "gauge", "1 for each target: how it is attached to, and how far it is.", out);
 	for (size_t i = 0; i < n; i++) {
 		target_labels(name, list[i], out);
-		label("strategy", strategy_name(list[i]->strategy), false, out);
-		label("state", states[list[i]->state], false, out);
+		write_label("strategy", strategy_name(list[i]->strategy), false, out);
+		write_label("state", states[list[i]->state], false, out);
 		fputs("} 1\n", out);
 	}
 }
 
-static int targets(const struct target_table *l, FILE *out)
+static int write_target_metrics(const struct target_table *l, FILE *out)
 {
 	size_t n;
-	const struct target_row **list = distinct(l, &n);
+	const struct target_row **list = list_distinct_targets(l, &n);
 	if (!list)
 		return -ENOMEM;
 	target_info(list, n, out);
 	for (const struct row *r = target_rows; r < target_rows + COUNT(target_rows); r++) {
-		head(r->name, r->type, r->help, out);
+		write_metric_head(r->name, r->type, r->help, out);
 		for (size_t i = 0; i < n; i++) {
-			uint64_t value = field(list[i], r->at);
+			uint64_t value = read_field(list[i], r->at);
 			if (value == LISTED_UNKNOWN)
 				continue;
 			target_labels(r->name, list[i], out);
 			fputc('}', out);
-			number(value, r->unit, out);
+			write_sample_value(value, r->unit, out);
 		}
 	}
 	free(list);
@@ -254,11 +254,11 @@ static int targets(const struct target_table *l, FILE *out)
 
 /* --- the service ---------------------------------------------------------------------------------------- */
 
-static void hooks(const struct hook_stats *o, FILE *out)
+static void write_hook_metrics(const struct hook_stats *o, FILE *out)
 {
 	static const char name[] = "pillion_hook_duration_seconds";
 	uint64_t sum = 0;
-	head("pillion_hook_starts_total", "counter",
+	write_metric_head("pillion_hook_starts_total", "counter",
 		"Starts of containers by what became of their profile, and how they were attached to. Those whose hook "
 		"did not "
 		"reach the service are not in it.",
@@ -268,17 +268,17 @@ static void hooks(const struct hook_stats *o, FILE *out)
 			if (o->count[i][s])
 				fprintf(out, "pillion_hook_starts_total{outcome=\"%s\",strategy=\"%s\"} %" PRIu64 "\n",
 					outcome_name(i), s ? strategy_name(s) : "", o->count[i][s]);
-	head(name, "histogram", "How long containers' starts were held up by the hook.", out);
+	write_metric_head(name, "histogram", "How long containers' starts were held up by the hook.", out);
 	for (unsigned i = 0; i < OUTCOME_BUCKETS - 1; i++) {
 		sum += o->bucket[i];
 		fprintf(out, "%s_bucket{le=\"%g\"} %" PRIu64 "\n", name, (double)outcome_bucket_us[i] / 1e6, sum);
 	}
 	fprintf(out, "%s_bucket{le=\"+Inf\"} %" PRIu64 "\n%s_sum", name, o->n, name);
-	number(o->sum_us, US, out);
+	write_sample_value(o->sum_us, US, out);
 	fprintf(out, "%s_count %" PRIu64 "\n", name, o->n);
 }
 
-static void processes(const struct metrics *m, FILE *out)
+static void write_process_metrics(const struct metrics *m, FILE *out)
 {
 	static const struct row rows[] = {
 		{"pillion_process_resident_memory_bytes", "gauge",
@@ -288,23 +288,23 @@ static void processes(const struct metrics *m, FILE *out)
 			offsetof(struct process_use, cpu_us), US},
 	};
 	for (const struct row *r = rows; r < rows + COUNT(rows); r++) {
-		head(r->name, r->type, r->help, out);
+		write_metric_head(r->name, r->type, r->help, out);
 		for (unsigned i = 0; i < m->n_processes; i++) {
 			fprintf(out, "%s{", r->name);
-			label("process", m->processes[i].name, true, out);
+			write_label("process", m->processes[i].name, true, out);
 			fputc('}', out);
-			number(field(&m->processes[i], r->at), r->unit, out);
+			write_sample_value(read_field(&m->processes[i], r->at), r->unit, out);
 		}
 	}
-	head("pillion_processes", "gauge", "How many there are.", out);
+	write_metric_head("pillion_processes", "gauge", "How many there are.", out);
 	for (unsigned i = 0; i < m->n_processes; i++) {
 		fputs("pillion_processes{", out);
-		label("process", m->processes[i].name, true, out);
+		write_label("process", m->processes[i].name, true, out);
 		fprintf(out, "} %u\n", m->processes[i].n);
 	}
 }
 
-static void pushes(const struct metrics *m, FILE *out)
+static void write_push_metrics(const struct metrics *m, FILE *out)
 {
 	static const struct row rows[] = {
 		{"pillion_push_profiles_total", "counter",
@@ -330,49 +330,49 @@ static void pushes(const struct metrics *m, FILE *out)
 			offsetof(struct push_status, heard_s), AS_IS},
 	};
 	for (const struct row *r = rows; r < rows + COUNT(rows); r++) {
-		head(r->name, r->type, r->help, out);
+		write_metric_head(r->name, r->type, r->help, out);
 		for (unsigned i = 0; i < m->n_pushed; i++) {
 			fprintf(out, "%s{", r->name);
-			label("endpoint", m->pushed[i].name, true, out);
+			write_label("endpoint", m->pushed[i].name, true, out);
 			fputc('}', out);
-			number(field(&m->pushed[i], r->at), r->unit, out);
+			write_sample_value(read_field(&m->pushed[i], r->at), r->unit, out);
 		}
 	}
 }
 
-static void single(const char *name, const char *help, unsigned value, FILE *out)
+static void write_gauge(const char *name, const char *help, unsigned value, FILE *out)
 {
-	head(name, "gauge", help, out);
+	write_metric_head(name, "gauge", help, out);
 	fprintf(out, "%s %u\n", name, value);
 }
 
 int metrics_write(const struct metrics *m, FILE *out)
 {
 	int r = 0;
-	head("pillion_build_info", "gauge", "1, and the version of pilliond.", out);
+	write_metric_head("pillion_build_info", "gauge", "1, and the version of pilliond.", out);
 	fprintf(out, "pillion_build_info{version=\"%s\"} 1\n", VERSION);
-	single("pillion_worker_up",
+	write_gauge("pillion_worker_up",
 		"1 when the process that profiles answered, else 0: then what it knows is left out.",
 		m->listed && m->state, out);
-	plain(own_rows, COUNT(own_rows), m, out);
-	processes(m, out);
-	pushes(m, out);
+	write_unlabelled_metrics(own_rows, COUNT(own_rows), m, out);
+	write_process_metrics(m, out);
+	write_push_metrics(m, out);
 	if (m->state) {
-		plain(state_rows, COUNT(state_rows), m->state, out);
-		single("pillion_symbolizer_up",
+		write_unlabelled_metrics(state_rows, COUNT(state_rows), m->state, out);
+		write_gauge("pillion_symbolizer_up",
 			"1 when names are found by debug information, 0: by symbol tables alone.", m->state->symbolizer,
 			out);
-		single("pillion_readers_up",
+		write_gauge("pillion_readers_up",
 			"1 when files of targets can be read, 0: there are no names but the kernel's.",
 			m->state->readers, out);
-		single("pillion_symbolizer_renewable",
+		write_gauge("pillion_symbolizer_renewable",
 			"1 when there will be another symbolizer, with readers of files, when it ends.",
 			m->state->renewable, out);
-		hooks(&m->state->outcomes, out);
+		write_hook_metrics(&m->state->outcomes, out);
 	}
 	if (m->listed) {
-		plain(sum_rows, COUNT(sum_rows), &m->listed->sums, out);
-		r = targets(m->listed, out);
+		write_unlabelled_metrics(sum_rows, COUNT(sum_rows), &m->listed->sums, out);
+		r = write_target_metrics(m->listed, out);
 	}
 	return r < 0 ? r : ferror(out) ? -EIO : 0;
 }

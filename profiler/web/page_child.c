@@ -47,7 +47,7 @@ struct page_child {
 
 /* --- the process ---------------------------------------------------------------------------------------- */
 
-static int give(int sock, const struct said *said, int fd)
+static int send_answer_fd(int sock, const struct said *said, int fd)
 {
 	return fd_send(sock, said, sizeof(*said), &fd, 1);
 }
@@ -58,10 +58,10 @@ static int give_text(int sock, const struct said *said, const char *text, size_t
 	int r = fd < 0 ? -errno : len > PAGE_CHILD_ANSWER_MAX ? -EFBIG : fd_write_all(fd, text, len);
 	if (r == 0 && fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) < 0)
 		r = -errno;
-	return r < 0 ? r : give(sock, said, fd);
+	return r < 0 ? r : send_answer_fd(sock, said, fd);
 }
 
-static int answer(const struct page_question *q, int sock)
+static int send_answer(const struct page_question *q, int sock)
 {
 	struct page_answer a;
 	int r = page_answer(q, &a);
@@ -69,7 +69,7 @@ static int answer(const struct page_question *q, int sock)
 		return r;
 	struct said said = {.status = a.status, .kind = a.kind};
 	snprintf(said.file, sizeof(said.file), "%s", a.file);
-	return a.fd >= 0 ? give(sock, &said, a.fd) : give_text(sock, &said, a.text, a.len);
+	return a.fd >= 0 ? send_answer_fd(sock, &said, a.fd) : give_text(sock, &said, a.text, a.len);
 }
 
 /* Frees nothing: the process ends soon, and the kernel is faster. */
@@ -82,7 +82,7 @@ static _Noreturn void become_job(const struct page_question *q, int sock)
 	fd_close_all_but(keep, sizeof(keep) / sizeof(keep[0]));
 	if (child_process_bound(PAGE_CHILD_MEMORY, PAGE_CHILD_S) < 0 || seccomp_enter(SECCOMP_PAGE, &e) < 0)
 		_exit(1);
-	_exit(answer(q, sock) < 0);
+	_exit(send_answer(q, sock) < 0);
 }
 
 /* --- the exporter --------------------------------------------------------------------------------------- */
@@ -106,7 +106,7 @@ static void let_go(struct page_child *job)
 	free(job);
 }
 
-static void end(struct page_child *job)
+static void finish_job(struct page_child *job)
 {
 	event_loop_del(job->jobs->loop, &job->source);
 	job->sock = fd_close(job->sock);
@@ -147,7 +147,7 @@ static void on_answer(void *arg, uint32_t events)
 	}
 	if (job->answer < 0)
 		log_line(LOG_WARNING, "outcome=\"no page\" reason=\"the process that was to make it has ended\"");
-	end(job);
+	finish_job(job);
 }
 
 static struct page_child *new_job(struct pagejobs *j, int sock)

@@ -40,7 +40,7 @@ struct page {
 /* --- an answer in a sentence ---------------------------------------------------------------------------- */
 
 /* Replaces the page written so far. */
-static int refuse(struct page *p, unsigned status, const char *text)
+static int write_error_page(struct page *p, unsigned status, const char *text)
 {
 	clearerr(p->out);
 	rewind(p->out);
@@ -57,7 +57,7 @@ static int refuse(struct page *p, unsigned status, const char *text)
 static int refuse_error(struct page *p, int r, const char *text)
 {
 	unsigned status = r == -ENOENT ? 404 : r == -EINVAL ? 400 : r == -EFBIG || r == -ENOMEM ? 413 : 500;
-	return refuse(p, status, text);
+	return write_error_page(p, status, text);
 }
 
 /* --- targets -------------------------------------------------------------------------------------------- */
@@ -153,7 +153,7 @@ static int show_list(struct page *p)
 		say_none_live(p);
 	int r = spool_rows(p);
 	page_end(p->out);
-	return r == -ENOMEM ? r : r < 0 ? refuse(p, 500, "The spool cannot be listed.") : 0;
+	return r == -ENOMEM ? r : r < 0 ? write_error_page(p, 500, "The spool cannot be listed.") : 0;
 }
 
 /* --- a target ------------------------------------------------------------------------------------------- */
@@ -194,7 +194,7 @@ static void time_field(struct page *p, const char *label, const char *name, int6
 		label, name, page_time(seconds, 'T', text));
 }
 
-static void forms(struct page *p)
+static void write_range_forms(struct page *p)
 {
 	const struct spool_listing *w = &p->windows;
 	const int64_t first = w->files[0].start_s, last = w->files[w->n - 1].start_s,
@@ -281,7 +281,7 @@ static int show_target(struct page *p)
 	page_head(p->out, p->q->nonce, p->target, p->root);
 	live_rows(p, p->target);
 	if (p->windows.n) {
-		forms(p);
+		write_range_forms(p);
 		window_table(p);
 	} else {
 		fputs("<p>No window has been written yet: the first one comes when it is over.</p>\n", p->out);
@@ -294,7 +294,8 @@ static int show_download(struct page *p, const char *file)
 {
 	int fd = spool_query_open(&p->windows, file);
 	if (fd < 0)
-		return refuse(p, 404, "There is no such window: it may have been removed from the spool since.");
+		return write_error_page(
+			p, 404, "There is no such window: it may have been removed from the spool since.");
 	p->a->fd = fd;
 	p->a->kind = PAGE_IS_PROFILE;
 	snprintf(p->a->file, sizeof(p->a->file), "%.150s-%.100s", p->target, file);
@@ -367,7 +368,7 @@ static unsigned type_of(const struct page *p, const struct profile *profile)
 	return asked >= 0 ? (unsigned)asked : profile_default_type(profile);
 }
 
-static int draw(struct page *p, const struct profile *of, const struct profile *before, unsigned refresh_s)
+static int write_flame(struct page *p, const struct profile *of, const struct profile *before, unsigned refresh_s)
 {
 	const struct flame_html f = {.of = of,
 		.before = before,
@@ -391,7 +392,7 @@ static int show_flame(struct page *p)
 	struct profile *of = NULL, *before = NULL;
 	struct err e = {0};
 	int r = load_both(p, &of, &before, &e);
-	r = r < 0 ? refuse_error(p, r, e.text) : draw(p, of, before, 0);
+	r = r < 0 ? refuse_error(p, r, e.text) : write_flame(p, of, before, 0);
 	profile_free(before);
 	profile_free(of);
 	return r;
@@ -403,10 +404,10 @@ static int show_live(struct page *p)
 	struct profile *of = NULL;
 	struct err e = {0};
 	if (!last)
-		return refuse(
+		return write_error_page(
 			p, 404, "No window of this event has been written yet: the first one comes when it is over.");
 	int r = spool_query_read(&p->windows, last->name, &of, &e);
-	r = r < 0 ? refuse_error(p, r, e.text) : draw(p, of, NULL, REFRESH_S);
+	r = r < 0 ? refuse_error(p, r, e.text) : write_flame(p, of, NULL, REFRESH_S);
 	profile_free(of);
 	return r;
 }
@@ -497,7 +498,7 @@ static int crash_file(struct page *p, int dir, char **names, const char *file)
 {
 	int fd = open_crash(dir, names, file);
 	if (fd < 0)
-		return refuse(p, 404, "There is no such report.");
+		return write_error_page(p, 404, "There is no such report.");
 	p->a->fd = fd;
 	p->a->kind = PAGE_IS_REPORT;
 	snprintf(p->a->file, sizeof(p->a->file), "%s", file);
@@ -531,7 +532,8 @@ static int crash_words(struct page *p, int dir, char **names)
 	fd_auto fd = open_crash(dir, names, file);
 	int r = crash_report_read(fd, "it", &doc, NULL, NULL, &e);
 	if (r < 0)
-		return refuse(p, 404, r == -EBADMSG ? "This is no report of a crash." : "There is no such report.");
+		return write_error_page(
+			p, 404, r == -EBADMSG ? "This is no report of a crash." : "There is no such report.");
 	page_head(p->out, p->q->nonce, "A crash", p->root);
 	fputs("<p><a href=\"./\">All crashes</a> &middot; <a href=\"", p->out);
 	page_text(p->out, file);
@@ -597,7 +599,7 @@ static int go_target(struct page *p, const char *path)
 {
 	const char *slash = strrchr(path, '/'); /* the target's name may have some */
 	if (!slash)
-		return refuse(p, 404, "There is no such page.");
+		return write_error_page(p, 404, "There is no such page.");
 	snprintf(p->target, sizeof(p->target), "%.*s", (int)(slash - path), path);
 	int r = spool_query_list(p->q->spool, p->target, &p->windows);
 	if (r == -ENOMEM)
@@ -605,14 +607,14 @@ static int go_target(struct page *p, const char *path)
 	if (r < 0)
 		p->windows.dir = -1;
 	if ((r < 0 || !p->windows.n) && !is_live(p))
-		return refuse(p, 404, "There is no such target, and nothing of it in the spool.");
+		return write_error_page(p, 404, "There is no such target, and nothing of it in the spool.");
 	for (size_t i = 0; i < sizeof(target_pages) / sizeof(target_pages[0]); i++)
 		if (!strcmp(slash + 1, target_pages[i].name))
 			return target_pages[i].show(p);
 	return show_download(p, slash + 1);
 }
 
-static int go(struct page *p)
+static int write_page(struct page *p)
 {
 	static const char target[] = "/target/", crashes[] = "/crashes/";
 	const char *path = p->q->path;
@@ -622,7 +624,7 @@ static int go(struct page *p)
 		return go_target(p, path + sizeof(target) - 1);
 	if (!strncmp(path, crashes, sizeof(crashes) - 1))
 		return show_crashes(p, path + sizeof(crashes) - 1);
-	return refuse(p, 404, "There is no such page.");
+	return write_error_page(p, 404, "There is no such page.");
 }
 
 static void way_up(const char *path, char *buf, size_t size)
@@ -643,7 +645,7 @@ int page_answer(const struct page_question *q, struct page_answer *ret)
 	p.out = open_memstream(&ret->text, &ret->len);
 	if (!p.out)
 		return -ENOMEM;
-	int r = go(&p);
+	int r = write_page(&p);
 	spool_query_done(&p.windows);
 	if (fclose(p.out) != 0 && r == 0)
 		r = -ENOMEM;

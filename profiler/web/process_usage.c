@@ -15,7 +15,7 @@ struct found {
 	unsigned n;
 };
 
-static void add(struct found *f, pid_t pid)
+static void add_pid(struct found *f, pid_t pid)
 {
 	for (unsigned i = 0; i < f->n; i++)
 		if (f->pids[i] == pid)
@@ -31,11 +31,11 @@ static void add_children(struct found *f, pid_t pid)
 	if (fd_read_text(AT_FDCWD, path, text, sizeof(text)) < 0)
 		return;
 	for (long child; (child = strtol(at, &end, 10)) > 0 && end != at; at = end)
-		add(f, (pid_t)child);
+		add_pid(f, (pid_t)child);
 }
 
 /* "PID (NAME) STATE ...": utime and stime are fields 14 and 15, rss is field 24. */
-static bool look(pid_t pid, struct process_use *ret)
+static bool read_process_stat(pid_t pid, struct process_use *ret)
 {
 	char path[64], text[1024];
 	unsigned long long field[25] = {0};
@@ -73,13 +73,13 @@ unsigned process_usage_look(pid_t top, struct process_use ret[PROCESS_USAGE_MAX]
 {
 	struct found f = {0};
 	unsigned n = 0;
-	add(&f, top);
-	add(&f, getpid());
+	add_pid(&f, top);
+	add_pid(&f, getpid());
 	for (unsigned i = 0; i < f.n; i++)
 		add_children(&f, f.pids[i]);
 	for (unsigned i = 0; i < f.n; i++) {
 		struct process_use one;
-		if (look(f.pids[i], &one))
+		if (read_process_stat(f.pids[i], &one))
 			n = sum_up(ret, n, &one);
 	}
 	return n;

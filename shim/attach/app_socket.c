@@ -107,7 +107,7 @@ static void find_place(char base[static 64], const char **ret_prefix)
 	*ret_prefix = "pillion-";
 }
 
-static int connects(const char *path)
+static int check_listener(const char *path)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	fd_auto fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -121,7 +121,7 @@ static bool is_one_of_ours(const char *name, const char *prefix)
 	return !strncmp(name, prefix, n) && strlen(name) == n + HEX && strspn(name + n, "0123456789abcdef") == HEX;
 }
 
-static void sweep(const char *base, const char *prefix)
+static void remove_stale_sockets(const char *base, const char *prefix)
 {
 	DIR *dir = opendir(base);
 	unsigned looked = 0;
@@ -136,7 +136,7 @@ static void sweep(const char *base, const char *prefix)
 		looked++;
 		const int n = snprintf(path, sizeof(path), "%s/%.48s/" SOCKET, base, d->d_name);
 		snprintf(parent, sizeof(parent), "%.*s", (int)strlen(base) + 1 + (int)strlen(d->d_name), path);
-		const int r = n > 0 && (size_t)n < sizeof(path) ? connects(path) : 0;
+		const int r = n > 0 && (size_t)n < sizeof(path) ? check_listener(path) : 0;
 		if (r == -ECONNREFUSED)
 			unlink(path);
 		if (r == -ECONNREFUSED)
@@ -156,7 +156,7 @@ static int make_path(char path[static sizeof(((struct app_socket *)0)->socket)])
 	for (unsigned i = 0; i < sizeof(random); i++)
 		snprintf(hex + 2 * i, 3, "%02x", random[i]);
 	find_place(base, &prefix);
-	sweep(base, prefix);
+	remove_stale_sockets(base, prefix);
 	snprintf(path, sizeof(((struct app_socket *)0)->socket), "%s/%s%s", base, prefix, hex);
 	/* a program started by root may change its user and must still connect: the random name is the secret */
 	if (mkdir(path, 0700) < 0 || (geteuid() == 0 && chmod(path, 0711) < 0))

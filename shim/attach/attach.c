@@ -53,7 +53,8 @@ int attach_find(pid_t pid, struct attach_target *ret, struct err *e)
 	return 0;
 }
 
-static int describe(const struct request *asked, const struct attach_target *t, struct attach_job *job, struct err *e)
+static int fill_target_desc(
+	const struct request *asked, const struct attach_target *t, struct attach_job *job, struct err *e)
 {
 	struct target_desc *d = &job->request.desc;
 	int r = event_request_make(asked->events, NULL, d, e);
@@ -153,7 +154,7 @@ static void reap_all(void)
 		;
 }
 
-static int hear(int line, int64_t deadline, struct attached *ret, struct err *e)
+static int receive_report(int line, int64_t deadline, struct attached *ret, struct err *e)
 {
 	static struct attach_report said;
 	size_t none;
@@ -188,7 +189,7 @@ static int run_opener(
 	r = pid < 0 ? err_set(e, error, "cannot fork the opener")
 		    : fd_send(pair[0], job, sizeof(*job), sockets, (size_t)__builtin_popcount(job->request.desc.fds));
 	if (pid >= 0 && (r == 0 || r == -EPIPE))
-		r = hear(pair[0], job->deadline, ret, e);
+		r = receive_report(pair[0], job->deadline, ret, e);
 	fd_close(pair[0]);
 	reap_all();
 	return r;
@@ -204,7 +205,7 @@ static void clean_up(const struct attached *a)
 }
 
 /* A target with libpillion can be sampled by timers where perf events are refused. */
-static uint32_t greeting(const struct attach_target *t)
+static uint32_t get_hello_flags(const struct attach_target *t)
 {
 	struct err refused = {0};
 	return t->listener && perf_refused(&refused) < 0 ? HELLO_NO_PERF : 0;
@@ -227,10 +228,11 @@ int attach_start(const struct options *o, const struct attach_target *t, struct 
 	*ret = (struct attached){.sock = -1};
 	memcpy(ret->id, t->id, sizeof(ret->id));
 	job.deadline = deadline_in(ATTACH_MS * NSEC_PER_MSEC);
-	int r = describe(&o->request, t, &job, e);
+	int r = fill_target_desc(&o->request, t, &job, e);
 	if (r < 0)
 		return r;
-	r = connect_profiler(&o->settings, t->id, job.request.desc.start_time, greeting(t), job.deadline, &profiler, e);
+	r = connect_profiler(
+		&o->settings, t->id, job.request.desc.start_time, get_hello_flags(t), job.deadline, &profiler, e);
 	if (r < 0)
 		return clean_up(ret), r;
 	if (profiler.note[0])

@@ -35,7 +35,7 @@ struct parcel {
 
 static struct attach_job job;
 
-static void report(int code, const struct err *e)
+static void send_report(int code, const struct err *e)
 {
 	struct attach_report r = {.code = code};
 	snprintf(r.text, sizeof(r.text), "%s", code < 0 ? e->text : "");
@@ -44,7 +44,7 @@ static void report(int code, const struct err *e)
 }
 
 /* No process in the namespaces that we join may look into us. Every change of user undoes both. */
-static void hide(void)
+static void protect_process(void)
 {
 	prctl(PR_SET_DUMPABLE, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -63,11 +63,12 @@ static int become_opener(struct err *e)
 	}
 	uint64_t events = job.remap ? 0 : perf_caps(probes_count(&job.request.desc) > 0);
 	int r = capabilities_become(uid, gid, events | CAP_BIT(CAP_SYS_PTRACE), e);
-	hide();
+	protect_process();
 	return r;
 }
 
-static int pass(struct parcel *parcel, const int *fds, size_t n, const struct host_info *host, struct err *e)
+static int open_target_events(
+	struct parcel *parcel, const int *fds, size_t n, const struct host_info *host, struct err *e)
 {
 	size_t n_target = (size_t)__builtin_popcount(parcel->request.desc.fds);
 	bool has_cgroup = !job.remap && !parcel->request.no_cgroup[0];
@@ -86,14 +87,14 @@ static int pass(struct parcel *parcel, const int *fds, size_t n, const struct ho
 	return job.remap ? event_open_remapped(&p, e) : event_open_events(&p, e);
 }
 
-static _Noreturn void inner(int from_outer)
+static _Noreturn void run_inner(int from_outer)
 {
 	static struct parcel parcel;
 	static struct host_info host;
 	struct err e = {0};
 	int fds[TARGET_FDS_MAX + 1 + EVENTS_MAX];
 	size_t n = 0;
-	hide();
+	protect_process();
 	event_open_look(&host);
 	event_open_raise_files();
 	int r = become_opener(&e);
@@ -105,8 +106,8 @@ static _Noreturn void inner(int from_outer)
 		fd_recv(from_outer, &parcel, sizeof(parcel), fds, sizeof(fds) / sizeof(fds[0]), &n) != sizeof(parcel))
 		_exit(0); /* outer gave up, and has reported why */
 	if (r == 0)
-		r = pass(&parcel, fds, n, &host, &e);
-	report(r, &e);
+		r = open_target_events(&parcel, fds, n, &host, &e);
+	send_report(r, &e);
 	_exit(0);
 }
 
@@ -121,20 +122,20 @@ struct outer {
 	int probes[EVENTS_MAX];
 };
 
-static struct target_desc *desc(struct outer *w)
+static struct target_desc *get_target_desc(struct outer *w)
 {
 	return &w->parcel.request.desc;
 }
 
-static void say(struct outer *w, const char *text, const struct err *e)
+static void add_error_note(struct outer *w, const char *text, const struct err *e)
 {
 	char line[400];
 	snprintf(line, sizeof(line), "%s: %s", text, e->text);
-	target_note(desc(w), line);
+	target_note(get_target_desc(w), line);
 }
 
 /* From here on lookups by pid find the target, as long as the pidfd says that it lives. */
-static int identify(struct outer *w, struct err *e)
+static int identify_target(struct outer *w, struct err *e)
 {
 	uint64_t start = 0;
 	char path[64];
@@ -142,7 +143,7 @@ static int identify(struct outer *w, struct err *e)
 	if (w->pidfd < 0)
 		return err_set(e, w->pidfd, "process %d", (int)w->pid);
 	int r = proc_stat_start_time(w->pid, &start);
-	if (r < 0 || start != desc(w)->start_time)
+	if (r < 0 || start != get_target_desc(w)->start_time)
 		return err_say(e, -ESRCH, "process %d is gone already", (int)w->pid);
 	w->ns_pid = ns_open(w->pid, NS_PID, &w->same_pid, e);
 	if (w->ns_pid >= 0)
@@ -163,10 +164,10 @@ static int fork_inner(struct outer *w, struct err *e)
 	static pid_t told;
 	bool joined = !w->same_pid && ns_join(w->ns_pid, NS_PID, e) == 0;
 	if (!w->same_pid && !joined)
-		say(w, "pids are those of the host", e);
+		add_error_note(w, "pids are those of the host", e);
 	int depth = joined ? proc_status_nspid_depth(w->pid) : 1;
 	w->parcel.scope.depth = depth > 0 ? (unsigned)depth : 1;
-	int r = joined ? ns_pid_in(w->ns_pid, w->pid, &desc(w)->init_pid) : 0;
+	int r = joined ? ns_pid_in(w->ns_pid, w->pid, &get_target_desc(w)->init_pid) : 0;
 	if (r < 0)
 		return err_set(e, r, "process %d", (int)w->pid);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -176,7 +177,7 @@ static int fork_inner(struct outer *w, struct err *e)
 	if (pid == 0) {
 		const int keep[] = {ATTACH_OPENER_LINE, ATTACH_OPENER_PROFILER, pair[1]};
 		fd_close_all_but(keep, 3);
-		inner(pair[1]);
+		run_inner(pair[1]);
 	}
 	fd_close(pair[1]);
 	w->to_inner = pair[0];
@@ -192,8 +193,8 @@ static void take_tree(struct outer *w)
 	if (w->tree < 0)
 		w->tree = w->root;
 	if (w->tree < 0)
-		target_note(desc(w), "no names of functions: its files cannot be reached");
-	w->files = file_opener_give_tree(w->files, w->tree, desc(w));
+		target_note(get_target_desc(w), "no names of functions: its files cannot be reached");
+	w->files = file_opener_give_tree(w->files, w->tree, get_target_desc(w));
 }
 
 /* Reads our own /proc, which we lose by joining the mount namespace. */
@@ -219,7 +220,7 @@ static bool may_be_whole(const char *path, size_t n)
  */
 static const char *scope_path(struct outer *w)
 {
-	const char *asked = desc(w)->cgroup, *own = w->cgroup.path;
+	const char *asked = get_target_desc(w)->cgroup, *own = w->cgroup.path;
 	size_t n = strlen(asked);
 	unsigned deeper = 0;
 	if (!job.remap || !may_be_whole(asked, n) || strncmp(asked, own, n) != 0 || (own[n] != '/' && own[n]))
@@ -238,14 +239,14 @@ static void find_scope(struct outer *w)
 	scope->except = job.except;
 	snprintf(w->cgroup.reason, sizeof(w->cgroup.reason), "one process is asked for, not its cgroup");
 	if (whole)
-		cgroup_find_running(w->pid, job.container ? desc(w)->id : "", &w->cgroup);
+		cgroup_find_running(w->pid, job.container ? get_target_desc(w)->id : "", &w->cgroup);
 	if (w->cgroup.perf_dir < 0) {
 		snprintf(w->parcel.request.no_cgroup, sizeof(w->parcel.request.no_cgroup), "%s", w->cgroup.reason);
 		return;
 	}
 	snprintf(scope->controller, sizeof(scope->controller), "%s", w->cgroup.v1 ? "perf_event" : "");
 	snprintf(scope->cgroup, sizeof(scope->cgroup), "%s", scope_path(w));
-	snprintf(desc(w)->cgroup, sizeof(desc(w)->cgroup), "%s", scope->cgroup);
+	snprintf(get_target_desc(w)->cgroup, sizeof(get_target_desc(w)->cgroup), "%s", scope->cgroup);
 }
 
 static int hand_over(struct outer *w, struct err *e)
@@ -255,22 +256,22 @@ static int hand_over(struct outer *w, struct err *e)
 	int fds[TARGET_FDS_MAX + 1 + EVENTS_MAX], n = 0;
 	for (unsigned i = 0; i < sizeof(target) / sizeof(target[0]); i++)
 		if (target[i] >= 0) {
-			desc(w)->fds |= 1u << i;
+			get_target_desc(w)->fds |= 1u << i;
 			fds[n++] = target[i];
 		}
 	if (w->cgroup.perf_dir >= 0 && !job.remap)
 		fds[n++] = w->cgroup.perf_dir;
-	for (size_t i = 0; i < probes_count(desc(w)) && !job.remap; i++)
+	for (size_t i = 0; i < probes_count(get_target_desc(w)) && !job.remap; i++)
 		fds[n++] = w->probes[i];
 	int r = fd_send(w->to_inner, &w->parcel, sizeof(w->parcel), fds, (size_t)n);
 	/* -EPIPE: inner died, and EOF on the line tells the caller */
 	return r < 0 && r != -EPIPE ? err_set(e, r, "no word to the opener's second process") : 0;
 }
 
-static int work(struct outer *w, struct err *e)
+static int run_outer(struct outer *w, struct err *e)
 {
 	char exe[PATH_MAX];
-	int r = identify(w, e);
+	int r = identify_target(w, e);
 	if (r == 0) {
 		find_scope(w);
 		r = fork_inner(w, e);
@@ -287,7 +288,8 @@ static int work(struct outer *w, struct err *e)
 		w->exe = exe_open_unreadable(w->tree, w->self_fds, exe);
 	if (fd_wait(w->pidfd, POLLIN, 0) == 1) /* its pid may have become that of another process */
 		return err_say(e, -ESRCH, "process %d is gone already", (int)w->pid);
-	r = probes_find(desc(w), w->tree, w->self_fds, clock_now() + (job.deadline - clock_now()) / 2, w->probes, e);
+	r = probes_find(
+		get_target_desc(w), w->tree, w->self_fds, clock_now() + (job.deadline - clock_now()) / 2, w->probes, e);
 	return r < 0 ? r : hand_over(w, e);
 }
 
@@ -312,7 +314,7 @@ _Noreturn void attach_opener_run(void)
 	if (fd_recv(ATTACH_OPENER_LINE, &job, sizeof(job), keep + 2, 2, &n) != sizeof(job))
 		_exit(2); /* started by hand: there is no job */
 	take_sockets(&w, keep + 2, n);
-	hide();
+	protect_process();
 	if (getppid() != job.caller)
 		_exit(1);
 	fd_close_all_but(keep, 2 + n);
@@ -320,10 +322,10 @@ _Noreturn void attach_opener_run(void)
 	w.self_fds = exe_self_fds();
 	w.parcel.request = job.request;
 	w.pid = job.request.desc.host_pid;
-	desc(&w)->init_pid = w.pid;
-	int r = work(&w, &e);
+	get_target_desc(&w)->init_pid = w.pid;
+	int r = run_outer(&w, &e);
 	job.request = w.parcel.request;
 	if (r < 0)
-		report(r, &e);
+		send_report(r, &e);
 	_exit(r < 0);
 }

@@ -14,18 +14,18 @@
 #define SWITCH ANNOTATION_PREFIX "profile"
 #define TEXT_MAX 4400 /* an annotation's value, and a key */
 
-static bool contains(const char *text, size_t len, const char *what)
+static bool has_text(const char *text, size_t len, const char *what)
 {
 	return memmem(text, len, what, strlen(what)) != NULL;
 }
 
 bool config_inject_is_asked(const char *text, size_t len)
 {
-	return contains(text, len, "\"" SWITCH);
+	return has_text(text, len, "\"" SWITCH);
 }
 
 /* Refuses characters that JSON would have to escape: none of our paths has them. */
-static int plain(const char *text, struct err *e)
+static int check_path_chars(const char *text, struct err *e)
 {
 	for (const char *c = text; *c; c++)
 		if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ')
@@ -50,9 +50,9 @@ int config_inject_hook(struct json_edit *s, const char *hook, const char *etc, s
 {
 	static const char *const stages[] = {"createRuntime", "poststop"};
 	char entry[2048];
-	int r = plain(hook, e);
+	int r = check_path_chars(hook, e);
 	if (r == 0 && etc)
-		r = plain(etc, e);
+		r = check_path_chars(etc, e);
 	const int n =
 		snprintf(entry, sizeof(entry), "{\"path\":\"%s\",\"args\":[\"pillion-hook\"%s%s%s],\"timeout\":%d}",
 			hook, etc ? ",\"--etc\",\"" : "", etc ? etc : "", etc ? "\"" : "", HOOK_TIMEOUT_S);
@@ -63,7 +63,7 @@ int config_inject_hook(struct json_edit *s, const char *hook, const char *etc, s
 		const char *had;
 		size_t len;
 		r = json_edit_get(s, path, &had, &len, e);
-		if (r == 0 && contains(had, len, "/pillion-hook\""))
+		if (r == 0 && has_text(had, len, "/pillion-hook\""))
 			continue;
 		if (r == 0 || r == -ENOENT)
 			r = json_edit_append(s, path, entry, e);
@@ -73,7 +73,7 @@ int config_inject_hook(struct json_edit *s, const char *hook, const char *etc, s
 
 /* --- the library -------------------------------------------------------------------------------------------------- */
 
-static bool is(const char *text, size_t len, const char *what)
+static bool is_equal(const char *text, size_t len, const char *what)
 {
 	return len == strlen(what) && !memcmp(text, what, len);
 }
@@ -84,7 +84,7 @@ static bool is_sandbox(const struct json_edit *s)
 		const char *const path[] = {"annotations", hook_input_sandbox_keys[i], NULL};
 		const char *type;
 		size_t len;
-		if (text_at(s, path, &type, &len) && is(type, len, "sandbox"))
+		if (text_at(s, path, &type, &len) && is_equal(type, len, "sandbox"))
 			return true;
 	}
 	return false;
@@ -191,7 +191,7 @@ int config_inject_wants_library(const struct json_edit *s, struct err *e)
 	r = json_edit_get(s, namespaces, &text, &len, e);
 	if (r < 0 && r != -ENOENT)
 		return r;
-	return r == 0 && contains(text, len, "\"user\"")
+	return r == 0 && has_text(text, len, "\"user\"")
 		       ? err_say(e, -EINVAL, "libpillion does nothing in a user namespace")
 		       : has_place(s, e);
 }
@@ -215,7 +215,7 @@ static int add_preload(struct json_edit *s, struct err *e)
 	const char *value = had + strlen(preload), *end = strchr(value, '"');
 	if (memchr(value, '\\', (size_t)(end - value)))
 		return err_say(e, -EINVAL, "its LD_PRELOAD has a backslash in it");
-	if (contains(value, (size_t)(end - value), APP_CONTAINER_LIBRARY))
+	if (has_text(value, (size_t)(end - value), APP_CONTAINER_LIBRARY))
 		return 0;
 	char *with;
 	const int n = asprintf(&with, "%.*s%s" APP_CONTAINER_LIBRARY "%.*s", (int)(end - env), env,
@@ -233,10 +233,10 @@ int config_inject_library(struct json_edit *s, const char *library, struct err *
 	char entry[2048];
 	const char *had;
 	size_t len;
-	int r = plain(library, e);
+	int r = check_path_chars(library, e);
 	if (r < 0)
 		return r;
-	if (json_edit_get(s, mounts, &had, &len, NULL) == 0 && contains(had, len, "\"" APP_CONTAINER_LIBRARY "\""))
+	if (json_edit_get(s, mounts, &had, &len, NULL) == 0 && has_text(had, len, "\"" APP_CONTAINER_LIBRARY "\""))
 		return 0; /* the author of the config.json has done all this already */
 	snprintf(entry, sizeof(entry),
 		"{\"destination\":\"" APP_CONTAINER_LIBRARY
@@ -257,13 +257,13 @@ int config_inject_root(struct json_edit *s, const char *bundle, struct err *e)
 	char root[8192];
 	const char *had;
 	size_t len;
-	if (json_edit_get(s, mounts, &had, &len, NULL) == 0 && contains(had, len, "\"..")) /* "source": "../data" */
+	if (json_edit_get(s, mounts, &had, &len, NULL) == 0 && has_text(had, len, "\"..")) /* "source": "../data" */
 		return err_say(e, -EINVAL, "a mount comes from outside of the bundle, by \"..\"");
 	if (!text_at(s, path, &had, &len))
 		return err_say(e, -EINVAL, "it has no root.path");
 	if (len && *had == '/')
 		return 0;
-	int r = plain(bundle, e);
+	int r = check_path_chars(bundle, e);
 	const int n = snprintf(root, sizeof(root), "\"%s/%.*s\"", bundle, (int)len, had);
 	if (r == 0 && (n < 0 || (size_t)n >= sizeof(root)))
 		r = err_say(e, -EINVAL, "root.path is too long");

@@ -84,7 +84,7 @@ void event_open_look(struct host_info *ret)
 	ret->max_rate = perf_max_rate();
 }
 
-static struct target_desc *desc(const struct work *w)
+static struct target_desc *get_target_desc(const struct work *w)
 {
 	return &w->p->request->desc;
 }
@@ -117,7 +117,7 @@ static int open_one(struct work *w, const struct attach_method *a, pid_t thread,
 	return fd;
 }
 
-static struct event_desc describe(
+static struct event_desc describe_event(
 	const struct perf_want *want, uint32_t spec, int cpu, const struct perf_layout *layout)
 {
 	return (struct event_desc){.role = want->role,
@@ -146,11 +146,11 @@ static int open_and_put(struct work *w, const struct attach_method *a, pid_t thr
 		return fd;
 	if (fd < 0)
 		return perf_explain(fd, "perf_event_open", e);
-	struct event_desc d = describe(want, spec, cpu, &layout);
+	struct event_desc d = describe_event(want, spec, cpu, &layout);
 	return message_batch_put_event(&w->batch, &d, fd, e);
 }
 
-static struct perf_want sideband(const struct attach_method *a)
+static struct perf_want describe_sideband(const struct attach_method *a)
 {
 	return (struct perf_want){.role = PERF_SIDEBAND,
 		.kernel = a->kernel,
@@ -161,19 +161,19 @@ static struct perf_want sideband(const struct attach_method *a)
 
 static bool is_of_app(const struct work *w, uint32_t spec)
 {
-	return event_is_of_app(&desc(w)->events[spec]);
+	return event_is_of_app(&get_target_desc(w)->events[spec]);
 }
 
 static bool measures_waits(const struct work *w, uint32_t spec)
 {
-	return event_kind(desc(w)->events[spec].kind)->measure == MEASURES_OFFCPU;
+	return event_kind(get_target_desc(w)->events[spec].kind)->measure == MEASURES_OFFCPU;
 }
 
 /* Where waits are recorded only part of the time, the side-band counts the switches in the rest of it. */
 static struct perf_want own_sideband(const struct work *w, const struct attach_method *a)
 {
-	struct perf_want want = sideband(a);
-	for (uint32_t i = 0; i < desc(w)->n_events; i++)
+	struct perf_want want = describe_sideband(a);
+	for (uint32_t i = 0; i < get_target_desc(w)->n_events; i++)
 		want.counts |= a->strategy == STRATEGY_CGROUP && a->kernel && measures_waits(w, i);
 	return want;
 }
@@ -182,9 +182,9 @@ static struct perf_want own_sideband(const struct work *w, const struct attach_m
  * The event that carries the side-band with strategy `threads`: the first that is always on. UINT32_MAX: the side-band
  * has an event of its own.
  */
-static uint32_t carrier(const struct work *w)
+static uint32_t find_sideband_event(const struct work *w)
 {
-	for (uint32_t i = 0; i < desc(w)->n_events; i++)
+	for (uint32_t i = 0; i < get_target_desc(w)->n_events; i++)
 		if (!measures_waits(w, i) && !is_of_app(w, i))
 			return i;
 	return UINT32_MAX;
@@ -192,7 +192,7 @@ static uint32_t carrier(const struct work *w)
 
 static enum stacks stacks_of(const struct work *w, uint32_t spec)
 {
-	uint32_t own = desc(w)->events[spec].stacks;
+	uint32_t own = get_target_desc(w)->events[spec].stacks;
 	return own ? own - 1 : w->p->request->stacks;
 }
 
@@ -202,23 +202,23 @@ static enum stacks stacks_of(const struct work *w, uint32_t spec)
  */
 static bool has_snapshots(const struct work *w, uint32_t spec)
 {
-	const struct event_spec *e = &desc(w)->events[spec];
+	const struct event_spec *e = &get_target_desc(w)->events[spec];
 	const bool probe = event_is(e, NAMED_UPROBE) || event_is(e, NAMED_KPROBE);
 	enum stacks s = stacks_of(w, spec);
 	return !probe && !measures_waits(w, spec) && !is_of_app(w, spec) && s != STACKS_NONE && s != STACKS_FP;
 }
 
-static struct perf_want samples(const struct work *w, const struct attach_method *a, uint32_t spec)
+static struct perf_want describe_samples(const struct work *w, const struct attach_method *a, uint32_t spec)
 {
-	struct perf_want want = sideband(a);
+	struct perf_want want = describe_sideband(a);
 	want.role = PERF_SAMPLES;
 	want.lost = true;
-	want.spec = desc(w)->events[spec];
+	want.spec = get_target_desc(w)->events[spec];
 	want.stacks = stacks_of(w, spec);
 	want.probe_type = event_is(&want.spec, NAMED_UPROBE) ? w->p->host->uprobe_type : w->p->host->kprobe_type;
 	want.probe = w->probes[spec];
 	/* saves an event per thread and CPU */
-	want.sideband = a->strategy == STRATEGY_THREADS && spec == carrier(w);
+	want.sideband = a->strategy == STRATEGY_THREADS && spec == find_sideband_event(w);
 	return want;
 }
 
@@ -226,8 +226,9 @@ static struct perf_want samples(const struct work *w, const struct attach_method
 static bool has_clock(const struct work *w, enum stacks stacks)
 {
 	bool any = false;
-	for (uint32_t i = 0; i < desc(w)->n_events; i++)
-		any |= event_kind(desc(w)->events[i].kind)->measure == MEASURES_CPU && stacks_of(w, i) == stacks;
+	for (uint32_t i = 0; i < get_target_desc(w)->n_events; i++)
+		any |= event_kind(get_target_desc(w)->events[i].kind)->measure == MEASURES_CPU &&
+		       stacks_of(w, i) == stacks;
 	return any;
 }
 
@@ -254,7 +255,7 @@ static int put_waits(struct work *w, const struct attach_method *a, pid_t thread
 	size_t n = roles_of_waits(w, a, spec, roles);
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		struct perf_want want = samples(w, a, spec);
+		struct perf_want want = describe_samples(w, a, spec);
 		want.role = roles[i].role;
 		want.idle = roles[i].idle;
 		r = open_and_put(w, a, thread, &want, spec, cpu, e);
@@ -271,7 +272,7 @@ static int put_waits(struct work *w, const struct attach_method *a, pid_t thread
  */
 static bool has_ladder(struct work *w, const struct attach_method *a)
 {
-	uint32_t cpus = (uint32_t)w->p->host->n_cpus, waits = 0, laddered = 0, n = desc(w)->n_events;
+	uint32_t cpus = (uint32_t)w->p->host->n_cpus, waits = 0, laddered = 0, n = get_target_desc(w)->n_events;
 	for (uint32_t i = 0; i < n; i++) {
 		waits += measures_waits(w, i);
 		laddered += has_snapshots(w, i);
@@ -281,9 +282,11 @@ static bool has_ladder(struct work *w, const struct attach_method *a)
 	if (!laddered)
 		return false;
 	if (few)
-		target_note(desc(w), "stack snapshots of one size: there are descriptors for no more (LimitNOFILE)");
+		target_note(get_target_desc(w),
+			"stack snapshots of one size: there are descriptors for no more (LimitNOFILE)");
 	else if (many)
-		target_note(desc(w), "stack snapshots of one size: every thread would inherit too many events");
+		target_note(
+			get_target_desc(w), "stack snapshots of one size: every thread would inherit too many events");
 	return !few && !many;
 }
 
@@ -291,10 +294,10 @@ static int event_open_rungs(struct work *w, const struct attach_method *a, uint3
 {
 	int r = 0;
 	for (uint32_t rung = 1; r == 0 && rung <= PERF_RUNGS; rung++) {
-		struct perf_want want = samples(w, a, spec);
+		struct perf_want want = describe_samples(w, a, spec);
 		want.rung = rung;
 		want.idle = rung != perf_first_rung(&want.spec);
-		r = open_and_put(w, a, desc(w)->init_pid, &want, spec, cpu, e);
+		r = open_and_put(w, a, get_target_desc(w)->init_pid, &want, spec, cpu, e);
 	}
 	return r;
 }
@@ -302,16 +305,16 @@ static int event_open_rungs(struct work *w, const struct attach_method *a, uint3
 static int event_open_cpu(struct work *w, const struct attach_method *a, int cpu, struct err *e)
 {
 	int r = 0;
-	for (uint32_t s = 0; r == 0 && s < desc(w)->n_events; s++) {
+	for (uint32_t s = 0; r == 0 && s < get_target_desc(w)->n_events; s++) {
 		if (is_of_app(w, s))
 			continue;
-		struct perf_want want = samples(w, a, s);
+		struct perf_want want = describe_samples(w, a, s);
 		if (measures_waits(w, s))
-			r = put_waits(w, a, desc(w)->init_pid, s, cpu, e);
+			r = put_waits(w, a, get_target_desc(w)->init_pid, s, cpu, e);
 		else if (w->ladder && has_snapshots(w, s))
 			r = event_open_rungs(w, a, s, cpu, e);
 		else
-			r = open_and_put(w, a, desc(w)->init_pid, &want, s, cpu, e);
+			r = open_and_put(w, a, get_target_desc(w)->init_pid, &want, s, cpu, e);
 	}
 	return r;
 }
@@ -322,12 +325,12 @@ static int event_open_cpus(struct work *w, const struct attach_method *a, int fi
 {
 	const struct host_info *h = w->p->host;
 	struct perf_want want = own_sideband(w, a);
-	struct event_desc d = describe(&want, 0, first_cpu, layout);
+	struct event_desc d = describe_event(&want, 0, first_cpu, layout);
 	int r = message_batch_put_event(&w->batch, &d, first, e);
 	for (int i = 0; r == 0 && i < h->n_cpus; i++) {
 		want = own_sideband(w, a);
 		if (h->cpus[i] != first_cpu)
-			r = open_and_put(w, a, desc(w)->init_pid, &want, 0, h->cpus[i], e);
+			r = open_and_put(w, a, get_target_desc(w)->init_pid, &want, 0, h->cpus[i], e);
 		if (r == 0)
 			r = event_open_cpu(w, a, h->cpus[i], e);
 	}
@@ -336,11 +339,11 @@ static int event_open_cpus(struct work *w, const struct attach_method *a, int fi
 
 /* --- strategy `threads`: on every thread, per CPU ------------------------------------------------------ */
 
-static void note(struct work *w, const char *fmt, unsigned a, unsigned b)
+static void add_note(struct work *w, const char *fmt, unsigned a, unsigned b)
 {
 	char text[160];
 	snprintf(text, sizeof(text), fmt, a, b);
-	target_note(desc(w), text);
+	target_note(get_target_desc(w), text);
 }
 
 static int attach_thread(struct work *w, const struct attach_method *a, pid_t thread, struct err *e)
@@ -348,13 +351,13 @@ static int attach_thread(struct work *w, const struct attach_method *a, pid_t th
 	const struct host_info *h = w->p->host;
 	int r = 0;
 	for (int i = 0; r == 0 && i < h->n_cpus; i++) {
-		struct perf_want alone = sideband(a);
-		if (carrier(w) == UINT32_MAX)
+		struct perf_want alone = describe_sideband(a);
+		if (find_sideband_event(w) == UINT32_MAX)
 			r = open_and_put(w, a, thread, &alone, 0, h->cpus[i], e);
-		for (uint32_t s = 0; r == 0 && s < desc(w)->n_events; s++) {
+		for (uint32_t s = 0; r == 0 && s < get_target_desc(w)->n_events; s++) {
 			if (is_of_app(w, s))
 				continue;
-			struct perf_want want = samples(w, a, s);
+			struct perf_want want = describe_samples(w, a, s);
 			r = measures_waits(w, s) ? put_waits(w, a, thread, s, h->cpus[i], e)
 						 : open_and_put(w, a, thread, &want, s, h->cpus[i], e);
 		}
@@ -366,8 +369,8 @@ static int attach_thread(struct work *w, const struct attach_method *a, pid_t th
 static uint32_t events_each(const struct work *w, const struct attach_method *a)
 {
 	struct waits_role roles[3];
-	uint32_t n = carrier(w) == UINT32_MAX;
-	for (uint32_t s = 0; s < desc(w)->n_events; s++)
+	uint32_t n = find_sideband_event(w) == UINT32_MAX;
+	for (uint32_t s = 0; s < get_target_desc(w)->n_events; s++)
 		n += measures_waits(w, s) ? (uint32_t)roles_of_waits(w, a, s, roles) : !is_of_app(w, s);
 	return n;
 }
@@ -400,12 +403,12 @@ static int attach_new(struct work *w, const struct attach_method *a, struct tall
 	return 0;
 }
 
-static int look(struct work *w, struct err *e)
+static int scan_threads(struct work *w, struct err *e)
 {
 	int r = thread_scan_look(w->census);
 	if (r == -E2BIG) {
 		if (!w->too_many)
-			note(w, "more than %u threads: the rest is left out%.0d", THREAD_SCAN_MAX, 0);
+			add_note(w, "more than %u threads: the rest is left out%.0d", THREAD_SCAN_MAX, 0);
 		w->too_many = true;
 		return 0;
 	}
@@ -425,14 +428,14 @@ static int event_open_threads(struct work *w, const struct attach_method *a, str
 	for (int pass = 0; r == 0 && new > 0 && pass < PASSES_MAX &&clock_now() < end; pass++) {
 		if (pass)
 			usleep(PAUSE_MS * 1000);
-		new = look(w, e);
+		new = scan_threads(w, e);
 		r = new < 0 ? new : attach_new(w, a, &y, e);
 	}
 	if (r == 0 && y.refused)
-		note(w, "%u of %u threads refused to be attached to (setuid, or another user's)", y.refused,
+		add_note(w, "%u of %u threads refused to be attached to (setuid, or another user's)", y.refused,
 			y.refused + y.attached);
 	if (r == 0 && y.no_room)
-		note(w, "%u of %u threads not attached to: the profiler has descriptors for no more (LimitNOFILE)",
+		add_note(w, "%u of %u threads not attached to: the profiler has descriptors for no more (LimitNOFILE)",
 			y.no_room, y.no_room + y.attached);
 	if (r == 0 && !y.attached)
 		r = err_say(e, y.no_room ? -EMFILE : -ESRCH, "%s",
@@ -468,7 +471,7 @@ static int put_task(struct work *w, struct thread_scan_task *t, struct err *e)
 static int event_open_tasks(struct work *w, bool threads, struct err *e)
 {
 	unsigned late = 0;
-	int r = look(w, e);
+	int r = scan_threads(w, e);
 	for (size_t i = 0; r >= 0 && i < thread_scan_count(w->census); i++) {
 		struct thread_scan_task *t = thread_scan_at(w->census, i);
 		r = t->alive ? put_task(w, t, e) : 0;
@@ -479,24 +482,24 @@ static int event_open_tasks(struct work *w, bool threads, struct err *e)
 	 * take that long
 	 */
 	if (r >= 0 && late && threads)
-		note(w, "%u processes came meanwhile: one whose fork took longer than attaching is missing%.0d", late,
-			0);
+		add_note(w, "%u processes came meanwhile: one whose fork took longer than attaching is missing%.0d",
+			late, 0);
 	if (r < 0)
 		return r;
-	const char *notes = desc(w)->notes + w->notes_told;
+	const char *notes = get_target_desc(w)->notes + w->notes_told;
 	return message_batch_end_tasks(&w->batch, notes + strspn(notes, "; "), e);
 }
 
 /* --- choosing a strategy ------------------------------------------------------------------------------- */
 
-static int announce(struct work *w, const struct attach_method *a, struct err *e)
+static int send_target(struct work *w, const struct attach_method *a, struct err *e)
 {
 	union msg *m = &w->batch.msg;
-	desc(w)->strategy = a->strategy;
-	m->target.desc = *desc(w);
+	get_target_desc(w)->strategy = a->strategy;
+	m->target.desc = *get_target_desc(w);
 	m->target.desc.kernel = a->kernel;
 	m->target.desc.running = w->p->running != NULL;
-	w->notes_told = strlen(desc(w)->notes);
+	w->notes_told = strlen(get_target_desc(w)->notes);
 	int r = msg_send(w->p->sock, m, MSG_TARGET, w->p->target, w->n_target);
 	return r < 0 ? err_set(e, r, "sending to the peer") : 0;
 }
@@ -512,7 +515,7 @@ static int try_attempt(
 	for (int i = 0; i < w->p->host->n_cpus && fd == -ENODEV; i++) {
 		struct perf_want want = own_sideband(w, a);
 		*ret_cpu = w->p->host->cpus[i];
-		fd = open_one(w, a, desc(w)->init_pid, &want, w->p->host->cpus[i], ret_layout);
+		fd = open_one(w, a, get_target_desc(w)->init_pid, &want, w->p->host->cpus[i], ret_layout);
 	}
 	if (fd >= 0 && !w->events_max) {
 		fd_close(fd);
@@ -524,13 +527,13 @@ static int try_attempt(
 }
 
 /* The first row that works; its first event is left open, or *ret_first is -ESRCH. `timers` have none. */
-static const struct attach_method *choose(
+static const struct attach_method *choose_method(
 	struct work *w, int *ret_first, int *ret_cpu, struct perf_layout *ret_layout, struct err *e)
 {
 	const struct attach_method *a;
 	char text[448];
 	enum attach asked = w->p->request->attach;
-	for (size_t i = 0; (a = strategy_attempt(asked, w->p->running, desc(w)->fds & TARGET_APP, i)); i++) {
+	for (size_t i = 0; (a = strategy_attempt(asked, w->p->running, get_target_desc(w)->fds & TARGET_APP, i)); i++) {
 		struct err why;
 		if (a->strategy == STRATEGY_TIMERS)
 			return a;
@@ -541,7 +544,7 @@ static const struct attach_method *choose(
 			return a;
 		err_say(e, why.code, "%s", why.text);
 		snprintf(text, sizeof(text), "not by %s: %.300s", a->name, why.text);
-		target_note(desc(w), text);
+		target_note(get_target_desc(w), text);
 	}
 	return NULL;
 }
@@ -593,11 +596,11 @@ static bool is_cpu(const struct event_spec *s)
  */
 static int try_event(struct work *w, const struct attach_method *a, uint32_t spec, int cpu, struct err *e)
 {
-	const struct event_spec *s = &desc(w)->events[spec];
+	const struct event_spec *s = &get_target_desc(w)->events[spec];
 	if (a->strategy == STRATEGY_TIMERS && !is_cpu(s) && !is_of_app(w, spec))
 		return err_say(e, -EOPNOTSUPP, "%s takes perf events, which are refused", event_name(s));
 	if (is_of_app(w, spec))
-		return desc(w)->fds & TARGET_APP
+		return get_target_desc(w)->fds & TARGET_APP
 			       ? 0
 			       : err_say(e, -EOPNOTSUPP,
 					 "%s is known within a program alone: start it by `pillion run "
@@ -605,14 +608,14 @@ static int try_event(struct work *w, const struct attach_method *a, uint32_t spe
 					 event_name(s), event_name(s));
 	if (a->strategy == STRATEGY_TIMERS)
 		return 0;
-	struct perf_want want = samples(w, a, spec);
+	struct perf_want want = describe_samples(w, a, spec);
 	struct perf_layout layout;
 	int r = check_probe(&want, e);
 	if (r < 0)
 		return r;
 	if (want.spec.only == EVENT_ONLY_KERNEL && !want.kernel)
 		return perf_explain_event(-EACCES, event_name(&want.spec), e);
-	pid_t thread = a->strategy == STRATEGY_THREADS ? 0 : desc(w)->init_pid;
+	pid_t thread = a->strategy == STRATEGY_THREADS ? 0 : get_target_desc(w)->init_pid;
 	int fd = open_one(w, a, thread, &want, cpu, &layout);
 	if (fd == -ENOENT || fd == -EOPNOTSUPP || fd == -EINVAL || fd == -EACCES || fd == -EPERM || fd == -EILSEQ ||
 		fd == -EADDRNOTAVAIL)
@@ -624,7 +627,7 @@ static int try_event(struct work *w, const struct attach_method *a, uint32_t spe
 /* Leaves out events that are not available; the others run. */
 static int leave_out(struct work *w, const struct attach_method *a, int cpu, struct err *e)
 {
-	struct target_desc *d = desc(w);
+	struct target_desc *d = get_target_desc(w);
 	struct err why = {0};
 	for (uint32_t i = 0; i < d->n_events;) {
 		const bool certain = a->strategy != STRATEGY_TIMERS && is_certain(&d->events[i]);
@@ -638,7 +641,7 @@ static int leave_out(struct work *w, const struct attach_method *a, int cpu, str
 	return d->n_events ? 0 : err_say(e, why.code, "%s", why.text);
 }
 
-static uint32_t smaller(uint32_t a, uint32_t b)
+static uint32_t get_minimum(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
 }
@@ -646,14 +649,15 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 /* For an older service, which would refuse the whole target for it. TARGET_FILES is the last descriptor. */
 static void leave_out_files(struct work *w)
 {
-	if (!(desc(w)->fds & TARGET_FILES))
+	if (!(get_target_desc(w)->fds & TARGET_FILES))
 		return;
-	desc(w)->fds &= ~(uint32_t)TARGET_FILES;
+	get_target_desc(w)->fds &= ~(uint32_t)TARGET_FILES;
 	w->n_target--;
-	target_note(desc(w), FILE_OPENER_NONE "the service is of a version that takes no process that opens them");
+	target_note(get_target_desc(w),
+		FILE_OPENER_NONE "the service is of a version that takes no process that opens them");
 }
 
-static int welcome(struct work *w, struct err *e)
+static int receive_welcome(struct work *w, struct err *e)
 {
 	const struct host_info *h = w->p->host;
 	union msg *m = &w->batch.msg;
@@ -663,7 +667,7 @@ static int welcome(struct work *w, struct err *e)
 	w->events_max = m->welcome.events_max;
 	if (m->head.version < PROTOCOL_FILES)
 		leave_out_files(w);
-	message_batch_start(&w->batch, w->p->sock, smaller(m->welcome.batch_max, h->batch_max), w->p->deadline);
+	message_batch_start(&w->batch, w->p->sock, get_minimum(m->welcome.batch_max, h->batch_max), w->p->deadline);
 	return h->n_cpus > 0 ? 0 : err_say(e, -ENODATA, "no CPU is online");
 }
 
@@ -671,8 +675,8 @@ static int welcome(struct work *w, struct err *e)
 static void name_probes(struct work *w)
 {
 	const int *fd = w->p->probes;
-	for (uint32_t i = 0; i < desc(w)->n_events; i++) {
-		const struct event_spec *s = &desc(w)->events[i];
+	for (uint32_t i = 0; i < get_target_desc(w)->n_events; i++) {
+		const struct event_spec *s = &get_target_desc(w)->events[i];
 		if (event_is(s, NAMED_UPROBE))
 			snprintf(w->probes[i], sizeof(w->probes[i]), "/proc/self/fd/%d", *fd++);
 		else if (event_is(s, NAMED_KPROBE))
@@ -684,12 +688,12 @@ static void name_probes(struct work *w)
 static void keep_to_rate(struct work *w)
 {
 	const uint32_t most = w->p->host->max_rate;
-	for (uint32_t i = 0; most && i < desc(w)->n_events; i++) {
-		struct event_spec *s = &desc(w)->events[i];
+	for (uint32_t i = 0; most && i < get_target_desc(w)->n_events; i++) {
+		struct event_spec *s = &get_target_desc(w)->events[i];
 		if (event_kind(s->kind)->measure != MEASURES_CPU || s->period >= NSEC_PER_SEC / most)
 			continue;
 		s->period = NSEC_PER_SEC / most;
-		note(w, "rate lowered to %u Hz: kernel.perf_event_max_sample_rate%.0d", most, 0);
+		add_note(w, "rate lowered to %u Hz: kernel.perf_event_max_sample_rate%.0d", most, 0);
 	}
 }
 
@@ -697,10 +701,10 @@ static void keep_to_rate(struct work *w)
 static int event_open_timers(struct work *w, const struct attach_method *a, struct err *e)
 {
 	int r = leave_out(w, a, -1, e);
-	for (uint32_t i = 0; r == 0 && i < desc(w)->n_events; i++)
-		desc(w)->events[i].profiles = PROFILES_OWN;
+	for (uint32_t i = 0; r == 0 && i < get_target_desc(w)->n_events; i++)
+		get_target_desc(w)->events[i].profiles = PROFILES_OWN;
 	if (r == 0)
-		r = announce(w, a, e);
+		r = send_target(w, a, e);
 	return r < 0 ? r : msg_answer(w->p->sock, w->p->deadline, &w->batch.msg, MSG_OK, e);
 }
 
@@ -708,7 +712,7 @@ static int event_open_all(struct work *w, struct err *e)
 {
 	struct perf_layout layout;
 	int first, cpu = -1;
-	const struct attach_method *a = choose(w, &first, &cpu, &layout, e);
+	const struct attach_method *a = choose_method(w, &first, &cpu, &layout, e);
 	if (!a)
 		return e->code;
 	if (a->strategy == STRATEGY_TIMERS)
@@ -722,7 +726,7 @@ static int event_open_all(struct work *w, struct err *e)
 		fd_close(first); /* it was an attempt: the passes open their own */
 	else if (first < 0)
 		return perf_explain(first, "perf_event_open", e);
-	r = announce(w, a, e);
+	r = send_target(w, a, e);
 	if (r == 0)
 		r = threads ? event_open_threads(w, a, e) : event_open_cpus(w, a, cpu, &layout, first, e);
 	if (r == 0)
@@ -735,7 +739,7 @@ static int event_open_all(struct work *w, struct err *e)
 	return r;
 }
 
-static int begin(struct work *w, const struct event_open *p, struct err *e)
+static int init_work(struct work *w, const struct event_open *p, struct err *e)
 {
 	/* set field by field: pages that stay zero are never touched */
 	w->p = p;
@@ -751,7 +755,7 @@ static int begin(struct work *w, const struct event_open *p, struct err *e)
 int event_open_remapped(const struct event_open *p, struct err *e)
 {
 	static struct work w;
-	int r = begin(&w, p, e);
+	int r = init_work(&w, p, e);
 	message_batch_start(&w.batch, p->sock, p->host->batch_max, p->deadline);
 	if (r == 0)
 		r = event_open_tasks(&w, false, e);
@@ -764,9 +768,9 @@ int event_open_remapped(const struct event_open *p, struct err *e)
 int event_open_events(const struct event_open *p, struct err *e)
 {
 	static struct work w;
-	int r = begin(&w, p, e);
+	int r = init_work(&w, p, e);
 	if (r == 0)
-		r = welcome(&w, e);
+		r = receive_welcome(&w, e);
 	if (r == 0) {
 		name_probes(&w);
 		keep_to_rate(&w);

@@ -69,7 +69,7 @@ static int root_of(pid_t init)
 	return theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino ? fd_close(fd) : fd;
 }
 
-static int identify(struct outer *w, struct err *e)
+static int identify_target(struct outer *w, struct err *e)
 {
 	struct target_desc *d = &w->out.desc;
 	int r = proc_stat_start_time(w->init, &d->start_time);
@@ -181,7 +181,7 @@ static int take_app(struct outer *w, struct err *e)
 	return d->n_events ? 0 : err_say(e, why.code, "%s", text);
 }
 
-static int describe(struct outer *w, struct err *e)
+static int fill_target_desc(struct outer *w, struct err *e)
 {
 	const struct container *c = w->container;
 	const struct request *req = &c->request;
@@ -261,14 +261,14 @@ static int hand_over(struct outer *w, struct err *e)
 }
 
 /* Done before it is known whether a profile is requested at all. */
-static int prepare(struct outer *w, struct err *e)
+static int prepare_attach(struct outer *w, struct err *e)
 {
 	w->pidfd = child_process_pidfd(w->init);
 	int r = w->pidfd < 0 ? child_process_explain(w->init, w->pidfd, e) : init_check_program(w->init, e);
 	if (r == 0)
 		r = fork_inner(w, e);
 	if (r == 0)
-		r = identify(w, e);
+		r = identify_target(w, e);
 	if (r < 0)
 		return r;
 	cgroup_find(w->init, &w->cgroup);
@@ -277,7 +277,7 @@ static int prepare(struct outer *w, struct err *e)
 }
 
 /* 0 = handed over: inner reports. */
-static int attach(struct outer *w, struct err *e)
+static int attach_container(struct outer *w, struct err *e)
 {
 	int r = w->parcel < 0 || w->init != w->container->pid
 			? err_say(e, -EBADMSG, "the reader of state and config contradicts itself")
@@ -285,7 +285,7 @@ static int attach(struct outer *w, struct err *e)
 	if (r == 0)
 		r = find_sidecar(w, e);
 	if (r == 0)
-		r = describe(w, e);
+		r = fill_target_desc(w, e);
 	if (r < 0)
 		return r;
 	w->self_fds = exe_self_fds();
@@ -300,7 +300,7 @@ static int attach(struct outer *w, struct err *e)
 	return r < 0 ? r : hand_over(w, e);
 }
 
-static int decide(struct outer *w, int prepared, const struct err *why, struct err *e)
+static int apply_verdict(struct outer *w, int prepared, const struct err *why, struct err *e)
 {
 	const struct container *c = w->container;
 	w->report->outcome = c->stopped ? OPENER_STOPPED : OPENER_NOTHING;
@@ -323,28 +323,28 @@ static int decide(struct outer *w, int prepared, const struct err *why, struct e
 			return 0;
 		}
 		w->report->outcome = OPENER_DIED;
-		return prepared < 0 ? err_say(e, prepared, "%s", why->text) : attach(w, e);
+		return prepared < 0 ? err_say(e, prepared, "%s", why->text) : attach_container(w, e);
 	default: /* container_check lets no other pass */
 		return 0;
 	}
 }
 
-static int work(struct outer *w, struct err *e)
+static int process_hook_input(struct outer *w, struct err *e)
 {
 	struct err why = {0};
 	int prepared = 0;
 	w->init = hook_input_child_asked(w->intake, w->deadline);
 	if (w->init)
-		prepared = prepare(w, &why);
+		prepared = prepare_attach(w, &why);
 	int r = hook_input_child_finish(w->intake, w->deadline, w->container, e);
 	if (r == -EPIPE) {
 		w->report->outcome = OPENER_NO_ANSWER;
 		return 0;
 	}
-	return r < 0 ? r : decide(w, prepared, &why, e);
+	return r < 0 ? r : apply_verdict(w, prepared, &why, e);
 }
 
-static _Noreturn void outer(const struct opener *op, int line)
+static _Noreturn void run_outer(const struct opener *op, int line)
 {
 	/* set field by field: pages that stay zero are never touched */
 	static struct outer w;
@@ -364,7 +364,7 @@ static _Noreturn void outer(const struct opener *op, int line)
 	prctl(PR_SET_DUMPABLE, 0); /* no process in the namespaces that we join may look into us */
 	fd_close_all_but(keep, 2);
 	fd_null_stdio(7);
-	int r = work(&w, &e);
+	int r = process_hook_input(&w, &e);
 	if (r < 0)
 		opener_report(w.report, r, w.out.desc.notes, &e);
 	_exit(0);
@@ -398,7 +398,7 @@ int opener_start(struct opener *op, struct hook_input_child *in, const struct se
 	op->outer = fork();
 	int error = -errno;
 	if (op->outer == 0)
-		outer(op, pair[1]);
+		run_outer(op, pair[1]);
 	fd_close(pair[1]);
 	op->line = pair[0];
 	return op->outer < 0 ? err_set(e, error, "cannot fork the opener") : 0;
@@ -469,7 +469,7 @@ static int wait_for_both(struct opener *op, int64_t deadline, struct err *e)
 	return status ? err_say(e, -EIO, "the opener %s", child_process_fate(status, fate, sizeof(fate))) : 0;
 }
 
-static int explain(struct opener *op, const struct opener_report *report, struct err *e)
+static int explain_outcome(struct opener *op, const struct opener_report *report, struct err *e)
 {
 	switch ((enum opener_outcome)report->outcome) {
 	case OPENER_NO_ANSWER:
@@ -500,7 +500,7 @@ enum opener_outcome opener_wait(struct opener *op, char *notes, size_t notes_siz
 	struct opener_report report = *op->report; /* a copy is checked: inner may still write */
 	report.text[sizeof(report.text) - 1] = report.notes[sizeof(report.notes) - 1] = 0;
 	if (r == 0)
-		r = explain(op, &report, e);
+		r = explain_outcome(op, &report, e);
 	if (r == -ETIMEDOUT && report.in_service)
 		service_client_failed(op->settings->control);
 	snprintf(notes, notes_size, "%s", r < 0 ? "" : report.notes);

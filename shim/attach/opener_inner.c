@@ -47,7 +47,7 @@ static int ask_for_session(struct work *w, struct err *e)
 	return service_client_greet(w->sock, w->in->settings, 0, e);
 }
 
-static int reach(struct work *w, struct err *e)
+static int ensure_connection(struct work *w, struct err *e)
 {
 	if (w->parcel.user_only)
 		return service_client_greet(w->sock, w->in->settings, 0, e);
@@ -57,9 +57,9 @@ static int reach(struct work *w, struct err *e)
 	return w->sock < 0 ? err_say(e, w->sock, "%s", w->no_sock.text) : 0;
 }
 
-static int converse(struct work *w, struct err *e)
+static int open_target_events(struct work *w, struct err *e)
 {
-	int r = reach(w, e);
+	int r = ensure_connection(w, e);
 	if (r < 0)
 		return r;
 	const struct event_open p = {.host = &w->host,
@@ -156,7 +156,7 @@ _Noreturn void inner_run(const struct opener_inner *start)
 	if (!receive_parcel(&w))
 		_exit(0);
 	if (r == 0)
-		r = converse(&w, &e);
+		r = open_target_events(&w, &e);
 	opener_report(start->report, r, w.parcel.desc.notes, &e);
 	fd_close(start->line); /* wakes the hook while our memory is being given back */
 	if (r == 0)

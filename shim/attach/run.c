@@ -31,7 +31,7 @@ struct run {
 	struct err refused, no_timers; /* why perf events are refused; why timers cannot take their place */
 };
 
-static int describe(
+static int fill_target_desc(
 	struct run *w, const struct request *asked, const char *program, struct err *ret_less, struct err *e)
 {
 	struct target_desc *d = &w->request.desc;
@@ -61,7 +61,7 @@ static int describe(
 	return 0;
 }
 
-static int pass(struct run *w, struct err *e)
+static int open_target_events(struct run *w, struct err *e)
 {
 	struct target_desc *d = &w->request.desc;
 	/* in the order of enum target_fd */
@@ -111,7 +111,7 @@ static int prepare_app(struct run *w, const char *program, struct err *ret_less,
 	return d->n_events ? 0 : err_say(e, ret_less->code, "%s", ret_less->text);
 }
 
-static uint32_t greeting(const struct run *w)
+static uint32_t get_hello_flags(const struct run *w)
 {
 	return w->refused.code && w->app.listener >= 0 ? HELLO_NO_PERF : 0;
 }
@@ -136,7 +136,7 @@ static void say_timers(const struct run *w, struct err *ret_less)
 }
 
 /* Completes the result where perf events are refused. */
-static int conclude(const struct run *w, int r, struct err *ret_less, struct err *e)
+static int explain_result(const struct run *w, int r, struct err *ret_less, struct err *e)
 {
 	if (r == 0 && w->request.desc.strategy == STRATEGY_TIMERS)
 		say_timers(w, ret_less);
@@ -167,7 +167,7 @@ int run_arm(struct options *o, const char *program, struct run_armed *ret, struc
 	static struct run w = {.app = APP_SOCKET_NONE};
 	w.settings = &o->settings;
 	w.deadline = deadline_in(o->settings.budget_ms * NSEC_PER_MSEC);
-	int r = describe(&w, &o->request, program, ret_less, e);
+	int r = fill_target_desc(&w, &o->request, program, ret_less, e);
 	if (r == 0)
 		r = prepare_app(&w, program, ret_less, e);
 	if (r < 0)
@@ -177,12 +177,12 @@ int run_arm(struct options *o, const char *program, struct run_armed *ret, struc
 		app_socket_forget(&w.app);
 		return err_set(e, w.pidfd, "no descriptor of this process");
 	}
-	r = connect_profiler(
-		w.settings, w.request.desc.id, w.request.desc.start_time, greeting(&w), w.deadline, &w.profiler, e);
+	r = connect_profiler(w.settings, w.request.desc.id, w.request.desc.start_time, get_hello_flags(&w), w.deadline,
+		&w.profiler, e);
 	if (r < 0) {
 		fd_close(w.pidfd);
 		app_socket_forget(&w.app);
-		return conclude(&w, r, ret_less, e);
+		return explain_result(&w, r, ret_less, e);
 	}
 	ret->in_service = w.profiler.in_service;
 	if (w.profiler.note[0])
@@ -190,7 +190,7 @@ int run_arm(struct options *o, const char *program, struct run_armed *ret, struc
 	w.tree = fd_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
 	open_files(&w, program);
 	event_open_look(&w.host);
-	r = pass(&w, e);
+	r = open_target_events(&w, e);
 	if (r == -ETIMEDOUT && w.profiler.in_service)
 		service_client_failed(o->settings.control);
 	fd_close(w.profiler.sock);
@@ -206,5 +206,5 @@ int run_arm(struct options *o, const char *program, struct run_armed *ret, struc
 	fd_close(w.app.listener);
 	if (r == 0)
 		unsetenv("PILLION_EVENTS"); /* libpillion in the program would start another session for it */
-	return conclude(&w, r, ret_less, e);
+	return explain_result(&w, r, ret_less, e);
 }

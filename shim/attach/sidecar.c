@@ -68,7 +68,7 @@ static int connect_to(int socket_file, struct err *e)
 }
 
 /* err_set's sentence for -ELOOP does not help the reader. */
-static int cannot(int error, const char *what, struct err *e)
+static int set_open_error(int error, const char *what, struct err *e)
 {
 	return error == -ELOOP ? err_say(e, error, "%s: a symbolic link is not followed", what)
 			       : err_set(e, error, "%s", what);
@@ -80,14 +80,14 @@ static int find_socket(const char *volume, struct err *e)
 	fd_auto root = fd_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
 	fd_auto dir = root < 0 ? root : fd_open_no_links(root, volume, O_PATH | O_DIRECTORY);
 	if (dir < 0)
-		return cannot(dir, "the volume at " SIDECAR_DIR " on the host", e);
+		return set_open_error(dir, "the volume at " SIDECAR_DIR " on the host", e);
 	const int file = fd_open_no_links(dir, SIDECAR_SOCKET, O_PATH);
 	if (file == -ENOENT)
 		return err_say(e, file,
 			"no sidecar listens in the volume at " SIDECAR_DIR
 			" yet: it has to be started before the containers that it profiles");
 	if (file < 0 || (fstat(file, &st) == 0 && S_ISSOCK(st.st_mode)))
-		return file < 0 ? cannot(file, SIDECAR_DIR "/" SIDECAR_SOCKET, e) : file;
+		return file < 0 ? set_open_error(file, SIDECAR_DIR "/" SIDECAR_SOCKET, e) : file;
 	fd_close(file);
 	return err_say(e, -ENOTSOCK, SIDECAR_DIR "/" SIDECAR_SOCKET " is no socket");
 }

@@ -64,7 +64,7 @@ struct thread_scan_task *thread_scan_at(struct thread_scan *c, size_t i)
 }
 
 /* Room for one more. */
-static int grow(void **array, size_t n, size_t *room, size_t size)
+static int grow_array(void **array, size_t n, size_t *room, size_t size)
 {
 	if (n < *room)
 		return 0;
@@ -79,7 +79,7 @@ static int grow(void **array, size_t n, size_t *room, size_t size)
 
 /* --- threads ------------------------------------------------------------------------------------------- */
 
-static uint32_t *slot(const struct thread_scan *c, pid_t proc_tid)
+static uint32_t *find_task_slot(const struct thread_scan *c, pid_t proc_tid)
 {
 	uint32_t at = (uint32_t)proc_tid * 2654435761u % BUCKETS;
 	while (c->buckets[at] && c->tasks[c->buckets[at] - 1].proc_tid != proc_tid)
@@ -98,7 +98,7 @@ void thread_scan_rename(struct thread_scan_task *t)
 /* 1: it is new. A thread that is gone already is 0. */
 static int add_task(struct thread_scan *c, pid_t proc_pid, pid_t proc_tid)
 {
-	uint32_t *at = slot(c, proc_tid);
+	uint32_t *at = find_task_slot(c, proc_tid);
 	if (*at) {
 		c->tasks[*at - 1].alive = true;
 		return 0;
@@ -111,7 +111,7 @@ static int add_task(struct thread_scan *c, pid_t proc_pid, pid_t proc_tid)
 	if (c->scope.depth > 1 && (proc_status_nspid_at(proc_tid, c->scope.depth, &t.tid) < 0 ||
 					  proc_status_nspid_at(proc_pid, c->scope.depth, &t.pid) < 0))
 		return 0;
-	int r = grow((void **)&c->tasks, c->n, &c->room, sizeof(*c->tasks));
+	int r = grow_array((void **)&c->tasks, c->n, &c->room, sizeof(*c->tasks));
 	if (r < 0)
 		return r;
 	thread_scan_rename(&t);
@@ -171,13 +171,13 @@ static bool in_cgroup(const struct thread_scan *c, pid_t pid)
 /* A process that was a member once stays one, even if its parent has changed. */
 static bool was_member(const struct thread_scan *c, pid_t pid)
 {
-	uint32_t at = *slot(c, pid);
+	uint32_t at = *find_task_slot(c, pid);
 	return at && c->tasks[at - 1].proc_pid == pid;
 }
 
 static int add_process(struct thread_scan *c, pid_t none, pid_t pid)
 {
-	int r = grow((void **)&c->processes, c->n_processes, &c->processes_room, sizeof(*c->processes));
+	int r = grow_array((void **)&c->processes, c->n_processes, &c->processes_room, sizeof(*c->processes));
 	if (r < 0)
 		return r;
 	struct connection p = {.pid = pid};
@@ -205,7 +205,7 @@ static bool is_member(const struct thread_scan *c, pid_t pid)
 }
 
 /* Children of members are members, until there are no more. */
-static void spread(struct thread_scan *c)
+static void mark_descendants(struct thread_scan *c)
 {
 	bool more = true;
 	qsort(c->processes, c->n_processes, sizeof(*c->processes), by_pid);
@@ -228,7 +228,7 @@ int thread_scan_look(struct thread_scan *c)
 	if (r < 0)
 		return r;
 	if (!c->scope.cgroup[0])
-		spread(c);
+		mark_descendants(c);
 	for (size_t i = 0; r >= 0 && i < c->n_processes; i++) {
 		r = c->processes[i].member ? add_threads(c, c->processes[i].pid) : 0;
 		new += r > 0 ? r : 0;

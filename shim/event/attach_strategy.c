@@ -11,7 +11,7 @@ static const struct attach_method table[] = {
 	{STRATEGY_TIMERS, false, "timers"},
 };
 
-static bool fits(const struct attach_method *a, enum attach asked, bool running, bool app)
+static bool is_applicable(const struct attach_method *a, enum attach asked, bool running, bool app)
 {
 	if (a->strategy == STRATEGY_CGROUP)
 		return asked != ATTACH_PROCESS;
@@ -23,7 +23,7 @@ static bool fits(const struct attach_method *a, enum attach asked, bool running,
 const struct attach_method *strategy_attempt(enum attach asked, bool running, bool app, size_t i)
 {
 	for (size_t row = 0; row < sizeof(table) / sizeof(table[0]); row++)
-		if (fits(&table[row], asked, running, app) && i-- == 0)
+		if (is_applicable(&table[row], asked, running, app) && i-- == 0)
 			return &table[row];
 	return NULL;
 }

@@ -198,7 +198,7 @@ static const struct event_preset *find_preset(const char *item, size_t len)
 /* --- names: the text between the kind and its options --------------------------------------------------- */
 
 /* Finds the first of `stops` from `from` on, or the end. */
-static size_t span(const char *item, size_t from, size_t len, const char *stops)
+static size_t find_delimiter(const char *item, size_t from, size_t len, const char *stops)
 {
 	size_t at = from < len ? from + strcspn(item + from, stops) : len;
 	return at < len ? at : len;
@@ -210,7 +210,7 @@ static size_t span(const char *item, size_t from, size_t len, const char *stops)
  */
 static size_t probe_end(const char *item, size_t kind, size_t len)
 {
-	size_t function = span(item, kind + 1, len, ":"), end = span(item, function + 1, len, ":");
+	size_t function = find_delimiter(item, kind + 1, len, ":"), end = find_delimiter(item, function + 1, len, ":");
 	size_t at = len;
 	if (end < len)
 		return end;
@@ -221,10 +221,11 @@ static size_t probe_end(const char *item, size_t kind, size_t len)
 
 static size_t name_end(enum event_naming naming, const char *item, size_t kind, size_t len)
 {
-	size_t at = naming == NAMED_NOT ? kind : span(item, kind + 1, len, ":@/");
+	size_t at = naming == NAMED_NOT ? kind : find_delimiter(item, kind + 1, len, ":@/");
 	if (naming == NAMED_UPROBE)
 		return probe_end(item, kind, len);
-	return naming == NAMED_TRACEPOINT && at < len && item[at] == ':' ? span(item, at + 1, len, ":@/") : at;
+	return naming == NAMED_TRACEPOINT && at < len && item[at] == ':' ? find_delimiter(item, at + 1, len, ":@/")
+									 : at;
 }
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
@@ -387,7 +388,7 @@ static int parse_options(
 {
 	const bool waits = k->measure == MEASURES_OFFCPU;
 	for (size_t at = 0, next; at < len; at = next) {
-		next = span(options, at + 1, len, ":");
+		next = find_delimiter(options, at + 1, len, ":");
 		const bool good = parse_option(k, options + at + 1, next - at - 1, ret);
 		if (!good && k->measure == MEASURES_CALLS)
 			return err_say(e, -EINVAL, "events, column %d: calls takes time, as in calls:time", column);
@@ -408,7 +409,7 @@ static int parse_options(
 static int parse_item(const char *text, const char *item, size_t len, uint32_t max_rate, struct event_spec *ret,
 	bool *ret_clamped, struct err *e)
 {
-	size_t kind_len = span(item, 0, len, ":@/,");
+	size_t kind_len = find_delimiter(item, 0, len, ":@/,");
 	int column = (int)(item - text) + 1;
 	int kind = find_kind(item, kind_len);
 	const struct event_preset *preset = kind < 0 ? find_preset(item, kind_len) : NULL;
@@ -423,7 +424,7 @@ static int parse_item(const char *text, const char *item, size_t len, uint32_t m
 	bool timed = event_is_timed(k);
 	*ret = (struct event_spec){.kind = (uint32_t)kind, .min_us = k->measure == MEASURES_OFFCPU ? WAITS_MIN_US : 0};
 	size_t name = name_end(k->naming, item, kind_len, len);
-	size_t options = name < len && item[name] == ':' ? span(item, name, len, "@/") : name;
+	size_t options = name < len && item[name] == ':' ? find_delimiter(item, name, len, "@/") : name;
 	int r = parse_name(k->naming, item + kind_len, name - kind_len, column, ret, e);
 	if (r == 0)
 		r = parse_options(k, item + name, options - name, column, ret, e);
@@ -460,7 +461,7 @@ static int parse_item(const char *text, const char *item, size_t len, uint32_t m
 }
 
 /* Do both record the same kernel event? Two such events garble each other's records (shim/event/perf_event.h). */
-static bool excludes(const struct event_spec *a, const struct event_spec *b)
+static bool has_conflict(const struct event_spec *a, const struct event_spec *b)
 {
 	const struct event_kind *x = &kinds[a->kind], *y = &kinds[b->kind];
 	size_t point = strcspn(a->name, ".");
@@ -516,7 +517,7 @@ static bool is_same(const struct event_spec *a, const struct event_spec *b)
 static int find_place(const struct list *l, const struct event_spec *s, int column, size_t *ret, struct err *e)
 {
 	for (size_t i = 0; i < l->n; i++)
-		if (excludes(&l->specs[i], s))
+		if (has_conflict(&l->specs[i], s))
 			return err_say(e, -EINVAL,
 				"events, column %d: %s and %s cannot be sampled together: the kernel garbles records "
 				"of two such events",

@@ -97,7 +97,7 @@ int tracepoint_field(const char *format, const char *field, const char *name, st
 /* --- tracefs ------------------------------------------------------------------------------------------- */
 
 /* The usual places, then wherever else it is mounted (proc_pid_mounts(5)). */
-static const char *place(size_t i)
+static const char *get_tracefs_path(size_t i)
 {
 	static const char *const usual[] = {"/sys/kernel/tracing", "/sys/kernel/debug/tracing"};
 	static char found[PATH_MAX];
@@ -122,7 +122,7 @@ static int read_of(const char *name, const char *file, char *ret, size_t size)
 	char path[PATH_MAX + EVENT_NAME_MAX + 32];
 	const char *at;
 	int system = (int)strcspn(name, ":"), point = (int)strcspn(name + system + 1, "."), r = -ENOENT;
-	for (size_t i = 0; r == -ENOENT && (at = place(i)); i++) {
+	for (size_t i = 0; r == -ENOENT && (at = get_tracefs_path(i)); i++) {
 		snprintf(
 			path, sizeof(path), "%s/events/%.*s/%.*s/%s", at, system, name, point, name + system + 1, file);
 		r = fd_read_text(AT_FDCWD, path, ret, size);
@@ -134,7 +134,7 @@ static bool is_mounted(void)
 {
 	char path[PATH_MAX + 16];
 	const char *at;
-	for (size_t i = 0; (at = place(i)); i++) {
+	for (size_t i = 0; (at = get_tracefs_path(i)); i++) {
 		snprintf(path, sizeof(path), "%s/events", at);
 		if (access(path, F_OK) == 0)
 			return true;
@@ -142,7 +142,7 @@ static bool is_mounted(void)
 	return false;
 }
 
-static int explain(int error, const char *name, struct err *e)
+static int explain_error(int error, const char *name, struct err *e)
 {
 	if (error == -EACCES)
 		return err_say(e, error, "tracepoint %s: tracefs is for root only on this host", name);
@@ -163,7 +163,7 @@ int tracepoint_find(struct event_spec *s, struct err *e)
 	if (r == 0 && field)
 		r = read_of(s->name, "format", format, sizeof(format));
 	if (r < 0)
-		return explain(r, s->name, e);
+		return explain_error(r, s->name, e);
 	s->config = strtoull(id, NULL, 10);
 	return field ? tracepoint_field(format, field + 1, s->name, s, e) : 0;
 }

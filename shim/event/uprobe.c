@@ -67,7 +67,7 @@ static int open_file(int fd, struct file *ret)
 	return ours ? 0 : -ENOEXEC;
 }
 
-static int section(const struct file *f, unsigned i, Elf64_Shdr *ret)
+static int read_section_header(const struct file *f, unsigned i, Elf64_Shdr *ret)
 {
 	if (i >= f->head.e_shnum)
 		return -ENOEXEC;
@@ -180,7 +180,7 @@ static int find_place(const struct file *f, const Elf64_Sym *function, uint64_t 
 }
 
 /* "function+offset": its length, and the offset; it may be a part of the function's name as well (C++ has no '+'). */
-static size_t split(const char *symbol, uint64_t *ret_into)
+static size_t split_symbol(const char *symbol, uint64_t *ret_into)
 {
 	const char *plus = strrchr(symbol, '+');
 	char *end;
@@ -199,15 +199,15 @@ int uprobe_lookup(int fd, const char *symbol, struct uprobe_found *ret)
 	uint64_t into;
 	int r = open_file(fd, &f), found = -ENOENT;
 	*ret = (struct uprobe_found){0};
-	snprintf(function, sizeof(function), "%.*s", (int)split(symbol, &into), symbol);
+	snprintf(function, sizeof(function), "%.*s", (int)split_symbol(symbol, &into), symbol);
 	for (unsigned i = 0; r == 0 && i < f.head.e_shnum; i++) {
 		Elf64_Shdr table, strings;
 		struct name_cache names;
 		Elf64_Sym it = {0};
-		r = section(&f, i, &table);
+		r = read_section_header(&f, i, &table);
 		if (r < 0 || (table.sh_type != SHT_SYMTAB && table.sh_type != SHT_DYNSYM))
 			continue;
-		r = section(&f, table.sh_link, &strings);
+		r = read_section_header(&f, table.sh_link, &strings);
 		if (r == 0)
 			r = find_names(&f, &strings, function, &names);
 		if (r == 0 && names.n)
@@ -230,7 +230,7 @@ struct answer {
 	struct uprobe_found found;
 };
 
-static _Noreturn void child(int file, int say, const char *symbol, pid_t parent)
+static _Noreturn void run_child(int file, int say, const char *symbol, pid_t parent)
 {
 	const int keep[] = {file, say};
 	const struct rlimit seconds = {CPU_SECONDS_MAX, CPU_SECONDS_MAX};
@@ -283,7 +283,7 @@ static int ask_child(int file, const char *symbol, int64_t deadline, struct upro
 	pid_t self = getpid(), pid = child_process_fork_quiet();
 	r = -errno;
 	if (pid == 0)
-		child(file, pair[1], symbol, self);
+		run_child(file, pair[1], symbol, self);
 	fd_close(pair[1]);
 	if (pid > 0) {
 		bool heard = fd_wait(pair[0], POLLIN, deadline) == 1 &&
@@ -296,7 +296,8 @@ static int ask_child(int file, const char *symbol, int64_t deadline, struct upro
 	return r > 0 ? -EBADMSG : r;
 }
 
-static int explain(int error, const char *path, const char *symbol, const struct uprobe_found *found, struct err *e)
+static int explain_error(
+	int error, const char *path, const char *symbol, const struct uprobe_found *found, struct err *e)
 {
 	const char *plus = strrchr(symbol, '+');
 	const int function = (int)(plus ? plus - symbol : (long)strlen(symbol));
@@ -338,12 +339,12 @@ int uprobe_find(int tree, int self_fds, const char *path, const char *symbol, in
 	if (fd == -EXDEV)
 		return err_say(e, fd, "%s is on another file system than the root of the container", path);
 	if (fd < 0)
-		return fd == -ENOEXEC ? explain(fd, path, symbol, &found, e)
+		return fd == -ENOEXEC ? explain_error(fd, path, symbol, &found, e)
 				      : err_set(e, fd, "%s in the container", path);
 	int r = ask_child(fd, symbol, deadline, &found);
 	ret->fd = r < 0 ? fd_close(fd) : fd;
 	ret->offset = found.offset;
-	return r < 0 ? explain(r, path, symbol, &found, e) : 0;
+	return r < 0 ? explain_error(r, path, symbol, &found, e) : 0;
 }
 
 /* --- all of a target ------------------------------------------------------------------------------------ */

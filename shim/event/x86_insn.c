@@ -51,7 +51,7 @@ struct x86_insn {
 	bool repne, fixed;		  /* F2; by VEX and the like, where 66 and F2 are part of the opcode */
 };
 
-static int look(const struct x86_insn *i, size_t ahead)
+static int peek_byte(const struct x86_insn *i, size_t ahead)
 {
 	return i->at + ahead < i->size ? i->bytes[i->at + ahead] : -ENODATA;
 }
@@ -60,7 +60,7 @@ static int look(const struct x86_insn *i, size_t ahead)
 static int take_prefixes(struct x86_insn *i)
 {
 	int c;
-	for (; (c = look(i, 0)) >= 0; i->at++) {
+	for (; (c = peek_byte(i, 0)) >= 0; i->at++) {
 		if ((c & 0xf0) == 0x40) {
 			i->wide = c & 8;
 			continue;
@@ -75,15 +75,15 @@ static int take_prefixes(struct x86_insn *i)
 	return c;
 }
 
-static size_t operand(const struct x86_insn *i)
+static size_t get_operand_size(const struct x86_insn *i)
 {
 	return i->narrow && !i->wide ? 2 : 4;
 }
 
 /* ModRM, SIB and displacement. */
-static int memory(struct x86_insn *i, bool never)
+static int read_modrm(struct x86_insn *i, bool never)
 {
-	const int modrm = look(i, 0), mod = modrm >> 6, low = modrm & 7;
+	const int modrm = peek_byte(i, 0), mod = modrm >> 6, low = modrm & 7;
 	if (modrm < 0)
 		return modrm;
 	i->at++;
@@ -91,7 +91,7 @@ static int memory(struct x86_insn *i, bool never)
 		return modrm;
 	int base = low;
 	if (low == 4) {
-		base = look(i, 0);
+		base = peek_byte(i, 0);
 		if (base < 0)
 			return base;
 		base &= 7;
@@ -101,7 +101,7 @@ static int memory(struct x86_insn *i, bool never)
 	return modrm;
 }
 
-static int take(struct x86_insn *i, char what)
+static int skip_operands(struct x86_insn *i, char what)
 {
 	int modrm = 0;
 	switch (what) {
@@ -122,10 +122,10 @@ static int take(struct x86_insn *i, char what)
 		i->at += 4;
 		break;
 	case 'z':
-		i->at += operand(i);
+		i->at += get_operand_size(i);
 		break;
 	case 'v':
-		i->at += i->wide ? 8 : operand(i);
+		i->at += i->wide ? 8 : get_operand_size(i);
 		break;
 	case 'o':
 		i->at += i->short_address ? 4 : 8;
@@ -136,10 +136,10 @@ static int take(struct x86_insn *i, char what)
 	case 'j':
 	case 'f':
 	case 'g':
-		modrm = memory(i, what == 'c');
-		i->at += what == 'i' ? 1 : what == 'j' ? operand(i) : 0;
+		modrm = read_modrm(i, what == 'c');
+		i->at += what == 'i' ? 1 : what == 'j' ? get_operand_size(i) : 0;
 		if (modrm >= 0 && (modrm >> 3 & 7) < 2)
-			i->at += what == 'g' ? 1 : what == 'f' ? operand(i) : 0;
+			i->at += what == 'g' ? 1 : what == 'f' ? get_operand_size(i) : 0;
 		break;
 	default:
 		return -EINVAL;
@@ -151,19 +151,19 @@ static int take(struct x86_insn *i, char what)
 static int take_map(struct x86_insn *i, unsigned map, int opcode)
 {
 	if (map == 1 && opcode == 0x78 && !i->fixed && (i->narrow || i->repne)) {
-		int r = take(i, 'i');
+		int r = skip_operands(i, 'i');
 		i->at++;
 		return r;
 	}
 	if (map == 1)
-		return take(i, i->fixed && two_bytes[opcode] != 'i' ? 'm' : two_bytes[opcode]);
-	return map == 2 ? take(i, 'm') : map == 3 ? take(i, 'i') : -EINVAL;
+		return skip_operands(i, i->fixed && two_bytes[opcode] != 'i' ? 'm' : two_bytes[opcode]);
+	return map == 2 ? skip_operands(i, 'm') : map == 3 ? skip_operands(i, 'i') : -EINVAL;
 }
 
 /* Behind 0F. */
 static int take_escaped(struct x86_insn *i)
 {
-	const int c = look(i, 0), next = look(i, 1);
+	const int c = peek_byte(i, 0), next = peek_byte(i, 1);
 	if (c < 0)
 		return c;
 	i->at++;
@@ -176,9 +176,9 @@ static int take_escaped(struct x86_insn *i)
 /* VEX (C5, C4), EVEX (62) and XOP (8F): the map is in the prefix, the opcode behind it. */
 static int take_vector(struct x86_insn *i, int first)
 {
-	const int second = look(i, 1);
+	const int second = peek_byte(i, 1);
 	const size_t size = first == 0xc5 ? 2 : first == 0x62 ? 4 : 3;
-	const int opcode = look(i, size);
+	const int opcode = peek_byte(i, size);
 	if (second < 0 || opcode < 0)
 		return -ENODATA;
 	const unsigned map = first == 0xc5 ? 1 : second & (first == 0x62 ? 7 : 0x1f);
@@ -186,9 +186,12 @@ static int take_vector(struct x86_insn *i, int first)
 	i->fixed = true;
 	i->wide = true; /* no operand of two bytes */
 	if (first == 0x8f)
-		return map == 8 ? take(i, 'i') : map == 9 ? take(i, 'm') : map == 10 ? take(i, 'j') : -EINVAL;
+		return map == 8	   ? skip_operands(i, 'i')
+		       : map == 9  ? skip_operands(i, 'm')
+		       : map == 10 ? skip_operands(i, 'j')
+				   : -EINVAL;
 	if (first == 0x62 && (map == 5 || map == 6)) /* AVX512-FP16 */
-		return take(i, 'm');
+		return skip_operands(i, 'm');
 	if (first != 0x62 && map == 1 && opcode == 0x77) /* vzeroupper */
 		return 0;
 	return map >= 1 && map <= 3 ? take_map(i, map, opcode) : -EINVAL;
@@ -197,13 +200,13 @@ static int take_vector(struct x86_insn *i, int first)
 int x86_insn_length(const uint8_t *bytes, size_t size)
 {
 	struct x86_insn i = {.bytes = bytes, .size = size < X86_INSN_MAX ? size : X86_INSN_MAX};
-	const int c = take_prefixes(&i), next = look(&i, 1);
+	const int c = take_prefixes(&i), next = peek_byte(&i, 1);
 	int r = c;
 	if (c == 0xc4 || c == 0xc5 || c == 0x62 || (c == 0x8f && next >= 0 && (next & 0x1f) >= 8)) {
 		r = take_vector(&i, c);
 	} else if (c >= 0) {
 		i.at++;
-		r = one_byte[c] == 'E' ? take_escaped(&i) : take(&i, one_byte[c]);
+		r = one_byte[c] == 'E' ? take_escaped(&i) : skip_operands(&i, one_byte[c]);
 	}
 	if (r == 0 && i.at > i.size)
 		r = -ENODATA;

@@ -14,7 +14,7 @@ void message_batch_start(struct message_batch *b, int sock, uint32_t max, int64_
 	b->n = b->sent = b->n_fds = 0;
 }
 
-static int flush(struct message_batch *b, enum msg_type type, struct err *e)
+static int flush_batch(struct message_batch *b, enum msg_type type, struct err *e)
 {
 	int r = msg_call(b->sock, b->deadline, &b->msg, type, b->fds, b->n_fds, MSG_OK, e);
 	while (b->n_fds)
@@ -28,7 +28,7 @@ int message_batch_flush_events(struct message_batch *b, bool last, struct err *e
 	b->sent += b->n;
 	b->msg.events.n = b->n;
 	b->msg.events.total = last ? b->sent : 0;
-	return flush(b, MSG_EVENTS, e);
+	return flush_batch(b, MSG_EVENTS, e);
 }
 
 static int flush_tasks(struct message_batch *b, bool last, const char *notes, struct err *e)
@@ -37,7 +37,7 @@ static int flush_tasks(struct message_batch *b, bool last, const char *notes, st
 	m->n = b->n;
 	m->last = last;
 	snprintf(m->notes, sizeof(m->notes), "%s", notes);
-	return flush(b, MSG_TASKS, e);
+	return flush_batch(b, MSG_TASKS, e);
 }
 
 int message_batch_flush_tasks(struct message_batch *b, struct err *e)

@@ -39,7 +39,7 @@ static size_t size_with(const struct shape *s, uint32_t n)
 	return s->size + n * s->each;
 }
 
-static uint32_t entries(const union msg *m, const struct shape *s)
+static uint32_t count_entries(const union msg *m, const struct shape *s)
 {
 	return s->each ? m->events.n : 0;
 }
@@ -50,7 +50,7 @@ static int send_as(int sock, union msg *m, enum msg_type type, unsigned version,
 		.magic = PROTOCOL_MAGIC,
 		.version = (uint16_t)version,
 		.type = (uint16_t)type,
-		.size = (uint32_t)size_with(&shapes[type], entries(m, &shapes[type])),
+		.size = (uint32_t)size_with(&shapes[type], count_entries(m, &shapes[type])),
 		.fds = (uint32_t)n,
 	};
 	return fd_send(sock, m, m->head.size, fds, n);
@@ -69,11 +69,11 @@ int msg_welcome(int sock, const struct msg_hello *to, const struct msg_welcome *
 	return send_as(sock, &m, MSG_WELCOME, speaks < PROTOCOL_VERSION ? speaks : PROTOCOL_VERSION, NULL, 0);
 }
 
-static bool ended(const char *s, size_t size)
+static bool is_terminated(const char *s, size_t size)
 {
 	return memchr(s, 0, size) != NULL;
 }
-#define ENDED(field) ended(field, sizeof(field))
+#define ENDED(field) is_terminated(field, sizeof(field))
 
 static const char *bad_specs(const struct event_spec *specs, uint32_t n)
 {
@@ -175,7 +175,7 @@ static const char *bad_outcome(const struct msg_outcome *m, size_t n_fds)
 static const char *bad_body(const union msg *m, size_t size, size_t n_fds)
 {
 	const struct shape *s = &shapes[m->head.type];
-	uint32_t n = entries(m, s);
+	uint32_t n = count_entries(m, s);
 	if (s->each && (n < s->least || n > s->most || size != size_with(s, n)))
 		return "a count that does not match";
 	switch (m->head.type) {

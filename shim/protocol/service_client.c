@@ -15,7 +15,7 @@
 #define MEMORY "hook.state"
 #define USERS "users.sock"
 
-static int beside(const char *control, const char *name, char *buf, size_t size)
+static int format_sibling_path(const char *control, const char *name, char *buf, size_t size)
 {
 	const char *slash = strrchr(control, '/');
 	if (!slash)
@@ -26,11 +26,11 @@ static int beside(const char *control, const char *name, char *buf, size_t size)
 static int open_memory(const char *control, int flags)
 {
 	char path[160];
-	int r = beside(control, MEMORY, path, sizeof(path));
+	int r = format_sibling_path(control, MEMORY, path, sizeof(path));
 	return r < 0 ? r : fd_open(AT_FDCWD, path, flags | O_NOFOLLOW, 0600);
 }
 
-static uint32_t failures(int fd)
+static uint32_t read_failure_count(int fd)
 {
 	uint32_t n = 0;
 	return fd_pread_all(fd, &n, sizeof(n), 0) == sizeof(n) ? n : 0;
@@ -38,7 +38,7 @@ static uint32_t failures(int fd)
 
 int service_client_users_path(const char *control, char *buf, size_t size)
 {
-	return beside(control, USERS, buf, size);
+	return format_sibling_path(control, USERS, buf, size);
 }
 
 /* Non-blocking: a full backlog is a service that does not answer, not a reason to wait here. */
@@ -58,7 +58,7 @@ static int connect_to(const char *path, struct err *e)
 int service_client_connect(const char *control, struct err *e)
 {
 	fd_auto memory = open_memory(control, O_RDONLY);
-	uint32_t n = memory < 0 ? 0 : failures(memory);
+	uint32_t n = memory < 0 ? 0 : read_failure_count(memory);
 	if (n >= SERVICE_CLIENT_FAILURES)
 		return err_say(e, -EBUSY,
 			"pilliond at %s did not answer %u starts in a row and is skipped until it is back", control, n);
@@ -109,7 +109,7 @@ void service_client_failed(const char *control)
 	if (memory < 0)
 		return;
 	/* two hooks at once may count as one: the next start makes up for it */
-	uint32_t n = failures(memory) + 1;
+	uint32_t n = read_failure_count(memory) + 1;
 	if (pwrite(memory, &n, sizeof(n), 0) < 0)
 		return;
 }
@@ -122,6 +122,6 @@ int service_client_memory_open(const char *control)
 void service_client_memory_reset(int fd)
 {
 	uint32_t zero = 0;
-	if (fd >= 0 && failures(fd) && pwrite(fd, &zero, sizeof(zero), 0) < 0)
+	if (fd >= 0 && read_failure_count(fd) && pwrite(fd, &zero, sizeof(zero), 0) < 0)
 		return;
 }

@@ -53,7 +53,7 @@ struct start {
 	char note[sizeof(((struct session *)0)->note)];
 };
 
-static int prepare(const struct session *s, struct start *start, struct err *e)
+static int prepare_session(const struct session *s, struct start *start, struct err *e)
 {
 	char cgroup[160];
 	/* '@' is in no container's id: else the sessions of "web" and "web.1" could be taken for each other */
@@ -72,11 +72,11 @@ static int prepare(const struct session *s, struct start *start, struct err *e)
 }
 
 /* Makes the cgroup and enters it, so that the session is born there; its child is the session. */
-static _Noreturn void starter(const struct session *s, pid_t parent, int sock, struct start *start)
+static _Noreturn void run_starter(const struct session *s, pid_t parent, int sock, struct start *start)
 {
 	struct err e = {0};
 	child_process_die_with(parent);
-	int r = prepare(s, start, &e);
+	int r = prepare_session(s, start, &e);
 	if (r < 0) {
 		start->code = r;
 		snprintf(start->text, sizeof(start->text), "%s", e.text);
@@ -98,7 +98,7 @@ static _Noreturn void starter(const struct session *s, pid_t parent, int sock, s
 }
 
 /* Stays until the caller ends: the caller would see its end. Holds nothing, can do nothing, hears nothing. */
-static _Noreturn void keep(void)
+static _Noreturn void wait_forever(void)
 {
 	capabilities_limit(0, NULL);
 	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
@@ -108,7 +108,7 @@ static _Noreturn void keep(void)
 }
 
 /* The process between the caller and the session; closes `done` when the starter has ended. */
-static _Noreturn void keeper(
+static _Noreturn void run_keeper(
 	const struct session *s, int sock, struct start *start, pid_t caller, int done, int64_t deadline)
 {
 	const int hold[] = {sock, done};
@@ -126,7 +126,7 @@ static _Noreturn void keeper(
 		_exit(126);
 	pid_t self = getpid(), pid = child_process_fork_quiet(); /* also where SIGCHLD is ignored */
 	if (pid == 0)
-		starter(s, self, sock, start);
+		run_starter(s, self, sock, start);
 	int status = pid < 0 ? -errno : child_process_wait(pid, deadline - KEEPER_MS * NSEC_PER_MSEC);
 	if (status != 0 && start->code == 0) {
 		start->code = -EIO;
@@ -138,7 +138,7 @@ static _Noreturn void keeper(
 	fd_close_all_but(NULL, 0);
 	if (!start->stays && clock_now() < deadline)
 		_exit(1); /* the caller still waits for us, and reaps us without a signal */
-	keep();
+	wait_forever();
 }
 
 /* 0, or why not. */
@@ -151,7 +151,7 @@ static int start_kept(const struct session *s, int sock, struct start *start, in
 	pid_t pid = child_process_fork_quiet();
 	int error = -errno;
 	if (pid == 0)
-		keeper(s, sock, start, caller, done[1], deadline);
+		run_keeper(s, sock, start, caller, done[1], deadline);
 	fd_close(done[1]);
 	int heard = pid < 0 ? 0 : fd_wait(done[0], POLLIN, deadline);
 	fd_close(done[0]);
@@ -173,7 +173,7 @@ static int start_free(const struct session *s, int sock, struct start *start, in
 	if (pid < 0)
 		return err_set(e, -errno, "cannot fork its starter");
 	if (pid == 0)
-		starter(s, self, sock, start);
+		run_starter(s, self, sock, start);
 	int status = child_process_wait(pid, deadline);
 	if (status == 0)
 		return 0;

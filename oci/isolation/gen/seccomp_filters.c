@@ -393,7 +393,7 @@ static const struct role {
 	[SECCOMP_NRI] = {"nri", nri_calls, COUNT(nri_calls)},
 };
 
-static int allow(scmp_filter_ctx ctx, const int *calls, size_t n)
+static int allow_calls(scmp_filter_ctx ctx, const int *calls, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		int r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, calls[i], 0);
@@ -464,9 +464,9 @@ static int allow_connections(scmp_filter_ctx ctx)
 static int allow_exporters(scmp_filter_ctx ctx)
 {
 	static const int calls[] = {CALL(wait4), CALL(close_range), CALL(pidfd_open)};
-	int r = allow(ctx, exporter_calls, COUNT(exporter_calls));
+	int r = allow_calls(ctx, exporter_calls, COUNT(exporter_calls));
 	if (r == 0)
-		r = allow(ctx, calls, COUNT(calls));
+		r = allow_calls(ctx, calls, COUNT(calls));
 	if (r == 0)
 		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(clone), 1, SCMP_A0(SCMP_CMP_EQ, 0));
 	if (r == 0)
@@ -474,13 +474,13 @@ static int allow_exporters(scmp_filter_ctx ctx)
 	return r < 0 ? r : seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(prctl), 1, SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME));
 }
 
-static int build(scmp_filter_ctx ctx, const struct role *role)
+static int add_rules(scmp_filter_ctx ctx, const struct role *role)
 {
-	int r = role->bare ? 0 : allow(ctx, base_calls, COUNT(base_calls));
+	int r = role->bare ? 0 : allow_calls(ctx, base_calls, COUNT(base_calls));
 	if (r == 0)
 		r = allow_memory(ctx);
 	if (r == 0)
-		r = allow(ctx, role->calls, role->n);
+		r = allow_calls(ctx, role->calls, role->n);
 	if (r == 0 && role->opens_read_only)
 		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(openat), 1,
 			SCMP_A2(SCMP_CMP_MASKED_EQ, O_ACCMODE | O_CREAT | O_TRUNC, O_RDONLY));
@@ -508,7 +508,7 @@ static int build(scmp_filter_ctx ctx, const struct role *role)
 	return r;
 }
 
-static int print(const struct role *role, int fd)
+static int print_filter(const struct role *role, int fd)
 {
 	struct sock_filter f;
 	printf("static const struct sock_filter %s_filter[] = {\n", role->name);
@@ -520,7 +520,7 @@ static int print(const struct role *role, int fd)
 	return 0;
 }
 
-static int generate(const struct role *role)
+static int generate_filter(const struct role *role)
 {
 	int fd = memfd_create(role->name, MFD_CLOEXEC);
 	scmp_filter_ctx ctx = fd < 0 ? NULL : seccomp_init(SCMP_ACT_ERRNO(EPERM));
@@ -531,11 +531,11 @@ static int generate(const struct role *role)
 	if (r == 0)
 		r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
 	if (r == 0)
-		r = build(ctx, role);
+		r = add_rules(ctx, role);
 	if (r == 0)
 		r = seccomp_export_bpf(ctx, fd);
 	if (r == 0)
-		r = print(role, fd);
+		r = print_filter(role, fd);
 	seccomp_release(ctx);
 	close(fd);
 	return r;
@@ -545,7 +545,7 @@ int main(void)
 {
 	printf("/* made by oci/isolation/gen/seccomp_filters.c */\n");
 	for (size_t i = 0; i < COUNT(roles); i++) {
-		int r = generate(&roles[i]);
+		int r = generate_filter(&roles[i]);
 		if (r < 0) {
 			fprintf(stderr, "seccomp-filters: role %s: %s\n", roles[i].name, strerror(-r));
 			return 1;

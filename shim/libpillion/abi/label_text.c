@@ -17,7 +17,7 @@ static bool is_key(const char *key, size_t n)
 }
 
 /* Size of the character at s, bytes; 0: a label may not have it. */
-static size_t character(const uint8_t *s, size_t left)
+static size_t check_utf8_char(const uint8_t *s, size_t left)
 {
 	static const uint32_t least[] = {
 		0, 0x20, 0xa0, 0x800, 0x10000}; /* above the control characters, and no overlong forms */
@@ -36,7 +36,7 @@ static size_t character(const uint8_t *s, size_t left)
 static bool is_value(const char *value, size_t n)
 {
 	for (size_t i = 0, step; i < n; i += step)
-		if (!(step = character((const uint8_t *)value + i, n - i)))
+		if (!(step = check_utf8_char((const uint8_t *)value + i, n - i)))
 			return false;
 	return n <= LABEL_VALUE_MAX;
 }
@@ -67,7 +67,7 @@ bool label_is_set(const char *text, size_t size)
 	return true;
 }
 
-static size_t put(char *to, size_t at, const struct label_part *p)
+static size_t append_label(char *to, size_t at, const struct label_part *p)
 {
 	memcpy(to + at, p->key, p->key_len);
 	at += p->key_len;
@@ -78,7 +78,7 @@ static size_t put(char *to, size_t at, const struct label_part *p)
 	return at;
 }
 
-static int order(const struct label_part *a, const struct label_part *b)
+static int compare_keys(const struct label_part *a, const struct label_part *b)
 {
 	const size_t n = a->key_len < b->key_len ? a->key_len : b->key_len;
 	const int r = memcmp(a->key, b->key, n);
@@ -94,15 +94,15 @@ long label_change(const char *text, size_t size, const char *key, const char *va
 	if (!key || !is_key(key, new.key_len) || (value && !is_value(value, new.value_len)))
 		return -EINVAL;
 	while (label_next(text, size, &at, &p)) {
-		const int r = order(&p, &new);
+		const int r = compare_keys(&p, &new);
 		if (r >= 0 && !put_yet && ++n <= LABEL_COUNT_MAX) {
-			to = put(ret, to, &new);
+			to = append_label(ret, to, &new);
 			put_yet = true;
 		}
 		if (r != 0 && ++n <= LABEL_COUNT_MAX)
-			to = put(ret, to, &p);
+			to = append_label(ret, to, &p);
 	}
 	if (!put_yet && ++n <= LABEL_COUNT_MAX)
-		to = put(ret, to, &new);
+		to = append_label(ret, to, &new);
 	return n > LABEL_COUNT_MAX ? -E2BIG : (long)to;
 }

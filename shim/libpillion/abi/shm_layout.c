@@ -30,7 +30,7 @@ uint64_t shm_sum(const void *bytes, size_t size, uint32_t number)
 }
 
 /* Records are contiguous: one that does not fit before the end starts at the beginning. */
-static uint32_t padding(uint32_t unit, uint32_t units)
+static uint32_t count_padding(uint32_t unit, uint32_t units)
 {
 	const uint32_t all = SHM_BYTES / SHM_UNIT, at = unit % all;
 	return at + units > all ? all - at : 0;
@@ -44,7 +44,7 @@ bool shm_reserve(const struct shm *a, uint32_t size, struct shm_place *ret, bool
 	do {
 		const uint64_t read = __atomic_load_n(&a->head->read, __ATOMIC_ACQUIRE);
 		item = SHM_AT_ITEMS(tail);
-		unit = SHM_AT_UNITS(tail) + padding(SHM_AT_UNITS(tail), units);
+		unit = SHM_AT_UNITS(tail) + count_padding(SHM_AT_UNITS(tail), units);
 		if (item - SHM_AT_ITEMS(read) >= SHM_ITEMS ||
 			unit + units - SHM_AT_UNITS(read) > SHM_BYTES / SHM_UNIT) {
 			/* the reader was woken before; if there is another one now, the wake finds that out */

@@ -14,7 +14,7 @@
 #define STACK_FAR (64u << 20)  /* the end of a stack is not farther away; another stack is (mmap_base) */
 
 /* xorshift64* (Vigna, 2016) */
-static uint64_t draw(uint64_t *random)
+static uint64_t draw_random(uint64_t *random)
 {
 	*random ^= *random >> 12;
 	*random ^= *random << 25;
@@ -23,7 +23,7 @@ static uint64_t draw(uint64_t *random)
 }
 
 /* ln(x) of x in (0, 1]: 2^e * m, and the series of atanh for the rest; good to 1e-9. There is no libm. */
-static double logarithm(double x)
+static double compute_log(double x)
 {
 	uint64_t bits;
 	memcpy(&bits, &x, sizeof(bits));
@@ -39,29 +39,29 @@ static double logarithm(double x)
 
 int64_t alloc_sample_draw(uint64_t *random, uint64_t mean)
 {
-	const double u = ((double)(draw(random) >> 11) + 1) / 9007199254740992.0;
-	const double distance = -logarithm(u) * (double)mean;
+	const double u = ((double)(draw_random(random) >> 11) + 1) / 9007199254740992.0;
+	const double distance = -compute_log(u) * (double)mean;
 	return distance < 1 ? 1 : (int64_t)distance;
 }
 
-static void seed(struct thread_state *t)
+static void seed_random(struct thread_state *t)
 {
 	t->random ^= (uintptr_t)t * 0x9e3779b97f4a7c15 ^ (uint64_t)connection_clock();
 	if (!connection_is_quiet())
 		t->random ^= __builtin_ia32_rdtsc();
 	t->random = t->random ? t->random : 1;
 	for (int i = 0; i < 4; i++)
-		draw(&t->random);
+		draw_random(&t->random);
 }
 
 /*
  * A thread begins somewhere between two samples. By an exponential distribution that is as far from the next as the
  * last one was. The bytes of this allocation, taken from `left` already, count.
  */
-static bool begin(struct thread_state *t, uint64_t mean)
+static bool start_interval(struct thread_state *t, uint64_t mean)
 {
 	if (!t->random)
-		seed(t);
+		seed_random(t);
 	t->mean = mean;
 	t->left += mean ? alloc_sample_draw(&t->random, mean) : (int64_t)CONNECTION_MEAN_NONE;
 	return mean && t->left < 0;
@@ -77,7 +77,7 @@ bool alloc_sample_due(struct thread_state *t)
 	const uint64_t mean = p ? __atomic_load_n(&p->mean, __ATOMIC_RELAXED) : 0;
 	if (mean != t->mean || !mean) {
 		t->left = t->left < -(int64_t)CONNECTION_MEAN_NONE && !mean ? 0 : t->left;
-		if (!begin(t, mean))
+		if (!start_interval(t, mean))
 			return false;
 	}
 	t->left = alloc_sample_draw(&t->random, mean);
@@ -111,7 +111,7 @@ uint32_t alloc_sample_copy_stack(uint32_t tid, uint64_t sp, uint8_t *to, uint32_
 	return n > 0 ? (uint32_t)n & ~7u : 0;
 }
 
-static void know(struct thread_state *t, const struct connection *p)
+static void update_tid(struct thread_state *t, const struct connection *p)
 {
 	if (t->pid == p->pid || connection_is_quiet())
 		return;
@@ -126,7 +126,7 @@ void alloc_sample_record(struct thread_state *t, const struct alloc_sample_regs 
 	bool wake;
 	if (!p)
 		return;
-	know(t, p);
+	update_tid(t, p);
 	const uint64_t id = live_slots_add(&p->area, ptr, bytes);
 	const uint32_t most = alloc_sample_stack_bytes(r->sp, (uint64_t)(uintptr_t)__builtin_thread_pointer());
 	const int64_t now = connection_clock();

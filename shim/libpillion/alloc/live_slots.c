@@ -7,7 +7,7 @@
 
 uint8_t live_slots_filter[LIVE_SLOTS_BLOCKS * LIVE_SLOTS_BLOCK] __attribute__((aligned(64)));
 
-static void count(uint8_t *c, int by)
+static void adjust_counter(uint8_t *c, int by)
 {
 	uint8_t had = __atomic_load_n(c, __ATOMIC_RELAXED);
 	while (had != STUCK && !(by < 0 && had == 0))
@@ -19,7 +19,7 @@ static void count(uint8_t *c, int by)
  * Where the slots of an address begin on a level: few allocations are all in a small part, so most of its pages are in
  * use.
  */
-static uint32_t place(const void *p, unsigned level)
+static uint32_t hash_address(const void *p, unsigned level)
 {
 	static const uint32_t levels[][2] = {
 		{0, FIRST}, {FIRST, SHM_SLOTS / 8 - FIRST}, {SHM_SLOTS / 8, SHM_SLOTS / 8 * 7}};
@@ -28,7 +28,7 @@ static uint32_t place(const void *p, unsigned level)
 }
 #define LEVELS 3
 
-static void raise(uint64_t *most, uint64_t to)
+static void raise_maximum(uint64_t *most, uint64_t to)
 {
 	uint64_t had = __atomic_load_n(most, __ATOMIC_RELAXED);
 	while (had < to && !__atomic_compare_exchange_n(most, &had, to, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
@@ -38,7 +38,7 @@ static void raise(uint64_t *most, uint64_t to)
 uint64_t live_slots_add(const struct shm *a, const void *p, uint64_t bytes)
 {
 	for (unsigned level = 0; level < LEVELS; level++) {
-		const uint32_t first = place(p, level);
+		const uint32_t first = hash_address(p, level);
 		for (uint32_t i = first; i < first + NEAR; i++) {
 			struct shm_slot *s = &a->slots[i];
 			uint64_t empty = 0;
@@ -48,8 +48,8 @@ uint64_t live_slots_add(const struct shm *a, const void *p, uint64_t bytes)
 			uint64_t id = 1 + __atomic_fetch_add(&a->head->last_id, 1, __ATOMIC_RELAXED);
 			s->id = id;
 			s->bytes = bytes;
-			raise(&a->head->slots, i + 1);
-			count(live_slots_counter(p), 1);
+			raise_maximum(&a->head->slots, i + 1);
+			adjust_counter(live_slots_counter(p), 1);
 			__atomic_store_n(&s->at, (uint64_t)(uintptr_t)p, __ATOMIC_RELEASE);
 			return id;
 		}
@@ -60,7 +60,7 @@ uint64_t live_slots_add(const struct shm *a, const void *p, uint64_t bytes)
 uint32_t live_slots_find(const struct shm *a, const void *p)
 {
 	for (unsigned level = 0; level < LEVELS; level++) {
-		const uint32_t first = place(p, level);
+		const uint32_t first = hash_address(p, level);
 		for (uint32_t i = first; i < first + NEAR; i++)
 			if (__atomic_load_n(&a->slots[i].at, __ATOMIC_ACQUIRE) == (uint64_t)(uintptr_t)p)
 				return i + 1;
@@ -73,5 +73,5 @@ void live_slots_empty(const struct shm *a, uint32_t slot, const void *p)
 	uint64_t at = (uint64_t)(uintptr_t)p;
 	if (slot &&
 		__atomic_compare_exchange_n(&a->slots[slot - 1].at, &at, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-		count(live_slots_counter(p), -1);
+		adjust_counter(live_slots_counter(p), -1);
 }

@@ -37,7 +37,7 @@ static uint32_t number_of(const struct tree_node *n)
 
 /* --- edges --------------------------------------------------------------------------------------------- */
 
-static uint32_t hash(uint32_t parent, uint64_t fn, uint64_t site)
+static uint32_t hash_edge(uint32_t parent, uint64_t fn, uint64_t site)
 {
 	uint64_t h = (fn ^ (site << 21 | site >> 43) ^ (uint64_t)parent << 7) * 0x9e3779b97f4a7c15u;
 	return (uint32_t)(h >> 32 ^ h >> 15);
@@ -53,7 +53,7 @@ static struct calltree_table *table_make(uint32_t slots)
 
 static struct tree_node *table_find(const struct calltree_table *t, uint32_t parent, uint64_t fn, uint64_t site)
 {
-	for (uint32_t i = hash(parent, fn, site), n = 0; n <= t->mask; i++, n++) {
+	for (uint32_t i = hash_edge(parent, fn, site), n = 0; n <= t->mask; i++, n++) {
 		uint64_t slot = t->slots[i & t->mask];
 		if (!slot)
 			break;
@@ -68,7 +68,7 @@ static struct tree_node *table_find(const struct calltree_table *t, uint32_t par
 static void table_put(struct calltree_table *t, uint32_t parent, const struct tree_node *c)
 {
 	uint64_t value = (uint64_t)parent << 32 | number_of(c);
-	for (uint32_t i = hash(parent, c->fn, c->site), n = 0; n <= t->mask; i++, n++) {
+	for (uint32_t i = hash_edge(parent, c->fn, c->site), n = 0; n <= t->mask; i++, n++) {
 		uint64_t none = 0;
 		if (__atomic_compare_exchange_n(
 			    &t->slots[i & t->mask], &none, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
@@ -115,7 +115,7 @@ static struct tree_node *node_make(struct tree_thread *t, uint32_t parent, uint6
 }
 
 /* The node of the call, if it is on the path already: recursion ends up where it began. */
-static struct tree_node *folded(struct tree_node *n, uint64_t fn, uint64_t site)
+static struct tree_node *find_ancestor(struct tree_node *n, uint64_t fn, uint64_t site)
 {
 	for (; n->parent; n = node_of(n->parent))
 		if (n->fn == fn && n->site == site)
@@ -136,7 +136,7 @@ struct tree_node *calltree_child(struct tree_frame *caller, uint64_t fn, uint64_
 			table_grow(t);
 		if (t->table->count > t->table->mask / 4 * 3)
 			return t->full;
-		n = folded(parent, fn, site);
+		n = find_ancestor(parent, fn, site);
 		if (!n) {
 			n = node_make(t, number, fn, site);
 			calltree_share_called(fn);
@@ -161,7 +161,7 @@ static bool has_ended(uint32_t tid)
  * Takes a tree of an ended thread. Also one of the same tid: its thread has ended, or this thread would have it.
  * Looks at a few trees only, at others at each start of a thread: so no thread waits, even if many live.
  */
-static struct tree_thread *adopt(struct tree_thread **list, uint32_t tid)
+static struct tree_thread *reuse_tree(struct tree_thread **list, uint32_t tid)
 {
 	static uint32_t turn;
 	uint32_t skip = __atomic_fetch_add(&turn, LOOKED_AT, __ATOMIC_RELAXED), looked = 0, n = 0;
@@ -180,7 +180,7 @@ static struct tree_thread *adopt(struct tree_thread **list, uint32_t tid)
 	return NULL;
 }
 
-static struct tree_thread *make(struct tree_thread **list, uint32_t tid)
+static struct tree_thread *make_tree(struct tree_thread **list, uint32_t tid)
 {
 	struct tree_thread *t = arena_take(sizeof(*t), 64);
 	if (!t)
@@ -208,9 +208,9 @@ struct tree_frame *calltree_begin(void)
 		__atomic_store_n(&calltree_switch.base, base, __ATOMIC_RELAXED);
 	struct tree_thread **list = (struct tree_thread **)arena_root(ARENA_THREADS);
 	uint32_t tid = (uint32_t)sys_call(gettid);
-	struct tree_thread *t = adopt(list, tid);
+	struct tree_thread *t = reuse_tree(list, tid);
 	if (!t)
-		t = make(list, tid);
+		t = make_tree(list, tid);
 	if (!t)
 		return NULL;
 	for (struct tree_stack *s = t->stacks; s; s = s->next)

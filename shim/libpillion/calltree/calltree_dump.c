@@ -17,7 +17,7 @@
 
 /* --- nodes --------------------------------------------------------------------------------------------- */
 
-static uint64_t load(const uint64_t *word)
+static uint64_t load_word(const uint64_t *word)
 {
 	return __atomic_load_n(word, __ATOMIC_RELAXED);
 }
@@ -46,11 +46,11 @@ static void put_node(
 	else
 		text_put_hex(o, fn, 1);
 	text_put(o, " ");
-	text_put_hex(o, load(&n->site), 1);
+	text_put_hex(o, load_word(&n->site), 1);
 	text_put(o, " ");
-	text_put_decimal(o, load(&n->calls));
+	text_put_decimal(o, load_word(&n->calls));
 	text_put(o, " ");
-	text_put_decimal(o, (uint64_t)((double)load(&n->ticks) * tick));
+	text_put_decimal(o, (uint64_t)((double)load_word(&n->ticks) * tick));
 	text_put(o, " ");
 	text_put_decimal(o, __atomic_load_n(&n->gone, __ATOMIC_RELAXED));
 	text_put(o, "\n");
@@ -68,7 +68,7 @@ static uint64_t put_nodes(struct text_writer *o, const struct tree_header *h)
 		for (uint32_t i = 1; i < used && i < TREE_PER_CHUNK; i++) {
 			const struct tree_node *n = (const struct tree_node *)chunk + i;
 			uint64_t fn = __atomic_load_n(&n->fn, __ATOMIC_ACQUIRE);
-			if (!fn || fn == TREE_FN_ROOT || (fn == TREE_FN_FULL && !load(&n->calls)))
+			if (!fn || fn == TREE_FN_ROOT || (fn == TREE_FN_FULL && !load_word(&n->calls)))
 				continue;
 			put_node(o, h, n, fn, tick);
 			count++;
@@ -87,7 +87,7 @@ static void put_all(struct text_writer *o, const struct tree_header *h)
 			    : h->clock < 3 && h->clock ? h->clock
 						       : calltree_clock_best()]);
 	text_put(o, "\nunplaced ");
-	text_put_decimal(o, load(&h->unplaced));
+	text_put_decimal(o, load_word(&h->unplaced));
 	text_put(o, "\n");
 	maps_format_put(o);
 	calltree_unloaded_put(o);
@@ -107,10 +107,10 @@ static bool is_empty(const struct tree_header *h)
 		const struct tree_chunk *chunk = (const struct tree_chunk *)((const char *)h + (size_t)c * TREE_CHUNK);
 		const struct tree_node *n = (const struct tree_node *)chunk + 1;
 		for (uint32_t i = 1; !chunk->text && i < TREE_PER_CHUNK; i++, n++)
-			if (load(&n->calls))
+			if (load_word(&n->calls))
 				return false;
 	}
-	return load(&h->unplaced) == 0;
+	return load_word(&h->unplaced) == 0;
 }
 
 static int write_file(const char *temporary, const struct tree_header *h)

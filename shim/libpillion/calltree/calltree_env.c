@@ -20,7 +20,7 @@ static struct {
 	int pid;
 } setting;
 
-static bool put(char *ret, unsigned size, size_t *at, const char *from, size_t n)
+static bool append_to_path(char *ret, unsigned size, size_t *at, const char *from, size_t n)
 {
 	if (n >= size || *at >= size - n)
 		return false;
@@ -37,14 +37,14 @@ int calltree_env_path(const char *file, int pid, bool forked, char *ret, unsigne
 	bool named = false, fits = true;
 	for (; *file && fits; file++)
 		if (file[0] == '%' && file[1] == 'p') {
-			fits = put(ret, size, &at, digits, n);
+			fits = append_to_path(ret, size, &at, digits, n);
 			named = true;
 			file++;
 		} else {
-			fits = put(ret, size, &at, file, 1);
+			fits = append_to_path(ret, size, &at, file, 1);
 		}
 	if (forked && !named)
-		fits = fits && put(ret, size, &at, ".", 1) && put(ret, size, &at, digits, n);
+		fits = fits && append_to_path(ret, size, &at, ".", 1) && append_to_path(ret, size, &at, digits, n);
 	return fits && at ? 0 : -ENAMETOOLONG;
 }
 
@@ -70,10 +70,10 @@ static bool keep_file(const char *file, size_t n)
 		if (dir <= 1 || setting.file[0] != '/')
 			return false;
 		at = (size_t)dir - 1;
-		if (!put(setting.file, sizeof(setting.file), &at, "/", 1))
+		if (!append_to_path(setting.file, sizeof(setting.file), &at, "/", 1))
 			return false;
 	}
-	return put(setting.file, sizeof(setting.file), &at, file, n);
+	return append_to_path(setting.file, sizeof(setting.file), &at, file, n);
 }
 
 bool calltree_env_begin(char *const *environment)

@@ -19,7 +19,7 @@ static struct {
 	uint64_t maps_told;
 } shared = {.memory = {.fd = -1}};
 
-static void *make(void)
+static void *make_shared_memory(void)
 {
 	void *at = NULL;
 	owned_fd_let_go(&shared.memory);
@@ -35,9 +35,10 @@ static enum tree_clock clock_of(uint64_t calls)
 	return calls & SHM_CALLS_TIME ? calltree_clock_best() : TREE_CLOCK_NONE;
 }
 
-static void start(uint64_t calls)
+static void start_counting_calls(uint64_t calls)
 {
-	const struct calltree_memory memory = {make(), CALLTREE_SHARE_SIZE, ARENA_OWN, make};
+	const struct calltree_memory memory = {
+		make_shared_memory(), CALLTREE_SHARE_SIZE, ARENA_OWN, make_shared_memory};
 	if (!memory.shared)
 		return;
 	shared.on = calltree_start(clock_of(calls), &memory) == 0 && (void *)arena_header() == memory.shared;
@@ -74,7 +75,7 @@ void calltree_share_welcome(struct connection *p, uint64_t calls)
 		return;
 	}
 	if (!shared.on)
-		start(calls);
+		start_counting_calls(calls);
 	else if (shared.stopped)
 		calltree_start(clock_of(calls), &(struct calltree_memory){0});
 	shared.stopped = false;

@@ -9,29 +9,29 @@
 
 #define AWAY UINT64_MAX
 
-static uint64_t lowest(const struct tree_stack *s, const struct tree_frame *top)
+static uint64_t find_lowest_sp(const struct tree_stack *s, const struct tree_frame *top)
 {
 	return s->over && s->low < TREE_SP(top->place) ? s->low : TREE_SP(top->place);
 }
 
 /* Bytes from a stack to an address; AWAY: it is on another one */
-static uint64_t distance(const struct tree_stack *s, const struct tree_frame *top, uint64_t sp)
+static uint64_t measure_distance(const struct tree_stack *s, const struct tree_frame *top, uint64_t sp)
 {
 	if (top == s->frames)
 		return AWAY;
-	uint64_t high = TREE_SP(s->frames[1].place), low = lowest(s, top);
+	uint64_t high = TREE_SP(s->frames[1].place), low = find_lowest_sp(s, top);
 	uint64_t off = sp > high ? sp - high : sp < low ? low - sp : 0;
 	return off < CALLTREE_REACH ? off : AWAY;
 }
 
-static struct tree_stack *nearest(struct tree_stack *now, const struct tree_frame *top, uint64_t sp)
+static struct tree_stack *find_nearest_stack(struct tree_stack *now, const struct tree_frame *top, uint64_t sp)
 {
 	struct tree_stack *best = NULL;
-	uint64_t least = distance(now, top, sp);
+	uint64_t least = measure_distance(now, top, sp);
 	if (least != AWAY)
 		best = now;
 	for (struct tree_stack *s = now->thread->stacks; s && least; s = s->next) {
-		uint64_t off = s == now || !s->used ? AWAY : distance(s, s->top, sp);
+		uint64_t off = s == now || !s->used ? AWAY : measure_distance(s, s->top, sp);
 		if (off < least) {
 			best = s;
 			least = off;
@@ -64,7 +64,7 @@ struct tree_stack *tree_stack_make(struct tree_thread *t)
 }
 
 /* Takes a free stack, a new one, or the one that rested longest; NULL: there is no other one than this. */
-static struct tree_stack *take(struct tree_stack *now)
+static struct tree_stack *allocate_stack(struct tree_stack *now)
 {
 	struct tree_thread *t = now->thread;
 	struct tree_stack *oldest = NULL;
@@ -89,7 +89,7 @@ static void enter_from(struct tree_stack *s, struct tree_stack *from, const stru
 }
 
 /* No frame is left on the stack. Returns the new top. */
-static struct tree_frame *leave(struct tree_stack *s)
+static struct tree_frame *leave_stack(struct tree_stack *s)
 {
 	if (s == s->thread->first)
 		return s->frames;
@@ -131,10 +131,10 @@ static void count_unplaced(void)
 static struct tree_stack *stack_for_call(struct tree_frame **top, uint64_t site, uint64_t sp, uint64_t ra)
 {
 	struct tree_frame *t = *top;
-	struct tree_stack *now = tree_stack_of(t), *s = nearest(now, t, sp);
+	struct tree_stack *now = tree_stack_of(t), *s = find_nearest_stack(now, t, sp);
 	bool first = t == now->frames; /* no frame is on a known stack: the call begins this one, wherever it is */
 	if (!s && !first) {
-		s = take(now);
+		s = allocate_stack(now);
 		if (s) {
 			enter_from(s, now, t);
 			s->top = s->frames;
@@ -191,7 +191,7 @@ void tree_enter_oddly(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
  * the hook was a jump. Else its own is there, or, with a variable array, somewhat above. If it is not there, it was
  * entered before counting began, or forgotten.
  */
-static struct tree_frame *without(struct tree_stack *s, struct tree_frame *t, uint64_t fn, uint64_t sp, bool jumped)
+static struct tree_frame *pop_frames(struct tree_stack *s, struct tree_frame *t, uint64_t fn, uint64_t sp, bool jumped)
 {
 	while (t > s->frames && TREE_SP(t->place) < sp)
 		t--;
@@ -207,7 +207,7 @@ void tree_leave_oddly(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
 	struct tree_stack *s = tree_stack_of(t), *to;
 	if (t == &calltree_nowhere || !s->thread)
 		return;
-	to = nearest(s, t, sp);
+	to = find_nearest_stack(s, t, sp);
 	if (to) {
 		t = turn_to(s, t, to);
 		s = to;
@@ -216,14 +216,14 @@ void tree_leave_oddly(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
 			s->low = sp;
 			return;
 		}
-		t = without(s, t, fn, sp, ra == site);
+		t = pop_frames(s, t, fn, sp, ra == site);
 	} else if (t > s->frames && t->node->fn == fn) {
 		t--; /* a frame larger than the reach */
 	} else {
 		return;
 	}
 	s->over = 0;
-	calltree_own.top = t > s->frames ? t : leave(s);
+	calltree_own.top = t > s->frames ? t : leave_stack(s);
 }
 
 uint32_t calltree_path(uint64_t *ret, uint32_t max)

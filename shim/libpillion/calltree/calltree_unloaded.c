@@ -17,7 +17,7 @@ struct lists {
 	char before[LISTED], after[LISTED];
 };
 
-static bool list(char *memory)
+static bool list_mappings(char *memory)
 {
 	struct text_writer o = {.memory = memory, .size = LISTED};
 	maps_format_put(&o);
@@ -33,7 +33,7 @@ void *calltree_unloaded_before(void)
 	if (at < 0 && at > -4096)
 		return NULL;
 	struct lists *l = (struct lists *)at;
-	l->whole = list(l->before);
+	l->whole = list_mappings(l->before);
 	return l;
 }
 
@@ -54,7 +54,7 @@ static void mark_node(struct tree_node *n, uint64_t start, uint64_t end, uint32_
 		__atomic_store_n(&n->fn, fn | TREE_FN_GONE, __ATOMIC_RELEASE);
 }
 
-static void mark(struct tree_header *h, uint64_t start, uint64_t end, uint32_t number)
+static void mark_nodes(struct tree_header *h, uint64_t start, uint64_t end, uint32_t number)
 {
 	uint32_t chunks = __atomic_load_n(&h->chunks, __ATOMIC_ACQUIRE);
 	for (uint32_t c = 1; c < chunks && (uint64_t)(c + 1) * TREE_CHUNK <= h->size; c++) {
@@ -66,7 +66,7 @@ static void mark(struct tree_header *h, uint64_t start, uint64_t end, uint32_t n
 }
 
 /* An unmapped mapping: its line, up to where the next one begins */
-static void note(struct tree_header *h, const char *line, size_t n)
+static void record_unmapped(struct tree_header *h, const char *line, size_t n)
 {
 	const char *dash = strchr(line, '-');
 	struct tree_chunk *c = dash && n < TREE_TEXT_MAX ? arena_chunk() : NULL;
@@ -74,7 +74,7 @@ static void note(struct tree_header *h, const char *line, size_t n)
 		return;
 	c->text = 1;
 	memcpy(c + 1, line, n);
-	mark(h, text_hex(line), text_hex(dash + 1), (uint32_t)(((char *)c - (char *)h) / TREE_CHUNK));
+	mark_nodes(h, text_hex(line), text_hex(dash + 1), (uint32_t)(((char *)c - (char *)h) / TREE_CHUNK));
 }
 
 static const char *next_map(const char *at)
@@ -84,7 +84,7 @@ static const char *next_map(const char *at)
 	return at ? at + 1 : NULL;
 }
 
-static bool holds(const char *text, const char *line, size_t n)
+static bool has_map_line(const char *text, const char *line, size_t n)
 {
 	for (; text; text = next_map(text))
 		if (!strncmp(text, line, n))
@@ -95,14 +95,14 @@ static bool holds(const char *text, const char *line, size_t n)
 void calltree_unloaded_after(void *before)
 {
 	struct lists *l = before;
-	struct tree_header *h = l && l->whole && list(l->after) ? arena_header() : NULL;
+	struct tree_header *h = l && l->whole && list_mappings(l->after) ? arena_header() : NULL;
 	int left = PROC_MAPS_COPY_MAX;
 	for (const char *at = h ? l->before : NULL, *next; at && *at && left; at = next) {
 		next = next_map(at);
 		size_t n = next ? (size_t)(next - at) : strlen(at);
-		if (holds(l->after, at, (size_t)(strchr(at, '\n') - at)))
+		if (has_map_line(l->after, at, (size_t)(strchr(at, '\n') - at)))
 			continue;
-		note(h, at + 4, n - 4);
+		record_unmapped(h, at + 4, n - 4);
 		left--;
 	}
 	if (l)

@@ -28,7 +28,7 @@ static bool is_gone(const struct altstack *a)
 	return tid && sys_call(tgkill, pid, tid, 0) == -ESRCH;
 }
 
-static bool take(struct altstack *a)
+static bool claim_altstack(struct altstack *a)
 {
 	uint32_t state = __atomic_load_n(&a->state, __ATOMIC_ACQUIRE);
 	if (state == TAKEN) {
@@ -39,7 +39,7 @@ static bool take(struct altstack *a)
 	return __atomic_compare_exchange_n(&a->state, &state, TAKEN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-static bool make(struct altstack *a)
+static bool map_altstack(struct altstack *a)
 {
 	if (a->at)
 		return true;
@@ -57,10 +57,10 @@ struct altstack *altstack_take(void)
 	const uint32_t from = __atomic_load_n(&next, __ATOMIC_RELAXED);
 	for (uint32_t i = 0; i < NEAR; i++) {
 		struct altstack *a = &stacks[(from + i) % ALTSTACK_MAX];
-		if (!take(a))
+		if (!claim_altstack(a))
 			continue;
 		__atomic_store_n(&next, from + i + 1, __ATOMIC_RELAXED);
-		if (make(a))
+		if (map_altstack(a))
 			return a;
 		altstack_release(a);
 		return NULL;
@@ -93,7 +93,7 @@ void altstack_use(struct altstack *a)
 }
 
 /* The stack that this thread had before, if any. */
-static struct altstack *find(uint32_t tid)
+static struct altstack *find_altstack(uint32_t tid)
 {
 	for (struct altstack *a = stacks; a < stacks + ALTSTACK_MAX; a++)
 		if (a->at && __atomic_load_n(&a->tid, __ATOMIC_RELAXED) == tid)
@@ -106,7 +106,7 @@ void altstack_give(void)
 	stack_t now;
 	if (sys_call(sigaltstack, NULL, &now) < 0 || !(now.ss_flags & SS_DISABLE))
 		return;
-	struct altstack *a = find((uint32_t)sys_call(gettid));
+	struct altstack *a = find_altstack((uint32_t)sys_call(gettid));
 	a = a ? a : altstack_take();
 	if (a)
 		altstack_use(a);

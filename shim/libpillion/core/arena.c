@@ -31,18 +31,18 @@ static struct {
 	size_t own_size;
 } arena;
 
-static bool failed(long r)
+static bool is_syscall_error(long r)
 {
 	return r < 0 && r > -4096;
 }
 
-static long map(size_t size)
+static long map_wipeonfork(size_t size)
 {
 	long at = sys_call(mmap, 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (failed(at))
+	if (is_syscall_error(at))
 		return at;
 	long r = sys_call(madvise, at, size, MADV_WIPEONFORK);
-	if (!failed(r))
+	if (!is_syscall_error(r))
 		return at;
 	sys_call(munmap, at, size);
 	return r == -EINVAL ? -ENOSYS : r;
@@ -51,10 +51,10 @@ static long map(size_t size)
 /* Maps less if the kernel refuses that much */
 static int map_shared(size_t size)
 {
-	long at = map(size);
-	for (; failed(at) && at == -ENOMEM && size / 2 >= ARENA_SHARED_MIN; at = map(size))
+	long at = map_wipeonfork(size);
+	for (; is_syscall_error(at) && at == -ENOMEM && size / 2 >= ARENA_SHARED_MIN; at = map_wipeonfork(size))
 		size /= 2;
-	if (failed(at))
+	if (is_syscall_error(at))
 		return (int)at;
 	arena.shared = (char *)at;
 	arena.shared_size = size;
@@ -62,7 +62,7 @@ static int map_shared(size_t size)
 	return 0;
 }
 
-static void begin(void)
+static void init_arena(void)
 {
 	struct tree_header *h = (struct tree_header *)arena.shared;
 	*h = (struct tree_header){
@@ -85,8 +85,8 @@ int arena_open(void *shared, size_t size, size_t own, arena_renew_fn *renew)
 {
 	if (arena.own)
 		return -EBUSY;
-	long at = map(own);
-	if (failed(at))
+	long at = map_wipeonfork(own);
+	if (is_syscall_error(at))
 		return (int)at;
 	int r = 0;
 	if (shared) {
@@ -104,12 +104,12 @@ int arena_open(void *shared, size_t size, size_t own, arena_renew_fn *renew)
 	}
 	arena.own_size = own;
 	arena.own = (struct arena_own *)at;
-	begin();
+	init_arena();
 	return 0;
 }
 
 /* In a forked child */
-static bool renew(void)
+static bool renew_shared(void)
 {
 	char *at = arena.renew ? arena.renew() : NULL;
 	if (at)
@@ -124,9 +124,9 @@ bool arena_ready(void)
 		return state == READY;
 	if (!__atomic_compare_exchange_n(&arena.own->state, &state, BEGUN, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return false;
-	if (arena.foreign && !renew())
+	if (arena.foreign && !renew_shared())
 		return false; /* for ever: renew is called once */
-	begin();
+	init_arena();
 	return true;
 }
 

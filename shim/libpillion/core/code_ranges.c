@@ -27,7 +27,7 @@ static bool parse_line(const char *at, const char *end, struct code_range *ret)
 	return end - at > 3 && at[0] == ' ' && at[3] == 'x' && ret->end > ret->start;
 }
 
-static void add(struct code *c, const struct code_range *r)
+static void add_code_range(struct code *c, const struct code_range *r)
 {
 	if (c->n == CODE_RANGES)
 		c->full = true;
@@ -51,7 +51,7 @@ size_t code_lines(struct code *c, char *text, size_t *len)
 		struct code_range r;
 		if (!parse_line(at, end, &r))
 			continue;
-		add(c, &r);
+		add_code_range(c, &r);
 		memmove(text + kept, at, n);
 		kept += n;
 	}

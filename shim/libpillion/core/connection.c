@@ -91,7 +91,7 @@ static void find_path(void)
 		}
 }
 
-__attribute__((constructor(101))) static void begin(void) /* before the constructors that ask */
+__attribute__((constructor(101))) static void init_connection(void) /* before the constructors that ask */
 {
 	stack_end = (uint64_t)(uintptr_t)environ;
 	find_path();
@@ -147,7 +147,7 @@ static int say_hello(const struct connection *p)
 	return owned_fd_pass(&p->memory, p->sock.fd, &hello, sizeof(hello));
 }
 
-static int reach(struct connection *p)
+static int connect_socket(struct connection *p)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	if (path[0] != '/')
@@ -166,7 +166,7 @@ static int reach(struct connection *p)
 
 static int connect_to(struct connection *p)
 {
-	const int r = reach(p);
+	const int r = connect_socket(p);
 	return r < 0 ? r : say_hello(p);
 }
 
@@ -174,7 +174,7 @@ static int connect_to(struct connection *p)
 static void say_why_not(struct connection *p, int error)
 {
 	const struct shm_none none = {SHM_NONE_MAGIC, SHM_VERSION, error};
-	if (reach(p) == 0)
+	if (connect_socket(p) == 0)
 		sys_call(sendto, p->sock.fd, &none, sizeof(none), MSG_NOSIGNAL | MSG_DONTWAIT, 0, 0);
 }
 
@@ -231,7 +231,7 @@ static bool is_worth_another_try(int r)
 }
 
 /* In a process that has just been forked, lets go of its parent's descriptors, and makes an area. */
-static int prepare(struct connection *p)
+static int prepare_area(struct connection *p)
 {
 	if (p->area.head)
 		return 0;
@@ -249,7 +249,7 @@ static int prepare(struct connection *p)
 static int connect_first(struct connection *p, bool answer)
 {
 	const bool wanted = path[0] && connection_secure() == 0;
-	int r = wanted ? prepare(p) : -ENOENT;
+	int r = wanted ? prepare_area(p) : -ENOENT;
 	if (wanted && r < 0 && !is_worth_another_try(r))
 		say_why_not(p, r);
 	if (r == 0)
@@ -314,7 +314,7 @@ bool connection_has_begun(void)
 	return __atomic_load_n(&begun, __ATOMIC_ACQUIRE);
 }
 
-static struct connection *get(bool answer)
+static struct connection *open_connection(bool answer)
 {
 	struct connection *p = __atomic_load_n(&own, __ATOMIC_ACQUIRE);
 	uint32_t fresh = CONNECTION_NEW;
@@ -335,12 +335,12 @@ static struct connection *get(bool answer)
 
 struct connection *connection_get(void)
 {
-	return get(true);
+	return open_connection(true);
 }
 
 struct connection *connection_get_at_once(void)
 {
-	return get(false);
+	return open_connection(false);
 }
 
 static bool is_gone(int r)
@@ -389,7 +389,7 @@ void connection_tend(struct connection *p, int64_t now)
 }
 
 /* The program ends: a profiler that has come meanwhile gets the records that the last one has not read. */
-__attribute__((destructor)) static void end(void)
+__attribute__((destructor)) static void reconnect_at_exit(void)
 {
 	struct thread_state *t = &thread_own;
 	struct connection *p = connection_now();
@@ -431,7 +431,7 @@ static void wait_a_little(void)
 }
 
 /* For a state that another thread keeps for 100 ms at most. */
-static bool take(uint32_t *state, uint32_t from, uint32_t to)
+static bool change_state(uint32_t *state, uint32_t from, uint32_t to)
 {
 	uint32_t had = from;
 	for (int i = 0; i < 2 * ANSWER_MS; i++, had = from) {
@@ -455,7 +455,7 @@ bool connection_is_connected(void)
 }
 
 /* Takes an unconnected state for this thread alone: CONNECTION_CONNECTING. NULL and *ret_error 0: it is connected. */
-static struct connection *claim(int *ret_error)
+static struct connection *claim_connection(int *ret_error)
 {
 	struct connection *p = __atomic_load_n(&own, __ATOMIC_ACQUIRE);
 	p = p ? p : make_own();
@@ -465,7 +465,8 @@ static struct connection *claim(int *ret_error)
 	const uint32_t state = __atomic_load_n(&p->state, __ATOMIC_ACQUIRE);
 	if (state == CONNECTION_ON)
 		return NULL;
-	*ret_error = take(&p->state, state == CONNECTION_OFF ? CONNECTION_OFF : CONNECTION_NEW, CONNECTION_CONNECTING)
+	*ret_error = change_state(&p->state, state == CONNECTION_OFF ? CONNECTION_OFF : CONNECTION_NEW,
+			     CONNECTION_CONNECTING)
 			     ? 0
 			     : -EBUSY;
 	return *ret_error < 0 ? NULL : p;
@@ -474,10 +475,10 @@ static struct connection *claim(int *ret_error)
 int connection_prepare(void)
 {
 	int r;
-	struct connection *p = claim(&r);
+	struct connection *p = claim_connection(&r);
 	if (!p)
 		return r;
-	r = prepare(p);
+	r = prepare_area(p);
 	__atomic_store_n(&p->state, CONNECTION_OFF, __ATOMIC_RELEASE);
 	return r;
 }
@@ -492,7 +493,7 @@ static void set_path(const char *to)
 /* The area stays the same: other threads may be writing there. */
 static int move_on(struct connection *p, const char *to)
 {
-	if (!take(&p->reconnecting, 0, 1))
+	if (!change_state(&p->reconnecting, 0, 1))
 		return -EBUSY;
 	set_path(to);
 	owned_fd_let_go(&p->sock);
@@ -511,7 +512,7 @@ static int move_on(struct connection *p, const char *to)
 int connection_move(const char *to)
 {
 	int r;
-	struct connection *p = claim(&r);
+	struct connection *p = claim_connection(&r);
 	if (p) {
 		set_path(to);
 		return connect_first(p, true);
@@ -537,7 +538,7 @@ int connection_leave(int64_t until)
 	struct connection *p = connection_now();
 	if (!p || !is_it(p) || connection_is_quiet() || !is_there(p))
 		return -ENOTCONN;
-	if (!take(&p->reconnecting, 0, 1))
+	if (!change_state(&p->reconnecting, 0, 1))
 		return -EBUSY;
 	const long n = sys_call(sendto, p->sock.fd, &stop, sizeof(stop), MSG_NOSIGNAL, 0, 0);
 	const int r = n == sizeof(stop) ? await_end(p, until) : -EPIPE;

@@ -25,7 +25,7 @@ struct tables {
 	const uint32_t *hash, *gnu_hash;
 };
 
-static bool holds(const struct dl_phdr_info *m, uintptr_t at)
+static bool is_in_module(const struct dl_phdr_info *m, uintptr_t at)
 {
 	for (unsigned i = 0; i < m->dlpi_phnum; i++) {
 		const uintptr_t from = m->dlpi_addr + m->dlpi_phdr[i].p_vaddr;
@@ -38,7 +38,7 @@ static bool holds(const struct dl_phdr_info *m, uintptr_t at)
 /* glibc has relocated these to addresses, musl has not. */
 static const void *address_of(const struct dl_phdr_info *m, uintptr_t value)
 {
-	return (const void *)(holds(m, value) ? value : m->dlpi_addr + value);
+	return (const void *)(is_in_module(m, value) ? value : m->dlpi_addr + value);
 }
 
 static bool read_tables(const struct dl_phdr_info *m, struct tables *ret)
@@ -82,7 +82,7 @@ static int look_at(struct dl_phdr_info *m, size_t size, void *arg)
 	struct looking *l = arg;
 	struct tables t;
 	if (!l->past_us) {
-		l->past_us = holds(m, (uintptr_t)&look_at);
+		l->past_us = is_in_module(m, (uintptr_t)&look_at);
 		return 0;
 	}
 	const uint32_t n = read_tables(m, &t) ? count_of(&t) : 0;

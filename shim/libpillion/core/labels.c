@@ -82,7 +82,7 @@ static bool remember_in(struct holder *h, uint32_t tid, bool anybody, uint32_t s
 }
 
 /* In the thread's place, else in a free one. Without room a later profiler is not told. */
-static void remember(uint32_t tid, uint32_t set)
+static void store_holder(uint32_t tid, uint32_t set)
 {
 	for (uint32_t i = 0; i < 2 * NEAR; i++)
 		if (remember_in(&holders[(tid + i % NEAR) % THREADS], tid, i >= NEAR, set))
@@ -90,7 +90,7 @@ static void remember(uint32_t tid, uint32_t set)
 }
 
 /* Adds a change to the ring. Returns its time. */
-static uint64_t tell(struct connection *p, uint32_t tid, uint32_t set)
+static uint64_t append_change(struct connection *p, uint32_t tid, uint32_t set)
 {
 	const struct shm *a = &p->area;
 	const uint64_t time = (uint64_t)connection_clock();
@@ -111,13 +111,13 @@ void labels_tell_all(struct connection *p)
 {
 	const uint32_t self = (uint32_t)sys_call(gettid);
 	if (thread_own.labels)
-		tell(p, self, thread_own.labels);
+		append_change(p, self, thread_own.labels);
 	for (uint32_t i = 0; i < THREADS; i++) {
 		const uint32_t tid = __atomic_load_n(&holders[i].tid, __ATOMIC_RELAXED);
 		const uint32_t set = __atomic_load_n(&holders[i].set, __ATOMIC_ACQUIRE);
 		/* others are of a parent, or ended */
 		if (set && tid != self && sys_call(tgkill, p->pid, tid, 0) == 0)
-			tell(p, tid, set);
+			append_change(p, tid, set);
 	}
 }
 
@@ -154,8 +154,8 @@ int labels_set(const char *key, const char *value)
 		return 0;
 	const uint32_t tid = own_tid(t, p);
 	t->labels = set;
-	remember(tid, set);
+	store_holder(tid, set);
 	if (p) /* if perf events take the samples, nothing else tends it */
-		connection_tend(p, (int64_t)tell(p, tid, set));
+		connection_tend(p, (int64_t)append_change(p, tid, set));
 	return 0;
 }

@@ -41,7 +41,7 @@ struct room {
 
 static int keeper; /* 0: there is none */
 
-static int64_t now(void)
+static int64_t read_monotonic(void)
 {
 	struct timespec t = {0};
 	sys_call(clock_gettime, CLOCK_MONOTONIC, &t);
@@ -54,7 +54,7 @@ static void pause_ms(int64_t ms)
 	sys_call(nanosleep, &t, 0);
 }
 
-static int say(struct start_reply *s, int error, const char *a, const char *b, const char *c)
+static int set_reply_error(struct start_reply *s, int error, const char *a, const char *b, const char *c)
 {
 	struct text_writer o = {.fd = -1, .memory = s->text, .size = sizeof(s->text)};
 	s->text[0] = 0;
@@ -68,7 +68,7 @@ static int say(struct start_reply *s, int error, const char *a, const char *b, c
 /* --- children -------------------------------------------------------------------------------------------------- */
 
 /* clone(2) with another stack, on which the child calls fn(arg), and exits with the result. */
-static long spawn(unsigned long flags, int (*fn)(void *), void *arg, void *stack_end)
+static long clone_child(unsigned long flags, int (*fn)(void *), void *arg, void *stack_end)
 {
 	long ret;
 	register long a1 __asm__("rdi") = (long)flags;
@@ -96,7 +96,7 @@ static long spawn(unsigned long flags, int (*fn)(void *), void *arg, void *stack
 }
 
 /* Becomes pilliond, which looks after all its descriptors itself (profiler/daemon/library_mode.c). */
-static int second(void *arg)
+static int exec_daemon(void *arg)
 {
 	struct room *r = arg;
 	sys_call(setsid);
@@ -113,7 +113,7 @@ static int second(void *arg)
  * stack, and go on by registers. wait4(2) until there is no child; then, unless we have another parent by now, until
  * `pidfd` says that the parent has ended, or SIGTERM, which is let through there alone.
  */
-__attribute__((noinline)) static void keep(long parent, int pidfd)
+__attribute__((noinline)) static void run_keeper(long parent, int pidfd)
 {
 	static const uint64_t but_term = ~(1ull << (SIGTERM - 1));
 	register long r12 __asm__("r12") = parent;
@@ -173,10 +173,10 @@ static void become_keeper(const struct room *r)
 	sys_call(rt_sigaction, SIGTERM, default_action, 0, 8);
 	sys_call(chdir, "/");
 	close_all_but(r->pidfd);
-	keep(parent, r->pidfd);
+	run_keeper(parent, r->pidfd);
 }
 
-static int first(void *arg)
+static int run_first_child(void *arg)
 {
 	struct room *r = arg;
 	if (r->stays) {
@@ -184,7 +184,7 @@ static int first(void *arg)
 		sys_call(prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 		sys_call(prctl, PR_SET_NAME, "pillion-keeper", 0, 0, 0);
 	}
-	const long pid = spawn(CLONE_VM | CLONE_VFORK, second, r, r->stacks[1] + STACK);
+	const long pid = clone_child(CLONE_VM | CLONE_VFORK, exec_daemon, r, r->stacks[1] + STACK);
 	if (pid < 0)
 		r->error = (int32_t)pid;
 	if (pid > 0 && r->error) /* or the reaper of orphans would get this child */
@@ -197,7 +197,7 @@ static int first(void *arg)
 /* --- its arguments and environment ----------------------------------------------------------------------------- */
 
 /* NULL: there is no room. */
-static char *put(struct room *r, const char *a, const char *b)
+static char *append_string(struct room *r, const char *a, const char *b)
 {
 	struct text_writer o = {.fd = -1, .memory = r->text + r->used, .size = sizeof(r->text) - r->used};
 	char *at = o.memory;
@@ -213,10 +213,10 @@ static char *put_number(struct room *r, unsigned n, const char *unit)
 {
 	char digits[TEXT_DECIMAL_MAX + 1];
 	digits[text_decimal(digits, 0, n)] = 0;
-	return put(r, digits, unit);
+	return append_string(r, digits, unit);
 }
 
-static bool begins(const char *text, const char *with)
+static bool has_prefix(const char *text, const char *with)
 {
 	return !strncmp(text, with, strlen(with));
 }
@@ -224,7 +224,7 @@ static bool begins(const char *text, const char *with)
 static const char *value_of(char *const *environment, const char *name)
 {
 	for (; environment && *environment; environment++)
-		if (begins(*environment, name))
+		if (has_prefix(*environment, name))
 			return *environment + strlen(name);
 	return NULL;
 }
@@ -237,22 +237,22 @@ static void choose_environment(struct room *r, char *const *environment)
 	r->envp[n++] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
 	for (; environment && *environment && n + 1 < sizeof(r->envp) / sizeof(r->envp[0]); environment++)
 		for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
-			if (begins(*environment, wanted[i]) && !begins(*environment, "PILLION_SOCKET="))
+			if (has_prefix(*environment, wanted[i]) && !has_prefix(*environment, "PILLION_SOCKET="))
 				r->envp[n++] = *environment;
 	r->envp[n] = NULL;
 }
 
-static bool describe(struct room *r, const struct launch *l, char *const *environment)
+static bool build_command(struct room *r, const struct launch *l, char *const *environment)
 {
 	const char *daemon = value_of(environment, "PILLION_DAEMON=");
 	const struct {
 		const char *name;
 		char *value;
-	} options[] = {{"--events", l->events ? put(r, l->events, "") : NULL},
-		{"--output", l->output ? put(r, l->output, "") : NULL},
+	} options[] = {{"--events", l->events ? append_string(r, l->events, "") : NULL},
+		{"--output", l->output ? append_string(r, l->output, "") : NULL},
 		{"--window", l->window_s ? put_number(r, l->window_s, "s") : NULL}};
 	size_t n = 0;
-	r->path = daemon && daemon[0] == '/' ? put(r, daemon, "") : DAEMON;
+	r->path = daemon && daemon[0] == '/' ? append_string(r, daemon, "") : DAEMON;
 	r->argv[n++] = "pilliond";
 	r->argv[n++] = "--library";
 	r->argv[n++] = put_number(r, (unsigned)sys_call(getpid), "");
@@ -268,7 +268,7 @@ static bool describe(struct room *r, const struct launch *l, char *const *enviro
 	return true;
 }
 
-static int64_t budget(char *const *environment)
+static int64_t read_budget(char *const *environment)
 {
 	const char *text = value_of(environment, "PILLION_BUDGET=");
 	int64_t n = 0;
@@ -288,9 +288,9 @@ static bool inherits_orphans(void)
 	return sys_call(getpid) == 1 || subreaper;
 }
 
-static void reap(long pid, int64_t until)
+static void reap_child(long pid, int64_t until)
 {
-	while (sys_call(wait4, pid, 0, __WALL | WNOHANG, 0) == 0 && now() < until)
+	while (sys_call(wait4, pid, 0, __WALL | WNOHANG, 0) == 0 && read_monotonic() < until)
 		pause_ms(1);
 }
 
@@ -300,7 +300,7 @@ void launch_reap(void)
 	const int pid = __atomic_exchange_n(&keeper, 0, __ATOMIC_ACQ_REL);
 	if (pid && sys_call(wait4, pid, 0, __WALL | WNOHANG, 0) == 0) {
 		sys_call(kill, pid, SIGTERM);
-		reap(pid, now() + 1000000 * REAP_MS / 10);
+		reap_child(pid, read_monotonic() + 1000000 * REAP_MS / 10);
 	}
 }
 
@@ -310,20 +310,21 @@ static long spawn_first(struct room *r)
 	const uint64_t all = ~0ull;
 	uint64_t mask;
 	sys_call(rt_sigprocmask, SIG_SETMASK, &all, &mask, 8);
-	const long pid = spawn(r->stays ? 0 : CLONE_VM | CLONE_VFORK, first, r, r->stacks[0] + STACK);
+	const long pid = clone_child(r->stays ? 0 : CLONE_VM | CLONE_VFORK, run_first_child, r, r->stacks[0] + STACK);
 	sys_call(rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
 	return pid;
 }
 
-static int hear(int pipe, const char *path, int64_t until, struct start_reply *ret)
+static int read_start_reply(int pipe, const char *path, int64_t until, struct start_reply *ret)
 {
 	struct pollfd p = {.fd = pipe, .events = POLLIN};
 	long n = -EINTR;
 	while (n == -EINTR || n == -EAGAIN) {
-		const int64_t left = until - now();
+		const int64_t left = until - read_monotonic();
 		const struct timespec t = {left / NSEC, left % NSEC};
 		if (left <= 0)
-			return say(ret, -ETIMEDOUT, path, " was started and has said nothing within its budget", "");
+			return set_reply_error(
+				ret, -ETIMEDOUT, path, " was started and has said nothing within its budget", "");
 		n = sys_call(ppoll, &p, 1, &t, 0, 8);
 		if (n > 0)
 			n = sys_call(read, pipe, ret, sizeof(*ret));
@@ -331,10 +332,10 @@ static int hear(int pipe, const char *path, int64_t until, struct start_reply *r
 			n = -EAGAIN;
 	}
 	if (n == 0)
-		return say(ret, -EPIPE, path,
+		return set_reply_error(ret, -EPIPE, path,
 			" ended before it listened, without a word: was it killed, or is it of another version?", "");
 	if (n != sizeof(*ret) || ret->magic != START_REPLY_MAGIC || ret->version != START_REPLY_VERSION)
-		return say(ret, -EPROTO, path, " is of another version than libpillion", "");
+		return set_reply_error(ret, -EPROTO, path, " is of another version than libpillion", "");
 	ret->text[sizeof(ret->text) - 1] = ret->socket[sizeof(ret->socket) - 1] = 0;
 	return ret->code;
 }
@@ -360,14 +361,14 @@ static int run(struct room *r, const int pipe[2], int64_t until, struct start_re
 	if (r->pidfd >= 0)
 		sys_call(close, r->pidfd);
 	if (pid < 0)
-		return say(ret, (int)pid, "cannot fork for ", r->path, why_not((int)pid));
+		return set_reply_error(ret, (int)pid, "cannot fork for ", r->path, why_not((int)pid));
 	if (r->stays)
 		__atomic_store_n(&keeper, (int)pid, __ATOMIC_RELEASE);
 	else
-		reap(pid, until);
-	int error = hear(pipe[0], r->path, until, ret);
+		reap_child(pid, until);
+	int error = read_start_reply(pipe[0], r->path, until, ret);
 	if (r->error)
-		error = say(ret, r->error, "cannot run ", r->path, why_not(r->error));
+		error = set_reply_error(ret, r->error, "cannot run ", r->path, why_not(r->error));
 	if (error < 0 && r->stays)
 		launch_reap();
 	return error;
@@ -375,16 +376,16 @@ static int run(struct room *r, const int pipe[2], int64_t until, struct start_re
 
 static int no_pipe(int error, struct start_reply *ret)
 {
-	return say(ret, error, "no pipe to pilliond: ",
+	return set_reply_error(ret, error, "no pipe to pilliond: ",
 		error == -EMFILE   ? "this process has no descriptor left (RLIMIT_NOFILE)"
 		: error == -ENFILE ? "this machine has no file left (fs.file-max)"
 				   : "pipe2 is refused",
 		"");
 }
 
-int launch(const struct launch *l, char *const *environment, struct start_reply *ret)
+int launch_daemon(const struct launch *l, char *const *environment, struct start_reply *ret)
 {
-	const int64_t until = now() + (budget(environment) + MORE_MS) * 1000000;
+	const int64_t until = read_monotonic() + (read_budget(environment) + MORE_MS) * 1000000;
 	int pipe[2];
 	launch_reap();
 	/* shared with a keeper, too, which stores its error there */
@@ -392,11 +393,11 @@ int launch(const struct launch *l, char *const *environment, struct start_reply 
 		sys_call(mmap, 0, sizeof(struct room), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct room *r = (struct room *)at;
 	if (at < 0 && at > -4096)
-		return say(ret, (int)at, "no memory to start pilliond", "", "");
+		return set_reply_error(ret, (int)at, "no memory to start pilliond", "", "");
 	r->stays = inherits_orphans();
-	int error = describe(r, l, environment)
+	int error = build_command(r, l, environment)
 			    ? 0
-			    : say(ret, -E2BIG, "PILLION_DAEMON, events or output: too long", "", "");
+			    : set_reply_error(ret, -E2BIG, "PILLION_DAEMON, events or output: too long", "", "");
 	if (error == 0 && (error = (int)sys_call(pipe2, pipe, O_CLOEXEC)) < 0)
 		error = no_pipe(error, ret);
 	else if (error == 0) {

@@ -26,5 +26,5 @@ struct launch {
  * environment: pilliond gets the variables that it needs. 0, with ret->socket; else -errno, and a sentence in
  * ret->text. Within PILLION_BUDGET and a little.
  */
-int launch(const struct launch *l, char *const *environment, struct start_reply *ret);
+int launch_daemon(const struct launch *l, char *const *environment, struct start_reply *ret);
 void launch_reap(void); /* ends a keeper, once it has no children any more */

@@ -16,7 +16,7 @@ struct mapped {		/* the last file whose beginning was mapped: its executable par
 };
 
 /* Field n of "START-END PERMS OFFSET DEV INODE PATH", PERMS is 1, and the rest of the line; NULL: it is no such line */
-static const char *field(const char *line, int n)
+static const char *find_field(const char *line, int n)
 {
 	while (n-- > 0 && line) {
 		line = strchr(line, ' ');
@@ -27,7 +27,8 @@ static const char *field(const char *line, int n)
 
 static void map_line(struct text_writer *o, struct mapped *m, const char *line)
 {
-	const char *perms = field(line, 1), *offset = field(line, 2), *where = field(line, 3), *path = field(line, 5);
+	const char *perms = find_field(line, 1), *offset = find_field(line, 2), *where = find_field(line, 3),
+		   *path = find_field(line, 5);
 	if (!path)
 		return;
 	size_t n = (size_t)(path - where);

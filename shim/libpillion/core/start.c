@@ -29,7 +29,7 @@ static struct tree {
 	char socket[sizeof(((struct start_reply *)0)->socket)]; /* of the started profiler; "": none */
 } alone, *tree = &alone;
 
-static int say(struct start_reply *s, int error, const char *text)
+static int set_reply_text(struct start_reply *s, int error, const char *text)
 {
 	struct text_writer o = {.fd = -1, .memory = s->text, .size = sizeof(s->text)};
 	s->text[0] = 0;
@@ -39,7 +39,7 @@ static int say(struct start_reply *s, int error, const char *text)
 
 /* --- one at a time ------------------------------------------------------------------------------------------ */
 
-static bool enter(void)
+static bool lock_tree(void)
 {
 	const uint32_t self = (uint32_t)sys_call(gettid);
 	const struct timespec ms = {0, NSEC / 1000};
@@ -54,14 +54,14 @@ static bool enter(void)
 	return false;
 }
 
-static void leave(void)
+static void unlock_tree(void)
 {
 	__atomic_store_n(&tree->owner, 0, __ATOMIC_RELEASE);
 }
 
 /* --- the environment ---------------------------------------------------------------------------------------- */
 
-static char **find(const char *name)
+static char **find_variable(const char *name)
 {
 	const size_t n = strlen(name);
 	char **e = environ;
@@ -72,12 +72,12 @@ static char **find(const char *name)
 
 static const char *value_of(const char *name)
 {
-	char **e = find(name);
+	char **e = find_variable(name);
 	return e ? *e + strlen(name) + 1 : NULL;
 }
 
 /* Adds a variable, in a copy of the array. */
-static void add(char *variable)
+static void add_variable(char *variable)
 {
 	size_t n = 0;
 	while (environ[n])
@@ -95,20 +95,20 @@ static void add(char *variable)
 static void put_socket(const char *socket)
 {
 	static char variable[sizeof(SOCKET_NAME "=") + sizeof(((struct start_reply *)0)->socket)];
-	char **e = find(SOCKET_NAME);
+	char **e = find_variable(SOCKET_NAME);
 	memcpy(variable, SOCKET_NAME "=", sizeof(SOCKET_NAME));
 	memcpy(variable + sizeof(SOCKET_NAME), socket, strlen(socket) + 1);
 	if (e)
 		*e = variable;
 	else if (environ)
-		add(variable);
+		add_variable(variable);
 }
 
 /* --- starting ------------------------------------------------------------------------------------------------ */
 
 static int no_area(int error, struct start_reply *s)
 {
-	return say(s, error,
+	return set_reply_text(s, error,
 		error == -EMFILE   ? "this process has no descriptor left for libpillion (RLIMIT_NOFILE)"
 		: error == -ENFILE ? "this machine has no file left (fs.file-max)"
 		: error == -EFBIG
@@ -128,12 +128,12 @@ static int start_alone(const struct launch *l, struct start_reply *s)
 	r = connection_prepare();
 	if (r < 0)
 		return no_area(r, s);
-	r = launch(l, environ, s);
+	r = launch_daemon(l, environ, s);
 	if (r < 0)
 		return r;
 	r = connection_move(s->socket);
 	if (r < 0)
-		return say(s, r,
+		return set_reply_text(s, r,
 			r == -EBADF	  ? "the program has closed libpillion's descriptors"
 			: r == -ETIMEDOUT ? "pilliond was started and does not answer"
 			: r == -EMFILE	  ? "this process has no descriptor left for libpillion (RLIMIT_NOFILE)"
@@ -143,7 +143,7 @@ static int start_alone(const struct launch *l, struct start_reply *s)
 }
 
 /* `put` stores the socket in the environment. */
-static int start(const struct launch *l, void (*put)(const char *), struct start_reply *s)
+static int start_profiler(const struct launch *l, void (*put)(const char *), struct start_reply *s)
 {
 	struct thread_state *t = &thread_own;
 	*s = (struct start_reply){0};
@@ -151,18 +151,18 @@ static int start(const struct launch *l, void (*put)(const char *), struct start
 	if (r < 0)
 		return no_area(r, s);
 	if (r)
-		return say(s, -EPERM,
+		return set_reply_text(s, -EPERM,
 			"a program with more rights than its user (setuid) is not profiled by what that asks");
 	if (connection_is_quiet())
 		return no_area(-EACCES, s);
 	if (!thread_state_enter(t))
-		return say(s, -EDEADLK, "called by a signal handler within libpillion");
-	r = enter() ? 0 : say(s, -ETIMEDOUT, "another thread or process is at it, for too long");
+		return set_reply_text(s, -EDEADLK, "called by a signal handler within libpillion");
+	r = lock_tree() ? 0 : set_reply_text(s, -ETIMEDOUT, "another thread or process is at it, for too long");
 	if (r == 0) {
 		r = start_alone(l, s);
 		if (r == 0 && tree->socket[0])
 			put(tree->socket);
-		leave();
+		unlock_tree();
 	}
 	thread_state_leave(t);
 	return r;
@@ -179,7 +179,7 @@ static void put_by_libc(const char *socket)
 int start_now(const struct launch *l, struct start_reply *ret)
 {
 	atfork_follow();
-	return start(l, put_by_libc, ret);
+	return start_profiler(l, put_by_libc, ret);
 }
 
 /* pilliond removes it, too; unless we are PID 1, and end right now. */
@@ -201,7 +201,7 @@ int start_stop(void)
 	int r = -ENOTCONN;
 	if (connection_is_quiet() || !tree->socket[0] || !thread_state_enter(t))
 		return r;
-	if (!enter()) {
+	if (!lock_tree()) {
 		thread_state_leave(t);
 		return -ETIMEDOUT;
 	}
@@ -211,7 +211,7 @@ int start_stop(void)
 		tree->socket[0] = 0;
 	if (r == 0)
 		take_away(socket);
-	leave();
+	unlock_tree();
 	thread_state_leave(t);
 	launch_reap();
 	const char *value = value_of(SOCKET_NAME);
@@ -236,7 +236,7 @@ static bool is_asked_for(void)
 	return events && *events && strcmp(events, "off") != 0 && !(enabled && is_one_of(enabled, no));
 }
 
-static void note(const struct start_reply *s)
+static void log_failure(const struct start_reply *s)
 {
 	const char *log = value_of("PILLION_LOG");
 	const long fd =
@@ -273,8 +273,8 @@ __attribute__((constructor(102))) static void start_early(void)
 	const struct launch as_environment = {0};
 	struct start_reply s;
 	share_tree();
-	if (!is_asked_for() || connection_secure() != 0 || start(&as_environment, put_socket, &s) == 0)
+	if (!is_asked_for() || connection_secure() != 0 || start_profiler(&as_environment, put_socket, &s) == 0)
 		return;
-	note(&s);
-	*find("PILLION_EVENTS") = "PILLION_EVENTS=off";
+	log_failure(&s);
+	*find_variable("PILLION_EVENTS") = "PILLION_EVENTS=off";
 }

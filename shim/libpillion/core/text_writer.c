@@ -29,7 +29,7 @@ static void put_memory(struct text_writer *o, const char *bytes, size_t n)
 	o->memory[o->at] = 0;
 }
 
-static void put(struct text_writer *o, const char *bytes, size_t n)
+static void append_bytes(struct text_writer *o, const char *bytes, size_t n)
 {
 	if (o->memory) {
 		put_memory(o, bytes, n);
@@ -50,7 +50,7 @@ static void put(struct text_writer *o, const char *bytes, size_t n)
 
 void text_put(struct text_writer *o, const char *text)
 {
-	put(o, text, strlen(text));
+	append_bytes(o, text, strlen(text));
 }
 
 size_t text_decimal(char *text, size_t at, uint64_t n)
@@ -67,14 +67,14 @@ size_t text_decimal(char *text, size_t at, uint64_t n)
 void text_put_decimal(struct text_writer *o, uint64_t n)
 {
 	char digits[TEXT_DECIMAL_MAX];
-	put(o, digits, text_decimal(digits, 0, n));
+	append_bytes(o, digits, text_decimal(digits, 0, n));
 }
 
 void text_put_hex(struct text_writer *o, uint64_t n, int digits)
 {
 	for (int i = 15; i >= 0; i--)
 		if (i < digits || n >> (i * 4))
-			put(o, &"0123456789abcdef"[n >> (i * 4) & 15], 1);
+			append_bytes(o, &"0123456789abcdef"[n >> (i * 4) & 15], 1);
 }
 
 uint64_t text_hex(const char *text)

@@ -77,7 +77,7 @@ static clockid_t thread_clock(uint32_t tid)
 	return (clockid_t)(~tid << 3 | 6);
 }
 
-static struct itimerspec each(uint64_t first, uint64_t every)
+static struct itimerspec make_itimerspec(uint64_t first, uint64_t every)
 {
 	return (struct itimerspec){
 		{(time_t)(every / NSEC), (long)(every % NSEC)}, {(time_t)(first / NSEC), (long)(first % NSEC)}};
@@ -93,7 +93,7 @@ static int32_t start_timer(clockid_t clock, uint32_t tid, void *value, uint64_t 
 	e.sigev_notify = tid ? SIGEV_THREAD_ID : SIGEV_SIGNAL;
 	if (tid)
 		e.sigev_notify_thread_id = (int)tid;
-	const struct itimerspec when = each(first, every);
+	const struct itimerspec when = make_itimerspec(first, every);
 	if (sys_call(timer_create, clock, &e, &timer) < 0)
 		return -1;
 	if (sys_call(timer_settime, timer, 0, &when, 0) == 0)
@@ -104,7 +104,7 @@ static int32_t start_timer(clockid_t clock, uint32_t tid, void *value, uint64_t 
 
 /* --- one thread at a time, without signals ---------------------------------------------------------------------- */
 
-static bool enter(uint64_t *ret_mask)
+static bool try_lock_timers(uint64_t *ret_mask)
 {
 	const uint64_t all = ~0ull;
 	uint32_t nobody = 0;
@@ -124,14 +124,14 @@ static bool enter_soon(uint64_t *ret_mask)
 {
 	const struct timespec pause = {0, NSEC / 1000};
 	for (unsigned ms = 0; ms < PATIENCE_MS; ms++) {
-		if (enter(ret_mask))
+		if (try_lock_timers(ret_mask))
 			return true;
 		sys_call(nanosleep, &pause, NULL);
 	}
 	return false;
 }
 
-static void leave(const uint64_t *mask)
+static void unlock_timers(const uint64_t *mask)
 {
 	__atomic_store_n(&timers.lock, 0, __ATOMIC_RELEASE);
 	sys_call(rt_sigprocmask, SIG_SETMASK, mask, 0, 8);
@@ -139,7 +139,7 @@ static void leave(const uint64_t *mask)
 
 /* --- threads ------------------------------------------------------------------------------------------------- */
 
-static struct known *find(uint32_t tid)
+static struct known *find_known_thread(uint32_t tid)
 {
 	for (uint32_t i = 0; i < NEAR; i++)
 		if (known[(tid + i) % KNOWN].tid == tid)
@@ -161,7 +161,7 @@ static void let_go(struct known *k)
 	timers.n--;
 }
 
-static void attend(struct known *k)
+static void start_thread_timer(struct known *k)
 {
 	k->timer = start_timer(thread_clock(k->tid), k->tid, k, first_period(k->tid), timers.period);
 	timers.n += k->timer >= 0;
@@ -172,13 +172,13 @@ static void attend(struct known *k)
 /* `last`: CPU time of the thread that samples leave out, ns. */
 static void add_thread(uint32_t tid, uint64_t last)
 {
-	struct known *k = find(tid);
+	struct known *k = find_known_thread(tid);
 	for (uint32_t i = 0; !k && i < NEAR; i++)
 		if (!known[(tid + i) % KNOWN].tid)
 			k = &known[(tid + i) % KNOWN];
 	if (k && !k->tid) {
 		*k = (struct known){.tid = tid, .last = last};
-		attend(k);
+		start_thread_timer(k);
 	}
 	if (k)
 		k->seen = timers.look;
@@ -214,7 +214,7 @@ static uint32_t look_at_entries(long n, bool first)
 	return threads;
 }
 
-static void sweep(void)
+static void remove_ended_threads(void)
 {
 	for (uint32_t i = 0; i < KNOWN; i++)
 		if (known[i].tid && known[i].seen != timers.look)
@@ -233,7 +233,7 @@ static void look_for_threads(bool first)
 	if (fd >= 0)
 		sys_call(close, fd);
 	if (threads && n == 0 && threads != timers.n)
-		sweep();
+		remove_ended_threads();
 }
 
 /* The link count of /proc/PID/task is the number of threads plus two (fs/proc/base.c, proc_task_getattr). */
@@ -243,16 +243,16 @@ static bool is_changed(void)
 	return sys_call(stat, "/proc/self/task", &st) < 0 || st.st_nlink != timers.n + 2;
 }
 
-static void look(bool anyway)
+static void check_threads(bool anyway)
 {
 	uint64_t mask;
 	anyway |= ++timers.ticks >= LOOK_ANYWAY;
-	if (timers.over || (!anyway && !is_changed()) || !enter(&mask))
+	if (timers.over || (!anyway && !is_changed()) || !try_lock_timers(&mask))
 		return;
 	if (!timers.over)
 		look_for_threads(false);
 	timers.ticks = 0;
-	leave(&mask);
+	unlock_timers(&mask);
 }
 
 /*
@@ -263,7 +263,7 @@ static void watch_process(void)
 {
 	const uint64_t period = timers.period > LOOK_NS ? timers.period : LOOK_NS;
 	const uint64_t span = 3 * period * (timers.n ? timers.n : 1);
-	const struct itimerspec when = each(span, span);
+	const struct itimerspec when = make_itimerspec(span, span);
 	if (timers.timer < 0)
 		timers.timer = start_timer(CLOCK_PROCESS_CPUTIME_ID, 0, &timers, span, span);
 	else
@@ -275,11 +275,11 @@ static void watch_process(void)
 static void tell_maps(struct connection *p, uint64_t wanted)
 {
 	uint64_t mask;
-	if (!enter(&mask))
+	if (!try_lock_timers(&mask))
 		return;
 	maps_send_tell(p, &code);
 	timers.maps_told = wanted;
-	leave(&mask);
+	unlock_timers(&mask);
 }
 
 /* Sends the mappings before a sample at an unknown address, or when the reader has met one. */
@@ -315,12 +315,13 @@ static void raise_to(uint64_t *most, uint64_t to)
 		;
 }
 
-static void account(struct connection *p)
+static void update_cpu_time(struct connection *p)
 {
 	raise_to(&p->area.head->cpu, connection_cpu());
 }
 
-static void fill(struct shm_record *to, const struct known *k, const ucontext_t *c, uint64_t now, uint64_t weight)
+static void fill_shm_record(
+	struct shm_record *to, const struct known *k, const ucontext_t *c, uint64_t now, uint64_t weight)
 {
 	*to = (struct shm_record){
 		.kind = SHM_CPU, .tid = k->tid, .time = now, .bytes = weight, .more = sizeof(struct shm_more)};
@@ -333,7 +334,7 @@ static void fill(struct shm_record *to, const struct known *k, const ucontext_t 
  * CPU time since the last sample. If it is more than one stack can stand for: one period; the process' account has the
  * rest.
  */
-static uint64_t weigh(struct known *k)
+static uint64_t compute_weight(struct known *k)
 {
 	const uint64_t used = clock_of(CLOCK_THREAD_CPUTIME_ID), since = used - k->last;
 	const uint64_t most = timers.period * LONG_PERIODS > LONG_NS ? timers.period * LONG_PERIODS : LONG_NS;
@@ -349,7 +350,7 @@ static uint64_t thread_pointer(void)
 	return tp;
 }
 
-static void sample(struct connection *p, struct known *k, const ucontext_t *c)
+static void sample_thread(struct connection *p, struct known *k, const ucontext_t *c)
 {
 	const uint64_t now = (uint64_t)connection_clock(), sp = UCONTEXT_REG(c, RSP);
 	const uint64_t tp = thread_pointer();
@@ -357,16 +358,16 @@ static void sample(struct connection *p, struct known *k, const ucontext_t *c)
 	struct shm_place place;
 	bool wake;
 	keep_maps(p, UCONTEXT_REG(c, RIP), now);
-	const uint64_t weight = weigh(k);
+	const uint64_t weight = compute_weight(k);
 	if (shm_reserve(&p->area, HEAD + most, &place, &wake)) {
 		struct shm_record *to = (struct shm_record *)place.at;
-		fill(to, k, c, now, weight);
+		fill_shm_record(to, k, c, now, weight);
 		to->labels = tp ? labels_in(&p->area, thread_own.labels) : 0;
 		to->stack = alloc_sample_copy_stack(k->tid, sp, place.at + HEAD, most);
 		place.size = HEAD + to->stack;
 		shm_publish(&p->area, &place);
 	}
-	account(p);
+	update_cpu_time(p);
 	if (wake)
 		connection_wake(p);
 	connection_tend(p, (int64_t)now);
@@ -396,14 +397,14 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 	if (!p && connection_is_off())
 		cpu_timers_end();
 	if (p && timers.asking) {
-		account(p);
+		update_cpu_time(p);
 		connection_tend(p, connection_clock());
 	}
 	if (p && k && k->tid == (uint32_t)sys_call(gettid))
-		sample(p, k, context);
+		sample_thread(p, k, context);
 	if (timers.over || !timers.period)
 		return;
-	look(process);
+	check_threads(process);
 	watch_process();
 }
 
@@ -453,7 +454,7 @@ static void forget_all(void)
 }
 
 /* False: all signals are in use. */
-static bool prepare(uint64_t mask)
+static bool init_timers(uint64_t mask)
 {
 	forget_all();
 	timers.pid = (uint32_t)sys_call(getpid);
@@ -462,9 +463,9 @@ static bool prepare(uint64_t mask)
 	return timers.signal != 0;
 }
 
-static void begin(uint64_t period, uint64_t mask, bool child)
+static void start_sampling(uint64_t period, uint64_t mask, bool child)
 {
-	if (!prepare(mask))
+	if (!init_timers(mask))
 		return;
 	timers.period = period;
 	if (child)
@@ -474,9 +475,9 @@ static void begin(uint64_t period, uint64_t mask, bool child)
 	watch_process();
 }
 
-static void ask(uint64_t mask)
+static void start_poll_timer(uint64_t mask)
 {
-	if (!prepare(mask))
+	if (!init_timers(mask))
 		return;
 	timers.timer = start_timer(CLOCK_PROCESS_CPUTIME_ID, 0, &timers, ASK_NS, ASK_NS);
 	timers.asking = timers.timer >= 0;
@@ -510,10 +511,10 @@ void cpu_timers_want(uint64_t period)
 		stop_all();
 	timers.period = 0;
 	if (period)
-		begin(period, mask, false);
+		start_sampling(period, mask, false);
 	else if (asked)
 		give_back();
-	leave(&mask);
+	unlock_timers(&mask);
 }
 
 void cpu_timers_await(void)
@@ -521,8 +522,8 @@ void cpu_timers_await(void)
 	uint64_t mask;
 	if (timers.over || is_on() || !enter_soon(&mask))
 		return;
-	ask(mask);
-	leave(&mask);
+	start_poll_timer(mask);
+	unlock_timers(&mask);
 }
 
 void cpu_timers_end(void)
@@ -533,7 +534,7 @@ void cpu_timers_end(void)
 	if (!any || !enter_soon(&mask))
 		return;
 	stop_all();
-	leave(&mask);
+	unlock_timers(&mask);
 }
 
 int cpu_timers_signal(void)
@@ -554,7 +555,7 @@ void cpu_timers_yield(int signal)
 	const uint64_t period = timers.period;
 	const bool asked = timers.asking;
 	if (timers.signal != (uint32_t)signal || (!period && !asked)) { /* another thread was first */
-		leave(&mask);
+		unlock_timers(&mask);
 		return;
 	}
 	stop_all();
@@ -562,10 +563,10 @@ void cpu_timers_yield(int signal)
 	give_back();
 	timers.period = 0;
 	if (asked)
-		ask(not_that);
+		start_poll_timer(not_that);
 	else
-		begin(period, not_that, false);
-	leave(&mask);
+		start_sampling(period, not_that, false);
+	unlock_timers(&mask);
 }
 
 void cpu_timers_in_child(void)
@@ -573,13 +574,13 @@ void cpu_timers_in_child(void)
 	uint64_t mask;
 	timers.lock = 0; /* its holder is in another process */
 	const bool any = timers.period || timers.asking;
-	if (timers.over || !any || timers.pid == (uint32_t)sys_call(getpid) || !enter(&mask))
+	if (timers.over || !any || timers.pid == (uint32_t)sys_call(getpid) || !try_lock_timers(&mask))
 		return;
 	if (timers.period)
-		begin(timers.period, mask, true);
+		start_sampling(timers.period, mask, true);
 	else
-		ask(mask);
-	leave(&mask);
+		start_poll_timer(mask);
+	unlock_timers(&mask);
 }
 
 __attribute__((constructor)) static void begin_early(void)
@@ -592,7 +593,7 @@ __attribute__((constructor)) static void begin_early(void)
 		return;
 	struct connection *p = connection_get();
 	if (p && is_on())
-		account(p); /* the process may end before its first sample */
+		update_cpu_time(p); /* the process may end before its first sample */
 	thread_state_leave(t);
 }
 
@@ -600,5 +601,5 @@ __attribute__((destructor)) static void end_late(void)
 {
 	struct connection *p = !timers.over && !connection_is_quiet() && is_on() ? connection_now() : NULL;
 	if (p)
-		account(p);
+		update_cpu_time(p);
 }

@@ -53,7 +53,7 @@ static int row_of(int sig)
 
 /* --- the record ------------------------------------------------------------------------------------------------ */
 
-static void fill(struct shm_record *to, uint32_t tid, const ucontext_t *c)
+static void fill_shm_record(struct shm_record *to, uint32_t tid, const ucontext_t *c)
 {
 	struct timespec now = {0};
 	sys_call(clock_gettime, CLOCK_MONOTONIC, &now);
@@ -136,7 +136,7 @@ static uint32_t copy_stack(struct at_work *w, uint64_t sp, uint8_t *to)
 }
 
 /* Records that the profiler has not read yet may take the room: wakes it and waits. */
-static bool reserve(struct connection *p, struct shm_place *ret)
+static bool reserve_record(struct connection *p, struct shm_place *ret)
 {
 	const struct timespec pause = {0, PAUSE_MS * 1000000};
 	bool wake;
@@ -170,18 +170,18 @@ static __attribute__((noinline)) void tell_calls(struct at_work *w, struct shm_c
 	memcpy(w->back, back, sizeof(back));
 }
 
-static void tell(struct at_work *w, int sig, const siginfo_t *info, const ucontext_t *c)
+static void record_crash(struct at_work *w, int sig, const siginfo_t *info, const ucontext_t *c)
 {
 	struct connection *p = connection_get_at_once();
 	struct shm_place place;
 	if (!p)
 		return;
 	tell_maps(p);
-	if (!reserve(p, &place))
+	if (!reserve_record(p, &place))
 		return;
 	struct shm_record *to = (struct shm_record *)place.at;
 	struct shm_crash *crash = (struct shm_crash *)(to + 1);
-	fill(to, w->tid, c);
+	fill_shm_record(to, w->tid, c);
 	fill_crash(crash, sig, info, c);
 	tell_calls(w, crash);
 	to->stack = copy_stack(w, to->sp, place.at + HEAD);
@@ -192,7 +192,7 @@ static void tell(struct at_work *w, int sig, const siginfo_t *info, const uconte
 
 /* --- the handlers -------------------------------------------------------------------------------------------- */
 
-static struct at_work *find(uint32_t tid)
+static struct at_work *find_crashing_thread(uint32_t tid)
 {
 	for (unsigned i = 0; i < AT_WORK; i++)
 		if (__atomic_load_n(&at_work[i].tid, __ATOMIC_RELAXED) == tid)
@@ -216,10 +216,11 @@ static __attribute__((noinline, noreturn)) void back_to(struct at_work *w)
 	__builtin_longjmp(w->back, 1);
 }
 
-static __attribute__((noinline)) void work(struct at_work *w, int sig, const siginfo_t *info, const ucontext_t *c)
+static __attribute__((noinline)) void try_record_crash(
+	struct at_work *w, int sig, const siginfo_t *info, const ucontext_t *c)
 {
 	if (__builtin_setjmp(w->back) == 0)
-		tell(w, sig, info, c);
+		record_crash(w, sig, info, c);
 }
 
 /* Sets the application's disposition: the kernel follows it as soon as we have returned, at the same instruction. */
@@ -239,7 +240,7 @@ static void go_on(int sig, siginfo_t *info)
 static void on_crash(int sig, siginfo_t *info, void *context)
 {
 	const uint32_t tid = (uint32_t)sys_call(gettid);
-	struct at_work *w = find(tid);
+	struct at_work *w = find_crashing_thread(tid);
 	if (w && ++w->faults <= FAULTS_MAX)
 		back_to(w);
 	if (w) {
@@ -251,7 +252,7 @@ static void on_crash(int sig, siginfo_t *info, void *context)
 	w = begin_work(tid);
 	if (w) {
 		w->faults = 0;
-		work(w, sig, info, context);
+		try_record_crash(w, sig, info, context);
 		__atomic_store_n(&w->tid, 0, __ATOMIC_RELEASE);
 	}
 	go_on(sig, info);
@@ -270,7 +271,7 @@ static uint64_t mask_of_all_else(void)
 static void on_reset(int sig, siginfo_t *info, void *context);
 
 /* `had`: the application's disposition. */
-static void put(int row, const struct kernel_action *had, void (*handler)(int, siginfo_t *, void *))
+static void install_handler(int row, const struct kernel_action *had, void (*handler)(int, siginfo_t *, void *))
 {
 	const struct kernel_action first = {.handler = handler,
 		.flags = (had->flags & ~(unsigned long)SA_RESETHAND) | SA_SIGINFO | SIGACTION_RESTORER,
@@ -295,7 +296,7 @@ static void on_reset(int sig, siginfo_t *info, void *context)
 		on_crash(sig, info, context);
 		return;
 	}
-	put(row, &none, on_crash);
+	install_handler(row, &none, on_crash);
 	once.handler(sig, info, context);
 }
 
@@ -328,9 +329,9 @@ void crash_handler_was_set(int sig)
 	if (row < 0 || connection_is_borrowed() || has_ours(sig, &now))
 		return;
 	if (now.plain == SIG_DFL)
-		put(row, &now, on_crash);
+		install_handler(row, &now, on_crash);
 	else if (now.plain != SIG_IGN && now.flags & SA_RESETHAND)
-		put(row, &now, on_reset);
+		install_handler(row, &now, on_reset);
 }
 
 static void take_away(void)

@@ -34,12 +34,12 @@ void __cyg_profile_func_exit(void *fn, void *site)
 }
 
 /* Before the program's own constructors, and behind its destructors */
-static __attribute__((constructor(101))) void begin(void)
+static __attribute__((constructor(101))) void start_calltree(void)
 {
 	calltree_env_begin(environ);
 }
 
-static __attribute__((destructor(101))) void end(void)
+static __attribute__((destructor(101))) void dump_calltree(void)
 {
 	calltree_env_end();
 }

@@ -96,7 +96,7 @@ static int look_at_module(struct dl_phdr_info *m, size_t size, void *arg)
 }
 
 /* False: the search is under way, and may have made this very call. */
-static bool find(void)
+static bool find_allocator(void)
 {
 	int none = 0;
 	if (!__atomic_compare_exchange_n(&found, &none, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE))
@@ -117,14 +117,14 @@ static bool find(void)
 	__atomic_store_n(&found, 2, __ATOMIC_RELEASE);
 	return true;
 }
-static inline bool ready(void)
+static inline bool is_ready(void)
 {
-	return __builtin_expect(__atomic_load_n(&found, __ATOMIC_ACQUIRE) == 2, 1) || find();
+	return __builtin_expect(__atomic_load_n(&found, __ATOMIC_ACQUIRE) == 2, 1) || find_allocator();
 }
 
 __attribute__((constructor)) static void find_early(void)
 {
-	find();
+	find_allocator();
 }
 
 static void *out_of_memory(void)
@@ -136,7 +136,7 @@ static void *out_of_memory(void)
 /* --- sampling -------------------------------------------------------------------------------------------------- */
 
 /* `bytes` have been allocated at p, and `left` has fallen below zero. */
-static __attribute__((noinline)) void sample(
+static __attribute__((noinline)) void sample_allocation(
 	struct thread_state *t, const struct alloc_sample_regs *r, const void *p, size_t bytes)
 {
 	const int saved = errno;
@@ -158,11 +158,11 @@ static __attribute__((noinline)) void sample(
 		if (RARE(t->left < 0)) {                                                                               \
 			struct alloc_sample_regs regs;                                                                 \
 			ALLOC_SAMPLE_REGS(&regs);                                                                      \
-			sample(t, &regs, (p), (n));                                                                    \
+			sample_allocation(t, &regs, (p), (n));                                                         \
 		}                                                                                                      \
 	} while (0)
 
-static __attribute__((noinline)) void forget(const void *p)
+static __attribute__((noinline)) void record_free(const void *p)
 {
 	alloc_sample_freed(alloc_sample_find(p), p);
 }
@@ -172,14 +172,14 @@ static __attribute__((noinline)) void forget(const void *p)
 PILLION_API void *malloc(size_t n)
 {
 	struct thread_state *t = &thread_own;
-	if (RARE(!ready()))
+	if (RARE(!is_ready()))
 		return from_room(n);
 	void *p = real.malloc(n);
 	t->left -= (int64_t)n;
 	if (RARE(t->left < 0)) {
 		struct alloc_sample_regs regs;
 		ALLOC_SAMPLE_REGS(&regs);
-		sample(t, &regs, p, n);
+		sample_allocation(t, &regs, p, n);
 	}
 	return p;
 }
@@ -187,8 +187,8 @@ PILLION_API void *malloc(size_t n)
 PILLION_API void free(void *p)
 {
 	if (RARE(live_slots_maybe(p)))
-		forget(p);
-	if (RARE(!ready() || in_room(p)))
+		record_free(p);
+	if (RARE(!is_ready() || in_room(p)))
 		return;
 	real.free(p);
 }
@@ -200,7 +200,7 @@ PILLION_API void *calloc(size_t count, size_t size)
 	size_t n;
 	if (__builtin_mul_overflow(count, size, &n))
 		return out_of_memory();
-	if (RARE(!ready()))
+	if (RARE(!is_ready()))
 		return from_room(n); /* which is zero */
 	void *p = real.calloc(count, size);
 	COUNT(p, n, before);
@@ -220,7 +220,7 @@ PILLION_API void *realloc(void *old, size_t n)
 	const int64_t before = t->left;
 	if (RARE(in_room(old)))
 		return out_of_room(old, n);
-	if (RARE(!ready()))
+	if (RARE(!is_ready()))
 		return from_room(n);
 	const uint32_t was = RARE(old && live_slots_maybe(old)) ? alloc_sample_find(old) : 0;
 	void *p = real.realloc(old, n);
@@ -234,7 +234,7 @@ PILLION_API int posix_memalign(void **ret, size_t align, size_t n)
 {
 	struct thread_state *t = &thread_own;
 	const int64_t before = t->left;
-	if (RARE(!ready() || !real.posix_memalign))
+	if (RARE(!is_ready() || !real.posix_memalign))
 		return ENOMEM;
 	const int r = real.posix_memalign(ret, align, n);
 	COUNT(r == 0 ? *ret : NULL, n, before);
@@ -246,7 +246,7 @@ PILLION_API int posix_memalign(void **ret, size_t align, size_t n)
 	{                                                                                                              \
 		struct thread_state *t = &thread_own;                                                                  \
 		const int64_t before = t->left;                                                                        \
-		if (RARE(!ready() || !real.name))                                                                      \
+		if (RARE(!is_ready() || !real.name))                                                                   \
 			return out_of_memory();                                                                        \
 		void *p = real.name pass;                                                                              \
 		COUNT(p, n, before);                                                                                   \
@@ -270,7 +270,7 @@ PILLION_API void *mmap(void *at, size_t n, int prot, int flags, int fd, off_t of
 {
 	struct thread_state *t = &thread_own;
 	const int64_t before = t->left;
-	if (RARE(!ready() || !real.mmap))
+	if (RARE(!is_ready() || !real.mmap))
 		return MAP_FAILED;
 	void *p = real.mmap(at, n, prot, flags, fd, offset);
 	if (flags & MAP_ANONYMOUS && !at && !(flags & MAP_NORESERVE) && prot != PROT_NONE &&
@@ -283,7 +283,7 @@ void *mmap64(void *at, size_t n, int prot, int flags, int fd, off_t offset) __at
 PILLION_API int munmap(void *p, size_t n)
 {
 	const uint32_t was = RARE(live_slots_maybe(p)) ? alloc_sample_find(p) : 0;
-	if (RARE(!ready() || !real.munmap))
+	if (RARE(!is_ready() || !real.munmap))
 		return -1;
 	const int r = real.munmap(p, n);
 	if (RARE(was) && r == 0)
@@ -326,7 +326,7 @@ static void *next_of_cxx(const char *name)
 	{                                                                                                              \
 		static void(*kept) args;                                                                               \
 		if (RARE(live_slots_maybe(p)))                                                                         \
-			forget(p);                                                                                     \
+			record_free(p);                                                                                \
 		if (RARE(!kept))                                                                                       \
 			kept = (__typeof__(kept))next_of_cxx(#name);                                                   \
 		if (RARE(!kept))                                                                                       \

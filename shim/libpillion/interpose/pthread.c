@@ -18,7 +18,7 @@ struct beginning {
 	void *arg;
 };
 
-static void *begin(void *at)
+static void *run_thread(void *at)
 {
 	const struct beginning b = *(struct beginning *)at;
 	altstack_use(b.stack);
@@ -39,7 +39,7 @@ PILLION_API int pthread_create(pthread_t *ret, const pthread_attr_t *attributes,
 		return create(ret, attributes, fn, arg);
 	struct beginning *b = altstack_room(stack);
 	*b = (struct beginning){stack, fn, arg};
-	const int r = create(ret, attributes, begin, b);
+	const int r = create(ret, attributes, run_thread, b);
 	if (r)
 		altstack_release(stack);
 	return r;

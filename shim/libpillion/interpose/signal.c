@@ -27,7 +27,7 @@
 
 static struct sigaction theirs; /* the application's disposition of our signal */
 
-static int missing(void)
+static int fail_with_enosys(void)
 {
 	errno = ENOSYS;
 	return -1;
@@ -41,7 +41,7 @@ static bool is_handler(void (*handler)(int))
 }
 
 /* True: the call is done by that. */
-static bool keep(int sig, const struct sigaction *to, struct sigaction *ret)
+static bool emulate_sigaction(int sig, const struct sigaction *to, struct sigaction *ret)
 {
 	if (sig != cpu_timers_signal() || !sig)
 		return false;
@@ -61,7 +61,7 @@ static bool keep(int sig, const struct sigaction *to, struct sigaction *ret)
 }
 
 /* Converts the kernel's disposition as libc would. */
-static void show(const struct kernel_action *from, struct sigaction *to)
+static void convert_action(const struct kernel_action *from, struct sigaction *to)
 {
 	memset(to, 0, sizeof(*to));
 	to->sa_sigaction = from->handler;
@@ -74,15 +74,15 @@ PILLION_API int sigaction(int sig, const struct sigaction *to, struct sigaction 
 {
 	static void *kept;
 	struct kernel_action had;
-	if (keep(sig, to, ret))
+	if (emulate_sigaction(sig, to, ret))
 		return 0;
 	int (*fn)(int, const struct sigaction *, struct sigaction *) = dlsym_next_kept(&kept, "sigaction");
 	if (!fn)
-		return missing();
+		return fail_with_enosys();
 	const bool ours = crash_handler_shows(sig, &had), sets = to;
 	const int r = fn(sig, to, ret);
 	if (r == 0 && ours && ret)
-		show(&had, ret);
+		convert_action(&had, ret);
 	if (r == 0 && sets)
 		crash_handler_was_set(sig);
 	return r;
@@ -94,10 +94,10 @@ static handler_fn signal_by(handler_fn (*fn)(int, handler_fn), int sig, handler_
 {
 	struct sigaction to = {.sa_handler = handler}, was;
 	struct kernel_action had;
-	if (keep(sig, &to, &was))
+	if (emulate_sigaction(sig, &to, &was))
 		return was.sa_handler;
 	if (!fn)
-		return missing(), SIG_ERR;
+		return fail_with_enosys(), SIG_ERR;
 	const bool ours = crash_handler_shows(sig, &had);
 	const handler_fn r = fn(sig, handler);
 	if (r != SIG_ERR)
@@ -128,20 +128,20 @@ static uint64_t bits_of(const sigset_t *set)
 }
 
 /* All real-time signals but this one; 35 is the first that every libc leaves to programs. */
-static uint64_t others(int sig)
+static uint64_t make_rt_mask(int sig)
 {
 	return ~0ull << 34 & ~(1ull << (sig - 1));
 }
 
 /* The set without our signal; or as it is, after the application got that signal. */
-static const sigset_t *without(const sigset_t *set, sigset_t *room)
+static const sigset_t *remove_own_signal(const sigset_t *set, sigset_t *room)
 {
 	const int sig = set ? cpu_timers_signal() : 0;
 	const uint64_t bit = sig ? 1ull << (sig - 1) : 0;
 	uint64_t bits = set ? bits_of(set) : 0;
 	if (!(bits & bit))
 		return set;
-	if ((bits & others(sig)) != others(sig)) {
+	if ((bits & make_rt_mask(sig)) != make_rt_mask(sig)) {
 		cpu_timers_yield(sig);
 		return set;
 	}
@@ -152,11 +152,11 @@ static const sigset_t *without(const sigset_t *set, sigset_t *room)
 }
 
 /* Adds our signal if all others are in the set. */
-static void complete(sigset_t *set)
+static void add_own_signal(sigset_t *set)
 {
 	const int sig = set ? cpu_timers_signal() : 0;
 	uint64_t bits = sig ? bits_of(set) : 0;
-	if (!sig || (bits & others(sig)) != others(sig))
+	if (!sig || (bits & make_rt_mask(sig)) != make_rt_mask(sig))
 		return;
 	bits |= 1ull << (sig - 1);
 	memcpy(set, &bits, sizeof(bits));
@@ -170,12 +170,12 @@ static void complete(sigset_t *set)
 		int (*fn)(int, const sigset_t *, sigset_t *) = dlsym_next_kept(&kept, #name);                          \
 		if (!fn)                                                                                               \
 			return failed;                                                                                 \
-		const int r = fn(how, how == SIG_UNBLOCK ? set : without(set, &room), ret);                            \
+		const int r = fn(how, how == SIG_UNBLOCK ? set : remove_own_signal(set, &room), ret);                  \
 		if (r == 0)                                                                                            \
-			complete(ret);                                                                                 \
+			add_own_signal(ret);                                                                           \
 		return r;                                                                                              \
 	}
-MASK(sigprocmask, missing())
+MASK(sigprocmask, fail_with_enosys())
 MASK(pthread_sigmask, ENOSYS)
 
 PILLION_API int sigwait(const sigset_t *set, int *ret)
@@ -183,7 +183,7 @@ PILLION_API int sigwait(const sigset_t *set, int *ret)
 	static void *kept;
 	sigset_t room;
 	int (*fn)(const sigset_t *, int *) = dlsym_next_kept(&kept, "sigwait");
-	return fn ? fn(without(set, &room), ret) : ENOSYS;
+	return fn ? fn(remove_own_signal(set, &room), ret) : ENOSYS;
 }
 
 PILLION_API int sigwaitinfo(const sigset_t *set, siginfo_t *ret)
@@ -191,7 +191,7 @@ PILLION_API int sigwaitinfo(const sigset_t *set, siginfo_t *ret)
 	static void *kept;
 	sigset_t room;
 	int (*fn)(const sigset_t *, siginfo_t *) = dlsym_next_kept(&kept, "sigwaitinfo");
-	return fn ? fn(without(set, &room), ret) : missing();
+	return fn ? fn(remove_own_signal(set, &room), ret) : fail_with_enosys();
 }
 
 PILLION_API int sigtimedwait(const sigset_t *set, siginfo_t *ret, const struct timespec *most)
@@ -199,7 +199,7 @@ PILLION_API int sigtimedwait(const sigset_t *set, siginfo_t *ret, const struct t
 	static void *kept;
 	sigset_t room;
 	int (*fn)(const sigset_t *, siginfo_t *, const struct timespec *) = dlsym_next_kept(&kept, "sigtimedwait");
-	return fn ? fn(without(set, &room), ret, most) : missing();
+	return fn ? fn(remove_own_signal(set, &room), ret, most) : fail_with_enosys();
 }
 
 PILLION_API int signalfd(int fd, const sigset_t *set, int flags)
@@ -207,5 +207,5 @@ PILLION_API int signalfd(int fd, const sigset_t *set, int flags)
 	static void *kept;
 	sigset_t room;
 	int (*fn)(int, const sigset_t *, int) = dlsym_next_kept(&kept, "signalfd");
-	return fn ? fn(fd, without(set, &room), flags) : missing();
+	return fn ? fn(fd, remove_own_signal(set, &room), flags) : fail_with_enosys();
 }

@@ -21,7 +21,7 @@ PILLION_API const char *pillion_error(void)
 	return sentence;
 }
 
-static size_t put(size_t at, const char *text, size_t n)
+static size_t append_text(size_t at, const char *text, size_t n)
 {
 	const size_t room = sizeof(sentence) - 1 - at;
 	n = n < room ? n : room;
@@ -33,7 +33,7 @@ static size_t put_number(size_t at, long n)
 {
 	char digits[TEXT_DECIMAL_MAX + 1] = "-";
 	const size_t end = text_decimal(digits, n < 0, n < 0 ? -(uint64_t)n : (uint64_t)n);
-	return put(at, digits, end);
+	return append_text(at, digits, end);
 }
 
 int self_fail(int error, const char *format, ...)
@@ -43,10 +43,10 @@ int self_fail(int error, const char *format, ...)
 	va_start(args, format);
 	for (const char *f = format; *f; f++) {
 		if (f[0] != '%') {
-			at = put(at, f, 1);
+			at = append_text(at, f, 1);
 		} else if (*++f == 's') {
 			const char *text = va_arg(args, const char *);
-			at = put(at, text, strlen(text));
+			at = append_text(at, text, strlen(text));
 		} else {
 			f += *f == 'l';
 			at = put_number(at, va_arg(args, long));
@@ -69,7 +69,7 @@ int self_fail_descriptors(int error, const char *what)
 }
 
 /* The kernel's own gate says EACCES; EPERM comes from a filter, or a security module, before it. */
-static int refused(int error, const char *what)
+static int explain_refusal(int error, const char *what)
 {
 	long paranoid;
 	if (self_read_number(SELF_PARANOID, &paranoid) < 0)
@@ -94,7 +94,7 @@ int self_fail_open(int error, const char *what)
 	switch (-error) {
 	case EACCES:
 	case EPERM:
-		return refused(error, what);
+		return explain_refusal(error, what);
 	case ENOSYS:
 		if (self_read_number(SELF_PARANOID, &paranoid) == -ENOENT)
 			return self_fail(

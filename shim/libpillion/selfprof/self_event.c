@@ -149,7 +149,7 @@ int self_event_open(
 	return 0;
 }
 
-static void unmap(struct pillion_event *e)
+static void unmap_ring(struct pillion_event *e)
 {
 	if (e->ring.page && !is_foreign(e))
 		sys_call(munmap, e->ring.page, e->ring.size + PAGE);
@@ -158,7 +158,7 @@ static void unmap(struct pillion_event *e)
 
 void self_event_close(struct pillion_event *e)
 {
-	unmap(e);
+	unmap_ring(e);
 	if (e->to)
 		e->to->from--;
 	e->to = NULL;
@@ -255,7 +255,7 @@ PILLION_API int pillion_event_read(struct pillion_event *e, struct pillion_count
 	return self_fail(-EAGAIN, "event: the kernel wrote to its page each time that it was read");
 }
 
-static int order(struct pillion_event *e, unsigned long what, const char *name)
+static int control_event(struct pillion_event *e, unsigned long what, const char *name)
 {
 	if (is_foreign(e))
 		return self_fail(-ECHILD, "event: it is the parent's");
@@ -267,12 +267,12 @@ static int order(struct pillion_event *e, unsigned long what, const char *name)
 
 PILLION_API int pillion_event_enable(struct pillion_event *e)
 {
-	return order(e, PERF_EVENT_IOC_ENABLE, "enabled");
+	return control_event(e, PERF_EVENT_IOC_ENABLE, "enabled");
 }
 
 PILLION_API int pillion_event_disable(struct pillion_event *e)
 {
-	return order(e, PERF_EVENT_IOC_DISABLE, "disabled");
+	return control_event(e, PERF_EVENT_IOC_DISABLE, "disabled");
 }
 
 PILLION_API int pillion_event_map(struct pillion_event *e, size_t bytes)
@@ -330,7 +330,7 @@ PILLION_API uint64_t pillion_event_id(const struct pillion_event *e)
 	return e->id;
 }
 
-static void release(struct pillion_event *e)
+static void free_closed_event(struct pillion_event *e)
 {
 	if (e->closed && !e->from)
 		self_unmap(e, sizeof(*e));
@@ -344,7 +344,7 @@ PILLION_API struct pillion_event *pillion_event_close(struct pillion_event *e)
 	self_event_close(e);
 	e->closed = true;
 	if (to)
-		release(to);
-	release(e);
+		free_closed_event(to);
+	free_closed_event(e);
 	return NULL;
 }

@@ -11,7 +11,7 @@ struct self_said {
 	uint64_t until;		  /* records of `by` up to this time came by another event, too */
 };
 
-static struct self_said *find(struct self_event_dedup *h, const struct pillion_record *r)
+static struct self_said *find_dedup_entry(struct self_event_dedup *h, const struct pillion_record *r)
 {
 	struct self_said *s = h->buckets[r->tid % SELF_EVENT_DEDUP_BUCKETS];
 	while (s && (s->tid != r->tid || s->cpu != r->cpu || s->spec != r->spec))
@@ -19,7 +19,8 @@ static struct self_said *find(struct self_event_dedup *h, const struct pillion_r
 	return s;
 }
 
-static struct self_said *add(struct self_event_dedup *h, const struct pillion_record *r, struct pillion_event *e)
+static struct self_said *add_dedup_entry(
+	struct self_event_dedup *h, const struct pillion_record *r, struct pillion_event *e)
 {
 	struct self_said *s = h->spare, **bucket = &h->buckets[r->tid % SELF_EVENT_DEDUP_BUCKETS];
 	if (h->n >= SELF_EVENT_DEDUP_MAX)
@@ -46,7 +47,7 @@ static bool is_closed(const struct pillion_event *e)
 	return e->fd < 0 && !e->ring.page;
 }
 
-static void take(struct self_said *s, const struct pillion_record *r)
+static void store_last_record(struct self_said *s, const struct pillion_record *r)
 {
 	s->time = r->time;
 	s->ip = r->ip;
@@ -54,13 +55,13 @@ static void take(struct self_said *s, const struct pillion_record *r)
 }
 
 /* The difference, either way: separate rings are read one after the other. */
-static uint64_t apart(uint64_t a, uint64_t b)
+static uint64_t compute_distance(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : b - a;
 }
 
 /* Two events hear one thread: keeps the earlier one. Returns the other. */
-static struct pillion_event *decide(struct self_said *s, struct pillion_event *e)
+static struct pillion_event *choose_superfluous(struct self_said *s, struct pillion_event *e)
 {
 	struct pillion_event *superfluous = e;
 	if (e->id < s->by->id) {
@@ -75,31 +76,32 @@ static struct pillion_event *decide(struct self_said *s, struct pillion_event *e
 enum self_verdict self_heard(struct self_event_dedup *h, const struct pillion_record *r, struct pillion_event *e,
 	bool shared, struct pillion_event **ret_superfluous)
 {
-	struct self_said *s = find(h, r);
+	struct self_said *s = find_dedup_entry(h, r);
 	*ret_superfluous = NULL;
 	if (!s) {
-		add(h, r, e);
+		add_dedup_entry(h, r, e);
 		return SELF_TAKE;
 	}
 	if (shared && is_same(s, r))
 		return SELF_LEAVE_TWICE;
-	if (!s->by || is_closed(s->by) || apart(r->time, s->time) > SELF_EVENT_DEDUP_NS) {
+	if (!s->by || is_closed(s->by) || compute_distance(r->time, s->time) > SELF_EVENT_DEDUP_NS) {
 		/* the records up to here came by the closed event */
-		s->until = apart(r->time, s->time) > SELF_EVENT_DEDUP_NS || !s->by || s->by == e ? 0 : s->time;
+		s->until =
+			compute_distance(r->time, s->time) > SELF_EVENT_DEDUP_NS || !s->by || s->by == e ? 0 : s->time;
 		s->by = e && !is_closed(e) ? e : s->by;
 	} else if (e && e != s->by) {
-		*ret_superfluous = decide(s, e);
+		*ret_superfluous = choose_superfluous(s, e);
 		if (!shared)
 			return SELF_LEAVE;
 	}
 	if (!shared && r->time <= s->until)
 		return SELF_LEAVE;
-	take(s, r);
+	store_last_record(s, r);
 	return SELF_TAKE;
 }
 
 /* Drops entries of a bucket from before that time: of this thread, or of all (0). */
-static void drop(struct self_event_dedup *h, uint32_t bucket, uint32_t tid, uint64_t before)
+static void remove_old_entries(struct self_event_dedup *h, uint32_t bucket, uint32_t tid, uint64_t before)
 {
 	for (struct self_said **at = &h->buckets[bucket]; *at;) {
 		struct self_said *s = *at;
@@ -116,13 +118,13 @@ static void drop(struct self_event_dedup *h, uint32_t bucket, uint32_t tid, uint
 
 void self_event_dedup_forget(struct self_event_dedup *h, uint32_t tid, uint64_t time)
 {
-	drop(h, tid % SELF_EVENT_DEDUP_BUCKETS, tid, time);
+	remove_old_entries(h, tid % SELF_EVENT_DEDUP_BUCKETS, tid, time);
 }
 
 void self_event_dedup_sweep(struct self_event_dedup *h, uint64_t now)
 {
 	for (uint32_t i = 0; i < SELF_EVENT_DEDUP_BUCKETS && now > SELF_EVENT_DEDUP_NS; i++)
-		drop(h, i, 0, now - SELF_EVENT_DEDUP_NS);
+		remove_old_entries(h, i, 0, now - SELF_EVENT_DEDUP_NS);
 }
 
 void self_event_dedup_done(struct self_event_dedup *h)

@@ -128,7 +128,7 @@ static void hang_up(struct pillion_reader *r)
 }
 
 /* True: the run is to stop. */
-static bool await(struct pillion_reader *r)
+static bool poll_sources(struct pillion_reader *r)
 {
 	const long ms = r->busy ? 0 : r->interval_ms;
 	const struct timespec wait = {ms / 1000, ms % 1000 * 1000000};
@@ -147,7 +147,7 @@ static bool await(struct pillion_reader *r)
 int self_reader_run(struct pillion_reader *r)
 {
 	for (bool over = false; !over;) {
-		over = await(r);
+		over = poll_sources(r);
 		self_reader_drain(r);
 		if (r->tick)
 			r->tick(r->arg);
@@ -213,7 +213,7 @@ static uint32_t spec_of(const struct pillion_reader *r, const struct self_source
 	return writers == 1 ? only : UINT32_MAX;
 }
 
-static void tell(void *arg, struct self_source *s, const struct perf_event_header *h)
+static void on_record(void *arg, struct self_source *s, const struct perf_event_header *h)
 {
 	struct pillion_reader *r = arg;
 	struct pillion_record record;
@@ -238,7 +238,7 @@ PILLION_API int pillion_reader_open(
 		self_unmap(r, sizeof(*r));
 		return e;
 	}
-	r->record = tell;
+	r->record = on_record;
 	r->arg = r;
 	*ret = r;
 	return 0;

@@ -16,7 +16,7 @@ struct rest {
 	bool bad;
 };
 
-static const void *take(struct rest *r, size_t n)
+static const void *take_bytes(struct rest *r, size_t n)
 {
 	const uint8_t *at = r->at;
 	if (n > r->n) {
@@ -31,7 +31,7 @@ static const void *take(struct rest *r, size_t n)
 static uint64_t take_word(struct rest *r)
 {
 	uint64_t word = 0;
-	const void *at = take(r, sizeof(word));
+	const void *at = take_bytes(r, sizeof(word));
 	if (at)
 		memcpy(&word, at, sizeof(word));
 	return word;
@@ -50,7 +50,7 @@ static const void *take_words(struct rest *r, uint64_t n)
 		r->bad = true;
 		return NULL;
 	}
-	return take(r, (size_t)n * 8);
+	return take_bytes(r, (size_t)n * 8);
 }
 
 static uint64_t count_bits(uint64_t mask)

@@ -29,7 +29,7 @@ static void layout_of(const struct pillion_session *s, uint32_t spec, struct sel
 		.shared = self_is_shared(from)};
 }
 
-static bool fits(
+static bool parse_as_spec(
 	const struct pillion_session *s, const struct perf_event_header *h, uint32_t spec, struct pillion_record *ret)
 {
 	struct self_layout l;
@@ -47,17 +47,17 @@ static bool fits(
 static bool parse_shared(const struct pillion_session *s, const struct perf_event_header *h, struct pillion_event **e,
 	struct pillion_record *ret)
 {
-	if (*e && fits(s, h, (*e)->spec, ret))
+	if (*e && parse_as_spec(s, h, (*e)->spec, ret))
 		return true;
 	*e = NULL;
 	for (uint32_t i = 0; i < s->spec.n_events; i++)
-		if (self_is_shared(&s->events_spec[i]) && fits(s, h, i, ret))
+		if (self_is_shared(&s->events_spec[i]) && parse_as_spec(s, h, i, ret))
 			return true;
 	return false;
 }
 
-static bool parse(const struct pillion_session *s, const struct self_source *source, const struct perf_event_header *h,
-	struct pillion_event **ret_event, struct pillion_record *ret)
+static bool parse_record(const struct pillion_session *s, const struct self_source *source,
+	const struct perf_event_header *h, struct pillion_event **ret_event, struct pillion_record *ret)
 {
 	struct pillion_event *e = source->only ? source->only : event_of(s, self_record_id(h));
 	const struct self_layout none = {0};
@@ -65,7 +65,7 @@ static bool parse(const struct pillion_session *s, const struct self_source *sou
 	if (h->type != PERF_RECORD_SAMPLE)
 		well = self_record_parse(h, &none, ret) == 0;
 	else if (source->only || (e && !e->layout.shared))
-		well = fits(s, h, e->spec, ret);
+		well = parse_as_spec(s, h, e->spec, ret);
 	else
 		well = parse_shared(s, h, &e, ret);
 	ret->time = self_clock_offset_monotonic(&s->clock, ret->cpu, ret->time);
@@ -94,7 +94,7 @@ static void learn_of_loss(struct pillion_session *s)
 		s->look_again = true;
 }
 
-static void learn(struct pillion_session *s, const struct pillion_event *e, const struct pillion_record *r)
+static void update_threads(struct pillion_session *s, const struct pillion_event *e, const struct pillion_record *r)
 {
 	if (e && e->last && e->tid != r->tid)
 		self_threads_heir(&s->threads, r->tid);
@@ -118,8 +118,8 @@ void self_foresee(void *session, struct self_source *source, const struct perf_e
 	struct pillion_session *s = session;
 	struct pillion_event *e;
 	struct pillion_record r;
-	if (h->type != PERF_RECORD_LOST && parse(s, source, h, &e, &r) && is_ours(s, r.pid))
-		learn(s, e, &r);
+	if (h->type != PERF_RECORD_LOST && parse_record(s, source, h, &e, &r) && is_ours(s, r.pid))
+		update_threads(s, e, &r);
 }
 
 /* --- no thread twice ------------------------------------------------------------------------------------------- */
@@ -205,7 +205,7 @@ void self_demux(void *session, struct self_source *source, const struct perf_eve
 	struct pillion_session *s = session;
 	struct pillion_event *e;
 	struct pillion_record r;
-	if (!parse(s, source, h, &e, &r)) {
+	if (!parse_record(s, source, h, &e, &r)) {
 		source->bad++;
 		return;
 	}
@@ -216,7 +216,7 @@ void self_demux(void *session, struct self_source *source, const struct perf_eve
 	if (!is_taken(s, e, &r))
 		return;
 	if (s->strategy->follow && source->at > source->scanned)
-		learn(s, e, &r);
+		update_threads(s, e, &r);
 	s->status.records++;
 	s->status.samples += r.type == PERF_RECORD_SAMPLE;
 	self_tell(&s->reader.listener, &r);

@@ -361,7 +361,7 @@ static void close_gone(struct pillion_session *s)
 	}
 }
 
-static void tend(void *arg)
+static void on_tick(void *arg)
 {
 	struct pillion_session *s = arg;
 	const uint64_t now = self_clock();
@@ -391,7 +391,7 @@ PILLION_API int pillion_session_run(struct pillion_session *s)
 	const int r = self_reader_begin(&s->reader);
 	if (r < 0)
 		return r;
-	s->reader.tick = tend;
+	s->reader.tick = on_tick;
 	if (!s->timed && s->strategy->per_cpu)
 		hang_bells(s);
 	self_reader_run(&s->reader);

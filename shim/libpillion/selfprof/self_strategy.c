@@ -208,7 +208,7 @@ static int give_ring(struct pillion_session *s, struct pillion_event *e)
 }
 
 /* `first`: of this thread and CPU, or NULL */
-static int output(struct pillion_session *s, struct pillion_event *e, struct pillion_event *first, int cpu)
+static int set_output(struct pillion_session *s, struct pillion_event *e, struct pillion_event *first, int cpu)
 {
 	if (s->timed)
 		return give_ring(s, e);
@@ -232,7 +232,7 @@ static int add_event(struct pillion_session *s, uint32_t tid, int cpu, uint32_t 
 	e->spec = spec;
 	s->status.fds++;
 	s->events[s->n_events++] = e;
-	r = output(s, e, first, cpu);
+	r = set_output(s, e, first, cpu);
 	*ret = e;
 	return r;
 }
@@ -256,7 +256,7 @@ static void take_back(struct pillion_session *s, size_t from)
 	s->n_events = from;
 }
 
-static int explain(const struct pillion_session *s, int error)
+static int set_attach_error(const struct pillion_session *s, int error)
 {
 	if (error == -EPERM && s->timed)
 		return self_fail(error,
@@ -279,7 +279,7 @@ static int attach_thread(struct pillion_session *s, uint32_t tid)
 	else if (s->n_events > before)
 		s->events[s->n_events - 1]->last = true;
 	s->status.threads += r == 0;
-	return r < 0 && r != -ESRCH ? explain(s, r) : r;
+	return r < 0 && r != -ESRCH ? set_attach_error(s, r) : r;
 }
 
 /* --- all of them -------------------------------------------------------------------------------------------- */
@@ -294,7 +294,7 @@ static int note_tid(void *arg, uint32_t tid)
 }
 
 /* The threads that have no events, in s->tids: how many, or -errno. */
-static int look(struct pillion_session *s)
+static int list_new_threads(struct pillion_session *s)
 {
 	const uint64_t began = self_clock();
 	size_t n = 0;
@@ -355,14 +355,14 @@ static int attach_all(struct pillion_session *s)
 	return r;
 }
 
-static int passes(struct pillion_session *s, uint32_t most, uint64_t end)
+static int run_passes(struct pillion_session *s, uint32_t most, uint64_t end)
 {
-	int r = look(s);
+	int r = list_new_threads(s);
 	while (r > 0 && s->status.passes < most && (s->status.passes == 0 || self_clock() < end)) {
 		s->status.passes++;
 		r = attach_all(s);
 		if (r == 0)
-			r = s->strategy->follow ? look(s) : 0;
+			r = s->strategy->follow ? list_new_threads(s) : 0;
 	}
 	if (r < 0)
 		return r;
@@ -385,7 +385,7 @@ int self_attach(struct pillion_session *s)
 		s->status.ring_bytes = s->spec.ring_bytes;
 	if (r < 0)
 		return r;
-	r = passes(s, s->spec.passes, self_clock() + s->spec.budget_ms * 1000000ull);
+	r = run_passes(s, s->spec.passes, self_clock() + s->spec.budget_ms * 1000000ull);
 	if (r == 0 && !s->status.threads)
 		r = s->status.refused ? self_fail(-EACCES, "session: the kernel refused all threads")
 				      : self_fail(-EMFILE, "session: descriptors for none of the threads");
@@ -404,7 +404,7 @@ void self_attach_late(struct pillion_session *s)
 	const bool fewer = s->fewer;
 	s->fewer = true; /* the run goes on without threads that cannot be had */
 	s->status.passes = 0;
-	passes(s, LATE_PASSES, self_clock() + LATE_NS);
+	run_passes(s, LATE_PASSES, self_clock() + LATE_NS);
 	s->status.passes = had; /* of the attachment */
 	s->status.late = late;
 	s->status.stable = stable;

@@ -20,7 +20,7 @@ struct self_thread *self_threads_find(const struct self_threads *t, uint32_t tid
 	return NULL;
 }
 
-static struct self_thread *put(struct self_threads *t, const struct self_thread *thread)
+static struct self_thread *insert_thread(struct self_threads *t, const struct self_thread *thread)
 {
 	size_t i = place_of(t, thread->tid);
 	while (t->table[i].tid)
@@ -30,7 +30,7 @@ static struct self_thread *put(struct self_threads *t, const struct self_thread 
 	return &t->table[i];
 }
 
-static int widen(struct self_threads *t)
+static int grow_table(struct self_threads *t)
 {
 	struct self_threads wider = {.places = t->places ? 2 * t->places : FIRST_PLACES, .look = t->look};
 	wider.bytes = wider.places * sizeof(*wider.table);
@@ -39,22 +39,22 @@ static int widen(struct self_threads *t)
 		return -ENOMEM;
 	for (size_t i = 0; i < t->places; i++)
 		if (t->table[i].tid)
-			put(&wider, &t->table[i]);
+			insert_thread(&wider, &t->table[i]);
 	self_unmap(t->table, t->bytes);
 	*t = wider;
 	return 0;
 }
 
-static struct self_thread *get(struct self_threads *t, uint32_t tid)
+static struct self_thread *ensure_thread(struct self_threads *t, uint32_t tid)
 {
 	struct self_thread *had = self_threads_find(t, tid);
-	if (had || (t->used * 2 >= t->places && widen(t) < 0))
+	if (had || (t->used * 2 >= t->places && grow_table(t) < 0))
 		return had;
-	return put(t, &(struct self_thread){.tid = tid});
+	return insert_thread(t, &(struct self_thread){.tid = tid});
 }
 
 /* Entries behind it may have been put off by it (Knuth, algorithm 6.4R). */
-static void drop(struct self_threads *t, struct self_thread *thread)
+static void remove_thread(struct self_threads *t, struct self_thread *thread)
 {
 	size_t hole = (size_t)(thread - t->table);
 	t->table[hole].tid = 0;
@@ -71,7 +71,7 @@ static void drop(struct self_threads *t, struct self_thread *thread)
 
 int self_threads_own(struct self_threads *t, uint32_t tid, enum self_having having, uint64_t now, uint32_t first)
 {
-	struct self_thread *thread = get(t, tid);
+	struct self_thread *thread = ensure_thread(t, tid);
 	if (!thread)
 		return -ENOMEM;
 	*thread = (struct self_thread){
@@ -118,7 +118,7 @@ static bool hands_down(struct self_thread *parent, uint64_t time)
 enum self_having self_threads_fork(struct self_threads *t, uint32_t tid, uint32_t parent, uint64_t time)
 {
 	const enum self_having having = hands_down(self_threads_find(t, parent), time) ? SELF_INHERITED : SELF_UNSURE;
-	struct self_thread *thread = get(t, tid);
+	struct self_thread *thread = ensure_thread(t, tid);
 	if (!thread)
 		return having;
 	if (thread->having != SELF_NOT_KNOWN && thread->since >= time)
@@ -182,7 +182,7 @@ void self_threads_looked(struct self_threads *t, uint64_t began)
 {
 	for (size_t i = 0; i < t->places;)
 		if (t->table[i].tid && is_forgotten(t, &t->table[i], began))
-			drop(t, &t->table[i]);
+			remove_thread(t, &t->table[i]);
 		else
 			i++;
 }
