@@ -13,8 +13,8 @@ enum worker_request_kind {
 				       its cgroup, PID as the target's own pid namespace has it */
 	REQUEST_EXPORTER,	    /* a new one: the present one is no good */
 	REQUEST_CLOSE_EVENT,	    /* that target's event of this index, for good */
-	REQUEST_KEEP_MEMORY, /* a process's memory for a later worker: its descriptor, or none: forget it; `index` tells
-				which */
+	REQUEST_KEEP_MEMORY, /* a process's memory for a later worker: with its descriptor, or without, when it has
+				gone; `index` tells which */
 };
 struct worker_request {
 	uint32_t kind, number, index; /* enum worker_request_kind; number of the target */
