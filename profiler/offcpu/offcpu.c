@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define PLACE_FRAMES (1 + WAIT_CALLERS + 1)
-#define SETS_MAX 1024 /* sets of them, of a target */
+#define SETS_MAX 1024 /* sets of labels of a target */
 #define PAUSE_NS (200 * NSEC_PER_MSEC)
 
 static struct stack_frame special(const char *name)
@@ -20,7 +20,7 @@ static struct stack_frame special(const char *name)
 	return (struct stack_frame){.kind = FRAME_SPECIAL, .name = name};
 }
 
-/* Leaf first; how many. */
+/* Writes frames, leaf first, and returns their number. */
 static size_t frames_of(
 	struct target *t, struct process *p, const struct wait_total *part, struct stack_frame ret[PLACE_FRAMES])
 {
@@ -44,7 +44,7 @@ static bool on_told(void *arg, const struct wait_total *part)
 	struct stack_frame own[PLACE_FRAMES];
 	if (!t->started)
 		return true;
-	/* who ran in this window is there, whether or not it was heard of */
+	/* a process that ran in this window exists, whether or not records told of it */
 	struct process *p =
 		part->idle ? process_table_known(t->tasks, part->pid) : process_table_get(t->tasks, part->pid);
 	if (!p)
@@ -112,7 +112,7 @@ static uint64_t time_by(const struct offcpu_time *time, int64_t real)
 	return offcpu_scaled(time->from, real - behind - time->since, time->scale) + (uint64_t)behind;
 }
 
-/* What is read behind a change may be of before. */
+/* Records that are read after a change may be from before it. */
 uint64_t offcpu_time_of(const struct offcpu *o, int64_t real)
 {
 	return time_by(real >= o->time.since ? &o->time : &o->time_before, real);
@@ -153,7 +153,7 @@ double offcpu_a_second(uint64_t n, int64_t span)
 	return (double)n * (double)NSEC_PER_SEC / (double)(span > 0 ? span : 1);
 }
 
-/* Not for longer than a tenth of its life: what ends in a pause has no record of its end. */
+/* At most a tenth of the target's life: a thread that ends in a pause has no record of its end. */
 int64_t offcpu_pause_most(struct target *t, int64_t now, double ns)
 {
 	double most = (double)(now - t->began) / 10, longest = PAUSE_NS * offcpu_factor(t);
@@ -171,7 +171,7 @@ double offcpu_catch_up(double behind, double in, double least, double most)
 void offcpu_note_cost(struct offcpu *o, int64_t cost)
 {
 	o->cost = o->cost ? o->cost : cost;
-	int64_t most = 2 * o->cost; /* else it was made to wait for a CPU */
+	int64_t most = 2 * o->cost; /* else the worker had to wait for a CPU */
 	o->cost += ((cost < most ? cost : most) - o->cost) / 8;
 }
 
@@ -205,7 +205,7 @@ uint64_t offcpu_labels(struct target *t, const struct record *r)
 	return n < 0 ? 0 : (uint64_t)n + 1;
 }
 
-/* Some are still in use by waits that go on, which do without from now on. */
+/* Waits under way may still use labels; they lose them. */
 static void shed_labels(struct target *t)
 {
 	if (t->offcpu.labels.count < SETS_MAX / 2)
@@ -255,7 +255,7 @@ static void gap_until(struct offcpu *o, int64_t real)
 	wait_times_gap(o->waits, 0, WAIT_TIMES_ALL_CPUS, time, time);
 }
 
-/* By switch records: what they do, running or waiting, the next one of each tells. */
+/* By switch records: the next record of each thread tells whether it runs or waits. */
 static void adopt_all(struct target *t)
 {
 	struct offcpu *o = &t->offcpu;
@@ -269,7 +269,7 @@ void offcpu_attached(struct target *t)
 	if (!t->offcpu.waits)
 		return;
 	t->offcpu.way->begin(t);
-	adopt_all(t); /* from now on, however long it took to hear of all */
+	adopt_all(t); /* from now on, however long it took to find all */
 }
 
 void offcpu_resume(struct target *t)
@@ -300,7 +300,7 @@ int offcpu_round(struct target *t, int64_t now)
 	struct offcpu *o = &t->offcpu;
 	if (!o->waits || !t->started)
 		return -1;
-	/* not before all of the last phase is read: what is of the one before that would not be known for it */
+	/* not before all records of the last phase are read: only the times of two phases are kept */
 	if (t->engine->rates.drained > o->time.since)
 		o->way->look(t);
 	if (now - o->told >= NSEC_PER_SEC) {
@@ -338,7 +338,9 @@ void offcpu_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time)
 		t->offcpu.way->lost(t, count, cpu, time);
 }
 
-/* One of before the beginning, read behind it, may be on a CPU by now: its next record tells. */
+/*
+ * A thread that was born before the beginning, but is reported after it, may be on a CPU by now: its next record tells.
+ */
 static void born(struct target *t, const struct record *r, uint64_t time)
 {
 	struct wait_times *w = t->offcpu.waits;
@@ -364,7 +366,7 @@ void offcpu_sideband(struct target *t, const struct record *r)
 
 /* --- windows ---------------------------------------------------------------------------------------------- */
 
-/* Of all targets' tables more than half is full. */
+/* More than half of the memory for all targets' tables is used. */
 static bool is_tight(const struct target *t)
 {
 	const struct memory_limit *room = &t->engine->tables;

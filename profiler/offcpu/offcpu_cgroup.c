@@ -15,18 +15,18 @@
 #define LOOK_NS (100 * NSEC_PER_MSEC)	   /* while they are few, */
 #define LOOK_MOST_NS NSEC_PER_SEC	   /* and while there are hardly any: a ring wakes us */
 #define HARDLY_ANY 4			   /* from look to look */
-#define WOKEN_NS (3 * NSEC_PER_MSEC)	   /* then all that it was woken for can be read */
+#define WOKEN_NS (3 * NSEC_PER_MSEC)	   /* then all records that it was woken for can be read */
 #define FIRST_NS (20 * NSEC_PER_MSEC)	   /* until it is known whether they are many */
 #define TURN_NS (2 * NSEC_PER_MSEC)	   /* of stacks, while they are many */
 #define REST_LEAST_NS (10 * NSEC_PER_MSEC) /* between two turns, which cost calls for each CPU */
 #define REST_NS (10 * NSEC_PER_SEC)
-#define ON_NS (2 * NSEC_PER_MSEC) /* from pause to pause at least: who ends in one has no record of its end */
-#define ON_COSTS 10		  /* times what it costs to begin and to end it */
+#define ON_NS (2 * NSEC_PER_MSEC) /* from pause to pause at least: an end in one leaves no record */
+#define ON_COSTS 10		  /* times the cost of its beginning and end */
 #define REST_COSTS 20
 #define SHORT_PAUSE_NS (12 * NSEC_PER_MSEC)
-#define BEHIND_NS (20 * NSEC_PER_MSEC) /* while the reader is */
+#define BEHIND_NS (20 * NSEC_PER_MSEC) /* while the reader is behind */
 #define SCALE_MOST 1000.0
-#define HARDLY_RUNNING 0.01 /* CPUs' time in time */
+#define HARDLY_RUNNING 0.01 /* CPU time per time */
 #define PACE_OF 100000
 #define PACE_LEAST 1000
 #define TURN_STACKS 12 /* of each CPU: three quarters of a ring */
@@ -45,7 +45,7 @@ static void read_event(const struct open_event *st, uint64_t ret[2])
 		fd_read_all(st->fd, ret, 2 * sizeof(ret[0]));
 }
 
-/* How long the target has run there by then: of the whole span, on average. */
+/* Returns how long the target has run on that CPU by `now`: scaled by the average of the whole span. */
 static uint64_t clock_of(const struct offcpu *o, const struct offcpu_cpu *c, int64_t now, uint64_t all)
 {
 	double scale = o->time.clock_scale;
@@ -61,7 +61,7 @@ static bool has_stacks(enum offcpu_phase p)
 	return p == OFFCPU_TURN || p == OFFCPU_ALL;
 }
 
-/* What fits into three quarters of a ring, and few enough for the reader. */
+/* Returns the stacks that fit into three quarters of a ring, and are few enough for the reader. */
 static uint64_t turn_stacks(const struct target *t, const struct open_event *st)
 {
 	uint64_t fit = cpu_rings_size(t->engine->rings) / 4 * 3 / (st->layout.stack_user + 1024);
@@ -69,12 +69,12 @@ static uint64_t turn_stacks(const struct target *t, const struct open_event *st)
 }
 
 /*
- * So that no more stacks are on their way than a ring has room for: behind the last one the event switches itself off,
- * until there are more. Nobody records then: that is told by the clock.
+ * Allows no more stacks than a ring has room for: after the last one the event switches itself off, until more are
+ * allowed. Nothing is recorded then: the clock shows that.
  */
 static void allow(const struct target *t, struct open_event *st, uint64_t own)
 {
-	if (st->allowed < own) /* of a predecessor's we know nothing */
+	if (st->allowed < own) /* the allowance of a killed worker is not known */
 		st->allowed = own;
 	uint64_t left = st->allowed - own, most = turn_stacks(t, st), more = left < most ? most - left : 0;
 	if (more)
@@ -85,7 +85,7 @@ static void allow(const struct target *t, struct open_event *st, uint64_t own)
 	st->fresh = 0;
 }
 
-/* True: one had none left, so somebody may have gone off since without a record. */
+/* True: one had none left, so a thread may have gone off since without a record. */
 static bool allow_more(struct target *t)
 {
 	bool spent = false;
@@ -131,7 +131,7 @@ static void enter_turn(struct target *t, struct offcpu_cpu *c, struct open_event
 	c->active = to;
 	if (!to)
 		return;
-	if (new) { /* the other one is as it was read: it counts */
+	if (new) { /* an event that stays on counts on: its values are as they were read */
 		uint64_t all[2];
 		c->read = clock_now();
 		read_event(to, c->own);
@@ -149,13 +149,13 @@ static void enter_turn(struct target *t, struct offcpu_cpu *c, struct open_event
 
 /* ns of all CPUs */
 struct clocks {
-	int64_t ran, behind; /* since the phase began, by the side-band; of what was told by now */
+	int64_t ran, behind; /* ran: since the phase began, by the side-band; behind: the clocks told so far */
 	uint64_t switches;
 };
 
 /*
- * For a few microseconds nobody records. The target's clock of a CPU is the side-band's, which is always on: how long
- * threads ran is right in all, whatever was not recorded.
+ * For a few microseconds nothing is recorded. The target's clock of a CPU is the side-band's, which is always on: the
+ * threads' running time is right in all, even where switches were not recorded.
  */
 static struct clocks leave_turns(struct offcpu *o, enum offcpu_phase next, int64_t now)
 {
@@ -175,7 +175,7 @@ static struct clocks leave_turns(struct offcpu *o, enum offcpu_phase next, int64
 	return sum;
 }
 
-/* Of the last hundred thousand, about. */
+/* Keeps the sum of about the last hundred thousand switches. */
 static void note_pace(struct offcpu *o, const struct clocks *sum)
 {
 	struct offcpu_pace *p = o->phase == OFFCPU_PAUSE ? &o->unrecorded : &o->recorded;
@@ -190,8 +190,8 @@ static void note_pace(struct offcpu *o, const struct clocks *sum)
 }
 
 /*
- * A record is made by whoever goes off, and who comes waits for that. How long, the clocks tell: from switch to switch
- * they run longer than in a pause.
+ * The thread that goes off makes the record, and the thread that comes waits for it. The clocks tell how long: from
+ * switch to switch they run longer than in a pause.
  */
 static void tell_pace(struct offcpu *o)
 {
@@ -201,7 +201,7 @@ static void tell_pace(struct offcpu *o)
 	wait_times_set_overhead(o->waits, with->ran / with->switches - without->ran / without->switches);
 }
 
-/* Meant for so long. */
+/* in: intended length, ns. */
 static void begin_phase(struct target *t, enum offcpu_phase phase, int64_t now, int64_t in)
 {
 	struct offcpu *o = &t->offcpu;
@@ -229,7 +229,7 @@ static void switch_seen(struct target *t, unsigned long how)
 {
 	for (size_t i = 0; i < t->offcpu.n_cpus; i++)
 		if (t->offcpu.cpus[i].seen)
-			ioctl(t->offcpu.cpus[i].seen->fd, how, 0); /* on a CPU that is gone nobody runs */
+			ioctl(t->offcpu.cpus[i].seen->fd, how, 0); /* no thread runs on a CPU that is offline */
 }
 
 static int call(struct target *t)
@@ -241,7 +241,7 @@ static int call(struct target *t)
 	}
 	if (!o->called) {
 		switch_seen(t, PERF_EVENT_IOC_ENABLE);
-		o->called = clock_now(); /* what was before may have taken long */
+		o->called = clock_now(); /* the steps before may have taken long */
 	}
 	int64_t left = o->called + OFFCPU_CALL_MS * NSEC_PER_MSEC - clock_now();
 	if (left > 0)
@@ -252,7 +252,7 @@ static int call(struct target *t)
 	return 0;
 }
 
-/* --- whose turn it is ------------------------------------------------------------------------------------- */
+/* --- choice of the phase ---------------------------------------------------------------------------------- */
 
 /* From one pause to the next. */
 static int64_t on_ns(const struct target *t)
@@ -264,7 +264,7 @@ struct recorded {
 	uint64_t all, most; /* of one CPU */
 };
 
-/* Since its turn began, also those that cannot be read yet: within a moment they fill a ring. */
+/* Counts the records of this turn, also those that cannot be read yet: within a moment they fill a ring. */
 static struct recorded recorded(const struct offcpu *o)
 {
 	struct recorded r = {0};
@@ -279,7 +279,7 @@ static struct recorded recorded(const struct offcpu *o)
 	return r;
 }
 
-/* For a stack of each. */
+/* Few enough for a stack of each. */
 static bool are_few(const struct target *t, double rate)
 {
 	return rate <= FEW_FOR * offcpu_asked_for(t);
@@ -297,8 +297,8 @@ static void begin_pause(struct target *t, int64_t now, double ns)
 }
 
 /*
- * Behind so many in that time. What a record costs its CPU, and its program, is a fraction of a microsecond: of many a
- * CPU records a part, in turns so short that hardly anything begins or ends in between.
+ * Returns the pause after so many records in that time. A record costs its CPU, and its program, a fraction of a
+ * microsecond: of many switches a CPU records a part, in turns so short that hardly anything begins or ends in between.
  */
 static double pause_for(const struct target *t, const struct recorded *n, double span)
 {
@@ -316,7 +316,7 @@ static void end_small(struct target *t, int64_t now)
 	o->too_many = pause > 0;
 	if (o->too_many) {
 		begin_pause(t, now, pause);
-	} else if (o->woken && now < o->until) { /* of another's records, or of all that came in a long time */
+	} else if (o->woken && now < o->until) { /* woken for another target's records, or for all of a long time */
 		o->woken = false;
 	} else if (now >= o->turn_due) {
 		bool few = are_few(t, rate);
@@ -366,11 +366,11 @@ static void end_pause(struct target *t, int64_t now)
 static void (*const end_of[])(struct target *t, int64_t now) = {
 	[OFFCPU_SMALL] = end_small, [OFFCPU_TURN] = end_turn, [OFFCPU_PAUSE] = end_pause};
 
-/* Where it was small records that filled it, it is half full: another half, and there is no room. */
+/* A ring that wakes the worker for small records is half full: another half, and there is no room. */
 static int64_t woken(struct target *t, int64_t now)
 {
 	struct offcpu *o = &t->offcpu;
-	bool others = t->engine->n_offcpu > 1 && o->switches == o->switches_then; /* have filled it */
+	bool others = t->engine->n_offcpu > 1 && o->switches == o->switches_then; /* other targets have filled it */
 	if (o->phase == OFFCPU_SMALL && !others && now - o->checked >= on_ns(t) / 2) {
 		o->checked = now;
 		o->switches_then = o->switches;
@@ -390,7 +390,7 @@ static struct offcpu_cpu *cpu_of(struct offcpu *o, int cpu, size_t max)
 	return i < max ? &o->cpus[i] : NULL;
 }
 
-/* Which of its streams are of one CPU: the side-band is of each. */
+/* Sorts its streams by CPU: each CPU has a side-band. */
 static int find_cpus(struct target *t)
 {
 	struct offcpu *o = &t->offcpu;
@@ -416,7 +416,7 @@ static int find_cpus(struct target *t)
 	return 0;
 }
 
-/* The side-band's clock has run for longer. */
+/* The side-band's clock has run for longer than the small records'. */
 static void arm(struct target *t)
 {
 	struct offcpu *o = &t->offcpu;
@@ -436,7 +436,7 @@ static void arm(struct target *t)
 }
 /* --- looks ------------------------------------------------------------------------------------------------ */
 
-/* By the account of its cgroup. */
+/* Corrects the clocks by the account of its cgroup. */
 static void correct(struct target *t)
 {
 	uint64_t truly = target_cpu_usage(t) * 1000, ran = 0, value[2];
@@ -445,14 +445,14 @@ static void correct(struct target *t)
 		ran += value[1];
 	}
 	tell_pace(&t->offcpu);
-	if (truly && !t->uncovered && !t->bare) /* what runs on CPUs without events is not missed by a clock */
+	if (truly && !t->uncovered && !t->bare) /* time on CPUs without events is not missed by a clock */
 		wait_times_correct(t->offcpu.waits, truly, ran);
 }
 
 static void look(struct target *t)
 {
 	struct offcpu *o = &t->offcpu;
-	const int64_t now = clock_now(); /* a phase is short: reading what there was may have taken longer */
+	const int64_t now = clock_now(); /* a phase is short: reading the records may have taken longer */
 	if (t->engine->behind && o->phase != OFFCPU_PAUSE) {
 		o->turn_due = now + BEHIND_NS > o->turn_due ? now + BEHIND_NS : o->turn_due;
 		begin_pause(t, now, BEHIND_NS);
@@ -462,7 +462,7 @@ static void look(struct target *t)
 		end_of[o->phase](t, now);
 }
 
-/* Nothing is known yet of how many there are. */
+/* The number of switches is not known yet. */
 static void begin(struct target *t)
 {
 	struct offcpu *o = &t->offcpu;
@@ -487,7 +487,7 @@ static void resume(struct target *t)
 		return;
 	wait_times_reset_clocks(o->waits);
 	switch_seen(t, PERF_EVENT_IOC_DISABLE);
-	for (size_t i = 0; i < o->n_cpus; i++) { /* whoever's turn it was */
+	for (size_t i = 0; i < o->n_cpus; i++) { /* whichever had its turn */
 		struct offcpu_cpu *c = &o->cpus[i];
 		if (c->stacks)
 			ioctl(c->stacks->fd, PERF_EVENT_IOC_DISABLE, 0);
@@ -509,14 +509,14 @@ static void on_switch(
 	const struct offcpu_time *of = (int64_t)r->time >= o->time.since ? &o->time : &o->time_before;
 	const bool caught_up = (int64_t)r->time > of->until;
 	if (caught_up &&
-		base->scale != 1) { /* who goes off has run without a break, the end of it by a clock like any other */
+		base->scale != 1) { /* the thread has run without a break, the end of it by a clock like any other */
 		int64_t behind = (int64_t)r->time - of->until, run = (int64_t)(s->running - base->from);
 		ran -= (uint64_t)(int64_t)((base->scale - 1) * (double)(behind < run ? behind : run));
 	}
 	const struct wait_at at = offcpu_place(t, r, counts);
 	if (counts && frames && at.ip)
 		wait_times_stack(o->waits, r->pid, r->tid, &at, frames, n);
-	/* of whom does not count there is the clock: how long others ran is told by it */
+	/* a thread that does not count moves the clock: it tells how long others ran */
 	wait_times_out(o->waits, &(struct switch_out){.time = time,
 					 .pid = r->pid,
 					 .tid = counts ? r->tid : 0,
@@ -539,7 +539,7 @@ static void on_switch(
 		t->due = t->engine->due = 0;
 }
 
-/* Of samples of CPU time none: who is on a CPU the clocks tell. */
+/* Ignores samples of CPU time: the clocks tell which thread is on a CPU. */
 static void record(
 	struct target *t, struct open_event *st, const struct record *r, const struct stack_frame *frames, size_t n)
 {
@@ -555,7 +555,7 @@ static void record(
 static size_t clocks(struct target *t, int64_t now, struct wait_clock *ret)
 {
 	struct offcpu *o = &t->offcpu;
-	if (o->called) /* it ends sooner than it was meant to */
+	if (o->called) /* the roll call ends sooner than intended */
 		switch_seen(t, PERF_EVENT_IOC_DISABLE);
 	o->called = 0;
 	for (size_t i = 0; i < o->n_cpus; i++) {

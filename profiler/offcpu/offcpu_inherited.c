@@ -11,18 +11,18 @@
 #define LOOK_NS (100 * NSEC_PER_MSEC)
 #define LOOK_MOST_NS NSEC_PER_SEC    /* while there are hardly any */
 #define HARDLY_ANY 4		     /* from look to look */
-#define WOKEN_NS (3 * NSEC_PER_MSEC) /* then all that a ring has called for can be read */
+#define WOKEN_NS (3 * NSEC_PER_MSEC) /* then all records that a ring has woken us for can be read */
 #define FIRST_NS (20 * NSEC_PER_MSEC)
 #define FEW_FOR 4		      /* times as many switches as stacks were asked for are few */
-#define TURN_NS NSEC_PER_MSEC	      /* of stacks, while there are many, and until what was before is read */
-#define REST_NS (300 * NSEC_PER_MSEC) /* from one to the next, more where a ring had no room for one */
+#define TURN_NS NSEC_PER_MSEC	      /* of stacks, while there are many, and until earlier records are read */
+#define REST_NS (300 * NSEC_PER_MSEC) /* from one turn to the next, more where a ring had no room for one */
 #define REST_MOST_NS (10 * NSEC_PER_SEC)
 #define REST_COSTS 20
 #define ON_NS (20 * NSEC_PER_MSEC) /* from pause to pause at least */
 #define ON_COSTS 10
 #define SCALE_MOST 1000.0
 
-/* Of a plain user's: stacks are those of a clock. */
+/* A plain user's profile: its stacks are those of a clock. */
 static bool by_clock(const struct target *t)
 {
 	return !t->desc.kernel;
@@ -42,7 +42,7 @@ static bool is_on(const struct target *t, enum perf_role role, enum offcpu_phase
 	}
 }
 
-/* First off, then on: two that record switches at once garble each other's records (shim/event/perf_event.h). */
+/* First off, then on: two events that record switches at once garble each other's records (shim/event/perf_event.h). */
 static void set_events(struct target *t, enum offcpu_phase phase)
 {
 	for (int on = 0; on <= 1; on++)
@@ -54,7 +54,7 @@ static void set_events(struct target *t, enum offcpu_phase phase)
 		}
 }
 
-/* Meant for so long. What a pause has not recorded, the phase behind it makes up for (struct offcpu_time). */
+/* in: intended length, ns. The phase after a pause makes up for the time that was not recorded (struct offcpu_time). */
 static void begin_phase(struct target *t, enum offcpu_phase phase, int64_t now, int64_t in)
 {
 	struct offcpu *o = &t->offcpu;
@@ -68,19 +68,19 @@ static void begin_phase(struct target *t, enum offcpu_phase phase, int64_t now, 
 	offcpu_enter(t, phase, now, in, from, scale, scale);
 }
 
-/* One record for going off, one for coming back. */
+/* A switch has two records, for going off and for coming back; the former are counted. */
 static double switches_a_second(const struct offcpu *o, int64_t now)
 {
 	return offcpu_a_second(o->switches, now - o->looked);
 }
 
-/* For a stack of each. */
+/* Few enough for a stack of each. */
 static bool are_few(const struct target *t, double rate)
 {
 	return by_clock(t) || rate <= FEW_FOR * offcpu_asked_for(t);
 }
 
-/* Behind a pause there is something to make up for. */
+/* After a pause there is unrecorded time to make up for. */
 static void begin_recording(struct target *t, int64_t now)
 {
 	struct offcpu *o = &t->offcpu;
@@ -132,7 +132,7 @@ static void look(struct target *t)
 		begin_phase(t, OFFCPU_ALL, now, LOOK_NS);
 }
 
-/* A ring that is full by now calls nobody any more. */
+/* A ring that is full by now wakes nothing any more. */
 static int64_t woken(struct target *t, int64_t now)
 {
 	return now + WOKEN_NS;
@@ -166,14 +166,14 @@ static void resume(struct target *t)
 
 /* --- records ---------------------------------------------------------------------------------------------- */
 
-/* In ALL a ring is full within a few milliseconds of many. */
+/* In OFFCPU_ALL many switches fill a ring within a few milliseconds. */
 static void hurry(struct target *t)
 {
 	t->offcpu.woken = true;
 	t->due = t->engine->due = 0;
 }
 
-/* The last ones came faster than few do. */
+/* The last switches came faster than few do. */
 static bool is_burst(struct target *t, int64_t time)
 {
 	struct offcpu *o = &t->offcpu;
@@ -196,7 +196,7 @@ static void on_switch(struct target *t, const struct record *r, uint64_t time)
 	wait_times_off(o->waits, r->pid, r->tid, r->cpu, time, NULL);
 }
 
-/* Its clock's stack, with a word at the root that says so. */
+/* Takes a stack of its clock, with a frame at the root that says so. */
 static void on_clock(
 	struct target *t, const struct record *r, const struct stack_frame *frames, size_t n, uint64_t time)
 {
@@ -238,7 +238,7 @@ static void record(
 	wait_times_off(o->waits, r->pid, r->tid, r->cpu, time, &at);
 }
 
-/* Stacks that a ring has no room for are no use to anybody: fewer of them. */
+/* Stacks without room in a ring are of no use: asks for fewer. */
 static void lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time)
 {
 	struct offcpu *o = &t->offcpu;
@@ -250,7 +250,7 @@ static void lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time)
 		hurry(t);
 }
 
-/* What is not recorded in a pause is made up for before a window ends. */
+/* Makes up for a pause before a window ends. */
 static int call(struct target *t)
 {
 	struct offcpu *o = &t->offcpu;

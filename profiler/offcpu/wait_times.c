@@ -8,21 +8,21 @@
 #define BUCKETS 1024
 #define AT_ONCE_NS 1000	    /* from one thread to the next */
 #define GAPS 64		    /* that are kept */
-#define SWITCH_MOST_NS 5000 /* from one thread to the next there is 1 to 2 us, between their records */
-#define LATE_OF 16	    /* of so many, about, is the average */
+#define SWITCH_MOST_NS 5000 /* between the records of two threads there is 1 to 2 us */
+#define LATE_OF 16	    /* the average is of about so many */
 #define LATE_MOST_NS 20000  /* no kernel takes longer */
 #define TOO_MUCH 10
 #define LONGER_MOST_NS 10000 /* no record takes longer */
-#define LONGER_LEAST 100     /* waits, of which there is an average */
+#define LONGER_LEAST 100     /* waits, for an average */
 #define CPUS_MAX 4096
-#define DEAD UINT32_MAX	   /* what the kernel calls a thread whose number is gone */
+#define DEAD UINT32_MAX	   /* the kernel's number for a thread that has none any more */
 #define GONE 64		   /* threads that ended last */
 #define OWED_MOST 10000000 /* ns */
 
 struct amount {
 	double count;
-	uint64_t ns, entries; /* those that ended on a CPU that was idle or another's */
-	double more, more_ns; /* of these, those for which others stand: they were not recorded */
+	uint64_t ns, entries; /* those that ended on a CPU that was idle or ran other programs */
+	double more, more_ns; /* of these, unrecorded ones for which others stand */
 };
 
 struct wait_place {
@@ -38,9 +38,9 @@ struct waiter {
 	uint32_t pid, tid;
 	uint64_t off;		  /* since when it is on no CPU, 0: it is on one, or nothing is known */
 	uint64_t on;		  /* by switch records: since when it was certainly on a CPU, */
-	uint64_t n_gaps;	  /* the gaps that there were when it went off or came back, */
-	bool placed;		  /* and the record of where it went off has come, not yet that of its going */
-	uint64_t wait;		  /* ns of that wait that are told already */
+	uint64_t n_gaps;	  /* the number of gaps when it went off or came back, */
+	bool placed;		  /* and the record of its place has come, not yet that of its switch */
+	uint64_t wait;		  /* ns of that wait that are reported already */
 	struct wait_place *place; /* where it went off, NULL: nowhere */
 	struct wait_place *here;  /* where it was seen on a CPU last */
 	struct wait_place *places;
@@ -48,18 +48,18 @@ struct waiter {
 	uint64_t seen; /* on seen_cpu, since it went off; 0: it was not */
 	uint32_t seen_cpu;
 	bool ran;				/* in this window */
-	struct amount nowhere, too_short, lost; /* untold */
-	bool entered;				/* in wait_times_out: the CPU was not ours before, */
-	double scale;				/* and for how many it stands */
+	struct amount nowhere, too_short, lost; /* not reported yet */
+	bool entered;				/* in wait_times_out: the CPU ran none of ours before, */
+	double scale;				/* and how many switches it stands for */
 	uint64_t owed;				/* ns that it ran by a clock, but not by the time */
-	bool unknown;				/* who hears of it does not know it any more */
+	bool unknown;				/* the caller does not know it any more */
 	bool labelled;				/* one of its places is, or was */
 };
 
-struct clock { /* as it was when somebody went off last; its event begins with zeros */
+struct clock { /* as it was when a thread last went off; its event begins with zeros */
 	uint64_t time, count, ran;
-	uint32_t tid;	       /* by switch records: who that was */
-	struct waiter *ending; /* in no list any more: when it goes off here, it is for good */
+	uint32_t tid;	       /* by switch records: that thread */
+	struct waiter *ending; /* in no list any more: it goes off here for the last time */
 	uint64_t ended;
 };
 
@@ -72,21 +72,21 @@ struct window_end {
 struct wait_times {
 	struct waiter *threads[BUCKETS];
 	size_t n_threads, n_places, memory;
-	uint32_t gone[GONE]; /* in a circle: they may go off once more, under their own number */
+	uint32_t gone[GONE]; /* a ring buffer: they may go off once more, under their own number */
 	unsigned n_gone;
 	double scale;	      /* of the last one that went off */
 	struct clock *clocks; /* by CPU */
 	uint32_t n_clocks;
 	struct {
 		bool known;
-		double taken;	   /* ns off waits, of what the clocks missed */
-		double each;	   /* of each end that is not told yet */
-		unsigned too_much; /* times in a row that this was more than can be */
+		double taken;	   /* ns off waits, of the time that the clocks missed */
+		double each;	   /* of each end that is not reported yet */
+		unsigned too_much; /* times in a row that this was impossibly long */
 		uint64_t ends;
 	} account;
 	double longer;		     /* wait_times_set_overhead */
-	uint64_t gaps[GAPS], n_gaps; /* their middles, in a circle */
-	double late;		     /* a record of coming back, on average, ns */
+	uint64_t gaps[GAPS], n_gaps; /* their middles, a ring buffer */
+	double late;		     /* delay of a record of coming back, on average, ns */
 	bool midway;		     /* a clock that is not known did not begin with zeros */
 	uint64_t min;
 	wait_times_fn *fn;
@@ -94,8 +94,8 @@ struct wait_times {
 	struct aggregate *stacks; /* all that were sampled */
 	struct memory_limit *room;
 	uint32_t generation;		   /* of stacks: those of an older one are gone */
-	const struct window_end *ending;   /* for the moment */
-	uint64_t lost, lost_from, lost_to; /* records; in this window, all of them from then to then */
+	const struct window_end *ending;   /* during wait_times_end() */
+	uint64_t lost, lost_from, lost_to; /* records; in this window, all of them between these times */
 };
 
 int wait_times_new(uint64_t min_ns, struct memory_limit *room, wait_times_fn *fn, void *arg, struct wait_times **ret)
@@ -116,7 +116,7 @@ int wait_times_new(uint64_t min_ns, struct memory_limit *room, wait_times_fn *fn
 	return 0;
 }
 
-/* Of the room that it shares with others. NULL: there is none. */
+/* Allocates from the memory limit that it shares. NULL: no room. */
 static void *take(struct wait_times *w, size_t size)
 {
 	struct memory_limit *room = w->room;
@@ -214,7 +214,7 @@ static struct waiter **find(struct wait_times *w, uint32_t tid)
 	return at;
 }
 
-/* Where it is among those that ended last, NULL: it is not. */
+/* Finds a thread among those that ended last, NULL: it is not there. */
 static uint32_t *gone(struct wait_times *w, uint32_t tid)
 {
 	for (unsigned i = 0; i < GONE; i++)
@@ -228,7 +228,7 @@ static struct waiter *thread_of(struct wait_times *w, uint32_t pid, uint32_t tid
 	struct waiter *t = *find(w, tid);
 	if (t || tid == 0 || tid == DEAD || w->n_threads >= WAIT_TIMES_THREADS || gone(w, tid))
 		return t;
-	t = calloc(1, sizeof(*t)); /* not of the room: nothing could give it back */
+	t = calloc(1, sizeof(*t)); /* not from the shared limit: nothing could give it back */
 	if (!t)
 		return NULL;
 	t->pid = pid;
@@ -258,7 +258,7 @@ static void move(struct amount *to, struct amount *from)
 	*from = (struct amount){0};
 }
 
-/* Its stack, or that of one that differs in labels alone; -1: there is none. */
+/* Returns the stack of the place, or of one that differs in labels alone; -1: there is none. */
 static int64_t stack_of(const struct wait_times *w, const struct waiter *t, const struct wait_place *p)
 {
 	int64_t stack = stack_at(w, p);
@@ -268,7 +268,10 @@ static int64_t stack_of(const struct wait_times *w, const struct waiter *t, cons
 	return stack;
 }
 
-/* The one that was not used for longest. Where there is no stack, there are thousands that nobody wants to see. */
+/*
+ * Reuses the least recently used place. If it has no stack, its waits go to `nowhere`: there may be thousands of them,
+ * of no use in a profile.
+ */
 static struct wait_place *reuse(struct wait_times *w, struct waiter *t)
 {
 	struct wait_place **at = &t->places;
@@ -299,7 +302,7 @@ static struct wait_place *new_place(struct wait_times *w, struct waiter *t)
 
 static bool same(const struct wait_at *a, const struct wait_at *b)
 {
-	return !memcmp(a, b, sizeof(*a)); /* words without a gap */
+	return !memcmp(a, b, sizeof(*a)); /* words without padding */
 }
 
 static struct wait_place *place_of(struct wait_times *w, struct waiter *t, const struct wait_at *at)
@@ -322,7 +325,7 @@ static struct wait_place *place_of(struct wait_times *w, struct waiter *t, const
 	return p;
 }
 
-/* That of wait_times_runs. */
+/* The place of wait_times_runs(). */
 static struct wait_at seen_at(uint64_t labels)
 {
 	return (struct wait_at){.ip = 1, .labels = labels};
@@ -346,7 +349,7 @@ static uint64_t overlap(uint64_t from, uint64_t to, uint64_t with_from, uint64_t
 	return b > a ? b - a : 0;
 }
 
-/* The wait under way is over, or a window is. */
+/* Accounts for the wait under way, which is over, or its window is. */
 static void account(struct wait_times *w, struct waiter *t, uint64_t to)
 {
 	if (!t->off || to <= t->off)
@@ -401,7 +404,7 @@ static struct clock *clock_of(struct wait_times *w, uint32_t cpu)
 	return &w->clocks[cpu];
 }
 
-/* How long the thread ran that now goes off this CPU; UINT64_MAX: nobody knows. */
+/* Returns how long the thread ran that now goes off this CPU; UINT64_MAX: not known. */
 static uint64_t ran_until(struct wait_times *w, const struct switch_out *o)
 {
 	struct clock *c = clock_of(w, o->cpu);
@@ -411,9 +414,9 @@ static uint64_t ran_until(struct wait_times *w, const struct switch_out *o)
 	c->time = o->time;
 	c->count = o->count;
 	c->ran = o->ran;
-	if (o->count <= last.count || (!last.count && (w->midway || o->count > 1))) /* of before there was a ring */
+	if (o->count <= last.count || (!last.count && (w->midway || o->count > 1))) /* from before there was a ring */
 		return UINT64_MAX;
-	if (o->ran < last.ran) /* it is by another event now, which does not stand for more */
+	if (o->ran < last.ran) /* the clock is another event's now, which does not stand for more */
 		c->ran = last.ran;
 	if (o->count - last.count > 1) {
 		w->lost += o->count - last.count - 1;
@@ -425,13 +428,13 @@ static uint64_t ran_until(struct wait_times *w, const struct switch_out *o)
 
 static bool has_ended(struct wait_times *w, const struct switch_out *o, uint64_t ran);
 
-/* Nobody of ours had gone off that CPU just before. */
+/* True: no thread of ours had gone off that CPU just before. */
 static bool entered(uint64_t last, uint64_t on)
 {
 	return on > last + AT_ONCE_NS;
 }
 
-/* What the clocks have missed goes to the ends that are not told yet; what they cannot take, to later ones. */
+/* Assigns the time that the clocks missed to the ends not reported yet; the excess goes to later ones. */
 void wait_times_correct(struct wait_times *w, uint64_t truly, uint64_t by_clocks)
 {
 	double missed = (double)(int64_t)(truly - by_clocks);
@@ -440,7 +443,7 @@ void wait_times_correct(struct wait_times *w, uint64_t truly, uint64_t by_clocks
 	w->account.known = true;
 	double each = w->account.ends ? (missed - w->account.taken) / (double)w->account.ends : 0;
 	w->account.too_much = each > LATE_MOST_NS * w->scale ? w->account.too_much + 1 : 0;
-	if (w->account.too_much > TOO_MUCH) { /* it runs where no clock of ours is */
+	if (w->account.too_much > TOO_MUCH) { /* the target runs where none of our clocks is */
 		w->account.taken = missed;
 		each = 0;
 	}
@@ -448,8 +451,8 @@ void wait_times_correct(struct wait_times *w, uint64_t truly, uint64_t by_clocks
 }
 
 /*
- * Of a clock that is late, waits are too long, and then it makes up for that all at once. What is more than there was
- * time is the next waits'.
+ * A late clock makes waits too long, and then makes up for that all at once. Running time beyond the time that has
+ * passed is taken off the next waits.
  */
 static uint64_t settle(struct waiter *t, uint64_t time, uint64_t ran)
 {
@@ -491,8 +494,8 @@ void wait_times_out(struct wait_times *w, const struct switch_out *o)
 /* --- by switch records ---------------------------------------------------------------------------------- */
 
 /*
- * What it does now it has not done before a gap, so it went off, or came back, in between: in one of those since it did
- * the other, and as likely in each. Its records between two of them would have told. 0: there was none.
+ * The thread's state differs from that before a gap, so it went off, or came back, in one of the gaps since its last
+ * change, as likely in each: returns the middle one. Between two gaps a record would have told. 0: there was no gap.
  */
 static uint64_t in_gap(const struct wait_times *w, const struct waiter *t)
 {
@@ -514,7 +517,7 @@ static void come_back_scaled(struct wait_times *w, struct waiter *t, uint64_t ti
 	t->scale = 1;
 }
 
-/* It is on a CPU: if it was off before a gap, it came back in between. */
+/* The thread is on a CPU: if it was off before a gap, it came back in between. */
 static void settle_gap(struct wait_times *w, struct waiter *t)
 {
 	uint64_t at = t->off ? in_gap(w, t) : 0;
@@ -527,7 +530,7 @@ static uint64_t middle(uint64_t from, uint64_t to)
 	return from < to ? from + (to - from) / 2 : to;
 }
 
-/* A thread that has not been seen yet will be: until then it is where that will have been. */
+/* Returns where the thread was last seen; if it has not been seen yet, where it will first be seen. */
 static struct wait_place *where_seen(struct wait_times *w, struct waiter *t)
 {
 	const struct wait_at at = seen_at(0);
@@ -544,7 +547,7 @@ void wait_times_off(
 	if (!t)
 		return;
 	settle_gap(w, t);
-	if (t->off && (at || !t->placed)) /* its coming back is lost */
+	if (t->off && (at || !t->placed)) /* the record of its coming back is lost */
 		come_back_scaled(w, t, middle(t->off, time));
 	if (!t->off) {
 		t->off = time;
@@ -563,7 +566,10 @@ void wait_times_off(
 		t->place = place_of(w, t, at);
 }
 
-/* Since the switch began: from one of ours to the other, or else, from an idle CPU, as long as that takes. */
+/*
+ * Returns when the switch began: when another thread of ours went off that CPU, or else, from an idle CPU, the average
+ * delay before the record.
+ */
 static uint64_t came_back_at(struct wait_times *w, uint32_t tid, uint32_t cpu, uint64_t time)
 {
 	const struct clock *c = clock_of(w, cpu);
@@ -583,7 +589,7 @@ void wait_times_on(struct wait_times *w, uint32_t tid, uint32_t cpu, uint64_t ti
 	uint64_t began = came_back_at(w, tid, cpu, time);
 	if (!t)
 		return;
-	if (!t->off && (t->on || in_gap(w, t))) { /* its going off is lost */
+	if (!t->off && (t->on || in_gap(w, t))) { /* the record of its going off is lost */
 		uint64_t at = in_gap(w, t);
 		at = at ? at : middle(t->on, time);
 		t->off = at > t->on ? at : t->on;
@@ -600,9 +606,9 @@ void wait_times_runs(struct wait_times *w, uint32_t pid, uint32_t tid, uint64_t 
 	struct waiter *t = *find(w, tid);
 	if (t)
 		settle_gap(w, t);
-	if (t && t->off) /* its coming back is lost, and was no longer ago than a clock takes */
+	if (t && t->off) /* the record of its coming back is lost, and is no older than a clock's period */
 		come_back_scaled(w, t, time);
-	if (n) /* behind that: the wait was where it was seen before */
+	if (n) /* after that: the wait was where it was seen before */
 		wait_times_stack(w, pid, tid, &at, frames, n);
 	t = *find(w, tid);
 	if (!t)
@@ -629,7 +635,7 @@ void wait_times_seen(struct wait_times *w, uint32_t tid, uint32_t cpu, uint64_t 
 	t->seen_cpu = cpu;
 }
 
-/* --- what is told --------------------------------------------------------------------------------------- */
+/* --- reports -------------------------------------------------------------------------------------------- */
 
 static uint64_t corrected(struct wait_times *w, const struct amount *a)
 {
@@ -672,7 +678,7 @@ static void tell_place(struct wait_times *w, struct waiter *t, struct wait_place
 	if (!part.count)
 		return;
 	part.ns = corrected(w, &p->untold);
-	if (stack < 0 && !p->at.sp) /* of wait_times_runs: its stack is gone */
+	if (stack < 0 && !p->at.sp) /* of wait_times_runs(): its stack is gone */
 		part.kind = WAIT_NOWHERE;
 	if (stack >= 0) {
 		aggregate_sample(w->stacks, (size_t)stack, &s);
@@ -691,7 +697,7 @@ void wait_times_set_overhead(struct wait_times *w, double ns)
 	w->longer = ns < 0 ? 0 : ns < LONGER_MOST_NS ? ns : LONGER_MOST_NS;
 }
 
-/* A wait that was not recorded is as long as one that was without what that took, and as much longer as all are. */
+/* An unrecorded wait is as long as a recorded one without the overhead, scaled so that the sum stays. */
 static void shift(struct amount *a, double mean, double longer)
 {
 	if (a->more <= 0)
@@ -700,7 +706,7 @@ static void shift(struct amount *a, double mean, double longer)
 	a->ns = (double)a->ns + more > 0 ? (uint64_t)((double)a->ns + more) : 0;
 }
 
-/* Of this thread, between what is about to be told; in all it is what it was. */
+/* Of this thread, between the waits that are about to be reported; their sum stays. */
 static void even_out(struct wait_times *w, struct waiter *t, bool all)
 {
 	struct amount *others[] = {&t->nowhere, &t->too_short};
@@ -738,7 +744,7 @@ static void each_thread(struct wait_times *w, void (*fn)(struct wait_times *w, s
 			fn(w, t);
 }
 
-/* A stack takes the place of another: what was before is the other's. Where there was none, it is this one's. */
+/* A new stack replaces another: earlier waits are reported with the old one, if there was one. */
 void wait_times_stack(struct wait_times *w, uint32_t pid, uint32_t tid, const struct wait_at *at,
 	const struct stack_frame *frames, size_t n)
 {
@@ -749,7 +755,7 @@ void wait_times_stack(struct wait_times *w, uint32_t pid, uint32_t tid, const st
 	int64_t had = stack_at(w, p), stack = aggregate_put(w->stacks, frames, n);
 	if (had >= 0 && stack != had)
 		tell_place(w, t, p);
-	if (stack == -ENOSPC) { /* all anew: those that matter come again */
+	if (stack == -ENOSPC) { /* full: begin anew, those that matter come again */
 		aggregate_clear(w->stacks);
 		w->generation++;
 		stack = aggregate_put(w->stacks, frames, n);
@@ -767,7 +773,7 @@ static void finish(struct wait_times *w, struct clock *c, uint64_t until)
 	free_waiter(w, t);
 }
 
-/* Takes it out of its list, and tells of it. */
+/* Takes a thread out of its list, and reports it. */
 static void drop(struct wait_times *w, struct waiter **at)
 {
 	struct waiter *t = *at;
@@ -776,7 +782,9 @@ static void drop(struct wait_times *w, struct waiter **at)
 	free_waiter(w, t);
 }
 
-/* The kernel gives whoever execs the number of the process, whatever its own was. All others have ended. */
+/*
+ * The kernel gives a thread that execs the number of the process, whatever its own was. All other threads have ended.
+ */
 void wait_times_exec(struct wait_times *w, uint32_t pid, uint32_t tid)
 {
 	uint32_t *again = gone(w, tid);
@@ -799,7 +807,7 @@ void wait_times_exec(struct wait_times *w, uint32_t pid, uint32_t tid)
 	t->owed = 0;
 }
 
-/* The last time that somebody goes off, who may have no number any more. */
+/* True: an ended thread goes off for the last time; it may have no number any more. */
 static bool has_ended(struct wait_times *w, const struct switch_out *o, uint64_t ran)
 {
 	struct clock *c = o->timed && o->cpu < w->n_clocks ? &w->clocks[o->cpu] : NULL;
@@ -842,7 +850,10 @@ void wait_times_report(struct wait_times *w)
 	each_thread(w, tell_known);
 }
 
-/* Until when it has waited, if it was seen since: its CPU's clock has gone on since somebody went off there last. */
+/*
+ * Returns until when it has waited, if it was seen since: its CPU's clock has gone on since a thread last went off
+ * there.
+ */
 static uint64_t until(const struct wait_times *w, const struct waiter *t)
 {
 	const struct window_end *e = w->ending;
@@ -891,7 +902,7 @@ void wait_times_end(struct wait_times *w, uint64_t time, const struct wait_clock
 				at = &(*at)->next;
 }
 
-/* But for where it is now. */
+/* Frees the places without waits, except where the thread is now. */
 static void shed_places(struct wait_times *w, struct waiter *t)
 {
 	for (struct wait_place **at = &t->places, *p; (p = *at);) {

@@ -20,7 +20,7 @@ static size_t name_rows(const struct profile *p, struct function_sum *rows, uint
 	return n;
 }
 
-/* `value` of sample `sample` to every function of the location. */
+/* Adds `value` of sample `sample` to every function of the location. */
 static void add_lines(const struct profile_location *l, int64_t value, size_t sample, struct function_sum *rows,
 	const uint32_t *of_function)
 {

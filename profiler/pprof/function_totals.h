@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * function_totals - what a profile's samples sum up to by function: flat is what a function has itself (the innermost
- * line of a leaf), cum what it has with all that it calls; one that is in a stack several times counts once there.
- * Functions with the same name are one; those with nothing at all are none.
+ * function_totals - a profile's sums by function: flat is a function's own value (the innermost line of a leaf), cum
+ * its value with all that it calls; a function that is in a stack several times counts once there. Functions with the
+ * same name are one; functions without any value are left out.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 struct function_sum {
-	const char *name;   /* as long as the profile is */
+	const char *name;   /* valid as long as the profile */
 	__int128 flat, cum; /* sums of many 64-bit values */
 	size_t last;	    /* sample that counted here last, + 1 */
 };
@@ -22,7 +22,7 @@ struct function_totals {
 	__int128 total;
 };
 
-/* By this sample type: 0, -EINVAL (no such type), -ENOMEM. The rows are in no order. */
+/* Sums by this sample type: 0, -EINVAL (no such type), -ENOMEM. The rows are in no order. */
 int function_totals_sum(const struct profile *p, unsigned type, struct function_totals *ret);
 void function_totals_done(struct function_totals *f);
 int64_t function_totals_clamp(__int128 sum); /* as near as 64 bits come */

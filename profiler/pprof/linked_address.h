@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * linked_address - from an address of a profile to the address as linked: what profiler/target/window.c (and, for
- * profiles of other tools, the kernel's loader) did, backwards.
+ * linked_address - from an address of a profile to the address as linked: the reverse of profiler/target/window.c (and,
+ * for profiles of other tools, of the kernel's loader).
  *
- * A mapping says where a part of the file lay. By the file's own program headers the offset in it is an address. A
- * separate debug file has lost the offsets (objcopy --only-keep-debug), but not the addresses and the sizes: a mapping
- * as large as the code is all of it. What fits neither is not guessed.
+ * A mapping says where a part of the file lay. The file's own program headers turn an offset in the file into an
+ * address. A separate debug file has lost the offsets (objcopy --only-keep-debug), but not the addresses and the sizes:
+ * a mapping as large as the code is all of it. An address that fits neither is not guessed.
  */
 #pragma once
 

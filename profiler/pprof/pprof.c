@@ -48,7 +48,7 @@ struct writer {
 	uint8_t *ids;	  /* of one sample, packed */
 	size_t ids_room;
 	struct packed_labels {
-		const struct profile_label *labels; /* which never move; an empty set is where the next one is */
+		const struct profile_label *labels; /* they never move; an empty set has the address of the next one */
 		size_t n_labels;
 		uint8_t *bytes;
 		size_t n;
@@ -105,7 +105,7 @@ static void put(struct writer *w, const Profile *piece)
 /* All text of a profile is in its string table, so the number is there. */
 static int64_t number(struct writer *w, const char *text)
 {
-	size_t at = (uintptr_t)text / 8 % RECENT; /* which never moves */
+	size_t at = (uintptr_t)text / 8 % RECENT; /* texts never move */
 	if (w->recent[at].text != text) {
 		w->recent[at].text = text;
 		w->recent[at].number = profile_string_find(w->p, text);
@@ -229,7 +229,7 @@ static void fill_labels(struct writer *w, const struct profile_sample *s, Sample
 	out->label = w->label_pointers;
 }
 
-/* A sample that has labels alone: the rest of it may come before. NULL: no memory. */
+/* Packs a sample that has labels alone: the rest of it may come before. NULL: no memory. */
 static const struct packed_labels *pack_labels(struct writer *w, const struct profile_sample *s)
 {
 	struct packed_labels *at = &w->packed[(uintptr_t)s->labels / 16 % PACKED];
@@ -256,7 +256,7 @@ static uint8_t *varint(uint8_t *to, uint64_t n)
 	return to;
 }
 
-/* The key of a field that is so many bytes (protobuf's wire type 2), and how many. */
+/* Writes the key and the length of a field of `n` bytes (protobuf's wire type 2). */
 static uint8_t *field(uint8_t *to, unsigned number, size_t n)
 {
 	return varint(varint(to, number << 3 | 2), n);
@@ -280,7 +280,9 @@ static int pack_ids(struct writer *w, const struct profile_sample *s, size_t *re
 	return 0;
 }
 
-/* Of all messages the one that there are many of, so by hand: labels, where most of the work is, once for many. */
+/*
+ * Packs by hand, since there are many of these messages: the labels, where most of the work is, once for many samples.
+ */
 static int put_sample(struct writer *w, const struct profile_sample *s)
 {
 	enum { LOCATION_ID = 1, VALUE = 2, SAMPLE = 2 }; /* fields of Sample, and of Profile */
@@ -367,8 +369,8 @@ out:
 /* --- reading */
 
 struct alloc_limit {
-	size_t left;	/* 0: something was refused */
-	bool no_memory; /* for what was not */
+	size_t left;	/* 0: an allocation was refused */
+	bool no_memory; /* for one that was not refused */
 };
 
 static void *budget_alloc(void *arg, size_t size)
@@ -378,7 +380,7 @@ static void *budget_alloc(void *arg, size_t size)
 		b->left = 0;
 		return NULL;
 	}
-	b->left -= size + 16; /* what malloc itself takes */
+	b->left -= size + 16; /* overhead of malloc */
 	void *pointer = malloc(size);
 	b->no_memory |= !pointer;
 	return pointer;
@@ -418,7 +420,7 @@ static const char *text(struct hook_input *r, int64_t i)
 	return "";
 }
 
-/* Note what a profile function returned. */
+/* Notes the result of a profile function. */
 static uint32_t note(struct hook_input *r, int64_t id)
 {
 	if (id < 0 && !r->code)
@@ -426,7 +428,7 @@ static uint32_t note(struct hook_input *r, int64_t id)
 	return id < 0 ? 0 : (uint32_t)id;
 }
 
-/* The `i`th thing of a kind has this id: ids are not 0 and appear once. */
+/* Notes that item `i` of a kind has this id: ids are not 0 and appear once. */
 static void add_id(struct hook_input *r, struct string_table *ids, uint64_t id, size_t i, const char *kind)
 {
 	int64_t at = string_table_add(ids, &id, sizeof(id));
@@ -528,7 +530,7 @@ static void read_locations(struct hook_input *r)
 	}
 }
 
-/* In the place of a stack that a sample has not: else it would be in sums, and nowhere else. */
+/* Stands in for a sample's missing stack: else the sample would be in sums, and nowhere else. */
 static uint32_t no_stack(struct hook_input *r)
 {
 	const struct profile_function f = {.name = "[no stack]", .system_name = "", .file = ""};
@@ -536,7 +538,7 @@ static uint32_t no_stack(struct hook_input *r)
 	return r->code ? 0 : note(r, profile_location(r->out, PROFILE_NONE, 0, &line, 1));
 }
 
-/* The sample's stack in r->stack; how many locations it has. */
+/* Puts the sample's stack into r->stack; returns its number of locations. */
 static size_t read_stack(struct hook_input *r, const Sample *s)
 {
 	if (s->n_location_id >= r->stack_room) {
@@ -661,7 +663,7 @@ static int read_plain(const uint8_t *data, size_t len, struct profile **ret, str
 	return code;
 }
 
-/* All gzip members of the input, at most PPROF_READ_MAX bytes. */
+/* Decompresses all gzip members of the input, at most PPROF_READ_MAX bytes. */
 static int inflate_all(z_stream *z, uint8_t **out, struct err *e)
 {
 	size_t have = 0, room = 0;

@@ -19,7 +19,7 @@ struct mapping_key {
 	uint64_t start, limit, offset;
 	const char *file, *build_id;
 };
-struct location_key { /* as much of it as has lines */
+struct location_key { /* only the part with lines is used */
 	uint64_t address;
 	uint32_t mapping, n;
 	struct profile_line lines[PROFILE_LINES_MAX];
@@ -43,7 +43,7 @@ struct profile {
 	size_t n_comments, comments_room;
 	bool steady;
 	struct string_table seen; /* pointers to long texts that are steady */
-	const char **kept;	  /* of each of them */
+	const char **kept;	  /* the copy of each of them */
 	size_t kept_room;
 };
 #define LONG_TEXT 512 /* bytes; a shorter one is read as fast as its pointer is found */
@@ -88,7 +88,7 @@ static const char *copy_text(struct profile *p, const char *text)
 	return id < 0 ? NULL : p->strings.items[id].data;
 }
 
-/* Room for `need` items of `size` bytes in an array that holds `*room`. */
+/* Makes room for `need` items of `size` bytes in an array that holds `*room`. */
 static int grow(void *array, size_t *room, size_t need, size_t size)
 {
 	void **at = array;
@@ -114,7 +114,7 @@ static const char *copy_long_text(struct profile *p, const char *text)
 	return p->kept[id];
 }
 
-/* The lasting copy of `text`; NULL when out of memory. */
+/* Returns the lasting copy of `text`; NULL when out of memory. */
 static const char *keep_text(struct profile *p, const char *text)
 {
 	return p->steady && text && strlen(text) >= LONG_TEXT ? copy_long_text(p, text) : copy_text(p, text);

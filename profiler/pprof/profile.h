@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * profile - one window of one target, in the shape that every output format is made of: mappings, functions, locations,
- * samples with labels, comments. Built by the aggregator (or read from a file), then written by pprof.h,
- * folded.h, top_table.h.
+ * profile - one window of one target, the form from which every output format is made: mappings, functions, locations,
+ * samples with labels, comments. Built by the aggregator (or read from a file), then written by pprof.h, folded.h,
+ * top_table.h.
  *
  * All strings given are copied (interned), NULL is ""; bytes that are not UTF-8 become '?', because strict consumers
- * refuse a whole file for one of them. Ids returned are indexes from 0. Duplicate mappings, functions and locations
+ * refuse a whole file for one of them. Ids returned are indexes from 0. Mappings, functions and locations that are
  * given again return the id they had. Samples with equal stack and labels are summed (saturating); the order of labels
- * does not matter, and of two with one key the first wins, and an empty text is no label. Functions return an id >= 0
+ * does not matter, of two with one key the first wins, and an empty text is no label. Functions return an id >= 0
  * (profile_sample, profile_comment: 0), -ENOMEM, or -EINVAL for an id that was never given out or for more than
  * PROFILE_LABELS_MAX labels; PROFILE_NONE stands for "none". A call that fails adds no sample.
  */
@@ -47,15 +47,17 @@ struct profile;
 int profile_new(const struct profile_info *info, struct profile **ret);
 struct profile *profile_free(struct profile *p);
 
-/* What the locations of a mapping have (profile.proto, message Mapping). go tool pprof
- * tries on its own unless one of the first three is there. */
+/*
+ * The data that locations of a mapping have (profile.proto, message Mapping). go tool pprof symbolizes on its own
+ * unless one of the first three is there.
+ */
 enum profile_has {
 	PROFILE_HAS_FUNCTIONS = 1 << 0,
 	PROFILE_HAS_FILENAMES = 1 << 1,
 	PROFILE_HAS_LINE_NUMBERS = 1 << 2,
 	PROFILE_HAS_INLINE_FRAMES = 1 << 3,
 };
-/* build_id: lower-case hex or "". `has`: a set of PROFILE_HAS_*; what was said once of a mapping stays. */
+/* build_id: lower-case hex or "". `has`: a set of PROFILE_HAS_*; a flag once set for a mapping stays. */
 int64_t profile_mapping(struct profile *p, uint64_t start, uint64_t limit, uint64_t offset, const char *file,
 	const char *build_id, unsigned has);
 struct profile_function {
@@ -69,14 +71,18 @@ struct profile_line {
 	uint32_t function;
 	uint32_t line; /* 0: unknown */
 };
-/* mapping may be PROFILE_NONE (kernel and bracketed frames have address 0). lines: the functions that were inlined
- * here, innermost first; the last one is the function that the code belongs to. Of more than PROFILE_LINES_MAX the
- * innermost and the last one are kept. A location without lines is named after its module and file offset
- * ("libfoo.so+0x1234"), without either "?": every location has a line, and so a name. */
+/*
+ * Adds a location. mapping may be PROFILE_NONE (kernel and bracketed frames have address 0). lines: the functions that
+ * were inlined here, innermost first; the last one is the function that the code belongs to. Of more than
+ * PROFILE_LINES_MAX the innermost and the last one are kept. A location without lines is named after its module and
+ * file offset ("libfoo.so+0x1234"), without either "?": every location has a line, and so a name.
+ */
 int64_t profile_location(
 	struct profile *p, uint32_t mapping, uint64_t address, const struct profile_line *lines, size_t n);
-/* locations: leaf first. values: n_types of them. */
-/* The two halves of it, for who adds many samples with the same labels: the number of a set of labels, >= 0; a sample.
+/*
+ * Add a sample. locations: leaf first. values: n_types of them. The first two functions are the two halves of
+ * profile_sample, for callers that add many samples with the same labels: profile_labels returns the number of a set of
+ * labels, >= 0.
  */
 int64_t profile_labels(struct profile *p, const struct profile_label *labels, size_t n);
 int profile_sample_of(
@@ -85,16 +91,18 @@ int profile_sample(struct profile *p, const uint32_t *locations, size_t n, const
 	const struct profile_label *labels, size_t n_labels);
 int profile_comment(struct profile *p, const char *text);
 int profile_comment_once(struct profile *p, const char *text); /* unless it is there */
-/* From here on until it is called with false, texts stay where they are and as they are: a long one is read once. */
+/*
+ * From here on until it is called with false, the caller's texts stay in place and unchanged: a long one is read once.
+ */
 void profile_lock_strings(struct profile *p, bool on);
 bool profile_same_types(const struct profile_info *a, const struct profile_info *b);
-int64_t profile_sum(int64_t a, int64_t b); /* the largest or smallest, where that is too much */
+int64_t profile_sum(int64_t a, int64_t b); /* saturates */
 
 /* Reading back, for the writers. */
 const struct profile_info *profile_info(const struct profile *p);
 /*
- * The type that a command shows unless its user chooses one: the default, or, where that is 0 in all samples, the last
- * one that is not (of memory that has all been freed: what was allocated). An index.
+ * Returns the index of the type that a command shows unless its user chooses one: the default, or, if that is 0 in all
+ * samples, the last one that is not (allocated memory, if all of it has been freed).
  */
 unsigned profile_default_type(const struct profile *p);
 size_t profile_samples(const struct profile *p);
@@ -134,5 +142,5 @@ int64_t profile_string_find(const struct profile *p, const char *text); /* -ENOE
 
 int64_t profile_total(const struct profile *p, unsigned type);	  /* sum over all samples */
 int profile_type_find(const struct profile *p, const char *type); /* index of the sample type, or -ENOENT */
-/* The window also covers this: the earlier start stays, durations are summed. */
+/* Extends the window by another one: the earlier start stays, durations are summed. */
 void profile_extend(struct profile *p, int64_t time_ns, int64_t duration_ns);

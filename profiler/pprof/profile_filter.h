@@ -23,7 +23,7 @@ struct profile_filter {
 	size_t n;
 };
 
-/* How many samples fit. */
+/* Returns how many samples fit. */
 size_t profile_filter_count(const struct profile *p, const struct profile_filter *f);
-/* A copy with those alone. 0, -ENOMEM. */
+/* Makes a copy with those samples alone. 0, -ENOMEM. */
 int profile_filter_apply(const struct profile *p, const struct profile_filter *f, struct profile **ret, struct err *e);

@@ -15,7 +15,7 @@ struct profile_merge {
 	void *arg;
 };
 
-/* Note what a profile function returned. */
+/* Notes the result of a profile function. */
 static int note(int64_t id, uint32_t *ret)
 {
 	if (id < 0)
@@ -43,7 +43,7 @@ static int own_lines(struct profile_merge *g, const struct profile_location *l, 
 {
 	int r = 0;
 	for (size_t i = 0; !r && i < l->n; i++) {
-		if (g->lines) /* else all are there */
+		if (g->lines) /* else all functions are there */
 			r = add_function(g, l->lines[i].function);
 		ret[i] = (struct profile_line){g->functions[l->lines[i].function], l->lines[i].line};
 	}
@@ -111,7 +111,7 @@ static int run(struct profile_merge *g, struct err *e)
 	g->mappings = calloc(profile_mappings(g->from) + 1, sizeof(*g->mappings));
 	g->functions = calloc(profile_functions(g->from) + 1, sizeof(*g->functions));
 	g->locations = calloc(profile_locations(g->from) + 1, sizeof(*g->locations));
-	profile_lock_strings(g->to, !g->lines); /* what `lines` says comes from anywhere */
+	profile_lock_strings(g->to, !g->lines); /* texts from `lines` come from anywhere */
 	int r = g->mappings && g->functions && g->locations ? add_all(g) : -ENOMEM;
 	free(g->mappings);
 	free(g->functions);

@@ -15,14 +15,14 @@
 
 int profile_merge_add(struct profile *to, const struct profile *from, struct err *e); /* -EINVAL: other sample types */
 /*
- * A profile once more. Of each location `lines` may say what lies there: how many lines in `to`, whose functions it has
- * made there, up to PROFILE_LINES_MAX; 0: what it had. Functions that are of no location then are left out.
+ * Copies a profile. For each location `lines` may give other lines: it returns how many, up to PROFILE_LINES_MAX, and
+ * has made their functions in `to`; 0: the location keeps its lines. Functions without a location are left out then.
  */
 typedef int profile_merge_lines_fn(
 	void *arg, struct profile *to, uint32_t location, struct profile_line *ret, unsigned *ret_has);
 int profile_merge_copy(
 	const struct profile *from, profile_merge_lines_fn *lines, void *arg, struct profile **ret, struct err *e);
-/* Of its samples those that are wanted; all else as it is. */
+/* Copies a profile with those samples alone that are wanted. */
 typedef bool profile_merge_want_fn(void *arg, const struct profile *from, const struct profile_sample *s);
 int profile_merge_some(
 	const struct profile *from, profile_merge_want_fn *want, void *arg, struct profile **ret, struct err *e);

@@ -24,19 +24,19 @@ struct module {
 	struct build_id id;
 	struct symbolizer_query_files files;
 	struct debug_facts facts;  /* of files.debug */
-	struct debug_facts placed; /* of whichever file has offsets; none: zero */
+	struct debug_facts placed; /* of the file that has offsets; none: zero */
 	char from[PATH_MAX + 32];
-	struct err why; /* the last thing that went wrong */
+	struct err why; /* the last failure */
 	struct name_cache *names;
-	size_t asked, named, lost; /* addresses; lost: nobody knows where in the file they are */
+	size_t asked, named, lost; /* addresses; lost: their place in the file is not known */
 };
 
 struct profile_symbolize {
 	bool network;
-	struct err network_why;		 /* it was asked, and then no more */
+	struct err network_why;		 /* the failure after which it is not asked any more */
 	struct debuginfod_client *fetch; /* NULL: not needed so far */
 	struct symbolizer_query *inquiry;
-	struct err broken;	   /* nobody answers any more */
+	struct err broken;	   /* the symbolizer does not answer any more */
 	struct string_table ids;   /* build-ids as text: the number of one is that of its module */
 	struct string_table texts; /* names of modules */
 	struct module **modules;   /* ids.count */
@@ -53,7 +53,7 @@ struct missing {
 struct work {
 	struct profile_symbolize *s;
 	const struct profile *p;
-	struct missing *at; /* by location; module PROFILE_NONE: nothing is missing, or nothing can be said */
+	struct missing *at; /* by location; module PROFILE_NONE: it lacks nothing, or its place is not known */
 	bool changed;
 };
 
@@ -110,7 +110,7 @@ static bool examine(
 	return false;
 }
 
-/* An open file, taken: kept if it is the module's and better than what there is. */
+/* Takes an open file: keeps it if it is the module's and better than the one that it has. */
 static void consider(struct profile_symbolize *s, struct module *m, int fd, const char *from)
 {
 	struct debug_facts f;
@@ -132,7 +132,7 @@ static void consider(struct profile_symbolize *s, struct module *m, int fd, cons
 	snprintf(m->from, sizeof(m->from), "%s", from);
 }
 
-/* A profile may name anything: even to open a device can do something. */
+/* A profile may name any path: even opening a device can have an effect. */
 static int open_regular(const char *path)
 {
 	char own[32];
@@ -144,7 +144,7 @@ static int open_regular(const char *path)
 	return fd_open(AT_FDCWD, own, O_RDONLY, 0);
 }
 
-/* After a failure that is not the file's own nobody is asked any more: each time would take as long. */
+/* After a failure that is not the file's own debuginfod is not asked any more: each time would take as long. */
 static int fetch(struct profile_symbolize *s, const struct build_id *id, const char **ret_from, struct err *e)
 {
 	if (!s->network)
@@ -160,7 +160,7 @@ static int fetch(struct profile_symbolize *s, const struct build_id *id, const c
 	return r;
 }
 
-/* What a debug file shares with others (dwz(1)), by its build-id. */
+/* Finds the file that a debug file shares with others (dwz(1)), by its build-id. */
 static void find_alt(struct profile_symbolize *s, struct module *m)
 {
 	char path[PATH_MAX];
@@ -203,7 +203,7 @@ static int digit(char c)
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* False: it is none, or none that the linker makes. Go has build-ids of another kind. */
+/* False: not a build-id, or not one of a linker. Go has build-ids of another kind. */
 static bool parse_id(const char *hex, struct build_id *ret)
 {
 	size_t n = strlen(hex);
@@ -240,7 +240,7 @@ static int keep_text(struct string_table *t, const char *text, const char **ret)
 	return (int)(id < 0 ? id : 0);
 }
 
-/* The number of the module, which is looked for when it is met first. */
+/* Returns the number of the module, and looks for its files when it is met first. */
 static int64_t module_of(struct profile_symbolize *s, const struct profile_mapping *map, const struct build_id *id)
 {
 	size_t before = s->ids.count;
@@ -267,7 +267,7 @@ static int64_t module_of(struct profile_symbolize *s, const struct profile_mappi
 	return (int64_t)before;
 }
 
-/* --- what is missing ----------------------------------------------------------------------------------- */
+/* --- missing lines ------------------------------------------------------------------------------------- */
 
 static bool has_line(const struct profile *p, const struct profile_location *l)
 {
@@ -280,7 +280,10 @@ static bool has_line(const struct profile *p, const struct profile_location *l)
 	return false;
 }
 
-/* Its name says no more than the address does: what window.c and the reader give what has none. */
+/*
+ * True: its name says no more than the address does; window.c and the reader give such a name to a location without
+ * one.
+ */
 static bool is_nameless(const struct work *w, const struct profile_location *l)
 {
 	struct profile_mapping map;
@@ -323,7 +326,7 @@ static int by_module(const void *a, const void *b)
 	return x->vaddr < y->vaddr ? -1 : x->vaddr > y->vaddr;
 }
 
-/* What no profile before has asked about; sorted, each once. */
+/* Collects the addresses that no profile before has asked about; sorted, each once. */
 static int collect(struct work *w, struct missing **ret, size_t *ret_n)
 {
 	size_t n = profile_locations(w->p), got = 0, out = 0;
@@ -354,7 +357,7 @@ static bool is_known(const struct symbol_line *lines, size_t n)
 	return n && (lines[n - 1].name[0] || lines[0].file[0]);
 }
 
-/* What was not answered is not asked about again: it would end the same way. */
+/* Addresses without an answer are not asked about again: it would end the same way. */
 static int settle(struct module *m, const uint64_t *vaddrs, size_t n)
 {
 	const struct symbol_line *lines;
@@ -399,7 +402,7 @@ static int ask_all(struct profile_symbolize *s, const struct missing *list, size
 	return r;
 }
 
-/* --- the profile with it ------------------------------------------------------------------------------- */
+/* --- the symbolized profile ---------------------------------------------------------------------------- */
 
 static unsigned worth(const struct symbol_line *l, size_t n)
 {
@@ -412,7 +415,9 @@ static const char *name_of(const struct work *w, const struct profile_location *
 	return outermost ? profile_function_name(w->p, l->lines[l->n - 1].function) : "[inlined]";
 }
 
-/* A symbol alone is news only to what has no name: the file at hand may have fewer than the profiler saw. */
+/*
+ * A symbol alone helps only a location without a name: the file at hand may have fewer symbols than the profiler saw.
+ */
 static int better_lines(void *arg, struct profile *to, uint32_t location, struct profile_line *ret, unsigned *ret_has)
 {
 	struct work *w = arg;

@@ -20,7 +20,7 @@ struct mapped_file {
 };
 
 #define FILE_BUCKETS 256
-#define MAP_PATH_MAX 65536 /* as a record may be */
+#define MAP_PATH_MAX 65536 /* as long as a record may be */
 
 struct map_files {
 	map_resolve_fn *resolve;
@@ -106,7 +106,7 @@ struct module *mapping_module(const struct mapping *m)
 	return f->module;
 }
 
-/* --- the array of mappings, shared until somebody changes it */
+/* --- the array of mappings, shared until a space changes it */
 
 static size_t all_mappings;
 
@@ -233,7 +233,7 @@ struct address_space *address_space_free(struct address_space *s)
 
 /* --- changing it */
 
-#define DROP_PART 64 /* of all that came since the oldest one that is there */
+#define DROP_PART 64 /* one part of the time from the oldest mapping to the newest */
 
 /* The first mapping that ends above the address. */
 static size_t first_above(const struct map_set *set, uint64_t addr)
@@ -273,7 +273,7 @@ static void trim_front(struct mapping *m, uint64_t start)
 	m->start = start;
 }
 
-/* Make [start, end) empty; the index where it lies. Needs room for one more: a hole makes two of one. */
+/* Makes [start, end) empty; returns the index where it lies. Needs room for one more: a hole makes two of one. */
 static size_t punch(struct map_set *set, uint64_t start, uint64_t end)
 {
 	size_t i = first_above(set, start), j;
@@ -296,13 +296,13 @@ static size_t punch(struct map_set *set, uint64_t start, uint64_t end)
 	return i;
 }
 
-/* Made at run time, most likely, and gone again: programs and libraries stay. */
+/* True: most likely made at run time, and gone again; programs and libraries stay. */
 static bool is_memory(const struct mapping *m)
 {
 	return m->file->key.path[0] != '/' || m->file->key.path[1] == '/';
 }
 
-/* And what is hardly younger: to look for each of them alone would cost more than all else. */
+/* Drops the oldest mappings, and those hardly younger: to look for each of them alone would cost more than all else. */
 static void drop_oldest(struct address_space *s)
 {
 	struct map_set *set = s->set;
@@ -344,7 +344,7 @@ static bool is_there(const struct address_space *s, const struct mapping *m)
 	return old && old->file == m->file && old->end >= m->end && old->pgoff + (m->start - old->start) == m->pgoff;
 }
 
-/* It would take a copy of all that it shares, and two more. */
+/* A change would take a copy of all shared mappings, and two more. */
 static bool is_full(const struct address_space *s)
 {
 	const size_t more = (s->set->refs > 1 ? s->set->count : 0) + 2;
@@ -434,7 +434,7 @@ static void save_key(struct journal *j, const struct module_key *key)
 	journal_bytes(j, key->build_id, key->build_id_len);
 }
 
-/* The number of what was written before, or of what comes now: one more than there were. */
+/* Writes the number of an item: the one that it had before, or, for a new one, the next number. */
 static bool is_new(struct journal *j, struct pair_table *known, const void *p)
 {
 	size_t had = known->count;

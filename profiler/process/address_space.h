@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * address_space - the address space of one process: which file lies where, as far as code is concerned.
+ * address_space - the address space of one process: which file is mapped where, for code only.
  *
- * Built from MMAP2 records (or /proc/PID/maps) of executable mappings. The array of mappings is sorted, shared
- * and copied on the first change, so a fork costs nothing. An exec is address_space_free() and a new space.
- * Unmapping gives no record: a mapping stays until something lies over it.
+ * Built from MMAP2 records (or /proc/PID/maps) of executable mappings. The array of mappings is sorted, shared and
+ * copied on the first change, so a fork costs nothing. An exec is address_space_free() and a new space. Unmapping gives
+ * no record: a mapping stays until another one lies over it.
  *
  * A file identity is kept once per table of `struct map_files` (one per target) and a mapping only points to it. Its
- * module is looked up when a sample first needs it, through the table's callback. All of it belongs to one
- * thread. The table must outlive its spaces.
+ * module is looked up when a sample first needs it, through the table's callback. All of it belongs to one thread. The
+ * table must outlive its spaces.
  */
 #pragma once
 
@@ -20,11 +20,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of code. Beyond it the oldest are dropped, those of memory first: what is unmapped stays until something lies over
- * it. */
+/*
+ * Mappings of code. Beyond it the oldest are dropped, those of memory first: unmapped ones stay until another one lies
+ * over them.
+ */
 #define ADDRESS_SPACE_MAPPINGS_MAX 16384
-#define SPACES_MAPPINGS_MAX (1u << 19) /* of a table, those that are shared once; beyond it new ones are dropped */
-#define ALL_MAPPINGS_MAX (1u << 21)    /* of all tables there are */
+#define SPACES_MAPPINGS_MAX (1u << 19) /* of a table, shared ones counted once; beyond it new ones are dropped */
+#define ALL_MAPPINGS_MAX (1u << 21)    /* of all tables */
 
 /* A module for the identity, referenced for the table, or NULL: usually modules_get() with the target's tree. */
 typedef struct module *map_resolve_fn(void *arg, const struct module_key *key);
@@ -53,7 +55,7 @@ int address_space_new(struct map_files *files, struct address_space **ret);
 int address_space_fork(const struct address_space *parent, struct address_space **ret); /* shares the mappings; O(1) */
 struct address_space *address_space_free(struct address_space *s);			/* NULL is fine; returns NULL */
 
-/* As mmap(2) does: whatever lies below is trimmed, split or replaced. -EINVAL: empty or wraps; -ENOMEM. */
+/* Maps a file as mmap(2) does: mappings below are trimmed, split or replaced. -EINVAL: empty or wraps; -ENOMEM. */
 int address_space_map(
 	struct address_space *s, uint64_t start, uint64_t len, uint64_t pgoff, const struct module_key *file);
 /* The mapping that holds the address, or NULL. Valid until the space changes. */
@@ -64,14 +66,14 @@ const struct mapping *address_space_at(const struct address_space *s, size_t i);
 const char *address_space_find_jitdump(const struct address_space *s, uint32_t pid);
 uint64_t address_space_dropped(const struct address_space *s); /* mappings that went over the cap */
 
-/* Records were lost: what is not found may have been mapped all the same. Inherited by forks. */
+/* Records were lost: an address without a mapping may have been mapped all the same. Inherited by forks. */
 void address_space_set_lossy(struct address_space *s);
 bool address_space_lossy(const struct address_space *s); /* also after a drop */
 
 /*
- * One thing that somebody derived from the mappings (the unwinder's cache), shared by the spaces that share them.
- * drop() is called when a mapping changes that it may have used, or with the mappings; the slot is empty then.
- * An owner that goes first empties the slot itself.
+ * Data derived from the mappings (the unwinder's cache), shared by the spaces that share them. drop() is called when a
+ * mapping changes that it may have used, or when the mappings are freed; the slot is empty then. An owner that is freed
+ * first empties the slot itself.
  */
 struct address_space_cache {
 	void (*drop)(struct address_space_cache *c);
@@ -79,8 +81,8 @@ struct address_space_cache {
 struct address_space_cache **address_space_cache(const struct address_space *s);
 
 /*
- * For a journal (oci/base/journal.h): spaces of one table, one after the other. What they share is written once, so
- * what was written is remembered: `spaces_saved` all zero before the first, done after the last.
+ * For a journal (oci/base/journal.h): spaces of one table, one after the other. Shared parts are written once, so
+ * written parts are remembered: `spaces_saved` all zero before the first, done after the last.
  */
 struct spaces_saved {
 	struct pair_table sets, files;

@@ -15,7 +15,7 @@
 
 struct search {
 	const struct debug_places *in;
-	const char *path; /* of the file whose debug information is wanted */
+	const char *path; /* of the file that needs debug information */
 };
 
 static bool has_checksum(const struct file *f, uint32_t wanted)
@@ -36,7 +36,7 @@ static bool has_checksum(const struct file *f, uint32_t wanted)
 
 enum where { IN_TREE, ON_HOST };
 
-/* The file there, open, if it is the one that is wanted. `id` NULL: by the checksum. */
+/* Opens the file there, if it is the wanted one. `id` NULL: by the checksum. */
 static bool open_wanted(const struct search *s, enum where where, const char *path, const struct build_id *id,
 	uint32_t crc, struct file *ret, struct debug_facts *ret_facts)
 {
@@ -103,7 +103,9 @@ static bool by_link(
 	return false;
 }
 
-/* A relative path is meant from the file that names it, whose place is not kept: the usual ones are absolute. */
+/*
+ * A relative path starts from the file that names it, and that file's place is not kept: the usual ones are absolute.
+ */
 static void find_alt(const struct search *s, const struct debug_facts *of, struct file *ret)
 {
 	struct debug_facts found;
@@ -124,7 +126,7 @@ static void find_separate(const struct search *s, const struct debug_facts *own,
 		find_alt(s, &found, &ret->alt);
 }
 
-/* The module's own file, open. */
+/* Opens the module's own file. */
 static int open_own(
 	const struct search *s, const struct module *m, struct file *ret, struct debug_facts *ret_facts, struct err *e)
 {

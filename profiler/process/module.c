@@ -16,13 +16,13 @@
 #define BUCKETS 4096
 #define ROWS_ROOM_MIN (1u << 20)
 #define NAMES_SHARE 8	       /* of the cap, for names of one module */
-#define NAMES_ROOM (16u << 10) /* what an address may take, mostly */
+#define NAMES_ROOM (16u << 10) /* for one address, mostly enough */
 
 struct module {
 	struct modules *table;
 	struct module *chain;	      /* same bucket */
 	struct module *older, *newer; /* in the list of the unreferenced */
-	size_t refs, bytes, wanted;   /* wanted: what its content takes, when there was no room */
+	size_t refs, bytes, wanted;   /* wanted: size of its content, when there was no room */
 	uint32_t id, hash;
 	enum module_state state;
 	struct module_key key; /* the path is ours */
@@ -34,7 +34,7 @@ struct module {
 	bool debug_symbols_read;
 	struct name_cache *names;
 	bool symbols_elsewhere; /* too many to keep: the symbolizer looks them up */
-	struct file_id file;	/* that it was loaded from */
+	struct file_id file;	/* the one that it was loaded from */
 	char hex[2 * ELF_BUILD_ID_MAX + 1];
 };
 
@@ -43,7 +43,7 @@ struct modules {
 	uint32_t last_id;
 	struct module *oldest, *newest; /* unreferenced, by time of release */
 	struct modules_stats stats;
-	struct crash_marker *at; /* NULL: nobody wants to know */
+	struct crash_marker *at; /* NULL: nothing is noted */
 	const struct quarantine *quarantine;
 	uint32_t noted;		/* id of the module there */
 	struct elf_memory vdso; /* of another kernel; NULL: ours is the targets' */
@@ -211,7 +211,7 @@ void modules_drop(struct modules *t, uint64_t generation)
 	}
 }
 
-/* Let go of what nobody references until `need` more bytes stay below the limit. */
+/* Frees unreferenced modules until `need` more bytes stay below the limit. */
 static bool make_room(struct modules *t, size_t need, size_t limit)
 {
 	if (need > limit)
@@ -264,7 +264,7 @@ bool module_has_file(const char *path)
 	return !is_anonymous(path) && !is_vdso(path);
 }
 
-/* What is read of a file. */
+/* The parts that are read of a file. */
 struct content {
 	struct elf *elf;
 	struct symtab *symbols;	   /* NULL: frames are module and offset */
@@ -284,7 +284,7 @@ static void content_done(struct content *c)
 	elf_free(c->elf);
 }
 
-/* Take over what was read, if it is what the kernel mapped and fits. */
+/* Takes over the content, if it fits. */
 static void accept_take(struct module *m, struct content *c)
 {
 	struct modules *t = m->table;
@@ -336,7 +336,7 @@ static void load_source(struct module *m, struct elf_source src)
 	m->symbols_elsewhere = r == -ENOSPC;
 	if (r < 0)
 		c.symbols = NULL;
-	/* what an emulator runs has other registers */
+	/* code that an emulator runs has other registers */
 	if (c.elf->machine != EM_X86_64 || unwind_table_build(c.elf, rows_room(m->table), &c.rows) < 0)
 		c.rows = NULL;
 	elf_drop_gopclntab(c.elf);
@@ -365,7 +365,7 @@ static void load_vdso(struct module *m)
 	load_source(m, elf_source_memory(&image));
 }
 
-/* Of its file system, whichever call it was that had no answer. */
+/* -ETIMEDOUT: its file system has not answered, whichever call it was. */
 static void fail_open(struct module *m, int r)
 {
 	struct err e = {0};
@@ -419,7 +419,7 @@ static bool worth_another_try(const struct module *m)
 	case MODULE_NOT_ELF:
 	case MODULE_OTHER_FILE:
 		return true;
-	case MODULE_NO_ROOM: /* reading a large file again for nothing is what a hostile target would like */
+	case MODULE_NO_ROOM: /* a hostile target would like us to read a large file again for nothing */
 		return make_room(m->table, m->wanted, content_limit(m->table));
 	default:
 		return false;
@@ -469,7 +469,7 @@ void modules_stats(const struct modules *t, struct modules_stats *ret)
 	*ret = t->stats;
 }
 
-/* --- what a module says of itself */
+/* --- facts of a module */
 
 uint32_t module_id(const struct module *m)
 {
@@ -523,7 +523,7 @@ const char *module_symbol(const struct module *m, uint64_t vaddr, uint64_t *ret_
 	return name;
 }
 
-/* --- what the symbolizer said of it */
+/* --- the symbolizer's answers */
 
 const struct module_key *module_key(const struct module *m)
 {
@@ -554,7 +554,7 @@ int module_names_put(struct module *m, uint64_t vaddr, const struct symbol_line 
 	int r = m->names ? 0 : name_cache_new(&m->names);
 	if (r == 0)
 		r = name_cache_put(m->names, vaddr, lines, count);
-	size_t more = m->names ? name_cache_memory(m->names) - had : 0; /* also of what failed half way */
+	size_t more = m->names ? name_cache_memory(m->names) - had : 0; /* also after a failure half way */
 	m->bytes += more;
 	t->stats.bytes += more;
 	return r;
@@ -591,7 +591,7 @@ const char *module_frame_name(const struct module *m, uint64_t vaddr, char *buf,
 	else if (module_state(m) == MODULE_ANONYMOUS)
 		snprintf(buf, size, "%s", name[0] == '[' ? name : "[anon]");
 	else {
-		/* without a symbol a function is where its unwind information begins: its addresses count as one */
+		/* without a symbol a function begins where its unwind information does: its addresses count as one */
 		uint64_t start = vaddr;
 		if (module_elf(m)) {
 			module_enter(m);

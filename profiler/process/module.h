@@ -2,20 +2,19 @@
 /*
  * module - the ELF files that code runs from, each read once and shared by every target and process.
  *
- * A module is known by its build-id where the kernel reports one, else by (device, inode, generation,
- * path). modules_get() reads the file at once, into private memory, and closes it: a container's tree is
- * gone two seconds after the container. So the caller asks when a sample first hits the mapping, not before.
+ * A module is known by its build-id where the kernel reports one, else by (device, inode, generation, path).
+ * modules_get() reads the file at once, into private memory, and closes it: a container's tree is gone two seconds
+ * after the container. So the caller asks when a sample first hits the mapping, not before.
  *
- * The file is a tenant's and hostile: the caller opens it (beneath the target's tree, never a FIFO), here it
- * must be a regular file, an ELF file, and carry the build-id that the kernel saw in the mapping. What
- * fails keeps a name and a reason; the next modules_get() of the same key tries again, since another target
- * may be allowed to read what this one was not. A file of which workers died is not looked at (quarantine.h).
+ * The file is a tenant's and hostile: the caller opens it (beneath the target's tree, never a FIFO), here it must be a
+ * regular file, an ELF file, and carry the build-id that the kernel saw in the mapping. If the file fails, the
+ * module keeps a name and a reason; the next modules_get() of the same key tries again, since another target may be
+ * allowed to read a file that this one was not. A file that killed workers is not read (quarantine.h).
  *
- * Memory: a byte cap over everything held. Modules nobody references stay as a cache, and the one released
- * longest ago goes first. 1/8 of the cap is kept for modules that are a name only, so that large files cannot
- * crowd out names.
+ * Memory: a byte cap over everything held. Unreferenced modules stay as a cache, and the one released longest ago goes
+ * first. 1/8 of the cap is kept for modules that are a name only, so that large files cannot crowd out names.
  *
- * Addresses: `vaddr` is a virtual address as linked; for a module whose ELF could not be read it is the file offset.
+ * Addresses: `vaddr` is a virtual address as linked; if the ELF file could not be read, it is the file offset.
  */
 #pragma once
 
@@ -40,7 +39,7 @@ enum module_state {
 	MODULE_ANONYMOUS,   /* no file behind it: "//anon", "[heap]", JIT code */
 };
 
-/* A file's identity as the MMAP2 record gives it. build_id_len > 0: the numbers are not looked at. */
+/* A file's identity as the MMAP2 record gives it. build_id_len > 0: the numbers are not compared. */
 struct module_key {
 	const char *path;
 	uint32_t maj, min;
@@ -61,31 +60,31 @@ struct modules_stats {
 };
 
 int modules_new(size_t cap_bytes, struct modules **ret);
-/* Where it is noted which file is read, and which ones are not to be; both outlive it. */
+/* Sets where to note the file that is being read, and the files that are not to be read; both outlive the table. */
 struct crash_marker;
 struct quarantine;
 void modules_guard(struct modules *t, struct crash_marker *at, const struct quarantine *q);
-/* Where targets ran under another kernel: its vdso (borrowed), in place of ours. */
+/* For targets that ran under another kernel: its vdso (borrowed), in place of ours. */
 void modules_use_vdso(struct modules *t, const struct elf_memory *image);
 struct modules *modules_free(struct modules *t); /* every module must have been released */
 void modules_stats(const struct modules *t, struct modules_stats *ret);
 
 /*
- * The module for a key, referenced: 0, whatever became of its file (see module_state). -ENOSPC: not even
- * the name fits the cap; -ENOMEM. Path "[vdso]" is this process' own vdso, which is the target's as well, or
- * that of modules_use_vdso.
+ * Gets the module for a key, referenced. Returns 0 also if its file cannot be used (see module_state). -ENOSPC: not
+ * even the name fits the cap; -ENOMEM. Path "[vdso]" is this process' own vdso, which is the target's as well, or that
+ * of modules_use_vdso.
  */
 int modules_get(
 	struct modules *t, const struct module_key *key, target_file_open_fn *open, void *arg, struct module **ret);
-/* Whether a mapping of that name has a file that is looked up. */
+/* Returns whether a mapping of that name has a file that is looked up. */
 bool module_has_file(const char *path);
-/* Those without a build-id that are of this generation, and that nobody references, are no use to anybody any more. */
+/* Drops unreferenced modules of this generation without a build-id: they are of no more use. */
 void modules_drop(struct modules *t, uint64_t generation);
 struct module *module_ref(struct module *m);
 struct module *module_unref(struct module *m); /* NULL is fine; returns NULL */
 /*
- * Around all that looks at bytes of its file, or of the debug information that belongs to it, wherever they lie: should
- * it kill us, the supervisor knows of which file it was. They do not nest: behind an inner one nothing is noted.
+ * Enclose all code that reads bytes of its file, or of its debug information, wherever they lie: if that kills the
+ * worker, the supervisor knows which file it was. They do not nest: after an inner pair nothing is noted.
  */
 void module_enter(const struct module *m);
 void module_leave(const struct module *m);
@@ -103,19 +102,19 @@ uint64_t module_vaddr(const struct module *m, uint64_t file_offset);
 /* Function name and the offset into it, or NULL. */
 const char *module_symbol(const struct module *m, uint64_t vaddr, uint64_t *ret_offset);
 /*
- * What the symbolizer said of addresses (profiler/target/symbol_requests.h). A module has a share of the cap for it;
- * beyond that nothing is kept: -ENOSPC, -ENOMEM.
+ * The symbolizer's answers for addresses (profiler/target/symbol_requests.h). A module has a share of the cap for them;
+ * beyond that none is kept: -ENOSPC, -ENOMEM.
  */
 bool module_names(const struct module *m, uint64_t vaddr, const struct symbol_line **ret, size_t *ret_count);
 int module_names_put(struct module *m, uint64_t vaddr, const struct symbol_line *lines, size_t count);
 bool module_symbols_elsewhere(const struct module *m); /* it has symbols, but no room for them: the symbolizer has */
 bool module_names_full(const struct module *m);
-/* Function names of a separate debug file as well (borrowed), once. */
+/* Adds the function names of a separate debug file (borrowed), once. */
 void module_add_symbols(struct module *m, const struct file *debug);
-bool module_is_file(const struct module *m, const struct file_id *id); /* that it was loaded from, unchanged */
+bool module_is_file(const struct module *m, const struct file_id *id); /* the one that it was loaded from, unchanged */
 /*
- * What a frame is called: "main", "libfoo.so+0x1230" (where the unwind table says the function begins), "[unreadable]
- * libfoo.so+0x1234", "[anon]", "[unknown]". Addresses of anonymous memory are left out: they say nothing and never
- * repeat. Returns buf.
+ * Writes the name of a frame: "main", "libfoo.so+0x1230" (where the unwind table says the function begins),
+ * "[unreadable] libfoo.so+0x1234", "[anon]", "[unknown]". Addresses of anonymous memory are left out: they say nothing
+ * and never repeat. Returns buf.
  */
 const char *module_frame_name(const struct module *m, uint64_t vaddr, char *buf, size_t size);

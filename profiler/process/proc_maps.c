@@ -52,8 +52,10 @@ int proc_maps_line(char *line, uint64_t *ret_start, uint64_t *ret_len, uint64_t 
 	*ret_start = start;
 	*ret_len = end - start;
 	*ret_pgoff = offset;
-	/* memory without a file has the name that MMAP2 records give it; " (deleted)" stays: what has the name now is
-	 * another file */
+	/*
+	 * memory without a file has the name that MMAP2 records give it; " (deleted)" stays: another file may have the
+	 * name now
+	 */
 	*ret = (struct module_key){.path = *name ? name : "//anon", .maj = maj, .min = min, .ino = ino};
 	return 1;
 }

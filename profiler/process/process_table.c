@@ -25,7 +25,7 @@ struct process_table {
 	uint64_t swept; /* record time of the last look for retired ones */
 	uint64_t turn;	/* counts records */
 	bool lossy;
-	bool all_lossy; /* each of them, at this moment: full rings say so with nearly every sample */
+	bool all_lossy; /* all of them are lossy now: full rings say so with nearly every sample */
 };
 
 int process_table_new(map_resolve_fn *resolve, void *arg, struct process_table **ret)
@@ -110,9 +110,9 @@ static void sweep(struct process_table *t, uint64_t until)
 }
 
 /*
- * Room for new ones: those go, a quarter at most, of which nobody has heard for the longest time. Most of them have
- * ended and it was not told (records were lost, or their CPU has no events). That one may just be asleep is less than
- * that all that come are without a name.
+ * Makes room: drops the processes without a record for the longest time, a quarter at most. Most of them have ended
+ * without a record (records were lost, or their CPU has no events). Dropping one that is just asleep is a smaller loss
+ * than having all new ones without a name.
  */
 static void evict(struct process_table *t)
 {
@@ -163,14 +163,14 @@ struct process *process_table_get(struct process_table *t, uint32_t pid)
 	return add(t, pid, at);
 }
 
-/* For what is told of a process: never the one that all share for whom there was no room. */
+/* Returns a process to be changed: never the one that all processes without room share. */
 static struct process *get_own(struct process_table *t, uint32_t pid)
 {
 	struct process *p = process_table_get(t, pid);
 	return p && p->pid == pid ? p : NULL;
 }
 
-/* Where it is, or would be put; NULL: there are no threads at all. */
+/* Returns where the thread is, or would be put; NULL: there are no threads at all. */
 static struct thread_state **thread_slot(const struct process *p, uint32_t tid)
 {
 	struct thread_state **at = p->threads ? &p->threads[tid % THREAD_BUCKETS] : NULL;
@@ -281,7 +281,7 @@ static void on_fork(struct process_table *t, const struct record *r)
 	free_threads(p);
 	p->space = shared;
 	jit_unref(p->jit);
-	p->jit = jit_ref(parent->jit); /* code that it has with its memory; of its own, it gets one of its own */
+	p->jit = jit_ref(parent->jit); /* code inherited with its memory; when it makes code, it gets its own */
 	p->exited = 0;
 	p->leader_gone = false;
 	snprintf(p->comm, sizeof(p->comm), "%s", process_table_thread_name(parent, r->task.ptid));
@@ -313,7 +313,7 @@ static void retire(struct process_table *t, const struct record *r)
 void process_table_record(struct process_table *t, const struct record *r)
 {
 	t->turn++;
-	/* Here nobody holds a task; a record may bring two. Not for every record: a sweep looks at all of them. */
+	/* No caller holds a process here; a record may bring two. Not for every record: a sweep looks at all. */
 	if (t->count + 2 > PROCESS_TABLE_MAX && r->time > t->swept + PROCESS_TABLE_GRACE / 16) {
 		sweep(t, UINT64_MAX);
 		if (t->count + 2 > PROCESS_TABLE_MAX)
@@ -465,7 +465,7 @@ static int restore_task(struct process_table *t, struct journal_reader *s, struc
 	struct address_space *space;
 	uint32_t pid = (uint32_t)saved_below(s, 1ull << 32);
 	struct process **at = slot(t, pid), *p;
-	if (s->bad || *at || t->count > PROCESS_TABLE_MAX) /* and one that those share for whom there was no room */
+	if (s->bad || *at || t->count > PROCESS_TABLE_MAX) /* one more: the one that processes without room share */
 		return -EBADMSG;
 	if (!(p = add(t, pid, at)))
 		return -ENOMEM;

@@ -62,9 +62,9 @@ void quarantine_note(struct crash_marker *at, const struct module_key *key)
 	describe(&at->file, key, at->target);
 }
 
-/* --- whose fault ---------------------------------------------------------------------------------------- */
+/* --- the blame ------------------------------------------------------------------------------------------ */
 
-/* As a worker noted it, who may have been anybody's. False: it was at no file. */
+/* Copies the file that a worker noted, which may have been taken over. False: it was reading no file. */
 static bool take_file(const struct crash_marker *at, struct quarantine_file *ret)
 {
 	if (!at->reading || at->file.build_id_len > ELF_BUILD_ID_MAX)
@@ -75,7 +75,7 @@ static bool take_file(const struct crash_marker *at, struct quarantine_file *ret
 	return true;
 }
 
-/* Those that are read still go before those that are not, of each the oldest. */
+/* Files that are still read go before those that are not, the oldest first. */
 static bool goes_before(const struct quarantined *a, const struct quarantined *b)
 {
 	if (!a->deaths.n || !b->deaths.n)
@@ -97,7 +97,7 @@ static struct quarantined *entry_of(struct quarantine *q, const struct quarantin
 	return victim;
 }
 
-/* A file that is not read any more is no excuse: whoever says so has not read it. */
+/* A quarantined file is no excuse: a worker that claims to have read it has not. */
 static bool is_excused(struct quarantine *q, const struct crash_marker *at, struct crash_blame *of, int64_t now,
 	struct quarantine_file *ret_file, struct quarantined **ret)
 {

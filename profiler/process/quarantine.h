@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * quarantine - ELF files of which workers died, so that the next ones do not read them; and whose fault a death was.
+ * quarantine - ELF files that killed workers, so that the next ones do not read them; and the blame for a death.
  *
- * A worker notes, in memory that it shares with the supervisor (struct crash_marker), at which target it is, and of
- * which module while it looks at bytes that somebody else wrote: headers, symbols, unwind tables, debug information.
- * When it dies by its own fault (not by SIGKILL) there, that counts for the file, not for the target. The third death
- * puts the file in quarantine: the supervisor's next workers, who inherit the list when they are forked, keep its
- * frames as module and offset (module.h), which profile and log say. A target that is to blame itself is kept as
- * addresses only. Nobody lets a file out again; the list ends with the supervisor, and is short: the oldest goes first.
+ * A worker notes, in memory that it shares with the supervisor (struct crash_marker), the target that it works on, and
+ * the module while it reads bytes that others wrote: headers, symbols, unwind tables, debug information. When it dies
+ * there by its own fault (not by SIGKILL), that counts for the file, not for the target. The third death puts the file
+ * in quarantine: the supervisor's next workers, which inherit the list when they are forked, keep its frames as module
+ * and offset (module.h); profile and log say so. A target that is to blame itself is kept as addresses only. A file
+ * never gets out again; the list ends with the supervisor, and is short: the oldest goes first.
  *
- * A file is known as modules are: by its build-id, whoever's it is; without one by path, device and inode, of one
- * target. Targets are known by the numbers that the supervisor gave them: all else is another in the next worker.
+ * A file is known as modules are: by its build-id, for all targets; without one by path, device and inode, for one
+ * target. Targets are known by the numbers that the supervisor gave them: all else is different in the next worker.
  *
- * A worker may have been taken over: what it noted is copied once and made valid. Nor can it, or a target with one bad
- * file after the other, kill workers for ever: of so many deaths of one target as QUARANTINE_EXCUSED says the rest is
- * the target's own again.
+ * A worker may have been taken over: its notes are copied once and made valid. Nor can it, or a target with one bad
+ * file after the other, kill workers for ever: after QUARANTINE_EXCUSED deaths of one target further ones count as the
+ * target's own again.
  */
 #pragma once
 
@@ -35,21 +35,21 @@ struct crash_count {
 	unsigned n;
 	int64_t first; /* CLOCK_MONOTONIC */
 };
-unsigned deaths_count(struct crash_count *d, int64_t now); /* one more: how many */
+unsigned deaths_count(struct crash_count *d, int64_t now); /* counts one more; returns how many */
 
 struct quarantine_file {
 	uint64_t ino;
 	uint32_t maj, min;
-	uint32_t target; /* whose it is; 0: anybody's, as it has a build-id */
+	uint32_t target; /* its target; 0: any, as it has a build-id */
 	uint8_t build_id[ELF_BUILD_ID_MAX];
 	uint8_t build_id_len;
 	char path[QUARANTINE_PATH_MAX];
 };
 
-/* What a worker is at. */
+/* The present work of a worker. */
 struct crash_marker {
-	uint32_t target;  /* whose records or windows, by number; 0: nobody's */
-	uint32_t reading; /* the file's bytes are looked at */
+	uint32_t target;  /* the target of its records or windows, by number; 0: none */
+	uint32_t reading; /* the file's bytes are being read */
 	struct quarantine_file file;
 };
 
@@ -58,26 +58,29 @@ struct crash_marker {
 struct quarantine {
 	struct quarantined {
 		struct quarantine_file file;
-		struct crash_count deaths; /* n 0: a place that is free */
+		struct crash_count deaths; /* n 0: a free place */
 		bool shut;		   /* it is not read any more */
 	} list[QUARANTINE_MAX];
 };
 
 struct crash_blame {		    /* of one target */
 	struct crash_count own;	    /* its own fault */
-	struct crash_count excused; /* that of files */
+	struct crash_count excused; /* the fault of files */
 };
 
 enum crash_verdict {
-	VERDICT_TARGET,	    /* its own fault: one more in blame.own */
-	VERDICT_FILE,	    /* that of a file it was at */
+	VERDICT_TARGET,	    /* the target's own fault: one more in blame.own */
+	VERDICT_FILE,	    /* the fault of the file that was being read */
 	VERDICT_QUARANTINE, /* ... and once too often: *ret_file is not read any more */
 };
-/* Of a death by its own fault at a target that there is. *ret_file: a valid one, unless the verdict is the target. */
+/*
+ * Returns the verdict on a worker that died by its own fault at a target that exists. *ret_file: valid, unless the
+ * verdict is the target.
+ */
 enum crash_verdict quarantine_judge(struct quarantine *q, const struct crash_marker *at, struct crash_blame *of,
 	int64_t now, struct quarantine_file *ret_file);
 
 /* --- the worker's side --- */
 
 bool quarantine_has(const struct quarantine *q, const struct module_key *key, uint32_t target);
-void quarantine_note(struct crash_marker *at, const struct module_key *key); /* not yet that it is read */
+void quarantine_note(struct crash_marker *at, const struct module_key *key); /* not yet as being read */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * supervisor_link - what the worker asks of its supervisor, through the channel between them (SOCK_SEQPACKET): the
- * supervisor has paths and holds copies of descriptors, which the worker has not. -1 is no channel: nothing is asked.
+ * supervisor_link - the worker's requests to its supervisor, through the channel between them (SOCK_SEQPACKET): the
+ * supervisor has paths and holds copies of descriptors, the worker does not. -1 is no channel: nothing is sent.
  */
 #pragma once
 
@@ -11,16 +11,16 @@
 enum worker_request_kind {
 	REQUEST_LIST_PROCESSES = 1, /* of a target, with a socket for the answer: a line "PID NAME" for each process in
 				       its cgroup, PID as the target's own pid namespace has it */
-	REQUEST_EXPORTER,	    /* another one: this one is no good */
+	REQUEST_EXPORTER,	    /* a new one: the present one is no good */
 	REQUEST_CLOSE_EVENT,	    /* that target's event of this index, for good */
-	REQUEST_KEEP_MEMORY,	    /* of one of a target's processes, with a descriptor or without it any more, for the
-				       worker that may come; `index` tells one from the other */
+	REQUEST_KEEP_MEMORY, /* a process's memory for a later worker: with its descriptor, or without, when it has
+				gone; `index` tells which */
 };
 struct worker_request {
-	uint32_t kind, number, index; /* enum worker_request_kind; of the target */
+	uint32_t kind, number, index; /* enum worker_request_kind; number of the target */
 };
 #define PROCESS_LIST_MAX 4096 /* bytes of the answer */
 
 void supervisor_request(int channel, const struct worker_request *r, int fd); /* fd -1: none */
-/* The processes in the cgroup of target `number`. Bytes of `text`, which ends with NUL, or -errno. */
+/* Lists the processes in the cgroup of target `number`. Returns the bytes of `text`, which ends with NUL, or -errno. */
 int supervisor_list_processes(int channel, uint32_t number, char *text, size_t size);

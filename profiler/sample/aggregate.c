@@ -17,7 +17,7 @@
 struct who_key {
 	uint32_t pid, tid;
 	char process[64], thread[16], exe[64];
-	char labels[LABEL_TEXT_MAX + 1]; /* of the key, as far as there are any */
+	char labels[LABEL_TEXT_MAX + 1]; /* the key has only the used bytes */
 };
 
 struct count {
@@ -37,17 +37,17 @@ const char frame_table_full[] = "[lost: table full]", frame_outside[] = "[outsid
 
 #define ROOT UINT32_MAX
 #define ROOM_FIRST 64  /* most of a node's containers are idle; a multiple of BITS */
-#define WHO_GUESSES 64 /* most samples are of somebody seen a moment ago: a guess, looked at whether it is right */
+#define WHO_GUESSES 64 /* most samples come from a recently seen thread: a guess, checked before use */
 
 /*
- * Stacks are a tree: a node is a frame and the node of its caller, so that a stack is the node of its leaf, and one
- * that differs from another by its leaf costs one node. A node is looked for by its path, the frames from the root to
- * it as one number: so all of a stack's nodes can be looked for at once, and of frames that are known nothing is.
+ * Stacks form a tree: a node is a frame and its caller's node, a stack is its leaf's node. A stack that differs from
+ * another one only in its leaf costs one node. The key of a node is its path, the frames from the root to it as one
+ * number: all nodes of a stack can be looked up at once, and known frames need no look-up of their own.
  */
 struct aggregate {
-	struct pair_table frames;  /* (what, address) */
+	struct pair_table frames;  /* (pointer and kind, address) */
 	struct pair_table nodes;   /* by path */
-	struct pair_table samples; /* (node, who), and what is of `struct sample_detail` in the upper halves */
+	struct pair_table samples; /* (node, origin), with `struct sample_detail` in the upper halves */
 	struct node {
 		uint32_t caller, frame;
 	} * node_list; /* by node number */
@@ -60,14 +60,14 @@ struct aggregate {
 	uint64_t *touched; /* a bit for each sample: counted since the last save */
 	struct {
 		size_t frames, nodes, whos, samples;
-		bool changed; /* since then */
+		bool changed; /* since the last save */
 	} saved;	      /* how many of each */
 	uint64_t overflow, untimed;
 	struct memory_limit *room;
-	size_t held;			   /* of it */
-	bool full;			   /* what is there is found, nothing is added */
+	size_t held;			   /* bytes of it */
+	bool full;			   /* known entries are found, none is added */
 	uint32_t who_guesses[WHO_GUESSES]; /* numbers + 1 */
-	/* the last stack, root first: the next one mostly begins the same way. As long as stacks are here. */
+	/* the last stack, root first: the next one mostly begins the same way. Kept until aggregate_clear(). */
 	struct step *last;
 	size_t n_last, last_room;
 };
@@ -83,7 +83,7 @@ void aggregate_share(struct aggregate *a, struct memory_limit *room)
 	a->room = room;
 }
 
-/* What it has grown to is of the room that it shares. */
+/* Charges the aggregate's growth to the memory limit that it shares. */
 static void settle(struct aggregate *a)
 {
 	size_t now = a->room ? aggregate_memory(a) : 0;
@@ -153,7 +153,7 @@ static bool same_frame(const struct stack_frame *x, const struct stack_frame *y)
 	       x->name == y->name;
 }
 
-/* Each kind has one of these; no pointer uses the upper bits. */
+/* Each kind has at most one of these pointers; no pointer uses the upper bits. */
 static uint64_t frame_what(const struct stack_frame *f)
 {
 	return (uintptr_t)f->module | (uintptr_t)f->jit | (uintptr_t)f->name | (uint64_t)f->kind << 62;
@@ -173,7 +173,7 @@ static int64_t add_frame(struct aggregate *a, const struct stack_frame *f)
 	return id;
 }
 
-/* frames[n - 1] is the root, whose node comes first. */
+/* frames[n - 1] is the root; its node comes first. */
 static size_t shared_with_last(const struct aggregate *a, const struct stack_frame *frames, size_t n)
 {
 	size_t i = 0;
@@ -201,7 +201,7 @@ static int64_t add_node(struct aggregate *a, struct pair path, uint32_t caller, 
 	return frame < 0 ? frame : append_node(a, path, caller, (uint32_t)frame);
 }
 
-/* The leaf's node; ROOT: a stack without frames. */
+/* Returns the leaf's node; ROOT: a stack without frames. */
 static int64_t add_stack(struct aggregate *a, const struct stack_frame *frames, size_t n)
 {
 	struct pair paths[AGGREGATE_STACK_MAX];
@@ -268,7 +268,7 @@ static int64_t add_who(struct aggregate *a, const struct sample_origin *who)
 
 #define BITS 64
 
-/* A count and its bit. */
+/* Makes room for a sample's count and its bit. */
 static int grow_counts(struct aggregate *a, size_t n)
 {
 	size_t had = a->count_room;
@@ -329,7 +329,7 @@ void aggregate_count(struct aggregate *a, uint32_t id, uint64_t count, uint64_t 
 {
 	const uint64_t sum = a->counts[id].weight + weight;
 	a->counts[id].count += count;
-	a->counts[id].weight = sum <= INT64_MAX ? sum : INT64_MAX; /* a profile's numbers */
+	a->counts[id].weight = sum <= INT64_MAX ? sum : INT64_MAX; /* as a profile's numbers */
 	a->touched[id / BITS] |= 1ull << id % BITS;
 	a->saved.changed = true;
 }
@@ -435,7 +435,7 @@ void aggregate_save_anew(struct aggregate *a)
 		memset(a->touched, 0xff, a->count_room / BITS * sizeof(*a->touched));
 }
 
-/* Kernel addresses are near the end of the address space: turned around they are short. */
+/* Kernel addresses are near the end of the address space: inverted they are short. */
 static void save_frame(struct journal *j, const struct stack_frame *f)
 {
 	uint64_t number = f->kind == FRAME_USER ? module_id(f->module) : f->kind == FRAME_JIT ? jit_serial(f->jit) : 0;
@@ -446,7 +446,7 @@ static void save_frame(struct journal *j, const struct stack_frame *f)
 		journal_number(j, f->kind == FRAME_KERNEL ? ~f->vaddr : f->vaddr);
 }
 
-/* A caller's node is older than the node: by how much, 0: it is the root. */
+/* A caller's node is older than the node: writes the distance of their numbers; 0: the node is a root. */
 static void save_node(struct journal *j, const struct node *node, size_t number)
 {
 	journal_number(j, node->caller == ROOT ? 0 : number - node->caller);
@@ -466,7 +466,7 @@ static void save_who(struct journal *j, const struct who_key *key)
 static void save_counts(struct aggregate *a, struct journal *j)
 {
 	size_t n = 0, last = 0, words = (a->samples.count + BITS - 1) / BITS;
-	if (a->samples.count % BITS) /* a bit without a sample, of save_anew */
+	if (a->samples.count % BITS) /* save_anew sets bits without a sample, too */
 		a->touched[words - 1] &= (1ull << a->samples.count % BITS) - 1;
 	for (size_t i = 0; i < words; i++)
 		n += (size_t)__builtin_popcountll(a->touched[i]);
@@ -510,7 +510,7 @@ void aggregate_save(struct aggregate *a, struct journal *j)
 	a->saved.changed = false;
 }
 
-/* The very literal. */
+/* Returns the literal itself: frames are compared by its address. */
 static const char *special(const char *text)
 {
 	static const char *const names[] = {frame_table_full, frame_outside, frame_lost, frame_not_sampled,
@@ -526,7 +526,7 @@ static const char *special(const char *text)
 	return NULL;
 }
 
-/* Two that were different may be the same now, and keep a number each. */
+/* Two frames that differed when they were saved may be equal now; each keeps its number. */
 static int load_frame(struct aggregate *a, struct journal_reader *s, aggregate_find_fn *find, void *arg)
 {
 	uint64_t what = saved_number(s);
@@ -583,7 +583,7 @@ static int load_who(struct aggregate *a, struct journal_reader *s)
 	return id < 0 ? (int)id : (size_t)id == had ? 0 : -EBADMSG;
 }
 
-/* No stack is longer than a sample has room for: whoever wrote this may not have thought of it. */
+/* No stack is longer than a sample has room for: the writer of the journal may not have checked that. */
 static bool is_stack(const struct aggregate *a, uint64_t node)
 {
 	size_t n = 0;

@@ -9,7 +9,7 @@ double cpu_budget_factor(const struct cpu_budget *b)
 	return b->factor > 1 ? b->factor : 1;
 }
 
-/* Of `seconds` that ended so many ago. */
+/* Sums up `seconds` that ended `ago` seconds ago. */
 static struct cpu_budget_cost sum(const struct cpu_budget *b, unsigned ago, unsigned seconds)
 {
 	struct cpu_budget_cost n = {0};
@@ -37,7 +37,7 @@ static void put(struct cpu_budget *b, unsigned seconds, const struct cpu_budget_
 	b->seconds += seconds;
 }
 
-/* By half; by half of that once more where nobody looked for long. */
+/* Halves the factor, and once more for each CPU_BUDGET_PATIENCE without a look. */
 static double least(double now, unsigned seconds)
 {
 	for (unsigned passed = 0; now > 1 && passed <= seconds; passed += CPU_BUDGET_PATIENCE)
@@ -45,7 +45,9 @@ static double least(double now, unsigned seconds)
 	return now < 1 ? 1 : now;
 }
 
-/* What sampling cost in `seconds` that ended so many ago, of what the rest left for it. */
+/*
+ * Returns the cost of sampling in `seconds` that ended `ago` seconds ago, as a share of the budget left by other work.
+ */
 static double share_of(const struct cpu_budget *b, unsigned ago, unsigned seconds, uint64_t allowed)
 {
 	const struct cpu_budget_cost spent = sum(b, ago, seconds);
@@ -53,7 +55,7 @@ static double share_of(const struct cpu_budget *b, unsigned ago, unsigned second
 	return (double)spent.sampling / (all - (other < most ? other : most));
 }
 
-/* Of the dearest ten seconds of the time that patience takes. */
+/* Returns the share of the dearest ten seconds in the last CPU_BUDGET_PATIENCE. */
 static double dearest_share(const struct cpu_budget *b, uint64_t allowed)
 {
 	double most = 0;
@@ -72,7 +74,7 @@ bool cpu_budget_has_room(const struct cpu_budget *b, uint64_t allowed)
 	return !allowed || minute.other < (left > least ? left : least);
 }
 
-/* What ten seconds show was all spent at the present factor, or else they show nothing. */
+/* The last ten seconds tell something only if all of them passed at the present factor. */
 static double decide(const struct cpu_budget *b, unsigned seconds, uint64_t allowed)
 {
 	double now = cpu_budget_factor(b), share = share_of(b, 0, CPU_BUDGET_RECENT, allowed);
@@ -94,7 +96,7 @@ bool cpu_budget_look(struct cpu_budget *b, unsigned seconds, const struct cpu_bu
 	double now = cpu_budget_factor(b);
 	if (!seconds)
 		return false;
-	if (!b->seconds) /* what may be judged at once, is: the first minute has a minute's sum */
+	if (!b->seconds) /* judge at once: the first minute has the sum of a whole minute */
 		b->since = CPU_BUDGET_PATIENCE;
 	put(b, seconds, spent);
 	b->factor = allowed ? decide(b, seconds, allowed) : 1;

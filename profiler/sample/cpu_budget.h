@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cpu_budget - keeps what profiling costs below a share of the machine, over a sliding minute. Numbers only:
- * profiler/sample/sample_rate.h and profiler/target/symbol_requests.h do it.
+ * cpu_budget - keeps the cost of profiling below a share of the machine, over a sliding minute. Numbers only:
+ * profiler/sample/sample_rate.h and profiler/target/symbol_requests.h act on them.
  *
- * What it costs has two parts. To sample all targets less often lowers what sampling costs, and nothing else: starts,
- * files and names cost the same. So names are put off first, while all that is no sampling takes more than sampling
- * leaves of the budget, and more than a quarter of it. Sampling is lowered to what the other part leaves, which is
- * never less than three quarters of the budget.
+ * The cost has two parts. Sampling all targets less often lowers the cost of sampling alone: starts, files and names
+ * cost the same. So names are put off first, while all other work takes more than sampling leaves of the budget, and
+ * more than a quarter of it. Sampling is lowered to the part that other work leaves, which is never less than three
+ * quarters of the budget.
  *
- * A minute's sum may be spent at any time in it, so a start that reads many symbols lowers nothing. When sampling took
- * more than there is for it in the last minute, and in the last ten seconds too, it is lowered by so much that those
- * ten would have been below; then ten seconds pass, for what was decided to be seen. What was lowered is raised again,
- * by half at most, when 85 % of what there is for sampling would do, and no sooner than 30 s after the last change: the
- * two marks lie apart, so that it does not swing.
+ * A minute's sum may be spent at any time in it, so a start that reads many symbols lowers nothing. When sampling
+ * exceeded its part in the last minute, and in the last ten seconds too, it is lowered so far that those ten would have
+ * been below; then ten seconds pass until the effect shows. Sampling is raised again, with the factor halved at most,
+ * when 85 % of its part would do, and no sooner than 30 s after the last change: the two marks lie apart, so that it
+ * does not swing.
  */
 #pragma once
 
@@ -23,7 +23,7 @@
 #define CPU_BUDGET_RECENT 10
 #define CPU_BUDGET_PATIENCE 30
 #define CPU_BUDGET_MOST 64.0
-#define CPU_BUDGET_OTHER 4 /* of the budget, one part: what sampling leaves to all else, however much it takes */
+#define CPU_BUDGET_OTHER 4 /* 1/4 of the budget: left to other work, however much sampling takes */
 
 struct cpu_budget_cost { /* ns of CPU time */
 	uint64_t sampling, other;
@@ -31,18 +31,18 @@ struct cpu_budget_cost { /* ns of CPU time */
 
 struct cpu_budget { /* all zero: nothing is lowered */
 	double factor;
-	struct cpu_budget_cost spent[CPU_BUDGET_SECONDS]; /* by second, in a circle */
+	struct cpu_budget_cost spent[CPU_BUDGET_SECONDS]; /* by second, a ring buffer */
 	unsigned at;					  /* the latest */
 	unsigned since;					  /* seconds since the last change */
-	uint64_t seconds;				  /* all that were looked at */
+	uint64_t seconds;				  /* all seconds that were looked at */
 };
 
 double cpu_budget_factor(const struct cpu_budget *b); /* 1: as asked for */
 /*
- * `seconds` (1 or more, of a service that was held up) have passed, in which `spent` went. allowed: ns a second, 0: no
- * bound. True: another factor from now on.
+ * Notes the cost of the last `seconds` (more than 1 when the service was held up). allowed: ns a second, 0: no bound.
+ * Returns true if the factor has changed.
  */
 bool cpu_budget_look(struct cpu_budget *b, unsigned seconds, const struct cpu_budget_cost *spent, uint64_t allowed);
-/* Whether something that is no sampling, and can be put off, may be done now. */
+/* Returns whether work other than sampling, which can be put off, may be done now. */
 bool cpu_budget_has_room(const struct cpu_budget *b, uint64_t allowed);
 struct cpu_budget_cost cpu_budget_minute(const struct cpu_budget *b); /* spent in the last minute */

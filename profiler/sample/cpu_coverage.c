@@ -14,9 +14,9 @@
 
 struct cpu_coverage {
 	int online;
-	char text[4096];	/* as it was read last */
-	int64_t up_since[CPUS]; /* when it was seen to come, the last time */
-	int64_t up_until[CPUS]; /* when it was seen to have gone; INT64_MAX: it is up, 0: it never was */
+	char text[4096];	/* as last read */
+	int64_t up_since[CPUS]; /* when it was last seen to come online */
+	int64_t up_until[CPUS]; /* when it was seen to have gone offline; INT64_MAX: it is online, 0: it never was */
 };
 
 int cpu_coverage_new(int online, struct cpu_coverage **ret)
@@ -51,7 +51,7 @@ static bool is_up(const struct cpu_coverage *c, int cpu)
 
 /* --- looking --------------------------------------------------------------------------------------------- */
 
-/* False: they are as they were, or nobody says how. */
+/* False: no change, or the file cannot be read. */
 static bool read_online(struct cpu_coverage *c)
 {
 	char text[sizeof(c->text)] = "";
@@ -79,7 +79,7 @@ static bool note_cpus(struct cpu_coverage *c, int64_t now)
 	return n > 0;
 }
 
-/* Those of a thread stay with it, and count again when its CPU is back. */
+/* Events of a thread stay with it, and count again when their CPU is back. */
 static void take_off(const struct cpu_coverage *c, struct target *t, int64_t now)
 {
 	for (struct open_event *st = t->streams; st && t->desc.strategy == STRATEGY_CGROUP; st = st->next_of_target)
@@ -101,9 +101,9 @@ void cpu_coverage_look(struct engine *g, int64_t now)
 	}
 }
 
-/* --- who has none ---------------------------------------------------------------------------------------- */
+/* --- CPUs without an event ------------------------------------------------------------------------------- */
 
-/* By CPU: 0 where it has none, INT64_MAX where one counts, else when the last one was seen to be off. */
+/* By CPU: 0 without an event, INT64_MAX where one counts, else when the last one was seen to be off. */
 static void fill_covered(const struct target *t, int64_t ret[CPUS])
 {
 	memset(ret, 0, CPUS * sizeof(ret[0]));
@@ -114,7 +114,7 @@ static void fill_covered(const struct target *t, int64_t ret[CPUS])
 	}
 }
 
-/* False: there is no room for it, and there were more. */
+/* False: the list is full, and was cut. */
 static bool put_span(char ret[CPU_COVERAGE_LIST_MAX], int first, int last)
 {
 	char span[32];
@@ -130,7 +130,7 @@ void cpu_coverage_list(const struct target *t, int64_t since, char ret[CPU_COVER
 	static int64_t covered[CPUS];
 	const struct cpu_coverage *c = t->engine->coverage;
 	ret[0] = 0;
-	if (!c || t->desc.strategy == STRATEGY_TIMERS) /* of events */
+	if (!c || t->desc.strategy == STRATEGY_TIMERS) /* it has no events */
 		return;
 	fill_covered(t, covered);
 	for (int cpu = 0, first = -1; cpu <= CPUS; cpu++) {

@@ -35,9 +35,10 @@ static uint64_t above(uint64_t a, uint64_t b)
 }
 
 /*
- * What the kernel counted and nobody has taken from the rings, because the profiler was killed and had not committed
- * it. `missing` is what there is no sample for, whatever the reason: of CPU time, no more than could run meanwhile.
- * Where kernel time is counted but not sampled, it is missing all the time: then as much as there was otherwise.
+ * Returns the part of `missing` that the kernel counted and no profiler took from the rings, because the profiler was
+ * killed and had not committed it. `missing` is without a sample, whatever the reason: of CPU time, no more than could
+ * run meanwhile. Where kernel time is counted but not sampled, it is missing all the time: then at most as much as in
+ * the rest of the window, in proportion.
  */
 static uint64_t while_restarting(const struct target *t, uint32_t spec, uint64_t missing)
 {
@@ -57,7 +58,7 @@ bool event_counts_read(const struct open_event *st, struct event_reading *ret)
 {
 	const bool times = st->layout.flags & LAYOUT_TIMES, lost = st->layout.flags & LAYOUT_LOST;
 	uint64_t n[4] = {0};
-	size_t size = (1 + 2 * times + lost) * sizeof(n[0]); /* no more: a read of what is left would fail */
+	size_t size = (1 + 2 * times + lost) * sizeof(n[0]); /* no more: another read would fail */
 	if (fd_read_all(st->fd, n, size) != (ssize_t)size)
 		return false;
 	*ret = (struct event_reading){n[0], lost ? n[1 + 2 * times] : 0, times ? n[1] : 0, times ? n[2] : 0};
@@ -79,7 +80,7 @@ void event_counts_rebase(struct open_event *st)
 		keep(st, &now);
 }
 
-/* Reads every event of a kind: what it counted since it was read last, in ns or as it is, and samples lost. */
+/* Reads every event of a kind: its count since the last read, in ns or as it is, and its lost samples. */
 static void read_events(
 	struct target *t, uint32_t spec, struct target_kernel *k, uint64_t *ret_counted, uint64_t *ret_lost)
 {
@@ -98,8 +99,8 @@ static void read_events(
 }
 
 /*
- * Where sampling is lowered by turns (profiler/sample/sample_rate.h), the kernel counts only while it is on; what it
- * counted, and a sample that it lost, stand for as much as the samples that came at the same rate do on average.
+ * Where sampling is lowered by intervals (profiler/sample/sample_rate.h), the kernel counts only while events are on:
+ * its count, and each lost sample, stand for as much as the samples at the same rate do on average.
  */
 static void ask_events(struct target *t, uint32_t spec)
 {
@@ -136,7 +137,7 @@ static uint64_t worth_saying(uint64_t missing, uint64_t weight, uint64_t of)
 }
 
 /*
- * Of more events than the CPU has counters each counts for a part of the time. Where there is one for each thread on
+ * With more events than the CPU has counters, each counts for a part of the time. Where each thread has one event for
  * each CPU, all of them are enabled while it runs on one (kernel/events/core.c, __perf_update_times).
  */
 static void scale_up(const struct target *t, struct event_totals *k, uint64_t enabled, uint64_t running)
@@ -154,8 +155,8 @@ static void scale_up(const struct target *t, struct event_totals *k, uint64_t en
 }
 
 /*
- * What their processes have used, and no sample stands for: threads that ended before they were seen, or blocked all
- * signals. Of samples that were lost as much as there are of them, on average.
+ * Accounts for CPU time of the processes that no sample stands for: threads that ended before they were seen, or
+ * blocked all signals. A lost sample stands for the mean weight.
  */
 static void ask_apps(const struct target *t, uint32_t spec, struct event_totals *ret)
 {
@@ -170,9 +171,9 @@ static void ask_apps(const struct target *t, uint32_t spec, struct event_totals 
 }
 
 /*
- * Events that are inherited begin a period with every thread, on every CPU, so one that ends before its first sample
- * has none: many short ones would be missing without a word. The kernel's count has them all. (Under `cgroup` one event
- * sees all.)
+ * Inherited events begin a period with every thread, on every CPU, so a thread that ends before its first sample has
+ * none: many short threads would be missing without notice. The kernel's count has them all. (Under `cgroup` one event
+ * covers all threads.)
  */
 static void ask_kernel(struct target *t, uint32_t spec, struct event_totals *ret)
 {
@@ -200,7 +201,7 @@ static void ask_kernel(struct target *t, uint32_t spec, struct event_totals *ret
 		ret->lost_weight = ret->lost * weight;
 	}
 	uint64_t missing = above(ret->counted, seen);
-	if (is_inherited_clock(t, spec)) /* under `threads` what is lost may be side-band: it stands for no time */
+	if (is_inherited_clock(t, spec)) /* under `threads` lost records may be side-band: they stand for no time */
 		ret->lost_weight = smaller(ret->lost_weight, missing);
 	missing = above(missing, ret->lost_weight);
 	ret->unseen = while_restarting(t, spec, above(missing, t->tally.before_weight[spec]));
@@ -210,7 +211,7 @@ static void ask_kernel(struct target *t, uint32_t spec, struct event_totals *ret
 	scale_up(t, ret, enabled, running);
 }
 
-/* The lost ones by number, the others by weight share what it did use. */
+/* Splits the CPU time that the target used: lost samples by number, the others by weight. */
 static void settle_all(const struct target *t, uint32_t spec, struct event_totals *k, uint64_t all)
 {
 	uint64_t seen = t->tally.weight[spec], taken = t->tally.taken[spec];
@@ -223,8 +224,8 @@ static void settle_all(const struct target *t, uint32_t spec, struct event_total
 
 /*
  * A clock counts kernel code also where that is not sampled (kernel/events/core.c, perf_swevent_hrtimer: the sample is
- * left out, the count goes on). So it is by the count that samples stand for too much or too little, and what is left
- * is kernel code.
+ * left out, the count goes on). So the count tells whether samples stand for too much or too little, and the rest is
+ * kernel code.
  */
 static void settle_user(const struct target *t, uint32_t spec, struct event_totals *k, uint64_t all)
 {
@@ -238,8 +239,8 @@ static void settle_user(const struct target *t, uint32_t spec, struct event_tota
 }
 
 /*
- * Samples of intervals stand for what the target used as far as that was known as they were taken. What it did use in
- * this window is known now.
+ * Samples of intervals stand for the target's CPU time as far as it was known when they were taken. The CPU time that
+ * the target used in this window is known now.
  */
 static void settle_weights(struct target *t, struct window *w)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * event_counts - what the kernel says beside the samples: what its events counted, which samples it could not write,
- * and so what is missing of a window, and why.
+ * event_counts - the kernel's figures beside the samples: the counts of its events, the samples that it could not
+ * write, and from these the missing part of a window and the reason for it.
  */
 #pragma once
 
@@ -11,29 +11,29 @@
 struct target;
 struct window;
 
-#define EVENT_COUNTS_ALWAYS 0.995 /* of the time, but for what it takes to switch it on */
+#define EVENT_COUNTS_ALWAYS 0.995 /* of the time: switching it on takes some */
 
-/* What the kernel says of an event of this window. */
+/* The kernel's figures for an event in this window. */
 struct event_totals {
 	bool lost_known;
 	uint64_t lost, lost_weight; /* samples that it could not write */
 	uint64_t unsampled;	    /* ns of CPU time that no sample stands for */
 	uint64_t counted;	    /* ns of CPU time in all */
 	uint64_t unseen;	    /* in its unit: while there was no profiler */
-	double correct;		    /* what weights are to be multiplied by */
-	double had_counter;	    /* part of the time in which it had one: what is counted is scaled up by that */
+	double correct;		    /* factor for the weights */
+	double had_counter;	    /* part of the time with a counter: counts are scaled up by it */
 };
 
-/* What read(2) tells of an event of PERF_SAMPLES; false: nothing. Times are 0 where it does not tell them. */
+/* The values of read(2) for an event of PERF_SAMPLES; false: none. Times are 0 if it returns none. */
 struct event_reading {
 	uint64_t value, lost, enabled, running;
 };
 struct open_event;
 bool event_counts_read(const struct open_event *st, struct event_reading *ret);
-/* What was counted so far is in the books, or of before. */
+/* Makes the present counts the base: they are accounted for, or from before. */
 void event_counts_rebase(struct open_event *st);
-/* Before another rate: what the kernel counted so far goes with the samples that came so far. */
+/* Call before a change of rate: accounts the kernel's counts so far with the samples so far. */
 void event_counts_rate(struct target *t);
-/* A window is over: what is there for each of its events, and the next one begins. Its tally is there. */
+/* Ends a window: fills in the totals of each event, and begins the next one. The window's tally is complete. */
 void event_counts_window(struct target *t, struct window *w);
 uint64_t event_counts_scaled(uint64_t value, double scale);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #define BUCKETS 4096
-#define ENTRIES_MAX 65536 /* where records are lost, ends of threads are */
+#define ENTRIES_MAX 65536 /* where records are lost, so are ends of threads */
 
 struct entry {
 	uint32_t tid, cpu, kind;

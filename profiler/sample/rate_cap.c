@@ -3,7 +3,7 @@
 
 #include "oci/base/clock.h"
 
-#define ROOM 1.05 /* what is lowered ends a little below: it is no clockwork */
+#define ROOM 1.05 /* lowers to a little below the limit: rates vary */
 
 double rate_cap_factor(const struct rate_cap *c)
 {

@@ -20,24 +20,24 @@
 
 #define LOOK_NS NSEC_PER_SEC
 /*
- * What a sample costs where it is taken: tests/bench/sampling.c on a virtual machine (AMD EPYC, Linux 6.18), where an
- * interrupt is dear. A physical machine's is a fraction, so that the estimate is on the safe side there.
+ * The cost of taking a sample: tests/bench/sampling.c on a virtual machine (AMD EPYC, Linux 6.18), where an interrupt
+ * is dear. On a physical machine it is a fraction, so that the estimate is on the safe side there.
  */
 #define SAMPLE_NS 20000
 #define SAMPLE_NS_PER_KIB 150
 #define SWITCH_NS 300 /* a small record of a switch */
 /*
- * To unwind and count a sample takes as long as to note down so many records of what programs map, fork and are called:
- * on the same machine 4.4 us where stacks have three frames, and several times that where they are deep; 0.9 us for a
- * record of a shell that runs one program after the other.
+ * Unwinding and counting a sample takes as long as noting so many mmap, fork and comm records: on the same machine 4.4
+ * us for stacks of three frames, and several times that for deep ones; 0.9 us for a record of a shell that runs one
+ * program after the other.
  */
 #define SAMPLE_RECORDS 8
 
-/* Of many short cycles the sum is surer: a program works, and waits, for longer. */
+/* Many short cycles make the sum more accurate: a program works, and waits, for longer than one. */
 #define CYCLE_NS (40 * NSEC_PER_MSEC)
-#define CYCLE_FACTOR 4 /* beyond it cycles grow: what is lowered has to cost less, switching too */
+#define CYCLE_FACTOR 4 /* beyond it cycles grow: switching has to cost less, too */
 #define CYCLE_MAX_NS NSEC_PER_SEC
-#define CYCLE_COSTS 100 /* a cycle is as long as that many switchings of all: they take a hundredth of a CPU */
+#define CYCLE_COSTS 100 /* a cycle is as long as so many switchings of all targets: they take a hundredth of a CPU */
 #define ON_NS (2 * NSEC_PER_MSEC)
 #define FACTOR_MOST (RATE_CAP_MOST * CPU_BUDGET_MOST)
 #define STRETCH_MOST 1000.0
@@ -85,7 +85,7 @@ uint64_t sample_rate_weight(const struct target_rate *r, uint64_t period, int64_
 	return r->n_steps ? longer(period, sample_rate_scale(r, time)) : period;
 }
 
-/* The oldest change is about to be forgotten: what was sampled before the one behind it has to be read by then. */
+/* Overwrites the oldest change: samples from before the second oldest have to be read by then. */
 static void add_step(struct target *t, int64_t since, double scale)
 {
 	struct target_rate *r = &t->rate;
@@ -124,7 +124,7 @@ int64_t sample_rate_cpu(const struct rate_control *r)
 	return clock_cpu() - r->loading;
 }
 
-/* What a program maps and forks costs the same, however seldom it is sampled. */
+/* mmap and fork records of a program cost the same, however seldom it is sampled. */
 void sample_rate_drained(struct rate_control *r, int64_t began)
 {
 	const int64_t cpu = sample_rate_cpu(r) - began;
@@ -133,7 +133,7 @@ void sample_rate_drained(struct rate_control *r, int64_t began)
 	r->n_samples = r->n_records = 0;
 }
 
-/* The scale is a whole number: of so many one is kept. */
+/* The scale is a whole number: one of so many samples is kept. */
 static bool is_kept(struct target_rate *r, uint32_t spec, int64_t time)
 {
 	if (++r->skipped[spec] < (uint32_t)sample_rate_scale(r, time))
@@ -154,7 +154,7 @@ bool sample_rate_take(struct target *t, uint32_t spec, int64_t time, uint64_t we
 
 /* --- longer periods ------------------------------------------------------------------------------------ */
 
-/* All rungs of a ladder, so that whichever counts next counts alike. */
+/* Sets all rungs of a ladder, so that the next one that counts has the same period. */
 static int set_periods(struct target *t, double factor)
 {
 	int r = 0;
@@ -169,7 +169,7 @@ static int set_periods(struct target *t, double factor)
 
 /* --- intervals ----------------------------------------------------------------------------------------- */
 
-/* Those that count; of a ladder that is the one rung. */
+/* Switches the events that count; of a ladder that is one rung. */
 static int switch_events(struct target *t, unsigned long how)
 {
 	int r = 0;
@@ -205,7 +205,7 @@ static double random_part(struct rate_control *all)
 	return 0.5 + (double)(x >> 11) / (double)(1ull << 53);
 }
 
-/* How long samples come now: of a cycle that is not shorter than what switching is worth. */
+/* Returns the length of an interval with samples, of a cycle that is long enough to pay for switching. */
 static double length_on(const struct target *t)
 {
 	const struct target_rate *r = &t->rate;
@@ -234,7 +234,10 @@ static void begin_interval(struct target *t)
 	r->intervals.next = now + (int64_t)length_on(t);
 }
 
-/* We wake up late, where CPUs are busy: an interval that was longer than meant has a longer pause, and the reverse. */
+/*
+ * The worker wakes up late where CPUs are busy: an interval that was longer than intended has a longer pause, and vice
+ * versa.
+ */
 static void end_interval(struct target *t)
 {
 	struct target_rate *r = &t->rate;
@@ -248,8 +251,8 @@ static void end_interval(struct target *t)
 }
 
 /*
- * The CPU time of all its threads, by its side-band, which is always on, and as its first clock counted it while that
- * was on. False: not to be had.
+ * Reads the CPU time of all its threads: all of it, by its side-band, which is always on, and the part that its first
+ * clock counted while that was on. False: not available.
  */
 static bool read_clocks(const struct target *t, uint64_t *ret_ran, uint64_t *ret_counted)
 {
@@ -270,7 +273,7 @@ static bool read_clocks(const struct target *t, uint64_t *ret_ran, uint64_t *ret
 	return known && clock < t->desc.n_events;
 }
 
-/* What it ran since the last look, and how much of that was counted. False: not known. */
+/* Reads the target's CPU time since the last look, and the counted part of it. False: not known. */
 static bool look_at_clocks(struct target *t, double *ret_all, double *ret_part)
 {
 	struct target_rate *r = &t->rate;
@@ -283,7 +286,7 @@ static bool look_at_clocks(struct target *t, double *ret_all, double *ret_part)
 	return known;
 }
 
-/* From here on, as far as is known: as before. */
+/* Begins with the stretch that held before, as far as it is known. */
 static void begin_scale(struct target *t, int64_t now)
 {
 	struct target_rate *r = &t->rate;
@@ -296,9 +299,9 @@ static void begin_scale(struct target *t, int64_t now)
 }
 
 /*
- * What samples stand for from now on. Not the share of the time: what its clock counted while it was on is to the time
- * that it ran as samples are to what they stand for; where the last second's were worth too little or too much, the
- * next one's make up for it.
+ * Sets the scale of samples from now on. It is not the share of the time but the time that the target ran, divided by
+ * the time that its clock counted while it was on. Where the samples of the last second were worth too little or too
+ * much, those of the next one make up for it.
  */
 static void fit_scale(struct target *t, int64_t now, double all, double part)
 {
@@ -330,7 +333,7 @@ static void set_intervals(struct target *t, double factor)
 		r->intervals.on = true;
 		r->intervals.rest = 0;
 		begin_interval(t);
-	} else if (r->intervals.off) { /* a pause that was meant for a higher factor ends sooner */
+	} else if (r->intervals.off) { /* a pause that was intended for a higher factor ends sooner */
 		int64_t longest = clock_now() + (int64_t)(1.5 * length_on(t) * (factor - 1));
 		r->intervals.next = r->intervals.next < longest ? r->intervals.next : longest;
 	}
@@ -346,7 +349,7 @@ static void set_factor(struct target *t, double factor)
 	switch (way_of(t)) {
 	case RATE_PERIOD:
 		r = set_periods(t, factor);
-		add_step(t, clock_now(), factor); /* what was sampled meanwhile was begun before */
+		add_step(t, clock_now(), factor); /* samples taken meanwhile were begun before */
 		break;
 	case RATE_DUTY_CYCLE:
 		set_intervals(t, factor);
@@ -385,14 +388,14 @@ static void say_cap(const struct target *t, double had)
 }
 
 /*
- * By how much it was lowered since the last look. Of intervals not what was meant: where they are few, or the program
- * works in moments, they see more of it or less.
+ * Returns by how much sampling was lowered since the last look. For intervals this is not the intended factor: where
+ * they are few, or the program works in bursts, they see more of it or less.
  */
 static double was_lowered(struct target *t, int64_t now)
 {
 	struct target_rate *r = &t->rate;
 	double all, part;
-	if (way_of(t) == RATE_DROP_SAMPLES) /* what is left out has come all the same */
+	if (way_of(t) == RATE_DROP_SAMPLES) /* the samples that are left out have come all the same */
 		return 1;
 	if (!r->intervals.on || !look_at_clocks(t, &all, &part))
 		return r->factor > 1 ? r->factor : 1;
@@ -423,7 +426,7 @@ int sample_rate_open_account(void)
 	struct cgroup_target c;
 	if (cgroup_path(getpid(), NULL, path, sizeof(path)) < 0)
 		return -1;
-	/* one that it shares with others says nothing of it, and the root's is the machine's */
+	/* a cgroup shared with other programs tells nothing of pilliond, and the root's is the machine's */
 	const char *last = strrchr(path, '/');
 	bool unit = last && strlen(last) > 8 && !strcmp(last + strlen(last) - 8, ".service");
 	if (!unit && strcmp(path, "/" CGROUP_BASE "/service"))
@@ -451,7 +454,7 @@ static bool read_account(int fd, uint64_t *ret)
 	return at;
 }
 
-/* Since we last looked: CPU time of our processes, and of the samples that they were sent. */
+/* Returns the cost since the last look: CPU time of our processes, and of taking samples. */
 static struct cpu_budget_cost spent_since(struct rate_control *r)
 {
 	uint64_t now, before = r->spent;
@@ -489,7 +492,7 @@ void sample_rate_look(struct engine *g, int64_t now)
 	bool first = !all->looked;
 	const struct cpu_budget_cost spent = spent_since(all);
 	all->looked = now;
-	if (first) { /* what is there to be seen has been since when? */
+	if (first) { /* it is not known since when these records were counted */
 		for (struct target *t = g->targets; t; t = t->next)
 			t->rate.samples = t->rate.bytes = 0;
 		return;
@@ -555,7 +558,7 @@ void sample_rate_resume(struct target *t)
 	double factor = r->factor > 1 ? r->factor : 1;
 	if (way_of(t) == RATE_DUTY_CYCLE) {
 		r->intervals.on = false;
-		r->intervals.off = true; /* or so it may be: switching on what is on does no harm */
+		r->intervals.off = true; /* or so it may be: enabling an enabled event does no harm */
 		set_intervals(t, 1);
 	}
 	set_factor(t, factor);
@@ -570,7 +573,7 @@ uint64_t sample_rate_bits(double value)
 	return bits;
 }
 
-/* What is no number is the least. */
+/* NaN becomes `least`. */
 double sample_rate_double(uint64_t bits, double least, double most)
 {
 	double value;
@@ -604,7 +607,7 @@ void sample_rate_restore(struct target_rate *r, const struct rate_saved *s)
 		.by_budget = s->by & 2,
 		.cap.factor = sample_rate_double(s->cap, 1, RATE_CAP_MOST),
 		.intervals.stretch = sample_rate_double(s->stretch, 0, STRETCH_MOST)};
-	for (unsigned i = 0; i < RATE_CAP_CALM; i++) /* it is held for that long */
+	for (unsigned i = 0; i < RATE_CAP_CALM; i++) /* the cap is held for that long */
 		r->cap.needed[i] = r->cap.factor > 1 ? r->cap.factor : 0;
 	r->n_steps = s->n_steps < RATE_KEPT ? (unsigned)s->n_steps : RATE_KEPT;
 	for (unsigned i = 0; i < r->n_steps; i++)
@@ -645,6 +648,6 @@ void sample_rate_use(struct engine *g, const struct settings *set)
 {
 	struct rate_control *r = &g->rates;
 	r->limits = (struct rate_limits){set->target_rate, set->target_bytes};
-	/* thousandths of a per cent of the machine, by nanosecond of a second and CPU */
+	/* cpu_budget: thousandths of a per cent of the machine; allowed: ns a second, of all CPUs */
 	r->allowed = (uint64_t)set->cpu_budget * (NSEC_PER_SEC / 100000) * (g->rings ? cpu_rings_count(g->rings) : 0);
 }

@@ -18,7 +18,7 @@ struct sampled {
 	struct jit_room *room; /* for names of code without a file */
 };
 
-/* Code in memory without a file keeps its address: what it is called may be written down later (jit_symbols.h). */
+/* Code in memory without a file keeps its address: its name may be written down later (jit_symbols.h). */
 static struct stack_frame named_frame(const struct sampled *of, struct module *module, uint64_t vaddr, uint64_t ip)
 {
 	struct process *p = of->task;
@@ -44,7 +44,7 @@ static struct stack_frame user_frame(const struct sampled *of, uint64_t ip, bool
 	return named_frame(of, module, module ? module_vaddr(module, at - m->start + m->pgoff) : 0, at);
 }
 
-/* The chain is sections, each behind a marker that says whose addresses follow. */
+/* The chain consists of sections, each behind a marker: kernel or user addresses follow. */
 static size_t from_chain(const struct sampled *of, const struct record_sample *s, struct stack_frame *frames,
 	size_t max, enum unwind_stop *ret_stop)
 {
@@ -63,7 +63,7 @@ static size_t from_chain(const struct sampled *of, const struct record_sample *s
 		else if (context == (uint64_t)PERF_CONTEXT_USER) {
 			frames[n] = user_frame(of, ip, !first);
 			if (frames[n].kind == FRAME_USER && !frames[n].module &&
-				!first) { /* code without frame pointers: what follows is not a stack */
+				!first) { /* code without frame pointers: the rest is not a stack */
 				*ret_stop = UNWIND_UNKNOWN_MAPPING;
 				break;
 			}
@@ -136,7 +136,7 @@ size_t sample_stack_frames(struct unwind *u, struct process *p, const struct rec
 	size_t n = from_chain(&of, s, frames, AGGREGATE_STACK_MAX - SPECIALS, ret_stop);
 	if (layout->sample_type & PERF_SAMPLE_STACK_USER && s->has_regs)
 		n += from_snapshot(&of, s, frames + n, AGGREGATE_STACK_MAX - SPECIALS - n, ret_stop);
-	if (n == 0) /* no stacks asked for, or none to be had: the address alone */
+	if (n == 0) /* no stacks asked for, or none available: the address alone */
 		frames[n++] = mode == PERF_RECORD_MISC_KERNEL
 				      ? (struct stack_frame){.kind = FRAME_KERNEL, .vaddr = s->ip}
 				      : user_frame(&of, s->ip, false);

@@ -3,9 +3,9 @@
 
 #include "oci/base/clock.h"
 
-#define CUT_MIN 20 /* stacks that say something */
+#define CUT_MIN 20 /* stacks, for a decision */
 #define CUT_ONE_IN 100
-#define BATCH 200 /* stacks: what is cut once in a while does not add up */
+#define BATCH 200 /* stacks: rare cuts do not add up */
 #define SMALL_MIN 100
 #define SMALL_MANY 2500 /* of 10 s of one CPU at 250 Hz */
 #define SMALL_NS (10 * NSEC_PER_SEC)
@@ -46,7 +46,7 @@ static bool wants_up(struct stack_dump_size *l)
 	return cut && l->at < l->top && l->size[l->at + 1];
 }
 
-/* The time begins again with every round that is out of the question. */
+/* The time begins again after every round that rules out a smaller size. */
 static bool wants_down(struct stack_dump_size *l, int64_t now)
 {
 	if (!l->since)

@@ -45,7 +45,7 @@ static void file_name(const char *target, int64_t start_ns, uint32_t pid, char b
 	snprintf(buf, NAME_MAX_, "%s.%09uZ-%s-%" PRIu32 SUFFIX, stamp, (unsigned)(start_ns % NSEC_PER_SEC), safe, pid);
 }
 
-/* Of which target: between the time and the pid. False: it is no report. */
+/* Finds the target in a name, between the time and the pid. False: it is no report. */
 static bool parse_name(const char *name, const char **ret_target, size_t *ret_len)
 {
 	const size_t len = strlen(name);
@@ -62,7 +62,7 @@ static bool parse_name(const char *name, const char **ret_target, size_t *ret_le
 	return true;
 }
 
-/* --- what there is ----------------------------------------------------------------------------------------- */
+/* --- listing ----------------------------------------------------------------------------------------------- */
 
 static int by_name(const void *a, const void *b)
 {
@@ -118,7 +118,7 @@ int crash_dir_list(int dir, char ***ret, size_t *ret_n)
 	return 0;
 }
 
-/* Room for one more of that target. */
+/* Makes room for one more of that target. */
 static void make_room(int dir, const char *coming)
 {
 	char **names;
@@ -143,7 +143,7 @@ static void make_room(int dir, const char *coming)
 
 /* --- writing ------------------------------------------------------------------------------------------------ */
 
-/* What who was killed has begun. */
+/* Removes unfinished files of processes that were killed. */
 static void tidy(int dir)
 {
 	const int copy = fd_open_dir(dir, ".");

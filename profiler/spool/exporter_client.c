@@ -72,7 +72,7 @@ bool export_check(const void *message, size_t size, size_t n_fds, enum export_ty
 	return true;
 }
 
-/* --- what is held --------------------------------------------------------------------------------------- */
+/* --- held profiles -------------------------------------------------------------------------------------- */
 
 static void release(struct exporter_client *c, struct owned_fd *h)
 {
@@ -96,7 +96,7 @@ static void settle(struct exporter_client *c, struct owned_fd *h, const char *pa
 	c->owner.done(c->owner.arg, of, &p, path, e);
 }
 
-/* Nobody can alter it any more, nor cut it short while it is mapped. */
+/* Seals it: no process can alter it any more, nor cut it short while it is mapped. */
 static int put_in_memfd(struct owned_fd *h)
 {
 	int fd = memfd_create("profile", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -134,7 +134,7 @@ static int send_profiles(struct exporter_client *c)
 	return r;
 }
 
-/* --- what the exporter asks for ------------------------------------------------------------------------- */
+/* --- requests of the exporter --------------------------------------------------------------------------- */
 
 static int send_state(struct exporter_client *c)
 {
@@ -145,7 +145,7 @@ static int send_state(struct exporter_client *c)
 	return fd_send(c->sock, &s, sizeof(s), NULL, 0);
 }
 
-/* A page each time that there is room for one. */
+/* Sends a page each time that there is room for one. */
 static int send_listing(struct exporter_client *c)
 {
 	int r = 0;
@@ -194,7 +194,7 @@ static int watch(struct exporter_client *c, bool room)
 	return event_loop_add(c->loop, &c->source, c->sock, EPOLLIN | (room ? EPOLLOUT : 0), on_socket, c);
 }
 
-/* What can be sent now. Profiles first: they are what must not be lost. */
+/* Sends as much as the socket takes now. Profiles first: they must not be lost. */
 static void pump(struct exporter_client *c)
 {
 	if (c->sock < 0)
@@ -205,7 +205,7 @@ static void pump(struct exporter_client *c)
 		r = send_profiles(c);
 	if (r == 0 && c->asked && clock_now() >= c->listing_due)
 		r = send_listing(c);
-	/* out of memory or descriptors: those are held, and tried again with the next thing that happens */
+	/* out of memory or descriptors: profiles are held, and tried again with the next event */
 	bool gone = r == -EPIPE || r == -ECONNRESET || r == -ENOTCONN;
 	if (r < 0 && r != -EAGAIN && !gone)
 		log_line(LOG_WARNING, "outcome=\"profiles wait\" reason=\"cannot reach the exporter: %s\"",
@@ -229,7 +229,7 @@ static bool take_done(struct exporter_client *c, struct export_done *d)
 	struct err e = {.code = d->code};
 	while (h && h->profile.head.id != d->head.id)
 		h = h->next;
-	if (!h) /* of a worker before us, whose socket this was */
+	if (!h) /* of an earlier worker that had this socket */
 		return true;
 	if (!h->sent || !is_path(d->path))
 		return false;
@@ -239,7 +239,7 @@ static bool take_done(struct exporter_client *c, struct export_done *d)
 	return true;
 }
 
-/* False: it is no exporter of ours. */
+/* False: the peer is no exporter of ours. */
 static bool take(struct exporter_client *c, size_t size)
 {
 	if (export_check(&c->in, size, 0, EXPORT_DONE))
@@ -255,7 +255,7 @@ static void on_socket(void *arg, uint32_t events)
 	struct exporter_client *c = arg;
 	size_t n;
 	ssize_t got = events & ~(uint32_t)EPOLLOUT ? fd_recv(c->sock, &c->in, sizeof(c->in), NULL, 0, &n) : -EAGAIN;
-	/* it ended with something unread: what it said before that comes next, then its end */
+	/* it ended with something unread: its earlier messages come next, then its end */
 	if (got == -EAGAIN) {
 		pump(c);
 		return;
@@ -269,7 +269,7 @@ static void on_socket(void *arg, uint32_t events)
 	lose(c);
 }
 
-/* The oldest is the one that it worked at. */
+/* Blames the oldest profile: the exporter that ended worked at it. */
 static void blame(struct exporter_client *c)
 {
 	struct err e;
@@ -331,7 +331,7 @@ struct exporter_client *exporter_client_free(struct exporter_client *c)
 {
 	if (!c)
 		return NULL;
-	c->n_sent = 0; /* nobody waits for answers any more: as many as the socket takes */
+	c->n_sent = 0; /* no answers are awaited any more: as many as the socket takes */
 	for (struct owned_fd *h = c->held; c->sock >= 0 && h; h = h->next)
 		if (!h->sent && send_profile(c, h) < 0)
 			break;
@@ -345,7 +345,7 @@ struct exporter_client *exporter_client_free(struct exporter_client *c)
 	return NULL;
 }
 
-/* --- what the worker says ------------------------------------------------------------------------------- */
+/* --- calls of the worker -------------------------------------------------------------------------------- */
 
 static bool is_full(const struct exporter_client *c, uint64_t bytes)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * exporter_client - the worker's side of the exporter (profiler/daemon/exporter.h), and what both sides say: a
- * SOCK_SEQPACKET socket pair with the structs below, as both ends are this program. Whatever comes is checked all the
+ * exporter_client - the worker's side of the exporter (profiler/daemon/exporter.h), and the messages of both sides: a
+ * SOCK_SEQPACKET socket pair with the structs below, as both ends are this program. All messages are checked all the
  * same.
  *
  * Up to EXPORT_SENT_MAX profiles are under way and up to a limit are held; beyond that the newest is refused. A profile
- * is held until it is answered: when the exporter dies, all of them go to its successor (exporter_client_connect). What
- * the predecessor had written already is found by its bytes (spool.h), so there is one file of it. When the worker
- * dies, its successor makes a profile that had no answer yet once more, with other bytes where it knows other names: of
- * the last EXPORT_WRITTEN that it wrote, an exporter knows target, start, number and event, and answers with the path
- * of the first one.
+ * is held until it is answered: when the exporter dies, all of them go to its successor (exporter_client_connect).
+ * Profiles that the predecessor had written already are found by their bytes (spool.h), so there is one file of each.
+ * When the worker dies, its successor makes a profile that had no answer yet once more, with other bytes where it knows
+ * other names: an exporter remembers target, start, number and event of the last EXPORT_WRITTEN that it wrote, and
+ * answers with the path of the first one.
  */
 #pragma once
 
@@ -29,7 +29,7 @@
 #define EXPORT_HELD_BYTES (32ul << 20) /* of a service: an eighth of its memory */
 #define EXPORT_HELD_BYTES_SESSION (8ul << 20)  /* the same */
 #define EXPORT_WRITTEN 256		       /* that an exporter remembers: all that are under way, many times */
-#define EXPORT_TRIES_MAX 5		       /* one that so many exporters died of is lost */
+#define EXPORT_TRIES_MAX 5		       /* a profile that ended so many exporters is lost */
 #define EXPORT_LISTING_NS (1000 * 1000 * 1000) /* the worker lists its targets no more often */
 
 enum export_type {
@@ -46,13 +46,13 @@ struct export_head {
 	uint64_t id; /* of the profile: never used twice, nor by another worker */
 };
 
-/* Of what and when; texts end with NUL. */
+/* The profile's target and time; texts end with NUL. */
 struct export_profile {
 	struct export_head head;
 	uint64_t bytes, samples;
 	int64_t start_ns, duration_ns; /* since the epoch */
 	uint32_t seq;		       /* of a report: the pid */
-	uint32_t rest;		       /* profiles of the same window that come behind it */
+	uint32_t rest;		       /* profiles of the same window that follow it */
 	char event[EVENT_NAME_MAX], id[256], name[256], pod[256], pod_namespace[256];
 };
 
@@ -65,11 +65,11 @@ struct export_limits {
 struct export_done {
 	struct export_head head;
 	int32_t code;	/* 0, or negative errno */
-	char text[320]; /* then: why */
+	char text[320]; /* the reason of an error */
 	char path[400]; /* below the spool */
 };
 
-/* What the worker knows of itself beside its targets. */
+/* The worker's own state, beside its targets. */
 struct export_state {
 	struct export_head head;
 	uint64_t held, held_bytes; /* not answered */
@@ -77,7 +77,7 @@ struct export_state {
 	uint64_t exporters;	   /* started so far */
 	uint32_t symbolizer;	   /* 1: there is one */
 	uint32_t readers;	   /* 1: files of targets can be read */
-	uint32_t renewable;	   /* 1: of both there is another one when they end */
+	uint32_t renewable;	   /* 1: both are replaced when they end */
 	uint32_t reserved;
 	struct hook_stats outcomes; /* of hooks */
 };
@@ -86,35 +86,37 @@ struct export_ask {
 	struct export_head head;
 };
 
-/* What was received is one of `type`, and whole. */
+/* Returns whether a received message is of `type`, and whole. */
 bool export_check(const void *message, size_t size, size_t n_fds, enum export_type type);
 
 struct exporter_client;
 struct exporter_owner {
 	void *arg;
-	/* Answered, refused by all, or forgotten (`of` is NULL then). path NULL: it is lost, `e` says why. */
+	/*
+	 * The profile is answered, refused by all exporters, or forgotten (`of` is NULL then). path NULL: it is lost,
+	 * `e` has the reason.
+	 */
 	void (*done)(void *arg, void *of, const struct export_profile *p, const char *path, const struct err *e);
-	void (*lost)(void *arg);			    /* it has ended, or talks nonsense: another one */
-	void (*state)(void *arg, struct export_state *ret); /* what only the owner knows */
+	void (*lost)(void *arg); /* the exporter has ended, or talks nonsense: start another */
+	void (*state)(void *arg, struct export_state *ret);		      /* fills in the owner's part */
 	void (*listing)(void *arg, uint64_t before, struct msg_listing *ret); /* as target_list_fill */
 };
 
-/* held_bytes: of profiles, until they are answered. */
+/* held_bytes: limit for profiles that are not answered. */
 int exporter_client_new(
 	struct event_loop *l, size_t held_bytes, const struct exporter_owner *owner, struct exporter_client **ret);
-/* Sends what fits the socket, and closes it. What was not answered is nobody's business any more: no calls. */
+/* Sends as many profiles as the socket takes, and closes it. No calls follow for those without an answer. */
 struct exporter_client *exporter_client_free(struct exporter_client *c);
-/* Takes the socket of a (new) exporter; what is not answered goes to it. -1: there is none for now. */
+/* Takes the socket of a (new) exporter; profiles without an answer go to it. -1: there is none for now. */
 int exporter_client_connect(struct exporter_client *c, int sock);
 bool exporter_client_connected(const struct exporter_client *c);
 void exporter_client_limit(struct exporter_client *c, uint64_t spool_bytes, uint32_t spool_age_s);
 /*
- * Takes `bytes` (malloc'ed), also on failure; of `p` the head is made here, but for its
- * type: 0 is EXPORT_PROFILE. `of` is given back with the answer, which
- * never comes before this returns. -ENOBUFS: too many are not answered.
+ * Takes `bytes` (malloc'ed), also on failure. The head of `p` is made here, except its type: 0 is EXPORT_PROFILE. `of`
+ * is given back with the answer, which never comes before this returns. -ENOBUFS: too many are not answered.
  */
 int exporter_write(struct exporter_client *c, struct export_profile *p, uint8_t *bytes, void *of, struct err *e);
-/* `of` ends: what of it is not answered is written all the same, and told with NULL. */
+/* `of` ends: its profiles without an answer are written all the same, and reported with NULL. */
 void exporter_client_cancel_owner(struct exporter_client *c, const void *of);
-/* Listings that are due; milliseconds until the next, or -1. */
+/* Sends listings that are due; returns milliseconds until the next, or -1. */
 int exporter_client_round(struct exporter_client *c, int64_t now);

@@ -24,8 +24,8 @@
 #define STAMP "%Y%m%dT%H%M%SZ"
 #define STAMP_LEN 16
 #define SEQ_TRIES 1000
-#define MAKE_TRIES 1000 /* each may come to nothing: others remove what is empty */
-#define BLOCK 4096u	/* what file systems hand out: to a file by need, to a directory at least one */
+#define MAKE_TRIES 1000 /* each may fail: other writers remove empty directories */
+#define BLOCK 4096u	/* unit of file systems: a file has as many as it needs, a directory at least one */
 
 struct entry {
 	char *path; /* "<target>/<file>" */
@@ -33,7 +33,7 @@ struct entry {
 	int64_t start_s;
 };
 
-/* One to write. */
+/* A file to write. */
 struct file_of {
 	int64_t start_ns;
 	unsigned seq;
@@ -89,7 +89,7 @@ const char *spool_event(const char *name, size_t *ret_len)
 	return len ? dash + 1 : NULL;
 }
 
-/* --- what is held */
+/* --- counting */
 
 static uint64_t blocks_of(uint64_t bytes)
 {
@@ -103,8 +103,8 @@ static void count_directory(struct spool *s)
 }
 
 /*
- * The target's directory and those above it, from the bottom up: each is refused, and with it all above, as long as
- * there is something in it. A writer that is making one of them makes it once more (begin). Returns how many.
+ * Removes the target's directory and those above it, from the bottom up; a directory that is not empty stays, and so do
+ * those above it. A writer that is making one of them makes it once more (begin). Returns how many.
  */
 static size_t remove_directories(int spool, const char *target)
 {
@@ -153,7 +153,7 @@ static int add_entry(struct spool *s, const char *target, const char *file, uint
 	return 0;
 }
 
-/* Move the newest entry to its place: windows come nearly in order, so that is near. */
+/* Moves the newest entry to its place: windows come nearly in order, so that is near. */
 static void settle_last(struct spool *s)
 {
 	size_t at = s->first + s->count - 1;
@@ -177,7 +177,7 @@ static void remove_oldest(struct spool *s)
 	s->count--;
 	s->blocks -= blocks_of(e->bytes);
 	s->removed++;
-	unlinkat(s->dir, e->path, 0); /* may be gone already: somebody tidied up */
+	unlinkat(s->dir, e->path, 0); /* another process may have removed it already */
 	*strrchr(e->path, '/') = 0;
 	uncount_directories(s, remove_directories(s->dir, e->path));
 	free(e->path);
@@ -193,7 +193,7 @@ static void retain(struct spool *s, uint64_t coming)
 		remove_oldest(s);
 }
 
-/* --- opening: what a predecessor left */
+/* --- opening: files of earlier processes */
 
 void spool_temporary(char ret[static 32])
 {
@@ -223,7 +223,7 @@ static int scan_file(struct spool *s, int dir, const char *target, const char *f
 	return add_entry(s, target, file, (uint64_t)st.st_size, start_s);
 }
 
-/* Of an index. */
+/* Removes unfinished files of an index. */
 static int remove_left_over(int dir)
 {
 	int copy = fd_open_dir(dir, ".");
@@ -244,7 +244,7 @@ struct scan {
 	char counted[SPOOL_TARGET_MAX + 1]; /* the last directory that is: those above it are, too */
 };
 
-/* Directories come with all that is below them, one after the other: so the last one tells what is counted already. */
+/* Directories come with all that is below them, one after the other: so the last one tells which are counted. */
 static void count_directories(struct scan *scan, const char *target)
 {
 	const char *last = scan->counted, *at = target;
@@ -312,7 +312,7 @@ int spool_open_take(int dir, uint64_t cap_bytes, uint32_t cap_age_s, struct spoo
 
 /* --- writing */
 
-/* The target's directory and those above it, made if need be: fd or -errno. */
+/* Opens the target's directory, and makes it and those above it if need be: fd or -errno. */
 static int open_target(struct spool *s, const char *target)
 {
 	size_t made;
@@ -347,7 +347,7 @@ static int rename_free(int dir, const char *from, const char *to)
 	return renameat(dir, from, dir, to) < 0 ? -errno : 0;
 }
 
-/* Is it there already, byte for byte? */
+/* Returns whether it is there already, byte for byte. */
 static bool is_the_same(int dir, const char *name, const uint8_t *data, size_t len)
 {
 	uint8_t there[16384];
@@ -365,8 +365,10 @@ static bool is_the_same(int dir, const char *name, const uint8_t *data, size_t l
 	return true;
 }
 
-/* The name of the finished file in `name`; 1: it was there. Sessions share a spool: a name is free only if the kernel
- * says so. */
+/*
+ * Gives the file its final name, in `name`; 1: it was there. Sessions share a spool: a name is free only if the kernel
+ * says so.
+ */
 static int publish(int dir, const char *temporary, const struct file_of *f, char *name, size_t size)
 {
 	int r = -EEXIST;
@@ -381,7 +383,7 @@ static int publish(int dir, const char *temporary, const struct file_of *f, char
 	return r;
 }
 
-/* Directory and unfinished file. Another session takes empty directories away, of any level: then once more. */
+/* Makes directory and unfinished file. Another session removes empty directories, of any level: then it tries again. */
 static int begin(struct spool *s, const char *target, const char *temporary, const void *data, size_t len, int *ret_dir)
 {
 	int r = -ENOENT;

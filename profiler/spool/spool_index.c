@@ -108,7 +108,7 @@ static void lock(int fd)
 	}
 }
 
-/* Open, locked, and still the index. */
+/* Opens and locks the index, and checks that it is still the index. */
 static int open_locked(int dir)
 {
 	struct stat ours, there;
@@ -160,7 +160,7 @@ int spool_index_append(int dir, const struct export_profile *p, const char *file
 
 /* --- reading it again ----------------------------------------------------------------------------------- */
 
-/* Bytes of the path behind FRONT; what spool.c makes has no escapes and does not lead out. */
+/* Returns the bytes of the path behind FRONT; paths that spool.c makes have no escapes and do not lead out. */
 static size_t path_of(const char *text, size_t len)
 {
 	size_t front = strlen(FRONT), n = 0;
@@ -265,7 +265,7 @@ static bool is_wanted(const struct spool *s, const struct line *l, struct file_e
 	return fstatat(spool_dir(s), path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
 }
 
-/* What is kept, then what has no line. *ret_changed: that is not what there was. */
+/* Writes the lines that are kept, then lines for files without one. *ret_changed: the index was different. */
 static int rewrite(const struct spool *s, const struct dwarf_lines *l, struct file_entry *files, FILE *out,
 	size_t *ret_lines, bool *ret_changed)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* spool_index_read - what the lines of an index (spool_index.h) say of one target. */
+/* spool_index_read - the entries of an index (spool_index.h) for one target. */
 #pragma once
 
 #include <stdint.h>
@@ -10,7 +10,7 @@ struct spool_index_target {
 };
 
 /*
- * Of the target `id`, the profiles that began at `since_ns` (of the epoch) or later. `spool`: its directory, open. 0,
- * or -errno: -ENOENT where there is no index. A line that is none is passed over.
+ * Sums up the profiles of target `id` that began at `since_ns` (of the epoch) or later. `spool`: its directory, open.
+ * 0, or -errno: -ENOENT where there is no index. Malformed lines are skipped.
  */
 int spool_index_read_target(int spool, const char *id, int64_t since_ns, struct spool_index_target *ret);

@@ -46,7 +46,7 @@ static int add_name(struct spool_latest *l, const char *dir, const char *name)
 	return asprintf(&path, "%s/%s", dir, name) < 0 ? -ENOMEM : take(l, path);
 }
 
-/* Is there a later one of its kind in the sorted list? */
+/* Returns whether there is no later one of its kind in the sorted list. */
 static bool is_last(struct dirent **list, int n, int i)
 {
 	for (int k = i + 1; k < n; k++)

@@ -13,7 +13,9 @@ struct spool_latest { /* all zero: none */
 	size_t n;
 };
 
-/* Of this directory alone: below it may be other targets' (spool_target.h). 0, or -errno: -ENOENT, -ENOMEM, ... Adds to
- * what is there. */
+/*
+ * Adds the windows of this directory alone: below it may be other targets' (spool_target.h). 0, or -errno: -ENOENT,
+ * -ENOMEM, ...
+ */
 int spool_latest_add(struct spool_latest *l, const char *dir);
 void spool_latest_done(struct spool_latest *l);

@@ -61,8 +61,7 @@ static void name_of(pid_t pid, char ret[static 32])
 	snprintf(ret, 32, PREFIX "%d", (int)pid);
 }
 
-/* Of another session, between its making and its lock, the file may be removed: then readers do not wait for that
- * session. */
+/* Another session may remove the file between its making and its lock: then readers do not wait for this session. */
 int spool_lock_take(int spool, struct spool_lock *ret)
 {
 	char name[32], line[LINE_LEN + 1];

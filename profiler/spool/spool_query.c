@@ -52,7 +52,7 @@ struct name_cache {
 	size_t n, room; /* NULL behind the last: one more than n */
 };
 
-/* What cannot be read is passed over. */
+/* Skips directories that cannot be read. */
 static int take_name(void *arg, int dir, const char *path)
 {
 	struct name_cache *names = arg;
@@ -234,7 +234,7 @@ static int add(struct profile **sum, struct profile *p, struct err *e)
 	return r;
 }
 
-/* One that is damaged, or of other types, is a loss that is named; no memory ends it. */
+/* A window that is damaged, or of other types, is left out and named; -ENOMEM ends the loading. */
 static int load_all(const struct spool_listing *w, const struct spool_query_range *range, struct profile **sum,
 	size_t *ret_n, struct err *e)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * spool_query - what lies in a spool, for who reads it: its targets, the windows of one, and those of a time range as
- * one profile.
+ * spool_query - the contents of a spool, for readers: its targets, the windows of one, and those of a time range as one
+ * profile.
  *
- * A name that somebody asks for opens nothing: it is compared with what the directory has, and that is opened, without
- * following links. Only what spool.h makes is seen. Files may go at any moment; one that has gone was none.
+ * A requested name opens nothing: it is compared with the names in the directory, and the equal one is opened, without
+ * following links. Only files of spool.h are seen. Files may go at any moment; a file that has gone counts as none.
  */
 #pragma once
 
@@ -34,19 +34,21 @@ struct spool_query_range {
 	int64_t from_s, to_s; /* windows that begin then, both included */
 };
 
-/* The windows of the target with this directory (spool_target.h). -ENOENT: there is none; on failure there is nothing
- * to free. */
+/*
+ * Lists the windows of the target with this directory (spool_target.h). -ENOENT: there is none; on failure there is
+ * nothing to free.
+ */
 int spool_query_list(int spool, const char *target, struct spool_listing *ret);
 void spool_query_done(struct spool_listing *w);
-/* The directories of all targets that have windows, below the spool, malloc'ed, in order; NULL behind the last. */
+/* Lists the directories of all targets that have windows, below the spool, malloc'ed, in order; NULL after the last. */
 int spool_query_targets(int spool, char ***ret, size_t *ret_n);
 void spool_query_targets_done(char **names);
-/* An open file, regular: of the target's, of `dir`'s. -ENOENT: there is no such one. */
+/* Opens a regular file of the target, in `dir`. -ENOENT: there is none. */
 int spool_query_open(const struct spool_listing *w, const char *name);
 const struct spool_file *spool_query_last(const struct spool_listing *w, const char *event); /* NULL: none */
 /*
- * Merged; what could not be read or has other sample types is left out, and a comment says so. *ret_n of them. -ENOENT:
- * there is none; -EFBIG, -ENOMEM: too much; with a sentence.
+ * Merges the windows of a range; files that cannot be read or have other sample types are left out, and a comment says
+ * so. *ret_n: how many. -ENOENT: there is none; -EFBIG, -ENOMEM: too much; with a sentence.
  */
 int spool_query_load(const struct spool_listing *w, const struct spool_query_range *range, struct profile **ret,
 	size_t *ret_n, struct err *e);

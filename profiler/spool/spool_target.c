@@ -67,7 +67,7 @@ bool spool_target_is_nested(const char *path)
 	return level + 1 == SPOOL_LEVELS;
 }
 
-/* Of one level: neither hidden nor one that leads out. */
+/* True: one level, neither hidden nor leading out. */
 static bool is_one_name(const char *path)
 {
 	return path[0] && path[0] != '.' && !strchr(path, '/');
@@ -106,7 +106,7 @@ static int make_directory(int parent, const char *name, size_t *made)
 	return fd_open(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 }
 
-/* made: missing levels are, and counted there; NULL: they are not. */
+/* made: missing levels are made, and counted there; NULL: they are not made. */
 static int open_levels(int spool, const char *path, size_t *made)
 {
 	char levels[SPOOL_TARGET_MAX + 1], *rest = levels, *level;

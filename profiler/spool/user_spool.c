@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
-#define ALL_MODE 0751 /* they pass through */
+#define ALL_MODE 0751 /* users pass through */
 #define MODE 0750
 
 void user_spool_name(uid_t user, char *buf, size_t size)
@@ -33,7 +33,9 @@ static struct posix_acl_xattr_entry entry(unsigned tag, unsigned perm, unsigned 
 	return (struct posix_acl_xattr_entry){htole16((uint16_t)tag), htole16((uint16_t)perm), htole32(id)};
 }
 
-/* MODE, and the user as the group; in the order that the kernel asks for (fs/posix_acl.c, posix_acl_valid). */
+/*
+ * MODE, and for the user the group's rights; in the order that the kernel asks for (fs/posix_acl.c, posix_acl_valid).
+ */
 static int let_read(int dir, uid_t user)
 {
 	const struct acl acl = {{htole32(POSIX_ACL_XATTR_VERSION)},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * user_spool - where profiles of a user's own processes are: a directory in the spool, which no target's name can lead
- * to, that is the service's, as all of it is, and that this user, beside it, may read, by an access control list
- * (acl(5)) which all in it inherits.
+ * user_spool - the directory for profiles of a user's own processes: it is in the spool, no target's name can lead to
+ * it, and it belongs to the service, like all of the spool. An access control list (acl(5)), which all in it inherits,
+ * lets this user read it.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 
 void user_spool_name(uid_t user, char *buf, size_t size); /* ".users/1000" */
 /*
- * Makes it, where it is missing, and opens it: descriptor or -errno. Where the file system has no such lists the user
+ * Opens it, and makes it if it is missing: descriptor or -errno. Where the file system has no such lists the user
  * cannot read it, and the log says so when it is made.
  */
 int user_spool_open(int spool, uid_t user);
