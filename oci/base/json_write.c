@@ -167,7 +167,7 @@ static void write_value(struct json_object *value, int depth, FILE *out)
 		fputs(json_object_get_boolean(value) ? "true" : "false", out);
 		break;
 	case json_type_double:
-		fputs(json_object_get_userdata(value), out); /* decimals()'s text */
+		fputs(json_object_get_userdata(value), out); /* create_decimal()'s text */
 		break;
 	case json_type_null:
 		fputs("null", out);

@@ -688,7 +688,7 @@ void supervisor_restore(struct supervisor *s, struct registered_target *r, uint3
 void supervisor_disown(struct supervisor *s)
 {
 	for (struct registered_target *r = s->targets; r; r = r->next)
-		s->n_fds += registered_fds(r); /* which forget() takes off */
+		s->n_fds += registered_fds(r); /* which remove_target() takes off */
 	while (s->targets)
 		remove_target(s, s->targets);
 }

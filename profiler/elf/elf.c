@@ -44,7 +44,7 @@ struct elf_source elf_source_memory(const struct elf_memory *m)
 	return (struct elf_source){.read = read_memory, .arg = (void *)m};
 }
 
-static int unreadable(struct err *e, int r, const char *what)
+static int set_read_error(struct err *e, int r, const char *what)
 {
 	if (r == -EBADMSG)
 		return err_say(e, r, "%s: beyond the end of the file", what);
@@ -55,7 +55,7 @@ static int unreadable(struct err *e, int r, const char *what)
 int elf_bytes(struct elf_source src, uint64_t off, uint64_t size, const char *what, uint8_t **ret, struct err *e)
 {
 	if (off > UINT64_MAX - size || size >= SIZE_MAX)
-		return unreadable(e, -EBADMSG, what);
+		return set_read_error(e, -EBADMSG, what);
 	uint64_t room = size < CHUNK ? size : CHUNK, have = 0;
 	uint8_t *buf = malloc(room + 1);
 	int r = buf ? 0 : -ENOMEM;
@@ -77,7 +77,7 @@ int elf_bytes(struct elf_source src, uint64_t off, uint64_t size, const char *wh
 	}
 	if (r < 0) {
 		free(buf);
-		return unreadable(e, r, what);
+		return set_read_error(e, r, what);
 	}
 	buf[size] = 0;
 	*ret = buf;
@@ -92,7 +92,7 @@ static int read_header(struct elf_source src, Elf64_Ehdr *h, struct err *e)
 	while (have < sizeof(*h)) {
 		ssize_t n = src.read(src.arg, (char *)h + have, sizeof(*h) - have, have);
 		if (n < 0)
-			return unreadable(e, (int)n, "the ELF header");
+			return set_read_error(e, (int)n, "the ELF header");
 		if (n == 0)
 			return err_say(e, -ENOEXEC, "not an ELF file: only %zu bytes", have);
 		have += (size_t)n;

@@ -33,7 +33,7 @@ static struct {
 
 /* --- files ---------------------------------------------------------------------------------------------- */
 
-static int look(int fd, struct file_id *ret)
+static int read_file_id(int fd, struct file_id *ret)
 {
 	struct stat st;
 	if (fstat(fd, &st) < 0)
@@ -53,16 +53,16 @@ bool file_id_equal(const struct file_id *a, const struct file_id *b)
 int file_on(int fd, struct file *ret)
 {
 	struct file f = {.fd = fd};
-	int r = look(fd, &f.id);
+	int r = read_file_id(fd, &f.id);
 	if (r == 0)
 		*ret = f;
 	return r;
 }
 
 /* The descriptor again, or -errno; then it is closed. */
-static int identify(int fd, struct file_id *ret)
+static int check_opened_file(int fd, struct file_id *ret)
 {
-	int r = fd < 0 ? fd : look(fd, ret);
+	int r = fd < 0 ? fd : read_file_id(fd, ret);
 	if (fd >= 0 && r < 0)
 		fd_close(fd);
 	return r < 0 ? r : fd;
@@ -70,7 +70,7 @@ static int identify(int fd, struct file_id *ret)
 
 int target_files_open_here(int tree, const char *path, bool no_links, struct file_id *ret)
 {
-	return identify(file_open_for_profiler(tree, path, no_links), ret);
+	return check_opened_file(file_open_for_profiler(tree, path, no_links), ret);
 }
 
 /* The file opener may be a program of the target's user, so anything can come. No answer counts as no file opener. */
@@ -83,7 +83,7 @@ int target_files_open_there(int sock, const char *path, bool no_links, int64_t d
 		fd_close(fd);
 		return -EINVAL;
 	}
-	return identify(fd, ret);
+	return check_opened_file(fd, ret);
 }
 
 /* Takes the file that the client passed because we may not open it ourselves, if it is the one beneath the tree. */
@@ -91,7 +91,7 @@ static int take_passed(int tree, int *passed, struct file_id *ret)
 {
 	struct stat found;
 	fd_auto fd = *passed < 0 ? -EACCES : fd_open_beneath(tree, in.path, O_PATH);
-	if (fd < 0 || fstat(fd, &found) < 0 || look(*passed, ret) < 0 || found.st_dev != ret->dev ||
+	if (fd < 0 || fstat(fd, &found) < 0 || read_file_id(*passed, ret) < 0 || found.st_dev != ret->dev ||
 		found.st_ino != ret->ino)
 		return -EACCES;
 	int taken = *passed;
@@ -134,7 +134,7 @@ static int do_open(struct hook_input *r, int tree, int *passed)
 	return place;
 }
 
-static int answer(struct hook_input *r, int *fds)
+static int execute_request(struct hook_input *r, int *fds)
 {
 	uint32_t handle = in.head.handle;
 	bool open = handle < TARGET_FILES_OPEN_MAX && r->files[handle] >= 0;
@@ -156,7 +156,7 @@ static int answer(struct hook_input *r, int *fds)
 	return -EINVAL;
 }
 
-static bool say(const struct hook_input *r)
+static bool send_answer(const struct hook_input *r)
 {
 	return fd_send(r->sock, &out, sizeof(out.head) + out.head.bytes, NULL, 0) == 0;
 }
@@ -179,13 +179,13 @@ static bool answer_next(struct hook_input *r)
 	const int64_t begin = clock_now();
 	((char *)&in)[got] = 0;
 	memset(&out.head, 0, sizeof(out.head));
-	out.head.result = answer(r, fds);
+	out.head.result = execute_request(r, fds);
 	/* before the answer: it tells the client that no close hangs */
 	for (size_t i = 0; i < 2; i++)
 		if (fds[i] >= 0)
 			fd_close(fds[i]);
 	out.head.took = (uint64_t)(clock_now() - begin);
-	return say(r);
+	return send_answer(r);
 }
 
 void target_files_reader(int sock)

@@ -16,7 +16,7 @@ struct unpacking {
 	uint8_t in[CHUNK];
 };
 
-static int refill(struct unpacking *u)
+static int fill_input(struct unpacking *u)
 {
 	if (u->lzma.avail_in || !u->left)
 		return 0;
@@ -50,9 +50,9 @@ static int make_room(struct unpacking *u)
 }
 
 /* 1: go on. */
-static int step(struct unpacking *u)
+static int decode_chunk(struct unpacking *u)
 {
-	int r = refill(u);
+	int r = fill_input(u);
 	if (r == 0)
 		r = make_room(u);
 	if (r < 0)
@@ -78,11 +78,11 @@ static size_t limit_for(uint64_t size)
 	return limit > MINIDEBUGINFO_SMALL ? (size_t)limit : MINIDEBUGINFO_SMALL;
 }
 
-static int unpack(struct unpacking *u)
+static int decode_stream(struct unpacking *u)
 {
 	int r = lzma_stream_decoder(&u->lzma, MINIDEBUGINFO_MAX, 0) == LZMA_OK ? 1 : -ENOMEM;
 	while (r == 1)
-		r = step(u);
+		r = decode_chunk(u);
 	lzma_end(&u->lzma);
 	return r;
 }
@@ -94,7 +94,7 @@ int minidebuginfo_unpack(
 	int r = -ENOMEM;
 	if (u) {
 		*u = (struct unpacking){.src = src, .at = offset, .left = size, .limit = limit_for(size)};
-		r = unpack(u);
+		r = decode_stream(u);
 	}
 	if (r == 0) {
 		*ret = u->out;

@@ -40,7 +40,7 @@ struct target_files {
 
 /* --- a reader ------------------------------------------------------------------------------------------- */
 
-static void leave(struct target_files *s)
+static void close_reader(struct target_files *s)
 {
 	s->sock = fd_close(s->sock);
 	s->alive = fd_close(s->alive);
@@ -69,7 +69,7 @@ static int ask_for_reader(struct target_files *s)
 	s->alive = pipe[0];
 	s->reader++;
 	if (r < 0) {
-		leave(s);
+		close_reader(s);
 		s->broken = r != -EAGAIN;
 	}
 	return r;
@@ -130,7 +130,7 @@ static int wait_for_reader(const struct target_files *s, int asked, int64_t pati
  * Receives an answer, which must have the size that it says. -EPIPE: the reader ended; -ETIMEDOUT; -EBUSY: there was no
  * CPU for it.
  */
-static int hear(struct target_files *s, int asked, int64_t patience, int64_t *ret_busy)
+static int receive_answer(struct target_files *s, int asked, int64_t patience, int64_t *ret_busy)
 {
 	size_t n = 0;
 	int r = wait_for_reader(s, asked, patience, ret_busy);
@@ -155,20 +155,20 @@ static int have_reader(struct target_files *s)
 		return -EPIPE;
 	int r = s->sock >= 0 ? 0 : ask_for_reader(s);
 	if (r == 0 && !s->ready) {
-		r = hear(s, -1, READY_DEADLINE, &unused);
+		r = receive_answer(s, -1, READY_DEADLINE, &unused);
 		s->ready = r == 0;
 	}
 	if (r == 0)
 		return 0;
 	if (r != -ETIMEDOUT && r != -EBUSY) /* on a busy machine a reader may be ready after the pause */
-		leave(s);
+		close_reader(s);
 	return without_reader(s, s->broken ? "the symbolizer's server has ended" : "no process for it");
 }
 
 /* Once its server has ended, no process kills a reader that hangs: it is asked for no file any more. */
 void target_files_connect(struct target_files *s, int sock)
 {
-	leave(s);
+	close_reader(s);
 	fd_close(s->server);
 	s->server = sock;
 	s->broken = sock < 0;
@@ -198,7 +198,7 @@ int target_files_socket(const struct target_files *s)
 struct target_files *target_files_free(struct target_files *s)
 {
 	if (s) {
-		leave(s);
+		close_reader(s);
 		fd_close(s->server);
 	}
 	free(s);
@@ -234,7 +234,7 @@ static void was_late(struct target_files_account *a)
 }
 
 /* The cost of an answer: the reader may have had it ready long before we had a CPU to look, or may have begun late. */
-static int64_t cost(int64_t waited, uint64_t took)
+static int64_t compute_cost(int64_t waited, uint64_t took)
 {
 	const int64_t least = waited / TARGET_FILES_BELIEVED;
 	return took >= (uint64_t)waited ? waited : (int64_t)took > least ? (int64_t)took : least;
@@ -251,13 +251,13 @@ static int ask_further(struct target_files *s, struct target_files_account *a, c
 	s->n = 0;
 	int r = fd_send(s->sock, request, size, fds, n);
 	if (r == 0)
-		r = hear(s, asked, TARGET_FILES_DEADLINE, &busy);
-	a->spent += r == 0 ? cost(busy, s->in.head.took) : busy;
+		r = receive_answer(s, asked, TARGET_FILES_DEADLINE, &busy);
+	a->spent += r == 0 ? compute_cost(busy, s->in.head.took) : busy;
 	if (r == 0)
 		return 0;
 	if (r == -EBUSY && is_untaken(asked))
 		r = -ETIMEDOUT;
-	leave(s);
+	close_reader(s);
 	if (r == -EBUSY)
 		return without_reader(s, "its process had no CPU");
 	if (r == -ETIMEDOUT)
@@ -265,8 +265,8 @@ static int ask_further(struct target_files *s, struct target_files_account *a, c
 	return r;
 }
 
-static int ask(struct target_files *s, struct target_files_account *a, const void *request, size_t size, const int *fds,
-	size_t n)
+static int call_reader(struct target_files *s, struct target_files_account *a, const void *request, size_t size,
+	const int *fds, size_t n)
 {
 	return ask_further(s, a, request, size, fds, n, -1);
 }
@@ -274,7 +274,7 @@ static int ask(struct target_files *s, struct target_files_account *a, const voi
 /* --- files ---------------------------------------------------------------------------------------------- */
 
 /* Keeps the bytes that came with the answer for the next reads. */
-static void keep(struct target_files *s, uint32_t handle, uint64_t offset, bool eof)
+static void set_buffer_range(struct target_files *s, uint32_t handle, uint64_t offset, bool eof)
 {
 	s->handle = handle;
 	s->offset = offset;
@@ -303,7 +303,7 @@ static int open_once(struct target_files *s, const struct target_files_place *p,
 		return got->result > -4096 ? got->result : -EBADMSG;
 	if (got->result >= TARGET_FILES_OPEN_MAX || got->bytes > TARGET_FILES_BEGINNING_MAX ||
 		(got->passed && (asked >= 0 || p->passed < 0))) {
-		leave(s);
+		close_reader(s);
 		return -EBADMSG;
 	}
 	*ret = (struct file){.files = s,
@@ -315,7 +315,7 @@ static int open_once(struct target_files *s, const struct target_files_place *p,
 		.id = got->id};
 	if (!got->passed)
 		memcpy(ret->path, path, len + 1);
-	keep(s, ret->handle, 0, got->eof);
+	set_buffer_range(s, ret->handle, 0, got->eof);
 	return 0;
 }
 
@@ -388,18 +388,18 @@ int target_files_open(struct target_files *s, const struct target_files_place *p
 }
 
 /* Fetches at least one byte of the file at `off` into s->in, or none: it ends there. */
-static int fetch(struct target_files *s, const struct file *f, size_t size, uint64_t off)
+static int read_chunk(struct target_files *s, const struct file *f, size_t size, uint64_t off)
 {
 	struct reader_request q = {.kind = READER_READ, .handle = f->handle, .size = TARGET_FILES_AT_ONCE};
 	q.offset = size < TARGET_FILES_AT_ONCE / 2 ? off & ~(uint64_t)(ALIGNED - 1) : off;
 	if (!has_credit(f->account))
 		return -ETIMEDOUT;
-	int r = ask(s, f->account, &q, sizeof(q), NULL, 0);
+	int r = call_reader(s, f->account, &q, sizeof(q), NULL, 0);
 	if (r < 0)
 		return r;
 	if (s->in.head.result < 0)
 		return s->in.head.result > -4096 ? s->in.head.result : -EBADMSG;
-	keep(s, f->handle, q.offset, s->in.head.bytes < q.size);
+	set_buffer_range(s, f->handle, q.offset, s->in.head.bytes < q.size);
 	return 0;
 }
 
@@ -416,7 +416,7 @@ static ssize_t read_some(const struct file *f, void *buf, size_t size, uint64_t 
 	if (!is_kept(s, f, off)) {
 		if (s->n && s->handle == f->handle && s->eof && off >= s->offset)
 			return 0;
-		int r = fetch(s, f, size, off);
+		int r = read_chunk(s, f, size, off);
 		if (r < 0 || !is_kept(s, f, off))
 			return r;
 	}
@@ -447,7 +447,7 @@ void file_close(struct file *f)
 	struct target_files *s = f->files;
 	struct reader_request q = {.kind = READER_CLOSE, .handle = f->handle};
 	if (s && s->reader == f->reader && s->sock >= 0)
-		ask(s, f->account, &q, sizeof(q), NULL, 0);
+		call_reader(s, f->account, &q, sizeof(q), NULL, 0);
 	if (!s)
 		fd_close(f->fd);
 	f->fd = -1;
@@ -458,7 +458,7 @@ bool target_files_close_passed(struct target_files *s, struct target_files_accou
 	struct reader_request q = {.kind = READER_CLOSE_PASSED};
 	if (fd < 0)
 		return true;
-	if (!has_credit(a) || have_reader(s) < 0 || ask(s, a, &q, sizeof(q), &fd, 1) < 0)
+	if (!has_credit(a) || have_reader(s) < 0 || call_reader(s, a, &q, sizeof(q), &fd, 1) < 0)
 		return false;
 	fd_close(fd);
 	return true;

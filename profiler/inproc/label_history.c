@@ -61,7 +61,7 @@ static struct label_history_line *line_of(struct label_history *l, uint32_t tid)
 }
 
 /* Returns how many changes there are until `time`. */
-static uint32_t dlsym_next(const struct label_history_line *line, uint64_t time)
+static uint32_t count_changes(const struct label_history_line *line, uint64_t time)
 {
 	uint32_t low = 0, high = line->n;
 	while (low < high) {
@@ -77,7 +77,7 @@ static uint32_t dlsym_next(const struct label_history_line *line, uint64_t time)
 /* Keeps only the last moment of those before `settled`. */
 static void remove_old_moments(struct label_history_line *line, uint64_t settled)
 {
-	const uint32_t n = dlsym_next(line, settled), old = n ? n - 1 : 0;
+	const uint32_t n = count_changes(line, settled), old = n ? n - 1 : 0;
 	memmove(line->at, line->at + old, (line->n - old) * sizeof(line->at[0]));
 	line->n -= old;
 }
@@ -177,7 +177,7 @@ const char *label_history_at(struct label_history *l, int memory, uint32_t tid, 
 {
 	const int64_t id = l->tids.count ? pair_table_find(&l->tids, tid, 0) : -ENOENT;
 	const struct label_history_line *line = id < 0 ? NULL : &l->lines[id];
-	const uint32_t n = line ? dlsym_next(line, time) : 0;
+	const uint32_t n = line ? count_changes(line, time) : 0;
 	return n ? label_history_of(l, memory, line->at[n - 1].set) : "";
 }
 

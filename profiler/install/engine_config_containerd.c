@@ -150,7 +150,8 @@ static int write_config(struct engine_config *r, struct containerd *c, const cha
 	return 0;
 }
 
-/* Makes our path from an import "DIR/*.toml"; a relative one begins at the directory of the main file. */
+/* Makes our path from an import of all .toml files of a directory; a relative one begins at the directory of the main
+ * file. */
 static bool find_imported(const char *text, char buf[PATH_MAX])
 {
 	static struct toml_words imports;

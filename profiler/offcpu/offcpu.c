@@ -15,7 +15,7 @@
 #define SETS_MAX 1024 /* sets of labels of a target */
 #define PAUSE_NS (200 * NSEC_PER_MSEC)
 
-static struct stack_frame special(const char *name)
+static struct stack_frame make_special_frame(const char *name)
 {
 	return (struct stack_frame){.kind = FRAME_SPECIAL, .name = name};
 }
@@ -27,14 +27,14 @@ static size_t frames_of(
 	static const char *const names[] = {
 		[WAIT_NOWHERE] = frame_nowhere, [WAIT_SHORT] = frame_short, [WAIT_LOST] = frame_lost};
 	if (part->kind != WAIT_PLACE) {
-		ret[0] = special(names[part->kind]);
+		ret[0] = make_special_frame(names[part->kind]);
 		return 1;
 	}
 	size_t n = 0;
 	ret[n++] = sample_stack_frame(p, part->at.ip, false, &t->engine->jit_room);
 	for (size_t i = 0; i < WAIT_CALLERS && part->at.callers[i]; i++)
 		ret[n++] = sample_stack_frame(p, part->at.callers[i], true, &t->engine->jit_room);
-	ret[n++] = special(frame_not_sampled);
+	ret[n++] = make_special_frame(frame_not_sampled);
 	return n;
 }
 
@@ -284,7 +284,7 @@ void offcpu_resume(struct target *t)
 
 /* --- rounds ----------------------------------------------------------------------------------------------- */
 
-static void correct(struct target *t)
+static void correct_waits(struct target *t)
 {
 	if (t->offcpu.way->correct)
 		t->offcpu.way->correct(t);
@@ -305,7 +305,7 @@ int offcpu_round(struct target *t, int64_t now)
 		o->way->look(t);
 	if (now - o->told >= NSEC_PER_SEC) {
 		o->told = now;
-		correct(t);
+		correct_waits(t);
 		wait_times_report(o->waits);
 	}
 	int64_t left = o->woken ? 0 : o->until - now;
@@ -341,7 +341,7 @@ void offcpu_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time)
 /*
  * A thread that was born before the beginning, but is reported after it, may be on a CPU by now: its next record tells.
  */
-static void born(struct target *t, const struct record *r, uint64_t time)
+static void add_thread(struct target *t, const struct record *r, uint64_t time)
 {
 	struct wait_times *w = t->offcpu.waits;
 	const bool before = (int64_t)r->time < t->began && t->offcpu.way == &offcpu_by_switches;
@@ -359,7 +359,7 @@ void offcpu_sideband(struct target *t, const struct record *r)
 	if (r->type == PERF_RECORD_EXIT)
 		wait_times_exit(w, r->tid, r->cpu, time);
 	else if (r->type == PERF_RECORD_FORK && t->started)
-		born(t, r, time);
+		add_thread(t, r, time);
 	else if (r->type == PERF_RECORD_COMM && r->comm.exec)
 		wait_times_exec(w, r->pid, r->tid);
 }
@@ -387,7 +387,7 @@ void offcpu_end(struct target *t)
 	}
 	if (clocks && o->way->clocks)
 		n = o->way->clocks(t, now, clocks);
-	correct(t);
+	correct_waits(t);
 	if (t->ending && t->offcpu.way == &offcpu_by_switches && target_has_ended(t))
 		wait_times_over(o->waits);
 	wait_times_end(o->waits, offcpu_time_of(o, now), clocks ? clocks : &none, n);

@@ -72,7 +72,7 @@ static uint64_t turn_stacks(const struct target *t, const struct open_event *st)
  * Allows no more stacks than a ring has room for: after the last one the event switches itself off, until more are
  * allowed. Nothing is recorded then: the clock shows that.
  */
-static void allow(const struct target *t, struct open_event *st, uint64_t own)
+static void refresh_event(const struct target *t, struct open_event *st, uint64_t own)
 {
 	if (st->allowed < own) /* the allowance of a killed worker is not known */
 		st->allowed = own;
@@ -97,7 +97,7 @@ static bool allow_more(struct target *t)
 		read_event(st, own);
 		spent |= own[0] >= st->allowed; /* also where a ring had no room for any */
 		if (st->fresh && own[0] < st->allowed)
-			allow(t, st, own[0]);
+			refresh_event(t, st, own[0]);
 	}
 	return spent;
 }
@@ -115,7 +115,7 @@ static void switch_off(struct offcpu *o, struct offcpu_cpu *c, const struct open
 static void switch_on(struct target *t, struct open_event *st)
 {
 	if (st->role == PERF_SAMPLES)
-		allow(t, st, st->turn);
+		refresh_event(t, st, st->turn);
 	else
 		ioctl(st->fd, PERF_EVENT_IOC_ENABLE, 0);
 }
@@ -232,7 +232,7 @@ static void switch_seen(struct target *t, unsigned long how)
 			ioctl(t->offcpu.cpus[i].seen->fd, how, 0); /* no thread runs on a CPU that is offline */
 }
 
-static int call(struct target *t)
+static int run_roll_call(struct target *t)
 {
 	struct offcpu *o = &t->offcpu;
 	if (o->phase == OFFCPU_PAUSE) {
@@ -265,7 +265,7 @@ struct recorded {
 };
 
 /* Counts the records of this turn, also those that cannot be read yet: within a moment they fill a ring. */
-static struct recorded recorded(const struct offcpu *o)
+static struct recorded count_records(const struct offcpu *o)
 {
 	struct recorded r = {0};
 	for (size_t i = 0; i < o->n_cpus; i++) {
@@ -311,7 +311,7 @@ static double pause_for(const struct target *t, const struct recorded *n, double
 static void end_small(struct target *t, int64_t now)
 {
 	struct offcpu *o = &t->offcpu;
-	const struct recorded n = recorded(o);
+	const struct recorded n = count_records(o);
 	double rate = offcpu_a_second(n.all, now - o->looked), pause = pause_for(t, &n, (double)(now - o->looked));
 	o->too_many = pause > 0;
 	if (o->too_many) {
@@ -367,7 +367,7 @@ static void (*const end_of[])(struct target *t, int64_t now) = {
 	[OFFCPU_SMALL] = end_small, [OFFCPU_TURN] = end_turn, [OFFCPU_PAUSE] = end_pause};
 
 /* A ring that wakes the worker for small records is half full: another half, and there is no room. */
-static int64_t woken(struct target *t, int64_t now)
+static int64_t on_ring_wakeup(struct target *t, int64_t now)
 {
 	struct offcpu *o = &t->offcpu;
 	bool others = t->engine->n_offcpu > 1 && o->switches == o->switches_then; /* other targets have filled it */
@@ -417,7 +417,7 @@ static int find_cpus(struct target *t)
 }
 
 /* The side-band's clock has run for longer than the small records'. */
-static void arm(struct target *t)
+static void init_clocks(struct target *t)
 {
 	struct offcpu *o = &t->offcpu;
 	if (find_cpus(t) < 0)
@@ -437,7 +437,7 @@ static void arm(struct target *t)
 /* --- looks ------------------------------------------------------------------------------------------------ */
 
 /* Corrects the clocks by the account of its cgroup. */
-static void correct(struct target *t)
+static void correct_waits(struct target *t)
 {
 	uint64_t truly = target_cpu_usage(t) * 1000, ran = 0, value[2];
 	for (size_t i = 0; truly && i < t->offcpu.n_cpus; i++) {
@@ -449,7 +449,7 @@ static void correct(struct target *t)
 		wait_times_correct(t->offcpu.waits, truly, ran);
 }
 
-static void look(struct target *t)
+static void check_phase(struct target *t)
 {
 	struct offcpu *o = &t->offcpu;
 	const int64_t now = clock_now(); /* a phase is short: reading the records may have taken longer */
@@ -463,7 +463,7 @@ static void look(struct target *t)
 }
 
 /* The number of switches is not known yet. */
-static void begin(struct target *t)
+static void start_measuring(struct target *t)
 {
 	struct offcpu *o = &t->offcpu;
 	int64_t now = clock_now();
@@ -477,10 +477,10 @@ static void begin(struct target *t)
 		if (o->cpus[i].active)
 			o->cpus[i].active->turn = own[0];
 	}
-	correct(t);
+	correct_waits(t);
 }
 
-static void resume(struct target *t)
+static void resume_recording(struct target *t)
 {
 	struct offcpu *o = &t->offcpu;
 	if (find_cpus(t) < 0)
@@ -540,7 +540,7 @@ static void on_switch(
 }
 
 /* Ignores samples of CPU time: the clocks tell which thread is on a CPU. */
-static void record(
+static void handle_record(
 	struct target *t, struct open_event *st, const struct record *r, const struct stack_frame *frames, size_t n)
 {
 	struct offcpu *o = &t->offcpu;
@@ -552,7 +552,7 @@ static void record(
 		on_switch(t, st, r, frames, n);
 }
 
-static size_t clocks(struct target *t, int64_t now, struct wait_clock *ret)
+static size_t read_cpu_clocks(struct target *t, int64_t now, struct wait_clock *ret)
 {
 	struct offcpu *o = &t->offcpu;
 	if (o->called) /* the roll call ends sooner than intended */
@@ -567,12 +567,12 @@ static size_t clocks(struct target *t, int64_t now, struct wait_clock *ret)
 	return o->n_cpus;
 }
 
-const struct offcpu_method offcpu_by_turns = {.arm = arm,
-	.begin = begin,
-	.woken = woken,
-	.look = look,
-	.correct = correct,
-	.call = call,
-	.resume = resume,
-	.record = record,
-	.clocks = clocks};
+const struct offcpu_method offcpu_by_turns = {.arm = init_clocks,
+	.begin = start_measuring,
+	.woken = on_ring_wakeup,
+	.look = check_phase,
+	.correct = correct_waits,
+	.call = run_roll_call,
+	.resume = resume_recording,
+	.record = handle_record,
+	.clocks = read_cpu_clocks};

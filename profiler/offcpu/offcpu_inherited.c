@@ -112,7 +112,7 @@ static void look_again(struct offcpu *o, int64_t now)
 	o->until = now + o->look;
 }
 
-static void look(struct target *t)
+static void check_phase(struct target *t)
 {
 	struct offcpu *o = &t->offcpu;
 	const int64_t now = clock_now();
@@ -120,7 +120,7 @@ static void look(struct target *t)
 	const bool many = o->woken || rate > offcpu_most(t) || !are_few(t, rate);
 	if (now < o->until && !o->woken)
 		return;
-	if (o->phase == OFFCPU_TURN && o->rest > REST_NS) /* doubled where it had no room: see lost() */
+	if (o->phase == OFFCPU_TURN && o->rest > REST_NS) /* doubled where it had no room: see on_lost_records() */
 		o->rest = o->rest * 3 / 4 > REST_NS ? o->rest * 3 / 4 : REST_NS;
 	if (o->phase == OFFCPU_PAUSE || o->phase == OFFCPU_TURN)
 		begin_recording(t, now);
@@ -133,7 +133,7 @@ static void look(struct target *t)
 }
 
 /* A ring that is full by now wakes nothing any more. */
-static int64_t woken(struct target *t, int64_t now)
+static int64_t on_ring_wakeup(struct target *t, int64_t now)
 {
 	return now + WOKEN_NS;
 }
@@ -141,12 +141,12 @@ static int64_t woken(struct target *t, int64_t now)
 /* --- the beginning ---------------------------------------------------------------------------------------- */
 
 /* They are enabled as they were opened. */
-static void arm(struct target *t)
+static void init_phase(struct target *t)
 {
 	t->offcpu.phase = OFFCPU_ALL;
 }
 
-static void begin(struct target *t)
+static void start_measuring(struct target *t)
 {
 	struct offcpu *o = &t->offcpu;
 	int64_t now = clock_now();
@@ -158,16 +158,16 @@ static void begin(struct target *t)
 	o->until = now + FIRST_NS;
 }
 
-static void resume(struct target *t)
+static void resume_recording(struct target *t)
 {
 	begin_phase(t, OFFCPU_ALL, clock_now(), FIRST_NS);
-	begin(t);
+	start_measuring(t);
 }
 
 /* --- records ---------------------------------------------------------------------------------------------- */
 
 /* In OFFCPU_ALL many switches fill a ring within a few milliseconds. */
-static void hurry(struct target *t)
+static void request_drain(struct target *t)
 {
 	t->offcpu.woken = true;
 	t->due = t->engine->due = 0;
@@ -191,7 +191,7 @@ static void on_switch(struct target *t, const struct record *r, uint64_t time)
 	}
 	o->switches += (int64_t)r->time >= o->looked;
 	if (o->phase == OFFCPU_ALL && is_burst(t, (int64_t)r->time))
-		hurry(t);
+		request_drain(t);
 	t->tally.switches++;
 	wait_times_off(o->waits, r->pid, r->tid, r->cpu, time, NULL);
 }
@@ -208,7 +208,7 @@ static void on_clock(
 	wait_times_runs(t->offcpu.waits, r->pid, r->tid, time, offcpu_labels(t, r), all, n + 1);
 }
 
-static void record(
+static void handle_record(
 	struct target *t, struct open_event *st, const struct record *r, const struct stack_frame *frames, size_t n)
 {
 	struct offcpu *o = &t->offcpu;
@@ -239,7 +239,7 @@ static void record(
 }
 
 /* Stacks without room in a ring are of no use: asks for fewer. */
-static void lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time)
+static void on_lost_records(struct target *t, uint64_t count, uint32_t cpu, int64_t time)
 {
 	struct offcpu *o = &t->offcpu;
 	wait_times_gap(o->waits, count, cpu, offcpu_time_of(o, t->engine->had_room), offcpu_time_of(o, time));
@@ -247,11 +247,11 @@ static void lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time)
 		return;
 	o->rest = o->rest < REST_MOST_NS / 2 ? 2 * o->rest : REST_MOST_NS;
 	if (o->phase == OFFCPU_ALL)
-		hurry(t);
+		request_drain(t);
 }
 
 /* Makes up for a pause before a window ends. */
-static int call(struct target *t)
+static int end_pause(struct target *t)
 {
 	struct offcpu *o = &t->offcpu;
 	const int64_t now = clock_now();
@@ -269,11 +269,11 @@ static int call(struct target *t)
 	return 0;
 }
 
-const struct offcpu_method offcpu_by_switches = {.arm = arm,
-	.begin = begin,
-	.woken = woken,
-	.look = look,
-	.call = call,
-	.resume = resume,
-	.record = record,
-	.lost = lost};
+const struct offcpu_method offcpu_by_switches = {.arm = init_phase,
+	.begin = start_measuring,
+	.woken = on_ring_wakeup,
+	.look = check_phase,
+	.call = end_pause,
+	.resume = resume_recording,
+	.record = handle_record,
+	.lost = on_lost_records};

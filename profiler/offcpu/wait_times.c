@@ -117,7 +117,7 @@ int wait_times_new(uint64_t min_ns, struct memory_limit *room, wait_times_fn *fn
 }
 
 /* Allocates from the memory limit that it shares. NULL: no room. */
-static void *take(struct wait_times *w, size_t size)
+static void *allocate_memory(struct wait_times *w, size_t size)
 {
 	struct memory_limit *room = w->room;
 	void *p = room && room->max && room->used + size > room->max ? NULL : calloc(1, size);
@@ -206,7 +206,7 @@ uint64_t wait_times_lost(const struct wait_times *w)
 
 /* --- threads and places --------------------------------------------------------------------------------- */
 
-static struct waiter **find(struct wait_times *w, uint32_t tid)
+static struct waiter **find_waiter(struct wait_times *w, uint32_t tid)
 {
 	struct waiter **at = &w->threads[tid % BUCKETS];
 	while (*at && (*at)->tid != tid)
@@ -215,7 +215,7 @@ static struct waiter **find(struct wait_times *w, uint32_t tid)
 }
 
 /* Finds a thread among those that ended last, NULL: it is not there. */
-static uint32_t *gone(struct wait_times *w, uint32_t tid)
+static uint32_t *find_ended_tid(struct wait_times *w, uint32_t tid)
 {
 	for (unsigned i = 0; i < GONE; i++)
 		if (w->gone[i] == tid)
@@ -225,8 +225,8 @@ static uint32_t *gone(struct wait_times *w, uint32_t tid)
 
 static struct waiter *thread_of(struct wait_times *w, uint32_t pid, uint32_t tid)
 {
-	struct waiter *t = *find(w, tid);
-	if (t || tid == 0 || tid == DEAD || w->n_threads >= WAIT_TIMES_THREADS || gone(w, tid))
+	struct waiter *t = *find_waiter(w, tid);
+	if (t || tid == 0 || tid == DEAD || w->n_threads >= WAIT_TIMES_THREADS || find_ended_tid(w, tid))
 		return t;
 	t = calloc(1, sizeof(*t)); /* not from the shared limit: nothing could give it back */
 	if (!t)
@@ -248,7 +248,7 @@ static int64_t stack_at(const struct wait_times *w, const struct wait_place *p)
 	return p->generation == w->generation ? p->stack : -1;
 }
 
-static void move(struct amount *to, struct amount *from)
+static void move_amount(struct amount *to, struct amount *from)
 {
 	to->count += from->count;
 	to->ns += from->ns;
@@ -272,7 +272,7 @@ static int64_t stack_of(const struct wait_times *w, const struct waiter *t, cons
  * Reuses the least recently used place. If it has no stack, its waits go to `nowhere`: there may be thousands of them,
  * of no use in a profile.
  */
-static struct wait_place *reuse(struct wait_times *w, struct waiter *t)
+static struct wait_place *reuse_place(struct wait_times *w, struct waiter *t)
 {
 	struct wait_place **at = &t->places;
 	while (*at && (*at)->next)
@@ -283,7 +283,7 @@ static struct wait_place *reuse(struct wait_times *w, struct waiter *t)
 	if (stack_of(w, t, oldest) >= 0)
 		tell_place(w, t, oldest);
 	else
-		move(&t->nowhere, &oldest->untold);
+		move_amount(&t->nowhere, &oldest->untold);
 	*at = NULL;
 	return oldest;
 }
@@ -292,15 +292,15 @@ static struct wait_place *new_place(struct wait_times *w, struct waiter *t)
 {
 	struct wait_place *p = NULL;
 	if (t->n_places < WAIT_TIMES_PLACES && w->n_places < WAIT_TIMES_PLACES_ALL)
-		p = take(w, sizeof(*p));
+		p = allocate_memory(w, sizeof(*p));
 	if (!p)
-		return reuse(w, t);
+		return reuse_place(w, t);
 	t->n_places++;
 	w->n_places++;
 	return p;
 }
 
-static bool same(const struct wait_at *a, const struct wait_at *b)
+static bool is_same_place(const struct wait_at *a, const struct wait_at *b)
 {
 	return !memcmp(a, b, sizeof(*a)); /* words without padding */
 }
@@ -308,7 +308,7 @@ static bool same(const struct wait_at *a, const struct wait_at *b)
 static struct wait_place *place_of(struct wait_times *w, struct waiter *t, const struct wait_at *at)
 {
 	struct wait_place **slot = &t->places, *p;
-	while (*slot && !same(&(*slot)->at, at))
+	while (*slot && !is_same_place(&(*slot)->at, at))
 		slot = &(*slot)->next;
 	p = *slot;
 	if (p) {
@@ -333,7 +333,7 @@ static struct wait_at seen_at(uint64_t labels)
 
 /* --- waits ---------------------------------------------------------------------------------------------- */
 
-static void add(struct wait_times *w, struct amount *a, uint64_t ns, double count, bool entered)
+static void add_to_amount(struct wait_times *w, struct amount *a, uint64_t ns, double count, bool entered)
 {
 	w->account.ends += entered;
 	a->count += count;
@@ -343,23 +343,23 @@ static void add(struct wait_times *w, struct amount *a, uint64_t ns, double coun
 	a->more_ns += count > 1 ? (double)ns * (1 - 1 / count) : 0;
 }
 
-static uint64_t overlap(uint64_t from, uint64_t to, uint64_t with_from, uint64_t with_to)
+static uint64_t compute_overlap(uint64_t from, uint64_t to, uint64_t with_from, uint64_t with_to)
 {
 	uint64_t a = from > with_from ? from : with_from, b = to < with_to ? to : with_to;
 	return b > a ? b - a : 0;
 }
 
 /* Accounts for the wait under way, which is over, or its window is. */
-static void account(struct wait_times *w, struct waiter *t, uint64_t to)
+static void add_wait(struct wait_times *w, struct waiter *t, uint64_t to)
 {
 	if (!t->off || to <= t->off)
 		return;
-	uint64_t lost = overlap(t->off, to, w->lost_from, w->lost_to);
+	uint64_t lost = compute_overlap(t->off, to, w->lost_from, w->lost_to);
 	uint64_t ns = to - t->off - lost;
 	if (lost)
-		add(w, &t->lost, lost, 1, false);
+		add_to_amount(w, &t->lost, lost, 1, false);
 	if (ns)
-		add(w,
+		add_to_amount(w,
 			(double)(t->wait + ns) < (double)w->min * t->scale ? &t->too_short
 			: t->place					   ? &t->place->untold
 									   : &t->nowhere,
@@ -368,7 +368,7 @@ static void account(struct wait_times *w, struct waiter *t, uint64_t to)
 
 static void come_back(struct wait_times *w, struct waiter *t, uint64_t time)
 {
-	account(w, t, time);
+	add_wait(w, t, time);
 	t->off = t->wait = 0;
 	t->on = time;
 	t->n_gaps = w->n_gaps;
@@ -378,7 +378,7 @@ static void come_back(struct wait_times *w, struct waiter *t, uint64_t time)
 
 void wait_times_born(struct wait_times *w, uint32_t pid, uint32_t tid, uint64_t time)
 {
-	uint32_t *again = gone(w, tid);
+	uint32_t *again = find_ended_tid(w, tid);
 	if (again)
 		*again = 0;
 	struct waiter *t = thread_of(w, pid, tid);
@@ -429,7 +429,7 @@ static uint64_t ran_until(struct wait_times *w, const struct switch_out *o)
 static bool has_ended(struct wait_times *w, const struct switch_out *o, uint64_t ran);
 
 /* True: no thread of ours had gone off that CPU just before. */
-static bool entered(uint64_t last, uint64_t on)
+static bool has_entered_cpu(uint64_t last, uint64_t on)
 {
 	return on > last + AT_ONCE_NS;
 }
@@ -454,7 +454,7 @@ void wait_times_correct(struct wait_times *w, uint64_t truly, uint64_t by_clocks
  * A late clock makes waits too long, and then makes up for that all at once. Running time beyond the time that has
  * passed is taken off the next waits.
  */
-static uint64_t settle(struct waiter *t, uint64_t time, uint64_t ran)
+static uint64_t adjust_run_time(struct waiter *t, uint64_t time, uint64_t ran)
 {
 	uint64_t since = time > t->off ? time - t->off : 0;
 	if (ran > since) {
@@ -478,9 +478,9 @@ void wait_times_out(struct wait_times *w, const struct switch_out *o)
 	if (!t)
 		return;
 	if (o->timed && t->off && ran != UINT64_MAX) {
-		t->entered = entered(before, o->time - ran);
+		t->entered = has_entered_cpu(before, o->time - ran);
 		t->scale = w->scale;
-		come_back(w, t, o->time - settle(t, o->time, ran));
+		come_back(w, t, o->time - adjust_run_time(t, o->time, ran));
 		t->scale = 1;
 		t->entered = false;
 	}
@@ -525,7 +525,7 @@ static void settle_gap(struct wait_times *w, struct waiter *t)
 		come_back_scaled(w, t, at);
 }
 
-static uint64_t middle(uint64_t from, uint64_t to)
+static uint64_t compute_midpoint(uint64_t from, uint64_t to)
 {
 	return from < to ? from + (to - from) / 2 : to;
 }
@@ -548,7 +548,7 @@ void wait_times_off(
 		return;
 	settle_gap(w, t);
 	if (t->off && (at || !t->placed)) /* the record of its coming back is lost */
-		come_back_scaled(w, t, middle(t->off, time));
+		come_back_scaled(w, t, compute_midpoint(t->off, time));
 	if (!t->off) {
 		t->off = time;
 		t->wait = 0;
@@ -585,13 +585,13 @@ static uint64_t came_back_at(struct wait_times *w, uint32_t tid, uint32_t cpu, u
 
 void wait_times_on(struct wait_times *w, uint32_t tid, uint32_t cpu, uint64_t time)
 {
-	struct waiter *t = *find(w, tid);
+	struct waiter *t = *find_waiter(w, tid);
 	uint64_t began = came_back_at(w, tid, cpu, time);
 	if (!t)
 		return;
 	if (!t->off && (t->on || in_gap(w, t))) { /* the record of its going off is lost */
 		uint64_t at = in_gap(w, t);
-		at = at ? at : middle(t->on, time);
+		at = at ? at : compute_midpoint(t->on, time);
 		t->off = at > t->on ? at : t->on;
 		t->place = where_seen(w, t);
 	}
@@ -603,14 +603,14 @@ void wait_times_runs(struct wait_times *w, uint32_t pid, uint32_t tid, uint64_t 
 	const struct stack_frame *frames, size_t n)
 {
 	const struct wait_at at = seen_at(labels);
-	struct waiter *t = *find(w, tid);
+	struct waiter *t = *find_waiter(w, tid);
 	if (t)
 		settle_gap(w, t);
 	if (t && t->off) /* the record of its coming back is lost, and is no older than a clock's period */
 		come_back_scaled(w, t, time);
 	if (n) /* after that: the wait was where it was seen before */
 		wait_times_stack(w, pid, tid, &at, frames, n);
-	t = *find(w, tid);
+	t = *find_waiter(w, tid);
 	if (!t)
 		return;
 	t->on = time;
@@ -623,12 +623,12 @@ void wait_times_gap(struct wait_times *w, uint64_t count, uint32_t cpu, uint64_t
 	uint64_t from = cpu < w->n_clocks && w->clocks[cpu].time < time ? w->clocks[cpu].time : 0;
 	const uint64_t to = room > from && room < time ? room : time;
 	w->lost += count;
-	w->gaps[w->n_gaps++ % GAPS] = from ? middle(from, to) : to;
+	w->gaps[w->n_gaps++ % GAPS] = from ? compute_midpoint(from, to) : to;
 }
 
 void wait_times_seen(struct wait_times *w, uint32_t tid, uint32_t cpu, uint64_t time)
 {
-	struct waiter *t = *find(w, tid);
+	struct waiter *t = *find_waiter(w, tid);
 	if (!t || !t->off || time <= t->off)
 		return;
 	t->seen = time;
@@ -637,7 +637,7 @@ void wait_times_seen(struct wait_times *w, uint32_t tid, uint32_t cpu, uint64_t 
 
 /* --- reports -------------------------------------------------------------------------------------------- */
 
-static uint64_t corrected(struct wait_times *w, const struct amount *a)
+static uint64_t subtract_missed_time(struct wait_times *w, const struct amount *a)
 {
 	double less = w->account.each * (double)a->entries;
 	if (less > (double)a->ns)
@@ -647,20 +647,20 @@ static uint64_t corrected(struct wait_times *w, const struct amount *a)
 	return a->ns - (uint64_t)less;
 }
 
-static uint64_t whole(double count)
+static uint64_t round_count(double count)
 {
 	return (uint64_t)(count + 0.5);
 }
 
-static void tell(struct wait_times *w, struct waiter *t, enum wait_kind kind, struct amount *a)
+static void report_amount(struct wait_times *w, struct waiter *t, enum wait_kind kind, struct amount *a)
 {
 	if (a->count > 0)
 		t->unknown = !w->fn(w->arg, &(struct wait_total){.kind = kind,
 						    .idle = w->ending && !t->ran,
 						    .pid = t->pid,
 						    .tid = t->tid,
-						    .count = whole(a->count),
-						    .ns = corrected(w, a)});
+						    .count = round_count(a->count),
+						    .ns = subtract_missed_time(w, a)});
 	*a = (struct amount){0};
 }
 
@@ -670,14 +670,14 @@ static void tell_place(struct wait_times *w, struct waiter *t, struct wait_place
 		.idle = w->ending && !t->ran,
 		.pid = t->pid,
 		.tid = t->tid,
-		.count = whole(p->untold.count),
+		.count = round_count(p->untold.count),
 		.at = p->at};
 	struct stack_frame frames[AGGREGATE_STACK_MAX];
 	struct aggregate_sample s;
 	int64_t stack = stack_of(w, t, p);
 	if (!part.count)
 		return;
-	part.ns = corrected(w, &p->untold);
+	part.ns = subtract_missed_time(w, &p->untold);
 	if (stack < 0 && !p->at.sp) /* of wait_times_runs(): its stack is gone */
 		part.kind = WAIT_NOWHERE;
 	if (stack >= 0) {
@@ -698,7 +698,7 @@ void wait_times_set_overhead(struct wait_times *w, double ns)
 }
 
 /* An unrecorded wait is as long as a recorded one without the overhead, scaled so that the sum stays. */
-static void shift(struct amount *a, double mean, double longer)
+static void adjust_amount(struct amount *a, double mean, double longer)
 {
 	if (a->more <= 0)
 		return;
@@ -721,9 +721,9 @@ static void even_out(struct wait_times *w, struct waiter *t, bool all)
 		return;
 	for (struct wait_place *p = t->places; p; p = p->next)
 		if (all || stack_of(w, t, p) >= 0)
-			shift(&p->untold, mean, longer);
+			adjust_amount(&p->untold, mean, longer);
 	for (unsigned i = 0; i < 2; i++)
-		shift(others[i], mean, longer);
+		adjust_amount(others[i], mean, longer);
 }
 
 static void tell_thread(struct wait_times *w, struct waiter *t, bool all)
@@ -732,9 +732,9 @@ static void tell_thread(struct wait_times *w, struct waiter *t, bool all)
 	for (struct wait_place *p = t->places; p; p = p->next)
 		if (all || stack_of(w, t, p) >= 0)
 			tell_place(w, t, p);
-	tell(w, t, WAIT_NOWHERE, &t->nowhere);
-	tell(w, t, WAIT_SHORT, &t->too_short);
-	tell(w, t, WAIT_LOST, &t->lost);
+	report_amount(w, t, WAIT_NOWHERE, &t->nowhere);
+	report_amount(w, t, WAIT_SHORT, &t->too_short);
+	report_amount(w, t, WAIT_LOST, &t->lost);
 }
 
 static void each_thread(struct wait_times *w, void (*fn)(struct wait_times *w, struct waiter *t))
@@ -764,7 +764,7 @@ void wait_times_stack(struct wait_times *w, uint32_t pid, uint32_t tid, const st
 	p->generation = w->generation;
 }
 
-static void finish(struct wait_times *w, struct clock *c, uint64_t until)
+static void finish_waiter(struct wait_times *w, struct clock *c, uint64_t until)
 {
 	struct waiter *t = c->ending;
 	c->ending = NULL;
@@ -774,7 +774,7 @@ static void finish(struct wait_times *w, struct clock *c, uint64_t until)
 }
 
 /* Takes a thread out of its list, and reports it. */
-static void drop(struct wait_times *w, struct waiter **at)
+static void remove_waiter(struct wait_times *w, struct waiter **at)
 {
 	struct waiter *t = *at;
 	*at = t->next;
@@ -787,19 +787,19 @@ static void drop(struct wait_times *w, struct waiter **at)
  */
 void wait_times_exec(struct wait_times *w, uint32_t pid, uint32_t tid)
 {
-	uint32_t *again = gone(w, tid);
+	uint32_t *again = find_ended_tid(w, tid);
 	if (again)
 		*again = 0;
 	for (uint32_t i = 0; i < w->n_clocks; i++)
 		if (w->clocks[i].ending && w->clocks[i].ending->tid == tid)
-			finish(w, &w->clocks[i], w->clocks[i].ended);
+			finish_waiter(w, &w->clocks[i], w->clocks[i].ended);
 	for (size_t i = 0; i < BUCKETS; i++)
 		for (struct waiter **at = &w->threads[i]; *at;)
 			if ((*at)->pid == pid && (*at)->tid != tid)
-				drop(w, at);
+				remove_waiter(w, at);
 			else
 				at = &(*at)->next;
-	struct waiter *t = *find(w, tid);
+	struct waiter *t = *find_waiter(w, tid);
 	if (!t)
 		return;
 	tell_thread(w, t, true);
@@ -815,15 +815,15 @@ static bool has_ended(struct wait_times *w, const struct switch_out *o, uint64_t
 		return false;
 	bool it = o->tid == DEAD || o->tid == c->ending->tid;
 	c->ending->scale = it ? w->scale : 1;
-	finish(w, c, it && ran != UINT64_MAX ? o->time - ran : c->ended);
+	finish_waiter(w, c, it && ran != UINT64_MAX ? o->time - ran : c->ended);
 	return it;
 }
 
 void wait_times_exit(struct wait_times *w, uint32_t tid, uint32_t cpu, uint64_t time)
 {
-	struct waiter **at = find(w, tid), *t = *at;
+	struct waiter **at = find_waiter(w, tid), *t = *at;
 	struct clock *c = clock_of(w, cpu), none = {0};
-	if (!gone(w, tid))
+	if (!find_ended_tid(w, tid))
 		w->gone[w->n_gone++ % GONE] = tid;
 	if (!t)
 		return;
@@ -831,13 +831,13 @@ void wait_times_exit(struct wait_times *w, uint32_t tid, uint32_t cpu, uint64_t 
 	if (!c)
 		c = &none;
 	if (c->ending)
-		finish(w, c, c->ended);
+		finish_waiter(w, c, c->ended);
 	tell_thread(w, t, true); /* while it has a name */
 	*at = t->next;
 	c->ending = t;
 	c->ended = time;
 	if (c == &none || !t->off)
-		finish(w, c, time);
+		finish_waiter(w, c, time);
 }
 
 static void tell_known(struct wait_times *w, struct waiter *t)
@@ -854,7 +854,7 @@ void wait_times_report(struct wait_times *w)
  * Returns until when it has waited, if it was seen since: its CPU's clock has gone on since a thread last went off
  * there.
  */
-static uint64_t until(const struct wait_times *w, const struct waiter *t)
+static uint64_t find_wait_end(const struct wait_times *w, const struct waiter *t)
 {
 	const struct window_end *e = w->ending;
 	const struct clock *c = t->seen_cpu < w->n_clocks ? &w->clocks[t->seen_cpu] : NULL;
@@ -868,10 +868,10 @@ static void end_thread(struct wait_times *w, struct waiter *t)
 {
 	uint64_t time = w->ending->time;
 	if (t->seen) {
-		come_back(w, t, until(w, t));
+		come_back(w, t, find_wait_end(w, t));
 		t->seen = 0;
 	} else if (t->off && time > t->off) {
-		account(w, t, time);
+		add_wait(w, t, time);
 		t->wait += time - t->off;
 		t->off = time;
 	}
@@ -890,14 +890,14 @@ void wait_times_end(struct wait_times *w, uint64_t time, const struct wait_clock
 	w->ending = &(struct window_end){time, clocks, n};
 	for (uint32_t i = 0; i < w->n_clocks; i++)
 		if (w->clocks[i].ending)
-			finish(w, &w->clocks[i], w->clocks[i].ended);
+			finish_waiter(w, &w->clocks[i], w->clocks[i].ended);
 	each_thread(w, end_thread);
 	w->ending = NULL;
 	w->lost_from = w->lost_to = 0;
 	for (size_t i = 0; i < BUCKETS; i++)
 		for (struct waiter **at = &w->threads[i]; *at;)
 			if ((*at)->unknown)
-				drop(w, at);
+				remove_waiter(w, at);
 			else
 				at = &(*at)->next;
 }
@@ -924,7 +924,7 @@ void wait_times_compact(struct wait_times *w)
 	each_thread(w, shed_places);
 }
 
-static void unlabel(struct wait_times *w, struct waiter *t)
+static void clear_labels(struct wait_times *w, struct waiter *t)
 {
 	for (struct wait_place *p = t->places; p; p = p->next)
 		p->at.labels = 0;
@@ -934,5 +934,5 @@ static void unlabel(struct wait_times *w, struct waiter *t)
 void wait_times_unlabel(struct wait_times *w)
 {
 	each_thread(w, shed_places);
-	each_thread(w, unlabel);
+	each_thread(w, clear_labels);
 }

@@ -59,7 +59,7 @@ static int open_owners(struct cpu_rings *r, const int *cpus, int n, uint32_t mar
 	return 0;
 }
 
-static int reserve(struct cpu_rings **ret, uint32_t mark, struct err *e)
+static int create_rings(struct cpu_rings **ret, uint32_t mark, struct err *e)
 {
 	static int cpus[CPU_RINGS_CPUS_MAX];
 	int n = perf_online_cpus(cpus, CPU_RINGS_CPUS_MAX);
@@ -90,7 +90,7 @@ int cpu_rings_none(struct cpu_rings **ret)
 
 int cpu_rings_reserve(struct cpu_rings **ret, struct err *e)
 {
-	return reserve(ret, 0, e);
+	return create_rings(ret, 0, e);
 }
 
 /* Maps a ring of this size for every CPU, or none at all: memory that the first ones take is missing for the last. */
@@ -131,7 +131,7 @@ int cpu_rings_fit(struct cpu_rings *r, char *note, size_t size, struct err *e)
 static int open_whole(struct cpu_rings **ret)
 {
 	const size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
-	int error = reserve(ret, PERF_RING_MARK, NULL);
+	int error = create_rings(ret, PERF_RING_MARK, NULL);
 	if (error == 0 && (error = map_all(*ret, PERF_RING_BYTES / page_size)) < 0)
 		cpu_rings_close(*ret);
 	if (error == 0)
@@ -245,7 +245,7 @@ int cpu_rings_redirect(struct cpu_rings *r, int cpu, int fd)
 	return -ENODEV;
 }
 
-static void advance(struct one *o)
+static void peek_next_record(struct one *o)
 {
 	for (;;) {
 		const uint64_t before = ring_damaged(o->ring);
@@ -258,7 +258,7 @@ static void advance(struct one *o)
 }
 
 /* The ring with the oldest record. CPUs are few and records cost microseconds to unwind: a scan is enough. */
-static struct one *oldest(struct cpu_rings *r)
+static struct one *find_oldest_ring(struct cpu_rings *r)
 {
 	struct one *best = NULL;
 	for (unsigned i = 0; i < r->n; i++)
@@ -274,12 +274,12 @@ bool cpu_rings_drain(struct cpu_rings *r, int64_t until, int64_t deadline, cpu_r
 	struct one *o;
 	for (unsigned i = 0; i < r->n; i++) {
 		ring_look(r->all[i].ring);
-		advance(&r->all[i]);
+		peek_next_record(&r->all[i]);
 	}
-	while ((o = oldest(r)) && o->time < (uint64_t)until && !late) {
+	while ((o = find_oldest_ring(r)) && o->time < (uint64_t)until && !late) {
 		fn(arg, o->next, o->id);
 		ring_take(o->ring);
-		advance(o);
+		peek_next_record(o);
 		late = ++handed % CPU_RINGS_LOOK == 0 && deadline != INT64_MAX && clock_now() >= deadline;
 	}
 	*ret_n = handed;
@@ -298,7 +298,7 @@ uint64_t cpu_rings_damaged(struct cpu_rings *r)
 
 int64_t cpu_rings_oldest(struct cpu_rings *r)
 {
-	const struct one *o = oldest(r);
+	const struct one *o = find_oldest_ring(r);
 	return o && o->time < INT64_MAX ? (int64_t)o->time : INT64_MAX;
 }
 

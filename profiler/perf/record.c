@@ -14,7 +14,7 @@ struct cursor {
 	const uint8_t *at, *end;
 };
 
-static int take(struct cursor *c, size_t n, const void **ret)
+static int take_bytes(struct cursor *c, size_t n, const void **ret)
 {
 	if ((size_t)(c->end - c->at) < n)
 		return -EBADMSG;
@@ -26,7 +26,7 @@ static int take(struct cursor *c, size_t n, const void **ret)
 static int take_u64(struct cursor *c, uint64_t *ret)
 {
 	const void *p;
-	int r = take(c, sizeof(*ret), &p);
+	int r = take_bytes(c, sizeof(*ret), &p);
 	if (r == 0)
 		memcpy(ret, p, sizeof(*ret));
 	return r;
@@ -43,7 +43,7 @@ static int take_two_u32(struct cursor *c, uint32_t *first, uint32_t *second)
 	return r;
 }
 
-static uint64_t load(const uint8_t *p)
+static uint64_t read_u64(const uint8_t *p)
 {
 	uint64_t v;
 	memcpy(&v, p, sizeof(v));
@@ -56,11 +56,11 @@ int record_peek(const struct perf_event_header *h, uint64_t *ret_id, uint64_t *r
 	if (h->size < sizeof(*h) + TRAILER)
 		return -EBADMSG;
 	if (h->type == PERF_RECORD_SAMPLE) { /* identifier, ip, tid, time */
-		*ret_id = load(p + 8);
-		*ret_time = load(p + 32);
+		*ret_id = read_u64(p + 8);
+		*ret_time = read_u64(p + 32);
 	} else {
-		*ret_id = load(p + h->size - 8);
-		*ret_time = load(p + h->size - 24);
+		*ret_id = read_u64(p + h->size - 8);
+		*ret_time = read_u64(p + h->size - 24);
 	}
 	return 0;
 }
@@ -72,7 +72,7 @@ static int parse_chain(struct cursor *c, struct record_sample *s)
 	int r = take_u64(c, &s->n_chain);
 	if (r < 0 || s->n_chain > (size_t)(c->end - c->at) / 8)
 		return -EBADMSG;
-	r = take(c, s->n_chain * 8, &p);
+	r = take_bytes(c, s->n_chain * 8, &p);
 	s->chain = p;
 	return r;
 }
@@ -80,7 +80,7 @@ static int parse_chain(struct cursor *c, struct record_sample *s)
 static int parse_all_regs(struct cursor *c, struct unwind_regs *ret)
 {
 	const void *p;
-	int r = take(c, sizeof(*ret), &p);
+	int r = take_bytes(c, sizeof(*ret), &p);
 	if (r == 0)
 		memcpy(ret, p, sizeof(*ret));
 	return r;
@@ -119,11 +119,11 @@ static int parse_read(struct cursor *c, struct record_sample *s)
 static int parse_raw(struct cursor *c, struct record_sample *s)
 {
 	const void *p = NULL;
-	int r = take(c, sizeof(s->raw_size), &p);
+	int r = take_bytes(c, sizeof(s->raw_size), &p);
 	if (r < 0)
 		return r;
 	memcpy(&s->raw_size, p, sizeof(s->raw_size));
-	r = take(c, s->raw_size, &p);
+	r = take_bytes(c, s->raw_size, &p);
 	s->raw = p;
 	return r;
 }
@@ -136,7 +136,7 @@ static int parse_stack(struct cursor *c, struct record_sample *s)
 	int r = take_u64(c, &size);
 	if (r < 0 || size == 0)
 		return r;
-	r = take(c, size, &p);
+	r = take_bytes(c, size, &p);
 	if (r == 0)
 		r = take_u64(c, &dyn);
 	if (r < 0 || dyn > size)
@@ -202,7 +202,7 @@ static int parse_mmap(struct cursor *c, struct record *ret)
 	if (r == 0)
 		r = take_u64(c, &m->pgoff);
 	if (r == 0)
-		r = take(c, 24, &identity);
+		r = take_bytes(c, 24, &identity);
 	if (r == 0)
 		r = take_two_u32(c, &prot, &flags);
 	if (r == 0)
@@ -216,8 +216,8 @@ static int parse_mmap(struct cursor *c, struct record *ret)
 	} else {
 		memcpy(&m->maj, p, 4);
 		memcpy(&m->min, p + 4, 4);
-		m->ino = load(p + 8);
-		m->generation = load(p + 16);
+		m->ino = read_u64(p + 8);
+		m->generation = read_u64(p + 16);
 	}
 	m->exec = prot & PROT_EXEC;
 	return 0;
@@ -261,10 +261,10 @@ int record_parse(const struct perf_event_header *h, const struct perf_layout *la
 		return r;
 	if (h->type != PERF_RECORD_SAMPLE) {
 		c.end -= TRAILER;
-		ret->pid = (uint32_t)load(c.end);
-		ret->tid = (uint32_t)(load(c.end) >> 32);
+		ret->pid = (uint32_t)read_u64(c.end);
+		ret->tid = (uint32_t)(read_u64(c.end) >> 32);
 		ret->by = ret->tid;
-		ret->cpu = (uint32_t)load(c.end + 16);
+		ret->cpu = (uint32_t)read_u64(c.end + 16);
 	}
 	r = parse_body(&c, layout, ret);
 	if (h->type == PERF_RECORD_SAMPLE)

@@ -33,7 +33,7 @@ typedef Perftools__Profiles__Function Function;
 /* --- writing: a message may come in pieces (their concatenation is the whole), so each piece is packed alone */
 
 struct writer {
-	ProtobufCBuffer base; /* first: protobuf-c hands it back to append() */
+	ProtobufCBuffer base; /* first: protobuf-c hands it back to append_data() */
 	const struct profile *p;
 	z_stream z;
 	uint8_t *out;
@@ -83,7 +83,7 @@ static int run_deflate(struct writer *w, int flush)
 	}
 }
 
-static void append(ProtobufCBuffer *base, size_t len, const uint8_t *data)
+static void append_data(ProtobufCBuffer *base, size_t len, const uint8_t *data)
 {
 	struct writer *w = (struct writer *)base;
 	while (len && !w->error) {
@@ -97,13 +97,13 @@ static void append(ProtobufCBuffer *base, size_t len, const uint8_t *data)
 	}
 }
 
-static void put(struct writer *w, const Profile *piece)
+static void write_message(struct writer *w, const Profile *piece)
 {
 	protobuf_c_message_pack_to_buffer(&piece->base, &w->base);
 }
 
 /* All text of a profile is in its string table, so the number is there. */
-static int64_t number(struct writer *w, const char *text)
+static int64_t find_string_index(struct writer *w, const char *text)
 {
 	size_t at = (uintptr_t)text / 8 % RECENT; /* texts never move */
 	if (w->recent[at].text != text) {
@@ -116,8 +116,8 @@ static int64_t number(struct writer *w, const char *text)
 static ValueType value_type(struct writer *w, const struct profile_type *t)
 {
 	ValueType v = PERFTOOLS__PROFILES__VALUE_TYPE__INIT;
-	v.type = number(w, t->type);
-	v.unit = number(w, t->unit);
+	v.type = find_string_index(w, t->type);
+	v.unit = find_string_index(w, t->unit);
 	return v;
 }
 
@@ -138,7 +138,7 @@ static void put_info(struct writer *w)
 	piece.duration_nanos = info->duration_ns;
 	piece.period_type = &period;
 	piece.period = info->period;
-	put(w, &piece);
+	write_message(w, &piece);
 }
 
 static void put_mappings(struct writer *w)
@@ -152,15 +152,15 @@ static void put_mappings(struct writer *w)
 		out.memory_start = m.start;
 		out.memory_limit = m.limit;
 		out.file_offset = m.offset;
-		out.filename = number(w, m.file);
-		out.build_id = number(w, m.build_id);
+		out.filename = find_string_index(w, m.file);
+		out.build_id = find_string_index(w, m.build_id);
 		out.has_functions = !!(m.has & PROFILE_HAS_FUNCTIONS);
 		out.has_filenames = !!(m.has & PROFILE_HAS_FILENAMES);
 		out.has_line_numbers = !!(m.has & PROFILE_HAS_LINE_NUMBERS);
 		out.has_inline_frames = !!(m.has & PROFILE_HAS_INLINE_FRAMES);
 		piece.n_mapping = 1;
 		piece.mapping = &(Mapping *){&out};
-		put(w, &piece);
+		write_message(w, &piece);
 	}
 }
 
@@ -172,13 +172,13 @@ static void put_functions(struct writer *w)
 		Profile piece = PERFTOOLS__PROFILES__PROFILE__INIT;
 		Function out = PERFTOOLS__PROFILES__FUNCTION__INIT;
 		out.id = (uint64_t)i + 1;
-		out.name = number(w, f.name);
-		out.system_name = f.system_name[0] ? number(w, f.system_name) : out.name;
-		out.filename = number(w, f.file);
+		out.name = find_string_index(w, f.name);
+		out.system_name = f.system_name[0] ? find_string_index(w, f.system_name) : out.name;
+		out.filename = find_string_index(w, f.file);
 		out.start_line = f.start_line;
 		piece.n_function = 1;
 		piece.function = &(Function *){&out};
-		put(w, &piece);
+		write_message(w, &piece);
 	}
 }
 
@@ -208,7 +208,7 @@ static void put_locations(struct writer *w)
 		fill_lines(w, &l, &out);
 		piece.n_location = 1;
 		piece.location = &(Location *){&out};
-		put(w, &piece);
+		write_message(w, &piece);
 	}
 }
 
@@ -218,11 +218,11 @@ static void fill_labels(struct writer *w, const struct profile_sample *s, Sample
 		const struct profile_label *l = &s->labels[i];
 		Label *to = &w->labels[i];
 		perftools__profiles__label__init(to);
-		to->key = number(w, l->key);
+		to->key = find_string_index(w, l->key);
 		if (l->str)
-			to->str = number(w, l->str);
+			to->str = find_string_index(w, l->str);
 		to->num = l->num;
-		to->num_unit = number(w, l->unit);
+		to->num_unit = find_string_index(w, l->unit);
 		w->label_pointers[i] = to;
 	}
 	out->n_label = s->n_labels;
@@ -248,7 +248,7 @@ static const struct packed_labels *pack_labels(struct writer *w, const struct pr
 	return at;
 }
 
-static uint8_t *varint(uint8_t *to, uint64_t n)
+static uint8_t *put_varint(uint8_t *to, uint64_t n)
 {
 	for (; n >= 0x80; n >>= 7)
 		*to++ = (uint8_t)n | 0x80;
@@ -257,9 +257,9 @@ static uint8_t *varint(uint8_t *to, uint64_t n)
 }
 
 /* Writes the key and the length of a field of `n` bytes (protobuf's wire type 2). */
-static uint8_t *field(uint8_t *to, unsigned number, size_t n)
+static uint8_t *put_field_key(uint8_t *to, unsigned number, size_t n)
 {
-	return varint(varint(to, number << 3 | 2), n);
+	return put_varint(put_varint(to, number << 3 | 2), n);
 }
 
 static int pack_ids(struct writer *w, const struct profile_sample *s, size_t *ret_n)
@@ -275,7 +275,7 @@ static int pack_ids(struct writer *w, const struct profile_sample *s, size_t *re
 	}
 	uint8_t *at = w->ids;
 	for (size_t k = 0; k < s->n; k++)
-		at = varint(at, (uint64_t)s->locations[k] + 1);
+		at = put_varint(at, (uint64_t)s->locations[k] + 1);
 	*ret_n = (size_t)(at - w->ids);
 	return 0;
 }
@@ -294,17 +294,19 @@ static int put_sample(struct writer *w, const struct profile_sample *s)
 	if (r < 0)
 		return r;
 	for (unsigned i = 0; i < profile_info(w->p)->n_types; i++)
-		at = varint(at, (uint64_t)s->values[i]);
+		at = put_varint(at, (uint64_t)s->values[i]);
 	size_t n_values = (size_t)(at - values);
-	size_t n_ids_head = (size_t)(field(ids_head, LOCATION_ID, n_ids) - ids_head),
-	       n_values_head = (size_t)(field(values_head, VALUE, n_values) - values_head),
-	       n_head = (size_t)(field(head, SAMPLE, n_ids_head + n_ids + n_values_head + n_values + labels->n) - head);
-	append(&w->base, n_head, head);
-	append(&w->base, n_ids_head, ids_head);
-	append(&w->base, n_ids, w->ids);
-	append(&w->base, n_values_head, values_head);
-	append(&w->base, n_values, values);
-	append(&w->base, labels->n, labels->bytes);
+	size_t n_ids_head = (size_t)(put_field_key(ids_head, LOCATION_ID, n_ids) - ids_head),
+	       n_values_head = (size_t)(put_field_key(values_head, VALUE, n_values) - values_head),
+	       n_head =
+		       (size_t)(put_field_key(head, SAMPLE, n_ids_head + n_ids + n_values_head + n_values + labels->n) -
+				head);
+	append_data(&w->base, n_head, head);
+	append_data(&w->base, n_ids_head, ids_head);
+	append_data(&w->base, n_ids, w->ids);
+	append_data(&w->base, n_values_head, values_head);
+	append_data(&w->base, n_values, values);
+	append_data(&w->base, labels->n, labels->bytes);
 	return 0;
 }
 
@@ -323,14 +325,14 @@ static void put_text(struct writer *w)
 	for (size_t i = 0; i < profile_comments(w->p); i++) {
 		Profile piece = PERFTOOLS__PROFILES__PROFILE__INIT;
 		piece.n_comment = 1;
-		piece.comment = &(int64_t){number(w, profile_comment_get(w->p, i))};
-		put(w, &piece);
+		piece.comment = &(int64_t){find_string_index(w, profile_comment_get(w->p, i))};
+		write_message(w, &piece);
 	}
 	for (uint32_t i = 0; i < profile_strings(w->p); i++) {
 		Profile piece = PERFTOOLS__PROFILES__PROFILE__INIT;
 		piece.n_string_table = 1;
 		piece.string_table = &(char *){(char *)profile_string_get(w->p, i)};
-		put(w, &piece);
+		write_message(w, &piece);
 	}
 }
 
@@ -339,7 +341,7 @@ int pprof_write(const struct profile *p, uint8_t **ret, size_t *ret_len)
 	struct writer *w = calloc(1, sizeof(*w));
 	if (!w)
 		return -ENOMEM;
-	w->base.append = append;
+	w->base.append = append_data;
 	w->p = p;
 	int r = -ENOMEM;
 	if (deflateInit2(&w->z, LEVEL, Z_DEFLATED, GZIP, 8, Z_DEFAULT_STRATEGY) != Z_OK)
@@ -411,7 +413,7 @@ struct hook_input {
 	bool cut_lines, cut_labels;
 };
 
-static const char *text(struct hook_input *r, int64_t i)
+static const char *get_string(struct hook_input *r, int64_t i)
 {
 	if (i >= 0 && (uint64_t)i < r->in->n_string_table)
 		return r->in->string_table[i];
@@ -421,7 +423,7 @@ static const char *text(struct hook_input *r, int64_t i)
 }
 
 /* Notes the result of a profile function. */
-static uint32_t note(struct hook_input *r, int64_t id)
+static uint32_t check_returned_id(struct hook_input *r, int64_t id)
 {
 	if (id < 0 && !r->code)
 		r->code = err_set(r->e, (int)id, "cannot build the profile");
@@ -433,7 +435,7 @@ static void add_id(struct hook_input *r, struct string_table *ids, uint64_t id, 
 {
 	int64_t at = string_table_add(ids, &id, sizeof(id));
 	if (at == -ENOMEM)
-		note(r, at);
+		check_returned_id(r, at);
 	else if (!r->code && (id == 0 || (size_t)at != i))
 		r->code = err_say(
 			r->e, -EBADMSG, "%s id %" PRIu64 " is %s", kind, id, id ? "there twice" : "not allowed");
@@ -460,15 +462,15 @@ static void read_info(struct hook_input *r)
 	info.n_types = (unsigned)in->n_sample_type;
 	for (unsigned i = 0; i < info.n_types; i++) {
 		const ValueType *t = in->sample_type[i];
-		info.types[i] = (struct profile_type){text(r, t->type), text(r, t->unit)};
+		info.types[i] = (struct profile_type){get_string(r, t->type), get_string(r, t->unit)};
 	}
 	if (in->default_sample_type)
-		info.default_type = text(r, in->default_sample_type);
+		info.default_type = get_string(r, in->default_sample_type);
 	if (in->period_type)
-		info.period_type =
-			(struct profile_type){text(r, in->period_type->type), text(r, in->period_type->unit)};
+		info.period_type = (struct profile_type){
+			get_string(r, in->period_type->type), get_string(r, in->period_type->unit)};
 	if (!r->code)
-		note(r, profile_new(&info, &r->out));
+		check_returned_id(r, profile_new(&info, &r->out));
 	if (!r->code)
 		profile_lock_strings(r->out, true); /* texts of the file's table */
 }
@@ -485,8 +487,9 @@ static void read_mappings(struct hook_input *r)
 	for (size_t i = 0; i < r->in->n_mapping && !r->code; i++) {
 		const Mapping *m = r->in->mapping[i];
 		add_id(r, &r->mapping_ids, m->id, i, "mapping");
-		r->mappings[i] = note(r, profile_mapping(r->out, m->memory_start, m->memory_limit, m->file_offset,
-						 text(r, m->filename), text(r, m->build_id), read_has(m)));
+		r->mappings[i] = check_returned_id(
+			r, profile_mapping(r->out, m->memory_start, m->memory_limit, m->file_offset,
+				   get_string(r, m->filename), get_string(r, m->build_id), read_has(m)));
 	}
 }
 
@@ -494,12 +497,12 @@ static void read_functions(struct hook_input *r)
 {
 	for (size_t i = 0; i < r->in->n_function && !r->code; i++) {
 		const Function *f = r->in->function[i];
-		struct profile_function fresh = {
-			text(r, f->name), text(r, f->system_name), text(r, f->filename), f->start_line};
+		struct profile_function fresh = {get_string(r, f->name), get_string(r, f->system_name),
+			get_string(r, f->filename), f->start_line};
 		if (!fresh.name[0])
 			fresh.name = fresh.system_name[0] ? fresh.system_name : "?";
 		add_id(r, &r->function_ids, f->id, i, "function");
-		r->functions[i] = note(r, profile_function(r->out, &fresh));
+		r->functions[i] = check_returned_id(r, profile_function(r->out, &fresh));
 	}
 }
 
@@ -516,7 +519,7 @@ static uint32_t read_location(struct hook_input *r, const Location *l)
 	}
 	if (l->n_line > PROFILE_LINES_MAX)
 		r->cut_lines = true;
-	return r->code ? 0 : note(r, profile_location(r->out, mapping, l->address, r->lines, l->n_line));
+	return r->code ? 0 : check_returned_id(r, profile_location(r->out, mapping, l->address, r->lines, l->n_line));
 }
 
 static void read_locations(struct hook_input *r)
@@ -534,8 +537,8 @@ static void read_locations(struct hook_input *r)
 static uint32_t no_stack(struct hook_input *r)
 {
 	const struct profile_function f = {.name = "[no stack]", .system_name = "", .file = ""};
-	const struct profile_line line = {.function = note(r, profile_function(r->out, &f))};
-	return r->code ? 0 : note(r, profile_location(r->out, PROFILE_NONE, 0, &line, 1));
+	const struct profile_line line = {.function = check_returned_id(r, profile_function(r->out, &f))};
+	return r->code ? 0 : check_returned_id(r, profile_location(r->out, PROFILE_NONE, 0, &line, 1));
 }
 
 /* Puts the sample's stack into r->stack; returns its number of locations. */
@@ -545,7 +548,7 @@ static size_t read_stack(struct hook_input *r, const Sample *s)
 		size_t room = s->n_location_id * 2 + 1;
 		uint32_t *stack = reallocarray(r->stack, room, sizeof(*stack));
 		if (!stack) {
-			note(r, -ENOMEM);
+			check_returned_id(r, -ENOMEM);
 			return 0;
 		}
 		r->stack = stack;
@@ -584,13 +587,13 @@ static void read_sample(struct hook_input *r, const Sample *s)
 	}
 	for (size_t i = 0; i < n_labels; i++) {
 		const Label *l = s->label[i];
-		labels[i] = (struct profile_label){.key = text(r, l->key),
-			.str = l->str ? text(r, l->str) : NULL,
-			.unit = text(r, l->num_unit),
+		labels[i] = (struct profile_label){.key = get_string(r, l->key),
+			.str = l->str ? get_string(r, l->str) : NULL,
+			.unit = get_string(r, l->num_unit),
 			.num = l->num};
 	}
 	if (!r->code)
-		note(r, profile_sample(r->out, r->stack, n, values, labels, n_labels));
+		check_returned_id(r, profile_sample(r->out, r->stack, n, values, labels, n_labels));
 }
 
 static void read_samples(struct hook_input *r)
@@ -598,11 +601,11 @@ static void read_samples(struct hook_input *r)
 	for (size_t i = 0; i < r->in->n_sample && !r->code; i++)
 		read_sample(r, r->in->sample[i]);
 	for (size_t i = 0; i < r->in->n_comment && !r->code; i++)
-		note(r, profile_comment(r->out, text(r, r->in->comment[i])));
+		check_returned_id(r, profile_comment(r->out, get_string(r, r->in->comment[i])));
 	if (r->cut_lines && !r->code)
-		note(r, profile_comment(r->out, "reader: lines beyond 64 of a location are dropped"));
+		check_returned_id(r, profile_comment(r->out, "reader: lines beyond 64 of a location are dropped"));
 	if (r->cut_labels && !r->code)
-		note(r, profile_comment(r->out, "reader: labels beyond 40 of a sample are dropped"));
+		check_returned_id(r, profile_comment(r->out, "reader: labels beyond 40 of a sample are dropped"));
 }
 
 static int read_all(struct hook_input *r)

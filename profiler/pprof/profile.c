@@ -89,7 +89,7 @@ static const char *copy_text(struct profile *p, const char *text)
 }
 
 /* Makes room for `need` items of `size` bytes in an array that holds `*room`. */
-static int grow(void *array, size_t *room, size_t need, size_t size)
+static int grow_array(void *array, size_t *room, size_t need, size_t size)
 {
 	void **at = array;
 	if (need <= *room)
@@ -107,7 +107,7 @@ static const char *copy_long_text(struct profile *p, const char *text)
 {
 	const size_t before = p->seen.count;
 	const int64_t id = string_table_add(&p->seen, &text, sizeof(text));
-	if (id < 0 || grow(&p->kept, &p->kept_room, p->seen.count, sizeof(*p->kept)) < 0)
+	if (id < 0 || grow_array(&p->kept, &p->kept_room, p->seen.count, sizeof(*p->kept)) < 0)
 		return NULL;
 	if (p->seen.count > before)
 		p->kept[id] = copy_text(p, text);
@@ -182,7 +182,7 @@ int64_t profile_mapping(struct profile *p, uint64_t start, uint64_t limit, uint6
 	const char *build_id, unsigned has)
 {
 	struct mapping_key key = {start, limit, offset, keep_text(p, file), keep_text(p, build_id)};
-	if (!key.file || !key.build_id || grow(&p->has, &p->has_room, p->mappings.count + 1, sizeof(*p->has)) < 0)
+	if (!key.file || !key.build_id || grow_array(&p->has, &p->has_room, p->mappings.count + 1, sizeof(*p->has)) < 0)
 		return -ENOMEM;
 	size_t before = p->mappings.count;
 	int64_t id = string_table_add(&p->mappings, &key, sizeof(key));
@@ -282,7 +282,7 @@ static int add_values(struct profile *p, struct sample_key key, const int64_t *v
 {
 	unsigned n = p->info.n_types;
 	size_t before = p->samples.count;
-	int r = grow(&p->values, &p->values_room, (before + 1) * n, sizeof(*p->values));
+	int r = grow_array(&p->values, &p->values_room, (before + 1) * n, sizeof(*p->values));
 	if (r < 0)
 		return r;
 	int64_t id = string_table_add(&p->samples, &key, sizeof(key));
@@ -326,7 +326,7 @@ int profile_sample(struct profile *p, const uint32_t *locations, size_t n, const
 int profile_comment(struct profile *p, const char *text)
 {
 	const char *kept = keep_text(p, text);
-	if (!kept || grow(&p->comments, &p->comments_room, p->n_comments + 1, sizeof(*p->comments)) < 0)
+	if (!kept || grow_array(&p->comments, &p->comments_room, p->n_comments + 1, sizeof(*p->comments)) < 0)
 		return -ENOMEM;
 	p->comments[p->n_comments++] = kept;
 	return 0;

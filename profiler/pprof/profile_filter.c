@@ -75,7 +75,7 @@ static bool function_fits(const struct term *t, const struct profile *p, const s
 	return false;
 }
 
-static bool fits(void *arg, const struct profile *p, const struct profile_sample *s)
+static bool is_wanted_sample(void *arg, const struct profile *p, const struct profile_sample *s)
 {
 	const struct wanted *w = arg;
 	for (size_t i = 0; i < w->n; i++)
@@ -91,7 +91,7 @@ size_t profile_filter_count(const struct profile *p, const struct profile_filter
 	for (size_t i = 0; i < profile_samples(p); i++) {
 		struct profile_sample s;
 		profile_sample_get(p, i, &s);
-		n += fits(&w, p, &s);
+		n += is_wanted_sample(&w, p, &s);
 	}
 	return n;
 }
@@ -99,5 +99,5 @@ size_t profile_filter_count(const struct profile *p, const struct profile_filter
 int profile_filter_apply(const struct profile *p, const struct profile_filter *f, struct profile **ret, struct err *e)
 {
 	struct wanted w = wanted_of(p, f);
-	return profile_merge_some(p, fits, &w, ret, e);
+	return profile_merge_some(p, is_wanted_sample, &w, ret, e);
 }

@@ -16,7 +16,7 @@ struct profile_merge {
 };
 
 /* Notes the result of a profile function. */
-static int note(int64_t id, uint32_t *ret)
+static int store_id(int64_t id, uint32_t *ret)
 {
 	if (id < 0)
 		return (int)id;
@@ -28,7 +28,7 @@ static int add_mapping(struct profile_merge *g, uint32_t id, unsigned has)
 {
 	struct profile_mapping m;
 	profile_mapping_get(g->from, id, &m);
-	return note(
+	return store_id(
 		profile_mapping(g->to, m.start, m.limit, m.offset, m.file, m.build_id, m.has | has), &g->mappings[id]);
 }
 
@@ -36,7 +36,7 @@ static int add_function(struct profile_merge *g, uint32_t id)
 {
 	struct profile_function f;
 	profile_function_get(g->from, id, &f);
-	return note(profile_function(g->to, &f), &g->functions[id]);
+	return store_id(profile_function(g->to, &f), &g->functions[id]);
 }
 
 static int own_lines(struct profile_merge *g, const struct profile_location *l, struct profile_line *ret)
@@ -65,7 +65,7 @@ static int add_location(struct profile_merge *g, uint32_t id)
 	if (n < 0)
 		return n;
 	uint32_t mapping = l.mapping == PROFILE_NONE ? PROFILE_NONE : g->mappings[l.mapping];
-	return note(profile_location(g->to, mapping, l.address, lines, (size_t)n), &g->locations[id]);
+	return store_id(profile_location(g->to, mapping, l.address, lines, (size_t)n), &g->locations[id]);
 }
 
 static int add_sample(struct profile_merge *g, size_t i)
@@ -134,7 +134,7 @@ int profile_merge_add(struct profile *to, const struct profile *from, struct err
 	return r;
 }
 
-static int copy(struct profile_merge *g, struct profile **ret, struct err *e)
+static int copy_profile(struct profile_merge *g, struct profile **ret, struct err *e)
 {
 	int r = profile_new(profile_info(g->from), &g->to);
 	if (r < 0)
@@ -151,12 +151,12 @@ int profile_merge_copy(
 	const struct profile *from, profile_merge_lines_fn *lines, void *arg, struct profile **ret, struct err *e)
 {
 	struct profile_merge g = {.from = from, .lines = lines, .arg = arg};
-	return copy(&g, ret, e);
+	return copy_profile(&g, ret, e);
 }
 
 int profile_merge_some(
 	const struct profile *from, profile_merge_want_fn *want, void *arg, struct profile **ret, struct err *e)
 {
 	struct profile_merge g = {.from = from, .want = want, .arg = arg};
-	return copy(&g, ret, e);
+	return copy_profile(&g, ret, e);
 }

@@ -98,7 +98,7 @@ static const char *base_of(const char *path)
 
 /* --- finding debug information ------------------------------------------------------------------------- */
 
-static bool examine(
+static bool check_build_id(
 	struct profile_symbolize *s, struct module *m, int fd, const struct build_id *id, struct debug_facts *ret)
 {
 	if (s->broken.code || symbolizer_query_facts(s->inquiry, fd, ret, &s->broken) < 0)
@@ -111,10 +111,10 @@ static bool examine(
 }
 
 /* Takes an open file: keeps it if it is the module's and better than the one that it has. */
-static void consider(struct profile_symbolize *s, struct module *m, int fd, const char *from)
+static void choose_debug_file(struct profile_symbolize *s, struct module *m, int fd, const char *from)
 {
 	struct debug_facts f;
-	if (!examine(s, m, fd, &m->id, &f)) {
+	if (!check_build_id(s, m, fd, &m->id, &f)) {
 		if (m->why.text[0])
 			err_wrap(&m->why, m->why.code, "%.100s", from);
 		fd_close(fd);
@@ -145,7 +145,7 @@ static int open_regular(const char *path)
 }
 
 /* After a failure that is not the file's own debuginfod is not asked any more: each time would take as long. */
-static int fetch(struct profile_symbolize *s, const struct build_id *id, const char **ret_from, struct err *e)
+static int fetch_debuginfo(struct profile_symbolize *s, const struct build_id *id, const char **ret_from, struct err *e)
 {
 	if (!s->network)
 		return -ENOENT;
@@ -173,8 +173,8 @@ static void find_alt(struct profile_symbolize *s, struct module *m)
 	if (fd < 0)
 		fd = open_regular(m->facts.alt);
 	if (fd < 0)
-		fd = fetch(s, id, &from, &m->why);
-	m->files.alt = fd >= 0 && examine(s, m, fd, id, &f) ? fd : fd_close(fd);
+		fd = fetch_debuginfo(s, id, &from, &m->why);
+	m->files.alt = fd >= 0 && check_build_id(s, m, fd, id, &f) ? fd : fd_close(fd);
 	if (m->files.alt < 0)
 		err_say(&m->why, -ENOENT, "what it shares with other modules is missing: %.100s",
 			base_of(m->facts.alt));
@@ -186,19 +186,19 @@ static void find_files(struct profile_symbolize *s, struct module *m, const char
 	const char *from;
 	int fd = debug_files_on_host(&m->id, path);
 	if (fd >= 0)
-		consider(s, m, fd, path);
+		choose_debug_file(s, m, fd, path);
 	fd = own[0] == '/' ? open_regular(own) : -ENOENT;
 	if (fd >= 0)
-		consider(s, m, fd, own);
-	fd = m->facts.has_debug ? -ENOENT : fetch(s, &m->id, &from, &m->why);
+		choose_debug_file(s, m, fd, own);
+	fd = m->facts.has_debug ? -ENOENT : fetch_debuginfo(s, &m->id, &from, &m->why);
 	if (fd >= 0)
-		consider(s, m, fd, from);
+		choose_debug_file(s, m, fd, from);
 	find_alt(s, m);
 }
 
 /* --- modules ------------------------------------------------------------------------------------------- */
 
-static int digit(char c)
+static int parse_hex_digit(char c)
 {
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -211,7 +211,7 @@ static bool parse_id(const char *hex, struct build_id *ret)
 	if (n < 4 || n % 2 || ret->len > ELF_BUILD_ID_MAX)
 		return false;
 	for (size_t i = 0; i < n; i += 2) {
-		int high = digit(hex[i]), low = digit(hex[i + 1]);
+		int high = parse_hex_digit(hex[i]), low = parse_hex_digit(hex[i + 1]);
 		if (high < 0 || low < 0)
 			return false;
 		ret->bytes[i / 2] = (uint8_t)(high << 4 | low);
@@ -219,7 +219,7 @@ static bool parse_id(const char *hex, struct build_id *ret)
 	return true;
 }
 
-static int grow(struct profile_symbolize *s)
+static int grow_modules(struct profile_symbolize *s)
 {
 	if (s->ids.count < s->room)
 		return 0;
@@ -247,7 +247,7 @@ static int64_t module_of(struct profile_symbolize *s, const struct profile_mappi
 	int64_t at = string_table_find(&s->ids, map->build_id, strlen(map->build_id) + 1);
 	if (at >= 0)
 		return at;
-	struct module *m = grow(s) < 0 ? NULL : calloc(1, sizeof(*m));
+	struct module *m = grow_modules(s) < 0 ? NULL : calloc(1, sizeof(*m));
 	if (!m)
 		return -ENOMEM;
 	m->id = *id;
@@ -327,7 +327,7 @@ static int by_module(const void *a, const void *b)
 }
 
 /* Collects the addresses that no profile before has asked about; sorted, each once. */
-static int collect(struct work *w, struct missing **ret, size_t *ret_n)
+static int collect_missing(struct work *w, struct missing **ret, size_t *ret_n)
 {
 	size_t n = profile_locations(w->p), got = 0, out = 0;
 	const struct symbol_line *lines;
@@ -358,7 +358,7 @@ static bool is_known(const struct symbol_line *lines, size_t n)
 }
 
 /* Addresses without an answer are not asked about again: it would end the same way. */
-static int settle(struct module *m, const uint64_t *vaddrs, size_t n)
+static int mark_unanswered(struct module *m, const uint64_t *vaddrs, size_t n)
 {
 	const struct symbol_line *lines;
 	size_t count;
@@ -385,7 +385,7 @@ static int ask_module(
 		m->why = *e;
 		r = 0;
 	}
-	if (r == 0 && settle(m, vaddrs, n) < 0)
+	if (r == 0 && mark_unanswered(m, vaddrs, n) < 0)
 		r = err_set(e, -ENOMEM, "cannot symbolize");
 	free(vaddrs);
 	return r;
@@ -404,7 +404,7 @@ static int ask_all(struct profile_symbolize *s, const struct missing *list, size
 
 /* --- the symbolized profile ---------------------------------------------------------------------------- */
 
-static unsigned worth(const struct symbol_line *l, size_t n)
+static unsigned get_line_flags(const struct symbol_line *l, size_t n)
 {
 	return PROFILE_HAS_FUNCTIONS | (n > 1 ? PROFILE_HAS_INLINE_FRAMES : 0) |
 	       (l->file[0] ? PROFILE_HAS_FILENAMES : 0) | (l->line ? PROFILE_HAS_LINE_NUMBERS : 0);
@@ -439,7 +439,7 @@ static int better_lines(void *arg, struct profile *to, uint32_t location, struct
 		if (id < 0)
 			return (int)id;
 		ret[i] = (struct profile_line){(uint32_t)id, named[i].line};
-		*ret_has |= worth(&named[i], n);
+		*ret_has |= get_line_flags(&named[i], n);
 	}
 	w->changed = true;
 	return (int)n;
@@ -451,7 +451,7 @@ int profile_symbolize_run(struct profile_symbolize *s, const struct profile *p, 
 	struct missing *list = NULL;
 	struct profile *fresh = NULL;
 	size_t n = 0;
-	int r = w.at ? collect(&w, &list, &n) : -ENOMEM;
+	int r = w.at ? collect_missing(&w, &list, &n) : -ENOMEM;
 	if (r < 0)
 		err_set(e, r, "cannot symbolize");
 	else if ((r = s->broken.code) < 0)

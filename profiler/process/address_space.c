@@ -110,7 +110,7 @@ struct module *mapping_module(const struct mapping *m)
 
 static size_t all_mappings;
 
-static void account(struct map_files *files, ssize_t n)
+static void count_mappings(struct map_files *files, ssize_t n)
 {
 	files->mappings += (size_t)n;
 	all_mappings += (size_t)n;
@@ -145,7 +145,7 @@ static void set_put(struct map_set *set)
 	set_drop_cache(set);
 	for (size_t i = 0; i < set->count; i++)
 		file_put(set->maps[i].file);
-	account(set->files, -(ssize_t)set->count);
+	count_mappings(set->files, -(ssize_t)set->count);
 	free(set->maps);
 	free(set);
 }
@@ -160,7 +160,7 @@ static struct map_set *set_copy(const struct map_set *from, size_t room)
 		return NULL;
 	}
 	set->files = from->files;
-	account(set->files, (ssize_t)from->count);
+	count_mappings(set->files, (ssize_t)from->count);
 	set->refs = 1;
 	set->room = room;
 	set->count = from->count;
@@ -249,12 +249,12 @@ static size_t first_above(const struct map_set *set, uint64_t addr)
 	return lo;
 }
 
-static struct mapping *insert(struct map_set *set, size_t at, struct mapping m)
+static struct mapping *insert_mapping(struct map_set *set, size_t at, struct mapping m)
 {
 	memmove(set->maps + at + 1, set->maps + at, (set->count - at) * sizeof(m));
 	set->maps[at] = m;
 	set->count++;
-	account(set->files, 1);
+	count_mappings(set->files, 1);
 	return set->maps + at;
 }
 
@@ -264,7 +264,7 @@ static void remove_range(struct map_set *set, size_t from, size_t to)
 		file_put(set->maps[i].file);
 	memmove(set->maps + from, set->maps + to, (set->count - to) * sizeof(*set->maps));
 	set->count -= to - from;
-	account(set->files, -(ssize_t)(to - from));
+	count_mappings(set->files, -(ssize_t)(to - from));
 }
 
 static void trim_front(struct mapping *m, uint64_t start)
@@ -274,13 +274,13 @@ static void trim_front(struct mapping *m, uint64_t start)
 }
 
 /* Makes [start, end) empty; returns the index where it lies. Needs room for one more: a hole makes two of one. */
-static size_t punch(struct map_set *set, uint64_t start, uint64_t end)
+static size_t clear_range(struct map_set *set, uint64_t start, uint64_t end)
 {
 	size_t i = first_above(set, start), j;
 	if (i < set->count && set->maps[i].start < start) {
 		struct mapping *m = &set->maps[i];
 		if (m->end > end) {
-			struct mapping *tail = insert(set, i + 1, *m);
+			struct mapping *tail = insert_mapping(set, i + 1, *m);
 			tail->file->refs++;
 			trim_front(tail, end);
 			m = &set->maps[i];
@@ -325,13 +325,13 @@ static void drop_oldest(struct address_space *s)
 		else
 			file_put(set->maps[i].file);
 	s->dropped += set->count - kept;
-	account(s->files, -(ssize_t)(set->count - kept));
+	count_mappings(s->files, -(ssize_t)(set->count - kept));
 	set->count = kept;
 	set_drop_cache(set);
 	s->lossy = true;
 }
 
-static bool overlaps(const struct map_set *set, uint64_t start, uint64_t end)
+static bool has_overlap(const struct map_set *set, uint64_t start, uint64_t end)
 {
 	size_t i = first_above(set, start);
 	return i < set->count && set->maps[i].start < end;
@@ -361,9 +361,9 @@ static int address_space_put_take(struct address_space *s, const struct mapping 
 	int r = set_own(s, 2);
 	if (r < 0)
 		return r;
-	if (overlaps(s->set, m->start, m->end))
+	if (has_overlap(s->set, m->start, m->end))
 		set_drop_cache(s->set);
-	insert(s->set, punch(s->set, m->start, m->end), *m);
+	insert_mapping(s->set, clear_range(s->set, m->start, m->end), *m);
 	while (s->set->count > ADDRESS_SPACE_MAPPINGS_MAX)
 		drop_oldest(s);
 	return 0;
@@ -474,7 +474,7 @@ void spaces_saved_done(struct spaces_saved *known)
 	pair_table_done(&known->files);
 }
 
-static int keep(void ***list, size_t *n, size_t *room, void *p)
+static int append_pointer(void ***list, size_t *n, size_t *room, void *p)
 {
 	if (*n == *room) {
 		size_t more = *room ? 2 * *room : 16;
@@ -504,7 +504,7 @@ static int restore_file(struct map_files *files, struct spaces_restored *known, 
 	memcpy(key.build_id, id, n);
 	key.build_id_len = (uint8_t)n;
 	struct mapped_file *f = file_get(files, &key);
-	int r = f ? keep((void ***)&known->files, &known->n_files, &known->files_room, f) : -ENOMEM;
+	int r = f ? append_pointer((void ***)&known->files, &known->n_files, &known->files_room, f) : -ENOMEM;
 	if (r < 0 && f)
 		file_put(f);
 	return r;
@@ -538,12 +538,12 @@ static int restore_set(struct map_files *files, struct spaces_restored *known, s
 	if (s->bad || n > ADDRESS_SPACE_MAPPINGS_MAX)
 		return -EBADMSG;
 	struct map_set *set = set_copy(&none, n ? n : 1);
-	int r = set ? keep((void ***)&known->sets, &known->n_sets, &known->sets_room, set) : -ENOMEM;
+	int r = set ? append_pointer((void ***)&known->sets, &known->n_sets, &known->sets_room, set) : -ENOMEM;
 	if (r < 0) {
 		set_put(set);
 		return r;
 	}
-	for (; r == 0 && set->count < n; set->count += r == 0, account(files, r == 0))
+	for (; r == 0 && set->count < n; set->count += r == 0, count_mappings(files, r == 0))
 		r = restore_mapping(files, known, s, &at, &set->maps[set->count]);
 	return r;
 }

@@ -232,7 +232,7 @@ static size_t content_limit(const struct modules *t)
 	return t->cap - t->cap / 8;
 }
 
-static void fail(struct module *m, enum module_state state, const char *reason)
+static void set_failure(struct module *m, enum module_state state, const char *reason)
 {
 	m->state = state;
 	free(m->reason);
@@ -291,7 +291,7 @@ static void accept_take(struct module *m, struct content *c)
 	size_t bytes = content_bytes(c);
 	if (!make_room(t, bytes, content_limit(t))) {
 		m->wanted = bytes;
-		fail(m, MODULE_NO_ROOM, "over the memory allowed for modules");
+		set_failure(m, MODULE_NO_ROOM, "over the memory allowed for modules");
 	} else {
 		m->state = MODULE_LOADED;
 		free(m->reason);
@@ -322,13 +322,13 @@ static void load_source(struct module *m, struct elf_source src)
 	int r = elf_read(src, &c.elf, &e);
 	if (r < 0) {
 		bool malformed = r == -ENOEXEC || r == -EBADMSG || r == -EFBIG;
-		fail(m, malformed ? MODULE_NOT_ELF : MODULE_UNREADABLE, e.text);
+		set_failure(m, malformed ? MODULE_NOT_ELF : MODULE_UNREADABLE, e.text);
 		return;
 	}
 	const struct module_key *k = &m->key;
 	if (k->build_id_len &&
 		(k->build_id_len != c.elf->build_id_len || memcmp(k->build_id, c.elf->build_id, k->build_id_len))) {
-		fail(m, MODULE_OTHER_FILE, "the file has another build-id than what is mapped");
+		set_failure(m, MODULE_OTHER_FILE, "the file has another build-id than what is mapped");
 		content_done(&c);
 		return;
 	}
@@ -353,7 +353,7 @@ static void load_vdso(struct module *m)
 	}
 	const Elf64_Ehdr *h = (const void *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);
 	if (!h) {
-		fail(m, MODULE_UNREADABLE, "this kernel has no vdso");
+		set_failure(m, MODULE_UNREADABLE, "this kernel has no vdso");
 		return;
 	}
 	const Elf64_Phdr *p = (const void *)((const char *)h + h->e_phoff);
@@ -370,14 +370,14 @@ static void fail_open(struct module *m, int r)
 {
 	struct err e = {0};
 	if (r == -EINVAL) {
-		fail(m, MODULE_NOT_ELF, "not a regular file");
+		set_failure(m, MODULE_NOT_ELF, "not a regular file");
 	} else if (r == -ETIMEDOUT) {
-		fail(m, MODULE_UNREADABLE, "its file system does not answer");
+		set_failure(m, MODULE_UNREADABLE, "its file system does not answer");
 	} else if (r == -EPIPE) {
-		fail(m, MODULE_UNREADABLE, "there was no process to read it");
+		set_failure(m, MODULE_UNREADABLE, "there was no process to read it");
 	} else {
 		err_set(&e, r, "cannot open %s", m->key.path);
-		fail(m, MODULE_UNREADABLE, e.text);
+		set_failure(m, MODULE_UNREADABLE, e.text);
 	}
 }
 
@@ -396,17 +396,17 @@ static void load_file(struct module *m, target_file_open_fn *open, void *arg)
 	file_close(&f);
 }
 
-static void load(struct module *m, target_file_open_fn *open, void *arg)
+static void load_module(struct module *m, target_file_open_fn *open, void *arg)
 {
 	struct modules *t = m->table;
 	if (is_anonymous(m->key.path)) {
-		fail(m, MODULE_ANONYMOUS, "no file");
+		set_failure(m, MODULE_ANONYMOUS, "no file");
 		return;
 	}
 	if (is_vdso(m->key.path))
 		load_vdso(m);
 	else if (t->at && quarantine_has(t->quarantine, &m->key, t->at->target))
-		fail(m, MODULE_QUARANTINED, "reading it has ended the profiler again and again");
+		set_failure(m, MODULE_QUARANTINED, "reading it has ended the profiler again and again");
 	else
 		load_file(m, open, arg);
 	(*(m->state == MODULE_LOADED ? &t->stats.loads : &t->stats.failures))++;
@@ -426,7 +426,7 @@ static bool worth_another_try(const struct module *m)
 	}
 }
 
-static struct module *lookup(struct modules *t, const struct module_key *key)
+static struct module *find_module(struct modules *t, const struct module_key *key)
 {
 	uint32_t hash = module_key_hash(key);
 	struct module *m = t->buckets[hash % BUCKETS];
@@ -440,11 +440,11 @@ int modules_get(
 {
 	if (key->build_id_len > ELF_BUILD_ID_MAX)
 		return -EINVAL;
-	struct module *m = module_ref(lookup(t, key));
+	struct module *m = module_ref(find_module(t, key));
 	if (m) {
 		t->stats.hits++;
 		if (worth_another_try(m))
-			load(m, open, arg);
+			load_module(m, open, arg);
 		*ret = m;
 		return 0;
 	}
@@ -454,7 +454,7 @@ int modules_get(
 	if (!m)
 		return -ENOMEM;
 	m->state = MODULE_UNREADABLE;
-	load(m, open, arg);
+	load_module(m, open, arg);
 	*ret = m;
 	return 0;
 }

@@ -22,7 +22,7 @@ static int from_octal(const char *s)
 }
 
 /* The kernel writes a newline in a name as \012 and nothing else so (fs/proc/task_mmu.c). */
-static void unescape(char *name)
+static void unescape_newlines(char *name)
 {
 	char *to = name;
 	for (const char *from = name; *from; from++)
@@ -48,7 +48,7 @@ int proc_maps_line(char *line, uint64_t *ret_start, uint64_t *ret_len, uint64_t 
 	if (perms[2] != 'x')
 		return 0;
 	char *name = line + at;
-	unescape(name);
+	unescape_newlines(name);
 	*ret_start = start;
 	*ret_len = end - start;
 	*ret_pgoff = offset;

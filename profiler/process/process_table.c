@@ -74,7 +74,7 @@ struct process_table *process_table_free(struct process_table *t)
 	return NULL;
 }
 
-static struct process **slot(struct process_table *t, uint32_t pid)
+static struct process **find_slot(struct process_table *t, uint32_t pid)
 {
 	struct process **at = &t->buckets[pid * 2654435761u >> 22];
 	while (*at && (*at)->pid != pid)
@@ -84,17 +84,17 @@ static struct process **slot(struct process_table *t, uint32_t pid)
 
 const struct process *process_table_find(struct process_table *t, uint32_t pid)
 {
-	return *slot(t, pid);
+	return *find_slot(t, pid);
 }
 
 struct process *process_table_known(struct process_table *t, uint32_t pid)
 {
-	struct process *p = *slot(t, pid);
-	return p ? p : *slot(t, 0);
+	struct process *p = *find_slot(t, pid);
+	return p ? p : *find_slot(t, 0);
 }
 
 /* Drop processes that ended before `until`. */
-static void sweep(struct process_table *t, uint64_t until)
+static void remove_exited(struct process_table *t, uint64_t until)
 {
 	for (size_t i = 0; i < BUCKETS; i++)
 		for (struct process **at = &t->buckets[i]; *at;) {
@@ -114,7 +114,7 @@ static void sweep(struct process_table *t, uint64_t until)
  * without a record (records were lost, or their CPU has no events). Dropping one that is just asleep is a smaller loss
  * than having all new ones without a name.
  */
-static void evict(struct process_table *t)
+static void evict_processes(struct process_table *t)
 {
 	uint64_t oldest = t->turn;
 	for (size_t i = 0; i < BUCKETS; i++)
@@ -135,7 +135,7 @@ static void evict(struct process_table *t)
 		}
 }
 
-static struct process *add(struct process_table *t, uint32_t pid, struct process **at)
+static struct process *add_process(struct process_table *t, uint32_t pid, struct process **at)
 {
 	struct process *p = calloc(1, sizeof(*p));
 	if (!p || address_space_new(t->files, &p->space) < 0) {
@@ -153,14 +153,14 @@ static struct process *add(struct process_table *t, uint32_t pid, struct process
 
 struct process *process_table_get(struct process_table *t, uint32_t pid)
 {
-	struct process **at = slot(t, pid);
+	struct process **at = find_slot(t, pid);
 	if (*at) {
 		(*at)->heard = t->turn;
 		return *at;
 	}
 	if (t->count >= PROCESS_TABLE_MAX && pid != 0)
 		return process_table_get(t, 0);
-	return add(t, pid, at);
+	return add_process(t, pid, at);
 }
 
 /* Returns a process to be changed: never the one that all processes without room share. */
@@ -292,13 +292,13 @@ static void sweep_when_due(struct process_table *t, uint64_t time)
 {
 	if (time <= t->swept + PROCESS_TABLE_GRACE)
 		return;
-	sweep(t, time - PROCESS_TABLE_GRACE);
+	remove_exited(t, time - PROCESS_TABLE_GRACE);
 	t->swept = time;
 }
 
-static void retire(struct process_table *t, const struct record *r)
+static void on_task_exit(struct process_table *t, const struct record *r)
 {
-	struct process *p = *slot(t, r->pid);
+	struct process *p = *find_slot(t, r->pid);
 	if (!p)
 		return;
 	if (r->tid != r->pid)
@@ -315,9 +315,9 @@ void process_table_record(struct process_table *t, const struct record *r)
 	t->turn++;
 	/* No caller holds a process here; a record may bring two. Not for every record: a sweep looks at all. */
 	if (t->count + 2 > PROCESS_TABLE_MAX && r->time > t->swept + PROCESS_TABLE_GRACE / 16) {
-		sweep(t, UINT64_MAX);
+		remove_exited(t, UINT64_MAX);
 		if (t->count + 2 > PROCESS_TABLE_MAX)
-			evict(t);
+			evict_processes(t);
 		t->swept = r->time;
 	}
 	switch (r->type) {
@@ -328,7 +328,7 @@ void process_table_record(struct process_table *t, const struct record *r)
 	case PERF_RECORD_FORK:
 		return on_fork(t, r);
 	case PERF_RECORD_EXIT:
-		return retire(t, r);
+		return on_task_exit(t, r);
 	}
 }
 
@@ -376,7 +376,7 @@ void process_table_exec(struct process_table *t, uint32_t pid)
 
 void process_table_ended(struct process_table *t, uint32_t pid, uint64_t time)
 {
-	struct process *p = *slot(t, pid);
+	struct process *p = *find_slot(t, pid);
 	if (p)
 		p->exited = time;
 	sweep_when_due(t, time);
@@ -464,10 +464,10 @@ static int restore_task(struct process_table *t, struct journal_reader *s, struc
 {
 	struct address_space *space;
 	uint32_t pid = (uint32_t)saved_below(s, 1ull << 32);
-	struct process **at = slot(t, pid), *p;
+	struct process **at = find_slot(t, pid), *p;
 	if (s->bad || *at || t->count > PROCESS_TABLE_MAX) /* one more: the one that processes without room share */
 		return -EBADMSG;
-	if (!(p = add(t, pid, at)))
+	if (!(p = add_process(t, pid, at)))
 		return -ENOMEM;
 	snprintf(p->comm, sizeof(p->comm), "%s", saved_text(s, sizeof(p->comm) - 1));
 	snprintf(p->exe, sizeof(p->exe), "%s", saved_text(s, sizeof(p->exe) - 1));

@@ -18,7 +18,7 @@ unsigned deaths_count(struct crash_count *d, int64_t now)
 
 /* --- which file ----------------------------------------------------------------------------------------- */
 
-static void describe(struct quarantine_file *f, const struct module_key *key, uint32_t target)
+static void fill_file_entry(struct quarantine_file *f, const struct module_key *key, uint32_t target)
 {
 	f->ino = key->ino;
 	f->maj = key->maj;
@@ -29,7 +29,7 @@ static void describe(struct quarantine_file *f, const struct module_key *key, ui
 	snprintf(f->path, sizeof(f->path), "%s", key->path);
 }
 
-static bool same(const struct quarantine_file *a, const struct quarantine_file *b)
+static bool is_same_file(const struct quarantine_file *a, const struct quarantine_file *b)
 {
 	if (a->build_id_len || b->build_id_len)
 		return a->build_id_len == b->build_id_len && !memcmp(a->build_id, b->build_id, a->build_id_len);
@@ -50,16 +50,16 @@ bool quarantine_has(const struct quarantine *q, const struct module_key *key, ui
 		any |= is_shut(&q->list[i]);
 	if (!any)
 		return false;
-	describe(&f, key, target);
+	fill_file_entry(&f, key, target);
 	for (unsigned i = 0; i < QUARANTINE_MAX; i++)
-		if (is_shut(&q->list[i]) && same(&q->list[i].file, &f))
+		if (is_shut(&q->list[i]) && is_same_file(&q->list[i].file, &f))
 			return true;
 	return false;
 }
 
 void quarantine_note(struct crash_marker *at, const struct module_key *key)
 {
-	describe(&at->file, key, at->target);
+	fill_file_entry(&at->file, key, at->target);
 }
 
 /* --- the blame ------------------------------------------------------------------------------------------ */
@@ -88,7 +88,7 @@ static struct quarantined *entry_of(struct quarantine *q, const struct quarantin
 	struct quarantined *victim = &q->list[0];
 	for (unsigned i = 0; i < QUARANTINE_MAX; i++) {
 		struct quarantined *e = &q->list[i];
-		if (e->deaths.n && same(&e->file, f))
+		if (e->deaths.n && is_same_file(&e->file, f))
 			return e;
 		if (goes_before(e, victim))
 			victim = e;

@@ -13,7 +13,7 @@ struct making {
 	const struct profile_split *of;
 	struct profile *to;
 	uint32_t *mappings, *functions, *locations; /* number in `from` -> number in `to`, or PROFILE_NONE */
-	char *copies[2 * PROFILE_LABELS_MAX];	    /* of texts that were cut, until drop() */
+	char *copies[2 * PROFILE_LABELS_MAX];	    /* of texts that were cut, until free_copies() */
 	size_t n_copies;
 	bool no_memory; /* for a copy */
 	uint32_t *stack;
@@ -34,7 +34,7 @@ size_t profile_split_cut(const char *text, size_t max)
 	return len;
 }
 
-/* The result is valid until drop(). */
+/* The result is valid until free_copies(). */
 static const char *truncate_text(struct making *m, const char *text)
 {
 	const size_t n = profile_split_cut(text, m->of->text_max);

@@ -84,7 +84,7 @@ void aggregate_share(struct aggregate *a, struct memory_limit *room)
 }
 
 /* Charges the aggregate's growth to the memory limit that it shares. */
-static void settle(struct aggregate *a)
+static void update_memory_use(struct aggregate *a)
 {
 	size_t now = a->room ? aggregate_memory(a) : 0;
 	if (a->room)
@@ -129,7 +129,7 @@ struct aggregate *aggregate_free(struct aggregate *a)
 }
 
 /* Room for one more element at index `n`. */
-static int grow(void **list, size_t *room, size_t n, size_t size)
+static int grow_array(void **list, size_t *room, size_t n, size_t size)
 {
 	if (n < *room)
 		return 0;
@@ -142,7 +142,7 @@ static int grow(void **list, size_t *room, size_t n, size_t size)
 	return 0;
 }
 
-static int64_t put(const struct aggregate *a, struct pair_table *t, uint64_t x, uint64_t y)
+static int64_t add_pair(const struct aggregate *a, struct pair_table *t, uint64_t x, uint64_t y)
 {
 	return a->full ? pair_table_find(t, x, y) : pair_table_add(t, x, y);
 }
@@ -162,7 +162,7 @@ static uint64_t frame_what(const struct stack_frame *f)
 static int64_t add_frame(struct aggregate *a, const struct stack_frame *f)
 {
 	size_t had = a->frames.count;
-	if (grow((void **)&a->frame_list, &a->frame_room, had, sizeof(struct stack_frame)) < 0)
+	if (grow_array((void **)&a->frame_list, &a->frame_room, had, sizeof(struct stack_frame)) < 0)
 		return -ENOMEM;
 	int64_t id = pair_table_add(&a->frames, frame_what(f), f->vaddr);
 	if (id >= 0 && a->frames.count > had) {
@@ -184,7 +184,7 @@ static size_t shared_with_last(const struct aggregate *a, const struct stack_fra
 
 static int64_t append_node(struct aggregate *a, struct pair path, uint32_t caller, uint32_t frame)
 {
-	if (grow((void **)&a->node_list, &a->node_room, a->nodes.count, sizeof(struct node)) < 0)
+	if (grow_array((void **)&a->node_list, &a->node_room, a->nodes.count, sizeof(struct node)) < 0)
 		return -ENOMEM;
 	int64_t id = pair_table_append(&a->nodes, path.a, path.b);
 	if (id >= 0)
@@ -220,7 +220,7 @@ static int64_t add_stack(struct aggregate *a, const struct stack_frame *frames, 
 		node = add_node(a, paths[i], (uint32_t)node, f);
 		if (node < 0)
 			return node;
-		if (a->n_last == i && grow((void **)&a->last, &a->last_room, i, sizeof(struct step)) == 0)
+		if (a->n_last == i && grow_array((void **)&a->last, &a->last_room, i, sizeof(struct step)) == 0)
 			a->last[a->n_last++] = (struct step){*f, paths[i], (uint32_t)node};
 	}
 	return node;
@@ -272,7 +272,7 @@ static int64_t add_who(struct aggregate *a, const struct sample_origin *who)
 static int grow_counts(struct aggregate *a, size_t n)
 {
 	size_t had = a->count_room;
-	int r = grow((void **)&a->counts, &a->count_room, n, sizeof(struct count));
+	int r = grow_array((void **)&a->counts, &a->count_room, n, sizeof(struct count));
 	if (r < 0 || a->count_room == had)
 		return r;
 	uint64_t *touched = realloc(a->touched, a->count_room / BITS * sizeof(*touched));
@@ -285,7 +285,7 @@ static int grow_counts(struct aggregate *a, size_t n)
 	return 0;
 }
 
-static uint64_t both(int64_t low, uint32_t high)
+static uint64_t join_halves(int64_t low, uint32_t high)
 {
 	return (uint32_t)low | (uint64_t)high << 32;
 }
@@ -298,7 +298,7 @@ static int64_t add_sample(struct aggregate *a, const struct stack_frame *frames,
 	int64_t stack = r < 0 ? r : add_stack(a, frames, n), w = stack < 0 ? stack : add_who(a, who);
 	if (w < 0)
 		return w;
-	int64_t id = put(a, &a->samples, both(stack, when->cpu), both(w, when->us));
+	int64_t id = add_pair(a, &a->samples, join_halves(stack, when->cpu), join_halves(w, when->us));
 	if (id >= 0 && a->samples.count > had)
 		a->counts[id] = (struct count){0};
 	return id;
@@ -315,7 +315,7 @@ int64_t aggregate_put_of(
 	int64_t id = add_sample(a, frames, n, who, &any_time);
 	if (a->samples.count != had) {
 		a->saved.changed = true;
-		settle(a);
+		update_memory_use(a);
 	}
 	return id < 0 ? -ENOSPC : id;
 }
@@ -360,7 +360,7 @@ void aggregate_add_at(struct aggregate *a, const struct stack_frame *frames, siz
 		aggregate_count(a, (uint32_t)id, count, weight);
 	a->saved.changed = true;
 	if (a->samples.count != had)
-		settle(a);
+		update_memory_use(a);
 }
 
 size_t aggregate_samples(const struct aggregate *a)
@@ -511,7 +511,7 @@ void aggregate_save(struct aggregate *a, struct journal *j)
 }
 
 /* Returns the literal itself: frames are compared by its address. */
-static const char *special(const char *text)
+static const char *find_special_name(const char *text)
 {
 	static const char *const names[] = {frame_table_full, frame_outside, frame_lost, frame_not_sampled,
 		frame_nowhere, frame_short, frame_approximate, frame_quarantined};
@@ -532,7 +532,7 @@ static int load_frame(struct aggregate *a, struct journal_reader *s, aggregate_f
 	uint64_t what = saved_number(s);
 	struct stack_frame f = {.kind = what & 3};
 	if (f.kind == FRAME_SPECIAL) {
-		f.name = special(saved_text(s, 64));
+		f.name = find_special_name(saved_text(s, 64));
 		s->bad |= !f.name;
 	} else {
 		f.vaddr = saved_number(s);
@@ -545,7 +545,7 @@ static int load_frame(struct aggregate *a, struct journal_reader *s, aggregate_f
 		f.kind = FRAME_USER;
 	if (s->bad || a->frames.count >= AGGREGATE_NODES_MAX + AGGREGATE_STACK_MAX)
 		return -EBADMSG;
-	if (grow((void **)&a->frame_list, &a->frame_room, a->frames.count, sizeof(f)) < 0)
+	if (grow_array((void **)&a->frame_list, &a->frame_room, a->frames.count, sizeof(f)) < 0)
 		return -ENOMEM;
 	int64_t id = pair_table_append(&a->frames, frame_what(&f), f.vaddr);
 	if (id < 0)
@@ -602,8 +602,8 @@ static int load_sample(struct aggregate *a, struct journal_reader *s)
 		return -EBADMSG;
 	if (grow_counts(a, had) < 0)
 		return -ENOMEM;
-	int64_t id =
-		pair_table_append(&a->samples, both((int64_t)node, (uint32_t)cpu), both((int64_t)who, (uint32_t)us));
+	int64_t id = pair_table_append(
+		&a->samples, join_halves((int64_t)node, (uint32_t)cpu), join_halves((int64_t)who, (uint32_t)us));
 	if (id >= 0)
 		a->counts[id] = (struct count){0};
 	return id < 0 ? (int)id : 0;
@@ -638,7 +638,7 @@ int aggregate_load(struct aggregate *a, struct journal_reader *s, aggregate_find
 		r = load_sample(a, s);
 	if (r == 0)
 		r = load_counts(a, s);
-	settle(a);
+	update_memory_use(a);
 	aggregate_save_anew(a);
 	return r;
 }

@@ -10,7 +10,7 @@ double cpu_budget_factor(const struct cpu_budget *b)
 }
 
 /* Sums up `seconds` that ended `ago` seconds ago. */
-static struct cpu_budget_cost sum(const struct cpu_budget *b, unsigned ago, unsigned seconds)
+static struct cpu_budget_cost sum_costs(const struct cpu_budget *b, unsigned ago, unsigned seconds)
 {
 	struct cpu_budget_cost n = {0};
 	for (unsigned i = ago; i < ago + seconds; i++) {
@@ -23,10 +23,10 @@ static struct cpu_budget_cost sum(const struct cpu_budget *b, unsigned ago, unsi
 
 struct cpu_budget_cost cpu_budget_minute(const struct cpu_budget *b)
 {
-	return sum(b, 0, CPU_BUDGET_SECONDS);
+	return sum_costs(b, 0, CPU_BUDGET_SECONDS);
 }
 
-static void put(struct cpu_budget *b, unsigned seconds, const struct cpu_budget_cost *spent)
+static void store_cost(struct cpu_budget *b, unsigned seconds, const struct cpu_budget_cost *spent)
 {
 	unsigned n = seconds < CPU_BUDGET_SECONDS ? seconds : CPU_BUDGET_SECONDS;
 	for (unsigned i = 0; i < n; i++) {
@@ -38,7 +38,7 @@ static void put(struct cpu_budget *b, unsigned seconds, const struct cpu_budget_
 }
 
 /* Halves the factor, and once more for each CPU_BUDGET_PATIENCE without a look. */
-static double least(double now, unsigned seconds)
+static double compute_least_factor(double now, unsigned seconds)
 {
 	for (unsigned passed = 0; now > 1 && passed <= seconds; passed += CPU_BUDGET_PATIENCE)
 		now /= 2;
@@ -50,7 +50,7 @@ static double least(double now, unsigned seconds)
  */
 static double share_of(const struct cpu_budget *b, unsigned ago, unsigned seconds, uint64_t allowed)
 {
-	const struct cpu_budget_cost spent = sum(b, ago, seconds);
+	const struct cpu_budget_cost spent = sum_costs(b, ago, seconds);
 	const double all = (double)allowed * seconds, most = all / CPU_BUDGET_OTHER, other = (double)spent.other;
 	return (double)spent.sampling / (all - (other < most ? other : most));
 }
@@ -75,7 +75,7 @@ bool cpu_budget_has_room(const struct cpu_budget *b, uint64_t allowed)
 }
 
 /* The last ten seconds tell something only if all of them passed at the present factor. */
-static double decide(const struct cpu_budget *b, unsigned seconds, uint64_t allowed)
+static double compute_factor(const struct cpu_budget *b, unsigned seconds, uint64_t allowed)
 {
 	double now = cpu_budget_factor(b), share = share_of(b, 0, CPU_BUDGET_RECENT, allowed);
 	if (b->since < CPU_BUDGET_RECENT)
@@ -86,7 +86,7 @@ static double decide(const struct cpu_budget *b, unsigned seconds, uint64_t allo
 	}
 	if (now == 1 || b->since < CPU_BUDGET_PATIENCE)
 		return now;
-	double to = now * dearest_share(b, allowed) / TARGET, floor = least(now, seconds);
+	double to = now * dearest_share(b, allowed) / TARGET, floor = compute_least_factor(now, seconds);
 	to = to < floor ? floor : to;
 	return to * RAISE_LEAST <= now || to == 1 ? to : now;
 }
@@ -98,8 +98,8 @@ bool cpu_budget_look(struct cpu_budget *b, unsigned seconds, const struct cpu_bu
 		return false;
 	if (!b->seconds) /* judge at once: the first minute has the sum of a whole minute */
 		b->since = CPU_BUDGET_PATIENCE;
-	put(b, seconds, spent);
-	b->factor = allowed ? decide(b, seconds, allowed) : 1;
+	store_cost(b, seconds, spent);
+	b->factor = allowed ? compute_factor(b, seconds, allowed) : 1;
 	if (b->factor != now)
 		b->since = 0;
 	return b->factor != now;

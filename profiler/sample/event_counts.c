@@ -24,12 +24,12 @@ static bool is_inherited_clock(const struct target *t, uint32_t spec)
 	return is_inherited(t) && event_kind(t->desc.events[spec].kind)->measure == MEASURES_CPU;
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
+static uint64_t choose_smaller(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
 }
 
-static uint64_t above(uint64_t a, uint64_t b)
+static uint64_t subtract_saturating(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : 0;
 }
@@ -43,14 +43,14 @@ static uint64_t above(uint64_t a, uint64_t b)
 static uint64_t while_restarting(const struct target *t, uint32_t spec, uint64_t missing)
 {
 	const struct target_tally *y = &t->tally;
-	uint64_t span = (uint64_t)(clock_now() - t->window_mono), rest = above(span, y->gap);
+	uint64_t span = (uint64_t)(clock_now() - t->window_mono), rest = subtract_saturating(span, y->gap);
 	if (!y->restarts || !missing)
 		return 0;
 	if (event_kind(t->desc.events[spec].kind)->measure != MEASURES_CPU)
 		return missing;
-	missing = smaller(missing, y->gap * cpu_rings_count(t->engine->rings));
+	missing = choose_smaller(missing, y->gap * cpu_rings_count(t->engine->rings));
 	if (!t->desc.kernel && rest)
-		missing = smaller(missing, (uint64_t)((double)y->weight[spec] * (double)y->gap / (double)rest));
+		missing = choose_smaller(missing, (uint64_t)((double)y->weight[spec] * (double)y->gap / (double)rest));
 	return missing;
 }
 
@@ -65,7 +65,7 @@ bool event_counts_read(const struct open_event *st, struct event_reading *ret)
 	return true;
 }
 
-static void keep(struct open_event *st, const struct event_reading *now)
+static void store_reading(struct open_event *st, const struct event_reading *now)
 {
 	st->value_seen = now->value;
 	st->lost_seen = now->lost;
@@ -77,7 +77,7 @@ void event_counts_rebase(struct open_event *st)
 {
 	struct event_reading now;
 	if (event_counts_read(st, &now))
-		keep(st, &now);
+		store_reading(st, &now);
 }
 
 /* Reads every event of a kind: its count since the last read, in ns or as it is, and its lost samples. */
@@ -94,7 +94,7 @@ static void read_events(
 		k->enabled += now.enabled - st->enabled_seen;
 		k->running += now.running - st->running_seen;
 		k->lost_known |= (st->layout.flags & LAYOUT_LOST) != 0;
-		keep(st, &now);
+		store_reading(st, &now);
 	}
 }
 
@@ -161,10 +161,11 @@ static void scale_up(const struct target *t, struct event_totals *k, uint64_t en
 static void ask_apps(const struct target *t, uint32_t spec, struct event_totals *ret)
 {
 	const struct target_tally *y = &t->tally;
-	const uint64_t seen = y->weight[spec], weight = mean_weight(t, spec), missing = above(y->apps_cpu, seen);
+	const uint64_t seen = y->weight[spec], weight = mean_weight(t, spec),
+		       missing = subtract_saturating(y->apps_cpu, seen);
 	*ret = (struct event_totals){.lost_known = true, .counted = y->apps_cpu, .correct = 1, .had_counter = 1};
 	ret->lost = y->inproc_lost;
-	ret->lost_weight = smaller(missing, ret->lost * weight);
+	ret->lost_weight = choose_smaller(missing, ret->lost * weight);
 	ret->unsampled = missing - ret->lost_weight;
 	if (ret->unsampled < t->desc.events[spec].period || ret->unsampled < ret->counted / 200)
 		ret->unsampled = 0;
@@ -200,11 +201,11 @@ static void ask_kernel(struct target *t, uint32_t spec, struct event_totals *ret
 		ret->lost = t->tally.lost;
 		ret->lost_weight = ret->lost * weight;
 	}
-	uint64_t missing = above(ret->counted, seen);
+	uint64_t missing = subtract_saturating(ret->counted, seen);
 	if (is_inherited_clock(t, spec)) /* under `threads` lost records may be side-band: they stand for no time */
-		ret->lost_weight = smaller(ret->lost_weight, missing);
-	missing = above(missing, ret->lost_weight);
-	ret->unseen = while_restarting(t, spec, above(missing, t->tally.before_weight[spec]));
+		ret->lost_weight = choose_smaller(ret->lost_weight, missing);
+	missing = subtract_saturating(missing, ret->lost_weight);
+	ret->unseen = while_restarting(t, spec, subtract_saturating(missing, t->tally.before_weight[spec]));
 	missing -= ret->unseen;
 	if (is_inherited(t))
 		ret->unsampled = worth_saying(missing, weight, ret->counted);
@@ -216,7 +217,7 @@ static void settle_all(const struct target *t, uint32_t spec, struct event_total
 {
 	uint64_t seen = t->tally.weight[spec], taken = t->tally.taken[spec];
 	k->lost_weight = event_counts_scaled(all, (double)k->lost / (double)(k->lost + taken));
-	k->unseen = smaller(k->unseen, all - k->lost_weight);
+	k->unseen = choose_smaller(k->unseen, all - k->lost_weight);
 	k->correct = (double)(all - k->lost_weight - k->unseen) / (double)seen;
 	k->unsampled = 0;
 	k->counted = all;
@@ -235,7 +236,7 @@ static void settle_user(const struct target *t, uint32_t spec, struct event_tota
 	k->unseen = event_counts_scaled(k->unseen, k->correct);
 	k->counted = all;
 	uint64_t there = event_counts_scaled(seen, k->correct) + k->lost_weight + k->unseen;
-	k->unsampled = worth_saying(above(all, there), weight, all);
+	k->unsampled = worth_saying(subtract_saturating(all, there), weight, all);
 }
 
 /*

@@ -10,7 +10,7 @@ double rate_cap_factor(const struct rate_cap *c)
 	return c->factor > 1 ? c->factor : 1;
 }
 
-static double share(double a_second, uint64_t limit)
+static double compute_share(double a_second, uint64_t limit)
 {
 	return limit ? a_second / (double)limit : 0;
 }
@@ -23,7 +23,7 @@ static double most_needed(const struct rate_cap *c)
 	return most;
 }
 
-static double within(double factor)
+static double clamp_factor(double factor)
 {
 	return factor <= 1 ? 1 : factor > RATE_CAP_MOST ? RATE_CAP_MOST : factor;
 }
@@ -34,15 +34,15 @@ bool rate_cap_look(
 	double now = rate_cap_factor(c), span = (double)ns / NSEC_PER_SEC;
 	if (ns <= 0)
 		return false;
-	double by_samples = share((double)samples / span, l->samples) * lowered;
-	double by_bytes = share((double)bytes / span, l->bytes) * lowered;
+	double by_samples = compute_share((double)samples / span, l->samples) * lowered;
+	double by_bytes = compute_share((double)bytes / span, l->bytes) * lowered;
 	double needed = by_samples > by_bytes ? by_samples : by_bytes;
 	c->needed[c->next++ % RATE_CAP_CALM] = needed;
 	double most = most_needed(c), to = now;
 	if (needed > now * 1.1)
-		to = within(needed * ROOM);
+		to = clamp_factor(needed * ROOM);
 	else if (now > 1 && most < now * 0.8)
-		to = most <= 1 ? 1 : within(most * ROOM);
+		to = most <= 1 ? 1 : clamp_factor(most * ROOM);
 	c->factor = to;
 	return to != now;
 }

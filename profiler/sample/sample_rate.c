@@ -75,14 +75,14 @@ double sample_rate_scale(const struct target_rate *r, int64_t time)
 	return r->n_steps > RATE_STEPS ? r->steps[r->n_steps % RATE_STEPS].scale : 1;
 }
 
-static uint64_t longer(uint64_t period, double factor)
+static uint64_t scale_period(uint64_t period, double factor)
 {
 	return (uint64_t)((double)period * factor + 0.5);
 }
 
 uint64_t sample_rate_weight(const struct target_rate *r, uint64_t period, int64_t time)
 {
-	return r->n_steps ? longer(period, sample_rate_scale(r, time)) : period;
+	return r->n_steps ? scale_period(period, sample_rate_scale(r, time)) : period;
 }
 
 /* Overwrites the oldest change: samples from before the second oldest have to be read by then. */
@@ -159,7 +159,7 @@ static int set_periods(struct target *t, double factor)
 {
 	int r = 0;
 	for (struct open_event *st = t->streams; r == 0 && st; st = st->next_of_target) {
-		uint64_t period = longer(t->desc.events[st->spec].period, factor);
+		uint64_t period = scale_period(t->desc.events[st->spec].period, factor);
 		bool waits = offcpu_turns(t, st->spec);
 		if (st->role == PERF_SAMPLES && !waits && ioctl(st->fd, PERF_EVENT_IOC_PERIOD, &period) < 0)
 			r = -errno;
@@ -217,7 +217,7 @@ static double length_on(const struct target *t)
 	return on < ON_NS ? ON_NS : on;
 }
 
-static double within(double value, double least, double most)
+static double clamp_value(double value, double least, double most)
 {
 	return value < least ? least : value > most ? most : value;
 }
@@ -244,7 +244,7 @@ static void end_interval(struct target *t)
 	int64_t now = clock_now();
 	double pause = length_on(t) * (r->factor - 1);
 	r->intervals.rest += (double)(now - r->intervals.since) * (r->factor - 1);
-	r->intervals.rest = within(r->intervals.rest, pause / 4, pause * 4);
+	r->intervals.rest = clamp_value(r->intervals.rest, pause / 4, pause * 4);
 	switch_to(t, false);
 	r->intervals.since = now;
 	r->intervals.next = now + (int64_t)(r->intervals.rest * random_part(&t->engine->rates));
@@ -314,7 +314,7 @@ static void fit_scale(struct target *t, int64_t now, double all, double part)
 	double scale = r->factor * r->intervals.stretch;
 	if (r->intervals.second > 0)
 		scale += r->intervals.owed / r->intervals.second;
-	add_step(t, now, within(scale, 1, most));
+	add_step(t, now, clamp_value(scale, 1, most));
 }
 
 static void set_intervals(struct target *t, double factor)
@@ -362,7 +362,7 @@ static void set_factor(struct target *t, double factor)
 		log_line(LOG_ERR, "target=%s outcome=\"rate not set\" reason=\"%s\"", t->desc.id, strerror(-r));
 }
 
-static void note(struct target *t)
+static void record_factor(struct target *t)
 {
 	struct target_rate *r = &t->rate;
 	if (r->factor > r->most)
@@ -415,7 +415,7 @@ static void look_at(struct target *t, int64_t now, int64_t span)
 		event_counts_rate(t);
 		set_factor(t, factor);
 	}
-	note(t);
+	record_factor(t);
 }
 
 /* --- the whole service --------------------------------------------------------------------------------- */
@@ -549,7 +549,7 @@ void sample_rate_next_window(struct target *t)
 {
 	t->rate.most = 0;
 	t->rate.by_cap = t->rate.by_budget = false;
-	note(t);
+	record_factor(t);
 }
 
 void sample_rate_resume(struct target *t)

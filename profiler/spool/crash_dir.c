@@ -69,7 +69,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static int add(char ***names, size_t *n, size_t *room, const char *name)
+static int append_name(char ***names, size_t *n, size_t *room, const char *name)
 {
 	if (*n + 1 >= *room) {
 		const size_t more = *room ? *room * 2 : 64;
@@ -105,7 +105,7 @@ int crash_dir_list(int dir, char ***ret, size_t *ret_n)
 		fd_close(copy);
 	for (const struct dirent *de; r == 0 && (de = readdir(d));)
 		if (parse_name(de->d_name, &target, &len))
-			r = add(&names, &n, &room, de->d_name);
+			r = append_name(&names, &n, &room, de->d_name);
 	if (d)
 		closedir(d);
 	if (r < 0) {
@@ -144,7 +144,7 @@ static void make_room(int dir, const char *coming)
 /* --- writing ------------------------------------------------------------------------------------------------ */
 
 /* Removes unfinished files of processes that were killed. */
-static void tidy(int dir)
+static void remove_leftovers(int dir)
 {
 	const int copy = fd_open_dir(dir, ".");
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
@@ -181,7 +181,7 @@ int crash_dir_write(int spool, const char *target, int64_t start_ns, uint32_t pi
 	fd_auto dir = fd_open(spool, CRASH_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 	if (dir < 0)
 		return err_set(e, dir, "cannot open " CRASH_DIR);
-	tidy(dir);
+	remove_leftovers(dir);
 	make_room(dir, name);
 	const int r = write_file(dir, name, data, len);
 	if (r < 0)

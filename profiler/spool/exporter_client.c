@@ -74,7 +74,7 @@ bool export_check(const void *message, size_t size, size_t n_fds, enum export_ty
 
 /* --- held profiles -------------------------------------------------------------------------------------- */
 
-static void release(struct exporter_client *c, struct owned_fd *h)
+static void remove_owned_fd(struct exporter_client *c, struct owned_fd *h)
 {
 	struct owned_fd **at = &c->held;
 	while (*at != h)
@@ -88,11 +88,11 @@ static void release(struct exporter_client *c, struct owned_fd *h)
 	free(h);
 }
 
-static void settle(struct exporter_client *c, struct owned_fd *h, const char *path, const struct err *e)
+static void finish_export(struct exporter_client *c, struct owned_fd *h, const char *path, const struct err *e)
 {
 	struct export_profile p = h->profile;
 	void *of = h->of;
-	release(c, h);
+	remove_owned_fd(c, h);
 	c->owner.done(c->owner.arg, of, &p, path, e);
 }
 
@@ -174,7 +174,7 @@ static int send_listing(struct exporter_client *c)
 
 static void on_socket(void *arg, uint32_t events);
 
-static void lose(struct exporter_client *c)
+static void close_connection(struct exporter_client *c)
 {
 	event_loop_del(c->loop, &c->source);
 	c->sock = fd_close(c->sock);
@@ -185,7 +185,7 @@ static void lose(struct exporter_client *c)
 	c->owner.lost(c->owner.arg);
 }
 
-static int watch(struct exporter_client *c, bool room)
+static int watch_socket(struct exporter_client *c, bool room)
 {
 	if (c->source.fd >= 0 && room == c->waits_for_room)
 		return 0;
@@ -195,7 +195,7 @@ static int watch(struct exporter_client *c, bool room)
 }
 
 /* Sends as much as the socket takes now. Profiles first: they must not be lost. */
-static void pump(struct exporter_client *c)
+static void send_pending(struct exporter_client *c)
 {
 	if (c->sock < 0)
 		return;
@@ -211,7 +211,7 @@ static void pump(struct exporter_client *c)
 		log_line(LOG_WARNING, "outcome=\"profiles wait\" reason=\"cannot reach the exporter: %s\"",
 			strerror(-r));
 	if (!gone)
-		watch(c, r == -EAGAIN);
+		watch_socket(c, r == -EAGAIN);
 	/* gone: its last answers may be there still, and its end comes behind them */
 }
 
@@ -235,12 +235,12 @@ static bool take_done(struct exporter_client *c, struct export_done *d)
 		return false;
 	utf8_clean(d->text);
 	memcpy(e.text, d->text, sizeof(e.text));
-	settle(c, h, d->code < 0 ? NULL : d->path, &e);
+	finish_export(c, h, d->code < 0 ? NULL : d->path, &e);
 	return true;
 }
 
 /* False: the peer is no exporter of ours. */
-static bool take(struct exporter_client *c, size_t size)
+static bool handle_message(struct exporter_client *c, size_t size)
 {
 	if (export_check(&c->in, size, 0, EXPORT_DONE))
 		return take_done(c, &c->in.done);
@@ -257,20 +257,20 @@ static void on_socket(void *arg, uint32_t events)
 	ssize_t got = events & ~(uint32_t)EPOLLOUT ? fd_recv(c->sock, &c->in, sizeof(c->in), NULL, 0, &n) : -EAGAIN;
 	/* it ended with something unread: its earlier messages come next, then its end */
 	if (got == -EAGAIN) {
-		pump(c);
+		send_pending(c);
 		return;
 	}
-	if (got > 0 && take(c, (size_t)got)) {
-		pump(c);
+	if (got > 0 && handle_message(c, (size_t)got)) {
+		send_pending(c);
 		return;
 	}
 	if (got > 0 || got == -EMSGSIZE || got == -EPROTO)
 		log_line(LOG_ERR, "outcome=\"another exporter\" reason=\"it said what no exporter says\"");
-	lose(c);
+	close_connection(c);
 }
 
 /* Blames the oldest profile: the exporter that ended worked at it. */
-static void blame(struct exporter_client *c)
+static void count_export_try(struct exporter_client *c)
 {
 	struct err e;
 	struct owned_fd *h = c->held;
@@ -279,7 +279,7 @@ static void blame(struct exporter_client *c)
 	err_say(&e, -EIO, "a profile of %s is lost: %u exporters ended while they wrote it",
 		h->profile.name[0] ? h->profile.name : h->profile.id, h->tries);
 	c->dropped++;
-	settle(c, h, NULL, &e);
+	finish_export(c, h, NULL, &e);
 }
 
 int exporter_client_connect(struct exporter_client *c, int sock)
@@ -296,14 +296,14 @@ int exporter_client_connect(struct exporter_client *c, int sock)
 	if (sock < 0)
 		return 0;
 	if (c->exporters++)
-		blame(c);
+		count_export_try(c);
 	c->sock = sock;
 	fcntl(sock, F_SETFL, O_NONBLOCK);
-	int r = watch(c, false);
+	int r = watch_socket(c, false);
 	if (r < 0)
 		c->sock = fd_close(sock);
 	else
-		pump(c);
+		send_pending(c);
 	return r;
 }
 
@@ -339,7 +339,7 @@ struct exporter_client *exporter_client_free(struct exporter_client *c)
 	c->sock = fd_close(c->sock);
 	while (c->held) {
 		c->held->sent = false;
-		release(c, c->held);
+		remove_owned_fd(c, c->held);
 	}
 	free(c);
 	return NULL;
@@ -373,7 +373,7 @@ int exporter_write(struct exporter_client *c, struct export_profile *p, uint8_t 
 	*at = h;
 	c->n_held++;
 	c->held_bytes += p->bytes;
-	pump(c);
+	send_pending(c);
 	return 0;
 }
 
@@ -389,7 +389,7 @@ void exporter_client_limit(struct exporter_client *c, uint64_t spool_bytes, uint
 	c->limits = (struct export_limits){
 		.head = {EXPORT_MAGIC, EXPORT_LIMITS, 0}, .spool_bytes = spool_bytes, .spool_age_s = spool_age_s};
 	c->limits_due = true;
-	pump(c);
+	send_pending(c);
 }
 
 int exporter_client_round(struct exporter_client *c, int64_t now)
@@ -397,12 +397,12 @@ int exporter_client_round(struct exporter_client *c, int64_t now)
 	if (c->sock < 0)
 		return -1;
 	if (c->held && !c->waits_for_room && c->n_sent < EXPORT_SENT_MAX) /* there was no memory or no descriptor */
-		pump(c);
+		send_pending(c);
 	if (!c->asked)
 		return -1;
 	if (now < c->listing_due)
 		return (int)((c->listing_due - now) / NSEC_PER_MSEC) + 1;
 	if (!c->waits_for_room)
-		pump(c);
+		send_pending(c);
 	return -1;
 }

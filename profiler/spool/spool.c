@@ -184,7 +184,7 @@ static void remove_oldest(struct spool *s)
 }
 
 /* coming: blocks. */
-static void retain(struct spool *s, uint64_t coming)
+static void apply_retention(struct spool *s, uint64_t coming)
 {
 	int64_t now_s = clock_real() / NSEC_PER_SEC;
 	while (s->count && s->cap_age_s && s->entries[s->first].start_s < now_s - s->cap_age_s)
@@ -369,7 +369,7 @@ static bool is_the_same(int dir, const char *name, const uint8_t *data, size_t l
  * Gives the file its final name, in `name`; 1: it was there. Sessions share a spool: a name is free only if the kernel
  * says so.
  */
-static int publish(int dir, const char *temporary, const struct file_of *f, char *name, size_t size)
+static int rename_temporary(int dir, const char *temporary, const struct file_of *f, char *name, size_t size)
 {
 	int r = -EEXIST;
 	for (unsigned i = 0; i < SEQ_TRIES && r == -EEXIST; i++) {
@@ -384,7 +384,8 @@ static int publish(int dir, const char *temporary, const struct file_of *f, char
 }
 
 /* Makes directory and unfinished file. Another session removes empty directories, of any level: then it tries again. */
-static int begin(struct spool *s, const char *target, const char *temporary, const void *data, size_t len, int *ret_dir)
+static int create_temporary(
+	struct spool *s, const char *target, const char *temporary, const void *data, size_t len, int *ret_dir)
 {
 	int r = -ENOENT;
 	for (unsigned i = 0; i < MAKE_TRIES && r == -ENOENT; i++) {
@@ -407,12 +408,12 @@ int spool_write(struct spool *s, const char *target, int64_t start_ns, unsigned 
 	if (s->cap_bytes && blocks * BLOCK > s->cap_bytes)
 		return err_say(e, -EFBIG, "a profile of %.128s with %zu bytes is lost: the spool may hold %" PRIu64,
 			safe, len, s->cap_bytes);
-	retain(s, blocks);
+	apply_retention(s, blocks);
 	fd_auto dir = -1;
 	const struct file_of f = {start_ns, seq, kind, data, len};
-	int r = begin(s, safe, temporary, data, len, &dir);
+	int r = create_temporary(s, safe, temporary, data, len, &dir);
 	if (!r)
-		r = publish(dir, temporary, &f, name, sizeof(name));
+		r = rename_temporary(dir, temporary, &f, name, sizeof(name));
 	if (r < 0) {
 		if (dir >= 0)
 			unlinkat(dir, temporary, 0);
@@ -451,7 +452,7 @@ uint64_t spool_removed(const struct spool *s)
 
 void spool_tidy(struct spool *s)
 {
-	retain(s, 0);
+	apply_retention(s, 0);
 }
 
 const char *spool_file(const struct spool *s, size_t i, uint64_t *ret_bytes)

@@ -88,7 +88,7 @@ static struct jsonout *line_of_name(const char *path, uint64_t bytes)
 }
 
 /* Takes the object. */
-static int print(struct jsonout *o, FILE *out)
+static int print_line(struct jsonout *o, FILE *out)
 {
 	int r = o ? json_write_out_line(o, out) : -ENOMEM;
 	json_write_free(o);
@@ -98,7 +98,7 @@ static int print(struct jsonout *o, FILE *out)
 /* --- writing, one at a time ----------------------------------------------------------------------------- */
 
 /* Best effort: without it a line may be lost at a moment when another process rewrites the index. */
-static void lock(int fd)
+static void lock_index(int fd)
 {
 	int64_t deadline = deadline_in(LOCK_NS);
 	const struct timespec step = {.tv_nsec = LOCK_STEP_NS};
@@ -116,7 +116,7 @@ static int open_locked(int dir)
 		int fd = fd_open(dir, SPOOL_INDEX_FILE, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0640);
 		if (fd < 0)
 			return fd;
-		lock(fd);
+		lock_index(fd);
 		if (fstat(fd, &ours) == 0 && S_ISREG(ours.st_mode) &&
 			fstatat(dir, SPOOL_INDEX_FILE, &there, AT_SYMLINK_NOFOLLOW) == 0 && ours.st_ino == there.st_ino)
 			return fd;
@@ -125,7 +125,7 @@ static int open_locked(int dir)
 	return -ESTALE;
 }
 
-static int append(int dir, const char *text, size_t len)
+static int append_text(int dir, const char *text, size_t len)
 {
 	struct stat st;
 	fd_auto fd = open_locked(dir);
@@ -149,11 +149,11 @@ int spool_index_append(int dir, const struct export_profile *p, const char *file
 	FILE *out = open_memstream(&text, &len);
 	if (!out)
 		return -ENOMEM;
-	int r = print(known_line(p, file, bytes), out);
+	int r = print_line(known_line(p, file, bytes), out);
 	if (fclose(out) != 0 && r == 0)
 		r = -ENOMEM;
 	if (r == 0)
-		r = append(dir, text, len);
+		r = append_text(dir, text, len);
 	free(text);
 	return r;
 }
@@ -219,7 +219,7 @@ static int by_path(const void *a, const void *b)
 	return strcmp(((const struct file_entry *)a)->path, ((const struct file_entry *)b)->path);
 }
 
-static struct file_entry *find(struct file_entry *files, size_t n, const char *path)
+static struct file_entry *find_file_entry(struct file_entry *files, size_t n, const char *path)
 {
 	struct file_entry key = {.path = path};
 	return n ? bsearch(&key, files, n, sizeof(key), by_path) : NULL;
@@ -247,7 +247,7 @@ static void note_last(const struct dwarf_lines *l, struct file_entry *files, siz
 	char path[PATH_ROOM];
 	for (size_t i = 0; i < l->n; i++) {
 		path_text(&l->at[i], path);
-		struct file_entry *f = find(files, n, path);
+		struct file_entry *f = find_file_entry(files, n, path);
 		if (f)
 			f->line = &l->at[i];
 	}
@@ -259,14 +259,14 @@ static bool is_wanted(const struct spool *s, const struct line *l, struct file_e
 	char path[PATH_ROOM];
 	struct stat st;
 	path_text(l, path);
-	const struct file_entry *f = find(files, n, path);
+	const struct file_entry *f = find_file_entry(files, n, path);
 	if (f && f->line != l)
 		return false;
 	return fstatat(spool_dir(s), path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
 }
 
 /* Writes the lines that are kept, then lines for files without one. *ret_changed: the index was different. */
-static int rewrite(const struct spool *s, const struct dwarf_lines *l, struct file_entry *files, FILE *out,
+static int print_index(const struct spool *s, const struct dwarf_lines *l, struct file_entry *files, FILE *out,
 	size_t *ret_lines, bool *ret_changed)
 {
 	size_t n = spool_files(s), kept = 0;
@@ -287,14 +287,14 @@ static int rewrite(const struct spool *s, const struct dwarf_lines *l, struct fi
 			continue;
 		kept++;
 		*ret_changed = true;
-		r = print(line_of_name(files[i].path, files[i].bytes), out);
+		r = print_line(line_of_name(files[i].path, files[i].bytes), out);
 	}
 	*ret_lines = kept;
 	return r;
 }
 
 /* The name is one that spool_open_take removes when its process is gone. */
-static int replace(int dir, const char *text, size_t len)
+static int replace_index(int dir, const char *text, size_t len)
 {
 	char temporary[32];
 	snprintf(temporary, sizeof(temporary), ".writing.%d", (int)getpid());
@@ -308,7 +308,8 @@ static int replace(int dir, const char *text, size_t len)
 	return r;
 }
 
-static int match(const struct spool *s, int fd, struct dwarf_lines *l, struct file_entry *files, size_t *ret_lines)
+static int update_index(
+	const struct spool *s, int fd, struct dwarf_lines *l, struct file_entry *files, size_t *ret_lines)
 {
 	char *text = NULL;
 	size_t len = 0;
@@ -318,11 +319,11 @@ static int match(const struct spool *s, int fd, struct dwarf_lines *l, struct fi
 	if (!out)
 		return r < 0 ? r : -ENOMEM;
 	note_last(l, files, spool_files(s));
-	r = rewrite(s, l, files, out, ret_lines, &changed);
+	r = print_index(s, l, files, out, ret_lines, &changed);
 	if (fclose(out) != 0 && r == 0)
 		r = -ENOMEM;
 	if (r == 0 && changed)
-		r = replace(spool_dir(s), text, len);
+		r = replace_index(spool_dir(s), text, len);
 	free(text);
 	return r;
 }
@@ -341,7 +342,7 @@ int spool_index_match(const struct spool *s, size_t *ret_lines)
 	if (fd < 0)
 		return fd;
 	struct file_entry *files = files_of(s);
-	int r = files ? match(s, fd, &l, files, &lines) : -ENOMEM;
+	int r = files ? update_index(s, fd, &l, files, &lines) : -ENOMEM;
 	free(files);
 	free(l.text);
 	free(l.at);

@@ -28,7 +28,7 @@ static int is_window(const struct dirent *de)
 	return (de->d_type == DT_REG || de->d_type == DT_UNKNOWN) && kind_of(de->d_name);
 }
 
-static int take(struct spool_latest *l, char *path)
+static int append_path(struct spool_latest *l, char *path)
 {
 	char **paths = l->n < PATHS_MAX ? reallocarray(l->paths, l->n + 1, sizeof(*paths)) : NULL;
 	if (!paths) {
@@ -43,7 +43,7 @@ static int take(struct spool_latest *l, char *path)
 static int add_name(struct spool_latest *l, const char *dir, const char *name)
 {
 	char *path;
-	return asprintf(&path, "%s/%s", dir, name) < 0 ? -ENOMEM : take(l, path);
+	return asprintf(&path, "%s/%s", dir, name) < 0 ? -ENOMEM : append_path(l, path);
 }
 
 /* Returns whether there is no later one of its kind in the sorted list. */

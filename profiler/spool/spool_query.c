@@ -110,7 +110,7 @@ static void event_of(const char *name, char *buf, size_t size)
 	snprintf(buf, size, "%.*s", (int)len, event ? event : "");
 }
 
-static int take(struct spool_listing *w, struct dirent **list, int n)
+static int fill_file_list(struct spool_listing *w, struct dirent **list, int n)
 {
 	w->files = calloc((size_t)n + 1, sizeof(*w->files));
 	for (int i = 0; w->files && i < n; i++) {
@@ -135,7 +135,7 @@ int spool_query_list(int spool, const char *target, struct spool_listing *ret)
 		fd_close(w.dir);
 		return r;
 	}
-	int r = take(&w, list, n);
+	int r = fill_file_list(&w, list, n);
 	for (int i = 0; i < n; i++)
 		free(list[i]);
 	free(list);
@@ -223,7 +223,7 @@ static int check_size(const struct spool_listing *w, const struct spool_query_ra
 				 n, (unsigned long long)bytes >> 20);
 }
 
-static int add(struct profile **sum, struct profile *p, struct err *e)
+static int add_profile(struct profile **sum, struct profile *p, struct err *e)
 {
 	if (!*sum) {
 		*sum = p;
@@ -246,7 +246,7 @@ static int load_all(const struct spool_listing *w, const struct spool_query_rang
 		if (!is_in(&w->files[i], range))
 			continue;
 		int r = spool_query_read(w, w->files[i].name, &p, &why);
-		r = r == 0 ? add(sum, p, &why) : r;
+		r = r == 0 ? add_profile(sum, p, &why) : r;
 		if (r == -ENOMEM)
 			return err_say(e, r, TOO_MUCH);
 		if (r == 0)

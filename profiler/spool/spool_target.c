@@ -154,7 +154,7 @@ static bool is_wanted(unsigned level, const char *path, const struct dirent *de)
 
 static int list_level(struct walk *w, int dir, unsigned level);
 
-static int visit(struct walk *w, int parent, const char *name, unsigned level)
+static int visit_directory(struct walk *w, int parent, const char *name, unsigned level)
 {
 	const size_t above = strlen(w->path);
 	fd_auto dir = open_directory(parent, name);
@@ -191,7 +191,7 @@ static int list_level(struct walk *w, int dir, unsigned level)
 		if (!de)
 			break;
 		if (is_wanted(level, w->path, de))
-			r = visit(w, dir, de->d_name, level);
+			r = visit_directory(w, dir, de->d_name, level);
 	}
 	closedir(d);
 	return r < 0 ? r : 0;

@@ -28,7 +28,7 @@ struct acl {
 	struct posix_acl_xattr_entry entries[5];
 };
 
-static struct posix_acl_xattr_entry entry(unsigned tag, unsigned perm, unsigned id)
+static struct posix_acl_xattr_entry make_acl_entry(unsigned tag, unsigned perm, unsigned id)
 {
 	return (struct posix_acl_xattr_entry){htole16((uint16_t)tag), htole16((uint16_t)perm), htole32(id)};
 }
@@ -39,11 +39,11 @@ static struct posix_acl_xattr_entry entry(unsigned tag, unsigned perm, unsigned 
 static int let_read(int dir, uid_t user)
 {
 	const struct acl acl = {{htole32(POSIX_ACL_XATTR_VERSION)},
-		{entry(ACL_USER_OBJ, ACL_READ | ACL_WRITE | ACL_EXECUTE, ACL_UNDEFINED_ID),
-			entry(ACL_USER, ACL_READ | ACL_EXECUTE, user),
-			entry(ACL_GROUP_OBJ, ACL_READ | ACL_EXECUTE, ACL_UNDEFINED_ID),
-			entry(ACL_MASK, ACL_READ | ACL_EXECUTE, ACL_UNDEFINED_ID),
-			entry(ACL_OTHER, 0, ACL_UNDEFINED_ID)}};
+		{make_acl_entry(ACL_USER_OBJ, ACL_READ | ACL_WRITE | ACL_EXECUTE, ACL_UNDEFINED_ID),
+			make_acl_entry(ACL_USER, ACL_READ | ACL_EXECUTE, user),
+			make_acl_entry(ACL_GROUP_OBJ, ACL_READ | ACL_EXECUTE, ACL_UNDEFINED_ID),
+			make_acl_entry(ACL_MASK, ACL_READ | ACL_EXECUTE, ACL_UNDEFINED_ID),
+			make_acl_entry(ACL_OTHER, 0, ACL_UNDEFINED_ID)}};
 	static const char *const names[] = {XATTR_NAME_POSIX_ACL_DEFAULT, XATTR_NAME_POSIX_ACL_ACCESS};
 	for (unsigned i = 0; i < 2; i++)
 		if (fsetxattr(dir, names[i], &acl, sizeof(acl), 0) < 0)

@@ -97,7 +97,7 @@ static int lay_out(struct image *m, Elf64_Shdr *to)
 	return n;
 }
 
-static bool fill(struct image *m, const Elf64_Shdr *to)
+static bool copy_sections(struct image *m, const Elf64_Shdr *to)
 {
 	const struct elf_tables *t = &m->tables;
 	for (size_t i = 1; i < t->n_sections; i++) {
@@ -115,7 +115,7 @@ static bool fill(struct image *m, const Elf64_Shdr *to)
 	return true;
 }
 
-static bool make(struct image *m, Elf64_Shdr *to)
+static bool build_image(struct image *m, Elf64_Shdr *to)
 {
 	Elf64_Ehdr *header;
 	if (lay_out(m, to) <= 0 || !(m->bytes = calloc(1, m->size)))
@@ -125,7 +125,7 @@ static bool make(struct image *m, Elf64_Shdr *to)
 	header->e_phoff = header->e_phnum = 0;
 	header->e_shoff = sizeof(*header);
 	memcpy(m->bytes + header->e_shoff, to, m->tables.n_sections * sizeof(*to));
-	return fill(m, to);
+	return copy_sections(m, to);
 }
 
 void *debug_sections_decompress(const struct elf_memory *file, size_t *ret_size)
@@ -136,7 +136,7 @@ void *debug_sections_decompress(const struct elf_memory *file, size_t *ret_size)
 	Elf64_Shdr *to = m.tables.names ? malloc(m.tables.n_sections * sizeof(*to)) : NULL;
 	if (to) {
 		memcpy(to, m.tables.sections, m.tables.n_sections * sizeof(*to));
-		if (!make(&m, to)) {
+		if (!build_image(&m, to)) {
 			free(m.bytes);
 			m.bytes = NULL;
 		}

@@ -25,7 +25,7 @@ struct debuginfod_client {
 	char from[256];
 };
 
-static int load(struct debuginfod_client *f, struct err *e)
+static int load_library(struct debuginfod_client *f, struct err *e)
 {
 	const struct {
 		const char *name;
@@ -54,7 +54,7 @@ int debuginfod_client_open(struct debuginfod_client **ret, struct err *e)
 	struct debuginfod_client *f = calloc(1, sizeof(*f));
 	if (!f)
 		return err_set(e, -ENOMEM, "cannot ask debuginfod");
-	int r = load(f, e);
+	int r = load_library(f, e);
 	if (r == 0) {
 		setenv(DEBUGINFOD_TIMEOUT_ENV_VAR, TIMEOUT, 0);
 		setenv(DEBUGINFOD_RETRY_LIMIT_ENV_VAR, RETRIES, 0);
@@ -78,7 +78,7 @@ struct debuginfod_client *debuginfod_client_close(struct debuginfod_client *f)
 	return NULL;
 }
 
-static int explain(int r, struct err *e)
+static int set_fetch_error(int r, struct err *e)
 {
 	const char *urls = getenv(DEBUGINFOD_URLS_ENV_VAR);
 	if (r == -ENOENT)
@@ -96,7 +96,7 @@ int debuginfod_client_fetch(
 {
 	int fd = f->find(f->client, id->bytes, (int)id->len, NULL);
 	if (fd < 0)
-		return explain(fd, e);
+		return set_fetch_error(fd, e);
 	fcntl(fd, F_SETFD, FD_CLOEXEC);
 	const char *url = f->url(f->client), *end = url ? strstr(url, "/buildid/") : NULL;
 	if (end)

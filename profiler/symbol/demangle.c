@@ -12,7 +12,7 @@ bool demangle_wanted(const char *name)
 	       !strncmp(name, "_GLOBAL_", 8);
 }
 
-bool demangle(const char *name, char *buf, size_t size)
+bool demangle_symbol(const char *name, char *buf, size_t size)
 {
 	if (!demangle_wanted(name))
 		return false;

@@ -17,7 +17,7 @@
  */
 #define DEMANGLE_LONG 4095
 
-/* Looks like a name that demangle() would change: cheap, for any process. */
+/* Looks like a name that demangle_symbol() would change: cheap, for any process. */
 bool demangle_wanted(const char *name);
 /* The name as written, cut at size - 1 bytes; false: it is of no language that we know, buf is untouched. */
-bool demangle(const char *name, char *buf, size_t size);
+bool demangle_symbol(const char *name, char *buf, size_t size);

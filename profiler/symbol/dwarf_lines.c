@@ -363,7 +363,7 @@ static uint32_t number_of(Dwarf_Die *die, unsigned name, bool integrate)
 }
 
 /* Files are named from the directory of the compilation. */
-static const char *absolute(struct dwarf_lines *l, const char *file)
+static const char *make_path_absolute(struct dwarf_lines *l, const char *file)
 {
 	const char *directory = l->unit.directory;
 	if (file && !strcmp(file, "???")) /* libdw's name for file 0 before DWARF 5: there is none */
@@ -385,7 +385,7 @@ static struct dwarf_line line_of_code(struct dwarf_lines *l, Dwarf_Die *unit, ui
 	int n = 0;
 	if (line && dwarf_lineno(line, &n) == 0 && n >= 0) {
 		s.line = (uint32_t)n;
-		s.file = absolute(l, dwarf_linesrc(line, NULL, NULL));
+		s.file = make_path_absolute(l, dwarf_linesrc(line, NULL, NULL));
 	}
 	return s;
 }
@@ -396,7 +396,7 @@ static struct dwarf_line line_of_call(struct dwarf_lines *l, Dwarf_Die *unit, Dw
 	Dwarf_Files *files;
 	size_t n, file = number_of(call, DW_AT_call_file, false);
 	if (dwarf_hasattr(call, DW_AT_call_file) && dwarf_getsrcfiles(unit, &files, &n) == 0 && file < n)
-		s.file = absolute(l, dwarf_filesrc(files, file, NULL, NULL));
+		s.file = make_path_absolute(l, dwarf_filesrc(files, file, NULL, NULL));
 	return s;
 }
 

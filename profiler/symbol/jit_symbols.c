@@ -34,7 +34,7 @@ static void forget_ancestors(struct jit *j)
 		j->parent = jit_unref(j->parent);
 }
 
-static struct jit *make(uint32_t pid, struct jit *parent, struct jit_room *room)
+static struct jit *create_jit(uint32_t pid, struct jit *parent, struct jit_room *room)
 {
 	struct jit *j = calloc(1, sizeof(*j));
 	if (j)
@@ -44,7 +44,7 @@ static struct jit *make(uint32_t pid, struct jit *parent, struct jit_room *room)
 	return j;
 }
 
-static void account(struct jit *j)
+static void update_memory_use(struct jit *j)
 {
 	size_t now = sizeof(*j) + (j->dump_path ? strlen(j->dump_path) : 0) + (j->map ? perf_map_memory(j->map) : 0) +
 		     (j->dump ? jitdump_memory(j->dump) : 0);
@@ -55,11 +55,11 @@ static void account(struct jit *j)
 
 int jit_new(uint32_t pid, const char *dump_path, struct jit *parent, struct jit_room *room, struct jit **ret)
 {
-	struct jit *j = make(pid, parent, room);
+	struct jit *j = create_jit(pid, parent, room);
 	if (!j)
 		return -ENOMEM;
 	j->dump_path = dump_path && dump_path[0] ? strdup(dump_path) : NULL;
-	account(j);
+	update_memory_use(j);
 	*ret = j;
 	return 0;
 }
@@ -132,7 +132,7 @@ static void read_on(struct jit *j, target_file_open_fn *open, void *arg, const c
 			break;
 		}
 		r = read_some(j, &f);
-		account(j);
+		update_memory_use(j);
 	}
 	file_close(&f);
 }

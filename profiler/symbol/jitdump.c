@@ -99,7 +99,7 @@ int jitdump_new(size_t cap_bytes, struct jitdump **ret)
 	return 0;
 }
 
-static void forget(struct jitdump *d)
+static void clear_tables(struct jitdump *d)
 {
 	interval_map_done(&d->where);
 	free(d->code);
@@ -113,7 +113,7 @@ static void forget(struct jitdump *d)
 struct jitdump *jitdump_free(struct jitdump *d)
 {
 	if (d) {
-		forget(d);
+		clear_tables(d);
 		string_table_done(&d->names);
 		free(d);
 	}
@@ -133,7 +133,7 @@ static size_t memory_left(const struct jitdump *d)
 }
 
 /* Room for one more of `size` bytes in an array of `n`; the same array if there is. -ENOSPC: it does not fit. */
-static int reserve(struct jitdump *d, void **array, size_t n, size_t *room, size_t size)
+static int reserve_element(struct jitdump *d, void **array, size_t n, size_t *room, size_t size)
 {
 	size_t more = *room / 2 + 64;
 	if (n < *room)
@@ -153,7 +153,7 @@ static int reserve(struct jitdump *d, void **array, size_t n, size_t *room, size
 static int add_code(struct jitdump *d, const struct code *c, uint64_t size)
 {
 	void *array = d->code;
-	int r = reserve(d, &array, d->n_code, &d->room_code, sizeof(*d->code));
+	int r = reserve_element(d, &array, d->n_code, &d->room_code, sizeof(*d->code));
 	d->code = array;
 	if (r == 0)
 		r = interval_map_add(&d->where, c->start, size, (uint32_t)d->n_code,
@@ -166,7 +166,7 @@ static int add_code(struct jitdump *d, const struct code *c, uint64_t size)
 static int add_pending(struct jitdump *d, const struct line *line)
 {
 	void *array = d->lines;
-	int r = reserve(d, &array, d->n_lines + d->n_pending, &d->room_lines, sizeof(*d->lines));
+	int r = reserve_element(d, &array, d->n_lines + d->n_pending, &d->room_lines, sizeof(*d->lines));
 	d->lines = array;
 	if (r == 0)
 		d->lines[d->n_lines + d->n_pending++] = *line;
@@ -199,7 +199,7 @@ struct window {
 };
 
 /* n <= CHUNK bytes of the file at `at`; -errno, -ENODATA if they are not there. */
-static int look(struct window *w, uint64_t at, size_t n, const char **ret)
+static int read_window(struct window *w, uint64_t at, size_t n, const char **ret)
 {
 	if (at < w->at || at - w->at > w->n || w->n - (size_t)(at - w->at) < n) {
 		ssize_t got = file_read(w->file, w->bytes, sizeof(w->bytes), at);
@@ -226,7 +226,7 @@ static int take_load(struct jitdump *d, struct window *w, uint64_t at, uint32_t 
 		return 0;
 	if (room > total)
 		room = total;
-	int r = look(w, at, room, &bytes);
+	int r = read_window(w, at, room, &bytes);
 	if (r < 0)
 		return r;
 	memcpy(&l, bytes, sizeof(l));
@@ -253,7 +253,7 @@ static int take_move(struct jitdump *d, struct window *w, uint64_t at, uint32_t 
 	uint32_t old;
 	if (total < sizeof(m))
 		return 0;
-	int r = look(w, at, sizeof(m), &bytes);
+	int r = read_window(w, at, sizeof(m), &bytes);
 	if (r < 0)
 		return r;
 	memcpy(&m, bytes, sizeof(m));
@@ -287,7 +287,7 @@ static int take_lines(struct jitdump *d, struct window *w, uint64_t at, uint32_t
 	d->n_pending = 0;
 	if (total < sizeof(info) || total > JITDUMP_LINES_MAX)
 		return 0;
-	int r = look(w, at, sizeof(info), &bytes);
+	int r = read_window(w, at, sizeof(info), &bytes);
 	if (r < 0)
 		return r;
 	memcpy(&info, bytes, sizeof(info));
@@ -300,7 +300,7 @@ static int take_lines(struct jitdump *d, struct window *w, uint64_t at, uint32_t
 		size_t room = sizeof(entry) + JITDUMP_FILE_MAX + 1;
 		if (room > end - at)
 			room = (size_t)(end - at);
-		r = look(w, at, room, &bytes);
+		r = read_window(w, at, room, &bytes);
 		if (r < 0)
 			return r;
 		memcpy(&entry, bytes, sizeof(entry));
@@ -319,7 +319,7 @@ static int take_record(struct jitdump *d, struct window *w, struct err *e)
 	struct prefix p;
 	const char *bytes;
 	uint64_t at = d->tail.offset;
-	int r = look(w, at, sizeof(p), &bytes);
+	int r = read_window(w, at, sizeof(p), &bytes);
 	if (r < 0)
 		return r == -ENODATA ? 0 : r;
 	memcpy(&p, bytes, sizeof(p));
@@ -345,7 +345,7 @@ static int take_header(struct jitdump *d, struct window *w, struct err *e)
 {
 	struct header h;
 	const char *bytes;
-	int r = look(w, 0, sizeof(h), &bytes);
+	int r = read_window(w, 0, sizeof(h), &bytes);
 	if (r < 0)
 		return r == -ENODATA ? 0 : r;
 	memcpy(&h, bytes, sizeof(h));
@@ -384,7 +384,7 @@ int jitdump_read(struct jitdump *d, const struct file *f, struct err *e)
 {
 	int r = 0;
 	if (!file_tail_look(&d->tail, f))
-		forget(d);
+		clear_tables(d);
 	r = d->truncated ? 0 : take_slice(d, f, e);
 	if (r == -ENOSPC) {
 		d->truncated = true;

@@ -67,7 +67,7 @@ static bool parse_line(const char *line, const char *end, struct entry *ret, con
 	return true;
 }
 
-static int add(struct kallsyms *k, const struct entry *entry)
+static int add_entry(struct kallsyms *k, const struct entry *entry)
 {
 	if (k->count == k->room) {
 		size_t room = k->room ? k->room * 2 : 65536;
@@ -95,7 +95,7 @@ static int take_line(struct kallsyms *k, const char *line, const char *end)
 		return 0;
 	}
 	entry.name = (uint32_t)k->named;
-	int r = add(k, &entry);
+	int r = add_entry(k, &entry);
 	if (r < 0)
 		return r;
 	char *out = k->text + k->named;
@@ -122,7 +122,7 @@ static int take_lines(struct kallsyms *k, size_t from)
 }
 
 /* Bytes read, 0 at the end. */
-static ssize_t fill(struct kallsyms *k, int fd)
+static ssize_t read_slice(struct kallsyms *k, int fd)
 {
 	if (k->size - k->filled < SLICE) {
 		size_t size = k->size * 2 + SLICE;
@@ -142,7 +142,7 @@ static ssize_t fill(struct kallsyms *k, int fd)
 
 /* --- the table */
 
-static int compare(const void *a, const void *b)
+static int compare_entries(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 	if (x->address != y->address)
@@ -156,7 +156,7 @@ static void sort_and_merge(struct kallsyms *k)
 {
 	/* the kernel proper is in order; modules and BPF programs follow in an order of their own */
 	if (!k->sorted)
-		qsort(k->table, k->count, sizeof(*k->table), compare);
+		qsort(k->table, k->count, sizeof(*k->table), compare_entries);
 	size_t out = 0;
 	for (size_t i = 0; i < k->count; i++) {
 		struct entry *last = out ? &k->table[out - 1] : NULL;
@@ -170,7 +170,7 @@ static void sort_and_merge(struct kallsyms *k)
 	k->table = tight ? tight : k->table;
 }
 
-static int whole(struct kallsyms *k, struct err *e)
+static int finish_table(struct kallsyms *k, struct err *e)
 {
 	if (!k->count && k->zeros)
 		return err_say(e, -EACCES, "kernel addresses are hidden (kernel.kptr_restrict, or no CAP_SYSLOG)");
@@ -182,7 +182,7 @@ static int whole(struct kallsyms *k, struct err *e)
 	return 0;
 }
 
-static int begin(int fd, struct kallsyms **k)
+static int start_reading(int fd, struct kallsyms **k)
 {
 	if (lseek(fd, 0, SEEK_SET) < 0)
 		return -errno;
@@ -195,15 +195,15 @@ static int begin(int fd, struct kallsyms **k)
 
 int kallsyms_read_some(int fd, struct kallsyms **k, struct err *e)
 {
-	int r = *k ? 0 : begin(fd, k);
+	int r = *k ? 0 : start_reading(fd, k);
 	size_t from = r == 0 ? (*k)->named : 0; /* of the part line that the last slice left */
-	ssize_t n = r == 0 ? fill(*k, fd) : r;
+	ssize_t n = r == 0 ? read_slice(*k, fd) : r;
 	if (n > 0)
 		n = (r = take_lines(*k, from)) < 0 ? r : 1;
 	if (n < 0)
 		err_set(e, (int)n, "cannot read kernel symbols");
 	else if (n == 0)
-		n = whole(*k, e);
+		n = finish_table(*k, e);
 	if (n < 0)
 		*k = kallsyms_free(*k);
 	return (int)n;

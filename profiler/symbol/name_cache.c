@@ -38,7 +38,7 @@ size_t name_cache_memory(const struct name_cache *n)
 	return sizeof(*n) + n->bytes + items * 48;
 }
 
-static int64_t keep(struct name_cache *n, struct string_table *t, const void *data, size_t size)
+static int64_t add_to_table(struct name_cache *n, struct string_table *t, const void *data, size_t size)
 {
 	size_t had = t->count;
 	int64_t id = string_table_add(t, data, size);
@@ -49,7 +49,7 @@ static int64_t keep(struct name_cache *n, struct string_table *t, const void *da
 /* The one copy of a text: equal texts have equal addresses, so lines compare as bytes. */
 static const char *keep_text(struct name_cache *n, const char *text)
 {
-	int64_t id = keep(n, &n->texts, text, strlen(text) + 1);
+	int64_t id = add_to_table(n, &n->texts, text, strlen(text) + 1);
 	return id < 0 ? NULL : n->texts.items[id].data;
 }
 
@@ -76,8 +76,8 @@ int name_cache_put(struct name_cache *n, uint64_t vaddr, const struct symbol_lin
 		n->line_of = bigger;
 		n->room = room;
 	}
-	int64_t what = keep(n, &n->lines, kept, count * sizeof(kept[0]));
-	int64_t at = what < 0 ? what : keep(n, &n->addresses, &vaddr, sizeof(vaddr));
+	int64_t what = add_to_table(n, &n->lines, kept, count * sizeof(kept[0]));
+	int64_t at = what < 0 ? what : add_to_table(n, &n->addresses, &vaddr, sizeof(vaddr));
 	if (at < 0)
 		return (int)at;
 	n->line_of[at] = (uint32_t)what;

@@ -109,7 +109,7 @@ static size_t name_size(const struct symbolizer_request *q, size_t i)
 }
 
 /* asked: the socket on which the job asks the file opener; -1: the job opens the file itself. */
-static void describe(const struct file *f, int asked, struct question_file *ret)
+static void fill_question_file(const struct file *f, int asked, struct question_file *ret)
 {
 	ret->wanted = f != NULL;
 	ret->asks = f && asked >= 0;
@@ -120,7 +120,7 @@ static void describe(const struct file *f, int asked, struct question_file *ret)
 }
 
 /* Packs the question into malloc'ed bytes. *ret_taken: how many addresses fit. */
-static int pack(
+static int pack_question(
 	const struct symbolizer_request *q, const int *asked, uint8_t **ret, size_t *ret_size, size_t *ret_taken)
 {
 	size_t size = sizeof(struct question_head), at = size, n = 0;
@@ -131,8 +131,8 @@ static int pack(
 		size += more;
 	}
 	struct question_head head = {.n = (uint32_t)n, .separate = q->separate, .facts = q->facts != NULL};
-	describe(q->debug, asked[0], &head.debug);
-	describe(q->alt, asked[1], &head.alt);
+	fill_question_file(q->debug, asked[0], &head.debug);
+	fill_question_file(q->alt, asked[1], &head.alt);
 	uint8_t *bytes = malloc(size);
 	if (!bytes)
 		return -ENOMEM;
@@ -191,7 +191,7 @@ static int send_question(const struct symbolizer *s, const struct symbolizer_req
 	fd_auto debug = connect_for(q->debug);
 	fd_auto alt = connect_for(q->alt);
 	const int asked[] = {debug, alt};
-	int r = pack(q, asked, &bytes, &size, ret_taken);
+	int r = pack_question(q, asked, &bytes, &size, ret_taken);
 	if (r < 0)
 		return r;
 	fd_auto fd = memfd_create("question", MFD_CLOEXEC);
@@ -218,7 +218,7 @@ static void job_free(struct job *j)
 	free(j);
 }
 
-static void finish(struct job *j, bool good)
+static void finish_job(struct job *j, bool good)
 {
 	struct symbolizer_callbacks a = j->asking;
 	const struct symbolizer_response_parser *got = &j->answers;
@@ -313,7 +313,7 @@ ssize_t answers_take(struct symbolizer_response_parser *a, const uint8_t *bytes,
 	return (ssize_t)at;
 }
 
-static void take(void *arg, uint32_t index, const struct symbol_line *lines, size_t n)
+static void on_parsed_answer(void *arg, uint32_t index, const struct symbol_line *lines, size_t n)
 {
 	struct job *j = arg;
 	j->asking.answer(j->asking.arg, j->vaddrs[index], lines, n);
@@ -344,7 +344,7 @@ static void on_answers(void *arg, uint32_t events)
 		taken = j->total > SYMBOLIZER_ANSWERS_MAX ? -EFBIG : answers_take(&j->answers, j->buffer, j->used);
 	}
 	if (taken < 0 || j->answers.ended) {
-		finish(j, taken >= 0);
+		finish_job(j, taken >= 0);
 		return;
 	}
 	j->used -= (size_t)taken;
@@ -376,7 +376,7 @@ int symbolizer_ask(struct symbolizer *s, struct event_loop *l, const struct symb
 		return symbolizer_busy(s) ? -EBUSY : -ENOMEM;
 	s->asked++;
 	*j = (struct job){.symbolizer = s, .loop = l, .source.fd = -1, .asking = *a, .pipe = -1};
-	j->answers.take = take;
+	j->answers.take = on_parsed_answer;
 	j->answers.arg = j;
 	j->answers.facts = q->facts;
 	int r = open_job(j, q, &answers);

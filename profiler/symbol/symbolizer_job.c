@@ -90,14 +90,14 @@ static int by_address(const void *a, const void *b)
 
 /* --- the answers --------------------------------------------------------------------------------------- */
 
-static int flush(struct work *w)
+static int flush_buffer(struct work *w)
 {
 	int r = fd_write_all(w->out, w->buffer, w->used);
 	w->used = 0;
 	return r;
 }
 
-static int put(struct work *w, const void *data, size_t size)
+static int put_bytes(struct work *w, const void *data, size_t size)
 {
 	const uint8_t *from = data;
 	int r = 0;
@@ -108,7 +108,7 @@ static int put(struct work *w, const void *data, size_t size)
 		from += n;
 		size -= n;
 		if (w->used == OUT)
-			r = flush(w);
+			r = flush_buffer(w);
 	}
 	return r;
 }
@@ -120,8 +120,8 @@ static uint32_t text_size(const char *text)
 
 static int put_text(struct work *w, const char *text, uint32_t size)
 {
-	int r = put(w, text, size - 1);
-	return r < 0 ? r : put(w, "", 1);
+	int r = put_bytes(w, text, size - 1);
+	return r < 0 ? r : put_bytes(w, "", 1);
 }
 
 static int put_answer(struct work *w, uint32_t index, const struct symbol_line *lines, size_t n)
@@ -133,9 +133,9 @@ static int put_answer(struct work *w, uint32_t index, const struct symbol_line *
 			text_size(lines[i].linkage), text_size(lines[i].file)};
 		head.size += heads[i].name + heads[i].linkage + heads[i].file;
 	}
-	int r = put(w, &head, sizeof(head));
+	int r = put_bytes(w, &head, sizeof(head));
 	for (size_t i = 0; i < n && r == 0; i++) {
-		r = put(w, &heads[i], sizeof(heads[i]));
+		r = put_bytes(w, &heads[i], sizeof(heads[i]));
 		if (r == 0)
 			r = put_text(w, lines[i].name, heads[i].name);
 		if (r == 0)
@@ -152,8 +152,8 @@ static int put_facts(struct work *w, const struct elf_memory *file)
 	struct answer_head head = {.index = ANSWER_FACTS, .size = sizeof(f)};
 	if (debug_facts_read(elf_source_memory(file), &f, NULL) < 0)
 		return 0;
-	int r = put(w, &head, sizeof(head));
-	return r < 0 ? r : put(w, &f, sizeof(f));
+	int r = put_bytes(w, &head, sizeof(head));
+	return r < 0 ? r : put_bytes(w, &f, sizeof(f));
 }
 
 /* --- one address --------------------------------------------------------------------------------------- */
@@ -213,7 +213,7 @@ static size_t find_go(const struct work *w, uint64_t vaddr, struct dwarf_line *r
 	return 1;
 }
 
-static int answer(struct work *w, const struct item *item)
+static int symbolize_item(struct work *w, const struct item *item)
 {
 	static char text[DWARF_LINES_DEPTH_MAX][SYMBOLIZER_NAME_MAX + 1];
 	struct dwarf_line found[DWARF_LINES_DEPTH_MAX] = {0};
@@ -228,7 +228,7 @@ static int answer(struct work *w, const struct item *item)
 		n = 1;
 	for (ssize_t i = 0; i < n; i++) {
 		const char *linkage = i + 1 == n && symbol[0] ? symbol : or_empty(found[i].function);
-		bool plain = !demangle(linkage, text[i], sizeof(text[i]));
+		bool plain = !demangle_symbol(linkage, text[i], sizeof(text[i]));
 		lines[i] = (struct symbol_line){.name = plain ? linkage : text[i],
 			.linkage = plain ? "" : linkage,
 			.file = or_empty(found[i].file),
@@ -236,7 +236,7 @@ static int answer(struct work *w, const struct item *item)
 			.start = found[i].start_line};
 	}
 	int r = put_answer(w, item->index, lines, (size_t)n);
-	return r < 0 ? r : flush(w); /* the next address may kill this process */
+	return r < 0 ? r : flush_buffer(w); /* the next address may kill this process */
 }
 
 static int answer_all(struct work *w, const struct question_head *head, const struct elf_memory *debug,
@@ -252,10 +252,10 @@ static int answer_all(struct work *w, const struct question_head *head, const st
 	if (head->separate)
 		w->separate = *debug;
 	for (size_t i = 0; i < w->n && r == 0; i++)
-		r = answer(w, &w->items[i]);
+		r = symbolize_item(w, &w->items[i]);
 	if (r == 0)
 		r = put_answer(w, ANSWER_END, NULL, 0);
-	return r < 0 ? r : flush(w);
+	return r < 0 ? r : flush_buffer(w);
 }
 
 int symbolizer_begin(int answers)

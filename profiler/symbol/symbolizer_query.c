@@ -26,7 +26,7 @@ struct symbolizer_query {
 	int failed; /* -errno of keeping an answer */
 };
 
-static int start(struct symbolizer_query *q, struct err *e)
+static int start_symbolizer(struct symbolizer_query *q, struct err *e)
 {
 	static const struct symbolizer_limits limits = {.jobs = 1, .memory = MEMORY, .seconds = SECONDS};
 	int r = forkserver_start(&limits, &q->forkserver, e);
@@ -47,7 +47,7 @@ int symbolizer_query_open(struct symbolizer_query **ret, struct err *e)
 		return err_set(e, -ENOMEM, "cannot start the symbolizer");
 	q->forkserver = (struct forkserver)FORKSERVER_NONE;
 	q->sockets = (struct symbolizer_sockets){-1, -1};
-	int r = start(q, e);
+	int r = start_symbolizer(q, e);
 	if (r < 0)
 		symbolizer_query_close(q);
 	else
@@ -84,7 +84,7 @@ static void on_done(void *arg, enum symbolizer_outcome outcome)
 	q->done = true;
 }
 
-static int due(void *arg)
+static int on_query_round(void *arg)
 {
 	struct symbolizer_query *q = arg;
 	int left = deadline_left_ms(q->deadline);
@@ -93,7 +93,8 @@ static int due(void *arg)
 	return left;
 }
 
-static int ask(struct symbolizer_query *q, const struct symbolizer_request *question, size_t *ret_taken, struct err *e)
+static int run_query(
+	struct symbolizer_query *q, const struct symbolizer_request *question, size_t *ret_taken, struct err *e)
 {
 	struct symbolizer_callbacks a = {on_answer, on_done, q};
 	struct job *job;
@@ -103,7 +104,7 @@ static int ask(struct symbolizer_query *q, const struct symbolizer_request *ques
 	int r = symbolizer_ask(q->symbolizer, q->loop, question, &a, ret_taken, &job);
 	if (r < 0)
 		return err_set(e, r, "cannot ask the symbolizer");
-	r = event_loop_run(q->loop, due, q);
+	r = event_loop_run(q->loop, on_query_round, q);
 	if (!q->done)
 		symbolizer_cancel(job);
 	if (r < 0 || q->failed)
@@ -125,7 +126,7 @@ int symbolizer_query_facts(struct symbolizer_query *q, int fd, struct debug_fact
 	int r = file_on(fd, &f);
 	if (r < 0)
 		return 0;
-	r = ask(q, &question, &taken, e);
+	r = run_query(q, &question, &taken, e);
 	return r == -ENODATA ? 0 : r;
 }
 
@@ -145,7 +146,7 @@ int symbolizer_query_names(struct symbolizer_query *q, const struct symbolizer_q
 			.debug = has_debug ? &debug : NULL,
 			.alt = has_alt ? &alt : NULL,
 			.separate = f->separate};
-		r = ask(q, &question, &taken, e);
+		r = run_query(q, &question, &taken, e);
 	}
 	free(names);
 	return r;

@@ -106,7 +106,7 @@ static _Noreturn void run_job(const struct server *s, const int *fds)
 
 /* --- the server ---------------------------------------------------------------------------------------- */
 
-static unsigned count(const struct server *s, enum kind kind, bool killed)
+static unsigned count_served(const struct server *s, enum kind kind, bool killed)
 {
 	unsigned n = 0;
 	for (unsigned i = 0; i < SERVED_MAX; i++)
@@ -117,7 +117,7 @@ static unsigned count(const struct server *s, enum kind kind, bool killed)
 /* NULL: too many killed children have not died yet. */
 static struct served *free_place(struct server *s)
 {
-	if (count(s, JOB, true) + count(s, READER, true) >= SYMBOLIZER_LINGERING_MAX)
+	if (count_served(s, JOB, true) + count_served(s, READER, true) >= SYMBOLIZER_LINGERING_MAX)
 		return NULL;
 	for (unsigned i = 0; i < SERVED_MAX; i++)
 		if (!s->served[i].pid)
@@ -126,7 +126,7 @@ static struct served *free_place(struct server *s)
 }
 
 /* Does not wait: a child in the middle of a request to a file system dies only when the file system has answered. */
-static void reap(struct served *j)
+static void reap_process(struct served *j)
 {
 	if (waitpid(j->pid, NULL, WNOHANG) == 0)
 		return;
@@ -135,13 +135,13 @@ static void reap(struct served *j)
 	*j = (struct served){.process = -1, .answers = -1};
 }
 
-static void end(struct served *j)
+static void kill_process(struct served *j)
 {
 	kill(j->pid, SIGKILL);
 	j->killed = true;
 	j->answers = fd_close(j->answers);
 	j->deadline = INT64_MAX;
-	reap(j);
+	reap_process(j);
 }
 
 static bool is_broken(int pipe)
@@ -153,7 +153,7 @@ static bool is_broken(int pipe)
 /*
  * Forks a child for a request, and closes `fds`. For both kinds the second descriptor is the pipe. j NULL: forks none.
  */
-static void begin(struct server *s, struct served *j, enum kind kind, int *fds, size_t n)
+static void start_process(struct server *s, struct served *j, enum kind kind, int *fds, size_t n)
 {
 	pid_t pid = j && n > QUESTION_ANSWERS && !is_broken(fds[QUESTION_ANSWERS]) ? fork() : -1;
 	if (pid == 0) {
@@ -170,14 +170,14 @@ static void begin(struct server *s, struct served *j, enum kind kind, int *fds, 
 			.kind = kind};
 		fds[QUESTION_ANSWERS] = -1;
 		if (j->process < 0) /* poll could not see its end */
-			end(j);
+			kill_process(j);
 	}
 	for (size_t i = 0; i < n; i++)
 		fd_close(fds[i]);
 }
 
 /* Takes one request. False: the client has closed this socket. */
-static bool take(struct server *s, enum kind kind)
+static bool receive_request(struct server *s, enum kind kind)
 {
 	int fds[QUESTION_FDS];
 	size_t n = 0, want = kind == JOB ? QUESTION_FDS : QUESTION_ANSWERS + 1;
@@ -185,7 +185,7 @@ static bool take(struct server *s, enum kind kind)
 	int sock = kind == JOB ? s->own->questions : s->own->readers;
 	ssize_t got = fd_recv(sock, &any, sizeof(any), fds, want, &n);
 	if (got > 0)
-		begin(s, n == want ? free_place(s) : NULL, kind, fds, n);
+		start_process(s, n == want ? free_place(s) : NULL, kind, fds, n);
 	return got > 0 || got == -EAGAIN || got == -EINTR;
 }
 
@@ -195,7 +195,7 @@ static bool take(struct server *s, enum kind kind)
 static bool wait_for_any(struct server *s, bool readers, struct pollfd *p)
 {
 	int64_t first = INT64_MAX;
-	bool room = free_place(s) && count(s, JOB, false) < s->limits->jobs;
+	bool room = free_place(s) && count_served(s, JOB, false) < s->limits->jobs;
 	p[JOB] = (struct pollfd){.fd = room ? s->own->questions : -1, .events = POLLIN};
 	p[READER] = (struct pollfd){.fd = readers ? s->own->readers : -1, .events = POLLIN};
 	for (unsigned i = 0; i < SERVED_MAX; i++) {
@@ -217,9 +217,9 @@ static void end_some(struct server *s, const struct pollfd *p)
 		if (!j->pid)
 			continue;
 		if (j->killed)
-			reap(j);
+			reap_process(j);
 		else if (p[KINDS + 2 * i].revents || p[KINDS + 2 * i + 1].revents || j->deadline <= now)
-			end(j);
+			kill_process(j);
 	}
 }
 
@@ -229,11 +229,11 @@ static void end_all(struct server *s)
 	int64_t deadline = deadline_in(END_MS * NSEC_PER_MSEC);
 	for (unsigned i = 0; i < SERVED_MAX; i++)
 		if (s->served[i].pid && !s->served[i].killed)
-			end(&s->served[i]);
+			kill_process(&s->served[i]);
 	for (unsigned i = 0; i < SERVED_MAX; i++)
 		if (s->served[i].pid && s->served[i].process >= 0 &&
 			fd_wait(s->served[i].process, POLLIN, deadline) == 1)
-			reap(&s->served[i]);
+			reap_process(&s->served[i]);
 }
 
 /* Sends our pidfd to the client: it is not our parent, but may want to kill us all the same. */
@@ -259,9 +259,9 @@ void symbolizer_serve(const struct symbolizer_limits *limits, const struct symbo
 		asked = wait_for_any(&s, readers, p);
 		end_some(&s, p);
 		if (readers && p[READER].revents)
-			readers = take(&s, READER);
+			readers = receive_request(&s, READER);
 		if (asked && p[JOB].revents)
-			asked = take(&s, JOB);
+			asked = receive_request(&s, JOB);
 	}
 	end_all(&s);
 	_exit(0);

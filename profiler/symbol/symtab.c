@@ -59,7 +59,7 @@ static uint32_t clamp_size(uint64_t size)
 	return size > UINT32_MAX ? UINT32_MAX : (uint32_t)size;
 }
 
-static int add(struct builder *b, const struct symbol *s)
+static int add_symbol(struct builder *b, const struct symbol *s)
 {
 	if (b->count == SYMTAB_MAX) {
 		b->truncated = true;
@@ -104,7 +104,7 @@ bool symtab_is_code(const struct elf_tables *file, const Elf64_Sym *s, const str
 }
 
 /* A symbol of the file as one of ours; false if it names no code. `which` says which string table. */
-static bool accept(const struct builder *b, const Elf64_Sym *s, uint32_t which, struct symbol *ret)
+static bool convert_symbol(const struct builder *b, const Elf64_Sym *s, uint32_t which, struct symbol *ret)
 {
 	const struct strings *from = &b->names[which ? 1 : 0];
 	const struct symbol_names names = {(const char *)from->data, from->size};
@@ -159,8 +159,8 @@ static int read_table(struct builder *b, const Elf64_Shdr *table, uint32_t which
 		const Elf64_Sym *in = (const Elf64_Sym *)(const void *)bytes;
 		struct symbol s;
 		for (uint64_t i = 0; i < n && r == 0; i++)
-			if (accept(b, &in[i], which, &s))
-				r = add(b, &s);
+			if (convert_symbol(b, &in[i], which, &s))
+				r = add_symbol(b, &s);
 		free(bytes);
 		if (r < 0)
 			return err_set(e, r, "cannot keep ELF symbols");
@@ -219,11 +219,11 @@ static int add_stub(struct builder *b, const struct relocations *r, const uint8_
 	uint32_t name = r->symbols[sym].st_name;
 	if (name >= b->names[1].size || !b->names[1].data[name])
 		return 0;
-	return add(b, &(struct symbol){.address = vaddr,
-			      .size = STUB_SIZE,
-			      .name = name | NAME_DYNAMIC | NAME_PLT,
-			      .parent = NO_PARENT,
-			      .rank = RANK_PLT});
+	return add_symbol(b, &(struct symbol){.address = vaddr,
+				     .size = STUB_SIZE,
+				     .name = name | NAME_DYNAMIC | NAME_PLT,
+				     .parent = NO_PARENT,
+				     .rank = RANK_PLT});
 }
 
 static int read_stubs(struct builder *b, const char *section, const struct relocations *relocations, struct err *e)
@@ -276,7 +276,7 @@ static void count_bytes(const struct symbol *table, size_t n, unsigned shift, si
 		counts[table[i].address >> shift & 0xff]++;
 }
 
-static int sort(struct builder *b)
+static int sort_symbols(struct builder *b)
 {
 	size_t n = b->count, counts[256];
 	struct symbol *from = b->table, *to = n ? malloc(n * sizeof(*to)) : NULL;
@@ -322,7 +322,7 @@ bool symtab_preferred(uint8_t rank, const char *name, uint8_t than_rank, const c
 	return n != m ? n < m : memcmp(name, than, n) < 0;
 }
 
-static bool preferred(const struct builder *b, const struct symbol *s, const struct symbol *over)
+static bool is_preferred(const struct builder *b, const struct symbol *s, const struct symbol *over)
 {
 	return s->name != over->name ? symtab_preferred(s->rank, name_of(b, s), over->rank, name_of(b, over))
 				     : s->rank < over->rank;
@@ -338,7 +338,7 @@ static struct symbol merge_run(const struct builder *b, const struct symbol *run
 		if (run[i].open == open ? run[i].size > size : open)
 			size = run[i].size;
 		open = open && run[i].open;
-		if (preferred(b, &run[i], &best))
+		if (is_preferred(b, &run[i], &best))
 			best = run[i];
 	}
 	best.open = open;
@@ -346,12 +346,12 @@ static struct symbol merge_run(const struct builder *b, const struct symbol *run
 	return best;
 }
 
-static bool covers(const struct symbol *s, uint64_t address)
+static bool is_inside_symbol(const struct symbol *s, uint64_t address)
 {
 	return address - s->address < s->size; /* s->address <= address */
 }
 
-static void merge(struct builder *b)
+static void merge_symbols(struct builder *b)
 {
 	struct symbol *t = b->table;
 	size_t out = 0;
@@ -360,7 +360,7 @@ static void merge(struct builder *b)
 		for (n = 1; i + n < b->count && t[i + n].address == t[i].address;)
 			n++;
 		struct symbol s = merge_run(b, &t[i], n);
-		while (around != NO_PARENT && !covers(&t[around], s.address))
+		while (around != NO_PARENT && !is_inside_symbol(&t[around], s.address))
 			around = t[around].parent;
 		if (s.open && s.rank >= SYMTAB_RANK_LABEL && around != NO_PARENT)
 			continue;
@@ -388,7 +388,7 @@ static size_t name_length(const struct builder *b, const struct symbol *s)
 	return symtab_name_length(name_of(b, s));
 }
 
-static int finish(struct builder *b, struct symtab *s)
+static int finish_table(struct builder *b, struct symtab *s)
 {
 	static const char plt[] = "@plt";
 	size_t need = 0, n = 0;
@@ -471,11 +471,11 @@ static int add_go(struct builder *b, const struct gopclntab *t)
 	for (size_t i = 0; i < t->n_funcs && r == 0 && !b->truncated; i++) {
 		const char *name = gopclntab_func(t, i, &f) ? gopclntab_name(t, &f) : NULL;
 		if (name)
-			r = add(b, &(struct symbol){.address = f.start,
-					   .size = clamp_size(f.end - f.start),
-					   .name = (uint32_t)(name - (const char *)t->data),
-					   .parent = NO_PARENT,
-					   .rank = symtab_rank(ELF64_ST_INFO(STB_LOCAL, STT_FUNC))});
+			r = add_symbol(b, &(struct symbol){.address = f.start,
+						  .size = clamp_size(f.end - f.start),
+						  .name = (uint32_t)(name - (const char *)t->data),
+						  .parent = NO_PARENT,
+						  .rank = symtab_rank(ELF64_ST_INFO(STB_LOCAL, STT_FUNC))});
 	}
 	return r;
 }
@@ -495,7 +495,7 @@ static int read_go(struct builder *b, struct err *e)
 	return r == -ENOMEM ? err_set(e, r, "cannot keep ELF symbols") : 0;
 }
 
-static int collect(struct builder *b, struct err *e)
+static int read_symbols(struct builder *b, struct err *e)
 {
 	const Elf64_Shdr *full = section_of_type(&b->file, SHT_SYMTAB);
 	const Elf64_Shdr *dynamic = section_of_type(&b->file, SHT_DYNSYM);
@@ -536,13 +536,13 @@ int symtab_read(struct elf_source src, size_t room, struct symtab **ret, struct 
 	if (r < 0)
 		return r;
 	r = bytes_needed(&b.file) > room ? err_say(e, -ENOSPC, "ELF symbols take more than %zu bytes", room)
-					 : collect(&b, e);
+					 : read_symbols(&b, e);
 	if (r == 0) {
 		s = calloc(1, sizeof(*s));
-		r = s ? sort(&b) : -ENOMEM;
+		r = s ? sort_symbols(&b) : -ENOMEM;
 		if (r == 0) {
-			merge(&b);
-			r = finish(&b, s);
+			merge_symbols(&b);
+			r = finish_table(&b, s);
 		}
 		if (r < 0)
 			err_set(e, r, "cannot keep ELF symbols");
@@ -578,7 +578,7 @@ const char *symtab_find(const struct symtab *s, uint64_t vaddr, uint64_t *ret_of
 	}
 	uint32_t i = low ? (uint32_t)(low - 1) : NO_PARENT;
 	for (int depth = 0; i != NO_PARENT && depth < NEST_MAX; depth++, i = s->table[i].parent)
-		if (covers(&s->table[i], vaddr)) {
+		if (is_inside_symbol(&s->table[i], vaddr)) {
 			*ret_offset = vaddr - s->table[i].address;
 			return s->strings + s->table[i].name;
 		}

@@ -48,14 +48,14 @@ static size_t first_at(const struct search *s, uint64_t at)
 	return low;
 }
 
-static bool better(const struct candidate *a, const struct candidate *than)
+static bool is_better(const struct candidate *a, const struct candidate *than)
 {
 	if (!than->name || a->start != than->start)
 		return !than->name || a->start > than->start;
 	return symtab_preferred(a->rank, a->name, than->rank, than->name);
 }
 
-static void see(struct search *s, const Elf64_Sym *sym, const char *name)
+static void match_symbol(struct search *s, const Elf64_Sym *sym, const char *name)
 {
 	const Elf64_Shdr *section = &s->file.sections[sym->st_shndx];
 	struct candidate c = {sym->st_value, symtab_rank(sym->st_info), name};
@@ -66,17 +66,17 @@ static void see(struct search *s, const Elf64_Sym *sym, const char *name)
 	if (!w->any || c.start > w->last)
 		w->last = c.start;
 	w->any = true;
-	if (!sym->st_size && better(&c, &w->open)) {
+	if (!sym->st_size && is_better(&c, &w->open)) {
 		w->open = c;
 		w->end = section->sh_addr + section->sh_size;
 	}
 	for (; i < s->n && s->vaddrs[i] - c.start < sym->st_size; i++, s->steps++)
-		if (better(&c, &s->wanted[i].sized))
+		if (is_better(&c, &s->wanted[i].sized))
 			s->wanted[i].sized = c;
 }
 
 /* Returns the bytes of a section; NULL: they are not in the image. */
-static const void *contents(const struct search *s, const Elf64_Shdr *section)
+static const void *get_section_data(const struct search *s, const Elf64_Shdr *section)
 {
 	uint64_t size = s->image->size;
 	if (section->sh_type == SHT_NOBITS || section->sh_offset > size || section->sh_size > size - section->sh_offset)
@@ -86,11 +86,12 @@ static const void *contents(const struct search *s, const Elf64_Shdr *section)
 
 static void see_table(struct search *s, const Elf64_Shdr *table)
 {
-	const char *symbols = contents(s, table);
+	const char *symbols = get_section_data(s, table);
 	if (!symbols || table->sh_entsize != sizeof(Elf64_Sym) || table->sh_link >= s->file.n_sections)
 		return;
 	const Elf64_Shdr *strings = &s->file.sections[table->sh_link];
-	struct symbol_names names = {strings->sh_type == SHT_STRTAB ? contents(s, strings) : NULL, strings->sh_size};
+	struct symbol_names names = {
+		strings->sh_type == SHT_STRTAB ? get_section_data(s, strings) : NULL, strings->sh_size};
 	while (names.data && names.size && names.data[names.size - 1]) /* the last name must have its end */
 		names.size--;
 	for (uint64_t i = 0; names.data && i < table->sh_size / sizeof(Elf64_Sym) && s->steps < SYMTAB_SCAN_STEPS;
@@ -99,12 +100,12 @@ static void see_table(struct search *s, const Elf64_Shdr *table)
 		memcpy(&sym, symbols + i * sizeof(sym), sizeof(sym));
 		s->steps++;
 		if (symtab_is_code(&s->file, &sym, &names))
-			see(s, &sym, names.data + sym.st_name);
+			match_symbol(s, &sym, names.data + sym.st_name);
 	}
 }
 
 /* A symbol without a size reaches to the next one. A label inside a function does not name it. */
-static void decide(const struct search *s, const char **names)
+static void choose_names(const struct search *s, const char **names)
 {
 	struct wanted reach = {.any = false};
 	for (size_t i = 0; i < s->n; i++) {
@@ -119,7 +120,7 @@ static void decide(const struct search *s, const char **names)
 		}
 		bool open = reach.open.name && s->vaddrs[i] < reach.end;
 		bool label = reach.open.rank >= SYMTAB_RANK_LABEL;
-		bool over = !w->sized.name || (!label && better(&reach.open, &w->sized));
+		bool over = !w->sized.name || (!label && is_better(&reach.open, &w->sized));
 		if (open && over)
 			names[i] = reach.open.name;
 		else
@@ -143,7 +144,7 @@ int symtab_scan_symbols(
 		if ((s.file.sections[i].sh_type == SHT_SYMTAB || s.file.sections[i].sh_type == SHT_DYNSYM) &&
 			!(s.file.sections[i].sh_flags & SHF_COMPRESSED))
 			see_table(&s, &s.file.sections[i]);
-	decide(&s, names);
+	choose_names(&s, names);
 	elf_tables_done(&s.file);
 	free(s.wanted);
 	return 0;

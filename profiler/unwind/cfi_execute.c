@@ -127,13 +127,13 @@ static struct cfi_register take_expression(struct cfi_execute *p, enum cfi_regis
 	return (struct cfi_register){.how = (uint8_t)how, .len = (uint16_t)len, .n = bytes - p->section->bytes->data};
 }
 
-static void restore(struct cfi_execute *p, uint64_t reg)
+static void restore_register(struct cfi_execute *p, uint64_t reg)
 {
 	if (reg < DWARF_REGS)
 		set_place(&p->now, reg, get_place(&p->initial[p->cie - p->section->cies], (enum dwarf_reg)reg));
 }
 
-static void remember(struct cfi_execute *p)
+static void remember_state(struct cfi_execute *p)
 {
 	if (p->n_remembered == CFI_REMEMBER_MAX)
 		p->reader.bad = true;
@@ -141,7 +141,7 @@ static void remember(struct cfi_execute *p)
 		copy_state(&p->remembered[p->n_remembered++], &p->now);
 }
 
-static void recall(struct cfi_execute *p)
+static void restore_state(struct cfi_execute *p)
 {
 	if (!p->n_remembered)
 		p->reader.bad = true;
@@ -197,7 +197,7 @@ static bool run_register(struct cfi_execute *p, uint8_t op)
 		put_at(p, reg, CFI_REGISTER_OFFSET, dwarf_uleb(r));
 		return true;
 	case 0x06: /* restore_extended */
-		restore(p, reg);
+		restore_register(p, reg);
 		return true;
 	case 0x07: /* undefined */
 		set_place(&p->now, reg, (struct cfi_register){.how = CFI_REGISTER_UNDEFINED});
@@ -242,19 +242,19 @@ static void run_one(struct cfi_execute *p, uint8_t op)
 		put_at(p, op & 0x3f, CFI_REGISTER_OFFSET, dwarf_uleb(&p->reader));
 		return;
 	case 3:
-		restore(p, op & 0x3f);
+		restore_register(p, op & 0x3f);
 		return;
 	}
 	if (op == 0x0a) /* remember_state */
-		remember(p);
+		remember_state(p);
 	else if (op == 0x0b) /* restore_state */
-		recall(p);
+		restore_state(p);
 	else if (op != 0x00 && !run_cfa(p, op) && !run_register(p, op)) /* 0: nop */
 		p->reader.bad = true;
 }
 
 /* How far an instruction moves on, or -1 when it is another one. */
-static int64_t advance(struct dwarf_cursor *r, uint8_t op)
+static int64_t read_advance_loc(struct dwarf_cursor *r, uint8_t op)
 {
 	if (op >> 6 == 1)
 		return op & 0x3f;
@@ -345,7 +345,7 @@ INLINE void load_words(struct shortcut *x, const struct cfi_rule *from)
 }
 
 /* The next eight bytes, of which the instructions have `left`: behind their end are nops. */
-INLINE uint64_t peek(const uint8_t *at, size_t left)
+INLINE uint64_t peek_instructions(const uint8_t *at, size_t left)
 {
 	uint64_t w;
 	memcpy(&w, at, sizeof(w));
@@ -445,7 +445,7 @@ static size_t run_shortcuts(struct cfi_execute *p, struct cfi_row *rows, size_t 
 	load_words(&x, &p->now.usual);
 	while (n < CFI_BATCH && x.from < limit && section_end - x.at >= 8) {
 		const size_t left = (size_t)(x.end - x.at);
-		uint64_t w = peek(x.at, left), step;
+		uint64_t w = peek_instructions(x.at, left), step;
 		if (!w && left <= 8) { /* the end: only nops are left */
 			n = put_short(&x, rows, n, limit - x.from);
 			break;
@@ -487,7 +487,7 @@ static bool run_any(struct cfi_execute *p, struct cfi_row *rows, size_t *n)
 		return put_row(p, rows, n);
 	}
 	uint8_t op = dwarf_u8(r);
-	int64_t step = advance(r, op);
+	int64_t step = read_advance_loc(r, op);
 	if (step < 0)
 		run_one(p, op);
 	p->bad = r->bad;

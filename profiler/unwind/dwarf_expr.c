@@ -9,7 +9,7 @@ struct eval {
 	bool bad;
 };
 
-static void push(struct eval *v, uint64_t x)
+static void push_value(struct eval *v, uint64_t x)
 {
 	if (v->n == EVAL_STACK)
 		v->bad = true;
@@ -17,7 +17,7 @@ static void push(struct eval *v, uint64_t x)
 		v->stack[v->n++] = x;
 }
 
-static uint64_t pop(struct eval *v)
+static uint64_t pop_value(struct eval *v)
 {
 	if (!v->n) {
 		v->bad = true;
@@ -69,24 +69,25 @@ static bool push_operand(
 	struct eval *v, struct dwarf_cursor *r, uint8_t op, const uint64_t regs[DWARF_REGS], uint32_t known)
 {
 	if (op >= 0x30 && op <= 0x4f) /* lit0 ... lit31 */
-		return push(v, op - 0x30u), true;
+		return push_value(v, op - 0x30u), true;
 	if (op >= 0x70 && op < 0x70 + DWARF_REGS) /* breg0 ... */
-		return v->bad |= !(known & 1u << (op - 0x70)), push(v, regs[op - 0x70] + (uint64_t)dwarf_sleb(r)), true;
+		return v->bad |= !(known & 1u << (op - 0x70)), push_value(v, regs[op - 0x70] + (uint64_t)dwarf_sleb(r)),
+		       true;
 	switch (op) {
 	case 0x08: /* const1u, 1s, 2u, ... 8s */
 	case 0x0a:
 	case 0x0c:
 	case 0x0e:
-		return push(v, dwarf_uint(r, 1u << (op - 0x08) / 2)), true;
+		return push_value(v, dwarf_uint(r, 1u << (op - 0x08) / 2)), true;
 	case 0x09:
 	case 0x0b:
 	case 0x0d:
 	case 0x0f:
-		return push(v, (uint64_t)dwarf_sint(r, 1u << (op - 0x09) / 2)), true;
+		return push_value(v, (uint64_t)dwarf_sint(r, 1u << (op - 0x09) / 2)), true;
 	case 0x10: /* constu, consts */
-		return push(v, dwarf_uleb(r)), true;
+		return push_value(v, dwarf_uleb(r)), true;
 	case 0x11:
-		return push(v, (uint64_t)dwarf_sleb(r)), true;
+		return push_value(v, (uint64_t)dwarf_sleb(r)), true;
 	}
 	return false;
 }
@@ -100,27 +101,27 @@ static void eval_one(struct eval *v, struct dwarf_cursor *r, const uint64_t regs
 		return;
 	switch (op) {
 	case 0x06: /* deref */
-		a = pop(v);
+		a = pop_value(v);
 		if (v->bad || !read(arg, a, &b))
 			v->bad = true;
 		else
-			push(v, b);
+			push_value(v, b);
 		return;
 	case 0x12: /* dup */
-		a = pop(v);
-		push(v, a);
-		push(v, a);
+		a = pop_value(v);
+		push_value(v, a);
+		push_value(v, a);
 		return;
 	case 0x23: /* plus_uconst */
-		a = pop(v);
-		push(v, a + dwarf_uleb(r));
+		a = pop_value(v);
+		push_value(v, a + dwarf_uleb(r));
 		return;
 	case 0x96: /* nop */
 		return;
 	default:
-		b = pop(v);
-		a = pop(v);
-		push(v, two_operands(op, a, b, &v->bad));
+		b = pop_value(v);
+		a = pop_value(v);
+		push_value(v, two_operands(op, a, b, &v->bad));
 	}
 }
 
@@ -130,7 +131,7 @@ bool dwarf_expr_eval(struct dwarf_expr x, const uint64_t regs[DWARF_REGS], uint3
 	struct eval v = {.n = 0};
 	struct dwarf_cursor r = dwarf_read(x.bytes, x.len);
 	if (first)
-		push(&v, *first);
+		push_value(&v, *first);
 	while (!v.bad && !r.bad && r.p < r.end)
 		eval_one(&v, &r, regs, known, read, arg);
 	if (v.bad || r.bad || !v.n)

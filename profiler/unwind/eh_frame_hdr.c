@@ -226,7 +226,7 @@ static struct entry entry_get(const uint8_t *table, size_t i)
 }
 
 /* How many entries start at or below `vaddr`: the last of them is the one that may cover it. */
-static size_t search(const struct elf_section *hdr, uint64_t vaddr, const uint8_t **ret_table)
+static size_t search_table(const struct elf_section *hdr, uint64_t vaddr, const uint8_t **ret_table)
 {
 	size_t lo = 0, hi = table_find(hdr, ret_table);
 	while (lo < hi) {
@@ -242,7 +242,7 @@ static size_t search(const struct elf_section *hdr, uint64_t vaddr, const uint8_
 int eh_frame_hdr_start(const struct elf *f, uint64_t vaddr, uint64_t *ret_start)
 {
 	const uint8_t *table = NULL;
-	size_t n = search(&f->eh_frame_hdr, vaddr, &table);
+	size_t n = search_table(&f->eh_frame_hdr, vaddr, &table);
 	if (!n)
 		return -ENOENT;
 	*ret_start = f->eh_frame_hdr.vaddr + (uint64_t)(int64_t)entry_get(table, n - 1).start;
@@ -253,7 +253,7 @@ int eh_frame_hdr_find(const struct elf *f, uint64_t vaddr, uint64_t *ret_entry)
 {
 	const struct elf_section *hdr = &f->eh_frame_hdr;
 	const uint8_t *table = NULL;
-	size_t lo = search(hdr, vaddr, &table);
+	size_t lo = search_table(hdr, vaddr, &table);
 	if (!lo)
 		return -ENOENT;
 	uint64_t fde = hdr->vaddr + (uint64_t)(int64_t)entry_get(table, lo - 1).fde;

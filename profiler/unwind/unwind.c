@@ -537,7 +537,7 @@ static enum unwind_stop step_by_file(struct walk *w, const struct cfi_rule *r)
 	return stop;
 }
 
-static enum unwind_stop step(struct walk *w, const struct cfi_rule *r)
+static enum unwind_stop apply_rule(struct walk *w, const struct cfi_rule *r)
 {
 	switch ((enum cfi_rule_kind)r->kind) {
 	case CFI_RULE_END:
@@ -607,7 +607,7 @@ static struct code *find_code(struct walk *w, uint64_t addr)
 }
 
 /* The frame's code. False: nothing is mapped there. */
-static bool locate(struct walk *w, struct unwind_frame *ret)
+static bool find_frame_code(struct walk *w, struct unwind_frame *ret)
 {
 	uint64_t ip = w->reg[DWARF_RA], lookup = w->exact ? ip : ip - 1;
 	struct code *c = find_code(w, lookup);
@@ -646,14 +646,14 @@ static void note_reach(struct walk *w)
 		w->reached = sp;
 }
 
-static enum unwind_stop walk(struct walk *w, struct unwind_frame *frames, size_t max, size_t *ret_n)
+static enum unwind_stop walk_stack(struct walk *w, struct unwind_frame *frames, size_t max, size_t *ret_n)
 {
 	enum unwind_stop stop;
 	do {
 		struct unwind_frame frame;
 		if (*ret_n == max)
 			return UNWIND_DEPTH;
-		bool known = locate(w, &frame);
+		bool known = find_frame_code(w, &frame);
 		const struct cfi_rule *rule = find_rule(w);
 		/* the kernel "called" a signal trampoline at its first byte, not after a call */
 		frame.vaddr += rule->signal && !w->exact;
@@ -662,7 +662,7 @@ static enum unwind_stop walk(struct walk *w, struct unwind_frame *frames, size_t
 		if (!known)
 			return address_space_lossy(w->space) ? UNWIND_LOST_MAPPING : UNWIND_UNKNOWN_MAPPING;
 		const bool other_stack = w->other_stack;
-		stop = step(w, rule);
+		stop = apply_rule(w, rule);
 		note_reach(w);
 		if (stop == UNWIND_BAD_MEMORY && other_stack)
 			return UNWIND_SWITCH;
@@ -737,7 +737,7 @@ size_t unwind_user(struct unwind *u, const struct address_space *s, const struct
 	size_t n = 0;
 	struct walk w; /* the cursor in it has kilobytes that need not be cleared */
 	begin_walk(&w, u, s, regs, stack, size, false);
-	*ret_stop = walk(&w, frames, max < UNWIND_FRAMES_MAX ? max : UNWIND_FRAMES_MAX, &n);
+	*ret_stop = walk_stack(&w, frames, max < UNWIND_FRAMES_MAX ? max : UNWIND_FRAMES_MAX, &n);
 	u->last_resorts += w.last_resorts;
 	u->reach = w.reached - w.stack_start;
 	return n;
@@ -749,7 +749,7 @@ size_t unwind_brief(struct unwind *u, const struct address_space *s, const struc
 	size_t n = 0;
 	struct walk w;
 	begin_walk(&w, u, s, regs, stack, size, true);
-	walk(&w, frames, max < UNWIND_FRAMES_MAX ? max : UNWIND_FRAMES_MAX, &n);
+	walk_stack(&w, frames, max < UNWIND_FRAMES_MAX ? max : UNWIND_FRAMES_MAX, &n);
 	return n;
 }
 

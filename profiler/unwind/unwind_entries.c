@@ -96,7 +96,7 @@ static void sort_by(struct entry_key *to, const struct entry_key *from, size_t n
 }
 
 /* Counts keys from the lowest one, and leaves out those too far above it. True: they are sorted already. */
-static bool rebase(struct unwind_entries *x, uint32_t reach)
+static bool rebase_keys(struct unwind_entries *x, uint32_t reach)
 {
 	bool sorted = true;
 	size_t n = 0;
@@ -121,7 +121,7 @@ static bool rebase(struct unwind_entries *x, uint32_t reach)
 static int sort_keys(struct unwind_entries *x, uint32_t reach)
 {
 	const size_t bytes = x->n_keys * sizeof(*x->keys);
-	bool sorted = rebase(x, reach);
+	bool sorted = rebase_keys(x, reach);
 	if (!sorted && x->budget->used + bytes > x->budget->max) {
 		x->left_out += x->n_keys;
 		x->n_keys = 0;
@@ -200,7 +200,7 @@ static bool is_covered(struct unwind_entries *x, const struct cfi_entry *e)
 }
 
 /* Linkers leave descriptions in another order than functions: those that come soon are fetched. */
-static void prefetch(const struct unwind_entries *x)
+static void prefetch_entry(const struct unwind_entries *x)
 {
 	const size_t soon = x->next_key + 8;
 	if (soon >= x->n_keys || x->keys[soon].where >> WHERE_BITS != FROM_EH_FRAME)
@@ -214,7 +214,7 @@ bool unwind_entries_next(struct unwind_entries *x, struct cfi_entry *ret)
 {
 	while (x->next_key < x->n_keys) {
 		const struct entry_key k = x->keys[x->next_key++];
-		prefetch(x);
+		prefetch_entry(x);
 		if (!read_entry(x, k, ret))
 			continue;
 		if (!is_weak(k)) {

@@ -112,7 +112,7 @@ static int64_t add_rule(struct builder *b, const struct cfi_rule *r)
 }
 
 /* Index of an equal rule, made if there is none; -ENOMEM, -E2BIG. */
-static inline int64_t intern(struct builder *b, const struct cfi_rule *r)
+static inline int64_t intern_rule(struct builder *b, const struct cfi_rule *r)
 {
 	uint32_t at = hash_rule(r), i;
 	for (unsigned probes = 0; (i = b->hash[at & b->mask]) && probes <= PROBES_MAX; at++, probes++)
@@ -175,7 +175,7 @@ static int64_t odd_rule(struct builder *b, const struct cfi_state *s, const stru
 	int64_t error = undefined ? 0 : to_full(b, s, from, &r);
 	if (undefined)
 		r.kind = CFI_RULE_END;
-	return error < 0 ? error : intern(b, &r);
+	return error < 0 ? error : intern_rule(b, &r);
 }
 
 /* --- rows */
@@ -301,7 +301,7 @@ static int run_entry(struct builder *b, const struct cfi_entry *e, uint64_t limi
 		for (size_t i = 0; i < n; i++) {
 			const struct cfi_rule *r = &batch[i].rule;
 			int64_t rule =
-				r->kind == CFI_RULE_FRAME ? intern(b, r) : odd_rule(b, &p->now, p->section->bytes);
+				r->kind == CFI_RULE_FRAME ? intern_rule(b, r) : odd_rule(b, &p->now, p->section->bytes);
 			error = rule < 0 ? (int)rule : put_row(b, batch[i].from, (uint32_t)rule);
 			if (error < 0)
 				return error;
@@ -350,7 +350,7 @@ static inline int64_t intern_stretch(struct builder *b, const struct gofunc *f, 
 	if (known && *known)
 		return *known - 1;
 	const struct cfi_rule r = frame ? frame_of(delta) : (struct cfi_rule){.kind = other};
-	int64_t rule = intern(b, &r);
+	int64_t rule = intern_rule(b, &r);
 	if (known && rule >= 0)
 		*known = (uint32_t)rule + 1;
 	return rule;
@@ -391,7 +391,7 @@ static int run_plt(struct builder *b, const struct cfi_entry *e, uint64_t limit)
 		for (unsigned pushed = 0; pushed <= lazy && r >= 0; pushed++) {
 			struct cfi_rule rule = frame_of(8 * (first + pushed));
 			rule.at[1] = CFI_RULE_SAME; /* rbp */
-			r = intern(b, &rule);
+			r = intern_rule(b, &rule);
 			if (r >= 0)
 				r = put_row(b, at + (pushed ? first ? 6 : 11 : 0), (uint32_t)r);
 		}
@@ -439,7 +439,7 @@ static int make_rows(struct builder *b)
 	const struct cfi_rule none = {.kind = CFI_RULE_NONE};
 	int64_t r = reserve_rows(b);
 	if (r >= 0)
-		r = intern(b, &none);
+		r = intern_rule(b, &none);
 	if (r >= 0)
 		r = run_entries(b);
 	if (r < 0 && t->n_rows)
@@ -463,7 +463,7 @@ static int index_pages(struct unwind_table *t)
 	return 0;
 }
 
-static void shrink(struct unwind_table *t)
+static void shrink_arrays(struct unwind_table *t)
 {
 	void *p;
 	if (t->n_rules && (p = reallocarray(t->rules, t->n_rules, sizeof(*t->rules))))
@@ -474,7 +474,7 @@ static void shrink(struct unwind_table *t)
 		t->full = p;
 }
 
-static int build(struct builder *b)
+static int build_table(struct builder *b)
 {
 	struct unwind_table *t = b->t;
 	struct unwind_entries *e = &b->entries;
@@ -514,7 +514,7 @@ int unwind_table_build(const struct elf *f, size_t max, struct unwind_table **re
 				   ? (uint32_t)(max / 4 / sizeof(*t->pages) << PAGE_SHIFT)
 				   : UINT32_MAX;
 		r = more_buckets(b);
-		r = r == -ENOMEM ? r : build(b);
+		r = r == -ENOMEM ? r : build_table(b);
 	}
 	if (b) {
 		free(b->hash);
@@ -525,7 +525,7 @@ int unwind_table_build(const struct elf *f, size_t max, struct unwind_table **re
 		unwind_table_free(t);
 		return r;
 	}
-	shrink(t);
+	shrink_arrays(t);
 	t->serial = next_serial();
 	*ret = t;
 	return 0;

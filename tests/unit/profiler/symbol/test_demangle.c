@@ -88,7 +88,7 @@ static void filtered(const char *name, char *buf, size_t size)
 START_TEST(names)
 {
 	char text[1024] = "untouched";
-	bool any = demangle(rows[_i].name, text, sizeof(text));
+	bool any = demangle_symbol(rows[_i].name, text, sizeof(text));
 	ck_assert_msg(any == (rows[_i].text != NULL), "%s: %s", rows[_i].name, any ? text : "not demangled");
 	ck_assert_str_eq(text, any ? rows[_i].text : "untouched");
 	ck_assert(!any || demangle_wanted(rows[_i].name));
@@ -124,7 +124,7 @@ START_TEST(cut_to_the_room)
 {
 	for (size_t size = 1; size <= 16; size++) {
 		char *text = malloc(size);
-		ck_assert(demangle("_ZN3foo3barEi", text, size));
+		ck_assert(demangle_symbol("_ZN3foo3barEi", text, size));
 		ck_assert_uint_eq(strlen(text), size - 1 < 13 ? size - 1 : 13);
 		ck_assert(!strncmp(text, "foo::bar(int)", size - 1));
 		free(text);
@@ -140,7 +140,7 @@ START_TEST(long_but_not_hostile)
 	size_t used = (size_t)sprintf(name, "_Z1f");
 	for (size_t i = 0; i < args[_i]; i++)
 		used += (size_t)sprintf(name + used, "N1a1bE");
-	ck_assert(demangle(name, text, sizeof(text)));
+	ck_assert(demangle_symbol(name, text, sizeof(text)));
 	ck_assert_uint_eq(strlen(text), strlen("f()") + args[_i] * strlen("a::b, ") - 2);
 }
 END_TEST
@@ -157,13 +157,13 @@ START_TEST(very_long)
 		       more = strlen(piece[i / LENGTH(begin)]);
 		for (; used + more <= rooms[_i]; used += more)
 			memcpy(name + used, piece[i / LENGTH(begin)], more + 1);
-		demangle(name, text, sizeof(text)); /* comes back, whatever it says */
+		demangle_symbol(name, text, sizeof(text)); /* comes back, whatever it says */
 	}
 	size_t id = rooms[_i] - (rooms[_i] < 10000 ? 7 : 8), at = (size_t)sprintf(name, "_Z%zu", id);
 	memset(name + at, 'a', id);
 	memcpy(name + at + id, "v", 2);
 	ck_assert_uint_eq(strlen(name), rooms[_i]);
-	ck_assert(demangle(name, text, sizeof(text)) == (rooms[_i] <= DEMANGLE_LONG));
+	ck_assert(demangle_symbol(name, text, sizeof(text)) == (rooms[_i] <= DEMANGLE_LONG));
 	free(name);
 }
 END_TEST
