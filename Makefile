@@ -205,8 +205,9 @@ repeat: ## the same N (20) times each, beside LOAD (2) busy loops: how often eac
 	@+$(MAKE) --no-print-directory -s -j"$$(nproc)" all tools
 	@$(B_ROWS) tests/tools/repeat '$(SUITE)' '$(ONLY)' $(N) $(LOAD)
 
-lint: ## layers, banned functions, formatting (of clang-format 14: others want other blanks)
+lint: ## layers, banned functions, plain English, formatting (of clang-format 14: others want other blanks)
 	@tests/tools/layers
+	@tests/tools/english
 	@case "$$(clang-format --version 2>/dev/null)" in \
 	*'version 14.'*) clang-format --dry-run -Werror $$(find oci shim profiler hooks tests -name '*.[ch]') ;; \
 	*) echo "skipped: formatting: no clang-format 14 (apt install clang-format-14)" ;; \
