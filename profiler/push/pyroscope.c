@@ -18,6 +18,7 @@
 /* --- the series */
 
 struct pair {
+	const struct profile_label *label; /* that all samples share; NULL: pillion's own */
 	const char *name, *value;
 	size_t len; /* of the value */
 };
@@ -62,14 +63,16 @@ static const char *known_metric(const struct profile_info *info, const char *kin
 	return info->types[info->n_types - 1].type;
 }
 
-static void put_pair(struct series *s, const char *name, const char *value, size_t value_max)
+/* A label for which the series has no place stays with the samples (keep_labels). */
+static void put_pair(
+	struct series *s, const struct profile_label *label, const char *name, const char *value, size_t value_max)
 {
 	size_t at = s->n;
 	if (s->n == N(s->pairs) || !value[0])
 		return;
 	for (; at > 0 && strcmp(s->pairs[at - 1].name, name) > 0; at--)
 		s->pairs[at] = s->pairs[at - 1];
-	s->pairs[at] = (struct pair){name, value, profile_split_cut(value, value_max)};
+	s->pairs[at] = (struct pair){label, name, value, profile_split_cut(value, value_max)};
 	s->n++;
 }
 
@@ -88,17 +91,17 @@ static int find_series(struct push_encoder *j, size_t value_max, struct series *
 	s->n = 0;
 	snprintf(s->metric, sizeof(s->metric), "%s", known_metric(&j->info, j->of->kind));
 	int r = j->names.taken.count ? 0 : name_labels(j);
-	put_pair(s, "__name__", s->metric, value_max);
-	put_pair(s, "__delta__", "false", value_max);
-	put_pair(s, "pyroscope_spy", SPY, value_max);
-	put_pair(s, "service_name", j->labels.service, value_max);
+	put_pair(s, NULL, "__name__", s->metric, value_max);
+	put_pair(s, NULL, "__delta__", "false", value_max);
+	put_pair(s, NULL, "pyroscope_spy", SPY, value_max);
+	put_pair(s, push_labels_get(&j->labels, "service_name"), "service_name", j->labels.service, value_max);
 	for (size_t i = 0; r == 0 && i < j->labels.n; i++) {
 		const struct profile_label *l = &j->labels.shared[i];
 		if (!l->str || !strcmp(l->key, "service_name"))
 			continue;
 		const char *name = pushnames_of(&j->names, l->key);
 		if (name)
-			put_pair(s, name, l->str, value_max);
+			put_pair(s, l, name, l->str, value_max);
 		else
 			r = -ENOMEM;
 	}
@@ -113,13 +116,23 @@ struct labelling { /* of a sample */
 	size_t left_out; /* counted for each label set */
 };
 
+static bool has_label(const struct series *s, const struct profile_label *label)
+{
+	for (size_t i = 0; i < s->n; i++) {
+		const struct profile_label *l = s->pairs[i].label;
+		if (l && !strcmp(l->key, label->key) && !strcmp(l->str, label->str))
+			return true;
+	}
+	return false;
+}
+
 static size_t keep_labels(void *arg, const struct profile_sample *s, struct profile_label *ret)
 {
 	struct labelling *l = arg;
 	size_t n = 0, texts = l->series->n;
 	for (size_t i = 0; i < s->n_labels; i++) {
 		struct profile_label label = s->labels[i];
-		if (label.str && push_labels_has(&l->j->labels, &label))
+		if (label.str && (!label.str[0] || has_label(l->series, &label)))
 			continue;
 		if (label.str && texts++ >= PYROSCOPE_NAMES_MAX) {
 			l->left_out++;
@@ -278,6 +291,26 @@ static void put_escaped(struct protobuf_writer *to, const struct protobuf_writer
 	to->failed |= text->failed;
 }
 
+static bool is_in_braces(const struct pair *p)
+{
+	return strncmp(p->name, "__", 2) && strcmp(p->name, "service_name") && strcmp(p->name, "pyroscope_spy");
+}
+
+/* Leaves as many labels in the series as its name has room for; the others stay with the samples. */
+static void fit_name(struct series *s)
+{
+	size_t n = 0, bytes = 0;
+	for (size_t i = 0; i < s->n; i++) {
+		const struct pair *p = &s->pairs[i];
+		const size_t more = strlen(p->name) + p->len + 2;
+		if (is_in_braces(p) && bytes + more > INGEST_LABELS_MAX)
+			continue;
+		bytes += is_in_braces(p) ? more : 0;
+		s->pairs[n++] = *p;
+	}
+	s->n = n;
+}
+
 /* Writes SERVICE{name=value,...}. Characters of a value that would end it become '_'. */
 static void put_name(struct protobuf_writer *to, const struct series *s)
 {
@@ -286,10 +319,8 @@ static void put_name(struct protobuf_writer *to, const struct series *s)
 		const struct pair *p = &s->pairs[i];
 		if (!strcmp(p->name, "service_name"))
 			put_service(&name, p->value, p->len);
-		if (!strncmp(p->name, "__", 2) || !strcmp(p->name, "service_name") || !strcmp(p->name, "pyroscope_spy"))
+		if (!is_in_braces(p))
 			continue;
-		if (labels.len + strlen(p->name) + p->len > INGEST_LABELS_MAX)
-			continue; /* left out: keep_labels() drops it from the samples, too */
 		protobuf_writer_print(&labels, "%s%s=", labels.len ? "," : "", p->name);
 		for (size_t k = 0; k < p->len; k++)
 			protobuf_writer_put(&labels, strchr(",{}", p->value[k]) ? "_" : &p->value[k], 1);
@@ -368,6 +399,7 @@ int pyroscope_ingest_body(struct push_encoder *j, const struct sample_range *w, 
 	size_t len;
 	char boundary[48], content_type[96], display[PUSH_LABELS_NAME_MAX];
 	int r = find_series(j, QUERY_VALUE_MAX, &s);
+	fit_name(&s);
 	if (r == 0)
 		r = make_pprof(j, &s, w, &pprof, &len, ret_bytes);
 	if (r == 0) {

@@ -734,6 +734,57 @@ START_TEST(test_many_labels)
 }
 END_TEST
 
+/* Of labels that all samples share, too: those beyond a series' 30 are counted, none disappears. */
+START_TEST(test_many_shared_labels)
+{
+	struct profile_label labels[40];
+	char keys[N(labels)][32], text[16384];
+	for (size_t i = 0; i < N(labels); i++) {
+		snprintf(keys[i], sizeof(keys[i]), "user.%02zu", i);
+		labels[i] = (struct profile_label){keys[i], "same", NULL, 0};
+	}
+	struct profile *p = one(labels, N(labels));
+	struct made m = make(PUSH_PYROSCOPE, p, (struct push_limits){0});
+	struct profile *part = inside(PUSH_PYROSCOPE, m.r, text, sizeof(text));
+	size_t series = 0;
+	for (const char *at = text; (at = strstr(at, "=same\n")); at++)
+		series++;
+	ck_assert_uint_eq(series, 25); /* with __name__, __delta__, service_name, node, pyroscope_spy */
+	ck_assert_str_eq(profile_comment_get(part, profile_comments(part) - 1),
+		"labels left out: 15; the receiver takes 30 of a series");
+	profile_free(part);
+	done(m);
+	profile_free(p);
+}
+END_TEST
+
+/* The address of /ingest has room for 900 bytes of labels: a label that all samples share stays with them otherwise. */
+START_TEST(test_long_shared_labels)
+{
+	static char value[201];
+	static const struct profile_label long_labels[] = {{"user.0", value, NULL, 0}, {"user.1", value, NULL, 0},
+		{"user.2", value, NULL, 0}, {"user.3", value, NULL, 0}, {"user.4", value, NULL, 0},
+		{"user.5", value, NULL, 0}, {"user.6", "short", NULL, 0}};
+	memset(value, 'v', sizeof(value) - 1);
+	struct profile *p = one(long_labels, N(long_labels));
+	char text[8192];
+	struct made m = make(PUSH_INGEST, p, (struct push_limits){0});
+	struct profile *part = inside(PUSH_INGEST, m.r, text, sizeof(text));
+	struct profile_sample s;
+	HAS(m.r->path, "user_3%3Dvvv");
+	HAS_NOT(m.r->path, "user_4");
+	HAS(m.r->path, "user_6%3Dshort");
+	profile_sample_get(part, 0, &s);
+	ck_assert_uint_eq(s.n_labels, 2);
+	ck_assert_str_eq(s.labels[0].key, "user_4");
+	ck_assert_str_eq(s.labels[0].str, value);
+	ck_assert_str_eq(s.labels[1].key, "user_5");
+	profile_free(part);
+	done(m);
+	profile_free(p);
+}
+END_TEST
+
 /* --- OTLP */
 
 START_TEST(test_otlp)
@@ -908,6 +959,8 @@ UNIT_SUITE(push_encode)
 	tcase_add_loop_test(t, test_services, 0, N(services));
 	tcase_add_test(t, test_hostile_labels);
 	tcase_add_test(t, test_many_labels);
+	tcase_add_test(t, test_many_shared_labels);
+	tcase_add_test(t, test_long_shared_labels);
 	tcase_add_test(t, test_otlp);
 	tcase_add_test(t, test_otlp_zeros);
 	tcase_add_test(t, test_otlp_zeros_in_front);
