@@ -128,6 +128,28 @@ START_TEST(within_a_limit)
 }
 END_TEST
 
+/* The merge of 2048 and 2048 needs more room than is kept, that of 1024 and 1024 does not. */
+START_TEST(a_large_merge_gives_its_memory_back)
+{
+	struct interval_map t = {0};
+	uint32_t n = 0;
+	for (; n < 2048; n++)
+		ck_assert_int_eq(interval_map_add(&t, 16 * n, 16, n, NO_LIMIT), 0);
+	ck_assert(t.n_runs == 1 && t.scratch && t.scratch_room >= 2048);
+	ck_assert_uint_eq(interval_map_memory(&t), (t.room + t.scratch_room) * sizeof(struct interval));
+	for (; n < 4096; n++)
+		ck_assert_int_eq(interval_map_add(&t, 16 * n, 16, n, NO_LIMIT), 0);
+	ck_assert(t.n_runs == 1 && !t.scratch);
+	ck_assert_uint_eq(interval_map_memory(&t), t.room * sizeof(struct interval));
+	for (; n < 4100; n++) /* the next merges take memory anew */
+		ck_assert_int_eq(interval_map_add(&t, 16 * n, 16, n, NO_LIMIT), 0);
+	ck_assert(t.n_runs == 2 && t.scratch && t.scratch_room < 2048);
+	for (uint32_t i = 0; i < n; i++)
+		ck_assert_uint_eq(at(&t, 16 * i), i);
+	interval_map_done(&t);
+}
+END_TEST
+
 /* Each one a part of the one before; each one around the one before; all of them alike; in order; across it. */
 START_TEST(many_in_bounded_time)
 {
@@ -156,6 +178,7 @@ UNIT_SUITE(interval_map)
 	tcase_add_loop_test(t, what_covers_what, 0, COUNT(rows));
 	tcase_add_loop_test(t, as_a_plain_array_says, 0, 6);
 	tcase_add_test(t, within_a_limit);
+	tcase_add_test(t, a_large_merge_gives_its_memory_back);
 	tcase_add_loop_test(t, many_in_bounded_time, 0, 5);
 	suite_add_tcase(s, t);
 	return s;

@@ -525,6 +525,41 @@ START_TEST(what_a_switch_takes_is_no_wait)
 }
 END_TEST
 
+/* Thread 5 goes off at 10 ms and is back 20 us, or so long, behind that. */
+static const struct {
+	const char *scenario;
+	uint32_t from, to; /* CPUs */
+	uint64_t back;	   /* ns */
+	uint64_t other;	   /* ns before that, thread 6 goes off the CPU that thread 5 comes to; 0: it does not */
+	uint64_t wait;	   /* ns */
+} returns[] = {
+	{"the other thread ended the wait by going off", 0, 0, 20000, 3000, 17000},
+	{"on another CPU as well", 1, 0, 20000, 3000, 17000},
+	{"the longest switch", 0, 0, 20000, 4999, 15001},
+	{"longer than a switch: the CPU was idle in between", 0, 0, 20000, 5000, 20000},
+	{"back on its own CPU at once, where no other thread was", 0, 0, 2000, 0, 2000},
+	{"on a CPU that no thread has gone off", 0, 3, 20000, 0, 20000},
+	{"on a CPU whose number is too large", 0, 4096, 20000, 0, 20000},
+	{"off such a CPU", 4096, 0, 20000, 0, 20000},
+	{"off such a CPU and back", 4096, 4096, 2000, 0, 2000},
+	{"behind another thread there: it is not known", 4096, 4096, 20000, 3000, 20000},
+	{"on the last CPU that is known", 0, 4095, 20000, 3000, 17000},
+};
+
+START_TEST(another_thread_that_goes_off_the_cpu_ends_a_wait)
+{
+	const uint64_t back = 10 * MS + returns[_i].back;
+	wait_times_off(w, 1, 5, returns[_i].from, 10 * MS, &somewhere);
+	if (returns[_i].other)
+		wait_times_off(w, 1, 6, returns[_i].to, back - returns[_i].other, &somewhere);
+	wait_times_on(w, 5, returns[_i].to, back);
+	wait_times_end(w, 11 * MS, NULL, 0);
+	ck_assert_msg(
+		sum(5, -1) == returns[_i].wait, "%s: %llu ns", returns[_i].scenario, (unsigned long long)sum(5, -1));
+	ck_assert_uint_eq(sum(5, WAIT_PLACE), returns[_i].wait);
+}
+END_TEST
+
 /* Half of the time is not recorded, and for what is, it goes twice as fast. */
 START_TEST(what_stands_for_two_counts_twice)
 {
@@ -846,6 +881,8 @@ UNIT_SUITE(wait_times)
 	tcase_add_loop_test(t, behind_a_gap_the_next_record_tells, 0, sizeof(gaps) / sizeof(gaps[0]));
 	tcase_add_test(t, records_that_contradict_each_other);
 	tcase_add_test(t, what_a_switch_takes_is_no_wait);
+	tcase_add_loop_test(
+		t, another_thread_that_goes_off_the_cpu_ends_a_wait, 0, sizeof(returns) / sizeof(returns[0]));
 	tcase_add_test(t, what_stands_for_two_counts_twice);
 	tcase_add_test(t, of_many_gaps_it_was_in_one);
 	tcase_add_test(t, what_was_lost_before_a_long_sleep_was_not_lost_in_the_middle_of_it);

@@ -204,6 +204,106 @@ START_TEST(a_gap_is_no_kernel_code)
 }
 END_TEST
 
+/* A window of a second, of a program whose events are on by intervals; of its kernel code there are samples, too. */
+static void by_intervals(uint64_t taken, uint64_t gap_ms)
+{
+	st = fed_events(target, 0);
+	st->fd = memfd_create("event", MFD_CLOEXEC);
+	st->layout.flags = LAYOUT_LOST;
+	target->streams->fd = memfd_create("side-band", MFD_CLOEXEC);
+	target->streams->layout.flags = LAYOUT_RUNNING;
+	clock_drive(&driven);
+	target->desc.strategy = STRATEGY_PROCESS;
+	target->desc.kernel = true;
+	target->desc.events[0].period = MS;
+	target->window_mono = clock_now();
+	target->rate.most = 2;
+	target->tally.restarts = gap_ms ? 1 : 0;
+	target->tally.gap = gap_ms * MS;
+	clock_move(1000 * MS);
+	samples((unsigned)taken);
+}
+
+/*
+ * The kernel counted 300 ms while the events were on, and the program used `ran` ms. Each of these ms belongs to a
+ * sample that was taken (it stands for 1 ms), lost, or not read in the gap: the sum of the three is `ran`.
+ */
+static const struct {
+	uint64_t gap, taken, lost, ran; /* ms, samples, samples, ms */
+	uint64_t counted, lost_weight, unseen;
+	double correct;
+} settled[] = {
+	{0, 100, 0, 600, 600, 0, 0, 6},		 /* each sample stands for as much more */
+	{0, 100, 0, 100, 100, 0, 0, 1},		 /* for as much as it did */
+	{0, 100, 0, 50, 50, 0, 0, 0.5},		 /* for less */
+	{0, 100, 20, 600, 600, 100, 0, 5},	 /* a lost one stands for as much as one that was taken */
+	{0, 20, 100, 600, 600, 500, 0, 5},	 /* also where most are lost */
+	{0, 100, 20, 0, 300, 20, 0, 1},		 /* it did not run by that account: nothing is settled by it */
+	{0, 0, 20, 600, 300, 20, 0, 1},		 /* no sample can be given a part */
+	{200, 100, 20, 600, 600, 100, 180, 3.2}, /* in the gap: 300 less 100 taken and 20 lost */
+	{200, 100, 20, 300, 300, 50, 180, 0.7},	 /* 70 ms are left for 100 samples */
+	{200, 100, 20, 120, 120, 20, 100, 0},	 /* the gap has no more than the program used */
+};
+
+START_TEST(what_intervals_stand_for_is_what_the_program_used)
+{
+	const uint64_t before[] = {0, 0}, now[] = {300 * MS, settled[_i].lost};
+	const uint64_t ran_then = 70 * MS,
+		       ran[] = {5 * MS, ran_then + settled[_i].ran * MS}; /* the first: of its own */
+	char note[160];
+	struct err e = {0};
+	struct window w = {0};
+	if (settled[_i].gap && cpu_rings_open(&engine.rings, note, sizeof(note), &e) < 0)
+		return;
+	by_intervals(settled[_i].taken, settled[_i].gap);
+	says(before, 2);
+	event_counts_rebase(st);
+	says(now, 2);
+	ck_assert_int_eq(pwrite(target->streams->fd, ran, sizeof(ran), 0), sizeof(ran));
+	target->ran_then = ran_then;
+	event_counts_window(target, &w);
+	const struct event_totals *k = &w.kernel[0];
+	ck_assert_uint_eq(k->lost, settled[_i].lost);
+	ck_assert_uint_eq(k->counted, settled[_i].counted * MS);
+	ck_assert_uint_eq(k->lost_weight, settled[_i].lost_weight * MS);
+	ck_assert_uint_eq(k->unseen, settled[_i].unseen * MS);
+	ck_assert_msg(fabs(k->correct - settled[_i].correct) < 1e-9, "%f", k->correct);
+	if (settled[_i].ran && settled[_i].taken)
+		ck_assert_uint_eq(k->unsampled, 0);
+	ck_assert_uint_eq(target->ran_then, ran[1]); /* the next window begins there */
+	engine.rings = cpu_rings_close(engine.rings);
+	clock_drive(NULL);
+}
+END_TEST
+
+static const struct {
+	double most;  /* what the rate was lowered by in this window */
+	bool account; /* the side-band says how long the program ran */
+	uint64_t ran_then;
+} unsettled[] = {
+	{1, true, 670 * MS}, /* nothing was lowered: the kernel's count is of the whole window */
+	{2, false, 70 * MS}, /* the next window must not get all that the program ever used */
+};
+
+START_TEST(without_intervals_or_an_account_the_kernels_count_holds)
+{
+	const uint64_t now[] = {300 * MS, 20}, ran[] = {0, 670 * MS};
+	struct window w = {0};
+	by_intervals(100, 0);
+	says(now, 2);
+	if (unsettled[_i].account)
+		ck_assert_int_eq(pwrite(target->streams->fd, ran, sizeof(ran), 0), sizeof(ran));
+	target->rate.most = unsettled[_i].most;
+	target->ran_then = 70 * MS;
+	event_counts_window(target, &w);
+	const struct event_totals *k = &w.kernel[0];
+	ck_assert(k->counted == 300 * MS && k->correct == 1);
+	ck_assert(k->lost_weight == 20 * MS && k->unsampled == 180 * MS);
+	ck_assert_uint_eq(target->ran_then, unsettled[_i].ran_then);
+	clock_drive(NULL);
+}
+END_TEST
+
 /* What programs themselves say of their CPU time, where there are no perf events; in thousandths of a period. */
 static const struct {
 	uint64_t used, taken, lost; /* the last two in samples */
@@ -247,6 +347,8 @@ UNIT_SUITE(event_counts)
 	tcase_add_test(t, events_of_each_cpu);
 	tcase_add_loop_test(t, what_was_used_while_the_profiler_was_away, 0, LENGTH(gaps));
 	tcase_add_test(t, a_gap_is_no_kernel_code);
+	tcase_add_loop_test(t, what_intervals_stand_for_is_what_the_program_used, 0, LENGTH(settled));
+	tcase_add_loop_test(t, without_intervals_or_an_account_the_kernels_count_holds, 0, LENGTH(unsettled));
 	tcase_add_loop_test(t, what_programs_say_of_their_time, 0, LENGTH(accounts));
 	suite_add_tcase(s, t);
 	return s;

@@ -70,6 +70,49 @@ START_TEST(of_many_changes_the_last_are_known)
 }
 END_TEST
 
+static const struct {
+	bool by_cap, by_budget;
+	uint64_t by;
+} reasons[] = {{false, false, 0}, {true, false, 1}, {false, true, 2}, {true, true, 3}};
+
+START_TEST(a_successor_knows_the_reasons_for_lowering)
+{
+	const struct target_rate r = {.factor = 4, .by_cap = reasons[_i].by_cap, .by_budget = reasons[_i].by_budget};
+	struct target_rate restored;
+	struct rate_saved s;
+	sample_rate_save(&r, &s);
+	ck_assert_uint_eq(s.by, reasons[_i].by);
+	sample_rate_restore(&restored, &s);
+	ck_assert(restored.by_cap == r.by_cap && restored.by_budget == r.by_budget);
+}
+END_TEST
+
+static const struct {
+	unsigned made, saved; /* changes */
+} kept[] = {{0, 0}, {1, 1}, {RATE_KEPT, RATE_KEPT}, {RATE_KEPT + 1, RATE_KEPT}, {RATE_STEPS, RATE_KEPT},
+	{2 * RATE_STEPS + 1, RATE_KEPT}};
+
+/* From 100 n on, n from 1, a sample stands for n + 1 times as much. */
+START_TEST(a_successor_knows_the_last_changes)
+{
+	const unsigned made = kept[_i].made, saved = kept[_i].saved, gone = made - saved;
+	struct target_rate r = {0}, restored;
+	struct rate_saved s;
+	for (unsigned n = 1; n <= made; n++)
+		r.steps[r.n_steps++ % RATE_STEPS] = (struct rate_step){100 * n, n + 1};
+	sample_rate_save(&r, &s);
+	ck_assert_uint_eq(s.n_steps, saved);
+	sample_rate_restore(&restored, &s);
+	ck_assert_uint_eq(restored.n_steps, saved);
+	for (unsigned n = gone + 1; n <= made; n++) {
+		ck_assert(sample_rate_scale(&restored, 100 * n) == n + 1);
+		ck_assert(sample_rate_scale(&restored, 100 * n + 99) == n + 1);
+	}
+	/* before all changes nothing was lowered; if some are not saved, the first that is stands for them */
+	ck_assert(sample_rate_scale(&restored, 99) == (gone ? gone + 2 : 1));
+}
+END_TEST
+
 /* --- a target whose kernel and clock are driven: its events are files */
 
 static struct clock_driven driven;
@@ -766,6 +809,8 @@ UNIT_SUITE(sample_rate)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, a_sample_has_the_weight_of_its_time);
 	tcase_add_test(t, of_many_changes_the_last_are_known);
+	tcase_add_loop_test(t, a_successor_knows_the_reasons_for_lowering, 0, LENGTH(reasons));
+	tcase_add_loop_test(t, a_successor_knows_the_last_changes, 0, LENGTH(kept));
 	tcase_add_loop_test(t, sums_stay_right_while_it_is_sampled_less, 0, LENGTH(ways));
 	tcase_add_test(t, the_budget_lowers_and_raises_all);
 	tcase_add_test(t, what_is_no_sampling_lowers_nothing);
