@@ -181,6 +181,20 @@ START_TEST(by_checksum)
 }
 END_TEST
 
+/*
+ * Mounts an empty /usr/lib/debug, which this process alone sees, so that a test that is killed leaves nothing on the
+ * host. False: the test is skipped.
+ */
+static bool mount_debug_dir(void)
+{
+	if (geteuid() == 0 && unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+		(mkdir("/usr/lib/debug", 0755) == 0 || errno == EEXIST) &&
+		mount("none", "/usr/lib/debug", "tmpfs", 0, NULL) == 0)
+		return true;
+	skip("a mount namespace needs root");
+	return false;
+}
+
 START_TEST(of_this_host)
 {
 	static const char dir_of_host[] = "/usr/lib/debug/.build-id/fe";
@@ -188,13 +202,8 @@ START_TEST(of_this_host)
 	char command[512];
 	struct debug_files f;
 	struct stat got, want;
-	/* in a place of this process alone, so that a test that is killed leaves nothing on the host */
-	if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-		(mkdir("/usr/lib/debug", 0755) < 0 && errno != EEXIST) ||
-		mount("none", "/usr/lib/debug", "tmpfs", 0, NULL) < 0) {
-		skip("a mount namespace needs root");
+	if (!mount_debug_dir())
 		return;
-	}
 	must("gcc -g -o whole -Wl,--build-id=0xfedcba98765432100123456789abcdef98765432 p.c && strip -o app/h whole");
 	snprintf(command, sizeof(command), "mkdir -p %s && objcopy --only-keep-debug whole /usr/lib/debug/.build-id/%s",
 		dir_of_host, name);
@@ -204,6 +213,62 @@ START_TEST(of_this_host)
 	bool same = r == 0 && fstat(f.debug.fd, &got) == 0 && stat(command, &want) == 0 && got.st_ino == want.st_ino;
 	ck_assert(same && f.separate);
 	debug_files_done(&f);
+}
+END_TEST
+
+/* `make`: a command that gets the path as "$f". What is in a file is not looked at. */
+static const struct {
+	const char *name, *make;
+	size_t len; /* of the build-id fe dc ba 98, and zeros */
+	const char *path;
+	int error;
+} on_host[] = {
+	{"of two bytes", "echo text >$f", 2, "/usr/lib/debug/.build-id/fe/dc.debug", 0},
+	{"of four bytes", "echo text >$f", 4, "/usr/lib/debug/.build-id/fe/dcba98.debug", 0},
+	{"the longest", "echo text >$f", ELF_BUILD_ID_MAX, NULL, 0},
+	{"a link to a file", "echo text >x && ln -s $PWD/x $f", 2, "/usr/lib/debug/.build-id/fe/dc.debug", 0},
+	{"not there", "true", 2, "/usr/lib/debug/.build-id/fe/dc.debug", -ENOENT},
+	{"a FIFO, which is not waited for", "mkfifo $f", 2, "/usr/lib/debug/.build-id/fe/dc.debug", -EINVAL},
+	{"a directory", "mkdir $f", 2, "/usr/lib/debug/.build-id/fe/dc.debug", -EINVAL},
+	{"links in a circle", "ln -s $f $f", 2, "/usr/lib/debug/.build-id/fe/dc.debug", -ELOOP},
+	{"of one byte", "echo text >$f", 1, "/usr/lib/debug/.build-id/fe/.debug", -ENOENT},
+	{"none", "echo text >$f", 0, "/usr/lib/debug/.build-id/fe/.debug", -ENOENT},
+};
+
+/* The longest path: a directory for the first byte, and two digits for each of the others. */
+static const char *path_of_longest(char *path, size_t size)
+{
+	int at = snprintf(path, size, "/usr/lib/debug/.build-id/fe/dcba98");
+	for (size_t i = 4; i < ELF_BUILD_ID_MAX; i++)
+		at += snprintf(path + at, size - (size_t)at, "00");
+	snprintf(path + at, size - (size_t)at, ".debug");
+	return path;
+}
+
+START_TEST(a_file_of_this_host_is_opened_by_build_id)
+{
+	struct build_id id = {.bytes = {0xfe, 0xdc, 0xba, 0x98}, .len = on_host[_i].len};
+	char command[512], longest[256], path[PATH_MAX] = "", text[8] = "";
+	struct stat got, there;
+	const char *want = on_host[_i].path ? on_host[_i].path : path_of_longest(longest, sizeof(longest));
+	if (!mount_debug_dir())
+		return;
+	snprintf(
+		command, sizeof(command), "mkdir -p /usr/lib/debug/.build-id/fe && f=%s && %s", want, on_host[_i].make);
+	must(command);
+	int fd = debug_files_on_host(&id, path);
+	if (on_host[_i].error < 0) {
+		ck_assert_msg(fd == on_host[_i].error, "%s: %d", on_host[_i].name, fd);
+		return; /* teardown() counts descriptors */
+	}
+	ck_assert_msg(fd >= 0, "%s: %d", on_host[_i].name, fd);
+	ck_assert_str_eq(path, want);
+	ck_assert_int_eq(fstat(fd, &got), 0);
+	ck_assert_int_eq(stat(want, &there), 0);
+	ck_assert(got.st_ino == there.st_ino && got.st_dev == there.st_dev);
+	ck_assert_int_eq(read(fd, text, sizeof(text)), 5);
+	ck_assert_str_eq(text, "text\n");
+	fd_close(fd);
 }
 END_TEST
 
@@ -326,6 +391,42 @@ START_TEST(a_link_at_its_longest)
 }
 END_TEST
 
+/* `link` "": the section is ignored. */
+static const struct {
+	const char *name, *section; /* printf(1) */
+	const char *link;
+	uint32_t crc;
+} link_facts[] = {
+	{"padding of two bytes behind its NUL", "a\\0\\0\\0\\001\\002\\003\\004", "a", 0x04030201},
+	{"no padding behind its NUL", "abc\\0\\001\\002\\003\\004", "abc", 0x04030201},
+	{"padding of three bytes behind its NUL", "abcd\\0\\0\\0\\0\\001\\002\\003\\004", "abcd", 0x04030201},
+	{"three dots", "...\\0\\001\\002\\003\\004", "...", 0x04030201},
+	{"begins as the directory above", "..a\\0\\001\\002\\003\\004", "..a", 0x04030201},
+	{"the next name behind the directory above", "..\\001\\0\\001\\002\\003\\004", "..\001", 0x04030201},
+	{"the directory above, which is no name of a file", "..\\0\\0\\001\\002\\003\\004", "", 0},
+	{"a path, which is no name of a file", "a/b\\0\\001\\002\\003\\004", "", 0},
+	{"an empty name, before a checksum", "\\0\\0\\0\\0\\001\\002\\003\\004", "", 0},
+	{"a checksum that lacks a byte", "abc\\0\\001\\002\\003", "", 0},
+	{"a checksum where the padding has to be", "abcd\\0\\001\\002\\003\\004", "", 0},
+};
+
+START_TEST(a_link_is_a_name_and_the_checksum_behind_its_padding)
+{
+	static struct debug_facts facts;
+	char text[512];
+	struct file f;
+	snprintf(text, sizeof(text), "printf \"%s\" >s && objcopy --add-section=.gnu_debuglink=s p app/p",
+		link_facts[_i].section);
+	must(text);
+	snprintf(text, sizeof(text), "%s/app/p", dir);
+	ck_assert_int_eq(open_on_host(NULL, text, &f), 0);
+	ck_assert_int_eq(debug_facts_read(file_source(&f), &facts, NULL), 0);
+	file_close(&f);
+	ck_assert_msg(!strcmp(facts.link, link_facts[_i].link) && facts.link_crc == link_facts[_i].crc,
+		"%s: \"%s\", %x", link_facts[_i].name, facts.link, facts.link_crc);
+}
+END_TEST
+
 /* In each, /app/p has its own debug information and names an alternative file; alt has its build-id, two bytes. */
 static const struct {
 	const char *name, *command, *link, *alt;
@@ -407,12 +508,14 @@ UNIT_SUITE(debug_file)
 	tcase_add_loop_test(t, of_a_program, 0, LENGTH(places));
 	tcase_add_test(t, by_checksum);
 	tcase_add_test(t, of_this_host);
+	tcase_add_loop_test(t, a_file_of_this_host_is_opened_by_build_id, 0, LENGTH(on_host));
 	tcase_add_loop_test(t, cannot_be_looked_at, 0, LENGTH(unusable));
 	tcase_add_loop_test(t, replaced_since, 0, LENGTH(replacements));
 	tcase_add_test(t, a_build_id_of_one_byte);
 	tcase_add_test(t, facts_of_a_file);
 	tcase_add_loop_test(t, a_link_by_hand, 0, LENGTH(links));
 	tcase_add_test(t, a_link_at_its_longest);
+	tcase_add_loop_test(t, a_link_is_a_name_and_the_checksum_behind_its_padding, 0, LENGTH(link_facts));
 	tcase_add_loop_test(t, an_alternative_file, 0, LENGTH(alts));
 	tcase_add_test(t, an_alternative_of_a_separate_file);
 	tcase_add_test(t, an_alternative_by_dwz);

@@ -4,6 +4,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "profiler/unwind/cfi_execute.h"
 #include "profiler/unwind/cfi_parse.h"
 #include "tests/unit/support/suite.h"
 
@@ -78,6 +79,19 @@ static void add_fde(uint32_t code, uint32_t len, struct text program)
 	memcpy(p + 17, program.bytes, program.len);
 }
 
+/* An entry of the CIE at `cie`, with no instructions; its two addresses have `size` bytes, the first may be relative.
+ */
+static void add_fde_of(uint32_t cie, unsigned size, bool is_relative, bool has_data, uint32_t code, uint32_t len)
+{
+	const uint32_t at = (uint32_t)elf.eh_frame.size;
+	const uint64_t addresses[] = {is_relative ? (uint64_t)code - (FRAME + at + 8) : code, len};
+	uint8_t *p = add(8 + 2 * size + has_data);
+	put(p, 4 + 2 * size + has_data);
+	put(p + 4, at + 4 - cie);
+	memcpy(p + 8, &addresses[0], size);
+	memcpy(p + 8 + size, &addresses[1], size);
+}
+
 #define CIE "\1zR\0\1\x78\x10\1\x1b\x0c\7\10\x90\1" /* CFA = rsp + 8, the return address below it */
 
 static void describe(uint64_t vaddr, char *buf, size_t size)
@@ -106,6 +120,8 @@ static const struct {
 		{"none", "r7+8 ra-1", "r7+64 rbx-7 rbp-6 r12-5 r13-4 r14-3 r15-2 ra-1", "none"}},
 	{"a state remembered and restored", TEXT("\x41\x0e\x10\x0a\x41\x0e\x20\x41\x0b"),
 		{"none", "r7+8 ra-1", "r7+16 ra-1", "none"}},
+	{"an odd state remembered and restored", TEXT("\x41\x0f\3\x77\x08\x06\x0a\x41\x0c\7\x10\x41\x0b"),
+		{"none", "r7+8 ra-1", "full", "none"}},
 	{"a register restored", TEXT("\x41\x86\2\x41\xc6"), {"none", "r7+8 ra-1", "r7+8 ra-1", "none"}},
 	{"long advances", TEXT("\2\x0f\x0e\x10\3\1\0\x0e\x18\4\1\0\0\0\x0e\x20"),
 		{"none", "r7+8 ra-1", "r7+24 ra-1", "none"}},
@@ -123,6 +139,7 @@ static const struct {
 		{"none", "r7+8 ra-1", "r7+16 ra-1", "none"}},
 	{"an instruction nobody knows at once", TEXT("\x3f"), {"none", "none", "none", "none"}},
 	{"restored without remembered", TEXT("\x41\x0b"), {"none", "r7+8 ra-1", "none", "none"}},
+	{"restored once more than remembered", TEXT("\x41\x0a\x0e\x10\x0b\x0b"), {"none", "r7+8 ra-1", "none", "none"}},
 	{"an offset to a CFA that has no register", TEXT("\x41\x0f\1\x30\x0e\x10"),
 		{"none", "r7+8 ra-1", "none", "none"}},
 	{"an operand cut off", TEXT("\x41\x0e\x80"), {"none", "r7+8 ra-1", "none", "none"}},
@@ -131,17 +148,21 @@ static const struct {
 		{"none", "r7+8 ra-1", "r7+16 ra-1", "none"}},
 };
 
+/* Near the section's end they are run one by one, before that by shortcuts: the rules are the same. */
 START_TEST(instructions)
 {
 	static const uint64_t where[] = {CODE - 1, CODE, CODE + 0x10, CODE + 0x100};
 	char buf[160];
+	const size_t n = (size_t)_i / 2;
 	add_cie((struct text)TEXT(CIE));
-	add_fde(CODE, 0x100, cases[_i].program);
+	add_fde(CODE, 0x100, cases[n].program);
+	if (_i % 2)
+		add_fde(CODE + 0x1000, 0x100, (struct text)TEXT(""));
 	ck_assert_int_eq(unwind_table_build(&elf, 64 << 20, &rows), 0);
 	for (size_t i = 0; i < LENGTH(where); i++) {
 		describe(where[i], buf, sizeof(buf));
-		ck_assert_msg(!strcmp(buf, cases[_i].at[i]), "%s, at %llx: \"%s\", not \"%s\"", cases[_i].scenario,
-			(unsigned long long)where[i], buf, cases[_i].at[i]);
+		ck_assert_msg(!strcmp(buf, cases[n].at[i]), "%s, at %llx: \"%s\", not \"%s\"", cases[n].scenario,
+			(unsigned long long)where[i], buf, cases[n].at[i]);
 	}
 }
 END_TEST
@@ -152,6 +173,56 @@ static void check_at(uint64_t vaddr, const char *want)
 	describe(vaddr, buf, sizeof(buf));
 	ck_assert_msg(!strcmp(buf, want), "at %llx: \"%s\", not \"%s\"", (unsigned long long)vaddr, buf, want);
 }
+
+/* Instructions for the code from the limit on are not run, by shortcuts or one by one. */
+static const struct {
+	const char *scenario;
+	struct text program;
+	uint64_t limit; /* from CODE */
+	size_t n;
+	struct {
+		uint64_t from; /* from CODE */
+		int32_t cfa;
+	} rows[4];
+} limited[] = {
+	{"an advance to the limit", TEXT("\x41\x0e\x10\x4f\x0e\x18\x41\x0e\x20"), 0x10, 2, {{0, 8}, {1, 16}}},
+	{"an advance to the byte before it", TEXT("\x41\x0e\x10\x4e\x0e\x18\x41\x0e\x20"), 0x10, 3,
+		{{0, 8}, {1, 16}, {0xf, 24}}},
+	{"an advance over it", TEXT("\x41\x0e\x10\x50\x0e\x18\x41\x0e\x20"), 0x10, 2, {{0, 8}, {1, 16}}},
+	{"the first advance is to the limit", TEXT("\x41\x0e\x10\x41\x0e\x18"), 1, 1, {{0, 8}}},
+	{"an unknown instruction at the limit", TEXT("\x41\x0e\x10\x4f\x3f"), 0x10, 2, {{0, 8}, {1, 16}}},
+	{"an advance with an operand", TEXT("\x41\x0e\x10\2\x0f\x0e\x18\x41"), 0x10, 2, {{0, 8}, {1, 16}}},
+	{"no advance to the limit", TEXT("\x41\x0e\x10"), 0x10, 2, {{0, 8}, {1, 16}}},
+	{"nops to the end", TEXT("\x41\x0e\x10\0\0\0\0\0\0\0\0\0"), 0x10, 2, {{0, 8}, {1, 16}}},
+	{"the limit is the beginning", TEXT("\x0e\x10"), 0, 0, {{0, 0}}},
+};
+
+START_TEST(no_row_is_at_the_limit)
+{
+	struct cfi_section section = {.bytes = &elf.eh_frame};
+	struct cfi_execute *x = calloc(1, sizeof(*x));
+	struct cfi_row got[CFI_BATCH];
+	struct cfi_entry e;
+	const size_t n = (size_t)_i / 2;
+	add_cie((struct text)TEXT(CIE));
+	const uint32_t fde = (uint32_t)elf.eh_frame.size;
+	add_fde(CODE, 0x100, limited[n].program);
+	if (_i % 2)
+		add_fde(CODE + 0x1000, 0x100, (struct text)TEXT(""));
+	x->section = &section;
+	ck_assert(cfi_entry_read(&section, fde, &e));
+	cfi_execute_begin(x, &e, CODE + limited[n].limit);
+	ck_assert_msg(cfi_execute_rows(x, got) == limited[n].n, "%s", limited[n].scenario);
+	for (size_t i = 0; i < limited[n].n; i++)
+		ck_assert_msg(
+			got[i].from == CODE + limited[n].rows[i].from && got[i].rule.cfa == limited[n].rows[i].cfa,
+			"%s, row %zu: %llx %d", limited[n].scenario, i, (unsigned long long)got[i].from,
+			got[i].rule.cfa);
+	ck_assert_uint_eq(cfi_execute_rows(x, got), 0);
+	ck_assert(!x->bad);
+	free(x);
+}
+END_TEST
 
 START_TEST(entries_out_of_order_and_over_each_other)
 {
@@ -242,6 +313,90 @@ START_TEST(cies)
 		elf.eh_frame.data = NULL;
 		elf.eh_frame.size = 0;
 	}
+}
+END_TEST
+
+/* A section has more CIEs than are kept: an entry never gets what another entry's CIE says. */
+START_TEST(more_cies_than_are_kept)
+{
+	enum { N = 3 * CFI_CIES };
+	uint32_t at[N];
+	for (uint32_t i = 0; i < N; i++) { /* CFA = rsp + i; a signal's, a usual one, one of absolute addresses */
+		char signal[] = "\1zRS\0\1\x78\x10\1\x1b\x0c\7_\x90\1", usual[] = "\1zR\0\1\x78\x10\1\x1b\x0c\7_\x90\1";
+		char absolute[] = "\1\0\1\x78\x10\x0c\7_\x90\1";
+		signal[12] = usual[11] = absolute[7] = (char)i;
+		at[i] = (uint32_t)elf.eh_frame.size;
+		add_cie(i % 3 == 0   ? (struct text)TEXT(signal)
+			: i % 3 == 1 ? (struct text)TEXT(usual)
+				     : (struct text)TEXT(absolute));
+	}
+	for (uint32_t i = 0; i < 2 * N; i++) {
+		const bool is_absolute = i % 3 == 2;
+		add_fde_of(at[i % N], is_absolute ? 8 : 4, !is_absolute, !is_absolute, CODE + 0x10 * i, 0x10);
+	}
+	ck_assert_int_eq(unwind_table_build(&elf, 64 << 20, &rows), 0);
+	for (uint32_t i = 0; i < 2 * N; i++) {
+		char want[64];
+		snprintf(want, sizeof(want), "%sr7+%u ra-1", i % 3 ? "" : "signal ", i % N);
+		check_at(CODE + 0x10 * i, want);
+	}
+}
+END_TEST
+
+/* The word at `here` is subtracted, so a CIE is before its entries; .debug_frame has an offset there. */
+START_TEST(a_cie_behind_its_entry)
+{
+	struct cfi_section section = {.bytes = &elf.eh_frame};
+	struct cfi_entry e;
+	add_fde_of(17, 4, true, true, CODE, 0x100);
+	ck_assert_uint_eq(elf.eh_frame.size, 17); /* where the CIE is */
+	add_cie((struct text)TEXT(CIE));
+	ck_assert(!cfi_entry_read(&section, 0, &e));
+	ck_assert_int_eq(unwind_table_build(&elf, 64 << 20, &rows), 0);
+	check_at(CODE, "none");
+}
+END_TEST
+
+static const struct {
+	uint8_t encoding;
+	unsigned size; /* of an address */
+	bool is_relative, is_good;
+} encodings[] = {
+	{0x00, 8, false, true},	 /* absptr */
+	{0x02, 2, false, true},	 /* udata2 */
+	{0x03, 4, false, true},	 /* udata4 */
+	{0x04, 8, false, true},	 /* udata8 */
+	{0x0a, 2, false, true},	 /* sdata2 */
+	{0x0b, 4, false, true},	 /* sdata4 */
+	{0x0c, 8, false, true},	 /* sdata8 */
+	{0x10, 8, true, true},	 /* pcrel, absptr */
+	{0x13, 4, true, true},	 /* pcrel, udata4 */
+	{0x1a, 2, true, true},	 /* pcrel, sdata2 */
+	{0x1b, 4, true, true},	 /* pcrel, sdata4 */
+	{0x1c, 8, true, true},	 /* pcrel, sdata8 */
+	{0x01, 8, false, false}, /* uleb128 */
+	{0x09, 8, false, false}, /* sleb128 */
+	{0x23, 4, false, false}, /* textrel */
+	{0x3b, 4, false, false}, /* datarel */
+	{0x43, 4, false, false}, /* funcrel */
+	{0x50, 8, false, false}, /* aligned */
+	{0x80, 8, false, false}, /* indirect */
+	{0x9b, 4, true, false},	 /* indirect, pcrel, sdata4 */
+	{0xff, 8, false, false}, /* omitted */
+};
+
+START_TEST(addresses_of_each_encoding)
+{
+	char cie[] = CIE;
+	cie[8] = (char)encodings[_i].encoding;
+	ck_assert_int_eq(CIE[8], 0x1b);
+	add_cie((struct text)TEXT(cie));
+	add_fde_of(0, encodings[_i].size, encodings[_i].is_relative, true, CODE, 0x100);
+	ck_assert_int_eq(unwind_table_build(&elf, 64 << 20, &rows), 0);
+	check_at(CODE - 1, "none");
+	check_at(CODE, encodings[_i].is_good ? "r7+8 ra-1" : "none");
+	check_at(CODE + 0xff, encodings[_i].is_good ? "r7+8 ra-1" : "none");
+	check_at(CODE + 0x100, "none");
 }
 END_TEST
 
@@ -388,6 +543,21 @@ START_TEST(debug_frame_cies)
 		free(elf.debug_frame.data);
 		elf.debug_frame = (struct elf_section){0};
 	}
+}
+END_TEST
+
+/* The CIE's offset is from the section's beginning: it may lie anywhere. */
+START_TEST(debug_frame_cie_behind_its_entry)
+{
+	struct cfi_section section = {.bytes = &elf.debug_frame, .debug = true};
+	struct cfi_entry e;
+	add_debug_fde(24, CODE, 0x100, (struct text)TEXT(""));
+	add_debug_cie((struct text)TEXT(DEBUG_CIE));
+	ck_assert(cfi_entry_read(&section, 0, &e));
+	ck_assert(e.start == CODE && e.end == CODE + 0x100 && e.cie == 24);
+	ck_assert(!cfi_entry_read(&section, 24, &e)); /* the CIE itself */
+	ck_assert_int_eq(unwind_table_build(&elf, 64 << 20, &rows), 0);
+	check_at(CODE, "r7+8 ra-1");
 }
 END_TEST
 
@@ -644,11 +814,15 @@ UNIT_SUITE(unwind_table)
 	TCase *t = tcase_create("unwind_table");
 
 	tcase_add_checked_fixture(t, begin, end);
-	tcase_add_loop_test(t, instructions, 0, LENGTH(cases));
+	tcase_add_loop_test(t, instructions, 0, 2 * LENGTH(cases));
+	tcase_add_loop_test(t, no_row_is_at_the_limit, 0, 2 * LENGTH(limited));
 	tcase_add_test(t, entries_out_of_order_and_over_each_other);
 	tcase_add_test(t, neighbours_and_limits);
 	tcase_add_test(t, keys);
 	tcase_add_test(t, cies);
+	tcase_add_test(t, more_cies_than_are_kept);
+	tcase_add_test(t, a_cie_behind_its_entry);
+	tcase_add_loop_test(t, addresses_of_each_encoding, 0, LENGTH(encodings));
 	tcase_add_test(t, addresses_cut_off);
 	tcase_add_test(t, too_many_expressions);
 	tcase_add_test(t, cut_anywhere);
@@ -665,6 +839,7 @@ UNIT_SUITE(unwind_table)
 	t = tcase_create("debug_frame");
 	tcase_add_checked_fixture(t, begin_debug, end_debug);
 	tcase_add_test(t, debug_frame_cies);
+	tcase_add_test(t, debug_frame_cie_behind_its_entry);
 	tcase_add_test(t, debug_frame_beside_eh_frame);
 	tcase_add_test(t, debug_frame_cut_anywhere);
 	tcase_add_test(t, stubs);
