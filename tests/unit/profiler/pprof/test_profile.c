@@ -312,6 +312,27 @@ START_TEST(test_pointers_stay_when_tables_grow)
 }
 END_TEST
 
+START_TEST(test_each_of_many_mappings_keeps_what_it_has)
+{
+	struct profile *p = cpu_profile();
+	struct profile_mapping m;
+	char file[32];
+	for (unsigned i = 0; i < 1000; i++) {
+		snprintf(file, sizeof(file), "/lib/%u.so", i);
+		ck_assert_int_eq(profile_mapping(p, 0x1000, 0x2000, 0, file, "beef", i % 16), i);
+	}
+	for (unsigned i = 0; i < 1000; i++) {
+		snprintf(file, sizeof(file), "/lib/%u.so", i);
+		ck_assert_int_eq(profile_mapping(p, 0x1000, 0x2000, 0, file, "beef", 0), i);
+		profile_mapping_get(p, i, &m);
+		ck_assert_str_eq(m.file, file);
+		ck_assert_uint_eq(m.has, i % 16);
+	}
+	ck_assert_uint_eq(profile_mappings(p), 1000);
+	profile_free(p);
+}
+END_TEST
+
 START_TEST(test_comments_are_all_kept)
 {
 	struct profile *p = cpu_profile();
@@ -456,6 +477,7 @@ UNIT_SUITE(profile)
 	tcase_add_test(t, test_wrong_arguments);
 	tcase_add_test(t, test_sums_saturate);
 	tcase_add_test(t, test_pointers_stay_when_tables_grow);
+	tcase_add_test(t, test_each_of_many_mappings_keeps_what_it_has);
 	tcase_add_test(t, test_comments_are_all_kept);
 	tcase_add_test(t, test_merge);
 	tcase_add_test(t, test_merge_keeps_everything);
