@@ -333,6 +333,28 @@ START_TEST(test_each_of_many_mappings_keeps_what_it_has)
 }
 END_TEST
 
+/* While the strings are locked the profile knows a long text by its pointer. */
+START_TEST(test_each_of_many_long_texts_stays_its_own)
+{
+	static char names[100][600], again[600];
+	struct profile *p = cpu_profile();
+	profile_lock_strings(p, true);
+	for (int twice = 0; twice < 2; twice++)
+		for (unsigned i = 0; i < N(names); i++) {
+			snprintf(names[i], sizeof(names[i]), "%0*u", (int)sizeof(names[i]) - 1, i);
+			ck_assert_int_eq(profile_function(p, &(struct profile_function){.name = names[i]}), i);
+			ck_assert_str_eq(profile_function_name(p, i), names[i]);
+		}
+	memcpy(again, names[77], sizeof(again));
+	ck_assert_int_eq(profile_function(p, &(struct profile_function){.name = again}), 77);
+	profile_lock_strings(p, false);
+	memset(names[77], 'x', sizeof(names[77]) - 1);
+	ck_assert_int_eq(profile_function(p, &(struct profile_function){.name = names[77]}), N(names));
+	ck_assert_str_eq(profile_function_name(p, 77), again);
+	profile_free(p);
+}
+END_TEST
+
 START_TEST(test_comments_are_all_kept)
 {
 	struct profile *p = cpu_profile();
@@ -478,6 +500,7 @@ UNIT_SUITE(profile)
 	tcase_add_test(t, test_sums_saturate);
 	tcase_add_test(t, test_pointers_stay_when_tables_grow);
 	tcase_add_test(t, test_each_of_many_mappings_keeps_what_it_has);
+	tcase_add_test(t, test_each_of_many_long_texts_stays_its_own);
 	tcase_add_test(t, test_comments_are_all_kept);
 	tcase_add_test(t, test_merge);
 	tcase_add_test(t, test_merge_keeps_everything);
