@@ -138,30 +138,36 @@ static inline struct open_event *fed_stream(struct target *t, enum perf_role rol
 
 static unsigned fed_n_events = 2;
 
-/* So many events of its own; the side-band is the first of its streams. Armed, as a program that is yet to begin. */
-static inline struct target *fed_target(struct engine *g, unsigned number)
+/* The side-band is the first of its streams. Armed, as a program that is yet to begin. */
+static inline struct target *fed_target_of(struct engine *g, unsigned number, const char *events)
 {
 	struct target_desc d = {.init_pid = FED_INIT,
 		.host_pid = (int32_t)number,
 		.start_time = 1,
 		.strategy = STRATEGY_CGROUP,
 		.kernel = 1,
-		.window_s = 60,
-		.n_events = fed_n_events};
+		.window_s = 60};
 	struct target *t;
 	struct err e = {0};
+	size_t n;
 	snprintf(d.id, sizeof(d.id), "c%u", number);
 	snprintf(d.name, sizeof(d.name), "c%u", number);
-	if (event_spec_parse(
-		    fed_n_events > 1 ? "cpu,page-faults" : "cpu", 999, d.events, &(size_t){0}, &(bool){false}, &e) < 0)
+	if (event_spec_parse(events, 999, d.events, &n, &(bool){false}, &e) < 0)
 		abort();
+	d.n_events = (uint32_t)n;
 	if (target_new(g, &d, NULL, &t, &e) < 0)
 		abort();
-	for (unsigned i = 0; i < fed_n_events; i++)
+	for (unsigned i = 0; i < n; i++)
 		fed_stream(t, PERF_SAMPLES, i, 10 * number + 2 + i);
 	fed_stream(t, PERF_SIDEBAND, 0, 10 * number + 1);
 	t->armed = true;
 	return t;
+}
+
+/* So many events of its own. */
+static inline struct target *fed_target(struct engine *g, unsigned number)
+{
+	return fed_target_of(g, number, fed_n_events > 1 ? "cpu,page-faults" : "cpu");
 }
 
 static inline struct open_event *fed_events(struct target *t, unsigned spec)

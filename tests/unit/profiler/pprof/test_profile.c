@@ -312,6 +312,49 @@ START_TEST(test_pointers_stay_when_tables_grow)
 }
 END_TEST
 
+START_TEST(test_each_of_many_mappings_keeps_what_it_has)
+{
+	struct profile *p = cpu_profile();
+	struct profile_mapping m;
+	char file[32];
+	for (unsigned i = 0; i < 1000; i++) {
+		snprintf(file, sizeof(file), "/lib/%u.so", i);
+		ck_assert_int_eq(profile_mapping(p, 0x1000, 0x2000, 0, file, "beef", i % 16), i);
+	}
+	for (unsigned i = 0; i < 1000; i++) {
+		snprintf(file, sizeof(file), "/lib/%u.so", i);
+		ck_assert_int_eq(profile_mapping(p, 0x1000, 0x2000, 0, file, "beef", 0), i);
+		profile_mapping_get(p, i, &m);
+		ck_assert_str_eq(m.file, file);
+		ck_assert_uint_eq(m.has, i % 16);
+	}
+	ck_assert_uint_eq(profile_mappings(p), 1000);
+	profile_free(p);
+}
+END_TEST
+
+/* While the strings are locked the profile knows a long text by its pointer. */
+START_TEST(test_each_of_many_long_texts_stays_its_own)
+{
+	static char names[100][600], again[600];
+	struct profile *p = cpu_profile();
+	profile_lock_strings(p, true);
+	for (int twice = 0; twice < 2; twice++)
+		for (unsigned i = 0; i < N(names); i++) {
+			snprintf(names[i], sizeof(names[i]), "%0*u", (int)sizeof(names[i]) - 1, i);
+			ck_assert_int_eq(profile_function(p, &(struct profile_function){.name = names[i]}), i);
+			ck_assert_str_eq(profile_function_name(p, i), names[i]);
+		}
+	memcpy(again, names[77], sizeof(again));
+	ck_assert_int_eq(profile_function(p, &(struct profile_function){.name = again}), 77);
+	profile_lock_strings(p, false);
+	memset(names[77], 'x', sizeof(names[77]) - 1);
+	ck_assert_int_eq(profile_function(p, &(struct profile_function){.name = names[77]}), N(names));
+	ck_assert_str_eq(profile_function_name(p, 77), again);
+	profile_free(p);
+}
+END_TEST
+
 START_TEST(test_comments_are_all_kept)
 {
 	struct profile *p = cpu_profile();
@@ -456,6 +499,8 @@ UNIT_SUITE(profile)
 	tcase_add_test(t, test_wrong_arguments);
 	tcase_add_test(t, test_sums_saturate);
 	tcase_add_test(t, test_pointers_stay_when_tables_grow);
+	tcase_add_test(t, test_each_of_many_mappings_keeps_what_it_has);
+	tcase_add_test(t, test_each_of_many_long_texts_stays_its_own);
 	tcase_add_test(t, test_comments_are_all_kept);
 	tcase_add_test(t, test_merge);
 	tcase_add_test(t, test_merge_keeps_everything);

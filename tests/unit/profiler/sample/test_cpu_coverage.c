@@ -101,6 +101,56 @@ START_TEST(which_are_bare)
 }
 END_TEST
 
+#define READ_MAX 4095 /* bytes of the list of CPUs: all but the last of a page of sysfs */
+
+/* "0,0,...,0,1", so long that CPU 1 is the last byte that is read, and what comes behind it. */
+static const struct {
+	const char *what, *behind;
+} long_lists[] = {
+	{"the list is as long as what is read", ""},
+	{"its line ends there", "\n"},
+	{"more CPUs follow", ",0,0"},
+	{"more CPUs of its span follow", "-1,0"},
+};
+
+START_TEST(the_last_cpu_of_what_is_read_counts)
+{
+	char text[READ_MAX + 8], list[CPU_COVERAGE_LIST_MAX];
+	for (size_t i = 0; i < READ_MAX; i++)
+		text[i] = i % 2 ? ',' : '0';
+	text[READ_MAX - 1] = '1';
+	snprintf(text + READ_MAX, sizeof(text) - READ_MAX, "%s", long_lists[_i].behind);
+	says(online, text);
+	for (int64_t now = 10; now <= 20; now += 10) {
+		cpu_coverage_look(&engine, now);
+		cpu_coverage_list(target, now, list);
+		ck_assert_msg(!strcmp(list, "1"), "%s: %s", long_lists[_i].what, list);
+	}
+	look("0", 30);
+	cpu_coverage_list(target, 31, list);
+	ck_assert_msg(!strcmp(list, ""), "%s: %s", long_lists[_i].what, list);
+}
+END_TEST
+
+START_TEST(a_list_that_cannot_be_read_changes_nothing)
+{
+	static const char *const unreadable[] = {"", "none"};
+	char list[CPU_COVERAGE_LIST_MAX];
+	look("0-1", 10);
+	for (size_t i = 0; i < LENGTH(unreadable); i++) {
+		says(online, unreadable[i]);
+		cpu_coverage_look(&engine, 20 + (int64_t)i);
+		cpu_coverage_list(target, 30, list);
+		ck_assert_str_eq(list, "1");
+	}
+	look("0", 40);
+	cpu_coverage_list(target, 40, list);
+	ck_assert_str_eq(list, "1");
+	cpu_coverage_list(target, 41, list);
+	ck_assert_str_eq(list, "");
+}
+END_TEST
+
 /* A target of which a CPU came back, and one that was opened behind that. */
 START_TEST(events_that_are_opened_anew_count)
 {
@@ -219,6 +269,8 @@ UNIT_SUITE(cpu_coverage)
 	TCase *t = tcase_create("cpu_coverage");
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_loop_test(t, which_are_bare, 0, LENGTH(lists));
+	tcase_add_loop_test(t, the_last_cpu_of_what_is_read_counts, 0, LENGTH(long_lists));
+	tcase_add_test(t, a_list_that_cannot_be_read_changes_nothing);
 	tcase_add_test(t, events_that_are_opened_anew_count);
 	tcase_add_test(t, who_does_not_look_knows_of_none);
 	tcase_add_loop_test(t, what_ran_there_is_in_the_profile, 0, LENGTH(profiles));

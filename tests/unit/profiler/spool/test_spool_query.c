@@ -4,6 +4,7 @@
 
 #include "oci/base/fd.h"
 #include "profiler/pprof/pprof.h"
+#include "tests/unit/support/no_memory.h"
 #include "tests/unit/support/suite.h"
 
 #include <check.h>
@@ -125,6 +126,41 @@ START_TEST(many_targets_are_in_order)
 }
 END_TEST
 
+#define LONG_NAME 100
+#define LONG_NAMES 16 /* beside "web" */
+/* What all names take at least, and the two lists: for 16 names at first, then for 32. */
+#define LISTED_BYTES (LONG_NAMES * (LONG_NAME + 1) + sizeof("web") + (16 + 32) * sizeof(char *))
+
+static void list_with_memory(const void *left)
+{
+	const size_t bytes = *(const size_t *)left;
+	char **names;
+	size_t n;
+	take_small_memory(bytes);
+	int r = spool_query_targets(spool, &names, &n);
+	MUST(r == (bytes < LISTED_BYTES ? -ENOMEM : 0));
+	MUST(r < 0 || n == LONG_NAMES + 1);
+}
+
+START_TEST(without_memory_no_target_is_left_out)
+{
+	const size_t enough = 4 * LISTED_BYTES;
+	char command[256], **names;
+	size_t n;
+	snprintf(command, sizeof(command),
+		"for i in $(seq %d); do d=$(printf %%0%dd $i) && mkdir $d && cp web/*000000-cpu.pb.gz $d; done",
+		LONG_NAMES, LONG_NAME);
+	must(command);
+	ck_assert_int_eq(spool_query_targets(spool, &names, &n), 0); /* what libc makes once is there now */
+	ck_assert_uint_eq(n, LONG_NAMES + 1);
+	spool_query_targets_done(names);
+	for (size_t left = 0; left < LISTED_BYTES && memory_can_end(); left += 100)
+		ck_assert_msg(in_child(list_with_memory, &left) == 0, "with %zu bytes", left);
+	if (memory_can_end())
+		ck_assert_int_eq(in_child(list_with_memory, &enough), 0);
+}
+END_TEST
+
 START_TEST(no_name_leads_out)
 {
 	static const char *const names[] = {"", ".", "..", "../etc", "web/../web", "web/", "/etc", "linked", ".hidden",
@@ -217,6 +253,7 @@ UNIT_SUITE(spool_query)
 	tcase_add_test(c, targets_are_directories_with_windows);
 	tcase_add_test(c, containers_of_kubernetes_are_targets_beside_others);
 	tcase_add_test(c, many_targets_are_in_order);
+	tcase_add_test(c, without_memory_no_target_is_left_out);
 	tcase_add_test(c, no_name_leads_out);
 	tcase_add_test(c, windows_are_in_order_and_know_their_event);
 	tcase_add_test(c, a_range_includes_both_ends);

@@ -9,6 +9,7 @@
 
 #include <check.h>
 #include <errno.h>
+#include <sys/socket.h>
 
 static struct engine engine;
 static struct target *target;
@@ -81,6 +82,101 @@ START_TEST(its_modules_go_with_it_and_the_kernels_stay)
 }
 END_TEST
 
+/* --- the profiles of a window */
+
+#define EIGHT "cpu,offcpu,page-faults,minor-faults,major-faults,cpu-migrations,alignment-faults,emulation-faults"
+
+static void nobody_starts_another(void *arg) {}
+
+/* Which events of the list have samples, by their bits, and the profiles that an exporter gets, with what follows. */
+static const struct {
+	const char *events;
+	unsigned sampled;
+	bool last;
+	const char *profiles;
+} windows[] = {
+	{"cpu,page-faults", 0, false, ""},
+	{"cpu,page-faults", 1, false, " cpu/1+0"},
+	{"cpu,page-faults", 2, false, " page-faults/1+0"},
+	{"cpu,page-faults", 3, false, " cpu/1+1 page-faults/1+0"},
+	{"cpu,page-faults", 0, true, " cpu/0+1 page-faults/0+0"},
+	{"cpu,page-faults", 2, true, " cpu/0+1 page-faults/1+0"},
+	{"wall", 0, false, ""},
+	{"wall", 1, false, " wall/1+0"},
+	{"wall", 0, true, " wall/0+0"},
+	{"cpu,wall", 1, false, " cpu/1+1 wall/1+0"},
+	{"page-faults,wall", 1, false, " page-faults/1+0"},
+	{"page-faults,wall", 3, false, " page-faults/1+1 wall/1+0"},
+	{EIGHT, 1 << 7, false, " emulation-faults/1+0"},
+	{EIGHT ",wall", 1 << 7, true,
+		" cpu/0+8 offcpu/0+7 page-faults/0+6 minor-faults/0+5 major-faults/0+4 cpu-migrations/0+3"
+		" alignment-faults/0+2 emulation-faults/1+1 wall/0+0"},
+};
+
+static int exporter_end;
+
+static void open_exporter(void)
+{
+	static const struct exporter_owner owner = {&engine, window_written, nobody_starts_another, NULL, NULL};
+	int ends[2];
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+	ck_assert_int_eq(exporter_client_new(engine.loop, 1 << 20, &owner, &engine.exporter), 0);
+	ck_assert_int_eq(exporter_client_connect(engine.exporter, ends[0]), 0);
+	exporter_end = ends[1];
+}
+
+/* The profiles that the exporter has got by now: " EVENT/SAMPLES+REST" of each. Returns how many. */
+static unsigned receive_profiles(char ret[512])
+{
+	struct export_profile p;
+	unsigned n = 0;
+	size_t at = 0, fds;
+	int memfd;
+	ret[0] = 0;
+	for (; fd_recv(exporter_end, &p, sizeof(p), &memfd, 1, &fds) == (ssize_t)sizeof(p); n++) {
+		ck_assert(export_check(&p, sizeof(p), fds, EXPORT_PROFILE));
+		ck_assert_str_eq(p.id, "c2");
+		at += (size_t)snprintf(ret + at, 512 - at, " %s/%" PRIu64 "+%u", p.event, p.samples, p.rest);
+		fd_close(memfd);
+	}
+	return n;
+}
+
+START_TEST(each_profile_of_a_window_is_handed_over_and_knows_how_many_follow)
+{
+	char got[512];
+	open_exporter();
+	target = fed_target_of(&engine, 2, windows[_i].events);
+	fed_comm(target, (uint64_t)(clock_now() - 2000), FED_INIT, FED_INIT, "web", true);
+	for (uint32_t i = 0; i < target->desc.n_events; i++)
+		if (windows[_i].sampled & 1u << i)
+			fed_sample(target, fed_events(target, i), (uint64_t)clock_now(), FED_INIT, FED_INIT,
+				&(uint64_t){0x1000}, 1);
+	window_close(target, windows[_i].last);
+	const unsigned n = receive_profiles(got);
+	ck_assert_str_eq(got, windows[_i].profiles);
+	ck_assert_uint_eq(target->unwritten, n);
+	fd_close(exporter_end);
+}
+END_TEST
+
+/* Without any samples the last window is written if it is the only one that there is. */
+START_TEST(an_empty_last_window_behind_others_is_not_written)
+{
+	char got[512];
+	open_exporter();
+	target = fed_target_of(&engine, 2, "cpu,page-faults");
+	fed_comm(target, (uint64_t)(clock_now() - 2000), FED_INIT, FED_INIT, "web", true);
+	sample(clock_now());
+	window_close(target, false);
+	ck_assert_uint_eq(receive_profiles(got), 1);
+	window_close(target, true);
+	ck_assert_uint_eq(receive_profiles(got), 0);
+	ck_assert_uint_eq(target->unwritten, 1);
+	fd_close(exporter_end);
+}
+END_TEST
+
 /* --- a field's value in place of a count */
 
 #define AT 8
@@ -149,6 +245,9 @@ UNIT_SUITE(target)
 	tcase_add_test(t, what_was_before_the_program_does_not_count);
 	tcase_add_test(t, what_is_read_behind_its_windows_end_is_of_the_next);
 	tcase_add_test(t, its_modules_go_with_it_and_the_kernels_stay);
+	tcase_add_loop_test(t, each_profile_of_a_window_is_handed_over_and_knows_how_many_follow, 0,
+		sizeof(windows) / sizeof(windows[0]));
+	tcase_add_test(t, an_empty_last_window_behind_others_is_not_written);
 	tcase_add_loop_test(t, a_fields_value, 0, sizeof(fields) / sizeof(fields[0]));
 	suite_add_tcase(s, t);
 	return s;
