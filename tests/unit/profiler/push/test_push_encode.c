@@ -490,6 +490,34 @@ START_TEST(test_shared_is_large)
 }
 END_TEST
 
+/* A pprof file of 8 MiB may become parts of 512 MiB together: its samples are sent whole. */
+START_TEST(the_parts_of_a_large_file_are_not_cut)
+{
+	const size_t file_len = 8u << 20;
+	void *file = calloc(1, file_len);
+	struct profile *p = deep(3, 3000); /* of the second cut, names are 2048 bytes */
+	for (enum push_form form = PUSH_PYROSCOPE; form <= PUSH_INGEST; form++) {
+		struct push_request *r;
+		struct err e = {0};
+		size_t n;
+		char text[8192];
+		ck_assert_msg(push_requests(form, NULL, &source, p, file, file_len, &r, &n, &e) == 0, "%s", e.text);
+		ck_assert_uint_eq(n, 1);
+		struct profile *part = inside(form, r, text, sizeof(text));
+		struct profile_sample s;
+		struct profile_location l;
+		profile_sample_get(part, 0, &s);
+		ck_assert_uint_eq(s.n, 3);
+		profile_location_get(part, s.locations[0], &l);
+		ck_assert_uint_eq(strlen(profile_function_name(part, l.lines[0].function)), strlen("f0_") + 3000);
+		profile_free(part);
+		push_requests_free(r, n);
+	}
+	profile_free(p);
+	free(file);
+}
+END_TEST
+
 /* --- names */
 
 static const struct {
@@ -951,6 +979,7 @@ UNIT_SUITE(push_encode)
 	tcase_add_loop_test(t, test_splits, 0, N(splits));
 	tcase_add_test(t, test_parts_say_so);
 	tcase_add_loop_test(t, test_alone, 0, N(alone));
+	tcase_add_test(t, the_parts_of_a_large_file_are_not_cut);
 	tcase_add_loop_test(t, test_kinds, 0, N(kinds));
 	tcase_add_test(t, test_names);
 	tcase_add_test(t, test_cut);

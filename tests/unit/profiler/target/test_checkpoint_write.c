@@ -494,6 +494,23 @@ START_TEST(a_commit_comes_early_rather_than_alone)
 }
 END_TEST
 
+/* It may be killed again soon: the first time is 50 ms behind the restart, each is twice as far as the one before. */
+START_TEST(behind_a_restart_commits_come_ever_later_up_to_a_second)
+{
+	static const int ms[] = {50, 100, 200, 400, 800, 1000, 1000};
+	begin_program(t);
+	commit_now();
+	ck_assert_uint_eq(succeed(1), 1);
+	for (size_t i = 0; i < sizeof(ms) / sizeof(ms[0]); i++) {
+		t->saved.changed = true;
+		ck_assert_int_eq(checkpoint_round(g->commit, g, now), ms[i] + 1);
+		now += ms[i] * NSEC_PER_MSEC;
+		checkpoint_round(g->commit, g, now);
+		ck_assert(!t->saved.changed);
+	}
+}
+END_TEST
+
 START_TEST(the_gap_is_from_the_last_look_on)
 {
 	begin_program(t);
@@ -1475,10 +1492,49 @@ static void map_much(struct target *of, unsigned from, unsigned to)
 	memset(path, 'x', sizeof(path) - 1);
 	path[0] = '/';
 	for (unsigned i = from; i < to; i++) {
-		snprintf(path + sizeof(path) - 10, 10, "%u", i);
+		snprintf(path + sizeof(path) - 12, 12, "%u", i);
 		fed_map(of, (uint64_t)now, FED_INIT, 0x10000000 + i * 0x10000ull, 0x1000, path);
 	}
 }
+
+/* Beside a snapshot the journal has as many bytes again and 512 KiB; the entry that would be more makes it anew. */
+static const struct {
+	const char *scenario;
+	unsigned maps; /* of 4 KB each in the snapshot */
+	bool counts;   /* the journal grows by counts, in place of records */
+} growths[] = {
+	{"a small snapshot, records", 0, false},
+	{"a large snapshot, records", 150, false},
+	{"a small snapshot, counts", 0, true},
+	{"a large snapshot, counts", 150, true},
+};
+
+START_TEST(a_journal_of_twice_its_snapshot_is_begun_anew)
+{
+	begin_program(t);
+	map_much(t, 0, 1 + growths[_i].maps);
+	commit_now();
+	ck_assert_uint_eq(succeed(1), 1); /* all that the journal has now is a snapshot */
+	const uint64_t snapshot = checkpoint_bytes(g->commit), most = 2 * snapshot + (512 << 10);
+	uint64_t is = snapshot, was, step = 0;
+	for (;;) {
+		was = is;
+		if (growths[_i].counts) {
+			t->saved.changed = t->saved.streams = t->saved.tasks = true;
+			commit_now();
+		} else
+			map_much(t, 0, 1); /* again, and nothing is new */
+		is = checkpoint_bytes(g->commit);
+		if (is < was)
+			break;
+		step = is - was;
+		ck_assert_msg(step && is <= most, "%s: %" PRIu64 " of %" PRIu64, growths[_i].scenario, is, most);
+	}
+	ck_assert_msg(was + step > most, "%s: %" PRIu64 " of %" PRIu64, growths[_i].scenario, was, most);
+	ck_assert_uint_le(is, snapshot + 2 * step);
+	ck_assert_uint_eq(succeed(1), 1);
+}
+END_TEST
 
 START_TEST(a_target_that_takes_too_much_is_left_out_alone)
 {
@@ -1562,6 +1618,7 @@ UNIT_SUITE(checkpoint_write)
 	tcase_add_test(c, nothing_is_read_before_it_is_known_whose_it_is);
 	tcase_add_test(c, an_idle_target_costs_nothing);
 	tcase_add_test(c, a_commit_comes_early_rather_than_alone);
+	tcase_add_test(c, behind_a_restart_commits_come_ever_later_up_to_a_second);
 	tcase_add_test(c, the_gap_is_from_the_last_look_on);
 	tcase_add_test(c, lowered_rates_come_back);
 	tcase_add_test(c, a_rate_is_a_number_whatever_was_written);
@@ -1579,6 +1636,7 @@ UNIT_SUITE(checkpoint_write)
 	tcase_add_test(c, the_rung_that_counts_is_the_one_that_did);
 	tcase_add_test(c, killed_at_any_moment_a_successor_continues);
 	tcase_add_test(c, a_damaged_journal_is_read_to_its_end);
+	tcase_add_loop_test(c, a_journal_of_twice_its_snapshot_is_begun_anew, 0, sizeof(growths) / sizeof(growths[0]));
 	tcase_add_test(c, a_target_that_takes_too_much_is_left_out_alone);
 	tcase_add_test(c, who_has_become_small_is_in_it_again);
 	tcase_add_test(c, many_that_are_large_have_a_bound);

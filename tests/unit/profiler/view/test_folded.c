@@ -6,6 +6,8 @@
 
 #include <check.h>
 #include <errno.h>
+#include <malloc.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +31,10 @@ static const struct {
 	{"separators in names", {{{"f(a;b)\n"}, "p;q", 1}}, "p:q;f(a:b)  1\n"},
 	{"a name cannot steer the terminal", {{{"\x1b[2J\xc2\x9b"}, NULL, 1}}, "?[2J? 1\n"},
 	{"sums of nothing are left out", {{{"a"}, NULL, 5}, {{"b"}, NULL, 0}}, "a 5\n"},
+	{"nor are those of more and less", {{{"a"}, NULL, 5}, {{"b"}, NULL, 6}, {{"a"}, NULL, -5}}, "b 6\n"},
+	{"a sum that 64 bits do not hold is the largest", {{{"a"}, NULL, INT64_MAX}, {{"a"}, NULL, 1}},
+		"a 9223372036854775807\n"},
+	{"or the smallest", {{{"a"}, NULL, INT64_MIN}, {{"a"}, NULL, -1}}, "a -9223372036854775808\n"},
 	{"a sample without frames", {{{0}, "idle", 4}}, "idle 4\n"},
 };
 
@@ -141,6 +147,35 @@ START_TEST(test_failures)
 }
 END_TEST
 
+/* Of lines of 4 KB each, 200 calls would keep 800 KB, if a call kept one. */
+START_TEST(a_call_keeps_no_memory)
+{
+	struct profile_info info = {.n_types = 1, .types = {{"samples", "count"}}};
+	struct profile *p;
+	char name[4001], *text;
+	size_t size, before = 0;
+	ck_assert_int_eq(profile_new(&info, &p), 0);
+	for (int i = 0; i < 3; i++) {
+		memset(name, 'a' + i, sizeof(name) - 1);
+		name[sizeof(name) - 1] = 0;
+		int64_t f = profile_function(p, &(struct profile_function){.name = name});
+		uint32_t stack = (uint32_t)profile_location(
+			p, PROFILE_NONE, 0, &(struct profile_line){.function = (uint32_t)f}, 1);
+		ck_assert_int_eq(profile_sample(p, &stack, 1, (int64_t[]){1}, NULL, 0), 0);
+	}
+	for (int i = 0; i < 201; i++) {
+		FILE *f = open_memstream(&text, &size);
+		ck_assert_int_eq(folded_write(p, 0, "process", f), 0);
+		fclose(f);
+		ck_assert_uint_eq(size, 3 * (strlen(name) + strlen(" 1\n")));
+		free(text);
+		before = i ? before : mallinfo2().uordblks;
+	}
+	ck_assert_uint_lt(mallinfo2().uordblks, before + 100 * sizeof(name));
+	profile_free(p);
+}
+END_TEST
+
 UNIT_SUITE(folded)
 {
 	Suite *s = suite_create("folded");
@@ -149,6 +184,7 @@ UNIT_SUITE(folded)
 	tcase_add_loop_test(t, test_inlined_functions, 0, N(inlined_rows));
 	tcase_add_test(t, test_failures);
 	tcase_add_test(t, test_labels);
+	tcase_add_test(t, a_call_keeps_no_memory);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* profile_build: labels of samples, and what stands for events that have no sample. */
+#include "profiler/target/profile_build.h"
+
+#include "profiler/sample/aggregate.h"
+#include "tests/unit/support/fed.h"
+#include "tests/unit/support/suite.h"
+
+#include <check.h>
+
+#define LENGTH(a) (sizeof(a) / sizeof((a)[0]))
+#define REAL 1700000000123456789
+
+enum { CPU, FAULTS }; /* the events of fed_target() */
+
+static struct engine engine;
+static struct target *target;
+static struct window window;
+
+static void begin(void)
+{
+	fed_engine(&engine);
+	target = fed_target(&engine, 1);
+	window = (struct window){.t = target, .real = REAL, .duration = NSEC_PER_SEC};
+	for (unsigned i = 0; i < 2; i++) {
+		window.counts[i] = target->counts[i];
+		window.kernel[i] = (struct event_totals){.correct = 1, .had_counter = 1};
+	}
+}
+
+static void end(void)
+{
+	fed_engine_done(&engine);
+}
+
+static struct profile *build(uint32_t event)
+{
+	struct profile *p;
+	uint64_t n;
+	ck_assert_int_eq(profile_build(&window, event, &p, &n), 0);
+	return p;
+}
+
+static const char *name_of_leaf(const struct profile *p, const struct profile_sample *s)
+{
+	struct profile_location l;
+	profile_location_get(p, s->locations[0], &l);
+	return profile_function_name(p, l.lines[0].function);
+}
+
+/* --- labels */
+
+static void add(const struct sample_origin *who, const struct sample_detail *when)
+{
+	aggregate_add_at(window.counts[CPU], &(struct stack_frame){.kind = FRAME_SPECIAL, .name = frame_nowhere}, 1,
+		who, when, 1, target->desc.events[CPU].period);
+}
+
+/* The labels of a profile's only sample, which are in the order of their keys: "key=text key=number[unit] ". */
+static const char *only_labels(struct profile *p)
+{
+	static char text[4096];
+	struct profile_sample s;
+	ck_assert_uint_eq(profile_samples(p), 1);
+	profile_sample_get(p, 0, &s);
+	text[0] = 0;
+	for (size_t i = 0; i < s.n_labels; i++) {
+		const struct profile_label *l = &s.labels[i];
+		size_t at = strlen(text);
+		if (l->str)
+			snprintf(text + at, sizeof(text) - at, "%s=%s ", l->key, l->str);
+		else
+			snprintf(text + at, sizeof(text) - at, "%s=%" PRId64 "[%s] ", l->key, l->num,
+				l->unit ? l->unit : "");
+	}
+	profile_free(p);
+	return text;
+}
+
+#define CONTAINER "container=c1 container_id=c1 "
+#define SERVICE "service_name=c1 "
+
+static const struct {
+	const char *scenario;
+	struct sample_origin who;
+	struct sample_detail when;
+	const char *expect;
+} details[] = {
+	{"neither thread nor time", {0, 0, "", "", "", NULL}, {0, 0}, CONTAINER SERVICE},
+	{"a thread", {7, 8, "web", "worker", "webd", NULL}, {0, 0},
+		CONTAINER "exe=webd pid=7[] process=web " SERVICE "thread=worker tid=8[] "},
+	{"a CPU", {0, 0, "", "", "", NULL}, {4, 0}, CONTAINER "cpu=3[] " SERVICE},
+	{"a decoder may not drop CPU 0", {0, 0, "", "", "", NULL}, {1, 0}, CONTAINER "cpu=0[number] " SERVICE},
+	{"as the window began", {0, 0, "", "", "", NULL}, {0, 1},
+		CONTAINER SERVICE "timestamp=1700000000123456789[nanoseconds] "},
+	{"2.5 s behind that", {0, 0, "", "", "", NULL}, {0, 2500001},
+		CONTAINER SERVICE "timestamp=1700000002623456789[nanoseconds] "},
+	{"the last that there can be", {0, 0, "", "", "", NULL}, {0, UINT32_MAX},
+		CONTAINER SERVICE "timestamp=1700004295090750789[nanoseconds] "},
+	{"a CPU and a time", {0, 0, "", "", "", NULL}, {2, 1001},
+		CONTAINER "cpu=1[] " SERVICE "timestamp=1700000000124456789[nanoseconds] "},
+	{"labels of its thread's own", {0, 0, "", "", "", "a=1\nservice_name=x\n"}, {0, 0},
+		CONTAINER SERVICE "user.a=1 user.service_name=x "},
+};
+
+START_TEST(a_sample_has_its_details)
+{
+	add(&details[_i].who, &details[_i].when);
+	const char *is = only_labels(build(CPU));
+	ck_assert_msg(!strcmp(is, details[_i].expect), "%s: %s", details[_i].scenario, is);
+}
+END_TEST
+
+START_TEST(samples_are_as_far_apart_as_they_were)
+{
+	const struct sample_origin who = {.process = "web", .thread = "", .exe = ""};
+	int64_t at[3], sum = 0;
+	for (uint32_t i = 0; i < 3; i++)
+		add(&who, &(struct sample_detail){.us = 1 + i * i * 1000});
+	struct profile *p = build(CPU);
+	ck_assert_uint_eq(profile_samples(p), 3);
+	for (size_t i = 0; i < 3; i++) {
+		struct profile_sample s;
+		profile_sample_get(p, i, &s);
+		ck_assert_str_eq(s.labels[s.n_labels - 1].key, "timestamp");
+		at[i] = s.labels[s.n_labels - 1].num - REAL;
+		sum += at[i];
+	}
+	ck_assert_int_eq(sum, 5 * NSEC_PER_MSEC); /* 0, 1 and 4 */
+	for (size_t i = 0; i < 3; i++)
+		ck_assert(at[i] == 0 || at[i] == NSEC_PER_MSEC || at[i] == 4 * NSEC_PER_MSEC);
+	profile_free(p);
+}
+END_TEST
+
+START_TEST(a_sample_says_whose_it_is)
+{
+	struct target_desc *d = &target->desc;
+	const struct sample_origin who = {.process = "", .thread = "", .exe = "", .labels = "team=b\ntier=2\n"};
+	add(&who, &(struct sample_detail){0});
+	strcpy(d->pod, "shop-1");
+	strcpy(d->pod_namespace, "prod");
+	strcpy(d->service, "shop");
+	strcpy(d->cgroup, "/kubepods/x");
+	strcpy(engine.node, "node-1");
+	strcpy(d->labels[0].key, "team");
+	strcpy(d->labels[0].value, "a");
+	d->n_labels = 1;
+	/* the label cgroup is there on request; where both have a label of one key, the target's stays */
+	ck_assert_str_eq(only_labels(build(CPU)),
+		CONTAINER "namespace=prod node=node-1 pod=shop-1 service_name=shop user.team=a user.tier=2 ");
+	d->detail = DETAIL_CGROUP;
+	strcpy(d->labels[1].key, "service_name");
+	strcpy(d->labels[1].value, "asked");
+	d->n_labels = 2;
+	ck_assert_str_eq(only_labels(build(CPU)),
+		"cgroup=/kubepods/x " CONTAINER "namespace=prod node=node-1 pod=shop-1 service_name=asked "
+		"user.service_name=asked user.team=a user.tier=2 ");
+	/* without a service the container's name is one, and without a name its id */
+	d->n_labels = 0;
+	d->service[0] = d->cgroup[0] = 0;
+	strcpy(d->name, "web");
+	ck_assert_str_eq(only_labels(build(CPU)),
+		"container=web container_id=c1 namespace=prod node=node-1 pod=shop-1 service_name=web user.team=b "
+		"user.tier=2 ");
+	d->name[0] = 0;
+	ck_assert_str_eq(only_labels(build(CPU)),
+		"container_id=c1 namespace=prod node=node-1 pod=shop-1 service_name=c1 user.team=b user.tier=2 ");
+}
+END_TEST
+
+/* --- what has no sample */
+
+#define HIDDEN "[kernel, not permitted]"
+
+static const struct {
+	const char *scenario;
+	uint32_t event;
+	enum strategy strategy;
+	bool kernel;
+	uint64_t periods;
+	const char *frame, *comment; /* how it begins; NULL: there is none */
+} unsampled[] = {
+	{"all has a sample", CPU, STRATEGY_PROCESS, true, 0, NULL, NULL},
+	{"CPU time", CPU, STRATEGY_PROCESS, true, 5, "[unsampled]",
+		"[unsampled] is CPU time of threads that ended between two samples: a higher rate shows more of it"},
+	{"CPU time of a cgroup", CPU, STRATEGY_CGROUP, true, 2, "[unsampled]",
+		"[unsampled] is CPU time of threads that ended between two samples: a higher rate shows more of it"},
+	{"CPU time, also the kernel's", CPU, STRATEGY_PROCESS, false, 5, HIDDEN,
+		HIDDEN " is CPU time by the kernel's count without a sample: code that "
+		       "kernel.perf_event_paranoid hides"},
+	{"CPU time by timers, which hide nothing", CPU, STRATEGY_TIMERS, false, 5, "[unsampled]",
+		"[unsampled] is CPU time by the processes' own account"},
+	{"faults", FAULTS, STRATEGY_PROCESS, true, 5, "[unsampled]",
+		"[unsampled] is what threads did behind their last samples: a shorter period shows more of it"},
+	{"faults are no CPU time, whatever is hidden", FAULTS, STRATEGY_PROCESS, false, 5, "[unsampled]",
+		"[unsampled] is what threads did behind their last samples: a shorter period shows more of it"},
+};
+
+START_TEST(events_without_a_sample_are_in_the_profile_and_told)
+{
+	const uint32_t event = unsampled[_i].event;
+	const uint64_t period = target->desc.events[event].period;
+	unsigned told = 0;
+	target->desc.strategy = unsampled[_i].strategy;
+	target->desc.kernel = unsampled[_i].kernel;
+	window.kernel[event].unsampled = unsampled[_i].periods * period;
+	struct profile *p = build(event);
+	ck_assert_uint_eq(profile_samples(p), unsampled[_i].frame ? 1 : 0);
+	if (unsampled[_i].frame) {
+		struct profile_sample s;
+		profile_sample_get(p, 0, &s);
+		ck_assert_msg(!strcmp(name_of_leaf(p, &s), unsampled[_i].frame), "%s: %s", unsampled[_i].scenario,
+			name_of_leaf(p, &s));
+		ck_assert_int_eq(s.values[0], (int64_t)unsampled[_i].periods);
+		ck_assert_int_eq(s.values[1], (int64_t)(unsampled[_i].periods * period));
+	}
+	for (size_t i = 0; i < profile_comments(p); i++) {
+		const char *is = profile_comment_get(p, i), *expect = unsampled[_i].comment;
+		if (strncmp(is, "[unsampled]", strlen("[unsampled]")) && strncmp(is, HIDDEN, strlen(HIDDEN)))
+			continue;
+		told++;
+		ck_assert_msg(expect && !strncmp(is, expect, strlen(expect)), "%s: %s", unsampled[_i].scenario, is);
+	}
+	ck_assert_uint_eq(told, unsampled[_i].comment ? 1 : 0);
+	profile_free(p);
+}
+END_TEST
+
+UNIT_SUITE(profile_build)
+{
+	Suite *s = suite_create("profile_build");
+	TCase *t = tcase_create("profile_build");
+	tcase_add_checked_fixture(t, begin, end);
+	tcase_add_loop_test(t, a_sample_has_its_details, 0, LENGTH(details));
+	tcase_add_test(t, samples_are_as_far_apart_as_they_were);
+	tcase_add_test(t, a_sample_says_whose_it_is);
+	tcase_add_loop_test(t, events_without_a_sample_are_in_the_profile_and_told, 0, LENGTH(unsampled));
+	suite_add_tcase(s, t);
+	return s;
+}
