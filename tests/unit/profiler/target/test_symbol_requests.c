@@ -13,6 +13,7 @@
 #include <check.h>
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define PATIENCE_NS (20 * NSEC_PER_SEC)
@@ -50,6 +51,12 @@ static uint64_t find_vaddr(uint64_t here)
 	return at;
 }
 
+static void add_frame(struct module *m, uint64_t at)
+{
+	ck_assert_int_ge(
+		aggregate_put(counts, &(struct stack_frame){.kind = FRAME_USER, .module = m, .vaddr = at}, 1), 0);
+}
+
 static void begin(void)
 {
 	int ends[2];
@@ -66,9 +73,7 @@ static void begin(void)
 	vaddr = find_vaddr((uintptr_t)naming_mangled);
 	ck_assert_str_eq(module_symbol(module, vaddr, NULL), "_ZN6naming7mangledEi");
 	ck_assert_int_eq(aggregate_new(&counts), 0);
-	ck_assert_int_ge(
-		aggregate_put(counts, &(struct stack_frame){.kind = FRAME_USER, .module = module, .vaddr = vaddr}, 1),
-		0);
+	add_frame(module, vaddr);
 }
 
 static void end(void)
@@ -106,6 +111,8 @@ static int until_done(void *arg)
 	return 10;
 }
 
+static struct question_head question; /* the last one that was answered */
+
 /* What was asked is answered with these bytes, and that is all that comes. */
 static void answer(const void *bytes, size_t size)
 {
@@ -115,6 +122,7 @@ static void answer(const void *bytes, size_t size)
 	int64_t until = clock_now() + PATIENCE_NS;
 	ck_assert_int_ge(fd_recv(asked, &any, sizeof(any), fds, QUESTION_FDS, &n), 0);
 	ck_assert_uint_gt(n, QUESTION_ANSWERS);
+	ck_assert_int_eq(pread(fds[QUESTION_ITSELF], &question, sizeof(question), 0), sizeof(question));
 	ck_assert_int_eq(fd_write_all(fds[QUESTION_ANSWERS], bytes, size), 0);
 	for (size_t i = 0; i < n; i++)
 		fd_close(fds[i]);
@@ -122,6 +130,14 @@ static void answer(const void *bytes, size_t size)
 	ck_assert(done);
 	naming = symbol_requests_free(naming);
 }
+
+static const struct __attribute__((packed)) {
+	struct answer_head begun, head;
+	struct answer_line line;
+	char text[21];
+	struct answer_head end;
+} demangled = {{0, ANSWER_BEGUN, 0}, {sizeof(struct answer_line) + 21, 0, 1}, {1, 1, 19, 1, 1},
+	"naming::mangled(x)\0\0", {0, ANSWER_END, 0}};
 
 /* Its job dies each time: what kills six of them is not tried again in every window. */
 START_TEST(a_module_whose_jobs_die_is_given_up)
@@ -137,18 +153,11 @@ END_TEST
 
 START_TEST(what_has_a_name_is_not_asked_about)
 {
-	struct __attribute__((packed)) {
-		struct answer_head begun, head;
-		struct answer_line line;
-		char text[21];
-		struct answer_head end;
-	} all = {{0, ANSWER_BEGUN, 0}, {sizeof(struct answer_line) + 21, 0, 1}, {1, 1, 19, 1, 1},
-		"naming::mangled(x)\0\0", {0, ANSWER_END, 0}};
 	const struct symbol_line *lines;
 	size_t n;
 	ck_assert(start());
 	ck_assert_uint_eq(symbol_requests_left(naming), 1);
-	answer(&all, sizeof(all));
+	answer(&demangled, sizeof(demangled));
 	ck_assert(module_names(module, vaddr, &lines, &n) && n == 1);
 	ck_assert_str_eq(lines->name, "naming::mangled(x)");
 	ck_assert(!start());
@@ -283,17 +292,13 @@ START_TEST(files_are_looked_for_when_the_symbolizer_can_be_asked)
 {
 	const int64_t now = clock_now();
 	struct module *plain;
-	struct aggregate *mangled = counts;
 	waits[_i].begin();
 	ck_assert_int_eq(
 		modules_get(engine.modules, &(struct module_key){.path = "/plain", .ino = 2}, open_self, NULL, &plain),
 		0);
+	aggregate_free(counts);
 	ck_assert_int_eq(aggregate_new(&counts), 0);
-	ck_assert_int_ge(aggregate_put(counts,
-				 &(struct stack_frame){
-					 .kind = FRAME_USER, .module = plain, .vaddr = find_vaddr((uintptr_t)on_done)},
-				 1),
-		0);
+	add_frame(plain, find_vaddr((uintptr_t)on_done));
 	ck_assert(start());
 	ck_assert_int_gt(symbol_requests_round(naming, now), 0);
 	ck_assert(!done);
@@ -302,9 +307,70 @@ START_TEST(files_are_looked_for_when_the_symbolizer_can_be_asked)
 	ck_assert(done);
 	naming = symbol_requests_free(naming);
 	ck_assert(!start());
-	aggregate_free(counts);
-	counts = mangled;
 	module_unref(plain);
+}
+END_TEST
+
+/* Addresses without names, below and above the mangled one: without debug information the demangler alone can help. */
+START_TEST(without_debug_information_mangled_names_are_asked_about)
+{
+	const struct symbol_line *lines;
+	struct module *file;
+	size_t n;
+	ck_assert_int_eq(
+		modules_get(engine.modules, &(struct module_key){.path = "/file", .ino = 2}, open_self, NULL, &file),
+		0);
+	aggregate_free(counts);
+	ck_assert_int_eq(aggregate_new(&counts), 0);
+	add_frame(file, UINT64_MAX);
+	add_frame(file, vaddr);
+	add_frame(file, 1);
+	ck_assert(start());
+	answer(&demangled, sizeof(demangled));
+	ck_assert_uint_eq(question.n, 1);
+	ck_assert_int_eq(question.debug.wanted, 0);
+	ck_assert(module_names(file, vaddr, &lines, &n) && n == 1);
+	ck_assert_str_eq(lines->name, "naming::mangled(x)");
+	ck_assert(!module_names(file, 1, &lines, &n) && !module_names(file, UINT64_MAX, &lines, &n));
+	ck_assert(!start());
+	module_unref(file);
+}
+END_TEST
+
+#define MODULES 11
+
+static unsigned n_questions;
+
+/* count_questions closes the pipe of each question, so its job ends without an answer. */
+static int until_all_ended(void *arg)
+{
+	unsigned now = count_questions();
+	ck_assert_uint_le(now, 4);
+	n_questions += now;
+	return until_done(arg);
+}
+
+/* Each job may have files open and takes memory of its own. */
+START_TEST(four_modules_are_asked_about_at_once)
+{
+	struct module *more[MODULES];
+	int64_t until = clock_now() + PATIENCE_NS;
+	for (unsigned i = 1; i < MODULES; i++) {
+		ck_assert_int_eq(modules_get(engine.modules, &(struct module_key){.path = "self", .ino = 1 + i},
+					 open_self, NULL, &more[i]),
+			0);
+		add_frame(more[i], vaddr);
+	}
+	ck_assert(start());
+	ck_assert_uint_eq(symbol_requests_left(naming), MODULES);
+	n_questions = count_questions();
+	ck_assert_uint_eq(n_questions, 4);
+	ck_assert_int_eq(event_loop_run(engine.loop, until_all_ended, &until), 0);
+	ck_assert(done);
+	ck_assert_uint_eq(n_questions, MODULES);
+	ck_assert_uint_eq(symbol_requests_left(naming), MODULES);
+	for (unsigned i = 1; i < MODULES; i++)
+		module_unref(more[i]);
 }
 END_TEST
 
@@ -349,6 +415,8 @@ UNIT_SUITE(symbol_requests)
 	tcase_add_test(t, names_are_put_off_where_the_budget_is_spent);
 	tcase_add_loop_test(t, a_question_waits_for_a_symbolizer_that_is_busy_or_awaited, 0, COUNT(waits));
 	tcase_add_loop_test(t, files_are_looked_for_when_the_symbolizer_can_be_asked, 0, COUNT(waits));
+	tcase_add_test(t, without_debug_information_mangled_names_are_asked_about);
+	tcase_add_test(t, four_modules_are_asked_about_at_once);
 	tcase_add_test(t, an_ended_symbolizer_is_forgotten);
 	tcase_add_test(t, a_deadline_can_come_nearer_but_not_recede);
 	suite_add_tcase(s, t);
