@@ -2,10 +2,13 @@
 #include "profiler/sample/sample_stack.h"
 
 #include "oci/base/fd.h"
+#include "tests/unit/support/here.h"
 #include "tests/unit/support/suite.h"
 
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,9 +32,16 @@ static int open_nothing(void *arg, const char *path, struct file *ret)
 	return -ENOENT; /* a file without tables: addresses are offsets into it */
 }
 
+static int open_self(void *arg, const char *path, struct file *ret)
+{
+	return file_take(fd_open(AT_FDCWD, "/proc/self/exe", O_RDONLY, 0), ret);
+}
+
 static struct module *resolve(void *arg, const struct module_key *key)
 {
-	struct module *anonymous;
+	struct module *anonymous, *self;
+	if (!strcmp(key->path, "/self"))
+		return modules_get(modules, key, open_self, NULL, &self) == 0 ? self : NULL;
 	if (!strcmp(key->path, "//anon"))
 		return modules_get(modules, key, open_nothing, NULL, &anonymous) == 0 ? anonymous : NULL;
 	if (!module)
@@ -42,7 +52,7 @@ static struct module *resolve(void *arg, const struct module_key *key)
 static void begin(void)
 {
 	fds = fd_count();
-	ck_assert_int_eq(modules_new(1 << 20, &modules), 0);
+	ck_assert_int_eq(modules_new(64 << 20, &modules), 0);
 	ck_assert_int_eq(process_table_new(resolve, NULL, &tasks), 0);
 	ck_assert_int_eq(unwind_new(&unwind), 0);
 	int held = fd_count(); /* libunwind keeps a pipe for the life of the process */
@@ -233,6 +243,89 @@ START_TEST(the_callers_next_to_a_place)
 }
 END_TEST
 
+/* A function whose frame is the return address alone; one whose CFA is in a register that small records lack. */
+#define BY_RAX_SP 0x10000
+__asm__(".text\n"
+	".balign 16\n"
+	".type frames_of_8_bytes, @function\n"
+	"frames_of_8_bytes: .cfi_startproc; nop; nop; ret; .cfi_endproc\n"
+	".size frames_of_8_bytes, . - frames_of_8_bytes\n"
+	".balign 16\n"
+	".type frame_by_rax, @function\n"
+	"frame_by_rax: .cfi_startproc; .cfi_def_cfa %rax, 0x10010; nop; nop; ret; .cfi_endproc\n"
+	".size frame_by_rax, . - frame_by_rax\n");
+void frames_of_8_bytes(void);
+void frame_by_rax(void);
+
+/* Maps this program's page of a function as one of the process. */
+static void map_own_page(uint64_t function)
+{
+	struct record r = {.type = PERF_RECORD_MMAP2, .pid = 7, .tid = 7};
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[512];
+	ck_assert_ptr_nonnull(maps);
+	while (fgets(line, sizeof(line), maps)) {
+		uint64_t start, end, offset;
+		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64, &start, &end, &offset) != 3 ||
+			function < start || function >= end)
+			continue;
+		r.mmap = (struct record_mmap){
+			.start = start, .len = end - start, .pgoff = offset, .ino = 9, .path = "/self", .exec = true};
+		process_table_record(tasks, &r);
+	}
+	fclose(maps);
+}
+
+static const struct {
+	size_t max, size, expect;
+} most_callers[] = {
+	{4, PERF_STACK_PLACE, 4},
+	{1, PERF_STACK_PLACE, 1},
+	{0, PERF_STACK_PLACE, 0},
+	{4, 24, 3},
+	{8, PERF_STACK_PLACE, 8},
+	{9, PERF_STACK_PLACE, 8}, /* there would be 16 */
+	{SIZE_MAX - 1, 4096, 8},
+};
+
+/* The number is bounded by `max`, by the bytes of the stack and by the function itself. */
+START_TEST(callers_are_as_many_as_wanted)
+{
+	static uint64_t stack[512];
+	uint64_t ret[16], leaf = (uintptr_t)frames_of_8_bytes;
+	struct record_sample s = {
+		.has_regs = true, .stack = (const uint8_t *)stack, .stack_size = most_callers[_i].size};
+	map_own_page(leaf);
+	for (size_t i = 0; i < LENGTH(stack); i++)
+		stack[i] = leaf + 1 + i % 2;
+	for (size_t i = 0; i < LENGTH(ret); i++)
+		ret[i] = 7;
+	s.regs.r[UNWIND_IP] = leaf;
+	s.regs.r[UNWIND_SP] = 0x7ffc0000;
+	size_t n = sample_stack_callers(unwind, process_table_get(tasks, 7), &s, ret, most_callers[_i].max);
+	ck_assert_uint_eq(n, most_callers[_i].expect);
+	for (size_t i = 0; i < LENGTH(ret); i++)
+		ck_assert_uint_eq(ret[i], i < n ? leaf + 1 + i % 2 : 7);
+}
+END_TEST
+
+/* BP, SP and IP are a small record's: with the others, which it has as 0, a whole sample would have other callers. */
+START_TEST(the_callers_of_a_place_depend_on_no_other_register)
+{
+	static const uint64_t stack[16] = {[1] = 0x400020, [2] = 0x400040};
+	struct record_sample s = {.has_regs = true, .stack = (const uint8_t *)stack, .stack_size = sizeof(stack)};
+	map_own_page((uintptr_t)frame_by_rax);
+	s.regs.r[UNWIND_IP] = (uintptr_t)frame_by_rax;
+	s.regs.r[UNWIND_SP] = BY_RAX_SP;
+	for (uint64_t rax = 0; rax <= 8; rax += 8) {
+		uint64_t ret[4] = {0};
+		s.regs.r[UNWIND_AX] = rax;
+		ck_assert_uint_eq(sample_stack_callers(unwind, process_table_get(tasks, 7), &s, ret, 4), 1);
+		ck_assert_uint_eq(ret[0], 0x400020); /* at 0 + 0x10010 - 8 */
+	}
+}
+END_TEST
+
 UNIT_SUITE(sample_stack)
 {
 	Suite *s = suite_create("sample_stack");
@@ -243,6 +336,8 @@ UNIT_SUITE(sample_stack)
 	tcase_add_loop_test(t, by_registers_and_stack, 0, LENGTH(snapshots));
 	tcase_add_test(t, a_chain_longer_than_any_stack);
 	tcase_add_test(t, the_callers_next_to_a_place);
+	tcase_add_loop_test(t, callers_are_as_many_as_wanted, 0, LENGTH(most_callers));
+	tcase_add_test(t, the_callers_of_a_place_depend_on_no_other_register);
 	suite_add_tcase(s, t);
 	return s;
 }

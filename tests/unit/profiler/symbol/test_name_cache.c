@@ -131,6 +131,31 @@ START_TEST(many_addresses)
 }
 END_TEST
 
+/* The copied bytes count, each text's once; what stands for them in tables is little. */
+START_TEST(memory_is_the_bytes_that_were_copied)
+{
+	enum { LONG = 100000, LITTLE = 1000 };
+	static char text[LONG];
+	const struct symbol_line l = {text, text, "", 1, 1};
+	size_t before = name_cache_memory(names);
+	ck_assert_uint_lt(before, LITTLE);
+	memset(text, 'a', LONG - 1);
+	for (size_t i = 1; i <= 3; i++) {
+		text[0] = (char)('a' + i);
+		ck_assert_int_eq(name_cache_put(names, i, &l, 1), 0);
+		ck_assert_uint_ge(name_cache_memory(names), before + LONG);
+		ck_assert_uint_lt(name_cache_memory(names), before + LONG + LITTLE);
+		before = name_cache_memory(names);
+	}
+	ck_assert_int_eq(name_cache_put(names, 4, &l, 1), 0);
+	ck_assert_uint_gt(name_cache_memory(names), before);
+	ck_assert_uint_lt(name_cache_memory(names), before + LITTLE);
+	before = name_cache_memory(names);
+	ck_assert_int_eq(name_cache_put(names, 4, &l, 1), 0);
+	ck_assert_uint_eq(name_cache_memory(names), before);
+}
+END_TEST
+
 UNIT_SUITE(name_cache)
 {
 	Suite *s = suite_create("name_cache");
@@ -143,6 +168,7 @@ UNIT_SUITE(name_cache)
 	tcase_add_test(t, texts_are_copied);
 	tcase_add_test(t, as_many_as_there_may_be);
 	tcase_add_test(t, many_addresses);
+	tcase_add_test(t, memory_is_the_bytes_that_were_copied);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -337,6 +337,65 @@ START_TEST(truncated_everywhere)
 }
 END_TEST
 
+static void section_0_of_symbols(struct image *im)
+{
+	im->sh[SH_NULL] = im->sh[SH_SYMTAB];
+	im->sh[SH_NULL].sh_size = 1 << 20;
+}
+static void no_dynamic_symbols(struct image *im)
+{
+	im->sh[SH_DYNSYM].sh_type = SHT_NOBITS;
+}
+/* Each size counts as 2^60 - 1 at most. Four tables three times, twice the names of two: 2^64 - 16; another table: 72.
+ */
+static void sum_wraps(struct image *im)
+{
+	for (size_t i = SH_TEXT; i < SH_DYNSTR; i++)
+		im->sh[i] = (Elf64_Shdr){.sh_type = SHT_SYMTAB, .sh_size = i == SH_STRTAB ? 24 : UINT64_MAX - 7};
+	im->sh[SH_TEXT].sh_link = im->sh[SH_DATA].sh_link = SH_DYNSTR;
+	im->sh[SH_DYNSTR].sh_size = UINT64_MAX - 7;
+}
+
+/* The table and its names, as they are read, sorted and kept: the tables three times, the names twice. */
+#define ROOM_DYNAMIC (3 * 4 * sizeof(Elf64_Sym) + 2 * 64)
+#define ROOM_FULL (3 * COUNT(symbols) * sizeof(Elf64_Sym) + 2 * 1024)
+static const struct {
+	const char *name;
+	void (*spoil)(struct image *im);
+	size_t room;
+	int expect;
+} rooms[] = {
+	{"as much as both tables need", nothing, ROOM_FULL + ROOM_DYNAMIC, 0},
+	{"a byte less", nothing, ROOM_FULL + ROOM_DYNAMIC - 1, -ENOSPC},
+	{"none", nothing, 0, -ENOSPC},
+	{"one table alone", no_dynamic_symbols, ROOM_FULL, 0},
+	{"a byte less for one table", no_dynamic_symbols, ROOM_FULL - 1, -ENOSPC},
+	{"none, for a file without symbols", stripped, 0, 0},
+	{"section 0 is none, whatever its header says", section_0_of_symbols, ROOM_FULL + ROOM_DYNAMIC, 0},
+	{"names of a petabyte", strtab_huge, 1 << 30, -ENOSPC},
+	{"symbols of any size", symtab_huge, 1 << 30, -ENOSPC},
+	{"sizes whose sum wraps around", sum_wraps, 1 << 30, -ENOSPC},
+	{"names in a section that is not there take nothing", strtab_elsewhere, ROOM_DYNAMIC, -EBADMSG},
+};
+
+/* A file that needs more is refused before it is read. */
+START_TEST(reading_takes_no_more_than_the_room)
+{
+	struct image im;
+	image_make(&im);
+	rooms[_i].spoil(&im);
+	struct elf_memory m = {&im, sizeof(im)};
+	struct symtab *s = NULL;
+	struct err e = {0};
+	int r = symtab_read(elf_source_memory(&m), rooms[_i].room, &s, &e);
+	ck_assert_msg(r == rooms[_i].expect, "%s: %d (%s)", rooms[_i].name, r, e.text);
+	ck_assert_msg((r < 0) == (e.text[0] && !s), "%s: '%s'", rooms[_i].name, e.text);
+	if (r == 0)
+		ck_assert_uint_le(symtab_memory(s), rooms[_i].room + sizeof(*s));
+	symtab_free(s);
+}
+END_TEST
+
 /* The worst a small file can ask for: names that overlap, functions that all lie in each other. */
 START_TEST(hostile_in_bounded_time)
 {
@@ -586,6 +645,7 @@ UNIT_SUITE(symtab)
 	tcase_add_loop_test(t, which_symbol, 0, COUNT(lookups));
 	tcase_add_loop_test(t, one_field_spoiled, 0, COUNT(rows));
 	tcase_add_test(t, truncated_everywhere);
+	tcase_add_loop_test(t, reading_takes_no_more_than_the_room, 0, COUNT(rooms));
 	tcase_add_test(t, hostile_in_bounded_time);
 	tcase_add_loop_test(t, same_as_binutils, 0, COUNT(files));
 	tcase_add_test(t, stripped_static_program_has_none);

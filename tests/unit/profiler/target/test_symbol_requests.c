@@ -5,6 +5,7 @@
 #include "oci/base/fd.h"
 #include "profiler/process/module.h"
 #include "profiler/symbol/symbolizer_client.h"
+#include "profiler/target/symbolizer_link.h"
 #include "tests/unit/support/fed.h"
 #include "tests/unit/support/here.h"
 #include "tests/unit/support/suite.h"
@@ -12,7 +13,9 @@
 #include <check.h>
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 #define PATIENCE_NS (20 * NSEC_PER_SEC)
 
 /* Its name is mangled, so that it is worth a question without debug information, too. */
@@ -33,19 +36,25 @@ static int open_self(void *arg, const char *path, struct file *ret)
 	return file_take(fd_open(AT_FDCWD, "/proc/self/exe", O_RDONLY, 0), ret);
 }
 
-static uint64_t find_mangled(void)
+static uint64_t find_vaddr(uint64_t here)
 {
 	uint64_t at = 0;
 	FILE *maps = fopen("/proc/self/maps", "re");
 	char line[512];
 	while (fgets(line, sizeof(line), maps)) {
-		uint64_t start, end, offset, here = (uintptr_t)naming_mangled;
+		uint64_t start, end, offset;
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " %*s %" SCNx64, &start, &end, &offset) == 3 && here >= start &&
 			here < end)
 			at = module_vaddr(module, here - start + offset);
 	}
 	fclose(maps);
 	return at;
+}
+
+static void add_frame(struct module *m, uint64_t at)
+{
+	ck_assert_int_ge(
+		aggregate_put(counts, &(struct stack_frame){.kind = FRAME_USER, .module = m, .vaddr = at}, 1), 0);
 }
 
 static void begin(void)
@@ -61,12 +70,10 @@ static void begin(void)
 	ck_assert_int_eq(
 		modules_get(engine.modules, &(struct module_key){.path = "self", .ino = 1}, open_self, NULL, &module),
 		0);
-	vaddr = find_mangled();
+	vaddr = find_vaddr((uintptr_t)naming_mangled);
 	ck_assert_str_eq(module_symbol(module, vaddr, NULL), "_ZN6naming7mangledEi");
 	ck_assert_int_eq(aggregate_new(&counts), 0);
-	ck_assert_int_ge(
-		aggregate_put(counts, &(struct stack_frame){.kind = FRAME_USER, .module = module, .vaddr = vaddr}, 1),
-		0);
+	add_frame(module, vaddr);
 }
 
 static void end(void)
@@ -104,6 +111,8 @@ static int until_done(void *arg)
 	return 10;
 }
 
+static struct question_head question; /* the last one that was answered */
+
 /* What was asked is answered with these bytes, and that is all that comes. */
 static void answer(const void *bytes, size_t size)
 {
@@ -113,6 +122,7 @@ static void answer(const void *bytes, size_t size)
 	int64_t until = clock_now() + PATIENCE_NS;
 	ck_assert_int_ge(fd_recv(asked, &any, sizeof(any), fds, QUESTION_FDS, &n), 0);
 	ck_assert_uint_gt(n, QUESTION_ANSWERS);
+	ck_assert_int_eq(pread(fds[QUESTION_ITSELF], &question, sizeof(question), 0), sizeof(question));
 	ck_assert_int_eq(fd_write_all(fds[QUESTION_ANSWERS], bytes, size), 0);
 	for (size_t i = 0; i < n; i++)
 		fd_close(fds[i]);
@@ -120,6 +130,14 @@ static void answer(const void *bytes, size_t size)
 	ck_assert(done);
 	naming = symbol_requests_free(naming);
 }
+
+static const struct __attribute__((packed)) {
+	struct answer_head begun, head;
+	struct answer_line line;
+	char text[21];
+	struct answer_head end;
+} demangled = {{0, ANSWER_BEGUN, 0}, {sizeof(struct answer_line) + 21, 0, 1}, {1, 1, 19, 1, 1},
+	"naming::mangled(x)\0\0", {0, ANSWER_END, 0}};
 
 /* Its job dies each time: what kills six of them is not tried again in every window. */
 START_TEST(a_module_whose_jobs_die_is_given_up)
@@ -135,18 +153,11 @@ END_TEST
 
 START_TEST(what_has_a_name_is_not_asked_about)
 {
-	struct __attribute__((packed)) {
-		struct answer_head begun, head;
-		struct answer_line line;
-		char text[21];
-		struct answer_head end;
-	} all = {{0, ANSWER_BEGUN, 0}, {sizeof(struct answer_line) + 21, 0, 1}, {1, 1, 19, 1, 1},
-		"naming::mangled(x)\0\0", {0, ANSWER_END, 0}};
 	const struct symbol_line *lines;
 	size_t n;
 	ck_assert(start());
 	ck_assert_uint_eq(symbol_requests_left(naming), 1);
-	answer(&all, sizeof(all));
+	answer(&demangled, sizeof(demangled));
 	ck_assert(module_names(module, vaddr, &lines, &n) && n == 1);
 	ck_assert_str_eq(lines->name, "naming::mangled(x)");
 	ck_assert(!start());
@@ -201,6 +212,198 @@ START_TEST(names_are_put_off_where_the_budget_is_spent)
 }
 END_TEST
 
+/* --- a symbolizer that cannot be asked now */
+
+static struct symbol_request *others[SYMBOLIZER_ASKED_MAX];
+
+static void make_busy(void)
+{
+	for (size_t i = 0; i < SYMBOLIZER_ASKED_MAX; i++) {
+		ck_assert(start());
+		others[i] = naming;
+	}
+	naming = NULL;
+}
+
+static void make_idle(void)
+{
+	for (size_t i = 0; i < SYMBOLIZER_ASKED_MAX; i++)
+		others[i] = symbol_requests_free(others[i]);
+}
+
+/* It has ended. The supervisor, which is at the other end of the channel, is about to have the next one. */
+static void make_awaited(void)
+{
+	engine.channel = asked;
+	engine.symbolizer_renewable = true;
+	ck_assert_int_eq(shutdown(symbolizer_socket(engine.symbolizer), SHUT_RDWR), 0);
+}
+
+static void renew(void)
+{
+	int ends[2];
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	fd_close(asked);
+	engine.channel = asked = ends[0];
+	symbolizer_link_update(&engine, SYMBOLIZER_THERE | SYMBOLIZER_RENEWABLE,
+		(int[]){ends[1], fd_open(AT_FDCWD, "/dev/null", O_RDONLY, 0)}, 2);
+}
+
+/* Takes the questions that have come; returns their number. */
+static unsigned count_questions(void)
+{
+	char any;
+	int fds[QUESTION_FDS];
+	size_t n = 0;
+	unsigned questions = 0;
+	for (; fd_recv_now(asked, &any, sizeof(any), fds, QUESTION_FDS, &n) > 0; questions++)
+		for (size_t i = 0; i < n; i++)
+			fd_close(fds[i]);
+	return questions;
+}
+
+static const struct {
+	void (*begin)(void), (*end)(void);
+	unsigned before;
+} waits[] = {
+	{make_busy, make_idle, SYMBOLIZER_ASKED_MAX},
+	{make_awaited, renew, 0},
+};
+
+START_TEST(a_question_waits_for_a_symbolizer_that_is_busy_or_awaited)
+{
+	const int64_t now = clock_now();
+	waits[_i].begin();
+	ck_assert(start());
+	ck_assert_int_gt(symbol_requests_round(naming, now), 0);
+	ck_assert_uint_eq(symbol_requests_left(naming), 1);
+	ck_assert_uint_eq(count_questions(), waits[_i].before);
+	waits[_i].end();
+	ck_assert_int_gt(symbol_requests_round(naming, now), 0);
+	ck_assert_uint_eq(count_questions(), 1);
+	ck_assert_int_gt(symbol_requests_round(naming, now), 0);
+	ck_assert_uint_eq(count_questions(), 0); /* the question is open */
+	ck_assert(!done);
+}
+END_TEST
+
+/* A name that needs no demangling: the module's debug information, for which it waits, turns out not to exist. */
+START_TEST(files_are_looked_for_when_the_symbolizer_can_be_asked)
+{
+	const int64_t now = clock_now();
+	struct module *plain;
+	waits[_i].begin();
+	ck_assert_int_eq(
+		modules_get(engine.modules, &(struct module_key){.path = "/plain", .ino = 2}, open_self, NULL, &plain),
+		0);
+	aggregate_free(counts);
+	ck_assert_int_eq(aggregate_new(&counts), 0);
+	add_frame(plain, find_vaddr((uintptr_t)on_done));
+	ck_assert(start());
+	ck_assert_int_gt(symbol_requests_round(naming, now), 0);
+	ck_assert(!done);
+	waits[_i].end();
+	ck_assert_int_eq(symbol_requests_round(naming, now), -1);
+	ck_assert(done);
+	naming = symbol_requests_free(naming);
+	ck_assert(!start());
+	module_unref(plain);
+}
+END_TEST
+
+/* Addresses without names, below and above the mangled one: without debug information the demangler alone can help. */
+START_TEST(without_debug_information_mangled_names_are_asked_about)
+{
+	const struct symbol_line *lines;
+	struct module *file;
+	size_t n;
+	ck_assert_int_eq(
+		modules_get(engine.modules, &(struct module_key){.path = "/file", .ino = 2}, open_self, NULL, &file),
+		0);
+	aggregate_free(counts);
+	ck_assert_int_eq(aggregate_new(&counts), 0);
+	add_frame(file, UINT64_MAX);
+	add_frame(file, vaddr);
+	add_frame(file, 1);
+	ck_assert(start());
+	answer(&demangled, sizeof(demangled));
+	ck_assert_uint_eq(question.n, 1);
+	ck_assert_int_eq(question.debug.wanted, 0);
+	ck_assert(module_names(file, vaddr, &lines, &n) && n == 1);
+	ck_assert_str_eq(lines->name, "naming::mangled(x)");
+	ck_assert(!module_names(file, 1, &lines, &n) && !module_names(file, UINT64_MAX, &lines, &n));
+	ck_assert(!start());
+	module_unref(file);
+}
+END_TEST
+
+#define MODULES 11
+
+static unsigned n_questions;
+
+/* count_questions closes the pipe of each question, so its job ends without an answer. */
+static int until_all_ended(void *arg)
+{
+	unsigned now = count_questions();
+	ck_assert_uint_le(now, 4);
+	n_questions += now;
+	return until_done(arg);
+}
+
+/* Each job may have files open and takes memory of its own. */
+START_TEST(four_modules_are_asked_about_at_once)
+{
+	struct module *more[MODULES];
+	int64_t until = clock_now() + PATIENCE_NS;
+	for (unsigned i = 1; i < MODULES; i++) {
+		ck_assert_int_eq(modules_get(engine.modules, &(struct module_key){.path = "self", .ino = 1 + i},
+					 open_self, NULL, &more[i]),
+			0);
+		add_frame(more[i], vaddr);
+	}
+	ck_assert(start());
+	ck_assert_uint_eq(symbol_requests_left(naming), MODULES);
+	n_questions = count_questions();
+	ck_assert_uint_eq(n_questions, 4);
+	ck_assert_int_eq(event_loop_run(engine.loop, until_all_ended, &until), 0);
+	ck_assert(done);
+	ck_assert_uint_eq(n_questions, MODULES);
+	ck_assert_uint_eq(symbol_requests_left(naming), MODULES);
+	for (unsigned i = 1; i < MODULES; i++)
+		module_unref(more[i]);
+}
+END_TEST
+
+/* Without a successor there are no names: the request is over at once, and no later one begins. */
+START_TEST(an_ended_symbolizer_is_forgotten)
+{
+	ck_assert_int_eq(shutdown(symbolizer_socket(engine.symbolizer), SHUT_RDWR), 0);
+	ck_assert(!start());
+	ck_assert_ptr_null(engine.symbolizer);
+	ck_assert(!start());
+}
+END_TEST
+
+START_TEST(a_deadline_can_come_nearer_but_not_recede)
+{
+	const int64_t now = clock_now();
+	done = false;
+	naming = symbol_requests_start(
+		target, &counts, 1, SYMBOL_REQUESTS_LAST_WINDOW, now + 9 * NSEC_PER_SEC, on_done, NULL);
+	ck_assert_ptr_nonnull(naming);
+	ck_assert_int_eq(symbol_requests_round(naming, now), 9001);
+	symbol_requests_hurry(naming, now + 2 * NSEC_PER_SEC);
+	ck_assert_int_eq(symbol_requests_round(naming, now), 2001);
+	symbol_requests_hurry(naming, now + 5 * NSEC_PER_SEC);
+	ck_assert_int_eq(symbol_requests_round(naming, now), 2001);
+	ck_assert_int_eq(symbol_requests_round(naming, now + 2 * NSEC_PER_SEC - 1), 1);
+	ck_assert(!done);
+	ck_assert_int_eq(symbol_requests_round(naming, now + 2 * NSEC_PER_SEC), -1);
+	ck_assert(done);
+	ck_assert_uint_eq(symbol_requests_left(naming), 1);
+}
+END_TEST
+
 UNIT_SUITE(symbol_requests)
 {
 	Suite *s = suite_create("symbol_requests");
@@ -210,6 +413,12 @@ UNIT_SUITE(symbol_requests)
 	tcase_add_test(t, what_has_a_name_is_not_asked_about);
 	tcase_add_test(t, a_module_that_is_full_is_not_asked_about);
 	tcase_add_test(t, names_are_put_off_where_the_budget_is_spent);
+	tcase_add_loop_test(t, a_question_waits_for_a_symbolizer_that_is_busy_or_awaited, 0, COUNT(waits));
+	tcase_add_loop_test(t, files_are_looked_for_when_the_symbolizer_can_be_asked, 0, COUNT(waits));
+	tcase_add_test(t, without_debug_information_mangled_names_are_asked_about);
+	tcase_add_test(t, four_modules_are_asked_about_at_once);
+	tcase_add_test(t, an_ended_symbolizer_is_forgotten);
+	tcase_add_test(t, a_deadline_can_come_nearer_but_not_recede);
 	suite_add_tcase(s, t);
 	return s;
 }
