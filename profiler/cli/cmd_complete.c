@@ -110,10 +110,10 @@ static int run(int argc, char **argv)
 
 const struct command cmd_complete = {
 	.name = "complete",
-	.line = "what may stand next, for a shell",
+	.line = "completions, for a shell",
 	.help = "usage: pillion complete WORD...\n"
 		"\n"
-		"Prints what the last word may become, a line each, with a tab and what it is.\n"
+		"Prints completions of the last word, one per line: word, tab, description.\n"
 		"\n"
 		"example: pillion complete top --ty\n",
 	.run = run,

@@ -108,16 +108,14 @@ static int run(int argc, char **argv)
 
 const struct command cmd_doctor = {
 	.name = "doctor",
-	.line = "why there is no profile: the chain, link by link",
+	.line = "why there is no profile: checks every step",
 	.help = "usage: pillion doctor [CONTAINER|PID] [--json] [--root DIR]\n"
 		"\n"
-		"Looks at each link from the kernel to a profile and says what is well, what is broken, and the way "
-		"out.\n"
-		"Of a container, by name, id or pid, it says why it is or is not profiled. Changes nothing. Best asked "
-		"as\n"
-		"root, who sees all of it. Exit status: 0 all is well, 1 a link is broken, 3 there are warnings.\n"
+		"Checks every step from the kernel to a profile: each is well, a warning or an error, with a fix.\n"
+		"Tells why a container, by name, id or pid, is profiled or is not. Changes nothing. Run it as root\n"
+		"to have all checks. Exit status: 0 all is well, 1 an error, 3 warnings alone.\n"
 		"\n"
-		"  --json       an array with an object for each link instead\n"
+		"  --json       an array with an object for each check instead\n"
 		"  --root DIR   of another file tree than /: its engines, hooks and settings\n"
 		"\n"
 		"example: sudo pillion doctor my-container\n",

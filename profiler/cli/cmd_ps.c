@@ -35,13 +35,12 @@ static int run(int argc, char **argv)
 
 const struct command cmd_ps = {
 	.name = "ps",
-	.line = "what the running service profiles",
+	.line = "targets of the running service",
 	.help = "usage: pillion ps [--json] [--no-trunc] [--control SOCKET]\n"
 		"\n"
-		"Asks the service on this host for its targets: one line each, the latest first, and one of sums. "
-		"Sessions "
-		"serve\n"
-		"one target each and are not listed. Only root may ask (and who started the service).\n"
+		"Asks the service on this host for its targets: one line per target, newest first, and a total.\n"
+		"Sessions serve one target each and are not listed. Only root, or the user who started the\n"
+		"service, may ask.\n"
 		"\n"
 		"  STATE      registered, armed (its program has not begun), started, ending (names are waited for)\n"
 		"  STRATEGY   how it is attached to; \":user\": without kernel code\n"

@@ -164,7 +164,7 @@ static _Noreturn void become_endpoint(const struct following *f, struct push_end
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	int r = run_endpoint(f, p, &e);
 	if (r < 0)
-		log_line(LOG_ERR, "endpoint=\"%s\" outcome=\"it ends\" reason=\"%s\"", p->name, e.text);
+		log_line(LOG_ERR, "endpoint=\"%s\" outcome=ended reason=\"%s\"", p->name, e.text);
 	exit(r < 0);
 }
 
@@ -186,8 +186,8 @@ static void on_end(struct line *l)
 	l->pid = 0;
 	l->again = deadline_in((pause < AGAIN_MAX_S ? pause : AGAIN_MAX_S) * NSEC_PER_SEC);
 	if (!stop)
-		log_line(LOG_WARNING, "endpoint=\"%s\" outcome=\"its process has ended\" again_s=%lld",
-			l->endpoint->name, (long long)(pause < AGAIN_MAX_S ? pause : AGAIN_MAX_S));
+		log_line(LOG_WARNING, "endpoint=\"%s\" outcome=push_process_ended again_s=%lld", l->endpoint->name,
+			(long long)(pause < AGAIN_MAX_S ? pause : AGAIN_MAX_S));
 }
 
 static void reap_children(struct following *f)

@@ -71,9 +71,8 @@ const struct command cmd_off = {
 	.help = "usage: pillion off\n"
 		"\n"
 		"Creates the kill switch " SWITCH ", which the hook looks at first. Needs root.\n"
-		"What is being profiled is let go within a second, with a last window; the programs go on. 'pillion "
-		"run' and\n"
-		"'attach' have no profile either. No service is needed for it.\n"
+		"Profiling stops within a second; the last profiles are written. Programs keep running. 'pillion\n"
+		"run' and 'attach' make no profile either. It works without a service.\n"
 		"\n"
 		"example: sudo pillion off\n",
 	.run = run_off,

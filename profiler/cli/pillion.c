@@ -90,10 +90,10 @@ static const struct command *find_command(const char *name)
 	const struct command *c = command_find(name);
 	const char *other = c ? NULL : find_nearest_command(name);
 	if (other)
-		fprintf(stderr, "pillion: there is no command '%s'; is '%s' meant? 'pillion help' lists them\n", name,
+		fprintf(stderr, "pillion: unknown command '%s'; did you mean '%s'? 'pillion help' lists all\n", name,
 			other);
 	else if (!c)
-		fprintf(stderr, "pillion: there is no command '%s'; 'pillion help' lists them\n", name);
+		fprintf(stderr, "pillion: unknown command '%s'; 'pillion help' lists all\n", name);
 	return c;
 }
 

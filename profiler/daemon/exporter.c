@@ -118,7 +118,7 @@ static void note_written(struct exporter *x, const struct export_profile *p, con
 	if (r < 0)
 		x->lines_wanted = true;
 	if (r < 0 && r != -ENOSPC && r != -EDQUOT)
-		log_line(LOG_WARNING, "file=\"%s\" outcome=\"not in the index\" reason=\"%s\"", path, strerror(-r));
+		log_line(LOG_WARNING, "file=\"%s\" outcome=not_indexed reason=\"%s\"", path, strerror(-r));
 	/* a file that was there may have a line as well, by the exporter that wrote it */
 	if (was_there || spool_removed(x->spool) - x->removed > STALE_LINES(spool_files(x->spool)))
 		match_index(x);
@@ -283,10 +283,9 @@ static void on_socket(void *arg, uint32_t events)
 	if (got > 0 && handle_worker_message(x, (size_t)got, fd, n))
 		return;
 	if (got < 0) /* a profile that did not arrive goes to a successor */
-		log_line(LOG_ERR, "outcome=\"exporter ends\" reason=\"cannot hear the worker: %s\"",
-			strerror((int)-got));
+		log_line(LOG_ERR, "outcome=exporter_ended reason=\"cannot hear the worker: %s\"", strerror((int)-got));
 	if (got > 0)
-		log_line(LOG_ERR, "outcome=\"exporter ends\" reason=\"the worker said what no worker says\"");
+		log_line(LOG_ERR, "outcome=exporter_ended reason=\"the worker said what no worker says\"");
 	event_loop_stop(x->loop);
 }
 
@@ -468,7 +467,7 @@ static int init_exporter(struct exporter *x, struct err *e)
 		return err_set(e, r, "the exporter's loop");
 	if (setup->http.fd >= 0 && pagejobs_new(x->loop, &x->jobs) == 0 &&
 		http_new(x->loop, setup->http.fd, setup->http.port, setup->http.token, &pages, &x->http, &why) < 0)
-		log_line(LOG_WARNING, "outcome=\"no metrics\" reason=\"%s\"", why.text);
+		log_line(LOG_WARNING, "outcome=no_metrics reason=\"%s\"", why.text);
 	return seccomp_enter(SECCOMP_EXPORTER, e);
 }
 
@@ -484,7 +483,7 @@ _Noreturn void exporter_run(const struct exporter_setup *setup, int sock)
 	if (r == 0)
 		r = event_loop_run(x.loop, on_exporter_round, &x); /* its first act is to look at the spool */
 	if (r < 0)
-		log_line(LOG_ERR, "outcome=\"exporter ends\" reason=\"%s\"", e.text[0] ? e.text : strerror(-r));
+		log_line(LOG_ERR, "outcome=exporter_ended reason=\"%s\"", e.text[0] ? e.text : strerror(-r));
 	_exit(r < 0);
 }
 

@@ -29,7 +29,7 @@ static void on_death(void *arg, uint32_t events)
 	x->source.fd = -1; /* closed, so the loop has forgotten it */
 	x->pidfd = fd_close(x->pidfd);
 	x->process.sock = fd_close(x->process.sock);
-	log_line(LOG_WARNING, "outcome=\"another exporter\" reason=\"it has ended\"");
+	log_line(LOG_WARNING, "outcome=exporter_restarted reason=\"it has ended\"");
 }
 
 int exporter_manager_start(struct exporter_manager *x, struct event_loop *l, struct err *e)
@@ -74,7 +74,7 @@ int exporter_manager_watch(struct exporter_manager *x, struct event_loop *l, boo
 		return REAP_MS;
 	if (exporter_manager_start(x, l, &e) < 0) {
 		x->again = deadline_in(PAUSE_MAX_NS);
-		log_line(LOG_ERR, "outcome=\"nothing is written\" reason=\"%s\"", e.text);
+		log_line(LOG_ERR, "outcome=no_exporter reason=\"%s\"", e.text);
 		return deadline_left_ms(x->again);
 	}
 	*ret_fresh = true;

@@ -171,8 +171,7 @@ static bool store_target(struct supervisor *s, struct registered_target *r)
 		return false;
 	r->kept = error < 0 ? KEPT_NOT : KEPT;
 	if (error < 0)
-		log_line(LOG_WARNING, "target=%s outcome=\"not kept by the service manager\" reason=\"%s\"", r->desc.id,
-			strerror(-error));
+		log_line(LOG_WARNING, "target=%s outcome=not_in_fd_store reason=\"%s\"", r->desc.id, strerror(-error));
 	return true;
 }
 
@@ -183,8 +182,7 @@ static bool keep_instead(struct supervisor *s, const char *name, int fd)
 	if (r == 0)
 		r = sd_notify_keep(s->manager, name, fd);
 	if (r < 0 && r != -EAGAIN)
-		log_line(LOG_WARNING, "kept=%s outcome=\"not kept by the service manager\" reason=\"%s\"", name,
-			strerror(-r));
+		log_line(LOG_WARNING, "kept=%s outcome=not_in_fd_store reason=\"%s\"", name, strerror(-r));
 	return r != -EAGAIN;
 }
 
@@ -240,7 +238,7 @@ static int restore_target(struct supervisor *s, const struct stored_fd *k, uint3
 	struct registered_target *r;
 	int error = fd_store_load_target(k->fd, &r);
 	if (error < 0) {
-		log_line(LOG_WARNING, "kept=%s outcome=\"not taken back\" reason=\"%s\"", k->name,
+		log_line(LOG_WARNING, "kept=%s outcome=not_restored reason=\"%s\"", k->name,
 			error == -EPIPE ? "it was taken before" : strerror(-error));
 		return error;
 	}
@@ -299,7 +297,7 @@ static bool await_worker_exit(int pidfd)
 {
 	if (fd_wait(pidfd, POLLIN, deadline_in(OUTLAST_NS)) == 1)
 		return true;
-	log_line(LOG_ERR, "outcome=\"worker killed\" reason=\"it was another service's, and does not end\"");
+	log_line(LOG_ERR, "outcome=worker_killed reason=\"it was another service's, and does not end\"");
 	child_process_kill(pidfd);
 	return fd_wait(pidfd, POLLIN, deadline_in(OUTLAST_NS)) == 1;
 }

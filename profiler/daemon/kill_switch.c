@@ -19,8 +19,7 @@ static void check_kill_switch(struct kill_switch *k)
 {
 	int r = options_off(k->dir);
 	if (r < 0 && !k->told)
-		log_line(LOG_WARNING, "outcome=\"'pillion off' may go unheard\" reason=\"%s: %s\"", k->dir,
-			strerror(-r));
+		log_line(LOG_WARNING, "outcome=switch_unwatched reason=\"%s: %s\"", k->dir, strerror(-r));
 	k->told = r < 0;
 	if (r < 0 || (r == 1) == k->off)
 		return;

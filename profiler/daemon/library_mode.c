@@ -102,7 +102,7 @@ static void await_target_end(struct attached *a, int process, bool kept)
 
 static int report_failure(const struct err *e)
 {
-	log_line(LOG_WARNING, "outcome=\"not profiled\" reason=\"%s\"", e->text);
+	log_line(LOG_WARNING, "outcome=not_profiled reason=\"%s\"", e->text);
 	send_start_reply(e->code, "", e->text);
 	return 1;
 }

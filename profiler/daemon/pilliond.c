@@ -87,7 +87,7 @@ static void warn_of_policy(void)
 {
 	struct err e = {0};
 	if (check_policy(&e) < 0)
-		log_line(LOG_WARNING, "outcome=\"no container will be profiled\" reason=\"%s\"", e.text);
+		log_line(LOG_WARNING, "outcome=policy_unreadable reason=\"%s\"", e.text);
 }
 
 static const char *way_out(int error)
@@ -115,7 +115,7 @@ static void read_anew(void)
 		user_services_settings(&startup.users, &options.settings);
 	}
 	if (r < 0)
-		log_line(LOG_ERR, "outcome=\"settings kept\" reason=\"%s%s\"", e.text, way_out(r));
+		log_line(LOG_ERR, "outcome=settings_kept reason=\"%s%s\"", e.text, way_out(r));
 	else
 		log_line(did.waits[0] ? LOG_WARNING : LOG_INFO, "outcome=reloaded changed=\"%s\" note=\"%s\"",
 			did.changed, did.waits);
@@ -209,9 +209,9 @@ static bool take_estate(void)
 	struct err e = {0};
 	int r = startup.left < 0 ? 0 : handover_receive(&supervisor, startup.left, &e);
 	if (r < 0)
-		log_line(LOG_WARNING, "outcome=\"begun anew\" reason=\"%s\"", e.text);
+		log_line(LOG_WARNING, "outcome=restarted_empty reason=\"%s\"", e.text);
 	else if (startup.left >= 0)
-		log_line(LOG_WARNING, "outcome=\"taken over\" worker=%d targets=%u", (int)supervisor.worker,
+		log_line(LOG_WARNING, "outcome=adopted worker=%d targets=%u", (int)supervisor.worker,
 			supervisor.n_targets);
 	startup.left = fd_close(startup.left);
 	return r == 0;
@@ -223,7 +223,7 @@ static void take_kept(bool journal)
 	const size_t had = startup.handed.n_kept;
 	const unsigned n = fd_store_restore(&supervisor, &startup.handed, journal);
 	if (n)
-		log_line(LOG_WARNING, "outcome=\"taken back\" targets=%u kept=%zu", n, had);
+		log_line(LOG_WARNING, "outcome=restored targets=%u kept=%zu", n, had);
 }
 
 static int run_daemon(struct err *e)
@@ -301,7 +301,7 @@ static void open_manager(void)
 {
 	struct err e = {0};
 	if (!session && sd_notify_open(&manager, &e) < 0)
-		log_line(LOG_WARNING, "outcome=\"not heard by the service manager\" reason=\"%s\"", e.text);
+		log_line(LOG_WARNING, "outcome=no_sd_notify reason=\"%s\"", e.text);
 }
 
 static int print_usage(void)

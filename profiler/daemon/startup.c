@@ -103,7 +103,7 @@ static void open_metrics(const struct settings *set, struct startup *s)
 	if (r == 0 && s->exporter->http.fd >= 0)
 		r = exporter_load(&e);
 	if (r < 0)
-		log_line(LOG_WARNING, "outcome=\"no metrics\" reason=\"%s\"", e.text);
+		log_line(LOG_WARNING, "outcome=no_metrics reason=\"%s\"", e.text);
 }
 
 /* A socket file without a listener was left by a killed predecessor. */
@@ -149,7 +149,7 @@ static void compare_address(int listener, const char *control)
 	socklen_t size = sizeof(un) - 1;
 	if (getsockname(listener, (struct sockaddr *)&un, &size) == 0 && strcmp(un.sun_path, control) != 0)
 		log_line(LOG_WARNING,
-			"outcome=\"hooks look elsewhere\" reason=\"the service manager listens at %s, control is %s\"",
+			"outcome=socket_mismatch reason=\"the service manager listens at %s, control is %s\"",
 			un.sun_path, control);
 }
 
@@ -188,7 +188,7 @@ static int open_control(const struct settings *set, struct startup *s, struct en
 	s->left = handover_connect(set->control);
 	g->estate = handover_listen(set->control);
 	if (g->estate < 0)
-		log_line(LOG_WARNING, "outcome=\"targets will not outlive us\" reason=\"%s\"", strerror(-g->estate));
+		log_line(LOG_WARNING, "outcome=no_handover_socket reason=\"%s\"", strerror(-g->estate));
 	return 0;
 }
 
@@ -257,7 +257,7 @@ static void own_cgroup(void)
 		cgroup_done(&cg);
 	}
 	if (r < 0)
-		log_line(LOG_WARNING, "outcome=\"no cgroup of our own\" reason=\"%s\"", e.text);
+		log_line(LOG_WARNING, "outcome=no_own_cgroup reason=\"%s\"", e.text);
 }
 
 static int drop_privileges(const struct startup *s, struct err *e)
@@ -282,11 +282,11 @@ static int drop_for_users(void *arg, struct forkserver *ret, struct err *e)
 	struct users_arg *a = arg;
 	struct err why = {0};
 	if (a->cgroup.n && cgroup_enter(&a->cgroup, 0, &why) < 0)
-		log_line(LOG_WARNING, "outcome=\"no cgroup for users\" reason=\"%s\"", why.text);
+		log_line(LOG_WARNING, "outcome=no_users_cgroup reason=\"%s\"", why.text);
 	int r = drop_privileges(a->startup, e);
 	*ret = (struct forkserver)FORKSERVER_NONE;
 	if (r == 0 && forkserver_start(&limits, ret, &why) < 0)
-		log_line(LOG_WARNING, "outcome=\"no names for users\" reason=\"%s\"", why.text);
+		log_line(LOG_WARNING, "outcome=no_names_for_users reason=\"%s\"", why.text);
 	return r;
 }
 
@@ -336,7 +336,7 @@ static void make_cgroup(struct cgroup *cg, struct engine *g)
 	if (!ours || cgroup_create("users", &service_limits, cg, &e) < 0)
 		sample_rate_close_account(&g->rates);
 	if (e.code)
-		log_line(LOG_WARNING, "outcome=\"no cgroup for users\" reason=\"%s\"", e.text);
+		log_line(LOG_WARNING, "outcome=no_users_cgroup reason=\"%s\"", e.text);
 }
 
 /* On failure the service is root's alone, as it is without the setting. */
@@ -352,7 +352,7 @@ static void start_users(const struct settings *set, struct startup *s, struct en
 		.arg = &arg};
 	int r = open_users(set, &setup, &e);
 	if (r < 0 && setup.n)
-		log_line(LOG_WARNING, "outcome=\"room for %u users\" users_max=%u reason=\"%s\"", setup.n,
+		log_line(LOG_WARNING, "outcome=fewer_users users=%u users_max=%u reason=\"%s\"", setup.n,
 			(unsigned)set->users_max, e.text);
 	if (setup.n) {
 		make_cgroup(&arg.cgroup, g);
@@ -363,7 +363,7 @@ static void start_users(const struct settings *set, struct startup *s, struct en
 		cgroup_done(&arg.cgroup);
 	}
 	if (r < 0)
-		log_line(LOG_WARNING, "outcome=\"for root alone\" reason=\"%s\"", e.text);
+		log_line(LOG_WARNING, "outcome=root_only reason=\"%s\"", e.text);
 	fd_close(setup.listener);
 	while (setup.n)
 		cpu_rings_close(setup.rings[--setup.n]);
@@ -448,7 +448,7 @@ static void start_forkserver(struct startup *s, struct engine *g, struct err *e)
 	struct symbolizer_limits limits = {.jobs = g->single ? 1 : 2, .memory = g->single ? 32 << 20 : 64 << 20};
 	g->host_files = (struct target_files_account){.name = "host", .born = clock_now()};
 	if (forkserver_start(&limits, &s->forkserver, e) < 0)
-		log_line(LOG_WARNING, "outcome=\"no names but of the kernel's functions\" reason=\"%s\"", e->text);
+		log_line(LOG_WARNING, "outcome=no_user_names reason=\"%s\"", e->text);
 }
 
 int startup_drop(struct startup *s, struct engine *g, struct err *e)

@@ -95,7 +95,7 @@ static void on_relay(void *arg, uint32_t events)
 	bool is_word = msg_check(m, (size_t)got, 0, &e) == 0;
 	bool is_last = is_word && (m->head.type == MSG_REFUSE || m->head.type == MSG_ENDED);
 	if (!is_word || (m->head.type != MSG_OK && !is_last)) {
-		log_line(LOG_ERR, "outcome=\"worker killed\" reason=\"it said what it should not\"");
+		log_line(LOG_ERR, "outcome=worker_killed reason=\"it said what it should not\"");
 		kill_worker(s);
 		return;
 	}
@@ -278,7 +278,7 @@ static void start_again(struct supervisor *s)
 	int r = start_worker(s);
 	if (r < 0) {
 		s->again = deadline_in(BACKOFF_MAX_MS * NSEC_PER_MSEC);
-		log_line(LOG_ERR, "outcome=\"no worker\" reason=\"%s\"", strerror(-r));
+		log_line(LOG_ERR, "outcome=no_worker reason=\"%s\"", strerror(-r));
 		return;
 	}
 	s->restarts++;
@@ -295,7 +295,7 @@ static void let_go(struct supervisor *s, struct registered_target *r, const char
 	union msg m = {.refuse = {.code = -ECONNRESET}};
 	snprintf(m.refuse.text, sizeof(m.refuse.text), "%s", why);
 	m.refuse.head = (struct msg_head){PROTOCOL_MAGIC, PROTOCOL_VERSION, MSG_REFUSE, sizeof(m.refuse), 0};
-	log_line(LOG_ERR, "target=%s outcome=\"let go\" reason=\"%s\"", r->desc.id, why);
+	log_line(LOG_ERR, "target=%s outcome=dropped reason=\"%s\"", r->desc.id, why);
 	call_answer_callback(r, &m);
 	remove_target(s, r);
 }
@@ -318,7 +318,7 @@ static bool blame_file(struct supervisor *s)
 
 static void quarantine_target(struct registered_target *r)
 {
-	log_line(LOG_ERR, "target=%s outcome=\"quarantined: addresses only\" reason=\"" AGAIN "\"", r->desc.id);
+	log_line(LOG_ERR, "target=%s outcome=quarantined reason=\"" AGAIN "\"", r->desc.id);
 	r->plain = true;
 	r->blame.own.n = 0;
 }
@@ -355,13 +355,13 @@ static void on_death(struct supervisor *s)
 		return;
 	}
 	if (s->replaces) {
-		log_line(LOG_INFO, "outcome=\"worker replaced\" targets=%u", s->n_targets);
+		log_line(LOG_INFO, "outcome=worker_replaced targets=%u", s->n_targets);
 		s->replaces = false;
 		s->again = clock_now();
 		sort_out(s);
 		return;
 	}
-	log_line(LOG_ERR, "outcome=\"worker died\" reason=\"%s\"",
+	log_line(LOG_ERR, "outcome=worker_died reason=\"%s\"",
 		status == -ECHILD ? "it was another supervisor's" : child_process_fate(status, fate, sizeof(fate)));
 	s->failures = clock_now() - s->born > (by_itself ? STEADY_NS : KILLED_NS) ? 0 : s->failures + 1;
 	if (by_itself && !blame_file(s) && s->failures >= HASTY)
@@ -548,7 +548,7 @@ void supervisor_quit(struct supervisor *s)
 		event_loop_stop(s->loop);
 	int r = send_order(s, &(struct supervisor_order){.kind = ORDER_QUIT}, -1);
 	if (r < 0 && s->worker >= 0) {
-		log_line(LOG_ERR, "outcome=\"worker killed\" reason=\"it cannot be told to end: %s\"", strerror(-r));
+		log_line(LOG_ERR, "outcome=worker_killed reason=\"it cannot be told to end: %s\"", strerror(-r));
 		kill_worker(s);
 	}
 }
@@ -581,7 +581,7 @@ static int watch_leaving(struct supervisor *s)
 	if (any_of_ours(s) && clock_now() < s->quit_by)
 		return deadline_left_ms(s->quit_by);
 	if (send_order(s, &(struct supervisor_order){.kind = ORDER_HAND_OVER}, -1) < 0)
-		log_line(LOG_WARNING, "outcome=\"the worker stays\" reason=\"it cannot be told\"");
+		log_line(LOG_WARNING, "outcome=worker_kept reason=\"it cannot be told\"");
 	event_loop_stop(s->loop);
 	return -1;
 }
@@ -589,7 +589,7 @@ static int watch_leaving(struct supervisor *s)
 static void on_switch(void *arg)
 {
 	struct supervisor *s = arg;
-	log_line(LOG_WARNING, "outcome=\"switched %s\" targets=%u file=%s/off", s->killswitch.off ? "off" : "on",
+	log_line(LOG_WARNING, "outcome=switched_%s targets=%u file=%s/off", s->killswitch.off ? "off" : "on",
 		s->n_targets, s->killswitch.dir);
 	for (struct registered_target *r = s->targets, *next; s->killswitch.off && r; r = next) {
 		next = r->next;
@@ -632,13 +632,13 @@ static int watch_worker(struct supervisor *s)
 	if (now < next)
 		return deadline_left_ms(next);
 	if (s->quitting) {
-		log_line(LOG_ERR, "outcome=\"worker killed\" reason=\"it does not end\"");
+		log_line(LOG_ERR, "outcome=worker_killed reason=\"it does not end\"");
 		kill_worker(s);
 		event_loop_stop(s->loop);
 		return -1;
 	}
 	if (s->replaces) {
-		log_line(LOG_ERR, "outcome=\"worker killed\" reason=\"it does not make room\"");
+		log_line(LOG_ERR, "outcome=worker_killed reason=\"it does not make room\"");
 		kill_worker(s);
 		s->quit_by = deadline_in(SUPERVISOR_QUIT_MS * NSEC_PER_MSEC);
 		return -1;
@@ -722,7 +722,7 @@ static void clear_journal(struct supervisor *s)
 {
 	for (unsigned i = 0; i < 2; i++)
 		if (ftruncate(s->engine->journal[i], 0) < 0)
-			log_line(LOG_ERR, "outcome=\"journal kept\" reason=\"%s\"", strerror(errno));
+			log_line(LOG_ERR, "outcome=journal_kept reason=\"%s\"", strerror(errno));
 }
 
 int supervisor_round(struct supervisor *s)

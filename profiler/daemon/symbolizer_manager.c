@@ -43,16 +43,15 @@ static void on_end(struct symbolizer_manager *x)
 	x->again = now + wait;
 	x->news = SYMBOLIZER_MANAGER_STATE;
 	if (!forkserver_is_there(x->from))
-		log_line(
-			LOG_ERR, "outcome=\"no source lines, no demangled names\" reason=\"the symbolizer has ended\"");
+		log_line(LOG_ERR, "outcome=no_symbolizer reason=\"the symbolizer has ended\"");
 	else if (wait)
 		log_line(LOG_ERR,
-			"outcome=\"no source lines, no demangled names\" reason=\"%u symbolizers have ended, one soon "
+			"outcome=no_symbolizer reason=\"%u symbolizers have ended, one soon "
 			"after "
 			"the other\" again_ms=%d",
 			x->hasty, (int)(wait / NSEC_PER_MSEC));
 	else
-		log_line(LOG_WARNING, "outcome=\"another symbolizer\" reason=\"it has ended\"");
+		log_line(LOG_WARNING, "outcome=symbolizer_restarted reason=\"it has ended\"");
 }
 
 /* The server sends its pidfd once; the next event on the socket is its end. */
@@ -85,7 +84,7 @@ static void end_for_good(struct symbolizer_manager *x)
 	x->renewable = false;
 	x->again = 0;
 	if (forkserver_is_there(x->from) && x->from->pidfd < 0)
-		log_line(LOG_ERR, "outcome=\"no source lines, no demangled names\" reason=\"who forks symbolizers has "
+		log_line(LOG_ERR, "outcome=no_symbolizer reason=\"who forks symbolizers has "
 				  "ended\"");
 }
 
@@ -103,7 +102,7 @@ static void start_symbolizer(struct symbolizer_manager *x)
 		return;
 	}
 	x->again = deadline_in(FAILED_NS);
-	log_line(LOG_ERR, "outcome=\"no source lines, no demangled names\" reason=\"no symbolizer: %s\"", strerror(-r));
+	log_line(LOG_ERR, "outcome=no_symbolizer reason=\"no symbolizer: %s\"", strerror(-r));
 }
 
 void symbolizer_manager_adopt(struct symbolizer_manager *x, const struct symbolizer_sockets *theirs)

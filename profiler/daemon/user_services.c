@@ -41,7 +41,7 @@ static void on_end(void *arg, uint32_t events)
 	u->channel = fd_close(u->channel);
 	u->pidfd = fd_close(u->pidfd);
 	u->pid = 0;
-	log_line(LOG_ERR, "outcome=\"for root alone\" reason=\"the users' process has ended: restart the service\"");
+	log_line(LOG_ERR, "outcome=root_only reason=\"the users' process has ended: restart the service\"");
 }
 
 int user_services_watch(struct user_services *u, struct event_loop *l)
@@ -152,7 +152,7 @@ static void on_death(void *arg, uint32_t events)
 	char fate[64];
 	int status = child_process_wait(u->pid, clock_now() + NSEC_PER_SEC);
 	if (status != 0)
-		log_line(LOG_ERR, "user=%u outcome=\"its service died\" reason=\"%s\"", (unsigned)u->uid,
+		log_line(LOG_ERR, "user=%u outcome=user_service_died reason=\"%s\"", (unsigned)u->uid,
 			child_process_fate(status, fate, sizeof(fate)));
 	event_loop_del(u->broker->loop, &u->death);
 	stop_user_service(u);
@@ -372,8 +372,7 @@ static void give_up(struct broker *b)
 {
 	for (unsigned i = 0; i < b->n; i++)
 		if (!is_free(&b->users[i]))
-			log_line(LOG_WARNING,
-				"user=%u outcome=\"left behind\" reason=\"a process of its does not end\"",
+			log_line(LOG_WARNING, "user=%u outcome=left_behind reason=\"a process of its does not end\"",
 				(unsigned)b->users[i].uid);
 	event_loop_stop(b->loop);
 }
@@ -468,7 +467,7 @@ static _Noreturn void become_broker(const struct user_services_setup *setup, int
 	prctl(PR_SET_NAME, "pilliond-users");
 	int r = set_up(&broker, setup, channel, &e);
 	if (r < 0)
-		log_line(LOG_ERR, "outcome=\"for root alone\" reason=\"%s\"", e.text);
+		log_line(LOG_ERR, "outcome=root_only reason=\"%s\"", e.text);
 	else
 		r = event_loop_run(broker.loop, on_broker_round, &broker);
 	forkserver_end(&broker.forkserver);

@@ -51,7 +51,7 @@ static void start_cleanup(struct spool_cleanup *t, uid_t user)
 		.spool_age_s = t->settings->spool_age_s,
 		.http.fd = -1};
 	if (exporter_start(&setup, &p, &e) < 0) {
-		log_line(LOG_WARNING, "user=%u outcome=\"spool not tidied\" reason=\"%s\"", (unsigned)user, e.text);
+		log_line(LOG_WARNING, "user=%u outcome=spool_not_cleaned reason=\"%s\"", (unsigned)user, e.text);
 		return;
 	}
 	fd_close(p.sock);
@@ -65,7 +65,7 @@ static int wait_for(struct spool_cleanup *t)
 	if (t->until >= 0 && clock_now() < t->until)
 		return PAUSE_MS;
 	if (t->until >= 0)
-		log_line(LOG_WARNING, "user=%u outcome=\"spool not tidied\" reason=\"the disk does not answer\"",
+		log_line(LOG_WARNING, "user=%u outcome=spool_not_cleaned reason=\"the disk does not answer\"",
 			(unsigned)t->last);
 	t->until = -1;
 	kill(t->pid, SIGKILL);

@@ -416,7 +416,7 @@ static void on_orphaned(struct worker *w)
 {
 	struct engine *g = w->engine;
 	bool waits = g->estate >= 0;
-	log_line(LOG_WARNING, "outcome=\"supervisor is gone\" targets=%u note=\"%s\"", g->n_targets,
+	log_line(LOG_WARNING, "outcome=supervisor_gone targets=%u note=\"%s\"", g->n_targets,
 		waits ? "waiting for the next" : "writing the last windows");
 	event_loop_del(g->loop, &w->source);
 	g->channel = fd_close(g->channel);
@@ -535,7 +535,7 @@ static void on_heir(void *arg, uint32_t events)
 	int r = handover_send(g, sock, channel[1], connect_anew, w);
 	fd_close(channel[1]);
 	if (r < 0) {
-		log_line(LOG_WARNING, "outcome=\"not taken over\" reason=\"%s\"", strerror(-r));
+		log_line(LOG_WARNING, "outcome=not_adopted reason=\"%s\"", strerror(-r));
 		fd_close(channel[0]);
 		if (g->leaving) /* the next supervisor is of another layout */
 			event_loop_stop(g->loop);
@@ -581,7 +581,7 @@ static int set_up(struct worker *w, int channel, struct err *e)
 	if (r == 0)
 		r = exporter_link_open(g, e);
 	if (r == 0 && g->journal[0] >= 0 && checkpoint_new(g->journal[0], g->journal[1], &g->commit) < 0)
-		log_line(LOG_WARNING, "outcome=\"a restart would lose what was counted\" reason=\"no journal\"");
+		log_line(LOG_WARNING, "outcome=no_checkpoint reason=\"no journal\"");
 	if (r == 0)
 		r = event_loop_add(g->loop, &w->source, channel, EPOLLIN, on_order, w);
 	if (r == 0)
@@ -615,7 +615,7 @@ int worker_main(struct engine *g, const struct settings *set, int channel, struc
 	if (r == 0)
 		r = set_up(w, channel, &e);
 	if (r < 0) {
-		log_line(LOG_ERR, "outcome=\"no worker\" reason=\"%s\"", e.code ? e.text : strerror(-r));
+		log_line(LOG_ERR, "outcome=no_worker reason=\"%s\"", e.code ? e.text : strerror(-r));
 		return 1;
 	}
 	w->settings = *set;

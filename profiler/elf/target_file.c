@@ -80,7 +80,7 @@ static int without_reader(struct target_files *s, const char *reason)
 {
 	s->again = clock_now() + READY_PAUSE;
 	if (!s->told)
-		log_line(LOG_ERR, "outcome=\"files are not read\" reason=\"%s\"", reason);
+		log_line(LOG_ERR, "outcome=files_not_read reason=\"%s\"", reason);
 	s->told = true;
 	return -EPIPE;
 }
@@ -228,7 +228,7 @@ static void was_late(struct target_files_account *a)
 	a->silent = true;
 	a->again = clock_now() + TARGET_FILES_LATE_PAUSE;
 	if (!a->told)
-		log_line(LOG_WARNING, "target=%s outcome=\"files are not read\" reason=\"%s\"", a->name,
+		log_line(LOG_WARNING, "target=%s outcome=files_not_read reason=\"%s\"", a->name,
 			a->fault ? a->fault : "its file system does not answer");
 	a->told = true;
 }

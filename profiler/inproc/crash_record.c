@@ -106,8 +106,7 @@ static struct crash_record *crash_record_free(struct crash_record *c)
 
 static void say_lost(const struct target *t, uint32_t pid, const char *why)
 {
-	log_line(LOG_ERR, "target=%s pid=%u outcome=\"crash without a report\" reason=\"%s\"", t ? t->desc.id : "", pid,
-		why);
+	log_line(LOG_ERR, "target=%s pid=%u outcome=crash_not_reported reason=\"%s\"", t ? t->desc.id : "", pid, why);
 }
 
 void crash_record_written(struct target *t, const struct export_profile *p, const char *path, const struct err *e)
@@ -253,8 +252,8 @@ void crash_record_take(
 	count_crash(c, event, task);
 	if (!may_report(t)) {
 		log_line(engine_peer_level(t->engine),
-			"target=%s pid=%u outcome=\"crash without a report\" reason=\"there were %d at once\"",
-			t->desc.id, c->pid, CRASH_RECORD_BURST);
+			"target=%s pid=%u outcome=crash_not_reported reason=\"there were %d at once\"", t->desc.id,
+			c->pid, CRASH_RECORD_BURST);
 		crash_record_free(c);
 		return;
 	}

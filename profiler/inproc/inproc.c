@@ -156,8 +156,8 @@ static bool drain_records(struct inproc_process *p, int64_t until, bool all)
 		engine_schedule_target(t->engine, t, AGAIN_NS);
 	if (r >= 0)
 		return true;
-	log_line(engine_peer_level(t->engine), "target=%s pid=%u outcome=\"library left alone\" reason=\"%s\"",
-		t->desc.id, p->inbox.pid, strerror(-r));
+	log_line(engine_peer_level(t->engine), "target=%s pid=%u outcome=library_refused reason=\"%s\"", t->desc.id,
+		p->inbox.pid, strerror(-r));
 	remove_process(p);
 	return false;
 }

@@ -189,9 +189,8 @@ void inproc_process_look_at_calls(struct inproc_process *p)
 	const int r = skip ? calltree_reader_skip(&p->called)
 			   : calltree_count(&p->called, a->target, a->calls, p->inbox.pid, &unknown);
 	if (r < 0) {
-		log_line(engine_peer_level(a->target->engine),
-			"target=%s pid=%u outcome=\"calls left alone\" reason=\"%s\"", a->target->desc.id, p->inbox.pid,
-			strerror(-r));
+		log_line(engine_peer_level(a->target->engine), "target=%s pid=%u outcome=calls_refused reason=\"%s\"",
+			a->target->desc.id, p->inbox.pid, strerror(-r));
 		calltree_reader_close(&p->called);
 	}
 	if (unknown && a->timers)

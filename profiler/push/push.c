@@ -234,9 +234,8 @@ static void record_success(struct push *h, unsigned generation)
 	if (generation != h->generation)
 		return;
 	if (h->failures)
-		log_line(LOG_WARNING, "endpoint=\"%s\" outcome=\"it takes profiles again\" waiting=%zu after_s=%lld",
-			h->endpoint->name, h->queue ? queue_waiting(h->queue) : 1,
-			(long long)(time(NULL) - h->status.failing_since_s));
+		log_line(LOG_WARNING, "endpoint=\"%s\" outcome=resumed waiting=%zu after_s=%lld", h->endpoint->name,
+			h->queue ? queue_waiting(h->queue) : 1, (long long)(time(NULL) - h->status.failing_since_s));
 	h->failures = 0;
 	h->again = 0;
 	h->status.failing_since_s = 0;
@@ -279,7 +278,7 @@ static void finish_file(struct push *h, struct flight *f)
 {
 	int r = f->file ? queue_done(h->queue, f->file) : 0;
 	if (r < 0)
-		log_line(LOG_ERR, "endpoint=\"%s\" file=\"%s\" outcome=\"may be sent twice\" reason=\"%s\"",
+		log_line(LOG_ERR, "endpoint=\"%s\" file=\"%s\" outcome=maybe_sent_twice reason=\"%s\"",
 			h->endpoint->name, f->path, strerror(-r));
 	end_flight(h, f);
 }
@@ -297,8 +296,7 @@ static void say_given_up(struct push *h, const char *path, const char *why)
 {
 	h->status.refused++;
 	snprintf(h->status.why, sizeof(h->status.why), "%s", why);
-	log_line(LOG_ERR, "endpoint=\"%s\" file=\"%s\" outcome=\"given up\" reason=\"%s\"", h->endpoint->name, path,
-		why);
+	log_line(LOG_ERR, "endpoint=\"%s\" file=\"%s\" outcome=given_up reason=\"%s\"", h->endpoint->name, path, why);
 	h->status_wanted = true;
 }
 
@@ -460,7 +458,7 @@ static bool shrink_requests(struct push *h, struct flight *f, const struct http_
 		return false;
 	}
 	f->limits.samples = samples / 2;
-	log_line(LOG_WARNING, "endpoint=\"%s\" file=\"%s\" outcome=\"smaller requests\" samples=%zu reason=\"%s\"",
+	log_line(LOG_WARNING, "endpoint=\"%s\" file=\"%s\" outcome=smaller_requests samples=%zu reason=\"%s\"",
 		h->endpoint->name, f->path, f->limits.samples, t->why.text);
 	let_go_batch(h, f);
 	return start_flight(h, f);
@@ -485,7 +483,7 @@ static void on_done(struct push *h, struct flight *f, const struct http_response
 	if (t->refused) {
 		h->status.refused += t->refused;
 		snprintf(h->status.why, sizeof(h->status.why), "%s", t->why.text);
-		log_line(LOG_ERR, "endpoint=\"%s\" file=\"%s\" outcome=\"%llu refused\" reason=\"%s\"",
+		log_line(LOG_ERR, "endpoint=\"%s\" file=\"%s\" outcome=refused samples=%llu reason=\"%s\"",
 			h->endpoint->name, f->path, (unsigned long long)t->refused, t->why.text);
 	}
 	go_on(h, f);

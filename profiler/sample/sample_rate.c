@@ -187,8 +187,7 @@ static void switch_to(struct target *t, bool on)
 	int64_t cpu = clock_cpu();
 	int r = switch_events(t, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE);
 	if (r < 0)
-		log_line(LOG_ERR, "target=%s outcome=\"not switched\" on=%d reason=\"%s\"", t->desc.id, on,
-			strerror(-r));
+		log_line(LOG_ERR, "target=%s outcome=not_switched on=%d reason=\"%s\"", t->desc.id, on, strerror(-r));
 	cpu = clock_cpu() - cpu;
 	t->rate.intervals.cost += (cpu - t->rate.intervals.cost) / 4;
 	t->rate.intervals.off = !on;
@@ -359,7 +358,7 @@ static void set_factor(struct target *t, double factor)
 		break;
 	}
 	if (r < 0)
-		log_line(LOG_ERR, "target=%s outcome=\"rate not set\" reason=\"%s\"", t->desc.id, strerror(-r));
+		log_line(LOG_ERR, "target=%s outcome=rate_not_set reason=\"%s\"", t->desc.id, strerror(-r));
 }
 
 static void record_factor(struct target *t)
@@ -473,11 +472,11 @@ static void say_budget(const struct engine *g, double had)
 	double has = cpu_budget_factor(&r->allowance);
 	const struct cpu_budget_cost spent = cpu_budget_minute(&r->allowance);
 	log_line(engine_peer_level(g),
-		"outcome=\"%s\" rate=1/%.1f was=1/%.1f spent=%.2fs sampling=%.2fs reason=\"cpu_budget is %.2f s a "
+		"outcome=%s rate=1/%.1f was=1/%.1f spent=%.2fs sampling=%.2fs reason=\"cpu_budget is %.2f s a "
 		"minute\"",
-		has > had ? "all rates lowered"
-		: has > 1 ? "all rates raised"
-			  : "all rates as asked for",
+		has > had ? "rates_lowered"
+		: has > 1 ? "rates_raised"
+			  : "rates_restored",
 		has, had, (double)(spent.sampling + spent.other) / NSEC_PER_SEC, (double)spent.sampling / NSEC_PER_SEC,
 		(double)r->allowed * CPU_BUDGET_SECONDS / NSEC_PER_SEC);
 }

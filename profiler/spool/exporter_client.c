@@ -208,7 +208,7 @@ static void send_pending(struct exporter_client *c)
 	/* out of memory or descriptors: profiles are held, and tried again with the next event */
 	bool gone = r == -EPIPE || r == -ECONNRESET || r == -ENOTCONN;
 	if (r < 0 && r != -EAGAIN && !gone)
-		log_line(LOG_WARNING, "outcome=\"profiles wait\" reason=\"cannot reach the exporter: %s\"",
+		log_line(LOG_WARNING, "outcome=exporter_unreachable reason=\"cannot reach the exporter: %s\"",
 			strerror(-r));
 	if (!gone)
 		watch_socket(c, r == -EAGAIN);
@@ -265,7 +265,7 @@ static void on_socket(void *arg, uint32_t events)
 		return;
 	}
 	if (got > 0 || got == -EMSGSIZE || got == -EPROTO)
-		log_line(LOG_ERR, "outcome=\"another exporter\" reason=\"it said what no exporter says\"");
+		log_line(LOG_ERR, "outcome=exporter_restarted reason=\"it said what no exporter says\"");
 	close_connection(c);
 }
 

@@ -66,7 +66,7 @@ int user_spool_open(int spool, uid_t user)
 	int dir = fd_open(all, strchr(name, '/') + 1, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 	int r = dir < 0 ? 0 : let_read(dir, user);
 	if (r < 0 && fresh)
-		log_line(LOG_WARNING, "user=%u outcome=\"cannot read its profiles\" reason=\"%s: %s\"", (unsigned)user,
-			name, strerror(-r));
+		log_line(LOG_WARNING, "user=%u outcome=spool_unreadable reason=\"%s: %s\"", (unsigned)user, name,
+			strerror(-r));
 	return dir;
 }

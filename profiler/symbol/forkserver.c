@@ -69,7 +69,7 @@ static void on_death(void *arg, uint32_t events)
 	f->source.fd = -1; /* closed, so the loop has forgotten it */
 	f->pidfd = fd_close(f->pidfd);
 	f->sock = fd_close(f->sock);
-	log_line(LOG_ERR, "outcome=\"no further symbolizer\" reason=\"who forks them %s\"",
+	log_line(LOG_ERR, "outcome=no_symbolizer_restart reason=\"who forks them %s\"",
 		child_process_fate(status, fate, sizeof(fate)));
 }
 

@@ -462,8 +462,7 @@ static void resume_target(struct resume *r, struct ref *ref)
 		return;
 	}
 	if (ref->bad) {
-		log_line(LOG_WARNING, "target=%s outcome=\"some of it is lost\" reason=\"a damaged journal\"",
-			t->desc.id);
+		log_line(LOG_WARNING, "target=%s outcome=partly_lost reason=\"a damaged journal\"", t->desc.id);
 		forget_counts(t);
 		inproc_reset_counts(t->apps);
 		process_table_lossy(t->tasks);

@@ -304,7 +304,7 @@ static void save_whole(struct checkpoint *c, struct target *t)
 	c->left_out++;
 	if (!was)
 		log_line(LOG_WARNING,
-			"target=%s outcome=\"a restart would lose what was counted\" reason=\"it takes more than %zu "
+			"target=%s outcome=no_checkpoint reason=\"it takes more than %zu "
 			"MiB\"",
 			t->desc.id, (room < TARGET_MAX ? room : TARGET_MAX) >> 20);
 	pair_table_done(&c->known); /* some entries are gone with it; the others may come twice */
@@ -334,9 +334,7 @@ static void give_up(struct checkpoint *c, int64_t now)
 {
 	journal_invalidate(c->journal);
 	if (!c->off)
-		log_line(LOG_WARNING,
-			"outcome=\"a restart would lose what was counted\" reason=\"it takes more than %zu MiB\"",
-			JOURNAL_MAX >> 20);
+		log_line(LOG_WARNING, "outcome=no_checkpoint reason=\"it takes more than %zu MiB\"", JOURNAL_MAX >> 20);
 	c->off = true;
 	c->again = now + AGAIN_NS;
 }
@@ -391,7 +389,7 @@ unsigned checkpoint_resume(struct checkpoint *c, struct engine *g, int64_t now)
 	c->round = g->targets ? ROUND_FIRST_NS : ROUND_NS;
 	write_snapshot(c, g, now);
 	if (g->targets && r < 0)
-		log_line(LOG_WARNING, "outcome=\"begun anew\" targets=%u reason=\"no journal: %s\"", g->n_targets,
+		log_line(LOG_WARNING, "outcome=restarted_empty targets=%u reason=\"no journal: %s\"", g->n_targets,
 			strerror(-r));
 	else if (g->targets)
 		log_line(LOG_WARNING, "outcome=resumed targets=%u of=%u gap_ms=%lld journal=%zu", n, g->n_targets,

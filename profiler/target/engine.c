@@ -169,7 +169,7 @@ static bool read_kallsyms(struct engine *g)
 	if (r == 1)
 		return true;
 	if (r < 0)
-		log_line(LOG_WARNING, "outcome=\"kernel frames without names\" reason=\"%s\"", e->text);
+		log_line(LOG_WARNING, "outcome=no_kernel_names reason=\"%s\"", e->text);
 	g->kallsyms = g->kallsyms_partial;
 	g->kallsyms_partial = NULL;
 	g->kallsyms_fd = fd_close(g->kallsyms_fd);

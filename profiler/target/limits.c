@@ -85,7 +85,7 @@ void limits_enforce_memory(struct engine *g)
 	if (!largest || !tables_of(largest))
 		return;
 	log_line(engine_peer_level(g),
-		"target=%s name=\"%s\" outcome=\"window ended early\" tables=%zu reason=\"table_size is %zu\"",
+		"target=%s name=\"%s\" outcome=window_ended_early tables=%zu reason=\"table_size is %zu\"",
 		largest->desc.id, largest->desc.name, g->tables.used, g->tables.max);
 	largest->early = true; /* looked at next */
 }

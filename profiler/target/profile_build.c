@@ -427,9 +427,7 @@ static int add_unseen(struct builder *b)
 		r = add_loss(b, "[lost: profiler restarted]", b->kernel->unseen / period,
 			scale_weight(b, b->kernel->unseen));
 	return r < 0 ? r
-		     : add_comment(b,
-			       "the profiler was restarted %" PRIu64
-			       " times: of %.2f s at most, it did not come to count what it had seen",
+		     : add_comment(b, "the profiler was restarted %" PRIu64 " times: up to %.2f s of samples were lost",
 			       y->restarts, (double)y->gap / NSEC_PER_SEC);
 }
 
@@ -719,7 +717,7 @@ static int add_waits(struct builder *b)
 			spec->min_us);
 	if (r == 0 && y->idle)
 		r = add_comment(b,
-			"%" PRIu64 " idle threads are left out, which were on no CPU all the window (%.2f s): "
+			"%" PRIu64 " threads that never ran in this window are left out (%.2f s): "
 			"offcpu:idle shows where",
 			y->idle, (double)y->idle_ns / NSEC_PER_SEC);
 	if (r == 0 && y->unrecorded && cgroup)

@@ -139,9 +139,8 @@ static void count_failure(struct target *t, const struct part *p)
 	unsigned n = count_failures(t, p->module);
 	pair_table_add(&t->not_named, module_id(p->module), FAILED + n);
 	if (n + 1 == FAILURES_MAX)
-		log_line(LOG_WARNING,
-			"target=%s module=\"%s\" outcome=\"%s\" reason=\"the symbolizer failed %d times\"", t->desc.id,
-			module_name(p->module), p->with_debug ? "without source lines" : "with mangled names",
+		log_line(LOG_WARNING, "target=%s module=\"%s\" outcome=%s reason=\"the symbolizer failed %d times\"",
+			t->desc.id, module_name(p->module), p->with_debug ? "no_source_lines" : "mangled_names",
 			FAILURES_MAX);
 }
 
@@ -204,8 +203,7 @@ static size_t choose_addresses(struct part *p, uint64_t *vaddrs, const char **na
 static void forget_symbolizer(struct engine *g)
 {
 	if (g->channel < 0) /* else the supervisor has logged it */
-		log_line(
-			LOG_ERR, "outcome=\"no source lines, no demangled names\" reason=\"the symbolizer has ended\"");
+		log_line(LOG_ERR, "outcome=no_symbolizer reason=\"the symbolizer has ended\"");
 	g->symbolizer = symbolizer_free(g->symbolizer); /* its open jobs end by themselves */
 }
 

@@ -330,7 +330,7 @@ void target_tasks(struct target *t, const struct msg_tasks *m, const int *maps)
 			continue;
 		int r = process_table_adopt_maps(t->tasks, (uint32_t)d->pid, maps[next], &t->maps_left);
 		if (r < 0)
-			log_line(engine_peer_level(t->engine), "target=%s pid=%d outcome=\"no mappings\" reason=\"%s\"",
+			log_line(engine_peer_level(t->engine), "target=%s pid=%d outcome=no_mappings reason=\"%s\"",
 				t->desc.id, d->pid, strerror(-r));
 		fd_close(maps[next++]);
 	}
@@ -581,9 +581,10 @@ static void fit_snapshots(struct target *t, int64_t now)
 		int r = switch_dump_size(t, i, from, to);
 		stack_dump_size_moved(l, to);
 		l->crooked |= r < 0; /* never again */
-		log_line(r < 0 ? LOG_WARNING : LOG_INFO, "target=%s event=%s snapshot=%u was=%u outcome=\"%s\"",
-			t->desc.id, event_name(&t->desc.events[i]), l->size[to], l->size[from],
-			r < 0 ? strerror(-r) : "moved");
+		log_line(r < 0 ? LOG_WARNING : LOG_INFO,
+			"target=%s event=%s snapshot=%u was=%u outcome=%s reason=\"%s\"", t->desc.id,
+			event_name(&t->desc.events[i]), l->size[to], l->size[from],
+			r < 0 ? "not_switched" : "snapshot_size", r < 0 ? strerror(-r) : "stacks need another size");
 	}
 }
 
@@ -921,5 +922,5 @@ void target_resume_blank(struct target *t)
 	target_reset_clock(t);
 	process_table_lossy(t->tasks);
 	inproc_reset_counts(t->apps);
-	log_line(LOG_INFO, "target=%s outcome=\"begun anew\"", t->desc.id);
+	log_line(LOG_INFO, "target=%s outcome=restarted_empty", t->desc.id);
 }

@@ -146,7 +146,7 @@ static void on_answer(void *arg, uint32_t events)
 		fd_close(fd);
 	}
 	if (job->answer < 0)
-		log_line(LOG_WARNING, "outcome=\"no page\" reason=\"the process that was to make it has ended\"");
+		log_line(LOG_WARNING, "outcome=no_page reason=\"the process that was to make it has ended\"");
 	finish_job(job);
 }
 

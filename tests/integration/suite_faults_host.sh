@@ -152,7 +152,7 @@ test_service_read_only_cgroups() {
 	SERVICE=$!
 	until_true 10 grep -qs state=ready service.log || fail "no service: $(cat service.log)"
 	has "its log" "$(cat service.log)" \
-		'outcome="no cgroup of our own" reason="cannot (make|enter) the cgroup pillion/service: Read-only file system"'
+		'outcome=no_own_cgroup reason="cannot (make|enter) the cgroup pillion/service: Read-only file system"'
 	lesser ""
 }
 

@@ -58,7 +58,7 @@ test_killed_service() {
 	service "$LAB/bin/deny" ioctl kill
 	call
 	unprofiled "refused: profiling it has ended the profiler again and again"
-	is "workers that died" "$(grep -c 'outcome="worker died"' service.log)" 3
+	is "workers that died" "$(grep -c 'outcome=worker_died' service.log)" 3
 	kill -KILL "$SERVICE"
 	ends "the service's end" "$SERVICE" 137
 	SERVICE=

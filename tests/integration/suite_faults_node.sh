@@ -211,7 +211,7 @@ expected_scores() {
 	for name in pilliond pilliond-fork; do echo "$name 0"; done
 	for name in pilliond-worker pilliond-export pilliond-names pilliond-files; do echo "$name $above"; done
 }
-another_exporter() { grep -q 'outcome="another exporter"' service.log && pgrep -P "$SERVICE" -x pilliond-export >another; }
+another_exporter() { grep -q 'outcome=exporter_restarted' service.log && pgrep -P "$SERVICE" -x pilliond-export >another; }
 row "who goes first for want of memory: whoever can be had again" test_scores
 
 # The worker has died, and there is next to no memory for another one: the fork itself is what the kernel has none for.

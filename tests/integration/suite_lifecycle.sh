@@ -66,7 +66,7 @@ test_worker_of_container() {
 		missing = used - sampled; off = missing - lost; off = off < 0 ? -off : off
 		printf "missing %d us, said to be lost %d us: %.1f %% off\n", missing, lost, 100 * off / (lost + 1)
 		exit !(lost > 0 && off <= 0.05 * lost + 0.003 * used) }' || fail "what is missing is not what is said"
-	(($(grep -c 'outcome="worker died"' service.log) == kills)) || fail "not $kills: $(grep -c 'outcome="worker died"' service.log)"
+	(($(grep -c 'outcome=worker_died' service.log) == kills)) || fail "not $kills: $(grep -c 'outcome=worker_died' service.log)"
 	end_service
 }
 row "a container whose worker is killed again and again: what is missing is what is said" test_worker_of_container

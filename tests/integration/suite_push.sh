@@ -314,7 +314,7 @@ test_outage() {
 	echo "slow 50" >rec/mode
 	until_true 90 all_sent || fail "not all are sent: $(cat $(state_file) push.log)"
 	until_true 20 eval "! failing" || fail "it says that it fails: $(cat $(state_file))"
-	has "the log" "$(cat push.log)" 'outcome="it takes profiles again"'
+	has "the log" "$(cat push.log)" 'outcome=resumed'
 	follow_end
 	is_whole_and_in_order
 	is "twice" "$(paths_taken | sort | uniq -d)" ""
@@ -362,7 +362,7 @@ test_odd_files() {
 	follow --backlog --to "pyroscope+http://127.0.0.1:$PORT"
 	until_true 20 took 3 || fail "$(cat push.log)"
 	until_true 10 eval '[[ $(state_of .waiting) == 0 ]]' || fail "$(cat $(state_file))"
-	is "given up" "$(sed -n 's/.*file="\([^"]*\)" outcome="given up".*/\1/p' push.log | sort | xargs)" \
+	is "given up" "$(sed -n 's/.*file="\([^"]*\)" outcome=given_up.*/\1/p' push.log | sort | xargs)" \
 		"db/20260101T000002Z-000002-cpu.pb.gz web/20260101T000003Z-000003-cpu.pb.gz web/20260101T000009Z-000009-cpu.pb.gz"
 	is "of the directory" "$(grep -c 'reason="what is in lost+found is not sent: cannot list it: Permission denied"' push.log)" 1
 	follow_end

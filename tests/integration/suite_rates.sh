@@ -96,7 +96,7 @@ test_budget() {
 	for name in c1 c2; do
 		ct_start runc $name -a $NAMES=cpu@999 -a io.pillion.window=60s -- sh -c "$LAB/bin/burn 600; exec $LAB/bin/sleeper"
 	done
-	until_true 50 grep -qs 'all rates lowered' service.log || fail "not lowered: $("${PS[@]}")"
+	until_true 50 grep -qs outcome=rates_lowered service.log || fail "not lowered: $("${PS[@]}")"
 	for name in c1 c2; do until_true 60 eval "((\$(usage_of $name) > 1000000))"; done
 	end_burn c1
 	end_burn c2
@@ -106,9 +106,9 @@ test_budget() {
 	done
 	is "each is lowered" "$(ask 'map(.lowered_by > 1) | unique | join(" ")')" true
 	is "caps" "$(ask 'map(.capped_by) | unique | join(" ")')" 1
-	has "the log" "$(cat service.log)" 'outcome="all rates lowered" rate=1/[0-9.]+ was=1/1.0 spent=[0-9.]+s sampling=[0-9.]+s reason="cpu_budget is 0.15 s a minute"'
+	has "the log" "$(cat service.log)" 'outcome=rates_lowered rate=1/[0-9.]+ was=1/1.0 spent=[0-9.]+s sampling=[0-9.]+s reason="cpu_budget is 0.15 s a minute"'
 	has "the table" "$("${PS[@]}")" ' 1/[0-9.]+ budget .* of a budget of [0-9]+ms in the last minute, [0-9.]+m?s of it for sampling'
-	until_true 110 grep -qE 'outcome="all rates (raised|as asked for)"' service.log ||
+	until_true 110 grep -qE 'outcome=rates_(raised|restored)' service.log ||
 		fail "not raised: $("${PS[@]}") $(cat service.log)"
 	ct_stop c1
 	ct_stop c2
@@ -227,7 +227,7 @@ test_tables() {
 	ct_start runc c1 -a "$NAMES=cpu@499,page-faults/1" -a io.pillion.window=600s -- \
 		sh -c 'while :; do /bin/true; done'
 	until_true 90 written c1 || fail "no early window: $("${PS[@]}")"
-	has "the log" "$(cat service.log)" 'target=c1 name="" outcome="window ended early" tables=[0-9]+ reason="table_size is 1048576"'
+	has "the log" "$(cat service.log)" 'target=c1 name="" outcome=window_ended_early tables=[0-9]+ reason="table_size is 1048576"'
 	has "its profile" "$(all_comments c1)" 'this window ended early: stacks of all targets took more than three quarters of table_size'
 	ct_stop c1
 	ct_rm c1

@@ -196,7 +196,7 @@ test_worker_killed() {
 	wait "$app"
 	until_true "$PATIENCE" grep -qs 'name="app" state=ended' service.log || fail "it has not ended: $(cat service.log)"
 	ends "$pulse" pulse
-	is "workers that died" "$(grep -c 'outcome="worker died"' service.log)" "$kills"
+	is "workers that died" "$(grep -c 'outcome=worker_died' service.log)" "$kills"
 	cpu=$(cat cpu)
 	profiles_of app | while read -r file; do "$LAB/bin/pillion" report --folded "$file"; done >all.folded
 	all_told app "$cpu"
@@ -234,9 +234,9 @@ test_culprit() {
 	until_true "$PATIENCE" started pulse || fail "not profiled: $(cat service.log)"
 	"${RUN[@]}" -- ./crash >cpu &
 	crash=$!
-	until_true "$PATIENCE" grep -qs 'outcome="quarantined: addresses only"' service.log || fail "it is not quarantined: $(cat service.log)"
-	has "the log" "$(cat service.log)" 'target=run-[0-9]* outcome="quarantined: addresses only" reason="profiling it has ended the profiler again and again"'
-	is "workers that died" "$(grep -c 'outcome="worker died"' service.log)" 3
+	until_true "$PATIENCE" grep -qs 'outcome=quarantined' service.log || fail "it is not quarantined: $(cat service.log)"
+	has "the log" "$(cat service.log)" 'target=run-[0-9]* outcome=quarantined reason="profiling it has ended the profiler again and again"'
+	is "workers that died" "$(grep -c 'outcome=worker_died' service.log)" 3
 	until_true "$PATIENCE" started "crash pulse" || fail "one is gone: $(ask 'map(.name)')"
 	more_samples crash 20
 	kill_worker KILL # what is known of it from here on is kept
@@ -245,7 +245,7 @@ test_culprit() {
 	: >stop
 	wait "$crash"
 	until_true "$PATIENCE" written crash || fail "no profile of it: $(cat service.log)"
-	is "workers that died" "$(grep -c 'outcome="worker died"' service.log)" 4
+	is "workers that died" "$(grep -c 'outcome=worker_died' service.log)" 4
 	ends "$pulse" pulse
 	profiles_of crash | while read -r file; do
 		"$LAB/bin/pillion" report --folded "$file"
@@ -299,7 +299,7 @@ test_bad_file() {
 	until_true "$PATIENCE" grep -qs 'outcome=quarantined' service.log || fail "it is not quarantined: $(cat service.log)"
 	has "the log" "$(cat service.log)" 'target=run-[0-9]* module="[^"]*/libbad.so" outcome=quarantined reason="reading it has ended'
 	more_samples app 20
-	kills=$(grep -c 'outcome="worker died"' service.log)
+	kills=$(grep -c 'outcome=worker_died' service.log)
 	is "workers that died of it" "$kills" 3
 	kill_worker KILL # the next one reads the journal, in which frames are its
 	until_true "$PATIENCE" started app || fail "it is gone: $(ask 'map(.name)')"
@@ -308,9 +308,9 @@ test_bad_file() {
 	: >stop
 	wait "$app" || fail "the program's exit status is $?"
 	until_true "$PATIENCE" grep -qs 'name="app" state=ended' service.log || fail "it has not ended: $(cat service.log)"
-	is "workers that died" "$(grep -c 'outcome="worker died"' service.log)" 4
-	! grep -q 'outcome="let go"' service.log || fail "it is let go: $(cat service.log)"
-	! grep -q 'outcome="begun anew"' service.log || fail "what was counted before is forgotten: $(cat service.log)"
+	is "workers that died" "$(grep -c 'outcome=worker_died' service.log)" 4
+	! grep -q 'outcome=dropped' service.log || fail "it is let go: $(cat service.log)"
+	! grep -q 'outcome=restarted_empty' service.log || fail "what was counted before is forgotten: $(cat service.log)"
 	is "times that it is quarantined" "$(grep -c outcome=quarantined service.log)" 1
 	profiles_of app | while read -r file; do
 		"$LAB/bin/pillion" report --folded "$file"
@@ -380,7 +380,7 @@ test_supervisor_killed() {
 	cpu=$(cat cpu)
 	until_true "$PATIENCE" written app || fail "no profile: $(cat service.log)"
 	until_true "$PATIENCE" grep -qs 'name="app" state=ended' service.log || fail "it has not ended: $(cat service.log)"
-	is "takings over" "$(grep -c 'outcome="taken over"' service.log)" 20
+	is "takings over" "$(grep -c 'outcome=adopted' service.log)" 20
 	all_told app "$cpu"
 	profiles_of app | while read -r file; do "$LAB/bin/pillion" report --folded "$file"; done >all.folded
 	has "its functions" "$(cat all.folded)" 'loaded_late'
@@ -435,7 +435,7 @@ test_all_killed() {
 	until_true "$PATIENCE" grep -qs 'target=app .*state=ended' service.log || fail "it has not ended: $(cat service.log)"
 	ct_rm app
 	ends "$other" pulse
-	is "how often they were taken back" "$(grep -c 'outcome="taken back" targets=2 ' service.log)" $kills
+	is "how often they were taken back" "$(grep -c 'outcome=restored targets=2 ' service.log)" $kills
 	all_told app "$(cat cpu)"
 	profiles_of app | while read -r file; do "$LAB/bin/pillion" report --folded "$file"; done >all.folded
 	has "its functions" "$(cat all.folded)" 'loaded_late'
@@ -505,7 +505,7 @@ test_upgrade() {
 	cpu=$(cat cpu)
 	until_true "$PATIENCE" written app || fail "no profile: $(cat service.log)"
 	until_true "$PATIENCE" grep -qs 'name="app" state=ended' service.log || fail "it has not ended: $(cat service.log)"
-	is "workers that made room" "$(grep -c 'outcome="worker replaced" targets=1' service.log)" $times
+	is "workers that made room" "$(grep -c 'outcome=worker_replaced targets=1' service.log)" $times
 	all_told app "$cpu"
 	profiles_of app | while read -r file; do "$LAB/bin/pillion" report --folded "$file"; done >all.folded
 	has "its functions" "$(cat all.folded)" 'loaded_late'
@@ -614,7 +614,7 @@ says_metric() { # NAME VALUE
 	[[ $(metric "$1") == "$2" ]]
 }
 
-ten_died() { [[ $(lines_of 'outcome="\(another symbolizer\|no source lines, no demangled names\)"') == 10 ]]; }
+ten_died() { [[ $(lines_of 'outcome=\(symbolizer_restarted\|no_symbolizer\)') == 10 ]]; }
 
 # The first two are followed at once: who asks meanwhile waits for them.
 test_symbolizer_killed() {
@@ -628,7 +628,7 @@ test_symbolizer_killed() {
 	done
 	until_true "$PATIENCE" ten_died || fail "not ten died: $(cat service.log)"
 	has "the log of the last" "$(cat service.log)" 'reason="10 symbolizers have ended, one soon after the other" again_ms=5000'
-	is "workers that died" "$(lines_of 'outcome="worker died"')" 0
+	is "workers that died" "$(lines_of 'outcome=worker_died')" 0
 	is "its symbolizer" "$(metric pillion_symbolizer_up) $(metric pillion_readers_up) $(metric pillion_symbolizer_renewable)" "1 1 1"
 	end_names
 }
@@ -692,8 +692,8 @@ test_forkserver_killed() {
 	until_true "$PATIENCE" says_metric pillion_symbolizer_up 0 || fail "it is up: $(cat service.log)"
 	"${RUN[@]}" -- ./app1 >/dev/null
 	(($(folded_of app1 | share '_ZN4work5churn') >= 80)) || fail "its names: $(folded_of app1)"
-	is "lines of who forks them" "$(lines_of 'outcome="no further symbolizer" reason="who forks them was killed by signal 9"')" 1
-	is "lines of the last" "$(lines_of 'outcome="no source lines, no demangled names" reason="the symbolizer has ended"')" 1
+	is "lines of who forks them" "$(lines_of 'outcome=no_symbolizer_restart reason="who forks them was killed by signal 9"')" 1
+	is "lines of the last" "$(lines_of 'outcome=no_symbolizer reason="the symbolizer has ended"')" 1
 	is "another one" "$(symbolizer)" ""
 	end_names
 }

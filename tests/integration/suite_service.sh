@@ -303,14 +303,14 @@ test_switched_off() { # DIR - of the service's, below the row's
 		[[ -d /proc/$(ct_pid $name) ]] || fail "$name has ended"
 		(($(ns_of $name cpu pulse_work) > 0)) || fail "$name has no last window: $(tail -n 5 service.log)"
 	done
-	has "the log" "$(cat service.log)" 'outcome="switched off" targets=3'
-	has "the log" "$(cat service.log)" 'target=peer outcome="let go" reason="switched off on this host'
+	has "the log" "$(cat service.log)" 'outcome=switched_off targets=3'
+	has "the log" "$(cat service.log)" 'target=peer outcome=dropped reason="switched off on this host'
 	kill $peer
 	ct_start runc c3 -a "$NAMES=cpu@99" -- "$LAB/bin/sleeper"
 	is "targets" "$(ask length)" 0
 	[[ $1 == etc ]] || has "the hook's log" "$(cat hook.log)" "switched off on this host: 'pillion on' ends that"
 	rm "$1/off"
-	until_true "$PATIENCE" grep -q 'outcome="switched on"' service.log || fail "it is off still"
+	until_true "$PATIENCE" grep -q 'outcome=switched_on' service.log || fail "it is off still"
 	ct_start runc c4 -a "$NAMES=cpu@99" -- "$LAB/bin/sleeper"
 	until_true "$PATIENCE" says c4 .state started || fail "c4 is $(of c4 .state)"
 	for name in c1 c2 c3 c4; do ct_rm $name; done

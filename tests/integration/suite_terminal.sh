@@ -235,7 +235,7 @@ row "report: a crash" test_crash
 
 mistakes() {
 	cat <<'TABLE'
-toop				2	'toop'			is 'top' meant
+toop				2	'toop'			did you mean 'top'
 xyzzy				2	'xyzzy'			pillion help
 help xyzzy			2	'xyzzy'			pillion help
 top --rwos 3 x			2	'--rwos'		pillion help top

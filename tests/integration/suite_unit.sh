@@ -179,7 +179,7 @@ test_nobody_listens() {
 	NOTIFY=$ROW/nobody
 	serve
 	has "the log" "$(cat log)" \
-		"outcome=\"not heard by the service manager\" reason=\"cannot speak to the service manager at $ROW/nobody: No such file"
+		"outcome=no_sd_notify reason=\"cannot speak to the service manager at $ROW/nobody: No such file"
 	stop
 }
 
@@ -257,7 +257,7 @@ test_broken() {
 	settings 'log_level = info' 'spool_size = 1GiB'
 	serve
 	settings 'log_level = error' 'spool_size = much'
-	hup "level=error .*outcome=\"settings kept\" reason=\"$ROW/etc/pillion.conf, line 2: spool_size: \"much\" is not 1MiB"
+	hup "level=error .*outcome=settings_kept reason=\"$ROW/etc/pillion.conf, line 2: spool_size: \"much\" is not 1MiB"
 	heard "READY=1\|STATUS=Settings kept: $ROW/etc/pillion.conf, line 2: "
 	settings 'log_level = info' 'control = /run/elsewhere.sock' # which a flag overrides: nothing has changed
 	hup 'level=info .*outcome=reloaded changed="" note=""' # and the level was kept
@@ -282,7 +282,7 @@ test_unreadable() {
 	serve
 	settings 'log_level = error'
 	chmod 600 etc/pillion.conf
-	hup "outcome=\"settings kept\" reason=\"cannot open $ROW/etc/pillion.conf: Permission denied \(pilliond reads it as user pillion"
+	hup "outcome=settings_kept reason=\"cannot open $ROW/etc/pillion.conf: Permission denied \(pilliond reads it as user pillion"
 	chmod 644 etc/pillion.conf
 	echo 'strict = yes' >etc/policy.conf
 	chmod 600 etc/policy.conf # only hooks need it
@@ -296,9 +296,9 @@ test_policy() {
 	echo 'max_rate = fast' >etc/policy.conf
 	serve
 	has "the log" "$(cat log)" \
-		"outcome=\"no container will be profiled\" reason=\"$ROW/etc/policy.conf, line 1: max_rate: \"fast\" is not 1 to 100000\""
+		"outcome=policy_unreadable reason=\"$ROW/etc/policy.conf, line 1: max_rate: \"fast\" is not 1 to 100000\""
 	settings 'log_level = error'
-	hup "outcome=\"settings kept\" reason=\"$ROW/etc/policy.conf, line 1: max_rate"
+	hup "outcome=settings_kept reason=\"$ROW/etc/policy.conf, line 1: max_rate"
 	echo 'max_rate = 99' >etc/policy.conf
 	settings 'log_level = debug'
 	hup 'outcome=reloaded changed="log_level"'

@@ -427,7 +427,7 @@ test_left_behind() {
 	kill -TERM "$SERVICE"
 	wait "$SERVICE" || fail "the service's exit status is $?: $(cat service.out)"
 	until_true 20 eval '! kill -0 '"$users"' 2>/dev/null' || fail "the users' process is left"
-	has "the log" "$(cat service.log)" "user=$ANNE outcome=\"left behind\""
+	has "the log" "$(cat service.log)" "user=$ANNE outcome=left_behind"
 	kill -KILL "$pid"
 	pkill -KILL -u $ANNE -x tenant || :
 	end_run

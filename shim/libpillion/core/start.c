@@ -247,7 +247,7 @@ static void log_failure(const struct start_reply *s)
 	if (fd < 0)
 		return;
 	struct text_writer o = {.fd = (int)fd};
-	text_put(&o, "libpillion: outcome=\"not profiled\" pid=");
+	text_put(&o, "libpillion: outcome=not_profiled pid=");
 	text_put_decimal(&o, (uint64_t)sys_call(getpid));
 	text_put(&o, " reason=\"");
 	text_put(&o, s->text);
