@@ -4,14 +4,12 @@
 #include "shim/libpillion/alloc/live_slots.h"
 #include "shim/libpillion/core/connection.h"
 #include "shim/libpillion/core/labels.h"
+#include "shim/libpillion/core/stack_copy.h"
 #include "shim/libpillion/core/syscall.h"
+#include "shim/libpillion/core/thread_name.h"
 #include "shim/libpillion/cputime/cpu_timers.h"
 
 #include <string.h>
-#include <sys/uio.h>
-
-#define STACK_NEAR (64u << 10) /* from a frame of ours to the sampled one on the same stack */
-#define STACK_FAR (64u << 20)  /* the end of a stack is not farther away; another stack is (mmap_base) */
 
 /* xorshift64* (Vigna, 2016) */
 static uint64_t draw_random(uint64_t *random)
@@ -84,33 +82,6 @@ bool alloc_sample_due(struct thread_state *t)
 	return true;
 }
 
-/*
- * Bytes of stack from sp on: for the initial thread up to the program's environment, for others up to libc's own data,
- * which is at the top of their stacks. If neither is plausible, the maximum.
- */
-uint32_t alloc_sample_stack_bytes(uint64_t sp, uint64_t tp)
-{
-	const uint64_t ends[] = {connection_stack_end(), tp};
-	uint64_t most = ALLOC_SAMPLE_STACK_MAX;
-	for (unsigned i = 0; i < 2; i++)
-		if (ends[i] > sp && ends[i] - sp < STACK_FAR && ends[i] - sp < most)
-			most = ends[i] - sp;
-	return (uint32_t)most & ~7u;
-}
-
-uint32_t alloc_sample_copy_stack(uint32_t tid, uint64_t sp, uint8_t *to, uint32_t most)
-{
-	struct iovec into = {to, most}, from = {(void *)(uintptr_t)sp, most};
-	long n = connection_is_quiet() ? -1 : sys_call(process_vm_readv, tid, &into, 1, &from, 1, 0);
-	/* not allowed: if we run on the same stack, the page of sp is there */
-	if (n <= 0 && sp - (uintptr_t)__builtin_frame_address(0) < STACK_NEAR) {
-		n = (long)(4096 - sp % 4096);
-		n = n > (long)most ? (long)most : n;
-		memcpy(to, from.iov_base, (size_t)n);
-	}
-	return n > 0 ? (uint32_t)n & ~7u : 0;
-}
-
 static void update_tid(struct thread_state *t, const struct connection *p)
 {
 	if (t->pid == p->pid || connection_is_quiet())
@@ -128,7 +99,7 @@ void alloc_sample_record(struct thread_state *t, const struct alloc_sample_regs 
 		return;
 	update_tid(t, p);
 	const uint64_t id = live_slots_add(&p->area, ptr, bytes);
-	const uint32_t most = alloc_sample_stack_bytes(r->sp, (uint64_t)(uintptr_t)__builtin_thread_pointer());
+	const uint32_t most = stack_copy_size(r->sp, (uint64_t)(uintptr_t)__builtin_thread_pointer());
 	const int64_t now = connection_clock();
 	const uint32_t more = cpu_timers_more();
 	if (shm_reserve(&p->area, (uint32_t)sizeof(struct shm_record) + more + most, &place, &wake)) {
@@ -150,8 +121,8 @@ void alloc_sample_record(struct thread_state *t, const struct alloc_sample_regs 
 			.labels = labels_in(&p->area, t->labels),
 			.more = more};
 		if (more)
-			cpu_timers_name((struct shm_more *)(to + 1));
-		to->stack = alloc_sample_copy_stack(t->tid, r->sp, stack, most);
+			thread_name_read((struct shm_more *)(to + 1));
+		to->stack = stack_copy(t->tid, r->sp, stack, most);
 		place.size = (uint32_t)sizeof(*to) + more + to->stack;
 		shm_publish(&p->area, &place);
 	}

@@ -16,8 +16,6 @@
 
 #include <stddef.h>
 
-#define ALLOC_SAMPLE_STACK_MAX (32u << 10)
-
 /* The registers at this instruction of one of our functions, as its unwind tables see them. */
 struct alloc_sample_regs {
 	uint64_t ip, sp, bp, bx, r12, r13, r14, r15;
@@ -49,11 +47,6 @@ void alloc_sample_record(struct thread_state *t, const struct alloc_sample_regs 
  */
 uint32_t alloc_sample_find(const void *p);
 void alloc_sample_freed(uint32_t found, const void *p);
-
-/* Bytes from sp on that may be stack, of a thread with its own data at tp. */
-uint32_t alloc_sample_stack_bytes(uint64_t sp, uint64_t tp);
-/* Copies the part that can be read there. Returns its bytes. */
-uint32_t alloc_sample_copy_stack(uint32_t tid, uint64_t sp, uint8_t *to, uint32_t most);
 
 /* Draws from the exponential distribution with this mean, by the state of a generator (not 0). */
 int64_t alloc_sample_draw(uint64_t *random, uint64_t mean);

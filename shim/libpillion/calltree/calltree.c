@@ -2,6 +2,7 @@
 #include "shim/libpillion/calltree/calltree_share.h"
 #include "shim/libpillion/calltree/calltree_stacks.h"
 #include "shim/libpillion/core/arena.h"
+#include "shim/libpillion/core/sys_clock.h"
 #include "shim/libpillion/core/syscall.h"
 
 #include <cpuid.h>
@@ -224,13 +225,6 @@ struct tree_frame *calltree_begin(void)
 
 /* --- on and off ---------------------------------------------------------------------------------------- */
 
-uint64_t calltree_monotonic(void)
-{
-	struct timespec now = {0};
-	sys_call(clock_gettime, CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 enum tree_clock calltree_clock_best(void)
 {
 	unsigned a, b, c, d;
@@ -242,7 +236,8 @@ static void note_moment(struct tree_header *h)
 {
 	uint64_t least = UINT64_MAX;
 	for (int i = 0; i < 4; i++) {
-		uint64_t before = __builtin_ia32_rdtsc(), ns = calltree_monotonic(), after = __builtin_ia32_rdtsc();
+		uint64_t before = __builtin_ia32_rdtsc(), ns = sys_clock_ns(CLOCK_MONOTONIC),
+			 after = __builtin_ia32_rdtsc();
 		if (after - before >= least)
 			continue;
 		least = after - before;
@@ -264,7 +259,8 @@ int calltree_start(enum tree_clock clock, const struct calltree_memory *m)
 		__atomic_store_n(&h->clock, clock, __ATOMIC_RELAXED);
 		__atomic_store_n(&calltree_switch.base, (char *)h, __ATOMIC_RELAXED);
 		__atomic_store_n(&calltree_switch.started,
-			clock == TREE_CLOCK_TSC ? __builtin_ia32_rdtsc() : calltree_monotonic(), __ATOMIC_RELAXED);
+			clock == TREE_CLOCK_TSC ? __builtin_ia32_rdtsc() : sys_clock_ns(CLOCK_MONOTONIC),
+			__ATOMIC_RELAXED);
 		__atomic_store_n(&calltree_switch.on, 1 + clock, __ATOMIC_RELEASE);
 		r = 0;
 	}
@@ -292,7 +288,7 @@ void calltree_enter_timed(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
 	if (__builtin_expect(calltree_switch.on == 1 + TREE_CLOCK_TSC, 1))
 		tree_time(__builtin_ia32_rdtsc());
 	else
-		tree_time(calltree_monotonic());
+		tree_time(sys_clock_ns(CLOCK_MONOTONIC));
 	tree_enter_hot(fn, site, sp, ra);
 }
 
@@ -301,7 +297,7 @@ void calltree_leave_timed(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
 	if (__builtin_expect(calltree_switch.on == 1 + TREE_CLOCK_TSC, 1))
 		tree_time(__builtin_ia32_rdtsc());
 	else
-		tree_time(calltree_monotonic());
+		tree_time(sys_clock_ns(CLOCK_MONOTONIC));
 	tree_leave_hot(fn, site, sp, ra);
 }
 

@@ -51,7 +51,6 @@ int calltree_start(enum tree_clock clock, const struct calltree_memory *memory);
 void calltree_stop(void);
 /* The invariant clock of the CPU where there is one, else the kernel's. */
 enum tree_clock calltree_clock_best(void);
-uint64_t calltree_monotonic(void); /* ns */
 
 /* The hooks call these when counting is on: calltree_inline.h. sp: the hook's CFA; ra: the hook's return address. */
 void calltree_enter(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra);

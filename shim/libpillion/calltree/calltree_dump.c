@@ -5,6 +5,7 @@
 #include "shim/libpillion/calltree/calltree_unloaded.h"
 #include "shim/libpillion/core/arena.h"
 #include "shim/libpillion/core/maps_format.h"
+#include "shim/libpillion/core/sys_clock.h"
 #include "shim/libpillion/core/syscall.h"
 #include "shim/libpillion/core/text_writer.h"
 
@@ -27,7 +28,7 @@ static double tick_of(const struct tree_header *h)
 {
 	if (h->clock != TREE_CLOCK_TSC && !(h->clock == TREE_CLOCK_NONE && calltree_clock_best() == TREE_CLOCK_TSC))
 		return 1;
-	uint64_t tsc = __builtin_ia32_rdtsc() - h->tsc, ns = calltree_monotonic() - h->monotonic_ns;
+	uint64_t tsc = __builtin_ia32_rdtsc() - h->tsc, ns = sys_clock_ns(CLOCK_MONOTONIC) - h->monotonic_ns;
 	return tsc ? (double)ns / (double)tsc : 0;
 }
 

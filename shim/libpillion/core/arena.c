@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/core/arena.h"
 
-#include "shim/libpillion/calltree/calltree.h"
+#include "shim/libpillion/core/sys_clock.h"
 #include "shim/libpillion/core/syscall.h"
 
 #include <errno.h>
@@ -73,7 +73,7 @@ static void init_arena(void)
 		.size = arena.shared_size,
 		.chunks = 1,
 		.pid = (uint32_t)sys_call(getpid),
-		.born = calltree_monotonic(),
+		.born = sys_clock_ns(CLOCK_MONOTONIC),
 	};
 	memcpy(h->magic, TREE_MAGIC, sizeof(h->magic));
 	memset(arena.own->roots, 0, sizeof(arena.own->roots));

@@ -3,6 +3,7 @@
 
 #include "shim/libpillion/calltree/calltree_share.h"
 #include "shim/libpillion/core/labels.h"
+#include "shim/libpillion/core/sys_clock.h"
 #include "shim/libpillion/core/syscall.h"
 #include "shim/libpillion/cputime/cpu_timers.h"
 #include "shim/libpillion/crash/crash_handler.h"
@@ -49,9 +50,7 @@ int64_t connection_clock(void)
 
 uint64_t connection_cpu(void)
 {
-	struct timespec t = {0};
-	sys_call(clock_gettime, CLOCK_PROCESS_CPUTIME_ID, &t);
-	return (uint64_t)(t.tv_sec * NSEC + t.tv_nsec);
+	return sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 void connection_quiet(bool off)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/core/launch.h"
 
+#include "shim/libpillion/core/sys_clock.h"
 #include "shim/libpillion/core/syscall.h"
 #include "shim/libpillion/core/text_writer.h"
 
@@ -43,9 +44,7 @@ static int keeper; /* 0: there is none */
 
 static int64_t read_monotonic(void)
 {
-	struct timespec t = {0};
-	sys_call(clock_gettime, CLOCK_MONOTONIC, &t);
-	return t.tv_sec * NSEC + t.tv_nsec;
+	return (int64_t)sys_clock_ns(CLOCK_MONOTONIC);
 }
 
 static void pause_ms(int64_t ms)

@@ -2,7 +2,7 @@
 #include "shim/libpillion/core/maps_send.h"
 
 #include "shim/libpillion/core/syscall.h"
-#include "shim/libpillion/cputime/cpu_timers.h"
+#include "shim/libpillion/core/thread_name.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static bool tell_part(struct connection *p, struct code *c, long fd, uint64_t *a
 		.time = (uint64_t)connection_clock(),
 		.stack = (uint32_t)len,
 		.more = sizeof(*more)};
-	cpu_timers_name(more);
+	thread_name_read(more);
 	const size_t rest = -len & 7; /* the sum is of whole words */
 	memset(text + len, 0, rest);
 	place.size = (uint32_t)(sizeof(*to) + sizeof(*more) + len + rest);

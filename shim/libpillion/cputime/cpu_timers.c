@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/cputime/cpu_timers.h"
 
-#include "shim/libpillion/alloc/alloc_sample.h"
 #include "shim/libpillion/core/atfork.h"
 #include "shim/libpillion/core/code_ranges.h"
 #include "shim/libpillion/core/connection.h"
 #include "shim/libpillion/core/labels.h"
 #include "shim/libpillion/core/maps_send.h"
 #include "shim/libpillion/core/sigaction.h"
+#include "shim/libpillion/core/stack_copy.h"
+#include "shim/libpillion/core/sys_clock.h"
 #include "shim/libpillion/core/syscall.h"
+#include "shim/libpillion/core/thread_name.h"
 #include "shim/libpillion/core/ucontext_regs.h"
 
 #include <asm/prctl.h>
@@ -64,12 +66,6 @@ static struct code code;
 static char entries[4096]; /* of a directory; for the holder of the lock */
 
 /* --- clocks and timers ----------------------------------------------------------------------------------------- */
-
-static uint64_t clock_of(clockid_t clock)
-{
-	struct timespec t = {0};
-	return sys_call(clock_gettime, clock, &t) == 0 ? (uint64_t)t.tv_sec * NSEC + (uint64_t)t.tv_nsec : 0;
-}
 
 /* CPUCLOCK_SCHED | CPUCLOCK_PERTHREAD_MASK (include/linux/posix-timers.h) */
 static clockid_t thread_clock(uint32_t tid)
@@ -208,7 +204,7 @@ static uint32_t look_at_entries(long n, bool first)
 		const uint32_t tid = number_of(d->name);
 		threads += tid != 0;
 		if (tid)
-			add_thread(tid, first ? clock_of(thread_clock(tid)) : 0);
+			add_thread(tid, first ? sys_clock_ns(thread_clock(tid)) : 0);
 		at += d->len;
 	}
 	return threads;
@@ -302,12 +298,6 @@ uint32_t cpu_timers_more(void)
 	return timers.period && !connection_is_quiet() ? sizeof(struct shm_more) : 0;
 }
 
-void cpu_timers_name(struct shm_more *ret)
-{
-	*ret = (struct shm_more){0};
-	sys_call(prctl, PR_GET_NAME, ret->name);
-}
-
 static void raise_to(uint64_t *most, uint64_t to)
 {
 	uint64_t had = __atomic_load_n(most, __ATOMIC_RELAXED);
@@ -326,7 +316,7 @@ static void fill_shm_record(
 	*to = (struct shm_record){
 		.kind = SHM_CPU, .tid = k->tid, .time = now, .bytes = weight, .more = sizeof(struct shm_more)};
 	ucontext_fill(to, c);
-	cpu_timers_name((struct shm_more *)(to + 1));
+	thread_name_read((struct shm_more *)(to + 1));
 	ucontext_fill_more((struct shm_more *)(to + 1), c);
 }
 
@@ -336,7 +326,7 @@ static void fill_shm_record(
  */
 static uint64_t compute_weight(struct known *k)
 {
-	const uint64_t used = clock_of(CLOCK_THREAD_CPUTIME_ID), since = used - k->last;
+	const uint64_t used = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID), since = used - k->last;
 	const uint64_t most = timers.period * LONG_PERIODS > LONG_NS ? timers.period * LONG_PERIODS : LONG_NS;
 	k->last = used;
 	return since < most ? since : timers.period;
@@ -354,7 +344,7 @@ static void sample_thread(struct connection *p, struct known *k, const ucontext_
 {
 	const uint64_t now = (uint64_t)connection_clock(), sp = UCONTEXT_REG(c, RSP);
 	const uint64_t tp = thread_pointer();
-	const uint32_t most = alloc_sample_stack_bytes(sp, tp);
+	const uint32_t most = stack_copy_size(sp, tp);
 	struct shm_place place;
 	bool wake;
 	keep_maps(p, UCONTEXT_REG(c, RIP), now);
@@ -363,7 +353,7 @@ static void sample_thread(struct connection *p, struct known *k, const ucontext_
 		struct shm_record *to = (struct shm_record *)place.at;
 		fill_shm_record(to, k, c, now, weight);
 		to->labels = tp ? labels_in(&p->area, thread_own.labels) : 0;
-		to->stack = alloc_sample_copy_stack(k->tid, sp, place.at + HEAD, most);
+		to->stack = stack_copy(k->tid, sp, place.at + HEAD, most);
 		place.size = HEAD + to->stack;
 		shm_publish(&p->area, &place);
 	}

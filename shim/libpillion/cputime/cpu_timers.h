@@ -37,8 +37,7 @@ void cpu_timers_end(void);	       /* for good */
 void cpu_timers_in_child(void);	       /* atfork.h: begins the child's timers */
 /* Size of struct shm_more in records while CPU time is sampled here; 0: there is another source about threads. */
 uint32_t cpu_timers_more(void);
-void cpu_timers_name(struct shm_more *ret); /* the calling thread's name, and no registers */
-int cpu_timers_signal(void);		    /* of this process (not of vfork(2)'s child); 0: there is none */
-void cpu_timers_yield(int signal);	    /* the application wants it, for a handler of its own */
+int cpu_timers_signal(void);	   /* of this process (not of vfork(2)'s child); 0: there is none */
+void cpu_timers_yield(int signal); /* the application wants it, for a handler of its own */
 /* The application's wish: a signal that another process sends is ignored (true), or ends the process. */
 void cpu_timers_ignore(bool theirs);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/crash/crash_handler.h"
 
-#include "shim/libpillion/alloc/alloc_sample.h"
 #include "shim/libpillion/calltree/calltree.h"
 #include "shim/libpillion/core/altstack.h"
 #include "shim/libpillion/core/connection.h"
 #include "shim/libpillion/core/maps_send.h"
+#include "shim/libpillion/core/stack_copy.h"
+#include "shim/libpillion/core/sys_clock.h"
+#include "shim/libpillion/core/thread_name.h"
 #include "shim/libpillion/core/ucontext_regs.h"
-#include "shim/libpillion/cputime/cpu_timers.h"
 
 #include <asm/prctl.h>
 #include <elf.h>
@@ -55,12 +56,8 @@ static int row_of(int sig)
 
 static void fill_shm_record(struct shm_record *to, uint32_t tid, const ucontext_t *c)
 {
-	struct timespec now = {0};
-	sys_call(clock_gettime, CLOCK_MONOTONIC, &now);
-	*to = (struct shm_record){.kind = SHM_CRASH,
-		.tid = tid,
-		.time = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
-		.more = sizeof(struct shm_crash)};
+	*to = (struct shm_record){
+		.kind = SHM_CRASH, .tid = tid, .time = sys_clock_ns(CLOCK_MONOTONIC), .more = sizeof(struct shm_crash)};
 	ucontext_fill(to, c);
 }
 
@@ -68,7 +65,7 @@ static void fill_crash(struct shm_crash *to, int sig, const siginfo_t *info, con
 {
 	const int row = row_of(sig);
 	memset(to, 0, sizeof(*to));
-	cpu_timers_name(&to->more);
+	thread_name_read(&to->more);
 	ucontext_fill_more(&to->more, c);
 	to->signal = (uint32_t)sig;
 	to->code = info->si_code;
@@ -122,12 +119,12 @@ static uint32_t copy_stack(struct at_work *w, uint64_t sp, uint8_t *to)
 {
 	uint64_t tp = 0;
 	sys_call(arch_prctl, ARCH_GET_FS, &tp);
-	const uint32_t most = alloc_sample_stack_bytes(sp, tp);
+	const uint32_t most = stack_copy_size(sp, tp);
 	const bool forbidden = is_forbidden(w->tid);
 	uint32_t gap = 0, n = 0;
 	while (gap < most && gap < GAP &&
 		!(n = forbidden ? copy_until_fault(w, sp + gap, to + gap, most - gap)
-				: alloc_sample_copy_stack(w->tid, sp + gap, to + gap, most - gap))) {
+				: stack_copy(w->tid, sp + gap, to + gap, most - gap))) {
 		const uint32_t step = PAGE - (uint32_t)((sp + gap) % PAGE);
 		memset(to + gap, 0, step < most - gap ? step : most - gap);
 		gap += step;
@@ -141,7 +138,7 @@ static bool reserve_record(struct connection *p, struct shm_place *ret)
 	const struct timespec pause = {0, PAUSE_MS * 1000000};
 	bool wake;
 	for (unsigned ms = 0; ms <= CRASH_HANDLER_PATIENCE_MS; ms += PAUSE_MS) {
-		if (shm_reserve(&p->area, HEAD + ALLOC_SAMPLE_STACK_MAX, ret, &wake))
+		if (shm_reserve(&p->area, HEAD + STACK_COPY_MAX, ret, &wake))
 			return true;
 		connection_wake(p);
 		sys_call(nanosleep, &pause, NULL);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/selfprof/self_procfs.h"
 
+#include "shim/libpillion/core/sys_clock.h"
 #include "shim/libpillion/core/syscall.h"
 
 #include <errno.h>
@@ -145,7 +146,5 @@ long self_open_files(void)
 
 uint64_t self_clock(void)
 {
-	struct timespec t = {0};
-	sys_call(clock_gettime, CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	return sys_clock_ns(CLOCK_MONOTONIC);
 }

@@ -4,6 +4,7 @@
 
 #include "oci/base/fd.h"
 #include "shim/libpillion/core/arena.h"
+#include "shim/libpillion/core/sys_clock.h"
 #include "tests/unit/support/many.h"
 #include "tests/unit/support/suite.h"
 
@@ -518,7 +519,7 @@ END_TEST
 
 static void spend(unsigned ms)
 {
-	for (uint64_t until = calltree_monotonic() + ms * 1000000ull; calltree_monotonic() < until;)
+	for (uint64_t until = sys_clock_ns(CLOCK_MONOTONIC) + ms * 1000000ull; sys_clock_ns(CLOCK_MONOTONIC) < until;)
 		;
 }
 
@@ -537,16 +538,16 @@ static struct {
 
 static void enter_timed(int i, const char *script)
 {
-	timed[i].outside = calltree_monotonic();
+	timed[i].outside = sys_clock_ns(CLOCK_MONOTONIC);
 	play(script);
-	timed[i].inside = calltree_monotonic();
+	timed[i].inside = sys_clock_ns(CLOCK_MONOTONIC);
 }
 
 static void leave_timed(int i, const char *script)
 {
-	timed[i].least += calltree_monotonic() - timed[i].inside;
+	timed[i].least += sys_clock_ns(CLOCK_MONOTONIC) - timed[i].inside;
 	play(script);
-	timed[i].most += calltree_monotonic() - timed[i].outside;
+	timed[i].most += sys_clock_ns(CLOCK_MONOTONIC) - timed[i].outside;
 }
 
 static void check_time(int i, uint64_t fn, uint64_t inner_least, uint64_t inner_most)
@@ -554,7 +555,7 @@ static void check_time(int i, uint64_t fn, uint64_t inner_least, uint64_t inner_
 	const struct tree_header *h = arena_header();
 	double tick = 1, ns;
 	if (h->clock == TREE_CLOCK_TSC)
-		tick = (double)(calltree_monotonic() - h->monotonic_ns) / (double)(__builtin_ia32_rdtsc() - h->tsc);
+		tick = (double)(sys_clock_ns(CLOCK_MONOTONIC) - h->monotonic_ns) / (double)(__builtin_ia32_rdtsc() - h->tsc);
 	ns = (double)ticks_of(fn) * tick;
 	ck_assert_double_ge(ns, (double)(timed[i].least - inner_most) * 0.95);
 	ck_assert_double_le(ns, (double)(timed[i].most - inner_least) * 1.05);
@@ -580,9 +581,9 @@ START_TEST(exclusive_time)
 	leave_timed(0, "~a9000");
 	enter_timed(2, "c9000");
 	spend(5);
-	timed[2].least += calltree_monotonic() - timed[2].inside;
+	timed[2].least += sys_clock_ns(CLOCK_MONOTONIC) - timed[2].inside;
 	play("d8f00 ~d8f00");
-	timed[2].most += calltree_monotonic() - timed[2].outside;
+	timed[2].most += sys_clock_ns(CLOCK_MONOTONIC) - timed[2].outside;
 	calltree_stop();
 	spend(30); /* in the middle of c */
 	ck_assert_int_eq(calltree_start(clock, &memory), 0);
