@@ -43,8 +43,6 @@ static void set_defaults(struct options *o, bool starts_daemon)
 	options_default(o);
 	if (starts_daemon)
 		use_daemon_beside(o);
-	if (geteuid() != 0)
-		user_dirs_use(o);
 	if (getpid() == 1)
 		options_set(o, OPTION_FILE, "window", "10s", NULL);
 }
@@ -65,6 +63,8 @@ static int read_settings(struct options *o, int argc, char **argv, bool starts_d
 	options_read_flags(&named, argc, argv, &next, NULL);
 	set_defaults(o, starts_daemon);
 	keep_first(first, &e, options_read_file(o, OPTION_FILE, SYSTEM_FILE, &e));
+	if (geteuid() != 0)
+		user_dirs_use(o); /* the directories in the system's file are root's */
 	keep_first(first, &e, read_user_file(o, &named, &e));
 	keep_first(first, &e, options_read_env(o, &e));
 	keep_first(first, &e, options_read_flags(o, argc, argv, &next, &e));

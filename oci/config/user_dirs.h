@@ -29,7 +29,7 @@ int user_dirs_read_user(struct options *o, struct err *e);
 bool user_dirs_in_userns(void); /* are we root of a user namespace, and another user outside? */
 bool user_dirs_rootless(void);	/* and are the system's directories not ours? In an LXC machine they are */
 /*
- * Sets the user's paths in place of the system's, as far as they are known. Call it before reading the user's file. A
- * hook and the daemon call it after the system's file (its paths are root's), a command before.
+ * Sets the user's paths in place of the system's, as far as they are known. Call it after reading the system's file,
+ * whose paths are root's, and before reading the user's file.
  */
 void user_dirs_use(struct options *o);
