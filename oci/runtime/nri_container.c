@@ -299,8 +299,10 @@ static void put_pair(struct pb_out *o, const char *key, size_t key_len, const st
 
 static int put_annotation(void *arg, const struct pb_field *key, const struct pb_field *value)
 {
-	static const struct pb_field too_long = {.data = "", .len = 0};
-	/* a value that is too long becomes "": the hook refuses both, except "" for labels */
+	/* In place of a value that is too long: as short as can be, and the hook refuses it with the same sentence. */
+	static char long_text[ANNOTATION_VALUE_MAX + 1];
+	const struct pb_field too_long = {.data = long_text, .len = sizeof(long_text)};
+	memset(long_text, 'x', sizeof(long_text));
 	if (is_ours(key) && key->len < KEY_MAX)
 		put_pair(arg, key->data, key->len, value->len <= ANNOTATION_VALUE_MAX ? value : &too_long);
 	return 0;

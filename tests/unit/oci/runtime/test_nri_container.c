@@ -262,6 +262,35 @@ START_TEST(injecting)
 }
 END_TEST
 
+static const struct {
+	size_t len;
+	const char *passed; /* field 2 of the pair: its length as a varint, and how its bytes begin */
+} lengths[] = {
+	{0, "io.pillion.labels"},
+	{ANNOTATION_VALUE_MAX, "io.pillion.labels\x12\x80\x20\xc3\xa9"},
+	{ANNOTATION_VALUE_MAX + 2, "io.pillion.labels\x12\x81\x20xx"},
+	{64000, "io.pillion.labels\x12\x81\x20xx"},
+};
+
+/* The hook must not take a value for another one: in place of a value that is too long stands one that it refuses. */
+START_TEST(a_value_that_is_too_long_is_passed_on_as_too_long)
+{
+	static uint8_t all[300 << 10];
+	static char text[65536];
+	static const char *const args[] = {NULL};
+	const struct nri_hook hook = {.path = "/hook", .args = args, .timeout_s = 5};
+	struct pb_out in = {.buf = inner, .size = BUF}, o = {.buf = buf, .size = BUF},
+		      injected = {.buf = all, .size = sizeof(all)};
+	for (size_t i = 0; i + 1 < sizeof(text); i += 2)
+		memcpy(text + i, "\xc3\xa9", 2); /* cut in the middle, it would be no UTF-8 any more */
+	said_pair(&in, 6, "io.pillion.labels", text, lengths[_i].len);
+	pb_put_message(&o, 1, &in);
+	nri_injection(o.buf, o.len, &hook, &injected);
+	ck_assert(!injected.full);
+	ck_assert(holds(&injected, lengths[_i].passed));
+}
+END_TEST
+
 UNIT_SUITE(nri_container)
 {
 	Suite *s = suite_create("nri_container");
@@ -275,6 +304,7 @@ UNIT_SUITE(nri_container)
 	tcase_add_test(t, cut);
 	tcase_add_test(t, other_calls);
 	tcase_add_test(t, injecting);
+	tcase_add_loop_test(t, a_value_that_is_too_long_is_passed_on_as_too_long, 0, LENGTH(lengths));
 	suite_add_tcase(s, t);
 	return s;
 }
