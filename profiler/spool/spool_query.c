@@ -32,19 +32,25 @@ static int open_target(int spool, const char *target)
 	return r == -EACCES || r == -ENAMETOOLONG ? -ENOENT : r;
 }
 
-static bool has_windows(int target)
+/* Returns 1 or 0; -errno: unknown. */
+static int has_windows(int target)
 {
-	int copy = fd_open_dir(target, ".");
+	int copy = target < 0 ? target : fd_open_dir(target, "."), has = 0;
 	DIR *d = copy < 0 ? NULL : fdopendir(copy);
-	bool has = false;
 	if (!d) {
 		fd_close(copy);
-		return false;
+		return copy < 0 ? copy : -ENOMEM;
 	}
 	for (struct dirent *de; !has && (de = readdir(d));)
 		has = is_window(de);
 	closedir(d);
 	return has;
+}
+
+/* Of us, and not of the directory: a list without it would look whole. */
+static bool is_shortage(int error)
+{
+	return error == -ENOMEM || error == -EMFILE || error == -ENFILE;
 }
 
 struct name_cache {
@@ -56,8 +62,9 @@ struct name_cache {
 static int take_name(void *arg, int dir, const char *path)
 {
 	struct name_cache *names = arg;
-	if (dir < 0 || !has_windows(dir))
-		return 0;
+	const int has = has_windows(dir);
+	if (has <= 0)
+		return is_shortage(has) ? has : 0;
 	if (names->n + 1 >= names->room) {
 		const size_t room = names->room * 2;
 		char **bigger = reallocarray(names->at, room, sizeof(*bigger));

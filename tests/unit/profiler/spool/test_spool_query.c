@@ -4,6 +4,7 @@
 
 #include "oci/base/fd.h"
 #include "profiler/pprof/pprof.h"
+#include "tests/unit/support/few_fds.h"
 #include "tests/unit/support/no_memory.h"
 #include "tests/unit/support/suite.h"
 
@@ -161,6 +162,27 @@ START_TEST(without_memory_no_target_is_left_out)
 }
 END_TEST
 
+START_TEST(without_descriptors_no_target_is_left_out)
+{
+	char **names;
+	size_t n;
+	unsigned refused = 0;
+	must("mkdir -p prod/shop-1/main && cp web/*000000-cpu.pb.gz prod/shop-1/main");
+	for (unsigned left = 0; left < 10; left++) {
+		struct few_fds few = few_fds_begin(left);
+		const int r = spool_query_targets(spool, &names, &n);
+		few_fds_end(&few);
+		ck_assert_msg(r == 0 || r == -EMFILE, "%u descriptors: %d", left, r);
+		refused += r < 0;
+		if (r < 0)
+			continue;
+		ck_assert_msg(n == 2, "%u descriptors: %zu targets", left, n);
+		spool_query_targets_done(names);
+	}
+	ck_assert(refused > 0 && refused < 10);
+}
+END_TEST
+
 START_TEST(no_name_leads_out)
 {
 	static const char *const names[] = {"", ".", "..", "../etc", "web/../web", "web/", "/etc", "linked", ".hidden",
@@ -254,6 +276,7 @@ UNIT_SUITE(spool_query)
 	tcase_add_test(c, containers_of_kubernetes_are_targets_beside_others);
 	tcase_add_test(c, many_targets_are_in_order);
 	tcase_add_test(c, without_memory_no_target_is_left_out);
+	tcase_add_test(c, without_descriptors_no_target_is_left_out);
 	tcase_add_test(c, no_name_leads_out);
 	tcase_add_test(c, windows_are_in_order_and_know_their_event);
 	tcase_add_test(c, a_range_includes_both_ends);
