@@ -2,7 +2,9 @@
 #include "profiler/sample/cpu_coverage.h"
 
 #include "oci/base/fd.h"
-#include "profiler/target/target.h"
+#include "profiler/perf/cpu_rings.h"
+#include "profiler/perf/open_events.h"
+#include "shim/event/perf_event.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -79,35 +81,29 @@ static bool note_cpus(struct cpu_coverage *c, int64_t now)
 	return n > 0;
 }
 
-/* Events of a thread stay with it, and count again when their CPU is back. */
-static void take_off(const struct cpu_coverage *c, struct target *t, int64_t now)
+bool cpu_coverage_look(struct cpu_coverage *c, int64_t now)
 {
-	for (struct open_event *st = t->streams; st && t->desc.strategy == STRATEGY_CGROUP; st = st->next_of_target)
-		if (!st->off_since && is_known(st->cpu) && !is_up(c, st->cpu)) {
-			st->off_since = now;
-			t->saved.streams = t->saved.changed = true;
-		}
+	return c && read_online(c) && note_cpus(c, now);
 }
 
-void cpu_coverage_look(struct engine *g, int64_t now)
+bool cpu_coverage_take_off(const struct cpu_coverage *c, struct open_event *events, int64_t now)
 {
-	char list[CPU_COVERAGE_LIST_MAX];
-	if (!g->coverage || !read_online(g->coverage) || !note_cpus(g->coverage, now))
-		return;
-	for (struct target *t = g->targets; t; t = t->next) {
-		take_off(g->coverage, t, now);
-		cpu_coverage_list(t, now, list);
-		t->bare |= t->armed && list[0];
-	}
+	bool any = false;
+	for (struct open_event *st = events; st; st = st->next_of_target)
+		if (!st->off_since && is_known(st->cpu) && !is_up(c, st->cpu)) {
+			st->off_since = now;
+			any = true;
+		}
+	return any;
 }
 
 /* --- CPUs without an event ------------------------------------------------------------------------------- */
 
 /* By CPU: 0 without an event, INT64_MAX where one counts, else when the last one was seen to be off. */
-static void fill_covered(const struct target *t, int64_t ret[CPUS])
+static void fill_covered(const struct open_event *events, int64_t ret[CPUS])
 {
 	memset(ret, 0, CPUS * sizeof(ret[0]));
-	for (const struct open_event *st = t->streams; st; st = st->next_of_target) {
+	for (const struct open_event *st = events; st; st = st->next_of_target) {
 		const int64_t until = st->off_since ? st->off_since : INT64_MAX;
 		if (is_known(st->cpu) && until > ret[st->cpu])
 			ret[st->cpu] = until;
@@ -125,14 +121,14 @@ static bool put_span(char ret[CPU_COVERAGE_LIST_MAX], int first, int last)
 	return fits;
 }
 
-void cpu_coverage_list(const struct target *t, int64_t since, char ret[CPU_COVERAGE_LIST_MAX])
+void cpu_coverage_list(
+	const struct cpu_coverage *c, const struct open_event *events, int64_t since, char ret[CPU_COVERAGE_LIST_MAX])
 {
 	static int64_t covered[CPUS];
-	const struct cpu_coverage *c = t->engine->coverage;
 	ret[0] = 0;
-	if (!c || t->desc.strategy == STRATEGY_TIMERS) /* it has no events */
+	if (!c)
 		return;
-	fill_covered(t, covered);
+	fill_covered(events, covered);
 	for (int cpu = 0, first = -1; cpu <= CPUS; cpu++) {
 		const bool bare =
 			cpu < CPUS && c->up_until[cpu] >= since && c->up_until[cpu] && covered[cpu] < c->up_since[cpu];

@@ -10,19 +10,25 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define CPU_COVERAGE_LIST_MAX 64 /* bytes of a list of CPUs, cut after a whole one */
 
 struct cpu_coverage;
-struct engine;
-struct target;
+struct open_event;
 
 /* online: /sys/devices/system/cpu/online, opened while paths are accessible; owned, also on failure. */
 int cpu_coverage_new(int online, struct cpu_coverage **ret);
 struct cpu_coverage *cpu_coverage_free(struct cpu_coverage *c);
-/* Notes the CPUs that are online now, and the events that an offline CPU took with it. */
-void cpu_coverage_look(struct engine *g, int64_t now);
-/* Lists CPUs that were online at any time since `since` without an event of the target: "1,3-5". "": none. */
-void cpu_coverage_list(const struct target *t, int64_t since, char ret[CPU_COVERAGE_LIST_MAX]);
+/* Notes the CPUs that are online now. Returns whether they are others than before; NULL: false. */
+bool cpu_coverage_look(struct cpu_coverage *c, int64_t now);
+/*
+ * Of a target's events, notes those that went with a CPU that is offline now; true: there are some. For events of a
+ * cgroup: those of a thread stay with it, and count again when their CPU is back.
+ */
+bool cpu_coverage_take_off(const struct cpu_coverage *c, struct open_event *events, int64_t now);
+/* Lists CPUs that were online at any time since `since` without one of these events: "1,3-5". "": none. */
+void cpu_coverage_list(
+	const struct cpu_coverage *c, const struct open_event *events, int64_t since, char ret[CPU_COVERAGE_LIST_MAX]);

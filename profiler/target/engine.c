@@ -11,6 +11,7 @@
 #include "profiler/target/exporter_link.h"
 #include "profiler/target/limits.h"
 #include "profiler/target/target.h"
+#include "profiler/target/target_coverage.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -348,7 +349,7 @@ int engine_round(struct engine *g)
 		sample_rate_look(g, now);
 		rates = sample_rate_round(g, now); /* of intervals that begin with it, too */
 		limits_enforce_memory(g);
-		cpu_coverage_look(g, now);
+		target_coverage_look(g, now);
 		g->look_again = in_ms(now, update_round_interval(g));
 	}
 	if (at_all || now >= g->due) { /* rings wake us far more often than targets change */

@@ -10,6 +10,7 @@
 #include "profiler/target/checkpoint_write.h"
 #include "profiler/target/profile_build.h"
 #include "profiler/target/symbol_requests.h"
+#include "profiler/target/target_coverage.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -236,8 +237,8 @@ static void fill_window(struct window *w, struct target *t, bool last)
 	event_counts_window(t, w);
 	const int64_t now = clock_now(); /* the counts are from the time up to here, however long the readings took */
 	w->duration = now - t->window_mono;
-	cpu_coverage_look(t->engine, now);
-	cpu_coverage_list(t, t->window_mono, w->uncovered);
+	target_coverage_look(t->engine, now);
+	target_coverage_list(t, t->window_mono, w->uncovered);
 	t->past.lost += lost_in(w);
 	w->owns_counts = take_counts(w);
 	inproc_next_window(t->apps, w->counts, t->counts);

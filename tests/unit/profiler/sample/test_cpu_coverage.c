@@ -4,6 +4,7 @@
 
 #include "oci/base/clock.h"
 #include "profiler/target/profile_build.h"
+#include "profiler/target/target_coverage.h"
 #include "tests/unit/support/fed.h"
 #include "tests/unit/support/suite.h"
 
@@ -48,7 +49,7 @@ static void look(const char *cpus, int64_t now)
 	char text[4096];
 	snprintf(text, sizeof(text), "%s\n", cpus);
 	says(online, text);
-	cpu_coverage_look(&engine, now);
+	target_coverage_look(&engine, now);
 }
 
 /* That of the fixture has events on CPU 0; more of them here. */
@@ -96,7 +97,7 @@ START_TEST(which_are_bare)
 	add_events(lists[_i].cpus, lists[_i].n_cpus);
 	for (size_t i = 0; i < LENGTH(lists[_i].looks) && lists[_i].looks[i]; i++)
 		look(lists[_i].looks[i], 10 * (int64_t)(i + 1));
-	cpu_coverage_list(target, lists[_i].since, list);
+	target_coverage_list(target, lists[_i].since, list);
 	ck_assert_msg(!strcmp(list, lists[_i].list), "%s: %s", lists[_i].what, list);
 }
 END_TEST
@@ -122,12 +123,12 @@ START_TEST(the_last_cpu_of_what_is_read_counts)
 	snprintf(text + READ_MAX, sizeof(text) - READ_MAX, "%s", long_lists[_i].behind);
 	says(online, text);
 	for (int64_t now = 10; now <= 20; now += 10) {
-		cpu_coverage_look(&engine, now);
-		cpu_coverage_list(target, now, list);
+		target_coverage_look(&engine, now);
+		target_coverage_list(target, now, list);
 		ck_assert_msg(!strcmp(list, "1"), "%s: %s", long_lists[_i].what, list);
 	}
 	look("0", 30);
-	cpu_coverage_list(target, 31, list);
+	target_coverage_list(target, 31, list);
 	ck_assert_msg(!strcmp(list, ""), "%s: %s", long_lists[_i].what, list);
 }
 END_TEST
@@ -139,14 +140,14 @@ START_TEST(a_list_that_cannot_be_read_changes_nothing)
 	look("0-1", 10);
 	for (size_t i = 0; i < LENGTH(unreadable); i++) {
 		says(online, unreadable[i]);
-		cpu_coverage_look(&engine, 20 + (int64_t)i);
-		cpu_coverage_list(target, 30, list);
+		target_coverage_look(&engine, 20 + (int64_t)i);
+		target_coverage_list(target, 30, list);
 		ck_assert_str_eq(list, "1");
 	}
 	look("0", 40);
-	cpu_coverage_list(target, 40, list);
+	target_coverage_list(target, 40, list);
 	ck_assert_str_eq(list, "1");
-	cpu_coverage_list(target, 41, list);
+	target_coverage_list(target, 41, list);
 	ck_assert_str_eq(list, "");
 }
 END_TEST
@@ -162,7 +163,7 @@ START_TEST(events_that_are_opened_anew_count)
 	ck_assert(target->bare);
 	target = fed_target(&engine, 2);
 	fed_stream(target, PERF_SAMPLES, 0, 200)->cpu = 1;
-	cpu_coverage_list(target, 30, list);
+	target_coverage_list(target, 30, list);
 	ck_assert_str_eq(list, "");
 	ck_assert(!target->bare);
 }
@@ -172,8 +173,8 @@ START_TEST(who_does_not_look_knows_of_none)
 {
 	char list[CPU_COVERAGE_LIST_MAX] = "?";
 	engine.coverage = cpu_coverage_free(engine.coverage);
-	cpu_coverage_look(&engine, 10);
-	cpu_coverage_list(target, 0, list);
+	target_coverage_look(&engine, 10);
+	target_coverage_list(target, 0, list);
 	ck_assert_str_eq(list, "");
 	ck_assert_int_eq(cpu_coverage_new(-ENOENT, &engine.coverage), -ENOENT);
 }

@@ -11,6 +11,7 @@
 #include "profiler/pprof/pprof.h"
 #include "profiler/target/checkpoint_read.h"
 #include "profiler/target/exporter_link.h"
+#include "profiler/target/target_coverage.h"
 #include "tests/unit/support/child.h"
 #include "tests/unit/support/fed.h"
 #include "tests/unit/support/forked.h"
@@ -866,10 +867,10 @@ START_TEST(what_ran_on_a_cpu_that_came_back_is_written)
 	ck_assert_int_eq(cpu_coverage_new(dup(online), &g->coverage), 0);
 	fed_events(t, 0)->cpu = 1;
 	says(online, "0-1");
-	cpu_coverage_look(g, now);
+	target_coverage_look(g, now);
 	begin_program(t);
 	says(online, "0");
-	cpu_coverage_look(g, now + 1);
+	target_coverage_look(g, now + 1);
 	commit_now();
 	cpu_coverage_free(g->coverage);
 	succeed(1);

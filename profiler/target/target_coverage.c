@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profiler/target/target_coverage.h"
+
+void target_coverage_list(const struct target *t, int64_t since, char ret[CPU_COVERAGE_LIST_MAX])
+{
+	const bool has_events = t->desc.strategy != STRATEGY_TIMERS;
+	cpu_coverage_list(has_events ? t->engine->coverage : NULL, t->streams, since, ret);
+}
+
+void target_coverage_look(struct engine *g, int64_t now)
+{
+	char list[CPU_COVERAGE_LIST_MAX];
+	if (!cpu_coverage_look(g->coverage, now))
+		return;
+	for (struct target *t = g->targets; t; t = t->next) {
+		if (t->desc.strategy == STRATEGY_CGROUP && cpu_coverage_take_off(g->coverage, t->streams, now))
+			t->saved.streams = t->saved.changed = true;
+		target_coverage_list(t, now, list);
+		t->bare |= t->armed && list[0];
+	}
+}
