@@ -125,7 +125,7 @@ $(B)/%.o: %.c | $(GEN)
 
 # --- unit tests: tests/unit/ROOM/test_X.c, a suite each, all in one program, linked with everything below the mains.
 # Those that take longest come first.
-UNIT_LONGEST := exporter push_encode minidebuginfo sample_rate checkpoint_write shm_layout interval_map dwarf_lines calltree pprof alloc_sample
+UNIT_LONGEST := exporter push_encode minidebuginfo target_rate checkpoint_write shm_layout interval_map dwarf_lines calltree pprof alloc_sample
 UNIT_SOURCES := $(call sources,tests/unit)
 UNIT_NAMES := $(patsubst test_%.c,%,$(filter test_%,$(notdir $(UNIT_SOURCES))))
 UNIT_SUITES := $(UNIT_LONGEST) $(filter-out $(UNIT_LONGEST),$(UNIT_NAMES))

@@ -121,8 +121,8 @@ static void on_cpu(
 	struct target *t = a->target;
 	struct taken s;
 	const uint64_t weight = from->bytes < WEIGHT_MAX ? from->bytes : WEIGHT_MAX;
-	sample_rate_record(t, true, sizeof(*from) + from->stack);
-	if (!sample_rate_take(t, a->cpu, (int64_t)r->time, weight, from->stack))
+	target_rate_record(t, true, sizeof(*from) + from->stack);
+	if (!target_rate_take(t, a->cpu, (int64_t)r->time, weight, from->stack))
 		return;
 	const uint64_t worth = live_heap_scaled(sample_rate_scale(&t->rate, (int64_t)r->time), weight);
 	const struct sample_detail when = {0, target_when(t, r).us};

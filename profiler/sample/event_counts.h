@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * event_counts - the kernel's figures beside the samples: the counts of its events, the samples that it could not
- * write, and from these the missing part of a window and the reason for it.
+ * event_counts - reads what the kernel has counted for an event, beside its samples (read(2) of perf_event_open(2)).
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
-
-struct target;
-struct window;
 
 #define EVENT_COUNTS_ALWAYS 0.995 /* of the time: switching it on takes some */
 
@@ -30,10 +26,7 @@ struct event_reading {
 };
 struct open_event;
 bool event_counts_read(const struct open_event *st, struct event_reading *ret);
+void event_counts_store(struct open_event *st, const struct event_reading *now); /* as the base of the next reading */
 /* Makes the present counts the base: they are accounted for, or from before. */
 void event_counts_rebase(struct open_event *st);
-/* Call before a change of rate: accounts the kernel's counts so far with the samples so far. */
-void event_counts_rate(struct target *t);
-/* Ends a window: fills in the totals of each event, and begins the next one. The window's tally is complete. */
-void event_counts_window(struct target *t, struct window *w);
-uint64_t event_counts_scaled(uint64_t value, double scale);
+uint64_t event_counts_scaled(uint64_t value, double scale); /* rounded; at most INT64_MAX */

@@ -3,67 +3,15 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "oci/base/log.h"
-#include "oci/config/options.h"
 #include "oci/isolation/cgroup.h"
-#include "profiler/sample/event_counts.h"
-#include "profiler/target/engine.h"
-#include "profiler/target/target.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
-#define LOOK_NS NSEC_PER_SEC
-/*
- * The cost of taking a sample: tests/bench/sampling.c on a virtual machine (AMD EPYC, Linux 6.18), where an interrupt
- * is dear. On a physical machine it is a fraction, so that the estimate is on the safe side there.
- */
-#define SAMPLE_NS 20000
-#define SAMPLE_NS_PER_KIB 150
-#define SWITCH_NS 300 /* a small record of a switch */
-/*
- * Unwinding and counting a sample takes as long as noting so many mmap, fork and comm records: on the same machine 4.4
- * us for stacks of three frames, and several times that for deep ones; 0.9 us for a record of a shell that runs one
- * program after the other.
- */
-#define SAMPLE_RECORDS 8
-
-/* Many short cycles make the sum more accurate: a program works, and waits, for longer than one. */
-#define CYCLE_NS (40 * NSEC_PER_MSEC)
-#define CYCLE_FACTOR 4 /* beyond it cycles grow: switching has to cost less, too */
-#define CYCLE_MAX_NS NSEC_PER_SEC
-#define CYCLE_COSTS 100 /* a cycle is as long as so many switchings of all targets: they take a hundredth of a CPU */
-#define ON_NS (2 * NSEC_PER_MSEC)
 #define FACTOR_MOST (RATE_CAP_MOST * CPU_BUDGET_MOST)
 #define STRETCH_MOST 1000.0
-
-/* --- weights ------------------------------------------------------------------------------------------- */
-
-static enum rate_way way_of(const struct target *t)
-{
-	switch (t->desc.strategy) {
-	case STRATEGY_CGROUP:
-		return RATE_PERIOD;
-	case STRATEGY_PROCESS:
-		return RATE_DUTY_CYCLE;
-	default:
-		return RATE_DROP_SAMPLES;
-	}
-}
-
-const char *sample_rate_way_name(const struct target *t)
-{
-	static const char *const names[] = {[RATE_PERIOD] = "longer periods",
-		[RATE_DUTY_CYCLE] = "intervals",
-		[RATE_DROP_SAMPLES] = "leaving samples out"};
-	return names[way_of(t)];
-}
-
 double sample_rate_scale(const struct target_rate *r, int64_t time)
 {
 	unsigned n = r->n_steps < RATE_STEPS ? r->n_steps : RATE_STEPS;
@@ -75,48 +23,14 @@ double sample_rate_scale(const struct target_rate *r, int64_t time)
 	return r->n_steps > RATE_STEPS ? r->steps[r->n_steps % RATE_STEPS].scale : 1;
 }
 
-static uint64_t scale_period(uint64_t period, double factor)
+uint64_t sample_rate_period(uint64_t period, double factor)
 {
 	return (uint64_t)((double)period * factor + 0.5);
 }
 
 uint64_t sample_rate_weight(const struct target_rate *r, uint64_t period, int64_t time)
 {
-	return r->n_steps ? scale_period(period, sample_rate_scale(r, time)) : period;
-}
-
-/* Overwrites the oldest change: samples from before the second oldest have to be read by then. */
-static void add_step(struct target *t, int64_t since, double scale)
-{
-	struct target_rate *r = &t->rate;
-	const struct rate_step *second = &r->steps[(r->n_steps + 1) % RATE_STEPS];
-	if (r->n_steps >= RATE_STEPS && second->since > t->engine->rates.drained)
-		engine_drain(t->engine, false);
-	t->saved.changed = true;
-	r->steps[r->n_steps++ % RATE_STEPS] = (struct rate_step){since, scale};
-}
-
-void sample_rate_record(struct target *t, bool sample, size_t bytes)
-{
-	struct rate_control *all = &t->engine->rates;
-	t->records++;
-	t->bytes += bytes;
-	all->n_records += sample ? SAMPLE_RECORDS : 1;
-	if (sample) {
-		all->n_samples += SAMPLE_RECORDS;
-		t->rate.samples++;
-		t->rate.bytes += bytes;
-	}
-}
-
-void sample_rate_switch(struct target *t, size_t bytes)
-{
-	struct rate_control *all = &t->engine->rates;
-	t->records++;
-	t->bytes += bytes;
-	all->n_records++;
-	all->n_samples++;
-	all->sampling += SWITCH_NS;
+	return r->n_steps ? sample_rate_period(period, sample_rate_scale(r, time)) : period;
 }
 
 int64_t sample_rate_cpu(const struct rate_control *r)
@@ -134,290 +48,13 @@ void sample_rate_drained(struct rate_control *r, int64_t began)
 }
 
 /* The scale is a whole number: one of so many samples is kept. */
-static bool is_kept(struct target_rate *r, uint32_t spec, int64_t time)
+bool sample_rate_keep(struct target_rate *r, uint32_t spec, int64_t time)
 {
 	if (++r->skipped[spec] < (uint32_t)sample_rate_scale(r, time))
 		return false;
 	r->skipped[spec] = 0;
 	return true;
 }
-
-bool sample_rate_take(struct target *t, uint32_t spec, int64_t time, uint64_t weight, size_t stack)
-{
-	struct target_tally *y = &t->tally;
-	enum rate_way way = way_of(t);
-	y->taken[spec]++;
-	y->counted[spec] += way == RATE_PERIOD ? weight : t->desc.events[spec].period;
-	t->engine->rates.sampling += SAMPLE_NS + stack * SAMPLE_NS_PER_KIB / 1024;
-	return !t->rate.n_steps || way != RATE_DROP_SAMPLES || is_kept(&t->rate, spec, time);
-}
-
-/* --- longer periods ------------------------------------------------------------------------------------ */
-
-/* Sets all rungs of a ladder, so that the next one that counts has the same period. */
-static int set_periods(struct target *t, double factor)
-{
-	int r = 0;
-	for (struct open_event *st = t->streams; r == 0 && st; st = st->next_of_target) {
-		uint64_t period = scale_period(t->desc.events[st->spec].period, factor);
-		bool waits = offcpu_turns(t, st->spec);
-		if (st->role == PERF_SAMPLES && !waits && ioctl(st->fd, PERF_EVENT_IOC_PERIOD, &period) < 0)
-			r = -errno;
-	}
-	return r;
-}
-
-/* --- intervals ----------------------------------------------------------------------------------------- */
-
-/* Switches the events that count; of a ladder that is one rung. */
-static int switch_events(struct target *t, unsigned long how)
-{
-	int r = 0;
-	for (struct open_event *st = t->streams; st; st = st->next_of_target) {
-		bool waits = offcpu_turns(t, st->spec);
-		bool counts = st->role == PERF_SAMPLES && (!st->rung || st->rung == t->ladders[st->spec].at);
-		if (counts && !waits && ioctl(st->fd, how, 0) < 0)
-			r = -errno;
-	}
-	return r;
-}
-
-static void switch_to(struct target *t, bool on)
-{
-	int64_t cpu = clock_cpu();
-	int r = switch_events(t, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE);
-	if (r < 0)
-		log_line(LOG_ERR, "target=%s outcome=not_switched on=%d reason=\"%s\"", t->desc.id, on, strerror(-r));
-	cpu = clock_cpu() - cpu;
-	t->rate.intervals.cost += (cpu - t->rate.intervals.cost) / 4;
-	t->rate.intervals.off = !on;
-}
-
-/* 0.5 to 1.5 */
-static double random_part(struct rate_control *all)
-{
-	uint64_t x = all->random ? all->random : 88172645463325252ull;
-	x ^= x << 13;
-	x ^= x >> 7;
-	x ^= x << 17;
-	all->random = x;
-	return 0.5 + (double)(x >> 11) / (double)(1ull << 53);
-}
-
-/* Returns the length of an interval with samples, of a cycle that is long enough to pay for switching. */
-static double length_on(const struct target *t)
-{
-	const struct target_rate *r = &t->rate;
-	int64_t cycle = 2 * r->intervals.cost * CYCLE_COSTS * t->engine->rates.n_switched;
-	int64_t least = (int64_t)(CYCLE_NS * r->factor / CYCLE_FACTOR);
-	cycle = cycle < least ? least : cycle;
-	cycle = cycle < CYCLE_NS ? CYCLE_NS : cycle > CYCLE_MAX_NS ? CYCLE_MAX_NS : cycle;
-	double on = (double)cycle / r->factor;
-	return on < ON_NS ? ON_NS : on;
-}
-
-static double clamp_value(double value, double least, double most)
-{
-	return value < least ? least : value > most ? most : value;
-}
-
-static void begin_interval(struct target *t)
-{
-	struct target_rate *r = &t->rate;
-	int64_t now = clock_now();
-	if (r->intervals.off) {
-		r->intervals.rest -= (double)(now - r->intervals.since);
-		switch_to(t, true);
-	}
-	r->intervals.since = now;
-	r->intervals.next = now + (int64_t)length_on(t);
-}
-
-/*
- * The worker wakes up late where CPUs are busy: an interval that was longer than intended has a longer pause, and vice
- * versa.
- */
-static void end_interval(struct target *t)
-{
-	struct target_rate *r = &t->rate;
-	int64_t now = clock_now();
-	double pause = length_on(t) * (r->factor - 1);
-	r->intervals.rest += (double)(now - r->intervals.since) * (r->factor - 1);
-	r->intervals.rest = clamp_value(r->intervals.rest, pause / 4, pause * 4);
-	switch_to(t, false);
-	r->intervals.since = now;
-	r->intervals.next = now + (int64_t)(r->intervals.rest * random_part(&t->engine->rates));
-}
-
-/*
- * Reads the CPU time of all its threads: all of it, by its side-band, which is always on, and the part that its first
- * clock counted while that was on. False: not available.
- */
-static bool read_clocks(const struct target *t, uint64_t *ret_ran, uint64_t *ret_counted)
-{
-	uint32_t clock = 0;
-	bool known = false;
-	while (clock < t->desc.n_events && event_kind(t->desc.events[clock].kind)->measure != MEASURES_CPU)
-		clock++;
-	*ret_ran = *ret_counted = 0;
-	for (struct open_event *st = t->streams; st; st = st->next_of_target) {
-		uint64_t value[2] = {0};
-		bool ran = st->role == PERF_SIDEBAND && st->layout.flags & LAYOUT_RUNNING;
-		bool counts = st->role == PERF_SAMPLES && st->spec == clock;
-		if ((!ran && !counts) || fd_read_all(st->fd, value, sizeof(value)) <= 0)
-			continue;
-		known |= ran;
-		*(ran ? ret_ran : ret_counted) += value[ran];
-	}
-	return known && clock < t->desc.n_events;
-}
-
-/* Reads the target's CPU time since the last look, and the counted part of it. False: not known. */
-static bool look_at_clocks(struct target *t, double *ret_all, double *ret_part)
-{
-	struct target_rate *r = &t->rate;
-	uint64_t ran, counted;
-	bool known = read_clocks(t, &ran, &counted);
-	*ret_all = (double)(ran - r->intervals.ran);
-	*ret_part = (double)(counted - r->intervals.counted);
-	r->intervals.ran = ran;
-	r->intervals.counted = counted;
-	return known;
-}
-
-/* Begins with the stretch that held before, as far as it is known. */
-static void begin_scale(struct target *t, int64_t now)
-{
-	struct target_rate *r = &t->rate;
-	double all, part;
-	look_at_clocks(t, &all, &part);
-	if (r->intervals.stretch <= 0)
-		r->intervals.stretch = 1;
-	r->intervals.owed = r->intervals.second = 0;
-	add_step(t, now, r->factor * r->intervals.stretch);
-}
-
-/*
- * Sets the scale of samples from now on. It is not the share of the time but the time that the target ran, divided by
- * the time that its clock counted while it was on. Where the samples of the last second were worth too little or too
- * much, those of the next one make up for it.
- */
-static void fit_scale(struct target *t, int64_t now, double all, double part)
-{
-	struct target_rate *r = &t->rate;
-	double most = 4 * r->factor;
-	r->intervals.owed += all - sample_rate_scale(r, now) * part;
-	r->intervals.second += (part - r->intervals.second) / (r->intervals.second > 0 ? 4 : 1);
-	if (part > 0)
-		r->intervals.stretch += (all / part / r->factor - r->intervals.stretch) / 4;
-	double scale = r->factor * r->intervals.stretch;
-	if (r->intervals.second > 0)
-		scale += r->intervals.owed / r->intervals.second;
-	add_step(t, now, clamp_value(scale, 1, most));
-}
-
-static void set_intervals(struct target *t, double factor)
-{
-	struct target_rate *r = &t->rate;
-	if (factor == 1) {
-		t->engine->rates.n_switched -= r->intervals.on;
-		if (r->intervals.off)
-			switch_to(t, true);
-		r->intervals.on = false;
-		add_step(t, clock_now(), 1);
-		return;
-	}
-	if (!r->intervals.on) {
-		t->engine->rates.n_switched++;
-		r->intervals.on = true;
-		r->intervals.rest = 0;
-		begin_interval(t);
-	} else if (r->intervals.off) { /* a pause that was intended for a higher factor ends sooner */
-		int64_t longest = clock_now() + (int64_t)(1.5 * length_on(t) * (factor - 1));
-		r->intervals.next = r->intervals.next < longest ? r->intervals.next : longest;
-	}
-	begin_scale(t, clock_now());
-}
-
-/* --- lowering ------------------------------------------------------------------------------------------ */
-
-static void set_factor(struct target *t, double factor)
-{
-	int r = 0;
-	t->rate.factor = factor;
-	switch (way_of(t)) {
-	case RATE_PERIOD:
-		r = set_periods(t, factor);
-		add_step(t, clock_now(), factor); /* samples taken meanwhile were begun before */
-		break;
-	case RATE_DUTY_CYCLE:
-		set_intervals(t, factor);
-		break;
-	case RATE_DROP_SAMPLES:
-		add_step(t, clock_now(), (double)(uint32_t)(factor + 0.95));
-		break;
-	}
-	if (r < 0)
-		log_line(LOG_ERR, "target=%s outcome=rate_not_set reason=\"%s\"", t->desc.id, strerror(-r));
-}
-
-static void record_factor(struct target *t)
-{
-	struct target_rate *r = &t->rate;
-	if (r->factor > r->most)
-		r->most = r->factor;
-	r->by_cap |= rate_cap_factor(&r->cap) > 1;
-	r->by_budget |= r->factor > 1 && cpu_budget_factor(&t->engine->rates.allowance) > 1;
-}
-
-static void say_cap(const struct target *t, double had)
-{
-	const struct rate_limits *l = &t->engine->rates.limits;
-	double has = rate_cap_factor(&t->rate.cap);
-	if (had == 1 && has > 1)
-		log_line(engine_peer_level(t->engine),
-			"target=%s name=\"%s\" outcome=capped rate=1/%.1f way=\"%s\" reason=\"more than "
-			"target_rate=%llu "
-			"samples or target_bytes=%llu a second\"",
-			t->desc.id, t->desc.name, has, sample_rate_way_name(t), (unsigned long long)l->samples,
-			(unsigned long long)l->bytes);
-	else if (had > 1 && has == 1)
-		log_line(engine_peer_level(t->engine), "target=%s name=\"%s\" outcome=uncapped was=1/%.1f", t->desc.id,
-			t->desc.name, had);
-}
-
-/*
- * Returns by how much sampling was lowered since the last look. For intervals this is not the intended factor: where
- * they are few, or the program works in bursts, they see more of it or less.
- */
-static double was_lowered(struct target *t, int64_t now)
-{
-	struct target_rate *r = &t->rate;
-	double all, part;
-	if (way_of(t) == RATE_DROP_SAMPLES) /* the samples that are left out have come all the same */
-		return 1;
-	if (!r->intervals.on || !look_at_clocks(t, &all, &part))
-		return r->factor > 1 ? r->factor : 1;
-	fit_scale(t, now, all, part);
-	return part > 0 && all > part ? all / part : r->factor;
-}
-
-static void look_at(struct target *t, int64_t now, int64_t span)
-{
-	struct target_rate *r = &t->rate;
-	double had = rate_cap_factor(&r->cap), in_effect = r->factor > 1 ? r->factor : 1;
-	rate_cap_look(&r->cap, &t->engine->rates.limits, span, r->samples, r->bytes, was_lowered(t, now));
-	r->samples = r->bytes = 0;
-	say_cap(t, had);
-	double factor = rate_cap_factor(&r->cap) * cpu_budget_factor(&t->engine->rates.allowance);
-	if (factor != in_effect) {
-		event_counts_rate(t);
-		set_factor(t, factor);
-	}
-	record_factor(t);
-}
-
-/* --- the whole service --------------------------------------------------------------------------------- */
 
 int sample_rate_open_account(void)
 {
@@ -454,7 +91,7 @@ static bool read_account(int fd, uint64_t *ret)
 }
 
 /* Returns the cost since the last look: CPU time of our processes, and of taking samples. */
-static struct cpu_budget_cost spent_since(struct rate_control *r)
+struct cpu_budget_cost sample_rate_spent(struct rate_control *r)
 {
 	uint64_t now, before = r->spent;
 	if (!read_account(r->account, &now))
@@ -464,103 +101,6 @@ static struct cpu_budget_cost spent_since(struct rate_control *r)
 	r->spent = now;
 	r->sampling = r->drains = 0;
 	return spent;
-}
-
-static void say_budget(const struct engine *g, double had)
-{
-	const struct rate_control *r = &g->rates;
-	double has = cpu_budget_factor(&r->allowance);
-	const struct cpu_budget_cost spent = cpu_budget_minute(&r->allowance);
-	log_line(engine_peer_level(g),
-		"outcome=%s rate=1/%.1f was=1/%.1f spent=%.2fs sampling=%.2fs reason=\"cpu_budget is %.2f s a "
-		"minute\"",
-		has > had ? "rates_lowered"
-		: has > 1 ? "rates_raised"
-			  : "rates_restored",
-		has, had, (double)(spent.sampling + spent.other) / NSEC_PER_SEC, (double)spent.sampling / NSEC_PER_SEC,
-		(double)r->allowed * CPU_BUDGET_SECONDS / NSEC_PER_SEC);
-}
-
-void sample_rate_look(struct engine *g, int64_t now)
-{
-	struct rate_control *all = &g->rates;
-	int64_t span = now - all->looked;
-	if (g->single || span < LOOK_NS)
-		return;
-	double had = cpu_budget_factor(&all->allowance);
-	bool first = !all->looked;
-	const struct cpu_budget_cost spent = spent_since(all);
-	all->looked = now;
-	if (first) { /* it is not known since when these records were counted */
-		for (struct target *t = g->targets; t; t = t->next)
-			t->rate.samples = t->rate.bytes = 0;
-		return;
-	}
-	if (cpu_budget_look(&all->allowance, (unsigned)((span + LOOK_NS / 2) / LOOK_NS), &spent, all->allowed))
-		say_budget(g, had);
-	for (struct target *t = g->targets; t; t = t->next)
-		if (t->started && !t->ending)
-			look_at(t, now, span);
-}
-
-bool sample_rate_have_room(const struct engine *g)
-{
-	return g->single || cpu_budget_has_room(&g->rates.allowance, g->rates.allowed);
-}
-
-int sample_rate_round(struct engine *g, int64_t now)
-{
-	int64_t next = INT64_MAX;
-	if (!g->rates.n_switched)
-		return -1;
-	for (struct target *t = g->targets; t; t = t->next) {
-		struct target_rate *r = &t->rate;
-		if (!r->intervals.on || t->ending)
-			continue;
-		if (now >= r->intervals.next)
-			r->intervals.off ? begin_interval(t) : end_interval(t);
-		next = r->intervals.next < next ? r->intervals.next : next;
-	}
-	if (next == INT64_MAX)
-		return -1;
-	now = clock_now();
-	return next <= now ? 0 : (int)((next - now + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC);
-}
-
-bool sample_rate_paused(const struct target *t)
-{
-	return t->rate.intervals.off;
-}
-
-bool sample_rate_ran(const struct target *t, uint64_t *ret)
-{
-	uint64_t counted;
-	bool known = way_of(t) == RATE_DUTY_CYCLE && read_clocks(t, ret, &counted);
-	return known && t->rate.most > 1;
-}
-
-double sample_rate_stands_for(const struct target *t)
-{
-	return way_of(t) == RATE_DUTY_CYCLE && t->rate.factor > 1 ? t->rate.factor : 1;
-}
-
-void sample_rate_next_window(struct target *t)
-{
-	t->rate.most = 0;
-	t->rate.by_cap = t->rate.by_budget = false;
-	record_factor(t);
-}
-
-void sample_rate_resume(struct target *t)
-{
-	struct target_rate *r = &t->rate;
-	double factor = r->factor > 1 ? r->factor : 1;
-	if (way_of(t) == RATE_DUTY_CYCLE) {
-		r->intervals.on = false;
-		r->intervals.off = true; /* or so it may be: enabling an enabled event does no harm */
-		set_intervals(t, 1);
-	}
-	set_factor(t, factor);
 }
 
 /* --- for a journal ------------------------------------------------------------------------------------- */
@@ -635,18 +175,4 @@ void sample_rate_restore_all(struct rate_control *r, const struct sample_rate_sa
 		.at = CPU_BUDGET_SECONDS - 1};
 	for (unsigned i = 0; i < CPU_BUDGET_SECONDS; i++)
 		b->spent[i] = (struct cpu_budget_cost){s->sampling[i], s->other[i]};
-}
-
-void sample_rate_release(struct target *t)
-{
-	t->engine->rates.n_switched -= t->rate.intervals.on;
-	t->rate.intervals.on = false;
-}
-
-void sample_rate_use(struct engine *g, const struct settings *set)
-{
-	struct rate_control *r = &g->rates;
-	r->limits = (struct rate_limits){set->target_rate, set->target_bytes};
-	/* cpu_budget: thousandths of a per cent of the machine; allowed: ns a second, of all CPUs */
-	r->allowed = (uint64_t)set->cpu_budget * (NSEC_PER_SEC / 100000) * (g->rings ? cpu_rings_count(g->rings) : 0);
 }

@@ -1,27 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sample_rate - how often a service samples its targets: less than they asked for where one target would fill the rings
- * of all (profiler/sample/rate_cap.h), or sampling all of them costs more than it may (profiler/sample/cpu_budget.h). A
- * session serves one target, at the rate that it asked for.
- *
- * Lowered by F, a target's sample stands for F times the time, so that sums stay the same. The way depends on how its
- * events are attached (kernel/events/core.c; tests/unit/profiler/sample/test_sample_rate.c asks the kernel):
- *
- * cgroup: PERF_EVENT_IOC_PERIOD, in nanoseconds for a clock, also where it was opened by frequency.
- *
- * process: PERIOD does not reach events that children have inherited by now, ENABLE and DISABLE do: events are on for
- * 1/F of the time. The rest of a period is kept while they are off, so only samples of the time between are missing.
- * Intervals are of random length, lest they keep step with the program. Samples stand for the share of the target's CPU
- * time, not of the time, by the kernel's count: its side-band is never off, and tells how long it ran
- * (PERF_FORMAT_TOTAL_TIME_RUNNING).
- *
- * threads: the same events carry the side-band, which must not be missed: one of F samples is kept, before it is
- * unwound. That lowers our cost, not that of the samples.
- *
- * A sample has the weight of the time at which it was taken, which may be long before it is read: the last changes are
- * kept. The successor of a killed worker has struct rate_saved of each target and struct sample_rate_saved from the
- * journal (profiler/target/checkpoint_read.h); then sample_rate_resume(), also of a target without saved data, sets its
- * events as intended, whatever state they were left in.
+ * sample_rate - how much a sample stands for, at the time at which it was taken, and what the service spends on
+ * sampling (profiler/sample/cpu_budget.h). profiler/target/target_rate.h says when and how a target is sampled less
+ * often.
  */
 #pragma once
 
@@ -32,10 +13,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-struct engine;
-struct target;
-struct settings;
 
 #define RATE_STEPS 16
 
@@ -105,41 +82,21 @@ void sample_rate_restore(struct target_rate *r, const struct rate_saved *s);
 void sample_rate_save_all(const struct rate_control *r, struct sample_rate_saved *ret);
 void sample_rate_restore_all(struct rate_control *r, const struct sample_rate_saved *s);
 
-/* Applies the settings of a service; also again, when they have changed. */
-void sample_rate_use(struct engine *g, const struct settings *set);
 /* Opens cpu.stat of pilliond's own cgroup, or returns -1. Call while privileged. */
 int sample_rate_open_account(void);
 void sample_rate_close_account(struct rate_control *r);
 
-/* Notes a record of a target. */
-void sample_rate_record(struct target *t, bool sample, size_t bytes);
-/* Notes a small record of a switch: profiler/offcpu/offcpu.h has a bound of its own for these. */
-void sample_rate_switch(struct target *t, size_t bytes);
 /* Returns the worker's CPU time so far without `loading`, ns. */
 int64_t sample_rate_cpu(const struct rate_control *r);
 /* Notes that the records since the last call are drained. began: sample_rate_cpu() at the beginning of the drain. */
 void sample_rate_drained(struct rate_control *r, int64_t began);
-/* Returns whether the budget has room for work other than sampling, which can be put off. */
-bool sample_rate_have_room(const struct engine *g);
 /* Returns the factor for the weight of a sample taken at `time`. */
 double sample_rate_scale(const struct target_rate *r, int64_t time);
 /* Returns the weight of a sample taken at `time`, where `period` was asked for. */
 uint64_t sample_rate_weight(const struct target_rate *r, uint64_t period, int64_t time);
-/* Notes a sample that counts, with `stack` bytes of stack. False: drop it, another one stands for it. */
-bool sample_rate_take(struct target *t, uint32_t spec, int64_t time, uint64_t weight, size_t stack);
-
-/*
- * Begins and ends intervals that are due. Returns milliseconds until the next one, -1: at the next look at the targets.
- */
-int sample_rate_round(struct engine *g, int64_t now);
-void sample_rate_look(struct engine *g, int64_t now); /* at all targets; not more than once a second */
-bool sample_rate_paused(const struct target *t);      /* its events are off for the moment */
-/*
- * Reads the CPU time of all its threads so far; false: not known, or nothing was lowered by intervals in this window.
- */
-bool sample_rate_ran(const struct target *t, uint64_t *ret);
-double sample_rate_stands_for(const struct target *t); /* for how much a count stands now, on average */
-void sample_rate_next_window(struct target *t);
-void sample_rate_resume(struct target *t);  /* sets events that a killed worker left in any state */
-void sample_rate_release(struct target *t); /* the target goes */
-const char *sample_rate_way_name(const struct target *t);
+/* Returns `period` times the factor, rounded. */
+uint64_t sample_rate_period(uint64_t period, double factor);
+/* RATE_DROP_SAMPLES: returns whether this sample is the one of so many that is kept. */
+bool sample_rate_keep(struct target_rate *r, uint32_t spec, int64_t time);
+/* Returns the cost since the last call: CPU time of our processes, and of taking samples. */
+struct cpu_budget_cost sample_rate_spent(struct rate_control *r);

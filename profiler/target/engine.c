@@ -12,6 +12,7 @@
 #include "profiler/target/limits.h"
 #include "profiler/target/target.h"
 #include "profiler/target/target_coverage.h"
+#include "profiler/target/target_rate.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -337,7 +338,7 @@ int engine_round(struct engine *g)
 		return -1;
 	bool more = read_ahead(g);
 	int64_t now = clock_now();
-	int rates = sample_rate_round(g, now);
+	int rates = target_rate_round(g, now);
 	/* a service is woken often enough, and its rates go by whole seconds */
 	g->pause = g->woken && g->single ? now - g->woken : 0;
 	g->woken = now;
@@ -346,8 +347,8 @@ int engine_round(struct engine *g)
 	if (g->behind || at_all || now >= g->due || now >= g->drain_again)
 		engine_drain(g, false);
 	if (at_all) {
-		sample_rate_look(g, now);
-		rates = sample_rate_round(g, now); /* of intervals that begin with it, too */
+		target_rate_look(g, now);
+		rates = target_rate_round(g, now); /* of intervals that begin with it, too */
 		limits_enforce_memory(g);
 		target_coverage_look(g, now);
 		g->look_again = in_ms(now, update_round_interval(g));

@@ -5,6 +5,7 @@
 #include "oci/config/options.h"
 #include "profiler/offcpu/wait_times.h"
 #include "profiler/target/target.h"
+#include "profiler/target/target_rate.h"
 #include "profiler/target/window.h"
 
 #include <errno.h>
@@ -28,7 +29,7 @@ void limits_apply(struct engine *g, const struct settings *set)
 		g->limits.jit = set->jit_bytes;
 	}
 	g->tables.max = g->modest && set->table_bytes > TABLES_USER ? TABLES_USER : set->table_bytes;
-	sample_rate_use(g, set);
+	target_rate_use(g, set);
 }
 
 int limits_check_new_target(const struct engine *g, unsigned n_targets, struct err *e)

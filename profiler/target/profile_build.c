@@ -6,6 +6,7 @@
 #include "profiler/process/supervisor_link.h"
 #include "profiler/sample/event_counts.h"
 #include "profiler/target/symbolizer_link.h"
+#include "profiler/target/target_rate.h"
 #include "shim/attach/file_opener.h"
 #include "shim/event/attach_strategy.h"
 #include "shim/libpillion/abi/label_text.h"
@@ -607,7 +608,7 @@ static int add_rate(struct builder *b)
 	if (w->rate_most > 1)
 		r = add_comment(b,
 			"rate lowered: sampled at 1/%.1f of the rate that was asked for, by %s; weights are scaled",
-			w->rate_most, sample_rate_way_name(b->t));
+			w->rate_most, target_rate_way_name(b->t));
 	if (r == 0 && w->by_cap)
 		r = add_comment(b,
 			"rate lowered: more than target_rate (%" PRIu64 " samples) or target_bytes (%" PRIu64

@@ -8,6 +8,7 @@
 #include "profiler/symbol/symbolizer_client.h"
 #include "profiler/target/symbolizer_link.h"
 #include "profiler/target/target.h"
+#include "profiler/target/target_rate.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -287,7 +288,7 @@ static bool has_credit(const struct target *t)
 static bool may_cost(const struct target *t, enum symbol_requests_use use)
 {
 	return use == SYMBOL_REQUESTS_CRASH ||
-	       (sample_rate_have_room(t->engine) && (use == SYMBOL_REQUESTS_LAST_WINDOW || has_credit(t)));
+	       (target_rate_have_room(t->engine) && (use == SYMBOL_REQUESTS_LAST_WINDOW || has_credit(t)));
 }
 
 struct symbol_request *symbol_requests_start(struct target *t, struct aggregate *const *counts, size_t n_counts,

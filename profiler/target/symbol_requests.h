@@ -24,7 +24,7 @@ struct symbol_request;
 
 /* The use of the names decides the bound of their cost. In a session cpu_budget bounds nothing. */
 enum symbol_requests_use {
-	SYMBOL_REQUESTS_WINDOW,	     /* the target's credit, and cpu_budget (sample_rate_have_room) */
+	SYMBOL_REQUESTS_WINDOW,	     /* the target's credit, and cpu_budget (target_rate_have_room) */
 	SYMBOL_REQUESTS_LAST_WINDOW, /* cpu_budget alone: there is no later window */
 	SYMBOL_REQUESTS_CRASH,	     /* no bound */
 };

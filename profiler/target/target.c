@@ -16,6 +16,7 @@
 #include "profiler/spool/spool_lock.h"
 #include "profiler/target/checkpoint_write.h"
 #include "profiler/target/symbol_requests.h"
+#include "profiler/target/target_rate.h"
 #include "profiler/target/window.h"
 #include "shim/event/attach_strategy.h"
 
@@ -369,7 +370,7 @@ static void close_all(struct target *t)
 	if (t->unwritten)
 		exporter_client_cancel_owner(g->exporter, t);
 	checkpoint_gone(g->commit, t);
-	sample_rate_release(t);
+	target_rate_release(t);
 	offcpu_close(t);
 	t->apps = inproc_free(t->apps);
 	fd_close(t->app);
@@ -573,7 +574,7 @@ static int switch_dump_size(struct target *t, uint32_t spec, uint32_t from, uint
 /* Not before the program begins: until its exec all are disabled, and the exec enables those that wait for it. */
 static void fit_snapshots(struct target *t, int64_t now)
 {
-	for (uint32_t i = 0; t->started && !sample_rate_paused(t) && i < t->desc.n_events; i++) {
+	for (uint32_t i = 0; t->started && !target_rate_paused(t) && i < t->desc.n_events; i++) {
 		struct stack_dump_size *l = &t->ladders[i];
 		uint32_t from = l->at, to = stack_dump_size_look(l, now);
 		if (to == from)
@@ -726,7 +727,7 @@ static void on_sample(struct target *t, struct open_event *st, const struct reco
 		tally->before_weight[st->spec] += weight;
 		return;
 	}
-	if (!waits && !sample_rate_take(t, st->spec, (int64_t)r->time, weight, r->sample.stack_size))
+	if (!waits && !target_rate_take(t, st->spec, (int64_t)r->time, weight, r->sample.stack_size))
 		return;
 	tally->samples++;
 	t->samples++;
@@ -841,9 +842,9 @@ void target_record(struct target *t, struct open_event *st, const struct perf_ev
 	struct record r;
 	t->saved.changed = true;
 	if (st->role == PERF_OFFCPU_SMALL || st->role == PERF_SWITCHES)
-		sample_rate_switch(t, h->size);
+		target_rate_switch(t, h->size);
 	else
-		sample_rate_record(t, h->type == PERF_RECORD_SAMPLE, h->size);
+		target_rate_record(t, h->type == PERF_RECORD_SAMPLE, h->size);
 	if (record_parse(h, &st->layout, &r) < 0) {
 		t->tally.malformed++;
 		return;
@@ -894,7 +895,7 @@ void target_reset_clock(struct target *t)
 {
 	uint64_t ran = 0;
 	memset(t->kernel, 0, sizeof(t->kernel));
-	sample_rate_ran(t, &ran);
+	target_rate_ran(t, &ran);
 	t->ran_then = ran ? ran : t->ran_then;
 }
 
@@ -905,7 +906,7 @@ void target_resume(struct target *t, int64_t gap)
 		return;
 	ahead_plan(t);
 	set_rungs(t);
-	sample_rate_resume(t);
+	target_rate_resume(t);
 	offcpu_resume(t);
 	t->tally.restarts++;
 	t->tally.gap += (uint64_t)gap;
@@ -917,7 +918,7 @@ void target_resume_blank(struct target *t)
 {
 	begin_running(t, "nothing is known of what was before: the profiler was restarted and had to begin anew");
 	set_rungs(t);
-	sample_rate_resume(t);
+	target_rate_resume(t);
 	offcpu_resume(t);
 	target_reset_clock(t);
 	process_table_lossy(t->tasks);

@@ -22,9 +22,9 @@
 #include "profiler/process/process_table.h"
 #include "profiler/sample/aggregate.h"
 #include "profiler/sample/event_dedup.h"
-#include "profiler/sample/sample_rate.h"
 #include "profiler/sample/stack_dump_size.h"
 #include "profiler/target/engine.h"
+#include "profiler/target/target_rate.h"
 #include "shim/protocol/messages.h"
 
 #include <stdbool.h>

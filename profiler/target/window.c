@@ -10,7 +10,9 @@
 #include "profiler/target/checkpoint_write.h"
 #include "profiler/target/profile_build.h"
 #include "profiler/target/symbol_requests.h"
+#include "profiler/target/target_counts.h"
 #include "profiler/target/target_coverage.h"
+#include "profiler/target/target_rate.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -201,7 +203,7 @@ static void next_window(struct target *t)
 	memset(&t->tally, 0, sizeof(t->tally));
 	t->tally.cpu_usage = t->cpu_last;
 	t->cpu_weight = 0;
-	sample_rate_next_window(t);
+	target_rate_next_window(t);
 	t->early = false;
 	t->seq++;
 }
@@ -234,7 +236,7 @@ static void fill_window(struct window *w, struct target *t, bool last)
 		.real = t->window_real};
 	w->tally = t->tally;
 	w->cpu_used = target_cpu_used(t);
-	event_counts_window(t, w);
+	target_counts_window(t, w);
 	const int64_t now = clock_now(); /* the counts are from the time up to here, however long the readings took */
 	w->duration = now - t->window_mono;
 	target_coverage_look(t->engine, now);

@@ -4,6 +4,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/clock_driven.h"
+#include "profiler/target/target_counts.h"
 #include "profiler/target/window.h"
 #include "tests/unit/support/fed.h"
 #include "tests/unit/support/suite.h"
@@ -93,7 +94,7 @@ START_TEST(events_that_take_turns)
 	event_counts_rebase(st);
 	samples(20);
 	says(now, 4);
-	event_counts_window(target, &w);
+	target_counts_window(target, &w);
 	const struct event_totals *k = &w.kernel[1];
 	ck_assert(k->lost_known && k->lost == turns[_i].lost);
 	ck_assert(fabs(k->had_counter - turns[_i].had) < 1e-9 && fabs(k->correct - turns[_i].correct) < 1e-9);
@@ -117,7 +118,7 @@ START_TEST(events_of_each_cpu)
 	st->layout.flags = LAYOUT_TIMES | LAYOUT_LOST;
 	samples(20);
 	says(numbers, 4);
-	event_counts_window(target, &w);
+	target_counts_window(target, &w);
 	double had = 0.5 * cpu_rings_count(engine.rings);
 	ck_assert_msg(fabs(w.kernel[1].had_counter - (had < 1 ? had : 1)) < 1e-9, "%f", w.kernel[1].had_counter);
 	engine.rings = cpu_rings_close(engine.rings);
@@ -163,7 +164,7 @@ START_TEST(what_was_used_while_the_profiler_was_away)
 		return;
 	was_away(STRATEGY_CGROUP, gaps[_i].kernel, (int64_t)gaps[_i].gap * MS);
 	says(&(uint64_t){gaps[_i].counted * MS}, 1);
-	event_counts_window(target, &w);
+	target_counts_window(target, &w);
 	ck_assert_uint_eq(w.kernel[0].counted, gaps[_i].counted * MS);
 	ck_assert_uint_eq(w.kernel[0].unseen, gaps[_i].unseen * MS);
 	engine.rings = cpu_rings_close(engine.rings);
@@ -192,7 +193,7 @@ START_TEST(a_gap_is_no_kernel_code)
 	target->streams->layout.flags = LAYOUT_RUNNING;
 	ck_assert_int_eq(pwrite(target->streams->fd, ran, sizeof(ran), 0), sizeof(ran));
 	target->rate.most = 2;
-	event_counts_window(target, &w);
+	target_counts_window(target, &w);
 	const struct event_totals *k = &w.kernel[0];
 	ck_assert_uint_eq(k->counted, 600 * MS);
 	ck_assert(fabs(k->correct - 2) < 1e-9);
@@ -261,7 +262,7 @@ START_TEST(what_intervals_stand_for_is_what_the_program_used)
 	says(now, 2);
 	ck_assert_int_eq(pwrite(target->streams->fd, ran, sizeof(ran), 0), sizeof(ran));
 	target->ran_then = ran_then;
-	event_counts_window(target, &w);
+	target_counts_window(target, &w);
 	const struct event_totals *k = &w.kernel[0];
 	ck_assert_uint_eq(k->lost, settled[_i].lost);
 	ck_assert_uint_eq(k->counted, settled[_i].counted * MS);
@@ -295,7 +296,7 @@ START_TEST(without_intervals_or_an_account_the_kernels_count_holds)
 		ck_assert_int_eq(pwrite(target->streams->fd, ran, sizeof(ran), 0), sizeof(ran));
 	target->rate.most = unsettled[_i].most;
 	target->ran_then = 70 * MS;
-	event_counts_window(target, &w);
+	target_counts_window(target, &w);
 	const struct event_totals *k = &w.kernel[0];
 	ck_assert(k->counted == 300 * MS && k->correct == 1);
 	ck_assert(k->lost_weight == 20 * MS && k->unsampled == 180 * MS);
@@ -329,7 +330,7 @@ START_TEST(what_programs_say_of_their_time)
 	samples((unsigned)accounts[_i].taken);
 	target->tally.apps_cpu = accounts[_i].used;
 	target->tally.inproc_lost = accounts[_i].lost;
-	event_counts_window(target, &w);
+	target_counts_window(target, &w);
 	const struct event_totals *k = &w.kernel[0];
 	ck_assert(k->lost_known && k->lost == accounts[_i].lost && k->counted == accounts[_i].used);
 	ck_assert_uint_eq(k->lost_weight, accounts[_i].lost_weight);
@@ -337,10 +338,10 @@ START_TEST(what_programs_say_of_their_time)
 }
 END_TEST
 
-UNIT_SUITE(event_counts)
+UNIT_SUITE(target_counts)
 {
-	Suite *s = suite_create("event_counts");
-	TCase *t = tcase_create("event_counts");
+	Suite *s = suite_create("target_counts");
+	TCase *t = tcase_create("target_counts");
 	tcase_add_checked_fixture(t, begin, end);
 	tcase_add_loop_test(t, what_an_event_says, 0, LENGTH(readings));
 	tcase_add_loop_test(t, events_that_take_turns, 0, LENGTH(turns));

@@ -9,6 +9,8 @@
 #include "profiler/sample/event_counts.h"
 #include "profiler/target/limits.h"
 #include "profiler/target/target.h"
+#include "profiler/target/target_counts.h"
+#include "profiler/target/target_rate.h"
 #include "profiler/target/window.h"
 #include "shim/event/perf_event.h"
 #include "tests/unit/support/fed.h"
@@ -199,7 +201,7 @@ static void begin_target(enum strategy strategy, unsigned cpus)
 	target->streams->layout.flags = LAYOUT_RUNNING;
 	engine.rates.account = kernel.account;
 	engine.rates.drained = INT64_MAX; /* a record is handed over as it is made */
-	sample_rate_use(&engine, &settings);
+	target_rate_use(&engine, &settings);
 	fed_comm(target, (uint64_t)(clock_now() - MS), FED_INIT, FED_INIT, "web", true);
 	ck_assert(target->started);
 }
@@ -252,9 +254,9 @@ static void run_ms(unsigned ms)
 		show_counts();
 		kernel.random = kernel.random * 1103515245 + 12345;
 		int late = kernel.late ? (int)(kernel.random >> 16) % kernel.late : 0;
-		sample_rate_round(&engine, now);
-		sample_rate_look(&engine, now);
-		int wait = sample_rate_round(&engine, now); /* as engine_round() does it */
+		target_rate_round(&engine, now);
+		target_rate_look(&engine, now);
+		int wait = target_rate_round(&engine, now); /* as engine_round() does it */
 		kernel.next_round = now + ((wait < 0 || wait > 100 ? 100 : wait) + late) * MS;
 	}
 	show_counts();
@@ -279,7 +281,7 @@ static const struct {
 static void limit_to(uint64_t samples)
 {
 	settings.target_rate = samples;
-	sample_rate_use(&engine, &settings);
+	target_rate_use(&engine, &settings);
 	memset(&target->rate.cap.needed, 0, sizeof(target->rate.cap.needed)); /* ten calm seconds have passed */
 }
 
@@ -360,14 +362,14 @@ START_TEST(what_is_no_sampling_lowers_nothing)
 	begin_target(STRATEGY_CGROUP, 1);
 	engine.rates.allowed = 40 * MS;
 	kernel.usage_a_ms = 50;
-	ck_assert(sample_rate_have_room(&engine));
+	ck_assert(target_rate_have_room(&engine));
 	run_ms(70000);
 	ck_assert_msg(target->rate.factor <= 1, "1/%f", target->rate.factor);
 	ck_assert(!target->rate.by_budget);
-	ck_assert(!sample_rate_have_room(&engine));
+	ck_assert(!target_rate_have_room(&engine));
 	kernel.usage_a_ms = 10;
 	run_ms(60000);
-	ck_assert(sample_rate_have_room(&engine));
+	ck_assert(target_rate_have_room(&engine));
 	end_target();
 }
 END_TEST
@@ -382,19 +384,19 @@ START_TEST(of_a_drain_samples_have_their_part)
 	sample_rate_drained(r, sample_rate_cpu(r) - MS);
 	ck_assert_uint_eq(r->drains, 0); /* nothing came */
 	for (unsigned i = 0; i < 9; i++)
-		sample_rate_record(target, i == 0, 100);
+		target_rate_record(target, i == 0, 100);
 	int64_t began = sample_rate_cpu(r) - 800 * MS; /* this test's own time is little beside it */
 	r->loading += 400 * MS;			       /* for a file, which is read once */
 	sample_rate_drained(r, began);
 	ck_assert_uint_ge(r->drains, 200 * MS);
 	ck_assert_uint_lt(r->drains, 220 * MS);
 	show_counts();
-	sample_rate_look(&engine, clock_now()); /* from here on it is known what is spent */
+	target_rate_look(&engine, clock_now()); /* from here on it is known what is spent */
 	kernel.usage = 10000;
 	show_counts();
 	r->drains = 6 * MS;
 	r->sampling = 1 * MS;
-	sample_rate_look(&engine, clock_now() + NSEC_PER_SEC);
+	target_rate_look(&engine, clock_now() + NSEC_PER_SEC);
 	const struct cpu_budget_cost spent = cpu_budget_minute(&r->allowance);
 	ck_assert_uint_eq(spent.sampling, 7 * MS);
 	ck_assert_uint_eq(spent.other, 4 * MS);
@@ -416,10 +418,10 @@ START_TEST(a_successor_takes_over)
 	while (ways[_i].strategy == STRATEGY_PROCESS && kernel.on)
 		run_ms(1);
 	engine.rates = (struct rate_control){.account = kernel.account, .drained = INT64_MAX};
-	sample_rate_use(&engine, &settings);
+	target_rate_use(&engine, &settings);
 	sample_rate_restore(&target->rate, &left);
 	target->rate.samples = 1000; /* that nobody had read */
-	sample_rate_resume(target);
+	target_rate_resume(target);
 	run_ms(3000);
 	check_sums(scenario, 10000, 70.0 / ways[_i].cpus, 130.0 / ways[_i].cpus);
 	/* and one that knows nothing */
@@ -428,7 +430,7 @@ START_TEST(a_successor_takes_over)
 	engine.rates = (struct rate_control){.account = kernel.account, .drained = INT64_MAX};
 	limit_to(0);
 	target->rate = (struct target_rate){0};
-	sample_rate_resume(target);
+	target_rate_resume(target);
 	ck_assert_msg(kernel.on && kernel.period == PERIOD, "%s", scenario);
 	check_sums(scenario, 2000, 950, 1050);
 	end_target();
@@ -472,7 +474,7 @@ START_TEST(what_is_not_sampled_is_given_to_nobody)
 	limit_to(60);
 	run_ms(20000);
 	ck_assert(target->rate.factor > 5);
-	event_counts_window(target, &w);
+	target_counts_window(target, &w);
 	double part = (double)kernel.user / (double)kernel.ran, all = (double)w.kernel[0].counted;
 	double sampled = (double)target->tally.weight[0] * w.kernel[0].correct / all;
 	ck_assert_msg(fabs(all / (double)kernel.ran - 1) < 0.01, "%f s of %f", all / 1e9, (double)kernel.ran / 1e9);
@@ -801,10 +803,10 @@ START_TEST(a_drain_ends_at_its_deadline_and_goes_on_from_there)
 }
 END_TEST
 
-UNIT_SUITE(sample_rate)
+UNIT_SUITE(target_rate)
 {
-	Suite *s = suite_create("sample_rate");
-	TCase *t = tcase_create("sample_rate");
+	Suite *s = suite_create("target_rate");
+	TCase *t = tcase_create("target_rate");
 
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, a_sample_has_the_weight_of_its_time);
