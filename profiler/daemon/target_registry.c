@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,12 +132,11 @@ uint32_t registered_fds(const struct registered_target *r)
 	return r->n_events + r->n_memories + (uint32_t)__builtin_popcount(r->desc.fds) + 1;
 }
 
-/* Processes that close one descriptor each. `begun` is memory that they share with us. */
+/* Processes that close one descriptor each. */
 static struct closer {
 	pid_t pid; /* 0: this place is free */
 	int fd;
 } closing[CLOSING_MAX];
-static atomic_char *begun;
 
 /* Descriptors that are still to be closed: there was no place, or their process was killed before it had begun. */
 static struct {
@@ -159,35 +157,49 @@ static void close_later(int fd)
 	late.fds[late.n++] = fd;
 }
 
+/*
+ * A file that takes the number of the file that is closed. Its close(2) never waits. Returns -1 when there is none.
+ */
+static int stand_in(void)
+{
+	static int fd = -1;
+	if (fd < 0)
+		fd = memfd_create("pillion-closing", MFD_CLOEXEC);
+	return fd;
+}
+
+/*
+ * dup3(2) puts the stand-in at the number and closes the file that was there. It does the first at once, and only the
+ * second may wait. The flag FD_CLOEXEC is of the number, not of the file: it tells which of the two files is there,
+ * also after the process was killed at any point.
+ */
+static bool closer_has_begun(int fd)
+{
+	return !(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+}
+
 static void end_closer(struct closer *c)
 {
 	c->pid = 0;
-	if (!begun[c - closing])
+	if (closer_has_begun(c->fd))
+		fd_close(c->fd);
+	else
 		close_later(c->fd);
 }
 
-static void start_closer(struct closer *c, int fd)
+static bool start_closer(struct closer *c, int fd)
 {
-	atomic_char *mark = &begun[c - closing];
-	*mark = 0;
+	const int other = stand_in();
+	if (other < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+		return false;
 	long pid = syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
 	if (pid == 0) {
-		*mark = 1;
-		fd_close(fd);
+		dup3(other, fd, 0);
 		_exit(0);
 	}
-	if (pid < 0)
-		fd_close(fd);
-	*c = (struct closer){pid < 0 ? 0 : (pid_t)pid, fd};
-}
-
-static bool share_marks(void)
-{
-	if (begun)
-		return true;
-	void *page = mmap(NULL, CLOSING_MAX, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	begun = page == MAP_FAILED ? NULL : page;
-	return begun != NULL;
+	if (pid > 0)
+		*c = (struct closer){(pid_t)pid, fd};
+	return pid > 0;
 }
 
 void registered_reap(void)
@@ -195,9 +207,12 @@ void registered_reap(void)
 	for (unsigned i = 0; i < CLOSING_MAX; i++)
 		if (closing[i].pid && waitpid(closing[i].pid, NULL, WNOHANG) != 0)
 			end_closer(&closing[i]);
-	for (unsigned i = 0; i < CLOSING_MAX && late.n && share_marks(); i++)
-		if (!closing[i].pid)
-			start_closer(&closing[i], late.fds[--late.n]);
+	for (unsigned i = 0; i < CLOSING_MAX && late.n; i++)
+		if (!closing[i].pid) {
+			if (!start_closer(&closing[i], late.fds[late.n - 1]))
+				break;
+			late.n--;
+		}
 }
 
 /*
@@ -212,7 +227,7 @@ static struct closer *find_place(void)
 		if (!closing[i].pid)
 			return &closing[i];
 	struct closer *oldest = &closing[last++ % CLOSING_MAX];
-	if (!begun[oldest - closing] || child_process_wait(oldest->pid, clock_now() + HURRY_NS) == -ETIMEDOUT)
+	if (!closer_has_begun(oldest->fd) || child_process_wait(oldest->pid, clock_now() + HURRY_NS) == -ETIMEDOUT)
 		return NULL;
 	end_closer(oldest);
 	return oldest;
@@ -220,18 +235,16 @@ static struct closer *find_place(void)
 
 /*
  * The target chose the file system, and close(2) of a file there may wait for ever (FUSE, flush). So a child that
- * shares our table of descriptors closes it: the number is free at once, and only the child waits. While all places
- * wait, a descriptor stays open and is closed later: descriptors have a limit that refuses targets, but processes are
- * shared with others, too.
+ * shares our table of descriptors closes it, and only the child waits. While all places wait, or there is no process
+ * to be had, a descriptor stays open and is closed later: descriptors have a limit that refuses targets, but processes
+ * are shared with others, too.
  */
 void close_possibly_blocking(int fd)
 {
 	if (fd < 0)
 		return;
-	struct closer *place = share_marks() ? find_place() : NULL;
-	if (place)
-		start_closer(place, fd);
-	else
+	struct closer *place = find_place();
+	if (!place || !start_closer(place, fd))
 		close_later(fd);
 }
 

@@ -501,6 +501,8 @@ static int add_rules(scmp_filter_ctx ctx, const struct role *role)
 		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(socketpair), 1, SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
 	if (r == 0 && role->closes)
 		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(clone), 1, SCMP_A0(SCMP_CMP_EQ, CLONE_FILES | SIGCHLD));
+	if (r == 0 && role->closes)
+		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(dup3), 0);
 	for (size_t i = 0; r == 0 && role->fcntls && i < COUNT(profiler_fcntls); i++)
 		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, CALL(fcntl), 1, SCMP_A1(SCMP_CMP_EQ, profiler_fcntls[i]));
 	for (size_t i = 0; r == 0 && role->ioctls && i < COUNT(worker_ioctls); i++)

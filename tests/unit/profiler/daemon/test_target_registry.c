@@ -18,6 +18,16 @@ static bool is_open(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
+/* Until there is no child. */
+static void reap_all(void)
+{
+	while (waitid(P_ALL, 0, &(siginfo_t){0}, WEXITED | WNOHANG | WNOWAIT) == 0) {
+		usleep(1000);
+		registered_reap();
+	}
+	ck_assert_int_eq(errno, ECHILD);
+}
+
 START_TEST(many_are_closed_and_no_child_stays)
 {
 	int fds[MANY];
@@ -25,12 +35,7 @@ START_TEST(many_are_closed_and_no_child_stays)
 		fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	for (int i = 0; i < MANY; i++)
 		close_possibly_blocking(fds[i]);
-	while (waitid(P_ALL, 0, &(siginfo_t){0}, WEXITED | WNOHANG | WNOWAIT) == 0) {
-		usleep(1000);
-		registered_reap();
-	}
-	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
-	ck_assert_int_eq(errno, ECHILD);
+	reap_all();
 	for (int i = 0; i < MANY; i++)
 		ck_assert(!is_open(fds[i]));
 }
@@ -54,10 +59,7 @@ START_TEST(what_has_no_process_is_closed_later)
 	for (int i = 0; i < FEW; i++)
 		open_now += is_open(fds[i]);
 	ck_assert(!alone || open_now == FEW);
-	while (waitid(P_ALL, 0, &(siginfo_t){0}, WEXITED | WNOHANG | WNOWAIT) == 0) {
-		usleep(1000);
-		registered_reap();
-	}
+	reap_all();
 	for (int i = 0; i < FEW; i++)
 		ck_assert(!is_open(fds[i]));
 }
@@ -71,12 +73,12 @@ START_TEST(other_children_are_left_alone)
 	if (other == 0)
 		_exit(7);
 	close_possibly_blocking(open("/dev/null", O_RDONLY | O_CLOEXEC));
-	usleep(50000);
+	ck_assert_int_eq(waitid(P_PID, (id_t)other, &(siginfo_t){0}, WEXITED | WNOWAIT), 0);
 	registered_reap();
 	ck_assert_int_eq(waitpid(other, &status, 0), other);
 	ck_assert_int_eq(WEXITSTATUS(status), 7);
 	close_possibly_blocking(-1);
-	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+	reap_all();
 }
 END_TEST
 
