@@ -84,7 +84,7 @@ static void on_ended(void *arg, const struct msg_ended *ended)
 static void hang_up(struct connection *c)
 {
 	struct worker *w = c->worker;
-	if (c->target && c->target->started) {
+	if (c->target && c->target->sampling.started) {
 		target_end(c->target); /* the peer gets ENDED, */
 		if (c->target) {       /* a little later if the last window waits for names */
 			event_loop_del(w->engine->loop, &c->source);
@@ -150,7 +150,7 @@ static int on_events(struct connection *c, union msg *m, const int *fds, struct 
 static int on_tasks(struct connection *c, union msg *m, const int *fds, struct err *e)
 {
 	struct target *t = c->target;
-	if (!t->armed || (t->started && t->desc.running)) {
+	if (!t->armed || (t->sampling.started && t->desc.running)) {
 		for (uint32_t i = 0; i < m->head.fds; i++)
 			fd_close(fds[i]);
 		return err_say(e, -EPROTO, "tasks out of turn");
@@ -161,7 +161,7 @@ static int on_tasks(struct connection *c, union msg *m, const int *fds, struct e
 
 static int on_stop(struct connection *c, union msg *m, const int *fds, struct err *e)
 {
-	if (c->target->started)
+	if (c->target->sampling.started)
 		target_end(c->target);
 	return -ESHUTDOWN;
 }
@@ -471,7 +471,7 @@ static void take_over(struct worker *w, struct registered_target *k)
 		bind_target(c, t);
 	if (r == 0) {
 		t->detached = k->detached;
-		t->plain = k->plain;
+		t->sampling.quarantined = k->plain;
 	}
 	for (uint32_t i = 0; i < k->n_events; i++)
 		if (r == 0 && k->event_fds[i] >= 0)

@@ -12,7 +12,8 @@
 #define NAMED 4096 /* cached frames of functions, by a part of their address */
 
 struct calltree_counts {
-	struct target *t;
+	const struct inproc_owner *owner;
+	struct sampling *sampling; /* the owner's */
 	uint32_t event;
 	struct process *task;
 	struct sample_origin who;
@@ -50,7 +51,7 @@ static struct stack_frame gone_frame(struct calltree_counts *c, const struct cal
 	line[strcspn(line, "\n")] = 0; /* its build-id */
 	struct module *m;
 	if (proc_maps_line(line, &start, &len, &offset, &key) != 1 ||
-		target_module(c->t, &key, target_open_file, &m) < 0 || !keep_module(c, m))
+		c->owner->calls->module(c->owner->target, &key, &m) < 0 || !keep_module(c, m))
 		return ret;
 	ret.module = m;
 	ret.vaddr = module_vaddr(ret.module, fn->fn - start + offset);
@@ -61,10 +62,10 @@ static struct stack_frame find_frame(struct calltree_counts *c, const struct cal
 {
 	if (fn->fn == TREE_FN_FULL)
 		return (struct stack_frame){.kind = FRAME_SPECIAL, .name = frame_table_full};
-	if (c->t->plain)
+	if (c->sampling->quarantined)
 		return (struct stack_frame){.kind = FRAME_USER, .vaddr = fn->fn};
 	const struct stack_frame f =
-		fn->gone ? gone_frame(c, fn) : sample_stack_frame(c->task, fn->fn, false, &c->t->engine->jit_room);
+		fn->gone ? gone_frame(c, fn) : sample_stack_frame(c->task, fn->fn, false, c->sampling->jit_room);
 	c->unknown |= !fn->gone && f.kind == FRAME_USER && !f.module;
 	return f;
 }
@@ -83,25 +84,27 @@ static void on_grown(void *arg, const struct calltree_reader_fn *path, size_t n,
 	struct stack_frame frames[AGGREGATE_STACK_MAX];
 	for (size_t i = 0; i < n; i++)
 		frames[i] = *find_cached_frame(c, &path[i]);
-	if (c->t->plain)
+	if (c->sampling->quarantined)
 		frames[n++] = (struct stack_frame){.kind = FRAME_SPECIAL, .name = frame_quarantined};
-	aggregate_add(c->t->counts[c->event], frames, n, &c->who, calls, ns);
+	aggregate_add(c->sampling->counts[c->event], frames, n, &c->who, calls, ns);
 }
 
-int calltree_count(struct calltree_reader *of, struct target *t, uint32_t event, uint32_t pid, bool *ret_unknown)
+int calltree_count(
+	struct calltree_reader *of, const struct inproc_owner *o, uint32_t event, uint32_t pid, bool *ret_unknown)
 {
-	struct process *task = process_table_get(t->tasks, pid);
+	struct process *task = process_table_get(o->sampling->processes, pid);
 	struct calltree_counts *c = task ? calloc(1, sizeof(*c)) : NULL;
 	if (!c)
 		return -ENOMEM;
-	c->t = t;
+	c->owner = o;
+	c->sampling = o->sampling;
 	c->event = event;
 	c->task = task;
 	c->who = (struct sample_origin){
 		.pid = pid, .tid = pid, .process = task->comm, .thread = "", .exe = task->exe, .labels = ""};
 	const int r = calltree_reader_look(of, AGGREGATE_STACK_MAX - 1, on_grown, c);
 	if (r > 0)
-		task->sampled = t->saved.changed = true;
+		task->sampled = o->sampling->changed = true;
 	*ret_unknown = c->unknown;
 	while (c->n_modules)
 		module_unref(c->modules[--c->n_modules]);

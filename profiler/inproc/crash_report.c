@@ -6,7 +6,6 @@
 #include "oci/base/json_write.h"
 #include "oci/base/utf8.h"
 #include "profiler/process/module.h"
-#include "profiler/target/target.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -80,7 +79,7 @@ static bool has_address(const struct shm_crash *s)
 	return s->code > 0 && s->code != SI_KERNEL && s->signal != SIGTRAP && s->signal != SIGABRT;
 }
 
-static void describe_signal(const struct crash_record *c, char buf[TEXT_MAX])
+static void describe_signal(const struct crash_report *c, char buf[TEXT_MAX])
 {
 	const struct shm_crash *s = &c->says;
 	const char *what = what_of(s), *access = "";
@@ -126,7 +125,7 @@ static void add_when(struct jsonout *to, int64_t ns)
 	json_write_add(to, "time", json_write_text(text));
 }
 
-static struct jsonout *signal_of(const struct crash_record *c)
+static struct jsonout *signal_of(const struct crash_report *c)
 {
 	const struct shm_crash *s = &c->says;
 	char what[TEXT_MAX];
@@ -192,7 +191,7 @@ static void add_frame(struct jsonout *to, const struct stack_frame *f)
 		json_write_add(to, NULL, frame_of(f, f->name, "", 0, false));
 }
 
-static struct jsonout *frames_of(const struct crash_record *c)
+static struct jsonout *frames_of(const struct crash_report *c)
 {
 	struct jsonout *a = json_write_array();
 	for (size_t i = 0; i < c->n; i++) {
@@ -207,7 +206,7 @@ static struct jsonout *frames_of(const struct crash_record *c)
 	return a;
 }
 
-static struct jsonout *calls_of(const struct crash_record *c)
+static struct jsonout *calls_of(const struct crash_report *c)
 {
 	struct jsonout *a = json_write_array();
 	for (size_t i = 0; i < c->n_calls; i++)
@@ -215,7 +214,7 @@ static struct jsonout *calls_of(const struct crash_record *c)
 	return a;
 }
 
-static struct jsonout *registers_of(const struct crash_record *c)
+static struct jsonout *registers_of(const struct crash_report *c)
 {
 	static const struct {
 		const char *name;
@@ -231,11 +230,11 @@ static struct jsonout *registers_of(const struct crash_record *c)
 	return o;
 }
 
-static struct jsonout *mappings_of(const struct crash_record *c)
+static struct jsonout *mappings_of(const struct crash_report *c)
 {
 	struct jsonout *a = json_write_array();
 	for (size_t i = 0; i < c->n_mappings; i++) {
-		const struct crash_record_mapping *m = &c->mappings[i];
+		const struct crash_mapping *m = &c->mappings[i];
 		struct jsonout *o = json_write_object();
 		add_address(o, "start", m->start);
 		add_address(o, "end", m->end);
@@ -247,9 +246,9 @@ static struct jsonout *mappings_of(const struct crash_record *c)
 	return a;
 }
 
-static struct jsonout *build_document(const struct crash_record *c)
+static struct jsonout *build_document(const struct crash_report *c)
 {
-	const struct target_desc *d = &c->target->desc;
+	const struct target_desc *d = c->desc;
 	const char *stop = unwind_stop_name(c->stop);
 	struct jsonout *o = json_write_object(), *process = json_write_object(), *thread = json_write_object();
 	add_when(o, c->real);
@@ -274,7 +273,7 @@ static struct jsonout *build_document(const struct crash_record *c)
 	return json_write_add(o, "mappings", mappings_of(c)) < 0 ? json_write_free(o) : o;
 }
 
-int crash_report_json(const struct crash_record *c, FILE *out)
+int crash_report_json(const struct crash_report *c, FILE *out)
 {
 	struct jsonout *doc = build_document(c);
 	const int r = doc ? json_write_out(doc, out) : -ENOMEM;

@@ -4,9 +4,6 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
-#include "profiler/process/supervisor_link.h"
-#include "profiler/target/checkpoint_write.h"
-#include "profiler/target/limits.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +41,7 @@ static bool has_ended(const struct inproc_process *p)
 {
 	if (p->apps->timers)
 		return is_quiet(p);
-	const struct process *task = process_table_find(p->apps->target->tasks, p->inbox.pid);
+	const struct process *task = process_table_find(p->apps->sampling->processes, p->inbox.pid);
 	return task ? task->exited != 0 : p->orphan ? is_quiet(p) : p->sock < 0;
 }
 
@@ -65,11 +62,9 @@ void inproc_next_window(struct inproc *a, struct aggregate *const *last, struct 
 
 /* --- connections --------------------------------------------------------------------------------------------- */
 
-/* The supervisor keeps the memory for our successor, should we be killed; -1: it need not any more. */
 static void send_keep_request(const struct inproc_process *p, uint32_t key, int memory)
 {
-	const struct target *t = p->apps->target;
-	supervisor_request(t->engine->channel, &(struct worker_request){REQUEST_KEEP_MEMORY, t->number, key}, memory);
+	p->apps->owner.calls->keep_memory(p->apps->owner.target, key, memory);
 }
 static uint32_t key_of_area(const struct inproc_process *p)
 {
@@ -103,8 +98,8 @@ static void remove_process(struct inproc_process *p)
 	if (p->remembered)
 		send_keep_request(p, key_of_area(p), -1);
 	a->lost += p->inbox.lost + p->inbox.missed;
-	a->target->tally.apps_cpu += p->inbox.cpu;
-	event_loop_del(a->target->engine->loop, &p->source);
+	a->sampling->tally.apps_cpu += p->inbox.cpu;
+	event_loop_del(a->owner.loop, &p->source);
 	fd_close(p->sock);
 	fd_close(p->process);
 	shm_reader_close(&p->inbox);
@@ -112,19 +107,19 @@ static void remove_process(struct inproc_process *p)
 	calltree_reader_done(&p->called);
 	label_history_done(&p->labels);
 	if (a->timers && p->inbox.pid && !has_pid(a, p->inbox.pid))
-		process_table_ended(a->target->tasks, p->inbox.pid, (uint64_t)clock_now());
+		process_table_ended(a->sampling->processes, p->inbox.pid, (uint64_t)clock_now());
 	free(p);
 }
 
 /* Returns how many records, or -errno. */
 static int read_records(struct inproc_process *p, int64_t until, bool all)
 {
-	struct target *t = p->apps->target;
+	struct sampling *s = p->apps->sampling;
 	const int64_t cpu = clock_cpu();
 	const int r = p->hello_by || p->orphan ? 0 : shm_reader_drain(&p->inbox, until, all, inproc_process_record, p);
-	t->cost += clock_cpu() - cpu;
-	t->tally.apps_cpu += p->inbox.cpu;
-	t->saved.changed |= p->inbox.cpu != 0;
+	s->cost += clock_cpu() - cpu;
+	s->tally.apps_cpu += p->inbox.cpu;
+	s->changed |= p->inbox.cpu != 0;
 	p->inbox.cpu = 0;
 	if (r > 0)
 		p->heard = clock_now();
@@ -146,18 +141,18 @@ void inproc_image_ends(struct inproc *a, uint32_t pid, int64_t time)
 /* False: p is freed. */
 static bool drain_records(struct inproc_process *p, int64_t until, bool all)
 {
-	struct target *t = p->apps->target;
+	const struct inproc_owner *o = &p->apps->owner;
 	const int r = read_records(p, until, all);
 	if (r >= 0 && shm_reader_is_crowded(&p->inbox))
-		checkpoint_flush(t->engine->commit, t->engine, clock_now());
-	if (r >= 0 && (!t->engine->commit || shm_reader_is_crowded(&p->inbox)))
+		o->calls->flush_journal(o->target);
+	if (r >= 0 && (!o->calls->has_journal(o->target) || shm_reader_is_crowded(&p->inbox)))
 		shm_reader_said(&p->inbox);
 	if (r >= 0 && shm_reader_is_behind(&p->inbox))
-		engine_schedule_target(t->engine, t, AGAIN_NS);
+		o->calls->schedule(o->target, AGAIN_NS);
 	if (r >= 0)
 		return true;
-	log_line(engine_peer_level(t->engine), "target=%s pid=%u outcome=library_refused reason=\"%s\"", t->desc.id,
-		p->inbox.pid, strerror(-r));
+	log_line(o->calls->log_level(o->target), "target=%s pid=%u outcome=library_refused reason=\"%s\"",
+		o->sampling->desc->id, p->inbox.pid, strerror(-r));
 	remove_process(p);
 	return false;
 }
@@ -172,14 +167,14 @@ static int process_of(int sock)
 
 static void hang_up(struct inproc_process *p)
 {
-	struct target *t = p->apps->target;
-	event_loop_del(t->engine->loop, &p->source);
+	const struct inproc_owner *o = &p->apps->owner;
+	event_loop_del(o->loop, &p->source);
 	if (p->apps->timers && !p->hello_by)
 		p->process = process_of(p->sock);
 	p->sock = fd_close(p->sock);
 	p->heard = p->apps->hung_up = clock_now();
 	if (p->apps->timers)
-		engine_schedule_target(t->engine, t, INPROC_LINGER_NS);
+		o->calls->schedule(o->target, INPROC_LINGER_NS);
 	if (p->hello_by)
 		remove_process(p);
 }
@@ -207,7 +202,7 @@ static void take_over(struct inproc_process *p, struct inproc_process *old)
 static void begin_image(struct inproc_process *p)
 {
 	struct inproc *a = p->apps;
-	struct target *t = a->target;
+	struct sampling *s = a->sampling;
 	uint64_t used = 0; /* ns, by the previous program: an exec keeps that clock */
 	bool known = false;
 	for (struct inproc_process *other = a->first, *next; other; other = next) {
@@ -221,20 +216,20 @@ static void begin_image(struct inproc_process *p)
 		used = other->inbox.cpu_seen > used ? other->inbox.cpu_seen : used;
 		known = true;
 	}
-	if (!known && p->inbox.pid == (uint32_t)t->desc.init_pid && !t->started)
+	if (!known && p->inbox.pid == (uint32_t)s->desc->init_pid && !s->started)
 		used = UINT64_MAX;
 	if (!p->inbox.cpu_seen && used)
 		shm_reader_skip_cpu(&p->inbox, used);
-	process_table_exec(t->tasks, p->inbox.pid);
-	t->saved.tasks = t->saved.changed = true;
-	target_begin(t);
+	process_table_exec(s->processes, p->inbox.pid);
+	sampling_processes_changed(s);
+	a->owner.calls->begin(a->owner.target);
 }
 
 static uint64_t wanted_calls(const struct inproc *a)
 {
-	if (a->calls >= a->target->desc.n_events)
+	if (a->calls >= a->sampling->desc->n_events)
 		return 0;
-	return SHM_CALLS | (a->target->desc.events[a->calls].with_time ? SHM_CALLS_TIME : 0) |
+	return SHM_CALLS | (a->sampling->desc->events[a->calls].with_time ? SHM_CALLS_TIME : 0) |
 	       (a->timers ? SHM_CALLS_MAPS : 0);
 }
 
@@ -242,7 +237,7 @@ static uint64_t wanted_calls(const struct inproc *a)
 static int on_tree(struct inproc_process *p, const struct shm_tree *t, int memory)
 {
 	if (t->magic != SHM_TREE_MAGIC || t->version != SHM_VERSION ||
-		p->apps->calls >= p->apps->target->desc.n_events) {
+		p->apps->calls >= p->apps->sampling->desc->n_events) {
 		fd_close(memory);
 		return -EPROTO;
 	}
@@ -273,10 +268,10 @@ static bool is_anothers(struct inproc_process *p)
 static int on_hello(struct inproc_process *p, const struct shm_hello *h, int memory)
 {
 	const struct inproc *a = p->apps;
-	const struct event_spec *events = a->target->desc.events;
-	const bool cpu = a->cpu < a->target->desc.n_events;
+	const struct event_spec *events = a->sampling->desc->events;
+	const bool cpu = a->cpu < a->sampling->desc->n_events;
 	const struct shm_welcome w = {SHM_MAGIC, SHM_VERSION, a->mean, cpu ? events[a->cpu].period : 0, wanted_calls(a),
-		a->crash < a->target->desc.n_events};
+		a->crash < a->sampling->desc->n_events};
 	struct inproc_process *old;
 	if (h->magic != SHM_MAGIC || h->version != SHM_VERSION || h->size != SHM_SIZE) {
 		fd_close(memory);
@@ -307,7 +302,7 @@ static int on_none(struct inproc_process *p, const struct shm_none *none)
 	if (none->magic == SHM_NONE_MAGIC && none->version == SHM_VERSION) {
 		p->apps->unable++;
 		p->apps->unable_error = none->error < 0 && none->error > -4096 ? (int)none->error : -EPROTO;
-		p->apps->target->saved.changed = true;
+		p->apps->sampling->changed = true;
 	}
 	return -EPIPE;
 }
@@ -327,8 +322,7 @@ static int receive_shm_message(struct inproc_process *p)
 	if (got == -EAGAIN)
 		return 0;
 	if (n && fcntl(memory, F_GET_SEALS) < 0) { /* no memfd: its file system may block close(2) */
-		p->apps->deaf |=
-			!target_files_close_passed(p->apps->target->engine->files, &p->apps->target->files, memory);
+		p->apps->deaf |= !p->apps->owner.calls->close_fd(p->apps->owner.target, memory);
 		return -EPIPE;
 	}
 	if (p->hello_by && got == sizeof(m.hello) && n)
@@ -338,7 +332,7 @@ static int receive_shm_message(struct inproc_process *p)
 	if (!p->hello_by && got == sizeof(m.tree) && n)
 		return on_tree(p, &m.tree, memory);
 	fd_close(n ? memory : -1);
-	if (!p->hello_by && got == sizeof(m.stop) && m.stop.magic == SHM_MAGIC && p->apps->target->desc.running)
+	if (!p->hello_by && got == sizeof(m.stop) && m.stop.magic == SHM_MAGIC && p->apps->sampling->desc->running)
 		return -ESHUTDOWN;
 	return got == 1 && !p->hello_by ? 0 : -EPIPE;
 }
@@ -350,31 +344,31 @@ static void stop_target(struct inproc *a)
 	for (const struct inproc_process *p = a->first; p; p = p->next)
 		if (p->sock >= 0 && !p->hello_by)
 			fd_send(p->sock, &nothing, sizeof(nothing), NULL, 0);
-	target_end(a->target);
+	a->owner.calls->end(a->owner.target);
 }
 
 static void on_message(void *arg, uint32_t events)
 {
 	struct inproc_process *p = arg;
-	struct target *t = p->apps->target;
-	struct crash_marker *at = t->engine->at;
-	at->target = t->number;
+	const struct inproc_owner *o = &p->apps->owner;
+	struct crash_marker *marker = o->marker; /* of all targets: this one may be freed below */
+	marker->target = *o->number;
 	const int r = receive_shm_message(p);
 	if (r == -ESHUTDOWN)
 		stop_target(p->apps); /* may free p */
 	else if (r < 0)
 		hang_up(p);
 	else if (!p->hello_by) {
-		engine_drain(t->engine, false); /* its mappings up to now */
-		drain_records(p, t->engine->rates.drained, false);
+		o->calls->drain(o->target); /* its mappings up to now */
+		drain_records(p, o->sampling->rates->drained, false);
 	}
-	at->target = 0;
+	marker->target = 0;
 }
 
 /* A process that has hung up has most likely told everything. It must stay while its memory in use is needed. */
 static bool may_go(const struct inproc *a, const struct inproc_process *p)
 {
-	const bool needed = p->inbox.pid == (uint32_t)a->target->desc.init_pid || (apps_heap(a) && !has_ended(p));
+	const bool needed = p->inbox.pid == (uint32_t)a->sampling->desc->init_pid || (apps_heap(a) && !has_ended(p));
 	return p->sock < 0 && !p->orphan && !needed;
 }
 
@@ -389,11 +383,10 @@ static void make_room(struct inproc *a)
 
 static void take_in(struct inproc *a, int sock)
 {
-	struct event_loop *loop = a->target->engine->loop;
-	const struct engine *g = a->target->engine;
+	struct event_loop *loop = a->owner.loop;
 	if (a->n >= INPROC_MAX)
 		make_room(a);
-	const bool room = a->n < INPROC_MAX && limits_fds(g, engine_fds(g)) >= APP_FDS;
+	const bool room = a->n < INPROC_MAX && a->owner.calls->free_fds(a->owner.target) >= APP_FDS;
 	struct inproc_process *p = room ? calloc(1, sizeof(*p)) : NULL;
 	a->turned_away += !p;
 	if (!p) {
@@ -420,7 +413,7 @@ static void on_connect(void *arg, uint32_t events)
 	struct inproc *a = arg;
 	const int sock = accept4(a->source.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (sock < 0 && (errno == EMFILE || errno == ENFILE))
-		event_loop_pause(a->target->engine->loop, &a->source, 1000);
+		event_loop_pause(a->owner.loop, &a->source, 1000);
 	if (sock >= 0)
 		take_in(a, sock);
 }
@@ -446,7 +439,7 @@ void inproc_drain(struct inproc *a, int64_t until, bool all)
 {
 	if (!a)
 		return;
-	struct rate_control *rates = &a->target->engine->rates;
+	struct rate_control *rates = a->sampling->rates;
 	const int64_t began = sample_rate_cpu(rates);
 	if (all)
 		hear_last(a);
@@ -457,41 +450,43 @@ void inproc_drain(struct inproc *a, int64_t until, bool all)
 			remove_process(p);
 			continue;
 		}
-		const bool needed = apps_heap(a) && p->inbox.pid == (uint32_t)a->target->desc.init_pid;
+		const bool needed = apps_heap(a) && p->inbox.pid == (uint32_t)a->sampling->desc->init_pid;
 		if (drain_records(p, until, all || ended) && ended && !needed)
 			remove_process(p);
 	}
 	sample_rate_drained(rates, began);
 }
 
-static uint32_t find_event(const struct target *t, enum event_measure measure)
+static uint32_t find_event(const struct target_desc *d, enum event_measure measure)
 {
 	uint32_t i = 0;
-	while (i < t->desc.n_events && event_kind(t->desc.events[i].kind)->measure != measure)
+	while (i < d->n_events && event_kind(d->events[i].kind)->measure != measure)
 		i++;
 	return i;
 }
 
-int inproc_new(struct target *t, struct inproc **ret)
+int inproc_new(const struct inproc_owner *o, int sock, struct inproc **ret)
 {
-	const bool timers = t->desc.strategy == STRATEGY_TIMERS;
-	const uint32_t alloc = find_event(t, MEASURES_ALLOC), calls = find_event(t, MEASURES_CALLS);
-	const uint32_t crash = find_event(t, MEASURES_CRASH), none = t->desc.n_events;
-	const bool any = alloc < none || calls < none || crash < none || timers || t->desc.running;
-	struct inproc *a = t->app >= 0 && any ? calloc(1, sizeof(*a)) : NULL;
+	const struct target_desc *d = o->sampling->desc;
+	const bool timers = d->strategy == STRATEGY_TIMERS;
+	const uint32_t alloc = find_event(d, MEASURES_ALLOC), calls = find_event(d, MEASURES_CALLS);
+	const uint32_t crash = find_event(d, MEASURES_CRASH), none = d->n_events;
+	const bool any = alloc < none || calls < none || crash < none || timers || d->running;
+	struct inproc *a = sock >= 0 && any ? calloc(1, sizeof(*a)) : NULL;
 	if (!a)
-		return t->app >= 0 && any ? -ENOMEM : 0;
-	*a = (struct inproc){.target = t,
+		return sock >= 0 && any ? -ENOMEM : 0;
+	*a = (struct inproc){.owner = *o,
+		.sampling = o->sampling,
 		.alloc = alloc,
 		.calls = calls,
-		.heap = find_event(t, MEASURES_LIVE_HEAP),
-		.cpu = timers ? find_event(t, MEASURES_CPU) : none,
+		.heap = find_event(d, MEASURES_LIVE_HEAP),
+		.cpu = timers ? find_event(d, MEASURES_CPU) : none,
 		.crash = crash,
-		.mean = alloc < none ? t->desc.events[alloc].period : 0,
-		.blank = t->desc.running ? clock_now() : 0,
+		.mean = alloc < none ? d->events[alloc].period : 0,
+		.blank = d->running ? clock_now() : 0,
 		.timers = timers};
 	a->source.fd = -1;
-	const int r = event_loop_add(t->engine->loop, &a->source, t->app, EPOLLIN, on_connect, a);
+	const int r = event_loop_add(o->loop, &a->source, sock, EPOLLIN, on_connect, a);
 	if (r < 0) {
 		free(a);
 		return r;
@@ -508,7 +503,7 @@ struct inproc *inproc_free(struct inproc *a)
 		calltree_reader_close(&a->first->called); /* its last window is over */
 		remove_process(a->first);
 	}
-	event_loop_del(a->target->engine->loop, &a->source);
+	event_loop_del(a->owner.loop, &a->source);
 	free(a);
 	return NULL;
 }

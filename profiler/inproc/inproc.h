@@ -31,8 +31,10 @@
 #include "oci/base/journal.h"
 #include "profiler/inproc/live_heap.h"
 #include "profiler/inproc/shm_reader.h"
+#include "profiler/process/quarantine.h"
 #include "profiler/sample/aggregate.h"
-#include "profiler/target/target.h"
+#include "profiler/sample/sampling.h"
+#include "shim/libpillion/abi/shm_layout.h"
 
 #include <stdint.h>
 
@@ -40,8 +42,42 @@
 #define INPROC_LINGER_NS (500 * NSEC_PER_MSEC)
 
 struct inproc;
-/* Listens, if the target has a socket and either an event that the library measures or a program that runs already. */
-int inproc_new(struct target *t, struct inproc **ret);
+
+/* What inproc has its target do. `target` is that of struct inproc_owner. */
+struct inproc_calls {
+	void (*begin)(void *target);		    /* its program begins: the first process has connected */
+	void (*end)(void *target);		    /* its program asks for the end; may free the inproc */
+	void (*schedule)(void *target, int64_t ns); /* it is to be looked at after that time */
+	void (*drain)(void *target);		    /* reads the records of its events up to now */
+	void (*crash)(
+		void *target, uint32_t event, struct process *p, const struct record *r, const struct shm_record *from);
+	/* Returns the module of a file of the target, with a reference: 0 or -errno. */
+	int (*module)(void *target, const struct module_key *key, struct module **ret);
+	/* The supervisor keeps this memory for our successor, should we be killed; -1: it need not any more. */
+	void (*keep_memory)(void *target, uint32_t key, int memory);
+	bool (*has_journal)(const void *target); /* else no successor reads what was read here */
+	void (*flush_journal)(void *target);
+	uint64_t (*free_fds)(const void *target); /* descriptors that may be opened for targets */
+	/* Closes a descriptor whose close(2) may wait for ever. False: it stays open, as will others. */
+	bool (*close_fd)(void *target, int fd);
+	int (*log_level)(const void *target); /* of a line that a peer can cause as often as it likes */
+};
+
+/* The target that it serves. The pointers stay valid until inproc_free. */
+struct inproc_owner {
+	struct sampling *sampling;
+	struct event_loop *loop;
+	struct crash_marker *marker; /* for whose data the worker works, should it die of that */
+	const uint32_t *number;	     /* of the target, there */
+	void *target;
+	const struct inproc_calls *calls;
+};
+
+/*
+ * Listens on `sock` (borrowed; -1: none), if the target has either an event that the library measures or a program
+ * that runs already. 0 (*ret is NULL where it does not listen) or -errno.
+ */
+int inproc_new(const struct inproc_owner *o, int sock, struct inproc **ret);
 struct inproc *inproc_free(struct inproc *a); /* NULL is fine */
 /* The process has other mappings, or none, from `time` on. */
 void inproc_image_ends(struct inproc *a, uint32_t pid, int64_t time);
@@ -59,10 +95,11 @@ void inproc_drain(struct inproc *a, int64_t until, bool all);
 void inproc_window(struct inproc *a, bool last);
 void inproc_next_window(struct inproc *a, struct aggregate *const *last, struct aggregate *const *next);
 /*
- * Saves the changes since the last time, or everything, to a journal, behind the counts of MEASURES_LIVE_HEAP. The
- * journal's data are kept until the process connects again.
+ * Saves the changes since the last time, or everything, to a journal, behind the counts of MEASURES_LIVE_HEAP: an entry
+ * of this type for each process, which begins with `serial`. The journal's data are kept until the process connects
+ * again.
  */
-void inproc_save(struct inproc *a, struct journal *j, uint64_t serial);
+void inproc_save(struct inproc *a, struct journal *j, uint32_t type, uint64_t serial);
 void inproc_save_anew(struct inproc *a);
 void inproc_saved(struct inproc *a); /* the journal is written */
 void inproc_load(struct inproc *a, struct journal_reader *s);

@@ -2,7 +2,6 @@
 #include "profiler/inproc/inproc_process.h"
 
 #include "oci/base/clock.h"
-#include "profiler/target/checkpoint_read.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -18,16 +17,16 @@ struct inproc_process *inproc_process_find_cookie(
 
 static bool is_saved(const struct inproc *a)
 {
-	return apps_heap(a) || a->timers || a->calls < a->target->desc.n_events;
+	return apps_heap(a) || a->timers || a->calls < a->sampling->desc->n_events;
 }
 
-void inproc_save(struct inproc *a, struct journal *j, uint64_t serial)
+void inproc_save(struct inproc *a, struct journal *j, uint32_t type, uint64_t serial)
 {
 	for (struct inproc_process *p = a && is_saved(a) ? a->first : NULL; p; p = p->next) {
 		if (p->hello_by || (!live_heap_unsaved(&p->inuse) && !calltree_reader_unsaved(&p->called) &&
 					   p->inbox.read == p->read_saved))
 			continue;
-		journal_begin(j, ENTRY_HELD);
+		journal_begin(j, type);
 		journal_number(j, serial);
 		journal_number(j, p->inbox.cookie);
 		journal_number(j, p->inbox.pid);

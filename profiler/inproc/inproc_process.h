@@ -30,7 +30,8 @@ struct inproc_process {
 };
 
 struct inproc {
-	struct target *target;
+	struct inproc_owner owner;
+	struct sampling *sampling; /* the owner's */
 	struct event_loop_source source;
 	uint32_t alloc, heap, cpu, calls, crash; /* events; n_events: not requested */
 	uint64_t mean;				 /* bytes from sample to sample */
@@ -51,7 +52,7 @@ struct inproc {
 /* Returns the counts of memory in use; NULL: not requested. */
 static inline struct aggregate *apps_heap(const struct inproc *a)
 {
-	return a->heap < a->target->desc.n_events ? a->target->counts[a->heap] : NULL;
+	return a->heap < a->sampling->desc->n_events ? a->sampling->counts[a->heap] : NULL;
 }
 
 /* shm_reader_fn, of a struct inproc_process */

@@ -16,9 +16,9 @@
  */
 #pragma once
 
-#include "oci/base/string_table.h"
+#include "profiler/perf/cpu_rings.h"
 #include "profiler/perf/record.h"
-#include "profiler/sample/aggregate.h"
+#include "profiler/sample/sampling.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,104 +28,68 @@
 #define OFFCPU_SWITCHES 100000u	   /* recorded of one target, a second, */
 #define OFFCPU_SWITCHES_CPU 12000u /* and of one CPU: above it a part is recorded, a sixth at least */
 
-#define OFFCPU_RECENT 16
-
-struct target;
+struct offcpu;
 struct open_event;
 
-enum offcpu_phase {
-	OFFCPU_SMALL, /* records without stacks */
-	OFFCPU_TURN,  /* records with stacks, for a moment */
-	OFFCPU_ALL,   /* records with stacks, as long as there are few */
-	OFFCPU_PAUSE  /* no records */
+/* What offcpu has its target do. `target` is that of struct offcpu_owner. */
+struct offcpu_calls {
+	void (*drain)(void *target);	      /* reads the records of all events up to now */
+	void (*hurry)(void *target);	      /* its next round is now */
+	uint64_t (*cpu_usage)(void *target);  /* us, by the account of its cgroup; 0: unknown */
+	bool (*all_cpus)(const void *target); /* each CPU has events of it */
+	bool (*has_ended)(void *target);
+	const char *(*labels)(const void *target, const struct record *r); /* of a thread, at a time */
 };
 
-/*
- * The time of waits. It stands still in a pause, and catches up behind it; then it goes like any other. So do the
- * clocks of CPUs, by a scale of their own: a recorded program runs longer for each switch than in the pause for which
- * the records stand, and how long it ran then is known.
- */
-struct offcpu_time {
-	int64_t since, until;
-	uint64_t from;
-	double scale, clock_scale;
-};
-
-/* Of one target. */
-struct offcpu {
-	const struct offcpu_method *way;
-	struct wait_times *waits; /* NULL: no event measures waits */
-	uint32_t spec;		  /* which of its events */
-	struct offcpu_cpu {
-		struct open_event *small, *stacks, *sideband, *seen;
-		struct open_event *active;	 /* small or stacks; NULL: in a pause */
-		uint64_t count, ran, clock_then; /* when its turn began: records, clock, the side-band's clock */
-		uint64_t switched_then;		 /* and its count of switches; 0: it has none */
-		uint64_t own[2];		 /* the values of the active one then, */
-		int64_t read;			 /* and when they were read */
-	} * cpus;
-	size_t n_cpus;
-	enum offcpu_phase phase, before;
-	double running;	     /* CPU time per time, when small records were last made */
-	struct offcpu_pace { /* how long they ran from switch to switch, */
-		double switches, ran;
-	} recorded, unrecorded;		      /* with small records, and without any */
-	struct offcpu_time time, time_before; /* now, and before the last change */
-	int64_t looked;			      /* time of the last look; since then: */
-	uint64_t switches;
-	bool woken;	 /* by a ring, which switches may fill */
-	int64_t checked; /* when it was last checked whether they do, */
-	uint64_t switches_then;
-	int64_t cost;	     /* of a change of phases, ns: calls for each CPU */
-	bool too_many;	     /* lately */
-	int64_t until, look; /* the end of the phase; OFFCPU_ALL: how long it was meant to be */
-	int64_t turn_due;    /* of stacks, the next one */
-	uint64_t took;	     /* stacks, in the last turn */
-	int64_t called;	     /* when the roll call began, 0: it has not */
-	int64_t told;
-	uint64_t lost_told, random;
-	int64_t recent[OFFCPU_RECENT]; /* by switches: when the last ones were, a ring buffer */
-	unsigned n_recent;
-	int64_t rest; /* from one turn of stacks to the next */
-	struct string_table
-		labels; /* that threads had when they went off: wait_at.labels is one more than the index here */
-	bool own_clock; /* a plain user's: it has a clock beside that of `cpu`, which gives no stacks then */
+/* The target that it measures. The pointers stay valid until offcpu_free. */
+struct offcpu_owner {
+	struct sampling *sampling;
+	struct open_event *const *events; /* its first one */
+	struct cpu_rings *const *rings;
+	const struct cpu_rings_progress *progress;
+	struct memory_limit *tables; /* of all targets */
+	const unsigned *n_offcpu;    /* targets with wait times */
+	const bool *early;	     /* the window under way ends for want of room */
+	void *target;
+	const struct offcpu_calls *calls;
 };
 
 /* True: its events are switched here, and nowhere else. False for a clock that stands in for them. */
-bool offcpu_turns(const struct target *t, uint32_t spec);
-int offcpu_new(struct target *t); /* where one of its events measures waits; 0, -ENOMEM */
-void offcpu_free(struct target *t);
-void offcpu_arm(struct target *t); /* all its events are open */
+bool offcpu_turns(const struct target_desc *d, uint32_t spec);
+/* 0 or -ENOMEM. *ret is NULL where no event measures waits: then each function below does nothing. */
+int offcpu_new(const struct offcpu_owner *owner, struct offcpu **ret);
+struct offcpu *offcpu_free(struct offcpu *o);
+size_t offcpu_memory(const struct offcpu *o); /* bytes */
+void offcpu_arm(struct offcpu *o);	      /* all its events are open */
 /* Its program begins: waits before that are the runtime's. */
-void offcpu_begin(struct target *t);
-void offcpu_attached(struct target *t); /* it runs already */
+void offcpu_begin(struct offcpu *o);
+void offcpu_attached(struct offcpu *o); /* it runs already */
 /*
  * A ring has woken the worker. Returns when all records that it was woken for can be read, INT64_MAX: nothing hurries.
  */
-int64_t offcpu_woken(struct target *t, int64_t now);
-void offcpu_close(struct target *t); /* its streams are about to be closed */
+int64_t offcpu_woken(struct offcpu *o, int64_t now);
+void offcpu_close(struct offcpu *o); /* its streams are about to be closed */
 /* Adds a thread that was there before, and may have been off its CPU for long. */
-void offcpu_adopt(struct target *t, uint32_t pid, uint32_t tid);
+void offcpu_adopt(struct offcpu *o, uint32_t pid, uint32_t tid);
 /* After a worker was killed: the counts of its events so far are of before. */
-void offcpu_resume(struct target *t);
+void offcpu_resume(struct offcpu *o);
 
 /*
  * A sample by one of its events: PERF_OFFCPU_SMALL, PERF_ROLL_CALL, or of PERF_SAMPLES with these frames; a record of
  * PERF_SWITCHES; a sample of its CPU time.
  */
 void offcpu_record(
-	struct target *t, struct open_event *st, const struct record *r, const struct stack_frame *frames, size_t n);
+	struct offcpu *o, struct open_event *st, const struct record *r, const struct stack_frame *frames, size_t n);
 /* The rings had no room for `count` records before `time`; 0: for some, maybe another target's. */
-void offcpu_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time);
+void offcpu_lost(struct offcpu *o, uint64_t count, uint32_t cpu, int64_t time);
 /* FORK, EXIT, COMM: before the process table gets them. */
-void offcpu_sideband(struct target *t, const struct record *r);
+void offcpu_sideband(struct offcpu *o, const struct record *r);
 
 /*
  * Switches phases, and adds the waits known by now to its counts. Returns milliseconds until the next call, -1: never.
  */
-int offcpu_round(struct target *t, int64_t now);
+int offcpu_round(struct offcpu *o, int64_t now);
 /* Its window is about to end: returns milliseconds until it can, 0 = now. */
-int offcpu_call(struct target *t);
-void offcpu_call_now(struct target *t); /* waits for it */
-void offcpu_end(struct target *t);	/* adds all waits of the window to its counts */
+int offcpu_call(struct offcpu *o);
+void offcpu_call_now(struct offcpu *o); /* waits for it */
+void offcpu_end(struct offcpu *o);	/* adds all waits of the window to its counts */

@@ -62,9 +62,9 @@ static bool has_stacks(enum offcpu_phase p)
 }
 
 /* Returns the stacks that fit into three quarters of a ring, and are few enough for the reader. */
-static uint64_t turn_stacks(const struct target *t, const struct open_event *st)
+static uint64_t turn_stacks(const struct offcpu *o, const struct open_event *st)
 {
-	uint64_t fit = cpu_rings_size(t->engine->rings) / 4 * 3 / (st->layout.stack_user + 1024);
+	uint64_t fit = cpu_rings_size(*o->owner.rings) / 4 * 3 / (st->layout.stack_user + 1024);
 	return fit < 1 ? 1 : fit < TURN_STACKS ? fit : TURN_STACKS;
 }
 
@@ -72,11 +72,11 @@ static uint64_t turn_stacks(const struct target *t, const struct open_event *st)
  * Allows no more stacks than a ring has room for: after the last one the event switches itself off, until more are
  * allowed. Nothing is recorded then: the clock shows that.
  */
-static void refresh_event(const struct target *t, struct open_event *st, uint64_t own)
+static void refresh_event(const struct offcpu *o, struct open_event *st, uint64_t own)
 {
 	if (st->allowed < own) /* the allowance of a killed worker is not known */
 		st->allowed = own;
-	uint64_t left = st->allowed - own, most = turn_stacks(t, st), more = left < most ? most - left : 0;
+	uint64_t left = st->allowed - own, most = turn_stacks(o, st), more = left < most ? most - left : 0;
 	if (more)
 		ioctl(st->fd, PERF_EVENT_IOC_REFRESH, (unsigned long)more);
 	else
@@ -86,18 +86,18 @@ static void refresh_event(const struct target *t, struct open_event *st, uint64_
 }
 
 /* True: one had none left, so a thread may have gone off since without a record. */
-static bool allow_more(struct target *t)
+static bool allow_more(struct offcpu *o)
 {
 	bool spent = false;
-	for (size_t i = 0; i < t->offcpu.n_cpus; i++) {
-		struct open_event *st = t->offcpu.cpus[i].stacks;
+	for (size_t i = 0; i < o->n_cpus; i++) {
+		struct open_event *st = o->cpus[i].stacks;
 		uint64_t own[2];
 		if (!st)
 			continue;
 		read_event(st, own);
 		spent |= own[0] >= st->allowed; /* also where a ring had no room for any */
 		if (st->fresh && own[0] < st->allowed)
-			refresh_event(t, st, own[0]);
+			refresh_event(o, st, own[0]);
 	}
 	return spent;
 }
@@ -112,10 +112,10 @@ static void switch_off(struct offcpu *o, struct offcpu_cpu *c, const struct open
 	o->took += c->active && c->active == c->stacks ? c->own[0] - c->active->turn : 0;
 }
 
-static void switch_on(struct target *t, struct open_event *st)
+static void switch_on(struct offcpu *o, struct open_event *st)
 {
 	if (st->role == PERF_SAMPLES)
-		refresh_event(t, st, st->turn);
+		refresh_event(o, st, st->turn);
 	else
 		ioctl(st->fd, PERF_EVENT_IOC_ENABLE, 0);
 }
@@ -125,7 +125,7 @@ static struct open_event *its_turn(const struct offcpu_cpu *c, enum offcpu_phase
 	return phase == OFFCPU_PAUSE ? NULL : has_stacks(phase) ? c->stacks : c->small;
 }
 
-static void enter_turn(struct target *t, struct offcpu_cpu *c, struct open_event *to, double scale)
+static void enter_turn(struct offcpu *o, struct offcpu_cpu *c, struct open_event *to, double scale)
 {
 	const bool new = to != c->active;
 	c->active = to;
@@ -144,7 +144,7 @@ static void enter_turn(struct target *t, struct offcpu_cpu *c, struct open_event
 	to->base = (struct offcpu_clock){c->read, true, c->count - c->own[0], c->ran, c->own[1], scale};
 	to->turn = c->own[0];
 	if (new)
-		switch_on(t, to);
+		switch_on(o, to);
 }
 
 /* ns of all CPUs */
@@ -202,9 +202,8 @@ static void tell_pace(struct offcpu *o)
 }
 
 /* in: intended length, ns. */
-static void begin_phase(struct target *t, enum offcpu_phase phase, int64_t now, int64_t in)
+static void begin_phase(struct offcpu *o, enum offcpu_phase phase, int64_t now, int64_t in)
 {
-	struct offcpu *o = &t->offcpu;
 	uint64_t from = offcpu_time_of(o, now);
 	double scale = phase != OFFCPU_PAUSE, clock_scale = scale;
 	o->took = 0;
@@ -219,45 +218,44 @@ static void begin_phase(struct target *t, enum offcpu_phase phase, int64_t now, 
 								    scale * 0.7, scale * 1.4);
 	}
 	for (size_t i = 0; i < o->n_cpus; i++)
-		enter_turn(t, &o->cpus[i], its_turn(&o->cpus[i], phase), clock_scale);
-	offcpu_enter(t, phase, now, in, from, scale, clock_scale);
+		enter_turn(o, &o->cpus[i], its_turn(&o->cpus[i], phase), clock_scale);
+	offcpu_enter(o, phase, now, in, from, scale, clock_scale);
 }
 
 /* --- the roll call ---------------------------------------------------------------------------------------- */
 
-static void switch_seen(struct target *t, unsigned long how)
+static void switch_seen(struct offcpu *o, unsigned long how)
 {
-	for (size_t i = 0; i < t->offcpu.n_cpus; i++)
-		if (t->offcpu.cpus[i].seen)
-			ioctl(t->offcpu.cpus[i].seen->fd, how, 0); /* no thread runs on a CPU that is offline */
+	for (size_t i = 0; i < o->n_cpus; i++)
+		if (o->cpus[i].seen)
+			ioctl(o->cpus[i].seen->fd, how, 0); /* no thread runs on a CPU that is offline */
 }
 
-static int run_roll_call(struct target *t)
+static int run_roll_call(struct offcpu *o)
 {
-	struct offcpu *o = &t->offcpu;
 	if (o->phase == OFFCPU_PAUSE) {
-		engine_drain(t->engine, true);
-		begin_phase(t, OFFCPU_SMALL, clock_now(), OFFCPU_CALL_MS * NSEC_PER_MSEC);
+		o->owner.calls->drain(o->owner.target);
+		begin_phase(o, OFFCPU_SMALL, clock_now(), OFFCPU_CALL_MS * NSEC_PER_MSEC);
 	}
 	if (!o->called) {
-		switch_seen(t, PERF_EVENT_IOC_ENABLE);
+		switch_seen(o, PERF_EVENT_IOC_ENABLE);
 		o->called = clock_now(); /* the steps before may have taken long */
 	}
 	int64_t left = o->called + OFFCPU_CALL_MS * NSEC_PER_MSEC - clock_now();
 	if (left > 0)
 		return (int)(left / NSEC_PER_MSEC) + 1;
-	switch_seen(t, PERF_EVENT_IOC_DISABLE);
+	switch_seen(o, PERF_EVENT_IOC_DISABLE);
 	o->called = 0;
-	engine_drain(t->engine, true);
+	o->owner.calls->drain(o->owner.target);
 	return 0;
 }
 
 /* --- choice of the phase ---------------------------------------------------------------------------------- */
 
 /* From one pause to the next. */
-static int64_t on_ns(const struct target *t)
+static int64_t on_ns(const struct offcpu *o)
 {
-	return ON_NS + ON_COSTS * t->offcpu.cost;
+	return ON_NS + ON_COSTS * o->cost;
 }
 
 struct recorded {
@@ -280,73 +278,70 @@ static struct recorded count_records(const struct offcpu *o)
 }
 
 /* Few enough for a stack of each. */
-static bool are_few(const struct target *t, double rate)
+static bool are_few(const struct offcpu *o, double rate)
 {
-	return rate <= FEW_FOR * offcpu_asked_for(t);
+	return rate <= FEW_FOR * offcpu_asked_for(o);
 }
 
-static void begin_small(struct target *t, int64_t now, int64_t in)
+static void begin_small(struct offcpu *o, int64_t now, int64_t in)
 {
-	int64_t until_turn = t->offcpu.turn_due - now;
-	begin_phase(t, OFFCPU_SMALL, now, in < until_turn || until_turn < TURN_NS ? in : until_turn);
+	int64_t until_turn = o->turn_due - now;
+	begin_phase(o, OFFCPU_SMALL, now, in < until_turn || until_turn < TURN_NS ? in : until_turn);
 }
 
-static void begin_pause(struct target *t, int64_t now, double ns)
+static void begin_pause(struct offcpu *o, int64_t now, double ns)
 {
-	begin_phase(t, OFFCPU_PAUSE, now, offcpu_pause_most(t, now, ns));
+	begin_phase(o, OFFCPU_PAUSE, now, offcpu_pause_most(o, now, ns));
 }
 
 /*
  * Returns the pause after so many records in that time. A record costs its CPU, and its program, a fraction of a
  * microsecond: of many switches a CPU records a part, in turns so short that hardly anything begins or ends in between.
  */
-static double pause_for(const struct target *t, const struct recorded *n, double span)
+static double pause_for(const struct offcpu *o, const struct recorded *n, double span)
 {
-	double must = (double)n->all * NSEC_PER_SEC / offcpu_most(t) - span;
-	double should = (double)n->most * NSEC_PER_SEC / (OFFCPU_SWITCHES_CPU / offcpu_factor(t)) - span;
+	double must = (double)n->all * NSEC_PER_SEC / offcpu_most(o) - span;
+	double should = (double)n->most * NSEC_PER_SEC / (OFFCPU_SWITCHES_CPU / offcpu_factor(o)) - span;
 	should = should < SHORT_PAUSE_NS ? should : SHORT_PAUSE_NS;
 	return must > should ? must : should;
 }
 
-static void end_small(struct target *t, int64_t now)
+static void end_small(struct offcpu *o, int64_t now)
 {
-	struct offcpu *o = &t->offcpu;
 	const struct recorded n = count_records(o);
-	double rate = offcpu_a_second(n.all, now - o->looked), pause = pause_for(t, &n, (double)(now - o->looked));
+	double rate = offcpu_a_second(n.all, now - o->looked), pause = pause_for(o, &n, (double)(now - o->looked));
 	o->too_many = pause > 0;
 	if (o->too_many) {
-		begin_pause(t, now, pause);
+		begin_pause(o, now, pause);
 	} else if (o->woken && now < o->until) { /* woken for another target's records, or for all of a long time */
 		o->woken = false;
 	} else if (now >= o->turn_due) {
-		bool few = are_few(t, rate);
-		begin_phase(t, few ? OFFCPU_ALL : OFFCPU_TURN, now, few ? LOOK_NS : TURN_NS);
+		bool few = are_few(o, rate);
+		begin_phase(o, few ? OFFCPU_ALL : OFFCPU_TURN, now, few ? LOOK_NS : TURN_NS);
 	} else {
-		begin_small(t, now, REST_NS);
+		begin_small(o, now, REST_NS);
 	}
 }
 
-static void end_turn(struct target *t, int64_t now)
+static void end_turn(struct offcpu *o, int64_t now)
 {
-	struct offcpu *o = &t->offcpu;
 	const bool was_all = o->phase == OFFCPU_ALL;
 	if (o->too_many && !was_all) /* there is hardly any room in the rings until the stacks are read */
-		begin_pause(t, now, TURN_NS);
+		begin_pause(o, now, TURN_NS);
 	else
-		begin_phase(t, OFFCPU_SMALL, now, FIRST_NS);
-	double rest = (double)o->took / offcpu_asked_for(t) * NSEC_PER_SEC;
+		begin_phase(o, OFFCPU_SMALL, now, FIRST_NS);
+	double rest = (double)o->took / offcpu_asked_for(o) * NSEC_PER_SEC;
 	double least = (double)(REST_LEAST_NS + REST_COSTS * o->cost);
 	rest = rest < REST_NS ? rest : REST_NS;
-	o->turn_due = now + (was_all ? FIRST_NS : offcpu_about(t, rest > least ? rest : least));
+	o->turn_due = now + (was_all ? FIRST_NS : offcpu_about(o, rest > least ? rest : least));
 	o->until = o->turn_due < o->until ? o->turn_due : o->until;
 }
 
-static void look_at_all(struct target *t, int64_t now)
+static void look_at_all(struct offcpu *o, int64_t now)
 {
-	struct offcpu *o = &t->offcpu;
-	bool over = now >= o->until, spent = allow_more(t);
-	if (spent || (over && !are_few(t, offcpu_a_second(o->switches, now - o->looked)))) {
-		end_turn(t, now);
+	bool over = now >= o->until, spent = allow_more(o);
+	if (spent || (over && !are_few(o, offcpu_a_second(o->switches, now - o->looked)))) {
+		end_turn(o, now);
 	} else if (over) {
 		o->look = o->switches > HARDLY_ANY ? LOOK_NS : o->look < LOOK_MOST_NS / 2 ? 2 * o->look : LOOK_MOST_NS;
 		o->looked = now;
@@ -355,27 +350,26 @@ static void look_at_all(struct target *t, int64_t now)
 	}
 }
 
-static void end_pause(struct target *t, int64_t now)
+static void end_pause(struct offcpu *o, int64_t now)
 {
-	if (now >= t->offcpu.turn_due && t->offcpu.before == OFFCPU_SMALL) /* else it has to catch up first */
-		begin_phase(t, OFFCPU_TURN, now, TURN_NS);
+	if (now >= o->turn_due && o->before == OFFCPU_SMALL) /* else it has to catch up first */
+		begin_phase(o, OFFCPU_TURN, now, TURN_NS);
 	else
-		begin_small(t, now, offcpu_about(t, (double)on_ns(t)));
+		begin_small(o, now, offcpu_about(o, (double)on_ns(o)));
 }
 
-static void (*const end_of[])(struct target *t, int64_t now) = {
+static void (*const end_of[])(struct offcpu *o, int64_t now) = {
 	[OFFCPU_SMALL] = end_small, [OFFCPU_TURN] = end_turn, [OFFCPU_PAUSE] = end_pause};
 
 /* A ring that wakes the worker for small records is half full: another half, and there is no room. */
-static int64_t on_ring_wakeup(struct target *t, int64_t now)
+static int64_t on_ring_wakeup(struct offcpu *o, int64_t now)
 {
-	struct offcpu *o = &t->offcpu;
-	bool others = t->engine->n_offcpu > 1 && o->switches == o->switches_then; /* other targets have filled it */
-	if (o->phase == OFFCPU_SMALL && !others && now - o->checked >= on_ns(t) / 2) {
+	bool others = *o->owner.n_offcpu > 1 && o->switches == o->switches_then; /* other targets have filled it */
+	if (o->phase == OFFCPU_SMALL && !others && now - o->checked >= on_ns(o) / 2) {
 		o->checked = now;
 		o->switches_then = o->switches;
 		o->woken = true;
-		t->due = now;
+		o->owner.calls->hurry(o->owner.target);
 	}
 	return o->woken ? now : o->phase == OFFCPU_ALL ? now + WOKEN_NS : INT64_MAX;
 }
@@ -391,21 +385,20 @@ static struct offcpu_cpu *cpu_of(struct offcpu *o, int cpu, size_t max)
 }
 
 /* Sorts its streams by CPU: each CPU has a side-band. */
-static int find_cpus(struct target *t)
+static int find_cpus(struct offcpu *o)
 {
-	struct offcpu *o = &t->offcpu;
 	size_t max = 0;
-	for (struct open_event *st = t->streams; st; st = st->next_of_target)
+	for (struct open_event *st = *o->owner.events; st; st = st->next_of_target)
 		max += st->role == PERF_SIDEBAND;
 	free(o->cpus);
 	o->n_cpus = 0;
 	o->cpus = calloc(max + 1, sizeof(*o->cpus));
 	if (!o->cpus)
 		return -ENOMEM;
-	for (struct open_event *st = t->streams; st; st = st->next_of_target)
+	for (struct open_event *st = *o->owner.events; st; st = st->next_of_target)
 		if (st->role == PERF_SIDEBAND)
 			cpu_of(o, st->cpu, max)->sideband = st;
-	for (struct open_event *st = t->streams; st; st = st->next_of_target) {
+	for (struct open_event *st = *o->owner.events; st; st = st->next_of_target) {
 		struct offcpu_cpu *c = cpu_of(o, st->cpu, o->n_cpus);
 		if (!c)
 			continue;
@@ -417,10 +410,9 @@ static int find_cpus(struct target *t)
 }
 
 /* The side-band's clock has run for longer than the small records'. */
-static void init_clocks(struct target *t)
+static void init_clocks(struct offcpu *o)
 {
-	struct offcpu *o = &t->offcpu;
-	if (find_cpus(t) < 0)
+	if (find_cpus(o) < 0)
 		return;
 	for (size_t i = 0; i < o->n_cpus; i++) {
 		struct offcpu_cpu *c = &o->cpus[i];
@@ -437,35 +429,34 @@ static void init_clocks(struct target *t)
 /* --- looks ------------------------------------------------------------------------------------------------ */
 
 /* Corrects the clocks by the account of its cgroup. */
-static void correct_waits(struct target *t)
+static void correct_waits(struct offcpu *o)
 {
-	uint64_t truly = target_cpu_usage(t) * 1000, ran = 0, value[2];
-	for (size_t i = 0; truly && i < t->offcpu.n_cpus; i++) {
-		read_event(t->offcpu.cpus[i].sideband, value);
+	uint64_t truly = o->owner.calls->cpu_usage(o->owner.target) * 1000, ran = 0, value[2];
+	for (size_t i = 0; truly && i < o->n_cpus; i++) {
+		read_event(o->cpus[i].sideband, value);
 		ran += value[1];
 	}
-	tell_pace(&t->offcpu);
-	if (truly && !t->uncovered && !t->bare) /* time on CPUs without events is not missed by a clock */
-		wait_times_correct(t->offcpu.waits, truly, ran);
+	tell_pace(o);
+	if (truly &&
+		o->owner.calls->all_cpus(o->owner.target)) /* time on CPUs without events is not missed by a clock */
+		wait_times_correct(o->waits, truly, ran);
 }
 
-static void check_phase(struct target *t)
+static void check_phase(struct offcpu *o)
 {
-	struct offcpu *o = &t->offcpu;
 	const int64_t now = clock_now(); /* a phase is short: reading the records may have taken longer */
-	if (t->engine->behind && o->phase != OFFCPU_PAUSE) {
+	if (o->owner.progress->behind && o->phase != OFFCPU_PAUSE) {
 		o->turn_due = now + BEHIND_NS > o->turn_due ? now + BEHIND_NS : o->turn_due;
-		begin_pause(t, now, BEHIND_NS);
+		begin_pause(o, now, BEHIND_NS);
 	} else if (o->phase == OFFCPU_ALL)
-		look_at_all(t, now);
+		look_at_all(o, now);
 	else if (now >= o->until || o->woken)
-		end_of[o->phase](t, now);
+		end_of[o->phase](o, now);
 }
 
 /* The number of switches is not known yet. */
-static void start_measuring(struct target *t)
+static void start_measuring(struct offcpu *o)
 {
-	struct offcpu *o = &t->offcpu;
 	int64_t now = clock_now();
 	o->switches = o->switches_then = 0;
 	o->woken = o->too_many = false;
@@ -477,35 +468,33 @@ static void start_measuring(struct target *t)
 		if (o->cpus[i].active)
 			o->cpus[i].active->turn = own[0];
 	}
-	correct_waits(t);
+	correct_waits(o);
 }
 
-static void resume_recording(struct target *t)
+static void resume_recording(struct offcpu *o)
 {
-	struct offcpu *o = &t->offcpu;
-	if (find_cpus(t) < 0)
+	if (find_cpus(o) < 0)
 		return;
 	wait_times_reset_clocks(o->waits);
-	switch_seen(t, PERF_EVENT_IOC_DISABLE);
+	switch_seen(o, PERF_EVENT_IOC_DISABLE);
 	for (size_t i = 0; i < o->n_cpus; i++) { /* whichever had its turn */
 		struct offcpu_cpu *c = &o->cpus[i];
 		if (c->stacks)
 			ioctl(c->stacks->fd, PERF_EVENT_IOC_DISABLE, 0);
 	}
-	begin_phase(t, OFFCPU_SMALL, clock_now(), FIRST_NS);
+	begin_phase(o, OFFCPU_SMALL, clock_now(), FIRST_NS);
 	o->turn_due = o->until;
 }
 /* --- records ---------------------------------------------------------------------------------------------- */
 
 static void on_switch(
-	struct target *t, struct open_event *st, const struct record *r, const struct stack_frame *frames, size_t n)
+	struct offcpu *o, struct open_event *st, const struct record *r, const struct stack_frame *frames, size_t n)
 {
-	struct offcpu *o = &t->offcpu;
 	const struct record_sample *s = &r->sample;
 	struct offcpu_clock *base = base_of(st, (int64_t)r->time);
 	const uint64_t time = offcpu_time_of(o, (int64_t)r->time);
 	uint64_t ran = offcpu_scaled(base->ran, (int64_t)(s->running - base->from), base->scale);
-	const bool counts = t->started && (int64_t)r->time >= t->began;
+	const bool counts = o->sampling->started && (int64_t)r->time >= o->sampling->began;
 	const struct offcpu_time *of = (int64_t)r->time >= o->time.since ? &o->time : &o->time_before;
 	const bool caught_up = (int64_t)r->time > of->until;
 	if (caught_up &&
@@ -513,7 +502,7 @@ static void on_switch(
 		int64_t behind = (int64_t)r->time - of->until, run = (int64_t)(s->running - base->from);
 		ran -= (uint64_t)(int64_t)((base->scale - 1) * (double)(behind < run ? behind : run));
 	}
-	const struct wait_at at = offcpu_place(t, r, counts);
+	const struct wait_at at = offcpu_place(o, r, counts);
 	if (counts && frames && at.ip)
 		wait_times_stack(o->waits, r->pid, r->tid, &at, frames, n);
 	/* a thread that does not count moves the clock: it tells how long others ran */
@@ -532,31 +521,29 @@ static void on_switch(
 		base->scale = 1;
 	}
 	o->switches++;
-	t->tally.switches += counts;
-	t->tally.stacks += counts && frames;
+	o->sampling->tally.switches += counts;
+	o->sampling->tally.stacks += counts && frames;
 	st->fresh += frames != NULL;
-	if (frames && st->fresh >= turn_stacks(t, st) / 2) /* a look at whether there are too many */
-		t->due = t->engine->due = 0;
+	if (frames && st->fresh >= turn_stacks(o, st) / 2) /* a look at whether there are too many */
+		o->owner.calls->hurry(o->owner.target);
 }
 
 /* Ignores samples of CPU time: the clocks tell which thread is on a CPU. */
 static void handle_record(
-	struct target *t, struct open_event *st, const struct record *r, const struct stack_frame *frames, size_t n)
+	struct offcpu *o, struct open_event *st, const struct record *r, const struct stack_frame *frames, size_t n)
 {
-	struct offcpu *o = &t->offcpu;
 	if (st->spec != o->spec || r->type != PERF_RECORD_SAMPLE)
 		return;
 	if (st->role == PERF_ROLL_CALL)
 		wait_times_seen(o->waits, r->tid, r->cpu, offcpu_time_of(o, (int64_t)r->time));
 	else
-		on_switch(t, st, r, frames, n);
+		on_switch(o, st, r, frames, n);
 }
 
-static size_t read_cpu_clocks(struct target *t, int64_t now, struct wait_clock *ret)
+static size_t read_cpu_clocks(struct offcpu *o, int64_t now, struct wait_clock *ret)
 {
-	struct offcpu *o = &t->offcpu;
 	if (o->called) /* the roll call ends sooner than intended */
-		switch_seen(t, PERF_EVENT_IOC_DISABLE);
+		switch_seen(o, PERF_EVENT_IOC_DISABLE);
 	o->called = 0;
 	for (size_t i = 0; i < o->n_cpus; i++) {
 		struct open_event *all = o->cpus[i].sideband;

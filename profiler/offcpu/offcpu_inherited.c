@@ -23,14 +23,14 @@
 #define SCALE_MOST 1000.0
 
 /* A plain user's profile: its stacks are those of a clock. */
-static bool by_clock(const struct target *t)
+static bool by_clock(const struct offcpu *o)
 {
-	return !t->desc.kernel;
+	return !o->sampling->desc->kernel;
 }
 
 /* --- phases ----------------------------------------------------------------------------------------------- */
 
-static bool is_on(const struct target *t, enum perf_role role, enum offcpu_phase phase)
+static bool is_on(const struct offcpu *o, enum perf_role role, enum offcpu_phase phase)
 {
 	switch (role) {
 	case PERF_SWITCHES:
@@ -38,34 +38,33 @@ static bool is_on(const struct target *t, enum perf_role role, enum offcpu_phase
 	case PERF_OFFCPU_SMALL:
 		return phase == OFFCPU_SMALL;
 	default:
-		return by_clock(t) || phase == OFFCPU_ALL || phase == OFFCPU_TURN;
+		return by_clock(o) || phase == OFFCPU_ALL || phase == OFFCPU_TURN;
 	}
 }
 
 /* First off, then on: two events that record switches at once garble each other's records (shim/event/perf_event.h). */
-static void set_events(struct target *t, enum offcpu_phase phase)
+static void set_events(struct offcpu *o, enum offcpu_phase phase)
 {
 	for (int on = 0; on <= 1; on++)
-		for (struct open_event *st = t->streams; st; st = st->next_of_target) {
+		for (struct open_event *st = *o->owner.events; st; st = st->next_of_target) {
 			bool ours = st->role == PERF_SWITCHES || st->role == PERF_OFFCPU_SMALL ||
-				    (st->role == PERF_SAMPLES && st->spec == t->offcpu.spec && !by_clock(t));
-			if (ours && is_on(t, st->role, phase) == on)
+				    (st->role == PERF_SAMPLES && st->spec == o->spec && !by_clock(o));
+			if (ours && is_on(o, st->role, phase) == on)
 				ioctl(st->fd, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
 		}
 }
 
 /* in: intended length, ns. The phase after a pause makes up for the time that was not recorded (struct offcpu_time). */
-static void begin_phase(struct target *t, enum offcpu_phase phase, int64_t now, int64_t in)
+static void begin_phase(struct offcpu *o, enum offcpu_phase phase, int64_t now, int64_t in)
 {
-	struct offcpu *o = &t->offcpu;
 	uint64_t from = offcpu_time_of(o, now);
 	double scale = phase != OFFCPU_PAUSE;
-	set_events(t, phase);
+	set_events(o, phase);
 	if (o->phase == OFFCPU_PAUSE)
 		wait_times_gap(o->waits, 0, WAIT_TIMES_ALL_CPUS, from, from);
 	if (phase == OFFCPU_SMALL && from != (uint64_t)now)
 		scale = offcpu_catch_up((double)(now - (int64_t)from), (double)in, 0.5, SCALE_MOST);
-	offcpu_enter(t, phase, now, in, from, scale, scale);
+	offcpu_enter(o, phase, now, in, from, scale, scale);
 }
 
 /* A switch has two records, for going off and for coming back; the former are counted. */
@@ -75,33 +74,31 @@ static double switches_a_second(const struct offcpu *o, int64_t now)
 }
 
 /* Few enough for a stack of each. */
-static bool are_few(const struct target *t, double rate)
+static bool are_few(const struct offcpu *o, double rate)
 {
-	return by_clock(t) || rate <= FEW_FOR * offcpu_asked_for(t);
+	return by_clock(o) || rate <= FEW_FOR * offcpu_asked_for(o);
 }
 
 /* After a pause there is unrecorded time to make up for. */
-static void begin_recording(struct target *t, int64_t now)
+static void begin_recording(struct offcpu *o, int64_t now)
 {
-	struct offcpu *o = &t->offcpu;
 	const bool behind = offcpu_time_of(o, now) != (uint64_t)now;
 	int64_t in = behind					    ? ON_NS + ON_COSTS * o->cost
 		     : o->phase == OFFCPU_ALL && o->rest == REST_NS ? FIRST_NS
 								    : o->rest + REST_COSTS * o->cost;
-	begin_phase(t, by_clock(t) && !behind ? OFFCPU_ALL : OFFCPU_SMALL, now, offcpu_about(t, (double)in));
+	begin_phase(o, by_clock(o) && !behind ? OFFCPU_ALL : OFFCPU_SMALL, now, offcpu_about(o, (double)in));
 }
 
-static void begin_many(struct target *t, int64_t now)
+static void begin_many(struct offcpu *o, int64_t now)
 {
-	struct offcpu *o = &t->offcpu;
 	int64_t span = now - o->looked;
-	double pause = (double)o->switches * NSEC_PER_SEC / offcpu_most(t) - (double)span;
+	double pause = (double)o->switches * NSEC_PER_SEC / offcpu_most(o) - (double)span;
 	if (pause > 0 && span >= ON_NS)
-		begin_phase(t, OFFCPU_PAUSE, now, offcpu_pause_most(t, now, pause));
-	else if (o->phase == OFFCPU_SMALL && !by_clock(t))
-		begin_phase(t, OFFCPU_TURN, now, TURN_NS);
+		begin_phase(o, OFFCPU_PAUSE, now, offcpu_pause_most(o, now, pause));
+	else if (o->phase == OFFCPU_SMALL && !by_clock(o))
+		begin_phase(o, OFFCPU_TURN, now, TURN_NS);
 	else
-		begin_recording(t, now);
+		begin_recording(o, now);
 }
 
 static void look_again(struct offcpu *o, int64_t now)
@@ -112,28 +109,27 @@ static void look_again(struct offcpu *o, int64_t now)
 	o->until = now + o->look;
 }
 
-static void check_phase(struct target *t)
+static void check_phase(struct offcpu *o)
 {
-	struct offcpu *o = &t->offcpu;
 	const int64_t now = clock_now();
 	double rate = switches_a_second(o, now);
-	const bool many = o->woken || rate > offcpu_most(t) || !are_few(t, rate);
+	const bool many = o->woken || rate > offcpu_most(o) || !are_few(o, rate);
 	if (now < o->until && !o->woken)
 		return;
 	if (o->phase == OFFCPU_TURN && o->rest > REST_NS) /* doubled where it had no room: see on_lost_records() */
 		o->rest = o->rest * 3 / 4 > REST_NS ? o->rest * 3 / 4 : REST_NS;
 	if (o->phase == OFFCPU_PAUSE || o->phase == OFFCPU_TURN)
-		begin_recording(t, now);
+		begin_recording(o, now);
 	else if (many)
-		begin_many(t, now);
+		begin_many(o, now);
 	else if (o->phase == OFFCPU_ALL)
 		look_again(o, now);
 	else
-		begin_phase(t, OFFCPU_ALL, now, LOOK_NS);
+		begin_phase(o, OFFCPU_ALL, now, LOOK_NS);
 }
 
 /* A ring that is full by now wakes nothing any more. */
-static int64_t on_ring_wakeup(struct target *t, int64_t now)
+static int64_t on_ring_wakeup(struct offcpu *o, int64_t now)
 {
 	return now + WOKEN_NS;
 }
@@ -141,14 +137,13 @@ static int64_t on_ring_wakeup(struct target *t, int64_t now)
 /* --- the beginning ---------------------------------------------------------------------------------------- */
 
 /* They are enabled as they were opened. */
-static void init_phase(struct target *t)
+static void init_phase(struct offcpu *o)
 {
-	t->offcpu.phase = OFFCPU_ALL;
+	o->phase = OFFCPU_ALL;
 }
 
-static void start_measuring(struct target *t)
+static void start_measuring(struct offcpu *o)
 {
-	struct offcpu *o = &t->offcpu;
 	int64_t now = clock_now();
 	o->switches = 0;
 	o->woken = false;
@@ -158,113 +153,108 @@ static void start_measuring(struct target *t)
 	o->until = now + FIRST_NS;
 }
 
-static void resume_recording(struct target *t)
+static void resume_recording(struct offcpu *o)
 {
-	begin_phase(t, OFFCPU_ALL, clock_now(), FIRST_NS);
-	start_measuring(t);
+	begin_phase(o, OFFCPU_ALL, clock_now(), FIRST_NS);
+	start_measuring(o);
 }
 
 /* --- records ---------------------------------------------------------------------------------------------- */
 
 /* In OFFCPU_ALL many switches fill a ring within a few milliseconds. */
-static void request_drain(struct target *t)
+static void request_drain(struct offcpu *o)
 {
-	t->offcpu.woken = true;
-	t->due = t->engine->due = 0;
+	o->woken = true;
+	o->owner.calls->hurry(o->owner.target);
 }
 
 /* The last switches came faster than few do. */
-static bool is_burst(struct target *t, int64_t time)
+static bool is_burst(struct offcpu *o, int64_t time)
 {
-	struct offcpu *o = &t->offcpu;
 	int64_t *oldest = &o->recent[o->n_recent++ % OFFCPU_RECENT], since = *oldest;
 	*oldest = time;
-	return since >= o->looked && !are_few(t, offcpu_a_second(OFFCPU_RECENT, time - since));
+	return since >= o->looked && !are_few(o, offcpu_a_second(OFFCPU_RECENT, time - since));
 }
 
-static void on_switch(struct target *t, const struct record *r, uint64_t time)
+static void on_switch(struct offcpu *o, const struct record *r, uint64_t time)
 {
-	struct offcpu *o = &t->offcpu;
 	if (!(r->misc & PERF_RECORD_MISC_SWITCH_OUT)) {
 		wait_times_on(o->waits, r->tid, r->cpu, time);
 		return;
 	}
 	o->switches += (int64_t)r->time >= o->looked;
-	if (o->phase == OFFCPU_ALL && is_burst(t, (int64_t)r->time))
-		request_drain(t);
-	t->tally.switches++;
+	if (o->phase == OFFCPU_ALL && is_burst(o, (int64_t)r->time))
+		request_drain(o);
+	o->sampling->tally.switches++;
 	wait_times_off(o->waits, r->pid, r->tid, r->cpu, time, NULL);
 }
 
 /* Takes a stack of its clock, with a frame at the root that says so. */
 static void on_clock(
-	struct target *t, const struct record *r, const struct stack_frame *frames, size_t n, uint64_t time)
+	struct offcpu *o, const struct record *r, const struct stack_frame *frames, size_t n, uint64_t time)
 {
 	struct stack_frame all[AGGREGATE_STACK_MAX];
 	n = n < AGGREGATE_STACK_MAX ? n : AGGREGATE_STACK_MAX - 1;
 	memcpy(all, frames, n * sizeof(all[0]));
 	all[n] = (struct stack_frame){.kind = FRAME_SPECIAL, .name = frame_approximate};
-	t->tally.stacks++;
-	wait_times_runs(t->offcpu.waits, r->pid, r->tid, time, offcpu_labels(t, r), all, n + 1);
+	o->sampling->tally.stacks++;
+	wait_times_runs(o->waits, r->pid, r->tid, time, offcpu_labels(o, r), all, n + 1);
 }
 
 static void handle_record(
-	struct target *t, struct open_event *st, const struct record *r, const struct stack_frame *frames, size_t n)
+	struct offcpu *o, struct open_event *st, const struct record *r, const struct stack_frame *frames, size_t n)
 {
-	struct offcpu *o = &t->offcpu;
 	const struct offcpu_time *of = (int64_t)r->time >= o->time.since ? &o->time : &o->time_before;
 	const uint64_t time = offcpu_time_of(o, (int64_t)r->time);
-	if (!t->started || (int64_t)r->time < t->began)
+	if (!o->sampling->started || (int64_t)r->time < o->sampling->began)
 		return;
 	wait_times_scale(o->waits, (int64_t)r->time > of->until || of->scale < 1 ? 1 : of->scale);
 	if (r->type == PERF_RECORD_SWITCH) {
-		on_switch(t, r, time);
+		on_switch(o, r, time);
 		return;
 	}
-	o->own_clock |= by_clock(t) && st->spec == o->spec;
-	if (by_clock(t) && (st->spec == o->spec || !o->own_clock)) {
+	o->own_clock |= by_clock(o) && st->spec == o->spec;
+	if (by_clock(o) && (st->spec == o->spec || !o->own_clock)) {
 		if (frames)
-			on_clock(t, r, frames, n, time);
+			on_clock(o, r, frames, n, time);
 		return;
 	}
 	if (st->spec != o->spec) {
 		wait_times_runs(o->waits, r->pid, r->tid, time, 0, NULL, 0);
 		return;
 	}
-	const struct wait_at at = offcpu_place(t, r, true);
+	const struct wait_at at = offcpu_place(o, r, true);
 	if (frames && at.ip)
 		wait_times_stack(o->waits, r->pid, r->tid, &at, frames, n);
-	t->tally.stacks += frames != NULL;
+	o->sampling->tally.stacks += frames != NULL;
 	wait_times_off(o->waits, r->pid, r->tid, r->cpu, time, &at);
 }
 
 /* Stacks without room in a ring are of no use: asks for fewer. */
-static void on_lost_records(struct target *t, uint64_t count, uint32_t cpu, int64_t time)
+static void on_lost_records(struct offcpu *o, uint64_t count, uint32_t cpu, int64_t time)
 {
-	struct offcpu *o = &t->offcpu;
-	wait_times_gap(o->waits, count, cpu, offcpu_time_of(o, t->engine->had_room), offcpu_time_of(o, time));
-	if (by_clock(t) || (o->phase != OFFCPU_ALL && o->phase != OFFCPU_TURN))
+	wait_times_gap(o->waits, count, cpu, offcpu_time_of(o, o->owner.progress->had_room), offcpu_time_of(o, time));
+	if (by_clock(o) || (o->phase != OFFCPU_ALL && o->phase != OFFCPU_TURN))
 		return;
 	o->rest = o->rest < REST_MOST_NS / 2 ? 2 * o->rest : REST_MOST_NS;
 	if (o->phase == OFFCPU_ALL)
-		request_drain(t);
+		request_drain(o);
 }
 
 /* Makes up for a pause before a window ends. */
-static int end_pause(struct target *t)
+static int end_pause(struct offcpu *o)
 {
-	struct offcpu *o = &t->offcpu;
 	const int64_t now = clock_now();
 	if (o->phase == OFFCPU_PAUSE) {
-		engine_drain(t->engine, true);
-		begin_phase(t, OFFCPU_SMALL, now, OFFCPU_CALL_MS * NSEC_PER_MSEC);
+		o->owner.calls->drain(o->owner.target);
+		begin_phase(o, OFFCPU_SMALL, now, OFFCPU_CALL_MS * NSEC_PER_MSEC);
 		o->called = now;
 	}
 	int64_t left = o->called ? o->called + OFFCPU_CALL_MS * NSEC_PER_MSEC - now : 0;
 	if (left > 0)
 		return (int)(left / NSEC_PER_MSEC) + 1;
 	if (o->called)
-		engine_drain(t->engine, true);
+		o->owner.calls->drain(o->owner.target);
 	o->called = 0;
 	return 0;
 }

@@ -1,46 +1,110 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * offcpu_method - the functions of profiler/offcpu/offcpu.c that both ways of measuring waits share, and the functions
- * of each way:
+ * offcpu_method - the state of a target's profile of waits, for the files that make up offcpu.h alone; the functions of
+ * profiler/offcpu/offcpu.c that both ways of measuring waits share, and the functions of each way:
  *
  *	by turns	(strategy `cgroup`) records of each switch, which tell how long the target ran on that CPU
  *	by switches	(events that are inherited) records of going off and of coming back
  */
 #pragma once
 
+#include "oci/base/string_table.h"
 #include "profiler/offcpu/offcpu.h"
 #include "profiler/offcpu/wait_times.h"
-#include "profiler/target/target.h"
+#include "profiler/perf/open_events.h"
+
+#define OFFCPU_RECENT 16
+
+enum offcpu_phase {
+	OFFCPU_SMALL, /* records without stacks */
+	OFFCPU_TURN,  /* records with stacks, for a moment */
+	OFFCPU_ALL,   /* records with stacks, as long as there are few */
+	OFFCPU_PAUSE  /* no records */
+};
+
+/*
+ * The time of waits. It stands still in a pause, and catches up behind it; then it goes like any other. So do the
+ * clocks of CPUs, by a scale of their own: a recorded program runs longer for each switch than in the pause for which
+ * the records stand, and how long it ran then is known.
+ */
+struct offcpu_time {
+	int64_t since, until;
+	uint64_t from;
+	double scale, clock_scale;
+};
+
+/* Of one target. */
+struct offcpu {
+	struct offcpu_owner owner;
+	struct sampling *sampling; /* the owner's */
+	const struct offcpu_method *way;
+	struct wait_times *waits;
+	uint32_t spec; /* which of its events */
+	struct offcpu_cpu {
+		struct open_event *small, *stacks, *sideband, *seen;
+		struct open_event *active;	 /* small or stacks; NULL: in a pause */
+		uint64_t count, ran, clock_then; /* when its turn began: records, clock, the side-band's clock */
+		uint64_t switched_then;		 /* and its count of switches; 0: it has none */
+		uint64_t own[2];		 /* the values of the active one then, */
+		int64_t read;			 /* and when they were read */
+	} * cpus;
+	size_t n_cpus;
+	enum offcpu_phase phase, before;
+	double running;	     /* CPU time per time, when small records were last made */
+	struct offcpu_pace { /* how long they ran from switch to switch, */
+		double switches, ran;
+	} recorded, unrecorded;		      /* with small records, and without any */
+	struct offcpu_time time, time_before; /* now, and before the last change */
+	int64_t looked;			      /* time of the last look; since then: */
+	uint64_t switches;
+	bool woken;	 /* by a ring, which switches may fill */
+	int64_t checked; /* when it was last checked whether they do, */
+	uint64_t switches_then;
+	int64_t cost;	     /* of a change of phases, ns: calls for each CPU */
+	bool too_many;	     /* lately */
+	int64_t until, look; /* the end of the phase; OFFCPU_ALL: how long it was meant to be */
+	int64_t turn_due;    /* of stacks, the next one */
+	uint64_t took;	     /* stacks, in the last turn */
+	int64_t called;	     /* when the roll call began, 0: it has not */
+	int64_t told;
+	uint64_t lost_told, random;
+	int64_t recent[OFFCPU_RECENT]; /* by switches: when the last ones were, a ring buffer */
+	unsigned n_recent;
+	int64_t rest; /* from one turn of stacks to the next */
+	struct string_table
+		labels; /* that threads had when they went off: wait_at.labels is one more than the index here */
+	bool own_clock; /* a plain user's: it has a clock beside that of `cpu`, which gives no stacks then */
+};
 
 struct offcpu_method {
-	void (*arm)(struct target *t);	 /* all its events are open */
-	void (*begin)(struct target *t); /* the number of switches is not known yet */
-	int64_t (*woken)(struct target *t, int64_t now);
-	void (*look)(struct target *t);	   /* begins another phase when it is due */
-	void (*correct)(struct target *t); /* by the account of its cgroup, or NULL */
-	int (*call)(struct target *t);	   /* the roll, or NULL */
-	void (*resume)(struct target *t);  /* after a worker was killed */
-	void (*record)(struct target *t, struct open_event *st, const struct record *r,
+	void (*arm)(struct offcpu *o);	 /* all its events are open */
+	void (*begin)(struct offcpu *o); /* the number of switches is not known yet */
+	int64_t (*woken)(struct offcpu *o, int64_t now);
+	void (*look)(struct offcpu *o);	   /* begins another phase when it is due */
+	void (*correct)(struct offcpu *o); /* by the account of its cgroup, or NULL */
+	int (*call)(struct offcpu *o);	   /* the roll, or NULL */
+	void (*resume)(struct offcpu *o);  /* after a worker was killed */
+	void (*record)(struct offcpu *o, struct open_event *st, const struct record *r,
 		const struct stack_frame *frames, size_t n);
-	void (*lost)(struct target *t, uint64_t count, uint32_t cpu, int64_t time); /* or NULL: records show losses */
-	size_t (*clocks)(struct target *t, int64_t now, struct wait_clock *ret);    /* at most o->n_cpus, or NULL */
+	void (*lost)(struct offcpu *o, uint64_t count, uint32_t cpu, int64_t time); /* or NULL: records show losses */
+	size_t (*clocks)(struct offcpu *o, int64_t now, struct wait_clock *ret);    /* at most o->n_cpus, or NULL */
 };
 extern const struct offcpu_method offcpu_by_turns, offcpu_by_switches;
 
 uint64_t offcpu_scaled(uint64_t from, int64_t span, double scale);
 uint64_t offcpu_time_of(const struct offcpu *o, int64_t real);	  /* the time of waits */
-uint64_t offcpu_labels(struct target *t, const struct record *r); /* wait_at.labels */
-struct wait_at offcpu_place(struct target *t, const struct record *r, bool counts);
+uint64_t offcpu_labels(struct offcpu *o, const struct record *r); /* wait_at.labels */
+struct wait_at offcpu_place(struct offcpu *o, const struct record *r, bool counts);
 
-double offcpu_factor(const struct target *t);	   /* by which the target's rate is lowered, >= 1 */
-double offcpu_asked_for(const struct target *t);   /* stacks a second */
-double offcpu_most(const struct target *t);	   /* switches a second that are recorded */
-int64_t offcpu_about(struct target *t, double ns); /* 0.5 to 1.5 of it at random, not to keep step with the program */
+double offcpu_factor(const struct offcpu *o);	   /* by which the target's rate is lowered, >= 1 */
+double offcpu_asked_for(const struct offcpu *o);   /* stacks a second */
+double offcpu_most(const struct offcpu *o);	   /* switches a second that are recorded */
+int64_t offcpu_about(struct offcpu *o, double ns); /* 0.5 to 1.5 of it at random, not to keep step with the program */
 double offcpu_a_second(uint64_t n, int64_t span);
-int64_t offcpu_pause_most(struct target *t, int64_t now, double ns); /* `ns`, or the longest possible pause */
+int64_t offcpu_pause_most(struct offcpu *o, int64_t now, double ns); /* `ns`, or the longest possible pause */
 /* Returns the scale by which `in` makes up for `behind`, the time that was not recorded before. */
 double offcpu_catch_up(double behind, double in, double least, double most);
 void offcpu_note_cost(struct offcpu *o, int64_t cost);
 /* Begins a phase; from: its beginning in the time of waits. */
-void offcpu_enter(struct target *t, enum offcpu_phase phase, int64_t now, int64_t in, uint64_t from, double scale,
+void offcpu_enter(struct offcpu *o, enum offcpu_phase phase, int64_t now, int64_t in, uint64_t from, double scale,
 	double clock_scale);

@@ -17,6 +17,13 @@
 
 struct cpu_rings;
 
+/* How far the reader of all rings has come. */
+struct cpu_rings_progress {
+	bool behind;	     /* the last drain left records: other work had its turn */
+	int64_t drain_again; /* it left many records that were too young; INT64_MAX: it did not */
+	int64_t had_room;    /* a drain ended: after it there was room in all rings */
+};
+
 /* Opens and maps the rings. 0 with `note` empty, or with a `note` on how much smaller than wanted they are. */
 int cpu_rings_open(struct cpu_rings **ret, char *note, size_t size, struct err *e);
 int cpu_rings_none(struct cpu_rings **ret); /* no rings: there is no event that could write */

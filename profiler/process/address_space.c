@@ -120,7 +120,7 @@ struct map_set {
 	struct map_files *files;
 	size_t refs, count, room;
 	struct mapping *maps; /* sorted, disjoint */
-	struct address_space_cache *cache;
+	struct unwind_cache *cache;
 };
 
 struct address_space {
@@ -132,7 +132,7 @@ struct address_space {
 
 static void set_drop_cache(struct map_set *set)
 {
-	struct address_space_cache *c = set->cache;
+	struct unwind_cache *c = set->cache;
 	set->cache = NULL;
 	if (c)
 		c->drop(c);
@@ -417,9 +417,56 @@ bool address_space_lossy(const struct address_space *s)
 	return s->lossy;
 }
 
-struct address_space_cache **address_space_cache(const struct address_space *s)
+struct unwind_cache **address_space_cache(const struct address_space *s)
 {
 	return &s->set->cache;
+}
+
+static bool find_code(const void *space, uint64_t addr, struct unwind_code *ret)
+{
+	const struct mapping *m = address_space_find(space, addr);
+	if (!m)
+		return false;
+	ret->start = m->start;
+	ret->end = m->end;
+	ret->module = mapping_module(m);
+	/* by this address: a segment may begin in the middle of the mapping's first page */
+	ret->bias = addr - module_vaddr(ret->module, addr - m->start + m->pgoff);
+	ret->rows = module_rows(ret->module);
+	ret->elf = ret->rows ? module_elf(ret->module) : NULL;
+	return true;
+}
+
+static bool has_code(const void *space, uint64_t addr)
+{
+	return address_space_find(space, addr);
+}
+
+static bool is_lossy(const void *space)
+{
+	return address_space_lossy(space);
+}
+
+static struct unwind_cache **unwinder_cache(const void *space)
+{
+	return address_space_cache(space);
+}
+
+static const char *symbol_name(const struct module *m, uint64_t vaddr)
+{
+	return module_symbol(m, vaddr, NULL);
+}
+
+struct unwind_map address_space_unwind_map(const struct address_space *s)
+{
+	static const struct unwind_map_calls calls = {.find = find_code,
+		.has = has_code,
+		.lossy = is_lossy,
+		.cache = unwinder_cache,
+		.enter = module_enter,
+		.leave = module_leave,
+		.symbol = symbol_name};
+	return (struct unwind_map){s, &calls};
 }
 
 /* --- in a journal */

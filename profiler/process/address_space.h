@@ -15,6 +15,7 @@
 #include "oci/base/journal.h"
 #include "oci/base/pair_table.h"
 #include "profiler/process/module.h"
+#include "profiler/unwind/unwind.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -70,15 +71,9 @@ uint64_t address_space_dropped(const struct address_space *s); /* mappings that 
 void address_space_set_lossy(struct address_space *s);
 bool address_space_lossy(const struct address_space *s); /* also after a drop */
 
-/*
- * Data derived from the mappings (the unwinder's cache), shared by the spaces that share them. drop() is called when a
- * mapping changes that it may have used, or when the mappings are freed; the slot is empty then. An owner that is freed
- * first empties the slot itself.
- */
-struct address_space_cache {
-	void (*drop)(struct address_space_cache *c);
-};
-struct address_space_cache **address_space_cache(const struct address_space *s);
+/* The unwinder's data, shared by the spaces that share mappings (struct unwind_cache). */
+struct unwind_cache **address_space_cache(const struct address_space *s);
+struct unwind_map address_space_unwind_map(const struct address_space *s); /* for the unwinder */
 
 /*
  * For a journal (oci/base/journal.h): spaces of one table, one after the other. Shared parts are written once, so

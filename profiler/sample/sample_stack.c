@@ -78,8 +78,8 @@ static size_t from_snapshot(const struct sampled *of, const struct record_sample
 	size_t max, enum unwind_stop *ret_stop)
 {
 	struct unwind_frame found[UNWIND_FRAMES_MAX];
-	size_t n = unwind_user(of->unwind, of->task->space, &s->regs, s->stack, s->stack_size, found,
-		max < UNWIND_FRAMES_MAX ? max : UNWIND_FRAMES_MAX, ret_stop);
+	size_t n = unwind_user(of->unwind, address_space_unwind_map(of->task->space), &s->regs, s->stack, s->stack_size,
+		found, max < UNWIND_FRAMES_MAX ? max : UNWIND_FRAMES_MAX, ret_stop);
 	for (size_t i = 0; i < n; i++)
 		frames[i] = named_frame(of, found[i].module, found[i].vaddr, found[i].ip - (i > 0));
 	return n;
@@ -114,7 +114,8 @@ size_t sample_stack_callers(
 	regs.r[UNWIND_IP] = s->regs.r[UNWIND_IP];
 	size_t size = s->stack_size < PERF_STACK_PLACE ? s->stack_size : PERF_STACK_PLACE;
 	max = max < CALLERS_MAX ? max : CALLERS_MAX;
-	size_t n = size ? unwind_brief(u, p->space, &regs, s->stack, size, found, max + 1) : 0;
+	size_t n =
+		size ? unwind_brief(u, address_space_unwind_map(p->space), &regs, s->stack, size, found, max + 1) : 0;
 	for (size_t i = 1; i < n; i++)
 		ret[i - 1] = found[i].ip;
 	return n ? n - 1 : 0;

@@ -110,9 +110,9 @@ static void on_jit(struct resume *r, struct journal_reader *s)
 	}
 	r->jit_list[r->jits.count - 1] = jit;
 	const struct ref *ref = of ? find_ref(r, of - 1) : NULL;
-	if (!ref || !process_table_find(ref->t->tasks, pid))
+	if (!ref || !process_table_find(ref->t->sampling.processes, pid))
 		return;
-	struct process *p = process_table_get(ref->t->tasks, pid);
+	struct process *p = process_table_get(ref->t->sampling.processes, pid);
 	jit_unref(p->jit);
 	p->jit = jit_ref(jit);
 }
@@ -177,7 +177,7 @@ static void on_target(struct resume *r, uint64_t serial, struct journal_reader *
 		return;
 	t->saved.known = true; /* by one serial only */
 	/* the saved state of a target that was quarantined since may be the cause */
-	r->refs[r->targets.count - 1] = (struct ref){.t = t, .bad = t->plain && !plain};
+	r->refs[r->targets.count - 1] = (struct ref){.t = t, .bad = t->sampling.quarantined && !plain};
 }
 
 /* Returns a time or a span, 0 if it is too large: sums must not overflow, even with a bad journal. */
@@ -189,7 +189,7 @@ static int64_t sanitize_time(uint64_t ns)
 static void on_state(struct target *t, struct journal_reader *s)
 {
 	struct state n;
-	struct target_tally tally;
+	struct sample_tally tally;
 	uint64_t ladders[EVENTS_MAX];
 	saved_numbers(s, (uint64_t *)&n, sizeof(n) / sizeof(uint64_t));
 	saved_numbers(s, (uint64_t *)&tally, sizeof(tally) / sizeof(uint64_t));
@@ -199,12 +199,12 @@ static void on_state(struct target *t, struct journal_reader *s)
 	const char *notes = saved_text(s, sizeof(t->desc.notes) - 1);
 	if (s->bad)
 		return;
-	t->started = n.started;
+	t->sampling.started = n.started;
 	t->window_real = sanitize_time(n.window_real);
-	t->window_mono = sanitize_time(n.window_mono);
+	t->sampling.window_mono = sanitize_time(n.window_mono);
 	t->seq = (unsigned)n.seq;
-	t->samples = n.samples;
-	t->cost = sanitize_time(n.cost);
+	t->sampling.samples = n.samples;
+	t->sampling.cost = sanitize_time(n.cost);
 	t->maps_left = n.maps_left < t->maps_left ? n.maps_left : t->maps_left;
 	t->past.lost = n.lost;
 	t->past.throttled = n.throttled;
@@ -212,13 +212,13 @@ static void on_state(struct target *t, struct journal_reader *s)
 	t->cpu_last = n.cpu_last;
 	t->born = sanitize_time(n.born);
 	t->naming_spent = sanitize_time(n.naming_spent);
-	t->records = n.records;
-	t->bytes = n.bytes;
+	t->sampling.records = n.records;
+	t->sampling.bytes = n.bytes;
 	t->ran_then = n.ran_then;
-	t->began = sanitize_time(n.began);
-	sample_rate_restore(&t->rate, &n.rate);
+	t->sampling.began = sanitize_time(n.began);
+	sample_rate_restore(&t->sampling.rate, &n.rate);
 	memcpy(t->kernel, n.kernel, sizeof(n.kernel));
-	t->tally = tally;
+	t->sampling.tally = tally;
 	for (uint32_t i = 0; i < EVENTS_MAX; i++)
 		if (t->ladders[i].size[ladders[i] >> 1] && ladders[i] >> 1 <= t->ladders[i].top) {
 			t->ladders[i].at = (uint32_t)(ladders[i] >> 1);
@@ -248,7 +248,8 @@ static void on_streams(struct resume *r, struct target *t, struct journal_reader
 
 static void on_tasks(struct resume *r, struct target *t, struct journal_reader *s)
 {
-	if (target_tasks_new(t) < 0 || process_table_restore(t->tasks, s, find_jit, &(struct of){r, t}) < 0)
+	if (target_tasks_new(t) < 0 ||
+		process_table_restore(t->sampling.processes, s, find_jit, &(struct of){r, t}) < 0)
 		s->bad = true;
 }
 
@@ -275,15 +276,15 @@ static void mark_sampled(struct target *t, const struct aggregate *a)
 	struct aggregate_sample sample;
 	for (size_t i = 0; i < aggregate_samples(a); i++) {
 		aggregate_sample(a, i, &sample);
-		if (sample.who.pid && process_table_find(t->tasks, sample.who.pid))
-			process_table_get(t->tasks, sample.who.pid)->sampled = true;
+		if (sample.who.pid && process_table_find(t->sampling.processes, sample.who.pid))
+			process_table_get(t->sampling.processes, sample.who.pid)->sampled = true;
 	}
 }
 
 static void on_counts(struct resume *r, struct target *t, struct journal_reader *s)
 {
 	uint64_t i = saved_below(s, t->desc.n_events);
-	if (s->bad || aggregate_load(t->counts[i], s, find_code, &(struct of){r, t}) < 0)
+	if (s->bad || aggregate_load(t->sampling.counts[i], s, find_code, &(struct of){r, t}) < 0)
 		s->bad = true;
 }
 
@@ -337,9 +338,9 @@ static void on_window(struct target *t, struct journal_reader *s)
 	}
 	for (uint32_t i = 0; i < n; i++) {
 		struct aggregate *empty = w->counts[i];
-		mark_sampled(t, t->counts[i]);
-		w->counts[i] = t->counts[i];
-		t->counts[i] = empty;
+		mark_sampled(t, t->sampling.counts[i]);
+		w->counts[i] = t->sampling.counts[i];
+		t->sampling.counts[i] = empty;
 	}
 	inproc_drop_live_heap(t->apps);
 	window_restore(t, w);
@@ -361,7 +362,7 @@ static void on_written(struct target *t, struct journal_reader *s)
 static void forget_counts(struct target *t)
 {
 	for (uint32_t i = 0; i < t->desc.n_events; i++)
-		aggregate_clear(t->counts[i]);
+		aggregate_clear(t->sampling.counts[i]);
 	inproc_drop_live_heap(t->apps);
 }
 
@@ -395,7 +396,7 @@ static void on_target_entry(struct resume *r, uint32_t type, struct journal_read
 		on_replayed(t, s);
 		break;
 	case ENTRY_LOSSY:
-		process_table_lossy(t->tasks);
+		process_table_lossy(t->sampling.processes);
 		break;
 	case ENTRY_COUNTS:
 		on_counts(r, t, s);
@@ -457,7 +458,7 @@ static void resume_target(struct resume *r, struct ref *ref)
 {
 	struct target *t = ref->t;
 	/* in a damaged journal it is unknown whether it has begun: its exec may be long past */
-	if ((ref->blank || (ref->bad && t->armed)) && !t->started) {
+	if ((ref->blank || (ref->bad && t->armed)) && !t->sampling.started) {
 		target_resume_blank(t);
 		return;
 	}
@@ -465,15 +466,15 @@ static void resume_target(struct resume *r, struct ref *ref)
 		log_line(LOG_WARNING, "target=%s outcome=partly_lost reason=\"a damaged journal\"", t->desc.id);
 		forget_counts(t);
 		inproc_reset_counts(t->apps);
-		process_table_lossy(t->tasks);
+		process_table_lossy(t->sampling.processes);
 	}
-	if (t->window_mono > r->now)
-		t->window_mono = r->now;
+	if (t->sampling.window_mono > r->now)
+		t->sampling.window_mono = r->now;
 	for (uint32_t i = 0; i < t->desc.n_events; i++)
-		mark_sampled(t, t->counts[i]);
-	if (t->started)
+		mark_sampled(t, t->sampling.counts[i]);
+	if (t->sampling.started)
 		read_unlisted(t);
-	int64_t since = r->seen > t->window_mono ? r->seen : t->window_mono;
+	int64_t since = r->seen > t->sampling.window_mono ? r->seen : t->sampling.window_mono;
 	target_resume(t, r->now > since ? r->now - since : 0);
 }
 

@@ -21,8 +21,8 @@
 #define GROWTH (512u << 10)		    /* bytes beyond twice a snapshot until the next one */
 #define JIT_PARENTS 8			    /* as many as are looked into (profiler/symbol/jit_symbols.c) */
 
-_Static_assert(sizeof(struct target_tally) % sizeof(uint64_t) == 0, "it is written as numbers");
-#define TALLY_NUMBERS (sizeof(struct target_tally) / sizeof(uint64_t))
+_Static_assert(sizeof(struct sample_tally) % sizeof(uint64_t) == 0, "it is written as numbers");
+#define TALLY_NUMBERS (sizeof(struct sample_tally) / sizeof(uint64_t))
 
 struct checkpoint {
 	struct journal *journal;
@@ -103,7 +103,7 @@ static void save_one_jit(struct checkpoint *c, struct target *t, struct jit *jit
 	struct journal *j = c->journal;
 	if (!is_new(c, KNOWN_JIT, jit_serial(jit)))
 		return;
-	const struct process *p = process_table_find(t->tasks, jit_pid(jit));
+	const struct process *p = process_table_find(t->sampling.processes, jit_pid(jit));
 	journal_begin(j, ENTRY_JIT);
 	journal_number(j, jit_serial(jit));
 	journal_number(j, jit_pid(jit));
@@ -153,7 +153,7 @@ static void save_identity(struct checkpoint *c, struct target *t)
 	journal_text(j, t->desc.id);
 	journal_number(j, (uint32_t)t->desc.host_pid);
 	journal_number(j, t->desc.start_time);
-	journal_number(j, t->plain);
+	journal_number(j, t->sampling.quarantined);
 	journal_end(j);
 }
 
@@ -161,12 +161,12 @@ static void save_state(struct checkpoint *c, struct target *t)
 {
 	struct journal *j = c->journal;
 	struct state s = {
-		.started = t->started,
+		.started = t->sampling.started,
 		.window_real = (uint64_t)t->window_real,
-		.window_mono = (uint64_t)t->window_mono,
+		.window_mono = (uint64_t)t->sampling.window_mono,
 		.seq = t->seq,
-		.samples = t->samples,
-		.cost = (uint64_t)t->cost,
+		.samples = t->sampling.samples,
+		.cost = (uint64_t)t->sampling.cost,
 		.maps_left = t->maps_left,
 		.lost = t->past.lost,
 		.throttled = t->past.throttled,
@@ -174,16 +174,16 @@ static void save_state(struct checkpoint *c, struct target *t)
 		.cpu_last = t->cpu_last,
 		.born = (uint64_t)t->born,
 		.naming_spent = (uint64_t)t->naming_spent,
-		.records = t->records,
-		.bytes = t->bytes,
+		.records = t->sampling.records,
+		.bytes = t->sampling.bytes,
 		.ran_then = t->ran_then,
-		.began = (uint64_t)t->began,
+		.began = (uint64_t)t->sampling.began,
 	};
-	sample_rate_save(&t->rate, &s.rate);
+	sample_rate_save(&t->sampling.rate, &s.rate);
 	memcpy(s.kernel, t->kernel, sizeof(s.kernel));
 	start_entry(c, t, ENTRY_STATE);
 	journal_numbers(j, (const uint64_t *)&s, sizeof(s) / sizeof(uint64_t));
-	journal_numbers(j, (const uint64_t *)&t->tally, TALLY_NUMBERS);
+	journal_numbers(j, (const uint64_t *)&t->sampling.tally, TALLY_NUMBERS);
 	for (uint32_t i = 0; i < EVENTS_MAX; i++)
 		journal_number(j, (uint64_t)t->ladders[i].at << 1 | t->ladders[i].rose);
 	journal_text(j, t->last_profile);
@@ -213,11 +213,11 @@ static void save_streams(struct checkpoint *c, struct target *t)
 
 static void save_tasks(struct checkpoint *c, struct target *t)
 {
-	process_table_each(t->tasks, save_task_jit, &(struct saving){c, t});
+	process_table_each(t->sampling.processes, save_task_jit, &(struct saving){c, t});
 	start_entry(c, t, ENTRY_TASKS);
-	process_table_save(t->tasks, c->journal);
+	process_table_save(t->sampling.processes, c->journal);
 	journal_end(c->journal);
-	t->saved.tasks = false;
+	t->sampling.processes_changed = false;
 }
 
 static void save_counts(struct checkpoint *c, struct target *t, struct aggregate *const *counts)
@@ -261,14 +261,14 @@ static void save_window(struct checkpoint *c, struct target *t, const struct win
 static void save_changes(struct checkpoint *c, struct target *t)
 {
 	save_identity(c, t);
-	if (t->saved.tasks)
+	if (t->sampling.processes_changed)
 		save_tasks(c, t);
-	save_counts(c, t, t->counts);
-	inproc_save(t->apps, c->journal, t->serial);
+	save_counts(c, t, t->sampling.counts);
+	inproc_save(t->apps, c->journal, ENTRY_HELD, t->serial);
 	if (t->saved.streams)
 		save_streams(c, t);
 	save_state(c, t);
-	t->saved.changed = false;
+	t->sampling.changed = false;
 }
 
 static void save_anew(const struct target *t, struct aggregate *const *counts)
@@ -280,13 +280,13 @@ static void save_anew(const struct target *t, struct aggregate *const *counts)
 static void save_parts(struct checkpoint *c, struct target *t)
 {
 	t->saved.known = t->saved.lossy = false;
-	t->saved.streams = t->saved.tasks = true;
+	t->saved.streams = t->sampling.processes_changed = true;
 	save_identity(c, t);
 	for (struct window *w = t->windows; w; w = w->next) {
 		save_anew(t, w->counts);
 		save_window(c, t, w);
 	}
-	save_anew(t, t->counts);
+	save_anew(t, t->sampling.counts);
 	inproc_save_anew(t->apps);
 	save_changes(c, t);
 }
@@ -400,7 +400,7 @@ unsigned checkpoint_resume(struct checkpoint *c, struct engine *g, int64_t now)
 static bool any_changed(const struct engine *g)
 {
 	const struct target *t = g->targets;
-	while (t && !(t->saved.changed && !t->saved.left_out))
+	while (t && !(t->sampling.changed && !t->saved.left_out))
 		t = t->next;
 	return t;
 }
@@ -409,7 +409,7 @@ static void commit_checkpoint(struct checkpoint *c, struct engine *g, int64_t no
 {
 	save_rates(c, g);
 	for (struct target *t = g->targets; t; t = t->next)
-		if (t->saved.changed && !t->saved.left_out)
+		if (t->sampling.changed && !t->saved.left_out)
 			save_changes(c, t);
 	c->last = now;
 	if (!journal_commit(c->journal) || is_large(c))
@@ -450,7 +450,8 @@ int checkpoint_round(struct checkpoint *c, struct engine *g, int64_t now)
 /* A child has its parent's code, which was made when a sample came, perhaps a moment ago. */
 static void save_inherited(struct checkpoint *c, struct target *t, const struct record *r)
 {
-	const struct process *parent = r->type == PERF_RECORD_FORK ? process_table_find(t->tasks, r->task.ppid) : NULL;
+	const struct process *parent =
+		r->type == PERF_RECORD_FORK ? process_table_find(t->sampling.processes, r->task.ppid) : NULL;
 	if (parent)
 		save_jit(c, t, parent->jit);
 }
@@ -480,7 +481,7 @@ void checkpoint_lossy(struct checkpoint *c, struct target *t)
 {
 	if (!is_in(c, t) || t->saved.lossy)
 		return;
-	t->saved.lossy = t->saved.changed = true;
+	t->saved.lossy = t->sampling.changed = true;
 	save_identity(c, t);
 	start_entry(c, t, ENTRY_LOSSY);
 	journal_end(c->journal);
@@ -521,7 +522,7 @@ void checkpoint_written(struct checkpoint *c, struct target *t, unsigned seq)
 {
 	if (!is_in(c, t))
 		return;
-	t->saved.changed = true;
+	t->sampling.changed = true;
 	save_identity(c, t);
 	start_entry(c, t, ENTRY_WRITTEN);
 	journal_number(c->journal, seq);

@@ -40,12 +40,12 @@
 static void on_ring(void *arg, uint32_t events)
 {
 	struct engine *g = arg;
-	if (g->behind) /* every round drains */
+	if (g->progress.behind) /* every round drains */
 		return;
 	engine_drain(g, false);
 	int64_t now = clock_now(), due = INT64_MAX;
 	for (struct target *t = g->n_offcpu ? g->targets : NULL; t; t = t->next) {
-		int64_t its = offcpu_woken(t, now);
+		int64_t its = t->ending ? INT64_MAX : offcpu_woken(t->offcpu, now);
 		due = its < due ? its : due;
 	}
 	g->due = due < g->due ? due : g->due; /* and drains again */
@@ -99,8 +99,8 @@ static int on_ending_round(void *arg)
 void engine_end(struct engine *g)
 {
 	for (struct target *t = g->targets; t; t = t->next)
-		if (t->armed && t->started && !t->ending)
-			offcpu_call(t); /* all at once: each would take milliseconds */
+		if (t->armed && t->sampling.started && !t->ending)
+			offcpu_call(t->offcpu); /* all at once: each would take milliseconds */
 	do {
 		for (struct target *t = g->targets, *next; t; t = next) {
 			next = t->next;
@@ -132,11 +132,11 @@ void engine_flush_for_handover(struct engine *g)
 {
 	g->park_by = deadline_in(PARK_NS);
 	for (struct target *t = g->targets; t; t = t->next)
-		if (t->armed && t->started && !t->ending)
-			offcpu_call(t);
+		if (t->armed && t->sampling.started && !t->ending)
+			offcpu_call(t->offcpu);
 	engine_drain(g, true);
 	for (struct target *t = g->targets; t; t = t->next)
-		if (t->armed && t->started && !t->ending)
+		if (t->armed && t->sampling.started && !t->ending)
 			window_close(t, false);
 	if (any_unwritten(g))
 		event_loop_run(g->loop, write_out, g);
@@ -215,7 +215,7 @@ static void share_out(struct engine *g, int64_t cpu, uint64_t records)
 	while (g->drained) {
 		struct target *t = g->drained;
 		g->drained = t->next_drained;
-		t->cost += cpu * (int64_t)t->drained / (int64_t)records;
+		t->sampling.cost += cpu * (int64_t)t->drained / (int64_t)records;
 		t->drained = 0;
 	}
 }
@@ -252,14 +252,15 @@ void engine_drain(struct engine *g, bool all)
 		return;
 	for (struct target *t = g->targets; t; t = t->next)
 		inproc_read_labels(t->apps, (uint64_t)g->rates.drained);
-	g->behind = !cpu_rings_drain(g->rings, until, all ? INT64_MAX : now + DRAIN_NS, on_record, g, &n);
+	g->progress.behind = !cpu_rings_drain(g->rings, until, all ? INT64_MAX : now + DRAIN_NS, on_record, g, &n);
 	note_damage(g, now);
-	if (g->behind && cpu_rings_oldest(g->rings) < until)
+	if (g->progress.behind && cpu_rings_oldest(g->rings) < until)
 		until = cpu_rings_oldest(g->rings);
 	g->rates.drained = until > g->rates.drained ? until : g->rates.drained;
-	g->drain_again = cpu_rings_left(g->rings) > CROWDED(cpu_rings_size(g->rings)) ? now + PUBLISH_NS : INT64_MAX;
+	g->progress.drain_again =
+		cpu_rings_left(g->rings) > CROWDED(cpu_rings_size(g->rings)) ? now + PUBLISH_NS : INT64_MAX;
 	g->at->target = at;
-	g->had_room = clock_now();
+	g->progress.had_room = clock_now();
 	sample_rate_drained(&g->rates, began);
 	share_out(g, clock_cpu() - cpu, n);
 }
@@ -271,7 +272,7 @@ void engine_drain(struct engine *g, bool all)
 static bool read_ahead(struct engine *g)
 {
 	const struct target *t = g->targets;
-	return t && g->single && g->kallsyms_fd >= 0 && t->started && t->desc.kernel && read_kallsyms(g);
+	return t && g->single && g->kallsyms_fd >= 0 && t->sampling.started && t->desc.kernel && read_kallsyms(g);
 }
 
 /* Returns milliseconds to the next look at all targets. */
@@ -344,7 +345,7 @@ int engine_round(struct engine *g)
 	g->woken = now;
 	/* sooner than due, if it would be our next wake-up */
 	bool at_all = now + g->pause >= g->look_again;
-	if (g->behind || at_all || now >= g->due || now >= g->drain_again)
+	if (g->progress.behind || at_all || now >= g->due || now >= g->progress.drain_again)
 		engine_drain(g, false);
 	if (at_all) {
 		target_rate_look(g, now);
@@ -359,7 +360,7 @@ int engine_round(struct engine *g)
 		g->due = commit < g->due ? commit : g->due;
 	}
 	int64_t next = g->due < g->look_again ? g->due : g->look_again;
-	next = g->drain_again < next ? g->drain_again : next;
+	next = g->progress.drain_again < next ? g->progress.drain_again : next;
 	int wait = event_loop_sooner(deadline_left_ms(next), rates);
-	return !g->targets ? -1 : g->behind ? 0 : more ? 1 : wait;
+	return !g->targets ? -1 : g->progress.behind ? 0 : more ? 1 : wait;
 }

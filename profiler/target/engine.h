@@ -67,11 +67,9 @@ struct engine {
 	struct engine_limits limits;
 	struct memory_limit tables; /* of all targets */
 	struct rate_control rates;
-	uint64_t refused;	       /* targets for which there was no room */
-	int64_t park_by;	       /* engine_flush_for_handover's end */
-	bool behind;		       /* the last drain left records: other work had its turn */
-	int64_t drain_again;	       /* it left many records that were too young; INT64_MAX: it did not */
-	int64_t had_room;	       /* a drain ended: after it there was room in all rings */
+	uint64_t refused; /* targets for which there was no room */
+	int64_t park_by;  /* engine_flush_for_handover's end */
+	struct cpu_rings_progress progress;
 	struct spool_lock *spool_lock; /* of a session, or NULL */
 	char spool_path[1024];
 	uint64_t records, unknown;    /* handed over; of unknown events */

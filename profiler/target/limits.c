@@ -57,9 +57,9 @@ uint32_t limits_fds(const struct engine *g, uint64_t used)
 static size_t tables_of(const struct target *t)
 {
 	size_t n = 0;
-	for (uint32_t i = 0; t->started && i < t->desc.n_events; i++)
-		n += aggregate_memory(t->counts[i]);
-	return n + (t->started && t->offcpu.waits ? wait_times_memory(t->offcpu.waits) : 0);
+	for (uint32_t i = 0; t->sampling.started && i < t->desc.n_events; i++)
+		n += aggregate_memory(t->sampling.counts[i]);
+	return n + (t->sampling.started ? offcpu_memory(t->offcpu) : 0);
 }
 
 /* Returns the memory of windows that are over: they free it soon. */

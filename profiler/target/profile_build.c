@@ -383,7 +383,7 @@ static int add_comment(struct builder *b, const char *fmt, ...)
 /* Returns the value of `weight` events without a sample: if the event has a value field, by the average of samples. */
 static uint64_t scale_weight(const struct builder *b, uint64_t weight)
 {
-	const struct target_tally *y = &b->w->tally;
+	const struct sample_tally *y = &b->w->tally;
 	const uint64_t seen = y->weight[b->spec];
 	if (!b->t->desc.events[b->spec].value_size)
 		return weight;
@@ -419,7 +419,7 @@ static int add_unsampled(struct builder *b)
 
 static int add_unseen(struct builder *b)
 {
-	const struct target_tally *y = &b->w->tally;
+	const struct sample_tally *y = &b->w->tally;
 	uint64_t period = b->t->desc.events[b->spec].period;
 	int r = 0;
 	if (!y->restarts)
@@ -435,7 +435,7 @@ static int add_unseen(struct builder *b)
 /* Adds lost samples of memory, each with the average of this window. */
 static int add_lost_memory(struct builder *b)
 {
-	const struct target_tally *y = &b->w->tally;
+	const struct sample_tally *y = &b->w->tally;
 	const struct event_spec *spec = &b->t->desc.events[b->spec];
 	const double taken = (double)y->taken[b->spec], lost = (double)y->inproc_lost;
 	if (event_kind(spec->kind)->measure != MEASURES_ALLOC || !y->inproc_lost)
@@ -448,7 +448,7 @@ static int add_lost_memory(struct builder *b)
 
 static int add_losses(struct builder *b)
 {
-	const struct target_tally *y = &b->w->tally;
+	const struct sample_tally *y = &b->w->tally;
 	uint64_t overflow = aggregate_overflow(b->counts);
 	int r = 0;
 	if (b->kernel->lost)
@@ -510,7 +510,7 @@ static int name_unseen(struct builder *b)
 		return 0;
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		unsigned long pid = strtoul(line, &name, 10);
-		const struct process *p = process_table_find(b->t->tasks, (uint32_t)pid);
+		const struct process *p = process_table_find(b->t->sampling.processes, (uint32_t)pid);
 		if (!(p && p->sampled) && at < sizeof(list))
 			at += (size_t)snprintf(
 				list + at, sizeof(list) - at, "%s%s (pid %lu)", at ? ", " : "", name + 1, pid);
@@ -521,7 +521,7 @@ static int name_unseen(struct builder *b)
 /* Returns CPU time (ns) of the container's account that is not in the profile already. */
 static uint64_t beyond_account(const struct builder *b)
 {
-	const struct target_tally *y = &b->w->tally;
+	const struct sample_tally *y = &b->w->tally;
 	uint64_t used = b->w->cpu_used * 1000, sampled = event_counts_scaled(y->weight[b->spec], b->kernel->correct) +
 							 b->kernel->lost_weight + b->kernel->unsampled +
 							 b->kernel->unseen + y->before_weight[b->spec];
@@ -649,7 +649,7 @@ static int add_missing(struct builder *b)
 /* Comments on memory, calls and crashes: the number of processes, and the losses. */
 static int add_apps(struct builder *b)
 {
-	const struct target_tally *y = &b->w->tally;
+	const struct sample_tally *y = &b->w->tally;
 	const struct event_spec *spec = &b->t->desc.events[b->spec];
 	const enum event_measure measure = event_kind(spec->kind)->measure;
 	const unsigned seen = inproc_seen(b->t->apps);
@@ -700,7 +700,7 @@ static int add_timers(struct builder *b)
 static int add_waits(struct builder *b)
 {
 	const struct event_spec *spec = &b->t->desc.events[b->spec];
-	const struct target_tally *y = &b->w->tally;
+	const struct sample_tally *y = &b->w->tally;
 	if (event_kind(spec->kind)->measure != MEASURES_OFFCPU)
 		return 0;
 	const bool cgroup = b->t->desc.strategy == STRATEGY_CGROUP;
@@ -748,7 +748,7 @@ static int add_waits(struct builder *b)
 static int add_comments(struct builder *b)
 {
 	struct target *t = b->t;
-	const struct target_tally *y = &b->w->tally;
+	const struct sample_tally *y = &b->w->tally;
 	struct utsname u = {0};
 	uname(&u);
 	int r = add_comment(b, "pillion %s, kernel %s, strategy %s, %s", VERSION, u.release,
@@ -782,7 +782,7 @@ static int add_comments(struct builder *b)
 	if (r == 0 && (t->opener.account.silent || t->opener.ended))
 		r = add_comment(b, "[unreadable] " FILE_OPENER_NONE "the process that opens them %s",
 			t->opener.ended ? "has ended" : "does not answer");
-	if (r == 0 && t->plain)
+	if (r == 0 && t->sampling.quarantined)
 		r = add_comment(b, "[quarantined] addresses only: profiling it has ended the profiler again and again");
 	for (unsigned i = 0; r == 0 && i < b->n_quarantined; i++)
 		r = add_comment(b,

@@ -5,7 +5,6 @@
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "oci/isolation/cgroup.h"
-#include "profiler/inproc/crash_record.h"
 #include "profiler/inproc/inproc.h"
 #include "profiler/offcpu/offcpu.h"
 #include "profiler/process/debug_file.h"
@@ -15,7 +14,10 @@
 #include "profiler/sample/sample_stack.h"
 #include "profiler/spool/spool_lock.h"
 #include "profiler/target/checkpoint_write.h"
+#include "profiler/target/crash_record.h"
 #include "profiler/target/symbol_requests.h"
+#include "profiler/target/target_inproc.h"
+#include "profiler/target/target_offcpu.h"
 #include "profiler/target/target_rate.h"
 #include "profiler/target/window.h"
 #include "shim/event/attach_strategy.h"
@@ -137,8 +139,8 @@ int target_tasks_new(struct target *t)
 	int r = process_table_new(resolve_module, t, &fresh);
 	if (r < 0)
 		return r;
-	process_table_free(t->tasks);
-	t->tasks = fresh;
+	process_table_free(t->sampling.processes);
+	t->sampling.processes = fresh;
 	return 0;
 }
 
@@ -192,6 +194,8 @@ int target_new(struct engine *g, const struct target_desc *d, const int *fds, st
 	t->born = clock_now();
 	t->desc = *d;
 	add_heap(&t->desc);
+	t->sampling =
+		(struct sampling){.desc = &t->desc, .rates = &g->rates, .unwind = g->unwind, .jit_room = &g->jit_room};
 	t->files = (struct target_files_account){.name = t->desc.id, .born = t->born};
 	t->opener = TARGET_FILES_OPENER(-1, t->desc.id);
 	t->pidfd = t->tree = t->cgroup = t->exe = t->cgroup_events = t->cpu_stat = t->app = -1;
@@ -201,11 +205,11 @@ int target_new(struct engine *g, const struct target_desc *d, const int *fds, st
 	if (r == 0 && d->strategy == STRATEGY_THREADS)
 		r = event_dedup_new(&t->heard);
 	for (uint32_t i = 0; r == 0 && i < t->desc.n_events; i++)
-		r = window_counts(t, &t->counts[i]);
+		r = window_counts(t, &t->sampling.counts[i]);
 	if (r == 0)
-		r = offcpu_new(t);
+		r = target_offcpu_new(t);
 	if (r == 0)
-		r = inproc_new(t, &t->apps);
+		r = target_inproc_new(t);
 	t->next = g->targets;
 	g->targets = t;
 	g->n_targets++;
@@ -238,7 +242,7 @@ static int add_stream(struct target *t, const struct event_desc *d, int fd, stru
 	st->next_of_target = t->streams;
 	t->streams = st;
 	g->n_streams++;
-	t->saved.streams = t->saved.changed = true;
+	t->saved.streams = t->sampling.changed = true;
 	if (st->rung)
 		stack_dump_size_add(&t->ladders[st->spec], st->rung, st->layout.stack_user, d->idle);
 	return 0;
@@ -270,11 +274,11 @@ int target_arm(struct target *t, uint32_t n_events, struct err *e)
 {
 	if (n_events != t->n_announced || (!t->streams && t->desc.strategy != STRATEGY_TIMERS))
 		return err_say(e, -EPROTO, "%u events announced, %u received", n_events, t->n_announced);
-	t->tally.cpu_usage = t->cpu_first = target_cpu_usage(t);
+	t->sampling.tally.cpu_usage = t->cpu_first = target_cpu_usage(t);
 	for (uint32_t i = 0; i < t->desc.n_events; i++)
 		stack_dump_size_limit(&t->ladders[i], cpu_rings_size(t->engine->rings));
 	watch_end(t);
-	offcpu_arm(t);
+	offcpu_arm(t->offcpu);
 	t->armed = true;
 	log_line(LOG_INFO, "target=%s name=\"%s\" state=armed strategy=%s kernel=%u events=%u", t->desc.id,
 		t->desc.name, strategy_name(t->desc.strategy), t->desc.kernel, t->n_announced);
@@ -284,14 +288,14 @@ int target_arm(struct target *t, uint32_t n_events, struct err *e)
 static void ahead_plan(struct target *t)
 {
 	t->ahead_step = t->engine->single ? AHEAD_SESSION_NS : AHEAD_FIRST_NS;
-	t->ahead_due = t->began + t->ahead_step;
+	t->ahead_due = t->sampling.began + t->ahead_step;
 	engine_schedule_target(t->engine, t, t->ahead_due - clock_now());
 }
 
 static void counting_start(struct target *t, int64_t began)
 {
-	t->started = true;
-	t->began = began;
+	t->sampling.started = true;
+	t->sampling.began = began;
 	ahead_plan(t);
 	target_set_window_start(t, began);
 }
@@ -306,13 +310,13 @@ static void begin_running(struct target *t, const char *notes)
 			event_counts_rebase(st);
 	}
 	counting_start(t, clock_now());
-	offcpu_attached(t);
-	t->saved.streams = t->saved.changed = true;
+	offcpu_attached(t->offcpu);
+	t->saved.streams = t->sampling.changed = true;
 }
 
 void target_begin(struct target *t)
 {
-	if (!t->started && t->armed)
+	if (!t->sampling.started && t->armed)
 		begin_running(t, "");
 }
 
@@ -321,27 +325,28 @@ void target_tasks(struct target *t, const struct msg_tasks *m, const int *maps)
 	size_t next = 0;
 	for (uint32_t i = 0; i < m->n; i++) {
 		const struct task_desc *d = &m->tasks[i];
-		if (t->plain && d->has_maps)
+		if (t->sampling.quarantined && d->has_maps)
 			fd_close(maps[next++]);
-		if (t->plain)
+		if (t->sampling.quarantined)
 			continue;
-		process_table_adopt(t->tasks, (uint32_t)d->pid, (uint32_t)d->tid, d->name);
-		offcpu_adopt(t, (uint32_t)d->pid, (uint32_t)d->tid);
+		process_table_adopt(t->sampling.processes, (uint32_t)d->pid, (uint32_t)d->tid, d->name);
+		offcpu_adopt(t->offcpu, (uint32_t)d->pid, (uint32_t)d->tid);
 		if (!d->has_maps)
 			continue;
-		int r = process_table_adopt_maps(t->tasks, (uint32_t)d->pid, maps[next], &t->maps_left);
+		int r = process_table_adopt_maps(t->sampling.processes, (uint32_t)d->pid, maps[next], &t->maps_left);
 		if (r < 0)
 			log_line(engine_peer_level(t->engine), "target=%s pid=%d outcome=no_mappings reason=\"%s\"",
 				t->desc.id, d->pid, strerror(-r));
 		fd_close(maps[next++]);
 	}
-	t->saved.tasks = t->saved.changed = true;
+	sampling_processes_changed(&t->sampling);
 	if (!m->last)
 		return;
 	if (t->desc.running)
 		begin_running(t, m->notes);
 	else
-		log_line(LOG_INFO, "target=%s outcome=remapped tasks=%zu", t->desc.id, process_table_count(t->tasks));
+		log_line(LOG_INFO, "target=%s outcome=remapped tasks=%zu", t->desc.id,
+			process_table_count(t->sampling.processes));
 	t->maps_left = PROC_MAPS_OF_TARGET;
 	checkpoint_tasks(t->engine->commit, t);
 }
@@ -371,7 +376,7 @@ static void close_all(struct target *t)
 		exporter_client_cancel_owner(g->exporter, t);
 	checkpoint_gone(g->commit, t);
 	target_rate_release(t);
-	offcpu_close(t);
+	offcpu_close(t->offcpu);
 	t->apps = inproc_free(t->apps);
 	fd_close(t->app);
 	while (t->streams)
@@ -386,9 +391,9 @@ static void close_all(struct target *t)
 	fd_close(t->opener.sock);
 	target_files_close_passed(g->files, &t->files, t->exe);
 	for (unsigned i = 0; i < EVENTS_MAX; i++)
-		aggregate_free(t->counts[i]);
+		aggregate_free(t->sampling.counts[i]);
 	symbol_requests_free(t->ahead);
-	offcpu_free(t);
+	target_offcpu_free(t);
 	for (struct window *w = t->windows, *next; w; w = next) {
 		next = w->next;
 		window_free(w);
@@ -396,7 +401,7 @@ static void close_all(struct target *t)
 	crash_record_forget(t);
 	pair_table_done(&t->not_named);
 	event_dedup_free(t->heard);
-	process_table_free(t->tasks);
+	process_table_free(t->sampling.processes);
 	if (t->has_own_modules)
 		modules_drop(g->modules, t->serial);
 	free(t);
@@ -424,7 +429,7 @@ static uint64_t cpu_weight(const struct target *t)
 {
 	for (uint32_t i = 0; i < t->desc.n_events; i++)
 		if (event_kind(t->desc.events[i].kind)->measure == MEASURES_CPU)
-			return t->tally.weight[i];
+			return t->sampling.tally.weight[i];
 	return 0;
 }
 
@@ -437,7 +442,7 @@ uint64_t target_cpu_usage(struct target *t)
 
 uint64_t target_cpu_used(struct target *t)
 {
-	uint64_t used = target_cpu_usage(t) - t->tally.cpu_usage, weight = cpu_weight(t);
+	uint64_t used = target_cpu_usage(t) - t->sampling.tally.cpu_usage, weight = cpu_weight(t);
 	return used + (weight > t->cpu_weight ? (weight - t->cpu_weight) / 1000 : 0);
 }
 
@@ -459,7 +464,7 @@ bool target_has_ended(struct target *t)
 
 static void tell_ended(struct target *t)
 {
-	struct msg_ended m = {.samples = t->samples};
+	struct msg_ended m = {.samples = t->sampling.samples};
 	if (t->last_profile[0])
 		snprintf(m.profile, sizeof(m.profile), "%s/%s", t->engine->spool_path, t->last_profile);
 	t->on_ended(t->on_ended_arg, &m);
@@ -472,13 +477,13 @@ void target_end(struct target *t)
 	t->ending = true; /* the drain below may bring records that lead here again */
 	spool_lock_set_state(t->engine->spool_lock, SPOOL_LOCK_ENDED);
 	target_cpu_usage(t); /* before anything else: the cgroup is about to go */
-	if (t->started && !target_has_ended(t))
-		offcpu_call_now(t);
+	if (t->sampling.started && !target_has_ended(t))
+		offcpu_call_now(t->offcpu);
 	engine_drain(t->engine, true);
 	if (t->desc.strategy == STRATEGY_TIMERS) /* no process has connected: the profile says so */
 		target_begin(t);
 	window_close(t, true);
-	offcpu_close(t);
+	offcpu_close(t->offcpu);
 	while (t->streams)
 		drop_stream(t, t->streams);
 	event_loop_del(t->engine->loop, &t->pid_source);
@@ -529,7 +534,7 @@ static int name_ahead(struct target *t, int64_t now)
 {
 	if (t->ahead && symbol_requests_round(t->ahead, now) < 0)
 		return -1;
-	if (!t->started || t->ahead || t->seq)
+	if (!t->sampling.started || t->ahead || t->seq)
 		return -1;
 	if (now < t->ahead_due)
 		return deadline_left_ms(t->ahead_due);
@@ -537,8 +542,8 @@ static int name_ahead(struct target *t, int64_t now)
 	t->ahead_due = now + t->ahead_step;
 	int64_t cpu = clock_cpu();
 	t->ahead = symbol_requests_start(
-		t, t->counts, t->desc.n_events, SYMBOL_REQUESTS_WINDOW, now + AHEAD_NS, on_named_ahead, t);
-	t->cost += clock_cpu() - cpu;
+		t, t->sampling.counts, t->desc.n_events, SYMBOL_REQUESTS_WINDOW, now + AHEAD_NS, on_named_ahead, t);
+	t->sampling.cost += clock_cpu() - cpu;
 	return deadline_left_ms(t->ahead_due);
 }
 
@@ -574,7 +579,7 @@ static int switch_dump_size(struct target *t, uint32_t spec, uint32_t from, uint
 /* Not before the program begins: until its exec all are disabled, and the exec enables those that wait for it. */
 static void fit_snapshots(struct target *t, int64_t now)
 {
-	for (uint32_t i = 0; t->started && !target_rate_paused(t) && i < t->desc.n_events; i++) {
+	for (uint32_t i = 0; t->sampling.started && !target_rate_paused(t) && i < t->desc.n_events; i++) {
 		struct stack_dump_size *l = &t->ladders[i];
 		uint32_t from = l->at, to = stack_dump_size_look(l, now);
 		if (to == from)
@@ -592,8 +597,8 @@ static void fit_snapshots(struct target *t, int64_t now)
 /* -1: unknown here. */
 static int until_window_end(const struct target *t, int64_t now)
 {
-	int64_t ms = (t->window_mono + t->desc.window_s * NSEC_PER_SEC - now) / NSEC_PER_MSEC + 1;
-	return t->started && ms < INT_MAX ? (int)ms : -1;
+	int64_t ms = (t->sampling.window_mono + t->desc.window_s * NSEC_PER_SEC - now) / NSEC_PER_MSEC + 1;
+	return t->sampling.started && ms < INT_MAX ? (int)ms : -1;
 }
 
 /* We are notified of a cgroup's end; so as not to depend on that alone we check, too, but not a thousand times a
@@ -629,8 +634,8 @@ int target_round(struct target *t, int64_t now)
 	fit_snapshots(t, now);
 	inproc_drain(t->apps, t->engine->rates.drained, false);
 	int call = 0, ahead = -1;
-	if (t->started && (t->early || now - t->window_mono >= t->desc.window_s * NSEC_PER_SEC)) {
-		call = offcpu_call(t);
+	if (t->sampling.started && (t->early || now - t->sampling.window_mono >= t->desc.window_s * NSEC_PER_SEC)) {
+		call = offcpu_call(t->offcpu);
 		if (!call)
 			window_close(t, false);
 	} else {
@@ -638,7 +643,7 @@ int target_round(struct target *t, int64_t now)
 	}
 	if (call)
 		return call;
-	int turn = offcpu_round(t, now);
+	int turn = offcpu_round(t->offcpu, now);
 	int names = window_round(t, now), next = until_window_end(t, now);
 	return event_loop_sooner(
 		event_loop_sooner(event_loop_sooner(event_loop_sooner(names, next), ahead), turn), crashes);
@@ -651,7 +656,7 @@ static void start_counting(struct target *t, const struct record *r)
 	const int64_t now = clock_now();
 	/* the opener of the event chose this value */
 	counting_start(t, r->time < (uint64_t)now ? (int64_t)r->time : now);
-	offcpu_begin(t);
+	offcpu_begin(t->offcpu);
 }
 
 /* A copy that ends before its size holds the whole stack: a larger one would have no more. */
@@ -661,7 +666,7 @@ static void note_snapshot(
 	if (!st->rung || !s->has_regs)
 		return;
 	bool cut = stop == UNWIND_STACK && s->stack_size >= st->layout.stack_user;
-	t->tally.rungs[st->spec][st->rung]++;
+	t->sampling.tally.rungs[st->spec][st->rung]++;
 	stack_dump_size_saw(&t->ladders[st->spec], st->rung, cut, unwind_reach(t->engine->unwind));
 }
 
@@ -681,7 +686,7 @@ static uint64_t value_of(const struct event_spec *s, const struct record_sample 
 /* Returns the sample's value in the unit of the profile. */
 static uint64_t worth_of(struct target *t, uint32_t spec, const struct record_sample *sample, uint64_t weight)
 {
-	uint64_t worth, *sum = &t->tally.value[spec];
+	uint64_t worth, *sum = &t->sampling.tally.value[spec];
 	if (!t->desc.events[spec].value_size)
 		return weight;
 	if (__builtin_mul_overflow(weight, value_of(&t->desc.events[spec], sample), &worth) || worth > VALUE_MAX)
@@ -690,56 +695,46 @@ static uint64_t worth_of(struct target *t, uint32_t spec, const struct record_sa
 	return worth;
 }
 
-struct sample_detail target_when(const struct target *t, const struct record *r)
-{
-	const uint32_t detail = t->desc.detail;
-	const int64_t us = ((int64_t)r->time - t->window_mono) / 1000;
-	struct sample_detail when = {detail & DETAIL_CPU ? r->cpu + 1 : 0, 0};
-	if (detail & DETAIL_TIME) /* a window has an hour at most, which is less than 2^32 us */
-		when.us = us < 0 ? 1 : us < UINT32_MAX ? (uint32_t)us + 1 : UINT32_MAX;
-	return when;
-}
-
 static void on_plain(struct target *t, struct open_event *st, const struct record *r, uint64_t weight)
 {
 	struct stack_frame frames[AGGREGATE_STACK_MAX];
 	const struct sample_origin who = {r->pid, r->tid, "", "", "", NULL};
-	const struct sample_detail when = target_when(t, r);
+	const struct sample_detail when = sampling_detail(&t->sampling, r);
 	const enum event_measure measure = event_kind(t->desc.events[st->spec].kind)->measure;
 	if (measure != MEASURES_OFFCPU)
-		aggregate_add_at(t->counts[st->spec], frames, sample_stack_plain(r, frames), &who, &when, 1,
+		aggregate_add_at(t->sampling.counts[st->spec], frames, sample_stack_plain(r, frames), &who, &when, 1,
 			worth_of(t, st->spec, &r->sample, weight));
 	if (measure != MEASURES_COUNT)
-		offcpu_record(t, st, r, NULL, 0);
+		offcpu_record(t->offcpu, st, r, NULL, 0);
 }
 
 static void on_sample(struct target *t, struct open_event *st, const struct record *r)
 {
 	static const struct stack_frame outside = {.kind = FRAME_SPECIAL, .name = frame_outside};
 	struct stack_frame frames[AGGREGATE_STACK_MAX];
-	uint64_t weight = sample_rate_weight(&t->rate, t->desc.events[st->spec].period, (int64_t)r->time);
+	uint64_t weight = sample_rate_weight(&t->sampling.rate, t->desc.events[st->spec].period, (int64_t)r->time);
 	const enum event_measure measure = event_kind(t->desc.events[st->spec].kind)->measure;
 	const bool waits = measure == MEASURES_OFFCPU;
-	struct target_tally *tally = &t->tally;
+	struct sample_tally *tally = &t->sampling.tally;
 	/* a sample that is read after its window's end counts in the next one: a late drain loses nothing */
-	if (!t->started || (int64_t)r->time < t->began) {
+	if (!t->sampling.started || (int64_t)r->time < t->sampling.began) {
 		tally->before++;
 		tally->before_weight[st->spec] += weight;
 		return;
 	}
-	if (!waits && !target_rate_take(t, st->spec, (int64_t)r->time, weight, r->sample.stack_size))
+	if (!waits && !sampling_take(&t->sampling, st->spec, (int64_t)r->time, weight, r->sample.stack_size))
 		return;
 	tally->samples++;
-	t->samples++;
+	t->sampling.samples++;
 	tally->weight[st->spec] += waits ? 0 : weight;
-	struct aggregate *a = t->counts[st->spec];
-	if (t->plain) {
+	struct aggregate *a = t->sampling.counts[st->spec];
+	if (t->sampling.quarantined) {
 		on_plain(t, st, r, weight);
 		return;
 	}
-	struct process *p = r->pid ? process_table_get(t->tasks, r->pid) : NULL;
+	struct process *p = r->pid ? process_table_get(t->sampling.processes, r->pid) : NULL;
 	if (!p && waits) {
-		offcpu_record(t, st, r, NULL, 0);
+		offcpu_record(t->offcpu, st, r, NULL, 0);
 		return;
 	}
 	if (!p) { /* pid 0: the kernel cannot name it in the opener's pid namespace */
@@ -752,30 +747,30 @@ static void on_sample(struct target *t, struct open_event *st, const struct reco
 	size_t n = sample_stack_frames(t->engine->unwind, p, r, &st->layout, &t->engine->jit_room, frames, &stop);
 	struct sample_origin who = {r->pid, r->tid, p->comm, process_table_thread_name(p, r->tid), p->exe,
 		inproc_labels(t->apps, r->pid, r->tid, r->time)};
-	struct sample_detail when = target_when(t, r);
+	struct sample_detail when = sampling_detail(&t->sampling, r);
 	tally->stops[stop]++;
 	note_snapshot(t, st, &r->sample, stop);
 	p->sampled = true;
 	if (!waits)
 		aggregate_add_at(a, frames, n, &who, &when, 1, worth_of(t, st->spec, &r->sample, weight));
 	if (measure != MEASURES_COUNT)
-		offcpu_record(t, st, r, frames, n);
+		offcpu_record(t->offcpu, st, r, frames, n);
 }
 
 void target_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time, bool shared)
 {
-	if (!t->started)
+	if (!t->sampling.started)
 		return;
-	*(shared ? &t->tally.lost_shared : &t->tally.lost) += count;
-	offcpu_lost(t, shared ? 0 : count, cpu, time);
-	process_table_lossy(t->tasks);
+	*(shared ? &t->sampling.tally.lost_shared : &t->sampling.tally.lost) += count;
+	offcpu_lost(t->offcpu, shared ? 0 : count, cpu, time);
+	process_table_lossy(t->sampling.processes);
 	checkpoint_lossy(t->engine->commit, t);
 }
 
 void target_damaged(struct target *t, uint64_t times, int64_t time)
 {
-	t->saved.changed = true;
-	t->tally.damaged += times;
+	t->sampling.changed = true;
+	t->sampling.tally.damaged += times;
 	target_lost(t, 0, 0, time, false);
 }
 
@@ -790,7 +785,7 @@ static bool keep_earlier(struct target *t, struct open_event *st, struct dedup_e
 	}
 	struct open_event *later = st->id > other->id ? st : other;
 	by->id = later == st ? other->id : st->id;
-	t->tally.doubled++;
+	t->sampling.tally.doubled++;
 	/* the supervisor holds it, too: until that is closed, every new thread inherits it, at a cost */
 	ioctl(later->fd, PERF_EVENT_IOC_DISABLE, 0);
 	supervisor_request(
@@ -819,15 +814,15 @@ static bool keep_single(struct target *t, struct open_event *st, const struct re
 static void on_sideband(struct target *t, const struct record *r)
 {
 	bool exec = r->type == PERF_RECORD_COMM && r->comm.exec;
-	if (exec && !t->started && !t->desc.running && r->pid == (uint32_t)t->desc.init_pid)
+	if (exec && !t->sampling.started && !t->desc.running && r->pid == (uint32_t)t->desc.init_pid)
 		start_counting(t, r);
-	offcpu_sideband(t, r);
+	offcpu_sideband(t->offcpu, r);
 	if (exec || (r->type == PERF_RECORD_EXIT && r->pid == r->tid))
 		inproc_image_ends(t->apps, r->pid, (int64_t)r->time);
 	if (r->type == PERF_RECORD_EXIT)
 		inproc_thread_ended(t->apps, r->pid, r->tid, r->time);
-	if (!t->plain)
-		process_table_record(t->tasks, r);
+	if (!t->sampling.quarantined)
+		process_table_record(t->sampling.processes, r);
 }
 
 /* True: the record changes the known processes; no other record does. */
@@ -840,13 +835,13 @@ static bool is_sideband(const struct record *r)
 void target_record(struct target *t, struct open_event *st, const struct perf_event_header *h)
 {
 	struct record r;
-	t->saved.changed = true;
+	t->sampling.changed = true;
 	if (st->role == PERF_OFFCPU_SMALL || st->role == PERF_SWITCHES)
-		target_rate_switch(t, h->size);
+		sampling_note_switch(&t->sampling, h->size);
 	else
-		target_rate_record(t, h->type == PERF_RECORD_SAMPLE, h->size);
+		sampling_note_record(&t->sampling, h->type == PERF_RECORD_SAMPLE, h->size);
 	if (record_parse(h, &st->layout, &r) < 0) {
-		t->tally.malformed++;
+		t->sampling.tally.malformed++;
 		return;
 	}
 	if (t->heard && !keep_single(t, st, &r))
@@ -854,11 +849,11 @@ void target_record(struct target *t, struct open_event *st, const struct perf_ev
 	if (r.type == PERF_RECORD_SAMPLE && st->role == PERF_SAMPLES) {
 		on_sample(t, st, &r);
 	} else if (r.type == PERF_RECORD_SAMPLE || (r.type == PERF_RECORD_SWITCH && st->role == PERF_SWITCHES)) {
-		offcpu_record(t, st, &r, NULL, 0);
+		offcpu_record(t->offcpu, st, &r, NULL, 0);
 	} else if (r.type == PERF_RECORD_THROTTLE) {
-		t->tally.throttled++;
+		t->sampling.tally.throttled++;
 	} else if (is_sideband(&r)) {
-		if (!t->plain)
+		if (!t->sampling.quarantined)
 			checkpoint_record(t->engine->commit, t, &r, h);
 		on_sideband(t, &r);
 	}
@@ -887,7 +882,7 @@ static void set_rungs(struct target *t)
 
 void target_set_window_start(struct target *t, int64_t mono)
 {
-	t->window_mono = mono;
+	t->sampling.window_mono = mono;
 	t->window_real = clock_real() - (clock_now() - mono);
 }
 
@@ -901,17 +896,17 @@ void target_reset_clock(struct target *t)
 
 void target_resume(struct target *t, int64_t gap)
 {
-	t->saved.changed = true;
-	if (!t->started)
+	t->sampling.changed = true;
+	if (!t->sampling.started)
 		return;
 	ahead_plan(t);
 	set_rungs(t);
 	target_rate_resume(t);
-	offcpu_resume(t);
-	t->tally.restarts++;
-	t->tally.gap += (uint64_t)gap;
+	offcpu_resume(t->offcpu);
+	t->sampling.tally.restarts++;
+	t->sampling.tally.gap += (uint64_t)gap;
 	log_line(LOG_INFO, "target=%s outcome=resumed gap_ms=%lld samples=%llu", t->desc.id,
-		(long long)(gap / NSEC_PER_MSEC), (unsigned long long)t->tally.samples);
+		(long long)(gap / NSEC_PER_MSEC), (unsigned long long)t->sampling.tally.samples);
 }
 
 void target_resume_blank(struct target *t)
@@ -919,9 +914,9 @@ void target_resume_blank(struct target *t)
 	begin_running(t, "nothing is known of what was before: the profiler was restarted and had to begin anew");
 	set_rungs(t);
 	target_rate_resume(t);
-	offcpu_resume(t);
+	offcpu_resume(t->offcpu);
 	target_reset_clock(t);
-	process_table_lossy(t->tasks);
+	process_table_lossy(t->sampling.processes);
 	inproc_reset_counts(t->apps);
 	log_line(LOG_INFO, "target=%s outcome=restarted_empty", t->desc.id);
 }

@@ -22,6 +22,7 @@
 #include "profiler/process/process_table.h"
 #include "profiler/sample/aggregate.h"
 #include "profiler/sample/event_dedup.h"
+#include "profiler/sample/sampling.h"
 #include "profiler/sample/stack_dump_size.h"
 #include "profiler/target/engine.h"
 #include "profiler/target/target_rate.h"
@@ -38,6 +39,7 @@ struct target {
 	void (*on_ended)(void *arg, const struct msg_ended *m); /* or NULL; the target is still there */
 	void *on_ended_arg;
 	struct target_desc desc;
+	struct sampling sampling;
 	int pidfd, tree, cgroup, exe, cgroup_events, cpu_stat; /* -1 = none; cgroup: a directory, to pass on */
 	struct target_files_opener opener;		       /* used where a reader may not open a file */
 	int app;					       /* socket to which processes with libpillion connect */
@@ -46,22 +48,15 @@ struct target {
 	struct open_event *streams;
 	uint32_t n_announced, uncovered; /* events received; those of CPUs that came up after us */
 	bool bare;			 /* a CPU was up without an event of it (profiler/sample/cpu_coverage.h) */
-	bool armed, started, ending;
-	bool plain;    /* quarantined: its samples have an address only, and no data of its own is read */
-	bool detached; /* its events wrote into no ring for a while (fd_store.h) */
-	int64_t began; /* ns, CLOCK_MONOTONIC: earlier samples are not the program's */
-	bool early;    /* the window under way ends for want of room (profiler/target/limits.h) */
-	struct process_table *tasks;
+	bool armed, ending;
+	bool detached;		   /* its events wrote into no ring for a while (fd_store.h) */
+	bool early;		   /* the window under way ends for want of room (profiler/target/limits.h) */
 	bool has_own_modules;	   /* of files without a build-id: freed with it */
 	struct event_dedup *heard; /* STRATEGY_THREADS */
 	struct stack_dump_size ladders[EVENTS_MAX];
-	struct offcpu offcpu;
-	size_t maps_left;	 /* bytes of mappings that it may still send */
-	uint64_t samples;	 /* of all windows */
-	uint64_t records, bytes; /* that its events wrote, of any kind */
-	struct target_rate rate;
-	int64_t cost;	  /* ns: see above */
-	uint64_t drained; /* records of the drain under way */
+	struct offcpu *offcpu; /* NULL: no event measures waits */
+	size_t maps_left;      /* bytes of mappings that it may still send */
+	uint64_t drained;      /* records of the drain under way */
 	struct target *next_drained;
 	struct {
 		uint64_t lost, throttled;
@@ -80,10 +75,9 @@ struct target {
 	int64_t born, naming_spent;   /* ns: when it came; time of jobs for its names */
 	struct symbol_request *ahead; /* names asked for while the window is under way */
 	int64_t ahead_due, ahead_step;
-	struct crash_record *crashes;	      /* reports that wait for names (profiler/inproc/crash_record.h) */
-	int64_t crash_credit;		      /* as of when it may have another report; ns, CLOCK_MONOTONIC */
-	struct window *windows;		      /* that are over and wait for names */
-	struct aggregate *counts[EVENTS_MAX]; /* of the window under way */
+	struct crash_record *crashes; /* reports that wait for names (profiler/target/crash_record.h) */
+	int64_t crash_credit;	      /* as of when it may have another report; ns, CLOCK_MONOTONIC */
+	struct window *windows;	      /* that are over and wait for names */
 	/* the window under way */
 	struct target_kernel { /* of an event's kind, up to the last change of its rate */
 		uint64_t lost_known, lost, lost_weight, counted;
@@ -92,35 +86,13 @@ struct target {
 	} kernel[EVENTS_MAX];					/* numbers of 64 bits alone, as the tally */
 	uint64_t ran_then;					/* ns, of all its threads until this window began */
 	unsigned seq;
-	int64_t window_real, window_mono; /* ns */
-	struct target_tally {
-		uint64_t samples, weight[EVENTS_MAX]; /* kept */
-		uint64_t value[EVENTS_MAX];	      /* of events with a value field: the sum of its values */
-		uint64_t before;		      /* seen before the program started: the runtime's */
-		uint64_t before_weight[EVENTS_MAX];
-		uint64_t outside; /* of tasks outside of the opener's pid namespace */
-		uint64_t lost, lost_shared, throttled, malformed;
-		uint64_t damaged; /* times that a ring was skipped to its head */
-		uint64_t doubled; /* threads with two events, of which one was closed */
-		uint64_t stops[UNWIND_STOPS];
-		uint64_t rungs[EVENTS_MAX][PERF_RUNGS + 1];		   /* stacks by the size of their snapshots */
-		uint64_t cpu_usage;					   /* cpu.stat usage_usec at the beginning */
-		uint64_t switches, stacks, idle, idle_ns, wait_times_lost; /* profiler/offcpu/offcpu.h */
-		uint64_t unrecorded;					   /* ns of pauses there */
-		uint64_t inproc_lost;					   /* samples of memory */
-		uint64_t labels_lost;					   /* changes of threads' labels */
-		uint64_t restarts, gap; /* takeovers from a process that was killed; ns that may be missing */
-		/* samples that the kernel wrote, and its counts between them
-		 * (profiler/sample/sample_rate.h) */
-		uint64_t taken[EVENTS_MAX], counted[EVENTS_MAX];
-		uint64_t apps_cpu; /* ns of CPU time, by their own account */
-	} tally;		   /* numbers of 64 bits alone (profiler/target/checkpoint_write.c) */
+	int64_t window_real; /* ns */
 	/* state of the journal's copy (profiler/target/checkpoint_write.h) */
 	struct {
-		bool known, changed; /* it is in the journal; it has changed since */
-		bool lossy;	     /* and no record has come since */
-		bool left_out;	     /* it takes too much room */
-		bool streams, tasks; /* to be written whole */
+		bool known;    /* it is in the journal */
+		bool lossy;    /* and no record has come since */
+		bool left_out; /* it takes too much room */
+		bool streams;  /* to be written whole */
 	} saved;
 };
 
@@ -134,7 +106,6 @@ uint32_t target_n_asked(const struct target *t);
 /* Adds threads and maps (taken) of a target that ran before it was armed. The last message starts it. */
 void target_tasks(struct target *t, const struct msg_tasks *m, const int *maps);
 void target_begin(struct target *t); /* starts a target without events, which has no record of its start */
-struct sample_detail target_when(const struct target *t, const struct record *r); /* of a sample */
 /* Handles a record of one of its events. */
 void target_record(struct target *t, struct open_event *st, const struct perf_event_header *h);
 void target_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time, bool shared);

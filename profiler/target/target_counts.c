@@ -34,8 +34,8 @@ static uint64_t subtract_saturating(uint64_t a, uint64_t b)
  */
 static uint64_t while_restarting(const struct target *t, uint32_t spec, uint64_t missing)
 {
-	const struct target_tally *y = &t->tally;
-	uint64_t span = (uint64_t)(clock_now() - t->window_mono), rest = subtract_saturating(span, y->gap);
+	const struct sample_tally *y = &t->sampling.tally;
+	uint64_t span = (uint64_t)(clock_now() - t->sampling.window_mono), rest = subtract_saturating(span, y->gap);
 	if (!y->restarts || !missing)
 		return 0;
 	if (event_kind(t->desc.events[spec].kind)->measure != MEASURES_CPU)
@@ -71,7 +71,7 @@ static void read_events(
 static void ask_events(struct target *t, uint32_t spec)
 {
 	struct target_kernel *k = &t->kernel[spec];
-	const struct target_tally *y = &t->tally;
+	const struct sample_tally *y = &t->sampling.tally;
 	uint64_t counted, lost, period = t->desc.events[spec].period;
 	uint64_t weight = y->weight[spec] - k->weight_then, taken = y->taken[spec] - k->taken_then;
 	uint64_t seen = y->counted[spec] - k->counted_then;
@@ -82,7 +82,7 @@ static void ask_events(struct target *t, uint32_t spec)
 	k->weight_then = y->weight[spec];
 	k->taken_then = y->taken[spec];
 	k->counted_then = y->counted[spec];
-	t->saved.streams = t->saved.changed = true;
+	t->saved.streams = t->sampling.changed = true;
 }
 
 void target_counts_rate(struct target *t)
@@ -93,8 +93,8 @@ void target_counts_rate(struct target *t)
 
 static uint64_t mean_weight(const struct target *t, uint32_t spec)
 {
-	uint64_t taken = t->tally.taken[spec];
-	return taken ? t->tally.weight[spec] / taken : t->desc.events[spec].period;
+	uint64_t taken = t->sampling.tally.taken[spec];
+	return taken ? t->sampling.tally.weight[spec] / taken : t->desc.events[spec].period;
 }
 
 static uint64_t worth_saying(uint64_t missing, uint64_t weight, uint64_t of)
@@ -126,7 +126,7 @@ static void scale_up(const struct target *t, struct event_totals *k, uint64_t en
  */
 static void ask_apps(const struct target *t, uint32_t spec, struct event_totals *ret)
 {
-	const struct target_tally *y = &t->tally;
+	const struct sample_tally *y = &t->sampling.tally;
 	const uint64_t seen = y->weight[spec], weight = mean_weight(t, spec),
 		       missing = subtract_saturating(y->apps_cpu, seen);
 	*ret = (struct event_totals){.lost_known = true, .counted = y->apps_cpu, .correct = 1, .had_counter = 1};
@@ -145,7 +145,7 @@ static void ask_apps(const struct target *t, uint32_t spec, struct event_totals 
 static void ask_kernel(struct target *t, uint32_t spec, struct event_totals *ret)
 {
 	struct target_kernel *k = &t->kernel[spec];
-	uint64_t seen = t->tally.weight[spec], weight = mean_weight(t, spec);
+	uint64_t seen = t->sampling.tally.weight[spec], weight = mean_weight(t, spec);
 	if (event_kind(t->desc.events[spec].kind)->measure == MEASURES_OFFCPU ||
 		event_is_of_app(&t->desc.events[spec])) { /* its own account is complete */
 		*ret = (struct event_totals){.lost_known = true, .correct = 1, .had_counter = 1};
@@ -164,14 +164,14 @@ static void ask_kernel(struct target *t, uint32_t spec, struct event_totals *ret
 	const uint64_t enabled = k->enabled, running = k->running;
 	*k = (struct target_kernel){0};
 	if (!ret->lost_known) {
-		ret->lost = t->tally.lost;
+		ret->lost = t->sampling.tally.lost;
 		ret->lost_weight = ret->lost * weight;
 	}
 	uint64_t missing = subtract_saturating(ret->counted, seen);
 	if (is_inherited_clock(t, spec)) /* under `threads` lost records may be side-band: they stand for no time */
 		ret->lost_weight = choose_smaller(ret->lost_weight, missing);
 	missing = subtract_saturating(missing, ret->lost_weight);
-	ret->unseen = while_restarting(t, spec, subtract_saturating(missing, t->tally.before_weight[spec]));
+	ret->unseen = while_restarting(t, spec, subtract_saturating(missing, t->sampling.tally.before_weight[spec]));
 	missing -= ret->unseen;
 	if (is_inherited(t))
 		ret->unsampled = worth_saying(missing, weight, ret->counted);
@@ -181,7 +181,7 @@ static void ask_kernel(struct target *t, uint32_t spec, struct event_totals *ret
 /* Splits the CPU time that the target used: lost samples by number, the others by weight. */
 static void settle_all(const struct target *t, uint32_t spec, struct event_totals *k, uint64_t all)
 {
-	uint64_t seen = t->tally.weight[spec], taken = t->tally.taken[spec];
+	uint64_t seen = t->sampling.tally.weight[spec], taken = t->sampling.tally.taken[spec];
 	k->lost_weight = event_counts_scaled(all, (double)k->lost / (double)(k->lost + taken));
 	k->unseen = choose_smaller(k->unseen, all - k->lost_weight);
 	k->correct = (double)(all - k->lost_weight - k->unseen) / (double)seen;
@@ -196,7 +196,7 @@ static void settle_all(const struct target *t, uint32_t spec, struct event_total
  */
 static void settle_user(const struct target *t, uint32_t spec, struct event_totals *k, uint64_t all)
 {
-	uint64_t seen = t->tally.weight[spec], weight = mean_weight(t, spec);
+	uint64_t seen = t->sampling.tally.weight[spec], weight = mean_weight(t, spec);
 	k->correct = (double)all / (double)k->counted;
 	k->lost_weight = event_counts_scaled(k->lost_weight, k->correct);
 	k->unseen = event_counts_scaled(k->unseen, k->correct);
@@ -216,7 +216,8 @@ static void settle_weights(struct target *t, struct window *w)
 	t->ran_then = ran ? ran : then;
 	for (uint32_t i = 0; known && ran > then && i < t->desc.n_events; i++) {
 		struct event_totals *k = &w->kernel[i];
-		if (!is_inherited_clock(t, i) || !t->tally.weight[i] || !(k->lost + t->tally.taken[i]))
+		if (!is_inherited_clock(t, i) || !t->sampling.tally.weight[i] ||
+			!(k->lost + t->sampling.tally.taken[i]))
 			continue;
 		if (t->desc.kernel)
 			settle_all(t, i, k, ran - then);

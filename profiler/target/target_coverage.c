@@ -14,7 +14,7 @@ void target_coverage_look(struct engine *g, int64_t now)
 		return;
 	for (struct target *t = g->targets; t; t = t->next) {
 		if (t->desc.strategy == STRATEGY_CGROUP && cpu_coverage_take_off(g->coverage, t->streams, now))
-			t->saved.streams = t->saved.changed = true;
+			t->saved.streams = t->sampling.changed = true;
 		target_coverage_list(t, now, list);
 		t->bare |= t->armed && list[0];
 	}

@@ -14,7 +14,10 @@
 
 static enum listed_state state_of(const struct target *t)
 {
-	return t->ending ? LISTED_ENDING : t->started ? LISTED_STARTED : t->armed ? LISTED_ARMED : LISTED_REGISTERED;
+	return t->ending	     ? LISTED_ENDING
+	       : t->sampling.started ? LISTED_STARTED
+	       : t->armed	     ? LISTED_ARMED
+				     : LISTED_REGISTERED;
 }
 
 static uint64_t cpu_of(struct target *t)
@@ -27,7 +30,7 @@ static uint64_t memory_of(const struct target *t)
 {
 	size_t n = sizeof(*t) + (t->n_announced - t->uncovered) * sizeof(struct open_event);
 	for (uint32_t i = 0; i < t->desc.n_events; i++)
-		n += aggregate_memory(t->counts[i]);
+		n += aggregate_memory(t->sampling.counts[i]);
 	return n;
 }
 
@@ -43,19 +46,19 @@ static void fill_one(struct target *t, int64_t now, struct target_row *l)
 		.n_events = target_n_asked(t),
 		.serial = t->serial,
 		.age_ms = (uint64_t)((now - t->born) / NSEC_PER_MSEC),
-		.window_ms = t->started ? (uint64_t)((now - t->window_mono) / NSEC_PER_MSEC) : 0,
-		.samples = t->samples,
-		.window_samples = t->tally.samples,
-		.lost = t->past.lost + t->tally.lost,
-		.lost_shared = t->tally.lost_shared,
-		.throttled = t->past.throttled + t->tally.throttled,
+		.window_ms = t->sampling.started ? (uint64_t)((now - t->sampling.window_mono) / NSEC_PER_MSEC) : 0,
+		.samples = t->sampling.samples,
+		.window_samples = t->sampling.tally.samples,
+		.lost = t->past.lost + t->sampling.tally.lost,
+		.lost_shared = t->sampling.tally.lost_shared,
+		.throttled = t->past.throttled + t->sampling.tally.throttled,
 		.cpu_us = cpu_of(t),
-		.cost_us = (uint64_t)t->cost / 1000,
+		.cost_us = (uint64_t)t->sampling.cost / 1000,
 		.naming_us = (uint64_t)t->naming_spent / 1000,
 		.memory = memory_of(t),
-		.records = t->records,
-		.bytes = t->bytes,
-		.capped = (uint64_t)(rate_cap_factor(&t->rate.cap) * 100 + 0.5),
+		.records = t->sampling.records,
+		.bytes = t->sampling.bytes,
+		.capped = (uint64_t)(rate_cap_factor(&t->sampling.rate.cap) * 100 + 0.5),
 		.lowered = (uint64_t)(cpu_budget_factor(&t->engine->rates.allowance) * 100 + 0.5),
 	};
 	memcpy(l->events, d->events, sizeof(l->events));

@@ -14,19 +14,6 @@
 #include <sys/ioctl.h>
 
 #define LOOK_NS NSEC_PER_SEC
-/*
- * The cost of taking a sample: tests/bench/sampling.c on a virtual machine (AMD EPYC, Linux 6.18), where an interrupt
- * is dear. On a physical machine it is a fraction, so that the estimate is on the safe side there.
- */
-#define SAMPLE_NS 20000
-#define SAMPLE_NS_PER_KIB 150
-#define SWITCH_NS 300 /* a small record of a switch */
-/*
- * Unwinding and counting a sample takes as long as noting so many mmap, fork and comm records: on the same machine 4.4
- * us for stacks of three frames, and several times that for deep ones; 0.9 us for a record of a shell that runs one
- * program after the other.
- */
-#define SAMPLE_RECORDS 8
 /* Many short cycles make the sum more accurate: a program works, and waits, for longer than one. */
 #define CYCLE_NS (40 * NSEC_PER_MSEC)
 #define CYCLE_FACTOR 4 /* beyond it cycles grow: switching has to cost less, too */
@@ -36,68 +23,23 @@
 
 /* --- weights ------------------------------------------------------------------------------------------- */
 
-static enum rate_way way_of(const struct target *t)
-{
-	switch (t->desc.strategy) {
-	case STRATEGY_CGROUP:
-		return RATE_PERIOD;
-	case STRATEGY_PROCESS:
-		return RATE_DUTY_CYCLE;
-	default:
-		return RATE_DROP_SAMPLES;
-	}
-}
-
 const char *target_rate_way_name(const struct target *t)
 {
 	static const char *const names[] = {[RATE_PERIOD] = "longer periods",
 		[RATE_DUTY_CYCLE] = "intervals",
 		[RATE_DROP_SAMPLES] = "leaving samples out"};
-	return names[way_of(t)];
+	return names[sampling_rate_way(&t->sampling)];
 }
 
 /* Overwrites the oldest change: samples from before the second oldest have to be read by then. */
 static void add_step(struct target *t, int64_t since, double scale)
 {
-	struct target_rate *r = &t->rate;
+	struct target_rate *r = &t->sampling.rate;
 	const struct rate_step *second = &r->steps[(r->n_steps + 1) % RATE_STEPS];
 	if (r->n_steps >= RATE_STEPS && second->since > t->engine->rates.drained)
 		engine_drain(t->engine, false);
-	t->saved.changed = true;
+	t->sampling.changed = true;
 	r->steps[r->n_steps++ % RATE_STEPS] = (struct rate_step){since, scale};
-}
-
-void target_rate_record(struct target *t, bool sample, size_t bytes)
-{
-	struct rate_control *all = &t->engine->rates;
-	t->records++;
-	t->bytes += bytes;
-	all->n_records += sample ? SAMPLE_RECORDS : 1;
-	if (sample) {
-		all->n_samples += SAMPLE_RECORDS;
-		t->rate.samples++;
-		t->rate.bytes += bytes;
-	}
-}
-
-void target_rate_switch(struct target *t, size_t bytes)
-{
-	struct rate_control *all = &t->engine->rates;
-	t->records++;
-	t->bytes += bytes;
-	all->n_records++;
-	all->n_samples++;
-	all->sampling += SWITCH_NS;
-}
-
-bool target_rate_take(struct target *t, uint32_t spec, int64_t time, uint64_t weight, size_t stack)
-{
-	struct target_tally *y = &t->tally;
-	enum rate_way way = way_of(t);
-	y->taken[spec]++;
-	y->counted[spec] += way == RATE_PERIOD ? weight : t->desc.events[spec].period;
-	t->engine->rates.sampling += SAMPLE_NS + stack * SAMPLE_NS_PER_KIB / 1024;
-	return !t->rate.n_steps || way != RATE_DROP_SAMPLES || sample_rate_keep(&t->rate, spec, time);
 }
 
 /* --- longer periods ------------------------------------------------------------------------------------ */
@@ -108,7 +50,7 @@ static int set_periods(struct target *t, double factor)
 	int r = 0;
 	for (struct open_event *st = t->streams; r == 0 && st; st = st->next_of_target) {
 		uint64_t period = sample_rate_period(t->desc.events[st->spec].period, factor);
-		bool waits = offcpu_turns(t, st->spec);
+		bool waits = offcpu_turns(&t->desc, st->spec);
 		if (st->role == PERF_SAMPLES && !waits && ioctl(st->fd, PERF_EVENT_IOC_PERIOD, &period) < 0)
 			r = -errno;
 	}
@@ -122,7 +64,7 @@ static int switch_events(struct target *t, unsigned long how)
 {
 	int r = 0;
 	for (struct open_event *st = t->streams; st; st = st->next_of_target) {
-		bool waits = offcpu_turns(t, st->spec);
+		bool waits = offcpu_turns(&t->desc, st->spec);
 		bool counts = st->role == PERF_SAMPLES && (!st->rung || st->rung == t->ladders[st->spec].at);
 		if (counts && !waits && ioctl(st->fd, how, 0) < 0)
 			r = -errno;
@@ -137,8 +79,8 @@ static void switch_to(struct target *t, bool on)
 	if (r < 0)
 		log_line(LOG_ERR, "target=%s outcome=not_switched on=%d reason=\"%s\"", t->desc.id, on, strerror(-r));
 	cpu = clock_cpu() - cpu;
-	t->rate.intervals.cost += (cpu - t->rate.intervals.cost) / 4;
-	t->rate.intervals.off = !on;
+	t->sampling.rate.intervals.cost += (cpu - t->sampling.rate.intervals.cost) / 4;
+	t->sampling.rate.intervals.off = !on;
 }
 
 /* 0.5 to 1.5 */
@@ -155,7 +97,7 @@ static double random_part(struct rate_control *all)
 /* Returns the length of an interval with samples, of a cycle that is long enough to pay for switching. */
 static double length_on(const struct target *t)
 {
-	const struct target_rate *r = &t->rate;
+	const struct target_rate *r = &t->sampling.rate;
 	int64_t cycle = 2 * r->intervals.cost * CYCLE_COSTS * t->engine->rates.n_switched;
 	int64_t least = (int64_t)(CYCLE_NS * r->factor / CYCLE_FACTOR);
 	cycle = cycle < least ? least : cycle;
@@ -171,7 +113,7 @@ static double clamp_value(double value, double least, double most)
 
 static void begin_interval(struct target *t)
 {
-	struct target_rate *r = &t->rate;
+	struct target_rate *r = &t->sampling.rate;
 	int64_t now = clock_now();
 	if (r->intervals.off) {
 		r->intervals.rest -= (double)(now - r->intervals.since);
@@ -187,7 +129,7 @@ static void begin_interval(struct target *t)
  */
 static void end_interval(struct target *t)
 {
-	struct target_rate *r = &t->rate;
+	struct target_rate *r = &t->sampling.rate;
 	int64_t now = clock_now();
 	double pause = length_on(t) * (r->factor - 1);
 	r->intervals.rest += (double)(now - r->intervals.since) * (r->factor - 1);
@@ -223,7 +165,7 @@ static bool read_clocks(const struct target *t, uint64_t *ret_ran, uint64_t *ret
 /* Reads the target's CPU time since the last look, and the counted part of it. False: not known. */
 static bool look_at_clocks(struct target *t, double *ret_all, double *ret_part)
 {
-	struct target_rate *r = &t->rate;
+	struct target_rate *r = &t->sampling.rate;
 	uint64_t ran, counted;
 	bool known = read_clocks(t, &ran, &counted);
 	*ret_all = (double)(ran - r->intervals.ran);
@@ -236,7 +178,7 @@ static bool look_at_clocks(struct target *t, double *ret_all, double *ret_part)
 /* Begins with the stretch that held before, as far as it is known. */
 static void begin_scale(struct target *t, int64_t now)
 {
-	struct target_rate *r = &t->rate;
+	struct target_rate *r = &t->sampling.rate;
 	double all, part;
 	look_at_clocks(t, &all, &part);
 	if (r->intervals.stretch <= 0)
@@ -252,7 +194,7 @@ static void begin_scale(struct target *t, int64_t now)
  */
 static void fit_scale(struct target *t, int64_t now, double all, double part)
 {
-	struct target_rate *r = &t->rate;
+	struct target_rate *r = &t->sampling.rate;
 	double most = 4 * r->factor;
 	r->intervals.owed += all - sample_rate_scale(r, now) * part;
 	r->intervals.second += (part - r->intervals.second) / (r->intervals.second > 0 ? 4 : 1);
@@ -266,7 +208,7 @@ static void fit_scale(struct target *t, int64_t now, double all, double part)
 
 static void set_intervals(struct target *t, double factor)
 {
-	struct target_rate *r = &t->rate;
+	struct target_rate *r = &t->sampling.rate;
 	if (factor == 1) {
 		t->engine->rates.n_switched -= r->intervals.on;
 		if (r->intervals.off)
@@ -292,8 +234,8 @@ static void set_intervals(struct target *t, double factor)
 static void set_factor(struct target *t, double factor)
 {
 	int r = 0;
-	t->rate.factor = factor;
-	switch (way_of(t)) {
+	t->sampling.rate.factor = factor;
+	switch (sampling_rate_way(&t->sampling)) {
 	case RATE_PERIOD:
 		r = set_periods(t, factor);
 		add_step(t, clock_now(), factor); /* samples taken meanwhile were begun before */
@@ -311,7 +253,7 @@ static void set_factor(struct target *t, double factor)
 
 static void record_factor(struct target *t)
 {
-	struct target_rate *r = &t->rate;
+	struct target_rate *r = &t->sampling.rate;
 	if (r->factor > r->most)
 		r->most = r->factor;
 	r->by_cap |= rate_cap_factor(&r->cap) > 1;
@@ -321,7 +263,7 @@ static void record_factor(struct target *t)
 static void say_cap(const struct target *t, double had)
 {
 	const struct rate_limits *l = &t->engine->rates.limits;
-	double has = rate_cap_factor(&t->rate.cap);
+	double has = rate_cap_factor(&t->sampling.rate.cap);
 	if (had == 1 && has > 1)
 		log_line(engine_peer_level(t->engine),
 			"target=%s name=\"%s\" outcome=capped rate=1/%.1f way=\"%s\" reason=\"more than "
@@ -340,9 +282,10 @@ static void say_cap(const struct target *t, double had)
  */
 static double was_lowered(struct target *t, int64_t now)
 {
-	struct target_rate *r = &t->rate;
+	struct target_rate *r = &t->sampling.rate;
 	double all, part;
-	if (way_of(t) == RATE_DROP_SAMPLES) /* the samples that are left out have come all the same */
+	if (sampling_rate_way(&t->sampling) ==
+		RATE_DROP_SAMPLES) /* the samples that are left out have come all the same */
 		return 1;
 	if (!r->intervals.on || !look_at_clocks(t, &all, &part))
 		return r->factor > 1 ? r->factor : 1;
@@ -352,7 +295,7 @@ static double was_lowered(struct target *t, int64_t now)
 
 static void look_at(struct target *t, int64_t now, int64_t span)
 {
-	struct target_rate *r = &t->rate;
+	struct target_rate *r = &t->sampling.rate;
 	double had = rate_cap_factor(&r->cap), in_effect = r->factor > 1 ? r->factor : 1;
 	rate_cap_look(&r->cap, &t->engine->rates.limits, span, r->samples, r->bytes, was_lowered(t, now));
 	r->samples = r->bytes = 0;
@@ -394,13 +337,13 @@ void target_rate_look(struct engine *g, int64_t now)
 	all->looked = now;
 	if (first) { /* it is not known since when these records were counted */
 		for (struct target *t = g->targets; t; t = t->next)
-			t->rate.samples = t->rate.bytes = 0;
+			t->sampling.rate.samples = t->sampling.rate.bytes = 0;
 		return;
 	}
 	if (cpu_budget_look(&all->allowance, (unsigned)((span + LOOK_NS / 2) / LOOK_NS), &spent, all->allowed))
 		say_budget(g, had);
 	for (struct target *t = g->targets; t; t = t->next)
-		if (t->started && !t->ending)
+		if (t->sampling.started && !t->ending)
 			look_at(t, now, span);
 }
 
@@ -415,7 +358,7 @@ int target_rate_round(struct engine *g, int64_t now)
 	if (!g->rates.n_switched)
 		return -1;
 	for (struct target *t = g->targets; t; t = t->next) {
-		struct target_rate *r = &t->rate;
+		struct target_rate *r = &t->sampling.rate;
 		if (!r->intervals.on || t->ending)
 			continue;
 		if (now >= r->intervals.next)
@@ -430,33 +373,35 @@ int target_rate_round(struct engine *g, int64_t now)
 
 bool target_rate_paused(const struct target *t)
 {
-	return t->rate.intervals.off;
+	return t->sampling.rate.intervals.off;
 }
 
 bool target_rate_ran(const struct target *t, uint64_t *ret)
 {
 	uint64_t counted;
-	bool known = way_of(t) == RATE_DUTY_CYCLE && read_clocks(t, ret, &counted);
-	return known && t->rate.most > 1;
+	bool known = sampling_rate_way(&t->sampling) == RATE_DUTY_CYCLE && read_clocks(t, ret, &counted);
+	return known && t->sampling.rate.most > 1;
 }
 
 double target_rate_stands_for(const struct target *t)
 {
-	return way_of(t) == RATE_DUTY_CYCLE && t->rate.factor > 1 ? t->rate.factor : 1;
+	return sampling_rate_way(&t->sampling) == RATE_DUTY_CYCLE && t->sampling.rate.factor > 1
+		       ? t->sampling.rate.factor
+		       : 1;
 }
 
 void target_rate_next_window(struct target *t)
 {
-	t->rate.most = 0;
-	t->rate.by_cap = t->rate.by_budget = false;
+	t->sampling.rate.most = 0;
+	t->sampling.rate.by_cap = t->sampling.rate.by_budget = false;
 	record_factor(t);
 }
 
 void target_rate_resume(struct target *t)
 {
-	struct target_rate *r = &t->rate;
+	struct target_rate *r = &t->sampling.rate;
 	double factor = r->factor > 1 ? r->factor : 1;
-	if (way_of(t) == RATE_DUTY_CYCLE) {
+	if (sampling_rate_way(&t->sampling) == RATE_DUTY_CYCLE) {
 		r->intervals.on = false;
 		r->intervals.off = true; /* or so it may be: enabling an enabled event does no harm */
 		set_intervals(t, 1);
@@ -466,8 +411,8 @@ void target_rate_resume(struct target *t)
 
 void target_rate_release(struct target *t)
 {
-	t->engine->rates.n_switched -= t->rate.intervals.on;
-	t->rate.intervals.on = false;
+	t->engine->rates.n_switched -= t->sampling.rate.intervals.on;
+	t->sampling.rate.intervals.on = false;
 }
 
 void target_rate_use(struct engine *g, const struct settings *set)

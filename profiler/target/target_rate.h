@@ -33,14 +33,8 @@ struct settings;
 
 /* Applies the settings of a service; also again, when they have changed. */
 void target_rate_use(struct engine *g, const struct settings *set);
-/* Notes a record of a target. */
-void target_rate_record(struct target *t, bool sample, size_t bytes);
-/* Notes a small record of a switch: profiler/offcpu/offcpu.h has a bound of its own for these. */
-void target_rate_switch(struct target *t, size_t bytes);
 /* Returns whether the budget has room for work other than sampling, which can be put off. */
 bool target_rate_have_room(const struct engine *g);
-/* Notes a sample that counts, with `stack` bytes of stack. False: drop it, another one stands for it. */
-bool target_rate_take(struct target *t, uint32_t spec, int64_t time, uint64_t weight, size_t stack);
 
 /*
  * Begins and ends intervals that are due. Returns milliseconds until the next one, -1: at the next look at the targets.

@@ -3,11 +3,11 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/log.h"
-#include "profiler/inproc/crash_record.h"
 #include "profiler/inproc/inproc.h"
 #include "profiler/offcpu/offcpu.h"
 #include "profiler/pprof/pprof.h"
 #include "profiler/target/checkpoint_write.h"
+#include "profiler/target/crash_record.h"
 #include "profiler/target/profile_build.h"
 #include "profiler/target/symbol_requests.h"
 #include "profiler/target/target_counts.h"
@@ -187,11 +187,11 @@ static bool take_counts(struct window *w)
 {
 	struct aggregate *fresh[EVENTS_MAX] = {0};
 	uint32_t n = w->t->desc.n_events, got = 0;
-	memcpy(w->counts, w->t->counts, sizeof(w->counts));
+	memcpy(w->counts, w->t->sampling.counts, sizeof(w->counts));
 	while (got < n && window_counts(w->t, &fresh[got]) == 0)
 		got++;
 	if (got == n)
-		memcpy(w->t->counts, fresh, sizeof(fresh));
+		memcpy(w->t->sampling.counts, fresh, sizeof(fresh));
 	for (uint32_t i = 0; got < n && i < got; i++)
 		aggregate_free(fresh[i]);
 	return got == n;
@@ -199,9 +199,9 @@ static bool take_counts(struct window *w)
 
 static void next_window(struct target *t)
 {
-	t->past.throttled += t->tally.throttled;
-	memset(&t->tally, 0, sizeof(t->tally));
-	t->tally.cpu_usage = t->cpu_last;
+	t->past.throttled += t->sampling.tally.throttled;
+	memset(&t->sampling.tally, 0, sizeof(t->sampling.tally));
+	t->sampling.tally.cpu_usage = t->cpu_last;
 	t->cpu_weight = 0;
 	target_rate_next_window(t);
 	t->early = false;
@@ -221,29 +221,29 @@ static uint64_t lost_in(const struct window *w)
 
 static void fill_window(struct window *w, struct target *t, bool last)
 {
-	offcpu_end(t);
+	offcpu_end(t->offcpu);
 	inproc_drain(t->apps, t->engine->rates.drained, last);
 	inproc_window(t->apps, last);
-	t->tally.inproc_lost += inproc_lost(t->apps);
-	t->tally.labels_lost += inproc_labels_lost(t->apps);
+	t->sampling.tally.inproc_lost += inproc_lost(t->apps);
+	t->sampling.tally.labels_lost += inproc_labels_lost(t->apps);
 	*w = (struct window){.t = t,
 		.last = last,
 		.early = t->early,
-		.by_cap = t->rate.by_cap,
-		.by_budget = t->rate.by_budget,
-		.rate_most = t->rate.most,
+		.by_cap = t->sampling.rate.by_cap,
+		.by_budget = t->sampling.rate.by_budget,
+		.rate_most = t->sampling.rate.most,
 		.seq = t->seq,
 		.real = t->window_real};
-	w->tally = t->tally;
+	w->tally = t->sampling.tally;
 	w->cpu_used = target_cpu_used(t);
 	target_counts_window(t, w);
 	const int64_t now = clock_now(); /* the counts are from the time up to here, however long the readings took */
-	w->duration = now - t->window_mono;
+	w->duration = now - t->sampling.window_mono;
 	target_coverage_look(t->engine, now);
-	target_coverage_list(t, t->window_mono, w->uncovered);
+	target_coverage_list(t, t->sampling.window_mono, w->uncovered);
 	t->past.lost += lost_in(w);
 	w->owns_counts = take_counts(w);
-	inproc_next_window(t->apps, w->counts, t->counts);
+	inproc_next_window(t->apps, w->counts, t->sampling.counts);
 	if (w->tally.restarts || t->files.silent || t->opener.account.silent || target_files_broken(t->engine->files))
 		load_modules(w);
 	refresh_jits(w);
@@ -284,7 +284,7 @@ static void on_named(void *arg)
 	w->unasked = w->naming ? 0 : symbol_requests_put_off(t, w->counts, t->desc.n_events, use_of(w));
 	write_all(w);
 	window_free(w);
-	t->cost += clock_cpu() - cpu;
+	t->sampling.cost += clock_cpu() - cpu;
 	target_free_if_done(t);
 }
 
@@ -321,7 +321,7 @@ static void ask_names(struct window *w)
 static void end_window(struct target *t, bool last)
 {
 	struct window now, *w = malloc(sizeof(*w));
-	if (!t->started) {
+	if (!t->sampling.started) {
 		log_line(engine_peer_level(t->engine),
 			"target=%s outcome=empty reason=\"the container ended before its program started\"",
 			t->desc.id);
@@ -351,7 +351,7 @@ void window_close(struct target *t, bool last)
 {
 	int64_t cpu = clock_cpu();
 	end_window(t, last);
-	t->cost += clock_cpu() - cpu;
+	t->sampling.cost += clock_cpu() - cpu;
 }
 
 int window_round(struct target *t, int64_t now)

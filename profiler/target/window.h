@@ -23,7 +23,7 @@ struct window {
 	int64_t real, duration;
 	uint64_t cpu_used; /* us, by the container's own account */
 	char uncovered[CPU_COVERAGE_LIST_MAX];
-	struct target_tally tally;
+	struct sample_tally tally;
 	struct aggregate *counts[EVENTS_MAX];
 	struct event_totals kernel[EVENTS_MAX];
 };

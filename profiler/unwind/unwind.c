@@ -37,10 +37,10 @@ extern int UNW_OBJ(dwarf_search_unwind_table)(
 #define STACK_REACH (8u << 20)
 
 struct cache { /* libunwind's data for one set of mappings */
-	struct address_space_cache base;
+	struct unwind_cache base;
 	struct unwind *owner;
 	struct cache *older, *newer;
-	struct address_space_cache **slot; /* where the space holds us */
+	struct unwind_cache **slot; /* where the space holds us */
 	unw_addr_space_t as;
 };
 
@@ -79,16 +79,8 @@ struct unwind {
 
 /* A mapping that frames of this stack were in: neighbours are often in the same one. */
 #define CODES 4
-struct code {
-	uint64_t start, end; /* end 0: empty */
-	uint64_t bias;	     /* address - vaddr */
-	struct module *module;
-	const struct unwind_table *rows;
-	const struct elf *elf; /* NULL: none of ours */
-};
-
 struct walk {
-	const struct address_space *space;
+	struct unwind_map map;
 	uint64_t reg[DWARF_REGS]; /* of the frame; the return address is its ip */
 	const uint8_t *stack;
 	uint64_t stack_start, stack_end;
@@ -98,14 +90,14 @@ struct walk {
 	unw_cursor_t cursor;
 
 	unsigned next_code;
-	uint32_t known;	   /* bit mask of registers that are */
-	bool exact;	   /* the ip is that of an instruction, not a return address */
-	bool brief;	   /* no more than the usual rules */
-	bool other_stack;  /* a signal handler ran on its own stack, and the interrupted one is not in the snapshot */
-	struct code *code; /* the mapping at the ip */
+	uint32_t known;	  /* bit mask of registers that are */
+	bool exact;	  /* the ip is that of an instruction, not a return address */
+	bool brief;	  /* no more than the usual rules */
+	bool other_stack; /* a signal handler ran on its own stack, and the interrupted one is not in the snapshot */
+	struct unwind_code *code; /* the mapping at the ip */
 	const struct unwind_table *rows;
 	uint64_t vaddr; /* of the address that is looked up */
-	struct code codes[CODES];
+	struct unwind_code codes[CODES];
 
 	unsigned step_reads, walk_reads, look_ups, last_resorts;
 	bool no_info, searching;
@@ -208,7 +200,7 @@ static int access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_t *val, in
 static int find_proc_info(unw_addr_space_t as, unw_word_t ip, unw_proc_info_t *pi, int need_unwind_info, void *arg)
 {
 	struct walk *w = arg;
-	const struct code *code = w->code;
+	const struct unwind_code *code = w->code;
 	uint64_t entry;
 	w->no_info = true;
 	if (!code->elf || eh_frame_hdr_find(code->elf, ip - code->bias, &entry) < 0)
@@ -274,7 +266,7 @@ static void list_append(struct cache *c)
 	u->count++;
 }
 
-static void cache_drop(struct address_space_cache *base)
+static void cache_drop(struct unwind_cache *base)
 {
 	struct cache *c = (struct cache *)base; /* the first member */
 	list_remove(c);
@@ -306,7 +298,7 @@ static unw_addr_space_t addr_space_new(void)
 	return as;
 }
 
-static struct cache *cache_new(struct unwind *u, struct address_space_cache **slot)
+static struct cache *cache_new(struct unwind *u, struct unwind_cache **slot)
 {
 	struct cache *c = calloc(1, sizeof(*c));
 	if (!c)
@@ -324,9 +316,9 @@ static struct cache *cache_new(struct unwind *u, struct address_space_cache **sl
 	return c;
 }
 
-static struct cache *cache_get(struct unwind *u, const struct address_space *s)
+static struct cache *cache_get(struct unwind *u, const struct unwind_map *map)
 {
-	struct address_space_cache **slot = address_space_cache(s);
+	struct unwind_cache **slot = map->calls->cache(map->space);
 	struct cache *c = (struct cache *)*slot;
 	if (c && c->owner == u) {
 		list_remove(c);
@@ -344,7 +336,7 @@ static struct cache *cache_get(struct unwind *u, const struct address_space *s)
 
 static bool in_code(const struct walk *w, uint64_t ra)
 {
-	return address_space_find(w->space, ra - 1);
+	return w->map.calls->has(w->map.space, ra - 1);
 }
 
 static void set_reg(struct walk *w, enum dwarf_reg reg, uint64_t value)
@@ -488,7 +480,7 @@ static enum unwind_stop step_full(struct walk *w, const struct cfi_rule *r)
 static enum unwind_stop step_last_resort(struct walk *w)
 {
 	unw_word_t value, ip, sp;
-	struct cache *c = cache_get(w->owner, w->space);
+	struct cache *c = cache_get(w->owner, &w->map);
 	w->step_reads = STEP_READS;
 	w->trouble = UNWIND_END;
 	w->no_info = false; /* libunwind does not ask for an entry that is in its cache */
@@ -531,9 +523,9 @@ static enum unwind_stop step_left_out(struct walk *w)
 static enum unwind_stop step_by_file(struct walk *w, const struct cfi_rule *r)
 {
 	const struct module *m = w->code->module;
-	module_enter(m);
+	w->map.calls->enter(m);
 	enum unwind_stop stop = r->kind == CFI_RULE_FULL ? step_full(w, r) : step_left_out(w);
-	module_leave(m);
+	w->map.calls->leave(m);
 	return stop;
 }
 
@@ -562,7 +554,7 @@ static enum unwind_stop apply_rule(struct walk *w, const struct cfi_rule *r)
 static bool is_beginning(const struct walk *w)
 {
 	static const char *const names[] = {"libc_start_main_stage2", "__libc_start_main", "_start_c", "_start"};
-	const char *name = module_symbol(w->code->module, w->vaddr, NULL);
+	const char *name = w->map.calls->symbol(w->code->module, w->vaddr);
 	for (size_t i = 0; name && i < sizeof(names) / sizeof(*names); i++)
 		if (!strcmp(name, names[i]))
 			return true;
@@ -572,7 +564,7 @@ static bool is_beginning(const struct walk *w)
 static void prefetch_places(struct walk *w)
 {
 	const uint64_t mb = w->stack_start >> 20;
-	struct places *p = w->places = &w->owner->places[(mb ^ mb >> 8 ^ (uintptr_t)w->space >> 6) % THREADS];
+	struct places *p = w->places = &w->owner->places[(mb ^ mb >> 8 ^ (uintptr_t)w->map.space >> 6) % THREADS];
 	if (w->brief) {
 		w->places = &w->owner->no_thread;
 		w->places->n = w->places->n_rules = 0;
@@ -587,22 +579,16 @@ static void prefetch_places(struct walk *w)
 }
 
 /* The mapping at an address; NULL: nothing is mapped there. */
-static struct code *find_code(struct walk *w, uint64_t addr)
+static struct unwind_code *find_code(struct walk *w, uint64_t addr)
 {
 	for (unsigned i = 0; i < CODES; i++)
 		if (addr - w->codes[i].start < w->codes[i].end - w->codes[i].start)
 			return &w->codes[i];
-	const struct mapping *m = address_space_find(w->space, addr);
-	if (!m)
+	struct unwind_code found;
+	if (!w->map.calls->find(w->map.space, addr, &found))
 		return NULL;
-	struct code *c = &w->codes[w->next_code++ % CODES];
-	c->start = m->start;
-	c->end = m->end;
-	c->module = mapping_module(m);
-	/* by this address: a segment may begin in the middle of the mapping's first page */
-	c->bias = addr - module_vaddr(c->module, addr - m->start + m->pgoff);
-	c->rows = module_rows(c->module);
-	c->elf = c->rows ? module_elf(c->module) : NULL;
+	struct unwind_code *c = &w->codes[w->next_code++ % CODES];
+	*c = found;
 	return c;
 }
 
@@ -610,7 +596,7 @@ static struct code *find_code(struct walk *w, uint64_t addr)
 static bool find_frame_code(struct walk *w, struct unwind_frame *ret)
 {
 	uint64_t ip = w->reg[DWARF_RA], lookup = w->exact ? ip : ip - 1;
-	struct code *c = find_code(w, lookup);
+	struct unwind_code *c = find_code(w, lookup);
 	w->code = c;
 	w->rows = c ? c->rows : NULL;
 	*ret = (struct unwind_frame){NULL, lookup, ip};
@@ -660,7 +646,7 @@ static enum unwind_stop walk_stack(struct walk *w, struct unwind_frame *frames, 
 		if (known || !*ret_n) /* a leaf may be anywhere, but nothing is called from where no code is */
 			frames[(*ret_n)++] = frame;
 		if (!known)
-			return address_space_lossy(w->space) ? UNWIND_LOST_MAPPING : UNWIND_UNKNOWN_MAPPING;
+			return w->map.calls->lossy(w->map.space) ? UNWIND_LOST_MAPPING : UNWIND_UNKNOWN_MAPPING;
 		const bool other_stack = w->other_stack;
 		stop = apply_rule(w, rule);
 		note_reach(w);
@@ -709,10 +695,10 @@ static void take_regs(struct walk *w, const struct unwind_regs *regs)
 	w->known = (1u << DWARF_REGS) - 1;
 }
 
-static void begin_walk(struct walk *w, struct unwind *u, const struct address_space *s, const struct unwind_regs *regs,
+static void begin_walk(struct walk *w, struct unwind *u, struct unwind_map map, const struct unwind_regs *regs,
 	const void *stack, size_t size, bool brief)
 {
-	w->space = s;
+	w->map = map;
 	w->stack = stack;
 	w->stack_start = w->reached = regs->r[UNWIND_SP];
 	w->owner = u;
@@ -731,24 +717,24 @@ static void begin_walk(struct walk *w, struct unwind *u, const struct address_sp
 	prefetch_places(w);
 }
 
-size_t unwind_user(struct unwind *u, const struct address_space *s, const struct unwind_regs *regs, const void *stack,
+size_t unwind_user(struct unwind *u, struct unwind_map map, const struct unwind_regs *regs, const void *stack,
 	size_t size, struct unwind_frame *frames, size_t max, enum unwind_stop *ret_stop)
 {
 	size_t n = 0;
 	struct walk w; /* the cursor in it has kilobytes that need not be cleared */
-	begin_walk(&w, u, s, regs, stack, size, false);
+	begin_walk(&w, u, map, regs, stack, size, false);
 	*ret_stop = walk_stack(&w, frames, max < UNWIND_FRAMES_MAX ? max : UNWIND_FRAMES_MAX, &n);
 	u->last_resorts += w.last_resorts;
 	u->reach = w.reached - w.stack_start;
 	return n;
 }
 
-size_t unwind_brief(struct unwind *u, const struct address_space *s, const struct unwind_regs *regs, const void *stack,
+size_t unwind_brief(struct unwind *u, struct unwind_map map, const struct unwind_regs *regs, const void *stack,
 	size_t size, struct unwind_frame *frames, size_t max)
 {
 	size_t n = 0;
 	struct walk w;
-	begin_walk(&w, u, s, regs, stack, size, true);
+	begin_walk(&w, u, map, regs, stack, size, true);
 	walk_stack(&w, frames, max < UNWIND_FRAMES_MAX ? max : UNWIND_FRAMES_MAX, &n);
 	return n;
 }

@@ -14,13 +14,12 @@
  * eh_frame_hdr.h before libunwind sees it, and no byte outside of the snapshot is read.
  *
  * An unwinder keeps one libunwind address space per set of mappings (its cache is keyed by absolute address), the
- * UNWIND_CACHES most recently used; a change of mappings drops it (address_space.h). One thread. Free the unwinder
+ * UNWIND_CACHES most recently used; a change of mappings drops it (struct unwind_cache). One thread. Free the unwinder
  * before or after the spaces, as you like.
  */
 #pragma once
 
-#include "profiler/process/address_space.h"
-
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -68,6 +67,45 @@ enum unwind_stop {
 /* The frame that stands at the root of such a stack, "[truncated: stack]"; NULL for UNWIND_END. */
 const char *unwind_stop_name(enum unwind_stop stop);
 
+struct elf;
+struct module;
+struct unwind_table;
+
+/* A mapping of code. */
+struct unwind_code {
+	uint64_t start, end; /* [start, end) */
+	uint64_t bias;	     /* address - vaddr */
+	struct module *module;
+	const struct unwind_table *rows; /* NULL: it has none */
+	const struct elf *elf;		 /* of the same file; NULL: none of ours */
+};
+
+/*
+ * Data derived from the mappings. drop() is called when a mapping changes that the data may be of, or when the mappings
+ * are freed; the slot is empty then. An owner that is freed first empties the slot itself.
+ */
+struct unwind_cache {
+	void (*drop)(struct unwind_cache *c);
+};
+
+/*
+ * The mappings of a process: profiler/process/address_space.h has them. `space` is that of struct unwind_map.
+ */
+struct unwind_map_calls {
+	bool (*find)(const void *space, uint64_t addr, struct unwind_code *ret); /* false: nothing is mapped there */
+	bool (*has)(const void *space, uint64_t addr);				 /* code is mapped there */
+	bool (*lossy)(const void *space);					 /* records of mappings were lost */
+	struct unwind_cache **(*cache)(const void *space);
+	/* Enclose all code that reads bytes of the file. */
+	void (*enter)(const struct module *m);
+	void (*leave)(const struct module *m);
+	const char *(*symbol)(const struct module *m, uint64_t vaddr); /* the function's name, or NULL */
+};
+struct unwind_map {
+	const void *space;
+	const struct unwind_map_calls *calls;
+};
+
 struct unwind_frame {
 	struct module *module; /* borrowed, until the space changes; NULL: unknown */
 	uint64_t vaddr;	       /* as linked; of the call for return addresses, so that it names the calling line */
@@ -86,13 +124,13 @@ struct unwind *unwind_free(struct unwind *u); /* NULL is fine; returns NULL */
  * Unwinds a stack, leaf first. Returns the number of frames, at most `max` and UNWIND_FRAMES_MAX. `stack` holds the
  * `size` bytes from the sample's SP upward. *ret_stop is always set. A stop is no error: the frames before it are good.
  */
-size_t unwind_user(struct unwind *u, const struct address_space *s, const struct unwind_regs *regs, const void *stack,
+size_t unwind_user(struct unwind *u, struct unwind_map map, const struct unwind_regs *regs, const void *stack,
 	size_t size, struct unwind_frame *frames, size_t max, enum unwind_stop *ret_stop);
 /*
  * The same for events that come a hundred thousand times a second. It uses only rules of few instructions, whatever the
  * tables of a tenant's file say, and ends where there is another one.
  */
-size_t unwind_brief(struct unwind *u, const struct address_space *s, const struct unwind_regs *regs, const void *stack,
+size_t unwind_brief(struct unwind *u, struct unwind_map map, const struct unwind_regs *regs, const void *stack,
 	size_t size, struct unwind_frame *frames, size_t max);
 /* Bytes from the SP upward that the frames of the last stack take, without the outermost's own. */
 size_t unwind_reach(const struct unwind *u);

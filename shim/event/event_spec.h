@@ -55,7 +55,7 @@ enum event_measure {
 			       requested */
 	MEASURES_CALLS,	    /* calls, all of them (shim/libpillion/calltree/calltree.h) */
 	MEASURES_CRASH,	    /* signals that end a process (shim/libpillion/crash/crash_handler.h): a report of each
-			       (profiler/inproc/crash_record.h) */
+			       (profiler/target/crash_record.h) */
 };
 
 /* The kind of name behind the colon, for a kind that stands for many events: event_spec.name. */

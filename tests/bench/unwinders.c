@@ -6,6 +6,7 @@
  * they agree. Our last resort is off: where it would be asked, ours stops.
  */
 #include "oci/base/fd.h"
+#include "profiler/process/address_space.h"
 #include "profiler/unwind/cfi_parse.h"
 #include "profiler/unwind/eh_frame_hdr.h"
 #include "profiler/unwind/unwind.h"
@@ -143,8 +144,8 @@ static void unwind_ours(const struct sample *s, struct stack *ret)
 {
 	static struct unwind_frame frames[UNWIND_FRAMES_MAX];
 	enum unwind_stop stop;
-	ret->n = (unsigned)unwind_user(
-		ours, sets[s->set], &s->regs, s->stack, s->size, frames, UNWIND_FRAMES_MAX, &stop);
+	ret->n = (unsigned)unwind_user(ours, address_space_unwind_map(sets[s->set]), &s->regs, s->stack, s->size,
+		frames, UNWIND_FRAMES_MAX, &stop);
 	for (unsigned i = 0; i < ret->n; i++)
 		ret->ip[i] = frames[i].ip;
 	ret->complete = stop == UNWIND_END;

@@ -23,8 +23,8 @@ static unsigned reports;
 
 static void report(const struct shm_crash *says)
 {
-	static struct target t;
-	struct crash_record c = {.target = &t, .says = *says};
+	static const struct target_desc desc;
+	struct crash_report c = {.desc = &desc, .says = *says};
 	struct err e;
 	struct json *doc;
 	char *text = NULL, *shown = NULL;

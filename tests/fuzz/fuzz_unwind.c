@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* unwind: registers, 512 bytes of stack, and behind them the ELF file that the code is in. */
+#include "profiler/process/address_space.h"
 #include "profiler/unwind/unwind.h"
 
 #include "oci/base/fd.h"
@@ -36,8 +37,9 @@ static void walk(const struct address_space *s, const uint8_t *data)
 	if (!u && unwind_new(&u) < 0)
 		return;
 	for (int again = 0; again < 2; again++)
-		unwind_user(u, s, &regs, data + sizeof(regs), 512, frames, UNWIND_FRAMES_MAX, &stop);
-	unwind_brief(u, s, &regs, data + sizeof(regs), 128, frames, UNWIND_FRAMES_MAX);
+		unwind_user(u, address_space_unwind_map(s), &regs, data + sizeof(regs), 512, frames, UNWIND_FRAMES_MAX,
+			&stop);
+	unwind_brief(u, address_space_unwind_map(s), &regs, data + sizeof(regs), 128, frames, UNWIND_FRAMES_MAX);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

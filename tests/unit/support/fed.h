@@ -265,9 +265,9 @@ static inline void fed_dump_task(FILE *f, const struct process *p)
 	}
 }
 
-static inline void fed_dump_tally(FILE *f, const struct target_tally *y)
+static inline void fed_dump_tally(FILE *f, const struct sample_tally *y)
 {
-	struct target_tally same = *y;
+	struct sample_tally same = *y;
 	same.restarts = same.gap = 0;
 	for (size_t i = 0; i < sizeof(same) / 8; i++)
 		fprintf(f, " %" PRIu64, ((const uint64_t *)&same)[i]);
@@ -280,17 +280,17 @@ static inline void fed_dump_target(FILE *f, const struct target *t)
 	fprintf(f,
 		"%s started %d began %" PRId64 " window %" PRId64 " %" PRId64 " seq %u samples %" PRIu64
 		" last %s notes %s\n",
-		t->desc.id, t->started, t->began, t->window_real, t->window_mono, t->seq, t->samples, t->last_profile,
-		t->desc.notes);
-	fed_dump_tally(f, &t->tally);
+		t->desc.id, t->sampling.started, t->sampling.began, t->window_real, t->sampling.window_mono, t->seq,
+		t->sampling.samples, t->last_profile, t->desc.notes);
+	fed_dump_tally(f, &t->sampling.tally);
 	list.n = 0;
-	process_table_each(t->tasks, fed_keep, &list);
+	process_table_each(t->sampling.processes, fed_keep, &list);
 	if (list.n)
 		qsort(list.all, list.n, sizeof(list.all[0]), fed_by_pid);
 	for (size_t i = 0; i < list.n; i++)
 		fed_dump_task(f, list.all[i]);
 	for (uint32_t i = 0; i < t->desc.n_events; i++)
-		fed_dump_counts(f, t->counts[i]);
+		fed_dump_counts(f, t->sampling.counts[i]);
 	for (const struct window *w = t->windows; w; w = w->next) {
 		fprintf(f, " window %u %" PRId64 " %" PRId64 " %d\n", w->seq, w->real, w->duration, w->last);
 		fed_dump_tally(f, &w->tally);

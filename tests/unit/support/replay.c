@@ -355,10 +355,11 @@ static void note_counts(void)
 static void note_ahead(void)
 {
 	const struct target *t = w.target;
-	if (t->started && !t->ahead && !t->seq) /* the engine asks to be called for it, whatever else it looked at */
+	if (t->sampling.started && !t->ahead &&
+		!t->seq) /* the engine asks to be called for it, whatever else it looked at */
 		ck_assert_int_le(w.engine.due, t->ahead_due + NSEC_PER_MSEC);
 	if (t->ahead && !w.ret->named_ahead)
-		w.ret->named_ahead = driven.now - t->began;
+		w.ret->named_ahead = driven.now - t->sampling.began;
 }
 
 static void take_step(const struct recording_step *step)
@@ -375,7 +376,7 @@ static void take_step(const struct recording_step *step)
 		note_counts();
 		rewind_counts();
 		engine_drain(&w.engine, true);
-		w.ret->malformed += w.target->tally.malformed;
+		w.ret->malformed += w.target->sampling.tally.malformed;
 		target_end(w.target);
 	}
 	ck_assert_int_eq(event_loop_run(w.engine.loop, settle, NULL), 0);

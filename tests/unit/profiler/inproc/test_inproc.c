@@ -9,6 +9,7 @@
 #include "oci/base/clock_driven.h"
 #include "profiler/inproc/inproc_process.h"
 #include "profiler/process/supervisor_link.h"
+#include "profiler/target/target_inproc.h"
 #include "tests/unit/support/fed.h"
 #include "tests/unit/support/suite.h"
 
@@ -40,7 +41,7 @@ static void begin(void)
 		bind(target->app, (struct sockaddr *)&at, sizeof(at.sun_family)), 0); /* a name of the kernel's */
 	ck_assert_int_eq(getsockname(target->app, (struct sockaddr *)&at, &len), 0);
 	ck_assert_int_eq(listen(target->app, 64), 0);
-	ck_assert_int_eq(inproc_new(target, &target->apps), 0);
+	ck_assert_int_eq(target_inproc_new(target), 0);
 }
 
 static void end(void)
@@ -143,8 +144,9 @@ START_TEST(more_processes_than_there_are_places_for)
 	}
 	ck_assert_uint_eq(known(), INPROC_MAX);
 	ck_assert_uint_eq(inproc_seen(target->apps), n);
-	ck_assert_uint_ne(process_table_find(target->tasks, 100)->exited, 0); /* its name and mappings go as well */
-	ck_assert_uint_eq(process_table_find(target->tasks, 100 + n - 1)->exited, 0);
+	ck_assert_uint_ne(
+		process_table_find(target->sampling.processes, 100)->exited, 0); /* its name and mappings go as well */
+	ck_assert_uint_eq(process_table_find(target->sampling.processes, 100 + n - 1)->exited, 0);
 }
 END_TEST
 
@@ -179,7 +181,7 @@ START_TEST(labels_outlive_a_worker)
 	inproc_free(target->apps);
 	target->desc.strategy = STRATEGY_CGROUP;
 	target->desc.running = true;
-	ck_assert_int_eq(inproc_new(target, &target->apps), 0);
+	ck_assert_int_eq(target_inproc_new(target), 0);
 	engine.channel = channel[0];
 	const int first = say_hello(memory);
 	hear_all();
@@ -189,7 +191,7 @@ START_TEST(labels_outlive_a_worker)
 	engine.channel = -1; /* who is killed says nothing more */
 	target->apps = inproc_free(target->apps);
 
-	ck_assert_int_eq(inproc_new(target, &target->apps), 0);
+	ck_assert_int_eq(target_inproc_new(target), 0);
 	inproc_restore_memory(target->apps, passed);
 	inproc_drain(target->apps, clock_now(), false);
 	inproc_read_labels(target->apps, 0);

@@ -271,14 +271,14 @@ END_TEST
 
 static int drops;
 
-static void count_drop(struct address_space_cache *c)
+static void count_drop(struct unwind_cache *c)
 {
 	drops++;
 }
 
 START_TEST(what_was_derived_is_dropped_when_it_may_be_wrong)
 {
-	struct address_space_cache cache = {count_drop};
+	struct unwind_cache cache = {count_drop};
 	struct map_files *files;
 	struct address_space *s, *child;
 	drops = 0;

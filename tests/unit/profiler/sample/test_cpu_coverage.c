@@ -244,12 +244,12 @@ START_TEST(what_ran_there_is_in_the_profile)
 	for (unsigned i = 0; i < 100; i++)
 		fed_sample(target, fed_events(target, 0), (uint64_t)clock_now(), FED_INIT, FED_INIT,
 			&(uint64_t){0x1000}, 1);
-	w.tally = target->tally;
+	w.tally = target->sampling.tally;
 	w.tally.throttled = profiles[_i].throttled;
 	w.cpu_used = profiles[_i].used * 1000;
 	w.kernel[0] = (struct event_totals){
 		.lost = profiles[_i].lost, .lost_weight = profiles[_i].lost * PERIOD, .correct = 1, .had_counter = 1};
-	w.counts[0] = target->counts[0];
+	w.counts[0] = target->sampling.counts[0];
 	snprintf(w.uncovered, sizeof(w.uncovered), "%s", profiles[_i].uncovered);
 	ck_assert_int_eq(profile_build(&w, 0, &p, &n_samples), 0);
 	ck_assert_msg(

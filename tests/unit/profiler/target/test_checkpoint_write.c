@@ -191,7 +191,7 @@ static void begin_program(struct target *of)
 	fed_map(of, (uint64_t)now, FED_INIT, 0x7f0000000000, 0x100000, "/lib/libc.so.6");
 	fed_map(of, (uint64_t)now, FED_INIT, 0x7f1000000000, 0x10000, "//anon");
 	fed_map(of, (uint64_t)now, FED_INIT, 0x7f2000000000, 0x10000, "/tmp/jit-5000.dump");
-	ck_assert(of->started);
+	ck_assert(of->sampling.started);
 }
 
 /* Samples of every kind of frame, by some processes and threads. */
@@ -235,11 +235,11 @@ START_TEST(everything_comes_back)
 	ck_assert_ptr_nonnull(strstr(before, "[outside pid namespace]"));
 	ck_assert_uint_eq(succeed(1), 1);
 	compare("once", before, fed_dump(g));
-	ck_assert_uint_eq(t->tally.restarts, 1);
+	ck_assert_uint_eq(t->sampling.tally.restarts, 1);
 	before = fed_dump(g);
 	ck_assert_uint_eq(succeed(1), 1);
 	compare("twice", before, fed_dump(g));
-	ck_assert_uint_eq(t->tally.restarts, 2);
+	ck_assert_uint_eq(t->sampling.tally.restarts, 2);
 }
 END_TEST
 
@@ -255,8 +255,8 @@ START_TEST(each_special_frame_comes_back)
 		if (unwind_stop_name(i))
 			names[n++] = unwind_stop_name(i);
 	for (size_t i = 0; i < n; i++)
-		aggregate_add(
-			t->counts[0], &(struct stack_frame){.kind = FRAME_SPECIAL, .name = names[i]}, 1, &who, 1, i);
+		aggregate_add(t->sampling.counts[0], &(struct stack_frame){.kind = FRAME_SPECIAL, .name = names[i]}, 1,
+			&who, 1, i);
 	commit_now();
 	char *before = fed_dump(g);
 	for (size_t i = 0; i < n; i++)
@@ -281,11 +281,11 @@ START_TEST(changes_add_up_to_the_whole)
 	uint64_t counted = 0;
 	static struct aggregate_sample s;
 	for (unsigned spec = 0; spec < 2; spec++)
-		for (size_t i = 0; i < aggregate_samples(t->counts[spec]); i++) {
-			aggregate_sample(t->counts[spec], i, &s);
+		for (size_t i = 0; i < aggregate_samples(t->sampling.counts[spec]); i++) {
+			aggregate_sample(t->sampling.counts[spec], i, &s);
 			counted += s.count;
 		}
-	ck_assert(counted == 3000 && t->tally.samples == 3000);
+	ck_assert(counted == 3000 && t->sampling.tally.samples == 3000);
 }
 END_TEST
 
@@ -302,8 +302,9 @@ START_TEST(counts_are_as_committed_and_records_as_taken)
 	work(t, 40, 45); /* not committed */
 	fed_comm(t, (uint64_t)now, FED_INIT, FED_INIT, "renamed", false);
 	succeed(1);
-	ck_assert_uint_eq(t->tally.samples, 40);
-	const struct process *p = process_table_find(t->tasks, FED_INIT), *child = process_table_find(t->tasks, 6000);
+	ck_assert_uint_eq(t->sampling.tally.samples, 40);
+	const struct process *p = process_table_find(t->sampling.processes, FED_INIT),
+			     *child = process_table_find(t->sampling.processes, 6000);
 	ck_assert_ptr_nonnull(p);
 	ck_assert_str_eq(p->comm, "renamed");
 	ck_assert_ptr_nonnull(address_space_find(p->space, 0x7f3000000000));
@@ -334,7 +335,8 @@ START_TEST(a_record_that_comes_again_changes_nothing)
 		case 2:
 			fed_map(t, (uint64_t)now, 6000, 0x1000, 0x1000, "/bin/child");
 			free(before); /* but for a number of arrivals */
-			ck_assert_uint_eq(address_space_count(process_table_find(t->tasks, 6000)->space), 1);
+			ck_assert_uint_eq(
+				address_space_count(process_table_find(t->sampling.processes, 6000)->space), 1);
 			fed_task(t, PERF_RECORD_EXIT, (uint64_t)now, 6000, 6000, FED_INIT);
 			break;
 		case 3:
@@ -352,10 +354,10 @@ START_TEST(the_exec_that_begins_counting_is_not_lost)
 {
 	fed_map(t, (uint64_t)now, FED_INIT, 0x400000, 0x1000, "/runc");
 	fed_comm(t, (uint64_t)now, FED_INIT, FED_INIT, "init", true);
-	int64_t at = t->window_mono;
+	int64_t at = t->sampling.window_mono;
 	ck_assert_uint_eq(succeed(1), 1);
-	ck_assert(t->started && t->window_mono == at);
-	ck_assert_uint_eq(address_space_count(process_table_find(t->tasks, FED_INIT)->space), 0);
+	ck_assert(t->sampling.started && t->sampling.window_mono == at);
+	ck_assert_uint_eq(address_space_count(process_table_find(t->sampling.processes, FED_INIT)->space), 0);
 }
 END_TEST
 
@@ -366,10 +368,10 @@ START_TEST(what_is_said_anew_is_added)
 		.n = 1, .last = 1, .notes = "not for it", .tasks = {{.pid = 9, .tid = 9, .name = "nine"}}};
 	fed_map(t, (uint64_t)now, FED_INIT, 0x400000, 0x1000, "/runc");
 	fed_comm(t, (uint64_t)now, FED_INIT, FED_INIT, "init", true);
-	int64_t at = t->window_mono;
+	int64_t at = t->sampling.window_mono;
 	target_tasks(t, &m, NULL);
-	ck_assert(t->started && t->window_mono == at);
-	ck_assert(process_table_find(t->tasks, 9) && process_table_find(t->tasks, FED_INIT));
+	ck_assert(t->sampling.started && t->sampling.window_mono == at);
+	ck_assert(process_table_find(t->sampling.processes, 9) && process_table_find(t->sampling.processes, FED_INIT));
 	char *before = fed_dump(g);
 	ck_assert_ptr_null(strstr(before, "not for it"));
 	succeed(1);
@@ -386,12 +388,12 @@ START_TEST(what_a_running_one_consists_of_comes_back)
 	t->desc.running = 1;
 	target_tasks(t, &m, NULL); /* who says so hears at once that it is done */
 	now = clock_now();
-	ck_assert(t->started);
+	ck_assert(t->sampling.started);
 	char *before = fed_dump(g);
 	ck_assert_ptr_nonnull(strstr(before, "a note"));
 	succeed(1);
 	compare("adopted", before, fed_dump(g));
-	ck_assert_str_eq(process_table_thread_name(process_table_find(t->tasks, 7), 8), "eight");
+	ck_assert_str_eq(process_table_thread_name(process_table_find(t->sampling.processes, 7), 8), "eight");
 }
 END_TEST
 
@@ -409,11 +411,12 @@ START_TEST(what_is_gone_or_another_does_not_come_back)
 	t = fed_target(g, 1); /* the same name again, the runtime's second try */
 	fed_map(t, (uint64_t)now, 77, 0x400000, 0x1000, "/new");
 	ck_assert_uint_eq(succeed(3), 2);
-	ck_assert(!t->started && !t->tally.samples && !process_table_find(t->tasks, FED_INIT) &&
-		  process_table_find(t->tasks, 77));
-	ck_assert_uint_eq(target_find(g, "c2")->tally.samples, 10);
+	ck_assert(!t->sampling.started && !t->sampling.tally.samples &&
+		  !process_table_find(t->sampling.processes, FED_INIT) &&
+		  process_table_find(t->sampling.processes, 77));
+	ck_assert_uint_eq(target_find(g, "c2")->sampling.tally.samples, 10);
 	struct target *third = target_find(g, "c3");
-	ck_assert(!third->started && !third->tally.restarts);
+	ck_assert(!third->sampling.started && !third->sampling.tally.restarts);
 	/* a pid that was used again: another container, whatever it is called */
 	commit_now();
 	struct engine fresh;
@@ -422,7 +425,7 @@ START_TEST(what_is_gone_or_another_does_not_come_back)
 	struct target *same = fed_target(&fresh, 2);
 	same->desc.start_time = 2;
 	ck_assert_uint_eq(checkpoint_resume(fresh.commit, &fresh, now), 0);
-	ck_assert(!same->started && !same->samples);
+	ck_assert(!same->sampling.started && !same->sampling.samples);
 	fed_engine_done(&fresh);
 }
 END_TEST
@@ -435,10 +438,10 @@ START_TEST(without_a_journal_they_count_from_now_on)
 	for (int i = 0; i < 2; i++)
 		ck_assert_int_eq(ftruncate(files[i], 0), 0);
 	ck_assert_uint_eq(succeed(1), 0);
-	ck_assert(t->started && !t->samples && strstr(t->desc.notes, "begin anew"));
+	ck_assert(t->sampling.started && !t->sampling.samples && strstr(t->desc.notes, "begin anew"));
 	catch_up();
 	work(t, 0, 10);
-	ck_assert_uint_eq(t->tally.samples, 10);
+	ck_assert_uint_eq(t->sampling.tally.samples, 10);
 }
 END_TEST
 
@@ -466,7 +469,7 @@ START_TEST(an_idle_target_costs_nothing)
 		ck_assert_int_eq(checkpoint_round(g->commit, g, now), -1);
 	}
 	ck_assert_uint_eq(checkpoint_bytes(g->commit), bytes);
-	t->saved.changed = true;
+	t->sampling.changed = true;
 	int wait = checkpoint_round(g->commit, g, now);
 	ck_assert(wait > 900 && wait <= 1001);
 }
@@ -483,9 +486,9 @@ START_TEST(a_commit_comes_early_rather_than_alone)
 	begin_program(t);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		g->pause = 0;
-		t->saved.changed = true;
+		t->sampling.changed = true;
 		commit_now();
-		t->saved.changed = true;
+		t->sampling.changed = true;
 		uint64_t bytes = checkpoint_bytes(g->commit);
 		g->pause = rows[i].pause;
 		now += rows[i].since;
@@ -503,11 +506,11 @@ START_TEST(behind_a_restart_commits_come_ever_later_up_to_a_second)
 	commit_now();
 	ck_assert_uint_eq(succeed(1), 1);
 	for (size_t i = 0; i < sizeof(ms) / sizeof(ms[0]); i++) {
-		t->saved.changed = true;
+		t->sampling.changed = true;
 		ck_assert_int_eq(checkpoint_round(g->commit, g, now), ms[i] + 1);
 		now += ms[i] * NSEC_PER_MSEC;
 		checkpoint_round(g->commit, g, now);
-		ck_assert(!t->saved.changed);
+		ck_assert(!t->sampling.changed);
 	}
 }
 END_TEST
@@ -518,10 +521,10 @@ START_TEST(the_gap_is_from_the_last_look_on)
 	commit_now();
 	now += SECOND / 2;
 	succeed(1);
-	ck_assert_uint_eq(t->tally.gap, SECOND / 2);
+	ck_assert_uint_eq(t->sampling.tally.gap, SECOND / 2);
 	now += SECOND / 4;
 	succeed(1);
-	ck_assert(t->tally.restarts == 2 && t->tally.gap == 3 * SECOND / 4);
+	ck_assert(t->sampling.tally.restarts == 2 && t->sampling.tally.gap == 3 * SECOND / 4);
 }
 END_TEST
 
@@ -536,25 +539,25 @@ static void lower(void)
 	while (b->seconds < 70)
 		cpu_budget_look(b, 1, &(struct cpu_budget_cost){5000 + b->seconds, b->seconds}, g->rates.allowed);
 	for (unsigned i = 0; i < 7; i++)
-		t->rate.steps[t->rate.n_steps++] = (struct rate_step){now + i * 10, 2 + i};
-	t->rate.factor = t->rate.cap.factor = 4.25;
-	t->rate.most = 9.5;
-	t->rate.by_cap = true;
-	t->rate.intervals.stretch = 1.5;
+		t->sampling.rate.steps[t->sampling.rate.n_steps++] = (struct rate_step){now + i * 10, 2 + i};
+	t->sampling.rate.factor = t->sampling.rate.cap.factor = 4.25;
+	t->sampling.rate.most = 9.5;
+	t->sampling.rate.by_cap = true;
+	t->sampling.rate.intervals.stretch = 1.5;
 	t->kernel[1] = counted_by_kernel;
 	t->ran_then = 1234;
-	t->records = 77;
-	t->bytes = 7700;
-	t->saved.changed = true;
+	t->sampling.records = 77;
+	t->sampling.bytes = 7700;
+	t->sampling.changed = true;
 }
 
 static void check_lowered(const struct cpu_budget *b)
 {
-	const struct target_rate *r = &t->rate;
+	const struct target_rate *r = &t->sampling.rate;
 	ck_assert(
 		r->factor == 4.25 && rate_cap_factor(&r->cap) == 4.25 && r->most == 9.5 && r->intervals.stretch == 1.5);
 	ck_assert(r->by_cap && !r->by_budget);
-	ck_assert(t->ran_then == 1234 && t->records == 77 && t->bytes == 7700);
+	ck_assert(t->ran_then == 1234 && t->sampling.records == 77 && t->sampling.bytes == 7700);
 	ck_assert_int_eq(memcmp(&t->kernel[1], &counted_by_kernel, sizeof(counted_by_kernel)), 0);
 	ck_assert(cpu_budget_factor(&g->rates.allowance) == cpu_budget_factor(b) && cpu_budget_factor(b) > 1);
 	const struct cpu_budget_cost had = cpu_budget_minute(b), has = cpu_budget_minute(&g->rates.allowance);
@@ -572,9 +575,10 @@ START_TEST(lowered_rates_come_back)
 	succeed(1);
 	check_lowered(&b);
 	/* what was sampled then stands for what it did; of what is older than is known, for the oldest that is known */
-	ck_assert(sample_rate_scale(&t->rate, first + 65) == 8 && sample_rate_scale(&t->rate, first + 45) == 6);
-	ck_assert(sample_rate_scale(&t->rate, first + 5) == 5);
-	ck_assert(sample_rate_scale(&t->rate, later + clock_now()) == 4.25);
+	ck_assert(sample_rate_scale(&t->sampling.rate, first + 65) == 8 &&
+		  sample_rate_scale(&t->sampling.rate, first + 45) == 6);
+	ck_assert(sample_rate_scale(&t->sampling.rate, first + 5) == 5);
+	ck_assert(sample_rate_scale(&t->sampling.rate, later + clock_now()) == 4.25);
 	g->rates.allowed = 1000; /* a setting */
 	commit_now();
 	succeed(1);
@@ -617,19 +621,20 @@ static int spooled(void)
 static struct window *put_window(void)
 {
 	struct window *w = calloc(1, sizeof(*w));
-	*w = (struct window){.t = t, .seq = t->seq, .real = t->window_real, .duration = SECOND, .tally = t->tally};
+	*w = (struct window){
+		.t = t, .seq = t->seq, .real = t->window_real, .duration = SECOND, .tally = t->sampling.tally};
 	w->early = w->by_budget = true;
 	w->rate_most = 2.5;
 	strcpy(w->uncovered, "1,3-5");
 	w->kernel[0] = (struct event_totals){
 		.lost_known = true, .lost = 3, .lost_weight = 30, .unseen = 7, .correct = 1.25, .had_counter = 0.5};
 	for (unsigned i = 0; i < 2; i++) {
-		w->counts[i] = t->counts[i];
-		ck_assert_int_eq(aggregate_new(&t->counts[i]), 0);
+		w->counts[i] = t->sampling.counts[i];
+		ck_assert_int_eq(aggregate_new(&t->sampling.counts[i]), 0);
 	}
-	memset(&t->tally, 0, sizeof(t->tally));
+	memset(&t->sampling.tally, 0, sizeof(t->sampling.tally));
 	t->seq++;
-	t->window_mono += SECOND;
+	t->sampling.window_mono += SECOND;
 	checkpoint_window(g->commit, w);
 	window_restore(t, w);
 	return w;
@@ -650,7 +655,7 @@ START_TEST(a_window_that_waits_comes_back_and_is_written_once)
 	succeed(1); /* of a snapshot */
 	compare("whole", before, fed_dump(g));
 	ck_assert(t->windows && t->windows->kernel[0].lost == 3 && t->windows->kernel[0].unseen == 7);
-	ck_assert(t->windows->kernel[0].lost_known && !t->tally.lost);
+	ck_assert(t->windows->kernel[0].lost_known && !t->sampling.tally.lost);
 	ck_assert(t->windows->kernel[0].correct == 1.25 && t->windows->kernel[1].correct == 1);
 	ck_assert(t->windows->kernel[0].had_counter == 0.5);
 	ck_assert(t->windows->early && t->windows->by_budget && !t->windows->by_cap && t->windows->rate_most == 2.5);
@@ -661,7 +666,7 @@ START_TEST(a_window_that_waits_comes_back_and_is_written_once)
 	run_until_left(0);
 	ck_assert_int_eq(spooled(), 2); /* two events */
 	succeed(1);
-	ck_assert(!t->windows && t->seq == 1 && t->tally.samples == 100 && t->samples == 300);
+	ck_assert(!t->windows && t->seq == 1 && t->sampling.tally.samples == 100 && t->sampling.samples == 300);
 }
 END_TEST
 
@@ -678,7 +683,7 @@ START_TEST(a_window_that_was_written_is_not_written_again)
 	work(t, 200, 210);
 	commit_now();
 	succeed(1);
-	ck_assert(!t->windows && t->seq == 1 && t->tally.samples == 10 && t->samples == 210);
+	ck_assert(!t->windows && t->seq == 1 && t->sampling.tally.samples == 10 && t->sampling.samples == 210);
 	ck_assert(t->last_profile[0]);
 }
 END_TEST
@@ -698,7 +703,7 @@ static void killed_before_the_answer(unsigned left, bool exporter_too)
 	commit_now();
 	succeed(1);
 	ck_assert(t->windows && !t->windows->next && t->windows->seq == 0 && t->seq == 1);
-	ck_assert(t->tally.samples == 10 && t->samples == 210);
+	ck_assert(t->sampling.tally.samples == 10 && t->sampling.samples == 210);
 	if (exporter_too) {
 		kill(exporting.process.pid, SIGKILL);
 		reap_exporter();
@@ -715,7 +720,7 @@ static void killed_before_the_answer(unsigned left, bool exporter_too)
 	ck_assert_int_eq(spooled(), 2);
 	ck_assert(t->last_profile[0]);
 	succeed(1);
-	ck_assert(!t->windows && t->seq == 1 && t->tally.samples == 10 && t->samples == 210);
+	ck_assert(!t->windows && t->seq == 1 && t->sampling.tally.samples == 10 && t->sampling.samples == 210);
 }
 
 START_TEST(a_window_that_was_handed_over_is_not_lost)
@@ -745,7 +750,7 @@ START_TEST(windows_that_end_before_an_answer_are_written_once)
 	catch_up();
 	commit_now();
 	succeed(1);
-	ck_assert(!t->windows && t->seq == 2 && t->samples == 300);
+	ck_assert(!t->windows && t->seq == 2 && t->sampling.samples == 300);
 }
 END_TEST
 
@@ -791,8 +796,8 @@ START_TEST(a_profile_says_how_it_came_about)
 	open_spool();
 	begin_program(t);
 	work(t, 0, 500);
-	t->tally.stops[UNWIND_STACK] = 3;
-	t->tally.stops[UNWIND_STOPS - 1] = 4;
+	t->sampling.tally.stops[UNWIND_STACK] = 3;
+	t->sampling.tally.stops[UNWIND_STOPS - 1] = 4;
 	with_comments = true;
 	window_close(t, false);
 	char *text = read_profile();
@@ -880,7 +885,7 @@ START_TEST(what_ran_on_a_cpu_that_came_back_is_written)
 	fed_events(t, 0)->cpu = 1;
 	t->cpu_stat = stat;
 	says(stat, "usage_usec 0");
-	t->tally.cpu_usage = target_cpu_usage(t);
+	t->sampling.tally.cpu_usage = target_cpu_usage(t);
 	says(stat, "usage_usec 700000");
 	open_spool();
 	window_close(t, false);
@@ -941,7 +946,7 @@ START_TEST(modules_are_read_again_for_a_window)
 	with_reader(&readers);
 	fed_map(t, (uint64_t)now, FED_INIT, base, 0x4000000, path);
 	fed_sample(t, fed_events(t, 1), (uint64_t)now, FED_INIT, FED_INIT, chain, 2);
-	ck_assert_int_eq(module_state(aggregate_frame(t->counts[1], 0)->module), MODULE_LOADED);
+	ck_assert_int_eq(module_state(aggregate_frame(t->sampling.counts[1], 0)->module), MODULE_LOADED);
 	commit_now();
 	put_window();
 	fed_sample(t, fed_events(t, 1), UINT64_MAX / 4, FED_INIT, FED_INIT, chain, 2);
@@ -950,7 +955,7 @@ START_TEST(modules_are_read_again_for_a_window)
 	forked_end(&readers);
 	forked_start(&readers, limits);
 	with_reader(&readers);
-	ck_assert_int_eq(module_state(aggregate_frame(t->counts[1], 0)->module), MODULE_UNREADABLE);
+	ck_assert_int_eq(module_state(aggregate_frame(t->sampling.counts[1], 0)->module), MODULE_UNREADABLE);
 	open_spool();
 	window_round(t, now);
 	char *of_predecessor = read_profile();
@@ -1211,7 +1216,7 @@ static void profile_burner(bool again)
 	burner_seen->ready = 1 + burner_counted();
 	for (;;) {
 		engine_round(&e);
-		burner_seen->weight = e.targets->tally.weight[0];
+		burner_seen->weight = e.targets->sampling.tally.weight[0];
 		usleep(20000);
 	}
 }
@@ -1287,8 +1292,8 @@ START_TEST(time_of_a_real_program_adds_up)
 	wait4(burner, NULL, 0, &used);
 	const uint64_t counted = burner_counted();
 	t = e.targets;
-	ck_assert_int_eq((int)t->tally.restarts, workers);
-	sampled = t->tally.weight[0];
+	ck_assert_int_eq((int)t->sampling.tally.restarts, workers);
+	sampled = t->sampling.tally.weight[0];
 	event_loop_del(e.loop, &t->pid_source); /* it has ended, and its target would go with it */
 	open_spool();
 	window_close(t, false);
@@ -1380,13 +1385,13 @@ static uint64_t check_counts(void)
 {
 	static struct aggregate_sample s;
 	uint64_t n = 0;
-	for (size_t i = 0; i < aggregate_samples(t->counts[0]); i++) {
-		aggregate_sample(t->counts[0], i, &s);
+	for (size_t i = 0; i < aggregate_samples(t->sampling.counts[0]); i++) {
+		aggregate_sample(t->sampling.counts[0], i, &s);
 		ck_assert_uint_eq(s.count, 1);
 		ck_assert_uint_eq(s.weight, t->desc.events[0].period);
 		n++;
 	}
-	ck_assert_uint_eq(n, t->tally.samples);
+	ck_assert_uint_eq(n, t->sampling.tally.samples);
 	return n;
 }
 
@@ -1402,7 +1407,7 @@ START_TEST(killed_at_any_moment_a_successor_continues)
 	commit_now();
 	for (;; kills++) {
 		unsigned from = ring->tail;
-		uint64_t had = t->tally.samples;
+		uint64_t had = t->sampling.tally.samples;
 		const long ns = (long)(rand() % 1500) * 1000;
 		pid_t pid = fork();
 		if (pid == 0)
@@ -1410,7 +1415,7 @@ START_TEST(killed_at_any_moment_a_successor_continues)
 		int status = child_process_wait(pid, deadline_in(60 * NSEC_PER_SEC));
 		now += SECOND / 10;
 		succeed(1);
-		began += t->started;
+		began += t->sampling.started;
 		uint64_t n = check_counts();
 		unsigned committed = 0;
 		for (unsigned i = from; i < ring->committed; i++)
@@ -1429,15 +1434,15 @@ START_TEST(killed_at_any_moment_a_successor_continues)
 	}
 	/* all that is known of processes is as if nobody had been killed */
 	ck_assert_uint_gt(kills, 5);
-	ck_assert_uint_eq(address_space_count(process_table_find(t->tasks, FED_INIT)->space), STEPS / 10);
+	ck_assert_uint_eq(address_space_count(process_table_find(t->sampling.processes, FED_INIT)->space), STEPS / 10);
 	for (unsigned i = 0; i < STEPS; i++) {
-		const struct process *p = i % 10 == 2 ? process_table_find(t->tasks, 10000 + i) : NULL;
+		const struct process *p = i % 10 == 2 ? process_table_find(t->sampling.processes, 10000 + i) : NULL;
 		ck_assert_msg(i % 10 != 2 || p, "process of step %u", i);
 		ck_assert(!p || address_space_count(p->space) == i / 10 + 1);
 		ck_assert(!p || !strcmp(p->comm, (i + 1) % 30 == 3 ? "named" : "init"));
 	}
 	ck_assert_uint_lt(lost_at_most, (kills + 1) * 40);
-	ck_assert_uint_eq(t->tally.restarts, began);
+	ck_assert_uint_eq(t->sampling.tally.restarts, began);
 	munmap(ring, 4096);
 }
 END_TEST
@@ -1521,7 +1526,7 @@ START_TEST(a_journal_of_twice_its_snapshot_is_begun_anew)
 	for (;;) {
 		was = is;
 		if (growths[_i].counts) {
-			t->saved.changed = t->saved.streams = t->saved.tasks = true;
+			t->sampling.changed = t->saved.streams = t->sampling.processes_changed = true;
 			commit_now();
 		} else
 			map_much(t, 0, 1); /* again, and nothing is new */
@@ -1555,14 +1560,14 @@ START_TEST(a_target_that_takes_too_much_is_left_out_alone)
 	commit_now();
 	ck_assert_int_eq(checkpoint_round(g->commit, g, now), -1);
 	ck_assert_uint_eq(succeed(2), 2);
-	ck_assert(t->started && !t->samples && !t->seq); /* it counts from now on */
-	ck_assert_uint_eq(target_find(g, "c2")->samples, 20);
+	ck_assert(t->sampling.started && !t->sampling.samples && !t->seq); /* it counts from now on */
+	ck_assert_uint_eq(target_find(g, "c2")->sampling.samples, 20);
 	catch_up();
 	work(t, 0, 10);
 	commit_now();
 	ck_assert_uint_eq(succeed(2), 2);
-	ck_assert_uint_eq(t->samples, 10);
-	ck_assert_uint_eq(target_find(g, "c2")->samples, 20);
+	ck_assert_uint_eq(t->sampling.samples, 10);
+	ck_assert_uint_eq(target_find(g, "c2")->sampling.samples, 20);
 }
 END_TEST
 
@@ -1576,7 +1581,7 @@ START_TEST(who_has_become_small_is_in_it_again)
 	now += 60 * SECOND;
 	commit_now();
 	ck_assert_uint_eq(succeed(1), 1);
-	ck_assert_uint_eq(t->samples, 10);
+	ck_assert_uint_eq(t->sampling.samples, 10);
 }
 END_TEST
 
@@ -1594,7 +1599,7 @@ START_TEST(many_that_are_large_have_a_bound)
 	ck_assert_uint_eq(succeed(9), 9);
 	unsigned known = 0;
 	for (struct target *each = g->targets; each; each = each->next)
-		known += each->samples == 10;
+		known += each->sampling.samples == 10;
 	ck_assert(known >= 3 && known < 8);
 }
 END_TEST

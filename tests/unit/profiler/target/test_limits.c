@@ -85,8 +85,8 @@ static struct target *put_target(const char *id)
 	strcpy(t->desc.id, id);
 	t->desc.n_events = 1;
 	t->desc.events[0].period = 1000;
-	t->started = true;
-	ck_assert_int_eq(window_counts(t, &t->counts[0]), 0);
+	t->sampling.started = true;
+	ck_assert_int_eq(window_counts(t, &t->sampling.counts[0]), 0);
 	t->next = engine.targets;
 	engine.targets = t;
 	return t;
@@ -97,7 +97,7 @@ static void count(struct target *t, uint64_t from, uint64_t n)
 	static const struct sample_origin who = {1, 1, "p", "p", "p", NULL};
 	for (uint64_t i = from; i < from + n; i++) {
 		struct stack_frame f = {.kind = FRAME_KERNEL, .vaddr = i};
-		aggregate_add(t->counts[0], &f, 1, &who, 1, 1000);
+		aggregate_add(t->sampling.counts[0], &f, 1, &who, 1, 1000);
 	}
 }
 
@@ -106,7 +106,7 @@ static void drop_targets(void)
 	while (engine.targets) {
 		struct target *t = engine.targets;
 		engine.targets = t->next;
-		aggregate_free(t->counts[0]);
+		aggregate_free(t->sampling.counts[0]);
 		free(t);
 	}
 	ck_assert_uint_eq(engine.tables.used, 0);
@@ -119,7 +119,7 @@ START_TEST(stacks_of_all_share_one_room)
 	struct target *a = put_target("a"), *b = put_target("b");
 	count(a, 0, 1000);
 	size_t one = engine.tables.used;
-	ck_assert_uint_eq(one, aggregate_memory(a->counts[0]));
+	ck_assert_uint_eq(one, aggregate_memory(a->sampling.counts[0]));
 	count(b, 0, 1000);
 	ck_assert_uint_eq(engine.tables.used, 2 * one);
 	count(b, 0, 1000); /* known ones take nothing */
@@ -127,14 +127,14 @@ START_TEST(stacks_of_all_share_one_room)
 	count(b, 0, 100000);
 	ck_assert_uint_ge(engine.tables.used, engine.tables.max);
 	ck_assert_uint_lt(engine.tables.used, 2 * engine.tables.max); /* tables double */
-	ck_assert_uint_gt(aggregate_overflow(b->counts[0]), 1000);
+	ck_assert_uint_gt(aggregate_overflow(b->sampling.counts[0]), 1000);
 	/* whoever has none finds none */
 	count(a, 5000, 10);
-	ck_assert_uint_eq(aggregate_overflow(a->counts[0]), 10);
-	aggregate_clear(b->counts[0]);
+	ck_assert_uint_eq(aggregate_overflow(a->sampling.counts[0]), 10);
+	aggregate_clear(b->sampling.counts[0]);
 	ck_assert_uint_le(engine.tables.used, one + 4096);
 	count(a, 5000, 10);
-	ck_assert_uint_eq(aggregate_overflow(a->counts[0]), 10);
+	ck_assert_uint_eq(aggregate_overflow(a->sampling.counts[0]), 10);
 	drop_targets();
 }
 END_TEST
@@ -151,7 +151,7 @@ START_TEST(nothing_happens_below_three_quarters)
 	limits_apply(&engine, &settings);
 	count(a, 0, 10000);
 	limits_enforce_memory(&engine);
-	ck_assert(!a->early && a->seq == 0 && aggregate_overflow(a->counts[0]) == 0);
+	ck_assert(!a->early && a->seq == 0 && aggregate_overflow(a->sampling.counts[0]) == 0);
 	drop_targets();
 }
 END_TEST

@@ -23,7 +23,7 @@ static void begin(void)
 	target = fed_target(&engine, 1);
 	window = (struct window){.t = target, .real = REAL, .duration = NSEC_PER_SEC};
 	for (unsigned i = 0; i < 2; i++) {
-		window.counts[i] = target->counts[i];
+		window.counts[i] = target->sampling.counts[i];
 		window.kernel[i] = (struct event_totals){.correct = 1, .had_counter = 1};
 	}
 }

@@ -37,8 +37,8 @@ START_TEST(what_was_before_the_program_does_not_count)
 	fed_comm(target, (uint64_t)(now - 2000), FED_INIT, FED_INIT, "web", true);
 	sample(now - 2500); /* of another CPU, read later */
 	sample(now - 1000);
-	ck_assert_uint_eq(target->tally.before, 2);
-	ck_assert_uint_eq(target->tally.samples, 1);
+	ck_assert_uint_eq(target->sampling.tally.before, 2);
+	ck_assert_uint_eq(target->sampling.tally.samples, 1);
 }
 END_TEST
 
@@ -48,11 +48,11 @@ START_TEST(what_is_read_behind_its_windows_end_is_of_the_next)
 	fed_comm(target, (uint64_t)(now - 2000), FED_INIT, FED_INIT, "web", true);
 	sample(now - 1000);
 	window_close(target, false);
-	ck_assert_uint_eq(target->tally.samples, 0);
+	ck_assert_uint_eq(target->sampling.tally.samples, 0);
 	sample(now - 500);
-	ck_assert_uint_eq(target->tally.before, 0);
-	ck_assert_uint_eq(target->tally.samples, 1);
-	ck_assert_uint_eq(target->tally.weight[0], target->desc.events[0].period);
+	ck_assert_uint_eq(target->sampling.tally.before, 0);
+	ck_assert_uint_eq(target->sampling.tally.samples, 1);
+	ck_assert_uint_eq(target->sampling.tally.weight[0], target->desc.events[0].period);
 }
 END_TEST
 
@@ -226,13 +226,13 @@ START_TEST(a_fields_value)
 	fed_events(target, 0)->layout.sample_type |= PERF_SAMPLE_RAW;
 	fed_comm(target, (uint64_t)(clock_now() - 2000), FED_INIT, FED_INIT, "web", true);
 	field_sample(raw, 20);
-	ck_assert_uint_eq(target->tally.samples, 1);
-	ck_assert_uint_eq(target->tally.value[0], fields[_i].worth);
-	aggregate_sample(target->counts[0], 0, &got);
+	ck_assert_uint_eq(target->sampling.tally.samples, 1);
+	ck_assert_uint_eq(target->sampling.tally.value[0], fields[_i].worth);
+	aggregate_sample(target->sampling.counts[0], 0, &got);
 	ck_assert(got.count == 1 && got.weight == fields[_i].worth);
 	field_sample(raw, 12); /* of somebody who chose another layout: the field is not there, or cut */
-	ck_assert_uint_eq(target->tally.samples, 2);
-	ck_assert_uint_eq(target->tally.value[0], fields[_i].worth * (AT + fields[_i].size <= 12 ? 2 : 1));
+	ck_assert_uint_eq(target->sampling.tally.samples, 2);
+	ck_assert_uint_eq(target->sampling.tally.value[0], fields[_i].worth * (AT + fields[_i].size <= 12 ? 2 : 1));
 }
 END_TEST
 

@@ -138,11 +138,11 @@ static void was_away(enum strategy strategy, bool kernel, int64_t gap)
 	target->desc.strategy = strategy;
 	target->desc.kernel = kernel;
 	target->desc.events[0].period = MS;
-	target->window_mono = clock_now();
+	target->sampling.window_mono = clock_now();
 	clock_move(1000 * MS);
 	samples(100);
-	target->tally.restarts = 1;
-	target->tally.gap = (uint64_t)gap;
+	target->sampling.tally.restarts = 1;
+	target->sampling.tally.gap = (uint64_t)gap;
 }
 
 static const struct {
@@ -192,7 +192,7 @@ START_TEST(a_gap_is_no_kernel_code)
 	target->streams->fd = memfd_create("side-band", MFD_CLOEXEC);
 	target->streams->layout.flags = LAYOUT_RUNNING;
 	ck_assert_int_eq(pwrite(target->streams->fd, ran, sizeof(ran), 0), sizeof(ran));
-	target->rate.most = 2;
+	target->sampling.rate.most = 2;
 	target_counts_window(target, &w);
 	const struct event_totals *k = &w.kernel[0];
 	ck_assert_uint_eq(k->counted, 600 * MS);
@@ -217,10 +217,10 @@ static void by_intervals(uint64_t taken, uint64_t gap_ms)
 	target->desc.strategy = STRATEGY_PROCESS;
 	target->desc.kernel = true;
 	target->desc.events[0].period = MS;
-	target->window_mono = clock_now();
-	target->rate.most = 2;
-	target->tally.restarts = gap_ms ? 1 : 0;
-	target->tally.gap = gap_ms * MS;
+	target->sampling.window_mono = clock_now();
+	target->sampling.rate.most = 2;
+	target->sampling.tally.restarts = gap_ms ? 1 : 0;
+	target->sampling.tally.gap = gap_ms * MS;
 	clock_move(1000 * MS);
 	samples((unsigned)taken);
 }
@@ -294,7 +294,7 @@ START_TEST(without_intervals_or_an_account_the_kernels_count_holds)
 	says(now, 2);
 	if (unsettled[_i].account)
 		ck_assert_int_eq(pwrite(target->streams->fd, ran, sizeof(ran), 0), sizeof(ran));
-	target->rate.most = unsettled[_i].most;
+	target->sampling.rate.most = unsettled[_i].most;
 	target->ran_then = 70 * MS;
 	target_counts_window(target, &w);
 	const struct event_totals *k = &w.kernel[0];
@@ -328,8 +328,8 @@ START_TEST(what_programs_say_of_their_time)
 	target->desc.strategy = STRATEGY_TIMERS;
 	target->desc.events[0].period = 1000;
 	samples((unsigned)accounts[_i].taken);
-	target->tally.apps_cpu = accounts[_i].used;
-	target->tally.inproc_lost = accounts[_i].lost;
+	target->sampling.tally.apps_cpu = accounts[_i].used;
+	target->sampling.tally.inproc_lost = accounts[_i].lost;
 	target_counts_window(target, &w);
 	const struct event_totals *k = &w.kernel[0];
 	ck_assert(k->lost_known && k->lost == accounts[_i].lost && k->counted == accounts[_i].used);

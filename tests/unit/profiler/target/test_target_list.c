@@ -36,7 +36,7 @@ static struct target *put_target(const char *id)
 	t->desc.strategy = STRATEGY_CGROUP;
 	t->desc.n_events = 1;
 	t->desc.events[0].period = 10101010;
-	ck_assert_int_eq(aggregate_new(&t->counts[0]), 0);
+	ck_assert_int_eq(aggregate_new(&t->sampling.counts[0]), 0);
 	t->next = engine.targets;
 	engine.targets = t;
 	engine.n_targets++;
@@ -50,7 +50,7 @@ static void drop_target(struct target *t)
 		at = &(*at)->next;
 	*at = t->next;
 	engine.n_targets--;
-	aggregate_free(t->counts[0]);
+	aggregate_free(t->sampling.counts[0]);
 	free(t);
 }
 
@@ -117,17 +117,17 @@ START_TEST(one_target)
 	t->born -= 5 * NSEC_PER_SEC;
 	t->cpu_first = 1000;
 	t->cpu_last = 51000;
-	t->samples = 30;
-	t->tally.samples = 20;
+	t->sampling.samples = 30;
+	t->sampling.tally.samples = 20;
 	t->past.lost = 5;
-	t->tally.lost_shared = 6;
+	t->sampling.tally.lost_shared = 6;
 	t->past.throttled = 1;
-	t->tally.throttled = 2;
-	t->cost = 7000000;
+	t->sampling.tally.throttled = 2;
+	t->sampling.cost = 7000000;
 	t->naming_spent = 8000000;
-	t->records = 40;
-	t->bytes = 5000;
-	t->rate.cap.factor = 4.2;
+	t->sampling.records = 40;
+	t->sampling.bytes = 5000;
+	t->sampling.rate.cap.factor = 4.2;
 	engine.rates.allowance.factor = 2;
 	strcpy(t->last_profile, "c1/x.pb.gz");
 	target_list_fill(&engine, UINT64_MAX, m);
@@ -138,8 +138,8 @@ START_TEST(one_target)
 		  l->throttled == 3);
 	ck_assert(l->records == 40 && l->bytes == 5000 && l->capped == 420 && l->lowered == 200);
 	ck_assert(l->cost_us == 7000 && l->naming_us == 8000 && !strcmp(l->profile, "c1/x.pb.gz"));
-	t->started = true;
-	t->window_mono = clock_now() - 2 * NSEC_PER_SEC;
+	t->sampling.started = true;
+	t->sampling.window_mono = clock_now() - 2 * NSEC_PER_SEC;
 	target_list_fill(&engine, UINT64_MAX, m);
 	ck_assert_uint_eq(l->state, LISTED_STARTED);
 	ck_assert(l->window_ms >= 2000 && l->window_ms < 12000);

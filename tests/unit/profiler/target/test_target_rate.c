@@ -203,7 +203,7 @@ static void begin_target(enum strategy strategy, unsigned cpus)
 	engine.rates.drained = INT64_MAX; /* a record is handed over as it is made */
 	target_rate_use(&engine, &settings);
 	fed_comm(target, (uint64_t)(clock_now() - MS), FED_INIT, FED_INIT, "web", true);
-	ck_assert(target->started);
+	ck_assert(target->sampling.started);
 }
 
 static void end_target(void)
@@ -282,7 +282,8 @@ static void limit_to(uint64_t samples)
 {
 	settings.target_rate = samples;
 	target_rate_use(&engine, &settings);
-	memset(&target->rate.cap.needed, 0, sizeof(target->rate.cap.needed)); /* ten calm seconds have passed */
+	memset(&target->sampling.rate.cap.needed, 0,
+		sizeof(target->sampling.rate.cap.needed)); /* ten calm seconds have passed */
 }
 
 /* CPU seconds that samples by intervals have yet to stand for, as of a look at all targets. */
@@ -293,7 +294,7 @@ static double owed_now(void)
 		return 0;
 	while (engine.rates.looked == looked)
 		run_ms(1);
-	return target->rate.intervals.owed;
+	return target->sampling.rate.intervals.owed;
 }
 
 /*
@@ -304,12 +305,12 @@ static double owed_now(void)
 static void check_sums(const char *scenario, unsigned ms, double least, double most)
 {
 	double owed = owed_now();
-	const struct target_tally before = target->tally;
+	const struct sample_tally before = target->sampling.tally;
 	uint64_t began = kernel.ran;
 	run_ms(ms);
 	double owes = owed_now(), ns = (double)(kernel.ran - began);
-	double sum = ((double)(target->tally.weight[0] - before.weight[0]) + owes - owed) / ns;
-	double rate = (double)(target->tally.samples - before.samples) * NSEC_PER_SEC / ns;
+	double sum = ((double)(target->sampling.tally.weight[0] - before.weight[0]) + owes - owed) / ns;
+	double rate = (double)(target->sampling.tally.samples - before.samples) * NSEC_PER_SEC / ns;
 	ck_assert_msg(fabs(sum - 1) < 0.05, "%s: %f", scenario, sum);
 	ck_assert_msg(
 		fabs(owes) < 2.0 * (double)(kernel.cpus * NSEC_PER_SEC), "%s: it owes %f s", scenario, owes / 1e9);
@@ -326,13 +327,13 @@ START_TEST(sums_stay_right_while_it_is_sampled_less)
 	limit_to(100);
 	run_ms(3000);
 	double needed = 10.0 * ways[_i].cpus;
-	ck_assert_msg(target->rate.factor > needed && target->rate.factor < 1.2 * needed, "%s: 1/%f", scenario,
-		target->rate.factor);
+	ck_assert_msg(target->sampling.rate.factor > needed && target->sampling.rate.factor < 1.2 * needed, "%s: 1/%f",
+		scenario, target->sampling.rate.factor);
 	check_sums(scenario, 10000, 70.0 / ways[_i].cpus, 130.0 / ways[_i].cpus);
-	ck_assert(target->rate.most > 2 && target->rate.by_cap && !target->rate.by_budget);
+	ck_assert(target->sampling.rate.most > 2 && target->sampling.rate.by_cap && !target->sampling.rate.by_budget);
 	limit_to(0);
 	run_ms(2000);
-	ck_assert_msg(target->rate.factor == 1, "%s: 1/%f", scenario, target->rate.factor);
+	ck_assert_msg(target->sampling.rate.factor == 1, "%s: 1/%f", scenario, target->sampling.rate.factor);
 	ck_assert(kernel.on && kernel.period == PERIOD);
 	check_sums(scenario, 2000, 950, 1050);
 	end_target();
@@ -345,12 +346,13 @@ START_TEST(the_budget_lowers_and_raises_all)
 	begin_target(STRATEGY_CGROUP, 1);
 	engine.rates.allowed = 5 * MS;
 	run_ms(70000);
-	ck_assert_msg(target->rate.factor > 4 && target->rate.factor < 8, "1/%f", target->rate.factor);
-	ck_assert(target->rate.by_budget && !target->rate.by_cap);
+	ck_assert_msg(target->sampling.rate.factor > 4 && target->sampling.rate.factor < 8, "1/%f",
+		target->sampling.rate.factor);
+	ck_assert(target->sampling.rate.by_budget && !target->sampling.rate.by_cap);
 	check_sums("lowered", 10000, 100, 250);
 	engine.rates.allowed = 0;
 	run_ms(2000);
-	ck_assert(target->rate.factor == 1);
+	ck_assert(target->sampling.rate.factor == 1);
 	check_sums("raised", 2000, 950, 1050);
 	end_target();
 }
@@ -364,8 +366,8 @@ START_TEST(what_is_no_sampling_lowers_nothing)
 	kernel.usage_a_ms = 50;
 	ck_assert(target_rate_have_room(&engine));
 	run_ms(70000);
-	ck_assert_msg(target->rate.factor <= 1, "1/%f", target->rate.factor);
-	ck_assert(!target->rate.by_budget);
+	ck_assert_msg(target->sampling.rate.factor <= 1, "1/%f", target->sampling.rate.factor);
+	ck_assert(!target->sampling.rate.by_budget);
 	ck_assert(!target_rate_have_room(&engine));
 	kernel.usage_a_ms = 10;
 	run_ms(60000);
@@ -384,7 +386,7 @@ START_TEST(of_a_drain_samples_have_their_part)
 	sample_rate_drained(r, sample_rate_cpu(r) - MS);
 	ck_assert_uint_eq(r->drains, 0); /* nothing came */
 	for (unsigned i = 0; i < 9; i++)
-		target_rate_record(target, i == 0, 100);
+		sampling_note_record(&target->sampling, i == 0, 100);
 	int64_t began = sample_rate_cpu(r) - 800 * MS; /* this test's own time is little beside it */
 	r->loading += 400 * MS;			       /* for a file, which is read once */
 	sample_rate_drained(r, began);
@@ -414,13 +416,13 @@ START_TEST(a_successor_takes_over)
 	limit_to(100);
 	run_ms(3000);
 	struct rate_saved left;
-	sample_rate_save(&target->rate, &left);
+	sample_rate_save(&target->sampling.rate, &left);
 	while (ways[_i].strategy == STRATEGY_PROCESS && kernel.on)
 		run_ms(1);
 	engine.rates = (struct rate_control){.account = kernel.account, .drained = INT64_MAX};
 	target_rate_use(&engine, &settings);
-	sample_rate_restore(&target->rate, &left);
-	target->rate.samples = 1000; /* that nobody had read */
+	sample_rate_restore(&target->sampling.rate, &left);
+	target->sampling.rate.samples = 1000; /* that nobody had read */
 	target_rate_resume(target);
 	run_ms(3000);
 	check_sums(scenario, 10000, 70.0 / ways[_i].cpus, 130.0 / ways[_i].cpus);
@@ -429,7 +431,7 @@ START_TEST(a_successor_takes_over)
 		run_ms(1);
 	engine.rates = (struct rate_control){.account = kernel.account, .drained = INT64_MAX};
 	limit_to(0);
-	target->rate = (struct target_rate){0};
+	target->sampling.rate = (struct target_rate){0};
 	target_rate_resume(target);
 	ck_assert_msg(kernel.on && kernel.period == PERIOD, "%s", scenario);
 	check_sums(scenario, 2000, 950, 1050);
@@ -443,7 +445,7 @@ START_TEST(a_session_gets_what_it_asked_for)
 	engine.single = true;
 	limit_to(1);
 	run_ms(5000);
-	ck_assert_uint_eq(target->rate.n_steps, 0);
+	ck_assert_uint_eq(target->sampling.rate.n_steps, 0);
 	ck_assert(kernel.period == PERIOD);
 	end_target();
 }
@@ -452,12 +454,12 @@ END_TEST
 START_TEST(what_came_is_counted)
 {
 	begin_target(STRATEGY_CGROUP, 1);
-	uint64_t records = target->records, bytes = target->bytes;
+	uint64_t records = target->sampling.records, bytes = target->sampling.bytes;
 	run_ms(500);
 	ck_assert_uint_eq(kernel.samples, 500);
-	ck_assert_uint_eq(target->samples, 500);
-	ck_assert_uint_eq(target->records - records, 500);
-	ck_assert_uint_eq(target->bytes - bytes, 500 * 8 * 8); /* of eight words: fed_sample() */
+	ck_assert_uint_eq(target->sampling.samples, 500);
+	ck_assert_uint_eq(target->sampling.records - records, 500);
+	ck_assert_uint_eq(target->sampling.bytes - bytes, 500 * 8 * 8); /* of eight words: fed_sample() */
 	end_target();
 }
 END_TEST
@@ -473,10 +475,10 @@ START_TEST(what_is_not_sampled_is_given_to_nobody)
 	run_ms(1500);
 	limit_to(60);
 	run_ms(20000);
-	ck_assert(target->rate.factor > 5);
+	ck_assert(target->sampling.rate.factor > 5);
 	target_counts_window(target, &w);
 	double part = (double)kernel.user / (double)kernel.ran, all = (double)w.kernel[0].counted;
-	double sampled = (double)target->tally.weight[0] * w.kernel[0].correct / all;
+	double sampled = (double)target->sampling.tally.weight[0] * w.kernel[0].correct / all;
 	ck_assert_msg(fabs(all / (double)kernel.ran - 1) < 0.01, "%f s of %f", all / 1e9, (double)kernel.ran / 1e9);
 	ck_assert_msg(fabs(sampled - part) < 0.1, "samples stand for %f, user code is %f", sampled, part);
 	ck_assert_msg(fabs((double)w.kernel[0].unsampled / all - (1 - sampled)) < 0.02, "%f is said to have none",

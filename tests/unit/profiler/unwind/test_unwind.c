@@ -4,6 +4,7 @@
  * program takes of itself (no privilege), samples of perf events where the kernel allows them, and hand-made or damaged
  * stacks, registers and tables.
  */
+#include "profiler/process/address_space.h"
 #include "profiler/unwind/unwind.h"
 
 #include "oci/base/child_process.h"
@@ -152,7 +153,8 @@ static __attribute__((noinline, noclone, no_sanitize("address", "undefined"))) v
 
 static size_t unwind_shot(size_t max, enum unwind_stop *stop)
 {
-	return unwind_user(unwinder, space, &shot.regs, shot.stack, shot.size, frames, max, stop);
+	return unwind_user(
+		unwinder, address_space_unwind_map(space), &shot.regs, shot.stack, shot.size, frames, max, stop);
 }
 
 static __attribute__((noinline, noclone)) void take_below_recursion(void)
@@ -188,7 +190,8 @@ START_TEST(a_brief_one_is_its_beginning)
 	uint64_t last_resorts = unwind_last_resorts(unwinder);
 	memcpy(whole, frames, sizeof(whole));
 	for (size_t size = 0; size <= shot.size; size += 64) {
-		size_t some = unwind_brief(unwinder, space, &shot.regs, shot.stack, size, frames, UNWIND_FRAMES_MAX);
+		size_t some = unwind_brief(unwinder, address_space_unwind_map(space), &shot.regs, shot.stack, size,
+			frames, UNWIND_FRAMES_MAX);
 		ck_assert(some >= last && some >= 1 && some <= n);
 		for (size_t i = 0; i < some; i++)
 			ck_assert(frames[i].ip == whole[i].ip && frames[i].vaddr == whole[i].vaddr);
@@ -427,7 +430,8 @@ START_TEST(chains_of_frame_pointers)
 	struct unwind_regs regs = {{[UNWIND_IP] = 0x1500, [UNWIND_SP] = 0x8000, [UNWIND_BP] = chains[_i].bp}};
 	enum unwind_stop stop;
 	address_space_map(space, 0x1000, 0x1000, 0x1000, &anon);
-	size_t n = unwind_user(unwinder, space, &regs, chains[_i].stack, sizeof(chains[_i].stack), frames, 512, &stop);
+	size_t n = unwind_user(unwinder, address_space_unwind_map(space), &regs, chains[_i].stack,
+		sizeof(chains[_i].stack), frames, 512, &stop);
 	const char *name = unwind_stop_name(stop) ? unwind_stop_name(stop) : "complete";
 	ck_assert_msg(!strcmp(name, chains[_i].stop), "%s: %s", chains[_i].name, name);
 	ck_assert_msg(n == chains[_i].frames, "%s: %zu frames", chains[_i].name, n);
@@ -443,7 +447,8 @@ START_TEST(a_leaf_that_restored_its_frame_pointer)
 	enum unwind_stop stop;
 	map_process(space, getpid());
 	address_space_map(space, 0x1000, 0x1000, 0x1000, &anon);
-	size_t n = unwind_user(unwinder, space, &regs, stack, sizeof(stack), frames, 512, &stop);
+	size_t n =
+		unwind_user(unwinder, address_space_unwind_map(space), &regs, stack, sizeof(stack), frames, 512, &stop);
 	ck_assert_msg(stop == UNWIND_END && n == 2, "%zu frames, %s", n, unwind_stop_name(stop));
 	ck_assert_uint_eq(frames[1].ip, 0x1010);
 }
@@ -461,7 +466,8 @@ START_TEST(the_beginning_without_a_description)
 		const uint64_t stack[8] = {(uint64_t)(uintptr_t)kinds[i].caller + 2};
 		struct unwind_regs regs = {
 			{[UNWIND_IP] = (uint64_t)(uintptr_t)restored, [UNWIND_SP] = 0x8000, [UNWIND_BP] = 1}};
-		size_t n = unwind_user(unwinder, space, &regs, stack, sizeof(stack), frames, 512, &stop);
+		size_t n = unwind_user(
+			unwinder, address_space_unwind_map(space), &regs, stack, sizeof(stack), frames, 512, &stop);
 		ck_assert_uint_eq(n, 2);
 		ck_assert_int_eq(stop, kinds[i].stop);
 	}
@@ -481,7 +487,8 @@ START_TEST(a_handler_on_a_stack_of_its_own)
 		struct unwind_regs regs = {{[UNWIND_IP] = (uint64_t)(uintptr_t)on_other_stack,
 			[UNWIND_SP] = 0x8000,
 			[UNWIND_R8] = kinds[i].sp}};
-		size_t n = unwind_user(unwinder, space, &regs, stack, sizeof(stack), frames, 512, &stop);
+		size_t n = unwind_user(
+			unwinder, address_space_unwind_map(space), &regs, stack, sizeof(stack), frames, 512, &stop);
 		ck_assert_uint_eq(n, 2);
 		ck_assert_msg(stop == kinds[i].stop, "%zu: %s", i, unwind_stop_name(stop));
 	}
@@ -499,7 +506,8 @@ START_TEST(the_last_resort)
 	map_process(space, getpid());
 	address_space_map(space, 0x1000, 0x1000, 0x1000, &anon);
 	for (uint64_t times = 1; times < 4; times++) {
-		size_t n = unwind_user(unwinder, space, &regs, stack, sizeof(stack), frames, 512, &stop);
+		size_t n = unwind_user(
+			unwinder, address_space_unwind_map(space), &regs, stack, sizeof(stack), frames, 512, &stop);
 		ck_assert_msg(stop == UNWIND_END && n == 2, "%zu frames, %s", n, unwind_stop_name(stop));
 		ck_assert_uint_eq(frames[1].ip, 0x1010);
 		ck_assert_uint_eq(unwind_last_resorts(unwinder), times);
@@ -507,10 +515,13 @@ START_TEST(the_last_resort)
 	ck_assert_ptr_nonnull(*address_space_cache(space));
 	unwind_table_stats(module_rows(frames[0].module), &st);
 	ck_assert_uint_eq(st.left_out, 1);
-	ck_assert_uint_eq(unwind_brief(unwinder, space, &regs, stack, sizeof(stack), frames, 512), 1);
+	ck_assert_uint_eq(
+		unwind_brief(unwinder, address_space_unwind_map(space), &regs, stack, sizeof(stack), frames, 512), 1);
 	ck_assert_uint_eq(unwind_last_resorts(unwinder), 3);
 	unwind_no_last_resort(unwinder);
-	ck_assert_uint_eq(unwind_user(unwinder, space, &regs, stack, sizeof(stack), frames, 512, &stop), 1);
+	ck_assert_uint_eq(
+		unwind_user(unwinder, address_space_unwind_map(space), &regs, stack, sizeof(stack), frames, 512, &stop),
+		1);
 	ck_assert_int_eq(stop, UNWIND_NO_INFO);
 	ck_assert_uint_eq(unwind_last_resorts(unwinder), 3);
 }
@@ -528,7 +539,8 @@ START_TEST(no_last_resort)
 			const struct mapping *map = address_space_at(space, m);
 			address_space_map(many[i], map->start, map->end - map->start, map->pgoff, mapping_key(map));
 		}
-		unwind_user(unwinder, many[i], &shot.regs, shot.stack, shot.size, frames, 512, &stop);
+		unwind_user(unwinder, address_space_unwind_map(many[i]), &shot.regs, shot.stack, shot.size, frames, 512,
+			&stop);
 		ck_assert_int_eq(stop, UNWIND_END);
 	}
 	ck_assert_uint_eq(unwind_last_resorts(unwinder), 0);

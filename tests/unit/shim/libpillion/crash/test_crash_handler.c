@@ -426,8 +426,8 @@ static const struct {
 
 START_TEST(what_it_was)
 {
-	static struct target t;
-	struct crash_record c = {.target = &t,
+	static const struct target_desc desc;
+	struct crash_report c = {.desc = &desc,
 		.real = 1795613710 * NSEC_PER_SEC + 5000,
 		.pid = 3,
 		.says = {.signal = (uint32_t)whats[_i].signal,

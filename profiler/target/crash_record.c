@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "profiler/inproc/crash_record.h"
+#include "profiler/target/crash_record.h"
 
 #include "oci/base/clock.h"
 #include "oci/base/log.h"
-#include "profiler/inproc/crash_report.h"
 #include "profiler/inproc/shm_reader.h"
 #include "profiler/sample/sample_stack.h"
 #include "profiler/target/symbol_requests.h"
@@ -44,46 +43,47 @@ static void from_caller(struct crash_record *c, struct process *task, const stru
 	back.sample.stack += sizeof(to);
 	back.sample.stack_size -= sizeof(to);
 	const size_t n = sample_stack_frames(
-		c->target->engine->unwind, task, &back, &layout, &c->target->engine->jit_room, frames, &stop);
+		c->target->sampling.unwind, task, &back, &layout, c->target->sampling.jit_room, frames, &stop);
 	if (is_nowhere(&frames[0]))
 		return;
-	c->n = n < AGGREGATE_STACK_MAX ? n + 1 : n;
-	memcpy(c->frames + 1, frames, (c->n - 1) * sizeof(frames[0]));
-	c->stop = stop;
+	c->report.n = n < AGGREGATE_STACK_MAX ? n + 1 : n;
+	memcpy(c->report.frames + 1, frames, (c->report.n - 1) * sizeof(frames[0]));
+	c->report.stop = stop;
 }
 
 static void find_frames(struct crash_record *c, struct process *task, const struct record *r)
 {
 	static const struct perf_layout layout = {.sample_type = PERF_SAMPLE_STACK_USER | PERF_SAMPLE_REGS_USER};
 	struct target *t = c->target;
-	c->n = sample_stack_frames(t->engine->unwind, task, r, &layout, &t->engine->jit_room, c->frames, &c->stop);
-	c->nowhere = is_nowhere(&c->frames[0]);
-	if (c->nowhere)
+	c->report.n = sample_stack_frames(
+		t->sampling.unwind, task, r, &layout, t->sampling.jit_room, c->report.frames, &c->report.stop);
+	c->report.nowhere = is_nowhere(&c->report.frames[0]);
+	if (c->report.nowhere)
 		from_caller(c, task, r);
 }
 
 static void find_calls(struct crash_record *c, struct process *task)
 {
-	const uint64_t n = c->says.calls_n < SHM_CALLS_MAX ? c->says.calls_n : SHM_CALLS_MAX;
+	const uint64_t n = c->report.says.calls_n < SHM_CALLS_MAX ? c->report.says.calls_n : SHM_CALLS_MAX;
 	for (uint64_t i = 0; i < n; i++)
-		c->calls[c->n_calls++] =
-			sample_stack_frame(task, c->says.calls[i], false, &c->target->engine->jit_room);
+		c->report.calls[c->report.n_calls++] =
+			sample_stack_frame(task, c->report.says.calls[i], false, c->target->sampling.jit_room);
 }
 
 static void find_mappings(struct crash_record *c, const struct address_space *s)
 {
 	const size_t all = s ? address_space_count(s) : 0,
 		     n = all < CRASH_RECORD_MAPPINGS_MAX ? all : CRASH_RECORD_MAPPINGS_MAX;
-	c->mappings = calloc(n + 1, sizeof(c->mappings[0]));
-	for (size_t i = 0; c->mappings && i < n; i++) {
+	c->report.mappings = calloc(n + 1, sizeof(c->report.mappings[0]));
+	for (size_t i = 0; c->report.mappings && i < n; i++) {
 		const struct mapping *m = address_space_at(s, i);
 		const struct module_key *key = mapping_key(m);
-		struct crash_record_mapping *to = &c->mappings[c->n_mappings];
+		struct crash_mapping *to = &c->report.mappings[c->report.n_mappings];
 		char id[2 * ELF_BUILD_ID_MAX + 1] = "";
 		for (size_t k = 0; k < key->build_id_len && k < ELF_BUILD_ID_MAX; k++)
 			snprintf(id + 2 * k, 3, "%02x", key->build_id[k]);
-		*to = (struct crash_record_mapping){m->start, m->end, m->pgoff, strdup(key->path), strdup(id)};
-		c->n_mappings++;
+		*to = (struct crash_mapping){m->start, m->end, m->pgoff, strdup(key->path), strdup(id)};
+		c->report.n_mappings++;
 	}
 }
 
@@ -95,11 +95,11 @@ static struct crash_record *crash_record_free(struct crash_record *c)
 		return NULL;
 	symbol_requests_free(c->naming);
 	aggregate_free(c->counts);
-	for (size_t i = 0; i < c->n_mappings; i++) {
-		free(c->mappings[i].path);
-		free(c->mappings[i].build_id);
+	for (size_t i = 0; i < c->report.n_mappings; i++) {
+		free(c->report.mappings[i].path);
+		free(c->report.mappings[i].build_id);
 	}
-	free(c->mappings);
+	free(c->report.mappings);
 	free(c);
 	return NULL;
 }
@@ -125,8 +125,11 @@ static void hand_over(struct crash_record *c)
 {
 	struct target *t = c->target;
 	const struct target_desc *d = &t->desc;
-	struct export_profile p = {
-		.head.type = EXPORT_CRASH, .start_ns = c->real, .duration_ns = 0, .samples = 1, .seq = c->pid};
+	struct export_profile p = {.head.type = EXPORT_CRASH,
+		.start_ns = c->report.real,
+		.duration_ns = 0,
+		.samples = 1,
+		.seq = c->report.pid};
 	struct err e = {0};
 	char *text = NULL;
 	size_t len = 0;
@@ -136,27 +139,27 @@ static void hand_over(struct crash_record *c)
 	snprintf(p.pod, sizeof(p.pod), "%s", d->pod);
 	snprintf(p.pod_namespace, sizeof(p.pod_namespace), "%s", d->pod_namespace);
 	FILE *out = open_memstream(&text, &len);
-	int r = out ? crash_report_json(c, out) : -ENOMEM;
+	int r = out ? crash_report_json(&c->report, out) : -ENOMEM;
 	if (out && fclose(out) != 0 && r == 0)
 		r = -ENOMEM;
 	p.bytes = len;
 	if (r < 0 || !t->engine->exporter) {
 		free(text);
-		say_lost(t, c->pid, r < 0 ? strerror(-r) : "nobody writes the spool");
+		say_lost(t, c->report.pid, r < 0 ? strerror(-r) : "nobody writes the spool");
 		return;
 	}
 	r = exporter_write(t->engine->exporter, &p, (uint8_t *)text, t, &e);
 	if (r < 0)
-		say_lost(t, c->pid, e.text);
+		say_lost(t, c->report.pid, e.text);
 	t->unwritten += r == 0;
 }
 
 static void refresh_code(const struct crash_record *c)
 {
 	const int64_t now = clock_now();
-	for (size_t i = 0; i < c->n; i++)
-		if (c->frames[i].kind == FRAME_JIT)
-			jit_refresh(c->frames[i].jit, now, target_open_named, c->target);
+	for (size_t i = 0; i < c->report.n; i++)
+		if (c->report.frames[i].kind == FRAME_JIT)
+			jit_refresh(c->report.frames[i].jit, now, target_open_named, c->target);
 }
 
 /* The target may end with this report, but not here: engine_schedule_target checks. */
@@ -182,8 +185,8 @@ static void on_named(void *arg)
 /* True: the fault is near the stack pointer, just above which there is a stack. */
 static bool is_stack_over(const struct crash_record *c, uint64_t copied)
 {
-	const uint64_t sp = c->regs.r[UNWIND_SP], at = c->says.address;
-	return copied && c->says.signal == SIGSEGV && c->says.code > 0 && at && at + OVER_BELOW >= sp &&
+	const uint64_t sp = c->report.regs.r[UNWIND_SP], at = c->report.says.address;
+	return copied && c->report.says.signal == SIGSEGV && c->report.says.code > 0 && at && at + OVER_BELOW >= sp &&
 	       at < sp + OVER_ABOVE;
 }
 
@@ -191,15 +194,15 @@ static void fill_crash_record(
 	struct crash_record *c, const struct process *task, const struct record *r, const struct shm_record *from)
 {
 	const int64_t ago = clock_now() - (int64_t)r->time;
-	c->real = clock_real() - (ago > 0 && (int64_t)r->time > 0 ? ago : 0);
-	c->pid = r->pid;
-	c->tid = r->tid;
-	c->says = *shm_reader_crash(from);
-	c->regs = r->sample.regs;
-	snprintf(c->process, sizeof(c->process), "%.15s", task->comm);
-	snprintf(c->exe, sizeof(c->exe), "%.63s", task->exe);
-	snprintf(c->thread, sizeof(c->thread), "%.15s", c->says.more.name);
-	c->stack_is_over = is_stack_over(c, r->sample.stack_size);
+	c->report.real = clock_real() - (ago > 0 && (int64_t)r->time > 0 ? ago : 0);
+	c->report.pid = r->pid;
+	c->report.tid = r->tid;
+	c->report.says = *shm_reader_crash(from);
+	c->report.regs = r->sample.regs;
+	snprintf(c->report.process, sizeof(c->report.process), "%.15s", task->comm);
+	snprintf(c->report.exe, sizeof(c->report.exe), "%.63s", task->exe);
+	snprintf(c->report.thread, sizeof(c->report.thread), "%.15s", c->report.says.more.name);
+	c->report.stack_is_over = is_stack_over(c, r->sample.stack_size);
 }
 
 static unsigned count_pending(const struct target *t)
@@ -212,12 +215,12 @@ static unsigned count_pending(const struct target *t)
 
 static void count_crash(const struct crash_record *c, uint32_t event, const struct process *task)
 {
-	const struct sample_origin who = {c->pid, c->tid, task->comm, c->thread, task->exe, NULL};
-	aggregate_add(c->counts, c->frames, c->n, &who, 1, 1);
-	aggregate_add(c->counts, c->calls, c->n_calls, &who, 1, 1);
-	aggregate_add(c->target->counts[event], c->frames, c->n, &who, 1, 1);
-	c->target->tally.weight[event]++;
-	c->target->saved.changed = true;
+	const struct sample_origin who = {c->report.pid, c->report.tid, task->comm, c->report.thread, task->exe, NULL};
+	aggregate_add(c->counts, c->report.frames, c->report.n, &who, 1, 1);
+	aggregate_add(c->counts, c->report.calls, c->report.n_calls, &who, 1, 1);
+	aggregate_add(c->target->sampling.counts[event], c->report.frames, c->report.n, &who, 1, 1);
+	c->target->sampling.tally.weight[event]++;
+	c->target->sampling.changed = true;
 }
 
 static bool may_report(struct target *t)
@@ -241,9 +244,10 @@ void crash_record_take(
 		return;
 	}
 	c->target = t;
+	c->report.desc = &t->desc;
 	fill_crash_record(c, task, r, from);
-	if (t->plain) {
-		c->n = sample_stack_plain(r, c->frames);
+	if (t->sampling.quarantined) {
+		c->report.n = sample_stack_plain(r, c->report.frames);
 	} else {
 		find_frames(c, task, r);
 		find_calls(c, task);
@@ -253,7 +257,7 @@ void crash_record_take(
 	if (!may_report(t)) {
 		log_line(engine_peer_level(t->engine),
 			"target=%s pid=%u outcome=crash_not_reported reason=\"there were %d at once\"", t->desc.id,
-			c->pid, CRASH_RECORD_BURST);
+			c->report.pid, CRASH_RECORD_BURST);
 		crash_record_free(c);
 		return;
 	}

@@ -12,9 +12,9 @@
 #pragma once
 
 #include "oci/base/clock.h"
+#include "profiler/inproc/crash_report.h"
 #include "profiler/sample/aggregate.h"
 #include "profiler/spool/exporter_client.h"
-#include "profiler/unwind/unwind.h"
 #include "shim/libpillion/abi/shm_layout.h"
 
 #include <stdbool.h>
@@ -29,28 +29,12 @@ struct target;
 struct process;
 struct record;
 
-struct crash_record_mapping {
-	uint64_t start, end, pgoff;
-	char *path, *build_id;
-};
-
 struct crash_record {
 	struct crash_record *next;
 	struct target *target;
 	struct symbol_request *naming;
-	int64_t real; /* ns since the epoch */
-	uint32_t pid, tid;
-	char process[16], exe[64], thread[16];
-	struct shm_crash says;
-	struct unwind_regs regs;
 	struct aggregate *counts; /* owns the data that the frames refer to */
-	struct stack_frame frames[AGGREGATE_STACK_MAX], calls[SHM_CALLS_MAX];
-	size_t n, n_calls;
-	enum unwind_stop stop;
-	bool nowhere;	    /* the first frame is in no code */
-	bool stack_is_over; /* the faulting address lies where the stack would go on */
-	struct crash_record_mapping *mappings;
-	size_t n_mappings;
+	struct crash_report report;
 };
 
 /* r: the record in the form of a kernel record. Counts it by event `event`, too. */
