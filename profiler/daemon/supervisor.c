@@ -708,7 +708,9 @@ int supervisor_new(struct supervisor *s, struct err *e)
 		return err_set(e, -errno, "cannot start the worker");
 	for (unsigned i = 0; i < 2; i++)
 		s->engine->journal[i] = memfd_create("pillion-journal", MFD_CLOEXEC);
-	int r = event_loop_new(&s->loop);
+	int r = close_possibly_blocking_prepare(); /* now, while there is room for a descriptor */
+	if (r == 0)
+		r = event_loop_new(&s->loop);
 	s->killswitch.turned = on_switch;
 	s->killswitch.arg = s;
 	s->killswitch.fd = -1;
@@ -765,6 +767,7 @@ void supervisor_done(struct supervisor *s)
 	symbolizer_manager_close(&s->symbolizer);
 	fd_close(s->engine->journal[0]);
 	fd_close(s->engine->journal[1]);
+	close_possibly_blocking_done();
 	munmap(s->engine->at, sizeof(*s->engine->at));
 	free(s->drops);
 }

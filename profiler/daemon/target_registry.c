@@ -157,15 +157,19 @@ static void close_later(int fd)
 	late.fds[late.n++] = fd;
 }
 
-/*
- * A file that takes the number of the file that is closed. Its close(2) never waits. Returns -1 when there is none.
- */
-static int stand_in(void)
+/* A file that takes the number of the file that is closed. Its close(2) never waits. -1: not opened yet. */
+static int stand_in = -1;
+
+int close_possibly_blocking_prepare(void)
 {
-	static int fd = -1;
-	if (fd < 0)
-		fd = memfd_create("pillion-closing", MFD_CLOEXEC);
-	return fd;
+	if (stand_in < 0)
+		stand_in = memfd_create("pillion-closing", MFD_CLOEXEC);
+	return stand_in < 0 ? -errno : 0;
+}
+
+void close_possibly_blocking_done(void)
+{
+	stand_in = fd_close(stand_in);
 }
 
 /*
@@ -189,12 +193,11 @@ static void end_closer(struct closer *c)
 
 static bool start_closer(struct closer *c, int fd)
 {
-	const int other = stand_in();
-	if (other < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+	if (close_possibly_blocking_prepare() < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
 		return false;
 	long pid = syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
 	if (pid == 0) {
-		dup3(other, fd, 0);
+		dup3(stand_in, fd, 0);
 		_exit(0);
 	}
 	if (pid > 0)

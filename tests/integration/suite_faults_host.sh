@@ -293,7 +293,7 @@ row "RLIMIT_NPROC is 1" test_under prlimit --nproc=1:1
 test_session_alone() { # one process of its user and no more, and nobody who may raise that: a session is several
 	begin
 	call prlimit --nproc=1:1
-	sed -i '/no names but/d' hook.log
+	sed -i '/outcome=no_user_names/d' hook.log
 	unprofiled "refused: cannot fork the exporter: Resource temporarily unavailable"
 	end
 }

@@ -114,7 +114,7 @@ CALL void yield(void)
 {
 	swapcontext(&coroutines[current], &scheduler);
 }
-CALL void checkpoint_read(int i)
+CALL void resume(int i)
 {
 	current = i;
 	swapcontext(&scheduler, &coroutines[i]);
@@ -139,7 +139,7 @@ CALL void coroutines_all(long n)
 	}
 	for (long k = 0; k <= n; k++)
 		for (int i = 0; i < COROUTINES; i++)
-			checkpoint_read(i);
+			resume(i);
 	after();
 }
 #endif
