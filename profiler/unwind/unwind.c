@@ -584,11 +584,10 @@ static struct unwind_code *find_code(struct walk *w, uint64_t addr)
 	for (unsigned i = 0; i < CODES; i++)
 		if (addr - w->codes[i].start < w->codes[i].end - w->codes[i].start)
 			return &w->codes[i];
-	struct unwind_code found;
-	if (!w->map.calls->find(w->map.space, addr, &found))
+	struct unwind_code *c = &w->codes[w->next_code % CODES];
+	if (!w->map.calls->find(w->map.space, addr, c))
 		return NULL;
-	struct unwind_code *c = &w->codes[w->next_code++ % CODES];
-	*c = found;
+	w->next_code++;
 	return c;
 }
 

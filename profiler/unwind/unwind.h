@@ -92,9 +92,10 @@ struct unwind_cache {
  * The mappings of a process: profiler/process/address_space.h has them. `space` is that of struct unwind_map.
  */
 struct unwind_map_calls {
-	bool (*find)(const void *space, uint64_t addr, struct unwind_code *ret); /* false: nothing is mapped there */
-	bool (*has)(const void *space, uint64_t addr);				 /* code is mapped there */
-	bool (*lossy)(const void *space);					 /* records of mappings were lost */
+	/* False: nothing is mapped there, and *ret is as it was. */
+	bool (*find)(const void *space, uint64_t addr, struct unwind_code *ret);
+	bool (*has)(const void *space, uint64_t addr); /* code is mapped there */
+	bool (*lossy)(const void *space);	       /* records of mappings were lost */
 	struct unwind_cache **(*cache)(const void *space);
 	/* Enclose all code that reads bytes of the file. */
 	void (*enter)(const struct module *m);
