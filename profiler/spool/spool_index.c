@@ -27,7 +27,7 @@ struct line {
 	size_t len, path;
 };
 
-struct dwarf_lines {
+struct index_lines {
 	char *text;
 	struct line *at;
 	size_t n, room;
@@ -173,7 +173,7 @@ static size_t path_of(const char *text, size_t len)
 	return whole ? n : 0;
 }
 
-static int keep_line(struct dwarf_lines *l, const char *text, size_t len)
+static int keep_line(struct index_lines *l, const char *text, size_t len)
 {
 	size_t path = path_of(text, len);
 	/* one that was cut short, and the next one behind it: quotes in texts are escaped */
@@ -194,7 +194,7 @@ static int keep_line(struct dwarf_lines *l, const char *text, size_t len)
 	return 0;
 }
 
-static int read_lines(int fd, struct dwarf_lines *l)
+static int read_lines(int fd, struct index_lines *l)
 {
 	size_t len = 0;
 	int r = fd_slurp(fd, SPOOL_INDEX_MAX, &l->text, &len);
@@ -242,7 +242,7 @@ static struct file_entry *files_of(const struct spool *s)
 	return files;
 }
 
-static void note_last(const struct dwarf_lines *l, struct file_entry *files, size_t n)
+static void note_last(const struct index_lines *l, struct file_entry *files, size_t n)
 {
 	char path[PATH_ROOM];
 	for (size_t i = 0; i < l->n; i++) {
@@ -266,7 +266,7 @@ static bool is_wanted(const struct spool *s, const struct line *l, struct file_e
 }
 
 /* Writes the lines that are kept, then lines for files without one. *ret_changed: the index was different. */
-static int print_index(const struct spool *s, const struct dwarf_lines *l, struct file_entry *files, FILE *out,
+static int print_index(const struct spool *s, const struct index_lines *l, struct file_entry *files, FILE *out,
 	size_t *ret_lines, bool *ret_changed)
 {
 	size_t n = spool_files(s), kept = 0;
@@ -309,7 +309,7 @@ static int replace_index(int dir, const char *text, size_t len)
 }
 
 static int update_index(
-	const struct spool *s, int fd, struct dwarf_lines *l, struct file_entry *files, size_t *ret_lines)
+	const struct spool *s, int fd, struct index_lines *l, struct file_entry *files, size_t *ret_lines)
 {
 	char *text = NULL;
 	size_t len = 0;
@@ -331,7 +331,7 @@ static int update_index(
 int spool_index_match(const struct spool *s, size_t *ret_lines)
 {
 	struct stat st;
-	struct dwarf_lines l = {0};
+	struct index_lines l = {0};
 	size_t lines = 0;
 	if (!spool_files(s) && fstatat(spool_dir(s), SPOOL_INDEX_FILE, &st, AT_SYMLINK_NOFOLLOW) < 0) {
 		if (ret_lines)
