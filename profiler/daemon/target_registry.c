@@ -158,23 +158,23 @@ static void close_later(int fd)
 }
 
 /* A file that takes the number of the file that is closed. Its close(2) never waits. -1: not opened yet. */
-static int stand_in = -1;
+static int placeholder = -1;
 
 int close_possibly_blocking_prepare(void)
 {
-	if (stand_in < 0)
-		stand_in = memfd_create("pillion-closing", MFD_CLOEXEC);
-	return stand_in < 0 ? -errno : 0;
+	if (placeholder < 0)
+		placeholder = memfd_create("pillion-closing", MFD_CLOEXEC);
+	return placeholder < 0 ? -errno : 0;
 }
 
 void close_possibly_blocking_done(void)
 {
-	stand_in = fd_close(stand_in);
+	placeholder = fd_close(placeholder);
 }
 
 /*
- * dup3(2) puts the stand-in at the number and closes the file that was there. It does the first at once, and only the
- * second may wait. The flag FD_CLOEXEC is of the number, not of the file: it tells which of the two files is there,
+ * dup3(2) puts the placeholder at the number and closes the file that was there. It does the first at once, and only
+ * the second may wait. The flag FD_CLOEXEC is of the number, not of the file: it tells which of the two files is there,
  * also after the process was killed at any point.
  */
 static bool closer_has_begun(int fd)
@@ -197,7 +197,7 @@ static bool start_closer(struct closer *c, int fd)
 		return false;
 	long pid = syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
 	if (pid == 0) {
-		dup3(stand_in, fd, 0);
+		dup3(placeholder, fd, 0);
 		_exit(0);
 	}
 	if (pid > 0)

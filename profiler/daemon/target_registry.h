@@ -65,7 +65,7 @@ size_t registered_list(const struct registered_target *r, int ret[static TARGET_
 /* Returns the number of descriptors that it holds, with that of its connection. */
 uint32_t registered_fds(const struct registered_target *r);
 void close_possibly_blocking(int fd);	   /* close(2) of a file of a peer's choice, which may hang; -1 is fine */
-int close_possibly_blocking_prepare(void); /* opens what that needs, once: 0 or -errno; the first call does, too */
+int close_possibly_blocking_prepare(void); /* before the first call, while there is a descriptor left: 0 or -errno */
 void close_possibly_blocking_done(void);
 void registered_reap(void); /* reaps the processes that close; to be called now and then */
 struct registered_target *registered_free(struct registered_target *r); /* must be in no list and no loop */

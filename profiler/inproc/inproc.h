@@ -58,7 +58,7 @@ struct inproc_calls {
 	bool (*has_journal)(const void *target); /* else no successor reads what was read here */
 	void (*flush_journal)(void *target);
 	uint64_t (*free_fds)(const void *target); /* descriptors that may be opened for targets */
-	/* Closes a descriptor whose close(2) may wait for ever. False: it stays open, as will others. */
+	/* Closes a descriptor, as close(2) may wait for ever. False: it stays open, as will others. */
 	bool (*close_fd)(void *target, int fd);
 	int (*log_level)(const void *target); /* of a line that a peer can cause as often as it likes */
 };
@@ -67,7 +67,7 @@ struct inproc_calls {
 struct inproc_owner {
 	struct sampling *sampling;
 	struct event_loop *loop;
-	struct crash_marker *marker; /* for whose data the worker works, should it die of that */
+	struct crash_marker *marker; /* the target that the worker works for: it may die of its data */
 	const uint32_t *number;	     /* of the target, there */
 	void *target;
 	const struct inproc_calls *calls;

@@ -27,7 +27,7 @@ struct sample_tally {
 	uint64_t outside; /* of tasks outside of the opener's pid namespace */
 	uint64_t lost, lost_shared, throttled, malformed;
 	uint64_t damaged; /* times that a ring was skipped to its head */
-	uint64_t doubled; /* threads with two events, of which one was closed */
+	uint64_t doubled; /* threads that had two events, until one was closed */
 	uint64_t stops[UNWIND_STOPS];
 	uint64_t rungs[EVENTS_MAX][PERF_RUNGS + 1];		   /* stacks by the size of their snapshots */
 	uint64_t cpu_usage;					   /* cpu.stat usage_usec at the beginning */

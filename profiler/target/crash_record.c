@@ -145,7 +145,7 @@ static void hand_over(struct crash_record *c)
 	p.bytes = len;
 	if (r < 0 || !t->engine->exporter) {
 		free(text);
-		say_lost(t, c->report.pid, r < 0 ? strerror(-r) : "nobody writes the spool");
+		say_lost(t, c->report.pid, r < 0 ? strerror(-r) : "there is no exporter");
 		return;
 	}
 	r = exporter_write(t->engine->exporter, &p, (uint8_t *)text, t, &e);

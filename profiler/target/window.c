@@ -74,7 +74,7 @@ static int hand_over(struct target *t, struct export_profile *p, uint8_t *bytes,
 	struct exporter_client *c = t->engine->exporter;
 	if (!c) {
 		free(bytes);
-		return err_say(e, -EPIPE, "nobody writes the spool");
+		return err_say(e, -EPIPE, "there is no exporter");
 	}
 	int r = exporter_write(c, p, bytes, t, e);
 	t->unwritten += r == 0;

@@ -422,7 +422,7 @@ START_TEST(a_successor_takes_over)
 	engine.rates = (struct rate_control){.account = kernel.account, .drained = INT64_MAX};
 	target_rate_use(&engine, &settings);
 	sample_rate_restore(&target->sampling.rate, &left);
-	target->sampling.rate.samples = 1000; /* that nobody had read */
+	target->sampling.rate.samples = 1000; /* not read yet */
 	target_rate_resume(target);
 	run_ms(3000);
 	check_sums(scenario, 10000, 70.0 / ways[_i].cpus, 130.0 / ways[_i].cpus);
