@@ -255,12 +255,14 @@ status_of() { # COMMAND... - its exit status on stdout, its output on stderr
 	echo $status
 }
 
-# What interrupts and a hypervisor took of all CPUs so far (proc_stat(5)); STOLEN_MS: as the row began.
+# What interrupts and a hypervisor took of all CPUs so far (proc_stat(5)); STOLEN_MS: as the row began. Each of the three is cut to 10 ms.
 stolen_ms() {
 	local _ irq softirq steal
 	read -r _ _ _ _ _ _ irq softirq steal _ </proc/stat
 	echo $((10 * (irq + softirq + steal)))
 }
+# The most that it can be since the row began: a hypervisor that took 9 ms can have added nothing to any of the three.
+stolen_at_most() { echo $(($(stolen_ms) - STOLEN_MS + 3 * 10)); }
 
 # Poll; 1 when it never was. SECONDS: that a machine of its own would need by far not; a busy one has four times as many. What takes long is
 # asked less often: asking takes CPU time.

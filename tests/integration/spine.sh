@@ -135,7 +135,7 @@ spent() { # WHAT REGEX LEAST MOST
 	local there other
 	there=$(msec "$2") other=$(msec '\t\\[(lost|unsampled)\\]$')
 	samples
-	between "the time in $1, ms," "$there" $(($3 / 10)) $(($4 + $(stolen_ms) - STOLEN_MS))
+	between "the time in $1, ms," "$there" $(($3 / 10)) $(($4 + $(stolen_at_most)))
 	between "the time in $1 and that lost, ms," $((there + other)) $(($3 - UNSAID)) 1000000
 }
 

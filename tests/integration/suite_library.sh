@@ -217,7 +217,7 @@ spent_as() { # LABEL VALUE MS - of a profile at 499 Hz
 	by_label cpu "$1" cpu >by_label
 	there=$({ grep "^$2;" by_label || :; } | total_ms)
 	lost=$(unsampled_ms <by_label)
-	between "ms as $2" "$there" $(($3 / 4)) $(($3 * 21 / 20 + 20 + $(stolen_ms) - STOLEN_MS))
+	between "ms as $2" "$there" $(($3 / 4)) $(($3 * 21 / 20 + 20 + $(stolen_at_most)))
 	between "ms as $2 and lost" $((there + lost)) $(($3 - 20)) 1000000
 }
 test_labels() { # COMMAND... - each kind of samples has those that its thread had then

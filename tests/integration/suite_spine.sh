@@ -14,7 +14,7 @@ test_basic() { # RUNTIME MODE
 	profile
 	is "the number of profiles" "$(count_profiles)" 1
 	spent burn_loop ';burn_loop' 180 220
-	between "the time in all" "$(msec .)" 180 320
+	between "the time in all" "$(msec .)" 180 $((320 + $(stolen_at_most)))
 	has "the labels" "$(samples)" ' container_id:\['"$ID_RULE"'\].* process:\[burn\].* thread:\[burn\].* pid:\[1\] tid:\[1\]'
 	has "a comment" "$(comments)" "strategy $(strategy_of "$1"), user and kernel code"
 	if [[ $(strategy_of "$1") == process ]]; then
@@ -71,7 +71,7 @@ test_snapshots() { # RUNTIME MODE
 	profile
 	true_ms=$(awk '/^cpu/ { print int($2 / 1000000) }' out)
 	has "a comment" "$(comments)" 'stack snapshots: [0-9]+ of 8 KiB, [0-9]{3,} of 32 KiB, [0-9]{4,} of 63 KiB'
-	between "the time in all, ms," "$(msec .)" $((true_ms * 97 / 100)) $((true_ms * 103 / 100))
+	between "the time in all, ms," "$(msec .)" $((true_ms * 97 / 100)) $((true_ms * 103 / 100 + $(stolen_at_most)))
 	between "the time in stacks that are cut, ms," "$(msec 'truncated: stack')" 10 600
 	samples | grep -v truncated | cut -f 4 | grep ';leaf_work' >leaves
 	is "stacks that are not whole" "$(grep -Evm 3 '(^|;)main;bottom(;down)+;leaf_work(;|$)' leaves)" ""

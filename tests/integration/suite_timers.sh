@@ -17,7 +17,7 @@ named_or_said() {
 	local named
 	named=$({ grep -iE "$2" folded || :; } | total_ms)
 	((named > 0)) || fail "$1: no sample: $(cat folded)"
-	between "$1" "$named" 0 $(($3 + $4 + $(stolen_ms) - STOLEN_MS))
+	between "$1" "$named" 0 $(($3 + $4 + $(stolen_at_most)))
 	between "$1, and what is said" $((named + $(unsampled_ms <folded))) $(($3 - $4)) 1000000
 }
 
