@@ -372,6 +372,7 @@ link ../../lib/libpillion.so.0 libexec/pillion/libpillion.so
 644 profiler/push/*.md $(DOC)/profiler/push/
 644 profiler/symbol/*.md $(DOC)/profiler/symbol/
 644 profiler/view/*.md $(DOC)/profiler/view/
+644 profiler/view/flame.svg $(DOC)/profiler/view/
 644 profiler/web/*.md $(DOC)/profiler/web/
 644 profiler/web/monitoring/* $(DOC)/profiler/web/monitoring/
 644 hooks/*.md $(DOC)/hooks/

@@ -259,7 +259,7 @@ row "every link of every page leads somewhere, every anchor to a heading" pages 
 row "every command line of pillion that a page has is one that it takes" pages commands
 row "every make target that a page names is there" pages targets
 row "every path of ours that a page names is the sources' own" pages paths
-row "every suite that a page names is there, those of README's cells among them" pages suites
+row "every suite that a page names is there, those in the cells of Where it works too" pages suites
 row "troubleshooting.md: each message is one that is printed" pages sayings profiler/troubleshooting.md
 row "page.md: each message is one that is printed" pages sayings profiler/web/page.md "When it does not work"
 
