@@ -4,7 +4,7 @@
 #include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "oci/base/json_parse.h"
+#include "oci/base/json/json_parse.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -22,7 +22,7 @@
  */
 #pragma once
 
-#include "oci/base/json_parse.h"
+#include "oci/base/json/json_parse.h"
 #include "oci/runtime/container.h"
 
 #include <stdbool.h>

@@ -3,7 +3,7 @@
 #include "profiler/cli/command.h"
 
 #include "oci/base/fd.h"
-#include "oci/base/json_write.h"
+#include "oci/base/json/json_write.h"
 #include "profiler/install/doctor.h"
 
 #include <errno.h>

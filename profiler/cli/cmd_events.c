@@ -3,7 +3,7 @@
 #include "profiler/cli/command.h"
 
 #include "oci/base/fd.h"
-#include "oci/base/json_write.h"
+#include "oci/base/json/json_write.h"
 #include "shim/event/perf_event.h"
 #include "shim/event/tracepoint.h"
 

@@ -2,7 +2,7 @@
 /* inject: prints the settings of a container in which libpillion is to run. */
 #include "profiler/cli/command.h"
 
-#include "oci/base/json_write.h"
+#include "oci/base/json/json_write.h"
 #include "oci/config/cli_settings.h"
 #include "shim/attach/app_socket.h"
 #include "shim/attach/app_socket_container.h"

@@ -3,7 +3,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "oci/base/json_write.h"
+#include "oci/base/json/json_write.h"
 #include "oci/base/utf8.h"
 #include "profiler/process/module.h"
 

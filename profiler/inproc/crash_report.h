@@ -15,7 +15,7 @@
  */
 #pragma once
 
-#include "oci/base/json_parse.h"
+#include "oci/base/json/json_parse.h"
 #include "profiler/sample/aggregate.h"
 #include "profiler/unwind/unwind.h"
 #include "shim/event/target_desc.h"

@@ -3,7 +3,7 @@
 #include "profiler/install/engine_config.h"
 
 #include "oci/base/fd.h"
-#include "oci/base/json_edit.h"
+#include "oci/base/json/json_edit.h"
 #include "profiler/install/engine_exec.h"
 
 #include <errno.h>

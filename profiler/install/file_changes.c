@@ -2,9 +2,9 @@
 #include "profiler/install/file_changes.h"
 
 #include "oci/base/fd.h"
-#include "oci/base/json_edit.h"
-#include "oci/base/json_parse.h"
-#include "oci/base/json_write.h"
+#include "oci/base/json/json_edit.h"
+#include "oci/base/json/json_parse.h"
+#include "oci/base/json/json_write.h"
 #include "profiler/install/atomic_file.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/install/hooks_dir.h"
 
-#include "oci/base/json_parse.h"
+#include "oci/base/json/json_parse.h"
 
 #include <errno.h>
 #include <regex.h>

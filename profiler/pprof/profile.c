@@ -244,6 +244,13 @@ int64_t profile_location(
 	return string_table_add(&p->locations, &key, offsetof(struct location_key, lines) + key.n * sizeof(*lines));
 }
 
+int64_t profile_named_location(struct profile *p, uint32_t mapping, uint64_t address, const char *name)
+{
+	int64_t function = profile_function(p, &(struct profile_function){.name = name});
+	struct profile_line line = {.function = (uint32_t)function};
+	return function < 0 ? function : profile_location(p, mapping, address, &line, 1);
+}
+
 /* Sorted by key, one label per key, text that lasts: equal sets get equal bytes. Returns how many. */
 static int64_t keep_labels(struct profile *p, const struct profile_label *labels, size_t n, struct profile_label *kept)
 {

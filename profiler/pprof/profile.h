@@ -79,6 +79,8 @@ struct profile_line {
  */
 int64_t profile_location(
 	struct profile *p, uint32_t mapping, uint64_t address, const struct profile_line *lines, size_t n);
+/* Adds a location of one function, of which there is no more than this name. */
+int64_t profile_named_location(struct profile *p, uint32_t mapping, uint64_t address, const char *name);
 /*
  * Add a sample. locations: leaf first. values: n_types of them. The first two functions are the two halves of
  * profile_sample, for callers that add many samples with the same labels: profile_labels returns the number of a set of

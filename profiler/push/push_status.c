@@ -2,7 +2,7 @@
 #include "profiler/push/push_status.h"
 
 #include "oci/base/fd.h"
-#include "oci/base/json_parse.h"
+#include "oci/base/json/json_parse.h"
 #include "oci/base/utf8.h"
 #include "profiler/push/push_queue.h"
 

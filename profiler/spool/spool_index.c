@@ -4,7 +4,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/clock_driven.h"
 #include "oci/base/fd.h"
-#include "oci/base/json_write.h"
+#include "oci/base/json/json_write.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #include "profiler/spool/spool_index_read.h"
 
 #include "oci/base/fd.h"
-#include "oci/base/json_parse.h"
+#include "oci/base/json/json_parse.h"
 #include "profiler/spool/spool_index.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
 #include "profiler/pprof/pprof.h"
 #include "profiler/target/checkpoint_write.h"
 #include "profiler/target/crash_record.h"
-#include "profiler/target/profile_build.h"
+#include "profiler/target/profile/profile_build.h"
 #include "profiler/target/symbol_requests.h"
 #include "profiler/target/target_counts.h"
 #include "profiler/target/target_coverage.h"

@@ -2,7 +2,7 @@
 #include "profiler/view/target_table.h"
 
 #include "oci/base/clock.h"
-#include "oci/base/json_write.h"
+#include "oci/base/json/json_write.h"
 #include "oci/base/utf8.h"
 #include "profiler/view/top_table.h"
 #include "shim/event/attach_strategy.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/attach/config_inject.h"
 
-#include "oci/base/json_parse.h"
+#include "oci/base/json/json_parse.h"
 #include "oci/config/options.h"
 #include "oci/runtime/hook_input.h"
 #include "shim/attach/app_socket_container.h"

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "oci/base/json_edit.h"
+#include "oci/base/json/json_edit.h"
 
 /* Twice the largest budget, so that the runtime never ends the hook; 50-pillion.json and the CDI file say the same. */
 #define HOOK_TIMEOUT_S 10

@@ -52,7 +52,7 @@ near() { # WHAT GOT WANTED PERCENT
 	awk -v g="$2" -v w="$3" -v p="$4" 'BEGIN { d = g - w; d = d < 0 ? -d : d; exit !(d <= w * p / 100) }' ||
 		fail "$1: $2, not $3 within $4 %"
 }
-# What a busy machine loses the profile says (add_loss, profiler/target/profile_build.c), and it is no share of anybody's.
+# What a busy machine loses the profile says (add_loss, profiler/target/profile/profile_notes.c), and it is no share of anybody's.
 share() { # REGEX - percent of the weight on stdin that was recorded
 	awk -v re="$1" '/(^|;)\[(lost[^]]*|unsampled|throttled)\] [0-9]+$/ { next } { sum += $NF } $0 ~ re { part += $NF }
 		END { printf "%d", sum ? 100 * part / sum : 0 }'

@@ -4,7 +4,7 @@
 #include "shim/libpillion/calltree/calltree.h"
 #include "shim/libpillion/calltree/calltree_unloaded.h"
 #include "shim/libpillion/core/arena.h"
-#include "shim/libpillion/core/maps_format.h"
+#include "shim/libpillion/maps/maps_format.h"
 #include "shim/libpillion/core/sys_clock.h"
 #include "shim/libpillion/core/syscall.h"
 #include "shim/libpillion/core/text_writer.h"

@@ -3,8 +3,8 @@
 
 #include "shim/libpillion/calltree/calltree.h"
 #include "shim/libpillion/core/arena.h"
-#include "shim/libpillion/core/code_ranges.h"
-#include "shim/libpillion/core/maps_send.h"
+#include "shim/libpillion/maps/code_ranges.h"
+#include "shim/libpillion/maps/maps_send.h"
 #include "shim/libpillion/core/syscall.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "shim/libpillion/calltree/calltree_unloaded.h"
 
 #include "shim/libpillion/core/arena.h"
-#include "shim/libpillion/core/maps_format.h"
+#include "shim/libpillion/maps/maps_format.h"
 #include "shim/libpillion/core/syscall.h"
 
 #include <stdbool.h>

@@ -2,10 +2,10 @@
 #include "shim/libpillion/cputime/cpu_timers.h"
 
 #include "shim/libpillion/core/atfork.h"
-#include "shim/libpillion/core/code_ranges.h"
+#include "shim/libpillion/maps/code_ranges.h"
 #include "shim/libpillion/core/connection.h"
 #include "shim/libpillion/core/labels.h"
-#include "shim/libpillion/core/maps_send.h"
+#include "shim/libpillion/maps/maps_send.h"
 #include "shim/libpillion/core/sigaction.h"
 #include "shim/libpillion/core/stack_copy.h"
 #include "shim/libpillion/core/sys_clock.h"

@@ -4,7 +4,7 @@
 #include "shim/libpillion/calltree/calltree.h"
 #include "shim/libpillion/core/altstack.h"
 #include "shim/libpillion/core/connection.h"
-#include "shim/libpillion/core/maps_send.h"
+#include "shim/libpillion/maps/maps_send.h"
 #include "shim/libpillion/core/stack_copy.h"
 #include "shim/libpillion/core/sys_clock.h"
 #include "shim/libpillion/core/thread_name.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* splice: what is added is there, and every other byte is as it was. */
-#include "oci/base/json_edit.h"
+#include "oci/base/json/json_edit.h"
 
-#include "oci/base/json_parse.h"
+#include "oci/base/json/json_parse.h"
 #include "tests/unit/support/suite.h"
 
 #include <check.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "oci/base/json_write.h"
+#include "oci/base/json/json_write.h"
 
 #include "tests/unit/support/suite.h"
 

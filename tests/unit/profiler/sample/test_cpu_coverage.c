@@ -3,7 +3,7 @@
 #include "profiler/sample/cpu_coverage.h"
 
 #include "oci/base/clock.h"
-#include "profiler/target/profile_build.h"
+#include "profiler/target/profile/profile_build.h"
 #include "profiler/target/target_coverage.h"
 #include "tests/unit/support/fed.h"
 #include "tests/unit/support/suite.h"

@@ -5,7 +5,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/clock_driven.h"
 #include "oci/base/fd.h"
-#include "oci/base/json_parse.h"
+#include "oci/base/json/json_parse.h"
 #include "tests/unit/support/child.h"
 #include "tests/unit/support/suite.h"
 

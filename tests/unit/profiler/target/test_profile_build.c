@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* profile_build: labels of samples, and what stands for events that have no sample. */
-#include "profiler/target/profile_build.h"
+#include "profiler/target/profile/profile_build.h"
 
 #include "profiler/sample/aggregate.h"
 #include "tests/unit/support/fed.h"

@@ -2,7 +2,7 @@
 /* flame: what a page and a picture are made from, whatever the names are. What is seen of it: suite_flame. */
 #include "profiler/view/flame_html.h"
 
-#include "oci/base/json_parse.h"
+#include "oci/base/json/json_parse.h"
 #include "profiler/view/flame_tree.h"
 #include "tests/unit/support/suite.h"
 

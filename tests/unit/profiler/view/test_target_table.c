@@ -2,7 +2,7 @@
 #include "profiler/view/target_table.h"
 
 #include "oci/base/fd.h"
-#include "oci/base/json_parse.h"
+#include "oci/base/json/json_parse.h"
 #include "tests/unit/support/suite.h"
 
 #include <check.h>

@@ -2,7 +2,7 @@
 /* instrument: which containers get what, in a config.json that stays what it was. */
 #include "shim/attach/config_inject.h"
 
-#include "oci/base/json_parse.h"
+#include "oci/base/json/json_parse.h"
 #include "tests/unit/support/suite.h"
 
 #include <check.h>

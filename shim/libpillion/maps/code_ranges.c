@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/libpillion/core/code_ranges.h"
+#include "shim/libpillion/maps/code_ranges.h"
 
 #include <string.h>
 

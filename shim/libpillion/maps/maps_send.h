@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "shim/libpillion/core/code_ranges.h"
+#include "shim/libpillion/maps/code_ranges.h"
 #include "shim/libpillion/core/connection.h"
 
 /* Sets `c` to the ranges that it sent. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/libpillion/core/maps_send.h"
+#include "shim/libpillion/maps/maps_send.h"
 
 #include "shim/libpillion/core/syscall.h"
 #include "shim/libpillion/core/thread_name.h"

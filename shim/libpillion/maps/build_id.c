@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/libpillion/core/build_id.h"
+#include "shim/libpillion/maps/build_id.h"
 
 #include "shim/libpillion/core/syscall.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "profiler/target/profile_build.h"
+#include "profiler/target/profile/profile_builder.h"
 
 #include "oci/base/clock.h"
 #include "profiler/inproc/inproc.h"
@@ -9,7 +9,6 @@
 #include "profiler/target/target_rate.h"
 #include "shim/attach/file_opener.h"
 #include "shim/event/attach_strategy.h"
-#include "shim/libpillion/abi/label_text.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -19,358 +18,18 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-#define MODULE_SPACING (1ull << 40) /* modules lie apart, of any size: no two mappings overlap */
-
-/* One profile being built. */
-struct builder {
-	const struct window *w;
-	struct target *t;
-	const struct event_totals *kernel; /* of that event */
-	struct aggregate *counts;
-	uint32_t profile, spec; /* which one; the event at hand */
-	struct profile *p;
-	uint32_t *locations;  /* by frame number of the aggregate */
-	uint32_t *label_sets; /* by number of the sampled thread (aggregate_whos) */
-	struct profile_label labels[PROFILE_LABELS_MAX];
-	uint64_t n_samples;
-	size_t n_fixed; /* labels that every sample has */
-	bool kernel_nameless;
-	const struct module *quarantined[QUARANTINE_MAX];
-	unsigned n_quarantined;
-	char user_keys[LABELS_MAX][72];
-	struct {
-		char key[sizeof("user.") + LABEL_KEY_MAX], value[LABEL_VALUE_MAX + 1];
-	} thread_labels[LABEL_COUNT_MAX]; /* of the thread at hand */
-	struct {			  /* the last one: most frames are of the same module as the one before */
-		const struct module *module;
-		int64_t id;
-		unsigned has;
-	} mapping;
-};
-
-/* --- locations ----------------------------------------------------------------------------------------- */
-
-static int64_t add_mapping(struct builder *b, const struct module *m, unsigned has, uint64_t *ret_base)
-{
-	*ret_base = module_id(m) * MODULE_SPACING;
-	if (m == b->mapping.module && !(has & ~b->mapping.has))
-		return b->mapping.id;
-	const struct elf *f = module_elf(m);
-	uint64_t start = 0, limit = MODULE_SPACING / 2, offset = 0;
-	for (unsigned i = 0; f && i < f->n_segments; i++)
-		if (f->segments[i].exec) {
-			start = f->segments[i].vaddr;
-			limit = start + f->segments[i].memsz;
-			offset = f->segments[i].offset;
-			break;
-		}
-	b->mapping.id = profile_mapping(b->p, *ret_base + start, *ret_base + limit, offset, module_name(m),
-		module_build_id_hex(m), PROFILE_HAS_FUNCTIONS | has);
-	b->mapping.module = m;
-	b->mapping.has = has;
-	return b->mapping.id;
-}
-
-static int64_t named_location(struct builder *b, uint32_t mapping, uint64_t address, const char *name)
-{
-	int64_t fn = profile_function(b->p, &(struct profile_function){.name = name});
-	struct profile_line line = {.function = (uint32_t)fn};
-	return fn < 0 ? fn : profile_location(b->p, mapping, address, &line, 1);
-}
-
-/* Kernel addresses leave as names only. */
-static int64_t kernel_location(struct builder *b, uint64_t address)
-{
-	struct engine *g = b->t->engine;
-	/* takes tens of ms, and a runtime may be waiting for a session's end: only if a profile needs it */
-	if (!g->kallsyms && g->kallsyms_fd >= 0)
-		engine_read_kallsyms(g);
-	const char *name = g->kallsyms ? kallsyms_find(g->kallsyms, address) : NULL;
-	b->kernel_nameless |= !name;
-	int64_t m = profile_mapping(b->p, 0, 0, 0, "[kernel]", "", PROFILE_HAS_FUNCTIONS);
-	return m < 0 ? m : named_location(b, (uint32_t)m, 0, name ? name : "[kernel]");
-}
-
-/* Fills the functions at an address, and the flags of a mapping (profile.h) that they justify. -errno. */
-static int add_lines(struct builder *b, const struct stack_frame *f, const struct symbol_line *named, size_t n,
-	struct profile_line *ret, unsigned *ret_has)
-{
-	char own[MODULE_NAME_MAX];
-	*ret_has = n > 1 ? PROFILE_HAS_INLINE_FRAMES : 0;
-	for (size_t i = 0; i < n; i++) {
-		const struct symbol_line *l = &named[i];
-		struct profile_function fn = {l->name, l->linkage, l->file, l->start};
-		if (!l->name[0])
-			fn.name = i + 1 < n ? "[inlined]" : module_frame_name(f->module, f->vaddr, own, sizeof(own));
-		int64_t id = profile_function(b->p, &fn);
-		if (id < 0)
-			return (int)id;
-		ret[i] = (struct profile_line){(uint32_t)id, l->line};
-		*ret_has |= (l->file[0] ? PROFILE_HAS_FILENAMES : 0) | (l->line ? PROFILE_HAS_LINE_NUMBERS : 0);
-	}
-	return 0;
-}
-
-static void note_quarantined(struct builder *b, const struct module *m)
-{
-	for (unsigned i = 0; i < b->n_quarantined; i++)
-		if (b->quarantined[i] == m)
-			return;
-	if (b->n_quarantined < QUARANTINE_MAX)
-		b->quarantined[b->n_quarantined++] = m;
-}
-
-/* By the symbolizer's answer, else by the file's symbols. */
-static int64_t user_location(struct builder *b, const struct stack_frame *f)
-{
-	char name[MODULE_NAME_MAX];
-	struct profile_line lines[NAME_CACHE_LINES_MAX];
-	const struct symbol_line *named;
-	size_t n;
-	unsigned has = 0;
-	uint64_t base;
-	if (module_state(f->module) == MODULE_QUARANTINED)
-		note_quarantined(b, f->module);
-	if (!f->module && f->vaddr) { /* sample_stack_plain */
-		snprintf(name, sizeof(name), "0x%llx", (unsigned long long)f->vaddr);
-		return named_location(b, PROFILE_NONE, f->vaddr, name);
-	}
-	if (!module_names(f->module, f->vaddr, &named, &n) || n == 0) {
-		module_frame_name(f->module, f->vaddr, name, sizeof(name));
-		if (!f->module)
-			return named_location(b, PROFILE_NONE, 0, name);
-		int64_t m = add_mapping(b, f->module, 0, &base);
-		return m < 0 ? m : named_location(b, (uint32_t)m, base + f->vaddr, name);
-	}
-	int r = add_lines(b, f, named, n, lines, &has);
-	int64_t m = r < 0 ? r : add_mapping(b, f->module, has, &base);
-	return m < 0 ? m : profile_location(b->p, (uint32_t)m, base + f->vaddr, lines, n);
-}
-
-static int64_t jit_location(struct builder *b, const struct stack_frame *f)
-{
-	struct profile_function fn = {0};
-	struct profile_line line = {0};
-	if (!jit_find(f->jit, f->vaddr, &fn.name, &fn.file, &line.line))
-		return named_location(b, PROFILE_NONE, 0, "[anon]");
-	int64_t id = profile_function(b->p, &fn);
-	line.function = (uint32_t)id;
-	/* code is moved and thrown away: no address */
-	return id < 0 ? id : profile_location(b->p, PROFILE_NONE, 0, &line, 1);
-}
-
-static int64_t frame_location(struct builder *b, const struct stack_frame *f)
-{
-	switch (f->kind) {
-	case FRAME_KERNEL:
-		return kernel_location(b, f->vaddr);
-	case FRAME_JIT:
-		return jit_location(b, f);
-	case FRAME_SPECIAL:
-		return named_location(b, PROFILE_NONE, 0, f->name);
-	default:
-		return user_location(b, f);
-	}
-}
-
-/* The program of the thread with the largest sum, as `exe` of its samples (process_table.h); "": no sample has one.
- * -ENOMEM */
-static int find_program(const struct builder *b, char *ret, size_t size)
-{
-	size_t n = aggregate_whos(b->counts);
-	uint64_t *weights = calloc(n ? n : 1, sizeof(*weights)), most = 0;
-	struct aggregate_sample s;
-	ret[0] = 0;
-	if (!weights)
-		return -ENOMEM;
-	for (size_t i = 0; i < aggregate_samples(b->counts); i++) {
-		aggregate_sample(b->counts, i, &s);
-		uint64_t weight = weights[s.who_number] += s.weight;
-		if (weight > most && s.who.exe[0]) {
-			most = weight;
-			snprintf(ret, size, "%s", s.who.exe);
-		}
-	}
-	free(weights);
-	return 0;
-}
-
-/* The first mapping of a profile is its program (profile.proto): go tool pprof shows it as "File:". */
-static int add_program(struct builder *b)
-{
-	char exe[sizeof(((struct process *)NULL)->exe)];
-	uint64_t base;
-	int r = find_program(b, exe, sizeof(exe));
-	for (size_t i = 0; r == 0 && exe[0] && i < aggregate_frames(b->counts); i++) {
-		const struct stack_frame *f = aggregate_frame(b->counts, (uint32_t)i);
-		const char *path = f->module ? module_name(f->module) : "", *name = strrchr(path, '/');
-		if (f->kind == FRAME_USER && name && !strncmp(name + 1, exe, sizeof(exe) - 1)) {
-			int64_t id = add_mapping(b, f->module, 0, &base);
-			return id < 0 ? (int)id : 0;
-		}
-	}
-	return r;
-}
-
-static int add_locations(struct builder *b)
-{
-	size_t n = aggregate_frames(b->counts);
-	b->locations = malloc((n ? n : 1) * sizeof(b->locations[0]));
-	if (!b->locations)
-		return -ENOMEM;
-	for (size_t i = 0; i < n; i++) {
-		int64_t id = frame_location(b, aggregate_frame(b->counts, (uint32_t)i));
-		if (id < 0)
-			return (int)id;
-		b->locations[i] = (uint32_t)id;
-	}
-	return 0;
-}
-
-/* --- labels -------------------------------------------------------------------------------------------- */
-
-static void add_label(struct builder *b, size_t *n, const char *key, const char *value)
-{
-	if (value[0] && *n < PROFILE_LABELS_MAX)
-		b->labels[(*n)++] = (struct profile_label){.key = key, .str = value};
-}
-
-/* Go's decoder (github.com/google/pprof, profile/encode.go, postDecode) drops a number of 0 that has no unit: CPU 0,
- * pid 0. */
-static void put_number(struct builder *b, size_t *n, const char *key, int64_t value, const char *unit)
-{
-	if (!unit && value == 0)
-		unit = "number";
-	if (*n < PROFILE_LABELS_MAX)
-		b->labels[(*n)++] = (struct profile_label){.key = key, .num = value, .unit = unit};
-}
-
-static const char *user_label(const struct target_desc *d, const char *key)
-{
-	for (uint32_t i = 0; i < d->n_labels; i++)
-		if (!strcmp(d->labels[i].key, key))
-			return d->labels[i].value;
-	return NULL;
-}
-
-static const char *service_name(const struct target_desc *d)
-{
-	const char *asked = user_label(d, "service_name");
-	return asked ? asked : d->service[0] ? d->service : d->name[0] ? d->name : d->id;
-}
-
-/* A tenant's labels stand below "user.", so they cannot pass for ours. */
-static void fixed_labels(struct builder *b)
-{
-	const struct target_desc *d = &b->t->desc;
-	size_t n = 0;
-	add_label(b, &n, "service_name", service_name(d));
-	add_label(b, &n, "container", d->name);
-	add_label(b, &n, "container_id", d->id);
-	add_label(b, &n, "pod", d->pod);
-	add_label(b, &n, "namespace", d->pod_namespace);
-	add_label(b, &n, "node", b->t->engine->node);
-	add_label(b, &n, "cgroup", d->detail & DETAIL_CGROUP ? d->cgroup : "");
-	for (uint32_t i = 0; i < d->n_labels; i++) {
-		snprintf(b->user_keys[i], sizeof(b->user_keys[i]), "user.%s", d->labels[i].key);
-		add_label(b, &n, b->user_keys[i], d->labels[i].value);
-	}
-	b->n_fixed = n;
-}
-
-/* Adds the labels that the program gave the thread; a key of the whole target wins. */
-static void put_thread_labels(struct builder *b, const char *text, size_t *n)
-{
-	struct label_part part;
-	const size_t size = text ? strlen(text) : 0;
-	for (size_t at = 0, i = 0; i < LABEL_COUNT_MAX && label_next(text, size, &at, &part); i++) {
-		char *key = b->thread_labels[i].key, *value = b->thread_labels[i].value;
-		snprintf(key, sizeof(b->thread_labels[i].key), "user.%.*s", (int)part.key_len, part.key);
-		snprintf(value, sizeof(b->thread_labels[i].value), "%.*s", (int)part.value_len, part.value);
-		if (!user_label(&b->t->desc, key + strlen("user.")))
-			add_label(b, n, key, value);
-	}
-}
-
-/* `us` counts from the beginning of the profile: its samples are as far apart as they were. */
-static int64_t add_labels(struct builder *b, const struct sample_origin *who, const struct sample_detail *when)
-{
-	size_t labels = b->n_fixed;
-	add_label(b, &labels, "process", who->process);
-	add_label(b, &labels, "exe", who->exe);
-	add_label(b, &labels, "thread", who->thread);
-	if (who->pid) {
-		put_number(b, &labels, "pid", who->pid, NULL);
-		put_number(b, &labels, "tid", who->tid, NULL);
-	}
-	put_thread_labels(b, who->labels, &labels);
-	if (when->cpu)
-		put_number(b, &labels, "cpu", when->cpu - 1, NULL);
-	if (when->us)
-		put_number(b, &labels, "timestamp", b->w->real + (when->us - 1) * 1000ll, "nanoseconds");
-	return profile_labels(b->p, b->labels, labels);
-}
-
-/* Allocates the label sets of sampled threads: each set is made once, not for each sample. */
-static int add_whos(struct builder *b)
-{
-	size_t n = aggregate_whos(b->counts);
-	b->label_sets = malloc((n ? n : 1) * sizeof(b->label_sets[0]));
-	if (!b->label_sets)
-		return -ENOMEM;
-	for (size_t i = 0; i < n; i++)
-		b->label_sets[i] = PROFILE_NONE;
-	return 0;
-}
-
-/* Converts a sample of the event at hand to the values of the profile's types. */
-static void values_of(const struct builder *b, uint64_t count, uint64_t weight, int64_t ret[PROFILE_TYPES_MAX])
-{
-	const enum event_measure m = event_kind(b->t->desc.events[b->spec].kind)->measure;
-	const bool parts = m == MEASURES_ALLOC || m == MEASURES_LIVE_HEAP;
-	const unsigned at = m == MEASURES_LIVE_HEAP ? 2 : 0; /* behind alloc_objects and alloc_space */
-	memset(ret, 0, PROFILE_TYPES_MAX * sizeof(ret[0]));
-	ret[at] = (int64_t)(parts ? (count + LIVE_HEAP_PART / 2) / LIVE_HEAP_PART : count);
-	ret[at + 1] = (int64_t)weight;
-}
-
-static int add_samples(struct builder *b)
-{
-	int64_t values[PROFILE_TYPES_MAX];
-	struct aggregate_sample s;
-	int r = add_whos(b);
-	for (size_t i = 0; r == 0 && i < aggregate_samples(b->counts); i++) {
-		aggregate_sample(b->counts, i, &s);
-		if (!s.count && !s.weight) /* memory that is no longer in use */
-			continue;
-		uint32_t own = PROFILE_NONE, *set = s.when.cpu || s.when.us ? &own : &b->label_sets[s.who_number];
-		int64_t made = *set == PROFILE_NONE ? add_labels(b, &s.who, &s.when) : *set;
-		if (made < 0)
-			return (int)made;
-		*set = (uint32_t)made;
-		b->n_samples += event_is_of_app(&b->t->desc.events[b->spec]) ? 0 : s.count;
-		for (size_t f = 0; f < s.n; f++)
-			s.frames[f] = b->locations[s.frames[f]];
-		values_of(b, s.count, event_counts_scaled(s.weight, b->kernel->correct), values);
-		r = profile_sample_of(b->p, s.frames, s.n, values, *set);
-	}
-	return r;
-}
-
-/* --- losses ------------------------------------------------------------------------------------------- */
-
-static int add_loss(struct builder *b, const char *frame, uint64_t count, uint64_t weight)
+static int add_loss(struct profile_builder *b, const char *frame, uint64_t count, uint64_t weight)
 {
 	static const struct sample_origin nobody = {.process = "", .thread = "", .exe = ""};
 	static const struct sample_detail any_time;
-	int64_t loc = named_location(b, PROFILE_NONE, 0, frame);
-	int64_t set = loc < 0 ? loc : add_labels(b, &nobody, &any_time);
+	int64_t loc = profile_named_location(b->p, PROFILE_NONE, 0, frame);
+	int64_t set = loc < 0 ? loc : profile_labels_add(b, &nobody, &any_time);
 	int64_t values[PROFILE_TYPES_MAX] = {(int64_t)count, (int64_t)weight};
 	return set < 0 ? (int)set : profile_sample_of(b->p, (uint32_t[]){(uint32_t)loc}, 1, values, (uint32_t)set);
 }
 
-static int add_comment(struct builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static int add_comment(struct builder *b, const char *fmt, ...)
+static int add_comment(struct profile_builder *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static int add_comment(struct profile_builder *b, const char *fmt, ...)
 {
 	char text[1024];
 	va_list ap;
@@ -381,7 +40,7 @@ static int add_comment(struct builder *b, const char *fmt, ...)
 }
 
 /* Returns the value of `weight` events without a sample: if the event has a value field, by the average of samples. */
-static uint64_t scale_weight(const struct builder *b, uint64_t weight)
+static uint64_t scale_weight(const struct profile_builder *b, uint64_t weight)
 {
 	const struct sample_tally *y = &b->w->tally;
 	const uint64_t seen = y->weight[b->spec];
@@ -390,7 +49,7 @@ static uint64_t scale_weight(const struct builder *b, uint64_t weight)
 	return seen ? event_counts_scaled(weight, (double)y->value[b->spec] / (double)seen) : 0;
 }
 
-static int add_unsampled(struct builder *b)
+static int add_unsampled(struct profile_builder *b)
 {
 	const struct event_spec *spec = &b->t->desc.events[b->spec];
 	const bool timers = b->t->desc.strategy == STRATEGY_TIMERS;
@@ -417,7 +76,7 @@ static int add_unsampled(struct builder *b)
 			       clock ? "higher rate" : "shorter period");
 }
 
-static int add_unseen(struct builder *b)
+static int add_unseen(struct profile_builder *b)
 {
 	const struct sample_tally *y = &b->w->tally;
 	uint64_t period = b->t->desc.events[b->spec].period;
@@ -433,7 +92,7 @@ static int add_unseen(struct builder *b)
 }
 
 /* Adds lost samples of memory, each with the average of this window. */
-static int add_lost_memory(struct builder *b)
+static int add_lost_memory(struct profile_builder *b)
 {
 	const struct sample_tally *y = &b->w->tally;
 	const struct event_spec *spec = &b->t->desc.events[b->spec];
@@ -446,7 +105,7 @@ static int add_lost_memory(struct builder *b)
 		event_counts_scaled(y->weight[b->spec], lost / taken));
 }
 
-static int add_losses(struct builder *b)
+int profile_notes_add_losses(struct profile_builder *b)
 {
 	const struct sample_tally *y = &b->w->tally;
 	uint64_t overflow = aggregate_overflow(b->counts);
@@ -502,7 +161,7 @@ static int add_losses(struct builder *b)
 }
 
 /* Names processes in the container's cgroup that were not sampled so far. */
-static int name_unseen(struct builder *b)
+static int name_unseen(struct profile_builder *b)
 {
 	char text[PROCESS_LIST_MAX], list[512] = "", *save = NULL, *name;
 	size_t at = 0;
@@ -519,7 +178,7 @@ static int name_unseen(struct builder *b)
 }
 
 /* Returns CPU time (ns) of the container's account that is not in the profile already. */
-static uint64_t beyond_account(const struct builder *b)
+static uint64_t beyond_account(const struct profile_builder *b)
 {
 	const struct sample_tally *y = &b->w->tally;
 	uint64_t used = b->w->cpu_used * 1000, sampled = event_counts_scaled(y->weight[b->spec], b->kernel->correct) +
@@ -532,7 +191,7 @@ static uint64_t beyond_account(const struct builder *b)
  * The strategy `process` misses processes that the init did not fork (exec sessions), and programs that are setuid or
  * unreadable (the kernel detaches events at their exec).
  */
-static int add_not_covered(struct builder *b)
+static int add_not_covered(struct profile_builder *b)
 {
 	uint64_t missing = beyond_account(b), used = b->w->cpu_used * 1000;
 	int r = add_comment(
@@ -550,7 +209,7 @@ static int add_not_covered(struct builder *b)
  * put on the CPU: for a thread that goes on and off all the time that is a good part. These causes cannot be told
  * apart, so the largest one is named for all of it.
  */
-static int add_unclocked(struct builder *b)
+static int add_unclocked(struct profile_builder *b)
 {
 	const struct window *w = b->w;
 	uint64_t missing = beyond_account(b), used = w->cpu_used * 1000;
@@ -571,7 +230,7 @@ static int add_unclocked(struct builder *b)
 		     : add_comment(b, "%s is CPU time by the container's account that no clock saw: %s", frame, why);
 }
 
-static int add_account(struct builder *b)
+int profile_notes_add_account(struct profile_builder *b)
 {
 	if (event_kind(b->t->desc.events[b->spec].kind)->measure != MEASURES_CPU)
 		return 0;
@@ -586,7 +245,7 @@ static int add_account(struct builder *b)
 }
 
 /* "stack snapshots: 1530 of 8 KiB, 412 of 32 KiB" */
-static int add_snapshots(struct builder *b)
+static int add_snapshots(struct profile_builder *b)
 {
 	const uint64_t *rungs = b->w->tally.rungs[b->spec];
 	char list[128] = "";
@@ -600,7 +259,7 @@ static int add_snapshots(struct builder *b)
 }
 
 /* Comments on lowered sampling: by how much, how, and why. Weights are right without it. */
-static int add_rate(struct builder *b)
+static int add_rate(struct profile_builder *b)
 {
 	const struct window *w = b->w;
 	const struct rate_control *all = &b->t->engine->rates;
@@ -630,7 +289,7 @@ static int add_rate(struct builder *b)
 }
 
 /* Comments on processes with libpillion that are not in the profile, or says that no process has it. */
-static int add_missing(struct builder *b)
+static int add_missing(struct profile_builder *b)
 {
 	int error, r = 0;
 	const unsigned unable = inproc_unable(b->t->apps, &error);
@@ -647,7 +306,7 @@ static int add_missing(struct builder *b)
 }
 
 /* Comments on memory, calls and crashes: the number of processes, and the losses. */
-static int add_apps(struct builder *b)
+static int add_apps(struct profile_builder *b)
 {
 	const struct sample_tally *y = &b->w->tally;
 	const struct event_spec *spec = &b->t->desc.events[b->spec];
@@ -681,7 +340,7 @@ static int add_apps(struct builder *b)
 }
 
 /* Comments on CPU time by timers. */
-static int add_timers(struct builder *b)
+static int add_timers(struct profile_builder *b)
 {
 	const struct target *t = b->t;
 	if (t->desc.strategy != STRATEGY_TIMERS || event_kind(t->desc.events[b->spec].kind)->measure != MEASURES_CPU)
@@ -697,7 +356,7 @@ static int add_timers(struct builder *b)
 }
 
 /* Comments on a profile of waits: its contents, and its losses. */
-static int add_waits(struct builder *b)
+static int add_waits(struct profile_builder *b)
 {
 	const struct event_spec *spec = &b->t->desc.events[b->spec];
 	const struct sample_tally *y = &b->w->tally;
@@ -745,7 +404,7 @@ static int add_waits(struct builder *b)
 	return r;
 }
 
-static int add_comments(struct builder *b)
+int profile_notes_add_comments(struct profile_builder *b)
 {
 	struct target *t = b->t;
 	const struct sample_tally *y = &b->w->tally;
@@ -812,95 +471,5 @@ static int add_comments(struct builder *b)
 		if (y->stops[i])
 			r = add_comment(b, "%s %" PRIu64 " of %" PRIu64 " stacks", unwind_stop_name(i), y->stops[i],
 				y->samples);
-	return r;
-}
-
-/* --- all of it ------------------------------------------------------------------------------------------ */
-
-bool profile_build_has(const struct target *t, uint32_t profile, uint32_t spec)
-{
-	uint32_t in = t->desc.events[spec].profiles;
-	if (in == PROFILES_ALLOC)
-		return profile < PROFILE_BUILD_WALL &&
-		       event_kind(t->desc.events[profile].kind)->measure == MEASURES_ALLOC;
-	return profile == PROFILE_BUILD_WALL ? in != PROFILES_OWN : profile == spec && in != PROFILES_WALL;
-}
-
-/* Adds the samples and losses of one event. */
-static int add_part(struct builder *b, uint32_t spec)
-{
-	b->spec = spec;
-	b->kernel = &b->w->kernel[spec];
-	b->counts = b->w->counts[spec];
-	int r = profile_mappings(b->p) ? 0 : add_program(b); /* a profile of several events has its first by now */
-	if (r == 0)
-		r = add_locations(b);
-	if (r == 0)
-		r = add_samples(b);
-	const bool is_heap = event_kind(b->t->desc.events[spec].kind)->measure ==
-			     MEASURES_LIVE_HEAP; /* its losses are samples of it */
-	if (r == 0 && !is_heap)
-		r = add_losses(b);
-	if (r == 0 && !is_heap)
-		r = add_account(b);
-	free(b->locations);
-	free(b->label_sets);
-	b->locations = b->label_sets = NULL;
-	return r;
-}
-
-static struct profile_info info_of(const struct builder *b)
-{
-	struct profile_info info = {.time_ns = b->w->real,
-		.duration_ns = b->w->duration,
-		.n_types = 2,
-		.types = {{"samples", "count"}, {EVENT_WALL, "nanoseconds"}},
-		.period_type = {EVENT_WALL, "nanoseconds"},
-		.period = 1};
-	if (b->profile == PROFILE_BUILD_WALL)
-		return info;
-	const struct event_spec *spec = &b->t->desc.events[b->profile];
-	const struct event_kind *k = event_kind(spec->kind);
-	if (k->measure == MEASURES_ALLOC) { /* like Go's, which tools know */
-		info.n_types = 4;
-		info.types[0] = (struct profile_type){"alloc_objects", "count"};
-		info.types[1] = (struct profile_type){"alloc_space", "bytes"};
-		info.types[2] = (struct profile_type){"inuse_objects", "count"};
-		info.types[3] = (struct profile_type){"inuse_space", "bytes"};
-		info.period_type = (struct profile_type){"space", "bytes"};
-		info.period = (int64_t)spec->period;
-		return info;
-	}
-	if (k->measure == MEASURES_CALLS) {
-		info.n_types = spec->with_time ? 2 : 1;
-		info.types[0] = info.period_type = (struct profile_type){"calls", "count"};
-		info.types[1] = (struct profile_type){"time", "nanoseconds"};
-		return info;
-	}
-	info.types[1].type = info.period_type.type = event_sample_type(spec);
-	info.types[1].unit = info.period_type.unit = k->sample_unit;
-	info.period = k->measure == MEASURES_OFFCPU || spec->value_size ? 1 : (int64_t)spec->period;
-	return info;
-}
-
-static int build_profile(struct builder *b)
-{
-	struct profile_info info = info_of(b);
-	int r = profile_new(&info, &b->p);
-	if (r < 0)
-		return r;
-	fixed_labels(b);
-	for (uint32_t i = 0; r == 0 && i < b->t->desc.n_events; i++)
-		if (profile_build_has(b->t, b->profile, i))
-			r = add_part(b, i);
-	return r < 0 ? r : add_comments(b);
-}
-
-int profile_build(const struct window *w, uint32_t profile, struct profile **ret, uint64_t *ret_samples)
-{
-	struct builder b = {.w = w, .t = w->t, .profile = profile};
-	int r = build_profile(&b);
-	*ret_samples = b.n_samples;
-	*ret = r < 0 ? profile_free(b.p) : b.p;
 	return r;
 }

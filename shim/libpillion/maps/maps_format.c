@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/libpillion/core/maps_format.h"
+#include "shim/libpillion/maps/maps_format.h"
 
-#include "shim/libpillion/core/build_id.h"
+#include "shim/libpillion/maps/build_id.h"
 #include "shim/libpillion/core/syscall.h"
 
 #include <fcntl.h>

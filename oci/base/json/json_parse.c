@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "oci/base/json_parse.h"
+#include "oci/base/json/json_parse.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "oci/base/json_edit.h"
+#include "oci/base/json/json_edit.h"
 
 #include <errno.h>
 #include <stdint.h>
