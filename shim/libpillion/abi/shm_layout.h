@@ -178,7 +178,7 @@ struct shm_welcome {
 #define SHM_TREE_MAGIC 0x65657274 /* "tree" */
 struct shm_tree {
 	uint32_t magic, version; /* SHM_VERSION */
-	uint64_t size;		 /* CALLTREE_SHARE_SIZE */
+	uint64_t size;		 /* of the memory that is passed */
 };
 struct shm_stop { /* the process ends the target that it has begun. The answer is a welcome with zeros */
 	uint32_t magic, reserved;

@@ -62,5 +62,13 @@ void calltree_leave(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra);
  */
 uint32_t calltree_path(uint64_t *ret, uint32_t max);
 
+/* Called by a thread with its first call (`began`), and with the first call of `fn` by its path (`called`). NULL: by
+ * none. */
+struct calltree_observer {
+	void (*began)(void);
+	void (*called)(uint64_t fn);
+};
+void calltree_observe(const struct calltree_observer *o);
+
 /* For tests: forgets everything. */
 void calltree_reset(void);

@@ -1,14 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/libpillion/calltree/calltree_share.h"
-
+/*
+ * Calling-context trees for a profiler that has asked for them: in memory that it reads (calltree_layout.h), at any
+ * moment and without asking, so that no thread is stopped for it. Counts are cumulative: another profiler has all of
+ * them.
+ *
+ * The memory is passed when the process has connected, and whenever it connects again. A forked child makes its own at
+ * its first function call, and connects then. A thread looks at the connection when it calls its first function.
+ */
 #include "shim/libpillion/calltree/calltree.h"
 #include "shim/libpillion/core/arena.h"
 #include "shim/libpillion/maps/code_ranges.h"
 #include "shim/libpillion/maps/maps_send.h"
+#include "shim/libpillion/core/connection.h"
+#include "shim/libpillion/core/feature.h"
 #include "shim/libpillion/core/syscall.h"
 
 #include <string.h>
 #include <sys/socket.h>
+
+#define CALLTREE_SHARE_SIZE (16u << 20) /* 258,048 nodes */
 
 static struct {
 	struct owned_fd memory; /* in a forked child its parent's, until it makes its own */
@@ -66,8 +76,9 @@ static void tell_maps(struct connection *p, uint64_t wanted)
 	__atomic_store_n(&shared.telling, 0, __ATOMIC_RELEASE);
 }
 
-void calltree_share_welcome(struct connection *p, uint64_t calls)
+static void take_welcome(struct connection *p, const struct shm_welcome *w)
 {
+	const uint64_t calls = w->calls;
 	if (!(calls & SHM_CALLS)) {
 		if (shared.on)
 			calltree_stop();
@@ -88,7 +99,8 @@ void calltree_share_welcome(struct connection *p, uint64_t calls)
 		tell_maps(p, __atomic_load_n(&p->area.head->maps, __ATOMIC_RELAXED));
 }
 
-void calltree_share_look(void)
+/* The calling thread has called its first function. */
+static void tend_connection(void)
 {
 	struct thread_state *t = &thread_own;
 	if (!shared.on || connection_is_quiet() || !thread_state_enter(t))
@@ -99,10 +111,19 @@ void calltree_share_look(void)
 	thread_state_leave(t);
 }
 
-void calltree_share_called(uint64_t fn)
+/* There is a new node, of a call of `fn`: sends the mappings, if they are new and this is the only source of them. */
+static void tell_new_maps(uint64_t fn)
 {
 	struct connection *p = shared.maps && !connection_is_quiet() ? connection_now() : NULL;
 	const uint64_t wanted = p ? __atomic_load_n(&p->area.head->maps, __ATOMIC_RELAXED) : 0;
 	if (p && (wanted != shared.maps_told || !code_has(&shared.code, fn)))
 		tell_maps(p, wanted);
+}
+
+static __attribute__((constructor(101))) void register_calltree_share(void)
+{
+	static const struct calltree_observer observer = {tend_connection, tell_new_maps};
+	static struct feature calls = {.welcome = take_welcome};
+	calltree_observe(&observer);
+	feature_register(&calls);
 }

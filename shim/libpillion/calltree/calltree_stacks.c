@@ -50,19 +50,6 @@ static struct tree_frame *turn_to(struct tree_stack *now, struct tree_frame *top
 	return to->top;
 }
 
-struct tree_stack *tree_stack_make(struct tree_thread *t)
-{
-	struct tree_stack *s = arena_take(sizeof(*s), CALLTREE_STACK_SIZE);
-	if (!s)
-		return NULL;
-	s->thread = t;
-	s->used = ++t->switches;
-	s->next = t->stacks;
-	t->stacks = s;
-	t->n_stacks++;
-	return s;
-}
-
 /* Takes a free stack, a new one, or the one that rested longest; NULL: there is no other one than this. */
 static struct tree_stack *allocate_stack(struct tree_stack *now)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* calltree_stacks - the stacks of a thread, for calltree.c and calltree_stacks.c alone. */
+/* calltree_stacks - the stacks and nodes of a thread, for calltree.c, calltree_nodes.c and calltree_stacks.c alone. */
 #pragma once
 
 #include "shim/libpillion/calltree/calltree_inline.h"

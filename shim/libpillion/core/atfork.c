@@ -2,7 +2,7 @@
 #include "shim/libpillion/core/atfork.h"
 
 #include "shim/libpillion/core/altstack.h"
-#include "shim/libpillion/cputime/cpu_timers.h"
+#include "shim/libpillion/core/feature.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@ extern int pthread_atfork(void (*)(void), void (*)(void), void (*)(void)) __attr
 static void in_child(void)
 {
 	altstack_in_child();
-	cpu_timers_in_child();
+	feature_tell_in_child();
 }
 
 void atfork_follow(void)

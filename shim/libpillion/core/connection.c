@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/core/connection.h"
 
-#include "shim/libpillion/calltree/calltree_share.h"
-#include "shim/libpillion/core/labels.h"
+#include "shim/libpillion/core/feature.h"
 #include "shim/libpillion/core/sys_clock.h"
 #include "shim/libpillion/core/syscall.h"
-#include "shim/libpillion/cputime/cpu_timers.h"
-#include "shim/libpillion/crash/crash_handler.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,8 +53,7 @@ uint64_t connection_cpu(void)
 void connection_quiet(bool off)
 {
 	struct connection *p = __atomic_load_n(&own, __ATOMIC_ACQUIRE);
-	cpu_timers_end();
-	crash_handler_end();
+	feature_tell_quiet();
 	__atomic_store_n(&quiet, 1, __ATOMIC_RELEASE);
 	if (off && p)
 		__atomic_store_n(&p->state, CONNECTION_OFF, __ATOMIC_RELEASE);
@@ -90,7 +86,8 @@ static void find_path(void)
 		}
 }
 
-__attribute__((constructor(101))) static void init_connection(void) /* before the constructors that ask */
+/* Before the constructors that ask, and after those of feature.h. */
+__attribute__((constructor(102))) static void init_connection(void)
 {
 	stack_end = (uint64_t)(uintptr_t)environ;
 	find_path();
@@ -188,9 +185,7 @@ static int hear_welcome(struct connection *p)
 		return -EPROTO;
 	__atomic_store_n(&p->mean, w.alloc, __ATOMIC_RELEASE);
 	__atomic_store_n(&p->told, 1, __ATOMIC_RELAXED);
-	cpu_timers_want(w.cpu);
-	calltree_share_welcome(p, w.calls);
-	crash_handler_want(w.crash);
+	feature_tell_welcome(p, &w);
 	return 0;
 }
 
@@ -267,7 +262,7 @@ static int connect_first(struct connection *p, bool answer)
 	inherited[0] = p->sock;
 	inherited[1] = p->memory;
 	if (r == 0)
-		labels_tell_all(p);
+		feature_tell_connected(p);
 	p->look_again = connection_clock() + (r < 0 ? LATER_NS : late ? SOON_NS : AGAIN_NS);
 	__atomic_store_n(&p->state,
 		r == 0				    ? CONNECTION_ON
@@ -275,7 +270,7 @@ static int connect_first(struct connection *p, bool answer)
 						    : CONNECTION_OFF,
 		__ATOMIC_RELEASE);
 	if (late)
-		cpu_timers_await();
+		feature_tell_unanswered();
 	return r;
 }
 
@@ -355,7 +350,7 @@ static void connect_again(struct connection *p)
 	if (owned_fd_is(&p->memory) && connect_to(p) < 0)
 		owned_fd_let_go(&p->sock);
 	else
-		labels_tell_all(p);
+		feature_tell_connected(p);
 	inherited[0] = p->sock;
 }
 
@@ -502,7 +497,7 @@ static int move_on(struct connection *p, const char *to)
 	if (r < 0)
 		owned_fd_let_go(&p->sock);
 	else
-		labels_tell_all(p);
+		feature_tell_connected(p);
 	inherited[0] = p->sock;
 	__atomic_store_n(&p->reconnecting, 0, __ATOMIC_RELEASE);
 	return r;
@@ -545,7 +540,7 @@ int connection_leave(int64_t until)
 	owned_fd_let_go(&p->sock);
 	inherited[0] = p->sock;
 	__atomic_store_n(&p->mean, 0, __ATOMIC_RELEASE);
-	cpu_timers_want(0);
+	feature_tell_left();
 	__atomic_store_n(&p->reconnecting, 0, __ATOMIC_RELEASE);
 	return r;
 }

@@ -2,6 +2,7 @@
 #include "shim/libpillion/core/labels.h"
 
 #include "shim/libpillion/abi/label_text.h"
+#include "shim/libpillion/core/feature.h"
 #include "shim/libpillion/core/syscall.h"
 
 #include <errno.h>
@@ -107,7 +108,7 @@ static uint64_t append_change(struct connection *p, uint32_t tid, uint32_t set)
 	return time;
 }
 
-void labels_tell_all(struct connection *p)
+static void tell_all_labels(struct connection *p)
 {
 	const uint32_t self = (uint32_t)sys_call(gettid);
 	if (thread_own.labels)
@@ -119,6 +120,12 @@ void labels_tell_all(struct connection *p)
 		if (set && tid != self && sys_call(tgkill, p->pid, tid, 0) == 0)
 			append_change(p, tid, set);
 	}
+}
+
+static __attribute__((constructor(101))) void register_labels(void)
+{
+	static struct feature labels = {.connected = tell_all_labels};
+	feature_register(&labels);
 }
 
 /* --- the calling thread ----------------------------------------------------------------------------------------- */

@@ -268,7 +268,7 @@ static void share_tree(void)
  * After the constructor of connection.c, which has looked for PILLION_SOCKET, and before those that ask whether it is
  * there.
  */
-__attribute__((constructor(102))) static void start_early(void)
+__attribute__((constructor(103))) static void start_early(void)
 {
 	const struct launch as_environment = {0};
 	struct start_reply s;

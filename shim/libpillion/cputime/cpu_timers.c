@@ -4,6 +4,7 @@
 #include "shim/libpillion/core/atfork.h"
 #include "shim/libpillion/maps/code_ranges.h"
 #include "shim/libpillion/core/connection.h"
+#include "shim/libpillion/core/feature.h"
 #include "shim/libpillion/core/labels.h"
 #include "shim/libpillion/maps/maps_send.h"
 #include "shim/libpillion/core/sigaction.h"
@@ -374,6 +375,8 @@ static void by_somebody_else(int sig)
 	sys_call(tgkill, pid, tid, sig);
 }
 
+static void end_for_good(void);
+
 static void on_signal(int sig, siginfo_t *info, void *context)
 {
 	const uintptr_t of = (uintptr_t)info->si_value.sival_ptr, first = (uintptr_t)known;
@@ -385,7 +388,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 	struct connection *p = timers.over ? NULL : connection_get();
 	struct known *k = process ? NULL : (struct known *)of;
 	if (!p && connection_is_off())
-		cpu_timers_end();
+		end_for_good();
 	if (p && timers.asking) {
 		update_cpu_time(p);
 		connection_tend(p, connection_clock());
@@ -490,7 +493,8 @@ static void give_back(void)
 	timers.signal = timers.ignored = 0;
 }
 
-void cpu_timers_want(uint64_t period)
+/* period: ns of CPU time from sample to sample; 0: none are wanted. */
+static void set_period(uint64_t period)
 {
 	uint64_t mask;
 	const bool on = is_on(), asked = on && timers.asking;
@@ -507,7 +511,18 @@ void cpu_timers_want(uint64_t period)
 	unlock_timers(&mask);
 }
 
-void cpu_timers_await(void)
+static void take_welcome(struct connection *p, const struct shm_welcome *w)
+{
+	set_period(w->cpu);
+}
+
+static void stop_sampling(void)
+{
+	set_period(0);
+}
+
+/* The profiler has not said so yet: hear it as soon as this process uses CPU time. */
+static void await_welcome(void)
 {
 	uint64_t mask;
 	if (timers.over || is_on() || !enter_soon(&mask))
@@ -516,7 +531,7 @@ void cpu_timers_await(void)
 	unlock_timers(&mask);
 }
 
-void cpu_timers_end(void)
+static void end_for_good(void)
 {
 	uint64_t mask;
 	const bool any = is_on();
@@ -559,7 +574,7 @@ void cpu_timers_yield(int signal)
 	unlock_timers(&mask);
 }
 
-void cpu_timers_in_child(void)
+static void begin_in_child(void)
 {
 	uint64_t mask;
 	timers.lock = 0; /* its holder is in another process */
@@ -571,6 +586,16 @@ void cpu_timers_in_child(void)
 	else
 		start_poll_timer(mask);
 	unlock_timers(&mask);
+}
+
+static __attribute__((constructor(101))) void register_cpu_timers(void)
+{
+	static struct feature timers_of_threads = {.welcome = take_welcome,
+		.unanswered = await_welcome,
+		.left = stop_sampling,
+		.quiet = end_for_good,
+		.in_child = begin_in_child};
+	feature_register(&timers_of_threads);
 }
 
 __attribute__((constructor)) static void begin_early(void)

@@ -31,10 +31,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-void cpu_timers_want(uint64_t period); /* ns of CPU time from sample to sample, 0: none. As the profiler says */
-void cpu_timers_await(void);	       /* it has not said so yet: hear it as soon as this process uses CPU time */
-void cpu_timers_end(void);	       /* for good */
-void cpu_timers_in_child(void);	       /* atfork.h: begins the child's timers */
 /* Size of struct shm_more in records while CPU time is sampled here; 0: there is another source about threads. */
 uint32_t cpu_timers_more(void);
 int cpu_timers_signal(void);	   /* of this process (not of vfork(2)'s child); 0: there is none */

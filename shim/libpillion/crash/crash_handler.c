@@ -4,6 +4,7 @@
 #include "shim/libpillion/calltree/calltree.h"
 #include "shim/libpillion/core/altstack.h"
 #include "shim/libpillion/core/connection.h"
+#include "shim/libpillion/core/feature.h"
 #include "shim/libpillion/maps/maps_send.h"
 #include "shim/libpillion/core/stack_copy.h"
 #include "shim/libpillion/core/sys_clock.h"
@@ -398,4 +399,15 @@ void crash_handler_end(void)
 	if (was && !connection_is_borrowed())
 		take_away();
 	__atomic_store_n(&on, 0, __ATOMIC_RELEASE);
+}
+
+static void take_welcome(struct connection *p, const struct shm_welcome *w)
+{
+	crash_handler_want(w->crash);
+}
+
+static __attribute__((constructor(101))) void register_crash_handler(void)
+{
+	static struct feature crashes = {.welcome = take_welcome, .quiet = crash_handler_end};
+	feature_register(&crashes);
 }
