@@ -6,7 +6,7 @@
 #pragma once
 
 #include "oci/config/options.h"
-#include "profiler/target/engine.h"
+#include "profiler/target/engine_state.h"
 
 struct reloaded {
 	char changed[200]; /* "log_level, spool_size", "" = nothing */

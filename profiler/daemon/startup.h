@@ -14,7 +14,7 @@
 #include "profiler/daemon/sd_notify.h"
 #include "profiler/daemon/user_services.h"
 #include "profiler/spool/spool_lock.h"
-#include "profiler/target/engine.h"
+#include "profiler/target/engine_state.h"
 
 struct startup {
 	uid_t started_by, uid; /* uid, gid: from startup_drop on */

@@ -21,7 +21,7 @@
 #include "profiler/daemon/symbolizer_manager.h"
 #include "profiler/daemon/target_registry.h"
 #include "profiler/daemon/worker.h"
-#include "profiler/target/engine.h"
+#include "profiler/target/engine_state.h"
 
 #define SUPERVISOR_QUIT_MS 10000 /* for the last windows */
 

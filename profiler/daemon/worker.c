@@ -9,11 +9,14 @@
 #include "profiler/daemon/worker_handover.h"
 #include "profiler/inproc/inproc.h"
 #include "profiler/sample/cpu_coverage.h"
+#include "profiler/target/checkpoint_read.h"
 #include "profiler/target/checkpoint_write.h"
+#include "profiler/target/engine.h"
 #include "profiler/target/exporter_link.h"
 #include "profiler/target/symbolizer_link.h"
 #include "profiler/target/target.h"
 #include "profiler/target/target_list.h"
+#include "profiler/target/target_usage.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,6 +5,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "profiler/target/target.h"
+#include "profiler/target/target_usage.h"
 
 #include <errno.h>
 #include <fcntl.h>

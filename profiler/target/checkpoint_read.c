@@ -6,6 +6,7 @@
 #include "oci/base/pair_table.h"
 #include "profiler/inproc/inproc.h"
 #include "profiler/sample/event_counts.h"
+#include "profiler/target/target_open.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -505,5 +506,32 @@ unsigned checkpoint_read(struct engine *g, struct journal_reader all, int64_t se
 		resume_target(&r, &r.refs[i]);
 	g->at->target = 0;
 	free_resume(&r);
+	return n;
+}
+
+unsigned checkpoint_resume(struct checkpoint *c, struct engine *g, int64_t now)
+{
+	uint8_t *bytes;
+	size_t size;
+	int64_t seen;
+	unsigned n = 0;
+	if (!checkpoint_waits(c))
+		return 0;
+	int r = checkpoint_contents(c, &bytes, &size, &seen);
+	if (r == 0) {
+		n = checkpoint_read(g, (struct journal_reader){.at = bytes, .end = bytes + size}, seen, now);
+		free(bytes);
+	}
+	/* a detached target had begun, or it would not have been kept: an end not meant for it removed it */
+	for (struct target *t = g->targets; t; t = t->next)
+		if (t->armed && (r < 0 || (t->detached && !t->saved.known)))
+			target_resume_blank(t);
+	checkpoint_start(c, g, now);
+	if (g->targets && r < 0)
+		log_line(LOG_WARNING, "outcome=restarted_empty targets=%u reason=\"no journal: %s\"", g->n_targets,
+			strerror(-r));
+	else if (g->targets)
+		log_line(LOG_WARNING, "outcome=resumed targets=%u of=%u gap_ms=%lld journal=%zu", n, g->n_targets,
+			(long long)(seen > 0 && seen < now ? (now - seen) / NSEC_PER_MSEC : 0), size);
 	return n;
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "oci/base/journal.h"
+#include "profiler/target/checkpoint_write.h"
 #include "profiler/target/window.h"
 
 #include <stdint.h>
@@ -55,3 +56,10 @@ struct kernel_state {
 
 /* Into the engine's targets. Never fails: an entry that cannot be read is the end of its target's state. */
 unsigned checkpoint_read(struct engine *g, struct journal_reader all, int64_t seen, int64_t now);
+/*
+ * Call once, when the predecessor's targets are there, registered and armed as before, also when there are none: until
+ * then no ring is read. Restores each target by id, process and start time, and drops the rest. Targets that are not in
+ * an intact journal are new; without a journal their past is lost and they count from now on. Returns how many targets
+ * were restored.
+ */
+unsigned checkpoint_resume(struct checkpoint *c, struct engine *g, int64_t now);

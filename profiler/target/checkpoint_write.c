@@ -368,33 +368,16 @@ static bool is_in(const struct checkpoint *c, const struct target *t)
 	return c && c->resumed && !c->off && !t->saved.left_out;
 }
 
-unsigned checkpoint_resume(struct checkpoint *c, struct engine *g, int64_t now)
+int checkpoint_contents(const struct checkpoint *c, uint8_t **ret, size_t *ret_size, int64_t *ret_seen)
 {
-	uint8_t *bytes;
-	size_t size;
-	int64_t seen;
-	unsigned n = 0;
-	if (!checkpoint_waits(c))
-		return 0;
-	int r = journal_read(c->journal, &bytes, &size, &seen);
-	if (r == 0) {
-		n = checkpoint_read(g, (struct journal_reader){.at = bytes, .end = bytes + size}, seen, now);
-		free(bytes);
-	}
-	/* a detached target had begun, or it would not have been kept: an end not meant for it removed it */
-	for (struct target *t = g->targets; t; t = t->next)
-		if (t->armed && (r < 0 || (t->detached && !t->saved.known)))
-			target_resume_blank(t);
+	return journal_read(c->journal, ret, ret_size, ret_seen);
+}
+
+void checkpoint_start(struct checkpoint *c, struct engine *g, int64_t now)
+{
 	c->resumed = true;
 	c->round = g->targets ? ROUND_FIRST_NS : ROUND_NS;
 	write_snapshot(c, g, now);
-	if (g->targets && r < 0)
-		log_line(LOG_WARNING, "outcome=restarted_empty targets=%u reason=\"no journal: %s\"", g->n_targets,
-			strerror(-r));
-	else if (g->targets)
-		log_line(LOG_WARNING, "outcome=resumed targets=%u of=%u gap_ms=%lld journal=%zu", n, g->n_targets,
-			(long long)(seen > 0 && seen < now ? (now - seen) / NSEC_PER_MSEC : 0), size);
-	return n;
 }
 
 static bool any_changed(const struct engine *g)

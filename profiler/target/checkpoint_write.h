@@ -15,25 +15,21 @@
  */
 #pragma once
 
-#include "profiler/target/engine.h"
+#include "profiler/target/engine_state.h"
 #include "profiler/target/window.h"
 
 #include <stdint.h>
 
 struct checkpoint;
 
-/* Takes both descriptors, also on failure; checkpoint_resume reads their contents. */
+/* Takes both descriptors, also on failure; checkpoint_resume (checkpoint_read.h) reads their contents. */
 int checkpoint_new(int memfd_a, int memfd_b, struct checkpoint **ret);
 struct checkpoint *checkpoint_free(struct checkpoint *c); /* the journal's contents stay */
 
-/*
- * Call once, when the predecessor's targets are there, registered and armed as before, also when there are none: until
- * then no ring is read. Restores each target by id, process and start time, and drops the rest. Targets that are not in
- * an intact journal are new; without a journal their past is lost and they count from now on. Returns how many targets
- * were restored.
- */
-unsigned checkpoint_resume(struct checkpoint *c, struct engine *g, int64_t now);
-bool checkpoint_waits(const struct checkpoint *c); /* checkpoint_resume is still to be called */
+bool checkpoint_waits(const struct checkpoint *c); /* checkpoint_resume (checkpoint_read.h) is still to be called */
+/* For checkpoint_resume: the predecessor's journal (the caller frees it), 0 or -errno; a new one, of all targets. */
+int checkpoint_contents(const struct checkpoint *c, uint8_t **ret, size_t *ret_size, int64_t *ret_seen);
+void checkpoint_start(struct checkpoint *c, struct engine *g, int64_t now);
 
 /* Writes new counts once a second. Returns milliseconds until the next time, -1: nothing to do. */
 int checkpoint_round(struct checkpoint *c, struct engine *g, int64_t now);

@@ -7,6 +7,7 @@
 #include "profiler/sample/sample_stack.h"
 #include "profiler/target/symbol_requests.h"
 #include "profiler/target/target.h"
+#include "profiler/target/target_open.h"
 #include "profiler/target/window.h"
 
 #include <errno.h>

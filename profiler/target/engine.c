@@ -25,7 +25,6 @@
  * samples, the rings wake us when they fill up: a round then finds cold caches, and costs more than its samples.
  */
 #define PARK_NS (5 * NSEC_PER_SEC)
-#define ROUND_MS 200
 #define ROUND_CALM_MS 1000
 /* A record is stamped, then written, then published: within microseconds, unless its CPU is taken away (a VM). */
 #define PUBLISH_NS (2 * NSEC_PER_MSEC)
@@ -55,6 +54,7 @@ int engine_init(struct engine *g, struct err *e)
 {
 	static struct crash_marker nobody_looks;
 	int r = open_events_new(&g->streams);
+	g->drain = engine_drain_rings;
 	g->at = g->at ? g->at : &nobody_looks;
 	if (r == 0)
 		r = modules_new(g->limits.modules, &g->modules);
@@ -68,14 +68,6 @@ int engine_init(struct engine *g, struct err *e)
 	if (!g->node[0] && gethostname(g->node, sizeof(g->node) - 1) < 0)
 		g->node[0] = 0;
 	return r < 0 ? err_set(e, r, "cannot set up the profiler") : 0;
-}
-
-uint64_t engine_fds(const struct engine *g)
-{
-	uint64_t n = (g->rings ? cpu_rings_count(g->rings) : 0) + g->n_streams + 6 * (uint64_t)g->n_targets;
-	for (const struct target *t = g->targets; t; t = t->next)
-		n += inproc_fds(t->apps);
-	return n;
 }
 
 static bool any_ending(const struct engine *g)
@@ -163,27 +155,6 @@ void engine_done(struct engine *g)
 	event_loop_free(g->loop);
 }
 
-/* One slice; true when there are more. */
-static bool read_kallsyms(struct engine *g)
-{
-	struct err *e = &g->kallsyms_none;
-	int r = kallsyms_read_some(g->kallsyms_fd, &g->kallsyms_partial, e);
-	if (r == 1)
-		return true;
-	if (r < 0)
-		log_line(LOG_WARNING, "outcome=no_kernel_names reason=\"%s\"", e->text);
-	g->kallsyms = g->kallsyms_partial;
-	g->kallsyms_partial = NULL;
-	g->kallsyms_fd = fd_close(g->kallsyms_fd);
-	return false;
-}
-
-void engine_read_kallsyms(struct engine *g)
-{
-	while (read_kallsyms(g))
-		;
-}
-
 /* A LOST record carries the id of the event that met the full ring; on a shared ring any target may have losses. */
 static void on_lost(struct engine *g, struct target *t, const struct perf_event_header *h)
 {
@@ -242,7 +213,7 @@ static void note_damage(struct engine *g, int64_t now)
 		target_damaged(t, n, now);
 }
 
-void engine_drain(struct engine *g, bool all)
+void engine_drain_rings(struct engine *g, bool all)
 {
 	int64_t now = clock_now(), cpu = clock_cpu(), began = sample_rate_cpu(&g->rates);
 	int64_t until = all ? now : now - PUBLISH_NS;
@@ -272,36 +243,17 @@ void engine_drain(struct engine *g, bool all)
 static bool read_ahead(struct engine *g)
 {
 	const struct target *t = g->targets;
-	return t && g->single && g->kallsyms_fd >= 0 && t->sampling.started && t->desc.kernel && read_kallsyms(g);
+	return t && g->single && g->kallsyms_fd >= 0 && t->sampling.started && t->desc.kernel &&
+	       engine_read_some_kallsyms(g);
 }
 
 /* Returns milliseconds to the next look at all targets. */
 static int update_round_interval(struct engine *g)
 {
 	int calmer = g->round_ms + g->round_ms / 8;
-	g->round_ms = g->restless || !g->round_ms ? ROUND_MS : calmer < ROUND_CALM_MS ? calmer : ROUND_CALM_MS;
+	g->round_ms = g->restless || !g->round_ms ? ENGINE_ROUND_MS : calmer < ROUND_CALM_MS ? calmer : ROUND_CALM_MS;
 	g->restless = false;
 	return g->round_ms;
-}
-
-int engine_peer_level(const struct engine *g)
-{
-	return g->modest && !g->single ? LOG_INFO : LOG_WARNING;
-}
-
-void engine_schedule_target(struct engine *g, struct target *t, int64_t nsec)
-{
-	const int64_t at = deadline_in(nsec);
-	t->due = at < t->due ? at : t->due;
-	g->due = at < g->due ? at : g->due;
-}
-
-void engine_schedule_all(struct engine *g)
-{
-	int64_t soon = deadline_in(ROUND_MS * NSEC_PER_MSEC);
-	g->restless = true;
-	if (g->look_again > soon)
-		g->look_again = soon;
 }
 
 static int64_t in_ms(int64_t now, int ms)

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "profiler/target/engine.h"
+#include "profiler/target/engine_state.h"
 
 int exporter_link_open(struct engine *g, struct err *e); /* g->exporter_sock (taken) */
 int exporter_link_connect(struct engine *g, int sock);	 /* of another exporter (taken) */

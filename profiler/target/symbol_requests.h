@@ -9,7 +9,7 @@
 
 #include "oci/base/clock.h"
 #include "profiler/sample/aggregate.h"
-#include "profiler/target/engine.h"
+#include "profiler/target/engine_state.h"
 
 struct symbol_request;
 

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "profiler/target/engine.h"
+#include "profiler/target/engine_state.h"
 
 /* The supervisor's message to the worker, beside the sockets of another server: a mask. */
 enum { SYMBOLIZER_THERE = 1, SYMBOLIZER_RENEWABLE = 2 };

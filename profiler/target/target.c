@@ -18,7 +18,9 @@
 #include "profiler/target/symbol_requests.h"
 #include "profiler/target/target_inproc.h"
 #include "profiler/target/target_offcpu.h"
+#include "profiler/target/target_open.h"
 #include "profiler/target/target_rate.h"
+#include "profiler/target/target_usage.h"
 #include "profiler/target/window.h"
 #include "shim/event/attach_strategy.h"
 
@@ -39,55 +41,6 @@
 #define AHEAD_NS (10 * NSEC_PER_SEC)
 #define VALUE_MAX (1ull << 44)	      /* of one sample: a larger value is no amount; thousands of these can be summed */
 #define WRITTEN_NS (5 * NSEC_PER_SEC) /* at the end, for the exporter: it writes them all the same */
-
-/* --- files of the target ------------------------------------------------------------------------------- */
-
-static int open_file(struct target *t, const char *path, bool no_links, struct file *ret)
-{
-	struct target_files_place p = {t->tree, t->exe, &t->opener, no_links};
-	return t->tree < 0 ? -ENOENT : target_files_open(t->engine->files, &p, &t->files, path, ret);
-}
-
-int target_open_file(void *arg, const char *path, struct file *ret)
-{
-	return open_file(arg, path, false, ret);
-}
-
-int target_open_named(void *arg, const char *path, struct file *ret)
-{
-	return open_file(arg, path, true, ret);
-}
-
-int target_open_on_host(void *arg, const char *path, struct file *ret)
-{
-	struct engine *g = ((struct target *)arg)->engine;
-	struct target_files_place p = {g->root, -1, NULL, false};
-	bool beneath = !strncmp(path, DEBUG_DIR "/", sizeof(DEBUG_DIR));
-	return g->root < 0 || !beneath
-		       ? -ENOENT
-		       : target_files_open(g->files, &p, &g->host_files, path + sizeof(DEBUG_DIR) - 1, ret);
-}
-
-int target_module(struct target *t, const struct module_key *key, target_file_open_fn *open, struct module **ret)
-{
-	struct module_key own = *key;
-	/* the file is found by its path in this target's tree, where another may lie by now: no other target shares
-	 * the module */
-	if (!own.build_id_len && module_has_file(own.path)) {
-		own.generation = t->serial;
-		t->has_own_modules = true;
-	}
-	int64_t cpu = clock_cpu();
-	int r = modules_get(t->engine->modules, &own, open, t, ret);
-	t->engine->rates.loading += clock_cpu() - cpu;
-	return r;
-}
-
-static struct module *resolve_module(void *arg, const struct module_key *key)
-{
-	struct module *m;
-	return target_module(arg, key, target_open_file, &m) == 0 ? m : NULL;
-}
 
 /* --- life ---------------------------------------------------------------------------------------------- */
 
@@ -133,6 +86,12 @@ static void watch_end(struct target *t)
 	event_loop_add(l, &t->pid_source, t->pidfd, EPOLLIN, on_end_signal, t);
 }
 
+static struct module *resolve_module(void *arg, const struct module_key *key)
+{
+	struct module *m;
+	return target_module(arg, key, target_open_file, &m) == 0 ? m : NULL;
+}
+
 int target_tasks_new(struct target *t)
 {
 	struct process_table *fresh;
@@ -168,12 +127,6 @@ static void add_heap(struct target_desc *d)
 				.profiles = PROFILES_ALLOC};
 			return;
 		}
-}
-
-uint32_t target_n_asked(const struct target *t)
-{
-	const uint32_t n = t->desc.n_events;
-	return n && t->desc.events[n - 1].profiles == PROFILES_ALLOC ? n - 1 : n;
 }
 
 int target_new(struct engine *g, const struct target_desc *d, const int *fds, struct target **ret, struct err *e)
@@ -410,56 +363,6 @@ static void close_all(struct target *t)
 void target_forget(struct target *t)
 {
 	close_all(t);
-}
-
-/* One POLLHUP says little (a leader may exit, a thread may exec): all events with the side-band must have it. */
-static bool all_hung_up(const struct target *t)
-{
-	bool threads = t->desc.strategy == STRATEGY_THREADS;
-	for (const struct open_event *st = t->streams; st; st = st->next_of_target) {
-		struct pollfd p = {.fd = st->fd};
-		bool sideband = st->role == PERF_SIDEBAND || (threads && st->role == PERF_SAMPLES);
-		if (sideband && (poll(&p, 1, 0) != 1 || !(p.revents & POLLHUP)))
-			return false;
-	}
-	return true;
-}
-
-static uint64_t cpu_weight(const struct target *t)
-{
-	for (uint32_t i = 0; i < t->desc.n_events; i++)
-		if (event_kind(t->desc.events[i].kind)->measure == MEASURES_CPU)
-			return t->sampling.tally.weight[i];
-	return 0;
-}
-
-uint64_t target_cpu_usage(struct target *t)
-{
-	if (t->cpu_stat >= 0 && cgroup_cpu_usage(t->cpu_stat, &t->cpu_last) == 0)
-		t->cpu_weight = cpu_weight(t);
-	return t->cpu_last;
-}
-
-uint64_t target_cpu_used(struct target *t)
-{
-	uint64_t used = target_cpu_usage(t) - t->sampling.tally.cpu_usage, weight = cpu_weight(t);
-	return used + (weight > t->cpu_weight ? (weight - t->cpu_weight) / 1000 : 0);
-}
-
-bool target_has_ended(struct target *t)
-{
-	int populated = t->cgroup_events >= 0 ? cgroup_populated(t->cgroup_events) : -ENOENT;
-	if (populated == 0 || populated == -ENODEV)
-		return true;
-	if (populated == 1 && t->desc.strategy == STRATEGY_CGROUP)
-		return false;
-	if (t->desc.strategy == STRATEGY_PROCESS)
-		return all_hung_up(t);
-	if (t->desc.strategy == STRATEGY_TIMERS)
-		return fd_wait(t->pidfd, POLLIN, 0) == 1 && !inproc_alive(t->apps);
-	if (t->desc.strategy == STRATEGY_THREADS) /* many events: checked only when the first process is gone */
-		return fd_wait(t->pidfd, POLLIN, 0) == 1 && all_hung_up(t);
-	return fd_wait(t->pidfd, POLLIN, 0) == 1; /* perf_event on v1: nothing but the init's end tells */
 }
 
 static void tell_ended(struct target *t)

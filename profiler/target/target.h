@@ -24,7 +24,7 @@
 #include "profiler/sample/event_dedup.h"
 #include "profiler/sample/sampling.h"
 #include "profiler/sample/stack_dump_size.h"
-#include "profiler/target/engine.h"
+#include "profiler/target/engine_state.h"
 #include "profiler/target/target_rate.h"
 #include "shim/protocol/messages.h"
 
@@ -101,8 +101,6 @@ int target_new(struct engine *g, const struct target_desc *d, const int *fds, st
 /* Takes the descriptor. */
 int target_add_event(struct target *t, const struct event_desc *d, int fd, struct err *e);
 int target_arm(struct target *t, uint32_t n_events, struct err *e);
-/* Returns how many of its events were asked for. */
-uint32_t target_n_asked(const struct target *t);
 /* Adds threads and maps (taken) of a target that ran before it was armed. The last message starts it. */
 void target_tasks(struct target *t, const struct msg_tasks *m, const int *maps);
 void target_begin(struct target *t); /* starts a target without events, which has no record of its start */
@@ -112,7 +110,6 @@ void target_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time, b
 void target_damaged(struct target *t, uint64_t times, int64_t time); /* rings skipped unknown records */
 
 /* For a successor (profiler/target/checkpoint_read.h). */
-int target_module(struct target *t, const struct module_key *key, target_file_open_fn *open, struct module **ret);
 int target_tasks_new(struct target *t);					 /* replaces the process table */
 void target_replay(struct target *t, const struct perf_event_header *h); /* a side-band record of a journal */
 /* Everything is as it was `gap` ns ago; blank: its state is unknown, it counts from now on. */
@@ -121,21 +118,11 @@ void target_resume_blank(struct target *t);
 void target_set_window_start(struct target *t, int64_t mono); /* wall-clock time: by the clock as it is set now */
 void target_reset_clock(struct target *t);		      /* of a window that begins now, by the kernel's counts */
 
-/* Returns the CPU time of the container (us); of a removed cgroup, the last value read. */
-uint64_t target_cpu_usage(struct target *t);
-/* Returns CPU time (us) in this window; for a removed cgroup, plus its samples after the last reading. */
-uint64_t target_cpu_used(struct target *t);
-bool target_has_ended(struct target *t);
 /* Does its work that is due; may free it. Returns milliseconds until the next time, -1: nothing to do. */
 int target_round(struct target *t, int64_t now);
 /* Closes its events and its last window. Once that is written, everything else is closed and it is freed. */
 void target_end(struct target *t);
 void target_free_if_done(struct target *t); /* frees it, if it has ended and no data waits any more */
-/* Opens a file beneath its tree, as target_file_open_fn; arg is the target. */
-int target_open_file(void *arg, const char *path, struct file *ret);
-/* The same, for a path that a tenant chose: follows no symbolic link. */
-int target_open_named(void *arg, const char *path, struct file *ret);
-int target_open_on_host(void *arg, const char *path, struct file *ret); /* for it, beneath the host's DEBUG_DIR */
 /* Before it was armed: frees it. */
 void target_forget(struct target *t);
 struct target *target_find(struct engine *g, const char *id);

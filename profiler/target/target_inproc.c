@@ -6,9 +6,10 @@
 #include "profiler/process/supervisor_link.h"
 #include "profiler/target/checkpoint_write.h"
 #include "profiler/target/crash_record.h"
-#include "profiler/target/engine.h"
+#include "profiler/target/engine_state.h"
 #include "profiler/target/limits.h"
 #include "profiler/target/target.h"
+#include "profiler/target/target_open.h"
 
 static void begin_target(void *target)
 {

@@ -4,6 +4,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "profiler/target/target.h"
+#include "profiler/target/target_usage.h"
 
 #include <fcntl.h>
 #include <stdio.h>

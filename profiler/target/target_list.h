@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "profiler/target/engine.h"
+#include "profiler/target/engine_state.h"
 #include "shim/protocol/messages.h"
 
 /* Fills a page with targets after `before`, the last serial of the previous page; UINT64_MAX: the first page. */

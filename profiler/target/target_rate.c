@@ -5,7 +5,7 @@
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "oci/config/options.h"
-#include "profiler/target/engine.h"
+#include "profiler/target/engine_state.h"
 #include "profiler/target/target.h"
 #include "profiler/target/target_counts.h"
 

@@ -12,7 +12,9 @@
 #include "profiler/target/symbol_requests.h"
 #include "profiler/target/target_counts.h"
 #include "profiler/target/target_coverage.h"
+#include "profiler/target/target_open.h"
 #include "profiler/target/target_rate.h"
+#include "profiler/target/target_usage.h"
 
 #include <errno.h>
 #include <inttypes.h>

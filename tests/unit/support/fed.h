@@ -7,6 +7,7 @@
 
 #include "oci/base/fd.h"
 #include "profiler/target/checkpoint_write.h"
+#include "profiler/target/engine.h"
 #include "profiler/target/exporter_link.h"
 #include "profiler/target/target.h"
 
@@ -185,6 +186,7 @@ static inline void fed_engine(struct engine *g)
 	g->exporter_sock = -1;
 	g->symbolizer_sockets = (struct symbolizer_sockets){-1, -1};
 	g->jit_room.left = 1 << 20;
+	g->drain = engine_drain_rings;
 	if (event_loop_new(&g->loop) < 0 || open_events_new(&g->streams) < 0 ||
 		modules_new(64 << 20, &g->modules) < 0 || unwind_new(&g->unwind) < 0 ||
 		target_files_new(-1, &g->files) < 0)

@@ -7,6 +7,7 @@
 #include "profiler/daemon/exporter.h"
 #include "profiler/daemon/exporter_manager.h"
 #include "profiler/pprof/pprof.h"
+#include "profiler/target/engine.h"
 #include "profiler/target/exporter_link.h"
 #include "profiler/target/symbolizer_link.h"
 #include "profiler/target/target.h"
@@ -419,6 +420,7 @@ static void start_engine(void)
 		.spool_path = "/spool"};
 	g->jit_room.left = 1 << 20;
 	ck_assert_int_eq(event_loop_new(&g->loop), 0);
+	g->drain = engine_drain_rings;
 	ck_assert_int_eq(open_events_new(&g->streams), 0);
 	ck_assert_int_eq(modules_new(256 << 20, &g->modules), 0);
 	modules_guard(g->modules, g->at, &g->quarantine);

@@ -3,6 +3,7 @@
 #include "profiler/target/target.h"
 
 #include "oci/base/clock.h"
+#include "profiler/target/target_open.h"
 #include "profiler/target/window.h"
 #include "tests/unit/support/fed.h"
 #include "tests/unit/support/suite.h"

@@ -7,6 +7,7 @@
 #include "oci/base/clock_driven.h"
 #include "oci/base/fd.h"
 #include "profiler/sample/event_counts.h"
+#include "profiler/target/engine.h"
 #include "profiler/target/limits.h"
 #include "profiler/target/target.h"
 #include "profiler/target/target_counts.h"
