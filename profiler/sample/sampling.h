@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of one window. Numbers of 64 bits alone: the journal has them as an array (profiler/target/checkpoint_write.c). */
+/* Of one window. Numbers of 64 bits alone: the journal has them as an array (profiler/target/checkpoint/checkpoint_write.c). */
 struct sample_tally {
 	uint64_t samples, weight[EVENTS_MAX]; /* kept */
 	uint64_t value[EVENTS_MAX];	      /* of events with a value field: the sum of its values */
@@ -57,7 +57,7 @@ struct sampling {
 	int64_t window_mono;	 /* ns, CLOCK_MONOTONIC: the beginning of the window under way */
 	bool started;		 /* from now on samples count */
 	bool quarantined;	 /* its samples have an address only, and no data of its own is read */
-	/* since the journal has last had a copy (profiler/target/checkpoint_write.h) */
+	/* since the journal has last had a copy (profiler/target/checkpoint/checkpoint_write.h) */
 	bool changed, processes_changed;
 };
 

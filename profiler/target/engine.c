@@ -7,7 +7,7 @@
 #include "profiler/inproc/inproc.h"
 #include "profiler/offcpu/offcpu.h"
 #include "profiler/sample/cpu_coverage.h"
-#include "profiler/target/checkpoint_write.h"
+#include "profiler/target/checkpoint/checkpoint_write.h"
 #include "profiler/target/exporter_link.h"
 #include "profiler/target/limits.h"
 #include "profiler/target/target.h"

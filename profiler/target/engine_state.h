@@ -81,7 +81,7 @@ struct engine {
 	int estate;		      /* worker_handover.h: the listening socket; or -1 */
 	bool leaving;		      /* the supervisor that takes over there has a worker of its own */
 	uid_t trusted;		      /* beside root: the user that started us */
-	int journal[2];		      /* memory files, for profiler/target/checkpoint_write.h; or -1 */
+	int journal[2];		      /* memory files, for profiler/target/checkpoint/checkpoint_write.h; or -1 */
 	int channel, statm;	      /* worker.h; /proc/self/statm; or -1 */
 	bool resuming;		      /* a target of another worker comes: its events write into our rings already */
 	struct hook_stats outcomes;   /* of hooks */

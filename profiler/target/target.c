@@ -13,7 +13,7 @@
 #include "profiler/sample/event_counts.h"
 #include "profiler/sample/sample_stack.h"
 #include "profiler/spool/spool_lock.h"
-#include "profiler/target/checkpoint_write.h"
+#include "profiler/target/checkpoint/checkpoint_write.h"
 #include "profiler/target/crash_record.h"
 #include "profiler/target/symbol_requests.h"
 #include "profiler/target/target_inproc.h"

@@ -87,7 +87,7 @@ struct target {
 	uint64_t ran_then;					/* ns, of all its threads until this window began */
 	unsigned seq;
 	int64_t window_real; /* ns */
-	/* state of the journal's copy (profiler/target/checkpoint_write.h) */
+	/* state of the journal's copy (profiler/target/checkpoint/checkpoint_write.h) */
 	struct {
 		bool known;    /* it is in the journal */
 		bool lossy;    /* and no record has come since */
@@ -109,7 +109,7 @@ void target_record(struct target *t, struct open_event *st, const struct perf_ev
 void target_lost(struct target *t, uint64_t count, uint32_t cpu, int64_t time, bool shared);
 void target_damaged(struct target *t, uint64_t times, int64_t time); /* rings skipped unknown records */
 
-/* For a successor (profiler/target/checkpoint_read.h). */
+/* For a successor (profiler/target/checkpoint/checkpoint_read.h). */
 int target_tasks_new(struct target *t);					 /* replaces the process table */
 void target_replay(struct target *t, const struct perf_event_header *h); /* a side-band record of a journal */
 /* Everything is as it was `gap` ns ago; blank: its state is unknown, it counts from now on. */

@@ -4,7 +4,7 @@
 #include "oci/base/clock.h"
 #include "profiler/inproc/inproc.h"
 #include "profiler/process/supervisor_link.h"
-#include "profiler/target/checkpoint_write.h"
+#include "profiler/target/checkpoint/checkpoint_write.h"
 #include "profiler/target/crash_record.h"
 #include "profiler/target/engine_state.h"
 #include "profiler/target/limits.h"

@@ -6,7 +6,7 @@
 #include "profiler/inproc/inproc.h"
 #include "profiler/offcpu/offcpu.h"
 #include "profiler/pprof/pprof.h"
-#include "profiler/target/checkpoint_write.h"
+#include "profiler/target/checkpoint/checkpoint_write.h"
 #include "profiler/target/crash_record.h"
 #include "profiler/target/profile/profile_build.h"
 #include "profiler/target/symbol_requests.h"

@@ -6,7 +6,7 @@
 #include "tests/unit/support/fed.h"
 
 #include "oci/base/clock.h"
-#include "profiler/target/checkpoint_read.h"
+#include "profiler/target/checkpoint/checkpoint_read.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The journal of a worker that was taken over, for a target of that name: what comes of it can be looked at. */
-#include "profiler/target/checkpoint_read.h"
+#include "profiler/target/checkpoint/checkpoint_read.h"
 #include "tests/unit/support/fed.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

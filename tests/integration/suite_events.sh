@@ -312,7 +312,7 @@ test_burst() {
 	end_run
 }
 row "a burst as the program begins: what comes behind it is not lost" test_burst
-# A worker writes what it has counted into its journal once a second (profiler/target/checkpoint_write.h): one that has answered since, has written.
+# A worker writes what it has counted into its journal once a second (profiler/target/checkpoint/checkpoint_write.h): one that has answered since, has written.
 await_commit() { # NAME
 	local age
 	until_true 20 eval "((\$(of $1 .samples) > 0))" || fail "no sample: $(cat list.json)"

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "oci/base/fd.h"
-#include "profiler/target/checkpoint_write.h"
+#include "profiler/target/checkpoint/checkpoint_write.h"
 #include "profiler/target/engine.h"
 #include "profiler/target/exporter_link.h"
 #include "profiler/target/target.h"

@@ -3,13 +3,13 @@
  * commit: what a worker knew and had counted is with its successor; nothing twice; side-band to the last record; and
  * whatever a journal says, it is read to its end.
  */
-#include "profiler/target/checkpoint_write.h"
+#include "profiler/target/checkpoint/checkpoint_write.h"
 
 #include "oci/base/clock.h"
 #include "oci/base/clock_driven.h"
 #include "profiler/daemon/exporter_manager.h"
 #include "profiler/pprof/pprof.h"
-#include "profiler/target/checkpoint_read.h"
+#include "profiler/target/checkpoint/checkpoint_read.h"
 #include "profiler/target/engine.h"
 #include "profiler/target/exporter_link.h"
 #include "profiler/target/target_coverage.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "profiler/target/checkpoint_write.h"
+#include "profiler/target/checkpoint/checkpoint_write.h"
 
 #include "oci/base/clock.h"
 #include "oci/base/journal.h"
 #include "oci/base/log.h"
 #include "oci/base/pair_table.h"
 #include "profiler/inproc/inproc.h"
-#include "profiler/target/checkpoint_read.h"
+#include "profiler/target/checkpoint/checkpoint_read.h"
 
 #include <errno.h>
 #include <stdlib.h>

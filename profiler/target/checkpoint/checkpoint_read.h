@@ -8,7 +8,7 @@
 #pragma once
 
 #include "oci/base/journal.h"
-#include "profiler/target/checkpoint_write.h"
+#include "profiler/target/checkpoint/checkpoint_write.h"
 #include "profiler/target/window.h"
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "profiler/target/checkpoint_read.h"
+#include "profiler/target/checkpoint/checkpoint_read.h"
 
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
