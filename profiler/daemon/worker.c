@@ -119,8 +119,8 @@ static void bind_target(struct connection *c, struct target *t)
 {
 	c->target = t;
 	t->number = c->number;
-	t->on_ended = on_ended;
-	t->on_ended_arg = c;
+	t->owner.on_ended = on_ended;
+	t->owner.arg = c;
 }
 
 static int on_target(struct connection *c, union msg *m, const int *fds, struct err *e)
@@ -348,7 +348,7 @@ struct worker *worker_free(struct worker *w)
 		struct connection *c = w->connections;
 		hang_up(c);
 		if (c == w->connections) { /* its target is still ending: the connection will not be told */
-			c->target->on_ended = NULL;
+			c->target->owner.on_ended = NULL;
 			c->target = NULL;
 		}
 	}
@@ -486,10 +486,10 @@ static void take_over(struct worker *w, struct registered_target *k)
 			inproc_restore_memory(t->apps, k->memories[i].fd);
 		else
 			fd_close(k->memories[i].fd);
-	for (struct open_event *st = r == 0 ? t->streams : NULL; st; st = st->next_of_target)
+	for (struct open_event *st = r == 0 ? t->events.list : NULL; st; st = st->next_of_target)
 		st->index = index_of(k, st->fd);
 	if (r == 0 && registered_is_complete(k))
-		r = target_arm(t, t->n_announced, &e);
+		r = target_arm(t, t->events.n_announced, &e);
 	if (r == 0 && k->owed)
 		r = msg_send(c->sock, &w->msg, MSG_OK, NULL, 0);
 	if (r == 0)
@@ -507,7 +507,7 @@ static void take_over(struct worker *w, struct registered_target *k)
 static int connect_anew(void *arg, struct target *t)
 {
 	struct worker *w = arg;
-	struct connection *c = t->on_ended_arg;
+	struct connection *c = t->owner.arg;
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
 		return -errno;

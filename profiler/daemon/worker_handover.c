@@ -158,7 +158,7 @@ static struct event_desc describe_event(const struct target *t, const struct ope
 		.spec = st->spec,
 		.cpu = st->cpu,
 		.rung = (uint16_t)st->rung,
-		.idle = st->rung && t->ladders[st->spec].at != st->rung,
+		.idle = st->rung && t->events.dump_sizes[st->spec].at != st->rung,
 		.layout = st->layout};
 }
 
@@ -168,7 +168,7 @@ static int give_events(struct target *t, int sock, int64_t deadline, struct hand
 	uint32_t index = 0;
 	it->kind = HANDOVER_EVENTS;
 	it->n = 0;
-	for (struct open_event *st = t->streams; st && r == 0; st = st->next_of_target) {
+	for (struct open_event *st = t->events.list; st && r == 0; st = st->next_of_target) {
 		fds[it->n] = st->fd;
 		st->index = index++;
 		it->events[it->n++] = describe_event(t, st);
@@ -190,8 +190,8 @@ static int give_target(struct target *t, int sock, int64_t deadline, int relay, 
 	it->target.desc = t->desc;
 	it->target.desc.n_events = target_n_asked(t);
 	it->target.desc.fds = 0;
-	const int own[] = {t->pidfd, t->tree, t->cgroup, t->exe, t->cgroup_events, t->cpu_stat, t->app,
-		t->opener.sock}; /* enum target_fd */
+	const int own[] = {t->watch.pidfd, t->fs.tree, t->usage.cgroup, t->fs.exe, t->usage.events, t->usage.cpu_stat, t->app,
+		t->fs.opener.sock}; /* enum target_fd */
 	for (unsigned i = 0; i < TARGET_FDS_ALL; i++)
 		if (own[i] >= 0) {
 			it->target.desc.fds |= 1u << i;

@@ -118,7 +118,7 @@ void crash_record_written(struct target *t, const struct export_profile *p, cons
 		say_lost(t, p->seq, e->text);
 	if (!t)
 		return;
-	t->unwritten--;
+	t->spool.unwritten--;
 	target_free_if_done(t);
 }
 
@@ -152,7 +152,7 @@ static void hand_over(struct crash_record *c)
 	r = exporter_write(t->engine->exporter, &p, (uint8_t *)text, t, &e);
 	if (r < 0)
 		say_lost(t, c->report.pid, e.text);
-	t->unwritten += r == 0;
+	t->spool.unwritten += r == 0;
 }
 
 static void refresh_code(const struct crash_record *c)
@@ -167,7 +167,7 @@ static void refresh_code(const struct crash_record *c)
 static void finish_crash(struct crash_record *c)
 {
 	struct target *t = c->target;
-	for (struct crash_record **at = &t->crashes; *at; at = &(*at)->next)
+	for (struct crash_record **at = &t->crash.records; *at; at = &(*at)->next)
 		if (*at == c) {
 			*at = c->next;
 			break;
@@ -209,7 +209,7 @@ static void fill_crash_record(
 static unsigned count_pending(const struct target *t)
 {
 	unsigned n = 0;
-	for (const struct crash_record *c = t->crashes; c; c = c->next)
+	for (const struct crash_record *c = t->crash.records; c; c = c->next)
 		n++;
 	return n;
 }
@@ -227,10 +227,10 @@ static void count_crash(const struct crash_record *c, uint32_t event, const stru
 static bool may_report(struct target *t)
 {
 	const int64_t now = clock_now(), least = now - CRASH_RECORD_BURST * CRASH_RECORD_EVERY_NS;
-	t->crash_credit = t->crash_credit > least ? t->crash_credit : least;
-	if (t->crash_credit + CRASH_RECORD_EVERY_NS > now)
+	t->crash.credit = t->crash.credit > least ? t->crash.credit : least;
+	if (t->crash.credit + CRASH_RECORD_EVERY_NS > now)
 		return false;
-	t->crash_credit += CRASH_RECORD_EVERY_NS;
+	t->crash.credit += CRASH_RECORD_EVERY_NS;
 	return true;
 }
 
@@ -263,8 +263,8 @@ void crash_record_take(
 		return;
 	}
 	const bool many = count_pending(t) >= CRASH_RECORD_PENDING_MAX;
-	c->next = t->crashes;
-	t->crashes = c;
+	c->next = t->crash.records;
+	t->crash.records = c;
 	if (!many)
 		c->naming = symbol_requests_start(
 			t, &c->counts, 1, SYMBOL_REQUESTS_CRASH, clock_now() + NAMES_NS, on_named, c);
@@ -275,7 +275,7 @@ void crash_record_take(
 int crash_record_round(struct target *t, int64_t now)
 {
 	int wait = -1;
-	for (struct crash_record *c = t->crashes, *next; c; c = next) {
+	for (struct crash_record *c = t->crash.records, *next; c; c = next) {
 		next = c->next;
 		wait = event_loop_sooner(wait, symbol_requests_round(c->naming, now));
 	}
@@ -284,9 +284,9 @@ int crash_record_round(struct target *t, int64_t now)
 
 void crash_record_forget(struct target *t)
 {
-	while (t->crashes) {
-		struct crash_record *c = t->crashes;
-		t->crashes = c->next;
+	while (t->crash.records) {
+		struct crash_record *c = t->crash.records;
+		t->crash.records = c->next;
 		crash_record_free(c);
 	}
 }

@@ -106,7 +106,7 @@ void engine_end(struct engine *g)
 static bool any_unwritten(const struct engine *g)
 {
 	const struct target *t = g->targets;
-	while (t && !t->windows && !t->crashes && !t->unwritten)
+	while (t && !t->window.over && !t->crash.records && !t->spool.unwritten)
 		t = t->next;
 	return t;
 }
@@ -172,8 +172,8 @@ static void on_lost(struct engine *g, struct target *t, const struct perf_event_
 static void hand_over(struct engine *g, struct open_event *st, const struct perf_event_header *h)
 {
 	struct target *t = st->target;
-	if (!t->drained++) {
-		t->next_drained = g->drained;
+	if (!t->turn.records++) {
+		t->turn.next = g->drained;
 		g->drained = t;
 	}
 	g->at->target = t->number;
@@ -185,9 +185,9 @@ static void share_out(struct engine *g, int64_t cpu, uint64_t records)
 {
 	while (g->drained) {
 		struct target *t = g->drained;
-		g->drained = t->next_drained;
-		t->sampling.cost += cpu * (int64_t)t->drained / (int64_t)records;
-		t->drained = 0;
+		g->drained = t->turn.next;
+		t->sampling.cost += cpu * (int64_t)t->turn.records / (int64_t)records;
+		t->turn.records = 0;
 	}
 }
 
@@ -271,17 +271,17 @@ static int64_t check_targets(struct engine *g, int64_t now, bool at_all)
 	for (struct target *t = g->targets, *next; t; t = next) {
 		unsigned n = g->n_targets;
 		next = t->next;
-		if (!at_all && t->due > now)
+		if (!at_all && t->turn.due > now)
 			continue;
 		g->at->target = t->number;
-		t->due = INT64_MAX; /* records that are read meanwhile may make it sooner */
+		t->turn.due = INT64_MAX; /* records that are read meanwhile may make it sooner */
 		int64_t due = in_ms(now, target_round(t, now));
-		if (g->n_targets == n && due < t->due) /* else the target is gone */
-			t->due = due;
+		if (g->n_targets == n && due < t->turn.due) /* else the target is gone */
+			t->turn.due = due;
 	}
 	g->at->target = 0;
 	for (const struct target *t = g->targets; t; t = t->next)
-		first = t->due < first ? t->due : first;
+		first = t->turn.due < first ? t->turn.due : first;
 	return first;
 }
 

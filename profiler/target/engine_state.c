@@ -49,7 +49,7 @@ int engine_peer_level(const struct engine *g)
 void engine_schedule_target(struct engine *g, struct target *t, int64_t nsec)
 {
 	const int64_t at = deadline_in(nsec);
-	t->due = at < t->due ? at : t->due;
+	t->turn.due = at < t->turn.due ? at : t->turn.due;
 	g->due = at < g->due ? at : g->due;
 }
 

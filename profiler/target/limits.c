@@ -67,7 +67,7 @@ static size_t count_window_memory(const struct engine *g)
 {
 	size_t n = 0;
 	for (const struct target *t = g->targets; t; t = t->next)
-		for (const struct window *w = t->windows; w; w = w->next)
+		for (const struct window *w = t->window.over; w; w = w->next)
 			for (uint32_t i = 0; w->owns_counts && i < t->desc.n_events; i++)
 				n += aggregate_memory(w->counts[i]);
 	return n;

@@ -67,7 +67,7 @@ static int by_module(const void *a, const void *b)
 static unsigned count_failures(const struct target *t, const struct module *m)
 {
 	unsigned n = 0;
-	while (n < 2 * FAILURES_MAX && pair_table_find(&t->not_named, module_id(m), FAILED + n) >= 0)
+	while (n < 2 * FAILURES_MAX && pair_table_find(&t->names.not_named, module_id(m), FAILED + n) >= 0)
 		n++;
 	return n;
 }
@@ -75,7 +75,7 @@ static unsigned count_failures(const struct target *t, const struct module *m)
 static bool lacks_debug(const struct target *t, const struct module *m)
 {
 	return module_name(m)[0] != '/' || count_failures(t, m) >= FAILURES_MAX ||
-	       pair_table_find(&t->not_named, module_id(m), NO_DEBUG) >= 0;
+	       pair_table_find(&t->names.not_named, module_id(m), NO_DEBUG) >= 0;
 }
 
 static bool is_wanted(const struct target *t, const struct stack_frame *f)
@@ -139,7 +139,7 @@ static void on_answer(void *arg, uint64_t vaddr, const struct symbol_line *lines
 static void count_failure(struct target *t, const struct part *p)
 {
 	unsigned n = count_failures(t, p->module);
-	pair_table_add(&t->not_named, module_id(p->module), FAILED + n);
+	pair_table_add(&t->names.not_named, module_id(p->module), FAILED + n);
 	if (n + 1 == FAILURES_MAX)
 		log_line(LOG_WARNING, "target=%s module=\"%s\" outcome=%s reason=\"the symbolizer failed %d times\"",
 			t->desc.id, module_name(p->module), p->with_debug ? "no_source_lines" : "mangled_names",
@@ -154,7 +154,7 @@ static void on_done(void *arg, enum symbolizer_outcome outcome)
 	at->target = a->target->number; /* should its files kill us: the loop calls this */
 	p->job = NULL;
 	a->open--;
-	a->target->naming_spent += clock_now() - p->asked;
+	a->target->names.spent += clock_now() - p->asked;
 	if (outcome == SYMBOLIZER_GONE) { /* the next symbolizer is asked the same */
 		p->n += (size_t)(p->first - p->question);
 		p->first = p->question;
@@ -180,7 +180,7 @@ static void find_debug(struct target *t, struct module *m, struct debug_files *r
 		return;
 	module_enter(m);
 	if (debug_files_find(m, &places, ret, &e) < 0 || !file_is_open(&ret->debug))
-		pair_table_add(&t->not_named, module_id(m), NO_DEBUG);
+		pair_table_add(&t->names.not_named, module_id(m), NO_DEBUG);
 	else if (ret->separate)
 		module_add_symbols(m, &ret->debug);
 	module_leave(m);
@@ -283,7 +283,7 @@ static struct symbol_request *symbol_requests_new(struct target *t, struct missi
 static bool has_credit(const struct target *t)
 {
 	int64_t lived = clock_now() - t->born;
-	return t->naming_spent < SYMBOL_REQUESTS_CREDIT + lived / SYMBOL_REQUESTS_SHARE;
+	return t->names.spent < SYMBOL_REQUESTS_CREDIT + lived / SYMBOL_REQUESTS_SHARE;
 }
 
 static bool may_cost(const struct target *t, enum symbol_requests_use use)
@@ -323,7 +323,7 @@ struct symbol_request *symbol_requests_free(struct symbol_request *a)
 {
 	for (size_t i = 0; a && i < a->n; i++) {
 		if (a->parts[i].job) {
-			a->target->naming_spent += clock_now() - a->parts[i].asked;
+			a->target->names.spent += clock_now() - a->parts[i].asked;
 			symbolizer_cancel(a->parts[i].job);
 		}
 		module_unref(a->parts[i].module);

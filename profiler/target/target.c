@@ -72,8 +72,8 @@ static void on_end_signal(void *arg, uint32_t events)
 		return;
 	}
 	/* The init is gone but others live on (--pid=host), or the cgroup only changed: a pidfd stays readable */
-	if (t->pid_source.fd >= 0 && fd_wait(t->pidfd, POLLIN, 0) == 1) {
-		event_loop_del(t->engine->loop, &t->pid_source);
+	if (t->watch.pid_source.fd >= 0 && fd_wait(t->watch.pidfd, POLLIN, 0) == 1) {
+		event_loop_del(t->engine->loop, &t->watch.pid_source);
 		spool_lock_set_state(t->engine->spool_lock, SPOOL_LOCK_LIVES_ON);
 	}
 }
@@ -81,9 +81,9 @@ static void on_end_signal(void *arg, uint32_t events)
 static void watch_end(struct target *t)
 {
 	struct event_loop *l = t->engine->loop;
-	if (t->cgroup_events >= 0)
-		event_loop_add(l, &t->cgroup_source, t->cgroup_events, EPOLLPRI, on_end_signal, t);
-	event_loop_add(l, &t->pid_source, t->pidfd, EPOLLIN, on_end_signal, t);
+	if (t->usage.events >= 0)
+		event_loop_add(l, &t->watch.cgroup_source, t->usage.events, EPOLLPRI, on_end_signal, t);
+	event_loop_add(l, &t->watch.pid_source, t->watch.pidfd, EPOLLIN, on_end_signal, t);
 }
 
 static struct module *resolve_module(void *arg, const struct module_key *key)
@@ -105,8 +105,8 @@ int target_tasks_new(struct target *t)
 
 static void take_fds(struct target *t, const int *fds)
 {
-	int *fields[] = {&t->pidfd, &t->tree, &t->cgroup, &t->exe, &t->cgroup_events, &t->cpu_stat, &t->app,
-		&t->opener.sock}; /* as enum target_fd */
+	int *fields[] = {&t->watch.pidfd, &t->fs.tree, &t->usage.cgroup, &t->fs.exe, &t->usage.events, &t->usage.cpu_stat, &t->app,
+		&t->fs.opener.sock}; /* as enum target_fd */
 	int n = 0;
 	for (unsigned bit = 0; bit < sizeof(fields) / sizeof(fields[0]); bit++)
 		if (t->desc.fds & 1u << bit)
@@ -142,21 +142,21 @@ int target_new(struct engine *g, const struct target_desc *d, const int *fds, st
 	}
 	t->engine = g;
 	engine_schedule_all(g);
-	t->maps_left = PROC_MAPS_OF_TARGET;
+	t->fs.maps_left = PROC_MAPS_OF_TARGET;
 	t->serial = ++g->last_serial;
 	t->born = clock_now();
 	t->desc = *d;
 	add_heap(&t->desc);
 	t->sampling =
 		(struct sampling){.desc = &t->desc, .rates = &g->rates, .unwind = g->unwind, .jit_room = &g->jit_room};
-	t->files = (struct target_files_account){.name = t->desc.id, .born = t->born};
-	t->opener = TARGET_FILES_OPENER(-1, t->desc.id);
-	t->pidfd = t->tree = t->cgroup = t->exe = t->cgroup_events = t->cpu_stat = t->app = -1;
-	t->pid_source.fd = t->cgroup_source.fd = -1;
+	t->fs.account = (struct target_files_account){.name = t->desc.id, .born = t->born};
+	t->fs.opener = TARGET_FILES_OPENER(-1, t->desc.id);
+	t->watch.pidfd = t->fs.tree = t->usage.cgroup = t->fs.exe = t->usage.events = t->usage.cpu_stat = t->app = -1;
+	t->watch.pid_source.fd = t->watch.cgroup_source.fd = -1;
 	take_fds(t, fds);
 	int r = target_tasks_new(t);
 	if (r == 0 && d->strategy == STRATEGY_THREADS)
-		r = event_dedup_new(&t->heard);
+		r = event_dedup_new(&t->events.dedup);
 	for (uint32_t i = 0; r == 0 && i < t->desc.n_events; i++)
 		r = window_counts(t, &t->sampling.counts[i]);
 	if (r == 0)
@@ -185,19 +185,19 @@ static int add_stream(struct target *t, const struct event_desc *d, int fd, stru
 	st->cpu = d->cpu;
 	st->role = d->role;
 	st->spec = d->role == PERF_SIDEBAND ? 0 : d->spec; /* of no event */
-	st->index = t->n_announced;
+	st->index = t->events.n_announced;
 	st->rung = d->role == PERF_SAMPLES ? d->rung : 0;
 	st->layout = d->layout;
 	st->target = t;
 	r = open_events_add(g->streams, st);
 	if (r < 0)
 		return r;
-	st->next_of_target = t->streams;
-	t->streams = st;
+	st->next_of_target = t->events.list;
+	t->events.list = st;
 	g->n_streams++;
 	t->saved.streams = t->sampling.changed = true;
 	if (st->rung)
-		stack_dump_size_add(&t->ladders[st->spec], st->rung, st->layout.stack_user, d->idle);
+		stack_dump_size_add(&t->events.dump_sizes[st->spec], st->rung, st->layout.stack_user, d->idle);
 	return 0;
 }
 
@@ -218,31 +218,31 @@ int target_add_event(struct target *t, const struct event_desc *d, int fd, struc
 		fd_close(fd);
 		free(st);
 	}
-	t->n_announced += r == 0 || r == -ENODEV;
-	t->uncovered += r == -ENODEV; /* a CPU without a ring: it was offline when we started */
+	t->events.n_announced += r == 0 || r == -ENODEV;
+	t->events.n_uncovered += r == -ENODEV; /* a CPU without a ring: it was offline when we started */
 	return r == -ENODEV ? 0 : r;
 }
 
 int target_arm(struct target *t, uint32_t n_events, struct err *e)
 {
-	if (n_events != t->n_announced || (!t->streams && t->desc.strategy != STRATEGY_TIMERS))
-		return err_say(e, -EPROTO, "%u events announced, %u received", n_events, t->n_announced);
-	t->sampling.tally.cpu_usage = t->cpu_first = target_cpu_usage(t);
+	if (n_events != t->events.n_announced || (!t->events.list && t->desc.strategy != STRATEGY_TIMERS))
+		return err_say(e, -EPROTO, "%u events announced, %u received", n_events, t->events.n_announced);
+	t->sampling.tally.cpu_usage = t->usage.cpu_first = target_cpu_usage(t);
 	for (uint32_t i = 0; i < t->desc.n_events; i++)
-		stack_dump_size_limit(&t->ladders[i], cpu_rings_size(t->engine->rings));
+		stack_dump_size_limit(&t->events.dump_sizes[i], cpu_rings_size(t->engine->rings));
 	watch_end(t);
 	offcpu_arm(t->offcpu);
 	t->armed = true;
 	log_line(LOG_INFO, "target=%s name=\"%s\" state=armed strategy=%s kernel=%u events=%u", t->desc.id,
-		t->desc.name, strategy_name(t->desc.strategy), t->desc.kernel, t->n_announced);
+		t->desc.name, strategy_name(t->desc.strategy), t->desc.kernel, t->events.n_announced);
 	return 0;
 }
 
 static void ahead_plan(struct target *t)
 {
-	t->ahead_step = t->engine->single ? AHEAD_SESSION_NS : AHEAD_FIRST_NS;
-	t->ahead_due = t->sampling.began + t->ahead_step;
-	engine_schedule_target(t->engine, t, t->ahead_due - clock_now());
+	t->names.ahead_step = t->engine->single ? AHEAD_SESSION_NS : AHEAD_FIRST_NS;
+	t->names.ahead_due = t->sampling.began + t->names.ahead_step;
+	engine_schedule_target(t->engine, t, t->names.ahead_due - clock_now());
 }
 
 static void counting_start(struct target *t, int64_t began)
@@ -258,7 +258,7 @@ static void begin_running(struct target *t, const char *notes)
 {
 	if (notes[0])
 		target_note(&t->desc, notes);
-	for (struct open_event *st = t->streams; st; st = st->next_of_target) {
+	for (struct open_event *st = t->events.list; st; st = st->next_of_target) {
 		if (st->role == PERF_SAMPLES)
 			event_counts_rebase(st);
 	}
@@ -286,7 +286,7 @@ void target_tasks(struct target *t, const struct msg_tasks *m, const int *maps)
 		offcpu_adopt(t->offcpu, (uint32_t)d->pid, (uint32_t)d->tid);
 		if (!d->has_maps)
 			continue;
-		int r = process_table_adopt_maps(t->sampling.processes, (uint32_t)d->pid, maps[next], &t->maps_left);
+		int r = process_table_adopt_maps(t->sampling.processes, (uint32_t)d->pid, maps[next], &t->fs.maps_left);
 		if (r < 0)
 			log_line(engine_peer_level(t->engine), "target=%s pid=%d outcome=no_mappings reason=\"%s\"",
 				t->desc.id, d->pid, strerror(-r));
@@ -300,13 +300,13 @@ void target_tasks(struct target *t, const struct msg_tasks *m, const int *maps)
 	else
 		log_line(LOG_INFO, "target=%s outcome=remapped tasks=%zu", t->desc.id,
 			process_table_count(t->sampling.processes));
-	t->maps_left = PROC_MAPS_OF_TARGET;
+	t->fs.maps_left = PROC_MAPS_OF_TARGET;
 	checkpoint_tasks(t->engine->commit, t);
 }
 
 static void drop_stream(struct target *t, struct open_event *st)
 {
-	struct open_event **at = &t->streams;
+	struct open_event **at = &t->events.list;
 	while (*at != st)
 		at = &(*at)->next_of_target;
 	*at = st->next_of_target;
@@ -325,37 +325,37 @@ static void close_all(struct target *t)
 			g->n_targets--;
 			break;
 		}
-	if (t->unwritten)
+	if (t->spool.unwritten)
 		exporter_client_cancel_owner(g->exporter, t);
 	checkpoint_gone(g->commit, t);
 	target_rate_release(t);
 	offcpu_close(t->offcpu);
 	t->apps = inproc_free(t->apps);
 	fd_close(t->app);
-	while (t->streams)
-		drop_stream(t, t->streams);
-	event_loop_del(g->loop, &t->pid_source);
-	event_loop_del(g->loop, &t->cgroup_source);
-	fd_close(t->pidfd);
-	fd_close(t->cgroup);
-	fd_close(t->cgroup_events);
-	fd_close(t->cpu_stat);
-	fd_close(t->tree);
-	fd_close(t->opener.sock);
-	target_files_close_passed(g->files, &t->files, t->exe);
+	while (t->events.list)
+		drop_stream(t, t->events.list);
+	event_loop_del(g->loop, &t->watch.pid_source);
+	event_loop_del(g->loop, &t->watch.cgroup_source);
+	fd_close(t->watch.pidfd);
+	fd_close(t->usage.cgroup);
+	fd_close(t->usage.events);
+	fd_close(t->usage.cpu_stat);
+	fd_close(t->fs.tree);
+	fd_close(t->fs.opener.sock);
+	target_files_close_passed(g->files, &t->fs.account, t->fs.exe);
 	for (unsigned i = 0; i < EVENTS_MAX; i++)
 		aggregate_free(t->sampling.counts[i]);
-	symbol_requests_free(t->ahead);
+	symbol_requests_free(t->names.ahead);
 	target_offcpu_free(t);
-	for (struct window *w = t->windows, *next; w; w = next) {
+	for (struct window *w = t->window.over, *next; w; w = next) {
 		next = w->next;
 		window_free(w);
 	}
 	crash_record_forget(t);
-	pair_table_done(&t->not_named);
-	event_dedup_free(t->heard);
+	pair_table_done(&t->names.not_named);
+	event_dedup_free(t->events.dedup);
 	process_table_free(t->sampling.processes);
-	if (t->has_own_modules)
+	if (t->fs.has_own_modules)
 		modules_drop(g->modules, t->serial);
 	free(t);
 }
@@ -368,9 +368,9 @@ void target_forget(struct target *t)
 static void tell_ended(struct target *t)
 {
 	struct msg_ended m = {.samples = t->sampling.samples};
-	if (t->last_profile[0])
-		snprintf(m.profile, sizeof(m.profile), "%s/%s", t->engine->spool_path, t->last_profile);
-	t->on_ended(t->on_ended_arg, &m);
+	if (t->spool.last_profile[0])
+		snprintf(m.profile, sizeof(m.profile), "%s/%s", t->engine->spool_path, t->spool.last_profile);
+	t->owner.on_ended(t->owner.arg, &m);
 }
 
 void target_end(struct target *t)
@@ -387,37 +387,37 @@ void target_end(struct target *t)
 		target_begin(t);
 	window_close(t, true);
 	offcpu_close(t->offcpu);
-	while (t->streams)
-		drop_stream(t, t->streams);
-	event_loop_del(t->engine->loop, &t->pid_source);
-	event_loop_del(t->engine->loop, &t->cgroup_source);
+	while (t->events.list)
+		drop_stream(t, t->events.list);
+	event_loop_del(t->engine->loop, &t->watch.pid_source);
+	event_loop_del(t->engine->loop, &t->watch.cgroup_source);
 	target_free_if_done(t);
 }
 
 /* The exporter has its profiles: closes its files, which are not needed any more, as a tree pins a file system. */
 static void wait_for_exporter(struct target *t)
 {
-	t->written_by = deadline_in(WRITTEN_NS);
-	fd_close(t->tree);
-	fd_close(t->opener.sock);
-	target_files_close_passed(t->engine->files, &t->files, t->exe);
-	t->tree = t->opener.sock = t->exe = -1;
+	t->spool.written_by = deadline_in(WRITTEN_NS);
+	fd_close(t->fs.tree);
+	fd_close(t->fs.opener.sock);
+	target_files_close_passed(t->engine->files, &t->fs.account, t->fs.exe);
+	t->fs.tree = t->fs.opener.sock = t->fs.exe = -1;
 }
 
 void target_free_if_done(struct target *t)
 {
-	if (!t->ending || t->windows || t->crashes)
+	if (!t->ending || t->window.over || t->crash.records)
 		return;
-	if (t->unwritten && !t->written_by)
+	if (t->spool.unwritten && !t->spool.written_by)
 		wait_for_exporter(t);
-	if (t->unwritten && clock_now() < t->written_by)
+	if (t->spool.unwritten && clock_now() < t->spool.written_by)
 		return;
-	if (t->unwritten)
+	if (t->spool.unwritten)
 		log_line(engine_peer_level(t->engine),
 			"target=%s outcome=late reason=\"the spool is slow: %u profiles are not written yet\"",
-			t->desc.id, t->unwritten);
+			t->desc.id, t->spool.unwritten);
 	log_line(LOG_INFO, "target=%s name=\"%s\" state=ended", t->desc.id, t->desc.name);
-	if (t->on_ended)
+	if (t->owner.on_ended)
 		tell_ended(t);
 	close_all(t);
 }
@@ -425,7 +425,7 @@ void target_free_if_done(struct target *t)
 static void on_named_ahead(void *arg)
 {
 	struct target *t = arg;
-	t->ahead = symbol_requests_free(t->ahead);
+	t->names.ahead = symbol_requests_free(t->names.ahead);
 }
 
 /*
@@ -435,26 +435,26 @@ static void on_named_ahead(void *arg)
  */
 static int name_ahead(struct target *t, int64_t now)
 {
-	if (t->ahead && symbol_requests_round(t->ahead, now) < 0)
+	if (t->names.ahead && symbol_requests_round(t->names.ahead, now) < 0)
 		return -1;
-	if (!t->sampling.started || t->ahead || t->seq)
+	if (!t->sampling.started || t->names.ahead || t->window.seq)
 		return -1;
-	if (now < t->ahead_due)
-		return deadline_left_ms(t->ahead_due);
-	t->ahead_step *= 3;
-	t->ahead_due = now + t->ahead_step;
+	if (now < t->names.ahead_due)
+		return deadline_left_ms(t->names.ahead_due);
+	t->names.ahead_step *= 3;
+	t->names.ahead_due = now + t->names.ahead_step;
 	int64_t cpu = clock_cpu();
-	t->ahead = symbol_requests_start(
+	t->names.ahead = symbol_requests_start(
 		t, t->sampling.counts, t->desc.n_events, SYMBOL_REQUESTS_WINDOW, now + AHEAD_NS, on_named_ahead, t);
 	t->sampling.cost += clock_cpu() - cpu;
-	return deadline_left_ms(t->ahead_due);
+	return deadline_left_ms(t->names.ahead_due);
 }
 
 /* --- stack snapshots ----------------------------------------------------------------------------------- */
 
 static struct open_event *find_rung(const struct target *t, const struct open_event *like, uint32_t rung)
 {
-	struct open_event *st = t->streams;
+	struct open_event *st = t->events.list;
 	while (st && !(st->rung == rung && st->spec == like->spec && st->cpu == like->cpu))
 		st = st->next_of_target;
 	return st;
@@ -469,7 +469,7 @@ static struct open_event *find_rung(const struct target *t, const struct open_ev
 static int switch_dump_size(struct target *t, uint32_t spec, uint32_t from, uint32_t to)
 {
 	const bool clock = event_kind(t->desc.events[spec].kind)->measure == MEASURES_CPU;
-	for (struct open_event *st = t->streams; st; st = st->next_of_target) {
+	for (struct open_event *st = t->events.list; st; st = st->next_of_target) {
 		const struct open_event *old = st->spec == spec && st->rung == to ? find_rung(t, st, from) : NULL;
 		if (old && ((!clock && ioctl(old->fd, PERF_EVENT_IOC_DISABLE, 0) < 0) ||
 				   ioctl(st->fd, PERF_EVENT_IOC_ENABLE, 0) < 0 ||
@@ -483,7 +483,7 @@ static int switch_dump_size(struct target *t, uint32_t spec, uint32_t from, uint
 static void fit_snapshots(struct target *t, int64_t now)
 {
 	for (uint32_t i = 0; t->sampling.started && !target_rate_paused(t) && i < t->desc.n_events; i++) {
-		struct stack_dump_size *l = &t->ladders[i];
+		struct stack_dump_size *l = &t->events.dump_sizes[i];
 		uint32_t from = l->at, to = stack_dump_size_look(l, now);
 		if (to == from)
 			continue;
@@ -508,9 +508,9 @@ static int until_window_end(const struct target *t, int64_t now)
  * second. */
 static bool is_over(struct target *t, int64_t now)
 {
-	if (t->cgroup_source.fd >= 0 && t->desc.strategy == STRATEGY_CGROUP && now < t->look_for_end)
+	if (t->watch.cgroup_source.fd >= 0 && t->desc.strategy == STRATEGY_CGROUP && now < t->watch.next_look)
 		return false;
-	t->look_for_end = now + LOOK_FOR_END_NS;
+	t->watch.next_look = now + LOOK_FOR_END_NS;
 	return target_has_ended(t);
 }
 
@@ -519,12 +519,12 @@ int target_round(struct target *t, int64_t now)
 	if (!t->armed)
 		return -1;
 	const int crashes = crash_record_round(t, now);
-	if (t->ending && t->windows)
+	if (t->ending && t->window.over)
 		return event_loop_sooner(window_round(t, now), crashes);
-	if (t->ending && t->crashes)
+	if (t->ending && t->crash.records)
 		return crashes;
 	if (t->ending) {
-		int left = deadline_left_ms(t->written_by);
+		int left = deadline_left_ms(t->spool.written_by);
 		target_free_if_done(t); /* may free it */
 		return left;
 	}
@@ -570,7 +570,7 @@ static void note_snapshot(
 		return;
 	bool cut = stop == UNWIND_STACK && s->stack_size >= st->layout.stack_user;
 	t->sampling.tally.rungs[st->spec][st->rung]++;
-	stack_dump_size_saw(&t->ladders[st->spec], st->rung, cut, unwind_reach(t->engine->unwind));
+	stack_dump_size_saw(&t->events.dump_sizes[st->spec], st->rung, cut, unwind_reach(t->engine->unwind));
 }
 
 /* Returns the value of a tracepoint's field, 0 if it is negative (an error, mostly); for other events 1. */
@@ -704,13 +704,13 @@ static bool keep_single(struct target *t, struct open_event *st, const struct re
 	bool wanted = true;
 	if (!whoever && r->by && r->by != UINT32_MAX) {
 		struct dedup_entry *by =
-			event_dedup_by(t->heard, r->by, (uint32_t)st->cpu, st->spec + EVENTS_MAX * st->role);
+			event_dedup_by(t->events.dedup, r->by, (uint32_t)st->cpu, st->spec + EVENTS_MAX * st->role);
 		wanted = !by || (!(sample && by->time == r->time) && keep_earlier(t, st, by));
 		if (by && sample)
 			by->time = r->time;
 	}
 	if (r->type == PERF_RECORD_FORK || r->type == PERF_RECORD_EXIT)
-		event_dedup_forget(t->heard, r->tid);
+		event_dedup_forget(t->events.dedup, r->tid);
 	return wanted;
 }
 
@@ -747,7 +747,7 @@ void target_record(struct target *t, struct open_event *st, const struct perf_ev
 		t->sampling.tally.malformed++;
 		return;
 	}
-	if (t->heard && !keep_single(t, st, &r))
+	if (t->events.dedup && !keep_single(t, st, &r))
 		return;
 	if (r.type == PERF_RECORD_SAMPLE && st->role == PERF_SAMPLES) {
 		on_sample(t, st, &r);
@@ -776,8 +776,8 @@ void target_replay(struct target *t, const struct perf_event_header *h)
 static void set_rungs(struct target *t)
 {
 	for (unsigned pass = 0; pass < 2; pass++)
-		for (struct open_event *st = t->streams; st; st = st->next_of_target) {
-			const struct stack_dump_size *l = &t->ladders[st->spec];
+		for (struct open_event *st = t->events.list; st; st = st->next_of_target) {
+			const struct stack_dump_size *l = &t->events.dump_sizes[st->spec];
 			if (st->rung && !l->crooked && (st->rung == l->at) == !pass)
 				ioctl(st->fd, pass ? PERF_EVENT_IOC_DISABLE : PERF_EVENT_IOC_ENABLE, 0);
 		}
@@ -786,15 +786,15 @@ static void set_rungs(struct target *t)
 void target_set_window_start(struct target *t, int64_t mono)
 {
 	t->sampling.window_mono = mono;
-	t->window_real = clock_real() - (clock_now() - mono);
+	t->window.real = clock_real() - (clock_now() - mono);
 }
 
 void target_reset_clock(struct target *t)
 {
 	uint64_t ran = 0;
-	memset(t->kernel, 0, sizeof(t->kernel));
+	memset(t->window.kernel, 0, sizeof(t->window.kernel));
 	target_rate_ran(t, &ran);
-	t->ran_then = ran ? ran : t->ran_then;
+	t->window.ran_then = ran ? ran : t->window.ran_then;
 }
 
 void target_resume(struct target *t, int64_t gap)

@@ -31,69 +31,116 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Parts of a target, each for the file that is named. -1: there is no such descriptor. */
+struct target_owner { /* the connection that registered it */
+	void (*on_ended)(void *arg, const struct msg_ended *m); /* or NULL; the target is still there */
+	void *arg;
+};
+
+struct target_fs { /* target_open.c */
+	int tree, exe;
+	struct target_files_opener opener; /* used where a reader may not open a file */
+	struct target_files_account account;
+	size_t maps_left;     /* bytes of mappings that it may still send */
+	bool has_own_modules; /* of files without a build-id: freed with it */
+};
+
+struct target_usage { /* target_usage.c */
+	int cgroup;	     /* a directory, to pass on */
+	int events, cpu_stat;
+	uint64_t cpu_first;  /* cpu.stat usage_usec as it was armed */
+	uint64_t cpu_last;   /* cpu.stat usage_usec as last read: the runtime may remove the cgroup at any time, */
+	uint64_t cpu_weight; /* and ns of this window's samples of CPU time by then */
+};
+
+struct target_watch { /* target.c: for its end */
+	int pidfd;
+	struct event_loop_source pid_source, cgroup_source;
+	int64_t next_look;
+};
+
+struct target_events { /* target.c */
+	struct open_event *list;
+	uint32_t n_announced, n_uncovered; /* events received; those of CPUs that came up after us */
+	bool bare;			   /* a CPU was up without an event of it (profiler/sample/cpu_coverage.h) */
+	struct event_dedup *dedup;	   /* STRATEGY_THREADS */
+	struct stack_dump_size dump_sizes[EVENTS_MAX];
+};
+
+struct target_turn { /* engine.c */
+	uint64_t records; /* of the drain under way */
+	struct target *next;
+	int64_t due; /* no look before, except at all targets */
+};
+
+struct target_spool { /* window.c */
+	bool handed;		/* a profile was handed to the exporter */
+	unsigned unwritten;	/* profiles handed over, not answered yet */
+	int64_t written_by;	/* at its end: until when it waits for them, 0: it does not wait */
+	char last_profile[400]; /* below the spool, "" = none was written */
+};
+
+struct target_names { /* symbol_requests.c */
+	struct pair_table not_named;  /* of modules, by number */
+	int64_t spent;		      /* ns: time of jobs for its names */
+	struct symbol_request *ahead; /* names asked for while the window is under way */
+	int64_t ahead_due, ahead_step;
+};
+
+struct target_crashes { /* crash_record.c */
+	struct crash_record *records; /* that wait for names */
+	int64_t credit;		      /* as of when it may have another report; ns, CLOCK_MONOTONIC */
+};
+
+struct target_kernel { /* of an event's kind, up to the last change of its rate: numbers of 64 bits alone, as the tally */
+	uint64_t lost_known, lost, lost_weight, counted;
+	uint64_t weight_then, taken_then, counted_then; /* of the tally */
+	uint64_t enabled, running;			/* ns, where events take turns */
+};
+
+struct target_window { /* window.c, target_counts.c: the window under way */
+	struct target_kernel kernel[EVENTS_MAX];
+	uint64_t ran_then; /* ns, of all its threads until this window began */
+	unsigned seq;
+	int64_t real; /* ns */
+	struct {
+		uint64_t lost, throttled;
+	} past;		     /* of windows that are over */
+	struct window *over; /* that wait for names */
+};
+
+struct target_saved { /* checkpoint_write.c: of the journal's copy */
+	bool known;    /* it is in the journal */
+	bool lossy;    /* and no record has come since */
+	bool left_out; /* it takes too much room */
+	bool streams;  /* to be written whole */
+};
+
 struct target {
 	struct engine *engine;
 	struct target *next;
-	uint64_t serial;					/* never used twice */
-	uint32_t number;					/* given by the supervisor */
-	void (*on_ended)(void *arg, const struct msg_ended *m); /* or NULL; the target is still there */
-	void *on_ended_arg;
+	uint64_t serial; /* never used twice */
+	uint32_t number; /* given by the supervisor */
+	int64_t born;	 /* ns: when it came */
 	struct target_desc desc;
+	struct target_owner owner;
+	struct target_fs fs;
+	struct target_usage usage;
+	struct target_watch watch;
+	struct target_events events;
 	struct sampling sampling;
-	int pidfd, tree, cgroup, exe, cgroup_events, cpu_stat; /* -1 = none; cgroup: a directory, to pass on */
-	struct target_files_opener opener;		       /* used where a reader may not open a file */
-	int app;					       /* socket to which processes with libpillion connect */
-	struct inproc *apps;				       /* NULL: none do */
-	struct event_loop_source pid_source, cgroup_source;
-	struct open_event *streams;
-	uint32_t n_announced, uncovered; /* events received; those of CPUs that came up after us */
-	bool bare;			 /* a CPU was up without an event of it (profiler/sample/cpu_coverage.h) */
-	bool armed, ending;
-	bool detached;		   /* its events wrote into no ring for a while (fd_store.h) */
-	bool early;		   /* the window under way ends for want of room (profiler/target/limits.h) */
-	bool has_own_modules;	   /* of files without a build-id: freed with it */
-	struct event_dedup *heard; /* STRATEGY_THREADS */
-	struct stack_dump_size ladders[EVENTS_MAX];
+	struct target_turn turn;
+	struct target_window window;
+	struct target_names names;
+	struct target_spool spool;
+	struct target_crashes crash;
+	struct target_saved saved;
 	struct offcpu *offcpu; /* NULL: no event measures waits */
-	size_t maps_left;      /* bytes of mappings that it may still send */
-	uint64_t drained;      /* records of the drain under way */
-	struct target *next_drained;
-	struct {
-		uint64_t lost, throttled;
-	} past;		    /* of windows that are over */
-	bool handed;	    /* a profile was handed to the exporter */
-	unsigned unwritten; /* profiles handed over, not answered yet */
-	int64_t look_for_end;
-	int64_t due;		/* engine.c: no look before, except at all targets */
-	int64_t written_by;	/* at its end: until when it waits for them, 0: it does not wait */
-	char last_profile[400]; /* below the spool, "" = none was written */
-	uint64_t cpu_first;	/* cpu.stat usage_usec as it was armed */
-	uint64_t cpu_last;	/* cpu.stat usage_usec as last read: the runtime may remove the cgroup at any time, */
-	uint64_t cpu_weight;	/* and ns of this window's samples of CPU time by then */
-	struct target_files_account files;
-	struct pair_table not_named;  /* of modules, by number: state kept by symbol_requests.c */
-	int64_t born, naming_spent;   /* ns: when it came; time of jobs for its names */
-	struct symbol_request *ahead; /* names asked for while the window is under way */
-	int64_t ahead_due, ahead_step;
-	struct crash_record *crashes; /* reports that wait for names (profiler/target/crash_record.h) */
-	int64_t crash_credit;	      /* as of when it may have another report; ns, CLOCK_MONOTONIC */
-	struct window *windows;	      /* that are over and wait for names */
-	/* the window under way */
-	struct target_kernel { /* of an event's kind, up to the last change of its rate */
-		uint64_t lost_known, lost, lost_weight, counted;
-		uint64_t weight_then, taken_then, counted_then; /* of the tally */
-		uint64_t enabled, running;			/* ns, where events take turns */
-	} kernel[EVENTS_MAX];					/* numbers of 64 bits alone, as the tally */
-	uint64_t ran_then;					/* ns, of all its threads until this window began */
-	unsigned seq;
-	int64_t window_real; /* ns */
-	/* state of the journal's copy (profiler/target/checkpoint/checkpoint_write.h) */
-	struct {
-		bool known;    /* it is in the journal */
-		bool lossy;    /* and no record has come since */
-		bool left_out; /* it takes too much room */
-		bool streams;  /* to be written whole */
-	} saved;
+	int app;	       /* socket to which processes with libpillion connect */
+	struct inproc *apps;   /* NULL: none do */
+	bool armed, ending;
+	bool detached; /* its events wrote into no ring for a while (fd_store.h) */
+	bool early;    /* the window under way ends for want of room (profiler/target/limits.h) */
 };
 
 /* Takes the descriptors (in the order of enum target_fd) also on failure. -EALREADY: it is a target already. */

@@ -51,7 +51,7 @@ static void read_events(
 	struct target *t, uint32_t spec, struct target_kernel *k, uint64_t *ret_counted, uint64_t *ret_lost)
 {
 	*ret_counted = *ret_lost = 0;
-	for (struct open_event *st = t->streams; st; st = st->next_of_target) {
+	for (struct open_event *st = t->events.list; st; st = st->next_of_target) {
 		struct event_reading now;
 		if (st->role != PERF_SAMPLES || st->spec != spec || !event_counts_read(st, &now))
 			continue;
@@ -70,7 +70,7 @@ static void read_events(
  */
 static void ask_events(struct target *t, uint32_t spec)
 {
-	struct target_kernel *k = &t->kernel[spec];
+	struct target_kernel *k = &t->window.kernel[spec];
 	const struct sample_tally *y = &t->sampling.tally;
 	uint64_t counted, lost, period = t->desc.events[spec].period;
 	uint64_t weight = y->weight[spec] - k->weight_then, taken = y->taken[spec] - k->taken_then;
@@ -144,7 +144,7 @@ static void ask_apps(const struct target *t, uint32_t spec, struct event_totals 
  */
 static void ask_kernel(struct target *t, uint32_t spec, struct event_totals *ret)
 {
-	struct target_kernel *k = &t->kernel[spec];
+	struct target_kernel *k = &t->window.kernel[spec];
 	uint64_t seen = t->sampling.tally.weight[spec], weight = mean_weight(t, spec);
 	if (event_kind(t->desc.events[spec].kind)->measure == MEASURES_OFFCPU ||
 		event_is_of_app(&t->desc.events[spec])) { /* its own account is complete */
@@ -211,9 +211,9 @@ static void settle_user(const struct target *t, uint32_t spec, struct event_tota
  */
 static void settle_weights(struct target *t, struct window *w)
 {
-	uint64_t ran = 0, then = t->ran_then;
+	uint64_t ran = 0, then = t->window.ran_then;
 	bool known = target_rate_ran(t, &ran);
-	t->ran_then = ran ? ran : then;
+	t->window.ran_then = ran ? ran : then;
 	for (uint32_t i = 0; known && ran > then && i < t->desc.n_events; i++) {
 		struct event_totals *k = &w->kernel[i];
 		if (!is_inherited_clock(t, i) || !t->sampling.tally.weight[i] ||

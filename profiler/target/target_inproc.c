@@ -71,7 +71,7 @@ static uint64_t free_fds(const void *target)
 static bool close_fd(void *target, int fd)
 {
 	struct target *t = target;
-	return target_files_close_passed(t->engine->files, &t->files, fd);
+	return target_files_close_passed(t->engine->files, &t->fs.account, fd);
 }
 
 static int peer_level(const void *target)

@@ -24,12 +24,12 @@ static enum listed_state state_of(const struct target *t)
 static uint64_t cpu_of(struct target *t)
 {
 	uint64_t used = t->armed ? target_cpu_usage(t) : 0;
-	return used ? used - t->cpu_first : LISTED_UNKNOWN;
+	return used ? used - t->usage.cpu_first : LISTED_UNKNOWN;
 }
 
 static uint64_t memory_of(const struct target *t)
 {
-	size_t n = sizeof(*t) + (t->n_announced - t->uncovered) * sizeof(struct open_event);
+	size_t n = sizeof(*t) + (t->events.n_announced - t->events.n_uncovered) * sizeof(struct open_event);
 	for (uint32_t i = 0; i < t->desc.n_events; i++)
 		n += aggregate_memory(t->sampling.counts[i]);
 	return n;
@@ -50,12 +50,12 @@ static void fill_one(struct target *t, int64_t now, struct target_row *l)
 		.window_ms = t->sampling.started ? (uint64_t)((now - t->sampling.window_mono) / NSEC_PER_MSEC) : 0,
 		.samples = t->sampling.samples,
 		.window_samples = t->sampling.tally.samples,
-		.lost = t->past.lost + t->sampling.tally.lost,
+		.lost = t->window.past.lost + t->sampling.tally.lost,
 		.lost_shared = t->sampling.tally.lost_shared,
-		.throttled = t->past.throttled + t->sampling.tally.throttled,
+		.throttled = t->window.past.throttled + t->sampling.tally.throttled,
 		.cpu_us = cpu_of(t),
 		.cost_us = (uint64_t)t->sampling.cost / 1000,
-		.naming_us = (uint64_t)t->naming_spent / 1000,
+		.naming_us = (uint64_t)t->names.spent / 1000,
 		.memory = memory_of(t),
 		.records = t->sampling.records,
 		.bytes = t->sampling.bytes,
@@ -67,7 +67,7 @@ static void fill_one(struct target *t, int64_t now, struct target_row *l)
 	snprintf(l->name, sizeof(l->name), "%s", d->name);
 	snprintf(l->pod, sizeof(l->pod), "%s", d->pod);
 	snprintf(l->pod_namespace, sizeof(l->pod_namespace), "%s", d->pod_namespace);
-	snprintf(l->profile, sizeof(l->profile), "%s", t->last_profile);
+	snprintf(l->profile, sizeof(l->profile), "%s", t->spool.last_profile);
 }
 
 /* The second number of statm; 0 where there is none. */

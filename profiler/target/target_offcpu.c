@@ -16,7 +16,7 @@ static void drain_rings(void *target)
 static void hurry_round(void *target)
 {
 	struct target *t = target;
-	t->due = t->engine->due = 0;
+	t->turn.due = t->engine->due = 0;
 }
 
 static uint64_t cpu_usage(void *target)
@@ -27,7 +27,7 @@ static uint64_t cpu_usage(void *target)
 static bool has_all_cpus(const void *target)
 {
 	const struct target *t = target;
-	return !t->uncovered && !t->bare;
+	return !t->events.n_uncovered && !t->events.bare;
 }
 
 static bool has_ended(void *target)
@@ -52,7 +52,7 @@ int target_offcpu_new(struct target *t)
 		.labels = thread_labels};
 	struct engine *g = t->engine;
 	const struct offcpu_owner owner = {.sampling = &t->sampling,
-		.events = &t->streams,
+		.events = &t->events.list,
 		.rings = &g->rings,
 		.progress = &g->progress,
 		.tables = &g->tables,

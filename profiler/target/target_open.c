@@ -9,8 +9,8 @@
 
 static int open_file(struct target *t, const char *path, bool no_links, struct file *ret)
 {
-	struct target_files_place p = {t->tree, t->exe, &t->opener, no_links};
-	return t->tree < 0 ? -ENOENT : target_files_open(t->engine->files, &p, &t->files, path, ret);
+	struct target_files_place p = {t->fs.tree, t->fs.exe, &t->fs.opener, no_links};
+	return t->fs.tree < 0 ? -ENOENT : target_files_open(t->engine->files, &p, &t->fs.account, path, ret);
 }
 
 int target_open_file(void *arg, const char *path, struct file *ret)
@@ -40,7 +40,7 @@ int target_module(struct target *t, const struct module_key *key, target_file_op
 	 * the module */
 	if (!own.build_id_len && module_has_file(own.path)) {
 		own.generation = t->serial;
-		t->has_own_modules = true;
+		t->fs.has_own_modules = true;
 	}
 	int64_t cpu = clock_cpu();
 	int r = modules_get(t->engine->modules, &own, open, t, ret);

@@ -48,7 +48,7 @@ static void add_step(struct target *t, int64_t since, double scale)
 static int set_periods(struct target *t, double factor)
 {
 	int r = 0;
-	for (struct open_event *st = t->streams; r == 0 && st; st = st->next_of_target) {
+	for (struct open_event *st = t->events.list; r == 0 && st; st = st->next_of_target) {
 		uint64_t period = sample_rate_period(t->desc.events[st->spec].period, factor);
 		bool waits = offcpu_turns(&t->desc, st->spec);
 		if (st->role == PERF_SAMPLES && !waits && ioctl(st->fd, PERF_EVENT_IOC_PERIOD, &period) < 0)
@@ -63,9 +63,9 @@ static int set_periods(struct target *t, double factor)
 static int switch_events(struct target *t, unsigned long how)
 {
 	int r = 0;
-	for (struct open_event *st = t->streams; st; st = st->next_of_target) {
+	for (struct open_event *st = t->events.list; st; st = st->next_of_target) {
 		bool waits = offcpu_turns(&t->desc, st->spec);
-		bool counts = st->role == PERF_SAMPLES && (!st->rung || st->rung == t->ladders[st->spec].at);
+		bool counts = st->role == PERF_SAMPLES && (!st->rung || st->rung == t->events.dump_sizes[st->spec].at);
 		if (counts && !waits && ioctl(st->fd, how, 0) < 0)
 			r = -errno;
 	}
@@ -150,7 +150,7 @@ static bool read_clocks(const struct target *t, uint64_t *ret_ran, uint64_t *ret
 	while (clock < t->desc.n_events && event_kind(t->desc.events[clock].kind)->measure != MEASURES_CPU)
 		clock++;
 	*ret_ran = *ret_counted = 0;
-	for (struct open_event *st = t->streams; st; st = st->next_of_target) {
+	for (struct open_event *st = t->events.list; st; st = st->next_of_target) {
 		uint64_t value[2] = {0};
 		bool ran = st->role == PERF_SIDEBAND && st->layout.flags & LAYOUT_RUNNING;
 		bool counts = st->role == PERF_SAMPLES && st->spec == clock;

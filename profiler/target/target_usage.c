@@ -19,7 +19,7 @@ uint32_t target_n_asked(const struct target *t)
 static bool all_hung_up(const struct target *t)
 {
 	bool threads = t->desc.strategy == STRATEGY_THREADS;
-	for (const struct open_event *st = t->streams; st; st = st->next_of_target) {
+	for (const struct open_event *st = t->events.list; st; st = st->next_of_target) {
 		struct pollfd p = {.fd = st->fd};
 		bool sideband = st->role == PERF_SIDEBAND || (threads && st->role == PERF_SAMPLES);
 		if (sideband && (poll(&p, 1, 0) != 1 || !(p.revents & POLLHUP)))
@@ -38,20 +38,20 @@ static uint64_t cpu_weight(const struct target *t)
 
 uint64_t target_cpu_usage(struct target *t)
 {
-	if (t->cpu_stat >= 0 && cgroup_cpu_usage(t->cpu_stat, &t->cpu_last) == 0)
-		t->cpu_weight = cpu_weight(t);
-	return t->cpu_last;
+	if (t->usage.cpu_stat >= 0 && cgroup_cpu_usage(t->usage.cpu_stat, &t->usage.cpu_last) == 0)
+		t->usage.cpu_weight = cpu_weight(t);
+	return t->usage.cpu_last;
 }
 
 uint64_t target_cpu_used(struct target *t)
 {
 	uint64_t used = target_cpu_usage(t) - t->sampling.tally.cpu_usage, weight = cpu_weight(t);
-	return used + (weight > t->cpu_weight ? (weight - t->cpu_weight) / 1000 : 0);
+	return used + (weight > t->usage.cpu_weight ? (weight - t->usage.cpu_weight) / 1000 : 0);
 }
 
 bool target_has_ended(struct target *t)
 {
-	int populated = t->cgroup_events >= 0 ? cgroup_populated(t->cgroup_events) : -ENOENT;
+	int populated = t->usage.events >= 0 ? cgroup_populated(t->usage.events) : -ENOENT;
 	if (populated == 0 || populated == -ENODEV)
 		return true;
 	if (populated == 1 && t->desc.strategy == STRATEGY_CGROUP)
@@ -59,8 +59,8 @@ bool target_has_ended(struct target *t)
 	if (t->desc.strategy == STRATEGY_PROCESS)
 		return all_hung_up(t);
 	if (t->desc.strategy == STRATEGY_TIMERS)
-		return fd_wait(t->pidfd, POLLIN, 0) == 1 && !inproc_alive(t->apps);
+		return fd_wait(t->watch.pidfd, POLLIN, 0) == 1 && !inproc_alive(t->apps);
 	if (t->desc.strategy == STRATEGY_THREADS) /* many events: checked only when the first process is gone */
-		return fd_wait(t->pidfd, POLLIN, 0) == 1 && all_hung_up(t);
-	return fd_wait(t->pidfd, POLLIN, 0) == 1; /* perf_event on v1: nothing but the init's end tells */
+		return fd_wait(t->watch.pidfd, POLLIN, 0) == 1 && all_hung_up(t);
+	return fd_wait(t->watch.pidfd, POLLIN, 0) == 1; /* perf_event on v1: nothing but the init's end tells */
 }

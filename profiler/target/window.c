@@ -33,7 +33,7 @@ static void note_lost(struct target *t, const struct export_profile *p, const st
 	log_line(LOG_ERR, "target=%s event=%s outcome=lost samples=%" PRIu64 " reason=\"%s\"", p->id, p->event,
 		p->samples, e->text);
 	if (t)
-		t->past.lost += p->samples;
+		t->window.past.lost += p->samples;
 }
 
 void window_written(void *engine, void *of, const struct export_profile *p, const char *path, const struct err *e)
@@ -51,9 +51,9 @@ void window_written(void *engine, void *of, const struct export_profile *p, cons
 	if (!t)
 		return;
 	if (path)
-		snprintf(t->last_profile, sizeof(t->last_profile), "%s", path);
-	t->unwritten--;
-	if (!p->rest || !t->unwritten) /* answered in order; the last profiles may never have been handed over */
+		snprintf(t->spool.last_profile, sizeof(t->spool.last_profile), "%s", path);
+	t->spool.unwritten--;
+	if (!p->rest || !t->spool.unwritten) /* answered in order; the last profiles may never have been handed over */
 		checkpoint_written(t->engine->commit, t, p->seq);
 	target_free_if_done(t);
 }
@@ -79,8 +79,8 @@ static int hand_over(struct target *t, struct export_profile *p, uint8_t *bytes,
 		return err_say(e, -EPIPE, "there is no exporter");
 	}
 	int r = exporter_write(c, p, bytes, t, e);
-	t->unwritten += r == 0;
-	t->handed |= r == 0;
+	t->spool.unwritten += r == 0;
+	t->spool.handed |= r == 0;
 	return r;
 }
 
@@ -120,7 +120,7 @@ static bool is_worth_it(const struct window *w, uint32_t spec)
 {
 	const struct event_totals *k = &w->kernel[spec];
 	return aggregate_samples(w->counts[spec]) || k->lost || k->unsampled || k->unseen || ran_unseen(w, spec) ||
-	       (w->last && !w->t->handed && !w->t->windows);
+	       (w->last && !w->t->spool.handed && !w->t->window.over);
 }
 
 /* Reads the programs' descriptions of their code: at the end of a window, as they may be thrown away later. */
@@ -201,13 +201,13 @@ static bool take_counts(struct window *w)
 
 static void next_window(struct target *t)
 {
-	t->past.throttled += t->sampling.tally.throttled;
+	t->window.past.throttled += t->sampling.tally.throttled;
 	memset(&t->sampling.tally, 0, sizeof(t->sampling.tally));
-	t->sampling.tally.cpu_usage = t->cpu_last;
-	t->cpu_weight = 0;
+	t->sampling.tally.cpu_usage = t->usage.cpu_last;
+	t->usage.cpu_weight = 0;
 	target_rate_next_window(t);
 	t->early = false;
-	t->seq++;
+	t->window.seq++;
 }
 
 static uint64_t lost_in(const struct window *w)
@@ -234,8 +234,8 @@ static void fill_window(struct window *w, struct target *t, bool last)
 		.by_cap = t->sampling.rate.by_cap,
 		.by_budget = t->sampling.rate.by_budget,
 		.rate_most = t->sampling.rate.most,
-		.seq = t->seq,
-		.real = t->window_real};
+		.seq = t->window.seq,
+		.real = t->window.real};
 	w->tally = t->sampling.tally;
 	w->cpu_used = target_cpu_used(t);
 	target_counts_window(t, w);
@@ -243,10 +243,10 @@ static void fill_window(struct window *w, struct target *t, bool last)
 	w->duration = now - t->sampling.window_mono;
 	target_coverage_look(t->engine, now);
 	target_coverage_list(t, t->sampling.window_mono, w->uncovered);
-	t->past.lost += lost_in(w);
+	t->window.past.lost += lost_in(w);
 	w->owns_counts = take_counts(w);
 	inproc_next_window(t->apps, w->counts, t->sampling.counts);
-	if (w->tally.restarts || t->files.silent || t->opener.account.silent || target_files_broken(t->engine->files))
+	if (w->tally.restarts || t->fs.account.silent || t->fs.opener.account.silent || target_files_broken(t->engine->files))
 		load_modules(w);
 	refresh_jits(w);
 	target_set_window_start(t, now);
@@ -277,7 +277,7 @@ static void on_named(void *arg)
 	struct window *w = arg;
 	struct target *t = w->t;
 	int64_t cpu = clock_cpu();
-	for (struct window **at = &t->windows; *at; at = &(*at)->next)
+	for (struct window **at = &t->window.over; *at; at = &(*at)->next)
 		if (*at == w) {
 			*at = w->next;
 			break;
@@ -297,7 +297,7 @@ static struct symbol_request *start_naming(struct window *w, int64_t deadline)
 
 static void append_window(struct target *t, struct window *w)
 {
-	struct window **at = &t->windows;
+	struct window **at = &t->window.over;
 	while (*at)
 		at = &(*at)->next;
 	*at = w;
@@ -330,9 +330,9 @@ static void end_window(struct target *t, bool last)
 		free(w);
 		return;
 	}
-	t->ahead = symbol_requests_free(t->ahead); /* fill asks for the same */
+	t->names.ahead = symbol_requests_free(t->names.ahead); /* fill asks for the same */
 	fill_window(&now, t, last);
-	for (struct window *other = last ? t->windows : NULL; other; other = other->next)
+	for (struct window *other = last ? t->window.over : NULL; other; other = other->next)
 		if (other->naming)
 			symbol_requests_hurry(other->naming, clock_now() + NAMES_LAST_NS);
 	if (w && now.owns_counts) {
@@ -359,9 +359,9 @@ void window_close(struct target *t, bool last)
 int window_round(struct target *t, int64_t now)
 {
 	int wait = -1;
-	for (struct window *w = t->windows, *next; w; w = next) {
+	for (struct window *w = t->window.over, *next; w; w = next) {
 		next = w->next;
-		const bool last = t->ending && w == t->windows && !next; /* the target is freed with it */
+		const bool last = t->ending && w == t->window.over && !next; /* the target is freed with it */
 		bool asked = w->naming;
 		if (!asked)
 			ask_names(w);

@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct journal_reader all = {.at = data, .end = data + size};
 	fed_engine(&g);
 	struct target *t = fed_target(&g, 1);
-	t->ladders[0] = (struct stack_dump_size){.size = {0, 8192, 32768, 65528}, .at = 1, .top = 3};
+	t->events.dump_sizes[0] = (struct stack_dump_size){.size = {0, 8192, 32768, 65528}, .at = 1, .top = 3};
 	if (checkpoint_read(&g, all, 1000, 2000) > 1)
 		abort();
 	free(fed_dump(&g));

@@ -196,36 +196,36 @@ static void on_state(struct target *t, struct journal_reader *s)
 	saved_numbers(s, (uint64_t *)&tally, sizeof(tally) / sizeof(uint64_t));
 	for (uint32_t i = 0; i < EVENTS_MAX; i++)
 		ladders[i] = saved_below(s, 2 * (PERF_RUNGS + 1));
-	const char *last_profile = saved_text(s, sizeof(t->last_profile) - 1);
+	const char *last_profile = saved_text(s, sizeof(t->spool.last_profile) - 1);
 	const char *notes = saved_text(s, sizeof(t->desc.notes) - 1);
 	if (s->bad)
 		return;
 	t->sampling.started = n.started;
-	t->window_real = sanitize_time(n.window_real);
+	t->window.real = sanitize_time(n.window_real);
 	t->sampling.window_mono = sanitize_time(n.window_mono);
-	t->seq = (unsigned)n.seq;
+	t->window.seq = (unsigned)n.seq;
 	t->sampling.samples = n.samples;
 	t->sampling.cost = sanitize_time(n.cost);
-	t->maps_left = n.maps_left < t->maps_left ? n.maps_left : t->maps_left;
-	t->past.lost = n.lost;
-	t->past.throttled = n.throttled;
-	t->cpu_first = n.cpu_first;
-	t->cpu_last = n.cpu_last;
+	t->fs.maps_left = n.maps_left < t->fs.maps_left ? n.maps_left : t->fs.maps_left;
+	t->window.past.lost = n.lost;
+	t->window.past.throttled = n.throttled;
+	t->usage.cpu_first = n.cpu_first;
+	t->usage.cpu_last = n.cpu_last;
 	t->born = sanitize_time(n.born);
-	t->naming_spent = sanitize_time(n.naming_spent);
+	t->names.spent = sanitize_time(n.naming_spent);
 	t->sampling.records = n.records;
 	t->sampling.bytes = n.bytes;
-	t->ran_then = n.ran_then;
+	t->window.ran_then = n.ran_then;
 	t->sampling.began = sanitize_time(n.began);
 	sample_rate_restore(&t->sampling.rate, &n.rate);
-	memcpy(t->kernel, n.kernel, sizeof(n.kernel));
+	memcpy(t->window.kernel, n.kernel, sizeof(n.kernel));
 	t->sampling.tally = tally;
 	for (uint32_t i = 0; i < EVENTS_MAX; i++)
-		if (t->ladders[i].size[ladders[i] >> 1] && ladders[i] >> 1 <= t->ladders[i].top) {
-			t->ladders[i].at = (uint32_t)(ladders[i] >> 1);
-			t->ladders[i].rose = ladders[i] & 1;
+		if (t->events.dump_sizes[i].size[ladders[i] >> 1] && ladders[i] >> 1 <= t->events.dump_sizes[i].top) {
+			t->events.dump_sizes[i].at = (uint32_t)(ladders[i] >> 1);
+			t->events.dump_sizes[i].rose = ladders[i] & 1;
 		}
-	snprintf(t->last_profile, sizeof(t->last_profile), "%s", last_profile);
+	snprintf(t->spool.last_profile, sizeof(t->spool.last_profile), "%s", last_profile);
 	snprintf(t->desc.notes, sizeof(t->desc.notes), "%s", notes);
 }
 
@@ -351,7 +351,7 @@ static void on_window(struct target *t, struct journal_reader *s)
 static void on_written(struct target *t, struct journal_reader *s)
 {
 	unsigned seq = (unsigned)saved_number(s);
-	struct window **at = &t->windows, *w;
+	struct window **at = &t->window.over, *w;
 	while ((w = *at) && w->seq != seq)
 		at = &w->next;
 	if (s->bad || !w)
@@ -449,7 +449,7 @@ static void read_all(struct resume *r, struct journal_reader all)
  */
 static void read_unlisted(struct target *t)
 {
-	for (struct open_event *st = t->streams; t->heard && st; st = st->next_of_target) {
+	for (struct open_event *st = t->events.list; t->events.dedup && st; st = st->next_of_target) {
 		if (!st->value_seen && st->role == PERF_SAMPLES)
 			event_counts_rebase(st);
 	}

@@ -162,31 +162,31 @@ static void save_state(struct checkpoint *c, struct target *t)
 	struct journal *j = c->journal;
 	struct state s = {
 		.started = t->sampling.started,
-		.window_real = (uint64_t)t->window_real,
+		.window_real = (uint64_t)t->window.real,
 		.window_mono = (uint64_t)t->sampling.window_mono,
-		.seq = t->seq,
+		.seq = t->window.seq,
 		.samples = t->sampling.samples,
 		.cost = (uint64_t)t->sampling.cost,
-		.maps_left = t->maps_left,
-		.lost = t->past.lost,
-		.throttled = t->past.throttled,
-		.cpu_first = t->cpu_first,
-		.cpu_last = t->cpu_last,
+		.maps_left = t->fs.maps_left,
+		.lost = t->window.past.lost,
+		.throttled = t->window.past.throttled,
+		.cpu_first = t->usage.cpu_first,
+		.cpu_last = t->usage.cpu_last,
 		.born = (uint64_t)t->born,
-		.naming_spent = (uint64_t)t->naming_spent,
+		.naming_spent = (uint64_t)t->names.spent,
 		.records = t->sampling.records,
 		.bytes = t->sampling.bytes,
-		.ran_then = t->ran_then,
+		.ran_then = t->window.ran_then,
 		.began = (uint64_t)t->sampling.began,
 	};
 	sample_rate_save(&t->sampling.rate, &s.rate);
-	memcpy(s.kernel, t->kernel, sizeof(s.kernel));
+	memcpy(s.kernel, t->window.kernel, sizeof(s.kernel));
 	start_entry(c, t, ENTRY_STATE);
 	journal_numbers(j, (const uint64_t *)&s, sizeof(s) / sizeof(uint64_t));
 	journal_numbers(j, (const uint64_t *)&t->sampling.tally, TALLY_NUMBERS);
 	for (uint32_t i = 0; i < EVENTS_MAX; i++)
-		journal_number(j, (uint64_t)t->ladders[i].at << 1 | t->ladders[i].rose);
-	journal_text(j, t->last_profile);
+		journal_number(j, (uint64_t)t->events.dump_sizes[i].at << 1 | t->events.dump_sizes[i].rose);
+	journal_text(j, t->spool.last_profile);
 	journal_text(j, t->desc.notes);
 	journal_end(j);
 }
@@ -195,11 +195,11 @@ static void save_streams(struct checkpoint *c, struct target *t)
 {
 	struct journal *j = c->journal;
 	size_t n = 0;
-	for (const struct open_event *st = t->streams; st; st = st->next_of_target)
+	for (const struct open_event *st = t->events.list; st; st = st->next_of_target)
 		n++;
 	start_entry(c, t, ENTRY_STREAMS);
 	journal_number(j, n);
-	for (const struct open_event *st = t->streams; st; st = st->next_of_target) {
+	for (const struct open_event *st = t->events.list; st; st = st->next_of_target) {
 		journal_number(j, st->id);
 		journal_number(j, st->lost_seen);
 		journal_number(j, st->value_seen);
@@ -282,7 +282,7 @@ static void save_parts(struct checkpoint *c, struct target *t)
 	t->saved.known = t->saved.lossy = false;
 	t->saved.streams = t->sampling.processes_changed = true;
 	save_identity(c, t);
-	for (struct window *w = t->windows; w; w = w->next) {
+	for (struct window *w = t->window.over; w; w = w->next) {
 		save_anew(t, w->counts);
 		save_window(c, t, w);
 	}

@@ -184,7 +184,7 @@ static uint64_t beyond_account(const struct profile_builder *b)
 	uint64_t used = b->w->cpu_used * 1000, sampled = event_counts_scaled(y->weight[b->spec], b->kernel->correct) +
 							 b->kernel->lost_weight + b->kernel->unsampled +
 							 b->kernel->unseen + y->before_weight[b->spec];
-	return b->t->cpu_stat >= 0 && b->t->desc.kernel && used > sampled ? used - sampled : 0;
+	return b->t->usage.cpu_stat >= 0 && b->t->desc.kernel && used > sampled ? used - sampled : 0;
 }
 
 /*
@@ -196,7 +196,7 @@ static int add_not_covered(struct profile_builder *b)
 	uint64_t missing = beyond_account(b), used = b->w->cpu_used * 1000;
 	int r = add_comment(
 		b, "strategy process: exec sessions and setuid or unreadable programs are not in this profile");
-	if (r < 0 || b->t->cpu_stat < 0)
+	if (r < 0 || b->t->usage.cpu_stat < 0)
 		return r;
 	if (missing > 50 * NSEC_PER_MSEC && missing > used / 20)
 		r = add_loss(b, "[lost: not covered by strategy process]", missing / b->t->desc.events[b->spec].period,
@@ -253,7 +253,7 @@ static int add_snapshots(struct profile_builder *b)
 		size_t at = strlen(list);
 		if (rungs[i])
 			snprintf(list + at, sizeof(list) - at, "%s%" PRIu64 " of %u KiB", at ? ", " : "", rungs[i],
-				b->t->ladders[b->spec].size[i] / 1024);
+				b->t->events.dump_sizes[b->spec].size[i] / 1024);
 	}
 	return list[0] ? add_comment(b, "stack snapshots: %s", list) : 0;
 }
@@ -435,12 +435,12 @@ int profile_notes_add_comments(struct profile_builder *b)
 	}
 	if (r == 0)
 		r = add_rate(b);
-	if (r == 0 && t->files.silent)
+	if (r == 0 && t->fs.account.silent)
 		r = add_comment(
 			b, "[unreadable] files were not read, or not to their end: the file system does not answer");
-	if (r == 0 && (t->opener.account.silent || t->opener.ended))
+	if (r == 0 && (t->fs.opener.account.silent || t->fs.opener.ended))
 		r = add_comment(b, "[unreadable] " FILE_OPENER_NONE "the process that opens them %s",
-			t->opener.ended ? "has ended" : "does not answer");
+			t->fs.opener.ended ? "has ended" : "does not answer");
 	if (r == 0 && t->sampling.quarantined)
 		r = add_comment(b, "[quarantined] addresses only: profiling it has ended the profiler again and again");
 	for (unsigned i = 0; r == 0 && i < b->n_quarantined; i++)

@@ -74,8 +74,8 @@ static inline void fed_comm(struct target *t, uint64_t time, uint32_t pid, uint3
 	fed_begin(&r);
 	fed_two(&r, pid, tid);
 	fed_string(&r, name);
-	target_record(t, t->streams,
-		fed_side(&r, PERF_RECORD_COMM, exec ? PERF_RECORD_MISC_COMM_EXEC : 0, pid, tid, time, t->streams->id));
+	target_record(t, t->events.list,
+		fed_side(&r, PERF_RECORD_COMM, exec ? PERF_RECORD_MISC_COMM_EXEC : 0, pid, tid, time, t->events.list->id));
 }
 
 static inline void fed_task(struct target *t, uint32_t type, uint64_t time, uint32_t pid, uint32_t tid, uint32_t ppid)
@@ -85,7 +85,7 @@ static inline void fed_task(struct target *t, uint32_t type, uint64_t time, uint
 	fed_two(&r, pid, ppid);
 	fed_two(&r, tid, ppid);
 	fed_u64(&r, time);
-	target_record(t, t->streams, fed_side(&r, type, 0, ppid, ppid, time, t->streams->id));
+	target_record(t, t->events.list, fed_side(&r, type, 0, ppid, ppid, time, t->events.list->id));
 }
 
 static inline void fed_map(
@@ -102,7 +102,7 @@ static inline void fed_map(
 	fed_u64(&r, 0);
 	fed_two(&r, PROT_EXEC, 0);
 	fed_string(&r, path);
-	target_record(t, t->streams, fed_side(&r, PERF_RECORD_MMAP2, 0, pid, pid, time, t->streams->id));
+	target_record(t, t->events.list, fed_side(&r, PERF_RECORD_MMAP2, 0, pid, pid, time, t->events.list->id));
 }
 
 static inline void fed_sample(struct target *t, struct open_event *st, uint64_t time, uint32_t pid, uint32_t tid,
@@ -129,8 +129,8 @@ static inline struct open_event *fed_stream(struct target *t, enum perf_role rol
 		abort();
 	*st = (struct open_event){.id = id, .fd = -1, .role = role, .spec = spec, .target = t};
 	st->layout.sample_type = FED_FIXED | PERF_SAMPLE_CALLCHAIN;
-	st->next_of_target = t->streams;
-	t->streams = st;
+	st->next_of_target = t->events.list;
+	t->events.list = st;
 	t->engine->n_streams++;
 	if (open_events_add(t->engine->streams, st) < 0)
 		abort();
@@ -173,7 +173,7 @@ static inline struct target *fed_target(struct engine *g, unsigned number)
 
 static inline struct open_event *fed_events(struct target *t, unsigned spec)
 {
-	struct open_event *st = t->streams;
+	struct open_event *st = t->events.list;
 	while (!(st->role == PERF_SAMPLES && st->spec == spec))
 		st = st->next_of_target;
 	return st;
@@ -282,8 +282,8 @@ static inline void fed_dump_target(FILE *f, const struct target *t)
 	fprintf(f,
 		"%s started %d began %" PRId64 " window %" PRId64 " %" PRId64 " seq %u samples %" PRIu64
 		" last %s notes %s\n",
-		t->desc.id, t->sampling.started, t->sampling.began, t->window_real, t->sampling.window_mono, t->seq,
-		t->sampling.samples, t->last_profile, t->desc.notes);
+		t->desc.id, t->sampling.started, t->sampling.began, t->window.real, t->sampling.window_mono, t->window.seq,
+		t->sampling.samples, t->spool.last_profile, t->desc.notes);
 	fed_dump_tally(f, &t->sampling.tally);
 	list.n = 0;
 	process_table_each(t->sampling.processes, fed_keep, &list);
@@ -293,7 +293,7 @@ static inline void fed_dump_target(FILE *f, const struct target *t)
 		fed_dump_task(f, list.all[i]);
 	for (uint32_t i = 0; i < t->desc.n_events; i++)
 		fed_dump_counts(f, t->sampling.counts[i]);
-	for (const struct window *w = t->windows; w; w = w->next) {
+	for (const struct window *w = t->window.over; w; w = w->next) {
 		fprintf(f, " window %u %" PRId64 " %" PRId64 " %d\n", w->seq, w->real, w->duration, w->last);
 		fed_dump_tally(f, &w->tally);
 		for (uint32_t i = 0; i < t->desc.n_events; i++)

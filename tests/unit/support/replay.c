@@ -283,11 +283,11 @@ static void add_stream(struct target *t, unsigned i)
 		.cpu = (int)e->cpu,
 		.role = e->role,
 		.spec = e->spec,
-		.index = t->n_announced++,
+		.index = t->events.n_announced++,
 		.target = t,
 		.layout = {e->sample_type, e->regs_user, e->stack_user, e->layout_flags},
-		.next_of_target = t->streams};
-	t->streams = st;
+		.next_of_target = t->events.list};
+	t->events.list = st;
 	w.engine.n_streams++;
 	ck_assert_int_eq(open_events_add(w.engine.streams, st), 0);
 }
@@ -323,7 +323,7 @@ static void begin_target(void)
 	ck_assert_msg(target_new(&w.engine, &d, fds, &w.target, &e) == 0, "%s", e.text);
 	for (unsigned i = 0; i < w.n_events; i++)
 		add_stream(w.target, i);
-	w.target->on_ended = on_ended;
+	w.target->owner.on_ended = on_ended;
 	rewind_counts();
 	ck_assert_msg(target_arm(w.target, w.n_events, &e) == 0, "%s", e.text);
 }
@@ -333,14 +333,14 @@ static int settle(void *arg)
 {
 	const struct target *t = w.target;
 	exporter_link_round(&w.engine, clock_now());
-	if (!t || (!t->ending && !t->ahead && !t->windows && !t->unwritten))
+	if (!t || (!t->ending && !t->names.ahead && !t->window.over && !t->spool.unwritten))
 		event_loop_stop(w.engine.loop);
 	return -1;
 }
 
 static void note_counts(void)
 {
-	for (const struct open_event *st = w.target->streams; st; st = st->next_of_target) {
+	for (const struct open_event *st = w.target->events.list; st; st = st->next_of_target) {
 		uint64_t n[4] = {0};
 		const bool times = st->layout.flags & LAYOUT_TIMES;
 		if (pread(st->fd, n, sizeof(n), 0) <= 0)
@@ -356,10 +356,10 @@ static void note_counts(void)
 static void note_ahead(void)
 {
 	const struct target *t = w.target;
-	if (t->sampling.started && !t->ahead &&
-		!t->seq) /* the engine asks to be called for it, whatever else it looked at */
-		ck_assert_int_le(w.engine.due, t->ahead_due + NSEC_PER_MSEC);
-	if (t->ahead && !w.ret->named_ahead)
+	if (t->sampling.started && !t->names.ahead &&
+		!t->window.seq) /* the engine asks to be called for it, whatever else it looked at */
+		ck_assert_int_le(w.engine.due, t->names.ahead_due + NSEC_PER_MSEC);
+	if (t->names.ahead && !w.ret->named_ahead)
 		w.ret->named_ahead = driven.now - t->sampling.began;
 }
 

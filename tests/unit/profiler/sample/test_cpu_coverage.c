@@ -27,7 +27,7 @@ static void begin(void)
 	online = memfd_create("online", MFD_CLOEXEC);
 	ck_assert_int_eq(cpu_coverage_new(dup(online), &engine.coverage), 0);
 	target = fed_target(&engine, 1);
-	target->cpu_stat = memfd_create("cpu.stat", MFD_CLOEXEC);
+	target->usage.cpu_stat = memfd_create("cpu.stat", MFD_CLOEXEC);
 }
 
 static void end(void)
@@ -160,12 +160,12 @@ START_TEST(events_that_are_opened_anew_count)
 	look("0-1", 10);
 	look("0", 20);
 	look("0-1", 30);
-	ck_assert(target->bare);
+	ck_assert(target->events.bare);
 	target = fed_target(&engine, 2);
 	fed_stream(target, PERF_SAMPLES, 0, 200)->cpu = 1;
 	target_coverage_list(target, 30, list);
 	ck_assert_str_eq(list, "");
-	ck_assert(!target->bare);
+	ck_assert(!target->events.bare);
 }
 END_TEST
 

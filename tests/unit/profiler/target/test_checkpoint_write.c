@@ -103,7 +103,7 @@ static struct {
 static int until_answered(void *arg)
 {
 	const struct engine *e = arg;
-	if (t->unwritten <= wanted.left || clock_now() >= wanted.until)
+	if (t->spool.unwritten <= wanted.left || clock_now() >= wanted.until)
 		event_loop_stop(e->loop);
 	return 10;
 }
@@ -114,7 +114,7 @@ static void run_until_left(unsigned left)
 	wanted.left = left;
 	wanted.until = deadline_in(PATIENCE_NS);
 	ck_assert_int_eq(event_loop_run(t->engine->loop, until_answered, t->engine), 0);
-	ck_assert_uint_eq(t->unwritten, left);
+	ck_assert_uint_eq(t->spool.unwritten, left);
 }
 
 /* As a kill leaves it: nothing more is handed over, no answer is heard. */
@@ -546,8 +546,8 @@ static void lower(void)
 	t->sampling.rate.most = 9.5;
 	t->sampling.rate.by_cap = true;
 	t->sampling.rate.intervals.stretch = 1.5;
-	t->kernel[1] = counted_by_kernel;
-	t->ran_then = 1234;
+	t->window.kernel[1] = counted_by_kernel;
+	t->window.ran_then = 1234;
 	t->sampling.records = 77;
 	t->sampling.bytes = 7700;
 	t->sampling.changed = true;
@@ -559,8 +559,8 @@ static void check_lowered(const struct cpu_budget *b)
 	ck_assert(
 		r->factor == 4.25 && rate_cap_factor(&r->cap) == 4.25 && r->most == 9.5 && r->intervals.stretch == 1.5);
 	ck_assert(r->by_cap && !r->by_budget);
-	ck_assert(t->ran_then == 1234 && t->sampling.records == 77 && t->sampling.bytes == 7700);
-	ck_assert_int_eq(memcmp(&t->kernel[1], &counted_by_kernel, sizeof(counted_by_kernel)), 0);
+	ck_assert(t->window.ran_then == 1234 && t->sampling.records == 77 && t->sampling.bytes == 7700);
+	ck_assert_int_eq(memcmp(&t->window.kernel[1], &counted_by_kernel, sizeof(counted_by_kernel)), 0);
 	ck_assert(cpu_budget_factor(&g->rates.allowance) == cpu_budget_factor(b) && cpu_budget_factor(b) > 1);
 	const struct cpu_budget_cost had = cpu_budget_minute(b), has = cpu_budget_minute(&g->rates.allowance);
 	ck_assert(has.sampling == had.sampling && has.other == had.other && had.other);
@@ -624,7 +624,7 @@ static struct window *put_window(void)
 {
 	struct window *w = calloc(1, sizeof(*w));
 	*w = (struct window){
-		.t = t, .seq = t->seq, .real = t->window_real, .duration = SECOND, .tally = t->sampling.tally};
+		.t = t, .seq = t->window.seq, .real = t->window.real, .duration = SECOND, .tally = t->sampling.tally};
 	w->early = w->by_budget = true;
 	w->rate_most = 2.5;
 	strcpy(w->uncovered, "1,3-5");
@@ -635,7 +635,7 @@ static struct window *put_window(void)
 		ck_assert_int_eq(aggregate_new(&t->sampling.counts[i]), 0);
 	}
 	memset(&t->sampling.tally, 0, sizeof(t->sampling.tally));
-	t->seq++;
+	t->window.seq++;
 	t->sampling.window_mono += SECOND;
 	checkpoint_window(g->commit, w);
 	window_restore(t, w);
@@ -656,19 +656,19 @@ START_TEST(a_window_that_waits_comes_back_and_is_written_once)
 	before = fed_dump(g);
 	succeed(1); /* of a snapshot */
 	compare("whole", before, fed_dump(g));
-	ck_assert(t->windows && t->windows->kernel[0].lost == 3 && t->windows->kernel[0].unseen == 7);
-	ck_assert(t->windows->kernel[0].lost_known && !t->sampling.tally.lost);
-	ck_assert(t->windows->kernel[0].correct == 1.25 && t->windows->kernel[1].correct == 1);
-	ck_assert(t->windows->kernel[0].had_counter == 0.5);
-	ck_assert(t->windows->early && t->windows->by_budget && !t->windows->by_cap && t->windows->rate_most == 2.5);
-	ck_assert_str_eq(t->windows->uncovered, "1,3-5");
+	ck_assert(t->window.over && t->window.over->kernel[0].lost == 3 && t->window.over->kernel[0].unseen == 7);
+	ck_assert(t->window.over->kernel[0].lost_known && !t->sampling.tally.lost);
+	ck_assert(t->window.over->kernel[0].correct == 1.25 && t->window.over->kernel[1].correct == 1);
+	ck_assert(t->window.over->kernel[0].had_counter == 0.5);
+	ck_assert(t->window.over->early && t->window.over->by_budget && !t->window.over->by_cap && t->window.over->rate_most == 2.5);
+	ck_assert_str_eq(t->window.over->uncovered, "1,3-5");
 	open_spool();
 	window_round(t, now);
-	ck_assert(!t->windows);
+	ck_assert(!t->window.over);
 	run_until_left(0);
 	ck_assert_int_eq(spooled(), 2); /* two events */
 	succeed(1);
-	ck_assert(!t->windows && t->seq == 1 && t->sampling.tally.samples == 100 && t->sampling.samples == 300);
+	ck_assert(!t->window.over && t->window.seq == 1 && t->sampling.tally.samples == 100 && t->sampling.samples == 300);
 }
 END_TEST
 
@@ -680,13 +680,13 @@ START_TEST(a_window_that_was_written_is_not_written_again)
 	window_close(t, false);
 	run_until_left(0);
 	ck_assert_int_eq(spooled(), 2);
-	ck_assert(t->last_profile[0]);
+	ck_assert(t->spool.last_profile[0]);
 	catch_up();
 	work(t, 200, 210);
 	commit_now();
 	succeed(1);
-	ck_assert(!t->windows && t->seq == 1 && t->sampling.tally.samples == 10 && t->sampling.samples == 210);
-	ck_assert(t->last_profile[0]);
+	ck_assert(!t->window.over && t->window.seq == 1 && t->sampling.tally.samples == 10 && t->sampling.samples == 210);
+	ck_assert(t->spool.last_profile[0]);
 }
 END_TEST
 
@@ -698,13 +698,13 @@ static void killed_before_the_answer(unsigned left, bool exporter_too)
 	open_spool();
 	kill(exporting.process.pid, left == 2 ? SIGSTOP : SIGCONT);
 	window_close(t, false);
-	ck_assert_uint_eq(t->unwritten, 2);
+	ck_assert_uint_eq(t->spool.unwritten, 2);
 	run_until_left(left);
 	catch_up();
 	work(t, 200, 210);
 	commit_now();
 	succeed(1);
-	ck_assert(t->windows && !t->windows->next && t->windows->seq == 0 && t->seq == 1);
+	ck_assert(t->window.over && !t->window.over->next && t->window.over->seq == 0 && t->window.seq == 1);
 	ck_assert(t->sampling.tally.samples == 10 && t->sampling.samples == 210);
 	if (exporter_too) {
 		kill(exporting.process.pid, SIGKILL);
@@ -717,12 +717,12 @@ static void killed_before_the_answer(unsigned left, bool exporter_too)
 	kill(exporting.process.pid, SIGCONT);
 	open_spool();
 	window_round(t, now);
-	ck_assert_uint_eq(t->unwritten, 2);
+	ck_assert_uint_eq(t->spool.unwritten, 2);
 	run_until_left(0);
 	ck_assert_int_eq(spooled(), 2);
-	ck_assert(t->last_profile[0]);
+	ck_assert(t->spool.last_profile[0]);
 	succeed(1);
-	ck_assert(!t->windows && t->seq == 1 && t->sampling.tally.samples == 10 && t->sampling.samples == 210);
+	ck_assert(!t->window.over && t->window.seq == 1 && t->sampling.tally.samples == 10 && t->sampling.samples == 210);
 }
 
 START_TEST(a_window_that_was_handed_over_is_not_lost)
@@ -746,13 +746,13 @@ START_TEST(windows_that_end_before_an_answer_are_written_once)
 	window_close(t, false);
 	work(t, 200, 300);
 	window_close(t, false);
-	ck_assert_uint_eq(t->unwritten, 4); /* two events */
+	ck_assert_uint_eq(t->spool.unwritten, 4); /* two events */
 	run_until_left(0);
 	ck_assert_int_eq(spooled(), 4);
 	catch_up();
 	commit_now();
 	succeed(1);
-	ck_assert(!t->windows && t->seq == 2 && t->sampling.samples == 300);
+	ck_assert(!t->window.over && t->window.seq == 2 && t->sampling.samples == 300);
 }
 END_TEST
 
@@ -768,7 +768,7 @@ static char *read_profile(void)
 	size_t n, size;
 	char *text = NULL;
 	run_until_left(0);
-	snprintf(path, sizeof(path), "%s/%s", spool_path, t->last_profile);
+	snprintf(path, sizeof(path), "%s/%s", spool_path, t->spool.last_profile);
 	fd_auto fd = fd_open(AT_FDCWD, path, O_RDONLY, 0);
 	ck_assert(fd >= 0 && fd_slurp(fd, 1 << 24, (char **)&bytes, &n) == 0);
 	ck_assert_int_eq(pprof_read(bytes, n, &p, &e), 0);
@@ -885,7 +885,7 @@ START_TEST(what_ran_on_a_cpu_that_came_back_is_written)
 	says(online, "0-1");
 	ck_assert_int_eq(cpu_coverage_new(online, &g->coverage), 0);
 	fed_events(t, 0)->cpu = 1;
-	t->cpu_stat = stat;
+	t->usage.cpu_stat = stat;
 	says(stat, "usage_usec 0");
 	t->sampling.tally.cpu_usage = target_cpu_usage(t);
 	says(stat, "usage_usec 700000");
@@ -927,9 +927,9 @@ static void with_reader(struct forked *readers)
 	target_files_free(g->files);
 	ck_assert_int_eq(target_files_new(readers->sockets.readers, &g->files), 0);
 	readers->sockets.readers = -1;
-	t->tree = fd_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
+	t->fs.tree = fd_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
 	clock_drive(&stands);
-	ck_assert_int_eq(target_files_open(g->files, &(struct target_files_place){t->tree, -1, NULL, false}, &account,
+	ck_assert_int_eq(target_files_open(g->files, &(struct target_files_place){t->fs.tree, -1, NULL, false}, &account,
 				 "/bin/sh", &f),
 		0);
 	file_close(&f);
@@ -1096,7 +1096,7 @@ static int rungs[3];
 
 static void register_rungs(struct target *of)
 {
-	of->ladders[0] = (struct stack_dump_size){.size = {0, 8192, 32768, 65528}, .at = 1, .top = 3};
+	of->events.dump_sizes[0] = (struct stack_dump_size){.size = {0, 8192, 32768, 65528}, .at = 1, .top = 3};
 	for (unsigned i = 0; i < 3; i++) {
 		struct open_event *st = fed_stream(of, PERF_SAMPLES, 0, 100 + i);
 		st->fd = dup(rungs[i]);
@@ -1114,13 +1114,13 @@ START_TEST(the_rung_that_counts_is_the_one_that_did)
 		}
 	register_rungs(t);
 	begin_program(t);
-	stack_dump_size_moved(&t->ladders[0], 3);
-	t->ladders[0].rose = true;
+	stack_dump_size_moved(&t->events.dump_sizes[0], 3);
+	t->events.dump_sizes[0].rose = true;
 	commit_now();
 	register_more = register_rungs;
 	succeed(1);
 	register_more = NULL;
-	ck_assert(t->ladders[0].at == 3 && t->ladders[0].rose);
+	ck_assert(t->events.dump_sizes[0].at == 3 && t->events.dump_sizes[0].rose);
 	for (unsigned i = 0; i < 3; i++)
 		was[i] = count_of(rungs[i]);
 	burn(5 * NSEC_PER_MSEC);
@@ -1296,7 +1296,7 @@ START_TEST(time_of_a_real_program_adds_up)
 	t = e.targets;
 	ck_assert_int_eq((int)t->sampling.tally.restarts, workers);
 	sampled = t->sampling.tally.weight[0];
-	event_loop_del(e.loop, &t->pid_source); /* it has ended, and its target would go with it */
+	event_loop_del(e.loop, &t->watch.pid_source); /* it has ended, and its target would go with it */
 	open_spool();
 	window_close(t, false);
 	uint64_t gap = weight_of(restarted);
@@ -1562,7 +1562,7 @@ START_TEST(a_target_that_takes_too_much_is_left_out_alone)
 	commit_now();
 	ck_assert_int_eq(checkpoint_round(g->commit, g, now), -1);
 	ck_assert_uint_eq(succeed(2), 2);
-	ck_assert(t->sampling.started && !t->sampling.samples && !t->seq); /* it counts from now on */
+	ck_assert(t->sampling.started && !t->sampling.samples && !t->window.seq); /* it counts from now on */
 	ck_assert_uint_eq(target_find(g, "c2")->sampling.samples, 20);
 	catch_up();
 	work(t, 0, 10);

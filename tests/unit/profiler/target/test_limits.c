@@ -81,7 +81,7 @@ static struct target *put_target(const char *id)
 {
 	struct target *t = calloc(1, sizeof(*t));
 	t->engine = &engine;
-	t->pidfd = t->tree = t->cgroup = t->exe = t->cgroup_events = -1;
+	t->watch.pidfd = t->fs.tree = t->usage.cgroup = t->fs.exe = t->usage.events = -1;
 	strcpy(t->desc.id, id);
 	t->desc.n_events = 1;
 	t->desc.events[0].period = 1000;
@@ -146,12 +146,12 @@ START_TEST(nothing_happens_below_three_quarters)
 	struct target *a = put_target("a");
 	count(a, 0, 1000);
 	limits_enforce_memory(&engine);
-	ck_assert(!a->early && a->seq == 0);
+	ck_assert(!a->early && a->window.seq == 0);
 	settings.table_bytes = 0;
 	limits_apply(&engine, &settings);
 	count(a, 0, 10000);
 	limits_enforce_memory(&engine);
-	ck_assert(!a->early && a->seq == 0 && aggregate_overflow(a->sampling.counts[0]) == 0);
+	ck_assert(!a->early && a->window.seq == 0 && aggregate_overflow(a->sampling.counts[0]) == 0);
 	drop_targets();
 }
 END_TEST

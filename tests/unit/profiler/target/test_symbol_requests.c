@@ -205,7 +205,7 @@ START_TEST(names_are_put_off_where_the_budget_is_spent)
 	engine.single = false;
 	spend(NSEC_PER_SEC / 2);
 	ck_assert(starts_for(SYMBOL_REQUESTS_WINDOW));
-	target->naming_spent = 2 * SYMBOL_REQUESTS_CREDIT;
+	target->names.spent = 2 * SYMBOL_REQUESTS_CREDIT;
 	ck_assert(!starts_for(SYMBOL_REQUESTS_WINDOW) && starts_for(SYMBOL_REQUESTS_LAST_WINDOW));
 	ck_assert_uint_eq(symbol_requests_put_off(target, &counts, 1, SYMBOL_REQUESTS_WINDOW), 1);
 	ck_assert_uint_eq(symbol_requests_put_off(target, &counts, 1, SYMBOL_REQUESTS_LAST_WINDOW), 0);

@@ -156,7 +156,7 @@ START_TEST(each_profile_of_a_window_is_handed_over_and_knows_how_many_follow)
 	window_close(target, windows[_i].last);
 	const unsigned n = receive_profiles(got);
 	ck_assert_str_eq(got, windows[_i].profiles);
-	ck_assert_uint_eq(target->unwritten, n);
+	ck_assert_uint_eq(target->spool.unwritten, n);
 	fd_close(exporter_end);
 }
 END_TEST
@@ -173,7 +173,7 @@ START_TEST(an_empty_last_window_behind_others_is_not_written)
 	ck_assert_uint_eq(receive_profiles(got), 1);
 	window_close(target, true);
 	ck_assert_uint_eq(receive_profiles(got), 0);
-	ck_assert_uint_eq(target->unwritten, 1);
+	ck_assert_uint_eq(target->spool.unwritten, 1);
 	fd_close(exporter_end);
 }
 END_TEST

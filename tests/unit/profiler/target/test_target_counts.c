@@ -189,9 +189,9 @@ START_TEST(a_gap_is_no_kernel_code)
 	says(before, 2);
 	event_counts_rebase(st);
 	says(now, 2);
-	target->streams->fd = memfd_create("side-band", MFD_CLOEXEC);
-	target->streams->layout.flags = LAYOUT_RUNNING;
-	ck_assert_int_eq(pwrite(target->streams->fd, ran, sizeof(ran), 0), sizeof(ran));
+	target->events.list->fd = memfd_create("side-band", MFD_CLOEXEC);
+	target->events.list->layout.flags = LAYOUT_RUNNING;
+	ck_assert_int_eq(pwrite(target->events.list->fd, ran, sizeof(ran), 0), sizeof(ran));
 	target->sampling.rate.most = 2;
 	target_counts_window(target, &w);
 	const struct event_totals *k = &w.kernel[0];
@@ -211,8 +211,8 @@ static void by_intervals(uint64_t taken, uint64_t gap_ms)
 	st = fed_events(target, 0);
 	st->fd = memfd_create("event", MFD_CLOEXEC);
 	st->layout.flags = LAYOUT_LOST;
-	target->streams->fd = memfd_create("side-band", MFD_CLOEXEC);
-	target->streams->layout.flags = LAYOUT_RUNNING;
+	target->events.list->fd = memfd_create("side-band", MFD_CLOEXEC);
+	target->events.list->layout.flags = LAYOUT_RUNNING;
 	clock_drive(&driven);
 	target->desc.strategy = STRATEGY_PROCESS;
 	target->desc.kernel = true;
@@ -260,8 +260,8 @@ START_TEST(what_intervals_stand_for_is_what_the_program_used)
 	says(before, 2);
 	event_counts_rebase(st);
 	says(now, 2);
-	ck_assert_int_eq(pwrite(target->streams->fd, ran, sizeof(ran), 0), sizeof(ran));
-	target->ran_then = ran_then;
+	ck_assert_int_eq(pwrite(target->events.list->fd, ran, sizeof(ran), 0), sizeof(ran));
+	target->window.ran_then = ran_then;
 	target_counts_window(target, &w);
 	const struct event_totals *k = &w.kernel[0];
 	ck_assert_uint_eq(k->lost, settled[_i].lost);
@@ -271,7 +271,7 @@ START_TEST(what_intervals_stand_for_is_what_the_program_used)
 	ck_assert_msg(fabs(k->correct - settled[_i].correct) < 1e-9, "%f", k->correct);
 	if (settled[_i].ran && settled[_i].taken)
 		ck_assert_uint_eq(k->unsampled, 0);
-	ck_assert_uint_eq(target->ran_then, ran[1]); /* the next window begins there */
+	ck_assert_uint_eq(target->window.ran_then, ran[1]); /* the next window begins there */
 	engine.rings = cpu_rings_close(engine.rings);
 	clock_drive(NULL);
 }
@@ -293,14 +293,14 @@ START_TEST(without_intervals_or_an_account_the_kernels_count_holds)
 	by_intervals(100, 0);
 	says(now, 2);
 	if (unsettled[_i].account)
-		ck_assert_int_eq(pwrite(target->streams->fd, ran, sizeof(ran), 0), sizeof(ran));
+		ck_assert_int_eq(pwrite(target->events.list->fd, ran, sizeof(ran), 0), sizeof(ran));
 	target->sampling.rate.most = unsettled[_i].most;
-	target->ran_then = 70 * MS;
+	target->window.ran_then = 70 * MS;
 	target_counts_window(target, &w);
 	const struct event_totals *k = &w.kernel[0];
 	ck_assert(k->counted == 300 * MS && k->correct == 1);
 	ck_assert(k->lost_weight == 20 * MS && k->unsampled == 180 * MS);
-	ck_assert_uint_eq(target->ran_then, unsettled[_i].ran_then);
+	ck_assert_uint_eq(target->window.ran_then, unsettled[_i].ran_then);
 	clock_drive(NULL);
 }
 END_TEST

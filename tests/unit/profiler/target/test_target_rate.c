@@ -198,8 +198,8 @@ static void begin_target(enum strategy strategy, unsigned cpus)
 	kernel.cpus = cpus;
 	pattern = user_alone;
 	kernel.clock = events->fd = new_file();
-	kernel.sideband = target->streams->fd = new_file();
-	target->streams->layout.flags = LAYOUT_RUNNING;
+	kernel.sideband = target->events.list->fd = new_file();
+	target->events.list->layout.flags = LAYOUT_RUNNING;
 	engine.rates.account = kernel.account;
 	engine.rates.drained = INT64_MAX; /* a record is handed over as it is made */
 	target_rate_use(&engine, &settings);
