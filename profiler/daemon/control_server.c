@@ -90,11 +90,11 @@ static int on_hello(struct connection *c, union msg *m, const int *fds, size_t n
 		return err_say(e, -EMFILE,
 			"pilliond is out of file descriptors (%u left): raise its LimitNOFILE, or its setting fds",
 			room);
-	if (g->no_perf.code && !(m->hello.flags & HELLO_NO_PERF))
-		return err_say(e, g->no_perf.code, "%s", g->no_perf.text);
+	if (g->perf.none.code && !(m->hello.flags & HELLO_NO_PERF))
+		return err_say(e, g->perf.none.code, "%s", g->perf.none.text);
 	c->greeted = true;
 	const struct msg_welcome w = {.batch_max = room < PROTOCOL_BATCH_MAX ? room : PROTOCOL_BATCH_MAX,
-		.events_max = g->no_perf.code ? 0 : room / 2};
+		.events_max = g->perf.none.code ? 0 : room / 2};
 	return msg_welcome(c->sock, &m->hello, &w);
 }
 
@@ -269,7 +269,7 @@ static bool hand_over_list(struct connection *c)
 /* A session's only peer reports the refusal itself; a user may cause as many refusals as he likes. */
 static int level_of_refusal(const struct control_server *ctl)
 {
-	return ctl->peers == CONTROL_SERVER_ROOT && !ctl->supervisor->engine->single ? LOG_WARNING : LOG_INFO;
+	return ctl->peers == CONTROL_SERVER_ROOT && !ctl->supervisor->engine->role.single ? LOG_WARNING : LOG_INFO;
 }
 
 static void on_message(void *arg, uint32_t events)

@@ -190,9 +190,9 @@ static bool keep_journal(struct supervisor *s)
 {
 	char name[SD_NOTIFY_NAME_MAX];
 	bool done = true;
-	for (unsigned i = 0; i < 2 && s->engine->journal[i] >= 0 && done; i++) {
+	for (unsigned i = 0; i < 2 && s->engine->host.journal[i] >= 0 && done; i++) {
 		snprintf(name, sizeof(name), JOURNAL_NAME, i);
-		done = keep_instead(s, name, s->engine->journal[i]);
+		done = keep_instead(s, name, s->engine->host.journal[i]);
 	}
 	return s->journal_kept = done;
 }
@@ -319,7 +319,7 @@ static bool is_same_file(int a, int b)
 /* Where an estate was taken over, the worker uses its journal, which most likely is this one. */
 static void take_journal(struct supervisor *s, struct stored_fd *k, unsigned i)
 {
-	int *ours = &s->engine->journal[i];
+	int *ours = &s->engine->host.journal[i];
 	if (!s->adopted) {
 		fd_close(*ours);
 		*ours = k->fd;

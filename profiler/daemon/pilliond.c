@@ -180,10 +180,10 @@ static int on_daemon_round(void *arg)
 
 static void notify_ready(void)
 {
-	if (engine.rings_note[0])
-		log_line(LOG_WARNING, "note=\"%s\"", engine.rings_note);
-	log_line(LOG_INFO, "state=ready cpus=%u", cpu_rings_count(engine.rings));
-	sd_notify_say(&manager, "READY=1\nSTATUS=Ready, %u CPUs", cpu_rings_count(engine.rings));
+	if (engine.perf.rings_note[0])
+		log_line(LOG_WARNING, "note=\"%s\"", engine.perf.rings_note);
+	log_line(LOG_INFO, "state=ready cpus=%u", cpu_rings_count(engine.perf.rings));
+	sd_notify_say(&manager, "READY=1\nSTATUS=Ready, %u CPUs", cpu_rings_count(engine.perf.rings));
 }
 
 /* In a child: closes the descriptors that are the parent's. */
@@ -265,10 +265,10 @@ static void free_resources(void)
 	user_services_end(&startup.users);
 	supervisor_done(&supervisor);
 	forkserver_end(&startup.forkserver);
-	fd_close(engine.root);
-	fd_close(engine.kallsyms_fd);
+	fd_close(engine.symbols.root);
+	fd_close(engine.symbols.kallsyms_fd);
 	sample_rate_close_account(&engine.rates);
-	cpu_rings_close(engine.rings);
+	cpu_rings_close(engine.perf.rings);
 	event_loop_free(supervisor.loop);
 	spool_lock_release(&startup.spool_lock);
 }

@@ -81,8 +81,8 @@ static int make_dir(const char *path, bool may_be_foreign, uid_t uid, gid_t gid,
 static int open_spool(const struct settings *set, struct startup *s, struct engine *g, struct err *e)
 {
 	/* users only pass through to their own directory, of which they know the name */
-	int dir = make_dir(set->spool, g->single, s->uid, s->gid, set->users_group[0] ? 0751 : 0750, e);
-	snprintf(g->spool_path, sizeof(g->spool_path), "%s", set->spool);
+	int dir = make_dir(set->spool, g->role.single, s->uid, s->gid, set->users_group[0] ? 0751 : 0750, e);
+	snprintf(g->spool.path, sizeof(g->spool.path), "%s", set->spool);
 	*s->exporter = (struct exporter_setup){
 		.spool = dir, .spool_bytes = set->spool_bytes, .spool_age_s = set->spool_age_s, .http.fd = -1};
 	return dir < 0 ? dir : 0;
@@ -92,7 +92,7 @@ static int open_spool(const struct settings *set, struct startup *s, struct engi
 static void lock_spool(struct startup *s, struct engine *g)
 {
 	if (spool_lock_take(s->exporter->spool, &s->spool_lock) == 0)
-		g->spool_lock = &s->spool_lock;
+		g->spool.lock = &s->spool_lock;
 }
 
 /* A failure is only logged: a service works without metrics. */
@@ -186,9 +186,9 @@ static int open_control(const struct settings *set, struct startup *s, struct en
 	s->memory = service_client_memory_open(set->control);
 	service_client_memory_reset(s->memory);
 	s->left = handover_connect(set->control);
-	g->estate = handover_listen(set->control);
-	if (g->estate < 0)
-		log_line(LOG_WARNING, "outcome=no_handover_socket reason=\"%s\"", strerror(-g->estate));
+	g->host.handover = handover_listen(set->control);
+	if (g->host.handover < 0)
+		log_line(LOG_WARNING, "outcome=no_handover_socket reason=\"%s\"", strerror(-g->host.handover));
 	return 0;
 }
 
@@ -347,7 +347,7 @@ static void start_users(const struct settings *set, struct startup *s, struct en
 	struct user_services_setup setup = {.settings = set,
 		.listener = -1,
 		.spool = s->exporter->spool,
-		.root = g->root,
+		.root = g->symbols.root,
 		.drop = drop_for_users,
 		.arg = &arg};
 	int r = open_users(set, &setup, &e);
@@ -375,11 +375,11 @@ static void start_users(const struct settings *set, struct startup *s, struct en
  */
 static int open_rings(bool session, struct engine *g, struct err *e)
 {
-	int r = cpu_rings_open(&g->rings, g->rings_note, sizeof(g->rings_note), e);
-	if (!session || (r != -EACCES && r != -EPERM && r != -ENOSYS) || perf_refused(&g->no_perf) == 0)
+	int r = cpu_rings_open(&g->perf.rings, g->perf.rings_note, sizeof(g->perf.rings_note), e);
+	if (!session || (r != -EACCES && r != -EPERM && r != -ENOSYS) || perf_refused(&g->perf.none) == 0)
 		return r;
-	g->no_perf = *e;
-	r = cpu_rings_none(&g->rings);
+	g->perf.none = *e;
+	r = cpu_rings_none(&g->perf.rings);
 	return r < 0 ? err_set(e, r, "cannot make rings") : 0;
 }
 
@@ -405,9 +405,9 @@ int startup_open(const struct settings *set, bool session, struct engine *g, str
 	} else {
 		passwd_user("pillion", &s->uid, &s->gid);
 	}
-	g->single = g->modest = session;
-	g->kallsyms_fd = g->root = g->channel = g->statm = g->estate = g->journal[0] = g->journal[1] = -1;
-	g->trusted = s->started_by;
+	g->role.single = g->role.modest = session;
+	g->symbols.kallsyms_fd = g->symbols.root = g->host.channel = g->host.statm = g->host.handover = g->host.journal[0] = g->host.journal[1] = -1;
+	g->role.trusted = s->started_by;
 	raise_soft(RLIMIT_NOFILE);
 	raise_processes();
 	int r = open_spool(set, s, g, e);
@@ -422,18 +422,18 @@ int startup_open(const struct settings *set, bool session, struct engine *g, str
 	if (r < 0)
 		return r;
 	limits_apply(g, set);
-	snprintf(g->node, sizeof(g->node), "%s", set->node);
+	snprintf(g->role.node, sizeof(g->role.node), "%s", set->node);
 	if (!session)
 		g->rates.account = sample_rate_open_account();
 	s->parked = session ? -1 : open_parked();
 	s->oom = oom_score_open();
-	g->root = fd_open(AT_FDCWD, DEBUG_DIR, O_PATH | O_DIRECTORY, 0);
+	g->symbols.root = fd_open(AT_FDCWD, DEBUG_DIR, O_PATH | O_DIRECTORY, 0);
 	s->tree = set->target_root[0] ? fd_open(AT_FDCWD, set->target_root, O_PATH | O_DIRECTORY, 0) : -1;
 	if (set->target_root[0] && s->tree < 0)
 		return err_set(e, s->tree, "target_root: cannot open %s", set->target_root);
-	g->kallsyms_fd = fd_open(AT_FDCWD, "/proc/kallsyms", O_RDONLY, 0);
-	if (g->kallsyms_fd < 0)
-		err_set(&g->kallsyms_none, g->kallsyms_fd, "cannot open /proc/kallsyms");
+	g->symbols.kallsyms_fd = fd_open(AT_FDCWD, "/proc/kallsyms", O_RDONLY, 0);
+	if (g->symbols.kallsyms_fd < 0)
+		err_set(&g->symbols.kallsyms_none, g->symbols.kallsyms_fd, "cannot open /proc/kallsyms");
 	s->signals = open_signals(session);
 	if (!session && set->users_group[0])
 		start_users(set, s, g);
@@ -445,8 +445,8 @@ int startup_open(const struct settings *set, bool session, struct engine *g, str
 /* Called without privileges, and before the last step, after which no process of ours may exec. */
 static void start_forkserver(struct startup *s, struct engine *g, struct err *e)
 {
-	struct symbolizer_limits limits = {.jobs = g->single ? 1 : 2, .memory = g->single ? 32 << 20 : 64 << 20};
-	g->host_files = (struct target_files_account){.name = "host", .born = clock_now()};
+	struct symbolizer_limits limits = {.jobs = g->role.single ? 1 : 2, .memory = g->role.single ? 32 << 20 : 64 << 20};
+	g->symbols.host_files = (struct target_files_account){.name = "host", .born = clock_now()};
 	if (forkserver_start(&limits, &s->forkserver, e) < 0)
 		log_line(LOG_WARNING, "outcome=no_user_names reason=\"%s\"", e->text);
 }

@@ -214,9 +214,9 @@ static void be_worker(struct supervisor *s)
 	kill_switch_close(&s->killswitch, NULL);
 	for (struct registered_target *r = s->targets; r; r = r->next)
 		fd_close(r->relay);
-	s->engine->exporter_sock = s->exporter.process.sock;
-	s->engine->symbolizer_sockets = s->symbolizer.sockets;
-	s->engine->symbolizer_renewable = s->symbolizer.renewable;
+	s->engine->spool.exporter_sock = s->exporter.process.sock;
+	s->engine->symbols.symbolizer_sockets = s->symbolizer.sockets;
+	s->engine->symbols.symbolizer_renewable = s->symbolizer.renewable;
 	exporter_manager_abandon(&s->exporter);
 	symbolizer_manager_abandon(&s->symbolizer);
 	s->in_worker(s->arg);
@@ -239,9 +239,9 @@ static int start_worker(struct supervisor *s)
 	int r = 0;
 	for (struct registered_target *t = s->targets; t && r == 0; t = t->next)
 		r = connect_relay(s, t);
-	s->engine->at->target = s->engine->at->reading = 0;
-	if (s->engine->modest)
-		cpu_rings_unmap(s->engine->rings);
+	s->engine->host.at->target = s->engine->host.at->reading = 0;
+	if (s->engine->role.modest)
+		cpu_rings_unmap(s->engine->perf.rings);
 	oom_score_before_fork(s->oom, 1);
 	pid_t pid = r == 0 ? fork() : -1;
 	if (pid == 0) {
@@ -303,11 +303,11 @@ static void let_go(struct supervisor *s, struct registered_target *r, const char
 /* Finds the cause when a worker died by its own fault. True: the file that it was reading; false: the target. */
 static bool blame_file(struct supervisor *s)
 {
-	const struct crash_marker at = *s->engine->at; /* a copy, as workers write to this memory */
+	const struct crash_marker at = *s->engine->host.at; /* a copy, as workers write to this memory */
 	struct registered_target *r = supervisor_find(s, at.target);
 	struct quarantine_file f;
 	enum crash_verdict v =
-		r ? quarantine_judge(&s->engine->quarantine, &at, &r->blame, clock_now(), &f) : VERDICT_TARGET;
+		r ? quarantine_judge(&s->engine->host.quarantine, &at, &r->blame, clock_now(), &f) : VERDICT_TARGET;
 	if (v == VERDICT_QUARANTINE)
 		log_line(LOG_ERR,
 			"target=%s module=\"%.500s\" outcome=quarantined reason=\"reading it has ended the profiler "
@@ -411,7 +411,7 @@ static int not_there(int r, struct err *e)
 
 uint32_t supervisor_room(const struct supervisor *s)
 {
-	return limits_fds(s->engine, cpu_rings_count(s->engine->rings) + s->n_fds);
+	return limits_fds(s->engine, cpu_rings_count(s->engine->perf.rings) + s->n_fds);
 }
 
 static bool admit_target(struct supervisor *s, struct err *e)
@@ -455,7 +455,7 @@ struct registered_target *supervisor_register(
 		return NULL;
 	}
 	r->owed = registered_is_complete(r);
-	spool_lock_describe(s->engine->spool_lock, r->desc.host_pid, r->desc.start_time);
+	spool_lock_describe(s->engine->spool.lock, r->desc.host_pid, r->desc.start_time);
 	return r;
 }
 
@@ -675,7 +675,7 @@ int supervisor_inherit(struct supervisor *s, pid_t worker, int pidfd, int channe
 	int r = register_worker(s, worker, pidfd, channel);
 	if (s->killswitch.off)
 		on_switch(s);
-	return r < 0 ? r : send_order(s, &(struct supervisor_order){.kind = ORDER_HANDOVER_SOCKET}, s->engine->estate);
+	return r < 0 ? r : send_order(s, &(struct supervisor_order){.kind = ORDER_HANDOVER_SOCKET}, s->engine->host.handover);
 }
 
 void supervisor_restore(struct supervisor *s, struct registered_target *r, uint32_t number)
@@ -703,11 +703,11 @@ static int cannot_start(int r, struct err *e)
 int supervisor_new(struct supervisor *s, struct err *e)
 {
 	s->worker = s->channel = s->pidfd = s->source.fd = -1;
-	s->engine->at = mmap(NULL, sizeof(*s->engine->at), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (s->engine->at == MAP_FAILED)
+	s->engine->host.at = mmap(NULL, sizeof(*s->engine->host.at), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (s->engine->host.at == MAP_FAILED)
 		return err_set(e, -errno, "cannot start the worker");
 	for (unsigned i = 0; i < 2; i++)
-		s->engine->journal[i] = memfd_create("pillion-journal", MFD_CLOEXEC);
+		s->engine->host.journal[i] = memfd_create("pillion-journal", MFD_CLOEXEC);
 	int r = close_possibly_blocking_prepare(); /* now, while there is room for a descriptor */
 	if (r == 0)
 		r = event_loop_new(&s->loop);
@@ -723,7 +723,7 @@ int supervisor_new(struct supervisor *s, struct err *e)
 static void clear_journal(struct supervisor *s)
 {
 	for (unsigned i = 0; i < 2; i++)
-		if (ftruncate(s->engine->journal[i], 0) < 0)
+		if (ftruncate(s->engine->host.journal[i], 0) < 0)
 			log_line(LOG_ERR, "outcome=journal_kept reason=\"%s\"", strerror(errno));
 }
 
@@ -765,9 +765,9 @@ void supervisor_done(struct supervisor *s)
 	s->pidfd = fd_close(s->pidfd);
 	exporter_manager_close(&s->exporter, s->loop);
 	symbolizer_manager_close(&s->symbolizer);
-	fd_close(s->engine->journal[0]);
-	fd_close(s->engine->journal[1]);
+	fd_close(s->engine->host.journal[0]);
+	fd_close(s->engine->host.journal[1]);
 	close_possibly_blocking_done();
-	munmap(s->engine->at, sizeof(*s->engine->at));
+	munmap(s->engine->host.at, sizeof(*s->engine->host.at));
 	free(s->drops);
 }

@@ -96,17 +96,17 @@ static void init_service(struct user_service *t, const struct user_service_setup
 	t->settings = *setup->settings;
 	t->channel = setup->channel;
 	t->oom.fd = -1;
-	g->modest = true;
-	g->rings = setup->rings;
-	g->root = setup->root;
-	g->kallsyms_fd = g->channel = g->statm = g->estate = g->journal[0] = g->journal[1] = -1;
-	g->trusted = setup->uid;
+	g->role.modest = true;
+	g->perf.rings = setup->rings;
+	g->symbols.root = setup->root;
+	g->symbols.kallsyms_fd = g->host.channel = g->host.statm = g->host.handover = g->host.journal[0] = g->host.journal[1] = -1;
+	g->role.trusted = setup->uid;
 	t->forkserver = (struct forkserver)FORKSERVER_NONE;
 	t->forkserver.sock = setup->forkserver;
 	t->supervisor.symbolizer = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
 	t->supervisor.symbolizer.from = &t->forkserver;
 	user_spool_name(setup->uid, name, sizeof(name));
-	snprintf(g->spool_path, sizeof(g->spool_path), "%.900s/%s", t->settings.spool, name);
+	snprintf(g->spool.path, sizeof(g->spool.path), "%.900s/%s", t->settings.spool, name);
 	t->supervisor.exporter.setup = (struct exporter_setup){.spool = setup->spool,
 		.user = setup->uid,
 		.spool_bytes = t->settings.users_spool_bytes,
@@ -114,7 +114,7 @@ static void init_service(struct user_service *t, const struct user_service_setup
 		.http.fd = -1};
 	g->rates.account = -1;
 	limits_apply(g, &t->settings);
-	snprintf(g->node, sizeof(g->node), "%s", t->settings.node);
+	snprintf(g->role.node, sizeof(g->role.node), "%s", t->settings.node);
 	t->supervisor.engine = g;
 	t->supervisor.settings = &t->settings;
 	t->supervisor.oom = &t->oom;
@@ -127,7 +127,7 @@ static int start_service(struct user_service *t, const struct user_service_setup
 	struct engine *g = &t->engine;
 	init_service(t, setup);
 	fcntl(t->channel, F_SETFL, O_NONBLOCK);
-	int r = cpu_rings_fit(g->rings, g->rings_note, sizeof(g->rings_note), e);
+	int r = cpu_rings_fit(g->perf.rings, g->perf.rings_note, sizeof(g->perf.rings_note), e);
 	if (r == 0)
 		r = supervisor_new(&t->supervisor, e);
 	if (r == 0)
@@ -144,7 +144,7 @@ static void free_service(struct user_service *t)
 {
 	control_server_free(t->control);
 	supervisor_done(&t->supervisor);
-	cpu_rings_close(t->engine.rings);
+	cpu_rings_close(t->engine.perf.rings);
 	event_loop_free(t->supervisor.loop);
 }
 
@@ -162,8 +162,8 @@ _Noreturn void user_service_run(const struct user_service_setup *setup)
 		msg_refuse(setup->first, &e);
 		_exit(1);
 	}
-	if (t->engine.rings_note[0])
-		log_line(LOG_WARNING, "note=\"%s\"", t->engine.rings_note);
+	if (t->engine.perf.rings_note[0])
+		log_line(LOG_WARNING, "note=\"%s\"", t->engine.perf.rings_note);
 	log_line(LOG_INFO, "user=%u state=ready", (unsigned)setup->uid);
 	t->served = 1;
 	control_server_serve(t->control, setup->first);

@@ -223,7 +223,7 @@ static int dispatch_message(struct connection *c, union msg *m, const int *fds, 
  */
 static bool outlives_supervisor(const struct connection *c)
 {
-	return c->worker->engine->estate >= 0 && c->target && c->target->armed && !c->target->desc.running;
+	return c->worker->engine->host.handover >= 0 && c->target && c->target->armed && !c->target->desc.running;
 }
 
 static void take_message(struct connection *c)
@@ -262,9 +262,9 @@ static void on_message(void *arg, uint32_t events)
 {
 	struct connection *c = arg;
 	struct engine *g = c->worker->engine;
-	g->at->target = c->number; /* should we die of it */
+	g->host.at->target = c->number; /* should we die of it */
 	take_message(c);
-	g->at->target = 0;
+	g->host.at->target = 0;
 }
 
 static unsigned count_lists(const struct worker *w)
@@ -378,8 +378,8 @@ static void execute_order(struct worker *w, const struct supervisor_order *o, co
 			worker_serve(w, fd, o->number);
 		return;
 	case ORDER_HANDOVER_SOCKET:
-		fd_close(w->engine->estate);
-		w->engine->estate = fd;
+		fd_close(w->engine->host.handover);
+		w->engine->host.handover = fd;
 		return;
 	case ORDER_EXPORTER:
 		exporter_link_connect(w->engine, fd);
@@ -397,7 +397,7 @@ static void execute_order(struct worker *w, const struct supervisor_order *o, co
 		check_target_end(w, o->id);
 		break;
 	case ORDER_HAND_OVER:
-		w->engine->leaving = true;
+		w->engine->host.leaving = true;
 		break;
 	case ORDER_FLUSH_AND_EXIT:
 		w->parking = true;
@@ -418,12 +418,12 @@ static void on_heir(void *arg, uint32_t events);
 static void on_orphaned(struct worker *w)
 {
 	struct engine *g = w->engine;
-	bool waits = g->estate >= 0;
+	bool waits = g->host.handover >= 0;
 	log_line(LOG_WARNING, "outcome=supervisor_gone targets=%u note=\"%s\"", g->n_targets,
 		waits ? "waiting for the next" : "writing the last windows");
 	event_loop_del(g->loop, &w->source);
-	g->channel = fd_close(g->channel);
-	if (!waits || event_loop_add(g->loop, &w->source, g->estate, EPOLLIN, on_heir, w) < 0)
+	g->host.channel = fd_close(g->host.channel);
+	if (!waits || event_loop_add(g->loop, &w->source, g->host.handover, EPOLLIN, on_heir, w) < 0)
 		event_loop_stop(g->loop);
 	else
 		w->orphan_until = deadline_in(HANDOVER_PATIENCE_MS * NSEC_PER_MSEC);
@@ -435,7 +435,7 @@ static void on_order(void *arg, uint32_t events)
 	struct supervisor_order *o = &w->order;
 	int fds[ORDER_FDS];
 	size_t n = 0;
-	ssize_t got = fd_recv(w->engine->channel, o, sizeof(*o), fds, ORDER_FDS, &n);
+	ssize_t got = fd_recv(w->engine->host.channel, o, sizeof(*o), fds, ORDER_FDS, &n);
 	if (got == -EAGAIN || (got == -EMFILE && ++w->deaf < DEAF_MAX)) /* the connection in this order is lost */
 		return;
 	w->deaf = 0;
@@ -466,9 +466,9 @@ static void take_over(struct worker *w, struct registered_target *k)
 	struct target *t = NULL;
 	int fds[TARGET_FDS_ALL];
 	registered_list(k, fds);
-	w->engine->at->target = k->number;
+	w->engine->host.at->target = k->number;
 	/* else the worker before us may not have come so far, or took the rings with it (supervisor.h) */
-	w->engine->resuming = k->armed && !w->engine->modest && !k->detached;
+	w->engine->perf.resuming = k->armed && !w->engine->role.modest && !k->detached;
 	int r = c ? target_new(w->engine, &k->desc, fds, &t, &e) : err_set(&e, -ENOMEM, "pilliond");
 	if (r == 0)
 		bind_target(c, t);
@@ -522,7 +522,7 @@ static bool may_inherit(const struct engine *g, int sock)
 {
 	struct ucred who;
 	socklen_t len = sizeof(who);
-	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && (who.uid == 0 || who.uid == g->trusted);
+	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && (who.uid == 0 || who.uid == g->role.trusted);
 }
 
 static void on_heir(void *arg, uint32_t events)
@@ -530,7 +530,7 @@ static void on_heir(void *arg, uint32_t events)
 	struct worker *w = arg;
 	struct engine *g = w->engine;
 	int channel[2];
-	fd_auto sock = accept4(g->estate, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	fd_auto sock = accept4(g->host.handover, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (sock < 0 && fd_is_short(errno))
 		event_loop_pause(g->loop, &w->source, PAUSE_MS);
 	if (sock < 0 || !may_inherit(g, sock) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel) < 0)
@@ -540,17 +540,17 @@ static void on_heir(void *arg, uint32_t events)
 	if (r < 0) {
 		log_line(LOG_WARNING, "outcome=not_adopted reason=\"%s\"", strerror(-r));
 		fd_close(channel[0]);
-		if (g->leaving) /* the next supervisor is of another layout */
+		if (g->host.leaving) /* the next supervisor is of another layout */
 			event_loop_stop(g->loop);
 		return;
 	}
 	event_loop_del(g->loop, &w->source);
-	g->estate = fd_close(g->estate); /* the next one has a socket of its own there */
-	g->channel = channel[0];
-	fcntl(g->channel, F_SETFL, O_NONBLOCK);
-	if (event_loop_add(g->loop, &w->source, g->channel, EPOLLIN, on_order, w) < 0)
+	g->host.handover = fd_close(g->host.handover); /* the next one has a socket of its own there */
+	g->host.channel = channel[0];
+	fcntl(g->host.channel, F_SETFL, O_NONBLOCK);
+	if (event_loop_add(g->loop, &w->source, g->host.channel, EPOLLIN, on_order, w) < 0)
 		event_loop_stop(g->loop);
-	g->symbolizer_renewable = true; /* the new supervisor has a fork server of its own, or says that it has none */
+	g->symbols.symbolizer_renewable = true; /* the new supervisor has a fork server of its own, or says that it has none */
 	w->orphan_until = 0;
 }
 
@@ -569,12 +569,12 @@ static int set_up(struct worker *w, int channel, struct err *e)
 {
 	struct engine *g = w->engine;
 	prctl(PR_SET_NAME, "pilliond-worker");
-	g->channel = channel;
-	g->statm = fd_open(AT_FDCWD, "/proc/self/statm", O_RDONLY, 0);
-	cpu_coverage_new(fd_open(AT_FDCWD, PERF_ONLINE, O_RDONLY, 0), &g->coverage);
+	g->host.channel = channel;
+	g->host.statm = fd_open(AT_FDCWD, "/proc/self/statm", O_RDONLY, 0);
+	cpu_coverage_new(fd_open(AT_FDCWD, PERF_ONLINE, O_RDONLY, 0), &g->perf.coverage);
 	int r = event_loop_new(&g->loop);
 	if (r == 0)
-		r = cpu_rings_map(g->rings);
+		r = cpu_rings_map(g->perf.rings);
 	if (r < 0)
 		return err_set(e, r, "cannot read the rings");
 	r = symbolizer_link_open(g);
@@ -583,7 +583,7 @@ static int set_up(struct worker *w, int channel, struct err *e)
 	r = engine_init(g, e);
 	if (r == 0)
 		r = exporter_link_open(g, e);
-	if (r == 0 && g->journal[0] >= 0 && checkpoint_new(g->journal[0], g->journal[1], &g->commit) < 0)
+	if (r == 0 && g->host.journal[0] >= 0 && checkpoint_new(g->host.journal[0], g->host.journal[1], &g->commit) < 0)
 		log_line(LOG_WARNING, "outcome=no_checkpoint reason=\"no journal\"");
 	if (r == 0)
 		r = event_loop_add(g->loop, &w->source, channel, EPOLLIN, on_order, w);
@@ -597,11 +597,11 @@ static void resume_all(struct worker *w, struct registered_target *known)
 	struct engine *g = w->engine;
 	for (struct registered_target *k = known; k; k = k->next)
 		take_over(w, k);
-	g->resuming = false;
-	g->at->target = 0;
+	g->perf.resuming = false;
+	g->host.at->target = 0;
 	checkpoint_resume(g->commit, g, clock_now());
 	for (struct target *t = g->targets; t; t = t->next)
-		if (g->modest || t->detached)
+		if (g->role.modest || t->detached)
 			target_lost(t, 0, 0, clock_now(), false); /* an unknown number of records */
 	for (struct connection *c = w->connections, *next; c; c = next) {
 		next = c->next;

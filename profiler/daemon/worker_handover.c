@@ -120,31 +120,31 @@ static int give_head(struct engine *g, int sock, int64_t deadline, int channel, 
 	it->kind = HANDOVER_HEAD;
 	it->head.layout = HANDOVER_LAYOUT;
 	it->head.pid = getpid();
-	it->head.rings = cpu_rings_count(g->rings);
-	it->head.ring_size = cpu_rings_size(g->rings);
+	it->head.rings = cpu_rings_count(g->perf.rings);
+	it->head.ring_size = cpu_rings_size(g->perf.rings);
 	fds[n++] = channel;
 	fds[n++] = self;
-	fds[n++] = g->journal[0];
-	fds[n++] = g->journal[1];
-	if (g->symbolizer) {
+	fds[n++] = g->host.journal[0];
+	fds[n++] = g->host.journal[1];
+	if (g->symbols.symbolizer) {
 		it->head.has = HANDOVER_SYMBOLIZER | HANDOVER_READERS;
-		fds[n++] = symbolizer_socket(g->symbolizer);
-		fds[n++] = target_files_socket(g->files);
+		fds[n++] = symbolizer_socket(g->symbols.symbolizer);
+		fds[n++] = target_files_socket(g->symbols.files);
 	}
-	it->head.has |= g->leaving ? HANDOVER_LEAVING : 0;
+	it->head.has |= g->host.leaving ? HANDOVER_LEAVING : 0;
 	return send_handover_item(sock, deadline, it, fds, (size_t)n);
 }
 
 static int give_rings(struct engine *g, int sock, int64_t deadline, struct handover_item *it)
 {
 	int fds[HANDOVER_RINGS_AT_ONCE], r = 0;
-	unsigned n = cpu_rings_count(g->rings);
+	unsigned n = cpu_rings_count(g->perf.rings);
 	for (unsigned i = 0; i < n && r == 0; i += it->n) {
 		it->kind = HANDOVER_RINGS;
 		it->n = n - i < HANDOVER_RINGS_AT_ONCE ? n - i : HANDOVER_RINGS_AT_ONCE;
 		for (unsigned k = 0; k < it->n; k++) {
-			it->cpus[k] = cpu_rings_cpu(g->rings, i + k);
-			fds[k] = cpu_rings_fd(g->rings, i + k);
+			it->cpus[k] = cpu_rings_cpu(g->perf.rings, i + k);
+			fds[k] = cpu_rings_fd(g->perf.rings, i + k);
 		}
 		r = send_handover_item(sock, deadline, it, fds, it->n);
 	}
@@ -353,13 +353,13 @@ static int apply_handover(struct taking *k)
 	if (r < 0)
 		return r;
 	k->n_rings = 0;
-	cpu_rings_close(g->rings);
-	g->rings = rings;
+	cpu_rings_close(g->perf.rings);
+	g->perf.rings = rings;
 	symbolizer_manager_adopt(&k->s->symbolizer, &k->symbolizer);
 	k->symbolizer = (struct symbolizer_sockets){-1, -1};
 	for (unsigned i = 0; i < 2; i++) {
-		fd_close(g->journal[i]);
-		g->journal[i] = k->journal[i];
+		fd_close(g->host.journal[i]);
+		g->host.journal[i] = k->journal[i];
 		k->journal[i] = -1;
 	}
 	r = supervisor_inherit(k->s, k->pid, k->pidfd, k->channel);

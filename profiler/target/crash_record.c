@@ -144,12 +144,12 @@ static void hand_over(struct crash_record *c)
 	if (out && fclose(out) != 0 && r == 0)
 		r = -ENOMEM;
 	p.bytes = len;
-	if (r < 0 || !t->engine->exporter) {
+	if (r < 0 || !t->engine->spool.exporter) {
 		free(text);
 		say_lost(t, c->report.pid, r < 0 ? strerror(-r) : "there is no exporter");
 		return;
 	}
-	r = exporter_write(t->engine->exporter, &p, (uint8_t *)text, t, &e);
+	r = exporter_write(t->engine->spool.exporter, &p, (uint8_t *)text, t, &e);
 	if (r < 0)
 		say_lost(t, c->report.pid, e.text);
 	t->spool.unwritten += r == 0;

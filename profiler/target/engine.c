@@ -39,7 +39,7 @@
 static void on_ring(void *arg, uint32_t events)
 {
 	struct engine *g = arg;
-	if (g->progress.behind) /* every round drains */
+	if (g->perf.progress.behind) /* every round drains */
 		return;
 	engine_drain(g, false);
 	int64_t now = clock_now(), due = INT64_MAX;
@@ -47,26 +47,26 @@ static void on_ring(void *arg, uint32_t events)
 		int64_t its = t->ending ? INT64_MAX : offcpu_woken(t->offcpu, now);
 		due = its < due ? its : due;
 	}
-	g->due = due < g->due ? due : g->due; /* and drains again */
+	g->round.due = due < g->round.due ? due : g->round.due; /* and drains again */
 }
 
 int engine_init(struct engine *g, struct err *e)
 {
 	static struct crash_marker nobody_looks;
-	int r = open_events_new(&g->streams);
+	int r = open_events_new(&g->perf.events);
 	g->drain = engine_drain_rings;
-	g->at = g->at ? g->at : &nobody_looks;
+	g->host.at = g->host.at ? g->host.at : &nobody_looks;
 	if (r == 0)
-		r = modules_new(g->limits.modules, &g->modules);
+		r = modules_new(g->limits.modules, &g->symbols.modules);
 	if (r == 0)
-		modules_guard(g->modules, g->at, &g->quarantine);
-	g->jit_room.left = g->limits.jit;
+		modules_guard(g->symbols.modules, g->host.at, &g->host.quarantine);
+	g->symbols.jit_room.left = g->limits.jit;
 	if (r == 0)
-		r = unwind_new(&g->unwind);
-	for (unsigned i = 0; r == 0 && i < cpu_rings_count(g->rings); i++)
-		r = event_loop_add(g->loop, &g->ring_sources[i], cpu_rings_fd(g->rings, i), EPOLLIN, on_ring, g);
-	if (!g->node[0] && gethostname(g->node, sizeof(g->node) - 1) < 0)
-		g->node[0] = 0;
+		r = unwind_new(&g->symbols.unwind);
+	for (unsigned i = 0; r == 0 && i < cpu_rings_count(g->perf.rings); i++)
+		r = event_loop_add(g->loop, &g->perf.ring_sources[i], cpu_rings_fd(g->perf.rings, i), EPOLLIN, on_ring, g);
+	if (!g->role.node[0] && gethostname(g->role.node, sizeof(g->role.node) - 1) < 0)
+		g->role.node[0] = 0;
 	return r < 0 ? err_set(e, r, "cannot set up the profiler") : 0;
 }
 
@@ -115,14 +115,14 @@ static int write_out(void *arg)
 {
 	struct engine *g = arg;
 	int wait = event_loop_sooner(engine_round(g), exporter_link_round(g, clock_now()));
-	if (!any_unwritten(g) || clock_now() > g->park_by)
+	if (!any_unwritten(g) || clock_now() > g->round.flush_by)
 		event_loop_stop(g->loop);
-	return event_loop_sooner(wait, deadline_left_ms(g->park_by));
+	return event_loop_sooner(wait, deadline_left_ms(g->round.flush_by));
 }
 
 void engine_flush_for_handover(struct engine *g)
 {
-	g->park_by = deadline_in(PARK_NS);
+	g->round.flush_by = deadline_in(PARK_NS);
 	for (struct target *t = g->targets; t; t = t->next)
 		if (t->armed && t->sampling.started && !t->ending)
 			offcpu_call(t->offcpu);
@@ -138,19 +138,19 @@ void engine_flush_for_handover(struct engine *g)
 
 void engine_done(struct engine *g)
 {
-	symbolizer_free(g->symbolizer);
-	target_files_free(g->files);
-	fd_close(g->root);
-	unwind_free(g->unwind);
-	modules_free(g->modules);
-	open_events_free(g->streams);
-	kallsyms_free(g->kallsyms);
-	kallsyms_free(g->kallsyms_partial);
+	symbolizer_free(g->symbols.symbolizer);
+	target_files_free(g->symbols.files);
+	fd_close(g->symbols.root);
+	unwind_free(g->symbols.unwind);
+	modules_free(g->symbols.modules);
+	open_events_free(g->perf.events);
+	kallsyms_free(g->symbols.kallsyms);
+	kallsyms_free(g->symbols.kallsyms_partial);
 	checkpoint_free(g->commit);
-	cpu_coverage_free(g->coverage);
-	cpu_rings_close(g->rings);
+	cpu_coverage_free(g->perf.coverage);
+	cpu_rings_close(g->perf.rings);
 	exporter_link_flush(g);
-	fd_close(g->kallsyms_fd);
+	fd_close(g->symbols.kallsyms_fd);
 	sample_rate_close_account(&g->rates);
 	event_loop_free(g->loop);
 }
@@ -162,7 +162,7 @@ static void on_lost(struct engine *g, struct target *t, const struct perf_event_
 	struct perf_layout none = {0};
 	if (record_parse(h, &none, &r) < 0)
 		return;
-	if (g->single && t)
+	if (g->role.single && t)
 		target_lost(t, r.lost.count, r.cpu, (int64_t)r.time, false);
 	else
 		for (struct target *each = g->targets; each; each = each->next)
@@ -173,19 +173,19 @@ static void hand_over(struct engine *g, struct open_event *st, const struct perf
 {
 	struct target *t = st->target;
 	if (!t->turn.records++) {
-		t->turn.next = g->drained;
-		g->drained = t;
+		t->turn.next = g->round.turn;
+		g->round.turn = t;
 	}
-	g->at->target = t->number;
+	g->host.at->target = t->number;
 	target_record(t, st, h);
 }
 
 /* Shares out a drain's CPU time among the targets, by their records in it. */
 static void share_out(struct engine *g, int64_t cpu, uint64_t records)
 {
-	while (g->drained) {
-		struct target *t = g->drained;
-		g->drained = t->turn.next;
+	while (g->round.turn) {
+		struct target *t = g->round.turn;
+		g->round.turn = t->turn.next;
 		t->sampling.cost += cpu * (int64_t)t->turn.records / (int64_t)records;
 		t->turn.records = 0;
 	}
@@ -194,21 +194,21 @@ static void share_out(struct engine *g, int64_t cpu, uint64_t records)
 static void on_record(void *arg, const struct perf_event_header *h, uint64_t id)
 {
 	struct engine *g = arg;
-	struct open_event *st = open_events_find(g->streams, id);
-	g->records++;
-	g->restless |= h->type == PERF_RECORD_MMAP2 || h->type == PERF_RECORD_COMM || h->type == PERF_RECORD_FORK;
+	struct open_event *st = open_events_find(g->perf.events, id);
+	g->perf.records++;
+	g->round.restless |= h->type == PERF_RECORD_MMAP2 || h->type == PERF_RECORD_COMM || h->type == PERF_RECORD_FORK;
 	if (h->type == PERF_RECORD_LOST || h->type == PERF_RECORD_LOST_SAMPLES)
 		on_lost(g, st ? st->target : g->targets, h);
 	else if (st)
 		hand_over(g, st, h);
 	else
-		g->unknown++; /* of a target that was freed a moment ago */
+		g->perf.unknown++; /* of a target that was freed a moment ago */
 }
 
 /* Records that a ring skipped may be of any target, and their number is unknown. */
 static void note_damage(struct engine *g, int64_t now)
 {
-	const uint64_t n = cpu_rings_damaged(g->rings);
+	const uint64_t n = cpu_rings_damaged(g->perf.rings);
 	for (struct target *t = g->targets; n && t; t = t->next)
 		target_damaged(t, n, now);
 }
@@ -217,21 +217,21 @@ void engine_drain_rings(struct engine *g, bool all)
 {
 	int64_t now = clock_now(), cpu = clock_cpu(), began = sample_rate_cpu(&g->rates);
 	int64_t until = all ? now : now - PUBLISH_NS;
-	const uint32_t at = g->at->target;
+	const uint32_t at = g->host.at->target;
 	uint64_t n;
 	if (checkpoint_waits(g->commit)) /* the targets of the records are not known yet */
 		return;
 	for (struct target *t = g->targets; t; t = t->next)
 		inproc_read_labels(t->apps, (uint64_t)g->rates.drained);
-	g->progress.behind = !cpu_rings_drain(g->rings, until, all ? INT64_MAX : now + DRAIN_NS, on_record, g, &n);
+	g->perf.progress.behind = !cpu_rings_drain(g->perf.rings, until, all ? INT64_MAX : now + DRAIN_NS, on_record, g, &n);
 	note_damage(g, now);
-	if (g->progress.behind && cpu_rings_oldest(g->rings) < until)
-		until = cpu_rings_oldest(g->rings);
+	if (g->perf.progress.behind && cpu_rings_oldest(g->perf.rings) < until)
+		until = cpu_rings_oldest(g->perf.rings);
 	g->rates.drained = until > g->rates.drained ? until : g->rates.drained;
-	g->progress.drain_again =
-		cpu_rings_left(g->rings) > CROWDED(cpu_rings_size(g->rings)) ? now + PUBLISH_NS : INT64_MAX;
-	g->at->target = at;
-	g->progress.had_room = clock_now();
+	g->perf.progress.drain_again =
+		cpu_rings_left(g->perf.rings) > CROWDED(cpu_rings_size(g->perf.rings)) ? now + PUBLISH_NS : INT64_MAX;
+	g->host.at->target = at;
+	g->perf.progress.had_room = clock_now();
 	sample_rate_drained(&g->rates, began);
 	share_out(g, clock_cpu() - cpu, n);
 }
@@ -243,17 +243,17 @@ void engine_drain_rings(struct engine *g, bool all)
 static bool read_ahead(struct engine *g)
 {
 	const struct target *t = g->targets;
-	return t && g->single && g->kallsyms_fd >= 0 && t->sampling.started && t->desc.kernel &&
+	return t && g->role.single && g->symbols.kallsyms_fd >= 0 && t->sampling.started && t->desc.kernel &&
 	       engine_read_some_kallsyms(g);
 }
 
 /* Returns milliseconds to the next look at all targets. */
 static int update_round_interval(struct engine *g)
 {
-	int calmer = g->round_ms + g->round_ms / 8;
-	g->round_ms = g->restless || !g->round_ms ? ENGINE_ROUND_MS : calmer < ROUND_CALM_MS ? calmer : ROUND_CALM_MS;
-	g->restless = false;
-	return g->round_ms;
+	int calmer = g->round.interval_ms + g->round.interval_ms / 8;
+	g->round.interval_ms = g->round.restless || !g->round.interval_ms ? ENGINE_ROUND_MS : calmer < ROUND_CALM_MS ? calmer : ROUND_CALM_MS;
+	g->round.restless = false;
+	return g->round.interval_ms;
 }
 
 static int64_t in_ms(int64_t now, int ms)
@@ -273,13 +273,13 @@ static int64_t check_targets(struct engine *g, int64_t now, bool at_all)
 		next = t->next;
 		if (!at_all && t->turn.due > now)
 			continue;
-		g->at->target = t->number;
+		g->host.at->target = t->number;
 		t->turn.due = INT64_MAX; /* records that are read meanwhile may make it sooner */
 		int64_t due = in_ms(now, target_round(t, now));
 		if (g->n_targets == n && due < t->turn.due) /* else the target is gone */
 			t->turn.due = due;
 	}
-	g->at->target = 0;
+	g->host.at->target = 0;
 	for (const struct target *t = g->targets; t; t = t->next)
 		first = t->turn.due < first ? t->turn.due : first;
 	return first;
@@ -293,26 +293,26 @@ int engine_round(struct engine *g)
 	int64_t now = clock_now();
 	int rates = target_rate_round(g, now);
 	/* a service is woken often enough, and its rates go by whole seconds */
-	g->pause = g->woken && g->single ? now - g->woken : 0;
-	g->woken = now;
+	g->round.pause = g->round.woken && g->role.single ? now - g->round.woken : 0;
+	g->round.woken = now;
 	/* sooner than due, if it would be our next wake-up */
-	bool at_all = now + g->pause >= g->look_again;
-	if (g->progress.behind || at_all || now >= g->due || now >= g->progress.drain_again)
+	bool at_all = now + g->round.pause >= g->round.look_again;
+	if (g->perf.progress.behind || at_all || now >= g->round.due || now >= g->perf.progress.drain_again)
 		engine_drain(g, false);
 	if (at_all) {
 		target_rate_look(g, now);
 		rates = target_rate_round(g, now); /* of intervals that begin with it, too */
 		limits_enforce_memory(g);
 		target_coverage_look(g, now);
-		g->look_again = in_ms(now, update_round_interval(g));
+		g->round.look_again = in_ms(now, update_round_interval(g));
 	}
-	if (at_all || now >= g->due) { /* rings wake us far more often than targets change */
-		g->due = check_targets(g, now, at_all);
+	if (at_all || now >= g->round.due) { /* rings wake us far more often than targets change */
+		g->round.due = check_targets(g, now, at_all);
 		int64_t commit = in_ms(now, checkpoint_round(g->commit, g, now));
-		g->due = commit < g->due ? commit : g->due;
+		g->round.due = commit < g->round.due ? commit : g->round.due;
 	}
-	int64_t next = g->due < g->look_again ? g->due : g->look_again;
-	next = g->progress.drain_again < next ? g->progress.drain_again : next;
+	int64_t next = g->round.due < g->round.look_again ? g->round.due : g->round.look_again;
+	next = g->perf.progress.drain_again < next ? g->perf.progress.drain_again : next;
 	int wait = event_loop_sooner(deadline_left_ms(next), rates);
-	return !g->targets ? -1 : g->progress.behind ? 0 : more ? 1 : wait;
+	return !g->targets ? -1 : g->perf.progress.behind ? 0 : more ? 1 : wait;
 }

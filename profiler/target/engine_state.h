@@ -34,18 +34,23 @@ struct engine_limits { /* profiler/target/limits.h; 0: none */
 	size_t modules, jit; /* bytes */
 };
 
-struct engine {
-	struct event_loop *loop;
-	void (*drain)(struct engine *g, bool all); /* engine_drain; NULL: there is nothing to drain */
-	struct checkpoint *commit;		   /* for a successor; NULL: there will be none */
+/* Parts of an engine. -1: there is no such descriptor. */
+struct engine_perf { /* what was opened, and what is read with it */
 	struct cpu_rings *rings;
+	struct cpu_rings_progress progress;
+	struct event_loop_source ring_sources[CPU_RINGS_CPUS_MAX];
+	char rings_note[160];
+	struct err none;	       /* a session without rings: why perf events are refused */
+	struct open_events *events;    /* of all targets */
 	struct cpu_coverage *coverage; /* NULL: the online CPUs are unknown */
-	struct open_events *streams;
+	uint64_t records, unknown;     /* handed over; of unknown events */
+	bool resuming;		       /* a target of another worker comes: its events write into our rings already */
+};
+
+struct engine_symbols {
 	struct modules *modules;
 	struct unwind *unwind;
 	struct jit_room jit_room;
-	struct exporter_client *exporter;	      /* writes the spool; NULL: profiles are lost */
-	int exporter_sock;			      /* for exporter_link_open; -1: none */
 	struct symbolizer *symbolizer;		      /* NULL: none, names are those of the symbol tables */
 	struct symbolizer_sockets symbolizer_sockets; /* for symbolizer_link_open */
 	bool symbolizer_renewable;		      /* there can be another one */
@@ -55,40 +60,60 @@ struct engine {
 	int kallsyms_fd;			      /* opened while privileged, read on first use */
 	struct kallsyms *kallsyms, *kallsyms_partial; /* complete; read so far */
 	struct err kallsyms_none;		      /* why kernel names are missing */
-	bool single;				      /* a session: losses of a ring are this one target's */
-	bool modest;				      /* not a service of the node: smaller caps; see supervisor.h */
+};
+
+struct engine_spool {
+	struct exporter_client *exporter; /* writes the spool; NULL: profiles are lost */
+	int exporter_sock;		  /* for exporter_link_open; -1: none */
+	struct spool_lock *lock;	  /* of a session, or NULL */
+	char path[1024];
+};
+
+struct engine_round {
+	int64_t look_again;   /* at all targets: ends, windows, names */
+	int64_t due;	      /* the earliest work of a target, or of the journal */
+	int interval_ms;      /* from one look to the next */
+	int64_t woken, pause; /* the last round, and how long behind the one before; 0 in a service */
+	int64_t flush_by;     /* engine_flush_for_handover's end */
+	struct target *turn;  /* targets with records in the drain under way */
+	bool restless;	      /* since the last look, records other than samples came */
+};
+
+struct engine_role {	/* what this process is */
+	bool single;	/* a session: losses of a ring are this one target's */
+	bool modest;	/* not a service of the node: smaller caps; see supervisor.h */
+	uid_t trusted;	/* beside root: the user that started us */
+	char node[254]; /* in labels; "" before engine_init: the host's name */
+};
+
+struct engine_host {		      /* inherited from the supervisor, or shared with it */
+	struct crash_marker *at;      /* it outlives us */
+	struct quarantine quarantine; /* as of our fork */
+	int handover;		      /* worker_handover.h: the listening socket */
+	bool leaving;		      /* the supervisor that takes over there has a worker of its own */
+	int journal[2];		      /* memory files, for checkpoint_write.h */
+	int channel, statm;	      /* worker.h; /proc/self/statm */
+};
+
+struct engine {
+	struct event_loop *loop;
+	void (*drain)(struct engine *g, bool all); /* engine_drain; NULL: there is nothing to drain */
+	struct checkpoint *commit;		   /* for a successor; NULL: there will be none */
+	struct engine_perf perf;
+	struct engine_symbols symbols;
+	struct engine_spool spool;
+	struct engine_round round;
+	struct engine_role role;
+	struct engine_host host;
 	struct target *targets;
-	struct target *drained;	       /* targets with records in the drain under way */
-	unsigned n_targets, n_streams; /* held now */
-	unsigned n_offcpu;	       /* targets with wait times */
-	int64_t look_again;	       /* at all targets: ends, windows, names */
-	int64_t due;		       /* the earliest work of a target, or of the journal */
-	int round_ms;		       /* from one look to the next */
-	int64_t woken, pause;	       /* the last round, and how long behind the one before; 0 in a service */
-	bool restless;		       /* since the last look, records other than samples came */
-	uint64_t last_serial;	       /* of a target */
+	unsigned n_targets, n_events; /* held now */
+	unsigned n_offcpu;	      /* targets with wait times */
+	uint64_t last_serial;	      /* of a target */
+	uint64_t refused;	      /* targets for which there was no room */
 	struct engine_limits limits;
 	struct memory_limit tables; /* of all targets */
 	struct rate_control rates;
-	uint64_t refused; /* targets for which there was no room */
-	int64_t park_by;  /* engine_flush_for_handover's end */
-	struct cpu_rings_progress progress;
-	struct spool_lock *spool_lock; /* of a session, or NULL */
-	char spool_path[1024];
-	uint64_t records, unknown;    /* handed over; of unknown events */
-	struct crash_marker *at;      /* shared with the supervisor: it outlives us */
-	struct quarantine quarantine; /* the supervisor's, as of our fork */
-	int estate;		      /* worker_handover.h: the listening socket; or -1 */
-	bool leaving;		      /* the supervisor that takes over there has a worker of its own */
-	uid_t trusted;		      /* beside root: the user that started us */
-	int journal[2];		      /* memory files, for profiler/target/checkpoint/checkpoint_write.h; or -1 */
-	int channel, statm;	      /* worker.h; /proc/self/statm; or -1 */
-	bool resuming;		      /* a target of another worker comes: its events write into our rings already */
-	struct hook_stats outcomes;   /* of hooks */
-	char rings_note[160];
-	struct err no_perf; /* a session without rings: why perf events are refused */
-	char node[254];	    /* in labels; "" before engine_init: the host's name */
-	struct event_loop_source ring_sources[CPU_RINGS_CPUS_MAX];
+	struct hook_stats outcomes; /* of hooks */
 };
 
 /* Drains records older than a moment ago, or up to now if `all` (the writers of interest have ended). */

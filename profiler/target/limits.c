@@ -20,15 +20,15 @@
 void limits_apply(struct engine *g, const struct settings *set)
 {
 	g->limits = (struct engine_limits){.fds = FDS_SESSION, .modules = MODULES_SESSION, .jit = JIT_SESSION};
-	if (g->single)
+	if (g->role.single)
 		return;
 	g->limits.targets = set->targets;
 	g->limits.fds = set->fds;
-	if (!g->modest) {
+	if (!g->role.modest) {
 		g->limits.modules = set->module_bytes;
 		g->limits.jit = set->jit_bytes;
 	}
-	g->tables.max = g->modest && set->table_bytes > TABLES_USER ? TABLES_USER : set->table_bytes;
+	g->tables.max = g->role.modest && set->table_bytes > TABLES_USER ? TABLES_USER : set->table_bytes;
 	target_rate_use(g, set);
 }
 

@@ -150,7 +150,7 @@ static void on_done(void *arg, enum symbolizer_outcome outcome)
 {
 	struct part *p = arg;
 	struct symbol_request *a = p->naming;
-	struct crash_marker *at = a->target->engine->at;
+	struct crash_marker *at = a->target->engine->host.at;
 	at->target = a->target->number; /* should its files kill us: the loop calls this */
 	p->job = NULL;
 	a->open--;
@@ -204,9 +204,9 @@ static size_t choose_addresses(struct part *p, uint64_t *vaddrs, const char **na
 
 static void forget_symbolizer(struct engine *g)
 {
-	if (g->channel < 0) /* else the supervisor has logged it */
+	if (g->host.channel < 0) /* else the supervisor has logged it */
 		log_line(LOG_ERR, "outcome=no_symbolizer reason=\"the symbolizer has ended\"");
-	g->symbolizer = symbolizer_free(g->symbolizer); /* its open jobs end by themselves */
+	g->symbols.symbolizer = symbolizer_free(g->symbols.symbolizer); /* its open jobs end by themselves */
 }
 
 /* Asks about as many of the part's addresses as fit. */
@@ -226,7 +226,7 @@ static int send_symbol_request(struct part *p)
 		.alt = file_is_open(&files.alt) ? &files.alt : NULL,
 		.separate = files.separate};
 	q.n = vaddrs && names ? choose_addresses(p, vaddrs, names) : 0;
-	int r = q.n ? symbolizer_ask(t->engine->symbolizer, t->engine->loop, &q, &a, &taken, &p->job) : -ENODATA;
+	int r = q.n ? symbolizer_ask(t->engine->symbols.symbolizer, t->engine->loop, &q, &a, &taken, &p->job) : -ENODATA;
 	p->asked = clock_now();
 	p->question = p->first;
 	if (r == 0) /* addresses not chosen lie between: they are checked once more, and skipped */
@@ -241,7 +241,7 @@ static int send_symbol_request(struct part *p)
 /* False: the symbolizer is busy, with questions of other targets, or the next one is awaited. */
 static bool may_ask(const struct engine *g)
 {
-	return !symbolizer_link_awaited(g) && !(g->symbolizer && symbolizer_busy(g->symbolizer));
+	return !symbolizer_link_awaited(g) && !(g->symbols.symbolizer && symbolizer_busy(g->symbols.symbolizer));
 }
 
 static void ask_next(struct symbol_request *a)
@@ -251,11 +251,11 @@ static void ask_next(struct symbol_request *a)
 		struct part *p = &a->parts[i];
 		if (!p->n || p->job)
 			continue;
-		int r = !may_ask(g) ? -EBUSY : g->symbolizer ? send_symbol_request(p) : -EPIPE;
+		int r = !may_ask(g) ? -EBUSY : g->symbols.symbolizer ? send_symbol_request(p) : -EPIPE;
 		a->open += r == 0;
 		if (r == -EBUSY || (r == -EPIPE && symbolizer_link_awaited(g))) /* symbol_requests_round tries again */
 			break;
-		if (r == -EPIPE && g->symbolizer)
+		if (r == -EPIPE && g->symbols.symbolizer)
 			forget_symbolizer(g);
 		if (r < 0)
 			p->n = 0;
@@ -296,7 +296,7 @@ struct symbol_request *symbol_requests_start(struct target *t, struct aggregate 
 	enum symbol_requests_use use, int64_t deadline, void (*done)(void *arg), void *arg)
 {
 	size_t n = 0;
-	bool able = t->engine->symbolizer && may_cost(t, use);
+	bool able = t->engine->symbols.symbolizer && may_cost(t, use);
 	struct missing *list = able ? collect_missing(t, counts, n_counts, &n) : NULL;
 	struct symbol_request *a = n ? symbol_requests_new(t, list, n) : NULL;
 	if (!a) {
@@ -314,7 +314,7 @@ size_t symbol_requests_put_off(
 	const struct target *t, struct aggregate *const *counts, size_t n_counts, enum symbol_requests_use use)
 {
 	size_t n = 0;
-	if (t->engine->symbolizer && !may_cost(t, use))
+	if (t->engine->symbols.symbolizer && !may_cost(t, use))
 		free(collect_missing(t, counts, n_counts, &n));
 	return n;
 }

@@ -64,7 +64,7 @@ static bool is_known_target(const struct engine *g, const struct target_desc *d)
 static void on_end_signal(void *arg, uint32_t events)
 {
 	struct target *t = arg;
-	struct crash_marker *at = t->engine->at;
+	struct crash_marker *at = t->engine->host.at;
 	if (target_has_ended(t)) {
 		at->target = t->number; /* should its last window kill us */
 		target_end(t);
@@ -74,7 +74,7 @@ static void on_end_signal(void *arg, uint32_t events)
 	/* The init is gone but others live on (--pid=host), or the cgroup only changed: a pidfd stays readable */
 	if (t->watch.pid_source.fd >= 0 && fd_wait(t->watch.pidfd, POLLIN, 0) == 1) {
 		event_loop_del(t->engine->loop, &t->watch.pid_source);
-		spool_lock_set_state(t->engine->spool_lock, SPOOL_LOCK_LIVES_ON);
+		spool_lock_set_state(t->engine->spool.lock, SPOOL_LOCK_LIVES_ON);
 	}
 }
 
@@ -136,7 +136,7 @@ int target_new(struct engine *g, const struct target_desc *d, const int *fds, st
 	if (!t) {
 		struct target_files_account account = {.name = d->id, .born = clock_now()};
 		for (int i = 0; i < n_fds; i++)
-			target_files_close_passed(g->files, &account, fds[i]);
+			target_files_close_passed(g->symbols.files, &account, fds[i]);
 		return is_known_target(g, d) ? err_say(e, -EALREADY, "this container is profiled already")
 					     : err_set(e, -ENOMEM, "no memory for a target");
 	}
@@ -148,7 +148,7 @@ int target_new(struct engine *g, const struct target_desc *d, const int *fds, st
 	t->desc = *d;
 	add_heap(&t->desc);
 	t->sampling =
-		(struct sampling){.desc = &t->desc, .rates = &g->rates, .unwind = g->unwind, .jit_room = &g->jit_room};
+		(struct sampling){.desc = &t->desc, .rates = &g->rates, .unwind = g->symbols.unwind, .jit_room = &g->symbols.jit_room};
 	t->fs.account = (struct target_files_account){.name = t->desc.id, .born = t->born};
 	t->fs.opener = TARGET_FILES_OPENER(-1, t->desc.id);
 	t->watch.pidfd = t->fs.tree = t->usage.cgroup = t->fs.exe = t->usage.events = t->usage.cpu_stat = t->app = -1;
@@ -178,7 +178,7 @@ static int add_stream(struct target *t, const struct event_desc *d, int fd, stru
 {
 	struct engine *g = t->engine;
 	/* a second redirect would cost a grace period of the kernel for each */
-	int r = g->resuming ? cpu_rings_has(g->rings, d->cpu) : cpu_rings_redirect(g->rings, d->cpu, fd);
+	int r = g->perf.resuming ? cpu_rings_has(g->perf.rings, d->cpu) : cpu_rings_redirect(g->perf.rings, d->cpu, fd);
 	if (r < 0)
 		return r;
 	st->fd = fd;
@@ -189,12 +189,12 @@ static int add_stream(struct target *t, const struct event_desc *d, int fd, stru
 	st->rung = d->role == PERF_SAMPLES ? d->rung : 0;
 	st->layout = d->layout;
 	st->target = t;
-	r = open_events_add(g->streams, st);
+	r = open_events_add(g->perf.events, st);
 	if (r < 0)
 		return r;
 	st->next_of_target = t->events.list;
 	t->events.list = st;
-	g->n_streams++;
+	g->n_events++;
 	t->saved.streams = t->sampling.changed = true;
 	if (st->rung)
 		stack_dump_size_add(&t->events.dump_sizes[st->spec], st->rung, st->layout.stack_user, d->idle);
@@ -229,7 +229,7 @@ int target_arm(struct target *t, uint32_t n_events, struct err *e)
 		return err_say(e, -EPROTO, "%u events announced, %u received", n_events, t->events.n_announced);
 	t->sampling.tally.cpu_usage = t->usage.cpu_first = target_cpu_usage(t);
 	for (uint32_t i = 0; i < t->desc.n_events; i++)
-		stack_dump_size_limit(&t->events.dump_sizes[i], cpu_rings_size(t->engine->rings));
+		stack_dump_size_limit(&t->events.dump_sizes[i], cpu_rings_size(t->engine->perf.rings));
 	watch_end(t);
 	offcpu_arm(t->offcpu);
 	t->armed = true;
@@ -240,7 +240,7 @@ int target_arm(struct target *t, uint32_t n_events, struct err *e)
 
 static void ahead_plan(struct target *t)
 {
-	t->names.ahead_step = t->engine->single ? AHEAD_SESSION_NS : AHEAD_FIRST_NS;
+	t->names.ahead_step = t->engine->role.single ? AHEAD_SESSION_NS : AHEAD_FIRST_NS;
 	t->names.ahead_due = t->sampling.began + t->names.ahead_step;
 	engine_schedule_target(t->engine, t, t->names.ahead_due - clock_now());
 }
@@ -310,8 +310,8 @@ static void drop_stream(struct target *t, struct open_event *st)
 	while (*at != st)
 		at = &(*at)->next_of_target;
 	*at = st->next_of_target;
-	open_events_remove(t->engine->streams, st);
-	t->engine->n_streams--;
+	open_events_remove(t->engine->perf.events, st);
+	t->engine->n_events--;
 	fd_close(st->fd);
 	free(st);
 }
@@ -326,7 +326,7 @@ static void close_all(struct target *t)
 			break;
 		}
 	if (t->spool.unwritten)
-		exporter_client_cancel_owner(g->exporter, t);
+		exporter_client_cancel_owner(g->spool.exporter, t);
 	checkpoint_gone(g->commit, t);
 	target_rate_release(t);
 	offcpu_close(t->offcpu);
@@ -342,7 +342,7 @@ static void close_all(struct target *t)
 	fd_close(t->usage.cpu_stat);
 	fd_close(t->fs.tree);
 	fd_close(t->fs.opener.sock);
-	target_files_close_passed(g->files, &t->fs.account, t->fs.exe);
+	target_files_close_passed(g->symbols.files, &t->fs.account, t->fs.exe);
 	for (unsigned i = 0; i < EVENTS_MAX; i++)
 		aggregate_free(t->sampling.counts[i]);
 	symbol_requests_free(t->names.ahead);
@@ -356,7 +356,7 @@ static void close_all(struct target *t)
 	event_dedup_free(t->events.dedup);
 	process_table_free(t->sampling.processes);
 	if (t->fs.has_own_modules)
-		modules_drop(g->modules, t->serial);
+		modules_drop(g->symbols.modules, t->serial);
 	free(t);
 }
 
@@ -369,7 +369,7 @@ static void tell_ended(struct target *t)
 {
 	struct msg_ended m = {.samples = t->sampling.samples};
 	if (t->spool.last_profile[0])
-		snprintf(m.profile, sizeof(m.profile), "%s/%s", t->engine->spool_path, t->spool.last_profile);
+		snprintf(m.profile, sizeof(m.profile), "%s/%s", t->engine->spool.path, t->spool.last_profile);
 	t->owner.on_ended(t->owner.arg, &m);
 }
 
@@ -378,7 +378,7 @@ void target_end(struct target *t)
 	if (t->ending)
 		return;
 	t->ending = true; /* the drain below may bring records that lead here again */
-	spool_lock_set_state(t->engine->spool_lock, SPOOL_LOCK_ENDED);
+	spool_lock_set_state(t->engine->spool.lock, SPOOL_LOCK_ENDED);
 	target_cpu_usage(t); /* before anything else: the cgroup is about to go */
 	if (t->sampling.started && !target_has_ended(t))
 		offcpu_call_now(t->offcpu);
@@ -400,7 +400,7 @@ static void wait_for_exporter(struct target *t)
 	t->spool.written_by = deadline_in(WRITTEN_NS);
 	fd_close(t->fs.tree);
 	fd_close(t->fs.opener.sock);
-	target_files_close_passed(t->engine->files, &t->fs.account, t->fs.exe);
+	target_files_close_passed(t->engine->symbols.files, &t->fs.account, t->fs.exe);
 	t->fs.tree = t->fs.opener.sock = t->fs.exe = -1;
 }
 
@@ -570,7 +570,7 @@ static void note_snapshot(
 		return;
 	bool cut = stop == UNWIND_STACK && s->stack_size >= st->layout.stack_user;
 	t->sampling.tally.rungs[st->spec][st->rung]++;
-	stack_dump_size_saw(&t->events.dump_sizes[st->spec], st->rung, cut, unwind_reach(t->engine->unwind));
+	stack_dump_size_saw(&t->events.dump_sizes[st->spec], st->rung, cut, unwind_reach(t->engine->symbols.unwind));
 }
 
 /* Returns the value of a tracepoint's field, 0 if it is negative (an error, mostly); for other events 1. */
@@ -647,7 +647,7 @@ static void on_sample(struct target *t, struct open_event *st, const struct reco
 		return;
 	}
 	enum unwind_stop stop;
-	size_t n = sample_stack_frames(t->engine->unwind, p, r, &st->layout, &t->engine->jit_room, frames, &stop);
+	size_t n = sample_stack_frames(t->engine->symbols.unwind, p, r, &st->layout, &t->engine->symbols.jit_room, frames, &stop);
 	struct sample_origin who = {r->pid, r->tid, p->comm, process_table_thread_name(p, r->tid), p->exe,
 		inproc_labels(t->apps, r->pid, r->tid, r->time)};
 	struct sample_detail when = sampling_detail(&t->sampling, r);
@@ -681,7 +681,7 @@ void target_damaged(struct target *t, uint64_t times, int64_t time)
  * one. */
 static bool keep_earlier(struct target *t, struct open_event *st, struct dedup_entry *by)
 {
-	struct open_event *other = by->id ? open_events_find(t->engine->streams, by->id) : NULL;
+	struct open_event *other = by->id ? open_events_find(t->engine->perf.events, by->id) : NULL;
 	if (!other || other == st) { /* the first record, or its earlier event is closed by now */
 		by->id = st->id;
 		return true;
@@ -692,7 +692,7 @@ static bool keep_earlier(struct target *t, struct open_event *st, struct dedup_e
 	/* the supervisor holds it, too: until that is closed, every new thread inherits it, at a cost */
 	ioctl(later->fd, PERF_EVENT_IOC_DISABLE, 0);
 	supervisor_request(
-		t->engine->channel, &(struct worker_request){REQUEST_CLOSE_EVENT, t->number, later->index}, -1);
+		t->engine->host.channel, &(struct worker_request){REQUEST_CLOSE_EVENT, t->number, later->index}, -1);
 	drop_stream(t, later);
 	return later != st;
 }

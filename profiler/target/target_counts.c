@@ -40,7 +40,7 @@ static uint64_t while_restarting(const struct target *t, uint32_t spec, uint64_t
 		return 0;
 	if (event_kind(t->desc.events[spec].kind)->measure != MEASURES_CPU)
 		return missing;
-	missing = choose_smaller(missing, y->gap * cpu_rings_count(t->engine->rings));
+	missing = choose_smaller(missing, y->gap * cpu_rings_count(t->engine->perf.rings));
 	if (!t->desc.kernel && rest)
 		missing = choose_smaller(missing, (uint64_t)((double)y->weight[spec] * (double)y->gap / (double)rest));
 	return missing;
@@ -108,7 +108,7 @@ static uint64_t worth_saying(uint64_t missing, uint64_t weight, uint64_t of)
  */
 static void scale_up(const struct target *t, struct event_totals *k, uint64_t enabled, uint64_t running)
 {
-	const unsigned cpus = is_inherited(t) && t->engine->rings ? cpu_rings_count(t->engine->rings) : 1;
+	const unsigned cpus = is_inherited(t) && t->engine->perf.rings ? cpu_rings_count(t->engine->perf.rings) : 1;
 	const double had = enabled ? (double)running / ((double)enabled / cpus) : 1;
 	k->had_counter = had < 1 ? had : 1;
 	if (k->had_counter <= 0 || k->had_counter >= EVENT_COUNTS_ALWAYS)

@@ -47,7 +47,7 @@ static int find_module(void *target, const struct module_key *key, struct module
 static void keep_memory(void *target, uint32_t key, int memory)
 {
 	const struct target *t = target;
-	supervisor_request(t->engine->channel, &(struct worker_request){REQUEST_KEEP_MEMORY, t->number, key}, memory);
+	supervisor_request(t->engine->host.channel, &(struct worker_request){REQUEST_KEEP_MEMORY, t->number, key}, memory);
 }
 
 static bool has_journal(const void *target)
@@ -71,7 +71,7 @@ static uint64_t free_fds(const void *target)
 static bool close_fd(void *target, int fd)
 {
 	struct target *t = target;
-	return target_files_close_passed(t->engine->files, &t->fs.account, fd);
+	return target_files_close_passed(t->engine->symbols.files, &t->fs.account, fd);
 }
 
 static int peer_level(const void *target)
@@ -96,7 +96,7 @@ int target_inproc_new(struct target *t)
 		.log_level = peer_level};
 	const struct inproc_owner owner = {.sampling = &t->sampling,
 		.loop = t->engine->loop,
-		.marker = t->engine->at,
+		.marker = t->engine->host.at,
 		.number = &t->number,
 		.target = t,
 		.calls = &calls};

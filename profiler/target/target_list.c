@@ -97,11 +97,11 @@ static void fill_sums(const struct engine *g, struct target_totals *s)
 		.targets = g->n_targets,
 		.fds = engine_fds(g),
 		.fds_max = fds_max(g),
-		.rings = cpu_rings_count(g->rings),
-		.ring_bytes = cpu_rings_size(g->rings),
-		.records = g->records,
-		.unknown = g->unknown,
-		.memory = read_resident_size(g->statm),
+		.rings = cpu_rings_count(g->perf.rings),
+		.ring_bytes = cpu_rings_size(g->perf.rings),
+		.records = g->perf.records,
+		.unknown = g->perf.unknown,
+		.memory = read_resident_size(g->host.statm),
 		.cpu_us = (uint64_t)clock_cpu() / 1000,
 		.minute_us = (spent.sampling + spent.other) / 1000,
 		.sampling_us = spent.sampling / 1000,
@@ -120,7 +120,7 @@ void target_list_fill(struct engine *g, uint64_t before, struct msg_listing *m)
 	for (m->n = 0; t && m->n < PROTOCOL_LISTED_MAX; t = t->next)
 		fill_one(t, now, &m->targets[m->n++]);
 	m->last = !t;
-	snprintf(m->spool, sizeof(m->spool), "%s", g->spool_path);
+	snprintf(m->spool, sizeof(m->spool), "%s", g->spool.path);
 	m->sums = (struct target_totals){0};
 	if (m->last)
 		fill_sums(g, &m->sums);

@@ -16,7 +16,7 @@ static void drain_rings(void *target)
 static void hurry_round(void *target)
 {
 	struct target *t = target;
-	t->turn.due = t->engine->due = 0;
+	t->turn.due = t->engine->round.due = 0;
 }
 
 static uint64_t cpu_usage(void *target)
@@ -53,8 +53,8 @@ int target_offcpu_new(struct target *t)
 	struct engine *g = t->engine;
 	const struct offcpu_owner owner = {.sampling = &t->sampling,
 		.events = &t->events.list,
-		.rings = &g->rings,
-		.progress = &g->progress,
+		.rings = &g->perf.rings,
+		.progress = &g->perf.progress,
 		.tables = &g->tables,
 		.n_offcpu = &g->n_offcpu,
 		.early = &t->early,

@@ -10,7 +10,7 @@
 static int open_file(struct target *t, const char *path, bool no_links, struct file *ret)
 {
 	struct target_files_place p = {t->fs.tree, t->fs.exe, &t->fs.opener, no_links};
-	return t->fs.tree < 0 ? -ENOENT : target_files_open(t->engine->files, &p, &t->fs.account, path, ret);
+	return t->fs.tree < 0 ? -ENOENT : target_files_open(t->engine->symbols.files, &p, &t->fs.account, path, ret);
 }
 
 int target_open_file(void *arg, const char *path, struct file *ret)
@@ -26,11 +26,11 @@ int target_open_named(void *arg, const char *path, struct file *ret)
 int target_open_on_host(void *arg, const char *path, struct file *ret)
 {
 	struct engine *g = ((struct target *)arg)->engine;
-	struct target_files_place p = {g->root, -1, NULL, false};
+	struct target_files_place p = {g->symbols.root, -1, NULL, false};
 	bool beneath = !strncmp(path, DEBUG_DIR "/", sizeof(DEBUG_DIR));
-	return g->root < 0 || !beneath
+	return g->symbols.root < 0 || !beneath
 		       ? -ENOENT
-		       : target_files_open(g->files, &p, &g->host_files, path + sizeof(DEBUG_DIR) - 1, ret);
+		       : target_files_open(g->symbols.files, &p, &g->symbols.host_files, path + sizeof(DEBUG_DIR) - 1, ret);
 }
 
 int target_module(struct target *t, const struct module_key *key, target_file_open_fn *open, struct module **ret)
@@ -43,7 +43,7 @@ int target_module(struct target *t, const struct module_key *key, target_file_op
 		t->fs.has_own_modules = true;
 	}
 	int64_t cpu = clock_cpu();
-	int r = modules_get(t->engine->modules, &own, open, t, ret);
+	int r = modules_get(t->engine->symbols.modules, &own, open, t, ret);
 	t->engine->rates.loading += clock_cpu() - cpu;
 	return r;
 }

@@ -329,7 +329,7 @@ void target_rate_look(struct engine *g, int64_t now)
 {
 	struct rate_control *all = &g->rates;
 	int64_t span = now - all->looked;
-	if (g->single || span < LOOK_NS)
+	if (g->role.single || span < LOOK_NS)
 		return;
 	double had = cpu_budget_factor(&all->allowance);
 	bool first = !all->looked;
@@ -349,7 +349,7 @@ void target_rate_look(struct engine *g, int64_t now)
 
 bool target_rate_have_room(const struct engine *g)
 {
-	return g->single || cpu_budget_has_room(&g->rates.allowance, g->rates.allowed);
+	return g->role.single || cpu_budget_has_room(&g->rates.allowance, g->rates.allowed);
 }
 
 int target_rate_round(struct engine *g, int64_t now)
@@ -420,5 +420,5 @@ void target_rate_use(struct engine *g, const struct settings *set)
 	struct rate_control *r = &g->rates;
 	r->limits = (struct rate_limits){set->target_rate, set->target_bytes};
 	/* cpu_budget: thousandths of a per cent of the machine; allowed: ns a second, of all CPUs */
-	r->allowed = (uint64_t)set->cpu_budget * (NSEC_PER_SEC / 100000) * (g->rings ? cpu_rings_count(g->rings) : 0);
+	r->allowed = (uint64_t)set->cpu_budget * (NSEC_PER_SEC / 100000) * (g->perf.rings ? cpu_rings_count(g->perf.rings) : 0);
 }

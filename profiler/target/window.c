@@ -73,7 +73,7 @@ static void describe_profile(const struct window *w, uint32_t profile, struct ex
 /* Takes the bytes. */
 static int hand_over(struct target *t, struct export_profile *p, uint8_t *bytes, struct err *e)
 {
-	struct exporter_client *c = t->engine->exporter;
+	struct exporter_client *c = t->engine->spool.exporter;
 	if (!c) {
 		free(bytes);
 		return err_say(e, -EPIPE, "there is no exporter");
@@ -246,7 +246,7 @@ static void fill_window(struct window *w, struct target *t, bool last)
 	t->window.past.lost += lost_in(w);
 	w->owns_counts = take_counts(w);
 	inproc_next_window(t->apps, w->counts, t->sampling.counts);
-	if (w->tally.restarts || t->fs.account.silent || t->fs.opener.account.silent || target_files_broken(t->engine->files))
+	if (w->tally.restarts || t->fs.account.silent || t->fs.opener.account.silent || target_files_broken(t->engine->symbols.files))
 		load_modules(w);
 	refresh_jits(w);
 	target_set_window_start(t, now);

@@ -103,7 +103,7 @@ static void on_jit(struct resume *r, struct journal_reader *s)
 	struct jit *parent = find_jit(&(struct of){r, NULL}, saved_number(s));
 	const char *path = saved_text(s, TEXT_MAX);
 	uint64_t of = saved_number(s);
-	if (s->bad || !number || jit_new(pid, path, parent, &r->g->jit_room, &jit) < 0)
+	if (s->bad || !number || jit_new(pid, path, parent, &r->g->symbols.jit_room, &jit) < 0)
 		return;
 	if (!add_number(&r->jits, (void **)&r->jit_list, &r->jits_room, sizeof(jit), number)) {
 		jit_unref(jit);
@@ -236,7 +236,7 @@ static void on_streams(struct resume *r, struct target *t, struct journal_reader
 		uint64_t id = saved_number(s), lost = saved_number(s), value = saved_number(s);
 		uint64_t enabled = saved_number(s), running = saved_number(s);
 		int64_t off_since = sanitize_time(saved_number(s));
-		struct open_event *st = open_events_find(r->g->streams, id);
+		struct open_event *st = open_events_find(r->g->perf.events, id);
 		if (!s->bad && st && st->target == t) {
 			st->lost_seen = lost;
 			st->value_seen = value;
@@ -382,7 +382,7 @@ static void on_target_entry(struct resume *r, uint32_t type, struct journal_read
 	if (!ref || ref->bad)
 		return;
 	struct target *t = ref->t;
-	r->g->at->target = t->number; /* should this entry kill us */
+	r->g->host.at->target = t->number; /* should this entry kill us */
 	switch (type) {
 	case ENTRY_STATE:
 		on_state(t, s);
@@ -504,7 +504,7 @@ unsigned checkpoint_read(struct engine *g, struct journal_reader all, int64_t se
 	unsigned n = (unsigned)r.targets.count;
 	for (unsigned i = 0; i < n; i++)
 		resume_target(&r, &r.refs[i]);
-	g->at->target = 0;
+	g->host.at->target = 0;
 	free_resume(&r);
 	return n;
 }

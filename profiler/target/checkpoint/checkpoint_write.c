@@ -406,7 +406,7 @@ static void commit_checkpoint(struct checkpoint *c, struct engine *g, int64_t no
 /* Returns how much earlier counts may be written: it would be our next wake-up, or a look takes place anyway. */
 static int64_t get_early_margin(const struct checkpoint *c, const struct engine *g)
 {
-	return g->pause > c->round / EARLY ? g->pause : c->round / EARLY;
+	return g->round.pause > c->round / EARLY ? g->round.pause : c->round / EARLY;
 }
 
 void checkpoint_flush(struct checkpoint *c, struct engine *g, int64_t now)

@@ -39,9 +39,9 @@ static int64_t kernel_location(struct profile_builder *b, uint64_t address)
 {
 	struct engine *g = b->t->engine;
 	/* takes tens of ms, and a runtime may be waiting for a session's end: only if a profile needs it */
-	if (!g->kallsyms && g->kallsyms_fd >= 0)
+	if (!g->symbols.kallsyms && g->symbols.kallsyms_fd >= 0)
 		engine_read_kallsyms(g);
-	const char *name = g->kallsyms ? kallsyms_find(g->kallsyms, address) : NULL;
+	const char *name = g->symbols.kallsyms ? kallsyms_find(g->symbols.kallsyms, address) : NULL;
 	b->kernel_nameless |= !name;
 	int64_t m = profile_mapping(b->p, 0, 0, 0, "[kernel]", "", PROFILE_HAS_FUNCTIONS);
 	return m < 0 ? m : profile_named_location(b->p, (uint32_t)m, 0, name ? name : "[kernel]");

@@ -44,7 +44,7 @@ void profile_labels_fix(struct profile_builder *b)
 	add_label(b, &n, "container_id", d->id);
 	add_label(b, &n, "pod", d->pod);
 	add_label(b, &n, "namespace", d->pod_namespace);
-	add_label(b, &n, "node", b->t->engine->node);
+	add_label(b, &n, "node", b->t->engine->role.node);
 	add_label(b, &n, "cgroup", d->detail & DETAIL_CGROUP ? d->cgroup : "");
 	for (uint32_t i = 0; i < d->n_labels; i++) {
 		snprintf(b->user_keys[i], sizeof(b->user_keys[i]), "user.%s", d->labels[i].key);

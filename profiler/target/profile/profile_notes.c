@@ -165,7 +165,7 @@ static int name_unseen(struct profile_builder *b)
 {
 	char text[PROCESS_LIST_MAX], list[512] = "", *save = NULL, *name;
 	size_t at = 0;
-	if (supervisor_list_processes(b->t->engine->channel, b->t->number, text, sizeof(text)) < 0)
+	if (supervisor_list_processes(b->t->engine->host.channel, b->t->number, text, sizeof(text)) < 0)
 		return 0;
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		unsigned long pid = strtoul(line, &name, 10);
@@ -414,8 +414,8 @@ int profile_notes_add_comments(struct profile_builder *b)
 		strategy_name(t->desc.strategy), t->desc.kernel ? "user and kernel code" : "user code only");
 	if (r == 0 && t->desc.notes[0])
 		r = add_comment(b, "%s", t->desc.notes);
-	if (r == 0 && t->engine->rings_note[0])
-		r = add_comment(b, "%s", t->engine->rings_note);
+	if (r == 0 && t->engine->perf.rings_note[0])
+		r = add_comment(b, "%s", t->engine->perf.rings_note);
 	if (r == 0)
 		r = add_comment(b,
 			"samples: %" PRIu64 ", before the program started (not counted): %" PRIu64
@@ -448,12 +448,12 @@ int profile_notes_add_comments(struct profile_builder *b)
 			"quarantined, as reading it has ended the profiler again and again: functions are addresses "
 			"only in %s",
 			module_name(b->quarantined[i]));
-	if (r == 0 && b->kernel_nameless && t->engine->kallsyms_none.code)
+	if (r == 0 && b->kernel_nameless && t->engine->symbols.kallsyms_none.code)
 		r = add_comment(
-			b, "functions of the kernel have no names, [kernel] alone: %s", t->engine->kallsyms_none.text);
+			b, "functions of the kernel have no names, [kernel] alone: %s", t->engine->symbols.kallsyms_none.text);
 	if (r == 0 && t->desc.detail & DETAIL_CGROUP && !t->desc.cgroup[0])
 		r = add_comment(b, "no label cgroup: what is profiled is processes, not a cgroup");
-	if (r == 0 && target_files_broken(t->engine->files))
+	if (r == 0 && target_files_broken(t->engine->symbols.files))
 		r = add_comment(b, "[unreadable] files were not read: no process could be had for it");
 	if (r == 0 && !symbolizer_link_works(t->engine))
 		r = add_comment(b, "no source lines, no demangled names: the symbolizer has ended");

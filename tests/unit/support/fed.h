@@ -131,8 +131,8 @@ static inline struct open_event *fed_stream(struct target *t, enum perf_role rol
 	st->layout.sample_type = FED_FIXED | PERF_SAMPLE_CALLCHAIN;
 	st->next_of_target = t->events.list;
 	t->events.list = st;
-	t->engine->n_streams++;
-	if (open_events_add(t->engine->streams, st) < 0)
+	t->engine->n_events++;
+	if (open_events_add(t->engine->perf.events, st) < 0)
 		abort();
 	return st;
 }
@@ -182,14 +182,14 @@ static inline struct open_event *fed_events(struct target *t, unsigned spec)
 static inline void fed_engine(struct engine *g)
 {
 	static struct crash_marker nobody_looks;
-	*g = (struct engine){.kallsyms_fd = -1, .root = -1, .spool_path = "/spool", .at = &nobody_looks};
-	g->exporter_sock = -1;
-	g->symbolizer_sockets = (struct symbolizer_sockets){-1, -1};
-	g->jit_room.left = 1 << 20;
+	*g = (struct engine){.symbols.kallsyms_fd = -1, .symbols.root = -1, .spool.path = "/spool", .host.at = &nobody_looks};
+	g->spool.exporter_sock = -1;
+	g->symbols.symbolizer_sockets = (struct symbolizer_sockets){-1, -1};
+	g->symbols.jit_room.left = 1 << 20;
 	g->drain = engine_drain_rings;
-	if (event_loop_new(&g->loop) < 0 || open_events_new(&g->streams) < 0 ||
-		modules_new(64 << 20, &g->modules) < 0 || unwind_new(&g->unwind) < 0 ||
-		target_files_new(-1, &g->files) < 0)
+	if (event_loop_new(&g->loop) < 0 || open_events_new(&g->perf.events) < 0 ||
+		modules_new(64 << 20, &g->symbols.modules) < 0 || unwind_new(&g->symbols.unwind) < 0 ||
+		target_files_new(-1, &g->symbols.files) < 0)
 		abort();
 }
 
@@ -198,10 +198,10 @@ static inline void fed_engine_done(struct engine *g)
 	while (g->targets)
 		target_forget(g->targets);
 	checkpoint_free(g->commit);
-	target_files_free(g->files);
-	unwind_free(g->unwind);
-	modules_free(g->modules);
-	open_events_free(g->streams);
+	target_files_free(g->symbols.files);
+	unwind_free(g->symbols.unwind);
+	modules_free(g->symbols.modules);
+	open_events_free(g->perf.events);
 	exporter_link_flush(g);
 	event_loop_free(g->loop);
 }

@@ -173,9 +173,9 @@ static void prepare(uint32_t type, uint8_t *body, uint32_t size)
 	else if (type == RECORDING_FILE)
 		put_file(body);
 	else if (type == RECORDING_VDSO)
-		modules_use_vdso(w.engine.modules, &vdso);
+		modules_use_vdso(w.engine.symbols.modules, &vdso);
 	else if (type == RECORDING_KALLSYMS)
-		w.engine.kallsyms_fd = file_of(body, size);
+		w.engine.symbols.kallsyms_fd = file_of(body, size);
 	else
 		put_truth(body);
 }
@@ -225,7 +225,7 @@ static void open_rings(void)
 		w.rings[i] = mmap(NULL, page + w.ring_size, PROT_READ | PROT_WRITE, MAP_SHARED, w.memory[i], 0);
 		ck_assert_ptr_ne(w.rings[i], MAP_FAILED);
 	}
-	ck_assert_int_eq(cpu_rings_adopt(&w.engine.rings, w.cpus, w.memory, w.n_cpus, w.ring_size), 0);
+	ck_assert_int_eq(cpu_rings_adopt(&w.engine.perf.rings, w.cpus, w.memory, w.n_cpus, w.ring_size), 0);
 }
 
 static void write_ring(const uint8_t *body, uint32_t size)
@@ -288,8 +288,8 @@ static void add_stream(struct target *t, unsigned i)
 		.layout = {e->sample_type, e->regs_user, e->stack_user, e->layout_flags},
 		.next_of_target = t->events.list};
 	t->events.list = st;
-	w.engine.n_streams++;
-	ck_assert_int_eq(open_events_add(w.engine.streams, st), 0);
+	w.engine.n_events++;
+	ck_assert_int_eq(open_events_add(w.engine.perf.events, st), 0);
 }
 
 static void on_ended(void *arg, const struct msg_ended *m)
@@ -358,7 +358,7 @@ static void note_ahead(void)
 	const struct target *t = w.target;
 	if (t->sampling.started && !t->names.ahead &&
 		!t->window.seq) /* the engine asks to be called for it, whatever else it looked at */
-		ck_assert_int_le(w.engine.due, t->names.ahead_due + NSEC_PER_MSEC);
+		ck_assert_int_le(w.engine.round.due, t->names.ahead_due + NSEC_PER_MSEC);
 	if (t->names.ahead && !w.ret->named_ahead)
 		w.ret->named_ahead = driven.now - t->sampling.began;
 }
@@ -408,25 +408,25 @@ static void start_engine(void)
 {
 	static struct crash_marker nobody_looks;
 	struct engine *g = &w.engine;
-	*g = (struct engine){.kallsyms_fd = -1,
-		.root = -1,
-		.single = true,
-		.at = &nobody_looks,
-		.estate = -1,
-		.channel = -1,
-		.statm = -1,
-		.journal = {-1, -1},
-		.node = "replay",
-		.spool_path = "/spool"};
-	g->jit_room.left = 1 << 20;
+	*g = (struct engine){.symbols.kallsyms_fd = -1,
+		.symbols.root = -1,
+		.role.single = true,
+		.host.at = &nobody_looks,
+		.host.handover = -1,
+		.host.channel = -1,
+		.host.statm = -1,
+		.host.journal = {-1, -1},
+		.role.node = "replay",
+		.spool.path = "/spool"};
+	g->symbols.jit_room.left = 1 << 20;
 	ck_assert_int_eq(event_loop_new(&g->loop), 0);
 	g->drain = engine_drain_rings;
-	ck_assert_int_eq(open_events_new(&g->streams), 0);
-	ck_assert_int_eq(modules_new(256 << 20, &g->modules), 0);
-	modules_guard(g->modules, g->at, &g->quarantine);
-	ck_assert_int_eq(unwind_new(&g->unwind), 0);
+	ck_assert_int_eq(open_events_new(&g->perf.events), 0);
+	ck_assert_int_eq(modules_new(256 << 20, &g->symbols.modules), 0);
+	modules_guard(g->symbols.modules, g->host.at, &g->host.quarantine);
+	ck_assert_int_eq(unwind_new(&g->symbols.unwind), 0);
 	forked_start(&w.forked, (struct symbolizer_limits){.jobs = 2, .memory = 256 << 20, .seconds = 60});
-	g->symbolizer_sockets = w.forked.sockets;
+	g->symbols.symbolizer_sockets = w.forked.sockets;
 	w.forked.sockets = (struct symbolizer_sockets){-1, -1};
 	ck_assert_int_eq(symbolizer_link_open(g), 0);
 }
@@ -436,7 +436,7 @@ static void start_exporter(void)
 	struct err e = {0};
 	int ends[2];
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-	w.engine.exporter_sock = ends[0];
+	w.engine.spool.exporter_sock = ends[0];
 	w.exporter = ends[1];
 	ck_assert_int_eq(exporter_link_open(&w.engine, &e), 0);
 	ck_assert_int_eq(event_loop_add(w.engine.loop, &w.exporter_source, w.exporter, EPOLLIN, on_profile, NULL), 0);

@@ -267,7 +267,7 @@ static void life_begin(struct life *l)
 	struct err e = {0};
 	int pair[2];
 	memset(l, 0, sizeof(*l));
-	l->engine = (struct engine){.kallsyms_fd = -1, .root = -1, .statm = -1, .estate = -1, .channel = -1};
+	l->engine = (struct engine){.symbols.kallsyms_fd = -1, .symbols.root = -1, .host.statm = -1, .host.handover = -1, .host.channel = -1};
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
 	l->manager = (struct sd_notify){.sock = pair[0]};
 	l->heard = pair[1];
@@ -306,7 +306,7 @@ START_TEST(whenever_it_is_killed_nothing_is_lost)
 	life_begin(&l);
 	supervisor_restore(&l.s, make(3), 7);
 	ck_assert_int_eq(fd_store_round(&l.s), -1);
-	const ino_t journals[] = {inode(l.engine.journal[0]), inode(l.engine.journal[1])};
+	const ino_t journals[] = {inode(l.engine.host.journal[0]), inode(l.engine.host.journal[1])};
 	life_end(&l, 100);
 	ck_assert_uint_eq(stored, 3);
 
@@ -325,7 +325,7 @@ START_TEST(whenever_it_is_killed_nothing_is_lost)
 	ck_assert_uint_eq(r->n_events, 3);
 	ck_assert_uint_eq(marked(r->event_fds[2]), 2);
 	for (unsigned i = 0; i < 2; i++)
-		ck_assert_uint_eq(inode(l.engine.journal[i]), journals[i]);
+		ck_assert_uint_eq(inode(l.engine.host.journal[i]), journals[i]);
 	fd_store_forget(&l.s, l.s.targets); /* it has ended: nobody keeps it any more */
 	life_end(&l, 100);
 	ck_assert_uint_eq(stored, 2);

@@ -25,13 +25,13 @@ static void begin(void)
 	ck_assert_int_eq(event_loop_new(&engine.loop), 0);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	const struct exporter_owner owner = {.arg = &engine};
-	ck_assert_int_eq(exporter_client_new(engine.loop, 1 << 20, &owner, &engine.exporter), 0);
-	ck_assert_int_eq(exporter_client_connect(engine.exporter, pair[0]), 0);
+	ck_assert_int_eq(exporter_client_new(engine.loop, 1 << 20, &owner, &engine.spool.exporter), 0);
+	ck_assert_int_eq(exporter_client_connect(engine.spool.exporter, pair[0]), 0);
 }
 
 static void end(void)
 {
-	engine.exporter = exporter_client_free(engine.exporter);
+	engine.spool.exporter = exporter_client_free(engine.spool.exporter);
 	engine.loop = event_loop_free(engine.loop);
 	fd_close(pair[1]);
 	ck_assert_int_eq(fd_count(), fds);

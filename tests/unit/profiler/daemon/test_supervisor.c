@@ -30,7 +30,7 @@ static void begin(void)
 {
 	struct err e = {0};
 	fds = fd_count();
-	engine = (struct engine){.kallsyms_fd = -1, .root = -1, .statm = -1, .estate = -1, .channel = -1};
+	engine = (struct engine){.symbols.kallsyms_fd = -1, .symbols.root = -1, .host.statm = -1, .host.handover = -1, .host.channel = -1};
 	supervisor = (struct supervisor){.engine = &engine, .settings = &settings};
 	supervisor.symbolizer = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
 	supervisor.exporter = (struct exporter_manager){
@@ -43,7 +43,7 @@ static void begin(void)
 		far[i] = pair[1];
 		ck_assert_ptr_nonnull(supervisor_adopt(&supervisor, &d, TARGET + i, pair[0], NULL));
 	}
-	ck_assert_int_eq(ftruncate(engine.journal[0], 4096), 0);
+	ck_assert_int_eq(ftruncate(engine.host.journal[0], 4096), 0);
 }
 
 static void end(void)
@@ -68,7 +68,7 @@ static void die(uint32_t target, const struct module_key *key, int sig)
 	int channel[2], gate[2];
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, channel), 0);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, gate), 0);
-	engine.at->target = engine.at->reading = 0;
+	engine.host.at->target = engine.host.at->reading = 0;
 	pid_t pid = fork();
 	if (pid == 0) {
 		char go;
@@ -77,10 +77,10 @@ static void die(uint32_t target, const struct module_key *key, int sig)
 		fd_close(gate[0]);
 		if (recv(gate[1], &go, 1, 0) < 0)
 			_exit(0);
-		engine.at->target = target;
+		engine.host.at->target = target;
 		if (key)
-			quarantine_note(engine.at, key);
-		engine.at->reading = key != NULL;
+			quarantine_note(engine.host.at, key);
+		engine.host.at->reading = key != NULL;
 		signal(sig, SIG_DFL);
 		raise(sig);
 		_exit(0);
@@ -96,7 +96,7 @@ static void die(uint32_t target, const struct module_key *key, int sig)
 static off_t journal_size(void)
 {
 	struct stat st;
-	ck_assert_int_eq(fstat(engine.journal[0], &st), 0);
+	ck_assert_int_eq(fstat(engine.host.journal[0], &st), 0);
 	return st.st_size;
 }
 
@@ -132,10 +132,10 @@ START_TEST(a_file_of_which_three_died_is_in_quarantine_and_its_target_is_as_it_w
 	begin();
 	die(TARGET, &bad, SIGSEGV);
 	die(TARGET, &bad, SIGSEGV);
-	ck_assert(!quarantine_has(&engine.quarantine, &bad, TARGET));
+	ck_assert(!quarantine_has(&engine.host.quarantine, &bad, TARGET));
 	die(TARGET, &bad, SIGABRT);
-	ck_assert(quarantine_has(&engine.quarantine, &bad, TARGET)); /* and who is forked now has that */
-	ck_assert(!quarantine_has(&engine.quarantine, &bad, TARGET + 1));
+	ck_assert(quarantine_has(&engine.host.quarantine, &bad, TARGET)); /* and who is forked now has that */
+	ck_assert(!quarantine_has(&engine.host.quarantine, &bad, TARGET + 1));
 	ck_assert_int_eq(journal_size(), 4096);
 	die(TARGET, NULL, SIGSEGV);
 	die(TARGET, NULL, SIGSEGV);
@@ -152,7 +152,7 @@ START_TEST(who_is_killed_has_done_nothing)
 	begin();
 	for (unsigned i = 0; i < 5; i++)
 		die(TARGET, i % 2 ? &bad : NULL, SIGKILL);
-	ck_assert(!quarantine_has(&engine.quarantine, &bad, TARGET));
+	ck_assert(!quarantine_has(&engine.host.quarantine, &bad, TARGET));
 	ck_assert_uint_eq(supervisor.n_targets, 2);
 	ck_assert_int_eq(journal_size(), 4096);
 	end();
@@ -164,7 +164,7 @@ START_TEST(a_worker_that_names_nobody_blames_nobody)
 	begin();
 	for (unsigned i = 0; i < 5; i++)
 		die(i % 2 ? 0 : 4711, &bad, SIGSEGV);
-	ck_assert(!quarantine_has(&engine.quarantine, &bad, 4711));
+	ck_assert(!quarantine_has(&engine.host.quarantine, &bad, 4711));
 	ck_assert_uint_eq(supervisor.n_targets, 2);
 	end();
 }

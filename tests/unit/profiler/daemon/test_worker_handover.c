@@ -30,10 +30,10 @@ static void begin(void)
 {
 	struct err e = {0};
 	fds = fd_count();
-	old = (struct engine){.kallsyms_fd = -1, .root = -1, .statm = -1, .estate = -1, .channel = -1};
+	old = (struct engine){.symbols.kallsyms_fd = -1, .symbols.root = -1, .host.statm = -1, .host.handover = -1, .host.channel = -1};
 	fresh = old;
 	for (int i = 0; i < 2; i++)
-		old.journal[i] = memfd_create("test", MFD_CLOEXEC);
+		old.host.journal[i] = memfd_create("test", MFD_CLOEXEC);
 	supervisor = (struct supervisor){.engine = &fresh, .settings = &settings};
 	supervisor.symbolizer = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
 	supervisor.exporter = (struct exporter_manager){
@@ -45,9 +45,9 @@ static void end(void)
 {
 	supervisor_done(&supervisor);
 	event_loop_free(supervisor.loop);
-	cpu_rings_close(fresh.rings);
+	cpu_rings_close(fresh.perf.rings);
 	for (int i = 0; i < 2; i++)
-		fd_close(old.journal[i]);
+		fd_close(old.host.journal[i]);
 	ck_assert_int_eq(fd_count(), fds);
 }
 
@@ -91,16 +91,16 @@ START_TEST(all_of_it_comes_over)
 	char note[160];
 	int pair[2], channel[2];
 	begin();
-	if (cpu_rings_open(&old.rings, note, sizeof(note), &e) < 0) {
+	if (cpu_rings_open(&old.perf.rings, note, sizeof(note), &e) < 0) {
 		skip(e.text);
 		return;
 	}
 	ck_assert_int_eq(event_loop_new(&old.loop), 0);
-	ck_assert_int_eq(open_events_new(&old.streams), 0);
+	ck_assert_int_eq(open_events_new(&old.perf.events), 0);
 	struct target *t = put_target("c1", false);
 	put_target("attached", true); /* of somebody who has gone with the supervisor */
 	for (int i = 0; i < 3; i++) {
-		struct event_desc d = {.role = PERF_SIDEBAND, .cpu = cpu_rings_cpu(old.rings, 0)};
+		struct event_desc d = {.role = PERF_SIDEBAND, .cpu = cpu_rings_cpu(old.perf.rings, 0)};
 		int fd = open_event(d.cpu);
 		ck_assert_msg(fd >= 0 && target_add_event(t, &d, fd, &e) == 0, "%s", e.text);
 	}
@@ -115,8 +115,8 @@ START_TEST(all_of_it_comes_over)
 	ck_assert_str_eq(r->desc.name, "name of c1");
 	ck_assert(r->armed && r->number == t->number && r->n_events == 3 && r->total == 3);
 	ck_assert_uint_eq(supervisor.last_number, t->number); /* no number comes twice */
-	ck_assert_uint_eq(cpu_rings_count(fresh.rings), cpu_rings_count(old.rings));
-	ck_assert_uint_eq(cpu_rings_size(fresh.rings), cpu_rings_size(old.rings));
+	ck_assert_uint_eq(cpu_rings_count(fresh.perf.rings), cpu_rings_count(old.perf.rings));
+	ck_assert_uint_eq(cpu_rings_size(fresh.perf.rings), cpu_rings_size(old.perf.rings));
 	ck_assert_int_eq(supervisor.worker, getpid());
 	/* and its connection is one: what the worker says there is heard */
 	ck_assert_int_eq(msg_send(relays[0], &(union msg){.ended = {.samples = 1}}, MSG_ENDED, NULL, 0), 0);
@@ -128,8 +128,8 @@ START_TEST(all_of_it_comes_over)
 		fd_close(relays[--n_relays]);
 	while (old.targets)
 		target_forget(old.targets);
-	open_events_free(old.streams);
-	cpu_rings_close(old.rings);
+	open_events_free(old.perf.events);
+	cpu_rings_close(old.perf.rings);
 	event_loop_free(old.loop);
 	end();
 }
@@ -219,7 +219,7 @@ START_TEST(of_strangers_nothing_is_taken)
 	fd_close(pair[0]);
 	int r = handover_receive(&supervisor, pair[1], &e);
 	ck_assert_msg(r == strangers[_i].result, "%s: %d", strangers[_i].scenario, r);
-	ck_assert(!supervisor.targets && supervisor.worker < 0 && !fresh.rings);
+	ck_assert(!supervisor.targets && supervisor.worker < 0 && !fresh.perf.rings);
 	fd_close(pair[1]);
 	end();
 }

@@ -182,13 +182,13 @@ START_TEST(labels_outlive_a_worker)
 	target->desc.strategy = STRATEGY_CGROUP;
 	target->desc.running = true;
 	ck_assert_int_eq(target_inproc_new(target), 0);
-	engine.channel = channel[0];
+	engine.host.channel = channel[0];
 	const int first = say_hello(memory);
 	hear_all();
 	ck_assert_int_eq(fd_recv(channel[1], &asked, sizeof(asked), &passed, 1, &n), sizeof(asked));
 	ck_assert_uint_eq(asked.kind, REQUEST_KEEP_MEMORY);
 	ck_assert_uint_eq(n, 1);
-	engine.channel = -1; /* who is killed says nothing more */
+	engine.host.channel = -1; /* who is killed says nothing more */
 	target->apps = inproc_free(target->apps);
 
 	ck_assert_int_eq(target_inproc_new(target), 0);

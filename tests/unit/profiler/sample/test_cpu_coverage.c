@@ -25,14 +25,14 @@ static void begin(void)
 	fds = fd_count();
 	fed_engine(&engine);
 	online = memfd_create("online", MFD_CLOEXEC);
-	ck_assert_int_eq(cpu_coverage_new(dup(online), &engine.coverage), 0);
+	ck_assert_int_eq(cpu_coverage_new(dup(online), &engine.perf.coverage), 0);
 	target = fed_target(&engine, 1);
 	target->usage.cpu_stat = memfd_create("cpu.stat", MFD_CLOEXEC);
 }
 
 static void end(void)
 {
-	engine.coverage = cpu_coverage_free(engine.coverage);
+	engine.perf.coverage = cpu_coverage_free(engine.perf.coverage);
 	fed_engine_done(&engine);
 	fd_close(online);
 	ck_assert_int_eq(fd_count(), fds);
@@ -172,11 +172,11 @@ END_TEST
 START_TEST(who_does_not_look_knows_of_none)
 {
 	char list[CPU_COVERAGE_LIST_MAX] = "?";
-	engine.coverage = cpu_coverage_free(engine.coverage);
+	engine.perf.coverage = cpu_coverage_free(engine.perf.coverage);
 	target_coverage_look(&engine, 10);
 	target_coverage_list(target, 0, list);
 	ck_assert_str_eq(list, "");
-	ck_assert_int_eq(cpu_coverage_new(-ENOENT, &engine.coverage), -ENOENT);
+	ck_assert_int_eq(cpu_coverage_new(-ENOENT, &engine.perf.coverage), -ENOENT);
 }
 END_TEST
 

@@ -67,7 +67,7 @@ static void open_spool(void)
 		ck_assert_int_eq(event_loop_new(&watch), 0);
 		start_exporter();
 	}
-	t->engine->exporter_sock = fcntl(exporting.process.sock, F_DUPFD_CLOEXEC, 0);
+	t->engine->spool.exporter_sock = fcntl(exporting.process.sock, F_DUPFD_CLOEXEC, 0);
 	ck_assert_msg(exporter_link_open(t->engine, &e) == 0, "%s", e.text);
 }
 
@@ -120,8 +120,8 @@ static void run_until_left(unsigned left)
 /* As a kill leaves it: nothing more is handed over, no answer is heard. */
 static void hang_up(struct engine *e)
 {
-	if (e->exporter)
-		exporter_client_connect(e->exporter, -1);
+	if (e->spool.exporter)
+		exporter_client_connect(e->spool.exporter, -1);
 }
 
 static void begin(void)
@@ -487,12 +487,12 @@ START_TEST(a_commit_comes_early_rather_than_alone)
 		{SECOND / 2, SECOND / 2, true}, {SECOND / 100, SECOND * 8 / 9, false}, {0, SECOND * 9 / 10, true}};
 	begin_program(t);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		g->pause = 0;
+		g->round.pause = 0;
 		t->sampling.changed = true;
 		commit_now();
 		t->sampling.changed = true;
 		uint64_t bytes = checkpoint_bytes(g->commit);
-		g->pause = rows[i].pause;
+		g->round.pause = rows[i].pause;
 		now += rows[i].since;
 		checkpoint_round(g->commit, g, now);
 		ck_assert_msg((checkpoint_bytes(g->commit) > bytes) == rows[i].comes, "row %zu", i);
@@ -871,7 +871,7 @@ static void says(int fd, const char *text)
 START_TEST(what_ran_on_a_cpu_that_came_back_is_written)
 {
 	const int online = memfd_create("online", MFD_CLOEXEC), stat = memfd_create("cpu.stat", MFD_CLOEXEC);
-	ck_assert_int_eq(cpu_coverage_new(dup(online), &g->coverage), 0);
+	ck_assert_int_eq(cpu_coverage_new(dup(online), &g->perf.coverage), 0);
 	fed_events(t, 0)->cpu = 1;
 	says(online, "0-1");
 	target_coverage_look(g, now);
@@ -879,11 +879,11 @@ START_TEST(what_ran_on_a_cpu_that_came_back_is_written)
 	says(online, "0");
 	target_coverage_look(g, now + 1);
 	commit_now();
-	cpu_coverage_free(g->coverage);
+	cpu_coverage_free(g->perf.coverage);
 	succeed(1);
 	ck_assert_int_eq(fed_events(t, 0)->off_since, now - SECOND + 1);
 	says(online, "0-1");
-	ck_assert_int_eq(cpu_coverage_new(online, &g->coverage), 0);
+	ck_assert_int_eq(cpu_coverage_new(online, &g->perf.coverage), 0);
 	fed_events(t, 0)->cpu = 1;
 	t->usage.cpu_stat = stat;
 	says(stat, "usage_usec 0");
@@ -895,7 +895,7 @@ START_TEST(what_ran_on_a_cpu_that_came_back_is_written)
 	ck_assert_msg(strstr(text, "[lost: cpu 1 not covered] 69 700000000 "), "%s", text);
 	ck_assert_int_eq(spooled(), 1);
 	free(text);
-	cpu_coverage_free(g->coverage);
+	cpu_coverage_free(g->perf.coverage);
 }
 END_TEST
 
@@ -924,12 +924,12 @@ static void with_reader(struct forked *readers)
 	struct clock_driven stands = {.leaps = false};
 	struct target_files_account account = {.name = "test"};
 	struct file f;
-	target_files_free(g->files);
-	ck_assert_int_eq(target_files_new(readers->sockets.readers, &g->files), 0);
+	target_files_free(g->symbols.files);
+	ck_assert_int_eq(target_files_new(readers->sockets.readers, &g->symbols.files), 0);
 	readers->sockets.readers = -1;
 	t->fs.tree = fd_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
 	clock_drive(&stands);
-	ck_assert_int_eq(target_files_open(g->files, &(struct target_files_place){t->fs.tree, -1, NULL, false}, &account,
+	ck_assert_int_eq(target_files_open(g->symbols.files, &(struct target_files_place){t->fs.tree, -1, NULL, false}, &account,
 				 "/bin/sh", &f),
 		0);
 	file_close(&f);
@@ -1049,7 +1049,7 @@ START_TEST(what_nobody_counted_is_in_the_profile)
 		fed_sample(t, fed_events(t, 0), (uint64_t)now + 1, FED_INIT, FED_INIT, chain, 2);
 	burn(100 * NSEC_PER_MSEC);
 	restart_with(event, SECOND);
-	g->rings = rings;
+	g->perf.rings = rings;
 	fed_sample(t, fed_events(t, 0), (uint64_t)now, FED_INIT, FED_INIT, chain, 2);
 	uint64_t low = count_of(event) - 4 * period;
 	window_close(t, false);
@@ -1068,9 +1068,9 @@ START_TEST(what_nobody_counted_is_in_the_profile)
 	catch_up();
 	fed_sample(t, fed_events(t, 0), (uint64_t)now, FED_INIT, FED_INIT, chain, 2);
 	burn(50 * NSEC_PER_MSEC);
-	g->rings = NULL;
+	g->perf.rings = NULL;
 	restart_with(event, SECOND);
-	g->rings = rings;
+	g->perf.rings = rings;
 	low = count_of(event) - period - high_before;
 	window_close(t, false);
 	high = count_of(event) - period - low_before;
@@ -1080,13 +1080,13 @@ START_TEST(what_nobody_counted_is_in_the_profile)
 	burn(100 * NSEC_PER_MSEC);
 	catch_up();
 	fed_sample(t, fed_events(t, 0), (uint64_t)now, FED_INIT, FED_INIT, chain, 2);
-	g->rings = NULL;
+	g->perf.rings = NULL;
 	restart_with(event, 5 * NSEC_PER_MSEC);
-	g->rings = rings;
+	g->perf.rings = rings;
 	window_close(t, false);
 	ck_assert_uint_eq(weight_of(restarted), 5 * NSEC_PER_MSEC * cpu_rings_count(rings));
 	fed_events(t, 0)->fd = fd_close(fed_events(t, 0)->fd);
-	g->rings = NULL;
+	g->perf.rings = NULL;
 	cpu_rings_close(rings);
 }
 END_TEST
@@ -1178,7 +1178,7 @@ static void register_burner(struct engine *e, bool again)
 	d.fds = TARGET_PIDFD;
 	d.events[0] = t->desc.events[0];
 	fed_engine(e);
-	e->rings = burner_rings;
+	e->perf.rings = burner_rings;
 	fed_commit(e, files);
 	if (!again)
 		checkpoint_resume(e->commit, e, clock_now());
@@ -1306,7 +1306,7 @@ START_TEST(time_of_a_real_program_adds_up)
 	ck_assert_uint_le(sampled + gap, counted - before + 4 * period);
 	ck_assert_uint_ge(sampled + gap + 4 * period, counted - ready);
 	ck_assert_uint_ge(sampled, 10 * (uint64_t)workers * period);
-	cpu_rings_close(e.rings);
+	cpu_rings_close(e.perf.rings);
 	fed_engine_done(&e);
 	for (int i = 0; i < n_burner_events; i++)
 		fd_close(burner_events[i]);

@@ -21,7 +21,7 @@ static void begin(void)
 	struct options o;
 	options_default(&o);
 	settings = o.settings;
-	engine = (struct engine){.kallsyms_fd = -1};
+	engine = (struct engine){.symbols.kallsyms_fd = -1};
 }
 
 START_TEST(defaults_are_those_that_are_written_down)
@@ -31,11 +31,11 @@ START_TEST(defaults_are_those_that_are_written_down)
 	ck_assert(
 		engine.limits.modules == 96u << 20 && engine.limits.jit == 32u << 20 && engine.tables.max == 48u << 20);
 	ck_assert(engine.rates.limits.samples == 4000 && engine.rates.limits.bytes == 128u << 20);
-	engine = (struct engine){.single = true};
+	engine = (struct engine){.role.single = true};
 	limits_apply(&engine, &settings);
 	ck_assert(engine.limits.targets == 0 && engine.tables.max == 0 && engine.rates.limits.samples == 0);
 	ck_assert(engine.limits.modules == 32u << 20 && engine.limits.jit == 12u << 20);
-	engine = (struct engine){.modest = true}; /* for one user */
+	engine = (struct engine){.role.modest = true}; /* for one user */
 	limits_apply(&engine, &settings);
 	ck_assert(engine.limits.targets == 1000 && engine.tables.max == 12u << 20);
 	ck_assert(engine.rates.limits.samples == 4000);
@@ -52,7 +52,7 @@ START_TEST(the_newest_target_is_refused)
 		ck_assert_int_eq(limits_check_new_target(&engine, n, &e), 0);
 	ck_assert_int_eq(limits_check_new_target(&engine, 3, &e), -EBUSY);
 	ck_assert_str_eq(e.text, "pilliond profiles 3 targets already: raise its setting targets");
-	engine.single = true;
+	engine.role.single = true;
 	limits_apply(&engine, &settings);
 	ck_assert_int_eq(limits_check_new_target(&engine, 3, &e), 0);
 }

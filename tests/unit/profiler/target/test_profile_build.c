@@ -142,7 +142,7 @@ START_TEST(a_sample_says_whose_it_is)
 	strcpy(d->pod_namespace, "prod");
 	strcpy(d->service, "shop");
 	strcpy(d->cgroup, "/kubepods/x");
-	strcpy(engine.node, "node-1");
+	strcpy(engine.role.node, "node-1");
 	strcpy(d->labels[0].key, "team");
 	strcpy(d->labels[0].value, "a");
 	d->n_labels = 1;

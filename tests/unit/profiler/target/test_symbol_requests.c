@@ -61,14 +61,14 @@ static void begin(void)
 {
 	int ends[2];
 	fed_engine(&engine);
-	engine.channel = -1;
+	engine.host.channel = -1;
 	target = fed_target(&engine, 1);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
 	asked = ends[0];
-	ck_assert_int_eq(symbolizer_new(ends[1], &engine.symbolizer), 0);
+	ck_assert_int_eq(symbolizer_new(ends[1], &engine.symbols.symbolizer), 0);
 	/* no path: debug information is not looked for */
 	ck_assert_int_eq(
-		modules_get(engine.modules, &(struct module_key){.path = "self", .ino = 1}, open_self, NULL, &module),
+		modules_get(engine.symbols.modules, &(struct module_key){.path = "self", .ino = 1}, open_self, NULL, &module),
 		0);
 	vaddr = find_vaddr((uintptr_t)naming_mangled);
 	ck_assert_str_eq(module_symbol(module, vaddr, NULL), "_ZN6naming7mangledEi");
@@ -79,7 +79,7 @@ static void begin(void)
 static void end(void)
 {
 	symbol_requests_free(naming);
-	symbolizer_free(engine.symbolizer);
+	symbolizer_free(engine.symbols.symbolizer);
 	fd_close(asked);
 	aggregate_free(counts);
 	module_unref(module);
@@ -200,9 +200,9 @@ START_TEST(names_are_put_off_where_the_budget_is_spent)
 	ck_assert(!starts_for(SYMBOL_REQUESTS_WINDOW) && !starts_for(SYMBOL_REQUESTS_LAST_WINDOW));
 	ck_assert_uint_eq(symbol_requests_put_off(target, &counts, 1, SYMBOL_REQUESTS_LAST_WINDOW), 1);
 	ck_assert(starts_for(SYMBOL_REQUESTS_CRASH));
-	engine.single = true;
+	engine.role.single = true;
 	ck_assert(starts_for(SYMBOL_REQUESTS_WINDOW));
-	engine.single = false;
+	engine.role.single = false;
 	spend(NSEC_PER_SEC / 2);
 	ck_assert(starts_for(SYMBOL_REQUESTS_WINDOW));
 	target->names.spent = 2 * SYMBOL_REQUESTS_CREDIT;
@@ -234,9 +234,9 @@ static void make_idle(void)
 /* It has ended. The supervisor, which is at the other end of the channel, is about to have the next one. */
 static void make_awaited(void)
 {
-	engine.channel = asked;
-	engine.symbolizer_renewable = true;
-	ck_assert_int_eq(shutdown(symbolizer_socket(engine.symbolizer), SHUT_RDWR), 0);
+	engine.host.channel = asked;
+	engine.symbols.symbolizer_renewable = true;
+	ck_assert_int_eq(shutdown(symbolizer_socket(engine.symbols.symbolizer), SHUT_RDWR), 0);
 }
 
 static void renew(void)
@@ -244,7 +244,7 @@ static void renew(void)
 	int ends[2];
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
 	fd_close(asked);
-	engine.channel = asked = ends[0];
+	engine.host.channel = asked = ends[0];
 	symbolizer_link_update(&engine, SYMBOLIZER_THERE | SYMBOLIZER_RENEWABLE,
 		(int[]){ends[1], fd_open(AT_FDCWD, "/dev/null", O_RDONLY, 0)}, 2);
 }
@@ -294,7 +294,7 @@ START_TEST(files_are_looked_for_when_the_symbolizer_can_be_asked)
 	struct module *plain;
 	waits[_i].begin();
 	ck_assert_int_eq(
-		modules_get(engine.modules, &(struct module_key){.path = "/plain", .ino = 2}, open_self, NULL, &plain),
+		modules_get(engine.symbols.modules, &(struct module_key){.path = "/plain", .ino = 2}, open_self, NULL, &plain),
 		0);
 	aggregate_free(counts);
 	ck_assert_int_eq(aggregate_new(&counts), 0);
@@ -318,7 +318,7 @@ START_TEST(without_debug_information_mangled_names_are_asked_about)
 	struct module *file;
 	size_t n;
 	ck_assert_int_eq(
-		modules_get(engine.modules, &(struct module_key){.path = "/file", .ino = 2}, open_self, NULL, &file),
+		modules_get(engine.symbols.modules, &(struct module_key){.path = "/file", .ino = 2}, open_self, NULL, &file),
 		0);
 	aggregate_free(counts);
 	ck_assert_int_eq(aggregate_new(&counts), 0);
@@ -356,7 +356,7 @@ START_TEST(four_modules_are_asked_about_at_once)
 	struct module *more[MODULES];
 	int64_t until = clock_now() + PATIENCE_NS;
 	for (unsigned i = 1; i < MODULES; i++) {
-		ck_assert_int_eq(modules_get(engine.modules, &(struct module_key){.path = "self", .ino = 1 + i},
+		ck_assert_int_eq(modules_get(engine.symbols.modules, &(struct module_key){.path = "self", .ino = 1 + i},
 					 open_self, NULL, &more[i]),
 			0);
 		add_frame(more[i], vaddr);
@@ -377,9 +377,9 @@ END_TEST
 /* Without a successor there are no names: the request is over at once, and no later one begins. */
 START_TEST(an_ended_symbolizer_is_forgotten)
 {
-	ck_assert_int_eq(shutdown(symbolizer_socket(engine.symbolizer), SHUT_RDWR), 0);
+	ck_assert_int_eq(shutdown(symbolizer_socket(engine.symbols.symbolizer), SHUT_RDWR), 0);
 	ck_assert(!start());
-	ck_assert_ptr_null(engine.symbolizer);
+	ck_assert_ptr_null(engine.symbols.symbolizer);
 	ck_assert(!start());
 }
 END_TEST

@@ -74,11 +74,11 @@ START_TEST(its_modules_go_with_it_and_the_kernels_stay)
 			ck_assert_int_eq(target_module(t, &(struct module_key){.path = paths[i]}, nobody_opens, &m), 0);
 			module_unref(m);
 		}
-		modules_stats(engine.modules, &stats);
+		modules_stats(engine.symbols.modules, &stats);
 		ck_assert_uint_eq(stats.count, 3);
 		target_forget(t);
 	}
-	modules_stats(engine.modules, &stats);
+	modules_stats(engine.symbols.modules, &stats);
 	ck_assert_uint_eq(stats.count, 2);
 }
 END_TEST
@@ -121,8 +121,8 @@ static void open_exporter(void)
 	static const struct exporter_owner owner = {&engine, window_written, nobody_starts_another, NULL, NULL};
 	int ends[2];
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
-	ck_assert_int_eq(exporter_client_new(engine.loop, 1 << 20, &owner, &engine.exporter), 0);
-	ck_assert_int_eq(exporter_client_connect(engine.exporter, ends[0]), 0);
+	ck_assert_int_eq(exporter_client_new(engine.loop, 1 << 20, &owner, &engine.spool.exporter), 0);
+	ck_assert_int_eq(exporter_client_connect(engine.spool.exporter, ends[0]), 0);
 	exporter_end = ends[1];
 }
 

@@ -112,16 +112,16 @@ START_TEST(events_of_each_cpu)
 	char note[160];
 	struct err e = {0};
 	struct window w = {0};
-	if (cpu_rings_open(&engine.rings, note, sizeof(note), &e) < 0)
+	if (cpu_rings_open(&engine.perf.rings, note, sizeof(note), &e) < 0)
 		return;
 	target->desc.strategy = STRATEGY_PROCESS;
 	st->layout.flags = LAYOUT_TIMES | LAYOUT_LOST;
 	samples(20);
 	says(numbers, 4);
 	target_counts_window(target, &w);
-	double had = 0.5 * cpu_rings_count(engine.rings);
+	double had = 0.5 * cpu_rings_count(engine.perf.rings);
 	ck_assert_msg(fabs(w.kernel[1].had_counter - (had < 1 ? had : 1)) < 1e-9, "%f", w.kernel[1].had_counter);
-	engine.rings = cpu_rings_close(engine.rings);
+	engine.perf.rings = cpu_rings_close(engine.perf.rings);
 }
 END_TEST
 
@@ -160,14 +160,14 @@ START_TEST(what_was_used_while_the_profiler_was_away)
 	char note[160];
 	struct err e = {0};
 	struct window w = {0};
-	if (cpu_rings_open(&engine.rings, note, sizeof(note), &e) < 0)
+	if (cpu_rings_open(&engine.perf.rings, note, sizeof(note), &e) < 0)
 		return;
 	was_away(STRATEGY_CGROUP, gaps[_i].kernel, (int64_t)gaps[_i].gap * MS);
 	says(&(uint64_t){gaps[_i].counted * MS}, 1);
 	target_counts_window(target, &w);
 	ck_assert_uint_eq(w.kernel[0].counted, gaps[_i].counted * MS);
 	ck_assert_uint_eq(w.kernel[0].unseen, gaps[_i].unseen * MS);
-	engine.rings = cpu_rings_close(engine.rings);
+	engine.perf.rings = cpu_rings_close(engine.perf.rings);
 	clock_drive(NULL);
 }
 END_TEST
@@ -182,7 +182,7 @@ START_TEST(a_gap_is_no_kernel_code)
 	char note[160];
 	struct err e = {0};
 	struct window w = {0};
-	if (cpu_rings_open(&engine.rings, note, sizeof(note), &e) < 0)
+	if (cpu_rings_open(&engine.perf.rings, note, sizeof(note), &e) < 0)
 		return;
 	was_away(STRATEGY_PROCESS, false, 200 * MS);
 	st->layout.flags = LAYOUT_LOST;
@@ -200,7 +200,7 @@ START_TEST(a_gap_is_no_kernel_code)
 	ck_assert_uint_eq(k->lost_weight, 20 * MS);
 	ck_assert_uint_eq(k->unseen, 50 * MS);
 	ck_assert_uint_eq(k->unsampled, (600 - 200 - 20 - 50) * MS);
-	engine.rings = cpu_rings_close(engine.rings);
+	engine.perf.rings = cpu_rings_close(engine.perf.rings);
 	clock_drive(NULL);
 }
 END_TEST
@@ -254,7 +254,7 @@ START_TEST(what_intervals_stand_for_is_what_the_program_used)
 	char note[160];
 	struct err e = {0};
 	struct window w = {0};
-	if (settled[_i].gap && cpu_rings_open(&engine.rings, note, sizeof(note), &e) < 0)
+	if (settled[_i].gap && cpu_rings_open(&engine.perf.rings, note, sizeof(note), &e) < 0)
 		return;
 	by_intervals(settled[_i].taken, settled[_i].gap);
 	says(before, 2);
@@ -272,7 +272,7 @@ START_TEST(what_intervals_stand_for_is_what_the_program_used)
 	if (settled[_i].ran && settled[_i].taken)
 		ck_assert_uint_eq(k->unsampled, 0);
 	ck_assert_uint_eq(target->window.ran_then, ran[1]); /* the next window begins there */
-	engine.rings = cpu_rings_close(engine.rings);
+	engine.perf.rings = cpu_rings_close(engine.perf.rings);
 	clock_drive(NULL);
 }
 END_TEST

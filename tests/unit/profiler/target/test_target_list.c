@@ -72,9 +72,9 @@ static bool begin_service(void)
 	int s[2];
 	fds = fd_count();
 	static struct crash_marker nobody_looks;
-	engine = (struct engine){.at = &nobody_looks, .kallsyms_fd = -1, .channel = -1, .spool_path = "/spool"};
-	engine.statm = fd_open(AT_FDCWD, "/proc/self/statm", O_RDONLY, 0);
-	if (cpu_rings_open(&engine.rings, note, sizeof(note), &e) < 0)
+	engine = (struct engine){.host.at = &nobody_looks, .symbols.kallsyms_fd = -1, .host.channel = -1, .spool.path = "/spool"};
+	engine.host.statm = fd_open(AT_FDCWD, "/proc/self/statm", O_RDONLY, 0);
+	if (cpu_rings_open(&engine.perf.rings, note, sizeof(note), &e) < 0)
 		return skip(e.text), false;
 	clock_drive(&leaping);
 	ck_assert_int_eq(event_loop_new(&engine.loop), 0);
@@ -92,8 +92,8 @@ static void end_service(void)
 	while (engine.targets)
 		drop_target(engine.targets);
 	event_loop_free(engine.loop);
-	cpu_rings_close(engine.rings);
-	fd_close(engine.statm);
+	cpu_rings_close(engine.perf.rings);
+	fd_close(engine.host.statm);
 	clock_drive(NULL);
 	ck_assert_int_eq(fd_count(), fds);
 }
@@ -155,9 +155,9 @@ START_TEST(the_sums)
 	if (!begin_service())
 		return;
 	put_targets(3);
-	engine.records = 100;
-	engine.unknown = 2;
-	engine.n_streams = 50;
+	engine.perf.records = 100;
+	engine.perf.unknown = 2;
+	engine.n_events = 50;
 	engine.refused = 7;
 	engine.limits.fds = 77;
 	engine.tables.used = 8000;
@@ -168,15 +168,15 @@ START_TEST(the_sums)
 	ck_assert(s->targets == 3 && s->records == 100 && s->unknown == 2);
 	ck_assert(s->refused == 7 && s->table_bytes == 8000 && s->minute_us == 900000 && s->allowed_us == 1200000);
 	ck_assert_uint_eq(s->sampling_us, 700000);
-	ck_assert_uint_eq(s->rings, cpu_rings_count(engine.rings));
-	ck_assert_uint_eq(s->ring_bytes, cpu_rings_size(engine.rings));
+	ck_assert_uint_eq(s->rings, cpu_rings_count(engine.perf.rings));
+	ck_assert_uint_eq(s->ring_bytes, cpu_rings_size(engine.perf.rings));
 	ck_assert_uint_eq(s->fds, s->rings + 50 + 3 * 6);
 	ck_assert_uint_gt(s->memory, 100000);
 	ck_assert_uint_eq(s->fds_max, 77);
 	engine.limits.fds = 0;
 	target_list_fill(&engine, UINT64_MAX, &msg.listing);
 	ck_assert_uint_gt(s->fds_max, 77);
-	engine.n_streams = 0;
+	engine.n_events = 0;
 	end_service();
 }
 END_TEST

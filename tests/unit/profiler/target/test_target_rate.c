@@ -443,7 +443,7 @@ END_TEST
 START_TEST(a_session_gets_what_it_asked_for)
 {
 	begin_target(STRATEGY_CGROUP, 1);
-	engine.single = true;
+	engine.role.single = true;
 	limit_to(1);
 	run_ms(5000);
 	ck_assert_uint_eq(target->sampling.rate.n_steps, 0);
@@ -756,8 +756,8 @@ static bool begin_real_target(void)
 	char note[160];
 	options_default(&o);
 	settings = o.settings;
-	engine = (struct engine){.kallsyms_fd = -1, .root = -1};
-	if (cpu_rings_open(&engine.rings, note, sizeof(note), &e) < 0)
+	engine = (struct engine){.symbols.kallsyms_fd = -1, .symbols.root = -1};
+	if (cpu_rings_open(&engine.perf.rings, note, sizeof(note), &e) < 0)
 		return skip(e.text), false;
 	limits_apply(&engine, &settings);
 	ck_assert_int_eq(event_loop_new(&engine.loop), 0);
@@ -772,7 +772,7 @@ static bool begin_real_target(void)
 
 static void fill_rings(size_t bytes)
 {
-	while (cpu_rings_left(engine.rings) < bytes)
+	while (cpu_rings_left(engine.perf.rings) < bytes)
 		poll(NULL, 0, 10);
 	poll(NULL, 0, 4);
 }
@@ -788,17 +788,17 @@ START_TEST(a_drain_ends_at_its_deadline_and_goes_on_from_there)
 	handed_over = last_time = 0;
 	for (; !done && turns < 100000; turns++) {
 		done = cpu_rings_drain(
-			engine.rings, until, clock_now(), hand_over, NULL, &n); /* which is over by then */
+			engine.perf.rings, until, clock_now(), hand_over, NULL, &n); /* which is over by then */
 		ck_assert_uint_le(n, CPU_RINGS_LOOK);
-		ck_assert((cpu_rings_oldest(engine.rings) < until) == !done);
-		ck_assert(cpu_rings_oldest(engine.rings) >= (int64_t)last_time);
+		ck_assert((cpu_rings_oldest(engine.perf.rings) < until) == !done);
+		ck_assert(cpu_rings_oldest(engine.perf.rings) >= (int64_t)last_time);
 		all += n;
 	}
 	ck_assert(done && all == handed_over && all > 2 * CPU_RINGS_LOOK);
 	ck_assert_uint_eq(turns, (all + CPU_RINGS_LOOK - 1) / CPU_RINGS_LOOK);
 	/* and without one it takes all */
 	fill_rings(8000);
-	ck_assert(cpu_rings_drain(engine.rings, clock_now() - 2 * MS, INT64_MAX, hand_over, NULL, &n));
+	ck_assert(cpu_rings_drain(engine.perf.rings, clock_now() - 2 * MS, INT64_MAX, hand_over, NULL, &n));
 	ck_assert_uint_gt(n, 2 * CPU_RINGS_LOOK);
 	target_forget(target);
 	engine_done(&engine);
