@@ -40,7 +40,7 @@ static void report_outcome(
 	} else if (outcome == OPENER_UNSAMPLED) {
 		log_line(LOG_INFO,
 			"container=%s pid=%d outcome=unsampled reason=\"policy: one container of %u is profiled\"",
-			c->id, c->pid, options.settings.sample);
+			c->id, c->pid, options.settings.policy.sample);
 		hook_settings_outcome(&options.settings, HOOK_UNSAMPLED, start);
 	} else if (outcome == OPENER_FORBIDDEN) {
 		log_line(LOG_WARNING, "container=%s pid=%d outcome=forbidden reason=\"%s\"", c->id, c->pid, e->text);
@@ -61,7 +61,7 @@ void nri_start(const struct nri_starter_spec *spec, const struct nri_ask *ask)
 	bool off = options_off(spec->etc) == 1;
 	int r = off ? 0 : hook_settings_settings(&options, spec->etc, spec->argc, spec->argv, &e);
 	if (!off) { /* the log that our parent has open may have been rotated away */
-		log_open("pillion-nri", options.settings.log[0] ? options.settings.log : NULL);
+		log_open("pillion-nri", options.settings.paths.log[0] ? options.settings.paths.log : NULL);
 		log_level(options.settings.log_level);
 	}
 	if (r < 0)

@@ -45,7 +45,7 @@ static struct opener opener;
 /* A notice, best effort: pilliond sees the end of a target by itself. */
 static int stop_session(const char *id, int64_t start, struct err *e)
 {
-	int sock = service_client_connect(options.settings.control, e);
+	int sock = service_client_connect(options.settings.paths.control, e);
 	if (sock >= 0) {
 		union msg m;
 		m.stop = (struct msg_stop){0};
@@ -61,8 +61,8 @@ static int stop_session(const char *id, int64_t start, struct err *e)
 static const char *format_sampling(char *buf, size_t size)
 {
 	buf[0] = 0;
-	if (options.settings.sample > 1)
-		snprintf(buf, size, " sampled=\"one container of %u\"", options.settings.sample);
+	if (options.settings.policy.sample > 1)
+		snprintf(buf, size, " sampled=\"one container of %u\"", options.settings.policy.sample);
 	return buf;
 }
 
@@ -84,15 +84,16 @@ static int run(int64_t start, struct err *e)
 		hook_settings_outcome(&options.settings, HOOK_UNSAMPLED, start);
 		log_line(LOG_INFO,
 			"container=%s pid=%d outcome=unsampled reason=\"policy: one container of %u is profiled\"",
-			c->id, c->pid, options.settings.sample);
+			c->id, c->pid, options.settings.policy.sample);
 		return 0;
 	case OPENER_FORBIDDEN: /* also under strict: the administrator has it so */
 		hook_settings_outcome(&options.settings, HOOK_UNPROFILED, start);
 		log_line(LOG_WARNING, "container=%s pid=%d outcome=forbidden reason=\"%s\"", c->id, c->pid, e->text);
 		return 0;
 	case OPENER_STOPPED:
-		return c->id[0] && container_sampled(c->id, options.settings.sample) ? stop_session(c->id, start, e)
-										     : 0;
+		return c->id[0] && container_sampled(c->id, options.settings.policy.sample)
+			       ? stop_session(c->id, start, e)
+			       : 0;
 	case OPENER_FAILED:
 		return e->code == -EALREADY ? 0 : e->code < 0 ? e->code : -EIO; /* old runtimes call hooks twice */
 	default:
@@ -105,7 +106,7 @@ static int report_result(int r, int64_t start, const struct err *e)
 {
 	const struct container *c = &opener.container;
 	char text[sizeof(e->text)];
-	if (r == 0 || options_off(options.settings.etc) == 1) /* switched off meanwhile */
+	if (r == 0 || options_off(options.settings.paths.etc) == 1) /* switched off meanwhile */
 		return 0;
 	log_line(LOG_WARNING, "container=%s pid=%d outcome=%s reason=\"%s\"", c->id[0] ? c->id : "?", c->pid,
 		options.settings.strict ? "refused" : "unprofiled", e->text);
@@ -151,7 +152,7 @@ int main(int argc, char **argv)
 	struct err no_reader = {0};
 	int reads = hook_input_child_start(&intake, 0, &no_reader); /* it needs none of our settings */
 	int r = hook_settings_settings(&options, etc, argc, argv, &e);
-	log_open("pillion-hook", options.settings.log[0] ? options.settings.log : NULL);
+	log_open("pillion-hook", options.settings.paths.log[0] ? options.settings.paths.log : NULL);
 	log_level(options.settings.log_level);
 	if (r == 0 && options.settings.enabled)
 		r = reads < 0 ? err_say(&e, reads, "%s", no_reader.text) : run(start, &e);

@@ -178,7 +178,7 @@ static void reload_options(void)
 	struct err e;
 	if (hook_settings_settings(&anew, p.start.etc, p.start.argc, p.start.argv, &e) == 0)
 		options = anew;
-	log_open("pillion-nri", options.settings.log[0] ? options.settings.log : NULL);
+	log_open("pillion-nri", options.settings.paths.log[0] ? options.settings.paths.log : NULL);
 	log_level(options.settings.log_level);
 }
 
@@ -355,7 +355,7 @@ int main(int argc, char **argv)
 		return EXIT_USAGE;
 	fd_close_all_but(&p.handed, p.handed >= 0);
 	fd_hold_stdio();
-	log_open("pillion-nri", options.settings.log[0] ? options.settings.log : NULL);
+	log_open("pillion-nri", options.settings.paths.log[0] ? options.settings.paths.log : NULL);
 	log_level(options.settings.log_level);
 	if (r < 0) /* it may be mended while we run, and is looked at again with each container */
 		log_line(LOG_ERR, "reason=\"%s\"", e.text);

@@ -74,8 +74,8 @@ static bool find_real(void)
 		"/usr/local/sbin/crun"};
 	struct stat me = {0};
 	stat("/proc/self/exe", &me);
-	if (options.settings.runtime[0]) {
-		snprintf(real, sizeof(real), "%s", options.settings.runtime);
+	if (options.settings.paths.runtime[0]) {
+		snprintf(real, sizeof(real), "%s", options.settings.paths.runtime);
 		return is_runtime(real, &me);
 	}
 	for (size_t i = 0; i < sizeof(usual) / sizeof(usual[0]); i++)
@@ -436,9 +436,9 @@ static char **before_create(int argc, char **argv)
 static void read_settings(void)
 {
 	const char *other = getauxval(AT_SECURE) ? NULL : getenv("PILLION_ETC");
-	etc = other && other[0] == '/' && strlen(other) < sizeof(options.settings.etc) ? other : OPTIONS_ETC;
+	etc = other && other[0] == '/' && strlen(other) < sizeof(options.settings.paths.etc) ? other : OPTIONS_ETC;
 	hook_settings_settings(&options, etc, 0, NULL, NULL);
-	log_open("pillion-runc", options.settings.log[0] ? options.settings.log : NULL);
+	log_open("pillion-runc", options.settings.paths.log[0] ? options.settings.paths.log : NULL);
 	log_level(options.settings.log_level);
 }
 
@@ -471,7 +471,7 @@ int main(int argc, char **argv)
 	const bool found = find_real(), clear = runtime_argv_parse(dialect_of(real), argc, argv, &asked) == 0;
 	if (!found)
 		return report_missing(
-			options.settings.runtime[0]
+			options.settings.paths.runtime[0]
 				? "the runtime that pillion.conf names is not there, or no program, or "
 				  "pillion-runc itself"
 				: "there is no runc and no crun: name one in pillion.conf (runtime = /path)");

@@ -49,8 +49,8 @@ static void set_defaults(struct options *o, bool starts_daemon)
 
 static int read_user_file(struct options *o, const struct options *named, struct err *e)
 {
-	return named->settings.config[0] ? options_read_file(o, OPTION_FILE, named->settings.config, e)
-					 : user_dirs_read_user(o, e);
+	return named->settings.paths.config[0] ? options_read_file(o, OPTION_FILE, named->settings.paths.config, e)
+					       : user_dirs_read_user(o, e);
 }
 
 static int read_settings(struct options *o, int argc, char **argv, bool starts_daemon, struct err *first)

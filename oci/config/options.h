@@ -51,41 +51,63 @@ struct request {
 };
 
 /* Settings that only the administrator or the user of the command line makes. */
-struct settings {
-	bool enabled;				 /* false = as if pillion were not there */
-	bool strict;				 /* a failure of ours fails the start */
-	bool quiet, wait;			 /* of `pillion run`: no line before the program; stays its parent */
-	uint32_t budget_ms;			 /* the whole handshake */
+/* What may be profiled; patterns, "" = all: oci/runtime/policy.h */
+struct policy_settings {
 	uint32_t max_rate;			 /* Hz, the most an annotation may ask for */
 	bool tracepoints, kprobes, uprobes, raw; /* an annotation may ask for them */
 	bool sidecars;				 /* a Pod may bring its own profiler: shim/attach/sidecar.h */
-	/* patterns, "" = all: oci/runtime/policy.h */
 	char allow_namespaces[1024], allow_users[1024], allow_events[1024];
-	uint32_t sample;	    /* of so many containers that ask for a profile, one gets it */
-	int log_level;		    /* syslog(3) level */
-	char control[108];	    /* control socket path */
-	char metrics[108];	    /* address at which a service serves them: profiler/web/http_listen.h */
-	char spool[1024];	    /* directory of finished windows */
-	char output[1024];	    /* of `pillion run` and `attach`, "" = ./pillion-<pid> */
-	bool output_explicit;	    /* by a flag or a variable: a session writes there, also if a service listens */
-	char daemon[1024];	    /* pilliond binary */
-	char runtime[1024];	    /* the OCI runtime that pillion-runc calls, "" = the first that is there */
-	char log[1024];		    /* destination, "" = system log */
-	char etc[480];		    /* directory of policy and kill switch; no option */
-	char config[1024];	    /* user file, "" = the usual place */
-	uint64_t spool_bytes;	    /* cap of the spool */
-	uint32_t spool_age_s;	    /* cap of a profile's age */
-	char users_group[64];	    /* its members may register processes of their own, "" = only root may */
-	uint32_t users_max;	    /* such users at a time */
-	uint64_t users_spool_bytes; /* cap of each user's profiles */
-	/* of a service: profiler/target/limits.h */
+	uint32_t sample; /* of so many containers that ask for a profile, one gets it */
+};
+
+struct path_settings {
+	char control[108];	/* control socket path */
+	char metrics[108];	/* address at which a service serves them: profiler/web/http_listen.h */
+	char spool[1024];	/* directory of finished windows */
+	char output[1024];	/* of `pillion run` and `attach`, "" = ./pillion-<pid> */
+	char daemon[1024];	/* pilliond binary */
+	char runtime[1024];	/* the OCI runtime that pillion-runc calls, "" = the first that is there */
+	char log[1024];		/* destination, "" = system log */
+	char etc[480];		/* directory of policy and kill switch; no option */
+	char config[1024];	/* user file, "" = the usual place */
+	char target_root[1024]; /* root for files of targets that bring no files, "" = none */
+};
+
+/* Of `pillion run` and `pillion attach`. */
+struct command_settings {
+	bool quiet, wait;     /* no line before the program; stays its parent */
+	bool output_explicit; /* by a flag or a variable: a session writes there, also if a service listens */
+	uint32_t duration_s;  /* 0 = until the target ends */
+};
+
+/* Users that may register processes of their own. */
+struct user_settings {
+	char group[64];	      /* its members may, "" = only root may */
+	uint32_t max;	      /* such users at a time */
+	uint64_t spool_bytes; /* cap of each user's profiles */
+};
+
+/* Of a service: profiler/target/limits.h */
+struct limit_settings {
 	uint32_t targets, fds;
 	uint64_t table_bytes, module_bytes, jit_bytes;
 	uint64_t target_rate, target_bytes; /* of each, a second; 0 = none */
 	uint32_t cpu_budget;		    /* thousandths of a per cent of the machine; 0 = none */
-	uint32_t duration_s;		    /* of `pillion attach`, 0 = until the target ends */
-	char node[254];			    /* in labels; "": the host's name */
-	char target_root[1024];		    /* root for files of targets that bring no files, "" = none */
+};
+
+struct settings {
+	bool enabled;	      /* false = as if pillion were not there */
+	bool strict;	      /* a failure of ours fails the start */
+	uint32_t budget_ms;   /* the whole handshake */
+	int log_level;	      /* syslog(3) level */
+	uint64_t spool_bytes; /* cap of the spool */
+	uint32_t spool_age_s; /* cap of a profile's age */
+	char node[254];	      /* in labels; "": the host's name */
+	struct policy_settings policy;
+	struct path_settings paths;
+	struct command_settings command;
+	struct user_settings users;
+	struct limit_settings limits;
 };
 
 struct options {

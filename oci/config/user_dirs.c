@@ -110,7 +110,7 @@ void user_dirs_use(struct options *o)
 	use_control(o);
 	if (!use_spool(o) || !user_dirs_rootless() || access("/dev/log", W_OK) == 0)
 		return;
-	snprintf(path, sizeof(path), "%.1000s/pillion.log", o->settings.spool);
+	snprintf(path, sizeof(path), "%.1000s/pillion.log", o->settings.paths.spool);
 	make_parents(path);
 	set_path_option(o, "log", path);
 }

@@ -49,7 +49,7 @@ static int permit_user(const struct settings *s, struct err *e)
 	snprintf(number, sizeof(number), "%u", (unsigned)uid);
 	if (passwd_user_name(uid, name, sizeof(name)) < 0)
 		snprintf(name, sizeof(name), "%s", number);
-	if (policy_lets(s->allow_users, name) || policy_lets(s->allow_users, number))
+	if (policy_lets(s->policy.allow_users, name) || policy_lets(s->policy.allow_users, number))
 		return 0;
 	return err_say(e, -EPERM,
 		"the administrator's policy lets containers of user %s have no profile (policy.conf: users)", name);
@@ -58,9 +58,9 @@ static int permit_user(const struct settings *s, struct err *e)
 int policy_permits(const struct settings *s, const struct container *c, struct err *e)
 {
 	char shown[ERR_SHOWN];
-	if (s->allow_users[0] && permit_user(s, e) < 0)
+	if (s->policy.allow_users[0] && permit_user(s, e) < 0)
 		return e->code;
-	if (policy_lets(s->allow_namespaces, c->pod_namespace))
+	if (policy_lets(s->policy.allow_namespaces, c->pod_namespace))
 		return 0;
 	if (!c->pod_namespace[0])
 		return err_say(e, -EPERM,

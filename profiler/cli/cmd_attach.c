@@ -93,9 +93,9 @@ static int profile_target(const char *self, struct options *o, const struct atta
 		return command_fail(self, EXIT_FAILED, "cannot attach to %s (pid %d): %s", t->name, (int)t->pid,
 			command_clean(e.text));
 	fprintf(stderr, "attached to %s (pid %d)%s%s%s\n", t->name, (int)t->pid, a.notes[0] ? ": " : "",
-		command_clean(a.notes), o->settings.duration_s ? "" : "; Ctrl-C ends it");
+		command_clean(a.notes), o->settings.command.duration_s ? "" : "; Ctrl-C ends it");
 	progress_show("pillion attach: profiling");
-	wait_for_end(&a, signals, o->settings.duration_s);
+	wait_for_end(&a, signals, o->settings.command.duration_s);
 	progress_end();
 	r = attach_stop(&a, &ended, &e);
 	fd_close(signals);

@@ -95,7 +95,7 @@ static int of_service(struct asked *a)
 	cli_settings_read(&o, 1, none, &e);
 	if (e.code)
 		return command_fail(a->self, EXIT_USAGE, "%s", e.text);
-	return print_path_reports(a, o.settings.spool);
+	return print_path_reports(a, o.settings.paths.spool);
 }
 
 static int run(int argc, char **argv)

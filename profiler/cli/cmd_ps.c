@@ -27,7 +27,7 @@ static int run(int argc, char **argv)
 		options_set(&o, OPTION_FLAG, "control", control, &e);
 	if (e.code)
 		return command_fail(argv[0], EXIT_USAGE, "%s", e.text);
-	int code = command_ask_targets(argv[0], o.settings.control, o.settings.daemon, &l);
+	int code = command_ask_targets(argv[0], o.settings.paths.control, o.settings.paths.daemon, &l);
 	int r = code != EXIT_DONE ? 0 : json ? target_table_json(&l, stdout) : target_table_write(&l, full, stdout);
 	target_table_done(&l);
 	return r < 0 ? command_fail(argv[0], EXIT_FAILED, "cannot write the list: %s", strerror(-r)) : code;

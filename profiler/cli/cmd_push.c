@@ -354,7 +354,7 @@ static int run(int argc, char **argv)
 	else if (a.follow)
 		code = follow_spool(argv[0],
 			&(struct following){.endpoints = p, .n = n, .backlog = a.backlog, .node = o.settings.node},
-			a.n ? argv[1] : o.settings.spool, o.settings.log);
+			a.n ? argv[1] : o.settings.paths.spool, o.settings.paths.log);
 	else
 		code = push_files(argv[0], p, o.settings.node, a.n, argv + 1);
 	endpoints_free(p, n);

@@ -133,16 +133,16 @@ static const char *output_of(const struct settings *s, pid_t program)
 {
 	static char own[32];
 	snprintf(own, sizeof(own), "pillion-%d", (int)program);
-	return s->output[0] ? s->output : own;
+	return s->paths.output[0] ? s->paths.output : own;
 }
 
 static void say_where(const struct settings *s, const char *program, bool in_service)
 {
 	const char *slash = strrchr(program, '/'), *name = slash ? slash + 1 : program;
-	if (s->quiet || !isatty(STDERR_FILENO))
+	if (s->command.quiet || !isatty(STDERR_FILENO))
 		return;
 	if (in_service)
-		print_warning("the service at %s profiles %s; look: pillion ps, pillion top", s->control, name);
+		print_warning("the service at %s profiles %s; look: pillion ps, pillion top", s->paths.control, name);
 	else
 		print_warning("the profile of %s will be in %s; look: pillion top %s", name, output_of(s, getpid()),
 			output_of(s, getpid()));
@@ -163,7 +163,7 @@ static int prepare_profiling(const struct asked *a)
 	struct settings *s = &a->o->settings;
 	if (a->mistake->code && s->strict)
 		return command_fail("run", EXIT_OURS, "%s", a->mistake->text);
-	if (options_off(s->etc) == 1) {
+	if (options_off(s->paths.etc) == 1) {
 		print_warning("switched off on this host ('pillion on' ends that): the program runs without a profile");
 		return 0;
 	}
@@ -204,7 +204,7 @@ static bool is_listed(const struct settings *s, const char *id, char spool[stati
 {
 	struct target_table l = {0};
 	bool found = false;
-	if (command_ask_targets("run", s->control, s->daemon, &l) != EXIT_DONE)
+	if (command_ask_targets("run", s->paths.control, s->paths.daemon, &l) != EXIT_DONE)
 		return false;
 	for (size_t i = 0; i < l.n; i++)
 		found |= !strcmp(l.targets[i].id, id);
@@ -284,7 +284,7 @@ static int run_run(int argc, char **argv)
 	if (r < 0)
 		return cannot_run(a.program[0], r);
 	make_absolute(a.path);
-	return o.settings.wait ? run_above(&a) : become_program(&a);
+	return o.settings.command.wait ? run_above(&a) : become_program(&a);
 }
 
 const struct command cmd_run = {

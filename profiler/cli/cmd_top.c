@@ -62,7 +62,7 @@ static int add_targets(const struct target_table *l, struct spool_latest *found)
 static int of_service(const struct asked *a, struct spool_latest *found)
 {
 	struct target_table l = {0};
-	int code = command_ask_targets(a->self, a->own->settings.control, a->own->settings.daemon, &l);
+	int code = command_ask_targets(a->self, a->own->settings.paths.control, a->own->settings.paths.daemon, &l);
 	if (code != EXIT_DONE)
 		return code;
 	const int r = add_targets(&l, found);

@@ -28,7 +28,7 @@ static int list_targets(struct targets *t, const char *command)
 	if (t->names)
 		return 0;
 	cli_settings_read(&o, 1, none, &e);
-	snprintf(t->spool, sizeof(t->spool), "%s", o.settings.spool);
+	snprintf(t->spool, sizeof(t->spool), "%s", o.settings.paths.spool);
 	fd_auto spool = e.code ? -EINVAL : fd_open_dir(AT_FDCWD, t->spool);
 	return spool < 0 ? spool : spool_query_targets(spool, &t->names, &t->n);
 }

@@ -47,7 +47,7 @@ static void hang_up(struct connection *c)
 {
 	struct control_server *ctl = c->control;
 	if (c->target)
-		c->target->answer = NULL;
+		c->target->link.answer = NULL;
 	if (c->target && !c->remaps)
 		supervisor_stop(ctl->supervisor, c->target);
 	for (struct connection **at = &ctl->connections; *at; at = &(*at)->next)
@@ -74,7 +74,7 @@ static void on_answer(void *arg, const union msg *m)
 		c->deadline = 0;					       /* closed in the next round */
 	} else if (t->armed && !t->desc.running && (t->whole || !c->remaps)) { /* lives by itself now */
 		t->unmapped = false;
-		t->answer = NULL;
+		t->link.answer = NULL;
 		c->target = NULL;
 	} else if (t->armed && t->whole) {
 		c->deadline = INT64_MAX;
@@ -160,8 +160,8 @@ static int on_target(struct connection *c, union msg *m, const int *fds, size_t 
 	c->target = supervisor_register(c->control->supervisor, &m->target.desc, kept, e);
 	if (!c->target)
 		return e->code;
-	c->target->answer = on_answer;
-	c->target->arg = c;
+	c->target->link.answer = on_answer;
+	c->target->link.arg = c;
 	c->target->whole |= m->target.desc.strategy == STRATEGY_TIMERS; /* its processes connect by themselves */
 	return 0;
 }
@@ -204,8 +204,8 @@ static int send_next_target(struct connection *c)
 		return msg_send(c->sock, m, MSG_OK, NULL, 0);
 	r->offered++;
 	r->whole = false;
-	r->answer = on_answer;
-	r->arg = c;
+	r->link.answer = on_answer;
+	r->link.arg = c;
 	c->target = r;
 	m->target.desc = r->desc;
 	m->target.desc.fds = TARGET_PIDFD;

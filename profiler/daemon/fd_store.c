@@ -129,7 +129,7 @@ int fd_store_load_target(int sock, struct registered_target **ret)
 
 static void name_of(const struct registered_target *r, char name[static SD_NOTIFY_NAME_MAX])
 {
-	snprintf(name, SD_NOTIFY_NAME_MAX, TARGET_NAME, r->number, r->turn);
+	snprintf(name, SD_NOTIFY_NAME_MAX, TARGET_NAME, r->number, r->store.turn);
 }
 
 /* False: the manager cannot be told now, and is told later: one that does not read must not hold us up. */
@@ -169,7 +169,7 @@ static bool store_target(struct supervisor *s, struct registered_target *r)
 	int error = packed < 0 ? packed : sd_notify_keep(s->manager, name, packed);
 	if (packed >= 0 && error == -EAGAIN)
 		return false;
-	r->kept = error < 0 ? KEPT_NOT : KEPT;
+	r->store.kept = error < 0 ? KEPT_NOT : KEPT;
 	if (error < 0)
 		log_line(LOG_WARNING, "target=%s outcome=not_in_fd_store reason=\"%s\"", r->desc.id, strerror(-error));
 	return true;
@@ -200,7 +200,7 @@ static bool keep_journal(struct supervisor *s)
 /* Keeps a pidfd of the worker: it tells the next supervisor whether that process may still write to the journal. */
 static bool keep_worker(struct supervisor *s)
 {
-	return s->worker_kept = s->pidfd < 0 || keep_instead(s, WORKER_NAME, s->pidfd);
+	return s->worker_kept = s->current.pidfd < 0 || keep_instead(s, WORKER_NAME, s->current.pidfd);
 }
 
 int fd_store_round(struct supervisor *s)
@@ -209,16 +209,16 @@ int fd_store_round(struct supervisor *s)
 		return -1;
 	bool done = drop_all(s) && (s->journal_kept || keep_journal(s)) && (s->worker_kept || keep_worker(s));
 	for (struct registered_target *r = s->targets; r && done; r = r->next)
-		if (r->armed && !r->desc.running && r->kept == KEPT_YET)
+		if (r->armed && !r->desc.running && r->store.kept == KEPT_YET)
 			done = store_target(s, r);
 	return done ? -1 : AGAIN_MS;
 }
 
 void fd_store_forget(struct supervisor *s, struct registered_target *r)
 {
-	if (s->manager && r->kept == KEPT)
-		remove_stored_fd(s, r->number, r->turn);
-	r->kept = KEPT_YET;
+	if (s->manager && r->store.kept == KEPT)
+		remove_stored_fd(s, r->number, r->store.turn);
+	r->store.kept = KEPT_YET;
 }
 
 /* --- restoring ----------------------------------------------------------------------------------------- */
@@ -254,16 +254,16 @@ static int restore_target(struct supervisor *s, const struct stored_fd *k, uint3
 /* Its entry in the store stays. With a worker taken over: a target that the worker lacked has ended. */
 static int take_target(struct supervisor *s, const struct stored_fd *k, uint32_t number, uint32_t turn)
 {
-	int error = supervisor_find(s, number)		  ? -EALREADY
-		    : s->worker >= 0 || s->killswitch.off ? -ESRCH
-							  : restore_target(s, k, number);
+	int error = supervisor_find(s, number)		       ? -EALREADY
+		    : s->current.pid >= 0 || s->killswitch.off ? -ESRCH
+							       : restore_target(s, k, number);
 	struct registered_target *r = supervisor_find(s, number);
 	if (!r) {
 		remove_stored_fd(s, number, turn);
 		return error;
 	}
-	r->turn = turn;
-	r->kept = KEPT;
+	r->store.turn = turn;
+	r->store.kept = KEPT;
 	return error;
 }
 
@@ -304,7 +304,7 @@ static bool await_worker_exit(int pidfd)
 
 static bool journal_is_free(const struct supervisor *s, const struct inherited_fds *h)
 {
-	for (size_t i = 0; i < h->n_kept && !s->adopted; i++)
+	for (size_t i = 0; i < h->n_kept && !s->current.adopted; i++)
 		if (!strcmp(h->kept[i].name, WORKER_NAME) && !await_worker_exit(h->kept[i].fd))
 			return false;
 	return true;
@@ -320,7 +320,7 @@ static bool is_same_file(int a, int b)
 static void take_journal(struct supervisor *s, struct stored_fd *k, unsigned i)
 {
 	int *ours = &s->engine->host.journal[i];
-	if (!s->adopted) {
+	if (!s->current.adopted) {
 		fd_close(*ours);
 		*ours = k->fd;
 		k->fd = -1;

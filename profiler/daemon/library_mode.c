@@ -60,7 +60,7 @@ static int attach_process(
 	struct options *o, pid_t pid, bool kept, struct app_socket *app, struct attached *ret, struct err *e)
 {
 	static struct attach_target t;
-	int r = options_off(o->settings.etc) == 1
+	int r = options_off(o->settings.paths.etc) == 1
 			? err_say(e, -EPERM, "switched off on this host ('pillion on' ends that)")
 		: !o->settings.enabled ? err_say(e, -EPERM, "it is switched off: enabled is 0")
 				       : attach_find(pid, &t, e);
@@ -120,7 +120,7 @@ int library_mode_main(int argc, char **argv)
 		return 2;
 	fd_auto process = child_process_pidfd(pid);
 	cli_settings_read(&o, argc - 3, argv + 3, &e);
-	log_open("pilliond-library", o.settings.log[0] ? o.settings.log : NULL);
+	log_open("pilliond-library", o.settings.paths.log[0] ? o.settings.paths.log : NULL);
 	log_level(o.settings.log_level);
 	if (e.code)
 		return report_failure(&e);

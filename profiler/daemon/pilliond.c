@@ -59,7 +59,7 @@ static int read_settings(struct options *ret, struct err *e)
 {
 	int rest;
 	options_default(ret);
-	snprintf(ret->settings.etc, sizeof(ret->settings.etc), "%s", etc);
+	snprintf(ret->settings.paths.etc, sizeof(ret->settings.paths.etc), "%s", etc);
 	const bool system = !strcmp(etc, OPTIONS_ETC);
 	if (of_user && !system)
 		user_dirs_use(ret);
@@ -211,7 +211,7 @@ static bool take_estate(void)
 	if (r < 0)
 		log_line(LOG_WARNING, "outcome=restarted_empty reason=\"%s\"", e.text);
 	else if (startup.left >= 0)
-		log_line(LOG_WARNING, "outcome=adopted worker=%d targets=%u", (int)supervisor.worker,
+		log_line(LOG_WARNING, "outcome=adopted worker=%d targets=%u", (int)supervisor.current.pid,
 			supervisor.n_targets);
 	startup.left = fd_close(startup.left);
 	return r == 0;
@@ -382,7 +382,7 @@ int main(int argc, char **argv)
 	n_flags = argc, flags = argv;
 	of_user = geteuid() != 0 || user_dirs_rootless();
 	int r = read_settings(&options, &e);
-	log_open("pilliond", options.settings.log[0] ? options.settings.log : NULL);
+	log_open("pilliond", options.settings.paths.log[0] ? options.settings.paths.log : NULL);
 	log_level(options.settings.log_level);
 	open_manager();
 	if (r >= 0)

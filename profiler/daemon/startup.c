@@ -81,8 +81,8 @@ static int make_dir(const char *path, bool may_be_foreign, uid_t uid, gid_t gid,
 static int open_spool(const struct settings *set, struct startup *s, struct engine *g, struct err *e)
 {
 	/* users only pass through to their own directory, of which they know the name */
-	int dir = make_dir(set->spool, g->role.single, s->uid, s->gid, set->users_group[0] ? 0751 : 0750, e);
-	snprintf(g->spool.path, sizeof(g->spool.path), "%s", set->spool);
+	int dir = make_dir(set->paths.spool, g->role.single, s->uid, s->gid, set->users.group[0] ? 0751 : 0750, e);
+	snprintf(g->spool.path, sizeof(g->spool.path), "%s", set->paths.spool);
 	*s->exporter = (struct exporter_setup){
 		.spool = dir, .spool_bytes = set->spool_bytes, .spool_age_s = set->spool_age_s, .http.fd = -1};
 	return dir < 0 ? dir : 0;
@@ -160,19 +160,19 @@ static int open_listener(const struct settings *set, struct startup *s, struct e
 		fd_peek_from_first(s->handed.kept[i].fd);
 	s->listener = s->handed.listener;
 	if (s->listener >= 0)
-		compare_address(s->listener, set->control);
+		compare_address(s->listener, set->paths.control);
 	else if (r == 0)
-		r = s->listener = listen_at(set->control, s->gid, e);
+		r = s->listener = listen_at(set->paths.control, s->gid, e);
 	return r < 0 ? r : 0;
 }
 
 static int open_control(const struct settings *set, struct startup *s, struct engine *g, struct err *e)
 {
 	char dir[108];
-	const char *slash = strrchr(set->control, '/');
-	if (!slash || slash == set->control)
-		return err_say(e, -EINVAL, "control socket \"%s\" is not an absolute path", set->control);
-	snprintf(dir, sizeof(dir), "%.*s", (int)(slash - set->control), set->control);
+	const char *slash = strrchr(set->paths.control, '/');
+	if (!slash || slash == set->paths.control)
+		return err_say(e, -EINVAL, "control socket \"%s\" is not an absolute path", set->paths.control);
+	snprintf(dir, sizeof(dir), "%.*s", (int)(slash - set->paths.control), set->paths.control);
 	/*
 	 * files in there have modes of their own; below app/ are sockets that programs of any user reach by name
 	 * (shim/attach/app_socket.c)
@@ -183,10 +183,10 @@ static int open_control(const struct settings *set, struct startup *s, struct en
 	int r = open_listener(set, s, e);
 	if (r < 0)
 		return r;
-	s->memory = service_client_memory_open(set->control);
+	s->memory = service_client_memory_open(set->paths.control);
 	service_client_memory_reset(s->memory);
-	s->left = handover_connect(set->control);
-	g->host.handover = handover_listen(set->control);
+	s->left = handover_connect(set->paths.control);
+	g->host.handover = handover_listen(set->paths.control);
 	if (g->host.handover < 0)
 		log_line(LOG_WARNING, "outcome=no_handover_socket reason=\"%s\"", strerror(-g->host.handover));
 	return 0;
@@ -314,15 +314,15 @@ static int open_users(const struct settings *set, struct user_services_setup *u,
 {
 	char path[108];
 	gid_t group;
-	int r = passwd_group(set->users_group, &group);
+	int r = passwd_group(set->users.group, &group);
 	if (r < 0)
-		return err_say(e, r, "users_group: there is no group %s in /etc/group", set->users_group);
-	r = service_client_users_path(set->control, path, sizeof(path));
+		return err_say(e, r, "users_group: there is no group %s in /etc/group", set->users.group);
+	r = service_client_users_path(set->paths.control, path, sizeof(path));
 	if (r < 0)
-		return err_set(e, r, "%s", set->control);
+		return err_set(e, r, "%s", set->paths.control);
 	unlink(path); /* a service that listened there before us has closed it, or is about to */
 	u->listener = r = bind_at(path, group, e);
-	return r < 0 ? r : reserve_rings(u, set->users_max, e);
+	return r < 0 ? r : reserve_rings(u, set->users.max, e);
 }
 
 /*
@@ -353,7 +353,7 @@ static void start_users(const struct settings *set, struct startup *s, struct en
 	int r = open_users(set, &setup, &e);
 	if (r < 0 && setup.n)
 		log_line(LOG_WARNING, "outcome=fewer_users users=%u users_max=%u reason=\"%s\"", setup.n,
-			(unsigned)set->users_max, e.text);
+			(unsigned)set->users.max, e.text);
 	if (setup.n) {
 		make_cgroup(&arg.cgroup, g);
 		raise_memlock(setup.n, cpu_rings_count(setup.rings[0]));
@@ -406,7 +406,8 @@ int startup_open(const struct settings *set, bool session, struct engine *g, str
 		passwd_user("pillion", &s->uid, &s->gid);
 	}
 	g->role.single = g->role.modest = session;
-	g->symbols.kallsyms_fd = g->symbols.root = g->host.channel = g->host.statm = g->host.handover = g->host.journal[0] = g->host.journal[1] = -1;
+	g->symbols.kallsyms_fd = g->symbols.root = g->host.channel = g->host.statm = g->host.handover =
+		g->host.journal[0] = g->host.journal[1] = -1;
 	g->role.trusted = s->started_by;
 	raise_soft(RLIMIT_NOFILE);
 	raise_processes();
@@ -428,14 +429,14 @@ int startup_open(const struct settings *set, bool session, struct engine *g, str
 	s->parked = session ? -1 : open_parked();
 	s->oom = oom_score_open();
 	g->symbols.root = fd_open(AT_FDCWD, DEBUG_DIR, O_PATH | O_DIRECTORY, 0);
-	s->tree = set->target_root[0] ? fd_open(AT_FDCWD, set->target_root, O_PATH | O_DIRECTORY, 0) : -1;
-	if (set->target_root[0] && s->tree < 0)
-		return err_set(e, s->tree, "target_root: cannot open %s", set->target_root);
+	s->tree = set->paths.target_root[0] ? fd_open(AT_FDCWD, set->paths.target_root, O_PATH | O_DIRECTORY, 0) : -1;
+	if (set->paths.target_root[0] && s->tree < 0)
+		return err_set(e, s->tree, "target_root: cannot open %s", set->paths.target_root);
 	g->symbols.kallsyms_fd = fd_open(AT_FDCWD, "/proc/kallsyms", O_RDONLY, 0);
 	if (g->symbols.kallsyms_fd < 0)
 		err_set(&g->symbols.kallsyms_none, g->symbols.kallsyms_fd, "cannot open /proc/kallsyms");
 	s->signals = open_signals(session);
-	if (!session && set->users_group[0])
+	if (!session && set->users.group[0])
 		start_users(set, s, g);
 	if (!session)
 		open_metrics(set, s); /* after the fork of the users' process, which must not have the token */
@@ -445,7 +446,8 @@ int startup_open(const struct settings *set, bool session, struct engine *g, str
 /* Called without privileges, and before the last step, after which no process of ours may exec. */
 static void start_forkserver(struct startup *s, struct engine *g, struct err *e)
 {
-	struct symbolizer_limits limits = {.jobs = g->role.single ? 1 : 2, .memory = g->role.single ? 32 << 20 : 64 << 20};
+	struct symbolizer_limits limits = {
+		.jobs = g->role.single ? 1 : 2, .memory = g->role.single ? 32 << 20 : 64 << 20};
 	g->symbols.host_files = (struct target_files_account){.name = "host", .born = clock_now()};
 	if (forkserver_start(&limits, &s->forkserver, e) < 0)
 		log_line(LOG_WARNING, "outcome=no_user_names reason=\"%s\"", e->text);

@@ -57,22 +57,22 @@ static void remove_target(struct supervisor *s, struct registered_target *r)
 			s->n_fds -= registered_fds(r);
 			break;
 		}
-	event_loop_del(s->loop, &r->source);
+	event_loop_del(s->loop, &r->link.source);
 	registered_free(r);
 }
 
 static void kill_worker(struct supervisor *s)
 {
-	if (s->pidfd >= 0)
-		child_process_kill(s->pidfd);
-	else if (!s->adopted && s->worker > 0) /* between two of them there is none */
-		kill(s->worker, SIGKILL);
+	if (s->current.pidfd >= 0)
+		child_process_kill(s->current.pidfd);
+	else if (!s->current.adopted && s->current.pid > 0) /* between two of them there is none */
+		kill(s->current.pid, SIGKILL);
 }
 
 static void call_answer_callback(struct registered_target *r, const union msg *m)
 {
-	if (r->answer)
-		r->answer(r->arg, m);
+	if (r->link.answer)
+		r->link.answer(r->link.arg, m);
 }
 
 /* --- the worker's answers ------------------------------------------------------------------------------ */
@@ -85,11 +85,11 @@ static void on_relay(void *arg, uint32_t events)
 	int fds[1];
 	size_t n = 0;
 	struct err e;
-	ssize_t got = fd_recv(r->relay, m, sizeof(*m), fds, 0, &n);
+	ssize_t got = fd_recv(r->link.sock, m, sizeof(*m), fds, 0, &n);
 	if (got == -EAGAIN)
 		return;
 	if (got <= 0) { /* the worker has died: on_channel() sees that */
-		event_loop_del(s->loop, &r->source);
+		event_loop_del(s->loop, &r->link.source);
 		return;
 	}
 	bool is_word = msg_check(m, (size_t)got, 0, &e) == 0;
@@ -102,7 +102,7 @@ static void on_relay(void *arg, uint32_t events)
 	r->owed = false;
 	r->detached &= m->head.type != MSG_OK;
 	r->armed |= m->head.type == MSG_OK && registered_is_complete(r);
-	if (r->armed && r->kept == KEPT_YET)
+	if (r->armed && r->store.kept == KEPT_YET)
 		fd_store_round(s); /* before the peer has its OK */
 	call_answer_callback(r, m);
 	if (is_last)
@@ -114,12 +114,12 @@ static int connect_relay(struct supervisor *s, struct registered_target *r)
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
-	event_loop_del(s->loop, &r->source);
-	fd_close(r->relay);
-	r->relay = pair[0];
-	r->far = pair[1];
-	fcntl(r->relay, F_SETFL, O_NONBLOCK);
-	return event_loop_add(s->loop, &r->source, r->relay, EPOLLIN, on_relay, r);
+	event_loop_del(s->loop, &r->link.source);
+	fd_close(r->link.sock);
+	r->link.sock = pair[0];
+	r->link.far = pair[1];
+	fcntl(r->link.sock, F_SETFL, O_NONBLOCK);
+	return event_loop_add(s->loop, &r->link.source, r->link.sock, EPOLLIN, on_relay, r);
 }
 
 /* --- requests of the worker ---------------------------------------------------------------------------- */
@@ -191,29 +191,29 @@ static void unwind_start(struct supervisor *s, int *channel)
 	fd_close(channel[0]);
 	fd_close(channel[1]);
 	for (struct registered_target *r = s->targets; r; r = r->next)
-		r->far = fd_close(r->far);
+		r->link.far = fd_close(r->link.far);
 }
 
 static int register_worker(struct supervisor *s, pid_t pid, int pidfd, int channel)
 {
 	s->worker_kept = false;
-	s->worker = pid;
-	s->pidfd = pidfd;
-	s->channel = channel;
-	s->born = clock_now();
-	s->again = 0;
-	fcntl(s->channel, F_SETFL, O_NONBLOCK);
-	return event_loop_add(s->loop, &s->source, s->channel, EPOLLIN, on_channel, s);
+	s->current.pid = pid;
+	s->current.pidfd = pidfd;
+	s->current.channel = channel;
+	s->current.born = clock_now();
+	s->current.again = 0;
+	fcntl(s->current.channel, F_SETFL, O_NONBLOCK);
+	return event_loop_add(s->loop, &s->current.source, s->current.channel, EPOLLIN, on_channel, s);
 }
 
 /* In the child: closes all that is not the worker's. */
 static void be_worker(struct supervisor *s)
 {
-	fd_close(s->channel);
-	fd_close(s->pidfd);
+	fd_close(s->current.channel);
+	fd_close(s->current.pidfd);
 	kill_switch_close(&s->killswitch, NULL);
 	for (struct registered_target *r = s->targets; r; r = r->next)
-		fd_close(r->relay);
+		fd_close(r->link.sock);
 	s->engine->spool.exporter_sock = s->exporter.process.sock;
 	s->engine->symbols.symbolizer_sockets = s->symbolizer.sockets;
 	s->engine->symbols.symbolizer_renewable = s->symbolizer.renewable;
@@ -245,7 +245,7 @@ static int start_worker(struct supervisor *s)
 	oom_score_before_fork(s->oom, 1);
 	pid_t pid = r == 0 ? fork() : -1;
 	if (pid == 0) {
-		s->channel = channel[0];
+		s->current.channel = channel[0];
 		await_go(channel[1]);
 		be_worker(s);
 		_exit(worker_main(s->engine, s->settings, channel[1], s->targets));
@@ -260,8 +260,8 @@ static int start_worker(struct supervisor *s)
 	fd_send(channel[0], "", 1, NULL, 0);
 	fd_close(channel[1]);
 	for (struct registered_target *t = s->targets; t; t = t->next)
-		t->far = fd_close(t->far);
-	s->adopted = false;
+		t->link.far = fd_close(t->link.far);
+	s->current.adopted = false;
 	s->symbolizer.news = SYMBOLIZER_MANAGER_TOLD;
 	return register_worker(s, pid, child_process_pidfd(pid), channel[0]);
 }
@@ -277,13 +277,13 @@ static void start_again(struct supervisor *s)
 {
 	int r = start_worker(s);
 	if (r < 0) {
-		s->again = deadline_in(BACKOFF_MAX_MS * NSEC_PER_MSEC);
+		s->current.again = deadline_in(BACKOFF_MAX_MS * NSEC_PER_MSEC);
 		log_line(LOG_ERR, "outcome=no_worker reason=\"%s\"", strerror(-r));
 		return;
 	}
-	s->restarts++;
-	log_line(LOG_WARNING, "worker=%d state=started targets=%u restarts=%llu", (int)s->worker, s->n_targets,
-		(unsigned long long)s->restarts);
+	s->current.restarts++;
+	log_line(LOG_WARNING, "worker=%d state=started targets=%u restarts=%llu", (int)s->current.pid, s->n_targets,
+		(unsigned long long)s->current.restarts);
 }
 
 /*
@@ -341,33 +341,34 @@ static void clear_journal(struct supervisor *s);
 static void on_death(struct supervisor *s)
 {
 	char fate[64];
-	event_loop_del(s->loop, &s->source);
-	s->channel = fd_close(s->channel);
+	event_loop_del(s->loop, &s->current.source);
+	s->current.channel = fd_close(s->current.channel);
 	kill_worker(s); /* it may still live, with its channel closed or broken */
-	if (s->adopted)
-		fd_wait(s->pidfd, POLLIN, clock_now() + REAP_NS);
-	int status = child_process_wait(s->worker, clock_now() + REAP_NS);
-	s->pidfd = fd_close(s->pidfd);
+	if (s->current.adopted)
+		fd_wait(s->current.pidfd, POLLIN, clock_now() + REAP_NS);
+	int status = child_process_wait(s->current.pid, clock_now() + REAP_NS);
+	s->current.pidfd = fd_close(s->current.pidfd);
 	bool by_itself = status > 0 && !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-	s->worker = -1;
+	s->current.pid = -1;
 	if (s->quitting || s->leaving) {
 		event_loop_stop(s->loop);
 		return;
 	}
-	if (s->replaces) {
+	if (s->current.replaces) {
 		log_line(LOG_INFO, "outcome=worker_replaced targets=%u", s->n_targets);
-		s->replaces = false;
-		s->again = clock_now();
+		s->current.replaces = false;
+		s->current.again = clock_now();
 		sort_out(s);
 		return;
 	}
 	log_line(LOG_ERR, "outcome=worker_died reason=\"%s\"",
 		status == -ECHILD ? "it was another supervisor's" : child_process_fate(status, fate, sizeof(fate)));
-	s->failures = clock_now() - s->born > (by_itself ? STEADY_NS : KILLED_NS) ? 0 : s->failures + 1;
-	if (by_itself && !blame_file(s) && s->failures >= HASTY)
+	s->current.failures =
+		clock_now() - s->current.born > (by_itself ? STEADY_NS : KILLED_NS) ? 0 : s->current.failures + 1;
+	if (by_itself && !blame_file(s) && s->current.failures >= HASTY)
 		clear_journal(s);
 	sort_out(s);
-	s->again = deadline_in(backoff_ms(s->failures) * NSEC_PER_MSEC);
+	s->current.again = deadline_in(backoff_ms(s->current.failures) * NSEC_PER_MSEC);
 }
 
 static void on_channel(void *arg, uint32_t events)
@@ -376,7 +377,7 @@ static void on_channel(void *arg, uint32_t events)
 	struct worker_request q;
 	int fd = -1;
 	size_t n = 0;
-	ssize_t got = fd_recv(s->channel, &q, sizeof(q), &fd, 1, &n);
+	ssize_t got = fd_recv(s->current.channel, &q, sizeof(q), &fd, 1, &n);
 	if (got == -EAGAIN || (got == -EMFILE && !(events & EPOLLHUP)))
 		return;
 	if (got != sizeof(q))
@@ -396,7 +397,7 @@ static void on_channel(void *arg, uint32_t events)
 
 static int order_with(struct supervisor *s, const struct supervisor_order *o, const int *fds, size_t n)
 {
-	return s->channel < 0 ? -ENOTCONN : fd_send(s->channel, o, order_size(o), fds, n);
+	return s->current.channel < 0 ? -ENOTCONN : fd_send(s->current.channel, o, order_size(o), fds, n);
 }
 
 static int send_order(struct supervisor *s, const struct supervisor_order *o, int fd)
@@ -441,14 +442,15 @@ struct registered_target *supervisor_register(
 	s->n_fds += registered_fds(r);
 	int error = connect_relay(s, r);
 	if (error == 0)
-		error = send_order(s, &(struct supervisor_order){.kind = ORDER_SERVE, .number = r->number}, r->far);
-	r->far = fd_close(r->far);
+		error = send_order(
+			s, &(struct supervisor_order){.kind = ORDER_SERVE, .number = r->number}, r->link.far);
+	r->link.far = fd_close(r->link.far);
 	union msg *m = &s->msg;
 	int passed[TARGET_FDS_ALL];
 	size_t n = registered_list(r, passed);
 	m->target.desc = r->desc;
 	if (error == 0)
-		error = msg_send(r->relay, m, MSG_TARGET, passed, n);
+		error = msg_send(r->link.sock, m, MSG_TARGET, passed, n);
 	if (error < 0) {
 		not_there(error, e);
 		remove_target(s, r);
@@ -464,10 +466,10 @@ int supervisor_pass(
 {
 	enum msg_type type = (enum msg_type)m->head.type;
 	int error = r->owed ? err_say(e, -EPROTO, "more before the answer") : 0;
-	if (type == MSG_TASKS && s->worker < 0) /* the next worker would not know them */
+	if (type == MSG_TASKS && s->current.pid < 0) /* the next worker would not know them */
 		error = err_say(e, -ECONNRESET, ANEW);
 	if (error == 0)
-		error = msg_send(r->relay, m, type, fds, n);
+		error = msg_send(r->link.sock, m, type, fds, n);
 	/* the worker has hung up: its last answer is under way, or it has died and the next one will answer */
 	error = error == -EPIPE || error == -ECONNRESET ? 0 : error;
 	if (!e->code)
@@ -489,8 +491,8 @@ struct registered_target *supervisor_unmapped(struct supervisor *s, bool *ret_la
 {
 	*ret_later = false;
 	for (struct registered_target *r = s->targets; r; r = r->next) {
-		bool wants = r->unmapped && !r->answer && r->offered < REMAPS_MAX;
-		if (wants && !r->owed && s->worker >= 0)
+		bool wants = r->unmapped && !r->link.answer && r->offered < REMAPS_MAX;
+		if (wants && !r->owed && s->current.pid >= 0)
 			return r;
 		*ret_later |= wants;
 	}
@@ -502,7 +504,7 @@ void supervisor_stop(struct supervisor *s, struct registered_target *r)
 	if (r->armed && !r->stopping) {
 		r->stopping = true;
 		s->msg.stop = (struct msg_stop){0};
-		msg_send(r->relay, &s->msg, MSG_STOP, NULL, 0); /* without a worker: the next one is told */
+		msg_send(r->link.sock, &s->msg, MSG_STOP, NULL, 0); /* without a worker: the next one is told */
 	} else if (!r->armed) {
 		remove_target(s, r);
 	}
@@ -544,10 +546,10 @@ void supervisor_quit(struct supervisor *s)
 	s->quitting = true;
 	s->leaving = false;
 	s->quit_by = deadline_in(SUPERVISOR_QUIT_MS * NSEC_PER_MSEC);
-	if (s->worker < 0)
+	if (s->current.pid < 0)
 		event_loop_stop(s->loop);
 	int r = send_order(s, &(struct supervisor_order){.kind = ORDER_QUIT}, -1);
-	if (r < 0 && s->worker >= 0) {
+	if (r < 0 && s->current.pid >= 0) {
 		log_line(LOG_ERR, "outcome=worker_killed reason=\"it cannot be told to end: %s\"", strerror(-r));
 		kill_worker(s);
 	}
@@ -626,7 +628,7 @@ static int watch_symbolizer(struct supervisor *s)
 
 static int watch_worker(struct supervisor *s)
 {
-	int64_t now = clock_now(), next = s->quitting || s->replaces ? s->quit_by : s->again;
+	int64_t now = clock_now(), next = s->quitting || s->current.replaces ? s->quit_by : s->current.again;
 	if (!next)
 		return -1;
 	if (now < next)
@@ -637,14 +639,14 @@ static int watch_worker(struct supervisor *s)
 		event_loop_stop(s->loop);
 		return -1;
 	}
-	if (s->replaces) {
+	if (s->current.replaces) {
 		log_line(LOG_ERR, "outcome=worker_killed reason=\"it does not make room\"");
 		kill_worker(s);
 		s->quit_by = deadline_in(SUPERVISOR_QUIT_MS * NSEC_PER_MSEC);
 		return -1;
 	}
 	start_again(s);
-	return s->again ? deadline_left_ms(s->again) : -1;
+	return s->current.again ? deadline_left_ms(s->current.again) : -1;
 }
 
 /* --- a worker that is there already ---------------------------------------------------------------------- */
@@ -658,7 +660,7 @@ struct registered_target *supervisor_adopt(
 		return NULL;
 	}
 	add_target(s, r, number);
-	r->relay = relay;
+	r->link.sock = relay;
 	r->armed = true;
 	return r;
 }
@@ -668,14 +670,16 @@ int supervisor_inherit(struct supervisor *s, pid_t worker, int pidfd, int channe
 	for (struct registered_target *r = s->targets; r; r = r->next) {
 		r->total = r->n_events;
 		s->n_fds += registered_fds(r);
-		fcntl(r->relay, F_SETFL, O_NONBLOCK);
-		event_loop_add(s->loop, &r->source, r->relay, EPOLLIN, on_relay, r);
+		fcntl(r->link.sock, F_SETFL, O_NONBLOCK);
+		event_loop_add(s->loop, &r->link.source, r->link.sock, EPOLLIN, on_relay, r);
 	}
-	s->adopted = true;
+	s->current.adopted = true;
 	int r = register_worker(s, worker, pidfd, channel);
 	if (s->killswitch.off)
 		on_switch(s);
-	return r < 0 ? r : send_order(s, &(struct supervisor_order){.kind = ORDER_HANDOVER_SOCKET}, s->engine->host.handover);
+	return r < 0 ? r
+		     : send_order(
+			       s, &(struct supervisor_order){.kind = ORDER_HANDOVER_SOCKET}, s->engine->host.handover);
 }
 
 void supervisor_restore(struct supervisor *s, struct registered_target *r, uint32_t number)
@@ -702,8 +706,9 @@ static int cannot_start(int r, struct err *e)
 
 int supervisor_new(struct supervisor *s, struct err *e)
 {
-	s->worker = s->channel = s->pidfd = s->source.fd = -1;
-	s->engine->host.at = mmap(NULL, sizeof(*s->engine->host.at), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	s->current.pid = s->current.channel = s->current.pidfd = s->current.source.fd = -1;
+	s->engine->host.at =
+		mmap(NULL, sizeof(*s->engine->host.at), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (s->engine->host.at == MAP_FAILED)
 		return err_set(e, -errno, "cannot start the worker");
 	for (unsigned i = 0; i < 2; i++)
@@ -715,7 +720,7 @@ int supervisor_new(struct supervisor *s, struct err *e)
 	s->killswitch.arg = s;
 	s->killswitch.fd = -1;
 	if (r == 0)
-		kill_switch_open(&s->killswitch, s->settings->etc, s->loop);
+		kill_switch_open(&s->killswitch, s->settings->paths.etc, s->loop);
 	return cannot_start(r, e);
 }
 
@@ -745,13 +750,13 @@ int supervisor_start(struct supervisor *s, struct err *e)
 	if (r < 0)
 		return r == -EMFILE ? cannot_start(r, e) : r;
 	symbolizer_manager_start(&s->symbolizer, s->loop);
-	if (s->worker >= 0) /* it was another supervisor's, and so is its exporter */
+	if (s->current.pid >= 0) /* it was another supervisor's, and so is its exporter */
 		send_order(s, &(struct supervisor_order){.kind = ORDER_EXPORTER}, s->exporter.process.sock);
-	if (s->replaces) {
+	if (s->current.replaces) {
 		send_order(s, &(struct supervisor_order){.kind = ORDER_FLUSH_AND_EXIT}, -1);
 		s->quit_by = deadline_in(SUPERVISOR_QUIT_MS * NSEC_PER_MSEC);
 	}
-	r = s->worker < 0 ? start_worker(s) : 0;
+	r = s->current.pid < 0 ? start_worker(s) : 0;
 	return cannot_start(r, e);
 }
 
@@ -760,9 +765,9 @@ void supervisor_done(struct supervisor *s)
 	while (s->targets)
 		remove_target(s, s->targets);
 	kill_switch_close(&s->killswitch, s->loop);
-	event_loop_del(s->loop, &s->source);
-	s->channel = fd_close(s->channel);
-	s->pidfd = fd_close(s->pidfd);
+	event_loop_del(s->loop, &s->current.source);
+	s->current.channel = fd_close(s->current.channel);
+	s->current.pidfd = fd_close(s->current.pidfd);
 	exporter_manager_close(&s->exporter, s->loop);
 	symbolizer_manager_close(&s->symbolizer);
 	fd_close(s->engine->host.journal[0]);

@@ -25,6 +25,18 @@
 
 #define SUPERVISOR_QUIT_MS 10000 /* for the last windows */
 
+struct worker_process {
+	pid_t pid;     /* -1: there is none */
+	int pidfd;     /* of it */
+	bool adopted;  /* it is no child of ours */
+	bool replaces; /* and is to be replaced by one */
+	int channel;
+	struct event_loop_source source;
+	int64_t born, again; /* when it was forked; when the next may be, 0 = there is one */
+	unsigned failures;   /* in a row */
+	uint64_t restarts;
+};
+
 struct supervisor {
 	struct event_loop *loop;
 	struct engine *engine; /* each worker is forked with it */
@@ -42,15 +54,7 @@ struct supervisor {
 	unsigned n_targets;
 	uint64_t n_fds;
 	uint32_t last_number;
-	pid_t worker;  /* -1: there is none */
-	int pidfd;     /* of it */
-	bool adopted;  /* the worker is no child of ours */
-	bool replaces; /* and is to be replaced by one */
-	int channel;
-	struct event_loop_source source;
-	int64_t born, again; /* when it was forked; when the next may be, 0 = there is one */
-	unsigned failures;   /* in a row */
-	uint64_t restarts;
+	struct worker_process current;
 	bool quitting, leaving;
 	int64_t quit_by;	       /* or leave_by, or replaced by */
 	struct kill_switch killswitch; /* off: targets are let go, and none is taken */

@@ -53,7 +53,7 @@ struct registered_target *registered_new(const struct target_desc *d, const int 
 	if (!r)
 		return NULL;
 	r->desc = *d;
-	r->relay = r->far = r->source.fd = -1;
+	r->link.sock = r->link.far = r->link.source.fd = -1;
 	open_cgroup_files(r);
 	return r;
 }
@@ -264,8 +264,8 @@ struct registered_target *registered_free(struct registered_target *r)
 			fd_close(r->fds[i]);
 	while (r->n_memories)
 		fd_close(r->memories[--r->n_memories].fd);
-	fd_close(r->relay);
-	fd_close(r->far);
+	fd_close(r->link.sock);
+	fd_close(r->link.far);
 	free(r->memories);
 	free(r->events);
 	free(r->event_fds);

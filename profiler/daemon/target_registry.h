@@ -15,6 +15,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct registered_memory { /* that its processes have passed to the worker */
+	uint32_t key;
+	int fd;
+};
+
+struct target_relay {  /* supervisor.c: between its peer and the worker */
+	int sock, far; /* connection to the worker; the far end of the next worker's, until that is forked */
+	struct event_loop_source source;
+	void (*answer)(void *arg, const union msg *m); /* gets the worker's answers; NULL: the peer has gone */
+	void *arg;
+};
+
+struct target_store { /* fd_store.c: kept by the service manager, under a name with this number */
+	enum { KEPT_YET, KEPT, KEPT_NOT } kept; /* KEPT_NOT: it cannot be */
+	uint32_t turn;
+};
+
 struct registered_target {
 	struct registered_target *next;
 	uint32_t number;	 /* this target's, never used twice; not 0 */
@@ -31,21 +48,13 @@ struct registered_target {
 	unsigned offered;  /* number of times that it was offered to a peer (REMAP) */
 	bool unmapped;	   /* its new mappings were told to no process (shim/protocol/messages.h, REMAP) */
 	bool detached;	   /* its events write into no ring: their former rings are gone (fd_store.h) */
-	enum { KEPT_YET, KEPT, KEPT_NOT } kept; /* kept by the service manager, under a name with */
-	uint32_t turn;				/* this number; KEPT_NOT: it cannot be */
-	bool plain;				/* quarantined: kept as addresses only */
-	struct registered_memory {		/* that its processes have passed to the worker */
-		uint32_t key;
-		int fd;
-	} * memories;
+	struct target_store store;
+	bool plain; /* quarantined: kept as addresses only */
+	struct registered_memory *memories;
 	uint32_t n_memories;
 	struct crash_blame blame; /* of workers that died at it */
-	/* supervisor.h */
 	struct supervisor *supervisor;
-	int relay, far; /* connection to the worker; the far end of the next worker's, until that is forked */
-	struct event_loop_source source;
-	void (*answer)(void *arg, const union msg *m); /* gets the worker's answers; NULL: the peer has gone */
-	void *arg;
+	struct target_relay link;
 };
 
 /* Takes the descriptors, also on failure. NULL: out of memory. */

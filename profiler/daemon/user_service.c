@@ -99,17 +99,18 @@ static void init_service(struct user_service *t, const struct user_service_setup
 	g->role.modest = true;
 	g->perf.rings = setup->rings;
 	g->symbols.root = setup->root;
-	g->symbols.kallsyms_fd = g->host.channel = g->host.statm = g->host.handover = g->host.journal[0] = g->host.journal[1] = -1;
+	g->symbols.kallsyms_fd = g->host.channel = g->host.statm = g->host.handover = g->host.journal[0] =
+		g->host.journal[1] = -1;
 	g->role.trusted = setup->uid;
 	t->forkserver = (struct forkserver)FORKSERVER_NONE;
 	t->forkserver.sock = setup->forkserver;
 	t->supervisor.symbolizer = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
 	t->supervisor.symbolizer.from = &t->forkserver;
 	user_spool_name(setup->uid, name, sizeof(name));
-	snprintf(g->spool.path, sizeof(g->spool.path), "%.900s/%s", t->settings.spool, name);
+	snprintf(g->spool.path, sizeof(g->spool.path), "%.900s/%s", t->settings.paths.spool, name);
 	t->supervisor.exporter.setup = (struct exporter_setup){.spool = setup->spool,
 		.user = setup->uid,
-		.spool_bytes = t->settings.users_spool_bytes,
+		.spool_bytes = t->settings.users.spool_bytes,
 		.spool_age_s = t->settings.spool_age_s,
 		.http.fd = -1};
 	g->rates.account = -1;

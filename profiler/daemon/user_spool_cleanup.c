@@ -47,7 +47,7 @@ static void start_cleanup(struct spool_cleanup *t, uid_t user)
 	struct exporter_process p;
 	const struct exporter_setup setup = {.spool = t->spool,
 		.user = user,
-		.spool_bytes = t->settings->users_spool_bytes,
+		.spool_bytes = t->settings->users.spool_bytes,
 		.spool_age_s = t->settings->spool_age_s,
 		.http.fd = -1};
 	if (exporter_start(&setup, &p, &e) < 0) {

@@ -462,7 +462,7 @@ static uint32_t index_of(const struct registered_target *k, int fd)
 static void take_over(struct worker *w, struct registered_target *k)
 {
 	struct err e = {0};
-	struct connection *c = add_connection(w, k->far, k->number);
+	struct connection *c = add_connection(w, k->link.far, k->number);
 	struct target *t = NULL;
 	int fds[TARGET_FDS_ALL];
 	registered_list(k, fds);
@@ -495,11 +495,11 @@ static void take_over(struct worker *w, struct registered_target *k)
 	if (r == 0)
 		c->stopping = k->stopping;
 	if (r < 0) {
-		msg_refuse(k->far, &e);
+		msg_refuse(k->link.far, &e);
 		if (c)
 			hang_up(c);
 		else
-			fd_close(k->far);
+			fd_close(k->link.far);
 	}
 }
 
@@ -522,7 +522,8 @@ static bool may_inherit(const struct engine *g, int sock)
 {
 	struct ucred who;
 	socklen_t len = sizeof(who);
-	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && (who.uid == 0 || who.uid == g->role.trusted);
+	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 &&
+	       (who.uid == 0 || who.uid == g->role.trusted);
 }
 
 static void on_heir(void *arg, uint32_t events)
@@ -550,7 +551,8 @@ static void on_heir(void *arg, uint32_t events)
 	fcntl(g->host.channel, F_SETFL, O_NONBLOCK);
 	if (event_loop_add(g->loop, &w->source, g->host.channel, EPOLLIN, on_order, w) < 0)
 		event_loop_stop(g->loop);
-	g->symbols.symbolizer_renewable = true; /* the new supervisor has a fork server of its own, or says that it has none */
+	g->symbols.symbolizer_renewable =
+		true; /* the new supervisor has a fork server of its own, or says that it has none */
 	w->orphan_until = 0;
 }
 

@@ -190,8 +190,8 @@ static int give_target(struct target *t, int sock, int64_t deadline, int relay, 
 	it->target.desc = t->desc;
 	it->target.desc.n_events = target_n_asked(t);
 	it->target.desc.fds = 0;
-	const int own[] = {t->watch.pidfd, t->fs.tree, t->usage.cgroup, t->fs.exe, t->usage.events, t->usage.cpu_stat, t->app,
-		t->fs.opener.sock}; /* enum target_fd */
+	const int own[] = {t->watch.pidfd, t->fs.tree, t->usage.cgroup, t->fs.exe, t->usage.events, t->usage.cpu_stat,
+		t->app, t->fs.opener.sock}; /* enum target_fd */
 	for (unsigned i = 0; i < TARGET_FDS_ALL; i++)
 		if (own[i] >= 0) {
 			it->target.desc.fds |= 1u << i;
@@ -363,7 +363,7 @@ static int apply_handover(struct taking *k)
 		k->journal[i] = -1;
 	}
 	r = supervisor_inherit(k->s, k->pid, k->pidfd, k->channel);
-	k->s->replaces = k->leaving;
+	k->s->current.replaces = k->leaving;
 	k->pidfd = k->channel = -1;
 	return r;
 }

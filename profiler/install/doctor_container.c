@@ -50,7 +50,7 @@ static bool service_has(const struct settings *s, const struct engine_container 
 	struct target_table l = {0};
 	struct err unheard;
 	bool has = false;
-	fd_auto sock = service_client_connect_anyway(s->control, &unheard);
+	fd_auto sock = service_client_connect_anyway(s->paths.control, &unheard);
 	if (sock >= 0 && target_table_ask(sock, deadline_in(ASK_NS), &l, &unheard) == 0)
 		for (size_t i = 0; i < l.n; i++)
 			has = has || l.targets[i].host_pid == c->pid || (c->id[0] && !strcmp(l.targets[i].id, c->id));
@@ -186,9 +186,10 @@ static void why_not(const struct doctor *d, const struct engine_container *c, st
 	} else if (policy_permits(s, &asked, &e) < 0) {
 		check_report(f, FINDING_WARNING, "%s is not profiled: %s", shown, e.text);
 		check_suggest_fix(f, "that is the administrator's to change");
-	} else if (!container_sampled(asked.id, s->sample)) {
+	} else if (!container_sampled(asked.id, s->policy.sample)) {
 		check_report(f, FINDING_WARNING,
-			"%s is not profiled: policy has one container of %u, and this is another", shown, s->sample);
+			"%s is not profiled: policy has one container of %u, and this is another", shown,
+			s->policy.sample);
 		check_suggest_fix(f, "'pillion attach' profiles it now");
 	} else if (!names_hook(c)) {
 		check_report(f, FINDING_BROKEN, "%s asks for %.60s, but its config.json names no pillion-hook", shown,
@@ -218,9 +219,9 @@ void doctor_container(const struct doctor *d, struct check_result *f)
 		check_report(f, FINDING_OK, "%s is profiled by the service ('pillion ps')", shown);
 	} else if (session_has(&c)) {
 		check_report(f, FINDING_OK, "%s is profiled by a session of its own", shown);
-	} else if (options_off(d->options.settings.etc) == 1) {
+	} else if (options_off(d->options.settings.paths.etc) == 1) {
 		check_report(f, FINDING_BROKEN, "%s is not profiled: nothing is on this host (%s/off)", shown,
-			d->options.settings.etc);
+			d->options.settings.paths.etc);
 		check_suggest_fix(f, "sudo pillion on, then start it anew");
 	} else if ((sentence = find_foreign_runtime(&c))) {
 		check_report(f, FINDING_WARNING, "%s is not profiled: %s", shown, sentence);

@@ -63,22 +63,23 @@ void doctor_policy(const struct doctor *d, struct check_result *f)
 		check_suggest_fix(f, "correct that line");
 		return;
 	}
-	check_report(f, s->sample > 1 ? FINDING_WARNING : FINDING_OK, "%s",
+	check_report(f, s->policy.sample > 1 ? FINDING_WARNING : FINDING_OK, "%s",
 		s->strict ? "strict: a failure to profile fails the start" : "open");
-	const char *const rules[][2] = {
-		{"namespaces", s->allow_namespaces}, {"users", s->allow_users}, {"events", s->allow_events}};
+	const char *const rules[][2] = {{"namespaces", s->policy.allow_namespaces}, {"users", s->policy.allow_users},
+		{"events", s->policy.allow_events}};
 	for (size_t i = 0; i < 3; i++) {
 		at = strlen(f->what);
 		if (rules[i][1][0])
 			snprintf(f->what + at, sizeof(f->what) - at, "; %s: %.100s", rules[i][0], rules[i][1]);
 	}
-	if (s->sample > 1)
-		check_suggest_fix(f, "one container of %u is profiled (policy.conf: sample_containers)", s->sample);
+	if (s->policy.sample > 1)
+		check_suggest_fix(
+			f, "one container of %u is profiled (policy.conf: sample_containers)", s->policy.sample);
 }
 
 void doctor_service(const struct doctor *d, struct check_result *f)
 {
-	const char *control = d->options.settings.control;
+	const char *control = d->options.settings.paths.control;
 	struct err e = {0};
 	struct target_table l = {0};
 	fd_auto sock = service_client_connect_anyway(control, &e);
@@ -112,7 +113,7 @@ static void find_existing_ancestor(const char *path, char buf[1024])
 
 void doctor_spool(const struct doctor *d, struct check_result *f)
 {
-	const char *spool = d->options.settings.spool;
+	const char *spool = d->options.settings.paths.spool;
 	char path[1024];
 	struct statvfs fs;
 	struct stat st;
@@ -186,7 +187,7 @@ void doctor_push(const struct doctor *d, struct check_result *f)
 		check_suggest_fix(f, r == -EACCES ? "ask as root" : "correct it: nothing is pushed");
 		return;
 	}
-	fd_auto spool = fd_open_dir(AT_FDCWD, d->options.settings.spool);
+	fd_auto spool = fd_open_dir(AT_FDCWD, d->options.settings.paths.spool);
 	const unsigned n_pushed = spool < 0 ? 0 : push_status_read(spool, list);
 	for (size_t i = 0; well && i < n; i++) {
 		const struct push_status *is = find_pushed(list, n_pushed, endpoints[i].name);

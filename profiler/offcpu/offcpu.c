@@ -198,8 +198,8 @@ void offcpu_enter(struct offcpu *o, enum offcpu_phase phase, int64_t now, int64_
 	o->phase = phase;
 	o->time_before = o->time;
 	o->time = (struct offcpu_time){now, phase == OFFCPU_SMALL ? now + in : INT64_MAX, from, scale, clock_scale};
-	o->switches = o->switches_then = 0;
-	o->woken = false;
+	o->switches = o->check.switches = 0;
+	o->check.woken = false;
 	o->looked = now;
 	o->look = in;
 	o->until = now + in;
@@ -319,7 +319,7 @@ int offcpu_round(struct offcpu *o, int64_t now)
 		correct_waits(o);
 		wait_times_report(o->waits);
 	}
-	int64_t left = o->woken ? 0 : o->until - now;
+	int64_t left = o->check.woken ? 0 : o->until - now;
 	return left > 0 ? (int)((left + NSEC_PER_MSEC - 1) / NSEC_PER_MSEC) : 1;
 }
 

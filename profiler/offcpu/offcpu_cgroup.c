@@ -109,7 +109,7 @@ static void switch_off(struct offcpu *o, struct offcpu_cpu *c, const struct open
 	c->read = clock_now();
 	read_event(c->active, c->own);
 	c->count = c->active ? c->active->base.count + c->own[0] : c->count;
-	o->took += c->active && c->active == c->stacks ? c->own[0] - c->active->turn : 0;
+	o->turn.took += c->active && c->active == c->stacks ? c->own[0] - c->active->turn : 0;
 }
 
 static void switch_on(struct offcpu *o, struct open_event *st)
@@ -178,7 +178,7 @@ static struct clocks leave_turns(struct offcpu *o, enum offcpu_phase next, int64
 /* Keeps the sum of about the last hundred thousand switches. */
 static void note_pace(struct offcpu *o, const struct clocks *sum)
 {
-	struct offcpu_pace *p = o->phase == OFFCPU_PAUSE ? &o->unrecorded : &o->recorded;
+	struct offcpu_run *p = o->phase == OFFCPU_PAUSE ? &o->pace.unrecorded : &o->pace.recorded;
 	if (has_stacks(o->phase) || !sum->switches)
 		return;
 	if (p->switches > PACE_OF) {
@@ -195,7 +195,7 @@ static void note_pace(struct offcpu *o, const struct clocks *sum)
  */
 static void tell_pace(struct offcpu *o)
 {
-	const struct offcpu_pace *with = &o->recorded, *without = &o->unrecorded;
+	const struct offcpu_run *with = &o->pace.recorded, *without = &o->pace.unrecorded;
 	if (with->switches < PACE_LEAST || without->switches < PACE_LEAST)
 		return;
 	wait_times_set_overhead(o->waits, with->ran / with->switches - without->ran / without->switches);
@@ -206,16 +206,17 @@ static void begin_phase(struct offcpu *o, enum offcpu_phase phase, int64_t now, 
 {
 	uint64_t from = offcpu_time_of(o, now);
 	double scale = phase != OFFCPU_PAUSE, clock_scale = scale;
-	o->took = 0;
+	o->turn.took = 0;
 	const struct clocks sum = leave_turns(o, phase, now);
 	note_pace(o, &sum);
 	if (o->phase == OFFCPU_SMALL && o->time.since && now > o->time.since)
-		o->running = (double)sum.ran / (double)(now - o->time.since);
+		o->pace.running = (double)sum.ran / (double)(now - o->time.since);
 	if (phase == OFFCPU_SMALL && from != (uint64_t)now) {
 		scale = offcpu_catch_up((double)(now - (int64_t)from), (double)in, 0.5, SCALE_MOST);
-		clock_scale = o->running < HARDLY_RUNNING ? scale
-							  : offcpu_catch_up((double)sum.behind, o->running * (double)in,
-								    scale * 0.7, scale * 1.4);
+		clock_scale = o->pace.running < HARDLY_RUNNING
+				      ? scale
+				      : offcpu_catch_up((double)sum.behind, o->pace.running * (double)in, scale * 0.7,
+						scale * 1.4);
 	}
 	for (size_t i = 0; i < o->n_cpus; i++)
 		enter_turn(o, &o->cpus[i], its_turn(&o->cpus[i], phase), clock_scale);
@@ -285,7 +286,7 @@ static bool are_few(const struct offcpu *o, double rate)
 
 static void begin_small(struct offcpu *o, int64_t now, int64_t in)
 {
-	int64_t until_turn = o->turn_due - now;
+	int64_t until_turn = o->turn.due - now;
 	begin_phase(o, OFFCPU_SMALL, now, in < until_turn || until_turn < TURN_NS ? in : until_turn);
 }
 
@@ -313,9 +314,10 @@ static void end_small(struct offcpu *o, int64_t now)
 	o->too_many = pause > 0;
 	if (o->too_many) {
 		begin_pause(o, now, pause);
-	} else if (o->woken && now < o->until) { /* woken for another target's records, or for all of a long time */
-		o->woken = false;
-	} else if (now >= o->turn_due) {
+	} else if (o->check.woken &&
+		   now < o->until) { /* woken for another target's records, or for all of a long time */
+		o->check.woken = false;
+	} else if (now >= o->turn.due) {
 		bool few = are_few(o, rate);
 		begin_phase(o, few ? OFFCPU_ALL : OFFCPU_TURN, now, few ? LOOK_NS : TURN_NS);
 	} else {
@@ -330,11 +332,11 @@ static void end_turn(struct offcpu *o, int64_t now)
 		begin_pause(o, now, TURN_NS);
 	else
 		begin_phase(o, OFFCPU_SMALL, now, FIRST_NS);
-	double rest = (double)o->took / offcpu_asked_for(o) * NSEC_PER_SEC;
+	double rest = (double)o->turn.took / offcpu_asked_for(o) * NSEC_PER_SEC;
 	double least = (double)(REST_LEAST_NS + REST_COSTS * o->cost);
 	rest = rest < REST_NS ? rest : REST_NS;
-	o->turn_due = now + (was_all ? FIRST_NS : offcpu_about(o, rest > least ? rest : least));
-	o->until = o->turn_due < o->until ? o->turn_due : o->until;
+	o->turn.due = now + (was_all ? FIRST_NS : offcpu_about(o, rest > least ? rest : least));
+	o->until = o->turn.due < o->until ? o->turn.due : o->until;
 }
 
 static void look_at_all(struct offcpu *o, int64_t now)
@@ -352,7 +354,7 @@ static void look_at_all(struct offcpu *o, int64_t now)
 
 static void end_pause(struct offcpu *o, int64_t now)
 {
-	if (now >= o->turn_due && o->before == OFFCPU_SMALL) /* else it has to catch up first */
+	if (now >= o->turn.due && o->before == OFFCPU_SMALL) /* else it has to catch up first */
 		begin_phase(o, OFFCPU_TURN, now, TURN_NS);
 	else
 		begin_small(o, now, offcpu_about(o, (double)on_ns(o)));
@@ -364,14 +366,14 @@ static void (*const end_of[])(struct offcpu *o, int64_t now) = {
 /* A ring that wakes the worker for small records is half full: another half, and there is no room. */
 static int64_t on_ring_wakeup(struct offcpu *o, int64_t now)
 {
-	bool others = *o->owner.n_offcpu > 1 && o->switches == o->switches_then; /* other targets have filled it */
-	if (o->phase == OFFCPU_SMALL && !others && now - o->checked >= on_ns(o) / 2) {
-		o->checked = now;
-		o->switches_then = o->switches;
-		o->woken = true;
+	bool others = *o->owner.n_offcpu > 1 && o->switches == o->check.switches; /* other targets have filled it */
+	if (o->phase == OFFCPU_SMALL && !others && now - o->check.last >= on_ns(o) / 2) {
+		o->check.last = now;
+		o->check.switches = o->switches;
+		o->check.woken = true;
 		o->owner.calls->hurry(o->owner.target);
 	}
-	return o->woken ? now : o->phase == OFFCPU_ALL ? now + WOKEN_NS : INT64_MAX;
+	return o->check.woken ? now : o->phase == OFFCPU_ALL ? now + WOKEN_NS : INT64_MAX;
 }
 /* --- the beginning ---------------------------------------------------------------------------------------- */
 
@@ -446,11 +448,11 @@ static void check_phase(struct offcpu *o)
 {
 	const int64_t now = clock_now(); /* a phase is short: reading the records may have taken longer */
 	if (o->owner.progress->behind && o->phase != OFFCPU_PAUSE) {
-		o->turn_due = now + BEHIND_NS > o->turn_due ? now + BEHIND_NS : o->turn_due;
+		o->turn.due = now + BEHIND_NS > o->turn.due ? now + BEHIND_NS : o->turn.due;
 		begin_pause(o, now, BEHIND_NS);
 	} else if (o->phase == OFFCPU_ALL)
 		look_at_all(o, now);
-	else if (now >= o->until || o->woken)
+	else if (now >= o->until || o->check.woken)
 		end_of[o->phase](o, now);
 }
 
@@ -458,10 +460,10 @@ static void check_phase(struct offcpu *o)
 static void start_measuring(struct offcpu *o)
 {
 	int64_t now = clock_now();
-	o->switches = o->switches_then = 0;
-	o->woken = o->too_many = false;
-	o->looked = o->checked = now;
-	o->until = o->turn_due = now + FIRST_NS;
+	o->switches = o->check.switches = 0;
+	o->check.woken = o->too_many = false;
+	o->looked = o->check.last = now;
+	o->until = o->turn.due = now + FIRST_NS;
 	for (size_t i = 0; i < o->n_cpus; i++) {
 		uint64_t own[2];
 		read_event(o->cpus[i].active, own);
@@ -483,7 +485,7 @@ static void resume_recording(struct offcpu *o)
 			ioctl(c->stacks->fd, PERF_EVENT_IOC_DISABLE, 0);
 	}
 	begin_phase(o, OFFCPU_SMALL, clock_now(), FIRST_NS);
-	o->turn_due = o->until;
+	o->turn.due = o->until;
 }
 /* --- records ---------------------------------------------------------------------------------------------- */
 

@@ -83,9 +83,9 @@ static bool are_few(const struct offcpu *o, double rate)
 static void begin_recording(struct offcpu *o, int64_t now)
 {
 	const bool behind = offcpu_time_of(o, now) != (uint64_t)now;
-	int64_t in = behind					    ? ON_NS + ON_COSTS * o->cost
-		     : o->phase == OFFCPU_ALL && o->rest == REST_NS ? FIRST_NS
-								    : o->rest + REST_COSTS * o->cost;
+	int64_t in = behind						 ? ON_NS + ON_COSTS * o->cost
+		     : o->phase == OFFCPU_ALL && o->turn.rest == REST_NS ? FIRST_NS
+									 : o->turn.rest + REST_COSTS * o->cost;
 	begin_phase(o, by_clock(o) && !behind ? OFFCPU_ALL : OFFCPU_SMALL, now, offcpu_about(o, (double)in));
 }
 
@@ -113,11 +113,11 @@ static void check_phase(struct offcpu *o)
 {
 	const int64_t now = clock_now();
 	double rate = switches_a_second(o, now);
-	const bool many = o->woken || rate > offcpu_most(o) || !are_few(o, rate);
-	if (now < o->until && !o->woken)
+	const bool many = o->check.woken || rate > offcpu_most(o) || !are_few(o, rate);
+	if (now < o->until && !o->check.woken)
 		return;
-	if (o->phase == OFFCPU_TURN && o->rest > REST_NS) /* doubled where it had no room: see on_lost_records() */
-		o->rest = o->rest * 3 / 4 > REST_NS ? o->rest * 3 / 4 : REST_NS;
+	if (o->phase == OFFCPU_TURN && o->turn.rest > REST_NS) /* doubled where it had no room: see on_lost_records() */
+		o->turn.rest = o->turn.rest * 3 / 4 > REST_NS ? o->turn.rest * 3 / 4 : REST_NS;
 	if (o->phase == OFFCPU_PAUSE || o->phase == OFFCPU_TURN)
 		begin_recording(o, now);
 	else if (many)
@@ -146,10 +146,10 @@ static void start_measuring(struct offcpu *o)
 {
 	int64_t now = clock_now();
 	o->switches = 0;
-	o->woken = false;
+	o->check.woken = false;
 	o->looked = now;
 	o->look = FIRST_NS;
-	o->rest = REST_NS;
+	o->turn.rest = REST_NS;
 	o->until = now + FIRST_NS;
 }
 
@@ -164,14 +164,14 @@ static void resume_recording(struct offcpu *o)
 /* In OFFCPU_ALL many switches fill a ring within a few milliseconds. */
 static void request_drain(struct offcpu *o)
 {
-	o->woken = true;
+	o->check.woken = true;
 	o->owner.calls->hurry(o->owner.target);
 }
 
 /* The last switches came faster than few do. */
 static bool is_burst(struct offcpu *o, int64_t time)
 {
-	int64_t *oldest = &o->recent[o->n_recent++ % OFFCPU_RECENT], since = *oldest;
+	int64_t *oldest = &o->last.times[o->last.n++ % OFFCPU_RECENT], since = *oldest;
 	*oldest = time;
 	return since >= o->looked && !are_few(o, offcpu_a_second(OFFCPU_RECENT, time - since));
 }
@@ -236,7 +236,7 @@ static void on_lost_records(struct offcpu *o, uint64_t count, uint32_t cpu, int6
 	wait_times_gap(o->waits, count, cpu, offcpu_time_of(o, o->owner.progress->had_room), offcpu_time_of(o, time));
 	if (by_clock(o) || (o->phase != OFFCPU_ALL && o->phase != OFFCPU_TURN))
 		return;
-	o->rest = o->rest < REST_MOST_NS / 2 ? 2 * o->rest : REST_MOST_NS;
+	o->turn.rest = o->turn.rest < REST_MOST_NS / 2 ? 2 * o->turn.rest : REST_MOST_NS;
 	if (o->phase == OFFCPU_ALL)
 		request_drain(o);
 }

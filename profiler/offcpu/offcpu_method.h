@@ -33,6 +33,39 @@ struct offcpu_time {
 	double scale, clock_scale;
 };
 
+struct offcpu_cpu {
+	struct open_event *small, *stacks, *sideband, *seen;
+	struct open_event *active;	 /* small or stacks; NULL: in a pause */
+	uint64_t count, ran, clock_then; /* when its turn began: records, clock, the side-band's clock */
+	uint64_t switched_then;		 /* and its count of switches; 0: it has none */
+	uint64_t own[2];		 /* the values of the active one then, */
+	int64_t read;			 /* and when they were read */
+};
+
+struct offcpu_pace {
+	double running;	    /* CPU time per time, when small records were last made */
+	struct offcpu_run { /* how long threads ran from switch to switch, */
+		double switches, ran;
+	} recorded, unrecorded; /* with small records, and without any */
+};
+
+struct offcpu_check {
+	bool woken;   /* by a ring, which switches may fill */
+	int64_t last; /* when it was last checked whether they do, */
+	uint64_t switches;
+};
+
+struct offcpu_turn { /* of stacks */
+	int64_t due;
+	uint64_t took; /* in the last one */
+	int64_t rest;  /* from one to the next */
+};
+
+struct offcpu_recent { /* by switches: when the last ones were, a ring buffer */
+	int64_t times[OFFCPU_RECENT];
+	unsigned n;
+};
+
 /* Of one target. */
 struct offcpu {
 	struct offcpu_owner owner;
@@ -40,37 +73,22 @@ struct offcpu {
 	const struct offcpu_method *way;
 	struct wait_times *waits;
 	uint32_t spec; /* which of its events */
-	struct offcpu_cpu {
-		struct open_event *small, *stacks, *sideband, *seen;
-		struct open_event *active;	 /* small or stacks; NULL: in a pause */
-		uint64_t count, ran, clock_then; /* when its turn began: records, clock, the side-band's clock */
-		uint64_t switched_then;		 /* and its count of switches; 0: it has none */
-		uint64_t own[2];		 /* the values of the active one then, */
-		int64_t read;			 /* and when they were read */
-	} * cpus;
+	struct offcpu_cpu *cpus;
 	size_t n_cpus;
 	enum offcpu_phase phase, before;
-	double running;	     /* CPU time per time, when small records were last made */
-	struct offcpu_pace { /* how long they ran from switch to switch, */
-		double switches, ran;
-	} recorded, unrecorded;		      /* with small records, and without any */
+	struct offcpu_pace pace;
 	struct offcpu_time time, time_before; /* now, and before the last change */
 	int64_t looked;			      /* time of the last look; since then: */
 	uint64_t switches;
-	bool woken;	 /* by a ring, which switches may fill */
-	int64_t checked; /* when it was last checked whether they do, */
-	uint64_t switches_then;
+	struct offcpu_check check;
 	int64_t cost;	     /* of a change of phases, ns: calls for each CPU */
 	bool too_many;	     /* lately */
 	int64_t until, look; /* the end of the phase; OFFCPU_ALL: how long it was meant to be */
-	int64_t turn_due;    /* of stacks, the next one */
-	uint64_t took;	     /* stacks, in the last turn */
-	int64_t called;	     /* when the roll call began, 0: it has not */
+	struct offcpu_turn turn;
+	int64_t called; /* when the roll call began, 0: it has not */
 	int64_t told;
 	uint64_t lost_told, random;
-	int64_t recent[OFFCPU_RECENT]; /* by switches: when the last ones were, a ring buffer */
-	unsigned n_recent;
-	int64_t rest; /* from one turn of stacks to the next */
+	struct offcpu_recent last;
 	struct string_table
 		labels; /* that threads had when they went off: wait_at.labels is one more than the index here */
 	bool own_clock; /* a plain user's: it has a clock beside that of `cpu`, which gives no stacks then */

@@ -18,7 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of one window. Numbers of 64 bits alone: the journal has them as an array (profiler/target/checkpoint/checkpoint_write.c). */
+/* Of one window. Numbers of 64 bits alone: the journal has them as an array
+ * (profiler/target/checkpoint/checkpoint_write.c). */
 struct sample_tally {
 	uint64_t samples, weight[EVENTS_MAX]; /* kept */
 	uint64_t value[EVENTS_MAX];	      /* of events with a value field: the sum of its values */

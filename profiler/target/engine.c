@@ -64,7 +64,8 @@ int engine_init(struct engine *g, struct err *e)
 	if (r == 0)
 		r = unwind_new(&g->symbols.unwind);
 	for (unsigned i = 0; r == 0 && i < cpu_rings_count(g->perf.rings); i++)
-		r = event_loop_add(g->loop, &g->perf.ring_sources[i], cpu_rings_fd(g->perf.rings, i), EPOLLIN, on_ring, g);
+		r = event_loop_add(
+			g->loop, &g->perf.ring_sources[i], cpu_rings_fd(g->perf.rings, i), EPOLLIN, on_ring, g);
 	if (!g->role.node[0] && gethostname(g->role.node, sizeof(g->role.node) - 1) < 0)
 		g->role.node[0] = 0;
 	return r < 0 ? err_set(e, r, "cannot set up the profiler") : 0;
@@ -223,7 +224,8 @@ void engine_drain_rings(struct engine *g, bool all)
 		return;
 	for (struct target *t = g->targets; t; t = t->next)
 		inproc_read_labels(t->apps, (uint64_t)g->rates.drained);
-	g->perf.progress.behind = !cpu_rings_drain(g->perf.rings, until, all ? INT64_MAX : now + DRAIN_NS, on_record, g, &n);
+	g->perf.progress.behind =
+		!cpu_rings_drain(g->perf.rings, until, all ? INT64_MAX : now + DRAIN_NS, on_record, g, &n);
 	note_damage(g, now);
 	if (g->perf.progress.behind && cpu_rings_oldest(g->perf.rings) < until)
 		until = cpu_rings_oldest(g->perf.rings);
@@ -251,7 +253,9 @@ static bool read_ahead(struct engine *g)
 static int update_round_interval(struct engine *g)
 {
 	int calmer = g->round.interval_ms + g->round.interval_ms / 8;
-	g->round.interval_ms = g->round.restless || !g->round.interval_ms ? ENGINE_ROUND_MS : calmer < ROUND_CALM_MS ? calmer : ROUND_CALM_MS;
+	g->round.interval_ms = g->round.restless || !g->round.interval_ms ? ENGINE_ROUND_MS
+			       : calmer < ROUND_CALM_MS			  ? calmer
+									  : ROUND_CALM_MS;
 	g->round.restless = false;
 	return g->round.interval_ms;
 }

@@ -22,13 +22,13 @@ void limits_apply(struct engine *g, const struct settings *set)
 	g->limits = (struct engine_limits){.fds = FDS_SESSION, .modules = MODULES_SESSION, .jit = JIT_SESSION};
 	if (g->role.single)
 		return;
-	g->limits.targets = set->targets;
-	g->limits.fds = set->fds;
+	g->limits.targets = set->limits.targets;
+	g->limits.fds = set->limits.fds;
 	if (!g->role.modest) {
-		g->limits.modules = set->module_bytes;
-		g->limits.jit = set->jit_bytes;
+		g->limits.modules = set->limits.module_bytes;
+		g->limits.jit = set->limits.jit_bytes;
 	}
-	g->tables.max = g->role.modest && set->table_bytes > TABLES_USER ? TABLES_USER : set->table_bytes;
+	g->tables.max = g->role.modest && set->limits.table_bytes > TABLES_USER ? TABLES_USER : set->limits.table_bytes;
 	target_rate_use(g, set);
 }
 

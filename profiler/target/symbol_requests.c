@@ -226,7 +226,8 @@ static int send_symbol_request(struct part *p)
 		.alt = file_is_open(&files.alt) ? &files.alt : NULL,
 		.separate = files.separate};
 	q.n = vaddrs && names ? choose_addresses(p, vaddrs, names) : 0;
-	int r = q.n ? symbolizer_ask(t->engine->symbols.symbolizer, t->engine->loop, &q, &a, &taken, &p->job) : -ENODATA;
+	int r = q.n ? symbolizer_ask(t->engine->symbols.symbolizer, t->engine->loop, &q, &a, &taken, &p->job)
+		    : -ENODATA;
 	p->asked = clock_now();
 	p->question = p->first;
 	if (r == 0) /* addresses not chosen lie between: they are checked once more, and skipped */

@@ -32,5 +32,6 @@ bool symbolizer_link_works(const struct engine *g)
 
 bool symbolizer_link_awaited(const struct engine *g)
 {
-	return g->symbols.symbolizer && g->symbols.symbolizer_renewable && g->host.channel >= 0 && symbolizer_has_ended(g->symbols.symbolizer);
+	return g->symbols.symbolizer && g->symbols.symbolizer_renewable && g->host.channel >= 0 &&
+	       symbolizer_has_ended(g->symbols.symbolizer);
 }

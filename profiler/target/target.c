@@ -105,8 +105,8 @@ int target_tasks_new(struct target *t)
 
 static void take_fds(struct target *t, const int *fds)
 {
-	int *fields[] = {&t->watch.pidfd, &t->fs.tree, &t->usage.cgroup, &t->fs.exe, &t->usage.events, &t->usage.cpu_stat, &t->app,
-		&t->fs.opener.sock}; /* as enum target_fd */
+	int *fields[] = {&t->watch.pidfd, &t->fs.tree, &t->usage.cgroup, &t->fs.exe, &t->usage.events,
+		&t->usage.cpu_stat, &t->app, &t->fs.opener.sock}; /* as enum target_fd */
 	int n = 0;
 	for (unsigned bit = 0; bit < sizeof(fields) / sizeof(fields[0]); bit++)
 		if (t->desc.fds & 1u << bit)
@@ -147,8 +147,8 @@ int target_new(struct engine *g, const struct target_desc *d, const int *fds, st
 	t->born = clock_now();
 	t->desc = *d;
 	add_heap(&t->desc);
-	t->sampling =
-		(struct sampling){.desc = &t->desc, .rates = &g->rates, .unwind = g->symbols.unwind, .jit_room = &g->symbols.jit_room};
+	t->sampling = (struct sampling){
+		.desc = &t->desc, .rates = &g->rates, .unwind = g->symbols.unwind, .jit_room = &g->symbols.jit_room};
 	t->fs.account = (struct target_files_account){.name = t->desc.id, .born = t->born};
 	t->fs.opener = TARGET_FILES_OPENER(-1, t->desc.id);
 	t->watch.pidfd = t->fs.tree = t->usage.cgroup = t->fs.exe = t->usage.events = t->usage.cpu_stat = t->app = -1;
@@ -647,7 +647,8 @@ static void on_sample(struct target *t, struct open_event *st, const struct reco
 		return;
 	}
 	enum unwind_stop stop;
-	size_t n = sample_stack_frames(t->engine->symbols.unwind, p, r, &st->layout, &t->engine->symbols.jit_room, frames, &stop);
+	size_t n = sample_stack_frames(
+		t->engine->symbols.unwind, p, r, &st->layout, &t->engine->symbols.jit_room, frames, &stop);
 	struct sample_origin who = {r->pid, r->tid, p->comm, process_table_thread_name(p, r->tid), p->exe,
 		inproc_labels(t->apps, r->pid, r->tid, r->time)};
 	struct sample_detail when = sampling_detail(&t->sampling, r);

@@ -32,7 +32,7 @@
 #include <stdint.h>
 
 /* Parts of a target, each for the file that is named. -1: there is no such descriptor. */
-struct target_owner { /* the connection that registered it */
+struct target_owner {						/* the connection that registered it */
 	void (*on_ended)(void *arg, const struct msg_ended *m); /* or NULL; the target is still there */
 	void *arg;
 };
@@ -46,7 +46,7 @@ struct target_fs { /* target_open.c */
 };
 
 struct target_usage { /* target_usage.c */
-	int cgroup;	     /* a directory, to pass on */
+	int cgroup;   /* a directory, to pass on */
 	int events, cpu_stat;
 	uint64_t cpu_first;  /* cpu.stat usage_usec as it was armed */
 	uint64_t cpu_last;   /* cpu.stat usage_usec as last read: the runtime may remove the cgroup at any time, */
@@ -67,32 +67,33 @@ struct target_events { /* target.c */
 	struct stack_dump_size dump_sizes[EVENTS_MAX];
 };
 
-struct target_turn { /* engine.c */
+struct target_turn {	  /* engine.c */
 	uint64_t records; /* of the drain under way */
 	struct target *next;
 	int64_t due; /* no look before, except at all targets */
 };
 
-struct target_spool { /* window.c */
+struct target_spool {		/* window.c */
 	bool handed;		/* a profile was handed to the exporter */
 	unsigned unwritten;	/* profiles handed over, not answered yet */
 	int64_t written_by;	/* at its end: until when it waits for them, 0: it does not wait */
 	char last_profile[400]; /* below the spool, "" = none was written */
 };
 
-struct target_names { /* symbol_requests.c */
+struct target_names {		      /* symbol_requests.c */
 	struct pair_table not_named;  /* of modules, by number */
 	int64_t spent;		      /* ns: time of jobs for its names */
 	struct symbol_request *ahead; /* names asked for while the window is under way */
 	int64_t ahead_due, ahead_step;
 };
 
-struct target_crashes { /* crash_record.c */
+struct target_crashes {		      /* crash_record.c */
 	struct crash_record *records; /* that wait for names */
 	int64_t credit;		      /* as of when it may have another report; ns, CLOCK_MONOTONIC */
 };
 
-struct target_kernel { /* of an event's kind, up to the last change of its rate: numbers of 64 bits alone, as the tally */
+struct target_kernel { /* of an event's kind, up to the last change of its rate: numbers of 64 bits alone, as the tally
+			*/
 	uint64_t lost_known, lost, lost_weight, counted;
 	uint64_t weight_then, taken_then, counted_then; /* of the tally */
 	uint64_t enabled, running;			/* ns, where events take turns */
@@ -109,7 +110,7 @@ struct target_window { /* window.c, target_counts.c: the window under way */
 	struct window *over; /* that wait for names */
 };
 
-struct target_saved { /* checkpoint_write.c: of the journal's copy */
+struct target_saved {  /* checkpoint_write.c: of the journal's copy */
 	bool known;    /* it is in the journal */
 	bool lossy;    /* and no record has come since */
 	bool left_out; /* it takes too much room */

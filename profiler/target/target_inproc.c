@@ -47,7 +47,8 @@ static int find_module(void *target, const struct module_key *key, struct module
 static void keep_memory(void *target, uint32_t key, int memory)
 {
 	const struct target *t = target;
-	supervisor_request(t->engine->host.channel, &(struct worker_request){REQUEST_KEEP_MEMORY, t->number, key}, memory);
+	supervisor_request(
+		t->engine->host.channel, &(struct worker_request){REQUEST_KEEP_MEMORY, t->number, key}, memory);
 }
 
 static bool has_journal(const void *target)

@@ -28,9 +28,9 @@ int target_open_on_host(void *arg, const char *path, struct file *ret)
 	struct engine *g = ((struct target *)arg)->engine;
 	struct target_files_place p = {g->symbols.root, -1, NULL, false};
 	bool beneath = !strncmp(path, DEBUG_DIR "/", sizeof(DEBUG_DIR));
-	return g->symbols.root < 0 || !beneath
-		       ? -ENOENT
-		       : target_files_open(g->symbols.files, &p, &g->symbols.host_files, path + sizeof(DEBUG_DIR) - 1, ret);
+	return g->symbols.root < 0 || !beneath ? -ENOENT
+					       : target_files_open(g->symbols.files, &p, &g->symbols.host_files,
+							 path + sizeof(DEBUG_DIR) - 1, ret);
 }
 
 int target_module(struct target *t, const struct module_key *key, target_file_open_fn *open, struct module **ret)

@@ -418,7 +418,8 @@ void target_rate_release(struct target *t)
 void target_rate_use(struct engine *g, const struct settings *set)
 {
 	struct rate_control *r = &g->rates;
-	r->limits = (struct rate_limits){set->target_rate, set->target_bytes};
+	r->limits = (struct rate_limits){set->limits.target_rate, set->limits.target_bytes};
 	/* cpu_budget: thousandths of a per cent of the machine; allowed: ns a second, of all CPUs */
-	r->allowed = (uint64_t)set->cpu_budget * (NSEC_PER_SEC / 100000) * (g->perf.rings ? cpu_rings_count(g->perf.rings) : 0);
+	r->allowed = (uint64_t)set->limits.cpu_budget * (NSEC_PER_SEC / 100000) *
+		     (g->perf.rings ? cpu_rings_count(g->perf.rings) : 0);
 }

@@ -20,8 +20,8 @@
  *
  * A sample has the weight of the time at which it was taken, which may be long before it is read: the last changes are
  * kept. The successor of a killed worker has struct rate_saved of each target and struct sample_rate_saved from the
- * journal (profiler/target/checkpoint/checkpoint_read.h); then target_rate_resume(), also of a target without saved data, sets its
- * events as intended, whatever state they were left in.
+ * journal (profiler/target/checkpoint/checkpoint_read.h); then target_rate_resume(), also of a target without saved
+ * data, sets its events as intended, whatever state they were left in.
  */
 #pragma once
 

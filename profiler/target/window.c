@@ -246,7 +246,8 @@ static void fill_window(struct window *w, struct target *t, bool last)
 	t->window.past.lost += lost_in(w);
 	w->owns_counts = take_counts(w);
 	inproc_next_window(t->apps, w->counts, t->sampling.counts);
-	if (w->tally.restarts || t->fs.account.silent || t->fs.opener.account.silent || target_files_broken(t->engine->symbols.files))
+	if (w->tally.restarts || t->fs.account.silent || t->fs.opener.account.silent ||
+		target_files_broken(t->engine->symbols.files))
 		load_modules(w);
 	refresh_jits(w);
 	target_set_window_start(t, now);

@@ -9,7 +9,8 @@
 #include "profiler/spool/exporter_client.h"
 #include "profiler/target/target.h"
 
-/* A span of time that is over; it waits for names. The journal reads it, too (profiler/target/checkpoint/checkpoint_write.h). */
+/* A span of time that is over; it waits for names. The journal reads it, too
+ * (profiler/target/checkpoint/checkpoint_write.h). */
 struct window {
 	struct target *t;
 	struct window *next;

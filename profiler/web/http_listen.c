@@ -22,8 +22,8 @@
 /* Makes the path of a file beside the control socket. */
 static void format_sibling_path(const struct settings *set, const char *name, char *buf, size_t size)
 {
-	const char *slash = strrchr(set->control, '/');
-	snprintf(buf, size, "%.*s/%s", slash ? (int)(slash - set->control) : 0, set->control, name);
+	const char *slash = strrchr(set->paths.control, '/');
+	snprintf(buf, size, "%.*s/%s", slash ? (int)(slash - set->paths.control) : 0, set->paths.control, name);
 }
 
 /* --- a Unix socket -------------------------------------------------------------------------------------- */
@@ -133,7 +133,7 @@ static int listen_on(uint16_t port, bool instead, struct err *e)
 static int open_port(const struct settings *set, gid_t gid, bool instead, struct http_listener *ret, struct err *e)
 {
 	char path[128];
-	ret->port = (uint16_t)atoi(strchr(set->metrics, ':') + 1);
+	ret->port = (uint16_t)atoi(strchr(set->paths.metrics, ':') + 1);
 	format_sibling_path(set, "http.token", path, sizeof(path));
 	int r = open_token(path, gid, ret->token, sizeof(ret->token));
 	return r < 0 ? err_set(e, r, "metrics: no token at %s", path) : listen_on(ret->port, instead, e);
@@ -145,12 +145,12 @@ int http_listen(const struct settings *set, gid_t gid, bool instead, struct http
 	ret->fd = -1;
 	ret->port = 0;
 	ret->token[0] = 0;
-	if (!strcmp(set->metrics, "off"))
+	if (!strcmp(set->paths.metrics, "off"))
 		return 0;
 	format_sibling_path(set, "http.sock", path, sizeof(path));
-	int fd = set->metrics[0] == '/' ? listen_at(set->metrics, gid, instead, e)
-		 : set->metrics[0]	? open_port(set, gid, instead, ret, e)
-					: listen_at(path, gid, instead, e);
+	int fd = set->paths.metrics[0] == '/' ? listen_at(set->paths.metrics, gid, instead, e)
+		 : set->paths.metrics[0]      ? open_port(set, gid, instead, ret, e)
+					      : listen_at(path, gid, instead, e);
 	if (fd < 0)
 		return fd;
 	ret->fd = fd;

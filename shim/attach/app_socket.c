@@ -80,11 +80,13 @@ static int check_program(const char *program, struct err *e)
 
 int app_socket_find_library(const struct settings *s, char *buf, size_t size, struct err *e)
 {
-	const char *slash = strrchr(s->daemon, '/');
-	const int n = snprintf(buf, size, "%.*s/libpillion.so", slash ? (int)(slash - s->daemon) : 0, s->daemon);
+	const char *slash = strrchr(s->paths.daemon, '/');
+	const int n =
+		snprintf(buf, size, "%.*s/libpillion.so", slash ? (int)(slash - s->paths.daemon) : 0, s->paths.daemon);
 	if (n < 0 || (size_t)n >= size || strpbrk(buf, ": "))
 		return err_say(e, -EINVAL,
-			"LD_PRELOAD takes no path with a colon or a space in it, as that beside %s has", s->daemon);
+			"LD_PRELOAD takes no path with a colon or a space in it, as that beside %s has",
+			s->paths.daemon);
 	return access(buf, R_OK) == 0 ? 0 : err_say(e, -errno, "no %s (make install puts it there)", buf);
 }
 

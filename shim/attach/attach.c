@@ -135,8 +135,8 @@ static _Noreturn void exec_opener(int program, int line, int profiler)
 /* Beside pilliond. */
 static int opener_path(const struct settings *s, char *buf, size_t size)
 {
-	const char *slash = strrchr(s->daemon, '/');
-	int n = snprintf(buf, size, "%.*s/pillion-opener", slash ? (int)(slash - s->daemon) : 0, s->daemon);
+	const char *slash = strrchr(s->paths.daemon, '/');
+	int n = snprintf(buf, size, "%.*s/pillion-opener", slash ? (int)(slash - s->paths.daemon) : 0, s->paths.daemon);
 	return n < (int)size ? 0 : -ENAMETOOLONG;
 }
 
@@ -287,7 +287,7 @@ static int ask_for_one(int sock, struct attach_job *job, struct err *e)
 static int reach_again(const struct options *o, int *ret, struct err *e)
 {
 	union msg m;
-	*ret = service_client_connect_anyway(o->settings.control, e);
+	*ret = service_client_connect_anyway(o->settings.paths.control, e);
 	int r = *ret < 0 ? *ret : service_client_greet(*ret, &o->settings, 0, e);
 	return r < 0 ? r : msg_answer(*ret, deadline_in(ATTACH_MS * NSEC_PER_MSEC), &m, MSG_WELCOME, e);
 }

@@ -15,7 +15,7 @@ int hook_settings_settings(struct options *o, const char *etc, int argc, char **
 	struct err later;
 	const bool rootless = user_dirs_rootless(), system = !strcmp(etc, OPTIONS_ETC);
 	options_default(o);
-	snprintf(o->settings.etc, sizeof(o->settings.etc), "%s", etc);
+	snprintf(o->settings.paths.etc, sizeof(o->settings.paths.etc), "%s", etc);
 	snprintf(path, sizeof(path), "%.480s/policy.conf", etc);
 	int r = options_read_file(o, OPTION_POLICY, path, e);
 	snprintf(path, sizeof(path), "%.480s/pillion.conf", etc);
@@ -34,7 +34,7 @@ int hook_settings_settings(struct options *o, const char *etc, int argc, char **
 void hook_settings_outcome(const struct settings *s, enum hook_outcome outcome, int64_t start)
 {
 	struct err unheard;
-	int sock = service_client_connect(s->control, &unheard);
+	int sock = service_client_connect(s->paths.control, &unheard);
 	if (sock < 0)
 		return;
 	union msg m;

@@ -216,7 +216,7 @@ static int find_sidecar(struct outer *w, struct err *e)
 	static struct settings own;
 	if (!w->container->sidecar[0])
 		return 0;
-	if (!w->settings->sidecars) {
+	if (!w->settings->policy.sidecars) {
 		target_note(&w->out.desc, "not by the volume at " SIDECAR_DIR ": policy allows no sidecars");
 		return 0;
 	}
@@ -224,7 +224,7 @@ static int find_sidecar(struct outer *w, struct err *e)
 	if (w->sidecar < 0)
 		return e->code;
 	own = *w->settings;
-	own.tracepoints = own.kprobes = own.uprobes = own.raw = false;
+	own.policy.tracepoints = own.policy.kprobes = own.policy.uprobes = own.policy.raw = false;
 	w->settings = &own;
 	cgroup_target_done(&w->cgroup);
 	w->cgroup = (struct cgroup_target){
@@ -313,7 +313,7 @@ static int apply_verdict(struct outer *w, int prepared, const struct err *why, s
 	case DECISION_INVALID:
 		return err_say(e, -EINVAL, "%s", c->reason);
 	case DECISION_PROFILE:
-		if (!container_sampled(c->id, w->settings->sample)) {
+		if (!container_sampled(c->id, w->settings->policy.sample)) {
 			w->report->outcome = OPENER_UNSAMPLED;
 			return 0;
 		}
@@ -502,7 +502,7 @@ enum opener_outcome opener_wait(struct opener *op, char *notes, size_t notes_siz
 	if (r == 0)
 		r = explain_outcome(op, &report, e);
 	if (r == -ETIMEDOUT && report.in_service)
-		service_client_failed(op->settings->control);
+		service_client_failed(op->settings->paths.control);
 	snprintf(notes, notes_size, "%s", r < 0 ? "" : report.notes);
 	if (r < 0 && op->in_session) /* else the next start would believe that it profiles the container */
 		session_clean(op->container.id, op->deadline);

@@ -148,7 +148,8 @@ _Noreturn void inner_run(const struct opener_inner *start)
 	w.sock = service_client_reach(start->settings, 0, &w.no_sock);
 	event_open_look(&w.host);
 	event_open_raise_files();
-	int r = become_opener(start->settings->uprobes, &e); /* whether uprobes are requested is known only later */
+	int r = become_opener(
+		start->settings->policy.uprobes, &e); /* whether uprobes are requested is known only later */
 	if (fd_wait(w.in->line, POLLIN, 0) == 1)
 		_exit(0); /* the hook is gone: its pid is not visible from here, but EOF on its line is */
 	if (r == 0)

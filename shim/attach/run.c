@@ -192,7 +192,7 @@ int run_arm(struct options *o, const char *program, struct run_armed *ret, struc
 	event_open_look(&w.host);
 	r = open_target_events(&w, e);
 	if (r == -ETIMEDOUT && w.profiler.in_service)
-		service_client_failed(o->settings.control);
+		service_client_failed(o->settings.paths.control);
 	fd_close(w.profiler.sock);
 	fd_close(w.pidfd);
 	fd_close(w.tree);

@@ -19,13 +19,13 @@ static int ask_policy(const struct settings *s, const struct event_spec *spec, s
 		bool allowed;
 		const char *key;
 	} rules[] = {[NAMED_NOT] = {true, NULL},
-		[NAMED_TRACEPOINT] = {s->tracepoints, "tracepoints"},
-		[NAMED_KPROBE] = {s->kprobes, "kprobes"},
-		[NAMED_UPROBE] = {s->uprobes, "uprobes"},
-		[NAMED_RAW] = {s->raw, "raw"}};
+		[NAMED_TRACEPOINT] = {s->policy.tracepoints, "tracepoints"},
+		[NAMED_KPROBE] = {s->policy.kprobes, "kprobes"},
+		[NAMED_UPROBE] = {s->policy.uprobes, "uprobes"},
+		[NAMED_RAW] = {s->policy.raw, "raw"}};
 	char name[EVENT_TEXT_MAX];
 	snprintf(name, sizeof(name), "%s%s%s", k->name, spec->name[0] ? ":" : "", spec->name);
-	if (!policy_lets(s->allow_events, name))
+	if (!policy_lets(s->policy.allow_events, name))
 		return err_say(
 			e, -EPERM, "%s: the administrator's policy does not allow it (policy.conf: events)", name);
 	return rules[k->naming].allowed
@@ -58,7 +58,7 @@ static void note_first(struct target_desc *d, uint32_t max_rate)
 
 int event_request_make(const char *list, const struct settings *policy, struct target_desc *d, struct err *e)
 {
-	const uint32_t max_rate = policy ? policy->max_rate : 0;
+	const uint32_t max_rate = policy ? policy->policy.max_rate : 0;
 	size_t n = 0;
 	bool clamped = false;
 	struct err why = {0};

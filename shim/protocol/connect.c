@@ -12,15 +12,15 @@
 
 int connect_output(struct settings *s, pid_t pid, struct err *e)
 {
-	char here[sizeof(s->output)], given[sizeof(s->output)];
-	snprintf(given, sizeof(given), "%s", s->output);
+	char here[sizeof(s->paths.output)], given[sizeof(s->paths.output)];
+	snprintf(given, sizeof(given), "%s", s->paths.output);
 	if (!given[0])
 		snprintf(given, sizeof(given), "pillion-%d", (int)pid);
 	if (given[0] == '/')
-		return snprintf(s->spool, sizeof(s->spool), "%s", given), 0;
+		return snprintf(s->paths.spool, sizeof(s->paths.spool), "%s", given), 0;
 	if (!getcwd(here, sizeof(here)))
 		return err_set(e, -errno, "no directory to write to");
-	if (snprintf(s->spool, sizeof(s->spool), "%s/%s", here, given) >= (int)sizeof(s->spool))
+	if (snprintf(s->paths.spool, sizeof(s->paths.spool), "%s/%s", here, given) >= (int)sizeof(s->paths.spool))
 		return err_set(e, -ENAMETOOLONG, "%s", given);
 	return 0;
 }
@@ -50,7 +50,7 @@ int connect_profiler(const struct settings *s, const char *id, uint64_t start_ti
 {
 	ret->note[0] = 0;
 	/* a service writes to its own spool alone */
-	ret->sock = s->output_explicit ? -ENOENT : service_client_reach(s, hello, e);
+	ret->sock = s->command.output_explicit ? -ENOENT : service_client_reach(s, hello, e);
 	ret->in_service = ret->sock >= 0;
 	if (is_absent(ret->sock))
 		ret->sock = start_session(s, id, start_time, hello, deadline, ret, e);

@@ -91,7 +91,7 @@ int service_client_greet(int sock, const struct settings *s, uint32_t flags, str
 
 int service_client_reach(const struct settings *s, uint32_t flags, struct err *e)
 {
-	int sock = service_client_connect(s->control, e);
+	int sock = service_client_connect(s->paths.control, e);
 	int r = sock < 0 ? sock : service_client_greet(sock, s, flags, e);
 	if (r >= 0)
 		return sock;
@@ -99,8 +99,8 @@ int service_client_reach(const struct settings *s, uint32_t flags, struct err *e
 		fd_close(sock);
 	if (r != -EAGAIN)
 		return r;
-	service_client_failed(s->control);
-	return err_say(e, r, "pilliond at %s does not accept connections", s->control);
+	service_client_failed(s->paths.control);
+	return err_say(e, r, "pilliond at %s does not accept connections", s->paths.control);
 }
 
 void service_client_failed(const char *control)

@@ -29,17 +29,17 @@ static _Noreturn void exec_session(const struct settings *s, const char *id)
 	char bytes[32], age[16];
 	snprintf(bytes, sizeof(bytes), "%llu", (unsigned long long)s->spool_bytes);
 	snprintf(age, sizeof(age), "%us", s->spool_age_s);
-	char *argv[] = {"pilliond", "--session", (char *)id, "--etc", (char *)s->etc, "--spool", (char *)s->spool,
-		"--spool-size", bytes, "--spool-age", age, NULL, NULL, NULL, NULL, NULL};
+	char *argv[] = {"pilliond", "--session", (char *)id, "--etc", (char *)s->paths.etc, "--spool",
+		(char *)s->paths.spool, "--spool-size", bytes, "--spool-age", age, NULL, NULL, NULL, NULL, NULL};
 	size_t n = sizeof(argv) / sizeof(argv[0]) - 5;
-	const char *const texts[][2] = {{"--log", s->log}, {"--node", s->node}};
+	const char *const texts[][2] = {{"--log", s->paths.log}, {"--node", s->node}};
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (texts[i][1][0]) {
 			argv[n++] = (char *)texts[i][0];
 			argv[n++] = (char *)texts[i][1];
 		}
 	char *envp[] = {"PATH=/usr/sbin:/usr/bin:/sbin:/bin", NULL};
-	execve(s->daemon, argv, envp);
+	execve(s->paths.daemon, argv, envp);
 	_exit(127);
 }
 
@@ -66,8 +66,8 @@ static int prepare_session(const struct session *s, struct start *start, struct 
 		snprintf(start->note, sizeof(start->note), "the profiler has no cgroup of its own: %.190s", e->text);
 		r = 0;
 	}
-	if (r == 0 && access(s->settings->daemon, X_OK) < 0)
-		r = err_set(e, -errno, "cannot run %s", s->settings->daemon);
+	if (r == 0 && access(s->settings->paths.daemon, X_OK) < 0)
+		r = err_set(e, -errno, "cannot run %s", s->settings->paths.daemon);
 	return r;
 }
 

@@ -42,7 +42,8 @@ struct state {
 	struct rate_saved rate;
 	uint64_t kernel[EVENTS_MAX][KERNEL_NUMBERS]; /* of struct target_kernel */
 };
-_Static_assert(sizeof(((struct target *)0)->window.kernel) == sizeof(((struct state *)0)->kernel), "it is written as numbers");
+_Static_assert(
+	sizeof(((struct target *)0)->window.kernel) == sizeof(((struct state *)0)->kernel), "it is written as numbers");
 
 struct window_state {
 	uint64_t seq, real, duration, cpu_used, last;

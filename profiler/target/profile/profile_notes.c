@@ -449,8 +449,8 @@ int profile_notes_add_comments(struct profile_builder *b)
 			"only in %s",
 			module_name(b->quarantined[i]));
 	if (r == 0 && b->kernel_nameless && t->engine->symbols.kallsyms_none.code)
-		r = add_comment(
-			b, "functions of the kernel have no names, [kernel] alone: %s", t->engine->symbols.kallsyms_none.text);
+		r = add_comment(b, "functions of the kernel have no names, [kernel] alone: %s",
+			t->engine->symbols.kallsyms_none.text);
 	if (r == 0 && t->desc.detail & DETAIL_CGROUP && !t->desc.cgroup[0])
 		r = add_comment(b, "no label cgroup: what is profiled is processes, not a cgroup");
 	if (r == 0 && target_files_broken(t->engine->symbols.files))

@@ -8,15 +8,15 @@
 
 static struct pillion_event *event_of(const struct pillion_session *s, uint64_t id)
 {
-	size_t low = 0, high = s->n_events;
+	size_t low = 0, high = s->open.n;
 	while (low < high) {
 		const size_t mid = (low + high) / 2;
-		if (s->events[mid]->id < id)
+		if (s->open.events[mid]->id < id)
 			low = mid + 1;
 		else
 			high = mid;
 	}
-	return low < s->n_events && s->events[low]->id == id ? s->events[low] : NULL;
+	return low < s->open.n && s->open.events[low]->id == id ? s->open.events[low] : NULL;
 }
 
 static void layout_of(const struct pillion_session *s, uint32_t spec, struct self_layout *ret)
@@ -127,17 +127,17 @@ void self_foresee(void *session, struct self_source *source, const struct perf_e
 /* Closes it later: that takes the kernel long if many threads have inherited it, and rings go on filling. */
 static void find_superfluous(struct pillion_session *s, struct pillion_event *e)
 {
-	if (e->superfluous ||
-		self_grow((void **)&s->superfluous, &s->superfluous_room, (s->n_superfluous + 1) * sizeof(e)) < 0)
+	if (e->superfluous || self_grow((void **)&s->superfluous.events, &s->superfluous.room,
+				      (s->superfluous.n + 1) * sizeof(e)) < 0)
 		return;
 	e->superfluous = true;
-	s->superfluous[s->n_superfluous++] = e;
+	s->superfluous.events[s->superfluous.n++] = e;
 }
 
 void self_close_superfluous(struct pillion_session *s, uint64_t end)
 {
-	while (s->n_superfluous && self_clock() < end) {
-		struct pillion_event *e = s->superfluous[--s->n_superfluous];
+	while (s->superfluous.n && self_clock() < end) {
+		struct pillion_event *e = s->superfluous.events[--s->superfluous.n];
 		if (e->fd < 0 && !e->ring.page)
 			continue;
 		self_session_close_event(s, e);
@@ -150,18 +150,18 @@ static struct pillion_event *own_event(const struct pillion_session *s, const st
 {
 	const struct self_thread *t = self_threads_find(&s->threads, r->tid);
 	for (size_t i = t && t->having == SELF_OWN ? t->first : SIZE_MAX;
-		i < s->n_events && s->events[i]->tid == r->tid; i++)
-		if (s->events[i]->cpu == (int)r->cpu && s->events[i]->spec == r->spec)
-			return s->events[i];
+		i < s->open.n && s->open.events[i]->tid == r->tid; i++)
+		if (s->open.events[i]->cpu == (int)r->cpu && s->open.events[i]->spec == r->spec)
+			return s->open.events[i];
 	return NULL;
 }
 
 /* A thread with the side-band event has all events that were opened with it. */
 static void find_all_superfluous(struct pillion_session *s, struct pillion_event *e)
 {
-	for (size_t i = 0; !e->superfluous && i < s->n_events; i++)
-		if (s->events[i]->tid == e->tid && s->events[i]->cpu == e->cpu && s->events[i] != e)
-			find_superfluous(s, s->events[i]);
+	for (size_t i = 0; !e->superfluous && i < s->open.n; i++)
+		if (s->open.events[i]->tid == e->tid && s->open.events[i]->cpu == e->cpu && s->open.events[i] != e)
+			find_superfluous(s, s->open.events[i]);
 	find_superfluous(s, e);
 }
 

@@ -158,9 +158,9 @@ static int take_cpus(struct pillion_session *s)
 static struct pillion_session *free_session(struct pillion_session *s)
 {
 	free_leaders(s);
-	self_unmap(s->events, s->events_room);
-	self_unmap(s->tids, s->tids_room);
-	self_unmap(s->superfluous, s->superfluous_room);
+	self_unmap(s->open.events, s->open.room);
+	self_unmap(s->look.tids, s->look.room);
+	self_unmap(s->superfluous.events, s->superfluous.room);
 	self_unmap(s, sizeof(*s));
 	return NULL;
 }
@@ -199,11 +199,11 @@ static bool is_foreign(const struct pillion_session *s)
 /* Releases everything but the counts. */
 static void let_go(struct pillion_session *s)
 {
-	for (size_t i = 0; i < s->n_events; i++)
-		self_event_close(s->events[i]);
+	for (size_t i = 0; i < s->open.n; i++)
+		self_event_close(s->open.events[i]);
 	for (int i = 0; i < s->n_cpus; i++)
 		self_event_close(&s->leaders[i]);
-	s->n_events = s->reader.n = s->n_superfluous = 0;
+	s->open.n = s->reader.n = s->superfluous.n = 0;
 	s->status.fds = 0;
 	self_event_dedup_done(&s->heard);
 	memset(&s->heard, 0, sizeof(s->heard));
@@ -346,12 +346,12 @@ static void close_gone(struct pillion_session *s)
 	struct pollfd polls[64];
 	struct pillion_event *of[64];
 	size_t n = 0;
-	for (size_t i = 0; i <= s->n_events; i++) {
-		if (i < s->n_events && s->events[i]->fd >= 0 && !s->events[i]->from) {
-			of[n] = s->events[i];
-			polls[n++] = (struct pollfd){.fd = s->events[i]->fd};
+	for (size_t i = 0; i <= s->open.n; i++) {
+		if (i < s->open.n && s->open.events[i]->fd >= 0 && !s->open.events[i]->from) {
+			of[n] = s->open.events[i];
+			polls[n++] = (struct pollfd){.fd = s->open.events[i]->fd};
 		}
-		if (n < 64 && (i < s->n_events || !n))
+		if (n < 64 && (i < s->open.n || !n))
 			continue;
 		sys_call(poll, polls, n, 0);
 		for (size_t k = 0; k < n; k++)
@@ -366,7 +366,7 @@ static void on_tick(void *arg)
 	struct pillion_session *s = arg;
 	const uint64_t now = self_clock();
 	self_close_superfluous(s, now + CLOSE_NS);
-	s->reader.busy = s->n_superfluous != 0;
+	s->reader.busy = s->superfluous.n != 0;
 	if (s->unsure && self_threads_settle(&s->threads))
 		s->look_again = true;
 	s->unsure = false;

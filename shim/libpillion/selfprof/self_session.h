@@ -11,6 +11,16 @@
 #include "shim/libpillion/selfprof/self_strategy.h"
 #include "shim/libpillion/selfprof/self_threads.h"
 
+struct self_event_list {
+	struct pillion_event **events;
+	size_t n, room;
+};
+
+struct self_tid_list {
+	uint32_t *tids;
+	size_t n, room;
+};
+
 struct pillion_session {
 	struct pillion_session_spec spec; /* with its defaults filled in */
 	struct pillion_event_spec events_spec[PILLION_EVENTS_MAX];
@@ -27,15 +37,12 @@ struct pillion_session {
 	long files;		       /* open files that are not ours; descriptors that we may have */
 	long files_most;
 	struct self_pool pool;
-	struct pillion_event **events; /* in the order of their ids */
-	size_t n_events, events_room;
+	struct self_event_list open; /* in the order of their ids */
 	struct self_threads threads;
 	struct self_event_dedup heard;
 	struct self_clock_offset_offsets clock;
-	struct pillion_event **superfluous; /* to be closed */
-	size_t n_superfluous, superfluous_room;
-	uint32_t *tids; /* of the current look */
-	size_t n_tids, tids_room;
+	struct self_event_list superfluous; /* to be closed */
+	struct self_tid_list look;
 	bool look_again, unsure;   /* a thread may lack events; that is settled when all rings have been read */
 	uint64_t tended, last_own; /* when a thread got events of its own */
 };

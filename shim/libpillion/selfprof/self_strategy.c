@@ -223,7 +223,7 @@ static int add_event(struct pillion_session *s, uint32_t tid, int cpu, uint32_t 
 	/* the side-band is on the event that is opened last: a thread that inherits it has all */
 	const uint32_t sideband = spec + 1 == s->spec.n_events ? SELF_SIDEBAND : 0;
 	struct pillion_event *e = self_take(&s->pool, sizeof(*e));
-	if (!e || self_grow((void **)&s->events, &s->events_room, (s->n_events + 1) * sizeof(e)) < 0)
+	if (!e || self_grow((void **)&s->open.events, &s->open.room, (s->open.n + 1) * sizeof(e)) < 0)
 		return -ENOMEM;
 	int r = self_event_open(e, &s->events_spec[spec], tid, s->strategy->per_cpu ? s->cpus[cpu] : -1,
 		s->open_flags | sideband | SELF_TAIL(s->tail[spec]));
@@ -231,7 +231,7 @@ static int add_event(struct pillion_session *s, uint32_t tid, int cpu, uint32_t 
 		return r;
 	e->spec = spec;
 	s->status.fds++;
-	s->events[s->n_events++] = e;
+	s->open.events[s->open.n++] = e;
 	r = set_output(s, e, first, cpu);
 	*ret = e;
 	return r;
@@ -251,9 +251,9 @@ static int attach_cpu(struct pillion_session *s, uint32_t tid, int cpu)
 
 static void take_back(struct pillion_session *s, size_t from)
 {
-	for (size_t i = from; i < s->n_events; i++)
-		self_session_close_event(s, s->events[i]);
-	s->n_events = from;
+	for (size_t i = from; i < s->open.n; i++)
+		self_session_close_event(s, s->open.events[i]);
+	s->open.n = from;
 }
 
 static int set_attach_error(const struct pillion_session *s, int error)
@@ -266,7 +266,7 @@ static int set_attach_error(const struct pillion_session *s, int error)
 
 static int attach_thread(struct pillion_session *s, uint32_t tid)
 {
-	const size_t before = s->n_events;
+	const size_t before = s->open.n;
 	const int cpus = s->strategy->per_cpu ? s->n_cpus : 1;
 	int r = has_room(s, s->timed ? 1 : (uint32_t)cpus * s->spec.n_events) ? 0 : out_of_budget(s);
 	if (r < 0)
@@ -276,8 +276,8 @@ static int attach_thread(struct pillion_session *s, uint32_t tid)
 			r = attach_cpu(s, tid, i);
 	if (r < 0)
 		take_back(s, before);
-	else if (s->n_events > before)
-		s->events[s->n_events - 1]->last = true;
+	else if (s->open.n > before)
+		s->open.events[s->open.n - 1]->last = true;
 	s->status.threads += r == 0;
 	return r < 0 && r != -ESRCH ? set_attach_error(s, r) : r;
 }
@@ -287,9 +287,9 @@ static int attach_thread(struct pillion_session *s, uint32_t tid)
 static int note_tid(void *arg, uint32_t tid)
 {
 	struct pillion_session *s = arg;
-	if (self_grow((void **)&s->tids, &s->tids_room, (s->n_tids + 1) * sizeof(tid)) < 0)
+	if (self_grow((void **)&s->look.tids, &s->look.room, (s->look.n + 1) * sizeof(tid)) < 0)
 		return -ENOMEM;
-	s->tids[s->n_tids++] = tid;
+	s->look.tids[s->look.n++] = tid;
 	return 0;
 }
 
@@ -298,10 +298,11 @@ static int list_new_threads(struct pillion_session *s)
 {
 	const uint64_t began = self_clock();
 	size_t n = 0;
-	s->n_tids = 0;
+	s->look.n = 0;
 	if (!s->strategy->all_threads) {
 		note_tid(s, (uint32_t)sys_call(gettid));
-		return self_threads_seen(&s->threads, s->tids[0], began) == SELF_NOT_KNOWN ? 1 : (int)(s->n_tids = 0);
+		return self_threads_seen(&s->threads, s->look.tids[0], began) == SELF_NOT_KNOWN ? 1
+												: (int)(s->look.n = 0);
 	}
 	const int r = self_each_number("/proc/self/task", note_tid, s);
 	if (r < 0)
@@ -311,11 +312,11 @@ static int list_new_threads(struct pillion_session *s)
 		self_reader_scan(&s->reader, self_foresee, s);
 		self_threads_settle(&s->threads);
 	}
-	for (size_t i = 0; i < s->n_tids; i++)
-		if (self_threads_seen(&s->threads, s->tids[i], began) <= SELF_UNSURE)
-			s->tids[n++] = s->tids[i];
+	for (size_t i = 0; i < s->look.n; i++)
+		if (self_threads_seen(&s->threads, s->look.tids[i], began) <= SELF_UNSURE)
+			s->look.tids[n++] = s->look.tids[i];
 	self_threads_looked(&s->threads, began);
-	s->n_tids = n;
+	s->look.n = n;
 	return (int)n;
 }
 
@@ -326,9 +327,9 @@ static int attach_all(struct pillion_session *s)
 {
 	uint64_t drained = self_clock();
 	int r = 0;
-	for (size_t i = 0; r == 0 && i < s->n_tids; i++) {
-		const uint32_t first = (uint32_t)s->n_events;
-		r = attach_thread(s, s->tids[i]);
+	for (size_t i = 0; r == 0 && i < s->look.n; i++) {
+		const uint32_t first = (uint32_t)s->open.n;
+		r = attach_thread(s, s->look.tids[i]);
 		const bool short_of = r == -EMFILE || r == -ENFILE || (s->timed && r == -EPERM);
 		enum self_having having = SELF_OWN;
 		if (r == -ESRCH) {
@@ -350,7 +351,7 @@ static int attach_all(struct pillion_session *s)
 			drained = s->last_own;
 		}
 		if (r == 0)
-			r = self_threads_own(&s->threads, s->tids[i], having, s->last_own, first);
+			r = self_threads_own(&s->threads, s->look.tids[i], having, s->last_own, first);
 	}
 	return r;
 }
@@ -390,7 +391,7 @@ int self_attach(struct pillion_session *s)
 		r = s->status.refused ? self_fail(-EACCES, "session: the kernel refused all threads")
 				      : self_fail(-EMFILE, "session: descriptors for none of the threads");
 	s->status.inherited = (uint32_t)self_threads_count(&s->threads, SELF_INHERITED);
-	s->status.events = (uint32_t)s->n_events;
+	s->status.events = (uint32_t)s->open.n;
 	s->status.rings = (uint32_t)s->reader.n;
 	return r;
 }
@@ -410,5 +411,5 @@ void self_attach_late(struct pillion_session *s)
 	s->status.stable = stable;
 	s->fewer = fewer;
 	s->status.rings = (uint32_t)s->reader.n;
-	s->status.events = (uint32_t)s->n_events;
+	s->status.events = (uint32_t)s->open.n;
 }

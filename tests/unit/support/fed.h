@@ -75,7 +75,8 @@ static inline void fed_comm(struct target *t, uint64_t time, uint32_t pid, uint3
 	fed_two(&r, pid, tid);
 	fed_string(&r, name);
 	target_record(t, t->events.list,
-		fed_side(&r, PERF_RECORD_COMM, exec ? PERF_RECORD_MISC_COMM_EXEC : 0, pid, tid, time, t->events.list->id));
+		fed_side(&r, PERF_RECORD_COMM, exec ? PERF_RECORD_MISC_COMM_EXEC : 0, pid, tid, time,
+			t->events.list->id));
 }
 
 static inline void fed_task(struct target *t, uint32_t type, uint64_t time, uint32_t pid, uint32_t tid, uint32_t ppid)
@@ -182,7 +183,8 @@ static inline struct open_event *fed_events(struct target *t, unsigned spec)
 static inline void fed_engine(struct engine *g)
 {
 	static struct crash_marker nobody_looks;
-	*g = (struct engine){.symbols.kallsyms_fd = -1, .symbols.root = -1, .spool.path = "/spool", .host.at = &nobody_looks};
+	*g = (struct engine){
+		.symbols.kallsyms_fd = -1, .symbols.root = -1, .spool.path = "/spool", .host.at = &nobody_looks};
 	g->spool.exporter_sock = -1;
 	g->symbols.symbolizer_sockets = (struct symbolizer_sockets){-1, -1};
 	g->symbols.jit_room.left = 1 << 20;
@@ -282,8 +284,8 @@ static inline void fed_dump_target(FILE *f, const struct target *t)
 	fprintf(f,
 		"%s started %d began %" PRId64 " window %" PRId64 " %" PRId64 " seq %u samples %" PRIu64
 		" last %s notes %s\n",
-		t->desc.id, t->sampling.started, t->sampling.began, t->window.real, t->sampling.window_mono, t->window.seq,
-		t->sampling.samples, t->spool.last_profile, t->desc.notes);
+		t->desc.id, t->sampling.started, t->sampling.began, t->window.real, t->sampling.window_mono,
+		t->window.seq, t->sampling.samples, t->spool.last_profile, t->desc.notes);
 	fed_dump_tally(f, &t->sampling.tally);
 	list.n = 0;
 	process_table_each(t->sampling.processes, fed_keep, &list);

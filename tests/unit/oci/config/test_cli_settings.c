@@ -82,8 +82,9 @@ START_TEST(the_last_one_that_says_it_holds)
 	ck_assert_int_eq(seteuid(0), 0);
 	ck_assert_msg(!mistake.code, "%s: %s", rows[_i].name, mistake.text);
 	ck_assert_int_eq(rest, rows[_i].flag ? 3 : 1);
-	ck_assert_msg(!strcmp(o.settings.spool, rows[_i].spool), "%s: %s", rows[_i].name, o.settings.spool);
-	ck_assert_msg(!strcmp(o.settings.control, rows[_i].control), "%s: %s", rows[_i].name, o.settings.control);
+	ck_assert_msg(!strcmp(o.settings.paths.spool, rows[_i].spool), "%s: %s", rows[_i].name, o.settings.paths.spool);
+	ck_assert_msg(
+		!strcmp(o.settings.paths.control, rows[_i].control), "%s: %s", rows[_i].name, o.settings.paths.control);
 	ck_assert_uint_eq(o.request.window_s, rows[_i].window_s);
 }
 END_TEST

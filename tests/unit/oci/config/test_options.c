@@ -201,15 +201,15 @@ START_TEST(defaults_are_those_of_the_manual)
 	ck_assert_uint_eq(o.request.window_s, 60);
 	ck_assert(o.settings.enabled && !o.settings.strict);
 	ck_assert_uint_eq(o.settings.budget_ms, 500);
-	ck_assert_uint_eq(o.settings.max_rate, 999);
-	ck_assert_uint_eq(o.settings.sample, 1);
+	ck_assert_uint_eq(o.settings.policy.max_rate, 999);
+	ck_assert_uint_eq(o.settings.policy.sample, 1);
 	ck_assert_uint_eq(o.settings.spool_bytes, 1u << 30);
 	ck_assert_uint_eq(o.settings.spool_age_s, 7 * 86400);
 	ck_assert_int_eq(o.settings.log_level, LOG_WARNING);
-	ck_assert_str_eq(o.settings.control, "/run/pillion/control.sock");
-	ck_assert_str_eq(o.settings.spool, "/var/lib/pillion/profiles");
-	ck_assert_str_eq(o.settings.daemon, "/usr/libexec/pillion/pilliond");
-	ck_assert_str_eq(o.settings.log, "");
+	ck_assert_str_eq(o.settings.paths.control, "/run/pillion/control.sock");
+	ck_assert_str_eq(o.settings.paths.spool, "/var/lib/pillion/profiles");
+	ck_assert_str_eq(o.settings.paths.daemon, "/usr/libexec/pillion/pilliond");
+	ck_assert_str_eq(o.settings.paths.log, "");
 	request_default(&r);
 	ck_assert_str_eq(r.events, "");
 	ck_assert_uint_eq(r.window_s, 60);
@@ -295,7 +295,8 @@ START_TEST(files_are_read_line_by_line)
 	if (c->sentence)
 		ck_assert_msg(strstr(e.text, c->sentence) != NULL, "%s: \"%s\"", c->scenario, e.text);
 	ck_assert_msg(o.request.window_s == c->window_s, "%s: window %u", c->scenario, o.request.window_s);
-	ck_assert_msg(o.settings.max_rate == c->max_rate, "%s: rate %u", c->scenario, o.settings.max_rate);
+	ck_assert_msg(
+		o.settings.policy.max_rate == c->max_rate, "%s: rate %u", c->scenario, o.settings.policy.max_rate);
 	same_fds();
 }
 END_TEST
@@ -329,8 +330,8 @@ START_TEST(the_environment_overrides_and_explains)
 	ck_assert_int_eq(options_read_env(&o, &e), 0);
 	ck_assert_int_eq(o.settings.log_level, LOG_INFO);
 	ck_assert_msg(o.settings.strict, "strict was not taken from the environment");
-	ck_assert_str_eq(o.settings.output, "/somewhere");
-	ck_assert_msg(o.settings.output_explicit, "a variable is explicit");
+	ck_assert_str_eq(o.settings.paths.output, "/somewhere");
+	ck_assert_msg(o.settings.command.output_explicit, "a variable is explicit");
 	setenv("PILLION_SPOOL_SIZE", "much", 1);
 	ck_assert_int_eq(options_read_env(&o, &e), -EINVAL);
 	ck_assert_ptr_nonnull(strstr(e.text, "PILLION_SPOOL_SIZE: \"much\" is not 1MiB"));
@@ -404,9 +405,9 @@ START_TEST(flags_stop_at_the_program)
 	ck_assert_msg(o.request.window_s == c->window_s, "%s: window %u", c->scenario, o.request.window_s);
 	ck_assert_msg(o.settings.strict == c->strict, "%s: strict", c->scenario);
 	if (argc > 1 && !strncmp(c->argv[1], "-o", 2) && !c->sentence)
-		ck_assert_str_eq(o.settings.output, "there");
-	ck_assert_msg(o.settings.output_explicit == !!o.settings.output[0], "%s: whether the output is explicit",
-		c->scenario);
+		ck_assert_str_eq(o.settings.paths.output, "there");
+	ck_assert_msg(o.settings.command.output_explicit == !!o.settings.paths.output[0],
+		"%s: whether the output is explicit", c->scenario);
 	same_fds();
 }
 END_TEST

@@ -54,11 +54,11 @@ START_TEST(from_the_environment)
 	setenv("XDG_RUNTIME_DIR", "/run/me", 1);
 	setenv("HOME", "/home/me", 1);
 	user_dirs_use(&o);
-	ck_assert_str_eq(o.settings.control, "/run/me/pillion/control.sock");
-	ck_assert_str_eq(o.settings.spool, "/home/me/.local/state/pillion");
+	ck_assert_str_eq(o.settings.paths.control, "/run/me/pillion/control.sock");
+	ck_assert_str_eq(o.settings.paths.spool, "/home/me/.local/state/pillion");
 	setenv("XDG_STATE_HOME", "/state", 1);
 	user_dirs_use(&o);
-	ck_assert_str_eq(o.settings.spool, "/state/pillion");
+	ck_assert_str_eq(o.settings.paths.spool, "/state/pillion");
 }
 END_TEST
 
@@ -68,7 +68,7 @@ START_TEST(no_absolute_path_is_none)
 	setenv("XDG_STATE_HOME", "state", 1);
 	setenv("HOME", "", 1);
 	user_dirs_use(&o);
-	ck_assert_str_eq(o.settings.spool, before.settings.spool);
+	ck_assert_str_eq(o.settings.paths.spool, before.settings.paths.spool);
 }
 END_TEST
 
@@ -82,8 +82,8 @@ START_TEST(too_long_is_none)
 	setenv("XDG_RUNTIME_DIR", longer, 1);
 	setenv("XDG_STATE_HOME", longer, 1);
 	user_dirs_use(&o);
-	ck_assert_str_eq(o.settings.control, before.settings.control);
-	ck_assert_str_eq(o.settings.spool, before.settings.spool);
+	ck_assert_str_eq(o.settings.paths.control, before.settings.paths.control);
+	ck_assert_str_eq(o.settings.paths.spool, before.settings.paths.spool);
 }
 END_TEST
 

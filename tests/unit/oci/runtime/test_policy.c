@@ -50,9 +50,9 @@ START_TEST(users_by_number)
 	struct err e = {0};
 	options_default(&o);
 	container_init(&c);
-	snprintf(o.settings.allow_users, sizeof(o.settings.allow_users), "%u", (unsigned)geteuid());
+	snprintf(o.settings.policy.allow_users, sizeof(o.settings.policy.allow_users), "%u", (unsigned)geteuid());
 	ck_assert_int_eq(policy_permits(&o.settings, &c, &e), 0);
-	snprintf(o.settings.allow_users, sizeof(o.settings.allow_users), "nobody-of-this-name");
+	snprintf(o.settings.policy.allow_users, sizeof(o.settings.policy.allow_users), "nobody-of-this-name");
 	ck_assert_int_lt(policy_permits(&o.settings, &c, &e), 0);
 	ck_assert_ptr_nonnull(strstr(e.text, "policy.conf: users"));
 }

@@ -267,7 +267,11 @@ static void life_begin(struct life *l)
 	struct err e = {0};
 	int pair[2];
 	memset(l, 0, sizeof(*l));
-	l->engine = (struct engine){.symbols.kallsyms_fd = -1, .symbols.root = -1, .host.statm = -1, .host.handover = -1, .host.channel = -1};
+	l->engine = (struct engine){.symbols.kallsyms_fd = -1,
+		.symbols.root = -1,
+		.host.statm = -1,
+		.host.handover = -1,
+		.host.channel = -1};
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
 	l->manager = (struct sd_notify){.sock = pair[0]};
 	l->heard = pair[1];

@@ -30,7 +30,11 @@ static void begin(void)
 {
 	struct err e = {0};
 	fds = fd_count();
-	engine = (struct engine){.symbols.kallsyms_fd = -1, .symbols.root = -1, .host.statm = -1, .host.handover = -1, .host.channel = -1};
+	engine = (struct engine){.symbols.kallsyms_fd = -1,
+		.symbols.root = -1,
+		.host.statm = -1,
+		.host.handover = -1,
+		.host.channel = -1};
 	supervisor = (struct supervisor){.engine = &engine, .settings = &settings};
 	supervisor.symbolizer = (struct symbolizer_manager)SYMBOLIZER_MANAGER_NONE;
 	supervisor.exporter = (struct exporter_manager){
@@ -57,7 +61,7 @@ static void end(void)
 
 static int until_dead(void *arg)
 {
-	if (supervisor.worker < 0)
+	if (supervisor.current.pid < 0)
 		event_loop_stop(supervisor.loop);
 	return -1;
 }

@@ -30,7 +30,11 @@ static void begin(void)
 {
 	struct err e = {0};
 	fds = fd_count();
-	old = (struct engine){.symbols.kallsyms_fd = -1, .symbols.root = -1, .host.statm = -1, .host.handover = -1, .host.channel = -1};
+	old = (struct engine){.symbols.kallsyms_fd = -1,
+		.symbols.root = -1,
+		.host.statm = -1,
+		.host.handover = -1,
+		.host.channel = -1};
 	fresh = old;
 	for (int i = 0; i < 2; i++)
 		old.host.journal[i] = memfd_create("test", MFD_CLOEXEC);
@@ -117,10 +121,10 @@ START_TEST(all_of_it_comes_over)
 	ck_assert_uint_eq(supervisor.last_number, t->number); /* no number comes twice */
 	ck_assert_uint_eq(cpu_rings_count(fresh.perf.rings), cpu_rings_count(old.perf.rings));
 	ck_assert_uint_eq(cpu_rings_size(fresh.perf.rings), cpu_rings_size(old.perf.rings));
-	ck_assert_int_eq(supervisor.worker, getpid());
+	ck_assert_int_eq(supervisor.current.pid, getpid());
 	/* and its connection is one: what the worker says there is heard */
 	ck_assert_int_eq(msg_send(relays[0], &(union msg){.ended = {.samples = 1}}, MSG_ENDED, NULL, 0), 0);
-	ck_assert_int_eq(fd_wait(r->relay, POLLIN, deadline_in(NSEC_PER_SEC)), 1);
+	ck_assert_int_eq(fd_wait(r->link.sock, POLLIN, deadline_in(NSEC_PER_SEC)), 1);
 	fd_close(pair[0]);
 	fd_close(pair[1]);
 	fd_close(channel[0]);
@@ -219,7 +223,7 @@ START_TEST(of_strangers_nothing_is_taken)
 	fd_close(pair[0]);
 	int r = handover_receive(&supervisor, pair[1], &e);
 	ck_assert_msg(r == strangers[_i].result, "%s: %d", strangers[_i].scenario, r);
-	ck_assert(!supervisor.targets && supervisor.worker < 0 && !fresh.perf.rings);
+	ck_assert(!supervisor.targets && supervisor.current.pid < 0 && !fresh.perf.rings);
 	fd_close(pair[1]);
 	end();
 }

@@ -660,7 +660,8 @@ START_TEST(a_window_that_waits_comes_back_and_is_written_once)
 	ck_assert(t->window.over->kernel[0].lost_known && !t->sampling.tally.lost);
 	ck_assert(t->window.over->kernel[0].correct == 1.25 && t->window.over->kernel[1].correct == 1);
 	ck_assert(t->window.over->kernel[0].had_counter == 0.5);
-	ck_assert(t->window.over->early && t->window.over->by_budget && !t->window.over->by_cap && t->window.over->rate_most == 2.5);
+	ck_assert(t->window.over->early && t->window.over->by_budget && !t->window.over->by_cap &&
+		  t->window.over->rate_most == 2.5);
 	ck_assert_str_eq(t->window.over->uncovered, "1,3-5");
 	open_spool();
 	window_round(t, now);
@@ -668,7 +669,8 @@ START_TEST(a_window_that_waits_comes_back_and_is_written_once)
 	run_until_left(0);
 	ck_assert_int_eq(spooled(), 2); /* two events */
 	succeed(1);
-	ck_assert(!t->window.over && t->window.seq == 1 && t->sampling.tally.samples == 100 && t->sampling.samples == 300);
+	ck_assert(!t->window.over && t->window.seq == 1 && t->sampling.tally.samples == 100 &&
+		  t->sampling.samples == 300);
 }
 END_TEST
 
@@ -685,7 +687,8 @@ START_TEST(a_window_that_was_written_is_not_written_again)
 	work(t, 200, 210);
 	commit_now();
 	succeed(1);
-	ck_assert(!t->window.over && t->window.seq == 1 && t->sampling.tally.samples == 10 && t->sampling.samples == 210);
+	ck_assert(
+		!t->window.over && t->window.seq == 1 && t->sampling.tally.samples == 10 && t->sampling.samples == 210);
 	ck_assert(t->spool.last_profile[0]);
 }
 END_TEST
@@ -722,7 +725,8 @@ static void killed_before_the_answer(unsigned left, bool exporter_too)
 	ck_assert_int_eq(spooled(), 2);
 	ck_assert(t->spool.last_profile[0]);
 	succeed(1);
-	ck_assert(!t->window.over && t->window.seq == 1 && t->sampling.tally.samples == 10 && t->sampling.samples == 210);
+	ck_assert(
+		!t->window.over && t->window.seq == 1 && t->sampling.tally.samples == 10 && t->sampling.samples == 210);
 }
 
 START_TEST(a_window_that_was_handed_over_is_not_lost)
@@ -929,8 +933,8 @@ static void with_reader(struct forked *readers)
 	readers->sockets.readers = -1;
 	t->fs.tree = fd_open(AT_FDCWD, "/", O_PATH | O_DIRECTORY, 0);
 	clock_drive(&stands);
-	ck_assert_int_eq(target_files_open(g->symbols.files, &(struct target_files_place){t->fs.tree, -1, NULL, false}, &account,
-				 "/bin/sh", &f),
+	ck_assert_int_eq(target_files_open(g->symbols.files, &(struct target_files_place){t->fs.tree, -1, NULL, false},
+				 &account, "/bin/sh", &f),
 		0);
 	file_close(&f);
 	clock_drive(NULL);

@@ -46,7 +46,7 @@ END_TEST
 START_TEST(the_newest_target_is_refused)
 {
 	struct err e = {0};
-	settings.targets = 3;
+	settings.limits.targets = 3;
 	limits_apply(&engine, &settings);
 	for (unsigned n = 0; n < 3; n++)
 		ck_assert_int_eq(limits_check_new_target(&engine, n, &e), 0);
@@ -61,7 +61,7 @@ END_TEST
 START_TEST(descriptors_end_with_the_setting_or_the_rlimit)
 {
 	struct rlimit had, l;
-	settings.fds = 1000;
+	settings.limits.fds = 1000;
 	limits_apply(&engine, &settings);
 	getrlimit(RLIMIT_NOFILE, &had);
 	l = (struct rlimit){had.rlim_max < 5000 ? had.rlim_max : 5000, had.rlim_max};
@@ -114,7 +114,7 @@ static void drop_targets(void)
 
 START_TEST(stacks_of_all_share_one_room)
 {
-	settings.table_bytes = 1 << 20;
+	settings.limits.table_bytes = 1 << 20;
 	limits_apply(&engine, &settings);
 	struct target *a = put_target("a"), *b = put_target("b");
 	count(a, 0, 1000);
@@ -141,13 +141,13 @@ END_TEST
 
 START_TEST(nothing_happens_below_three_quarters)
 {
-	settings.table_bytes = 1 << 20;
+	settings.limits.table_bytes = 1 << 20;
 	limits_apply(&engine, &settings);
 	struct target *a = put_target("a");
 	count(a, 0, 1000);
 	limits_enforce_memory(&engine);
 	ck_assert(!a->early && a->window.seq == 0);
-	settings.table_bytes = 0;
+	settings.limits.table_bytes = 0;
 	limits_apply(&engine, &settings);
 	count(a, 0, 10000);
 	limits_enforce_memory(&engine);

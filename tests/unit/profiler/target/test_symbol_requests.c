@@ -67,8 +67,8 @@ static void begin(void)
 	asked = ends[0];
 	ck_assert_int_eq(symbolizer_new(ends[1], &engine.symbols.symbolizer), 0);
 	/* no path: debug information is not looked for */
-	ck_assert_int_eq(
-		modules_get(engine.symbols.modules, &(struct module_key){.path = "self", .ino = 1}, open_self, NULL, &module),
+	ck_assert_int_eq(modules_get(engine.symbols.modules, &(struct module_key){.path = "self", .ino = 1}, open_self,
+				 NULL, &module),
 		0);
 	vaddr = find_vaddr((uintptr_t)naming_mangled);
 	ck_assert_str_eq(module_symbol(module, vaddr, NULL), "_ZN6naming7mangledEi");
@@ -293,8 +293,8 @@ START_TEST(files_are_looked_for_when_the_symbolizer_can_be_asked)
 	const int64_t now = clock_now();
 	struct module *plain;
 	waits[_i].begin();
-	ck_assert_int_eq(
-		modules_get(engine.symbols.modules, &(struct module_key){.path = "/plain", .ino = 2}, open_self, NULL, &plain),
+	ck_assert_int_eq(modules_get(engine.symbols.modules, &(struct module_key){.path = "/plain", .ino = 2},
+				 open_self, NULL, &plain),
 		0);
 	aggregate_free(counts);
 	ck_assert_int_eq(aggregate_new(&counts), 0);
@@ -317,8 +317,8 @@ START_TEST(without_debug_information_mangled_names_are_asked_about)
 	const struct symbol_line *lines;
 	struct module *file;
 	size_t n;
-	ck_assert_int_eq(
-		modules_get(engine.symbols.modules, &(struct module_key){.path = "/file", .ino = 2}, open_self, NULL, &file),
+	ck_assert_int_eq(modules_get(engine.symbols.modules, &(struct module_key){.path = "/file", .ino = 2}, open_self,
+				 NULL, &file),
 		0);
 	aggregate_free(counts);
 	ck_assert_int_eq(aggregate_new(&counts), 0);

@@ -72,7 +72,8 @@ static bool begin_service(void)
 	int s[2];
 	fds = fd_count();
 	static struct crash_marker nobody_looks;
-	engine = (struct engine){.host.at = &nobody_looks, .symbols.kallsyms_fd = -1, .host.channel = -1, .spool.path = "/spool"};
+	engine = (struct engine){
+		.host.at = &nobody_looks, .symbols.kallsyms_fd = -1, .host.channel = -1, .spool.path = "/spool"};
 	engine.host.statm = fd_open(AT_FDCWD, "/proc/self/statm", O_RDONLY, 0);
 	if (cpu_rings_open(&engine.perf.rings, note, sizeof(note), &e) < 0)
 		return skip(e.text), false;

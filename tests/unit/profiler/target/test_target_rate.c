@@ -182,7 +182,7 @@ static void begin_target(enum strategy strategy, unsigned cpus)
 	struct options o;
 	options_default(&o);
 	settings = o.settings;
-	settings.cpu_budget = settings.target_rate = settings.target_bytes = 0;
+	settings.limits.cpu_budget = settings.limits.target_rate = settings.limits.target_bytes = 0;
 	clock_drive(&driven);
 	fed_n_events = 1;
 	fed_engine(&engine);
@@ -281,7 +281,7 @@ static const struct {
 
 static void limit_to(uint64_t samples)
 {
-	settings.target_rate = samples;
+	settings.limits.target_rate = samples;
 	target_rate_use(&engine, &settings);
 	memset(&target->sampling.rate.cap.needed, 0,
 		sizeof(target->sampling.rate.cap.needed)); /* ten calm seconds have passed */

@@ -27,7 +27,7 @@ static void setup(void)
 	snprintf(dir, sizeof(dir), "/tmp/test_serving.XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(dir));
 	options_default(&options);
-	snprintf(options.settings.control, sizeof(options.settings.control), "%s/control.sock", dir);
+	snprintf(options.settings.paths.control, sizeof(options.settings.paths.control), "%s/control.sock", dir);
 	e = (struct err){0};
 }
 
