@@ -51,7 +51,7 @@ static struct stack_frame gone_frame(struct calltree_counts *c, const struct cal
 	line[strcspn(line, "\n")] = 0; /* its build-id */
 	struct module *m;
 	if (proc_maps_line(line, &start, &len, &offset, &key) != 1 ||
-		c->owner->calls->module(c->owner->target, &key, &m) < 0 || !keep_module(c, m))
+		c->owner->ops->module(c->owner->target, &key, &m) < 0 || !keep_module(c, m))
 		return ret;
 	ret.module = m;
 	ret.vaddr = module_vaddr(ret.module, fn->fn - start + offset);

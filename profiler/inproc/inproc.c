@@ -64,7 +64,7 @@ void inproc_next_window(struct inproc *a, struct aggregate *const *last, struct 
 
 static void send_keep_request(const struct inproc_process *p, uint32_t key, int memory)
 {
-	p->apps->owner.calls->keep_memory(p->apps->owner.target, key, memory);
+	p->apps->owner.ops->keep_memory(p->apps->owner.target, key, memory);
 }
 static uint32_t key_of_area(const struct inproc_process *p)
 {
@@ -144,14 +144,14 @@ static bool drain_records(struct inproc_process *p, int64_t until, bool all)
 	const struct inproc_owner *o = &p->apps->owner;
 	const int r = read_records(p, until, all);
 	if (r >= 0 && shm_reader_is_crowded(&p->inbox))
-		o->calls->flush_journal(o->target);
-	if (r >= 0 && (!o->calls->has_journal(o->target) || shm_reader_is_crowded(&p->inbox)))
+		o->ops->flush_journal(o->target);
+	if (r >= 0 && (!o->ops->has_journal(o->target) || shm_reader_is_crowded(&p->inbox)))
 		shm_reader_said(&p->inbox);
 	if (r >= 0 && shm_reader_is_behind(&p->inbox))
-		o->calls->schedule(o->target, AGAIN_NS);
+		o->ops->schedule(o->target, AGAIN_NS);
 	if (r >= 0)
 		return true;
-	log_line(o->calls->log_level(o->target), "target=%s pid=%u outcome=library_refused reason=\"%s\"",
+	log_line(o->ops->log_level(o->target), "target=%s pid=%u outcome=library_refused reason=\"%s\"",
 		o->sampling->desc->id, p->inbox.pid, strerror(-r));
 	remove_process(p);
 	return false;
@@ -174,7 +174,7 @@ static void hang_up(struct inproc_process *p)
 	p->sock = fd_close(p->sock);
 	p->heard = p->apps->hung_up = clock_now();
 	if (p->apps->timers)
-		o->calls->schedule(o->target, INPROC_LINGER_NS);
+		o->ops->schedule(o->target, INPROC_LINGER_NS);
 	if (p->hello_by)
 		remove_process(p);
 }
@@ -222,7 +222,7 @@ static void begin_image(struct inproc_process *p)
 		shm_reader_skip_cpu(&p->inbox, used);
 	process_table_exec(s->processes, p->inbox.pid);
 	sampling_processes_changed(s);
-	a->owner.calls->begin(a->owner.target);
+	a->owner.ops->begin(a->owner.target);
 }
 
 static uint64_t wanted_calls(const struct inproc *a)
@@ -322,7 +322,7 @@ static int receive_shm_message(struct inproc_process *p)
 	if (got == -EAGAIN)
 		return 0;
 	if (n && fcntl(memory, F_GET_SEALS) < 0) { /* no memfd: its file system may block close(2) */
-		p->apps->deaf |= !p->apps->owner.calls->close_fd(p->apps->owner.target, memory);
+		p->apps->deaf |= !p->apps->owner.ops->close_fd(p->apps->owner.target, memory);
 		return -EPIPE;
 	}
 	if (p->hello_by && got == sizeof(m.hello) && n)
@@ -344,7 +344,7 @@ static void stop_target(struct inproc *a)
 	for (const struct inproc_process *p = a->first; p; p = p->next)
 		if (p->sock >= 0 && !p->hello_by)
 			fd_send(p->sock, &nothing, sizeof(nothing), NULL, 0);
-	a->owner.calls->end(a->owner.target);
+	a->owner.ops->end(a->owner.target);
 }
 
 static void on_message(void *arg, uint32_t events)
@@ -359,7 +359,7 @@ static void on_message(void *arg, uint32_t events)
 	else if (r < 0)
 		hang_up(p);
 	else if (!p->hello_by) {
-		o->calls->drain(o->target); /* its mappings up to now */
+		o->ops->drain(o->target); /* its mappings up to now */
 		drain_records(p, o->sampling->rates->drained, false);
 	}
 	marker->target = 0;
@@ -386,7 +386,7 @@ static void take_in(struct inproc *a, int sock)
 	struct event_loop *loop = a->owner.loop;
 	if (a->n >= INPROC_MAX)
 		make_room(a);
-	const bool room = a->n < INPROC_MAX && a->owner.calls->free_fds(a->owner.target) >= APP_FDS;
+	const bool room = a->n < INPROC_MAX && a->owner.ops->free_fds(a->owner.target) >= APP_FDS;
 	struct inproc_process *p = room ? calloc(1, sizeof(*p)) : NULL;
 	a->turned_away += !p;
 	if (!p) {

@@ -44,7 +44,7 @@
 struct inproc;
 
 /* What inproc has its target do. `target` is that of struct inproc_owner. */
-struct inproc_calls {
+struct inproc_ops {
 	void (*begin)(void *target);		    /* its program begins: the first process has connected */
 	void (*end)(void *target);		    /* its program asks for the end; may free the inproc */
 	void (*schedule)(void *target, int64_t ns); /* it is to be looked at after that time */
@@ -70,7 +70,7 @@ struct inproc_owner {
 	struct crash_marker *marker; /* the target that the worker works for: it may die of its data */
 	const uint32_t *number;	     /* of the target, there */
 	void *target;
-	const struct inproc_calls *calls;
+	const struct inproc_ops *ops;
 };
 
 /*

@@ -167,7 +167,7 @@ void inproc_process_record(void *arg, const struct shm_record *from)
 	as_record(p, from, &r);
 	struct process *task = process_table_get(sampling->processes, r.pid);
 	if (sampling->started && task && from->kind == SHM_CRASH && a->crash < sampling->desc->n_events)
-		a->owner.calls->crash(a->owner.target, a->crash, task, &r, from);
+		a->owner.ops->crash(a->owner.target, a->crash, task, &r, from);
 	if (!sampling->started || !task || !from->bytes)
 		return;
 	if (from->kind == SHM_ALLOC && a->alloc < sampling->desc->n_events)
@@ -188,7 +188,7 @@ void inproc_process_look_at_calls(struct inproc_process *p)
 	const int r = skip ? calltree_reader_skip(&p->called)
 			   : calltree_count(&p->called, &a->owner, a->calls, p->inbox.pid, &unknown);
 	if (r < 0) {
-		log_line(a->owner.calls->log_level(a->owner.target),
+		log_line(a->owner.ops->log_level(a->owner.target),
 			"target=%s pid=%u outcome=calls_refused reason=\"%s\"", a->sampling->desc->id, p->inbox.pid,
 			strerror(-r));
 		calltree_reader_close(&p->called);

@@ -209,7 +209,7 @@ void offcpu_enter(struct offcpu *o, enum offcpu_phase phase, int64_t now, int64_
 uint64_t offcpu_labels(struct offcpu *o, const struct record *r)
 {
 	struct string_table *all = &o->labels;
-	const char *text = o->owner.calls->labels(o->owner.target, r);
+	const char *text = o->owner.ops->labels(o->owner.target, r);
 	if (!*text)
 		return 0;
 	const size_t size = strlen(text) + 1;
@@ -398,7 +398,7 @@ void offcpu_end(struct offcpu *o)
 	if (clocks && o->way->clocks)
 		n = o->way->clocks(o, now, clocks);
 	correct_waits(o);
-	if (o->way == &offcpu_by_switches && o->owner.calls->has_ended(o->owner.target))
+	if (o->way == &offcpu_by_switches && o->owner.ops->has_ended(o->owner.target))
 		wait_times_over(o->waits);
 	wait_times_end(o->waits, offcpu_time_of(o, now), clocks ? clocks : &none, n);
 	if (is_tight(o))

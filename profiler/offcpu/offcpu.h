@@ -32,7 +32,7 @@ struct offcpu;
 struct open_event;
 
 /* What offcpu has its target do. `target` is that of struct offcpu_owner. */
-struct offcpu_calls {
+struct offcpu_ops {
 	void (*drain)(void *target);	      /* reads the records of all events up to now */
 	void (*hurry)(void *target);	      /* its next round is now */
 	uint64_t (*cpu_usage)(void *target);  /* us, by the account of its cgroup; 0: unknown */
@@ -51,7 +51,7 @@ struct offcpu_owner {
 	const unsigned *n_offcpu;    /* targets with wait times */
 	const bool *early;	     /* the window under way ends for want of room */
 	void *target;
-	const struct offcpu_calls *calls;
+	const struct offcpu_ops *ops;
 };
 
 /* True: its events are switched here, and nowhere else. False for a clock that stands in for them. */

@@ -235,7 +235,7 @@ static void switch_seen(struct offcpu *o, unsigned long how)
 static int run_roll_call(struct offcpu *o)
 {
 	if (o->phase == OFFCPU_PAUSE) {
-		o->owner.calls->drain(o->owner.target);
+		o->owner.ops->drain(o->owner.target);
 		begin_phase(o, OFFCPU_SMALL, clock_now(), OFFCPU_CALL_MS * NSEC_PER_MSEC);
 	}
 	if (!o->called) {
@@ -247,7 +247,7 @@ static int run_roll_call(struct offcpu *o)
 		return (int)(left / NSEC_PER_MSEC) + 1;
 	switch_seen(o, PERF_EVENT_IOC_DISABLE);
 	o->called = 0;
-	o->owner.calls->drain(o->owner.target);
+	o->owner.ops->drain(o->owner.target);
 	return 0;
 }
 
@@ -371,7 +371,7 @@ static int64_t on_ring_wakeup(struct offcpu *o, int64_t now)
 		o->check.last = now;
 		o->check.switches = o->switches;
 		o->check.woken = true;
-		o->owner.calls->hurry(o->owner.target);
+		o->owner.ops->hurry(o->owner.target);
 	}
 	return o->check.woken ? now : o->phase == OFFCPU_ALL ? now + WOKEN_NS : INT64_MAX;
 }
@@ -433,14 +433,14 @@ static void init_clocks(struct offcpu *o)
 /* Corrects the clocks by the account of its cgroup. */
 static void correct_waits(struct offcpu *o)
 {
-	uint64_t truly = o->owner.calls->cpu_usage(o->owner.target) * 1000, ran = 0, value[2];
+	uint64_t truly = o->owner.ops->cpu_usage(o->owner.target) * 1000, ran = 0, value[2];
 	for (size_t i = 0; truly && i < o->n_cpus; i++) {
 		read_event(o->cpus[i].sideband, value);
 		ran += value[1];
 	}
 	tell_pace(o);
 	if (truly &&
-		o->owner.calls->all_cpus(o->owner.target)) /* time on CPUs without events is not missed by a clock */
+		o->owner.ops->all_cpus(o->owner.target)) /* time on CPUs without events is not missed by a clock */
 		wait_times_correct(o->waits, truly, ran);
 }
 
@@ -527,7 +527,7 @@ static void on_switch(
 	o->sampling->tally.stacks += counts && frames;
 	st->fresh += frames != NULL;
 	if (frames && st->fresh >= turn_stacks(o, st) / 2) /* a look at whether there are too many */
-		o->owner.calls->hurry(o->owner.target);
+		o->owner.ops->hurry(o->owner.target);
 }
 
 /* Ignores samples of CPU time: the clocks tell which thread is on a CPU. */

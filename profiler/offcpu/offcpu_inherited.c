@@ -165,7 +165,7 @@ static void resume_recording(struct offcpu *o)
 static void request_drain(struct offcpu *o)
 {
 	o->check.woken = true;
-	o->owner.calls->hurry(o->owner.target);
+	o->owner.ops->hurry(o->owner.target);
 }
 
 /* The last switches came faster than few do. */
@@ -246,7 +246,7 @@ static int end_pause(struct offcpu *o)
 {
 	const int64_t now = clock_now();
 	if (o->phase == OFFCPU_PAUSE) {
-		o->owner.calls->drain(o->owner.target);
+		o->owner.ops->drain(o->owner.target);
 		begin_phase(o, OFFCPU_SMALL, now, OFFCPU_CALL_MS * NSEC_PER_MSEC);
 		o->called = now;
 	}
@@ -254,7 +254,7 @@ static int end_pause(struct offcpu *o)
 	if (left > 0)
 		return (int)(left / NSEC_PER_MSEC) + 1;
 	if (o->called)
-		o->owner.calls->drain(o->owner.target);
+		o->owner.ops->drain(o->owner.target);
 	o->called = 0;
 	return 0;
 }

@@ -459,14 +459,14 @@ static const char *symbol_name(const struct module *m, uint64_t vaddr)
 
 struct unwind_map address_space_unwind_map(const struct address_space *s)
 {
-	static const struct unwind_map_calls calls = {.find = find_code,
+	static const struct unwind_map_ops ops = {.find = find_code,
 		.has = has_code,
 		.lossy = is_lossy,
 		.cache = unwinder_cache,
 		.enter = module_enter,
 		.leave = module_leave,
 		.symbol = symbol_name};
-	return (struct unwind_map){s, &calls};
+	return (struct unwind_map){s, &ops};
 }
 
 /* --- in a journal */

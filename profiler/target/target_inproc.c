@@ -83,7 +83,7 @@ static int peer_level(const void *target)
 
 int target_inproc_new(struct target *t)
 {
-	static const struct inproc_calls calls = {.begin = begin_target,
+	static const struct inproc_ops ops = {.begin = begin_target,
 		.end = end_target,
 		.schedule = schedule_target,
 		.drain = drain_rings,
@@ -100,6 +100,6 @@ int target_inproc_new(struct target *t)
 		.marker = t->engine->host.at,
 		.number = &t->number,
 		.target = t,
-		.calls = &calls};
+		.ops = &ops};
 	return inproc_new(&owner, t->app, &t->apps);
 }

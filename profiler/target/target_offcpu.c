@@ -44,7 +44,7 @@ static const char *thread_labels(const void *target, const struct record *r)
 
 int target_offcpu_new(struct target *t)
 {
-	static const struct offcpu_calls calls = {.drain = drain_rings,
+	static const struct offcpu_ops ops = {.drain = drain_rings,
 		.hurry = hurry_round,
 		.cpu_usage = cpu_usage,
 		.all_cpus = has_all_cpus,
@@ -59,7 +59,7 @@ int target_offcpu_new(struct target *t)
 		.n_offcpu = &g->n_offcpu,
 		.early = &t->early,
 		.target = t,
-		.calls = &calls};
+		.ops = &ops};
 	int r = offcpu_new(&owner, &t->offcpu);
 	g->n_offcpu += t->offcpu != NULL;
 	return r;

@@ -318,7 +318,7 @@ static struct cache *cache_new(struct unwind *u, struct unwind_cache **slot)
 
 static struct cache *cache_get(struct unwind *u, const struct unwind_map *map)
 {
-	struct unwind_cache **slot = map->calls->cache(map->space);
+	struct unwind_cache **slot = map->ops->cache(map->space);
 	struct cache *c = (struct cache *)*slot;
 	if (c && c->owner == u) {
 		list_remove(c);
@@ -336,7 +336,7 @@ static struct cache *cache_get(struct unwind *u, const struct unwind_map *map)
 
 static bool in_code(const struct walk *w, uint64_t ra)
 {
-	return w->map.calls->has(w->map.space, ra - 1);
+	return w->map.ops->has(w->map.space, ra - 1);
 }
 
 static void set_reg(struct walk *w, enum dwarf_reg reg, uint64_t value)
@@ -523,9 +523,9 @@ static enum unwind_stop step_left_out(struct walk *w)
 static enum unwind_stop step_by_file(struct walk *w, const struct cfi_rule *r)
 {
 	const struct module *m = w->code->module;
-	w->map.calls->enter(m);
+	w->map.ops->enter(m);
 	enum unwind_stop stop = r->kind == CFI_RULE_FULL ? step_full(w, r) : step_left_out(w);
-	w->map.calls->leave(m);
+	w->map.ops->leave(m);
 	return stop;
 }
 
@@ -554,7 +554,7 @@ static enum unwind_stop apply_rule(struct walk *w, const struct cfi_rule *r)
 static bool is_beginning(const struct walk *w)
 {
 	static const char *const names[] = {"libc_start_main_stage2", "__libc_start_main", "_start_c", "_start"};
-	const char *name = w->map.calls->symbol(w->code->module, w->vaddr);
+	const char *name = w->map.ops->symbol(w->code->module, w->vaddr);
 	for (size_t i = 0; name && i < sizeof(names) / sizeof(*names); i++)
 		if (!strcmp(name, names[i]))
 			return true;
@@ -585,7 +585,7 @@ static struct unwind_code *find_code(struct walk *w, uint64_t addr)
 		if (addr - w->codes[i].start < w->codes[i].end - w->codes[i].start)
 			return &w->codes[i];
 	struct unwind_code *c = &w->codes[w->next_code % CODES];
-	if (!w->map.calls->find(w->map.space, addr, c))
+	if (!w->map.ops->find(w->map.space, addr, c))
 		return NULL;
 	w->next_code++;
 	return c;
@@ -645,7 +645,7 @@ static enum unwind_stop walk_stack(struct walk *w, struct unwind_frame *frames, 
 		if (known || !*ret_n) /* a leaf may be anywhere, but nothing is called from where no code is */
 			frames[(*ret_n)++] = frame;
 		if (!known)
-			return w->map.calls->lossy(w->map.space) ? UNWIND_LOST_MAPPING : UNWIND_UNKNOWN_MAPPING;
+			return w->map.ops->lossy(w->map.space) ? UNWIND_LOST_MAPPING : UNWIND_UNKNOWN_MAPPING;
 		const bool other_stack = w->other_stack;
 		stop = apply_rule(w, rule);
 		note_reach(w);

@@ -91,7 +91,7 @@ struct unwind_cache {
 /*
  * The mappings of a process: profiler/process/address_space.h has them. `space` is that of struct unwind_map.
  */
-struct unwind_map_calls {
+struct unwind_map_ops {
 	/* False: nothing is mapped there, and *ret is as it was. */
 	bool (*find)(const void *space, uint64_t addr, struct unwind_code *ret);
 	bool (*has)(const void *space, uint64_t addr); /* code is mapped there */
@@ -104,7 +104,7 @@ struct unwind_map_calls {
 };
 struct unwind_map {
 	const void *space;
-	const struct unwind_map_calls *calls;
+	const struct unwind_map_ops *ops;
 };
 
 struct unwind_frame {
