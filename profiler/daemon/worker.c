@@ -14,7 +14,6 @@
 #include "profiler/target/engine.h"
 #include "profiler/target/exporter_link.h"
 #include "profiler/target/symbolizer_link.h"
-#include "profiler/target/target.h"
 #include "profiler/target/target_list.h"
 #include "profiler/target/target_usage.h"
 

@@ -4,7 +4,6 @@
 #include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "profiler/target/target.h"
 #include "profiler/target/target_usage.h"
 
 #include <errno.h>

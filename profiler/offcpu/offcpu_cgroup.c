@@ -439,8 +439,7 @@ static void correct_waits(struct offcpu *o)
 		ran += value[1];
 	}
 	tell_pace(o);
-	if (truly &&
-		o->owner.ops->all_cpus(o->owner.target)) /* time on CPUs without events is not missed by a clock */
+	if (truly && o->owner.ops->all_cpus(o->owner.target)) /* time on CPUs without events is not missed by a clock */
 		wait_times_correct(o->waits, truly, ran);
 }
 

@@ -6,7 +6,6 @@
 #include "profiler/inproc/shm_reader.h"
 #include "profiler/sample/sample_stack.h"
 #include "profiler/target/symbol_requests.h"
-#include "profiler/target/target.h"
 #include "profiler/target/target_open.h"
 #include "profiler/target/window.h"
 

@@ -10,7 +10,6 @@
 #include "profiler/target/checkpoint/checkpoint_write.h"
 #include "profiler/target/exporter_link.h"
 #include "profiler/target/limits.h"
-#include "profiler/target/target.h"
 #include "profiler/target/target_coverage.h"
 #include "profiler/target/target_rate.h"
 

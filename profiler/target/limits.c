@@ -4,7 +4,6 @@
 #include "oci/base/log.h"
 #include "oci/config/options.h"
 #include "profiler/offcpu/wait_times.h"
-#include "profiler/target/target.h"
 #include "profiler/target/target_rate.h"
 #include "profiler/target/window.h"
 

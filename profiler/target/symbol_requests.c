@@ -7,7 +7,6 @@
 #include "profiler/symbol/demangle.h"
 #include "profiler/symbol/symbolizer_client.h"
 #include "profiler/target/symbolizer_link.h"
-#include "profiler/target/target.h"
 #include "profiler/target/target_open.h"
 #include "profiler/target/target_rate.h"
 

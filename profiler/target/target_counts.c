@@ -2,7 +2,6 @@
 #include "profiler/target/target_counts.h"
 
 #include "oci/base/clock.h"
-#include "profiler/target/target.h"
 #include "profiler/target/target_rate.h"
 #include "profiler/target/window.h"
 

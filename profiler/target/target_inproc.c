@@ -8,7 +8,6 @@
 #include "profiler/target/crash_record.h"
 #include "profiler/target/engine_state.h"
 #include "profiler/target/limits.h"
-#include "profiler/target/target.h"
 #include "profiler/target/target_open.h"
 
 static void begin_target(void *target)

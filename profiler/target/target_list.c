@@ -3,7 +3,6 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
-#include "profiler/target/target.h"
 #include "profiler/target/target_usage.h"
 
 #include <fcntl.h>

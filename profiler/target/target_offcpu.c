@@ -4,7 +4,6 @@
 #include "profiler/inproc/inproc.h"
 #include "profiler/offcpu/offcpu.h"
 #include "profiler/target/engine_state.h"
-#include "profiler/target/target.h"
 #include "profiler/target/target_usage.h"
 
 static void drain_rings(void *target)
