@@ -21,7 +21,7 @@
 struct user_services_setup { /* descriptors and rings are borrowed */
 	const struct settings *settings;
 	int listener;	 /* to which members of the group may connect */
-	int spool, root; /* as in exporter.h, engine.h */
+	int spool, root; /* as in exporter.h, engine_state.h */
 	struct cpu_rings *rings[USERS_MAX];
 	unsigned n; /* users at a time; 0: for root alone */
 	/* called in the process: gives up privileges and starts the fork server of the symbolizers */

@@ -442,6 +442,12 @@ static void on_order(void *arg, uint32_t events)
 		on_orphaned(w);
 		return;
 	}
+	if (got !=
+		(ssize_t)order_size(o)) { /* of a supervisor of another build, which the layout should have refused */
+		while (n)
+			fd_close(fds[--n]);
+		return;
+	}
 	if (o->kind == ORDER_CHECK_END)
 		o->id[sizeof(o->id) - 1] = 0;
 	execute_order(w, o, fds, n);

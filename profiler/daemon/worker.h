@@ -15,7 +15,7 @@
 
 #include "oci/config/options.h"
 #include "profiler/daemon/target_registry.h"
-#include "profiler/target/engine.h"
+#include "profiler/target/engine_state.h"
 
 #include <stdint.h>
 

@@ -17,7 +17,9 @@
 
 #include "profiler/daemon/supervisor.h"
 
-#define HANDOVER_LAYOUT 8 /* counts up with every change of these items, or of the helpers' protocol */
+/* Counts up with every change of these items, of the helpers' protocol, and of an order to a worker (worker.h), which
+ * has struct settings. */
+#define HANDOVER_LAYOUT 9
 #define HANDOVER_PATIENCE_MS 60000
 #define HANDOVER_DEADLINE_MS 5000 /* for all of it */
 #define HANDOVER_RINGS_AT_ONCE 128

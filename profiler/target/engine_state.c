@@ -9,8 +9,7 @@
 
 void engine_drain(struct engine *g, bool all)
 {
-	if (g->drain)
-		g->drain(g, all);
+	g->drain(g, all);
 }
 
 uint64_t engine_fds(const struct engine *g)

@@ -97,7 +97,7 @@ struct engine_host {		      /* inherited from the supervisor, or shared with it 
 
 struct engine {
 	struct event_loop *loop;
-	void (*drain)(struct engine *g, bool all); /* engine_drain; NULL: there is nothing to drain */
+	void (*drain)(struct engine *g, bool all); /* engine_drain_rings, by engine_init */
 	struct checkpoint *commit;		   /* for a successor; NULL: there will be none */
 	struct engine_perf perf;
 	struct engine_symbols symbols;

@@ -26,7 +26,7 @@
  */
 #pragma once
 
-#include "profiler/target/engine.h"
+#include "profiler/target/engine_state.h"
 
 struct settings;
 

@@ -29,8 +29,8 @@ struct attached {
 /* Finds a process by its pid. 0, -ESRCH, -EINVAL (a thread), with a sentence. */
 int attach_find(pid_t pid, struct attach_target *ret, struct err *e);
 /*
- * Starts profiling; a session writes to settings.spool. 0: armed; else -errno with a sentence, and nothing is left.
- * Sets SIGCHLD to SIG_IGN: from here on the caller cannot wait for its children.
+ * Starts profiling; a session writes to settings.paths.spool. 0: armed; else -errno with a sentence, and nothing is
+ * left. Sets SIGCHLD to SIG_IGN: from here on the caller cannot wait for its children.
  */
 int attach_start(const struct options *o, const struct attach_target *t, struct attached *ret, struct err *e);
 /*

@@ -18,5 +18,5 @@ struct reached {
 /* id, start_time: the target's; hello: flags of the greeting. 0, or -errno with a sentence. */
 int connect_profiler(const struct settings *s, const char *id, uint64_t start_time, uint32_t hello, int64_t deadline,
 	struct reached *ret, struct err *e);
-/* A session's spool: settings.output, else ./pillion-<pid>, made absolute. 0 or -errno. */
+/* A session's spool: settings.paths.output, else ./pillion-<pid>, made absolute. 0 or -errno. */
 int connect_output(struct settings *s, pid_t pid, struct err *e);

@@ -166,7 +166,7 @@ test_commands_here() {
 	[[ -s $TOP/flame.html ]] || fail "no flame.html"
 	[[ -n $had ]] || rm "$TOP/flame.html"
 }
-row "README.md: the commands of the first minute, in the sources" test_commands_here
+row "README.md: its commands that need no installation, in the sources" test_commands_here
 
 test_commands_on_host() {
 	local command how more
@@ -190,7 +190,7 @@ test_commands_on_host() {
 	end_printed
 }
 has_job_profile() { [[ -n $(host find /var/lib/pillion/profiles -name '*.pb.gz' -not -path '*/web/*' -not -path '*/checkout/*') ]]; }
-row "README.md: the commands of the first hour, where pillion is installed" test_commands_on_host
+row "README.md: its other commands, where pillion is installed" test_commands_on_host
 
 # Of a target with three functions, before and after one of them became slower.
 nothing_is_left() { # what has no privilege leaves its cgroup to the next one

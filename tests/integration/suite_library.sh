@@ -425,6 +425,36 @@ test_setuid() { # linked with the archive, as nothing is found beside such a pro
 }
 row "a setuid program is not profiled; the same without is" test_setuid
 
+test_early() { # linked with the archive, behind a constructor that comes first
+	begin_asks
+	cat >early.c <<-'C'
+		#include "shim/libpillion/pillion.h"
+		#include <signal.h>
+		#include <stdio.h>
+		#include <stdlib.h>
+		__attribute__((constructor(101))) static void ask_first(void)
+		{
+			char said[256] = "";
+			const struct pillion_start_options o = {.events = "cpu,crash"};
+			if (pillion_start(&o, said, sizeof(said)) < 0)
+				exit(fprintf(stderr, "%s\n", said));
+		}
+		int main(void)
+		{
+			raise(SIGABRT);
+			return 0;
+		}
+	C
+	gcc -O1 -I"$TOP" -o ./early early.c "${B%/*}/release/libpillion.a" -pthread
+	(ulimit -c 0 && exec "${ASKS[@]}" "PILLION_OUTPUT=$ROW/out" ./early) >said 2>&1 && fail "it does not crash" || :
+	is "what it says" "$(cat said)" ""
+	until_true 20 eval '[[ -n $(find out -path "*/crashes/*.json") ]]' || fail "no report of its crash: $(cat run/log; find out)"
+	until_true 20 no_profiler || fail "a profiler is left"
+	cgroups_remove '*/pillion/session-*'
+	leak_check
+}
+row "pillion_start in a constructor that comes before libpillion's: its crash is reported" test_early
+
 test_session_dies() { # SIGNAL
 	begin_asks
 	"${ASKS[@]}" "$LAB/bin/asks" start=cpu,alloc/4096 work=0.1 until=one tell alloc=1000 start=cpu work=0.1 stop tell >said &

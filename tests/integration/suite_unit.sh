@@ -372,7 +372,7 @@ test_install() { # DESTDIR PREFIX
 755 ./libexec/pillion/pilliond
 644 ./share/bash-completion/completions/pillion
 644 ./share/containers/oci/hooks.d/50-pillion.json
-$(cd "$TOP" && find LICENSE NEWS NOTICE README.md oci shim profiler hooks -name LICENSE -o -name NEWS -o -name NOTICE -o -name '*.md' -o -path 'profiler/web/monitoring/*' -o -path 'hooks/kubernetes/*/*' |
+$(cd "$TOP" && find LICENSE NEWS NOTICE README.md oci shim profiler hooks -name LICENSE -o -name NEWS -o -name NOTICE -o -name '*.md' -o -name flame.svg -o -path 'profiler/web/monitoring/*' -o -path 'hooks/kubernetes/*/*' |
 		sed 's|^|644 ./share/doc/pillion/|' | sort)
 644 ./share/fish/vendor_completions.d/pillion.fish
 $(printf '644 ./share/man/man1/pillion%s.1\n' -attach -crashes -diff -doctor -events -export -flame -help -inject -install -off -on \

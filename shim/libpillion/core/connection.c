@@ -86,12 +86,24 @@ static void find_path(void)
 		}
 }
 
+/* A constructor of the program's has asked for a profiler (pillion_start(3)) before the parts were there. */
+static void tell_late_parts(void)
+{
+	struct connection *p = connection_now();
+	if (p)
+		feature_tell_connected(p);
+	if (p && __atomic_load_n(&p->told, __ATOMIC_RELAXED))
+		feature_tell_welcome(p, &p->welcome);
+}
+
 /* Before the constructors that ask, and after those of feature.h. */
 __attribute__((constructor(102))) static void init_connection(void)
 {
 	stack_end = (uint64_t)(uintptr_t)environ;
-	find_path();
+	if (!path[0]) /* else such a constructor has set it */
+		find_path();
 	__atomic_store_n(&begun, 1, __ATOMIC_RELEASE);
+	tell_late_parts();
 }
 
 /* --- the area --------------------------------------------------------------------------------------------- */
@@ -184,6 +196,7 @@ static int hear_welcome(struct connection *p)
 	if (w.magic != SHM_MAGIC || w.version != SHM_VERSION)
 		return -EPROTO;
 	__atomic_store_n(&p->mean, w.alloc, __ATOMIC_RELEASE);
+	p->welcome = w;
 	__atomic_store_n(&p->told, 1, __ATOMIC_RELAXED);
 	feature_tell_welcome(p, &w);
 	return 0;

@@ -32,7 +32,8 @@ struct connection {
 	struct owned_fd sock, memory;
 	int64_t look_again, tried; /* time of the next check for a profiler; of the last attempt to connect */
 	uint32_t reconnecting;	   /* by one thread at a time */
-	uint32_t told;		   /* whether a welcome has been read */
+	uint32_t told;		   /* whether a welcome has been read, and the last one */
+	struct shm_welcome welcome;
 };
 
 /*

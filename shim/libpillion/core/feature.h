@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * feature - the parts of libpillion that stand on the connection, by a table of each: the connection tells them what
- * has happened, and knows none of them. A part registers by a constructor of priority 101. init_connection() in
- * connection.c has 102, and nothing connects before it.
+ * has happened, and knows none of them; it tells them in no particular order. A part registers by a constructor of
+ * priority 101. init_connection() in connection.c has 102, and tells them of a connection that a constructor of the
+ * program's has made before.
  */
 #pragma once
 
