@@ -2,6 +2,7 @@
 /* profile_build: labels of samples, and what stands for events that have no sample. */
 #include "profiler/target/profile/profile_build.h"
 
+#include "profiler/inproc/live_heap.h"
 #include "profiler/sample/aggregate.h"
 #include "tests/unit/support/fed.h"
 #include "tests/unit/support/suite.h"
@@ -227,6 +228,82 @@ START_TEST(events_without_a_sample_are_in_the_profile_and_told)
 }
 END_TEST
 
+/* --- types and values */
+
+static const struct {
+	const char *event;
+	uint32_t profile;
+	struct profile_type types[PROFILE_TYPES_MAX];
+	unsigned n_types;
+	struct profile_type period_type;
+	int64_t period;
+} types[] = {
+	{"cpu@1000", CPU, {{"samples", "count"}, {"cpu", "nanoseconds"}}, 2, {"cpu", "nanoseconds"}, 1000000},
+	{"page-faults/50", CPU, {{"samples", "count"}, {"page-faults", "count"}}, 2, {"page-faults", "count"}, 50},
+	{"offcpu", CPU, {{"samples", "count"}, {"offcpu", "nanoseconds"}}, 2, {"offcpu", "nanoseconds"}, 1},
+	{"calls", CPU, {{"calls", "count"}}, 1, {"calls", "count"}, 1},
+	{"calls:time", CPU, {{"calls", "count"}, {"time", "nanoseconds"}}, 2, {"calls", "count"}, 1},
+	{"alloc/4096", CPU,
+		{{"alloc_objects", "count"}, {"alloc_space", "bytes"}, {"inuse_objects", "count"},
+			{"inuse_space", "bytes"}},
+		4, {"space", "bytes"}, 4096},
+	{"cpu@1000", PROFILE_BUILD_WALL, {{"samples", "count"}, {"wall", "nanoseconds"}}, 2, {"wall", "nanoseconds"},
+		1},
+};
+
+/* `text`: one event. It takes the place of the first one. */
+static void ask_for(const char *text)
+{
+	struct event_spec specs[EVENTS_MAX];
+	struct err e = {0};
+	size_t n;
+	bool clamped;
+	ck_assert_msg(event_spec_parse(text, 10000, specs, &n, &clamped, &e) == 0 && n == 1, "%s: %s", text, e.text);
+	target->desc.events[CPU] = specs[0];
+	target->desc.n_events = 1;
+}
+
+START_TEST(each_event_has_its_types)
+{
+	ask_for(types[_i].event);
+	target->desc.events[CPU].profiles = types[_i].profile == PROFILE_BUILD_WALL ? PROFILES_WALL : PROFILES_OWN;
+	struct profile *p = build(types[_i].profile);
+	const struct profile_info *is = profile_info(p);
+	ck_assert_uint_eq(is->n_types, types[_i].n_types);
+	for (unsigned i = 0; i < is->n_types; i++) {
+		ck_assert_str_eq(is->types[i].type, types[_i].types[i].type);
+		ck_assert_str_eq(is->types[i].unit, types[_i].types[i].unit);
+	}
+	ck_assert_str_eq(is->period_type.type, types[_i].period_type.type);
+	ck_assert_str_eq(is->period_type.unit, types[_i].period_type.unit);
+	ck_assert_int_eq(is->period, types[_i].period);
+	ck_assert_int_eq(is->time_ns, REAL);
+	ck_assert_int_eq(is->duration_ns, NSEC_PER_SEC);
+	profile_free(p);
+}
+END_TEST
+
+/* A sample of memory stands for a number of objects that is not whole: the nearest one is in the profile. */
+START_TEST(objects_are_rounded)
+{
+	static const struct {
+		uint64_t parts;
+		int64_t objects;
+	} rounded[] = {{LIVE_HEAP_PART, 1}, {5 * LIVE_HEAP_PART / 2, 3}, {5 * LIVE_HEAP_PART / 2 - 1, 2}, {10, 0}};
+	const struct sample_origin who = {.process = "web", .thread = "", .exe = ""};
+	ask_for("alloc/4096");
+	aggregate_add_at(window.counts[CPU], &(struct stack_frame){.kind = FRAME_SPECIAL, .name = frame_nowhere}, 1,
+		&who, &(struct sample_detail){0}, rounded[_i].parts, 4096);
+	struct profile *p = build(CPU);
+	struct profile_sample sample;
+	ck_assert_uint_eq(profile_samples(p), 1);
+	profile_sample_get(p, 0, &sample);
+	ck_assert_int_eq(sample.values[0], rounded[_i].objects);
+	ck_assert_int_eq(sample.values[1], 4096);
+	profile_free(p);
+}
+END_TEST
+
 UNIT_SUITE(profile_build)
 {
 	Suite *s = suite_create("profile_build");
@@ -236,6 +313,8 @@ UNIT_SUITE(profile_build)
 	tcase_add_test(t, samples_are_as_far_apart_as_they_were);
 	tcase_add_test(t, a_sample_says_whose_it_is);
 	tcase_add_loop_test(t, events_without_a_sample_are_in_the_profile_and_told, 0, LENGTH(unsampled));
+	tcase_add_loop_test(t, each_event_has_its_types, 0, LENGTH(types));
+	tcase_add_loop_test(t, objects_are_rounded, 0, 4);
 	suite_add_tcase(s, t);
 	return s;
 }

@@ -211,7 +211,9 @@ static void end_target(void)
 {
 	fed_engine_done(&engine);
 	ck_assert_uint_eq(engine.rates.n_switched, 0);
+	const int account = engine.rates.account;
 	sample_rate_close_account(&engine.rates);
+	ck_assert(account <= 0 || !fd_is(account));
 	kernel.clock = 0;
 	clock_drive(NULL);
 }
@@ -448,6 +450,18 @@ START_TEST(a_session_gets_what_it_asked_for)
 	run_ms(5000);
 	ck_assert_uint_eq(target->sampling.rate.n_steps, 0);
 	ck_assert(kernel.period == PERIOD);
+	end_target();
+}
+END_TEST
+
+/* A target whose intervals go on is ending, and another one has none: nothing is due. */
+START_TEST(of_no_interval_none_is_awaited)
+{
+	begin_target(STRATEGY_CGROUP, 1);
+	ck_assert_int_eq(target_rate_round(&engine, clock_now()), -1);
+	engine.rates.n_switched++;
+	ck_assert_int_eq(target_rate_round(&engine, clock_now()), -1);
+	engine.rates.n_switched--;
 	end_target();
 }
 END_TEST
@@ -822,6 +836,7 @@ UNIT_SUITE(target_rate)
 	tcase_add_test(t, of_a_drain_samples_have_their_part);
 	tcase_add_loop_test(t, a_successor_takes_over, 0, LENGTH(ways));
 	tcase_add_test(t, a_session_gets_what_it_asked_for);
+	tcase_add_test(t, of_no_interval_none_is_awaited);
 	tcase_add_test(t, what_came_is_counted);
 	tcase_add_test(t, what_is_not_sampled_is_given_to_nobody);
 	tcase_add_test(t, a_drain_ends_at_its_deadline_and_goes_on_from_there);
