@@ -442,8 +442,8 @@ static void on_order(void *arg, uint32_t events)
 		on_orphaned(w);
 		return;
 	}
-	if (got !=
-		(ssize_t)order_size(o)) { /* of a supervisor of another build, which the layout should have refused */
+	/* another build's, whose layout number should have refused it */
+	if (got != (ssize_t)order_size(o)) {
 		while (n)
 			fd_close(fds[--n]);
 		return;

@@ -79,7 +79,7 @@ struct profile_line {
  */
 int64_t profile_location(
 	struct profile *p, uint32_t mapping, uint64_t address, const struct profile_line *lines, size_t n);
-/* Adds a location of one function, of which there is no more than this name. */
+/* Adds a location of one function that has a name, and neither file nor line. */
 int64_t profile_named_location(struct profile *p, uint32_t mapping, uint64_t address, const char *name);
 /*
  * Add a sample. locations: leaf first. values: n_types of them. The first two functions are the two halves of

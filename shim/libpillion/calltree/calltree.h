@@ -62,8 +62,7 @@ void calltree_leave(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra);
  */
 uint32_t calltree_path(uint64_t *ret, uint32_t max);
 
-/* Called by a thread with its first call (`began`), and with the first call of `fn` by its path (`called`). NULL: by
- * none. */
+/* Both are there. A thread calls `began` with its first call, and `called` with the first call of `fn` by a path. */
 struct calltree_observer {
 	void (*began)(void);
 	void (*called)(uint64_t fn);

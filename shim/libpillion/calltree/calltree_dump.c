@@ -4,10 +4,10 @@
 #include "shim/libpillion/calltree/calltree.h"
 #include "shim/libpillion/calltree/calltree_unloaded.h"
 #include "shim/libpillion/core/arena.h"
-#include "shim/libpillion/maps/maps_format.h"
 #include "shim/libpillion/core/sys_clock.h"
 #include "shim/libpillion/core/syscall.h"
 #include "shim/libpillion/core/text_writer.h"
+#include "shim/libpillion/maps/maps_format.h"
 
 #include <errno.h>
 #include <fcntl.h>

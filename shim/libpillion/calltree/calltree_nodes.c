@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/calltree/calltree_stacks.h"
 #include "shim/libpillion/core/arena.h"
-#include "shim/libpillion/core/sys_clock.h"
 #include "shim/libpillion/core/syscall.h"
 
-#include <cpuid.h>
 #include <errno.h>
-#include <string.h>
-#include <time.h>
 
 #define TABLE_FIRST 64u /* slots */
 #define LOOKED_AT 8	/* trees, in search of one of an ended thread */
@@ -140,7 +136,7 @@ struct tree_node *calltree_child(struct tree_frame *caller, uint64_t fn, uint64_
 		n = find_ancestor(parent, fn, site);
 		if (!n) {
 			n = node_make(t, number, fn, site);
-			if (observer && observer->called)
+			if (observer)
 				observer->called(fn);
 		}
 		if (!n)
@@ -233,7 +229,7 @@ struct tree_frame *calltree_begin(void)
 	t->first->used = ++t->switches;
 	t->first->frames[0] = (struct tree_frame){t->root, UINT64_MAX};
 	calltree_own.top = t->first->frames;
-	if (observer && observer->began)
+	if (observer)
 		observer->began();
 	return calltree_own.top;
 }

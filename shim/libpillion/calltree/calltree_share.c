@@ -9,11 +9,11 @@
  */
 #include "shim/libpillion/calltree/calltree.h"
 #include "shim/libpillion/core/arena.h"
-#include "shim/libpillion/maps/code_ranges.h"
-#include "shim/libpillion/maps/maps_send.h"
 #include "shim/libpillion/core/connection.h"
 #include "shim/libpillion/core/feature.h"
 #include "shim/libpillion/core/syscall.h"
+#include "shim/libpillion/maps/code_ranges.h"
+#include "shim/libpillion/maps/maps_send.h"
 
 #include <string.h>
 #include <sys/socket.h>

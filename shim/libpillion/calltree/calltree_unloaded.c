@@ -2,8 +2,8 @@
 #include "shim/libpillion/calltree/calltree_unloaded.h"
 
 #include "shim/libpillion/core/arena.h"
-#include "shim/libpillion/maps/maps_format.h"
 #include "shim/libpillion/core/syscall.h"
+#include "shim/libpillion/maps/maps_format.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -100,8 +100,7 @@ static void tell_late_parts(void)
 __attribute__((constructor(102))) static void init_connection(void)
 {
 	stack_end = (uint64_t)(uintptr_t)environ;
-	if (!path[0]) /* else such a constructor has set it */
-		find_path();
+	find_path();
 	__atomic_store_n(&begun, 1, __ATOMIC_RELEASE);
 	tell_late_parts();
 }

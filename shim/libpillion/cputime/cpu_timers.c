@@ -2,17 +2,17 @@
 #include "shim/libpillion/cputime/cpu_timers.h"
 
 #include "shim/libpillion/core/atfork.h"
-#include "shim/libpillion/maps/code_ranges.h"
 #include "shim/libpillion/core/connection.h"
 #include "shim/libpillion/core/feature.h"
 #include "shim/libpillion/core/labels.h"
-#include "shim/libpillion/maps/maps_send.h"
 #include "shim/libpillion/core/sigaction.h"
 #include "shim/libpillion/core/stack_copy.h"
 #include "shim/libpillion/core/sys_clock.h"
 #include "shim/libpillion/core/syscall.h"
 #include "shim/libpillion/core/thread_name.h"
 #include "shim/libpillion/core/ucontext_regs.h"
+#include "shim/libpillion/maps/code_ranges.h"
+#include "shim/libpillion/maps/maps_send.h"
 
 #include <asm/prctl.h>
 #include <errno.h>

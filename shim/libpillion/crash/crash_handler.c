@@ -5,11 +5,11 @@
 #include "shim/libpillion/core/altstack.h"
 #include "shim/libpillion/core/connection.h"
 #include "shim/libpillion/core/feature.h"
-#include "shim/libpillion/maps/maps_send.h"
 #include "shim/libpillion/core/stack_copy.h"
 #include "shim/libpillion/core/sys_clock.h"
 #include "shim/libpillion/core/thread_name.h"
 #include "shim/libpillion/core/ucontext_regs.h"
+#include "shim/libpillion/maps/maps_send.h"
 
 #include <asm/prctl.h>
 #include <elf.h>

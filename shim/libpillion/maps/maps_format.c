@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/libpillion/maps/maps_format.h"
 
-#include "shim/libpillion/maps/build_id.h"
 #include "shim/libpillion/core/syscall.h"
+#include "shim/libpillion/maps/build_id.h"
 
 #include <fcntl.h>
 #include <stdbool.h>

@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "shim/libpillion/maps/code_ranges.h"
 #include "shim/libpillion/core/connection.h"
+#include "shim/libpillion/maps/code_ranges.h"
 
 /* Sets `c` to the ranges that it sent. */
 void maps_send_tell(struct connection *p, struct code *c);
