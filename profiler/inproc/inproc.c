@@ -99,6 +99,7 @@ static void remove_process(struct inproc_process *p)
 		send_keep_request(p, key_of_area(p), -1);
 	a->lost += p->inbox.lost + p->inbox.missed;
 	a->sampling->tally.apps_cpu += p->inbox.cpu;
+	a->sampling->tally.inproc_awaited += p->inbox.awaited;
 	event_loop_del(a->owner.loop, &p->source);
 	fd_close(p->sock);
 	fd_close(p->process);
@@ -539,7 +540,8 @@ uint64_t inproc_lost(struct inproc *a)
 	uint64_t n = a ? a->lost : 0;
 	for (struct inproc_process *p = a ? a->first : NULL; p; p = p->next) {
 		n += p->inbox.lost + p->inbox.missed;
-		p->inbox.lost = p->inbox.missed = 0;
+		a->sampling->tally.inproc_awaited += p->inbox.awaited;
+		p->inbox.lost = p->inbox.missed = p->inbox.awaited = 0;
 	}
 	if (a)
 		a->lost = 0;

@@ -39,6 +39,9 @@ int shm_reader_said(struct shm_reader *i)
 	if (i->cpu_said != i->cpu_seen)
 		r = write_at(i, i->cpu_seen, offsetof(struct shm_head, cpu_read));
 	i->cpu_said = i->cpu_seen;
+	if (r == 0 && i->awaited_said != i->awaited_seen)
+		r = write_at(i, i->awaited_seen, offsetof(struct shm_head, awaited_read));
+	i->awaited_said = i->awaited_seen;
 	if (r < 0 || i->said == i->read)
 		return r;
 	i->said = i->read;
@@ -90,6 +93,7 @@ int shm_reader_open(int memory, struct shm_reader *ret)
 	ret->read = ret->said = h.read;
 	ret->lost_seen = h.lost;
 	ret->cpu_seen = ret->cpu_said = h.cpu_read;
+	ret->awaited_seen = ret->awaited_said = h.awaited_read;
 	ret->maps = h.maps;
 	return want_wake(ret);
 }
@@ -221,6 +225,8 @@ int shm_reader_drain(struct shm_reader *i, int64_t until, bool all, shm_reader_f
 	i->lost_seen = h.lost;
 	i->cpu += h.cpu > i->cpu_seen ? h.cpu - i->cpu_seen : 0;
 	i->cpu_seen = h.cpu > i->cpu_seen ? h.cpu : i->cpu_seen;
+	i->awaited += h.awaited > i->awaited_seen ? h.awaited - i->awaited_seen : 0;
+	i->awaited_seen = h.awaited > i->awaited_seen ? h.awaited : i->awaited_seen;
 	if (SHM_AT_ITEMS(h.tail) - SHM_AT_ITEMS(i->read) > SHM_ITEMS ||
 		SHM_AT_UNITS(h.tail) - SHM_AT_UNITS(i->read) > UNITS)
 		return -EPROTO;

@@ -31,8 +31,10 @@ struct shm_reader {
 	uint64_t lost_seen;
 	uint64_t cpu;		     /* ns of CPU time that the process reports, since the caller reset it */
 	uint64_t cpu_seen, cpu_said; /* in all; as written to the area */
-	uint64_t maps;		     /* requests for its mappings so far */
-	uint32_t left;		     /* SHM_UNITs, after the last drain */
+	uint64_t awaited;	     /* bytes allocated before we had said what we want, since the caller reset it */
+	uint64_t awaited_seen, awaited_said;
+	uint64_t maps; /* requests for its mappings so far */
+	uint32_t left; /* SHM_UNITs, after the last drain */
 };
 
 bool shm_reader_is_area(int memory); /* by its size and seals */

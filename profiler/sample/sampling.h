@@ -39,7 +39,8 @@ struct sample_tally {
 	uint64_t restarts, gap; /* takeovers from a process that was killed; ns that may be missing */
 	/* samples that the kernel wrote, and its counts between them (profiler/sample/sample_rate.h) */
 	uint64_t taken[EVENTS_MAX], counted[EVENTS_MAX];
-	uint64_t apps_cpu; /* ns of CPU time, by their own account */
+	uint64_t apps_cpu;	 /* ns of CPU time, by their own account */
+	uint64_t inproc_awaited; /* bytes of memory that were allocated before we had answered */
 };
 
 struct sampling {

@@ -3,7 +3,7 @@
 
 . "$TOP/tests/integration/wrapped.sh"
 . "$TOP/tests/integration/loads.sh" # postgres_bin, as_postgres
-lab_install tools/deny targets/sites targets/oddalloc targets/deep
+lab_install tools/deny targets/sites targets/oddalloc targets/deep targets/asks
 install "${B%/*}/release/libpillion.so" "$LAB/bin/" # a sanitizer's would need the sanitizer in every program
 
 values_of() { # TYPE NAME - "FUNCTION VALUE" by place, of all windows
@@ -52,6 +52,27 @@ test_opened() { # a program that has freed all: what is shown where no type was 
 	end_run
 }
 row "nothing is in use: what was allocated is shown, by who called the allocator" test_opened
+
+# A program that has been executed connects, and the profiler answers late: memory allocated until then has no sample.
+test_late_answer() {
+	begin_run --events alloc/65536
+	"${RUN[@]}" -- "$LAB/bin/asks" until=one exec alloc=30000 until=two alloc=30000 >said &
+	until_true 20 grep -qs '^until one' said || fail "it does not come to one: $(cat said)"
+	kill -STOP $(profilers)
+	touch one
+	until_true 20 grep -qs '^until two' said || fail "it does not come to two: $(cat said)"
+	kill -CONT $(profilers)
+	sleep 0.5
+	touch two
+	wait $! || fail "exit status $?: $(cat said)"
+	first_of asks >/dev/null
+	profiles_of asks | grep -- -alloc | xargs "$LAB/bin/pillion" report --folded --type alloc_space >space
+	between "MB lost" "$(awk '/\[lost\]/ { n += $NF } END { printf "%d", n / 1e6 }' space)" 30 31
+	between "MB by name" "$(awk '/;asks_alloc / { n += $NF } END { printf "%d", n / 1e6 }' space)" 22 38 # 458 samples: +-5 %
+	has "a comment" "$(comments_of asks)" '\[lost\] includes 300[0-9]{5} bytes that were allocated before the profiler had answered'
+	end_run
+}
+row "the profiler answers late: memory allocated until then is lost, to the byte" test_late_answer
 
 is_of_site_9() { # PERCENT - of what is known
 	local known=$(($(total <space) - $(place '[lost]' <space)))

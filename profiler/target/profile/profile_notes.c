@@ -91,14 +91,17 @@ static int add_unseen(struct profile_builder *b)
 			       y->restarts, (double)y->gap / NSEC_PER_SEC);
 }
 
-/* Adds lost samples of memory, each with the average of this window. */
+/* Adds lost samples of memory, each with the average of this window, and memory that could not be sampled. */
 static int add_lost_memory(struct profile_builder *b)
 {
 	const struct sample_tally *y = &b->w->tally;
 	const struct event_spec *spec = &b->t->desc.events[b->spec];
 	const double taken = (double)y->taken[b->spec], lost = (double)y->inproc_lost;
-	if (event_kind(spec->kind)->measure != MEASURES_ALLOC || !y->inproc_lost)
+	if (event_kind(spec->kind)->measure != MEASURES_ALLOC)
 		return 0;
+	int r = y->inproc_awaited ? add_loss(b, frame_lost, 0, y->inproc_awaited) : 0;
+	if (r < 0 || !y->inproc_lost)
+		return r;
 	if (!y->taken[b->spec])
 		return add_loss(b, frame_lost, y->inproc_lost, y->inproc_lost * spec->period);
 	return add_loss(b, frame_lost, (uint64_t)((double)y->counted[b->spec] / LIVE_HEAP_PART / taken * lost),
@@ -327,6 +330,12 @@ static int add_apps(struct profile_builder *b)
 			b, "there were none: functions are counted that are compiled with -finstrument-functions");
 	if (r == 0)
 		r = add_missing(b);
+	if (r == 0 && measure == MEASURES_ALLOC && y->inproc_awaited)
+		r = add_comment(b,
+			"[lost] includes %" PRIu64
+			" bytes that were allocated before the profiler had answered their process; "
+			"the number of objects is unknown",
+			y->inproc_awaited);
 	if (r == 0 && inproc_turned_away(b->t->apps))
 		r = add_comment(b,
 			"more than %u processes with libpillion at a time, or no descriptors for them: %" PRIu64

@@ -57,10 +57,11 @@ struct shm_head {
 	uint64_t lost;				    /* records that found no room */
 	uint64_t last_id;			    /* last id of a slot */
 	uint64_t slots;				    /* 1 + the highest slot that was ever used */
+	uint64_t awaited; /* bytes allocated before a profiler had said what it wants: none of them is sampled */
 	uint64_t read __attribute__((aligned(64))); /* SHM_AT, by the reader */
 	uint64_t wake;				    /* SHM_AT_UNITS of the tail at which the reader wants to be woken */
 	uint64_t maps;				    /* counts the reader's requests for mappings */
-	uint64_t cpu_read;			    /* part of `cpu` in the reader's account */
+	uint64_t cpu_read, awaited_read;	    /* parts of `cpu` and `awaited` in the reader's account */
 	uint64_t changes __attribute__((aligned(64))); /* number of label changes, by writers */
 } __attribute__((aligned(4096)));
 

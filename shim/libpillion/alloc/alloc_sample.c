@@ -65,6 +65,35 @@ static bool start_interval(struct thread_state *t, uint64_t mean)
 	return mean && t->left < 0;
 }
 
+/* Before there is an area, a counter of our own has them. A child of fork(2) inherits its parent's count: hence the
+ * pid. */
+static void count_awaited(struct connection *p, uint64_t bytes)
+{
+	static uint64_t early;
+	static uint32_t early_pid;
+	if (!p) {
+		const uint32_t pid = (uint32_t)sys_call(getpid);
+		if (__atomic_exchange_n(&early_pid, pid, __ATOMIC_RELAXED) != pid)
+			__atomic_store_n(&early, 0, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&early, bytes, __ATOMIC_RELAXED);
+		return;
+	}
+	if (__atomic_load_n(&early, __ATOMIC_RELAXED) && early_pid == p->pid)
+		bytes += __atomic_exchange_n(&early, 0, __ATOMIC_RELAXED);
+	if (bytes)
+		__atomic_fetch_add(&p->area.head->awaited, bytes, __ATOMIC_RELAXED);
+}
+
+/* What has been allocated since the last check, this allocation included, is in no sample. */
+static void await_profiler(struct thread_state *t, struct connection *p)
+{
+	count_awaited(p, t->awaited + (uint64_t)-t->left);
+	t->mean = 0;
+	t->left = (int64_t)(t->awaited = CONNECTION_MEAN_AWAITED);
+	if (p)
+		connection_tend(p, connection_clock());
+}
+
 bool alloc_sample_due(struct thread_state *t)
 {
 	if (!connection_has_begun()) {
@@ -73,6 +102,14 @@ bool alloc_sample_due(struct thread_state *t)
 	}
 	struct connection *p = connection_get();
 	const uint64_t mean = p ? __atomic_load_n(&p->mean, __ATOMIC_RELAXED) : 0;
+	if (!mean && connection_is_awaited()) {
+		await_profiler(t, p);
+		return false;
+	}
+	if (t->awaited) {
+		count_awaited(p, t->awaited);
+		t->awaited = 0;
+	}
 	if (mean != t->mean || !mean) {
 		t->left = t->left < -(int64_t)CONNECTION_MEAN_NONE && !mean ? 0 : t->left;
 		if (!start_interval(t, mean))

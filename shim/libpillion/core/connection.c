@@ -315,6 +315,13 @@ bool connection_is_off(void)
 	return p && __atomic_load_n(&p->state, __ATOMIC_ACQUIRE) == CONNECTION_OFF;
 }
 
+bool connection_is_awaited(void)
+{
+	struct connection *p = __atomic_load_n(&own, __ATOMIC_ACQUIRE);
+	return connection_is_asked() && !connection_is_off() && !connection_is_quiet() &&
+	       !(p && __atomic_load_n(&p->told, __ATOMIC_RELAXED));
+}
+
 bool connection_has_begun(void)
 {
 	return __atomic_load_n(&begun, __ATOMIC_ACQUIRE);

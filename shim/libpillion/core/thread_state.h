@@ -16,8 +16,9 @@
 #define THREAD_STATE_REFUSED_MAX 64 /* times in a row: no work takes that long */
 
 struct thread_state {
-	int64_t left;  /* bytes until the next sample */
-	uint64_t mean; /* the mean of that draw; 0: not drawn */
+	int64_t left;	  /* bytes until the next sample */
+	uint64_t mean;	  /* the mean of that draw; 0: not drawn */
+	uint64_t awaited; /* bytes of that interval, where no profiler had said yet whether it wants samples; else 0 */
 	uintptr_t busy;
 	uint32_t refused;
 	uint32_t tid, pid; /* the process of that tid */

@@ -141,6 +141,28 @@ START_TEST(cpu_time_of_before_is_not_counted)
 }
 END_TEST
 
+/* The same for memory that was allocated before the welcome. */
+START_TEST(awaited_memory_is_counted_once)
+{
+	struct event_dedup h = {0};
+	area.head->awaited = 4096;
+	shm_reader_drain(&inbox, 100, false, hear, &h);
+	ck_assert_uint_eq(inbox.awaited, 4096);
+	ck_assert_int_eq(shm_reader_said(&inbox), 0);
+	ck_assert_uint_eq(area.head->awaited_read, 4096);
+	area.head->awaited = 5000;
+	shm_reader_drain(&inbox, 100, false, hear, &h);
+	ck_assert_uint_eq(inbox.awaited, 5000);
+	shm_reader_close(&inbox); /* before shm_reader_said() */
+	ck_assert_int_eq(shm_reader_open(dup(memory), &inbox), 0);
+	shm_reader_drain(&inbox, 100, false, hear, &h);
+	ck_assert_uint_eq(inbox.awaited, 904);
+	area.head->awaited = 1; /* the process writes any number: the sum does not fall */
+	shm_reader_drain(&inbox, 100, false, hear, &h);
+	ck_assert_uint_eq(inbox.awaited, 904);
+}
+END_TEST
+
 START_TEST(mappings_are_wanted_once_more)
 {
 	const uint64_t before = area.head->maps;
@@ -163,6 +185,7 @@ UNIT_SUITE(shm_reader)
 	tcase_add_loop_test(t, sizes_within_a_record, 0, sizeof(sizes) / sizeof(sizes[0]));
 	tcase_add_test(t, cpu_time_is_counted_once);
 	tcase_add_test(t, cpu_time_of_before_is_not_counted);
+	tcase_add_test(t, awaited_memory_is_counted_once);
 	tcase_add_test(t, mappings_are_wanted_once_more);
 	suite_add_tcase(s, t);
 	return s;
