@@ -24,7 +24,7 @@ STATIC_release = -static
 MUSL := $(shell command -v musl-gcc 2>/dev/null)
 CC_static_release = $(or $(MUSL),$(CC))
 CC_static := $(or $(CC_static_$(MODE)),$(CC))
-# the kernel's headers, which musl does not bring
+# headers of the kernel and of libraries, which musl does not bring
 KERNEL_HEADERS := $(if $(filter %musl-gcc,$(CC_static)),-idirafter /usr/include -idirafter /usr/include/$(shell gcc -print-multiarch))
 VERSION := $(shell cat VERSION)
 
@@ -57,7 +57,10 @@ SRC_profiler := $(filter-out $(MAIN_profiler),$(call sources,profiler))
 GEN := $(B)/profiler/pprof/profile.pb-c.h $(B)/oci/isolation/seccomp_filters.h
 obj = $(patsubst %.c,$(B)/%.o,$(1))
 
-LIBS_profiler = -ljson-c -lunwind-x86_64 -lunwind -lprotobuf-c -lz -llzma -ldeflate -ldw -lelf -liberty -ldl -lm
+# musl-gcc looks into no directory of glibc's; what we use of libcap calls nothing that musl lacks
+LIBS_static := $(shell $(CC) -print-file-name=libcap.a)
+LIBS_shim = -lcap
+LIBS_profiler = -ljson-c -lunwind-x86_64 -lunwind -lprotobuf-c -lz -llzma -ldeflate -ldw -lelf -liberty -ldl -lm $(LIBS_shim)
 EXECUTABLES := pilliond pillion pillion-hook pillion-opener pillion-runc pillion-nri
 
 LIBRARIES := libpillion.so libpillion.a
@@ -78,9 +81,9 @@ $(B)/%.a:
 	ar rcs $@ $^
 
 $(B)/pillion-hook $(B)/pillion-opener $(B)/pillion-runc: $(B)/%: $(S)/hooks/%.o $(S)/libshim.a $(S)/liboci.a
-	$(CC_static) $(CFLAGS) $(LDFLAGS) $(STATIC_$(MODE)) -o $@ $^
+	$(CC_static) $(CFLAGS) $(LDFLAGS) $(STATIC_$(MODE)) -o $@ $^ $(LIBS_static)
 $(B)/pillion-nri: $(patsubst %.c,$(S)/%.o,$(wildcard hooks/nri_*.c) hooks/pillion-nri.c) $(S)/libshim.a $(S)/liboci.a
-	$(CC_static) $(CFLAGS) $(LDFLAGS) $(STATIC_$(MODE)) -o $@ $^
+	$(CC_static) $(CFLAGS) $(LDFLAGS) $(STATIC_$(MODE)) -o $@ $^ $(LIBS_static)
 $(B)/pilliond: $(B)/profiler/daemon/pilliond.o
 $(B)/pillion: $(B)/profiler/cli/pillion.o
 $(B)/pilliond $(B)/pillion: $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $(B)/liboci.a

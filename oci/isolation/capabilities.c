@@ -4,64 +4,60 @@
 #include <errno.h>
 #include <grp.h>
 #include <linux/securebits.h>
+#include <sys/capability.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-/* The three sets as 64-bit masks; the kernel's interface has two 32-bit words of each. */
-struct sets {
-	uint64_t effective, permitted, inheritable;
-};
-
-static int get_sets(struct sets *ret)
+/* Permitted and effective become what there is of `keep`, nothing is inheritable (so nothing can be ambient). */
+static int keep_only(uint64_t keep)
 {
-	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct d[2] = {0};
-	if (syscall(SYS_capget, &head, d) < 0)
-		return -errno;
-	*ret = (struct sets){
-		.effective = d[0].effective | (uint64_t)d[1].effective << 32,
-		.permitted = d[0].permitted | (uint64_t)d[1].permitted << 32,
-		.inheritable = d[0].inheritable | (uint64_t)d[1].inheritable << 32,
-	};
-	return 0;
-}
-
-/* Permitted and effective become `keep`, nothing is inheritable (so nothing can be ambient). */
-static int set_sets(uint64_t keep)
-{
-	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct d[2] = {
-		{.effective = (uint32_t)keep, .permitted = (uint32_t)keep},
-		{.effective = (uint32_t)(keep >> 32), .permitted = (uint32_t)(keep >> 32)},
-	};
-	return syscall(SYS_capset, &head, d) < 0 ? -errno : 0;
+	cap_t had = cap_get_proc(), left = cap_init();
+	int r = had && left ? 0 : -errno;
+	for (; r == 0 && keep; keep &= keep - 1) {
+		const cap_value_t cap = __builtin_ctzll(keep);
+		cap_flag_value_t is;
+		if (cap_get_flag(had, cap, CAP_PERMITTED, &is) < 0 ||
+			cap_set_flag(left, CAP_PERMITTED, 1, &cap, is) < 0 ||
+			cap_set_flag(left, CAP_EFFECTIVE, 1, &cap, is) < 0)
+			r = -errno;
+	}
+	if (r == 0 && cap_set_proc(left) < 0)
+		r = -errno;
+	cap_free(had);
+	cap_free(left);
+	return r;
 }
 
 bool capabilities_known(unsigned cap)
 {
-	return prctl(PR_CAPBSET_READ, cap) >= 0;
+	return CAP_IS_SUPPORTED((cap_value_t)cap);
 }
 
 uint64_t capabilities_effective(void)
 {
-	struct sets s = {0};
-	return get_sets(&s) < 0 ? 0 : s.effective;
+	uint64_t ret = 0;
+	cap_t had = cap_get_proc();
+	cap_flag_value_t is;
+	for (cap_value_t cap = 0; had && cap < cap_max_bits(); cap++)
+		if (cap_get_flag(had, cap, CAP_EFFECTIVE, &is) == 0 && is == CAP_SET)
+			ret |= CAP_BIT(cap);
+	cap_free(had);
+	return ret;
 }
 
 void capabilities_empty_bounding(void)
 {
 	for (unsigned cap = 0; capabilities_known(cap); cap++)
-		if (prctl(PR_CAPBSET_DROP, cap) < 0)
+		if (cap_drop_bound((cap_value_t)cap) < 0)
 			return;
 }
 
 /* Needs CAP_SETPCAP, so it goes first; a process without it has no uid 0 privilege to lock out either. */
 static bool lock_root_out(void)
 {
-	return prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
-						SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
-						SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED) == 0;
+	return cap_set_secbits(SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
+			       SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
+			       SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED) == 0;
 }
 
 int capabilities_limit(uint64_t keep, struct err *e)
@@ -69,10 +65,7 @@ int capabilities_limit(uint64_t keep, struct err *e)
 	lock_root_out();
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return err_set(e, -errno, "cannot set no_new_privs");
-	struct sets s;
-	int r = get_sets(&s);
-	if (r == 0)
-		r = set_sets(keep & s.permitted);
+	int r = keep_only(keep);
 	return r < 0 ? err_set(e, r, "cannot give up capabilities") : 0;
 }
 

@@ -12,7 +12,7 @@ $(B)/bench/starts: $(B)/tests/bench/starts.o $(B)/liboci.a
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
 $(B)/bench/sampling: $(B)/tests/bench/sampling.o $(B)/libshim.a $(B)/liboci.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS_shim)
 $(UNWINDERS) $(COMMIT): $(B)/bench/%: $(B)/tests/bench/%.o $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $(B)/liboci.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $^ $(LIBS_$(@F)) $(LIBS_profiler)

@@ -37,7 +37,7 @@ row "packages: made twice, they are the same bytes" test_same
 
 debian() { # in ./root
 	local base=$TOP/build/packages/bookworm
-	PACKAGES="libdw1 libjson-c5 libprotobuf-c1 libunwind8 libmicrohttpd12 liblzma5 libdeflate0 zlib1g" "$TOP/tests/tools/root" "$base"
+	PACKAGES="libdw1 libcap2 libjson-c5 libprotobuf-c1 libunwind8 libmicrohttpd12 liblzma5 libdeflate0 zlib1g" "$TOP/tests/tools/root" "$base"
 	mkdir memory root
 	mount -t tmpfs tmpfs memory
 	mkdir memory/upper memory/work

@@ -23,7 +23,7 @@ $(B)/tools/herd: tests/tools/herd.c tests/tools/fault.c
 # They speak the product's own protocol, so they are built as the product is
 $(B)/tools/peer $(B)/tools/tenant: $(B)/tools/%: tests/tools/%.c $(B)/libshim.a $(B)/liboci.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.a,$^)
+	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.a,$^) $(LIBS_shim)
 $(B)/tools/unfold $(B)/tools/push_encode: $(B)/tools/%: tests/tools/%.c $(B)/libprofiler.a $(B)/libinproc.a $(B)/libshim.a $(B)/liboci.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.c %.a,$^) $(LIBS_profiler)
