@@ -3,14 +3,14 @@
 #include "profiler/install/doctor.h"
 
 #include "oci/base/fd.h"
-#include "oci/isolation/capabilities.h"
 #include "shim/event/perf_event.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/capability.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
@@ -53,17 +53,27 @@ void doctor_paranoid(const struct doctor *d, struct check_result *f)
 		check_suggest_fix(f, "user code only, for who is not root");
 }
 
+/* As capabilities(7) has it: libcap's names are in lower case. */
+static void name_capability(cap_value_t cap, char *ret, size_t size)
+{
+	char *name = cap_to_name(cap);
+	snprintf(ret, size, "%s", name ? name : "a capability");
+	cap_free(name);
+	for (; *ret; ret++)
+		*ret = (char)toupper(*ret);
+}
+
 void doctor_caps(const struct doctor *d, struct check_result *f)
 {
 	static const struct {
-		unsigned cap;
-		const char *name, *lost;
+		cap_value_t cap;
+		const char *lost;
 	} wanted[] = {
-		{CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "the hook cannot join containers' namespaces"},
-		{CAP_PERFMON, "CAP_PERFMON", "no events may be opened"},
-		{CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "containers' processes cannot be looked at"},
+		{CAP_SYS_ADMIN, "the hook cannot join containers' namespaces"},
+		{CAP_PERFMON, "no events may be opened"},
+		{CAP_SYS_PTRACE, "containers' processes cannot be looked at"},
 	};
-	char map[64] = "";
+	char map[64] = "", name[32];
 	fd_read_text(AT_FDCWD, "/proc/self/uid_map", map, sizeof(map));
 	if (geteuid() != 0) {
 		check_report(f, FINDING_WARNING, "asked by a plain user, who has none of them");
@@ -77,9 +87,10 @@ void doctor_caps(const struct doctor *d, struct check_result *f)
 		return;
 	}
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-		if (!capabilities_known(wanted[i].cap) || prctl(PR_CAPBSET_READ, wanted[i].cap) == 1)
+		if (cap_get_bound(wanted[i].cap) != 0) /* -1: this kernel does not know it */
 			continue;
-		check_report(f, FINDING_BROKEN, "%s is not in the bounding set: %s", wanted[i].name, wanted[i].lost);
+		name_capability(wanted[i].cap, name, sizeof(name));
+		check_report(f, FINDING_BROKEN, "%s is not in the bounding set: %s", name, wanted[i].lost);
 		check_suggest_fix(f,
 			"whoever starts the engine (a unit's CapabilityBoundingSet, a container's) has to leave it in");
 		return;
