@@ -2,7 +2,7 @@
 #include "oci/isolation/capabilities.h"
 
 #include "oci/base/fd.h"
-#include "tests/unit/support/child.h"
+#include "tests/unit/support/no_memory.h"
 #include "tests/unit/support/skip.h"
 #include "tests/unit/support/suite.h"
 
@@ -171,6 +171,21 @@ static void become_without_setpcap(const void *arg)
 	exec_gains_nothing();
 }
 
+/* libcap's sets are on the heap: without memory nothing is given up, and that is an error. */
+static void limit_without_memory(const void *arg)
+{
+	struct err e = {0};
+	const uint64_t had = capabilities_effective();
+	take_memory(0);
+	MUST(capabilities_limit(0, &e) == -ENOMEM);
+	MUST(!strcmp(e.text, "cannot give up capabilities: Cannot allocate memory"));
+	MUST(capabilities_effective() == 0); /* it cannot tell */
+	setrlimit(RLIMIT_AS, &(struct rlimit){RLIM_INFINITY, RLIM_INFINITY});
+	MUST(capabilities_effective() == had);
+	MUST(capabilities_limit(0, &e) == 0);
+	is_limited_to(0);
+}
+
 static bool is_root(const char *what)
 {
 	if (geteuid() == 0 && capabilities_effective() & CAP_BIT(CAP_SETPCAP))
@@ -219,6 +234,14 @@ START_TEST(root_that_may_not_lock_itself_out)
 }
 END_TEST
 
+START_TEST(without_memory)
+{
+	if (memory_can_end())
+		ck_assert_int_eq(in_child(limit_without_memory, NULL), 0);
+	ck_assert_int_eq(fd_count(), fds);
+}
+END_TEST
+
 START_TEST(known_ones)
 {
 	ck_assert(capabilities_known(CAP_CHOWN));
@@ -240,6 +263,7 @@ UNIT_SUITE(capabilities)
 	tcase_add_test(t, a_plain_user);
 	tcase_add_test(t, keeping_what_is_not_there);
 	tcase_add_test(t, root_that_may_not_lock_itself_out);
+	tcase_add_test(t, without_memory);
 	tcase_add_test(t, known_ones);
 	suite_add_tcase(s, t);
 	return s;
