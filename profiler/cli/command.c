@@ -5,6 +5,7 @@
 #include "profiler/cli/progress.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -82,20 +83,25 @@ void command_help(const struct command *c, FILE *out)
 	options_help(out, OPTION_FLAG);
 }
 
-/* The row of `arg`; for "--name=value" *ret_inline is behind the '='. */
-static const struct command_option *find_option(const char *arg, const struct command_option *o, char **ret_inline)
+#define NAMES_MAX 32 /* of a command's options, with aliases */
+#define ROW 256	     /* beyond any character that getopt_long_only(3) returns */
+
+/* Each name is a long one, aliases too: "-xy" is one unknown option, and no row of letters. */
+static void list_names(const struct command_option *options, struct option *ret)
 {
-	*ret_inline = NULL;
-	for (; o->name; o++) {
-		size_t n = strlen(o->name);
-		if (!strcmp(arg, o->name) || (o->alias && !strcmp(arg, o->alias)))
-			return o;
-		if (!strncmp(arg, o->name, n) && arg[n] == '=') {
-			*ret_inline = (char *)arg + n + 1;
-			return o;
-		}
+	size_t n = 0;
+	for (const struct command_option *o = options; o->name && n + 2 < NAMES_MAX; o++) {
+		const int takes = o->value || o->terms ? required_argument : no_argument;
+		ret[n++] = (struct option){o->name + 2, takes, NULL, ROW + (int)(o - options)};
+		if (o->alias)
+			ret[n++] = (struct option){o->alias + 1, takes, NULL, ROW + (int)(o - options)};
 	}
-	return NULL;
+}
+
+/* getopt_long_only(3) also takes the beginning of a name, and one dash: here these stay mistakes. */
+static bool is_spelled(const char *arg, const struct command_option *o)
+{
+	return strcspn(arg, "=") == strlen(o->name) || (o->alias && !strcmp(arg, o->alias));
 }
 
 static int no_option(const char *command, const char *arg, const struct command_option *o)
@@ -116,39 +122,37 @@ static int no_option(const char *command, const char *arg, const struct command_
 	return command_fail(command, -EINVAL, "there is no option '%s'; see 'pillion help %s'", arg, command);
 }
 
+/* "-" keeps the arguments in order, whatever POSIXLY_CORRECT says: argv[at] is being read. ":" keeps getopt silent. */
 int command_options(int argc, char **argv, const struct command_option *options)
 {
-	int kept = 0;
-	for (int i = 1; i < argc; i++) {
-		char *value;
-		if (!strcmp(argv[i], "--")) {
-			while (++i < argc)
-				argv[++kept] = argv[i];
-			break;
-		}
-		if (argv[i][0] != '-' || !argv[i][1]) {
-			argv[++kept] = argv[i];
+	struct option names[NAMES_MAX] = {0};
+	int kept = 0, at = 1;
+	list_names(options, names);
+	optind = 0; /* from the beginning */
+	for (int c; (c = getopt_long_only(argc, argv, "-:", names, NULL)) != -1; at = optind) {
+		if (c == 1) {
+			argv[++kept] = optarg;
 			continue;
 		}
-		const struct command_option *o = find_option(argv[i], options, &value);
-		if (!o)
-			return no_option(argv[0], argv[i], options);
-		const bool wants = o->value || o->terms;
-		if (wants && !value && i + 1 < argc)
-			value = argv[++i];
-		if (wants ? !value : !!value)
+		const int row = (c == '?' || c == ':' ? optopt : c) - ROW;
+		const struct command_option *o = row < 0 ? NULL : &options[row];
+		if (!o || !is_spelled(argv[at], o))
+			return no_option(argv[0], argv[at], options);
+		if (c == '?' || c == ':')
 			return command_fail(argv[0], -EINVAL, "option '%s' %s; see 'pillion help %s'", o->name,
-				wants ? "needs a value" : "takes no value", argv[0]);
+				c == ':' ? "needs a value" : "takes no value", argv[0]);
 		if (o->terms && o->terms->n == PROFILE_FILTER_TERMS_MAX)
 			return command_fail(argv[0], -EINVAL, "option '%s' may be there %d times at most", o->name,
 				PROFILE_FILTER_TERMS_MAX);
 		if (o->terms)
-			o->terms->terms[o->terms->n++] = value;
+			o->terms->terms[o->terms->n++] = optarg;
 		else if (o->value)
-			*o->value = value;
+			*o->value = optarg;
 		else
 			*o->on = true;
 	}
+	while (optind < argc)
+		argv[++kept] = argv[optind++];
 	return kept;
 }
 

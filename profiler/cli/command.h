@@ -49,8 +49,9 @@ struct command_option { /* `--name VALUE`, `--name=VALUE`; a switch where `value
 };
 
 /*
- * Takes the options out of argv, anywhere before "--". Returns how many other arguments there are, now at argv[1]...,
- * or -EINVAL after reporting the mistake. `options` ends with a row without name.
+ * Takes the options out of argv, anywhere before "--", with getopt_long_only(3); their names are written in full.
+ * Returns how many other arguments there are, now at argv[1]..., or -EINVAL after reporting the mistake. `options`
+ * ends with a row without name.
  */
 int command_options(int argc, char **argv, const struct command_option *options);
 /* Prints the last line of a command that has profiled a program: how many samples, and how to look at them. */
