@@ -33,6 +33,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -277,29 +278,29 @@ static _Noreturn void print_help(void)
 	exit(0);
 }
 
-/* Our own arguments, in front of the options that all programs have. */
+/* Our own arguments, in front of the options that all programs have: the first that is not ours ends them. */
 static int read_arguments(int *argc, char ***argv)
 {
 	static const char *no_args[] = {NULL};
+	static const struct option ours[] = {{"inject-hook", no_argument, NULL, 1}, {"etc", required_argument, NULL, 1},
+		{"nri", required_argument, NULL, 1}, {"hook", required_argument, NULL, 1}, {0}};
+	const char **const values[] = {NULL, &p.start.etc, &p.socket, &p.talk.hook.path};
+	int row, at = 1;
 	p.start.etc = OPTIONS_ETC;
 	p.talk.hook = (struct nri_hook){.path = HOOK_PATH, .args = no_args, .timeout_s = HOOK_TIMEOUT_S};
 	if (*argc == 2 && !strcmp((*argv)[1], "--help"))
 		print_help();
-	while (*argc > 1) {
-		const char *name = (*argv)[1], *value = *argc > 2 ? (*argv)[2] : NULL;
-		int taken = 2;
-		if (!strcmp(name, "--inject-hook"))
-			p.talk.inject = true, taken = 1;
-		else if (!strcmp(name, "--etc") && value)
-			p.start.etc = value;
-		else if (!strcmp(name, "--nri") && value)
-			p.socket = value;
-		else if (!strcmp(name, "--hook") && value)
-			p.talk.hook.path = value;
+	opterr = 0;
+	/* getopt_long(3) also takes the beginning of a name, which is a mistake here */
+	while (getopt_long(*argc, *argv, "+", ours, &row) == 1 &&
+		strcspn((*argv)[at], "=") == strlen("--") + strlen(ours[row].name)) {
+		if (values[row])
+			*values[row] = optarg;
 		else
-			break;
-		*argc -= taken, *argv += taken;
+			p.talk.inject = true;
+		at = optind;
 	}
+	*argc -= at - 1, *argv += at - 1;
 	for (int i = 1; i < *argc; i++)
 		if (!strcmp((*argv)[i], "--")) {
 			p.talk.hook.args = (const char *const *)&(*argv)[i + 1];
