@@ -6,6 +6,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
+#include "oci/base/restart.h"
 #include "oci/config/cli_settings.h"
 #include "oci/isolation/capabilities.h"
 #include "profiler/push/push.h"
@@ -23,10 +24,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define AGAIN_S 1 /* from the end of an endpoint's process to the next one; doubled each time */
-#define AGAIN_MAX_S 60
-#define LONG_S 60 /* a process that lived so long did not die of its start */
-#define STOP_S 8  /* for requests under way: longer than push.c's own deadline */
+#define PAUSE_NS NSEC_PER_SEC /* from the end of an endpoint's process to the next one */
+#define STOP_S 8	      /* for requests under way: longer than push.c's own deadline */
+
+static const struct restart_rule rule = {
+	.steady = 60 * NSEC_PER_SEC, .steady_waits = true, .pause = PAUSE_NS, .most = 60 * NSEC_PER_SEC};
 
 static volatile int stop;
 
@@ -115,8 +117,7 @@ static int push_files(const char *name, struct push_endpoint *p, const char *nod
 struct line { /* an endpoint and its process */
 	struct push_endpoint *endpoint;
 	pid_t pid; /* 0: there is none */
-	int64_t born, again;
-	unsigned hasty;
+	struct restart restart;
 };
 
 struct following {
@@ -170,24 +171,22 @@ static _Noreturn void become_endpoint(const struct following *f, struct push_end
 
 static void start_child(const struct following *f, struct line *l)
 {
-	l->born = clock_now();
+	restart_started(&l->restart, clock_now());
 	pid_t pid = fork();
 	if (pid == 0)
 		become_endpoint(f, l->endpoint);
 	l->pid = pid > 0 ? pid : 0;
 	if (pid < 0)
-		l->again = deadline_in(AGAIN_S * NSEC_PER_SEC);
+		l->restart.due = deadline_in(PAUSE_NS);
 }
 
 static void on_end(struct line *l)
 {
-	const int64_t pause = (int64_t)AGAIN_S << (l->hasty < 6 ? l->hasty : 6);
-	l->hasty = clock_now() - l->born > LONG_S * NSEC_PER_SEC ? 0 : l->hasty + 1;
+	const int64_t pause = restart_ended(&l->restart, &rule, clock_now());
 	l->pid = 0;
-	l->again = deadline_in((pause < AGAIN_MAX_S ? pause : AGAIN_MAX_S) * NSEC_PER_SEC);
 	if (!stop)
 		log_line(LOG_WARNING, "endpoint=\"%s\" outcome=push_process_ended again_s=%lld", l->endpoint->name,
-			(long long)(pause < AGAIN_MAX_S ? pause : AGAIN_MAX_S));
+			(long long)(pause / NSEC_PER_SEC));
 }
 
 static void reap_children(struct following *f)
@@ -219,7 +218,7 @@ static void watch_children(struct following *f)
 	const struct timespec moment = {1, 0}; /* a signal ends it */
 	while (!stop) {
 		for (size_t i = 0; i < f->n; i++)
-			if (!f->lines[i].pid && clock_now() >= f->lines[i].again)
+			if (!f->lines[i].pid && clock_now() >= f->lines[i].restart.due)
 				start_child(f, &f->lines[i]);
 		nanosleep(&moment, NULL);
 		reap_children(f);

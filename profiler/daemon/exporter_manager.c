@@ -13,19 +13,19 @@
 #include <sys/epoll.h>
 #include <sys/wait.h>
 
-#define PAUSE_NS (50 * NSEC_PER_MSEC) /* from one start to the next, doubled each time */
 #define PAUSE_MAX_NS (1 * NSEC_PER_SEC)
-#define LONG_NS (10 * NSEC_PER_SEC) /* an exporter that lived longer did not die of its start */
 #define REAP_MS 5
+#define REAP_NS (10 * NSEC_PER_SEC)
 #define GRACE_NS (200 * NSEC_PER_MSEC) /* for its last writes, when we end */
+
+static const struct restart_rule rule = {
+	.steady = 10 * NSEC_PER_SEC, .pause = 50 * NSEC_PER_MSEC, .most = PAUSE_MAX_NS, .from_start = true};
 
 /* The exporter is dead: its unfinished file has no owner any more. */
 static void on_death(void *arg, uint32_t events)
 {
 	struct exporter_manager *x = arg;
-	int64_t now = clock_now(), pause = PAUSE_NS << (x->hasty < 5 ? x->hasty : 5);
-	x->hasty = now - x->started > LONG_NS ? 0 : x->hasty + 1;
-	x->again = x->hasty ? x->started + (pause < PAUSE_MAX_NS ? pause : PAUSE_MAX_NS) : now;
+	restart_ended(&x->restart, &rule, clock_now());
 	x->source.fd = -1; /* closed, so the loop has forgotten it */
 	x->pidfd = fd_close(x->pidfd);
 	x->process.sock = fd_close(x->process.sock);
@@ -34,7 +34,7 @@ static void on_death(void *arg, uint32_t events)
 
 int exporter_manager_start(struct exporter_manager *x, struct event_loop *l, struct err *e)
 {
-	x->started = clock_now();
+	restart_started(&x->restart, clock_now());
 	x->source.fd = x->pidfd = -1;
 	oom_score_before_fork(x->oom, 1);
 	int r = exporter_start(&x->setup, &x->process, e);
@@ -43,7 +43,6 @@ int exporter_manager_start(struct exporter_manager *x, struct event_loop *l, str
 		x->process.sock = -1;
 		return r;
 	}
-	x->again = 0;
 	x->pidfd = child_process_pidfd(x->process.pid);
 	r = x->pidfd < 0 ? x->pidfd : event_loop_add(l, &x->source, x->pidfd, EPOLLIN, on_death, x);
 	return r < 0 ? err_set(e, r, "cannot watch the exporter") : 0;
@@ -56,7 +55,7 @@ int exporter_manager_start(struct exporter_manager *x, struct event_loop *l, str
 static bool is_reaped(struct exporter_manager *x)
 {
 	if (x->process.pid > 0 && waitpid(x->process.pid, NULL, WNOHANG | __WALL) == 0 &&
-		clock_now() < x->again + LONG_NS)
+		clock_now() < x->restart.due + REAP_NS)
 		return false;
 	x->process.pid = 0;
 	return true;
@@ -66,16 +65,16 @@ int exporter_manager_watch(struct exporter_manager *x, struct event_loop *l, boo
 {
 	struct err e = {0};
 	*ret_fresh = false;
-	if (!x->again)
+	if (!x->restart.due)
 		return -1;
-	if (clock_now() < x->again)
-		return deadline_left_ms(x->again);
+	if (!restart_is_due(&x->restart, clock_now()))
+		return deadline_left_ms(x->restart.due);
 	if (!is_reaped(x))
 		return REAP_MS;
 	if (exporter_manager_start(x, l, &e) < 0) {
-		x->again = deadline_in(PAUSE_MAX_NS);
+		x->restart.due = deadline_in(PAUSE_MAX_NS);
 		log_line(LOG_ERR, "outcome=no_exporter reason=\"%s\"", e.text);
-		return deadline_left_ms(x->again);
+		return deadline_left_ms(x->restart.due);
 	}
 	*ret_fresh = true;
 	return -1;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "oci/base/oom_score.h"
+#include "oci/base/restart.h"
 #include "profiler/daemon/exporter.h"
 
 struct exporter_manager {
@@ -14,8 +15,7 @@ struct exporter_manager {
 	struct exporter_process process; /* its socket -1: there is none now */
 	int pidfd;
 	struct event_loop_source source;
-	int64_t started, again; /* start of the present one; start of the next one, 0 = it is there */
-	unsigned hasty;		/* exporters in a row that ended early */
+	struct restart restart;
 };
 
 /* Forks the first exporter. `setup` is given; privileges are gone. */

@@ -25,11 +25,7 @@
 #define AGAIN "profiling it has ended the profiler again and again"
 #define ANEW "the profiler had to start anew: try again"
 #define REAP_NS (200 * NSEC_PER_MSEC) /* for its exit status, which says whether it died by its own fault */
-#define STEADY_NS (5 * NSEC_PER_SEC)  /* a worker that lived longer did not fail at its start */
-#define BACKOFF_MS 50		      /* doubled with every failure in a row, behind the first few */
-#define BACKOFF_MAX_MS 5000
-#define KILLED_NS (100 * NSEC_PER_MSEC) /* the same of one that was killed */
-#define FAILURES_FREE 8
+#define BACKOFF_MAX_NS (5 * NSEC_PER_SEC)
 #define TELL_AGAIN_MS 50
 #define SWITCHED_OFF "switched off on this host: 'pillion on' ends that"
 #define LEAVE_NS (5 * NSEC_PER_SEC) /* for the last windows of targets that end with us */
@@ -200,8 +196,7 @@ static int register_worker(struct supervisor *s, pid_t pid, int pidfd, int chann
 	s->current.pid = pid;
 	s->current.pidfd = pidfd;
 	s->current.channel = channel;
-	s->current.born = clock_now();
-	s->current.again = 0;
+	restart_started(&s->current.restart, clock_now());
 	fcntl(s->current.channel, F_SETFL, O_NONBLOCK);
 	return event_loop_add(s->loop, &s->current.source, s->current.channel, EPOLLIN, on_channel, s);
 }
@@ -266,18 +261,11 @@ static int start_worker(struct supervisor *s)
 	return register_worker(s, pid, child_process_pidfd(pid), channel[0]);
 }
 
-static int backoff_ms(unsigned failures)
-{
-	unsigned beyond = failures > FAILURES_FREE ? failures - FAILURES_FREE : 0;
-	int ms = beyond ? BACKOFF_MS << (beyond < 8 ? beyond : 8) : 0;
-	return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
-}
-
 static void start_again(struct supervisor *s)
 {
 	int r = start_worker(s);
 	if (r < 0) {
-		s->current.again = deadline_in(BACKOFF_MAX_MS * NSEC_PER_MSEC);
+		s->current.restart.due = deadline_in(BACKOFF_MAX_NS);
 		log_line(LOG_ERR, "outcome=no_worker reason=\"%s\"", strerror(-r));
 		return;
 	}
@@ -338,6 +326,11 @@ static void sort_out(struct supervisor *s)
 
 static void clear_journal(struct supervisor *s);
 
+/* of a worker that was killed, and of one that died by itself */
+static const struct restart_rule rules[] = {
+	{.steady = 100 * NSEC_PER_MSEC, .free = 8, .pause = 100 * NSEC_PER_MSEC, .most = BACKOFF_MAX_NS},
+	{.steady = 5 * NSEC_PER_SEC, .free = 8, .pause = 100 * NSEC_PER_MSEC, .most = BACKOFF_MAX_NS}};
+
 static void on_death(struct supervisor *s)
 {
 	char fate[64];
@@ -357,18 +350,16 @@ static void on_death(struct supervisor *s)
 	if (s->current.replaces) {
 		log_line(LOG_INFO, "outcome=worker_replaced targets=%u", s->n_targets);
 		s->current.replaces = false;
-		s->current.again = clock_now();
+		s->current.restart.due = clock_now();
 		sort_out(s);
 		return;
 	}
 	log_line(LOG_ERR, "outcome=worker_died reason=\"%s\"",
 		status == -ECHILD ? "it was another supervisor's" : child_process_fate(status, fate, sizeof(fate)));
-	s->current.failures =
-		clock_now() - s->current.born > (by_itself ? STEADY_NS : KILLED_NS) ? 0 : s->current.failures + 1;
-	if (by_itself && !blame_file(s) && s->current.failures >= HASTY)
+	restart_ended(&s->current.restart, &rules[by_itself], clock_now());
+	if (by_itself && !blame_file(s) && s->current.restart.failures >= HASTY)
 		clear_journal(s);
 	sort_out(s);
-	s->current.again = deadline_in(backoff_ms(s->current.failures) * NSEC_PER_MSEC);
 }
 
 static void on_channel(void *arg, uint32_t events)
@@ -628,7 +619,7 @@ static int watch_symbolizer(struct supervisor *s)
 
 static int watch_worker(struct supervisor *s)
 {
-	int64_t now = clock_now(), next = s->quitting || s->current.replaces ? s->quit_by : s->current.again;
+	int64_t now = clock_now(), next = s->quitting || s->current.replaces ? s->quit_by : s->current.restart.due;
 	if (!next)
 		return -1;
 	if (now < next)
@@ -646,7 +637,7 @@ static int watch_worker(struct supervisor *s)
 		return -1;
 	}
 	start_again(s);
-	return s->current.again ? deadline_left_ms(s->current.again) : -1;
+	return s->current.restart.due ? deadline_left_ms(s->current.restart.due) : -1;
 }
 
 /* --- a worker that is there already ---------------------------------------------------------------------- */

@@ -15,6 +15,7 @@
 #pragma once
 
 #include "oci/base/oom_score.h"
+#include "oci/base/restart.h"
 #include "profiler/daemon/exporter_manager.h"
 #include "profiler/daemon/fd_store.h"
 #include "profiler/daemon/kill_switch.h"
@@ -32,8 +33,7 @@ struct worker_process {
 	bool replaces; /* and is to be replaced by one */
 	int channel;
 	struct event_loop_source source;
-	int64_t born, again; /* when it was forked; when the next may be, 0 = there is one */
-	unsigned failures;   /* in a row */
+	struct restart restart;
 	uint64_t restarts;
 };
 

@@ -11,11 +11,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-#define LONG_NS (60 * NSEC_PER_SEC) /* a server that lived longer did not end by a fault of its start */
-#define HASTY_FREE 2		    /* early ends that are followed by a new server at once */
-#define PAUSE_NS (100 * NSEC_PER_MSEC)
-#define PAUSE_MAX_NS (5 * NSEC_PER_SEC)
 #define FAILED_NS (1 * NSEC_PER_SEC) /* until the next try */
+
+static const struct restart_rule rule = {.steady = 60 * NSEC_PER_SEC,
+	.steady_counts = 1,
+	.free = 2,
+	.pause = 100 * NSEC_PER_MSEC,
+	.most = 5 * NSEC_PER_SEC};
 
 static void let_go(struct symbolizer_manager *x)
 {
@@ -27,20 +29,10 @@ static void let_go(struct symbolizer_manager *x)
 	symbolizer_close(&x->sockets);
 }
 
-static int64_t pause_of(unsigned hasty)
-{
-	unsigned beyond = hasty > HASTY_FREE ? hasty - HASTY_FREE - 1 : 0;
-	int64_t ns = PAUSE_NS << (beyond < 8 ? beyond : 8);
-	return hasty <= HASTY_FREE ? 0 : ns < PAUSE_MAX_NS ? ns : PAUSE_MAX_NS;
-}
-
 static void on_end(struct symbolizer_manager *x)
 {
-	int64_t now = clock_now();
+	const int64_t wait = restart_ended(&x->restart, &rule, clock_now());
 	let_go(x);
-	x->hasty = now - x->began > LONG_NS ? 1 : x->hasty + 1;
-	int64_t wait = pause_of(x->hasty);
-	x->again = now + wait;
 	x->news = SYMBOLIZER_MANAGER_STATE;
 	if (!forkserver_is_there(x->from))
 		log_line(LOG_ERR, "outcome=no_symbolizer reason=\"the symbolizer has ended\"");
@@ -49,7 +41,7 @@ static void on_end(struct symbolizer_manager *x)
 			"outcome=no_symbolizer reason=\"%u symbolizers have ended, one soon "
 			"after "
 			"the other\" again_ms=%d",
-			x->hasty, (int)(wait / NSEC_PER_MSEC));
+			x->restart.failures, (int)(wait / NSEC_PER_MSEC));
 	else
 		log_line(LOG_WARNING, "outcome=symbolizer_restarted reason=\"it has ended\"");
 }
@@ -71,8 +63,7 @@ static void on_word(void *arg, uint32_t events)
 
 static int watch_symbolizer(struct symbolizer_manager *x)
 {
-	x->again = 0;
-	x->began = clock_now();
+	restart_started(&x->restart, clock_now());
 	return event_loop_add(x->loop, &x->source, x->sockets.questions, EPOLLIN, on_word, x);
 }
 
@@ -82,7 +73,7 @@ static int watch_symbolizer(struct symbolizer_manager *x)
 static void end_for_good(struct symbolizer_manager *x)
 {
 	x->renewable = false;
-	x->again = 0;
+	x->restart.due = 0;
 	if (forkserver_is_there(x->from) && x->from->pidfd < 0)
 		log_line(LOG_ERR, "outcome=no_symbolizer reason=\"who forks symbolizers has "
 				  "ended\"");
@@ -101,7 +92,7 @@ static void start_symbolizer(struct symbolizer_manager *x)
 		end_for_good(x);
 		return;
 	}
-	x->again = deadline_in(FAILED_NS);
+	x->restart.due = deadline_in(FAILED_NS);
 	log_line(LOG_ERR, "outcome=no_symbolizer reason=\"no symbolizer: %s\"", strerror(-r));
 }
 
@@ -126,11 +117,11 @@ int symbolizer_manager_round(struct symbolizer_manager *x)
 		x->renewable = false;
 		x->news = x->news ? x->news : SYMBOLIZER_MANAGER_STATE;
 	}
-	if (!x->again || !x->renewable)
+	if (!x->renewable)
 		return -1;
-	if (clock_now() >= x->again)
+	if (restart_is_due(&x->restart, clock_now()))
 		start_symbolizer(x);
-	return x->again ? deadline_left_ms(x->again) : -1;
+	return x->restart.due ? deadline_left_ms(x->restart.due) : -1;
 }
 
 uint32_t symbolizer_manager_state(const struct symbolizer_manager *x)

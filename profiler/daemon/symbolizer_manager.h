@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "oci/base/restart.h"
 #include "profiler/symbol/forkserver.h"
 
 /* News that the worker has not been told yet. */
@@ -20,9 +21,8 @@ struct symbolizer_manager {
 	struct symbolizer_sockets sockets; /* -1: there is no server */
 	int pidfd;			   /* of the server, when it has sent it; or -1 */
 	struct event_loop_source source;
-	int64_t began, again; /* start of the present one; start of the next one, 0 = it is there */
-	unsigned hasty;	      /* servers in a row that ended early */
-	bool renewable;	      /* there can be another one */
+	struct restart restart;
+	bool renewable; /* there can be another one */
 	enum symbolizer_manager_news news;
 };
 #define SYMBOLIZER_MANAGER_NONE                                                                                        \

@@ -347,10 +347,10 @@ START_TEST(those_that_die_at_once_come_later_each_time)
 		int64_t took = clock_now() - began;
 		ck_assert_msg(i < 3 || took > 90 * NSEC_PER_MSEC << (i - 2), "death %d: %lld ns", i, (long long)took);
 	}
-	x.began -= SECONDS(61); /* one that lived for long */
+	x.restart.started -= SECONDS(61); /* one that lived for long */
 	kill_it();
 	ck_assert(comes(is_news, AWAITED));
-	ck_assert_uint_eq(x.hasty, 1); /* as after the first */
+	ck_assert_uint_eq(x.restart.failures, 1); /* as after the first */
 	symbolizer_manager_close(&x);
 }
 END_TEST
