@@ -20,7 +20,6 @@ struct mapped_file {
 };
 
 #define FILE_BUCKETS 256
-#define MAP_PATH_MAX 65536 /* as long as a record may be */
 
 struct map_files {
 	map_resolve_fn *resolve;
@@ -471,16 +470,6 @@ struct unwind_map address_space_unwind_map(const struct address_space *s)
 
 /* --- in a journal */
 
-static void save_key(struct journal *j, const struct module_key *key)
-{
-	journal_text(j, key->path);
-	journal_number(j, key->maj);
-	journal_number(j, key->min);
-	journal_number(j, key->ino);
-	journal_number(j, key->generation);
-	journal_bytes(j, key->build_id, key->build_id_len);
-}
-
 /* Writes the number of an item: the one that it had before, or, for a new one, the next number. */
 static bool is_new(struct journal *j, struct pair_table *known, const void *p)
 {
@@ -501,7 +490,7 @@ static void save_set(const struct map_set *set, struct spaces_saved *known, stru
 		journal_number(j, m->pgoff);
 		journal_number(j, m->born);
 		if (is_new(j, &known->files, m->file))
-			save_key(j, &m->file->key);
+			module_key_save(&m->file->key, j);
 		at = m->end;
 	}
 }
@@ -537,19 +526,10 @@ static int append_pointer(void ***list, size_t *n, size_t *room, void *p)
 
 static int restore_file(struct map_files *files, struct spaces_restored *known, struct journal_reader *s)
 {
-	struct module_key key = {0};
-	size_t n;
-	key.path = saved_text(s, MAP_PATH_MAX);
-	key.maj = (uint32_t)saved_below(s, 1ull << 32);
-	key.min = (uint32_t)saved_below(s, 1ull << 32);
-	key.ino = saved_number(s);
-	key.generation = saved_number(s);
-	const uint8_t *id = saved_bytes(s, &n);
-	s->bad |= n > sizeof(key.build_id);
+	struct module_key key;
+	module_key_load(s, &key);
 	if (s->bad)
 		return -EBADMSG;
-	memcpy(key.build_id, id, n);
-	key.build_id_len = (uint8_t)n;
 	struct mapped_file *f = file_get(files, &key);
 	int r = f ? append_pointer((void ***)&known->files, &known->n_files, &known->files_room, f) : -ENOMEM;
 	if (r < 0 && f)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/process/module.h"
 
+#include "oci/base/journal.h"
 #include "profiler/process/quarantine.h"
 #include "profiler/symbol/symtab.h"
 #include "profiler/unwind/eh_frame_hdr.h"
@@ -14,6 +15,7 @@
 #include <sys/auxv.h>
 
 #define BUCKETS 4096
+#define PATH_LENGTH_MAX 65536 /* as long as a record may be */
 #define ROWS_ROOM_MIN (1u << 20)
 #define NAMES_SHARE 8	       /* of the cap, for names of one module */
 #define NAMES_ROOM (16u << 10) /* for one address, mostly enough */
@@ -73,6 +75,32 @@ uint32_t module_key_hash(const struct module_key *key)
 		return hash_bytes(h, key->build_id, key->build_id_len);
 	h = hash_bytes(h, &key->ino, sizeof(key->ino));
 	return hash_bytes(h, key->path, strlen(key->path));
+}
+
+void module_key_save(const struct module_key *key, struct journal *j)
+{
+	journal_text(j, key->path);
+	journal_number(j, key->maj);
+	journal_number(j, key->min);
+	journal_number(j, key->ino);
+	journal_number(j, key->generation);
+	journal_bytes(j, key->build_id, key->build_id_len);
+}
+
+void module_key_load(struct journal_reader *from, struct module_key *ret)
+{
+	size_t n;
+	*ret = (struct module_key){.path = saved_text(from, PATH_LENGTH_MAX)};
+	ret->maj = (uint32_t)saved_below(from, 1ull << 32);
+	ret->min = (uint32_t)saved_below(from, 1ull << 32);
+	ret->ino = saved_number(from);
+	ret->generation = saved_number(from);
+	const uint8_t *id = saved_bytes(from, &n);
+	from->bad |= n > sizeof(ret->build_id);
+	if (from->bad)
+		return;
+	memcpy(ret->build_id, id, n);
+	ret->build_id_len = (uint8_t)n;
 }
 
 int modules_new(size_t cap_bytes, struct modules **ret)

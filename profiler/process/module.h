@@ -39,6 +39,9 @@ enum module_state {
 	MODULE_ANONYMOUS,   /* no file behind it: "//anon", "[heap]", JIT code */
 };
 
+struct journal;
+struct journal_reader;
+
 /* A file's identity as the MMAP2 record gives it. build_id_len > 0: the numbers are not compared. */
 struct module_key {
 	const char *path;
@@ -50,6 +53,9 @@ struct module_key {
 /* The same build-id is the same file, wherever it lies; without one, everything must be equal, the path as well. */
 bool module_key_equal(const struct module_key *a, const struct module_key *b);
 uint32_t module_key_hash(const struct module_key *key);
+void module_key_save(const struct module_key *key, struct journal *j);
+/* The path is in the journal's memory. What is not a key makes the reader bad. */
+void module_key_load(struct journal_reader *from, struct module_key *ret);
 
 struct modules;
 struct module;

@@ -71,21 +71,11 @@ static struct ref *find_ref(const struct resume *r, uint64_t serial)
 
 static void on_module(struct resume *r, struct journal_reader *s)
 {
-	struct module_key key = {0};
-	size_t n;
+	struct module_key key;
 	uint64_t number = saved_number(s);
-	key.path = saved_text(s, TEXT_MAX);
-	key.maj = (uint32_t)saved_below(s, 1ull << 32);
-	key.min = (uint32_t)saved_below(s, 1ull << 32);
-	key.ino = saved_number(s);
-	key.generation = saved_number(s);
-	const uint8_t *id = saved_bytes(s, &n);
-	if (s->bad || n > sizeof(key.build_id) ||
-		!add_number(&r->modules, (void **)&r->keys, &r->keys_room, sizeof(key), number))
-		return;
-	memcpy(key.build_id, id, n);
-	key.build_id_len = (uint8_t)n;
-	r->keys[r->modules.count - 1] = key;
+	module_key_load(s, &key);
+	if (!s->bad && add_number(&r->modules, (void **)&r->keys, &r->keys_room, sizeof(key), number))
+		r->keys[r->modules.count - 1] = key;
 }
 
 static struct jit *find_jit(void *arg, uint64_t number)

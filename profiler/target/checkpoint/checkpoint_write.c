@@ -85,15 +85,9 @@ static void save_module(struct checkpoint *c, const struct module *m)
 	struct journal *j = c->journal;
 	if (!is_new(c, KNOWN_MODULE, module_id(m)))
 		return;
-	const struct module_key *key = module_key(m);
 	journal_begin(j, ENTRY_MODULE);
 	journal_number(j, module_id(m));
-	journal_text(j, key->path);
-	journal_number(j, key->maj);
-	journal_number(j, key->min);
-	journal_number(j, key->ino);
-	journal_number(j, key->generation);
-	journal_bytes(j, key->build_id, key->build_id_len);
+	module_key_save(module_key(m), j);
 	journal_end(j);
 }
 

@@ -3,6 +3,7 @@
 #include "profiler/process/module.h"
 
 #include "oci/base/fd.h"
+#include "oci/base/journal.h"
 #include "tests/unit/support/here.h"
 #include "tests/unit/support/suite.h"
 
@@ -301,6 +302,38 @@ START_TEST(not_even_room_for_a_name)
 }
 END_TEST
 
+/* As a journal has them: a text with its length and NUL, numbers below 128 in a byte. */
+static const struct {
+	const char *name, *bytes;
+	size_t n;
+	bool is_key;
+} saved[] = {
+	{"a key", "\3/a\0\1\2\3\4\2\xab\xcd", 11, true},
+	{"no build-id", "\3/a\0\1\2\3\4\0", 9, true},
+	{"cut", "\3/a\0\1\2\3\4\2\xab", 10, false},
+	{"a path without end", "\3/ab\1\2\3\4\0", 9, false},
+	{"a device beyond 32 bits", "\3/a\0\x80\x80\x80\x80\x10\2\3\4\0", 13, false},
+	{"a build-id that is too long",
+		"\3/a\0\1\2\3\4\x15"
+		"012345678901234567890",
+		9 + 21, false},
+};
+
+START_TEST(a_key_of_a_journal)
+{
+	struct journal_reader from = {.at = (const uint8_t *)saved[_i].bytes};
+	struct module_key key;
+	from.end = from.at + saved[_i].n;
+	module_key_load(&from, &key);
+	ck_assert_msg(from.bad == !saved[_i].is_key, "%s", saved[_i].name);
+	if (from.bad)
+		return;
+	ck_assert_str_eq(key.path, "/a");
+	ck_assert(key.maj == 1 && key.min == 2 && key.ino == 3 && key.generation == 4 && from.at == from.end);
+	ck_assert(key.build_id_len == (_i ? 0 : 2) && (_i || !memcmp(key.build_id, "\xab\xcd", 2)));
+}
+END_TEST
+
 UNIT_SUITE(module)
 {
 	Suite *suite = suite_create("module");
@@ -315,6 +348,7 @@ UNIT_SUITE(module)
 	tcase_add_test(t, the_cap_evicts_the_unreferenced_oldest_first);
 	tcase_add_test(t, what_is_of_one_target_alone_goes_with_it);
 	tcase_add_test(t, not_even_room_for_a_name);
+	tcase_add_loop_test(t, a_key_of_a_journal, 0, sizeof(saved) / sizeof(*saved));
 	suite_add_tcase(suite, t);
 	return suite;
 }
