@@ -186,7 +186,7 @@ static int fill_target_desc(struct outer *w, struct err *e)
 	const struct container *c = w->container;
 	const struct request *req = &c->request;
 	struct target_desc *d = &w->out.desc;
-	int r = event_request_make(req->events, w->settings, d, e);
+	int r = event_request_make(req->events, &w->settings->policy, d, e);
 	if (r < 0)
 		return err_wrap(e, r, "annotation io.pillion.profile");
 	snprintf(d->id, sizeof(d->id), "%s", c->id);

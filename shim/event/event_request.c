@@ -12,20 +12,20 @@ static void note_left_out(void *arg, const char *why)
 	target_note_left_out(arg, why);
 }
 
-static int ask_policy(const struct settings *s, const struct event_spec *spec, struct err *e)
+static int ask_policy(const struct policy_settings *policy, const struct event_spec *spec, struct err *e)
 {
 	const struct event_kind *k = event_kind(spec->kind);
 	const struct {
 		bool allowed;
 		const char *key;
 	} rules[] = {[NAMED_NOT] = {true, NULL},
-		[NAMED_TRACEPOINT] = {s->policy.tracepoints, "tracepoints"},
-		[NAMED_KPROBE] = {s->policy.kprobes, "kprobes"},
-		[NAMED_UPROBE] = {s->policy.uprobes, "uprobes"},
-		[NAMED_RAW] = {s->policy.raw, "raw"}};
+		[NAMED_TRACEPOINT] = {policy->tracepoints, "tracepoints"},
+		[NAMED_KPROBE] = {policy->kprobes, "kprobes"},
+		[NAMED_UPROBE] = {policy->uprobes, "uprobes"},
+		[NAMED_RAW] = {policy->raw, "raw"}};
 	char name[EVENT_TEXT_MAX];
 	snprintf(name, sizeof(name), "%s%s%s", k->name, spec->name[0] ? ":" : "", spec->name);
-	if (!policy_lets(s->policy.allow_events, name))
+	if (!policy_lets(policy->allow_events, name))
 		return err_say(
 			e, -EPERM, "%s: the administrator's policy does not allow it (policy.conf: events)", name);
 	return rules[k->naming].allowed
@@ -35,7 +35,7 @@ static int ask_policy(const struct settings *s, const struct event_spec *spec, s
 				 event_name(spec), rules[k->naming].key);
 }
 
-static int obey_policy(struct target_desc *d, const struct settings *policy, struct err *e)
+static int obey_policy(struct target_desc *d, const struct policy_settings *policy, struct err *e)
 {
 	struct err why = {0};
 	for (uint32_t i = 0; i < d->n_events;)
@@ -56,9 +56,9 @@ static void note_first(struct target_desc *d, uint32_t max_rate)
 		target_note(d, others);
 }
 
-int event_request_make(const char *list, const struct settings *policy, struct target_desc *d, struct err *e)
+int event_request_make(const char *list, const struct policy_settings *policy, struct target_desc *d, struct err *e)
 {
-	const uint32_t max_rate = policy ? policy->policy.max_rate : 0;
+	const uint32_t max_rate = policy ? policy->max_rate : 0;
 	size_t n = 0;
 	bool clamped = false;
 	struct err why = {0};

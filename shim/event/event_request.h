@@ -13,4 +13,4 @@
  * Sets d's events, and adds to its notes. policy: the administrator's, for the events and rates that an annotation may
  * ask for; NULL: all that the kernel grants the caller. Reads tracefs. -errno with a sentence when no event is left.
  */
-int event_request_make(const char *list, const struct settings *policy, struct target_desc *d, struct err *e);
+int event_request_make(const char *list, const struct policy_settings *policy, struct target_desc *d, struct err *e);
