@@ -11,44 +11,38 @@ void feature_register(struct feature *f)
 	features = f;
 }
 
+#define TELL_ALL(what, ...)                                                                                            \
+	for (const struct feature *f = features; f; f = f->next) {                                                     \
+		if (f->what)                                                                                           \
+			f->what(__VA_ARGS__);                                                                          \
+	}
+
 void feature_tell_connected(struct connection *p)
 {
-	for (const struct feature *f = features; f; f = f->next)
-		if (f->connected)
-			f->connected(p);
+	TELL_ALL(connected, p);
 }
 
 void feature_tell_welcome(struct connection *p, const struct shm_welcome *w)
 {
-	for (const struct feature *f = features; f; f = f->next)
-		if (f->welcome)
-			f->welcome(p, w);
+	TELL_ALL(welcome, p, w);
 }
 
 void feature_tell_unanswered(void)
 {
-	for (const struct feature *f = features; f; f = f->next)
-		if (f->unanswered)
-			f->unanswered();
+	TELL_ALL(unanswered);
 }
 
 void feature_tell_left(void)
 {
-	for (const struct feature *f = features; f; f = f->next)
-		if (f->left)
-			f->left();
+	TELL_ALL(left);
 }
 
 void feature_tell_quiet(void)
 {
-	for (const struct feature *f = features; f; f = f->next)
-		if (f->quiet)
-			f->quiet();
+	TELL_ALL(quiet);
 }
 
 void feature_tell_in_child(void)
 {
-	for (const struct feature *f = features; f; f = f->next)
-		if (f->in_child)
-			f->in_child();
+	TELL_ALL(in_child);
 }
