@@ -340,6 +340,12 @@ bool fd_is(int fd)
 	return fcntl(fd, F_GETFD) >= 0;
 }
 
+bool fd_is_sealed(int fd, int seals)
+{
+	const int has = fcntl(fd, F_GET_SEALS); /* -1 has every bit: no memory file */
+	return has >= 0 && (has & seals) == seals;
+}
+
 static int close_range_compat(unsigned first, unsigned last)
 {
 	if (first > last)

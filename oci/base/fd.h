@@ -65,6 +65,7 @@ bool fd_is_hung_up(int sock); /* no process has its other end open */
 bool fd_is_short(int error);
 
 bool fd_is(int fd);				 /* is it open in this process? */
+bool fd_is_sealed(int fd, int seals);		 /* a memfd_create(2) file with all these (F_GET_SEALS) */
 int fd_close_all_but(const int *keep, size_t n); /* closes all >= 3 except `keep` (any order) */
 /* Makes 0, 1 and 2 /dev/null if `which` (a bit mask) says so or they are closed. */
 int fd_null_stdio(unsigned which);

@@ -148,8 +148,7 @@ static void add_written_profile(struct exporter *x, const struct export_profile 
 static const void *map_sealed_memfd(int fd, uint64_t bytes)
 {
 	struct stat st;
-	int seals = fcntl(fd, F_GET_SEALS);
-	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) < 0 || (uint64_t)st.st_size != bytes)
+	if (!fd_is_sealed(fd, SEALS) || fstat(fd, &st) < 0 || (uint64_t)st.st_size != bytes)
 		return NULL;
 	void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
 	return data == MAP_FAILED ? NULL : data;

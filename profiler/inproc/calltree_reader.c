@@ -33,8 +33,7 @@ static int read_at(const struct calltree_reader *c, void *buf, size_t size, uint
 static bool is_region(int memory, uint64_t *ret_size)
 {
 	struct stat st;
-	const int seals = fcntl(memory, F_GET_SEALS);
-	if (seals < 0 || (seals & SEALS) != SEALS || fstat(memory, &st) < 0 || !S_ISREG(st.st_mode))
+	if (!fd_is_sealed(memory, SEALS) || fstat(memory, &st) < 0 || !S_ISREG(st.st_mode))
 		return false;
 	*ret_size = (uint64_t)st.st_size;
 	return st.st_size >= TREE_CHUNK && st.st_size <= (off_t)SIZE_MAX_OF && st.st_size % TREE_CHUNK == 0 &&

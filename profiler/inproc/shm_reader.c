@@ -71,9 +71,8 @@ void shm_reader_skip_cpu(struct shm_reader *i, uint64_t until)
 bool shm_reader_is_area(int memory)
 {
 	struct stat st;
-	const int seals = fcntl(memory, F_GET_SEALS);
 	/* huge pages have large blocks */
-	return seals >= 0 && (seals & SEALS) == SEALS && fstat(memory, &st) == 0 && S_ISREG(st.st_mode) &&
+	return fd_is_sealed(memory, SEALS) && fstat(memory, &st) == 0 && S_ISREG(st.st_mode) &&
 	       st.st_size == (off_t)SHM_SIZE && st.st_blksize <= 4096;
 }
 

@@ -286,8 +286,8 @@ static bool read_row(const struct push_batch *b, const struct row *row, struct p
 int push_encode_child_read(int fd, struct push_batch *ret)
 {
 	struct stat st;
-	if (fstat(fd, &st) < 0 || (fcntl(fd, F_GET_SEALS) & SEALS) != SEALS ||
-		st.st_size > PUSH_ENCODE_CHILD_BYTES_MAX || (size_t)st.st_size < sizeof(struct head))
+	if (fstat(fd, &st) < 0 || !fd_is_sealed(fd, SEALS) || st.st_size > PUSH_ENCODE_CHILD_BYTES_MAX ||
+		(size_t)st.st_size < sizeof(struct head))
 		return -EBADMSG;
 	struct push_batch b = {.len = (size_t)st.st_size};
 	b.map = mmap(NULL, b.len, PROT_READ, MAP_PRIVATE, fd, 0);

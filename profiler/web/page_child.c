@@ -127,7 +127,7 @@ static bool is_answer(const struct said *said, int fd, uint64_t *ret_bytes)
 		!S_ISREG(st.st_mode) || st.st_size > PAGE_CHILD_ANSWER_MAX)
 		return false;
 	*ret_bytes = is_file ? 0 : (uint64_t)st.st_size;
-	return is_file || (fcntl(fd, F_GET_SEALS) & SEALS) == SEALS;
+	return is_file || fd_is_sealed(fd, SEALS);
 }
 
 static void on_answer(void *arg, uint32_t events)

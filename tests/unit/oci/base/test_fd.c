@@ -539,6 +539,20 @@ START_TEST(counting)
 }
 END_TEST
 
+START_TEST(seals_of_memory_files_alone)
+{
+	const int both = F_SEAL_SHRINK | F_SEAL_WRITE;
+	fd_auto memory = memfd_create("sealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	fd_auto file = fd_open(AT_FDCWD, "/proc/self/exe", O_RDONLY, 0);
+	ck_assert(!fd_is_sealed(memory, both));
+	ck_assert_int_eq(fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	ck_assert(fd_is_sealed(memory, F_SEAL_SHRINK) && !fd_is_sealed(memory, both));
+	ck_assert_int_eq(fcntl(memory, F_ADD_SEALS, F_SEAL_WRITE), 0);
+	ck_assert(fd_is_sealed(memory, both));
+	ck_assert(!fd_is_sealed(file, both) && !fd_is_sealed(-1, both));
+}
+END_TEST
+
 UNIT_SUITE(fd)
 {
 	Suite *s = suite_create("fd");
@@ -563,6 +577,7 @@ UNIT_SUITE(fd)
 	tcase_add_test(t, waiting_ends_at_the_deadline);
 	tcase_add_loop_test(t, all_are_closed_but_some, 0, LENGTH(closings));
 	tcase_add_loop_test(t, stdio_becomes_null_where_chosen_and_where_closed, 0, 64);
+	tcase_add_test(t, seals_of_memory_files_alone);
 	tcase_add_test(t, counting);
 	suite_add_tcase(s, t);
 	return s;
