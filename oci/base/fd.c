@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -338,6 +339,18 @@ bool fd_is_short(int error)
 bool fd_is(int fd)
 {
 	return fcntl(fd, F_GETFD) >= 0;
+}
+
+int fd_make_sealed(const char *name, const void *buf, size_t size)
+{
+	const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int r = fd < 0 ? -errno : fd_write_all(fd, buf, size);
+	if (r == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+		r = -errno;
+	if (r == 0)
+		return fd;
+	fd_close(fd);
+	return r;
 }
 
 bool fd_is_sealed(int fd, int seals)

@@ -38,6 +38,9 @@ int fd_slurp(int fd, size_t cap, char **ret, size_t *ret_len);
 int fd_read_text(int dirfd, const char *path, char *buf, size_t size);
 int fd_write_text(int dirfd, const char *path, const char *text);
 
+/* Puts the bytes into a memfd_create(2) file that no process can change any more. The file or -errno. */
+int fd_make_sealed(const char *name, const void *buf, size_t size);
+
 /* Sends one datagram with up to FD_PASS_MAX descriptors. 0 or -errno (-EAGAIN: `sock` is non-blocking and full). */
 int fd_send(int sock, const void *buf, size_t size, const int *fds, size_t n);
 /* The same, but never blocks (-EAGAIN): another process that holds the socket may have made it blocking. */

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 /* Not answered yet. Its bytes are in memory until they are sent, then in a memfd. */
@@ -96,17 +95,12 @@ static void finish_export(struct exporter_client *c, struct owned_fd *h, const c
 	c->owner.done(c->owner.arg, of, &p, path, e);
 }
 
-/* Seals it: no process can alter it any more, nor cut it short while it is mapped. */
+/* Sealed: no process can alter it any more, nor cut it short while it is mapped. */
 static int put_in_memfd(struct owned_fd *h)
 {
-	int fd = memfd_create("profile", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int r = fd < 0 ? -errno : fd_write_all(fd, h->bytes, h->profile.bytes);
-	if (r == 0 && fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
-		r = -errno;
-	if (r < 0) {
-		fd_close(fd);
-		return r;
-	}
+	const int fd = fd_make_sealed("profile", h->bytes, h->profile.bytes);
+	if (fd < 0)
+		return fd;
 	h->memfd = fd;
 	free(h->bytes);
 	h->bytes = NULL;

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -54,11 +53,8 @@ static int send_answer_fd(int sock, const struct said *said, int fd)
 
 static int give_text(int sock, const struct said *said, const char *text, size_t len)
 {
-	fd_auto fd = memfd_create("page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int r = fd < 0 ? -errno : len > PAGE_CHILD_ANSWER_MAX ? -EFBIG : fd_write_all(fd, text, len);
-	if (r == 0 && fcntl(fd, F_ADD_SEALS, SEALS | F_SEAL_SEAL) < 0)
-		r = -errno;
-	return r < 0 ? r : send_answer_fd(sock, said, fd);
+	fd_auto fd = len > PAGE_CHILD_ANSWER_MAX ? -EFBIG : fd_make_sealed("page", text, len);
+	return fd < 0 ? fd : send_answer_fd(sock, said, fd);
 }
 
 static int send_answer(const struct page_question *q, int sock)

@@ -553,6 +553,19 @@ START_TEST(seals_of_memory_files_alone)
 }
 END_TEST
 
+START_TEST(sealed_bytes_stay)
+{
+	char got[8];
+	fd_auto fd = fd_make_sealed("sealed", "bytes", 5);
+	ck_assert_int_ge(fd, 0);
+	ck_assert(fd_is_sealed(fd, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL));
+	ck_assert_int_eq(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	ck_assert_int_eq(fd_pread_all(fd, got, sizeof(got), 0), 5);
+	ck_assert_mem_eq(got, "bytes", 5);
+	ck_assert_int_eq(fd_write_all(fd, "more", 4), -EPERM);
+}
+END_TEST
+
 UNIT_SUITE(fd)
 {
 	Suite *s = suite_create("fd");
@@ -578,6 +591,7 @@ UNIT_SUITE(fd)
 	tcase_add_loop_test(t, all_are_closed_but_some, 0, LENGTH(closings));
 	tcase_add_loop_test(t, stdio_becomes_null_where_chosen_and_where_closed, 0, 64);
 	tcase_add_test(t, seals_of_memory_files_alone);
+	tcase_add_test(t, sealed_bytes_stay);
 	tcase_add_test(t, counting);
 	suite_add_tcase(s, t);
 	return s;
