@@ -148,6 +148,22 @@ pid_t child_process_fork_quiet(void)
 	return (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
 }
 
+pid_t child_process_fork_answering(int *ret)
+{
+	int ends[2];
+	const pid_t self = getpid();
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -errno;
+	const pid_t pid = child_process_fork_quiet();
+	const int error = -errno;
+	if (pid == 0)
+		child_process_die_with(self);
+	else
+		fd_close(ends[1]);
+	*ret = pid < 0 ? fd_close(ends[0]) : ends[pid == 0];
+	return pid < 0 ? error : pid;
+}
+
 void child_process_run_beside(pid_t child)
 {
 	cpu_set_t cpus;

@@ -47,6 +47,11 @@ void child_process_run_soon(void);
  * which other code handles the signals. child_process_wait finds it. The caller must have one thread.
  */
 pid_t child_process_fork_quiet(void);
+/*
+ * The same, for a child that answers on a pipe and is killed when we end. *ret: the end to write to in the child (0 is
+ * returned), the end to read from in its parent. -errno: there is no child and no pipe.
+ */
+pid_t child_process_fork_answering(int *ret);
 /* Does a grandchild become our child when its parent ends? */
 bool child_process_inherits_orphans(void);
 /* Is a new child in another pid namespace? After unshare(CLONE_NEWPID) the first child is PID 1: if it ends, so does

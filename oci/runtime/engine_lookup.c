@@ -112,22 +112,14 @@ static int parse_state(const char *text, size_t len, struct engine_container *re
 
 static void query_engine(struct question *q, const struct engine *g, const char *what)
 {
-	int ends[2];
+	int line;
 	*q = (struct question){.engine = g, .from = -1, .answer = malloc(ANSWER_MAX), .state = UNKNOWN};
-	if (!q->answer || pipe2(ends, O_CLOEXEC) < 0)
+	q->pid = q->answer ? child_process_fork_answering(&line) : -ENOMEM; /* also where SIGCHLD is ignored */
+	if (q->pid == 0)
+		exec_engine(g, what, line);
+	if (q->pid < 0)
 		return;
-	pid_t self = getpid();
-	q->pid = child_process_fork_quiet(); /* also where SIGCHLD is ignored */
-	if (q->pid == 0) {
-		child_process_die_with(self);
-		exec_engine(g, what, ends[1]);
-	}
-	fd_close(ends[1]);
-	if (q->pid < 0) {
-		fd_close(ends[0]);
-		return;
-	}
-	q->from = ends[0];
+	q->from = line;
 	q->state = PENDING;
 }
 

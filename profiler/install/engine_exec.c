@@ -40,24 +40,16 @@ static _Noreturn void exec_in(int root, const char *const argv[], int to, int er
 int engine_exec(int root, const char *const argv[], int errors, char **ret)
 {
 	const int64_t deadline = deadline_in(ENGINE_WAIT_S * NSEC_PER_SEC);
-	int ends[2];
+	int line;
 	char *buf = malloc(ANSWER_MAX);
-	if (!buf || pipe2(ends, O_CLOEXEC) < 0) {
-		free(buf);
-		return buf ? -errno : -ENOMEM;
+	int r = buf ? child_process_fork_answering(&line) : -ENOMEM;
+	if (r == 0)
+		exec_in(root, argv, line, errors);
+	if (r > 0) {
+		buf[fd_read_until(line, buf, ANSWER_MAX - 1, deadline)] = 0;
+		r = child_process_wait(r, deadline);
+		fd_close(line);
 	}
-	pid_t self = getpid(), pid = child_process_fork_quiet();
-	int r = -errno;
-	if (pid == 0) {
-		child_process_die_with(self);
-		exec_in(root, argv, ends[1], errors);
-	}
-	fd_close(ends[1]);
-	if (pid > 0) {
-		buf[fd_read_until(ends[0], buf, ANSWER_MAX - 1, deadline)] = 0;
-		r = child_process_wait(pid, deadline);
-	}
-	fd_close(ends[0]);
 	if (r >= 0)
 		r = WIFEXITED(r) ? WEXITSTATUS(r) : 128 + WTERMSIG(r);
 	if (r < 0 || r == CANNOT)

@@ -230,13 +230,12 @@ struct answer {
 	struct uprobe_found found;
 };
 
-static _Noreturn void run_child(int file, int say, const char *symbol, pid_t parent)
+static _Noreturn void run_child(int file, int say, const char *symbol)
 {
 	const int keep[] = {file, say};
 	const struct rlimit seconds = {CPU_SECONDS_MAX, CPU_SECONDS_MAX};
 	struct answer a = {0};
 	struct err e = {0};
-	child_process_die_with(parent);
 	fd_close_all_but(keep, 2);
 	setrlimit(RLIMIT_CPU, &seconds);
 	a.code = capabilities_limit(0, &e);
@@ -274,26 +273,18 @@ static int stay_outside(void)
 static int ask_child(int file, const char *symbol, int64_t deadline, struct uprobe_found *ret)
 {
 	struct answer a;
-	int pair[2];
-	int r = stay_outside();
-	if (r == 0 && pipe2(pair, O_CLOEXEC) < 0)
-		r = -errno;
-	if (r < 0)
-		return r;
-	pid_t self = getpid(), pid = child_process_fork_quiet();
-	r = -errno;
+	int line, r = stay_outside();
+	const pid_t pid = r < 0 ? r : child_process_fork_answering(&line);
+	if (pid < 0)
+		return pid;
 	if (pid == 0)
-		run_child(file, pair[1], symbol, self);
-	fd_close(pair[1]);
-	if (pid > 0) {
-		bool heard = fd_wait(pair[0], POLLIN, deadline) == 1 &&
-			     fd_read_all(pair[0], &a, sizeof(a)) == (ssize_t)sizeof(a);
-		r = heard ? a.code : -ETIMEDOUT;
-		child_process_wait(pid, heard ? deadline : 0);
-		*ret = heard ? a.found : (struct uprobe_found){0};
-	}
-	fd_close(pair[0]);
-	return r > 0 ? -EBADMSG : r;
+		run_child(file, line, symbol);
+	const bool heard =
+		fd_wait(line, POLLIN, deadline) == 1 && fd_read_all(line, &a, sizeof(a)) == (ssize_t)sizeof(a);
+	child_process_wait(pid, heard ? deadline : 0);
+	fd_close(line);
+	*ret = heard ? a.found : (struct uprobe_found){0};
+	return !heard ? -ETIMEDOUT : a.code > 0 ? -EBADMSG : a.code;
 }
 
 static int explain_error(

@@ -212,6 +212,24 @@ START_TEST(a_child_is_waited_for_and_reaped)
 }
 END_TEST
 
+START_TEST(a_child_answers_on_a_pipe)
+{
+	char got[8];
+	int line, dies_with;
+	pid_t pid = child_process_fork_answering(&line);
+	if (pid == 0) {
+		prctl(PR_GET_PDEATHSIG, &dies_with);
+		_exit(fd_write_all(line, "answer", 6) < 0 ? 1 : dies_with);
+	}
+	ck_assert_int_gt(pid, 0);
+	ck_assert_int_eq(fd_read_all(line, got, sizeof(got)), 6); /* to the end: no other process can write */
+	ck_assert_mem_eq(got, "answer", 6);
+	ck_assert_int_eq(child_process_wait(pid, deadline_in(5 * NSEC_PER_SEC)), SIGKILL << 8);
+	fd_close(line);
+	ck_assert_int_eq(fd_count(), fds);
+}
+END_TEST
+
 START_TEST(fates_that_are_no_status)
 {
 	char text[80];
@@ -465,6 +483,7 @@ UNIT_SUITE(child_process)
 	tcase_add_test(t, two_processes_are_told_apart_by_their_start);
 	tcase_add_test(t, the_pid_in_the_innermost_namespace);
 	tcase_add_loop_test(t, a_child_is_waited_for_and_reaped, 0, LENGTH(waits));
+	tcase_add_test(t, a_child_answers_on_a_pipe);
 	tcase_add_test(t, fates_that_are_no_status);
 	tcase_add_test(t, why_an_init_cannot_be_looked_at);
 	tcase_add_loop_test(t, users_by_name, 0, LENGTH(databases));
