@@ -30,6 +30,12 @@ int fd_close(int fd)
 	return -1;
 }
 
+void fd_close_each(const int *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		fd_close(fds[i]);
+}
+
 void fd_closep(int *fd)
 {
 	*fd = fd_close(*fd);
@@ -268,8 +274,7 @@ static ssize_t receive_message(int sock, int flags, void *buf, size_t size, int 
 	size_t n = take_fds(&msg, fds, max);
 	int bad = msg.msg_flags & MSG_TRUNC ? -EMSGSIZE : msg.msg_flags & MSG_CTRUNC ? (max ? -EMFILE : -EPROTO) : 0;
 	if (bad) {
-		while (n)
-			fd_close(fds[--n]);
+		fd_close_each(fds, n);
 		return bad;
 	}
 	*ret_n = n;

@@ -16,6 +16,7 @@
 
 /* Closes once (never retried: the number may be in use again by then). Returns -1: `fd = fd_close(fd)`. */
 int fd_close(int fd);
+void fd_close_each(const int *fds, size_t n);
 void fd_closep(int *fd); /* for __attribute__((cleanup)) */
 #define fd_auto __attribute__((cleanup(fd_closep))) int
 

@@ -169,8 +169,7 @@ static int on_target(struct connection *c, union msg *m, const int *fds, size_t 
 static int on_more(struct connection *c, union msg *m, const int *fds, size_t n, struct err *e)
 {
 	if (m->head.type == MSG_TASKS && !c->target->armed) {
-		while (n)
-			fd_close(fds[--n]);
+		fd_close_each(fds, n);
 		return err_say(e, -EPROTO, "tasks out of turn");
 	}
 	c->target->whole |= m->head.type == MSG_TASKS && m->tasks.last;
@@ -242,8 +241,7 @@ static int dispatch_message(struct connection *c, union msg *m, const int *fds, 
 {
 	const struct handler *h = &handlers[m->head.type];
 	if (!h->fn || (!h->whenever && (c->greeted != h->greeted || !!c->target != h->has_target))) {
-		for (size_t i = 0; i < n; i++)
-			fd_close(fds[i]);
+		fd_close_each(fds, n);
 		return err_say(e, -EPROTO, "message type %u was not expected here", m->head.type);
 	}
 	return h->fn(c, m, fds, n, e);
@@ -277,20 +275,14 @@ static void on_message(void *arg, uint32_t events)
 	struct connection *c = arg;
 	union msg *m = &c->control->msg;
 	int fds[PROTOCOL_BATCH_MAX];
-	size_t n = 0;
+	size_t n;
 	struct err e = {0};
 	if (hand_over_list(c))
 		return;
-	ssize_t got = fd_recv(c->sock, m, sizeof(*m), fds, PROTOCOL_BATCH_MAX, &n);
-	if (got == -EAGAIN)
+	int r = msg_take(c->sock, m, fds, &n, &e);
+	if (r == -EAGAIN)
 		return;
-	int r = got == -EMFILE ? err_say(&e, -EMFILE, "pilliond is out of file descriptors: raise its LimitNOFILE")
-		: got <= 0     ? -EPIPE
-			       : msg_check(m, (size_t)got, n, &e);
-	if (r < 0)
-		while (n)
-			fd_close(fds[--n]);
-	else
+	if (r == 0)
 		r = dispatch_message(c, m, fds, n, &e);
 	if (r < 0) {
 		if (e.code) {

@@ -79,20 +79,14 @@ static int next_message(int sock, union msg *m, int *fds, size_t *ret_n)
 	struct err e;
 	*ret_n = 0;
 	ssize_t got = fd_peek(sock, m, sizeof(*m), fds, PROTOCOL_BATCH_MAX, ret_n);
-	int r = got <= 0 ? (int)got : msg_check(m, (size_t)got, *ret_n, &e);
-	if (got > 0 && r == 0)
-		return 0;
-	while (*ret_n)
-		fd_close(fds[--*ret_n]);
-	return got == 0 ? -EPIPE : r;
+	return got < 0 ? (int)got : got == 0 ? -EPIPE : msg_check_or_close(m, (size_t)got, fds, ret_n, &e);
 }
 
 static int add_events(struct registered_target *r, const union msg *m, const int *fds, size_t n)
 {
 	if (m->head.type == MSG_EVENTS)
 		return registered_add(r, &m->events, fds);
-	while (n)
-		fd_close(fds[--n]);
+	fd_close_each(fds, n);
 	return -EPROTO;
 }
 
@@ -104,8 +98,7 @@ int fd_store_load_target(int sock, struct registered_target **ret)
 	fcntl(sock, F_SETFL, O_NONBLOCK);
 	int error = next_message(sock, &m, fds, &n);
 	if (error == 0 && m.head.type != MSG_TARGET) {
-		while (n)
-			fd_close(fds[--n]);
+		fd_close_each(fds, n);
 		error = -EPROTO;
 	}
 	if (error < 0)

@@ -471,8 +471,7 @@ int supervisor_pass(
 		s->n_fds += registered_fds(r);
 		return error < 0 ? error : kept < 0 ? err_set(e, kept, "events of a target") : (r->owed = true, 0);
 	}
-	while (n)
-		fd_close(fds[--n]);
+	fd_close_each(fds, n);
 	r->described = r->desc.running;
 	r->owed |= error == 0;
 	return error;

@@ -153,8 +153,7 @@ static int on_tasks(struct connection *c, union msg *m, const int *fds, struct e
 {
 	struct target *t = c->target;
 	if (!t->armed || (t->sampling.started && t->desc.running)) {
-		for (uint32_t i = 0; i < m->head.fds; i++)
-			fd_close(fds[i]);
+		fd_close_each(fds, m->head.fds);
 		return err_say(e, -EPROTO, "tasks out of turn");
 	}
 	target_tasks(t, &m->tasks, fds);
@@ -209,8 +208,7 @@ static int dispatch_message(struct connection *c, union msg *m, const int *fds, 
 {
 	const struct handler *h = &handlers[m->head.type];
 	if (!h->fn || !!c->number != h->numbered || !!c->target != h->has_target) {
-		for (size_t i = 0; i < n; i++)
-			fd_close(fds[i]);
+		fd_close_each(fds, n);
 		return err_say(e, -EPROTO, "message type %u was not expected here", m->head.type);
 	}
 	return h->fn(c, m, fds, e);
@@ -229,23 +227,17 @@ static void take_message(struct connection *c)
 {
 	union msg *m = &c->worker->msg;
 	int fds[PROTOCOL_BATCH_MAX];
-	size_t n = 0;
+	size_t n;
 	struct err e = {0};
-	ssize_t got = fd_recv(c->sock, m, sizeof(*m), fds, PROTOCOL_BATCH_MAX, &n);
-	if (got == -EAGAIN)
+	int r = msg_take(c->sock, m, fds, &n, &e);
+	if (r == -EAGAIN)
 		return;
-	if (got <= 0 && outlives_supervisor(c)) {
+	if ((r == -EPIPE || r == -EMFILE) && outlives_supervisor(c)) {
 		event_loop_del(c->worker->engine->loop, &c->source);
 		c->sock = fd_close(c->sock);
 		return;
 	}
-	int r = got == -EMFILE ? err_say(&e, -EMFILE, "pilliond is out of file descriptors: raise its LimitNOFILE")
-		: got <= 0     ? -EPIPE
-			       : msg_check(m, (size_t)got, n, &e);
-	if (r < 0)
-		while (n)
-			fd_close(fds[--n]);
-	else
+	if (r == 0)
 		r = dispatch_message(c, m, fds, n, &e);
 	if (r < 0) {
 		if (e.code) {
@@ -444,8 +436,7 @@ static void on_order(void *arg, uint32_t events)
 	}
 	/* another build's, whose layout number should have refused it */
 	if (got != (ssize_t)order_size(o)) {
-		while (n)
-			fd_close(fds[--n]);
+		fd_close_each(fds, n);
 		return;
 	}
 	if (o->kind == ORDER_CHECK_END)

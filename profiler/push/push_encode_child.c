@@ -194,8 +194,7 @@ static _Noreturn void serve_questions(int sock)
 			become_job(&q, fds);
 		if (pid < 0) /* not this file's fault: the pushing process ends, too, and is started again later */
 			_exit(1);
-		for (size_t i = 0; i < n; i++)
-			fd_close(fds[i]);
+		fd_close_each(fds, n);
 	}
 }
 

@@ -152,8 +152,7 @@ static bool fork_next(const struct symbolizer_limits *limits, struct oom_score *
 	if (n == 2 && fork() == 0)
 		symbolizer_serve(limits, &(struct symbolizer_sockets){fds[0], fds[1]});
 	oom_score_after_fork(oom);
-	while (n)
-		fd_close(fds[--n]);
+	fd_close_each(fds, n);
 	return got > 0 || got == -EMFILE;
 }
 

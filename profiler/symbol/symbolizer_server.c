@@ -172,8 +172,7 @@ static void start_process(struct server *s, struct served *j, enum kind kind, in
 		if (j->process < 0) /* poll could not see its end */
 			kill_process(j);
 	}
-	for (size_t i = 0; i < n; i++)
-		fd_close(fds[i]);
+	fd_close_each(fds, n);
 }
 
 /* Takes one request. False: the client has closed this socket. */

@@ -220,6 +220,24 @@ int msg_check(union msg *m, size_t size, size_t n_fds, struct err *e)
 	return bad ? err_say(e, -EPROTO, "message type %u has %s", h->type, bad) : 0;
 }
 
+int msg_check_or_close(union msg *m, size_t size, int *fds, size_t *n, struct err *e)
+{
+	const int r = msg_check(m, size, *n, e);
+	if (r < 0) {
+		fd_close_each(fds, *n);
+		*n = 0;
+	}
+	return r;
+}
+
+int msg_take(int sock, union msg *m, int *fds, size_t *ret_n, struct err *e)
+{
+	const ssize_t got = fd_recv(sock, m, sizeof(*m), fds, PROTOCOL_BATCH_MAX, ret_n);
+	if (got == -EMFILE)
+		return err_say(e, -EMFILE, "pilliond is out of file descriptors: raise its LimitNOFILE");
+	return got == -EAGAIN ? -EAGAIN : got <= 0 ? -EPIPE : msg_check_or_close(m, (size_t)got, fds, ret_n, e);
+}
+
 int msg_recv(int sock, int64_t deadline, union msg *m, int *fds, size_t max, size_t *ret_n, struct err *e)
 {
 	*ret_n = 0;
@@ -234,10 +252,7 @@ int msg_recv(int sock, int64_t deadline, union msg *m, int *fds, size_t max, siz
 		return err_say(e, -EPROTO, "the peer sent descriptors that nobody asked for");
 	if (got < 0)
 		return err_set(e, (int)got, "receiving from the peer");
-	r = msg_check(m, (size_t)got, *ret_n, e);
-	while (r < 0 && *ret_n)
-		fd_close(fds[--*ret_n]);
-	return r;
+	return msg_check_or_close(m, (size_t)got, fds, ret_n, e);
 }
 
 int msg_tell(int sock, union msg *m, enum msg_type type, const int *fds, size_t n, struct err *e)

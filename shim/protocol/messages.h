@@ -265,11 +265,18 @@ int msg_welcome(int sock, const struct msg_hello *to, const struct msg_welcome *
  * counts in range. 0, or -EPROTO with a sentence (also for another version).
  */
 int msg_check(union msg *m, size_t size, size_t n_fds, struct err *e);
+/* The same; closes the descriptors on error: *n is 0 then. */
+int msg_check_or_close(union msg *m, size_t size, int *fds, size_t *n, struct err *e);
 /*
  * Receives and checks one message before the deadline: 0, -ETIMEDOUT, -EPIPE (EOF), -EPROTO, -errno. The descriptors
  * belong to the caller; there are none on error.
  */
 int msg_recv(int sock, int64_t deadline, union msg *m, int *fds, size_t max, size_t *ret_n, struct err *e);
+/*
+ * pilliond's: takes and checks the next message, with at most PROTOCOL_BATCH_MAX descriptors. The same errors, and
+ * -EAGAIN: there is none. -EPIPE sets no sentence: there is no peer to tell.
+ */
+int msg_take(int sock, union msg *m, int *fds, size_t *ret_n, struct err *e);
 /* Sends. A peer that has hung up is no error yet: it may have said why, and msg_answer reads that. */
 int msg_tell(int sock, union msg *m, enum msg_type type, const int *fds, size_t n, struct err *e);
 /* Waits for `answer`. A REFUSE becomes an error with its code and text. */

@@ -503,6 +503,35 @@ START_TEST(descriptors_of_a_bad_message_are_closed)
 }
 END_TEST
 
+START_TEST(taken_one_by_one)
+{
+	static union msg m, got;
+	struct err e = {0};
+	int s[2], out[2] = {null_fd(), null_fd()}, in[PROTOCOL_BATCH_MAX];
+	size_t n = 99;
+
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, s), 0);
+	ck_assert_int_eq(msg_take(s[1], &got, in, &n, &e), -EAGAIN);
+	ck_assert_uint_eq(n, 0);
+	const struct kind *k = good(MSG_TARGET, &m);
+	ck_assert_int_eq(msg_send(s[0], &m, MSG_TARGET, out, k->n_fds), 0);
+	m.target.desc.strategy = 99;
+	ck_assert_int_eq(msg_send(s[0], &m, MSG_TARGET, out, k->n_fds), 0);
+	ck_assert_int_eq(msg_take(s[1], &got, in, &n, &e), 0);
+	ck_assert(got.head.type == MSG_TARGET && n == k->n_fds);
+	fd_close_each(in, n);
+	ck_assert_int_eq(msg_take(s[1], &got, in, &n, &e), -EPROTO);
+	ck_assert(e.code == -EPROTO && n == 0);
+	fd_close(s[0]);
+	e = (struct err){0};
+	ck_assert_int_eq(msg_take(s[1], &got, in, &n, &e), -EPIPE);
+	ck_assert_int_eq(e.code, 0);
+	fd_close(s[1]);
+	fd_close_each(out, 2);
+	ck_assert_int_eq(fd_count(), fds);
+}
+END_TEST
+
 /* --- peers */
 
 static void get(int sock)
@@ -692,6 +721,7 @@ UNIT_SUITE(messages)
 	tcase_add_test(t, timers_in_a_program_that_is_heard);
 	tcase_add_loop_test(t, sent_and_received, 0, LENGTH(kinds));
 	tcase_add_test(t, descriptors_of_a_bad_message_are_closed);
+	tcase_add_test(t, taken_one_by_one);
 	tcase_add_loop_test(t, a_peer_that, 0, LENGTH(peers));
 	tcase_add_test(t, a_long_refusal_is_cut);
 	suite_add_tcase(s, t);
