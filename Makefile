@@ -41,8 +41,10 @@ ifdef WERROR
 override CFLAGS += -Werror
 endif
 
-# One list per part; a new source file is found in its room (ARCHITECTURE.md).
-sources = $(sort $(shell find $(1) -name '*.c'))
+# One list per part; a new source file is found in its room, NAME_ARCH.c for that machine alone (ARCHITECTURE.md).
+ARCHES := x86_64 aarch64
+ARCH := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+sources = $(filter-out $(foreach a,$(filter-out $(ARCH),$(ARCHES)),%_$(a).c),$(sort $(shell find $(1) -name '*.c')))
 GENERATORS := $(call sources,oci/isolation/gen)
 SRC_oci := $(filter-out $(GENERATORS),$(call sources,oci))
 SRC_shim := $(filter-out shim/libpillion/%,$(call sources,shim))
@@ -60,7 +62,7 @@ obj = $(patsubst %.c,$(B)/%.o,$(1))
 # musl-gcc looks into no directory of glibc's; what we use of libcap calls nothing that musl lacks
 LIBS_static := $(shell $(CC) -print-file-name=libcap.a)
 LIBS_shim = -lcap
-LIBS_profiler = -ljson-c -lunwind-x86_64 -lunwind -lprotobuf-c -lz -llzma -ldeflate -ldw -lelf -liberty -ldl -lm $(LIBS_shim)
+LIBS_profiler = -ljson-c -lunwind-$(ARCH) -lunwind -lprotobuf-c -lz -llzma -ldeflate -ldw -lelf -liberty -ldl -lm $(LIBS_shim)
 EXECUTABLES := pilliond pillion pillion-hook pillion-opener pillion-runc pillion-nri
 
 LIBRARIES := libpillion.so libpillion.a

@@ -21,16 +21,13 @@
 
 #include "oci/base/err.h"
 #include "oci/config/options.h"
+#include "shim/event/event_arch.h"
 #include "shim/event/event_spec.h"
 
 #include <linux/perf_event.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
-
-/* General registers of the user's frame: AX..IP and R8..R15 (arch/x86/include/uapi/asm/perf_regs.h). */
-#define PERF_REGS_USER_MASK 0x00ff01ffULL
-#define PERF_REGS_USER_COUNT 17
 
 /*
  * Stack snapshots: one event per CPU has one size for good, so for each size there is an event, a *rung* of a ladder of
@@ -46,8 +43,7 @@
 #define PERF_RING_BYTES (512u << 10)		 /* of a CPU's ring, where the locked-memory limit lets it */
 #define PERF_RING_MARK (PERF_RING_BYTES / 4 * 3) /* a ring of that size wakes its reader at this mark */
 
-#define PERF_REGS_PLACE_MASK 0x1c0ULL /* BP, SP, IP */
-#define PERF_STACK_PLACE 128	      /* bytes: a system call's wrapper and its caller */
+#define PERF_STACK_PLACE 128 /* bytes: a system call's wrapper and its caller */
 #define PERF_SEEN_NS 1000000
 
 enum perf_role {

@@ -5,7 +5,7 @@
 #include "oci/base/fd.h"
 #include "oci/isolation/capabilities.h"
 #include "oci/isolation/seccomp.h"
-#include "shim/event/x86_insn.h"
+#include "shim/event/insn_length.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -146,10 +146,10 @@ static int offset_of(const struct file *f, uint64_t address, uint64_t *ret)
  */
 static int step_to(const struct file *f, uint64_t begin, uint64_t into, struct uprobe_found *ret)
 {
-	const uint64_t all = into + X86_INSN_MAX;
+	const uint64_t all = into + INSN_LENGTH_MAX;
 	uint64_t at = 0, from = 0, have = 0;
 	while (at < into) {
-		if (at + X86_INSN_MAX > from + have && from + have < all) {
+		if (at + INSN_LENGTH_MAX > from + have && from + have < all) {
 			from = at;
 			have = all - at < PIECE ? all - at : PIECE;
 			have = begin + from + have > f->size ? f->size - begin - from : have;
@@ -157,7 +157,7 @@ static int step_to(const struct file *f, uint64_t begin, uint64_t into, struct u
 			if (r < 0)
 				return r;
 		}
-		const int n = x86_insn_length((const uint8_t *)piece + (at - from), have - (at - from));
+		const int n = insn_length((const uint8_t *)piece + (at - from), have - (at - from));
 		if (n < 0)
 			return -EOPNOTSUPP;
 		ret->before = (uint32_t)at;

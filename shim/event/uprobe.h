@@ -6,7 +6,7 @@
  * The file is the target's own, so hostile: it is opened beneath the target's tree, on the root file system alone (a
  * volume's file system may never answer), and read by a child that holds no capability, sees no path and can report no
  * more than an error and three numbers. A breakpoint in the middle of an instruction would break the program: so
- * instructions are counted from the function's beginning on (shim/event/x86_insn.h).
+ * instructions are counted from the function's beginning on (shim/event/insn_length.h).
  */
 #pragma once
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* insn: every instruction of this machine's C library has the length that objdump says; what is none, or is cut, has
- * none. */
-#include "shim/event/x86_insn.h"
+/* Every instruction of this machine's C library has the length that objdump says; what is none, or is cut, has none. */
+#include "shim/event/insn_length.h"
 #include "tests/unit/support/suite.h"
 
 #include <check.h>
@@ -52,10 +51,10 @@ static const struct {
 
 START_TEST(lengths)
 {
-	const int r = x86_insn_length(rows[_i].bytes, rows[_i].size);
+	const int r = insn_length(rows[_i].bytes, rows[_i].size);
 	ck_assert_msg(r == rows[_i].length, "%s: %d", rows[_i].name, r);
 	for (size_t cut = 0; r > 0 && cut < (size_t)r; cut++)
-		ck_assert_msg(x86_insn_length(rows[_i].bytes, cut) == -ENODATA, "%s, cut to %zu", rows[_i].name, cut);
+		ck_assert_msg(insn_length(rows[_i].bytes, cut) == -ENODATA, "%s, cut to %zu", rows[_i].name, cut);
 }
 END_TEST
 
@@ -90,7 +89,7 @@ START_TEST(as_objdump_has_them)
 	while (fgets(line, sizeof(line), said)) {
 		if (!parse(line, bytes, &n, &text) || strstr(text, "(bad)"))
 			continue;
-		const int r = x86_insn_length(bytes, n);
+		const int r = insn_length(bytes, n);
 		all++;
 		ck_assert_msg(r == (int)n || (bytes[0] == 0x9b && r == 1), "%d instead of %zu: %s", r, n, text);
 	}
@@ -99,10 +98,10 @@ START_TEST(as_objdump_has_them)
 }
 END_TEST
 
-UNIT_SUITE(x86_insn)
+UNIT_SUITE(insn_length_x86_64)
 {
-	Suite *s = suite_create("x86_insn");
-	TCase *c = tcase_create("x86_insn");
+	Suite *s = suite_create("insn_length_x86_64");
+	TCase *c = tcase_create("insn_length_x86_64");
 	tcase_set_timeout(c, 120);
 	tcase_add_loop_test(c, lengths, 0, LENGTH(rows));
 	tcase_add_test(c, as_objdump_has_them);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "shim/event/x86_insn.h"
+#include "shim/event/insn_length.h"
 
 #include <errno.h>
 #include <stdbool.h>
 
 /*
+ * From the Intel SDM, volume 2, chapter 2 and appendix A, and the AMD64 APM, volume 3, for XOP; without APX.
  * A letter for each opcode: the bytes that follow it.
  *	. nothing	m ModRM		b one byte	z two or four, by the operand's size	d four, of jumps
  *	i ModRM and a byte	j ModRM and z	w two	e two and a byte	v a register's size	o an address
@@ -44,20 +45,20 @@ static const char two_bytes[256 + 1] = "mmmmx.....x.xm.i"
 				       "mmmmmmmmmmmmmmmm"
 				       "mmmmmmmmmmmmmmmm";
 
-struct x86_insn {
+struct insn {
 	const uint8_t *bytes;
 	size_t size, at;
 	bool wide, narrow, short_address; /* REX.W; 66; 67 */
 	bool repne, fixed;		  /* F2; by VEX and the like, where 66 and F2 are part of the opcode */
 };
 
-static int peek_byte(const struct x86_insn *i, size_t ahead)
+static int peek_byte(const struct insn *i, size_t ahead)
 {
 	return i->at + ahead < i->size ? i->bytes[i->at + ahead] : -ENODATA;
 }
 
 /* Prefixes in any order; REX counts where it is the last one. */
-static int take_prefixes(struct x86_insn *i)
+static int take_prefixes(struct insn *i)
 {
 	int c;
 	for (; (c = peek_byte(i, 0)) >= 0; i->at++) {
@@ -75,13 +76,13 @@ static int take_prefixes(struct x86_insn *i)
 	return c;
 }
 
-static size_t get_operand_size(const struct x86_insn *i)
+static size_t get_operand_size(const struct insn *i)
 {
 	return i->narrow && !i->wide ? 2 : 4;
 }
 
 /* ModRM, SIB and displacement. */
-static int read_modrm(struct x86_insn *i, bool never)
+static int read_modrm(struct insn *i, bool never)
 {
 	const int modrm = peek_byte(i, 0), mod = modrm >> 6, low = modrm & 7;
 	if (modrm < 0)
@@ -101,7 +102,7 @@ static int read_modrm(struct x86_insn *i, bool never)
 	return modrm;
 }
 
-static int skip_operands(struct x86_insn *i, char what)
+static int skip_operands(struct insn *i, char what)
 {
 	int modrm = 0;
 	switch (what) {
@@ -148,7 +149,7 @@ static int skip_operands(struct x86_insn *i, char what)
 }
 
 /* extrq and insertq of AMD's have two bytes behind (66 0F 78, F2 0F 78). */
-static int take_map(struct x86_insn *i, unsigned map, int opcode)
+static int take_map(struct insn *i, unsigned map, int opcode)
 {
 	if (map == 1 && opcode == 0x78 && !i->fixed && (i->narrow || i->repne)) {
 		int r = skip_operands(i, 'i');
@@ -161,7 +162,7 @@ static int take_map(struct x86_insn *i, unsigned map, int opcode)
 }
 
 /* Behind 0F. */
-static int take_escaped(struct x86_insn *i)
+static int take_escaped(struct insn *i)
 {
 	const int c = peek_byte(i, 0), next = peek_byte(i, 1);
 	if (c < 0)
@@ -174,7 +175,7 @@ static int take_escaped(struct x86_insn *i)
 }
 
 /* VEX (C5, C4), EVEX (62) and XOP (8F): the map is in the prefix, the opcode behind it. */
-static int take_vector(struct x86_insn *i, int first)
+static int take_vector(struct insn *i, int first)
 {
 	const int second = peek_byte(i, 1);
 	const size_t size = first == 0xc5 ? 2 : first == 0x62 ? 4 : 3;
@@ -197,9 +198,9 @@ static int take_vector(struct x86_insn *i, int first)
 	return map >= 1 && map <= 3 ? take_map(i, map, opcode) : -EINVAL;
 }
 
-int x86_insn_length(const uint8_t *bytes, size_t size)
+int insn_length(const uint8_t *bytes, size_t size)
 {
-	struct x86_insn i = {.bytes = bytes, .size = size < X86_INSN_MAX ? size : X86_INSN_MAX};
+	struct insn i = {.bytes = bytes, .size = size < INSN_LENGTH_MAX ? size : INSN_LENGTH_MAX};
 	const int c = take_prefixes(&i), next = peek_byte(&i, 1);
 	int r = c;
 	if (c == 0xc4 || c == 0xc5 || c == 0x62 || (c == 0x8f && next >= 0 && (next & 0x1f) >= 8)) {
@@ -211,5 +212,5 @@ int x86_insn_length(const uint8_t *bytes, size_t size)
 	if (r == 0 && i.at > i.size)
 		r = -ENODATA;
 	/* longer ones are no instructions, wherever they end */
-	return r == -ENODATA && size >= X86_INSN_MAX ? -EINVAL : r < 0 ? r : (int)i.at;
+	return r == -ENODATA && size >= INSN_LENGTH_MAX ? -EINVAL : r < 0 ? r : (int)i.at;
 }
