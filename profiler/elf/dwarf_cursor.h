@@ -1,34 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dwarf_cursor - reading DWARF's own encodings out of hostile bytes (DWARF 5, 7.6; LSB core, "DWARF Extensions"), and
- * the numbers of x86-64's registers (psABI, figure 3.36).
+ * dwarf_cursor - reading DWARF's own encodings out of hostile bytes (DWARF 5, 7.6; LSB core, "DWARF Extensions").
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-
-enum dwarf_reg {
-	DWARF_RAX,
-	DWARF_RDX,
-	DWARF_RCX,
-	DWARF_RBX,
-	DWARF_RSI,
-	DWARF_RDI,
-	DWARF_RBP,
-	DWARF_RSP,
-	DWARF_R8,
-	DWARF_R9,
-	DWARF_R10,
-	DWARF_R11,
-	DWARF_R12,
-	DWARF_R13,
-	DWARF_R14,
-	DWARF_R15,
-	DWARF_RA,
-	DWARF_REGS,
-};
 
 #define DWARF_ENC_PCREL 0x10
 #define DWARF_ENC_ALIGNED 0x50

@@ -2,6 +2,7 @@
 #include "profiler/elf/elf.h"
 
 #include "oci/base/fd.h"
+#include "profiler/elf/elf_arch.h"
 
 #include <errno.h>
 #include <libdeflate.h>
@@ -101,7 +102,7 @@ static int read_header(struct elf_source src, Elf64_Ehdr *h, struct err *e)
 		return err_say(e, -ENOEXEC, "not an ELF file");
 	if (h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_ident[EI_DATA] != ELFDATA2LSB)
 		return err_say(e, -ENOEXEC, "not a 64-bit little-endian ELF file");
-	if (h->e_machine != EM_X86_64 && h->e_machine != EM_AARCH64)
+	if (h->e_machine != ELF_ARCH_NATIVE && h->e_machine != ELF_ARCH_EMULATED)
 		return err_say(e, -ENOEXEC, "ELF file for machine %u, which pillion does not know", h->e_machine);
 	/* dwz(1) writes the parts that several files share into a relocatable object */
 	if (h->e_type != ET_EXEC && h->e_type != ET_DYN && h->e_type != ET_REL)
@@ -433,7 +434,7 @@ static uint64_t relative_at(const struct elf_section *rela, uint64_t vaddr)
 	for (uint64_t off = 0; off + sizeof(Elf64_Rela) <= rela->size; off += sizeof(Elf64_Rela)) {
 		Elf64_Rela r;
 		memcpy(&r, rela->data + off, sizeof(r));
-		if (r.r_offset == vaddr && ELF64_R_TYPE(r.r_info) == R_X86_64_RELATIVE)
+		if (r.r_offset == vaddr && ELF64_R_TYPE(r.r_info) == ELF_ARCH_RELATIVE)
 			return (uint64_t)r.r_addend;
 	}
 	return 0;
@@ -544,7 +545,7 @@ static int read_unwind(struct elf *f, struct elf_source src, const struct elf_ta
 	}
 	find_plt(f, t);
 	/* without these there are frame pointers, so an error in them must not cost the rest */
-	if (f->machine == EM_X86_64 && (read_go(f, src, t) == -ENOMEM || read_debug_frame(f, src, t) == -ENOMEM))
+	if (f->machine == ELF_ARCH_NATIVE && (read_go(f, src, t) == -ENOMEM || read_debug_frame(f, src, t) == -ENOMEM))
 		return err_set(e, -ENOMEM, ".gopclntab or .debug_frame");
 	const Elf64_Shdr *s = elf_tables_section(t, ".eh_frame");
 	if (s)

@@ -51,7 +51,7 @@ struct elf_plt { /* stubs through which a program calls functions in other files
 };
 
 struct elf {
-	uint16_t type, machine; /* ET_EXEC, ET_DYN; EM_X86_64, EM_AARCH64 */
+	uint16_t type, machine; /* ET_EXEC, ET_DYN; ELF_ARCH_NATIVE, ELF_ARCH_EMULATED (elf_arch.h) */
 	uint64_t entry;
 	unsigned n_segments;
 	struct elf_segment segments[ELF_SEGMENTS_MAX]; /* PT_LOAD, in file order */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/elf/gopclntab.h"
 
+#include "profiler/elf/elf_arch.h"
+
 #include <string.h>
 
 #define MAGIC_1_2 0xfffffffbu
@@ -100,7 +102,7 @@ static const struct {
 	NAMED_TWICE("runtime.goexit", ROOT),
 	NAMED_TWICE("runtime.mstart", ROOT),
 	NAMED_TWICE("runtime.rt0_go", ROOT),
-	NAMED("_rt0_amd64_linux", ROOT),
+	NAMED(ELF_ARCH_GO_ENTRY, ROOT),
 	NAMED_TWICE("runtime.sigreturn", SIGRETURN),
 	NAMED_TWICE("runtime.sigreturn__sigaction", SIGRETURN),
 	NAMED_TWICE("runtime.systemstack", SWITCHES),

@@ -25,6 +25,7 @@ static int take_bytes(struct cursor *c, size_t n, const void **ret)
 
 static int take_u64(struct cursor *c, uint64_t *ret)
 {
+	_Static_assert(__builtin_popcountll(PERF_REGS_USER_MASK) == UNWIND_REGS, "as the kernel writes them");
 	const void *p;
 	int r = take_bytes(c, sizeof(*ret), &p);
 	if (r == 0)
@@ -88,7 +89,7 @@ static int parse_all_regs(struct cursor *c, struct unwind_regs *ret)
 
 static int parse_place(struct cursor *c, struct unwind_regs *ret)
 {
-	int r = take_u64(c, &ret->r[UNWIND_BP]);
+	int r = take_u64(c, &ret->r[UNWIND_FP]);
 	if (r == 0)
 		r = take_u64(c, &ret->r[UNWIND_SP]);
 	return r < 0 ? r : take_u64(c, &ret->r[UNWIND_IP]);
@@ -101,7 +102,7 @@ static int parse_regs(struct cursor *c, uint64_t which, struct record_sample *s)
 	int r = take_u64(c, &abi);
 	if (r < 0 || abi == PERF_SAMPLE_REGS_ABI_NONE)
 		return r;
-	r = which == UNWIND_REGS_MASK	    ? parse_all_regs(c, &s->regs)
+	r = which == PERF_REGS_USER_MASK    ? parse_all_regs(c, &s->regs)
 	    : which == PERF_REGS_PLACE_MASK ? parse_place(c, &s->regs)
 					    : -EBADMSG;
 	s->has_regs = r == 0 && abi == PERF_SAMPLE_REGS_ABI_64;

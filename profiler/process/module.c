@@ -365,7 +365,7 @@ static void load_source(struct module *m, struct elf_source src)
 	if (r < 0)
 		c.symbols = NULL;
 	/* code that an emulator runs has other registers */
-	if (c.elf->machine != EM_X86_64 || unwind_table_build(c.elf, rows_room(m->table), &c.rows) < 0)
+	if (c.elf->machine != ELF_ARCH_NATIVE || unwind_table_build(c.elf, rows_room(m->table), &c.rows) < 0)
 		c.rows = NULL;
 	elf_drop_gopclntab(c.elf);
 	elf_drop_debug_frame(c.elf);

@@ -102,7 +102,7 @@ const char *module_reason(const struct module *m);		/* a sentence; "" when loade
 const char *module_name(const struct module *m);		/* the path of the first mapping seen; "[unknown]" */
 const char *module_build_id_hex(const struct module *m);	/* lower case, "" if there is none */
 const struct elf *module_elf(const struct module *m);		/* NULL unless loaded */
-const struct unwind_table *module_rows(const struct module *m); /* NULL unless loaded; of x86-64 code */
+const struct unwind_table *module_rows(const struct module *m); /* NULL unless loaded; of native code */
 const struct module_key *module_key(const struct module *m);
 uint64_t module_vaddr(const struct module *m, uint64_t file_offset);
 /* Function name and the offset into it, or NULL. */

@@ -109,7 +109,7 @@ size_t sample_stack_callers(
 {
 	struct unwind_frame found[CALLERS_MAX + 1];
 	struct unwind_regs regs = {0};
-	regs.r[UNWIND_BP] = s->regs.r[UNWIND_BP];
+	regs.r[UNWIND_FP] = s->regs.r[UNWIND_FP];
 	regs.r[UNWIND_SP] = s->regs.r[UNWIND_SP];
 	regs.r[UNWIND_IP] = s->regs.r[UNWIND_IP];
 	size_t size = s->stack_size < PERF_STACK_PLACE ? s->stack_size : PERF_STACK_PLACE;

@@ -3,6 +3,7 @@
 
 #include "profiler/elf/gopclntab.h"
 #include "profiler/elf/minidebuginfo.h"
+#include "profiler/symbol/symbol_arch.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -179,9 +180,8 @@ static const Elf64_Shdr *section_of_type(const struct elf_tables *t, uint32_t ty
 	return NULL;
 }
 
-/* --- stubs: code in .plt jumps through a slot that a relocation ties to a symbol (x86-64 psABI, "PLT") */
+/* --- stubs: code in .plt jumps through a slot that a relocation ties to a symbol (symbol_arch.h) */
 
-#define STUB_SIZE 16
 #define STUB_BYTES_MAX (16u << 20)
 
 struct relocations {
@@ -191,24 +191,10 @@ struct relocations {
 	size_t n_symbols;
 };
 
-/* The slot that a stub jumps through: [endbr64] [bnd] jmp *disp32(%rip). */
-static bool stub_slot(const uint8_t *code, uint64_t vaddr, uint64_t *ret)
-{
-	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
-	size_t at = memcmp(code, endbr64, sizeof(endbr64)) ? 0 : sizeof(endbr64);
-	at += code[at] == 0xf2;
-	if (code[at] != 0xff || code[at + 1] != 0x25)
-		return false;
-	int32_t disp;
-	memcpy(&disp, code + at + 2, sizeof(disp));
-	*ret = vaddr + at + 6 + (uint64_t)(int64_t)disp;
-	return true;
-}
-
 static int add_stub(struct builder *b, const struct relocations *r, const uint8_t *code, uint64_t vaddr)
 {
 	uint64_t slot;
-	if (!stub_slot(code, vaddr, &slot))
+	if (!symbol_stub_slot(code, vaddr, &slot))
 		return 0;
 	uint64_t i = (slot - r->slots[0].r_offset) / 8;
 	if (i >= r->n_slots || r->slots[i].r_offset != slot)
@@ -220,7 +206,7 @@ static int add_stub(struct builder *b, const struct relocations *r, const uint8_
 	if (name >= b->names[1].size || !b->names[1].data[name])
 		return 0;
 	return add_symbol(b, &(struct symbol){.address = vaddr,
-				     .size = STUB_SIZE,
+				     .size = ELF_ARCH_STUB,
 				     .name = name | NAME_DYNAMIC | NAME_PLT,
 				     .parent = NO_PARENT,
 				     .rank = RANK_PLT});
@@ -235,7 +221,7 @@ static int read_stubs(struct builder *b, const char *section, const struct reloc
 	int r = elf_bytes(b->src, s->sh_offset, s->sh_size, section, &code, e);
 	if (r < 0)
 		return r;
-	for (uint64_t at = 0; r == 0 && s->sh_size - at >= STUB_SIZE; at += STUB_SIZE)
+	for (uint64_t at = 0; r == 0 && s->sh_size - at >= ELF_ARCH_STUB; at += ELF_ARCH_STUB)
 		r = add_stub(b, relocations, code + at, s->sh_addr + at);
 	free(code);
 	return r < 0 ? err_set(e, r, "cannot keep ELF symbols") : 0;
@@ -244,7 +230,7 @@ static int read_stubs(struct builder *b, const char *section, const struct reloc
 static int read_plt(struct builder *b, const Elf64_Shdr *dynamic, struct err *e)
 {
 	const Elf64_Shdr *rela = elf_tables_section(&b->file, ".rela.plt");
-	if (b->file.header.e_machine != EM_X86_64 || !rela || rela->sh_size < sizeof(Elf64_Rela) ||
+	if (b->file.header.e_machine != ELF_ARCH_NATIVE || !rela || rela->sh_size < sizeof(Elf64_Rela) ||
 		rela->sh_size > STUB_BYTES_MAX || dynamic->sh_size > STUB_BYTES_MAX || !b->names[1].data)
 		return 0;
 	uint8_t *slots, *symbols = NULL;

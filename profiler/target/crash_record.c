@@ -34,14 +34,9 @@ static void from_caller(struct crash_record *c, struct process *task, const stru
 	struct record back = *r;
 	struct stack_frame frames[AGGREGATE_STACK_MAX];
 	enum unwind_stop stop;
-	uint64_t to;
-	if (r->sample.stack_size < sizeof(to))
+	if (!unwind_undo_call(&back.sample.regs, &back.sample.stack, &back.sample.stack_size))
 		return;
-	memcpy(&to, r->sample.stack, sizeof(to));
-	back.sample.regs.r[UNWIND_IP] = back.sample.ip = to - 1;
-	back.sample.regs.r[UNWIND_SP] += sizeof(to);
-	back.sample.stack += sizeof(to);
-	back.sample.stack_size -= sizeof(to);
+	back.sample.ip = back.sample.regs.r[UNWIND_IP];
 	const size_t n = sample_stack_frames(
 		c->target->sampling.unwind, task, &back, &layout, c->target->sampling.jit_room, frames, &stop);
 	if (is_nowhere(&frames[0]))

@@ -581,7 +581,7 @@ static uint64_t value_of(const struct event_spec *s, const struct record_sample 
 		return 1;
 	if ((uint64_t)s->value_at + s->value_size > sample->raw_size || s->value_size > sizeof(value))
 		return 0;
-	memcpy(&value, sample->raw + s->value_at, s->value_size); /* x86: little-endian */
+	memcpy(&value, sample->raw + s->value_at, s->value_size); /* little-endian, as all machines of elf.h */
 	const bool negative = s->value_signed && value >> (8 * s->value_size - 1);
 	return negative ? 0 : value;
 }

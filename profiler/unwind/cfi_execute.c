@@ -2,23 +2,12 @@
 #include "profiler/unwind/cfi_execute.h"
 
 /* Index into rule.at, or -1. */
-static const int8_t slots[DWARF_REGS] = {[DWARF_RAX] = -1,
-	[DWARF_RDX] = -1,
-	[DWARF_RCX] = -1,
-	[DWARF_RBX] = 0,
-	[DWARF_RSI] = -1,
-	[DWARF_RDI] = -1,
-	[DWARF_RBP] = 1,
-	[DWARF_RSP] = -1,
-	[DWARF_R8] = -1,
-	[DWARF_R9] = -1,
-	[DWARF_R10] = -1,
-	[DWARF_R11] = -1,
-	[DWARF_R12] = 2,
-	[DWARF_R13] = 3,
-	[DWARF_R14] = 4,
-	[DWARF_R15] = 5,
-	[DWARF_RA] = CFI_RULE_SAVED_RA};
+static int slot_of(uint64_t reg)
+{
+#define SLOT(slot, reg) [reg] = (slot) + 1,
+	static const int8_t slots[DWARF_REGS] = {[DWARF_RA] = CFI_RULE_SAVED_RA + 1, CFI_SAVED_REGS(SLOT)};
+	return slots[reg] - 1;
+}
 
 /* --- states */
 
@@ -49,9 +38,10 @@ static struct cfi_register get_place(const struct cfi_state *s, enum dwarf_reg r
 		return s->full.reg[reg];
 	if (s->gone & 1u << reg)
 		return (struct cfi_register){.how = CFI_REGISTER_UNDEFINED};
-	if (slots[reg] < 0 || s->usual.at[slots[reg]] == CFI_RULE_SAME)
+	const int slot = slot_of(reg);
+	if (slot < 0 || s->usual.at[slot] == CFI_RULE_SAME)
 		return (struct cfi_register){.how = CFI_REGISTER_SAME_VALUE};
-	return (struct cfi_register){.how = CFI_REGISTER_OFFSET, .n = 8 * (int64_t)s->usual.at[slots[reg]]};
+	return (struct cfi_register){.how = CFI_REGISTER_OFFSET, .n = 8 * (int64_t)s->usual.at[slot]};
 }
 
 /* Registers that we do not have, vectors and flags, are ignored. */
@@ -59,7 +49,7 @@ static void set_place(struct cfi_state *s, uint64_t reg, struct cfi_register pla
 {
 	if (reg >= DWARF_REGS)
 		return;
-	const int slot = slots[reg];
+	const int slot = slot_of(reg);
 	const uint32_t bit = 1u << reg;
 	const int64_t words = place.n / 8;
 	const bool usual = place.how == CFI_REGISTER_OFFSET && slot >= 0 && place.n % 8 == 0 && words > INT16_MIN &&
@@ -70,7 +60,7 @@ static void set_place(struct cfi_state *s, uint64_t reg, struct cfi_register pla
 		s->usual.at[slot] = usual ? (int16_t)words : CFI_RULE_SAME;
 	if (usual || place.how == CFI_REGISTER_SAME_VALUE)
 		return;
-	if (place.how == CFI_REGISTER_UNDEFINED && slot < 0 && reg != DWARF_RSP) {
+	if (place.how == CFI_REGISTER_UNDEFINED && slot < 0 && reg != DWARF_SP) {
 		s->gone |= bit; /* a register that a callee need not save */
 	} else {
 		s->odd |= bit;
@@ -316,18 +306,11 @@ struct shortcut {
 #define INLINE static inline __attribute__((always_inline))
 
 /* Where rule.at has a register: bits of the words `low` and `high`. */
-#define AT(slot)                                                                                                       \
-	{                                                                                                              \
-		(slot) < 4 ? 0xffffull << 16 * ((slot) % 4) : 0, (slot) < 4 ? 0 : 0xffffull << 16 * ((slot) % 4)       \
-	}
+#define AT(slot, reg)                                                                                                  \
+	[reg] = {(slot) < 4 ? 0xffffull << 16 * ((slot) % 4) : 0, (slot) < 4 ? 0 : 0xffffull << 16 * ((slot) % 4)},
 static const struct {
 	uint64_t low, high;
-} at_bits[DWARF_RA] = {[DWARF_RBX] = AT(0),
-	[DWARF_RBP] = AT(1),
-	[DWARF_R12] = AT(2),
-	[DWARF_R13] = AT(3),
-	[DWARF_R14] = AT(4),
-	[DWARF_R15] = AT(5)};
+} at_bits[DWARF_RA] = {CFI_SAVED_REGS(AT)};
 
 /* Word by word: a load that spans two stores which have just been made would wait for both. */
 INLINE void save_words(struct cfi_rule *to, const struct shortcut *x)

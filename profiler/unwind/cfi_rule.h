@@ -6,6 +6,7 @@
 #pragma once
 
 #include "profiler/elf/dwarf_cursor.h"
+#include "profiler/unwind/unwind_arch.h"
 
 #include <stdint.h>
 
@@ -17,8 +18,7 @@ enum cfi_rule_kind {
 	CFI_RULE_SWITCH, /* the caller is on another stack, and nothing here says where */
 };
 
-#define CFI_RULE_SAVED 7 /* rbx rbp r12 r13 r14 r15 and the return address, in this order */
-#define CFI_RULE_SAVED_RA 6
+#define CFI_RULE_SAVED_RA (CFI_RULE_SAVED - 1)
 #define CFI_RULE_SAME INT16_MIN
 
 struct cfi_rule {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "profiler/elf/dwarf_cursor.h"
+#include "profiler/elf/elf_arch.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,6 +2,7 @@
 #include "profiler/unwind/eh_frame_hdr.h"
 
 #include "profiler/elf/dwarf_cursor.h"
+#include "profiler/elf/elf_arch.h"
 #include "profiler/unwind/cfi_parse.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <libunwind-x86_64.h>
+#include <libunwind.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -188,7 +188,7 @@ static int access_mem(unw_addr_space_t as, unw_word_t addr, unw_word_t *val, int
 
 static int access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_t *val, int write, void *arg)
 {
-	_Static_assert((int)UNW_X86_64_RAX == (int)DWARF_RAX && (int)UNW_X86_64_RIP == (int)DWARF_RA,
+	_Static_assert((int)UNW_TDEP_SP == (int)DWARF_SP && (int)UNW_TDEP_IP == (int)DWARF_RA,
 		"libunwind counts as DWARF does");
 	const struct walk *w = arg;
 	if (write || reg < 0 || reg >= DWARF_REGS || !(w->known & 1u << reg))
@@ -346,27 +346,27 @@ static void set_reg(struct walk *w, enum dwarf_reg reg, uint64_t value)
 }
 
 /*
- * push %rbp; mov %rsp,%rbp: [rbp] is the caller's rbp, [rbp + 8] the return address. A caller with rbp 0, or
- * without a return address, is the outermost frame; in a leaf, which may use rbp for anything, that says nothing.
+ * At the frame pointer are the caller's frame pointer and the return address. A caller with frame pointer 0, or without
+ * a return address, is the outermost frame; in a leaf, which may use the register for anything, that says nothing.
  */
 static enum unwind_stop step_pointer(struct walk *w)
 {
-	uint64_t bp = w->reg[DWARF_RBP], caller, ra;
-	if (!(w->known & 1u << DWARF_RBP))
+	uint64_t fp = w->reg[DWARF_FP], caller, ra;
+	if (!(w->known & 1u << DWARF_FP))
 		return UNWIND_NO_INFO;
-	if (!bp && !w->exact) {
+	if (!fp && !w->exact) {
 		w->reg[DWARF_RA] = 0;
 		return UNWIND_END;
 	}
-	if (bp % 8 || bp < w->reg[DWARF_RSP])
+	if (fp % 8 || fp < w->reg[DWARF_SP])
 		return UNWIND_NO_INFO;
-	if (!stack_read(w, bp, &caller) || !stack_read(w, bp + 8, &ra))
-		return stack_trouble(w, bp) == UNWIND_STACK ? UNWIND_STACK : UNWIND_NO_INFO;
+	if (!stack_read(w, fp, &caller) || !stack_read(w, fp + 8, &ra))
+		return stack_trouble(w, fp) == UNWIND_STACK ? UNWIND_STACK : UNWIND_NO_INFO;
 	if (ra ? !in_code(w, ra) : w->exact)
 		return UNWIND_NO_INFO;
 	set_reg(w, DWARF_RA, ra);
-	set_reg(w, DWARF_RSP, bp + 16);
-	set_reg(w, DWARF_RBP, caller);
+	set_reg(w, DWARF_SP, fp + 16);
+	set_reg(w, DWARF_FP, caller);
 	w->exact = false;
 	return UNWIND_END;
 }
@@ -377,10 +377,10 @@ static enum unwind_stop step_pointer(struct walk *w)
  */
 static enum unwind_stop enter_caller(struct walk *w, uint64_t sp, uint64_t ra, bool signal, bool popped)
 {
-	if (sp < w->reg[DWARF_RSP] + !popped && !signal)
+	if (sp < w->reg[DWARF_SP] + !popped && !signal)
 		return UNWIND_BAD_MEMORY;
 	w->other_stack = signal && (sp < w->stack_start || sp > w->stack_end);
-	set_reg(w, DWARF_RSP, sp);
+	set_reg(w, DWARF_SP, sp);
 	set_reg(w, DWARF_RA, ra);
 	w->exact = signal;
 	return UNWIND_END;
@@ -388,7 +388,8 @@ static enum unwind_stop enter_caller(struct walk *w, uint64_t sp, uint64_t ra, b
 
 static enum unwind_stop step_frame(struct walk *w, const struct cfi_rule *r)
 {
-	static const uint8_t regs[] = {DWARF_RBX, DWARF_RBP, DWARF_R12, DWARF_R13, DWARF_R14, DWARF_R15};
+#define REG(slot, reg) reg,
+	static const uint8_t regs[] = {CFI_SAVED_REGS(REG)};
 	uint64_t cfa = w->reg[r->cfa_reg] + (uint64_t)(int64_t)r->cfa, ra, value;
 	if (!(w->known & 1u << r->cfa_reg))
 		return UNWIND_NO_INFO;
@@ -403,7 +404,7 @@ static enum unwind_stop step_frame(struct walk *w, const struct cfi_rule *r)
 		uint64_t slot = cfa + (uint64_t)((int64_t)r->at[i] * 8);
 		if (stack_read(w, slot, &value))
 			set_reg(w, regs[i], value);
-		else if (!(w->exact && slot < w->reg[DWARF_RSP] && w->reg[DWARF_RSP] - slot <= POPPED))
+		else if (!(w->exact && slot < w->reg[DWARF_SP] && w->reg[DWARF_SP] - slot <= POPPED))
 			w->known &= ~(1u << regs[i]);
 	}
 	return enter_caller(w, cfa, ra, r->signal, false);
@@ -457,21 +458,20 @@ static enum unwind_stop step_full(struct walk *w, const struct cfi_rule *r)
 	w->trouble = UNWIND_END;
 	bool found = f->cfa.how == CFI_REGISTER_VAL_EXPRESSION
 			     ? unwind_table_eval(w->rows, &f->cfa, w->reg, w->known, NULL, read_for_rule, w, &cfa)
-			     : find_place(w, &f->cfa, DWARF_RSP, 0, &cfa);
+			     : find_place(w, &f->cfa, DWARF_SP, 0, &cfa);
 	if (!found)
 		return w->trouble != UNWIND_END ? w->trouble : UNWIND_NO_INFO;
 	memcpy(next, w->reg, sizeof(next));
 	for (unsigned i = 0; i < DWARF_REGS; i++)
 		if (find_place(w, &f->reg[i], i, cfa, &next[i]))
 			known |= 1u << i;
-	bool has_sp = f->reg[DWARF_RSP].how == CFI_REGISTER_SAME_VALUE || known & 1u << DWARF_RSP;
+	bool has_sp = f->reg[DWARF_SP].how == CFI_REGISTER_SAME_VALUE || known & 1u << DWARF_SP;
 	if (!has_sp || !(known & 1u << DWARF_RA) || f->reg[DWARF_RA].how == CFI_REGISTER_SAME_VALUE)
 		return w->trouble != UNWIND_END ? w->trouble : UNWIND_NO_INFO;
-	uint64_t sp = f->reg[DWARF_RSP].how == CFI_REGISTER_SAME_VALUE ? cfa : next[DWARF_RSP],
-		 old_sp = w->reg[DWARF_RSP];
+	uint64_t sp = f->reg[DWARF_SP].how == CFI_REGISTER_SAME_VALUE ? cfa : next[DWARF_SP], old_sp = w->reg[DWARF_SP];
 	memcpy(w->reg, next, sizeof(next));
 	w->known = known;
-	w->reg[DWARF_RSP] = old_sp;
+	w->reg[DWARF_SP] = old_sp;
 	bool popped = w->exact && f->reg[DWARF_RA].how == CFI_REGISTER_REGISTER;
 	return enter_caller(w, sp, next[DWARF_RA], r->signal, popped);
 }
@@ -498,9 +498,9 @@ static enum unwind_stop step_last_resort(struct walk *w)
 		return UNWIND_END;
 	}
 	for (int i = 0; i < DWARF_RA; i++)
-		if (i != DWARF_RSP && unw_get_reg(&w->cursor, i, &value) == 0)
+		if (i != DWARF_SP && unw_get_reg(&w->cursor, i, &value) == 0)
 			set_reg(w, i, value);
-		else if (i != DWARF_RSP)
+		else if (i != DWARF_SP)
 			w->known &= ~(1u << i);
 	w->last_resorts++;
 	return enter_caller(w, sp, ip, unw_is_signal_frame(&w->cursor) > 0, false);
@@ -626,7 +626,7 @@ static const struct cfi_rule *find_rule(struct walk *w)
 /* Notes the highest stack pointer. A stack of its own, as a signal handler's may be, does not count. */
 static void note_reach(struct walk *w)
 {
-	uint64_t sp = w->reg[DWARF_RSP];
+	uint64_t sp = w->reg[DWARF_SP];
 	if (sp > w->reached && sp <= w->stack_end)
 		w->reached = sp;
 }
@@ -686,11 +686,8 @@ struct unwind *unwind_free(struct unwind *u)
 /* perf's order of registers to DWARF's */
 static void take_regs(struct walk *w, const struct unwind_regs *regs)
 {
-	static const uint8_t order[DWARF_REGS] = {UNWIND_AX, UNWIND_DX, UNWIND_CX, UNWIND_BX, UNWIND_SI, UNWIND_DI,
-		UNWIND_BP, UNWIND_SP, UNWIND_R8, UNWIND_R9, UNWIND_R10, UNWIND_R11, UNWIND_R12, UNWIND_R13, UNWIND_R14,
-		UNWIND_R15, UNWIND_IP};
 	for (unsigned i = 0; i < DWARF_REGS; i++)
-		w->reg[i] = regs->r[order[i]];
+		w->reg[i] = regs->r[unwind_reg_of[i]];
 	w->known = (1u << DWARF_REGS) - 1;
 }
 

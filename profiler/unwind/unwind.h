@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * unwind - the user stack of a sample, from its registers and a copy of the top of its stack (perf_event_open(2):
- * PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER), x86-64.
+ * PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER).
  *
  * Each frame is unwound by the compiled rule of its address where there is one (unwind_table.h), else by the frame
  * pointer: saved rbp and return address inside the snapshot, aligned, above the last frame, returning into executable
- * code. Registers other than rip, rsp, rbp stay as they were over such a step. An entry of .eh_frame that could not be
+ * code. Registers other than these three stay as they were over such a step. An entry of .eh_frame that could not be
  * compiled is given to libunwind, with accessors that see the snapshot and the module's unwind sections and nothing
  * else; each use counts.
  *
@@ -19,6 +19,8 @@
  */
 #pragma once
 
+#include "profiler/unwind/unwind_arch.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,28 +28,6 @@
 #define UNWIND_FRAMES_MAX 512
 #define UNWIND_CACHES 256
 
-/* attr.sample_regs_user, and the order in which the kernel then writes them (arch/x86/include/uapi/asm/perf_regs.h). */
-#define UNWIND_REGS_MASK 0xff01ffULL
-enum unwind_reg {
-	UNWIND_AX,
-	UNWIND_BX,
-	UNWIND_CX,
-	UNWIND_DX,
-	UNWIND_SI,
-	UNWIND_DI,
-	UNWIND_BP,
-	UNWIND_SP,
-	UNWIND_IP,
-	UNWIND_R8,
-	UNWIND_R9,
-	UNWIND_R10,
-	UNWIND_R11,
-	UNWIND_R12,
-	UNWIND_R13,
-	UNWIND_R14,
-	UNWIND_R15,
-	UNWIND_REGS,
-};
 struct unwind_regs { /* of PERF_SAMPLE_REGS_ABI_64 only */
 	uint64_t r[UNWIND_REGS];
 };

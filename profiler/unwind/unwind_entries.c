@@ -57,7 +57,7 @@ static void collect_entries(struct unwind_entries *x, enum entry_source from, co
 
 static void collect_plt(struct unwind_entries *x)
 {
-	for (uint32_t i = 0; x->elf->machine == EM_X86_64 && i < 2; i++) {
+	for (uint32_t i = 0; x->elf->machine == ELF_ARCH_NATIVE && i < 2; i++) {
 		const struct elf_plt *p = &x->elf->plt[i];
 		if (p->size && is_code(x->elf, p->vaddr))
 			add_key(x, FROM_PLT, i, p->vaddr);

@@ -314,31 +314,20 @@ static int run_entry(struct builder *b, const struct cfi_entry *e, uint64_t limi
 }
 
 /*
- * The kernel "returns" to its first byte, so the byte before is looked up. The caller's registers are in the ucontext
- * that the stack pointer is at (arch/x86/include/uapi/asm/sigcontext.h, 40 bytes into it).
+ * The kernel "returns" to its first byte, so the byte before is looked up. The caller's registers are in the signal's
+ * frame, which the stack pointer is at.
  */
 static int put_sigreturn(struct builder *b, const struct cfi_entry *e)
 {
-	struct cfi_state s = {.usual = {.kind = CFI_RULE_FRAME, .signal = 1, .cfa_reg = DWARF_RSP}};
+	struct cfi_state s = {.usual = {.kind = CFI_RULE_FRAME, .signal = 1, .cfa_reg = DWARF_SP}};
 	for (unsigned i = 0; i < CFI_RULE_SAVED; i++)
 		s.usual.at[i] = CFI_RULE_SAME;
-	s.odd = 1u << DWARF_RBP | 1u << DWARF_RSP | 1u << DWARF_RA;
-	s.full.reg[DWARF_RBP] = (struct cfi_register){.how = CFI_REGISTER_OFFSET, .n = 0x78};
-	s.full.reg[DWARF_RSP] = (struct cfi_register){.how = CFI_REGISTER_OFFSET, .n = 0xa0};
-	s.full.reg[DWARF_RA] = (struct cfi_register){.how = CFI_REGISTER_OFFSET, .n = 0xa8};
+	s.odd = 1u << DWARF_FP | 1u << DWARF_SP | 1u << DWARF_RA;
+	s.full.reg[DWARF_FP] = (struct cfi_register){.how = CFI_REGISTER_OFFSET, .n = UNWIND_SIGNAL_FP};
+	s.full.reg[DWARF_SP] = (struct cfi_register){.how = CFI_REGISTER_OFFSET, .n = UNWIND_SIGNAL_SP};
+	s.full.reg[DWARF_RA] = (struct cfi_register){.how = CFI_REGISTER_OFFSET, .n = UNWIND_SIGNAL_IP};
 	int64_t rule = odd_rule(b, &s, NULL);
 	return rule < 0 ? (int)rule : put_row(b, e->start - (e->start > b->t->base), (uint32_t)rule);
-}
-
-/* A frame of `delta` bytes: the frame pointer is saved at the top of every one that has a size. */
-static struct cfi_rule frame_of(int64_t delta)
-{
-	const uint64_t same = (uint16_t)CFI_RULE_SAME, all = same | same << 16 | same << 32 | same << 48;
-	const uint64_t w[CFI_RULE_WORDS] = {CFI_RULE_FRAME | DWARF_RSP << 8 | (uint64_t)(delta + 8) << 32,
-		delta > 0 ? (all & ~0xffff0000ull) | 0xfffe0000ull : all, same | same << 16 | 0xffffull << 32};
-	struct cfi_rule r;
-	memcpy(&r, w, sizeof(r)); /* whole words, see cfi_rule_word() */
-	return r;
 }
 
 /* Index of the rule of a function's stretch. */
@@ -349,7 +338,7 @@ static inline int64_t intern_stretch(struct builder *b, const struct gofunc *f, 
 	uint32_t *known = frame && delta % 8 == 0 && delta / 8 < FRAMES ? &b->frames[delta / 8] : NULL;
 	if (known && *known)
 		return *known - 1;
-	const struct cfi_rule r = frame ? frame_of(delta) : (struct cfi_rule){.kind = other};
+	const struct cfi_rule r = frame ? unwind_go_rule(delta) : (struct cfi_rule){.kind = other};
 	int64_t rule = intern_rule(b, &r);
 	if (known && rule >= 0)
 		*known = (uint32_t)rule + 1;
@@ -378,22 +367,17 @@ static int run_function(struct builder *b, const struct cfi_entry *e, uint64_t l
 	return error;
 }
 
-/*
- * jmp *slot; push index; jmp first: 6, 5 and 5 bytes. The first: push, jmp *slot; 6 bytes each (psABI, "Procedure
- * Linkage Table").
- */
 static int run_plt(struct builder *b, const struct cfi_entry *e, uint64_t limit)
 {
 	const bool lazy = b->elf->plt[e->program].lazy;
+	struct cfi_row rows[UNWIND_STUB_ROWS];
 	int64_t r = 0;
-	for (uint64_t at = e->start; at < limit && r >= 0; at += lazy ? 16 : limit - at) {
-		const bool first = lazy && at == e->start;
-		for (unsigned pushed = 0; pushed <= lazy && r >= 0; pushed++) {
-			struct cfi_rule rule = frame_of(8 * (first + pushed));
-			rule.at[1] = CFI_RULE_SAME; /* rbp */
-			r = intern_rule(b, &rule);
+	for (uint64_t at = e->start; at < limit && r >= 0; at += lazy ? ELF_ARCH_STUB : limit - at) {
+		const size_t n = unwind_stub_rows(lazy, lazy && at == e->start, rows);
+		for (size_t i = 0; i < n && r >= 0; i++) {
+			r = intern_rule(b, &rows[i].rule);
 			if (r >= 0)
-				r = put_row(b, at + (pushed ? first ? 6 : 11 : 0), (uint32_t)r);
+				r = put_row(b, at + rows[i].from, (uint32_t)r);
 		}
 	}
 	return r < 0 ? (int)r : 0;

@@ -17,7 +17,7 @@
 #include <elfutils/libdwfl.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <libunwind-x86_64.h>
+#include <libunwind.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,16 +188,12 @@ static int access_mem(unw_addr_space_t as, unw_word_t addr, unw_word_t *val, int
 	return frame || hdr || r->searching ? 0 : -UNW_EINVAL;
 }
 
-static const uint8_t order[DWARF_REGS] = {UNWIND_AX, UNWIND_DX, UNWIND_CX, UNWIND_BX, UNWIND_SI, UNWIND_DI, UNWIND_BP,
-	UNWIND_SP, UNWIND_R8, UNWIND_R9, UNWIND_R10, UNWIND_R11, UNWIND_R12, UNWIND_R13, UNWIND_R14, UNWIND_R15,
-	UNWIND_IP};
-
 static int access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_t *val, int write, void *arg)
 {
 	const struct remote *r = arg;
 	if (write || reg < 0 || reg >= DWARF_REGS)
 		return -UNW_EBADREG;
-	*val = r->s->regs.r[order[reg]];
+	*val = r->s->regs.r[unwind_reg_of[reg]];
 	return 0;
 }
 
@@ -372,7 +368,7 @@ static bool dw_regs(Dwfl_Thread *t, void *arg)
 {
 	Dwarf_Word regs[DWARF_REGS];
 	for (unsigned i = 0; i < DWARF_REGS; i++)
-		regs[i] = now->regs.r[order[i]];
+		regs[i] = now->regs.r[unwind_reg_of[i]];
 	return dwfl_thread_state_registers(t, 0, DWARF_REGS, regs);
 }
 

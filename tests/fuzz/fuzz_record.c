@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 1 + sizeof(struct perf_event_header) || size > 65536)
 		return 0;
 	static const uint64_t parts[] = {FIXED, PERF_SAMPLE_CALLCHAIN, PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER};
-	struct perf_layout l = {.regs_user = data[0] & 16 ? 0xff0fff : UNWIND_REGS_MASK};
+	struct perf_layout l = {.regs_user = data[0] & 16 ? 0xff0fff : PERF_REGS_USER_MASK};
 	for (unsigned i = 0; i < 4; i++)
 		l.sample_type |= data[0] >> i & 1 ? parts[i] : 0;
 	struct perf_event_header *h = malloc(size - 1);

@@ -101,7 +101,7 @@ static struct perf_event_header *exact; /* what was put together, cut to n bytes
 
 static int parse(size_t n, uint64_t sample_type, struct record *ret)
 {
-	struct perf_layout l = {.sample_type = sample_type, .regs_user = sample_type & REGS ? UNWIND_REGS_MASK : 0};
+	struct perf_layout l = {.sample_type = sample_type, .regs_user = sample_type & REGS ? PERF_REGS_USER_MASK : 0};
 	exact = malloc(n);
 	memcpy(exact, out.b, n);
 	exact->size = (uint16_t)n;
@@ -496,7 +496,7 @@ START_TEST(a_switch)
 {
 	const bool small = _i == 0;
 	struct perf_layout l = {.sample_type = FIXED | PERF_SAMPLE_READ | REGS,
-		.regs_user = small ? PERF_REGS_PLACE_MASK : UNWIND_REGS_MASK,
+		.regs_user = small ? PERF_REGS_PLACE_MASK : PERF_REGS_USER_MASK,
 		.flags = LAYOUT_RUNNING};
 	struct record r;
 	begin(PERF_RECORD_SAMPLE, 0);

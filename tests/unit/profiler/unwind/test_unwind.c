@@ -10,6 +10,7 @@
 #include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "shim/event/event_arch.h"
 #include "tests/unit/support/here.h"
 #include "tests/unit/support/suite.h"
 #include "tests/unit/support/unwind_shapes.h"
@@ -568,7 +569,7 @@ static int ring_open(struct ring *r, pid_t pid)
 		.freq = 1,
 		.sample_freq = 499,
 		.sample_type = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
-		.sample_regs_user = UNWIND_REGS_MASK,
+		.sample_regs_user = PERF_REGS_USER_MASK,
 		.sample_stack_user = SNAPSHOT,
 		.exclude_kernel = 1,
 	};
