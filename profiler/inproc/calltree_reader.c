@@ -150,8 +150,7 @@ static double tick_of(const struct tree_header *h)
 {
 	if (h->clock != TREE_CLOCK_TSC || !h->tsc)
 		return 1;
-	const double ticks = (double)(__builtin_ia32_rdtsc() - h->tsc),
-		     ns = (double)((uint64_t)clock_now() - h->monotonic_ns);
+	const double ticks = (double)(ticks_read() - h->tsc), ns = (double)((uint64_t)clock_now() - h->monotonic_ns);
 	const double hz = ns > 0 ? ticks * 1e9 / ns : 0;
 	return hz >= HZ_LEAST && hz <= HZ_MOST ? 1e9 / hz : 0;
 }

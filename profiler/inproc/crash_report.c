@@ -5,6 +5,7 @@
 #include "oci/base/fd.h"
 #include "oci/base/json/json_write.h"
 #include "oci/base/utf8.h"
+#include "profiler/inproc/inproc_arch.h"
 #include "profiler/process/module.h"
 
 #include <errno.h>
@@ -14,9 +15,6 @@
 #include <string.h>
 #include <time.h>
 
-#define PAGE_FAULT 14 /* the exception (Intel SDM 3A, 6.15), and bits of its error code */
-#define FAULT_WRITE 2
-#define FAULT_FETCH 16
 #define TEXT_MAX 512
 
 /* --- the cause --------------------------------------------------------------------------------------------- */
@@ -82,9 +80,7 @@ static bool has_address(const struct shm_crash *s)
 static void describe_signal(const struct crash_report *c, char buf[TEXT_MAX])
 {
 	const struct shm_crash *s = &c->says;
-	const char *what = what_of(s), *access = "";
-	if (s->trap == PAGE_FAULT && has_address(s))
-		access = s->error & FAULT_FETCH ? "code at " : s->error & FAULT_WRITE ? "write to " : "read of ";
+	const char *what = what_of(s), *access = has_address(s) ? inproc_access(s) : "";
 	if (access[0])
 		snprintf(buf, TEXT_MAX, "%s0x%" PRIx64 "%s%s%s", access, s->address, what[0] ? ", " : "", what,
 			c->stack_is_over ? ": the stack is used up" : "");
@@ -216,17 +212,10 @@ static struct jsonout *calls_of(const struct crash_report *c)
 
 static struct jsonout *registers_of(const struct crash_report *c)
 {
-	static const struct {
-		const char *name;
-		enum unwind_reg reg;
-	} names[] = {{"rip", UNWIND_IP}, {"rsp", UNWIND_SP}, {"rbp", UNWIND_BP}, {"rax", UNWIND_AX}, {"rbx", UNWIND_BX},
-		{"rcx", UNWIND_CX}, {"rdx", UNWIND_DX}, {"rsi", UNWIND_SI}, {"rdi", UNWIND_DI}, {"r8", UNWIND_R8},
-		{"r9", UNWIND_R9}, {"r10", UNWIND_R10}, {"r11", UNWIND_R11}, {"r12", UNWIND_R12}, {"r13", UNWIND_R13},
-		{"r14", UNWIND_R14}, {"r15", UNWIND_R15}};
 	struct jsonout *o = json_write_object();
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		add_address(o, names[i].name, c->regs.r[names[i].reg]);
-	add_address(o, "eflags", c->says.flags);
+	for (size_t i = 0; i < UNWIND_REGS; i++)
+		add_address(o, inproc_regs[i].name, c->regs.r[inproc_regs[i].reg]);
+	add_address(o, inproc_flags, c->says.flags);
 	return o;
 }
 

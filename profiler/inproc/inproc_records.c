@@ -4,6 +4,7 @@
 #include "oci/base/clock.h"
 #include "oci/base/log.h"
 #include "profiler/inproc/calltree_counts.h"
+#include "profiler/inproc/inproc_arch.h"
 #include "profiler/sample/sample_stack.h"
 
 #include <string.h>
@@ -15,31 +16,13 @@
 static void as_record(const struct inproc_process *p, const struct shm_record *from, struct record *ret)
 {
 	const struct shm_more *more = shm_reader_more(from);
-	uint64_t *regs = ret->sample.regs.r;
 	memset(ret, 0, sizeof(*ret));
 	ret->misc = PERF_RECORD_MISC_USER;
 	ret->time = from->time;
 	ret->pid = p->inbox.pid;
 	ret->tid = from->tid;
-	ret->sample.ip = regs[UNWIND_IP] = from->ip;
-	regs[UNWIND_SP] = from->sp;
-	regs[UNWIND_BP] = from->bp;
-	regs[UNWIND_BX] = from->bx;
-	regs[UNWIND_R12] = from->r12;
-	regs[UNWIND_R13] = from->r13;
-	regs[UNWIND_R14] = from->r14;
-	regs[UNWIND_R15] = from->r15;
-	if (more) {
-		regs[UNWIND_AX] = more->ax;
-		regs[UNWIND_CX] = more->cx;
-		regs[UNWIND_DX] = more->dx;
-		regs[UNWIND_SI] = more->si;
-		regs[UNWIND_DI] = more->di;
-		regs[UNWIND_R8] = more->r8;
-		regs[UNWIND_R9] = more->r9;
-		regs[UNWIND_R10] = more->r10;
-		regs[UNWIND_R11] = more->r11;
-	}
+	ret->sample.ip = from->regs.ip;
+	inproc_regs_take(&from->regs, more ? &more->regs : NULL, &ret->sample.regs);
 	ret->sample.has_regs = true;
 	ret->sample.stack = shm_reader_stack(from);
 	ret->sample.stack_size = from->stack;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * calltree_layout - calling-context trees in memory that two processes may share: the program writes, and any process
- * that has mapped the region reads, at any moment and without asking. Host byte order; x86-64.
+ * that has mapped the region reads, at any moment and without asking. Host byte order.
  *
  * The region is a row of chunks of TREE_CHUNK bytes, numbered from 0. Chunk 0 is the header; each other one belongs to
  * one tree and holds a head and TREE_PER_CHUNK - 1 nodes, or is a text. `chunks` of the header says how many are in
@@ -17,6 +17,8 @@
  * which thread did.
  */
 #pragma once
+
+#include "shim/libpillion/abi/abi_arch.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -35,7 +37,7 @@
 
 enum tree_clock {
 	TREE_CLOCK_NONE,   /* only calls are counted; `ticks` may be left from before */
-	TREE_CLOCK_TSC,	   /* ticks are the CPU's (rdtsc), see `tsc` */
+	TREE_CLOCK_TSC,	   /* ticks are the CPU's (ticks_read), see `tsc` */
 	TREE_CLOCK_KERNEL, /* ticks are nanoseconds of CLOCK_MONOTONIC: the CPU's clock is not invariant */
 };
 

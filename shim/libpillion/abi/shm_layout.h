@@ -28,6 +28,8 @@
  */
 #pragma once
 
+#include "shim/libpillion/abi/abi_arch.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -106,14 +108,14 @@ struct shm_change {
 enum shm_kind { SHM_ALLOC = 1, SHM_CPU, SHM_MAPS, SHM_CRASH, SHM_KINDS };
 
 /*
- * A sample: `more` bytes follow, then `stack` bytes of stack from `sp` on. SHM_MAPS: `stack` bytes of text instead, the
- * whole lines of proc_pid_maps(5) that are of code; only kind, tid, time and both sizes are set.
+ * A sample: `more` bytes follow, then `stack` bytes of stack from regs.sp on. SHM_MAPS: `stack` bytes of text instead,
+ * the whole lines of proc_pid_maps(5) that are of code; only kind, tid, time and both sizes are set.
  */
 struct shm_record {
 	uint32_t kind; /* enum shm_kind */
 	uint32_t tid;
 	uint64_t time; /* CLOCK_MONOTONIC, ns */
-	uint64_t ip, sp, bp, bx, r12, r13, r14, r15;
+	struct shm_regs regs;
 	uint64_t bytes; /* SHM_ALLOC: of the allocation; SHM_CPU: ns that it stands for */
 	uint64_t id;	/* id of its slot; 0: it has none */
 	uint32_t stack, more;
@@ -121,8 +123,8 @@ struct shm_record {
 };
 /* Follows if there is no other source about threads; else `more` is 0. SHM_CRASH: struct shm_crash. */
 struct shm_more {
-	uint64_t ax, cx, dx, si, di, r8, r9, r10, r11; /* SHM_CPU */
-	char name[16];				       /* of the thread */
+	struct shm_more_regs regs; /* SHM_CPU */
+	char name[16];		   /* of the thread */
 	uint64_t pad;
 };
 /* A signal that ends the process (crash_handler.h), from its siginfo_t and its context. */
@@ -145,9 +147,12 @@ _Static_assert(sizeof(struct shm_item) == 32 && SHM_BYTES_AT % 4096 == 0, "share
 _Static_assert(sizeof(struct shm_slot) == 32 && SHM_SLOTS_AT % 4096 == 0, "shared layout");
 _Static_assert(sizeof(struct shm_set) == 1600 && SHM_SETS_AT % 4096 == 0, "shared layout");
 _Static_assert(sizeof(struct shm_change) == 24 && SHM_CHANGES_AT % 4096 == 0 && SHM_SIZE % 4096 == 0, "shared layout");
-_Static_assert(sizeof(struct shm_record) == 112 && sizeof(struct shm_record) % SHM_UNIT == 0, "shared layout");
-_Static_assert(sizeof(struct shm_crash) == 672 && sizeof(struct shm_crash) % SHM_UNIT == 0, "shared layout");
-_Static_assert(sizeof(struct shm_more) == 96 && sizeof(struct shm_more) % SHM_UNIT == 0, "shared layout");
+_Static_assert(sizeof(struct shm_record) == 48 + sizeof(struct shm_regs) && sizeof(struct shm_record) % SHM_UNIT == 0,
+	"shared layout");
+_Static_assert(sizeof(struct shm_crash) == 576 + sizeof(struct shm_more) && sizeof(struct shm_crash) % SHM_UNIT == 0,
+	"shared layout");
+_Static_assert(sizeof(struct shm_more) == 24 + sizeof(struct shm_more_regs) && sizeof(struct shm_more) % SHM_UNIT == 0,
+	"shared layout");
 
 /* --- messages of the socket, SOCK_SEQPACKET --- */
 

@@ -46,7 +46,7 @@ static void seed_random(struct thread_state *t)
 {
 	t->random ^= (uintptr_t)t * 0x9e3779b97f4a7c15 ^ (uint64_t)connection_clock();
 	if (!connection_is_quiet())
-		t->random ^= __builtin_ia32_rdtsc();
+		t->random ^= ticks_read();
 	t->random = t->random ? t->random : 1;
 	for (int i = 0; i < 4; i++)
 		draw_random(&t->random);
@@ -127,7 +127,7 @@ static void update_tid(struct thread_state *t, const struct connection *p)
 	t->pid = p->pid;
 }
 
-void alloc_sample_record(struct thread_state *t, const struct alloc_sample_regs *r, const void *ptr, size_t bytes)
+void alloc_sample_record(struct thread_state *t, const struct shm_regs *r, const void *ptr, size_t bytes)
 {
 	struct connection *p = connection_now();
 	struct shm_place place;
@@ -145,14 +145,7 @@ void alloc_sample_record(struct thread_state *t, const struct alloc_sample_regs 
 		*to = (struct shm_record){.kind = SHM_ALLOC,
 			.tid = t->tid,
 			.time = (uint64_t)now,
-			.ip = r->ip,
-			.sp = r->sp,
-			.bp = r->bp,
-			.bx = r->bx,
-			.r12 = r->r12,
-			.r13 = r->r13,
-			.r14 = r->r14,
-			.r15 = r->r15,
+			.regs = *r,
 			.bytes = bytes,
 			.id = id,
 			.labels = labels_in(&p->area, t->labels),

@@ -12,27 +12,10 @@
  */
 #pragma once
 
+#include "shim/libpillion/abi/shm_layout.h"
 #include "shim/libpillion/core/thread_state.h"
 
 #include <stddef.h>
-
-/* The registers at this instruction of one of our functions, as its unwind tables see them. */
-struct alloc_sample_regs {
-	uint64_t ip, sp, bp, bx, r12, r13, r14, r15;
-};
-#define ALLOC_SAMPLE_REGS(r)                                                                                           \
-	__asm__ volatile("leaq 0(%%rip), %%rax\n\t"                                                                    \
-			 "movq %%rax, 0(%0)\n\t"                                                                       \
-			 "movq %%rsp, 8(%0)\n\t"                                                                       \
-			 "movq %%rbp, 16(%0)\n\t"                                                                      \
-			 "movq %%rbx, 24(%0)\n\t"                                                                      \
-			 "movq %%r12, 32(%0)\n\t"                                                                      \
-			 "movq %%r13, 40(%0)\n\t"                                                                      \
-			 "movq %%r14, 48(%0)\n\t"                                                                      \
-			 "movq %%r15, 56(%0)\n\t"                                                                      \
-			 :                                                                                             \
-			 : "r"(r)                                                                                      \
-			 : "rax", "memory")
 
 /*
  * `t->left` has just fallen below zero, and the thread is busy: draws the next distance. Returns whether this
@@ -40,7 +23,7 @@ struct alloc_sample_regs {
  */
 bool alloc_sample_due(struct thread_state *t);
 /* Records a sampled allocation of `bytes` at p. */
-void alloc_sample_record(struct thread_state *t, const struct alloc_sample_regs *r, const void *p, size_t bytes);
+void alloc_sample_record(struct thread_state *t, const struct shm_regs *r, const void *p, size_t bytes);
 /*
  * p is about to be freed, and may have been sampled (live_slots_maybe). Returns a number for alloc_sample_freed(), for
  * when p is freed; 0: p was not sampled.

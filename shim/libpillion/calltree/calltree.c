@@ -3,7 +3,6 @@
 #include "shim/libpillion/core/arena.h"
 #include "shim/libpillion/core/sys_clock.h"
 
-#include <cpuid.h>
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -12,8 +11,7 @@
 
 enum tree_clock calltree_clock_best(void)
 {
-	unsigned a, b, c, d;
-	return __get_cpuid(0x80000007, &a, &b, &c, &d) && (d & 1u << 8) ? TREE_CLOCK_TSC : TREE_CLOCK_KERNEL;
+	return ticks_invariant() ? TREE_CLOCK_TSC : TREE_CLOCK_KERNEL;
 }
 
 /* Keeps the try with the shortest system call */
@@ -21,8 +19,7 @@ static void note_moment(struct tree_header *h)
 {
 	uint64_t least = UINT64_MAX;
 	for (int i = 0; i < 4; i++) {
-		uint64_t before = __builtin_ia32_rdtsc(), ns = sys_clock_ns(CLOCK_MONOTONIC),
-			 after = __builtin_ia32_rdtsc();
+		uint64_t before = ticks_read(), ns = sys_clock_ns(CLOCK_MONOTONIC), after = ticks_read();
 		if (after - before >= least)
 			continue;
 		least = after - before;
@@ -44,8 +41,7 @@ int calltree_start(enum tree_clock clock, const struct calltree_memory *m)
 		__atomic_store_n(&h->clock, clock, __ATOMIC_RELAXED);
 		__atomic_store_n(&calltree_switch.base, (char *)h, __ATOMIC_RELAXED);
 		__atomic_store_n(&calltree_switch.started,
-			clock == TREE_CLOCK_TSC ? __builtin_ia32_rdtsc() : sys_clock_ns(CLOCK_MONOTONIC),
-			__ATOMIC_RELAXED);
+			clock == TREE_CLOCK_TSC ? ticks_read() : sys_clock_ns(CLOCK_MONOTONIC), __ATOMIC_RELAXED);
 		__atomic_store_n(&calltree_switch.on, 1 + clock, __ATOMIC_RELEASE);
 		r = 0;
 	}
@@ -71,7 +67,7 @@ void calltree_reset(void)
 void calltree_enter_timed(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
 {
 	if (__builtin_expect(calltree_switch.on == 1 + TREE_CLOCK_TSC, 1))
-		tree_time(__builtin_ia32_rdtsc());
+		tree_time(ticks_read());
 	else
 		tree_time(sys_clock_ns(CLOCK_MONOTONIC));
 	tree_enter_hot(fn, site, sp, ra);
@@ -80,7 +76,7 @@ void calltree_enter_timed(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
 void calltree_leave_timed(uint64_t fn, uint64_t site, uint64_t sp, uint64_t ra)
 {
 	if (__builtin_expect(calltree_switch.on == 1 + TREE_CLOCK_TSC, 1))
-		tree_time(__builtin_ia32_rdtsc());
+		tree_time(ticks_read());
 	else
 		tree_time(sys_clock_ns(CLOCK_MONOTONIC));
 	tree_leave_hot(fn, site, sp, ra);

@@ -28,7 +28,7 @@ static double tick_of(const struct tree_header *h)
 {
 	if (h->clock != TREE_CLOCK_TSC && !(h->clock == TREE_CLOCK_NONE && calltree_clock_best() == TREE_CLOCK_TSC))
 		return 1;
-	uint64_t tsc = __builtin_ia32_rdtsc() - h->tsc, ns = sys_clock_ns(CLOCK_MONOTONIC) - h->monotonic_ns;
+	uint64_t tsc = ticks_read() - h->tsc, ns = sys_clock_ns(CLOCK_MONOTONIC) - h->monotonic_ns;
 	return tsc ? (double)ns / (double)tsc : 0;
 }
 

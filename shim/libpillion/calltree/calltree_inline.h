@@ -9,6 +9,7 @@
 #pragma once
 
 #include "shim/libpillion/calltree/calltree.h"
+#include "shim/libpillion/core/arch.h"
 
 #include <stddef.h>
 
@@ -49,11 +50,11 @@ static inline unsigned tree_kid(uint64_t fn, uint64_t site)
 /* In one instruction each: neither a reader nor a handler in between sees half of it */
 static inline void tree_count(struct tree_node *n)
 {
-	__asm__ volatile("incq %0" : "+m"(n->calls));
+	ARCH_INCREMENT(n->calls);
 }
 static inline void tree_charge(struct tree_node *n, uint64_t ticks)
 {
-	__asm__ volatile("addq %1, %0" : "+m"(n->ticks) : "r"(ticks));
+	ARCH_ADD(n->ticks, ticks);
 }
 
 static inline void tree_time(uint64_t now)

@@ -25,7 +25,6 @@
 #define MORE_MS 500 /* pilliond itself waits for the budget, and then replies */
 #define REAP_MS 200
 #define STACK (16u << 10)
-#define ALL_MEMORY 0x7ffffffff000 /* TASK_SIZE of x86-64, without addresses that are given only on request */
 
 /* The part of our memory that a child uses. */
 struct room {
@@ -66,34 +65,6 @@ static int set_reply_error(struct start_reply *s, int error, const char *a, cons
 
 /* --- children -------------------------------------------------------------------------------------------------- */
 
-/* clone(2) with another stack, on which the child calls fn(arg), and exits with the result. */
-static long clone_child(unsigned long flags, int (*fn)(void *), void *arg, void *stack_end)
-{
-	long ret;
-	register long a1 __asm__("rdi") = (long)flags;
-	register long a2 __asm__("rsi") = (long)stack_end;
-	register long a3 __asm__("rdx") = 0;
-	register long a4 __asm__("r10") = 0;
-	register long a5 __asm__("r8") = 0;
-	register void *call __asm__("r12") = (void *)fn;
-	register void *with __asm__("r13") = arg;
-	__asm__ volatile("syscall\n\t"
-			 "test %%eax, %%eax\n\t"
-			 "jnz 1f\n\t"
-			 "xor %%ebp, %%ebp\n\t"
-			 "mov %%r13, %%rdi\n\t"
-			 "call *%%r12\n\t"
-			 "mov %%eax, %%edi\n\t"
-			 "mov %[exit], %%eax\n\t"
-			 "syscall\n\t"
-			 "ud2\n"
-			 "1:"
-			 : "=a"(ret), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5)
-			 : "0"((long)SYS_clone), "r"(call), "r"(with), [exit] "i"(SYS_exit_group)
-			 : "rcx", "r11", "r9", "memory", "cc");
-	return ret;
-}
-
 /* Becomes pilliond, which looks after all its descriptors itself (profiler/daemon/library_mode.c). */
 static int exec_daemon(void *arg)
 {
@@ -105,56 +76,6 @@ static int exec_daemon(void *arg)
 		return 1;
 	r->error = (int32_t)sys_call(execve, r->path, r->argv, r->envp);
 	return 1;
-}
-
-/*
- * The kernel would copy for us each page that is written in this memory from here on: we keep none of it, not even this
- * stack, and go on by registers. wait4(2) until there is no child; then, unless we have another parent by now, until
- * `pidfd` says that the parent has ended, or SIGTERM, which is let through there alone.
- */
-__attribute__((noinline)) static void run_keeper(long parent, int pidfd)
-{
-	static const uint64_t but_term = ~(1ull << (SIGTERM - 1));
-	register long r12 __asm__("r12") = parent;
-	register long r13 __asm__("r13") = (long)&but_term;
-	register long r14 __asm__("r14") = (uint32_t)pidfd | (long)POLLIN << 32; /* struct pollfd */
-	__asm__ volatile("mov %[madvise], %%eax\n\t"				 /* (0, all, MADV_DONTNEED) */
-			 "xor %%edi, %%edi\n\t"
-			 "movabs %[all], %%rsi\n\t"
-			 "mov %[dontneed], %%edx\n\t"
-			 "syscall\n"
-			 "1:\n\t"
-			 "mov %[wait4], %%eax\n\t" /* (-1, 0, __WALL, 0) */
-			 "mov $-1, %%rdi\n\t"
-			 "xor %%esi, %%esi\n\t"
-			 "mov %[wall], %%edx\n\t"
-			 "xor %%r10d, %%r10d\n\t"
-			 "syscall\n\t"
-			 "cmp %[echild], %%rax\n\t"
-			 "jne 1b\n\t"
-			 "mov %[getppid], %%eax\n\t"
-			 "syscall\n\t"
-			 "cmp %%r12, %%rax\n\t"
-			 "jne 2f\n\t"
-			 "push %%r14\n\t" /* the stack's page is there, and empty */
-			 "mov %[ppoll], %%eax\n\t"
-			 "mov %%rsp, %%rdi\n\t"
-			 "mov $1, %%esi\n\t"
-			 "xor %%edx, %%edx\n\t"
-			 "mov %%r13, %%r10\n\t"
-			 "mov $8, %%r8d\n\t"
-			 "syscall\n"
-			 "2:\n\t"
-			 "mov %[exit], %%eax\n\t"
-			 "xor %%edi, %%edi\n\t"
-			 "syscall\n\t"
-			 "ud2"
-			 :
-			 : "r"(r12), "r"(r13),
-			 "r"(r14), [madvise] "i"(SYS_madvise), [all] "i"(ALL_MEMORY), [dontneed] "i"(MADV_DONTNEED),
-			 [wait4] "i"(SYS_wait4), [wall] "i"(__WALL), [echild] "i"(-ECHILD), [getppid] "i"(SYS_getppid),
-			 [ppoll] "i"(SYS_ppoll), [exit] "i"(SYS_exit_group)
-			 : "memory", "rax", "rdi", "rsi", "rdx", "r10", "r8", "rcx", "r11");
 }
 
 static void close_all_but(int kept)
@@ -172,7 +93,7 @@ static void become_keeper(const struct room *r)
 	sys_call(rt_sigaction, SIGTERM, default_action, 0, 8);
 	sys_call(chdir, "/");
 	close_all_but(r->pidfd);
-	run_keeper(parent, r->pidfd);
+	keeper_wait(parent, r->pidfd);
 }
 
 static int run_first_child(void *arg)
@@ -183,7 +104,7 @@ static int run_first_child(void *arg)
 		sys_call(prctl, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 		sys_call(prctl, PR_SET_NAME, "pillion-keeper", 0, 0, 0);
 	}
-	const long pid = clone_child(CLONE_VM | CLONE_VFORK, exec_daemon, r, r->stacks[1] + STACK);
+	const long pid = clone_call(CLONE_VM | CLONE_VFORK, exec_daemon, r, r->stacks[1] + STACK);
 	if (pid < 0)
 		r->error = (int32_t)pid;
 	if (pid > 0 && r->error) /* or the reaper of orphans would get this child */
@@ -309,7 +230,7 @@ static long spawn_first(struct room *r)
 	const uint64_t all = ~0ull;
 	uint64_t mask;
 	sys_call(rt_sigprocmask, SIG_SETMASK, &all, &mask, 8);
-	const long pid = clone_child(r->stays ? 0 : CLONE_VM | CLONE_VFORK, run_first_child, r, r->stacks[0] + STACK);
+	const long pid = clone_call(r->stays ? 0 : CLONE_VM | CLONE_VFORK, run_first_child, r, r->stacks[0] + STACK);
 	sys_call(rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
 	return pid;
 }

@@ -19,9 +19,6 @@ struct kernel_action {
 	void (*restorer)(void);
 	uint64_t mask;
 };
-#define SIGACTION_RESTORER 0x04000000 /* a flag: without it there is no way back on x86-64 */
-
-void sigaction_restorer(void);
 
 static inline long sigaction_set(int sig, const struct kernel_action *to, struct kernel_action *ret)
 {

@@ -10,11 +10,9 @@
 #include "shim/libpillion/core/sys_clock.h"
 #include "shim/libpillion/core/syscall.h"
 #include "shim/libpillion/core/thread_name.h"
-#include "shim/libpillion/core/ucontext_regs.h"
 #include "shim/libpillion/maps/code_ranges.h"
 #include "shim/libpillion/maps/maps_send.h"
 
-#include <asm/prctl.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -316,9 +314,9 @@ static void fill_shm_record(
 {
 	*to = (struct shm_record){
 		.kind = SHM_CPU, .tid = k->tid, .time = now, .bytes = weight, .more = sizeof(struct shm_more)};
-	ucontext_fill(to, c);
+	ucontext_fill(&to->regs, c);
 	thread_name_read((struct shm_more *)(to + 1));
-	ucontext_fill_more((struct shm_more *)(to + 1), c);
+	ucontext_fill_more(&((struct shm_more *)(to + 1))->regs, c);
 }
 
 /*
@@ -333,22 +331,14 @@ static uint64_t compute_weight(struct known *k)
 	return since < most ? since : timers.period;
 }
 
-/* Asks the kernel: a thread without memory of its own would fault if it were read directly. */
-static uint64_t thread_pointer(void)
-{
-	uint64_t tp = 0;
-	sys_call(arch_prctl, ARCH_GET_FS, &tp);
-	return tp;
-}
-
 static void sample_thread(struct connection *p, struct known *k, const ucontext_t *c)
 {
-	const uint64_t now = (uint64_t)connection_clock(), sp = UCONTEXT_REG(c, RSP);
+	const uint64_t now = (uint64_t)connection_clock(), sp = ucontext_sp(c);
 	const uint64_t tp = thread_pointer();
 	const uint32_t most = stack_copy_size(sp, tp);
 	struct shm_place place;
 	bool wake;
-	keep_maps(p, UCONTEXT_REG(c, RIP), now);
+	keep_maps(p, ucontext_ip(c), now);
 	const uint64_t weight = compute_weight(k);
 	if (shm_reserve(&p->area, HEAD + most, &place, &wake)) {
 		struct shm_record *to = (struct shm_record *)place.at;

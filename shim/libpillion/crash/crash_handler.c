@@ -8,10 +8,8 @@
 #include "shim/libpillion/core/stack_copy.h"
 #include "shim/libpillion/core/sys_clock.h"
 #include "shim/libpillion/core/thread_name.h"
-#include "shim/libpillion/core/ucontext_regs.h"
 #include "shim/libpillion/maps/maps_send.h"
 
-#include <asm/prctl.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -59,7 +57,7 @@ static void fill_shm_record(struct shm_record *to, uint32_t tid, const ucontext_
 {
 	*to = (struct shm_record){
 		.kind = SHM_CRASH, .tid = tid, .time = sys_clock_ns(CLOCK_MONOTONIC), .more = sizeof(struct shm_crash)};
-	ucontext_fill(to, c);
+	ucontext_fill(&to->regs, c);
 }
 
 static void fill_crash(struct shm_crash *to, int sig, const siginfo_t *info, const ucontext_t *c)
@@ -67,7 +65,7 @@ static void fill_crash(struct shm_crash *to, int sig, const siginfo_t *info, con
 	const int row = row_of(sig);
 	memset(to, 0, sizeof(*to));
 	thread_name_read(&to->more);
-	ucontext_fill_more(&to->more, c);
+	ucontext_fill_more(&to->more.regs, c);
 	to->signal = (uint32_t)sig;
 	to->code = info->si_code;
 	if (info->si_code > 0 && rows[row].faults)
@@ -76,9 +74,7 @@ static void fill_crash(struct shm_crash *to, int sig, const siginfo_t *info, con
 		to->sender = (uint32_t)info->si_pid;
 		to->user = info->si_uid;
 	}
-	to->flags = UCONTEXT_REG(c, EFL);
-	to->trap = UCONTEXT_REG(c, TRAPNO);
-	to->error = UCONTEXT_REG(c, ERR);
+	ucontext_fill_exception(to, c);
 }
 
 /* *n: bytes copied so far, for when a fault ends it. */
@@ -118,9 +114,7 @@ static bool is_forbidden(uint32_t tid)
  */
 static uint32_t copy_stack(struct at_work *w, uint64_t sp, uint8_t *to)
 {
-	uint64_t tp = 0;
-	sys_call(arch_prctl, ARCH_GET_FS, &tp);
-	const uint32_t most = stack_copy_size(sp, tp);
+	const uint32_t most = stack_copy_size(sp, thread_pointer());
 	const bool forbidden = is_forbidden(w->tid);
 	uint32_t gap = 0, n = 0;
 	while (gap < most && gap < GAP &&
@@ -182,7 +176,7 @@ static void record_crash(struct at_work *w, int sig, const siginfo_t *info, cons
 	fill_shm_record(to, w->tid, c);
 	fill_crash(crash, sig, info, c);
 	tell_calls(w, crash);
-	to->stack = copy_stack(w, to->sp, place.at + HEAD);
+	to->stack = copy_stack(w, to->regs.sp, place.at + HEAD);
 	place.size = HEAD + to->stack;
 	shm_publish(&p->area, &place);
 	connection_wake(p);

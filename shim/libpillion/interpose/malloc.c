@@ -11,6 +11,7 @@
  */
 #include "shim/libpillion/alloc/alloc_sample.h"
 #include "shim/libpillion/alloc/live_slots.h"
+#include "shim/libpillion/core/arch.h"
 #include "shim/libpillion/core/connection.h"
 #include "shim/libpillion/core/dlsym_next.h"
 #include "shim/libpillion/core/export.h"
@@ -137,7 +138,7 @@ static void *out_of_memory(void)
 
 /* `bytes` have been allocated at p, and `left` has fallen below zero. */
 static __attribute__((noinline)) void sample_allocation(
-	struct thread_state *t, const struct alloc_sample_regs *r, const void *p, size_t bytes)
+	struct thread_state *t, const struct shm_regs *r, const void *p, size_t bytes)
 {
 	const int saved = errno;
 	if (!thread_state_enter(t)) {
@@ -156,8 +157,8 @@ static __attribute__((noinline)) void sample_allocation(
 		if (t->left == (before))                                                                               \
 			t->left -= (int64_t)(n);                                                                       \
 		if (RARE(t->left < 0)) {                                                                               \
-			struct alloc_sample_regs regs;                                                                 \
-			ALLOC_SAMPLE_REGS(&regs);                                                                      \
+			struct shm_regs regs;                                                                          \
+			ARCH_REGS_HERE(&regs);                                                                         \
 			sample_allocation(t, &regs, (p), (n));                                                         \
 		}                                                                                                      \
 	} while (0)
@@ -177,8 +178,8 @@ PILLION_API void *malloc(size_t n)
 	void *p = real.malloc(n);
 	t->left -= (int64_t)n;
 	if (RARE(t->left < 0)) {
-		struct alloc_sample_regs regs;
-		ALLOC_SAMPLE_REGS(&regs);
+		struct shm_regs regs;
+		ARCH_REGS_HERE(&regs);
 		sample_allocation(t, &regs, p, n);
 	}
 	return p;

@@ -12,13 +12,13 @@
  */
 #pragma once
 
+#include "shim/libpillion/core/arch.h"
 #include "shim/libpillion/pillion.h"
 
 #include <linux/perf_event.h>
 #include <stdbool.h>
 
-#define SELF_TAILS 4	    /* software counters that can be told apart */
-#define SELF_REGS 0xff01ffu /* AX to IP, R8 to R15 */
+#define SELF_TAILS 4 /* software counters that can be told apart */
 
 /* Flags of events of a session, and of single ones */
 #define SELF_SIDEBAND 0x10000u	      /* mmap, comm, fork, exit as well */

@@ -555,8 +555,7 @@ static void check_time(int i, uint64_t fn, uint64_t inner_least, uint64_t inner_
 	const struct tree_header *h = arena_header();
 	double tick = 1, ns;
 	if (h->clock == TREE_CLOCK_TSC)
-		tick = (double)(sys_clock_ns(CLOCK_MONOTONIC) - h->monotonic_ns) /
-		       (double)(__builtin_ia32_rdtsc() - h->tsc);
+		tick = (double)(sys_clock_ns(CLOCK_MONOTONIC) - h->monotonic_ns) / (double)(ticks_read() - h->tsc);
 	ns = (double)ticks_of(fn) * tick;
 	ck_assert_double_ge(ns, (double)(timed[i].least - inner_most) * 0.95);
 	ck_assert_double_le(ns, (double)(timed[i].most - inner_least) * 1.05);

@@ -212,7 +212,7 @@ START_TEST(ends_as_it_would)
 	ck_assert_int_eq(h.crash.code, programs[_i].code);
 	ck_assert_msg(h.maps >= 1, "%s: what is mapped does not come first", programs[_i].scenario);
 	ck_assert_uint_gt(h.record.stack, 0);
-	ck_assert_uint_ne(h.record.ip, 0);
+	ck_assert_uint_ne(h.record.regs.ip, 0);
 	if (programs[_i].fn == null)
 		ck_assert_uint_eq(h.crash.address, 0x10);
 	if (h.crash.code <= 0)
