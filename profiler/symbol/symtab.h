@@ -5,8 +5,8 @@
  * One sorted array per module in private memory: STT_FUNC, STT_GNU_IFUNC and untyped code symbols of defined sections.
  * Sizes of 0 reach to the next symbol or the end of their section. Of several symbols on one address the preferred one
  * wins: FUNC before NOTYPE, GLOBAL before WEAK before LOCAL, no leading underscores, then shorter, then by name.
- * Between functions that lie in each other the innermost one wins. Untyped labels inside a function are not kept. On
- * x86-64, where files have .rela.plt, the stubs of .plt and .plt.sec are "NAME@plt". Addresses are virtual addresses as
+ * Between functions that lie in each other the innermost one wins. Untyped labels inside a function are not kept. In
+ * native files with .rela.plt, the stubs of .plt and .plt.sec are "NAME@plt". Addresses are virtual addresses as
  * linked (see elf_vaddr_of_offset). A file without .symtab may have one packed in .gnu_debugdata (see minidebuginfo.h),
  * which serves as well; a Go program has the table of its functions (see gopclntab.h). Hostile input: caps below; over
  * a cap the table is cut there and `truncated` is set.

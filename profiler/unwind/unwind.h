@@ -4,10 +4,10 @@
  * PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER).
  *
  * Each frame is unwound by the compiled rule of its address where there is one (unwind_table.h), else by the frame
- * pointer: saved rbp and return address inside the snapshot, aligned, above the last frame, returning into executable
- * code. Registers other than these three stay as they were over such a step. An entry of .eh_frame that could not be
- * compiled is given to libunwind, with accessors that see the snapshot and the module's unwind sections and nothing
- * else; each use counts.
+ * pointer: the saved one and the return address inside the snapshot, aligned, above the last frame, returning into
+ * executable code. Registers other than these three stay as they were over such a step. An entry of .eh_frame that
+ * could not be compiled is given to libunwind, with accessors that see the snapshot and the module's unwind sections
+ * and nothing else; each use counts.
  *
  * Everything here is hostile: registers, stack, tables. The stack pointer must grow from frame to frame (except out of
  * a signal handler, which may have a stack of its own), frames and reads are counted, a frame description is vetted by
