@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/unwind/unwind_entries.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
 /*
  * An entry is kept as the place where its code begins and its place in the file, and no more: a file has a hundred
  * thousand, and to read one again takes less time than to touch memory for it.
@@ -16,7 +19,7 @@ static void add_key(struct unwind_entries *x, enum entry_source from, uint32_t w
 {
 	const uint64_t at = start - x->origin;
 	if (at > UINT32_MAX ||
-		alloc_limit_grow(x->budget, (void **)&x->keys, x->n_keys, &x->room_keys, sizeof(*x->keys)) < 0)
+		array_reserve_limited(x->budget, &x->keys, &x->room_keys, x->n_keys + 1, sizeof(*x->keys)) < 0)
 		x->left_out++;
 	else
 		x->keys[x->n_keys++] = (struct entry_key){(uint32_t)at, (uint32_t)from << WHERE_BITS | where};
@@ -140,7 +143,7 @@ static int sort_keys(struct unwind_entries *x, uint32_t reach)
 }
 
 /* Collects the entries that count less first. */
-int unwind_entries_open(struct unwind_entries *x, const struct elf *f, struct alloc_limit *budget, uint32_t reach)
+int unwind_entries_open(struct unwind_entries *x, const struct elf *f, struct array_limit *budget, uint32_t reach)
 {
 	x->elf = f;
 	x->budget = budget;

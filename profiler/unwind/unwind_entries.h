@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "oci/base/alloc_limit.h"
+#include "oci/base/array.h"
 #include "profiler/elf/elf.h"
 #include "profiler/elf/gopclntab.h"
 #include "profiler/unwind/cfi_parse.h"
@@ -33,7 +33,7 @@ static inline unsigned unwind_entries_section(enum entry_source from)
 struct entry_key;
 struct unwind_entries {
 	const struct elf *elf;
-	struct alloc_limit *budget;
+	struct array_limit *budget;
 	struct cfi_section sections[UNWIND_ENTRIES_CFI];
 	struct gopclntab go;
 	uint64_t base; /* lowest address with an entry */
@@ -51,7 +51,7 @@ struct unwind_entries {
  * Collects the entries; those that begin more than `reach` bytes above the first one are left out. Borrows `f` and
  * `budget`, and *x stays where it is. -ENOMEM.
  */
-int unwind_entries_open(struct unwind_entries *x, const struct elf *f, struct alloc_limit *budget, uint32_t reach);
+int unwind_entries_open(struct unwind_entries *x, const struct elf *f, struct array_limit *budget, uint32_t reach);
 void unwind_entries_done(struct unwind_entries *x); /* also of one that failed to open, or is 0 */
 /*
  * Returns the next entry that counts. Of several that begin together the last one in the file comes last; they may

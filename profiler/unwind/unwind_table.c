@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/unwind/unwind_table.h"
 
-#include "oci/base/alloc_limit.h"
+#include "oci/base/array.h"
 #include "profiler/unwind/cfi_execute.h"
 #include "profiler/unwind/unwind_entries.h"
 
@@ -42,7 +42,7 @@ struct unwind_table {
 struct builder {
 	struct unwind_table *t;
 	const struct elf *elf;
-	struct alloc_limit budget;
+	struct array_limit budget;
 	struct unwind_entries entries;
 	size_t room_rows, room_rules, room_full;
 	size_t huge;	/* bytes of rows in huge pages */
@@ -101,7 +101,7 @@ static int64_t add_rule(struct builder *b, const struct cfi_rule *r)
 	struct unwind_table *t = b->t;
 	if (t->n_rules == UNWIND_TABLE_RULES_MAX)
 		return -E2BIG;
-	int error = alloc_limit_grow(&b->budget, (void **)&t->rules, t->n_rules, &b->room_rules, sizeof(*r));
+	int error = array_reserve_limited(&b->budget, &t->rules, &b->room_rules, t->n_rules + 1, sizeof(*r));
 	if (error == 0 && 2 * t->n_rules >= b->mask)
 		error = more_buckets(b);
 	if (error < 0)
@@ -160,7 +160,7 @@ static int64_t to_full(struct builder *b, const struct cfi_state *s, const struc
 		return 0;
 	if (t->n_full == UNWIND_TABLE_FULL_MAX)
 		return -E2BIG;
-	error = alloc_limit_grow(&b->budget, (void **)&t->full, t->n_full, &b->room_full, sizeof(*t->full));
+	error = array_reserve_limited(&b->budget, &t->full, &b->room_full, t->n_full + 1, sizeof(*t->full));
 	if (error < 0)
 		return error;
 	t->full[t->n_full] = full;
@@ -231,7 +231,7 @@ static int more_rows(struct builder *b)
 	if (t->n_rows == UNWIND_TABLE_MAX)
 		return -E2BIG;
 	if (!t->mapped)
-		return alloc_limit_grow(&b->budget, (void **)&t->rows, t->n_rows, &b->room_rows, sizeof(*t->rows));
+		return array_reserve_limited(&b->budget, &t->rows, &b->room_rows, t->n_rows + 1, sizeof(*t->rows));
 	if (b->budget.used + UNWIND_TABLE_STEP > b->budget.max)
 		return -E2BIG;
 	madvise(t->rows + b->room_rows, UNWIND_TABLE_STEP, MADV_POPULATE_WRITE);
