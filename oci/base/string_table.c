@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "oci/base/string_table.h"
 
+#include "oci/base/array.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -117,14 +119,8 @@ static int make_room(struct string_table *t)
 {
 	if (t->count >= UINT32_MAX - 1)
 		return -ENOMEM;
-	if (t->count == t->room) {
-		size_t room = t->room ? t->room * 2 : SLOTS_FIRST / 2;
-		struct string_table_item *items = reallocarray(t->items, room, sizeof(*items));
-		if (!items)
-			return -ENOMEM;
-		t->items = items;
-		t->room = room;
-	}
+	if (array_reserve(&t->items, &t->room, t->count + 1, sizeof(*t->items), SLOTS_FIRST / 2) < 0)
+		return -ENOMEM;
 	return is_full(t) ? grow_slots(t) : 0;
 }
 

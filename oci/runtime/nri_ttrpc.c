@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "oci/runtime/nri_ttrpc.h"
 
+#include "oci/base/array.h"
 #include "oci/base/protobuf.h"
 
 #include <errno.h>
@@ -62,15 +63,7 @@ static void write_be32(uint8_t *at, size_t value)
 
 static int reserve_space(struct bytes *b, size_t more)
 {
-	if (b->size - b->len >= more)
-		return 0;
-	size_t size = b->size * 2 > b->len + more ? b->size * 2 : b->len + more;
-	uint8_t *at = realloc(b->at, size);
-	if (!at)
-		return -ENOMEM;
-	b->at = at;
-	b->size = size;
-	return 0;
+	return array_reserve(&b->at, &b->size, b->len + more, 1, 0);
 }
 
 static int append_bytes(struct bytes *b, const void *data, size_t len)

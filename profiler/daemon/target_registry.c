@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/daemon/target_registry.h"
 
+#include "oci/base/array.h"
 #include "oci/base/child_process.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
@@ -146,14 +147,8 @@ static struct {
 
 static void close_later(int fd)
 {
-	if (late.n == late.room) {
-		size_t room = late.room ? 2 * late.room : 64;
-		int *more = realloc(late.fds, room * sizeof(*more));
-		if (!more)
-			return; /* the descriptor stays open */
-		late.fds = more;
-		late.room = room;
-	}
+	if (array_reserve(&late.fds, &late.room, late.n + 1, sizeof(*late.fds), 64) < 0)
+		return; /* the descriptor stays open */
 	late.fds[late.n++] = fd;
 }
 

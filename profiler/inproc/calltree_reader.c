@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/inproc/calltree_reader.h"
 
+#include "oci/base/array.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 
@@ -137,7 +138,7 @@ struct look {
 	} * seen; /* by number */
 	size_t n;
 	struct gone *gone; /* in the order of their numbers */
-	unsigned n_gone, gone_room;
+	size_t n_gone, gone_room;
 	struct calltree_reader_fn *path;
 	size_t max;
 	calltree_reader_grown_fn *fn;
@@ -168,13 +169,8 @@ static void add_gone(struct look *l, uint32_t number, const char *text)
 	g.end = strtoull(end + 1, NULL, 16);
 	if (l->n_gone == CALLTREE_READER_GONE_MAX) {
 		memmove(l->gone, l->gone + 1, --l->n_gone * sizeof(g));
-	} else if (l->n_gone == l->gone_room) {
-		const unsigned room = l->gone_room ? 2 * l->gone_room : 4;
-		struct gone *more = reallocarray(l->gone, room, sizeof(*more));
-		if (!more)
-			return;
-		l->gone = more;
-		l->gone_room = room;
+	} else if (array_reserve(&l->gone, &l->gone_room, l->n_gone + 1, sizeof(g), 4) < 0) {
+		return;
 	}
 	l->gone[l->n_gone++] = g;
 }
@@ -182,7 +178,7 @@ static void add_gone(struct look *l, uint32_t number, const char *text)
 /* Returns the maps line of the module that had the address when the node was marked. */
 static const char *find_gone(const struct look *l, uint64_t address, uint32_t number)
 {
-	for (unsigned i = l->n_gone; i-- > 0;)
+	for (size_t i = l->n_gone; i-- > 0;)
 		if (l->gone[i].number <= number && address >= l->gone[i].start && address < l->gone[i].end)
 			return l->gone[i].text;
 	return "";

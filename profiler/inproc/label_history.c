@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/inproc/label_history.h"
 
+#include "oci/base/array.h"
 #include "oci/base/fd.h"
 #include "shim/libpillion/abi/label_text.h"
 
@@ -47,15 +48,10 @@ void label_history_done(struct label_history *l)
 /* NULL: no memory. */
 static struct label_history_line *line_of(struct label_history *l, uint32_t tid)
 {
-	if (l->tids.count == l->room) {
-		const size_t more = l->room ? 2 * l->room : 16;
-		struct label_history_line *lines = realloc(l->lines, more * sizeof(*lines));
-		if (!lines)
-			return NULL;
-		memset(lines + l->room, 0, (more - l->room) * sizeof(*lines));
-		l->lines = lines;
-		l->room = more;
-	}
+	const size_t had = l->room;
+	if (array_reserve(&l->lines, &l->room, l->tids.count + 1, sizeof(*l->lines), 16) < 0)
+		return NULL;
+	memset(l->lines + had, 0, (l->room - had) * sizeof(*l->lines));
 	const int64_t id = pair_table_add(&l->tids, tid, 0);
 	return id < 0 ? NULL : &l->lines[id];
 }

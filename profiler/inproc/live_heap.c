@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/inproc/live_heap.h"
 
+#include "oci/base/array.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -97,24 +99,13 @@ static void sort_out(struct shm_reader *inbox, struct looking *l)
 	u->anew = true;
 }
 
-static bool make_room(struct live_heap *u)
-{
-	const size_t more = u->room ? 2 * u->room : ROOM_FIRST;
-	struct live_heap_entry *fresh = more <= ROOM_MAX ? realloc(u->list, more * sizeof(*fresh)) : NULL;
-	if (!fresh)
-		return false;
-	u->list = fresh;
-	u->room = more;
-	return true;
-}
-
 void live_heap_add(struct live_heap *u, struct shm_reader *inbox, uint64_t id, uint64_t bytes, int64_t sample)
 {
 	if (sample < 0)
 		return;
 	if (inbox && u->n == u->room && u->n >= SORT_OUT && u->n >= 2 * u->n_used)
 		sort_out(inbox, &(struct looking){.u = u});
-	if (u->n < u->room || make_room(u))
+	if (u->n < ROOM_MAX && array_reserve(&u->list, &u->room, u->n + 1, sizeof(u->list[0]), ROOM_FIRST) == 0)
 		u->list[u->n++] = (struct live_heap_entry){id, bytes, (uint32_t)sample, false};
 }
 

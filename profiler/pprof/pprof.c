@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/pprof/pprof.h"
 
+#include "oci/base/array.h"
 #include "oci/base/string_table.h"
 #include "profiler/pprof/profile.pb-c.h"
 
@@ -67,11 +68,8 @@ static int run_deflate(struct writer *w, int flush)
 	for (;;) {
 		if (!w->z.avail_out) {
 			size_t have = w->room;
-			w->room = w->room ? w->room * 2 : STAGE;
-			uint8_t *bigger = realloc(w->out, w->room);
-			if (!bigger)
+			if (array_reserve(&w->out, &w->room, have + 1, 1, STAGE) < 0)
 				return -ENOMEM;
-			w->out = bigger;
 			w->z.next_out = w->out + have;
 			w->z.avail_out = (uInt)(w->room - have);
 		}
@@ -544,15 +542,9 @@ static uint32_t no_stack(struct hook_input *r)
 /* Puts the sample's stack into r->stack; returns its number of locations. */
 static size_t read_stack(struct hook_input *r, const Sample *s)
 {
-	if (s->n_location_id >= r->stack_room) {
-		size_t room = s->n_location_id * 2 + 1;
-		uint32_t *stack = reallocarray(r->stack, room, sizeof(*stack));
-		if (!stack) {
-			check_returned_id(r, -ENOMEM);
-			return 0;
-		}
-		r->stack = stack;
-		r->stack_room = room;
+	if (array_reserve(&r->stack, &r->stack_room, s->n_location_id + 1, sizeof(*r->stack), 0) < 0) {
+		check_returned_id(r, -ENOMEM);
+		return 0;
 	}
 	for (size_t k = 0; k < s->n_location_id && !r->code; k++) {
 		uint32_t at = find_id(r, &r->location_ids, s->location_id[k], "location");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/pprof/profile.h"
 
+#include "oci/base/array.h"
 #include "oci/base/string_table.h"
 #include "oci/base/utf8.h"
 
@@ -46,6 +47,7 @@ struct profile {
 	const char **kept;	  /* the copy of each of them */
 	size_t kept_room;
 };
+#define ROOM_FIRST 16
 #define LONG_TEXT 512 /* bytes; a shorter one is read as fast as its pointer is found */
 
 /* --- text */
@@ -88,26 +90,11 @@ static const char *copy_text(struct profile *p, const char *text)
 	return id < 0 ? NULL : p->strings.items[id].data;
 }
 
-/* Makes room for `need` items of `size` bytes in an array that holds `*room`. */
-static int grow_array(void *array, size_t *room, size_t need, size_t size)
-{
-	void **at = array;
-	if (need <= *room)
-		return 0;
-	size_t bigger = *room * 2 > need ? *room * 2 : need + 15;
-	void *fresh = reallocarray(*at, bigger, size);
-	if (!fresh)
-		return -ENOMEM;
-	*at = fresh;
-	*room = bigger;
-	return 0;
-}
-
 static const char *copy_long_text(struct profile *p, const char *text)
 {
 	const size_t before = p->seen.count;
 	const int64_t id = string_table_add(&p->seen, &text, sizeof(text));
-	if (id < 0 || grow_array(&p->kept, &p->kept_room, p->seen.count, sizeof(*p->kept)) < 0)
+	if (id < 0 || array_reserve(&p->kept, &p->kept_room, p->seen.count, sizeof(*p->kept), ROOM_FIRST) < 0)
 		return NULL;
 	if (p->seen.count > before)
 		p->kept[id] = copy_text(p, text);
@@ -182,7 +169,8 @@ int64_t profile_mapping(struct profile *p, uint64_t start, uint64_t limit, uint6
 	const char *build_id, unsigned has)
 {
 	struct mapping_key key = {start, limit, offset, keep_text(p, file), keep_text(p, build_id)};
-	if (!key.file || !key.build_id || grow_array(&p->has, &p->has_room, p->mappings.count + 1, sizeof(*p->has)) < 0)
+	if (!key.file || !key.build_id ||
+		array_reserve(&p->has, &p->has_room, p->mappings.count + 1, sizeof(*p->has), ROOM_FIRST) < 0)
 		return -ENOMEM;
 	size_t before = p->mappings.count;
 	int64_t id = string_table_add(&p->mappings, &key, sizeof(key));
@@ -289,7 +277,7 @@ static int add_values(struct profile *p, struct sample_key key, const int64_t *v
 {
 	unsigned n = p->info.n_types;
 	size_t before = p->samples.count;
-	int r = grow_array(&p->values, &p->values_room, (before + 1) * n, sizeof(*p->values));
+	int r = array_reserve(&p->values, &p->values_room, (before + 1) * n, sizeof(*p->values), ROOM_FIRST);
 	if (r < 0)
 		return r;
 	int64_t id = string_table_add(&p->samples, &key, sizeof(key));
@@ -333,7 +321,8 @@ int profile_sample(struct profile *p, const uint32_t *locations, size_t n, const
 int profile_comment(struct profile *p, const char *text)
 {
 	const char *kept = keep_text(p, text);
-	if (!kept || grow_array(&p->comments, &p->comments_room, p->n_comments + 1, sizeof(*p->comments)) < 0)
+	if (!kept ||
+		array_reserve(&p->comments, &p->comments_room, p->n_comments + 1, sizeof(*p->comments), ROOM_FIRST) < 0)
 		return -ENOMEM;
 	p->comments[p->n_comments++] = kept;
 	return 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/pprof/profile_symbolize.h"
 
+#include "oci/base/array.h"
 #include "oci/base/fd.h"
 #include "oci/base/string_table.h"
 #include "oci/base/utf8.h"
@@ -219,19 +220,6 @@ static bool parse_id(const char *hex, struct build_id *ret)
 	return true;
 }
 
-static int grow_modules(struct profile_symbolize *s)
-{
-	if (s->ids.count < s->room)
-		return 0;
-	size_t room = s->room ? s->room * 2 : 64;
-	struct module **bigger = reallocarray(s->modules, room, sizeof(s->modules[0]));
-	if (!bigger)
-		return -ENOMEM;
-	s->modules = bigger;
-	s->room = room;
-	return 0;
-}
-
 static int keep_text(struct string_table *t, const char *text, const char **ret)
 {
 	int64_t id = string_table_add(t, text, strlen(text) + 1);
@@ -247,8 +235,9 @@ static int64_t module_of(struct profile_symbolize *s, const struct profile_mappi
 	int64_t at = string_table_find(&s->ids, map->build_id, strlen(map->build_id) + 1);
 	if (at >= 0)
 		return at;
-	struct module *m = grow_modules(s) < 0 ? NULL : calloc(1, sizeof(*m));
-	if (!m)
+	struct module *m = NULL;
+	if (array_reserve(&s->modules, &s->room, before + 1, sizeof(s->modules[0]), 64) < 0 ||
+		!(m = calloc(1, sizeof(*m))))
 		return -ENOMEM;
 	m->id = *id;
 	m->files = (struct symbolizer_query_files){-1, -1, .separate = true};

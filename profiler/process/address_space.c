@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/process/address_space.h"
 
+#include "oci/base/array.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,14 +186,9 @@ static int set_own(struct address_space *s, size_t more)
 			return -ENOMEM;
 		set_put(set);
 		s->set = copy;
-	} else if (room > set->room) {
-		struct mapping *maps = realloc(set->maps, room * sizeof(*maps));
-		if (!maps)
-			return -ENOMEM;
-		set->maps = maps;
-		set->room = room;
+		return 0;
 	}
-	return 0;
+	return array_reserve(&set->maps, &set->room, room, sizeof(*set->maps), 0);
 }
 
 int address_space_new(struct map_files *files, struct address_space **ret)
@@ -512,14 +509,8 @@ void spaces_saved_done(struct spaces_saved *known)
 
 static int append_pointer(void ***list, size_t *n, size_t *room, void *p)
 {
-	if (*n == *room) {
-		size_t more = *room ? 2 * *room : 16;
-		void **bigger = reallocarray(*list, more, sizeof(*bigger));
-		if (!bigger)
-			return -ENOMEM;
-		*list = bigger;
-		*room = more;
-	}
+	if (array_reserve(list, room, *n + 1, sizeof(**list), 16) < 0)
+		return -ENOMEM;
 	(*list)[(*n)++] = p;
 	return 0;
 }

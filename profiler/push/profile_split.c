@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/push/profile_split.h"
 
+#include "oci/base/array.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -127,15 +129,8 @@ static int64_t add_stack(struct making *m, const struct profile_sample *s)
 		n = m->of->depth_max - 1;
 		r = add_truncated(m);
 	}
-	if (n + 1 > m->stack_room) {
-		free(m->stack);
-		m->stack_room = 2 * (n + 1);
-		m->stack = reallocarray(NULL, m->stack_room, sizeof(*m->stack));
-		if (!m->stack) {
-			m->stack_room = 0;
-			return -ENOMEM;
-		}
-	}
+	if (array_reserve(&m->stack, &m->stack_room, n + 1, sizeof(*m->stack), 0) < 0)
+		return -ENOMEM;
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		r = add_location(m, s->locations[i]);
 		m->stack[i] = m->locations[s->locations[i]];

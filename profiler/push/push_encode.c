@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/push/push_encode.h"
 
+#include "oci/base/array.h"
 #include "oci/base/protobuf_writer.h"
 #include "profiler/push/otlp.h"
 #include "profiler/push/push_encoder.h"
@@ -118,14 +119,8 @@ struct requests {
 
 static int append_request(struct requests *q, const struct push_request *r)
 {
-	if (q->n == q->room) {
-		size_t room = q->room ? 2 * q->room : 4;
-		struct push_request *bigger = reallocarray(q->r, room, sizeof(*bigger));
-		if (!bigger)
-			return -ENOMEM;
-		q->r = bigger;
-		q->room = room;
-	}
+	if (array_reserve(&q->r, &q->room, q->n + 1, sizeof(*q->r), 4) < 0)
+		return -ENOMEM;
 	q->r[q->n++] = *r;
 	return 0;
 }

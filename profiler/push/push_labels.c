@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/push/push_labels.h"
 
+#include "oci/base/array.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,14 +187,10 @@ const char *pushnames_of(struct label_names *n, const char *key)
 		return NULL;
 	if (n->keys.count == before)
 		return (size_t)id < n->room ? n->names[id] : NULL;
-	if (n->keys.count > n->room) {
-		char **names = reallocarray(n->names, n->keys.count * 2, sizeof(*names));
-		if (!names)
-			return NULL;
-		memset(names + n->room, 0, (n->keys.count * 2 - n->room) * sizeof(*names));
-		n->names = names;
-		n->room = n->keys.count * 2;
-	}
+	const size_t had = n->room;
+	if (array_reserve(&n->names, &n->room, n->keys.count, sizeof(*n->names), 2) < 0)
+		return NULL;
+	memset(n->names + had, 0, (n->room - had) * sizeof(*n->names));
 	return n->names[id] = fresh_name(n, key);
 }
 

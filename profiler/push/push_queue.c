@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/push/push_queue.h"
 
+#include "oci/base/array.h"
 #include "oci/base/fd.h"
 #include "profiler/spool/spool.h"
 
@@ -15,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define ROOM_FIRST 16
 #define SENT_MAX (256u << 20) /* lines of a million files are half of it */
 #define STALE_LINES(n) (256 + 2 * (n))
 /* A directory may change again in the same tick of its clock, without another mtime. */
@@ -58,22 +60,6 @@ struct push_queue {
 	char *before_text;
 	bool all_sent; /* all files of the first scan count as sent */
 };
-
-/* --- growing ---------------------------------------------------------------------------------------------- */
-
-static int make_room(void *array, size_t n, size_t *room, size_t size)
-{
-	void **at = array;
-	if (n < *room)
-		return 0;
-	size_t more = *room ? 2 * *room : 16;
-	void *fresh = reallocarray(*at, more, size);
-	if (!fresh)
-		return -ENOMEM;
-	*at = fresh;
-	*room = more;
-	return 0;
-}
 
 static const char *file_name(const void *of, size_t i)
 {
@@ -125,7 +111,7 @@ static int find_target(struct push_queue *q, const char *name, struct target **r
 {
 	bool there;
 	const size_t at = place_of(q, q->n, target_name, name, &there);
-	int r = there ? 0 : make_room(&q->targets, q->n, &q->room, sizeof(*q->targets));
+	int r = there ? 0 : array_reserve(&q->targets, &q->room, q->n + 1, sizeof(*q->targets), ROOM_FIRST);
 	if (there || r < 0) {
 		*ret = there ? q->targets[at] : NULL;
 		return r;
@@ -166,7 +152,7 @@ static int split_lines(char *text, char ***ret, size_t *ret_n)
 	size_t n = 0, room = 0;
 	for (char *end; (end = strchr(text, '\n')); text = end + 1) {
 		*end = 0;
-		if (make_room(&lines, n, &room, sizeof(*lines)) < 0) {
+		if (array_reserve(&lines, &room, n + 1, sizeof(*lines), ROOM_FIRST) < 0) {
 			free(lines);
 			return -ENOMEM;
 		}
@@ -275,7 +261,9 @@ static int add_file(struct push_queue *q, struct target *t, const char *name, in
 		return 0;
 	}
 	struct push_file *f = calloc(1, sizeof(*f));
-	int r = f && (f->name = strdup(name)) ? make_room(&t->files, t->n, &t->room, sizeof(*t->files)) : -ENOMEM;
+	int r = f && (f->name = strdup(name))
+			? array_reserve(&t->files, &t->room, t->n + 1, sizeof(*t->files), ROOM_FIRST)
+			: -ENOMEM;
 	if (r < 0) {
 		free(f ? f->name : NULL);
 		free(f);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/sample/aggregate.h"
 
+#include "oci/base/array.h"
 #include "oci/base/pair_table.h"
 #include "oci/base/string_table.h"
 #include "profiler/unwind/unwind.h"
@@ -128,20 +129,6 @@ struct aggregate *aggregate_free(struct aggregate *a)
 	return NULL;
 }
 
-/* Room for one more element at index `n`. */
-static int grow_array(void **list, size_t *room, size_t n, size_t size)
-{
-	if (n < *room)
-		return 0;
-	size_t more = *room ? *room * 2 : ROOM_FIRST;
-	void *p = realloc(*list, more * size);
-	if (!p)
-		return -ENOMEM;
-	*list = p;
-	*room = more;
-	return 0;
-}
-
 static int64_t add_pair(const struct aggregate *a, struct pair_table *t, uint64_t x, uint64_t y)
 {
 	return a->full ? pair_table_find(t, x, y) : pair_table_add(t, x, y);
@@ -162,7 +149,7 @@ static uint64_t frame_what(const struct stack_frame *f)
 static int64_t add_frame(struct aggregate *a, const struct stack_frame *f)
 {
 	size_t had = a->frames.count;
-	if (grow_array((void **)&a->frame_list, &a->frame_room, had, sizeof(struct stack_frame)) < 0)
+	if (array_reserve(&a->frame_list, &a->frame_room, had + 1, sizeof(*f), ROOM_FIRST) < 0)
 		return -ENOMEM;
 	int64_t id = pair_table_add(&a->frames, frame_what(f), f->vaddr);
 	if (id >= 0 && a->frames.count > had) {
@@ -184,7 +171,7 @@ static size_t shared_with_last(const struct aggregate *a, const struct stack_fra
 
 static int64_t append_node(struct aggregate *a, struct pair path, uint32_t caller, uint32_t frame)
 {
-	if (grow_array((void **)&a->node_list, &a->node_room, a->nodes.count, sizeof(struct node)) < 0)
+	if (array_reserve(&a->node_list, &a->node_room, a->nodes.count + 1, sizeof(struct node), ROOM_FIRST) < 0)
 		return -ENOMEM;
 	int64_t id = pair_table_append(&a->nodes, path.a, path.b);
 	if (id >= 0)
@@ -220,7 +207,8 @@ static int64_t add_stack(struct aggregate *a, const struct stack_frame *frames, 
 		node = add_node(a, paths[i], (uint32_t)node, f);
 		if (node < 0)
 			return node;
-		if (a->n_last == i && grow_array((void **)&a->last, &a->last_room, i, sizeof(struct step)) == 0)
+		if (a->n_last == i &&
+			array_reserve(&a->last, &a->last_room, i + 1, sizeof(struct step), ROOM_FIRST) == 0)
 			a->last[a->n_last++] = (struct step){*f, paths[i], (uint32_t)node};
 	}
 	return node;
@@ -272,7 +260,7 @@ static int64_t add_who(struct aggregate *a, const struct sample_origin *who)
 static int grow_counts(struct aggregate *a, size_t n)
 {
 	size_t had = a->count_room;
-	int r = grow_array((void **)&a->counts, &a->count_room, n, sizeof(struct count));
+	int r = array_reserve(&a->counts, &a->count_room, n + 1, sizeof(struct count), ROOM_FIRST);
 	if (r < 0 || a->count_room == had)
 		return r;
 	uint64_t *touched = realloc(a->touched, a->count_room / BITS * sizeof(*touched));
@@ -545,7 +533,7 @@ static int load_frame(struct aggregate *a, struct journal_reader *s, aggregate_f
 		f.kind = FRAME_USER;
 	if (s->bad || a->frames.count >= AGGREGATE_NODES_MAX + AGGREGATE_STACK_MAX)
 		return -EBADMSG;
-	if (grow_array((void **)&a->frame_list, &a->frame_room, a->frames.count, sizeof(f)) < 0)
+	if (array_reserve(&a->frame_list, &a->frame_room, a->frames.count + 1, sizeof(f), ROOM_FIRST) < 0)
 		return -ENOMEM;
 	int64_t id = pair_table_append(&a->frames, frame_what(&f), f.vaddr);
 	if (id < 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/spool/crash_dir.h"
 
+#include "oci/base/array.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 #include "profiler/spool/spool.h"
@@ -71,14 +72,8 @@ static int by_name(const void *a, const void *b)
 
 static int append_name(char ***names, size_t *n, size_t *room, const char *name)
 {
-	if (*n + 1 >= *room) {
-		const size_t more = *room ? *room * 2 : 64;
-		char **bigger = reallocarray(*names, more, sizeof(**names));
-		if (!bigger)
-			return -ENOMEM;
-		*names = bigger;
-		*room = more;
-	}
+	if (array_reserve(names, room, *n + 2, sizeof(**names), 0) < 0)
+		return -ENOMEM;
 	(*names)[*n] = strdup(name);
 	if (!(*names)[*n])
 		return -ENOMEM;

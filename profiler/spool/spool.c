@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/spool/spool.h"
 
+#include "oci/base/array.h"
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
 
@@ -133,20 +134,12 @@ static void uncount_directories(struct spool *s, size_t n)
 static int add_entry(struct spool *s, const char *target, const char *file, uint64_t bytes, int64_t start_s)
 {
 	struct entry e = {.bytes = bytes, .start_s = start_s};
-	if (s->first + s->count == s->room) {
-		if (s->first > s->count) {
-			memmove(s->entries, s->entries + s->first, s->count * sizeof(e));
-			s->first = 0;
-		} else {
-			size_t room = s->room ? s->room * 2 : 64;
-			struct entry *bigger = reallocarray(s->entries, room, sizeof(e));
-			if (!bigger)
-				return -ENOMEM;
-			s->entries = bigger;
-			s->room = room;
-		}
+	if (s->first + s->count == s->room && s->first > s->count) {
+		memmove(s->entries, s->entries + s->first, s->count * sizeof(e));
+		s->first = 0;
 	}
-	if (asprintf(&e.path, "%s/%s", target, file) < 0)
+	if (array_reserve(&s->entries, &s->room, s->first + s->count + 1, sizeof(e), 64) < 0 ||
+		asprintf(&e.path, "%s/%s", target, file) < 0)
 		return -ENOMEM;
 	s->entries[s->first + s->count++] = e;
 	s->blocks += blocks_of(bytes);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/spool/spool_index.h"
 
+#include "oci/base/array.h"
 #include "oci/base/clock.h"
 #include "oci/base/clock_driven.h"
 #include "oci/base/fd.h"
@@ -182,14 +183,8 @@ static int keep_line(struct index_lines *l, const char *text, size_t len)
 		l->broken = true;
 		return 0;
 	}
-	if (l->n == l->room) {
-		size_t room = l->room ? 2 * l->room : 256;
-		struct line *bigger = reallocarray(l->at, room, sizeof(*bigger));
-		if (!bigger)
-			return -ENOMEM;
-		l->at = bigger;
-		l->room = room;
-	}
+	if (array_reserve(&l->at, &l->room, l->n + 1, sizeof(*l->at), 256) < 0)
+		return -ENOMEM;
 	l->at[l->n++] = (struct line){text, len, path};
 	return 0;
 }

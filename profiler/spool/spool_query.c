@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/spool/spool_query.h"
 
+#include "oci/base/array.h"
 #include "oci/base/fd.h"
 #include "profiler/pprof/pprof.h"
 #include "profiler/pprof/profile_merge.h"
@@ -65,14 +66,8 @@ static int take_name(void *arg, int dir, const char *path)
 	const int has = has_windows(dir);
 	if (has <= 0)
 		return is_shortage(has) ? has : 0;
-	if (names->n + 1 >= names->room) {
-		const size_t room = names->room * 2;
-		char **bigger = reallocarray(names->at, room, sizeof(*bigger));
-		if (!bigger)
-			return -ENOMEM;
-		names->at = bigger;
-		names->room = room;
-	}
+	if (array_reserve(&names->at, &names->room, names->n + 2, sizeof(*names->at), 0) < 0)
+		return -ENOMEM;
 	names->at[names->n] = strdup(path);
 	if (!names->at[names->n])
 		return -ENOMEM;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/symbol/dwarf_lines.h"
 
+#include "oci/base/array.h"
 #include "profiler/symbol/debug_sections.h"
 
 #include <dwarf.h>
@@ -60,14 +61,8 @@ static int add_range(struct ranges *r, uint64_t low, uint64_t high, Dwarf_Off di
 {
 	if (low >= high)
 		return 0;
-	if (r->n == r->room) {
-		size_t room = r->room ? r->room * 2 : 64;
-		struct range *bigger = reallocarray(r->list, room, sizeof(*bigger));
-		if (!bigger)
-			return -ENOMEM;
-		r->list = bigger;
-		r->room = room;
-	}
+	if (array_reserve(&r->list, &r->room, r->n + 1, sizeof(*r->list), 64) < 0)
+		return -ENOMEM;
 	r->list[r->n++] = (struct range){low, high, die};
 	return 0;
 }

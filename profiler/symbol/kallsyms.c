@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/symbol/kallsyms.h"
 
+#include "oci/base/array.h"
 #include "oci/base/fd.h"
 
 #include <errno.h>
@@ -69,14 +70,8 @@ static bool parse_line(const char *line, const char *end, struct entry *ret, con
 
 static int add_entry(struct kallsyms *k, const struct entry *entry)
 {
-	if (k->count == k->room) {
-		size_t room = k->room ? k->room * 2 : 65536;
-		struct entry *bigger = realloc(k->table, room * sizeof(*bigger));
-		if (!bigger)
-			return -ENOMEM;
-		k->table = bigger;
-		k->room = room;
-	}
+	if (array_reserve(&k->table, &k->room, k->count + 1, sizeof(*k->table), 65536) < 0)
+		return -ENOMEM;
 	if (k->count && k->table[k->count - 1].address > entry->address)
 		k->sorted = false;
 	k->table[k->count++] = *entry;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/symbol/name_cache.h"
 
+#include "oci/base/array.h"
 #include "oci/base/string_table.h"
 
 #include <errno.h>
@@ -68,14 +69,8 @@ int name_cache_put(struct name_cache *n, uint64_t vaddr, const struct symbol_lin
 		if (!kept[i].name || !kept[i].linkage || !kept[i].file)
 			return -ENOMEM;
 	}
-	if (n->addresses.count == n->room) {
-		size_t room = n->room ? n->room * 2 : 64;
-		uint32_t *bigger = reallocarray(n->line_of, room, sizeof(*bigger));
-		if (!bigger)
-			return -ENOMEM;
-		n->line_of = bigger;
-		n->room = room;
-	}
+	if (array_reserve(&n->line_of, &n->room, n->addresses.count + 1, sizeof(*n->line_of), 64) < 0)
+		return -ENOMEM;
 	int64_t what = add_to_table(n, &n->lines, kept, count * sizeof(kept[0]));
 	int64_t at = what < 0 ? what : add_to_table(n, &n->addresses, &vaddr, sizeof(vaddr));
 	if (at < 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/symbol/symtab.h"
 
+#include "oci/base/array.h"
 #include "profiler/elf/gopclntab.h"
 #include "profiler/elf/minidebuginfo.h"
 #include "profiler/symbol/symbol_arch.h"
@@ -66,14 +67,8 @@ static int add_symbol(struct builder *b, const struct symbol *s)
 		b->truncated = true;
 		return 0;
 	}
-	if (b->count == b->room) {
-		size_t room = b->room ? b->room * 2 : 4096;
-		struct symbol *bigger = realloc(b->table, room * sizeof(*bigger));
-		if (!bigger)
-			return -ENOMEM;
-		b->table = bigger;
-		b->room = room;
-	}
+	if (array_reserve(&b->table, &b->room, b->count + 1, sizeof(*b->table), 4096) < 0)
+		return -ENOMEM;
 	b->table[b->count++] = *s;
 	return 0;
 }

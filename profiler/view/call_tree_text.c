@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/view/call_tree_text.h"
 
+#include "oci/base/array.h"
 #include "oci/base/string_table.h"
 #include "oci/base/utf8.h"
 #include "profiler/view/top_table.h"
@@ -46,13 +47,10 @@ static int64_t add_row(struct tree *t, uint32_t parent, const char *name)
 	int64_t id = string_table_add(&t->keys, &k, sizeof(k));
 	if (id < 0 || (size_t)id < t->room)
 		return id;
-	size_t room = t->room ? t->room * 2 : 256;
-	struct row *rows = reallocarray(t->rows, room, sizeof(*rows));
-	if (!rows)
+	const size_t had = t->room;
+	if (array_reserve(&t->rows, &t->room, (size_t)id + 1, sizeof(*t->rows), 256) < 0)
 		return -ENOMEM;
-	memset(rows + t->room, 0, (room - t->room) * sizeof(*rows));
-	t->rows = rows;
-	t->room = room;
+	memset(t->rows + had, 0, (t->room - had) * sizeof(*t->rows));
 	return id;
 }
 

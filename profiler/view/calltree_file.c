@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/view/calltree_file.h"
 
+#include "oci/base/array.h"
 #include "profiler/process/proc_maps.h"
 #include "shim/libpillion/abi/calltree_layout.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define ROOM_FIRST 256
 
 struct parser {
 	struct calltree_file *f;
@@ -65,19 +68,6 @@ static bool parse_uint32(char **at, uint32_t *ret)
 	return true;
 }
 
-static int grow_list(void **list, size_t *room, size_t have, size_t size)
-{
-	if (have < *room)
-		return 0;
-	size_t more = *room ? *room * 2 : 256;
-	void *bigger = reallocarray(*list, more, size);
-	if (!bigger)
-		return -ENOMEM;
-	*list = bigger;
-	*room = more;
-	return 0;
-}
-
 /* --- lines --------------------------------------------------------------------------------------------- */
 
 static int parse_mapping(struct parser *p, char *rest, uint32_t gone, struct err *e)
@@ -99,7 +89,7 @@ static int parse_mapping(struct parser *p, char *rest, uint32_t gone, struct err
 	if (gone) {
 		p->last = &p->gone[f->n_gone++];
 	} else {
-		if (grow_list((void **)&f->mappings, &p->mappings_room, f->n_mappings, sizeof(m)) < 0)
+		if (array_reserve(&f->mappings, &p->mappings_room, f->n_mappings + 1, sizeof(m), ROOM_FIRST) < 0)
 			return err_set(e, -ENOMEM, "cannot read it");
 		p->last = &f->mappings[f->n_mappings++];
 	}
@@ -163,7 +153,7 @@ static int node_line(struct parser *p, char *rest, struct err *e)
 		return set_line_error(p, e, "a node out of order");
 	if (f->n_nodes >= CALLTREE_FILE_NODES_MAX)
 		return err_say(e, -EFBIG, "it has too many nodes");
-	if (grow_list((void **)&f->nodes, &p->nodes_room, f->n_nodes, sizeof(n)) < 0)
+	if (array_reserve(&f->nodes, &p->nodes_room, f->n_nodes + 1, sizeof(n), ROOM_FIRST) < 0)
 		return err_set(e, -ENOMEM, "cannot read it");
 	n.parent = parent_of(f, parent);
 	f->nodes[f->n_nodes++] = n;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/view/flame_html.h"
 
+#include "oci/base/array.h"
 #include "oci/base/utf8.h"
 #include "profiler/view/flame_tree.h"
 #include "profiler/view/top_table.h"
@@ -190,9 +191,9 @@ struct level {
 static int walk_tree(struct drawing *d, bool draw)
 {
 	const double scale = WIDTH / d->all;
-	size_t room = 64, row = 0;
-	struct level *path = reallocarray(NULL, room, sizeof(*path));
-	if (!path)
+	size_t room = 0, row = 0;
+	struct level *path = NULL;
+	if (array_reserve(&path, &room, 1, sizeof(*path), 64) < 0)
 		return -ENOMEM;
 	path[0] = (struct level){d->first[0], 0, WIDTH};
 	for (;;) {
@@ -210,13 +211,9 @@ static int walk_tree(struct drawing *d, bool draw)
 		d->depth = row + 1 > d->depth ? (unsigned)row + 1 : d->depth;
 		if (draw)
 			write_frame(d, node, x, width, (unsigned)row);
-		if (++row == room) {
-			struct level *more = reallocarray(path, room *= 2, sizeof(*path));
-			if (!more) {
-				free(path);
-				return -ENOMEM;
-			}
-			path = more;
+		if (array_reserve(&path, &room, ++row + 1, sizeof(*path), 64) < 0) {
+			free(path);
+			return -ENOMEM;
 		}
 		path[row] = (struct level){d->first[node + 1], x, x + width};
 	}

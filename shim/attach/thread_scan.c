@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/attach/thread_scan.h"
 
+#include "oci/base/array.h"
 #include "oci/base/child_process.h"
 #include "oci/base/fd.h"
 #include "oci/isolation/cgroup.h"
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ROOM_FIRST 64
 #define BUCKETS (2 * THREAD_SCAN_MAX)
 
 struct connection {
@@ -63,20 +65,6 @@ struct thread_scan_task *thread_scan_at(struct thread_scan *c, size_t i)
 	return &c->tasks[i];
 }
 
-/* Room for one more. */
-static int grow_array(void **array, size_t n, size_t *room, size_t size)
-{
-	if (n < *room)
-		return 0;
-	size_t more = *room ? 2 * *room : 64;
-	void *p = reallocarray(*array, more, size);
-	if (!p)
-		return -ENOMEM;
-	*array = p;
-	*room = more;
-	return 0;
-}
-
 /* --- threads ------------------------------------------------------------------------------------------- */
 
 static uint32_t *find_task_slot(const struct thread_scan *c, pid_t proc_tid)
@@ -111,7 +99,7 @@ static int add_task(struct thread_scan *c, pid_t proc_pid, pid_t proc_tid)
 	if (c->scope.depth > 1 && (proc_status_nspid_at(proc_tid, c->scope.depth, &t.tid) < 0 ||
 					  proc_status_nspid_at(proc_pid, c->scope.depth, &t.pid) < 0))
 		return 0;
-	int r = grow_array((void **)&c->tasks, c->n, &c->room, sizeof(*c->tasks));
+	int r = array_reserve(&c->tasks, &c->room, c->n + 1, sizeof(*c->tasks), ROOM_FIRST);
 	if (r < 0)
 		return r;
 	thread_scan_rename(&t);
@@ -177,7 +165,7 @@ static bool was_member(const struct thread_scan *c, pid_t pid)
 
 static int add_process(struct thread_scan *c, pid_t none, pid_t pid)
 {
-	int r = grow_array((void **)&c->processes, c->n_processes, &c->processes_room, sizeof(*c->processes));
+	int r = array_reserve(&c->processes, &c->processes_room, c->n_processes + 1, sizeof(*c->processes), ROOM_FIRST);
 	if (r < 0)
 		return r;
 	struct connection p = {.pid = pid};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profiler/target/checkpoint/checkpoint_read.h"
 
+#include "oci/base/array.h"
 #include "oci/base/fd.h"
 #include "oci/base/log.h"
 #include "oci/base/pair_table.h"
@@ -42,21 +43,14 @@ struct of {
 };
 
 /* Adds a number and its place in a list; false: it is there already, or there is no memory. */
-static bool add_pair(struct pair_table *numbers, void **list, size_t *room, size_t size, uint64_t a, uint64_t b)
+static bool add_pair(struct pair_table *numbers, void *list, size_t *room, size_t size, uint64_t a, uint64_t b)
 {
 	size_t had = numbers->count;
-	if (had == *room) {
-		size_t more = had ? 2 * had : 64;
-		void *bigger = reallocarray(*list, more, size);
-		if (!bigger)
-			return false;
-		*list = bigger;
-		*room = more;
-	}
-	return pair_table_add(numbers, a, b) >= 0 && numbers->count > had;
+	return array_reserve(list, room, had + 1, size, 64) == 0 && pair_table_add(numbers, a, b) >= 0 &&
+	       numbers->count > had;
 }
 
-static bool add_number(struct pair_table *numbers, void **list, size_t *room, size_t size, uint64_t number)
+static bool add_number(struct pair_table *numbers, void *list, size_t *room, size_t size, uint64_t number)
 {
 	return add_pair(numbers, list, room, size, number, 0);
 }
@@ -74,7 +68,7 @@ static void on_module(struct resume *r, struct journal_reader *s)
 	struct module_key key;
 	uint64_t number = saved_number(s);
 	module_key_load(s, &key);
-	if (!s->bad && add_number(&r->modules, (void **)&r->keys, &r->keys_room, sizeof(key), number))
+	if (!s->bad && add_number(&r->modules, &r->keys, &r->keys_room, sizeof(key), number))
 		r->keys[r->modules.count - 1] = key;
 }
 
@@ -95,7 +89,7 @@ static void on_jit(struct resume *r, struct journal_reader *s)
 	uint64_t of = saved_number(s);
 	if (s->bad || !number || jit_new(pid, path, parent, &r->g->symbols.jit_room, &jit) < 0)
 		return;
-	if (!add_number(&r->jits, (void **)&r->jit_list, &r->jits_room, sizeof(jit), number)) {
+	if (!add_number(&r->jits, &r->jit_list, &r->jits_room, sizeof(jit), number)) {
 		jit_unref(jit);
 		return;
 	}
@@ -121,8 +115,7 @@ static struct module *find_module(struct resume *r, struct target *t, uint64_t n
 		known = pair_table_find(&r->code, t->serial, number);
 	if (known >= 0)
 		return r->module_list[known];
-	if (i < 0 || !add_pair(&r->code, (void **)&r->module_list, &r->modules_room, sizeof(struct module *), t->serial,
-			     number))
+	if (i < 0 || !add_pair(&r->code, &r->module_list, &r->modules_room, sizeof(struct module *), t->serial, number))
 		return NULL;
 	struct module **m = &r->module_list[r->code.count - 1];
 	if (target_module(t, &r->keys[i], open_later, m) < 0)
@@ -163,8 +156,7 @@ static void on_target(struct resume *r, uint64_t serial, struct journal_reader *
 	const char *id = saved_text(s, TEXT_MAX);
 	uint64_t host_pid = saved_number(s), start_time = saved_number(s), plain = saved_number(s);
 	struct target *t = s->bad ? NULL : find_target(r->g, id, host_pid, start_time);
-	if (!t || t->saved.known ||
-		!add_number(&r->targets, (void **)&r->refs, &r->refs_room, sizeof(*r->refs), serial))
+	if (!t || t->saved.known || !add_number(&r->targets, &r->refs, &r->refs_room, sizeof(*r->refs), serial))
 		return;
 	t->saved.known = true; /* by one serial only */
 	/* the saved state of a target that was quarantined since may be the cause */
