@@ -2,6 +2,7 @@
 #include "profiler/push/http_client.h"
 
 #include "oci/base/protobuf.h"
+#include "oci/base/shared_library.h"
 #include "oci/base/utf8.h"
 
 #include <ctype.h>
@@ -55,11 +56,9 @@ struct transfers {
 
 static int load_libcurl(struct transfers *t, struct err *e)
 {
-	static const char *const libraries[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
-	const struct {
-		const char *name;
-		void *to;
-	} functions[] = {
+	static const char *const sonames[] = {"libcurl.so.4", "libcurl-gnutls.so.4", NULL};
+	const char *missing;
+	const struct shared_library_symbol symbols[] = {
 		{"curl_global_init", &t->global_init},
 		{"curl_easy_init", &t->easy_init},
 		{"curl_easy_setopt", &t->setopt},
@@ -76,16 +75,11 @@ static int load_libcurl(struct transfers *t, struct err *e)
 		{"curl_multi_cleanup", &t->multi_cleanup},
 		{"curl_slist_append", &t->list_append},
 		{"curl_slist_free_all", &t->list_free},
+		{0},
 	};
-	for (size_t i = 0; !t->library && i < LENGTH(libraries); i++)
-		t->library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
-	for (size_t i = 0; t->library && i < LENGTH(functions); i++) {
-		void *function = dlsym(t->library, functions[i].name);
-		if (!function)
-			return err_say(e, -ENOENT, "libcurl is too old: it has no %s, and 7.66 is the first that has",
-				functions[i].name);
-		memcpy(functions[i].to, &function, sizeof(function));
-	}
+	t->library = shared_library_open(sonames, RTLD_NOW, symbols, &missing);
+	if (missing)
+		return err_say(e, -ENOENT, "libcurl is too old: it has no %s, and 7.66 is the first that has", missing);
 	return t->library ? 0 : err_say(e, -ENOENT, "libcurl is not there: install the package libcurl4 (libcurl)");
 }
 

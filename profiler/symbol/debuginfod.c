@@ -2,6 +2,7 @@
 #include "profiler/symbol/debuginfod.h"
 
 #include "oci/base/fd.h"
+#include "oci/base/shared_library.h"
 
 #include <dlfcn.h>
 #include <elfutils/debuginfod.h>
@@ -27,22 +28,17 @@ struct debuginfod_client {
 
 static int load_library(struct debuginfod_client *f, struct err *e)
 {
-	const struct {
-		const char *name;
-		void *to;
-	} functions[] = {
+	const char *missing;
+	const struct shared_library_symbol symbols[] = {
 		{"debuginfod_begin", &f->begin},
 		{"debuginfod_find_debuginfo", &f->find},
 		{"debuginfod_get_url", &f->url},
 		{"debuginfod_end", &f->end},
+		{0},
 	};
-	f->library = dlopen(DEBUGINFOD_SONAME, RTLD_NOW | RTLD_LOCAL);
-	for (size_t i = 0; f->library && i < sizeof(functions) / sizeof(functions[0]); i++) {
-		void *function = dlsym(f->library, functions[i].name);
-		if (!function)
-			return err_say(e, -ENOENT, DEBUGINFOD_SONAME " is too old: it has no %s", functions[i].name);
-		memcpy(functions[i].to, &function, sizeof(function));
-	}
+	f->library = shared_library_open((const char *[]){DEBUGINFOD_SONAME, NULL}, RTLD_NOW, symbols, &missing);
+	if (missing)
+		return err_say(e, -ENOENT, DEBUGINFOD_SONAME " is too old: it has no %s", missing);
 	return f->library ? 0
 			  : err_say(e, -ENOENT,
 				    "debuginfod was not asked: " DEBUGINFOD_SONAME

@@ -3,6 +3,7 @@
 
 #include "oci/base/clock.h"
 #include "oci/base/fd.h"
+#include "oci/base/shared_library.h"
 
 #include <ctype.h>
 #include <dlfcn.h>
@@ -72,10 +73,8 @@ static struct {
 
 int http_load(struct err *e)
 {
-	const struct {
-		const char *name;
-		void *to;
-	} functions[] = {
+	const char *missing;
+	const struct shared_library_symbol symbols[] = {
 		{"MHD_start_daemon", &mhd.start_daemon},
 		{"MHD_quiesce_daemon", &mhd.quiesce_daemon},
 		{"MHD_stop_daemon", &mhd.stop_daemon},
@@ -91,19 +90,15 @@ int http_load(struct err *e)
 		{"MHD_add_response_header", &mhd.add_response_header},
 		{"MHD_queue_response", &mhd.queue_response},
 		{"MHD_destroy_response", &mhd.destroy_response},
+		{0},
 	};
 	if (mhd.library)
 		return 0;
 	setenv("GNUTLS_NO_IMPLICIT_INIT", "1", 1); /* it is not used: no memory, no files */
-	void *library = dlopen(LIBRARY, RTLD_LAZY | RTLD_LOCAL);
-	for (size_t i = 0; library && i < sizeof(functions) / sizeof(functions[0]); i++) {
-		void *function = dlsym(library, functions[i].name);
-		if (!function)
-			return err_say(e, -ENOENT, LIBRARY " is too old: it has no %s", functions[i].name);
-		memcpy(functions[i].to, &function, sizeof(function));
-	}
-	mhd.library = library;
-	return library ? 0 : err_say(e, -ENOENT, LIBRARY " is not there; install the package libmicrohttpd12");
+	mhd.library = shared_library_open((const char *[]){LIBRARY, NULL}, RTLD_LAZY, symbols, &missing);
+	if (missing)
+		return err_say(e, -ENOENT, LIBRARY " is too old: it has no %s", missing);
+	return mhd.library ? 0 : err_say(e, -ENOENT, LIBRARY " is not there; install the package libmicrohttpd12");
 }
 
 /* --- connections ---------------------------------------------------------------------------------------- */
